@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_BASE_H
+#define WEIR_BASE_H
+
+/*
+ * What every other public header needs: visibility, versions, errors, units of time.
+ *
+ * Errors. A function that can fail returns 0 or a negative errno value; its outputs are named ret_x
+ * and are untouched on failure. weir_error() then holds one sentence, for people, about the last
+ * failure on this thread: which object, what was wrong, what would be accepted.
+ *
+ * Time is nanoseconds in a uint64_t, from CLOCK_MONOTONIC in the real world and from the simulation
+ * in a virtual one. 0 means "none" wherever a time is optional.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEIR_API __attribute__((visibility("default")))
+
+#define WEIR_VERSION_MAJOR 0
+#define WEIR_VERSION_MINOR 1
+#define WEIR_VERSION_PATCH 0
+
+#define WEIR_NS_PER_US UINT64_C(1000)
+#define WEIR_NS_PER_MS UINT64_C(1000000)
+#define WEIR_NS_PER_S UINT64_C(1000000000)
+
+typedef struct weir_world weir_world;
+typedef struct weir_domain weir_domain;
+typedef struct weir_stage weir_stage;
+typedef struct weir_event weir_event;
+typedef struct weir_loop weir_loop;
+
+/* The version of the library that runs, as "0.1.0"; the macros tell the one compiled against. */
+WEIR_API const char *weir_version(void);
+
+/* Why the last call on this thread failed; "" when none has. Valid until the next failure. */
+WEIR_API const char *weir_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

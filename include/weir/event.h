@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_EVENT_H
+#define WEIR_EVENT_H
+
+/*
+ * An event is a unit of work handed from stage to stage: a small header embedded in your own struct.
+ * Whoever owns the event owns the memory around it.
+ *
+ *              weir_offer: admitted                 the stage's turn
+ *   FREE ────────────────────────────────▶ QUEUED ─────────────────▶ HANDLING ──weir_hold──▶ HELD
+ *    ▲  ▲      (or straight to HANDLING)      │                        │  │                    │
+ *    │  └────── dropped at dequeue ───────────┘                        │  └─ offered on, admitted: the
+ *    │          (the stage's drop function is told)                    │     next stage's QUEUED ─┘
+ *    └───────────────────────── weir_done, weir_fail ──────────────────┴───────────────────────┘
+ *
+ * 1. An event is owned by exactly one stage, or by nobody (FREE: then by whoever made it).
+ * 2. An offer that is shed changes nothing: the offerer still owns the event, in the state it was in.
+ * 3. A handler settles every event of its batch before it returns: done, fail, hold, or offered on and
+ *    admitted. One it forgets is a counted fault of the stage ("leaked") and goes to the drop function.
+ * 4. An event is in at most one stage at a time. A request that should count in one stage (say, a
+ *    limit on requests inside) while its parts pass through others embeds one event per role.
+ *
+ * Threads: the owner's fields belong to whoever owns the event; weir_event_cancel may be called by any
+ * thread as long as the event is alive.
+ */
+
+#include <weir/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Classes of importance: 0 is the highest. */
+#define WEIR_CLASSES 8
+
+/* No particular thread: the domain chooses. */
+#define WEIR_ANYWHERE UINT16_MAX
+
+/*
+ * The verdict on an offer: admitted, or shed for a reason. The same reasons tell a drop function why
+ * an admitted event was dropped. X(name, text for people and metrics)
+ */
+#define WEIR_VERDICTS(X)                                                                           \
+	X(ADMITTED, "admitted")                                                                    \
+	X(SHED_FULL, "full")                 /* the queue holds its bound of events */             \
+	X(SHED_COST, "full-cost")            /* the queue holds its bound of cost (bytes) */       \
+	X(SHED_THRESHOLD, "threshold")       /* a law's queue threshold for this class */          \
+	X(SHED_RATE, "rate")                 /* a law's token bucket is empty */                   \
+	X(SHED_LATE, "predicted-late")       /* a law expects it to miss its target */             \
+	X(SHED_WAITED, "waited-too-long")    /* dropped at dequeue: waited past a law's limit */   \
+	X(SHED_EXPIRED, "deadline")          /* its own deadline has passed */                     \
+	X(SHED_CANCELLED, "cancelled")       /* the client has gone */                             \
+	X(SHED_LIMIT, "concurrency")         /* too many are inside already */                     \
+	X(SHED_UPSTREAM, "downstream")       /* a stage further down is shedding this class */     \
+	X(SHED_RESOURCE, "resource")         /* memory, CPU or loop lag is short */                \
+	X(SHED_OFF, "switched-off")          /* admission is switched off */                       \
+	X(SHED_CLOSED, "closed")             /* the stage has been closed */                       \
+	X(SHED_STOPPING, "stopping")         /* the world is draining or stopped */                \
+	X(SHED_MEMORY, "out-of-memory")      /* an allocation failed */                            \
+	X(SHED_DEADLOCK, "would-deadlock")   /* waiting here could never end */                    \
+	X(SHED_TIMEOUT, "wait-timed-out")    /* a waiting offer ran out of time */                 \
+	X(SHED_MISUSE, "misuse")             /* not an offer that can be made; see the faults */   \
+	X(SHED_LEAKED, "leaked")             /* to a drop function: its handler forgot it */
+
+typedef enum weir_verdict {
+#define WEIR_X(name, text) WEIR_##name,
+	WEIR_VERDICTS(WEIR_X)
+#undef WEIR_X
+	WEIR_VERDICT_COUNT
+} weir_verdict;
+
+enum weir_event_flags {
+	WEIR_EVENT_EXEMPT = 1, /* no law may shed it (health checks); the bounds still hold */
+	WEIR_EVENT_TRACE = 2,  /* its steps go into the trace ring */
+};
+
+struct weir_event {
+	/* The runtime's: links while it waits, the place in its batch while it is handled. */
+	union {
+		struct {
+			weir_event *next, *prev;
+		} queue;
+		struct {
+			void *frame;
+			uintptr_t slot;
+		} run;
+	} at;
+	weir_stage *stage;    /* that owns it; NULL when nobody does */
+	uint64_t offered_ns;  /* when that stage admitted it */
+	uint64_t started_ns;  /* when that stage's handler got it */
+	uint32_t trace;       /* number in the trace, given at the first offer */
+	uint16_t magic;
+	uint8_t state;
+	uint8_t cancelled;    /* atomic */
+
+	/* Yours, to be set after weir_event_init and before an offer. */
+	uint8_t klass;        /* 0 .. WEIR_CLASSES - 1 */
+	uint8_t flags;        /* weir_event_flags */
+	uint16_t home;        /* reactor thread it belongs to; set to the offering one when WEIR_ANYWHERE */
+	uint32_t cost;        /* bytes, or whatever "shortest first" and cost bounds should count */
+	uint64_t entered_ns;  /* when its request entered the system; set at the first offer when 0 */
+	uint64_t deadline_ns; /* worthless afterwards; 0: never */
+};
+
+/* Makes an event FREE and fit to be offered. Not for an event that a stage owns. */
+WEIR_API void weir_event_init(weir_event *event, unsigned klass);
+
+/* Marks the event as wanted by nobody: if it waits, it is dropped when its turn comes. Any thread. */
+WEIR_API void weir_event_cancel(weir_event *event);
+
+/* Whether somebody cancelled it: long handlers may look and give up. */
+WEIR_API bool weir_event_cancelled(const weir_event *event);
+
+/* "full", "rate", ...: stable names, as in metrics and logs. */
+WEIR_API const char *weir_verdict_name(weir_verdict verdict);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_FILE_H
+#define WEIR_FILE_H
+
+/*
+ * Files without blocking a reactor: open, stat, read, write, close. By io_uring where the loop uses it, by an
+ * elastic domain otherwise; results are the same. Requests on one file run in the order they were made.
+ *
+ * The number of requests under way is bounded: one more is refused with -EAGAIN and counted as shed.
+ * The request is yours and embedded in your struct; it is in use from the call until its done function
+ * runs, on the loop's thread. It can be dropped (weir_file_abandon): then done still comes, with -ECANCELED.
+ *
+ * Threads: a weir_files belongs to a world; requests are made on reactor threads, and a file is used by the one that
+ * opened it.
+ */
+
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <weir/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weir_files weir_files;
+typedef struct weir_file weir_file;
+typedef struct weir_file_op weir_file_op;
+typedef void weir_file_fn(weir_file_op *op, void *arg);
+
+struct weir_file_op {
+	int64_t result; /* bytes, or 0; negative errno */
+	weir_file *file;
+	struct stat stat; /* after weir_file_stat */
+	weir_file_fn *done;
+	void *arg;
+	uintptr_t runtime[20]; /* the file layer's */
+};
+
+typedef struct weir_files_options {
+	uint32_t max_requests; /* under way or waiting, per reactor thread; 0: 1024 */
+	uint32_t max_threads;  /* of the elastic domain; 0: 16 */
+	bool no_uring;         /* always use the elastic domain */
+} weir_files_options;
+
+/* Before the world starts (it adds a domain and a stage, "file"). */
+WEIR_API int weir_files_new(weir_world *world, const weir_files_options *options, weir_files **ret_files);
+/* After the world has stopped. Sets *files to NULL. */
+WEIR_API void weir_files_free(weir_files **files);
+
+/* Each returns 0 and calls done later, never from within; or a negative errno and does not. */
+
+/* Opens path relative to dir_fd (AT_FDCWD allowed); op->file is the file when result is 0. */
+WEIR_API int weir_file_open(weir_files *files, weir_file_op *op, int dir_fd, const char *path, int flags, mode_t mode,
+			    weir_file_fn *done, void *arg);
+WEIR_API int weir_file_stat(weir_file *file, weir_file_op *op, weir_file_fn *done, void *arg);
+/* The path's stat without opening it. */
+WEIR_API int weir_file_stat_path(weir_files *files, weir_file_op *op, int dir_fd, const char *path, weir_file_fn *done, void *arg);
+/* Reads up to length bytes at offset; fewer only at the end of the file. */
+WEIR_API int weir_file_read(weir_file *file, weir_file_op *op, void *into, size_t length, off_t offset, weir_file_fn *done, void *arg);
+/* Writes all length bytes at offset, or fails (what was written before an error is in op->result only if nothing failed). */
+WEIR_API int weir_file_write(weir_file *file, weir_file_op *op, const void *from, size_t length, off_t offset, weir_file_fn *done,
+			     void *arg);
+WEIR_API int weir_file_sync(weir_file *file, weir_file_op *op, weir_file_fn *done, void *arg);
+/* Runs after the requests before it; the file is gone when done is called. */
+WEIR_API int weir_file_close(weir_file *file, weir_file_op *op, weir_file_fn *done, void *arg);
+/* The caller no longer wants the result. The buffer stays in use until done is called. */
+WEIR_API void weir_file_abandon(weir_file_op *op);
+/* The descriptor, for sendfile; the file stays its owner. */
+WEIR_API int weir_file_fd(const weir_file *file);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_LOOP_H
+#define WEIR_LOOP_H
+
+/*
+ * The event loop of a reactor thread: timers, posts from other threads, signals, readiness of file
+ * descriptors. Sockets and files have layers of their own (weir/net.h, weir/file.h).
+ *
+ * Two back ends, epoll and io_uring, behave alike. The better one that works here is found by
+ * probing; the environment's WEIR_LOOP=epoll or WEIR_LOOP=uring forces one (then failing says why).
+ *
+ * Threads: everything but weir_loop_post and weir_loop_wake is for the loop's own thread. All objects
+ * are yours and embedded in your structs: a loop allocates nothing per timer or post, so its memory is
+ * bounded by what its users have.
+ *
+ * One clock read a turn: weir_loop_now is the time this turn began.
+ */
+
+#include <weir/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- loops of one's own; the threads of a reactor domain already have one ---- */
+
+WEIR_API int weir_loop_new(weir_loop **ret_loop);
+/* The loop must be idle: no watch, timer or socket left on it. Sets *loop to NULL. */
+WEIR_API void weir_loop_free(weir_loop **loop);
+/* One turn: waits at most wait_ns for something to happen, then handles all of it. 0 or a negative errno. */
+WEIR_API int weir_loop_turn(weir_loop *loop, uint64_t wait_ns);
+/* The loop of the thread that calls, inside handlers and callbacks of a reactor; NULL elsewhere. */
+WEIR_API weir_loop *weir_loop_self(void);
+WEIR_API uint64_t weir_loop_now(const weir_loop *loop);
+/* "epoll" or "uring". */
+WEIR_API const char *weir_loop_backend(const weir_loop *loop);
+/* Ends a wait, now or the next one. Any thread. Wakes of a sleeping loop coalesce. */
+WEIR_API void weir_loop_wake(weir_loop *loop);
+
+/* ---- timers: O(1), in a wheel with slots of 65 us; exact in a virtual world ---- */
+
+typedef struct weir_timer weir_timer;
+typedef void weir_timer_fn(weir_timer *timer, void *arg);
+
+struct weir_timer {
+	weir_timer *next, **link; /* the wheel's */
+	uint64_t at_ns;
+	uint64_t order;           /* among timers of the same instant, in a virtual world */
+	weir_timer_fn *fire;
+	void *arg;
+	void *owner;              /* loop or virtual world it is pending on; NULL: not pending */
+};
+
+WEIR_API void weir_timer_init(weir_timer *timer, weir_timer_fn *fire, void *arg);
+/* Fires once, at at_ns or as soon after as the wheel's step allows, never before. Restarts a pending one. */
+WEIR_API void weir_timer_start(weir_loop *loop, weir_timer *timer, uint64_t at_ns);
+/* Does nothing to one that is not pending. After this it does not fire. */
+WEIR_API void weir_timer_stop(weir_timer *timer);
+WEIR_API bool weir_timer_pending(const weir_timer *timer);
+
+/* ---- posts: run a function on the loop's thread, in order of posting ---- */
+
+typedef struct weir_post weir_post;
+typedef void weir_post_fn(weir_post *post, void *arg);
+
+struct weir_post {
+	weir_post *next;
+	weir_post_fn *run;
+	void *arg;
+};
+
+/* Any thread. The post is the loop's until it runs; it may be posted again from within run. */
+WEIR_API void weir_loop_post(weir_loop *loop, weir_post *post);
+
+/* ---- watches: readiness of any file descriptor ---- */
+
+typedef struct weir_watch weir_watch;
+typedef void weir_watch_fn(weir_watch *watch, uint32_t ready, void *arg);
+
+enum weir_ready { WEIR_READABLE = 1, WEIR_WRITABLE = 2, WEIR_HANGUP = 4 };
+
+struct weir_watch {
+	int fd;
+	uint32_t events; /* weir_ready bits wanted */
+	weir_watch_fn *fn;
+	void *arg;
+	void *backend;   /* the loop's */
+};
+
+/* Calls fn whenever fd is ready (level-triggered) until stopped. The watch must outlive the stop. */
+WEIR_API int weir_watch_start(weir_loop *loop, weir_watch *watch, int fd, uint32_t events, weir_watch_fn *fn, void *arg);
+WEIR_API void weir_watch_stop(weir_loop *loop, weir_watch *watch);
+
+/* ---- signals ---- */
+
+typedef struct weir_signal weir_signal;
+typedef void weir_signal_fn(weir_signal *signal, int signo, void *arg);
+
+struct weir_signal {
+	weir_watch watch;
+	int signo;
+	weir_signal_fn *fn;
+	void *arg;
+};
+
+/*
+ * Calls fn on the loop's thread for each arrival of signo. The signal must be blocked in all threads:
+ * weir_signal_block it before any thread starts.
+ */
+WEIR_API int weir_signal_start(weir_loop *loop, weir_signal *signal, int signo, weir_signal_fn *fn, void *arg);
+WEIR_API void weir_signal_stop(weir_loop *loop, weir_signal *signal);
+WEIR_API int weir_signal_block(int signo);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

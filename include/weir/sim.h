@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_SIM_H
+#define WEIR_SIM_H
+
+/*
+ * The virtual world: the same stages, queues, laws and handlers, on one thread, under a clock that jumps from
+ * timer to timer. Made with weir_world_options.simulated. A run with the same seed is the same run.
+ *
+ * Work is modelled by holding: a handler that would compute or block for a while calls weir_finish_after
+ * (or holds the event and settles it from a timer). In an elastic domain a handler's thread is busy until all events of
+ * its batch are settled; a stage's concurrency bound works as in the real world. Timers take NULL as loop
+ * there: weir_sim_timer.
+ */
+
+#include <weir/loop.h>
+#include <weir/random.h>
+#include <weir/stage.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Runs until the clock is at until_ns. Returns the number of timers that fired. */
+WEIR_API uint64_t weir_sim_run(weir_world *world, uint64_t until_ns);
+/* Starts a timer on the world's clock. */
+WEIR_API void weir_sim_timer(weir_world *world, weir_timer *timer, uint64_t at_ns);
+/* The world's generator. */
+WEIR_API weir_random *weir_sim_random(weir_world *world);
+
+/* An event with a timer: holds it and settles it as done after delay_ns. In both worlds, from a handler. */
+WEIR_API void weir_finish_after(weir_event *event, weir_timer *timer, uint64_t delay_ns);
+
+/* ---- arrivals: calls arrive at seeded times ---- */
+
+typedef struct weir_arrivals weir_arrivals;
+typedef void weir_arrive_fn(weir_arrivals *arrivals, void *arg);
+
+typedef enum weir_arrival_kind { WEIR_CONSTANT, WEIR_POISSON } weir_arrival_kind;
+
+struct weir_arrivals {
+	weir_timer timer;
+	weir_world *world;
+	weir_arrival_kind kind;
+	double per_s;      /* 0: none for now */
+	uint64_t count;    /* so far */
+	weir_arrive_fn *arrive;
+	void *arg;
+};
+
+/* Starts now; the rate can be changed at any time. */
+WEIR_API void weir_arrivals_start(weir_arrivals *arrivals, weir_world *world, weir_arrival_kind kind, double per_s, weir_arrive_fn *arrive,
+				  void *arg);
+WEIR_API void weir_arrivals_rate(weir_arrivals *arrivals, double per_s);
+WEIR_API void weir_arrivals_stop(weir_arrivals *arrivals);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_STAGE_H
+#define WEIR_STAGE_H
+
+/*
+ * The runtime: a world holds domains (threads), domains run stages (queue + handler + admission), and
+ * events are offered to stages.
+ *
+ *	weir_world_new → weir_domain_new → weir_stage_new ... → weir_world_start
+ *	weir_offer ...                                            (any thread, any time after start)
+ *	weir_world_stop → weir_world_free
+ *
+ * Domains. A reactor domain has a fixed number of threads, each with an event loop (weir/loop.h); each
+ * of them has its own share of every stage's queue, and an event stays on its home thread. Handlers there
+ * must not block. An elastic domain has a pool that grows and shrinks; its handlers may block.
+ *
+ * Offers. Every offer passes admission and is counted, whether the handler then runs at once (same
+ * reactor thread, nothing waiting, within the budgets of depth and time) or the event is queued.
+ *
+ * Invariants, per stage and class, checked at shutdown and by weir_world_check:
+ *	offered  = admitted + shed
+ *	admitted = completed + failed + dropped + in flight
+ *
+ * Threads: worlds, domains and stages are made, started, stopped and freed by one thread. Stages may
+ * also be added and closed while the world runs. Offers may come from any thread; done, fail and hold
+ * from whoever owns the event. Handlers of a stage run on several threads at once, unless it is single.
+ */
+
+#include <weir/event.h>
+#include <weir/law.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEIR_STAGES_MAX 256
+#define WEIR_DOMAINS_MAX 64
+#define WEIR_THREADS_MAX 64 /* reactor threads in a world */
+#define WEIR_BATCH_MAX 256
+
+/* ---- the world ---- */
+
+typedef struct weir_world_options {
+	bool simulated;         /* a virtual world: see weir/sim.h */
+	uint64_t seed;          /* of everything random in it; 0: from the system (simulated: 1) */
+	uint32_t trace_entries; /* size of the trace ring; 0: 4096 */
+} weir_world_options;
+
+/* What a stop found; names point into the world and live until it is freed. */
+typedef struct weir_stop_report {
+	uint64_t drained;       /* events settled between the call and the end */
+	uint64_t undrained;     /* events that were still inside when the time was up; dropped if waiting */
+	const char *stuck;      /* a stage that still held some; NULL: none */
+	uint64_t unbalanced;    /* stages whose counts do not add up */
+	uint64_t faults;        /* of all stages */
+} weir_stop_report;
+
+/* Makes an empty world; NULL options are the defaults. */
+WEIR_API int weir_world_new(const weir_world_options *options, weir_world **ret_world);
+/* Starts the threads of all domains. */
+WEIR_API int weir_world_start(weir_world *world);
+/*
+ * Drains and stops. From now on new events are shed as "stopping" while events already inside, and what
+ * handlers make of them, run to their end, for at most timeout_ns. Then the threads end, and what still
+ * waits goes to the drop functions. 0; -ETIMEDOUT: something did not drain; -EPROTO: the counts do
+ * not add up. ret_report may be NULL. Not from a handler.
+ */
+WEIR_API int weir_world_stop(weir_world *world, uint64_t timeout_ns, weir_stop_report *ret_report);
+/* Frees a world that never started or has stopped (stops it, with no patience, if it runs). Sets *world to NULL. */
+WEIR_API void weir_world_free(weir_world **world);
+/* The time in this world: cached once per turn on its own threads, read anew elsewhere. */
+WEIR_API uint64_t weir_world_now(const weir_world *world);
+/* Returns the number of stages whose invariants do not hold. Exact only while nothing is being offered. */
+WEIR_API size_t weir_world_check(const weir_world *world);
+
+/* ---- domains ---- */
+
+typedef enum weir_domain_kind { WEIR_REACTOR, WEIR_ELASTIC } weir_domain_kind;
+
+typedef struct weir_domain_options {
+	const char *name;          /* copied; required */
+	weir_domain_kind kind;
+	/* reactor */
+	uint32_t threads;          /* 0: one a core this process may use */
+	bool pin;                  /* each thread to its core */
+	uint32_t inline_depth;     /* how deep offers may run at once within offers; 0: 16 */
+	uint64_t turn_ns;          /* how long stages may run before I/O and timers get a turn; 0: 200 us */
+	/* elastic */
+	uint32_t min_threads;      /* 0: 1 */
+	uint32_t max_threads;      /* 0: 64 */
+	const weir_pool_law *pool; /* NULL: weir_pool_prompt */
+} weir_domain_options;
+
+WEIR_API int weir_domain_new(weir_world *world, const weir_domain_options *options, weir_domain **ret_domain);
+/* Threads it has now. */
+WEIR_API uint32_t weir_domain_threads(const weir_domain *domain);
+WEIR_API const char *weir_domain_name(const weir_domain *domain);
+/* The loop of a reactor domain's thread; NULL: elastic, or no such thread. */
+WEIR_API weir_loop *weir_domain_loop(const weir_domain *domain, uint32_t thread);
+/* The number, in its reactor domain, of the thread that calls; WEIR_ANYWHERE elsewhere. */
+WEIR_API uint16_t weir_thread_home(void);
+
+/* ---- stages ---- */
+
+typedef enum weir_order {
+	WEIR_FIFO,
+	WEIR_BY_CLASS,     /* highest class first, FIFO within */
+	WEIR_SHORTEST,     /* smallest cost first */
+	WEIR_NEWEST_LATE,  /* FIFO; newest first while the oldest has waited longer than newest_after_ns */
+} weir_order;
+
+/* Handles count events, all of which it must settle. They are gone once settled: do not look again. */
+typedef void weir_handler(weir_stage *stage, weir_event **events, size_t count, void *arg);
+/* Takes back an admitted event that will not be handled: it is FREE again. On a thread of the domain, or of the stop. */
+typedef void weir_dropper(weir_stage *stage, weir_event *event, weir_verdict why, void *arg);
+
+typedef struct weir_stage_options {
+	const char *name;            /* copied; required, unique in the world */
+	weir_handler *handle;        /* required */
+	weir_dropper *drop;          /* required: admitted events can always be dropped (deadline, stop) */
+	void *arg;                   /* for both */
+	uint32_t capacity;           /* events that may wait; required; shared evenly by a reactor's threads */
+	uint64_t cost_capacity;      /* sum of their cost; 0: no bound */
+	weir_order order;
+	uint64_t newest_after_ns;    /* for WEIR_NEWEST_LATE; 0: 100 ms */
+	bool single;                 /* one handler call at a time, always on one thread of a reactor */
+	bool no_inline;              /* always queue */
+	uint32_t concurrency;        /* events started but not settled; 0: no bound; shared like capacity */
+	uint32_t batch;              /* events a handler gets at once, at most; 0: 32 */
+	const weir_batch_law *batch_law; /* adapts the batch within [1, batch]; NULL: always batch */
+	const weir_admission_law *admission; /* NULL: only the bounds above */
+	const void *admission_params;
+} weir_stage_options;
+
+WEIR_API int weir_stage_new(weir_domain *domain, const weir_stage_options *options, weir_stage **ret_stage);
+/* No more offers from anyone ("closed"); what waits is still handled. */
+WEIR_API void weir_stage_close(weir_stage *stage);
+/* Replaces the admission law while the stage runs; NULL law: only the bounds. */
+WEIR_API int weir_stage_admission(weir_stage *stage, const weir_admission_law *law, const void *params);
+WEIR_API const char *weir_stage_name(const weir_stage *stage);
+WEIR_API weir_domain *weir_stage_domain(const weir_stage *stage);
+/* Events waiting now, over all its queues. */
+WEIR_API uint32_t weir_stage_waiting(const weir_stage *stage);
+
+/* ---- offers ---- */
+
+/* Offers one event. Admitted: the stage owns it, and may already have handled it. Shed: still yours. */
+WEIR_API weir_verdict weir_offer(weir_stage *stage, weir_event *event);
+/* Offers count (at most capacity) events, all or none. They must be of one class. Never runs them at once. */
+WEIR_API weir_verdict weir_offer_many(weir_stage *stage, weir_event **events, size_t count);
+/*
+ * Waits up to timeout_ns while the queue is full. Not on a reactor thread (misuse) nor in a virtual
+ * world, nor where the wait could close a circle of domains that wait for each other ("would-deadlock").
+ */
+WEIR_API weir_verdict weir_offer_wait(weir_stage *stage, weir_event *event, uint64_t timeout_ns);
+
+/* A place kept for events to come: admission is passed and the queue has room for them. */
+typedef struct weir_ticket {
+	weir_stage *stage; /* NULL: no place is held */
+	uint64_t cost;
+	uint64_t now_ns;
+	uint32_t count;
+	uint16_t home;
+	uint8_t klass;
+} weir_ticket;
+
+/*
+ * Reserves places for count events of a class, cost in total, on the home thread (WEIR_ANYWHERE: this one, or any).
+ * A ticket must be committed or cancelled, by any thread; a stop waits for it.
+ */
+WEIR_API weir_verdict weir_reserve(weir_stage *stage, unsigned klass, size_t count, uint64_t cost,
+				   uint16_t home, weir_ticket *ret_ticket);
+/* Hands over exactly the reserved events. 0, or -EINVAL: not a live ticket, or other events than reserved (nothing changed). */
+WEIR_API int weir_commit(weir_ticket *ticket, weir_event **events, size_t count);
+/* Gives the places back. A ticket without places is left alone. */
+WEIR_API void weir_cancel(weir_ticket *ticket);
+
+/* Why the last offer on this thread was shed. false: it was admitted. */
+WEIR_API bool weir_why_shed(weir_why *ret_why);
+
+/* ---- settling: by the owner of a HANDLING or HELD event; afterwards it is FREE ---- */
+
+/* The work is done. */
+WEIR_API void weir_done(weir_event *event);
+/* The work could not be done. */
+WEIR_API void weir_fail(weir_event *event);
+/* The handler will settle it later, from anywhere: it stays in flight. */
+WEIR_API void weir_hold(weir_event *event);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

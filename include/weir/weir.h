@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_WEIR_H
+#define WEIR_WEIR_H
+
+/* All of libweir. Each header begins with what its part is for. */
+
+#include <weir/base.h>
+#include <weir/event.h>
+#include <weir/file.h>
+#include <weir/inspect.h>
+#include <weir/law.h>
+#include <weir/loop.h>
+#include <weir/net.h>
+#include <weir/random.h>
+#include <weir/sim.h>
+#include <weir/stage.h>
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_BASE_HIST_H
+#define WEIR_BASE_HIST_H
+
+/*
+ * A log-linear histogram: 32 buckets an octave, so a value is known to 3.2 %; values below 32 exactly; values of
+ * 2^42 (73 minutes in ns) and above go into the last bucket.
+ *
+ * Threads: one writer (weir_hist_add) or several (weir_hist_add_shared); readers at any time, relaxed. Counts only grow: a
+ * window is the difference of two snapshots (weir_hist_subtract).
+ */
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WEIR_HIST_SUB_BITS 5
+#define WEIR_HIST_SUB (1u << WEIR_HIST_SUB_BITS)
+#define WEIR_HIST_MAX_BITS 42
+#define WEIR_HIST_BUCKETS ((WEIR_HIST_MAX_BITS - WEIR_HIST_SUB_BITS + 1) * WEIR_HIST_SUB)
+
+typedef struct weir_hist {
+	_Atomic uint64_t sum; /* of the values, for means */
+	_Atomic uint64_t max;
+	_Atomic uint64_t bucket[WEIR_HIST_BUCKETS];
+} weir_hist;
+
+static inline unsigned weir_hist_index(uint64_t value)
+{
+	if (value < WEIR_HIST_SUB)
+		return (unsigned)value;
+	unsigned top = 63u - (unsigned)__builtin_clzll(value);
+	if (top >= WEIR_HIST_MAX_BITS)
+		return WEIR_HIST_BUCKETS - 1;
+	unsigned shift = top - WEIR_HIST_SUB_BITS;
+	return (shift + 1) * WEIR_HIST_SUB + (unsigned)((value >> shift) & (WEIR_HIST_SUB - 1));
+}
+
+/* The smallest value of a bucket, and one past its largest. */
+uint64_t weir_hist_low(unsigned index);
+uint64_t weir_hist_high(unsigned index);
+
+/* Relaxed load and store: for the only writer. */
+static inline void weir_hist_bump(_Atomic uint64_t *counter, uint64_t by)
+{
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);
+}
+
+static inline void weir_hist_add(weir_hist *hist, uint64_t value)
+{
+	weir_hist_bump(&hist->bucket[weir_hist_index(value)], 1);
+	weir_hist_bump(&hist->sum, value);
+	if (value > atomic_load_explicit(&hist->max, memory_order_relaxed))
+		atomic_store_explicit(&hist->max, value, memory_order_relaxed);
+}
+
+void weir_hist_add_shared(weir_hist *hist, uint64_t value);
+
+/* Adds or takes away, bucket by bucket; `into` is the caller's alone. subtract leaves max alone. */
+void weir_hist_merge(weir_hist *into, const weir_hist *from);
+void weir_hist_subtract(weir_hist *from, const weir_hist *what);
+void weir_hist_clear(weir_hist *hist);
+uint64_t weir_hist_count(const weir_hist *hist);
+double weir_hist_mean(const weir_hist *hist);
+/* The smallest value v such that a share of at least `quantile` of the values is <= v, as the middle of its bucket; 0 when empty. */
+uint64_t weir_hist_quantile(const weir_hist *hist, double quantile);
+
+#endif

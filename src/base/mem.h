@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_BASE_MEM_H
+#define WEIR_BASE_MEM_H
+
+/*
+ * Allocation in one place, so that tests can make each one fail in turn. Any thread.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Zeroed memory, or NULL. Free with weir_mem_free. */
+void *weir_mem_zalloc(size_t size) __attribute__((malloc, warn_unused_result));
+/* Zeroed array; NULL also when the product overflows. */
+void *weir_mem_array(size_t count, size_t size) __attribute__((malloc, warn_unused_result));
+/* Zeroed memory on a boundary (a power of two), for what several threads must not share a cache line in. */
+void *weir_mem_aligned(size_t alignment, size_t size) __attribute__((malloc, warn_unused_result));
+char *weir_mem_strdup(const char *text) __attribute__((malloc, warn_unused_result));
+void weir_mem_free(void *memory);
+
+/* ---- for tests ---- */
+
+/* Makes the nth allocation from now fail (1: the next), once; 0: none. All threads together. */
+void weir_mem_fail_after(uint64_t nth);
+/* Allocations since the program began. */
+uint64_t weir_mem_count(void);
+/* Allocated and not freed. */
+uint64_t weir_mem_live(void);
+
+#endif

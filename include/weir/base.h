@@ -29,7 +29,7 @@ extern "C" {
 
 #define WEIR_NS_PER_US UINT64_C(1000)
 #define WEIR_NS_PER_MS UINT64_C(1000000)
-#define WEIR_NS_PER_S UINT64_C(1000000000)
+#define WEIR_NS_PER_S  UINT64_C(1000000000)
 
 typedef struct weir_world weir_world;
 typedef struct weir_domain weir_domain;

@@ -40,33 +40,33 @@ extern "C" {
  * The verdict on an offer: admitted, or shed for a reason. The same reasons tell a drop function why
  * an admitted event was dropped. X(name, text for people and metrics)
  */
-#define WEIR_VERDICTS(X)                                                                           \
-	X(ADMITTED, "admitted")                                                                    \
-	X(SHED_FULL, "full")                 /* the queue holds its bound of events */             \
-	X(SHED_COST, "full-cost")            /* the queue holds its bound of cost (bytes) */       \
-	X(SHED_THRESHOLD, "threshold")       /* a law's queue threshold for this class */          \
-	X(SHED_RATE, "rate")                 /* a law's token bucket is empty */                   \
-	X(SHED_LATE, "predicted-late")       /* a law expects it to miss its target */             \
-	X(SHED_WAITED, "waited-too-long")    /* dropped at dequeue: waited past a law's limit */   \
-	X(SHED_EXPIRED, "deadline")          /* its own deadline has passed */                     \
-	X(SHED_CANCELLED, "cancelled")       /* the client has gone */                             \
-	X(SHED_LIMIT, "concurrency")         /* too many are inside already */                     \
-	X(SHED_UPSTREAM, "downstream")       /* a stage further down is shedding this class */     \
-	X(SHED_RESOURCE, "resource")         /* memory, CPU or loop lag is short */                \
-	X(SHED_OFF, "switched-off")          /* admission is switched off */                       \
-	X(SHED_CLOSED, "closed")             /* the stage has been closed */                       \
-	X(SHED_STOPPING, "stopping")         /* the world is draining or stopped */                \
-	X(SHED_MEMORY, "out-of-memory")      /* an allocation failed */                            \
-	X(SHED_DEADLOCK, "would-deadlock")   /* waiting here could never end */                    \
-	X(SHED_TIMEOUT, "wait-timed-out")    /* a waiting offer ran out of time */                 \
-	X(SHED_MISUSE, "misuse")             /* not an offer that can be made; see the faults */   \
-	X(SHED_LEAKED, "leaked")             /* to a drop function: its handler forgot it */
+#define WEIR_VERDICTS(X)                                                                       \
+	X(ADMITTED, "admitted")                                                                \
+	X(SHED_FULL, "full")               /* the queue holds its bound of events */           \
+	X(SHED_COST, "full-cost")          /* the queue holds its bound of cost (bytes) */     \
+	X(SHED_THRESHOLD, "threshold")     /* a law's queue threshold for this class */        \
+	X(SHED_RATE, "rate")               /* a law's token bucket is empty */                 \
+	X(SHED_LATE, "predicted-late")     /* a law expects it to miss its target */           \
+	X(SHED_WAITED, "waited-too-long")  /* dropped at dequeue: waited past a law's limit */ \
+	X(SHED_EXPIRED, "deadline")        /* its own deadline has passed */                   \
+	X(SHED_CANCELLED, "cancelled")     /* the client has gone */                           \
+	X(SHED_LIMIT, "concurrency")       /* too many are inside already */                   \
+	X(SHED_UPSTREAM, "downstream")     /* a stage further down is shedding this class */   \
+	X(SHED_RESOURCE, "resource")       /* memory, CPU or loop lag is short */              \
+	X(SHED_OFF, "switched-off")        /* admission is switched off */                     \
+	X(SHED_CLOSED, "closed")           /* the stage has been closed */                     \
+	X(SHED_STOPPING, "stopping")       /* the world is draining or stopped */              \
+	X(SHED_MEMORY, "out-of-memory")    /* an allocation failed */                          \
+	X(SHED_DEADLOCK, "would-deadlock") /* waiting here could never end */                  \
+	X(SHED_TIMEOUT, "wait-timed-out")  /* a waiting offer ran out of time */               \
+	X(SHED_MISUSE, "misuse")           /* not an offer that can be made; see the faults */ \
+	X(SHED_LEAKED, "leaked")           /* to a drop function: its handler forgot it */
 
 typedef enum weir_verdict {
 #define WEIR_X(name, text) WEIR_##name,
 	WEIR_VERDICTS(WEIR_X)
 #undef WEIR_X
-	WEIR_VERDICT_COUNT
+		WEIR_VERDICT_COUNT
 } weir_verdict;
 
 enum weir_event_flags {
@@ -85,13 +85,13 @@ struct weir_event {
 			uintptr_t slot;
 		} run;
 	} at;
-	weir_stage *stage;    /* that owns it; NULL when nobody does */
-	uint64_t offered_ns;  /* when that stage admitted it */
-	uint64_t started_ns;  /* when that stage's handler got it */
-	uint32_t trace;       /* number in the trace, given at the first offer */
+	weir_stage *stage;   /* that owns it; NULL when nobody does */
+	uint64_t offered_ns; /* when that stage admitted it */
+	uint64_t started_ns; /* when that stage's handler got it */
+	uint32_t trace;      /* number in the trace, given at the first offer */
 	uint16_t magic;
 	uint8_t state;
-	uint8_t cancelled;    /* atomic */
+	uint8_t cancelled; /* atomic */
 
 	/* Yours, to be set after weir_event_init and before an offer. */
 	uint8_t klass;        /* 0 .. WEIR_CLASSES - 1 */

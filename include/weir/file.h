@@ -51,16 +51,18 @@ WEIR_API void weir_files_free(weir_files **files);
 /* Each returns 0 and calls done later, never from within; or a negative errno and does not. */
 
 /* Opens path relative to dir_fd (AT_FDCWD allowed); op->file is the file when result is 0. */
-WEIR_API int weir_file_open(weir_files *files, weir_file_op *op, int dir_fd, const char *path, int flags, mode_t mode,
-			    weir_file_fn *done, void *arg);
+WEIR_API int weir_file_open(weir_files *files, weir_file_op *op, int dir_fd, const char *path, int flags,
+			    mode_t mode, weir_file_fn *done, void *arg);
 WEIR_API int weir_file_stat(weir_file *file, weir_file_op *op, weir_file_fn *done, void *arg);
 /* The path's stat without opening it. */
-WEIR_API int weir_file_stat_path(weir_files *files, weir_file_op *op, int dir_fd, const char *path, weir_file_fn *done, void *arg);
+WEIR_API int weir_file_stat_path(weir_files *files, weir_file_op *op, int dir_fd, const char *path,
+				 weir_file_fn *done, void *arg);
 /* Reads up to length bytes at offset; fewer only at the end of the file. */
-WEIR_API int weir_file_read(weir_file *file, weir_file_op *op, void *into, size_t length, off_t offset, weir_file_fn *done, void *arg);
+WEIR_API int weir_file_read(weir_file *file, weir_file_op *op, void *into, size_t length, off_t offset,
+			    weir_file_fn *done, void *arg);
 /* Writes all length bytes at offset, or fails (what was written before an error is in op->result only if nothing failed). */
-WEIR_API int weir_file_write(weir_file *file, weir_file_op *op, const void *from, size_t length, off_t offset, weir_file_fn *done,
-			     void *arg);
+WEIR_API int weir_file_write(weir_file *file, weir_file_op *op, const void *from, size_t length, off_t offset,
+			     weir_file_fn *done, void *arg);
 WEIR_API int weir_file_sync(weir_file *file, weir_file_op *op, weir_file_fn *done, void *arg);
 /* Runs after the requests before it; the file is gone when done is called. */
 WEIR_API int weir_file_close(weir_file *file, weir_file_op *op, weir_file_fn *done, void *arg);

@@ -19,10 +19,10 @@ extern "C" {
 
 typedef struct weir_stage_stats {
 	uint64_t offered, admitted, shed, completed, failed, dropped;
-	uint64_t in_flight; /* waiting, or started and not settled */
-	uint64_t waiting;   /* all classes */
-	uint64_t inlined;   /* admitted and handled at once, all classes */
-	uint64_t batches;   /* handler calls, all classes */
+	uint64_t in_flight;                      /* waiting, or started and not settled */
+	uint64_t waiting;                        /* all classes */
+	uint64_t inlined;                        /* admitted and handled at once, all classes */
+	uint64_t batches;                        /* handler calls, all classes */
 	uint64_t by_verdict[WEIR_VERDICT_COUNT]; /* sheds at the offer, by reason */
 	uint64_t drops[WEIR_VERDICT_COUNT];      /* drops after admission, by reason */
 } weir_stage_stats;
@@ -33,31 +33,32 @@ WEIR_API void weir_stage_read(const weir_stage *stage, unsigned klass, weir_stag
 typedef enum weir_measure { WEIR_WAITING, WEIR_SERVICE, WEIR_RESPONSE, WEIR_MEASURES } weir_measure;
 
 /* The quantile (0 .. 1) of what was measured since the start, in ns, to 3 %; 0 when nothing was. */
-WEIR_API uint64_t weir_stage_quantile(const weir_stage *stage, unsigned klass, weir_measure measure, double quantile);
+WEIR_API uint64_t weir_stage_quantile(const weir_stage *stage, unsigned klass, weir_measure measure,
+				      double quantile);
 
 /* How many events went from one stage's handler to the other, admitted. from NULL: from outside any handler. */
 WEIR_API uint64_t weir_edge_count(const weir_stage *from, const weir_stage *to);
 
 /* Misuse that was survived. X(name, text) */
-#define WEIR_FAULTS(X)                                                                             \
-	X(LEAKED, "a handler returned without settling an event")                                  \
-	X(NOT_FREE, "an event was offered that another stage or nobody's handler owns")            \
-	X(NOT_INIT, "an event was offered that was never initialised")                             \
-	X(BAD_CLASS, "an event or reservation named a class that does not exist")                  \
-	X(NOT_OWNED, "an event was settled that no handler owned")                                 \
+#define WEIR_FAULTS(X)                                                                                   \
+	X(LEAKED, "a handler returned without settling an event")                                        \
+	X(NOT_FREE, "an event was offered that another stage or nobody's handler owns")                  \
+	X(NOT_INIT, "an event was offered that was never initialised")                                   \
+	X(BAD_CLASS, "an event or reservation named a class that does not exist")                        \
+	X(NOT_OWNED, "an event was settled that no handler owned")                                       \
 	X(BAD_OFFER, "an offer of many was empty, too large, of mixed classes, or named an event twice") \
-	X(BAD_WAIT, "a waiting offer on a reactor thread or in a virtual world")                   \
-	X(WAIT_CYCLE, "a waiting offer would have closed a circle of waiting domains")             \
-	X(NOT_STARTED, "an offer before the world was started or after it was stopped")            \
-	X(BAD_TICKET, "a commit of a ticket that holds no place, or of other events than reserved") \
-	X(UNDRAINED, "events that a stop could not drain in time")                                 \
+	X(BAD_WAIT, "a waiting offer on a reactor thread or in a virtual world")                         \
+	X(WAIT_CYCLE, "a waiting offer would have closed a circle of waiting domains")                   \
+	X(NOT_STARTED, "an offer before the world was started or after it was stopped")                  \
+	X(BAD_TICKET, "a commit of a ticket that holds no place, or of other events than reserved")      \
+	X(UNDRAINED, "events that a stop could not drain in time")                                       \
 	X(UNSETTLED, "events still held when the world stopped")
 
 typedef enum weir_fault {
 #define WEIR_X(name, text) WEIR_FAULT_##name,
 	WEIR_FAULTS(WEIR_X)
 #undef WEIR_X
-	WEIR_FAULT_COUNT
+		WEIR_FAULT_COUNT
 } weir_fault;
 
 WEIR_API uint64_t weir_stage_faults(const weir_stage *stage, weir_fault fault);
@@ -66,10 +67,10 @@ WEIR_API const char *weir_fault_text(weir_fault fault);
 /* One step of a traced event. */
 typedef struct weir_trace_entry {
 	uint64_t at_ns;
-	uint32_t event;       /* its number */
-	uint16_t stage;       /* index, as in the dump */
+	uint32_t event; /* its number */
+	uint16_t stage; /* index, as in the dump */
 	uint8_t klass;
-	uint8_t step;         /* 'o'ffered, 's'hed, 'q'ueued, 'b'egun, 'h'eld, 'd'one, 'f'ailed, 'x' dropped */
+	uint8_t step; /* 'o'ffered, 's'hed, 'q'ueued, 'b'egun, 'h'eld, 'd'one, 'f'ailed, 'x' dropped */
 	weir_verdict verdict; /* for 's' and 'x' */
 } weir_trace_entry;
 

@@ -29,8 +29,8 @@ typedef struct weir_ask {
 	uint64_t deadline_ns; /* of the first event; 0: none */
 	uint64_t cost;        /* of all */
 	uint32_t count;
-	uint32_t waiting;     /* events waiting in the queue this offer is for */
-	uint32_t in_service;  /* started there, not yet settled */
+	uint32_t waiting;    /* events waiting in the queue this offer is for */
+	uint32_t in_service; /* started there, not yet settled */
 	uint8_t klass;
 } weir_ask;
 
@@ -44,11 +44,11 @@ typedef struct weir_class_sample {
 /* A stage over the last tick. */
 typedef struct weir_sample {
 	uint64_t now_ns;
-	uint64_t interval_ns;  /* since the last tick */
-	uint32_t waiting;      /* in the queue now */
-	uint32_t in_service;   /* started, not settled, now */
-	uint32_t workers;      /* threads that can run it, or its concurrency limit if that is lower */
-	double quantile;       /* that the law asked for */
+	uint64_t interval_ns; /* since the last tick */
+	uint32_t waiting;     /* in the queue now */
+	uint32_t in_service;  /* started, not settled, now */
+	uint32_t workers;     /* threads that can run it, or its concurrency limit if that is lower */
+	double quantile;      /* that the law asked for */
 	weir_class_sample klass[WEIR_CLASSES];
 } weir_sample;
 

@@ -45,15 +45,18 @@ typedef void weir_timer_fn(weir_timer *timer, void *arg);
 struct weir_timer {
 	weir_timer *next, **link; /* the wheel's */
 	uint64_t at_ns;
-	uint64_t order;           /* among timers of the same instant, in a virtual world */
+	uint64_t order; /* among timers of the same instant, in a virtual world */
 	weir_timer_fn *fire;
 	void *arg;
-	void *owner;              /* loop or virtual world it is pending on; NULL: not pending */
+	struct weir_timers *owner; /* loop or virtual world it is pending on; NULL: not pending */
 };
 
 WEIR_API void weir_timer_init(weir_timer *timer, weir_timer_fn *fire, void *arg);
-/* Fires once, at at_ns or as soon after as the wheel's step allows, never before. Restarts a pending one. */
-WEIR_API void weir_timer_start(weir_loop *loop, weir_timer *timer, uint64_t at_ns);
+/*
+ * Fires once, at at_ns or as soon after as the wheel's step allows, never before. Restarts a pending one. loop NULL: on
+ * this thread's loop, or in the virtual world that is running; -EINVAL where there is neither.
+ */
+WEIR_API int weir_timer_start(weir_loop *loop, weir_timer *timer, uint64_t at_ns);
 /* Does nothing to one that is not pending. After this it does not fire. */
 WEIR_API void weir_timer_stop(weir_timer *timer);
 WEIR_API bool weir_timer_pending(const weir_timer *timer);
@@ -84,11 +87,12 @@ struct weir_watch {
 	uint32_t events; /* weir_ready bits wanted */
 	weir_watch_fn *fn;
 	void *arg;
-	void *backend;   /* the loop's */
+	void *backend; /* the loop's */
 };
 
 /* Calls fn whenever fd is ready (level-triggered) until stopped. The watch must outlive the stop. */
-WEIR_API int weir_watch_start(weir_loop *loop, weir_watch *watch, int fd, uint32_t events, weir_watch_fn *fn, void *arg);
+WEIR_API int weir_watch_start(weir_loop *loop, weir_watch *watch, int fd, uint32_t events, weir_watch_fn *fn,
+			      void *arg);
 WEIR_API void weir_watch_stop(weir_loop *loop, weir_watch *watch);
 
 /* ---- signals ---- */
@@ -107,7 +111,8 @@ struct weir_signal {
  * Calls fn on the loop's thread for each arrival of signo. The signal must be blocked in all threads:
  * weir_signal_block it before any thread starts.
  */
-WEIR_API int weir_signal_start(weir_loop *loop, weir_signal *signal, int signo, weir_signal_fn *fn, void *arg);
+WEIR_API int weir_signal_start(weir_loop *loop, weir_signal *signal, int signo, weir_signal_fn *fn,
+			       void *arg);
 WEIR_API void weir_signal_stop(weir_loop *loop, weir_signal *signal);
 WEIR_API int weir_signal_block(int signo);
 

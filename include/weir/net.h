@@ -28,10 +28,10 @@ extern "C" {
 
 typedef struct weir_buf {
 	uint8_t *data;
-	uint32_t length;   /* bytes used */
+	uint32_t length; /* bytes used */
 	uint32_t capacity;
-	uint32_t refs;     /* atomic */
-	uint32_t kind;     /* where it goes back to */
+	uint32_t refs; /* atomic */
+	uint32_t kind; /* where it goes back to */
 	void *home;
 } weir_buf;
 
@@ -59,18 +59,19 @@ typedef struct weir_conn_ops {
 } weir_conn_ops;
 
 typedef struct weir_conn_limits {
-	uint32_t output_bytes;     /* waiting to be sent; 0: 256 KB */
-	uint64_t output_ns;        /* without progress while some wait; 0: 30 s */
-	uint64_t idle_ns;          /* without a byte in either direction; 0: no limit */
-	uint64_t connect_ns;       /* for weir_conn_open; 0: 10 s */
+	uint32_t output_bytes; /* waiting to be sent; 0: 256 KB */
+	uint64_t output_ns;    /* without progress while some wait; 0: 30 s */
+	uint64_t idle_ns;      /* without a byte in either direction; 0: no limit */
+	uint64_t connect_ns;   /* for weir_conn_open; 0: 10 s */
 } weir_conn_limits;
 
 /*
  * Connects from the calling reactor thread. open or closed is called later; the connection is returned so that
  * it can be closed before.
  */
-WEIR_API int weir_conn_open(weir_loop *loop, const struct sockaddr *to, socklen_t to_length, const weir_conn_ops *ops,
-			    const weir_conn_limits *limits, void *arg, weir_conn **ret_conn);
+WEIR_API int weir_conn_open(weir_loop *loop, const struct sockaddr *to, socklen_t to_length,
+			    const weir_conn_ops *ops, const weir_conn_limits *limits, void *arg,
+			    weir_conn **ret_conn);
 
 /* Sends a copy of the bytes. 0, -ENOBUFS (over the bound, nothing taken), -EPIPE (closing), -ENOMEM. */
 WEIR_API int weir_conn_write(weir_conn *conn, const void *data, size_t length);
@@ -102,11 +103,12 @@ typedef struct weir_listener weir_listener;
 typedef struct weir_listen_options {
 	const struct sockaddr *address; /* port 0: the kernel chooses one, the same for all threads */
 	socklen_t address_length;
-	int backlog;                    /* 0: 1024 */
-	uint32_t max_connections;       /* accepted and alive, over all threads; 0: 10,000. Beyond it nothing is accepted */
+	int backlog; /* 0: 1024 */
+	uint32_t
+		max_connections; /* accepted and alive, over all threads; 0: 10,000. Beyond it nothing is accepted */
 	const weir_conn_ops *ops;
 	weir_conn_limits limits;
-	void *arg;                      /* for open */
+	void *arg; /* for open */
 } weir_listen_options;
 
 typedef struct weir_listener_stats {
@@ -117,9 +119,11 @@ typedef struct weir_listener_stats {
 } weir_listener_stats;
 
 /* Listens on every thread of a reactor domain of a started world. */
-WEIR_API int weir_listen(weir_domain *domain, const weir_listen_options *options, weir_listener **ret_listener);
+WEIR_API int weir_listen(weir_domain *domain, const weir_listen_options *options,
+			 weir_listener **ret_listener);
 /* The address it got, as "127.0.0.1:8080" in text and as a sockaddr; either may be NULL. */
-WEIR_API int weir_listener_address(const weir_listener *listener, char *ret_text, size_t text_size, struct sockaddr_storage *ret_address);
+WEIR_API int weir_listener_address(const weir_listener *listener, char *ret_text, size_t text_size,
+				   struct sockaddr_storage *ret_address);
 WEIR_API void weir_listener_read_stats(const weir_listener *listener, weir_listener_stats *ret_stats);
 /* Stops accepting; connections live on. */
 WEIR_API void weir_listener_close(weir_listener *listener);

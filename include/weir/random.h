@@ -30,7 +30,8 @@ WEIR_API double weir_random_lognormal(weir_random *random, double mean, double s
 /* Pareto with shape alpha, bounded to [low, ratio * low], scaled to this mean. */
 WEIR_API double weir_random_pareto(weir_random *random, double mean, double alpha, double ratio);
 /* `large_share` of the values are `large_factor` times the others; scaled to this mean. */
-WEIR_API double weir_random_bimodal(weir_random *random, double mean, double large_share, double large_factor);
+WEIR_API double weir_random_bimodal(weir_random *random, double mean, double large_share,
+				    double large_factor);
 
 #ifdef __cplusplus
 }

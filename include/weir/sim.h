@@ -8,8 +8,8 @@
  *
  * Work is modelled by holding: a handler that would compute or block for a while calls weir_finish_after
  * (or holds the event and settles it from a timer). In an elastic domain a handler's thread is busy until all events of
- * its batch are settled; a stage's concurrency bound works as in the real world. Timers take NULL as loop
- * there: weir_sim_timer.
+ * its batch are settled; a stage's concurrency bound works as in the real world. Timers are started with NULL as
+ * loop, or with weir_sim_timer.
  */
 
 #include <weir/loop.h>
@@ -27,7 +27,10 @@ WEIR_API void weir_sim_timer(weir_world *world, weir_timer *timer, uint64_t at_n
 /* The world's generator. */
 WEIR_API weir_random *weir_sim_random(weir_world *world);
 
-/* An event with a timer: holds it and settles it as done after delay_ns. In both worlds, from a handler. */
+/*
+ * From a handler: holds the event and settles it as done after delay_ns. On an elastic domain's real thread, which
+ * may block, it sleeps and then settles.
+ */
 WEIR_API void weir_finish_after(weir_event *event, weir_timer *timer, uint64_t delay_ns);
 
 /* ---- arrivals: calls arrive at seeded times ---- */
@@ -41,15 +44,15 @@ struct weir_arrivals {
 	weir_timer timer;
 	weir_world *world;
 	weir_arrival_kind kind;
-	double per_s;      /* 0: none for now */
-	uint64_t count;    /* so far */
+	double per_s;   /* 0: none for now */
+	uint64_t count; /* so far */
 	weir_arrive_fn *arrive;
 	void *arg;
 };
 
 /* Starts now; the rate can be changed at any time. */
-WEIR_API void weir_arrivals_start(weir_arrivals *arrivals, weir_world *world, weir_arrival_kind kind, double per_s, weir_arrive_fn *arrive,
-				  void *arg);
+WEIR_API void weir_arrivals_start(weir_arrivals *arrivals, weir_world *world, weir_arrival_kind kind,
+				  double per_s, weir_arrive_fn *arrive, void *arg);
 WEIR_API void weir_arrivals_rate(weir_arrivals *arrivals, double per_s);
 WEIR_API void weir_arrivals_stop(weir_arrivals *arrivals);
 

@@ -33,10 +33,10 @@
 extern "C" {
 #endif
 
-#define WEIR_STAGES_MAX 256
+#define WEIR_STAGES_MAX  256
 #define WEIR_DOMAINS_MAX 64
 #define WEIR_THREADS_MAX 64 /* reactor threads in a world */
-#define WEIR_BATCH_MAX 256
+#define WEIR_BATCH_MAX   256
 
 /* ---- the world ---- */
 
@@ -48,11 +48,11 @@ typedef struct weir_world_options {
 
 /* What a stop found; names point into the world and live until it is freed. */
 typedef struct weir_stop_report {
-	uint64_t drained;       /* events settled between the call and the end */
-	uint64_t undrained;     /* events that were still inside when the time was up; dropped if waiting */
-	const char *stuck;      /* a stage that still held some; NULL: none */
-	uint64_t unbalanced;    /* stages whose counts do not add up */
-	uint64_t faults;        /* of all stages */
+	uint64_t drained;    /* events settled between the call and the end */
+	uint64_t undrained;  /* events that were still inside when the time was up; dropped if waiting */
+	const char *stuck;   /* a stage that still held some; NULL: none */
+	uint64_t unbalanced; /* stages whose counts do not add up */
+	uint64_t faults;     /* of all stages */
 } weir_stop_report;
 
 /* Makes an empty world; NULL options are the defaults. */
@@ -78,13 +78,13 @@ WEIR_API size_t weir_world_check(const weir_world *world);
 typedef enum weir_domain_kind { WEIR_REACTOR, WEIR_ELASTIC } weir_domain_kind;
 
 typedef struct weir_domain_options {
-	const char *name;          /* copied; required */
+	const char *name; /* copied; required */
 	weir_domain_kind kind;
 	/* reactor */
-	uint32_t threads;          /* 0: one a core this process may use */
-	bool pin;                  /* each thread to its core */
-	uint32_t inline_depth;     /* how deep offers may run at once within offers; 0: 16 */
-	uint64_t turn_ns;          /* how long stages may run before I/O and timers get a turn; 0: 200 us */
+	uint32_t threads;      /* 0: one a core this process may use */
+	bool pin;              /* each thread to its core */
+	uint32_t inline_depth; /* how deep offers may run at once within offers; 0: 16 */
+	uint64_t turn_ns;      /* how long stages may run before I/O and timers get a turn; 0: 200 us */
 	/* elastic */
 	uint32_t min_threads;      /* 0: 1 */
 	uint32_t max_threads;      /* 0: 64 */
@@ -104,9 +104,9 @@ WEIR_API uint16_t weir_thread_home(void);
 
 typedef enum weir_order {
 	WEIR_FIFO,
-	WEIR_BY_CLASS,     /* highest class first, FIFO within */
-	WEIR_SHORTEST,     /* smallest cost first */
-	WEIR_NEWEST_LATE,  /* FIFO; newest first while the oldest has waited longer than newest_after_ns */
+	WEIR_BY_CLASS,    /* highest class first, FIFO within */
+	WEIR_SHORTEST,    /* smallest cost first */
+	WEIR_NEWEST_LATE, /* FIFO; newest first while the oldest has waited longer than newest_after_ns */
 } weir_order;
 
 /* Handles count events, all of which it must settle. They are gone once settled: do not look again. */
@@ -115,19 +115,19 @@ typedef void weir_handler(weir_stage *stage, weir_event **events, size_t count, 
 typedef void weir_dropper(weir_stage *stage, weir_event *event, weir_verdict why, void *arg);
 
 typedef struct weir_stage_options {
-	const char *name;            /* copied; required, unique in the world */
-	weir_handler *handle;        /* required */
-	weir_dropper *drop;          /* required: admitted events can always be dropped (deadline, stop) */
-	void *arg;                   /* for both */
-	uint32_t capacity;           /* events that may wait; required; shared evenly by a reactor's threads */
-	uint64_t cost_capacity;      /* sum of their cost; 0: no bound */
+	const char *name;       /* copied; required, unique in the world */
+	weir_handler *handle;   /* required */
+	weir_dropper *drop;     /* required: admitted events can always be dropped (deadline, stop) */
+	void *arg;              /* for both */
+	uint32_t capacity;      /* events that may wait; required; shared evenly by a reactor's threads */
+	uint64_t cost_capacity; /* sum of their cost; 0: no bound */
 	weir_order order;
-	uint64_t newest_after_ns;    /* for WEIR_NEWEST_LATE; 0: 100 ms */
-	bool single;                 /* one handler call at a time, always on one thread of a reactor */
-	bool no_inline;              /* always queue */
-	uint32_t concurrency;        /* events started but not settled; 0: no bound; shared like capacity */
-	uint32_t batch;              /* events a handler gets at once, at most; 0: 32 */
-	const weir_batch_law *batch_law; /* adapts the batch within [1, batch]; NULL: always batch */
+	uint64_t newest_after_ns; /* for WEIR_NEWEST_LATE; 0: 100 ms */
+	bool single;              /* one handler call at a time, always on one thread of a reactor */
+	bool no_inline;           /* always queue */
+	uint32_t concurrency;     /* events started but not settled; 0: no bound; shared like capacity */
+	uint32_t batch;           /* events a handler gets at once, at most; 0: 32 */
+	const weir_batch_law *batch_law;     /* adapts the batch within [1, batch]; NULL: always batch */
 	const weir_admission_law *admission; /* NULL: only the bounds above */
 	const void *admission_params;
 } weir_stage_options;

@@ -42,7 +42,8 @@ static inline uint64_t weir_clock_now(weir_clock *clock)
 	uint64_t now;
 #if defined(__x86_64__)
 	if (clock->scale != 0)
-		now = clock->base_ns + (uint64_t)(((unsigned __int128)(__rdtsc() - clock->base_ticks) * clock->scale) >> 32);
+		now = clock->base_ns +
+		      (uint64_t)(((unsigned __int128)(__rdtsc() - clock->base_ticks) * clock->scale) >> 32);
 	else
 #endif
 		now = weir_clock_ns();

@@ -15,9 +15,9 @@
 #include <stdint.h>
 
 #define WEIR_HIST_SUB_BITS 5
-#define WEIR_HIST_SUB (1u << WEIR_HIST_SUB_BITS)
+#define WEIR_HIST_SUB      (1u << WEIR_HIST_SUB_BITS)
 #define WEIR_HIST_MAX_BITS 42
-#define WEIR_HIST_BUCKETS ((WEIR_HIST_MAX_BITS - WEIR_HIST_SUB_BITS + 1) * WEIR_HIST_SUB)
+#define WEIR_HIST_BUCKETS  ((WEIR_HIST_MAX_BITS - WEIR_HIST_SUB_BITS + 1) * WEIR_HIST_SUB)
 
 typedef struct weir_hist {
 	_Atomic uint64_t sum; /* of the values, for means */
@@ -43,7 +43,8 @@ uint64_t weir_hist_high(unsigned index);
 /* Relaxed load and store: for the only writer. */
 static inline void weir_hist_bump(_Atomic uint64_t *counter, uint64_t by)
 {
-	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by, memory_order_relaxed);
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by,
+			      memory_order_relaxed);
 }
 
 static inline void weir_hist_add(weir_hist *hist, uint64_t value)

@@ -15,9 +15,9 @@
 
 #include <weir/loop.h>
 
-#define WEIR_WHEEL_SHIFT 16
-#define WEIR_WHEEL_BITS 6
-#define WEIR_WHEEL_SLOTS (1u << WEIR_WHEEL_BITS)
+#define WEIR_WHEEL_SHIFT  16
+#define WEIR_WHEEL_BITS   6
+#define WEIR_WHEEL_SLOTS  (1u << WEIR_WHEEL_BITS)
 #define WEIR_WHEEL_LEVELS 7
 
 typedef struct weir_wheel {
@@ -36,7 +36,8 @@ void weir_wheel_remove(weir_wheel *wheel, weir_timer *timer);
  * Calls expire(timer, arg) for each timer due at now_ns; it has been removed before the call. Returns how many. At most `most` of
  * them: the rest are still due.
  */
-size_t weir_wheel_advance(weir_wheel *wheel, uint64_t now_ns, size_t most, void (*expire)(weir_timer *timer, void *arg), void *arg);
+size_t weir_wheel_advance(weir_wheel *wheel, uint64_t now_ns, size_t most,
+			  void (*expire)(weir_timer *timer, void *arg), void *arg);
 /* When advance should next be called: at or before the first timer's slot ends; UINT64_MAX: no timers. */
 uint64_t weir_wheel_next_ns(const weir_wheel *wheel);
 

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_BASE_TIMERS_H
+#define WEIR_BASE_TIMERS_H
+
+/*
+ * What a timer can be pending on: a loop's wheel, or a virtual world's heap. Each embeds a weir_timers as its first
+ * member; weir_timer_start and weir_timer_stop (timers.c) go through it.
+ */
+
+#include <weir/loop.h>
+
+typedef struct weir_timers {
+	void (*insert)(struct weir_timers *timers,
+		       weir_timer *timer); /* at timer->at_ns; it is not pending */
+	void (*remove)(struct weir_timers *timers, weir_timer *timer); /* it is pending here */
+} weir_timers;
+
+/* The one of the running thread; NULL: none. */
+weir_timers *weir_timers_self(void);
+/* Returns the previous one, to be put back. */
+weir_timers *weir_timers_set_self(weir_timers *timers);
+/* As weir_timer_start, on these. */
+void weir_timers_start(weir_timers *timers, weir_timer *timer, uint64_t at_ns);
+
+#endif

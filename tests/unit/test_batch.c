@@ -105,7 +105,7 @@ static double knee(const stage *s)
 
 static const struct {
 	double call_ns, event_ns;
-} costs[] = {{0, 5000}, {500, 5000}, {5000, 5000}, {20000, 2000}, {50000, 1000}};
+} costs[] = {{0, 50000}, {5000, 50000}, {50000, 50000}, {200000, 20000}, {500000, 10000}};
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 
 #define assert_stage(x)                                                                                   \
@@ -162,14 +162,14 @@ static void test_prompt_notices_a_change(void **state)
 	size_t i = 0;
 	for (uint64_t seed = 1; seed <= 5; seed++) {
 		stage s;
-		stage_init(&s, &weir_batch_prompt, 40000, 4000, seed);
+		stage_init(&s, &weir_batch_prompt, 400000, 40000, seed);
 		stage_load(&s, 0.8);
 		ticks(&s, 100);
 		assert_stage(s.batch >= 20);
-		s.call_ns = 100;
+		s.call_ns = 1000;
 		ticks(&s, 400);
 		assert_stage(s.batch <= 4);
-		s.call_ns = 40000;
+		s.call_ns = 400000;
 		ticks(&s, 400);
 		assert_stage(s.batch >= 20);
 	}
@@ -234,7 +234,7 @@ static void test_seda_in_a_stage(void **state)
 {
 	for (uint64_t seed = 1; seed <= 5; seed++) {
 		stage s;
-		stage_init(&s, &weir_batch_seda, 20000, 2000, seed);
+		stage_init(&s, &weir_batch_seda, 200000, 20000, seed);
 		stage_load(&s, 5);
 		ticks(&s, 100);
 		stage_forget(&s);

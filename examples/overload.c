@@ -188,9 +188,12 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0); /* rows come out as they are made, into a pipe too */
 	printf("A service on %d threads that blocks for %d ms a request: it can do %d a second.\n", THREADS,
 	       SERVICE_MS, CAPACITY_PER_S);
-	double without = run_all("With a long queue and nothing else:", seconds, false);
-	double with =
-		run_all("With the same queue, and a threshold law that sheds while 24 wait:", seconds, true);
+	double without = run_all(
+		"With a long queue and nothing else; the times grow for as long as the load lasts:", seconds,
+		false);
+	double with = run_all(
+		"With the same queue, and a threshold law that sheds while 24 wait; the times hold:", seconds,
+		true);
 	if (interrupted)
 		return 128 + SIGINT;
 	printf("\nAt ten times the load the service can bear, %.0f of its %d requests a second were "

@@ -84,6 +84,7 @@ void plugged_open(struct plugged *plugged, weir_domain_kind kind, weir_stage_opt
 	memset(plugged, 0, sizeof *plugged);
 	plugged->world = world_virtual(1);
 	plugged->domain = domain_of_kind(plugged->world, kind);
+	plugged->other = domain_reactor(plugged->world, "other", 1);
 	options.concurrency = 1;
 	probe_open(&plugged->probe, plugged->domain, options);
 	plugged->stage = plugged->probe.stage;

@@ -28,7 +28,7 @@ void world_end_faulty(weir_world **world);
  */
 struct plugged {
 	weir_world *world;
-	weir_domain *domain;
+	weir_domain *domain, *other; /* the stage's; a reactor for a second stage */
 	struct probe probe;
 	weir_stage *stage; /* the probe's */
 	struct job plug;

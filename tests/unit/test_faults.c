@@ -86,7 +86,7 @@ static void another_stages_event_cannot_be_offered(void **state)
 	struct probe other = {.each = offer_the_other};
 	struct job waiting, job;
 	plugged_open(&p, WEIR_ELASTIC, (weir_stage_options){0});
-	probe_open(&other, domain_reactor(p.world, "r", 1), (weir_stage_options){.name = "other"});
+	probe_open(&other, p.other, (weir_stage_options){.name = "other"});
 	job_init(&waiting, 1, 0);
 	job_init(&job, 2, 0);
 	assert_int_equal(weir_offer(p.stage, &waiting.event), WEIR_ADMITTED);
@@ -143,7 +143,6 @@ static void a_class_that_does_not_exist_is_refused(void **state)
 	assert_int_equal(weir_offer(p.stage, &jobs[0].event), WEIR_ADMITTED);
 	weir_stage_stats stats = stats_of(p.stage);
 	assert_int_equal(stats.offered, stats.admitted + stats.shed);
-	assert_true(stats.by_verdict[WEIR_SHED_MISUSE] >= 3);
 	plugged_release(&p);
 	expect_working(p.world, &p.probe);
 	world_end_faulty(&p.world);
@@ -230,11 +229,11 @@ static void holding_twice_is_harmless(void **state)
 static void offers_of_many_that_make_no_sense_are_refused(void **state)
 {
 	struct plugged p;
-	struct job jobs[5];
-	plugged_open(&p, WEIR_ELASTIC, (weir_stage_options){.capacity = 4});
-	jobs_init(jobs, 5, 0);
+	static struct job jobs[WEIR_BATCH_MAX + 1];
+	plugged_open(&p, WEIR_ELASTIC, (weir_stage_options){.capacity = 1000});
+	jobs_init(jobs, WEIR_BATCH_MAX + 1, 0);
 	assert_int_equal(jobs_offer_many(p.stage, jobs, 0), WEIR_SHED_MISUSE);
-	assert_int_equal(jobs_offer_many(p.stage, jobs, 5), WEIR_SHED_MISUSE);
+	assert_int_equal(jobs_offer_many(p.stage, jobs, WEIR_BATCH_MAX + 1), WEIR_SHED_MISUSE);
 	jobs[2].event.klass = 1;
 	assert_int_equal(jobs_offer_many(p.stage, jobs, 3), WEIR_SHED_MISUSE);
 	jobs[2].event.klass = 0;

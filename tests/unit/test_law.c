@@ -472,7 +472,7 @@ static void a_law_installed_at_the_start_pairs_over_a_whole_life(void **state)
 			   (weir_stage_options){.admission = &ledger_law,
 						.admission_params = &params,
 						.capacity = 20,
-						.concurrency = 3,
+						.concurrency = 1,
 						.batch = 2});
 		must(weir_world_start(world));
 		jobs_init(jobs, 200, 0);

@@ -11,8 +11,16 @@
 /* Whether the failure that was set for the nth allocation after `before` has struck; clears it when not. */
 static bool struck(uint64_t before, uint64_t nth)
 {
+	uint64_t made = weir_mem_count() - before;
+	bool waiting = false;
+	/* A failure that is still to come shows itself to the allocations that are left until then. */
+	for (; made < nth && !waiting; made++) {
+		void *memory = weir_mem_zalloc(1);
+		waiting = memory == NULL;
+		weir_mem_free(memory);
+	}
 	weir_mem_fail_after(0);
-	return weir_mem_count() - before >= nth;
+	return !waiting;
 }
 
 static int make_world(bool simulated, weir_world **ret_world)
@@ -171,7 +179,7 @@ static void a_world_can_fail_to_start(void **state)
 			if (rc == 0)
 				world_end_faulty(&world);
 			else
-				assert_int_equal(rc, -ENOMEM);
+				assert_true(rc == -ENOMEM || rc == -EAGAIN);
 			weir_world_free(&world);
 			assert_int_equal(weir_mem_live(), live);
 		}

@@ -51,9 +51,9 @@ static void offers_nest_as_deep_as_allowed(void **state)
 		assert_int_equal(weir_offer(chain.probe.stage, &jobs[0].event), WEIR_ADMITTED);
 		CHECK_EVENTUALLY(chain.probe.handled == N);
 		must(weir_world_stop(world, 60 * WEIR_NS_PER_S, NULL));
-		/* The first call comes from the queue; the others within it are inlined. */
+		/* The first call comes from the queue; the others are inlined within it, except at a depth of one. */
 		assert_in_range(chain.deepest, depth, depth + 1);
-		assert_true(stats_of(chain.probe.stage).inlined > 0);
+		assert_true(depth == 1 || stats_of(chain.probe.stage).inlined > 0);
 		assert_true(stats_of(chain.probe.stage).inlined < N);
 		expect_counts(chain.probe.stage, N, 0, N, 0, 0);
 		assert_int_equal(chain.bad, 0);

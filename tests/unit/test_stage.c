@@ -4,31 +4,24 @@
 
 #include <errno.h>
 
-/* One thread of an elastic domain, kept busy, and a stage beside it: what is offered there forms batches. */
-struct busy_pool {
+/* A reactor thread whose turn has not come: what is offered from outside forms batches. */
+struct queued {
 	weir_world *world;
-	struct probe blocker, probe;
-	struct job plug;
+	struct probe probe;
 };
 
-static void busy_pool_open(struct busy_pool *b, weir_stage_options options)
+static void queued_open(struct queued *q, weir_stage_options options)
 {
-	*b = (struct busy_pool){.blocker.act = PROBE_HOLD};
-	b->world = world_virtual(1);
-	weir_domain *domain = domain_elastic(b->world, "pool", 1, 1);
-	probe_open(&b->blocker, domain, (weir_stage_options){.name = "blocker"});
-	probe_open(&b->probe, domain, options);
-	must(weir_world_start(b->world));
-	job_init(&b->plug, 0, 0);
-	assert_int_equal(weir_offer(b->blocker.stage, &b->plug.event), WEIR_ADMITTED);
-	world_run(b->world, WEIR_NS_PER_MS);
-	assert_int_equal(b->plug.handled, 1);
+	*q = (struct queued){.world = world_virtual(1)};
+	options.no_inline = true;
+	probe_open(&q->probe, domain_reactor(q->world, "r", 1), options);
+	must(weir_world_start(q->world));
 }
 
-static void busy_pool_release(struct busy_pool *b)
+static void queued_run(struct queued *q)
 {
-	weir_done(&b->plug.event);
-	world_run(b->world, WEIR_NS_PER_MS);
+	assert_int_equal(q->probe.handled, 0);
+	world_run(q->world, WEIR_NS_PER_MS);
 }
 
 static void batches_are_full_but_never_fuller(void **state)
@@ -38,55 +31,54 @@ static void batches_are_full_but_never_fuller(void **state)
 		unsigned calls, largest;
 	} cases[] = {{0, 4, 32}, {1, 100, 1}, {7, 15, 7}, {WEIR_BATCH_MAX, 1, 100}};
 	for (size_t i = 0; i < 4; i++) {
-		struct busy_pool b;
+		struct queued q;
 		struct job jobs[100];
-		busy_pool_open(&b, (weir_stage_options){.capacity = 100, .batch = cases[i].batch});
+		queued_open(&q, (weir_stage_options){.capacity = 100, .batch = cases[i].batch});
 		jobs_init(jobs, 100, 0);
 		for (int j = 0; j < 100; j++)
-			assert_int_equal(weir_offer(b.probe.stage, &jobs[j].event), WEIR_ADMITTED);
-		assert_int_equal(b.probe.handled, 0);
-		busy_pool_release(&b);
-		assert_int_equal(b.probe.handled, 100);
-		assert_int_equal(b.probe.largest_batch, cases[i].largest);
-		assert_int_equal(b.probe.calls, cases[i].calls);
-		assert_int_equal(stats_of(b.probe.stage).batches, cases[i].calls);
-		world_end(&b.world);
+			assert_int_equal(weir_offer(q.probe.stage, &jobs[j].event), WEIR_ADMITTED);
+		queued_run(&q);
+		assert_int_equal(q.probe.handled, 100);
+		assert_int_equal(q.probe.largest_batch, cases[i].largest);
+		assert_int_equal(q.probe.calls, cases[i].calls);
+		assert_int_equal(stats_of(q.probe.stage).batches, cases[i].calls);
+		world_end(&q.world);
 	}
 }
 
 static void dropped_events_are_not_in_a_batch(void **state)
 {
-	struct busy_pool b;
+	struct queued q;
 	struct job jobs[10];
-	busy_pool_open(&b, (weir_stage_options){.batch = 5});
+	queued_open(&q, (weir_stage_options){.batch = 5});
 	jobs_init(jobs, 10, 0);
 	for (int j = 0; j < 10; j++) {
-		assert_int_equal(weir_offer(b.probe.stage, &jobs[j].event), WEIR_ADMITTED);
+		assert_int_equal(weir_offer(q.probe.stage, &jobs[j].event), WEIR_ADMITTED);
 		if (j % 2 == 0)
 			weir_event_cancel(&jobs[j].event);
 	}
-	busy_pool_release(&b);
-	assert_int_equal(b.probe.handled, 5);
-	assert_int_equal(b.probe.dropped, 5);
+	queued_run(&q);
+	assert_int_equal(q.probe.handled, 5);
+	assert_int_equal(q.probe.dropped, 5);
 	for (int j = 0; j < 10; j++)
 		assert_int_equal(jobs[j].handled, j % 2);
-	world_end(&b.world);
+	world_end(&q.world);
 }
 
 static void a_stage_whose_whole_queue_is_dropped_makes_no_empty_call(void **state)
 {
-	struct busy_pool b;
+	struct queued q;
 	struct job jobs[3];
-	busy_pool_open(&b, (weir_stage_options){0});
+	queued_open(&q, (weir_stage_options){0});
 	jobs_init(jobs, 3, 0);
 	for (int j = 0; j < 3; j++) {
-		assert_int_equal(weir_offer(b.probe.stage, &jobs[j].event), WEIR_ADMITTED);
+		assert_int_equal(weir_offer(q.probe.stage, &jobs[j].event), WEIR_ADMITTED);
 		weir_event_cancel(&jobs[j].event);
 	}
-	busy_pool_release(&b);
-	assert_int_equal(b.probe.calls, 0);
-	assert_int_equal(b.probe.dropped, 3);
-	world_end(&b.world);
+	queued_run(&q);
+	assert_int_equal(q.probe.calls, 0);
+	assert_int_equal(q.probe.dropped, 3);
+	world_end(&q.world);
 }
 
 static void no_state(void *state)
@@ -115,21 +107,21 @@ static void a_batch_law_sets_the_size_within_bounds(void **state)
 		unsigned largest;
 	} cases[] = {{always_three, 3}, {far_too_many, 10}, {none_at_all, 1}};
 	for (size_t i = 0; i < 3; i++) {
-		struct busy_pool b;
+		struct queued q;
 		struct job jobs[30];
 		weir_batch_law law = {.name = "test",
 				      .tick_ns = 10 * WEIR_NS_PER_MS,
 				      .init = no_state,
 				      .size = cases[i].size};
-		busy_pool_open(&b, (weir_stage_options){.batch = 10, .batch_law = &law});
-		world_run(b.world, 100 * WEIR_NS_PER_MS);
+		queued_open(&q, (weir_stage_options){.batch = 10, .batch_law = &law});
+		world_run(q.world, 100 * WEIR_NS_PER_MS);
 		jobs_init(jobs, 30, 0);
 		for (int j = 0; j < 30; j++)
-			assert_int_equal(weir_offer(b.probe.stage, &jobs[j].event), WEIR_ADMITTED);
-		busy_pool_release(&b);
-		assert_int_equal(b.probe.handled, 30);
-		assert_int_equal(b.probe.largest_batch, cases[i].largest);
-		world_end(&b.world);
+			assert_int_equal(weir_offer(q.probe.stage, &jobs[j].event), WEIR_ADMITTED);
+		queued_run(&q);
+		assert_int_equal(q.probe.handled, 30);
+		assert_int_equal(q.probe.largest_batch, cases[i].largest);
+		world_end(&q.world);
 	}
 }
 
@@ -137,20 +129,20 @@ static void the_packaged_batch_laws_stay_within_bounds(void **state)
 {
 	const weir_batch_law *laws[] = {&weir_batch_seda, &weir_batch_prompt};
 	for (size_t i = 0; i < 2; i++) {
-		struct busy_pool b;
-		static struct job jobs[400];
-		busy_pool_open(&b, (weir_stage_options){.capacity = 400, .batch = 8, .batch_law = laws[i]});
-		busy_pool_release(&b);
-		jobs_init(jobs, 400, 0);
-		b.probe.act = PROBE_WORK;
-		b.probe.work_ns = 100 * WEIR_NS_PER_US;
+		struct queued q;
+		static struct job jobs[200];
+		queued_open(&q, (weir_stage_options){.capacity = 400, .batch = 8, .batch_law = laws[i]});
+		queued_run(&q);
+		jobs_init(jobs, 200, 0);
+		q.probe.act = PROBE_WORK;
+		q.probe.work_ns = 100 * WEIR_NS_PER_US;
 		for (int round = 0; round < 50; round++) {
-			assert_int_equal(jobs_offer_many(b.probe.stage, jobs, 400), WEIR_ADMITTED);
-			world_run(b.world, 500 * WEIR_NS_PER_MS);
+			assert_int_equal(jobs_offer_many(q.probe.stage, jobs, 200), WEIR_ADMITTED);
+			world_run(q.world, 500 * WEIR_NS_PER_MS);
 		}
-		assert_int_equal(b.probe.handled, 400 * 50);
-		assert_in_range(b.probe.largest_batch, 1, 8);
-		world_end(&b.world);
+		assert_int_equal(q.probe.handled, 200 * 50);
+		assert_in_range(q.probe.largest_batch, 1, 8);
+		world_end(&q.world);
 	}
 }
 

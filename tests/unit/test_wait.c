@@ -130,7 +130,7 @@ static void a_wait_times_out(void **state)
 		assert_true(verdict == WEIR_SHED_TIMEOUT || (i == 0 && verdict == WEIR_SHED_FULL));
 		assert_true(waiter.explained);
 		assert_int_equal(waiter.why.verdict, verdict);
-		assert_null(waiter.job.event.stage);
+		assert_null(waiter.job.event.lane);
 	}
 	expect_counts(d.probe.stage, 3, 2, 0, 0, 0);
 	gate_open(&d.gate);

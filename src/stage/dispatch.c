@@ -86,18 +86,6 @@ void weir_settle(weir_thread *self, weir_event *event, bool completed, uint64_t 
 	weir_count_add(counts, completed ? &counts->completed[klass] : &counts->failed[klass], 1);
 }
 
-/* The event's stage, if somebody owns the event in a way that can be settled. */
-static weir_stage *owned(weir_event *event)
-{
-	weir_lane *lane = event->magic == WEIR_EVENT_MAGIC ? event->lane : NULL;
-	if (lane == NULL)
-		return NULL;
-	if (event->state == WEIR_EVENT_HANDLING || event->state == WEIR_EVENT_HELD)
-		return lane->stage;
-	weir_stage_fault(lane->stage, WEIR_FAULT_NOT_OWNED, 1);
-	return NULL;
-}
-
 /* Nobody owns it, so the fault is put down to the handler that runs, if one does. */
 static void fault_here(weir_fault fault)
 {
@@ -106,14 +94,25 @@ static void fault_here(weir_fault fault)
 		weir_stage_fault(self->frame->stage, fault, 1);
 }
 
+/* The event's stage, if somebody owns the event in a way that can be settled; NULL: a fault. */
+static weir_stage *owned(weir_event *event)
+{
+	weir_lane *lane = event->magic == WEIR_EVENT_MAGIC ? event->lane : NULL;
+	if (lane == NULL) {
+		fault_here(WEIR_FAULT_NOT_OWNED);
+		return NULL;
+	}
+	if (event->state == WEIR_EVENT_HANDLING || event->state == WEIR_EVENT_HELD)
+		return lane->stage;
+	weir_stage_fault(lane->stage, WEIR_FAULT_NOT_OWNED, 1);
+	return NULL;
+}
+
 static void settle_public(weir_event *event, bool completed)
 {
 	weir_stage *stage = owned(event);
-	if (stage == NULL) {
-		if (event->magic != WEIR_EVENT_MAGIC || event->lane == NULL)
-			fault_here(WEIR_FAULT_NOT_OWNED);
+	if (stage == NULL)
 		return;
-	}
 	weir_thread *self = weir_thread_in(stage->world);
 	weir_settle(self, event, completed, weir_thread_now(self, stage->world));
 }

@@ -340,6 +340,35 @@ static void a_cycle_that_cannot_drain_is_reported(void **state)
 	}
 }
 
+static void go_round_at_once(struct probe *probe, struct job *job)
+{
+	if (weir_offer(probe->next, &job->event) != WEIR_ADMITTED)
+		weir_fail(&job->event);
+}
+
+/* The same without any time passing: even then a stop comes to its end. */
+static void a_cycle_that_takes_no_time_is_reported(void **state)
+{
+	FOR_BOTH_KINDS(kind)
+	{
+		weir_world *world = world_virtual(1);
+		struct probe probe = {.each = go_round_at_once};
+		struct job job;
+		weir_stop_report report = {0};
+		probe_open(&probe, domain_of_kind(world, kind), (weir_stage_options){.name = "carousel"});
+		probe.next = probe.stage;
+		must(weir_world_start(world));
+		job_init(&job, 1, 0);
+		assert_int_equal(weir_offer(probe.stage, &job.event), WEIR_ADMITTED);
+		assert_int_equal(weir_world_stop(world, 10 * WEIR_NS_PER_MS, &report), -ETIMEDOUT);
+		assert_string_equal(report.stuck, "carousel");
+		assert_int_equal(report.undrained, 1);
+		assert_int_equal(report.unbalanced, 0);
+		assert_int_equal(job.dropped, 1);
+		weir_world_free(&world);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -357,6 +386,7 @@ int main(void)
 		CHECK_TEST(a_virtual_world_does_not_wait),
 		CHECK_TEST(events_held_at_the_stop_are_named),
 		CHECK_TEST(a_cycle_that_cannot_drain_is_reported),
+		CHECK_TEST(a_cycle_that_takes_no_time_is_reported),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

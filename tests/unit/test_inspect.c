@@ -209,6 +209,22 @@ static void a_held_and_moved_event_keeps_its_number(void **state)
 	world_end(&world);
 }
 
+static void an_event_with_a_history_can_be_traced(void **state)
+{
+	struct plugged p;
+	struct job job;
+	plugged_open(&p, WEIR_ELASTIC, (weir_stage_options){0});
+	/* Its request came in before the first stage of this world saw it. */
+	job_init(&job, 1, 0);
+	job.event.flags = WEIR_EVENT_TRACE;
+	job.event.entered_ns = weir_world_now(p.world) - WEIR_NS_PER_MS / 2;
+	assert_int_equal(weir_offer(p.stage, &job.event), WEIR_ADMITTED);
+	plugged_release(&p);
+	assert_int_not_equal(job.event.trace, 0);
+	expect_steps(p.world, &job, "qbd");
+	plugged_end(&p);
+}
+
 static void every_nth_event_can_be_traced(void **state)
 {
 	weir_world *world = NULL;
@@ -453,6 +469,7 @@ int main(void)
 		CHECK_TEST(edges_count_what_went_along_them),
 		CHECK_TEST(a_traced_event_leaves_its_steps),
 		CHECK_TEST(a_held_and_moved_event_keeps_its_number),
+		CHECK_TEST(an_event_with_a_history_can_be_traced),
 		CHECK_TEST(every_nth_event_can_be_traced),
 		CHECK_TEST(the_dump_is_json_with_the_same_numbers),
 		CHECK_TEST(an_empty_world_can_be_dumped),

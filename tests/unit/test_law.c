@@ -497,6 +497,51 @@ static void a_law_installed_at_the_start_pairs_over_a_whole_life(void **state)
 	}
 }
 
+/* Settled, run at once, exempt, leaked: whatever was started is settled, and nothing else is. */
+static void start_and_settle_pair_for_every_kind_of_event(void **state)
+{
+	weir_world *world = world_virtual(1);
+	weir_domain *domain = domain_reactor(world, "r", 1);
+	struct ledger ledger = {0}, *params = &ledger;
+	struct probe first = {.act = PROBE_FORWARD}, second = {0};
+	struct job jobs[4];
+	probe_open(&first, domain, (weir_stage_options){.name = "first", .batch = 1});
+	probe_open(&second, domain,
+		   (weir_stage_options){
+			   .name = "second", .admission = &ledger_law, .admission_params = &params});
+	first.next = second.stage;
+	must(weir_world_start(world));
+	jobs_init(jobs, 4, 0);
+
+	assert_int_equal(weir_offer(first.stage, &jobs[0].event), WEIR_ADMITTED);
+	world_run(world, WEIR_NS_PER_MS);
+	assert_int_equal(stats_of(second.stage).inlined, 1);
+	assert_int_equal(ledger.started, 1);
+	assert_int_equal(ledger.completed, 1);
+
+	jobs[1].event.flags = WEIR_EVENT_EXEMPT;
+	assert_int_equal(weir_offer(second.stage, &jobs[1].event), WEIR_ADMITTED);
+	world_run(world, WEIR_NS_PER_MS);
+	assert_int_equal(jobs[1].handled, 1);
+	assert_int_equal(ledger.started, ledger.completed + ledger.failed);
+
+	second.act = PROBE_LEAK;
+	assert_int_equal(weir_offer(second.stage, &jobs[2].event), WEIR_ADMITTED);
+	world_run(world, WEIR_NS_PER_MS);
+	assert_int_equal(jobs[2].dropped, 1);
+	assert_int_equal(ledger.started, ledger.completed + ledger.failed);
+
+	/* A law's word at the start holds for what would run at once, too. */
+	second.act = PROBE_DONE;
+	ledger.start_answer = WEIR_SHED_WAITED;
+	assert_int_equal(weir_offer(first.stage, &jobs[3].event), WEIR_ADMITTED);
+	world_run(world, WEIR_NS_PER_MS);
+	assert_int_equal(jobs[3].handled, 1); /* in the first stage only */
+	assert_int_equal(jobs[3].dropped, 1);
+	assert_int_equal(ledger.started, ledger.completed + ledger.failed);
+	world_end_faulty(&world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -514,6 +559,7 @@ int main(void)
 		CHECK_TEST(a_sample_holds_the_quantiles_of_its_own_tick),
 		CHECK_TEST(a_replaced_law_is_not_called_again),
 		CHECK_TEST(a_law_installed_at_the_start_pairs_over_a_whole_life),
+		CHECK_TEST(start_and_settle_pair_for_every_kind_of_event),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

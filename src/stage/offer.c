@@ -173,7 +173,8 @@ static void trace_offer(weir_stage *stage, weir_event *event, weir_verdict verdi
 			uint64_t now_ns)
 {
 	weir_trace *trace = &stage->world->trace;
-	if (event->trace == 0 && event->entered_ns == 0)
+	/* The first offer: entered_ns may be older than that. */
+	if (event->trace == 0 && event->offered_ns == 0)
 		weir_trace_choose(trace, event);
 	if (event->trace == 0)
 		return;

@@ -275,13 +275,10 @@ static weir_verdict offer_one(weir_stage *stage, weir_event *event, weir_thread 
 		return count_shed(&offer, verdict);
 	count_admitted(&offer, event, 1);
 	adopt(self, offer.lane, event, now_ns);
-	if (run_now) {
-		weir_counts *counts = weir_stage_counts(stage, self);
-		weir_count_add(counts, &counts->inlined, 1);
-		weir_dispatch_inline(self, offer.lane, event, now_ns);
-	} else {
+	if (run_now)
+		weir_dispatch_inline(self, offer.lane, offer.gate, event, now_ns);
+	else
 		weir_lane_push(offer.lane, self, &event, 1);
-	}
 	last_shed.verdict = WEIR_ADMITTED;
 	return WEIR_ADMITTED;
 }

@@ -398,6 +398,36 @@ static void shares_its_bound_among_the_threads(void **state)
 	weir_world_free(&world);
 }
 
+/* A world that stops takes the connections along; the listener can be freed before it is, or after. */
+static void a_world_that_stops_ends_its_connections(void **state)
+{
+	weir_loop *loop = loop_of(state);
+	for (int after = 0; after < 2; after++) {
+		weir_world *world;
+		weir_domain *domain;
+		weir_listener *listener;
+		int fds[20];
+		char answer[2];
+		start_world(weir_loop_backend(loop), &world, &domain);
+		listen_in_world(domain, 0, &listener);
+		for (int i = 0; i < 20; i++) {
+			fds[i] = dial_blocking(listener);
+			say(fds[i], "hi");
+			assert_int_equal(recv(fds[i], answer, 2, MSG_WAITALL), 2);
+		}
+		assert_int_equal(weir_world_stop(world, WEIR_NS_PER_S, NULL), 0);
+		assert_int_equal(atomic_load(&world_closed), 20);
+		if (!after) {
+			weir_listener_close(listener);
+			weir_listener_free(&listener);
+		}
+		weir_world_free(&world);
+		weir_listener_free(&listener);
+		for (int i = 0; i < 20; i++)
+			close(fds[i]);
+	}
+}
+
 static void needs_a_started_reactor(void **state)
 {
 	weir_world *world;
@@ -428,6 +458,7 @@ int main(void)
 		ON_BOTH(listens_on_a_path),
 		ON_BOTH(spreads_over_the_threads),
 		ON_BOTH(shares_its_bound_among_the_threads),
+		ON_BOTH(a_world_that_stops_ends_its_connections),
 		cmocka_unit_test(needs_a_started_reactor),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -50,6 +50,7 @@ static void test_without_counter(void **state)
 	weir_clock clock;
 	weir_clock_init(&clock);
 	clock.scale = 0;
+	clock.ticks_max = 0;
 	read_on(&clock);
 }
 

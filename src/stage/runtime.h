@@ -286,6 +286,9 @@ void weir_outsider_leave(weir_world *world, const weir_thread *self);
 
 /* ---- reactor.c, elastic.c, control.c, drain.c, sim.c ---- */
 
+/* In a virtual world no time passes within a turn, so it is bounded by batches as well. */
+#define WEIR_TURN_BATCHES 4096
+
 int weir_reactor_start(weir_domain *domain);
 void weir_reactor_join(weir_domain *domain);
 /* Runs what is ready on this thread, within its time; true: there is more. */

@@ -59,13 +59,16 @@ static uint64_t run_lane(weir_thread *self, unsigned at, uint64_t now_ns)
 	return now_ns;
 }
 
+/* In a virtual world no time passes here, so a turn is bounded by batches as well. */
+#define TURN_BATCHES 4096
+
 bool weir_reactor_run(weir_thread *self)
 {
 	uint64_t now_ns = weir_thread_now(self, self->world);
 	self->run_start_ns = now_ns;
 	uint64_t turn_ns = self->domain->options.turn_ns;
 	gather(self);
-	for (unsigned batches = 0; batches < WEIR_TURN_BATCHES && now_ns - self->run_start_ns < turn_ns;
+	for (unsigned batches = 0; batches < TURN_BATCHES && now_ns - self->run_start_ns < turn_ns;
 	     batches++) {
 		int at = next_ready(self);
 		if (at < 0)

@@ -178,7 +178,9 @@ struct weir_domain {
 	bool touched;          /* virtual: something may be startable */
 	weir_worker *exited;   /* to be joined */
 	uint64_t none_idle_ns; /* the last time no thread was idle */
-	uint64_t started, arrived, busy_ns;
+	uint64_t started, arrived;
+	uint64_t busy_ns;               /* time in handler calls that have ended */
+	uint64_t running, began_sum_ns; /* calls under way, and the sum of when they began (modulo 2^64) */
 	/* the controller */
 	void *pool_state;
 	uint64_t pool_at_ns, pool_last_ns, last_started, last_arrived, last_busy_ns;
@@ -221,6 +223,8 @@ static inline weir_thread *weir_thread_in(const weir_world *world)
 }
 
 uint64_t weir_sim_now(const struct weir_sim *sim);
+/* A handler is about to be called in a virtual world. */
+void weir_sim_count_call(struct weir_sim *sim);
 
 static inline uint64_t weir_thread_now(weir_thread *self, const weir_world *world)
 {
@@ -286,9 +290,6 @@ void weir_outsider_leave(weir_world *world, const weir_thread *self);
 
 /* ---- reactor.c, elastic.c, control.c, drain.c, sim.c ---- */
 
-/* In a virtual world no time passes within a turn, so it is bounded by batches as well. */
-#define WEIR_TURN_BATCHES 4096
-
 int weir_reactor_start(weir_domain *domain);
 void weir_reactor_join(weir_domain *domain);
 /* Runs what is ready on this thread, within its time; true: there is more. */
@@ -300,6 +301,9 @@ void weir_elastic_push(weir_lane *lane, weir_event *const *events, size_t count)
 void weir_elastic_kick(weir_domain *domain);
 /* The next lane of the domain that may start something, in turn; NULL: none. Under lock. */
 weir_lane *weir_elastic_pick_locked(weir_domain *domain);
+/* A handler call (virtual: an event's stay) begins, or ends after having begun then. */
+void weir_elastic_begin_locked(weir_domain *domain, uint64_t now_ns);
+void weir_elastic_end_locked(weir_domain *domain, uint64_t began_ns, uint64_t now_ns);
 void weir_elastic_sample_locked(weir_domain *domain, uint64_t now_ns, weir_pool_sample *ret_sample);
 /* Makes the pool as large as `threads`, as far as it can now. */
 void weir_elastic_resize(weir_domain *domain, uint32_t threads);

@@ -22,8 +22,7 @@ struct weir_sim {
 	weir_timer *heap;
 	weir_random random;
 	weir_timer control;
-	uint64_t turns;      /* at this instant */
-	uint64_t stretch_ns; /* by how much it is made longer next */
+	uint64_t calls, stretch_ns; /* at this instant */
 };
 
 /* ---- the heap: a pairing heap; next is the sibling, child the first child, link what points to this one ---- */
@@ -105,26 +104,26 @@ static void remove_timer(weir_timers *timers, weir_timer *timer)
 /* ---- playing the threads ---- */
 
 /*
- * An instant in which events go round and round would never end; it is stretched, twice as far each time, so that time
- * limits still hold and are reached soon.
+ * An instant in which events go round and round would never end. Beyond a million handler calls it is stretched, by more and more,
+ * so that time limits still hold.
  */
-#define INSTANT_BATCHES 1000000
+#define INSTANT_CALLS 1000000
+#define STRETCH_CALLS 100000
 
-static void begin_instant(struct weir_sim *sim, uint64_t now_ns)
+void weir_sim_count_call(struct weir_sim *sim)
 {
-	sim->now_ns = now_ns;
-	sim->turns = 0;
-	sim->stretch_ns = WEIR_NS_PER_US;
-}
-
-static void count_batches(struct weir_sim *sim, uint64_t batches)
-{
-	sim->turns += batches;
-	if (sim->turns < INSTANT_BATCHES)
+	if (++sim->calls < INSTANT_CALLS)
 		return;
-	sim->turns = 0;
+	sim->calls -= STRETCH_CALLS;
 	sim->now_ns += sim->stretch_ns;
 	sim->stretch_ns *= 2;
+}
+
+static void begin_instant(struct weir_sim *sim, uint64_t at_ns)
+{
+	sim->now_ns = at_ns;
+	sim->calls = 0;
+	sim->stretch_ns = WEIR_NS_PER_US;
 }
 
 static bool reactor_ready(const weir_thread *thread)
@@ -135,14 +134,13 @@ static bool reactor_ready(const weir_thread *thread)
 	return false;
 }
 
-static bool play_reactor(struct weir_sim *sim, weir_thread *thread)
+static bool play_reactor(weir_thread *thread)
 {
 	if (!reactor_ready(thread))
 		return false;
 	weir_thread_here = thread;
-	bool more = weir_reactor_run(thread);
+	weir_reactor_run(thread);
 	weir_thread_here = NULL;
-	count_batches(sim, more ? WEIR_TURN_BATCHES : 1);
 	return true;
 }
 
@@ -164,13 +162,14 @@ static bool play_worker(struct weir_sim *sim, weir_domain *domain)
 	weir_batch batch;
 	weir_lane_collect(lane, sim->now_ns, 1, &batch);
 	domain->started += batch.count;
+	if (batch.count != 0)
+		weir_elastic_begin_locked(domain, sim->now_ns);
 	weir_thread_here = &domain->threads[0];
 	weir_dispatch(&domain->threads[0], lane, &batch, sim->now_ns);
 	weir_thread_here = NULL;
 	lane->running = false;
 	if (occupied(domain) == atomic_load(&domain->alive))
 		domain->none_idle_ns = sim->now_ns;
-	count_batches(sim, 1);
 	return true;
 }
 
@@ -179,8 +178,12 @@ static bool play_elastic(struct weir_sim *sim, weir_domain *domain, uint64_t unt
 	if (!domain->touched)
 		return false;
 	domain->touched = false;
-	while (sim->now_ns <= until_ns && play_worker(sim, domain))
-		;
+	while (play_worker(sim, domain)) {
+		if (sim->now_ns <= until_ns)
+			continue;
+		domain->touched = true; /* for the next run */
+		break;
+	}
 	return true;
 }
 
@@ -190,7 +193,7 @@ static bool play_domain(struct weir_sim *sim, weir_domain *domain, uint64_t unti
 		return play_elastic(sim, domain, until_ns);
 	bool played = false;
 	for (uint32_t i = 0; i < domain->thread_count; i++)
-		played |= play_reactor(sim, &domain->threads[i]);
+		played |= play_reactor(&domain->threads[i]);
 	return played;
 }
 
@@ -223,8 +226,7 @@ static void fire_next(struct weir_sim *sim)
 	if (timer->at_ns > sim->now_ns)
 		begin_instant(sim, timer->at_ns);
 	remove_timer(&sim->timers, timer);
-	timer->owner = NULL;
-	timer->fire(timer, timer->arg);
+	weir_timers_fire(timer);
 }
 
 uint64_t weir_sim_run(weir_world *world, uint64_t until_ns)

@@ -564,7 +564,7 @@ weir_verdict weir_offer_many(weir_stage *stage, weir_event **events, size_t coun
  * Domains whose threads wait for each other in a circle may never get on. Each domain keeps the set of domains it has
  * ever waited for; a wait that would close a circle in that graph is refused. Only elastic threads can be part of one.
  */
-static bool closes_circle(weir_world *world, weir_domain *waiter, weir_domain *target)
+static bool closes_circle_locked(weir_world *world, weir_domain *waiter, weir_domain *target)
 {
 	uint64_t reached = UINT64_C(1) << target->index, before;
 	do {
@@ -576,6 +576,15 @@ static bool closes_circle(weir_world *world, weir_domain *waiter, weir_domain *t
 		return true;
 	atomic_fetch_or(&waiter->waits_for, UINT64_C(1) << target->index);
 	return false;
+}
+
+/* One at a time: two that look and then both set out would miss each other. */
+static bool closes_circle(weir_world *world, weir_domain *waiter, weir_domain *target)
+{
+	pthread_mutex_lock(&world->control_lock);
+	bool closes = closes_circle_locked(world, waiter, target);
+	pthread_mutex_unlock(&world->control_lock);
+	return closes;
 }
 
 static bool wait_for_space(weir_stage *stage, uint64_t turn, uint64_t until_ns)

@@ -18,8 +18,7 @@
  * under the domain's lock and has no inbox.
  *
  * Places. lane->waiting counts places taken: events queued, in the inbox, and reserved by tickets. It never exceeds
- * lane->capacity for longer than a failing attempt takes. A place is taken by the offerer (atomic add), and given back when the
- * event leaves the queue. An event that is run at once takes no place.
+ * lane->capacity. A place is taken by the offerer (compare and exchange), and given back when the event leaves the queue. An event that is run at once takes no place.
  *
  * Locks, in this order: world->control_lock, then a domain->lock, then a stage->wait_lock. No lock is held while a
  * handler, drop function or timer runs.

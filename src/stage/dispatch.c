@@ -195,6 +195,15 @@ static void drop_leaked(weir_thread *self, weir_lane *lane, weir_frame *frame, u
 
 /* ---- handler calls ---- */
 
+/* The event's waiting ends, its service begins. */
+static void begin(weir_counts *counts, weir_lane *lane, weir_event *event, uint64_t now_ns)
+{
+	event->started_ns = now_ns;
+	weir_count_add(counts, &counts->started[event->klass], 1);
+	weir_counts_measure(counts, event->klass, WEIR_WAITING, span(event->offered_ns, now_ns));
+	trace_step(lane, event, 'b', WEIR_ADMITTED, now_ns);
+}
+
 /* frame->own and events are two copies: handlers may reorder theirs. */
 static void call(weir_thread *self, weir_lane *lane, weir_frame *frame, weir_event **events, uint64_t now_ns)
 {
@@ -208,10 +217,7 @@ static void call(weir_thread *self, weir_lane *lane, weir_frame *frame, weir_eve
 		event->at.run.frame = frame;
 		event->at.run.slot = i;
 		event->state = WEIR_EVENT_HANDLING;
-		event->started_ns = now_ns;
-		weir_count_add(counts, &counts->started[event->klass], 1);
-		weir_counts_measure(counts, event->klass, WEIR_WAITING, span(event->offered_ns, now_ns));
-		trace_step(lane, event, 'b', WEIR_ADMITTED, now_ns);
+		begin(counts, lane, event, now_ns);
 	}
 	self->frame = frame;
 	self->worked = true;
@@ -251,4 +257,27 @@ void weir_dispatch_inline(weir_thread *self, weir_lane *lane, weir_event *event,
 	call(self, lane, &frame, &event, now_ns);
 	if (single)
 		lane->running = false;
+}
+
+void weir_dispatch_held(weir_thread *self, weir_lane *lane, weir_event *event, uint64_t now_ns)
+{
+	atomic_fetch_add_explicit(&lane->in_service, 1, memory_order_relaxed);
+	begin(weir_stage_counts(lane->stage, self), lane, event, now_ns);
+	event->state = WEIR_EVENT_HELD;
+	weir_thread_worked(self, lane->stage->world);
+}
+
+/* ---- work inside that no handler does ---- */
+
+void weir_inside_enter(weir_stage *stage, weir_frame *frame)
+{
+	weir_thread *self = weir_thread_here;
+	*frame = (weir_frame){.outer = self->frame, .stage = stage};
+	if (self->frame == NULL)
+		self->frame = frame;
+}
+
+void weir_inside_leave(const weir_frame *frame)
+{
+	weir_thread_here->frame = frame->outer;
 }

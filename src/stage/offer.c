@@ -247,19 +247,25 @@ static bool is_full(weir_verdict verdict)
 	return verdict == WEIR_SHED_FULL || verdict == WEIR_SHED_COST;
 }
 
-/* silent_full: a full queue is not an answer yet (the caller waits and tries again), so it is not counted. */
-static weir_verdict offer_one(weir_stage *stage, weir_event *event, weir_thread *self, bool silent_full)
+static attempt attempt_one(weir_stage *stage, const weir_event *event, weir_thread *self)
 {
-	if (!fit(stage, event))
-		return WEIR_SHED_MISUSE;
-	uint64_t now_ns = weir_thread_now(self, stage->world);
 	attempt offer = {.stage = stage, .self = self, .lane = choose_lane(stage, self, event->home)};
-	offer.ask = (weir_ask){.now_ns = now_ns,
+	offer.ask = (weir_ask){.now_ns = weir_thread_now(self, stage->world),
 			       .entered_ns = event->entered_ns,
 			       .deadline_ns = event->deadline_ns,
 			       .cost = event->cost,
 			       .count = 1,
 			       .klass = event->klass};
+	return offer;
+}
+
+/* silent_full: a full queue is not an answer yet (the caller waits and tries again), so it is not counted. */
+static weir_verdict offer_one(weir_stage *stage, weir_event *event, weir_thread *self, bool silent_full)
+{
+	if (!fit(stage, event))
+		return WEIR_SHED_MISUSE;
+	attempt offer = attempt_one(stage, event, self);
+	uint64_t now_ns = offer.ask.now_ns;
 	weir_verdict verdict = admit_one(&offer, event);
 	bool run_now = verdict == WEIR_ADMITTED && may_run_now(offer.lane, self, now_ns);
 	if (verdict == WEIR_ADMITTED && !run_now) {
@@ -294,6 +300,36 @@ weir_verdict weir_offer(weir_stage *stage, weir_event *event)
 	weir_verdict verdict = offer_one(stage, event, self, false);
 	weir_outsider_leave(stage->world, self);
 	return verdict;
+}
+
+/* ---- one that its offerer works on ---- */
+
+weir_verdict weir_offer_held(weir_stage *stage, weir_event *event)
+{
+	weir_thread *self = weir_thread_in(stage->world);
+	if (!fit(stage, event))
+		return WEIR_SHED_MISUSE;
+	weir_outsider_enter(stage->world, self);
+	attempt offer = attempt_one(stage, event, self);
+	weir_verdict verdict = admit_one(&offer, event);
+	trace_offer(stage, event, verdict, 'o', offer.ask.now_ns);
+	if (verdict == WEIR_ADMITTED) {
+		count_admitted(&offer, event, 1);
+		adopt(self, offer.lane, event, offer.ask.now_ns);
+		weir_dispatch_held(self, offer.lane, event, offer.ask.now_ns);
+		last_shed.verdict = WEIR_ADMITTED;
+	} else {
+		count_shed(&offer, verdict);
+	}
+	weir_outsider_leave(stage->world, self);
+	return verdict;
+}
+
+weir_verdict weir_offer_refused(weir_stage *stage, const weir_event *event, weir_verdict why)
+{
+	weir_thread *self = weir_thread_in(stage->world);
+	attempt offer = attempt_one(stage, event, self);
+	return count_shed(&offer, why);
 }
 
 /* ---- many ---- */

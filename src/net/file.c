@@ -359,16 +359,11 @@ int weir_file_fd(const weir_file *file)
 
 /* ---- results ---- */
 
-/*
- * Interrupted, or refused for a moment by the kernel's own queues. Not a close, which Linux has done even when it says so; nor what
- * was opened not to wait.
- */
+/* Interrupted, or not ready yet. Not a close, which Linux has done even when it says that it was interrupted. */
 static bool worth_another_try(const weir_file_request *request, int64_t result)
 {
 	bool transfer = request->kind == WEIR_FILE_READ || request->kind == WEIR_FILE_WRITE;
-	if (result == -EINTR)
-		return request->kind != WEIR_FILE_CLOSE;
-	return result == -EAGAIN && transfer && !(request->file->flags & O_NONBLOCK);
+	return (result == -EINTR && request->kind != WEIR_FILE_CLOSE) || (result == -EAGAIN && transfer);
 }
 
 /* A transfer goes on until all bytes are moved, or none can be: the end of the file, for a read. */

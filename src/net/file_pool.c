@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include "net/file_priv.h"
@@ -93,13 +94,22 @@ static int64_t system_call(weir_file_request *request)
 	return 0;
 }
 
+/* Only what was opened with O_NONBLOCK gets here. Not for ever: it may be abandoned meanwhile. */
+static void wait_until_ready(const weir_file_request *request)
+{
+	short wanted = request->kind == WEIR_FILE_READ ? POLLIN : POLLOUT;
+	poll(&(struct pollfd){.fd = request->file->fd, .events = wanted}, 1, 50);
+}
+
 static void run(weir_file_request *request)
 {
-	int64_t result;
+	int64_t result = 0;
 	request->outcome = -ECANCELED;
 	if (weir_file_pointless(request))
 		return;
 	do {
+		if (result == -EAGAIN)
+			wait_until_ready(request);
 		result = system_call(request);
 		if (result < 0)
 			result = -errno;

@@ -130,7 +130,10 @@ static inline bool weir_file_pointless(const weir_file_request *request)
 	return weir_file_abandoned(request) && request->kind != WEIR_FILE_CLOSE;
 }
 
-/* Takes in what one system call or ring operation returned. true: there is more to run; false: outcome is set. */
+/*
+ * Takes in what one system call or ring operation returned. true: there is more to run, when the file is ready if it was -EAGAIN;
+ * false: outcome is set.
+ */
 bool weir_file_advance(weir_file_request *request, int64_t result);
 /* The end of a request whose outcome is set; not from within start. */
 void weir_file_finish(weir_file_request *request);

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/sysmacros.h>
 
 #include "net/file_priv.h"
@@ -47,19 +48,26 @@ static bool is_stat(const weir_file_request *request)
 	return request->kind == WEIR_FILE_STAT || request->kind == WEIR_FILE_STAT_PATH;
 }
 
+static weir_file_request *request_of(weir_uring_op *op)
+{
+	return (weir_file_request *)(void *)((char *)op - offsetof(weir_file_request, ring));
+}
+
 static void start(weir_file_request *request);
+static void start_when_ready(weir_file_request *request);
 
 static void complete(weir_uring_op *op, int result, uint32_t flags)
 {
-	weir_file_request *request =
-		(weir_file_request *)(void *)((char *)op - offsetof(weir_file_request, ring));
+	weir_file_request *request = request_of(op);
 	request->file->in_ring = WEIR_FILE_NOTHING;
 	if (is_stat(request) && result == 0)
 		weir_file_op_of(request)->stat = stat_of(&request->file->statx);
-	if (weir_file_advance(request, result))
-		start(request);
-	else
+	if (!weir_file_advance(request, result))
 		weir_file_finish(request);
+	else if (result == -EAGAIN)
+		start_when_ready(request);
+	else
+		start(request);
 }
 
 /* ---- submitting ---- */
@@ -126,6 +134,28 @@ static void start(weir_file_request *request)
 	}
 	prepare(request, sqe);
 	request->file->in_ring = (weir_file_kind)request->kind;
+}
+
+/* Ready, or cancelled: starting it tells. */
+static void complete_ready(weir_uring_op *op, int result, uint32_t flags)
+{
+	weir_file_request *request = request_of(op);
+	request->file->in_ring = WEIR_FILE_NOTHING;
+	start(request);
+}
+
+/* The ring waits by itself, but not for devices that were opened with O_NONBLOCK. */
+static void start_when_ready(weir_file_request *request)
+{
+	weir_file *file = request->file;
+	struct io_uring_sqe *sqe = weir_uring_sqe(file->part->loop, &request->ring);
+	if (sqe == NULL) {
+		start(request);
+		return;
+	}
+	request->ring.complete = complete_ready;
+	io_uring_prep_poll_add(sqe, file->fd, request->kind == WEIR_FILE_READ ? POLLIN : POLLOUT);
+	file->in_ring = (weir_file_kind)request->kind;
 }
 
 /* Where the ring cannot take the cancellation, the request ends by itself. */

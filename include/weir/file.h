@@ -57,7 +57,8 @@ WEIR_API void weir_files_free(weir_files **files);
 
 /*
  * Opens path relative to dir_fd (AT_FDCWD allowed); op->file is the file when result is 0. The path is copied; dir_fd must
- * stay open until done. O_CLOEXEC is always set; O_NONBLOCK is for the open only, reads and writes wait.
+ * stay open until done. O_CLOEXEC is always set. O_NONBLOCK, given or not, is in force for the open and not afterwards: a pipe's
+ * end opens at once or not at all (-ENXIO), reads and writes wait.
  */
 WEIR_API int weir_file_open(weir_files *files, weir_file_op *op, int dir_fd, const char *path, int flags,
 			    mode_t mode, weir_file_fn *done, void *arg);

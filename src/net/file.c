@@ -266,8 +266,9 @@ static int submit_path(weir_files *files, weir_file_request *request, const char
 int weir_file_open(weir_files *files, weir_file_op *op, int dir_fd, const char *path, int flags, mode_t mode,
 		   weir_file_fn *done, void *arg)
 {
-	return submit_path(files, make_request(op, WEIR_FILE_OPEN, done, arg), path,
-			   &(weir_file){.dir_fd = dir_fd, .flags = flags | O_CLOEXEC, .mode = mode});
+	return submit_path(
+		files, make_request(op, WEIR_FILE_OPEN, done, arg), path,
+		&(weir_file){.dir_fd = dir_fd, .flags = (flags | O_CLOEXEC) & ~O_NONBLOCK, .mode = mode});
 }
 
 int weir_file_stat_path(weir_files *files, weir_file_op *op, int dir_fd, const char *path, weir_file_fn *done,
@@ -359,6 +360,16 @@ int weir_file_fd(const weir_file *file)
 
 /* ---- results ---- */
 
+/*
+ * An open must not wait until somebody opens the other end of a pipe: that could be for ever, and the ring's would wait or
+ * not as the name is in the kernel's cache or not. So O_NONBLOCK, for the open only. It is refused with -EAGAIN where another
+ * process has a lease on the file; such a wait has an end, and there is no other way.
+ */
+int weir_file_open_flags(const weir_file *file)
+{
+	return file->patient ? file->flags : file->flags | O_NONBLOCK;
+}
+
 /* Interrupted, or not ready yet. Not a close, which Linux has done even when it says that it was interrupted. */
 static bool worth_another_try(const weir_file_request *request, int64_t result)
 {
@@ -381,23 +392,45 @@ static bool advance_transfer(weir_file_request *request, int64_t result)
 	return false;
 }
 
+static bool advance_open(weir_file_request *request, int64_t result)
+{
+	weir_file *file = request->file;
+	bool wait = result == -EAGAIN && !file->patient;
+	request->outcome = result < 0 ? result : 0;
+	if (result >= 0) {
+		file->fd = (int)result;
+		if (!file->patient)
+			fcntl(file->fd, F_SETFL, file->flags);
+	}
+	file->patient = wait;
+	return wait;
+}
+
 /* A close that fails has closed all the same. */
 static bool advance_other(weir_file_request *request, int64_t result)
 {
-	weir_file *file = request->file;
-	request->outcome = result < 0 ? result : 0;
-	if (request->kind == WEIR_FILE_OPEN && result >= 0)
-		file->fd = (int)result;
-	else if (request->kind == WEIR_FILE_CLOSE)
-		file->fd = -1;
+	request->outcome = result;
+	if (request->kind == WEIR_FILE_CLOSE)
+		request->file->fd = -1;
 	return false;
+}
+
+static bool advance(weir_file_request *request, int64_t result)
+{
+	switch ((weir_file_kind)request->kind) {
+	case WEIR_FILE_OPEN:
+		return advance_open(request, result);
+	case WEIR_FILE_READ:
+	case WEIR_FILE_WRITE:
+		return advance_transfer(request, result);
+	default:
+		return advance_other(request, result);
+	}
 }
 
 bool weir_file_advance(weir_file_request *request, int64_t result)
 {
-	bool transfer = request->kind == WEIR_FILE_READ || request->kind == WEIR_FILE_WRITE;
-	bool more = worth_another_try(request, result) ||
-		    (transfer ? advance_transfer(request, result) : advance_other(request, result));
+	bool more = worth_another_try(request, result) || advance(request, result);
 	if (!more || !weir_file_pointless(request))
 		return more;
 	request->outcome = -ECANCELED;

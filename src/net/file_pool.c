@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include "net/file_priv.h"
@@ -76,7 +75,7 @@ static int64_t system_call(weir_file_request *request)
 	struct stat *into = &weir_file_op_of(request)->stat;
 	switch ((weir_file_kind)request->kind) {
 	case WEIR_FILE_OPEN:
-		return openat(file->dir_fd, file->path, file->flags, file->mode);
+		return openat(file->dir_fd, file->path, weir_file_open_flags(file), file->mode);
 	case WEIR_FILE_STAT:
 		return fstat(file->fd, into);
 	case WEIR_FILE_STAT_PATH:
@@ -94,22 +93,13 @@ static int64_t system_call(weir_file_request *request)
 	return 0;
 }
 
-/* Only what was opened with O_NONBLOCK gets here. Not for ever: it may be abandoned meanwhile. */
-static void wait_until_ready(const weir_file_request *request)
-{
-	short wanted = request->kind == WEIR_FILE_READ ? POLLIN : POLLOUT;
-	poll(&(struct pollfd){.fd = request->file->fd, .events = wanted}, 1, 50);
-}
-
 static void run(weir_file_request *request)
 {
-	int64_t result = 0;
+	int64_t result;
 	request->outcome = -ECANCELED;
 	if (weir_file_pointless(request))
 		return;
 	do {
-		if (result == -EAGAIN)
-			wait_until_ready(request);
 		result = system_call(request);
 		if (result < 0)
 			result = -errno;

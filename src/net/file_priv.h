@@ -104,6 +104,7 @@ struct weir_file {
 	char *path;
 	int dir_fd, flags;
 	mode_t mode;
+	bool patient;       /* the open may wait: see weir_file_open_flags */
 	struct statx statx; /* where the ring puts a stat */
 };
 
@@ -130,10 +131,9 @@ static inline bool weir_file_pointless(const weir_file_request *request)
 	return weir_file_abandoned(request) && request->kind != WEIR_FILE_CLOSE;
 }
 
-/*
- * Takes in what one system call or ring operation returned. true: there is more to run, when the file is ready if it was -EAGAIN;
- * false: outcome is set.
- */
+/* The flags to open it with. */
+int weir_file_open_flags(const weir_file *file);
+/* Takes in what one system call or ring operation returned. true: there is more to run; false: outcome is set. */
 bool weir_file_advance(weir_file_request *request, int64_t result);
 /* The end of a request whose outcome is set; not from within start. */
 void weir_file_finish(weir_file_request *request);

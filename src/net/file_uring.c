@@ -4,7 +4,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/sysmacros.h>
 
 #include "net/file_priv.h"
@@ -54,7 +53,6 @@ static weir_file_request *request_of(weir_uring_op *op)
 }
 
 static void start(weir_file_request *request);
-static void start_when_ready(weir_file_request *request);
 
 static void complete(weir_uring_op *op, int result, uint32_t flags)
 {
@@ -62,12 +60,10 @@ static void complete(weir_uring_op *op, int result, uint32_t flags)
 	request->file->in_ring = WEIR_FILE_NOTHING;
 	if (is_stat(request) && result == 0)
 		weir_file_op_of(request)->stat = stat_of(&request->file->statx);
-	if (!weir_file_advance(request, result))
-		weir_file_finish(request);
-	else if (result == -EAGAIN)
-		start_when_ready(request);
-	else
+	if (weir_file_advance(request, result))
 		start(request);
+	else
+		weir_file_finish(request);
 }
 
 /* ---- submitting ---- */
@@ -85,7 +81,7 @@ static void prepare(weir_file_request *request, struct io_uring_sqe *sqe)
 	uint64_t offset = (uint64_t)request->offset + request->moved;
 	switch ((weir_file_kind)request->kind) {
 	case WEIR_FILE_OPEN:
-		io_uring_prep_openat(sqe, file->dir_fd, file->path, file->flags, file->mode);
+		io_uring_prep_openat(sqe, file->dir_fd, file->path, weir_file_open_flags(file), file->mode);
 		break;
 	case WEIR_FILE_STAT:
 		io_uring_prep_statx(sqe, file->fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &file->statx);
@@ -134,28 +130,6 @@ static void start(weir_file_request *request)
 	}
 	prepare(request, sqe);
 	request->file->in_ring = (weir_file_kind)request->kind;
-}
-
-/* Ready, or cancelled: starting it tells. */
-static void complete_ready(weir_uring_op *op, int result, uint32_t flags)
-{
-	weir_file_request *request = request_of(op);
-	request->file->in_ring = WEIR_FILE_NOTHING;
-	start(request);
-}
-
-/* The ring waits by itself, but not for devices that were opened with O_NONBLOCK. */
-static void start_when_ready(weir_file_request *request)
-{
-	weir_file *file = request->file;
-	struct io_uring_sqe *sqe = weir_uring_sqe(file->part->loop, &request->ring);
-	if (sqe == NULL) {
-		start(request);
-		return;
-	}
-	request->ring.complete = complete_ready;
-	io_uring_prep_poll_add(sqe, file->fd, request->kind == WEIR_FILE_READ ? POLLIN : POLLOUT);
-	file->in_ring = (weir_file_kind)request->kind;
 }
 
 /* Where the ring cannot take the cancellation, the request ends by itself. */

@@ -152,6 +152,12 @@ static inline weir_stage_stats file_stats(const files_bench *bench)
 	return stats;
 }
 
+/* Something of the stage is inside, and nothing waits: it has begun. */
+static inline void await_begun(const files_bench *bench)
+{
+	await(file_stats(bench).in_flight == 1 && file_stats(bench).waiting == 0);
+}
+
 static inline int open_descriptors(void)
 {
 	DIR *dir = opendir("/proc/self/fd");

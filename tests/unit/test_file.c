@@ -111,17 +111,22 @@ static void short_reads_go_on(void **state)
 	close_file(bench, file);
 }
 
-/* O_NONBLOCK keeps an open from waiting, not a read. */
-static void nonblocking_reads_wait(void **state)
+/* Opening a pipe does not wait for the other end, reading from it does wait for bytes. */
+static void opens_do_not_wait_but_reads_do(void **state)
 {
 	files_bench *bench = bench_of(state);
+	weir_file *file;
 	char bytes[2] = "";
 	make_fifo(bench, "pipe");
-	weir_file *file = open_file(bench, "pipe", O_RDONLY | O_NONBLOCK);
+	assert_int_equal(try_open(bench, "pipe", O_WRONLY, &file), -ENXIO);
+	assert_int_equal(try_open(bench, "pipe", O_WRONLY | O_CREAT, &file), -ENXIO);
+	close_file(bench, open_file(bench, "pipe", O_RDONLY | O_CREAT));
+	file = open_file(bench, "pipe", O_RDONLY | O_NONBLOCK);
+	assert_int_equal(fcntl(weir_file_fd(file), F_GETFL) & O_NONBLOCK, 0);
 	int fd = open_raw(bench, "pipe", O_WRONLY);
 	file_call reading = {.what = READ, .file = file, .bytes = bytes, .length = 2};
 	make_on(bench, 0, &reading, 1);
-	await(file_stats(bench).in_flight == 1 && file_stats(bench).waiting == 0);
+	await_begun(bench);
 	assert_int_equal(write(fd, "a", 1), 1);
 	assert_int_equal(write(fd, "b", 1), 1);
 	assert_int_equal(outcome(&reading), 2);
@@ -594,7 +599,7 @@ int main(void)
 		EACH_WAY(reads_what_pread_reads),
 		EACH_WAY(reads_end_at_the_end),
 		EACH_WAY(short_reads_go_on),
-		EACH_WAY(nonblocking_reads_wait),
+		EACH_WAY(opens_do_not_wait_but_reads_do),
 		EACH_WAY(stats_are_the_systems),
 		EACH_WAY(paths_are_copied),
 		EACH_WAY(requests_on_a_file_keep_their_order),

@@ -17,9 +17,9 @@ static void uses_the_way_it_should(void **state)
 	files_bench *bench = bench_of(state);
 	put_file(bench, "a", "abc", 3);
 	close_file(bench, open_file(bench, "a", O_RDONLY));
-	weir_stage_stats stats = file_stats(bench);
-	assert_int_equal(stats.completed, 2);
-	assert_int_equal(stats.batches, uses_ring(bench) ? 0 : 2);
+	assert_int_equal(file_stats(bench).completed, 2);
+	/* A handler's call is counted when it is over, and it may be slower than the completion. */
+	await(file_stats(bench).batches == (uses_ring(bench) ? 0 : 2));
 }
 
 static void check_reads(const files_bench *bench, uint64_t seed)
@@ -278,20 +278,21 @@ static void requests_on_a_file_keep_their_order(void **state)
 static void files_do_not_wait_for_each_other(void **state)
 {
 	files_bench *bench = bench_of(state);
-	char byte = 0;
+	char byte = 0, other = 0;
 	make_fifo(bench, "pipe");
 	put_file(bench, "a", "x", 1);
 	weir_file *stuck = open_file(bench, "pipe", O_RDWR), *file = open_file(bench, "a", O_RDONLY);
 	file_call reading = {.what = READ, .file = stuck, .bytes = &byte, .length = 1};
 	make_on(bench, 0, &reading, 1);
-	assert_int_equal(run_one(bench, (file_call){.what = READ, .file = file, .bytes = &byte, .length = 1}),
-			 1);
+	assert_int_equal(
+		run_one(bench, (file_call){.what = READ, .file = file, .bytes = &other, .length = 1}), 1);
 	assert_false(atomic_load(&reading.over));
 	int fd = open_raw(bench, "pipe", O_WRONLY);
 	assert_int_equal(write(fd, "y", 1), 1);
 	close(fd);
 	assert_int_equal(outcome(&reading), 1);
 	assert_int_equal(byte, 'y');
+	assert_int_equal(other, 'x');
 	close_file(bench, stuck);
 	close_file(bench, file);
 }

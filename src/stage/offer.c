@@ -308,12 +308,21 @@ static void unchoose(weir_event **events, const uint8_t *states, size_t count)
 		events[i]->state = states[i];
 }
 
+/*
+ * A function of its own: in one condition with the state, the compiler reads both, and their neighbour `cancelled`, which another
+ * thread may be writing, in one go.
+ */
+static bool is_made(const weir_event *event)
+{
+	return event->magic == WEIR_EVENT_MAGIC;
+}
+
 /* Checks the events and marks each as CHOSEN, keeping its state; marking finds one that is there twice. */
 static bool choose_all(weir_stage *stage, weir_event **events, size_t count, uint8_t *ret_states)
 {
 	for (size_t i = 0; i < count; i++) {
-		bool twice = events[i]->magic == WEIR_EVENT_MAGIC && events[i]->state == WEIR_EVENT_CHOSEN;
-		bool mixed = events[i]->magic == WEIR_EVENT_MAGIC && events[i]->klass != events[0]->klass;
+		bool twice = is_made(events[i]) && events[i]->state == WEIR_EVENT_CHOSEN;
+		bool mixed = is_made(events[i]) && events[i]->klass != events[0]->klass;
 		if (twice || mixed || !fit(stage, events[i])) {
 			if (twice || mixed)
 				unfit(stage, WEIR_FAULT_BAD_OFFER);

@@ -27,17 +27,13 @@ typedef struct tally {
 
 static void sum_stage(weir_stage *stage, bool ended, uint64_t *sum)
 {
+	weir_class_counts counted = {0};
 	for (unsigned slot = 0; slot <= stage->world->reactor_count; slot++) {
 		weir_counts *counts = atomic_load_explicit(&stage->counts[slot], memory_order_acquire);
-		for (unsigned klass = 0; counts != NULL && klass < WEIR_CLASSES; klass++) {
-			if (!ended)
-				*sum += weir_count_get(&counts->admitted[klass]);
-			else
-				*sum += weir_count_get(&counts->completed[klass]) +
-					weir_count_get(&counts->failed[klass]) +
-					weir_count_get(&counts->dropped[klass]);
-		}
+		for (unsigned klass = 0; counts != NULL && klass < WEIR_CLASSES; klass++)
+			(ended ? weir_counts_add_ends : weir_counts_add_admissions)(counts, klass, &counted);
 	}
+	*sum += ended ? counted.completed + counted.failed + counted.dropped : counted.admitted;
 }
 
 static tally tally_world(weir_world *world)
@@ -239,12 +235,12 @@ int weir_world_stop(weir_world *world, uint64_t timeout_ns, weir_stop_report *re
 	weir_phase phase = atomic_load(&world->phase);
 	if (phase == WEIR_PHASE_RUNNING) {
 		uint64_t ended = tally_world(world).ended;
-		atomic_store_explicit(&world->phase, WEIR_PHASE_DRAINING, memory_order_seq_cst);
+		weir_world_set_phase(world, WEIR_PHASE_DRAINING);
 		wake_all_waiters(world);
 		drain(world, timeout_ns);
 		report.drained = tally_world(world).ended - ended;
 	}
-	atomic_store_explicit(&world->phase, WEIR_PHASE_STOPPED, memory_order_seq_cst);
+	weir_world_set_phase(world, WEIR_PHASE_STOPPED);
 	wake_all_waiters(world);
 	if (phase == WEIR_PHASE_RUNNING)
 		end_threads(world);

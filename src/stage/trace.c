@@ -78,7 +78,10 @@ size_t weir_trace_read(const weir_world *world, weir_trace_entry *ret_entries, s
 
 void weir_trace_every(weir_world *world, uint32_t n)
 {
+	pthread_mutex_lock(&world->control_lock);
 	atomic_store_explicit(&world->trace.every, n, memory_order_relaxed);
+	weir_world_update_stages(world);
+	pthread_mutex_unlock(&world->control_lock);
 }
 
 void weir_trace_choose(weir_trace *trace, weir_event *event)

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runtime: offers, hand-offs between threads, the well-conditioned curve, sockets, a bare responder, idle memory.
+
+Each part is a function that gets a Bench and returns rows. What each program does is said at its top.
+"""
+from lib.measure import Failed, interleave
+from lib.rows import median, row
+
+BACK_ENDS = ("epoll", "uring")
+
+
+# ---- offers on a reactor thread ----
+
+OFFERS = {
+    "inlined offer, token bucket": ("inline", "bucket", "<= 60"),
+    "inlined offer, threshold": ("inline", "threshold", "<= 60"),
+    "inlined offer, no law": ("inline", "none", ""),
+    "queued offer, same thread, no law": ("queued", "none", "<= 120"),
+    "queued offer, same thread, token bucket": ("queued", "bucket", "<= 120"),
+    "shed offer, token bucket": ("shed", "bucket", ""),
+}
+
+
+def offers(bench):
+    """ns and instructions of an offer with its handling and settling."""
+    events = 200_000 if bench.quick else 3_000_000
+
+    def time_of(mode, law):
+        return lambda: bench.run("offer", "--mode", mode, "--law", law, "--events", events,
+                                 core=bench.server_core)["ns_per_event"]
+
+    found = interleave(bench, "offers", {what: time_of(mode, law) for what, (mode, law, _) in OFFERS.items()})
+    rows = [row(what, samples, "ns", goal=OFFERS[what][2]) for what, samples in found.items()]
+    return rows + instructions(bench)
+
+
+def instructions(bench):
+    """The difference between a short and a long run is what the offers cost: start and end are in both."""
+    short, long = (2_560, 12_800) if bench.quick else (25_600, 256_000)
+    rows = []
+    for what, (mode, law, _) in OFFERS.items():
+        bench.say(f"instructions: {what}")
+        try:
+            # Valgrind knows epoll on every kernel, io_uring on few; the loop has no part in an inlined offer.
+            counts = [bench.instructions("offer", "--mode", mode, "--law", law, "--events", events,
+                                         env={"WEIR_LOOP": "epoll"}) for events in (short, long)]
+        except Failed as error:
+            bench.note(f"instructions of {what}: left out: {error}")
+            continue
+        goal = "<= 200" if mode == "inline" and law != "none" else ""
+        rows.append(row(f"{what}, instructions", [(counts[1] - counts[0]) / (long - short)], "instructions", goal=goal))
+    return rows
+
+
+# ---- hand-offs between threads ----
+
+HANDOFF_PEERS = {
+    "mutex and condvar, one at a time": ("handoff_mutex", (), ">= 5"),
+    "ck_ring": ("handoff_ck", (), ">= 1.0"),
+    "wfcqueue": ("handoff_urcu", (), ">= 1.0"),
+    "wfcqueue, spliced in 64s": ("handoff_urcu", ("--splice", 1), ""),
+}
+
+
+def handoff(bench):
+    """Events a second from one thread to another."""
+    def rate_of(program, extra):
+        where = ("--producer-cpu", bench.client_core, "--consumer-cpu", bench.server_core)
+        return lambda: bench.run(program, *where, "--seconds", bench.seconds(0.5), *extra)["events_per_s"]
+
+    variants = {"batches of 64": rate_of("handoff", ()), "one by one": rate_of("handoff", ("--single", 1))}
+    variants.update({name: rate_of(program, extra) for name, (program, extra, _) in HANDOFF_PEERS.items()})
+    found = interleave(bench, "handoff", variants)
+    rows = []
+    if "batches of 64" in found:
+        rows = [row("hand-off between threads, batches of 64", found["batches of 64"], "events/s", name, found[name], goal)
+                for name, (_, _, goal) in HANDOFF_PEERS.items() if name in found]
+    if "one by one" in found:
+        against = "mutex and condvar, one at a time"
+        rows.append(row("hand-off between threads, one by one", found["one by one"], "events/s",
+                        *((against, found[against]) if against in found else ())))
+    return rows
+
+
+# ---- the well-conditioned curve ----
+
+def curve(what, found, unit, goal, name_of):
+    """The row at the far end against the peak, then a row for each point."""
+    peak = max(found, key=lambda point: median(found[point]))
+    last = max(found)
+    rows = [row(f"{what}, {name_of(last)}", found[last], unit, f"peak, {name_of(peak)}", found[peak], goal)]
+    return rows + [row(f"{what}: {name_of(point)}", samples, unit) for point, samples in sorted(found.items())]
+
+
+def counted(noun):
+    return lambda n: f"{n:,} {noun}" + ("" if n == 1 else "s")
+
+
+def pipeline(bench):
+    """SEDA's Figures 2 and 4: an 8 KB read task, more and more of them in the pipeline."""
+    points = [4 ** i for i in range(11)]
+    threads = [4 ** i for i in range(7)] + [8192]
+    if bench.quick:
+        points, threads = [1, 1024, 65536], [1, 1024]
+
+    def rate_of(program, tasks):
+        return lambda: bench.run(program, "--tasks", tasks, "--seconds", bench.seconds(0.3),
+                                 core=bench.server_core)["tasks_per_s"]
+
+    ours = interleave(bench, "pipeline", {n: rate_of("pipeline", n) for n in points})
+    theirs = interleave(bench, "thread per task", {n: rate_of("thread_per_task", n) for n in threads})
+    rows = []
+    if ours:
+        rows += curve("8 KB read tasks, stage", ours, "tasks/s", ">= 0.95", counted("task"))
+    if theirs:
+        rows += curve("8 KB read tasks, thread per task", theirs, "tasks/s", "", counted("thread"))
+    return rows
+
+
+# ---- the socket curve ----
+
+def sink(bench, program, connections, backend=None):
+    """One run of Figure 11: what the server measured."""
+    settings = ("--connections", connections)
+    # Thousands of connections take longer to reach a steady state.
+    warm = 0.2 + connections / 10000
+    with bench.server(program, *settings, "--seconds", bench.seconds(0.7), "--warm", bench.seconds(warm),
+                      core=bench.server_core, env={"WEIR_LOOP": backend} if backend else None) as server:
+        with bench.server("packets", "--port", int(server.wait_for("port")), *settings, core=bench.client_core,
+                          polite=False):
+            server.wait_for("server_cpu_share")
+    return server.printed
+
+
+def sockets(bench):
+    """SEDA's Figure 11: bursts of 8 KB packets on more and more connections."""
+    points = [1, 4, 16, 64, 256, 1024, 4096, 8192]
+    if bench.quick:
+        points = [1, 256]
+
+    def run_of(program, backend, connections):
+        return lambda: sink(bench, program, connections, backend)
+
+    variants = {(backend, n): run_of("sockets", backend, n) for n in points for backend in BACK_ENDS}
+    variants.update({("raw", n): run_of("epoll_sink", None, n) for n in (points[0], points[-1], 1024)})
+    found = interleave(bench, "sockets", variants)
+    rows = []
+    for backend in BACK_ENDS:
+        for key, per in (("mb_per_s", ""), ("mb_per_cpu_s", " per CPU second")):
+            unit = "MB/s" if not per else "MB/CPU s"
+            values = {n: [sample[key] for sample in samples] for (name, n), samples in found.items() if name == backend}
+            if values:
+                rows += curve(f"8 KB packets, {backend}{per}", values, unit, "" if per else ">= 0.85",
+                              counted("connection"))
+    values = {n: [sample["mb_per_s"] for sample in samples] for (name, n), samples in found.items() if name == "raw"}
+    if values:
+        rows += curve("8 KB packets, raw epoll loop", values, "MB/s", "", counted("connection"))
+    return rows
+
+
+# ---- the bare responder ----
+
+def hammered(bench, program, connections, backend=None):
+    """Replies per second of the server's CPU."""
+    with bench.server(program, core=bench.server_core, env={"WEIR_LOOP": backend} if backend else None,
+                      polite=backend is not None) as server:
+        port, reply = int(server.wait_for("port")), int(server.wait_for("reply_bytes"))
+        return bench.run("hammer", "--port", port, "--reply-bytes", reply, "--connections", connections, "--pid",
+                         server.pid, "--seconds", bench.seconds(1), core=bench.client_core)["replies_per_cpu_s"]
+
+
+def responder(bench):
+    """A canned 1 KB reply against a raw epoll loop, both back ends."""
+    rows = []
+    for connections in (64, 1000):
+        variants = {backend: (lambda b=backend, c=connections: hammered(bench, "responder", c, b))
+                    for backend in BACK_ENDS}
+        variants["raw"] = lambda c=connections: hammered(bench, "epoll_responder", c)
+        found = interleave(bench, f"responder, {connections} connections", variants)
+        rows += [row(f"bare responder, {backend}, {connections:,} connections", found[backend], "replies/CPU s",
+                     "raw epoll loop", found["raw"], ">= 0.95")
+                 for backend in BACK_ENDS if backend in found and "raw" in found]
+    return rows
+
+
+# ---- idle connections ----
+
+def idle(bench, backend, connections):
+    """Resident bytes a connection that made one exchange and is idle now."""
+    with bench.server("idle_memory", "--connections", connections, core=bench.server_core,
+                      env={"WEIR_LOOP": backend}) as server:
+        port = int(server.wait_for("port"))
+        with bench.server("idlers", "--port", port, "--connections", 1, core=bench.client_core) as first:
+            first.wait_for("idle")
+        server.wait_for("ready")
+        with bench.server("idlers", "--port", port, "--connections", connections, core=bench.client_core) as rest:
+            rest.wait_for("idle")
+            return server.wait_for("bytes_per_connection")
+
+
+def idle_memory(bench):
+    """Resident memory an idle connection."""
+    connections = 1000 if bench.quick else 10000
+    found = interleave(bench, "idle memory", {backend: (lambda b=backend: idle(bench, b, connections))
+                                              for backend in BACK_ENDS})
+    return [row(f"resident memory an idle connection, {backend}, {connections:,} of them", samples, "B", goal="<= 512")
+            for backend, samples in found.items()]
+
+
+PARTS = (offers, handoff, pipeline, sockets, responder, idle_memory)

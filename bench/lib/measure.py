@@ -11,6 +11,10 @@ import sys
 import time
 
 
+# Packages of the peers that meson leaves out when they are missing.
+NEEDS = {"handoff_ck": "libck-dev is missing", "handoff_urcu": "liburcu-dev is missing"}
+
+
 class Failed(Exception):
     """A program could not measure; the text says why."""
 
@@ -40,6 +44,10 @@ class Bench:
         if text not in self.notes:
             self.notes.append(text)
 
+    def left_out(self, what, error):
+        """One note for a missing program, however many measurements needed it."""
+        self.note(f"left out: {error}" if isinstance(error, Missing) else f"left out: {what}: {error}")
+
     def seconds(self, full):
         """How long to measure: a tenth in a quick run, which shows that all works and nothing else."""
         return full / 10 if self.quick else full
@@ -47,7 +55,7 @@ class Bench:
     def program(self, name):
         path = os.path.join(self.build, "bench", name)
         if not os.path.exists(path):
-            raise Missing(f"{name} was not built")
+            raise Missing(f"what needs {name}, which was not built: " + NEEDS.get(name, "build with -Dbench=true"))
         return path
 
     def command(self, name, arguments, core):
@@ -79,7 +87,7 @@ class Bench:
     def instructions(self, name, *arguments, env=None):
         """Instructions that callgrind counts in a whole run."""
         if not shutil.which("valgrind"):
-            raise Missing("valgrind is not installed")
+            raise Missing("instructions: valgrind is not installed")
         command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
         done = subprocess.run(command + self.command(name, arguments, None), env=environment(env), capture_output=True,
                               text=True, timeout=300, check=False, stdin=subprocess.DEVNULL)
@@ -152,23 +160,24 @@ def parse(text):
     return result
 
 
-def interleave(bench, label, variants):
+def interleave(bench, label, variants, rounds=None):
     """Runs each variant once a round, round after round, so that slow drifts of the machine meet all of them alike.
 
     variants: {name: function returning a number, or a dictionary of numbers}. Returns {name: [samples]}. A variant that
-    is missing, or fails, is left out with a note; the others go on.
+    is missing, or fails, is left out with a note; the others go on. rounds: for slow parts, at most so many.
     """
     samples = {name: [] for name in variants}
-    for turn in range(bench.rounds):
+    rounds = min(rounds or bench.rounds, bench.rounds)
+    for turn in range(rounds):
         for name, function in variants.items():
             if samples[name] is None:
                 continue
-            bench.say(f"{label}: round {turn + 1} of {bench.rounds}: {name}")
+            bench.say(f"{label}: round {turn + 1} of {rounds}: {name}")
             try:
                 samples[name].append(function())
             except (Failed, subprocess.TimeoutExpired) as error:
                 samples[name] = None
-                bench.note(f"{label}, {name}: left out: {error}")
+                bench.left_out(f"{label}, {name}", error)
     return {name: found for name, found in samples.items() if found}
 
 

@@ -72,13 +72,15 @@ int main(int argc, char **argv)
 	pthread_rwlock_wrlock(&gate);
 	made = start(threads, tasks);
 	pthread_rwlock_unlock(&gate);
+	/* The system allows no more threads: there is no such point of the curve here. */
+	BENCH_REQUIRE(made == tasks);
 	bench_sleep(warm);
 	begin_ns = bench_now_ns();
 	count = completed(threads, made);
 	bench_sleep(seconds);
 	count = completed(threads, made) - count;
 	begin_ns = bench_now_ns() - begin_ns;
-	printf("threads %zu\ntasks_per_s %.1f\n", made, (double)count * 1e9 / (double)begin_ns);
+	printf("tasks_per_s %.1f\n", (double)count * 1e9 / (double)begin_ns);
 	fflush(stdout);
 	/* The threads end with the process: joining thousands of busy ones takes longer than the measurement. */
 	_exit(0);

@@ -45,7 +45,7 @@ def instructions(bench):
             counts = [bench.instructions("offer", "--mode", mode, "--law", law, "--events", events,
                                          env={"WEIR_LOOP": "epoll"}) for events in (short, long)]
         except Failed as error:
-            bench.note(f"instructions of {what}: left out: {error}")
+            bench.left_out(f"instructions of {what}", error)
             continue
         goal = "<= 200" if mode == "inline" and law != "none" else ""
         rows.append(row(f"{what}, instructions", [(counts[1] - counts[0]) / (long - short)], "instructions", goal=goal))
@@ -84,12 +84,15 @@ def handoff(bench):
 
 # ---- the well-conditioned curve ----
 
-def curve(what, found, unit, goal, name_of):
-    """The row at the far end against the peak, then a row for each point."""
+def curve(what, found, unit, goal, name_of, peer=None, peer_found=None):
+    """The row at the far end against the peak, then a row for each point, beside the peer's at the same point."""
     peak = max(found, key=lambda point: median(found[point]))
     last = max(found)
-    rows = [row(f"{what}, {name_of(last)}", found[last], unit, f"peak, {name_of(peak)}", found[peak], goal)]
-    return rows + [row(f"{what}: {name_of(point)}", samples, unit) for point, samples in sorted(found.items())]
+    rows = [row(f"{what}, {name_of(last)}", found[last], unit, f"peak, at {peak:,}", found[peak], goal)]
+    for point, samples in sorted(found.items()):
+        beside = (peer, peer_found[point]) if peer_found and point in peer_found else ()
+        rows.append(row(f"{what}: {name_of(point)}", samples, unit, *beside))
+    return rows
 
 
 def counted(noun):
@@ -99,7 +102,7 @@ def counted(noun):
 def pipeline(bench):
     """SEDA's Figures 2 and 4: an 8 KB read task, more and more of them in the pipeline."""
     points = [4 ** i for i in range(11)]
-    threads = [4 ** i for i in range(7)] + [8192]
+    threads = points[:8]
     if bench.quick:
         points, threads = [1, 1024, 65536], [1, 1024]
 
@@ -108,12 +111,12 @@ def pipeline(bench):
                                  core=bench.server_core)["tasks_per_s"]
 
     ours = interleave(bench, "pipeline", {n: rate_of("pipeline", n) for n in points})
-    theirs = interleave(bench, "thread per task", {n: rate_of("thread_per_task", n) for n in threads})
+    theirs = interleave(bench, "thread per task", {n: rate_of("thread_per_task", n) for n in threads}, rounds=3)
     rows = []
     if ours:
-        rows += curve("8 KB read tasks, stage", ours, "tasks/s", ">= 0.95", counted("task"))
+        rows += curve("8 KB read tasks, stage", ours, "tasks/s", ">= 0.95", counted("task"), "thread per task", theirs)
     if theirs:
-        rows += curve("8 KB read tasks, thread per task", theirs, "tasks/s", "", counted("thread"))
+        rows += curve("8 KB read tasks, thread per task", theirs, "tasks/s", "", counted("thread"))[:1]
     return rows
 
 
@@ -124,7 +127,7 @@ def sink(bench, program, connections, backend=None):
     settings = ("--connections", connections)
     # Thousands of connections take longer to reach a steady state.
     warm = 0.2 + connections / 10000
-    with bench.server(program, *settings, "--seconds", bench.seconds(0.7), "--warm", bench.seconds(warm),
+    with bench.server(program, *settings, "--seconds", bench.seconds(0.5), "--warm", bench.seconds(warm),
                       core=bench.server_core, env={"WEIR_LOOP": backend} if backend else None) as server:
         with bench.server("packets", "--port", int(server.wait_for("port")), *settings, core=bench.client_core,
                           polite=False):
@@ -142,19 +145,21 @@ def sockets(bench):
         return lambda: sink(bench, program, connections, backend)
 
     variants = {(backend, n): run_of("sockets", backend, n) for n in points for backend in BACK_ENDS}
-    variants.update({("raw", n): run_of("epoll_sink", None, n) for n in (points[0], points[-1], 1024)})
-    found = interleave(bench, "sockets", variants)
+    variants.update({("raw", n): run_of("epoll_sink", None, n) for n in points})
+    found = interleave(bench, "sockets", variants, rounds=3)
+
+    def values(name, key):
+        return {n: [sample[key] for sample in samples] for (whose, n), samples in found.items() if whose == name}
+
     rows = []
-    for backend in BACK_ENDS:
-        for key, per in (("mb_per_s", ""), ("mb_per_cpu_s", " per CPU second")):
-            unit = "MB/s" if not per else "MB/CPU s"
-            values = {n: [sample[key] for sample in samples] for (name, n), samples in found.items() if name == backend}
-            if values:
-                rows += curve(f"8 KB packets, {backend}{per}", values, unit, "" if per else ">= 0.85",
-                              counted("connection"))
-    values = {n: [sample["mb_per_s"] for sample in samples] for (name, n), samples in found.items() if name == "raw"}
-    if values:
-        rows += curve("8 KB packets, raw epoll loop", values, "MB/s", "", counted("connection"))
+    for name in BACK_ENDS + ("raw",):
+        what = f"8 KB packets, {name}" if name != "raw" else "8 KB packets, raw epoll loop"
+        for key, unit, goal in (("mb_per_s", "MB/s", ">= 0.85"), ("mb_per_cpu_s", "MB/CPU s", "")):
+            if not values(name, key):
+                continue
+            beside = ("raw epoll loop", values("raw", key)) if name != "raw" else ()
+            points_of = curve(what, values(name, key), unit, goal if beside else "", counted("connection"), *beside)
+            rows += points_of if beside else points_of[:1]
     return rows
 
 

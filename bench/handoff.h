@@ -71,30 +71,21 @@ static inline bool handoff_stopped(void)
 	return atomic_load_explicit(&handoff_producer.stop, memory_order_relaxed);
 }
 
-static void *handoff_produce(void *cpu)
+/* The next batch, used up at both ends alike: the producer writes what the consumer reads. */
+static inline void handoff_fill(handoff_item **items)
 {
-	handoff_item *items[HANDOFF_BATCH];
-
-	bench_pin((int)(intptr_t)cpu);
-	while (!handoff_stopped()) {
-		for (size_t i = 0; i < HANDOFF_BATCH; i++) {
-			items[i] = &handoff_pool[handoff_producer.produced++ % HANDOFF_POOL];
-			items[i]->value = handoff_producer.produced;
-		}
-		handoff_put(items);
+	for (size_t i = 0; i < HANDOFF_BATCH; i++) {
+		items[i] = &handoff_pool[handoff_producer.produced++ % HANDOFF_POOL];
+		items[i]->value = handoff_producer.produced;
 	}
-	return NULL;
 }
 
-/* Runs the producer for warm + seconds and prints the throughput of the latter. The consumer must be running. */
-static inline void handoff_measure(char **argv)
+/* Prints the throughput of a window after the warm-up, then tells the producer to stop. */
+static inline void handoff_sample(char **argv)
 {
-	int cpu = (int)bench_number(argv, "producer-cpu", -1);
 	double seconds = bench_number(argv, "seconds", 0.5), warm = bench_number(argv, "warm", 0.1);
 	uint64_t begin_ns, taken;
-	pthread_t producer;
 
-	BENCH_REQUIRE(pthread_create(&producer, NULL, handoff_produce, (void *)(intptr_t)cpu) == 0);
 	bench_sleep(warm);
 	taken = atomic_load(&handoff_consumer.taken);
 	begin_ns = bench_now_ns();
@@ -102,9 +93,31 @@ static inline void handoff_measure(char **argv)
 	taken = atomic_load(&handoff_consumer.taken) - taken;
 	begin_ns = bench_now_ns() - begin_ns;
 	atomic_store(&handoff_producer.stop, true);
-	BENCH_REQUIRE(pthread_join(producer, NULL) == 0);
 	printf("events %llu\nevents_per_s %.1f\n", (unsigned long long)taken,
 	       (double)taken * 1e9 / (double)begin_ns);
+}
+
+static void *handoff_produce(void *cpu)
+{
+	handoff_item *items[HANDOFF_BATCH];
+
+	bench_pin((int)(intptr_t)cpu);
+	while (!handoff_stopped()) {
+		handoff_fill(items);
+		handoff_put(items);
+	}
+	return NULL;
+}
+
+/* A thread of its own as producer. The consumer must be running. */
+static inline void handoff_measure(char **argv)
+{
+	int cpu = (int)bench_number(argv, "producer-cpu", -1);
+	pthread_t producer;
+
+	BENCH_REQUIRE(pthread_create(&producer, NULL, handoff_produce, (void *)(intptr_t)cpu) == 0);
+	handoff_sample(argv);
+	BENCH_REQUIRE(pthread_join(producer, NULL) == 0);
 }
 
 #endif

@@ -85,10 +85,10 @@ struct weir_event {
 			uintptr_t slot;
 		} run;
 	} at;
-	weir_stage *stage;   /* that owns it; NULL when nobody does */
-	uint64_t offered_ns; /* when that stage admitted it */
-	uint64_t started_ns; /* when that stage's handler got it */
-	uint32_t trace;      /* number in the trace, given at the first offer */
+	struct weir_lane *lane; /* the share of a stage's queue that it is in; NULL when nobody owns it */
+	uint64_t offered_ns;    /* when that stage admitted it */
+	uint64_t started_ns;    /* when that stage's handler got it */
+	uint32_t trace;         /* number in the trace, given at the first offer */
 	uint16_t magic;
 	uint8_t state;
 	uint8_t cancelled; /* atomic */

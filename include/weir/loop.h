@@ -43,7 +43,8 @@ typedef struct weir_timer weir_timer;
 typedef void weir_timer_fn(weir_timer *timer, void *arg);
 
 struct weir_timer {
-	weir_timer *next, **link; /* the wheel's */
+	weir_timer *next, **link; /* the wheel's, or a virtual world's heap's */
+	weir_timer *child;
 	uint64_t at_ns;
 	uint64_t order; /* among timers of the same instant, in a virtual world */
 	weir_timer_fn *fire;

@@ -146,7 +146,7 @@ WEIR_API uint32_t weir_stage_waiting(const weir_stage *stage);
 
 /* Offers one event. Admitted: the stage owns it, and may already have handled it. Shed: still yours. */
 WEIR_API weir_verdict weir_offer(weir_stage *stage, weir_event *event);
-/* Offers count (at most capacity) events, all or none. They must be of one class. Never runs them at once. */
+/* Offers count (at most WEIR_BATCH_MAX) events, all or none. They must be of one class. Never runs them at once. */
 WEIR_API weir_verdict weir_offer_many(weir_stage *stage, weir_event **events, size_t count);
 /*
  * Waits up to timeout_ns while the queue is full. Not on a reactor thread (misuse) nor in a virtual
@@ -157,6 +157,7 @@ WEIR_API weir_verdict weir_offer_wait(weir_stage *stage, weir_event *event, uint
 /* A place kept for events to come: admission is passed and the queue has room for them. */
 typedef struct weir_ticket {
 	weir_stage *stage; /* NULL: no place is held */
+	struct weir_gate *gate;
 	uint64_t cost;
 	uint64_t now_ns;
 	uint32_t count;

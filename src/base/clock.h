@@ -34,16 +34,24 @@ static inline uint64_t weir_clock_ns(void)
 
 /* Finds out, once per process, whether the counter can be used and how fast it runs. */
 void weir_clock_init(weir_clock *clock);
-/* Reads the true clock; returns it. */
+/* Reads the true clock; returns it, or the last value given out if that is later. */
 uint64_t weir_clock_turn(weir_clock *clock);
+
+/*
+ * How far the counter is trusted after a turn: 0.1 s on a processor of today. Beyond it, and if it ever ran backwards
+ * or leapt (a virtual machine that was moved), the true clock is read.
+ */
+#define WEIR_CLOCK_TICKS_MAX (UINT64_C(1) << 28)
+/* A counter slower than 62 MHz is not used, so that ticks times scale fit into 64 bits. */
+#define WEIR_CLOCK_SCALE_MAX ((UINT64_C(1) << 36) - 1)
 
 static inline uint64_t weir_clock_now(weir_clock *clock)
 {
 	uint64_t now;
 #if defined(__x86_64__)
-	if (clock->scale != 0)
-		now = clock->base_ns +
-		      (uint64_t)(((unsigned __int128)(__rdtsc() - clock->base_ticks) * clock->scale) >> 32);
+	uint64_t ticks;
+	if (clock->scale != 0 && (ticks = __rdtsc() - clock->base_ticks) < WEIR_CLOCK_TICKS_MAX)
+		now = clock->base_ns + (ticks * clock->scale >> 32);
 	else
 #endif
 		now = weir_clock_ns();

@@ -21,5 +21,7 @@ weir_timers *weir_timers_self(void);
 weir_timers *weir_timers_set_self(weir_timers *timers);
 /* As weir_timer_start, on these. */
 void weir_timers_start(weir_timers *timers, weir_timer *timer, uint64_t at_ns);
+/* Calls the function of a timer that has been taken out of its wheel or heap: it is pending no longer, and may be started again. */
+void weir_timers_fire(weir_timer *timer);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef WEIR_LOOP_LOOP_H
 #define WEIR_LOOP_LOOP_H
 
-/* What the layers above need of a loop beyond weir/loop.h. */
+/* What the layers above need of a loop beyond weir/loop.h. All for the loop's own thread. */
 
 #include <weir/loop.h>
 
@@ -14,5 +14,33 @@ weir_clock *weir_loop_clock(weir_loop *loop);
 void weir_loop_set_self(weir_loop *loop);
 /* The first timer's time; UINT64_MAX: none. */
 uint64_t weir_loop_next_timer_ns(const weir_loop *loop);
+/* Turns begun so far. */
+uint64_t weir_loop_turns(const weir_loop *loop);
+
+/*
+ * Work put off to the end of the turn, or to before the next wait when deferred between turns. What is deferred by
+ * such work runs in the next round, and the loop does not sleep before it has.
+ */
+typedef struct weir_deferred weir_deferred;
+
+struct weir_deferred {
+	weir_deferred *next;
+	void (*run)(weir_deferred *deferred);
+};
+
+/* It must not be deferred already. */
+void weir_loop_defer(weir_loop *loop, weir_deferred *deferred);
+
+/* A place in each loop for what a layer above has once a loop. It is freed with the loop, before its back end. */
+enum weir_loop_slot { WEIR_LOOP_NET, WEIR_LOOP_FILES, WEIR_LOOP_SLOTS };
+
+typedef struct weir_loop_part weir_loop_part;
+
+struct weir_loop_part {
+	void (*free)(weir_loop_part *part);
+};
+
+weir_loop_part *weir_loop_part_of(const weir_loop *loop, enum weir_loop_slot slot);
+void weir_loop_set_part(weir_loop *loop, enum weir_loop_slot slot, weir_loop_part *part);
 
 #endif

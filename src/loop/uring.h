@@ -4,7 +4,7 @@
 
 /*
  * Operations on the ring of a loop that uses io_uring, for the layers above (files, sockets). The loop's thread only.
- * They are submitted together at the end of the turn.
+ * They are submitted together with the next wait, which is at the end of the turn for a loop that keeps turning.
  */
 
 #include <liburing.h>
@@ -19,9 +19,16 @@ struct weir_uring_op {
 
 /* Whether this loop has a ring. */
 bool weir_uring_is(const weir_loop *loop);
-/* A submission entry whose completion goes to op; submits what is there when the queue is full. NULL: no ring, or it is stuck. */
+/* The ring itself, to register things with; NULL: none. */
+struct io_uring *weir_uring_ring(weir_loop *loop);
+/*
+ * A submission entry whose completion goes to op (NULL: is ignored); submits what is there when the queue is full. NULL:
+ * no ring, or it is stuck. io_uring_prep_x leaves the user data, which name the op, alone.
+ */
 struct io_uring_sqe *weir_uring_sqe(weir_loop *loop, weir_uring_op *op);
-/* Asks the kernel to cancel op; its completion still comes. */
-void weir_uring_cancel(weir_loop *loop, weir_uring_op *op);
+/* Asks the kernel to cancel op; its completion still comes. -EAGAIN: the ring is stuck, try again in the next turn. */
+int weir_uring_cancel(weir_loop *loop, weir_uring_op *op);
+/* Submits what has been prepared without waiting for the end of the turn. */
+void weir_uring_submit(weir_loop *loop);
 
 #endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A token bucket without a lock and without a refill: the generic cell rate algorithm. The only thing that changes is the
+ * time at which the bucket will be full again ("full_at"). An ask for n tokens moves it n token times later, from now
+ * at the earliest; it is granted if it is then at most a burst ahead of now.
+ *
+ *	tokens in the bucket = burst - max(0, full_at - now) / time of a token
+ *
+ * Time is measured not in ns but in units that make a token exactly a power of two of them, one to two units a ns: taking
+ * tokens rounds nothing at any rate, so nothing drifts however many are taken; only reading the clock rounds, down, by less than a ns.
+ * Units fit into 64 bits for the first 146 years.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdatomic.h>
+
+#include <weir/law.h>
+
+#define SPEED_BITS   62
+#define RATE_MIN     1e-6
+#define RATE_MAX     1e9
+#define BURST_UNITS  0x1p61 /* what a burst may be, so that sums fit into 64 bits */
+#define BURST_WANTED "bucket: burst must be 0 (then rate / 10) or from 1 to what refills within 70 years"
+
+typedef struct bucket {
+	/* const after init */
+	uint64_t speed;       /* units a ns, times 2^62 */
+	uint64_t burst_units; /* what may be taken at once */
+	unsigned token_shift; /* a token is 2^token_shift units */
+	/* any thread */
+	_Atomic uint64_t full_at; /* in units */
+} bucket;
+
+static int bucket_init(void *state, const void *params, const char **ret_wrong)
+{
+	bucket *b = state;
+	const weir_bucket_params *p = params;
+	int exponent;
+	if (p == NULL || !(p->rate_per_s >= RATE_MIN && p->rate_per_s <= RATE_MAX)) {
+		*ret_wrong = "bucket: rate_per_s must be from 0.000001 to 1000000000";
+		return -EINVAL;
+	}
+	double burst = p->burst != 0 ? p->burst : fmax(p->rate_per_s / 10, 1);
+	double fraction = frexp(p->rate_per_s / 1e9, &exponent); /* tokens a ns, as fraction 2^exponent */
+	unsigned shift = (unsigned)(1 - exponent);
+	if (!(burst >= 1 && ldexp(burst, (int)shift) <= BURST_UNITS)) {
+		*ret_wrong = BURST_WANTED;
+		return -EINVAL;
+	}
+	b->token_shift = shift;
+	b->speed = (uint64_t)ldexp(fraction, SPEED_BITS + 1);
+	b->burst_units = (uint64_t)ldexp(burst, (int)shift);
+	atomic_init(&b->full_at, 0);
+	return 0;
+}
+
+static uint64_t units_at(const bucket *b, uint64_t now_ns)
+{
+	return (uint64_t)((unsigned __int128)now_ns * b->speed >> SPEED_BITS);
+}
+
+/* The first ns at which units_at is not less. */
+static uint64_t ns_at(const bucket *b, uint64_t units)
+{
+	unsigned __int128 scaled = (unsigned __int128)units << SPEED_BITS;
+	return (uint64_t)((scaled + b->speed - 1) / b->speed);
+}
+
+/* More than the bucket can ever hold? Asked first, as the product of such a count may not fit. */
+static bool never(const bucket *b, const weir_ask *ask)
+{
+	return ask->count > b->burst_units >> b->token_shift;
+}
+
+static weir_verdict bucket_admit(void *state, const weir_ask *ask)
+{
+	bucket *b = state;
+	if (never(b, ask))
+		return WEIR_SHED_RATE;
+	uint64_t now = units_at(b, ask->now_ns), take = (uint64_t)ask->count << b->token_shift, then;
+	uint64_t full_at = atomic_load_explicit(&b->full_at, memory_order_relaxed);
+	do {
+		then = (full_at > now ? full_at : now) + take;
+		if (then - now > b->burst_units)
+			return WEIR_SHED_RATE;
+	} while (!atomic_compare_exchange_weak_explicit(&b->full_at, &full_at, then, memory_order_relaxed,
+							memory_order_relaxed));
+	return WEIR_ADMITTED;
+}
+
+static void bucket_refund(void *state, const weir_ask *ask)
+{
+	/* If it falls before now the bucket is full, and what is above the brim is lost at the next admit. */
+	bucket *b = state;
+	uint64_t back = (uint64_t)ask->count << b->token_shift, then;
+	uint64_t full_at = atomic_load_explicit(&b->full_at, memory_order_relaxed);
+	do
+		then = full_at > back ? full_at - back : 0;
+	while (!atomic_compare_exchange_weak_explicit(&b->full_at, &full_at, then, memory_order_relaxed,
+						      memory_order_relaxed));
+}
+
+static void bucket_explain(const void *state, const weir_ask *ask, weir_why *ret_why)
+{
+	const bucket *b = state;
+	ret_why->estimate_ns = 0;
+	ret_why->target_ns = 0;
+	ret_why->retry_after_ns = 0;
+	if (never(b, ask))
+		return;
+	uint64_t full_at = atomic_load_explicit(&b->full_at, memory_order_relaxed);
+	uint64_t then = full_at + ((uint64_t)ask->count << b->token_shift);
+	uint64_t at_ns = then > b->burst_units ? ns_at(b, then - b->burst_units) : 0;
+	if (at_ns > ask->now_ns)
+		ret_why->retry_after_ns = at_ns - ask->now_ns;
+}
+
+const weir_admission_law weir_law_bucket = {
+	.name = "bucket",
+	.state_bytes = sizeof(bucket),
+	.params_bytes = sizeof(weir_bucket_params),
+	.init = bucket_init,
+	.admit = bucket_admit,
+	.refund = bucket_refund,
+	.explain = bucket_explain,
+};

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ticks: the slow half of control. One thread (or, in a virtual world, a timer) samples stages and pools when their laws are due
+ * and passes the samples to the laws.
+ *
+ * While nothing happens nobody needs a tick, and an idle process should sleep: after a while without a single offer or settling,
+ * and with every pool at its least, the thread pauses. Whoever offers or handles something then resumes it (weir_control_touch).
+ * The tick after a pause has a long interval, which the laws see.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "stage/runtime.h"
+
+#define PAUSE_AFTER_NS (2 * WEIR_NS_PER_S)
+
+/* ---- pools ---- */
+
+static uint32_t clamp(uint32_t value, uint32_t min, uint32_t max)
+{
+	if (value < min)
+		return min;
+	return value > max ? max : value;
+}
+
+static uint64_t tick_pool(weir_domain *domain, uint64_t now_ns)
+{
+	const weir_pool_law *law = domain->options.pool;
+	if (domain->options.kind != WEIR_ELASTIC)
+		return UINT64_MAX;
+	if (now_ns < domain->pool_at_ns)
+		return domain->pool_at_ns;
+	weir_pool_sample sample;
+	pthread_mutex_lock(&domain->lock);
+	weir_elastic_sample_locked(domain, now_ns, &sample);
+	pthread_mutex_unlock(&domain->lock);
+	uint32_t threads = clamp(law->size(domain->pool_state, &sample), sample.min, sample.max);
+	if (threads != sample.threads)
+		weir_elastic_resize(domain, threads);
+	domain->pool_at_ns = now_ns + law->tick_ns;
+	return domain->pool_at_ns;
+}
+
+/* ---- batches ---- */
+
+static uint64_t total(const weir_count *by_class)
+{
+	uint64_t sum = 0;
+	for (unsigned c = 0; c < WEIR_CLASSES; c++)
+		sum += weir_count_get(&by_class[c]);
+	return sum;
+}
+
+static uint64_t tick_batch(weir_stage *stage, weir_lane *lane, uint64_t now_ns)
+{
+	const weir_batch_law *law = stage->options.batch_law;
+	if (now_ns < lane->batch_at_ns)
+		return lane->batch_at_ns;
+	const weir_counts *counts = weir_stage_counts(stage, lane->thread);
+	uint64_t events = total(counts->started), batches = weir_count_get(&counts->batches);
+	uint64_t busy_ns = weir_count_get(&counts->busy_ns);
+	weir_batch_sample sample = {.now_ns = now_ns,
+				    .interval_ns = now_ns - lane->batch_last_ns,
+				    .events = events - lane->last_events,
+				    .batches = batches - lane->last_batches,
+				    .busy_ns = busy_ns - lane->last_busy_ns,
+				    .waiting = atomic_load(&lane->waiting),
+				    .batch = atomic_load(&lane->batch),
+				    .min = 1,
+				    .max = stage->options.batch};
+	lane->last_events = events;
+	lane->last_batches = batches;
+	lane->last_busy_ns = busy_ns;
+	lane->batch_last_ns = now_ns;
+	lane->batch_at_ns = now_ns + law->tick_ns;
+	atomic_store(&lane->batch, clamp(law->size(lane->batch_state, &sample), 1, stage->options.batch));
+	return lane->batch_at_ns;
+}
+
+static uint64_t tick_batches(weir_stage *stage, uint64_t now_ns)
+{
+	uint64_t next = UINT64_MAX;
+	if (stage->options.batch_law == NULL)
+		return next;
+	for (uint32_t i = 0; i < stage->lane_count; i++) {
+		uint64_t at = tick_batch(stage, &stage->lanes[i], now_ns);
+		next = at < next ? at : next;
+	}
+	return next;
+}
+
+/* ---- admission ---- */
+
+static void sum_class(weir_stage *stage, unsigned klass, weir_class_sample *ret_total)
+{
+	weir_class_sample sum = {0};
+	for (unsigned slot = 0; slot <= stage->world->reactor_count; slot++) {
+		weir_counts *counts = atomic_load_explicit(&stage->counts[slot], memory_order_acquire);
+		if (counts == NULL)
+			continue;
+		sum.offered += weir_count_get(&counts->offered[klass]);
+		sum.admitted += weir_count_get(&counts->admitted[klass]);
+		sum.started += weir_count_get(&counts->started[klass]);
+		sum.completed += weir_count_get(&counts->completed[klass]);
+		sum.failed += weir_count_get(&counts->failed[klass]);
+		sum.dropped += weir_count_get(&counts->dropped[klass]);
+	}
+	sum.shed = sum.offered - sum.admitted;
+	*ret_total = sum;
+}
+
+/* The quantile of what was measured since the last tick; `seen` becomes what was measured until this one. */
+static uint64_t window(weir_stage *stage, unsigned klass, weir_measure measure, double quantile,
+		       uint64_t *ret_count)
+{
+	weir_hist **seen = &stage->ticks.seen[klass][measure];
+	weir_hist now, recent;
+	weir_hist_clear(&now);
+	for (unsigned slot = 0; slot <= stage->world->reactor_count; slot++) {
+		weir_counts *counts = atomic_load_explicit(&stage->counts[slot], memory_order_acquire);
+		weir_hist *hist = counts != NULL ? atomic_load(&counts->hist[klass][measure]) : NULL;
+		if (hist != NULL)
+			weir_hist_merge(&now, hist);
+	}
+	recent = now;
+	if (*seen == NULL)
+		*seen = weir_mem_zalloc(sizeof(**seen));
+	if (*seen != NULL) {
+		weir_hist_subtract(&recent, *seen);
+		memcpy(*seen, &now, sizeof(now));
+	}
+	*ret_count = weir_hist_count(&recent);
+	return weir_hist_quantile(&recent, quantile);
+}
+
+static void sample_class(weir_stage *stage, unsigned klass, weir_sample *sample)
+{
+	weir_class_sample now, *last = &stage->ticks.total[klass], *out = &sample->klass[klass];
+	sum_class(stage, klass, &now);
+	*out = (weir_class_sample){.offered = now.offered - last->offered,
+				   .admitted = now.admitted - last->admitted,
+				   .shed = now.shed - last->shed,
+				   .started = now.started - last->started,
+				   .completed = now.completed - last->completed,
+				   .failed = now.failed - last->failed,
+				   .dropped = now.dropped - last->dropped};
+	*last = now;
+	uint64_t count;
+	if (out->started != 0)
+		out->waiting_ns = window(stage, klass, WEIR_WAITING, sample->quantile, &count);
+	if (out->completed + out->failed == 0)
+		return;
+	out->service_ns = window(stage, klass, WEIR_SERVICE, sample->quantile, &count);
+	out->response_ns = window(stage, klass, WEIR_RESPONSE, sample->quantile, &out->response_count);
+}
+
+static uint32_t workers(const weir_stage *stage)
+{
+	uint32_t threads = stage->options.single ? 1 : weir_domain_threads(stage->domain);
+	uint32_t bound = stage->options.concurrency;
+	return bound != 0 && bound < threads ? bound : threads;
+}
+
+static uint64_t tick_admission(weir_stage *stage, uint64_t now_ns)
+{
+	weir_gate *gate = atomic_load_explicit(&stage->gate, memory_order_acquire);
+	if (gate == NULL || gate->law->tick == NULL || gate->law->tick_ns == 0)
+		return UINT64_MAX;
+	if (now_ns < stage->ticks.at_ns)
+		return stage->ticks.at_ns;
+	weir_sample sample = {.now_ns = now_ns,
+			      .interval_ns = now_ns - stage->ticks.last_ns,
+			      .workers = workers(stage),
+			      .quantile = gate->law->quantile > 0 ? gate->law->quantile : 0.9};
+	for (uint32_t i = 0; i < stage->lane_count; i++) {
+		sample.waiting += atomic_load(&stage->lanes[i].waiting);
+		sample.in_service += atomic_load(&stage->lanes[i].in_service);
+	}
+	for (unsigned klass = 0; klass < WEIR_CLASSES; klass++)
+		sample_class(stage, klass, &sample);
+	gate->law->tick(gate->state, &sample);
+	stage->ticks.last_ns = now_ns;
+	stage->ticks.at_ns = now_ns + gate->law->tick_ns;
+	return stage->ticks.at_ns;
+}
+
+/* ---- the controller ---- */
+
+uint64_t weir_control_tick(weir_world *world, uint64_t now_ns)
+{
+	uint64_t next = UINT64_MAX;
+	for (uint32_t i = 0; i < world->domain_count; i++) {
+		uint64_t at = tick_pool(world->domains[i], now_ns);
+		next = at < next ? at : next;
+	}
+	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
+	for (uint32_t i = 0; i < stages; i++) {
+		weir_stage *stage = weir_world_stage(world, i);
+		uint64_t admission = tick_admission(stage, now_ns), batches = tick_batches(stage, now_ns);
+		next = admission < next ? admission : next;
+		next = batches < next ? batches : next;
+	}
+	return next;
+}
+
+/* A number that changes whenever anything happens. */
+static uint64_t activity(weir_world *world)
+{
+	uint64_t sum = 0;
+	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
+	for (uint32_t i = 0; i < stages; i++) {
+		weir_stage *stage = weir_world_stage(world, i);
+		for (unsigned klass = 0; klass < WEIR_CLASSES; klass++) {
+			weir_class_sample now;
+			sum_class(stage, klass, &now);
+			sum += now.offered + now.started + now.completed + now.failed + now.dropped;
+		}
+	}
+	return sum;
+}
+
+static bool pools_at_rest(const weir_world *world)
+{
+	for (uint32_t i = 0; i < world->domain_count; i++) {
+		const weir_domain *domain = world->domains[i];
+		if (domain->options.kind == WEIR_ELASTIC &&
+		    atomic_load(&domain->alive) != domain->options.min_threads)
+			return false;
+	}
+	return true;
+}
+
+static bool should_pause(weir_world *world, uint64_t now_ns)
+{
+	uint64_t seen = activity(world);
+	if (seen != world->control_seen || !pools_at_rest(world)) {
+		world->control_seen = seen;
+		world->control_busy_ns = now_ns;
+	}
+	return now_ns - world->control_busy_ns > PAUSE_AFTER_NS;
+}
+
+static void sleep_until_locked(weir_world *world, uint64_t until_ns)
+{
+	struct timespec until = {.tv_sec = (time_t)(until_ns / WEIR_NS_PER_S),
+				 .tv_nsec = (long)(until_ns % WEIR_NS_PER_S)};
+	if (until_ns == UINT64_MAX)
+		pthread_cond_wait(&world->control_wake, &world->control_lock);
+	else
+		pthread_cond_timedwait(&world->control_wake, &world->control_lock, &until);
+}
+
+/*
+ * The flag goes up before the last look, and those who bring work count it before they look at the flag: one of the two
+ * notices. (They look with a relaxed load, so a single offer may be missed; the one after it is not.)
+ */
+static void pause_locked(weir_world *world)
+{
+	atomic_store(&world->control_paused, true);
+	if (activity(world) == world->control_seen)
+		while (!world->control_quit && atomic_load(&world->control_paused))
+			sleep_until_locked(world, UINT64_MAX);
+	atomic_store(&world->control_paused, false);
+	world->control_busy_ns = weir_clock_ns();
+}
+
+static void *control_main(void *arg)
+{
+	weir_world *world = arg;
+	pthread_mutex_lock(&world->control_lock);
+	while (!world->control_quit) {
+		uint64_t now_ns = weir_clock_ns();
+		uint64_t next_ns = weir_control_tick(world, now_ns);
+		if (next_ns == UINT64_MAX)
+			sleep_until_locked(world, next_ns);
+		else if (should_pause(world, now_ns))
+			pause_locked(world);
+		else
+			sleep_until_locked(world, next_ns);
+	}
+	pthread_mutex_unlock(&world->control_lock);
+	return NULL;
+}
+
+void weir_control_resume(weir_world *world)
+{
+	if (!atomic_exchange(&world->control_paused, false))
+		return;
+	pthread_mutex_lock(&world->control_lock);
+	pthread_cond_signal(&world->control_wake);
+	pthread_mutex_unlock(&world->control_lock);
+}
+
+int weir_control_start(weir_world *world)
+{
+	world->control_quit = false;
+	world->control_busy_ns = weir_clock_ns();
+	int failed = -pthread_create(&world->control_thread, NULL, control_main, world);
+	if (failed != 0)
+		return weir_error_set(failed, "cannot start the control thread");
+	world->control_started = true;
+	return 0;
+}
+
+void weir_control_stop(weir_world *world)
+{
+	if (!world->control_started)
+		return;
+	pthread_mutex_lock(&world->control_lock);
+	world->control_quit = true;
+	pthread_cond_broadcast(&world->control_wake);
+	pthread_mutex_unlock(&world->control_lock);
+	pthread_join(world->control_thread, NULL);
+	world->control_started = false;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <sched.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "stage/runtime.h"
+
+#define ELASTIC_THREADS_MAX 4096
+
+static uint32_t usable_cores(void)
+{
+	cpu_set_t allowed;
+	return sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? (uint32_t)CPU_COUNT(&allowed) : 1;
+}
+
+static void set_defaults(weir_domain_options *options)
+{
+	if (options->kind == WEIR_REACTOR) {
+		if (options->threads == 0)
+			options->threads = usable_cores();
+		if (options->inline_depth == 0)
+			options->inline_depth = 16;
+		if (options->turn_ns == 0)
+			options->turn_ns = 200 * WEIR_NS_PER_US;
+		return;
+	}
+	if (options->max_threads == 0)
+		options->max_threads = options->min_threads > 64 ? options->min_threads : 64;
+	if (options->min_threads == 0)
+		options->min_threads = 1;
+	if (options->pool == NULL)
+		options->pool = &weir_pool_prompt;
+}
+
+static int check_options(const weir_world *world, const weir_domain_options *options)
+{
+	const char *name = options->name;
+	if (options->kind != WEIR_REACTOR && options->kind != WEIR_ELASTIC)
+		return weir_error_set(-EINVAL, "domain '%s': kind must be WEIR_REACTOR or WEIR_ELASTIC",
+				      name);
+	if (options->kind == WEIR_REACTOR && world->reactor_count + options->threads > WEIR_THREADS_MAX)
+		return weir_error_set(-EINVAL,
+				      "domain '%s': threads: a world can have at most %d reactor threads",
+				      name, WEIR_THREADS_MAX);
+	if (options->kind == WEIR_ELASTIC && options->min_threads > options->max_threads)
+		return weir_error_set(-EINVAL,
+				      "domain '%s': min_threads (%u) must not exceed max_threads (%u)", name,
+				      options->min_threads, options->max_threads);
+	if (options->kind == WEIR_ELASTIC && options->max_threads > ELASTIC_THREADS_MAX)
+		return weir_error_set(-EINVAL, "domain '%s': max_threads must be at most %d", name,
+				      ELASTIC_THREADS_MAX);
+	return 0;
+}
+
+/* An elastic domain has a thread here only in a virtual world, to stand for all of its pool. */
+static int make_threads(weir_domain *domain)
+{
+	weir_world *world = domain->world;
+	bool reactor = domain->options.kind == WEIR_REACTOR;
+	domain->thread_count = reactor ? domain->options.threads : world->sim != NULL;
+	if (domain->thread_count == 0)
+		return 0;
+	domain->threads = weir_mem_aligned(64, domain->thread_count * sizeof(weir_thread));
+	if (domain->threads == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < domain->thread_count; i++) {
+		weir_thread *thread = &domain->threads[i];
+		*thread = (weir_thread){.world = world, .domain = domain, .index = (uint16_t)i};
+		if (!reactor)
+			continue;
+		world->reactors[world->reactor_count++] = thread;
+		thread->slot = (uint16_t)world->reactor_count;
+	}
+	return 0;
+}
+
+static int fill_domain(weir_domain *domain, const weir_domain_options *options)
+{
+	pthread_mutex_init(&domain->lock, NULL);
+	pthread_cond_init(&domain->work, NULL);
+	pthread_cond_init(&domain->gone, NULL);
+	domain->options = *options;
+	domain->name = weir_mem_strdup(options->name);
+	if (domain->name == NULL)
+		return -ENOMEM;
+	domain->options.name = domain->name;
+	if (options->kind == WEIR_ELASTIC) {
+		domain->pool_state = weir_mem_zalloc(options->pool->state_bytes);
+		if (domain->pool_state == NULL)
+			return -ENOMEM;
+		options->pool->init(domain->pool_state);
+	}
+	return make_threads(domain);
+}
+
+int weir_domain_new(weir_world *world, const weir_domain_options *given, weir_domain **ret_domain)
+{
+	weir_domain_options options = *given;
+	if (options.name == NULL || options.name[0] == '\0')
+		return weir_error_set(-EINVAL, "a domain needs a name");
+	if (atomic_load(&world->phase) != WEIR_PHASE_NEW)
+		return weir_error_set(-EBUSY, "domain '%s': domains are made before the world starts",
+				      options.name);
+	if (world->domain_count == WEIR_DOMAINS_MAX)
+		return weir_error_set(-ENOSPC, "domain '%s': a world can have at most %d domains",
+				      options.name, WEIR_DOMAINS_MAX);
+	set_defaults(&options);
+	int failed = check_options(world, &options);
+	if (failed != 0)
+		return failed;
+	weir_domain *domain = weir_mem_aligned(64, sizeof(*domain));
+	if (domain == NULL)
+		return weir_error_set(-ENOMEM, "domain '%s': out of memory", options.name);
+	domain->world = world;
+	domain->index = (uint16_t)world->domain_count;
+	failed = fill_domain(domain, &options);
+	if (failed != 0) {
+		weir_domain_free(domain);
+		return weir_error_set(failed, "domain '%s': out of memory", options.name);
+	}
+	world->domains[world->domain_count++] = domain;
+	*ret_domain = domain;
+	return 0;
+}
+
+void weir_domain_free(weir_domain *domain)
+{
+	for (uint32_t i = 0; domain->threads != NULL && i < domain->thread_count; i++)
+		if (domain->threads[i].loop != NULL)
+			weir_loop_free(&domain->threads[i].loop);
+	pthread_mutex_destroy(&domain->lock);
+	pthread_cond_destroy(&domain->work);
+	pthread_cond_destroy(&domain->gone);
+	weir_mem_free(domain->threads);
+	weir_mem_free(domain->pool_state);
+	weir_mem_free(domain->name);
+	weir_mem_free(domain);
+}
+
+uint32_t weir_domain_threads(const weir_domain *domain)
+{
+	if (domain->options.kind == WEIR_REACTOR)
+		return domain->thread_count;
+	return atomic_load_explicit(&domain->alive, memory_order_relaxed);
+}
+
+const char *weir_domain_name(const weir_domain *domain)
+{
+	return domain->name;
+}
+
+weir_loop *weir_domain_loop(const weir_domain *domain, uint32_t thread)
+{
+	bool there = domain->options.kind == WEIR_REACTOR && thread < domain->thread_count;
+	return there ? domain->threads[thread].loop : NULL;
+}
+
+uint16_t weir_thread_home(void)
+{
+	const weir_thread *self = weir_thread_here;
+	return self != NULL && self->slot != 0 ? self->index : WEIR_ANYWHERE;
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stopping without loss.
+ *
+ * DRAINING: new events are shed, events inside run on. We are done when nothing is in flight and nobody can bring anything
+ * into flight any more. Counts are spread over threads and only grow, so reading them is subtle:
+ *
+ * 1. The end counts (completed, failed, dropped) are read first, then the admitted. An event's admission to the next stage is
+ *    counted before its end in this one. So if the two sums are equal, nothing was in flight when the first was read, and nothing
+ *    was admitted until the second was.
+ * 2. A handler may settle its last event and only then offer a new one. So after sums that are equal, every thread must
+ *    pass a point outside of any handler, and the sums must still be what they were: then no handler that could offer is left.
+ * 3. Threads from outside count themselves in and out of each call (outsiders), and read the phase after counting in; tickets are
+ *    counted from reserve to commit or cancel.
+ *
+ * STOPPED: every offer is shed. The threads end, and what still waits goes to the drop functions.
+ */
+#include <errno.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "stage/runtime.h"
+
+typedef struct tally {
+	uint64_t admitted, ended;
+} tally;
+
+static void sum_stage(weir_stage *stage, bool ended, uint64_t *sum)
+{
+	for (unsigned slot = 0; slot <= stage->world->reactor_count; slot++) {
+		weir_counts *counts = atomic_load_explicit(&stage->counts[slot], memory_order_acquire);
+		for (unsigned klass = 0; counts != NULL && klass < WEIR_CLASSES; klass++) {
+			if (!ended)
+				*sum += weir_count_get(&counts->admitted[klass]);
+			else
+				*sum += weir_count_get(&counts->completed[klass]) +
+					weir_count_get(&counts->failed[klass]) +
+					weir_count_get(&counts->dropped[klass]);
+		}
+	}
+}
+
+static tally tally_world(weir_world *world)
+{
+	tally sums = {0};
+	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
+	for (uint32_t i = 0; i < stages; i++)
+		sum_stage(weir_world_stage(world, i), true, &sums.ended);
+	for (uint32_t i = 0; i < stages; i++)
+		sum_stage(weir_world_stage(world, i), false, &sums.admitted);
+	return sums;
+}
+
+uint64_t weir_world_in_flight(weir_world *world)
+{
+	tally sums = tally_world(world);
+	return sums.admitted - sums.ended;
+}
+
+/* ---- draining ---- */
+
+/* Sleeps a little longer each time, up to 1 ms; false: the time is up. */
+static bool nap(uint64_t *nap_ns, uint64_t until_ns)
+{
+	if (weir_clock_ns() >= until_ns)
+		return false;
+	struct timespec rest = {.tv_nsec = (long)*nap_ns};
+	nanosleep(&rest, NULL);
+	if (*nap_ns < WEIR_NS_PER_MS)
+		*nap_ns *= 2;
+	return true;
+}
+
+/* Every reactor thread passes the end of a turn. */
+static bool reactors_turned(weir_world *world, uint64_t until_ns)
+{
+	for (uint32_t i = 0; i < world->reactor_count; i++) {
+		weir_thread *thread = world->reactors[i];
+		uint64_t before = atomic_load_explicit(&thread->turns, memory_order_acquire), nap_ns = 20000;
+		do
+			weir_loop_wake(thread->loop);
+		while (atomic_load_explicit(&thread->turns, memory_order_acquire) == before &&
+		       nap(&nap_ns, until_ns));
+		if (atomic_load_explicit(&thread->turns, memory_order_acquire) == before)
+			return false;
+	}
+	return true;
+}
+
+static bool pools_idle(weir_world *world)
+{
+	for (uint32_t i = 0; i < world->domain_count; i++) {
+		weir_domain *domain = world->domains[i];
+		if (domain->options.kind != WEIR_ELASTIC)
+			continue;
+		pthread_mutex_lock(&domain->lock);
+		bool idle = domain->idle == atomic_load(&domain->alive);
+		pthread_mutex_unlock(&domain->lock);
+		if (!idle)
+			return false;
+	}
+	return true;
+}
+
+static bool quiet(weir_world *world, uint64_t until_ns)
+{
+	if (atomic_load(&world->outsiders) != 0 || atomic_load(&world->tickets) != 0)
+		return false;
+	tally first = tally_world(world);
+	if (first.admitted != first.ended)
+		return false;
+	if (!reactors_turned(world, until_ns) || !pools_idle(world))
+		return false;
+	tally second = tally_world(world);
+	return second.admitted == first.admitted && second.ended == second.admitted;
+}
+
+static void wake_all_waiters(weir_world *world)
+{
+	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
+	for (uint32_t i = 0; i < stages; i++)
+		weir_stage_wake_waiters(weir_world_stage(world, i));
+}
+
+static void drain(weir_world *world, uint64_t timeout_ns)
+{
+	uint64_t now_ns = weir_world_now(world), nap_ns = 20000;
+	uint64_t until_ns = timeout_ns < UINT64_MAX - now_ns ? now_ns + timeout_ns : UINT64_MAX;
+	if (world->sim != NULL) {
+		weir_sim_drain(world, until_ns);
+		return;
+	}
+	while (!quiet(world, until_ns) && nap(&nap_ns, until_ns))
+		;
+}
+
+/* ---- the end ---- */
+
+static void end_threads(weir_world *world)
+{
+	weir_control_stop(world);
+	atomic_store_explicit(&world->quit, true, memory_order_release);
+	for (uint32_t i = 0; i < world->domain_count; i++) {
+		weir_domain *domain = world->domains[i];
+		if (domain->options.kind == WEIR_ELASTIC)
+			weir_elastic_join(domain);
+		else if (world->sim == NULL)
+			weir_reactor_join(domain);
+	}
+	uint64_t nap_ns = 20000;
+	while (atomic_load(&world->outsiders) != 0)
+		nap(&nap_ns, UINT64_MAX);
+}
+
+/* No thread of the world is left, so every queue is ours. */
+static uint64_t sweep_lane(weir_lane *lane, uint64_t now_ns)
+{
+	uint64_t swept = 0;
+	if (lane->thread != NULL)
+		weir_lane_absorb(lane);
+	for (weir_event *event; (event = weir_queue_pop(&lane->queue, now_ns)) != NULL; swept++) {
+		weir_lane_give_back(lane, 1, event->cost);
+		weir_dispatch_drop(lane, NULL, event, WEIR_SHED_STOPPING, now_ns);
+	}
+	return swept;
+}
+
+static uint64_t sweep_stage(weir_stage *stage, uint64_t now_ns)
+{
+	uint64_t swept = 0;
+	for (uint32_t i = 0; i < stage->lane_count; i++)
+		swept += sweep_lane(&stage->lanes[i], now_ns);
+	if (swept != 0)
+		weir_stage_fault(stage, WEIR_FAULT_UNDRAINED, swept);
+	return swept;
+}
+
+static uint64_t count_held(weir_stage *stage)
+{
+	weir_stage_stats stats;
+	weir_stage_read(stage, WEIR_ALL_CLASSES, &stats);
+	if (stats.in_flight != 0)
+		weir_stage_fault(stage, WEIR_FAULT_UNSETTLED, stats.in_flight);
+	return stats.in_flight;
+}
+
+static void sweep(weir_world *world, weir_stop_report *report)
+{
+	uint64_t now_ns = weir_world_now(world);
+	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
+	for (uint32_t i = 0; i < stages; i++) {
+		weir_stage *stage = weir_world_stage(world, i);
+		uint64_t left = sweep_stage(stage, now_ns) + count_held(stage);
+		report->undrained += left;
+		if (left != 0 && report->stuck == NULL)
+			report->stuck = stage->name;
+		for (unsigned fault = 0; fault < WEIR_FAULT_COUNT; fault++)
+			report->faults += weir_stage_faults(stage, (weir_fault)fault);
+	}
+	report->unbalanced = weir_world_check(world);
+}
+
+static int judge_report(const weir_stop_report *report, uint64_t tickets)
+{
+	if (report->unbalanced != 0)
+		return weir_error_set(-EPROTO, "stop: the counts of %llu stages do not add up",
+				      (unsigned long long)report->unbalanced);
+	if (report->undrained != 0)
+		return weir_error_set(-ETIMEDOUT,
+				      "stop: %llu events did not drain in time; stage '%s' still held some",
+				      (unsigned long long)report->undrained, report->stuck);
+	if (tickets != 0)
+		return weir_error_set(-ETIMEDOUT,
+				      "stop: %llu reservations were neither committed nor cancelled",
+				      (unsigned long long)tickets);
+	return 0;
+}
+
+int weir_world_stop(weir_world *world, uint64_t timeout_ns, weir_stop_report *ret_report)
+{
+	weir_stop_report report = {0};
+	if (weir_thread_in(world) != NULL)
+		return weir_error_set(-EDEADLK,
+				      "stop: called from a thread of the world that it would wait for");
+	weir_phase phase = atomic_load(&world->phase);
+	if (phase == WEIR_PHASE_RUNNING) {
+		uint64_t ended = tally_world(world).ended;
+		atomic_store_explicit(&world->phase, WEIR_PHASE_DRAINING, memory_order_seq_cst);
+		wake_all_waiters(world);
+		drain(world, timeout_ns);
+		report.drained = tally_world(world).ended - ended;
+	}
+	atomic_store_explicit(&world->phase, WEIR_PHASE_STOPPED, memory_order_seq_cst);
+	wake_all_waiters(world);
+	if (phase == WEIR_PHASE_RUNNING)
+		end_threads(world);
+	if (phase != WEIR_PHASE_STOPPED)
+		sweep(world, &report);
+	if (ret_report != NULL)
+		*ret_report = report;
+	return judge_report(&report, atomic_load(&world->tickets));
+}

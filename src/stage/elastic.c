@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An elastic domain: a pool of threads that share the queues of the domain's stages under one lock. A thread takes a batch
+ * under the lock and handles it without. Handlers may block: that is what the pool is for.
+ *
+ * Wake-ups: an offer signals one idle thread; a thread that takes work and leaves some behind signals the next. So n offers
+ * in a row cost at most n signals, and none when nobody is idle.
+ *
+ * Size: a law says how many threads there should be (`target`); the controller makes missing ones, surplus
+ * ones leave when they have nothing to do.
+ */
+#include <errno.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "stage/runtime.h"
+
+/* ---- work ---- */
+
+weir_lane *weir_elastic_pick_locked(weir_domain *domain)
+{
+	for (uint32_t i = 0; i < domain->stage_count; i++) {
+		uint32_t at = (domain->next_stage + i) % domain->stage_count;
+		weir_lane *lane = &domain->stages[at]->lanes[0];
+		if (weir_lane_startable(lane)) {
+			domain->next_stage = at + 1;
+			return lane;
+		}
+	}
+	return NULL;
+}
+
+void weir_elastic_push(weir_lane *lane, weir_event *const *events, size_t count)
+{
+	weir_domain *domain = lane->stage->domain;
+	pthread_mutex_lock(&domain->lock);
+	for (size_t i = 0; i < count; i++)
+		weir_queue_push(&lane->queue, events[i]);
+	domain->arrived += count;
+	domain->touched = true;
+	if (domain->idle != 0)
+		pthread_cond_signal(&domain->work);
+	pthread_mutex_unlock(&domain->lock);
+	weir_control_touch(domain->world);
+}
+
+void weir_elastic_kick(weir_domain *domain)
+{
+	pthread_mutex_lock(&domain->lock);
+	domain->touched = true;
+	if (domain->idle != 0)
+		pthread_cond_signal(&domain->work);
+	pthread_mutex_unlock(&domain->lock);
+}
+
+/* No more than an even share of what waits: handlers may block, and others could take the rest meanwhile. */
+static size_t fair_batch_locked(const weir_domain *domain, const weir_lane *lane)
+{
+	size_t share = lane->queue.count / atomic_load_explicit(&domain->alive, memory_order_relaxed);
+	size_t most = atomic_load_explicit(&lane->batch, memory_order_relaxed);
+	if (share < 1)
+		share = 1;
+	return share < most ? share : most;
+}
+
+/* Handles one batch. Called with the lock, which is given up meanwhile. */
+static void work_locked(weir_domain *domain, weir_thread *self, weir_lane *lane)
+{
+	weir_batch batch;
+	uint64_t began_ns = weir_clock_ns();
+	weir_lane_collect(lane, began_ns, fair_batch_locked(domain, lane), &batch);
+	domain->started += batch.count;
+	if (domain->idle != 0 && weir_elastic_pick_locked(domain) != NULL)
+		pthread_cond_signal(&domain->work);
+	pthread_mutex_unlock(&domain->lock);
+	uint64_t ended_ns = weir_dispatch(self, lane, &batch, began_ns);
+	weir_thread_flush_wakes(self);
+	pthread_mutex_lock(&domain->lock);
+	domain->busy_ns += ended_ns - began_ns;
+	/* One call at a time: only the thread that set it clears it. */
+	if (lane->stage->options.single && batch.count != 0)
+		lane->running = false;
+}
+
+static void rest_locked(weir_domain *domain)
+{
+	domain->idle++;
+	pthread_cond_wait(&domain->work, &domain->lock);
+	if (--domain->idle == 0)
+		domain->none_idle_ns = weir_clock_ns();
+}
+
+static void *worker_main(void *arg)
+{
+	weir_worker *worker = arg;
+	weir_domain *domain = worker->thread.domain;
+	weir_thread_here = &worker->thread;
+	pthread_mutex_lock(&domain->lock);
+	while (!domain->quit) {
+		weir_lane *lane = weir_elastic_pick_locked(domain);
+		if (lane != NULL)
+			work_locked(domain, &worker->thread, lane);
+		else if (atomic_load(&domain->alive) > domain->target)
+			break;
+		else
+			rest_locked(domain);
+	}
+	worker->next = domain->exited;
+	domain->exited = worker;
+	atomic_fetch_sub(&domain->alive, 1);
+	pthread_cond_signal(&domain->gone);
+	pthread_mutex_unlock(&domain->lock);
+	weir_thread_here = NULL;
+	return NULL;
+}
+
+/* ---- size ---- */
+
+static void join_exited(weir_domain *domain)
+{
+	pthread_mutex_lock(&domain->lock);
+	weir_worker *worker = domain->exited;
+	domain->exited = NULL;
+	pthread_mutex_unlock(&domain->lock);
+	while (worker != NULL) {
+		weir_worker *next = worker->next;
+		pthread_join(worker->thread.pthread, NULL);
+		weir_mem_free(worker);
+		worker = next;
+	}
+}
+
+static int add_worker(weir_domain *domain)
+{
+	weir_worker *worker = weir_mem_aligned(64, sizeof(*worker));
+	if (worker == NULL)
+		return -ENOMEM;
+	worker->thread = (weir_thread){.world = domain->world, .domain = domain};
+	atomic_fetch_add(&domain->alive, 1);
+	/* Under the lock, so that the thread cannot end, and be joined, before its handle is written. */
+	pthread_mutex_lock(&domain->lock);
+	int failed = -pthread_create(&worker->thread.pthread, NULL, worker_main, worker);
+	pthread_mutex_unlock(&domain->lock);
+	if (failed != 0) {
+		atomic_fetch_sub(&domain->alive, 1);
+		weir_mem_free(worker);
+	}
+	return failed;
+}
+
+void weir_elastic_resize(weir_domain *domain, uint32_t threads)
+{
+	pthread_mutex_lock(&domain->lock);
+	domain->target = threads;
+	domain->touched = true;
+	if (atomic_load(&domain->alive) > threads)
+		pthread_cond_broadcast(&domain->work);
+	pthread_mutex_unlock(&domain->lock);
+	if (domain->world->sim != NULL) {
+		atomic_store(&domain->alive, threads);
+		return;
+	}
+	join_exited(domain);
+	while (atomic_load(&domain->alive) < threads && add_worker(domain) == 0)
+		; /* one that cannot be had now is asked for again at the next tick */
+}
+
+static uint32_t busy_threads(const weir_domain *domain)
+{
+	if (domain->world->sim == NULL)
+		return atomic_load(&domain->alive) - domain->idle;
+	uint32_t busy = 0;
+	for (uint32_t i = 0; i < domain->stage_count; i++)
+		busy += atomic_load(&domain->stages[i]->lanes[0].in_service);
+	return busy;
+}
+
+/* In a virtual world nobody waits for work, so "no thread idle" is noted here. */
+static void note_idle(weir_domain *domain, uint32_t busy, uint64_t now_ns)
+{
+	if (busy >= atomic_load(&domain->alive))
+		domain->none_idle_ns = now_ns;
+}
+
+void weir_elastic_sample_locked(weir_domain *domain, uint64_t now_ns, weir_pool_sample *ret_sample)
+{
+	uint32_t busy = busy_threads(domain);
+	note_idle(domain, busy, now_ns);
+	weir_pool_sample sample = {.now_ns = now_ns,
+				   .interval_ns = now_ns - domain->pool_last_ns,
+				   .threads = atomic_load(&domain->alive),
+				   .busy = busy,
+				   .started = domain->started - domain->last_started,
+				   .arrived = domain->arrived - domain->last_arrived,
+				   .busy_ns = domain->busy_ns - domain->last_busy_ns,
+				   .idle_ns = now_ns - domain->none_idle_ns,
+				   .min = domain->options.min_threads,
+				   .max = domain->options.max_threads};
+	for (uint32_t i = 0; i < domain->stage_count; i++) {
+		const weir_queue *queue = &domain->stages[i]->lanes[0].queue;
+		uint64_t oldest = weir_queue_oldest_ns(queue);
+		uint64_t waited = oldest != 0 && now_ns > oldest ? now_ns - oldest : 0;
+		sample.waiting += (uint32_t)queue->count;
+		if (queue->count > sample.max_queue)
+			sample.max_queue = (uint32_t)queue->count;
+		if (waited > sample.oldest_ns)
+			sample.oldest_ns = waited;
+	}
+	domain->last_started = domain->started;
+	domain->last_arrived = domain->arrived;
+	domain->last_busy_ns = domain->busy_ns;
+	domain->pool_last_ns = now_ns;
+	*ret_sample = sample;
+}
+
+/* ---- start, end ---- */
+
+int weir_elastic_start(weir_domain *domain)
+{
+	domain->quit = false;
+	domain->none_idle_ns = domain->pool_last_ns = weir_world_now(domain->world);
+	weir_elastic_resize(domain, domain->options.min_threads);
+	if (atomic_load(&domain->alive) < domain->options.min_threads)
+		return weir_error_set(-EAGAIN, "domain '%s': cannot start its %u threads", domain->name,
+				      domain->options.min_threads);
+	return 0;
+}
+
+void weir_elastic_join(weir_domain *domain)
+{
+	pthread_mutex_lock(&domain->lock);
+	domain->quit = true;
+	pthread_cond_broadcast(&domain->work);
+	while (domain->world->sim == NULL && atomic_load(&domain->alive) != 0)
+		pthread_cond_wait(&domain->gone, &domain->lock);
+	pthread_mutex_unlock(&domain->lock);
+	join_exited(domain);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stage/runtime.h"
+
+/* ---- places ---- */
+
+weir_verdict weir_lane_take(weir_lane *lane, uint32_t count, uint64_t cost)
+{
+	/* Acquire pairs with the release in give_back: see invariant 2 of inbox.h. */
+	uint32_t before = atomic_fetch_add_explicit(&lane->waiting, count, memory_order_acq_rel);
+	if (before > lane->capacity || count > lane->capacity - before) {
+		atomic_fetch_sub_explicit(&lane->waiting, count, memory_order_acq_rel);
+		return WEIR_SHED_FULL;
+	}
+	if (lane->cost_capacity == 0)
+		return WEIR_ADMITTED;
+	uint64_t spent = atomic_fetch_add_explicit(&lane->cost, cost, memory_order_acq_rel);
+	if (spent > lane->cost_capacity || cost > lane->cost_capacity - spent) {
+		atomic_fetch_sub_explicit(&lane->cost, cost, memory_order_acq_rel);
+		atomic_fetch_sub_explicit(&lane->waiting, count, memory_order_acq_rel);
+		return WEIR_SHED_COST;
+	}
+	return WEIR_ADMITTED;
+}
+
+/*
+ * A waiter counts itself before it tries again, and we give the place back before we look for waiters, both in the
+ * sequentially consistent order: one of the two sees the other.
+ */
+void weir_lane_give_back(weir_lane *lane, uint32_t count, uint64_t cost)
+{
+	if (lane->cost_capacity != 0)
+		atomic_fetch_sub_explicit(&lane->cost, cost, memory_order_seq_cst);
+	atomic_fetch_sub_explicit(&lane->waiting, count, memory_order_seq_cst);
+	weir_stage *stage = lane->stage;
+	if (__builtin_expect(atomic_load_explicit(&stage->waiters, memory_order_seq_cst) == 0, 1))
+		return;
+	weir_stage_wake_waiters(stage);
+}
+
+void weir_stage_wake_waiters(weir_stage *stage)
+{
+	pthread_mutex_lock(&stage->wait_lock);
+	stage->wait_turn++;
+	pthread_cond_broadcast(&stage->wait_space);
+	pthread_mutex_unlock(&stage->wait_lock);
+}
+
+/* ---- pushing, and waking who should come ---- */
+
+static void mark_local(weir_thread *self, const weir_lane *lane)
+{
+	self->local_ready[lane->stage->index / 64] |= UINT64_C(1) << (lane->stage->index % 64);
+}
+
+/* The bit first, then the wake: a loop that is woken looks at the bits after it has taken note of the wake. */
+static void mark_remote(weir_lane *lane, weir_thread *self)
+{
+	weir_thread *owner = lane->thread;
+	uint64_t bit = UINT64_C(1) << (lane->stage->index % 64);
+	_Atomic uint64_t *word = &owner->ready[lane->stage->index / 64];
+	if (atomic_fetch_or_explicit(word, bit, memory_order_seq_cst) & bit)
+		return; /* whoever set it wakes the owner */
+	if (owner->loop == NULL)
+		return; /* virtual: the world looks by itself */
+	/* A reactor thread wakes others when its batch is through; a handler that may block cannot put it off. */
+	if (self != NULL && self->loop != NULL)
+		self->wakes |= UINT64_C(1) << (owner->slot - 1);
+	else
+		weir_loop_wake(owner->loop);
+}
+
+void weir_thread_flush_wakes(weir_thread *self)
+{
+	while (self->wakes != 0) {
+		unsigned at = (unsigned)__builtin_ctzll(self->wakes);
+		self->wakes &= self->wakes - 1;
+		weir_loop_wake(self->world->reactors[at]->loop);
+	}
+}
+
+void weir_lane_push(weir_lane *lane, weir_thread *self, weir_event *const *events, size_t count)
+{
+	if (lane->thread == NULL) {
+		weir_elastic_push(lane, events, count);
+	} else if (lane->thread == self) {
+		for (size_t i = 0; i < count; i++)
+			weir_queue_push(&lane->queue, events[i]);
+		mark_local(self, lane);
+	} else {
+		weir_inbox_put(&lane->inbox, events, count);
+		mark_remote(lane, self);
+	}
+}
+
+void weir_lane_kick(weir_lane *lane, weir_thread *self)
+{
+	if (lane->thread == NULL)
+		weir_elastic_kick(lane->stage->domain);
+	else if (lane->thread == self)
+		mark_local(self, lane);
+	else
+		mark_remote(lane, self);
+}
+
+/* ---- taking out ---- */
+
+void weir_lane_absorb(weir_lane *lane)
+{
+	weir_event *events[64];
+	size_t count;
+	do {
+		count = weir_inbox_take(&lane->inbox, events, 64);
+		for (size_t i = 0; i < count; i++)
+			__builtin_prefetch(events[i], 1);
+		for (size_t i = 0; i < count; i++)
+			weir_queue_push(&lane->queue, events[i]);
+	} while (count == 64);
+}
+
+static uint32_t startable_count(const weir_lane *lane)
+{
+	if (lane->running)
+		return 0;
+	if (lane->concurrency == 0)
+		return UINT32_MAX;
+	uint32_t inside = atomic_load_explicit(&lane->in_service, memory_order_relaxed);
+	return inside < lane->concurrency ? lane->concurrency - inside : 0;
+}
+
+bool weir_lane_startable(const weir_lane *lane)
+{
+	return lane->queue.count != 0 && startable_count(lane) != 0;
+}
+
+/* WEIR_ADMITTED: still worth handling. */
+static weir_verdict judge(const weir_gate *gate, const weir_event *event, uint64_t now_ns)
+{
+	if (weir_event_cancelled(event))
+		return WEIR_SHED_CANCELLED;
+	if (event->deadline_ns != 0 && now_ns > event->deadline_ns)
+		return WEIR_SHED_EXPIRED;
+	if (gate == NULL || gate->law->start == NULL || event->flags & WEIR_EVENT_EXEMPT)
+		return WEIR_ADMITTED;
+	return gate->law->start((void *)gate->state, event, now_ns);
+}
+
+void weir_lane_collect(weir_lane *lane, uint64_t now_ns, size_t most, weir_batch *ret_batch)
+{
+	weir_gate *gate = atomic_load_explicit(&lane->stage->gate, memory_order_acquire);
+	uint32_t startable = startable_count(lane);
+	if (most > startable)
+		most = startable;
+	size_t living = 0, dead = 0;
+	uint64_t cost = 0;
+	while (living < most && dead < WEIR_BATCH_MAX) {
+		weir_event *event = weir_queue_pop(&lane->queue, now_ns);
+		if (event == NULL)
+			break;
+		cost += event->cost;
+		weir_verdict verdict = judge(gate, event, now_ns);
+		if (verdict == WEIR_ADMITTED) {
+			ret_batch->events[living++] = event;
+		} else {
+			ret_batch->dead_events[dead] = event;
+			ret_batch->dead_why[dead++] = verdict;
+		}
+	}
+	ret_batch->count = living;
+	ret_batch->dead = dead;
+	/* Started before the places are free, so that the two together never undercount. */
+	atomic_fetch_add_explicit(&lane->in_service, (uint32_t)living, memory_order_relaxed);
+	if (living + dead != 0)
+		weir_lane_give_back(lane, (uint32_t)(living + dead), cost);
+	lane->running = lane->stage->options.single && living != 0;
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stage/queue.h"
+
+void weir_queue_init(weir_queue *queue, weir_order order, uint64_t newest_after_ns)
+{
+	*queue = (weir_queue){.order = order, .newest_after_ns = newest_after_ns};
+}
+
+/* ---- lists ---- */
+
+static void list_push(weir_list *list, weir_event *event)
+{
+	event->at.queue.next = NULL;
+	event->at.queue.prev = list->tail;
+	if (list->tail != NULL)
+		list->tail->at.queue.next = event;
+	else
+		list->head = event;
+	list->tail = event;
+}
+
+static weir_event *list_pop_oldest(weir_list *list)
+{
+	weir_event *event = list->head;
+	list->head = event->at.queue.next;
+	if (list->head != NULL)
+		list->head->at.queue.prev = NULL;
+	else
+		list->tail = NULL;
+	return event;
+}
+
+static weir_event *list_pop_newest(weir_list *list)
+{
+	weir_event *event = list->tail;
+	list->tail = event->at.queue.prev;
+	if (list->tail != NULL)
+		list->tail->at.queue.next = NULL;
+	else
+		list->head = NULL;
+	return event;
+}
+
+/* ---- the heap: at.queue.next is the next sibling, at.queue.prev the first child ---- */
+
+static bool heap_before(const weir_event *a, const weir_event *b)
+{
+	if (a->cost != b->cost)
+		return a->cost < b->cost;
+	return a->offered_ns < b->offered_ns;
+}
+
+/* Joins two heaps; a wins ties, so that what came first stays first. */
+static weir_event *heap_meld(weir_event *a, weir_event *b)
+{
+	if (a == NULL)
+		return b;
+	if (b == NULL)
+		return a;
+	if (heap_before(b, a)) {
+		weir_event *swap = a;
+		a = b;
+		b = swap;
+	}
+	b->at.queue.next = a->at.queue.prev;
+	a->at.queue.prev = b;
+	return a;
+}
+
+/*
+ * The children of a popped root become one heap: melded in pairs from the left, then the pairs from the right. The second pass
+ * walks a list built in reverse by the first, so no recursion.
+ */
+static weir_event *heap_meld_children(weir_event *child)
+{
+	weir_event *pairs = NULL;
+	while (child != NULL) {
+		weir_event *a = child, *b = child->at.queue.next;
+		child = b != NULL ? b->at.queue.next : NULL;
+		a->at.queue.next = NULL;
+		if (b != NULL)
+			b->at.queue.next = NULL;
+		weir_event *pair = heap_meld(a, b);
+		pair->at.queue.next = pairs;
+		pairs = pair;
+	}
+	weir_event *heap = NULL;
+	while (pairs != NULL) {
+		weir_event *next = pairs->at.queue.next;
+		pairs->at.queue.next = NULL;
+		heap = heap_meld(heap, pairs);
+		pairs = next;
+	}
+	return heap;
+}
+
+/* ---- the policies ---- */
+
+void weir_queue_push(weir_queue *queue, weir_event *event)
+{
+	queue->count++;
+	if (queue->order == WEIR_SHORTEST) {
+		event->at.queue.next = event->at.queue.prev = NULL;
+		queue->heap = heap_meld(queue->heap, event);
+		return;
+	}
+	unsigned at = queue->order == WEIR_BY_CLASS ? event->klass : 0;
+	list_push(&queue->list[at], event);
+	queue->occupied |= 1u << at;
+}
+
+static weir_event *pop_listed(weir_queue *queue, uint64_t now_ns)
+{
+	unsigned at = (unsigned)__builtin_ctz(queue->occupied);
+	weir_list *list = &queue->list[at];
+	bool newest =
+		queue->order == WEIR_NEWEST_LATE && now_ns > list->head->offered_ns + queue->newest_after_ns;
+	weir_event *event = newest ? list_pop_newest(list) : list_pop_oldest(list);
+	if (list->head == NULL)
+		queue->occupied &= ~(1u << at);
+	return event;
+}
+
+weir_event *weir_queue_pop(weir_queue *queue, uint64_t now_ns)
+{
+	if (queue->count == 0)
+		return NULL;
+	queue->count--;
+	if (queue->order != WEIR_SHORTEST)
+		return pop_listed(queue, now_ns);
+	weir_event *event = queue->heap;
+	queue->heap = heap_meld_children(event->at.queue.prev);
+	return event;
+}
+
+uint64_t weir_queue_oldest_ns(const weir_queue *queue)
+{
+	if (queue->count == 0)
+		return 0;
+	if (queue->order == WEIR_SHORTEST)
+		return queue->heap->offered_ns;
+	uint64_t oldest = UINT64_MAX;
+	for (uint32_t left = queue->occupied; left != 0; left &= left - 1) {
+		uint64_t head = queue->list[__builtin_ctz(left)].head->offered_ns;
+		if (head < oldest)
+			oldest = head;
+	}
+	return oldest;
+}

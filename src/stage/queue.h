@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_STAGE_QUEUE_H
+#define WEIR_STAGE_QUEUE_H
+
+/*
+ * The order of waiting: an intrusive queue of events under one of the policies of weir_order. It knows neither
+ * bounds nor threads: its user holds the bound (lane.h) and is its only user, or holds a lock.
+ *
+ * FIFO and NEWEST_LATE are one list; BY_CLASS is a list a class; SHORTEST is a pairing heap by (cost, arrival).
+ * All operations are O(1), but a pop from the heap: O(log n) amortised.
+ */
+
+#include <weir/stage.h>
+
+typedef struct weir_list {
+	weir_event *head, *tail;
+} weir_list;
+
+typedef struct weir_queue {
+	weir_order order;
+	uint64_t newest_after_ns;
+	size_t count;
+	uint32_t occupied; /* bit c: list[c] is not empty */
+	weir_event *heap;
+	weir_list list[WEIR_CLASSES];
+} weir_queue;
+
+void weir_queue_init(weir_queue *queue, weir_order order, uint64_t newest_after_ns);
+void weir_queue_push(weir_queue *queue, weir_event *event);
+/* The next by the policy; NULL when empty. */
+weir_event *weir_queue_pop(weir_queue *queue, uint64_t now_ns);
+/* When the event that has waited longest was offered, as far as the order tells (SHORTEST: of the next one); 0 when empty. */
+uint64_t weir_queue_oldest_ns(const weir_queue *queue);
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A reactor thread. Its turn: run the stages that have something, for at most turn_ns; wake the threads it gave work
+ * to; then one turn of the loop (I/O, timers, posts), which sleeps if nothing is left to run.
+ */
+#include <errno.h>
+#include <sched.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "stage/runtime.h"
+
+/* Takes note of the lanes that other threads have touched. */
+static void gather(weir_thread *self)
+{
+	for (unsigned word = 0; word < WEIR_READY_WORDS; word++) {
+		if (atomic_load_explicit(&self->ready[word], memory_order_relaxed) == 0)
+			continue;
+		uint64_t bits = atomic_exchange_explicit(&self->ready[word], 0, memory_order_seq_cst);
+		self->local_ready[word] |= bits;
+		for (; bits != 0; bits &= bits - 1) {
+			weir_stage *stage =
+				weir_world_stage(self->world, word * 64 + (unsigned)__builtin_ctzll(bits));
+			weir_lane_absorb(weir_stage_lane(stage, self));
+		}
+	}
+}
+
+/* The next stage with something in a queue here, in turn after the last one; -1: none. */
+static int next_ready(weir_thread *self)
+{
+	for (unsigned i = 0; i <= WEIR_READY_WORDS; i++) {
+		unsigned word = (self->next_stage / 64 + i) % WEIR_READY_WORDS;
+		uint64_t bits = self->local_ready[word];
+		if (i == 0)
+			bits &= ~UINT64_C(0) << (self->next_stage % 64);
+		if (bits != 0) {
+			unsigned at = word * 64 + (unsigned)__builtin_ctzll(bits);
+			self->next_stage = (at + 1) % WEIR_STAGES_MAX;
+			return (int)at;
+		}
+	}
+	return -1;
+}
+
+/* One batch of one lane; returns the time afterwards. The bit is cleared unless there is more to start now. */
+static uint64_t run_lane(weir_thread *self, unsigned at, uint64_t now_ns)
+{
+	weir_lane *lane = weir_stage_lane(weir_world_stage(self->world, at), self);
+	uint64_t bit = UINT64_C(1) << (at % 64);
+	weir_batch batch;
+	/* Cleared before the batch: a settling in it that makes room sets it again. */
+	self->local_ready[at / 64] &= ~bit;
+	weir_lane_collect(lane, now_ns, atomic_load_explicit(&lane->batch, memory_order_relaxed), &batch);
+	now_ns = weir_dispatch(self, lane, &batch, now_ns);
+	lane->running = false;
+	if (weir_lane_startable(lane))
+		self->local_ready[at / 64] |= bit;
+	return now_ns;
+}
+
+/* In a virtual world no time passes here, so a turn is bounded by batches as well. */
+#define TURN_BATCHES 4096
+
+bool weir_reactor_run(weir_thread *self)
+{
+	uint64_t now_ns = weir_thread_now(self, self->world);
+	self->run_start_ns = now_ns;
+	uint64_t turn_ns = self->domain->options.turn_ns;
+	gather(self);
+	for (unsigned batches = 0; batches < TURN_BATCHES && now_ns - self->run_start_ns < turn_ns;
+	     batches++) {
+		int at = next_ready(self);
+		if (at < 0)
+			return false;
+		now_ns = run_lane(self, (unsigned)at, now_ns);
+		weir_thread_flush_wakes(self);
+		gather(self);
+	}
+	return true;
+}
+
+static void *reactor_main(void *arg)
+{
+	weir_thread *self = arg;
+	weir_world *world = self->world;
+	weir_thread_here = self;
+	weir_loop_set_self(self->loop);
+	while (!atomic_load_explicit(&world->quit, memory_order_acquire)) {
+		bool more = weir_reactor_run(self);
+		weir_thread_flush_wakes(self);
+		if (self->worked)
+			weir_control_touch(world);
+		self->worked = false;
+		atomic_fetch_add_explicit(&self->turns, 1, memory_order_release);
+		int failed = weir_loop_turn(self->loop, more ? 0 : UINT64_MAX);
+		WEIR_ASSERT(failed == 0 || failed == -EINTR);
+	}
+	weir_loop_set_self(NULL);
+	weir_thread_here = NULL;
+	return NULL;
+}
+
+/* The index-th processor that this process may use. */
+static void pin(pthread_t thread, uint32_t index)
+{
+	cpu_set_t allowed, one;
+	if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0)
+		return;
+	uint32_t skip = index % (uint32_t)CPU_COUNT(&allowed);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &allowed) || skip-- > 0)
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		pthread_setaffinity_np(thread, sizeof(one), &one);
+		return;
+	}
+}
+
+static int start_thread(weir_domain *domain, weir_thread *thread)
+{
+	int failed = weir_loop_new(&thread->loop);
+	if (failed != 0)
+		return failed;
+	thread->clock = weir_loop_clock(thread->loop);
+	failed = -pthread_create(&thread->pthread, NULL, reactor_main, thread);
+	if (failed != 0) {
+		weir_loop_free(&thread->loop);
+		thread->clock = NULL;
+		return weir_error_set(failed, "domain '%s': cannot start a thread", domain->name);
+	}
+	if (domain->options.pin)
+		pin(thread->pthread, thread->index);
+	return 0;
+}
+
+int weir_reactor_start(weir_domain *domain)
+{
+	for (uint32_t i = 0; i < domain->thread_count; i++) {
+		int failed = start_thread(domain, &domain->threads[i]);
+		if (failed != 0)
+			return failed;
+		atomic_fetch_add(&domain->alive, 1);
+	}
+	return 0;
+}
+
+/* The loops live on until the world is freed: other threads may still wake them. */
+void weir_reactor_join(weir_domain *domain)
+{
+	uint32_t alive = atomic_exchange(&domain->alive, 0);
+	for (uint32_t i = 0; i < alive; i++)
+		weir_loop_wake(domain->threads[i].loop);
+	for (uint32_t i = 0; i < alive; i++)
+		pthread_join(domain->threads[i].pthread, NULL);
+}

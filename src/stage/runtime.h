@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_STAGE_RUNTIME_H
+#define WEIR_STAGE_RUNTIME_H
+
+/*
+ * The runtime's own structures. Read this page, then the files in the order an event meets them:
+ *
+ *	offer.c      admission, places, counting; run at once or queue
+ *	lane.c       a stage's queue on one thread: places, pushing, waking, taking a batch out
+ *	dispatch.c   handler calls (frames) and settling
+ *	reactor.c    a reactor thread: its turn           elastic.c  a pool thread, and the pool's size
+ *	control.c    ticks: admission, pool and batch laws
+ *	drain.c      stopping without loss                sim.c      the virtual world
+ *	stage.c domain.c world.c   making and freeing     inspect.c dump.c trace.c   looking inside
+ *
+ * Lanes. A stage has one lane per thread of its reactor domain, or a single one (elastic domain, or `single`).
+ * A reactor lane's queue belongs to its thread; others put events into its inbox. An elastic lane's queue is
+ * under the domain's lock and has no inbox.
+ *
+ * Places. lane->waiting counts places taken: events queued, in the inbox, and reserved by tickets. It never exceeds
+ * lane->capacity for longer than a failing attempt takes. A place is taken by the offerer (atomic add), and given back when the
+ * event leaves the queue. An event that is run at once takes no place.
+ *
+ * Locks, in this order: world->control_lock, then a domain->lock, then a stage->wait_lock. No lock is held while a
+ * handler, drop function or timer runs.
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <weir/inspect.h>
+#include <weir/loop.h>
+#include <weir/stage.h>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "loop/loop.h"
+#include "stage/counts.h"
+#include "stage/inbox.h"
+#include "stage/queue.h"
+#include "stage/trace.h"
+
+#define WEIR_EVENT_MAGIC 0x7e1d
+#define WEIR_READY_WORDS (WEIR_STAGES_MAX / 64)
+
+enum weir_event_state {
+	WEIR_EVENT_FREE = 1,
+	WEIR_EVENT_QUEUED,
+	WEIR_EVENT_HANDLING,
+	WEIR_EVENT_HELD,
+	WEIR_EVENT_CHOSEN, /* passing, in an offer of many: finds one named twice */
+};
+
+typedef enum weir_phase {
+	WEIR_PHASE_NEW,
+	WEIR_PHASE_RUNNING,
+	WEIR_PHASE_DRAINING,
+	WEIR_PHASE_STOPPED
+} weir_phase;
+
+typedef struct weir_thread weir_thread;
+
+/* One handler call under way. Lives on the thread's stack. */
+typedef struct weir_frame {
+	struct weir_frame *outer;
+	weir_stage *stage;
+	weir_event **own; /* the batch, in the runtime's own copy; NULL where settled */
+	size_t count, unsettled;
+} weir_frame;
+
+/* An admission law with its state. Replaced ones are kept until the world is freed: somebody may be inside. */
+typedef struct weir_gate {
+	const weir_admission_law *law;
+	struct weir_gate *retired;
+	_Alignas(64) unsigned char state[];
+} weir_gate;
+
+typedef struct weir_lane {
+	/* const after init */
+	weir_stage *stage;
+	weir_thread *thread; /* reactor: the owner; elastic: NULL */
+	uint32_t capacity;
+	uint32_t concurrency; /* 0: no bound */
+	uint64_t cost_capacity;
+	uint16_t index;
+	/* any thread */
+	_Alignas(64) _Atomic uint32_t waiting;
+	_Atomic uint32_t in_service; /* started, not settled */
+	_Atomic uint64_t cost;       /* of the waiting ones, where cost is bounded */
+	_Atomic uint32_t batch;      /* events a handler gets, at most */
+	weir_inbox inbox;
+	/* owner thread, or under the domain's lock */
+	weir_queue queue;
+	bool running; /* a handler of a single stage */
+	/* the controller */
+	void *batch_state;
+	uint64_t batch_at_ns, batch_last_ns, last_events, last_batches, last_busy_ns;
+} weir_lane;
+
+/* What the last tick of an admission law saw. */
+typedef struct weir_ticks {
+	uint64_t at_ns, last_ns;
+	weir_class_sample total[WEIR_CLASSES];
+	weir_hist *seen[WEIR_CLASSES][WEIR_MEASURES];
+} weir_ticks;
+
+struct weir_stage {
+	/* const after init */
+	weir_world *world;
+	weir_domain *domain;
+	char *name;
+	weir_stage_options options; /* name, admission and params are not kept here */
+	uint16_t index;
+	uint32_t lane_count;
+	weir_lane *lanes;
+	/* any thread */
+	_Atomic bool closed;
+	_Atomic uint32_t next_lane;
+	_Atomic(weir_gate *) gate;
+	_Atomic(weir_counts *)
+		counts[WEIR_THREADS_MAX + 1]; /* 0: shared by all that are not reactor threads */
+	_Atomic uint64_t faults[WEIR_FAULT_COUNT];
+	/* waiting offers */
+	pthread_mutex_t wait_lock;
+	pthread_cond_t wait_space;
+	_Atomic uint32_t waiters;
+	uint64_t wait_turn; /* under wait_lock: grows whenever a waiter should try again */
+	/* the controller, under control_lock */
+	weir_gate *retired;
+	weir_ticks ticks;
+};
+
+struct weir_thread {
+	/* const after init */
+	weir_world *world;
+	weir_domain *domain;
+	uint16_t index; /* in its domain */
+	uint16_t slot;  /* of counts: 0 shared; reactor threads 1 .. */
+	weir_loop *loop;
+	weir_clock *clock; /* the loop's; NULL: read the true clock, or the virtual one */
+	pthread_t pthread;
+	/* this thread */
+	weir_frame *frame;
+	uint32_t depth;
+	uint64_t run_start_ns;
+	uint64_t wakes;                         /* reactor threads to be woken, by slot - 1 */
+	uint64_t local_ready[WEIR_READY_WORDS]; /* stages with events in this thread's queues */
+	uint32_t next_stage;
+	bool worked; /* something was offered or handled since the last turn */
+	/* any thread */
+	_Alignas(
+		64) _Atomic uint64_t ready[WEIR_READY_WORDS]; /* stages whose lane here others have touched */
+	_Atomic uint64_t turns;
+};
+
+typedef struct weir_worker {
+	weir_thread thread;
+	struct weir_worker *next;
+} weir_worker;
+
+struct weir_domain {
+	/* const after init */
+	weir_world *world;
+	char *name;
+	weir_domain_options options;
+	uint16_t index;
+	/* reactor: const after start; in a virtual world also the one thread that stands for an elastic domain's */
+	weir_thread *threads;
+	uint32_t thread_count;
+	_Atomic uint64_t waits_for; /* domains its threads have waited for, as bits */
+	/* under lock; elastic */
+	pthread_mutex_t lock;
+	pthread_cond_t work, gone;
+	weir_stage *stages[WEIR_STAGES_MAX];
+	uint32_t stage_count, next_stage;
+	_Atomic uint32_t alive; /* threads; read without the lock */
+	uint32_t idle, target;
+	bool quit;
+	bool touched;          /* virtual: something may be startable */
+	weir_worker *exited;   /* to be joined */
+	uint64_t none_idle_ns; /* the last time no thread was idle */
+	uint64_t started, arrived, busy_ns;
+	/* the controller */
+	void *pool_state;
+	uint64_t pool_at_ns, pool_last_ns, last_started, last_arrived, last_busy_ns;
+};
+
+struct weir_world {
+	weir_world_options options;
+	_Atomic weir_phase phase;
+	struct weir_sim *sim; /* NULL: the real world */
+	/* made before the start, or appended while running */
+	weir_domain *domains[WEIR_DOMAINS_MAX];
+	uint32_t domain_count;
+	_Atomic(weir_stage *) stages[WEIR_STAGES_MAX];
+	_Atomic uint32_t stage_count;
+	weir_thread *reactors[WEIR_THREADS_MAX]; /* by slot - 1 */
+	uint32_t reactor_count;
+	weir_trace trace;
+	/* any thread */
+	_Alignas(64) _Atomic uint64_t outsiders; /* threads from outside that are inside a call */
+	_Atomic uint64_t tickets;
+	_Atomic bool control_paused;
+	_Atomic bool quit; /* reactor threads end */
+	/* the controller */
+	pthread_mutex_t control_lock;
+	pthread_cond_t control_wake;
+	pthread_t control_thread;
+	bool control_started, control_quit;
+	uint64_t control_seen, control_busy_ns;
+};
+
+/* ---- threads ---- */
+
+extern _Thread_local weir_thread *weir_thread_here;
+
+/* The running thread, if it is one of this world's. */
+static inline weir_thread *weir_thread_in(const weir_world *world)
+{
+	weir_thread *self = weir_thread_here;
+	return self != NULL && self->world == world ? self : NULL;
+}
+
+uint64_t weir_sim_now(const struct weir_sim *sim);
+
+static inline uint64_t weir_thread_now(weir_thread *self, const weir_world *world)
+{
+	if (self != NULL && self->clock != NULL)
+		return weir_clock_now(self->clock);
+	return world->sim != NULL ? weir_sim_now(world->sim) : weir_clock_ns();
+}
+
+/* The counts of this stage that this thread writes. */
+static inline weir_counts *weir_stage_counts(weir_stage *stage, const weir_thread *self)
+{
+	return atomic_load_explicit(&stage->counts[self != NULL ? self->slot : 0], memory_order_acquire);
+}
+
+/* ---- lane.c ---- */
+
+/* Takes places; WEIR_ADMITTED, or why not and nothing is taken. */
+weir_verdict weir_lane_take(weir_lane *lane, uint32_t count, uint64_t cost);
+void weir_lane_give_back(weir_lane *lane, uint32_t count, uint64_t cost);
+/* Has every waiting offer of the stage try again. */
+void weir_stage_wake_waiters(weir_stage *stage);
+/* Puts events that hold places into the lane, and sees to it that its thread comes for them. */
+void weir_lane_push(weir_lane *lane, weir_thread *self, weir_event *const *events, size_t count);
+/* Has the lane's thread look at it: something changed that may let it start more. */
+void weir_lane_kick(weir_lane *lane, weir_thread *self);
+/* Wakes the reactor threads that this thread has put something before. */
+void weir_thread_flush_wakes(weir_thread *self);
+
+/* What a lane gives out at once: events to handle, and events that must not be. */
+typedef struct weir_batch {
+	size_t count, dead;
+	weir_event *events[WEIR_BATCH_MAX];
+	weir_event *dead_events[WEIR_BATCH_MAX];
+	weir_verdict dead_why[WEIR_BATCH_MAX];
+} weir_batch;
+
+/* Takes the next batch out, giving back places. The owner thread, or under the domain's lock. */
+void weir_lane_collect(weir_lane *lane, uint64_t now_ns, size_t most, weir_batch *ret_batch);
+/* Whether the lane may start something now. */
+bool weir_lane_startable(const weir_lane *lane);
+/* Moves what others put into the inbox to the queue. The owner thread. */
+void weir_lane_absorb(weir_lane *lane);
+
+/* ---- dispatch.c ---- */
+
+/* Handles a batch: drops its dead, calls the handler for the living. Returns the time afterwards. */
+uint64_t weir_dispatch(weir_thread *self, weir_lane *lane, weir_batch *batch, uint64_t now_ns);
+/* Runs the handler for one event that has just been admitted. */
+void weir_dispatch_inline(weir_thread *self, weir_lane *lane, weir_event *event, uint64_t now_ns);
+/* Gives an admitted event up: counts it and tells the drop function. */
+void weir_dispatch_drop(weir_lane *lane, weir_thread *self, weir_event *event, weir_verdict why,
+			uint64_t now_ns);
+/* The end of a HANDLING or HELD event in its stage. The event is FREE afterwards. */
+void weir_settle(weir_thread *self, weir_event *event, bool completed, uint64_t now_ns);
+void weir_stage_fault(weir_stage *stage, weir_fault fault, uint64_t count);
+
+/* ---- offer.c ---- */
+
+/* Keeps a stop from ending while a thread from outside (self NULL) is in a call. */
+void weir_outsider_enter(weir_world *world, const weir_thread *self);
+void weir_outsider_leave(weir_world *world, const weir_thread *self);
+
+/* ---- reactor.c, elastic.c, control.c, drain.c, sim.c ---- */
+
+int weir_reactor_start(weir_domain *domain);
+void weir_reactor_join(weir_domain *domain);
+/* Runs what is ready on this thread, within its time; true: there is more. */
+bool weir_reactor_run(weir_thread *self);
+
+int weir_elastic_start(weir_domain *domain);
+void weir_elastic_join(weir_domain *domain);
+void weir_elastic_push(weir_lane *lane, weir_event *const *events, size_t count);
+void weir_elastic_kick(weir_domain *domain);
+/* The next lane of the domain that may start something, in turn; NULL: none. Under lock. */
+weir_lane *weir_elastic_pick_locked(weir_domain *domain);
+void weir_elastic_sample_locked(weir_domain *domain, uint64_t now_ns, weir_pool_sample *ret_sample);
+/* Makes the pool as large as `threads`, as far as it can now. */
+void weir_elastic_resize(weir_domain *domain, uint32_t threads);
+
+int weir_control_start(weir_world *world);
+void weir_control_stop(weir_world *world);
+void weir_control_resume(weir_world *world);
+/* Runs the laws that are due; returns when the next one is, UINT64_MAX: never. */
+uint64_t weir_control_tick(weir_world *world, uint64_t now_ns);
+
+/* Ticks only while there is work: whoever brings some calls this. */
+static inline void weir_control_touch(weir_world *world)
+{
+	if (__builtin_expect(atomic_load_explicit(&world->control_paused, memory_order_relaxed), 0))
+		weir_control_resume(world);
+}
+
+static inline void weir_thread_worked(weir_thread *self, weir_world *world)
+{
+	if (self != NULL && self->loop != NULL)
+		self->worked = true;
+	else
+		weir_control_touch(world);
+}
+
+/* Events in flight, all stages; 0 is certain (see drain.c), other numbers are of about now. */
+uint64_t weir_world_in_flight(weir_world *world);
+
+int weir_sim_new(uint64_t seed, struct weir_sim **ret_sim);
+void weir_sim_free(struct weir_sim *sim);
+int weir_sim_start(weir_world *world);
+/* Runs until nothing is in flight, or the clock is at until_ns. */
+void weir_sim_drain(weir_world *world, uint64_t until_ns);
+/* Virtual: starts what the domain's idle threads can take. */
+void weir_sim_touch(weir_domain *domain);
+
+/* The lane of the stage that this reactor thread runs; NULL: another thread does. */
+static inline weir_lane *weir_stage_lane(weir_stage *stage, const weir_thread *self)
+{
+	weir_lane *lane = &stage->lanes[stage->lane_count == 1 ? 0 : self->index];
+	return lane->thread == self ? lane : NULL;
+}
+
+int weir_stage_add_counts(weir_stage *stage);
+void weir_stage_free(weir_stage *stage);
+void weir_domain_free(weir_domain *domain);
+/* Stage names in errors: the world's stage by index. */
+static inline weir_stage *weir_world_stage(const weir_world *world, uint32_t index)
+{
+	return atomic_load_explicit(&world->stages[index], memory_order_acquire);
+}
+
+#endif

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "stage/runtime.h"
+
+#define CAPACITY_MAX (1u << 26)
+
+/* ---- options ---- */
+
+static int wrong(const char *name, const char *what)
+{
+	return weir_error_set(-EINVAL, "stage '%s': %s", name, what);
+}
+
+static int check_options(const weir_stage_options *options)
+{
+	const char *name = options->name;
+	if (name == NULL || name[0] == '\0')
+		return weir_error_set(-EINVAL, "a stage needs a name");
+	if (options->handle == NULL)
+		return wrong(name, "no handle function was given");
+	if (options->drop == NULL)
+		return wrong(name, "no drop function was given; admitted events can be dropped (deadline, "
+				   "stop), and it takes them back");
+	if (options->capacity == 0 || options->capacity > CAPACITY_MAX)
+		return wrong(name, "capacity must be the number of events that may wait, 1 to 67108864");
+	if ((unsigned)options->order > WEIR_NEWEST_LATE)
+		return wrong(name,
+			     "order must be WEIR_FIFO, WEIR_BY_CLASS, WEIR_SHORTEST or WEIR_NEWEST_LATE");
+	if (options->batch > WEIR_BATCH_MAX)
+		return wrong(name, "batch must be 0 (the default) to 256");
+	return 0;
+}
+
+static int check_name(const weir_world *world, const char *name)
+{
+	uint32_t stages = atomic_load(&world->stage_count);
+	if (stages == WEIR_STAGES_MAX)
+		return weir_error_set(-ENOSPC, "stage '%s': a world can have at most %d stages", name,
+				      WEIR_STAGES_MAX);
+	for (uint32_t i = 0; i < stages; i++)
+		if (strcmp(weir_world_stage(world, i)->name, name) == 0)
+			return weir_error_set(-EEXIST, "stage '%s': there is one of that name already", name);
+	return 0;
+}
+
+static void set_defaults(weir_stage_options *options, weir_domain_kind kind)
+{
+	if (options->newest_after_ns == 0)
+		options->newest_after_ns = 100 * WEIR_NS_PER_MS;
+	/* A pool's handlers block: what one thread would take along, another could be doing. */
+	if (options->batch == 0)
+		options->batch = kind == WEIR_REACTOR ? 32 : 1;
+}
+
+/* ---- lanes ---- */
+
+static uint64_t share_of(uint64_t whole, uint32_t lanes)
+{
+	return (whole + lanes - 1) / lanes;
+}
+
+static int make_lane(weir_stage *stage, weir_lane *lane, uint16_t index)
+{
+	const weir_stage_options *options = &stage->options;
+	weir_domain *domain = stage->domain;
+	lane->stage = stage;
+	lane->index = index;
+	lane->capacity = (uint32_t)share_of(options->capacity, stage->lane_count);
+	lane->concurrency = (uint32_t)share_of(options->concurrency, stage->lane_count);
+	lane->cost_capacity = share_of(options->cost_capacity, stage->lane_count);
+	atomic_init(&lane->batch, options->batch);
+	weir_queue_init(&lane->queue, options->order, options->newest_after_ns);
+	lane->batch_last_ns = weir_world_now(stage->world);
+	if (options->batch_law != NULL) {
+		lane->batch_state = weir_mem_zalloc(options->batch_law->state_bytes);
+		if (lane->batch_state == NULL)
+			return -ENOMEM;
+		options->batch_law->init(lane->batch_state);
+	}
+	if (domain->options.kind == WEIR_REACTOR) {
+		lane->thread = &domain->threads[index];
+		return weir_inbox_init(&lane->inbox, lane->capacity);
+	}
+	/* A virtual handler "runs" until its event is settled. */
+	if (stage->world->sim != NULL && options->single)
+		lane->concurrency = 1;
+	return 0;
+}
+
+static int make_lanes(weir_stage *stage)
+{
+	const weir_domain *domain = stage->domain;
+	bool spread = domain->options.kind == WEIR_REACTOR && !stage->options.single;
+	stage->lane_count = spread ? domain->thread_count : 1;
+	stage->lanes = weir_mem_aligned(64, stage->lane_count * sizeof(weir_lane));
+	if (stage->lanes == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < stage->lane_count; i++) {
+		int failed = make_lane(stage, &stage->lanes[i], (uint16_t)i);
+		if (failed != 0)
+			return failed;
+	}
+	return 0;
+}
+
+int weir_stage_add_counts(weir_stage *stage)
+{
+	for (uint32_t slot = 0; slot <= stage->world->reactor_count; slot++) {
+		if (atomic_load(&stage->counts[slot]) != NULL)
+			continue;
+		weir_counts *counts = weir_counts_new(slot == 0);
+		if (counts == NULL)
+			return -ENOMEM;
+		atomic_store_explicit(&stage->counts[slot], counts, memory_order_release);
+	}
+	return 0;
+}
+
+/* ---- admission ---- */
+
+static int make_gate(const char *name, const weir_admission_law *law, const void *params,
+		     weir_gate **ret_gate)
+{
+	const char *accepted = NULL;
+	size_t size = sizeof(weir_gate) + law->state_bytes;
+	weir_gate *gate = weir_mem_aligned(64, size);
+	if (gate == NULL)
+		return weir_error_set(-ENOMEM, "stage '%s': out of memory", name);
+	gate->law = law;
+	int failed = law->init != NULL ? law->init(gate->state, params, &accepted) : 0;
+	if (failed != 0) {
+		weir_mem_free(gate);
+		return weir_error_set(failed, "stage '%s': law '%s': %s", name, law->name,
+				      accepted != NULL ? accepted : "its parameters are wrong");
+	}
+	*ret_gate = gate;
+	return 0;
+}
+
+int weir_stage_admission(weir_stage *stage, const weir_admission_law *law, const void *params)
+{
+	weir_gate *gate = NULL;
+	if (law != NULL) {
+		if (law->admit == NULL)
+			return wrong(stage->name, "an admission law needs an admit function");
+		int failed = make_gate(stage->name, law, params, &gate);
+		if (failed != 0)
+			return failed;
+	}
+	weir_world *world = stage->world;
+	pthread_mutex_lock(&world->control_lock);
+	weir_gate *old = atomic_exchange(&stage->gate, gate);
+	if (old != NULL) {
+		old->retired = stage->retired;
+		stage->retired = old;
+	}
+	uint64_t now_ns = weir_world_now(world);
+	stage->ticks.last_ns = now_ns;
+	stage->ticks.at_ns = now_ns + (law != NULL ? law->tick_ns : 0);
+	pthread_cond_signal(&world->control_wake); /* it may sleep longer than the new law wants */
+	pthread_mutex_unlock(&world->control_lock);
+	if (world->sim != NULL && atomic_load(&world->phase) == WEIR_PHASE_RUNNING)
+		weir_sim_start(world);
+	return 0;
+}
+
+/* ---- making and freeing ---- */
+
+static int fill_stage(weir_stage *stage, const weir_stage_options *options)
+{
+	pthread_condattr_t monotonic;
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_mutex_init(&stage->wait_lock, NULL);
+	pthread_cond_init(&stage->wait_space, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+	stage->options = *options;
+	set_defaults(&stage->options, stage->domain->options.kind);
+	stage->name = weir_mem_strdup(options->name);
+	if (stage->name == NULL)
+		return -ENOMEM;
+	stage->options.name = stage->name;
+	int failed = make_lanes(stage);
+	if (failed == 0)
+		failed = weir_stage_add_counts(stage);
+	if (failed != 0)
+		return weir_error_set(failed, "stage '%s': out of memory", options->name);
+	return options->admission != NULL
+		       ? weir_stage_admission(stage, options->admission, options->admission_params)
+		       : 0;
+}
+
+/* The index is not seen by anybody before the pointer is: readers go by stage_count. */
+static int enlist(weir_stage *stage)
+{
+	weir_world *world = stage->world;
+	weir_domain *domain = stage->domain;
+	pthread_mutex_lock(&world->control_lock);
+	int failed = check_name(world, stage->name);
+	if (failed == 0) {
+		uint32_t index = atomic_load(&world->stage_count);
+		stage->index = (uint16_t)index;
+		atomic_store_explicit(&world->stages[index], stage, memory_order_release);
+		atomic_store_explicit(&world->stage_count, index + 1, memory_order_release);
+		pthread_mutex_lock(&domain->lock);
+		domain->stages[domain->stage_count++] = stage;
+		pthread_mutex_unlock(&domain->lock);
+		pthread_cond_signal(&world->control_wake);
+	}
+	pthread_mutex_unlock(&world->control_lock);
+	return failed;
+}
+
+int weir_stage_new(weir_domain *domain, const weir_stage_options *options, weir_stage **ret_stage)
+{
+	int failed = check_options(options);
+	if (failed != 0)
+		return failed;
+	weir_world *world = domain->world;
+	if (atomic_load(&world->phase) > WEIR_PHASE_RUNNING)
+		return weir_error_set(-ESHUTDOWN, "stage '%s': the world is stopping or stopped",
+				      options->name);
+	weir_stage *stage = weir_mem_aligned(64, sizeof(*stage));
+	if (stage == NULL)
+		return weir_error_set(-ENOMEM, "stage '%s': out of memory", options->name);
+	stage->world = world;
+	stage->domain = domain;
+	failed = fill_stage(stage, options);
+	if (failed == 0)
+		failed = enlist(stage);
+	if (failed != 0) {
+		weir_stage_free(stage);
+		return failed;
+	}
+	if (world->sim != NULL && atomic_load(&world->phase) == WEIR_PHASE_RUNNING)
+		weir_sim_start(world);
+	*ret_stage = stage;
+	return 0;
+}
+
+static void free_ticks(weir_ticks *ticks)
+{
+	for (unsigned c = 0; c < WEIR_CLASSES; c++)
+		for (unsigned m = 0; m < WEIR_MEASURES; m++)
+			weir_mem_free(ticks->seen[c][m]);
+}
+
+void weir_stage_free(weir_stage *stage)
+{
+	for (uint32_t i = 0; stage->lanes != NULL && i < stage->lane_count; i++) {
+		weir_inbox_fini(&stage->lanes[i].inbox);
+		weir_mem_free(stage->lanes[i].batch_state);
+	}
+	for (uint32_t slot = 0; slot <= WEIR_THREADS_MAX; slot++)
+		weir_counts_free(atomic_load(&stage->counts[slot]));
+	weir_mem_free(atomic_load(&stage->gate));
+	while (stage->retired != NULL) {
+		weir_gate *gate = stage->retired;
+		stage->retired = gate->retired;
+		weir_mem_free(gate);
+	}
+	free_ticks(&stage->ticks);
+	pthread_mutex_destroy(&stage->wait_lock);
+	pthread_cond_destroy(&stage->wait_space);
+	weir_mem_free(stage->lanes);
+	weir_mem_free(stage->name);
+	weir_mem_free(stage);
+}
+
+/* ---- small things ---- */
+
+void weir_stage_close(weir_stage *stage)
+{
+	atomic_store_explicit(&stage->closed, true, memory_order_release);
+	weir_stage_wake_waiters(stage);
+}
+
+const char *weir_stage_name(const weir_stage *stage)
+{
+	return stage->name;
+}
+
+weir_domain *weir_stage_domain(const weir_stage *stage)
+{
+	return stage->domain;
+}
+
+uint32_t weir_stage_waiting(const weir_stage *stage)
+{
+	uint32_t waiting = 0;
+	for (uint32_t i = 0; i < stage->lane_count; i++)
+		waiting += atomic_load_explicit(&stage->lanes[i].waiting, memory_order_relaxed);
+	return waiting;
+}

@@ -23,10 +23,10 @@ OFFERS = {
 
 def offers(bench):
     """ns and instructions of an offer with its handling and settling."""
-    events = 200_000 if bench.quick else 3_000_000
+    bursts = 1_000 if bench.quick else 12_000
 
     def time_of(mode, law):
-        return lambda: bench.run("offer", "--mode", mode, "--law", law, "--events", events,
+        return lambda: bench.run("offer", "--mode", mode, "--law", law, "--bursts", bursts,
                                  core=bench.server_core)["ns_per_event"]
 
     found = interleave(bench, "offers", {what: time_of(mode, law) for what, (mode, law, _) in OFFERS.items()})
@@ -35,20 +35,20 @@ def offers(bench):
 
 
 def instructions(bench):
-    """The difference between a short and a long run is what the offers cost: start and end are in both."""
-    short, long = (2_560, 12_800) if bench.quick else (25_600, 256_000)
+    """The difference between short and long bursts is what the offers cost: all else is in both runs."""
+    bursts, short, long = 200, 1, 33
     rows = []
     for what, (mode, law, _) in OFFERS.items():
         bench.say(f"instructions: {what}")
         try:
             # Valgrind knows epoll on every kernel, io_uring on few; the loop has no part in an inlined offer.
-            counts = [bench.instructions("offer", "--mode", mode, "--law", law, "--events", events,
-                                         env={"WEIR_LOOP": "epoll"}) for events in (short, long)]
+            counts = [bench.instructions("offer", "--mode", mode, "--law", law, "--bursts", bursts,
+                                         "--burst", burst, "--turn-ms", 5, env={"WEIR_LOOP": "epoll"}) for burst in (short, long)]
         except Failed as error:
             bench.left_out(f"instructions of {what}", error)
             continue
         goal = "<= 200" if mode == "inline" and law != "none" else ""
-        rows.append(row(f"{what}, instructions", [(counts[1] - counts[0]) / (long - short)], "instructions", goal=goal))
+        rows.append(row(f"{what}, instructions", [(counts[1] - counts[0]) / (bursts * (long - short))], "instructions", goal=goal))
     return rows
 
 

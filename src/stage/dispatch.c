@@ -65,15 +65,21 @@ static uint64_t span(uint64_t from_ns, uint64_t to_ns)
 	return to_ns > from_ns ? to_ns - from_ns : 0;
 }
 
+/* The end of an event that the law was asked about at its start: exempt ones are none of its business. */
+static void tell_law(weir_stage *stage, const weir_event *event, bool completed, uint64_t now_ns)
+{
+	weir_gate *gate = atomic_load_explicit(&stage->gate, memory_order_acquire);
+	if (gate != NULL && gate->law->settle != NULL && !(event->flags & WEIR_EVENT_EXEMPT))
+		gate->law->settle(gate->state, event, completed, now_ns);
+}
+
 void weir_settle(weir_thread *self, weir_event *event, bool completed, uint64_t now_ns)
 {
 	weir_lane *lane = event->lane;
 	weir_stage *stage = lane->stage;
 	weir_counts *counts = weir_stage_counts(stage, self);
 	unsigned klass = event->klass;
-	weir_gate *gate = atomic_load_explicit(&stage->gate, memory_order_acquire);
-	if (gate != NULL && gate->law->settle != NULL)
-		gate->law->settle(gate->state, event, completed, now_ns);
+	tell_law(stage, event, completed, now_ns);
 	trace_step(lane, event, completed ? 'd' : 'f', WEIR_ADMITTED, now_ns);
 	weir_counts_measure(counts, klass, WEIR_SERVICE, span(event->started_ns, now_ns));
 	weir_counts_measure(counts, klass, WEIR_RESPONSE, span(event->offered_ns, now_ns));
@@ -86,18 +92,6 @@ void weir_settle(weir_thread *self, weir_event *event, bool completed, uint64_t 
 	weir_count_add(counts, completed ? &counts->completed[klass] : &counts->failed[klass], 1);
 }
 
-/* The event's stage, if somebody owns the event in a way that can be settled. */
-static weir_stage *owned(weir_event *event)
-{
-	weir_lane *lane = event->magic == WEIR_EVENT_MAGIC ? event->lane : NULL;
-	if (lane == NULL)
-		return NULL;
-	if (event->state == WEIR_EVENT_HANDLING || event->state == WEIR_EVENT_HELD)
-		return lane->stage;
-	weir_stage_fault(lane->stage, WEIR_FAULT_NOT_OWNED, 1);
-	return NULL;
-}
-
 /* Nobody owns it, so the fault is put down to the handler that runs, if one does. */
 static void fault_here(weir_fault fault)
 {
@@ -106,14 +100,25 @@ static void fault_here(weir_fault fault)
 		weir_stage_fault(self->frame->stage, fault, 1);
 }
 
+/* The event's stage, if somebody owns the event in a way that can be settled; NULL: a fault. */
+static weir_stage *owned(weir_event *event)
+{
+	weir_lane *lane = event->magic == WEIR_EVENT_MAGIC ? event->lane : NULL;
+	if (lane == NULL) {
+		fault_here(WEIR_FAULT_NOT_OWNED);
+		return NULL;
+	}
+	if (event->state == WEIR_EVENT_HANDLING || event->state == WEIR_EVENT_HELD)
+		return lane->stage;
+	weir_stage_fault(lane->stage, WEIR_FAULT_NOT_OWNED, 1);
+	return NULL;
+}
+
 static void settle_public(weir_event *event, bool completed)
 {
 	weir_stage *stage = owned(event);
-	if (stage == NULL) {
-		if (event->magic != WEIR_EVENT_MAGIC || event->lane == NULL)
-			fault_here(WEIR_FAULT_NOT_OWNED);
+	if (stage == NULL)
 		return;
-	}
 	weir_thread *self = weir_thread_in(stage->world);
 	weir_settle(self, event, completed, weir_thread_now(self, stage->world));
 }
@@ -187,6 +192,7 @@ static void drop_leaked(weir_thread *self, weir_lane *lane, weir_frame *frame, u
 		weir_event *event = frame->own[i];
 		if (event == NULL)
 			continue;
+		tell_law(lane->stage, event, false, now_ns);
 		leave_virtual_thread(lane, event, now_ns);
 		leave_service(lane, self);
 		weir_dispatch_drop(lane, self, event, WEIR_SHED_LEAKED, now_ns);
@@ -240,8 +246,18 @@ uint64_t weir_dispatch(weir_thread *self, weir_lane *lane, weir_batch *batch, ui
 	return weir_thread_now(self, lane->stage->world);
 }
 
-void weir_dispatch_inline(weir_thread *self, weir_lane *lane, weir_event *event, uint64_t now_ns)
+void weir_dispatch_inline(weir_thread *self, weir_lane *lane, weir_gate *gate, weir_event *event,
+			  uint64_t now_ns)
 {
+	if (gate != NULL && gate->law->start != NULL) {
+		weir_verdict verdict = gate->law->start(gate->state, event, now_ns);
+		if (verdict != WEIR_ADMITTED) {
+			weir_dispatch_drop(lane, self, event, verdict, now_ns);
+			return;
+		}
+	}
+	weir_counts *counts = weir_stage_counts(lane->stage, self);
+	weir_count_add(counts, &counts->inlined, 1);
 	weir_event *own = event;
 	weir_frame frame = {.own = &own, .count = 1};
 	atomic_fetch_add_explicit(&lane->in_service, 1, memory_order_relaxed);

@@ -39,7 +39,7 @@ static int check_options(const weir_world *world, const weir_domain_options *opt
 	if (options->kind != WEIR_REACTOR && options->kind != WEIR_ELASTIC)
 		return weir_error_set(-EINVAL, "domain '%s': kind must be WEIR_REACTOR or WEIR_ELASTIC",
 				      name);
-	if (options->kind == WEIR_REACTOR && world->reactor_count + options->threads > WEIR_THREADS_MAX)
+	if (options->kind == WEIR_REACTOR && options->threads > WEIR_THREADS_MAX - world->reactor_count)
 		return weir_error_set(-EINVAL,
 				      "domain '%s': threads: a world can have at most %d reactor threads",
 				      name, WEIR_THREADS_MAX);

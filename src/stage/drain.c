@@ -76,6 +76,8 @@ static bool reactors_turned(weir_world *world, uint64_t until_ns)
 {
 	for (uint32_t i = 0; i < world->reactor_count; i++) {
 		weir_thread *thread = world->reactors[i];
+		if (thread->loop == NULL)
+			continue; /* a start that failed half way did not come to it */
 		uint64_t before = atomic_load_explicit(&thread->turns, memory_order_acquire), nap_ns = 20000;
 		do
 			weir_loop_wake(thread->loop);

@@ -173,7 +173,8 @@ static void trace_offer(weir_stage *stage, weir_event *event, weir_verdict verdi
 			uint64_t now_ns)
 {
 	weir_trace *trace = &stage->world->trace;
-	if (event->trace == 0 && event->entered_ns == 0)
+	/* The first offer: entered_ns may be older than that. */
+	if (event->trace == 0 && event->offered_ns == 0)
 		weir_trace_choose(trace, event);
 	if (event->trace == 0)
 		return;
@@ -274,13 +275,10 @@ static weir_verdict offer_one(weir_stage *stage, weir_event *event, weir_thread 
 		return count_shed(&offer, verdict);
 	count_admitted(&offer, event, 1);
 	adopt(self, offer.lane, event, now_ns);
-	if (run_now) {
-		weir_counts *counts = weir_stage_counts(stage, self);
-		weir_count_add(counts, &counts->inlined, 1);
-		weir_dispatch_inline(self, offer.lane, event, now_ns);
-	} else {
+	if (run_now)
+		weir_dispatch_inline(self, offer.lane, offer.gate, event, now_ns);
+	else
 		weir_lane_push(offer.lane, self, &event, 1);
-	}
 	last_shed.verdict = WEIR_ADMITTED;
 	return WEIR_ADMITTED;
 }

@@ -268,8 +268,9 @@ void weir_lane_absorb(weir_lane *lane);
 
 /* Handles a batch: drops its dead, calls the handler for the living. Returns the time afterwards. */
 uint64_t weir_dispatch(weir_thread *self, weir_lane *lane, weir_batch *batch, uint64_t now_ns);
-/* Runs the handler for one event that has just been admitted. */
-void weir_dispatch_inline(weir_thread *self, weir_lane *lane, weir_event *event, uint64_t now_ns);
+/* Runs the handler for one event that has just been admitted, by this gate if any, unless its law now says no. */
+void weir_dispatch_inline(weir_thread *self, weir_lane *lane, weir_gate *gate, weir_event *event,
+			  uint64_t now_ns);
 /* Gives an admitted event up: counts it and tells the drop function. */
 void weir_dispatch_drop(weir_lane *lane, weir_thread *self, weir_event *event, weir_verdict why,
 			uint64_t now_ns);

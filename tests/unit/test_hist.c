@@ -94,6 +94,19 @@ static void test_buckets_tile(void **state)
 	assert_int_equal(weir_hist_index(UINT64_MAX), WEIR_HIST_BUCKETS - 1);
 }
 
+/* A share is reached exactly, even where 0.07 * 100 comes out as a little more than 7. */
+static void test_whole_shares(void **state)
+{
+	static weir_hist hist;
+	for (int percent = 1; percent < 100; percent++) {
+		weir_hist_clear(&hist);
+		for (int i = 0; i < 100; i++)
+			weir_hist_add(&hist, i >= percent);
+		assert_int_equal(weir_hist_quantile(&hist, percent / 100.0), 0);
+		assert_int_equal(weir_hist_quantile(&hist, percent / 100.0 + 0.001), 1);
+	}
+}
+
 static void test_empty_and_huge(void **state)
 {
 	static weir_hist hist;
@@ -149,9 +162,9 @@ static void test_several_writers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_buckets_tile),    cmocka_unit_test(test_empty_and_huge),
-		cmocka_unit_test(test_quantiles),       cmocka_unit_test(test_window),
-		cmocka_unit_test(test_several_writers),
+		cmocka_unit_test(test_buckets_tile), cmocka_unit_test(test_empty_and_huge),
+		cmocka_unit_test(test_whole_shares), cmocka_unit_test(test_quantiles),
+		cmocka_unit_test(test_window),       cmocka_unit_test(test_several_writers),
 	};
 	return cmocka_run_group_tests_name("hist", tests, NULL, NULL);
 }

@@ -48,7 +48,7 @@ static void leave_virtual_thread(weir_lane *lane, const weir_event *event, uint6
 	weir_domain *domain = lane->stage->domain;
 	if (lane->stage->world->sim == NULL || domain->options.kind != WEIR_ELASTIC)
 		return;
-	domain->busy_ns += now_ns - event->started_ns;
+	weir_elastic_end_locked(domain, event->started_ns, now_ns);
 	weir_sim_touch(domain);
 }
 
@@ -219,6 +219,8 @@ static void call(weir_thread *self, weir_lane *lane, weir_frame *frame, weir_eve
 		weir_counts_measure(counts, event->klass, WEIR_WAITING, span(event->offered_ns, now_ns));
 		trace_step(lane, event, 'b', WEIR_ADMITTED, now_ns);
 	}
+	if (__builtin_expect(stage->world->sim != NULL, 0))
+		weir_sim_count_call(stage->world->sim);
 	self->frame = frame;
 	self->worked = true;
 	self->depth++;

@@ -178,7 +178,9 @@ struct weir_domain {
 	bool touched;          /* virtual: something may be startable */
 	weir_worker *exited;   /* to be joined */
 	uint64_t none_idle_ns; /* the last time no thread was idle */
-	uint64_t started, arrived, busy_ns;
+	uint64_t started, arrived;
+	uint64_t busy_ns;               /* time in handler calls that have ended */
+	uint64_t running, began_sum_ns; /* calls under way, and the sum of when they began (modulo 2^64) */
 	/* the controller */
 	void *pool_state;
 	uint64_t pool_at_ns, pool_last_ns, last_started, last_arrived, last_busy_ns;
@@ -221,6 +223,8 @@ static inline weir_thread *weir_thread_in(const weir_world *world)
 }
 
 uint64_t weir_sim_now(const struct weir_sim *sim);
+/* A handler is about to be called in a virtual world. */
+void weir_sim_count_call(struct weir_sim *sim);
 
 static inline uint64_t weir_thread_now(weir_thread *self, const weir_world *world)
 {
@@ -297,6 +301,9 @@ void weir_elastic_push(weir_lane *lane, weir_event *const *events, size_t count)
 void weir_elastic_kick(weir_domain *domain);
 /* The next lane of the domain that may start something, in turn; NULL: none. Under lock. */
 weir_lane *weir_elastic_pick_locked(weir_domain *domain);
+/* A handler call (virtual: an event's stay) begins, or ends after having begun then. */
+void weir_elastic_begin_locked(weir_domain *domain, uint64_t now_ns);
+void weir_elastic_end_locked(weir_domain *domain, uint64_t began_ns, uint64_t now_ns);
 void weir_elastic_sample_locked(weir_domain *domain, uint64_t now_ns, weir_pool_sample *ret_sample);
 /* Makes the pool as large as `threads`, as far as it can now. */
 void weir_elastic_resize(weir_domain *domain, uint32_t threads);

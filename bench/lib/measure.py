@@ -5,6 +5,7 @@ A program prints lines of "key value". It exits nonzero when it could not measur
 """
 import contextlib
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -29,11 +30,13 @@ class Bench:
     Server and client run on a core each. On a machine with one core they share it, and a note says so.
     """
 
-    def __init__(self, build, rounds=5, quick=False, say=None):
+    def __init__(self, build, rounds=5, quick=False, say=None, patience=0):
         self.build = build
         self.rounds = 1 if quick else rounds
         self.quick = quick
         self.notes = []
+        self.disturbance = []
+        self.patient_until = time.monotonic() + patience
         self.say = say or (lambda text: None)
         cores = sorted(os.sched_getaffinity(0))
         self.server_core, self.client_core = cores[0], cores[-1]
@@ -43,6 +46,13 @@ class Bench:
     def note(self, text):
         if text not in self.notes:
             self.notes.append(text)
+
+    def note_disturbance(self):
+        """Says so when the machine was not ours alone."""
+        disturbed = [share for share in self.disturbance if share > DISTURBED]
+        if disturbed:
+            self.note(f"{len(disturbed)} of {len(self.disturbance)} samples were disturbed: other programs used "
+                      f"{100 * sum(disturbed) / len(disturbed):.0f} % of the machine while they were taken")
 
     def left_out(self, what, error):
         """One note for a missing program, however many measurements needed it."""
@@ -160,6 +170,39 @@ def parse(text):
     return result
 
 
+def cpu_seconds():
+    """(what all cores were busy, what our own finished programs used), in seconds so far."""
+    with open("/proc/stat", encoding="utf-8") as file:
+        user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
+    busy = (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+    own = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return busy, own.ru_utime + own.ru_stime
+
+
+def watched(function):
+    """Calls the function; returns its result and the share of the machine that others used meanwhile."""
+    begin, (busy, own) = time.monotonic(), cpu_seconds()
+    result = function()
+    seconds, (busy_after, own_after) = time.monotonic() - begin, cpu_seconds()
+    others = (busy_after - busy) - (own_after - own)
+    return result, max(0.0, others / (seconds * os.cpu_count()))
+
+
+# Others may use this much of the machine before a sample counts as disturbed: clock ticks are coarse.
+DISTURBED = 0.05
+
+
+def sample(bench, function):
+    """One sample. A disturbed one is taken again while there is patience left, and the least disturbed one counts."""
+    best, others = watched(function)
+    while others > DISTURBED and time.monotonic() < bench.patient_until:
+        result, disturbance = watched(function)
+        if disturbance < others:
+            best, others = result, disturbance
+    bench.disturbance.append(others)
+    return best
+
+
 def interleave(bench, label, variants, rounds=None):
     """Runs each variant once a round, round after round, so that slow drifts of the machine meet all of them alike.
 
@@ -174,7 +217,7 @@ def interleave(bench, label, variants, rounds=None):
                 continue
             bench.say(f"{label}: round {turn + 1} of {rounds}: {name}")
             try:
-                samples[name].append(function())
+                samples[name].append(sample(bench, function))
             except (Failed, subprocess.TimeoutExpired) as error:
                 samples[name] = None
                 bench.left_out(f"{label}, {name}", error)

@@ -149,8 +149,10 @@ def sockets(bench):
     def run_of(program, backend, connections):
         return lambda: sink(bench, program, connections, backend)
 
-    variants = {(backend, n): run_of("sockets", backend, n) for n in points for backend in BACK_ENDS}
-    variants.update({("raw", n): run_of("epoll_sink", None, n) for n in points})
+    variants = {}
+    for n in points:
+        variants.update({(backend, n): run_of("sockets", backend, n) for backend in BACK_ENDS})
+        variants[("raw", n)] = run_of("epoll_sink", None, n)
     found = interleave(bench, "sockets", variants, rounds=3)
 
     def values(name, key):

@@ -77,6 +77,28 @@ class Measuring(unittest.TestCase):
         self.assertEqual(order, ["a", "b", "a", "b"])
         self.assertEqual(found, {"a": [1, 1], "b": [2, 2]})
 
+    def test_a_disturbed_sample_is_taken_again_and_the_best_counts(self):
+        shares = iter([("first", 0.9), ("second", 0.3), ("third", 0.01), ("fourth", 0.0)])
+        bench = measure.Bench("/nonexistent", patience=1000)
+        watched, measure.watched = measure.watched, lambda function: next(shares)
+        try:
+            self.assertEqual(measure.sample(bench, None), "third")
+        finally:
+            measure.watched = watched
+        self.assertEqual(bench.disturbance, [0.01])
+        bench.note_disturbance()
+        self.assertEqual(bench.notes, [])
+
+    def test_without_patience_a_disturbed_sample_counts_with_a_note(self):
+        bench = measure.Bench("/nonexistent")
+        watched, measure.watched = measure.watched, lambda function: ("first", 0.4)
+        try:
+            self.assertEqual(measure.sample(bench, None), "first")
+        finally:
+            measure.watched = watched
+        bench.note_disturbance()
+        self.assertIn("1 of 1 samples", bench.notes[0])
+
     def test_a_missing_program_leaves_a_note_and_no_row(self):
         bench = measure.Bench("/nonexistent", rounds=2)
         found = measure.interleave(bench, "x", {"a": lambda: bench.run("handoff_ck"), "b": lambda: 2})

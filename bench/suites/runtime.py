@@ -111,17 +111,26 @@ def pipeline(bench):
     if bench.quick:
         points, threads = [1, 1024, 65536], [1, 1024]
 
-    def rate_of(program, tasks):
-        return lambda: bench.run(program, "--tasks", tasks, "--seconds", bench.seconds(0.3),
-                                 core=bench.server_core)["tasks_per_s"]
+    def run_of(program, tasks):
+        return lambda: bench.run(program, "--tasks", tasks, "--seconds", bench.seconds(0.3), core=bench.server_core)
 
-    ours = interleave(bench, "pipeline", {n: rate_of("pipeline", n) for n in points})
-    theirs = interleave(bench, "thread per task", {n: rate_of("thread_per_task", n) for n in threads}, rounds=3)
+    ours = interleave(bench, "pipeline", {n: run_of("pipeline", n) for n in points})
+    theirs = interleave(bench, "thread per task", {n: run_of("thread_per_task", n) for n in threads}, rounds=3)
+
+    def values(found, key):
+        return {n: [sample[key] for sample in samples] for n, samples in found.items()}
+
+    # There is always a task ready, so on a core of its own the server is never idle and both clocks agree; the CPU clock
+    # stays right when somebody else has the core for a while.
     rows = []
     if ours:
-        rows += curve("8 KB read tasks, stage", ours, "tasks/s", ">= 0.95", counted("task"), "thread per task", theirs)
+        rows += curve("8 KB read tasks, stage", values(ours, "tasks_per_cpu_s"), "tasks/CPU s", ">= 0.95", counted("task"),
+                      "thread per task", values(theirs, "tasks_per_cpu_s"))
+        rows += curve("8 KB read tasks, stage, by the wall clock", values(ours, "tasks_per_s"), "tasks/s", "",
+                      counted("task"))[:1]
     if theirs:
-        rows += curve("8 KB read tasks, thread per task", theirs, "tasks/s", "", counted("thread"))[:1]
+        rows += curve("8 KB read tasks, thread per task", values(theirs, "tasks_per_cpu_s"), "tasks/CPU s", "",
+                      counted("thread"))[:1]
     return rows
 
 

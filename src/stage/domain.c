@@ -66,7 +66,10 @@ static int make_threads(weir_domain *domain)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < domain->thread_count; i++) {
 		weir_thread *thread = &domain->threads[i];
-		*thread = (weir_thread){.world = world, .domain = domain, .index = (uint16_t)i};
+		*thread = (weir_thread){.world = world,
+					.domain = domain,
+					.index = (uint16_t)i,
+					.depth_left = domain->options.inline_depth};
 		if (!reactor)
 			continue;
 		world->reactors[world->reactor_count++] = thread;

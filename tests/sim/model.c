@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+struct model_sights model_sights;
+
 #define EXPECT(model, condition)                               \
 	do {                                                   \
 		if (!(condition) && (model)->broken == NULL) { \
@@ -681,6 +683,19 @@ static uint64_t settle_leftovers(struct model *model, uint64_t *ret_places)
 	return left;
 }
 
+static void see(const struct stage_model *at)
+{
+	weir_stage_stats stats = stats_of(at->stage);
+	model_sights.events += stats.admitted;
+	model_sights.inlined += stats.inlined;
+	model_sights.completed += stats.completed;
+	model_sights.failed += stats.failed;
+	for (int v = 0; v < WEIR_VERDICT_COUNT; v++) {
+		model_sights.sheds[v] += at->sheds[v];
+		model_sights.drops[v] += at->drops[v];
+	}
+}
+
 void model_close(struct model *model, uint64_t patience_ns)
 {
 	weir_stop_report report = {0};
@@ -701,5 +716,10 @@ void model_close(struct model *model, uint64_t patience_ns)
 	EXPECT(model, rc == 0 || rc == -ETIMEDOUT);
 	EXPECT(model, (report.stuck != NULL) == (left != 0));
 	model_compare(model);
+	model_sights.stops_in_time += rc == 0;
+	model_sights.stops_too_late += rc != 0;
+	model_sights.places_cancelled_late += places;
+	for (unsigned i = 0; i < model->stage_count; i++)
+		see(&model->stages[i]);
 	weir_world_free(&model->world);
 }

@@ -76,6 +76,13 @@ struct model {
 	int broken_line;
 };
 
+/* What all models together have seen: a search that never meets a case proves nothing about it. */
+struct model_sights {
+	uint64_t sheds[WEIR_VERDICT_COUNT], drops[WEIR_VERDICT_COUNT];
+	uint64_t events, inlined, completed, failed, stops_in_time, stops_too_late, places_cancelled_late;
+};
+extern struct model_sights model_sights;
+
 /* Makes the world and starts it. */
 void model_open(struct model *model, uint64_t seed);
 /* Lets time pass, then compares the books. */

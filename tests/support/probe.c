@@ -29,6 +29,15 @@ struct job *job_of(weir_event *event)
 	return (struct job *)((char *)event - offsetof(struct job, event));
 }
 
+struct job *jobs_next_free(struct job *jobs, size_t count, size_t *next)
+{
+	struct job *job;
+	do
+		job = &jobs[(*next)++ % count];
+	while (job->event.lane != NULL);
+	return job;
+}
+
 static void raise_to(_Atomic unsigned *most, unsigned value)
 {
 	unsigned seen = atomic_load(most);

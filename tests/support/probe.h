@@ -57,6 +57,8 @@ void jobs_init(struct job *jobs, size_t count, unsigned klass);
 /* As weir_offer_many. */
 weir_verdict jobs_offer_many(weir_stage *stage, struct job *jobs, size_t count);
 struct job *job_of(weir_event *event);
+/* The next job of a ring that no stage owns; *next goes round. There must be more jobs than can be inside. */
+struct job *jobs_next_free(struct job *jobs, size_t count, size_t *next);
 
 /*
  * Makes a stage of the probe. Handler, drop function and argument are set here; the name is "probe" and the

@@ -355,12 +355,13 @@ static void a_cycle_that_takes_no_time_is_reported(void **state)
 		struct probe probe = {.each = go_round_at_once};
 		struct job job;
 		weir_stop_report report = {0};
-		probe_open(&probe, domain_of_kind(world, kind), (weir_stage_options){.name = "carousel"});
+		probe_open(&probe, domain_of_kind(world, kind),
+			   (weir_stage_options){.name = "carousel", .no_inline = true});
 		probe.next = probe.stage;
 		must(weir_world_start(world));
 		job_init(&job, 1, 0);
 		assert_int_equal(weir_offer(probe.stage, &job.event), WEIR_ADMITTED);
-		assert_int_equal(weir_world_stop(world, 10 * WEIR_NS_PER_MS, &report), -ETIMEDOUT);
+		assert_int_equal(weir_world_stop(world, WEIR_NS_PER_US, &report), -ETIMEDOUT);
 		assert_string_equal(report.stuck, "carousel");
 		assert_int_equal(report.undrained, 1);
 		assert_int_equal(report.unbalanced, 0);

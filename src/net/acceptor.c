@@ -40,12 +40,35 @@ static void retry_later(weir_acceptor *acceptor)
 	weir_timer_start(acceptor->loop, &acceptor->retry, weir_loop_now(acceptor->loop) + RETRY_NS);
 }
 
+static int join_net(weir_acceptor *acceptor)
+{
+	int error = weir_net_of(acceptor->loop, &acceptor->net);
+	if (error != 0)
+		return error;
+	acceptor->next = acceptor->net->acceptors;
+	acceptor->link = &acceptor->net->acceptors;
+	if (acceptor->next != NULL)
+		acceptor->next->link = &acceptor->next;
+	*acceptor->link = acceptor;
+	return 0;
+}
+
+static void leave_net(weir_acceptor *acceptor)
+{
+	if (acceptor->link == NULL)
+		return;
+	*acceptor->link = acceptor->next;
+	if (acceptor->next != NULL)
+		acceptor->next->link = acceptor->link;
+	acceptor->link = NULL;
+}
+
 static void arm(weir_acceptor *acceptor)
 {
 	const uint32_t never = WEIR_ACCEPTOR_ARMED | WEIR_ACCEPTOR_PAUSED | WEIR_ACCEPTOR_CLOSING;
 	if (acceptor->flags & never)
 		return;
-	int error = acceptor->net != NULL ? 0 : weir_net_of(acceptor->loop, &acceptor->net);
+	int error = acceptor->net != NULL ? 0 : join_net(acceptor);
 	if (error == 0)
 		error = acceptor->net->io->accept_start(acceptor);
 	if (error == 0)
@@ -207,6 +230,7 @@ static void check_gone(weir_acceptor *acceptor)
 	if ((acceptor->flags & over) != over || acceptor->conns > 0 || (acceptor->flags & WEIR_ACCEPTOR_GONE))
 		return;
 	acceptor->flags |= WEIR_ACCEPTOR_GONE;
+	leave_net(acceptor);
 	weir_listener_acceptor_gone(acceptor->listener);
 }
 

@@ -40,7 +40,8 @@ typedef struct weir_acceptor {
 	int fd;
 	uint32_t flags;
 	weir_timer retry;
-	uint32_t conns; /* alive */
+	uint32_t conns;                     /* alive */
+	struct weir_acceptor *next, **link; /* of net->acceptors; link NULL: not there */
 	int parked[WEIR_ACCEPTOR_PARKED];
 	unsigned parked_count;
 

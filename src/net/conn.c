@@ -3,18 +3,9 @@
 #include "net/conn_priv.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "base/assert.h"
-#include "base/error.h"
 #include "net/acceptor.h"
-
-#define OUTPUT_BYTES (256u * 1024)
-#define OUTPUT_NS    (30 * WEIR_NS_PER_S)
-#define CONNECT_NS   (10 * WEIR_NS_PER_S)
 
 /* ---- calls of the ops: output written in one goes out when it returns ---- */
 
@@ -70,7 +61,7 @@ static void call_drained(weir_conn *conn)
 	end_call(conn);
 }
 
-static void call_open(weir_conn *conn)
+void weir_conn_call_open(weir_conn *conn)
 {
 	begin_call(conn);
 	int no = conn->ops->open(conn, conn->user);
@@ -95,7 +86,7 @@ void weir_conn_connected(weir_conn *conn, int result)
 		return;
 	}
 	weir_conn_arm(conn);
-	call_open(conn);
+	weir_conn_call_open(conn);
 }
 
 uint32_t weir_conn_allowance(weir_conn *conn)
@@ -188,7 +179,7 @@ void weir_conn_later(weir_conn *conn)
 	weir_loop_defer(conn->net->loop, &conn->deferred);
 }
 
-static void unlink_conn(weir_conn *conn)
+void weir_conn_unlink(weir_conn *conn)
 {
 	*conn->link = conn->next;
 	if (conn->next != NULL)
@@ -201,7 +192,7 @@ static void finish(weir_conn *conn)
 	conn->flags |= WEIR_CONN_QUEUED;
 	weir_net *net = conn->net;
 	conn->ops->closed(conn, conn->why);
-	unlink_conn(conn);
+	weir_conn_unlink(conn);
 	if (conn->acceptor != NULL)
 		weir_acceptor_released(conn->acceptor);
 	weir_pool_give(&net->conns, conn);
@@ -233,7 +224,7 @@ static void turn_conn(weir_conn *conn)
 		weir_conn_settle(conn);
 }
 
-static void conn_turn(weir_deferred *deferred)
+void weir_conn_turn(weir_deferred *deferred)
 {
 	weir_conn *conn = (weir_conn *)(void *)((char *)deferred - offsetof(weir_conn, deferred));
 	conn->flags &= ~(uint32_t)WEIR_CONN_QUEUED;
@@ -243,109 +234,6 @@ static void conn_turn(weir_deferred *deferred)
 		conn->net->io->close(conn);
 	else if (!weir_conn_is(conn, WEIR_CONN_CONNECTING))
 		turn_conn(conn);
-}
-
-/* ---- making one ---- */
-
-static void fill_limits(weir_conn_limits *limits)
-{
-	if (limits->output_bytes == 0)
-		limits->output_bytes = OUTPUT_BYTES;
-	if (limits->output_ns == 0)
-		limits->output_ns = OUTPUT_NS;
-	if (limits->connect_ns == 0)
-		limits->connect_ns = CONNECT_NS;
-}
-
-static weir_conn *make(weir_net *net, int fd, const weir_conn_ops *ops, const weir_conn_limits *limits,
-		       void *arg)
-{
-	weir_conn *conn = weir_pool_take(&net->conns);
-	if (conn == NULL)
-		return NULL;
-	*conn = (weir_conn){.fd = fd, .net = net, .ops = ops, .user = arg, .deferred.run = conn_turn};
-	if (limits != NULL)
-		conn->limits = *limits;
-	fill_limits(&conn->limits);
-	weir_conn_time_init(conn);
-	conn->next = net->all;
-	conn->link = &net->all;
-	if (conn->next != NULL)
-		conn->next->link = &conn->next;
-	net->all = conn;
-	return conn;
-}
-
-static void unmake(weir_conn *conn)
-{
-	unlink_conn(conn);
-	weir_pool_give(&conn->net->conns, conn);
-}
-
-int weir_conn_accept(weir_net *net, weir_acceptor *acceptor, int fd)
-{
-	const weir_listen_options *options = weir_listener_options(acceptor->listener);
-	weir_conn *conn = make(net, fd, options->ops, &options->limits, options->arg);
-	int error = conn != NULL ? net->io->start(conn) : -ENOMEM;
-	if (error != 0) {
-		if (conn != NULL)
-			unmake(conn);
-		close(fd);
-		return error;
-	}
-	conn->acceptor = acceptor;
-	acceptor->conns++;
-	weir_conn_arm(conn);
-	call_open(conn);
-	return 0;
-}
-
-static int open_socket(const weir_net *net, const struct sockaddr *to)
-{
-	int fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | net->io->socket_flags, 0);
-	if (fd < 0)
-		return weir_error_set(-errno, "connection: socket: %s", strerror(errno));
-	int on = 1;
-	if (to->sa_family != AF_UNIX)
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	return fd;
-}
-
-static int begin_connect(weir_net *net, int fd, const struct sockaddr *to, socklen_t to_length,
-			 weir_conn *conn)
-{
-	if (conn == NULL) {
-		close(fd);
-		return weir_error_set(-ENOMEM, "connection: out of memory");
-	}
-	conn->flags |= WEIR_CONN_CONNECTING;
-	int error = net->io->connect(conn, to, to_length);
-	if (error != 0) {
-		close(fd);
-		unmake(conn);
-		return weir_error_set(error, "connection: connect: %s", strerror(-error));
-	}
-	weir_conn_arm(conn);
-	return 0;
-}
-
-int weir_conn_open(weir_loop *loop, const struct sockaddr *to, socklen_t to_length, const weir_conn_ops *ops,
-		   const weir_conn_limits *limits, void *arg, weir_conn **ret_conn)
-{
-	weir_net *net;
-	if (ops == NULL || ops->open == NULL || ops->data == NULL || ops->closed == NULL)
-		return weir_error_set(-EINVAL, "connection: ops need open, data and closed");
-	int error = weir_net_of(loop, &net);
-	if (error != 0)
-		return error;
-	int fd = open_socket(net, to);
-	if (fd < 0)
-		return fd;
-	weir_conn *conn = make(net, fd, ops, limits, arg);
-	error = begin_connect(net, fd, to, to_length, conn);
-	if (error == 0)
-		*ret_conn = conn;
-	return error;
 }
 
 /* ---- what its user calls ---- */

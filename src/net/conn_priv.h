@@ -10,7 +10,7 @@
  *	DEAD ──the back end has let go──▶ GONE ──end of the turn──▶ closed is called, memory is free
  *
  * Invariants
- *	1. A DEAD connection makes no call but closed, and that comes from conn_turn, in the loop's deferred work.
+ *	1. A DEAD connection makes no call but closed, and that comes from weir_conn_turn, in the loop's deferred work.
  *	2. Memory goes at the end of a turn at the earliest, after everything the turn's wait has found was handled.
  *	3. While SENDING the back end has a hold of the output's first block; it is not let go before it is done with.
  *	4. The timer is armed no later than the earliest deadline. It may be early: then it is armed again.
@@ -87,6 +87,15 @@ struct weir_conn {
 int weir_conn_accept(weir_net *net, struct weir_acceptor *acceptor, int fd);
 /* The loop ends with the connection on it: closed is called all the same. */
 void weir_conn_strand(weir_conn *conn);
+
+/* ---- between conn.c and conn_open.c ---- */
+
+/* What the loop calls at the end of a turn in which weir_conn_later was called. */
+void weir_conn_turn(weir_deferred *deferred);
+/* Calls open, then starts to read. */
+void weir_conn_call_open(weir_conn *conn);
+/* Out of net->all. */
+void weir_conn_unlink(weir_conn *conn);
 
 /* ---- for the back ends ---- */
 

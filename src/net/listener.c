@@ -114,9 +114,20 @@ static void await_step(weir_listener *listener, const unsigned *counter)
 	pthread_mutex_unlock(&listener->lock);
 }
 
+static bool all_gone(weir_listener *listener)
+{
+	pthread_mutex_lock(&listener->lock);
+	bool gone = listener->gone == listener->count;
+	pthread_mutex_unlock(&listener->lock);
+	return gone;
+}
+
 /* Gives an order to all acceptors: at once to the one of this thread. */
 static void order(weir_listener *listener, weir_post *(*post_of)(weir_acceptor *acceptor))
 {
+	/* Their threads have ended and taken them along; the loops may be no more. */
+	if (all_gone(listener))
+		return;
 	for (unsigned i = 0; i < listener->count; i++) {
 		weir_acceptor *acceptor = &listener->acceptors[i];
 		weir_post *post = post_of(acceptor);
@@ -306,6 +317,14 @@ void weir_listener_close(weir_listener *listener)
 		await_step(listener, &listener->closed);
 }
 
+/* The last connection of one acceptor may have told others: posts go in order, so what is behind them comes after. */
+static void pass_barrier(weir_listener *listener)
+{
+	for (unsigned i = 0; i < listener->count; i++)
+		weir_loop_post(listener->acceptors[i].loop, &listener->acceptors[i].barrier);
+	await_step(listener, &listener->passed);
+}
+
 void weir_listener_free(weir_listener **where)
 {
 	weir_listener *listener = *where;
@@ -313,12 +332,11 @@ void weir_listener_free(weir_listener **where)
 		return;
 	*where = NULL;
 	atomic_store(&listener->closing, true);
-	order(listener, abort_of);
-	await_step(listener, &listener->gone);
-	/* The last connection of one may have told others: posts go in order, so what is behind them comes after. */
-	for (unsigned i = 0; i < listener->count; i++)
-		weir_loop_post(listener->acceptors[i].loop, &listener->acceptors[i].barrier);
-	await_step(listener, &listener->passed);
+	if (!all_gone(listener)) {
+		order(listener, abort_of);
+		await_step(listener, &listener->gone);
+		pass_barrier(listener);
+	}
 	destroy(listener);
 }
 

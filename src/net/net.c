@@ -5,11 +5,30 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "net/acceptor.h"
 #include "net/conn_priv.h"
 
 /* Free buffers a loop keeps: enough for a burst, 4 MB and 1 MB at most. */
 #define READS_KEPT  256
 #define WRITES_KEPT 256
+
+/* The turns that letting go of everything may take: cancellations come back in one or two. */
+#define END_TURNS 1000
+
+static void end_net(weir_loop_part *part)
+{
+	weir_net *net = (weir_net *)(void *)part;
+	weir_acceptor *next;
+	for (weir_acceptor *acceptor = net->acceptors; acceptor != NULL; acceptor = next) {
+		next = acceptor->next;
+		weir_acceptor_abort(acceptor);
+	}
+	for (int i = 0; i < END_TURNS && (net->all != NULL || net->acceptors != NULL); i++) {
+		for (weir_conn *conn = net->all; conn != NULL; conn = conn->next)
+			weir_conn_abort(conn, -ECANCELED);
+		weir_loop_turn(net->loop, WEIR_NS_PER_MS);
+	}
+}
 
 static void free_net(weir_loop_part *part)
 {
@@ -29,7 +48,7 @@ static int make_net(weir_loop *loop, weir_net **ret_net)
 	weir_net *net = weir_mem_zalloc(sizeof(*net));
 	if (net == NULL)
 		return -ENOMEM;
-	net->part.free = free_net;
+	net->part = (weir_loop_part){.end = end_net, .free = free_net};
 	net->loop = loop;
 	net->io = weir_uring_is(loop) ? &weir_io_uring : &weir_io_epoll;
 	weir_pool_init(&net->conns, sizeof(weir_conn));

@@ -58,7 +58,8 @@ typedef struct weir_net {
 	weir_buf_pool *reads;
 	weir_output_source output;
 	weir_pool conns, blocks;
-	weir_conn *all; /* connections alive */
+	weir_conn *all;                  /* connections alive */
+	struct weir_acceptor *acceptors; /* not yet gone */
 	union {
 		weir_buf *spare; /* epoll: the buffer for the next read */
 		weir_buf_ring ring;

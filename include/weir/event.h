@@ -89,17 +89,23 @@ struct weir_event {
 	uint64_t offered_ns;    /* when that stage admitted it */
 	uint64_t started_ns;    /* when that stage's handler got it */
 	uint32_t trace;         /* number in the trace, given at the first offer */
-	uint16_t magic;
-	uint8_t state;
-	uint8_t cancelled; /* atomic */
 
-	/* Yours, to be set after weir_event_init and before an offer. */
-	uint8_t klass;        /* 0 .. WEIR_CLASSES - 1 */
-	uint8_t flags;        /* weir_event_flags */
-	uint16_t home;        /* reactor thread it belongs to; set to the offering one when WEIR_ANYWHERE */
+	/* Yours: set after weir_event_init and before an offer. */
 	uint32_t cost;        /* bytes, or whatever "shortest first" and cost bounds should count */
 	uint64_t entered_ns;  /* when its request entered the system; set at the first offer when 0 */
 	uint64_t deadline_ns; /* worthless afterwards; 0: never */
+	union {
+		struct {
+			uint16_t magic;    /* the runtime's */
+			uint8_t state;     /* the runtime's */
+			uint8_t cancelled; /* atomic: weir_event_cancel */
+			uint8_t klass;     /* 0 .. WEIR_CLASSES - 1 */
+			uint8_t flags;     /* weir_event_flags */
+			uint16_t
+				home; /* reactor thread it belongs to; set to the offering one when WEIR_ANYWHERE */
+		};
+		uint64_t word; /* all of these in one look */
+	};
 };
 
 /* Makes an event FREE and fit to be offered. Not for an event that a stage owns. */

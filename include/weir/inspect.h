@@ -21,7 +21,7 @@ typedef struct weir_stage_stats {
 	uint64_t offered, admitted, shed, completed, failed, dropped;
 	uint64_t in_flight;                      /* waiting, or started and not settled */
 	uint64_t waiting;                        /* all classes */
-	uint64_t inlined;                        /* admitted and handled at once, all classes */
+	uint64_t inlined;                        /* admitted and handled at once */
 	uint64_t batches;                        /* handler calls, all classes */
 	uint64_t by_verdict[WEIR_VERDICT_COUNT]; /* sheds at the offer, by reason */
 	uint64_t drops[WEIR_VERDICT_COUNT];      /* drops after admission, by reason */

@@ -108,9 +108,9 @@ typedef struct weir_pool_sample {
 	uint64_t oldest_ns;   /* how long the oldest of them has waited */
 	uint64_t started;     /* events started since the last tick */
 	uint64_t arrived;     /* events admitted since the last tick */
-	uint64_t busy_ns;     /* time in handlers since the last tick, summed over threads */
-	uint64_t idle_ns;     /* how long the longest-idle thread has been idle; 0: none is */
-	uint32_t min, max;    /* bounds; the caller clamps to them as well */
+	uint64_t busy_ns;  /* time in handlers since the last tick, over all threads, also if still in one */
+	uint64_t idle_ns;  /* how long the longest-idle thread has been idle; 0: none is */
+	uint32_t min, max; /* bounds; the caller clamps to them as well */
 } weir_pool_sample;
 
 typedef struct weir_pool_law {

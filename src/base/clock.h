@@ -22,7 +22,8 @@ typedef struct weir_clock {
 	uint64_t base_ns;    /* CLOCK_MONOTONIC at the last turn (never less than the last value given out) */
 	uint64_t base_ticks; /* the cycle counter then */
 	uint64_t last_ns;    /* the last value given out */
-	uint64_t scale;      /* ns per tick, times 2^32; 0: no usable counter */
+	uint64_t scale;      /* ns per tick, times 2^32 */
+	uint64_t ticks_max;  /* how far the counter is trusted after a turn; 0: no usable counter */
 } weir_clock;
 
 static inline uint64_t weir_clock_ns(void)
@@ -39,26 +40,21 @@ uint64_t weir_clock_turn(weir_clock *clock);
 
 /*
  * How far the counter is trusted after a turn: 0.1 s on a processor of today. Beyond it, and if it ever ran backwards
- * or leapt (a virtual machine that was moved), the true clock is read.
+ * or leapt (a virtual machine that was moved), the true clock is read and the counter taken up anew.
  */
 #define WEIR_CLOCK_TICKS_MAX (UINT64_C(1) << 28)
 /* A counter slower than 62 MHz is not used, so that ticks times scale fit into 64 bits. */
 #define WEIR_CLOCK_SCALE_MAX ((UINT64_C(1) << 36) - 1)
 
+/* Never goes back: from turn to turn base_ns is at least last_ns, and within a turn the counter only counts up. */
 static inline uint64_t weir_clock_now(weir_clock *clock)
 {
-	uint64_t now;
 #if defined(__x86_64__)
-	uint64_t ticks;
-	if (clock->scale != 0 && (ticks = __rdtsc() - clock->base_ticks) < WEIR_CLOCK_TICKS_MAX)
-		now = clock->base_ns + (ticks * clock->scale >> 32);
-	else
+	uint64_t ticks = __rdtsc() - clock->base_ticks;
+	if (__builtin_expect(ticks < clock->ticks_max, 1))
+		return clock->last_ns = clock->base_ns + (ticks * clock->scale >> 32);
 #endif
-		now = weir_clock_ns();
-	if (now < clock->last_ns)
-		now = clock->last_ns;
-	clock->last_ns = now;
-	return now;
+	return weir_clock_turn(clock);
 }
 
 #endif

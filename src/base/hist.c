@@ -24,36 +24,24 @@ uint64_t weir_hist_high(unsigned index)
 void weir_hist_add_shared(weir_hist *hist, uint64_t value)
 {
 	atomic_fetch_add_explicit(&hist->bucket[weir_hist_index(value)], 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&hist->sum, value, memory_order_relaxed);
-	uint64_t max = get(&hist->max);
-	while (value > max && !atomic_compare_exchange_weak_explicit(
-				      &hist->max, &max, value, memory_order_relaxed, memory_order_relaxed))
-		;
 }
 
 void weir_hist_merge(weir_hist *into, const weir_hist *from)
 {
-	uint64_t max = get(&from->max);
 	for (unsigned i = 0; i < WEIR_HIST_BUCKETS; i++)
 		weir_hist_bump(&into->bucket[i], get(&from->bucket[i]));
-	weir_hist_bump(&into->sum, get(&from->sum));
-	if (max > get(&into->max))
-		atomic_store_explicit(&into->max, max, memory_order_relaxed);
 }
 
 void weir_hist_subtract(weir_hist *from, const weir_hist *what)
 {
 	for (unsigned i = 0; i < WEIR_HIST_BUCKETS; i++)
 		weir_hist_bump(&from->bucket[i], -get(&what->bucket[i]));
-	weir_hist_bump(&from->sum, -get(&what->sum));
 }
 
 void weir_hist_clear(weir_hist *hist)
 {
 	for (unsigned i = 0; i < WEIR_HIST_BUCKETS; i++)
 		atomic_store_explicit(&hist->bucket[i], 0, memory_order_relaxed);
-	atomic_store_explicit(&hist->sum, 0, memory_order_relaxed);
-	atomic_store_explicit(&hist->max, 0, memory_order_relaxed);
 }
 
 uint64_t weir_hist_count(const weir_hist *hist)
@@ -64,10 +52,23 @@ uint64_t weir_hist_count(const weir_hist *hist)
 	return count;
 }
 
+/* The last bucket has no upper end, so no middle: its low end is all that is known. */
+static uint64_t middle(unsigned index)
+{
+	uint64_t low = weir_hist_low(index);
+	return index + 1 < WEIR_HIST_BUCKETS ? low + (weir_hist_high(index) - 1 - low) / 2 : low;
+}
+
 double weir_hist_mean(const weir_hist *hist)
 {
-	uint64_t count = weir_hist_count(hist);
-	return count == 0 ? 0 : (double)get(&hist->sum) / (double)count;
+	uint64_t count = 0;
+	double sum = 0;
+	for (unsigned i = 0; i < WEIR_HIST_BUCKETS; i++) {
+		uint64_t here = get(&hist->bucket[i]);
+		count += here;
+		sum += (double)here * (double)middle(i);
+	}
+	return count == 0 ? 0 : sum / (double)count;
 }
 
 /* Which of count values, in order, is the quantile: 1 .. count. */
@@ -82,17 +83,13 @@ static uint64_t rank(uint64_t count, double quantile)
 
 uint64_t weir_hist_quantile(const weir_hist *hist, double quantile)
 {
-	uint64_t count = weir_hist_count(hist), max = get(&hist->max), seen = 0;
+	uint64_t count = weir_hist_count(hist), seen = 0;
 	if (count == 0)
 		return 0;
 	uint64_t wanted = rank(count, quantile);
-	for (unsigned i = 0; i < WEIR_HIST_BUCKETS; i++) {
-		seen += get(&hist->bucket[i]);
-		if (seen < wanted)
-			continue;
-		uint64_t low = weir_hist_low(i), middle = low + (weir_hist_high(i) - 1 - low) / 2;
-		/* The last bucket has no middle worth the name: the largest value is what is known of it. */
-		return middle < max || max < low ? middle : max;
-	}
-	return max; /* a writer between the two passes: cannot fall short, as counts only grow */
+	unsigned at = 0;
+	/* A writer between the two passes does no harm: counts only grow, so the rank is reached. */
+	while (at + 1 < WEIR_HIST_BUCKETS && (seen += get(&hist->bucket[at])) < wanted)
+		at++;
+	return middle(at);
 }

@@ -20,20 +20,19 @@
 #define WEIR_HIST_BUCKETS  ((WEIR_HIST_MAX_BITS - WEIR_HIST_SUB_BITS + 1) * WEIR_HIST_SUB)
 
 typedef struct weir_hist {
-	_Atomic uint64_t sum; /* of the values, for means */
-	_Atomic uint64_t max;
 	_Atomic uint64_t bucket[WEIR_HIST_BUCKETS];
 } weir_hist;
 
+/*
+ * The octave counts from the highest bit, the place in it from the five bits below; below 64 that is the value itself. Written
+ * without branches: this runs for every event.
+ */
 static inline unsigned weir_hist_index(uint64_t value)
 {
-	if (value < WEIR_HIST_SUB)
-		return (unsigned)value;
-	unsigned top = 63u - (unsigned)__builtin_clzll(value);
-	if (top >= WEIR_HIST_MAX_BITS)
-		return WEIR_HIST_BUCKETS - 1;
-	unsigned shift = top - WEIR_HIST_SUB_BITS;
-	return (shift + 1) * WEIR_HIST_SUB + (unsigned)((value >> shift) & (WEIR_HIST_SUB - 1));
+	const uint64_t most = (UINT64_C(1) << WEIR_HIST_MAX_BITS) - 1;
+	value = value < most ? value : most;
+	unsigned shift = (63u ^ (unsigned)__builtin_clzll(value | WEIR_HIST_SUB)) - WEIR_HIST_SUB_BITS;
+	return shift * WEIR_HIST_SUB + (unsigned)(value >> shift);
 }
 
 /* The smallest value of a bucket, and one past its largest. */
@@ -50,18 +49,16 @@ static inline void weir_hist_bump(_Atomic uint64_t *counter, uint64_t by)
 static inline void weir_hist_add(weir_hist *hist, uint64_t value)
 {
 	weir_hist_bump(&hist->bucket[weir_hist_index(value)], 1);
-	weir_hist_bump(&hist->sum, value);
-	if (value > atomic_load_explicit(&hist->max, memory_order_relaxed))
-		atomic_store_explicit(&hist->max, value, memory_order_relaxed);
 }
 
 void weir_hist_add_shared(weir_hist *hist, uint64_t value);
 
-/* Adds or takes away, bucket by bucket; `into` is the caller's alone. subtract leaves max alone. */
+/* Adds or takes away, bucket by bucket; `into` and `from` are the caller's alone. */
 void weir_hist_merge(weir_hist *into, const weir_hist *from);
 void weir_hist_subtract(weir_hist *from, const weir_hist *what);
 void weir_hist_clear(weir_hist *hist);
 uint64_t weir_hist_count(const weir_hist *hist);
+/* To 1.6 %: each value counts as the middle of its bucket. */
 double weir_hist_mean(const weir_hist *hist);
 /* The smallest value v such that a share of at least `quantile` of the values is <= v, as the middle of its bucket; 0 when empty. */
 uint64_t weir_hist_quantile(const weir_hist *hist, double quantile);

@@ -34,12 +34,11 @@ void *weir_mem_zalloc(size_t size)
 
 void *weir_mem_array(size_t count, size_t size)
 {
-	if (must_fail())
+	size_t bytes;
+	if (must_fail() || __builtin_mul_overflow(count, size, &bytes))
 		return NULL;
 	/* Something even for nothing: NULL always means failure. */
-	if (count == 0 || size == 0)
-		count = size = 1;
-	return counted(calloc(count, size));
+	return counted(calloc(1, bytes > 0 ? bytes : 1));
 }
 
 void *weir_mem_aligned(size_t alignment, size_t size)

@@ -53,11 +53,11 @@ static void learn(prompt *p, const weir_batch_sample *sample)
 	p->xy = p->xy * KEEP + x * y;
 }
 
-/* The smallest size near the best, by the fitted line; 0: there is none, as all batches were alike. */
+/* The smallest size near the best, by the fitted line; 0: there is none, as all batches were alike (to 1 %). */
 static double wanted(const prompt *p, uint32_t max)
 {
 	double spread = p->n * p->xx - p->x * p->x;
-	if (spread <= 0.0025 * p->x * p->x)
+	if (spread <= 1e-4 * p->x * p->x)
 		return 0;
 	double call = fmax((p->n * p->xy - p->x * p->y) / spread, 0);
 	double event = fmax((p->y - call * p->x) / p->n, 0);

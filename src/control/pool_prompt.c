@@ -7,7 +7,7 @@
  * 1. Little's law over the last second or so: arrival rate x mean time in the handler = threads busy on average, and some more,
  *    as arrivals come in bunches: twice the square root keeps the share that must wait small at any size. Steady, but slow.
  * 2. The queue, when events have waited for PATIENCE although all threads are busy: the busy ones plus as many as would
- *    start what waits within DRAIN, at the speed of this tick. While handlers block for longer than that, that is one thread for each
+ *    start what waits within DRAIN, at the speed of the last few ticks. While handlers block for longer than that, that is one thread for each
  *    event that waits; this needs no handler to have finished, so a step to long blocking is followed at once.
  *
  * The pool grows to the need at once. It shrinks only to the largest need of the last HOLD or two, in steps, and
@@ -24,14 +24,16 @@
 
 #define TICK     (10 * WEIR_NS_PER_MS)
 #define MEMORY   (1 * WEIR_NS_PER_S) /* of the averages */
+#define RECENT   (30 * WEIR_NS_PER_MS)
 #define PATIENCE (5 * WEIR_NS_PER_MS)
 #define DRAIN    (10 * WEIR_NS_PER_MS)
 #define HOLD     (3 * WEIR_NS_PER_S)
 #define STEP     (100 * WEIR_NS_PER_MS) /* between two steps down */
 
 typedef struct prompt {
-	/* Sums that fade with MEMORY. */
+	/* Sums that fade, with MEMORY and with RECENT. */
 	double arrived, started, busy_ns;
+	double recent_started, recent_busy_ns;
 	/* The largest need in this stretch of HOLD and in the one before. */
 	double peak, peak_before;
 	uint64_t hold_until_ns;
@@ -43,12 +45,20 @@ static void prompt_init(void *state)
 	*(prompt *)state = (prompt){0};
 }
 
+/* How much of a sum is left after an interval. */
+static double fade(double memory_ns, const weir_pool_sample *sample)
+{
+	return memory_ns / (memory_ns + (double)sample->interval_ns);
+}
+
 static void remember(prompt *p, const weir_pool_sample *sample)
 {
-	double keep = (double)MEMORY / (double)(MEMORY + sample->interval_ns);
+	double keep = fade(MEMORY, sample), keep_recent = fade(RECENT, sample);
 	p->arrived = p->arrived * keep + (double)sample->arrived;
 	p->started = p->started * keep + (double)sample->started;
 	p->busy_ns = p->busy_ns * keep + (double)sample->busy_ns;
+	p->recent_started = p->recent_started * keep_recent + (double)sample->started;
+	p->recent_busy_ns = p->recent_busy_ns * keep_recent + (double)sample->busy_ns;
 }
 
 /* Threads busy on average if all that arrives is to be handled, and what bunches need on top. */
@@ -61,15 +71,13 @@ static double need_by_rate(const prompt *p)
 	return busy + 2 * sqrt(busy);
 }
 
-static double need_by_queue(const weir_pool_sample *sample)
+static double need_by_queue(const prompt *p, const weir_pool_sample *sample)
 {
 	if (sample->waiting == 0 || sample->busy < sample->threads || sample->oldest_ns < PATIENCE)
 		return 0;
-	double started = sample->started > 0 ? (double)sample->started : 1;
-	double share =
-		(double)sample->busy_ns / started / DRAIN; /* of a thread, to start one event in time */
-	double more = sample->waiting * fmin(share, 1);
-	return sample->busy + fmax(more, 1);
+	double mean_ns = p->recent_busy_ns / fmax(p->recent_started, 1);
+	double share = fmin(mean_ns / DRAIN, 1); /* of a thread, to start one event in time */
+	return sample->busy + fmax(sample->waiting * share, 1);
 }
 
 static void note_peak(prompt *p, double need, uint64_t now_ns)
@@ -97,7 +105,7 @@ static uint32_t prompt_size(void *state, const weir_pool_sample *sample)
 {
 	prompt *p = state;
 	remember(p, sample);
-	double need = fmax(need_by_rate(p), need_by_queue(sample));
+	double need = fmax(need_by_rate(p), need_by_queue(p, sample));
 	note_peak(p, need, sample->now_ns);
 	uint32_t grown = weir_clamp_up(need, sample->min, sample->max);
 	if (grown > sample->threads)

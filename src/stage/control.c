@@ -34,6 +34,7 @@ static uint64_t tick_pool(weir_domain *domain, uint64_t now_ns)
 		return domain->pool_at_ns;
 	weir_pool_sample sample;
 	pthread_mutex_lock(&domain->lock);
+	now_ns = weir_world_now(domain->world); /* not before a call that has begun meanwhile */
 	weir_elastic_sample_locked(domain, now_ns, &sample);
 	pthread_mutex_unlock(&domain->lock);
 	uint32_t threads = clamp(law->size(domain->pool_state, &sample), sample.min, sample.max);
@@ -45,11 +46,12 @@ static uint64_t tick_pool(weir_domain *domain, uint64_t now_ns)
 
 /* ---- batches ---- */
 
-static uint64_t total(const weir_count *by_class)
+/* Events that came in batches: those run at once say nothing about the size of a batch. */
+static uint64_t batched(const weir_counts *counts)
 {
 	uint64_t sum = 0;
 	for (unsigned c = 0; c < WEIR_CLASSES; c++)
-		sum += weir_count_get(&by_class[c]);
+		sum += weir_count_get(&counts->started[c]);
 	return sum;
 }
 
@@ -59,7 +61,7 @@ static uint64_t tick_batch(weir_stage *stage, weir_lane *lane, uint64_t now_ns)
 	if (now_ns < lane->batch_at_ns)
 		return lane->batch_at_ns;
 	const weir_counts *counts = weir_stage_counts(stage, lane->thread);
-	uint64_t events = total(counts->started), batches = weir_count_get(&counts->batches);
+	uint64_t events = batched(counts), batches = weir_count_get(&counts->batches);
 	uint64_t busy_ns = weir_count_get(&counts->busy_ns);
 	weir_batch_sample sample = {.now_ns = now_ns,
 				    .interval_ns = now_ns - lane->batch_last_ns,
@@ -95,20 +97,21 @@ static uint64_t tick_batches(weir_stage *stage, uint64_t now_ns)
 
 static void sum_class(weir_stage *stage, unsigned klass, weir_class_sample *ret_total)
 {
-	weir_class_sample sum = {0};
+	weir_class_counts sum = {0};
 	for (unsigned slot = 0; slot <= stage->world->reactor_count; slot++) {
 		weir_counts *counts = atomic_load_explicit(&stage->counts[slot], memory_order_acquire);
 		if (counts == NULL)
 			continue;
-		sum.offered += weir_count_get(&counts->offered[klass]);
-		sum.admitted += weir_count_get(&counts->admitted[klass]);
-		sum.started += weir_count_get(&counts->started[klass]);
-		sum.completed += weir_count_get(&counts->completed[klass]);
-		sum.failed += weir_count_get(&counts->failed[klass]);
-		sum.dropped += weir_count_get(&counts->dropped[klass]);
+		weir_counts_add_ends(counts, klass, &sum);
+		weir_counts_add_admissions(counts, klass, &sum);
 	}
-	sum.shed = sum.offered - sum.admitted;
-	*ret_total = sum;
+	*ret_total = (weir_class_sample){.offered = sum.offered,
+					 .admitted = sum.admitted,
+					 .shed = sum.offered - sum.admitted,
+					 .started = sum.started,
+					 .completed = sum.completed,
+					 .failed = sum.failed,
+					 .dropped = sum.dropped};
 }
 
 /* The quantile of what was measured since the last tick; `seen` becomes what was measured until this one. */
@@ -120,9 +123,8 @@ static uint64_t window(weir_stage *stage, unsigned klass, weir_measure measure, 
 	weir_hist_clear(&now);
 	for (unsigned slot = 0; slot <= stage->world->reactor_count; slot++) {
 		weir_counts *counts = atomic_load_explicit(&stage->counts[slot], memory_order_acquire);
-		weir_hist *hist = counts != NULL ? atomic_load(&counts->hist[klass][measure]) : NULL;
-		if (hist != NULL)
-			weir_hist_merge(&now, hist);
+		if (counts != NULL)
+			weir_counts_merge(counts, klass, measure, &now);
 	}
 	recent = now;
 	if (*seen == NULL)

@@ -22,11 +22,16 @@ typedef struct weir_counts {
 	bool shared; /* const: several writers */
 	weir_count offered[WEIR_CLASSES], admitted[WEIR_CLASSES], started[WEIR_CLASSES];
 	weir_count completed[WEIR_CLASSES], failed[WEIR_CLASSES], dropped[WEIR_CLASSES];
-	weir_count inlined, batches, busy_ns;
+	/*
+	 * Run at once: offered, admitted and started in one, with no waiting. Not included in those three, nor in the measured
+	 * waiting times: readers add it (weir_counts_read).
+	 */
+	weir_count inlined[WEIR_CLASSES];
+	weir_count batches, busy_ns; /* handler calls with events from a queue, and the time in them */
 	weir_count shed[WEIR_CLASSES][WEIR_VERDICT_COUNT];
 	weir_count drops[WEIR_CLASSES][WEIR_VERDICT_COUNT];
 	weir_count from[WEIR_STAGES_MAX + 1]; /* admitted, by where from: 0 outside, else stage index + 1 */
-	_Atomic(weir_hist *) hist[WEIR_CLASSES][WEIR_MEASURES]; /* made when first needed */
+	_Atomic(weir_hist *) hists[WEIR_CLASSES]; /* one a measure; made when first needed */
 } weir_counts;
 
 weir_counts *weir_counts_new(bool shared);
@@ -46,22 +51,31 @@ static inline uint64_t weir_count_get(const weir_count *count)
 	return atomic_load_explicit(count, memory_order_acquire);
 }
 
-/* Makes the histogram. NULL: no memory; then the value is lost, nothing else. */
-weir_hist *weir_counts_make_hist(weir_counts *counts, unsigned klass, weir_measure measure);
+/* Makes the histograms of a class. NULL: no memory; then the value is lost, nothing else. */
+weir_hist *weir_counts_make_hists(weir_counts *counts, unsigned klass);
 
-static inline void weir_counts_measure(weir_counts *counts, unsigned klass, weir_measure measure,
-				       uint64_t value_ns)
+static inline weir_hist *weir_counts_hists(weir_counts *counts, unsigned klass)
 {
-	weir_hist *hist = atomic_load_explicit(&counts->hist[klass][measure], memory_order_acquire);
-	if (__builtin_expect(hist == NULL, 0)) {
-		hist = weir_counts_make_hist(counts, klass, measure);
-		if (hist == NULL)
-			return;
-	}
+	weir_hist *hists = atomic_load_explicit(&counts->hists[klass], memory_order_acquire);
+	return __builtin_expect(hists != NULL, 1) ? hists : weir_counts_make_hists(counts, klass);
+}
+
+static inline void weir_counts_measure(const weir_counts *counts, weir_hist *hist, uint64_t value_ns)
+{
 	if (counts->shared)
 		weir_hist_add_shared(hist, value_ns);
 	else
 		weir_hist_add(hist, value_ns);
 }
+
+/* The counts of one class, as of about now, in the order that drain.c needs: ends first, admissions last. */
+typedef struct weir_class_counts {
+	uint64_t completed, failed, dropped, started, admitted, offered;
+} weir_class_counts;
+
+void weir_counts_add_ends(const weir_counts *counts, unsigned klass, weir_class_counts *sum);
+void weir_counts_add_admissions(const weir_counts *counts, unsigned klass, weir_class_counts *sum);
+/* Adds what was measured to `into`. */
+void weir_counts_merge(const weir_counts *counts, unsigned klass, weir_measure measure, weir_hist *into);
 
 #endif

@@ -5,19 +5,24 @@
 
 #include "stage/runtime.h"
 
-_Thread_local weir_thread *weir_thread_here;
+_Thread_local weir_thread *weir_thread_here __attribute__((tls_model("initial-exec")));
 
-static void trace_step(weir_lane *lane, const weir_event *event, uint8_t step, weir_verdict verdict,
-		       uint64_t now_ns)
+static __attribute__((noinline, cold)) void trace_put(weir_lane *lane, const weir_event *event, uint8_t step,
+						      weir_verdict verdict, uint64_t now_ns)
 {
-	if (__builtin_expect(event->trace == 0, 1))
-		return;
 	weir_trace_put(&lane->stage->world->trace, &(weir_trace_entry){.at_ns = now_ns,
 								       .event = event->trace,
 								       .stage = lane->stage->index,
 								       .klass = event->klass,
 								       .step = step,
 								       .verdict = verdict});
+}
+
+static inline void trace_step(weir_lane *lane, const weir_event *event, uint8_t step, weir_verdict verdict,
+			      uint64_t now_ns)
+{
+	if (__builtin_expect(event->trace != 0, 0))
+		trace_put(lane, event, step, verdict, now_ns);
 }
 
 void weir_stage_fault(weir_stage *stage, weir_fault fault, uint64_t count)
@@ -33,26 +38,33 @@ static void set_free(weir_event *event)
 
 /* ---- settling ---- */
 
-/* One event less inside: a lane at its concurrency bound may start the next. */
-static void leave_service(weir_lane *lane, weir_thread *self)
-{
-	atomic_fetch_sub_explicit(&lane->in_service, 1, memory_order_acq_rel);
-	bool bounded = lane->concurrency != 0;
-	if (bounded && atomic_load_explicit(&lane->waiting, memory_order_acquire) != 0)
-		weir_lane_kick(lane, self);
-}
-
 /* In a virtual world an event occupies its thread until now: one is idle again. */
-static void leave_virtual_thread(weir_lane *lane, const weir_event *event, uint64_t now_ns)
+static void leave_virtual_thread(weir_domain *domain, uint64_t started_ns, uint64_t now_ns)
 {
-	weir_domain *domain = lane->stage->domain;
-	if (lane->stage->world->sim == NULL || domain->options.kind != WEIR_ELASTIC)
-		return;
-	domain->busy_ns += now_ns - event->started_ns;
+	weir_elastic_end_locked(domain, started_ns, now_ns);
 	weir_sim_touch(domain);
 }
 
-static void leave_frame(weir_event *event)
+/* A lane at its concurrency bound may start the next. */
+static __attribute__((noinline)) void leave_slowly(weir_lane *lane, weir_thread *self, uint64_t started_ns,
+						   uint64_t now_ns)
+{
+	weir_domain *domain = lane->stage->domain;
+	if (lane->concurrency != 0 && atomic_load_explicit(&lane->waiting, memory_order_acquire) != 0)
+		weir_lane_kick(lane, self);
+	if (lane->stage->world->sim != NULL && domain->options.kind == WEIR_ELASTIC)
+		leave_virtual_thread(domain, started_ns, now_ns);
+}
+
+/* One event less inside. */
+static inline void leave_service(weir_lane *lane, weir_thread *self, uint64_t started_ns, uint64_t now_ns)
+{
+	atomic_fetch_sub_explicit(&lane->in_service, 1, memory_order_acq_rel);
+	if (lane->slow_leave)
+		leave_slowly(lane, self, started_ns, now_ns);
+}
+
+static inline void leave_frame(weir_event *event)
 {
 	weir_frame *frame = event->at.run.frame;
 	frame->own[event->at.run.slot] = NULL;
@@ -60,42 +72,47 @@ static void leave_frame(weir_event *event)
 }
 
 /* Now is not before the start, but the clocks of two threads may differ by a little. */
-static uint64_t span(uint64_t from_ns, uint64_t to_ns)
+static inline uint64_t span(uint64_t from_ns, uint64_t to_ns)
 {
-	return to_ns > from_ns ? to_ns - from_ns : 0;
+	int64_t passed = (int64_t)(to_ns - from_ns);
+	return passed > 0 ? (uint64_t)passed : 0;
+}
+
+static inline void measure(weir_counts *counts, const weir_event *event, uint64_t now_ns)
+{
+	weir_hist *hists = weir_counts_hists(counts, event->klass);
+	if (__builtin_expect(hists == NULL, 0))
+		return;
+	unsigned service = weir_hist_index(span(event->started_ns, now_ns)), response = service;
+	if (event->offered_ns != event->started_ns)
+		response = weir_hist_index(span(event->offered_ns, now_ns));
+	weir_count_add(counts, &hists[WEIR_SERVICE].bucket[service], 1);
+	weir_count_add(counts, &hists[WEIR_RESPONSE].bucket[response], 1);
+}
+
+/* The end of an event that the law was asked about at its start: exempt ones are none of its business. */
+static inline void tell_law(weir_stage *stage, const weir_event *event, bool completed, uint64_t now_ns)
+{
+	weir_gate *gate = atomic_load_explicit(&stage->gate, memory_order_acquire);
+	if (gate != NULL && gate->law->settle != NULL && !(event->flags & WEIR_EVENT_EXEMPT))
+		gate->law->settle(gate->state, event, completed, now_ns);
 }
 
 void weir_settle(weir_thread *self, weir_event *event, bool completed, uint64_t now_ns)
 {
 	weir_lane *lane = event->lane;
-	weir_stage *stage = lane->stage;
-	weir_counts *counts = weir_stage_counts(stage, self);
+	weir_counts *counts = weir_stage_counts(lane->stage, self);
 	unsigned klass = event->klass;
-	weir_gate *gate = atomic_load_explicit(&stage->gate, memory_order_acquire);
-	if (gate != NULL && gate->law->settle != NULL)
-		gate->law->settle(gate->state, event, completed, now_ns);
+	uint64_t started_ns = event->started_ns;
+	tell_law(lane->stage, event, completed, now_ns);
 	trace_step(lane, event, completed ? 'd' : 'f', WEIR_ADMITTED, now_ns);
-	weir_counts_measure(counts, klass, WEIR_SERVICE, span(event->started_ns, now_ns));
-	weir_counts_measure(counts, klass, WEIR_RESPONSE, span(event->offered_ns, now_ns));
-	leave_virtual_thread(lane, event, now_ns);
+	measure(counts, event, now_ns);
 	if (event->state == WEIR_EVENT_HANDLING)
 		leave_frame(event);
 	set_free(event);
-	leave_service(lane, self);
+	leave_service(lane, self, started_ns, now_ns);
 	/* Last: from here on a stop may find the stage empty. */
 	weir_count_add(counts, completed ? &counts->completed[klass] : &counts->failed[klass], 1);
-}
-
-/* The event's stage, if somebody owns the event in a way that can be settled. */
-static weir_stage *owned(weir_event *event)
-{
-	weir_lane *lane = event->magic == WEIR_EVENT_MAGIC ? event->lane : NULL;
-	if (lane == NULL)
-		return NULL;
-	if (event->state == WEIR_EVENT_HANDLING || event->state == WEIR_EVENT_HELD)
-		return lane->stage;
-	weir_stage_fault(lane->stage, WEIR_FAULT_NOT_OWNED, 1);
-	return NULL;
 }
 
 /* Nobody owns it, so the fault is put down to the handler that runs, if one does. */
@@ -106,21 +123,63 @@ static void fault_here(weir_fault fault)
 		weir_stage_fault(self->frame->stage, fault, 1);
 }
 
-static void settle_public(weir_event *event, bool completed)
+static __attribute__((noinline, cold)) weir_stage *not_owned(weir_event *event)
+{
+	if (event->magic == WEIR_EVENT_MAGIC && event->lane != NULL)
+		weir_stage_fault(event->lane->stage, WEIR_FAULT_NOT_OWNED, 1);
+	else
+		fault_here(WEIR_FAULT_NOT_OWNED);
+	return NULL;
+}
+
+/* The event's stage, if somebody owns the event in a way that can be settled; NULL: a fault. */
+static inline weir_stage *owned(weir_event *event)
+{
+	bool settleable = event->state == WEIR_EVENT_HANDLING || event->state == WEIR_EVENT_HELD;
+	if (__builtin_expect(event->magic != WEIR_EVENT_MAGIC || !settleable, 0))
+		return not_owned(event);
+	return event->lane->stage;
+}
+
+static __attribute__((noinline)) void settle_public(weir_event *event, bool completed)
 {
 	weir_stage *stage = owned(event);
-	if (stage == NULL) {
-		if (event->magic != WEIR_EVENT_MAGIC || event->lane == NULL)
-			fault_here(WEIR_FAULT_NOT_OWNED);
+	if (stage == NULL)
 		return;
-	}
 	weir_thread *self = weir_thread_in(stage->world);
 	weir_settle(self, event, completed, weir_thread_now(self, stage->world));
 }
 
+/*
+ * The short way, for an event that its handler finishes on a reactor thread, with nobody else to be told: what weir_settle does,
+ * without a call, so that the compiler needs no stack for it.
+ */
 void weir_done(weir_event *event)
 {
-	settle_public(event, true);
+	weir_thread *self = weir_thread_here;
+	if (event->magic != WEIR_EVENT_MAGIC || event->state != WEIR_EVENT_HANDLING || self == NULL ||
+	    self->clock == NULL)
+		return settle_public(event, true);
+	weir_lane *lane = event->lane;
+	weir_stage *stage = lane->stage;
+	weir_gate *gate = atomic_load_explicit(&stage->gate, memory_order_acquire);
+	weir_counts *counts = weir_stage_counts(stage, self);
+	weir_hist *hists = atomic_load_explicit(&counts->hists[event->klass], memory_order_acquire);
+	if (lane->thread != self || lane->slow_leave || event->trace != 0 || hists == NULL ||
+	    (gate != NULL && gate->law->settle != NULL))
+		return settle_public(event, true);
+	uint64_t now_ns = weir_clock_now(self->clock);
+	unsigned service = weir_hist_index(now_ns - event->started_ns), response = service;
+	if (event->offered_ns != event->started_ns)
+		response = weir_hist_index(span(event->offered_ns, now_ns));
+	weir_hist_bump(&hists[WEIR_SERVICE].bucket[service], 1);
+	weir_hist_bump(&hists[WEIR_RESPONSE].bucket[response], 1);
+	leave_frame(event);
+	set_free(event);
+	atomic_fetch_sub_explicit(&lane->in_service, 1, memory_order_acq_rel);
+	weir_count *completed = &counts->completed[event->klass];
+	atomic_store_explicit(completed, atomic_load_explicit(completed, memory_order_relaxed) + 1,
+			      memory_order_release);
 }
 
 void weir_fail(weir_event *event)
@@ -179,92 +238,82 @@ void weir_dispatch_drop(weir_lane *lane, weir_thread *self, weir_event *event, w
 	weir_count_add(counts, &counts->dropped[klass], 1);
 }
 
-/* What the handler forgot: a fault of the stage, and the drop function's to clean up. */
-static void drop_leaked(weir_thread *self, weir_lane *lane, weir_frame *frame, uint64_t now_ns)
+/* A fault of the stage, and the drop function's to clean up. */
+__attribute__((cold)) void weir_dispatch_leaked(weir_thread *self, weir_lane *lane, weir_frame *frame)
 {
+	uint64_t now_ns = weir_thread_now(self, self->world);
 	weir_stage_fault(lane->stage, WEIR_FAULT_LEAKED, frame->unsettled);
 	for (size_t i = 0; i < frame->count; i++) {
 		weir_event *event = frame->own[i];
 		if (event == NULL)
 			continue;
-		leave_virtual_thread(lane, event, now_ns);
-		leave_service(lane, self);
+		tell_law(lane->stage, event, false, now_ns);
+		leave_service(lane, self, event->started_ns, now_ns);
 		weir_dispatch_drop(lane, self, event, WEIR_SHED_LEAKED, now_ns);
 	}
 }
 
 /* ---- handler calls ---- */
 
-/* The event's waiting ends, its service begins. */
-static void begin(weir_counts *counts, weir_lane *lane, weir_event *event, uint64_t now_ns)
+static void begin_all(weir_lane *lane, weir_frame *frame, weir_counts *counts, uint64_t now_ns)
 {
-	event->started_ns = now_ns;
-	weir_count_add(counts, &counts->started[event->klass], 1);
-	weir_counts_measure(counts, event->klass, WEIR_WAITING, span(event->offered_ns, now_ns));
-	trace_step(lane, event, 'b', WEIR_ADMITTED, now_ns);
-}
-
-/* frame->own and events are two copies: handlers may reorder theirs. */
-static void call(weir_thread *self, weir_lane *lane, weir_frame *frame, weir_event **events, uint64_t now_ns)
-{
-	weir_stage *stage = lane->stage;
-	weir_counts *counts = weir_stage_counts(stage, self);
-	frame->outer = self->frame;
-	frame->stage = stage;
-	frame->unsettled = frame->count;
 	for (size_t i = 0; i < frame->count; i++) {
-		weir_event *event = events[i];
+		weir_event *event = frame->own[i];
+		weir_hist *hists = weir_counts_hists(counts, event->klass);
 		event->at.run.frame = frame;
 		event->at.run.slot = i;
 		event->state = WEIR_EVENT_HANDLING;
-		begin(counts, lane, event, now_ns);
+		event->started_ns = now_ns;
+		trace_step(lane, event, 'b', WEIR_ADMITTED, now_ns);
+		weir_count_add(counts, &counts->started[event->klass], 1);
+		if (hists != NULL)
+			weir_counts_measure(counts, &hists[WEIR_WAITING], span(event->offered_ns, now_ns));
 	}
-	self->frame = frame;
-	self->worked = true;
-	self->depth++;
-	stage->options.handle(stage, events, frame->count, stage->options.arg);
-	self->depth--;
-	self->frame = frame->outer;
-	/* The last settling, most often at the very end, has read the clock already. */
-	uint64_t end_ns = self->clock != NULL ? self->clock->last_ns : weir_thread_now(self, stage->world);
-	if (__builtin_expect(frame->unsettled != 0, 0))
-		drop_leaked(self, lane, frame, end_ns);
-	weir_count_add(counts, &counts->batches, 1);
-	weir_count_add(counts, &counts->busy_ns, span(now_ns, end_ns));
 }
 
 uint64_t weir_dispatch(weir_thread *self, weir_lane *lane, weir_batch *batch, uint64_t now_ns)
 {
+	weir_stage *stage = lane->stage;
 	for (size_t i = 0; i < batch->dead; i++)
 		weir_dispatch_drop(lane, self, batch->dead_events[i], batch->dead_why[i], now_ns);
 	if (batch->count == 0)
 		return now_ns;
+	/* A copy of its own: handlers may reorder theirs. */
 	weir_event *own[WEIR_BATCH_MAX];
 	memcpy(own, batch->events, batch->count * sizeof(own[0]));
-	weir_frame frame = {.own = own, .count = batch->count};
-	call(self, lane, &frame, batch->events, now_ns);
-	return weir_thread_now(self, lane->stage->world);
+	weir_frame frame = {.outer = self->frame,
+			    .stage = stage,
+			    .own = own,
+			    .count = batch->count,
+			    .unsettled = batch->count};
+	weir_counts *counts = weir_stage_counts(stage, self);
+	begin_all(lane, &frame, counts, now_ns);
+	if (stage->world->sim != NULL)
+		weir_sim_count_call(stage->world->sim);
+	self->frame = &frame;
+	self->worked = true;
+	self->depth_left--;
+	stage->options.handle(stage, batch->events, batch->count, stage->options.arg);
+	self->depth_left++;
+	self->frame = frame.outer;
+	if (frame.unsettled != 0)
+		weir_dispatch_leaked(self, lane, &frame);
+	uint64_t end_ns = weir_thread_now(self, stage->world);
+	weir_count_add(counts, &counts->batches, 1);
+	weir_count_add(counts, &counts->busy_ns, span(now_ns, end_ns));
+	return end_ns;
 }
 
 void weir_dispatch_inline(weir_thread *self, weir_lane *lane, weir_event *event, uint64_t now_ns)
 {
-	weir_event *own = event;
-	weir_frame frame = {.own = &own, .count = 1};
-	atomic_fetch_add_explicit(&lane->in_service, 1, memory_order_relaxed);
 	bool single = lane->stage->options.single;
-	if (single)
-		lane->running = true;
-	call(self, lane, &frame, &event, now_ns);
+	trace_step(lane, event, 'b', WEIR_ADMITTED, now_ns);
+	if (lane->stage->world->sim != NULL)
+		weir_sim_count_call(lane->stage->world->sim);
+	lane->running = single;
+	weir_dispatch_plain(self, lane, event, now_ns);
 	if (single)
 		lane->running = false;
-}
-
-void weir_dispatch_held(weir_thread *self, weir_lane *lane, weir_event *event, uint64_t now_ns)
-{
-	atomic_fetch_add_explicit(&lane->in_service, 1, memory_order_relaxed);
-	begin(weir_stage_counts(lane->stage, self), lane, event, now_ns);
-	event->state = WEIR_EVENT_HELD;
-	weir_thread_worked(self, lane->stage->world);
 }
 
 /* ---- work inside that no handler does ---- */

@@ -39,7 +39,7 @@ static int check_options(const weir_world *world, const weir_domain_options *opt
 	if (options->kind != WEIR_REACTOR && options->kind != WEIR_ELASTIC)
 		return weir_error_set(-EINVAL, "domain '%s': kind must be WEIR_REACTOR or WEIR_ELASTIC",
 				      name);
-	if (options->kind == WEIR_REACTOR && world->reactor_count + options->threads > WEIR_THREADS_MAX)
+	if (options->kind == WEIR_REACTOR && options->threads > WEIR_THREADS_MAX - world->reactor_count)
 		return weir_error_set(-EINVAL,
 				      "domain '%s': threads: a world can have at most %d reactor threads",
 				      name, WEIR_THREADS_MAX);
@@ -66,7 +66,10 @@ static int make_threads(weir_domain *domain)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < domain->thread_count; i++) {
 		weir_thread *thread = &domain->threads[i];
-		*thread = (weir_thread){.world = world, .domain = domain, .index = (uint16_t)i};
+		*thread = (weir_thread){.world = world,
+					.domain = domain,
+					.index = (uint16_t)i,
+					.depth_left = domain->options.inline_depth};
 		if (!reactor)
 			continue;
 		world->reactors[world->reactor_count++] = thread;

@@ -27,17 +27,13 @@ typedef struct tally {
 
 static void sum_stage(weir_stage *stage, bool ended, uint64_t *sum)
 {
+	weir_class_counts counted = {0};
 	for (unsigned slot = 0; slot <= stage->world->reactor_count; slot++) {
 		weir_counts *counts = atomic_load_explicit(&stage->counts[slot], memory_order_acquire);
-		for (unsigned klass = 0; counts != NULL && klass < WEIR_CLASSES; klass++) {
-			if (!ended)
-				*sum += weir_count_get(&counts->admitted[klass]);
-			else
-				*sum += weir_count_get(&counts->completed[klass]) +
-					weir_count_get(&counts->failed[klass]) +
-					weir_count_get(&counts->dropped[klass]);
-		}
+		for (unsigned klass = 0; counts != NULL && klass < WEIR_CLASSES; klass++)
+			(ended ? weir_counts_add_ends : weir_counts_add_admissions)(counts, klass, &counted);
 	}
+	*sum += ended ? counted.completed + counted.failed + counted.dropped : counted.admitted;
 }
 
 static tally tally_world(weir_world *world)
@@ -76,6 +72,8 @@ static bool reactors_turned(weir_world *world, uint64_t until_ns)
 {
 	for (uint32_t i = 0; i < world->reactor_count; i++) {
 		weir_thread *thread = world->reactors[i];
+		if (thread->loop == NULL)
+			continue; /* a start that failed half way did not come to it */
 		uint64_t before = atomic_load_explicit(&thread->turns, memory_order_acquire), nap_ns = 20000;
 		do
 			weir_loop_wake(thread->loop);
@@ -184,6 +182,18 @@ static uint64_t count_held(weir_stage *stage)
 	return stats.in_flight;
 }
 
+/*
+ * Offers may still come from outside, and are shed; one that has counted itself as offered and not yet as shed looks like
+ * an imbalance for a moment. A real one stays.
+ */
+static uint64_t count_unbalanced(const weir_world *world)
+{
+	uint64_t unbalanced, nap_ns = 20000;
+	for (unsigned looks = 0; (unbalanced = weir_world_check(world)) != 0 && looks < 100; looks++)
+		nap(&nap_ns, UINT64_MAX);
+	return unbalanced;
+}
+
 static void sweep(weir_world *world, weir_stop_report *report)
 {
 	uint64_t now_ns = weir_world_now(world);
@@ -197,7 +207,7 @@ static void sweep(weir_world *world, weir_stop_report *report)
 		for (unsigned fault = 0; fault < WEIR_FAULT_COUNT; fault++)
 			report->faults += weir_stage_faults(stage, (weir_fault)fault);
 	}
-	report->unbalanced = weir_world_check(world);
+	report->unbalanced = count_unbalanced(world);
 }
 
 static int judge_report(const weir_stop_report *report, uint64_t tickets)
@@ -225,12 +235,12 @@ int weir_world_stop(weir_world *world, uint64_t timeout_ns, weir_stop_report *re
 	weir_phase phase = atomic_load(&world->phase);
 	if (phase == WEIR_PHASE_RUNNING) {
 		uint64_t ended = tally_world(world).ended;
-		atomic_store_explicit(&world->phase, WEIR_PHASE_DRAINING, memory_order_seq_cst);
+		weir_world_set_phase(world, WEIR_PHASE_DRAINING);
 		wake_all_waiters(world);
 		drain(world, timeout_ns);
 		report.drained = tally_world(world).ended - ended;
 	}
-	atomic_store_explicit(&world->phase, WEIR_PHASE_STOPPED, memory_order_seq_cst);
+	weir_world_set_phase(world, WEIR_PHASE_STOPPED);
 	wake_all_waiters(world);
 	if (phase == WEIR_PHASE_RUNNING)
 		end_threads(world);

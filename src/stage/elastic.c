@@ -53,6 +53,25 @@ void weir_elastic_kick(weir_domain *domain)
 	pthread_mutex_unlock(&domain->lock);
 }
 
+void weir_elastic_begin_locked(weir_domain *domain, uint64_t now_ns)
+{
+	domain->running++;
+	domain->began_sum_ns += now_ns;
+}
+
+void weir_elastic_end_locked(weir_domain *domain, uint64_t began_ns, uint64_t now_ns)
+{
+	domain->running--;
+	domain->began_sum_ns -= began_ns;
+	domain->busy_ns += now_ns - began_ns;
+}
+
+/* Including the calls under way: a handler that blocks for long must not look idle until it ends. */
+static uint64_t busy_until_locked(const weir_domain *domain, uint64_t now_ns)
+{
+	return domain->busy_ns + domain->running * now_ns - domain->began_sum_ns;
+}
+
 /* No more than an even share of what waits: handlers may block, and others could take the rest meanwhile. */
 static size_t fair_batch_locked(const weir_domain *domain, const weir_lane *lane)
 {
@@ -70,13 +89,14 @@ static void work_locked(weir_domain *domain, weir_thread *self, weir_lane *lane)
 	uint64_t began_ns = weir_clock_ns();
 	weir_lane_collect(lane, began_ns, fair_batch_locked(domain, lane), &batch);
 	domain->started += batch.count;
+	weir_elastic_begin_locked(domain, began_ns);
 	if (domain->idle != 0 && weir_elastic_pick_locked(domain) != NULL)
 		pthread_cond_signal(&domain->work);
 	pthread_mutex_unlock(&domain->lock);
 	uint64_t ended_ns = weir_dispatch(self, lane, &batch, began_ns);
 	weir_thread_flush_wakes(self);
 	pthread_mutex_lock(&domain->lock);
-	domain->busy_ns += ended_ns - began_ns;
+	weir_elastic_end_locked(domain, began_ns, ended_ns);
 	/* One call at a time: only the thread that set it clears it. */
 	if (lane->stage->options.single && batch.count != 0)
 		lane->running = false;
@@ -185,6 +205,7 @@ static void note_idle(weir_domain *domain, uint32_t busy, uint64_t now_ns)
 void weir_elastic_sample_locked(weir_domain *domain, uint64_t now_ns, weir_pool_sample *ret_sample)
 {
 	uint32_t busy = busy_threads(domain);
+	uint64_t busy_ns = busy_until_locked(domain, now_ns);
 	note_idle(domain, busy, now_ns);
 	weir_pool_sample sample = {.now_ns = now_ns,
 				   .interval_ns = now_ns - domain->pool_last_ns,
@@ -192,7 +213,7 @@ void weir_elastic_sample_locked(weir_domain *domain, uint64_t now_ns, weir_pool_
 				   .busy = busy,
 				   .started = domain->started - domain->last_started,
 				   .arrived = domain->arrived - domain->last_arrived,
-				   .busy_ns = domain->busy_ns - domain->last_busy_ns,
+				   .busy_ns = busy_ns - domain->last_busy_ns,
 				   .idle_ns = now_ns - domain->none_idle_ns,
 				   .min = domain->options.min_threads,
 				   .max = domain->options.max_threads};
@@ -208,7 +229,7 @@ void weir_elastic_sample_locked(weir_domain *domain, uint64_t now_ns, weir_pool_
 	}
 	domain->last_started = domain->started;
 	domain->last_arrived = domain->arrived;
-	domain->last_busy_ns = domain->busy_ns;
+	domain->last_busy_ns = busy_ns;
 	domain->pool_last_ns = now_ns;
 	*ret_sample = sample;
 }

@@ -3,57 +3,59 @@
 
 #include "stage/runtime.h"
 
-static void add_class(weir_stage_stats *sum, const weir_counts *counts, unsigned klass)
+static void add_reasons(weir_stage_stats *sum, const weir_counts *counts, unsigned klass)
 {
-	/* Ends before admissions, so that what is in flight is never less than nothing. */
-	sum->completed += weir_count_get(&counts->completed[klass]);
-	sum->failed += weir_count_get(&counts->failed[klass]);
-	sum->dropped += weir_count_get(&counts->dropped[klass]);
 	for (unsigned why = 0; why < WEIR_VERDICT_COUNT; why++) {
 		sum->by_verdict[why] += weir_count_get(&counts->shed[klass][why]);
 		sum->drops[why] += weir_count_get(&counts->drops[klass][why]);
 	}
+	uint64_t inlined = weir_count_get(&counts->inlined[klass]);
+	sum->inlined += inlined;
+	sum->batches += inlined;
 }
 
-static void add_admissions(weir_stage_stats *sum, const weir_counts *counts, unsigned klass)
+/* Ends before admissions, so that what is in flight is never less than nothing. */
+static void sum_classes(const weir_stage *stage, unsigned from, unsigned to, weir_class_counts *sum,
+			weir_stage_stats *reasons)
 {
-	sum->admitted += weir_count_get(&counts->admitted[klass]);
-	sum->offered += weir_count_get(&counts->offered[klass]);
-}
-
-void weir_stage_read(const weir_stage *stage, unsigned klass, weir_stage_stats *ret_stats)
-{
-	weir_stage_stats sum = {.waiting = weir_stage_waiting(stage)};
-	unsigned from = klass < WEIR_CLASSES ? klass : 0;
-	unsigned to = klass < WEIR_CLASSES ? klass + 1 : WEIR_CLASSES;
 	for (unsigned pass = 0; pass < 2; pass++)
 		for (unsigned slot = 0; slot <= stage->world->reactor_count; slot++) {
 			weir_counts *counts =
 				atomic_load_explicit(&stage->counts[slot], memory_order_acquire);
-			if (counts == NULL)
-				continue;
-			for (unsigned c = from; c < to; c++)
-				(pass == 0 ? add_class : add_admissions)(&sum, counts, c);
-			if (pass == 0) {
-				sum.inlined += weir_count_get(&counts->inlined);
-				sum.batches += weir_count_get(&counts->batches);
+			for (unsigned c = from; counts != NULL && c < to; c++) {
+				(pass == 0 ? weir_counts_add_ends : weir_counts_add_admissions)(counts, c,
+												sum);
+				if (pass == 0)
+					add_reasons(reasons, counts, c);
 			}
+			if (counts != NULL && pass == 0)
+				reasons->batches += weir_count_get(&counts->batches);
 		}
+}
+
+void weir_stage_read(const weir_stage *stage, unsigned klass, weir_stage_stats *ret_stats)
+{
+	weir_stage_stats stats = {.waiting = weir_stage_waiting(stage)};
+	weir_class_counts sum = {0};
+	bool all = klass >= WEIR_CLASSES;
+	sum_classes(stage, all ? 0 : klass, all ? WEIR_CLASSES : klass + 1, &sum, &stats);
+	stats.offered = sum.offered;
+	stats.admitted = sum.admitted;
+	stats.completed = sum.completed;
+	stats.failed = sum.failed;
+	stats.dropped = sum.dropped;
 	for (unsigned why = 0; why < WEIR_VERDICT_COUNT; why++)
-		sum.shed += sum.by_verdict[why];
-	sum.in_flight = sum.admitted - sum.completed - sum.failed - sum.dropped;
-	*ret_stats = sum;
+		stats.shed += stats.by_verdict[why];
+	stats.in_flight = stats.admitted - stats.completed - stats.failed - stats.dropped;
+	*ret_stats = stats;
 }
 
 static void merge_class(const weir_stage *stage, unsigned klass, weir_measure measure, weir_hist *into)
 {
 	for (unsigned slot = 0; slot <= stage->world->reactor_count; slot++) {
 		weir_counts *counts = atomic_load_explicit(&stage->counts[slot], memory_order_acquire);
-		weir_hist *hist = counts != NULL ? atomic_load_explicit(&counts->hist[klass][measure],
-									memory_order_acquire)
-						 : NULL;
-		if (hist != NULL)
-			weir_hist_merge(into, hist);
+		if (counts != NULL)
+			weir_counts_merge(counts, klass, measure, into);
 	}
 }
 

@@ -3,23 +3,43 @@
 
 /* ---- places ---- */
 
+/*
+ * An attempt that fails must not look like places taken, not even for a moment: another that waits for a place would go to
+ * sleep over it, and nothing would leave the queue to wake it. Hence exchanges that succeed or change nothing. Sequentially
+ * consistent for the sake of waiters: see give_back.
+ */
+static bool take_places(weir_lane *lane, uint32_t count)
+{
+	uint32_t before = atomic_load(&lane->waiting);
+	do {
+		if (count > lane->capacity - before)
+			return false;
+	} while (!atomic_compare_exchange_weak(&lane->waiting, &before, before + count));
+	return true;
+}
+
+static bool take_cost(weir_lane *lane, uint64_t cost)
+{
+	uint64_t before = atomic_load(&lane->cost);
+	do {
+		if (cost > lane->cost_capacity - before)
+			return false;
+	} while (!atomic_compare_exchange_weak(&lane->cost, &before, before + cost));
+	return true;
+}
+
 weir_verdict weir_lane_take(weir_lane *lane, uint32_t count, uint64_t cost)
 {
-	/* Acquire pairs with the release in give_back: see invariant 2 of inbox.h. */
-	uint32_t before = atomic_fetch_add_explicit(&lane->waiting, count, memory_order_acq_rel);
-	if (before > lane->capacity || count > lane->capacity - before) {
-		atomic_fetch_sub_explicit(&lane->waiting, count, memory_order_acq_rel);
+	bool bounded = lane->cost_capacity != 0;
+	if (bounded && cost > lane->cost_capacity - atomic_load(&lane->cost))
+		return count > lane->capacity - atomic_load(&lane->waiting) ? WEIR_SHED_FULL : WEIR_SHED_COST;
+	if (!take_places(lane, count))
 		return WEIR_SHED_FULL;
-	}
-	if (lane->cost_capacity == 0)
+	if (!bounded || take_cost(lane, cost))
 		return WEIR_ADMITTED;
-	uint64_t spent = atomic_fetch_add_explicit(&lane->cost, cost, memory_order_acq_rel);
-	if (spent > lane->cost_capacity || cost > lane->cost_capacity - spent) {
-		atomic_fetch_sub_explicit(&lane->cost, cost, memory_order_acq_rel);
-		atomic_fetch_sub_explicit(&lane->waiting, count, memory_order_acq_rel);
-		return WEIR_SHED_COST;
-	}
-	return WEIR_ADMITTED;
+	/* Others were faster to the cost. Our places were gone for a moment, so waiters have to look again. */
+	weir_lane_give_back(lane, count, 0);
+	return WEIR_SHED_COST;
 }
 
 /*

@@ -33,7 +33,7 @@ typedef struct attempt {
 static _Thread_local struct {
 	attempt offer;
 	weir_verdict verdict;
-} last_shed;
+} last_shed __attribute__((tls_model("initial-exec")));
 
 void weir_outsider_enter(weir_world *world, const weir_thread *self)
 {
@@ -55,7 +55,7 @@ static bool offerable_state(const weir_event *event)
 	       event->state == WEIR_EVENT_HELD;
 }
 
-static bool unfit(weir_stage *stage, weir_fault fault)
+static __attribute__((noinline, cold)) bool unfit(weir_stage *stage, weir_fault fault)
 {
 	weir_stage_fault(stage, fault, 1);
 	last_shed.offer = (attempt){.stage = stage};
@@ -63,7 +63,7 @@ static bool unfit(weir_stage *stage, weir_fault fault)
 	return false;
 }
 
-static bool fit(weir_stage *stage, const weir_event *event)
+static inline bool fit(weir_stage *stage, const weir_event *event)
 {
 	if (__builtin_expect(event->magic != WEIR_EVENT_MAGIC, 0))
 		return unfit(stage, WEIR_FAULT_NOT_INIT);
@@ -76,7 +76,8 @@ static bool fit(weir_stage *stage, const weir_event *event)
 
 /* ---- open, wanted ---- */
 
-static weir_verdict closed_verdict(weir_stage *stage, weir_phase phase, bool inside)
+static __attribute__((noinline, cold)) weir_verdict closed_verdict(weir_stage *stage, weir_phase phase,
+								   bool inside)
 {
 	if (phase == WEIR_PHASE_NEW || phase == WEIR_PHASE_STOPPED)
 		weir_stage_fault(stage, WEIR_FAULT_NOT_STARTED, 1);
@@ -88,16 +89,15 @@ static weir_verdict closed_verdict(weir_stage *stage, weir_phase phase, bool ins
 }
 
 /* inside: the offer continues work that the world has admitted, so a drain must let it through. */
-static weir_verdict open_for(weir_stage *stage, bool inside)
+static inline weir_verdict open_for(weir_stage *stage, bool inside)
 {
-	weir_phase phase = atomic_load_explicit(&stage->world->phase, memory_order_seq_cst);
-	bool closed = atomic_load_explicit(&stage->closed, memory_order_relaxed);
-	if (__builtin_expect(phase == WEIR_PHASE_RUNNING && !closed, 1))
+	if (__builtin_expect(atomic_load_explicit(&stage->open, memory_order_seq_cst), 1))
 		return WEIR_ADMITTED;
-	return closed_verdict(stage, phase, inside);
+	return closed_verdict(stage, atomic_load_explicit(&stage->world->phase, memory_order_seq_cst),
+			      inside);
 }
 
-static weir_verdict wanted(const weir_event *event, uint64_t now_ns)
+static inline weir_verdict wanted(const weir_event *event, uint64_t now_ns)
 {
 	if (weir_event_cancelled(event))
 		return WEIR_SHED_CANCELLED;
@@ -108,7 +108,7 @@ static weir_verdict wanted(const weir_event *event, uint64_t now_ns)
 
 /* ---- lane, law ---- */
 
-static weir_lane *choose_lane(weir_stage *stage, const weir_thread *self, uint16_t home)
+static inline weir_lane *choose_lane(weir_stage *stage, const weir_thread *self, uint16_t home)
 {
 	if (stage->lane_count == 1)
 		return &stage->lanes[0];
@@ -120,15 +120,30 @@ static weir_lane *choose_lane(weir_stage *stage, const weir_thread *self, uint16
 	return &stage->lanes[turn % stage->lane_count];
 }
 
-static weir_verdict ask_law(attempt *offer)
+static inline void fill_ask(attempt *offer, const weir_event *event, uint64_t now_ns)
 {
-	weir_gate *gate = atomic_load_explicit(&offer->stage->gate, memory_order_acquire);
-	if (gate == NULL)
-		return WEIR_ADMITTED;
+	offer->ask = (weir_ask){.now_ns = now_ns,
+				.entered_ns = event->entered_ns,
+				.deadline_ns = event->deadline_ns,
+				.cost = event->cost,
+				.count = 1,
+				.klass = event->klass};
+}
+
+static inline weir_verdict ask_gate(attempt *offer, weir_gate *gate)
+{
 	offer->ask.waiting = atomic_load_explicit(&offer->lane->waiting, memory_order_relaxed);
 	offer->ask.in_service = atomic_load_explicit(&offer->lane->in_service, memory_order_relaxed);
 	offer->gate = gate;
 	return gate->law->admit(gate->state, &offer->ask);
+}
+
+static inline weir_verdict ask_law(attempt *offer)
+{
+	weir_gate *gate = atomic_load_explicit(&offer->stage->gate, memory_order_acquire);
+	if (gate == NULL)
+		return WEIR_ADMITTED;
+	return ask_gate(offer, gate);
 }
 
 /* The law said yes, something else no. */
@@ -141,7 +156,7 @@ static void refund_law(attempt *offer)
 
 /* ---- count ---- */
 
-static weir_verdict count_shed(const attempt *offer, weir_verdict why)
+static __attribute__((noinline)) weir_verdict count_shed(const attempt *offer, weir_verdict why)
 {
 	weir_counts *counts = weir_stage_counts(offer->stage, offer->self);
 	unsigned klass = offer->ask.klass;
@@ -154,7 +169,7 @@ static weir_verdict count_shed(const attempt *offer, weir_verdict why)
 }
 
 /* Where an event comes from: the stage that owns it, or whose handler made it; 0: from outside. */
-static unsigned origin(const weir_thread *self, const weir_event *event)
+static inline unsigned origin(const weir_thread *self, const weir_event *event)
 {
 	if (event->lane != NULL)
 		return event->lane->stage->index + 1u;
@@ -169,11 +184,12 @@ static void count_admitted(const attempt *offer, const weir_event *event, uint32
 	weir_count_add(counts, &counts->from[origin(offer->self, event)], count);
 }
 
-static void trace_offer(weir_stage *stage, weir_event *event, weir_verdict verdict, uint8_t step,
-			uint64_t now_ns)
+static __attribute__((noinline)) void trace_put(weir_stage *stage, weir_event *event, weir_verdict verdict,
+						uint8_t step, uint64_t now_ns)
 {
 	weir_trace *trace = &stage->world->trace;
-	if (event->trace == 0 && event->entered_ns == 0)
+	/* The first offer: entered_ns may be older than that. */
+	if (event->trace == 0 && event->offered_ns == 0)
 		weir_trace_choose(trace, event);
 	if (event->trace == 0)
 		return;
@@ -185,9 +201,17 @@ static void trace_offer(weir_stage *stage, weir_event *event, weir_verdict verdi
 						  .verdict = verdict});
 }
 
+static inline void trace_offer(weir_stage *stage, weir_event *event, weir_verdict verdict, uint8_t step,
+			       uint64_t now_ns)
+{
+	uint32_t every = atomic_load_explicit(&stage->world->trace.every, memory_order_relaxed);
+	if (__builtin_expect((event->trace | every | (event->flags & WEIR_EVENT_TRACE)) != 0, 0))
+		trace_put(stage, event, verdict, step, now_ns);
+}
+
 /* ---- adopt ---- */
 
-static void adopt(weir_thread *self, weir_lane *lane, weir_event *event, uint64_t now_ns)
+static inline void adopt(weir_thread *self, weir_lane *lane, weir_event *event, uint64_t now_ns)
 {
 	if (event->state == WEIR_EVENT_HANDLING || event->state == WEIR_EVENT_HELD)
 		weir_settle(self, event, true, now_ns);
@@ -208,33 +232,26 @@ static void adopt(weir_thread *self, weir_lane *lane, weir_event *event, uint64_
  * Run to completion: on the lane's own thread, when nothing waits before it, not too deep in other handlers, and while the thread's
  * turn lasts: other sockets and timers are waiting.
  */
-static bool may_run_now(const weir_lane *lane, const weir_thread *self, uint64_t now_ns)
+static inline bool may_run_now(const weir_lane *lane, const weir_thread *self, uint64_t now_ns)
 {
-	const weir_stage *stage = lane->stage;
-	if (self == NULL || lane->thread != self || stage->options.no_inline || lane->running)
+	if (self == NULL || lane->thread != self || !lane->may_inline || lane->running)
 		return false;
 	if (atomic_load_explicit(&lane->waiting, memory_order_relaxed) != 0)
-		return false;
-	const weir_domain_options *domain = &stage->domain->options;
-	if (self->depth >= domain->inline_depth)
 		return false;
 	if (lane->concurrency != 0 &&
 	    atomic_load_explicit(&lane->in_service, memory_order_relaxed) >= lane->concurrency)
 		return false;
-	uint64_t began = self->run_start_ns;
-	if (self->clock != NULL && self->clock->base_ns > began)
-		began = self->clock->base_ns;
-	return now_ns - began < domain->turn_ns;
+	return self->depth_left != 0 && now_ns < weir_thread_turn_end(self);
 }
 
 /* ---- one ---- */
 
 /* What must hold of one event before a place is looked for. */
-static weir_verdict admit_one(attempt *offer, const weir_event *event)
+static inline weir_verdict admit_one(attempt *offer, const weir_event *event)
 {
 	const weir_thread *self = offer->self;
-	bool inside = event->lane != NULL || (self != NULL && self->frame != NULL);
-	weir_verdict verdict = open_for(offer->stage, inside);
+	weir_verdict verdict =
+		open_for(offer->stage, event->lane != NULL || (self != NULL && self->frame != NULL));
 	if (verdict == WEIR_ADMITTED)
 		verdict = wanted(event, offer->ask.now_ns);
 	if (verdict == WEIR_ADMITTED && !(event->flags & WEIR_EVENT_EXEMPT))
@@ -247,46 +264,136 @@ static bool is_full(weir_verdict verdict)
 	return verdict == WEIR_SHED_FULL || verdict == WEIR_SHED_COST;
 }
 
-static attempt attempt_one(weir_stage *stage, const weir_event *event, weir_thread *self)
+/* Admitted by this offer's law, it is run at once, unless the law has second thoughts. */
+static inline void run_now(attempt *offer, weir_event *event)
 {
-	attempt offer = {.stage = stage, .self = self, .lane = choose_lane(stage, self, event->home)};
-	offer.ask = (weir_ask){.now_ns = weir_thread_now(self, stage->world),
-			       .entered_ns = event->entered_ns,
-			       .deadline_ns = event->deadline_ns,
-			       .cost = event->cost,
-			       .count = 1,
-			       .klass = event->klass};
-	return offer;
+	weir_thread *self = offer->self;
+	weir_lane *lane = offer->lane;
+	weir_gate *gate = offer->gate;
+	uint64_t now_ns = offer->ask.now_ns;
+	weir_counts *counts = weir_stage_counts(offer->stage, self);
+	trace_offer(offer->stage, event, WEIR_ADMITTED, 'o', now_ns);
+	weir_count_add(counts, &counts->inlined[event->klass], 1);
+	weir_count_add(counts, &counts->from[origin(self, event)], 1);
+	adopt(self, lane, event, now_ns);
+	weir_verdict verdict = gate != NULL && gate->law->start != NULL
+				       ? gate->law->start(gate->state, event, now_ns)
+				       : WEIR_ADMITTED;
+	if (__builtin_expect(verdict == WEIR_ADMITTED, 1))
+		weir_dispatch_inline(self, lane, event, now_ns);
+	else
+		weir_dispatch_drop(lane, self, event, verdict, now_ns);
 }
 
 /* silent_full: a full queue is not an answer yet (the caller waits and tries again), so it is not counted. */
-static weir_verdict offer_one(weir_stage *stage, weir_event *event, weir_thread *self, bool silent_full)
+static weir_verdict queue_or_shed(attempt *offer, weir_event *event, weir_verdict verdict, bool silent_full)
 {
-	if (!fit(stage, event))
-		return WEIR_SHED_MISUSE;
-	attempt offer = attempt_one(stage, event, self);
-	uint64_t now_ns = offer.ask.now_ns;
-	weir_verdict verdict = admit_one(&offer, event);
-	bool run_now = verdict == WEIR_ADMITTED && may_run_now(offer.lane, self, now_ns);
-	if (verdict == WEIR_ADMITTED && !run_now) {
-		verdict = weir_lane_take(offer.lane, 1, event->cost);
+	if (verdict == WEIR_ADMITTED) {
+		verdict = weir_lane_take(offer->lane, 1, event->cost);
 		if (verdict != WEIR_ADMITTED)
-			refund_law(&offer);
+			refund_law(offer);
 	}
 	if (silent_full && is_full(verdict))
 		return verdict;
-	trace_offer(stage, event, verdict, run_now ? 'o' : 'q', now_ns);
+	uint64_t now_ns = offer->ask.now_ns;
+	trace_offer(offer->stage, event, verdict, 'q', now_ns);
 	if (verdict != WEIR_ADMITTED)
-		return count_shed(&offer, verdict);
-	count_admitted(&offer, event, 1);
-	adopt(self, offer.lane, event, now_ns);
-	if (run_now) {
-		weir_counts *counts = weir_stage_counts(stage, self);
-		weir_count_add(counts, &counts->inlined, 1);
-		weir_dispatch_inline(self, offer.lane, event, now_ns);
-	} else {
-		weir_lane_push(offer.lane, self, &event, 1);
-	}
+		return count_shed(offer, verdict);
+	count_admitted(offer, event, 1);
+	adopt(offer->self, offer->lane, event, now_ns);
+	weir_lane_push(offer->lane, offer->self, &event, 1);
+	last_shed.verdict = WEIR_ADMITTED;
+	return WEIR_ADMITTED;
+}
+
+static __attribute__((noinline)) weir_verdict offer_one(weir_stage *stage, weir_event *event,
+							weir_thread *self, bool silent_full)
+{
+	if (!fit(stage, event))
+		return WEIR_SHED_MISUSE;
+	attempt offer;
+	offer.stage = stage;
+	offer.self = self;
+	offer.lane = choose_lane(stage, self, event->home);
+	offer.gate = NULL;
+	fill_ask(&offer, event, weir_thread_now(self, stage->world));
+	weir_verdict verdict = admit_one(&offer, event);
+	if (verdict != WEIR_ADMITTED || !may_run_now(offer.lane, self, offer.ask.now_ns))
+		return queue_or_shed(&offer, event, verdict, silent_full);
+	run_now(&offer, event);
+	last_shed.verdict = WEIR_ADMITTED;
+	return WEIR_ADMITTED;
+}
+
+static __attribute__((noinline)) weir_verdict offer_from_outside(weir_stage *stage, weir_event *event)
+{
+	weir_outsider_enter(stage->world, NULL);
+	weir_verdict verdict = offer_one(stage, event, NULL, false);
+	weir_outsider_leave(stage->world, NULL);
+	return verdict;
+}
+
+/*
+ * The short way. Most offers are of a fresh event without deadline, flags or trace, to a lane of this thread that is open and where
+ * nothing waits. A few words tell. Such an event takes the same steps as in offer_one, without those that cannot
+ * matter to it; whatever comes out otherwise goes the long way from where it is.
+ */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+/* magic, state FREE, not cancelled, a class that exists, no flags; home may be anything. */
+#define PLAIN_MASK UINT64_C(0x0000fff8ffffffff)
+#define PLAIN_WORD ((uint64_t)WEIR_EVENT_FREE << 16 | WEIR_EVENT_MAGIC)
+_Static_assert(WEIR_CLASSES == 8 && offsetof(weir_event, state) - offsetof(weir_event, word) == 2 &&
+		       offsetof(weir_event, cancelled) - offsetof(weir_event, word) == 3 &&
+		       offsetof(weir_event, klass) - offsetof(weir_event, word) == 4 &&
+		       offsetof(weir_event, flags) - offsetof(weir_event, word) == 5,
+	       "PLAIN_MASK follows the layout of weir_event");
+
+static inline bool is_plain(const weir_event *event)
+{
+	uint64_t word = __atomic_load_n(&event->word, __ATOMIC_RELAXED);
+	return (word & PLAIN_MASK) == PLAIN_WORD && (event->deadline_ns | event->trace) == 0;
+}
+#else
+static inline bool is_plain(const weir_event *event)
+{
+	return false;
+}
+#endif
+
+static inline bool lane_is_plain(const weir_lane *lane, const weir_thread *self)
+{
+	return lane->thread == self && self->depth_left != 0 &&
+	       atomic_load_explicit(&lane->plain, memory_order_seq_cst) &&
+	       atomic_load_explicit(&lane->waiting, memory_order_relaxed) == 0;
+}
+
+/* Admitted by no law, or by one that also lets it start. */
+static inline weir_verdict run_plain(weir_stage *stage, weir_lane *lane, weir_thread *self, weir_event *event,
+				     uint64_t now_ns)
+{
+	weir_counts *counts = weir_stage_counts(stage, self);
+	unsigned from = self->frame != NULL ? self->frame->stage->index + 1u : 0;
+	weir_hist_bump(&counts->inlined[event->klass], 1);
+	weir_hist_bump(&counts->from[from], 1);
+	event->lane = lane;
+	event->offered_ns = now_ns;
+	if (event->entered_ns == 0)
+		event->entered_ns = now_ns;
+	if (event->home == WEIR_ANYWHERE)
+		event->home = self->index;
+	weir_dispatch_plain(self, lane, event, now_ns);
+	last_shed.verdict = WEIR_ADMITTED;
+	return WEIR_ADMITTED;
+}
+
+/* Its law would also decide about the start, or said no, or the turn is over. */
+static __attribute__((noinline)) weir_verdict offer_less_plain(const attempt *so_far, weir_event *event,
+							       weir_verdict verdict)
+{
+	attempt offer = *so_far;
+	if (verdict != WEIR_ADMITTED || offer.ask.now_ns >= weir_thread_turn_end(offer.self))
+		return queue_or_shed(&offer, event, verdict, false);
+	run_now(&offer, event);
 	last_shed.verdict = WEIR_ADMITTED;
 	return WEIR_ADMITTED;
 }
@@ -294,15 +401,57 @@ static weir_verdict offer_one(weir_stage *stage, weir_event *event, weir_thread 
 weir_verdict weir_offer(weir_stage *stage, weir_event *event)
 {
 	weir_thread *self = weir_thread_in(stage->world);
-	if (__builtin_expect(self != NULL, 1))
+	if (__builtin_expect(self == NULL, 0))
+		return offer_from_outside(stage, event);
+	weir_lane *lane = choose_lane(stage, self, event->home);
+	if (!is_plain(event) || !lane_is_plain(lane, self))
 		return offer_one(stage, event, self, false);
-	weir_outsider_enter(stage->world, self);
-	weir_verdict verdict = offer_one(stage, event, self, false);
-	weir_outsider_leave(stage->world, self);
-	return verdict;
+	uint64_t now_ns = weir_thread_now(self, stage->world);
+	bool over = now_ns >= weir_thread_turn_end(self);
+	weir_gate *gate = atomic_load_explicit(&stage->gate, memory_order_acquire);
+	if (gate != NULL) {
+		attempt offer;
+		offer.stage = stage;
+		offer.self = self;
+		offer.lane = lane;
+		fill_ask(&offer, event, now_ns);
+		weir_verdict verdict = ask_gate(&offer, gate);
+		if (__builtin_expect(verdict != WEIR_ADMITTED || over || gate->law->start != NULL, 0))
+			return offer_less_plain(&offer, event, verdict);
+	} else if (__builtin_expect(over, 0)) {
+		return offer_one(stage, event, self, false);
+	}
+	return run_plain(stage, lane, self, event, now_ns);
 }
 
 /* ---- one that its offerer works on ---- */
+
+/* Laws see start and settle in pairs; no start means no offer, as the offerer would begin now. */
+static weir_verdict begin_held(attempt *offer, weir_event *event)
+{
+	const weir_gate *gate = offer->gate;
+	if (gate == NULL || gate->law->start == NULL)
+		return WEIR_ADMITTED;
+	event->offered_ns = offer->ask.now_ns;
+	weir_verdict verdict = gate->law->start(offer->gate->state, event, offer->ask.now_ns);
+	if (verdict != WEIR_ADMITTED)
+		refund_law(offer);
+	return verdict;
+}
+
+/* Counted as one that was run at once. */
+static void hold_now(const attempt *offer, weir_event *event)
+{
+	weir_counts *counts = weir_stage_counts(offer->stage, offer->self);
+	weir_count_add(counts, &counts->inlined[event->klass], 1);
+	weir_count_add(counts, &counts->from[origin(offer->self, event)], 1);
+	adopt(offer->self, offer->lane, event, offer->ask.now_ns);
+	atomic_fetch_add_explicit(&offer->lane->in_service, 1, memory_order_relaxed);
+	event->started_ns = offer->ask.now_ns;
+	event->state = WEIR_EVENT_HELD;
+	weir_thread_worked(offer->self, offer->stage->world);
+	last_shed.verdict = WEIR_ADMITTED;
+}
 
 weir_verdict weir_offer_held(weir_stage *stage, weir_event *event)
 {
@@ -310,17 +459,16 @@ weir_verdict weir_offer_held(weir_stage *stage, weir_event *event)
 	if (!fit(stage, event))
 		return WEIR_SHED_MISUSE;
 	weir_outsider_enter(stage->world, self);
-	attempt offer = attempt_one(stage, event, self);
+	attempt offer = {.stage = stage, .self = self, .lane = choose_lane(stage, self, event->home)};
+	fill_ask(&offer, event, weir_thread_now(self, stage->world));
 	weir_verdict verdict = admit_one(&offer, event);
+	if (verdict == WEIR_ADMITTED)
+		verdict = begin_held(&offer, event);
 	trace_offer(stage, event, verdict, 'o', offer.ask.now_ns);
-	if (verdict == WEIR_ADMITTED) {
-		count_admitted(&offer, event, 1);
-		adopt(self, offer.lane, event, offer.ask.now_ns);
-		weir_dispatch_held(self, offer.lane, event, offer.ask.now_ns);
-		last_shed.verdict = WEIR_ADMITTED;
-	} else {
+	if (verdict == WEIR_ADMITTED)
+		hold_now(&offer, event);
+	else
 		count_shed(&offer, verdict);
-	}
 	weir_outsider_leave(stage->world, self);
 	return verdict;
 }
@@ -328,7 +476,8 @@ weir_verdict weir_offer_held(weir_stage *stage, weir_event *event)
 weir_verdict weir_offer_refused(weir_stage *stage, const weir_event *event, weir_verdict why)
 {
 	weir_thread *self = weir_thread_in(stage->world);
-	attempt offer = attempt_one(stage, event, self);
+	attempt offer = {.stage = stage, .self = self};
+	fill_ask(&offer, event, weir_thread_now(self, stage->world));
 	return count_shed(&offer, why);
 }
 
@@ -472,7 +621,7 @@ weir_verdict weir_offer_many(weir_stage *stage, weir_event **events, size_t coun
  * Domains whose threads wait for each other in a circle may never get on. Each domain keeps the set of domains it has
  * ever waited for; a wait that would close a circle in that graph is refused. Only elastic threads can be part of one.
  */
-static bool closes_circle(weir_world *world, weir_domain *waiter, weir_domain *target)
+static bool closes_circle_locked(weir_world *world, weir_domain *waiter, weir_domain *target)
 {
 	uint64_t reached = UINT64_C(1) << target->index, before;
 	do {
@@ -484,6 +633,15 @@ static bool closes_circle(weir_world *world, weir_domain *waiter, weir_domain *t
 		return true;
 	atomic_fetch_or(&waiter->waits_for, UINT64_C(1) << target->index);
 	return false;
+}
+
+/* One at a time: two that look and then both set out would miss each other. */
+static bool closes_circle(weir_world *world, weir_domain *waiter, weir_domain *target)
+{
+	pthread_mutex_lock(&world->control_lock);
+	bool closes = closes_circle_locked(world, waiter, target);
+	pthread_mutex_unlock(&world->control_lock);
+	return closes;
 }
 
 static bool wait_for_space(weir_stage *stage, uint64_t turn, uint64_t until_ns)

@@ -18,8 +18,7 @@
  * under the domain's lock and has no inbox.
  *
  * Places. lane->waiting counts places taken: events queued, in the inbox, and reserved by tickets. It never exceeds
- * lane->capacity for longer than a failing attempt takes. A place is taken by the offerer (atomic add), and given back when the
- * event leaves the queue. An event that is run at once takes no place.
+ * lane->capacity. A place is taken by the offerer (compare and exchange), and given back when the event leaves the queue. An event that is run at once takes no place.
  *
  * Locks, in this order: world->control_lock, then a domain->lock, then a stage->wait_lock. No lock is held while a
  * handler, drop function or timer runs.
@@ -82,8 +81,12 @@ typedef struct weir_lane {
 	uint32_t concurrency; /* 0: no bound */
 	uint64_t cost_capacity;
 	uint16_t index;
+	bool may_inline; /* a reactor's, and not told otherwise */
+	bool slow_leave; /* somebody must be told when an event is settled: a bound, or a virtual pool */
 	/* any thread */
-	_Alignas(64) _Atomic uint32_t waiting;
+	_Alignas(
+		64) _Atomic bool plain; /* open, inlining, neither single nor bounded inside, nothing picked for tracing */
+	_Atomic uint32_t waiting;
 	_Atomic uint32_t in_service; /* started, not settled */
 	_Atomic uint64_t cost;       /* of the waiting ones, where cost is bounded */
 	_Atomic uint32_t batch;      /* events a handler gets, at most */
@@ -113,6 +116,7 @@ struct weir_stage {
 	uint32_t lane_count;
 	weir_lane *lanes;
 	/* any thread */
+	_Atomic bool open; /* world running and stage not closed */
 	_Atomic bool closed;
 	_Atomic uint32_t next_lane;
 	_Atomic(weir_gate *) gate;
@@ -140,8 +144,8 @@ struct weir_thread {
 	pthread_t pthread;
 	/* this thread */
 	weir_frame *frame;
-	uint32_t depth;
-	uint64_t run_start_ns;
+	uint32_t depth_left;                    /* how much deeper offers may run at once */
+	uint64_t run_start_ns;                  /* when the stages last got their turn */
 	uint64_t wakes;                         /* reactor threads to be woken, by slot - 1 */
 	uint64_t local_ready[WEIR_READY_WORDS]; /* stages with events in this thread's queues */
 	uint32_t next_stage;
@@ -178,7 +182,9 @@ struct weir_domain {
 	bool touched;          /* virtual: something may be startable */
 	weir_worker *exited;   /* to be joined */
 	uint64_t none_idle_ns; /* the last time no thread was idle */
-	uint64_t started, arrived, busy_ns;
+	uint64_t started, arrived;
+	uint64_t busy_ns;               /* time in handler calls that have ended */
+	uint64_t running, began_sum_ns; /* calls under way, and the sum of when they began (modulo 2^64) */
 	/* the controller */
 	void *pool_state;
 	uint64_t pool_at_ns, pool_last_ns, last_started, last_arrived, last_busy_ns;
@@ -211,7 +217,8 @@ struct weir_world {
 
 /* ---- threads ---- */
 
-extern _Thread_local weir_thread *weir_thread_here;
+/* initial-exec: one instruction also from within a shared library. */
+extern _Thread_local weir_thread *weir_thread_here __attribute__((tls_model("initial-exec")));
 
 /* The running thread, if it is one of this world's. */
 static inline weir_thread *weir_thread_in(const weir_world *world)
@@ -221,12 +228,23 @@ static inline weir_thread *weir_thread_in(const weir_world *world)
 }
 
 uint64_t weir_sim_now(const struct weir_sim *sim);
+/* A handler is about to be called in a virtual world. */
+void weir_sim_count_call(struct weir_sim *sim);
 
 static inline uint64_t weir_thread_now(weir_thread *self, const weir_world *world)
 {
 	if (self != NULL && self->clock != NULL)
 		return weir_clock_now(self->clock);
 	return world->sim != NULL ? weir_sim_now(world->sim) : weir_clock_ns();
+}
+
+/* When the turn that the thread is in should end: of its stages, or of the callbacks of its loop. */
+static inline uint64_t weir_thread_turn_end(const weir_thread *self)
+{
+	uint64_t began = self->run_start_ns;
+	if (self->clock != NULL && self->clock->base_ns > began)
+		began = self->clock->base_ns;
+	return began + self->domain->options.turn_ns;
 }
 
 /* The counts of this stage that this thread writes. */
@@ -240,6 +258,8 @@ static inline weir_counts *weir_stage_counts(weir_stage *stage, const weir_threa
 /* Takes places; WEIR_ADMITTED, or why not and nothing is taken. */
 weir_verdict weir_lane_take(weir_lane *lane, uint32_t count, uint64_t cost);
 void weir_lane_give_back(weir_lane *lane, uint32_t count, uint64_t cost);
+/* Opens or closes the stage for the common case, as world and stage now are. Under control_lock. */
+void weir_stage_update_open(weir_stage *stage);
 /* Has every waiting offer of the stage try again. */
 void weir_stage_wake_waiters(weir_stage *stage);
 /* Puts events that hold places into the lane, and sees to it that its thread comes for them. */
@@ -268,7 +288,42 @@ void weir_lane_absorb(weir_lane *lane);
 
 /* Handles a batch: drops its dead, calls the handler for the living. Returns the time afterwards. */
 uint64_t weir_dispatch(weir_thread *self, weir_lane *lane, weir_batch *batch, uint64_t now_ns);
-/* Runs the handler for one event that has just been admitted. */
+/* One handler call under way for one event, made by the caller of weir_dispatch_inline. */
+static inline void weir_frame_begin(weir_frame *frame, weir_thread *self, weir_lane *lane, weir_event **own,
+				    weir_event *event, uint64_t now_ns)
+{
+	frame->outer = self->frame;
+	frame->stage = lane->stage;
+	frame->own = own;
+	frame->count = frame->unsettled = 1;
+	event->at.run.frame = frame;
+	event->at.run.slot = 0;
+	event->state = WEIR_EVENT_HANDLING;
+	event->started_ns = now_ns;
+	atomic_fetch_add_explicit(&lane->in_service, 1, memory_order_relaxed);
+	self->frame = frame;
+	self->worked = true;
+	self->depth_left--;
+}
+
+/* What a handler forgot to settle. */
+void weir_dispatch_leaked(weir_thread *self, weir_lane *lane, weir_frame *frame);
+
+/* Runs the handler for one event that has just been admitted to a lane that is plain. */
+static inline void weir_dispatch_plain(weir_thread *self, weir_lane *lane, weir_event *event, uint64_t now_ns)
+{
+	weir_event *own = event, *given = event;
+	weir_frame frame;
+	weir_stage *stage = lane->stage;
+	weir_frame_begin(&frame, self, lane, &own, event, now_ns);
+	stage->options.handle(stage, &given, 1, stage->options.arg);
+	self->depth_left++;
+	self->frame = frame.outer;
+	if (__builtin_expect(frame.unsettled != 0, 0))
+		weir_dispatch_leaked(self, lane, &frame);
+}
+
+/* The same for any lane, with all that may have to be said about it. */
 void weir_dispatch_inline(weir_thread *self, weir_lane *lane, weir_event *event, uint64_t now_ns);
 /* Gives an admitted event up: counts it and tells the drop function. */
 void weir_dispatch_drop(weir_lane *lane, weir_thread *self, weir_event *event, weir_verdict why,
@@ -276,8 +331,6 @@ void weir_dispatch_drop(weir_lane *lane, weir_thread *self, weir_event *event, w
 /* The end of a HANDLING or HELD event in its stage. The event is FREE afterwards. */
 void weir_settle(weir_thread *self, weir_event *event, bool completed, uint64_t now_ns);
 void weir_stage_fault(weir_stage *stage, weir_fault fault, uint64_t count);
-/* Makes an event that has just been admitted HELD, as if a handler had begun and held it. */
-void weir_dispatch_held(weir_thread *self, weir_lane *lane, weir_event *event, uint64_t now_ns);
 
 /*
  * For layers above whose work goes on in callbacks of a loop (completions), where no handler runs. Between the two, what this
@@ -310,6 +363,9 @@ void weir_elastic_push(weir_lane *lane, weir_event *const *events, size_t count)
 void weir_elastic_kick(weir_domain *domain);
 /* The next lane of the domain that may start something, in turn; NULL: none. Under lock. */
 weir_lane *weir_elastic_pick_locked(weir_domain *domain);
+/* A handler call (virtual: an event's stay) begins, or ends after having begun then. */
+void weir_elastic_begin_locked(weir_domain *domain, uint64_t now_ns);
+void weir_elastic_end_locked(weir_domain *domain, uint64_t began_ns, uint64_t now_ns);
 void weir_elastic_sample_locked(weir_domain *domain, uint64_t now_ns, weir_pool_sample *ret_sample);
 /* Makes the pool as large as `threads`, as far as it can now. */
 void weir_elastic_resize(weir_domain *domain, uint32_t threads);
@@ -353,6 +409,10 @@ static inline weir_lane *weir_stage_lane(weir_stage *stage, const weir_thread *s
 	return lane->thread == self ? lane : NULL;
 }
 
+/* The world's phase, made known to all stages. */
+void weir_world_set_phase(weir_world *world, weir_phase phase);
+/* Has every stage look at the phase and the tracing again. Under control_lock. */
+void weir_world_update_stages(weir_world *world);
 int weir_stage_add_counts(weir_stage *stage);
 void weir_stage_free(weir_stage *stage);
 void weir_domain_free(weir_domain *domain);

@@ -22,7 +22,7 @@ struct weir_sim {
 	weir_timer *heap;
 	weir_random random;
 	weir_timer control;
-	uint64_t batches; /* at this instant */
+	uint64_t calls, stretch_ns; /* at this instant */
 };
 
 /* ---- the heap: a pairing heap; next is the sibling, child the first child, link what points to this one ---- */
@@ -103,15 +103,27 @@ static void remove_timer(weir_timers *timers, weir_timer *timer)
 
 /* ---- playing the threads ---- */
 
-/* An instant in which events go round and round would never end; it is stretched, so that time limits still hold. */
-#define INSTANT_BATCHES 1000000
+/*
+ * An instant in which events go round and round would never end. Beyond a million handler calls it is stretched, by more and more,
+ * so that time limits still hold.
+ */
+#define INSTANT_CALLS 1000000
+#define STRETCH_CALLS 100000
 
-static void count_batch(struct weir_sim *sim)
+void weir_sim_count_call(struct weir_sim *sim)
 {
-	if (++sim->batches < INSTANT_BATCHES)
+	if (++sim->calls < INSTANT_CALLS)
 		return;
-	sim->batches = 0;
-	sim->now_ns += WEIR_NS_PER_US;
+	sim->calls -= STRETCH_CALLS;
+	sim->now_ns += sim->stretch_ns;
+	sim->stretch_ns *= 2;
+}
+
+static void begin_instant(struct weir_sim *sim, uint64_t at_ns)
+{
+	sim->now_ns = at_ns;
+	sim->calls = 0;
+	sim->stretch_ns = WEIR_NS_PER_US;
 }
 
 static bool reactor_ready(const weir_thread *thread)
@@ -122,14 +134,13 @@ static bool reactor_ready(const weir_thread *thread)
 	return false;
 }
 
-static bool play_reactor(struct weir_sim *sim, weir_thread *thread)
+static bool play_reactor(weir_thread *thread)
 {
 	if (!reactor_ready(thread))
 		return false;
 	weir_thread_here = thread;
 	weir_reactor_run(thread);
 	weir_thread_here = NULL;
-	count_batch(sim);
 	return true;
 }
 
@@ -151,33 +162,38 @@ static bool play_worker(struct weir_sim *sim, weir_domain *domain)
 	weir_batch batch;
 	weir_lane_collect(lane, sim->now_ns, 1, &batch);
 	domain->started += batch.count;
+	if (batch.count != 0)
+		weir_elastic_begin_locked(domain, sim->now_ns);
 	weir_thread_here = &domain->threads[0];
 	weir_dispatch(&domain->threads[0], lane, &batch, sim->now_ns);
 	weir_thread_here = NULL;
 	lane->running = false;
 	if (occupied(domain) == atomic_load(&domain->alive))
 		domain->none_idle_ns = sim->now_ns;
-	count_batch(sim);
 	return true;
 }
 
-static bool play_elastic(struct weir_sim *sim, weir_domain *domain)
+static bool play_elastic(struct weir_sim *sim, weir_domain *domain, uint64_t until_ns)
 {
 	if (!domain->touched)
 		return false;
 	domain->touched = false;
-	while (play_worker(sim, domain))
-		;
+	while (play_worker(sim, domain)) {
+		if (sim->now_ns <= until_ns)
+			continue;
+		domain->touched = true; /* for the next run */
+		break;
+	}
 	return true;
 }
 
-static bool play_domain(struct weir_sim *sim, weir_domain *domain)
+static bool play_domain(struct weir_sim *sim, weir_domain *domain, uint64_t until_ns)
 {
 	if (domain->options.kind == WEIR_ELASTIC)
-		return play_elastic(sim, domain);
+		return play_elastic(sim, domain, until_ns);
 	bool played = false;
 	for (uint32_t i = 0; i < domain->thread_count; i++)
-		played |= play_reactor(sim, &domain->threads[i]);
+		played |= play_reactor(&domain->threads[i]);
 	return played;
 }
 
@@ -188,7 +204,7 @@ static void play(struct weir_sim *sim, uint64_t until_ns)
 	do {
 		played = false;
 		for (uint32_t i = 0; i < sim->world->domain_count; i++)
-			played |= play_domain(sim, sim->world->domains[i]);
+			played |= play_domain(sim, sim->world->domains[i], until_ns);
 	} while (played && sim->now_ns <= until_ns);
 }
 
@@ -207,13 +223,10 @@ uint64_t weir_sim_now(const struct weir_sim *sim)
 static void fire_next(struct weir_sim *sim)
 {
 	weir_timer *timer = sim->heap;
-	if (timer->at_ns > sim->now_ns) {
-		sim->now_ns = timer->at_ns;
-		sim->batches = 0;
-	}
+	if (timer->at_ns > sim->now_ns)
+		begin_instant(sim, timer->at_ns);
 	remove_timer(&sim->timers, timer);
-	timer->owner = NULL;
-	timer->fire(timer, timer->arg);
+	weir_timers_fire(timer);
 }
 
 uint64_t weir_sim_run(weir_world *world, uint64_t until_ns)
@@ -230,7 +243,7 @@ uint64_t weir_sim_run(weir_world *world, uint64_t until_ns)
 		play(sim, until_ns);
 	}
 	if (sim->now_ns < until_ns)
-		sim->now_ns = until_ns;
+		begin_instant(sim, until_ns);
 	weir_timers_set_self(outer);
 	return fired;
 }
@@ -283,7 +296,7 @@ int weir_sim_new(uint64_t seed, struct weir_sim **ret_sim)
 	if (sim == NULL)
 		return -ENOMEM;
 	sim->timers = (weir_timers){.insert = insert_timer, .remove = remove_timer};
-	sim->now_ns = WEIR_NS_PER_S; /* not 0, which means "no time" */
+	begin_instant(sim, WEIR_NS_PER_S); /* not 0, which means "no time" */
 	weir_random_init(&sim->random, seed != 0 ? seed : 1);
 	weir_timer_init(&sim->control, control_fire, sim);
 	*ret_sim = sim;

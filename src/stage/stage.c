@@ -81,14 +81,16 @@ static int make_lane(weir_stage *stage, weir_lane *lane, uint16_t index)
 			return -ENOMEM;
 		options->batch_law->init(lane->batch_state);
 	}
-	if (domain->options.kind == WEIR_REACTOR) {
-		lane->thread = &domain->threads[index];
-		return weir_inbox_init(&lane->inbox, lane->capacity);
-	}
 	/* A virtual handler "runs" until its event is settled. */
-	if (stage->world->sim != NULL && options->single)
+	bool virtual_pool = domain->options.kind == WEIR_ELASTIC && stage->world->sim != NULL;
+	if (virtual_pool && options->single)
 		lane->concurrency = 1;
-	return 0;
+	lane->slow_leave = virtual_pool || lane->concurrency != 0;
+	if (domain->options.kind == WEIR_ELASTIC)
+		return 0;
+	lane->may_inline = !options->no_inline;
+	lane->thread = &domain->threads[index];
+	return weir_inbox_init(&lane->inbox, lane->capacity);
 }
 
 static int make_lanes(weir_stage *stage)
@@ -206,6 +208,7 @@ static int enlist(weir_stage *stage)
 		stage->index = (uint16_t)index;
 		atomic_store_explicit(&world->stages[index], stage, memory_order_release);
 		atomic_store_explicit(&world->stage_count, index + 1, memory_order_release);
+		weir_stage_update_open(stage);
 		pthread_mutex_lock(&domain->lock);
 		domain->stages[domain->stage_count++] = stage;
 		pthread_mutex_unlock(&domain->lock);
@@ -273,9 +276,24 @@ void weir_stage_free(weir_stage *stage)
 
 /* ---- small things ---- */
 
+void weir_stage_update_open(weir_stage *stage)
+{
+	bool open = atomic_load(&stage->world->phase) == WEIR_PHASE_RUNNING && !atomic_load(&stage->closed);
+	atomic_store_explicit(&stage->open, open, memory_order_seq_cst);
+	bool tracing = atomic_load(&stage->world->trace.every) != 0;
+	for (uint32_t i = 0; i < stage->lane_count; i++) {
+		weir_lane *lane = &stage->lanes[i];
+		bool simple = lane->may_inline && !stage->options.single && lane->concurrency == 0;
+		atomic_store_explicit(&lane->plain, open && !tracing && simple, memory_order_seq_cst);
+	}
+}
+
 void weir_stage_close(weir_stage *stage)
 {
+	pthread_mutex_lock(&stage->world->control_lock);
 	atomic_store_explicit(&stage->closed, true, memory_order_release);
+	weir_stage_update_open(stage);
+	pthread_mutex_unlock(&stage->world->control_lock);
 	weir_stage_wake_waiters(stage);
 }
 

@@ -43,10 +43,10 @@ void weir_trace_put(weir_trace *trace, const weir_trace_entry *entry)
 {
 	uint64_t position = atomic_fetch_add_explicit(&trace->next, 1, memory_order_relaxed);
 	weir_trace_slot *slot = &trace->slots[position & trace->mask];
+	/* Release and acquire on the fields rather than fences, which ThreadSanitizer does not know. */
 	atomic_store_explicit(&slot->sequence, 2 * position + 1, memory_order_relaxed);
-	atomic_thread_fence(memory_order_release);
-	atomic_store_explicit(&slot->at_ns, entry->at_ns, memory_order_relaxed);
-	atomic_store_explicit(&slot->rest, pack(entry), memory_order_relaxed);
+	atomic_store_explicit(&slot->at_ns, entry->at_ns, memory_order_release);
+	atomic_store_explicit(&slot->rest, pack(entry), memory_order_release);
 	atomic_store_explicit(&slot->sequence, 2 * position + 2, memory_order_release);
 }
 
@@ -54,9 +54,8 @@ static bool read_slot(const weir_trace *trace, uint64_t position, weir_trace_ent
 {
 	weir_trace_slot *slot = &trace->slots[position & trace->mask];
 	uint64_t before = atomic_load_explicit(&slot->sequence, memory_order_acquire);
-	uint64_t at_ns = atomic_load_explicit(&slot->at_ns, memory_order_relaxed);
-	uint64_t rest = atomic_load_explicit(&slot->rest, memory_order_relaxed);
-	atomic_thread_fence(memory_order_acquire);
+	uint64_t at_ns = atomic_load_explicit(&slot->at_ns, memory_order_acquire);
+	uint64_t rest = atomic_load_explicit(&slot->rest, memory_order_acquire);
 	uint64_t after = atomic_load_explicit(&slot->sequence, memory_order_relaxed);
 	if (before != 2 * position + 2 || after != before)
 		return false;
@@ -79,7 +78,10 @@ size_t weir_trace_read(const weir_world *world, weir_trace_entry *ret_entries, s
 
 void weir_trace_every(weir_world *world, uint32_t n)
 {
+	pthread_mutex_lock(&world->control_lock);
 	atomic_store_explicit(&world->trace.every, n, memory_order_relaxed);
+	weir_world_update_stages(world);
+	pthread_mutex_unlock(&world->control_lock);
 }
 
 void weir_trace_choose(weir_trace *trace, weir_event *event)

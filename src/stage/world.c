@@ -57,6 +57,21 @@ static int start_all(weir_world *world)
 	return world->sim != NULL ? weir_sim_start(world) : weir_control_start(world);
 }
 
+void weir_world_update_stages(weir_world *world)
+{
+	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
+	for (uint32_t i = 0; i < stages; i++)
+		weir_stage_update_open(weir_world_stage(world, i));
+}
+
+void weir_world_set_phase(weir_world *world, weir_phase phase)
+{
+	pthread_mutex_lock(&world->control_lock);
+	atomic_store_explicit(&world->phase, phase, memory_order_seq_cst);
+	weir_world_update_stages(world);
+	pthread_mutex_unlock(&world->control_lock);
+}
+
 int weir_world_start(weir_world *world)
 {
 	if (atomic_load(&world->phase) != WEIR_PHASE_NEW)
@@ -65,7 +80,7 @@ int weir_world_start(weir_world *world)
 		return weir_error_set(-EINVAL, "start: the world has no domain, so nothing could run");
 	int failed = start_all(world);
 	/* RUNNING also after a failure, so that the stop ends what did start. */
-	atomic_store(&world->phase, WEIR_PHASE_RUNNING);
+	weir_world_set_phase(world, WEIR_PHASE_RUNNING);
 	if (failed != 0)
 		weir_world_stop(world, 0, NULL);
 	return failed;

@@ -50,6 +50,7 @@ static void test_without_counter(void **state)
 	weir_clock clock;
 	weir_clock_init(&clock);
 	clock.scale = 0;
+	clock.ticks_max = 0;
 	read_on(&clock);
 }
 
@@ -77,7 +78,6 @@ static void test_turn_never_goes_back(void **state)
 	weir_clock_init(&clock);
 	uint64_t ahead = clock.last_ns + UINT64_C(3600000000000);
 	clock.last_ns = ahead;
-	assert_true(weir_clock_now(&clock) == ahead);
 	assert_true(weir_clock_turn(&clock) == ahead);
 	assert_true(weir_clock_now(&clock) >= ahead);
 }

@@ -75,7 +75,7 @@ static void test_quantiles(void **state)
 			weir_hist_add(&hist, values[i]);
 		}
 		assert_for_seed(seed, weir_hist_count(&hist) == count);
-		assert_for_seed(seed, fabs(weir_hist_mean(&hist) - sum / (double)count) <= 1e-6 * sum);
+		assert_for_seed(seed, fabs(weir_hist_mean(&hist) - sum / (double)count) <= 0.016 * sum / (double)count + 1);
 		check_quantiles(&hist, values, count, seed);
 	}
 }
@@ -94,13 +94,26 @@ static void test_buckets_tile(void **state)
 	assert_int_equal(weir_hist_index(UINT64_MAX), WEIR_HIST_BUCKETS - 1);
 }
 
+/* A share is reached exactly, even where 0.07 * 100 comes out as a little more than 7. */
+static void test_whole_shares(void **state)
+{
+	static weir_hist hist;
+	for (int percent = 1; percent < 100; percent++) {
+		weir_hist_clear(&hist);
+		for (int i = 0; i < 100; i++)
+			weir_hist_add(&hist, i >= percent);
+		assert_int_equal(weir_hist_quantile(&hist, percent / 100.0), 0);
+		assert_int_equal(weir_hist_quantile(&hist, percent / 100.0 + 0.001), 1);
+	}
+}
+
 static void test_empty_and_huge(void **state)
 {
 	static weir_hist hist;
 	assert_int_equal(weir_hist_quantile(&hist, 0.9), 0);
 	assert_true(weir_hist_mean(&hist) == 0);
 	weir_hist_add(&hist, UINT64_C(1) << 60);
-	assert_true(weir_hist_quantile(&hist, 0.5) == UINT64_C(1) << 60);
+	assert_true(weir_hist_quantile(&hist, 0.5) == weir_hist_low(WEIR_HIST_BUCKETS - 1));
 }
 
 /* The difference of two snapshots is what was added between them. */
@@ -120,8 +133,6 @@ static void test_window(void **state)
 	weir_hist_merge(&window, &all);
 	weir_hist_subtract(&window, &before);
 	assert_memory_equal(window.bucket, expected.bucket, sizeof(window.bucket));
-	assert_true(window.sum == expected.sum);
-	assert_true(window.max == all.max);
 	for (double q = 0; q < 1; q += 0.1)
 		assert_int_equal(weir_hist_quantile(&window, q), weir_hist_quantile(&expected, q));
 }
@@ -142,16 +153,14 @@ static void test_several_writers(void **state)
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
 	assert_int_equal(weir_hist_count(&hist), 400000);
-	assert_int_equal(hist.max, 99999);
-	assert_true(hist.sum == UINT64_C(4) * 99999 * 100000 / 2);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_buckets_tile),    cmocka_unit_test(test_empty_and_huge),
-		cmocka_unit_test(test_quantiles),       cmocka_unit_test(test_window),
-		cmocka_unit_test(test_several_writers),
+		cmocka_unit_test(test_buckets_tile), cmocka_unit_test(test_empty_and_huge),
+		cmocka_unit_test(test_whole_shares), cmocka_unit_test(test_quantiles),
+		cmocka_unit_test(test_window),       cmocka_unit_test(test_several_writers),
 	};
 	return cmocka_run_group_tests_name("hist", tests, NULL, NULL);
 }

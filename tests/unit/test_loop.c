@@ -276,7 +276,8 @@ static void an_idle_loop_sleeps(void **state)
 	uint64_t turns = weir_loop_turns(loop), until = weir_clock_ns() + 30 * WEIR_NS_PER_MS;
 	while (weir_clock_ns() < until)
 		assert_int_equal(weir_loop_turn(loop, 15 * WEIR_NS_PER_MS), 0);
-	assert_true(weir_loop_turns(loop) - turns <= 4);
+	/* Two, and a few that the kernel interrupts while it takes down the ring of an earlier test; spinning would be thousands. */
+	assert_true(weir_loop_turns(loop) - turns <= 50);
 }
 
 /* ---- deferred work ---- */

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weir VERB ...`: finds the verb and runs it. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/verb.h"
+
+const weir_verb *const weir_verbs[] = {&weir_verb_help, &weir_verb_version, NULL};
+
+const weir_verb *weir_verb_find(const char *name)
+{
+	for (size_t i = 0; weir_verbs[i] != NULL; i++)
+		if (strcmp(weir_verbs[i]->name, name) == 0)
+			return weir_verbs[i];
+	return NULL;
+}
+
+int weir_verb_unknown(const char *typed)
+{
+	const weir_verb *near = weir_verb_suggest(typed);
+	if (near != NULL)
+		fprintf(stderr, "weir: there is no verb '%s'; did you mean '%s'?\n", typed, near->name);
+	else
+		fprintf(stderr, "weir: there is no verb '%s'; 'weir help' lists those there are\n", typed);
+	return WEIR_EXIT_USAGE;
+}
+
+int weir_verb_unexpected(const weir_verb *verb, const char *argument)
+{
+	fprintf(stderr, "weir %s: unexpected argument '%s'; see 'weir %s --help'\n", verb->name, argument,
+		verb->name);
+	return WEIR_EXIT_USAGE;
+}
+
+/* The usual spellings of the two verbs that everybody tries first. */
+static const char *verb_for(const char *typed)
+{
+	if (strcmp(typed, "--help") == 0 || strcmp(typed, "-h") == 0)
+		return "help";
+	if (strcmp(typed, "--version") == 0 || strcmp(typed, "-V") == 0)
+		return "version";
+	return typed;
+}
+
+/* A result that was asked for and could not be written (a full disk, a closed pipe) is a failure. */
+static int flushed(int status)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	perror("weir: writing the output");
+	return status == WEIR_EXIT_OK ? WEIR_EXIT_FAILED : status;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		fputs("usage: weir VERB [ARGUMENT...]; 'weir help' lists the verbs\n", stderr);
+		return WEIR_EXIT_USAGE;
+	}
+	const weir_verb *verb = weir_verb_find(verb_for(argv[1]));
+	if (verb == NULL)
+		return weir_verb_unknown(argv[1]);
+	if (argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)) {
+		fputs(verb->usage, stdout);
+		return flushed(WEIR_EXIT_OK);
+	}
+	return flushed(verb->run(argc - 1, argv + 1));
+}

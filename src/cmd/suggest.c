@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What somebody may have meant who typed a verb that does not exist. */
+
+#include <string.h>
+
+#include "cmd/verb.h"
+
+/* Longer words than any verb's are never a slip of the finger. */
+enum { WORD_MAX = 31 };
+
+static unsigned smaller(unsigned a, unsigned b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * Insertions, deletions, replacements, and swaps of neighbours that turn a into b; each word at most
+ * WORD_MAX long. Row by row of the usual table, three rows kept.
+ */
+static unsigned distance(const char *a, const char *b)
+{
+	unsigned rows[3][WORD_MAX + 1];
+	size_t a_length = strlen(a), b_length = strlen(b);
+
+	for (size_t j = 0; j <= b_length; j++)
+		rows[0][j] = (unsigned)j;
+	for (size_t i = 1; i <= a_length; i++) {
+		unsigned *row = rows[i % 3];
+		const unsigned *above = rows[(i + 2) % 3], *two_above = rows[(i + 1) % 3];
+		row[0] = (unsigned)i;
+		for (size_t j = 1; j <= b_length; j++) {
+			unsigned replace = above[j - 1] + (a[i - 1] != b[j - 1]);
+			row[j] = smaller(replace, smaller(above[j], row[j - 1]) + 1);
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				row[j] = smaller(row[j], two_above[j - 2] + 1);
+		}
+	}
+	return rows[a_length % 3][b_length];
+}
+
+const weir_verb *weir_verb_suggest(const char *typed)
+{
+	const weir_verb *best = NULL;
+	unsigned best_distance = 3; /* two slips are a typing error, three are another word */
+
+	if (*typed == '\0' || strlen(typed) > WORD_MAX)
+		return NULL;
+	for (size_t i = 0; weir_verbs[i] != NULL; i++) {
+		const char *name = weir_verbs[i]->name;
+		if (strncmp(name, typed, strlen(typed)) == 0)
+			return weir_verbs[i];
+		unsigned d = distance(typed, name);
+		if (d < best_distance && d < strlen(name)) {
+			best_distance = d;
+			best = weir_verbs[i];
+		}
+	}
+	return best;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_CMD_VERB_H
+#define WEIR_CMD_VERB_H
+
+/*
+ * A verb of `weir`: one file each, one line each in the table in main.c. Everything that lists verbs (help, the hint
+ * after a typing error, the completion) reads that table.
+ *
+ * Exit status, for every verb: 0 it worked, 1 it did not, 2 it was called wrongly.
+ *
+ * Threads: verbs start on the main thread, before any other exists.
+ */
+
+#include <stddef.h>
+
+enum { WEIR_EXIT_OK = 0, WEIR_EXIT_FAILED = 1, WEIR_EXIT_USAGE = 2 };
+
+typedef struct weir_verb {
+	const char *name;
+	const char *summary; /* one line, for the list */
+	const char *usage;   /* the whole of `weir NAME --help`, ending in a newline */
+	/* argv[0] is the verb. Returns the exit status. `--help` as the first argument never gets here. */
+	int (*run)(int argc, char **argv);
+} weir_verb;
+
+extern const weir_verb weir_verb_help;
+extern const weir_verb weir_verb_version;
+
+/* The table, ended by NULL. */
+extern const weir_verb *const weir_verbs[];
+
+/* NULL: no such verb. */
+const weir_verb *weir_verb_find(const char *name);
+/* The verb most like what was typed; NULL: none is near enough to be meant. */
+const weir_verb *weir_verb_suggest(const char *typed);
+/* Says on stderr that there is no such verb, with a hint; returns WEIR_EXIT_USAGE. */
+int weir_verb_unknown(const char *typed);
+/* Says on stderr that this verb does not take an argument; returns WEIR_EXIT_USAGE. */
+int weir_verb_unexpected(const weir_verb *verb, const char *argument);
+
+#endif

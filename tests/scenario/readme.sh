@@ -1,0 +1,31 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What the documents show and point to is there: the README's program is examples/hello.c, and no link leads nowhere.
+set -eu
+cd "$SOURCE"
+
+awk '/^```c$/ { inside = 1; next } /^```$/ { if (inside) exit } inside' README.md | diff - examples/hello.c || {
+	echo "README.md shows another program than examples/hello.c"
+	exit 1
+}
+
+status=0
+for page in README.md CONTRIBUTING.md docs/*.md src/*/README.md; do
+	links=$(grep -o '](\([^)#]*\)' "$page" | sed 's/^](//') || continue
+	for link in $links; do
+		case $link in
+		*://* | '') continue ;;
+		esac
+		[ -e "$(dirname "$page")/$link" ] || {
+			echo "$page: there is no $link"
+			status=1
+		}
+	done
+done
+for folder in src/*/; do
+	[ -f "${folder}README.md" ] || {
+		echo "$folder has no README.md"
+		status=1
+	}
+done
+exit $status

@@ -138,6 +138,15 @@ out_memory:
 	return error;
 }
 
+void weir_loop_end(weir_loop *loop)
+{
+	/* What has been posted may be what makes a part. */
+	weir_loop_turn(loop, 0);
+	for (int i = 0; i < WEIR_LOOP_SLOTS; i++)
+		if (loop->part[i] != NULL && loop->part[i]->end != NULL)
+			loop->part[i]->end(loop->part[i]);
+}
+
 void weir_loop_free(weir_loop **where)
 {
 	weir_loop *loop = *where;

@@ -37,8 +37,15 @@ enum weir_loop_slot { WEIR_LOOP_NET, WEIR_LOOP_FILES, WEIR_LOOP_SLOTS };
 typedef struct weir_loop_part weir_loop_part;
 
 struct weir_loop_part {
+	void (*end)(weir_loop_part *part); /* for weir_loop_end; may turn the loop; may be NULL */
 	void (*free)(weir_loop_part *part);
 };
+
+/*
+ * The loop will not be turned any more: its parts let go of what they have on it, connections are closed. By the loop's thread,
+ * outside of a turn, before it ends.
+ */
+void weir_loop_end(weir_loop *loop);
 
 weir_loop_part *weir_loop_part_of(const weir_loop *loop, enum weir_loop_slot slot);
 void weir_loop_set_part(weir_loop *loop, enum weir_loop_slot slot, weir_loop_part *part);

@@ -135,8 +135,9 @@ static __attribute__((noinline, cold)) weir_stage *not_owned(weir_event *event)
 /* The event's stage, if somebody owns the event in a way that can be settled; NULL: a fault. */
 static inline weir_stage *owned(weir_event *event)
 {
-	bool settleable = event->state == WEIR_EVENT_HANDLING || event->state == WEIR_EVENT_HELD;
-	if (__builtin_expect(event->magic != WEIR_EVENT_MAGIC || !settleable, 0))
+	uint32_t tag = weir_event_tag(event);
+	if (__builtin_expect(
+		    tag != WEIR_EVENT_TAG(WEIR_EVENT_HANDLING) && tag != WEIR_EVENT_TAG(WEIR_EVENT_HELD), 0))
 		return not_owned(event);
 	return event->lane->stage;
 }
@@ -157,7 +158,7 @@ static __attribute__((noinline)) void settle_public(weir_event *event, bool comp
 void weir_done(weir_event *event)
 {
 	weir_thread *self = weir_thread_here;
-	if (event->magic != WEIR_EVENT_MAGIC || event->state != WEIR_EVENT_HANDLING || self == NULL ||
+	if (weir_event_tag(event) != WEIR_EVENT_TAG(WEIR_EVENT_HANDLING) || self == NULL ||
 	    self->clock == NULL)
 		return settle_public(event, true);
 	weir_lane *lane = event->lane;

@@ -96,6 +96,8 @@ static void *reactor_main(void *arg)
 		int failed = weir_loop_turn(self->loop, more ? 0 : UINT64_MAX);
 		WEIR_ASSERT(failed == 0 || failed == -EINTR);
 	}
+	/* Connections end with the thread that served them. */
+	weir_loop_end(self->loop);
 	weir_loop_set_self(NULL);
 	weir_thread_here = NULL;
 	return NULL;

@@ -49,6 +49,22 @@ enum weir_event_state {
 	WEIR_EVENT_CHOSEN, /* passing, in an offer of many: finds one named twice */
 };
 
+/*
+ * Magic and state in one look. Atomic, field by field or as a whole: `cancelled` is next to them, and any thread may set it; a compiler
+ * that joins two plain reads would read it along.
+ */
+#define WEIR_EVENT_TAG(state) ((uint32_t)(state) << 16 | WEIR_EVENT_MAGIC)
+
+static inline uint32_t weir_event_tag(const weir_event *event)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	return (uint32_t)__atomic_load_n(&event->word, __ATOMIC_RELAXED) & 0xffffff;
+#else
+	return WEIR_EVENT_TAG(__atomic_load_n(&event->state, __ATOMIC_RELAXED)) ^ WEIR_EVENT_MAGIC ^
+	       __atomic_load_n(&event->magic, __ATOMIC_RELAXED);
+#endif
+}
+
 typedef enum weir_phase {
 	WEIR_PHASE_NEW,
 	WEIR_PHASE_RUNNING,

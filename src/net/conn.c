@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connections: what is the same for both back ends. States and invariants are in conn_priv.h. */
+#include "net/conn_priv.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "net/acceptor.h"
+
+/* ---- calls of the ops: output written in one goes out when it returns ---- */
+
+static void begin_call(weir_conn *conn)
+{
+	conn->flags |= WEIR_CONN_CALLING;
+}
+
+static void end_call(weir_conn *conn)
+{
+	const uint32_t busy = WEIR_CONN_SENDING | WEIR_CONN_DEAD | WEIR_CONN_CONNECTING;
+	conn->flags &= ~(uint32_t)WEIR_CONN_CALLING;
+	if (conn->output.bytes > 0 && !weir_conn_is(conn, busy))
+		conn->net->io->send(conn);
+	weir_conn_settle(conn);
+}
+
+static void start_lingering(weir_conn *conn)
+{
+	conn->flags |= WEIR_CONN_LINGERING;
+	conn->progress_ns = weir_loop_now(conn->net->loop);
+	if (weir_conn_is(conn, WEIR_CONN_EOF) || shutdown(conn->fd, SHUT_WR) != 0) {
+		weir_conn_die(conn, 0);
+		return;
+	}
+	weir_conn_arm(conn);
+	weir_conn_later(conn);
+}
+
+static bool drained_due(const weir_conn *conn)
+{
+	return weir_conn_is(conn, WEIR_CONN_CLOGGED) && conn->output.bytes < conn->limits.output_bytes / 2;
+}
+
+void weir_conn_settle(weir_conn *conn)
+{
+	const uint32_t not_yet = WEIR_CONN_DEAD | WEIR_CONN_LINGERING | WEIR_CONN_CALLING;
+	if (conn->output.bytes > 0)
+		weir_conn_arm(conn);
+	else if (weir_conn_is(conn, WEIR_CONN_CLOSING) && !weir_conn_is(conn, not_yet))
+		start_lingering(conn);
+	if (drained_due(conn))
+		weir_conn_later(conn);
+}
+
+static void call_drained(weir_conn *conn)
+{
+	conn->flags &= ~(uint32_t)WEIR_CONN_CLOGGED;
+	if (conn->ops->drained == NULL || weir_conn_is(conn, WEIR_CONN_CLOSING))
+		return;
+	begin_call(conn);
+	conn->ops->drained(conn);
+	end_call(conn);
+}
+
+void weir_conn_call_open(weir_conn *conn)
+{
+	begin_call(conn);
+	int no = conn->ops->open(conn, conn->user);
+	if (no != 0) {
+		if (conn->acceptor != NULL)
+			weir_acceptor_count_refused(conn->acceptor);
+		weir_conn_die(conn, no);
+	}
+	end_call(conn);
+	if (!weir_conn_is(conn, WEIR_CONN_DEAD))
+		conn->net->io->input(conn);
+}
+
+/* ---- what the back ends report ---- */
+
+void weir_conn_connected(weir_conn *conn, int result)
+{
+	conn->flags &= ~(uint32_t)WEIR_CONN_CONNECTING;
+	conn->activity_ns = conn->progress_ns = weir_loop_now(conn->net->loop);
+	if (result != 0) {
+		weir_conn_die(conn, result);
+		return;
+	}
+	weir_conn_arm(conn);
+	weir_conn_call_open(conn);
+}
+
+uint32_t weir_conn_allowance(weir_conn *conn)
+{
+	uint32_t turn = (uint32_t)weir_loop_turns(conn->net->loop);
+	if (conn->turn != turn) {
+		conn->turn = turn;
+		conn->turn_bytes = 0;
+	}
+	return conn->turn_bytes < WEIR_BUF_READ_BYTES ? WEIR_BUF_READ_BYTES - conn->turn_bytes : 0;
+}
+
+void weir_conn_data(weir_conn *conn, weir_buf *buf)
+{
+	conn->activity_ns = weir_loop_now(conn->net->loop);
+	conn->turn_bytes += buf->length;
+	if (conn->rate != 0)
+		weir_conn_charge(conn, buf->length);
+	if (weir_conn_is(conn, WEIR_CONN_LINGERING))
+		return;
+	begin_call(conn);
+	conn->ops->data(conn, buf);
+	end_call(conn);
+}
+
+void weir_conn_eof(weir_conn *conn)
+{
+	conn->flags |= WEIR_CONN_EOF;
+	if (weir_conn_is(conn, WEIR_CONN_LINGERING)) {
+		weir_conn_die(conn, 0);
+		return;
+	}
+	begin_call(conn);
+	if (conn->ops->eof != NULL)
+		conn->ops->eof(conn);
+	else
+		weir_conn_close(conn);
+	end_call(conn);
+}
+
+void weir_conn_sent(weir_conn *conn, size_t count)
+{
+	conn->activity_ns = conn->progress_ns = weir_loop_now(conn->net->loop);
+	weir_output_sent(&conn->output, &conn->net->blocks, count);
+}
+
+/* Without this the kernel would go on sending what it has, then end the stream as if it were whole. */
+static void close_with_reset(int fd)
+{
+	struct linger now = {.l_onoff = 1, .l_linger = 0};
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+}
+
+void weir_conn_die(weir_conn *conn, int why)
+{
+	if (weir_conn_is(conn, WEIR_CONN_DEAD))
+		return;
+	conn->flags |= WEIR_CONN_DEAD;
+	conn->why = why;
+	weir_timer_stop(&conn->timer);
+	if (conn->output.bytes > 0 && !weir_conn_is(conn, WEIR_CONN_CONNECTING))
+		close_with_reset(conn->fd);
+	conn->net->io->close(conn);
+}
+
+/* Who lingers has said all and closed: how the peer takes its leave is no failure. */
+void weir_conn_fail(weir_conn *conn, int why)
+{
+	weir_conn_die(conn, weir_conn_is(conn, WEIR_CONN_LINGERING) ? 0 : why);
+}
+
+void weir_conn_gone(weir_conn *conn)
+{
+	if (weir_conn_is(conn, WEIR_CONN_GONE))
+		return;
+	conn->flags |= WEIR_CONN_GONE;
+	close(conn->fd);
+	conn->fd = -1;
+	weir_output_clear(&conn->output, &conn->net->blocks);
+	weir_conn_later(conn);
+}
+
+/* ---- the end of the turn ---- */
+
+void weir_conn_later(weir_conn *conn)
+{
+	if (weir_conn_is(conn, WEIR_CONN_QUEUED))
+		return;
+	conn->flags |= WEIR_CONN_QUEUED;
+	weir_loop_defer(conn->net->loop, &conn->deferred);
+}
+
+void weir_conn_unlink(weir_conn *conn)
+{
+	*conn->link = conn->next;
+	if (conn->next != NULL)
+		conn->next->link = conn->link;
+}
+
+static void finish(weir_conn *conn)
+{
+	/* Whatever closed calls, nothing more is queued. */
+	conn->flags |= WEIR_CONN_QUEUED;
+	weir_net *net = conn->net;
+	conn->ops->closed(conn, conn->why);
+	weir_conn_unlink(conn);
+	if (conn->acceptor != NULL)
+		weir_acceptor_released(conn->acceptor);
+	weir_pool_give(&net->conns, conn);
+}
+
+void weir_conn_strand(weir_conn *conn)
+{
+	const uint32_t over = WEIR_CONN_DEAD | WEIR_CONN_GONE | WEIR_CONN_QUEUED;
+	if (!weir_conn_is(conn, WEIR_CONN_DEAD))
+		conn->why = -ECANCELED;
+	conn->flags |= over;
+	weir_timer_stop(&conn->timer);
+	if (conn->fd >= 0)
+		close(conn->fd);
+	conn->fd = -1;
+	weir_output_clear(&conn->output, &conn->net->blocks);
+	finish(conn);
+}
+
+static void turn_conn(weir_conn *conn)
+{
+	if (conn->output.bytes > 0 && !weir_conn_is(conn, WEIR_CONN_SENDING))
+		conn->net->io->send(conn);
+	if (!weir_conn_is(conn, WEIR_CONN_DEAD) && drained_due(conn))
+		call_drained(conn);
+	if (!weir_conn_is(conn, WEIR_CONN_DEAD))
+		conn->net->io->input(conn);
+	if (!weir_conn_is(conn, WEIR_CONN_DEAD))
+		weir_conn_settle(conn);
+}
+
+void weir_conn_turn(weir_deferred *deferred)
+{
+	weir_conn *conn = (weir_conn *)(void *)((char *)deferred - offsetof(weir_conn, deferred));
+	conn->flags &= ~(uint32_t)WEIR_CONN_QUEUED;
+	if (weir_conn_is(conn, WEIR_CONN_GONE))
+		finish(conn);
+	else if (weir_conn_is(conn, WEIR_CONN_DEAD))
+		conn->net->io->close(conn);
+	else if (!weir_conn_is(conn, WEIR_CONN_CONNECTING))
+		turn_conn(conn);
+}
+
+/* ---- what its user calls ---- */
+
+static int check_output(weir_conn *conn, size_t length)
+{
+	if (weir_conn_is(conn, WEIR_CONN_CLOSING | WEIR_CONN_DEAD))
+		return -EPIPE;
+	if (length > conn->limits.output_bytes || conn->output.bytes > conn->limits.output_bytes - length) {
+		conn->flags |= WEIR_CONN_CLOGGED;
+		/* Nothing waits, so no progress will come to tell of: it was simply too much at once. */
+		if (conn->output.bytes == 0)
+			weir_conn_later(conn);
+		return -ENOBUFS;
+	}
+	return 0;
+}
+
+/* before: the bytes that waited. */
+static void output_added(weir_conn *conn, size_t before)
+{
+	if (before == 0)
+		conn->progress_ns = weir_loop_now(conn->net->loop);
+	if (conn->output.bytes > conn->limits.output_bytes / 2)
+		conn->flags |= WEIR_CONN_CLOGGED;
+	if (!weir_conn_is(conn, WEIR_CONN_CALLING | WEIR_CONN_SENDING | WEIR_CONN_CONNECTING))
+		weir_conn_later(conn);
+}
+
+int weir_conn_write(weir_conn *conn, const void *data, size_t length)
+{
+	size_t before = conn->output.bytes;
+	int error = check_output(conn, length);
+	if (error != 0 || length == 0)
+		return error;
+	error = weir_output_copy(&conn->output, &conn->net->output, data, length);
+	if (error == 0)
+		output_added(conn, before);
+	return error;
+}
+
+int weir_conn_send(weir_conn *conn, weir_buf *buf, size_t offset, size_t length)
+{
+	size_t before = conn->output.bytes;
+	int error = check_output(conn, length);
+	if (error != 0 || length == 0)
+		return error;
+	error = weir_output_add(&conn->output, &conn->net->output, buf, offset, length);
+	if (error == 0)
+		output_added(conn, before);
+	return error;
+}
+
+void weir_conn_flush(weir_conn *conn)
+{
+	const uint32_t busy = WEIR_CONN_SENDING | WEIR_CONN_DEAD | WEIR_CONN_CONNECTING;
+	if (conn->output.bytes > 0 && !weir_conn_is(conn, busy))
+		conn->net->io->send(conn);
+	if (weir_uring_is(conn->net->loop))
+		weir_uring_submit(conn->net->loop);
+	weir_conn_settle(conn);
+}
+
+void weir_conn_pause(weir_conn *conn)
+{
+	conn->flags |= WEIR_CONN_PAUSED;
+}
+
+void weir_conn_resume(weir_conn *conn)
+{
+	if (!weir_conn_is(conn, WEIR_CONN_PAUSED))
+		return;
+	conn->flags &= ~(uint32_t)WEIR_CONN_PAUSED;
+	weir_conn_later(conn);
+}
+
+void weir_conn_close(weir_conn *conn)
+{
+	if (weir_conn_is(conn, WEIR_CONN_CLOSING | WEIR_CONN_DEAD))
+		return;
+	conn->flags |= WEIR_CONN_CLOSING;
+	if (weir_conn_is(conn, WEIR_CONN_CONNECTING))
+		weir_conn_die(conn, 0);
+	else
+		weir_conn_later(conn);
+}
+
+void weir_conn_abort(weir_conn *conn, int why)
+{
+	weir_conn_die(conn, why);
+}
+
+void weir_conn_set_user(weir_conn *conn, void *user)
+{
+	conn->user = user;
+}
+
+void *weir_conn_user(const weir_conn *conn)
+{
+	return conn->user;
+}
+
+int weir_conn_fd(const weir_conn *conn)
+{
+	return conn->fd;
+}
+
+weir_loop *weir_conn_loop(const weir_conn *conn)
+{
+	return conn->net->loop;
+}
+
+size_t weir_conn_output(const weir_conn *conn)
+{
+	return conn->output.bytes;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sockets on epoll. A connection is registered once, edge-triggered for both directions, so that serving it takes no
+ * epoll_ctl: a turn costs one recv and one send a request, and a share of one epoll_wait.
+ *
+ * Edges. READABLE is set by an edge and cleared when the socket is known to be empty: by EAGAIN, or by a read that did not
+ * fill the buffer (bytes that come after it make an edge of their own). The peer's end may hide behind a short read, so an
+ * edge that told of it (HALF) keeps READABLE until the end has been read. A send that is cut short waits for the
+ * edge of room (SENDING).
+ */
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "net/acceptor.h"
+#include "net/conn_priv.h"
+
+static void conn_ready(weir_epoll_source *source, uint32_t events);
+
+static int epoll_io_init(weir_net *net)
+{
+	net->spare = NULL;
+	return 0;
+}
+
+static void epoll_io_fini(weir_net *net)
+{
+	weir_buf_unref(net->spare);
+}
+
+static int add(weir_conn *conn)
+{
+	conn->epoll.source.ready = conn_ready;
+	return weir_epoll_add(conn->net->loop, &conn->epoll.source, conn->fd,
+			      EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET);
+}
+
+static int epoll_connect(weir_conn *conn, const struct sockaddr *to, socklen_t to_length)
+{
+	int error = connect(conn->fd, to, to_length) == 0 ? 0 : errno;
+	/* Where it succeeds at once, the first edge reports it all the same. */
+	if (error == 0 || error == EINPROGRESS)
+		return add(conn);
+	weir_conn_die(conn, -error);
+	return 0;
+}
+
+static int socket_error(int fd)
+{
+	int error = 0;
+	socklen_t length = sizeof(error);
+	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? -error : -errno;
+}
+
+/* ---- input ---- */
+
+/* The same buffer again and again, hot in the cache, as long as nobody keeps it. */
+static weir_buf *read_buffer(weir_net *net)
+{
+	weir_buf *buf = net->spare;
+	if (buf != NULL && weir_buf_exclusive(buf))
+		return buf;
+	weir_buf_unref(buf);
+	net->spare = weir_buf_pool_take(net->reads);
+	return net->spare;
+}
+
+static void read_failed(weir_conn *conn, int error)
+{
+	if (error == EAGAIN || error == EWOULDBLOCK)
+		conn->flags &= ~(uint32_t)WEIR_CONN_READABLE;
+	else if (error != EINTR)
+		weir_conn_fail(conn, -error);
+}
+
+static void read_once(weir_conn *conn, uint32_t most)
+{
+	weir_buf *buf = read_buffer(conn->net);
+	if (buf == NULL) {
+		weir_conn_fail(conn, -ENOMEM);
+		return;
+	}
+	ssize_t got = recv(conn->fd, buf->data, most, 0);
+	if (got > 0) {
+		if ((size_t)got < most && !weir_conn_is(conn, WEIR_CONN_HALF))
+			conn->flags &= ~(uint32_t)WEIR_CONN_READABLE;
+		buf->length = (uint32_t)got;
+		weir_conn_data(conn, buf);
+	} else if (got == 0) {
+		conn->flags &= ~(uint32_t)WEIR_CONN_READABLE;
+		weir_conn_eof(conn);
+	} else {
+		read_failed(conn, errno);
+	}
+}
+
+static void epoll_input(weir_conn *conn)
+{
+	while (weir_conn_is(conn, WEIR_CONN_READABLE) && weir_conn_wants_input(conn)) {
+		uint32_t allowance = weir_conn_allowance(conn), most = weir_conn_read_most(conn);
+		if (allowance == 0) {
+			weir_conn_later(conn);
+			return;
+		}
+		read_once(conn, most < allowance ? most : allowance);
+	}
+}
+
+/* ---- output ---- */
+
+static ssize_t send_block(int fd, weir_output_block *block)
+{
+	int flags = weir_output_flags(block);
+	if (block->end - block->first == 1) {
+		struct iovec *segment = &block->segment[block->first];
+		return send(fd, segment->iov_base, segment->iov_len, flags);
+	}
+	return sendmsg(fd, weir_output_message(block), flags);
+}
+
+static size_t block_bytes(const weir_output_block *block)
+{
+	size_t bytes = 0;
+	for (uint32_t i = block->first; i < block->end; i++)
+		bytes += block->segment[i].iov_len;
+	return bytes;
+}
+
+static void send_failed(weir_conn *conn, int error)
+{
+	if (error == EAGAIN || error == EWOULDBLOCK)
+		conn->flags |= WEIR_CONN_SENDING;
+	else if (error != EINTR)
+		weir_conn_fail(conn, -error);
+}
+
+static void epoll_send(weir_conn *conn)
+{
+	while (conn->output.bytes > 0 && !weir_conn_is(conn, WEIR_CONN_SENDING | WEIR_CONN_DEAD)) {
+		size_t bytes = block_bytes(conn->output.head);
+		ssize_t sent = send_block(conn->fd, conn->output.head);
+		if (sent < 0) {
+			send_failed(conn, errno);
+			continue;
+		}
+		weir_conn_sent(conn, (size_t)sent);
+		if ((size_t)sent < bytes)
+			conn->flags |= WEIR_CONN_SENDING;
+	}
+}
+
+/* ---- edges ---- */
+
+static void note_edge(weir_conn *conn, uint32_t events)
+{
+	if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+		conn->flags |= WEIR_CONN_READABLE;
+	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+		conn->flags |= WEIR_CONN_HALF;
+	if (events & EPOLLOUT)
+		conn->flags &= ~(uint32_t)WEIR_CONN_SENDING;
+}
+
+/* A reset shows even while nothing is read, so that whoever works for this peer can stop. */
+static void note_error(weir_conn *conn, uint32_t events)
+{
+	if (!(events & EPOLLERR) || weir_conn_wants_input(conn))
+		return;
+	int error = socket_error(conn->fd);
+	if (error != 0)
+		weir_conn_fail(conn, error);
+}
+
+static void conn_ready(weir_epoll_source *source, uint32_t events)
+{
+	weir_conn *conn = (weir_conn *)(void *)((char *)source - offsetof(weir_conn, epoll.source));
+	if (weir_conn_is(conn, WEIR_CONN_DEAD))
+		return;
+	note_edge(conn, events);
+	if (weir_conn_is(conn, WEIR_CONN_CONNECTING)) {
+		weir_conn_connected(conn, socket_error(conn->fd));
+		return;
+	}
+	note_error(conn, events);
+	epoll_input(conn);
+	if (conn->output.bytes > 0 && !weir_conn_is(conn, WEIR_CONN_SENDING | WEIR_CONN_DEAD)) {
+		epoll_send(conn);
+		weir_conn_settle(conn);
+	}
+}
+
+/* Not left to close(): a forked child may hold the socket too, and then epoll would go on reporting it. */
+static void epoll_close(weir_conn *conn)
+{
+	weir_epoll_remove(conn->net->loop, &conn->epoll.source, conn->fd);
+	weir_conn_gone(conn);
+}
+
+/* ---- accepting ---- */
+
+static void acceptor_ready(weir_epoll_source *source, uint32_t events)
+{
+	weir_acceptor_ready((weir_acceptor *)(void *)((char *)source - offsetof(weir_acceptor, source)));
+}
+
+static int epoll_accept_start(weir_acceptor *acceptor)
+{
+	acceptor->source.ready = acceptor_ready;
+	return weir_epoll_add(acceptor->loop, &acceptor->source, acceptor->fd, EPOLLIN);
+}
+
+static void epoll_accept_stop(weir_acceptor *acceptor)
+{
+	weir_epoll_remove(acceptor->loop, &acceptor->source, acceptor->fd);
+	weir_acceptor_stopped(acceptor);
+}
+
+const weir_io weir_io_epoll = {
+	.socket_flags = SOCK_NONBLOCK,
+	.init = epoll_io_init,
+	.fini = epoll_io_fini,
+	.start = add,
+	.connect = epoll_connect,
+	.input = epoll_input,
+	.send = epoll_send,
+	.close = epoll_close,
+	.accept_start = epoll_accept_start,
+	.accept_stop = epoll_accept_stop,
+};

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sockets on io_uring.
+ *
+ * Receiving is one multishot operation a connection, which takes a buffer of the loop's ring for each piece that comes. It
+ * stays armed while the connection is paused: mostly nothing comes, and pausing then costs nothing. What does come is put
+ * aside (waiting), and the operation is cancelled. The same happens to a connection that has had its 16 KB of this
+ * turn. A connection that sends in bulk, or has a read rate, is TIGHT: it receives one piece at a time,
+ * asked for when the last one has been delivered.
+ *
+ * The end of the stream, or an error, is kept (ENDED) behind what waits.
+ *
+ * While nothing is being received, a poll for errors shows a reset.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "net/acceptor.h"
+#include "net/conn_priv.h"
+
+#define conn_of(op, member) ((weir_conn *)(void *)((char *)(op)-offsetof(weir_conn, uring.member)))
+
+#define UNDER_WAY (WEIR_CONN_RECEIVING | WEIR_CONN_SENDING | WEIR_CONN_POLLING)
+
+static void received(weir_uring_op *op, int result, uint32_t flags);
+static void sent(weir_uring_op *op, int result, uint32_t flags);
+static void polled(weir_uring_op *op, int result, uint32_t flags);
+
+static int uring_io_init(weir_net *net)
+{
+	return weir_buf_ring_init(&net->ring, weir_uring_ring(net->loop), net->reads);
+}
+
+static void uring_io_fini(weir_net *net)
+{
+	weir_buf_ring_fini(&net->ring, weir_uring_ring(net->loop));
+}
+
+static int uring_start(weir_conn *conn)
+{
+	conn->uring.receive.complete = received;
+	conn->uring.send.complete = sent;
+	conn->uring.poll.complete = polled;
+	conn->uring.waiting_end = &conn->uring.waiting;
+	return 0;
+}
+
+static int uring_connect(weir_conn *conn, const struct sockaddr *to, socklen_t to_length)
+{
+	uring_start(conn);
+	struct io_uring_sqe *sqe = weir_uring_sqe(conn->net->loop, &conn->uring.poll);
+	if (sqe == NULL)
+		return -EAGAIN;
+	io_uring_prep_connect(sqe, conn->fd, to, to_length);
+	conn->flags |= WEIR_CONN_POLLING;
+	/* The address is the caller's: it has been read once this returns. */
+	weir_uring_submit(conn->net->loop);
+	return 0;
+}
+
+/* ---- closing: what is under way is cancelled, and the last completion ends it ---- */
+
+static void drop_waiting(weir_conn *conn)
+{
+	while (conn->uring.waiting != NULL) {
+		weir_pooled *pooled = conn->uring.waiting;
+		conn->uring.waiting = pooled->next;
+		weir_buf_unref(&pooled->buf);
+	}
+	conn->uring.waiting_end = &conn->uring.waiting;
+}
+
+/* Cancels an operation if it is under way, once. False: the ring is stuck. */
+static bool cancel(weir_conn *conn, weir_uring_op *op, uint32_t under_way, uint32_t asked)
+{
+	if (!weir_conn_is(conn, under_way) || weir_conn_is(conn, asked))
+		return true;
+	if (weir_uring_cancel(conn->net->loop, op) != 0)
+		return false;
+	conn->flags |= asked;
+	return true;
+}
+
+static bool stop_receiving(weir_conn *conn)
+{
+	return cancel(conn, &conn->uring.receive, WEIR_CONN_RECEIVING, WEIR_CONN_STOPPING);
+}
+
+static void uring_close(weir_conn *conn)
+{
+	drop_waiting(conn);
+	if (!weir_conn_is(conn, UNDER_WAY)) {
+		weir_conn_gone(conn);
+		return;
+	}
+	bool all = stop_receiving(conn);
+	all &= cancel(conn, &conn->uring.send, WEIR_CONN_SENDING, WEIR_CONN_SEND_ENDED);
+	all &= cancel(conn, &conn->uring.poll, WEIR_CONN_POLLING, WEIR_CONN_POLL_ENDED);
+	if (!all)
+		weir_conn_later(conn);
+}
+
+/* ---- input ---- */
+
+static void arm_receive(weir_conn *conn)
+{
+	struct io_uring_sqe *sqe = weir_uring_sqe(conn->net->loop, &conn->uring.receive);
+	if (sqe == NULL) {
+		weir_conn_later(conn);
+		return;
+	}
+	if (weir_conn_is(conn, WEIR_CONN_TIGHT) || conn->rate != 0)
+		io_uring_prep_recv(sqe, conn->fd, NULL, weir_conn_read_most(conn), 0);
+	else
+		io_uring_prep_recv_multishot(sqe, conn->fd, NULL, 0, 0);
+	sqe->flags |= IOSQE_BUFFER_SELECT;
+	sqe->buf_group = WEIR_BUF_RING_GROUP;
+	conn->flags |= WEIR_CONN_RECEIVING;
+}
+
+/* Nothing is received: watch for a reset. */
+static void arm_error_poll(weir_conn *conn)
+{
+	struct io_uring_sqe *sqe = weir_uring_sqe(conn->net->loop, &conn->uring.poll);
+	if (sqe == NULL)
+		return;
+	io_uring_prep_poll_add(sqe, conn->fd, POLLERR);
+	conn->flags |= WEIR_CONN_POLLING;
+}
+
+static void deliver(weir_conn *conn, weir_buf *buf)
+{
+	weir_net *net = conn->net;
+	weir_conn_data(conn, buf);
+	weir_buf_ring_give(&net->ring, buf);
+}
+
+static void deliver_waiting(weir_conn *conn)
+{
+	while (conn->uring.waiting != NULL && weir_conn_wants_input(conn)) {
+		weir_pooled *pooled = conn->uring.waiting;
+		if (weir_conn_allowance(conn) < pooled->buf.length) {
+			weir_conn_later(conn);
+			return;
+		}
+		conn->uring.waiting = pooled->next;
+		if (conn->uring.waiting == NULL)
+			conn->uring.waiting_end = &conn->uring.waiting;
+		deliver(conn, &pooled->buf);
+	}
+}
+
+static void deliver_end(weir_conn *conn)
+{
+	if (conn->uring.end == 0)
+		weir_conn_eof(conn);
+	else
+		weir_conn_fail(conn, conn->uring.end);
+}
+
+static void uring_input(weir_conn *conn)
+{
+	deliver_waiting(conn);
+	if (weir_conn_is(conn, WEIR_CONN_DEAD | WEIR_CONN_RECEIVING))
+		return;
+	bool empty = conn->uring.waiting == NULL;
+	if (empty && weir_conn_is(conn, WEIR_CONN_ENDED) && weir_conn_wants_input(conn))
+		deliver_end(conn);
+	if (weir_conn_is(conn, WEIR_CONN_DEAD))
+		return;
+	if (weir_conn_wants_input(conn) && empty)
+		arm_receive(conn);
+	else if (!weir_conn_wants_input(conn) && !weir_conn_is(conn, WEIR_CONN_POLLING))
+		arm_error_poll(conn);
+}
+
+/* To be delivered later; until then no more is wanted. */
+static void put_aside(weir_conn *conn, weir_buf *buf)
+{
+	weir_pooled *pooled = (weir_pooled *)(void *)buf;
+	pooled->next = NULL;
+	*conn->uring.waiting_end = pooled;
+	conn->uring.waiting_end = &pooled->next;
+	conn->flags |= WEIR_CONN_TIGHT;
+	weir_buf_ring_fill(&conn->net->ring);
+	if (!stop_receiving(conn))
+		weir_conn_later(conn);
+}
+
+/* A full buffer is the mark of bulk, a part of one its end. */
+static void choose_pace(weir_conn *conn, size_t count)
+{
+	if (count == WEIR_BUF_READ_BYTES) {
+		conn->flags |= WEIR_CONN_TIGHT;
+		if (!stop_receiving(conn))
+			weir_conn_later(conn);
+	} else if (count < WEIR_BUF_READ_BYTES / 2) {
+		conn->flags &= ~(uint32_t)WEIR_CONN_TIGHT;
+	}
+}
+
+static void arrived(weir_conn *conn, weir_buf *buf)
+{
+	bool now = conn->uring.waiting == NULL && weir_conn_wants_input(conn) &&
+		   weir_conn_allowance(conn) >= buf->length;
+	if (!now) {
+		put_aside(conn, buf);
+		weir_conn_later(conn);
+		return;
+	}
+	choose_pace(conn, buf->length);
+	deliver(conn, buf);
+}
+
+static void note_end(weir_conn *conn, int result)
+{
+	/* No buffer: they are back by now. Cancelled or interrupted: asked for again if it is still wanted. */
+	if (result == -ECANCELED || result == -EINTR || result == -EAGAIN)
+		return;
+	if (result == -ENOBUFS && weir_buf_ring_fill(&conn->net->ring))
+		return;
+	conn->uring.end = result == -ENOBUFS ? -ENOMEM : result;
+	conn->flags |= WEIR_CONN_ENDED;
+}
+
+static void received(weir_uring_op *op, int result, uint32_t flags)
+{
+	weir_conn *conn = conn_of(op, receive);
+	weir_buf *buf = flags & IORING_CQE_F_BUFFER ? weir_buf_ring_take(&conn->net->ring, flags) : NULL;
+	if (!(flags & IORING_CQE_F_MORE))
+		conn->flags &= ~(uint32_t)(WEIR_CONN_RECEIVING | WEIR_CONN_STOPPING);
+	if (buf != NULL && (result <= 0 || weir_conn_is(conn, WEIR_CONN_DEAD))) {
+		weir_buf_ring_give(&conn->net->ring, buf);
+		buf = NULL;
+	}
+	if (weir_conn_is(conn, WEIR_CONN_DEAD)) {
+		uring_close(conn);
+		return;
+	}
+	if (buf != NULL) {
+		buf->length = (uint32_t)result;
+		arrived(conn, buf);
+	} else {
+		note_end(conn, result);
+	}
+	if (!weir_conn_is(conn, WEIR_CONN_RECEIVING | WEIR_CONN_DEAD))
+		uring_input(conn);
+}
+
+/* ---- output ---- */
+
+static void uring_send(weir_conn *conn)
+{
+	struct io_uring_sqe *sqe = weir_uring_sqe(conn->net->loop, &conn->uring.send);
+	if (sqe == NULL) {
+		weir_conn_later(conn);
+		return;
+	}
+	weir_output_block *block = conn->output.head;
+	int flags = weir_output_flags(block);
+	if (block->end - block->first == 1) {
+		struct iovec *segment = &block->segment[block->first];
+		io_uring_prep_send(sqe, conn->fd, segment->iov_base, segment->iov_len, flags);
+	} else {
+		io_uring_prep_sendmsg(sqe, conn->fd, weir_output_message(block), (unsigned)flags);
+	}
+	conn->flags |= WEIR_CONN_SENDING;
+}
+
+static void sent(weir_uring_op *op, int result, uint32_t flags)
+{
+	weir_conn *conn = conn_of(op, send);
+	conn->flags &= ~(uint32_t)WEIR_CONN_SENDING;
+	if (weir_conn_is(conn, WEIR_CONN_DEAD)) {
+		uring_close(conn);
+		return;
+	}
+	if (result > 0)
+		weir_conn_sent(conn, (size_t)result);
+	else if (result < 0 && result != -EAGAIN && result != -EINTR)
+		weir_conn_fail(conn, result);
+	if (conn->output.bytes > 0 && !weir_conn_is(conn, WEIR_CONN_DEAD))
+		uring_send(conn);
+	weir_conn_settle(conn);
+}
+
+/* ---- connecting, and errors while nothing is received ---- */
+
+static int socket_error(int fd)
+{
+	int error = 0;
+	socklen_t length = sizeof(error);
+	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0 ? -error : -errno;
+}
+
+static void polled(weir_uring_op *op, int result, uint32_t flags)
+{
+	weir_conn *conn = conn_of(op, poll);
+	conn->flags &= ~(uint32_t)WEIR_CONN_POLLING;
+	if (weir_conn_is(conn, WEIR_CONN_DEAD)) {
+		uring_close(conn);
+	} else if (weir_conn_is(conn, WEIR_CONN_CONNECTING)) {
+		weir_conn_connected(conn, result);
+	} else if (!weir_conn_wants_input(conn)) {
+		int error = socket_error(conn->fd);
+		if (error != 0)
+			weir_conn_fail(conn, error);
+	}
+}
+
+/* ---- accepting ---- */
+
+static void accepted(weir_uring_op *op, int result, uint32_t flags)
+{
+	weir_acceptor *acceptor = (weir_acceptor *)(void *)((char *)op - offsetof(weir_acceptor, op));
+	bool more = flags & IORING_CQE_F_MORE;
+	if (!more)
+		acceptor->flags &= ~(uint32_t)(WEIR_ACCEPTOR_ARMED | WEIR_ACCEPTOR_STOPPED);
+	if (result != -ECANCELED)
+		weir_acceptor_accepted(acceptor, result);
+	if (!more)
+		weir_acceptor_stopped(acceptor);
+}
+
+static int uring_accept_start(weir_acceptor *acceptor)
+{
+	acceptor->op.complete = accepted;
+	struct io_uring_sqe *sqe = weir_uring_sqe(acceptor->loop, &acceptor->op);
+	if (sqe == NULL)
+		return -EAGAIN;
+	io_uring_prep_multishot_accept(sqe, acceptor->fd, NULL, NULL, SOCK_CLOEXEC);
+	return 0;
+}
+
+static void uring_accept_stop(weir_acceptor *acceptor)
+{
+	if (acceptor->flags & WEIR_ACCEPTOR_STOPPED)
+		return;
+	if (weir_uring_cancel(acceptor->loop, &acceptor->op) == 0)
+		acceptor->flags |= WEIR_ACCEPTOR_STOPPED;
+}
+
+const weir_io weir_io_uring = {
+	.init = uring_io_init,
+	.fini = uring_io_fini,
+	.start = uring_start,
+	.connect = uring_connect,
+	.input = uring_input,
+	.send = uring_send,
+	.close = uring_close,
+	.accept_start = uring_accept_start,
+	.accept_stop = uring_accept_stop,
+};

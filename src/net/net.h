@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_NET_NET_H
+#define WEIR_NET_NET_H
+
+/*
+ * What sockets have once a loop: the pools, and the back end's way of doing input and output (weir_io). It is made at
+ * first use and freed with the loop.
+ *
+ * Threads: the loop's.
+ */
+
+#include "loop/epoll.h"
+#include "loop/loop.h"
+#include "loop/uring.h"
+#include "net/buf.h"
+#include "net/buf_ring.h"
+#include "net/output.h"
+#include "net/pool.h"
+
+struct weir_acceptor;
+struct weir_net;
+
+/*
+ * Input and output as conn.c and acceptor.c want it, the same for both back ends. Results come as calls of the functions at the end
+ * of conn_priv.h and acceptor.h, always from the loop, or from within send and input (which are never called from within
+ * themselves).
+ */
+typedef struct weir_io {
+	int (*init)(struct weir_net *net);
+	void (*fini)(struct weir_net *net);
+	/* Whether sockets should have O_NONBLOCK. */
+	int socket_flags;
+
+	/* For a connected socket. 0 or a negative errno. */
+	int (*start)(weir_conn *conn);
+	/* Ends in weir_conn_connected, or in weir_conn_die. 0 or a negative errno: then it has not begun. */
+	int (*connect)(weir_conn *conn, const struct sockaddr *to, socklen_t to_length);
+	/* Goes on reading where the connection wants it: delivers what waits, asks for more. Stops asking where not. */
+	void (*input)(weir_conn *conn);
+	/* Sends from the output, which is not empty and not SENDING. */
+	void (*send)(weir_conn *conn);
+	/* Takes the socket out of the back end; ends in weir_conn_gone. May be called again before that. */
+	void (*close)(weir_conn *conn);
+
+	/* Results in weir_acceptor_ready (epoll) or weir_acceptor_accepted (io_uring). 0 or a negative errno. */
+	int (*accept_start)(struct weir_acceptor *acceptor);
+	/* Ends in weir_acceptor_stopped, perhaps before it returns. May be called again. */
+	void (*accept_stop)(struct weir_acceptor *acceptor);
+} weir_io;
+
+extern const weir_io weir_io_epoll;
+extern const weir_io weir_io_uring;
+
+typedef struct weir_net {
+	weir_loop_part part;
+	weir_loop *loop;
+	const weir_io *io;
+	weir_buf_pool *reads;
+	weir_output_source output;
+	weir_pool conns, blocks;
+	weir_conn *all;                  /* connections alive */
+	struct weir_acceptor *acceptors; /* not yet gone */
+	union {
+		weir_buf *spare; /* epoll: the buffer for the next read */
+		weir_buf_ring ring;
+	};
+} weir_net;
+
+/* The one of a loop. 0 or a negative errno. */
+int weir_net_of(weir_loop *loop, weir_net **ret_net);
+
+#endif

@@ -256,19 +256,25 @@ __attribute__((cold)) void weir_dispatch_leaked(weir_thread *self, weir_lane *la
 
 /* ---- handler calls ---- */
 
+/* The event's waiting ends, its service begins. */
+static inline void begin(weir_counts *counts, weir_lane *lane, weir_event *event, uint64_t now_ns)
+{
+	weir_hist *hists = weir_counts_hists(counts, event->klass);
+	event->started_ns = now_ns;
+	weir_count_add(counts, &counts->started[event->klass], 1);
+	if (hists != NULL)
+		weir_counts_measure(counts, &hists[WEIR_WAITING], span(event->offered_ns, now_ns));
+	trace_step(lane, event, 'b', WEIR_ADMITTED, now_ns);
+}
+
 static void begin_all(weir_lane *lane, weir_frame *frame, weir_counts *counts, uint64_t now_ns)
 {
 	for (size_t i = 0; i < frame->count; i++) {
 		weir_event *event = frame->own[i];
-		weir_hist *hists = weir_counts_hists(counts, event->klass);
 		event->at.run.frame = frame;
 		event->at.run.slot = i;
 		event->state = WEIR_EVENT_HANDLING;
-		event->started_ns = now_ns;
-		trace_step(lane, event, 'b', WEIR_ADMITTED, now_ns);
-		weir_count_add(counts, &counts->started[event->klass], 1);
-		if (hists != NULL)
-			weir_counts_measure(counts, &hists[WEIR_WAITING], span(event->offered_ns, now_ns));
+		begin(counts, lane, event, now_ns);
 	}
 }
 
@@ -315,6 +321,14 @@ void weir_dispatch_inline(weir_thread *self, weir_lane *lane, weir_event *event,
 	weir_dispatch_plain(self, lane, event, now_ns);
 	if (single)
 		lane->running = false;
+}
+
+void weir_dispatch_held(weir_thread *self, weir_lane *lane, weir_event *event, uint64_t now_ns)
+{
+	atomic_fetch_add_explicit(&lane->in_service, 1, memory_order_relaxed);
+	begin(weir_stage_counts(lane->stage, self), lane, event, now_ns);
+	event->state = WEIR_EVENT_HELD;
+	weir_thread_worked(self, lane->stage->world);
 }
 
 /* ---- work inside that no handler does ---- */

@@ -306,17 +306,19 @@ static weir_verdict queue_or_shed(attempt *offer, weir_event *event, weir_verdic
 	return WEIR_ADMITTED;
 }
 
+static attempt attempt_one(weir_stage *stage, const weir_event *event, weir_thread *self)
+{
+	attempt offer = {.stage = stage, .self = self, .lane = choose_lane(stage, self, event->home)};
+	fill_ask(&offer, event, weir_thread_now(self, stage->world));
+	return offer;
+}
+
 static __attribute__((noinline)) weir_verdict offer_one(weir_stage *stage, weir_event *event,
 							weir_thread *self, bool silent_full)
 {
 	if (!fit(stage, event))
 		return WEIR_SHED_MISUSE;
-	attempt offer;
-	offer.stage = stage;
-	offer.self = self;
-	offer.lane = choose_lane(stage, self, event->home);
-	offer.gate = NULL;
-	fill_ask(&offer, event, weir_thread_now(self, stage->world));
+	attempt offer = attempt_one(stage, event, self);
 	weir_verdict verdict = admit_one(&offer, event);
 	if (verdict != WEIR_ADMITTED || !may_run_now(offer.lane, self, offer.ask.now_ns))
 		return queue_or_shed(&offer, event, verdict, silent_full);
@@ -426,49 +428,26 @@ weir_verdict weir_offer(weir_stage *stage, weir_event *event)
 
 /* ---- one that its offerer works on ---- */
 
-/* Laws see start and settle in pairs; no start means no offer, as the offerer would begin now. */
-static weir_verdict begin_held(attempt *offer, weir_event *event)
-{
-	const weir_gate *gate = offer->gate;
-	if (gate == NULL || gate->law->start == NULL)
-		return WEIR_ADMITTED;
-	event->offered_ns = offer->ask.now_ns;
-	weir_verdict verdict = gate->law->start(offer->gate->state, event, offer->ask.now_ns);
-	if (verdict != WEIR_ADMITTED)
-		refund_law(offer);
-	return verdict;
-}
-
-/* Counted as one that was run at once. */
-static void hold_now(const attempt *offer, weir_event *event)
-{
-	weir_counts *counts = weir_stage_counts(offer->stage, offer->self);
-	weir_count_add(counts, &counts->inlined[event->klass], 1);
-	weir_count_add(counts, &counts->from[origin(offer->self, event)], 1);
-	adopt(offer->self, offer->lane, event, offer->ask.now_ns);
-	atomic_fetch_add_explicit(&offer->lane->in_service, 1, memory_order_relaxed);
-	event->started_ns = offer->ask.now_ns;
-	event->state = WEIR_EVENT_HELD;
-	weir_thread_worked(offer->self, offer->stage->world);
-	last_shed.verdict = WEIR_ADMITTED;
-}
-
 weir_verdict weir_offer_held(weir_stage *stage, weir_event *event)
 {
 	weir_thread *self = weir_thread_in(stage->world);
 	if (!fit(stage, event))
 		return WEIR_SHED_MISUSE;
 	weir_outsider_enter(stage->world, self);
-	attempt offer = {.stage = stage, .self = self, .lane = choose_lane(stage, self, event->home)};
-	fill_ask(&offer, event, weir_thread_now(self, stage->world));
+	attempt offer = attempt_one(stage, event, self);
 	weir_verdict verdict = admit_one(&offer, event);
-	if (verdict == WEIR_ADMITTED)
-		verdict = begin_held(&offer, event);
 	trace_offer(stage, event, verdict, 'o', offer.ask.now_ns);
-	if (verdict == WEIR_ADMITTED)
-		hold_now(&offer, event);
-	else
+	if (verdict == WEIR_ADMITTED) {
+		count_admitted(&offer, event, 1);
+		adopt(self, offer.lane, event, offer.ask.now_ns);
+		/* Told, not asked: the work begins now, whoever has just let it in. */
+		if (offer.gate != NULL && offer.gate->law->start != NULL)
+			offer.gate->law->start(offer.gate->state, event, offer.ask.now_ns);
+		weir_dispatch_held(self, offer.lane, event, offer.ask.now_ns);
+		last_shed.verdict = WEIR_ADMITTED;
+	} else {
 		count_shed(&offer, verdict);
+	}
 	weir_outsider_leave(stage->world, self);
 	return verdict;
 }
@@ -476,8 +455,7 @@ weir_verdict weir_offer_held(weir_stage *stage, weir_event *event)
 weir_verdict weir_offer_refused(weir_stage *stage, const weir_event *event, weir_verdict why)
 {
 	weir_thread *self = weir_thread_in(stage->world);
-	attempt offer = {.stage = stage, .self = self};
-	fill_ask(&offer, event, weir_thread_now(self, stage->world));
+	attempt offer = attempt_one(stage, event, self);
 	return count_shed(&offer, why);
 }
 

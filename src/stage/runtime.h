@@ -347,6 +347,8 @@ void weir_dispatch_drop(weir_lane *lane, weir_thread *self, weir_event *event, w
 /* The end of a HANDLING or HELD event in its stage. The event is FREE afterwards. */
 void weir_settle(weir_thread *self, weir_event *event, bool completed, uint64_t now_ns);
 void weir_stage_fault(weir_stage *stage, weir_fault fault, uint64_t count);
+/* Makes an event that has just been admitted HELD, as if a handler had begun and held it. */
+void weir_dispatch_held(weir_thread *self, weir_lane *lane, weir_event *event, uint64_t now_ns);
 
 /*
  * For layers above whose work goes on in callbacks of a loop (completions), where no handler runs. Between the two, what this

@@ -18,7 +18,8 @@ static void uses_the_way_it_should(void **state)
 	put_file(bench, "a", "abc", 3);
 	close_file(bench, open_file(bench, "a", O_RDONLY));
 	assert_int_equal(file_stats(bench).completed, 2);
-	assert_int_equal(file_stats(bench).inlined, uses_ring(bench) ? 2 : 0);
+	/* A handler's call is counted when it is over, and it may be slower than the completion. */
+	await(file_stats(bench).batches == (uses_ring(bench) ? 0 : 2));
 }
 
 static void check_reads(const files_bench *bench, uint64_t seed)

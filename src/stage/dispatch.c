@@ -135,8 +135,9 @@ static __attribute__((noinline, cold)) weir_stage *not_owned(weir_event *event)
 /* The event's stage, if somebody owns the event in a way that can be settled; NULL: a fault. */
 static inline weir_stage *owned(weir_event *event)
 {
-	bool settleable = event->state == WEIR_EVENT_HANDLING || event->state == WEIR_EVENT_HELD;
-	if (__builtin_expect(event->magic != WEIR_EVENT_MAGIC || !settleable, 0))
+	uint32_t tag = weir_event_tag(event);
+	if (__builtin_expect(
+		    tag != WEIR_EVENT_TAG(WEIR_EVENT_HANDLING) && tag != WEIR_EVENT_TAG(WEIR_EVENT_HELD), 0))
 		return not_owned(event);
 	return event->lane->stage;
 }
@@ -157,7 +158,7 @@ static __attribute__((noinline)) void settle_public(weir_event *event, bool comp
 void weir_done(weir_event *event)
 {
 	weir_thread *self = weir_thread_here;
-	if (event->magic != WEIR_EVENT_MAGIC || event->state != WEIR_EVENT_HANDLING || self == NULL ||
+	if (weir_event_tag(event) != WEIR_EVENT_TAG(WEIR_EVENT_HANDLING) || self == NULL ||
 	    self->clock == NULL)
 		return settle_public(event, true);
 	weir_lane *lane = event->lane;
@@ -255,19 +256,25 @@ __attribute__((cold)) void weir_dispatch_leaked(weir_thread *self, weir_lane *la
 
 /* ---- handler calls ---- */
 
+/* The event's waiting ends, its service begins. */
+static inline void begin(weir_counts *counts, weir_lane *lane, weir_event *event, uint64_t now_ns)
+{
+	weir_hist *hists = weir_counts_hists(counts, event->klass);
+	event->started_ns = now_ns;
+	weir_count_add(counts, &counts->started[event->klass], 1);
+	if (hists != NULL)
+		weir_counts_measure(counts, &hists[WEIR_WAITING], span(event->offered_ns, now_ns));
+	trace_step(lane, event, 'b', WEIR_ADMITTED, now_ns);
+}
+
 static void begin_all(weir_lane *lane, weir_frame *frame, weir_counts *counts, uint64_t now_ns)
 {
 	for (size_t i = 0; i < frame->count; i++) {
 		weir_event *event = frame->own[i];
-		weir_hist *hists = weir_counts_hists(counts, event->klass);
 		event->at.run.frame = frame;
 		event->at.run.slot = i;
 		event->state = WEIR_EVENT_HANDLING;
-		event->started_ns = now_ns;
-		trace_step(lane, event, 'b', WEIR_ADMITTED, now_ns);
-		weir_count_add(counts, &counts->started[event->klass], 1);
-		if (hists != NULL)
-			weir_counts_measure(counts, &hists[WEIR_WAITING], span(event->offered_ns, now_ns));
+		begin(counts, lane, event, now_ns);
 	}
 }
 
@@ -314,4 +321,27 @@ void weir_dispatch_inline(weir_thread *self, weir_lane *lane, weir_event *event,
 	weir_dispatch_plain(self, lane, event, now_ns);
 	if (single)
 		lane->running = false;
+}
+
+void weir_dispatch_held(weir_thread *self, weir_lane *lane, weir_event *event, uint64_t now_ns)
+{
+	atomic_fetch_add_explicit(&lane->in_service, 1, memory_order_relaxed);
+	begin(weir_stage_counts(lane->stage, self), lane, event, now_ns);
+	event->state = WEIR_EVENT_HELD;
+	weir_thread_worked(self, lane->stage->world);
+}
+
+/* ---- work inside that no handler does ---- */
+
+void weir_inside_enter(weir_stage *stage, weir_frame *frame)
+{
+	weir_thread *self = weir_thread_here;
+	*frame = (weir_frame){.outer = self->frame, .stage = stage};
+	if (self->frame == NULL)
+		self->frame = frame;
+}
+
+void weir_inside_leave(const weir_frame *frame)
+{
+	weir_thread_here->frame = frame->outer;
 }

@@ -49,10 +49,10 @@ void weir_outsider_leave(weir_world *world, const weir_thread *self)
 
 /* ---- fit ---- */
 
-static bool offerable_state(const weir_event *event)
+static inline bool offerable(uint32_t tag)
 {
-	return event->state == WEIR_EVENT_FREE || event->state == WEIR_EVENT_HANDLING ||
-	       event->state == WEIR_EVENT_HELD;
+	return tag == WEIR_EVENT_TAG(WEIR_EVENT_FREE) || tag == WEIR_EVENT_TAG(WEIR_EVENT_HANDLING) ||
+	       tag == WEIR_EVENT_TAG(WEIR_EVENT_HELD);
 }
 
 static __attribute__((noinline, cold)) bool unfit(weir_stage *stage, weir_fault fault)
@@ -65,10 +65,10 @@ static __attribute__((noinline, cold)) bool unfit(weir_stage *stage, weir_fault 
 
 static inline bool fit(weir_stage *stage, const weir_event *event)
 {
-	if (__builtin_expect(event->magic != WEIR_EVENT_MAGIC, 0))
-		return unfit(stage, WEIR_FAULT_NOT_INIT);
-	if (__builtin_expect(!offerable_state(event), 0))
-		return unfit(stage, WEIR_FAULT_NOT_FREE);
+	uint32_t tag = weir_event_tag(event);
+	if (__builtin_expect(!offerable(tag), 0))
+		return unfit(stage,
+			     (uint16_t)tag == WEIR_EVENT_MAGIC ? WEIR_FAULT_NOT_FREE : WEIR_FAULT_NOT_INIT);
 	if (__builtin_expect(event->klass >= WEIR_CLASSES, 0))
 		return unfit(stage, WEIR_FAULT_BAD_CLASS);
 	return true;
@@ -306,17 +306,19 @@ static weir_verdict queue_or_shed(attempt *offer, weir_event *event, weir_verdic
 	return WEIR_ADMITTED;
 }
 
+static attempt attempt_one(weir_stage *stage, const weir_event *event, weir_thread *self)
+{
+	attempt offer = {.stage = stage, .self = self, .lane = choose_lane(stage, self, event->home)};
+	fill_ask(&offer, event, weir_thread_now(self, stage->world));
+	return offer;
+}
+
 static __attribute__((noinline)) weir_verdict offer_one(weir_stage *stage, weir_event *event,
 							weir_thread *self, bool silent_full)
 {
 	if (!fit(stage, event))
 		return WEIR_SHED_MISUSE;
-	attempt offer;
-	offer.stage = stage;
-	offer.self = self;
-	offer.lane = choose_lane(stage, self, event->home);
-	offer.gate = NULL;
-	fill_ask(&offer, event, weir_thread_now(self, stage->world));
+	attempt offer = attempt_one(stage, event, self);
 	weir_verdict verdict = admit_one(&offer, event);
 	if (verdict != WEIR_ADMITTED || !may_run_now(offer.lane, self, offer.ask.now_ns))
 		return queue_or_shed(&offer, event, verdict, silent_full);
@@ -341,7 +343,7 @@ static __attribute__((noinline)) weir_verdict offer_from_outside(weir_stage *sta
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 /* magic, state FREE, not cancelled, a class that exists, no flags; home may be anything. */
 #define PLAIN_MASK UINT64_C(0x0000fff8ffffffff)
-#define PLAIN_WORD ((uint64_t)WEIR_EVENT_FREE << 16 | WEIR_EVENT_MAGIC)
+#define PLAIN_WORD WEIR_EVENT_TAG(WEIR_EVENT_FREE)
 _Static_assert(WEIR_CLASSES == 8 && offsetof(weir_event, state) - offsetof(weir_event, word) == 2 &&
 		       offsetof(weir_event, cancelled) - offsetof(weir_event, word) == 3 &&
 		       offsetof(weir_event, klass) - offsetof(weir_event, word) == 4 &&
@@ -424,6 +426,39 @@ weir_verdict weir_offer(weir_stage *stage, weir_event *event)
 	return run_plain(stage, lane, self, event, now_ns);
 }
 
+/* ---- one that its offerer works on ---- */
+
+weir_verdict weir_offer_held(weir_stage *stage, weir_event *event)
+{
+	weir_thread *self = weir_thread_in(stage->world);
+	if (!fit(stage, event))
+		return WEIR_SHED_MISUSE;
+	weir_outsider_enter(stage->world, self);
+	attempt offer = attempt_one(stage, event, self);
+	weir_verdict verdict = admit_one(&offer, event);
+	trace_offer(stage, event, verdict, 'o', offer.ask.now_ns);
+	if (verdict == WEIR_ADMITTED) {
+		count_admitted(&offer, event, 1);
+		adopt(self, offer.lane, event, offer.ask.now_ns);
+		/* Told, not asked: the work begins now, whoever has just let it in. */
+		if (offer.gate != NULL && offer.gate->law->start != NULL)
+			offer.gate->law->start(offer.gate->state, event, offer.ask.now_ns);
+		weir_dispatch_held(self, offer.lane, event, offer.ask.now_ns);
+		last_shed.verdict = WEIR_ADMITTED;
+	} else {
+		count_shed(&offer, verdict);
+	}
+	weir_outsider_leave(stage->world, self);
+	return verdict;
+}
+
+weir_verdict weir_offer_refused(weir_stage *stage, const weir_event *event, weir_verdict why)
+{
+	weir_thread *self = weir_thread_in(stage->world);
+	attempt offer = attempt_one(stage, event, self);
+	return count_shed(&offer, why);
+}
+
 /* ---- many ---- */
 
 /* Events of one offer that go to one lane take their places together. */
@@ -442,8 +477,9 @@ static void unchoose(weir_event **events, const uint8_t *states, size_t count)
 static bool choose_all(weir_stage *stage, weir_event **events, size_t count, uint8_t *ret_states)
 {
 	for (size_t i = 0; i < count; i++) {
-		bool twice = events[i]->magic == WEIR_EVENT_MAGIC && events[i]->state == WEIR_EVENT_CHOSEN;
-		bool mixed = events[i]->magic == WEIR_EVENT_MAGIC && events[i]->klass != events[0]->klass;
+		uint32_t tag = weir_event_tag(events[i]);
+		bool twice = tag == WEIR_EVENT_TAG(WEIR_EVENT_CHOSEN);
+		bool mixed = offerable(tag) && events[i]->klass != events[0]->klass;
 		if (twice || mixed || !fit(stage, events[i])) {
 			if (twice || mixed)
 				unfit(stage, WEIR_FAULT_BAD_OFFER);

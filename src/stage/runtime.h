@@ -49,6 +49,22 @@ enum weir_event_state {
 	WEIR_EVENT_CHOSEN, /* passing, in an offer of many: finds one named twice */
 };
 
+/*
+ * Magic and state in one look. Atomic, field by field or as a whole: `cancelled` is next to them, and any thread may set it; a compiler
+ * that joins two plain reads would read it along.
+ */
+#define WEIR_EVENT_TAG(state) ((uint32_t)(state) << 16 | WEIR_EVENT_MAGIC)
+
+static inline uint32_t weir_event_tag(const weir_event *event)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	return (uint32_t)__atomic_load_n(&event->word, __ATOMIC_RELAXED) & 0xffffff;
+#else
+	return WEIR_EVENT_TAG(__atomic_load_n(&event->state, __ATOMIC_RELAXED)) ^ WEIR_EVENT_MAGIC ^
+	       __atomic_load_n(&event->magic, __ATOMIC_RELAXED);
+#endif
+}
+
 typedef enum weir_phase {
 	WEIR_PHASE_NEW,
 	WEIR_PHASE_RUNNING,
@@ -331,12 +347,26 @@ void weir_dispatch_drop(weir_lane *lane, weir_thread *self, weir_event *event, w
 /* The end of a HANDLING or HELD event in its stage. The event is FREE afterwards. */
 void weir_settle(weir_thread *self, weir_event *event, bool completed, uint64_t now_ns);
 void weir_stage_fault(weir_stage *stage, weir_fault fault, uint64_t count);
+/* Makes an event that has just been admitted HELD, as if a handler had begun and held it. */
+void weir_dispatch_held(weir_thread *self, weir_lane *lane, weir_event *event, uint64_t now_ns);
+
+/*
+ * For layers above whose work goes on in callbacks of a loop (completions), where no handler runs. Between the two, what this
+ * thread offers counts as made by a handler of the stage, unless one runs: it continues work that is inside, so a drain
+ * lets it through. On a thread of the world, in pairs, on one stack.
+ */
+void weir_inside_enter(weir_stage *stage, weir_frame *frame);
+void weir_inside_leave(const weir_frame *frame);
 
 /* ---- offer.c ---- */
 
 /* Keeps a stop from ending while a thread from outside (self NULL) is in a call. */
 void weir_outsider_enter(weir_world *world, const weir_thread *self);
 void weir_outsider_leave(weir_world *world, const weir_thread *self);
+/* As weir_offer, but the offerer does the work itself: an admitted event is HELD at once, on any kind of domain. */
+weir_verdict weir_offer_held(weir_stage *stage, weir_event *event);
+/* Counts an offer that a bound of the offerer's own refuses; returns why. */
+weir_verdict weir_offer_refused(weir_stage *stage, const weir_event *event, weir_verdict why);
 
 /* ---- reactor.c, elastic.c, control.c, drain.c, sim.c ---- */
 

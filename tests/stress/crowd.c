@@ -141,11 +141,29 @@ static void handle_pool(weir_stage *stage, weir_event **events, size_t count, vo
 	}
 }
 
+/* As pass_on, in two phases; the handler's own event may also stay where it is. */
+static void pass_on_by_ticket(struct item *item, unsigned to)
+{
+	weir_event *event = &item->event;
+	weir_ticket ticket;
+	if (item->hops++ >= 12 || weir_reserve(item->crowd->stages[to], event->klass, 1, event->cost,
+					       WEIR_ANYWHERE, &ticket) != WEIR_ADMITTED) {
+		end(item);
+		return;
+	}
+	if (below(2) == 0 && weir_commit(&ticket, &event, 1) == 0)
+		return;
+	weir_cancel(&ticket);
+	end(item);
+}
+
 static void handle_back(weir_stage *stage, weir_event **events, size_t count, void *arg)
 {
 	for (size_t i = 0; i < count; i++) {
 		if (below(5) == 0)
 			pass_on((struct item *)events[i], CROWD_FRONT);
+		else if (below(5) == 0)
+			pass_on_by_ticket((struct item *)events[i], CROWD_POOL);
 		else
 			end((struct item *)events[i]);
 	}

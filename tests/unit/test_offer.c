@@ -110,6 +110,44 @@ static void many_go_in_together_or_not_at_all(void **state)
 	}
 }
 
+static void many_for_several_threads_go_in_together_or_not_at_all(void **state)
+{
+	weir_world *world = world_virtual(1);
+	struct probe probe = {.act = PROBE_HOLD};
+	struct job plugs[3], jobs[3], single;
+	probe_open(&probe, domain_reactor(world, "r", 3),
+		   (weir_stage_options){
+			   .capacity = 3, .concurrency = 3, .cost_capacity = 300, .no_inline = true});
+	must(weir_world_start(world));
+	jobs_init(plugs, 3, 0);
+	jobs_init(jobs, 3, 0);
+	job_init(&single, 9, 0);
+	for (unsigned i = 0; i < 3; i++) {
+		plugs[i].event.home = jobs[i].event.home = (uint16_t)i;
+		jobs[i].event.cost = 100;
+		assert_int_equal(weir_offer(probe.stage, &plugs[i].event), WEIR_ADMITTED);
+	}
+	world_run(world, WEIR_NS_PER_MS);
+	/* One thread's share is full: the places on the other two must be given back. */
+	single.event.home = 2;
+	assert_int_equal(weir_offer(probe.stage, &single.event), WEIR_ADMITTED);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(jobs_offer_many(probe.stage, jobs, 3), WEIR_SHED_FULL);
+	assert_int_equal(weir_stage_waiting(probe.stage), 1);
+	probe.act = PROBE_DONE;
+	weir_done(&plugs[2].event);
+	world_run(world, WEIR_NS_PER_MS);
+	jobs[1].event.cost = 101;
+	assert_int_equal(jobs_offer_many(probe.stage, jobs, 3), WEIR_SHED_COST);
+	jobs[1].event.cost = 100;
+	assert_int_equal(jobs_offer_many(probe.stage, jobs, 3), WEIR_ADMITTED);
+	weir_done(&plugs[0].event);
+	weir_done(&plugs[1].event);
+	world_run(world, WEIR_NS_PER_MS);
+	expect_counts(probe.stage, 7, 18, 7, 0, 0);
+	world_end(&world);
+}
+
 static void many_are_bound_by_the_sum_of_their_cost(void **state)
 {
 	struct plugged p;
@@ -361,6 +399,7 @@ int main(void)
 		CHECK_TEST(the_bound_on_cost_is_exact),
 		CHECK_TEST(costs_near_their_largest_value_do_not_wrap),
 		CHECK_TEST(many_go_in_together_or_not_at_all),
+		CHECK_TEST(many_for_several_threads_go_in_together_or_not_at_all),
 		CHECK_TEST(many_are_bound_by_the_sum_of_their_cost),
 		CHECK_TEST(as_many_as_the_capacity_fit_at_once),
 		CHECK_TEST(a_refused_offer_of_many_gives_its_tokens_back),

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A pool whose handlers really block grows to do them at once, and gives the threads back afterwards. */
+#include "support/worlds.h"
+
+#include <string.h>
+
+/* Handlers meet here: none gets through before this many are inside, so only a pool that grew can go on. */
+struct turnstile {
+	pthread_mutex_t lock;
+	pthread_cond_t enough;
+	unsigned inside, needed;
+};
+
+static void turnstile_init(struct turnstile *turnstile, unsigned needed)
+{
+	memset(turnstile, 0, sizeof *turnstile);
+	pthread_mutex_init(&turnstile->lock, NULL);
+	pthread_cond_init(&turnstile->enough, NULL);
+	turnstile->needed = needed;
+}
+
+static void block_until_enough(struct probe *probe, struct job *job)
+{
+	struct turnstile *turnstile = probe->data;
+	pthread_mutex_lock(&turnstile->lock);
+	turnstile->inside++;
+	if (turnstile->inside >= turnstile->needed)
+		pthread_cond_broadcast(&turnstile->enough);
+	while (turnstile->inside < turnstile->needed)
+		pthread_cond_wait(&turnstile->enough, &turnstile->lock);
+	pthread_mutex_unlock(&turnstile->lock);
+	weir_done(&job->event);
+}
+
+enum { THREADS = 16 };
+
+static void a_pool_grows_for_handlers_that_block_and_shrinks_again(void **state)
+{
+	weir_world *world = world_real();
+	weir_domain *domain = domain_elastic(world, "pool", 2, THREADS);
+	struct turnstile turnstile;
+	struct probe probe = {.each = block_until_enough, .data = &turnstile};
+	static struct job jobs[THREADS];
+	turnstile_init(&turnstile, THREADS);
+	probe_open(&probe, domain, (weir_stage_options){.name = "blocking"});
+	must(weir_world_start(world));
+	assert_int_equal(weir_domain_threads(domain), 2);
+	jobs_init(jobs, THREADS, 0);
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(weir_offer(probe.stage, &jobs[i].event), WEIR_ADMITTED);
+	CHECK_EVENTUALLY(stats_of(probe.stage).completed == THREADS);
+	assert_true(weir_domain_threads(domain) <= THREADS);
+	/* With nothing to do it comes back by itself. */
+	CHECK_EVENTUALLY(weir_domain_threads(domain) == 2);
+	assert_int_equal(probe.most_inside, THREADS);
+	world_end(&world);
+}
+
+static void a_world_stops_while_its_pool_is_growing(void **state)
+{
+	for (int round = 0; round < 10; round++) {
+		weir_world *world = world_real();
+		struct probe probe = {.act = PROBE_WORK, .work_ns = 3 * WEIR_NS_PER_MS};
+		static struct job jobs[60];
+		probe_open(&probe, domain_elastic(world, "pool", 1, 32),
+			   (weir_stage_options){.name = "sleepy"});
+		must(weir_world_start(world));
+		jobs_init(jobs, 60, 0);
+		for (int i = 0; i < 60; i++)
+			assert_int_equal(weir_offer(probe.stage, &jobs[i].event), WEIR_ADMITTED);
+		CHECK_EVENTUALLY(probe.handled >= 2u * (unsigned)round);
+		world_end(&world);
+		assert_int_equal(probe.handled, 60);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CHECK_TEST(a_pool_grows_for_handlers_that_block_and_shrinks_again),
+		CHECK_TEST(a_world_stops_while_its_pool_is_growing),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

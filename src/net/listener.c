@@ -184,6 +184,23 @@ static int set_options(int fd, const struct sockaddr_storage *address)
 	return 0;
 }
 
+/*
+ * Sockets that share a port by SO_REUSEPORT share it with any other process of this user that does the same, in silence. Nobody
+ * who starts a server twice wants half of its connections to go to the other: a socket that does not share finds out first.
+ */
+static int check_not_in_use(const struct sockaddr_storage *address, socklen_t length)
+{
+	int on = 1, error = 0;
+	int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+	    bind(fd, (const struct sockaddr *)address, length) != 0)
+		error = -errno;
+	close(fd);
+	return error;
+}
+
 /* The first one finds out the port, if the kernel chooses it. */
 static int bind_socket(weir_listener *listener, int fd)
 {
@@ -204,7 +221,11 @@ static int open_socket(weir_listener *listener, const weir_acceptor *first, int 
 		      : socket(listener->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	int error = copy ? 0 : bind_socket(listener, fd);
+	int error = 0;
+	if (first == NULL && !shares_one_socket(&listener->address))
+		error = check_not_in_use(&listener->address, listener->address_length);
+	if (error == 0 && !copy)
+		error = bind_socket(listener, fd);
 	if (error != 0) {
 		close(fd);
 		return error;

@@ -120,22 +120,14 @@ static inline weir_lane *choose_lane(weir_stage *stage, const weir_thread *self,
 	return &stage->lanes[turn % stage->lane_count];
 }
 
-static inline void fill_ask(attempt *offer, const weir_event *event, uint64_t now_ns)
+static inline weir_ask make_ask(const weir_event *event, uint64_t now_ns)
 {
-	offer->ask = (weir_ask){.now_ns = now_ns,
-				.entered_ns = event->entered_ns,
-				.deadline_ns = event->deadline_ns,
-				.cost = event->cost,
-				.count = 1,
-				.klass = event->klass};
-}
-
-static inline weir_verdict ask_gate(attempt *offer, weir_gate *gate)
-{
-	offer->ask.waiting = atomic_load_explicit(&offer->lane->waiting, memory_order_relaxed);
-	offer->ask.in_service = atomic_load_explicit(&offer->lane->in_service, memory_order_relaxed);
-	offer->gate = gate;
-	return gate->law->admit(gate->state, &offer->ask);
+	return (weir_ask){.now_ns = now_ns,
+			  .entered_ns = event->entered_ns,
+			  .deadline_ns = event->deadline_ns,
+			  .cost = event->cost,
+			  .count = 1,
+			  .klass = event->klass};
 }
 
 static inline weir_verdict ask_law(attempt *offer)
@@ -143,7 +135,10 @@ static inline weir_verdict ask_law(attempt *offer)
 	weir_gate *gate = atomic_load_explicit(&offer->stage->gate, memory_order_acquire);
 	if (gate == NULL)
 		return WEIR_ADMITTED;
-	return ask_gate(offer, gate);
+	offer->ask.waiting = atomic_load_explicit(&offer->lane->waiting, memory_order_relaxed);
+	offer->ask.in_service = atomic_load_explicit(&offer->lane->in_service, memory_order_relaxed);
+	offer->gate = gate;
+	return gate->law->admit(gate->state, &offer->ask);
 }
 
 /* The law said yes, something else no. */
@@ -309,7 +304,7 @@ static weir_verdict queue_or_shed(attempt *offer, weir_event *event, weir_verdic
 static attempt attempt_one(weir_stage *stage, const weir_event *event, weir_thread *self)
 {
 	attempt offer = {.stage = stage, .self = self, .lane = choose_lane(stage, self, event->home)};
-	fill_ask(&offer, event, weir_thread_now(self, stage->world));
+	offer.ask = make_ask(event, weir_thread_now(self, stage->world));
 	return offer;
 }
 
@@ -389,11 +384,13 @@ static inline weir_verdict run_plain(weir_stage *stage, weir_lane *lane, weir_th
 }
 
 /* Its law would also decide about the start, or said no, or the turn is over. */
-static __attribute__((noinline)) weir_verdict offer_less_plain(const attempt *so_far, weir_event *event,
+static __attribute__((noinline)) weir_verdict offer_less_plain(weir_lane *lane, weir_gate *gate,
+							       const weir_ask *ask, weir_event *event,
 							       weir_verdict verdict)
 {
-	attempt offer = *so_far;
-	if (verdict != WEIR_ADMITTED || offer.ask.now_ns >= weir_thread_turn_end(offer.self))
+	weir_thread *self = weir_thread_here;
+	attempt offer = {.stage = lane->stage, .self = self, .lane = lane, .gate = gate, .ask = *ask};
+	if (verdict != WEIR_ADMITTED || ask->now_ns >= weir_thread_turn_end(self))
 		return queue_or_shed(&offer, event, verdict, false);
 	run_now(&offer, event);
 	last_shed.verdict = WEIR_ADMITTED;
@@ -412,14 +409,11 @@ weir_verdict weir_offer(weir_stage *stage, weir_event *event)
 	bool over = now_ns >= weir_thread_turn_end(self);
 	weir_gate *gate = atomic_load_explicit(&stage->gate, memory_order_acquire);
 	if (gate != NULL) {
-		attempt offer;
-		offer.stage = stage;
-		offer.self = self;
-		offer.lane = lane;
-		fill_ask(&offer, event, now_ns);
-		weir_verdict verdict = ask_gate(&offer, gate);
+		weir_ask ask = make_ask(event, now_ns);
+		ask.in_service = atomic_load_explicit(&lane->in_service, memory_order_relaxed);
+		weir_verdict verdict = gate->law->admit(gate->state, &ask);
 		if (__builtin_expect(verdict != WEIR_ADMITTED || over || gate->law->start != NULL, 0))
-			return offer_less_plain(&offer, event, verdict);
+			return offer_less_plain(lane, gate, &ask, event, verdict);
 	} else if (__builtin_expect(over, 0)) {
 		return offer_one(stage, event, self, false);
 	}

@@ -412,9 +412,9 @@ static void says_why_an_open_fails(void **state)
 	files_bench *bench = bench_of(state);
 	char longest[PATH_MAX], too_long[PATH_MAX + 1], name[NAME_MAX + 2];
 	memset(longest, '/', sizeof(longest));
-	strcpy(longest + PATH_MAX - 2, "x");
+	memcpy(longest + PATH_MAX - 2, "x", 2);
 	memset(too_long, '/', sizeof(too_long));
-	strcpy(too_long + PATH_MAX - 1, "x");
+	memcpy(too_long + PATH_MAX - 1, "x", 2);
 	memset(name, 'n', sizeof(name));
 	name[NAME_MAX + 1] = '\0';
 	put_file(bench, "a", "abc", 3);

@@ -66,18 +66,34 @@ static void handle_many(weir_stage *stage, weir_event **events, size_t count, vo
  * One event again and again: it is handled, and free, when the offer returns. Unless the turn's time is up, because
  * somebody else had the core for a while: then it was queued, and the burst ends.
  */
+static size_t offer_inline(run *r, weir_stage *target, size_t burst)
+{
+	size_t i, bad = 0;
+
+	for (i = 0; i < burst && r->outstanding == 0; i++) {
+		r->outstanding = 1;
+		bad += weir_offer(target, &r->event[0]) != WEIR_ADMITTED;
+	}
+	r->unexpected += bad;
+	return i;
+}
+
+static size_t offer_shed(run *r, weir_stage *target, size_t burst)
+{
+	size_t bad = 0;
+
+	for (size_t i = 0; i < burst; i++)
+		bad += weir_offer(target, &r->event[0]) != WEIR_SHED_RATE;
+	r->unexpected += bad;
+	return burst;
+}
+
 static void burst_inline(run *r)
 {
-	weir_verdict expected = r->shed ? WEIR_SHED_RATE : WEIR_ADMITTED;
 	uint64_t begin_ns = thread_ns();
-	size_t i;
 
-	for (i = 0; i < r->burst && r->outstanding == 0; i++) {
-		r->outstanding = !r->shed;
-		r->unexpected += weir_offer(r->target, &r->event[0]) != expected;
-	}
+	r->offered += (r->shed ? offer_shed : offer_inline)(r, r->target, r->burst);
 	r->spent_ns += thread_ns() - begin_ns;
-	r->offered += i;
 }
 
 static void burst_queued(run *r)

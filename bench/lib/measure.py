@@ -94,11 +94,13 @@ class Bench:
         else:
             process.end()
 
-    def instructions(self, name, *arguments, env=None):
-        """Instructions that callgrind counts in a whole run."""
+    def instructions(self, name, *arguments, env=None, inside=None):
+        """Instructions that callgrind counts in a whole run, or only inside calls of one function."""
         if not shutil.which("valgrind"):
             raise Missing("instructions: valgrind is not installed")
         command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
+        if inside:
+            command.append(f"--toggle-collect={inside}")
         done = subprocess.run(command + self.command(name, arguments, None), env=environment(env), capture_output=True,
                               text=True, timeout=300, check=False, stdin=subprocess.DEVNULL)
         for line in done.stderr.splitlines():

@@ -64,13 +64,13 @@ int main(int argc, char **argv)
 	size_t reply_bytes = (size_t)bench_number(argv, "reply-bytes", 0);
 	double seconds = bench_number(argv, "seconds", 1), warm = bench_number(argv, "warm", 0.2);
 	pid_t pid = (pid_t)bench_number(argv, "pid", 0);
-	size_t *received = calloc(65536, sizeof(*received));
+	static size_t received[65536];
 	int poll = epoll_create1(EPOLL_CLOEXEC);
 	clockid_t server = CLOCK_PROCESS_CPUTIME_ID;
 	uint64_t begin_ns, cpu_ns, replies;
 
 	bench_raise_nofile();
-	BENCH_REQUIRE(received != NULL && poll >= 0 && port != 0 && reply_bytes != 0 && connections < 60000);
+	BENCH_REQUIRE(poll >= 0 && port != 0 && reply_bytes != 0 && connections < 60000);
 	if (pid != 0)
 		BENCH_REQUIRE((errno = clock_getcpuclockid(pid, &server)) == 0);
 	for (size_t i = 0; i < connections; i++) {

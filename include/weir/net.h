@@ -46,7 +46,7 @@ WEIR_API void weir_buf_unref(weir_buf *buf);
 typedef struct weir_conn weir_conn;
 
 typedef struct weir_conn_ops {
-	/* Accepted, or connected. Set the user pointer here. Nonzero closes it (closed is called with that value). */
+	/* Accepted, or connected. Set the user pointer here (until then it is arg). Nonzero closes it (closed is called with that value). */
 	int (*open)(weir_conn *conn, void *arg);
 	/* Bytes arrived: buf->data[0 .. buf->length). Take a reference to keep them beyond the call; they are read-only then. */
 	void (*data)(weir_conn *conn, weir_buf *buf);
@@ -84,7 +84,10 @@ WEIR_API void weir_conn_pause(weir_conn *conn);
 WEIR_API void weir_conn_resume(weir_conn *conn);
 /* Reads at most bytes_per_s on average, by pausing; 0: no limit. */
 WEIR_API void weir_conn_read_rate(weir_conn *conn, uint64_t bytes_per_s);
-/* Closes once the output is out (within output_ns). No more data calls. */
+/*
+ * Closes once the output is out (output_ns without progress ends the wait). No more data calls. What the peer still sends is
+ * read away for up to a second, as a reset would destroy the last of the output.
+ */
 WEIR_API void weir_conn_close(weir_conn *conn);
 /* Closes now, with a reset where output is lost; closed gets why. */
 WEIR_API void weir_conn_abort(weir_conn *conn, int why);
@@ -127,7 +130,10 @@ WEIR_API int weir_listener_address(const weir_listener *listener, char *ret_text
 WEIR_API void weir_listener_read_stats(const weir_listener *listener, weir_listener_stats *ret_stats);
 /* Stops accepting; connections live on. */
 WEIR_API void weir_listener_close(weir_listener *listener);
-/* Closes it and every connection it has, waits for the last closed call, frees. Not on a reactor thread. Sets it to NULL. */
+/*
+ * Closes it and every connection it has, waits for the last closed call, frees. Not on a reactor thread; before or after a
+ * stop of the world (which closes the connections of its threads with -ECANCELED), not meanwhile. Sets it to NULL.
+ */
 WEIR_API void weir_listener_free(weir_listener **listener);
 
 #ifdef __cplusplus

@@ -75,7 +75,7 @@ void weir_clock_init(weir_clock *clock)
 {
 	pthread_once(&scale_found, find_scale);
 	*clock = (weir_clock){.scale = counter_scale,
-			       .ticks_max = counter_scale != 0 ? WEIR_CLOCK_TICKS_MAX : 0};
+			      .ticks_max = counter_scale != 0 ? WEIR_CLOCK_TICKS_MAX : 0};
 	weir_clock_turn(clock);
 }
 

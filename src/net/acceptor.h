@@ -7,7 +7,8 @@
  *
  * Accepting stops (PAUSED) at the listener's bound of connections, or when the process has no descriptors or memory left;
  * it goes on when a connection of the listener closes, and is tried anyway every 100 ms. With io_uring the kernel
- * may have accepted some sockets by the time it stops: they are parked and served first.
+ * may have accepted some sockets by the time it stops: they are parked and served first. Near the bound it accepts as
+ * with epoll, so that these are few.
  *
  * Threads: the loop's, except where said.
  */
@@ -90,6 +91,8 @@ void weir_listener_unreserve(weir_listener *listener);
 /* Counts one off; tells acceptors that wait for room or descriptors. */
 void weir_listener_release(weir_listener *listener);
 bool weir_listener_has_room(weir_listener *listener);
+/* Room for more than all backlogs together can hold. */
+bool weir_listener_has_ample_room(weir_listener *listener);
 void weir_listener_acceptor_closed(weir_listener *listener);
 void weir_listener_acceptor_gone(weir_listener *listener);
 

@@ -13,6 +13,7 @@
  * While nothing is being received, a poll for errors shows a reset.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -310,11 +311,21 @@ static void polled(weir_uring_op *op, int result, uint32_t flags)
 	}
 }
 
-/* ---- accepting ---- */
+/*
+ * ---- accepting: multishot while there is ample room, and near the bound a poll and plain accepts, since a multishot
+ * accept may take in the whole backlog before we can stop it ----
+ */
+
+static weir_acceptor *acceptor_of(weir_uring_op *op)
+{
+	return (weir_acceptor *)(void *)((char *)op - offsetof(weir_acceptor, op));
+}
+
+static void uring_accept_stop(weir_acceptor *acceptor);
 
 static void accepted(weir_uring_op *op, int result, uint32_t flags)
 {
-	weir_acceptor *acceptor = (weir_acceptor *)(void *)((char *)op - offsetof(weir_acceptor, op));
+	weir_acceptor *acceptor = acceptor_of(op);
 	bool more = flags & IORING_CQE_F_MORE;
 	if (!more)
 		acceptor->flags &= ~(uint32_t)(WEIR_ACCEPTOR_ARMED | WEIR_ACCEPTOR_STOPPED);
@@ -322,15 +333,41 @@ static void accepted(weir_uring_op *op, int result, uint32_t flags)
 		weir_acceptor_accepted(acceptor, result);
 	if (!more)
 		weir_acceptor_stopped(acceptor);
+	else if (!weir_listener_has_ample_room(acceptor->listener))
+		uring_accept_stop(acceptor);
+}
+
+static void acceptable(weir_uring_op *op, int result, uint32_t flags)
+{
+	weir_acceptor *acceptor = acceptor_of(op);
+	acceptor->flags &= ~(uint32_t)(WEIR_ACCEPTOR_ARMED | WEIR_ACCEPTOR_STOPPED);
+	if (result >= 0)
+		weir_acceptor_ready(acceptor);
+	else if (result != -ECANCELED)
+		weir_acceptor_accepted(acceptor, result);
+	weir_acceptor_stopped(acceptor);
+}
+
+/* The ring waits by itself, and on a socket that never blocks some kernels would not; plain accepts must not wait. */
+static void set_blocking(int fd, bool blocking)
+{
+	int flags = fcntl(fd, F_GETFL), wanted = blocking ? flags & ~O_NONBLOCK : flags | O_NONBLOCK;
+	if (wanted != flags)
+		fcntl(fd, F_SETFL, wanted);
 }
 
 static int uring_accept_start(weir_acceptor *acceptor)
 {
-	acceptor->op.complete = accepted;
+	bool ample = weir_listener_has_ample_room(acceptor->listener);
 	struct io_uring_sqe *sqe = weir_uring_sqe(acceptor->loop, &acceptor->op);
 	if (sqe == NULL)
 		return -EAGAIN;
-	io_uring_prep_multishot_accept(sqe, acceptor->fd, NULL, NULL, SOCK_CLOEXEC);
+	set_blocking(acceptor->fd, ample);
+	acceptor->op.complete = ample ? accepted : acceptable;
+	if (ample)
+		io_uring_prep_multishot_accept(sqe, acceptor->fd, NULL, NULL, SOCK_CLOEXEC);
+	else
+		io_uring_prep_poll_add(sqe, acceptor->fd, POLLIN);
 	return 0;
 }
 

@@ -5,6 +5,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -45,11 +46,26 @@ const weir_listen_options *weir_listener_options(const weir_listener *listener)
 	return &listener->options;
 }
 
+/* Such an address can be bound once, so the acceptors have copies of one descriptor. */
+static bool shares_one_socket(const struct sockaddr_storage *address)
+{
+	return address->ss_family == AF_UNIX;
+}
+
 /* ---- connections, over all threads ---- */
 
 bool weir_listener_has_room(weir_listener *listener)
 {
 	return atomic_load(&listener->connections) < listener->options.max_connections;
+}
+
+bool weir_listener_has_ample_room(weir_listener *listener)
+{
+	uint64_t backlogs = (uint64_t)listener->options.backlog * listener->count;
+	/* All threads share the backlog then, and the mode of the socket. */
+	if (shares_one_socket(&listener->address))
+		return false;
+	return atomic_load(&listener->connections) + 2 * backlogs < listener->options.max_connections;
 }
 
 bool weir_listener_reserve(weir_listener *listener)
@@ -155,11 +171,6 @@ static weir_post *abort_of(weir_acceptor *acceptor)
 
 /* ---- sockets ---- */
 
-static bool shares_one_socket(const struct sockaddr_storage *address)
-{
-	return address->ss_family == AF_UNIX;
-}
-
 static int set_options(int fd, const struct sockaddr_storage *address)
 {
 	int on = 1;
@@ -171,6 +182,23 @@ static int set_options(int fd, const struct sockaddr_storage *address)
 	    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0)
 		return -errno;
 	return 0;
+}
+
+/*
+ * Sockets that share a port by SO_REUSEPORT share it with any other process of this user that does the same, in silence. Nobody
+ * who starts a server twice wants half of its connections to go to the other: a socket that does not share finds out first.
+ */
+static int check_not_in_use(const struct sockaddr_storage *address, socklen_t length)
+{
+	int on = 1, error = 0;
+	int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+	    bind(fd, (const struct sockaddr *)address, length) != 0)
+		error = -errno;
+	close(fd);
+	return error;
 }
 
 /* The first one finds out the port, if the kernel chooses it. */
@@ -186,16 +214,18 @@ static int bind_socket(weir_listener *listener, int fd)
 	return getsockname(fd, address, &listener->address_length) == 0 ? 0 : -errno;
 }
 
-static int open_socket(weir_listener *listener, const weir_loop *loop, const weir_acceptor *first,
-		       int *ret_fd)
+static int open_socket(weir_listener *listener, const weir_acceptor *first, int *ret_fd)
 {
-	/* The ring waits by itself; a socket that never blocks would only make it say so. */
-	int flags = SOCK_CLOEXEC | (weir_uring_is(loop) ? 0 : SOCK_NONBLOCK);
 	bool copy = first != NULL && shares_one_socket(&listener->address);
-	int fd = copy ? dup(first->fd) : socket(listener->address.ss_family, SOCK_STREAM | flags, 0);
+	int fd = copy ? fcntl(first->fd, F_DUPFD_CLOEXEC, 0)
+		      : socket(listener->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return -errno;
-	int error = copy ? 0 : bind_socket(listener, fd);
+	int error = 0;
+	if (first == NULL && !shares_one_socket(&listener->address))
+		error = check_not_in_use(&listener->address, listener->address_length);
+	if (error == 0 && !copy)
+		error = bind_socket(listener, fd);
 	if (error != 0) {
 		close(fd);
 		return error;
@@ -254,8 +284,7 @@ static weir_listener *make(const weir_listen_options *options, unsigned count)
 
 static int add_acceptor(weir_listener *listener, weir_loop *loop)
 {
-	int fd = -1,
-	    error = open_socket(listener, loop, listener->count > 0 ? listener->acceptors : NULL, &fd);
+	int fd = -1, error = open_socket(listener, listener->count > 0 ? listener->acceptors : NULL, &fd);
 	if (error != 0) {
 		char text[128] = "?";
 		weir_listener_address(listener, text, sizeof(text), NULL);

@@ -80,7 +80,7 @@ static void copies_and_shared_buffers_keep_their_order(void **state)
 	char answer[101] = "", expected[101] = "";
 	reply = shared_text("abcde");
 	for (int i = 0; i < 20; i++)
-		strcat(expected, "<bcd>");
+		snprintf(expected + i * 5, sizeof(expected) - (size_t)i * 5, "<bcd>");
 	serve_one(&t, loop, &side_ops, LIMITS(0));
 	say(t.peer, "x");
 	hear(loop, t.peer, answer, 100);
@@ -684,7 +684,8 @@ static void fill_backlog(opened *o, int *fds, int count)
 {
 	for (int i = 0; i < count; i++) {
 		fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-		connect(fds[i], (struct sockaddr *)&o->to, sizeof(o->to));
+		assert_int_equal(connect(fds[i], (struct sockaddr *)&o->to, sizeof(o->to)), -1);
+		assert_int_equal(errno, EINPROGRESS);
 	}
 }
 
@@ -820,7 +821,8 @@ static bool try_exchange(side *s)
 
 static void survives_every_failed_allocation(void **state)
 {
-	loop_of(state);
+	if (loop_of(state) == NULL)
+		return;
 	bool heard = false;
 	uint64_t nth = 0;
 	while (!heard || nth < 20) {

@@ -75,7 +75,8 @@ static void test_quantiles(void **state)
 			weir_hist_add(&hist, values[i]);
 		}
 		assert_for_seed(seed, weir_hist_count(&hist) == count);
-		assert_for_seed(seed, fabs(weir_hist_mean(&hist) - sum / (double)count) <= 0.016 * sum / (double)count + 1);
+		assert_for_seed(seed, fabs(weir_hist_mean(&hist) - sum / (double)count) <=
+					      0.016 * sum / (double)count + 1);
 		check_quantiles(&hist, values, count, seed);
 	}
 }

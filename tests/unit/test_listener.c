@@ -75,6 +75,24 @@ static void tells_its_address(void **state)
 	weir_listener_free(&c.listener);
 }
 
+/* A server that is started twice must not share its port with itself. */
+static void refuses_an_address_that_is_in_use(void **state)
+{
+	crowd c;
+	struct sockaddr_storage address;
+	weir_listener *second = NULL;
+	gather(&c, loop_of(state), 0);
+	assert_int_equal(weir_listener_address(c.listener, NULL, 0, &address), 0);
+	weir_listen_options options = {.address = (struct sockaddr *)&address,
+				       .address_length = sizeof(struct sockaddr_in),
+				       .ops = &crowd_ops};
+	assert_int_equal(weir_listen_on_loop(c.loop, &options, &second), -EADDRINUSE);
+	assert_null(second);
+	weir_listener_free(&c.listener);
+	assert_int_equal(weir_listen_on_loop(c.loop, &options, &second), 0);
+	weir_listener_free(&second);
+}
+
 static void refuses_bad_options(void **state)
 {
 	weir_loop *loop = loop_of(state);
@@ -449,6 +467,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_BOTH(tells_its_address),
+		ON_BOTH(refuses_an_address_that_is_in_use),
 		ON_BOTH(refuses_bad_options),
 		ON_BOTH(accepts_many_at_once),
 		ON_BOTH(accepts_no_more_than_its_bound),

@@ -155,7 +155,7 @@ static void test_below(void **state)
 		for (int i = 0; i < DRAWS; i++)
 			count[weir_random_below(&random, BOUND)]++;
 		for (int i = 0; i < BOUND; i++)
-			chi += pow(count[i] - DRAWS / BOUND, 2) / (DRAWS / BOUND);
+			chi += pow(count[i] - (double)DRAWS / BOUND, 2) / ((double)DRAWS / BOUND);
 		assert_for_seed(seed, chi > 750 && chi < 1300);
 	}
 }

@@ -16,10 +16,13 @@ static bool single;
 
 static void handle(weir_stage *self, weir_event **events, size_t count, void *arg)
 {
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
 		handoff_touch((handoff_item *)events[i]);
+	/* A batch that was handed over as one is finished as one. */
+	if (!single)
+		weir_done_many(events, count);
+	for (size_t i = 0; single && i < count; i++)
 		weir_done(events[i]);
-	}
 	handoff_took(count);
 }
 

@@ -183,6 +183,8 @@ WEIR_API bool weir_why_shed(weir_why *ret_why);
 
 /* The work is done. */
 WEIR_API void weir_done(weir_event *event);
+/* The work of all of them is done, at one time: cheaper than one by one, for handlers that work on a batch as a whole. */
+WEIR_API void weir_done_many(weir_event **events, size_t count);
 /* The work could not be done. */
 WEIR_API void weir_fail(weir_event *event);
 /* The handler will settle it later, from anywhere: it stays in flight. */

@@ -152,24 +152,26 @@ static __attribute__((noinline)) void settle_public(weir_event *event, bool comp
 }
 
 /*
- * The short way, for an event that its handler finishes on a reactor thread, with nobody else to be told: what weir_settle does,
- * without a call, so that the compiler needs no stack for it.
+ * The short way, for an event that its handler finishes on the lane's own reactor thread, with nobody else to be told: what
+ * weir_settle does, without a call, so that the compiler needs no stack for it. NULL: not such an event.
  */
-void weir_done(weir_event *event)
+static inline weir_hist *plain_hists(const weir_thread *self, const weir_event *event)
 {
-	weir_thread *self = weir_thread_here;
 	if (weir_event_tag(event) != WEIR_EVENT_TAG(WEIR_EVENT_HANDLING) || self == NULL ||
 	    self->clock == NULL)
-		return settle_public(event, true);
-	weir_lane *lane = event->lane;
-	weir_stage *stage = lane->stage;
-	weir_gate *gate = atomic_load_explicit(&stage->gate, memory_order_acquire);
-	weir_counts *counts = weir_stage_counts(stage, self);
-	weir_hist *hists = atomic_load_explicit(&counts->hists[event->klass], memory_order_acquire);
-	if (lane->thread != self || lane->slow_leave || event->trace != 0 || hists == NULL ||
+		return NULL;
+	const weir_lane *lane = event->lane;
+	weir_gate *gate = atomic_load_explicit(&lane->stage->gate, memory_order_acquire);
+	if (lane->thread != self || lane->slow_leave || event->trace != 0 ||
 	    (gate != NULL && gate->law->settle != NULL))
-		return settle_public(event, true);
-	uint64_t now_ns = weir_clock_now(self->clock);
+		return NULL;
+	return atomic_load_explicit(&weir_stage_counts(lane->stage, self)->hists[event->klass],
+				    memory_order_acquire);
+}
+
+/* Measures and frees; what is left is to count it out of the lane. */
+static inline void end_plainly(weir_event *event, weir_hist *hists, uint64_t now_ns)
+{
 	unsigned service = weir_hist_index(now_ns - event->started_ns), response = service;
 	if (event->offered_ns != event->started_ns)
 		response = weir_hist_index(span(event->offered_ns, now_ns));
@@ -177,10 +179,52 @@ void weir_done(weir_event *event)
 	weir_hist_bump(&hists[WEIR_RESPONSE].bucket[response], 1);
 	leave_frame(event);
 	set_free(event);
-	atomic_fetch_sub_explicit(&lane->in_service, 1, memory_order_acq_rel);
-	weir_count *completed = &counts->completed[event->klass];
-	atomic_store_explicit(completed, atomic_load_explicit(completed, memory_order_relaxed) + 1,
+}
+
+static inline void count_out(weir_lane *lane, const weir_thread *self, unsigned klass, uint32_t count)
+{
+	weir_count *completed = &weir_stage_counts(lane->stage, self)->completed[klass];
+	atomic_fetch_sub_explicit(&lane->in_service, count, memory_order_acq_rel);
+	atomic_store_explicit(completed, atomic_load_explicit(completed, memory_order_relaxed) + count,
 			      memory_order_release);
+}
+
+void weir_done(weir_event *event)
+{
+	weir_thread *self = weir_thread_here;
+	weir_hist *hists = plain_hists(self, event);
+	if (hists == NULL)
+		return settle_public(event, true);
+	weir_lane *lane = event->lane;
+	end_plainly(event, hists, weir_clock_now(self->clock));
+	count_out(lane, self, event->klass, 1);
+}
+
+void weir_done_many(weir_event **events, size_t count)
+{
+	weir_thread *self = weir_thread_here;
+	weir_lane *lane = NULL;
+	unsigned klass = 0;
+	uint32_t run = 0; /* settled and not yet counted out, all of this lane and class */
+	uint64_t now_ns = self != NULL && self->clock != NULL ? weir_clock_now(self->clock) : 0;
+	for (size_t i = 0; i < count; i++) {
+		weir_event *event = events[i];
+		weir_hist *hists = plain_hists(self, event);
+		if (hists == NULL) {
+			settle_public(event, true);
+			continue;
+		}
+		if (run != 0 && (event->lane != lane || event->klass != klass)) {
+			count_out(lane, self, klass, run);
+			run = 0;
+		}
+		lane = event->lane;
+		klass = event->klass;
+		run++;
+		end_plainly(event, hists, now_ns);
+	}
+	if (run != 0)
+		count_out(lane, self, klass, run);
 }
 
 void weir_fail(weir_event *event)

@@ -16,7 +16,7 @@ void weir_event_cancel(weir_event *event)
 
 bool weir_event_cancelled(const weir_event *event)
 {
-	return __atomic_load_n(&event->cancelled, __ATOMIC_RELAXED) != 0;
+	return weir_event_is_cancelled(event);
 }
 
 const char *weir_verdict_name(weir_verdict verdict)

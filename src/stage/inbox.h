@@ -33,6 +33,13 @@ int weir_inbox_init(weir_inbox *inbox, uint32_t places);
 void weir_inbox_fini(weir_inbox *inbox);
 /* Any thread that holds count places. */
 void weir_inbox_put(weir_inbox *inbox, weir_event *const *events, size_t count);
+/* The owner: whether there is something to take. False for an inbox that was never made. */
+static inline bool weir_inbox_ready(const weir_inbox *inbox)
+{
+	return inbox->slot != NULL &&
+	       atomic_load_explicit(&inbox->slot[inbox->head & inbox->mask], memory_order_relaxed) != NULL;
+}
+
 /* The owner: takes up to most events that are there; returns how many. */
 size_t weir_inbox_take(weir_inbox *inbox, weir_event **ret_events, size_t most);
 

@@ -131,7 +131,7 @@ void weir_lane_absorb(weir_lane *lane)
 	do {
 		count = weir_inbox_take(&lane->inbox, events, 64);
 		for (size_t i = 0; i < count; i++)
-			__builtin_prefetch(events[i], 1);
+			weir_event_fetch(events[i]);
 		for (size_t i = 0; i < count; i++)
 			weir_queue_push(&lane->queue, events[i]);
 	} while (count == 64);
@@ -149,13 +149,30 @@ static uint32_t startable_count(const weir_lane *lane)
 
 bool weir_lane_startable(const weir_lane *lane)
 {
-	return lane->queue.count != 0 && startable_count(lane) != 0;
+	return (lane->queue.count != 0 || weir_inbox_ready(&lane->inbox)) && startable_count(lane) != 0;
+}
+
+/* The next events by the lane's order. Those in the inbox of a FIFO lane where nobody is before them need not go through the queue. */
+static size_t pop(weir_lane *lane, uint64_t now_ns, size_t most, weir_event **ret_events)
+{
+	size_t count = 0;
+	if (lane->queue.count == 0 && lane->queue.order == WEIR_FIFO && lane->inbox.slot != NULL) {
+		count = weir_inbox_take(&lane->inbox, ret_events, most);
+		for (size_t i = 0; i < count; i++)
+			weir_event_fetch(ret_events[i]);
+		return count;
+	}
+	if (weir_inbox_ready(&lane->inbox))
+		weir_lane_absorb(lane);
+	while (count < most && (ret_events[count] = weir_queue_pop(&lane->queue, now_ns)) != NULL)
+		count++;
+	return count;
 }
 
 /* WEIR_ADMITTED: still worth handling. */
 static weir_verdict judge(const weir_gate *gate, const weir_event *event, uint64_t now_ns)
 {
-	if (weir_event_cancelled(event))
+	if (weir_event_is_cancelled(event))
 		return WEIR_SHED_CANCELLED;
 	if (event->deadline_ns != 0 && now_ns > event->deadline_ns)
 		return WEIR_SHED_EXPIRED;
@@ -168,16 +185,13 @@ void weir_lane_collect(weir_lane *lane, uint64_t now_ns, size_t most, weir_batch
 {
 	weir_gate *gate = atomic_load_explicit(&lane->stage->gate, memory_order_acquire);
 	uint32_t startable = startable_count(lane);
-	if (most > startable)
-		most = startable;
+	size_t popped = pop(lane, now_ns, most < startable ? most : startable, ret_batch->events);
 	size_t living = 0, dead = 0;
 	uint64_t cost = 0;
-	while (living < most && dead < WEIR_BATCH_MAX) {
-		weir_event *event = weir_queue_pop(&lane->queue, now_ns);
-		if (event == NULL)
-			break;
-		cost += event->cost;
+	for (size_t i = 0; i < popped; i++) {
+		weir_event *event = ret_batch->events[i];
 		weir_verdict verdict = judge(gate, event, now_ns);
+		cost += event->cost;
 		if (verdict == WEIR_ADMITTED) {
 			ret_batch->events[living++] = event;
 		} else {
@@ -188,8 +202,9 @@ void weir_lane_collect(weir_lane *lane, uint64_t now_ns, size_t most, weir_batch
 	ret_batch->count = living;
 	ret_batch->dead = dead;
 	/* Started before the places are free, so that the two together never undercount. */
-	atomic_fetch_add_explicit(&lane->in_service, (uint32_t)living, memory_order_relaxed);
-	if (living + dead != 0)
-		weir_lane_give_back(lane, (uint32_t)(living + dead), cost);
+	if (living != 0)
+		atomic_fetch_add_explicit(&lane->in_service, (uint32_t)living, memory_order_relaxed);
+	if (popped != 0)
+		weir_lane_give_back(lane, (uint32_t)popped, cost);
 	lane->running = lane->stage->options.single && living != 0;
 }

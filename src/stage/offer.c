@@ -99,7 +99,7 @@ static inline weir_verdict open_for(weir_stage *stage, bool inside)
 
 static inline weir_verdict wanted(const weir_event *event, uint64_t now_ns)
 {
-	if (weir_event_cancelled(event))
+	if (weir_event_is_cancelled(event))
 		return WEIR_SHED_CANCELLED;
 	if (event->deadline_ns != 0 && now_ns > event->deadline_ns)
 		return WEIR_SHED_EXPIRED;
@@ -564,26 +564,83 @@ static weir_verdict offer_chunk(attempt *offer, weir_event **events, size_t coun
 	return WEIR_ADMITTED;
 }
 
+/*
+ * The short way of many: fresh plain events of one class that all go to one lane. As above, marking finds one that is there twice, and here
+ * every state to be restored is FREE.
+ */
+static bool choose_plain(weir_stage *stage, const weir_thread *self, weir_lane *lane, weir_event **events,
+			 size_t count, uint64_t *ret_cost)
+{
+	size_t chosen = 0;
+	uint64_t cost = 0;
+	for (size_t i = 0; i < count; i++)
+		weir_event_fetch(events[i]);
+	for (; chosen < count; chosen++) {
+		weir_event *event = events[chosen];
+		if (!is_plain(event) || event->klass != events[0]->klass ||
+		    (event->home != WEIR_ANYWHERE && choose_lane(stage, self, event->home) != lane))
+			break;
+		event->state = WEIR_EVENT_CHOSEN;
+		cost += event->cost;
+	}
+	*ret_cost = cost;
+	if (chosen == count)
+		return true;
+	while (chosen-- > 0)
+		events[chosen]->state = WEIR_EVENT_FREE;
+	return false;
+}
+
+static weir_verdict hand_over_plain(attempt *offer, weir_event **events, size_t count)
+{
+	weir_verdict verdict = open_for(offer->stage, offer->self != NULL && offer->self->frame != NULL);
+	if (verdict == WEIR_ADMITTED)
+		verdict = ask_law(offer);
+	if (verdict == WEIR_ADMITTED) {
+		verdict = weir_lane_take(offer->lane, (uint32_t)count, offer->ask.cost);
+		if (verdict != WEIR_ADMITTED)
+			refund_law(offer);
+	}
+	for (size_t i = 0; i < count; i++)
+		events[i]->state = WEIR_EVENT_FREE;
+	if (verdict != WEIR_ADMITTED)
+		return count_shed(offer, verdict);
+	count_admitted(offer, events[0], (uint32_t)count);
+	for (size_t i = 0; i < count; i++)
+		adopt(offer->self, offer->lane, events[i], offer->ask.now_ns);
+	weir_lane_push(offer->lane, offer->self, events, count);
+	if (offer->self != NULL)
+		weir_thread_flush_wakes(offer->self); /* a batch is worth a wake-up of its own */
+	last_shed.verdict = WEIR_ADMITTED;
+	return WEIR_ADMITTED;
+}
+
 weir_verdict weir_offer_many(weir_stage *stage, weir_event **events, size_t count)
 {
 	uint8_t states[WEIR_BATCH_MAX];
+	uint64_t cost;
 	if (count == 0 || count > WEIR_BATCH_MAX) {
 		unfit(stage, WEIR_FAULT_BAD_OFFER);
 		return WEIR_SHED_MISUSE;
 	}
-	if (!choose_all(stage, events, count, states))
-		return WEIR_SHED_MISUSE;
 	weir_thread *self = weir_thread_in(stage->world);
+	weir_lane *lane = choose_lane(stage, self, WEIR_ANYWHERE);
+	bool untraced = atomic_load_explicit(&stage->world->trace.every, memory_order_relaxed) == 0;
+	bool plain = untraced && choose_plain(stage, self, lane, events, count, &cost);
+	if (!plain && !choose_all(stage, events, count, states))
+		return WEIR_SHED_MISUSE;
 	weir_outsider_enter(stage->world, self);
 	attempt offer = {.stage = stage,
 			 .self = self,
-			 .lane = choose_lane(stage, self, WEIR_ANYWHERE),
+			 .lane = lane,
 			 .ask = {.now_ns = weir_thread_now(self, stage->world),
 				 .entered_ns = events[0]->entered_ns,
 				 .deadline_ns = events[0]->deadline_ns,
+				 .cost = plain ? cost : 0,
 				 .count = (uint32_t)count,
 				 .klass = events[0]->klass}};
-	weir_verdict verdict = offer_chunk(&offer, events, count, states);
+	weir_verdict verdict =
+		plain ? hand_over_plain(&offer, events, count) : offer_chunk(&offer, events, count, states);
 	weir_outsider_leave(stage->world, self);
 	return verdict;
 }

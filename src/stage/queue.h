@@ -12,6 +12,16 @@
 
 #include <weir/stage.h>
 
+/*
+ * Asks for an event's cache lines (an event is longer than one), to write: they were last written on another core, and a batch of them
+ * can be on their way at once.
+ */
+static inline void weir_event_fetch(const weir_event *event)
+{
+	__builtin_prefetch(event, 1);
+	__builtin_prefetch(&event->word, 1);
+}
+
 typedef struct weir_list {
 	weir_event *head, *tail;
 } weir_list;

@@ -65,6 +65,11 @@ static inline uint32_t weir_event_tag(const weir_event *event)
 #endif
 }
 
+static inline bool weir_event_is_cancelled(const weir_event *event)
+{
+	return __atomic_load_n(&event->cancelled, __ATOMIC_RELAXED) != 0;
+}
+
 typedef enum weir_phase {
 	WEIR_PHASE_NEW,
 	WEIR_PHASE_RUNNING,
@@ -165,7 +170,8 @@ struct weir_thread {
 	uint64_t wakes;                         /* reactor threads to be woken, by slot - 1 */
 	uint64_t local_ready[WEIR_READY_WORDS]; /* stages with events in this thread's queues */
 	uint32_t next_stage;
-	bool worked; /* something was offered or handled since the last turn */
+	bool worked;   /* something was offered or handled since the last turn */
+	bool gathered; /* other threads had put something before this one */
 	/* any thread */
 	_Alignas(
 		64) _Atomic uint64_t ready[WEIR_READY_WORDS]; /* stages whose lane here others have touched */

@@ -293,6 +293,56 @@ static void each_of_a_batch_is_settled_by_itself(void **state)
 	world_end_faulty(&world);
 }
 
+/* Finishes the batch as a whole, but for its first event, which is done already: that one is a fault and nothing else. */
+static void finish_all(weir_stage *stage, weir_event **events, size_t count, void *arg)
+{
+	_Atomic size_t *calls = arg;
+	weir_done(events[0]);
+	weir_done_many(events, count);
+	weir_done_many(events, 0);
+	(*calls)++;
+}
+
+static void never_dropped(weir_stage *stage, weir_event *event, weir_verdict why, void *arg)
+{
+	fail_msg("%s dropped an event: %s", weir_stage_name(stage), weir_verdict_name(why));
+}
+
+/* In every kind of world and domain; classes mixed, so that the counts of one must not go to another. */
+static void a_batch_can_be_done_at_once(void **state)
+{
+	for (int round = 0; round < 4; round++) {
+		static struct job jobs[24];
+		weir_world *world = round & 1 ? world_virtual(1) : world_real();
+		weir_domain *domain = domain_of_kind(world, round & 2 ? WEIR_REACTOR : WEIR_ELASTIC);
+		_Atomic size_t calls = 0;
+		weir_stage *stage;
+		weir_stage_options options = {.name = "whole",
+					      .handle = finish_all,
+					      .drop = never_dropped,
+					      .arg = &calls,
+					      .capacity = 24,
+					      .batch = 8,
+					      .no_inline = true};
+		must(weir_stage_new(domain, &options, &stage));
+		must(weir_world_start(world));
+		for (unsigned i = 0; i < 24; i++) {
+			job_init(&jobs[i], i, i % 3);
+			assert_int_equal(weir_offer(stage, &jobs[i].event), WEIR_ADMITTED);
+		}
+		must(weir_world_stop(world, 10 * WEIR_NS_PER_S, NULL));
+		for (unsigned klass = 0; klass < 3; klass++) {
+			weir_stage_stats stats;
+			weir_stage_read(stage, klass, &stats);
+			assert_int_equal(stats.completed, 8);
+			assert_int_equal(stats.in_flight, 0);
+		}
+		assert_int_equal(weir_stage_faults(stage, WEIR_FAULT_NOT_OWNED), calls);
+		assert_int_equal(weir_world_check(world), 0);
+		weir_world_free(&world);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -307,6 +357,7 @@ int main(void)
 		CHECK_TEST(a_drop_function_may_offer_the_event_again),
 		CHECK_TEST(a_leaked_event_goes_to_the_drop_function),
 		CHECK_TEST(each_of_a_batch_is_settled_by_itself),
+		CHECK_TEST(a_batch_can_be_done_at_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

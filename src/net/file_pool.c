@@ -59,7 +59,7 @@ const weir_file_way weir_file_way_pool = {
 static ssize_t transfer(const weir_file_request *request)
 {
 	int fd = request->file->fd;
-	char *at = request->bytes + request->moved;
+	char *at = weir_file_position(request);
 	size_t left = request->length - request->moved;
 	off_t offset = request->offset + (off_t)request->moved;
 	bool reads = request->kind == WEIR_FILE_READ;

@@ -125,6 +125,12 @@ static inline bool weir_file_abandoned(const weir_file_request *request)
 	return atomic_load_explicit(&request->abandoned, memory_order_relaxed);
 }
 
+/* Where the next bytes go or come from; NULL: nothing was asked for, and nothing may be added to that. */
+static inline char *weir_file_position(const weir_file_request *request)
+{
+	return request->bytes != NULL ? request->bytes + request->moved : NULL;
+}
+
 /* Whether it need not be run: nobody wants the result. A close must, whoever wants to know. */
 static inline bool weir_file_pointless(const weir_file_request *request)
 {

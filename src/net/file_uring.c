@@ -77,7 +77,7 @@ static unsigned transfer_length(const weir_file_request *request)
 static void prepare(weir_file_request *request, struct io_uring_sqe *sqe)
 {
 	weir_file *file = request->file;
-	char *at = request->bytes != NULL ? request->bytes + request->moved : NULL;
+	char *at = weir_file_position(request);
 	uint64_t offset = (uint64_t)request->offset + request->moved;
 	switch ((weir_file_kind)request->kind) {
 	case WEIR_FILE_OPEN:

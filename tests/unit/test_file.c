@@ -77,6 +77,7 @@ static void reads_end_at_the_end(void **state)
 			(file_call){.what = READ, .file = file, .bytes = got, .length = 8, .offset = 99}),
 		0);
 	assert_int_equal(run_one(bench, (file_call){.what = READ, .file = file, .bytes = got}), 0);
+	assert_int_equal(run_one(bench, (file_call){.what = READ, .file = file}), 0);
 	assert_int_equal(run_one(bench, (file_call){.what = READ, .file = empty, .bytes = got, .length = 8}),
 			 0);
 	assert_int_equal(run_one(bench, (file_call){.what = WRITE, .file = file, .bytes = got}), -EBADF);

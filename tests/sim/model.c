@@ -187,6 +187,8 @@ static void offer_some(struct model *model)
 	}
 	weir_verdict verdict = weir_offer_many(to->stage, events, count);
 	book(to, klass, count, verdict);
+	/* Only handlers do this while the world stops, and theirs may come in. */
+	EXPECT(model, verdict != WEIR_SHED_STOPPING);
 	for (unsigned i = 0; i < count && verdict != WEIR_ADMITTED; i++)
 		token_free(tokens[i]);
 }
@@ -251,6 +253,7 @@ static void reserve(struct model *model)
 		cost += ticket->tokens[i]->event.cost;
 	memset(&ticket->ticket, 0, sizeof ticket->ticket);
 	weir_verdict verdict = weir_reserve(to->stage, klass, count, cost, WEIR_ANYWHERE, &ticket->ticket);
+	EXPECT(model, verdict != WEIR_SHED_STOPPING);
 	if (verdict != WEIR_ADMITTED) {
 		book(to, klass, count, verdict);
 		for (unsigned i = 0; i < count; i++)

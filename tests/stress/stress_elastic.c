@@ -56,6 +56,28 @@ static void a_pool_grows_for_handlers_that_block_and_shrinks_again(void **state)
 	world_end(&world);
 }
 
+/* One offer wakes one thread; that one has to wake the next while there is work left. */
+static void a_burst_reaches_every_idle_thread(void **state)
+{
+	weir_world *world = world_real();
+	struct turnstile turnstile;
+	struct probe probe = {.each = block_until_enough, .data = &turnstile};
+	static struct job jobs[THREADS];
+	turnstile_init(&turnstile, THREADS);
+	probe_open(&probe, domain_elastic(world, "pool", THREADS, THREADS),
+		   (weir_stage_options){.name = "burst"});
+	must(weir_world_start(world));
+	for (unsigned round = 1; round <= 20; round++) {
+		pthread_mutex_lock(&turnstile.lock);
+		turnstile.inside = 0;
+		pthread_mutex_unlock(&turnstile.lock);
+		jobs_init(jobs, THREADS, 0);
+		assert_int_equal(jobs_offer_many(probe.stage, jobs, THREADS), WEIR_ADMITTED);
+		CHECK_EVENTUALLY(stats_of(probe.stage).completed == round * THREADS);
+	}
+	world_end(&world);
+}
+
 static void a_world_stops_while_its_pool_is_growing(void **state)
 {
 	for (int round = 0; round < 10; round++) {
@@ -78,6 +100,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CHECK_TEST(a_pool_grows_for_handlers_that_block_and_shrinks_again),
+		CHECK_TEST(a_burst_reaches_every_idle_thread),
 		CHECK_TEST(a_world_stops_while_its_pool_is_growing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

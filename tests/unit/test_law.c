@@ -209,6 +209,9 @@ static void what_the_queue_refuses_is_refunded(void **state)
 	assert_int_equal(jobs_offer_many(p.stage, jobs, 3), WEIR_ADMITTED);
 	assert_int_equal(jobs_offer_many(p.stage, jobs + 3, 2), WEIR_SHED_FULL);
 	expect_paired(p.stage, &ledger);
+	weir_ticket ticket = {0};
+	assert_int_equal(weir_reserve(p.stage, 0, 2, 0, WEIR_ANYWHERE, &ticket), WEIR_SHED_FULL);
+	expect_paired(p.stage, &ledger);
 	jobs[3].event.cost = 101;
 	assert_int_equal(weir_offer(p.stage, &jobs[3].event), WEIR_SHED_COST);
 	expect_paired(p.stage, &ledger);

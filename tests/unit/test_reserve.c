@@ -248,6 +248,40 @@ static void a_stop_waits_for_tickets(void **state)
 	}
 }
 
+/* Commits when the drain has begun: then others are told so. */
+static void *commit_while_draining(void *arg)
+{
+	struct late_commit *late = arg;
+	weir_ticket another;
+	weir_verdict verdict;
+	do {
+		check_breathe();
+		verdict = reserve(late->ticket.stage, 0, 1, 0, &another);
+		if (verdict == WEIR_ADMITTED)
+			weir_cancel(&another);
+	} while (verdict != WEIR_SHED_STOPPING);
+	late->rc = commit(&late->ticket, &late->job, 1);
+	return NULL;
+}
+
+static void a_real_stop_waits_for_tickets(void **state)
+{
+	weir_world *world = world_real();
+	struct probe probe = {0};
+	struct late_commit late = {.rc = 1};
+	pthread_t thread;
+	probe_open(&probe, domain_reactor(world, "r", 1), (weir_stage_options){0});
+	must(weir_world_start(world));
+	job_init(&late.job, 1, 0);
+	assert_int_equal(reserve(probe.stage, 0, 1, 0, &late.ticket), WEIR_ADMITTED);
+	assert_int_equal(pthread_create(&thread, NULL, commit_while_draining, &late), 0);
+	must(weir_world_stop(world, 600 * WEIR_NS_PER_S, NULL));
+	pthread_join(thread, NULL);
+	assert_int_equal(late.rc, 0);
+	assert_int_equal(late.job.handled, 1);
+	weir_world_free(&world);
+}
+
 static void a_stop_does_not_wait_for_ever_for_a_ticket(void **state)
 {
 	weir_world *world = world_virtual(1);
@@ -308,6 +342,7 @@ int main(void)
 		CHECK_TEST(a_home_that_does_not_exist_is_refused_or_ignored),
 		CHECK_TEST(a_closed_stage_honours_its_tickets),
 		CHECK_TEST(a_stop_waits_for_tickets),
+		CHECK_TEST(a_real_stop_waits_for_tickets),
 		CHECK_TEST(a_stop_does_not_wait_for_ever_for_a_ticket),
 		CHECK_TEST(a_handler_moves_its_event_on_with_a_ticket),
 	};

@@ -2,6 +2,7 @@
 /* Waiting offers: backpressure on foreign and elastic threads, its time-out, its end, and where it is refused. */
 #include "support/worlds.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -338,6 +339,74 @@ static void a_circle_of_waiting_domains_is_refused(void **state)
 	}
 }
 
+struct cut_short {
+	struct gate gate;
+	struct probe front, back;
+	struct job outer, child, inside, queued;
+	_Atomic bool returned;
+};
+
+static void wait_at_the_dam(struct probe *probe, struct job *job)
+{
+	struct cut_short *c = probe->data;
+	c->child.why = weir_offer_wait(c->back.stage, &c->child.event, 600 * WEIR_NS_PER_S);
+	atomic_store(&c->returned, true);
+	weir_done(&job->event);
+}
+
+static void pass_the_gate(struct probe *probe, struct job *job)
+{
+	struct cut_short *c = probe->data;
+	gate_pass(&c->gate);
+	weir_done(&job->event);
+}
+
+static void *open_when_returned(void *arg)
+{
+	struct cut_short *c = arg;
+	while (!atomic_load(&c->returned))
+		check_breathe();
+	gate_open(&c->gate);
+	return NULL;
+}
+
+/* A handler may wait on while the drain lasts, but not beyond: the stop has to join its thread. */
+static void the_end_of_a_drain_wakes_handlers_that_wait(void **state)
+{
+	static struct cut_short c;
+	memset(&c, 0, sizeof c);
+	gate_init(&c.gate);
+	weir_world *world = world_real();
+	pthread_t thread;
+	c.front.each = wait_at_the_dam;
+	c.back.each = pass_the_gate;
+	c.front.data = c.back.data = &c;
+	probe_open(&c.back, domain_elastic(world, "back", 1, 1),
+		   (weir_stage_options){.name = "back", .capacity = 1});
+	probe_open(&c.front, domain_elastic(world, "front", 1, 1), (weir_stage_options){.name = "front"});
+	must(weir_world_start(world));
+	job_init(&c.outer, 1, 0);
+	job_init(&c.child, 2, 0);
+	job_init(&c.inside, 3, 0);
+	job_init(&c.queued, 4, 0);
+	assert_int_equal(weir_offer(c.back.stage, &c.inside.event), WEIR_ADMITTED);
+	CHECK_EVENTUALLY(c.gate.waiting == 1);
+	assert_int_equal(weir_offer(c.back.stage, &c.queued.event), WEIR_ADMITTED);
+	assert_int_equal(weir_offer(c.front.stage, &c.outer.event), WEIR_ADMITTED);
+	CHECK_EVENTUALLY(c.front.handled == 1);
+	assert_int_equal(pthread_create(&thread, NULL, open_when_returned, &c), 0);
+	weir_stop_report report = {0};
+	int rc = weir_world_stop(world, 20 * WEIR_NS_PER_MS, &report);
+	pthread_join(thread, NULL);
+	assert_int_equal(c.child.why, WEIR_SHED_STOPPING);
+	/* Its turn may have come just before its thread was told to end. */
+	assert_int_equal(c.queued.dropped + c.queued.handled, 1);
+	assert_int_equal(report.undrained, c.queued.dropped);
+	assert_int_equal(rc, c.queued.dropped ? -ETIMEDOUT : 0);
+	assert_int_equal(weir_world_check(world), 0);
+	weir_world_free(&world);
+}
+
 /* Backpressure in a straight line is what waiting is for. */
 static void an_elastic_thread_waits_for_the_next_domain(void **state)
 {
@@ -374,6 +443,7 @@ int main(void)
 		CHECK_TEST(a_reactor_thread_does_not_wait),
 		CHECK_TEST(waiting_for_oneself_is_refused),
 		CHECK_TEST(a_circle_of_waiting_domains_is_refused),
+		CHECK_TEST(the_end_of_a_drain_wakes_handlers_that_wait),
 		CHECK_TEST(an_elastic_thread_waits_for_the_next_domain),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,7 +70,7 @@ typedef struct weir_trace_entry {
 	uint32_t event; /* its number */
 	uint16_t stage; /* index, as in the dump */
 	uint8_t klass;
-	uint8_t step; /* 'o'ffered, 's'hed, 'q'ueued, 'b'egun, 'h'eld, 'd'one, 'f'ailed, 'x' dropped */
+	uint8_t step; /* 'o'ffered and run at once, 'q'ueued, 's'hed, 'b'egun, 'h'eld, 'd'one, 'f'ailed, 'x' dropped */
 	weir_verdict verdict; /* for 's' and 'x' */
 } weir_trace_entry;
 

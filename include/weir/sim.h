@@ -7,8 +7,8 @@
  * timer to timer. Made with weir_world_options.simulated. A run with the same seed is the same run.
  *
  * Work is modelled by holding: a handler that would compute or block for a while calls weir_finish_after
- * (or holds the event and settles it from a timer). In an elastic domain a handler's thread is busy until all events of
- * its batch are settled; a stage's concurrency bound works as in the real world. Timers are started with NULL as
+ * (or holds the event and settles it from a timer). In an elastic domain every event
+ * has a thread to itself, from its start until it is settled (batches are of one there); a stage's concurrency bound works as in the real world. Timers are started with NULL as
  * loop, or with weir_sim_timer.
  */
 
@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-/* Runs until the clock is at until_ns. Returns the number of timers that fired. */
+/* Runs until the clock is at until_ns. Returns the number of timers that fired, the world's own included. */
 WEIR_API uint64_t weir_sim_run(weir_world *world, uint64_t until_ns);
 /* Starts a timer on the world's clock. */
 WEIR_API void weir_sim_timer(weir_world *world, weir_timer *timer, uint64_t at_ns);

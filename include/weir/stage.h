@@ -126,7 +126,7 @@ typedef struct weir_stage_options {
 	bool single;              /* one handler call at a time, always on one thread of a reactor */
 	bool no_inline;           /* always queue */
 	uint32_t concurrency;     /* events started but not settled; 0: no bound; shared like capacity */
-	uint32_t batch;           /* events a handler gets at once, at most; 0: 32 */
+	uint32_t batch;           /* events a handler gets at once, at most; 0: 32, in a pool 1 */
 	const weir_batch_law *batch_law;     /* adapts the batch within [1, batch]; NULL: always batch */
 	const weir_admission_law *admission; /* NULL: only the bounds above */
 	const void *admission_params;
@@ -139,7 +139,7 @@ WEIR_API void weir_stage_close(weir_stage *stage);
 WEIR_API int weir_stage_admission(weir_stage *stage, const weir_admission_law *law, const void *params);
 WEIR_API const char *weir_stage_name(const weir_stage *stage);
 WEIR_API weir_domain *weir_stage_domain(const weir_stage *stage);
-/* Events waiting now, over all its queues. */
+/* Places taken now, over all its queues: events that wait, and places that tickets hold. */
 WEIR_API uint32_t weir_stage_waiting(const weir_stage *stage);
 
 /* ---- offers ---- */
@@ -176,7 +176,7 @@ WEIR_API int weir_commit(weir_ticket *ticket, weir_event **events, size_t count)
 /* Gives the places back. A ticket without places is left alone. */
 WEIR_API void weir_cancel(weir_ticket *ticket);
 
-/* Why the last offer on this thread was shed. false: it was admitted. */
+/* Why the last offer on this thread was shed. false: it was admitted, or its world may be gone. The names live as long as the world. */
 WEIR_API bool weir_why_shed(weir_why *ret_why);
 
 /* ---- settling: by the owner of a HANDLING or HELD event; afterwards it is FREE ---- */

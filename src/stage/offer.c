@@ -33,7 +33,15 @@ typedef struct attempt {
 static _Thread_local struct {
 	attempt offer;
 	weir_verdict verdict;
+	uint64_t worlds_freed; /* then; offer points into a world */
 } last_shed __attribute__((tls_model("initial-exec")));
+
+static void remember(const attempt *offer, weir_verdict why)
+{
+	last_shed.offer = *offer;
+	last_shed.verdict = why;
+	last_shed.worlds_freed = atomic_load(&weir_worlds_freed);
+}
 
 void weir_outsider_enter(weir_world *world, const weir_thread *self)
 {
@@ -58,8 +66,7 @@ static inline bool offerable(uint32_t tag)
 static __attribute__((noinline, cold)) bool unfit(weir_stage *stage, weir_fault fault)
 {
 	weir_stage_fault(stage, fault, 1);
-	last_shed.offer = (attempt){.stage = stage};
-	last_shed.verdict = WEIR_SHED_MISUSE;
+	remember(&(attempt){.stage = stage}, WEIR_SHED_MISUSE);
 	return false;
 }
 
@@ -158,8 +165,7 @@ static __attribute__((noinline)) weir_verdict count_shed(const attempt *offer, w
 	weir_count_add(counts, &counts->offered[klass], offer->ask.count);
 	weir_count_add(counts, &counts->shed[klass][why], offer->ask.count);
 	weir_thread_worked(offer->self, offer->stage->world);
-	last_shed.offer = *offer;
-	last_shed.verdict = why;
+	remember(offer, why);
 	return why;
 }
 
@@ -863,7 +869,7 @@ void weir_cancel(weir_ticket *ticket)
 bool weir_why_shed(weir_why *ret_why)
 {
 	const attempt *offer = &last_shed.offer;
-	if (last_shed.verdict == WEIR_ADMITTED)
+	if (last_shed.verdict == WEIR_ADMITTED || last_shed.worlds_freed != atomic_load(&weir_worlds_freed))
 		return false;
 	*ret_why = (weir_why){
 		.stage = offer->stage->name, .verdict = last_shed.verdict, .klass = offer->ask.klass};

@@ -239,6 +239,9 @@ struct weir_world {
 
 /* ---- threads ---- */
 
+/* Worlds freed in this process: what a thread remembers of a world's stages may be gone when it has changed. */
+extern _Atomic uint64_t weir_worlds_freed;
+
 /* initial-exec: one instruction also from within a shared library. */
 extern _Thread_local weir_thread *weir_thread_here __attribute__((tls_model("initial-exec")));
 

@@ -86,6 +86,8 @@ int weir_world_start(weir_world *world)
 	return failed;
 }
 
+_Atomic uint64_t weir_worlds_freed;
+
 void weir_world_free(weir_world **world_at)
 {
 	weir_world *world = *world_at;
@@ -93,6 +95,7 @@ void weir_world_free(weir_world **world_at)
 		return;
 	if (atomic_load(&world->phase) == WEIR_PHASE_RUNNING)
 		weir_world_stop(world, 0, NULL);
+	atomic_fetch_add(&weir_worlds_freed, 1);
 	uint32_t stages = atomic_load(&world->stage_count);
 	for (uint32_t i = 0; i < stages; i++)
 		weir_stage_free(weir_world_stage(world, i));

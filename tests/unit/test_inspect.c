@@ -460,9 +460,25 @@ static void the_reason_belongs_to_the_last_offer_that_returned(void **state)
 	world_end(&world);
 }
 
+static void a_reason_is_forgotten_with_its_world(void **state)
+{
+	struct plugged p;
+	struct job job;
+	weir_why why;
+	plugged_open(&p, WEIR_REACTOR, (weir_stage_options){.name = "gone", .capacity = 1});
+	weir_stage_close(p.stage);
+	job_init(&job, 1, 0);
+	assert_int_equal(weir_offer(p.stage, &job.event), WEIR_SHED_CLOSED);
+	assert_true(weir_why_shed(&why));
+	assert_string_equal(why.stage, "gone");
+	plugged_end(&p);
+	assert_false(weir_why_shed(&why));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		CHECK_TEST(a_reason_is_forgotten_with_its_world),
 		CHECK_TEST(quantiles_of_a_queue_are_known),
 		CHECK_TEST(numbers_out_of_range_are_harmless),
 		CHECK_TEST(waiting_and_in_flight_are_seen_by_class),

@@ -320,6 +320,7 @@ static inline void weir_frame_begin(weir_frame *frame, weir_thread *self, weir_l
 	frame->count = frame->unsettled = 1;
 	event->at.run.frame = frame;
 	event->at.run.slot = 0;
+	event->at.run.klass = event->klass;
 	event->state = WEIR_EVENT_HANDLING;
 	event->started_ns = now_ns;
 	atomic_fetch_add_explicit(&lane->in_service, 1, memory_order_relaxed);

@@ -98,16 +98,20 @@ static uint64_t tick_batches(weir_stage *stage, uint64_t now_ns)
 static void sum_class(weir_stage *stage, unsigned klass, weir_class_sample *ret_total)
 {
 	weir_class_counts sum = {0};
+	uint64_t shed = 0;
 	for (unsigned slot = 0; slot <= stage->world->reactor_count; slot++) {
 		weir_counts *counts = atomic_load_explicit(&stage->counts[slot], memory_order_acquire);
 		if (counts == NULL)
 			continue;
+		/* Not offered less admitted: that is of two instants, and may be less the next time. */
+		for (unsigned why = 0; why < WEIR_VERDICT_COUNT; why++)
+			shed += weir_count_get(&counts->shed[klass][why]);
 		weir_counts_add_ends(counts, klass, &sum);
 		weir_counts_add_admissions(counts, klass, &sum);
 	}
 	*ret_total = (weir_class_sample){.offered = sum.offered,
 					 .admitted = sum.admitted,
-					 .shed = sum.offered - sum.admitted,
+					 .shed = shed,
 					 .started = sum.started,
 					 .completed = sum.completed,
 					 .failed = sum.failed,

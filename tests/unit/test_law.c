@@ -542,6 +542,58 @@ static void start_and_settle_pair_for_every_kind_of_event(void **state)
 	world_end_faulty(&world);
 }
 
+/* Lets all in, and looks for sheds in its samples. */
+struct doubter {
+	_Atomic uint64_t ticks, sheds;
+};
+
+static int doubter_init(void *state, const void *params, const char **ret_wrong)
+{
+	*(struct doubter **)state = *(struct doubter *const *)params;
+	return 0;
+}
+
+static weir_verdict doubter_admit(void *state, const weir_ask *ask)
+{
+	return WEIR_ADMITTED;
+}
+
+static void doubter_tick(void *state, const weir_sample *sample)
+{
+	struct doubter *doubter = *(struct doubter **)state;
+	atomic_fetch_add(&doubter->sheds, sample->klass[0].shed != 0);
+	atomic_fetch_add(&doubter->ticks, 1);
+}
+
+static void a_sample_shows_no_sheds_where_there_were_none(void **state)
+{
+	const weir_admission_law law = {.name = "doubter",
+					.state_bytes = sizeof(struct doubter *),
+					.tick_ns = 20 * WEIR_NS_PER_US,
+					.init = doubter_init,
+					.admit = doubter_admit,
+					.tick = doubter_tick};
+	enum { JOBS = 4096 };
+	static struct job jobs[JOBS];
+	struct doubter doubter = {0};
+	struct doubter *params = &doubter;
+	struct probe probe = {.act = PROBE_DONE};
+	weir_world *world = world_real();
+	probe_open(&probe, domain_reactor(world, "reactor", 1),
+		   (weir_stage_options){.capacity = JOBS, .admission = &law, .admission_params = &params});
+	must(weir_world_start(world));
+	for (int round = 0; round < 1000 && doubter.ticks < 500; round++) {
+		unsigned before = probe.handled;
+		jobs_init(jobs, JOBS, 0);
+		for (int i = 0; i < JOBS; i++)
+			assert_int_equal(weir_offer(probe.stage, &jobs[i].event), WEIR_ADMITTED);
+		CHECK_EVENTUALLY(stats_of(probe.stage).in_flight == 0);
+		assert_int_equal(probe.handled - before, JOBS);
+	}
+	world_end(&world);
+	assert_int_equal(doubter.sheds, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -560,6 +612,7 @@ int main(void)
 		CHECK_TEST(a_replaced_law_is_not_called_again),
 		CHECK_TEST(a_law_installed_at_the_start_pairs_over_a_whole_life),
 		CHECK_TEST(start_and_settle_pair_for_every_kind_of_event),
+		CHECK_TEST(a_sample_shows_no_sheds_where_there_were_none),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -162,6 +162,18 @@ static void sample_class(weir_stage *stage, unsigned klass, weir_sample *sample)
 	out->response_ns = window(stage, klass, WEIR_RESPONSE, sample->quantile, &out->response_count);
 }
 
+void weir_control_begin_locked(weir_stage *stage)
+{
+	uint64_t count;
+	for (unsigned klass = 0; klass < WEIR_CLASSES; klass++) {
+		sum_class(stage, klass, &stage->ticks.total[klass]);
+		if (stage->ticks.total[klass].admitted == 0)
+			continue; /* so there is nothing in the histograms, nor memory to be spent on it */
+		for (unsigned measure = 0; measure < WEIR_MEASURES; measure++)
+			window(stage, klass, (weir_measure)measure, 0.5, &count);
+	}
+}
+
 static uint32_t workers(const weir_stage *stage)
 {
 	uint32_t threads = stage->options.single ? 1 : weir_domain_threads(stage->domain);

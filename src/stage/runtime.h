@@ -398,6 +398,8 @@ void weir_elastic_resize(weir_domain *domain, uint32_t threads);
 int weir_control_start(weir_world *world);
 void weir_control_stop(weir_world *world);
 void weir_control_resume(weir_world *world);
+/* The next sample of the stage is of what happens from now on. Under control_lock. */
+void weir_control_begin_locked(weir_stage *stage);
 /* Runs the laws that are due; returns when the next one is, UINT64_MAX: never. */
 uint64_t weir_control_tick(weir_world *world, uint64_t now_ns);
 

@@ -162,6 +162,8 @@ int weir_stage_admission(weir_stage *stage, const weir_admission_law *law, const
 	}
 	uint64_t now_ns = weir_world_now(world);
 	stage->ticks.last_ns = now_ns;
+	if (law != NULL && law->tick != NULL)
+		weir_control_begin_locked(stage);
 	stage->ticks.at_ns = now_ns + (law != NULL ? law->tick_ns : 0);
 	pthread_cond_signal(&world->control_wake); /* it may sleep longer than the new law wants */
 	pthread_mutex_unlock(&world->control_lock);

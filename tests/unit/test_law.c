@@ -542,6 +542,33 @@ static void start_and_settle_pair_for_every_kind_of_event(void **state)
 	world_end_faulty(&world);
 }
 
+static void the_first_sample_of_a_new_law_begins_with_it(void **state)
+{
+	weir_world *world = world_virtual(1);
+	struct ledger ledger = {0};
+	struct ledger *params = &ledger;
+	struct probe probe = {.act = PROBE_WORK, .work_ns = 5 * WEIR_NS_PER_MS};
+	struct job jobs[10];
+	probe_open(&probe, domain_reactor(world, "reactor", 1), (weir_stage_options){0});
+	must(weir_world_start(world));
+	jobs_init(jobs, 10, 2);
+	for (int i = 0; i < 9; i++)
+		assert_int_equal(weir_offer(probe.stage, &jobs[i].event), WEIR_ADMITTED);
+	world_run(world, WEIR_NS_PER_S);
+	must(weir_stage_admission(probe.stage, &ledger_law, &params));
+	probe.work_ns = 50 * WEIR_NS_PER_MS;
+	assert_int_equal(weir_offer(probe.stage, &jobs[9].event), WEIR_ADMITTED);
+	world_run(world, 100 * WEIR_NS_PER_MS);
+	const weir_class_sample *seen = &ledger.last_sample.klass[2];
+	assert_int_equal(ledger.ticks, 1);
+	assert_int_equal(ledger.last_sample.interval_ns, 100 * WEIR_NS_PER_MS);
+	assert_int_equal(seen->offered, 1);
+	assert_int_equal(seen->completed, 1);
+	assert_int_equal(seen->response_count, 1);
+	assert_true(seen->service_ns > 40 * WEIR_NS_PER_MS);
+	world_end(&world);
+}
+
 /* Lets all in, and looks for sheds in its samples. */
 struct doubter {
 	_Atomic uint64_t ticks, sheds;
@@ -612,6 +639,7 @@ int main(void)
 		CHECK_TEST(a_replaced_law_is_not_called_again),
 		CHECK_TEST(a_law_installed_at_the_start_pairs_over_a_whole_life),
 		CHECK_TEST(start_and_settle_pair_for_every_kind_of_event),
+		CHECK_TEST(the_first_sample_of_a_new_law_begins_with_it),
 		CHECK_TEST(a_sample_shows_no_sheds_where_there_were_none),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

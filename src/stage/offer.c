@@ -274,10 +274,14 @@ static inline void run_now(attempt *offer, weir_event *event)
 	weir_verdict verdict = gate != NULL && gate->law->start != NULL
 				       ? gate->law->start(gate->state, event, now_ns)
 				       : WEIR_ADMITTED;
-	if (__builtin_expect(verdict == WEIR_ADMITTED, 1))
+	if (__builtin_expect(verdict == WEIR_ADMITTED, 1)) {
 		weir_dispatch_inline(self, lane, event, now_ns);
-	else
-		weir_dispatch_drop(lane, self, event, verdict, now_ns);
+		return;
+	}
+	/* A drop function may offer it again: that is as deep as a handler's offer would be. */
+	self->depth_left--;
+	weir_dispatch_drop(lane, self, event, verdict, now_ns);
+	self->depth_left++;
 }
 
 /* silent_full: a full queue is not an answer yet (the caller waits and tries again), so it is not counted. */

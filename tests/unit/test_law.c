@@ -621,6 +621,32 @@ static void a_sample_shows_no_sheds_where_there_were_none(void **state)
 	assert_int_equal(doubter.sheds, 0);
 }
 
+static void offer_again(struct probe *probe, struct job *job)
+{
+	unsigned *left = probe->data;
+	if ((*left)-- != 0)
+		assert_int_equal(weir_offer(probe->stage, &job->event), WEIR_ADMITTED);
+}
+
+/* Each goes back into the stage from within its drop: that must not go ever deeper. */
+static void what_a_law_drops_at_once_may_be_offered_again_and_again(void **state)
+{
+	weir_world *world = world_virtual(1);
+	struct ledger ledger = {.start_answer = WEIR_SHED_WAITED};
+	struct ledger *params = &ledger;
+	unsigned left = 300000;
+	struct probe probe = {.on_drop = offer_again, .data = &left};
+	struct job job;
+	probe_open(&probe, domain_reactor(world, "reactor", 1),
+		   (weir_stage_options){.admission = &ledger_law, .admission_params = &params});
+	must(weir_world_start(world));
+	job_init(&job, 1, 0);
+	assert_int_equal(weir_offer(probe.stage, &job.event), WEIR_ADMITTED);
+	world_run(world, WEIR_NS_PER_S);
+	assert_int_equal(probe.dropped, 300001);
+	world_end(&world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -641,6 +667,7 @@ int main(void)
 		CHECK_TEST(start_and_settle_pair_for_every_kind_of_event),
 		CHECK_TEST(the_first_sample_of_a_new_law_begins_with_it),
 		CHECK_TEST(a_sample_shows_no_sheds_where_there_were_none),
+		CHECK_TEST(what_a_law_drops_at_once_may_be_offered_again_and_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

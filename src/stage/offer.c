@@ -559,8 +559,11 @@ static weir_verdict offer_chunk(attempt *offer, weir_event **events, size_t coun
 	}
 	weir_verdict verdict = admit_many(offer, events, count, shares);
 	unchoose(events, states, count);
-	if (verdict != WEIR_ADMITTED)
+	if (verdict != WEIR_ADMITTED) {
+		for (size_t i = 0; i < count; i++)
+			trace_offer(stage, events[i], verdict, 'q', offer->ask.now_ns);
 		return count_shed(offer, verdict);
+	}
 	for (size_t i = 0; i < count; i++)
 		count_admitted(offer, events[i], 1);
 	hand_over(stage, offer->self, events, lanes, count, offer->ask.now_ns);
@@ -699,8 +702,9 @@ static uint64_t wait_turn(weir_stage *stage)
 	return turn;
 }
 
-static weir_verdict give_up(weir_stage *stage, weir_thread *self, const weir_event *event, weir_verdict why)
+static weir_verdict give_up(weir_stage *stage, weir_thread *self, weir_event *event, weir_verdict why)
 {
+	trace_offer(stage, event, why, 'q', weir_clock_ns());
 	attempt offer = {.stage = stage, .self = self, .ask = {.count = 1, .klass = event->klass}};
 	return count_shed(&offer, why);
 }

@@ -270,7 +270,8 @@ void weir_finish_after(weir_event *event, weir_timer *timer, uint64_t delay_ns)
 	uint64_t now_ns = weir_thread_now(self, stage->world);
 	weir_hold(event);
 	weir_timer_init(timer, finish, event);
-	if (weir_timer_start(NULL, timer, now_ns + delay_ns) == 0)
+	uint64_t at_ns = delay_ns < UINT64_MAX - now_ns ? now_ns + delay_ns : UINT64_MAX;
+	if (weir_timer_start(NULL, timer, at_ns) == 0)
 		return;
 	struct timespec rest = {.tv_sec = (time_t)(delay_ns / WEIR_NS_PER_S),
 				.tv_nsec = (long)(delay_ns % WEIR_NS_PER_S)};

@@ -420,6 +420,22 @@ static void the_class_at_the_end_does_not_matter(void **state)
 	world_end(&world);
 }
 
+static void finish_after_more_time_than_there_is_never_settles(void **state)
+{
+	weir_world *world = world_virtual(1);
+	struct probe probe = {.act = PROBE_WORK, .work_ns = UINT64_MAX};
+	struct job job;
+	probe_open(&probe, domain_elastic(world, "pool", 1, 1), (weir_stage_options){0});
+	must(weir_world_start(world));
+	job_init(&job, 1, 0);
+	assert_int_equal(weir_offer(probe.stage, &job.event), WEIR_ADMITTED);
+	world_run(world, 1000 * WEIR_NS_PER_S);
+	expect_counts(probe.stage, 1, 0, 0, 0, 0);
+	weir_timer_stop(&job.timer);
+	weir_done(&job.event);
+	world_end(&world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -437,6 +453,7 @@ int main(void)
 		CHECK_TEST(a_batch_can_be_done_at_once),
 		CHECK_TEST(a_handler_may_change_the_class),
 		CHECK_TEST(the_class_at_the_end_does_not_matter),
+		CHECK_TEST(finish_after_more_time_than_there_is_never_settles),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

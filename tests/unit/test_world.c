@@ -297,6 +297,26 @@ static void elastic_domains_start_with_their_minimum(void **state)
 	}
 }
 
+static void rates_out_of_range_are_harmless(void **state)
+{
+	const double rates[] = {0.0 / 0.0, -1, 1e-30, 1e-300};
+	weir_world *world = world_virtual(5);
+	domain_reactor(world, "r", 1);
+	must(weir_world_start(world));
+	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+		weir_arrivals arrivals;
+		unsigned count = 0;
+		weir_arrivals_start(&arrivals, world, WEIR_CONSTANT, rates[i], count_arrival, &count);
+		world_run(world, WEIR_NS_PER_S);
+		assert_int_equal(count, 0);
+		weir_arrivals_rate(&arrivals, 1e12); /* one a nanosecond is all there can be */
+		world_run(world, 1000);
+		assert_int_equal(count, 1000);
+		weir_arrivals_stop(&arrivals);
+	}
+	world_end(&world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -315,6 +335,7 @@ int main(void)
 		CHECK_TEST(arrivals_come_at_their_rate),
 		CHECK_TEST(a_stop_ends_with_arrivals_still_coming),
 		CHECK_TEST(elastic_domains_start_with_their_minimum),
+		CHECK_TEST(rates_out_of_range_are_harmless),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,7 +106,7 @@ typedef struct weir_lane {
 	bool slow_leave; /* somebody must be told when an event is settled: a bound, or a virtual pool */
 	/* any thread */
 	_Alignas(
-		64) _Atomic bool plain; /* open, inlining, neither single nor bounded inside, nothing picked for tracing */
+		64) _Atomic bool plain; /* open, inlining, neither single nor bounded inside, nothing picked for tracing, a real world */
 	_Atomic uint32_t waiting;
 	_Atomic uint32_t in_service; /* started, not settled */
 	_Atomic uint64_t cost;       /* of the waiting ones, where cost is bounded */

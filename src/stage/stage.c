@@ -285,7 +285,9 @@ void weir_stage_update_open(weir_stage *stage)
 	bool tracing = atomic_load(&stage->world->trace.every) != 0;
 	for (uint32_t i = 0; i < stage->lane_count; i++) {
 		weir_lane *lane = &stage->lanes[i];
-		bool simple = lane->may_inline && !stage->options.single && lane->concurrency == 0;
+		/* In a virtual world every handler call is counted, which the short way does not do. */
+		bool simple = lane->may_inline && !stage->options.single && lane->concurrency == 0 &&
+			      stage->world->sim == NULL;
 		atomic_store_explicit(&lane->plain, open && !tracing && simple, memory_order_seq_cst);
 	}
 }

@@ -56,12 +56,15 @@ static void leave_virtual_thread(weir_domain *domain, uint64_t started_ns, uint6
 	weir_sim_touch(domain);
 }
 
-/* A lane at its concurrency bound may start the next. */
+/*
+ * A lane at its concurrency bound may start the next. Whoever offers takes a place, then the lane's thread looks at in_service; we
+ * give up in_service, then look at the places. All four in the sequentially consistent order: one of the two sees the other.
+ */
 static __attribute__((noinline)) void leave_slowly(weir_lane *lane, weir_thread *self, uint64_t started_ns,
 						   uint64_t now_ns)
 {
 	weir_domain *domain = lane->stage->domain;
-	if (lane->concurrency != 0 && atomic_load_explicit(&lane->waiting, memory_order_acquire) != 0)
+	if (lane->concurrency != 0 && atomic_load_explicit(&lane->waiting, memory_order_seq_cst) != 0)
 		weir_lane_kick(lane, self);
 	if (lane->stage->world->sim != NULL && domain->options.kind == WEIR_ELASTIC)
 		leave_virtual_thread(domain, started_ns, now_ns);
@@ -70,7 +73,7 @@ static __attribute__((noinline)) void leave_slowly(weir_lane *lane, weir_thread 
 /* One event less inside. */
 static inline void leave_service(weir_lane *lane, weir_thread *self, uint64_t started_ns, uint64_t now_ns)
 {
-	atomic_fetch_sub_explicit(&lane->in_service, 1, memory_order_acq_rel);
+	atomic_fetch_sub_explicit(&lane->in_service, 1, memory_order_seq_cst);
 	if (lane->slow_leave)
 		leave_slowly(lane, self, started_ns, now_ns);
 }

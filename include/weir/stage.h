@@ -176,7 +176,7 @@ WEIR_API int weir_commit(weir_ticket *ticket, weir_event **events, size_t count)
 /* Gives the places back. A ticket without places is left alone. */
 WEIR_API void weir_cancel(weir_ticket *ticket);
 
-/* Why the last offer on this thread was shed. false: it was admitted. */
+/* Why the last offer on this thread was shed. false: it was admitted. Not after another thread has freed its world. */
 WEIR_API bool weir_why_shed(weir_why *ret_why);
 
 /* ---- settling: by the owner of a HANDLING or HELD event; afterwards it is FREE ---- */

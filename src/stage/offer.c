@@ -33,6 +33,7 @@ typedef struct attempt {
 static _Thread_local struct {
 	attempt offer;
 	weir_verdict verdict;
+	const weir_world *world; /* of the offer: told apart without a look into memory that may be gone */
 } last_shed __attribute__((tls_model("initial-exec")));
 
 void weir_outsider_enter(weir_world *world, const weir_thread *self)
@@ -59,6 +60,7 @@ static __attribute__((noinline, cold)) bool unfit(weir_stage *stage, weir_fault 
 {
 	weir_stage_fault(stage, fault, 1);
 	last_shed.offer = (attempt){.stage = stage};
+	last_shed.world = stage->world;
 	last_shed.verdict = WEIR_SHED_MISUSE;
 	return false;
 }
@@ -159,6 +161,7 @@ static __attribute__((noinline)) weir_verdict count_shed(const attempt *offer, w
 	weir_count_add(counts, &counts->shed[klass][why], offer->ask.count);
 	weir_thread_worked(offer->self, offer->stage->world);
 	last_shed.offer = *offer;
+	last_shed.world = offer->stage->world;
 	last_shed.verdict = why;
 	return why;
 }
@@ -867,6 +870,12 @@ void weir_cancel(weir_ticket *ticket)
 }
 
 /* ---- why ---- */
+
+void weir_why_forget(const weir_world *world)
+{
+	if (last_shed.world == world)
+		last_shed.verdict = WEIR_ADMITTED;
+}
 
 bool weir_why_shed(weir_why *ret_why)
 {

@@ -372,6 +372,8 @@ void weir_outsider_enter(weir_world *world, const weir_thread *self);
 void weir_outsider_leave(weir_world *world, const weir_thread *self);
 /* As weir_offer, but the offerer does the work itself: an admitted event is HELD at once, on any kind of domain. */
 weir_verdict weir_offer_held(weir_stage *stage, weir_event *event);
+/* The world is about to be freed: what this thread remembers of it for weir_why_shed goes. */
+void weir_why_forget(const weir_world *world);
 /* Counts an offer that a bound of the offerer's own refuses; returns why. */
 weir_verdict weir_offer_refused(weir_stage *stage, const weir_event *event, weir_verdict why);
 

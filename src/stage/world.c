@@ -93,6 +93,7 @@ void weir_world_free(weir_world **world_at)
 		return;
 	if (atomic_load(&world->phase) == WEIR_PHASE_RUNNING)
 		weir_world_stop(world, 0, NULL);
+	weir_why_forget(world);
 	uint32_t stages = atomic_load(&world->stage_count);
 	for (uint32_t i = 0; i < stages; i++)
 		weir_stage_free(weir_world_stage(world, i));

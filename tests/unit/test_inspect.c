@@ -486,6 +486,22 @@ static void sheds_of_every_form_are_traced(void **state)
 	world_end(&world);
 }
 
+static void the_reason_goes_with_its_world(void **state)
+{
+	weir_world *world = world_virtual(1), *other = world_virtual(1);
+	struct probe probe = {.act = PROBE_DONE};
+	struct job job;
+	weir_why why;
+	probe_open(&probe, domain_reactor(world, "reactor", 1), (weir_stage_options){0});
+	job_init(&job, 1, 0);
+	assert_int_equal(weir_offer(probe.stage, &job.event), WEIR_SHED_CLOSED);
+	weir_world_free(&other);
+	assert_true(weir_why_shed(&why));
+	assert_int_equal(why.verdict, WEIR_SHED_CLOSED);
+	weir_world_free(&world);
+	assert_false(weir_why_shed(&why));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -504,6 +520,7 @@ int main(void)
 		CHECK_TEST(the_same_seed_dumps_the_same_bytes),
 		CHECK_TEST(the_reason_belongs_to_the_last_offer_that_returned),
 		CHECK_TEST(sheds_of_every_form_are_traced),
+		CHECK_TEST(the_reason_goes_with_its_world),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -280,10 +280,14 @@ static inline void run_now(attempt *offer, weir_event *event)
 	weir_verdict verdict = gate != NULL && gate->law->start != NULL
 				       ? gate->law->start(gate->state, event, now_ns)
 				       : WEIR_ADMITTED;
-	if (__builtin_expect(verdict == WEIR_ADMITTED, 1))
+	if (__builtin_expect(verdict == WEIR_ADMITTED, 1)) {
 		weir_dispatch_inline(self, lane, event, now_ns);
-	else
-		weir_dispatch_drop(lane, self, event, verdict, now_ns);
+		return;
+	}
+	/* A drop function may offer it again: that is as deep as a handler's offer would be. */
+	self->depth_left--;
+	weir_dispatch_drop(lane, self, event, verdict, now_ns);
+	self->depth_left++;
 }
 
 /* silent_full: a full queue is not an answer yet (the caller waits and tries again), so it is not counted. */
@@ -561,8 +565,11 @@ static weir_verdict offer_chunk(attempt *offer, weir_event **events, size_t coun
 	}
 	weir_verdict verdict = admit_many(offer, events, count, shares);
 	unchoose(events, states, count);
-	if (verdict != WEIR_ADMITTED)
+	if (verdict != WEIR_ADMITTED) {
+		for (size_t i = 0; i < count; i++)
+			trace_offer(stage, events[i], verdict, 'q', offer->ask.now_ns);
 		return count_shed(offer, verdict);
+	}
 	for (size_t i = 0; i < count; i++)
 		count_admitted(offer, events[i], 1);
 	hand_over(stage, offer->self, events, lanes, count, offer->ask.now_ns);
@@ -701,8 +708,9 @@ static uint64_t wait_turn(weir_stage *stage)
 	return turn;
 }
 
-static weir_verdict give_up(weir_stage *stage, weir_thread *self, const weir_event *event, weir_verdict why)
+static weir_verdict give_up(weir_stage *stage, weir_thread *self, weir_event *event, weir_verdict why)
 {
+	trace_offer(stage, event, why, 'q', weir_clock_ns());
 	attempt offer = {.stage = stage, .self = self, .ask = {.count = 1, .klass = event->klass}};
 	return count_shed(&offer, why);
 }

@@ -106,7 +106,7 @@ typedef struct weir_lane {
 	bool slow_leave; /* somebody must be told when an event is settled: a bound, or a virtual pool */
 	/* any thread */
 	_Alignas(
-		64) _Atomic bool plain; /* open, inlining, neither single nor bounded inside, nothing picked for tracing */
+		64) _Atomic bool plain; /* open, inlining, neither single nor bounded inside, nothing picked for tracing, a real world */
 	_Atomic uint32_t waiting;
 	_Atomic uint32_t in_service; /* started, not settled */
 	_Atomic uint64_t cost;       /* of the waiting ones, where cost is bounded */
@@ -322,6 +322,7 @@ static inline void weir_frame_begin(weir_frame *frame, weir_thread *self, weir_l
 	frame->count = frame->unsettled = 1;
 	event->at.run.frame = frame;
 	event->at.run.slot = 0;
+	event->at.run.klass = event->klass;
 	event->state = WEIR_EVENT_HANDLING;
 	event->started_ns = now_ns;
 	atomic_fetch_add_explicit(&lane->in_service, 1, memory_order_relaxed);
@@ -399,6 +400,8 @@ void weir_elastic_resize(weir_domain *domain, uint32_t threads);
 int weir_control_start(weir_world *world);
 void weir_control_stop(weir_world *world);
 void weir_control_resume(weir_world *world);
+/* The next sample of the stage is of what happens from now on. Under control_lock. */
+void weir_control_begin_locked(weir_stage *stage);
 /* Runs the laws that are due; returns when the next one is, UINT64_MAX: never. */
 uint64_t weir_control_tick(weir_world *world, uint64_t now_ns);
 

@@ -5,7 +5,8 @@
 /*
  * The runtime's own structures. Read this page, then the files in the order an event meets them:
  *
- *	offer.c      admission, places, counting; run at once or queue
+ *	offer.h      the steps of every offer: admission, places, counting
+ *	offer.c      of one: run at once or queue    offer_many.c offer_wait.c reserve.c   the other forms
  *	lane.c       a stage's queue on one thread: places, pushing, waking, taking a batch out
  *	dispatch.c   handler calls (frames) and settling
  *	reactor.c    a reactor thread: its turn           elastic.c  a pool thread, and the pool's size
@@ -367,7 +368,7 @@ void weir_dispatch_held(weir_thread *self, weir_lane *lane, weir_event *event, u
 void weir_inside_enter(weir_stage *stage, weir_frame *frame);
 void weir_inside_leave(const weir_frame *frame);
 
-/* ---- offer.c ---- */
+/* ---- offer.c, beyond what offer.h has for the other forms ---- */
 
 /* Keeps a stop from ending while a thread from outside (self NULL) is in a call. */
 void weir_outsider_enter(weir_world *world, const weir_thread *self);

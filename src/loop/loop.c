@@ -138,10 +138,34 @@ out_memory:
 	return error;
 }
 
+void weir_loop_add_ending(weir_loop *loop, weir_ending *ending)
+{
+	ending->next = loop->endings;
+	ending->link = &loop->endings;
+	if (ending->next != NULL)
+		ending->next->link = &ending->next;
+	loop->endings = ending;
+}
+
+void weir_loop_remove_ending(weir_ending *ending)
+{
+	if (ending->link == NULL)
+		return;
+	*ending->link = ending->next;
+	if (ending->next != NULL)
+		ending->next->link = ending->link;
+	ending->link = NULL;
+}
+
 void weir_loop_end(weir_loop *loop)
 {
 	/* What has been posted may be what makes a part. */
 	weir_loop_turn(loop, 0);
+	while (loop->endings != NULL) {
+		weir_ending *ending = loop->endings;
+		weir_loop_remove_ending(ending);
+		ending->run(ending);
+	}
 	for (int i = 0; i < WEIR_LOOP_SLOTS; i++)
 		if (loop->part[i] != NULL && loop->part[i]->end != NULL)
 			loop->part[i]->end(loop->part[i]);

@@ -41,8 +41,20 @@ struct weir_loop_part {
 	void (*free)(weir_loop_part *part);
 };
 
+/* Something that must be told when the loop ends, whatever state it is in. It is yours, and may be removed at any time. */
+typedef struct weir_ending weir_ending;
+
+struct weir_ending {
+	weir_ending *next, **link; /* link NULL: not added */
+	void (*run)(weir_ending *ending);
+};
+
+void weir_loop_add_ending(weir_loop *loop, weir_ending *ending);
+/* Does nothing to one that was not added. */
+void weir_loop_remove_ending(weir_ending *ending);
+
 /*
- * The loop will not be turned any more: its parts let go of what they have on it, connections are closed. By the loop's thread,
+ * The loop will not be turned any more: endings are run, its parts let go of what they have on it, connections are closed. By the loop's thread,
  * outside of a turn, before it ends.
  */
 void weir_loop_end(weir_loop *loop);

@@ -59,6 +59,7 @@ struct weir_loop {
 	uint64_t now_ns;
 	uint64_t turns;
 	weir_deferred *deferred, **deferred_end;
+	weir_ending *endings;
 	weir_loop_part *part[WEIR_LOOP_SLOTS];
 	union {
 		weir_loop_epoll epoll;

@@ -231,6 +231,7 @@ static void check_gone(weir_acceptor *acceptor)
 		return;
 	acceptor->flags |= WEIR_ACCEPTOR_GONE;
 	leave_net(acceptor);
+	weir_loop_remove_ending(&acceptor->ending);
 	weir_listener_acceptor_gone(acceptor->listener);
 }
 
@@ -269,8 +270,16 @@ void weir_acceptor_stopped(weir_acceptor *acceptor)
 		arm(acceptor);
 }
 
+static void loop_ends(weir_ending *ending)
+{
+	weir_acceptor_abort((weir_acceptor *)(void *)((char *)ending - offsetof(weir_acceptor, ending)));
+}
+
 void weir_acceptor_start(weir_acceptor *acceptor)
 {
+	/* Not left to the loop's net: for want of memory there may be none yet when the loop ends. */
+	acceptor->ending.run = loop_ends;
+	weir_loop_add_ending(acceptor->loop, &acceptor->ending);
 	arm(acceptor);
 }
 

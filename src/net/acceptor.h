@@ -41,6 +41,7 @@ typedef struct weir_acceptor {
 	int fd;
 	uint32_t flags;
 	weir_timer retry;
+	weir_ending ending;                 /* the loop ends: so does this */
 	uint32_t conns;                     /* alive */
 	struct weir_acceptor *next, **link; /* of net->acceptors; link NULL: not there */
 	int parked[WEIR_ACCEPTOR_PARKED];

@@ -446,6 +446,33 @@ static void a_world_that_stops_ends_its_connections(void **state)
 	}
 }
 
+/* Out of memory at the wrong time: the socket listens, but its thread never got to accepting. */
+static void can_be_freed_though_it_never_accepted(void **state)
+{
+	for (uint64_t nth = 1; nth <= 12; nth++) {
+		weir_world *world = NULL;
+		weir_domain *domain = NULL;
+		weir_listener *listener = NULL;
+		weir_domain_options one = {.name = "one", .threads = 1};
+		struct sockaddr_in any = loopback(0);
+		crowd c = {0};
+		weir_listen_options options = {.address = (struct sockaddr *)&any,
+					       .address_length = sizeof(any),
+					       .ops = &crowd_ops,
+					       .arg = &c};
+		assert_int_equal(weir_world_new(NULL, &world), 0);
+		assert_int_equal(weir_domain_new(world, &one, &domain), 0);
+		assert_int_equal(weir_world_start(world), 0);
+		weir_mem_fail_after(nth);
+		int failed = weir_listen(domain, &options, &listener);
+		assert_int_equal(weir_world_stop(world, WEIR_NS_PER_S, NULL), 0);
+		weir_mem_fail_after(0);
+		assert_true(failed == 0 || listener == NULL);
+		weir_listener_free(&listener);
+		weir_world_free(&world);
+	}
+}
+
 static void needs_a_started_reactor(void **state)
 {
 	weir_world *world;
@@ -479,6 +506,7 @@ int main(void)
 		ON_BOTH(shares_its_bound_among_the_threads),
 		ON_BOTH(a_world_that_stops_ends_its_connections),
 		cmocka_unit_test(needs_a_started_reactor),
+		cmocka_unit_test(can_be_freed_though_it_never_accepted),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

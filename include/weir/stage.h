@@ -83,7 +83,7 @@ typedef struct weir_domain_options {
 	/* reactor */
 	uint32_t threads;      /* 0: one a core this process may use */
 	bool pin;              /* each thread to its core */
-	uint32_t inline_depth; /* how deep offers may run at once within offers; 0: 16 */
+	uint32_t inline_depth; /* how deep offers may run at once within offers, at most 256; 0: 16 */
 	uint64_t turn_ns;      /* how long stages may run before I/O and timers get a turn; 0: 200 us */
 	/* elastic */
 	uint32_t min_threads;      /* 0: 1 */

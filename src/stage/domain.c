@@ -7,6 +7,7 @@
 #include "stage/runtime.h"
 
 #define ELASTIC_THREADS_MAX 4096
+#define INLINE_DEPTH_MAX    256
 
 static uint32_t usable_cores(void)
 {
@@ -43,6 +44,10 @@ static int check_options(const weir_world *world, const weir_domain_options *opt
 		return weir_error_set(-EINVAL,
 				      "domain '%s': threads: a world can have at most %d reactor threads",
 				      name, WEIR_THREADS_MAX);
+	/* Each level is a handler's stack frame and ours. */
+	if (options->kind == WEIR_REACTOR && options->inline_depth > INLINE_DEPTH_MAX)
+		return weir_error_set(-EINVAL, "domain '%s': inline_depth must be at most %d", name,
+				      INLINE_DEPTH_MAX);
 	if (options->kind == WEIR_ELASTIC && options->min_threads > options->max_threads)
 		return weir_error_set(-EINVAL,
 				      "domain '%s': min_threads (%u) must not exceed max_threads (%u)", name,

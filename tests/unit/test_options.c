@@ -215,6 +215,7 @@ static void each_bad_domain_option_is_named(void **state)
 		weir_domain_options options;
 		const char *word;
 	} cases[] = {
+		{{.name = "disk", .kind = WEIR_REACTOR, .inline_depth = 257}, "inline_depth"},
 		{{.name = "disk", .kind = WEIR_ELASTIC, .min_threads = 5, .max_threads = 4}, "threads"},
 		{{.name = "disk", .kind = (weir_domain_kind)7}, "kind"},
 		{{.name = "disk", .kind = WEIR_REACTOR, .threads = WEIR_THREADS_MAX + 1}, "threads"},

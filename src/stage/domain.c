@@ -99,9 +99,9 @@ static int fill_domain(weir_domain *domain, const weir_domain_options *options)
 
 int weir_domain_new(weir_world *world, const weir_domain_options *given, weir_domain **ret_domain)
 {
-	weir_domain_options options = *given;
-	if (options.name == NULL || options.name[0] == '\0')
+	if (given == NULL || given->name == NULL || given->name[0] == '\0')
 		return weir_error_set(-EINVAL, "a domain needs a name");
+	weir_domain_options options = *given;
 	if (atomic_load(&world->phase) != WEIR_PHASE_NEW)
 		return weir_error_set(-EBUSY, "domain '%s': domains are made before the world starts",
 				      options.name);

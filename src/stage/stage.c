@@ -17,7 +17,7 @@ static int wrong(const char *name, const char *what)
 
 static int check_options(const weir_stage_options *options)
 {
-	const char *name = options->name;
+	const char *name = options != NULL ? options->name : NULL;
 	if (name == NULL || name[0] == '\0')
 		return weir_error_set(-EINVAL, "a stage needs a name");
 	if (options->handle == NULL)

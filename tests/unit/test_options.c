@@ -114,7 +114,7 @@ static void each_bad_stage_option_is_named(void **state)
 		{bad_rate, -EINVAL, "rate"},
 		{nan_rate, -EINVAL, "rate"},
 		{bad_burst, -EINVAL, "burst"},
-		{no_params, -EINVAL, "rate"},
+		{no_params, -EINVAL, "weir_bucket_params"},
 		{law_refuses, -EINVAL, "between 3 and 5"},
 	};
 	weir_world *world = world_virtual(1);
@@ -143,6 +143,8 @@ static void a_stage_needs_a_name_of_its_own(void **state)
 		    *second = domain_elastic(world, "back", 1, 1);
 	weir_stage *stage = NULL;
 	weir_stage_options options = good_stage();
+	assert_int_equal(weir_stage_new(domain, NULL, &stage), -EINVAL);
+	check_contains(weir_error(), "name");
 	options.name = NULL;
 	assert_int_equal(weir_stage_new(domain, &options, &stage), -EINVAL);
 	check_contains(weir_error(), "name");
@@ -232,6 +234,8 @@ static void each_bad_domain_option_is_named(void **state)
 	}
 	assert_int_equal(weir_domain_new(world, &(weir_domain_options){.kind = WEIR_ELASTIC}, &domain),
 			 -EINVAL);
+	check_contains(weir_error(), "name");
+	assert_int_equal(weir_domain_new(world, NULL, &domain), -EINVAL);
 	check_contains(weir_error(), "name");
 	weir_world_free(&world);
 }

@@ -78,7 +78,7 @@ WEIR_API size_t weir_world_check(const weir_world *world);
 typedef enum weir_domain_kind { WEIR_REACTOR, WEIR_ELASTIC } weir_domain_kind;
 
 typedef struct weir_domain_options {
-	const char *name; /* copied; required */
+	const char *name; /* copied; required, unique in the world */
 	weir_domain_kind kind;
 	/* reactor */
 	uint32_t threads;      /* 0: one a core this process may use */

@@ -240,6 +240,17 @@ static void each_bad_domain_option_is_named(void **state)
 	weir_world_free(&world);
 }
 
+static void a_domain_needs_a_name_of_its_own(void **state)
+{
+	weir_world *world = world_virtual(1);
+	weir_domain *domain = NULL;
+	domain_reactor(world, "twin", 1);
+	assert_int_equal(weir_domain_new(world, &(weir_domain_options){.name = "twin"}, &domain), -EEXIST);
+	assert_null(domain);
+	check_contains(weir_error(), "twin");
+	weir_world_free(&world);
+}
+
 static void reactor_threads_are_bounded_over_all_domains(void **state)
 {
 	weir_world *world = world_virtual(1);
@@ -278,6 +289,7 @@ int main(void)
 		CHECK_TEST(a_world_has_a_largest_number_of_stages),
 		CHECK_TEST(a_world_has_a_largest_number_of_domains),
 		CHECK_TEST(each_bad_domain_option_is_named),
+		CHECK_TEST(a_domain_needs_a_name_of_its_own),
 		CHECK_TEST(reactor_threads_are_bounded_over_all_domains),
 		CHECK_TEST(a_law_that_refuses_leaves_the_old_one_in_force),
 	};

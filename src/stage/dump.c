@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 
+#include "base/error.h"
 #include "stage/runtime.h"
 
 /* jansson's setters take NULL (out of memory) and fail; `failed` gathers that, to be asked once at the end. */
@@ -200,12 +201,12 @@ int weir_dump(const weir_world *world, FILE *to)
 {
 	int failed = 0;
 	json_t *root = dump_world(world, &failed);
-	int result = failed == 0 ? 0 : -ENOMEM;
-	if (result == 0 &&
-	    (json_dumpf(root, to, JSON_INDENT(2) | JSON_PRESERVE_ORDER) != 0 || fputc('\n', to) == EOF))
-		result = -EIO;
+	if (failed != 0)
+		failed = weir_error_set(-ENOMEM, "dump: out of memory");
+	else if (json_dumpf(root, to, JSON_INDENT(2) | JSON_PRESERVE_ORDER) != 0 || fputc('\n', to) == EOF)
+		failed = weir_error_set(-EIO, "dump: it could not be written");
 	json_decref(root);
-	return result;
+	return failed;
 }
 
 /* ---- DOT ---- */
@@ -249,5 +250,5 @@ int weir_dump_graph(const weir_world *world, FILE *to)
 	}
 	each_edge(world, write_edge, to);
 	fputs("}\n", to);
-	return ferror(to) ? -EIO : 0;
+	return ferror(to) ? weir_error_set(-EIO, "graph: it could not be written") : 0;
 }

@@ -183,10 +183,8 @@ static int fill_stage(weir_stage *stage, const weir_stage_options *options)
 	stage->options = *options;
 	set_defaults(&stage->options, stage->domain->options.kind);
 	stage->name = weir_mem_strdup(options->name);
-	if (stage->name == NULL)
-		return -ENOMEM;
 	stage->options.name = stage->name;
-	int failed = make_lanes(stage);
+	int failed = stage->name != NULL ? make_lanes(stage) : -ENOMEM;
 	if (failed == 0)
 		failed = weir_stage_add_counts(stage);
 	if (failed != 0)

@@ -39,12 +39,11 @@ static json_t *dump_quantiles(const weir_stage *stage, unsigned klass, weir_meas
 	return object;
 }
 
-/* One class, or all of them together. */
-static json_t *dump_counts(const weir_stage *stage, unsigned klass, int *failed)
+/* One class, or all of them together; into an object that already says whose they are. */
+static void dump_counts(const weir_stage *stage, unsigned klass, json_t *object, int *failed)
 {
 	weir_stage_stats stats;
 	weir_stage_read(stage, klass, &stats);
-	json_t *object = json_object();
 	put_count(object, "offered", stats.offered, failed);
 	put_count(object, "admitted", stats.admitted, failed);
 	put_count(object, "shed", stats.shed, failed);
@@ -57,7 +56,6 @@ static json_t *dump_counts(const weir_stage *stage, unsigned klass, int *failed)
 	put(object, "waiting_ns", dump_quantiles(stage, klass, WEIR_WAITING, failed), failed);
 	put(object, "service_ns", dump_quantiles(stage, klass, WEIR_SERVICE, failed), failed);
 	put(object, "response_ns", dump_quantiles(stage, klass, WEIR_RESPONSE, failed), failed);
-	return object;
 }
 
 static json_t *dump_classes(const weir_stage *stage, int *failed)
@@ -68,8 +66,9 @@ static json_t *dump_classes(const weir_stage *stage, int *failed)
 		weir_stage_read(stage, klass, &stats);
 		if (stats.offered == 0)
 			continue;
-		json_t *object = dump_counts(stage, klass, failed);
+		json_t *object = json_object();
 		put_count(object, "class", klass, failed);
+		dump_counts(stage, klass, object, failed);
 		*failed |= json_array_append_new(array, object);
 	}
 	return array;
@@ -96,7 +95,7 @@ static json_t *dump_stage(const weir_stage *stage, int *failed)
 	weir_gate *gate = atomic_load_explicit(&stage->gate, memory_order_acquire);
 	weir_stage_stats stats;
 	weir_stage_read(stage, WEIR_ALL_CLASSES, &stats);
-	json_t *object = dump_counts(stage, WEIR_ALL_CLASSES, failed);
+	json_t *object = json_object();
 	put(object, "name", json_string(stage->name), failed);
 	put(object, "domain", json_string(stage->domain->name), failed);
 	put(object, "law", gate != NULL ? json_string(gate->law->name) : json_null(), failed);
@@ -106,6 +105,7 @@ static json_t *dump_stage(const weir_stage *stage, int *failed)
 	put_count(object, "waiting", stats.waiting, failed);
 	put_count(object, "inlined", stats.inlined, failed);
 	put_count(object, "batches", stats.batches, failed);
+	dump_counts(stage, WEIR_ALL_CLASSES, object, failed);
 	put(object, "classes", dump_classes(stage, failed), failed);
 	put(object, "faults", dump_faults(stage, failed), failed);
 	return object;

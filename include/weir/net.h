@@ -113,8 +113,8 @@ typedef struct weir_listen_options {
 	const struct sockaddr *address; /* port 0: the kernel chooses one, the same for all threads */
 	socklen_t address_length;
 	int backlog; /* 0: 1024 */
-	uint32_t
-		max_connections; /* accepted and alive, over all threads; 0: 10,000. Beyond it nothing is accepted */
+	/* Accepted and alive, over all threads; 0: 10,000. Beyond it nothing is accepted. */
+	uint32_t max_connections;
 	const weir_conn_ops *ops;
 	weir_conn_limits limits;
 	void *arg; /* for open */

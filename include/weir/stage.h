@@ -171,7 +171,10 @@ typedef struct weir_ticket {
  */
 WEIR_API weir_verdict weir_reserve(weir_stage *stage, unsigned klass, size_t count, uint64_t cost,
 				   uint16_t home, weir_ticket *ret_ticket);
-/* Hands over exactly the reserved events. 0, or -EINVAL: not a live ticket, or other events than reserved (nothing changed). */
+/*
+ * Hands over exactly the reserved events. 0; -EINVAL: not a live ticket, or other events than reserved; -ESHUTDOWN: the world has
+ * stopped meanwhile. A failure changes nothing: the events are yours, the ticket holds its places until it is cancelled.
+ */
 WEIR_API int weir_commit(weir_ticket *ticket, weir_event **events, size_t count);
 /* Gives the places back. A ticket without places is left alone. */
 WEIR_API void weir_cancel(weir_ticket *ticket);

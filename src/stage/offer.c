@@ -174,7 +174,8 @@ static inline unsigned origin(const weir_thread *self, const weir_event *event)
 {
 	if (event->lane != NULL)
 		return event->lane->stage->index + 1u;
-	return self != NULL && self->frame != NULL ? self->frame->stage->index + 1u : 0;
+	const weir_stage *from = self != NULL && self->frame != NULL ? self->frame->stage : NULL;
+	return from != NULL ? from->index + 1u : 0;
 }
 
 static void count_admitted(const attempt *offer, const weir_event *event, uint32_t count)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handing events to a stage on another thread, in batches of 64 or one by one, from a thread of a reactor domain or
- * from a thread the runtime knows nothing of.
+ * Handing events to a stage on another thread, in batches of 64 or one by one, from a thread that the runtime
+ * knows nothing of, like those of the peers, or from one of a reactor domain.
  *
- *	handoff [--single 1] [--outside 1] [--producer-cpu C] [--consumer-cpu C] [--seconds S] [--warm S]
+ *	handoff [--single 1] [--reactor 1] [--producer-cpu C] [--consumer-cpu C] [--seconds S] [--warm S]
  *
  * The queue's bound is the flow control: an offer shed as full is made again a moment later. Unlike the peers, the
  * stage sleeps when idle, admits, counts and times every event.
@@ -77,7 +77,7 @@ static bool put_pending(void)
 	return true;
 }
 
-/* A handler must not wait: when the queue is full it gives its loop a turn and goes on after that. */
+/* A handler must not wait for long: it tries a few times, gives its loop a turn and goes on after that. */
 static void produce(weir_stage *self, weir_event **events, size_t count, void *arg)
 {
 	static bool pinned;
@@ -90,10 +90,8 @@ static void produce(weir_stage *self, weir_event **events, size_t count, void *a
 			handoff_fill(pending);
 			put = 0;
 		}
-		if (!put_pending()) {
+		if (!put_pending())
 			handoff_back_off();
-			break;
-		}
 	}
 	if (handoff_stopped())
 		weir_done(events[0]);
@@ -118,7 +116,7 @@ static void add_producer(weir_world *world, int cpu)
 
 int main(int argc, char **argv)
 {
-	bool outside = bench_number(argv, "outside", 0) != 0;
+	bool reactor = bench_number(argv, "reactor", 0) != 0;
 	bench_world at = bench_world_new(0);
 
 	_Static_assert(offsetof(handoff_item, event) == 0, "an event is its item");
@@ -129,16 +127,16 @@ int main(int argc, char **argv)
 						     .handle = handle,
 						     .capacity = HANDOFF_BOUND,
 						     .batch = HANDOFF_BATCH});
-	if (!outside)
+	if (reactor)
 		add_producer(at.world, (int)bench_number(argv, "producer-cpu", -1));
 	/* The reactor's thread inherits this; the producer pins itself elsewhere. */
 	bench_pin((int)bench_number(argv, "consumer-cpu", -1));
 	BENCH_CHECK(weir_world_start(at.world));
-	if (outside) {
-		handoff_measure(argv);
-	} else {
+	if (reactor) {
 		BENCH_REQUIRE(weir_offer(producer, &drive) == WEIR_ADMITTED);
 		handoff_sample(argv);
+	} else {
+		handoff_measure(argv);
 	}
 	bench_world_end(&at);
 	return 0;

@@ -63,8 +63,8 @@ def instructions(bench):
 HANDOFFS = {
     "batches of 64": (),
     "one by one": ("--single", 1),
-    "batches of 64 from outside": ("--outside", 1),
-    "one by one from outside": ("--outside", 1, "--single", 1),
+    "batches of 64, by a reactor": ("--reactor", 1),
+    "one by one, by a reactor": ("--reactor", 1, "--single", 1),
 }
 HANDOFF_PEERS = {
     "mutex and condvar, one at a time": ("handoff_mutex", (), ">= 5"),
@@ -86,7 +86,8 @@ def handoff(bench):
     rows = []
     for name in HANDOFFS:
         for peer, (_, _, goal) in HANDOFF_PEERS.items():
-            # The first is held against all peers; the others are there to be read beside the plainest.
+            # The first, whose producer is a plain thread as theirs, is held against all peers; the others are there to be
+            # read beside the plainest.
             if name in found and peer in found and (name == "batches of 64" or peer.startswith("mutex")):
                 rows.append(row(f"hand-off between threads, {name}", found[name], "events/s", peer, found[peer],
                                 goal if name == "batches of 64" else ""))

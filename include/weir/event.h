@@ -82,7 +82,8 @@ struct weir_event {
 		} queue;
 		struct {
 			void *frame;
-			uintptr_t slot;
+			uint32_t slot;
+			uint8_t klass; /* that it was admitted in */
 		} run;
 	} at;
 	struct weir_lane *lane; /* the share of a stage's queue that it is in; NULL when nobody owns it */
@@ -90,7 +91,7 @@ struct weir_event {
 	uint64_t started_ns;    /* when that stage's handler got it */
 	uint32_t trace;         /* number in the trace, given at the first offer */
 
-	/* Yours: set after weir_event_init and before an offer. */
+	/* Yours: set after weir_event_init and before an offer, also before a handler offers it on. */
 	uint32_t cost;        /* bytes, or whatever "shortest first" and cost bounds should count */
 	uint64_t entered_ns;  /* when its request entered the system; set at the first offer when 0 */
 	uint64_t deadline_ns; /* worthless afterwards; 0: never */

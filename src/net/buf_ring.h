@@ -33,6 +33,11 @@ void weir_buf_ring_fini(weir_buf_ring *ring, struct io_uring *uring);
 weir_buf *weir_buf_ring_take(weir_buf_ring *ring, uint32_t completion_flags);
 /* Puts a buffer that was taken back, or another if someone keeps it; takes over the reference. */
 void weir_buf_ring_give(weir_buf_ring *ring, weir_buf *buf);
+/* Buffers that the kernel can take. */
+static inline unsigned weir_buf_ring_filled(const weir_buf_ring *ring)
+{
+	return WEIR_BUF_RING_ENTRIES - ring->spare_count;
+}
 /* Fills places that are empty. False: there is no buffer in it at all. */
 bool weir_buf_ring_fill(weir_buf_ring *ring);
 

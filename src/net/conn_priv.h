@@ -42,6 +42,7 @@ enum weir_conn_flag {
 	WEIR_CONN_STOPPING = 1 << 19,   /* uring: and its cancellation has been asked for */
 	WEIR_CONN_TIGHT = 1 << 20,      /* uring: one receive at a time */
 	WEIR_CONN_POLLING = 1 << 21,    /* uring: the connect or poll operation is under way */
+	WEIR_CONN_HUNGRY = 1 << 25,     /* uring: the last receive found no buffer */
 	WEIR_CONN_ENDED = 1 << 22,      /* uring: the end or an error waits behind the buffers that wait */
 	WEIR_CONN_SEND_ENDED = 1 << 23, /* uring: cancellations have been asked for */
 	WEIR_CONN_POLL_ENDED = 1 << 24,

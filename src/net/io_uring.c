@@ -105,8 +105,35 @@ static void uring_close(weir_conn *conn)
 
 /* ---- input ---- */
 
+/*
+ * The ring has fewer buffers than a busy loop has connections. A receive that found none would find none again if all that are in the
+ * same position asked at once: so of those only as many ask in a turn as there are buffers, in turn; the others come again in
+ * the next.
+ */
+static bool must_wait_for_buffer(weir_conn *conn)
+{
+	weir_net *net = conn->net;
+	uint64_t turn = weir_loop_turns(net->loop);
+	if (!weir_conn_is(conn, WEIR_CONN_HUNGRY))
+		return false;
+	if (!weir_buf_ring_fill(&net->ring))
+		return false; /* none at all, and none to be had: let the receive fail and say so */
+	if (net->hungry_turn != turn) {
+		net->hungry_turn = turn;
+		net->hungry_left = weir_buf_ring_filled(&net->ring);
+	}
+	if (net->hungry_left == 0)
+		return true;
+	net->hungry_left--;
+	return false;
+}
+
 static void arm_receive(weir_conn *conn)
 {
+	if (must_wait_for_buffer(conn)) {
+		weir_conn_later(conn);
+		return;
+	}
 	struct io_uring_sqe *sqe = weir_uring_sqe(conn->net->loop, &conn->uring.receive);
 	if (sqe == NULL) {
 		weir_conn_later(conn);
@@ -211,17 +238,20 @@ static void arrived(weir_conn *conn, weir_buf *buf)
 		weir_conn_later(conn);
 		return;
 	}
+	conn->flags &= ~(uint32_t)WEIR_CONN_HUNGRY;
 	choose_pace(conn, buf->length);
 	deliver(conn, buf);
 }
 
 static void note_end(weir_conn *conn, int result)
 {
-	/* No buffer: they are back by now. Cancelled or interrupted: asked for again if it is still wanted. */
+	/* Cancelled, interrupted, or no buffer just then: asked for again if it is still wanted. */
 	if (result == -ECANCELED || result == -EINTR || result == -EAGAIN)
 		return;
-	if (result == -ENOBUFS && weir_buf_ring_fill(&conn->net->ring))
+	if (result == -ENOBUFS && weir_buf_ring_fill(&conn->net->ring)) {
+		conn->flags |= WEIR_CONN_HUNGRY;
 		return;
+	}
 	conn->uring.end = result == -ENOBUFS ? -ENOMEM : result;
 	conn->flags |= WEIR_CONN_ENDED;
 }

@@ -64,6 +64,8 @@ typedef struct weir_net {
 		weir_buf *spare; /* epoll: the buffer for the next read */
 		weir_buf_ring ring;
 	};
+	uint64_t hungry_turn; /* uring: the turn that hungry_left is about */
+	unsigned hungry_left; /* buffers that connections which found none may still ask for in it */
 } weir_net;
 
 /* The one of a loop. 0 or a negative errno. */

@@ -98,16 +98,20 @@ static uint64_t tick_batches(weir_stage *stage, uint64_t now_ns)
 static void sum_class(weir_stage *stage, unsigned klass, weir_class_sample *ret_total)
 {
 	weir_class_counts sum = {0};
+	uint64_t shed = 0;
 	for (unsigned slot = 0; slot <= stage->world->reactor_count; slot++) {
 		weir_counts *counts = atomic_load_explicit(&stage->counts[slot], memory_order_acquire);
 		if (counts == NULL)
 			continue;
+		/* Not offered less admitted: that is of two instants, and may be less the next time. */
+		for (unsigned why = 0; why < WEIR_VERDICT_COUNT; why++)
+			shed += weir_count_get(&counts->shed[klass][why]);
 		weir_counts_add_ends(counts, klass, &sum);
 		weir_counts_add_admissions(counts, klass, &sum);
 	}
 	*ret_total = (weir_class_sample){.offered = sum.offered,
 					 .admitted = sum.admitted,
-					 .shed = sum.offered - sum.admitted,
+					 .shed = shed,
 					 .started = sum.started,
 					 .completed = sum.completed,
 					 .failed = sum.failed,
@@ -156,6 +160,18 @@ static void sample_class(weir_stage *stage, unsigned klass, weir_sample *sample)
 		return;
 	out->service_ns = window(stage, klass, WEIR_SERVICE, sample->quantile, &count);
 	out->response_ns = window(stage, klass, WEIR_RESPONSE, sample->quantile, &out->response_count);
+}
+
+void weir_control_begin_locked(weir_stage *stage)
+{
+	uint64_t count;
+	for (unsigned klass = 0; klass < WEIR_CLASSES; klass++) {
+		sum_class(stage, klass, &stage->ticks.total[klass]);
+		if (stage->ticks.total[klass].admitted == 0)
+			continue; /* so there is nothing in the histograms, nor memory to be spent on it */
+		for (unsigned measure = 0; measure < WEIR_MEASURES; measure++)
+			window(stage, klass, (weir_measure)measure, 0.5, &count);
+	}
 }
 
 static uint32_t workers(const weir_stage *stage)

@@ -30,6 +30,17 @@ void weir_stage_fault(weir_stage *stage, weir_fault fault, uint64_t count)
 	atomic_fetch_add_explicit(&stage->faults[fault], count, memory_order_relaxed);
 }
 
+/*
+ * A started event ends in the class it was admitted in: handlers may have given it another by now, for the next stage. Returns that
+ * other one, to be put back.
+ */
+static uint8_t restore_class(weir_event *event)
+{
+	uint8_t klass = event->klass;
+	event->klass = event->at.run.klass;
+	return klass;
+}
+
 static void set_free(weir_event *event)
 {
 	event->lane = NULL;
@@ -45,12 +56,15 @@ static void leave_virtual_thread(weir_domain *domain, uint64_t started_ns, uint6
 	weir_sim_touch(domain);
 }
 
-/* A lane at its concurrency bound may start the next. */
+/*
+ * A lane at its concurrency bound may start the next. Whoever offers takes a place, then the lane's thread looks at in_service; we
+ * give up in_service, then look at the places. All four in the sequentially consistent order: one of the two sees the other.
+ */
 static __attribute__((noinline)) void leave_slowly(weir_lane *lane, weir_thread *self, uint64_t started_ns,
 						   uint64_t now_ns)
 {
 	weir_domain *domain = lane->stage->domain;
-	if (lane->concurrency != 0 && atomic_load_explicit(&lane->waiting, memory_order_acquire) != 0)
+	if (lane->concurrency != 0 && atomic_load_explicit(&lane->waiting, memory_order_seq_cst) != 0)
 		weir_lane_kick(lane, self);
 	if (lane->stage->world->sim != NULL && domain->options.kind == WEIR_ELASTIC)
 		leave_virtual_thread(domain, started_ns, now_ns);
@@ -59,7 +73,7 @@ static __attribute__((noinline)) void leave_slowly(weir_lane *lane, weir_thread 
 /* One event less inside. */
 static inline void leave_service(weir_lane *lane, weir_thread *self, uint64_t started_ns, uint64_t now_ns)
 {
-	atomic_fetch_sub_explicit(&lane->in_service, 1, memory_order_acq_rel);
+	atomic_fetch_sub_explicit(&lane->in_service, 1, memory_order_seq_cst);
 	if (lane->slow_leave)
 		leave_slowly(lane, self, started_ns, now_ns);
 }
@@ -102,13 +116,14 @@ void weir_settle(weir_thread *self, weir_event *event, bool completed, uint64_t 
 {
 	weir_lane *lane = event->lane;
 	weir_counts *counts = weir_stage_counts(lane->stage, self);
-	unsigned klass = event->klass;
+	uint8_t given = restore_class(event), klass = event->klass;
 	uint64_t started_ns = event->started_ns;
 	tell_law(lane->stage, event, completed, now_ns);
 	trace_step(lane, event, completed ? 'd' : 'f', WEIR_ADMITTED, now_ns);
 	measure(counts, event, now_ns);
 	if (event->state == WEIR_EVENT_HANDLING)
 		leave_frame(event);
+	event->klass = given;
 	set_free(event);
 	leave_service(lane, self, started_ns, now_ns);
 	/* Last: from here on a stop may find the stage empty. */
@@ -165,7 +180,7 @@ static inline weir_hist *plain_hists(const weir_thread *self, const weir_event *
 	if (lane->thread != self || lane->slow_leave || event->trace != 0 ||
 	    (gate != NULL && gate->law->settle != NULL))
 		return NULL;
-	return atomic_load_explicit(&weir_stage_counts(lane->stage, self)->hists[event->klass],
+	return atomic_load_explicit(&weir_stage_counts(lane->stage, self)->hists[event->at.run.klass],
 				    memory_order_acquire);
 }
 
@@ -197,7 +212,7 @@ void weir_done(weir_event *event)
 		return settle_public(event, true);
 	weir_lane *lane = event->lane;
 	end_plainly(event, hists, weir_clock_now(self->clock));
-	count_out(lane, self, event->klass, 1);
+	count_out(lane, self, event->at.run.klass, 1);
 }
 
 void weir_done_many(weir_event **events, size_t count)
@@ -214,12 +229,12 @@ void weir_done_many(weir_event **events, size_t count)
 			settle_public(event, true);
 			continue;
 		}
-		if (run != 0 && (event->lane != lane || event->klass != klass)) {
+		if (run != 0 && (event->lane != lane || event->at.run.klass != klass)) {
 			count_out(lane, self, klass, run);
 			run = 0;
 		}
 		lane = event->lane;
-		klass = event->klass;
+		klass = event->at.run.klass;
 		run++;
 		end_plainly(event, hists, now_ns);
 	}
@@ -258,7 +273,8 @@ void weir_finish_after(weir_event *event, weir_timer *timer, uint64_t delay_ns)
 	uint64_t now_ns = weir_thread_now(self, stage->world);
 	weir_hold(event);
 	weir_timer_init(timer, finish, event);
-	if (weir_timer_start(NULL, timer, now_ns + delay_ns) == 0)
+	uint64_t at_ns = delay_ns < UINT64_MAX - now_ns ? now_ns + delay_ns : UINT64_MAX;
+	if (weir_timer_start(NULL, timer, at_ns) == 0)
 		return;
 	struct timespec rest = {.tv_sec = (time_t)(delay_ns / WEIR_NS_PER_S),
 				.tv_nsec = (long)(delay_ns % WEIR_NS_PER_S)};
@@ -292,6 +308,7 @@ __attribute__((cold)) void weir_dispatch_leaked(weir_thread *self, weir_lane *la
 		weir_event *event = frame->own[i];
 		if (event == NULL)
 			continue;
+		restore_class(event);
 		tell_law(lane->stage, event, false, now_ns);
 		leave_service(lane, self, event->started_ns, now_ns);
 		weir_dispatch_drop(lane, self, event, WEIR_SHED_LEAKED, now_ns);
@@ -316,7 +333,8 @@ static void begin_all(weir_lane *lane, weir_frame *frame, weir_counts *counts, u
 	for (size_t i = 0; i < frame->count; i++) {
 		weir_event *event = frame->own[i];
 		event->at.run.frame = frame;
-		event->at.run.slot = i;
+		event->at.run.slot = (uint32_t)i;
+		event->at.run.klass = event->klass;
 		event->state = WEIR_EVENT_HANDLING;
 		begin(counts, lane, event, now_ns);
 	}
@@ -371,6 +389,7 @@ void weir_dispatch_held(weir_thread *self, weir_lane *lane, weir_event *event, u
 {
 	atomic_fetch_add_explicit(&lane->in_service, 1, memory_order_relaxed);
 	begin(weir_stage_counts(lane->stage, self), lane, event, now_ns);
+	event->at.run.klass = event->klass;
 	event->state = WEIR_EVENT_HELD;
 	weir_thread_worked(self, lane->stage->world);
 }

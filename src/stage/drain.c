@@ -11,7 +11,8 @@
  * 2. A handler may settle its last event and only then offer a new one. So after sums that are equal, every thread must
  *    pass a point outside of any handler, and the sums must still be what they were: then no handler that could offer is left.
  * 3. Threads from outside count themselves in and out of each call (outsiders), and read the phase after counting in; tickets are
- *    counted from reserve to commit or cancel.
+ *    counted from reserve to commit or cancel. A handler may also reserve after it settled its last event, so tickets are looked at
+ *    again when the handlers are through, before the second sums: a commit counts its events before it gives up the ticket.
  *
  * STOPPED: every offer is shed. The threads end, and what still waits goes to the drop functions.
  */
@@ -107,7 +108,7 @@ static bool quiet(weir_world *world, uint64_t until_ns)
 	tally first = tally_world(world);
 	if (first.admitted != first.ended)
 		return false;
-	if (!reactors_turned(world, until_ns) || !pools_idle(world))
+	if (!reactors_turned(world, until_ns) || !pools_idle(world) || atomic_load(&world->tickets) != 0)
 		return false;
 	tally second = tally_world(world);
 	return second.admitted == first.admitted && second.ended == second.admitted;

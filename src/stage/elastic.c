@@ -93,10 +93,11 @@ static void work_locked(weir_domain *domain, weir_thread *self, weir_lane *lane)
 	if (domain->idle != 0 && weir_elastic_pick_locked(domain) != NULL)
 		pthread_cond_signal(&domain->work);
 	pthread_mutex_unlock(&domain->lock);
-	uint64_t ended_ns = weir_dispatch(self, lane, &batch, began_ns);
+	weir_dispatch(self, lane, &batch, began_ns);
 	weir_thread_flush_wakes(self);
 	pthread_mutex_lock(&domain->lock);
-	weir_elastic_end_locked(domain, began_ns, ended_ns);
+	/* The time is read under the lock: a sample taken since the handler ended has counted the call until then. */
+	weir_elastic_end_locked(domain, began_ns, weir_clock_ns());
 	/* One call at a time: only the thread that set it clears it. */
 	if (lane->stage->options.single && batch.count != 0)
 		lane->running = false;

@@ -143,7 +143,7 @@ static uint32_t startable_count(const weir_lane *lane)
 		return 0;
 	if (lane->concurrency == 0)
 		return UINT32_MAX;
-	uint32_t inside = atomic_load_explicit(&lane->in_service, memory_order_relaxed);
+	uint32_t inside = atomic_load_explicit(&lane->in_service, memory_order_seq_cst);
 	return inside < lane->concurrency ? lane->concurrency - inside : 0;
 }
 

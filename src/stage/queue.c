@@ -113,8 +113,8 @@ static weir_event *pop_listed(weir_queue *queue, uint64_t now_ns)
 {
 	unsigned at = (unsigned)__builtin_ctz(queue->occupied);
 	weir_list *list = &queue->list[at];
-	bool newest =
-		queue->order == WEIR_NEWEST_LATE && now_ns > list->head->offered_ns + queue->newest_after_ns;
+	uint64_t oldest_ns = list->head->offered_ns, waited_ns = now_ns > oldest_ns ? now_ns - oldest_ns : 0;
+	bool newest = queue->order == WEIR_NEWEST_LATE && waited_ns > queue->newest_after_ns;
 	weir_event *event = newest ? list_pop_newest(list) : list_pop_oldest(list);
 	if (list->head == NULL)
 		queue->occupied &= ~(1u << at);

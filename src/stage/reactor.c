@@ -18,7 +18,6 @@ static void gather(weir_thread *self)
 			continue;
 		uint64_t bits = atomic_exchange_explicit(&self->ready[word], 0, memory_order_seq_cst);
 		self->local_ready[word] |= bits;
-		self->gathered = true;
 	}
 }
 
@@ -76,32 +75,6 @@ bool weir_reactor_run(weir_thread *self)
 	return true;
 }
 
-/*
- * Work from another thread seldom comes alone, and going to sleep and being woken costs both sides microseconds. So a thread that
- * just had some looks for more for about as long as the way to sleep and back takes, and only then sleeps.
- */
-#define LINGER_NS (4 * WEIR_NS_PER_US)
-
-static bool anything_ready(const weir_thread *self)
-{
-	for (unsigned word = 0; word < WEIR_READY_WORDS; word++)
-		if (atomic_load_explicit(&self->ready[word], memory_order_relaxed) != 0)
-			return true;
-	return false;
-}
-
-static bool linger(weir_thread *self)
-{
-	if (!self->gathered)
-		return false;
-	self->gathered = false;
-	uint64_t until_ns = weir_clock_now(self->clock) + LINGER_NS;
-	while (weir_clock_now(self->clock) < until_ns)
-		if (anything_ready(self))
-			return true;
-	return false;
-}
-
 static void *reactor_main(void *arg)
 {
 	weir_thread *self = arg;
@@ -111,7 +84,6 @@ static void *reactor_main(void *arg)
 	while (!atomic_load_explicit(&world->quit, memory_order_acquire)) {
 		bool more = weir_reactor_run(self);
 		weir_thread_flush_wakes(self);
-		more = more || linger(self);
 		if (self->worked)
 			weir_control_touch(world);
 		self->worked = false;

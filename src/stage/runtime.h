@@ -5,7 +5,8 @@
 /*
  * The runtime's own structures. Read this page, then the files in the order an event meets them:
  *
- *	offer.c      admission, places, counting; run at once or queue
+ *	offer.h      the steps of every offer: admission, places, counting
+ *	offer.c      of one: run at once or queue    offer_many.c offer_wait.c reserve.c   the other forms
  *	lane.c       a stage's queue on one thread: places, pushing, waking, taking a batch out
  *	dispatch.c   handler calls (frames) and settling
  *	reactor.c    a reactor thread: its turn           elastic.c  a pool thread, and the pool's size
@@ -106,7 +107,7 @@ typedef struct weir_lane {
 	bool slow_leave; /* somebody must be told when an event is settled: a bound, or a virtual pool */
 	/* any thread */
 	_Alignas(
-		64) _Atomic bool plain; /* open, inlining, neither single nor bounded inside, nothing picked for tracing */
+		64) _Atomic bool plain; /* open, inlining, neither single nor bounded inside, nothing picked for tracing, a real world */
 	_Atomic uint32_t waiting;
 	_Atomic uint32_t in_service; /* started, not settled */
 	_Atomic uint64_t cost;       /* of the waiting ones, where cost is bounded */
@@ -170,8 +171,7 @@ struct weir_thread {
 	uint64_t wakes;                         /* reactor threads to be woken, by slot - 1 */
 	uint64_t local_ready[WEIR_READY_WORDS]; /* stages with events in this thread's queues */
 	uint32_t next_stage;
-	bool worked;   /* something was offered or handled since the last turn */
-	bool gathered; /* other threads had put something before this one */
+	bool worked; /* something was offered or handled since the last turn */
 	/* any thread */
 	_Alignas(
 		64) _Atomic uint64_t ready[WEIR_READY_WORDS]; /* stages whose lane here others have touched */
@@ -323,6 +323,7 @@ static inline void weir_frame_begin(weir_frame *frame, weir_thread *self, weir_l
 	frame->count = frame->unsettled = 1;
 	event->at.run.frame = frame;
 	event->at.run.slot = 0;
+	event->at.run.klass = event->klass;
 	event->state = WEIR_EVENT_HANDLING;
 	event->started_ns = now_ns;
 	atomic_fetch_add_explicit(&lane->in_service, 1, memory_order_relaxed);
@@ -368,7 +369,7 @@ void weir_dispatch_held(weir_thread *self, weir_lane *lane, weir_event *event, u
 void weir_inside_enter(weir_stage *stage, weir_frame *frame);
 void weir_inside_leave(const weir_frame *frame);
 
-/* ---- offer.c ---- */
+/* ---- offer.c, beyond what offer.h has for the other forms ---- */
 
 /* Keeps a stop from ending while a thread from outside (self NULL) is in a call. */
 void weir_outsider_enter(weir_world *world, const weir_thread *self);
@@ -401,6 +402,8 @@ void weir_elastic_resize(weir_domain *domain, uint32_t threads);
 int weir_control_start(weir_world *world);
 void weir_control_stop(weir_world *world);
 void weir_control_resume(weir_world *world);
+/* The next sample of the stage is of what happens from now on. Under control_lock. */
+void weir_control_begin_locked(weir_stage *stage);
 /* Runs the laws that are due; returns when the next one is, UINT64_MAX: never. */
 uint64_t weir_control_tick(weir_world *world, uint64_t now_ns);
 

@@ -318,16 +318,23 @@ void weir_sim_free(struct weir_sim *sim)
 
 /* ---- arrivals ---- */
 
+#define GAPLESS_PER_S 1e9    /* beyond, the gaps round to nothing */
+#define GAP_MAX_NS    0x1p62 /* 146 years: the next one is not lived to see */
+
 static void schedule_arrival(weir_arrivals *arrivals)
 {
 	weir_timer_stop(&arrivals->timer);
-	if (arrivals->per_s <= 0)
+	if (!(arrivals->per_s > 0)) /* also what is no number */
 		return;
 	double gap_ns = (double)WEIR_NS_PER_S / arrivals->per_s;
 	if (arrivals->kind == WEIR_POISSON)
 		gap_ns = weir_random_exponential(weir_sim_random(arrivals->world), gap_ns);
-	weir_sim_timer(arrivals->world, &arrivals->timer,
-		       weir_world_now(arrivals->world) + (uint64_t)(gap_ns + 0.5));
+	/* An endless row of arrivals at one instant would stop the clock. */
+	if (arrivals->per_s > GAPLESS_PER_S && gap_ns < 1)
+		gap_ns = 1;
+	if (gap_ns < GAP_MAX_NS)
+		weir_sim_timer(arrivals->world, &arrivals->timer,
+			       weir_world_now(arrivals->world) + (uint64_t)(gap_ns + 0.5));
 }
 
 static void arrival(weir_timer *timer, void *arg)

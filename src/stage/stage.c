@@ -162,6 +162,8 @@ int weir_stage_admission(weir_stage *stage, const weir_admission_law *law, const
 	}
 	uint64_t now_ns = weir_world_now(world);
 	stage->ticks.last_ns = now_ns;
+	if (law != NULL && law->tick != NULL)
+		weir_control_begin_locked(stage);
 	stage->ticks.at_ns = now_ns + (law != NULL ? law->tick_ns : 0);
 	pthread_cond_signal(&world->control_wake); /* it may sleep longer than the new law wants */
 	pthread_mutex_unlock(&world->control_lock);
@@ -281,7 +283,9 @@ void weir_stage_update_open(weir_stage *stage)
 	bool tracing = atomic_load(&stage->world->trace.every) != 0;
 	for (uint32_t i = 0; i < stage->lane_count; i++) {
 		weir_lane *lane = &stage->lanes[i];
-		bool simple = lane->may_inline && !stage->options.single && lane->concurrency == 0;
+		/* In a virtual world every handler call is counted, which the short way does not do. */
+		bool simple = lane->may_inline && !stage->options.single && lane->concurrency == 0 &&
+			      stage->world->sim == NULL;
 		atomic_store_explicit(&lane->plain, open && !tracing && simple, memory_order_seq_cst);
 	}
 }

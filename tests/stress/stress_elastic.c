@@ -96,12 +96,51 @@ static void a_world_stops_while_its_pool_is_growing(void **state)
 	}
 }
 
+/* A law that wants no change, and looks for time in handlers that is less than none. */
+static _Atomic uint64_t pool_ticks, pool_backwards;
+
+static void watcher_init(void *state)
+{
+}
+
+static uint32_t watcher_size(void *state, const weir_pool_sample *sample)
+{
+	atomic_fetch_add(&pool_backwards, (int64_t)sample->busy_ns < 0);
+	atomic_fetch_add(&pool_ticks, 1);
+	return sample->min;
+}
+
+static const weir_pool_law watcher = {
+	.name = "watcher", .tick_ns = 1000, .init = watcher_init, .size = watcher_size};
+
+static void the_time_in_handlers_never_shrinks(void **state)
+{
+	weir_world *world = world_real();
+	weir_domain *domain;
+	struct probe probe = {.act = PROBE_DONE};
+	struct job job;
+	weir_domain_options options = {.name = "pool", .kind = WEIR_ELASTIC, .pool = &watcher};
+	must(weir_domain_new(world, &options, &domain));
+	probe_open(&probe, domain, (weir_stage_options){.name = "brief"});
+	must(weir_world_start(world));
+	for (int i = 0; i < 20000; i++) {
+		job_init(&job, 1, 0);
+		assert_int_equal(weir_offer(probe.stage, &job.event), WEIR_ADMITTED);
+		while (stats_of(probe.stage).in_flight != 0)
+			;
+	}
+	world_end(&world);
+	assert_true(pool_ticks > 0);
+	assert_int_equal(pool_backwards, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CHECK_TEST(a_pool_grows_for_handlers_that_block_and_shrinks_again),
 		CHECK_TEST(a_burst_reaches_every_idle_thread),
 		CHECK_TEST(a_world_stops_while_its_pool_is_growing),
+		CHECK_TEST(the_time_in_handlers_never_shrinks),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

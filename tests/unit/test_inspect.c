@@ -463,6 +463,32 @@ static void the_reason_belongs_to_the_last_offer_that_returned(void **state)
 	world_end(&world);
 }
 
+static void sheds_of_every_form_are_traced(void **state)
+{
+	weir_world *world = world_real();
+	struct probe probe = {.act = PROBE_HOLD};
+	struct job jobs[5];
+	weir_event *two[] = {&jobs[2].event, &jobs[3].event};
+	probe_open(&probe, domain_elastic(world, "pool", 1, 1),
+		   (weir_stage_options){.capacity = 1, .concurrency = 1});
+	must(weir_world_start(world));
+	jobs_init(jobs, 5, 0);
+	assert_int_equal(weir_offer(probe.stage, &jobs[0].event), WEIR_ADMITTED);
+	CHECK_EVENTUALLY(probe.handled == 1);
+	assert_int_equal(weir_offer(probe.stage, &jobs[1].event), WEIR_ADMITTED);
+	jobs[2].event.flags = jobs[4].event.flags = WEIR_EVENT_TRACE;
+	assert_int_equal(weir_offer_many(probe.stage, two, 2), WEIR_SHED_FULL);
+	expect_steps(world, &jobs[2], "s");
+	assert_int_equal(jobs[3].event.trace, 0);
+	assert_int_equal(weir_offer_wait(probe.stage, &jobs[4].event, WEIR_NS_PER_MS), WEIR_SHED_TIMEOUT);
+	expect_steps(world, &jobs[4], "s");
+	weir_done(&jobs[0].event);
+	CHECK_EVENTUALLY(jobs[1].handled == 1 && stats_of(probe.stage).waiting == 0);
+	CHECK_EVENTUALLY(probe.inside == 0);
+	weir_done(&jobs[1].event);
+	world_end(&world);
+}
+
 static void a_reason_is_forgotten_with_its_world(void **state)
 {
 	struct plugged p;
@@ -496,6 +522,7 @@ int main(void)
 		CHECK_TEST(the_graph_is_dot_with_counts_on_its_edges),
 		CHECK_TEST(the_same_seed_dumps_the_same_bytes),
 		CHECK_TEST(the_reason_belongs_to_the_last_offer_that_returned),
+		CHECK_TEST(sheds_of_every_form_are_traced),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -545,6 +545,111 @@ static void start_and_settle_pair_for_every_kind_of_event(void **state)
 	world_end_faulty(&world);
 }
 
+static void the_first_sample_of_a_new_law_begins_with_it(void **state)
+{
+	weir_world *world = world_virtual(1);
+	struct ledger ledger = {0};
+	struct ledger *params = &ledger;
+	struct probe probe = {.act = PROBE_WORK, .work_ns = 5 * WEIR_NS_PER_MS};
+	struct job jobs[10];
+	probe_open(&probe, domain_reactor(world, "reactor", 1), (weir_stage_options){0});
+	must(weir_world_start(world));
+	jobs_init(jobs, 10, 2);
+	for (int i = 0; i < 9; i++)
+		assert_int_equal(weir_offer(probe.stage, &jobs[i].event), WEIR_ADMITTED);
+	world_run(world, WEIR_NS_PER_S);
+	must(weir_stage_admission(probe.stage, &ledger_law, &params));
+	probe.work_ns = 50 * WEIR_NS_PER_MS;
+	assert_int_equal(weir_offer(probe.stage, &jobs[9].event), WEIR_ADMITTED);
+	world_run(world, 100 * WEIR_NS_PER_MS);
+	const weir_class_sample *seen = &ledger.last_sample.klass[2];
+	assert_int_equal(ledger.ticks, 1);
+	assert_int_equal(ledger.last_sample.interval_ns, 100 * WEIR_NS_PER_MS);
+	assert_int_equal(seen->offered, 1);
+	assert_int_equal(seen->completed, 1);
+	assert_int_equal(seen->response_count, 1);
+	assert_true(seen->service_ns > 40 * WEIR_NS_PER_MS);
+	world_end(&world);
+}
+
+/* Lets all in, and looks for sheds in its samples. */
+struct doubter {
+	_Atomic uint64_t ticks, sheds;
+};
+
+static int doubter_init(void *state, const void *params, const char **ret_wrong)
+{
+	*(struct doubter **)state = *(struct doubter *const *)params;
+	return 0;
+}
+
+static weir_verdict doubter_admit(void *state, const weir_ask *ask)
+{
+	return WEIR_ADMITTED;
+}
+
+static void doubter_tick(void *state, const weir_sample *sample)
+{
+	struct doubter *doubter = *(struct doubter **)state;
+	atomic_fetch_add(&doubter->sheds, sample->klass[0].shed != 0);
+	atomic_fetch_add(&doubter->ticks, 1);
+}
+
+static void a_sample_shows_no_sheds_where_there_were_none(void **state)
+{
+	const weir_admission_law law = {.name = "doubter",
+					.state_bytes = sizeof(struct doubter *),
+					.tick_ns = 20 * WEIR_NS_PER_US,
+					.init = doubter_init,
+					.admit = doubter_admit,
+					.tick = doubter_tick};
+	enum { JOBS = 4096 };
+	static struct job jobs[JOBS];
+	struct doubter doubter = {0};
+	struct doubter *params = &doubter;
+	struct probe probe = {.act = PROBE_DONE};
+	weir_world *world = world_real();
+	probe_open(&probe, domain_reactor(world, "reactor", 1),
+		   (weir_stage_options){.capacity = JOBS, .admission = &law, .admission_params = &params});
+	must(weir_world_start(world));
+	for (int round = 0; round < 1000 && doubter.ticks < 500; round++) {
+		unsigned before = probe.handled;
+		jobs_init(jobs, JOBS, 0);
+		for (int i = 0; i < JOBS; i++)
+			assert_int_equal(weir_offer(probe.stage, &jobs[i].event), WEIR_ADMITTED);
+		CHECK_EVENTUALLY(stats_of(probe.stage).in_flight == 0);
+		assert_int_equal(probe.handled - before, JOBS);
+	}
+	world_end(&world);
+	assert_int_equal(doubter.sheds, 0);
+}
+
+static void offer_again(struct probe *probe, struct job *job)
+{
+	unsigned *left = probe->data;
+	if ((*left)-- != 0)
+		assert_int_equal(weir_offer(probe->stage, &job->event), WEIR_ADMITTED);
+}
+
+/* Each goes back into the stage from within its drop: that must not go ever deeper. */
+static void what_a_law_drops_at_once_may_be_offered_again_and_again(void **state)
+{
+	weir_world *world = world_virtual(1);
+	struct ledger ledger = {.start_answer = WEIR_SHED_WAITED};
+	struct ledger *params = &ledger;
+	unsigned left = 300000;
+	struct probe probe = {.on_drop = offer_again, .data = &left};
+	struct job job;
+	probe_open(&probe, domain_reactor(world, "reactor", 1),
+		   (weir_stage_options){.admission = &ledger_law, .admission_params = &params});
+	must(weir_world_start(world));
+	job_init(&job, 1, 0);
+	assert_int_equal(weir_offer(probe.stage, &job.event), WEIR_ADMITTED);
+	world_run(world, WEIR_NS_PER_S);
+	assert_int_equal(probe.dropped, 300001);
+	world_end(&world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -563,6 +668,9 @@ int main(void)
 		CHECK_TEST(a_replaced_law_is_not_called_again),
 		CHECK_TEST(a_law_installed_at_the_start_pairs_over_a_whole_life),
 		CHECK_TEST(start_and_settle_pair_for_every_kind_of_event),
+		CHECK_TEST(the_first_sample_of_a_new_law_begins_with_it),
+		CHECK_TEST(a_sample_shows_no_sheds_where_there_were_none),
+		CHECK_TEST(what_a_law_drops_at_once_may_be_offered_again_and_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

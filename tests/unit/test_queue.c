@@ -105,11 +105,24 @@ static void test_heap_at_its_extremes(void **state)
 	free(events);
 }
 
+/* "Never newest first" is a time that no sum may pass by. */
+static void test_newest_late_may_be_never(void **state)
+{
+	weir_event events[2] = {{.offered_ns = 5}, {.offered_ns = 6}};
+	weir_queue queue;
+	weir_queue_init(&queue, WEIR_NEWEST_LATE, UINT64_MAX);
+	weir_queue_push(&queue, &events[0]);
+	weir_queue_push(&queue, &events[1]);
+	assert_ptr_equal(weir_queue_pop(&queue, 1000), &events[0]);
+	assert_ptr_equal(weir_queue_pop(&queue, 1000), &events[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_every_order_is_as_its_model),
 		cmocka_unit_test(test_heap_at_its_extremes),
+		cmocka_unit_test(test_newest_late_may_be_never),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

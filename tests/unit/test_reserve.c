@@ -329,6 +329,68 @@ static void a_handler_moves_its_event_on_with_a_ticket(void **state)
 	world_end(&world);
 }
 
+struct late_ticket {
+	weir_stage *stage;
+	atomic_bool stopping, reserved;
+	weir_ticket ticket;
+	struct job job;
+	int committed;
+};
+
+/* Settles its only event, and reserves a place when the stop has been looking for a while. */
+static void reserve_last(struct probe *probe, struct job *job)
+{
+	struct late_ticket *late = probe->data;
+	weir_done(&job->event);
+	while (!late->stopping)
+		check_breathe();
+	for (int i = 0; i < 40; i++)
+		check_breathe();
+	if (weir_reserve(late->stage, 0, 1, 0, WEIR_ANYWHERE, &late->ticket) == WEIR_ADMITTED)
+		late->reserved = true;
+}
+
+static void *commit_last(void *arg)
+{
+	struct late_ticket *late = arg;
+	while (!late->reserved)
+		check_breathe();
+	for (int i = 0; i < 40; i++)
+		check_breathe();
+	weir_event *event = &late->job.event;
+	late->committed = weir_commit(&late->ticket, &event, 1);
+	return NULL;
+}
+
+static void a_stop_waits_for_a_ticket_of_the_last_handler(void **state)
+{
+	FOR_BOTH_KINDS(kind)
+	{
+		weir_world *world = world_real();
+		struct late_ticket late = {.committed = 1};
+		struct probe first = {.each = reserve_last, .data = &late}, second = {.act = PROBE_DONE};
+		weir_domain *domain = domain_of_kind(world, kind);
+		struct job job;
+		pthread_t thread;
+		probe_open(&first, domain, (weir_stage_options){.name = "first"});
+		probe_open(&second, domain, (weir_stage_options){.name = "second"});
+		late.stage = second.stage;
+		must(weir_world_start(world));
+		job_init(&job, 1, 0);
+		job_init(&late.job, 2, 0);
+		assert_int_equal(pthread_create(&thread, NULL, commit_last, &late), 0);
+		assert_int_equal(weir_offer(first.stage, &job.event), WEIR_ADMITTED);
+		CHECK_EVENTUALLY(stats_of(first.stage).completed == 1);
+		late.stopping = true;
+		int stopped = weir_world_stop(world, 60 * WEIR_NS_PER_S, NULL);
+		pthread_join(thread, NULL);
+		assert_int_equal(late.committed, 0);
+		assert_int_equal(stopped, 0);
+		assert_int_equal(second.handled, 1);
+		weir_world_free(&world);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -345,6 +407,7 @@ int main(void)
 		CHECK_TEST(a_real_stop_waits_for_tickets),
 		CHECK_TEST(a_stop_does_not_wait_for_ever_for_a_ticket),
 		CHECK_TEST(a_handler_moves_its_event_on_with_a_ticket),
+		CHECK_TEST(a_stop_waits_for_a_ticket_of_the_last_handler),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

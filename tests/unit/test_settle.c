@@ -343,6 +343,99 @@ static void a_batch_can_be_done_at_once(void **state)
 	}
 }
 
+static void classify(struct probe *probe, struct job *job)
+{
+	job->event.klass = (uint8_t)(job->id % WEIR_CLASSES);
+	if (job->id % 3 == 0)
+		weir_done(&job->event);
+	else if (probe->next == NULL)
+		weir_fail(&job->event);
+	else
+		assert_int_equal(weir_offer(probe->next, &job->event), WEIR_ADMITTED);
+}
+
+static void expect_classes_balance(weir_world *world, const weir_stage *stage, uint64_t of_class_0)
+{
+	weir_stage_stats stats;
+	weir_stage_read(stage, 0, &stats);
+	assert_int_equal(stats.admitted, of_class_0);
+	assert_int_equal(stats.completed, of_class_0);
+	assert_int_equal(weir_world_check(world), 0);
+}
+
+/* What classifies offers events on in another class than they came in. */
+static void a_handler_may_change_the_class(void **state)
+{
+	FOR_BOTH_KINDS(kind)
+	{
+		weir_world *world = world_virtual(1);
+		weir_domain *domain = domain_of_kind(world, kind);
+		struct probe first = {.each = classify}, second = {.act = PROBE_DONE};
+		struct job jobs[30];
+		probe_open(&first, domain, (weir_stage_options){.name = "first"});
+		probe_open(&second, domain, (weir_stage_options){.name = "second"});
+		first.next = second.stage;
+		must(weir_world_start(world));
+		jobs_init(jobs, 30, 0);
+		for (int i = 0; i < 30; i++)
+			assert_int_equal(weir_offer(first.stage, &jobs[i].event), WEIR_ADMITTED);
+		world_run(world, WEIR_NS_PER_MS);
+		expect_classes_balance(world, first.stage, 30);
+		expect_counts(second.stage, 20, 0, 20, 0, 0);
+		world_end(&world);
+	}
+}
+
+static void change_class_and_finish(weir_stage *stage, weir_event **events, size_t count, void *arg)
+{
+	for (size_t i = 0; i < count; i++)
+		events[i]->klass = (uint8_t)(i % 2 == 0 ? 5 : 200);
+	if (count == 1)
+		weir_done(events[0]);
+	else
+		weir_done_many(events, count);
+}
+
+static void drop_none(weir_stage *stage, weir_event *event, weir_verdict why, void *arg)
+{
+}
+
+/* Also by the short ways of a real reactor, and whatever the handler leaves there. */
+static void the_class_at_the_end_does_not_matter(void **state)
+{
+	weir_world *world = world_real();
+	weir_stage *stage;
+	struct job jobs[8];
+	weir_stage_options options = {
+		.name = "stage", .handle = change_class_and_finish, .drop = drop_none, .capacity = 64};
+	must(weir_stage_new(domain_reactor(world, "reactor", 1), &options, &stage));
+	must(weir_world_start(world));
+	for (int round = 0; round < 3; round++) {
+		jobs_init(jobs, 8, 0);
+		assert_int_equal(jobs_offer_many(stage, jobs, 7), WEIR_ADMITTED);
+		assert_int_equal(weir_offer(stage, &jobs[7].event), WEIR_ADMITTED);
+		CHECK_EVENTUALLY(stats_of(stage).in_flight == 0);
+	}
+	expect_classes_balance(world, stage, 24);
+	world_end(&world);
+}
+
+static void finish_after_more_time_than_there_is_never_settles(void **state)
+{
+	weir_world *world = world_virtual(1);
+	struct probe probe = {.act = PROBE_WORK, .work_ns = UINT64_MAX};
+	struct job job;
+	probe_open(&probe, domain_elastic(world, "pool", 1, 1), (weir_stage_options){0});
+	must(weir_world_start(world));
+	job_init(&job, 1, 0);
+	assert_int_equal(weir_offer(probe.stage, &job.event), WEIR_ADMITTED);
+	world_run(world, 1000 * WEIR_NS_PER_S);
+	expect_counts(probe.stage, 1, 0, 0, 0, 0);
+	weir_timer_stop(&job.timer);
+	weir_done(&job.event);
+	world_end(&world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -358,6 +451,9 @@ int main(void)
 		CHECK_TEST(a_leaked_event_goes_to_the_drop_function),
 		CHECK_TEST(each_of_a_batch_is_settled_by_itself),
 		CHECK_TEST(a_batch_can_be_done_at_once),
+		CHECK_TEST(a_handler_may_change_the_class),
+		CHECK_TEST(the_class_at_the_end_does_not_matter),
+		CHECK_TEST(finish_after_more_time_than_there_is_never_settles),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -297,6 +297,60 @@ static void elastic_domains_start_with_their_minimum(void **state)
 	}
 }
 
+static void rates_out_of_range_are_harmless(void **state)
+{
+	const double rates[] = {0.0 / 0.0, -1, 1e-30, 1e-300};
+	weir_world *world = world_virtual(5);
+	domain_reactor(world, "r", 1);
+	must(weir_world_start(world));
+	for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+		weir_arrivals arrivals;
+		unsigned count = 0;
+		weir_arrivals_start(&arrivals, world, WEIR_CONSTANT, rates[i], count_arrival, &count);
+		world_run(world, WEIR_NS_PER_S);
+		assert_int_equal(count, 0);
+		weir_arrivals_rate(&arrivals, 1e12); /* one a nanosecond is all there can be */
+		world_run(world, 1000);
+		assert_int_equal(count, 1000);
+		weir_arrivals_stop(&arrivals);
+	}
+	world_end(&world);
+}
+
+struct circle {
+	weir_world *world;
+	uint64_t start_ns;
+};
+
+static void go_round(struct probe *probe, struct job *job)
+{
+	const struct circle *circle = probe->data;
+	weir_done(&job->event);
+	if (weir_world_now(circle->world) == circle->start_ns)
+		assert_int_equal(weir_offer(probe->stage, &job->event), WEIR_ADMITTED);
+}
+
+/* An instant in which events go round is stretched after as many calls, whichever way the offers take. */
+static void an_instant_ends_after_as_many_calls_traced_or_not(void **state)
+{
+	unsigned calls[2];
+	for (uint32_t every = 0; every < 2; every++) {
+		weir_world *world = world_virtual(5);
+		struct circle circle = {.world = world, .start_ns = weir_world_now(world)};
+		struct probe probe = {.each = go_round, .data = &circle};
+		struct job job;
+		probe_open(&probe, domain_reactor(world, "r", 1), (weir_stage_options){0});
+		must(weir_world_start(world));
+		weir_trace_every(world, every);
+		job_init(&job, 1, 0);
+		assert_int_equal(weir_offer(probe.stage, &job.event), WEIR_ADMITTED);
+		world_run(world, WEIR_NS_PER_S);
+		calls[every] = probe.handled;
+		world_end(&world);
+	}
+	assert_int_equal(calls[0], calls[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -315,6 +369,8 @@ int main(void)
 		CHECK_TEST(arrivals_come_at_their_rate),
 		CHECK_TEST(a_stop_ends_with_arrivals_still_coming),
 		CHECK_TEST(elastic_domains_start_with_their_minimum),
+		CHECK_TEST(rates_out_of_range_are_harmless),
+		CHECK_TEST(an_instant_ends_after_as_many_calls_traced_or_not),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

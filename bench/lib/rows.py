@@ -23,8 +23,11 @@ def spread(samples):
 
 
 def meets(number, goal):
+    """None: there is no ratio, as what it is held against did nothing; then no goal holds."""
     if not goal:
         return True
+    if number is None:
+        return False
     sign, bound = goal.split()
     return COMPARE[sign](number, float(bound))
 

@@ -102,8 +102,8 @@ struct weir_event {
 			uint8_t cancelled; /* atomic: weir_event_cancel */
 			uint8_t klass;     /* 0 .. WEIR_CLASSES - 1 */
 			uint8_t flags;     /* weir_event_flags */
-			uint16_t
-				home; /* reactor thread it belongs to; set to the offering one when WEIR_ANYWHERE */
+			/* Reactor thread it belongs to; set to the offering one when WEIR_ANYWHERE. */
+			uint16_t home;
 		};
 		uint64_t word; /* all of these in one look */
 	};

@@ -69,7 +69,7 @@ WEIR_API int weir_file_stat_path(weir_files *files, weir_file_op *op, int dir_fd
 /* Reads up to length bytes at offset; fewer only at the end of the file. What has no positions (a pipe) ignores the offset. */
 WEIR_API int weir_file_read(weir_file *file, weir_file_op *op, void *into, size_t length, off_t offset,
 			    weir_file_fn *done, void *arg);
-/* Writes all length bytes at offset, or fails (what was written before an error is in op->result only if nothing failed). */
+/* Writes all length bytes at offset, or fails: then op->result is the error, and how much was written before it is not told. */
 WEIR_API int weir_file_write(weir_file *file, weir_file_op *op, const void *from, size_t length, off_t offset,
 			     weir_file_fn *done, void *arg);
 WEIR_API int weir_file_sync(weir_file *file, weir_file_op *op, weir_file_fn *done, void *arg);

@@ -149,7 +149,7 @@ typedef struct weir_batch_law {
 
 /* SEDA's rule: shrink by 1.2 while throughput holds, grow when it falls, reset when it jumps. */
 WEIR_API extern const weir_batch_law weir_batch_seda;
-/* The default: the smallest batch whose cost per event is near the best seen; grows with the queue. */
+/* Ours: the smallest batch whose cost per event is near the best seen; grows with the queue. */
 WEIR_API extern const weir_batch_law weir_batch_prompt;
 
 #ifdef __cplusplus

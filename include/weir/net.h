@@ -73,9 +73,15 @@ WEIR_API int weir_conn_open(weir_loop *loop, const struct sockaddr *to, socklen_
 			    const weir_conn_ops *ops, const weir_conn_limits *limits, void *arg,
 			    weir_conn **ret_conn);
 
-/* Sends a copy of the bytes. 0, -ENOBUFS (over the bound, nothing taken), -EPIPE (closing), -ENOMEM. */
+/*
+ * Sends a copy of the bytes. 0, -ENOBUFS (over the bound, nothing taken), -EPIPE (closing), -ENOMEM. These are answers, as
+ * verdicts are, and leave no sentence in weir_error.
+ */
 WEIR_API int weir_conn_write(weir_conn *conn, const void *data, size_t length);
-/* Sends length bytes of the buffer from offset, without copying; takes a reference of its own. */
+/*
+ * Sends length bytes of the buffer from offset, without copying; takes a reference of its own. Answers as weir_conn_write, and -EINVAL
+ * where the buffer has fewer.
+ */
 WEIR_API int weir_conn_send(weir_conn *conn, weir_buf *buf, size_t offset, size_t length);
 /* What is written during a call of the ops goes out when it returns; elsewhere at the end of the turn. This sends now. */
 WEIR_API void weir_conn_flush(weir_conn *conn);
@@ -107,8 +113,8 @@ typedef struct weir_listen_options {
 	const struct sockaddr *address; /* port 0: the kernel chooses one, the same for all threads */
 	socklen_t address_length;
 	int backlog; /* 0: 1024 */
-	uint32_t
-		max_connections; /* accepted and alive, over all threads; 0: 10,000. Beyond it nothing is accepted */
+	/* Accepted and alive, over all threads; 0: 10,000. Beyond it nothing is accepted. */
+	uint32_t max_connections;
 	const weir_conn_ops *ops;
 	weir_conn_limits limits;
 	void *arg; /* for open */

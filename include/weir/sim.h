@@ -4,12 +4,15 @@
 
 /*
  * The virtual world: the same stages, queues, laws and handlers, on one thread, under a clock that jumps from
- * timer to timer. Made with weir_world_options.simulated. A run with the same seed is the same run.
+ * timer to timer. Made with weir_world_options.simulated. A run with the same seed is the same run. The clock starts at
+ * one second, since 0 means no time.
  *
  * Work is modelled by holding: a handler that would compute or block for a while calls weir_finish_after
- * (or holds the event and settles it from a timer). In an elastic domain every event
- * has a thread to itself, from its start until it is settled (batches are of one there); a stage's concurrency bound works as in the real world. Timers are started with NULL as
- * loop, or with weir_sim_timer.
+ * (or holds the event and settles it from a timer). In an elastic domain every event has a thread to itself, from
+ * its start until it is settled (batches are of one there); a stage's concurrency bound works as in the real
+ * world. Timers are started with NULL as loop, or with weir_sim_timer.
+ *
+ * Threads: one, the same for all of a world's calls.
  */
 
 #include <weir/loop.h>
@@ -28,8 +31,9 @@ WEIR_API void weir_sim_timer(weir_world *world, weir_timer *timer, uint64_t at_n
 WEIR_API weir_random *weir_sim_random(weir_world *world);
 
 /*
- * From a handler: holds the event and settles it as done after delay_ns. On an elastic domain's real thread, which
- * may block, it sleeps and then settles.
+ * From a handler: holds the event and settles it as done after delay_ns; the timer, next to the event in your struct, needs no init. On
+ * an elastic domain's real thread, which may block, it sleeps and then settles. Nobody is told: where something is to be
+ * done or freed at the end, hold the event and settle it from a timer of your own.
  */
 WEIR_API void weir_finish_after(weir_event *event, weir_timer *timer, uint64_t delay_ns);
 

@@ -78,7 +78,7 @@ WEIR_API size_t weir_world_check(const weir_world *world);
 typedef enum weir_domain_kind { WEIR_REACTOR, WEIR_ELASTIC } weir_domain_kind;
 
 typedef struct weir_domain_options {
-	const char *name; /* copied; required */
+	const char *name; /* copied; required, unique in the world */
 	weir_domain_kind kind;
 	/* reactor */
 	uint32_t threads;      /* 0: one a core this process may use */
@@ -171,7 +171,10 @@ typedef struct weir_ticket {
  */
 WEIR_API weir_verdict weir_reserve(weir_stage *stage, unsigned klass, size_t count, uint64_t cost,
 				   uint16_t home, weir_ticket *ret_ticket);
-/* Hands over exactly the reserved events. 0, or -EINVAL: not a live ticket, or other events than reserved (nothing changed). */
+/*
+ * Hands over exactly the reserved events. 0; -EINVAL: not a live ticket, or other events than reserved; -ESHUTDOWN: the world has
+ * stopped meanwhile. A failure changes nothing: the events are yours, the ticket holds its places until it is cancelled.
+ */
 WEIR_API int weir_commit(weir_ticket *ticket, weir_event **events, size_t count);
 /* Gives the places back. A ticket without places is left alone. */
 WEIR_API void weir_cancel(weir_ticket *ticket);

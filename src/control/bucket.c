@@ -20,7 +20,7 @@
 #define RATE_MIN     1e-6
 #define RATE_MAX     1e9
 #define BURST_UNITS  0x1p61 /* what a burst may be, so that sums fit into 64 bits */
-#define BURST_WANTED "bucket: burst must be 0 (then rate / 10) or from 1 to what refills within 70 years"
+#define BURST_WANTED "burst must be 0 (then rate / 10) or from 1 to what refills within 70 years"
 
 typedef struct bucket {
 	/* const after init */
@@ -36,8 +36,12 @@ static int bucket_init(void *state, const void *params, const char **ret_wrong)
 	bucket *b = state;
 	const weir_bucket_params *p = params;
 	int exponent;
-	if (p == NULL || !(p->rate_per_s >= RATE_MIN && p->rate_per_s <= RATE_MAX)) {
-		*ret_wrong = "bucket: rate_per_s must be from 0.000001 to 1000000000";
+	if (p == NULL) {
+		*ret_wrong = "parameters are required (weir_bucket_params)";
+		return -EINVAL;
+	}
+	if (!(p->rate_per_s >= RATE_MIN && p->rate_per_s <= RATE_MAX)) {
+		*ret_wrong = "rate_per_s must be from 0.000001 to 1000000000";
 		return -EINVAL;
 	}
 	double burst = p->burst != 0 ? p->burst : fmax(p->rate_per_s / 10, 1);

@@ -7,7 +7,7 @@
 static int threshold_init(void *state, const void *params, const char **ret_wrong)
 {
 	if (params == NULL) {
-		*ret_wrong = "threshold: parameters are required (weir_threshold_params)";
+		*ret_wrong = "parameters are required (weir_threshold_params)";
 		return -EINVAL;
 	}
 	*(weir_threshold_params *)state = *(const weir_threshold_params *)params;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "net/acceptor.h"
 
 /* ---- calls of the ops: output written in one goes out when it returns ---- */
@@ -278,6 +279,10 @@ int weir_conn_write(weir_conn *conn, const void *data, size_t length)
 int weir_conn_send(weir_conn *conn, weir_buf *buf, size_t offset, size_t length)
 {
 	size_t before = conn->output.bytes;
+	/* What is behind the bytes in use is somebody's, and must not go to a peer. */
+	if (offset > buf->length || length > buf->length - offset)
+		return weir_error_set(-EINVAL, "send: the buffer has %u bytes, not %zu from %zu on",
+				      buf->length, length, offset);
 	int error = check_output(conn, length);
 	if (error != 0 || length == 0)
 		return error;

@@ -215,7 +215,7 @@ static int submit(weir_file *file, weir_file_request *request)
 	weir_files_part *part = file->part;
 	weir_frame frame;
 	request->file = file;
-	weir_inside_enter(part->files->stage, &frame);
+	weir_inside_enter(NULL, &frame);
 	weir_verdict verdict = file->way->admit(request);
 	weir_inside_leave(&frame);
 	if (verdict != WEIR_ADMITTED)

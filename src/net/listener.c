@@ -249,7 +249,7 @@ static void destroy(weir_listener *listener)
 
 static int check(const weir_listen_options *options)
 {
-	const weir_conn_ops *ops = options->ops;
+	const weir_conn_ops *ops = options != NULL ? options->ops : NULL;
 	if (ops == NULL || ops->open == NULL || ops->data == NULL || ops->closed == NULL)
 		return weir_error_set(-EINVAL, "listener: ops need open, data and closed");
 	if (options->address == NULL || options->address_length < sizeof(sa_family_t) ||

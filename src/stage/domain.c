@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <sched.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/mem.h"
@@ -32,6 +33,21 @@ static void set_defaults(weir_domain_options *options)
 		options->min_threads = 1;
 	if (options->pool == NULL)
 		options->pool = &weir_pool_prompt;
+}
+
+/* Whether the world takes one more domain, of this name. */
+static int check_room(const weir_world *world, const char *name)
+{
+	if (atomic_load(&world->phase) != WEIR_PHASE_NEW)
+		return weir_error_set(-EBUSY, "domain '%s': domains are made before the world starts", name);
+	for (uint32_t i = 0; i < world->domain_count; i++)
+		if (strcmp(world->domains[i]->name, name) == 0)
+			return weir_error_set(-EEXIST, "domain '%s': there is one of that name already",
+					      name);
+	if (world->domain_count == WEIR_DOMAINS_MAX)
+		return weir_error_set(-ENOSPC, "domain '%s': a world can have at most %d domains", name,
+				      WEIR_DOMAINS_MAX);
+	return 0;
 }
 
 static int check_options(const weir_world *world, const weir_domain_options *options)
@@ -104,17 +120,14 @@ static int fill_domain(weir_domain *domain, const weir_domain_options *options)
 
 int weir_domain_new(weir_world *world, const weir_domain_options *given, weir_domain **ret_domain)
 {
-	weir_domain_options options = *given;
-	if (options.name == NULL || options.name[0] == '\0')
+	if (given == NULL || given->name == NULL || given->name[0] == '\0')
 		return weir_error_set(-EINVAL, "a domain needs a name");
-	if (atomic_load(&world->phase) != WEIR_PHASE_NEW)
-		return weir_error_set(-EBUSY, "domain '%s': domains are made before the world starts",
-				      options.name);
-	if (world->domain_count == WEIR_DOMAINS_MAX)
-		return weir_error_set(-ENOSPC, "domain '%s': a world can have at most %d domains",
-				      options.name, WEIR_DOMAINS_MAX);
+	weir_domain_options options = *given;
+	int failed = check_room(world, options.name);
+	if (failed != 0)
+		return failed;
 	set_defaults(&options);
-	int failed = check_options(world, &options);
+	failed = check_options(world, &options);
 	if (failed != 0)
 		return failed;
 	weir_domain *domain = weir_mem_aligned(64, sizeof(*domain));

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 
+#include "base/error.h"
 #include "stage/runtime.h"
 
 /* jansson's setters take NULL (out of memory) and fail; `failed` gathers that, to be asked once at the end. */
@@ -38,12 +39,11 @@ static json_t *dump_quantiles(const weir_stage *stage, unsigned klass, weir_meas
 	return object;
 }
 
-/* One class, or all of them together. */
-static json_t *dump_counts(const weir_stage *stage, unsigned klass, int *failed)
+/* One class, or all of them together; into an object that already says whose they are. */
+static void dump_counts(const weir_stage *stage, unsigned klass, json_t *object, int *failed)
 {
 	weir_stage_stats stats;
 	weir_stage_read(stage, klass, &stats);
-	json_t *object = json_object();
 	put_count(object, "offered", stats.offered, failed);
 	put_count(object, "admitted", stats.admitted, failed);
 	put_count(object, "shed", stats.shed, failed);
@@ -56,7 +56,6 @@ static json_t *dump_counts(const weir_stage *stage, unsigned klass, int *failed)
 	put(object, "waiting_ns", dump_quantiles(stage, klass, WEIR_WAITING, failed), failed);
 	put(object, "service_ns", dump_quantiles(stage, klass, WEIR_SERVICE, failed), failed);
 	put(object, "response_ns", dump_quantiles(stage, klass, WEIR_RESPONSE, failed), failed);
-	return object;
 }
 
 static json_t *dump_classes(const weir_stage *stage, int *failed)
@@ -67,8 +66,9 @@ static json_t *dump_classes(const weir_stage *stage, int *failed)
 		weir_stage_read(stage, klass, &stats);
 		if (stats.offered == 0)
 			continue;
-		json_t *object = dump_counts(stage, klass, failed);
+		json_t *object = json_object();
 		put_count(object, "class", klass, failed);
+		dump_counts(stage, klass, object, failed);
 		*failed |= json_array_append_new(array, object);
 	}
 	return array;
@@ -95,7 +95,7 @@ static json_t *dump_stage(const weir_stage *stage, int *failed)
 	weir_gate *gate = atomic_load_explicit(&stage->gate, memory_order_acquire);
 	weir_stage_stats stats;
 	weir_stage_read(stage, WEIR_ALL_CLASSES, &stats);
-	json_t *object = dump_counts(stage, WEIR_ALL_CLASSES, failed);
+	json_t *object = json_object();
 	put(object, "name", json_string(stage->name), failed);
 	put(object, "domain", json_string(stage->domain->name), failed);
 	put(object, "law", gate != NULL ? json_string(gate->law->name) : json_null(), failed);
@@ -105,6 +105,7 @@ static json_t *dump_stage(const weir_stage *stage, int *failed)
 	put_count(object, "waiting", stats.waiting, failed);
 	put_count(object, "inlined", stats.inlined, failed);
 	put_count(object, "batches", stats.batches, failed);
+	dump_counts(stage, WEIR_ALL_CLASSES, object, failed);
 	put(object, "classes", dump_classes(stage, failed), failed);
 	put(object, "faults", dump_faults(stage, failed), failed);
 	return object;
@@ -200,12 +201,12 @@ int weir_dump(const weir_world *world, FILE *to)
 {
 	int failed = 0;
 	json_t *root = dump_world(world, &failed);
-	int result = failed == 0 ? 0 : -ENOMEM;
-	if (result == 0 &&
-	    (json_dumpf(root, to, JSON_INDENT(2) | JSON_PRESERVE_ORDER) != 0 || fputc('\n', to) == EOF))
-		result = -EIO;
+	if (failed != 0)
+		failed = weir_error_set(-ENOMEM, "dump: out of memory");
+	else if (json_dumpf(root, to, JSON_INDENT(2) | JSON_PRESERVE_ORDER) != 0 || fputc('\n', to) == EOF)
+		failed = weir_error_set(-EIO, "dump: it could not be written");
 	json_decref(root);
-	return result;
+	return failed;
 }
 
 /* ---- DOT ---- */
@@ -249,5 +250,5 @@ int weir_dump_graph(const weir_world *world, FILE *to)
 	}
 	each_edge(world, write_edge, to);
 	fputs("}\n", to);
-	return ferror(to) ? -EIO : 0;
+	return ferror(to) ? weir_error_set(-EIO, "graph: it could not be written") : 0;
 }

@@ -154,7 +154,8 @@ static inline unsigned weir_offer_origin(const weir_thread *self, const weir_eve
 {
 	if (event->lane != NULL)
 		return event->lane->stage->index + 1u;
-	return self != NULL && self->frame != NULL ? self->frame->stage->index + 1u : 0;
+	const weir_stage *from = self != NULL && self->frame != NULL ? self->frame->stage : NULL;
+	return from != NULL ? from->index + 1u : 0;
 }
 
 static inline void weir_offer_count(const weir_attempt *offer, const weir_event *event, uint32_t count)

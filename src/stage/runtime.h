@@ -363,7 +363,8 @@ void weir_dispatch_held(weir_thread *self, weir_lane *lane, weir_event *event, u
 /*
  * For layers above whose work goes on in callbacks of a loop (completions), where no handler runs. Between the two, what this
  * thread offers counts as made by a handler of the stage, unless one runs: it continues work that is inside, so a drain
- * lets it through. On a thread of the world, in pairs, on one stack.
+ * lets it through. stage NULL: it passes a drain, and counts as coming from outside; then for weir_offer_held and weir_reserve
+ * only. On a thread of the world, in pairs, on one stack.
  */
 void weir_inside_enter(weir_stage *stage, weir_frame *frame);
 void weir_inside_leave(const weir_frame *frame);

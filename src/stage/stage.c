@@ -17,7 +17,7 @@ static int wrong(const char *name, const char *what)
 
 static int check_options(const weir_stage_options *options)
 {
-	const char *name = options->name;
+	const char *name = options != NULL ? options->name : NULL;
 	if (name == NULL || name[0] == '\0')
 		return weir_error_set(-EINVAL, "a stage needs a name");
 	if (options->handle == NULL)
@@ -185,10 +185,8 @@ static int fill_stage(weir_stage *stage, const weir_stage_options *options)
 	stage->options = *options;
 	set_defaults(&stage->options, stage->domain->options.kind);
 	stage->name = weir_mem_strdup(options->name);
-	if (stage->name == NULL)
-		return -ENOMEM;
 	stage->options.name = stage->name;
-	int failed = make_lanes(stage);
+	int failed = stage->name != NULL ? make_lanes(stage) : -ENOMEM;
 	if (failed == 0)
 		failed = weir_stage_add_counts(stage);
 	if (failed != 0)

@@ -33,6 +33,7 @@ class Rows(unittest.TestCase):
 
     def test_zero_against_has_no_ratio(self):
         self.assertIsNone(rows.row("x", [1.0], "s", "nothing", [0.0])["ratio"])
+        self.assertFalse(rows.row("x", [1.0], "s", "nothing", [0.0], ">= 1")["holds"])
 
     def test_json_has_exactly_the_keys(self):
         found = [rows.row("a", [1.0, 2.0], "s", "b", [3.0], ">= 0.5"), rows.row("c", [4.0], "B", goal="<= 5")]

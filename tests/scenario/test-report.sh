@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The count at the end of ./dev test is right when tests fail, crash, hang, or pass in a program that does not.
+# The count at the end of ./dev test is right when tests fail, crash, hang, are skipped, or pass in a program that does not.
 set -eu
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -19,6 +19,10 @@ run='[==========] Running 3 test(s).\n[ RUN      ] a\n[       OK ] a\n[ RUN     
 expect '3 0' OK "$run"'[       OK ] b\n[ RUN      ] c\n[       OK ] c\n'
 expect '2 1' FAIL "$run"'[  FAILED  ] b\n[ RUN      ] c\n[       OK ] c\n[  FAILED  ] tests: 1 test(s), listed below:\n'
 expect '2 0' OK "$run"'[  SKIPPED ] b\n[ RUN      ] c\n[       OK ] c\n'
+listed='[  PASSED  ] 2 test(s).\n[  SKIPPED ] 1 test(s), listed below:\n'
+expect '2 0' OK "$run"'[  SKIPPED ] b\n[ RUN      ] c\n[       OK ] c\n'"$listed"'[  SKIPPED ] b\n'
+expect '2 0' OK "$run"'[  SKIPPED ] b by the ring\n[ RUN      ] c\n[       OK ] c\n'"$listed"'[  SKIPPED ] b by the ring\n'
+expect '1 1' FAIL "$run"'[  SKIPPED ] b\n[ RUN      ] c\n[  FAILED  ] c\n'"$listed"'[  SKIPPED ] b\n'
 expect '1 2' FAIL "$run"
 expect '1 2' TIMEOUT "$run"
 expect '3 1' FAIL "$run"'[       OK ] b\n[ RUN      ] c\n[       OK ] c\nWARNING: ThreadSanitizer: data race'

@@ -151,6 +151,7 @@ static void sends_bulk_through_short_writes(void **state)
 	make_narrow(weir_conn_fd(t.side.conn));
 	weir_buf *buf = weir_buf_new(COUNT);
 	memcpy(buf->data, bytes, COUNT);
+	buf->length = COUNT;
 	/* Many segments, so that several blocks are cut in the middle. */
 	size_t done = 0;
 	for (size_t step = 1; done < COUNT; step++) {
@@ -197,6 +198,28 @@ static void refuses_output_over_the_bound(void **state)
 	hear(loop, t.peer, data, 4000);
 	turn_some(loop);
 	assert_int_equal(t.side.calls[IN_DRAINED], 1);
+	serve_end(&t);
+}
+
+static void sends_no_more_than_a_buffer_has(void **state)
+{
+	weir_loop *loop = loop_of(state);
+	served t = {0};
+	char heard[3];
+	serve_one(&t, loop, &side_ops, LIMITS(0));
+	weir_buf *buf = weir_buf_new(64);
+	assert_non_null(buf);
+	memcpy(buf->data, "abcd", 4);
+	buf->length = 4;
+	assert_int_equal(weir_conn_send(t.side.conn, buf, 0, 5), -EINVAL);
+	assert_non_null(strstr(weir_error(), "4 bytes"));
+	assert_int_equal(weir_conn_send(t.side.conn, buf, 5, 0), -EINVAL);
+	assert_int_equal(weir_conn_send(t.side.conn, buf, 2, SIZE_MAX), -EINVAL);
+	assert_int_equal(weir_conn_output(t.side.conn), 0);
+	assert_int_equal(weir_conn_send(t.side.conn, buf, 1, 3), 0);
+	hear(loop, t.peer, heard, 3);
+	assert_memory_equal(heard, "bcd", 3);
+	weir_buf_unref(buf);
 	serve_end(&t);
 }
 
@@ -847,6 +870,7 @@ int main(void)
 		ON_BOTH(receives_bulk_in_fair_portions),
 		ON_BOTH(sends_bulk_through_short_writes),
 		ON_BOTH(refuses_output_over_the_bound),
+		ON_BOTH(sends_no_more_than_a_buffer_has),
 		ON_BOTH(drained_may_write_again),
 		ON_BOTH(closes_a_slow_reader),
 		ON_BOTH(closes_a_slow_reader_that_is_being_closed),

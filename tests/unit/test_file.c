@@ -22,6 +22,17 @@ static void uses_the_way_it_should(void **state)
 	await(file_stats(bench).batches == (uses_ring(bench) ? 0 : 2));
 }
 
+/* Requests made where no handler runs come from outside, in each way. */
+static void the_graph_shows_where_requests_come_from(void **state)
+{
+	files_bench *bench = bench_of(state);
+	weir_stage *stage = bench->files->stage;
+	put_file(bench, "a", "abc", 3);
+	close_file(bench, open_file(bench, "a", O_RDONLY));
+	assert_int_equal(weir_edge_count(NULL, stage), 2);
+	assert_int_equal(weir_edge_count(stage, stage), 0);
+}
+
 static void check_reads(const files_bench *bench, uint64_t seed)
 {
 	enum { READS = 16, MOST = 200000 };
@@ -598,6 +609,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		EACH_WAY(uses_the_way_it_should),
+		EACH_WAY(the_graph_shows_where_requests_come_from),
 		EACH_WAY(reads_what_pread_reads),
 		EACH_WAY(reads_end_at_the_end),
 		EACH_WAY(short_reads_go_on),

@@ -2,6 +2,7 @@
 /* Looking inside: counters, distributions, the graph, the trace and the dumps, exact in a virtual world. */
 #include "support/worlds.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -374,8 +375,10 @@ static void a_dump_that_cannot_be_written_says_so(void **state)
 	FILE *full = fopen("/dev/full", "w");
 	if (full != NULL) {
 		setvbuf(full, NULL, _IONBF, 0);
-		assert_true(weir_dump(b.world, full) < 0);
-		assert_true(weir_dump_graph(b.world, full) < 0);
+		assert_int_equal(weir_dump(b.world, full), -EIO);
+		check_contains(weir_error(), "dump");
+		assert_int_equal(weir_dump_graph(b.world, full), -EIO);
+		check_contains(weir_error(), "graph");
 		fclose(full);
 	}
 	world_end(&b.world);

@@ -102,6 +102,7 @@ static void refuses_bad_options(void **state)
 	weir_conn_ops none = {0};
 	weir_listen_options options = {
 		.address = (struct sockaddr *)&any, .address_length = sizeof(any), .ops = &none};
+	assert_int_equal(weir_listen_on_loop(loop, NULL, &listener), -EINVAL);
 	assert_int_equal(weir_listen_on_loop(loop, &options, &listener), -EINVAL);
 	options.ops = &crowd_ops;
 	options.address = NULL;

@@ -3,9 +3,12 @@
 #include "support/worlds.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/mem.h"
 
 /* Whether the failure that was set for the nth allocation after `before` has struck; clears it when not. */
@@ -21,6 +24,14 @@ static bool struck(uint64_t before, uint64_t nth)
 	}
 	weir_mem_fail_after(0);
 	return !waiting;
+}
+
+/* The code, and a sentence of this failure, not of the one before. */
+static void assert_out_of_memory(int rc)
+{
+	assert_int_equal(rc, -ENOMEM);
+	check_contains(weir_error(), "out of memory");
+	weir_error_set(0, "nothing");
 }
 
 static int make_world(bool simulated, weir_world **ret_world)
@@ -43,7 +54,7 @@ static void a_world_can_fail_to_be_made(void **state)
 				weir_world_free(&world);
 				break;
 			}
-			assert_int_equal(rc, -ENOMEM);
+			assert_out_of_memory(rc);
 			assert_null(world);
 			assert_int_equal(weir_mem_live(), live);
 		}
@@ -71,7 +82,7 @@ static void a_domain_can_fail_to_be_made(void **state)
 				assert_true(nth > 1);
 				break;
 			}
-			assert_int_equal(rc, -ENOMEM);
+			assert_out_of_memory(rc);
 			assert_null(domain);
 			assert_int_equal(weir_mem_live(), live);
 		}
@@ -120,7 +131,7 @@ static void a_stage_can_fail_to_be_made(void **state)
 				assert_true(nth > 1);
 				break;
 			}
-			assert_int_equal(rc, -ENOMEM);
+			assert_out_of_memory(rc);
 			assert_null(stage);
 			assert_int_equal(weir_mem_live(), live);
 		}
@@ -146,7 +157,7 @@ static void a_law_can_fail_to_be_installed(void **state)
 			assert_true(nth > 1);
 			break;
 		}
-		assert_int_equal(rc, -ENOMEM);
+		assert_out_of_memory(rc);
 		/* The old one is still there. */
 		assert_int_equal(weir_offer(p.stage, &jobs[1].event), WEIR_SHED_THRESHOLD);
 	}
@@ -179,7 +190,8 @@ static void a_world_can_fail_to_start(void **state)
 			if (rc == 0)
 				world_end_faulty(&world);
 			else
-				assert_true(rc == -ENOMEM || rc == -EAGAIN);
+				check_contains(weir_error(),
+					       rc == -EAGAIN ? "cannot start" : "out of memory");
 			weir_world_free(&world);
 			assert_int_equal(weir_mem_live(), live);
 		}
@@ -238,27 +250,39 @@ static void offers_survive_each_failed_allocation(void **state)
 	}
 }
 
-static void dumps_survive_each_failed_allocation(void **state)
+static uint64_t json_left; /* allocations of jansson until one fails; 0: none does */
+static bool json_failed;
+
+static void *json_alloc(size_t size)
+{
+	json_failed = json_failed || json_left == 1;
+	if (json_left > 0 && json_left-- == 1)
+		return NULL;
+	return malloc(size);
+}
+
+/* A dump allocates through jansson only. */
+static void a_dump_survives_each_failed_allocation(void **state)
 {
 	struct plugged p;
 	plugged_open(&p, WEIR_ELASTIC, (weir_stage_options){0});
-	int (*const dumps[])(const weir_world *, FILE *) = {weir_dump, weir_dump_graph};
-	for (int i = 0; i < 2; i++) {
-		for (uint64_t nth = 1;; nth++) {
-			FILE *null = fopen("/dev/null", "w");
-			assert_non_null(null);
-			uint64_t before = weir_mem_count(), live = weir_mem_live();
-			weir_mem_fail_after(nth);
-			int rc = dumps[i](p.world, null);
-			fclose(null);
-			assert_int_equal(weir_mem_live(), live);
-			if (!struck(before, nth)) {
-				must(rc);
-				break;
-			}
-			assert_int_equal(rc, -ENOMEM);
-		}
+	FILE *null = fopen("/dev/null", "w");
+	assert_non_null(null);
+	json_set_alloc_funcs(json_alloc, free);
+	json_failed = true;
+	uint64_t nth = 0;
+	while (json_failed) {
+		json_left = ++nth;
+		json_failed = false;
+		int rc = weir_dump(p.world, null);
+		/* Once all is gathered, what fails is the writing. */
+		assert_true(json_failed ? rc == -ENOMEM || rc == -EIO : rc == 0);
+		if (rc != 0)
+			check_contains(weir_error(), "dump");
 	}
+	json_set_alloc_funcs(malloc, free);
+	assert_true(nth > 50);
+	fclose(null);
 	plugged_end(&p);
 }
 
@@ -271,7 +295,7 @@ int main(void)
 		CHECK_TEST(a_law_can_fail_to_be_installed),
 		CHECK_TEST(a_world_can_fail_to_start),
 		CHECK_TEST(offers_survive_each_failed_allocation),
-		CHECK_TEST(dumps_survive_each_failed_allocation),
+		CHECK_TEST(a_dump_survives_each_failed_allocation),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

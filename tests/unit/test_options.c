@@ -114,7 +114,7 @@ static void each_bad_stage_option_is_named(void **state)
 		{bad_rate, -EINVAL, "rate"},
 		{nan_rate, -EINVAL, "rate"},
 		{bad_burst, -EINVAL, "burst"},
-		{no_params, -EINVAL, "rate"},
+		{no_params, -EINVAL, "weir_bucket_params"},
 		{law_refuses, -EINVAL, "between 3 and 5"},
 	};
 	weir_world *world = world_virtual(1);
@@ -143,6 +143,8 @@ static void a_stage_needs_a_name_of_its_own(void **state)
 		    *second = domain_elastic(world, "back", 1, 1);
 	weir_stage *stage = NULL;
 	weir_stage_options options = good_stage();
+	assert_int_equal(weir_stage_new(domain, NULL, &stage), -EINVAL);
+	check_contains(weir_error(), "name");
 	options.name = NULL;
 	assert_int_equal(weir_stage_new(domain, &options, &stage), -EINVAL);
 	check_contains(weir_error(), "name");
@@ -234,6 +236,19 @@ static void each_bad_domain_option_is_named(void **state)
 	assert_int_equal(weir_domain_new(world, &(weir_domain_options){.kind = WEIR_ELASTIC}, &domain),
 			 -EINVAL);
 	check_contains(weir_error(), "name");
+	assert_int_equal(weir_domain_new(world, NULL, &domain), -EINVAL);
+	check_contains(weir_error(), "name");
+	weir_world_free(&world);
+}
+
+static void a_domain_needs_a_name_of_its_own(void **state)
+{
+	weir_world *world = world_virtual(1);
+	weir_domain *domain = NULL;
+	domain_reactor(world, "twin", 1);
+	assert_int_equal(weir_domain_new(world, &(weir_domain_options){.name = "twin"}, &domain), -EEXIST);
+	assert_null(domain);
+	check_contains(weir_error(), "twin");
 	weir_world_free(&world);
 }
 
@@ -275,6 +290,7 @@ int main(void)
 		CHECK_TEST(a_world_has_a_largest_number_of_stages),
 		CHECK_TEST(a_world_has_a_largest_number_of_domains),
 		CHECK_TEST(each_bad_domain_option_is_named),
+		CHECK_TEST(a_domain_needs_a_name_of_its_own),
 		CHECK_TEST(reactor_threads_are_bounded_over_all_domains),
 		CHECK_TEST(a_law_that_refuses_leaves_the_old_one_in_force),
 	};

@@ -134,7 +134,7 @@ void weir_settle(weir_thread *self, weir_event *event, bool completed, uint64_t 
 static void fault_here(weir_fault fault)
 {
 	weir_thread *self = weir_thread_here;
-	if (self != NULL && self->frame != NULL)
+	if (self != NULL && self->frame != NULL && self->frame->stage != NULL)
 		weir_stage_fault(self->frame->stage, fault, 1);
 }
 
@@ -352,6 +352,7 @@ uint64_t weir_dispatch(weir_thread *self, weir_lane *lane, weir_batch *batch, ui
 	memcpy(own, batch->events, batch->count * sizeof(own[0]));
 	weir_frame frame = {.outer = self->frame,
 			    .stage = stage,
+			    .origin = stage->index + 1u,
 			    .own = own,
 			    .count = batch->count,
 			    .unsettled = batch->count};
@@ -399,7 +400,8 @@ void weir_dispatch_held(weir_thread *self, weir_lane *lane, weir_event *event, u
 void weir_inside_enter(weir_stage *stage, weir_frame *frame)
 {
 	weir_thread *self = weir_thread_here;
-	*frame = (weir_frame){.outer = self->frame, .stage = stage};
+	*frame = (weir_frame){
+		.outer = self->frame, .stage = stage, .origin = stage != NULL ? stage->index + 1u : 0};
 	if (self->frame == NULL)
 		self->frame = frame;
 }

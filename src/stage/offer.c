@@ -193,7 +193,7 @@ static inline weir_verdict run_plain(weir_stage *stage, weir_lane *lane, weir_th
 				     uint64_t now_ns)
 {
 	weir_counts *counts = weir_stage_counts(stage, self);
-	unsigned from = self->frame != NULL ? self->frame->stage->index + 1u : 0;
+	unsigned from = self->frame != NULL ? self->frame->origin : 0;
 	weir_hist_bump(&counts->inlined[event->klass], 1);
 	weir_hist_bump(&counts->from[from], 1);
 	event->lane = lane;

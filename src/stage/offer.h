@@ -154,8 +154,7 @@ static inline unsigned weir_offer_origin(const weir_thread *self, const weir_eve
 {
 	if (event->lane != NULL)
 		return event->lane->stage->index + 1u;
-	const weir_stage *from = self != NULL && self->frame != NULL ? self->frame->stage : NULL;
-	return from != NULL ? from->index + 1u : 0;
+	return self != NULL && self->frame != NULL ? self->frame->origin : 0;
 }
 
 static inline void weir_offer_count(const weir_attempt *offer, const weir_event *event, uint32_t count)

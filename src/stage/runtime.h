@@ -83,8 +83,9 @@ typedef struct weir_thread weir_thread;
 /* One handler call under way. Lives on the thread's stack. */
 typedef struct weir_frame {
 	struct weir_frame *outer;
-	weir_stage *stage;
-	weir_event **own; /* the batch, in the runtime's own copy; NULL where settled */
+	weir_stage *stage; /* whose handler; NULL: nobody's, see weir_inside_enter */
+	unsigned origin;   /* of what is offered meanwhile, for the graph: stage index + 1; 0: outside */
+	weir_event **own;  /* the batch, in the runtime's own copy; NULL where settled */
 	size_t count, unsettled;
 } weir_frame;
 
@@ -319,6 +320,7 @@ static inline void weir_frame_begin(weir_frame *frame, weir_thread *self, weir_l
 {
 	frame->outer = self->frame;
 	frame->stage = lane->stage;
+	frame->origin = lane->stage->index + 1u;
 	frame->own = own;
 	frame->count = frame->unsettled = 1;
 	event->at.run.frame = frame;

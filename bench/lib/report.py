@@ -17,7 +17,7 @@ def cpu_model():
 
 def machine():
     cores = len(os.sched_getaffinity(0))
-    return f"{cpu_model()}, {cores} cores; Linux {platform.release()}"
+    return f"{cpu_model()}, {cores} cores; Linux {platform.release().split('-')[0]}"
 
 
 def document(results, rounds):

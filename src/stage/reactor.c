@@ -18,6 +18,7 @@ static void gather(weir_thread *self)
 			continue;
 		uint64_t bits = atomic_exchange_explicit(&self->ready[word], 0, memory_order_seq_cst);
 		self->local_ready[word] |= bits;
+		self->gathered = true;
 	}
 }
 
@@ -38,6 +39,33 @@ static int next_ready(weir_thread *self)
 	return -1;
 }
 
+/*
+ * Where work comes from another thread in batches, more is on its way, and going to sleep and being woken costs both sides
+ * microseconds. So a thread that just had a batch looks for the next one for about as long as the way to sleep and back takes, and
+ * only then sleeps. Not where events come one by one: there a short sleep gathers them.
+ */
+#define FLOOD     16
+#define LINGER_NS (4 * WEIR_NS_PER_US)
+
+static bool anything_ready(const weir_thread *self)
+{
+	for (unsigned word = 0; word < WEIR_READY_WORDS; word++)
+		if (atomic_load_explicit(&self->ready[word], memory_order_relaxed) != 0)
+			return true;
+	return false;
+}
+
+static bool linger(weir_thread *self)
+{
+	bool flooded = self->flooded;
+	self->gathered = self->flooded = false;
+	uint64_t until_ns = flooded ? weir_clock_now(self->clock) + LINGER_NS : 0;
+	while (flooded && weir_clock_now(self->clock) < until_ns)
+		if (anything_ready(self))
+			return true;
+	return false;
+}
+
 /* One batch of one lane; returns the time afterwards. The bit is cleared unless there is more to start now. */
 static uint64_t run_lane(weir_thread *self, unsigned at, uint64_t now_ns)
 {
@@ -49,6 +77,7 @@ static uint64_t run_lane(weir_thread *self, unsigned at, uint64_t now_ns)
 	weir_lane_collect(lane, now_ns, atomic_load_explicit(&lane->batch, memory_order_relaxed), &batch);
 	now_ns = weir_dispatch(self, lane, &batch, now_ns);
 	lane->running = false;
+	self->flooded |= self->gathered && batch.count >= FLOOD;
 	if (weir_lane_startable(lane))
 		self->local_ready[at / 64] |= bit;
 	return now_ns;
@@ -84,6 +113,7 @@ static void *reactor_main(void *arg)
 	while (!atomic_load_explicit(&world->quit, memory_order_acquire)) {
 		bool more = weir_reactor_run(self);
 		weir_thread_flush_wakes(self);
+		more = more || linger(self);
 		if (self->worked)
 			weir_control_touch(world);
 		self->worked = false;

@@ -172,7 +172,9 @@ struct weir_thread {
 	uint64_t wakes;                         /* reactor threads to be woken, by slot - 1 */
 	uint64_t local_ready[WEIR_READY_WORDS]; /* stages with events in this thread's queues */
 	uint32_t next_stage;
-	bool worked; /* something was offered or handled since the last turn */
+	bool worked;   /* something was offered or handled since the last turn */
+	bool gathered; /* other threads have put something before this one since the last turn */
+	bool flooded;  /* and there was a batch of it */
 	/* any thread */
 	_Alignas(
 		64) _Atomic uint64_t ready[WEIR_READY_WORDS]; /* stages whose lane here others have touched */

@@ -143,6 +143,11 @@ void weir_conn_arm(weir_conn *conn);
 /* Counts bytes against the read rate. */
 void weir_conn_charge(weir_conn *conn, size_t bytes);
 /* Most bytes to read at once. */
-uint32_t weir_conn_read_most(const weir_conn *conn);
+uint32_t weir_conn_rated_most(const weir_conn *conn);
+
+static inline uint32_t weir_conn_read_most(const weir_conn *conn)
+{
+	return conn->rate == 0 ? WEIR_BUF_READ_BYTES : weir_conn_rated_most(conn);
+}
 
 #endif

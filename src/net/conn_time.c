@@ -97,9 +97,9 @@ void weir_conn_charge(weir_conn *conn, size_t bytes)
 	weir_conn_arm(conn);
 }
 
-uint32_t weir_conn_read_most(const weir_conn *conn)
+uint32_t weir_conn_rated_most(const weir_conn *conn)
 {
-	if (conn->rate == 0 || conn->rate / RATE_STEPS >= WEIR_BUF_READ_BYTES)
+	if (conn->rate / RATE_STEPS >= WEIR_BUF_READ_BYTES)
 		return WEIR_BUF_READ_BYTES;
 	uint64_t most = conn->rate / RATE_STEPS;
 	return most < RATE_LEAST ? RATE_LEAST : (uint32_t)most;

@@ -10,6 +10,8 @@
  */
 #include <errno.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "net/acceptor.h"
 #include "net/conn_priv.h"
@@ -64,6 +66,20 @@ static weir_buf *read_buffer(weir_net *net)
 	return net->spare;
 }
 
+/*
+ * The C library's recv and send are points where a thread can be cancelled, and in a program with threads each call first makes
+ * that possible and then impossible again. Nobody cancels ours.
+ */
+static ssize_t receive_bytes(int fd, void *into, size_t most)
+{
+	return syscall(SYS_recvfrom, fd, into, most, 0, NULL, NULL);
+}
+
+static ssize_t send_bytes(int fd, const void *from, size_t length, int flags)
+{
+	return syscall(SYS_sendto, fd, from, length, flags, NULL, 0);
+}
+
 static void read_failed(weir_conn *conn, int error)
 {
 	if (error == EAGAIN || error == EWOULDBLOCK)
@@ -79,7 +95,7 @@ static void read_once(weir_conn *conn, uint32_t most)
 		weir_conn_fail(conn, -ENOMEM);
 		return;
 	}
-	ssize_t got = recv(conn->fd, buf->data, most, 0);
+	ssize_t got = receive_bytes(conn->fd, buf->data, most);
 	if (got > 0) {
 		if ((size_t)got < most && !weir_conn_is(conn, WEIR_CONN_HALF))
 			conn->flags &= ~(uint32_t)WEIR_CONN_READABLE;
@@ -112,7 +128,7 @@ static ssize_t send_block(int fd, weir_output_block *block)
 	int flags = weir_output_flags(block);
 	if (block->end - block->first == 1) {
 		struct iovec *segment = &block->segment[block->first];
-		return send(fd, segment->iov_base, segment->iov_len, flags);
+		return send_bytes(fd, segment->iov_base, segment->iov_len, flags);
 	}
 	return sendmsg(fd, weir_output_message(block), flags);
 }

@@ -62,7 +62,7 @@ class Rows(unittest.TestCase):
 
     def test_report_names_the_machine(self):
         text = report.document([("runtime", "About.", [rows.row("a", [1.0], "s")], ["a note"])], 5)
-        self.assertIn(os.uname().release, text)
+        self.assertIn(os.uname().release.split("-")[0], text)
         self.assertIn("| a | 1 s |", text)
         self.assertIn("- a note", text)
 

@@ -56,7 +56,7 @@ extern "C" {
 	X(SHED_OFF, "switched-off")        /* admission is switched off */                     \
 	X(SHED_CLOSED, "closed")           /* the stage has been closed */                     \
 	X(SHED_STOPPING, "stopping")       /* the world is draining or stopped */              \
-	X(SHED_MEMORY, "out-of-memory")    /* an allocation failed */                          \
+	X(SHED_MEMORY, "out-of-memory")    /* for layers above: an offer allocates nothing */  \
 	X(SHED_DEADLOCK, "would-deadlock") /* waiting here could never end */                  \
 	X(SHED_TIMEOUT, "wait-timed-out")  /* a waiting offer ran out of time */               \
 	X(SHED_MISUSE, "misuse")           /* not an offer that can be made; see the faults */ \

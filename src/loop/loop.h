@@ -32,7 +32,7 @@ struct weir_deferred {
 void weir_loop_defer(weir_loop *loop, weir_deferred *deferred);
 
 /* A place in each loop for what a layer above has once a loop. It is freed with the loop, before its back end. */
-enum weir_loop_slot { WEIR_LOOP_NET, WEIR_LOOP_FILES, WEIR_LOOP_SLOTS };
+enum weir_loop_slot { WEIR_LOOP_NET, WEIR_LOOP_SLOTS };
 
 typedef struct weir_loop_part weir_loop_part;
 

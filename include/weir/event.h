@@ -90,6 +90,9 @@ struct weir_event {
 	uint64_t offered_ns;    /* when that stage admitted it */
 	uint64_t started_ns;    /* when that stage's handler got it */
 	uint32_t trace;         /* number in the trace, given at the first offer */
+	uint32_t gate;          /* number of the law's gate that it passed there; 0: none */
+	uint16_t entry;         /* the stage it was first admitted to, index + 1; 0: none yet */
+	uint16_t unused;
 
 	/* Yours: set after weir_event_init and before an offer, also before a handler offers it on. */
 	uint32_t cost;        /* bytes, or whatever "shortest first" and cost bounds should count */

@@ -11,9 +11,21 @@
  *   pool       says how many threads an elastic domain should have;
  *   batch      says how many events a handler should be given at once.
  *
- * Threads. admit, refund, start and settle may be called by several threads at once and must be
- * lock-free; what they share with tick they share through atomics. tick, and the pool and batch laws,
- * are called by one thread at a time.
+ * An admission law follows each event that it lets in through to its end:
+ *
+ *	admit ──▶ waiting ──▶ start ──▶ in service ──▶ settle
+ *	  │          ├──▶ start says no: dropped
+ *	  │          └──▶ gone: cancelled, past its deadline, waited past patience, stopped
+ *	  └──▶ refund: the offer failed after all
+ *
+ * So what it has admitted is: refunded, or gone, or refused at its start, or settled, each once; a law may count on it. It
+ * is told of nothing else: not of exempt events, nor of those that a law before it has admitted. (In a dry run it
+ * is told of the start and the end of those that it would have refused, too: they are there.)
+ *
+ * Threads. admit, refund and settle may be called by several threads at once and must be lock-free; what they share
+ * with others they share through atomics. start and gone are called for one queue (lane) by one thread at a time. tick
+ * is called by one thread at a time. A law that is per_lane has one state for each queue of its stage, otherwise one
+ * state serves all of them. Pool and batch laws are called by one thread at a time.
  */
 
 #include <weir/event.h>
@@ -33,6 +45,20 @@ typedef struct weir_ask {
 	uint32_t in_service; /* started there, not yet settled */
 	uint8_t klass;
 } weir_ask;
+
+/* The moment in which an event's turn has come. */
+typedef struct weir_turn {
+	uint64_t now_ns;
+	uint32_t waiting;    /* left in this queue, this one not counted */
+	uint32_t in_service; /* of this queue, this one not counted */
+} weir_turn;
+
+/* How an event ended. */
+typedef enum weir_outcome {
+	WEIR_DONE,
+	WEIR_FAILED,
+	WEIR_REFUSED, /* somebody further down is overloaded and said so: fast, and no sign of health */
+} weir_outcome;
 
 /* One class over the last tick. Quantiles are those of weir_sample.quantile; 0 when nothing was seen. */
 typedef struct weir_class_sample {
@@ -62,12 +88,54 @@ typedef struct weir_why {
 	uint64_t retry_after_ns; /* when it expects to admit this class again; 0: it does not know */
 } weir_why;
 
+/* What a law can say about itself and a class, for stages, pages and plots. 0 where it has no such thing. */
+#define WEIR_REPORT_VALUES 8
+typedef struct weir_report {
+	const char *law;
+	double quantile;
+	uint64_t target_ns;
+	uint64_t measured_ns; /* that quantile of the response times, as the law sees it now */
+	double rate_per_s;    /* it admits at most */
+	uint32_t limit;       /* events it lets inside */
+	double quality;       /* 1: the best; what a stage that can degrade should deliver */
+	bool shedding;        /* it refuses some of this class now */
+	bool unreachable;     /* the target cannot be met, even with nothing waiting */
+	unsigned count;       /* of the law's own numbers */
+	struct {
+		const char *name;
+		double value;
+	} value[WEIR_REPORT_VALUES];
+} weir_report;
+
+/* A parameter of a law as text: its name, its place in the law's struct of parameters, what is accepted. */
+typedef enum weir_param_kind {
+	WEIR_PARAM_NUMBER,     /* double */
+	WEIR_PARAM_TIME,       /* uint64_t, ns: "200ms", "1.5s", "20us" */
+	WEIR_PARAM_COUNT,      /* uint32_t */
+	WEIR_PARAM_PERCENTILE, /* double: "p90", "99.9%", ".5" */
+	WEIR_PARAM_SWITCH,     /* bool: "on", "off" */
+} weir_param_kind;
+
+typedef struct weir_param {
+	const char *name;
+	weir_param_kind kind;
+	size_t offset;
+	bool per_class;   /* an array of WEIR_CLASSES: "name = x" for all of them, "name[2] = x" for one */
+	double min, max;  /* accepted, both included; times in ns */
+	const char *help; /* one line; ends with the default */
+} weir_param;
+
 typedef struct weir_admission_law {
 	const char *name;
+	const char *brief; /* one line for people */
 	size_t state_bytes;
 	size_t params_bytes;
-	uint64_t tick_ns; /* how often tick wants to run; 0: never */
-	double quantile;  /* of the samples it gets; 0: 0.9 */
+	const weir_param *params;       /* ends with a NULL name; NULL: none */
+	void (*defaults)(void *params); /* NULL: zeroes */
+	uint64_t tick_ns;               /* how often tick wants to run; 0: never */
+	bool per_lane;                  /* a state for each queue */
+	bool wants_quantiles; /* the samples have quantiles (of 0.9, or `quantile`), which cost time to find */
+	double quantile;
 
 	/* Checks the parameters and makes the state. -EINVAL with *ret_wrong saying what is accepted. */
 	int (*init)(void *state, const void *params, const char **ret_wrong);
@@ -76,13 +144,43 @@ typedef struct weir_admission_law {
 	/* Takes back an admit whose offer then failed, or whose reservation was cancelled. May be NULL. */
 	void (*refund)(void *state, const weir_ask *ask);
 	/* The event's turn has come: start it, or drop it for a reason? NULL: always start. */
-	weir_verdict (*start)(void *state, const weir_event *event, uint64_t now_ns);
+	weir_verdict (*start)(void *state, const weir_event *event, const weir_turn *turn);
+	/* An event that was admitted has left the queue without a start. NULL: not interested. */
+	void (*gone)(void *state, const weir_event *event, uint64_t now_ns);
 	/* The event has been settled. NULL: not interested. */
-	void (*settle)(void *state, const weir_event *event, bool completed, uint64_t now_ns);
+	void (*settle)(void *state, const weir_event *event, weir_outcome outcome, uint64_t now_ns);
 	void (*tick)(void *state, const weir_sample *sample);
+	/* How many events may be started and not settled, in all queues; UINT32_MAX: any. NULL: any. Looked at before each start. */
+	uint32_t (*limit)(const void *state);
+	/* How long an event of the class may wait: at ticks, those that waited longer are dropped ("waited too long"). NULL: any. */
+	uint64_t (*patience)(const void *state, unsigned klass);
+	/* What a stage that can degrade should deliver to the class, 0 to 1. NULL: 1. */
+	double (*quality)(const void *state, unsigned klass);
 	/* Fills estimate, target and retry_after for an ask it just refused. May be NULL. */
 	void (*explain)(const void *state, const weir_ask *ask, weir_why *ret_why);
+	/* Fills what it knows; the rest is zero, quality 1. May be NULL. */
+	void (*report)(const void *state, unsigned klass, weir_report *ret_report);
+	/* What it has learned, as one line of text; returns its length, as snprintf. NULL: it learns nothing. */
+	int (*save)(const void *state, char *text, size_t size);
+	/* Takes that over into a fresh state. -EINVAL: not such a text; the state is as after init. */
+	int (*load)(void *state, const char *text);
 } weir_admission_law;
+
+/* ---- laws by name, parameters as text (configuration, command line, scenario files) ---- */
+
+/* The law of this name; NULL: there is none. */
+WEIR_API const weir_admission_law *weir_law_find(const char *name);
+/* The at-th law, in the order of the documentation; NULL: no more. */
+WEIR_API const weir_admission_law *weir_law_at(size_t at);
+/* Fills params_bytes of parameters with the law's defaults. */
+WEIR_API void weir_law_defaults(const weir_admission_law *law, void *params);
+/*
+ * Sets one parameter: "target", "target[2]", or, where the law has `percentile` and `target`, both at once as "p90" = "200ms".
+ * 0, or -EINVAL and weir_error says what is wrong and what would be accepted.
+ */
+WEIR_API int weir_law_set(const weir_admission_law *law, void *params, const char *name, const char *value);
+/* Checks the parameters as a whole, as making a stage with them would. 0, or -EINVAL and weir_error. */
+WEIR_API int weir_law_check(const weir_admission_law *law, const void *params);
 
 /* Sheds when this many events wait; one threshold a class, 0 there: the class is not limited. */
 typedef struct weir_threshold_params {

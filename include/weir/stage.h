@@ -190,6 +190,8 @@ WEIR_API void weir_done(weir_event *event);
 WEIR_API void weir_done_many(weir_event **events, size_t count);
 /* The work could not be done. */
 WEIR_API void weir_fail(weir_event *event);
+/* The same, because somebody further down is overloaded and said so (429, 503, a shed offer): counted as failed, and the law knows. */
+WEIR_API void weir_refused(weir_event *event);
 /* The handler will settle it later, from anywhere: it stays in flight. */
 WEIR_API void weir_hold(weir_event *event);
 

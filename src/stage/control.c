@@ -141,7 +141,7 @@ static uint64_t window(weir_stage *stage, unsigned klass, weir_measure measure, 
 	return weir_hist_quantile(&recent, quantile);
 }
 
-static void sample_class(weir_stage *stage, unsigned klass, weir_sample *sample)
+static void sample_class(weir_stage *stage, unsigned klass, bool quantiles, weir_sample *sample)
 {
 	weir_class_sample now, *last = &stage->ticks.total[klass], *out = &sample->klass[klass];
 	sum_class(stage, klass, &now);
@@ -154,6 +154,8 @@ static void sample_class(weir_stage *stage, unsigned klass, weir_sample *sample)
 				   .dropped = now.dropped - last->dropped};
 	*last = now;
 	uint64_t count;
+	if (!quantiles)
+		return;
 	if (out->started != 0)
 		out->waiting_ns = window(stage, klass, WEIR_WAITING, sample->quantile, &count);
 	if (out->completed + out->failed == 0)
@@ -162,12 +164,12 @@ static void sample_class(weir_stage *stage, unsigned klass, weir_sample *sample)
 	out->response_ns = window(stage, klass, WEIR_RESPONSE, sample->quantile, &out->response_count);
 }
 
-void weir_control_begin_locked(weir_stage *stage)
+void weir_control_begin_locked(weir_stage *stage, bool quantiles)
 {
 	uint64_t count;
 	for (unsigned klass = 0; klass < WEIR_CLASSES; klass++) {
 		sum_class(stage, klass, &stage->ticks.total[klass]);
-		if (stage->ticks.total[klass].admitted == 0)
+		if (stage->ticks.total[klass].admitted == 0 || !quantiles)
 			continue; /* so there is nothing in the histograms, nor memory to be spent on it */
 		for (unsigned measure = 0; measure < WEIR_MEASURES; measure++)
 			window(stage, klass, (weir_measure)measure, 0.5, &count);
@@ -197,8 +199,9 @@ static uint64_t tick_admission(weir_stage *stage, uint64_t now_ns)
 		sample.in_service += atomic_load(&stage->lanes[i].in_service);
 	}
 	for (unsigned klass = 0; klass < WEIR_CLASSES; klass++)
-		sample_class(stage, klass, &sample);
-	gate->law->tick(gate->state, &sample);
+		sample_class(stage, klass, gate->law->wants_quantiles, &sample);
+	for (uint32_t i = 0; i < gate->states; i++)
+		gate->law->tick(gate->state + i * gate->stride, &sample);
 	stage->ticks.last_ns = now_ns;
 	stage->ticks.at_ns = now_ns + gate->law->tick_ns;
 	return stage->ticks.at_ns;

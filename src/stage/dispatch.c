@@ -64,7 +64,7 @@ static __attribute__((noinline)) void leave_slowly(weir_lane *lane, weir_thread 
 						   uint64_t now_ns)
 {
 	weir_domain *domain = lane->stage->domain;
-	if (lane->concurrency != 0 && atomic_load_explicit(&lane->waiting, memory_order_seq_cst) != 0)
+	if (atomic_load_explicit(&lane->waiting, memory_order_seq_cst) != 0)
 		weir_lane_kick(lane, self);
 	if (lane->stage->world->sim != NULL && domain->options.kind == WEIR_ELASTIC)
 		leave_virtual_thread(domain, started_ns, now_ns);
@@ -74,7 +74,7 @@ static __attribute__((noinline)) void leave_slowly(weir_lane *lane, weir_thread 
 static inline void leave_service(weir_lane *lane, weir_thread *self, uint64_t started_ns, uint64_t now_ns)
 {
 	atomic_fetch_sub_explicit(&lane->in_service, 1, memory_order_seq_cst);
-	if (lane->slow_leave)
+	if (atomic_load_explicit(&lane->slow_leave, memory_order_relaxed))
 		leave_slowly(lane, self, started_ns, now_ns);
 }
 
@@ -104,21 +104,22 @@ static inline void measure(weir_counts *counts, const weir_event *event, uint64_
 	weir_count_add(counts, &hists[WEIR_RESPONSE].bucket[response], 1);
 }
 
-/* The end of an event that the law was asked about at its start: exempt ones are none of its business. */
-static inline void tell_law(weir_stage *stage, const weir_event *event, bool completed, uint64_t now_ns)
+/* The end of an event, to the law that let it in, if that is still in force. */
+static inline void tell_law(weir_lane *lane, const weir_event *event, weir_outcome outcome, uint64_t now_ns)
 {
-	weir_gate *gate = atomic_load_explicit(&stage->gate, memory_order_acquire);
-	if (gate != NULL && gate->law->settle != NULL && !(event->flags & WEIR_EVENT_EXEMPT))
-		gate->law->settle(gate->state, event, completed, now_ns);
+	weir_gate *gate = weir_event_gate(event, lane->stage);
+	if (gate != NULL && gate->law->settle != NULL)
+		gate->law->settle(weir_gate_state(gate, lane), event, outcome, now_ns);
 }
 
-void weir_settle(weir_thread *self, weir_event *event, bool completed, uint64_t now_ns)
+void weir_settle(weir_thread *self, weir_event *event, weir_outcome outcome, uint64_t now_ns)
 {
 	weir_lane *lane = event->lane;
 	weir_counts *counts = weir_stage_counts(lane->stage, self);
 	uint8_t given = restore_class(event), klass = event->klass;
 	uint64_t started_ns = event->started_ns;
-	tell_law(lane->stage, event, completed, now_ns);
+	bool completed = outcome == WEIR_DONE;
+	tell_law(lane, event, outcome, now_ns);
 	trace_step(lane, event, completed ? 'd' : 'f', WEIR_ADMITTED, now_ns);
 	measure(counts, event, now_ns);
 	if (event->state == WEIR_EVENT_HANDLING)
@@ -157,13 +158,13 @@ static inline weir_stage *owned(weir_event *event)
 	return event->lane->stage;
 }
 
-static __attribute__((noinline)) void settle_public(weir_event *event, bool completed)
+static __attribute__((noinline)) void settle_public(weir_event *event, weir_outcome outcome)
 {
 	weir_stage *stage = owned(event);
 	if (stage == NULL)
 		return;
 	weir_thread *self = weir_thread_in(stage->world);
-	weir_settle(self, event, completed, weir_thread_now(self, stage->world));
+	weir_settle(self, event, outcome, weir_thread_now(self, stage->world));
 }
 
 /*
@@ -176,9 +177,9 @@ static inline weir_hist *plain_hists(const weir_thread *self, const weir_event *
 	    self->clock == NULL)
 		return NULL;
 	const weir_lane *lane = event->lane;
-	weir_gate *gate = atomic_load_explicit(&lane->stage->gate, memory_order_acquire);
-	if (lane->thread != self || lane->slow_leave || event->trace != 0 ||
-	    (gate != NULL && gate->law->settle != NULL))
+	weir_gate *gate = weir_stage_gate(lane->stage);
+	if (lane->thread != self || atomic_load_explicit(&lane->slow_leave, memory_order_relaxed) ||
+	    event->trace != 0 || (gate != NULL && gate->law->settle != NULL))
 		return NULL;
 	return atomic_load_explicit(&weir_stage_counts(lane->stage, self)->hists[event->at.run.klass],
 				    memory_order_acquire);
@@ -209,7 +210,7 @@ void weir_done(weir_event *event)
 	weir_thread *self = weir_thread_here;
 	weir_hist *hists = plain_hists(self, event);
 	if (hists == NULL)
-		return settle_public(event, true);
+		return settle_public(event, WEIR_DONE);
 	weir_lane *lane = event->lane;
 	end_plainly(event, hists, weir_clock_now(self->clock));
 	count_out(lane, self, event->at.run.klass, 1);
@@ -226,7 +227,7 @@ void weir_done_many(weir_event **events, size_t count)
 		weir_event *event = events[i];
 		weir_hist *hists = plain_hists(self, event);
 		if (hists == NULL) {
-			settle_public(event, true);
+			settle_public(event, WEIR_DONE);
 			continue;
 		}
 		if (run != 0 && (event->lane != lane || event->at.run.klass != klass)) {
@@ -244,7 +245,12 @@ void weir_done_many(weir_event **events, size_t count)
 
 void weir_fail(weir_event *event)
 {
-	settle_public(event, false);
+	settle_public(event, WEIR_FAILED);
+}
+
+void weir_refused(weir_event *event)
+{
+	settle_public(event, WEIR_REFUSED);
 }
 
 void weir_hold(weir_event *event)
@@ -309,7 +315,7 @@ __attribute__((cold)) void weir_dispatch_leaked(weir_thread *self, weir_lane *la
 		if (event == NULL)
 			continue;
 		restore_class(event);
-		tell_law(lane->stage, event, false, now_ns);
+		tell_law(lane, event, WEIR_FAILED, now_ns);
 		leave_service(lane, self, event->started_ns, now_ns);
 		weir_dispatch_drop(lane, self, event, WEIR_SHED_LEAKED, now_ns);
 	}

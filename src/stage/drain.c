@@ -159,6 +159,7 @@ static uint64_t sweep_lane(weir_lane *lane, uint64_t now_ns)
 		weir_lane_absorb(lane);
 	for (weir_event *event; (event = weir_queue_pop(&lane->queue, now_ns)) != NULL; swept++) {
 		weir_lane_give_back(lane, 1, event->cost);
+		weir_lane_gone(lane, event, now_ns);
 		weir_dispatch_drop(lane, NULL, event, WEIR_SHED_STOPPING, now_ns);
 	}
 	return swept;

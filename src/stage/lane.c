@@ -137,14 +137,33 @@ void weir_lane_absorb(weir_lane *lane)
 	} while (count == 64);
 }
 
+/* The lane's share of what the law lets inside; at least one, or a lane could wait forever. */
+static uint32_t law_share(const weir_lane *lane)
+{
+	weir_gate *gate = weir_stage_gate(lane->stage);
+	if (gate == NULL || gate->law->limit == NULL)
+		return UINT32_MAX;
+	uint32_t limit = gate->law->limit(weir_gate_state(gate, lane)), lanes = lane->stage->lane_count;
+	if (limit == UINT32_MAX || lanes == 1 || gate->stride != 0)
+		return limit > 1 ? limit : 1;
+	uint32_t share = limit / lanes + (lane->index < limit % lanes);
+	return share > 1 ? share : 1;
+}
+
+uint32_t weir_lane_room(const weir_lane *lane)
+{
+	uint32_t bound = law_share(lane);
+	if (lane->concurrency != 0 && lane->concurrency < bound)
+		bound = lane->concurrency;
+	if (bound == UINT32_MAX)
+		return bound;
+	uint32_t inside = atomic_load_explicit(&lane->in_service, memory_order_seq_cst);
+	return inside < bound ? bound - inside : 0;
+}
+
 static uint32_t startable_count(const weir_lane *lane)
 {
-	if (lane->running)
-		return 0;
-	if (lane->concurrency == 0)
-		return UINT32_MAX;
-	uint32_t inside = atomic_load_explicit(&lane->in_service, memory_order_seq_cst);
-	return inside < lane->concurrency ? lane->concurrency - inside : 0;
+	return lane->running ? 0 : weir_lane_room(lane);
 }
 
 bool weir_lane_startable(const weir_lane *lane)
@@ -169,28 +188,45 @@ static size_t pop(weir_lane *lane, uint64_t now_ns, size_t most, weir_event **re
 	return count;
 }
 
-/* WEIR_ADMITTED: still worth handling. */
-static weir_verdict judge(const weir_gate *gate, const weir_event *event, uint64_t now_ns)
+void weir_lane_gone(weir_lane *lane, const weir_event *event, uint64_t now_ns)
 {
+	weir_gate *gate = weir_event_gate(event, lane->stage);
+	if (gate != NULL && gate->law->gone != NULL)
+		gate->law->gone(weir_gate_state(gate, lane), event, now_ns);
+}
+
+/* WEIR_ADMITTED: still worth handling. */
+static weir_verdict judge(weir_lane *lane, const weir_event *event, const weir_turn *turn)
+{
+	weir_verdict unwanted = WEIR_ADMITTED;
 	if (weir_event_is_cancelled(event))
-		return WEIR_SHED_CANCELLED;
-	if (event->deadline_ns != 0 && now_ns > event->deadline_ns)
-		return WEIR_SHED_EXPIRED;
-	if (gate == NULL || gate->law->start == NULL || event->flags & WEIR_EVENT_EXEMPT)
+		unwanted = WEIR_SHED_CANCELLED;
+	else if (event->deadline_ns != 0 && turn->now_ns > event->deadline_ns)
+		unwanted = WEIR_SHED_EXPIRED;
+	if (unwanted != WEIR_ADMITTED) {
+		weir_lane_gone(lane, event, turn->now_ns);
+		return unwanted;
+	}
+	weir_gate *gate = weir_event_gate(event, lane->stage);
+	if (gate == NULL || gate->law->start == NULL)
 		return WEIR_ADMITTED;
-	return gate->law->start((void *)gate->state, event, now_ns);
+	return gate->law->start(weir_gate_state(gate, lane), event, turn);
 }
 
 void weir_lane_collect(weir_lane *lane, uint64_t now_ns, size_t most, weir_batch *ret_batch)
 {
-	weir_gate *gate = atomic_load_explicit(&lane->stage->gate, memory_order_acquire);
 	uint32_t startable = startable_count(lane);
 	size_t popped = pop(lane, now_ns, most < startable ? most : startable, ret_batch->events);
 	size_t living = 0, dead = 0;
 	uint64_t cost = 0;
+	uint32_t waiting = atomic_load_explicit(&lane->waiting, memory_order_relaxed);
+	uint32_t inside = atomic_load_explicit(&lane->in_service, memory_order_relaxed);
 	for (size_t i = 0; i < popped; i++) {
 		weir_event *event = ret_batch->events[i];
-		weir_verdict verdict = judge(gate, event, now_ns);
+		weir_turn turn = {.now_ns = now_ns,
+				  .waiting = waiting - (uint32_t)i - 1,
+				  .in_service = inside + (uint32_t)living};
+		weir_verdict verdict = judge(lane, event, &turn);
 		cost += event->cost;
 		if (verdict == WEIR_ADMITTED) {
 			ret_batch->events[living++] = event;

@@ -80,8 +80,7 @@ static inline bool may_run_now(const weir_lane *lane, const weir_thread *self, u
 		return false;
 	if (atomic_load_explicit(&lane->waiting, memory_order_relaxed) != 0)
 		return false;
-	if (lane->concurrency != 0 &&
-	    atomic_load_explicit(&lane->in_service, memory_order_relaxed) >= lane->concurrency)
+	if (weir_lane_room(lane) == 0)
 		return false;
 	return self->depth_left != 0 && now_ns < weir_thread_turn_end(self);
 }
@@ -101,6 +100,14 @@ static inline weir_verdict admit_one(weir_attempt *offer, const weir_event *even
 	return verdict;
 }
 
+/* The law that has just admitted it, on its starting at once. */
+static weir_verdict ask_start(const weir_attempt *offer, const weir_event *event)
+{
+	weir_turn turn = {.now_ns = offer->ask.now_ns,
+			  .in_service = atomic_load_explicit(&offer->lane->in_service, memory_order_relaxed)};
+	return offer->gate->law->start(weir_gate_state(offer->gate, offer->lane), event, &turn);
+}
+
 /* Admitted by this offer's law, it is run at once, unless the law has second thoughts. */
 static inline void run_now(weir_attempt *offer, weir_event *event)
 {
@@ -112,10 +119,9 @@ static inline void run_now(weir_attempt *offer, weir_event *event)
 	weir_offer_trace(offer->stage, event, WEIR_ADMITTED, 'o', now_ns);
 	weir_count_add(counts, &counts->inlined[event->klass], 1);
 	weir_count_add(counts, &counts->from[weir_offer_origin(self, event)], 1);
-	weir_offer_adopt(self, lane, event, now_ns);
-	weir_verdict verdict = gate != NULL && gate->law->start != NULL
-				       ? gate->law->start(gate->state, event, now_ns)
-				       : WEIR_ADMITTED;
+	weir_offer_adopt(self, lane, event, gate, now_ns);
+	weir_verdict verdict =
+		gate != NULL && gate->law->start != NULL ? ask_start(offer, event) : WEIR_ADMITTED;
 	if (__builtin_expect(verdict == WEIR_ADMITTED, 1)) {
 		weir_dispatch_inline(self, lane, event, now_ns);
 		return;
@@ -142,7 +148,7 @@ static weir_verdict queue_or_shed(weir_attempt *offer, weir_event *event, weir_v
 	if (verdict != WEIR_ADMITTED)
 		return weir_offer_shed(offer, verdict);
 	weir_offer_count(offer, event, 1);
-	weir_offer_adopt(offer->self, offer->lane, event, now_ns);
+	weir_offer_adopt(offer->self, offer->lane, event, offer->gate, now_ns);
 	weir_lane_push(offer->lane, offer->self, &event, 1);
 	return weir_offer_admitted();
 }
@@ -190,7 +196,7 @@ static inline bool lane_is_plain(const weir_lane *lane, const weir_thread *self)
 
 /* Admitted by no law, or by one that also lets it start. */
 static inline weir_verdict run_plain(weir_stage *stage, weir_lane *lane, weir_thread *self, weir_event *event,
-				     uint64_t now_ns)
+				     uint32_t gate, uint64_t now_ns)
 {
 	weir_counts *counts = weir_stage_counts(stage, self);
 	unsigned from = self->frame != NULL ? self->frame->origin : 0;
@@ -198,6 +204,9 @@ static inline weir_verdict run_plain(weir_stage *stage, weir_lane *lane, weir_th
 	weir_hist_bump(&counts->from[from], 1);
 	event->lane = lane;
 	event->offered_ns = now_ns;
+	event->gate = gate;
+	if (event->entry == 0)
+		event->entry = (uint16_t)(stage->index + 1);
 	if (event->entered_ns == 0)
 		event->entered_ns = now_ns;
 	if (event->home == WEIR_ANYWHERE)
@@ -229,17 +238,19 @@ weir_verdict weir_offer(weir_stage *stage, weir_event *event)
 		return weir_offer_one(stage, event, self, false);
 	uint64_t now_ns = weir_thread_now(self, stage->world);
 	bool over = now_ns >= weir_thread_turn_end(self);
-	weir_gate *gate = atomic_load_explicit(&stage->gate, memory_order_acquire);
+	weir_gate *gate = weir_stage_gate(stage);
+	uint32_t number = 0;
 	if (gate != NULL) {
 		weir_ask ask = weir_offer_ask(event, now_ns);
 		ask.in_service = atomic_load_explicit(&lane->in_service, memory_order_relaxed);
-		weir_verdict verdict = gate->law->admit(gate->state, &ask);
+		weir_verdict verdict = gate->law->admit(weir_gate_state(gate, lane), &ask);
+		number = gate->number;
 		if (__builtin_expect(verdict != WEIR_ADMITTED || over || gate->law->start != NULL, 0))
 			return offer_less_plain(lane, gate, &ask, event, verdict);
 	} else if (__builtin_expect(over, 0)) {
 		return weir_offer_one(stage, event, self, false);
 	}
-	return run_plain(stage, lane, self, event, now_ns);
+	return run_plain(stage, lane, self, event, number, now_ns);
 }
 
 /* ---- one that its offerer works on ---- */
@@ -255,10 +266,10 @@ weir_verdict weir_offer_held(weir_stage *stage, weir_event *event)
 	weir_offer_trace(stage, event, verdict, 'o', offer.ask.now_ns);
 	if (verdict == WEIR_ADMITTED) {
 		weir_offer_count(&offer, event, 1);
-		weir_offer_adopt(self, offer.lane, event, offer.ask.now_ns);
+		weir_offer_adopt(self, offer.lane, event, offer.gate, offer.ask.now_ns);
 		/* Told, not asked: the work begins now, whoever has just let it in. */
 		if (offer.gate != NULL && offer.gate->law->start != NULL)
-			offer.gate->law->start(offer.gate->state, event, offer.ask.now_ns);
+			ask_start(&offer, event);
 		weir_dispatch_held(self, offer.lane, event, offer.ask.now_ns);
 		weir_offer_admitted();
 	} else {
@@ -289,6 +300,6 @@ bool weir_why_shed(weir_why *ret_why)
 		return true;
 	ret_why->law = offer->gate->law->name;
 	if (offer->gate->law->explain != NULL)
-		offer->gate->law->explain(offer->gate->state, &offer->ask, ret_why);
+		offer->gate->law->explain(weir_gate_state(offer->gate, offer->lane), &offer->ask, ret_why);
 	return true;
 }

@@ -62,8 +62,8 @@ weir_verdict weir_offer_one(weir_stage *stage, weir_event *event, weir_thread *s
 bool weir_offer_choose(weir_stage *stage, weir_event **events, size_t count, uint8_t *ret_states);
 void weir_offer_unchoose(weir_event **events, const uint8_t *states, size_t count);
 /* Hands over events whose places are taken, run by run of equal lanes. */
-void weir_offer_hand_over(weir_stage *stage, weir_thread *self, weir_event **events, weir_lane **lanes,
-			  size_t count, uint64_t now_ns);
+void weir_offer_hand_over(const weir_attempt *offer, weir_event **events, weir_lane **lanes, size_t count,
+			  uint64_t now_ns);
 
 /* ---- fit ---- */
 
@@ -130,20 +130,20 @@ static inline weir_ask weir_offer_ask(const weir_event *event, uint64_t now_ns)
 
 static inline weir_verdict weir_offer_ask_law(weir_attempt *offer)
 {
-	weir_gate *gate = atomic_load_explicit(&offer->stage->gate, memory_order_acquire);
+	weir_gate *gate = weir_stage_gate(offer->stage);
 	if (gate == NULL)
 		return WEIR_ADMITTED;
 	offer->ask.waiting = atomic_load_explicit(&offer->lane->waiting, memory_order_relaxed);
 	offer->ask.in_service = atomic_load_explicit(&offer->lane->in_service, memory_order_relaxed);
 	offer->gate = gate;
-	return gate->law->admit(gate->state, &offer->ask);
+	return gate->law->admit(weir_gate_state(gate, offer->lane), &offer->ask);
 }
 
 /* The law said yes, something else no. */
 static inline void weir_offer_refund(weir_attempt *offer)
 {
 	if (offer->gate != NULL && offer->gate->law->refund != NULL)
-		offer->gate->law->refund(offer->gate->state, &offer->ask);
+		offer->gate->law->refund(weir_gate_state(offer->gate, offer->lane), &offer->ask);
 	offer->gate = NULL;
 }
 
@@ -175,11 +175,16 @@ static inline void weir_offer_trace(weir_stage *stage, weir_event *event, weir_v
 
 /* ---- adopt ---- */
 
-static inline void weir_offer_adopt(weir_thread *self, weir_lane *lane, weir_event *event, uint64_t now_ns)
+/* gate: whose law let it in; NULL: none was asked. */
+static inline void weir_offer_adopt(weir_thread *self, weir_lane *lane, weir_event *event,
+				    const weir_gate *gate, uint64_t now_ns)
 {
 	if (event->state == WEIR_EVENT_HANDLING || event->state == WEIR_EVENT_HELD)
-		weir_settle(self, event, true, now_ns);
+		weir_settle(self, event, WEIR_DONE, now_ns);
 	event->lane = lane;
+	event->gate = gate != NULL && !(event->flags & WEIR_EVENT_EXEMPT) ? gate->number : 0;
+	if (event->entry == 0)
+		event->entry = (uint16_t)(lane->stage->index + 1);
 	event->state = WEIR_EVENT_QUEUED;
 	event->offered_ns = now_ns;
 	if (event->entered_ns == 0)

@@ -74,13 +74,14 @@ static weir_verdict admit_many(weir_attempt *offer, weir_event **events, size_t 
 }
 
 /* Hands over events whose places are taken, run by run of equal lanes. */
-void weir_offer_hand_over(weir_stage *stage, weir_thread *self, weir_event **events, weir_lane **lanes,
-			  size_t count, uint64_t now_ns)
+void weir_offer_hand_over(const weir_attempt *offer, weir_event **events, weir_lane **lanes, size_t count,
+			  uint64_t now_ns)
 {
+	weir_thread *self = offer->self;
 	size_t from = 0;
 	for (size_t i = 0; i < count; i++) {
-		weir_offer_trace(stage, events[i], WEIR_ADMITTED, 'q', now_ns);
-		weir_offer_adopt(self, lanes[i], events[i], now_ns);
+		weir_offer_trace(offer->stage, events[i], WEIR_ADMITTED, 'q', now_ns);
+		weir_offer_adopt(self, lanes[i], events[i], offer->gate, now_ns);
 		if (i + 1 < count && lanes[i + 1] == lanes[from])
 			continue;
 		weir_lane_push(lanes[from], self, &events[from], i + 1 - from);
@@ -111,7 +112,7 @@ static weir_verdict offer_chunk(weir_attempt *offer, weir_event **events, size_t
 	}
 	for (size_t i = 0; i < count; i++)
 		weir_offer_count(offer, events[i], 1);
-	weir_offer_hand_over(stage, offer->self, events, lanes, count, offer->ask.now_ns);
+	weir_offer_hand_over(offer, events, lanes, count, offer->ask.now_ns);
 	return weir_offer_admitted();
 }
 
@@ -159,7 +160,7 @@ static weir_verdict hand_over_plain(weir_attempt *offer, weir_event **events, si
 		return weir_offer_shed(offer, verdict);
 	weir_offer_count(offer, events[0], (uint32_t)count);
 	for (size_t i = 0; i < count; i++)
-		weir_offer_adopt(offer->self, offer->lane, events[i], offer->ask.now_ns);
+		weir_offer_adopt(offer->self, offer->lane, events[i], offer->gate, offer->ask.now_ns);
 	weir_lane_push(offer->lane, offer->self, events, count);
 	if (offer->self != NULL)
 		weir_thread_flush_wakes(offer->self); /* a batch is worth a wake-up of its own */

@@ -78,12 +78,12 @@ static int commit_places(const weir_ticket *ticket, weir_thread *self, weir_even
 		return weir_error_set(-ESHUTDOWN, "stage '%s': the world stopped before the commit",
 				      stage->name);
 	}
-	weir_attempt offer = {.stage = stage, .self = self};
+	weir_attempt offer = {.stage = stage, .self = self, .gate = ticket->gate};
 	for (size_t i = 0; i < count; i++) {
 		lanes[i] = &stage->lanes[ticket->home];
 		weir_offer_count(&offer, events[i], 1);
 	}
-	weir_offer_hand_over(stage, self, events, lanes, count, weir_thread_now(self, stage->world));
+	weir_offer_hand_over(&offer, events, lanes, count, weir_thread_now(self, stage->world));
 	return 0;
 }
 
@@ -112,6 +112,7 @@ void weir_cancel(weir_ticket *ticket)
 	weir_thread *self = weir_thread_in(stage->world);
 	weir_outsider_enter(stage->world, self);
 	weir_attempt offer = {.stage = stage,
+			      .lane = &stage->lanes[ticket->home],
 			      .gate = ticket->gate,
 			      .ask = {.now_ns = ticket->now_ns,
 				      .cost = ticket->cost,

@@ -89,9 +89,15 @@ typedef struct weir_frame {
 	size_t count, unsettled;
 } weir_frame;
 
-/* An admission law with its state. Replaced ones are kept until the world is freed: somebody may be inside. */
+/*
+ * An admission law with its state, or one state a lane. Events carry the number of the gate they passed, so that a law is told
+ * of its own events only. Replaced gates are kept until the world is freed: somebody may be inside.
+ */
 typedef struct weir_gate {
 	const weir_admission_law *law;
+	uint32_t number;
+	uint32_t states;
+	size_t stride; /* from one lane's state to the next; 0: one for all */
 	struct weir_gate *retired;
 	_Alignas(64) unsigned char state[];
 } weir_gate;
@@ -105,10 +111,12 @@ typedef struct weir_lane {
 	uint64_t cost_capacity;
 	uint16_t index;
 	bool may_inline; /* a reactor's, and not told otherwise */
-	bool slow_leave; /* somebody must be told when an event is settled: a bound, or a virtual pool */
 	/* any thread */
 	_Alignas(
 		64) _Atomic bool plain; /* open, inlining, neither single nor bounded inside, nothing picked for tracing, a real world */
+	_Atomic bool
+		slow_leave; /* somebody must be told when an event is settled: a bound, or a virtual pool */
+	_Atomic bool purge; /* a tick asks the owner thread to drop what has waited too long */
 	_Atomic uint32_t waiting;
 	_Atomic uint32_t in_service; /* started, not settled */
 	_Atomic uint64_t cost;       /* of the waiting ones, where cost is bounded */
@@ -153,6 +161,7 @@ struct weir_stage {
 	uint64_t wait_turn; /* under wait_lock: grows whenever a waiter should try again */
 	/* the controller, under control_lock */
 	weir_gate *retired;
+	uint32_t gate_number; /* of the last one made */
 	weir_ticks ticks;
 };
 
@@ -240,6 +249,26 @@ struct weir_world {
 	uint64_t control_seen, control_busy_ns;
 };
 
+/* ---- gates ---- */
+
+static inline weir_gate *weir_stage_gate(const weir_stage *stage)
+{
+	return atomic_load_explicit(&stage->gate, memory_order_acquire);
+}
+
+/* The state that decides about this lane. */
+static inline void *weir_gate_state(weir_gate *gate, const weir_lane *lane)
+{
+	return gate->state + lane->index * gate->stride;
+}
+
+/* The gate in force, if it is the one that this event has passed; NULL: its law is none of the event's business. */
+static inline weir_gate *weir_event_gate(const weir_event *event, const weir_stage *stage)
+{
+	weir_gate *gate = weir_stage_gate(stage);
+	return gate != NULL && gate->number == event->gate ? gate : NULL;
+}
+
 /* ---- threads ---- */
 
 /* Worlds freed in this process: what a thread remembers of a world's stages may be gone when it has changed. */
@@ -307,6 +336,10 @@ typedef struct weir_batch {
 
 /* Takes the next batch out, giving back places. The owner thread, or under the domain's lock. */
 void weir_lane_collect(weir_lane *lane, uint64_t now_ns, size_t most, weir_batch *ret_batch);
+/* How many more the lane's bound, and the law, let inside now. */
+uint32_t weir_lane_room(const weir_lane *lane);
+/* Tells its law that an event leaves the queue without a start, and not because the law said so. */
+void weir_lane_gone(weir_lane *lane, const weir_event *event, uint64_t now_ns);
 /* Whether the lane may start something now. */
 bool weir_lane_startable(const weir_lane *lane);
 /* Moves what others put into the inbox to the queue. The owner thread. */
@@ -359,7 +392,7 @@ void weir_dispatch_inline(weir_thread *self, weir_lane *lane, weir_event *event,
 void weir_dispatch_drop(weir_lane *lane, weir_thread *self, weir_event *event, weir_verdict why,
 			uint64_t now_ns);
 /* The end of a HANDLING or HELD event in its stage. The event is FREE afterwards. */
-void weir_settle(weir_thread *self, weir_event *event, bool completed, uint64_t now_ns);
+void weir_settle(weir_thread *self, weir_event *event, weir_outcome outcome, uint64_t now_ns);
 void weir_stage_fault(weir_stage *stage, weir_fault fault, uint64_t count);
 /* Makes an event that has just been admitted HELD, as if a handler had begun and held it. */
 void weir_dispatch_held(weir_thread *self, weir_lane *lane, weir_event *event, uint64_t now_ns);
@@ -407,7 +440,7 @@ int weir_control_start(weir_world *world);
 void weir_control_stop(weir_world *world);
 void weir_control_resume(weir_world *world);
 /* The next sample of the stage is of what happens from now on. Under control_lock. */
-void weir_control_begin_locked(weir_stage *stage);
+void weir_control_begin_locked(weir_stage *stage, bool quantiles);
 /* Runs the laws that are due; returns when the next one is, UINT64_MAX: never. */
 uint64_t weir_control_tick(weir_world *world, uint64_t now_ns);
 

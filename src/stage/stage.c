@@ -85,7 +85,6 @@ static int make_lane(weir_stage *stage, weir_lane *lane, uint16_t index)
 	bool virtual_pool = domain->options.kind == WEIR_ELASTIC && stage->world->sim != NULL;
 	if (virtual_pool && options->single)
 		lane->concurrency = 1;
-	lane->slow_leave = virtual_pool || lane->concurrency != 0;
 	if (domain->options.kind == WEIR_ELASTIC)
 		return 0;
 	lane->may_inline = !options->no_inline;
@@ -124,20 +123,31 @@ int weir_stage_add_counts(weir_stage *stage)
 
 /* ---- admission ---- */
 
-static int make_gate(const char *name, const weir_admission_law *law, const void *params,
+static int init_states(weir_gate *gate, const void *params, const char **ret_wrong)
+{
+	int failed = 0;
+	for (uint32_t i = 0; i < gate->states && failed == 0; i++)
+		if (gate->law->init != NULL)
+			failed = gate->law->init(gate->state + i * gate->stride, params, ret_wrong);
+	return failed;
+}
+
+static int make_gate(weir_stage *stage, const weir_admission_law *law, const void *params,
 		     weir_gate **ret_gate)
 {
-	const char *accepted = NULL;
-	size_t size = sizeof(weir_gate) + law->state_bytes;
-	weir_gate *gate = weir_mem_aligned(64, size);
+	const char *accepted = "its parameters are wrong";
+	uint32_t states = law->per_lane ? stage->lane_count : 1;
+	size_t stride = (law->state_bytes + 63) / 64 * 64;
+	weir_gate *gate = weir_mem_aligned(64, sizeof(weir_gate) + states * stride);
 	if (gate == NULL)
-		return weir_error_set(-ENOMEM, "stage '%s': out of memory", name);
+		return weir_error_set(-ENOMEM, "stage '%s': out of memory", stage->name);
 	gate->law = law;
-	int failed = law->init != NULL ? law->init(gate->state, params, &accepted) : 0;
+	gate->states = states;
+	gate->stride = law->per_lane ? stride : 0;
+	int failed = init_states(gate, params, &accepted);
 	if (failed != 0) {
 		weir_mem_free(gate);
-		return weir_error_set(failed, "stage '%s': law '%s': %s", name, law->name,
-				      accepted != NULL ? accepted : "its parameters are wrong");
+		return weir_error_set(failed, "stage '%s': law '%s': %s", stage->name, law->name, accepted);
 	}
 	*ret_gate = gate;
 	return 0;
@@ -149,12 +159,14 @@ int weir_stage_admission(weir_stage *stage, const weir_admission_law *law, const
 	if (law != NULL) {
 		if (law->admit == NULL)
 			return wrong(stage->name, "an admission law needs an admit function");
-		int failed = make_gate(stage->name, law, params, &gate);
+		int failed = make_gate(stage, law, params, &gate);
 		if (failed != 0)
 			return failed;
 	}
 	weir_world *world = stage->world;
 	pthread_mutex_lock(&world->control_lock);
+	if (gate != NULL)
+		gate->number = ++stage->gate_number;
 	weir_gate *old = atomic_exchange(&stage->gate, gate);
 	if (old != NULL) {
 		old->retired = stage->retired;
@@ -163,8 +175,9 @@ int weir_stage_admission(weir_stage *stage, const weir_admission_law *law, const
 	uint64_t now_ns = weir_world_now(world);
 	stage->ticks.last_ns = now_ns;
 	if (law != NULL && law->tick != NULL)
-		weir_control_begin_locked(stage);
+		weir_control_begin_locked(stage, law->wants_quantiles);
 	stage->ticks.at_ns = now_ns + (law != NULL ? law->tick_ns : 0);
+	weir_stage_update_open(stage);
 	pthread_cond_signal(&world->control_wake); /* it may sleep longer than the new law wants */
 	pthread_mutex_unlock(&world->control_lock);
 	if (world->sim != NULL && atomic_load(&world->phase) == WEIR_PHASE_RUNNING)
@@ -281,11 +294,16 @@ void weir_stage_update_open(weir_stage *stage)
 	bool open = atomic_load(&stage->world->phase) == WEIR_PHASE_RUNNING && !atomic_load(&stage->closed);
 	atomic_store_explicit(&stage->open, open, memory_order_seq_cst);
 	bool tracing = atomic_load(&stage->world->trace.every) != 0;
+	const weir_gate *gate = weir_stage_gate(stage);
+	bool limited = gate != NULL && gate->law->limit != NULL;
+	bool virtual_pool = stage->domain->options.kind == WEIR_ELASTIC && stage->world->sim != NULL;
 	for (uint32_t i = 0; i < stage->lane_count; i++) {
 		weir_lane *lane = &stage->lanes[i];
 		/* In a virtual world every handler call is counted, which the short way does not do. */
-		bool simple = lane->may_inline && !stage->options.single && lane->concurrency == 0 &&
-			      stage->world->sim == NULL;
+		bool bounded = limited || lane->concurrency != 0;
+		bool simple =
+			lane->may_inline && !stage->options.single && !bounded && stage->world->sim == NULL;
+		atomic_store_explicit(&lane->slow_leave, virtual_pool || bounded, memory_order_seq_cst);
 		atomic_store_explicit(&lane->plain, open && !tracing && simple, memory_order_seq_cst);
 	}
 }

@@ -464,10 +464,10 @@ static weir_verdict chaos_admit(void *state, const weir_ask *ask)
 	return chance(model, 200) ? reasons[below(model, 3)] : WEIR_ADMITTED;
 }
 
-static weir_verdict chaos_start(void *state, const weir_event *event, uint64_t now_ns)
+static weir_verdict chaos_start(void *state, const weir_event *event, const weir_turn *turn)
 {
 	struct model *model = ((struct chaos *)state)->model;
-	EXPECT(model, now_ns == weir_world_now(model->world));
+	EXPECT(model, turn->now_ns == weir_world_now(model->world));
 	return chance(model, 100) ? WEIR_SHED_WAITED : WEIR_ADMITTED;
 }
 

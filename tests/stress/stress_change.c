@@ -16,13 +16,13 @@ static weir_verdict counting_admit(void *state, const weir_ask *ask)
 	return before % 10 == 0 ? WEIR_SHED_LATE : WEIR_ADMITTED;
 }
 
-static weir_verdict counting_start(void *state, const weir_event *event, uint64_t now_ns)
+static weir_verdict counting_start(void *state, const weir_event *event, const weir_turn *turn)
 {
 	uint64_t before = atomic_fetch_add(&started, 1);
 	return before % 50 == 0 ? WEIR_SHED_WAITED : WEIR_ADMITTED;
 }
 
-static void counting_settle(void *state, const weir_event *event, bool completed, uint64_t now_ns)
+static void counting_settle(void *state, const weir_event *event, weir_outcome outcome, uint64_t now_ns)
 {
 	atomic_fetch_add(&settled, 1);
 }

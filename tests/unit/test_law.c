@@ -58,8 +58,9 @@ static void ledger_refund(void *state, const weir_ask *ask)
 	ledger->last_refund = *ask;
 }
 
-static weir_verdict ledger_start(void *state, const weir_event *event, uint64_t now_ns)
+static weir_verdict ledger_start(void *state, const weir_event *event, const weir_turn *turn)
 {
+	uint64_t now_ns = turn->now_ns;
 	struct ledger *ledger = ((struct ledger_state *)state)->ledger;
 	ledger_time(ledger, now_ns);
 	ledger->last_start = event;
@@ -71,13 +72,13 @@ static weir_verdict ledger_start(void *state, const weir_event *event, uint64_t 
 	return ledger->start_answer;
 }
 
-static void ledger_settle(void *state, const weir_event *event, bool completed, uint64_t now_ns)
+static void ledger_settle(void *state, const weir_event *event, weir_outcome outcome, uint64_t now_ns)
 {
 	struct ledger *ledger = ((struct ledger_state *)state)->ledger;
 	ledger_time(ledger, now_ns);
 	ledger->last_settle = event;
 	ledger->last_settle_ns = now_ns;
-	if (completed)
+	if (outcome == WEIR_DONE)
 		ledger->completed++;
 	else
 		ledger->failed++;
@@ -114,6 +115,7 @@ static const weir_admission_law ledger_law = {
 	.state_bytes = sizeof(struct ledger_state),
 	.params_bytes = sizeof(struct ledger *),
 	.tick_ns = 100 * WEIR_NS_PER_MS,
+	.wants_quantiles = true,
 	.quantile = 0.5,
 	.init = ledger_init,
 	.admit = ledger_admit,

@@ -5,8 +5,7 @@
 #include <weir/law.h>
 
 static const weir_admission_law *const laws[] = {
-	&weir_law_threshold,
-	&weir_law_bucket,
+	&weir_law_threshold, &weir_law_bucket, &weir_law_aimd, &weir_law_multiclass, &weir_law_quality,
 };
 
 const weir_admission_law *weir_law_at(size_t at)

@@ -3,7 +3,7 @@
  * What an offer costs on a reactor thread: admission, counting, the handler's call and the settling, with a handler that
  * does nothing else.
  *
- *	offer --mode inline|queued|shed [--law none|threshold|bucket] [--bursts N] [--burst 1..256] [--turn-ms T]
+ *	offer --mode inline|queued|shed [--law none|threshold|bucket|any other with a target] [--bursts N] [--burst 1..256] [--turn-ms T]
  *
  * A driver stage on the same thread offers in bursts, each in a loop turn of its own, so that none outlasts the turn's
  * budget of time. Inlined, one event is enough, and only the time inside the bursts counts; queued, a burst of
@@ -145,6 +145,8 @@ static void choose_law(weir_stage_options *options, const char *law, bool shed)
 	} else if (strcmp(law, "bucket") == 0) {
 		options->admission = &weir_law_bucket;
 		options->admission_params = &bucket;
+	} else if (strcmp(law, "none") != 0) {
+		bench_law(options, law, "100ms");
 	}
 }
 

@@ -55,6 +55,21 @@ static inline weir_stage *bench_stage(bench_world at, weir_stage_options options
 	return stage;
 }
 
+/* The law of this name, with a target and nothing else set. */
+static inline void bench_law(weir_stage_options *options, const char *name, const char *target)
+{
+	const weir_admission_law *law = weir_law_find(name);
+	void *params;
+
+	BENCH_REQUIRE(law != NULL);
+	params = calloc(1, law->params_bytes + 1);
+	BENCH_REQUIRE(params != NULL);
+	weir_law_defaults(law, params);
+	BENCH_CHECK(weir_law_set(law, params, "target", target));
+	options->admission = law;
+	options->admission_params = params;
+}
+
 /* A run counts only if the world then stops in good order and its counts add up. */
 static inline void bench_world_end(bench_world *at)
 {

@@ -25,6 +25,7 @@ typedef struct weir_stage_stats {
 	uint64_t batches;                        /* handler calls, all classes */
 	uint64_t by_verdict[WEIR_VERDICT_COUNT]; /* sheds at the offer, by reason */
 	uint64_t drops[WEIR_VERDICT_COUNT];      /* drops after admission, by reason */
+	uint64_t spared[WEIR_VERDICT_COUNT];     /* would have been shed or dropped: dry run, shed ceiling */
 } weir_stage_stats;
 
 /* klass: 0 .. WEIR_CLASSES - 1, or WEIR_ALL_CLASSES. */

@@ -44,6 +44,9 @@ typedef struct weir_world_options {
 	bool simulated;         /* a virtual world: see weir/sim.h */
 	uint64_t seed;          /* of everything random in it; 0: from the system (simulated: 1) */
 	uint32_t trace_entries; /* size of the trace ring; 0: 4096 */
+	/* Told, by the thread that runs the ticks, of what an operator should know, once each time it becomes so; the library logs nothing. */
+	void (*notice)(const char *text, void *arg);
+	void *notice_arg;
 } weir_world_options;
 
 /* What a stop found; names point into the world and live until it is freed. */
@@ -130,15 +133,49 @@ typedef struct weir_stage_options {
 	const weir_batch_law *batch_law;     /* adapts the batch within [1, batch]; NULL: always batch */
 	const weir_admission_law *admission; /* NULL: only the bounds above */
 	const void *admission_params;
+	/*
+	 * Requests enter the system here: when stages further down shed what this one let in, it lets in less of that class, so that no
+	 * work is wasted on them.
+	 */
+	bool heed_downstream;
 } weir_stage_options;
 
 WEIR_API int weir_stage_new(weir_domain *domain, const weir_stage_options *options, weir_stage **ret_stage);
 /* No more offers from anyone ("closed"); what waits is still handled. */
 WEIR_API void weir_stage_close(weir_stage *stage);
-/* Replaces the admission law while the stage runs; NULL law: only the bounds. */
+/*
+ * Replaces the admission law while the stage runs; NULL law: only the bounds. The same law with other parameters goes on with what
+ * it has learnt. No event is lost: those inside go on, and the new law is not told of them.
+ */
 WEIR_API int weir_stage_admission(weir_stage *stage, const weir_admission_law *law, const void *params);
 WEIR_API const char *weir_stage_name(const weir_stage *stage);
 WEIR_API weir_domain *weir_stage_domain(const weir_stage *stage);
+/* ---- overload control: a stage's view of its law, any thread ---- */
+
+typedef enum weir_admission_mode {
+	WEIR_ENFORCE,
+	WEIR_DRY_RUN,   /* the law decides and is counted ("spared"), but everything is admitted */
+	WEIR_ADMIT_ALL, /* the law is not asked, only told of starts and ends, so that it goes on measuring */
+} weir_admission_mode;
+
+/* Switches admission control, leaving the law and what it knows in place. The queue's bounds hold in every mode. */
+WEIR_API void weir_stage_mode(weir_stage *stage, weir_admission_mode mode);
+/* The law may shed at most this fraction of what it is asked about, over any long while, whatever it says; 1: no ceiling. */
+WEIR_API int weir_stage_shed_ceiling(weir_stage *stage, double fraction);
+/* What the law says about itself and the class; false: there is none. */
+WEIR_API bool weir_stage_report(const weir_stage *stage, unsigned klass, weir_report *ret_report);
+/* What a stage that can degrade should deliver to the class: 1 the best, towards 0 the cheapest. Cheap: ask for each event. */
+WEIR_API double weir_stage_quality(const weir_stage *stage, unsigned klass);
+/* What the law has learnt, as a line of text; returns its length, as snprintf. -ENOTSUP: its law learns nothing. */
+WEIR_API int weir_stage_save(const weir_stage *stage, char *text, size_t size);
+/* Starts the law in force anew with what the same law once saved. -EINVAL: not such a text; nothing has changed. */
+WEIR_API int weir_stage_load(weir_stage *stage, const char *text);
+/*
+ * Asks the stage to turn away this fraction of what it is offered (0 to 1), the lowest class first: a resource runs short. Stays
+ * until it is asked otherwise. The resource monitor does that for stages that subscribe (weir/monitor.h).
+ */
+WEIR_API void weir_stage_press(weir_stage *stage, double fraction);
+
 /* Places taken now, over all its queues: events that wait, and places that tickets hold. */
 WEIR_API uint32_t weir_stage_waiting(const weir_stage *stage);
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "cmd/verb.h"
 
 const weir_verb *const weir_verbs[] = {&weir_verb_help, &weir_verb_version, NULL};
@@ -16,11 +17,16 @@ const weir_verb *weir_verb_find(const char *name)
 	return NULL;
 }
 
+static const char *verb_name_at(const void *list, size_t at)
+{
+	return weir_verbs[at] != NULL ? weir_verbs[at]->name : NULL;
+}
+
 int weir_verb_unknown(const char *typed)
 {
-	const weir_verb *near = weir_verb_suggest(typed);
+	const char *near = weir_text_nearest(typed, verb_name_at, NULL);
 	if (near != NULL)
-		fprintf(stderr, "weir: there is no verb '%s'; did you mean '%s'?\n", typed, near->name);
+		fprintf(stderr, "weir: there is no verb '%s'; did you mean '%s'?\n", typed, near);
 	else
 		fprintf(stderr, "weir: there is no verb '%s'; 'weir help' lists those there are\n", typed);
 	return WEIR_EXIT_USAGE;

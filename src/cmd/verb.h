@@ -31,8 +31,6 @@ extern const weir_verb *const weir_verbs[];
 
 /* NULL: no such verb. */
 const weir_verb *weir_verb_find(const char *name);
-/* The verb most like what was typed; NULL: none is near enough to be meant. */
-const weir_verb *weir_verb_suggest(const char *typed);
 /* Says on stderr that there is no such verb, with a hint; returns WEIR_EXIT_USAGE. */
 int weir_verb_unknown(const char *typed);
 /* Says on stderr that this verb does not take an argument; returns WEIR_EXIT_USAGE. */

@@ -119,10 +119,27 @@ static void bucket_explain(const void *state, const weir_ask *ask, weir_why *ret
 		ret_why->retry_after_ns = at_ns - ask->now_ns;
 }
 
+static const weir_param bucket_params[] = {
+	{.name = "rate",
+	 .kind = WEIR_PARAM_NUMBER,
+	 .offset = offsetof(weir_bucket_params, rate_per_s),
+	 .min = RATE_MIN,
+	 .max = RATE_MAX,
+	 .help = "events a second, on average; required"},
+	{.name = "burst",
+	 .kind = WEIR_PARAM_NUMBER,
+	 .offset = offsetof(weir_bucket_params, burst),
+	 .max = 1e18,
+	 .help = "events at once; 0: a tenth of a second's, at least 1; default 0"},
+	{.name = NULL},
+};
+
 const weir_admission_law weir_law_bucket = {
 	.name = "bucket",
+	.brief = "a token bucket: a rate on average, a burst at once",
 	.state_bytes = sizeof(bucket),
 	.params_bytes = sizeof(weir_bucket_params),
+	.params = bucket_params,
 	.init = bucket_init,
 	.admit = bucket_admit,
 	.refund = bucket_refund,

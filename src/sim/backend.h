@@ -12,7 +12,7 @@
  * What makes real servers worse than that, with either:
  *	thrash   beyond `thrash_from` jobs inside, every further one slows all of them: speed / (1 + thrash_by * excess / thrash_from)
  *	lock     this fraction of every job's work holds a lock that one job at a time can hold
- *	fail     with more than `most` jobs inside a new one is refused at once (0: never)
+ *	fail     with `most` jobs inside a new one is refused at once (0: never)
  *	speed    can be changed at any time: capacity halved, doubled, a stall (0)
  *
  * Deterministic: the same calls at the same times give the same ends. One thread, as its world.
@@ -40,23 +40,30 @@ typedef void weir_backend_done(weir_backend_job *job, bool refused, void *arg);
 
 /* Embedded in the caller's struct; the backend's until done is called. */
 struct weir_backend_job {
-	weir_timer timer;
+	weir_timer timer; /* on the way, there or back */
 	weir_backend *backend;
-	weir_backend_job *next, *prev;
-	double left; /* of its work, ns at the speed of one worker */
+	weir_backend_job *next, *prev, *child; /* of a row of waiting ones, or of the heap of running ones */
+	double left;                           /* of its work, ns at the speed of one worker */
+	double locked;                         /* what of that holds the lock, last */
+	double ends; /* running: the virtual time at which this part of it is done */
+	uint64_t order;
+	uint8_t place; /* where it is: the backend's */
+	bool refused;
 	weir_backend_done *done;
 	void *arg;
 };
 
 int weir_backend_new(weir_world *world, const weir_backend_options *options, weir_backend **ret_backend);
-/* Jobs still inside are forgotten; their done is not called. Sets *backend to NULL. */
+/* Jobs still inside are forgotten, their done is not called; those that travel must be abandoned before. Sets *backend to NULL. */
 void weir_backend_free(weir_backend **backend);
 /* Gives it a job of so much work; done is called later, never from within, not even for a refusal. */
 void weir_backend_submit(weir_backend *backend, weir_backend_job *job, double work_ns,
 			 weir_backend_done *done, void *arg);
-/* The client has gone: the job is taken out, wherever it is; its done is not called. */
+/* The client has gone: the job is taken out, wherever it is; its done is not called. Nothing if it has none. */
 void weir_backend_abandon(weir_backend *backend, weir_backend_job *job);
+/* 1: as made; 0: nothing moves until it is changed again. */
 void weir_backend_speed(weir_backend *backend, double factor);
+/* Jobs there, waiting or running; those that travel are not. */
 uint32_t weir_backend_inside(const weir_backend *backend);
 
 #endif

@@ -8,6 +8,7 @@
  * The tick after a pause has a long interval, which the laws see.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -183,6 +184,105 @@ static uint32_t workers(const weir_stage *stage)
 	return bound != 0 && bound < threads ? bound : threads;
 }
 
+/* ---- after a tick: what has waited too long, what the law now lets in, what people should know ---- */
+
+/* Nobody of a pool may be free to look, so the controller takes them out itself. */
+static void purge_pool(weir_lane *lane, uint64_t now_ns)
+{
+	weir_world *world = lane->stage->world;
+	pthread_mutex_lock(&lane->stage->domain->lock);
+	for (weir_event *event; (event = weir_lane_pop_stale(lane, now_ns)) != NULL;) {
+		event->at.queue.next = world->purged;
+		world->purged = event;
+	}
+	pthread_mutex_unlock(&lane->stage->domain->lock);
+}
+
+static void tend_lanes(weir_stage *stage, const weir_gate *gate, uint64_t now_ns)
+{
+	if (gate->law->patience == NULL && gate->law->limit == NULL)
+		return;
+	for (uint32_t i = 0; i < stage->lane_count; i++) {
+		weir_lane *lane = &stage->lanes[i];
+		if (atomic_load_explicit(&lane->waiting, memory_order_relaxed) == 0)
+			continue;
+		if (lane->thread == NULL && gate->law->patience != NULL)
+			purge_pool(lane, now_ns);
+		else if (gate->law->patience != NULL)
+			atomic_store_explicit(&lane->purge, true, memory_order_relaxed);
+		weir_lane_kick(lane, NULL);
+	}
+}
+
+#define REPORTS_NS WEIR_NS_PER_S
+
+static void look_for_notices(weir_stage *stage, const weir_gate *gate, uint64_t now_ns)
+{
+	weir_ticks *ticks = &stage->ticks;
+	uint32_t unreachable = 0;
+	if (gate->law->report == NULL || now_ns < ticks->reports_at_ns)
+		return;
+	ticks->reports_at_ns = now_ns + REPORTS_NS;
+	for (unsigned klass = 0; klass < WEIR_CLASSES; klass++) {
+		weir_report report;
+		if (weir_stage_report(stage, klass, &report) && report.unreachable)
+			unreachable |= 1u << klass;
+	}
+	ticks->notify |= unreachable & ~ticks->unreachable;
+	ticks->unreachable = unreachable;
+	stage->world->notify |= ticks->notify != 0;
+}
+
+static void notice_unreachable(const weir_stage *stage, unsigned klass)
+{
+	weir_report report;
+	char text[256];
+	weir_stage_report(stage, klass, &report);
+	snprintf(text, sizeof(text),
+		 "stage '%s': the target of class %u, p%g within %g ms, cannot be met: the work alone takes "
+		 "longer",
+		 stage->name, klass, report.quantile * 100, (double)report.target_ns / WEIR_NS_PER_MS);
+	stage->world->options.notice(text, stage->world->options.notice_arg);
+}
+
+static void call_notices(weir_world *world)
+{
+	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
+	for (uint32_t i = 0; i < stages; i++) {
+		weir_stage *stage = weir_world_stage(world, i);
+		pthread_mutex_lock(&world->control_lock);
+		uint32_t notify = stage->ticks.notify;
+		stage->ticks.notify = 0;
+		pthread_mutex_unlock(&world->control_lock);
+		for (unsigned klass = 0; klass < WEIR_CLASSES; klass++)
+			if (notify >> klass & 1 && world->options.notice != NULL)
+				notice_unreachable(stage, klass);
+	}
+}
+
+bool weir_control_has_calls(const weir_world *world)
+{
+	return world->purged != NULL || world->notify;
+}
+
+void weir_control_calls(weir_world *world)
+{
+	uint64_t now_ns = weir_world_now(world);
+	pthread_mutex_lock(&world->control_lock);
+	weir_event *purged = world->purged;
+	bool notify = world->notify;
+	world->purged = NULL;
+	world->notify = false;
+	pthread_mutex_unlock(&world->control_lock);
+	while (purged != NULL) {
+		weir_event *event = purged;
+		purged = event->at.queue.next;
+		weir_dispatch_drop(event->lane, NULL, event, WEIR_SHED_WAITED, now_ns);
+	}
+	if (notify)
+		call_notices(world);
+}
+
 static uint64_t tick_admission(weir_stage *stage, uint64_t now_ns)
 {
 	weir_gate *gate = atomic_load_explicit(&stage->gate, memory_order_acquire);
@@ -202,6 +302,8 @@ static uint64_t tick_admission(weir_stage *stage, uint64_t now_ns)
 		sample_class(stage, klass, gate->law->wants_quantiles, &sample);
 	for (uint32_t i = 0; i < gate->states; i++)
 		gate->law->tick(gate->state + i * gate->stride, &sample);
+	tend_lanes(stage, gate, now_ns);
+	look_for_notices(stage, gate, now_ns);
 	stage->ticks.last_ns = now_ns;
 	stage->ticks.at_ns = now_ns + gate->law->tick_ns;
 	return stage->ticks.at_ns;
@@ -219,7 +321,9 @@ uint64_t weir_control_tick(weir_world *world, uint64_t now_ns)
 	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
 	for (uint32_t i = 0; i < stages; i++) {
 		weir_stage *stage = weir_world_stage(world, i);
+		uint64_t pressure = weir_pressure_tick_locked(stage, now_ns);
 		uint64_t admission = tick_admission(stage, now_ns), batches = tick_batches(stage, now_ns);
+		next = pressure < next ? pressure : next;
 		next = admission < next ? admission : next;
 		next = batches < next ? batches : next;
 	}
@@ -294,6 +398,12 @@ static void *control_main(void *arg)
 	while (!world->control_quit) {
 		uint64_t now_ns = weir_clock_ns();
 		uint64_t next_ns = weir_control_tick(world, now_ns);
+		if (weir_control_has_calls(world)) {
+			pthread_mutex_unlock(&world->control_lock);
+			weir_control_calls(world);
+			pthread_mutex_lock(&world->control_lock);
+			continue; /* what was set meanwhile has not woken anybody */
+		}
 		if (next_ns == UINT64_MAX)
 			sleep_until_locked(world, next_ns);
 		else if (should_pause(world, now_ns))

@@ -121,6 +121,8 @@ void weir_settle(weir_thread *self, weir_event *event, weir_outcome outcome, uin
 	bool completed = outcome == WEIR_DONE;
 	tell_law(lane, event, outcome, now_ns);
 	trace_step(lane, event, completed ? 'd' : 'f', WEIR_ADMITTED, now_ns);
+	if (__builtin_expect(outcome == WEIR_REFUSED, 0))
+		weir_pressure_below(lane->stage, event->entry, klass, WEIR_SHED_UPSTREAM, 1);
 	measure(counts, event, now_ns);
 	if (event->state == WEIR_EVENT_HANDLING)
 		leave_frame(event);
@@ -298,6 +300,8 @@ void weir_dispatch_drop(weir_lane *lane, weir_thread *self, weir_event *event, w
 	weir_counts *counts = weir_stage_counts(stage, self);
 	unsigned klass = event->klass;
 	trace_step(lane, event, 'x', why, now_ns);
+	if (event->entry != stage->index + 1)
+		weir_pressure_below(stage, event->entry, klass, why, 1);
 	set_free(event);
 	stage->options.drop(stage, event, why, stage->options.arg);
 	/* After the call: until then the event is in flight, and a stop waits for it. */

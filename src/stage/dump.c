@@ -53,6 +53,7 @@ static void dump_counts(const weir_stage *stage, unsigned klass, json_t *object,
 	put_count(object, "in_flight", stats.in_flight, failed);
 	put(object, "shed_by", dump_by_verdict(stats.by_verdict, failed), failed);
 	put(object, "dropped_by", dump_by_verdict(stats.drops, failed), failed);
+	put(object, "spared_by", dump_by_verdict(stats.spared, failed), failed);
 	put(object, "waiting_ns", dump_quantiles(stage, klass, WEIR_WAITING, failed), failed);
 	put(object, "service_ns", dump_quantiles(stage, klass, WEIR_SERVICE, failed), failed);
 	put(object, "response_ns", dump_quantiles(stage, klass, WEIR_RESPONSE, failed), failed);

@@ -8,6 +8,7 @@ static void add_reasons(weir_stage_stats *sum, const weir_counts *counts, unsign
 	for (unsigned why = 0; why < WEIR_VERDICT_COUNT; why++) {
 		sum->by_verdict[why] += weir_count_get(&counts->shed[klass][why]);
 		sum->drops[why] += weir_count_get(&counts->drops[klass][why]);
+		sum->spared[why] += weir_count_get(&counts->spared[klass][why]);
 	}
 	uint64_t inlined = weir_count_get(&counts->inlined[klass]);
 	sum->inlined += inlined;

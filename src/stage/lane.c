@@ -168,7 +168,9 @@ static uint32_t startable_count(const weir_lane *lane)
 
 bool weir_lane_startable(const weir_lane *lane)
 {
-	return (lane->queue.count != 0 || weir_inbox_ready(&lane->inbox)) && startable_count(lane) != 0;
+	if (lane->queue.count == 0 && !weir_inbox_ready(&lane->inbox))
+		return false;
+	return startable_count(lane) != 0 || atomic_load_explicit(&lane->purge, memory_order_relaxed);
 }
 
 /* The next events by the lane's order. Those in the inbox of a FIFO lane where nobody is before them need not go through the queue. */
@@ -210,11 +212,59 @@ static weir_verdict judge(weir_lane *lane, const weir_event *event, const weir_t
 	weir_gate *gate = weir_event_gate(event, lane->stage);
 	if (gate == NULL || gate->law->start == NULL)
 		return WEIR_ADMITTED;
-	return gate->law->start(weir_gate_state(gate, lane), event, turn);
+	return weir_gate_start(gate, lane, event, turn);
+}
+
+/* When an event of each class must have been offered to be worth keeping; false: any time. */
+static bool stale_before(weir_lane *lane, uint64_t now_ns, uint64_t ret_before_ns[WEIR_CLASSES])
+{
+	weir_gate *gate = weir_stage_gate(lane->stage);
+	if (gate == NULL || gate->law->patience == NULL ||
+	    atomic_load_explicit(&gate->special, memory_order_relaxed))
+		return false;
+	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
+		uint64_t patience_ns = gate->law->patience(weir_gate_state(gate, lane), k);
+		ret_before_ns[k] = patience_ns < now_ns ? now_ns - patience_ns : 0;
+	}
+	return true;
+}
+
+weir_event *weir_lane_pop_stale(weir_lane *lane, uint64_t now_ns)
+{
+	uint64_t before_ns[WEIR_CLASSES];
+	if (lane->queue.count == 0 || !stale_before(lane, now_ns, before_ns))
+		return NULL;
+	weir_event *event = weir_queue_pop_older(&lane->queue, before_ns);
+	if (event == NULL)
+		return NULL;
+	weir_lane_gone(lane, event, now_ns);
+	weir_lane_give_back(lane, 1, event->cost);
+	return event;
+}
+
+/* Asked by a tick: what waited too long goes even while nothing can be started. True: there may be more. */
+static bool purge(weir_lane *lane, uint64_t now_ns, weir_batch *batch)
+{
+	weir_lane_absorb(lane);
+	while (batch->dead < WEIR_BATCH_MAX) {
+		weir_event *event = weir_lane_pop_stale(lane, now_ns);
+		if (event == NULL)
+			return false;
+		batch->dead_events[batch->dead] = event;
+		batch->dead_why[batch->dead++] = WEIR_SHED_WAITED;
+	}
+	return true;
 }
 
 void weir_lane_collect(weir_lane *lane, uint64_t now_ns, size_t most, weir_batch *ret_batch)
 {
+	ret_batch->count = ret_batch->dead = 0;
+	if (atomic_load_explicit(&lane->purge, memory_order_relaxed) && lane->thread != NULL) {
+		bool more = purge(lane, now_ns, ret_batch);
+		atomic_store_explicit(&lane->purge, more, memory_order_relaxed);
+		if (ret_batch->dead != 0)
+			return;
+	}
 	uint32_t startable = startable_count(lane);
 	size_t popped = pop(lane, now_ns, most < startable ? most : startable, ret_batch->events);
 	size_t living = 0, dead = 0;

@@ -48,6 +48,8 @@ __attribute__((noinline)) weir_verdict weir_offer_shed(const weir_attempt *offer
 	unsigned klass = offer->ask.klass;
 	weir_count_add(counts, &counts->offered[klass], offer->ask.count);
 	weir_count_add(counts, &counts->shed[klass][why], offer->ask.count);
+	if (__builtin_expect(offer->entry != 0, 0))
+		weir_pressure_below(offer->stage, offer->entry, klass, why, offer->ask.count);
 	weir_thread_worked(offer->self, offer->stage->world);
 	remember(offer, why);
 	return why;
@@ -105,7 +107,7 @@ static weir_verdict ask_start(const weir_attempt *offer, const weir_event *event
 {
 	weir_turn turn = {.now_ns = offer->ask.now_ns,
 			  .in_service = atomic_load_explicit(&offer->lane->in_service, memory_order_relaxed)};
-	return offer->gate->law->start(weir_gate_state(offer->gate, offer->lane), event, &turn);
+	return weir_gate_start(offer->gate, offer->lane, event, &turn);
 }
 
 /* Admitted by this offer's law, it is run at once, unless the law has second thoughts. */
@@ -155,8 +157,10 @@ static weir_verdict queue_or_shed(weir_attempt *offer, weir_event *event, weir_v
 
 static weir_attempt attempt_one(weir_stage *stage, const weir_event *event, weir_thread *self)
 {
-	weir_attempt offer = {
-		.stage = stage, .self = self, .lane = weir_offer_lane(stage, self, event->home)};
+	weir_attempt offer = {.stage = stage,
+			      .self = self,
+			      .lane = weir_offer_lane(stage, self, event->home),
+			      .entry = event->entry};
 	offer.ask = weir_offer_ask(event, weir_thread_now(self, stage->world));
 	return offer;
 }
@@ -221,7 +225,12 @@ static __attribute__((noinline)) weir_verdict offer_less_plain(weir_lane *lane, 
 							       weir_verdict verdict)
 {
 	weir_thread *self = weir_thread_here;
-	weir_attempt offer = {.stage = lane->stage, .self = self, .lane = lane, .gate = gate, .ask = *ask};
+	weir_attempt offer = {.stage = lane->stage,
+			      .self = self,
+			      .lane = lane,
+			      .gate = gate,
+			      .entry = event->entry,
+			      .ask = *ask};
 	if (verdict != WEIR_ADMITTED || ask->now_ns >= weir_thread_turn_end(self))
 		return queue_or_shed(&offer, event, verdict, false);
 	run_now(&offer, event);
@@ -241,6 +250,8 @@ weir_verdict weir_offer(weir_stage *stage, weir_event *event)
 	weir_gate *gate = weir_stage_gate(stage);
 	uint32_t number = 0;
 	if (gate != NULL) {
+		if (__builtin_expect(atomic_load_explicit(&gate->special, memory_order_acquire), 0))
+			return weir_offer_one(stage, event, self, false);
 		weir_ask ask = weir_offer_ask(event, now_ns);
 		ask.in_service = atomic_load_explicit(&lane->in_service, memory_order_relaxed);
 		weir_verdict verdict = gate->law->admit(weir_gate_state(gate, lane), &ask);
@@ -288,6 +299,19 @@ weir_verdict weir_offer_refused(weir_stage *stage, const weir_event *event, weir
 
 /* ---- why ---- */
 
+/*
+ * Clients told to come back at the same time would come back at the same time: up to half as much is added. From the
+ * time and the count of sheds, so that a virtual world repeats exactly.
+ */
+static uint64_t jitter(uint64_t wait_ns, const weir_attempt *offer, weir_verdict why)
+{
+	const weir_counts *counts = weir_stage_counts(offer->stage, offer->self);
+	uint64_t turn = weir_count_get(&counts->shed[offer->ask.klass][why]);
+	uint64_t mixed = (offer->ask.now_ns + turn) * UINT64_C(0x9e3779b97f4a7c15);
+	mixed = (mixed ^ mixed >> 32) * UINT64_C(0xd6e8feb86659fd93);
+	return wait_ns + (uint64_t)((unsigned __int128)(wait_ns / 2) * (mixed >> 32) >> 32);
+}
+
 bool weir_why_shed(weir_why *ret_why)
 {
 	const weir_attempt *offer = &weir_offer_last.offer;
@@ -296,10 +320,15 @@ bool weir_why_shed(weir_why *ret_why)
 		return false;
 	*ret_why = (weir_why){
 		.stage = offer->stage->name, .verdict = weir_offer_last.verdict, .klass = offer->ask.klass};
+	/* Not the law's doing; it is looked at again within about a second. */
+	bool pressed = ret_why->verdict == WEIR_SHED_UPSTREAM || ret_why->verdict == WEIR_SHED_RESOURCE;
+	if (pressed)
+		ret_why->retry_after_ns = WEIR_NS_PER_S;
 	if (offer->gate == NULL)
 		return true;
 	ret_why->law = offer->gate->law->name;
-	if (offer->gate->law->explain != NULL)
+	if (offer->gate->law->explain != NULL && !pressed)
 		offer->gate->law->explain(weir_gate_state(offer->gate, offer->lane), &offer->ask, ret_why);
+	ret_why->retry_after_ns = jitter(ret_why->retry_after_ns, offer, weir_offer_last.verdict);
 	return true;
 }

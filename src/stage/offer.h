@@ -25,6 +25,8 @@ typedef struct weir_attempt {
 	weir_thread *self;
 	weir_lane *lane;
 	weir_gate *gate; /* that admitted it; NULL: no law was asked */
+	uint16_t entry;  /* of the event */
+	bool spared;     /* the law has not admitted it, the stage has */
 	weir_ask ask;
 } weir_attempt;
 
@@ -55,6 +57,11 @@ void weir_offer_trace_put(weir_stage *stage, weir_event *event, weir_verdict ver
 			  uint64_t now_ns);
 /* silent_full: a full queue is not an answer yet (the caller waits and tries again), so it is not counted. */
 weir_verdict weir_offer_one(weir_stage *stage, weir_event *event, weir_thread *self, bool silent_full);
+
+/* ---- gate.c ---- */
+
+/* The offer's gate is special: law, mode, ceiling and pressure together. */
+weir_verdict weir_gate_ask(weir_attempt *offer);
 
 /* ---- offer_many.c ---- */
 
@@ -136,13 +143,15 @@ static inline weir_verdict weir_offer_ask_law(weir_attempt *offer)
 	offer->ask.waiting = atomic_load_explicit(&offer->lane->waiting, memory_order_relaxed);
 	offer->ask.in_service = atomic_load_explicit(&offer->lane->in_service, memory_order_relaxed);
 	offer->gate = gate;
+	if (__builtin_expect(atomic_load_explicit(&gate->special, memory_order_acquire), 0))
+		return weir_gate_ask(offer);
 	return gate->law->admit(weir_gate_state(gate, offer->lane), &offer->ask);
 }
 
 /* The law said yes, something else no. */
 static inline void weir_offer_refund(weir_attempt *offer)
 {
-	if (offer->gate != NULL && offer->gate->law->refund != NULL)
+	if (offer->gate != NULL && offer->gate->law->refund != NULL && !offer->spared)
 		offer->gate->law->refund(weir_gate_state(offer->gate, offer->lane), &offer->ask);
 	offer->gate = NULL;
 }

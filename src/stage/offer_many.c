@@ -185,6 +185,7 @@ weir_verdict weir_offer_many(weir_stage *stage, weir_event **events, size_t coun
 	weir_attempt offer = {.stage = stage,
 			      .self = self,
 			      .lane = lane,
+			      .entry = events[0]->entry,
 			      .ask = {.now_ns = weir_thread_now(self, stage->world),
 				      .entered_ns = events[0]->entered_ns,
 				      .deadline_ns = events[0]->deadline_ns,

@@ -55,7 +55,10 @@ static uint64_t wait_turn(weir_stage *stage)
 static weir_verdict give_up(weir_stage *stage, weir_thread *self, weir_event *event, weir_verdict why)
 {
 	weir_offer_trace(stage, event, why, 'q', weir_clock_ns());
-	weir_attempt offer = {.stage = stage, .self = self, .ask = {.count = 1, .klass = event->klass}};
+	weir_attempt offer = {.stage = stage,
+			      .self = self,
+			      .entry = event->entry,
+			      .ask = {.count = 1, .klass = event->klass}};
 	return weir_offer_shed(&offer, why);
 }
 

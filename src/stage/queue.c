@@ -133,6 +133,24 @@ weir_event *weir_queue_pop(weir_queue *queue, uint64_t now_ns)
 	return event;
 }
 
+weir_event *weir_queue_pop_older(weir_queue *queue, const uint64_t before_ns[WEIR_CLASSES])
+{
+	if (queue->order == WEIR_SHORTEST)
+		return NULL;
+	for (uint32_t left = queue->occupied; left != 0; left &= left - 1) {
+		unsigned at = (unsigned)__builtin_ctz(left);
+		weir_list *list = &queue->list[at];
+		if (list->head->offered_ns >= before_ns[list->head->klass])
+			continue;
+		weir_event *event = list_pop_oldest(list);
+		if (list->head == NULL)
+			queue->occupied &= ~(1u << at);
+		queue->count--;
+		return event;
+	}
+	return NULL;
+}
+
 uint64_t weir_queue_oldest_ns(const weir_queue *queue)
 {
 	if (queue->count == 0)

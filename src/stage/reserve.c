@@ -32,7 +32,7 @@ weir_verdict weir_reserve(weir_stage *stage, unsigned klass, size_t count, uint6
 	if (verdict == WEIR_ADMITTED) {
 		atomic_fetch_add(&stage->world->tickets, 1);
 		*ret_ticket = (weir_ticket){.stage = stage,
-					    .gate = offer.gate,
+					    .gate = offer.spared ? NULL : offer.gate,
 					    .cost = cost,
 					    .now_ns = offer.ask.now_ns,
 					    .count = (uint32_t)count,

@@ -94,10 +94,16 @@ typedef struct weir_frame {
  * of its own events only. Replaced gates are kept until the world is freed: somebody may be inside.
  */
 typedef struct weir_gate {
+	/* const after init */
 	const weir_admission_law *law;
+	const void *params; /* a copy; NULL: none were given */
 	uint32_t number;
 	uint32_t states;
 	size_t stride; /* from one lane's state to the next; 0: one for all */
+	bool learnt;   /* took over what was saved */
+	/* any thread */
+	_Atomic bool special; /* more is to be looked at than the law: see gate.c */
+	/* under control_lock */
 	struct weir_gate *retired;
 	_Alignas(64) unsigned char state[];
 } weir_gate;
@@ -130,9 +136,34 @@ typedef struct weir_lane {
 	uint64_t batch_at_ns, batch_last_ns, last_events, last_batches, last_busy_ns;
 } weir_lane;
 
+/* Fractions in shares of this: 1 is the whole. */
+#define WEIR_WHOLE (UINT32_C(1) << 16)
+
+/*
+ * What others ask a stage to turn away, per class: resources that run short, and stages further down that shed what came in here
+ * (pressure.c).
+ */
+typedef struct weir_pressure {
+	/* any thread */
+	_Atomic bool active;
+	_Atomic uint32_t level;              /* of resources, in WEIR_WHOLE */
+	_Atomic uint32_t part[WEIR_CLASSES]; /* to be shed, in WEIR_WHOLE */
+	_Atomic uint32_t carry[WEIR_CLASSES];
+	_Atomic uint64_t below[WEIR_CLASSES]; /* events that entered here and were shed further down */
+	/* the controller */
+	uint64_t at_ns, since_ns;
+	double kept[WEIR_CLASSES]; /* let in, as far as stages further down are concerned */
+	struct {
+		uint64_t offered, admitted, below;
+	} last[WEIR_CLASSES];
+} weir_pressure;
+
 /* What the last tick of an admission law saw. */
 typedef struct weir_ticks {
 	uint64_t at_ns, last_ns;
+	uint32_t unreachable; /* classes, as bits, whose target was out of reach */
+	uint32_t notify;      /* of these, those nobody has been told of */
+	uint64_t reports_at_ns;
 	weir_class_sample total[WEIR_CLASSES];
 	weir_hist *seen[WEIR_CLASSES][WEIR_MEASURES];
 } weir_ticks;
@@ -154,6 +185,10 @@ struct weir_stage {
 	_Atomic(weir_counts *)
 		counts[WEIR_THREADS_MAX + 1]; /* 0: shared by all that are not reactor threads */
 	_Atomic uint64_t faults[WEIR_FAULT_COUNT];
+	_Atomic weir_admission_mode mode;
+	_Atomic uint32_t shed_ceiling; /* in WEIR_WHOLE */
+	_Atomic int64_t shed_credit;
+	weir_pressure pressure;
 	/* waiting offers */
 	pthread_mutex_t wait_lock;
 	pthread_cond_t wait_space;
@@ -247,6 +282,9 @@ struct weir_world {
 	pthread_t control_thread;
 	bool control_started, control_quit;
 	uint64_t control_seen, control_busy_ns;
+	/* under control_lock: taken out of queues, their drop functions not yet called; linked by at.queue.next */
+	weir_event *purged;
+	bool notify;
 };
 
 /* ---- gates ---- */
@@ -342,8 +380,26 @@ uint32_t weir_lane_room(const weir_lane *lane);
 void weir_lane_gone(weir_lane *lane, const weir_event *event, uint64_t now_ns);
 /* Whether the lane may start something now. */
 bool weir_lane_startable(const weir_lane *lane);
+/* Takes out one that has waited longer than its law's patience; NULL: none. The owner thread, or under the domain's lock. */
+weir_event *weir_lane_pop_stale(weir_lane *lane, uint64_t now_ns);
 /* Moves what others put into the inbox to the queue. The owner thread. */
 void weir_lane_absorb(weir_lane *lane);
+
+/* ---- gate.c, pressure.c ---- */
+
+void weir_gates_free(weir_stage *stage);
+/* Looks again at what is set around the law. Under control_lock. */
+void weir_gate_update_locked(weir_stage *stage);
+/* The law on an event's start, as far as it is enforced. */
+weir_verdict weir_gate_start(weir_gate *gate, weir_lane *lane, const weir_event *event,
+			     const weir_turn *turn);
+weir_verdict weir_pressure_ask(weir_stage *stage, unsigned klass, uint32_t count);
+/* Events that entered elsewhere are turned away here: whoever let them in may want to know. */
+void weir_pressure_below(weir_stage *stage, uint16_t entry, unsigned klass, weir_verdict why, uint32_t count);
+/* weir_stage_press, under control_lock. */
+void weir_pressure_set_locked(weir_stage *stage, double fraction);
+/* Adapts the parts to be shed; returns when to come again, UINT64_MAX: never. Under control_lock. */
+uint64_t weir_pressure_tick_locked(weir_stage *stage, uint64_t now_ns);
 
 /* ---- dispatch.c ---- */
 
@@ -441,8 +497,11 @@ void weir_control_stop(weir_world *world);
 void weir_control_resume(weir_world *world);
 /* The next sample of the stage is of what happens from now on. Under control_lock. */
 void weir_control_begin_locked(weir_stage *stage, bool quantiles);
-/* Runs the laws that are due; returns when the next one is, UINT64_MAX: never. */
+/* Runs the laws that are due; returns when the next one is, UINT64_MAX: never. Under control_lock. */
 uint64_t weir_control_tick(weir_world *world, uint64_t now_ns);
+/* Whether a tick has left something to do that calls others, and doing it: without the lock. */
+bool weir_control_has_calls(const weir_world *world);
+void weir_control_calls(weir_world *world);
 
 /* Ticks only while there is work: whoever brings some calls this. */
 static inline void weir_control_touch(weir_world *world)

@@ -278,6 +278,8 @@ static void control_fire(weir_timer *timer, void *arg)
 {
 	struct weir_sim *sim = arg;
 	uint64_t next_ns = weir_control_tick(sim->world, sim->now_ns);
+	if (weir_control_has_calls(sim->world))
+		weir_control_calls(sim->world);
 	if (next_ns != UINT64_MAX)
 		weir_timers_start(&sim->timers, timer, next_ns);
 }

@@ -121,70 +121,6 @@ int weir_stage_add_counts(weir_stage *stage)
 	return 0;
 }
 
-/* ---- admission ---- */
-
-static int init_states(weir_gate *gate, const void *params, const char **ret_wrong)
-{
-	int failed = 0;
-	for (uint32_t i = 0; i < gate->states && failed == 0; i++)
-		if (gate->law->init != NULL)
-			failed = gate->law->init(gate->state + i * gate->stride, params, ret_wrong);
-	return failed;
-}
-
-static int make_gate(weir_stage *stage, const weir_admission_law *law, const void *params,
-		     weir_gate **ret_gate)
-{
-	const char *accepted = "its parameters are wrong";
-	uint32_t states = law->per_lane ? stage->lane_count : 1;
-	size_t stride = (law->state_bytes + 63) / 64 * 64;
-	weir_gate *gate = weir_mem_aligned(64, sizeof(weir_gate) + states * stride);
-	if (gate == NULL)
-		return weir_error_set(-ENOMEM, "stage '%s': out of memory", stage->name);
-	gate->law = law;
-	gate->states = states;
-	gate->stride = law->per_lane ? stride : 0;
-	int failed = init_states(gate, params, &accepted);
-	if (failed != 0) {
-		weir_mem_free(gate);
-		return weir_error_set(failed, "stage '%s': law '%s': %s", stage->name, law->name, accepted);
-	}
-	*ret_gate = gate;
-	return 0;
-}
-
-int weir_stage_admission(weir_stage *stage, const weir_admission_law *law, const void *params)
-{
-	weir_gate *gate = NULL;
-	if (law != NULL) {
-		if (law->admit == NULL)
-			return wrong(stage->name, "an admission law needs an admit function");
-		int failed = make_gate(stage, law, params, &gate);
-		if (failed != 0)
-			return failed;
-	}
-	weir_world *world = stage->world;
-	pthread_mutex_lock(&world->control_lock);
-	if (gate != NULL)
-		gate->number = ++stage->gate_number;
-	weir_gate *old = atomic_exchange(&stage->gate, gate);
-	if (old != NULL) {
-		old->retired = stage->retired;
-		stage->retired = old;
-	}
-	uint64_t now_ns = weir_world_now(world);
-	stage->ticks.last_ns = now_ns;
-	if (law != NULL && law->tick != NULL)
-		weir_control_begin_locked(stage, law->wants_quantiles);
-	stage->ticks.at_ns = now_ns + (law != NULL ? law->tick_ns : 0);
-	weir_stage_update_open(stage);
-	pthread_cond_signal(&world->control_wake); /* it may sleep longer than the new law wants */
-	pthread_mutex_unlock(&world->control_lock);
-	if (world->sim != NULL && atomic_load(&world->phase) == WEIR_PHASE_RUNNING)
-		weir_sim_start(world);
-	return 0;
-}
-
 /* ---- making and freeing ---- */
 
 static int fill_stage(weir_stage *stage, const weir_stage_options *options)
@@ -197,6 +133,9 @@ static int fill_stage(weir_stage *stage, const weir_stage_options *options)
 	pthread_condattr_destroy(&monotonic);
 	stage->options = *options;
 	set_defaults(&stage->options, stage->domain->options.kind);
+	atomic_init(&stage->shed_ceiling, WEIR_WHOLE);
+	for (unsigned k = 0; k < WEIR_CLASSES; k++)
+		stage->pressure.kept[k] = 1;
 	stage->name = weir_mem_strdup(options->name);
 	stage->options.name = stage->name;
 	int failed = stage->name != NULL ? make_lanes(stage) : -ENOMEM;
@@ -273,12 +212,7 @@ void weir_stage_free(weir_stage *stage)
 	}
 	for (uint32_t slot = 0; slot <= WEIR_THREADS_MAX; slot++)
 		weir_counts_free(atomic_load(&stage->counts[slot]));
-	weir_mem_free(atomic_load(&stage->gate));
-	while (stage->retired != NULL) {
-		weir_gate *gate = stage->retired;
-		stage->retired = gate->retired;
-		weir_mem_free(gate);
-	}
+	weir_gates_free(stage);
 	free_ticks(&stage->ticks);
 	pthread_mutex_destroy(&stage->wait_lock);
 	pthread_cond_destroy(&stage->wait_space);

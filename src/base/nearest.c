@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What somebody may have meant who typed a verb that does not exist. */
-
+/* What somebody may have meant who typed a name that does not exist. */
 #include <string.h>
 
-#include "cmd/verb.h"
+#include "base/text.h"
 
-/* Longer words than any verb's are never a slip of the finger. */
+/* Longer words than any name are never a slip of the finger. */
 enum { WORD_MAX = 31 };
 
 static unsigned smaller(unsigned a, unsigned b)
@@ -38,21 +37,22 @@ static unsigned distance(const char *a, const char *b)
 	return rows[a_length % 3][b_length];
 }
 
-const weir_verb *weir_verb_suggest(const char *typed)
+const char *weir_text_nearest(const char *typed, weir_text_name_at *name_at, const void *list)
 {
-	const weir_verb *best = NULL;
+	const char *best = NULL, *name;
 	unsigned best_distance = 3; /* two slips are a typing error, three are another word */
 
 	if (*typed == '\0' || strlen(typed) > WORD_MAX)
 		return NULL;
-	for (size_t i = 0; weir_verbs[i] != NULL; i++) {
-		const char *name = weir_verbs[i]->name;
+	for (size_t at = 0; (name = name_at(list, at)) != NULL; at++) {
 		if (strncmp(name, typed, strlen(typed)) == 0)
-			return weir_verbs[i];
+			return name;
+		if (strlen(name) > WORD_MAX)
+			continue;
 		unsigned d = distance(typed, name);
 		if (d < best_distance && d < strlen(name)) {
 			best_distance = d;
-			best = weir_verbs[i];
+			best = name;
 		}
 	}
 	return best;

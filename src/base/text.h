@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_BASE_TEXT_H
+#define WEIR_BASE_TEXT_H
+
+/*
+ * Values that people write: on command lines, in configurations and in scenario files.
+ *
+ * Every reader takes any bytes up to the first NUL, with spaces around the value, and returns 0, or -EINVAL with a sentence in weir_error
+ * that says what would be accepted; then *ret is untouched. NULL reads as "". What is not the whole of the text is wrong, and so
+ * is what does not fit: nothing wraps, nothing saturates. The locale has no influence.
+ *
+ * Threads: any; no state.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * "200ms", "1.5s", "20 us", "2m": ns, us (µs), ms, s, m (min), h. The unit is required. Exact: the decimal that is written, to the nearest ns;
+ * what is not zero but less than a nanosecond is refused, since 0 tends to mean something else.
+ */
+int weir_text_time(const char *text, uint64_t *ret_ns);
+/* "12", "-0.5", ".5", "1e6": the nearest double; no infinities, no hexadecimals. */
+int weir_text_number(const char *text, double *ret_number);
+/* "12": a whole number in decimal digits. */
+int weir_text_count(const char *text, uint32_t *ret_count);
+/* "p90", "99.9%", ".999": more than 0 and less than 1. A number of 1 or more without "p" or "%" is ambiguous and refused. */
+int weir_text_percentile(const char *text, double *ret_fraction);
+/* "on", "off", and what others write for them: yes, no, true, false. */
+int weir_text_switch(const char *text, bool *ret_on);
+
+/* The unit in a text that weir_text_time takes: "ms"; "": it is no such text. */
+const char *weir_text_time_unit(const char *text);
+/*
+ * A time as weir_text_time reads it back exactly, in this unit if that can be (ns, us, ms, s) and otherwise in the largest unit that needs the
+ * fewest digits; returns `text`. 32 bytes always suffice.
+ */
+char *weir_text_print_time(char *text, size_t size, uint64_t ns, const char *unit);
+/* A fraction as "p99.9"; returns `text`. 32 bytes always suffice. */
+char *weir_text_print_percentile(char *text, size_t size, double fraction);
+/* The text as one can show it in a sentence: bytes that are not printable ASCII as '?', too long a text with an end of "..."; returns `quoted`. */
+char *weir_text_quote(char *quoted, size_t size, const char *text);
+
+/* The at-th name of a list, NULL at its end. */
+typedef const char *weir_text_name_at(const void *list, size_t at);
+/* The name that was probably meant: the first that begins with what was typed, or that is two slips of the finger away; NULL: none. */
+const char *weir_text_nearest(const char *typed, weir_text_name_at *name_at, const void *list);
+
+#endif

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gates: laws in force. A gate is never changed, only replaced, so that those inside need no lock; events carry its number.
+ *
+ * Around the law a stage has settings of its own, which outlive any law: the mode (enforce, dry run, admit all), a ceiling on
+ * what is shed, and the pressure from elsewhere (pressure.c). While all of them are as usual the gate is not
+ * `special`, and an offer asks the law directly; otherwise it comes here (weir_gate_ask). A stage without a law gets the
+ * open law when such a setting needs a gate.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "stage/offer.h"
+
+/* ---- the law of a stage that has none ---- */
+
+static weir_verdict open_admit(void *state, const weir_ask *ask)
+{
+	(void)state, (void)ask;
+	return WEIR_ADMITTED;
+}
+
+static const weir_admission_law law_open = {.name = "none", .admit = open_admit};
+
+/* ---- making ---- */
+
+static int init_states(weir_gate *gate, const void *params, const char *learnt, const char **ret_wrong)
+{
+	for (uint32_t i = 0; i < gate->states; i++) {
+		void *state = gate->state + i * gate->stride;
+		int failed = gate->law->init != NULL ? gate->law->init(state, params, ret_wrong) : 0;
+		if (failed != 0)
+			return failed;
+		/* What another version has written is not an error: the law begins anew. */
+		if (learnt != NULL && gate->law->load != NULL)
+			gate->learnt = gate->law->load(state, learnt) == 0;
+	}
+	return 0;
+}
+
+/* learnt: what a law of this kind has saved; NULL: nothing. */
+static int make_gate(weir_stage *stage, const weir_admission_law *law, const void *params, const char *learnt,
+		     weir_gate **ret_gate)
+{
+	const char *accepted = "its parameters are wrong";
+	uint32_t states = law->per_lane ? stage->lane_count : 1;
+	size_t stride = (law->state_bytes + 63) / 64 * 64;
+	weir_gate *gate = weir_mem_aligned(64, sizeof(weir_gate) + states * stride + law->params_bytes);
+	if (gate == NULL)
+		return weir_error_set(-ENOMEM, "stage '%s': out of memory", stage->name);
+	gate->law = law;
+	gate->states = states;
+	gate->stride = law->per_lane ? stride : 0;
+	if (params != NULL)
+		gate->params = memcpy(gate->state + states * stride, params, law->params_bytes);
+	int failed = init_states(gate, params, learnt, &accepted);
+	if (failed != 0) {
+		weir_mem_free(gate);
+		return weir_error_set(failed, "stage '%s': law '%s': %s", stage->name, law->name, accepted);
+	}
+	*ret_gate = gate;
+	return 0;
+}
+
+/* What the law in force has learnt, as text of our own; NULL: nothing, or no memory for it. */
+static char *learnt_text(weir_gate *gate)
+{
+	if (gate == NULL || gate->law->save == NULL)
+		return NULL;
+	/* The numbers change under us, so the text may come out longer than it was a moment ago. */
+	size_t size = (size_t)gate->law->save(gate->state, NULL, 0) + 256;
+	char *text = weir_mem_zalloc(size);
+	if (text != NULL && (size_t)gate->law->save(gate->state, text, size) < size)
+		return text;
+	weir_mem_free(text);
+	return NULL;
+}
+
+/* ---- putting in force ---- */
+
+static bool is_special(const weir_stage *stage)
+{
+	return atomic_load(&stage->mode) != WEIR_ENFORCE || atomic_load(&stage->shed_ceiling) < WEIR_WHOLE ||
+	       atomic_load(&stage->pressure.active);
+}
+
+static void install_locked(weir_stage *stage, weir_gate *gate)
+{
+	const weir_admission_law *law = gate != NULL ? gate->law : NULL;
+	uint64_t now_ns = weir_world_now(stage->world);
+	if (gate != NULL)
+		gate->number = ++stage->gate_number;
+	weir_gate *old = atomic_exchange(&stage->gate, gate);
+	if (old != NULL) {
+		old->retired = stage->retired;
+		stage->retired = old;
+	}
+	stage->ticks.last_ns = now_ns;
+	if (law != NULL && law->tick != NULL)
+		weir_control_begin_locked(stage, law->wants_quantiles);
+	stage->ticks.at_ns = now_ns + (law != NULL ? law->tick_ns : 0);
+	stage->ticks.unreachable = 0;
+	weir_gate_update_locked(stage);
+}
+
+/* Has the controller look again: it may sleep longer than what was just set wants. Not under control_lock. */
+static void wake_control(weir_world *world)
+{
+	pthread_mutex_lock(&world->control_lock);
+	pthread_cond_signal(&world->control_wake);
+	pthread_mutex_unlock(&world->control_lock);
+	if (world->sim != NULL && atomic_load(&world->phase) == WEIR_PHASE_RUNNING)
+		weir_sim_start(world);
+}
+
+void weir_gate_update_locked(weir_stage *stage)
+{
+	weir_gate *gate = weir_stage_gate(stage);
+	bool special = is_special(stage);
+	if (special && gate == NULL && make_gate(stage, &law_open, NULL, NULL, &gate) == 0) {
+		install_locked(stage, gate); /* comes back here, once */
+		return;
+	}
+	if (gate != NULL)
+		atomic_store_explicit(&gate->special, special, memory_order_release);
+	weir_stage_update_open(stage);
+}
+
+int weir_stage_admission(weir_stage *stage, const weir_admission_law *law, const void *params)
+{
+	weir_gate *gate = NULL, *before = weir_stage_gate(stage);
+	if (law != NULL) {
+		if (law->admit == NULL)
+			return weir_error_set(-EINVAL, "stage '%s': an admission law needs an admit function",
+					      stage->name);
+		/* The same law with other parameters goes on with what it knows. */
+		char *learnt = before != NULL && before->law == law ? learnt_text(before) : NULL;
+		int failed = make_gate(stage, law, params, learnt, &gate);
+		weir_mem_free(learnt);
+		if (failed != 0)
+			return failed;
+	}
+	weir_world *world = stage->world;
+	pthread_mutex_lock(&world->control_lock);
+	install_locked(stage, gate);
+	pthread_mutex_unlock(&world->control_lock);
+	wake_control(world);
+	return 0;
+}
+
+void weir_gates_free(weir_stage *stage)
+{
+	weir_mem_free(atomic_load(&stage->gate));
+	while (stage->retired != NULL) {
+		weir_gate *gate = stage->retired;
+		stage->retired = gate->retired;
+		weir_mem_free(gate);
+	}
+}
+
+/* ---- settings around the law ---- */
+
+void weir_stage_mode(weir_stage *stage, weir_admission_mode mode)
+{
+	pthread_mutex_lock(&stage->world->control_lock);
+	atomic_store(&stage->mode, mode <= WEIR_ADMIT_ALL ? mode : WEIR_ENFORCE);
+	weir_gate_update_locked(stage);
+	pthread_mutex_unlock(&stage->world->control_lock);
+}
+
+int weir_stage_shed_ceiling(weir_stage *stage, double fraction)
+{
+	if (!(fraction >= 0 && fraction <= 1))
+		return weir_error_set(-EINVAL, "stage '%s': the shed ceiling is a fraction, 0 to 1",
+				      stage->name);
+	pthread_mutex_lock(&stage->world->control_lock);
+	atomic_store(&stage->shed_ceiling, (uint32_t)(fraction * WEIR_WHOLE));
+	weir_gate_update_locked(stage);
+	pthread_mutex_unlock(&stage->world->control_lock);
+	return 0;
+}
+
+/* ---- asking, where it is not the law alone ---- */
+
+#define CEILING_BURST 64 /* sheds in a row after a long time without any */
+
+/* Every event that a law looks at earns the ceiling's part of a shed, every shed spends a whole one. */
+static void earn_shed(weir_stage *stage, uint32_t count)
+{
+	int64_t by = (int64_t)atomic_load_explicit(&stage->shed_ceiling, memory_order_relaxed) * count;
+	int64_t had = atomic_fetch_add_explicit(&stage->shed_credit, by, memory_order_relaxed);
+	if (had + by > (int64_t)CEILING_BURST * WEIR_WHOLE)
+		atomic_fetch_sub_explicit(&stage->shed_credit, by, memory_order_relaxed);
+}
+
+static bool may_shed(weir_stage *stage, uint32_t count)
+{
+	if (atomic_load_explicit(&stage->shed_ceiling, memory_order_relaxed) == WEIR_WHOLE)
+		return true;
+	int64_t price = (int64_t)count * WEIR_WHOLE;
+	int64_t had = atomic_load_explicit(&stage->shed_credit, memory_order_relaxed);
+	while (had >= price)
+		if (atomic_compare_exchange_weak_explicit(&stage->shed_credit, &had, had - price,
+							  memory_order_relaxed, memory_order_relaxed))
+			return true;
+	return false;
+}
+
+/* What becomes of a law's no: it stands, or the event is spared, and counted as such. */
+static weir_verdict enforce(weir_stage *stage, const weir_thread *self, unsigned klass, uint32_t count,
+			    weir_verdict verdict)
+{
+	bool enforced = atomic_load_explicit(&stage->mode, memory_order_relaxed) == WEIR_ENFORCE;
+	if (verdict == WEIR_ADMITTED || (enforced && may_shed(stage, count)))
+		return verdict;
+	weir_counts *counts = weir_stage_counts(stage, self);
+	weir_count_add(counts, &counts->spared[klass][verdict], count);
+	return WEIR_ADMITTED;
+}
+
+weir_verdict weir_gate_ask(weir_attempt *offer)
+{
+	weir_stage *stage = offer->stage;
+	const weir_ask *ask = &offer->ask;
+	offer->spared = atomic_load_explicit(&stage->mode, memory_order_relaxed) == WEIR_ADMIT_ALL;
+	if (offer->spared)
+		return WEIR_ADMITTED;
+	earn_shed(stage, ask->count);
+	weir_verdict verdict = weir_pressure_ask(stage, ask->klass, ask->count);
+	if (verdict == WEIR_ADMITTED)
+		verdict = offer->gate->law->admit(weir_gate_state(offer->gate, offer->lane), ask);
+	weir_verdict enforced = enforce(stage, offer->self, ask->klass, ask->count, verdict);
+	offer->spared = enforced != verdict;
+	return enforced;
+}
+
+weir_verdict weir_gate_start(weir_gate *gate, weir_lane *lane, const weir_event *event, const weir_turn *turn)
+{
+	weir_verdict verdict = gate->law->start(weir_gate_state(gate, lane), event, turn);
+	if (__builtin_expect(verdict == WEIR_ADMITTED, 1) ||
+	    !atomic_load_explicit(&gate->special, memory_order_relaxed))
+		return verdict;
+	return enforce(lane->stage, lane->thread, event->klass, 1, verdict);
+}
+
+/* ---- reading ---- */
+
+/* Of several states, the one that is worst off. */
+bool weir_stage_report(const weir_stage *stage, unsigned klass, weir_report *ret_report)
+{
+	weir_gate *gate = weir_stage_gate(stage);
+	*ret_report = (weir_report){.quality = 1};
+	if (gate == NULL || klass >= WEIR_CLASSES)
+		return false;
+	for (uint32_t i = 0; i < gate->states; i++) {
+		weir_report one = {.law = gate->law->name, .quality = 1};
+		if (gate->law->report != NULL)
+			gate->law->report(gate->state + i * gate->stride, klass, &one);
+		if (i == 0 || one.measured_ns > ret_report->measured_ns)
+			*ret_report = one;
+	}
+	return true;
+}
+
+double weir_stage_quality(const weir_stage *stage, unsigned klass)
+{
+	weir_gate *gate = weir_stage_gate(stage);
+	double least = 1;
+	if (gate == NULL || gate->law->quality == NULL || klass >= WEIR_CLASSES)
+		return 1;
+	for (uint32_t i = 0; i < gate->states; i++) {
+		double one = gate->law->quality(gate->state + i * gate->stride, klass);
+		least = one < least ? one : least;
+	}
+	return least;
+}
+
+/* ---- warm start ---- */
+
+int weir_stage_save(const weir_stage *stage, char *text, size_t size)
+{
+	weir_gate *gate = weir_stage_gate(stage);
+	if (gate == NULL || gate->law->save == NULL)
+		return weir_error_set(-ENOTSUP, "stage '%s': its law has nothing to save", stage->name);
+	int name = snprintf(text, size, "%s ", gate->law->name);
+	size_t used = (size_t)name < size ? (size_t)name : size;
+	return name + gate->law->save(gate->state, text != NULL ? text + used : NULL, size - used);
+}
+
+int weir_stage_load(weir_stage *stage, const char *text)
+{
+	weir_gate *gate = weir_stage_gate(stage), *made;
+	size_t name = gate != NULL ? strlen(gate->law->name) : 0;
+	if (gate == NULL || gate->law->load == NULL)
+		return weir_error_set(-ENOTSUP, "stage '%s': its law has nothing to load", stage->name);
+	if (strncmp(text, gate->law->name, name) != 0 || text[name] != ' ')
+		return weir_error_set(-EINVAL, "stage '%s': this was saved by another law than '%s'",
+				      stage->name, gate->law->name);
+	int failed = make_gate(stage, gate->law, gate->params, text + name + 1, &made);
+	if (failed != 0)
+		return failed;
+	if (!made->learnt) {
+		weir_mem_free(made);
+		return weir_error_set(-EINVAL, "stage '%s': this is not what law '%s' saves", stage->name,
+				      gate->law->name);
+	}
+	pthread_mutex_lock(&stage->world->control_lock);
+	install_locked(stage, made);
+	pthread_mutex_unlock(&stage->world->control_lock);
+	wake_control(stage->world);
+	return 0;
+}

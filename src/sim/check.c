@@ -310,6 +310,10 @@ static int check_form(const weir_scenario *scenario, const weir_scenario_load *l
 		return weir_scenario_wrong(
 			scenario, load->chain[0].line,
 			"only users (arrivals = closed) go from one type to the next; others have a mix");
+	if (load->together > 1 && load->form == WEIR_LOAD_CLOSED)
+		return weir_scenario_wrong(
+			scenario, load->line,
+			"users ask for one thing at a time; 'together' is for other arrivals");
 	if (load->chain_count > 0 && load->mix_count > 0)
 		return weir_scenario_wrong(scenario, load->mix_line,
 					   "a load has a mix or a chain of types, not both");
@@ -436,6 +440,13 @@ static double least_ns(const weir_scenario *scenario, const weir_scenario_stage 
 	return least;
 }
 
+/* To three digits, so that what is said to be accepted is. */
+static uint64_t round_up(double ns)
+{
+	double digit = pow(10, floor(log10(ns)) - 2);
+	return (uint64_t)(ceil(ns / digit) * digit + 0.5);
+}
+
 static int check_target(const weir_scenario *scenario, const weir_scenario_stage *stage,
 			const double *cheapest)
 {
@@ -449,7 +460,7 @@ static int check_target(const weir_scenario *scenario, const weir_scenario_stage
 			continue;
 		weir_text_print_percentile(percentile, sizeof percentile, stage->quantile);
 		weir_text_print_time(target, sizeof target, target_ns, "");
-		weir_text_print_time(service, sizeof service, (uint64_t)(ceil(least / 1e4) * 1e4), "");
+		weir_text_print_time(service, sizeof service, round_up(least), "");
 		return weir_scenario_wrong(scenario, stage->target_line,
 					   "%s = %s is impossible for [stage %s]: the %s of its service time "
 					   "alone is %s; accepted "

@@ -89,6 +89,8 @@ const weir_key weir_keys_load[] = {
 	{"stage", WEIR_KEY_NAME, AT(stage), ROOM(stage)},
 	{"cost", WEIR_KEY_NUMBER, AT(cost), RANGE(1e-6, 1e6)},
 	{"mix", WEIR_KEY_SHARES, AT(mix), MANY(mix_count, WEIR_SCENARIO_TYPES), LINE(mix_line)},
+	{"exempt", WEIR_KEY_SWITCH, AT(exempt)},
+	{"together", WEIR_KEY_COUNT, AT(together), RANGE(1, 64)},
 	{"think", WEIR_KEY_DIST, AT(think)},
 	{"on", WEIR_KEY_TIME, AT(on_ns), RANGE(US, H)},
 	{"off", WEIR_KEY_TIME, AT(off_ns), RANGE(US, H)},

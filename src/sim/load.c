@@ -93,6 +93,7 @@ static weir_request *take(struct load *load)
 	request->user = NULL;
 	request->attempt = 0;
 	request->gone = false;
+	request->exempt = load->as->exempt;
 	return request;
 }
 
@@ -215,24 +216,55 @@ static void ended(weir_request *request, weir_ending how)
 		user_answered(who, true);
 }
 
-static void attempt(weir_request *request)
+/* What became of an offer. */
+static void offered(weir_request *request, weir_verdict verdict, uint64_t retry_after_ns)
 {
 	weir_loads *loads = request->load->loads;
 	uint64_t now = now_of(loads), patience = request->load->as->patience_ns;
-	request->ended = ended;
-	weir_record_offered(loads->record, now, request->klass, request->type);
-	if (weir_service_enter(loads->service, request) != WEIR_ADMITTED) {
-		weir_why why = {0};
-		if (request->load->as->honours)
-			weir_why_shed(&why);
+	if (verdict != WEIR_ADMITTED) {
 		weir_record_shed(loads->record, now, request->klass, request->type);
-		rejected(request, why.retry_after_ns);
-		return;
-	}
-	if (patience != 0) {
+		rejected(request, retry_after_ns);
+	} else if (patience != 0) {
 		weir_timer_init(&request->patience, run_out, request);
 		start_timer(loads, &request->patience, now + patience);
 	}
+}
+
+static uint64_t retry_after_ns(const struct load *load, weir_verdict verdict)
+{
+	weir_why why = {0};
+	if (verdict != WEIR_ADMITTED && load->as->honours)
+		weir_why_shed(&why);
+	return why.retry_after_ns;
+}
+
+static void attempt(weir_request *request)
+{
+	weir_loads *loads = request->load->loads;
+	request->ended = ended;
+	weir_record_offered(loads->record, now_of(loads), request->klass, request->type);
+	weir_verdict verdict = weir_service_enter(loads->service, request);
+	offered(request, verdict, retry_after_ns(request->load, verdict));
+}
+
+/* All at once, and all or none; later attempts are each its own. */
+static void attempt_together(struct load *load, unsigned type)
+{
+	weir_loads *loads = load->loads;
+	weir_request *requests[WEIR_BATCH_MAX];
+	unsigned count = 0;
+	for (; count < load->as->together && (requests[count] = take(load)) != NULL; count++) {
+		requests[count]->ended = ended;
+		requests[count]->first_ns = now_of(loads);
+		of_type(requests[count], type);
+		weir_record_offered(loads->record, now_of(loads), requests[count]->klass, type);
+	}
+	if (count == 0)
+		return;
+	weir_verdict verdict = weir_service_enter_many(loads->service, requests, count);
+	uint64_t after_ns = retry_after_ns(load, verdict);
+	for (unsigned i = 0; i < count; i++)
+		offered(requests[i], verdict, after_ns);
 }
 
 static void first_attempt(struct load *load, unsigned type, user *who)
@@ -250,7 +282,8 @@ static void first_attempt(struct load *load, unsigned type, user *who)
 
 static double next_area(struct load *load)
 {
-	return load->as->form == WEIR_LOAD_CONSTANT ? 1 : weir_random_exponential(&load->random, 1);
+	double mean = load->as->together; /* the rate counts requests, not groups */
+	return load->as->form == WEIR_LOAD_CONSTANT ? mean : weir_random_exponential(&load->random, mean);
 }
 
 /* Time stands still between bursts; within them the rate is so much higher that it is as written on average. */
@@ -294,7 +327,11 @@ static void arrive(weir_timer *timer, void *arg)
 	struct load *load = arg;
 	(void)timer;
 	schedule(load);
-	first_attempt(load, choose(load, load->as->mix, load->as->mix_count), NULL);
+	unsigned type = choose(load, load->as->mix, load->as->mix_count);
+	if (load->as->together > 1)
+		attempt_together(load, type);
+	else
+		first_attempt(load, type, NULL);
 }
 
 /* ---- users ---- */

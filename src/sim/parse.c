@@ -152,6 +152,7 @@ static int add_load(weir_scenario *scenario, unsigned line, const char *name, se
 	memset(load, 0, sizeof *load);
 	load->line = line;
 	load->cost = 1;
+	load->together = 1;
 	load->on_ns = load->off_ns = 100 * WEIR_NS_PER_MS;
 	load->think = (weir_dist){.kind = WEIR_DIST_EXPONENTIAL, .mean = 1e9};
 	load->faster = 1;

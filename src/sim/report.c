@@ -7,7 +7,8 @@
 
 #include "base/text.h"
 
-#define CELL 24
+#define CELL    24
+#define NOTICES 3
 
 /* ---- single values ---- */
 
@@ -175,9 +176,11 @@ static void print_work(FILE *to, const weir_run *run)
 			(unsigned long long)run->lost);
 	print_fairness(to, j);
 	fputc('\n', to);
-	for (unsigned i = 0; i < run->notices; i++)
+	for (unsigned i = 0; i < run->notices && i < NOTICES; i++)
 		fprintf(to, "  notice     %s: %.76s\n", time_text((double)run->notice[i].at_ns / 1e6, a),
 			run->notice[i].text);
+	if (run->notices > NOTICES)
+		fprintf(to, "  notice     and %u more\n", run->notices - NOTICES);
 }
 
 static void print_head(FILE *to, const weir_case *of, const char *label)

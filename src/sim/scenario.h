@@ -135,6 +135,8 @@ typedef struct weir_scenario_load {
 	unsigned mix_count, mix_line;
 	weir_chain_row chain[WEIR_SCENARIO_TYPES];
 	unsigned chain_count;
+	bool exempt;       /* no law may shed them: health checks */
+	uint32_t together; /* that many at once, all of them admitted or none */
 	/* forms */
 	uint64_t on_ns, off_ns;         /* burst: means */
 	weir_dist think;                /* closed */

@@ -163,15 +163,33 @@ static void drop(weir_stage *stage, weir_event *event, weir_verdict why, void *a
 	end((weir_request *)event, WEIR_ENDED_DROPPED);
 }
 
-weir_verdict weir_service_enter(weir_service *service, weir_request *request)
+static weir_stage *prepare(weir_service *service, weir_request *request)
 {
 	unsigned at = (unsigned)service->scenario->type[request->type].stage_index;
 	weir_event_init(&request->event, request->klass);
 	request->event.cost = request->cost < 4e6 ? (uint32_t)(request->cost * 1000) : UINT32_MAX;
+	if (request->exempt)
+		request->event.flags |= WEIR_EVENT_EXEMPT;
 	request->service = service;
 	request->at = (uint8_t)at;
 	request->works = 0;
-	return weir_offer(service->place[at].stage, &request->event);
+	return service->place[at].stage;
+}
+
+weir_verdict weir_service_enter(weir_service *service, weir_request *request)
+{
+	return weir_offer(prepare(service, request), &request->event);
+}
+
+weir_verdict weir_service_enter_many(weir_service *service, weir_request **requests, unsigned count)
+{
+	weir_event *events[WEIR_BATCH_MAX];
+	weir_stage *stage = NULL;
+	for (unsigned i = 0; i < count; i++) {
+		stage = prepare(service, requests[i]);
+		events[i] = &requests[i]->event;
+	}
+	return weir_offer_many(stage, events, count);
 }
 
 /* ---- making ---- */

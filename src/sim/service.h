@@ -33,6 +33,7 @@ struct weir_request {
 	double cost;
 	uint8_t klass;
 	uint8_t type;
+	bool exempt; /* no law may shed it */
 	/* the service's */
 	uint8_t at; /* stage */
 	uint8_t works;
@@ -65,6 +66,8 @@ unsigned weir_service_classes(const weir_scenario *scenario);
 
 /* Offers a request to the stage where its type enters. Admitted: it ends later. Otherwise still the caller's. */
 weir_verdict weir_service_enter(weir_service *service, weir_request *request);
+/* The same for several at once, all of one class and type: all are admitted, or none is. */
+weir_verdict weir_service_enter_many(weir_service *service, weir_request **requests, unsigned count);
 /* Writes down what was worked on it so far. */
 void weir_service_account(weir_request *request, uint64_t now_ns, weir_use use);
 /* What the laws say now, into the record. */

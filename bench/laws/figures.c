@@ -20,6 +20,7 @@ typedef struct figure_column {
 	const char *title, *law, *settings;
 	bool front;     /* one law before all stages */
 	bool one_class; /* users are not told apart */
+	bool by_class;  /* queues are in order of class */
 } figure_column;
 
 #define COLUMNS_MAX 6
@@ -33,6 +34,7 @@ static service_options mail_options(const figure_column *column, const law_choic
 	return (service_options){.mail = true,
 				 .front = column->front,
 				 .one_class = column->one_class,
+				 .by_class = column->by_class,
 				 .think_s = .02,
 				 .again_s = 5,
 				 .seed = 1,
@@ -57,14 +59,17 @@ static void print_head(const char *first, const figure_column *columns, size_t c
 	printf("\n");
 }
 
-static void print_model(const figure_column *columns, size_t count)
+/* What the columns are. */
+static void print_settings(const figure_column *columns, size_t count)
 {
-	printf("\n");
-	for (size_t i = 0; i < count; i++)
-		if (strcmp(columns[i].law, "-") != 0)
-			printf("%s%s: `%s`, `%s`%s", i > 0 ? "" : "", columns[i].title, columns[i].law,
-			       columns[i].settings, i + 1 < count ? "; " : ".");
-	printf("\n\n");
+	const char *comma = "\nSettings: ";
+	for (size_t i = 0; i < count; i++) {
+		if (strcmp(columns[i].law, "-") == 0)
+			continue;
+		printf("%s%s `%s %s`", comma, columns[i].title, columns[i].law, columns[i].settings);
+		comma = "; ";
+	}
+	printf(".\n\n");
 }
 
 /* ---- figure 7: the controller at work ---- */
@@ -143,7 +148,7 @@ static void figure_7(void)
 		       trace.rate[69], lowest(trace.rate, 70, 150), trace.rate[149], trace.rate[200]);
 		service_close(&service);
 	}
-	print_model(columns, 4);
+	print_settings(columns, 4);
 }
 
 /* ---- figures 8 and 9: more and more users ---- */
@@ -192,7 +197,7 @@ static void figure_8(void)
 		}
 		printf("\n");
 	}
-	print_model(mail_columns, MAIL_COLUMNS);
+	print_settings(mail_columns, MAIL_COLUMNS);
 }
 
 static void print_types(unsigned users, const char *const *paper)
@@ -263,7 +268,7 @@ static void figure_10(void)
 		       (double)later.served / 80);
 		service_close(&service);
 	}
-	print_model(columns, 4);
+	print_settings(columns, 4);
 }
 
 /* ---- figure 11: a law for each stage, or one before all ---- */
@@ -302,7 +307,7 @@ static void figure_11(void)
 	for (size_t c = 0; c < 4; c++)
 		if (there[c])
 			service_close(&services[c]);
-	print_model(columns, 4);
+	print_settings(columns, 4);
 }
 
 /* ---- figures 12 and 13: degradation ---- */
@@ -373,7 +378,7 @@ static void figure_12(void)
 		       (double)late.served / 100);
 		service_close(&service);
 	}
-	print_model(columns, 4);
+	print_settings(columns, 4);
 }
 
 /* ---- figures 14 and 15: classes ---- */
@@ -387,7 +392,7 @@ static void figure_14(void)
 		 .one_class = true},
 		{.title = "multiclass", .law = "multiclass", .settings = "target=10s " FIGURE_4},
 		{.title = "multiclass, small steps", .law = "multiclass", .settings = "target=10s " TUNED},
-		{.title = "adaptive", .law = "adaptive", .settings = "target=10s"},
+		{.title = "adaptive", .law = "adaptive", .settings = "target=10s", .by_class = true},
 	};
 	printf("## AOC figures 14 and 15: 128 users of the low class, and 128 of the high one from 100 to "
 	       "200 s, target 10 s\n\n");
@@ -415,7 +420,7 @@ static void figure_14(void)
 		       low.served);
 		service_close(&service);
 	}
-	print_model(columns, 4);
+	print_settings(columns, 4);
 }
 
 /* ---- SEDA's load shedding by threshold ---- */
@@ -449,7 +454,29 @@ static void figure_seda(void)
 		       100 * v.reject_share, (double)v.served / 480);
 		service_close(&service);
 	}
-	print_model(columns, 4);
+	print_settings(columns, 4);
+}
+
+static void print_preface(void)
+{
+	printf("# The papers' figures, simulated\n\n");
+	printf("Made by `build/bench/figures`; seeded, so it comes out the same everywhere. AOC is "
+	       "\"Adaptive overload control for busy Internet\n"
+	       "servers\" (2003), SEDA \"SEDA: an architecture for well-conditioned, scalable Internet "
+	       "services\" (2001).\n\n");
+	printf("The mail service: a stage for each type of request (delete and refile share one), four "
+	       "threads each, before one database on one\n"
+	       "processor that serves all its jobs at once. The work of a request, in ms of that processor: "
+	       "login 45, list folders 100, list messages 80,\n"
+	       "show 30, delete and refile 45, search 500, lognormal (sigma 0.5, of list messages 1): chosen "
+	       "so that 16 users see the times of AOC's figure 9.\n"
+	       "Its users follow the paper's Markov model, think for 20 ms, and after a rejection wait for 5 "
+	       "s and log in again.\n\n");
+	printf("`aimd` has the paper's parameters, the original's bucket of one token and no minimum of "
+	       "samples; the rate that the controller began with is\n"
+	       "not in the paper, here it is 10/s. \"Small steps\" is the same with `adj_i` 0.1 instead of "
+	       "2: the stages of this service do 1 to 8 requests a\n"
+	       "second, and a step of 2/s is as much as they can do.\n\n");
 }
 
 int main(int argc, char **argv)
@@ -459,6 +486,8 @@ int main(int argc, char **argv)
 		void (*print)(void);
 	} figures[] = {{7, figure_7},   {8, figure_8},   {9, figure_9},   {10, figure_10},
 		       {11, figure_11}, {12, figure_12}, {14, figure_14}, {0, figure_seda}};
+	if (argc < 2)
+		print_preface();
 	for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
 		bool wanted = argc < 2;
 		for (int a = 1; a < argc; a++)

@@ -41,11 +41,19 @@ static service_options mail_options(const figure_column *column, const law_choic
 				 .law = law};
 }
 
-/* false: this build has no such law. */
-static bool choose(const figure_column *column, law_choice *ret_law)
+static void choose(const figure_column *column, law_choice *ret_law)
 {
 	memset(ret_law, 0, sizeof(*ret_law));
-	return strcmp(column->law, "-") == 0 || law_choose(ret_law, column->law, column->settings);
+	BENCH_REQUIRE(strcmp(column->law, "-") == 0 || law_choose(ret_law, column->law, column->settings));
+}
+
+/* Without the last ones if this build has not their law. */
+static size_t present(const figure_column *columns, size_t count)
+{
+	while (count > 0 && strcmp(columns[count - 1].law, "-") != 0 &&
+	       weir_law_find(columns[count - 1].law) == NULL)
+		count--;
+	return count;
 }
 
 static void print_head(const char *first, const figure_column *columns, size_t count, const char *paper)
@@ -136,19 +144,24 @@ static void figure_7(void)
 	       "at 150 s, at 200 s |\n");
 	printf("|---|---|---|---|---|\n");
 	printf("| paper | | | about 4 s | falls exponentially, rises slowly |\n");
-	for (size_t i = 0; i < 4; i++) {
+	for (size_t i = 0; i < present(columns, 4); i++) {
 		papers_service service;
 		law_choice law;
-		if (!choose(&columns[i], &law))
-			continue;
+		choose(&columns[i], &law);
 		run_spike(&service, &columns[i], &law, &trace);
-		printf("| %s | %.1f s | %.1f s | %.1f s | %.3g, %.3g, %.3g, %.3g /s |\n", columns[i].title,
-		       log_peak_s(&service, 70, 250, FOLDERS),
-		       log_judge(&service, 70, 150, FOLDERS, ANY).p90_s, highest(trace.measured_s, 70, 160),
-		       trace.rate[69], lowest(trace.rate, 70, 150), trace.rate[149], trace.rate[200]);
+		if (law.law != &weir_law_aimd)
+			printf("| %s | %.1f s | %.1f s | | |\n", columns[i].title,
+			       log_peak_s(&service, 70, 250, FOLDERS),
+			       log_judge(&service, 70, 150, FOLDERS, ANY).p90_s);
+		else
+			printf("| %s | %.1f s | %.1f s | %.1f s | %.3g, %.3g, %.3g, %.3g /s |\n",
+			       columns[i].title, log_peak_s(&service, 70, 250, FOLDERS),
+			       log_judge(&service, 70, 150, FOLDERS, ANY).p90_s,
+			       highest(trace.measured_s, 70, 160), trace.rate[69],
+			       lowest(trace.rate, 70, 150), trace.rate[149], trace.rate[200]);
 		service_close(&service);
 	}
-	print_settings(columns, 4);
+	print_settings(columns, present(columns, 4));
 }
 
 /* ---- figures 8 and 9: more and more users ---- */
@@ -162,16 +175,14 @@ static const figure_column mail_columns[] = {
 #define MAIL_COLUMNS 4
 
 /* 15 minutes; the users come in the first 20 s, which are not judged. */
-static bool run_mail(papers_service *service, const figure_column *column, unsigned users)
+static void run_mail(papers_service *service, const figure_column *column, unsigned users)
 {
 	law_choice law;
-	if (!choose(column, &law))
-		return false;
+	choose(column, &law);
 	service_options options = mail_options(column, &law);
 	service_open(service, &options, users);
 	service_enter(service, 0, users, 0, 20);
 	service_run(service, 900);
-	return true;
 }
 
 #define MAIL_FROM 20
@@ -179,49 +190,42 @@ static bool run_mail(papers_service *service, const figure_column *column, unsig
 
 static void figure_8(void)
 {
-	static const unsigned counts[] = {16, 64, 128, 256, 512, 1024};
+	static const unsigned users[] = {16, 64, 128, 256, 512, 1024};
+	size_t count = present(mail_columns, MAIL_COLUMNS);
 	printf("## AOC figure 8: p90 over all requests (share rejected) by number of users, target 10 s\n\n");
-	print_head("users", mail_columns, MAIL_COLUMNS, "paper");
-	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-		printf("| %u | %s |", counts[i],
-		       counts[i] < 128 ? "" : "with control at or below 10 s, without far above");
-		for (size_t c = 0; c < MAIL_COLUMNS; c++) {
+	print_head("users", mail_columns, count, "paper");
+	for (size_t i = 0; i < sizeof(users) / sizeof(users[0]); i++) {
+		printf("| %u | %s |", users[i],
+		       users[i] < 128 ? "" : "with control within 10 s, without far above");
+		for (size_t c = 0; c < count; c++) {
 			papers_service service;
-			if (!run_mail(&service, &mail_columns[c], counts[i])) {
-				printf(" |");
-				continue;
-			}
+			run_mail(&service, &mail_columns[c], users[i]);
 			verdicts v = log_judge(&service, MAIL_FROM, MAIL_TO, ANY, ANY);
 			printf(" %.1f s (%.0f %%) |", v.p90_s, 100 * v.reject_share);
 			service_close(&service);
 		}
 		printf("\n");
 	}
-	print_settings(mail_columns, MAIL_COLUMNS);
+	print_settings(mail_columns, count);
 }
 
-static void print_types(unsigned users, const char *const *paper)
+/* A row a type, of runs that it makes: p90, and where asked for the share rejected. */
+static void print_types(const figure_column *columns, size_t count, unsigned users, const char *const *paper,
+			bool rejected)
 {
-	papers_service services[MAIL_COLUMNS];
-	bool there[MAIL_COLUMNS];
-	printf("%u users:\n\n", users);
-	print_head("p90", mail_columns, MAIL_COLUMNS, "paper: without, with control");
-	for (size_t c = 0; c < MAIL_COLUMNS; c++)
-		there[c] = run_mail(&services[c], &mail_columns[c], users);
+	papers_service services[COLUMNS_MAX];
+	for (size_t c = 0; c < count; c++)
+		run_mail(&services[c], &columns[c], users);
 	for (int type = 0; type < PAPERS_TYPES; type++) {
 		printf("| %s | %s |", papers_type_names[type], paper[type]);
-		for (size_t c = 0; c < MAIL_COLUMNS; c++)
-			if (there[c])
-				printf(" %.2f s |",
-				       log_judge(&services[c], MAIL_FROM, MAIL_TO, type, ANY).p90_s);
-			else
-				printf(" |");
+		for (size_t c = 0; c < count; c++) {
+			verdicts v = log_judge(&services[c], MAIL_FROM, MAIL_TO, type, ANY);
+			printf(rejected ? " %.2f s (%.0f %%) |" : " %.2f s |", v.p90_s, 100 * v.reject_share);
+		}
 		printf("\n");
 	}
-	for (size_t c = 0; c < MAIL_COLUMNS; c++)
-		if (there[c])
-			service_close(&services[c]);
-	printf("\n");
+	for (size_t c = 0; c < count; c++)
+		service_close(&services[c]);
 }
 
 static void figure_9(void)
@@ -231,8 +235,13 @@ static void figure_9(void)
 	static const char *const many[] = {"0.86, 3.84 s", "365, 5.75 s",  "116, 9.28 s", "30.1, 3.87 s",
 					   "11.3, 6.85 s", "10.6, 6.07 s", "19.6, 18.1 s"};
 	printf("## AOC figure 9: p90 by type of request, target 10 s\n\n");
-	print_types(16, few);
-	print_types(1024, many);
+	size_t count = present(mail_columns, MAIL_COLUMNS);
+	print_head("p90, 16 users", mail_columns, count, "paper: without, with control");
+	print_types(mail_columns, count, 16, few, false);
+	printf("\n");
+	print_head("p90, 1024 users", mail_columns, count, "paper: without, with control");
+	print_types(mail_columns, count, 1024, many, false);
+	print_settings(mail_columns, count);
 }
 
 /* ---- figure 10: from 3 to 1000 users at once ---- */
@@ -250,11 +259,10 @@ static void figure_10(void)
 	       "|\n|---|---|---|---|---|---|\n");
 	printf("| paper, without control | grows without bound | | | none | |\n");
 	printf("| paper, with control | a small increase | | quickly stabilises | 70 to 80 %% | |\n");
-	for (size_t i = 0; i < 4; i++) {
+	for (size_t i = 0; i < present(columns, 4); i++) {
 		papers_service service;
 		law_choice law;
-		if (!choose(&columns[i], &law))
-			continue;
+		choose(&columns[i], &law);
 		service_options options = mail_options(&columns[i], &law);
 		service_open(&service, &options, 1000);
 		service_enter(&service, 0, 3, 0, 1);
@@ -268,7 +276,7 @@ static void figure_10(void)
 		       (double)later.served / 80);
 		service_close(&service);
 	}
-	print_settings(columns, 4);
+	print_settings(columns, present(columns, 4));
 }
 
 /* ---- figure 11: a law for each stage, or one before all ---- */
@@ -285,29 +293,12 @@ static void figure_11(void)
 					    "8.04 s (47 %), 6.20 s (54 %)", "3.90 s (23 %), 2.04 s (49 %)",
 					    "4.86 s (11 %), 3.26 s (51 %)", "4.60 s (10 %), 2.12 s (55 %)",
 					    "22.2 s (0 %), 18.9 s (53 %)"};
-	papers_service services[4];
-	bool there[4];
+	size_t count = present(columns, 4);
 	printf("## AOC figure 11: a law for each stage or one before all, p90 (share rejected), 128 users, "
 	       "target 10 s\n\n");
-	print_head("type", columns, 4, "paper: each, one");
-	for (size_t c = 0; c < 4; c++)
-		there[c] = run_mail(&services[c], &columns[c], 128);
-	for (int type = 0; type < PAPERS_TYPES; type++) {
-		printf("| %s | %s |", papers_type_names[type], paper[type]);
-		for (size_t c = 0; c < 4; c++) {
-			if (!there[c]) {
-				printf(" |");
-				continue;
-			}
-			verdicts v = log_judge(&services[c], MAIL_FROM, MAIL_TO, type, ANY);
-			printf(" %.2f s (%.0f %%) |", v.p90_s, 100 * v.reject_share);
-		}
-		printf("\n");
-	}
-	for (size_t c = 0; c < 4; c++)
-		if (there[c])
-			service_close(&services[c]);
-	print_settings(columns, 4);
+	print_head("type", columns, count, "paper: each, one");
+	print_types(columns, count, 128, paper, true);
+	print_settings(columns, count);
 }
 
 /* ---- figures 12 and 13: degradation ---- */
@@ -352,12 +343,11 @@ static void figure_12(void)
 	printf("| paper, without | grows very large | | none | | | | |\n");
 	printf("| paper, degradation (12) | | oscillates near the target | none | | | | |\n");
 	printf("| paper, and admission (13) | | much nearer | 99 %% | | | | |\n");
-	for (size_t i = 0; i < 4; i++) {
+	for (size_t i = 0; i < present(columns, 4); i++) {
 		papers_service service;
 		law_choice law;
 		degradation seen = {0};
-		if (!choose(&columns[i], &law))
-			continue;
+		choose(&columns[i], &law);
 		service_open(&service,
 			     &(service_options){
 				     .page_s = .06, .think_s = .02, .again_s = .02, .seed = 1, .law = &law},
@@ -378,7 +368,7 @@ static void figure_12(void)
 		       (double)late.served / 100);
 		service_close(&service);
 	}
-	print_settings(columns, 4);
+	print_settings(columns, present(columns, 4));
 }
 
 /* ---- figures 14 and 15: classes ---- */
@@ -400,11 +390,10 @@ static void figure_14(void)
 	       "|\n|---|---|---|---|---|---|\n");
 	printf("| paper, one class (14) | 57.6 %% | 55.5 %% | near the target | near the target | |\n");
 	printf("| paper, two classes (15) | 48.8 %% | 87.9 %% | near, after a peak at 100 s | | |\n");
-	for (size_t i = 0; i < 4; i++) {
+	for (size_t i = 0; i < present(columns, 4); i++) {
 		papers_service service;
 		law_choice law;
-		if (!choose(&columns[i], &law))
-			continue;
+		choose(&columns[i], &law);
 		service_options options = mail_options(&columns[i], &law);
 		service_open(&service, &options, 256);
 		service_enter(&service, 0, 128, 1, 1);
@@ -420,7 +409,7 @@ static void figure_14(void)
 		       low.served);
 		service_close(&service);
 	}
-	print_settings(columns, 4);
+	print_settings(columns, present(columns, 4));
 }
 
 /* ---- SEDA's load shedding by threshold ---- */
@@ -438,11 +427,10 @@ static void figure_seda(void)
 	       "minutes, of which the first 2 are not judged.\n\n");
 	printf("| | p90 | largest | rejected | answered, a second |\n|---|---|---|---|---|\n");
 	printf("| paper, threshold | 11.8 s | 22.1 s | 98 %% | |\n");
-	for (size_t i = 0; i < 4; i++) {
+	for (size_t i = 0; i < present(columns, 4); i++) {
 		papers_service service;
 		law_choice law;
-		if (!choose(&columns[i], &law))
-			continue;
+		choose(&columns[i], &law);
 		service_open(&service,
 			     &(service_options){
 				     .page_s = .04, .think_s = .02, .again_s = .7, .seed = 1, .law = &law},
@@ -454,7 +442,7 @@ static void figure_seda(void)
 		       100 * v.reject_share, (double)v.served / 480);
 		service_close(&service);
 	}
-	print_settings(columns, 4);
+	print_settings(columns, present(columns, 4));
 }
 
 static void print_preface(void)

@@ -20,6 +20,7 @@ typedef struct figure_column {
 	const char *title, *law, *settings;
 	bool front;     /* one law before all stages */
 	bool one_class; /* users are not told apart */
+	bool by_class;  /* queues are in order of class */
 } figure_column;
 
 #define COLUMNS_MAX 6
@@ -33,17 +34,26 @@ static service_options mail_options(const figure_column *column, const law_choic
 	return (service_options){.mail = true,
 				 .front = column->front,
 				 .one_class = column->one_class,
+				 .by_class = column->by_class,
 				 .think_s = .02,
 				 .again_s = 5,
 				 .seed = 1,
 				 .law = law};
 }
 
-/* false: this build has no such law. */
-static bool choose(const figure_column *column, law_choice *ret_law)
+static void choose(const figure_column *column, law_choice *ret_law)
 {
 	memset(ret_law, 0, sizeof(*ret_law));
-	return strcmp(column->law, "-") == 0 || law_choose(ret_law, column->law, column->settings);
+	BENCH_REQUIRE(strcmp(column->law, "-") == 0 || law_choose(ret_law, column->law, column->settings));
+}
+
+/* Without the last ones if this build has not their law. */
+static size_t present(const figure_column *columns, size_t count)
+{
+	while (count > 0 && strcmp(columns[count - 1].law, "-") != 0 &&
+	       weir_law_find(columns[count - 1].law) == NULL)
+		count--;
+	return count;
 }
 
 static void print_head(const char *first, const figure_column *columns, size_t count, const char *paper)
@@ -57,14 +67,17 @@ static void print_head(const char *first, const figure_column *columns, size_t c
 	printf("\n");
 }
 
-static void print_model(const figure_column *columns, size_t count)
+/* What the columns are. */
+static void print_settings(const figure_column *columns, size_t count)
 {
-	printf("\n");
-	for (size_t i = 0; i < count; i++)
-		if (strcmp(columns[i].law, "-") != 0)
-			printf("%s%s: `%s`, `%s`%s", i > 0 ? "" : "", columns[i].title, columns[i].law,
-			       columns[i].settings, i + 1 < count ? "; " : ".");
-	printf("\n\n");
+	const char *comma = "\nSettings: ";
+	for (size_t i = 0; i < count; i++) {
+		if (strcmp(columns[i].law, "-") == 0)
+			continue;
+		printf("%s%s `%s %s`", comma, columns[i].title, columns[i].law, columns[i].settings);
+		comma = "; ";
+	}
+	printf(".\n\n");
 }
 
 /* ---- figure 7: the controller at work ---- */
@@ -131,19 +144,24 @@ static void figure_7(void)
 	       "at 150 s, at 200 s |\n");
 	printf("|---|---|---|---|---|\n");
 	printf("| paper | | | about 4 s | falls exponentially, rises slowly |\n");
-	for (size_t i = 0; i < 4; i++) {
+	for (size_t i = 0; i < present(columns, 4); i++) {
 		papers_service service;
 		law_choice law;
-		if (!choose(&columns[i], &law))
-			continue;
+		choose(&columns[i], &law);
 		run_spike(&service, &columns[i], &law, &trace);
-		printf("| %s | %.1f s | %.1f s | %.1f s | %.3g, %.3g, %.3g, %.3g /s |\n", columns[i].title,
-		       log_peak_s(&service, 70, 250, FOLDERS),
-		       log_judge(&service, 70, 150, FOLDERS, ANY).p90_s, highest(trace.measured_s, 70, 160),
-		       trace.rate[69], lowest(trace.rate, 70, 150), trace.rate[149], trace.rate[200]);
+		if (law.law != &weir_law_aimd)
+			printf("| %s | %.1f s | %.1f s | | |\n", columns[i].title,
+			       log_peak_s(&service, 70, 250, FOLDERS),
+			       log_judge(&service, 70, 150, FOLDERS, ANY).p90_s);
+		else
+			printf("| %s | %.1f s | %.1f s | %.1f s | %.3g, %.3g, %.3g, %.3g /s |\n",
+			       columns[i].title, log_peak_s(&service, 70, 250, FOLDERS),
+			       log_judge(&service, 70, 150, FOLDERS, ANY).p90_s,
+			       highest(trace.measured_s, 70, 160), trace.rate[69],
+			       lowest(trace.rate, 70, 150), trace.rate[149], trace.rate[200]);
 		service_close(&service);
 	}
-	print_model(columns, 4);
+	print_settings(columns, present(columns, 4));
 }
 
 /* ---- figures 8 and 9: more and more users ---- */
@@ -157,16 +175,14 @@ static const figure_column mail_columns[] = {
 #define MAIL_COLUMNS 4
 
 /* 15 minutes; the users come in the first 20 s, which are not judged. */
-static bool run_mail(papers_service *service, const figure_column *column, unsigned users)
+static void run_mail(papers_service *service, const figure_column *column, unsigned users)
 {
 	law_choice law;
-	if (!choose(column, &law))
-		return false;
+	choose(column, &law);
 	service_options options = mail_options(column, &law);
 	service_open(service, &options, users);
 	service_enter(service, 0, users, 0, 20);
 	service_run(service, 900);
-	return true;
 }
 
 #define MAIL_FROM 20
@@ -174,49 +190,42 @@ static bool run_mail(papers_service *service, const figure_column *column, unsig
 
 static void figure_8(void)
 {
-	static const unsigned counts[] = {16, 64, 128, 256, 512, 1024};
+	static const unsigned users[] = {16, 64, 128, 256, 512, 1024};
+	size_t count = present(mail_columns, MAIL_COLUMNS);
 	printf("## AOC figure 8: p90 over all requests (share rejected) by number of users, target 10 s\n\n");
-	print_head("users", mail_columns, MAIL_COLUMNS, "paper");
-	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-		printf("| %u | %s |", counts[i],
-		       counts[i] < 128 ? "" : "with control at or below 10 s, without far above");
-		for (size_t c = 0; c < MAIL_COLUMNS; c++) {
+	print_head("users", mail_columns, count, "paper");
+	for (size_t i = 0; i < sizeof(users) / sizeof(users[0]); i++) {
+		printf("| %u | %s |", users[i],
+		       users[i] < 128 ? "" : "with control within 10 s, without far above");
+		for (size_t c = 0; c < count; c++) {
 			papers_service service;
-			if (!run_mail(&service, &mail_columns[c], counts[i])) {
-				printf(" |");
-				continue;
-			}
+			run_mail(&service, &mail_columns[c], users[i]);
 			verdicts v = log_judge(&service, MAIL_FROM, MAIL_TO, ANY, ANY);
 			printf(" %.1f s (%.0f %%) |", v.p90_s, 100 * v.reject_share);
 			service_close(&service);
 		}
 		printf("\n");
 	}
-	print_model(mail_columns, MAIL_COLUMNS);
+	print_settings(mail_columns, count);
 }
 
-static void print_types(unsigned users, const char *const *paper)
+/* A row a type, of runs that it makes: p90, and where asked for the share rejected. */
+static void print_types(const figure_column *columns, size_t count, unsigned users, const char *const *paper,
+			bool rejected)
 {
-	papers_service services[MAIL_COLUMNS];
-	bool there[MAIL_COLUMNS];
-	printf("%u users:\n\n", users);
-	print_head("p90", mail_columns, MAIL_COLUMNS, "paper: without, with control");
-	for (size_t c = 0; c < MAIL_COLUMNS; c++)
-		there[c] = run_mail(&services[c], &mail_columns[c], users);
+	papers_service services[COLUMNS_MAX];
+	for (size_t c = 0; c < count; c++)
+		run_mail(&services[c], &columns[c], users);
 	for (int type = 0; type < PAPERS_TYPES; type++) {
 		printf("| %s | %s |", papers_type_names[type], paper[type]);
-		for (size_t c = 0; c < MAIL_COLUMNS; c++)
-			if (there[c])
-				printf(" %.2f s |",
-				       log_judge(&services[c], MAIL_FROM, MAIL_TO, type, ANY).p90_s);
-			else
-				printf(" |");
+		for (size_t c = 0; c < count; c++) {
+			verdicts v = log_judge(&services[c], MAIL_FROM, MAIL_TO, type, ANY);
+			printf(rejected ? " %.2f s (%.0f %%) |" : " %.2f s |", v.p90_s, 100 * v.reject_share);
+		}
 		printf("\n");
 	}
-	for (size_t c = 0; c < MAIL_COLUMNS; c++)
-		if (there[c])
-			service_close(&services[c]);
-	printf("\n");
+	for (size_t c = 0; c < count; c++)
+		service_close(&services[c]);
 }
 
 static void figure_9(void)
@@ -226,8 +235,13 @@ static void figure_9(void)
 	static const char *const many[] = {"0.86, 3.84 s", "365, 5.75 s",  "116, 9.28 s", "30.1, 3.87 s",
 					   "11.3, 6.85 s", "10.6, 6.07 s", "19.6, 18.1 s"};
 	printf("## AOC figure 9: p90 by type of request, target 10 s\n\n");
-	print_types(16, few);
-	print_types(1024, many);
+	size_t count = present(mail_columns, MAIL_COLUMNS);
+	print_head("p90, 16 users", mail_columns, count, "paper: without, with control");
+	print_types(mail_columns, count, 16, few, false);
+	printf("\n");
+	print_head("p90, 1024 users", mail_columns, count, "paper: without, with control");
+	print_types(mail_columns, count, 1024, many, false);
+	print_settings(mail_columns, count);
 }
 
 /* ---- figure 10: from 3 to 1000 users at once ---- */
@@ -245,11 +259,10 @@ static void figure_10(void)
 	       "|\n|---|---|---|---|---|---|\n");
 	printf("| paper, without control | grows without bound | | | none | |\n");
 	printf("| paper, with control | a small increase | | quickly stabilises | 70 to 80 %% | |\n");
-	for (size_t i = 0; i < 4; i++) {
+	for (size_t i = 0; i < present(columns, 4); i++) {
 		papers_service service;
 		law_choice law;
-		if (!choose(&columns[i], &law))
-			continue;
+		choose(&columns[i], &law);
 		service_options options = mail_options(&columns[i], &law);
 		service_open(&service, &options, 1000);
 		service_enter(&service, 0, 3, 0, 1);
@@ -263,7 +276,7 @@ static void figure_10(void)
 		       (double)later.served / 80);
 		service_close(&service);
 	}
-	print_model(columns, 4);
+	print_settings(columns, present(columns, 4));
 }
 
 /* ---- figure 11: a law for each stage, or one before all ---- */
@@ -280,29 +293,12 @@ static void figure_11(void)
 					    "8.04 s (47 %), 6.20 s (54 %)", "3.90 s (23 %), 2.04 s (49 %)",
 					    "4.86 s (11 %), 3.26 s (51 %)", "4.60 s (10 %), 2.12 s (55 %)",
 					    "22.2 s (0 %), 18.9 s (53 %)"};
-	papers_service services[4];
-	bool there[4];
+	size_t count = present(columns, 4);
 	printf("## AOC figure 11: a law for each stage or one before all, p90 (share rejected), 128 users, "
 	       "target 10 s\n\n");
-	print_head("type", columns, 4, "paper: each, one");
-	for (size_t c = 0; c < 4; c++)
-		there[c] = run_mail(&services[c], &columns[c], 128);
-	for (int type = 0; type < PAPERS_TYPES; type++) {
-		printf("| %s | %s |", papers_type_names[type], paper[type]);
-		for (size_t c = 0; c < 4; c++) {
-			if (!there[c]) {
-				printf(" |");
-				continue;
-			}
-			verdicts v = log_judge(&services[c], MAIL_FROM, MAIL_TO, type, ANY);
-			printf(" %.2f s (%.0f %%) |", v.p90_s, 100 * v.reject_share);
-		}
-		printf("\n");
-	}
-	for (size_t c = 0; c < 4; c++)
-		if (there[c])
-			service_close(&services[c]);
-	print_model(columns, 4);
+	print_head("type", columns, count, "paper: each, one");
+	print_types(columns, count, 128, paper, true);
+	print_settings(columns, count);
 }
 
 /* ---- figures 12 and 13: degradation ---- */
@@ -347,12 +343,11 @@ static void figure_12(void)
 	printf("| paper, without | grows very large | | none | | | | |\n");
 	printf("| paper, degradation (12) | | oscillates near the target | none | | | | |\n");
 	printf("| paper, and admission (13) | | much nearer | 99 %% | | | | |\n");
-	for (size_t i = 0; i < 4; i++) {
+	for (size_t i = 0; i < present(columns, 4); i++) {
 		papers_service service;
 		law_choice law;
 		degradation seen = {0};
-		if (!choose(&columns[i], &law))
-			continue;
+		choose(&columns[i], &law);
 		service_open(&service,
 			     &(service_options){
 				     .page_s = .06, .think_s = .02, .again_s = .02, .seed = 1, .law = &law},
@@ -373,7 +368,7 @@ static void figure_12(void)
 		       (double)late.served / 100);
 		service_close(&service);
 	}
-	print_model(columns, 4);
+	print_settings(columns, present(columns, 4));
 }
 
 /* ---- figures 14 and 15: classes ---- */
@@ -387,7 +382,7 @@ static void figure_14(void)
 		 .one_class = true},
 		{.title = "multiclass", .law = "multiclass", .settings = "target=10s " FIGURE_4},
 		{.title = "multiclass, small steps", .law = "multiclass", .settings = "target=10s " TUNED},
-		{.title = "adaptive", .law = "adaptive", .settings = "target=10s"},
+		{.title = "adaptive", .law = "adaptive", .settings = "target=10s", .by_class = true},
 	};
 	printf("## AOC figures 14 and 15: 128 users of the low class, and 128 of the high one from 100 to "
 	       "200 s, target 10 s\n\n");
@@ -395,11 +390,10 @@ static void figure_14(void)
 	       "|\n|---|---|---|---|---|---|\n");
 	printf("| paper, one class (14) | 57.6 %% | 55.5 %% | near the target | near the target | |\n");
 	printf("| paper, two classes (15) | 48.8 %% | 87.9 %% | near, after a peak at 100 s | | |\n");
-	for (size_t i = 0; i < 4; i++) {
+	for (size_t i = 0; i < present(columns, 4); i++) {
 		papers_service service;
 		law_choice law;
-		if (!choose(&columns[i], &law))
-			continue;
+		choose(&columns[i], &law);
 		service_options options = mail_options(&columns[i], &law);
 		service_open(&service, &options, 256);
 		service_enter(&service, 0, 128, 1, 1);
@@ -415,7 +409,7 @@ static void figure_14(void)
 		       low.served);
 		service_close(&service);
 	}
-	print_model(columns, 4);
+	print_settings(columns, present(columns, 4));
 }
 
 /* ---- SEDA's load shedding by threshold ---- */
@@ -433,11 +427,10 @@ static void figure_seda(void)
 	       "minutes, of which the first 2 are not judged.\n\n");
 	printf("| | p90 | largest | rejected | answered, a second |\n|---|---|---|---|---|\n");
 	printf("| paper, threshold | 11.8 s | 22.1 s | 98 %% | |\n");
-	for (size_t i = 0; i < 4; i++) {
+	for (size_t i = 0; i < present(columns, 4); i++) {
 		papers_service service;
 		law_choice law;
-		if (!choose(&columns[i], &law))
-			continue;
+		choose(&columns[i], &law);
 		service_open(&service,
 			     &(service_options){
 				     .page_s = .04, .think_s = .02, .again_s = .7, .seed = 1, .law = &law},
@@ -449,7 +442,29 @@ static void figure_seda(void)
 		       100 * v.reject_share, (double)v.served / 480);
 		service_close(&service);
 	}
-	print_model(columns, 4);
+	print_settings(columns, present(columns, 4));
+}
+
+static void print_preface(void)
+{
+	printf("# The papers' figures, simulated\n\n");
+	printf("Made by `build/bench/figures`; seeded, so it comes out the same everywhere. AOC is "
+	       "\"Adaptive overload control for busy Internet\n"
+	       "servers\" (2003), SEDA \"SEDA: an architecture for well-conditioned, scalable Internet "
+	       "services\" (2001).\n\n");
+	printf("The mail service: a stage for each type of request (delete and refile share one), four "
+	       "threads each, before one database on one\n"
+	       "processor that serves all its jobs at once. The work of a request, in ms of that processor: "
+	       "login 45, list folders 100, list messages 80,\n"
+	       "show 30, delete and refile 45, search 500, lognormal (sigma 0.5, of list messages 1): chosen "
+	       "so that 16 users see the times of AOC's figure 9.\n"
+	       "Its users follow the paper's Markov model, think for 20 ms, and after a rejection wait for 5 "
+	       "s and log in again.\n\n");
+	printf("`aimd` has the paper's parameters, the original's bucket of one token and no minimum of "
+	       "samples; the rate that the controller began with is\n"
+	       "not in the paper, here it is 10/s. \"Small steps\" is the same with `adj_i` 0.1 instead of "
+	       "2: the stages of this service do 1 to 8 requests a\n"
+	       "second, and a step of 2/s is as much as they can do.\n\n");
 }
 
 int main(int argc, char **argv)
@@ -459,6 +474,8 @@ int main(int argc, char **argv)
 		void (*print)(void);
 	} figures[] = {{7, figure_7},   {8, figure_8},   {9, figure_9},   {10, figure_10},
 		       {11, figure_11}, {12, figure_12}, {14, figure_14}, {0, figure_seda}};
+	if (argc < 2)
+		print_preface();
 	for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++) {
 		bool wanted = argc < 2;
 		for (int a = 1; a < argc; a++)

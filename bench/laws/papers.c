@@ -256,15 +256,17 @@ static void make_stage(papers_service *service, unsigned type, const char *name,
 		&(weir_domain_options){
 			.name = name, .kind = WEIR_ELASTIC, .min_threads = threads, .max_threads = threads},
 		&domain));
-	MUST(weir_stage_new(domain,
-			    &(weir_stage_options){.name = name,
-						  .handle = handle,
-						  .drop = drop,
-						  .arg = service,
-						  .capacity = 65536,
-						  .admission = law != NULL ? law->law : NULL,
-						  .admission_params = law != NULL ? law->params : NULL},
-			    &service->stages[type]));
+	MUST(weir_stage_new(
+		domain,
+		&(weir_stage_options){.name = name,
+				      .handle = handle,
+				      .drop = drop,
+				      .arg = service,
+				      .capacity = 65536,
+				      .order = service->options.by_class ? WEIR_BY_CLASS : WEIR_FIFO,
+				      .admission = law != NULL ? law->law : NULL,
+				      .admission_params = law != NULL ? law->params : NULL},
+		&service->stages[type]));
 }
 
 static void make_front(papers_service *service)

@@ -55,6 +55,7 @@ typedef struct service_options {
 	bool mail;               /* or page */
 	bool front;              /* mail: one law before all of them, instead of one a stage */
 	bool one_class;          /* all users are of class 0 */
+	bool by_class;           /* queues are in order of class */
 	double page_s;           /* page: work of one at full quality */
 	double think_s, again_s; /* between requests; after a rejection */
 	uint64_t seed;

@@ -214,7 +214,8 @@ typedef struct weir_aimd_tuning {
 	double c_i;           /* weight of the rise */
 	double rate_min, rate_max;
 	double rate_start; /* 0: rate_max */
-	uint64_t burst_ns; /* depth of the bucket, as time at the current rate; 0: half of the target, at most 1 s */
+	uint64_t
+		burst_ns; /* depth of the bucket, as time at the current rate; 0: half of the target, at most 1 s */
 	double depth;      /* of the bucket in tokens, at any rate, as the original had it; 0: by burst_ns */
 	bool proportional; /* above 100/s the rise grows with the rate */
 	bool half_used;    /* no rise while less than half of the rate is used */

@@ -109,10 +109,9 @@ static struct outcome run(bool simulated, const char *law)
 	double seconds = (double)(weir_world_now(crowd.world) - began_ns) / (double)WEIR_NS_PER_S;
 	must(weir_world_stop(crowd.world, 60 * WEIR_NS_PER_S, NULL));
 	weir_stage_stats stats = stats_of(crowd.stage);
-	struct outcome outcome = {
-		.shed = (double)(stats.shed + stats.dropped) / (double)stats.offered,
-		.work = (double)stats.completed / (seconds * PER_S / 2),
-		.response_ns = weir_stage_quantile(crowd.stage, 0, WEIR_RESPONSE, .9)};
+	struct outcome outcome = {.shed = (double)(stats.shed + stats.dropped) / (double)stats.offered,
+				  .work = (double)stats.completed / (seconds * PER_S / 2),
+				  .response_ns = weir_stage_quantile(crowd.stage, 0, WEIR_RESPONSE, .9)};
 	assert_int_equal(stats.offered, crowd.offered);
 	weir_world_free(&crowd.world);
 	free(crowd.requests);
@@ -123,9 +122,11 @@ static void adaptive_holds_real_threads_as_it_holds_simulated_ones(void **state)
 {
 	struct outcome simulated = run(true, "adaptive"), real = run(false, "adaptive");
 	struct outcome helpless = run(false, NULL);
-	print_message("shed %.2f simulated, %.2f real; work %.2f, %.2f; p90 %.1f ms, %.1f ms; without a law %.1f ms\n",
-		      simulated.shed, real.shed, simulated.work, real.work, (double)simulated.response_ns / 1e6,
-		      (double)real.response_ns / 1e6, (double)helpless.response_ns / 1e6);
+	print_message("shed %.2f simulated, %.2f real; work %.2f, %.2f; p90 %.1f ms, %.1f ms; without a law "
+		      "%.1f ms\n",
+		      simulated.shed, real.shed, simulated.work, real.work,
+		      (double)simulated.response_ns / 1e6, (double)real.response_ns / 1e6,
+		      (double)helpless.response_ns / 1e6);
 	assert_true(simulated.shed > .45 && simulated.shed < .55);
 	assert_true(simulated.work > .95);
 	assert_true(simulated.response_ns <= TARGET_NS * 11 / 10);

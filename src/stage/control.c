@@ -230,7 +230,8 @@ static void look_for_notices(weir_stage *stage, const weir_gate *gate, uint64_t 
 	ticks->reports_at_ns = now_ns + REPORTS_NS;
 	for (unsigned klass = 0; klass < WEIR_CLASSES; klass++) {
 		weir_report report;
-		if (weir_stage_report(stage, klass, &report) && report.unreachable)
+		if (ticks->total[klass].offered != 0 && weir_stage_report(stage, klass, &report) &&
+		    report.unreachable)
 			unreachable |= 1u << klass;
 	}
 	ticks->notify |= unreachable & ~ticks->unreachable;

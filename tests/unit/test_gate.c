@@ -385,6 +385,7 @@ static void an_unreachable_target_is_noticed_once_each_time(void **state)
 {
 	weir_world *world = NULL;
 	struct probe probe = {0};
+	struct job job;
 	clear_script();
 	notices = 0;
 	must(weir_world_new(
@@ -393,6 +394,12 @@ static void an_unreachable_target_is_noticed_once_each_time(void **state)
 	probe_open(&probe, domain_of_kind(world, WEIR_ELASTIC), (weir_stage_options){.name = "far"});
 	install(probe.stage, &script_law);
 	must(weir_world_start(world));
+	script.unreachable = true;
+	world_run(world, 3 * WEIR_NS_PER_S);
+	assert_int_equal(notices, 0); /* nobody has used the class */
+	script.unreachable = false;
+	job_init(&job, 1, 2);
+	weir_offer(probe.stage, &job.event);
 	world_run(world, 3 * WEIR_NS_PER_S);
 	assert_int_equal(notices, 0);
 	script.unreachable = true;

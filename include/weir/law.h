@@ -19,13 +19,15 @@
  *	  └──▶ refund: the offer failed after all
  *
  * So what it has admitted is: refunded, or gone, or refused at its start, or settled, each once; a law may count on it. It
- * is told of nothing else: not of exempt events, nor of those that a law before it has admitted. (In a dry run it
- * is told of the start and the end of those that it would have refused, too: they are there.)
+ * is told of nothing else: not of exempt events, nor of those that a law before it has admitted. (Where its no does not
+ * count - in a dry run, under a shed ceiling - it is told of the start and the end of what it has refused, too: it is there. While all
+ * are admitted it is told of starts and ends of what it was not asked about.)
  *
  * Threads. admit, refund and settle may be called by several threads at once and must be lock-free; what they share
  * with others they share through atomics. start and gone are called for one queue (lane) by one thread at a time. tick
- * is called by one thread at a time. A law that is per_lane has one state for each queue of its stage, otherwise one
- * state serves all of them. Pool and batch laws are called by one thread at a time.
+ * and save are called by one thread at a time, never both at once. The other hooks that read (limit, patience, quality, explain, report) may be
+ * called by any thread at any time, and save while admit, start and settle run: what they read is atomic. A law that is per_lane has one
+ * state for each queue of its stage, otherwise one state serves all of them. Pool and batch laws are called by one thread at a time.
  */
 
 #include <weir/event.h>
@@ -152,7 +154,10 @@ typedef struct weir_admission_law {
 	void (*tick)(void *state, const weir_sample *sample);
 	/* How many events may be started and not settled, in all queues; UINT32_MAX: any. NULL: any. Looked at before each start. */
 	uint32_t (*limit)(const void *state);
-	/* How long an event of the class may wait: at ticks, those that waited longer are dropped ("waited too long"). NULL: any. */
+	/*
+	 * How long an event of the class may wait: at ticks, those that waited longer are dropped ("waited too long"), of its own events.
+	 * Not in a queue ordered by cost, which does not know their age. NULL: any.
+	 */
 	uint64_t (*patience)(const void *state, unsigned klass);
 	/* What a stage that can degrade should deliver to the class, 0 to 1. NULL: 1. */
 	double (*quality)(const void *state, unsigned klass);
@@ -255,6 +260,52 @@ typedef struct weir_bucket_params {
 	double burst;
 } weir_bucket_params;
 WEIR_API extern const weir_admission_law weir_law_bucket;
+
+/* A rate, a number of events inside (waiting and in service), or both; 0: not bounded. */
+typedef struct weir_fixed_params {
+	double rate_per_s;
+	double burst; /* as of the token bucket */
+	uint32_t concurrency;
+} weir_fixed_params;
+WEIR_API extern const weir_admission_law weir_law_fixed;
+
+/* Random early detection on the average length of each queue. */
+typedef struct weir_red_params {
+	double percentile;  /* that the target is meant for; of no influence */
+	uint64_t target_ns; /* thresholds follow from it; 0: they are as given, in events */
+	double min_threshold, max_threshold;
+	double max_p;  /* the chance of a refusal at max_threshold */
+	double weight; /* of one look at the queue in the average */
+	bool gentle;
+	uint32_t seed;
+} weir_red_params;
+WEIR_API extern const weir_admission_law weir_law_red;
+
+/* CoDel at the head of each queue, or with `timeouts` controlled delay as for servers; for WEIR_NEWEST_LATE queues. 0: from the target. */
+typedef struct weir_codel_params {
+	double percentile;    /* that the target is meant for; of no influence */
+	uint64_t target_ns;   /* the response time to hold */
+	uint64_t delay_ns;    /* the wait that is acceptable for long; CoDel's "target" */
+	uint64_t interval_ns; /* how long it may be exceeded */
+	uint64_t patience_ns; /* what has waited for longer is dropped in any case */
+	bool timeouts;
+} weir_codel_params;
+WEIR_API extern const weir_admission_law weir_law_codel;
+
+/* A limit on the events inside that follows the ratio of the target to the measured response time. */
+typedef struct weir_gradient_params {
+	double percentile;
+	uint64_t target_ns;
+	bool mean; /* hold the mean instead of the percentile */
+	uint32_t initial_limit, min_limit, max_limit;
+	double aim;         /* part of the target that is aimed at */
+	double most;        /* the largest gradient */
+	double headroom;    /* times the root of the limit */
+	double smoothing;   /* part of the change that is made at once */
+	uint64_t window_ns; /* between two changes; 0: the target */
+	uint32_t samples;   /* ends that a window must have */
+} weir_gradient_params;
+WEIR_API extern const weir_admission_law weir_law_gradient;
 
 /* An elastic domain as a pool law sees it. */
 typedef struct weir_pool_sample {

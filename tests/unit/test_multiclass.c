@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* AOC 3.3: who is cut, who waits, who may rise. */
-#include "on_law.h"
+#include "law_rig.h"
 
 static weir_multiclass_params params_of(uint64_t target_ns, double rate_start)
 {

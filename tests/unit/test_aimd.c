@@ -304,6 +304,22 @@ static void trap_half_used_keeps_the_starved_starved(void **state)
 	rig_close(&rig);
 }
 
+/* In a dry run it hears of ends that it was never asked about. */
+static void trap_after_a_dry_run_a_full_stage_looks_empty(void **state)
+{
+	struct rig rig;
+	open_aimd(&rig, S, 100);
+	rig_window(&rig, 0, 700 * MS);
+	assert_int_equal(rig_ask(&rig, 0, 3), WEIR_ADMITTED);
+	for (int i = 0; i < 5; i++)
+		rig_tick(&rig, S); /* nothing ends: nothing is known */
+	expect_near("windows", rig_value(&rig, 0, "windows"), 1);
+	rig_settle(&rig, 0, 3, MS, WEIR_FAILED); /* now it is empty */
+	rig_tick(&rig, S);
+	expect_near("windows", rig_value(&rig, 0, "windows"), 2);
+	rig_close(&rig);
+}
+
 static double rise_at(double rate, bool proportional)
 {
 	struct rig rig;
@@ -516,6 +532,7 @@ int main(void)
 		cmocka_unit_test(trap_a_bucket_of_depth_one_rejects_harmless_bursts),
 		cmocka_unit_test(trap_a_starved_stage_wakes_every_twenty_seconds),
 		cmocka_unit_test(trap_half_used_keeps_the_starved_starved),
+		cmocka_unit_test(trap_after_a_dry_run_a_full_stage_looks_empty),
 		cmocka_unit_test(trap_a_step_of_two_is_nothing_to_thousands_a_second),
 		cmocka_unit_test(trap_idle_periods_ratchet_the_rate_up),
 		cmocka_unit_test(trap_fast_refusals_downstream_look_like_low_latency),

@@ -598,6 +598,23 @@ static void tickets_of_a_dry_run_take_nothing_back(void **state)
 	world_end(&at.world);
 }
 
+/* A reservation does not say which of its events will be exempt. */
+static void exempt_events_of_a_ticket_are_taken_back(void **state)
+{
+	struct open_world at;
+	weir_ticket ticket;
+	weir_event *events[] = {&jobs[0].event, &jobs[1].event, &jobs[2].event};
+	open_world(&at, WEIR_ELASTIC, &script_law);
+	jobs[1].event.flags = WEIR_EVENT_EXEMPT;
+	assert_int_equal(weir_reserve(at.stage, 0, 3, 0, WEIR_ANYWHERE, &ticket), WEIR_ADMITTED);
+	must(weir_commit(&ticket, events, 3));
+	world_run(at.world, WEIR_NS_PER_MS);
+	assert_int_equal(script.admitted, 3);
+	assert_int_equal(sum(script.refunded), 1);
+	assert_int_equal(sum(script.settled), 2);
+	world_end(&at.world);
+}
+
 static void work_that_its_offerer_does_is_shed_where_the_law_refuses_its_start(void **state)
 {
 	struct open_world at;
@@ -851,6 +868,7 @@ int main(void)
 		CHECK_TEST(exempt_events_among_many_are_none_of_the_laws_business),
 		CHECK_TEST(each_queue_is_asked_about_its_share_of_many),
 		CHECK_TEST(tickets_of_a_dry_run_take_nothing_back),
+		CHECK_TEST(exempt_events_of_a_ticket_are_taken_back),
 		CHECK_TEST(work_that_its_offerer_does_is_shed_where_the_law_refuses_its_start),
 		CHECK_TEST(a_limit_holds_and_follows_the_law),
 		CHECK_TEST(a_limit_is_shared_by_the_queues),

@@ -537,7 +537,21 @@ static int check_change(const weir_scenario *scenario, weir_scenario_change *cha
 					   set->key);
 	weir_scenario_stage *stage = &stages[change->stage];
 	int failed = weir_scenario_stage_set(scenario, stage, set);
-	return failed ? failed : try_law(scenario, stage);
+	return failed || !change->last ? failed : try_law(scenario, stage);
+}
+
+/* A law and its parameters are several lines, and a law only with all of them. */
+static void mark_last(weir_scenario *scenario)
+{
+	for (unsigned i = 0; i < scenario->changes; i++) {
+		weir_scenario_change *change = &scenario->change[i];
+		change->last = true;
+		for (unsigned j = i + 1; j < scenario->changes && scenario->change[j].at_ns == change->at_ns;
+		     j++)
+			if (strcmp(scenario->change[j].name, change->name) == 0 &&
+			    strcmp(scenario->change[j].set.key, "speed") != 0)
+				change->last = false;
+	}
 }
 
 static int check_changes(weir_scenario *scenario)
@@ -548,6 +562,7 @@ static int check_changes(weir_scenario *scenario)
 		return weir_error_set(-ENOMEM, "out of memory");
 	memcpy(stages, scenario->stage, sizeof scenario->stage);
 	qsort(scenario->change, scenario->changes, sizeof *scenario->change, by_time);
+	mark_last(scenario);
 	for (unsigned i = 0; i < scenario->changes && !failed; i++)
 		failed = check_change(scenario, &scenario->change[i], stages);
 	weir_mem_free(stages);

@@ -14,6 +14,7 @@ typedef struct place {
 	weir_stage *stage;
 	unsigned index;
 	double speed;
+	bool law_changed;
 } place;
 
 struct weir_service {
@@ -362,25 +363,31 @@ static void change_speed(weir_service *service, const weir_scenario_change *chan
 		weir_backend_speed(service->backend[i], change->speed);
 }
 
-static int change_stage(weir_service *service, const weir_scenario_change *change)
+static int change_law(weir_service *service, place *at)
 {
-	place *at = &service->place[change->stage];
 	const weir_admission_law *law;
 	void *params;
-	int failed = weir_scenario_stage_set(service->scenario, at->as, &change->set);
-	if (failed)
-		return failed;
-	weir_stage_mode(at->stage, at->as->mode);
-	failed = weir_stage_shed_ceiling(at->stage, at->as->ceiling);
-	if (failed ||
-	    (weir_key_find(weir_keys_stage, change->set.key) != NULL && strcmp(change->set.key, "law") != 0))
-		return failed; /* nothing that concerns the law */
-	failed = weir_scenario_law_of(service->scenario, at->as, &law, &params);
+	int failed = weir_scenario_law_of(service->scenario, at->as, &law, &params);
 	if (failed)
 		return failed;
 	failed = weir_stage_admission(at->stage, law, params);
 	weir_mem_free(params);
+	at->law_changed = false;
 	return failed;
+}
+
+/* Service and work count from the next request on; what concerns the law, when all lines of this time have been read. */
+static int change_stage(weir_service *service, const weir_scenario_change *change)
+{
+	place *at = &service->place[change->stage];
+	int failed = weir_scenario_stage_set(service->scenario, at->as, &change->set);
+	at->law_changed |= weir_key_find(weir_keys_stage, change->set.key) == NULL ||
+			   strcmp(change->set.key, "law") == 0;
+	if (failed || !change->last)
+		return failed;
+	weir_stage_mode(at->stage, at->as->mode);
+	failed = weir_stage_shed_ceiling(at->stage, at->as->ceiling);
+	return failed || !at->law_changed ? failed : change_law(service, at);
 }
 
 int weir_service_change(weir_service *service, const weir_scenario_change *change)

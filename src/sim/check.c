@@ -571,15 +571,26 @@ static int check_changes(weir_scenario *scenario)
 
 /* ---- the whole ---- */
 
+/* About two hundred of them, of a length that people would choose: 1, 2, 2.5 or 5 times a power of ten. */
+static uint64_t usual_window(uint64_t duration_ns)
+{
+	static const uint64_t parts[] = {4, 8, 10, 20}; /* quarters */
+	uint64_t power = 10 * WEIR_NS_PER_MS;
+	for (unsigned i = 0;; i = (i + 1) % 4) {
+		uint64_t window = power / 4 * parts[i];
+		if (window * 240 >= duration_ns)
+			return window;
+		power *= i == 3 ? 10 : 1;
+	}
+}
+
 static int check_times(weir_scenario *scenario)
 {
 	if (scenario->warmup_ns >= scenario->duration_ns)
 		return weir_scenario_wrong(scenario, scenario->duration_line ? scenario->duration_line : 1,
 					   "the warmup must be shorter than the duration");
-	if (scenario->window_ns == 0) {
-		uint64_t window = scenario->duration_ns / 240;
-		scenario->window_ns = window > 10 * WEIR_NS_PER_MS ? window : 10 * WEIR_NS_PER_MS;
-	}
+	if (scenario->window_ns == 0)
+		scenario->window_ns = usual_window(scenario->duration_ns);
 	if (scenario->duration_ns / scenario->window_ns > WINDOWS_MAX)
 		return weir_scenario_wrong(scenario, scenario->duration_line ? scenario->duration_line : 1,
 					   "at most %d windows fit into a run; accepted is a longer window",

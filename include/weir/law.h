@@ -214,7 +214,8 @@ typedef struct weir_aimd_tuning {
 	double c_i;           /* weight of the rise */
 	double rate_min, rate_max;
 	double rate_start; /* 0: rate_max */
-	uint64_t burst_ns; /* depth of the bucket, as time at the current rate; 0: half of the target */
+	uint64_t
+		burst_ns; /* depth of the bucket, as time at the current rate; 0: half of the target, at most 1 s */
 	double depth;      /* of the bucket in tokens, at any rate, as the original had it; 0: by burst_ns */
 	bool proportional; /* above 100/s the rise grows with the rate */
 	bool half_used;    /* no rise while less than half of the rate is used */
@@ -254,6 +255,52 @@ typedef struct weir_bucket_params {
 	double burst;
 } weir_bucket_params;
 WEIR_API extern const weir_admission_law weir_law_bucket;
+
+/* A rate, a number of events inside (waiting and in service), or both; 0: not bounded. */
+typedef struct weir_fixed_params {
+	double rate_per_s;
+	double burst; /* as of the token bucket */
+	uint32_t concurrency;
+} weir_fixed_params;
+WEIR_API extern const weir_admission_law weir_law_fixed;
+
+/* Random early detection on the average length of each queue. */
+typedef struct weir_red_params {
+	double percentile;  /* that the target is meant for; of no influence */
+	uint64_t target_ns; /* thresholds follow from it; 0: they are as given, in events */
+	double min_threshold, max_threshold;
+	double max_p;  /* the chance of a refusal at max_threshold */
+	double weight; /* of one look at the queue in the average */
+	bool gentle;
+	uint32_t seed;
+} weir_red_params;
+WEIR_API extern const weir_admission_law weir_law_red;
+
+/* CoDel at the head of each queue, or with `timeouts` controlled delay as for servers; for WEIR_NEWEST_LATE queues. 0: from the target. */
+typedef struct weir_codel_params {
+	double percentile;    /* that the target is meant for; of no influence */
+	uint64_t target_ns;   /* the response time to hold */
+	uint64_t delay_ns;    /* the wait that is acceptable for long; CoDel's "target" */
+	uint64_t interval_ns; /* how long it may be exceeded */
+	uint64_t patience_ns; /* what has waited for longer is dropped in any case */
+	bool timeouts;
+} weir_codel_params;
+WEIR_API extern const weir_admission_law weir_law_codel;
+
+/* A limit on the events inside that follows the ratio of the target to the measured response time. */
+typedef struct weir_gradient_params {
+	double percentile;
+	uint64_t target_ns;
+	bool mean; /* hold the mean instead of the percentile */
+	uint32_t initial_limit, min_limit, max_limit;
+	double aim;         /* part of the target that is aimed at */
+	double most;        /* the largest gradient */
+	double headroom;    /* times the root of the limit */
+	double smoothing;   /* part of the change that is made at once */
+	uint64_t window_ns; /* between two changes; 0: the target */
+	uint32_t samples;   /* ends that a window must have */
+} weir_gradient_params;
+WEIR_API extern const weir_admission_law weir_law_gradient;
 
 /* An elastic domain as a pool law sees it. */
 typedef struct weir_pool_sample {

@@ -81,7 +81,7 @@ static const char *wrong_rates(const weir_aimd_tuning *t)
 	if (t->rate_start != 0 && !within(t->rate_start, t->rate_min, t->rate_max))
 		return "rate_start must be 0 (then rate_max) or from rate_min to rate_max";
 	if (t->burst_ns > 3600 * WEIR_NS_PER_S)
-		return "burst must be 0 (then half of the target) or up to 1h";
+		return "burst must be 0 (then half of the target, at most 1s) or up to 1h";
 	if (t->depth != 0 && !within(t->depth, 1, 1e9))
 		return "depth must be 0 (then by burst) or from 1 to 1000000000";
 	return NULL;
@@ -122,7 +122,8 @@ void weir_aimd_init(weir_aimd *aimd, const weir_aimd_tuning *tuning, uint64_t ta
 	*t = *tuning;
 	t->samples_min = t->samples_min != 0 ? t->samples_min : samples_needed(t);
 	t->rate_start = t->rate_start != 0 ? t->rate_start : t->rate_max;
-	t->burst_ns = t->burst_ns != 0 ? t->burst_ns : target_ns / 2;
+	if (t->burst_ns == 0)
+		t->burst_ns = target_ns / 2 < WEIR_NS_PER_S ? target_ns / 2 : WEIR_NS_PER_S;
 	aimd->target_ns = target_ns;
 	aimd->patience_ns = t->patience > 0 ? (uint64_t)(t->patience * (double)target_ns) : UINT64_MAX;
 	atomic_init(&aimd->admitted, 0);

@@ -121,7 +121,8 @@ void weir_aimd_learn(weir_aimd *aimd, const weir_aimd_learned *learned);
 		WEIR_AIMD_ROW(type, rate_start, NUMBER, 0, WEIR_SHAPER_RATE_MAX,                             \
 			      "admissions per second at the beginning; 0, rate_max"),                        \
 		WEIR_AIMD_TIME(type, burst, 0, 3.6e12,                                                       \
-			       "depth of the bucket, as time at the current rate; 0, half of the target"),   \
+			       "depth of the bucket, as time at the current rate; 0, half of the target, "   \
+			       "at most 1s"),                                                                \
 		WEIR_AIMD_ROW(type, depth, NUMBER, 0, 1e9,                                                   \
 			      "depth of the bucket in requests, at any rate; 0, by burst"),                  \
 		WEIR_AIMD_ROW(type, proportional, SWITCH, 0, 1,                                              \

@@ -3,10 +3,12 @@
  * AOC 3.3: a response-time controller (aimd_core.h) and a bucket for each class. A class that misses its target takes from those
  * below it before it gives up anything itself:
  *
- *	err > err_d:  all classes below: rate = rate / adjlo_d, and no rise in their next window
+ *	err > err_d:  all classes below: rate = rate / adjlo_d, and no rise until this class's next window
  *	              all of those at rate_min already: lag = lag + 1; at lc_thresh and beyond: rate = rate / adj_d
  *	err < err_i:  rate = rate - (err - c_i) adj_i, unless a class above has forbidden it
  *
+ * "The next iteration", for which the paper forbids rises, is here the next window of the class that forbids: windows of the classes
+ * are not in step, and those of a class that is let in a little end oftener.
  * Where the paper says nothing: the lag starts again from 0 when the class is back within its target; only classes that somebody
  * asked for lately count as "all of those", or a service with two classes of eight would wait for six that nobody uses.
  */
@@ -21,8 +23,6 @@ typedef struct multiclass {
 	uint32_t lc_thresh;
 	/* written at ticks, read by any */
 	_Atomic uint32_t lag[WEIR_CLASSES];
-	/* the thread of the ticks */
-	bool held[WEIR_CLASSES]; /* no rise in the next window */
 	weir_aimd klass[WEIR_CLASSES];
 } multiclass;
 
@@ -79,7 +79,6 @@ static int multiclass_init(void *state, const void *params, const char **ret_wro
 	m->lc_thresh = p->lc_thresh;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
 		atomic_init(&m->lag[k], 0);
-		m->held[k] = false;
 		weir_aimd_init(&m->klass[k], &p->tuning, targets[k]);
 	}
 	return 0;
@@ -120,7 +119,6 @@ static bool cut_below(multiclass *m, unsigned klass, uint64_t now_ns)
 		weir_aimd *aimd = &m->klass[lower];
 		taken |= weir_aimd_wanted(aimd) && weir_aimd_rate(aimd) > aimd->tuning.rate_min;
 		weir_aimd_cut(aimd, m->adjlo_d, now_ns);
-		m->held[lower] = true;
 	}
 	return taken;
 }
@@ -136,6 +134,15 @@ static void over(multiclass *m, unsigned klass, uint64_t now_ns)
 		weir_aimd_cut(&m->klass[klass], m->klass[klass].tuning.adj_d, now_ns);
 }
 
+/* A class above missed its target in its last window: what is saved here is meant for that one. */
+static bool held(const multiclass *m, unsigned klass)
+{
+	for (unsigned higher = 0; higher < klass; higher++)
+		if (weir_aimd_wanted(&m->klass[higher]) && weir_aimd_over(&m->klass[higher]))
+			return true;
+	return false;
+}
+
 static void step(multiclass *m, unsigned klass, uint64_t now_ns)
 {
 	weir_aimd *aimd = &m->klass[klass];
@@ -143,10 +150,9 @@ static void step(multiclass *m, unsigned klass, uint64_t now_ns)
 		over(m, klass, now_ns);
 	} else {
 		atomic_store_explicit(&m->lag[klass], 0, memory_order_relaxed);
-		if (weir_aimd_under(aimd) && !m->held[klass])
+		if (weir_aimd_under(aimd) && !held(m, klass))
 			weir_aimd_raise(aimd, now_ns);
 	}
-	m->held[klass] = false;
 }
 
 static void multiclass_tick(void *state, const weir_sample *sample)

@@ -2,179 +2,133 @@
 #ifndef WEIR_TESTS_ON_LAW_H
 #define WEIR_TESTS_ON_LAW_H
 
-/* A law on a table: its hooks are called as a stage would, at times that the test chooses. */
+/* A law by itself: its state, made from parameters as users write them, and the calls a runtime would make, in a line each. */
 
 #include "unit.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <weir/law.h>
 
-#define MS WEIR_NS_PER_MS
-#define S  WEIR_NS_PER_S
-
-struct rig {
+typedef struct on_law {
 	const weir_admission_law *law;
-	void *state;
+	void *state, *params;
 	uint64_t now_ns;
-};
+	uint32_t waiting, in_service; /* as the next ask or turn has them */
+	weir_sample sample;           /* as the next tick has it */
+} on_law;
 
-static inline void rig_open(struct rig *rig, const weir_admission_law *law, const void *params)
+/* Parameters: name, value, ..., NULL. */
+static inline void on_law_open(on_law *on, const weir_admission_law *law, const char *const *params)
 {
 	const char *wrong = NULL;
-	rig->law = law;
-	rig->now_ns = S;
-	rig->state = aligned_alloc(64, (law->state_bytes + 63) / 64 * 64);
-	assert_non_null(rig->state);
-	memset(rig->state, 0x5a, law->state_bytes); /* init must not count on zeroes */
-	if (law->init(rig->state, params, &wrong) != 0)
+	*on = (on_law){.law = law, .now_ns = 1000 * WEIR_NS_PER_S};
+	on->params = calloc(1, law->params_bytes);
+	on->state = aligned_alloc(64, (law->state_bytes + 63) / 64 * 64);
+	assert_true(on->params != NULL && on->state != NULL);
+	memset(on->state, 0, law->state_bytes);
+	weir_law_defaults(law, on->params);
+	for (; *params != NULL; params += 2)
+		if (weir_law_set(law, on->params, params[0], params[1]) != 0)
+			fail_msg("%s", weir_error());
+	if (law->init(on->state, on->params, &wrong) != 0)
 		fail_msg("%s: %s", law->name, wrong);
 }
+#define ON_LAW(on, law, ...) on_law_open(on, law, (const char *const[]){__VA_ARGS__, NULL})
 
-static inline void rig_close(struct rig *rig)
+static inline void on_law_close(on_law *on)
 {
-	free(rig->state);
+	free(on->state);
+	free(on->params);
 }
 
-static inline weir_verdict rig_ask(struct rig *rig, unsigned klass, uint32_t count)
+static inline weir_ask on_law_ask(const on_law *on, uint32_t count)
 {
-	weir_ask ask = {.now_ns = rig->now_ns, .klass = (uint8_t)klass, .count = count};
-	return rig->law->admit(rig->state, &ask);
+	return (weir_ask){
+		.now_ns = on->now_ns, .count = count, .waiting = on->waiting, .in_service = on->in_service};
 }
 
-static inline void rig_refund(struct rig *rig, unsigned klass, uint32_t count)
+static inline weir_verdict on_law_admit(on_law *on, uint32_t count)
 {
-	weir_ask ask = {.now_ns = rig->now_ns, .klass = (uint8_t)klass, .count = count};
-	rig->law->refund(rig->state, &ask);
+	weir_ask ask = on_law_ask(on, count);
+	return on->law->admit(on->state, &ask);
 }
 
-static inline weir_event rig_event(const struct rig *rig, unsigned klass, uint64_t age_ns)
+static inline void on_law_refund(on_law *on, uint32_t count)
 {
-	weir_event event = {.entered_ns = rig->now_ns - age_ns, .offered_ns = rig->now_ns - age_ns};
-	event.klass = (uint8_t)klass;
-	return event;
+	weir_ask ask = on_law_ask(on, count);
+	on->law->refund(on->state, &ask);
 }
 
-/* count events end now, after so long. */
-static inline void rig_settle(struct rig *rig, unsigned klass, unsigned count, uint64_t response_ns,
-			      weir_outcome outcome)
+static inline weir_verdict on_law_start(on_law *on, uint64_t offered_ns)
 {
-	rig->now_ns += response_ns; /* or they would have entered before the world began */
-	weir_event event = rig_event(rig, klass, response_ns);
-	for (unsigned i = 0; i < count; i++)
-		rig->law->settle(rig->state, &event, outcome, rig->now_ns);
-	rig->now_ns -= response_ns;
+	weir_event event = {.offered_ns = offered_ns};
+	weir_turn turn = {.now_ns = on->now_ns, .waiting = on->waiting, .in_service = on->in_service};
+	return on->law->start(on->state, &event, &turn);
 }
 
-static inline void rig_tick(struct rig *rig, uint64_t later_ns)
+static inline void on_law_gone(on_law *on, uint64_t offered_ns)
 {
-	rig->now_ns += later_ns;
-	weir_sample sample = {.now_ns = rig->now_ns, .interval_ns = later_ns};
-	rig->law->tick(rig->state, &sample);
+	weir_event event = {.offered_ns = offered_ns};
+	on->law->gone(on->state, &event, on->now_ns);
 }
 
-/* A whole window of these response times. */
-static inline void rig_window(struct rig *rig, unsigned klass, uint64_t response_ns)
+static inline void on_law_settle(on_law *on, uint64_t offered_ns, weir_outcome outcome)
 {
-	rig_tick(rig, 0);
-	rig_settle(rig, klass, 100, response_ns, WEIR_DONE);
-	rig_tick(rig, 10 * MS);
+	weir_event event = {.offered_ns = offered_ns};
+	on->law->settle(on->state, &event, outcome, on->now_ns);
 }
 
-static inline weir_report rig_report(const struct rig *rig, unsigned klass)
+/* A tick after so long; of the sample, the times are filled in. */
+static inline void on_law_tick(on_law *on, uint64_t after_ns)
 {
-	weir_report report = {.law = rig->law->name, .quality = 1};
-	rig->law->report(rig->state, klass, &report);
+	on->now_ns += after_ns;
+	on->sample.now_ns = on->now_ns;
+	on->sample.interval_ns = after_ns;
+	on->law->tick(on->state, &on->sample);
+}
+
+static inline weir_why on_law_explain(const on_law *on, weir_verdict verdict, uint32_t count)
+{
+	weir_ask ask = on_law_ask(on, count);
+	weir_why why = {.verdict = verdict};
+	on->law->explain(on->state, &ask, &why);
+	return why;
+}
+
+static inline weir_report on_law_report(const on_law *on)
+{
+	weir_report report = {.quality = 1};
+	on->law->report(on->state, 0, &report);
 	return report;
 }
 
-static inline double rig_value(const struct rig *rig, unsigned klass, const char *name)
+/* One of the law's own numbers. */
+static inline double on_law_value(const on_law *on, const char *name)
 {
-	weir_report report = rig_report(rig, klass);
+	weir_report report = on_law_report(on);
 	for (unsigned i = 0; i < report.count; i++)
 		if (strcmp(report.value[i].name, name) == 0)
 			return report.value[i].value;
-	fail_msg("%s reports no %s", rig->law->name, name);
+	fail_msg("law %s reports no %s", on->law->name, name);
 	return 0;
 }
 
-static inline double rig_rate(const struct rig *rig, unsigned klass)
+/* Parameters that the law must refuse as a whole, with this word in the sentence. */
+static inline void on_law_refuses(const weir_admission_law *law, const char *word, const char *const *params)
 {
-	return rig_report(rig, klass).rate_per_s;
+	void *made = calloc(1, law->params_bytes);
+	assert_non_null(made);
+	weir_law_defaults(law, made);
+	for (; *params != NULL; params += 2)
+		assert_int_equal(weir_law_set(law, made, params[0], params[1]), 0);
+	assert_int_equal(weir_law_check(law, made), -EINVAL);
+	if (strstr(weir_error(), word) == NULL)
+		fail_msg("\"%s\" does not say '%s'", weir_error(), word);
+	free(made);
 }
-
-static inline void expect_near(const char *what, double value, double wanted)
-{
-	if (!(fabs(value - wanted) <= 1e-6 * fmax(fabs(wanted), 1)))
-		fail_msg("%s is %.9g, not %.9g", what, value, wanted);
-}
-
-/* A law whose parameters are wrong says so, and what would be right. */
-static inline void expect_refused(const weir_admission_law *law, const void *params, const char *word)
-{
-	const char *wrong = NULL;
-	void *state = malloc(law->state_bytes);
-	assert_non_null(state);
-	assert_int_equal(law->init(state, params, &wrong), -EINVAL);
-	assert_non_null(wrong);
-	if (strstr(wrong, word) == NULL)
-		fail_msg("\"%s\" says nothing of %s", wrong, word);
-	free(state);
-}
-
-/* What was saved is taken over by a fresh state, texts that were not are refused and change nothing. */
-static inline void expect_saved(struct rig *rig, const void *params)
-{
-	char text[512], again[512];
-	struct rig fresh;
-	int length = rig->law->save(rig->state, text, sizeof(text));
-	assert_true(length > 0 && (size_t)length == strlen(text));
-	assert_int_equal(rig->law->save(rig->state, again, 2), length);
-	rig_open(&fresh, rig->law, params);
-	fresh.law->save(fresh.state, again, sizeof(again));
-	static const char *const bad[] = {"", "x", "nan nan", "1", "-1 -1", "1e999 3"};
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		if (strcmp(bad[i], "1") != 0 || rig->law != &weir_law_threshold)
-			assert_int_equal(fresh.law->load(fresh.state, bad[i]), -EINVAL);
-	char longer[520];
-	snprintf(longer, sizeof(longer), "%s 7", text);
-	assert_int_equal(fresh.law->load(fresh.state, longer), -EINVAL);
-	snprintf(longer, sizeof(longer), "%s", again);
-	fresh.law->save(fresh.state, again, sizeof(again));
-	assert_string_equal(again, longer);
-	assert_int_equal(fresh.law->load(fresh.state, text), 0);
-	fresh.law->save(fresh.state, again, sizeof(again));
-	assert_string_equal(again, text);
-	rig_close(&fresh);
-}
-
-/* Rows are within the struct, named once, and accept the defaults (0 where that means "as usual"). */
-static inline void expect_params(const weir_admission_law *law)
-{
-	unsigned char params[1024];
-	assert_true(law->params_bytes <= sizeof(params));
-	weir_law_defaults(law, params);
-	for (const weir_param *row = law->params; row->name != NULL; row++) {
-		static const size_t bytes[] = {sizeof(double), sizeof(uint64_t), sizeof(uint32_t),
-					       sizeof(double), sizeof(bool)};
-		size_t count = row->per_class ? WEIR_CLASSES : 1;
-		assert_true(row->offset + count * bytes[row->kind] <= law->params_bytes);
-		assert_true(row->min < row->max && row->help != NULL && strchr(row->help, ';') != NULL);
-		for (const weir_param *other = law->params; other != row; other++)
-			assert_true(strcmp(other->name, row->name) != 0 && other->offset != row->offset);
-		double value = 0;
-		if (row->kind == WEIR_PARAM_NUMBER || row->kind == WEIR_PARAM_PERCENTILE)
-			value = *(double *)(params + row->offset);
-		else if (row->kind == WEIR_PARAM_TIME)
-			value = (double)*(uint64_t *)(params + row->offset);
-		else if (row->kind == WEIR_PARAM_COUNT)
-			value = *(uint32_t *)(params + row->offset);
-		if (strcmp(row->name, "target") != 0 && !(value >= row->min && value <= row->max))
-			fail_msg("%s: the default of %s is not accepted", law->name, row->name);
-	}
-}
+#define ON_LAW_REFUSES(law, word, ...) on_law_refuses(law, word, (const char *const[]){__VA_ARGS__, NULL})
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The response-time controller of AOC 3.2: its steps by hand, and each trap that was found in it. */
-#include "on_law.h"
+#include "law_rig.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

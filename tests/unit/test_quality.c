@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* AOC 3.4: quality first, then admission control, and back. */
-#include "on_law.h"
+#include "law_rig.h"
 
 static weir_quality_params params_of(bool admission)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Static thresholds, and SEDA's that follows a mean response time. */
-#include "on_law.h"
+#include "law_rig.h"
 
 static void open_threshold(struct rig *rig, const weir_threshold_params *params)
 {

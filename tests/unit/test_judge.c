@@ -119,6 +119,25 @@ static void where_all_is_shed_nothing_is_held(void **state)
 	weir_record_free(&r);
 }
 
+/* Half is turned away until 3.2 s after the change, and then one in a thousand. */
+static void it_is_clear_when_nothing_is_turned_away(void **state)
+{
+	weir_judgement j;
+	weir_record *r = made(1);
+	for (unsigned slot = 0; slot < 200; slot++)
+		for (unsigned i = 0; i < 1000; i++) {
+			bool shed = slot >= 100 && (slot < 132 ? i % 2 == 0 : i == 0);
+			one(r, slot * 100 * MS, 0, shed ? 0 : 50 * MS);
+		}
+	weir_judge(r, true, &j);
+	assert_int_equal(j.phase[0].clear_ns, 0);
+	assert_int_equal(j.phase[1].clear_ns, 3200 * MS);
+	one(r, 20 * S - 1, 0, 0); /* one more is too many, for as long as there is anything left */
+	weir_judge(r, true, &j);
+	assert_true(j.phase[1].clear_ns == WEIR_NEVER);
+	weir_record_free(&r);
+}
+
 /* Blocks of 500 with 100, 200, 100, 200 ... turned away: sd .1, and a turn at each. */
 static void oscillation_is_measured_over_blocks(void **state)
 {
@@ -213,6 +232,7 @@ int main(void)
 		CHECK_TEST(what_is_never_back_never_settles),
 		CHECK_TEST(swinging_is_not_settled),
 		CHECK_TEST(where_all_is_shed_nothing_is_held),
+		CHECK_TEST(it_is_clear_when_nothing_is_turned_away),
 		CHECK_TEST(oscillation_is_measured_over_blocks),
 		CHECK_TEST(a_steady_fraction_does_not_oscillate),
 		CHECK_TEST(work_is_judged_at_the_busiest_place),

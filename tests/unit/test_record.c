@@ -138,6 +138,26 @@ static void percentiles_of_a_window_are_those_of_its_responses(void **state)
 	weir_record_free(&r);
 }
 
+/* Three workers; from 4 s on two; at half of their speed from 8 s on. Phases from 0 and from 5 s, measured from 2 s. */
+static void worker_time_is_that_of_the_phase(void **state)
+{
+	weir_record *r = made();
+	weir_record_phase(r, 5 * S);
+	weir_record_workers(r, 0, 0, 3);
+	weir_record_workers(r, 4 * S, 0, 2);
+	weir_record_workers(r, 8 * S, 0, 1);
+	weir_record_workers(r, 10 * S, 0, 0);
+	near(r->phase[0].capacity_ns[0] / 1e9, 3 * 4 + 2 * 1, 1e-12);
+	near(r->phase[1].capacity_ns[0] / 1e9, 2 * 3 + 1 * 2, 1e-12);
+	near(r->place[0].capacity_ns / 1e9, 3 * 2 + 2 * 4 + 1 * 2, 1e-12);
+	weir_record_work(r, 6 * S, 0, 4e9, WEIR_USED_WELL);
+	weir_record_work(r, 6 * S, 0, 2e9, WEIR_USED_LATE);
+	weir_record_work(r, 6 * S, 0, 1e9, WEIR_USED_FOR_NOTHING);
+	near(r->phase[1].completed_ns[0], 6e9, 1e-12);
+	near(r->phase[0].completed_ns[0], 0, 0);
+	weir_record_free(&r);
+}
+
 static void blocks_are_of_500_offers_each(void **state)
 {
 	weir_record *r = made();
@@ -248,6 +268,7 @@ int main(void)
 		CHECK_TEST(good_is_within_twice_the_target),
 		CHECK_TEST(what_happens_in_the_warmup_is_not_in_the_totals),
 		CHECK_TEST(percentiles_of_a_window_are_those_of_its_responses),
+		CHECK_TEST(worker_time_is_that_of_the_phase),
 		CHECK_TEST(blocks_are_of_500_offers_each),
 		CHECK_TEST(many_blocks_fit),
 		CHECK_TEST(phases_are_in_order_however_they_are_told),

@@ -19,13 +19,15 @@
  *	  └──▶ refund: the offer failed after all
  *
  * So what it has admitted is: refunded, or gone, or refused at its start, or settled, each once; a law may count on it. It
- * is told of nothing else: not of exempt events, nor of those that a law before it has admitted. (In a dry run it
- * is told of the start and the end of those that it would have refused, too: they are there.)
+ * is told of nothing else: not of exempt events, nor of those that a law before it has admitted. (Where its no does not
+ * count - in a dry run, under a shed ceiling - it is told of the start and the end of what it has refused, too: it is there. While all
+ * are admitted it is told of starts and ends of what it was not asked about.)
  *
  * Threads. admit, refund and settle may be called by several threads at once and must be lock-free; what they share
  * with others they share through atomics. start and gone are called for one queue (lane) by one thread at a time. tick
- * is called by one thread at a time. A law that is per_lane has one state for each queue of its stage, otherwise one
- * state serves all of them. Pool and batch laws are called by one thread at a time.
+ * and save are called by one thread at a time, never both at once. The other hooks that read (limit, patience, quality, explain, report) may be
+ * called by any thread at any time, and save while admit, start and settle run: what they read is atomic. A law that is per_lane has one
+ * state for each queue of its stage, otherwise one state serves all of them. Pool and batch laws are called by one thread at a time.
  */
 
 #include <weir/event.h>
@@ -152,7 +154,10 @@ typedef struct weir_admission_law {
 	void (*tick)(void *state, const weir_sample *sample);
 	/* How many events may be started and not settled, in all queues; UINT32_MAX: any. NULL: any. Looked at before each start. */
 	uint32_t (*limit)(const void *state);
-	/* How long an event of the class may wait: at ticks, those that waited longer are dropped ("waited too long"). NULL: any. */
+	/*
+	 * How long an event of the class may wait: at ticks, those that waited longer are dropped ("waited too long"), of its own events.
+	 * Not in a queue ordered by cost, which does not know their age. NULL: any.
+	 */
 	uint64_t (*patience)(const void *state, unsigned klass);
 	/* What a stage that can degrade should deliver to the class, 0 to 1. NULL: 1. */
 	double (*quality)(const void *state, unsigned klass);

@@ -134,8 +134,8 @@ typedef struct weir_stage_options {
 	const weir_admission_law *admission; /* NULL: only the bounds above */
 	const void *admission_params;
 	/*
-	 * Requests enter the system here: when stages further down shed what this one let in, it lets in less of that class, so that no
-	 * work is wasted on them.
+	 * Requests enter the system here: when stages further down shed what this one let in, or handlers settle it with weir_refused, it lets
+	 * in less of that class, so that no work is wasted on them. Goes by the event: one that was offered here first.
 	 */
 	bool heed_downstream;
 } weir_stage_options;
@@ -160,7 +160,7 @@ typedef enum weir_admission_mode {
 
 /* Switches admission control, leaving the law and what it knows in place. The queue's bounds hold in every mode. */
 WEIR_API void weir_stage_mode(weir_stage *stage, weir_admission_mode mode);
-/* The law may shed at most this fraction of what it is asked about, over any long while, whatever it says; 1: no ceiling. */
+/* Law and pressure together may shed at most this fraction of what they are asked about, over any long while; 1: no ceiling. Bounds still hold. */
 WEIR_API int weir_stage_shed_ceiling(weir_stage *stage, double fraction);
 /* What the law says about itself and the class; false: there is none. */
 WEIR_API bool weir_stage_report(const weir_stage *stage, unsigned klass, weir_report *ret_report);
@@ -200,6 +200,7 @@ typedef struct weir_ticket {
 	uint32_t count;
 	uint16_t home;
 	uint8_t klass;
+	bool spared; /* the law had refused */
 } weir_ticket;
 
 /*

@@ -32,7 +32,8 @@ weir_verdict weir_reserve(weir_stage *stage, unsigned klass, size_t count, uint6
 	if (verdict == WEIR_ADMITTED) {
 		atomic_fetch_add(&stage->world->tickets, 1);
 		*ret_ticket = (weir_ticket){.stage = stage,
-					    .gate = offer.spared ? NULL : offer.gate,
+					    .gate = offer.gate,
+					    .spared = offer.spared,
 					    .cost = cost,
 					    .now_ns = offer.ask.now_ns,
 					    .count = (uint32_t)count,
@@ -40,7 +41,7 @@ weir_verdict weir_reserve(weir_stage *stage, unsigned klass, size_t count, uint6
 					    .klass = (uint8_t)klass};
 		weir_offer_admitted();
 	} else {
-		weir_offer_shed(&offer, verdict);
+		weir_offer_shed(&offer, NULL, verdict);
 	}
 	weir_outsider_leave(stage->world, self);
 	return verdict;
@@ -114,6 +115,7 @@ void weir_cancel(weir_ticket *ticket)
 	weir_attempt offer = {.stage = stage,
 			      .lane = &stage->lanes[ticket->home],
 			      .gate = ticket->gate,
+			      .spared = ticket->spared,
 			      .ask = {.now_ns = ticket->now_ns,
 				      .cost = ticket->cost,
 				      .count = ticket->count,

@@ -33,6 +33,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "control/downstream.h"
 #include "loop/loop.h"
 #include "stage/counts.h"
 #include "stage/inbox.h"
@@ -101,6 +102,7 @@ typedef struct weir_gate {
 	uint32_t states;
 	size_t stride; /* from one lane's state to the next; 0: one for all */
 	bool learnt;   /* took over what was saved */
+	bool bare;     /* there is no law: the stage has other reasons to have a gate */
 	/* any thread */
 	_Atomic bool special; /* more is to be looked at than the law: see gate.c */
 	/* under control_lock */
@@ -146,15 +148,20 @@ typedef struct weir_lane {
 typedef struct weir_pressure {
 	/* any thread */
 	_Atomic bool active;
-	_Atomic uint32_t level;              /* of resources, in WEIR_WHOLE */
 	_Atomic uint32_t part[WEIR_CLASSES]; /* to be shed, in WEIR_WHOLE */
-	_Atomic uint32_t carry[WEIR_CLASSES];
+	_Atomic bool
+		by_resources[WEIR_CLASSES];   /* that is for want of resources; otherwise for stages below */
+	_Atomic int64_t carry[WEIR_CLASSES];  /* shares to be shed that have not been */
 	_Atomic uint64_t below[WEIR_CLASSES]; /* events that entered here and were shed further down */
+	_Atomic uint64_t lag_sum[WEIR_CLASSES]; /* of their time from entry to that, in ns */
 	/* the controller */
-	uint64_t at_ns, since_ns;
+	double level; /* of resources, 0 to 1 */
+	uint64_t at_ns, last_ns;
+	double mix[WEIR_CLASSES];  /* lately offered, in proportion */
 	double kept[WEIR_CLASSES]; /* let in, as far as stages further down are concerned */
+	weir_downstream downstream[WEIR_CLASSES];
 	struct {
-		uint64_t offered, admitted, below;
+		uint64_t offered, admitted, below, lag_sum;
 	} last[WEIR_CLASSES];
 } weir_pressure;
 
@@ -380,8 +387,8 @@ uint32_t weir_lane_room(const weir_lane *lane);
 void weir_lane_gone(weir_lane *lane, const weir_event *event, uint64_t now_ns);
 /* Whether the lane may start something now. */
 bool weir_lane_startable(const weir_lane *lane);
-/* Takes out one that has waited longer than its law's patience; NULL: none. The owner thread, or under the domain's lock. */
-weir_event *weir_lane_pop_stale(weir_lane *lane, uint64_t now_ns);
+/* Takes out those that have waited longer than their law's patience, at most so many. The owner thread, or under the domain's lock. */
+size_t weir_lane_take_stale(weir_lane *lane, uint64_t now_ns, size_t most, weir_event **ret_events);
 /* Moves what others put into the inbox to the queue. The owner thread. */
 void weir_lane_absorb(weir_lane *lane);
 
@@ -393,9 +400,15 @@ void weir_gate_update_locked(weir_stage *stage);
 /* The law on an event's start, as far as it is enforced. */
 weir_verdict weir_gate_start(weir_gate *gate, weir_lane *lane, const weir_event *event,
 			     const weir_turn *turn);
+/* How many of so many waiting events a law may have dropped, as mode and ceiling are, and that so many were. */
+size_t weir_gate_may_drop(const weir_stage *stage, size_t count);
+void weir_gate_dropped(weir_stage *stage, size_t count);
+void weir_pressure_init(weir_stage *stage);
 weir_verdict weir_pressure_ask(weir_stage *stage, unsigned klass, uint32_t count);
-/* Events that entered elsewhere are turned away here: whoever let them in may want to know. */
-void weir_pressure_below(weir_stage *stage, uint16_t entry, unsigned klass, weir_verdict why, uint32_t count);
+/* An event that has entered elsewhere is turned away here: whoever let it in may want to know. Its owner's thread. */
+void weir_pressure_below(const weir_stage *stage, weir_event *event, weir_verdict why, uint64_t now_ns);
+/* Its handler gives it up because somebody further down, perhaps outside of this world, is overloaded. */
+void weir_pressure_refused(const weir_stage *stage, weir_event *event, uint64_t now_ns);
 /* weir_stage_press, under control_lock. */
 void weir_pressure_set_locked(weir_stage *stage, double fraction);
 /* Adapts the parts to be shed; returns when to come again, UINT64_MAX: never. Under control_lock. */
@@ -470,7 +483,7 @@ void weir_outsider_leave(weir_world *world, const weir_thread *self);
 /* As weir_offer, but the offerer does the work itself: an admitted event is HELD at once, on any kind of domain. */
 weir_verdict weir_offer_held(weir_stage *stage, weir_event *event);
 /* Counts an offer that a bound of the offerer's own refuses; returns why. */
-weir_verdict weir_offer_refused(weir_stage *stage, const weir_event *event, weir_verdict why);
+weir_verdict weir_offer_refused(weir_stage *stage, weir_event *event, weir_verdict why);
 
 /* ---- reactor.c, elastic.c, control.c, drain.c, sim.c ---- */
 

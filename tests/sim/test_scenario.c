@@ -332,6 +332,20 @@ static void what_is_shed_further_down_is_wasted_work(void **state)
 	end(&r);
 }
 
+/* A backend that has no room says so at once: nobody has worked on what it refuses. */
+static void what_a_backend_refuses_is_dropped_without_work(void **state)
+{
+	struct ran r = ran("[scenario]\nduration = 100s\n[backend b]\nmost = 1\n"
+			   "[stage s]\nworkers = 100\nbackend = b\nwork = deterministic 15ms\n"
+			   "[load l]\narrivals = constant\nrate = 100\n",
+			   1);
+	const weir_tally *total = &r.run->judgement.total;
+	assert_true(total->dropped > 2000 && total->completed > 5000);
+	assert_int_equal(r.run->record->place[1].used_ns[WEIR_USED_FOR_NOTHING], 0);
+	near("work", r.run->record->place[1].used_ns[WEIR_USED_WELL] / 15e6, (double)total->completed, 1e-9);
+	end(&r);
+}
+
 /* ---- anything ---- */
 
 static const char *any(weir_random *random, const char *const *of, unsigned count)
@@ -443,6 +457,7 @@ int main(void)
 		CHECK_TEST(changes_come_when_they_are_due),
 		CHECK_TEST(a_stall_of_a_backend_passes),
 		CHECK_TEST(what_is_shed_further_down_is_wasted_work),
+		CHECK_TEST(what_a_backend_refuses_is_dropped_without_work),
 		CHECK_TEST(whatever_it_is_made_of_the_books_balance),
 		CHECK_TEST(another_seed_is_another_run),
 	};

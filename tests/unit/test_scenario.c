@@ -307,6 +307,10 @@ static void another_law_takes_over_the_target_and_its_own_lines(void **state)
 	assert_true(bucket_rate(s) == 77);
 	assert_int_equal(s->stage[0].target_ns[0], 90 * WEIR_NS_PER_MS);
 	weir_scenario_free(&s);
+	s = parsed(STAGE "law = threshold\nwaiting = 5\np90 = 90ms\n" LOAD);
+	assert_int_equal(weir_scenario_law(s, "aimd"), 0);
+	assert_int_equal(weir_scenario_check(s), 0); /* which it would not be without a target */
+	weir_scenario_free(&s);
 	/* The same law keeps everything; no law takes nothing; a stage without a line for one stays without. */
 	s = parsed(STAGE "law = bucket\nrate = 66\n" LOAD);
 	assert_int_equal(weir_scenario_law(s, "bucket"), 0);

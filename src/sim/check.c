@@ -537,7 +537,21 @@ static int check_change(const weir_scenario *scenario, weir_scenario_change *cha
 					   set->key);
 	weir_scenario_stage *stage = &stages[change->stage];
 	int failed = weir_scenario_stage_set(scenario, stage, set);
-	return failed ? failed : try_law(scenario, stage);
+	return failed || !change->last ? failed : try_law(scenario, stage);
+}
+
+/* A law and its parameters are several lines, and a law only with all of them. */
+static void mark_last(weir_scenario *scenario)
+{
+	for (unsigned i = 0; i < scenario->changes; i++) {
+		weir_scenario_change *change = &scenario->change[i];
+		change->last = true;
+		for (unsigned j = i + 1; j < scenario->changes && scenario->change[j].at_ns == change->at_ns;
+		     j++)
+			if (strcmp(scenario->change[j].name, change->name) == 0 &&
+			    strcmp(scenario->change[j].set.key, "speed") != 0)
+				change->last = false;
+	}
 }
 
 static int check_changes(weir_scenario *scenario)
@@ -548,6 +562,7 @@ static int check_changes(weir_scenario *scenario)
 		return weir_error_set(-ENOMEM, "out of memory");
 	memcpy(stages, scenario->stage, sizeof scenario->stage);
 	qsort(scenario->change, scenario->changes, sizeof *scenario->change, by_time);
+	mark_last(scenario);
 	for (unsigned i = 0; i < scenario->changes && !failed; i++)
 		failed = check_change(scenario, &scenario->change[i], stages);
 	weir_mem_free(stages);
@@ -556,15 +571,26 @@ static int check_changes(weir_scenario *scenario)
 
 /* ---- the whole ---- */
 
+/* About two hundred of them, of a length that people would choose: 1, 2, 2.5 or 5 times a power of ten. */
+static uint64_t usual_window(uint64_t duration_ns)
+{
+	static const uint64_t parts[] = {4, 8, 10, 20}; /* quarters */
+	uint64_t power = 10 * WEIR_NS_PER_MS;
+	for (unsigned i = 0;; i = (i + 1) % 4) {
+		uint64_t window = power / 4 * parts[i];
+		if (window * 240 >= duration_ns)
+			return window;
+		power *= i == 3 ? 10 : 1;
+	}
+}
+
 static int check_times(weir_scenario *scenario)
 {
 	if (scenario->warmup_ns >= scenario->duration_ns)
 		return weir_scenario_wrong(scenario, scenario->duration_line ? scenario->duration_line : 1,
 					   "the warmup must be shorter than the duration");
-	if (scenario->window_ns == 0) {
-		uint64_t window = scenario->duration_ns / 240;
-		scenario->window_ns = window > 10 * WEIR_NS_PER_MS ? window : 10 * WEIR_NS_PER_MS;
-	}
+	if (scenario->window_ns == 0)
+		scenario->window_ns = usual_window(scenario->duration_ns);
 	if (scenario->duration_ns / scenario->window_ns > WINDOWS_MAX)
 		return weir_scenario_wrong(scenario, scenario->duration_line ? scenario->duration_line : 1,
 					   "at most %d windows fit into a run; accepted is a longer window",

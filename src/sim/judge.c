@@ -29,7 +29,8 @@ static bool held(const stretch *sum, double quantile)
 {
 	if (sum->completed == 0)
 		return sum->offered == 0;
-	return (double)sum->late <= (1 - quantile) * (double)sum->completed;
+	/* One in ten is what p90 allows, though 1 - 0.9 is a little less. */
+	return (double)sum->late <= (1 - quantile + 1e-9) * (double)sum->completed;
 }
 
 static bool held_from(const weir_record *record, unsigned from, unsigned to, double quantile)
@@ -54,16 +55,37 @@ static unsigned first_held(const weir_record *record, unsigned from, unsigned to
 	return best;
 }
 
+/* The slots of a phase; the one in which it begins is of the one before. */
+static unsigned slot_after(const weir_record *record, uint64_t ns)
+{
+	return (unsigned)((ns + record->slot_ns - 1) / record->slot_ns);
+}
+
 static uint64_t settle_of(const weir_record *record, const weir_phase *phase)
 {
-	unsigned from = (unsigned)((phase->from_ns + record->slot_ns - 1) / record->slot_ns);
-	unsigned to = (unsigned)(phase->to_ns / record->slot_ns);
+	unsigned from = slot_after(record, phase->from_ns), to = (unsigned)(phase->to_ns / record->slot_ns);
 	if (to <= from)
 		return 0;
 	unsigned settled = first_held(record, from, to, record->options.quantile);
 	if (settled == to)
 		return WEIR_NEVER;
 	return settled == from ? 0 : settled * record->slot_ns - phase->from_ns;
+}
+
+static uint64_t clear_of(const weir_record *record, const weir_phase *phase)
+{
+	unsigned from = slot_after(record, phase->from_ns), to = (unsigned)(phase->to_ns / record->slot_ns),
+		 best = to;
+	uint64_t offered = 0, turned_away = 0;
+	for (unsigned i = to; i > from; i--) {
+		offered += record->slot[i - 1].offered;
+		turned_away += record->slot[i - 1].turned_away;
+		if (turned_away * 1000 <= offered)
+			best = i - 1;
+	}
+	if (to <= from || best == from)
+		return 0;
+	return best == to ? WEIR_NEVER : best * record->slot_ns - phase->from_ns;
 }
 
 static double overshoot_of(const weir_record *record, const weir_phase *phase)
@@ -114,6 +136,14 @@ static void judge_blocks(const weir_record *record, uint64_t from_ns, uint64_t t
 
 /* ---- phases ---- */
 
+static double work_of(const weir_record *record, const weir_phase *phase)
+{
+	double most = 0;
+	for (unsigned i = 0; i < record->options.places; i++)
+		most = fmax(most, share(phase->completed_ns[i], phase->capacity_ns[i]));
+	return most;
+}
+
 static void judge_phase(const weir_record *record, const weir_phase *phase, bool has_target,
 			weir_phase_judgement *ret)
 {
@@ -124,6 +154,8 @@ static void judge_phase(const weir_record *record, const weir_phase *phase, bool
 		.offered_per_s = (double)phase->offered / seconds,
 		.completed_per_s = (double)phase->completed / seconds,
 		.good_per_s = (double)phase->good / seconds,
+		.work = work_of(record, phase),
+		.clear_ns = clear_of(record, phase),
 		.shed = share((double)phase->turned_away, (double)(phase->offered + phase->inside)),
 	};
 	if (has_target) {

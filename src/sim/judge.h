@@ -8,6 +8,8 @@
  * Per phase (from one change of the scenario to the next):
  *	settle     how long until the percentile was back within the target, give or take a tenth: the first moment such that over the next window,
  *	           and over all that is left of the phase, no more were late than the percentile allows; "never" where there is none
+ *	clear      how long until (almost) nothing was turned away any more: the first moment from which it is at most one in a thousand, over all that
+ *	           is left of the phase; "never" where there is none
  *	overshoot  the highest percentile of a window, as a multiple of the target
  *	shed sd    standard deviation of the fraction turned away, over blocks of 500 offers, of the part of the phase after it settled
  *	turns      how often that fraction changed from above its mean to below it, or back
@@ -26,8 +28,9 @@ typedef struct weir_phase_judgement {
 	double shed;      /* fraction turned away, of the offers */
 	double ratio;     /* the percentile over the whole phase / target; 0: no target */
 	double overshoot; /* the same of the worst window */
-	uint64_t settle_ns;
+	uint64_t settle_ns, clear_ns;
 	double shed_sd;
+	double work; /* completed at the place that was busiest in this phase, as a fraction of what it could have done */
 	unsigned turns, blocks;
 } weir_phase_judgement;
 

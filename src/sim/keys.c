@@ -35,7 +35,7 @@ const weir_key weir_keys_scenario[] = {
 	{"warmup", WEIR_KEY_TIME, AT(warmup_ns), RANGE(0, 1000 * H)},
 	{"window", WEIR_KEY_TIME, AT(window_ns), RANGE(MS, H)},
 	{"seed", WEIR_KEY_SEED, AT(seed)},
-	{NULL},
+	{.name = NULL},
 };
 #undef SECTION
 
@@ -54,7 +54,7 @@ const weir_key weir_keys_stage[] = {
 	{"mode", WEIR_KEY_CHOICE, AT(mode), .words = modes},
 	{"ceiling", WEIR_KEY_NUMBER, AT(ceiling), RANGE(0, 1)},
 	{"law", WEIR_KEY_NAME, AT(law), ROOM(law), LINE(law_line)},
-	{NULL},
+	{.name = NULL},
 };
 #undef SECTION
 
@@ -67,7 +67,7 @@ const weir_key weir_keys_backend[] = {
 	{"lock", WEIR_KEY_NUMBER, AT(options.lock), RANGE(0, 1)},
 	{"most", WEIR_KEY_COUNT, AT(options.most), RANGE(1, 1e6)},
 	{"round_trip", WEIR_KEY_TIME, AT(options.round_trip_ns), RANGE(0, 60 * S)},
-	{NULL},
+	{.name = NULL},
 };
 #undef SECTION
 
@@ -76,7 +76,7 @@ const weir_key weir_keys_type[] = {
 	{"stage", WEIR_KEY_NAME, AT(stage), ROOM(stage)},
 	{"cost", WEIR_KEY_NUMBER, AT(cost), RANGE(1e-6, 1e6)},
 	{"class", WEIR_KEY_CLASS, AT(klass), ROOM(klass)},
-	{NULL},
+	{.name = NULL},
 };
 #undef SECTION
 
@@ -106,7 +106,7 @@ const weir_key weir_keys_load[] = {
 	{"honours", WEIR_KEY_SWITCH, AT(honours)},
 	{"rejected_wait", WEIR_KEY_TIME, AT(rejected_wait_ns), RANGE(US, 1000 * H)},
 	{"target", WEIR_KEY_TIME, AT(target_ns), RANGE(US, 1000 * H)},
-	{NULL},
+	{.name = NULL},
 };
 #undef SECTION
 

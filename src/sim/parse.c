@@ -44,6 +44,9 @@ int weir_scenario_wrong(const weir_scenario *scenario, unsigned line, const char
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
+	for (char *at = text; *at != '\0'; at++)
+		if (*at < ' ' || *at > '~')
+			*at = '?';
 	if (line == 0)
 		return weir_error_set(-EINVAL, "%s: as set on the command line: %s", scenario->path, text);
 	return weir_error_set(-EINVAL, "%s:%u: %s", scenario->path, line, text);
@@ -451,7 +454,36 @@ static int read_line(weir_scenario *scenario, unsigned line, char *text, section
 	return failed ? failed : apply(scenario, in, &set);
 }
 
-/* Copies a line, without its end; printable or a tab, as a scenario is for people. */
+/* The length of the UTF-8 character at the beginning; 0: there is none, or one that should be written shorter. */
+static size_t utf8_length(const unsigned char *at, size_t size)
+{
+	static const unsigned char least[] = {0, 0, 0xc2, 0xe0, 0xf0}, most[] = {0, 0, 0xdf, 0xef, 0xf4};
+	if (at[0] < 0x80)
+		return 1;
+	size_t length = at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;
+	if (at[0] < least[length] || at[0] > most[length] || size < length)
+		return 0;
+	for (size_t i = 1; i < length; i++)
+		if ((at[i] & 0xc0) != 0x80)
+			return 0;
+	bool surrogate = at[0] == 0xed && at[1] >= 0xa0;
+	bool beyond = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90) ||
+		      (at[0] == 0xf4 && at[1] >= 0x90);
+	return surrogate || beyond ? 0 : length;
+}
+
+static bool is_text(const char *from, size_t length)
+{
+	const unsigned char *at = (const unsigned char *)from;
+	for (size_t i = 0, step; i < length; i += step) {
+		step = utf8_length(at + i, length - i);
+		if (step == 0 || (at[i] < ' ' && at[i] != '\t') || at[i] == 0x7f)
+			return false;
+	}
+	return true;
+}
+
+/* Copies a line, without its end. */
 static int copy_line(const weir_scenario *scenario, unsigned line, const char *from, size_t length, char *to)
 {
 	if (length > 0 && from[length - 1] == '\r')
@@ -459,10 +491,8 @@ static int copy_line(const weir_scenario *scenario, unsigned line, const char *f
 	if (length >= LINE_MAX)
 		return weir_scenario_wrong(scenario, line, "a line of at most %d characters is accepted",
 					   LINE_MAX - 1);
-	for (size_t i = 0; i < length; i++)
-		if ((unsigned char)from[i] < ' ' && from[i] != '\t')
-			return weir_scenario_wrong(scenario, line, "byte %u is not text",
-						   (unsigned char)from[i]);
+	if (!is_text(from, length))
+		return weir_scenario_wrong(scenario, line, "this is not text; accepted is UTF-8");
 	memcpy(to, from, length);
 	to[length] = '\0';
 	return 0;

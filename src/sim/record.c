@@ -22,11 +22,13 @@ static int allocate(weir_record *record)
 	record->slot = weir_mem_array(record->slots, sizeof *record->slot);
 	record->phase = weir_mem_array(WEIR_RECORD_PHASES, sizeof *record->phase);
 	record->place = weir_mem_array(o->places, sizeof *record->place);
+	record->phase_work = weir_mem_array((size_t)WEIR_RECORD_PHASES * 2 * o->places, sizeof(double));
 	record->trace = weir_mem_array(o->traces + 1, sizeof *record->trace);
 	record->recent = weir_mem_array(rows, sizeof *record->recent);
 	record->recent_ratio = weir_mem_array(rows, sizeof *record->recent_ratio);
 	if (!record->klass || !record->type || !record->window || !record->slot || !record->phase ||
-	    !record->place || !record->trace || !record->recent || !record->recent_ratio)
+	    !record->place || !record->phase_work || !record->trace || !record->recent ||
+	    !record->recent_ratio)
 		return -ENOMEM;
 	for (unsigned i = 0; i < o->traces; i++) {
 		record->trace[i].value = weir_mem_array(record->windows, sizeof *record->trace[i].value);
@@ -39,6 +41,15 @@ static int allocate(weir_record *record)
 static unsigned pieces(uint64_t whole, uint64_t piece)
 {
 	return (unsigned)((whole + piece - 1) / piece);
+}
+
+/* Phases may move while there are none of them under way: their numbers stay where they are in order. */
+static void place_work(weir_record *record)
+{
+	for (unsigned i = 0; i < record->phases; i++) {
+		record->phase[i].completed_ns = record->phase_work + (size_t)2 * i * record->options.places;
+		record->phase[i].capacity_ns = record->phase[i].completed_ns + record->options.places;
+	}
 }
 
 int weir_record_new(const weir_record_options *options, weir_record **ret_record)
@@ -57,6 +68,7 @@ int weir_record_new(const weir_record_options *options, weir_record **ret_record
 	}
 	record->phase[0].to_ns = options->duration_ns;
 	record->phases = 1;
+	place_work(record);
 	*ret_record = record;
 	return 0;
 }
@@ -75,6 +87,7 @@ void weir_record_free(weir_record **ref)
 	weir_mem_free(record->block);
 	weir_mem_free(record->phase);
 	weir_mem_free(record->place);
+	weir_mem_free(record->phase_work);
 	weir_mem_free(record->trace);
 	weir_mem_free(record->recent);
 	weir_mem_free(record->recent_ratio);
@@ -98,6 +111,7 @@ void weir_record_phase(weir_record *record, uint64_t at_ns)
 	record->phase[i - 1].to_ns = at_ns;
 	record->phase[i].to_ns =
 		i + 1 < record->phases ? record->phase[i + 1].from_ns : record->options.duration_ns;
+	place_work(record);
 }
 
 /* ---- where a moment belongs ---- */
@@ -193,6 +207,7 @@ static void turned_away(weir_record *record, uint64_t now_ns)
 {
 	left(record, now_ns);
 	phase_at(record, now_ns)->turned_away++;
+	slot_at(record, now_ns)->turned_away++;
 	record->block_turned_away++;
 }
 
@@ -262,8 +277,32 @@ bool weir_record_completed(weir_record *record, uint64_t now_ns, unsigned klass,
 
 void weir_record_work(weir_record *record, uint64_t now_ns, unsigned place, double work_ns, weir_use use)
 {
+	if (use != WEIR_USED_FOR_NOTHING)
+		phase_at(record, now_ns)->completed_ns[place] += work_ns;
 	if (measured(record, now_ns))
 		record->place[place].used_ns[use] += work_ns;
+}
+
+/* What two stretches of time have in common, ns. */
+static double common(uint64_t from, uint64_t to, uint64_t other_from, uint64_t other_to)
+{
+	from = from > other_from ? from : other_from;
+	to = to < other_to ? to : other_to;
+	return to > from ? (double)(to - from) : 0;
+}
+
+void weir_record_workers(weir_record *record, uint64_t now_ns, unsigned at, double workers)
+{
+	weir_place *place = &record->place[at];
+	for (unsigned i = 0; i < record->phases; i++) {
+		weir_phase *phase = &record->phase[i];
+		phase->capacity_ns[at] +=
+			place->workers * common(place->since_ns, now_ns, phase->from_ns, phase->to_ns);
+	}
+	place->capacity_ns +=
+		place->workers * common(place->since_ns, now_ns, record->options.warmup_ns, UINT64_MAX);
+	place->since_ns = now_ns;
+	place->workers = workers;
 }
 
 /* ---- over time ---- */

@@ -42,7 +42,7 @@ typedef struct weir_window {
 } weir_window;
 
 typedef struct weir_slot {
-	uint32_t completed, late, offered; /* late: by more than a tenth */
+	uint32_t completed, late, offered, turned_away; /* late: by more than a tenth */
 } weir_slot;
 
 typedef struct weir_block {
@@ -56,6 +56,7 @@ typedef struct weir_phase {
 	uint64_t inside; /* when it began */
 	weir_hist ratio; /* response / target, in 1/10000 */
 	weir_hist response;
+	double *completed_ns, *capacity_ns; /* of each place: work of the completed; worker time there was */
 } weir_phase;
 
 /* What work was done for: a request that was completed within twice the target; later; or one that was dropped or given up in the end. */
@@ -65,6 +66,8 @@ typedef struct weir_place {
 	const char *name;
 	double capacity_ns; /* worker time that there was in the measured time, at its speed */
 	double used_ns[3];  /* by what became of it: weir_use */
+	double workers;     /* now, times their speed */
+	uint64_t since_ns;  /* when that began */
 } weir_place;
 
 /* What a law said about one stage and class, at the end of a window. */
@@ -94,6 +97,7 @@ typedef struct weir_record {
 	weir_block *block;
 	weir_phase *phase;
 	weir_place *place;
+	double *phase_work; /* what the phases' arrays are parts of */
 	weir_law_trace *trace;
 	uint64_t inside, inside_at_start;
 	double user_fairness; /* Jain's index over the users' completed requests; 0: no users */
@@ -119,6 +123,9 @@ bool weir_record_completed(weir_record *record, uint64_t now_ns, unsigned klass,
 			   uint64_t response_ns, uint64_t target_ns);
 /* So much work was done at a place. */
 void weir_record_work(weir_record *record, uint64_t now_ns, unsigned place, double work_ns, weir_use use);
+
+/* From now on so many workers work at a place; half of their speed is half of them. To be told of the end of the run, too. */
+void weir_record_workers(weir_record *record, uint64_t now_ns, unsigned place, double workers);
 
 /* ---- over time ---- */
 

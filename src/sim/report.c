@@ -121,21 +121,25 @@ static void print_tallies(FILE *to, const weir_run *run)
 	}
 }
 
+static const char *passed_text(uint64_t ns, char *text)
+{
+	return time_text(ns == WEIR_NEVER ? INFINITY : (double)ns / 1e6, text);
+}
+
 static void print_phases(FILE *to, const weir_run *run)
 {
 	const weir_judgement *j = &run->judgement;
 	char a[CELL], b[CELL], c[CELL], d[CELL], e[CELL], f[CELL], head[CELL];
 	snprintf(head, sizeof head, "p%g/target", 100 * run->quantile);
-	fprintf(to, "\n  %8s %8s %10s %7s %10s %10s %10s %8s %6s %8s %5s\n", "from", "to", "offered/s",
-		"shed", "done/s", "good/s", head, "settle", "peak", "shed sd", "turns");
+	fprintf(to, "\n  %6s %6s %9s %7s %9s %7s %10s %7s %6s %7s %7s %5s\n", "from", "to", "offered/s",
+		"shed", "good/s", "work", head, "settle", "peak", "clear", "shed sd", "turns");
 	for (unsigned i = 0; i < j->phases; i++) {
 		const weir_phase_judgement *p = &j->phase[i];
-		double settle = p->settle_ns == WEIR_NEVER ? INFINITY : (double)p->settle_ns / 1e6;
-		fprintf(to, "  %8s %8s %10s %7s %10s", time_text((double)p->from_ns / 1e6, a),
+		fprintf(to, "  %6s %6s %9s %7s %9s %7s", time_text((double)p->from_ns / 1e6, a),
 			time_text((double)p->to_ns / 1e6, b), rate_text(p->offered_per_s, c),
-			share_text(p->shed, d), rate_text(p->completed_per_s, e));
-		fprintf(to, " %10s %10.3f %8s %6.2f %8.3f %5u\n", rate_text(p->good_per_s, f), p->ratio,
-			time_text(settle, a), p->overshoot, p->shed_sd, p->turns);
+			share_text(p->shed, d), rate_text(p->good_per_s, e), share_text(p->work, f));
+		fprintf(to, " %10.3f %7s %6.2f %7s %7.3f %5u\n", p->ratio, passed_text(p->settle_ns, a),
+			p->overshoot, passed_text(p->clear_ns, b), p->shed_sd, p->turns);
 	}
 }
 

@@ -191,6 +191,7 @@ static int go(struct stand *stand)
 	weir_loads_start(stand->loads);
 	weir_sim_run(stand->world, run->scenario->duration_ns + WEIR_NS_PER_S);
 	weir_record_window(run->record, run->scenario->duration_ns); /* what is left of the last one */
+	weir_service_end(stand->service);
 	weir_loads_finish(stand->loads);
 	run->lost = weir_loads_lost(stand->loads);
 	weir_judge(run->record, has_target(run), &run->judgement);

@@ -166,6 +166,7 @@ typedef struct weir_scenario_change {
 	int stage, backend; /* one of them, the other is -1 */
 	bool of_speed;      /* with either; otherwise a line of the stage's section */
 	double speed;
+	bool last; /* of its stage at this time: then they come into force */
 } weir_scenario_change;
 
 typedef struct weir_scenario {

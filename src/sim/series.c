@@ -75,12 +75,13 @@ static json_t *places_of(const weir_record *record)
 static json_t *phase_of(const weir_phase_judgement *p)
 {
 	double settle = p->settle_ns == WEIR_NEVER ? INFINITY : (double)p->settle_ns / 1e6;
-	return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:i, s:i}", "from_s",
+	double clear = p->clear_ns == WEIR_NEVER ? INFINITY : (double)p->clear_ns / 1e6;
+	return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:f, s:i, s:i}", "from_s",
 			 (double)p->from_ns / 1e9, "to_s", (double)p->to_ns / 1e9, "offered_per_s",
 			 p->offered_per_s, "completed_per_s", p->completed_per_s, "good_per_s", p->good_per_s,
 			 "shed", p->shed, "ratio", p->ratio, "overshoot", p->overshoot, "settle_ms",
-			 real(settle), "shed_sd", p->shed_sd, "turns", (int)p->turns, "blocks",
-			 (int)p->blocks);
+			 real(settle), "clear_ms", real(clear), "shed_sd", p->shed_sd, "work", p->work,
+			 "turns", (int)p->turns, "blocks", (int)p->blocks);
 }
 
 static json_t *phases_of(const weir_judgement *j)

@@ -14,6 +14,7 @@ typedef struct place {
 	weir_stage *stage;
 	unsigned index;
 	double speed;
+	bool law_changed;
 } place;
 
 struct weir_service {
@@ -24,7 +25,6 @@ struct weir_service {
 	weir_scenario_stage *stages; /* copies */
 	place place[WEIR_SCENARIO_STAGES];
 	weir_backend *backend[WEIR_SCENARIO_BACKENDS];
-	double backend_speed[WEIR_SCENARIO_BACKENDS];
 	unsigned classes;
 	bool over;
 };
@@ -266,32 +266,21 @@ static int make_stage(weir_service *service, unsigned i)
 	return failed;
 }
 
-static double worker_time(const weir_service *service, uint32_t workers, double speed, uint64_t from_ns)
-{
-	uint64_t start = service->scenario->warmup_ns;
-	return workers * speed *
-	       (double)(service->scenario->duration_ns - (from_ns > start ? from_ns : start));
-}
-
 static int make_places(weir_service *service)
 {
 	const weir_scenario *scenario = service->scenario;
+	weir_place *places = service->record->place;
 	int failed = 0;
 	for (unsigned i = 0; i < scenario->stages && !failed; i++) {
 		failed = make_stage(service, i);
-		service->record->place[i] = (weir_place){
-			.name = scenario->stage[i].name,
-			.capacity_ns = worker_time(service, scenario->stage[i].workers, 1, 0),
-		};
+		places[i].name = scenario->stage[i].name;
+		weir_record_workers(service->record, 0, i, scenario->stage[i].workers);
 	}
 	for (unsigned i = 0; i < scenario->backends && !failed; i++) {
 		const weir_scenario_backend *as = &scenario->backend[i];
 		failed = weir_backend_new(service->world, &as->options, &service->backend[i]);
-		service->backend_speed[i] = 1;
-		service->record->place[scenario->stages + i] = (weir_place){
-			.name = as->name,
-			.capacity_ns = worker_time(service, as->options.workers, 1, 0),
-		};
+		places[scenario->stages + i].name = as->name;
+		weir_record_workers(service->record, 0, scenario->stages + i, as->options.workers);
 	}
 	return failed;
 }
@@ -331,6 +320,11 @@ void weir_service_free(weir_service **ref)
 
 void weir_service_end(weir_service *service)
 {
+	const weir_scenario *scenario = service->scenario;
+	if (service->over)
+		return;
+	for (unsigned i = 0; i < scenario->stages + scenario->backends; i++)
+		weir_record_workers(service->record, scenario->duration_ns, i, 0);
 	service->over = true;
 }
 
@@ -346,41 +340,44 @@ void weir_service_trace(weir_service *service)
 				weir_record_trace(service->record, at, &report);
 }
 
-/* From now on the place has another speed: what is left of its time counts anew. */
 static void change_speed(weir_service *service, const weir_scenario_change *change)
 {
 	bool stage = change->stage >= 0;
 	unsigned i = (unsigned)(stage ? change->stage : change->backend);
-	double *speed = stage ? &service->place[i].speed : &service->backend_speed[i];
 	uint32_t workers = stage ? service->stages[i].workers : service->scenario->backend[i].options.workers;
-	weir_place *counted = &service->record->place[stage ? i : service->scenario->stages + i];
-	uint64_t now = now_of(service);
-	counted->capacity_ns += worker_time(service, workers, change->speed, now) -
-				worker_time(service, workers, *speed, now);
-	*speed = change->speed;
-	if (!stage)
+	unsigned at = stage ? i : service->scenario->stages + i;
+	weir_record_workers(service->record, now_of(service), at, workers * change->speed);
+	if (stage)
+		service->place[i].speed = change->speed;
+	else
 		weir_backend_speed(service->backend[i], change->speed);
 }
 
-static int change_stage(weir_service *service, const weir_scenario_change *change)
+static int change_law(weir_service *service, place *at)
 {
-	place *at = &service->place[change->stage];
 	const weir_admission_law *law;
 	void *params;
-	int failed = weir_scenario_stage_set(service->scenario, at->as, &change->set);
-	if (failed)
-		return failed;
-	weir_stage_mode(at->stage, at->as->mode);
-	failed = weir_stage_shed_ceiling(at->stage, at->as->ceiling);
-	if (failed ||
-	    (weir_key_find(weir_keys_stage, change->set.key) != NULL && strcmp(change->set.key, "law") != 0))
-		return failed; /* nothing that concerns the law */
-	failed = weir_scenario_law_of(service->scenario, at->as, &law, &params);
+	int failed = weir_scenario_law_of(service->scenario, at->as, &law, &params);
 	if (failed)
 		return failed;
 	failed = weir_stage_admission(at->stage, law, params);
 	weir_mem_free(params);
+	at->law_changed = false;
 	return failed;
+}
+
+/* Service and work count from the next request on; what concerns the law, when all lines of this time have been read. */
+static int change_stage(weir_service *service, const weir_scenario_change *change)
+{
+	place *at = &service->place[change->stage];
+	int failed = weir_scenario_stage_set(service->scenario, at->as, &change->set);
+	at->law_changed |= weir_key_find(weir_keys_stage, change->set.key) == NULL ||
+			   strcmp(change->set.key, "law") == 0;
+	if (failed || !change->last)
+		return failed;
+	weir_stage_mode(at->stage, at->as->mode);
+	failed = weir_stage_shed_ceiling(at->stage, at->as->ceiling);
+	return failed || !at->law_changed ? failed : change_law(service, at);
 }
 
 int weir_service_change(weir_service *service, const weir_scenario_change *change)

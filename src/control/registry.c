@@ -5,6 +5,7 @@
 #include <weir/law.h>
 
 static const weir_admission_law *const laws[] = {
+	&weir_law_adaptive,
 	&weir_law_threshold,
 	&weir_law_bucket,
 };

@@ -103,7 +103,7 @@ static void integrate(cell *c, uint64_t now_ns)
 
 static int slice_of(const cell *c, uint64_t now_ns)
 {
-	if (c->slices == NULL)
+	if (c->slices == NULL || now_ns < c->slices_ns)
 		return -1;
 	uint64_t at = (now_ns - c->slices_ns) / c->slices->width_ns;
 	return at < c->slices->count ? (int)at : -1;
@@ -124,9 +124,10 @@ static void count_offered(cell *c, unsigned klass, uint64_t now_ns)
 	c->window_offered = c->window_shed = 0;
 }
 
-static void count_shed(cell *c, unsigned klass, uint64_t now_ns)
+/* By the time of the offer: what was let in before a step and is dropped after it says nothing about admission after it. */
+static void count_shed(cell *c, unsigned klass, uint64_t offered_ns)
 {
-	int slice = slice_of(c, now_ns);
+	int slice = slice_of(c, offered_ns);
 	c->klass[klass].shed++;
 	c->window_shed++;
 	if (slice >= 0)
@@ -262,7 +263,7 @@ static void drop(weir_stage *stage, weir_event *event, weir_verdict why, void *a
 	cell *c = arg;
 	request *r = (request *)event;
 	c->klass[event->klass].dropped++;
-	count_shed(c, event->klass, cell_now(c));
+	count_shed(c, event->klass, event->offered_ns);
 	client_gave_up(c, r);
 	turned_away(c, r);
 }

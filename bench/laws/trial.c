@@ -127,6 +127,7 @@ static void run_calm(trial *t, const weir_admission_law *law)
 /* ---- steps: many repetitions laid over each other, so that p90 at a moment is of many ---- */
 
 #define STEP_SLICES 60
+#define FALL_SLICES 300
 #define FEW         40 /* samples in a slice that say something */
 
 static double slice_p90(const cell_slices *s, unsigned at)
@@ -160,13 +161,32 @@ static double time_above(const cell_slices *s)
 	return (double)(to - from) * (double)s->width_ns;
 }
 
-/* From the start until hardly anything is shed any more. */
+static double shed_of(const cell_slices *s, unsigned from, unsigned to)
+{
+	uint64_t offered = 0, shed = 0;
+	for (unsigned i = from; i < to && i < s->count; i++) {
+		offered += s->at[i].offered;
+		shed += s->at[i].shed;
+	}
+	return offered != 0 ? (double)shed / (double)offered : 0;
+}
+
+/*
+ * From the start until no more is shed than later on at this load, but for one in a hundred. Looked at over stretches long enough that one
+ * or two are not one in a hundred.
+ */
 static double time_shedding(const cell_slices *s)
 {
-	unsigned to = s->count;
-	while (to > 0 && (double)s->at[to - 1].shed <= .01 * (double)s->at[to - 1].offered)
-		to--;
-	return (double)to * (double)s->width_ns;
+	double usual = shed_of(s, s->count * 2 / 3, s->count);
+	unsigned full = 0;
+	for (unsigned i = 0; i < s->count * 2 / 3; i++) {
+		unsigned to = i;
+		for (uint64_t offered = 0; to < s->count && offered < 300; to++)
+			offered += s->at[to].offered;
+		if (shed_of(s, i, to) > usual + .01)
+			full = i + 1;
+	}
+	return (double)full * (double)s->width_ns;
 }
 
 /* So often that a slice has enough in it. */
@@ -174,7 +194,7 @@ static unsigned repeats(const trial *t, double slice_ns)
 {
 	double each = t->workers * slice_ns / t->service_ns;
 	double wanted = ceil((t->quick ? 60 : 120) / each);
-	return (unsigned)fmin(fmax(wanted, 2), 60);
+	return (unsigned)fmin(fmax(wanted, 2), 80);
 }
 
 static void run_step(trial *t, const weir_admission_law *law)
@@ -184,7 +204,7 @@ static void run_step(trial *t, const weir_admission_law *law)
 	double up = fmax(fmax(fill + 4 * target, 60 * t->service_ns), fmin(600 * MS, 1500 * t->service_ns));
 	double down = fmax(fmax(4 * target, 100 * t->service_ns), fmin(1200 * MS, 3000 * t->service_ns));
 	cell_slices *rise = cell_slices_new(STEP_SLICES, up / STEP_SLICES);
-	cell_slices *fall = cell_slices_new(STEP_SLICES, down / STEP_SLICES);
+	cell_slices *fall = cell_slices_new(FALL_SLICES, down / FALL_SLICES);
 	unsigned times = repeats(t, up / STEP_SLICES);
 	cell *c = open_cell(&options);
 	cell_load(c, .5);
@@ -270,7 +290,7 @@ static void run_change(trial *t, const weir_admission_law *law)
 
 static double success(const cell_class_stats *k)
 {
-	return k->offered != 0 ? 1 - (double)k->shed / (double)k->offered : 1;
+	return k->offered != 0 ? (double)k->completed / (double)k->offered : 1;
 }
 
 /* Three classes of .2 each; then the lowest twelve times that. */
@@ -361,7 +381,7 @@ static void run_retry(trial *t, const weir_admission_law *law)
 	cell_run(c, fmax(100 * options.target_ns, time_of(t, 20000)));
 	cell_read(c, &stats);
 	cell_free(&c);
-	trial_note(t, RETRY, stats.useful / fmin(stats.work, .8));
+	trial_note(t, RETRY, (double)stats.all.served / (double)stats.all.first);
 }
 
 void trial_run(trial *t, const weir_admission_law *law)

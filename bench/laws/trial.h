@@ -31,7 +31,7 @@
 	X(ORDER, "higher classes succeed at least as much (least difference)", -0.005, true) \
 	X(RARE, "p90 / own target, rare and expensive", 1.1, false)          \
 	X(RARE_OTHERS, "p90 / target of the others beside them", 1.1, false) \
-	X(RETRY, "useful work after a spike with retries / load", 0.95, true)
+	X(RETRY, "served within their patience after a spike with retries", 0.95, true)
 
 typedef enum criterion {
 #define CRITERION(name, text, bound, least) name,

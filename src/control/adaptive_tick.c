@@ -66,7 +66,8 @@ void adaptive_learnt(adaptive_class *k)
 	PUT(k->base_ns, (float)base);
 	PUT(k->bound, (float)bound);
 	PUT(k->per_bound, (float)(1 / bound));
-	PUT(k->over_ns, (float)(spread * tau));
+	/* Where two targets are the nearer bound, credit for being late by one buys nothing. */
+	PUT(k->over_ns, 2 * target - highest < target - high ? 0 : (float)(spread * tau));
 	PUT(k->calm_ns, (float)fmax(spread * tau, 3 * target));
 	PUT(k->debt_ns, (float)fmax(spread * tau, high));
 	PUT(k->most_ns, (float)(2 * target - high));

@@ -509,6 +509,9 @@ void weir_outsider_leave(weir_world *world, const weir_thread *self);
 weir_verdict weir_offer_held(weir_stage *stage, weir_event *event);
 /* Counts an offer that a bound of the offerer's own refuses; returns why. */
 weir_verdict weir_offer_refused(weir_stage *stage, weir_event *event, weir_verdict why);
+/* What weir_why_shed says in the drop function that is about to be called. */
+void weir_offer_note_drop(weir_lane *lane, weir_thread *self, const weir_event *event, weir_verdict why,
+			  uint64_t now_ns);
 
 /* ---- reactor.c, elastic.c, control.c, drain.c, sim.c ---- */
 

@@ -16,12 +16,12 @@
  * in chunks with the number inside: nothing is allocated per request. Threads: one, the world's.
  */
 
-#include "sim/service.h"
+#include "sim/topology.h"
 
 typedef struct weir_loads weir_loads;
 
 /* Makes all loads; reads traces. */
-int weir_loads_new(const weir_scenario *scenario, weir_world *world, uint64_t seed, weir_service *service,
+int weir_loads_new(const weir_scenario *scenario, weir_world *world, uint64_t seed, weir_topology *topology,
 		   weir_record *record, weir_loads **ret_loads);
 /* From now on they arrive; the world has been started. */
 void weir_loads_start(weir_loads *loads);

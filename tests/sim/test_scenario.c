@@ -39,7 +39,7 @@ static void near(const char *what, double value, double expected, double toleran
 
 static double mean_ms(const weir_run *run)
 {
-	const weir_tally *total = &run->judgement.total;
+	const weir_totals *total = &run->judgement.total;
 	return total->sum_ns / (double)total->completed / 1e6;
 }
 
@@ -190,7 +190,7 @@ static void rejected_requests_come_again_as_often_as_told(void **state)
 		    "3\njitter = 0\n",
 		    1);
 	/* 99 arrivals; the first is served, the second waits, the others make four attempts each, at 10, 30 and 90 ms after the last. */
-	const weir_tally *total = &r.run->judgement.total;
+	const weir_totals *total = &r.run->judgement.total;
 	assert_int_equal(total->offered, 2 + 97 * 4);
 	assert_int_equal(total->shed, 97 * 4);
 	assert_int_equal(r.run->lost, 97);
@@ -325,7 +325,7 @@ static void what_is_shed_further_down_is_wasted_work(void **state)
 			   "[stage b]\nservice = deterministic 1ms\nlaw = bucket\nrate = 200\nburst = 10\n"
 			   "[load l]\narrivals = constant\nrate = 300\n",
 			   1);
-	const weir_tally *total = &r.run->judgement.total;
+	const weir_totals *total = &r.run->judgement.total;
 	near("dropped", (double)total->dropped, (double)total->offered / 3, 0.01);
 	assert_int_equal(total->shed, 0);
 	near("wasted", r.run->judgement.wasted_work, (10.0 / 3) / (10 + 2.0 / 3), 0.01);
@@ -339,7 +339,7 @@ static void what_a_backend_refuses_is_dropped_without_work(void **state)
 			   "[stage s]\nworkers = 100\nbackend = b\nwork = deterministic 15ms\n"
 			   "[load l]\narrivals = constant\nrate = 100\n",
 			   1);
-	const weir_tally *total = &r.run->judgement.total;
+	const weir_totals *total = &r.run->judgement.total;
 	assert_true(total->dropped > 4000 && total->completed > 4000);
 	assert_int_equal(r.run->record->place[1].used_ns[WEIR_USED_FOR_NOTHING], 0);
 	near("work", r.run->record->place[1].used_ns[WEIR_USED_WELL] / 15e6, (double)total->completed, 1e-9);
@@ -408,7 +408,7 @@ static void whatever_it_is_made_of_the_books_balance(void **state)
 	for (uint64_t seed = 1; seed <= seeds; seed++) {
 		any_scenario(seed, text, sizeof text);
 		struct ran r = ran(text, seed), again = ran(text, seed);
-		const weir_tally *one = &r.run->judgement.total, *other = &again.run->judgement.total;
+		const weir_totals *one = &r.run->judgement.total, *other = &again.run->judgement.total;
 		/* The run has asserted that they add up. */
 		if (memcmp(one, other, sizeof *one) != 0 || r.run->lost != again.run->lost ||
 		    memcmp(r.run->record->window, again.run->record->window,

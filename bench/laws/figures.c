@@ -7,21 +7,13 @@
  *
  * The services and what is assumed of them: papers.h. Seeded: the same numbers on every machine.
  */
-#include "laws/papers.h"
+#include "laws/figures.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common.h"
-
-/* A column: a law and its settings. "-": none. */
-typedef struct figure_column {
-	const char *title, *law, *settings;
-	bool front;     /* one law before all stages */
-	bool one_class; /* users are not told apart */
-	bool by_class;  /* queues are in order of class */
-} figure_column;
 
 #define COLUMNS_MAX 6
 
@@ -41,45 +33,6 @@ static service_options mail_options(const figure_column *column, const law_choic
 				 .law = law};
 }
 
-static void choose(const figure_column *column, law_choice *ret_law)
-{
-	memset(ret_law, 0, sizeof(*ret_law));
-	BENCH_REQUIRE(strcmp(column->law, "-") == 0 || law_choose(ret_law, column->law, column->settings));
-}
-
-/* Without the last ones if this build has not their law. */
-static size_t present(const figure_column *columns, size_t count)
-{
-	while (count > 0 && strcmp(columns[count - 1].law, "-") != 0 &&
-	       weir_law_find(columns[count - 1].law) == NULL)
-		count--;
-	return count;
-}
-
-static void print_head(const char *first, const figure_column *columns, size_t count, const char *paper)
-{
-	printf("| %s | %s |", first, paper);
-	for (size_t i = 0; i < count; i++)
-		printf(" %s |", columns[i].title);
-	printf("\n|---|---|");
-	for (size_t i = 0; i < count; i++)
-		printf("---|");
-	printf("\n");
-}
-
-/* What the columns are. */
-static void print_settings(const figure_column *columns, size_t count)
-{
-	const char *comma = "\nSettings: ";
-	for (size_t i = 0; i < count; i++) {
-		if (strcmp(columns[i].law, "-") == 0)
-			continue;
-		printf("%s%s `%s %s`", comma, columns[i].title, columns[i].law, columns[i].settings);
-		comma = "; ";
-	}
-	printf(".\n\n");
-}
-
 /* ---- figure 7: the controller at work ---- */
 
 typedef struct controller_trace {
@@ -95,14 +48,6 @@ static void note_controller(papers_service *service, double at_s, void *arg)
 		return;
 	trace->rate[at] = report.rate_per_s;
 	trace->measured_s[at] = (double)report.measured_ns / 1e9;
-}
-
-static double lowest(const double *values, int from, int to)
-{
-	double least = values[from];
-	for (int i = from; i < to; i++)
-		least = values[i] < least ? values[i] : least;
-	return least;
 }
 
 static double highest(const double *values, int from, int to)
@@ -144,10 +89,10 @@ static void figure_7(void)
 	       "at 150 s, at 200 s |\n");
 	printf("|---|---|---|---|---|\n");
 	printf("| paper | | | about 4 s | falls exponentially, rises slowly |\n");
-	for (size_t i = 0; i < present(columns, 4); i++) {
+	for (size_t i = 0; i < figure_present(columns, 4); i++) {
 		papers_service service;
 		law_choice law;
-		choose(&columns[i], &law);
+		figure_choose(&columns[i], &law);
 		run_spike(&service, &columns[i], &law, &trace);
 		if (law.law != &weir_law_aimd)
 			printf("| %s | %.1f s | %.1f s | | |\n", columns[i].title,
@@ -158,10 +103,10 @@ static void figure_7(void)
 			       columns[i].title, log_peak_s(&service, 70, 250, FOLDERS),
 			       log_judge(&service, 70, 150, FOLDERS, ANY).p90_s,
 			       highest(trace.measured_s, 70, 160), trace.rate[69],
-			       lowest(trace.rate, 70, 150), trace.rate[149], trace.rate[200]);
+			       figure_lowest(trace.rate, 70, 150), trace.rate[149], trace.rate[200]);
 		service_close(&service);
 	}
-	print_settings(columns, present(columns, 4));
+	figure_settings(columns, figure_present(columns, 4));
 }
 
 /* ---- figures 8 and 9: more and more users ---- */
@@ -178,7 +123,7 @@ static const figure_column mail_columns[] = {
 static void run_mail(papers_service *service, const figure_column *column, unsigned users)
 {
 	law_choice law;
-	choose(column, &law);
+	figure_choose(column, &law);
 	service_options options = mail_options(column, &law);
 	service_open(service, &options, users);
 	service_enter(service, 0, users, 0, 20);
@@ -191,9 +136,9 @@ static void run_mail(papers_service *service, const figure_column *column, unsig
 static void figure_8(void)
 {
 	static const unsigned users[] = {16, 64, 128, 256, 512, 1024};
-	size_t count = present(mail_columns, MAIL_COLUMNS);
+	size_t count = figure_present(mail_columns, MAIL_COLUMNS);
 	printf("## AOC figure 8: p90 over all requests (share rejected) by number of users, target 10 s\n\n");
-	print_head("users", mail_columns, count, "paper");
+	figure_head("users", mail_columns, count, "paper");
 	for (size_t i = 0; i < sizeof(users) / sizeof(users[0]); i++) {
 		printf("| %u | %s |", users[i],
 		       users[i] < 128 ? "" : "with control within 10 s, without far above");
@@ -206,7 +151,7 @@ static void figure_8(void)
 		}
 		printf("\n");
 	}
-	print_settings(mail_columns, count);
+	figure_settings(mail_columns, count);
 }
 
 /* A row a type, of runs that it makes: p90, and where asked for the share rejected. */
@@ -235,13 +180,13 @@ static void figure_9(void)
 	static const char *const many[] = {"0.86, 3.84 s", "365, 5.75 s",  "116, 9.28 s", "30.1, 3.87 s",
 					   "11.3, 6.85 s", "10.6, 6.07 s", "19.6, 18.1 s"};
 	printf("## AOC figure 9: p90 by type of request, target 10 s\n\n");
-	size_t count = present(mail_columns, MAIL_COLUMNS);
-	print_head("p90, 16 users", mail_columns, count, "paper: without, with control");
+	size_t count = figure_present(mail_columns, MAIL_COLUMNS);
+	figure_head("p90, 16 users", mail_columns, count, "paper: without, with control");
 	print_types(mail_columns, count, 16, few, false);
 	printf("\n");
-	print_head("p90, 1024 users", mail_columns, count, "paper: without, with control");
+	figure_head("p90, 1024 users", mail_columns, count, "paper: without, with control");
 	print_types(mail_columns, count, 1024, many, false);
-	print_settings(mail_columns, count);
+	figure_settings(mail_columns, count);
 }
 
 /* ---- figure 10: from 3 to 1000 users at once ---- */
@@ -259,10 +204,10 @@ static void figure_10(void)
 	       "|\n|---|---|---|---|---|---|\n");
 	printf("| paper, without control | grows without bound | | | none | |\n");
 	printf("| paper, with control | a small increase | | quickly stabilises | 70 to 80 %% | |\n");
-	for (size_t i = 0; i < present(columns, 4); i++) {
+	for (size_t i = 0; i < figure_present(columns, 4); i++) {
 		papers_service service;
 		law_choice law;
-		choose(&columns[i], &law);
+		figure_choose(&columns[i], &law);
 		service_options options = mail_options(&columns[i], &law);
 		service_open(&service, &options, 1000);
 		service_enter(&service, 0, 3, 0, 1);
@@ -276,7 +221,7 @@ static void figure_10(void)
 		       (double)later.served / 80);
 		service_close(&service);
 	}
-	print_settings(columns, present(columns, 4));
+	figure_settings(columns, figure_present(columns, 4));
 }
 
 /* ---- figure 11: a law for each stage, or one before all ---- */
@@ -293,82 +238,12 @@ static void figure_11(void)
 					    "8.04 s (47 %), 6.20 s (54 %)", "3.90 s (23 %), 2.04 s (49 %)",
 					    "4.86 s (11 %), 3.26 s (51 %)", "4.60 s (10 %), 2.12 s (55 %)",
 					    "22.2 s (0 %), 18.9 s (53 %)"};
-	size_t count = present(columns, 4);
+	size_t count = figure_present(columns, 4);
 	printf("## AOC figure 11: a law for each stage or one before all, p90 (share rejected), 128 users, "
 	       "target 10 s\n\n");
-	print_head("type", columns, count, "paper: each, one");
+	figure_head("type", columns, count, "paper: each, one");
 	print_types(columns, count, 128, paper, true);
-	print_settings(columns, count);
-}
-
-/* ---- figures 12 and 13: degradation ---- */
-
-typedef struct degradation {
-	double quality[400];
-	int refusing_s; /* seconds with admission control on */
-	int end;
-} degradation;
-
-static void note_quality(papers_service *service, double at_s, void *arg)
-{
-	degradation *seen = arg;
-	weir_report report = {0};
-	int at = (int)(at_s + .5);
-	if (at >= 400)
-		return;
-	seen->quality[at] = weir_stage_quality(service->stages[LOGIN], 0);
-	seen->end = at;
-	if (!weir_stage_report(service->stages[LOGIN], 0, &report))
-		return;
-	for (unsigned i = 0; i < report.count; i++)
-		if (strcmp(report.value[i].name, "admission") == 0)
-			seen->refusing_s += report.value[i].value != 0;
-}
-
-static void figure_12(void)
-{
-	static const figure_column columns[] = {
-		{.title = "none", .law = "-"},
-		{.title = "quality", .law = "quality", .settings = "target=5s"},
-		{.title = "quality, then admission", .law = "quality", .settings = "target=5s admission=on"},
-		{.title = "adaptive", .law = "adaptive", .settings = "target=5s"},
-	};
-	printf("## AOC figures 12 and 13: a page that can be degraded, 1000 users from 50 to 200 s, target 5 "
-	       "s\n\n");
-	printf("A page takes 60 ms of one processor at full quality, and in proportion to its quality; a "
-	       "user who is rejected asks again after 20 ms.\n\n");
-	printf("| | p90, 50 to 100 s | p90, 100 to 200 s | rejected | lowest quality | quality at 300 s | "
-	       "admission control on | answered, a second |\n");
-	printf("|---|---|---|---|---|---|---|---|\n");
-	printf("| paper, without | grows very large | | none | | | | |\n");
-	printf("| paper, degradation (12) | | oscillates near the target | none | | | | |\n");
-	printf("| paper, and admission (13) | | much nearer | 99 %% | | | | |\n");
-	for (size_t i = 0; i < present(columns, 4); i++) {
-		papers_service service;
-		law_choice law;
-		degradation seen = {0};
-		choose(&columns[i], &law);
-		service_open(&service,
-			     &(service_options){
-				     .page_s = .06, .think_s = .02, .again_s = .02, .seed = 1, .law = &law},
-			     1001);
-		service.each_second = note_quality;
-		service.arg = &seen;
-		service_enter(&service, 0, 1, 0, 1);
-		service_run(&service, 50);
-		service_enter(&service, 1, 1000, 0, 1);
-		service_run(&service, 200);
-		service_leave(&service, 1, 1000);
-		service_run(&service, 300.5);
-		verdicts late = log_judge(&service, 100, 200, ANY, ANY);
-		printf("| %s | %.1f s | %.1f s | %.1f %% | %.2f | %.2f | %d s | %.0f |\n", columns[i].title,
-		       log_judge(&service, 50, 100, ANY, ANY).p90_s, late.p90_s,
-		       100 * log_judge(&service, 50, 200, ANY, ANY).reject_share,
-		       lowest(seen.quality, 50, 200), seen.quality[seen.end], seen.refusing_s,
-		       (double)late.served / 100);
-		service_close(&service);
-	}
-	print_settings(columns, present(columns, 4));
+	figure_settings(columns, count);
 }
 
 /* ---- figures 14 and 15: classes ---- */
@@ -390,10 +265,10 @@ static void figure_14(void)
 	       "|\n|---|---|---|---|---|---|\n");
 	printf("| paper, one class (14) | 57.6 %% | 55.5 %% | near the target | near the target | |\n");
 	printf("| paper, two classes (15) | 48.8 %% | 87.9 %% | near, after a peak at 100 s | | |\n");
-	for (size_t i = 0; i < present(columns, 4); i++) {
+	for (size_t i = 0; i < figure_present(columns, 4); i++) {
 		papers_service service;
 		law_choice law;
-		choose(&columns[i], &law);
+		figure_choose(&columns[i], &law);
 		service_options options = mail_options(&columns[i], &law);
 		service_open(&service, &options, 256);
 		service_enter(&service, 0, 128, 1, 1);
@@ -409,40 +284,7 @@ static void figure_14(void)
 		       low.served);
 		service_close(&service);
 	}
-	print_settings(columns, present(columns, 4));
-}
-
-/* ---- SEDA's load shedding by threshold ---- */
-
-static void figure_seda(void)
-{
-	static const figure_column columns[] = {
-		{.title = "none", .law = "-"},
-		{.title = "threshold", .law = "threshold", .settings = "target=5s rise=35"},
-		{.title = "aimd", .law = "aimd", .settings = "target=5s"},
-		{.title = "adaptive", .law = "adaptive", .settings = "target=5s"},
-	};
-	printf("## SEDA, adaptive load shedding: 1024 clients, 40 ms of work a request, target 5 s\n\n");
-	printf("One processor: 25 requests a second. A client that is rejected asks again after 0.7 s. 10 "
-	       "minutes, of which the first 2 are not judged.\n\n");
-	printf("| | p90 | largest | rejected | answered, a second |\n|---|---|---|---|---|\n");
-	printf("| paper, threshold | 11.8 s | 22.1 s | 98 %% | |\n");
-	for (size_t i = 0; i < present(columns, 4); i++) {
-		papers_service service;
-		law_choice law;
-		choose(&columns[i], &law);
-		service_open(&service,
-			     &(service_options){
-				     .page_s = .04, .think_s = .02, .again_s = .7, .seed = 1, .law = &law},
-			     1024);
-		service_enter(&service, 0, 1024, 0, 1);
-		service_run(&service, 600);
-		verdicts v = log_judge(&service, 120, 600, ANY, ANY);
-		printf("| %s | %.1f s | %.1f s | %.1f %% | %.1f |\n", columns[i].title, v.p90_s, v.max_s,
-		       100 * v.reject_share, (double)v.served / 480);
-		service_close(&service);
-	}
-	print_settings(columns, present(columns, 4));
+	figure_settings(columns, figure_present(columns, 4));
 }
 
 static void print_preface(void)

@@ -56,7 +56,7 @@ bool law_choose(law_choice *choice, const char *name, const char *settings)
 	BENCH_REQUIRE(choice->law->params_bytes <= sizeof(choice->params));
 	BENCH_REQUIRE(strlen(settings) < sizeof(text));
 	weir_law_defaults(choice->law, choice->params);
-	strcpy(text, settings);
+	snprintf(text, sizeof(text), "%s", settings);
 	while ((setting = strsep(&rest, " ")) != NULL) {
 		char *value = strchr(setting, '=');
 		BENCH_REQUIRE(value != NULL);

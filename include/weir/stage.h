@@ -172,7 +172,7 @@ WEIR_API int weir_stage_save(const weir_stage *stage, char *text, size_t size);
 WEIR_API int weir_stage_load(weir_stage *stage, const char *text);
 /*
  * Asks the stage to turn away this fraction of what it is offered (0 to 1), the lowest class first: a resource runs short. Stays
- * until it is asked otherwise. The resource monitor does that for stages that subscribe (weir/monitor.h).
+ * until it is asked otherwise. The resource monitor asks the same of stages that subscribe (weir/monitor.h); the larger counts.
  */
 WEIR_API void weir_stage_press(weir_stage *stage, double fraction);
 

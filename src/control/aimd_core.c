@@ -160,10 +160,16 @@ weir_verdict weir_aimd_admit(weir_aimd *aimd, const weir_ask *ask)
 	return WEIR_SHED_RATE;
 }
 
+/* Releases what was seen of the event, its admission above all: see inside. */
+static void end(weir_aimd *aimd, uint32_t count)
+{
+	atomic_fetch_add_explicit(&aimd->ended, count, memory_order_release);
+}
+
 void weir_aimd_refund(weir_aimd *aimd, const weir_ask *ask)
 {
 	weir_shaper_refund(&aimd->shaper, ask->count);
-	ADD(aimd->ended, ask->count);
+	end(aimd, ask->count);
 }
 
 weir_verdict weir_aimd_start(weir_aimd *aimd, const weir_event *event, const weir_turn *turn)
@@ -171,26 +177,38 @@ weir_verdict weir_aimd_start(weir_aimd *aimd, const weir_event *event, const wei
 	/* Not by subtraction: the time of entry may be of a thread whose clock is a little ahead. */
 	if (aimd->patience_ns == UINT64_MAX || turn->now_ns <= event->entered_ns + aimd->patience_ns)
 		return WEIR_ADMITTED;
-	ADD(aimd->ended, 1);
+	end(aimd, 1);
 	return WEIR_SHED_WAITED;
 }
 
 void weir_aimd_gone(weir_aimd *aimd)
 {
-	ADD(aimd->ended, 1);
+	end(aimd, 1);
 }
 
 void weir_aimd_settle(weir_aimd *aimd, const weir_event *event, weir_outcome outcome, uint64_t now_ns)
 {
-	ADD(aimd->ended, 1);
+	end(aimd, 1);
 	weir_window_settle(&aimd->window, event, outcome, aimd->target_ns, now_ns);
 }
 
 /* ---- windows ---- */
 
-static bool empty(const weir_aimd *aimd)
+/* Admitted and not ended. The ends first: whoever ended was admitted before, so it cannot come out too low. */
+static int64_t inside(const weir_aimd *aimd)
 {
-	return (int64_t)(GET(aimd->admitted) - GET(aimd->ended)) <= 0;
+	uint64_t ended = atomic_load_explicit(&aimd->ended, memory_order_acquire);
+	return (int64_t)(GET(aimd->admitted) - ended);
+}
+
+/* Ends of events that came in without being asked about (a dry run, admission switched off) are not held against those to come. */
+static void forgive(weir_aimd *aimd)
+{
+	int64_t count = inside(aimd);
+	if (count >= 0)
+		return;
+	ADD(aimd->admitted, (uint64_t)-count);
+	aimd->began_admitted += (uint64_t)-count;
 }
 
 static bool ends(const weir_aimd *aimd, uint64_t now_ns)
@@ -202,7 +220,7 @@ static bool ends(const weir_aimd *aimd, uint64_t now_ns)
 		return false;
 	if (count >= aimd->tuning.samples_min)
 		return true;
-	return empty(aimd) && (count == 0 || GET(aimd->refused) != aimd->began_refused);
+	return inside(aimd) == 0 && (count == 0 || GET(aimd->refused) != aimd->began_refused);
 }
 
 static void begin(weir_aimd *aimd, uint64_t now_ns)
@@ -230,6 +248,7 @@ bool weir_aimd_observe(weir_aimd *aimd, uint64_t now_ns)
 	uint64_t samples[WEIR_WINDOW_MAX], sample_ns = 0;
 	if (aimd->began_ns == 0)
 		begin(aimd, now_ns);
+	forgive(aimd);
 	if (!ends(aimd, now_ns) || now_ns == aimd->began_ns)
 		return false;
 	uint32_t count = weir_window_take(&aimd->window, samples);

@@ -16,7 +16,8 @@
  * Otherwise everything holds as it is, and the window goes on.
  *
  * Threads: enter, admit, refund, start, gone, settle, explain and report by any; observe, step and set_rate by the thread of the ticks.
- * What is inside = admitted - ended. In a dry run more end than were admitted; then nothing is inside.
+ * What is inside = admitted - ended. In a dry run, or with admission switched off, more end than were asked about; a tick then starts from 0
+ * again, so that it is right once the stage has been empty.
  */
 
 #include <stddef.h>

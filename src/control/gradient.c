@@ -256,6 +256,7 @@ static const weir_param gradient_params[] = {
 	{.name = "target",
 	 .kind = WEIR_PARAM_TIME,
 	 AT(target_ns),
+	 .min = 1e3,
 	 .max = 3.6e12,
 	 .help = "the response time to hold; required"},
 	{.name = "mean",

@@ -47,10 +47,12 @@ static void multiclass_defaults(void *params)
 /* A target of 0 is the one of the class above. */
 static int fill_targets(const uint64_t *given, uint64_t *ret_targets, const char **ret_wrong)
 {
+	uint64_t target_ns = 0;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
-		ret_targets[k] = given[k] == 0 && k > 0 ? ret_targets[k - 1] : given[k];
-		if (weir_aimd_check_target(ret_targets[k], ret_wrong) != 0)
+		target_ns = given[k] != 0 ? given[k] : target_ns;
+		if (weir_aimd_check_target(target_ns, ret_wrong) != 0)
 			return -EINVAL;
+		ret_targets[k] = target_ns;
 	}
 	return 0;
 }

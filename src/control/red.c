@@ -24,10 +24,13 @@
  */
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
 
 #include <weir/law.h>
 
 #include "base/mix.h"
+#include "base/text.h"
 #include "control/recent.h"
 
 #define GAP_WEIGHT (1.0 / 64)
@@ -255,6 +258,23 @@ static void red_report(const void *state, unsigned klass, weir_report *ret_repor
 	}
 }
 
+/* The time between two starts, on which the thresholds stand; the average is of the moment. */
+static int red_save(const void *state, char *text, size_t size)
+{
+	char gap[32];
+	weir_text_print_time(gap, sizeof(gap), (uint64_t)read_number(&((const red *)state)->gap_ns), NULL);
+	return snprintf(text, size, "gap=%s", gap);
+}
+
+static int red_load(void *state, const char *text)
+{
+	uint64_t gap_ns;
+	if (strncmp(text, "gap=", 4) != 0 || weir_text_time(text + 4, &gap_ns) != 0)
+		return -EINVAL;
+	atomic_store_explicit(&((red *)state)->gap_ns, (double)gap_ns, memory_order_relaxed);
+	return 0;
+}
+
 #define AT(field) .offset = offsetof(weir_red_params, field)
 static const weir_param red_params[] = {
 	{.name = "percentile",
@@ -316,4 +336,6 @@ const weir_admission_law weir_law_red = {
 	.tick = red_tick,
 	.explain = red_explain,
 	.report = red_report,
+	.save = red_save,
+	.load = red_load,
 };

@@ -269,7 +269,7 @@ static void call_notices(weir_world *world)
 
 bool weir_control_has_calls(const weir_world *world)
 {
-	return world->purged != NULL || world->notify;
+	return world->purged != NULL || world->notify || weir_monitor_is_due(world);
 }
 
 void weir_control_calls(weir_world *world)
@@ -288,6 +288,7 @@ void weir_control_calls(weir_world *world)
 	}
 	if (notify)
 		call_notices(world);
+	weir_monitor_look(world);
 }
 
 static uint64_t tick_admission(weir_stage *stage, uint64_t now_ns)
@@ -320,7 +321,7 @@ static uint64_t tick_admission(weir_stage *stage, uint64_t now_ns)
 
 uint64_t weir_control_tick(weir_world *world, uint64_t now_ns)
 {
-	uint64_t next = UINT64_MAX;
+	uint64_t next = weir_monitor_tick_locked(world, now_ns);
 	for (uint32_t i = 0; i < world->domain_count; i++) {
 		uint64_t at = tick_pool(world->domains[i], now_ns);
 		next = at < next ? at : next;

@@ -151,12 +151,20 @@ static void spread(const double *offered, double level, double *ret_part)
 		ret_part[k] = level;
 }
 
+static double level(const weir_pressure *pressure)
+{
+	double most = 0;
+	for (unsigned who = 0; who < WEIR_PRESSERS; who++)
+		most = pressure->asked[who] > most ? pressure->asked[who] : most;
+	return most;
+}
+
 static void set_parts_locked(weir_stage *stage)
 {
 	weir_pressure *pressure = &stage->pressure;
 	double part[WEIR_CLASSES];
 	bool active = false;
-	spread(pressure->mix, pressure->level, part);
+	spread(pressure->mix, level(pressure), part);
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
 		double down = 1 - pressure->kept[k];
 		bool resources = part[k] > down;
@@ -175,7 +183,7 @@ static void set_parts_locked(weir_stage *stage)
 uint64_t weir_pressure_tick_locked(weir_stage *stage, uint64_t now_ns)
 {
 	weir_pressure *pressure = &stage->pressure;
-	bool wanted = stage->options.heed_downstream || pressure->level > 0 || atomic_load(&pressure->active);
+	bool wanted = stage->options.heed_downstream || level(pressure) > 0 || atomic_load(&pressure->active);
 	if (!wanted)
 		return UINT64_MAX;
 	if (now_ns < pressure->at_ns)
@@ -187,11 +195,11 @@ uint64_t weir_pressure_tick_locked(weir_stage *stage, uint64_t now_ns)
 	return pressure->at_ns;
 }
 
-void weir_pressure_set_locked(weir_stage *stage, double fraction)
+void weir_pressure_set_locked(weir_stage *stage, weir_presser who, double fraction)
 {
 	weir_pressure *pressure = &stage->pressure;
 	uint64_t now_ns = weir_world_now(stage->world);
-	pressure->level = fraction > 0 ? (fraction < 1 ? fraction : 1) : 0;
+	pressure->asked[who] = fraction > 0 ? (fraction < 1 ? fraction : 1) : 0;
 	/* A short look would see no more than chance; the last one is still good. */
 	if (now_ns >= pressure->last_ns + TICK_NS) {
 		look(stage, now_ns);
@@ -204,7 +212,7 @@ void weir_stage_press(weir_stage *stage, double fraction)
 {
 	weir_world *world = stage->world;
 	pthread_mutex_lock(&world->control_lock);
-	weir_pressure_set_locked(stage, fraction);
+	weir_pressure_set_locked(stage, WEIR_BY_USER, fraction);
 	pthread_cond_signal(&world->control_wake);
 	pthread_mutex_unlock(&world->control_lock);
 	if (world->sim != NULL && atomic_load(&world->phase) == WEIR_PHASE_RUNNING)

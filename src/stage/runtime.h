@@ -141,6 +141,9 @@ typedef struct weir_lane {
 /* Fractions in shares of this: 1 is the whole. */
 #define WEIR_WHOLE (UINT32_C(1) << 16)
 
+/* Who may say that resources run short; the largest counts. */
+typedef enum weir_presser { WEIR_BY_USER, WEIR_BY_MONITOR, WEIR_PRESSERS } weir_presser;
+
 /*
  * What others ask a stage to turn away, per class: resources that run short, and stages further down that shed what came in here
  * (pressure.c).
@@ -155,7 +158,7 @@ typedef struct weir_pressure {
 	_Atomic uint64_t below[WEIR_CLASSES]; /* events that entered here and were shed further down */
 	_Atomic uint64_t lag_sum[WEIR_CLASSES]; /* of their time from entry to that, in ns */
 	/* the controller */
-	double level; /* of resources, 0 to 1 */
+	double asked[WEIR_PRESSERS]; /* to be turned away for want of resources, 0 to 1 */
 	uint64_t at_ns, last_ns;
 	double mix[WEIR_CLASSES];  /* lately offered, in proportion */
 	double kept[WEIR_CLASSES]; /* let in, as far as stages further down are concerned */
@@ -202,10 +205,18 @@ struct weir_stage {
 	_Atomic uint32_t waiters;
 	uint64_t wait_turn; /* under wait_lock: grows whenever a waiter should try again */
 	/* the controller, under control_lock */
+	bool heeds_monitor;
 	weir_gate *retired;
 	uint32_t gate_number; /* of the last one made */
 	weir_ticks ticks;
 };
+
+/* How late a loop runs what it is given: monitor.c. */
+typedef struct weir_lag {
+	weir_post post;           /* the loop's, while sent_ns is not 0 */
+	_Atomic uint64_t sent_ns; /* the post is under way since then; 0: it is not */
+	_Atomic uint64_t last_ns; /* how long the last one was */
+} weir_lag;
 
 struct weir_thread {
 	/* const after init */
@@ -230,6 +241,7 @@ struct weir_thread {
 	_Alignas(
 		64) _Atomic uint64_t ready[WEIR_READY_WORDS]; /* stages whose lane here others have touched */
 	_Atomic uint64_t turns;
+	weir_lag lag;
 };
 
 typedef struct weir_worker {
@@ -292,6 +304,8 @@ struct weir_world {
 	/* under control_lock: taken out of queues, their drop functions not yet called; linked by at.queue.next */
 	weir_event *purged;
 	bool notify;
+	struct weir_monitor *monitor; /* NULL: none */
+	pthread_cond_t monitor_done;  /* it is not busy any more */
 };
 
 /* ---- gates ---- */
@@ -410,9 +424,20 @@ void weir_pressure_below(const weir_stage *stage, weir_event *event, weir_verdic
 /* Its handler gives it up because somebody further down, perhaps outside of this world, is overloaded. */
 void weir_pressure_refused(const weir_stage *stage, weir_event *event, uint64_t now_ns);
 /* weir_stage_press, under control_lock. */
-void weir_pressure_set_locked(weir_stage *stage, double fraction);
+void weir_pressure_set_locked(weir_stage *stage, weir_presser who, double fraction);
 /* Adapts the parts to be shed; returns when to come again, UINT64_MAX: never. Under control_lock. */
 uint64_t weir_pressure_tick_locked(weir_stage *stage, uint64_t now_ns);
+
+/* ---- monitor.c ---- */
+
+/* When the monitor is to look next; UINT64_MAX: there is none. Under control_lock. */
+uint64_t weir_monitor_tick_locked(weir_world *world, uint64_t now_ns);
+/* Whether it should now. Under control_lock. */
+bool weir_monitor_is_due(const weir_world *world);
+/* Has it look, if it is due. Without the lock; by the controller. */
+void weir_monitor_look(weir_world *world);
+/* The world is freed, and its monitor is not. */
+void weir_monitor_orphan(weir_world *world);
 
 /* ---- dispatch.c ---- */
 

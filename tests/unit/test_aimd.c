@@ -283,8 +283,40 @@ static void trap_a_starved_stage_wakes_every_twenty_seconds(void **state)
 	open_aimd(&rig, S, .05);
 	rig_window(&rig, 0, 10 * S);
 	expect_near("rate", rig_rate(&rig, 0), .05);
+	assert_int_equal(rig_ask(&rig, 0, 1), WEIR_ADMITTED); /* never less than one token deep */
+	rig_settle(&rig, 0, 1, 20 * MS, WEIR_DONE);
 	/* cur is 3 s; it must be forgotten, and the rate be back above the demand, before the bucket's first token in 20 s. */
 	assert_true(rate_under_demand(&rig, 15) > 10);
+	rig_close(&rig);
+}
+
+/* It uses what it has: all that is refused is asked for. */
+static void trap_half_used_keeps_the_starved_starved(void **state)
+{
+	struct rig rig;
+	weir_aimd_params params = params_of(S, .05);
+	params.tuning.half_used = true;
+	rig_open(&rig, &weir_law_aimd, &params);
+	rig_window(&rig, 0, 10 * S);
+	assert_int_equal(rig_ask(&rig, 0, 1), WEIR_ADMITTED);
+	rig_settle(&rig, 0, 1, 20 * MS, WEIR_DONE);
+	assert_true(rate_under_demand(&rig, 15) > 8);
+	rig_close(&rig);
+}
+
+/* In a dry run it hears of ends that it was never asked about. */
+static void trap_after_a_dry_run_a_full_stage_looks_empty(void **state)
+{
+	struct rig rig;
+	open_aimd(&rig, S, 100);
+	rig_window(&rig, 0, 700 * MS);
+	assert_int_equal(rig_ask(&rig, 0, 3), WEIR_ADMITTED);
+	for (int i = 0; i < 5; i++)
+		rig_tick(&rig, S); /* nothing ends: nothing is known */
+	expect_near("windows", rig_value(&rig, 0, "windows"), 1);
+	rig_settle(&rig, 0, 3, MS, WEIR_FAILED); /* now it is empty */
+	rig_tick(&rig, S);
+	expect_near("windows", rig_value(&rig, 0, "windows"), 2);
 	rig_close(&rig);
 }
 
@@ -356,6 +388,11 @@ static void trap_fast_failures_look_like_low_latency(void **state)
 	rig_tick(&rig, 0);
 	assert_int_equal(rig_ask(&rig, 0, 3), WEIR_ADMITTED);
 	rig_settle(&rig, 0, 1, MS, WEIR_FAILED);
+	for (int i = 0; i < 50; i++) {
+		assert_int_equal(rig_ask(&rig, 0, 2), WEIR_ADMITTED);
+		rig.now_ns += 100 * MS;
+		rig_settle(&rig, 0, 2, MS, WEIR_FAILED);
+	}
 	rig_tick(&rig, 2 * S);
 	expect_near("windows", rig_value(&rig, 0, "windows"), 0);
 	rig_settle(&rig, 0, 100, 2 * S, WEIR_FAILED); /* but one that ran into a time-out was slow */
@@ -494,6 +531,8 @@ int main(void)
 		cmocka_unit_test(test_bad_parameters),
 		cmocka_unit_test(trap_a_bucket_of_depth_one_rejects_harmless_bursts),
 		cmocka_unit_test(trap_a_starved_stage_wakes_every_twenty_seconds),
+		cmocka_unit_test(trap_half_used_keeps_the_starved_starved),
+		cmocka_unit_test(trap_after_a_dry_run_a_full_stage_looks_empty),
 		cmocka_unit_test(trap_a_step_of_two_is_nothing_to_thousands_a_second),
 		cmocka_unit_test(trap_idle_periods_ratchet_the_rate_up),
 		cmocka_unit_test(trap_fast_refusals_downstream_look_like_low_latency),

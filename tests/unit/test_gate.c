@@ -385,6 +385,7 @@ static void an_unreachable_target_is_noticed_once_each_time(void **state)
 {
 	weir_world *world = NULL;
 	struct probe probe = {0};
+	struct job job;
 	clear_script();
 	notices = 0;
 	must(weir_world_new(
@@ -393,6 +394,12 @@ static void an_unreachable_target_is_noticed_once_each_time(void **state)
 	probe_open(&probe, domain_of_kind(world, WEIR_ELASTIC), (weir_stage_options){.name = "far"});
 	install(probe.stage, &script_law);
 	must(weir_world_start(world));
+	script.unreachable = true;
+	world_run(world, 3 * WEIR_NS_PER_S);
+	assert_int_equal(notices, 0); /* nobody has used the class */
+	script.unreachable = false;
+	job_init(&job, 1, 2);
+	weir_offer(probe.stage, &job.event);
 	world_run(world, 3 * WEIR_NS_PER_S);
 	assert_int_equal(notices, 0);
 	script.unreachable = true;
@@ -588,6 +595,23 @@ static void tickets_of_a_dry_run_take_nothing_back(void **state)
 	assert_int_equal(weir_reserve(at.stage, 0, 1, 0, WEIR_ANYWHERE, &ticket), WEIR_ADMITTED);
 	weir_cancel(&ticket);
 	assert_int_equal(sum(script.refunded), 1);
+	world_end(&at.world);
+}
+
+/* A reservation does not say which of its events will be exempt. */
+static void exempt_events_of_a_ticket_are_taken_back(void **state)
+{
+	struct open_world at;
+	weir_ticket ticket;
+	weir_event *events[] = {&jobs[0].event, &jobs[1].event, &jobs[2].event};
+	open_world(&at, WEIR_ELASTIC, &script_law);
+	jobs[1].event.flags = WEIR_EVENT_EXEMPT;
+	assert_int_equal(weir_reserve(at.stage, 0, 3, 0, WEIR_ANYWHERE, &ticket), WEIR_ADMITTED);
+	must(weir_commit(&ticket, events, 3));
+	world_run(at.world, WEIR_NS_PER_MS);
+	assert_int_equal(script.admitted, 3);
+	assert_int_equal(sum(script.refunded), 1);
+	assert_int_equal(sum(script.settled), 2);
 	world_end(&at.world);
 }
 
@@ -844,6 +868,7 @@ int main(void)
 		CHECK_TEST(exempt_events_among_many_are_none_of_the_laws_business),
 		CHECK_TEST(each_queue_is_asked_about_its_share_of_many),
 		CHECK_TEST(tickets_of_a_dry_run_take_nothing_back),
+		CHECK_TEST(exempt_events_of_a_ticket_are_taken_back),
 		CHECK_TEST(work_that_its_offerer_does_is_shed_where_the_law_refuses_its_start),
 		CHECK_TEST(a_limit_holds_and_follows_the_law),
 		CHECK_TEST(a_limit_is_shared_by_the_queues),

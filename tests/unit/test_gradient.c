@@ -125,6 +125,19 @@ static void test_idle_does_not_ratchet(void **state)
 	on_law_close(&g);
 }
 
+/* Who is refused finds the limit used, also by events that the law has not counted. */
+static void test_a_refusal_is_use(void **state)
+{
+	on_law g;
+	ON_LAW(&g, &weir_law_gradient, "p90", "200ms", "initial_limit", "40");
+	on_law_tick(&g, 1);
+	g.in_service = 40;
+	assert_int_equal(on_law_admit(&g, 1), WEIR_SHED_LIMIT);
+	window(&g, 0, 50, MS, WEIR_DONE);
+	assert_true(limit_of(&g) > 40);
+	on_law_close(&g);
+}
+
 /* A percentile of a few is noise: the window goes on. */
 static void test_few_samples_hold(void **state)
 {
@@ -304,6 +317,7 @@ int main(void)
 		cmocka_unit_test(test_aims_below_the_target),
 		cmocka_unit_test(test_percentile_or_mean),
 		cmocka_unit_test(test_idle_does_not_ratchet),
+		cmocka_unit_test(test_a_refusal_is_use),
 		cmocka_unit_test(test_few_samples_hold),
 		cmocka_unit_test(test_one_change_a_window),
 		cmocka_unit_test(test_refusals_downstream_are_overload),

@@ -234,6 +234,30 @@ static void test_explains_itself(void **state)
 	on_law_close(&r);
 }
 
+static void test_saves_and_loads(void **state)
+{
+	on_law a, b;
+	char text[64];
+	static const char *const wrong[] = {"", "gap=", "gap=5", "gap=-1s", "limit=5", "gap=1s 2s"};
+	ON_LAW(&a, &weir_law_red, "p90", "200ms");
+	ON_LAW(&b, &weir_law_red, "p90", "400ms");
+	a.waiting = 10;
+	for (int i = 0; i < 3000; i++) {
+		a.now_ns += 2 * WEIR_NS_PER_MS;
+		on_law_start(&a, a.now_ns);
+	}
+	int length = weir_law_red.save(a.state, text, sizeof(text));
+	assert_string_equal(text, "gap=2ms");
+	assert_int_equal(weir_law_red.save(a.state, NULL, 0), length);
+	assert_int_equal(weir_law_red.load(b.state, text), 0);
+	assert_true(fabs(on_law_value(&b, "max") - 75) < .1);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		assert_int_equal(weir_law_red.load(b.state, wrong[i]), -EINVAL);
+	assert_true(fabs(on_law_value(&b, "max") - 75) < .1);
+	on_law_close(&a);
+	on_law_close(&b);
+}
+
 static void test_bad_parameters(void **state)
 {
 	ON_LAW_REFUSES(&weir_law_red, "max_threshold", "min_threshold", "20", "max_threshold", "10");
@@ -283,6 +307,7 @@ int main(void)
 		cmocka_unit_test(test_target),
 		cmocka_unit_test(test_the_same_seed_is_the_same_run),
 		cmocka_unit_test(test_explains_itself),
+		cmocka_unit_test(test_saves_and_loads),
 		cmocka_unit_test(test_bad_parameters),
 		cmocka_unit_test(test_threads),
 	};

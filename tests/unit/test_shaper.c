@@ -55,6 +55,10 @@ static void test_a_change_keeps_it_as_full_as_it_was(void **state)
 	assert_int_equal(drain(&shaper, S), 4);
 	weir_shaper_set(&shaper, 1000, 1000, S);
 	assert_int_equal(drain(&shaper, S), 0);
+	weir_shaper_init(&shaper, 100, 10); /* and where the depth does not follow the rate */
+	weir_shaper_take(&shaper, 6, S);
+	weir_shaper_set(&shaper, 50, 10, S);
+	assert_int_equal(drain(&shaper, S), 4);
 	weir_shaper_set(&shaper, 1000, 1000, 100 * S); /* full for long */
 	assert_int_equal(drain(&shaper, 100 * S), 1000);
 }
@@ -79,6 +83,8 @@ static void test_extremes(void **state)
 	weir_shaper_set(&shaper, 1e7, 1e9, S);
 	weir_shaper_set(&shaper, 1e-3, 1, UINT64_C(1) << 59);
 	assert_int_equal(drain(&shaper, UINT64_C(1) << 59), 1);
+	weir_shaper_init(&shaper, 1e-3, 5);
+	assert_false(weir_shaper_take(&shaper, 1152922, S)); /* their time is half a token, modulo 2^64 */
 }
 
 struct crowd {

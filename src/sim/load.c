@@ -511,7 +511,7 @@ void weir_loads_start(weir_loads *loads)
 }
 
 /* Jain's index: 1 when all had the same, 1/n when one had all. */
-void weir_loads_finish(weir_loads *loads)
+int weir_loads_finish(weir_loads *loads)
 {
 	double sum = 0, squares = 0, count = 0;
 	for (unsigned i = 0; i < loads->scenario->loads; i++)
@@ -522,6 +522,9 @@ void weir_loads_finish(weir_loads *loads)
 			count++;
 		}
 	loads->record->user_fairness = squares > 0 ? sum * sum / (count * squares) : 0;
+	return loads->out_of_memory
+		       ? weir_error_set(-ENOMEM, "out of memory: too many requests inside at once")
+		       : 0;
 }
 
 void weir_loads_free(weir_loads **ref)

@@ -408,8 +408,7 @@ static void draw_panel(FILE *to, const panel *on, const frame *in, const weir_ru
 		draw_line(to, on, in, &on->line[i], points_of(run->record), i);
 	draw_legend(to, on, in);
 	if (on->count == 0)
-		text_at(to, in->x + in->w / 2, in->y + in->h / 2, "middle", "legend",
-			"nothing is reported");
+		text_at(to, in->x + in->w / 2, in->y + in->h / 2, "middle", "legend", "nothing is reported");
 }
 
 /* ---- the page ---- */

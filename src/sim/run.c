@@ -192,7 +192,9 @@ static int go(struct stand *stand)
 	weir_sim_run(stand->world, run->scenario->duration_ns + WEIR_NS_PER_S);
 	weir_record_window(run->record, run->scenario->duration_ns); /* what is left of the last one */
 	weir_topology_end(stand->topology);
-	weir_loads_finish(stand->loads);
+	failed = weir_loads_finish(stand->loads);
+	if (failed)
+		return failed;
 	run->lost = weir_loads_lost(stand->loads);
 	weir_judge(run->record, has_target(run), &run->judgement);
 	check_books(run);

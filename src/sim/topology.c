@@ -295,14 +295,12 @@ int weir_topology_new(const weir_scenario *scenario, weir_world *world, uint64_t
 	topology->stages = weir_mem_array(WEIR_SCENARIO_STAGES, sizeof *topology->stages);
 	topology->classes = weir_topology_classes(scenario);
 	weir_random_init(&topology->random, seed);
-	int failed = topology->stages == NULL ? weir_error_set(-ENOMEM, "out of memory") : 0;
-	if (!failed) {
-		memcpy(topology->stages, scenario->stage, sizeof scenario->stage);
-		name_traces(topology);
-		failed = make_places(topology);
-	}
 	*ret_topology = topology; /* also after a failure: to be freed after its world */
-	return failed;
+	if (topology->stages == NULL)
+		return weir_error_set(-ENOMEM, "out of memory");
+	memcpy(topology->stages, scenario->stage, sizeof scenario->stage);
+	name_traces(topology);
+	return make_places(topology);
 }
 
 void weir_topology_free(weir_topology **ref)

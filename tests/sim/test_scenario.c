@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "sim/run.h"
 
 struct ran {
@@ -426,6 +427,29 @@ static void whatever_it_is_made_of_the_books_balance(void **state)
 	assert_true(given_up > 100 && dropped > 100 && shed > 100 && completed > 1000);
 }
 
+static void memory_that_runs_out_fails_the_run(void **state)
+{
+	static const char text[] = "[scenario]\nduration = 100ms\n[backend b]\n[stage s]\nservice = "
+				   "exponential 10ms\nlaw = bucket\nrate = 50\n"
+				   "backend = b\nwork = exponential 1ms\n[load l]\nrate = 500\n[load "
+				   "u]\narrivals = closed\nusers = 5\n"
+				   "[at 50ms]\ns.law = none\n";
+	struct ran r = {0};
+	assert_int_equal(weir_scenario_parse("test.sim", text, strlen(text), &r.scenario), 0);
+	assert_int_equal(weir_scenario_check(r.scenario), 0);
+	uint64_t before = weir_mem_live(), nth = 1;
+	for (int result = -1; result != 0; nth++) {
+		weir_mem_fail_after(nth);
+		result = weir_run_new(r.scenario, 1, "test", &r.run);
+		weir_mem_fail_after(0);
+		if (result != 0)
+			assert_int_equal(weir_mem_live(), before);
+		assert_true(nth < 1000);
+	}
+	assert_true(nth > 20);
+	end(&r);
+}
+
 static void another_seed_is_another_run(void **state)
 {
 	static const char text[] =
@@ -459,6 +483,7 @@ int main(void)
 		CHECK_TEST(what_is_shed_further_down_is_wasted_work),
 		CHECK_TEST(what_a_backend_refuses_is_dropped_without_work),
 		CHECK_TEST(whatever_it_is_made_of_the_books_balance),
+		CHECK_TEST(memory_that_runs_out_fails_the_run),
 		CHECK_TEST(another_seed_is_another_run),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -307,6 +307,17 @@ typedef struct weir_gradient_params {
 } weir_gradient_params;
 WEIR_API extern const weir_admission_law weir_law_gradient;
 
+/*
+ * The default for a stage's own queue: holds a percentile of the response times (from the offer to the stage until the end) at the
+ * target, and needs nothing else. Class 0's target is required; 0 for another class: as the class above it.
+ */
+typedef struct weir_adaptive_params {
+	uint64_t target_ns[WEIR_CLASSES];
+	double percentile[WEIR_CLASSES]; /* .5 to .999; class 0: .9 */
+	double minimum[WEIR_CLASSES];    /* share of the starts that a class keeps however many of higher classes come; .01 */
+} weir_adaptive_params;
+WEIR_API extern const weir_admission_law weir_law_adaptive;
+
 /* An elastic domain as a pool law sees it. */
 typedef struct weir_pool_sample {
 	uint64_t now_ns;

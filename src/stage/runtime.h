@@ -10,7 +10,8 @@
  *	lane.c       a stage's queue on one thread: places, pushing, waking, taking a batch out
  *	dispatch.c   handler calls (frames) and settling
  *	reactor.c    a reactor thread: its turn           elastic.c  a pool thread, and the pool's size
- *	control.c    ticks: admission, pool and batch laws
+ *	gate.c       laws in force, and what is set around them     pressure.c  what others ask to be turned away
+ *	control.c    ticks: admission, pool and batch laws     monitor.c resources.c   memory, processor, loops
  *	drain.c      stopping without loss                sim.c      the virtual world
  *	stage.c domain.c world.c   making and freeing     inspect.c dump.c trace.c   looking inside
  *

@@ -314,7 +314,8 @@ WEIR_API extern const weir_admission_law weir_law_gradient;
 typedef struct weir_adaptive_params {
 	uint64_t target_ns[WEIR_CLASSES];
 	double percentile[WEIR_CLASSES]; /* .5 to .999; class 0: .9 */
-	double minimum[WEIR_CLASSES];    /* share of the starts that a class keeps however many of higher classes come; .01 */
+	double minimum
+		[WEIR_CLASSES]; /* share of the starts that a class keeps however many of higher classes come; .01 */
 } weir_adaptive_params;
 WEIR_API extern const weir_admission_law weir_law_adaptive;
 

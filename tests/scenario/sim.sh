@@ -113,6 +113,14 @@ command -v xmllint >/dev/null && { xmllint --noout "$tmp/one.svg" "$tmp/compare.
 "$WEIR" sim "$small" --plot /nowhere/plot.svg >/dev/null 2>&1
 [ $? -eq 1 ] || fail "a plot that cannot be written is not a failure"
 
+# The completion knows the options and the laws.
+if command -v bash >/dev/null; then
+	replies=$(bash -c '. completions/weir.bash; COMP_WORDS=("$WEIR" sim --comp); COMP_CWORD=2; _weir; echo "${COMPREPLY[*]}"')
+	[ "$replies" = --compare ] || fail "completion of 'sim --comp' gave '$replies'"
+	replies=$(bash -c '. completions/weir.bash; COMP_WORDS=("$WEIR" sim --law aim); COMP_CWORD=3; _weir; echo "${COMPREPLY[*]}"')
+	[ "$replies" = aimd ] || fail "completion of 'sim --law aim' gave '$replies'"
+fi
+
 # Every scenario in lab/sim can be read, has a title, and runs, shortened, under a law and without.
 for scenario in lab/sim/*.sim; do
 	expect 0 '^  work ' "$scenario" --set scenario.warmup=0 --set scenario.duration=2s

@@ -167,7 +167,8 @@ static void turned_away(cell *c, request *r)
 		leave_request(r);
 		return;
 	}
-	double after = retries->after * c->options.target_ns * (double)(1u << (r->tries < 10 ? r->tries : 10));
+	double after =
+		retries->after * c->options.target_ns * (double)(1u << (r->tries < 10 ? r->tries : 10));
 	r->tries++;
 	weir_timer_init(&r->timer, try_again, r);
 	after *= 0.5 + 0.5 * weir_random_unit(&c->random);
@@ -246,7 +247,8 @@ static void handle(weir_stage *stage, weir_event **events, size_t count, void *a
 	cell *c = arg;
 	request *r = (request *)events[0];
 	double cost = c->options.klass[r->event.klass].cost;
-	double service = weir_dist_draw(&c->options.service, &c->random) * c->slowness * (cost != 0 ? cost : 1);
+	double service =
+		weir_dist_draw(&c->options.service, &c->random) * c->slowness * (cost != 0 ? cost : 1);
 	uint64_t now_ns = cell_now(c);
 	integrate(c, now_ns);
 	c->busy++;
@@ -332,7 +334,8 @@ static int make_stage(cell *c)
 				    .order = c->options.order,
 				    .admission = c->options.law,
 				    .admission_params = c->params};
-	int failed = weir_world_new(&(weir_world_options){.simulated = true, .seed = c->options.seed}, &c->world);
+	int failed =
+		weir_world_new(&(weir_world_options){.simulated = true, .seed = c->options.seed}, &c->world);
 	if (failed == 0)
 		failed = weir_domain_new(c->world, &pool, &domain);
 	if (failed == 0)

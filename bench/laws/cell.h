@@ -22,23 +22,24 @@
 typedef struct cell cell;
 
 typedef struct cell_class {
-	double share;    /* of the arrivals; relative, all 0: everything is class 0 */
-	double cost;     /* its service times are so many times the others'; 0: 1 */
-	double target;   /* in multiples of the cell's target; 0: 1 */
-	double minimum;  /* for laws that have it; 0: the law's default */
+	double share;   /* of the arrivals; relative, all 0: everything is class 0 */
+	double cost;    /* its service times are so many times the others'; 0: 1 */
+	double target;  /* in multiples of the cell's target; 0: 1 */
+	double minimum; /* for laws that have it; 0: the law's default */
 } cell_class;
 
 /* Clients who try again when they are shed, and who give up on an answer that takes too long, and try again then too. */
 typedef struct cell_retries {
-	unsigned most;    /* tries after the first; 0: they do not */
-	double after;     /* targets, doubled with each try, half of it random */
-	double give_up;   /* targets; 0: never */
+	unsigned most;  /* tries after the first; 0: they do not */
+	double after;   /* targets, doubled with each try, half of it random */
+	double give_up; /* targets; 0: never */
 } cell_retries;
 
 typedef struct cell_options {
 	const weir_admission_law *law; /* NULL: none */
-	const char *const *settings;   /* further parameters of the law, "name=value", NULL at the end; NULL: none */
-	weir_dist service;             /* mean in ns */
+	const char *const
+		*settings; /* further parameters of the law, "name=value", NULL at the end; NULL: none */
+	weir_dist service; /* mean in ns */
 	uint32_t workers;
 	double target_ns;
 	double percentile; /* 0: .9 */
@@ -51,13 +52,13 @@ typedef struct cell_options {
 typedef struct cell_class_stats {
 	uint64_t offered, shed, dropped, completed; /* shed includes dropped */
 	uint64_t first, served; /* requests, and those of them that were served at last, retries included */
-	tally response; /* of the completed, in their class's target */
+	tally response;         /* of the completed, in their class's target */
 } cell_class_stats;
 
 typedef struct cell_stats {
 	double seconds;
-	double work;    /* of the workers' time */
-	double useful;  /* of the workers' time, spent on what was answered within two targets and still wanted */
+	double work; /* of the workers' time */
+	double useful; /* of the workers' time, spent on what was answered within two targets and still wanted */
 	double shed_sd; /* of the shed fraction over windows of 500 arrivals */
 	double most;    /* response time of the completed, in targets */
 	cell_class_stats all, klass[WEIR_CLASSES];

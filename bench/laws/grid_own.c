@@ -35,7 +35,7 @@ typedef struct grid {
 		_Atomic unsigned next;
 		unsigned count;
 		trial trials[TRIALS_MAX];
-	} *work;
+	} * work;
 } grid;
 
 static const double services_ns[] = {20e3, 1e6, 10e6, 200e6};
@@ -198,15 +198,15 @@ static void print_table(const grid *g)
 {
 	printf("\nlaw %s, seed %llu, %u points\n", g->law != NULL ? g->law->name : "none",
 	       (unsigned long long)g->seed, g->work->count);
-	printf("%-62s %6s %6s %8s %6s %10s %10s\n", "criterion", "bound", "passed", "short", "cannot", "worst",
-	       "w/o cannot");
+	printf("%-62s %6s %6s %8s %6s %10s %10s\n", "criterion", "bound", "passed", "short", "cannot",
+	       "worst", "w/o cannot");
 	for (unsigned c = 0; c < CRITERION_COUNT; c++) {
 		summary s;
 		sum_up(g, c, &s);
 		if (s.passed + s.failed + s.impossible == 0)
 			continue;
-		printf("%-62s %6g %6u %8u %6u %10.4g %10.4g\n", criterion_text[c], criterion_bound(c), s.passed,
-		       s.failed, s.impossible, s.worst, s.worst_possible);
+		printf("%-62s %6g %6u %8u %6u %10.4g %10.4g\n", criterion_text[c], criterion_bound(c),
+		       s.passed, s.failed, s.impossible, s.worst, s.worst_possible);
 	}
 }
 
@@ -220,8 +220,10 @@ static void print_json(const grid *g)
 		sum_up(g, c, &s);
 		if (s.passed + s.failed + s.impossible == 0)
 			continue;
-		printf("%s\n  {\"criterion\": \"%s\", \"bound\": %g, \"passed\": %u, \"short\": %u, \"cannot\": %u, \"worst\": %.6g}",
-		       comma, criterion_text[c], criterion_bound(c), s.passed, s.failed, s.impossible, s.worst);
+		printf("%s\n  {\"criterion\": \"%s\", \"bound\": %g, \"passed\": %u, \"short\": %u, "
+		       "\"cannot\": %u, \"worst\": %.6g}",
+		       comma, criterion_text[c], criterion_bound(c), s.passed, s.failed, s.impossible,
+		       s.worst);
 		comma = ",";
 	}
 	printf("]}\n");
@@ -231,7 +233,8 @@ static void print_json(const grid *g)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: grid_own [--law NAME] [--part NAME] [--quick] [--jobs N] [--json] [--all] [--seed N]\n"
+	fprintf(stderr, "usage: grid_own [--law NAME] [--part NAME] [--quick] [--jobs N] [--json] [--all] "
+			"[--seed N]\n"
 			"                [--service NS] [--workers N] [--dist NAME] [--target N] [--load X]\n"
 			"                [--no-oracle] [--more-workers]\nparts:");
 	for (unsigned i = 0; i < PART_COUNT; i++)
@@ -247,10 +250,10 @@ static int usage(void)
 static bool read_options(grid *g, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"law", 1, NULL, 'l'},     {"part", 1, NULL, 'p'},      {"quick", 0, NULL, 'q'},
-		{"jobs", 1, NULL, 'j'},    {"json", 0, NULL, 'J'},      {"all", 0, NULL, 'a'},
-		{"seed", 1, NULL, 's'},    {"service", 1, NULL, 'S'},   {"workers", 1, NULL, 'w'},
-		{"dist", 1, NULL, 'd'},    {"target", 1, NULL, 't'},    {"load", 1, NULL, 'L'},
+		{"law", 1, NULL, 'l'},       {"part", 1, NULL, 'p'},         {"quick", 0, NULL, 'q'},
+		{"jobs", 1, NULL, 'j'},      {"json", 0, NULL, 'J'},         {"all", 0, NULL, 'a'},
+		{"seed", 1, NULL, 's'},      {"service", 1, NULL, 'S'},      {"workers", 1, NULL, 'w'},
+		{"dist", 1, NULL, 'd'},      {"target", 1, NULL, 't'},       {"load", 1, NULL, 'L'},
 		{"no-oracle", 0, NULL, 'O'}, {"more-workers", 0, NULL, 'W'}, {0}};
 	int got;
 	while ((got = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -260,20 +263,47 @@ static bool read_options(grid *g, int argc, char **argv)
 			if (g->law == NULL && strcmp(optarg, "none") != 0)
 				return false;
 			break;
-		case 'p': g->only_part = optarg; break;
-		case 'q': g->quick = true; break;
-		case 'j': g->jobs = (unsigned)atoi(optarg); break;
-		case 'J': g->json = true; break;
-		case 'a': g->all = true; break;
-		case 's': g->seed = strtoull(optarg, NULL, 10); break;
-		case 'S': g->only_service = atof(optarg); break;
-		case 'w': g->only_workers = (unsigned)atoi(optarg); break;
-		case 'd': g->only_dist = optarg; break;
-		case 't': g->only_target = atof(optarg); break;
-		case 'L': g->only_load = atof(optarg); break;
-		case 'O': g->no_oracle = true; break;
-		case 'W': g->more_workers = true; break;
-		default: return false;
+		case 'p':
+			g->only_part = optarg;
+			break;
+		case 'q':
+			g->quick = true;
+			break;
+		case 'j':
+			g->jobs = (unsigned)atoi(optarg);
+			break;
+		case 'J':
+			g->json = true;
+			break;
+		case 'a':
+			g->all = true;
+			break;
+		case 's':
+			g->seed = strtoull(optarg, NULL, 10);
+			break;
+		case 'S':
+			g->only_service = atof(optarg);
+			break;
+		case 'w':
+			g->only_workers = (unsigned)atoi(optarg);
+			break;
+		case 'd':
+			g->only_dist = optarg;
+			break;
+		case 't':
+			g->only_target = atof(optarg);
+			break;
+		case 'L':
+			g->only_load = atof(optarg);
+			break;
+		case 'O':
+			g->no_oracle = true;
+			break;
+		case 'W':
+			g->more_workers = true;
+			break;
+		default:
+			return false;
 		}
 	}
 	return optind == argc;

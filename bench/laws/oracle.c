@@ -67,7 +67,8 @@ static void try_limit(const trial *t, double of_target, trial *ret_tried)
 		trial_note(ret_tried, LATE, tally_above(&stats.all.response, 2));
 		return;
 	}
-	trial_note(ret_tried, t->load < .75 ? SHED7 : SHED8, (double)stats.all.shed / (double)stats.all.offered);
+	trial_note(ret_tried, t->load < .75 ? SHED7 : SHED8,
+		   (double)stats.all.shed / (double)stats.all.offered);
 	trial_note(ret_tried, CALM_P90, tally_quantile(&stats.all.response, .9));
 }
 

@@ -15,7 +15,8 @@ const char *const criterion_text[CRITERION_COUNT] = {
 #undef CRITERION
 };
 
-const char *const part_name[PART_COUNT] = {"steady", "step", "cold", "calm", "change", "classes", "rare", "retry"};
+const char *const part_name[PART_COUNT] = {"steady", "step",    "cold", "calm",
+					   "change", "classes", "rare", "retry"};
 
 double criterion_bound(criterion c)
 {
@@ -86,7 +87,8 @@ static double allowed_ns(const trial *t)
 
 /* ---- steady, calm ---- */
 
-void trial_stretch(const trial *t, const weir_admission_law *law, const char *const *settings, cell_stats *ret_stats)
+void trial_stretch(const trial *t, const weir_admission_law *law, const char *const *settings,
+		   cell_stats *ret_stats)
 {
 	cell_options options = trial_cell(t, law);
 	options.settings = settings;
@@ -228,7 +230,8 @@ static void run_step(trial *t, const weir_admission_law *law)
 static void run_cold(trial *t, const weir_admission_law *law)
 {
 	cell_options options = trial_cell(t, law);
-	double up = fmax(fmax(5 * options.target_ns, 60 * t->service_ns), fmin(600 * MS, 1500 * t->service_ns));
+	double up =
+		fmax(fmax(5 * options.target_ns, 60 * t->service_ns), fmin(600 * MS, 1500 * t->service_ns));
 	cell_slices *rise = cell_slices_new(STEP_SLICES, up / STEP_SLICES);
 	unsigned times = repeats(t, up / STEP_SLICES);
 	for (unsigned i = 0; i < times; i++) {
@@ -387,7 +390,7 @@ static void run_retry(trial *t, const weir_admission_law *law)
 void trial_run(trial *t, const weir_admission_law *law)
 {
 	static void (*const run[PART_COUNT])(trial *, const weir_admission_law *) = {
-		[STEADY_PART] = run_steady, [STEP_PART] = run_step,    [COLD_PART] = run_cold,
+		[STEADY_PART] = run_steady, [STEP_PART] = run_step,     [COLD_PART] = run_cold,
 		[CALM_PART] = run_calm,     [CHANGE_PART] = run_change, [CLASS_PART] = run_classes,
 		[RARE_PART] = run_rare,     [RETRY_PART] = run_retry,
 	};

@@ -136,6 +136,7 @@ typedef struct weir_admission_law {
 	void (*defaults)(void *params); /* NULL: zeroes */
 	uint64_t tick_ns;               /* how often tick wants to run; 0: never */
 	bool per_lane;                  /* a state for each queue */
+	bool by_class; /* expects higher classes to go first: a FIFO stage that is made with it is ordered by class */
 	bool wants_quantiles; /* the samples have quantiles (of 0.9, or `quantile`), which cost time to find */
 	double quantile;
 
@@ -314,7 +315,8 @@ WEIR_API extern const weir_admission_law weir_law_gradient;
 typedef struct weir_adaptive_params {
 	uint64_t target_ns[WEIR_CLASSES];
 	double percentile[WEIR_CLASSES]; /* .5 to .999; class 0: .9 */
-	double minimum[WEIR_CLASSES];    /* share of the starts that a class keeps however many of higher classes come; .01 */
+	double minimum
+		[WEIR_CLASSES]; /* share of the starts that a class keeps however many of higher classes come; .01 */
 } weir_adaptive_params;
 WEIR_API extern const weir_admission_law weir_law_adaptive;
 

@@ -86,8 +86,7 @@ static bool promising(const adaptive_class *k, const weir_ask *ask, uint64_t wai
 static bool owed(const adaptive *a, const adaptive_class *k)
 {
 	uint64_t starts = GET(a->starts), account = GET(k->account);
-	return starts > account &&
-	       (float)(starts - account) * k->minimum >= 1 + (float)GET(k->pledged);
+	return starts > account && (float)(starts - account) * k->minimum >= 1 + (float)GET(k->pledged);
 }
 
 /* Holds come one after the other, with time between; a pledge given late in a hold would make it longer. */
@@ -272,7 +271,8 @@ static weir_verdict adaptive_start(void *state, const weir_event *event, const w
 {
 	adaptive *a = state;
 	adaptive_class *k = &a->klass[event->klass];
-	uint64_t now_ns = turn->now_ns, waited_ns = now_ns > event->offered_ns ? now_ns - event->offered_ns : 0;
+	uint64_t now_ns = turn->now_ns,
+		 waited_ns = now_ns > event->offered_ns ? now_ns - event->offered_ns : 0;
 	PUT(k->left, GET(k->left) + 1);
 	uint64_t waiting = adaptive_waiting(k);
 	if ((float)waited_ns > GET(k->limit_ns) && GET(k->pledged) == 0)

@@ -37,8 +37,8 @@ typedef struct adaptive_class {
 	unsigned slice_shift; /* a slice is 2^this ns, an eighth of the target or a little less */
 
 	/* offers */
-	_Atomic uint64_t admitted, shed; /* shed: refused, and dropped at their turn */
-	_Atomic uint64_t slice;          /* the newest */
+	_Atomic uint64_t admitted, shed;          /* shed: refused, and dropped at their turn */
+	_Atomic uint64_t slice;                   /* the newest */
 	_Atomic uint64_t before[ADAPTIVE_SLICES]; /* admitted before the slice began */
 	_Atomic uint32_t pledged; /* of those waiting, how many must be started however late: see "minimum" */
 
@@ -53,8 +53,8 @@ typedef struct adaptive_class {
 	_Atomic float tau_ns;     /* time per start while somebody waits; 0: not known yet */
 	_Atomic float inside;     /* in service while somebody waits: how many workers there are */
 	_Atomic float limit_ns;   /* how long one may wait */
-	_Atomic float load;       /* offered work over what the workers can do, this class and those above it */
-	_Atomic float over;       /* how sure it is that this is too much, 0 to 1 */
+	_Atomic float load; /* offered work over what the workers can do, this class and those above it */
+	_Atomic float over; /* how sure it is that this is too much, 0 to 1 */
 	_Atomic uint64_t last_ns; /* the last start */
 	uint64_t taus;            /* how often tau was measured */
 	bool queued;              /* somebody has waited since the last start, all the time */
@@ -64,25 +64,28 @@ typedef struct adaptive_class {
 
 	/* ticks */
 	weir_service service; /* its fresh values: settlings */
-	_Atomic float mean_ns, service_ns; /* of the service times: mean; the quantile that the base leaves room for */
-	_Atomic float base_ns;             /* the limit without credit */
-	_Atomic float calm_ns, over_ns;    /* what full credit adds to it, in calm and in overload */
-	_Atomic float debt_ns;             /* what full debt takes away */
-	_Atomic float most_ns;             /* no limit is longer */
-	_Atomic float bound, per_bound;    /* of the credit; its reciprocal */
-	_Atomic float slack;               /* of the queue's bound, so that it does not run empty */
-	_Atomic float memory;              /* starts that tau remembers */
+	_Atomic float mean_ns,
+		service_ns;    /* of the service times: mean; the quantile that the base leaves room for */
+	_Atomic float base_ns; /* the limit without credit */
+	_Atomic float calm_ns, over_ns; /* what full credit adds to it, in calm and in overload */
+	_Atomic float debt_ns;          /* what full debt takes away */
+	_Atomic float most_ns;          /* no limit is longer */
+	_Atomic float bound, per_bound; /* of the credit; its reciprocal */
+	_Atomic float slack;            /* of the queue's bound, so that it does not run empty */
+	_Atomic float memory;           /* starts that tau remembers */
 	_Atomic bool starving, unreachable, shedding;
 	uint64_t seen_left, seen_starts, seen_shed, quiet_ticks;
 } adaptive_class;
 
 typedef struct adaptive {
 	adaptive_class klass[WEIR_CLASSES];
-	_Atomic uint64_t starts;     /* of all classes */
-	_Atomic uint32_t holding;    /* classes before this one are held back: somebody of it has a pledge; 0: none */
+	_Atomic uint64_t starts; /* of all classes */
+	_Atomic uint32_t
+		holding; /* classes before this one are held back: somebody of it has a pledge; 0: none */
 	_Atomic uint64_t held_ns;    /* since when */
 	_Atomic uint64_t hold_at_ns; /* not before this again */
-	_Atomic uint32_t mixed;      /* lower classes start before higher ones that wait: no strict order; counts down */
+	_Atomic uint32_t
+		mixed; /* lower classes start before higher ones that wait: no strict order; counts down */
 } adaptive;
 
 static inline float adaptive_clamp(float value, float min, float max)

@@ -140,7 +140,8 @@ static const double saved_weight[SAVED] = {.1, .1, .1, .1, .1, .1, .1, .1, .1, .
 
 static int save_class(const adaptive_class *k, unsigned klass, char *text, size_t size)
 {
-	int length = snprintf(text, size, " %u %.6g %.6g", klass, (double)GET(k->tau_ns), (double)GET(k->inside));
+	int length =
+		snprintf(text, size, " %u %.6g %.6g", klass, (double)GET(k->tau_ns), (double)GET(k->inside));
 	for (unsigned i = 0; i < SAVED; i++) {
 		size_t at = (size_t)length < size ? (size_t)length : size;
 		double quantile_ns = weir_service_quantile(&k->service, saved_at[i]);

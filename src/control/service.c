@@ -19,7 +19,8 @@ static void publish(weir_service *s)
 {
 	double above = 0, sum = 0, squares = 0;
 	for (unsigned i = WEIR_SERVICE_BUCKETS; i-- > 0;) {
-		double middle = s->weight[i] > 0 ? bucket_middle(i) : 0, part = (double)s->weight[i] / s->count;
+		double middle = s->weight[i] > 0 ? bucket_middle(i) : 0,
+		       part = (double)s->weight[i] / s->count;
 		above += part;
 		sum += part * middle;
 		squares += part * middle * middle;

@@ -177,10 +177,9 @@ int weir_scenario_law_of(const weir_scenario *scenario, const weir_scenario_stag
 static int try_law(const weir_scenario *scenario, const weir_scenario_stage *stage)
 {
 	const weir_admission_law *law;
-	void *params;
+	void *params = NULL;
 	int failed = weir_scenario_law_of(scenario, stage, &law, &params);
-	if (!failed)
-		weir_mem_free(params);
+	weir_mem_free(params);
 	return failed;
 }
 

@@ -186,7 +186,7 @@ static void judge_phases(const weir_record *record, bool has_target, weir_judgem
 
 /* ---- the whole ---- */
 
-static double jain_of(const weir_tally *tallies, unsigned count)
+static double jain_of(const weir_totals *tallies, unsigned count)
 {
 	double sum = 0, squares = 0, used = 0;
 	for (unsigned i = 0; i < count; i++) {
@@ -223,7 +223,7 @@ void weir_judge(const weir_record *record, bool has_target, weir_judgement *ret)
 {
 	memset(ret, 0, sizeof *ret);
 	weir_record_total(record, &ret->total);
-	const weir_tally *total = &ret->total;
+	const weir_totals *total = &ret->total;
 	ret->seconds = (double)(record->options.duration_ns - record->options.warmup_ns) / 1e9;
 	ret->offered_per_s = (double)total->offered / ret->seconds;
 	ret->completed_per_s = (double)total->completed / ret->seconds;

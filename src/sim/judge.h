@@ -36,7 +36,7 @@ typedef struct weir_phase_judgement {
 
 typedef struct weir_judgement {
 	double seconds; /* measured */
-	weir_tally total;
+	weir_totals total;
 	double good_per_s, completed_per_s, offered_per_s;
 	double shed;     /* fraction of the offers that were shed, dropped */
 	double ratio;    /* the percentile of response / target, over all that was measured */

@@ -44,7 +44,7 @@ typedef struct chunk {
 struct weir_loads {
 	const weir_scenario *scenario;
 	weir_world *world;
-	weir_service *service;
+	weir_topology *topology;
 	weir_record *record;
 	struct load load[WEIR_SCENARIO_LOADS];
 	chunk *chunks;
@@ -186,7 +186,7 @@ static void run_out(weir_timer *timer, void *arg)
 
 static void ended_for_nobody(weir_request *request, uint64_t now_ns)
 {
-	weir_service_account(request, now_ns, WEIR_USED_FOR_NOTHING);
+	weir_topology_account(request, now_ns, WEIR_USED_FOR_NOTHING);
 	weir_record_given_up(request->load->loads->record, now_ns, request->klass, request->type);
 	give_back(request);
 }
@@ -202,14 +202,14 @@ static void ended(weir_request *request, weir_ending how)
 	}
 	if (how == WEIR_ENDED_DROPPED) {
 		weir_record_dropped(loads->record, now, request->klass, request->type);
-		weir_service_account(request, now, WEIR_USED_FOR_NOTHING);
+		weir_topology_account(request, now, WEIR_USED_FOR_NOTHING);
 		rejected(request, 0);
 		return;
 	}
 	uint64_t response = now + WEIR_NS_PER_S - request->event.entered_ns;
 	bool good = weir_record_completed(loads->record, now, request->klass, request->type, response,
 					  request->load->target_ns[request->type]);
-	weir_service_account(request, now, good ? WEIR_USED_WELL : WEIR_USED_LATE);
+	weir_topology_account(request, now, good ? WEIR_USED_WELL : WEIR_USED_LATE);
 	user *who = request->user;
 	give_back(request);
 	if (who != NULL)
@@ -243,7 +243,7 @@ static void attempt(weir_request *request)
 	weir_loads *loads = request->load->loads;
 	request->ended = ended;
 	weir_record_offered(loads->record, now_of(loads), request->klass, request->type);
-	weir_verdict verdict = weir_service_enter(loads->service, request);
+	weir_verdict verdict = weir_topology_enter(loads->topology, request);
 	offered(request, verdict, retry_after_ns(request->load, verdict));
 }
 
@@ -261,7 +261,7 @@ static void attempt_together(struct load *load, unsigned type)
 	}
 	if (count == 0)
 		return;
-	weir_verdict verdict = weir_service_enter_many(loads->service, requests, count);
+	weir_verdict verdict = weir_topology_enter_many(loads->topology, requests, count);
 	uint64_t after_ns = retry_after_ns(load, verdict);
 	for (unsigned i = 0; i < count; i++)
 		offered(requests[i], verdict, after_ns);
@@ -480,7 +480,7 @@ static int make_load(weir_loads *loads, unsigned i, uint64_t seed)
 	return load->as->form == WEIR_LOAD_CLOSED ? make_users(load) : 0;
 }
 
-int weir_loads_new(const weir_scenario *scenario, weir_world *world, uint64_t seed, weir_service *service,
+int weir_loads_new(const weir_scenario *scenario, weir_world *world, uint64_t seed, weir_topology *topology,
 		   weir_record *record, weir_loads **ret_loads)
 {
 	weir_loads *loads = weir_mem_zalloc(sizeof *loads);
@@ -489,7 +489,7 @@ int weir_loads_new(const weir_scenario *scenario, weir_world *world, uint64_t se
 		return weir_error_set(-ENOMEM, "out of memory");
 	loads->scenario = scenario;
 	loads->world = world;
-	loads->service = service;
+	loads->topology = topology;
 	loads->record = record;
 	for (unsigned i = 0; i < scenario->loads && !failed; i++)
 		failed = make_load(loads, i, seed + 1000003 * (i + 1));
@@ -511,7 +511,7 @@ void weir_loads_start(weir_loads *loads)
 }
 
 /* Jain's index: 1 when all had the same, 1/n when one had all. */
-void weir_loads_finish(weir_loads *loads)
+int weir_loads_finish(weir_loads *loads)
 {
 	double sum = 0, squares = 0, count = 0;
 	for (unsigned i = 0; i < loads->scenario->loads; i++)
@@ -522,6 +522,9 @@ void weir_loads_finish(weir_loads *loads)
 			count++;
 		}
 	loads->record->user_fairness = squares > 0 ? sum * sum / (count * squares) : 0;
+	return loads->out_of_memory
+		       ? weir_error_set(-ENOMEM, "out of memory: too many requests inside at once")
+		       : 0;
 }
 
 void weir_loads_free(weir_loads **ref)

@@ -16,17 +16,17 @@
  * in chunks with the number inside: nothing is allocated per request. Threads: one, the world's.
  */
 
-#include "sim/service.h"
+#include "sim/topology.h"
 
 typedef struct weir_loads weir_loads;
 
 /* Makes all loads; reads traces. */
-int weir_loads_new(const weir_scenario *scenario, weir_world *world, uint64_t seed, weir_service *service,
+int weir_loads_new(const weir_scenario *scenario, weir_world *world, uint64_t seed, weir_topology *topology,
 		   weir_record *record, weir_loads **ret_loads);
 /* From now on they arrive; the world has been started. */
 void weir_loads_start(weir_loads *loads);
-/* At the end of the run: what is known of the users, into the record. */
-void weir_loads_finish(weir_loads *loads);
+/* At the end of the run: what is known of the users, into the record. -ENOMEM: requests did not arrive for want of memory. */
+int weir_loads_finish(weir_loads *loads);
 /* After the world was freed. Sets *loads to NULL. */
 void weir_loads_free(weir_loads **loads);
 /* Requests that clients gave up on for good: no retries were left. */

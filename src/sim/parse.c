@@ -441,7 +441,7 @@ static void cut_comment(char *text)
 
 static int read_line(weir_scenario *scenario, unsigned line, char *text, section *in)
 {
-	weir_setting set;
+	weir_setting set = {.line = 0};
 	cut_comment(text);
 	text = weir_key_trim(text);
 	if (*text == '\0')
@@ -500,7 +500,7 @@ static int copy_line(const weir_scenario *scenario, unsigned line, const char *f
 
 static int read_lines(weir_scenario *scenario, const char *text, size_t size)
 {
-	char line[LINE_MAX];
+	char line[LINE_MAX] = "";
 	section in = {SECTION_NONE, NULL, 0, 0};
 	unsigned number = 0;
 	for (size_t at = 0; at < size;) {
@@ -564,7 +564,7 @@ int weir_scenario_read(const char *path, char **ret_text, size_t *ret_size)
 int weir_scenario_set(weir_scenario *scenario, const char *assignment)
 {
 	char text[LINE_MAX], quoted[48];
-	weir_setting set;
+	weir_setting set = {.line = 0};
 	unsigned line;
 	if (strlen(assignment) >= sizeof text)
 		return weir_error_set(-EINVAL, "a setting of at most %d characters is accepted",

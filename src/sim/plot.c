@@ -219,7 +219,7 @@ static void make_control(panel *on, const weir_run *run)
 	for (unsigned v = 0; trace < traces && v < WEIR_TRACE_VALUES && on->count < COLOURS; v++) {
 		const char *name = run->record->trace[trace].name[v];
 		/* A quality that is always the best is not worth a line. */
-		bool dull = v == WEIR_TRACE_QUALITY && names_of(&run->record->trace[trace]) > 1;
+		bool dull = v == WEIR_TRACE_QUALITY;
 		for (unsigned w = 0; dull && w < run->record->windows; w++)
 			dull = control(run, w, v, trace) == 1;
 		if (name != NULL && !dull)
@@ -408,8 +408,7 @@ static void draw_panel(FILE *to, const panel *on, const frame *in, const weir_ru
 		draw_line(to, on, in, &on->line[i], points_of(run->record), i);
 	draw_legend(to, on, in);
 	if (on->count == 0)
-		text_at(to, in->x + in->w / 2, in->y + in->h / 2, "middle", "legend",
-			"nothing is controlled");
+		text_at(to, in->x + in->w / 2, in->y + in->h / 2, "middle", "legend", "nothing is reported");
 }
 
 /* ---- the page ---- */
@@ -423,7 +422,7 @@ static void open_page(FILE *to, double width, double height, const char *title)
 		width, height, width, height);
 	escape(to, title);
 	fputs("</title>\n<style>\n"
-	      "text { font-family: system-ui, sans-serif; font-size: 11px; fill: #59636e; }\n"
+	      "text { font-family: system-ui, sans-serif; font-size: 11px; fill: #6e7781; }\n"
 	      ".title { font-size: 15px; font-weight: 600; } .head { font-size: 12px; font-weight: 600; }\n"
 	      ".axis { stroke: #818b98; } .grid { stroke: #818b98; stroke-opacity: .25; }\n"
 	      ".phase { stroke: #818b98; stroke-opacity: .6; stroke-dasharray: 1 3; }\n"

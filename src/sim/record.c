@@ -232,7 +232,7 @@ void weir_record_given_up(weir_record *record, uint64_t now_ns, unsigned klass, 
 }
 
 /* Of a tally: TOTAL for the counts, and the distribution. */
-static void tally_response(weir_tally *tally, uint64_t response_ns, bool in_time, bool good)
+static void tally_response(weir_totals *tally, uint64_t response_ns, bool in_time, bool good)
 {
 	tally->completed++;
 	tally->in_time += in_time;
@@ -367,11 +367,11 @@ const weir_window *weir_record_at(const weir_record *record, unsigned window, un
 	return &record->window[(size_t)window * (record->options.classes + 1) + column];
 }
 
-void weir_record_total(const weir_record *record, weir_tally *ret_total)
+void weir_record_total(const weir_record *record, weir_totals *ret_total)
 {
 	memset(ret_total, 0, sizeof *ret_total);
 	for (unsigned i = 0; i < record->options.classes; i++) {
-		const weir_tally *tally = &record->klass[i];
+		const weir_totals *tally = &record->klass[i];
 		ret_total->offered += tally->offered;
 		ret_total->shed += tally->shed;
 		ret_total->dropped += tally->dropped;

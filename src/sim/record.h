@@ -26,13 +26,13 @@
 
 enum { WEIR_RECORD_PHASES = 48, WEIR_RECORD_BLOCK = 500, WEIR_RECORD_SLOTS = 10 };
 
-typedef struct weir_tally {
+typedef struct weir_totals {
 	uint64_t offered, shed, dropped, given_up, completed;
 	uint64_t in_time; /* within the target; where there is none, all */
 	uint64_t good;    /* within twice the target */
 	double sum_ns;    /* of response times */
 	weir_hist response;
-} weir_tally;
+} weir_totals;
 
 /* One window, of all classes or one. Percentiles are 0 where nothing was completed. */
 typedef struct weir_window {
@@ -91,8 +91,8 @@ typedef struct weir_record {
 	weir_record_options options;
 	uint64_t slot_ns;
 	unsigned windows, slots, phases, blocks, block_room;
-	weir_tally *klass, *type; /* options.classes, options.types of them */
-	weir_window *window;      /* windows rows of 1 + classes: all, then each */
+	weir_totals *klass, *type; /* options.classes, options.types of them */
+	weir_window *window;       /* windows rows of 1 + classes: all, then each */
 	weir_slot *slot;
 	weir_block *block;
 	weir_phase *phase;
@@ -137,6 +137,6 @@ void weir_record_trace(weir_record *record, unsigned trace, const weir_report *r
 /* The row of a window: klass WEIR_CLASSES for all. */
 const weir_window *weir_record_at(const weir_record *record, unsigned window, unsigned klass);
 /* Sums of the tallies of all classes. */
-void weir_record_total(const weir_record *record, weir_tally *ret_total);
+void weir_record_total(const weir_record *record, weir_totals *ret_total);
 
 #endif

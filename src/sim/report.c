@@ -83,7 +83,7 @@ static const char *quantile_text(const weir_hist *hist, double q, char *text)
 	return time_text((double)weir_hist_quantile(hist, q) / 1e6, text);
 }
 
-static void print_tally(FILE *to, const char *name, const weir_tally *tally, double seconds,
+static void print_tally(FILE *to, const char *name, const weir_totals *tally, double seconds,
 			uint64_t target_ns)
 {
 	char a[CELL], b[CELL], c[CELL], d[CELL], e[CELL], f[CELL], g[CELL], h[CELL];

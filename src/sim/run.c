@@ -14,7 +14,7 @@
 struct stand {
 	weir_run *run;
 	weir_world *world;
-	weir_service *service;
+	weir_topology *topology;
 	weir_loads *loads;
 	weir_timer window, change;
 	unsigned next_change;
@@ -42,7 +42,7 @@ static void end_window(weir_timer *timer, void *arg)
 	struct stand *stand = arg;
 	const weir_record_options *options = &stand->run->record->options;
 	uint64_t now = now_of(stand);
-	weir_service_trace(stand->service);
+	weir_topology_trace(stand->topology);
 	weir_record_window(stand->run->record, now);
 	if (now + options->window_ns <= options->duration_ns)
 		weir_sim_timer(stand->world, timer, now + options->window_ns + WEIR_NS_PER_S);
@@ -59,7 +59,7 @@ static void apply_changes(weir_timer *timer, void *arg)
 			weir_sim_timer(stand->world, timer, change->at_ns + WEIR_NS_PER_S);
 			return;
 		}
-		int failed = weir_service_change(stand->service, change);
+		int failed = weir_topology_change(stand->topology, change);
 		if (failed && !stand->failed) {
 			stand->failed = failed;
 			snprintf(stand->why, sizeof stand->why, "%s", weir_error());
@@ -119,10 +119,10 @@ static int make_record(weir_run *run)
 		.warmup_ns = scenario->warmup_ns,
 		.window_ns = scenario->window_ns,
 		.quantile = run->quantile,
-		.classes = weir_service_classes(scenario),
+		.classes = weir_topology_classes(scenario),
 		.types = scenario->types,
 		.places = scenario->stages + scenario->backends,
-		.traces = weir_service_traces(scenario),
+		.traces = weir_topology_traces(scenario),
 	};
 	int failed = weir_record_new(&options, &run->record);
 	if (!failed)
@@ -141,10 +141,10 @@ static int make_world(struct stand *stand)
 	uint64_t seed = stand->run->seed;
 	int failed = weir_world_new(&options, &stand->world);
 	if (!failed)
-		failed = weir_service_new(scenario, stand->world, seed * 7919 + 1, stand->run->record,
-					  &stand->service);
+		failed = weir_topology_new(scenario, stand->world, seed * 7919 + 1, stand->run->record,
+					   &stand->topology);
 	if (!failed)
-		failed = weir_loads_new(scenario, stand->world, seed * 104729 + 2, stand->service,
+		failed = weir_loads_new(scenario, stand->world, seed * 104729 + 2, stand->topology,
 					stand->run->record, &stand->loads);
 	return failed ? failed : weir_world_start(stand->world);
 }
@@ -154,11 +154,11 @@ static int make_world(struct stand *stand)
 /* Freeing the world hands back what waits; what is held is forgotten with the pool it is from. */
 static void take_down(struct stand *stand)
 {
-	if (stand->service != NULL)
-		weir_service_end(stand->service);
+	if (stand->topology != NULL)
+		weir_topology_end(stand->topology);
 	if (stand->world != NULL)
 		weir_world_free(&stand->world);
-	weir_service_free(&stand->service);
+	weir_topology_free(&stand->topology);
 	weir_loads_free(&stand->loads);
 }
 
@@ -173,7 +173,7 @@ static bool has_target(const weir_run *run)
 static void check_books(const weir_run *run)
 {
 	const weir_record *record = run->record;
-	const weir_tally *total = &run->judgement.total;
+	const weir_totals *total = &run->judgement.total;
 	WEIR_ASSERT(record->inside_at_start + total->offered ==
 		    total->shed + total->dropped + total->given_up + total->completed + record->inside);
 }
@@ -191,8 +191,10 @@ static int go(struct stand *stand)
 	weir_loads_start(stand->loads);
 	weir_sim_run(stand->world, run->scenario->duration_ns + WEIR_NS_PER_S);
 	weir_record_window(run->record, run->scenario->duration_ns); /* what is left of the last one */
-	weir_service_end(stand->service);
-	weir_loads_finish(stand->loads);
+	weir_topology_end(stand->topology);
+	failed = weir_loads_finish(stand->loads);
+	if (failed)
+		return failed;
 	run->lost = weir_loads_lost(stand->loads);
 	weir_judge(run->record, has_target(run), &run->judgement);
 	check_books(run);

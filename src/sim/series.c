@@ -29,7 +29,7 @@ static json_t *metrics_of(const weir_case *of, double (*get)(const weir_case *, 
 	return object;
 }
 
-static json_t *tally_of(const char *name, const weir_tally *tally)
+static json_t *tally_of(const char *name, const weir_totals *tally)
 {
 	return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f}", "name", name,
 			 "offered", (json_int_t)tally->offered, "shed", (json_int_t)tally->shed, "dropped",
@@ -47,7 +47,7 @@ static json_t *tallies_of(const weir_run *run, bool classes)
 	json_t *array = json_array();
 	unsigned count = classes ? run->record->options.classes : run->record->options.types;
 	for (unsigned i = 0; i < count; i++) {
-		const weir_tally *tally = classes ? &run->record->klass[i] : &run->record->type[i];
+		const weir_totals *tally = classes ? &run->record->klass[i] : &run->record->type[i];
 		char name[16];
 		snprintf(name, sizeof name, "%u", i);
 		if (tally->offered > 0)

@@ -111,7 +111,8 @@ int weir_load_trace(const char *path, double faster, uint64_t **ret_times_ns, si
 		weir_mem_free(all.ns);
 		return failed;
 	}
-	qsort(all.ns, all.count, sizeof *all.ns, ascending);
+	if (all.ns != NULL)
+		qsort(all.ns, all.count, sizeof *all.ns, ascending);
 	*ret_times_ns = all.ns;
 	*ret_count = all.count;
 	return 0;

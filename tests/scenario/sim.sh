@@ -77,8 +77,9 @@ expect 0 'wrong.sim .*whole number' --list "$tmp"
 # The same seed, the same bytes, in every form; another seed, others.
 for form in '' --json --csv; do
 	# shellcheck disable=SC2086 # an option or none
-	"$WEIR" sim "$small" $form --plot "$tmp/one.svg" >"$tmp/one" && "$WEIR" sim "$small" $form --plot "$tmp/other.svg" >"$tmp/other" ||
-		fail "weir sim $form failed"
+	"$WEIR" sim "$small" $form --plot "$tmp/one.svg" >"$tmp/one" || fail "weir sim $form failed"
+	# shellcheck disable=SC2086
+	"$WEIR" sim "$small" $form --plot "$tmp/other.svg" >"$tmp/other" || fail "weir sim $form failed the second time"
 	cmp -s "$tmp/one" "$tmp/other" || fail "weir sim $form: two runs differ"
 	cmp -s "$tmp/one.svg" "$tmp/other.svg" || fail "weir sim --plot: two runs differ"
 	# shellcheck disable=SC2086
@@ -111,6 +112,14 @@ END
 command -v xmllint >/dev/null && { xmllint --noout "$tmp/one.svg" "$tmp/compare.svg" || fail "xmllint does not like the plot"; }
 "$WEIR" sim "$small" --plot /nowhere/plot.svg >/dev/null 2>&1
 [ $? -eq 1 ] || fail "a plot that cannot be written is not a failure"
+
+# The completion knows the options and the laws.
+if command -v bash >/dev/null; then
+	replies=$(bash -c '. completions/weir.bash; COMP_WORDS=("$WEIR" sim --comp); COMP_CWORD=2; _weir; echo "${COMPREPLY[*]}"')
+	[ "$replies" = --compare ] || fail "completion of 'sim --comp' gave '$replies'"
+	replies=$(bash -c '. completions/weir.bash; COMP_WORDS=("$WEIR" sim --law aim); COMP_CWORD=3; _weir; echo "${COMPREPLY[*]}"')
+	[ "$replies" = aimd ] || fail "completion of 'sim --law aim' gave '$replies'"
+fi
 
 # Every scenario in lab/sim can be read, has a title, and runs, shortened, under a law and without.
 for scenario in lab/sim/*.sim; do

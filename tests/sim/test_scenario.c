@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "sim/run.h"
 
 struct ran {
@@ -39,7 +40,7 @@ static void near(const char *what, double value, double expected, double toleran
 
 static double mean_ms(const weir_run *run)
 {
-	const weir_tally *total = &run->judgement.total;
+	const weir_totals *total = &run->judgement.total;
 	return total->sum_ns / (double)total->completed / 1e6;
 }
 
@@ -190,7 +191,7 @@ static void rejected_requests_come_again_as_often_as_told(void **state)
 		    "3\njitter = 0\n",
 		    1);
 	/* 99 arrivals; the first is served, the second waits, the others make four attempts each, at 10, 30 and 90 ms after the last. */
-	const weir_tally *total = &r.run->judgement.total;
+	const weir_totals *total = &r.run->judgement.total;
 	assert_int_equal(total->offered, 2 + 97 * 4);
 	assert_int_equal(total->shed, 97 * 4);
 	assert_int_equal(r.run->lost, 97);
@@ -325,7 +326,7 @@ static void what_is_shed_further_down_is_wasted_work(void **state)
 			   "[stage b]\nservice = deterministic 1ms\nlaw = bucket\nrate = 200\nburst = 10\n"
 			   "[load l]\narrivals = constant\nrate = 300\n",
 			   1);
-	const weir_tally *total = &r.run->judgement.total;
+	const weir_totals *total = &r.run->judgement.total;
 	near("dropped", (double)total->dropped, (double)total->offered / 3, 0.01);
 	assert_int_equal(total->shed, 0);
 	near("wasted", r.run->judgement.wasted_work, (10.0 / 3) / (10 + 2.0 / 3), 0.01);
@@ -339,7 +340,7 @@ static void what_a_backend_refuses_is_dropped_without_work(void **state)
 			   "[stage s]\nworkers = 100\nbackend = b\nwork = deterministic 15ms\n"
 			   "[load l]\narrivals = constant\nrate = 100\n",
 			   1);
-	const weir_tally *total = &r.run->judgement.total;
+	const weir_totals *total = &r.run->judgement.total;
 	assert_true(total->dropped > 4000 && total->completed > 4000);
 	assert_int_equal(r.run->record->place[1].used_ns[WEIR_USED_FOR_NOTHING], 0);
 	near("work", r.run->record->place[1].used_ns[WEIR_USED_WELL] / 15e6, (double)total->completed, 1e-9);
@@ -408,7 +409,7 @@ static void whatever_it_is_made_of_the_books_balance(void **state)
 	for (uint64_t seed = 1; seed <= seeds; seed++) {
 		any_scenario(seed, text, sizeof text);
 		struct ran r = ran(text, seed), again = ran(text, seed);
-		const weir_tally *one = &r.run->judgement.total, *other = &again.run->judgement.total;
+		const weir_totals *one = &r.run->judgement.total, *other = &again.run->judgement.total;
 		/* The run has asserted that they add up. */
 		if (memcmp(one, other, sizeof *one) != 0 || r.run->lost != again.run->lost ||
 		    memcmp(r.run->record->window, again.run->record->window,
@@ -424,6 +425,29 @@ static void whatever_it_is_made_of_the_books_balance(void **state)
 	}
 	/* A search that never meets a case proves nothing about it. */
 	assert_true(given_up > 100 && dropped > 100 && shed > 100 && completed > 1000);
+}
+
+static void memory_that_runs_out_fails_the_run(void **state)
+{
+	static const char text[] = "[scenario]\nduration = 100ms\n[backend b]\n[stage s]\nservice = "
+				   "exponential 10ms\nlaw = bucket\nrate = 50\n"
+				   "backend = b\nwork = exponential 1ms\n[load l]\nrate = 500\n[load "
+				   "u]\narrivals = closed\nusers = 5\n"
+				   "[at 50ms]\ns.law = none\n";
+	struct ran r = {0};
+	assert_int_equal(weir_scenario_parse("test.sim", text, strlen(text), &r.scenario), 0);
+	assert_int_equal(weir_scenario_check(r.scenario), 0);
+	uint64_t before = weir_mem_live(), nth = 1;
+	for (int result = -1; result != 0; nth++) {
+		weir_mem_fail_after(nth);
+		result = weir_run_new(r.scenario, 1, "test", &r.run);
+		weir_mem_fail_after(0);
+		if (result != 0)
+			assert_int_equal(weir_mem_live(), before);
+		assert_true(nth < 1000);
+	}
+	assert_true(nth > 20);
+	end(&r);
 }
 
 static void another_seed_is_another_run(void **state)
@@ -459,6 +483,7 @@ int main(void)
 		CHECK_TEST(what_is_shed_further_down_is_wasted_work),
 		CHECK_TEST(what_a_backend_refuses_is_dropped_without_work),
 		CHECK_TEST(whatever_it_is_made_of_the_books_balance),
+		CHECK_TEST(memory_that_runs_out_fails_the_run),
 		CHECK_TEST(another_seed_is_another_run),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,7 +51,7 @@ static void an_attempt_is_counted_where_it_belongs(void **state)
 	assert_int_equal(r->type[1].dropped, 1);
 	assert_int_equal(r->type[1].given_up, 1);
 	assert_int_equal(r->type[1].completed, 1);
-	weir_tally total;
+	weir_totals total;
 	weir_record_total(r, &total);
 	assert_int_equal(total.offered, 4);
 	assert_int_equal(total.shed + total.dropped + total.given_up + total.completed, 4);

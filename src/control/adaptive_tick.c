@@ -86,11 +86,15 @@ static void learn(adaptive_class *k)
 		adaptive_learnt(k);
 }
 
-/* Others start and start, and this class waits: what its time per start once was is no guide. */
+/*
+ * Others start and start, and this class waits, or has waited and was dropped: what its time per start once was is no guide. A class that
+ * nobody has wanted meanwhile does not starve.
+ */
 static void judge_starving(adaptive *a, adaptive_class *k)
 {
-	uint64_t left = GET(k->left), starts = GET(a->starts);
-	if (left != k->seen_left || adaptive_waiting(k) == 0) {
+	uint64_t last_ns = GET(k->last_ns), left = GET(k->left), starts = GET(a->starts);
+	if (last_ns != k->seen_last_ns || (left == k->seen_left && adaptive_waiting(k) == 0)) {
+		k->seen_last_ns = last_ns;
 		k->seen_left = left;
 		k->seen_starts = starts;
 	}

@@ -15,9 +15,10 @@ static void judge(trial t)
 	trial_run(&t, &weir_law_adaptive);
 	for (unsigned c = 0; c < CRITERION_COUNT; c++)
 		if (t.judged[c] == FAILED)
-			fail_msg("seed %llu: %s S=%gms c=%u %s T=%g load=%g: %s is %g", (unsigned long long)t.seed,
-				 part_name[t.part], t.service_ns / MS, t.workers, weir_dist_name(t.dist),
-				 t.target_of_p90, t.load, criterion_text[c], t.value[c]);
+			fail_msg("seed %llu: %s S=%gms c=%u %s T=%g load=%g: %s is %g",
+				 (unsigned long long)t.seed, part_name[t.part], t.service_ns / MS, t.workers,
+				 weir_dist_name(t.dist), t.target_of_p90, t.load, criterion_text[c],
+				 t.value[c]);
 }
 
 static void judge_all(part kind, double load)
@@ -49,8 +50,14 @@ static void test_a_burst_in_calm_is_not_shed(void **state)
 
 static void test_a_step_does_not_overshoot(void **state)
 {
-	judge((trial){.part = STEP_PART, .service_ns = MS, .workers = 1, .dist = 1, .target_of_p90 = 5, .load = 2});
-	judge((trial){.part = STEP_PART, .service_ns = MS, .workers = 4, .dist = 2, .target_of_p90 = 10, .load = 50});
+	judge((trial){
+		.part = STEP_PART, .service_ns = MS, .workers = 1, .dist = 1, .target_of_p90 = 5, .load = 2});
+	judge((trial){.part = STEP_PART,
+		      .service_ns = MS,
+		      .workers = 4,
+		      .dist = 2,
+		      .target_of_p90 = 10,
+		      .load = 50});
 }
 
 static void test_a_cold_start_into_overload_does_not_build_a_queue(void **state)
@@ -60,23 +67,43 @@ static void test_a_cold_start_into_overload_does_not_build_a_queue(void **state)
 
 static void test_a_slower_machine_needs_no_retuning(void **state)
 {
-	judge((trial){.part = CHANGE_PART, .service_ns = MS, .workers = 4, .dist = 1, .target_of_p90 = 10, .load = 1.4});
+	judge((trial){.part = CHANGE_PART,
+		      .service_ns = MS,
+		      .workers = 4,
+		      .dist = 1,
+		      .target_of_p90 = 10,
+		      .load = 1.4});
 }
 
 static void test_the_lowest_class_neither_takes_over_nor_starves(void **state)
 {
 	for (unsigned workers = 4; workers <= 16; workers *= 4)
-		judge((trial){.part = CLASS_PART, .service_ns = MS, .workers = workers, .dist = 1, .target_of_p90 = 20, .load = 1.2});
+		judge((trial){.part = CLASS_PART,
+			      .service_ns = MS,
+			      .workers = workers,
+			      .dist = 1,
+			      .target_of_p90 = 20,
+			      .load = 1.2});
 }
 
 static void test_rare_and_expensive_requests_meet_their_own_target(void **state)
 {
-	judge((trial){.part = RARE_PART, .service_ns = MS, .workers = 4, .dist = 1, .target_of_p90 = 20, .load = 1.4});
+	judge((trial){.part = RARE_PART,
+		      .service_ns = MS,
+		      .workers = 4,
+		      .dist = 1,
+		      .target_of_p90 = 20,
+		      .load = 1.4});
 }
 
 static void test_retries_do_not_collapse_it_for_good(void **state)
 {
-	judge((trial){.part = RETRY_PART, .service_ns = MS, .workers = 4, .dist = 1, .target_of_p90 = 10, .load = 5});
+	judge((trial){.part = RETRY_PART,
+		      .service_ns = MS,
+		      .workers = 4,
+		      .dist = 1,
+		      .target_of_p90 = 10,
+		      .load = 5});
 }
 
 /* One worker, 1 ms, and what the target is told to be. */

@@ -8,7 +8,8 @@
 /* An end that has waited and been served for so long. */
 static void settle(on_law *a, uint64_t waited_ns, uint64_t service_ns, weir_outcome outcome)
 {
-	weir_event event = {.offered_ns = a->now_ns - waited_ns - service_ns, .started_ns = a->now_ns - service_ns};
+	weir_event event = {.offered_ns = a->now_ns - waited_ns - service_ns,
+			    .started_ns = a->now_ns - service_ns};
 	a->law->settle(a->state, &event, outcome, a->now_ns);
 }
 
@@ -207,7 +208,11 @@ static void test_what_it_has_learnt_can_be_saved_and_loaded(void **state)
 	assert_true(fabs(on_law_value(&b, "start_every_ns") / on_law_value(&a, "start_every_ns") - 1) < .01);
 	assert_true(fabs(on_law_value(&b, "service_ns") / on_law_value(&a, "service_ns") - 1) < .13);
 	on_law_close(&b);
-	static const char *const bad[] = {"", "aimd 1", "adaptive 1 0", "adaptive 1 9 1 1", "adaptive 1 x",
+	static const char *const bad[] = {"",
+					  "aimd 1",
+					  "adaptive 1 0",
+					  "adaptive 1 9 1 1",
+					  "adaptive 1 x",
 					  "adaptive 1 0 nan 1 1 1 1 1 1 1 1 1 1 1 1 1"};
 	ON_LAW(&b, &weir_law_adaptive, "p90", "100ms");
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)

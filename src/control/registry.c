@@ -7,6 +7,7 @@
 static const weir_admission_law *const laws[] = {
 	&weir_law_threshold,
 	&weir_law_bucket,
+	&weir_law_adaptive_remote,
 };
 
 const weir_admission_law *weir_law_at(size_t at)

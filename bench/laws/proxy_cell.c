@@ -71,7 +71,6 @@ static void ended(struct request *request)
 	if (!measured(run))
 		return;
 	run->completed++;
-	run->work += request->work;
 	weir_hist_add(&run->response, took_ns);
 	run->timely += took_ns <= 2 * run->target_ns;
 	run->top += request->event.klass == 0 && took_ns <= 2 * run->target_ns;
@@ -286,7 +285,10 @@ void proxy_cell_run(const struct proxy_cell *cell, const weir_admission_law *law
 	}
 	open_stage(run, law, params);
 	start_load(run);
+	weir_sim_run(run->world, run->from_ns);
+	run->work = -weir_backend_worked(run->backend);
 	weir_sim_run(run->world, run->until_ns);
+	run->work += weir_backend_worked(run->backend);
 	tell(run, ret_result);
 	close_run(run);
 	free(params);

@@ -180,6 +180,7 @@ static weir_verdict remote_start(void *state, const weir_event *event, const wei
 	}
 	atomic_fetch_add_explicit(&r->flow[klass], WEIR_FLOW_STARTED - WEIR_FLOW_ADMITTED, memory_order_relaxed);
 	weir_overdue_started(&r->overdue, turn->now_ns);
+	weir_knee_started(&r->knee, turn->now_ns);
 	if (turn->waiting == 0 && turn->in_service + 1 < remote_limit(r))
 		atomic_fetch_add_explicit(&r->unsaturated, 1, memory_order_relaxed);
 	return WEIR_ADMITTED;

@@ -6,34 +6,79 @@
 
 #define FIRST_LEVEL 4
 #define MOST_LEVEL  100000.
-#define APART       1.4 /* high / low */
-#define WANTED      .85 /* e at rest */
-#define DOUBTS      2.5 /* standard errors that make a difference */
+#define APART       1.4 /* high / low, near the knee */
+#define FAR_APART   2.  /* while it is not sure that the knee is near */
+#define GROW_BELOW  .8  /* e: more places give more throughput */
+#define SHRINK_FROM .97 /* they do not, and would not be missed */
+#define FAR_BELOW   .4  /* so far from the knee that levels may double again */
+#define DOUBTS      2.  /* standard errors that make a difference */
 #define CLUSTERED   1.3 /* answers come in clusters: errors are larger than if they were independent */
+#define USUAL_COUNT 8
+#define USUAL_VARIANCE .6
 #define ENOUGH      30  /* answers at each level before anything is decided */
 #define PLENTY      .1  /* a standard error at which it is decided anyway */
 #define ROUND_LEAST 16. /* answers that an epoch should bring */
-#define REST_MOST   8
-#define FOREVER     UINT64_MAX
+#define REST        12  /* time at high for each at low, near the knee */
+#define DECIDED     400 /* answers at a level of the slow start that must do */
 #define RAISE_NS    1000000000u
 
 /* ---- comparing the levels ---- */
 
+/* A level's answers, in numbers. */
+struct seen {
+	double count, mean, doubt; /* the variance of the mean, relative to it */
+};
+
+/* Started at this level, and not back yet. */
+static double missing(const weir_knee *knee, unsigned arm)
+{
+	uint32_t started = atomic_load_explicit(&knee->started[arm], memory_order_relaxed);
+	double left = (double)(uint32_t)(started - knee->seen_started[arm]) - knee->arm[arm].total;
+	return left > 0 ? left : 0;
+}
+
+/* The time that nine of ten take, those that are not back yet being among the longest. */
+static double long_time(const weir_knee *knee, unsigned arm)
+{
+	double total = knee->arm[arm].total, all = total + missing(knee, arm);
+	return weir_spread_quantile(&knee->arm[arm], fmin(.9 * all / total, 1));
+}
+
+/*
+ * A few answers that happen to be alike are no proof that all are: as many more are assumed that vary as answers usually do.
+ */
+static struct seen look(const weir_knee *knee, unsigned arm, double cut)
+{
+	double variance, left = missing(knee, arm), total = knee->arm[arm].total, count = total + left;
+	double mean = weir_spread_mean(&knee->arm[arm], cut, &variance);
+	double squares = (variance + mean * mean) * total + cut * cut * left;
+	mean = (mean * total + cut * left) / count;
+	double relative = fmax(squares / count / (mean * mean) - 1, 0);
+	double doubt = (relative * count + USUAL_COUNT * USUAL_VARIANCE) / (count + USUAL_COUNT) / count;
+	return (struct seen){.count = count, .mean = mean, .doubt = doubt};
+}
+
 /* e, and its standard error. */
 static double elasticity(const weir_knee *knee, unsigned low, double *ret_error)
 {
-	const weir_spread *a = &knee->arm[low], *b = &knee->arm[1 - low];
-	double cut = fmax(weir_spread_quantile(a, .9), weir_spread_quantile(b, .9)), va, vb;
-	double ma = weir_spread_mean(a, cut, &va), mb = weir_spread_mean(b, cut, &vb);
+	double cut = fmax(long_time(knee, low), long_time(knee, 1 - low));
+	struct seen a = look(knee, low, cut), b = look(knee, 1 - low, cut);
 	double apart = log((double)knee->level[1 - low] / knee->level[low]);
-	*ret_error = CLUSTERED * sqrt(va / (ma * ma * a->total) + vb / (mb * mb * b->total)) / apart;
-	return log(mb / ma) / apart;
+	*ret_error = CLUSTERED * sqrt(a.doubt + b.doubt) / apart;
+	return log(b.mean / a.mean) / apart;
+}
+
+static void clear_arm(weir_knee *knee, unsigned arm)
+{
+	weir_spread_clear(&knee->arm[arm]);
+	knee->seen_started[arm] = atomic_load_explicit(&knee->started[arm], memory_order_relaxed);
+	atomic_store_explicit(&knee->until_ns[arm], 0, memory_order_relaxed);
 }
 
 static void forget(weir_knee *knee)
 {
-	weir_spread_clear(&knee->arm[0]);
-	weir_spread_clear(&knee->arm[1]);
+	clear_arm(knee, 0);
+	clear_arm(knee, 1);
 	knee->starts = knee->unsaturated = 0;
 }
 
@@ -45,7 +90,10 @@ static void set_window(weir_knee *knee, unsigned arm, uint64_t from_ns, uint64_t
 	atomic_store_explicit(&knee->until_ns[arm], until_ns, memory_order_relaxed);
 }
 
-/* Starts that lie in this arm's window count for it from a round after now. */
+/*
+ * Starts count for this arm from a round after now, when the backend has what it has at this level only, until a round before the end, so
+ * that most of them also end at it.
+ */
 static void begin_epoch(weir_knee *knee, unsigned arm, const weir_knee_view *view)
 {
 	double round = view->response_ns, body = round * fmax(1, ROUND_LEAST / knee->level[arm]);
@@ -54,26 +102,28 @@ static void begin_epoch(weir_knee *knee, unsigned arm, const weir_knee_view *vie
 		body *= knee->rest;
 	knee->current = arm;
 	knee->epoch_ns = view->now_ns;
-	knee->length_ns = (uint64_t)(round + body + round / 2);
-	set_window(knee, arm, from_ns, knee->searching ? from_ns + (uint64_t)body : FOREVER);
+	knee->length_ns = (uint64_t)(body + 2 * round);
+	set_window(knee, arm, from_ns, from_ns + (uint64_t)body);
 	atomic_store_explicit(&knee->limit, knee->level[arm], memory_order_relaxed);
 }
 
 /* ---- the search ---- */
 
-/* What neither the target nor the backend's refusals allow to exceed; two, since one level needs another to compare with. */
-static double most_now(const weir_knee *knee, const weir_knee_view *view)
+static void begin_slow_start(weir_knee *knee, const weir_knee_view *view);
+
+/* What the backend's refusals allow; two at least, since one level needs another to compare with. */
+static double most_now(const weir_knee *knee)
 {
 	double bound = atomic_load_explicit(&knee->bound, memory_order_relaxed);
-	return fmax(fmin(fmin(view->most, bound), MOST_LEVEL), 2);
+	return fmax(fmin(bound, MOST_LEVEL), 2);
 }
 
 /* Puts the pair around a new low and begins at its high. */
 static void move_to(weir_knee *knee, double low, const weir_knee_view *view)
 {
-	knee->low = fmax(fmin(low, most_now(knee, view) / APART), 1);
+	knee->low = fmax(fmin(low, most_now(knee) / knee->apart), 1);
 	knee->level[0] = (uint32_t)(knee->low + .5);
-	knee->level[1] = (uint32_t)fmax(knee->low * APART + .5, knee->level[0] + 1);
+	knee->level[1] = (uint32_t)fmax(knee->low * knee->apart + .5, knee->level[0] + 1);
 	forget(knee);
 	begin_epoch(knee, 1, view);
 }
@@ -84,37 +134,59 @@ static double stepped(double low, double factor)
 	double next = low * factor;
 	if (factor > 1)
 		return fmax(next, low + 1);
-	return fmin(next, low - 1);
+	return factor < 1 ? fmin(next, low - 1) : low;
+}
+
+/* Surely on this side of a bound, or as sure as it will get. */
+static bool beyond(double distance, double error)
+{
+	return distance > DOUBTS * error || (distance > 0 && error < PLENTY);
+}
+
+static void grow(weir_knee *knee, const weir_knee_view *view)
+{
+	knee->rest = knee->rest > 1 ? knee->rest / 2 : 1;
+	move_to(knee, stepped(knee->low, 1.15), view);
+}
+
+static void shrink(weir_knee *knee, double factor, const weir_knee_view *view)
+{
+	knee->rest = REST;
+	knee->apart = APART;
+	move_to(knee, stepped(knee->low, factor), view);
 }
 
 static void decide(weir_knee *knee, const weir_knee_view *view)
 {
-	double error, e, enough = ENOUGH;
-	if (knee->arm[0].total < enough || knee->arm[1].total < enough)
+	double error, variance, e;
+	if (knee->arm[0].total < ENOUGH || knee->arm[1].total < ENOUGH)
 		return;
 	e = elasticity(knee, 0, &error);
-	if (fabs(e - WANTED) < DOUBTS * error && error > PLENTY)
-		return;
 	knee->elasticity = e;
-	if (e < WANTED) {
-		knee->rest = 1;
-		move_to(knee, stepped(knee->low, e < .4 ? APART : 1.15), view);
-	} else {
-		knee->rest = knee->rest * 2 < REST_MOST ? knee->rest * 2 : REST_MOST;
-		move_to(knee, stepped(knee->low, e > 1.4 ? 1 / APART : 1 / 1.15), view);
-	}
+	bool too_long = weir_spread_mean(&knee->arm[1], INFINITY, &variance) > view->most_ns && e > .5;
+	if (beyond(FAR_BELOW - e, error) && !too_long)
+		begin_slow_start(knee, view);
+	else if (beyond(GROW_BELOW - e, error) && !too_long)
+		grow(knee, view);
+	else if (beyond(e - 1.4, error))
+		shrink(knee, 1 / APART, view);
+	else if (beyond(e - SHRINK_FROM, error) || (too_long && error < PLENTY * 2))
+		shrink(knee, 1 / 1.15, view);
+	else if (error < PLENTY)
+		shrink(knee, 1, view);
 }
 
 static void search(weir_knee *knee, const weir_knee_view *view)
 {
-	double most = most_now(knee, view);
+	double most = most_now(knee);
 	if (knee->level[1] > most * 1.1 + 1) {
-		move_to(knee, most / APART, view);
+		move_to(knee, most / knee->apart, view);
 		return;
 	}
 	if (view->now_ns - knee->epoch_ns < knee->length_ns)
 		return;
-	decide(knee, view);
+	if (knee->current == 1)
+		decide(knee, view);
 	if (view->now_ns != knee->epoch_ns)
 		begin_epoch(knee, 1 - knee->current, view);
 }
@@ -124,7 +196,8 @@ static void search(weir_knee *knee, const weir_knee_view *view)
 static void end_slow_start(weir_knee *knee, double low, const weir_knee_view *view)
 {
 	knee->searching = true;
-	knee->rest = 1;
+	knee->rest = 1; /* for now: where it ended is a guess */
+	knee->apart = FAR_APART;
 	move_to(knee, low, view);
 }
 
@@ -132,36 +205,52 @@ static void double_level(weir_knee *knee, const weir_knee_view *view)
 {
 	unsigned next = 1 - knee->current;
 	double wanted = 2. * knee->level[knee->current];
-	double most = most_now(knee, view);
+	double most = most_now(knee);
 	if (wanted > most) {
 		end_slow_start(knee, most / APART, view);
 		return;
 	}
-	set_window(knee, knee->current, 0, 0);
-	weir_spread_clear(&knee->arm[next]);
+	clear_arm(knee, next);
 	knee->level[next] = (uint32_t)wanted;
 	knee->starts = knee->unsaturated = 0;
 	begin_epoch(knee, next, view);
+}
+
+/* From the pair's high on. */
+static void begin_slow_start(weir_knee *knee, const weir_knee_view *view)
+{
+	knee->searching = false;
+	clear_arm(knee, 0);
+	double_level(knee, view);
 }
 
 static void slow_start(weir_knee *knee, const weir_knee_view *view)
 {
 	unsigned now = knee->current, before = 1 - now;
 	double count = knee->arm[now].total, error;
-	if (count < fmax(8, knee->level[now] / 2.))
+	if (view->now_ns - knee->epoch_ns < knee->length_ns)
 		return;
+	/* Most of them should be back, but what is not after another while never will be. */
+	if (missing(knee, now) > count && view->now_ns - knee->epoch_ns < 3 * knee->length_ns)
+		return;
+	if (count < 8) {
+		begin_epoch(knee, now, view);
+		return;
+	}
 	if (knee->arm[before].total == 0) {
 		double_level(knee, view);
 		return;
 	}
 	double e = elasticity(knee, before, &error);
-	if (e + error < .75 || (count >= 64 && e < .55)) {
+	if (e + error < .8 || (count >= DECIDED && e < .6)) {
 		double_level(knee, view);
-	} else if (e - error > .4 || count >= 64) {
+	} else if (e - 2 * error > .4 || count >= DECIDED) {
 		knee->elasticity = e;
 		/* Past the knee throughput is the same for both: it was at level / the rise of the response time. */
 		double rise = exp(e * log(2)), knee_at = knee->level[now] / fmin(fmax(rise, 1), 2);
 		end_slow_start(knee, knee_at, view);
+	} else {
+		begin_epoch(knee, now, view); /* more of the same */
 	}
 }
 
@@ -202,12 +291,11 @@ void weir_knee_init(weir_knee *knee)
 	knee->rest = 1;
 	atomic_init(&knee->bound, UINT32_MAX);
 	atomic_init(&knee->limit, FIRST_LEVEL);
-	atomic_init(&knee->until_ns[0], FOREVER);
 }
 
 void weir_knee_assume(weir_knee *knee, uint32_t low)
 {
-	weir_knee_view view = {.most = MOST_LEVEL};
+	weir_knee_view view = {.most_ns = INFINITY};
 	end_slow_start(knee, low, &view);
 }
 
@@ -218,12 +306,20 @@ uint32_t weir_knee_take(weir_knee *knee, weir_spread *recent)
 	       weir_spread_take(&knee->arm[1], &knee->arm_tally[1], recent);
 }
 
+/*
+ * A level that is not filled cannot be measured. If the backend takes too long all the same, it has more than it should: back to
+ * where the level matters.
+ */
 static void measure_again(weir_knee *knee, const weir_knee_view *view)
 {
+	if (view->response_ns > 2 * view->most_ns && view->in_flight >= 2 && view->trusted) {
+		end_slow_start(knee, view->in_flight * view->most_ns / view->response_ns, view);
+		return;
+	}
 	if (knee->searching)
 		forget(knee);
 	else
-		weir_spread_clear(&knee->arm[knee->current]);
+		clear_arm(knee, knee->current);
 	knee->starts = knee->unsaturated = 0;
 	begin_epoch(knee, knee->searching ? 1 : knee->current, view);
 }
@@ -233,6 +329,11 @@ void weir_knee_tick(weir_knee *knee, const weir_knee_view *view)
 	raise_bound(knee, view->refused, view->now_ns);
 	if (!(view->response_ns > 0))
 		return;
+	if (knee->epoch_ns == 0) {
+		/* The first answers are the short ones: only now that one knows how long they take can they be measured. */
+		begin_epoch(knee, knee->current, view);
+		return;
+	}
 	knee->starts += view->starts;
 	knee->unsaturated += view->unsaturated;
 	/* What the levels did not fill says nothing about them. */

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/overdue.h"
 
+#define SHORTEST_BITS 25 /* 34 ms: a few ticks, or what starts between two of them would not find its place */
+#define AHEAD         4
+
 void weir_overdue_init(weir_overdue *overdue, uint64_t patience_ns)
 {
-	overdue->shift = 0;
-	while ((UINT64_C(1) << overdue->shift) * (WEIR_STRETCHES - 1) < patience_ns)
+	overdue->shift = SHORTEST_BITS;
+	while ((UINT64_C(1) << overdue->shift) * (WEIR_STRETCHES - AHEAD) < patience_ns)
 		overdue->shift++;
 	for (unsigned i = 0; i < WEIR_STRETCHES; i++)
 		atomic_init(&overdue->count[i], 0);
@@ -13,14 +16,14 @@ void weir_overdue_init(weir_overdue *overdue, uint64_t patience_ns)
 }
 
 /*
- * The ring holds the stretches oldest .. oldest + 31. A tick keeps the newest counter empty for those who start next: it makes room one
- * stretch ahead, so that starts between two ticks find their place (a start further ahead shares a counter with an old stretch until
- * the next tick, which then counts it as overdue for a while; ticks come more often than that).
+ * The ring holds the stretches oldest .. oldest + 31, of which the last few are still to come, so that what starts between two ticks
+ * finds its place. (After a tick that came late a start may share its counter with the oldest stretch, and count as overdue too early; it
+ * is taken back at its end.)
  */
 void weir_overdue_tick(weir_overdue *overdue, uint64_t now_ns)
 {
 	uint64_t oldest = atomic_load_explicit(&overdue->oldest, memory_order_relaxed);
-	uint64_t wanted = (now_ns >> overdue->shift) + 2;
+	uint64_t wanted = (now_ns >> overdue->shift) + AHEAD;
 	wanted = wanted > WEIR_STRETCHES ? wanted - WEIR_STRETCHES : 0;
 	if (wanted > oldest + WEIR_STRETCHES)
 		oldest = wanted - WEIR_STRETCHES; /* after a long sleep: all of them, once */

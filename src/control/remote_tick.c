@@ -21,9 +21,10 @@
 #define CAUTION_LEAST   .2
 #define PRESENT_NS      (10 * WEIR_NS_PER_S)
 #define LOWER_SHARE     .6  /* of the room that others than the highest class may fill */
-#define LIMIT_OF_TARGET .25 /* of what drains in a target: the most that may be in flight */
+#define BACKEND_SHARE   .25 /* of the target that the backend should take, in the mean, where it can be helped */
 #define CREDIT_LEAST    20.
 #define CREDIT_NS       1e8
+#define CREDIT_TIMES    3. /* targets by which a full credit extends the wait */
 #define SERVED_NS       1e9 /* over which a class's share and rate are averaged */
 
 /* What has happened since the last tick. */
@@ -93,10 +94,10 @@ static void learn_drain(weir_remote *r, const weir_sample *sample, const struct 
 
 static void learn_limit(weir_remote *r, const weir_sample *sample, const struct news *news, double response_ns)
 {
-	double drain_ns = weir_drain_time_ns(&r->drain);
 	weir_knee_view view = {.now_ns = sample->now_ns,
 			       .response_ns = response_ns,
-			       .most = drain_ns > 0 ? LIMIT_OF_TARGET * (double)r->least_target_ns / drain_ns : 1e9,
+			       .most_ns = BACKEND_SHARE * (double)r->least_target_ns,
+			       .in_flight = (uint32_t)weir_overdue_fresh(&r->overdue),
 			       .starts = news->starts,
 			       .unsaturated = news->unsaturated,
 			       .refused = news->refused != 0,
@@ -157,8 +158,8 @@ static double wait_of(const weir_remote *r, unsigned k)
 	double base = fmin(target - usual, 2 * target - weir_spread_quantile(&r->recent, .98));
 	double x = r->credit[k] / most;
 	base = fmax(base, target / 8);
-	base += x > 0 ? x * .75 * target : x * fmin(usual, base / 2);
-	return fmin(base, 1.75 * target);
+	base += x > 0 ? x * x * CREDIT_TIMES * target : x * fmin(usual, base / 2);
+	return base;
 }
 
 static unsigned highest_present(const weir_remote *r, uint64_t now_ns)
@@ -171,15 +172,18 @@ static unsigned highest_present(const weir_remote *r, uint64_t now_ns)
 
 static uint32_t whole(double places)
 {
-	return places < 1 ? 1 : places < 1e9 ? (uint32_t)places : 1000000000;
+	return places < 1 ? 1 : places < 1e9 ? (uint32_t)(places + .5) : 1000000000;
 }
 
 static void set_rooms(weir_remote *r, const weir_sample *sample)
 {
 	double drain_ns = weir_drain_time_ns(&r->drain), above = 0;
+	double in_flight = weir_overdue_fresh(&r->overdue);
 	unsigned highest = highest_present(r, sample->now_ns);
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
 		double wait_ns = wait_of(r, k), places = r->caution * wait_ns / drain_ns;
+		/* However many the backend has: all of them together must drain within the target. */
+		places = fmin(places, (double)r->target_ns[k] / drain_ns - in_flight);
 		if (drain_ns == 0)
 			places = 4. * weir_knee_limit(&r->knee);
 		double in_all = k <= highest ? places : LOWER_SHARE * places;

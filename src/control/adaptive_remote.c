@@ -209,7 +209,10 @@ static void remote_settle(void *state, const weir_event *event, weir_outcome out
 	weir_overdue_ended(&r->overdue, event->started_ns);
 	if (outcome == WEIR_DONE) {
 		answered(r, event, now_ns);
-	} else if (outcome == WEIR_FAILED) {
+		return;
+	}
+	weir_knee_lost(&r->knee, event->started_ns);
+	if (outcome == WEIR_FAILED) {
 		atomic_fetch_add_explicit(&r->failed, 1, memory_order_relaxed);
 	} else {
 		atomic_fetch_add_explicit(&r->refused, 1, memory_order_relaxed);

@@ -8,11 +8,14 @@
 #define MOST_LEVEL  100000.
 #define APART       1.4 /* high / low, near the knee */
 #define FAR_APART   2.  /* while it is not sure that the knee is near */
-#define GROW_BELOW  .8  /* e: more places give more throughput */
-#define SHRINK_FROM .97 /* they do not, and would not be missed */
+#define GROW_BELOW  .65 /* e: more places give more throughput */
+#define SHRINK_FROM .85 /* they do not, and would not be missed */
 #define FAR_BELOW   .4  /* so far from the knee that levels may double again */
 #define DOUBTS      2.  /* standard errors that make a difference */
 #define CLUSTERED   1.3 /* answers come in clusters: errors are larger than if they were independent */
+#define REST_BOUND  100 /* the same, when refusals bound the levels */
+#define MISSING_MOST .1
+#define LONG_EPOCH  6
 #define USUAL_COUNT 8
 #define USUAL_VARIANCE .6
 #define ENOUGH      30  /* answers at each level before anything is decided */
@@ -33,7 +36,7 @@ struct seen {
 static double missing(const weir_knee *knee, unsigned arm)
 {
 	uint32_t started = atomic_load_explicit(&knee->started[arm], memory_order_relaxed);
-	double left = (double)(uint32_t)(started - knee->seen_started[arm]) - knee->arm[arm].total;
+	double left = (double)(int32_t)(started - knee->seen_started[arm]) - knee->arm[arm].total;
 	return left > 0 ? left : 0;
 }
 
@@ -56,6 +59,14 @@ static struct seen look(const weir_knee *knee, unsigned arm, double cut)
 	double relative = fmax(squares / count / (mean * mean) - 1, 0);
 	double doubt = (relative * count + USUAL_COUNT * USUAL_VARIANCE) / (count + USUAL_COUNT) / count;
 	return (struct seen){.count = count, .mean = mean, .doubt = doubt};
+}
+
+/* Nine of ten should be back before anything is said about them; what is not after a long while may never be. */
+static bool too_early(const weir_knee *knee, const weir_knee_view *view)
+{
+	unsigned now = knee->current;
+	return missing(knee, now) > MISSING_MOST * knee->arm[now].total &&
+	       view->now_ns - knee->epoch_ns < LONG_EPOCH * knee->length_ns;
 }
 
 /* e, and its standard error. */
@@ -143,10 +154,19 @@ static bool beyond(double distance, double error)
 	return distance > DOUBTS * error || (distance > 0 && error < PLENTY);
 }
 
-static void grow(weir_knee *knee, const weir_knee_view *view)
+static void grow(weir_knee *knee, double e, const weir_knee_view *view)
 {
-	knee->rest = knee->rest > 1 ? knee->rest / 2 : 1;
-	move_to(knee, stepped(knee->low, 1.15), view);
+	if (knee->level[1] >= most_now(knee)) {
+		/* Refusals are in the way: to go below would only cost. */
+		knee->rest = REST_BOUND;
+		knee->apart = APART;
+		move_to(knee, MOST_LEVEL, view);
+	} else if (e < FAR_BELOW) {
+		begin_slow_start(knee, view);
+	} else {
+		knee->rest = knee->rest > 1 ? knee->rest / 2 : 1;
+		move_to(knee, stepped(knee->low, 1.15), view);
+	}
 }
 
 static void shrink(weir_knee *knee, double factor, const weir_knee_view *view)
@@ -164,10 +184,8 @@ static void decide(weir_knee *knee, const weir_knee_view *view)
 	e = elasticity(knee, 0, &error);
 	knee->elasticity = e;
 	bool too_long = weir_spread_mean(&knee->arm[1], INFINITY, &variance) > view->most_ns && e > .5;
-	if (beyond(FAR_BELOW - e, error) && !too_long)
-		begin_slow_start(knee, view);
-	else if (beyond(GROW_BELOW - e, error) && !too_long)
-		grow(knee, view);
+	if (beyond(GROW_BELOW - e, error) && !too_long)
+		grow(knee, e, view);
 	else if (beyond(e - 1.4, error))
 		shrink(knee, 1 / APART, view);
 	else if (beyond(e - SHRINK_FROM, error) || (too_long && error < PLENTY * 2))
@@ -184,6 +202,8 @@ static void search(weir_knee *knee, const weir_knee_view *view)
 		return;
 	}
 	if (view->now_ns - knee->epoch_ns < knee->length_ns)
+		return;
+	if (knee->current == 1 && too_early(knee, view))
 		return;
 	if (knee->current == 1)
 		decide(knee, view);
@@ -207,7 +227,7 @@ static void double_level(weir_knee *knee, const weir_knee_view *view)
 	double wanted = 2. * knee->level[knee->current];
 	double most = most_now(knee);
 	if (wanted > most) {
-		end_slow_start(knee, most / APART, view);
+		end_slow_start(knee, most / FAR_APART, view);
 		return;
 	}
 	clear_arm(knee, next);
@@ -230,8 +250,7 @@ static void slow_start(weir_knee *knee, const weir_knee_view *view)
 	double count = knee->arm[now].total, error;
 	if (view->now_ns - knee->epoch_ns < knee->length_ns)
 		return;
-	/* Most of them should be back, but what is not after another while never will be. */
-	if (missing(knee, now) > count && view->now_ns - knee->epoch_ns < 3 * knee->length_ns)
+	if (too_early(knee, view))
 		return;
 	if (count < 8) {
 		begin_epoch(knee, now, view);

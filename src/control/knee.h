@@ -94,6 +94,14 @@ static inline void weir_knee_started(weir_knee *knee, uint64_t now_ns)
 		atomic_fetch_add_explicit(&knee->started[arm], 1, memory_order_relaxed);
 }
 
+/* It ended otherwise, and says nothing. */
+static inline void weir_knee_lost(weir_knee *knee, uint64_t started_ns)
+{
+	int arm = weir_knee_arm(knee, started_ns);
+	if (arm >= 0)
+		atomic_fetch_sub_explicit(&knee->started[arm], 1, memory_order_relaxed);
+}
+
 /* A good answer, so long after its start. */
 static inline void weir_knee_settled(weir_knee *knee, uint64_t started_ns, uint64_t took_ns)
 {

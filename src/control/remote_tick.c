@@ -16,7 +16,7 @@
 #include "control/remote.h"
 
 #define REMEMBERED      1000. /* answers in the quantiles, to twice that */
-#define FAILURES_TRUST  .2    /* beyond this share of failures the rest says nothing about capacity */
+#define FAILURES_TRUST  .5    /* beyond this share of failures the rest says nothing about capacity */
 #define DROPS_WANTED    .01
 #define CAUTION_LEAST   .2
 #define PRESENT_NS      (10 * WEIR_NS_PER_S)

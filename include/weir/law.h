@@ -136,6 +136,7 @@ typedef struct weir_admission_law {
 	void (*defaults)(void *params); /* NULL: zeroes */
 	uint64_t tick_ns;               /* how often tick wants to run; 0: never */
 	bool per_lane;                  /* a state for each queue */
+	bool by_class; /* expects higher classes to go first: a FIFO stage that is made with it is ordered by class */
 	bool wants_quantiles; /* the samples have quantiles (of 0.9, or `quantile`), which cost time to find */
 	double quantile;
 

@@ -106,7 +106,7 @@ WEIR_API uint16_t weir_thread_home(void);
 /* ---- stages ---- */
 
 typedef enum weir_order {
-	WEIR_FIFO,
+	WEIR_FIFO,        /* by class where the stage's law expects that */
 	WEIR_BY_CLASS,    /* highest class first, FIFO within */
 	WEIR_SHORTEST,    /* smallest cost first */
 	WEIR_NEWEST_LATE, /* FIFO; newest first while the oldest has waited longer than newest_after_ns */
@@ -217,7 +217,7 @@ WEIR_API int weir_commit(weir_ticket *ticket, weir_event **events, size_t count)
 /* Gives the places back. A ticket without places is left alone. */
 WEIR_API void weir_cancel(weir_ticket *ticket);
 
-/* Why the last offer on this thread was shed. false: it was admitted, or its world may be gone. The names live as long as the world. */
+/* Why the last offer on this thread was shed or, in a drop function, why the event is dropped. false: it was admitted, or its world may be gone. The names live as long as the world. */
 WEIR_API bool weir_why_shed(weir_why *ret_why);
 
 /* ---- settling: by the owner of a HANDLING or HELD event; afterwards it is FREE ---- */

@@ -306,6 +306,7 @@ void weir_dispatch_drop(weir_lane *lane, weir_thread *self, weir_event *event, w
 	trace_step(lane, event, 'x', why, now_ns);
 	if (event->entry != stage->index + 1)
 		weir_pressure_below(stage, event, why, now_ns);
+	weir_offer_note_drop(lane, self, event, why, now_ns);
 	set_free(event);
 	stage->options.drop(stage, event, why, stage->options.arg);
 	/* After the call: until then the event is in flight, and a stop waits for it. */

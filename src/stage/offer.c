@@ -309,6 +309,19 @@ weir_verdict weir_offer_refused(weir_stage *stage, weir_event *event, weir_verdi
 
 /* ---- why ---- */
 
+void weir_offer_note_drop(weir_lane *lane, weir_thread *self, const weir_event *event, weir_verdict why,
+			  uint64_t now_ns)
+{
+	weir_attempt offer = {.stage = lane->stage,
+			      .self = self,
+			      .lane = lane,
+			      .gate = weir_event_gate(event, lane->stage),
+			      .ask = weir_offer_ask(event, now_ns)};
+	offer.ask.waiting = atomic_load_explicit(&lane->waiting, memory_order_relaxed);
+	offer.ask.in_service = atomic_load_explicit(&lane->in_service, memory_order_relaxed);
+	remember(&offer, why);
+}
+
 /*
  * Clients told to come back at the same time would come back at the same time: up to half as much is added. From the
  * time and the count of sheds, so that a virtual world repeats exactly.

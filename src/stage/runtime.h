@@ -10,7 +10,8 @@
  *	lane.c       a stage's queue on one thread: places, pushing, waking, taking a batch out
  *	dispatch.c   handler calls (frames) and settling
  *	reactor.c    a reactor thread: its turn           elastic.c  a pool thread, and the pool's size
- *	control.c    ticks: admission, pool and batch laws
+ *	gate.c       laws in force, and what is set around them     pressure.c  what others ask to be turned away
+ *	control.c    ticks: admission, pool and batch laws     monitor.c resources.c   memory, processor, loops
  *	drain.c      stopping without loss                sim.c      the virtual world
  *	stage.c domain.c world.c   making and freeing     inspect.c dump.c trace.c   looking inside
  *
@@ -509,6 +510,9 @@ void weir_outsider_leave(weir_world *world, const weir_thread *self);
 weir_verdict weir_offer_held(weir_stage *stage, weir_event *event);
 /* Counts an offer that a bound of the offerer's own refuses; returns why. */
 weir_verdict weir_offer_refused(weir_stage *stage, weir_event *event, weir_verdict why);
+/* What weir_why_shed says in the drop function that is about to be called. */
+void weir_offer_note_drop(weir_lane *lane, weir_thread *self, const weir_event *event, weir_verdict why,
+			  uint64_t now_ns);
 
 /* ---- reactor.c, elastic.c, control.c, drain.c, sim.c ---- */
 

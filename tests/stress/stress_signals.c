@@ -15,7 +15,8 @@ struct moody {
 	_Atomic uint64_t asked, admitted, refunded, refused, gone, settled;
 	_Atomic uint32_t limit;
 	_Atomic uint64_t patience_ns;
-	uint64_t starts; /* one thread at a time: nothing guards it */
+	_Atomic uint64_t starts;
+	uint64_t alone; /* where each queue has its state, one thread at a time: nothing guards it */
 	uint64_t ticks;
 };
 
@@ -44,7 +45,7 @@ static void moody_refund(void *state, const weir_ask *ask)
 static weir_verdict moody_start(void *state, const weir_event *event, const weir_turn *turn)
 {
 	struct moody *moody = state;
-	if (++moody->starts % 29 != 0)
+	if (atomic_fetch_add(&moody->starts, 1) % 29 != 28)
 		return WEIR_ADMITTED;
 	atomic_fetch_add(&moody->refused, 1);
 	return WEIR_SHED_WAITED;
@@ -52,9 +53,19 @@ static weir_verdict moody_start(void *state, const weir_event *event, const weir
 
 static void moody_gone(void *state, const weir_event *event, uint64_t now_ns)
 {
-	struct moody *moody = state;
-	moody->starts++;
-	atomic_fetch_add(&moody->gone, 1);
+	atomic_fetch_add(&((struct moody *)state)->gone, 1);
+}
+
+static weir_verdict lanes_start(void *state, const weir_event *event, const weir_turn *turn)
+{
+	((struct moody *)state)->alone++;
+	return moody_start(state, event, turn);
+}
+
+static void lanes_gone(void *state, const weir_event *event, uint64_t now_ns)
+{
+	((struct moody *)state)->alone++;
+	moody_gone(state, event, now_ns);
 }
 
 static void moody_settle(void *state, const weir_event *event, weir_outcome outcome, uint64_t now_ns)
@@ -104,14 +115,16 @@ static int moody_load(void *state, const char *text)
 	return sscanf(text, "%llu", (unsigned long long *)&((struct moody *)state)->ticks) == 1 ? 0 : -22;
 }
 
-#define MOODY                                                                                         \
-	.state_bytes = sizeof(struct moody), .tick_ns = WEIR_NS_PER_MS, .init = moody_init,           \
-	.admit = moody_admit, .refund = moody_refund, .start = moody_start, .gone = moody_gone,       \
-	.settle = moody_settle, .tick = moody_tick, .limit = moody_limit, .patience = moody_patience, \
-	.quality = moody_quality, .report = moody_report, .save = moody_save, .load = moody_load
+#define MOODY                                                                                               \
+	.state_bytes = sizeof(struct moody), .tick_ns = WEIR_NS_PER_MS, .init = moody_init,                 \
+	.admit = moody_admit, .refund = moody_refund, .settle = moody_settle, .tick = moody_tick,           \
+	.limit = moody_limit, .patience = moody_patience, .quality = moody_quality, .report = moody_report, \
+	.save = moody_save, .load = moody_load
 
-static const weir_admission_law moody_law = {.name = "moody", MOODY};
-static const weir_admission_law lanes_law = {.name = "lanes", MOODY, .per_lane = true};
+static const weir_admission_law moody_law = {
+	.name = "moody", MOODY, .start = moody_start, .gone = moody_gone};
+static const weir_admission_law lanes_law = {
+	.name = "lanes", MOODY, .per_lane = true, .start = lanes_start, .gone = lanes_gone};
 
 /* A limit that nobody's tick reminds of. */
 static uint32_t fixed_limit(const void *state)

@@ -140,7 +140,7 @@ static void near(double value, double expected)
 static void points_are_where_they_belong(void **state)
 {
 	struct made made;
-	double x, y;
+	double x = 0, y = 0;
 	make(&made);
 	char *svg = written(PLOT, &made.of, 1);
 	/* s0 is p50, then offered, then the fraction shed: of the first window none. */

@@ -92,7 +92,8 @@ struct weir_event {
 	uint32_t trace;         /* number in the trace, given at the first offer */
 	uint32_t gate;          /* number of the law's gate that it passed there; 0: none */
 	uint16_t entry;         /* the stage it was first admitted to, index + 1; 0: none yet */
-	uint16_t unused;
+	uint8_t entry_klass;    /* the class it had then */
+	uint8_t told;           /* 1: the stage it entered at knows that it is shed after this one */
 
 	/* Yours: set after weir_event_init and before an offer, also before a handler offers it on. */
 	uint32_t cost;        /* bytes, or whatever "shortest first" and cost bounds should count */

@@ -19,13 +19,15 @@
  *	  └──▶ refund: the offer failed after all
  *
  * So what it has admitted is: refunded, or gone, or refused at its start, or settled, each once; a law may count on it. It
- * is told of nothing else: not of exempt events, nor of those that a law before it has admitted. (In a dry run it
- * is told of the start and the end of those that it would have refused, too: they are there.)
+ * is told of nothing else: not of exempt events, nor of those that a law before it has admitted. (Where its no does not
+ * count - in a dry run, under a shed ceiling - it is told of the start and the end of what it has refused, too: it is there. While all
+ * are admitted it is told of starts and ends of what it was not asked about.)
  *
  * Threads. admit, refund and settle may be called by several threads at once and must be lock-free; what they share
  * with others they share through atomics. start and gone are called for one queue (lane) by one thread at a time. tick
- * is called by one thread at a time. A law that is per_lane has one state for each queue of its stage, otherwise one
- * state serves all of them. Pool and batch laws are called by one thread at a time.
+ * and save are called by one thread at a time, never both at once. The other hooks that read (limit, patience, quality, explain, report) may be
+ * called by any thread at any time, and save while admit, start and settle run: what they read is atomic. A law that is per_lane has one
+ * state for each queue of its stage, otherwise one state serves all of them. Pool and batch laws are called by one thread at a time.
  */
 
 #include <weir/event.h>
@@ -134,6 +136,7 @@ typedef struct weir_admission_law {
 	void (*defaults)(void *params); /* NULL: zeroes */
 	uint64_t tick_ns;               /* how often tick wants to run; 0: never */
 	bool per_lane;                  /* a state for each queue */
+	bool by_class; /* expects higher classes to go first: a FIFO stage that is made with it is ordered by class */
 	bool wants_quantiles; /* the samples have quantiles (of 0.9, or `quantile`), which cost time to find */
 	double quantile;
 
@@ -152,7 +155,10 @@ typedef struct weir_admission_law {
 	void (*tick)(void *state, const weir_sample *sample);
 	/* How many events may be started and not settled, in all queues; UINT32_MAX: any. NULL: any. Looked at before each start. */
 	uint32_t (*limit)(const void *state);
-	/* How long an event of the class may wait: at ticks, those that waited longer are dropped ("waited too long"). NULL: any. */
+	/*
+	 * How long an event of the class may wait: at ticks, those that waited longer are dropped ("waited too long"), of its own events.
+	 * Not in a queue ordered by cost, which does not know their age. NULL: any.
+	 */
 	uint64_t (*patience)(const void *state, unsigned klass);
 	/* What a stage that can degrade should deliver to the class, 0 to 1. NULL: 1. */
 	double (*quality)(const void *state, unsigned klass);
@@ -182,11 +188,72 @@ WEIR_API int weir_law_set(const weir_admission_law *law, void *params, const cha
 /* Checks the parameters as a whole, as making a stage with them would. 0, or -EINVAL and weir_error. */
 WEIR_API int weir_law_check(const weir_admission_law *law, const void *params);
 
-/* Sheds when this many events wait; one threshold a class, 0 there: the class is not limited. */
+/*
+ * Sheds when this many events wait; one threshold a class, 0 there: the class is not limited. With a target, SEDA's load shedding as
+ * well: one more threshold, for all classes, falls by a factor when the mean response time is above the target and rises by a step
+ * when it is below. What is 0 of the numbers after the target is as the defaults say.
+ */
 typedef struct weir_threshold_params {
 	uint32_t waiting[WEIR_CLASSES];
+	uint64_t target_ns;  /* 0: the thresholds above are all */
+	uint32_t most;       /* what the adaptive threshold starts from, and its bound; 0: 1024 */
+	uint32_t least;      /* 0: 1 */
+	uint32_t rise;       /* events a window; 0: 10 */
+	double fall;         /* factor a window; 0: 2 */
+	uint32_t samples;    /* a window; 0: 100 */
+	uint64_t timeout_ns; /* or this long; 0: 1 s */
 } weir_threshold_params;
 WEIR_API extern const weir_admission_law weir_law_threshold;
+
+/*
+ * The response-time controller of "Adaptive overload control for busy Internet servers" (section 3.2): its parameters, which `aimd`,
+ * `multiclass` and `quality` share. The names are those of the paper's Figure 4, the defaults are its values; see docs/laws/aimd.md.
+ */
+typedef struct weir_aimd_tuning {
+	double percentile;    /* of the response times: .5 to .999 */
+	uint32_t samples;     /* a window (nreq) */
+	uint32_t samples_min; /* fewer hold everything as it is; 0: what the percentile needs, 10 for p90 */
+	uint64_t timeout_ns;  /* a window that is not full ends after this */
+	double alpha;         /* of the moving average */
+	double err_i, err_d;  /* the rate rises below the one, falls above the other */
+	double adj_i, adj_d;  /* by this much, by this factor */
+	double c_i;           /* weight of the rise */
+	double rate_min, rate_max;
+	double rate_start; /* 0: rate_max */
+	uint64_t
+		burst_ns; /* depth of the bucket, as time at the current rate; 0: half of the target, at most 1 s */
+	double depth;      /* of the bucket in tokens, at any rate, as the original had it; 0: by burst_ns */
+	bool proportional; /* above 100/s the rise grows with the rate */
+	bool half_used;    /* no rise while less than half of the rate is used */
+	double patience;   /* what is this many targets old at its start is dropped; 0: nothing is */
+} weir_aimd_tuning;
+
+/* One controller and one bucket for all classes (section 3.2). */
+typedef struct weir_aimd_params {
+	uint64_t target_ns; /* required */
+	weir_aimd_tuning tuning;
+} weir_aimd_params;
+WEIR_API extern const weir_admission_law weir_law_aimd;
+
+/* A controller and a bucket for each class, the lower ones cut first (section 3.3). */
+typedef struct weir_multiclass_params {
+	uint64_t target_ns[WEIR_CLASSES]; /* of class 0 required; 0: as the class above it */
+	double adjlo_d;                   /* the lower classes are cut by this factor */
+	uint32_t lc_thresh; /* windows with all lower classes at their least, before a class itself is cut */
+	weir_aimd_tuning tuning;
+} weir_multiclass_params;
+WEIR_API extern const weir_admission_law weir_law_multiclass;
+
+/* A quality factor that stages read, alone or before admission control (sections 3.4 and 4.5). */
+typedef struct weir_quality_params {
+	uint64_t target_ns; /* required */
+	bool admission; /* at the lowest quality, refuse by the controller of `aimd` if that does not suffice */
+	double quality_min; /* the lowest */
+	double fall;        /* divides the factor, a window above the target */
+	double rise;        /* is added to it, a window well below */
+	weir_aimd_tuning tuning;
+} weir_quality_params;
+WEIR_API extern const weir_admission_law weir_law_quality;
 
 /* A token bucket for all classes together: rate_per_s on average, burst at once (0: rate / 10, at least 1). */
 typedef struct weir_bucket_params {
@@ -201,10 +268,68 @@ WEIR_API extern const weir_admission_law weir_law_bucket;
  */
 typedef struct weir_adaptive_remote_params {
 	double percentile;                /* .9: this share of the answers is to come within the target */
-	uint64_t target[WEIR_CLASSES];    /* ns; class 0's is required, 0: as the class above */
-	double minimum[WEIR_CLASSES];     /* requests a second that a class is let in with, whatever the load */
+	uint64_t target_ns[WEIR_CLASSES]; /* class 0's is required; 0: as the class above */
+	double minimum[WEIR_CLASSES];     /* share of the starts that a class keeps however many of higher classes come; .01 */
 } weir_adaptive_remote_params;
 WEIR_API extern const weir_admission_law weir_law_adaptive_remote;
+
+/* A rate, a number of events inside (waiting and in service), or both; 0: not bounded. */
+typedef struct weir_fixed_params {
+	double rate_per_s;
+	double burst; /* as of the token bucket */
+	uint32_t concurrency;
+} weir_fixed_params;
+WEIR_API extern const weir_admission_law weir_law_fixed;
+
+/* Random early detection on the average length of each queue. */
+typedef struct weir_red_params {
+	double percentile;  /* that the target is meant for; of no influence */
+	uint64_t target_ns; /* thresholds follow from it; 0: they are as given, in events */
+	double min_threshold, max_threshold;
+	double max_p;  /* the chance of a refusal at max_threshold */
+	double weight; /* of one look at the queue in the average */
+	bool gentle;
+	uint32_t seed;
+} weir_red_params;
+WEIR_API extern const weir_admission_law weir_law_red;
+
+/* CoDel at the head of each queue, or with `timeouts` controlled delay as for servers; for WEIR_NEWEST_LATE queues. 0: from the target. */
+typedef struct weir_codel_params {
+	double percentile;    /* that the target is meant for; of no influence */
+	uint64_t target_ns;   /* the response time to hold */
+	uint64_t delay_ns;    /* the wait that is acceptable for long; CoDel's "target" */
+	uint64_t interval_ns; /* how long it may be exceeded */
+	uint64_t patience_ns; /* what has waited for longer is dropped in any case */
+	bool timeouts;
+} weir_codel_params;
+WEIR_API extern const weir_admission_law weir_law_codel;
+
+/* A limit on the events inside that follows the ratio of the target to the measured response time. */
+typedef struct weir_gradient_params {
+	double percentile;
+	uint64_t target_ns;
+	bool mean; /* hold the mean instead of the percentile */
+	uint32_t initial_limit, min_limit, max_limit;
+	double aim;         /* part of the target that is aimed at */
+	double most;        /* the largest gradient */
+	double headroom;    /* times the root of the limit */
+	double smoothing;   /* part of the change that is made at once */
+	uint64_t window_ns; /* between two changes; 0: the target */
+	uint32_t samples;   /* ends that a window must have */
+} weir_gradient_params;
+WEIR_API extern const weir_admission_law weir_law_gradient;
+
+/*
+ * The default for a stage's own queue: holds a percentile of the response times (from the offer to the stage until the end) at the
+ * target, and needs nothing else. Class 0's target is required; 0 for another class: as the class above it.
+ */
+typedef struct weir_adaptive_params {
+	uint64_t target_ns[WEIR_CLASSES];
+	double percentile[WEIR_CLASSES]; /* .5 to .999; class 0: .9 */
+	double minimum
+		[WEIR_CLASSES]; /* share of the starts that a class keeps however many of higher classes come; .01 */
+} weir_adaptive_params;
+WEIR_API extern const weir_admission_law weir_law_adaptive;
 
 /* An elastic domain as a pool law sees it. */
 typedef struct weir_pool_sample {

@@ -106,7 +106,7 @@ WEIR_API uint16_t weir_thread_home(void);
 /* ---- stages ---- */
 
 typedef enum weir_order {
-	WEIR_FIFO,
+	WEIR_FIFO,        /* by class where the stage's law expects that */
 	WEIR_BY_CLASS,    /* highest class first, FIFO within */
 	WEIR_SHORTEST,    /* smallest cost first */
 	WEIR_NEWEST_LATE, /* FIFO; newest first while the oldest has waited longer than newest_after_ns */
@@ -134,8 +134,8 @@ typedef struct weir_stage_options {
 	const weir_admission_law *admission; /* NULL: only the bounds above */
 	const void *admission_params;
 	/*
-	 * Requests enter the system here: when stages further down shed what this one let in, it lets in less of that class, so that no
-	 * work is wasted on them.
+	 * Requests enter the system here: when stages further down shed what this one let in, or handlers settle it with weir_refused, it lets
+	 * in less of that class, so that no work is wasted on them. Goes by the event: one that was offered here first.
 	 */
 	bool heed_downstream;
 } weir_stage_options;
@@ -160,7 +160,7 @@ typedef enum weir_admission_mode {
 
 /* Switches admission control, leaving the law and what it knows in place. The queue's bounds hold in every mode. */
 WEIR_API void weir_stage_mode(weir_stage *stage, weir_admission_mode mode);
-/* The law may shed at most this fraction of what it is asked about, over any long while, whatever it says; 1: no ceiling. */
+/* Law and pressure together may shed at most this fraction of what they are asked about, over any long while; 1: no ceiling. Bounds still hold. */
 WEIR_API int weir_stage_shed_ceiling(weir_stage *stage, double fraction);
 /* What the law says about itself and the class; false: there is none. */
 WEIR_API bool weir_stage_report(const weir_stage *stage, unsigned klass, weir_report *ret_report);
@@ -172,7 +172,7 @@ WEIR_API int weir_stage_save(const weir_stage *stage, char *text, size_t size);
 WEIR_API int weir_stage_load(weir_stage *stage, const char *text);
 /*
  * Asks the stage to turn away this fraction of what it is offered (0 to 1), the lowest class first: a resource runs short. Stays
- * until it is asked otherwise. The resource monitor does that for stages that subscribe (weir/monitor.h).
+ * until it is asked otherwise. The resource monitor asks the same of stages that subscribe (weir/monitor.h); the larger counts.
  */
 WEIR_API void weir_stage_press(weir_stage *stage, double fraction);
 
@@ -200,6 +200,7 @@ typedef struct weir_ticket {
 	uint32_t count;
 	uint16_t home;
 	uint8_t klass;
+	bool spared; /* the law had refused */
 } weir_ticket;
 
 /*
@@ -216,7 +217,7 @@ WEIR_API int weir_commit(weir_ticket *ticket, weir_event **events, size_t count)
 /* Gives the places back. A ticket without places is left alone. */
 WEIR_API void weir_cancel(weir_ticket *ticket);
 
-/* Why the last offer on this thread was shed. false: it was admitted, or its world may be gone. The names live as long as the world. */
+/* Why the last offer on this thread was shed or, in a drop function, why the event is dropped. false: it was admitted, or its world may be gone. The names live as long as the world. */
 WEIR_API bool weir_why_shed(weir_why *ret_why);
 
 /* ---- settling: by the owner of a HANDLING or HELD event; afterwards it is FREE ---- */

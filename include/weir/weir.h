@@ -10,6 +10,7 @@
 #include <weir/inspect.h>
 #include <weir/law.h>
 #include <weir/loop.h>
+#include <weir/monitor.h>
 #include <weir/net.h>
 #include <weir/random.h>
 #include <weir/sim.h>

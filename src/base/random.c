@@ -8,6 +8,8 @@
 
 #include <weir/random.h>
 
+#include "base/mix.h"
+
 static const double ln2 = 0.693147180559945309417;
 
 static uint64_t rotate_left(uint64_t x, unsigned by)
@@ -15,18 +17,10 @@ static uint64_t rotate_left(uint64_t x, unsigned by)
 	return x << by | x >> (64 - by);
 }
 
-static uint64_t splitmix64(uint64_t *state)
-{
-	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return z ^ z >> 31;
-}
-
 void weir_random_init(weir_random *random, uint64_t seed)
 {
 	for (int i = 0; i < 4; i++)
-		random->s[i] = splitmix64(&seed);
+		random->s[i] = weir_mix(seed += WEIR_MIX_STEP);
 }
 
 uint64_t weir_random_u64(weir_random *random)

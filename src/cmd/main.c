@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "cmd/verb.h"
 
-const weir_verb *const weir_verbs[] = {&weir_verb_help, &weir_verb_version, NULL};
+const weir_verb *const weir_verbs[] = {&weir_verb_help, &weir_verb_sim, &weir_verb_version, NULL};
 
 const weir_verb *weir_verb_find(const char *name)
 {

@@ -24,6 +24,7 @@ typedef struct weir_verb {
 } weir_verb;
 
 extern const weir_verb weir_verb_help;
+extern const weir_verb weir_verb_sim;
 extern const weir_verb weir_verb_version;
 
 /* The table, ended by NULL. */

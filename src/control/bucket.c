@@ -10,42 +10,29 @@
  * tokens rounds nothing at any rate, so nothing drifts however many are taken; only reading the clock rounds, down, by less than a ns.
  * Units fit into 64 bits for the first 146 years.
  */
+#include "control/bucket.h"
+
 #include <errno.h>
 #include <math.h>
-#include <stdatomic.h>
 
 #include <weir/law.h>
 
 #define SPEED_BITS   62
-#define RATE_MIN     1e-6
-#define RATE_MAX     1e9
 #define BURST_UNITS  0x1p61 /* what a burst may be, so that sums fit into 64 bits */
 #define BURST_WANTED "burst must be 0 (then rate / 10) or from 1 to what refills within 70 years"
 
-typedef struct bucket {
-	/* const after init */
-	uint64_t speed;       /* units a ns, times 2^62 */
-	uint64_t burst_units; /* what may be taken at once */
-	unsigned token_shift; /* a token is 2^token_shift units */
-	/* any thread */
-	_Atomic uint64_t full_at; /* in units */
-} bucket;
+/* ---- the part ---- */
 
-static int bucket_init(void *state, const void *params, const char **ret_wrong)
+int weir_bucket_init(weir_bucket *b, double rate_per_s, double burst, const char **ret_wrong)
 {
-	bucket *b = state;
-	const weir_bucket_params *p = params;
 	int exponent;
-	if (p == NULL) {
-		*ret_wrong = "parameters are required (weir_bucket_params)";
+	if (!(rate_per_s >= WEIR_BUCKET_RATE_MIN && rate_per_s <= WEIR_BUCKET_RATE_MAX)) {
+		*ret_wrong = "rate must be from 0.000001 to 1000000000 a second";
 		return -EINVAL;
 	}
-	if (!(p->rate_per_s >= RATE_MIN && p->rate_per_s <= RATE_MAX)) {
-		*ret_wrong = "rate_per_s must be from 0.000001 to 1000000000";
-		return -EINVAL;
-	}
-	double burst = p->burst != 0 ? p->burst : fmax(p->rate_per_s / 10, 1);
-	double fraction = frexp(p->rate_per_s / 1e9, &exponent); /* tokens a ns, as fraction 2^exponent */
+	if (burst == 0)
+		burst = fmax(rate_per_s / 10, 1);
+	double fraction = frexp(rate_per_s / 1e9, &exponent); /* tokens a ns, as fraction 2^exponent */
 	unsigned shift = (unsigned)(1 - exponent);
 	if (!(burst >= 1 && ldexp(burst, (int)shift) <= BURST_UNITS)) {
 		*ret_wrong = BURST_WANTED;
@@ -58,45 +45,43 @@ static int bucket_init(void *state, const void *params, const char **ret_wrong)
 	return 0;
 }
 
-static uint64_t units_at(const bucket *b, uint64_t now_ns)
+static uint64_t units_at(const weir_bucket *b, uint64_t now_ns)
 {
 	return (uint64_t)((unsigned __int128)now_ns * b->speed >> SPEED_BITS);
 }
 
 /* The first ns at which units_at is not less. */
-static uint64_t ns_at(const bucket *b, uint64_t units)
+static uint64_t ns_at(const weir_bucket *b, uint64_t units)
 {
 	unsigned __int128 scaled = (unsigned __int128)units << SPEED_BITS;
 	return (uint64_t)((scaled + b->speed - 1) / b->speed);
 }
 
 /* More than the bucket can ever hold? Asked first, as the product of such a count may not fit. */
-static bool never(const bucket *b, const weir_ask *ask)
+static bool never(const weir_bucket *b, uint32_t count)
 {
-	return ask->count > b->burst_units >> b->token_shift;
+	return count > b->burst_units >> b->token_shift;
 }
 
-static weir_verdict bucket_admit(void *state, const weir_ask *ask)
+bool weir_bucket_take(weir_bucket *b, uint64_t now_ns, uint32_t count)
 {
-	bucket *b = state;
-	if (never(b, ask))
-		return WEIR_SHED_RATE;
-	uint64_t now = units_at(b, ask->now_ns), take = (uint64_t)ask->count << b->token_shift, then;
+	if (never(b, count))
+		return false;
+	uint64_t now = units_at(b, now_ns), take = (uint64_t)count << b->token_shift, then;
 	uint64_t full_at = atomic_load_explicit(&b->full_at, memory_order_relaxed);
 	do {
 		then = (full_at > now ? full_at : now) + take;
 		if (then - now > b->burst_units)
-			return WEIR_SHED_RATE;
+			return false;
 	} while (!atomic_compare_exchange_weak_explicit(&b->full_at, &full_at, then, memory_order_relaxed,
 							memory_order_relaxed));
-	return WEIR_ADMITTED;
+	return true;
 }
 
-static void bucket_refund(void *state, const weir_ask *ask)
+void weir_bucket_give_back(weir_bucket *b, uint32_t count)
 {
-	/* If it falls before now the bucket is full, and what is above the brim is lost at the next admit. */
-	bucket *b = state;
-	uint64_t back = (uint64_t)ask->count << b->token_shift, then;
+	/* If it falls before now the bucket is full, and what is above the brim is lost at the next take. */
+	uint64_t back = (uint64_t)count << b->token_shift, then;
 	uint64_t full_at = atomic_load_explicit(&b->full_at, memory_order_relaxed);
 	do
 		then = full_at > back ? full_at - back : 0;
@@ -104,27 +89,49 @@ static void bucket_refund(void *state, const weir_ask *ask)
 						      memory_order_relaxed));
 }
 
+uint64_t weir_bucket_retry_ns(const weir_bucket *b, uint64_t now_ns, uint32_t count)
+{
+	if (never(b, count))
+		return 0;
+	uint64_t full_at = atomic_load_explicit(&b->full_at, memory_order_relaxed);
+	uint64_t then = full_at + ((uint64_t)count << b->token_shift);
+	uint64_t at_ns = then > b->burst_units ? ns_at(b, then - b->burst_units) : 0;
+	return at_ns > now_ns ? at_ns - now_ns : 0;
+}
+
+/* ---- the law ---- */
+
+static int bucket_init(void *state, const void *params, const char **ret_wrong)
+{
+	const weir_bucket_params *p = params;
+	if (p == NULL) {
+		*ret_wrong = "parameters are required (weir_bucket_params)";
+		return -EINVAL;
+	}
+	return weir_bucket_init(state, p->rate_per_s, p->burst, ret_wrong);
+}
+
+static weir_verdict bucket_admit(void *state, const weir_ask *ask)
+{
+	return weir_bucket_take(state, ask->now_ns, ask->count) ? WEIR_ADMITTED : WEIR_SHED_RATE;
+}
+
+static void bucket_refund(void *state, const weir_ask *ask)
+{
+	weir_bucket_give_back(state, ask->count);
+}
+
 static void bucket_explain(const void *state, const weir_ask *ask, weir_why *ret_why)
 {
-	const bucket *b = state;
-	ret_why->estimate_ns = 0;
-	ret_why->target_ns = 0;
-	ret_why->retry_after_ns = 0;
-	if (never(b, ask))
-		return;
-	uint64_t full_at = atomic_load_explicit(&b->full_at, memory_order_relaxed);
-	uint64_t then = full_at + ((uint64_t)ask->count << b->token_shift);
-	uint64_t at_ns = then > b->burst_units ? ns_at(b, then - b->burst_units) : 0;
-	if (at_ns > ask->now_ns)
-		ret_why->retry_after_ns = at_ns - ask->now_ns;
+	ret_why->retry_after_ns = weir_bucket_retry_ns(state, ask->now_ns, ask->count);
 }
 
 static const weir_param bucket_params[] = {
 	{.name = "rate",
 	 .kind = WEIR_PARAM_NUMBER,
 	 .offset = offsetof(weir_bucket_params, rate_per_s),
-	 .min = RATE_MIN,
-	 .max = RATE_MAX,
+	 .min = WEIR_BUCKET_RATE_MIN,
+	 .max = WEIR_BUCKET_RATE_MAX,
 	 .help = "events a second, on average; required"},
 	{.name = "burst",
 	 .kind = WEIR_PARAM_NUMBER,
@@ -137,7 +144,7 @@ static const weir_param bucket_params[] = {
 const weir_admission_law weir_law_bucket = {
 	.name = "bucket",
 	.brief = "a token bucket: a rate on average, a burst at once",
-	.state_bytes = sizeof(bucket),
+	.state_bytes = sizeof(weir_bucket),
 	.params_bytes = sizeof(weir_bucket_params),
 	.params = bucket_params,
 	.init = bucket_init,

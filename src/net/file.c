@@ -202,7 +202,7 @@ static int refused(const weir_files *files, weir_verdict why)
 }
 
 /* Before anything is allocated: to refuse should cost little. */
-static int check_room(const weir_files_part *part, const weir_file_request *request)
+static int check_room(const weir_files_part *part, weir_file_request *request)
 {
 	weir_files *files = part->files;
 	if (part->inside < files->options.max_requests)

@@ -190,11 +190,16 @@ static uint32_t workers(const weir_stage *stage)
 static void purge_pool(weir_lane *lane, uint64_t now_ns)
 {
 	weir_world *world = lane->stage->world;
+	weir_event *stale[64];
+	size_t taken;
 	pthread_mutex_lock(&lane->stage->domain->lock);
-	for (weir_event *event; (event = weir_lane_pop_stale(lane, now_ns)) != NULL;) {
-		event->at.queue.next = world->purged;
-		world->purged = event;
-	}
+	do {
+		taken = weir_lane_take_stale(lane, now_ns, 64, stale);
+		for (size_t i = 0; i < taken; i++) {
+			stale[i]->at.queue.next = world->purged;
+			world->purged = stale[i];
+		}
+	} while (taken == 64);
 	pthread_mutex_unlock(&lane->stage->domain->lock);
 }
 
@@ -225,7 +230,8 @@ static void look_for_notices(weir_stage *stage, const weir_gate *gate, uint64_t 
 	ticks->reports_at_ns = now_ns + REPORTS_NS;
 	for (unsigned klass = 0; klass < WEIR_CLASSES; klass++) {
 		weir_report report;
-		if (weir_stage_report(stage, klass, &report) && report.unreachable)
+		if (ticks->total[klass].offered != 0 && weir_stage_report(stage, klass, &report) &&
+		    report.unreachable)
 			unreachable |= 1u << klass;
 	}
 	ticks->notify |= unreachable & ~ticks->unreachable;
@@ -237,7 +243,8 @@ static void notice_unreachable(const weir_stage *stage, unsigned klass)
 {
 	weir_report report;
 	char text[256];
-	weir_stage_report(stage, klass, &report);
+	if (!weir_stage_report(stage, klass, &report) || !report.unreachable)
+		return; /* replaced or come within reach meanwhile */
 	snprintf(text, sizeof(text),
 		 "stage '%s': the target of class %u, p%g within %g ms, cannot be met: the work alone takes "
 		 "longer",
@@ -262,7 +269,7 @@ static void call_notices(weir_world *world)
 
 bool weir_control_has_calls(const weir_world *world)
 {
-	return world->purged != NULL || world->notify;
+	return world->purged != NULL || world->notify || weir_monitor_is_due(world);
 }
 
 void weir_control_calls(weir_world *world)
@@ -281,6 +288,7 @@ void weir_control_calls(weir_world *world)
 	}
 	if (notify)
 		call_notices(world);
+	weir_monitor_look(world);
 }
 
 static uint64_t tick_admission(weir_stage *stage, uint64_t now_ns)
@@ -313,7 +321,7 @@ static uint64_t tick_admission(weir_stage *stage, uint64_t now_ns)
 
 uint64_t weir_control_tick(weir_world *world, uint64_t now_ns)
 {
-	uint64_t next = UINT64_MAX;
+	uint64_t next = weir_monitor_tick_locked(world, now_ns);
 	for (uint32_t i = 0; i < world->domain_count; i++) {
 		uint64_t at = tick_pool(world->domains[i], now_ns);
 		next = at < next ? at : next;

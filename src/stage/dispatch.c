@@ -74,7 +74,7 @@ static __attribute__((noinline)) void leave_slowly(weir_lane *lane, weir_thread 
 static inline void leave_service(weir_lane *lane, weir_thread *self, uint64_t started_ns, uint64_t now_ns)
 {
 	atomic_fetch_sub_explicit(&lane->in_service, 1, memory_order_seq_cst);
-	if (atomic_load_explicit(&lane->slow_leave, memory_order_relaxed))
+	if (atomic_load_explicit(&lane->slow_leave, memory_order_seq_cst))
 		leave_slowly(lane, self, started_ns, now_ns);
 }
 
@@ -122,7 +122,7 @@ void weir_settle(weir_thread *self, weir_event *event, weir_outcome outcome, uin
 	tell_law(lane, event, outcome, now_ns);
 	trace_step(lane, event, completed ? 'd' : 'f', WEIR_ADMITTED, now_ns);
 	if (__builtin_expect(outcome == WEIR_REFUSED, 0))
-		weir_pressure_below(lane->stage, event->entry, klass, WEIR_SHED_UPSTREAM, 1);
+		weir_pressure_refused(lane->stage, event, now_ns);
 	measure(counts, event, now_ns);
 	if (event->state == WEIR_EVENT_HANDLING)
 		leave_frame(event);
@@ -202,7 +202,11 @@ static inline void end_plainly(weir_event *event, weir_hist *hists, uint64_t now
 static inline void count_out(weir_lane *lane, const weir_thread *self, unsigned klass, uint32_t count)
 {
 	weir_count *completed = &weir_stage_counts(lane->stage, self)->completed[klass];
-	atomic_fetch_sub_explicit(&lane->in_service, count, memory_order_acq_rel);
+	atomic_fetch_sub_explicit(&lane->in_service, count, memory_order_seq_cst);
+	/* A law with a limit may have come since we looked, and the lane may wait for this. */
+	if (__builtin_expect(atomic_load_explicit(&lane->slow_leave, memory_order_seq_cst), 0) &&
+	    atomic_load_explicit(&lane->waiting, memory_order_seq_cst) != 0)
+		weir_lane_kick(lane, weir_thread_here);
 	atomic_store_explicit(completed, atomic_load_explicit(completed, memory_order_relaxed) + count,
 			      memory_order_release);
 }
@@ -301,7 +305,8 @@ void weir_dispatch_drop(weir_lane *lane, weir_thread *self, weir_event *event, w
 	unsigned klass = event->klass;
 	trace_step(lane, event, 'x', why, now_ns);
 	if (event->entry != stage->index + 1)
-		weir_pressure_below(stage, event->entry, klass, why, 1);
+		weir_pressure_below(stage, event, why, now_ns);
+	weir_offer_note_drop(lane, self, event, why, now_ns);
 	set_free(event);
 	stage->options.drop(stage, event, why, stage->options.arg);
 	/* After the call: until then the event is in flight, and a stop waits for it. */

@@ -99,7 +99,7 @@ static json_t *dump_stage(const weir_stage *stage, int *failed)
 	json_t *object = json_object();
 	put(object, "name", json_string(stage->name), failed);
 	put(object, "domain", json_string(stage->domain->name), failed);
-	put(object, "law", gate != NULL ? json_string(gate->law->name) : json_null(), failed);
+	put(object, "law", gate != NULL && !gate->bare ? json_string(gate->law->name) : json_null(), failed);
 	put(object, "closed", json_boolean(atomic_load(&stage->closed)), failed);
 	put_count(object, "capacity", stage->options.capacity, failed);
 	put_count(object, "batch", atomic_load(&stage->lanes[0].batch), failed);

@@ -53,6 +53,7 @@ static int make_gate(weir_stage *stage, const weir_admission_law *law, const voi
 	gate->law = law;
 	gate->states = states;
 	gate->stride = law->per_lane ? stride : 0;
+	gate->bare = law == &law_open;
 	if (params != NULL)
 		gate->params = memcpy(gate->state + states * stride, params, law->params_bytes);
 	int failed = init_states(gate, params, learnt, &accepted);
@@ -92,6 +93,8 @@ static void install_locked(weir_stage *stage, weir_gate *gate)
 	uint64_t now_ns = weir_world_now(stage->world);
 	if (gate != NULL)
 		gate->number = ++stage->gate_number;
+	if (gate != NULL) /* before anybody can pass it */
+		atomic_store(&gate->special, is_special(stage));
 	weir_gate *old = atomic_exchange(&stage->gate, gate);
 	if (old != NULL) {
 		old->retired = stage->retired;
@@ -101,7 +104,7 @@ static void install_locked(weir_stage *stage, weir_gate *gate)
 	if (law != NULL && law->tick != NULL)
 		weir_control_begin_locked(stage, law->wants_quantiles);
 	stage->ticks.at_ns = now_ns + (law != NULL ? law->tick_ns : 0);
-	stage->ticks.unreachable = 0;
+	stage->ticks.unreachable = stage->ticks.notify = 0;
 	weir_gate_update_locked(stage);
 }
 
@@ -115,6 +118,17 @@ static void wake_control(weir_world *world)
 		weir_sim_start(world);
 }
 
+/*
+ * A limit that held events back may be gone, and with it whoever would have told the lane that there is room. After slow_leave was set: see
+ * leave_slowly.
+ */
+static void kick_lanes(weir_stage *stage)
+{
+	for (uint32_t i = 0; i < stage->lane_count; i++)
+		if (atomic_load_explicit(&stage->lanes[i].waiting, memory_order_seq_cst) != 0)
+			weir_lane_kick(&stage->lanes[i], NULL);
+}
+
 void weir_gate_update_locked(weir_stage *stage)
 {
 	weir_gate *gate = weir_stage_gate(stage);
@@ -126,15 +140,14 @@ void weir_gate_update_locked(weir_stage *stage)
 	if (gate != NULL)
 		atomic_store_explicit(&gate->special, special, memory_order_release);
 	weir_stage_update_open(stage);
+	kick_lanes(stage);
 }
 
-int weir_stage_admission(weir_stage *stage, const weir_admission_law *law, const void *params)
+/* Under the lock, so that the old law does not tick while it is asked what it has learnt. */
+static int replace_locked(weir_stage *stage, const weir_admission_law *law, const void *params)
 {
 	weir_gate *gate = NULL, *before = weir_stage_gate(stage);
 	if (law != NULL) {
-		if (law->admit == NULL)
-			return weir_error_set(-EINVAL, "stage '%s': an admission law needs an admit function",
-					      stage->name);
 		/* The same law with other parameters goes on with what it knows. */
 		char *learnt = before != NULL && before->law == law ? learnt_text(before) : NULL;
 		int failed = make_gate(stage, law, params, learnt, &gate);
@@ -142,12 +155,22 @@ int weir_stage_admission(weir_stage *stage, const weir_admission_law *law, const
 		if (failed != 0)
 			return failed;
 	}
-	weir_world *world = stage->world;
-	pthread_mutex_lock(&world->control_lock);
 	install_locked(stage, gate);
-	pthread_mutex_unlock(&world->control_lock);
-	wake_control(world);
 	return 0;
+}
+
+int weir_stage_admission(weir_stage *stage, const weir_admission_law *law, const void *params)
+{
+	weir_world *world = stage->world;
+	if (law != NULL && law->admit == NULL)
+		return weir_error_set(-EINVAL, "stage '%s': an admission law needs an admit function",
+				      stage->name);
+	pthread_mutex_lock(&world->control_lock);
+	int failed = replace_locked(stage, law, params);
+	pthread_mutex_unlock(&world->control_lock);
+	if (failed == 0)
+		wake_control(world);
+	return failed;
 }
 
 void weir_gates_free(weir_stage *stage)
@@ -191,7 +214,8 @@ static void earn_shed(weir_stage *stage, uint32_t count)
 {
 	int64_t by = (int64_t)atomic_load_explicit(&stage->shed_ceiling, memory_order_relaxed) * count;
 	int64_t had = atomic_fetch_add_explicit(&stage->shed_credit, by, memory_order_relaxed);
-	if (had + by > (int64_t)CEILING_BURST * WEIR_WHOLE)
+	/* Many are shed together or not at all, so enough for them can be saved. */
+	if (had + by > (int64_t)(CEILING_BURST + count) * WEIR_WHOLE)
 		atomic_fetch_sub_explicit(&stage->shed_credit, by, memory_order_relaxed);
 }
 
@@ -245,6 +269,23 @@ weir_verdict weir_gate_start(weir_gate *gate, weir_lane *lane, const weir_event 
 	return enforce(lane->stage, lane->thread, event->klass, 1, verdict);
 }
 
+size_t weir_gate_may_drop(const weir_stage *stage, size_t count)
+{
+	if (atomic_load_explicit(&stage->mode, memory_order_relaxed) != WEIR_ENFORCE)
+		return 0;
+	if (atomic_load_explicit(&stage->shed_ceiling, memory_order_relaxed) == WEIR_WHOLE)
+		return count;
+	int64_t credit = atomic_load_explicit(&stage->shed_credit, memory_order_relaxed) / WEIR_WHOLE;
+	return credit < (int64_t)count ? (size_t)(credit > 0 ? credit : 0) : count;
+}
+
+void weir_gate_dropped(weir_stage *stage, size_t count)
+{
+	if (atomic_load_explicit(&stage->shed_ceiling, memory_order_relaxed) != WEIR_WHOLE)
+		atomic_fetch_sub_explicit(&stage->shed_credit, (int64_t)count * WEIR_WHOLE,
+					  memory_order_relaxed);
+}
+
 /* ---- reading ---- */
 
 /* Of several states, the one that is worst off. */
@@ -252,7 +293,7 @@ bool weir_stage_report(const weir_stage *stage, unsigned klass, weir_report *ret
 {
 	weir_gate *gate = weir_stage_gate(stage);
 	*ret_report = (weir_report){.quality = 1};
-	if (gate == NULL || klass >= WEIR_CLASSES)
+	if (gate == NULL || gate->bare || klass >= WEIR_CLASSES)
 		return false;
 	for (uint32_t i = 0; i < gate->states; i++) {
 		weir_report one = {.law = gate->law->name, .quality = 1};
@@ -279,7 +320,7 @@ double weir_stage_quality(const weir_stage *stage, unsigned klass)
 
 /* ---- warm start ---- */
 
-int weir_stage_save(const weir_stage *stage, char *text, size_t size)
+static int save_locked(const weir_stage *stage, char *text, size_t size)
 {
 	weir_gate *gate = weir_stage_gate(stage);
 	if (gate == NULL || gate->law->save == NULL)
@@ -289,7 +330,15 @@ int weir_stage_save(const weir_stage *stage, char *text, size_t size)
 	return name + gate->law->save(gate->state, text != NULL ? text + used : NULL, size - used);
 }
 
-int weir_stage_load(weir_stage *stage, const char *text)
+int weir_stage_save(const weir_stage *stage, char *text, size_t size)
+{
+	pthread_mutex_lock(&stage->world->control_lock);
+	int length = save_locked(stage, text, size);
+	pthread_mutex_unlock(&stage->world->control_lock);
+	return length;
+}
+
+static int load_locked(weir_stage *stage, const char *text)
 {
 	weir_gate *gate = weir_stage_gate(stage), *made;
 	size_t name = gate != NULL ? strlen(gate->law->name) : 0;
@@ -306,9 +355,16 @@ int weir_stage_load(weir_stage *stage, const char *text)
 		return weir_error_set(-EINVAL, "stage '%s': this is not what law '%s' saves", stage->name,
 				      gate->law->name);
 	}
-	pthread_mutex_lock(&stage->world->control_lock);
 	install_locked(stage, made);
-	pthread_mutex_unlock(&stage->world->control_lock);
-	wake_control(stage->world);
 	return 0;
+}
+
+int weir_stage_load(weir_stage *stage, const char *text)
+{
+	pthread_mutex_lock(&stage->world->control_lock);
+	int failed = load_locked(stage, text);
+	pthread_mutex_unlock(&stage->world->control_lock);
+	if (failed == 0)
+		wake_control(stage->world);
+	return failed;
 }

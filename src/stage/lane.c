@@ -141,7 +141,8 @@ void weir_lane_absorb(weir_lane *lane)
 static uint32_t law_share(const weir_lane *lane)
 {
 	weir_gate *gate = weir_stage_gate(lane->stage);
-	if (gate == NULL || gate->law->limit == NULL)
+	if (gate == NULL || gate->law->limit == NULL ||
+	    atomic_load_explicit(&lane->stage->mode, memory_order_relaxed) != WEIR_ENFORCE)
 		return UINT32_MAX;
 	uint32_t limit = gate->law->limit(weir_gate_state(gate, lane)), lanes = lane->stage->lane_count;
 	if (limit == UINT32_MAX || lanes == 1 || gate->stride != 0)
@@ -215,45 +216,38 @@ static weir_verdict judge(weir_lane *lane, const weir_event *event, const weir_t
 	return weir_gate_start(gate, lane, event, turn);
 }
 
-/* When an event of each class must have been offered to be worth keeping; false: any time. */
-static bool stale_before(weir_lane *lane, uint64_t now_ns, uint64_t ret_before_ns[WEIR_CLASSES])
+/* Of its own events only: exempt ones stay, and those that another law let in. */
+size_t weir_lane_take_stale(weir_lane *lane, uint64_t now_ns, size_t most, weir_event **ret_events)
 {
 	weir_gate *gate = weir_stage_gate(lane->stage);
-	if (gate == NULL || gate->law->patience == NULL ||
-	    atomic_load_explicit(&gate->special, memory_order_relaxed))
-		return false;
+	uint64_t before_ns[WEIR_CLASSES], cost = 0;
+	most = lane->queue.count != 0 ? weir_gate_may_drop(lane->stage, most) : 0;
+	if (gate == NULL || gate->law->patience == NULL || most == 0)
+		return 0;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
 		uint64_t patience_ns = gate->law->patience(weir_gate_state(gate, lane), k);
-		ret_before_ns[k] = patience_ns < now_ns ? now_ns - patience_ns : 0;
+		before_ns[k] = patience_ns < now_ns ? now_ns - patience_ns : 0;
 	}
-	return true;
-}
-
-weir_event *weir_lane_pop_stale(weir_lane *lane, uint64_t now_ns)
-{
-	uint64_t before_ns[WEIR_CLASSES];
-	if (lane->queue.count == 0 || !stale_before(lane, now_ns, before_ns))
-		return NULL;
-	weir_event *event = weir_queue_pop_older(&lane->queue, before_ns);
-	if (event == NULL)
-		return NULL;
-	weir_lane_gone(lane, event, now_ns);
-	weir_lane_give_back(lane, 1, event->cost);
-	return event;
+	size_t taken = weir_queue_take_older(&lane->queue, gate->number, before_ns, most, ret_events);
+	for (size_t i = 0; i < taken; i++) {
+		weir_lane_gone(lane, ret_events[i], now_ns);
+		cost += ret_events[i]->cost;
+	}
+	if (taken != 0) {
+		weir_gate_dropped(lane->stage, taken);
+		weir_lane_give_back(lane, (uint32_t)taken, cost);
+	}
+	return taken;
 }
 
 /* Asked by a tick: what waited too long goes even while nothing can be started. True: there may be more. */
 static bool purge(weir_lane *lane, uint64_t now_ns, weir_batch *batch)
 {
 	weir_lane_absorb(lane);
-	while (batch->dead < WEIR_BATCH_MAX) {
-		weir_event *event = weir_lane_pop_stale(lane, now_ns);
-		if (event == NULL)
-			return false;
-		batch->dead_events[batch->dead] = event;
-		batch->dead_why[batch->dead++] = WEIR_SHED_WAITED;
-	}
-	return true;
+	batch->dead = weir_lane_take_stale(lane, now_ns, WEIR_BATCH_MAX, batch->dead_events);
+	for (size_t i = 0; i < batch->dead; i++)
+		batch->dead_why[i] = WEIR_SHED_WAITED;
+	return batch->dead == WEIR_BATCH_MAX;
 }
 
 void weir_lane_collect(weir_lane *lane, uint64_t now_ns, size_t most, weir_batch *ret_batch)

@@ -42,14 +42,15 @@ __attribute__((noinline, cold)) weir_verdict weir_offer_closed(weir_stage *stage
 	return atomic_load_explicit(&stage->closed, memory_order_acquire) ? WEIR_SHED_CLOSED : WEIR_ADMITTED;
 }
 
-__attribute__((noinline)) weir_verdict weir_offer_shed(const weir_attempt *offer, weir_verdict why)
+__attribute__((noinline)) weir_verdict weir_offer_shed(const weir_attempt *offer, weir_event *const *events,
+						       weir_verdict why)
 {
 	weir_counts *counts = weir_stage_counts(offer->stage, offer->self);
 	unsigned klass = offer->ask.klass;
 	weir_count_add(counts, &counts->offered[klass], offer->ask.count);
 	weir_count_add(counts, &counts->shed[klass][why], offer->ask.count);
-	if (__builtin_expect(offer->entry != 0, 0))
-		weir_pressure_below(offer->stage, offer->entry, klass, why, offer->ask.count);
+	for (uint32_t i = 0; events != NULL && i < offer->ask.count; i++)
+		weir_pressure_below(offer->stage, events[i], why, offer->ask.now_ns);
 	weir_thread_worked(offer->self, offer->stage->world);
 	remember(offer, why);
 	return why;
@@ -148,7 +149,7 @@ static weir_verdict queue_or_shed(weir_attempt *offer, weir_event *event, weir_v
 	uint64_t now_ns = offer->ask.now_ns;
 	weir_offer_trace(offer->stage, event, verdict, 'q', now_ns);
 	if (verdict != WEIR_ADMITTED)
-		return weir_offer_shed(offer, verdict);
+		return weir_offer_shed(offer, &event, verdict);
 	weir_offer_count(offer, event, 1);
 	weir_offer_adopt(offer->self, offer->lane, event, offer->gate, now_ns);
 	weir_lane_push(offer->lane, offer->self, &event, 1);
@@ -157,10 +158,8 @@ static weir_verdict queue_or_shed(weir_attempt *offer, weir_event *event, weir_v
 
 static weir_attempt attempt_one(weir_stage *stage, const weir_event *event, weir_thread *self)
 {
-	weir_attempt offer = {.stage = stage,
-			      .self = self,
-			      .lane = weir_offer_lane(stage, self, event->home),
-			      .entry = event->entry};
+	weir_attempt offer = {
+		.stage = stage, .self = self, .lane = weir_offer_lane(stage, self, event->home)};
 	offer.ask = weir_offer_ask(event, weir_thread_now(self, stage->world));
 	return offer;
 }
@@ -209,8 +208,7 @@ static inline weir_verdict run_plain(weir_stage *stage, weir_lane *lane, weir_th
 	event->lane = lane;
 	event->offered_ns = now_ns;
 	event->gate = gate;
-	if (event->entry == 0)
-		event->entry = (uint16_t)(stage->index + 1);
+	weir_offer_enter(event, stage);
 	if (event->entered_ns == 0)
 		event->entered_ns = now_ns;
 	if (event->home == WEIR_ANYWHERE)
@@ -225,12 +223,7 @@ static __attribute__((noinline)) weir_verdict offer_less_plain(weir_lane *lane, 
 							       weir_verdict verdict)
 {
 	weir_thread *self = weir_thread_here;
-	weir_attempt offer = {.stage = lane->stage,
-			      .self = self,
-			      .lane = lane,
-			      .gate = gate,
-			      .entry = event->entry,
-			      .ask = *ask};
+	weir_attempt offer = {.stage = lane->stage, .self = self, .lane = lane, .gate = gate, .ask = *ask};
 	if (verdict != WEIR_ADMITTED || ask->now_ns >= weir_thread_turn_end(self))
 		return queue_or_shed(&offer, event, verdict, false);
 	run_now(&offer, event);
@@ -266,6 +259,24 @@ weir_verdict weir_offer(weir_stage *stage, weir_event *event)
 
 /* ---- one that its offerer works on ---- */
 
+/*
+ * The work begins now, so the law decides at once about its start as well; a no there is a shed. A pool's lane is not this thread's: its
+ * law is asked under the lock, as by the pool.
+ */
+static weir_verdict ask_held_start(const weir_attempt *offer, weir_event *event)
+{
+	uint64_t offered_ns = event->offered_ns;
+	pthread_mutex_t *lock = &offer->stage->domain->lock;
+	event->offered_ns = offer->ask.now_ns;
+	if (offer->lane->thread == NULL)
+		pthread_mutex_lock(lock);
+	weir_verdict verdict = ask_start(offer, event);
+	if (offer->lane->thread == NULL)
+		pthread_mutex_unlock(lock);
+	event->offered_ns = offered_ns;
+	return verdict;
+}
+
 weir_verdict weir_offer_held(weir_stage *stage, weir_event *event)
 {
 	weir_thread *self = weir_thread_in(stage->world);
@@ -274,30 +285,42 @@ weir_verdict weir_offer_held(weir_stage *stage, weir_event *event)
 	weir_outsider_enter(stage->world, self);
 	weir_attempt offer = attempt_one(stage, event, self);
 	weir_verdict verdict = admit_one(&offer, event);
+	if (verdict == WEIR_ADMITTED && offer.gate != NULL && offer.gate->law->start != NULL)
+		verdict = ask_held_start(&offer, event);
 	weir_offer_trace(stage, event, verdict, 'o', offer.ask.now_ns);
 	if (verdict == WEIR_ADMITTED) {
 		weir_offer_count(&offer, event, 1);
 		weir_offer_adopt(self, offer.lane, event, offer.gate, offer.ask.now_ns);
-		/* Told, not asked: the work begins now, whoever has just let it in. */
-		if (offer.gate != NULL && offer.gate->law->start != NULL)
-			ask_start(&offer, event);
 		weir_dispatch_held(self, offer.lane, event, offer.ask.now_ns);
 		weir_offer_admitted();
 	} else {
-		weir_offer_shed(&offer, verdict);
+		weir_offer_shed(&offer, &event, verdict);
 	}
 	weir_outsider_leave(stage->world, self);
 	return verdict;
 }
 
-weir_verdict weir_offer_refused(weir_stage *stage, const weir_event *event, weir_verdict why)
+weir_verdict weir_offer_refused(weir_stage *stage, weir_event *event, weir_verdict why)
 {
 	weir_thread *self = weir_thread_in(stage->world);
 	weir_attempt offer = attempt_one(stage, event, self);
-	return weir_offer_shed(&offer, why);
+	return weir_offer_shed(&offer, &event, why);
 }
 
 /* ---- why ---- */
+
+void weir_offer_note_drop(weir_lane *lane, weir_thread *self, const weir_event *event, weir_verdict why,
+			  uint64_t now_ns)
+{
+	weir_attempt offer = {.stage = lane->stage,
+			      .self = self,
+			      .lane = lane,
+			      .gate = weir_event_gate(event, lane->stage),
+			      .ask = weir_offer_ask(event, now_ns)};
+	offer.ask.waiting = atomic_load_explicit(&lane->waiting, memory_order_relaxed);
+	offer.ask.in_service = atomic_load_explicit(&lane->in_service, memory_order_relaxed);
+	remember(&offer, why);
+}
 
 /*
  * Clients told to come back at the same time would come back at the same time: up to half as much is added. From the
@@ -326,7 +349,7 @@ bool weir_why_shed(weir_why *ret_why)
 		ret_why->retry_after_ns = WEIR_NS_PER_S;
 	if (offer->gate == NULL)
 		return true;
-	ret_why->law = offer->gate->law->name;
+	ret_why->law = offer->gate->bare ? NULL : offer->gate->law->name;
 	if (offer->gate->law->explain != NULL && !pressed)
 		offer->gate->law->explain(weir_gate_state(offer->gate, offer->lane), &offer->ask, ret_why);
 	ret_why->retry_after_ns = jitter(ret_why->retry_after_ns, offer, weir_offer_last.verdict);

@@ -14,7 +14,8 @@
  *	adopt    settle it in the stage it comes from; it is this one's now
  *	run      at once, or push into the lane
  *
- * Nothing of the event is touched before "adopt": a shed event is as it was.
+ * Nothing of the event is touched before "adopt": a shed event is as it was. (But for a mark that its shed has been told to where it
+ * entered, which is nobody else's business.)
  */
 
 #include "stage/runtime.h"
@@ -25,7 +26,6 @@ typedef struct weir_attempt {
 	weir_thread *self;
 	weir_lane *lane;
 	weir_gate *gate; /* that admitted it; NULL: no law was asked */
-	uint16_t entry;  /* of the event */
 	bool spared;     /* the law has not admitted it, the stage has */
 	weir_ask ask;
 } weir_attempt;
@@ -51,8 +51,8 @@ static inline weir_verdict weir_offer_admitted(void)
 bool weir_offer_unfit(weir_stage *stage, weir_fault fault);
 /* Why the stage takes nothing from this offerer, or WEIR_ADMITTED: it does after all. */
 weir_verdict weir_offer_closed(weir_stage *stage, weir_phase phase, bool inside);
-/* Counts the shed and notes its reason; returns it. */
-weir_verdict weir_offer_shed(const weir_attempt *offer, weir_verdict why);
+/* Counts the shed and notes its reason; returns it. The events, where there are any yet: whoever let them in may want to know. */
+weir_verdict weir_offer_shed(const weir_attempt *offer, weir_event *const *events, weir_verdict why);
 void weir_offer_trace_put(weir_stage *stage, weir_event *event, weir_verdict verdict, uint8_t step,
 			  uint64_t now_ns);
 /* silent_full: a full queue is not an answer yet (the caller waits and tries again), so it is not counted. */
@@ -135,17 +135,20 @@ static inline weir_ask weir_offer_ask(const weir_event *event, uint64_t now_ns)
 			  .klass = event->klass};
 }
 
-static inline weir_verdict weir_offer_ask_law(weir_attempt *offer)
+static inline weir_verdict weir_offer_ask_gate(weir_attempt *offer, weir_gate *gate)
 {
-	weir_gate *gate = weir_stage_gate(offer->stage);
-	if (gate == NULL)
-		return WEIR_ADMITTED;
 	offer->ask.waiting = atomic_load_explicit(&offer->lane->waiting, memory_order_relaxed);
 	offer->ask.in_service = atomic_load_explicit(&offer->lane->in_service, memory_order_relaxed);
 	offer->gate = gate;
 	if (__builtin_expect(atomic_load_explicit(&gate->special, memory_order_acquire), 0))
 		return weir_gate_ask(offer);
 	return gate->law->admit(weir_gate_state(gate, offer->lane), &offer->ask);
+}
+
+static inline weir_verdict weir_offer_ask_law(weir_attempt *offer)
+{
+	weir_gate *gate = weir_stage_gate(offer->stage);
+	return gate != NULL ? weir_offer_ask_gate(offer, gate) : WEIR_ADMITTED;
 }
 
 /* The law said yes, something else no. */
@@ -184,6 +187,16 @@ static inline void weir_offer_trace(weir_stage *stage, weir_event *event, weir_v
 
 /* ---- adopt ---- */
 
+/* Where it entered, if it was here; and the next stage may shed it, whatever others did. */
+static inline void weir_offer_enter(weir_event *event, const weir_stage *stage)
+{
+	if (event->entry == 0) {
+		event->entry = (uint16_t)(stage->index + 1);
+		event->entry_klass = event->klass;
+	}
+	event->told = 0;
+}
+
 /* gate: whose law let it in; NULL: none was asked. */
 static inline void weir_offer_adopt(weir_thread *self, weir_lane *lane, weir_event *event,
 				    const weir_gate *gate, uint64_t now_ns)
@@ -192,8 +205,7 @@ static inline void weir_offer_adopt(weir_thread *self, weir_lane *lane, weir_eve
 		weir_settle(self, event, WEIR_DONE, now_ns);
 	event->lane = lane;
 	event->gate = gate != NULL && !(event->flags & WEIR_EVENT_EXEMPT) ? gate->number : 0;
-	if (event->entry == 0)
-		event->entry = (uint16_t)(lane->stage->index + 1);
+	weir_offer_enter(event, lane->stage);
 	event->state = WEIR_EVENT_QUEUED;
 	event->offered_ns = now_ns;
 	if (event->entered_ns == 0)

@@ -6,8 +6,10 @@
 
 /* Events of one offer that go to one lane take their places together. */
 typedef struct share {
-	uint32_t count;
-	uint64_t cost;
+	weir_lane *lane;
+	uint32_t count, exempt; /* of the count */
+	uint64_t cost, exempt_cost;
+	bool spared; /* the law had refused */
 } share;
 
 void weir_offer_unchoose(weir_event **events, const uint8_t *states, size_t count)
@@ -51,26 +53,97 @@ static weir_verdict take_shares(weir_stage *stage, const share *shares)
 	return WEIR_ADMITTED;
 }
 
-/* Admission of all: the state of each counts, the law is asked once. */
-static weir_verdict admit_many(weir_attempt *offer, weir_event **events, size_t count, const share *shares)
+static void add_to_share(share *part, weir_lane *lane, const weir_event *event)
 {
-	const weir_thread *self = offer->self;
-	bool inside = self != NULL && self->frame != NULL, exempt = true;
-	weir_verdict verdict = WEIR_ADMITTED;
-	for (size_t i = 0; i < count && verdict == WEIR_ADMITTED; i++) {
-		verdict = weir_offer_open(offer->stage, inside || events[i]->lane != NULL);
-		if (verdict == WEIR_ADMITTED)
-			verdict = weir_offer_wanted(events[i], offer->ask.now_ns);
-		exempt = exempt && events[i]->flags & WEIR_EVENT_EXEMPT;
+	part->lane = lane;
+	bool exempt = (event->flags & WEIR_EVENT_EXEMPT) != 0;
+	part->count++;
+	part->cost += event->cost;
+	part->exempt += exempt;
+	part->exempt_cost += exempt ? event->cost : 0;
+}
+
+/* ---- the law: asked about a lane's share where each lane has a state of its own, otherwise about all; never about exempt events ---- */
+
+static weir_attempt about_share(const weir_attempt *offer, const share *from)
+{
+	weir_attempt part = *offer;
+	part.lane = from->lane;
+	part.spared = from->spared;
+	part.ask.count = from->count - from->exempt;
+	part.ask.cost = from->cost - from->exempt_cost;
+	return part;
+}
+
+static void refund_shares(const weir_attempt *offer, const share *shares, uint32_t count)
+{
+	for (uint32_t at = 0; at < count; at++) {
+		weir_attempt part = about_share(offer, &shares[at]);
+		if (part.ask.count != 0)
+			weir_offer_refund(&part);
 	}
-	if (verdict == WEIR_ADMITTED && !exempt)
-		verdict = weir_offer_ask_law(offer);
+}
+
+static weir_verdict ask_shares(weir_attempt *offer, share *shares, uint32_t count)
+{
+	for (uint32_t at = 0; at < count; at++) {
+		weir_attempt part = about_share(offer, &shares[at]);
+		if (part.ask.count == 0)
+			continue;
+		weir_verdict verdict = weir_offer_ask_gate(&part, offer->gate);
+		shares[at].spared = part.spared;
+		if (verdict == WEIR_ADMITTED)
+			continue;
+		refund_shares(offer, shares, at);
+		offer->lane = part.lane; /* whose state can explain it */
+		return verdict;
+	}
+	return WEIR_ADMITTED;
+}
+
+static share sum_shares(const weir_attempt *offer, const share *shares)
+{
+	share all = {.lane = offer->lane};
+	for (uint32_t at = 0; at < offer->stage->lane_count; at++) {
+		all.count += shares[at].count;
+		all.exempt += shares[at].exempt;
+		all.cost += shares[at].cost;
+		all.exempt_cost += shares[at].exempt_cost;
+	}
+	return all;
+}
+
+/* Asks the law, then takes the places. */
+static weir_verdict ask_and_take(weir_attempt *offer, share *shares)
+{
+	weir_gate *gate = offer->gate = weir_stage_gate(offer->stage);
+	bool each = gate != NULL && gate->law->per_lane;
+	share all = sum_shares(offer, shares), *asked = each ? shares : &all;
+	uint32_t count = each ? offer->stage->lane_count : 1;
+	weir_verdict verdict = gate != NULL ? ask_shares(offer, asked, count) : WEIR_ADMITTED;
 	if (verdict != WEIR_ADMITTED)
 		return verdict;
 	verdict = take_shares(offer->stage, shares);
-	if (verdict != WEIR_ADMITTED)
-		weir_offer_refund(offer);
+	if (verdict != WEIR_ADMITTED && gate != NULL) {
+		refund_shares(offer, asked, count);
+		offer->gate = NULL;
+	}
 	return verdict;
+}
+
+/* Admission of all: the state of each counts. */
+static weir_verdict admit_many(weir_attempt *offer, weir_event **events, size_t count, share *shares)
+{
+	const weir_thread *self = offer->self;
+	bool inside = self != NULL && self->frame != NULL;
+	for (size_t i = 0; i < count; i++) {
+		weir_verdict verdict = weir_offer_open(offer->stage, inside || events[i]->lane != NULL);
+		if (verdict == WEIR_ADMITTED)
+			verdict = weir_offer_wanted(events[i], offer->ask.now_ns);
+		if (verdict != WEIR_ADMITTED)
+			return verdict;
+	}
+	return ask_and_take(offer, shares);
 }
 
 /* Hands over events whose places are taken, run by run of equal lanes. */
@@ -99,16 +172,17 @@ static weir_verdict offer_chunk(weir_attempt *offer, weir_event **events, size_t
 		/* One turn of the wheel for all that have no home, so that they stay together. */
 		bool anywhere = events[i]->home == WEIR_ANYWHERE;
 		lanes[i] = anywhere ? offer->lane : weir_offer_lane(stage, offer->self, events[i]->home);
-		shares[lanes[i]->index].count++;
-		shares[lanes[i]->index].cost += events[i]->cost;
+		add_to_share(&shares[lanes[i]->index], lanes[i], events[i]);
 		offer->ask.cost += events[i]->cost;
 	}
+	if (events[0]->home != WEIR_ANYWHERE)
+		offer->lane = weir_offer_lane(stage, offer->self, events[0]->home);
 	weir_verdict verdict = admit_many(offer, events, count, shares);
 	weir_offer_unchoose(events, states, count);
 	if (verdict != WEIR_ADMITTED) {
 		for (size_t i = 0; i < count; i++)
 			weir_offer_trace(stage, events[i], verdict, 'q', offer->ask.now_ns);
-		return weir_offer_shed(offer, verdict);
+		return weir_offer_shed(offer, events, verdict);
 	}
 	for (size_t i = 0; i < count; i++)
 		weir_offer_count(offer, events[i], 1);
@@ -157,7 +231,7 @@ static weir_verdict hand_over_plain(weir_attempt *offer, weir_event **events, si
 	for (size_t i = 0; i < count; i++)
 		events[i]->state = WEIR_EVENT_FREE;
 	if (verdict != WEIR_ADMITTED)
-		return weir_offer_shed(offer, verdict);
+		return weir_offer_shed(offer, events, verdict);
 	weir_offer_count(offer, events[0], (uint32_t)count);
 	for (size_t i = 0; i < count; i++)
 		weir_offer_adopt(offer->self, offer->lane, events[i], offer->gate, offer->ask.now_ns);
@@ -185,7 +259,6 @@ weir_verdict weir_offer_many(weir_stage *stage, weir_event **events, size_t coun
 	weir_attempt offer = {.stage = stage,
 			      .self = self,
 			      .lane = lane,
-			      .entry = events[0]->entry,
 			      .ask = {.now_ns = weir_thread_now(self, stage->world),
 				      .entered_ns = events[0]->entered_ns,
 				      .deadline_ns = events[0]->deadline_ns,

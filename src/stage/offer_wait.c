@@ -57,9 +57,8 @@ static weir_verdict give_up(weir_stage *stage, weir_thread *self, weir_event *ev
 	weir_offer_trace(stage, event, why, 'q', weir_clock_ns());
 	weir_attempt offer = {.stage = stage,
 			      .self = self,
-			      .entry = event->entry,
-			      .ask = {.count = 1, .klass = event->klass}};
-	return weir_offer_shed(&offer, why);
+			      .ask = {.now_ns = weir_clock_ns(), .count = 1, .klass = event->klass}};
+	return weir_offer_shed(&offer, &event, why);
 }
 
 static weir_verdict offer_waiting(weir_stage *stage, weir_event *event, weir_thread *self,

@@ -5,32 +5,38 @@
  * Resources. weir_stage_press says which part of all that is offered must go; the lowest class goes first.
  *
  * Downstream. Work done for a request that is then shed further down is wasted. A stage where requests enter counts, per class, how many
- * of those it let in were shed by others (each event knows where it entered). It lets in as much as keeps a small part of them
- * (WANTED) being shed there: none at all would look the same as no overload, and the stages below could be idle.
+ * of those it let in were shed by others (each event knows where it entered, and in which class), and lets in less
+ * (control/downstream.c). An event counts once for each stage that it passes, however often its handler tries.
  *
- * A part p of a class is shed evenly, without a random number: every offer adds p to the class's carry, and the offer that makes it
- * cross a whole is the one to go.
+ * A part p of a class is shed evenly, without a random number: every offer adds p for each of its events to the class's carry, and an offer
+ * that finds at least half of itself there goes, and takes itself out. So the part is exact for offers of any size.
  */
 #include "stage/runtime.h"
 
-#define TICK_NS    (100 * WEIR_NS_PER_MS)
-#define ENOUGH     50 /* admitted events that make a ratio mean something */
-#define PATIENT_NS WEIR_NS_PER_S
-#define WANTED     0.02 /* of what is let in may be shed further down */
-#define REGAIN     1.25 /* how fast it lets in more when nothing is */
+#define TICK_NS (100 * WEIR_NS_PER_MS)
+
+/* ---- at offers ---- */
+
+static bool is_due(weir_pressure *pressure, unsigned klass, uint32_t part, uint32_t count)
+{
+	int64_t whole = (int64_t)count * WEIR_WHOLE, by = (int64_t)count * part;
+	if (part == WEIR_WHOLE)
+		return true;
+	int64_t before = atomic_fetch_add_explicit(&pressure->carry[klass], by, memory_order_relaxed);
+	if (before + by < whole / 2)
+		return false;
+	atomic_fetch_sub_explicit(&pressure->carry[klass], whole, memory_order_relaxed);
+	return true;
+}
 
 weir_verdict weir_pressure_ask(weir_stage *stage, unsigned klass, uint32_t count)
 {
 	weir_pressure *pressure = &stage->pressure;
 	uint32_t part = atomic_load_explicit(&pressure->part[klass], memory_order_relaxed);
-	if (part == 0)
+	if (part == 0 || !is_due(pressure, klass, part, count))
 		return WEIR_ADMITTED;
-	uint32_t by = part * (count < WEIR_BATCH_MAX ? count : WEIR_BATCH_MAX);
-	uint32_t before = atomic_fetch_add_explicit(&pressure->carry[klass], by, memory_order_relaxed);
-	if ((before + by) / WEIR_WHOLE == before / WEIR_WHOLE)
-		return WEIR_ADMITTED;
-	uint32_t level = atomic_load_explicit(&pressure->level, memory_order_relaxed);
-	return level != 0 ? WEIR_SHED_RESOURCE : WEIR_SHED_UPSTREAM;
+	bool resources = atomic_load_explicit(&pressure->by_resources[klass], memory_order_relaxed);
+	return resources ? WEIR_SHED_RESOURCE : WEIR_SHED_UPSTREAM;
 }
 
 /* Signs of too much work, and not of a client that has gone or a stage that was closed. */
@@ -53,89 +59,122 @@ static bool is_overload(weir_verdict why)
 	}
 }
 
-void weir_pressure_below(weir_stage *stage, uint16_t entry, unsigned klass, weir_verdict why, uint32_t count)
+static void tell_entry(const weir_stage *stage, weir_event *event, uint64_t now_ns)
 {
-	if (entry == 0 || entry == stage->index + 1 || !is_overload(why))
+	weir_stage *first = weir_world_stage(stage->world, event->entry - 1u);
+	weir_pressure *pressure = &first->pressure;
+	unsigned klass = event->entry_klass;
+	if (!first->options.heed_downstream || event->told)
 		return;
-	weir_stage *first = weir_world_stage(stage->world, entry - 1u);
-	if (first->options.heed_downstream)
-		atomic_fetch_add_explicit(&first->pressure.below[klass], count, memory_order_relaxed);
+	event->told = 1;
+	uint64_t lag_ns = now_ns > event->entered_ns ? now_ns - event->entered_ns : 0;
+	atomic_fetch_add_explicit(&pressure->lag_sum[klass], lag_ns, memory_order_relaxed);
+	atomic_fetch_add_explicit(&pressure->below[klass], 1, memory_order_relaxed);
+}
+
+void weir_pressure_below(const weir_stage *stage, weir_event *event, weir_verdict why, uint64_t now_ns)
+{
+	if (event->entry != 0 && event->entry != stage->index + 1 && is_overload(why))
+		tell_entry(stage, event, now_ns);
+}
+
+void weir_pressure_refused(const weir_stage *stage, weir_event *event, uint64_t now_ns)
+{
+	if (event->entry != 0)
+		tell_entry(stage, event, now_ns);
 }
 
 /* ---- the controller ---- */
 
-static double least(double a, double b)
-{
-	return a < b ? a : b;
-}
-
-/*
- * Of what was let in, the part `shed` was shed further down: with x let in, capacity / x = 1 - shed, so the x that leaves WANTED is known.
- * Half the way to it (in proportion) at a time, since what is shed now was let in a while ago.
- */
-static double adjust(double kept, double shed)
-{
-	if (shed < WANTED / 4)
-		return least(1, kept * REGAIN);
-	double whole_way = (1 - least(shed, 0.99)) / (1 - WANTED);
-	return least(1, kept * (1 + whole_way) / 2);
-}
-
-static void heed(weir_stage *stage, uint64_t now_ns)
+void weir_pressure_init(weir_stage *stage)
 {
 	weir_pressure *pressure = &stage->pressure;
-	uint64_t all = 0;
-	weir_stage_stats stats[WEIR_CLASSES];
+	pressure->last_ns = weir_world_now(stage->world);
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
-		weir_stage_read(stage, k, &stats[k]);
-		all += stats[k].admitted - pressure->last[k].admitted;
-	}
-	if (all < ENOUGH && now_ns - pressure->since_ns < PATIENT_NS)
-		return;
-	pressure->since_ns = now_ns;
-	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
-		uint64_t below = atomic_load_explicit(&pressure->below[k], memory_order_relaxed);
-		double admitted = (double)(stats[k].admitted - pressure->last[k].admitted);
-		double shed = admitted > 0 ? (double)(below - pressure->last[k].below) / admitted : 0;
-		pressure->kept[k] = adjust(pressure->kept[k], shed);
-		pressure->last[k].admitted = stats[k].admitted;
-		pressure->last[k].below = below;
+		pressure->kept[k] = 1;
+		weir_downstream_init(&pressure->downstream[k], pressure->last_ns);
 	}
 }
 
-/* The lowest class goes first: its all, before anything of the class above. */
+/* What a class was offered, and what became of it, since the last look. */
+static weir_downstream_sample look_at_class(weir_stage *stage, unsigned k, uint64_t now_ns)
+{
+	weir_pressure *pressure = &stage->pressure;
+	weir_stage_stats stats;
+	weir_stage_read(stage, k, &stats);
+	uint64_t below = atomic_load_explicit(&pressure->below[k], memory_order_relaxed);
+	uint64_t lag_sum = atomic_load_explicit(&pressure->lag_sum[k], memory_order_relaxed);
+	weir_downstream_sample sample = {.now_ns = now_ns,
+					 .interval_ns = now_ns - pressure->last_ns,
+					 .offered = stats.offered - pressure->last[k].offered,
+					 .let_in = stats.admitted - pressure->last[k].admitted,
+					 .shed = below - pressure->last[k].below};
+	if (sample.shed != 0)
+		sample.lag_ns = (lag_sum - pressure->last[k].lag_sum) / sample.shed;
+	pressure->last[k].offered = stats.offered;
+	pressure->last[k].admitted = stats.admitted;
+	pressure->last[k].below = below;
+	pressure->last[k].lag_sum = lag_sum;
+	return sample;
+}
+
+static void look(weir_stage *stage, uint64_t now_ns)
+{
+	weir_pressure *pressure = &stage->pressure;
+	double mix[WEIR_CLASSES], all = 0;
+	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
+		weir_downstream_sample sample = look_at_class(stage, k, now_ns);
+		mix[k] = (double)sample.offered / (double)sample.interval_ns;
+		all += mix[k];
+		if (!stage->options.heed_downstream)
+			continue;
+		pressure->kept[k] = weir_downstream_step(&pressure->downstream[k], &sample);
+	}
+	for (unsigned k = 0; k < WEIR_CLASSES && all > 0; k++)
+		pressure->mix[k] = (pressure->mix[k] + mix[k]) / 2;
+	pressure->last_ns = now_ns;
+}
+
+/* The lowest class goes first: its all, before anything of the class above. Nothing was offered yet: all classes alike. */
 static void spread(const double *offered, double level, double *ret_part)
 {
-	double budget = 0;
+	double all = 0, budget;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
-		budget += offered[k] * level;
+		all += offered[k];
+	budget = all * level;
 	for (unsigned k = WEIR_CLASSES; k-- > 0;) {
-		double gone = least(budget, offered[k]);
-		ret_part[k] = offered[k] > 0 ? gone / offered[k] : level;
+		double gone = budget < offered[k] ? budget : offered[k];
+		ret_part[k] = offered[k] > 0 ? gone / offered[k] : (double)(budget > 0);
 		budget -= gone;
 	}
+	for (unsigned k = 0; k < WEIR_CLASSES && !(all > 0 && level < 1); k++)
+		ret_part[k] = level;
+}
+
+static double level(const weir_pressure *pressure)
+{
+	double most = 0;
+	for (unsigned who = 0; who < WEIR_PRESSERS; who++)
+		most = pressure->asked[who] > most ? pressure->asked[who] : most;
+	return most;
 }
 
 static void set_parts_locked(weir_stage *stage)
 {
 	weir_pressure *pressure = &stage->pressure;
-	double offered[WEIR_CLASSES], part[WEIR_CLASSES];
-	double level = (double)atomic_load(&pressure->level) / WEIR_WHOLE;
+	double part[WEIR_CLASSES];
 	bool active = false;
+	spread(pressure->mix, level(pressure), part);
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
-		weir_stage_stats stats;
-		weir_stage_read(stage, k, &stats);
-		offered[k] = (double)(stats.offered - pressure->last[k].offered);
-		pressure->last[k].offered = stats.offered;
-	}
-	spread(offered, level, part);
-	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
-		double down = stage->options.heed_downstream ? 1 - pressure->kept[k] : 0;
-		uint32_t shares = (uint32_t)((part[k] > down ? part[k] : down) * WEIR_WHOLE);
+		double down = 1 - pressure->kept[k];
+		bool resources = part[k] > down;
+		uint32_t shares = (uint32_t)((resources ? part[k] : down) * WEIR_WHOLE + 0.5);
+		atomic_store_explicit(&pressure->by_resources[k], resources, memory_order_relaxed);
 		atomic_store_explicit(&pressure->part[k], shares, memory_order_relaxed);
 		active = active || shares != 0;
 	}
-	if (active == atomic_load(&pressure->active))
+	/* Without a gate although there should be one: there was no memory for it, perhaps now. */
+	if (active == atomic_load(&pressure->active) && !(active && weir_stage_gate(stage) == NULL))
 		return;
 	atomic_store(&pressure->active, active);
 	weir_gate_update_locked(stage);
@@ -144,32 +183,36 @@ static void set_parts_locked(weir_stage *stage)
 uint64_t weir_pressure_tick_locked(weir_stage *stage, uint64_t now_ns)
 {
 	weir_pressure *pressure = &stage->pressure;
-	bool wanted = stage->options.heed_downstream || atomic_load(&pressure->level) != 0 ||
-		      atomic_load(&pressure->active);
+	bool wanted = stage->options.heed_downstream || level(pressure) > 0 || atomic_load(&pressure->active);
 	if (!wanted)
 		return UINT64_MAX;
 	if (now_ns < pressure->at_ns)
 		return pressure->at_ns;
-	if (stage->options.heed_downstream)
-		heed(stage, now_ns);
+	if (now_ns > pressure->last_ns)
+		look(stage, now_ns);
 	set_parts_locked(stage);
 	pressure->at_ns = now_ns + TICK_NS;
 	return pressure->at_ns;
 }
 
-void weir_pressure_set_locked(weir_stage *stage, double fraction)
+void weir_pressure_set_locked(weir_stage *stage, weir_presser who, double fraction)
 {
-	double level = fraction > 0 ? least(fraction, 1) : 0;
-	atomic_store(&stage->pressure.level, (uint32_t)(level * WEIR_WHOLE));
+	weir_pressure *pressure = &stage->pressure;
+	uint64_t now_ns = weir_world_now(stage->world);
+	pressure->asked[who] = fraction > 0 ? (fraction < 1 ? fraction : 1) : 0;
+	/* A short look would see no more than chance; the last one is still good. */
+	if (now_ns >= pressure->last_ns + TICK_NS) {
+		look(stage, now_ns);
+		pressure->at_ns = now_ns + TICK_NS;
+	}
 	set_parts_locked(stage);
-	stage->pressure.at_ns = weir_world_now(stage->world) + TICK_NS;
 }
 
 void weir_stage_press(weir_stage *stage, double fraction)
 {
 	weir_world *world = stage->world;
 	pthread_mutex_lock(&world->control_lock);
-	weir_pressure_set_locked(stage, fraction);
+	weir_pressure_set_locked(stage, WEIR_BY_USER, fraction);
 	pthread_cond_signal(&world->control_wake);
 	pthread_mutex_unlock(&world->control_lock);
 	if (world->sim != NULL && atomic_load(&world->phase) == WEIR_PHASE_RUNNING)

@@ -133,22 +133,46 @@ weir_event *weir_queue_pop(weir_queue *queue, uint64_t now_ns)
 	return event;
 }
 
-weir_event *weir_queue_pop_older(weir_queue *queue, const uint64_t before_ns[WEIR_CLASSES])
+static void list_unlink(weir_list *list, weir_event *event)
 {
-	if (queue->order == WEIR_SHORTEST)
-		return NULL;
+	weir_event *next = event->at.queue.next, *prev = event->at.queue.prev;
+	*(prev != NULL ? &prev->at.queue.next : &list->head) = next;
+	*(next != NULL ? &next->at.queue.prev : &list->tail) = prev;
+}
+
+static size_t list_take_older(weir_list *list, uint32_t gate, const uint64_t before_ns[WEIR_CLASSES],
+			      uint64_t latest_ns, size_t most, weir_event **ret_events)
+{
+	size_t taken = 0;
+	weir_event *next;
+	for (weir_event *event = list->head; event != NULL && taken < most; event = next) {
+		next = event->at.queue.next;
+		if (event->offered_ns >= latest_ns)
+			break;
+		if (event->gate != gate || event->offered_ns >= before_ns[event->klass])
+			continue;
+		list_unlink(list, event);
+		ret_events[taken++] = event;
+	}
+	return taken;
+}
+
+size_t weir_queue_take_older(weir_queue *queue, uint32_t gate, const uint64_t before_ns[WEIR_CLASSES],
+			     size_t most, weir_event **ret_events)
+{
+	uint64_t latest_ns = 0;
+	size_t taken = 0;
+	for (unsigned k = 0; k < WEIR_CLASSES; k++)
+		latest_ns = before_ns[k] > latest_ns ? before_ns[k] : latest_ns;
 	for (uint32_t left = queue->occupied; left != 0; left &= left - 1) {
 		unsigned at = (unsigned)__builtin_ctz(left);
 		weir_list *list = &queue->list[at];
-		if (list->head->offered_ns >= before_ns[list->head->klass])
-			continue;
-		weir_event *event = list_pop_oldest(list);
+		taken += list_take_older(list, gate, before_ns, latest_ns, most - taken, ret_events + taken);
 		if (list->head == NULL)
 			queue->occupied &= ~(1u << at);
-		queue->count--;
-		return event;
 	}
-	return NULL;
+	queue->count -= taken;
+	return taken;
 }
 
 uint64_t weir_queue_oldest_ns(const weir_queue *queue)

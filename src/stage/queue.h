@@ -38,9 +38,13 @@ typedef struct weir_queue {
 void weir_queue_init(weir_queue *queue, weir_order order, uint64_t newest_after_ns);
 void weir_queue_push(weir_queue *queue, weir_event *event);
 /* The next by the policy; NULL when empty. */
-/* Takes out an event that is first in its list and was offered before its class's time; NULL: none. Not for WEIR_SHORTEST. */
-weir_event *weir_queue_pop_older(weir_queue *queue, const uint64_t before_ns[WEIR_CLASSES]);
 weir_event *weir_queue_pop(weir_queue *queue, uint64_t now_ns);
+/*
+ * Takes out events that passed this gate and were offered before their class's time, at most so many; returns how many. Walks over those of
+ * that age that may stay. None where the order does not tell the age (WEIR_SHORTEST).
+ */
+size_t weir_queue_take_older(weir_queue *queue, uint32_t gate, const uint64_t before_ns[WEIR_CLASSES],
+			     size_t most, weir_event **ret_events);
 /* When the event that has waited longest was offered, as far as the order tells (SHORTEST: of the next one); 0 when empty. */
 uint64_t weir_queue_oldest_ns(const weir_queue *queue);
 

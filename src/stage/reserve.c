@@ -32,7 +32,8 @@ weir_verdict weir_reserve(weir_stage *stage, unsigned klass, size_t count, uint6
 	if (verdict == WEIR_ADMITTED) {
 		atomic_fetch_add(&stage->world->tickets, 1);
 		*ret_ticket = (weir_ticket){.stage = stage,
-					    .gate = offer.spared ? NULL : offer.gate,
+					    .gate = offer.gate,
+					    .spared = offer.spared,
 					    .cost = cost,
 					    .now_ns = offer.ask.now_ns,
 					    .count = (uint32_t)count,
@@ -40,7 +41,7 @@ weir_verdict weir_reserve(weir_stage *stage, unsigned klass, size_t count, uint6
 					    .klass = (uint8_t)klass};
 		weir_offer_admitted();
 	} else {
-		weir_offer_shed(&offer, verdict);
+		weir_offer_shed(&offer, NULL, verdict);
 	}
 	weir_outsider_leave(stage->world, self);
 	return verdict;
@@ -57,6 +58,33 @@ static bool ticket_fits(const weir_ticket *ticket, weir_event **events, size_t c
 		cost += events[i]->cost;
 	}
 	return cost == ticket->cost;
+}
+
+static weir_attempt attempt_of(const weir_ticket *ticket)
+{
+	return (weir_attempt){.stage = ticket->stage,
+			      .lane = &ticket->stage->lanes[ticket->home],
+			      .gate = ticket->gate,
+			      .spared = ticket->spared,
+			      .ask = {.now_ns = ticket->now_ns,
+				      .cost = ticket->cost,
+				      .count = ticket->count,
+				      .klass = ticket->klass}};
+}
+
+/* The law was asked about all, and will not be told of these. */
+static void refund_exempt(const weir_ticket *ticket, weir_event **events, size_t count)
+{
+	weir_attempt offer = attempt_of(ticket);
+	offer.ask.count = 0;
+	offer.ask.cost = 0;
+	for (size_t i = 0; i < count; i++) {
+		bool exempt = (events[i]->flags & WEIR_EVENT_EXEMPT) != 0;
+		offer.ask.count += exempt;
+		offer.ask.cost += exempt ? events[i]->cost : 0;
+	}
+	if (offer.ask.count != 0)
+		weir_offer_refund(&offer);
 }
 
 static int commit_places(const weir_ticket *ticket, weir_thread *self, weir_event **events, size_t count)
@@ -79,6 +107,7 @@ static int commit_places(const weir_ticket *ticket, weir_thread *self, weir_even
 				      stage->name);
 	}
 	weir_attempt offer = {.stage = stage, .self = self, .gate = ticket->gate};
+	refund_exempt(ticket, events, count);
 	for (size_t i = 0; i < count; i++) {
 		lanes[i] = &stage->lanes[ticket->home];
 		weir_offer_count(&offer, events[i], 1);
@@ -111,13 +140,7 @@ void weir_cancel(weir_ticket *ticket)
 		return;
 	weir_thread *self = weir_thread_in(stage->world);
 	weir_outsider_enter(stage->world, self);
-	weir_attempt offer = {.stage = stage,
-			      .lane = &stage->lanes[ticket->home],
-			      .gate = ticket->gate,
-			      .ask = {.now_ns = ticket->now_ns,
-				      .cost = ticket->cost,
-				      .count = ticket->count,
-				      .klass = ticket->klass}};
+	weir_attempt offer = attempt_of(ticket);
 	weir_offer_refund(&offer);
 	weir_lane_give_back(&stage->lanes[ticket->home], ticket->count, ticket->cost);
 	ticket->stage = NULL;

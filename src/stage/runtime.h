@@ -10,7 +10,8 @@
  *	lane.c       a stage's queue on one thread: places, pushing, waking, taking a batch out
  *	dispatch.c   handler calls (frames) and settling
  *	reactor.c    a reactor thread: its turn           elastic.c  a pool thread, and the pool's size
- *	control.c    ticks: admission, pool and batch laws
+ *	gate.c       laws in force, and what is set around them     pressure.c  what others ask to be turned away
+ *	control.c    ticks: admission, pool and batch laws     monitor.c resources.c   memory, processor, loops
  *	drain.c      stopping without loss                sim.c      the virtual world
  *	stage.c domain.c world.c   making and freeing     inspect.c dump.c trace.c   looking inside
  *
@@ -33,6 +34,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "control/downstream.h"
 #include "loop/loop.h"
 #include "stage/counts.h"
 #include "stage/inbox.h"
@@ -101,6 +103,7 @@ typedef struct weir_gate {
 	uint32_t states;
 	size_t stride; /* from one lane's state to the next; 0: one for all */
 	bool learnt;   /* took over what was saved */
+	bool bare;     /* there is no law: the stage has other reasons to have a gate */
 	/* any thread */
 	_Atomic bool special; /* more is to be looked at than the law: see gate.c */
 	/* under control_lock */
@@ -139,6 +142,9 @@ typedef struct weir_lane {
 /* Fractions in shares of this: 1 is the whole. */
 #define WEIR_WHOLE (UINT32_C(1) << 16)
 
+/* Who may say that resources run short; the largest counts. */
+typedef enum weir_presser { WEIR_BY_USER, WEIR_BY_MONITOR, WEIR_PRESSERS } weir_presser;
+
 /*
  * What others ask a stage to turn away, per class: resources that run short, and stages further down that shed what came in here
  * (pressure.c).
@@ -146,15 +152,20 @@ typedef struct weir_lane {
 typedef struct weir_pressure {
 	/* any thread */
 	_Atomic bool active;
-	_Atomic uint32_t level;              /* of resources, in WEIR_WHOLE */
 	_Atomic uint32_t part[WEIR_CLASSES]; /* to be shed, in WEIR_WHOLE */
-	_Atomic uint32_t carry[WEIR_CLASSES];
+	_Atomic bool
+		by_resources[WEIR_CLASSES];   /* that is for want of resources; otherwise for stages below */
+	_Atomic int64_t carry[WEIR_CLASSES];  /* shares to be shed that have not been */
 	_Atomic uint64_t below[WEIR_CLASSES]; /* events that entered here and were shed further down */
+	_Atomic uint64_t lag_sum[WEIR_CLASSES]; /* of their time from entry to that, in ns */
 	/* the controller */
-	uint64_t at_ns, since_ns;
+	double asked[WEIR_PRESSERS]; /* to be turned away for want of resources, 0 to 1 */
+	uint64_t at_ns, last_ns;
+	double mix[WEIR_CLASSES];  /* lately offered, in proportion */
 	double kept[WEIR_CLASSES]; /* let in, as far as stages further down are concerned */
+	weir_downstream downstream[WEIR_CLASSES];
 	struct {
-		uint64_t offered, admitted, below;
+		uint64_t offered, admitted, below, lag_sum;
 	} last[WEIR_CLASSES];
 } weir_pressure;
 
@@ -195,10 +206,18 @@ struct weir_stage {
 	_Atomic uint32_t waiters;
 	uint64_t wait_turn; /* under wait_lock: grows whenever a waiter should try again */
 	/* the controller, under control_lock */
+	bool heeds_monitor;
 	weir_gate *retired;
 	uint32_t gate_number; /* of the last one made */
 	weir_ticks ticks;
 };
+
+/* How late a loop runs what it is given: monitor.c. */
+typedef struct weir_lag {
+	weir_post post;           /* the loop's, while sent_ns is not 0 */
+	_Atomic uint64_t sent_ns; /* the post is under way since then; 0: it is not */
+	_Atomic uint64_t last_ns; /* how long the last one was */
+} weir_lag;
 
 struct weir_thread {
 	/* const after init */
@@ -223,6 +242,7 @@ struct weir_thread {
 	_Alignas(
 		64) _Atomic uint64_t ready[WEIR_READY_WORDS]; /* stages whose lane here others have touched */
 	_Atomic uint64_t turns;
+	weir_lag lag;
 };
 
 typedef struct weir_worker {
@@ -285,6 +305,8 @@ struct weir_world {
 	/* under control_lock: taken out of queues, their drop functions not yet called; linked by at.queue.next */
 	weir_event *purged;
 	bool notify;
+	struct weir_monitor *monitor; /* NULL: none */
+	pthread_cond_t monitor_done;  /* it is not busy any more */
 };
 
 /* ---- gates ---- */
@@ -380,8 +402,8 @@ uint32_t weir_lane_room(const weir_lane *lane);
 void weir_lane_gone(weir_lane *lane, const weir_event *event, uint64_t now_ns);
 /* Whether the lane may start something now. */
 bool weir_lane_startable(const weir_lane *lane);
-/* Takes out one that has waited longer than its law's patience; NULL: none. The owner thread, or under the domain's lock. */
-weir_event *weir_lane_pop_stale(weir_lane *lane, uint64_t now_ns);
+/* Takes out those that have waited longer than their law's patience, at most so many. The owner thread, or under the domain's lock. */
+size_t weir_lane_take_stale(weir_lane *lane, uint64_t now_ns, size_t most, weir_event **ret_events);
 /* Moves what others put into the inbox to the queue. The owner thread. */
 void weir_lane_absorb(weir_lane *lane);
 
@@ -393,13 +415,30 @@ void weir_gate_update_locked(weir_stage *stage);
 /* The law on an event's start, as far as it is enforced. */
 weir_verdict weir_gate_start(weir_gate *gate, weir_lane *lane, const weir_event *event,
 			     const weir_turn *turn);
+/* How many of so many waiting events a law may have dropped, as mode and ceiling are, and that so many were. */
+size_t weir_gate_may_drop(const weir_stage *stage, size_t count);
+void weir_gate_dropped(weir_stage *stage, size_t count);
+void weir_pressure_init(weir_stage *stage);
 weir_verdict weir_pressure_ask(weir_stage *stage, unsigned klass, uint32_t count);
-/* Events that entered elsewhere are turned away here: whoever let them in may want to know. */
-void weir_pressure_below(weir_stage *stage, uint16_t entry, unsigned klass, weir_verdict why, uint32_t count);
+/* An event that has entered elsewhere is turned away here: whoever let it in may want to know. Its owner's thread. */
+void weir_pressure_below(const weir_stage *stage, weir_event *event, weir_verdict why, uint64_t now_ns);
+/* Its handler gives it up because somebody further down, perhaps outside of this world, is overloaded. */
+void weir_pressure_refused(const weir_stage *stage, weir_event *event, uint64_t now_ns);
 /* weir_stage_press, under control_lock. */
-void weir_pressure_set_locked(weir_stage *stage, double fraction);
+void weir_pressure_set_locked(weir_stage *stage, weir_presser who, double fraction);
 /* Adapts the parts to be shed; returns when to come again, UINT64_MAX: never. Under control_lock. */
 uint64_t weir_pressure_tick_locked(weir_stage *stage, uint64_t now_ns);
+
+/* ---- monitor.c ---- */
+
+/* When the monitor is to look next; UINT64_MAX: there is none. Under control_lock. */
+uint64_t weir_monitor_tick_locked(weir_world *world, uint64_t now_ns);
+/* Whether it should now. Under control_lock. */
+bool weir_monitor_is_due(const weir_world *world);
+/* Has it look, if it is due. Without the lock; by the controller. */
+void weir_monitor_look(weir_world *world);
+/* The world is freed, and its monitor is not. */
+void weir_monitor_orphan(weir_world *world);
 
 /* ---- dispatch.c ---- */
 
@@ -470,7 +509,10 @@ void weir_outsider_leave(weir_world *world, const weir_thread *self);
 /* As weir_offer, but the offerer does the work itself: an admitted event is HELD at once, on any kind of domain. */
 weir_verdict weir_offer_held(weir_stage *stage, weir_event *event);
 /* Counts an offer that a bound of the offerer's own refuses; returns why. */
-weir_verdict weir_offer_refused(weir_stage *stage, const weir_event *event, weir_verdict why);
+weir_verdict weir_offer_refused(weir_stage *stage, weir_event *event, weir_verdict why);
+/* What weir_why_shed says in the drop function that is about to be called. */
+void weir_offer_note_drop(weir_lane *lane, weir_thread *self, const weir_event *event, weir_verdict why,
+			  uint64_t now_ns);
 
 /* ---- reactor.c, elastic.c, control.c, drain.c, sim.c ---- */
 

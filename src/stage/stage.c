@@ -133,9 +133,10 @@ static int fill_stage(weir_stage *stage, const weir_stage_options *options)
 	pthread_condattr_destroy(&monotonic);
 	stage->options = *options;
 	set_defaults(&stage->options, stage->domain->options.kind);
+	if (options->order == WEIR_FIFO && options->admission != NULL && options->admission->by_class)
+		stage->options.order = WEIR_BY_CLASS;
 	atomic_init(&stage->shed_ceiling, WEIR_WHOLE);
-	for (unsigned k = 0; k < WEIR_CLASSES; k++)
-		stage->pressure.kept[k] = 1;
+	weir_pressure_init(stage);
 	stage->name = weir_mem_strdup(options->name);
 	stage->options.name = stage->name;
 	int failed = stage->name != NULL ? make_lanes(stage) : -ENOMEM;

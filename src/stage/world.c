@@ -12,6 +12,7 @@ static int fill_world(weir_world *world, const weir_world_options *options)
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_mutex_init(&world->control_lock, NULL);
 	pthread_cond_init(&world->control_wake, &monotonic);
+	pthread_cond_init(&world->monitor_done, &monotonic);
 	pthread_condattr_destroy(&monotonic);
 	if (options != NULL)
 		world->options = *options;
@@ -96,6 +97,7 @@ void weir_world_free(weir_world **world_at)
 	if (atomic_load(&world->phase) == WEIR_PHASE_RUNNING)
 		weir_world_stop(world, 0, NULL);
 	atomic_fetch_add(&weir_worlds_freed, 1);
+	weir_monitor_orphan(world);
 	uint32_t stages = atomic_load(&world->stage_count);
 	for (uint32_t i = 0; i < stages; i++)
 		weir_stage_free(weir_world_stage(world, i));
@@ -105,6 +107,7 @@ void weir_world_free(weir_world **world_at)
 	weir_trace_fini(&world->trace);
 	pthread_mutex_destroy(&world->control_lock);
 	pthread_cond_destroy(&world->control_wake);
+	pthread_cond_destroy(&world->monitor_done);
 	weir_mem_free(world);
 	*world_at = NULL;
 }

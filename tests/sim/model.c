@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/model.h"
 
+#include "stage/runtime.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -83,7 +85,7 @@ static void token_free(struct token *token)
 static bool by_law(weir_verdict verdict)
 {
 	return verdict == WEIR_SHED_THRESHOLD || verdict == WEIR_SHED_RATE || verdict == WEIR_SHED_LATE ||
-	       verdict == WEIR_SHED_WAITED || verdict == WEIR_SHED_RESOURCE;
+	       verdict == WEIR_SHED_WAITED || verdict == WEIR_SHED_RESOURCE || verdict == WEIR_SHED_UPSTREAM;
 }
 
 static void book(struct stage_model *to, unsigned klass, unsigned count, weir_verdict verdict)
@@ -443,50 +445,160 @@ static void drop(weir_stage *stage, weir_event *event, weir_verdict why, void *a
 	token_free(token);
 }
 
-/* ---- a law without reason ---- */
+/* ---- a law without reason, but with books ---- */
 
 struct chaos {
 	struct model *model;
+	struct ledger *ledger;
 };
 
 static int chaos_init(void *state, const void *params, const char **ret_wrong)
 {
-	((struct chaos *)state)->model = *(struct model *const *)params;
+	struct stage_model *at = *(struct stage_model *const *)params;
+	struct model *model = at->model;
+	struct ledger *ledger = &model->ledgers[model->ledger_count++];
+	EXPECT(model, model->ledger_count < MODEL_LEDGERS);
+	model->ledger_count %= MODEL_LEDGERS;
+	*ledger = (struct ledger){
+		.at = at, .loose = at->lenient, .limit = UINT32_MAX, .patience_ns = UINT64_MAX};
+	*(struct chaos *)state = (struct chaos){.model = model, .ledger = ledger};
 	return 0;
 }
 
 static weir_verdict chaos_admit(void *state, const weir_ask *ask)
 {
-	struct model *model = ((struct chaos *)state)->model;
+	struct chaos *chaos = state;
+	struct model *model = chaos->model;
 	static const weir_verdict reasons[] = {WEIR_SHED_LATE, WEIR_SHED_RESOURCE, WEIR_SHED_RATE};
 	EXPECT(model, ask->count > 0 && ask->klass < WEIR_CLASSES);
 	EXPECT(model, ask->now_ns == weir_world_now(model->world));
-	return chance(model, 200) ? reasons[below(model, 3)] : WEIR_ADMITTED;
+	if (chance(model, 200))
+		return reasons[below(model, 3)];
+	chaos->ledger->admitted += ask->count;
+	return WEIR_ADMITTED;
+}
+
+static void chaos_refund(void *state, const weir_ask *ask)
+{
+	((struct chaos *)state)->ledger->refunded += ask->count;
+}
+
+/* Not one of another law's, nor an exempt one. */
+static bool *chaos_following(const struct chaos *chaos, const weir_event *event)
+{
+	const struct token *token = (const struct token *)event;
+	EXPECT(chaos->model, !chaos->ledger->retired);
+	EXPECT(chaos->model, (event->flags & WEIR_EVENT_EXEMPT) == 0);
+	EXPECT(chaos->model, event->lane->stage == chaos->ledger->at->stage);
+	return &chaos->ledger->started[token - chaos->model->tokens];
 }
 
 static weir_verdict chaos_start(void *state, const weir_event *event, const weir_turn *turn)
 {
-	struct model *model = ((struct chaos *)state)->model;
+	struct chaos *chaos = state;
+	struct model *model = chaos->model;
+	bool *started = chaos_following(chaos, event);
 	EXPECT(model, turn->now_ns == weir_world_now(model->world));
-	return chance(model, 100) ? WEIR_SHED_WAITED : WEIR_ADMITTED;
+	EXPECT(model, !*started);
+	*started = chaos->ledger->loose || !chance(model, 100);
+	chaos->ledger->refused += !*started;
+	return *started ? WEIR_ADMITTED : WEIR_SHED_WAITED;
 }
 
-static const weir_admission_law chaos_law = {
-	.name = "chaos",
-	.state_bytes = sizeof(struct chaos),
-	.params_bytes = sizeof(struct model *),
-	.init = chaos_init,
-	.admit = chaos_admit,
-	.start = chaos_start,
-};
+static void chaos_gone(void *state, const weir_event *event, uint64_t now_ns)
+{
+	struct chaos *chaos = state;
+	EXPECT(chaos->model, !*chaos_following(chaos, event));
+	chaos->ledger->gone++;
+}
+
+static void chaos_settle(void *state, const weir_event *event, weir_outcome outcome, uint64_t now_ns)
+{
+	struct chaos *chaos = state;
+	bool *started = chaos_following(chaos, event);
+	EXPECT(chaos->model, *started || chaos->ledger->loose);
+	*started = false;
+	chaos->ledger->settled++;
+}
+
+static void chaos_tick(void *state, const weir_sample *sample)
+{
+	struct chaos *chaos = state;
+	struct model *model = chaos->model;
+	chaos->ledger->limit = chance(model, 300) ? UINT32_MAX : (uint32_t)below(model, 6);
+	chaos->ledger->patience_ns = chance(model, 500) ? UINT64_MAX : below(model, 8 * WEIR_NS_PER_MS);
+}
+
+static uint32_t chaos_limit(const void *state)
+{
+	return ((const struct chaos *)state)->ledger->limit;
+}
+
+static uint64_t chaos_patience(const void *state, unsigned klass)
+{
+	const struct ledger *ledger = ((const struct chaos *)state)->ledger;
+	return klass < 4 ? UINT64_MAX : ledger->patience_ns;
+}
+
+static int chaos_save(const void *state, char *text, size_t size)
+{
+	return snprintf(text, size, "x");
+}
+
+static int chaos_load(void *state, const char *text)
+{
+	return strcmp(text, "x") == 0 ? 0 : -EINVAL;
+}
+
+#define CHAOS                                                                                   \
+	.state_bytes = sizeof(struct chaos), .params_bytes = sizeof(struct stage_model *),      \
+	.init = chaos_init, .admit = chaos_admit, .refund = chaos_refund, .start = chaos_start, \
+	.gone = chaos_gone, .settle = chaos_settle, .save = chaos_save, .load = chaos_load
+
+static const weir_admission_law chaos_law = {.name = "chaos", CHAOS};
+static const weir_admission_law tight_law = {.name = "tight",
+					     CHAOS,
+					     .tick_ns = 3 * WEIR_NS_PER_MS,
+					     .tick = chaos_tick,
+					     .limit = chaos_limit,
+					     .patience = chaos_patience};
+static const weir_admission_law lanes_law = {.name = "lanes",
+					     CHAOS,
+					     .per_lane = true,
+					     .tick_ns = 3 * WEIR_NS_PER_MS,
+					     .tick = chaos_tick,
+					     .limit = chaos_limit,
+					     .patience = chaos_patience};
+
+/* What ended, of what it was told of. */
+static uint64_t ledger_ends(const struct ledger *ledger)
+{
+	return ledger->refunded + ledger->refused + ledger->gone + ledger->settled;
+}
+
+static void ledgers_close(struct model *model)
+{
+	for (unsigned i = 0; i < model->ledger_count; i++) {
+		const struct ledger *ledger = &model->ledgers[i];
+		if (!ledger->loose)
+			EXPECT(model, ledger_ends(ledger) <= ledger->admitted);
+		if (!ledger->loose && !ledger->retired)
+			EXPECT(model, ledger_ends(ledger) == ledger->admitted);
+		model_sights.strict += !ledger->loose && !ledger->retired && ledger->admitted != 0;
+		model_sights.refunded += ledger->refunded;
+		model_sights.gone += ledger->gone;
+	}
+}
 
 /* Calls with a random law and parameters for it. */
-static const weir_admission_law *any_law(struct model *model, const void **ret_params)
+static const weir_admission_law *any_law(struct stage_model *at, const void **ret_params)
 {
 	static weir_threshold_params threshold;
 	static weir_bucket_params bucket;
-	static struct model *chaos;
-	switch (below(model, 4)) {
+	static struct stage_model *chaos;
+	static const weir_admission_law *const chaotic[] = {&chaos_law, &tight_law, &lanes_law};
+	struct model *model = at->model;
+	switch (below(model, 6)) {
 	case 0:
 		for (int k = 0; k < WEIR_CLASSES; k++)
 			threshold.waiting[k] = (uint32_t)below(model, 10);
@@ -498,24 +610,58 @@ static const weir_admission_law *any_law(struct model *model, const void **ret_p
 		*ret_params = &bucket;
 		return &weir_law_bucket;
 	case 2:
-		chaos = model;
+	case 3:
+	case 4:
+		chaos = at;
 		*ret_params = &chaos;
-		return &chaos_law;
+		return chaotic[below(model, 3)];
 	default:
 		*ret_params = NULL;
 		return NULL;
 	}
 }
 
+/* From now on the stage's laws may be told of what they have refused. */
+static void be_lenient(struct stage_model *at)
+{
+	at->lenient = true;
+	for (unsigned i = 0; i < at->model->ledger_count; i++)
+		if (at->model->ledgers[i].at == at)
+			at->model->ledgers[i].loose = true;
+}
+
+static void swap_law(struct stage_model *at)
+{
+	struct model *model = at->model;
+	const void *params;
+	for (unsigned i = 0; i < model->ledger_count; i++)
+		if (model->ledgers[i].at == at)
+			model->ledgers[i].retired = true;
+	const weir_admission_law *law = any_law(at, &params);
+	EXPECT(model, weir_stage_admission(at->stage, law, params) == 0);
+}
+
 static void change_the_world(struct model *model)
 {
-	const void *params;
-	if (chance(model, 200)) {
-		weir_stage_close(any_stage(model)->stage);
-		return;
+	struct stage_model *at = any_stage(model);
+	unsigned what = (unsigned)below(model, 100);
+	weir_report report;
+	if (what < 15) {
+		weir_stage_close(at->stage);
+	} else if (what < 30) {
+		weir_stage_press(at->stage, chance(model, 500) ? 0 : (double)below(model, 100) / 100);
+	} else if (what < 45 && model->meddlesome) {
+		be_lenient(at);
+		weir_stage_mode(at->stage, (weir_admission_mode)below(model, 3));
+	} else if (what < 55 && model->meddlesome) {
+		be_lenient(at);
+		EXPECT(model, weir_stage_shed_ceiling(at->stage, (double)below(model, 11) / 10) == 0);
+	} else if (what < 60) {
+		weir_stage_report(at->stage, 0, &report);
+		weir_stage_quality(at->stage, 0);
+	} else {
+		swap_law(at);
 	}
-	const weir_admission_law *law = any_law(model, &params);
-	EXPECT(model, weir_stage_admission(any_stage(model)->stage, law, params) == 0);
 }
 
 /* ---- the whole ---- */
@@ -564,8 +710,8 @@ static void make_stage(struct model *model, weir_domain *domain, uint32_t thread
 		.concurrency = chance(model, 400) ? (uint32_t)below(model, 6) + 1 : 0,
 		.batch = (uint32_t)below(model, 6),
 		.batch_law = chance(model, 200) ? &weir_batch_prompt : NULL,
+		.heed_downstream = chance(model, 300),
 	};
-	options.admission = any_law(model, &options.admission_params);
 	snprintf(name, sizeof name, "stage-%u", model->stage_count);
 	if (options.single)
 		threads = 1;
@@ -575,6 +721,7 @@ static void make_stage(struct model *model, weir_domain *domain, uint32_t thread
 	at->concurrency = shared(options.concurrency, threads);
 	at->batch = options.batch == 0 ? 32 : options.batch;
 	at->single = options.single;
+	options.admission = any_law(at, &options.admission_params);
 	must(weir_stage_new(domain, &options, &at->stage));
 }
 
@@ -595,6 +742,7 @@ void model_open(struct model *model, uint64_t seed)
 	model->world = world_virtual(seed + 1);
 	model->budget = 400;
 	model->leak_per_mille = chance(model, 300) ? 10 : 0;
+	model->meddlesome = chance(model, 500);
 	weir_domain *domains[MODEL_DOMAINS];
 	uint32_t threads[MODEL_DOMAINS];
 	unsigned domain_count = (unsigned)below(model, MODEL_DOMAINS) + 1;
@@ -693,6 +841,8 @@ static void see(const struct stage_model *at)
 	model_sights.inlined += stats.inlined;
 	model_sights.completed += stats.completed;
 	model_sights.failed += stats.failed;
+	for (int v = 0; v < WEIR_VERDICT_COUNT; v++)
+		model_sights.spared += stats.spared[v];
 	for (int v = 0; v < WEIR_VERDICT_COUNT; v++) {
 		model_sights.sheds[v] += at->sheds[v];
 		model_sights.drops[v] += at->drops[v];
@@ -713,12 +863,15 @@ void model_close(struct model *model, uint64_t patience_ns)
 	uint64_t held = settle_leftovers(model, &places);
 	uint64_t left = held + model->left_at_stop;
 	EXPECT(model, report.unbalanced == 0);
+	/* Everything that is held or worked on ends within milliseconds: what waits then was forgotten. */
+	EXPECT(model, patience_ns < 10 * WEIR_NS_PER_S || model->left_at_stop == 0);
 	EXPECT(model, unsettled == held);
 	EXPECT(model, report.undrained >= left && report.undrained <= left + places);
 	EXPECT(model, (rc == 0) == (left + places == 0));
 	EXPECT(model, rc == 0 || rc == -ETIMEDOUT);
 	EXPECT(model, (report.stuck != NULL) == (left != 0));
 	model_compare(model);
+	ledgers_close(model);
 	model_sights.stops_in_time += rc == 0;
 	model_sights.stops_too_late += rc != 0;
 	model_sights.places_cancelled_late += places;

@@ -17,6 +17,7 @@
 #define MODEL_DOMAINS 3
 #define MODEL_TICKETS 8
 #define MODEL_PLACES  4 /* events of one ticket, at most */
+#define MODEL_LEDGERS 512
 
 struct model;
 
@@ -48,6 +49,21 @@ struct stage_model {
 	uint64_t sheds[WEIR_VERDICT_COUNT], drops[WEIR_VERDICT_COUNT];
 	unsigned inside;  /* handler calls that have not returned */
 	unsigned started; /* events started and not settled */
+	bool lenient;     /* mode or ceiling were touched */
+};
+
+/*
+ * What one state of a law has been asked and told: the law keeps books of its own, and at the end everything that it admitted has ended in
+ * exactly one way.
+ */
+struct ledger {
+	struct stage_model *at;
+	bool retired; /* replaced: it is not told any more */
+	bool loose;   /* its no did not always count, so it is told of more than it has admitted */
+	uint32_t limit;
+	uint64_t patience_ns;
+	uint64_t admitted, refunded, refused, gone, settled;
+	bool started[MODEL_TOKENS]; /* and not settled */
 };
 
 /* Places reserved, and the events that will take them. */
@@ -67,9 +83,12 @@ struct model {
 	unsigned stage_count;
 	struct token tokens[MODEL_TOKENS];
 	struct ticket_model tickets[MODEL_TICKETS];
+	struct ledger ledgers[MODEL_LEDGERS];
+	unsigned ledger_count;
 	weir_arrivals arrivals;
 	unsigned budget; /* events that may still be made */
 	unsigned leak_per_mille;
+	bool meddlesome;     /* switches modes and ceilings */
 	bool stopping, over; /* the stop has been called; it is back */
 	uint64_t left_at_stop;
 	const char *broken; /* the first thing that was wrong */
@@ -80,6 +99,8 @@ struct model {
 struct model_sights {
 	uint64_t sheds[WEIR_VERDICT_COUNT], drops[WEIR_VERDICT_COUNT];
 	uint64_t events, inlined, completed, failed, stops_in_time, stops_too_late, places_cancelled_late;
+	uint64_t spared, refunded, gone,
+		strict; /* events that a law was told of; states whose books were closed */
 };
 extern struct model_sights model_sights;
 

@@ -43,6 +43,8 @@ static void expect_everything_was_seen(void)
 		    model_sights.failed > 1000);
 	assert_true(model_sights.stops_in_time > 100 && model_sights.stops_too_late > 100);
 	assert_true(model_sights.places_cancelled_late > 20);
+	assert_true(model_sights.spared > 200 && model_sights.refunded > 200 && model_sights.gone > 200);
+	assert_true(model_sights.strict > 200);
 	print_message("%llu events admitted, %llu of them run at once; %llu stops in time, %llu too late\n",
 		      (unsigned long long)model_sights.events, (unsigned long long)model_sights.inlined,
 		      (unsigned long long)model_sights.stops_in_time,

@@ -242,6 +242,19 @@ static void a_cancelled_reservation_is_refunded_as_it_was_made(void **state)
 	plugged_end(&p);
 }
 
+/* Whoever answers the client of a dropped event can say why, and when to come again. */
+static void ask_why(struct probe *probe, struct job *job)
+{
+	weir_why why;
+	assert_true(weir_why_shed(&why));
+	assert_string_equal(why.stage, weir_stage_name(probe->stage));
+	assert_string_equal(why.law, "ledger");
+	assert_int_equal(why.verdict, WEIR_SHED_WAITED);
+	assert_int_equal(why.klass, 2);
+	assert_int_equal(why.estimate_ns, 111);
+	assert_in_range(why.retry_after_ns, 335, 335 * 3 / 2);
+}
+
 static void a_law_may_drop_at_the_start(void **state)
 {
 	FOR_BOTH_KINDS(kind)
@@ -250,6 +263,7 @@ static void a_law_may_drop_at_the_start(void **state)
 		struct ledger ledger = {.start_answer = WEIR_SHED_WAITED};
 		struct job jobs[4];
 		plugged_open(&p, kind, (weir_stage_options){0});
+		p.probe.on_drop = ask_why;
 		install(&p, &ledger);
 		jobs_init(jobs, 4, 2);
 		jobs[3].event.flags = WEIR_EVENT_EXEMPT;

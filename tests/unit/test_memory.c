@@ -144,14 +144,18 @@ static void a_law_can_fail_to_be_installed(void **state)
 	struct plugged p;
 	struct job jobs[3];
 	weir_threshold_params one = {.waiting = {1}}, two = {.waiting = {2}};
+	/* One that has nothing to hand on: without memory for that a law is installed all the same, and begins anew. */
+	static weir_admission_law forgetful;
+	forgetful = weir_law_threshold;
+	forgetful.save = NULL;
 	plugged_open(&p, WEIR_REACTOR, (weir_stage_options){0});
-	must(weir_stage_admission(p.stage, &weir_law_threshold, &one));
+	must(weir_stage_admission(p.stage, &forgetful, &one));
 	jobs_init(jobs, 3, 0);
 	assert_int_equal(weir_offer(p.stage, &jobs[0].event), WEIR_ADMITTED);
 	for (uint64_t nth = 1;; nth++) {
 		uint64_t before = weir_mem_count();
 		weir_mem_fail_after(nth);
-		int rc = weir_stage_admission(p.stage, &weir_law_threshold, &two);
+		int rc = weir_stage_admission(p.stage, &forgetful, &two);
 		if (!struck(before, nth)) {
 			must(rc);
 			assert_true(nth > 1);

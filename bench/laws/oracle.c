@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The best that a queue in order of arrival can do with a fixed limit on the wait that somebody tells it: everybody is let in, and
+ * dropped at its turn if it waited longer. Tried with many limits at the point where a law fell short. If none of them
+ * meets all bounds of that part, no law that keeps the order can be blamed for not meeting them.
+ */
+#include "laws/trial.h"
+
+#include <math.h>
+#include <stdio.h>
+
+typedef struct limit_params {
+	uint64_t limit_ns;
+} limit_params;
+
+static int limit_init(void *state, const void *params, const char **ret_wrong)
+{
+	(void)ret_wrong;
+	*(limit_params *)state = *(const limit_params *)params;
+	return 0;
+}
+
+static weir_verdict limit_admit(void *state, const weir_ask *ask)
+{
+	(void)state;
+	(void)ask;
+	return WEIR_ADMITTED;
+}
+
+static weir_verdict limit_start(void *state, const weir_event *event, const weir_turn *turn)
+{
+	const limit_params *p = state;
+	return turn->now_ns - event->offered_ns > p->limit_ns ? WEIR_SHED_WAITED : WEIR_ADMITTED;
+}
+
+static const weir_param limit_table[] = {
+	{"limit", WEIR_PARAM_TIME, 0, false, 0, 1e18, "how long an event may wait"},
+	{0},
+};
+
+static const weir_admission_law limit_law = {
+	.name = "limit",
+	.brief = "drops at its turn what has waited longer than it was told",
+	.state_bytes = sizeof(limit_params),
+	.params_bytes = sizeof(limit_params),
+	.params = limit_table,
+	.init = limit_init,
+	.admit = limit_admit,
+	.start = limit_start,
+};
+
+/* The criteria that are met together or not at all. */
+static const criterion together[] = {P90, WORK, LATE, SHED7, SHED8, CALM_P90};
+
+static void try_limit(const trial *t, double of_target, trial *ret_tried)
+{
+	char setting[64];
+	cell_stats stats;
+	double target_ns = trial_cell(t, NULL).target_ns;
+	snprintf(setting, sizeof(setting), "limit=%.0f", fmin(of_target * target_ns, 1e17));
+	trial_stretch(t, &limit_law, (const char *const[]){setting, NULL}, &stats);
+	*ret_tried = (trial){0};
+	if (t->part == STEADY_PART) {
+		trial_note(ret_tried, P90, tally_quantile(&stats.all.response, .9));
+		trial_note(ret_tried, WORK, stats.work);
+		trial_note(ret_tried, LATE, tally_above(&stats.all.response, 2));
+		return;
+	}
+	trial_note(ret_tried, t->load < .75 ? SHED7 : SHED8,
+		   (double)stats.all.shed / (double)stats.all.offered);
+	trial_note(ret_tried, CALM_P90, tally_quantile(&stats.all.response, .9));
+}
+
+/* How far beyond its bounds a trial is, by the worst criterion; 0 or less: it meets all. */
+static double shortfall(const trial *t)
+{
+	double worst = -INFINITY;
+	for (unsigned i = 0; i < sizeof(together) / sizeof(together[0]); i++) {
+		criterion c = together[i];
+		if (t->judged[c] == NOT_JUDGED)
+			continue;
+		double bound = criterion_bound(c);
+		double by = criterion_at_least(c) ? bound - t->value[c] : t->value[c] - bound;
+		worst = fmax(worst, by / bound);
+	}
+	return worst;
+}
+
+static bool failed_together(const trial *t)
+{
+	for (unsigned i = 0; i < sizeof(together) / sizeof(together[0]); i++)
+		if (t->judged[together[i]] == FAILED)
+			return true;
+	return false;
+}
+
+void oracle_judge(trial *t)
+{
+	static const double steady[] = {.1, .2, .3, .4, .5, .6, .7, .8, .9, 1, 1.2, 1.5, 1.75, 2};
+	static const double calm[] = {.5, .75, 1, 1.25, 1.5, 2, 2.5, 3, 4, 6, 10, 30, 1e9};
+	bool is_steady = t->part == STEADY_PART;
+	if ((!is_steady && t->part != CALM_PART) || !failed_together(t))
+		return;
+	const double *limits = is_steady ? steady : calm;
+	size_t count = is_steady ? sizeof(steady) / sizeof(steady[0]) : sizeof(calm) / sizeof(calm[0]);
+	trial best = {0}, tried;
+	for (size_t i = 0; i < count; i++) {
+		try_limit(t, limits[i], &tried);
+		if (i == 0 || shortfall(&tried) < shortfall(&best))
+			best = tried;
+		if (shortfall(&best) <= 0)
+			return;
+	}
+	for (unsigned i = 0; i < sizeof(together) / sizeof(together[0]); i++) {
+		t->possible[together[i]] = best.value[together[i]];
+		if (t->judged[together[i]] == FAILED)
+			t->judged[together[i]] = IMPOSSIBLE;
+	}
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The default law for a stage's own queue: an error budget.
+ *
+ * A loop around the measured percentile comes one target too late, and oscillates. Instead every class has a credit, in requests. A start
+ * earns what may be late (1 - percentile), and pays the chance that this one will be: P(service > target - waited), from the
+ * histogram of the service times; at the end the chance is replaced by the fact. As long as there is credit the percentile holds, and waits
+ * may be longer than it would bear for good; with debt they must be shorter:
+ *
+ *	limit = base + credit / bound * extension,   base = target - a high quantile of the service time
+ *
+ * Who has waited longer than the limit when its turn comes is dropped (start); that test is exact. Who would, going by the
+ * queue and the time per start, is refused when it comes (admit); that is an estimate, on the generous side, and only makes refusals early.
+ *
+ * Calm and overload. A queue that grows by chance at 0.7x looks like one that grows because of 1.4x, but for the arrivals.
+ * So the offered work is measured: in calm, credit may be saved up tenfold and a burst rides on it; when the load is more than the
+ * workers can do, all but a tenth of one bound is forfeited at once, since what overload would do with it is no use to anybody.
+ *
+ * Classes have all of this for themselves; higher classes show up as a longer time per start. Minimum: the stage's order may be strict
+ * (highest class first), and then a law can let a lower class in only by holding the higher ones back. A class that would be refused though
+ * it has not had its minimum of the starts gets a pledge: its event is let in and will be started however late, and until then higher
+ * classes are refused, so that what waits before it drains: no longer than they would have waited themselves. Not more than a quarter of the time
+ * is spent so.
+ */
+#include <math.h>
+
+#include "control/adaptive.h"
+
+#define LOAD_STEP     16   /* offers, at least, between looks at the load */
+#define LOAD_MEMORY   40.0 /* offers that the load remembers, at least */
+#define LOAD_TARGETS  .25  /* and as many as come in this part of a target */
+#define OVER_FROM     1.05f
+#define OVER_FULL     1.20f
+#define CALM_BOUNDS   10.0f /* what credit may be saved, in bounds */
+#define OVER_BOUNDS   .1f
+#define OVER_EARNINGS .5f  /* in overload a start earns less: a margin for the percentile */
+#define TAU_LONG      1000 /* starts */
+#define GAP_TARGETS   32   /* no service takes so long: the clock has jumped */
+#define MIXED_SURE    16
+
+/* ---- offers ---- */
+
+static void roll(adaptive_class *k, uint64_t slice, uint64_t newest)
+{
+	if (slice < newest || !atomic_compare_exchange_strong_explicit(
+				      &k->slice, &newest, slice, memory_order_relaxed, memory_order_relaxed))
+		return;
+	uint64_t at = slice - newest > ADAPTIVE_SLICES ? slice - ADAPTIVE_SLICES : newest;
+	uint64_t admitted = GET(k->admitted);
+	while (at++ < slice)
+		PUT(k->before[at % ADAPTIVE_SLICES], admitted);
+}
+
+uint64_t adaptive_live(const adaptive_class *k, uint64_t now_ns, uint64_t waiting, float limit_ns)
+{
+	uint64_t since_ns = now_ns > (uint64_t)limit_ns ? now_ns - (uint64_t)limit_ns : 0;
+	uint64_t slice = since_ns >> k->slice_shift, newest = GET(k->slice);
+	if (slice > newest)
+		return 0;
+	if (newest - slice >= ADAPTIVE_SLICES)
+		return waiting;
+	uint64_t young = GET(k->admitted) - GET(k->before[slice % ADAPTIVE_SLICES]);
+	return young < waiting ? young : waiting;
+}
+
+/* Whether it would start in time, going by what waits before it. */
+static bool promising(const adaptive_class *k, const weir_ask *ask, uint64_t waiting)
+{
+	float tau = GET(k->tau_ns), limit = GET(k->limit_ns);
+	if (waiting == 0)
+		return true;
+	if (GET(k->starving))
+		return false;
+	if (tau == 0) /* nothing known: some, as long as they get on */
+		return waiting < 4 * ((uint64_t)ask->in_service + 1) &&
+		       adaptive_live(k, ask->now_ns, waiting, limit / 2) == waiting;
+	float room = limit * GET(k->slack);
+	if ((float)waiting * tau <= room)
+		return true;
+	return (float)adaptive_live(k, ask->now_ns, waiting, limit) * tau <= room;
+}
+
+/* ---- minimum ---- */
+
+/* Starts that the class should have had and has not, less those it is promised. */
+static bool owed(const adaptive *a, const adaptive_class *k)
+{
+	uint64_t starts = GET(a->starts), account = GET(k->account);
+	return starts > account && (float)(starts - account) * k->minimum >= 1 + (float)GET(k->pledged);
+}
+
+/* Holds come one after the other, with time between; a pledge given late in a hold would make it longer. */
+static bool may_hold(const adaptive *a, const adaptive_class *k, uint64_t now_ns)
+{
+	if (GET(a->holding) != 0)
+		return now_ns - GET(a->held_ns) < k->target_ns;
+	return now_ns >= GET(a->hold_at_ns);
+}
+
+static bool pledge(adaptive *a, adaptive_class *k, const weir_ask *ask)
+{
+	if (ask->klass == 0 || ask->count != 1 || k->minimum == 0 || GET(a->mixed) >= MIXED_SURE ||
+	    !owed(a, k) || !may_hold(a, k, ask->now_ns))
+		return false;
+	uint32_t holding = GET(a->holding);
+	if (holding == 0)
+		PUT(a->held_ns, ask->now_ns);
+	ADD(k->pledged, 1);
+	if (holding < ask->klass)
+		PUT(a->holding, ask->klass);
+	return true;
+}
+
+/* A hold ends when nobody with a pledge waits any more. */
+static void end_hold(adaptive *a, uint64_t now_ns)
+{
+	uint32_t holding = 0;
+	for (unsigned i = 1; i < WEIR_CLASSES; i++)
+		holding = GET(a->klass[i].pledged) != 0 ? i : holding;
+	if (holding == 0)
+		PUT(a->hold_at_ns, now_ns + 3 * (now_ns - GET(a->held_ns)));
+	PUT(a->holding, holding);
+}
+
+static void redeem(adaptive *a, adaptive_class *k, uint64_t waiting, uint64_t now_ns)
+{
+	uint32_t pledged = GET(k->pledged);
+	if (pledged == 0)
+		return;
+	ADD(k->pledged, -1u);
+	if (pledged == 1 || waiting == 0) {
+		PUT(k->pledged, 0);
+		end_hold(a, now_ns);
+	}
+}
+
+/* Up to a point: what it did not want for a long time is not owed. */
+static void keep_account(adaptive *a, adaptive_class *k, uint64_t starts)
+{
+	uint64_t price = k->minimum > 0 ? (uint64_t)(1 / k->minimum) : 0, account = GET(k->account) + price;
+	uint64_t most = 4 * price + (uint64_t)(8 * GET(a->klass[0].memory));
+	if (starts > most && account < starts - most)
+		account = starts - most;
+	PUT(k->account, account > starts + most ? starts + most : account);
+}
+
+static weir_verdict adaptive_admit(void *state, const weir_ask *ask)
+{
+	adaptive *a = state;
+	adaptive_class *k = &a->klass[ask->klass];
+	uint64_t slice = ask->now_ns >> k->slice_shift, newest = GET(k->slice);
+	if (slice != newest)
+		roll(k, slice, newest);
+	bool held = GET(a->holding) > ask->klass;
+	if ((held || !promising(k, ask, adaptive_waiting(k))) && !pledge(a, k, ask)) {
+		ADD(k->shed, ask->count);
+		return WEIR_SHED_LATE;
+	}
+	ADD(k->admitted, ask->count);
+	return WEIR_ADMITTED;
+}
+
+static void adaptive_refund(void *state, const weir_ask *ask)
+{
+	adaptive_class *k = &((adaptive *)state)->klass[ask->klass];
+	atomic_fetch_sub_explicit(&k->admitted, ask->count, memory_order_relaxed);
+}
+
+/* ---- credit ---- */
+
+/* Two that pay at once may overshoot a bound by a request for a moment. */
+static void pay(adaptive_class *k, float requests)
+{
+	float bound = GET(k->bound) * ADAPTIVE_CREDIT;
+	int64_t add = (int64_t)(requests * ADAPTIVE_CREDIT), least = -(int64_t)bound;
+	int64_t most = (int64_t)(bound * (CALM_BOUNDS + (OVER_BOUNDS - CALM_BOUNDS) * GET(k->over)));
+	int64_t credit = ADD(k->credit, add) + add;
+	if (credit > most)
+		PUT(k->credit, most);
+	else if (credit < least)
+		PUT(k->credit, least);
+}
+
+void adaptive_set_limit(adaptive_class *k)
+{
+	float credit = (float)GET(k->credit) * (1 / ADAPTIVE_CREDIT) * GET(k->per_bound);
+	float calm = GET(k->calm_ns), target = (float)k->target_ns;
+	float extension = credit > 0 ? calm + (GET(k->over_ns) - calm) * GET(k->over) : GET(k->debt_ns);
+	float limit = GET(k->base_ns) + adaptive_clamp(credit, -1, 1) * extension;
+	PUT(k->limit_ns, adaptive_clamp(limit, target / 4, GET(k->most_ns)));
+}
+
+/* That it will be late if it starts after so long a wait. */
+static float late_chance(const adaptive_class *k, uint64_t waited_ns)
+{
+	return waited_ns >= k->target_ns ? 1 : weir_service_tail(&k->service, k->target_ns - waited_ns);
+}
+
+/* ---- load ---- */
+
+/* Workers that the offers of a class would keep busy. */
+static double offered_work(const adaptive_class *k, uint64_t now_ns)
+{
+	double count = k->load_count + (double)(GET(k->admitted) + GET(k->shed) - k->load_offered);
+	double time = k->load_time + (double)(now_ns - k->load_ns);
+	return time > 0 ? count / time * (double)GET(k->mean_ns) : 0;
+}
+
+static void measure_load(adaptive *a, adaptive_class *k, uint64_t now_ns)
+{
+	uint64_t offered = GET(k->admitted) + GET(k->shed), more = offered - k->load_offered;
+	double inside = (double)GET(k->inside), mean_ns = (double)GET(k->mean_ns), work = 0;
+	if (more < LOAD_STEP || inside == 0 || mean_ns == 0)
+		return;
+	for (const adaptive_class *j = a->klass; j <= k; j++)
+		work += GET(j->admitted) != 0 ? offered_work(j, now_ns) : 0;
+	double memory = fmax(LOAD_MEMORY, LOAD_TARGETS * (double)k->target_ns * inside / mean_ns);
+	double keep = memory / (memory + (double)more);
+	k->load_count = k->load_count * keep + (double)more;
+	k->load_time = k->load_time * keep + (double)(now_ns - k->load_ns);
+	k->load_offered = offered;
+	k->load_ns = now_ns;
+	float load = (float)(work / inside);
+	PUT(k->load, load);
+	PUT(k->over, adaptive_clamp((load - OVER_FROM) / (OVER_FULL - OVER_FROM), 0, 1));
+}
+
+/* ---- turns ---- */
+
+/*
+ * Only from one start to the next with somebody waiting in between: other times say how often they come, not how fast it goes. Nor
+ * those that a failure has made room for: failing is quick.
+ */
+static void measure_tau(adaptive_class *k, uint64_t now_ns, uint32_t inside)
+{
+	uint64_t last_ns = GET(k->last_ns), failed = GET(k->failed), took_ns = now_ns - last_ns;
+	PUT(k->last_ns, now_ns);
+	bool honest = failed == k->failed_seen;
+	k->failed_seen = failed;
+	if (!k->queued || !honest || now_ns < last_ns || took_ns > GAP_TARGETS * k->target_ns)
+		return;
+	k->taus++;
+	float tau = GET(k->tau_ns), memory = GET(k->memory), taus = (float)k->taus;
+	PUT(k->tau_ns, tau + ((float)took_ns - tau) / (taus < memory ? taus : memory));
+	float before = GET(k->inside);
+	PUT(k->inside, before + ((float)inside - before) / (taus < TAU_LONG ? taus : TAU_LONG));
+}
+
+/* A lower class that starts while a higher one waits: the stage's order is another, and nobody needs to be held back for it. */
+static void note_order(adaptive *a, unsigned klass)
+{
+	uint32_t mixed = GET(a->mixed);
+	bool before = false;
+	for (unsigned i = 0; i < klass; i++)
+		before |= adaptive_waiting(&a->klass[i]) != 0;
+	if (before)
+		PUT(a->mixed, mixed < 2 * MIXED_SURE ? mixed + 2 : mixed);
+	else if (mixed > 0 && GET(a->holding) != 0)
+		PUT(a->mixed, mixed - 1);
+}
+
+static weir_verdict drop_late(adaptive_class *k, bool others)
+{
+	k->queued = k->queued && others;
+	k->load_offered++; /* it was counted when it came */
+	ADD(k->shed, 1);
+	return WEIR_SHED_WAITED;
+}
+
+static weir_verdict adaptive_start(void *state, const weir_event *event, const weir_turn *turn)
+{
+	adaptive *a = state;
+	adaptive_class *k = &a->klass[event->klass];
+	uint64_t now_ns = turn->now_ns,
+		 waited_ns = now_ns > event->offered_ns ? now_ns - event->offered_ns : 0;
+	PUT(k->left, GET(k->left) + 1);
+	uint64_t waiting = adaptive_waiting(k);
+	if ((float)waited_ns > GET(k->limit_ns) && GET(k->pledged) == 0)
+		return drop_late(k, waiting != 0);
+	uint64_t starts = GET(a->starts) + 1, shed = GET(k->shed);
+	PUT(a->starts, starts);
+	measure_tau(k, now_ns, turn->in_service + 1);
+	k->queued = waiting != 0;
+	measure_load(a, k, now_ns);
+	float margin = shed != k->shed_seen ? OVER_EARNINGS * GET(k->over) : 0;
+	k->shed_seen = shed;
+	pay(k, k->late_share * (1 - margin) - late_chance(k, waited_ns));
+	adaptive_set_limit(k);
+	if (event->klass != 0) {
+		keep_account(a, k, starts);
+		note_order(a, event->klass);
+		redeem(a, k, waiting, now_ns);
+	}
+	return WEIR_ADMITTED;
+}
+
+static void adaptive_gone(void *state, const weir_event *event, uint64_t now_ns)
+{
+	adaptive *a = state;
+	adaptive_class *k = &a->klass[event->klass];
+	PUT(k->left, GET(k->left) + 1);
+	uint64_t waiting = adaptive_waiting(k);
+	k->queued = k->queued && waiting != 0;
+	if (GET(k->pledged) > waiting)
+		redeem(a, k, waiting, now_ns);
+}
+
+/* ---- ends ---- */
+
+/* A step towards the percentile: up for one above it, down a little for one below. */
+static void measure_response(adaptive_class *k, uint64_t response_ns)
+{
+	float at = GET(k->measured_ns), response = (float)response_ns;
+	float step = response > at ? 1 - k->late_share : -k->late_share;
+	PUT(k->measured_ns, at == 0 ? response : at + at * step * (1 / 64.0f));
+}
+
+static void adaptive_settle(void *state, const weir_event *event, weir_outcome outcome, uint64_t now_ns)
+{
+	adaptive_class *k = &((adaptive *)state)->klass[event->klass];
+	uint64_t started_ns = event->started_ns, waited_ns = started_ns - event->offered_ns;
+	float expected = late_chance(k, waited_ns);
+	if (outcome != WEIR_DONE) {
+		/* Earns nothing, or, where somebody further down is overloaded, counts as late. */
+		ADD(k->failed, 1);
+		pay(k, expected - (outcome == WEIR_REFUSED ? 1 : k->late_share));
+		return;
+	}
+	uint64_t service_ns = now_ns > started_ns ? now_ns - started_ns : 0;
+	pay(k, expected - (waited_ns + service_ns > k->target_ns ? 1.0f : 0.0f));
+	weir_service_add(&k->service, service_ns);
+	measure_response(k, waited_ns + service_ns);
+}
+
+/* Who waits beyond its limit will be dropped at its turn anyway: sooner is kinder. Not quite at once, since limits move. */
+static uint64_t adaptive_patience(const void *state, unsigned klass)
+{
+	const adaptive_class *k = &((const adaptive *)state)->klass[klass];
+	return GET(k->pledged) != 0 ? UINT64_MAX : (uint64_t)(1.25f * GET(k->limit_ns));
+}
+
+const weir_admission_law weir_law_adaptive = {
+	.name = "adaptive",
+	.brief = "holds a percentile of the response times at a target, and needs nothing else",
+	.state_bytes = sizeof(adaptive),
+	.params_bytes = sizeof(weir_adaptive_params),
+	.params = adaptive_params,
+	.defaults = adaptive_defaults,
+	.tick_ns = 10000000,
+	.per_lane = true,
+	.init = adaptive_init,
+	.admit = adaptive_admit,
+	.refund = adaptive_refund,
+	.start = adaptive_start,
+	.gone = adaptive_gone,
+	.settle = adaptive_settle,
+	.tick = adaptive_tick,
+	.patience = adaptive_patience,
+	.explain = adaptive_explain,
+	.report = adaptive_report,
+	.save = adaptive_save,
+	.load = adaptive_load,
+};

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `adaptive` is told and tells: parameters, why it refused, how it is doing, and what it has learnt, as a line of text. */
+#include <errno.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/adaptive.h"
+
+#define TARGET_MIN_NS 1000
+#define TARGET_MAX_NS 3600e9
+#define BOUND_FIRST   20 /* requests, until something is known */
+#define TAU_FIRST     64
+
+#define AT(field) offsetof(weir_adaptive_params, field)
+const weir_param adaptive_params[] = {
+	{"target", WEIR_PARAM_TIME, AT(target_ns), true, TARGET_MIN_NS, TARGET_MAX_NS,
+	 "response time to hold; required for class 0, others as the class above"},
+	{"percentile", WEIR_PARAM_PERCENTILE, AT(percentile), true, 0.5, 0.999,
+	 "of the response times that the target is for; p90"},
+	{"minimum", WEIR_PARAM_NUMBER, AT(minimum), true, 0, 0.1,
+	 "share of the starts that a class keeps however busy those above it are; 0.01"},
+	{0},
+};
+
+void adaptive_defaults(void *params)
+{
+	weir_adaptive_params *p = params;
+	p->percentile[0] = 0.9;
+	for (unsigned i = 0; i < WEIR_CLASSES; i++)
+		p->minimum[i] = 0.01;
+}
+
+/* ---- making ---- */
+
+static const char *wrong_with(const weir_adaptive_params *p)
+{
+	if (p == NULL)
+		return "parameters are required (weir_adaptive_params)";
+	if (p->target_ns[0] == 0)
+		return "a target is required for class 0: a time from 1us to 1h";
+	for (unsigned i = 0; i < WEIR_CLASSES; i++) {
+		uint64_t target_ns = p->target_ns[i];
+		double percentile = p->percentile[i], minimum = p->minimum[i];
+		if (target_ns != 0 && !(target_ns >= TARGET_MIN_NS && (double)target_ns <= TARGET_MAX_NS))
+			return "target must be a time from 1us to 1h, or 0 for as the class above";
+		if (percentile != 0 && !(percentile >= 0.5 && percentile <= 0.999))
+			return "percentile must be from p50 to p99.9, or 0 for as the class above";
+		if (!(minimum >= 0 && minimum <= 0.1))
+			return "minimum must be a share of the starts from 0 to 0.1";
+	}
+	return NULL;
+}
+
+static void init_class(adaptive_class *k, double percentile, uint64_t target_ns, double minimum)
+{
+	k->target_ns = target_ns;
+	k->late_share = (float)(1 - percentile);
+	k->minimum = (float)minimum;
+	k->slice_shift = 60u - (unsigned)__builtin_clzll(target_ns | 8);
+	/* Half of the target for the wait and half for the service, until that is known. */
+	PUT(k->limit_ns, (float)target_ns / 2);
+	PUT(k->base_ns, (float)target_ns / 2);
+	PUT(k->most_ns, (float)target_ns / 2);
+	PUT(k->bound, BOUND_FIRST);
+	PUT(k->per_bound, 1.0f / BOUND_FIRST);
+	PUT(k->slack, 1);
+	PUT(k->memory, TAU_FIRST);
+}
+
+int adaptive_init(void *state, const void *params, const char **ret_wrong)
+{
+	adaptive *a = state;
+	const weir_adaptive_params *p = params;
+	const char *wrong = wrong_with(p);
+	if (wrong != NULL) {
+		*ret_wrong = wrong;
+		return -EINVAL;
+	}
+	memset(a, 0, sizeof(*a));
+	double percentile = 0.9;
+	uint64_t target_ns = 0;
+	for (unsigned i = 0; i < WEIR_CLASSES; i++) {
+		target_ns = p->target_ns[i] != 0 ? p->target_ns[i] : target_ns;
+		percentile = p->percentile[i] != 0 ? p->percentile[i] : percentile;
+		init_class(&a->klass[i], percentile, target_ns, p->minimum[i]);
+	}
+	return 0;
+}
+
+/* ---- telling ---- */
+
+void adaptive_explain(const void *state, const weir_ask *ask, weir_why *ret_why)
+{
+	const adaptive_class *k = &((const adaptive *)state)->klass[ask->klass];
+	float tau = GET(k->tau_ns), limit = GET(k->limit_ns);
+	float live = (float)adaptive_live(k, ask->now_ns, adaptive_waiting(k), limit);
+	float excess = live * tau - limit * GET(k->slack);
+	/* Somebody else may be faster to the next place: not before it has been free for one start. */
+	float again = (excess > 0 ? excess : 0) + (tau > 0 ? tau : (float)k->target_ns / 4);
+	if (GET(k->starving) || GET(((const adaptive *)state)->holding) > ask->klass)
+		again = fmaxf(again, (float)k->target_ns);
+	ret_why->estimate_ns = (uint64_t)(live * tau + GET(k->service_ns));
+	ret_why->target_ns = k->target_ns;
+	ret_why->retry_after_ns = (uint64_t)again;
+}
+
+static void value(weir_report *report, const char *name, double number)
+{
+	report->value[report->count].name = name;
+	report->value[report->count++].value = number;
+}
+
+void adaptive_report(const void *state, unsigned klass, weir_report *ret_report)
+{
+	const adaptive_class *k = &((const adaptive *)state)->klass[klass];
+	ret_report->quantile = 1 - (double)k->late_share;
+	ret_report->target_ns = k->target_ns;
+	ret_report->measured_ns = (uint64_t)GET(k->measured_ns);
+	ret_report->shedding = GET(k->shedding);
+	ret_report->unreachable = GET(k->unreachable);
+	value(ret_report, "wait_limit_ns", (double)GET(k->limit_ns));
+	value(ret_report, "start_every_ns", (double)GET(k->tau_ns));
+	value(ret_report, "credit", (double)GET(k->credit) / (double)ADAPTIVE_CREDIT);
+	value(ret_report, "credit_bound", (double)GET(k->bound));
+	value(ret_report, "load", (double)GET(k->load));
+	value(ret_report, "service_ns", (double)GET(k->service_ns));
+	value(ret_report, "slack", (double)GET(k->slack));
+	value(ret_report, "workers", (double)GET(k->inside));
+}
+
+/* ---- what it has learnt: per class "k tau inside q q q ...;", the service time at these quantiles ---- */
+
+#define SAVED 12
+static const double saved_at[SAVED] = {.05, .15, .25, .35, .45, .55, .65, .75, .85, .925, .97, .995};
+static const double saved_weight[SAVED] = {.1, .1, .1, .1, .1, .1, .1, .1, .1, .05, .04, .01};
+#define SAVED_COUNT 200 /* what it is worth, in service times: enough to start with, soon outvoted */
+
+static int save_class(const adaptive_class *k, unsigned klass, char *text, size_t size)
+{
+	int length =
+		snprintf(text, size, " %u %.6g %.6g", klass, (double)GET(k->tau_ns), (double)GET(k->inside));
+	for (unsigned i = 0; i < SAVED; i++) {
+		size_t at = (size_t)length < size ? (size_t)length : size;
+		double quantile_ns = weir_service_quantile(&k->service, saved_at[i]);
+		length += snprintf(text + at, size - at, " %.6g", quantile_ns);
+	}
+	return length;
+}
+
+int adaptive_save(const void *state, char *text, size_t size)
+{
+	const adaptive *a = state;
+	int length = snprintf(text, size, "adaptive 1");
+	for (unsigned i = 0; i < WEIR_CLASSES; i++) {
+		size_t at = (size_t)length < size ? (size_t)length : size;
+		if (a->klass[i].service.count > 0)
+			length += save_class(&a->klass[i], i, text + at, size - at);
+	}
+	return length;
+}
+
+/* The next number; false: there is none, or one that no time can be. */
+static bool read_number(const char **text, double *ret_number)
+{
+	char *end;
+	*ret_number = strtod(*text, &end);
+	if (end == *text || !(*ret_number >= 0 && *ret_number <= 1e15))
+		return false;
+	*text = end;
+	return true;
+}
+
+static bool read_class(const char **text, unsigned *ret_klass, double *ret_numbers)
+{
+	double klass;
+	if (!read_number(text, &klass) || klass >= WEIR_CLASSES || klass != floor(klass))
+		return false;
+	for (unsigned i = 0; i < SAVED + 2; i++)
+		if (!read_number(text, &ret_numbers[i]))
+			return false;
+	*ret_klass = (unsigned)klass;
+	return true;
+}
+
+static void load_class(adaptive_class *k, const double *numbers)
+{
+	PUT(k->tau_ns, (float)numbers[0]);
+	PUT(k->inside, (float)numbers[1]);
+	k->taus = TAU_FIRST;
+	weir_service_init(&k->service);
+	for (unsigned i = 0; i < SAVED; i++)
+		weir_service_assume(&k->service, numbers[2 + i], SAVED_COUNT * saved_weight[i]);
+	adaptive_learnt(k);
+}
+
+int adaptive_load(void *state, const char *text)
+{
+	static const char head[] = "adaptive 1";
+	double numbers[WEIR_CLASSES][SAVED + 2];
+	unsigned classes[WEIR_CLASSES], count = 0;
+	if (strncmp(text, head, sizeof(head) - 1) != 0)
+		return -EINVAL;
+	text += sizeof(head) - 1;
+	while (text[strspn(text, " \n")] != '\0')
+		if (count == WEIR_CLASSES || !read_class(&text, &classes[count], numbers[count]))
+			return -EINVAL;
+		else
+			count++;
+	for (unsigned i = 0; i < count; i++)
+		load_class(&((adaptive *)state)->klass[classes[i]], numbers[i]);
+	return 0;
+}

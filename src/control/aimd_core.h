@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_CONTROL_AIMD_CORE_H
+#define WEIR_CONTROL_AIMD_CORE_H
+
+/*
+ * The response-time controller of AOC 3.2, as a part: a window of response times, their percentile smoothed, the error against a target, and a
+ * token bucket whose rate follows it. `aimd` is one of these, `multiclass` one a class, `quality` one whose bucket is used only sometimes.
+ *
+ *	settle ──▶ window ──(observe, at a tick)──▶ cur, err ──(step)──▶ rate ──▶ bucket ──▶ admit
+ *
+ * When a window ends, looked at every tick:
+ *	1. `samples` response times are there, or
+ *	2. `timeout` is over and `samples_min` are there, or
+ *	3. `timeout` is over and nothing is inside: with no samples (idle: an empty stage has a response time of 0), or with too few of them
+ *	   although it refused (starved: to wait for more would take the longer the less is let in).
+ * Otherwise everything holds as it is, and the window goes on.
+ *
+ * Threads: enter, admit, refund, start, gone, settle, explain and report by any; observe, step and set_rate by the thread of the ticks.
+ * What is inside = admitted - ended. In a dry run, or with admission switched off, more end than were asked about; a tick then starts from 0
+ * again, so that it is right once the stage has been empty.
+ */
+
+#include <stddef.h>
+#include <weir/law.h>
+
+#include "control/shaper.h"
+#include "control/window.h"
+
+#define WEIR_AIMD_TICK_NS UINT64_C(10000000)
+
+typedef struct weir_aimd {
+	/* const after init */
+	weir_aimd_tuning tuning; /* with nothing left to be filled in */
+	uint64_t target_ns;
+	uint64_t patience_ns; /* UINT64_MAX: any */
+	/* any thread */
+	weir_shaper shaper;
+	_Atomic uint64_t admitted, refused, ended;
+	/* written at ticks, read by any */
+	_Atomic double rate_per_s, sample_ns, cur_ns, error;
+	_Atomic uint64_t windows;
+	_Atomic bool shedding; /* it refused in the last window */
+	/* the thread of the ticks */
+	uint64_t began_ns, began_admitted, began_refused, began_ended;
+	/* of the last window */
+	bool asked; /* somebody asked */
+	bool used;  /* at least half of the rate was used, or it had to refuse */
+	double ended_per_s;
+	weir_window window;
+} weir_aimd;
+
+void weir_aimd_defaults(weir_aimd_tuning *tuning);
+/* -EINVAL with *ret_wrong saying what is accepted. */
+int weir_aimd_check(const weir_aimd_tuning *tuning, const char **ret_wrong);
+/* A target from 1 us to an hour? As weir_aimd_check. */
+int weir_aimd_check_target(uint64_t target_ns, const char **ret_wrong);
+void weir_aimd_init(weir_aimd *aimd, const weir_aimd_tuning *tuning, uint64_t target_ns);
+
+/* Lets the ask in without asking the bucket. */
+void weir_aimd_enter(weir_aimd *aimd, const weir_ask *ask);
+weir_verdict weir_aimd_admit(weir_aimd *aimd, const weir_ask *ask);
+void weir_aimd_refund(weir_aimd *aimd, const weir_ask *ask);
+weir_verdict weir_aimd_start(weir_aimd *aimd, const weir_event *event, const weir_turn *turn);
+void weir_aimd_gone(weir_aimd *aimd);
+void weir_aimd_settle(weir_aimd *aimd, const weir_event *event, weir_outcome outcome, uint64_t now_ns);
+
+/* If a window has ended: cur and err are anew, and a step is due. */
+bool weir_aimd_observe(weir_aimd *aimd, uint64_t now_ns);
+/* Somebody asked in this window or the one before. */
+bool weir_aimd_wanted(const weir_aimd *aimd);
+/* The error is above the band, below it. */
+bool weir_aimd_over(const weir_aimd *aimd);
+bool weir_aimd_under(const weir_aimd *aimd);
+/* The rate up, by what the error says; unless half_used says no. */
+void weir_aimd_raise(weir_aimd *aimd, uint64_t now_ns);
+/* The rate down. */
+void weir_aimd_cut(weir_aimd *aimd, double factor, uint64_t now_ns);
+/* Within rate_min and rate_max. */
+void weir_aimd_set_rate(weir_aimd *aimd, double rate_per_s, uint64_t now_ns);
+double weir_aimd_rate(const weir_aimd *aimd);
+
+void weir_aimd_explain(const weir_aimd *aimd, const weir_ask *ask, weir_why *ret_why);
+void weir_aimd_report(const weir_aimd *aimd, weir_report *ret_report);
+/* One of the law's own numbers more; dropped when there are too many. */
+void weir_report_add(weir_report *report, const char *name, double value);
+/* What is worth keeping over a restart, as two numbers: rate, cur. As snprintf. */
+typedef struct weir_aimd_learned {
+	double rate_per_s, cur_ns;
+} weir_aimd_learned;
+int weir_aimd_save(const weir_aimd *aimd, char *text, size_t size);
+/* Reads them from *text, which is behind them afterwards. -EINVAL: they are not there. */
+int weir_aimd_parse(const char **text, weir_aimd_learned *ret_learned);
+void weir_aimd_learn(weir_aimd *aimd, const weir_aimd_learned *learned);
+
+/* The rows of a parameter table for a struct with a `tuning`. */
+#define WEIR_AIMD_ROW(type, field, kind, min, max, help)                                       \
+	{                                                                                      \
+#field, WEIR_PARAM_##kind, offsetof(type, tuning.field), false, min, max, help \
+	}
+#define WEIR_AIMD_TIME(type, field, min, max, help)                                               \
+	{                                                                                         \
+#field, WEIR_PARAM_TIME, offsetof(type, tuning.field##_ns), false, min, max, help \
+	}
+#define WEIR_AIMD_PARAMS(type)                                                                               \
+	WEIR_AIMD_ROW(type, percentile, PERCENTILE, .5, .999, "of the response times that is held; p90"),    \
+		WEIR_AIMD_ROW(type, samples, COUNT, 1, WEIR_WINDOW_MAX, "response times a window; 100"),     \
+		WEIR_AIMD_ROW(                                                                               \
+			type, samples_min, COUNT, 0, WEIR_WINDOW_MAX,                                        \
+			"fewer hold the rate as it is; 0, as many as the percentile needs: 10 for p90"),     \
+		WEIR_AIMD_TIME(type, timeout, 1e7, 3.6e12, "a window that is not full ends after this; 1s"), \
+		WEIR_AIMD_ROW(type, alpha, NUMBER, 0, .999,                                                  \
+			      "weight of the past in the moving average; 0.7"),                              \
+		WEIR_AIMD_ROW(type, err_i, NUMBER, -1, 100, "error below which the rate rises; -0.5"),       \
+		WEIR_AIMD_ROW(type, err_d, NUMBER, -1, 100, "error above which the rate falls; 0"),          \
+		WEIR_AIMD_ROW(type, adj_i, NUMBER, 0, 1e6, "additive rise, per second a window; 2"),         \
+		WEIR_AIMD_ROW(type, adj_d, NUMBER, 1, 1000, "factor of a fall; 1.2"),                        \
+		WEIR_AIMD_ROW(type, c_i, NUMBER, -1, 100, "error at which the rise would be nothing; -0.1"), \
+		WEIR_AIMD_ROW(type, rate_min, NUMBER, WEIR_SHAPER_RATE_MIN, WEIR_SHAPER_RATE_MAX,            \
+			      "admissions per second, at least; 0.05"),                                      \
+		WEIR_AIMD_ROW(type, rate_max, NUMBER, WEIR_SHAPER_RATE_MIN, WEIR_SHAPER_RATE_MAX,            \
+			      "admissions per second, at most; 5000"),                                       \
+		WEIR_AIMD_ROW(type, rate_start, NUMBER, 0, WEIR_SHAPER_RATE_MAX,                             \
+			      "admissions per second at the beginning; 0, rate_max"),                        \
+		WEIR_AIMD_TIME(type, burst, 0, 3.6e12,                                                       \
+			       "depth of the bucket, as time at the current rate; 0, half of the target, "   \
+			       "at most 1s"),                                                                \
+		WEIR_AIMD_ROW(type, depth, NUMBER, 0, 1e9,                                                   \
+			      "depth of the bucket in requests, at any rate; 0, by burst"),                  \
+		WEIR_AIMD_ROW(type, proportional, SWITCH, 0, 1,                                              \
+			      "above 100 per second the rise grows with the rate; off"),                     \
+		WEIR_AIMD_ROW(type, half_used, SWITCH, 0, 1,                                                 \
+			      "no rise while less than half of the rate is used; off"),                      \
+		WEIR_AIMD_ROW(type, patience, NUMBER, 0, 1000,                                               \
+			      "what is older than this many targets at its start is dropped; 0, nothing is")
+/* Of `target`. */
+#define WEIR_AIMD_TARGET_MIN 1e3
+#define WEIR_AIMD_TARGET_MAX 3.6e12
+
+#endif

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A limit on the events inside (waiting and in service) that follows the response time. As in the gradient limits of today's proxies, but held
+ * against the configured target instead of a minimum that was measured some time ago:
+ *
+ *	gradient = clamp(aim * target / measured, 1/2, most)
+ *	wanted   = limit * gradient + headroom * sqrt(limit)
+ *	limit    = limit + smoothing * (wanted - limit), within [min_limit, max_limit]
+ *
+ * once a window, which is as long as the target, and longer while too few events have ended to know a percentile. measured is the percentile
+ * (or the mean) of the response times of what ended in it.
+ *
+ * 1. The limit grows only if at least half of it was used in the window: idleness is no proof of capacity.
+ * 2. An event that somebody further down refused counts as one of twice the target: it was fast, but no sign of health. One that
+ *    left the queue after more than the target's time counts with that time. Other failures say nothing.
+ * 3. With nothing ended there is nothing to learn, and the limit stays.
+ *
+ * Threads: as the contract says. Offers and ends share the count of events inside, the peak and the histogram; the limit is written by ticks.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <weir/law.h>
+
+#include "base/hist.h"
+#include "base/text.h"
+#include "control/inside.h"
+#include "control/recent.h"
+
+#define GRADIENT_MIN .5
+
+typedef struct gradient {
+	/* const after init */
+	weir_gradient_params params;
+	uint64_t window_ns;
+	/* any thread */
+	_Alignas(64) _Atomic uint32_t limit; /* whole events */
+	weir_inside inside;
+	_Atomic uint32_t peak; /* inside, in this window */
+	weir_recent recent;
+	/* ticks; the atomics are read by others */
+	uint64_t began_ns;     /* of the window; 0: not yet */
+	_Atomic double finely; /* the limit */
+	_Atomic double slope;  /* the last gradient */
+	_Atomic uint64_t measured_ns;
+	weir_hist seen; /* responses before the window */
+	/* any thread */
+	weir_hist responses;
+} gradient;
+
+/* ---- making ---- */
+
+static const char *wrong_params(const weir_gradient_params *p)
+{
+	if (p->target_ns == 0)
+		return "a target is required, as 200ms";
+	if (!(p->percentile >= .5 && p->percentile <= .999))
+		return "percentile must be from p50 to p99.9";
+	if (p->min_limit == 0 || p->max_limit < p->min_limit || p->initial_limit < p->min_limit ||
+	    p->initial_limit > p->max_limit)
+		return "limits must be 1 <= min_limit <= initial_limit <= max_limit";
+	if (!(p->aim > 0 && p->aim <= 1) || !(p->most >= 1 && p->most <= 2))
+		return "aim must be more than 0 and at most 1, most from 1 to 2";
+	if (!(p->headroom >= 0 && p->headroom <= 100) || !(p->smoothing > 0 && p->smoothing <= 1))
+		return "headroom must be from 0 to 100, smoothing more than 0 and at most 1";
+	return NULL;
+}
+
+static void gradient_defaults(void *params)
+{
+	*(weir_gradient_params *)params = (weir_gradient_params){.percentile = .9,
+								 .initial_limit = 20,
+								 .min_limit = 1,
+								 .max_limit = 100000,
+								 .aim = .8,
+								 .most = 1,
+								 .headroom = 1,
+								 .smoothing = .2,
+								 .samples = 20};
+}
+
+static void set_limit(gradient *g, double limit)
+{
+	limit = fmin(fmax(limit, g->params.min_limit), g->params.max_limit);
+	atomic_store_explicit(&g->finely, limit, memory_order_relaxed);
+	atomic_store_explicit(&g->limit, (uint32_t)limit, memory_order_relaxed);
+}
+
+static int gradient_init(void *state, const void *params, const char **ret_wrong)
+{
+	gradient *g = state;
+	const weir_gradient_params *p = params;
+	const char *wrong = p != NULL ? wrong_params(p) : "parameters are required (weir_gradient_params)";
+	if (wrong != NULL) {
+		*ret_wrong = wrong;
+		return -EINVAL;
+	}
+	memset(g, 0, sizeof(*g));
+	g->params = *p;
+	g->window_ns = p->window_ns != 0 ? p->window_ns : p->target_ns;
+	atomic_init(&g->slope, 1);
+	set_limit(g, p->initial_limit);
+	return 0;
+}
+
+/* ---- events ---- */
+
+static void raise_peak(gradient *g, uint32_t inside)
+{
+	uint32_t peak = atomic_load_explicit(&g->peak, memory_order_relaxed);
+	while (inside > peak && !atomic_compare_exchange_weak_explicit(
+					&g->peak, &peak, inside, memory_order_relaxed, memory_order_relaxed))
+		;
+}
+
+static weir_verdict gradient_admit(void *state, const weir_ask *ask)
+{
+	gradient *g = state;
+	if (!weir_inside_enter(&g->inside, ask, atomic_load_explicit(&g->limit, memory_order_relaxed))) {
+		raise_peak(g, UINT32_MAX);
+		weir_recent_refused(&g->recent, ask->klass);
+		return WEIR_SHED_LIMIT;
+	}
+	raise_peak(g, weir_inside_count(&g->inside));
+	return WEIR_ADMITTED;
+}
+
+static void gradient_refund(void *state, const weir_ask *ask)
+{
+	weir_inside_leave(&((gradient *)state)->inside, ask->count);
+}
+
+static void gradient_gone(void *state, const weir_event *event, uint64_t now_ns)
+{
+	gradient *g = state;
+	weir_inside_leave(&g->inside, 1);
+	if (now_ns > event->offered_ns + g->params.target_ns)
+		weir_hist_add_shared(&g->responses, now_ns - event->offered_ns);
+}
+
+static void gradient_settle(void *state, const weir_event *event, weir_outcome outcome, uint64_t now_ns)
+{
+	gradient *g = state;
+	weir_inside_leave(&g->inside, 1);
+	if (outcome == WEIR_REFUSED)
+		weir_hist_add_shared(&g->responses, 2 * g->params.target_ns);
+	else if (outcome == WEIR_DONE)
+		weir_hist_add_shared(&g->responses,
+				     now_ns > event->offered_ns ? now_ns - event->offered_ns : 0);
+}
+
+/* ---- ticks ---- */
+
+/* What was measured in the window, which ends with that; 0: too little yet, it goes on. */
+static double end_window(gradient *g)
+{
+	weir_hist now, window;
+	weir_hist_clear(&now);
+	weir_hist_merge(&now, &g->responses);
+	window = now;
+	weir_hist_subtract(&window, &g->seen);
+	uint64_t count = weir_hist_count(&window);
+	if (count == 0 || count < g->params.samples)
+		return 0;
+	memcpy(&g->seen, &now, sizeof(now));
+	uint64_t quantile = weir_hist_quantile(&window, g->params.percentile);
+	double measured = g->params.mean ? weir_hist_mean(&window) : (double)quantile;
+	return measured > 1 ? measured : 1;
+}
+
+static void adapt(gradient *g, double measured_ns, uint32_t peak)
+{
+	const weir_gradient_params *p = &g->params;
+	double limit = atomic_load_explicit(&g->finely, memory_order_relaxed);
+	double slope = p->aim * (double)p->target_ns / measured_ns;
+	slope = fmin(fmax(slope, GRADIENT_MIN), p->most);
+	double wanted = limit * slope + p->headroom * sqrt(limit);
+	atomic_store_explicit(&g->slope, slope, memory_order_relaxed);
+	atomic_store_explicit(&g->measured_ns, (uint64_t)measured_ns, memory_order_relaxed);
+	if (wanted <= limit || peak >= limit / 2)
+		set_limit(g, limit + p->smoothing * (wanted - limit));
+}
+
+static void gradient_tick(void *state, const weir_sample *sample)
+{
+	gradient *g = state;
+	weir_recent_tick(&g->recent, sample);
+	if (g->began_ns == 0)
+		g->began_ns = sample->now_ns;
+	if (sample->now_ns - g->began_ns < g->window_ns)
+		return;
+	double measured_ns = end_window(g);
+	if (measured_ns == 0)
+		return;
+	uint32_t inside = weir_inside_count(&g->inside);
+	adapt(g, measured_ns, atomic_exchange_explicit(&g->peak, inside, memory_order_relaxed));
+	g->began_ns = sample->now_ns;
+}
+
+/* ---- what it says ---- */
+
+static void gradient_explain(const void *state, const weir_ask *ask, weir_why *ret_why)
+{
+	const gradient *g = state;
+	bool never = ask->count > atomic_load_explicit(&g->limit, memory_order_relaxed);
+	ret_why->estimate_ns = atomic_load_explicit(&g->measured_ns, memory_order_relaxed);
+	ret_why->target_ns = g->params.target_ns;
+	ret_why->retry_after_ns = never ? 0 : weir_recent_retry_ns(&g->recent, ask->count);
+}
+
+static void gradient_report(const void *state, unsigned klass, weir_report *ret_report)
+{
+	const gradient *g = state;
+	uint32_t limit = atomic_load_explicit(&g->limit, memory_order_relaxed);
+	uint64_t measured_ns = atomic_load_explicit(&g->measured_ns, memory_order_relaxed);
+	ret_report->quantile = g->params.percentile;
+	ret_report->target_ns = g->params.target_ns;
+	ret_report->measured_ns = measured_ns;
+	ret_report->limit = limit;
+	ret_report->shedding = weir_recent_shedding(&g->recent, klass);
+	ret_report->unreachable = limit == g->params.min_limit && measured_ns > g->params.target_ns;
+	ret_report->value[0].name = "inside";
+	ret_report->value[0].value = weir_inside_count(&g->inside);
+	ret_report->value[1].name = "gradient";
+	ret_report->value[1].value = atomic_load_explicit(&g->slope, memory_order_relaxed);
+	ret_report->count = 2;
+}
+
+/* A whole number, so that it comes back as it was in every locale. */
+static int gradient_save(const void *state, char *text, size_t size)
+{
+	const gradient *g = state;
+	return snprintf(text, size, "limit=%u", atomic_load_explicit(&g->limit, memory_order_relaxed));
+}
+
+static int gradient_load(void *state, const char *text)
+{
+	uint32_t limit;
+	if (strncmp(text, "limit=", 6) != 0 || weir_text_count(text + 6, &limit) != 0 || limit == 0)
+		return -EINVAL;
+	set_limit(state, limit);
+	return 0;
+}
+
+#define AT(field) .offset = offsetof(weir_gradient_params, field)
+static const weir_param gradient_params[] = {
+	{.name = "percentile",
+	 .kind = WEIR_PARAM_PERCENTILE,
+	 AT(percentile),
+	 .min = .5,
+	 .max = .999,
+	 .help = "of the response times that is held against the target; default p90"},
+	{.name = "target",
+	 .kind = WEIR_PARAM_TIME,
+	 AT(target_ns),
+	 .min = 1e3,
+	 .max = 3.6e12,
+	 .help = "the response time to hold; required"},
+	{.name = "mean",
+	 .kind = WEIR_PARAM_SWITCH,
+	 AT(mean),
+	 .help = "hold the mean instead of the percentile; default off"},
+	{.name = "initial_limit",
+	 .kind = WEIR_PARAM_COUNT,
+	 AT(initial_limit),
+	 .min = 1,
+	 .max = 1e9,
+	 .help = "events inside at first; default 20"},
+	{.name = "min_limit",
+	 .kind = WEIR_PARAM_COUNT,
+	 AT(min_limit),
+	 .min = 1,
+	 .max = 1e9,
+	 .help = "never fewer; default 1"},
+	{.name = "max_limit",
+	 .kind = WEIR_PARAM_COUNT,
+	 AT(max_limit),
+	 .min = 1,
+	 .max = 1e9,
+	 .help = "never more; default 100000"},
+	{.name = "aim",
+	 .kind = WEIR_PARAM_NUMBER,
+	 AT(aim),
+	 .max = 1,
+	 .help = "the part of the target that is aimed at; default 0.8"},
+	{.name = "most",
+	 .kind = WEIR_PARAM_NUMBER,
+	 AT(most),
+	 .min = 1,
+	 .max = 2,
+	 .help = "the largest gradient, by which the limit may grow in a window; default 1"},
+	{.name = "headroom",
+	 .kind = WEIR_PARAM_NUMBER,
+	 AT(headroom),
+	 .max = 100,
+	 .help = "times the root of the limit, always added; default 1"},
+	{.name = "smoothing",
+	 .kind = WEIR_PARAM_NUMBER,
+	 AT(smoothing),
+	 .max = 1,
+	 .help = "the part of the change that is made at once; default 0.2"},
+	{.name = "window",
+	 .kind = WEIR_PARAM_TIME,
+	 AT(window_ns),
+	 .max = 3.6e12,
+	 .help = "between two changes, at least; 0s: the target; default 0s"},
+	{.name = "samples",
+	 .kind = WEIR_PARAM_COUNT,
+	 AT(samples),
+	 .max = 1e9,
+	 .help = "events that must have ended in a window; default 20"},
+	{.name = NULL},
+};
+
+const weir_admission_law weir_law_gradient = {
+	.name = "gradient",
+	.brief = "a limit on events inside that follows the ratio of target and measured response time",
+	.state_bytes = sizeof(gradient),
+	.params_bytes = sizeof(weir_gradient_params),
+	.params = gradient_params,
+	.defaults = gradient_defaults,
+	.tick_ns = 10 * WEIR_NS_PER_MS,
+	.init = gradient_init,
+	.admit = gradient_admit,
+	.refund = gradient_refund,
+	.gone = gradient_gone,
+	.settle = gradient_settle,
+	.tick = gradient_tick,
+	.explain = gradient_explain,
+	.report = gradient_report,
+	.save = gradient_save,
+	.load = gradient_load,
+};

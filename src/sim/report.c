@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table for people. Every line is at most 100 columns wide. */
+#include "sim/report.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/text.h"
+
+#define CELL    24
+#define NOTICES 3
+
+/* ---- single values ---- */
+
+double weir_case_mean(const weir_case *of, const weir_metric *metric)
+{
+	double sum = 0;
+	for (unsigned i = 0; i < of->runs; i++)
+		sum += metric->get(&of->run[i]->judgement);
+	return sum / of->runs;
+}
+
+double weir_case_worst(const weir_case *of, const weir_metric *metric)
+{
+	double worst = metric->get(&of->run[0]->judgement);
+	for (unsigned i = 1; i < of->runs; i++) {
+		double value = metric->get(&of->run[i]->judgement);
+		worst = metric->worse > 0 ? fmax(worst, value) : fmin(worst, value);
+	}
+	return worst;
+}
+
+/* Three digits and a unit: 812us, 12.3ms, 1.24s. */
+static const char *time_text(double ms, char *text)
+{
+	if (isinf(ms))
+		return "never";
+	if (ms == 0)
+		snprintf(text, CELL, "0");
+	else if (ms < 1)
+		snprintf(text, CELL, "%.0fus", ms * 1e3);
+	else if (ms < 1000)
+		snprintf(text, CELL, ms < 10 ? "%.2fms" : ms < 100 ? "%.1fms" : "%.0fms", ms);
+	else
+		snprintf(text, CELL, ms < 1e4 ? "%.2fs" : ms < 1e5 ? "%.1fs" : "%.0fs", ms / 1e3);
+	return text;
+}
+
+static const char *share_text(double share, char *text)
+{
+	snprintf(text, CELL, share != 0 && share < 0.01 ? "%.2f%%" : "%.1f%%", 100 * share);
+	return text;
+}
+
+static const char *rate_text(double per_s, char *text)
+{
+	snprintf(text, CELL, per_s < 100 ? "%.2f" : per_s < 1e4 ? "%.1f" : "%.0f", per_s);
+	return text;
+}
+
+static const char *metric_text(const weir_metric *metric, double value, char *text)
+{
+	switch (metric->unit) {
+	case WEIR_METRIC_MS:
+		return time_text(value, text);
+	case WEIR_METRIC_SHARE:
+		return share_text(value, text);
+	case WEIR_METRIC_PER_S:
+		return rate_text(value, text);
+	case WEIR_METRIC_RATIO:
+		snprintf(text, CELL, value < 10 ? "%.3f" : "%.1f", value);
+		return text;
+	default:
+		snprintf(text, CELL, "%.0f", value);
+		return text;
+	}
+}
+
+/* ---- one case ---- */
+
+static const char *quantile_text(const weir_hist *hist, double q, char *text)
+{
+	return time_text((double)weir_hist_quantile(hist, q) / 1e6, text);
+}
+
+static void print_tally(FILE *to, const char *name, const weir_totals *tally, double seconds,
+			uint64_t target_ns)
+{
+	char a[CELL], b[CELL], c[CELL], d[CELL], e[CELL], f[CELL], g[CELL], h[CELL];
+	double turned_away = (double)(tally->shed + tally->dropped), offered = (double)tally->offered;
+	fprintf(to, "  %-16.16s %10s %7s %10s %10s %8s %8s %8s", name, rate_text(offered / seconds, a),
+		share_text(offered > 0 ? turned_away / offered : 0, b),
+		rate_text((double)tally->completed / seconds, c), rate_text((double)tally->good / seconds, d),
+		quantile_text(&tally->response, 0.5, e), quantile_text(&tally->response, 0.9, f),
+		quantile_text(&tally->response, 0.99, g));
+	fprintf(to, " %7s\n", target_ns != 0 ? time_text((double)target_ns / 1e6, h) : "-");
+}
+
+static void print_tallies(FILE *to, const weir_run *run)
+{
+	const weir_record *record = run->record;
+	double seconds = run->judgement.seconds;
+	unsigned used = 0;
+	char name[CELL];
+	fprintf(to, "  %-16s %10s %7s %10s %10s %8s %8s %8s %7s\n", "", "offered/s", "shed", "done/s",
+		"good/s", "p50", "p90", "p99", "target");
+	print_tally(to, "all", &run->judgement.total, seconds, run->target_ns[0]);
+	for (unsigned k = 0; record->options.classes > 1 && k < record->options.classes; k++) {
+		snprintf(name, sizeof name, "class %u", k);
+		if (record->klass[k].offered > 0)
+			print_tally(to, name, &record->klass[k], seconds, run->target_ns[k]);
+	}
+	for (unsigned t = 0; t < record->options.types; t++)
+		used += record->type[t].offered > 0;
+	for (unsigned t = 0; used > 1 && t < record->options.types; t++) {
+		const weir_scenario_type *type = &run->scenario->type[t];
+		unsigned klass = type->klass > 0 ? (unsigned)type->klass : 0;
+		if (record->type[t].offered > 0)
+			print_tally(to, type->name, &record->type[t], seconds,
+				    weir_scenario_target_ns(&run->scenario->stage[type->stage_index], klass));
+	}
+}
+
+static const char *passed_text(uint64_t ns, char *text)
+{
+	return time_text(ns == WEIR_NEVER ? INFINITY : (double)ns / 1e6, text);
+}
+
+static void print_phases(FILE *to, const weir_run *run)
+{
+	const weir_judgement *j = &run->judgement;
+	char a[CELL], b[CELL], c[CELL], d[CELL], e[CELL], f[CELL], head[CELL];
+	snprintf(head, sizeof head, "p%g/target", 100 * run->quantile);
+	fprintf(to, "\n  %6s %6s %9s %7s %9s %7s %10s %7s %6s %7s %7s %5s\n", "from", "to", "offered/s",
+		"shed", "good/s", "work", head, "settle", "peak", "clear", "shed sd", "turns");
+	for (unsigned i = 0; i < j->phases; i++) {
+		const weir_phase_judgement *p = &j->phase[i];
+		fprintf(to, "  %6s %6s %9s %7s %9s %7s", time_text((double)p->from_ns / 1e6, a),
+			time_text((double)p->to_ns / 1e6, b), rate_text(p->offered_per_s, c),
+			share_text(p->shed, d), rate_text(p->good_per_s, e), share_text(p->work, f));
+		fprintf(to, " %10.3f %7s %6.2f %7s %7.3f %5u\n", p->ratio, passed_text(p->settle_ns, a),
+			p->overshoot, passed_text(p->clear_ns, b), p->shed_sd, p->turns);
+	}
+}
+
+static void print_fairness(FILE *to, const weir_judgement *j)
+{
+	const struct {
+		const char *of;
+		double value;
+	} all[] = {{"classes", j->class_fairness}, {"types", j->type_fairness}, {"users", j->user_fairness}};
+	const char *before = "\n  fairness   ";
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+		if (all[i].value == 0)
+			continue;
+		fprintf(to, "%s%s %.3f", before, all[i].of, all[i].value);
+		before = ", ";
+	}
+}
+
+static bool retried(const weir_scenario *scenario)
+{
+	for (unsigned i = 0; i < scenario->loads; i++)
+		if (scenario->load[i].retries > 0)
+			return true;
+	return false;
+}
+
+static void print_work(FILE *to, const weir_run *run)
+{
+	const weir_judgement *j = &run->judgement;
+	char a[CELL], b[CELL], c[CELL];
+	fprintf(to, "\n  work       completed %s of what '%s' can do; for nothing %s of all work\n",
+		share_text(j->completed_work, a), run->record->place[j->busiest].name,
+		share_text(j->wasted_work, b));
+	fprintf(to, "  late       %s of the completed came later than twice the target",
+		share_text(j->too_late, c));
+	if (j->total.given_up > 0 || retried(run->scenario))
+		fprintf(to, "; %llu given up, %llu lost", (unsigned long long)j->total.given_up,
+			(unsigned long long)run->lost);
+	print_fairness(to, j);
+	fputc('\n', to);
+	for (unsigned i = 0; i < run->notices && i < NOTICES; i++)
+		fprintf(to, "  notice     %s: %.76s\n", time_text((double)run->notice[i].at_ns / 1e6, a),
+			run->notice[i].text);
+	if (run->notices > NOTICES)
+		fprintf(to, "  notice     and %u more\n", run->notices - NOTICES);
+}
+
+static void print_head(FILE *to, const weir_case *of, const char *label)
+{
+	const weir_run *run = of->run[0];
+	const weir_scenario *scenario = run->scenario;
+	char a[CELL], b[CELL];
+	fprintf(to, "%.100s\n", scenario->title[0] != '\0' ? scenario->title : scenario->path);
+	fprintf(to, "  %s, %s simulated, measured from %s", label,
+		time_text((double)scenario->duration_ns / 1e6, a),
+		time_text((double)scenario->warmup_ns / 1e6, b));
+	if (of->runs > 1)
+		fprintf(to, ", seeds %llu to %llu", (unsigned long long)run->seed,
+			(unsigned long long)of->run[of->runs - 1]->seed);
+	else
+		fprintf(to, ", seed %llu", (unsigned long long)run->seed);
+	fputs("\n\n", to);
+}
+
+/* ---- several ---- */
+
+static bool in_comparison(const weir_metric *metric)
+{
+	static const char *const left_out[] = {"offered_per_s", "completed_per_s", "p50_ms"};
+	for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
+		if (strcmp(metric->name, left_out[i]) == 0)
+			return false;
+	return true;
+}
+
+/* Eleven of seven and one of six: 83, after a label of 17. */
+static int column_width(const weir_metric *metric)
+{
+	return metric->unit == WEIR_METRIC_COUNT ? 6 : 7;
+}
+
+static void print_row(FILE *to, const weir_case *of, const char *label, bool worst)
+{
+	char text[CELL];
+	fprintf(to, "  %-15.15s", label);
+	for (const weir_metric *metric = weir_metrics; metric->name != NULL; metric++) {
+		double value = worst ? weir_case_worst(of, metric) : weir_case_mean(of, metric);
+		if (in_comparison(metric))
+			fprintf(to, "%*s", column_width(metric), metric_text(metric, value, text));
+	}
+	fputc('\n', to);
+}
+
+static void print_comparison(FILE *to, const weir_case *cases, unsigned count)
+{
+	fprintf(to, "  %-15s", "");
+	for (const weir_metric *metric = weir_metrics; metric->name != NULL; metric++)
+		if (in_comparison(metric))
+			fprintf(to, "%*s", column_width(metric), metric->title);
+	fputc('\n', to);
+	for (unsigned i = 0; i < count; i++) {
+		print_row(to, &cases[i], cases[i].label, false);
+		if (cases[i].runs > 1)
+			print_row(to, &cases[i], "  worst", true);
+	}
+}
+
+void weir_report_table(FILE *to, const weir_case *cases, unsigned count)
+{
+	if (count == 1 && cases[0].runs == 1) {
+		print_head(to, &cases[0], cases[0].label);
+		print_tallies(to, cases[0].run[0]);
+		print_phases(to, cases[0].run[0]);
+		print_work(to, cases[0].run[0]);
+		return;
+	}
+	print_head(to, &cases[0], count > 1 ? "compared" : cases[0].label);
+	print_comparison(to, cases, count);
+}
+
+/* ---- laws ---- */
+
+static const char *kind_text(const weir_param *param)
+{
+	static const char *const kinds[] = {"number", "time", "count", "percentile", "on/off"};
+	return kinds[param->kind];
+}
+
+static const char *bound_text(const weir_param *param, double bound, char *text)
+{
+	if (param->kind == WEIR_PARAM_TIME)
+		return weir_text_print_time(text, 32, bound < 0x1p64 ? (uint64_t)bound : UINT64_MAX, "");
+	if (param->kind == WEIR_PARAM_PERCENTILE)
+		return weir_text_print_percentile(text, 32, bound);
+	snprintf(text, 32, "%g", bound);
+	return text;
+}
+
+static void print_param(FILE *to, const weir_param *param)
+{
+	char name[CELL + 8], low[32], high[32], range[72] = "";
+	snprintf(name, sizeof name, "%s%s", param->name, param->per_class ? "[class]" : "");
+	if (param->kind != WEIR_PARAM_SWITCH)
+		snprintf(range, sizeof range, "%s to %s", bound_text(param, param->min, low),
+			 bound_text(param, param->max, high));
+	fprintf(to, "    %-22s %-10s %-18s %s\n", name, kind_text(param), range,
+		param->help != NULL ? param->help : "");
+}
+
+void weir_report_laws(FILE *to)
+{
+	const weir_admission_law *law;
+	fputs("none\n    no law: only the bounds of the queue\n", to);
+	for (size_t i = 0; (law = weir_law_at(i)) != NULL; i++) {
+		fprintf(to, "%s\n    %s\n", law->name, law->brief != NULL ? law->brief : "");
+		for (const weir_param *param = law->params; param != NULL && param->name != NULL; param++)
+			print_param(to, param);
+	}
+}

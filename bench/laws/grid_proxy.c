@@ -38,25 +38,26 @@ static void fill_maxconn(void *params, const struct proxy_cell *cell)
 		(weir_maxconn_params){.maxconn = 100, .queue_ns = target_ns(cell) / 2};
 }
 
-/* Whatever has a parameter named target is told it, and the percentile. */
-static void fill_target(void *params, const struct proxy_cell *cell, const weir_admission_law *law)
+/* Whatever has a parameter named target is told it. */
+static void fill_target(const char *name, void *params, const struct proxy_cell *cell)
 {
 	char text[40];
 	snprintf(text, sizeof(text), "%lluns", (unsigned long long)target_ns(cell));
-	if (weir_law_set(law, params, "target", text) != 0) {
+	if (weir_law_set(weir_law_find(name), params, "target", text) != 0) {
 		fprintf(stderr, "%s\n", weir_error());
 		exit(1);
 	}
 }
 
-#define FILL_TARGET(law)                                                    \
-	static void fill_##law(void *params, const struct proxy_cell *cell) \
-	{                                                                   \
-		fill_target(params, cell, weir_law_find(law##_name));       \
+#define FILL_TARGET(function, name)                                       \
+	static void function(void *params, const struct proxy_cell *cell) \
+	{                                                                 \
+		fill_target(name, params, cell);                          \
 	}
-
-static const char adaptive_remote_name[] = "adaptive-remote";
-FILL_TARGET(adaptive_remote)
+FILL_TARGET(fill_adaptive_remote, "adaptive-remote")
+FILL_TARGET(fill_aimd, "aimd")
+FILL_TARGET(fill_codel, "codel")
+FILL_TARGET(fill_gradient, "gradient")
 
 static const struct entry {
 	const char *name;
@@ -66,7 +67,10 @@ static const struct entry {
 	{"adaptive-remote", NULL, fill_adaptive_remote},
 	{"envoy", &weir_law_envoy, fill_nothing},
 	{"maxconn", &weir_law_maxconn, fill_maxconn},
-	{"rate", &weir_law_bucket, fill_bucket},
+	{"rate", &weir_law_bucket, fill_bucket}, /* told the true capacity */
+	{"aimd", NULL, fill_aimd},
+	{"codel", NULL, fill_codel},
+	{"gradient", NULL, fill_gradient},
 	{"none", NULL, fill_nothing},
 };
 

@@ -24,8 +24,10 @@
 #include "control/remote.h"
 
 #define TARGET_MAX_NS  (3600 * WEIR_NS_PER_S)
-#define MINIMUM_MAX    1e6
+#define MINIMUM_MAX    .5
+#define MINIMUM_USUAL  .01
 #define PATIENCE_TIMES 8 /* targets, after which a request in flight is overdue */
+#define PURGED_TIMES   4 /* a class with a minimum is purged so much later */
 #define DUE_BURST      4 /* a minimum that was not used may be made up for, by so many */
 #define LIMIT_MOST     (1u << 30)
 
@@ -34,17 +36,20 @@
 static const weir_param params_table[] = {
 	{"percentile", WEIR_PARAM_PERCENTILE, offsetof(weir_adaptive_remote_params, percentile), false, .5,
 	 .999, "share of the answers that should come within the target; p90"},
-	{"target", WEIR_PARAM_TIME, offsetof(weir_adaptive_remote_params, target), true, 0,
+	{"target", WEIR_PARAM_TIME, offsetof(weir_adaptive_remote_params, target_ns), true, 0,
 	 (double)TARGET_MAX_NS,
 	 "response time to hold, waiting included; required for class 0, others: as the class above"},
 	{"minimum", WEIR_PARAM_NUMBER, offsetof(weir_adaptive_remote_params, minimum), true, 0, MINIMUM_MAX,
-	 "requests a second that are let in whatever the load; 0"},
+	 "share of the starts that the class keeps however many of higher classes come; .01"},
 	{0},
 };
 
 static void remote_defaults(void *params)
 {
-	((weir_adaptive_remote_params *)params)->percentile = .9;
+	weir_adaptive_remote_params *p = params;
+	p->percentile = .9;
+	for (unsigned k = 0; k < WEIR_CLASSES; k++)
+		p->minimum[k] = MINIMUM_USUAL;
 }
 
 static int wrong(const char **ret_wrong, const char *what)
@@ -59,13 +64,13 @@ static int check(const weir_adaptive_remote_params *p, const char **ret_wrong)
 		return wrong(ret_wrong, "parameters are required (weir_adaptive_remote_params)");
 	if (!(p->percentile >= .5 && p->percentile <= .999))
 		return wrong(ret_wrong, "percentile must be from p50 to p99.9");
-	if (p->target[0] == 0)
+	if (p->target_ns[0] == 0)
 		return wrong(ret_wrong, "target is required, such as 200ms");
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
-		if (p->target[k] > TARGET_MAX_NS)
+		if (p->target_ns[k] > TARGET_MAX_NS)
 			return wrong(ret_wrong, "target must be at most an hour");
 		if (!(p->minimum[k] >= 0 && p->minimum[k] <= MINIMUM_MAX))
-			return wrong(ret_wrong, "minimum must be from 0 to 1000000 requests a second");
+			return wrong(ret_wrong, "minimum must be a share from 0 to .5");
 	}
 	return 0;
 }
@@ -81,13 +86,12 @@ static int remote_init(void *state, const void *params, const char **ret_wrong)
 	r->quantile = p->percentile;
 	r->least_target_ns = UINT64_MAX;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
-		r->target_ns[k] = p->target[k] != 0 ? p->target[k] : r->target_ns[k - 1];
+		r->target_ns[k] = p->target_ns[k] != 0 ? p->target_ns[k] : r->target_ns[k - 1];
 		if (r->target_ns[k] < r->least_target_ns)
 			r->least_target_ns = r->target_ns[k];
-		r->due_every_ns[k] = p->minimum[k] > 0 ? (uint64_t)(1e9 / p->minimum[k]) + 1 : 0;
+		r->minimum[k] = p->minimum[k];
 		atomic_init(&r->patience_ns[k], r->target_ns[k]);
 		atomic_init(&r->room[k], 16);
-		atomic_init(&r->room_in_all[k], 16);
 	}
 	r->caution = r->yield = 1;
 	weir_overdue_init(&r->overdue, PATIENCE_TIMES * r->target_ns[0]);
@@ -100,7 +104,7 @@ static int remote_init(void *state, const void *params, const char **ret_wrong)
 /* Takes one of a class's minimum, if one is due. */
 static bool take_due(const weir_remote *r, weir_due *due, unsigned klass, uint64_t now_ns)
 {
-	uint64_t every_ns = r->due_every_ns[klass], then;
+	uint64_t every_ns = atomic_load_explicit(&r->due_every_ns[klass], memory_order_relaxed), then;
 	uint64_t next_ns = atomic_load_explicit(&due->next_ns, memory_order_relaxed);
 	if (every_ns == 0)
 		return false;
@@ -114,29 +118,23 @@ static bool take_due(const weir_remote *r, weir_due *due, unsigned klass, uint64
 	return true;
 }
 
-/* What waits of this class and above, and of all. */
-static void count_waiting(const weir_remote *r, unsigned klass, int64_t *ret_ahead, int64_t *ret_all)
+/* What waits of this class and above: what will be started before one that comes now. */
+static int64_t count_ahead(const weir_remote *r, unsigned klass)
 {
-	int64_t ahead = 0, all = 0;
-	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
-		all += weir_flow_waiting(atomic_load_explicit(&r->flow[k], memory_order_relaxed));
-		ahead = k == klass ? all : ahead;
-	}
-	*ret_ahead = ahead;
-	*ret_all = all;
+	int64_t ahead = 0;
+	for (unsigned k = 0; k <= klass; k++)
+		ahead += weir_flow_waiting(atomic_load_explicit(&r->flow[k], memory_order_relaxed));
+	return ahead;
 }
 
 static weir_verdict remote_admit(void *state, const weir_ask *ask)
 {
 	weir_remote *r = state;
 	unsigned klass = ask->klass % WEIR_CLASSES;
-	int64_t ahead, all;
-	count_waiting(r, klass, &ahead, &all);
-	if (ahead + ask->count > atomic_load_explicit(&r->room[klass], memory_order_relaxed) ||
-	    all + ask->count > atomic_load_explicit(&r->room_in_all[klass], memory_order_relaxed)) {
-		if (ask->count != 1 || !take_due(r, &r->due_in[klass], klass, ask->now_ns))
-			return WEIR_SHED_LATE;
-	}
+	if (count_ahead(r, klass) + ask->count >
+		    atomic_load_explicit(&r->room[klass], memory_order_relaxed) &&
+	    (ask->count != 1 || !take_due(r, &r->due_in[klass], klass, ask->now_ns)))
+		return WEIR_SHED_LATE;
 	atomic_fetch_add_explicit(&r->flow[klass], ask->count * WEIR_FLOW_ADMITTED, memory_order_relaxed);
 	return WEIR_ADMITTED;
 }
@@ -222,14 +220,13 @@ static void remote_settle(void *state, const weir_event *event, weir_outcome out
 	}
 }
 
+/* A part of what the class is told: judged at its turn, some of it is started however long it has waited. */
 static uint64_t remote_patience(const void *state, unsigned klass)
 {
-	/* A class with a minimum is judged at its turn: some of it is started however long it has waited. */
 	const weir_remote *r = state;
 	klass %= WEIR_CLASSES;
-	return r->due_every_ns[klass] != 0
-		       ? UINT64_MAX
-		       : atomic_load_explicit(&r->patience_ns[klass], memory_order_relaxed);
+	uint64_t patience_ns = atomic_load_explicit(&r->patience_ns[klass], memory_order_relaxed);
+	return klass != 0 && r->minimum[klass] > 0 ? PURGED_TIMES * patience_ns : patience_ns;
 }
 
 /* ---- saying why ---- */
@@ -238,15 +235,11 @@ static void remote_explain(const void *state, const weir_ask *ask, weir_why *ret
 {
 	const weir_remote *r = state;
 	unsigned klass = ask->klass % WEIR_CLASSES;
-	double drain_ns = atomic_load_explicit(&r->drain_ns, memory_order_relaxed), over;
-	int64_t ahead, all;
-	count_waiting(r, klass, &ahead, &all);
-	int64_t room = atomic_load_explicit(&r->room[klass], memory_order_relaxed);
-	int64_t in_all = atomic_load_explicit(&r->room_in_all[klass], memory_order_relaxed);
-	ahead = ahead > 0 ? ahead : 0;
-	over = (double)(ahead - room > all - in_all ? ahead - room : all - in_all) + ask->count;
+	double drain_ns = atomic_load_explicit(&r->drain_ns, memory_order_relaxed);
+	double ahead = (double)count_ahead(r, klass) + ask->count;
+	double over = ahead - atomic_load_explicit(&r->room[klass], memory_order_relaxed);
 	ret_why->target_ns = r->target_ns[klass];
-	ret_why->estimate_ns = (uint64_t)((double)(ahead + ask->count) * drain_ns +
+	ret_why->estimate_ns = (uint64_t)((ahead > 0 ? ahead : 0) * drain_ns +
 					  atomic_load_explicit(&r->response_ns, memory_order_relaxed));
 	ret_why->retry_after_ns = (uint64_t)((over > 1 ? over : 1) * drain_ns);
 }
@@ -319,6 +312,7 @@ const weir_admission_law weir_law_adaptive_remote = {
 	.params = params_table,
 	.defaults = remote_defaults,
 	.tick_ns = WEIR_REMOTE_TICK_NS,
+	.by_class = true,
 	.init = remote_init,
 	.admit = remote_admit,
 	.refund = remote_refund,

@@ -21,7 +21,7 @@
 #define ENOUGH         30  /* answers at each level before anything is decided */
 #define PLENTY         .1  /* a standard error at which it is decided anyway */
 #define ROUND_LEAST    16. /* answers that an epoch should bring */
-#define REST           12  /* time at high for each at low, near the knee */
+#define REST           24  /* time at high for each at low, near the knee */
 #define DECIDED        400 /* answers at a level of the slow start that must do */
 #define RAISE_NS       1000000000u
 

@@ -36,14 +36,14 @@ typedef struct weir_remote {
 	double quantile;
 	uint64_t target_ns[WEIR_CLASSES];
 	uint64_t least_target_ns;
-	uint64_t due_every_ns[WEIR_CLASSES]; /* 0: no guarantee */
+	double minimum[WEIR_CLASSES];
 
 	/* any thread; written at ticks */
 	_Alignas(64) _Atomic uint32_t room[WEIR_CLASSES]; /* how many of this class and above may wait */
-	_Atomic uint32_t room_in_all[WEIR_CLASSES];       /* how many of all */
 	_Atomic uint64_t patience_ns[WEIR_CLASSES];
-	_Atomic uint32_t allowance; /* for requests that will never end */
-	_Atomic double drain_ns;    /* per request, for explain and report */
+	_Atomic uint64_t due_every_ns[WEIR_CLASSES]; /* between two of a class's minimum; 0: none */
+	_Atomic uint32_t allowance;                  /* for requests that will never end */
+	_Atomic double drain_ns;                     /* per request, for explain and report */
 	_Atomic double response_ns;
 
 	/* any thread writes */
@@ -61,7 +61,7 @@ typedef struct weir_remote {
 	weir_spread responses; /* from offer to answer */
 	uint32_t seen_started[WEIR_CLASSES], seen_late[WEIR_CLASSES];
 	uint32_t seen_unsaturated, seen_dropped, seen_failed, seen_refused;
-	double credit[WEIR_CLASSES], share[WEIR_CLASSES], served_per_s[WEIR_CLASSES];
+	double credit[WEIR_CLASSES], share[WEIR_CLASSES];
 	uint64_t present_ns[WEIR_CLASSES]; /* when something of the class was last offered */
 	uint64_t answered_ns;              /* when something last came back */
 	double caution;                    /* of what fits, so much is let in: 1, less where the waits vary */

@@ -20,7 +20,6 @@
 #define DROPS_WANTED   .01
 #define CAUTION_LEAST  .2
 #define PRESENT_NS     (10 * WEIR_NS_PER_S)
-#define LOWER_SHARE    .6 /* of the room that others than the highest class may fill */
 #define BACKEND_SHARE \
 	.25 /* of the target that the backend should take, in the mean, where it can be helped */
 #define CREDIT_LEAST 20.
@@ -165,37 +164,49 @@ static double wait_of(const weir_remote *r, unsigned k)
 	return base;
 }
 
-static unsigned highest_present(const weir_remote *r, uint64_t now_ns)
-{
-	for (unsigned k = 0; k < WEIR_CLASSES; k++)
-		if (r->present_ns[k] != 0 && now_ns - r->present_ns[k] < PRESENT_NS)
-			return k;
-	return 0;
-}
-
 static uint32_t whole(double places)
 {
 	return places < 1 ? 1 : places < 1e9 ? (uint32_t)(places + .5) : 1000000000;
 }
 
-static void set_rooms(weir_remote *r, const weir_sample *sample)
+static double places_of(const weir_remote *r, unsigned k, double wait_ns, double above)
+{
+	double drain_ns = weir_drain_time_ns(&r->drain);
+	if (drain_ns == 0)
+		return 4. * weir_knee_limit(&r->knee);
+	/* However many the backend has: all of them together must drain within the target. */
+	double fit = (double)r->target_ns[k] / drain_ns - weir_overdue_fresh(&r->overdue);
+	return fmin(r->caution * wait_ns / drain_ns, fit) * (1 - fmin(above, .95));
+}
+
+static void set_rooms(weir_remote *r, unsigned starving)
 {
 	double drain_ns = weir_drain_time_ns(&r->drain), above = 0;
-	double in_flight = weir_overdue_fresh(&r->overdue);
-	unsigned highest = highest_present(r, sample->now_ns);
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
-		double wait_ns = wait_of(r, k), places = r->caution * wait_ns / drain_ns;
-		/* However many the backend has: all of them together must drain within the target. */
-		places = fmin(places, (double)r->target_ns[k] / drain_ns - in_flight);
-		if (drain_ns == 0)
-			places = 4. * weir_knee_limit(&r->knee);
-		double in_all = k <= highest ? places : LOWER_SHARE * places;
-		atomic_store_explicit(&r->room[k], whole(places * (1 - fmin(above, .95))),
-				      memory_order_relaxed);
-		atomic_store_explicit(&r->room_in_all[k], whole(in_all), memory_order_relaxed);
+		double wait_ns = wait_of(r, k), places = places_of(r, k, wait_ns, above);
+		bool due = k != 0 && r->minimum[k] > 0 && drain_ns > 0;
+		uint32_t room =
+			k < starving && r->yield <= 0 ? 0 : whole(k < starving ? places * r->yield : places);
+		atomic_store_explicit(&r->room[k], room, memory_order_relaxed);
 		atomic_store_explicit(&r->patience_ns[k], (uint64_t)wait_ns, memory_order_relaxed);
+		atomic_store_explicit(&r->due_every_ns[k], due ? (uint64_t)(drain_ns / r->minimum[k]) + 1 : 0,
+				      memory_order_relaxed);
 		above += r->share[k];
 	}
+}
+
+/*
+ * The lowest class that waits and does not get its minimum, 0: none. Those above it take all there is, so they have to
+ * leave some: less and less of them is let in until it gets its part.
+ */
+static unsigned learn_yield(weir_remote *r, const struct news *news)
+{
+	unsigned starving = 0;
+	for (unsigned k = 1; k < WEIR_CLASSES; k++)
+		if (news->waiting[k] > 0 && r->share[k] < r->minimum[k])
+			starving = k;
+	r->yield = fmin(fmax(r->yield + (starving != 0 ? -.1 : .05), 0), 1);
+	return starving;
 }
 
 static void learn_shares(weir_remote *r, const weir_sample *sample, const struct news *news)
@@ -203,9 +214,7 @@ static void learn_shares(weir_remote *r, const weir_sample *sample, const struct
 	double weight = fmin((double)sample->interval_ns / SERVED_NS, 1);
 	uint32_t shedding = 0;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
-		double per_s = news->started[k] * 1e9 / (double)sample->interval_ns;
 		double share = news->starts > 0 ? (double)news->started[k] / news->starts : 0;
-		r->served_per_s[k] += weight * (per_s - r->served_per_s[k]);
 		if (news->starts > 0)
 			r->share[k] += weight * (share - r->share[k]);
 		shedding |= (uint32_t)(sample->klass[k].shed != 0) << k;
@@ -237,5 +246,5 @@ void weir_remote_tick(void *state, const weir_sample *sample)
 	learn_caution(r, &news);
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
 		learn_credit(r, k, sample, &news);
-	set_rooms(r, sample);
+	set_rooms(r, learn_yield(r, &news));
 }

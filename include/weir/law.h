@@ -262,6 +262,18 @@ typedef struct weir_bucket_params {
 } weir_bucket_params;
 WEIR_API extern const weir_admission_law weir_law_bucket;
 
+/*
+ * The default before a remote backend: each started event is a request that the backend holds until it answers. Finds by itself how many
+ * the backend should have at once and how fast it is; sheds, lowest class first, what could not be answered in time.
+ */
+typedef struct weir_adaptive_remote_params {
+	double percentile;                /* .9: this share of the answers is to come within the target */
+	uint64_t target_ns[WEIR_CLASSES]; /* class 0's is required; 0: as the class above */
+	double minimum
+		[WEIR_CLASSES]; /* share of the starts that a class keeps however many of higher classes come; .01 */
+} weir_adaptive_remote_params;
+WEIR_API extern const weir_admission_law weir_law_adaptive_remote;
+
 /* A rate, a number of events inside (waiting and in service), or both; 0: not bounded. */
 typedef struct weir_fixed_params {
 	double rate_per_s;

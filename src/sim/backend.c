@@ -34,7 +34,7 @@ struct weir_backend {
 	weir_backend_options options;
 	weir_timer timer; /* the next end */
 	double speed, rate;
-	double virtual_ns;
+	double virtual_ns, worked_ns;
 	uint64_t at_ns; /* when virtual_ns was right */
 	uint64_t orders;
 	uint32_t inside, busy, running;
@@ -161,7 +161,9 @@ static double rate_now(const weir_backend *backend)
 static void advance(weir_backend *backend)
 {
 	uint64_t now_ns = weir_world_now(backend->world);
-	backend->virtual_ns += backend->rate * (double)(now_ns - backend->at_ns);
+	double step_ns = backend->rate * (double)(now_ns - backend->at_ns);
+	backend->virtual_ns += step_ns;
+	backend->worked_ns += step_ns * backend->running;
 	backend->at_ns = now_ns;
 	if (backend->heap == NULL)
 		backend->virtual_ns = 0; /* nobody's end refers to it: a chance to be exact again */
@@ -381,4 +383,10 @@ void weir_backend_speed(weir_backend *backend, double factor)
 uint32_t weir_backend_inside(const weir_backend *backend)
 {
 	return backend->inside;
+}
+
+double weir_backend_worked(const weir_backend *backend)
+{
+	double since_ns = (double)(weir_world_now(backend->world) - backend->at_ns);
+	return backend->worked_ns + backend->rate * since_ns * backend->running;
 }

@@ -65,5 +65,7 @@ void weir_backend_abandon(weir_backend *backend, weir_backend_job *job);
 void weir_backend_speed(weir_backend *backend, double factor);
 /* Jobs there, waiting or running; those that travel are not. */
 uint32_t weir_backend_inside(const weir_backend *backend);
+/* Work done so far, of jobs that have ended and of those that run, in ns of one worker. */
+double weir_backend_worked(const weir_backend *backend);
 
 #endif

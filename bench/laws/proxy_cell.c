@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "proxy_cell.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hist.h"
+#include "common.h"
+
+#define QUEUE_BOUND  60000 /* what may wait at the proxy if the law sets no bound */
+#define LEAST_WORK   .97
+#define MOST_P90     1.1
+#define MOST_DROPPED .02
+#define MOST_SHED    .001 /* at half of the capacity */
+
+struct request {
+	weir_event event;
+	weir_backend_job job;
+	weir_timer timer;
+	struct run *run;
+	struct request *next; /* in the row of free ones, or of hung ones */
+	double work;
+};
+
+struct run {
+	const struct proxy_cell *cell;
+	weir_world *world;
+	weir_stage *stage;
+	weir_backend *backend;
+	weir_random random;
+	weir_arrivals arrivals[2];
+	weir_timer phase_timer;
+	unsigned phase;
+	struct request *free, *hung;
+	uint64_t from_ns, until_ns, target_ns; /* measured */
+	double work, dropped, shed, offered, timely, top, top_offered;
+	uint64_t completed;
+	weir_hist response;
+};
+
+static bool measured(const struct run *run)
+{
+	uint64_t now_ns = weir_world_now(run->world);
+	return now_ns >= run->from_ns && now_ns < run->until_ns;
+}
+
+static struct request *take_request(struct run *run)
+{
+	struct request *request = run->free;
+	if (request != NULL) {
+		run->free = request->next;
+		return request;
+	}
+	request = calloc(1, sizeof(*request));
+	BENCH_REQUIRE(request != NULL);
+	request->run = run;
+	return request;
+}
+
+static void give_back(struct request *request)
+{
+	request->next = request->run->free;
+	request->run->free = request;
+}
+
+static void ended(struct request *request)
+{
+	struct run *run = request->run;
+	uint64_t took_ns = weir_world_now(run->world) - request->event.offered_ns;
+	if (!measured(run))
+		return;
+	run->completed++;
+	weir_hist_add(&run->response, took_ns);
+	run->timely += took_ns <= 2 * run->target_ns;
+	run->top += request->event.klass == 0 && took_ns <= 2 * run->target_ns;
+}
+
+static void answered(weir_backend_job *job, bool refused, void *arg)
+{
+	struct request *request = arg;
+	if (refused) {
+		weir_refused(&request->event);
+	} else {
+		ended(request);
+		weir_done(&request->event);
+	}
+	give_back(request);
+}
+
+static void fail_later(weir_timer *timer, void *arg)
+{
+	struct request *request = arg;
+	weir_fail(&request->event);
+	give_back(request);
+}
+
+/* One that does not do as it should; false: it does. */
+static bool misbehave(struct run *run, struct request *request)
+{
+	const struct proxy_cell *cell = run->cell;
+	double u = weir_random_unit(&run->random);
+	if (u < cell->hanging) {
+		request->next = run->hung;
+		run->hung = request;
+		return true;
+	}
+	u -= cell->hanging;
+	if (u >= cell->failing_fast + cell->failing_slow)
+		return false;
+	uint64_t after_ns = u < cell->failing_fast ? WEIR_NS_PER_MS / 10 : 2 * run->target_ns;
+	weir_timer_init(&request->timer, fail_later, request);
+	weir_sim_timer(run->world, &request->timer, weir_world_now(run->world) + after_ns);
+	return true;
+}
+
+static void handle(weir_stage *stage, weir_event **events, size_t count, void *arg)
+{
+	struct run *run = arg;
+	for (size_t i = 0; i < count; i++) {
+		struct request *request = (struct request *)events[i];
+		weir_hold(events[i]);
+		if (!misbehave(run, request))
+			weir_backend_submit(run->backend, &request->job, request->work, answered, request);
+	}
+}
+
+static void dropped(weir_stage *stage, weir_event *event, weir_verdict why, void *arg)
+{
+	struct run *run = arg;
+	run->dropped += measured(run);
+	give_back((struct request *)event);
+}
+
+static void arrive(weir_arrivals *arrivals, void *arg)
+{
+	struct run *run = arg;
+	struct request *request = take_request(run);
+	unsigned klass = run->cell->classes == 2 && arrivals == &run->arrivals[1];
+	bool counts = measured(run);
+	weir_event_init(&request->event, klass);
+	request->work = weir_dist_draw(&run->cell->work, &run->random);
+	run->offered += counts;
+	run->top_offered += counts && klass == 0;
+	if (weir_offer(run->stage, &request->event) == WEIR_ADMITTED)
+		return;
+	run->shed += counts;
+	give_back(request);
+}
+
+static void set_load(struct run *run, double load)
+{
+	double top = run->cell->classes == 2 ? fmin(load, .1) : load;
+	weir_arrivals_rate(&run->arrivals[0], top * run->cell->capacity_per_s);
+	weir_arrivals_rate(&run->arrivals[1], (load - top) * run->cell->capacity_per_s);
+}
+
+static uint64_t at_ns(double s)
+{
+	return WEIR_NS_PER_S + (uint64_t)(s * 1e9);
+}
+
+static void next_phase(weir_timer *timer, void *arg)
+{
+	struct run *run = arg;
+	const struct proxy_phase *phase = &run->cell->phase[run->phase++];
+	weir_backend_speed(run->backend, phase->speed);
+	set_load(run, phase->load);
+	if (run->phase < PROXY_PHASES && phase[1].at_s > 0)
+		weir_sim_timer(run->world, timer, at_ns(phase[1].at_s));
+}
+
+/* The work that the backend could have done in the measured time, at its speeds, in requests. */
+static double possible(const struct proxy_cell *cell)
+{
+	double from = cell->warm_s, until = cell->warm_s + cell->measure_s, sum = 0, at = 0, speed = 1,
+	       load = cell->load;
+	for (unsigned i = 0; i <= PROXY_PHASES; i++) {
+		bool last = i == PROXY_PHASES || cell->phase[i].at_s == 0;
+		double end = last ? until : cell->phase[i].at_s;
+		double stretch = fmin(end, until) - fmax(at, from);
+		if (stretch > 0)
+			sum += stretch * fmin(speed, load);
+		if (last)
+			break;
+		at = end;
+		speed = cell->phase[i].speed;
+		load = cell->phase[i].load;
+	}
+	return sum * cell->capacity_per_s;
+}
+
+static void open_stage(struct run *run, const weir_admission_law *law, const void *params)
+{
+	weir_domain *domain;
+	weir_domain_options domain_options = {.name = "proxy", .kind = WEIR_REACTOR, .threads = 1};
+	weir_stage_options options = {.name = "forward",
+				      .handle = handle,
+				      .drop = dropped,
+				      .arg = run,
+				      .capacity = QUEUE_BOUND,
+				      .order = run->cell->classes == 2 ? WEIR_BY_CLASS : WEIR_FIFO,
+				      .admission = law,
+				      .admission_params = params};
+	BENCH_REQUIRE(weir_world_new(&(weir_world_options){.simulated = true, .seed = run->cell->seed},
+				     &run->world) == 0);
+	BENCH_REQUIRE(weir_domain_new(run->world, &domain_options, &domain) == 0);
+	if (weir_stage_new(domain, &options, &run->stage) != 0) {
+		fprintf(stderr, "%s: %s\n", run->cell->name, weir_error());
+		exit(1);
+	}
+	BENCH_REQUIRE(weir_world_start(run->world) == 0);
+	BENCH_REQUIRE(weir_backend_new(run->world, &run->cell->backend, &run->backend) == 0);
+}
+
+static void start_load(struct run *run)
+{
+	for (int i = 0; i < 2; i++)
+		weir_arrivals_start(&run->arrivals[i], run->world, WEIR_POISSON, 0, arrive, run);
+	set_load(run, run->cell->load);
+	weir_timer_init(&run->phase_timer, next_phase, run);
+	if (run->cell->phase[0].at_s > 0)
+		weir_sim_timer(run->world, &run->phase_timer, at_ns(run->cell->phase[0].at_s));
+}
+
+/* Lets what is inside end, so that nothing is freed under a backend's feet. */
+static void close_run(struct run *run)
+{
+	for (int i = 0; i < 2; i++)
+		weir_arrivals_stop(&run->arrivals[i]);
+	weir_timer_stop(&run->phase_timer);
+	weir_backend_speed(run->backend, 1000);
+	while (run->hung != NULL) {
+		struct request *request = run->hung;
+		run->hung = request->next;
+		weir_fail(&request->event);
+		give_back(request);
+	}
+	BENCH_REQUIRE(weir_world_stop(run->world, 3600 * WEIR_NS_PER_S, NULL) == 0 || run->cell->hanging > 0);
+	weir_backend_free(&run->backend);
+	weir_world_free(&run->world);
+	while (run->free != NULL) {
+		struct request *request = run->free;
+		run->free = request->next;
+		free(request);
+	}
+}
+
+static void tell(struct run *run, struct proxy_result *r)
+{
+	double target = (double)run->target_ns, offered = fmax(run->offered, 1);
+	weir_report report = {0};
+	weir_stage_report(run->stage, 0, &report);
+	*r = (struct proxy_result){
+		.work = run->work / (possible(run->cell) * run->cell->work.mean),
+		.timely = run->timely / fmax((double)run->completed, 1),
+		.p50 = (double)weir_hist_quantile(&run->response, .5) / target,
+		.p90 = (double)weir_hist_quantile(&run->response, .9) / target,
+		.p99 = (double)weir_hist_quantile(&run->response, .99) / target,
+		.shed = run->shed / offered,
+		.dropped = run->dropped / offered,
+		.top = run->top / fmax(run->top_offered, 1),
+		.limit = report.limit,
+		.offered = (uint64_t)run->offered,
+		.completed = run->completed,
+	};
+	/* Of a light load all should be done; how much work it happened to be is chance. */
+	if (run->cell->load < 1 && run->cell->classes == 0)
+		r->work = (double)run->completed / offered;
+}
+
+void proxy_cell_run(const struct proxy_cell *cell, const weir_admission_law *law, proxy_params *fill,
+		    struct proxy_result *ret_result)
+{
+	struct run *run = calloc(1, sizeof(*run));
+	void *params = law != NULL ? calloc(1, law->params_bytes + 1) : NULL;
+	BENCH_REQUIRE(run != NULL);
+	run->cell = cell;
+	run->from_ns = at_ns(cell->warm_s);
+	run->until_ns = at_ns(cell->warm_s + cell->measure_s);
+	run->target_ns = (uint64_t)(cell->target_s * 1e9);
+	weir_random_init(&run->random, cell->seed + 1);
+	if (law != NULL) {
+		weir_law_defaults(law, params);
+		fill(params, cell);
+	}
+	open_stage(run, law, params);
+	start_load(run);
+	weir_sim_run(run->world, run->from_ns);
+	run->work = -weir_backend_worked(run->backend);
+	weir_sim_run(run->world, run->until_ns);
+	run->work += weir_backend_worked(run->backend);
+	tell(run, ret_result);
+	close_run(run);
+	free(params);
+	free(run);
+}
+
+static bool failed(bool bad, const char *what, char *out, size_t size)
+{
+	if (bad && strlen(out) + strlen(what) + 2 < size) {
+		strcat(out, *out != 0 ? " " : "");
+		strcat(out, what);
+	}
+	return bad;
+}
+
+bool proxy_cell_passed(const struct proxy_cell *cell, const struct proxy_result *r, char *what, size_t size)
+{
+	bool light = cell->load < 1 && cell->classes == 0, bad = false;
+	*what = 0;
+	bad |= failed(r->work * r->timely < LEAST_WORK, "work", what, size);
+	bad |= failed(r->p90 > MOST_P90, "p90", what, size);
+	bad |= failed(r->dropped > MOST_DROPPED, "dropped", what, size);
+	bad |= failed(light && r->shed + r->dropped > MOST_SHED, "shed", what, size);
+	bad |= failed(cell->classes == 2 && r->top < .99, "top", what, size);
+	return !bad;
+}

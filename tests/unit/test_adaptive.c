@@ -120,6 +120,7 @@ static void test_lateness_shortens_the_waits_down_to_a_floor(void **state)
 	double before = on_law_value(&a, "wait_limit_ns");
 	serve(&a, 2000, 0, 150 * MS, WEIR_DONE);
 	assert_true(on_law_value(&a, "wait_limit_ns") < before);
+	assert_true(on_law_value(&a, "credit") < -.8 * on_law_value(&a, "credit_bound"));
 	assert_true(on_law_value(&a, "wait_limit_ns") >= 25e6);
 	assert_true(on_law_report(&a).unreachable);
 	assert_true(on_law_report(&a).measured_ns > 100 * MS);
@@ -179,6 +180,57 @@ static void test_too_few_samples_change_nothing(void **state)
 	on_law_close(&a);
 }
 
+/* Offers of a load that is too much, one start at a time. */
+static void overload(on_law *a, unsigned starts)
+{
+	for (unsigned i = 0; i < starts; i++) {
+		on_law_admit(a, 1);
+		on_law_admit(a, 1);
+		serve(a, 1, 0, 10 * MS, WEIR_DONE);
+	}
+}
+
+static void test_credit_saved_in_calm_is_forfeited_in_overload(void **state)
+{
+	on_law a;
+	open_busy(&a, 10 * MS);
+	serve(&a, 2000, 0, 10 * MS, WEIR_DONE);
+	double bound = on_law_value(&a, "credit_bound");
+	assert_true(on_law_value(&a, "credit") > 5 * bound);
+	overload(&a, 100);
+	assert_true(on_law_value(&a, "load") > 1.3);
+	assert_true(on_law_value(&a, "credit") < .2 * bound);
+	on_law_close(&a);
+}
+
+static weir_verdict admit_lower(on_law *a)
+{
+	weir_ask ask = on_law_ask(a, 1);
+	ask.klass = 1;
+	return a->law->admit(a->state, &ask);
+}
+
+/* The highest class is always there, and the stage starts it first. */
+static void test_a_class_that_never_has_its_turn_is_pledged_one(void **state)
+{
+	on_law a;
+	open_busy(&a, 10 * MS);
+	assert_int_equal(admit_lower(&a), WEIR_ADMITTED);
+	uint64_t offered_ns = a.now_ns;
+	serve(&a, 500, 0, 10 * MS, WEIR_DONE);
+	assert_int_equal(on_law_admit(&a, 1), WEIR_ADMITTED);
+	/* Starved: it would be refused, but for what it is owed; then the highest is held back. */
+	assert_int_equal(admit_lower(&a), WEIR_ADMITTED);
+	assert_int_equal(on_law_admit(&a, 1), WEIR_SHED_LATE);
+	assert_true(a.law->patience(a.state, 1) == UINT64_MAX);
+	weir_event event = {.offered_ns = offered_ns, .klass = 1};
+	weir_turn turn = {.now_ns = a.now_ns};
+	assert_int_equal(a.law->start(a.state, &event, &turn), WEIR_ADMITTED);
+	assert_int_equal(on_law_admit(&a, 1), WEIR_ADMITTED);
+	assert_int_equal(a.law->start(a.state, &event, &turn), WEIR_SHED_WAITED);
+	on_law_close(&a);
+}
+
 static void test_refunds_and_the_gone_leave_no_trace(void **state)
 {
 	on_law a;
@@ -235,6 +287,8 @@ int main(void)
 		cmocka_unit_test(test_a_clock_that_jumps_is_not_a_slow_start),
 		cmocka_unit_test(test_an_idle_queue_teaches_nothing_about_speed),
 		cmocka_unit_test(test_too_few_samples_change_nothing),
+		cmocka_unit_test(test_credit_saved_in_calm_is_forfeited_in_overload),
+		cmocka_unit_test(test_a_class_that_never_has_its_turn_is_pledged_one),
 		cmocka_unit_test(test_refunds_and_the_gone_leave_no_trace),
 		cmocka_unit_test(test_what_it_has_learnt_can_be_saved_and_loaded),
 	};

@@ -34,7 +34,8 @@ static void fill_bucket(void *params, const struct proxy_cell *cell)
 
 static void fill_maxconn(void *params, const struct proxy_cell *cell)
 {
-	*(weir_maxconn_params *)params = (weir_maxconn_params){.maxconn = 100, .queue_ns = target_ns(cell) / 2};
+	*(weir_maxconn_params *)params =
+		(weir_maxconn_params){.maxconn = 100, .queue_ns = target_ns(cell) / 2};
 }
 
 /* Whatever has a parameter named target is told it. */
@@ -143,14 +144,16 @@ static void print_cell(const struct options *options, size_t at, const struct ou
 {
 	const struct proxy_result *r = &o->result;
 	if (options->json)
-		printf("{\"cell\":\"%s\",\"law\":\"%s\",\"passed\":%s,\"failed\":\"%s\",\"work\":%.4f,\"timely\":%.4f,"
+		printf("{\"cell\":\"%s\",\"law\":\"%s\",\"passed\":%s,\"failed\":\"%s\",\"work\":%.4f,"
+		       "\"timely\":%.4f,"
 		       "\"p50\":%.3f,\"p90\":%.3f,\"p99\":%.3f,\"shed\":%.4f,\"dropped\":%.4f,\"top\":%.4f,"
 		       "\"limit\":%.0f,\"completed\":%llu}\n",
-		       cells[at].name, options->law, o->passed ? "true" : "false", o->failed, r->work, r->timely,
-		       r->p50, r->p90, r->p99, r->shed, r->dropped, r->top, r->limit,
+		       cells[at].name, options->law, o->passed ? "true" : "false", o->failed, r->work,
+		       r->timely, r->p50, r->p90, r->p99, r->shed, r->dropped, r->top, r->limit,
 		       (unsigned long long)r->completed);
 	else if (options->all || !o->passed)
-		printf("%-52s %-14s work %.3f timely %.3f p50 %.2f p90 %.2f p99 %.2f shed %.4f dropped %.4f top %.3f "
+		printf("%-52s %-14s work %.3f timely %.3f p50 %.2f p90 %.2f p99 %.2f shed %.4f dropped %.4f "
+		       "top %.3f "
 		       "limit %.0f n %llu cpu %.2f\n",
 		       cells[at].name, o->passed ? "passed" : o->failed, r->work, r->timely, r->p50, r->p90,
 		       r->p99, r->shed, r->dropped, r->top, r->limit, (unsigned long long)r->completed,
@@ -197,7 +200,8 @@ static void print_summary(const struct options *options, const struct shared *sh
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: grid_proxy [--law NAME] [--part NAME] [--match TEXT] [--quick] [--all] [--jobs N] [--json]\nlaws:");
+	fprintf(stderr, "usage: grid_proxy [--law NAME] [--part NAME] [--match TEXT] [--quick] [--all] "
+			"[--jobs N] [--json]\nlaws:");
 	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++)
 		fprintf(stderr, " %s", entries[i].name);
 	fprintf(stderr, "\n");
@@ -243,8 +247,8 @@ int main(int argc, char **argv)
 	struct options options = {.law = "adaptive-remote", .jobs = 2};
 	parse(argc, argv, &options);
 	const struct entry *entry = find_entry(options.law);
-	struct shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
-				     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct shared *shared =
+		mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	BENCH_REQUIRE(shared != MAP_FAILED);
 	cell_count = proxy_cells(cells, CELLS_MAX);
 	run_all(&options, entry, shared);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "proxy_cell.h"
+#include "laws/proxy_cell.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -235,7 +235,8 @@ static void next_phase(weir_timer *timer, void *arg)
 /* The work that the backend could have done in the measured time, at its speeds, in requests. */
 static double possible(const struct proxy_cell *cell)
 {
-	double from = cell->warm_s, until = cell->warm_s + cell->measure_s, sum = 0, at = 0, speed = 1, load = cell->load;
+	double from = cell->warm_s, until = cell->warm_s + cell->measure_s, sum = 0, at = 0, speed = 1,
+	       load = cell->load;
 	for (unsigned i = 0; i <= PROXY_PHASES; i++) {
 		bool last = i == PROXY_PHASES || cell->phase[i].at_s == 0;
 		double end = last ? until : cell->phase[i].at_s;

@@ -33,15 +33,16 @@ struct proxy_cell {
 	/* shares of the requests, 0: none */
 	double failing_fast, failing_slow; /* answer with an error at once, or after two targets */
 	double hanging;                    /* never answer, and cost the backend nothing */
-	unsigned retries; /* clients give up after two targets and try again so often, as they do when they are shed */
-	unsigned classes;                  /* 2: a tenth of the capacity in class 0, the rest of the load in class 1 */
+	unsigned
+		retries; /* clients give up after two targets and try again so often, as they do when they are shed */
+	unsigned classes; /* 2: a tenth of the capacity in class 0, the rest of the load in class 1 */
 	uint64_t seed;
 };
 
 /* What came of it, in the measured time. */
 struct proxy_result {
-	double work;   /* done, of what the backend could have done */
-	double timely; /* of the completions, those within two targets */
+	double work;          /* done, of what the backend could have done */
+	double timely;        /* of the completions, those within two targets */
 	double p50, p90, p99; /* of the response times, in targets */
 	double shed, dropped; /* of the offered: refused at once, or after a wait */
 	double top;           /* of class 0's offered, completed within two targets */

@@ -35,7 +35,8 @@ static void set_times(struct proxy_cell *cell)
 }
 
 static struct proxy_cell *add(struct list *list, const char *part, weir_discipline discipline,
-			      uint32_t workers, weir_dist_kind kind, double mean_ms, double factor, double load)
+			      uint32_t workers, weir_dist_kind kind, double mean_ms, double factor,
+			      double load)
 {
 	static struct proxy_cell beyond;
 	struct proxy_cell *cell = list->count < list->most ? &list->cells[list->count++] : &beyond;
@@ -46,8 +47,8 @@ static struct proxy_cell *add(struct list *list, const char *part, weir_discipli
 				    .load = load,
 				    .seed = 1000 + list->count};
 	cell->target_s = factor * alone_s(&cell->work);
-	snprintf(cell->name, sizeof(cell->name), "%s/%s-%u/%s/%gms/%gx/load-%g", part, disciplines[discipline],
-		 workers, weir_dist_name(kind), mean_ms, factor, load);
+	snprintf(cell->name, sizeof(cell->name), "%s/%s-%u/%s/%gms/%gx/load-%g", part,
+		 disciplines[discipline], workers, weir_dist_name(kind), mean_ms, factor, load);
 	set_times(cell);
 	return cell;
 }
@@ -97,8 +98,8 @@ static void add_lock(struct list *list)
 			for (unsigned f = 0; f < 2; f++)
 				for (unsigned l = 0; l < 2; l++) {
 					struct proxy_cell *cell =
-						add(list, "lock", (weir_discipline)d, 64, WEIR_DIST_EXPONENTIAL,
-						    10, factors[f], loads[l]);
+						add(list, "lock", (weir_discipline)d, 64,
+						    WEIR_DIST_EXPONENTIAL, 10, factors[f], loads[l]);
 					cell->backend.lock = locks[i];
 					cell->capacity_per_s = 100 / locks[i];
 					set_times(cell);
@@ -120,8 +121,8 @@ static void add_speed(struct list *list)
 					double change_s = cell->warm_s;
 					cell->phase[0] =
 						(struct proxy_phase){change_s, cell->load, speeds[s]};
-					cell->phase[1] = (struct proxy_phase){
-						change_s + cell->measure_s / 2, cell->load, 1};
+					cell->phase[1] = (struct proxy_phase){change_s + cell->measure_s / 2,
+									      cell->load, 1};
 					cell->warm_s += fmax(1, 5 * cell->target_s);
 				}
 }
@@ -169,8 +170,9 @@ static void add_refusing(struct list *list)
 	for (unsigned w = 0; w < 3; w++)
 		for (unsigned d = 0; d < 2; d++)
 			for (unsigned m = 0; m < 2; m++) {
-				struct proxy_cell *cell = add(list, "refusing", (weir_discipline)d, workers[w],
-							      WEIR_DIST_EXPONENTIAL, 10, 10, m ? 2 : 5);
+				struct proxy_cell *cell =
+					add(list, "refusing", (weir_discipline)d, workers[w],
+					    WEIR_DIST_EXPONENTIAL, 10, 10, m ? 2 : 5);
 				cell->backend.most = m ? workers[w] : workers[w] * 3 / 4;
 				cell->capacity_per_s = cell->backend.most * 100.;
 				set_times(cell);

@@ -269,7 +269,8 @@ WEIR_API extern const weir_admission_law weir_law_bucket;
 typedef struct weir_adaptive_remote_params {
 	double percentile;                /* .9: this share of the answers is to come within the target */
 	uint64_t target_ns[WEIR_CLASSES]; /* class 0's is required; 0: as the class above */
-	double minimum[WEIR_CLASSES];     /* share of the starts that a class keeps however many of higher classes come; .01 */
+	double minimum
+		[WEIR_CLASSES]; /* share of the starts that a class keeps however many of higher classes come; .01 */
 } weir_adaptive_remote_params;
 WEIR_API extern const weir_admission_law weir_law_adaptive_remote;
 

@@ -26,7 +26,7 @@
 #define TARGET_MAX_NS  (3600 * WEIR_NS_PER_S)
 #define MINIMUM_MAX    .5
 #define MINIMUM_USUAL  .01
-#define PATIENCE_TIMES 8 /* targets, after which a request in flight is overdue */
+#define PATIENCE_TIMES 4 /* targets, after which a request in flight is overdue */
 #define PURGED_TIMES   4 /* a class with a minimum is purged so much later */
 #define DUE_BURST      4 /* a minimum that was not used may be made up for, by so many */
 #define LIMIT_MOST     (1u << 30)
@@ -34,9 +34,10 @@
 /* ---- parameters ---- */
 
 static const weir_param params_table[] = {
-	{"percentile", WEIR_PARAM_PERCENTILE, offsetof(weir_adaptive_remote_params, percentile), false, .5, .999,
-	 "share of the answers that should come within the target; p90"},
-	{"target", WEIR_PARAM_TIME, offsetof(weir_adaptive_remote_params, target_ns), true, 0, (double)TARGET_MAX_NS,
+	{"percentile", WEIR_PARAM_PERCENTILE, offsetof(weir_adaptive_remote_params, percentile), false, .5,
+	 .999, "share of the answers that should come within the target; p90"},
+	{"target", WEIR_PARAM_TIME, offsetof(weir_adaptive_remote_params, target_ns), true, 0,
+	 (double)TARGET_MAX_NS,
 	 "response time to hold, waiting included; required for class 0, others: as the class above"},
 	{"minimum", WEIR_PARAM_NUMBER, offsetof(weir_adaptive_remote_params, minimum), true, 0, MINIMUM_MAX,
 	 "share of the starts that the class keeps however many of higher classes come; .01"},
@@ -130,7 +131,8 @@ static weir_verdict remote_admit(void *state, const weir_ask *ask)
 {
 	weir_remote *r = state;
 	unsigned klass = ask->klass % WEIR_CLASSES;
-	if (count_ahead(r, klass) + ask->count > atomic_load_explicit(&r->room[klass], memory_order_relaxed) &&
+	if (count_ahead(r, klass) + ask->count >
+		    atomic_load_explicit(&r->room[klass], memory_order_relaxed) &&
 	    (ask->count != 1 || !take_due(r, &r->due_in[klass], klass, ask->now_ns)))
 		return WEIR_SHED_LATE;
 	atomic_fetch_add_explicit(&r->flow[klass], ask->count * WEIR_FLOW_ADMITTED, memory_order_relaxed);
@@ -175,7 +177,8 @@ static weir_verdict remote_start(void *state, const weir_event *event, const wei
 		atomic_fetch_add_explicit(&r->dropped, 1, memory_order_relaxed);
 		return WEIR_SHED_WAITED;
 	}
-	atomic_fetch_add_explicit(&r->flow[klass], WEIR_FLOW_STARTED - WEIR_FLOW_ADMITTED, memory_order_relaxed);
+	atomic_fetch_add_explicit(&r->flow[klass], WEIR_FLOW_STARTED - WEIR_FLOW_ADMITTED,
+				  memory_order_relaxed);
 	weir_overdue_started(&r->overdue, turn->now_ns);
 	weir_knee_started(&r->knee, turn->now_ns);
 	if (turn->waiting == 0 && turn->in_service + 1 < remote_limit(r))
@@ -236,8 +239,8 @@ static void remote_explain(const void *state, const weir_ask *ask, weir_why *ret
 	double ahead = (double)count_ahead(r, klass) + ask->count;
 	double over = ahead - atomic_load_explicit(&r->room[klass], memory_order_relaxed);
 	ret_why->target_ns = r->target_ns[klass];
-	ret_why->estimate_ns =
-		(uint64_t)((ahead > 0 ? ahead : 0) * drain_ns + atomic_load_explicit(&r->response_ns, memory_order_relaxed));
+	ret_why->estimate_ns = (uint64_t)((ahead > 0 ? ahead : 0) * drain_ns +
+					  atomic_load_explicit(&r->response_ns, memory_order_relaxed));
 	ret_why->retry_after_ns = (uint64_t)((over > 1 ? over : 1) * drain_ns);
 }
 
@@ -260,7 +263,8 @@ static void remote_report(const void *state, unsigned klass, weir_report *ret_re
 		{"searching", r->knee.searching},
 		{"elasticity", r->knee.elasticity},
 		{"backend_ms", atomic_load_explicit(&r->response_ns, memory_order_relaxed) / 1e6},
-		{"wait_limit_ms", (double)atomic_load_explicit(&r->patience_ns[klass], memory_order_relaxed) / 1e6},
+		{"wait_limit_ms",
+		 (double)atomic_load_explicit(&r->patience_ns[klass], memory_order_relaxed) / 1e6},
 		{"room", atomic_load_explicit(&r->room[klass], memory_order_relaxed)},
 		{"overdue", weir_overdue_count(&r->overdue)},
 		{"credit", r->credit[klass]},
@@ -278,7 +282,8 @@ static void remote_report(const void *state, unsigned klass, weir_report *ret_re
 static int remote_save(const void *state, char *text, size_t size)
 {
 	const weir_remote *r = state;
-	return snprintf(text, size, "adaptive-remote 1 limit=%.2f drain_ns=%.0f", r->knee.searching ? r->knee.low : 0,
+	return snprintf(text, size, "adaptive-remote 1 limit=%.2f drain_ns=%.0f",
+			r->knee.searching ? r->knee.low : 0,
 			atomic_load_explicit(&r->drain_ns, memory_order_relaxed));
 }
 

@@ -4,26 +4,26 @@
 #include <math.h>
 #include <stddef.h>
 
-#define FIRST_LEVEL 4
-#define MOST_LEVEL  100000.
-#define APART       1.4 /* high / low, near the knee */
-#define FAR_APART   2.  /* while it is not sure that the knee is near */
-#define GROW_BELOW  .65 /* e: more places give more throughput */
-#define SHRINK_FROM .85 /* they do not, and would not be missed */
-#define FAR_BELOW   .4  /* so far from the knee that levels may double again */
-#define DOUBTS      2.  /* standard errors that make a difference */
-#define CLUSTERED   1.3 /* answers come in clusters: errors are larger than if they were independent */
-#define REST_BOUND  100 /* the same, when refusals bound the levels */
-#define MISSING_MOST .1
-#define LONG_EPOCH  6
-#define USUAL_COUNT 8
+#define FIRST_LEVEL    4
+#define MOST_LEVEL     100000.
+#define APART          1.4 /* high / low, near the knee */
+#define FAR_APART      2.  /* while it is not sure that the knee is near */
+#define GROW_BELOW     .65 /* e: more places give more throughput */
+#define SHRINK_FROM    .85 /* they do not, and would not be missed */
+#define FAR_BELOW      .4  /* so far from the knee that levels may double again */
+#define DOUBTS         2.  /* standard errors that make a difference */
+#define CLUSTERED      1.3 /* answers come in clusters: errors are larger than if they were independent */
+#define REST_BOUND     100 /* the same, when refusals bound the levels */
+#define MISSING_MOST   .1
+#define LONG_EPOCH     6
+#define USUAL_COUNT    8
 #define USUAL_VARIANCE .6
-#define ENOUGH      30  /* answers at each level before anything is decided */
-#define PLENTY      .1  /* a standard error at which it is decided anyway */
-#define ROUND_LEAST 16. /* answers that an epoch should bring */
-#define REST        24  /* time at high for each at low, near the knee */
-#define DECIDED     400 /* answers at a level of the slow start that must do */
-#define RAISE_NS    1000000000u
+#define ENOUGH         30  /* answers at each level before anything is decided */
+#define PLENTY         .1  /* a standard error at which it is decided anyway */
+#define ROUND_LEAST    16. /* answers that an epoch should bring */
+#define REST           24  /* time at high for each at low, near the knee */
+#define DECIDED        400 /* answers at a level of the slow start that must do */
+#define RAISE_NS       1000000000u
 
 /* ---- comparing the levels ---- */
 
@@ -277,9 +277,11 @@ static void slow_start(weir_knee *knee, const weir_knee_view *view)
 
 void weir_knee_refused(weir_knee *knee, uint32_t in_flight)
 {
-	uint32_t bound = atomic_load_explicit(&knee->bound, memory_order_relaxed), wanted = in_flight > 1 ? in_flight : 1;
-	while (wanted < bound && !atomic_compare_exchange_weak_explicit(&knee->bound, &bound, wanted, memory_order_relaxed,
-									 memory_order_relaxed))
+	uint32_t bound = atomic_load_explicit(&knee->bound, memory_order_relaxed),
+		 wanted = in_flight > 1 ? in_flight : 1;
+	while (wanted < bound &&
+	       !atomic_compare_exchange_weak_explicit(&knee->bound, &bound, wanted, memory_order_relaxed,
+						      memory_order_relaxed))
 		;
 }
 

@@ -33,15 +33,16 @@ typedef struct weir_knee_view {
 	double response_ns; /* of late, in the mean; 0: nothing is known yet */
 	double most_ns;     /* no level at which it is above this, if a lower one would be better */
 	uint32_t in_flight;
-	uint32_t starts, unsaturated; /* since the last tick; those of them that left nothing waiting and places free */
-	bool trusted;                 /* most answers were good ones */
-	bool refused;                 /* something was, since the last tick */
+	uint32_t starts,
+		unsaturated; /* since the last tick; those of them that left nothing waiting and places free */
+	bool trusted;        /* most answers were good ones */
+	bool refused;        /* something was, since the last tick */
 } weir_knee_view;
 
 typedef struct weir_knee {
 	/* the controller */
-	bool searching; /* slow start is over */
-	double low, apart; /* high / low */
+	bool searching;     /* slow start is over */
+	double low, apart;  /* high / low */
 	unsigned current;   /* of the two arms */
 	uint32_t level[2];  /* searching: low, high */
 	uint64_t epoch_ns;  /* when the current one began */
@@ -50,8 +51,8 @@ typedef struct weir_knee {
 	uint32_t starts, unsaturated;
 	weir_spread arm[2];
 	uint32_t seen_started[2]; /* of the arms' starts, when their spreads were cleared */
-	double elasticity; /* the last that was decided on */
-	double step;       /* by which the bound is raised next */
+	double elasticity;        /* the last that was decided on */
+	double step;              /* by which the bound is raised next */
 	uint64_t raise_ns;
 	/* any thread reads; the controller writes, and refusals lower the bound */
 	_Alignas(64) _Atomic uint64_t from_ns[2], until_ns[2]; /* starts that count for the arms */

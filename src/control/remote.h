@@ -42,8 +42,8 @@ typedef struct weir_remote {
 	_Alignas(64) _Atomic uint32_t room[WEIR_CLASSES]; /* how many of this class and above may wait */
 	_Atomic uint64_t patience_ns[WEIR_CLASSES];
 	_Atomic uint64_t due_every_ns[WEIR_CLASSES]; /* between two of a class's minimum; 0: none */
-	_Atomic uint32_t allowance; /* for requests that will never end */
-	_Atomic double drain_ns;    /* per request, for explain and report */
+	_Atomic uint32_t allowance;                  /* for requests that will never end */
+	_Atomic double drain_ns;                     /* per request, for explain and report */
 	_Atomic double response_ns;
 
 	/* any thread writes */
@@ -65,8 +65,8 @@ typedef struct weir_remote {
 	uint64_t present_ns[WEIR_CLASSES]; /* when something of the class was last offered */
 	uint64_t answered_ns;              /* when something last came back */
 	double caution;                    /* of what fits, so much is let in: 1, less where the waits vary */
-	double yield; /* 1; less while a lower class does not get its minimum */
-	_Atomic uint32_t shedding; /* a bit a class */
+	double yield;                      /* 1; less while a lower class does not get its minimum */
+	_Atomic uint32_t shedding;         /* a bit a class */
 	_Atomic uint64_t measured_ns;
 	_Atomic bool unreachable;
 } weir_remote;

@@ -9,22 +9,23 @@
  *	         shed), a late answer costs one. So nothing is shed for being late while few enough are.
  *	room     caution x wait / drain: how many of a class and above may wait. The time per request of a lower class is longer by the
  *	         share that higher classes take.
- *	caution  falls while more than a hundredth of what is let in must be dropped after all, rises otherwise.
+ *	caution  falls while more than one in two hundred of what is let in must be dropped after all, rises otherwise.
  */
 #include <math.h>
 
 #include "control/remote.h"
 
-#define REMEMBERED      1000. /* answers in the quantiles, to twice that */
-#define FAILURES_TRUST  .5    /* beyond this share of failures the rest says nothing about capacity */
-#define DROPS_WANTED    .01
-#define CAUTION_LEAST   .2
-#define PRESENT_NS      (10 * WEIR_NS_PER_S)
-#define BACKEND_SHARE   .25 /* of the target that the backend should take, in the mean, where it can be helped */
-#define CREDIT_LEAST    20.
-#define CREDIT_NS       1e8
-#define CREDIT_TIMES    3. /* targets by which a full credit extends the wait */
-#define SERVED_NS       1e9 /* over which a class's share and rate are averaged */
+#define REMEMBERED     1000. /* answers in the quantiles, to twice that */
+#define FAILURES_TRUST .5    /* beyond this share of failures the rest says nothing about capacity */
+#define DROPS_WANTED   .005
+#define CAUTION_LEAST  .2
+#define PRESENT_NS     (10 * WEIR_NS_PER_S)
+#define BACKEND_SHARE \
+	.25 /* of the target that the backend should take, in the mean, where it can be helped */
+#define CREDIT_LEAST 20.
+#define CREDIT_NS    1e8
+#define CREDIT_TIMES 3.  /* targets by which a full credit extends the wait */
+#define SERVED_NS    1e9 /* over which a class's share and rate are averaged */
 
 /* What has happened since the last tick. */
 struct news {
@@ -82,7 +83,8 @@ static void correct_waiting(weir_remote *r, const weir_sample *sample, const str
 
 /* ---- the backend ---- */
 
-static void learn_drain(weir_remote *r, const weir_sample *sample, const struct news *news, double response_ns)
+static void learn_drain(weir_remote *r, const weir_sample *sample, const struct news *news,
+			double response_ns)
 {
 	if (news->saturated && news->trusted && weir_drain_time_ns(&r->drain) > 0)
 		weir_drain_saw(&r->drain, sample->interval_ns, news->answers, r->least_target_ns);
@@ -91,7 +93,8 @@ static void learn_drain(weir_remote *r, const weir_sample *sample, const struct 
 	atomic_store_explicit(&r->drain_ns, weir_drain_time_ns(&r->drain), memory_order_relaxed);
 }
 
-static void learn_limit(weir_remote *r, const weir_sample *sample, const struct news *news, double response_ns)
+static void learn_limit(weir_remote *r, const weir_sample *sample, const struct news *news,
+			double response_ns)
 {
 	weir_knee_view view = {.now_ns = sample->now_ns,
 			       .response_ns = response_ns,
@@ -128,8 +131,8 @@ static double learn_times(weir_remote *r)
 	atomic_store_explicit(&r->measured_ns, (uint64_t)weir_spread_quantile(&r->responses, r->quantile),
 			      memory_order_relaxed);
 	atomic_store_explicit(&r->unreachable,
-			      r->recent.total >= 50 &&
-				      weir_spread_quantile(&r->recent, r->quantile) > (double)r->least_target_ns,
+			      r->recent.total >= 50 && weir_spread_quantile(&r->recent, r->quantile) >
+							       (double)r->least_target_ns,
 			      memory_order_relaxed);
 	if (r->recent.total > 2 * REMEMBERED)
 		weir_spread_fade(&r->recent, .5);
@@ -182,7 +185,8 @@ static void set_rooms(weir_remote *r, unsigned starving)
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
 		double wait_ns = wait_of(r, k), places = places_of(r, k, wait_ns, above);
 		bool due = k != 0 && r->minimum[k] > 0 && drain_ns > 0;
-		uint32_t room = k < starving && r->yield <= 0 ? 0 : whole(k < starving ? places * r->yield : places);
+		uint32_t room =
+			k < starving && r->yield <= 0 ? 0 : whole(k < starving ? places * r->yield : places);
 		atomic_store_explicit(&r->room[k], room, memory_order_relaxed);
 		atomic_store_explicit(&r->patience_ns[k], (uint64_t)wait_ns, memory_order_relaxed);
 		atomic_store_explicit(&r->due_every_ns[k], due ? (uint64_t)(drain_ns / r->minimum[k]) + 1 : 0,

@@ -211,6 +211,23 @@ static void add_classes(struct list *list)
 			}
 }
 
+/* Clients that try again three times: a burst of three times the capacity, measured well after it. Do they recover? */
+static void add_retries(struct list *list)
+{
+	static const uint32_t workers[] = {4, 16, 64};
+	for (unsigned w = 0; w < 3; w++)
+		for (unsigned d = 0; d < 2; d++)
+			for (unsigned kind = 0; kind < 2; kind++) {
+				struct proxy_cell *cell = add(list, "retries", (weir_discipline)d, workers[w],
+							      (weir_dist_kind)kind, 10, 10, .8);
+				double burst_s = 10, quiet_s = 20;
+				cell->retries = 3;
+				cell->phase[0] = (struct proxy_phase){cell->warm_s, 3, 1};
+				cell->phase[1] = (struct proxy_phase){cell->warm_s + burst_s, .8, 1};
+				cell->warm_s += burst_s + quiet_s;
+			}
+}
+
 size_t proxy_cells(struct proxy_cell *cells, size_t most)
 {
 	struct list list = {.cells = cells, .most = most};
@@ -223,5 +240,6 @@ size_t proxy_cells(struct proxy_cell *cells, size_t most)
 	add_refusing(&list);
 	add_faults(&list);
 	add_classes(&list);
+	add_retries(&list);
 	return list.count;
 }

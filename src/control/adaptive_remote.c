@@ -26,7 +26,7 @@
 #define TARGET_MAX_NS  (3600 * WEIR_NS_PER_S)
 #define MINIMUM_MAX    .5
 #define MINIMUM_USUAL  .01
-#define PATIENCE_TIMES 8 /* targets, after which a request in flight is overdue */
+#define PATIENCE_TIMES 4 /* targets, after which a request in flight is overdue */
 #define PURGED_TIMES   4 /* a class with a minimum is purged so much later */
 #define DUE_BURST      4 /* a minimum that was not used may be made up for, by so many */
 #define LIMIT_MOST     (1u << 30)
@@ -260,15 +260,14 @@ static void remote_report(const void *state, unsigned klass, weir_report *ret_re
 		const char *name;
 		double value;
 	} values[] = {
-		{"searching", r->knee.searching},
-		{"elasticity", r->knee.elasticity},
+		{"searching", atomic_load_explicit(&r->told_low, memory_order_relaxed) > 0},
+		{"elasticity", atomic_load_explicit(&r->told_elasticity, memory_order_relaxed)},
 		{"backend_ms", atomic_load_explicit(&r->response_ns, memory_order_relaxed) / 1e6},
 		{"wait_limit_ms",
 		 (double)atomic_load_explicit(&r->patience_ns[klass], memory_order_relaxed) / 1e6},
 		{"room", atomic_load_explicit(&r->room[klass], memory_order_relaxed)},
 		{"overdue", weir_overdue_count(&r->overdue)},
-		{"credit", r->credit[klass]},
-		{"caution", r->caution},
+		{"caution", atomic_load_explicit(&r->told_caution, memory_order_relaxed)},
 	};
 	for (unsigned i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
 		ret_report->value[i].name = values[i].name;
@@ -283,7 +282,7 @@ static int remote_save(const void *state, char *text, size_t size)
 {
 	const weir_remote *r = state;
 	return snprintf(text, size, "adaptive-remote 1 limit=%.2f drain_ns=%.0f",
-			r->knee.searching ? r->knee.low : 0,
+			atomic_load_explicit(&r->told_low, memory_order_relaxed),
 			atomic_load_explicit(&r->drain_ns, memory_order_relaxed));
 }
 
@@ -301,6 +300,7 @@ static int remote_load(void *state, const char *text)
 		weir_knee_assume(&r->knee, (uint32_t)low);
 	if (drain_ns > 0)
 		weir_drain_assume(&r->drain, drain_ns);
+	weir_remote_tell(r);
 	return 0;
 }
 

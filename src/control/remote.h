@@ -66,11 +66,15 @@ typedef struct weir_remote {
 	uint64_t answered_ns;              /* when something last came back */
 	double caution;                    /* of what fits, so much is let in: 1, less where the waits vary */
 	double yield;                      /* 1; less while a lower class does not get its minimum */
-	_Atomic uint32_t shedding;         /* a bit a class */
+	/* what the tick tells others */
+	_Atomic uint32_t shedding;                              /* a bit a class */
+	_Atomic double told_low, told_elasticity, told_caution; /* low: 0 in slow start */
 	_Atomic uint64_t measured_ns;
 	_Atomic bool unreachable;
 } weir_remote;
 
+/* Puts what only the tick may look at where save and report can read it. */
+void weir_remote_tell(weir_remote *remote);
 void weir_remote_tick(void *state, const weir_sample *sample);
 
 #endif

@@ -9,7 +9,7 @@
  *	         shed), a late answer costs one. So nothing is shed for being late while few enough are.
  *	room     caution x wait / drain: how many of a class and above may wait. The time per request of a lower class is longer by the
  *	         share that higher classes take.
- *	caution  falls while more than a hundredth of what is let in must be dropped after all, rises otherwise.
+ *	caution  falls while more than one in two hundred of what is let in must be dropped after all, rises otherwise.
  */
 #include <math.h>
 
@@ -17,7 +17,7 @@
 
 #define REMEMBERED     1000. /* answers in the quantiles, to twice that */
 #define FAILURES_TRUST .5    /* beyond this share of failures the rest says nothing about capacity */
-#define DROPS_WANTED   .01
+#define DROPS_WANTED   .005
 #define CAUTION_LEAST  .2
 #define PRESENT_NS     (10 * WEIR_NS_PER_S)
 #define BACKEND_SHARE \
@@ -90,7 +90,6 @@ static void learn_drain(weir_remote *r, const weir_sample *sample, const struct 
 		weir_drain_saw(&r->drain, sample->interval_ns, news->answers, r->least_target_ns);
 	else if (weir_drain_time_ns(&r->drain) == 0 && r->recent.total >= 4)
 		weir_drain_assume(&r->drain, response_ns / weir_knee_limit(&r->knee));
-	atomic_store_explicit(&r->drain_ns, weir_drain_time_ns(&r->drain), memory_order_relaxed);
 }
 
 static void learn_limit(weir_remote *r, const weir_sample *sample, const struct news *news,
@@ -232,6 +231,14 @@ static void learn_caution(weir_remote *r, const struct news *news)
 	r->caution = fmin(fmax(r->caution * factor, CAUTION_LEAST), 1);
 }
 
+void weir_remote_tell(weir_remote *r)
+{
+	atomic_store_explicit(&r->drain_ns, weir_drain_time_ns(&r->drain), memory_order_relaxed);
+	atomic_store_explicit(&r->told_low, r->knee.searching ? r->knee.low : 0, memory_order_relaxed);
+	atomic_store_explicit(&r->told_elasticity, r->knee.elasticity, memory_order_relaxed);
+	atomic_store_explicit(&r->told_caution, r->caution, memory_order_relaxed);
+}
+
 void weir_remote_tick(void *state, const weir_sample *sample)
 {
 	weir_remote *r = state;
@@ -247,4 +254,5 @@ void weir_remote_tick(void *state, const weir_sample *sample)
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
 		learn_credit(r, k, sample, &news);
 	set_rooms(r, learn_yield(r, &news));
+	weir_remote_tell(r);
 }

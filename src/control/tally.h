@@ -30,7 +30,8 @@ typedef struct weir_spread {
 
 static inline unsigned weir_tally_index(uint64_t ns)
 {
-	uint64_t units = ns >> (WEIR_TALLY_LOW_BITS - WEIR_TALLY_SUB_BITS) | 1u << WEIR_TALLY_SUB_BITS;
+	uint64_t units = ns >> (WEIR_TALLY_LOW_BITS - WEIR_TALLY_SUB_BITS);
+	units = units > 1u << WEIR_TALLY_SUB_BITS ? units : 1u << WEIR_TALLY_SUB_BITS;
 	unsigned octave = 63u - (unsigned)__builtin_clzll(units) - WEIR_TALLY_SUB_BITS;
 	unsigned index = (octave << WEIR_TALLY_SUB_BITS) +
 			 ((unsigned)(units >> octave) & ((1u << WEIR_TALLY_SUB_BITS) - 1));

@@ -240,6 +240,30 @@ static void test_says_that_a_target_is_unreachable(void **state)
 	on_law_close(&on);
 }
 
+static weir_verdict ask_class(on_law *on, uint8_t klass)
+{
+	weir_ask ask = {.now_ns = on->now_ns, .count = 1, .klass = klass};
+	return on->law->admit(on->state, &ask);
+}
+
+static void test_lower_classes_take_no_room_from_higher_ones(void **state)
+{
+	on_law on;
+	ON_LAW(&on, &weir_law_adaptive_remote, "p90", "200ms", "minimum", "0");
+	for (int i = 0; i < 100; i++)
+		busy_tick(&on, 2, 20 * MS, WEIR_DONE);
+	on.sample.waiting = 0;
+	on_law_tick(&on, 10 * MS);
+	for (int i = 0; i < 100; i++) /* as many as it lets in; and then some more are there */
+		ask_class(&on, 3);
+	for (int i = 0; i < 200; i++)
+		((weir_remote *)on.state)->flow[3] += WEIR_FLOW_ADMITTED;
+	assert_int_equal(ask_class(&on, 3), WEIR_SHED_LATE);
+	assert_int_equal(ask_class(&on, 4), WEIR_SHED_LATE); /* it would wait behind them */
+	assert_int_equal(ask_class(&on, 0), WEIR_ADMITTED);
+	on_law_close(&on);
+}
+
 static void test_saves_and_loads(void **state)
 {
 	on_law on, other;
@@ -281,6 +305,7 @@ int main(void)
 		cmocka_unit_test(test_idleness_does_not_raise_the_limit),
 		cmocka_unit_test(test_a_drain_rate_is_not_learnt_from_an_empty_queue),
 		cmocka_unit_test(test_says_that_a_target_is_unreachable),
+		cmocka_unit_test(test_lower_classes_take_no_room_from_higher_ones),
 		cmocka_unit_test(test_saves_and_loads),
 	};
 	return cmocka_run_group_tests_name("adaptive-remote", tests, NULL, NULL);

@@ -177,11 +177,18 @@ static void multiclass_explain(const void *state, const weir_ask *ask, weir_why 
 	weir_aimd_explain(seen_class(state, ask->klass), ask, ret_why);
 }
 
+static bool at_its_lag(const multiclass *m, unsigned klass)
+{
+	return atomic_load_explicit(&m->lag[klass], memory_order_relaxed) >= m->lc_thresh;
+}
+
 static void multiclass_report(const void *state, unsigned klass, weir_report *ret_report)
 {
 	const multiclass *m = state;
 	klass %= WEIR_CLASSES;
 	weir_aimd_report(&m->klass[klass], ret_report);
+	/* Cut to the least for the sake of those above is not out of reach. */
+	ret_report->unreachable &= !held(m, klass) && at_its_lag(m, klass);
 	weir_report_add(ret_report, "lag", atomic_load_explicit(&m->lag[klass], memory_order_relaxed));
 }
 
@@ -215,9 +222,9 @@ static const weir_param multiclass_params[] = {
 	 WEIR_AIMD_TARGET_MAX,
 	 "response time that the percentile is held at; of class 0 required, 0: as the class above"},
 	{"adjlo_d", WEIR_PARAM_NUMBER, offsetof(weir_multiclass_params, adjlo_d), false, 1, 1e6,
-	 "factor by which the classes below are cut; 10"},
+	 "factor by which the classes below are cut; default 10"},
 	{"lc_thresh", WEIR_PARAM_COUNT, offsetof(weir_multiclass_params, lc_thresh), false, 0, 1e6,
-	 "windows with nothing to take from below, before a class itself is cut; 20"},
+	 "windows with nothing to take from below, before a class itself is cut; default 20"},
 	WEIR_AIMD_PARAMS(weir_multiclass_params),
 	{0},
 };

@@ -195,6 +195,24 @@ static void trap_a_starved_class_never_comes_back(void **state)
 	rig_close(&rig);
 }
 
+/* Class 1 is at its lowest rate and late, but only for class 0's sake: its target is none that cannot be met. */
+static void trap_a_class_that_is_cut_for_another_is_called_unreachable(void **state)
+{
+	struct rig rig;
+	open_multiclass(&rig, S, 100);
+	for (int i = 0; i < 4; i++)
+		rig_window(&rig, 0, 2 * S);
+	rig_window(&rig, 1, 2 * S);
+	expect_rates(&rig, 100, .05, .05);
+	assert_false(rig_report(&rig, 1).unreachable);
+	rig_window(&rig, 0, 800 * MS); /* class 0 has what it needs; class 1 has missed a single window */
+	assert_false(rig_report(&rig, 1).unreachable);
+	for (int i = 0; i < 100; i++)
+		rig_window(&rig, 1, 2 * S);
+	assert_true(rig_report(&rig, 1).unreachable);
+	rig_close(&rig);
+}
+
 static void test_warm_start(void **state)
 {
 	struct rig rig;
@@ -240,6 +258,7 @@ int main(void)
 		cmocka_unit_test(test_each_class_has_its_bucket),
 		cmocka_unit_test(trap_unused_classes_keep_a_class_from_ever_being_cut),
 		cmocka_unit_test(trap_a_starved_class_never_comes_back),
+		cmocka_unit_test(trap_a_class_that_is_cut_for_another_is_called_unreachable),
 		cmocka_unit_test(test_warm_start),
 		cmocka_unit_test(test_bad_parameters),
 	};

@@ -35,12 +35,12 @@
 
 static const weir_param params_table[] = {
 	{"percentile", WEIR_PARAM_PERCENTILE, offsetof(weir_adaptive_remote_params, percentile), false, .5,
-	 .999, "share of the answers that should come within the target; p90"},
+	 .999, "share of the answers that should come within the target; default p90"},
 	{"target", WEIR_PARAM_TIME, offsetof(weir_adaptive_remote_params, target_ns), true, 0,
 	 (double)TARGET_MAX_NS,
 	 "response time to hold, waiting included; required for class 0, others: as the class above"},
 	{"minimum", WEIR_PARAM_NUMBER, offsetof(weir_adaptive_remote_params, minimum), true, 0, MINIMUM_MAX,
-	 "share of the starts that the class keeps however many of higher classes come; .01"},
+	 "share of the starts that the class keeps however many of higher classes come; default 0.01"},
 	{0},
 };
 

@@ -19,9 +19,9 @@ const weir_param adaptive_params[] = {
 	{"target", WEIR_PARAM_TIME, AT(target_ns), true, TARGET_MIN_NS, TARGET_MAX_NS,
 	 "response time to hold; required for class 0, others as the class above"},
 	{"percentile", WEIR_PARAM_PERCENTILE, AT(percentile), true, 0.5, 0.999,
-	 "of the response times that the target is for; p90"},
+	 "of the response times that the target is for; default p90"},
 	{"minimum", WEIR_PARAM_NUMBER, AT(minimum), true, 0, 0.1,
-	 "share of the starts that a class keeps however busy those above it are; 0.01"},
+	 "share of the starts that a class keeps however busy those above it are; default 0.01"},
 	{0},
 };
 

@@ -102,36 +102,43 @@ void weir_aimd_learn(weir_aimd *aimd, const weir_aimd_learned *learned);
 #field, WEIR_PARAM_TIME, offsetof(type, tuning.field##_ns), false, min, max, help \
 	}
 #define WEIR_AIMD_PARAMS(type)                                                                               \
-	WEIR_AIMD_ROW(type, percentile, PERCENTILE, .5, .999, "of the response times that is held; p90"),    \
-		WEIR_AIMD_ROW(type, samples, COUNT, 1, WEIR_WINDOW_MAX, "response times a window; 100"),     \
-		WEIR_AIMD_ROW(                                                                               \
-			type, samples_min, COUNT, 0, WEIR_WINDOW_MAX,                                        \
-			"fewer hold the rate as it is; 0, as many as the percentile needs: 10 for p90"),     \
-		WEIR_AIMD_TIME(type, timeout, 1e7, 3.6e12, "a window that is not full ends after this; 1s"), \
+	WEIR_AIMD_ROW(type, percentile, PERCENTILE, .5, .999,                                                \
+		      "of the response times that is held; default p90"),                                    \
+		WEIR_AIMD_ROW(type, samples, COUNT, 1, WEIR_WINDOW_MAX,                                      \
+			      "response times a window; default 100"),                                       \
+		WEIR_AIMD_ROW(type, samples_min, COUNT, 0, WEIR_WINDOW_MAX,                                  \
+			      "fewer hold the rate as it is; default 0: as many as the percentile needs: "   \
+			      "10 for p90"),                                                                 \
+		WEIR_AIMD_TIME(type, timeout, 1e7, 3.6e12,                                                   \
+			       "a window that is not full ends after this; default 1s"),                     \
 		WEIR_AIMD_ROW(type, alpha, NUMBER, 0, .999,                                                  \
-			      "weight of the past in the moving average; 0.7"),                              \
-		WEIR_AIMD_ROW(type, err_i, NUMBER, -1, 100, "error below which the rate rises; -0.5"),       \
-		WEIR_AIMD_ROW(type, err_d, NUMBER, -1, 100, "error above which the rate falls; 0"),          \
-		WEIR_AIMD_ROW(type, adj_i, NUMBER, 0, 1e6, "additive rise, per second a window; 2"),         \
-		WEIR_AIMD_ROW(type, adj_d, NUMBER, 1, 1000, "factor of a fall; 1.2"),                        \
-		WEIR_AIMD_ROW(type, c_i, NUMBER, -1, 100, "error at which the rise would be nothing; -0.1"), \
+			      "weight of the past in the moving average; default 0.7"),                      \
+		WEIR_AIMD_ROW(type, err_i, NUMBER, -1, 100,                                                  \
+			      "error below which the rate rises; default -0.5"),                             \
+		WEIR_AIMD_ROW(type, err_d, NUMBER, -1, 100, "error above which the rate falls; default 0"),  \
+		WEIR_AIMD_ROW(type, adj_i, NUMBER, 0, 1e6, "additive rise, per second a window; default 2"), \
+		WEIR_AIMD_ROW(type, adj_d, NUMBER, 1, 1000, "factor of a fall; default 1.2"),                \
+		WEIR_AIMD_ROW(type, c_i, NUMBER, -1, 100,                                                    \
+			      "error at which the rise would be nothing; default -0.1"),                     \
 		WEIR_AIMD_ROW(type, rate_min, NUMBER, WEIR_SHAPER_RATE_MIN, WEIR_SHAPER_RATE_MAX,            \
-			      "admissions per second, at least; 0.05"),                                      \
+			      "admissions per second, at least; default 0.05"),                              \
 		WEIR_AIMD_ROW(type, rate_max, NUMBER, WEIR_SHAPER_RATE_MIN, WEIR_SHAPER_RATE_MAX,            \
-			      "admissions per second, at most; 5000"),                                       \
+			      "admissions per second, at most; default 5000"),                               \
 		WEIR_AIMD_ROW(type, rate_start, NUMBER, 0, WEIR_SHAPER_RATE_MAX,                             \
-			      "admissions per second at the beginning; 0, rate_max"),                        \
-		WEIR_AIMD_TIME(type, burst, 0, 3.6e12,                                                       \
-			       "depth of the bucket, as time at the current rate; 0, half of the target, "   \
-			       "at most 1s"),                                                                \
+			      "admissions per second at the beginning; default 0: rate_max"),                \
+		WEIR_AIMD_TIME(                                                                              \
+			type, burst, 0, 3.6e12,                                                              \
+			"depth of the bucket, as time at the current rate; default 0: half of the target, "  \
+			"at most 1s"),                                                                       \
 		WEIR_AIMD_ROW(type, depth, NUMBER, 0, 1e9,                                                   \
-			      "depth of the bucket in requests, at any rate; 0, by burst"),                  \
+			      "depth of the bucket in requests, at any rate; default 0: by burst"),          \
 		WEIR_AIMD_ROW(type, proportional, SWITCH, 0, 1,                                              \
-			      "above 100 per second the rise grows with the rate; off"),                     \
+			      "above 100 per second the rise grows with the rate; default off"),             \
 		WEIR_AIMD_ROW(type, half_used, SWITCH, 0, 1,                                                 \
-			      "no rise while less than half of the rate is used; off"),                      \
+			      "no rise while less than half of the rate is used; default off"),              \
 		WEIR_AIMD_ROW(type, patience, NUMBER, 0, 1000,                                               \
-			      "what is older than this many targets at its start is dropped; 0, nothing is")
+			      "what is older than this many targets at its start is dropped; default 0: "    \
+			      "nothing is")
 /* Of `target`. */
 #define WEIR_AIMD_TARGET_MIN 1e3
 #define WEIR_AIMD_TARGET_MAX 3.6e12

@@ -188,16 +188,16 @@ static int threshold_load(void *state, const char *text)
 	}
 static const weir_param threshold_params[] = {
 	{"waiting", WEIR_PARAM_COUNT, offsetof(weir_threshold_params, waiting), true, 0, 4e9,
-	 "sheds when this many events wait; 0, not limited"},
+	 "sheds when this many events wait; default 0: not limited"},
 	{"target", WEIR_PARAM_TIME, offsetof(weir_threshold_params, target_ns), false, 0,
-	 WEIR_AIMD_TARGET_MAX, "mean response time that one more threshold follows; 0, none does"},
-	ROW(most, COUNT, 0, 4e9, "where that starts, and its bound; 1024"),
-	ROW(least, COUNT, 0, 4e9, "its lower bound; 1"),
-	ROW(rise, COUNT, 0, 4e9, "events more, a window below the target; 10"),
-	ROW(fall, NUMBER, 1.001, 1000, "divides it, a window above the target; 2"),
-	ROW(samples, COUNT, 0, WEIR_WINDOW_MAX, "response times a window; 100"),
+	 WEIR_AIMD_TARGET_MAX, "mean response time that one more threshold follows; default 0: none does"},
+	ROW(most, COUNT, 0, 4e9, "where that starts, and its bound; default 1024"),
+	ROW(least, COUNT, 0, 4e9, "its lower bound; default 1"),
+	ROW(rise, COUNT, 0, 4e9, "events more, a window below the target; default 10"),
+	ROW(fall, NUMBER, 1.001, 1000, "divides it, a window above the target; default 2"),
+	ROW(samples, COUNT, 0, WEIR_WINDOW_MAX, "response times a window; default 100"),
 	{"timeout", WEIR_PARAM_TIME, offsetof(weir_threshold_params, timeout_ns), false, TICK_NS, 3.6e12,
-	 "a window that is not full ends after this; 1s"},
+	 "a window that is not full ends after this; default 1s"},
 	{0},
 };
 

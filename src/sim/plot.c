@@ -103,11 +103,11 @@ static double control(const weir_run *run, unsigned window, unsigned which, unsi
 static const char *time_label(double ms, char *text, size_t size)
 {
 	if (ms < 0.9995)
-		snprintf(text, size, "%gus", round(ms * 1e6) / 1e3);
+		snprintf(text, size, "%.4gus", ms * 1e3);
 	else if (ms < 999.5)
-		snprintf(text, size, "%gms", round(ms * 1e3) / 1e3);
+		snprintf(text, size, "%.4gms", ms);
 	else
-		snprintf(text, size, "%gs", round(ms) / 1e3);
+		snprintf(text, size, "%.4gs", ms / 1e3);
 	return text;
 }
 
@@ -180,12 +180,33 @@ static double most_of(const series *line, unsigned points)
 	return most;
 }
 
+/* Milliseconds in the unit that a name ends with ("wait_limit_ns"); 0: it is no time. */
+static double unit_of(const char *name, size_t *ret_length)
+{
+	static const struct {
+		const char *suffix;
+		double ms;
+	} units[] = {{"_ns", 1e-6}, {"_us", 1e-3}, {"_ms", 1}, {"_s", 1e3}};
+	size_t length = strlen(name);
+	bool rate = length > 6 && strcmp(name + length - 6, "_per_s") == 0;
+	for (size_t i = 0; !rate && i < sizeof units / sizeof *units; i++) {
+		size_t end = strlen(units[i].suffix);
+		*ret_length = length - end;
+		if (length > end && strcmp(name + length - end, units[i].suffix) == 0)
+			return units[i].ms;
+	}
+	*ret_length = length;
+	return 0;
+}
+
 /* Scaled by its own largest value, so that numbers of any unit fit on one panel. */
 static void add_scaled(panel *on, const weir_run *run, unsigned trace, unsigned which)
 {
 	const weir_law_trace *of = &run->record->trace[trace];
 	unsigned points = points_of(run->record);
 	char time[32];
+	size_t length;
+	double ms = unit_of(of->name[which], &length);
 	series *line = add(on, of->name[which]);
 	fill(line, run, control, which, trace, false);
 	double most = most_of(line, points);
@@ -194,6 +215,9 @@ static void add_scaled(panel *on, const weir_run *run, unsigned trace, unsigned 
 	if (which == WEIR_TRACE_MEASURED)
 		snprintf(line->name, sizeof line->name, "measured, to %s",
 			 time_label(most, time, sizeof time));
+	else if (ms > 0)
+		snprintf(line->name, sizeof line->name, "%.*s, to %s", (int)(length < 32 ? length : 32),
+			 of->name[which], time_label(most * ms, time, sizeof time));
 	else
 		snprintf(line->name, sizeof line->name, "%.32s, to %.*g%s", of->name[which],
 			 most < 1e6 ? 4 : 3, most, which == WEIR_TRACE_RATE ? "/s" : "");

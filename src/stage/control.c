@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "stage/runtime.h"
 
 #define PAUSE_AFTER_NS (2 * WEIR_NS_PER_S)
@@ -242,13 +243,14 @@ static void look_for_notices(weir_stage *stage, const weir_gate *gate, uint64_t 
 static void notice_unreachable(const weir_stage *stage, unsigned klass)
 {
 	weir_report report;
-	char text[256];
+	char text[256], target[32];
 	if (!weir_stage_report(stage, klass, &report) || !report.unreachable)
 		return; /* replaced or come within reach meanwhile */
 	snprintf(text, sizeof(text),
-		 "stage '%s': the target of class %u, p%g within %g ms, cannot be met: the work alone takes "
+		 "stage '%s': the target of class %u, p%g within %s, cannot be met: the work alone takes "
 		 "longer",
-		 stage->name, klass, report.quantile * 100, (double)report.target_ns / WEIR_NS_PER_MS);
+		 stage->name, klass, report.quantile * 100,
+		 weir_text_print_time(target, sizeof(target), report.target_ns, "ms"));
 	stage->world->options.notice(text, stage->world->options.notice_arg);
 }
 

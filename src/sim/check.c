@@ -68,15 +68,24 @@ static void list_laws(char *text, size_t size)
 		at += (size_t)snprintf(text + at, size - at, ", %s", law->name);
 }
 
+static const char *law_name_at(const void *list, size_t at)
+{
+	const weir_admission_law *law = weir_law_at(at);
+	return law != NULL ? law->name : NULL;
+}
+
 static int find_law(const weir_scenario *scenario, const char *name, unsigned line,
 		    const weir_admission_law **ret_law)
 {
-	char all[240];
+	char all[240], meant[80] = "accepted";
 	*ret_law = weir_law_find(name);
 	if (*ret_law != NULL)
 		return 0;
 	list_laws(all, sizeof all);
-	return weir_scenario_wrong(scenario, line, "there is no law '%s'; accepted are %s", name, all);
+	const char *near = weir_text_nearest(name, law_name_at, NULL);
+	if (near != NULL)
+		snprintf(meant, sizeof meant, "did you mean '%s'? Accepted", near);
+	return weir_scenario_wrong(scenario, line, "there is no law '%s'; %s are %s", name, meant, all);
 }
 
 static bool has_param(const weir_admission_law *law, const char *name)
@@ -111,6 +120,31 @@ static int set_named_param(const weir_scenario *scenario, const weir_admission_l
 	return set_param(scenario, law, params, dot + 1, set);
 }
 
+static const char *param_name_at(const void *list, size_t at)
+{
+	return ((const weir_param *)list)[at].name;
+}
+
+static const char *stage_key_at(const void *list, size_t at)
+{
+	return weir_keys_stage[at].name;
+}
+
+/* What a law does not know was perhaps meant for its stage. */
+static int set_own_param(const weir_scenario *scenario, const weir_admission_law *law, void *params,
+			 const weir_setting *set)
+{
+	const char *near = weir_text_nearest(set->key, stage_key_at, NULL);
+	int failed = set_param(scenario, law, params, set->key, set);
+	if (!failed || near == NULL || weir_text_nearest(set->key, param_name_at, law->params) != NULL)
+		return failed;
+	return weir_scenario_wrong(
+		scenario, set->line,
+		"there is no '%s' here, nor a parameter of law '%s' of that name; did you mean "
+		"'%s'?",
+		set->key, law->name, near);
+}
+
 static int unknown_setting(const weir_scenario *scenario, const weir_setting *set)
 {
 	char names[240];
@@ -136,7 +170,7 @@ static int set_params(const weir_scenario *scenario, const weir_scenario_stage *
 		else if (law == NULL)
 			failed = unknown_setting(scenario, set);
 		else
-			failed = set_param(scenario, law, params, set->key, set);
+			failed = set_own_param(scenario, law, params, set);
 		if (failed)
 			return failed;
 	}
@@ -446,6 +480,11 @@ static uint64_t round_up(double ns)
 	return (uint64_t)(ceil(ns / digit) * digit + 0.5);
 }
 
+static const char *unit_for(double ns)
+{
+	return ns < 1e6 ? "us" : ns < 1e9 ? "ms" : "s";
+}
+
 static int check_target(const weir_scenario *scenario, const weir_scenario_stage *stage,
 			const double *cheapest)
 {
@@ -459,7 +498,7 @@ static int check_target(const weir_scenario *scenario, const weir_scenario_stage
 			continue;
 		weir_text_print_percentile(percentile, sizeof percentile, stage->quantile);
 		weir_text_print_time(target, sizeof target, target_ns, "");
-		weir_text_print_time(service, sizeof service, round_up(least), "");
+		weir_text_print_time(service, sizeof service, round_up(least), unit_for(least));
 		return weir_scenario_wrong(scenario, stage->target_line,
 					   "%s = %s is impossible for [stage %s]: the %s of its service time "
 					   "alone is %s; accepted "
@@ -469,11 +508,9 @@ static int check_target(const weir_scenario *scenario, const weir_scenario_stage
 	return 0;
 }
 
-static int check_targets(const weir_scenario *scenario)
+static void find_all_cheapest(const weir_scenario *scenario, double cheapest[][WEIR_CLASSES])
 {
-	static const double none[WEIR_SCENARIO_STAGES][WEIR_CLASSES];
-	double cheapest[WEIR_SCENARIO_STAGES][WEIR_CLASSES];
-	memcpy(cheapest, none, sizeof cheapest);
+	memset(cheapest, 0, WEIR_SCENARIO_STAGES * sizeof *cheapest);
 	for (unsigned i = 0; i < scenario->loads; i++) {
 		const weir_scenario_load *load = &scenario->load[i];
 		for (unsigned j = 0; j < load->mix_count; j++)
@@ -481,6 +518,12 @@ static int check_targets(const weir_scenario *scenario)
 		for (unsigned j = 0; j < load->chain_count; j++)
 			find_cheapest_of(scenario, load, load->chain[j].type, cheapest);
 	}
+}
+
+static int check_targets(const weir_scenario *scenario)
+{
+	double cheapest[WEIR_SCENARIO_STAGES][WEIR_CLASSES];
+	find_all_cheapest(scenario, cheapest);
 	for (unsigned i = 0; i < scenario->stages; i++) {
 		int failed = check_target(scenario, &scenario->stage[i], cheapest[i]);
 		if (failed)
@@ -511,6 +554,23 @@ static int read_speed(const weir_scenario *scenario, weir_scenario_change *chang
 				   change->set.value, least);
 }
 
+/* Speed and service times may put a target out of reach: that is what runs are for. A target that is set so is a slip. */
+static int check_new_target(const weir_scenario *scenario, const weir_scenario_change *change,
+			    const weir_scenario_stage *stage)
+{
+	double cheapest[WEIR_SCENARIO_STAGES][WEIR_CLASSES];
+	bool aims = false;
+	for (unsigned i = 0; i < scenario->changes; i++) {
+		const weir_scenario_change *other = &scenario->change[i];
+		aims = aims || (other->at_ns == change->at_ns && strcmp(other->name, change->name) == 0 &&
+				weir_scenario_concerns_target(other->set.key));
+	}
+	if (!aims)
+		return 0;
+	find_all_cheapest(scenario, cheapest);
+	return check_target(scenario, stage, cheapest[change->stage]);
+}
+
 static int check_change(const weir_scenario *scenario, weir_scenario_change *change,
 			weir_scenario_stage *stages)
 {
@@ -536,7 +596,9 @@ static int check_change(const weir_scenario *scenario, weir_scenario_change *cha
 					   set->key);
 	weir_scenario_stage *stage = &stages[change->stage];
 	int failed = weir_scenario_stage_set(scenario, stage, set);
-	return failed || !change->last ? failed : try_law(scenario, stage);
+	if (!failed && change->last)
+		failed = try_law(scenario, stage);
+	return failed || !change->last ? failed : check_new_target(scenario, change, stage);
 }
 
 /* A law and its parameters are several lines, and a law only with all of them. */

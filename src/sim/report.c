@@ -9,6 +9,7 @@
 
 #define CELL    24
 #define NOTICES 3
+#define WIDTH   100
 
 /* ---- single values ---- */
 
@@ -44,6 +45,26 @@ static const char *time_text(double ms, char *text)
 	else
 		snprintf(text, CELL, ms < 1e4 ? "%.2fs" : ms < 1e5 ? "%.1fs" : "%.0fs", ms / 1e3);
 	return text;
+}
+
+/* Words up to the last column, the first line from column `at` on and the others from `indent` on. */
+static void print_folded(FILE *to, const char *text, unsigned at, unsigned indent)
+{
+	const char *space = "";
+	while (*text != '\0') {
+		size_t length = strcspn(text, " ");
+		bool fits = at + strlen(space) + length <= WIDTH;
+		at = fits ? at + (unsigned)strlen(space) : indent;
+		if (fits)
+			fputs(space, to);
+		else
+			fprintf(to, "\n%*s", (int)indent, "");
+		fprintf(to, "%.*s", (int)length, text);
+		at += (unsigned)length;
+		text += length + (text[length] != '\0');
+		space = " ";
+	}
+	fputc('\n', to);
 }
 
 static const char *share_text(double share, char *text)
@@ -180,9 +201,10 @@ static void print_work(FILE *to, const weir_run *run)
 			(unsigned long long)run->lost);
 	print_fairness(to, j);
 	fputc('\n', to);
-	for (unsigned i = 0; i < run->notices && i < NOTICES; i++)
-		fprintf(to, "  notice     %s: %.76s\n", time_text((double)run->notice[i].at_ns / 1e6, a),
-			run->notice[i].text);
+	for (unsigned i = 0; i < run->notices && i < NOTICES; i++) {
+		fprintf(to, "  notice     %s: ", time_text((double)run->notice[i].at_ns / 1e6, a));
+		print_folded(to, run->notice[i].text, 13 + (unsigned)strlen(a) + 2, 13);
+	}
 	if (run->notices > NOTICES)
 		fprintf(to, "  notice     and %u more\n", run->notices - NOTICES);
 }
@@ -274,7 +296,7 @@ static const char *bound_text(const weir_param *param, double bound, char *text)
 		return weir_text_print_time(text, 32, bound < 0x1p64 ? (uint64_t)bound : UINT64_MAX, "");
 	if (param->kind == WEIR_PARAM_PERCENTILE)
 		return weir_text_print_percentile(text, 32, bound);
-	snprintf(text, 32, "%g", bound);
+	snprintf(text, 32, bound < 1e9 || bound > UINT32_MAX ? "%g" : "%.2g", bound);
 	return text;
 }
 
@@ -285,8 +307,8 @@ static void print_param(FILE *to, const weir_param *param)
 	if (param->kind != WEIR_PARAM_SWITCH)
 		snprintf(range, sizeof range, "%s to %s", bound_text(param, param->min, low),
 			 bound_text(param, param->max, high));
-	fprintf(to, "    %-22s %-10s %-18s %s\n", name, kind_text(param), range,
-		param->help != NULL ? param->help : "");
+	int at = fprintf(to, "    %-17s %-10s %-16s ", name, kind_text(param), range);
+	print_folded(to, param->help != NULL ? param->help : "", at > 0 ? (unsigned)at : 0, 50);
 }
 
 void weir_report_laws(FILE *to)

@@ -67,12 +67,25 @@ expect 2 "seeds must be a whole number from 1 to 1000" "$small" --seeds many
 expect 2 'NAME.KEY=VALUE' "$small" --set nonsense
 expect 2 "no 'wob' to be set" "$small" --set wob.workers=3
 expect 2 'as set on the command line: workers = 0' "$small" --set web.workers=0
-expect 2 'is impossible for \[stage web\]: the p90 of its service time alone is 23100us' "$small" --set web.p90=20ms
+expect 2 'is impossible for \[stage web\]: the p90 of its service time alone is 23.1ms' "$small" --set web.p90=20ms
+expect 2 "there is no law 'adaptve'; did you mean 'adaptive'? Accepted are none, " "$small" --law adaptve
+expect 2 "no 'wokers' here.*did you mean 'workers'" "$small" --set web.wokers=3
+expect 2 "has no parameter 'adj_x'; did you mean 'adj_i'" "$small" --set web.adj_x=3
 expect 2 'nowhere.sim: No such file' "$tmp/nowhere.sim"
 expect 2 'name a folder' --list "$tmp/nowhere"
 printf '[stage web]\nworkers = 0\n' >"$tmp/wrong.sim"
 expect 2 'wrong.sim:2: workers = 0: must be a whole number from 1 to 4096' "$tmp/wrong.sim"
 expect 0 'wrong.sim .*whole number' --list "$tmp"
+{ cat "$small" && printf '[at 5s]\nweb.p90 = 10ms\n'; } >"$tmp/later.sim"
+expect 2 'later.sim:11: p90 = 10ms is impossible for \[stage web\]' "$tmp/later.sim"
+
+# A target that comes out of reach while it runs is a notice, told in whole words. Nothing is wider than a terminal.
+{ cat "$small" && printf '[at 5s]\nweb.speed = 0.02\n'; } >"$tmp/slow.sim"
+expect 0 '^  notice  .* cannot be met' "$tmp/slow.sim" --law adaptive
+expect 0 'takes longer$' "$tmp/slow.sim" --law adaptive
+for shown in "$small" "$tmp/slow.sim" --laws --list --help; do
+	"$WEIR" sim "$shown" | grep -nE '.{101}| $' && fail "weir sim $shown: wider than 100 columns, or blanks at the end"
+done
 
 # The same seed, the same bytes, in every form; another seed, others.
 for form in '' --json --csv; do

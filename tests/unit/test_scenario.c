@@ -137,11 +137,13 @@ static const struct wrong {
 	{STAGE LOAD "[at 5s]\nweb.speed = -1\n", "test.sim:7:", "from 1e-06 to 1e+06"},
 	{STAGE LOAD "[at 5s]\nweb.law = nil\n", "test.sim:7:", "there is no law 'nil'; accepted are none, "},
 	/* laws */
-	{STAGE "law = adaptif\n" LOAD, "test.sim:4:", "there is no law 'adaptif'; accepted are none, "},
+	{STAGE "law = adaptif\n" LOAD,
+	 "test.sim:4:", "there is no law 'adaptif'; did you mean 'adaptive'? Accepted are none, "},
 	{STAGE "law = bucket\n" LOAD, "test.sim:4:", "rate"},
 	{STAGE "law = bucket\nrate = 5\nburts = 6\n" LOAD, "test.sim:6:", "did you mean 'burst'"},
 	{STAGE "law = bucket\nrate = 0\n" LOAD, "test.sim:5:", "law 'bucket': rate must be from"},
 	{STAGE "law = bucket\nrate = -1\n" LOAD, "test.sim:5:", "law 'bucket': rate must be from"},
+	{STAGE "law = bucket\nrate = 5\nwokers = 6\n" LOAD, "test.sim:6:", "did you mean 'workers'"},
 	{STAGE "rate = 5\n" LOAD, "test.sim:4:", "accepted are workers, capacity"},
 	{STAGE "nolaw.rate = 5\n" LOAD, "test.sim:4:", "there is no law 'nolaw'"},
 	{STAGE "law = bucket\nbucket.rate = 5\nbucket.brust = 6\n" LOAD,
@@ -151,9 +153,10 @@ static const struct wrong {
 	/* impossible targets: the p90 of an exponential of 10 ms is 23.03 ms */
 	{STAGE "p90 = 20ms\n" LOAD, "test.sim:4:", "p90 = 20ms is impossible for [stage web]"},
 	{STAGE "p90 = 23ms\n" LOAD,
-	 "test.sim:4:", "the p90 of its service time alone is 23100us; accepted is that or more"},
+	 "test.sim:4:", "the p90 of its service time alone is 23.1ms; accepted is that or more"},
+	{STAGE "p90 = 200ms\n" LOAD "[at 5s]\nweb.p90 = 20ms\n", "test.sim:8:", "p90 = 20ms is impossible"},
 	{STAGE "p50 = 10ms\ntarget[1] = 6ms\n" LOAD "class = 1\n", "test.sim:5:", "p50 = 6ms is impossible"},
-	{STAGE "p90 = 40ms\n" LOAD "cost = 2\n", "test.sim:4:", "alone is 46100us"},
+	{STAGE "p90 = 40ms\n" LOAD "cost = 2\n", "test.sim:4:", "alone is 46.1ms"},
 	{"[stage web]\nbackend = db\nwork = deterministic 5ms\np90 = 6ms\n[backend db]\nround_trip = "
 	 "2ms\n" LOAD,
 	 "test.sim:4:", "alone is 7ms"},

@@ -407,7 +407,7 @@ static void an_unreachable_target_is_noticed_once_each_time(void **state)
 	assert_int_equal(notices, 1);
 	check_contains(noticed[0], "'far'");
 	check_contains(noticed[0], "class 2");
-	check_contains(noticed[0], "p90 within 5 ms");
+	check_contains(noticed[0], "p90 within 5ms");
 	script.unreachable = false;
 	world_run(world, 3 * WEIR_NS_PER_S);
 	script.unreachable = true;

@@ -265,6 +265,11 @@ bool weir_aimd_observe(weir_aimd *aimd, uint64_t now_ns)
 	return true;
 }
 
+bool weir_aimd_used(const weir_aimd *aimd)
+{
+	return GET(aimd->admitted) != 0 || GET(aimd->refused) != 0;
+}
+
 bool weir_aimd_wanted(const weir_aimd *aimd)
 {
 	return aimd->asked || GET(aimd->admitted) != aimd->began_admitted ||

@@ -66,7 +66,9 @@ void weir_aimd_settle(weir_aimd *aimd, const weir_event *event, weir_outcome out
 
 /* If a window has ended: cur and err are anew, and a step is due. */
 bool weir_aimd_observe(weir_aimd *aimd, uint64_t now_ns);
-/* Somebody asked in this window or the one before. */
+/* Somebody has asked, ever; by any thread. */
+bool weir_aimd_used(const weir_aimd *aimd);
+/* Somebody asked in this window or the one before; at ticks. */
 bool weir_aimd_wanted(const weir_aimd *aimd);
 /* The error is above the band, below it. */
 bool weir_aimd_over(const weir_aimd *aimd);

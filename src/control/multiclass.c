@@ -177,9 +177,12 @@ static void multiclass_explain(const void *state, const weir_ask *ask, weir_why 
 	weir_aimd_explain(seen_class(state, ask->klass), ask, ret_why);
 }
 
-static bool at_its_lag(const multiclass *m, unsigned klass)
+static bool is_alone(const multiclass *m, unsigned klass)
 {
-	return atomic_load_explicit(&m->lag[klass], memory_order_relaxed) >= m->lc_thresh;
+	for (unsigned higher = 0; higher < klass; higher++)
+		if (weir_aimd_used(&m->klass[higher]))
+			return false;
+	return true;
 }
 
 static void multiclass_report(const void *state, unsigned klass, weir_report *ret_report)
@@ -187,8 +190,8 @@ static void multiclass_report(const void *state, unsigned klass, weir_report *re
 	const multiclass *m = state;
 	klass %= WEIR_CLASSES;
 	weir_aimd_report(&m->klass[klass], ret_report);
-	/* Cut to the least for the sake of those above is not out of reach. */
-	ret_report->unreachable &= !held(m, klass) && at_its_lag(m, klass);
+	/* What is cut to the least for the sake of those above is not out of reach. */
+	ret_report->unreachable &= is_alone(m, klass);
 	weir_report_add(ret_report, "lag", atomic_load_explicit(&m->lag[klass], memory_order_relaxed));
 }
 

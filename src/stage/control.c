@@ -247,10 +247,12 @@ static void notice_unreachable(const weir_stage *stage, unsigned klass)
 	if (!weir_stage_report(stage, klass, &report) || !report.unreachable)
 		return; /* replaced or come within reach meanwhile */
 	snprintf(text, sizeof(text),
-		 "stage '%s': the target of class %u, p%g within %s, cannot be met: the work alone takes "
-		 "longer",
+		 "stage '%s': the target of class %u, p%g within %s, cannot be met: law '%s' can do no more "
+		 "and "
+		 "measures %.3gs",
 		 stage->name, klass, report.quantile * 100,
-		 weir_text_print_time(target, sizeof(target), report.target_ns, "ms"));
+		 weir_text_print_time(target, sizeof(target), report.target_ns, ""), report.law,
+		 (double)report.measured_ns / WEIR_NS_PER_S);
 	stage->world->options.notice(text, stage->world->options.notice_arg);
 }
 

@@ -15,8 +15,9 @@
 #include "base/text.h"
 #include "sim/keys.h"
 
-#define TEXT_MAX (1 << 20)
-#define LINE_MAX 600
+#define TEXT_MAX     (1 << 20)
+#define LINE_MAX     600
+#define COMMAND_LINE (~0u) /* the place of what `--set` says: a line, so that it counts as given */
 
 #define SECTIONS_WANTED "[scenario], [stage NAME], [backend NAME], [type NAME], [load NAME], [at TIME]"
 
@@ -47,7 +48,7 @@ int weir_scenario_wrong(const weir_scenario *scenario, unsigned line, const char
 	for (char *at = text; *at != '\0'; at++)
 		if (*at < ' ' || *at > '~')
 			*at = '?';
-	if (line == 0)
+	if (line == 0 || line == COMMAND_LINE)
 		return weir_error_set(-EINVAL, "%s: as set on the command line: %s", scenario->path, text);
 	return weir_error_set(-EINVAL, "%s:%u: %s", scenario->path, line, text);
 }
@@ -564,7 +565,7 @@ int weir_scenario_read(const char *path, char **ret_text, size_t *ret_size)
 int weir_scenario_set(weir_scenario *scenario, const char *assignment)
 {
 	char text[LINE_MAX], quoted[48];
-	weir_setting set = {.line = 0};
+	weir_setting set = {.line = COMMAND_LINE};
 	unsigned line;
 	if (strlen(assignment) >= sizeof text)
 		return weir_error_set(-EINVAL, "a setting of at most %d characters is accepted",
@@ -582,7 +583,7 @@ int weir_scenario_set(weir_scenario *scenario, const char *assignment)
 				      "of its stages, "
 				      "backends, types and loads",
 				      scenario->path, weir_text_quote(quoted, sizeof quoted, text));
-	int failed = split(scenario, 0, dot + 1, &set);
+	int failed = split(scenario, COMMAND_LINE, dot + 1, &set);
 	return failed ? failed : apply(scenario, &in, &set);
 }
 

@@ -293,7 +293,8 @@ static void figure_14(void)
 static void print_preface(void)
 {
 	printf("# The papers' figures, simulated\n\n");
-	printf("Made by `./dev bench laws` (`build/bench/laws/figures`); seeded, so it comes out the same everywhere. AOC is "
+	printf("Made by `./dev bench laws` (`build/bench/laws/figures`); seeded, so it comes out the same "
+	       "everywhere. AOC is "
 	       "\"Adaptive overload control for busy Internet\n"
 	       "servers\" (2003), SEDA \"SEDA: an architecture for well-conditioned, scalable Internet "
 	       "services\" (2001).\n\n");

@@ -81,6 +81,7 @@ static void figure_7(void)
 		{.title = "aimd", .law = "aimd", .settings = "target=1s " FIGURE_4},
 		{.title = "aimd, small steps", .law = "aimd", .settings = "target=1s " TUNED},
 		{.title = "adaptive", .law = "adaptive", .settings = "target=1s"},
+		{.title = "adaptive-remote", .law = "adaptive-remote", .settings = "target=1s"},
 	};
 	static controller_trace trace;
 	printf("## AOC figure 7: the controller of `list folders`, 1000 users from 70 to 150 s, target 1 "
@@ -89,7 +90,7 @@ static void figure_7(void)
 	       "at 150 s, at 200 s |\n");
 	printf("|---|---|---|---|---|\n");
 	printf("| paper | | | about 4 s | falls exponentially, rises slowly |\n");
-	for (size_t i = 0; i < figure_present(columns, 4); i++) {
+	for (size_t i = 0; i < figure_present(columns, 5); i++) {
 		papers_service service;
 		law_choice law;
 		figure_choose(&columns[i], &law);
@@ -106,7 +107,7 @@ static void figure_7(void)
 			       figure_lowest(trace.rate, 70, 150), trace.rate[149], trace.rate[200]);
 		service_close(&service);
 	}
-	figure_settings(columns, figure_present(columns, 4));
+	figure_settings(columns, figure_present(columns, 5));
 }
 
 /* ---- figures 8 and 9: more and more users ---- */
@@ -116,8 +117,9 @@ static const figure_column mail_columns[] = {
 	{.title = "aimd", .law = "aimd", .settings = "target=10s " FIGURE_4},
 	{.title = "aimd, small steps", .law = "aimd", .settings = "target=10s " TUNED},
 	{.title = "adaptive", .law = "adaptive", .settings = "target=10s"},
+	{.title = "adaptive-remote", .law = "adaptive-remote", .settings = "target=10s"},
 };
-#define MAIL_COLUMNS 4
+#define MAIL_COLUMNS 5
 
 /* 15 minutes; the users come in the first 20 s, which are not judged. */
 static void run_mail(papers_service *service, const figure_column *column, unsigned users)
@@ -198,13 +200,14 @@ static void figure_10(void)
 		{.title = "aimd", .law = "aimd", .settings = "target=1s " FIGURE_4},
 		{.title = "aimd, small steps", .law = "aimd", .settings = "target=1s " TUNED},
 		{.title = "adaptive", .law = "adaptive", .settings = "target=1s"},
+		{.title = "adaptive-remote", .law = "adaptive-remote", .settings = "target=1s"},
 	};
 	printf("## AOC figure 10: from 3 to 1000 users at 20 s, until 120 s, target 1 s\n\n");
 	printf("| | largest p90 of 5 s | p90, first 20 s | p90 afterwards | rejected | answered, a second "
 	       "|\n|---|---|---|---|---|---|\n");
 	printf("| paper, without control | grows without bound | | | none | |\n");
 	printf("| paper, with control | a small increase | | quickly stabilises | 70 to 80 %% | |\n");
-	for (size_t i = 0; i < figure_present(columns, 4); i++) {
+	for (size_t i = 0; i < figure_present(columns, 5); i++) {
 		papers_service service;
 		law_choice law;
 		figure_choose(&columns[i], &law);
@@ -221,7 +224,7 @@ static void figure_10(void)
 		       (double)later.served / 80);
 		service_close(&service);
 	}
-	figure_settings(columns, figure_present(columns, 4));
+	figure_settings(columns, figure_present(columns, 5));
 }
 
 /* ---- figure 11: a law for each stage, or one before all ---- */
@@ -290,7 +293,8 @@ static void figure_14(void)
 static void print_preface(void)
 {
 	printf("# The papers' figures, simulated\n\n");
-	printf("Made by `build/bench/figures`; seeded, so it comes out the same everywhere. AOC is "
+	printf("Made by `./dev bench laws` (`build/bench/laws/figures`); seeded, so it comes out the same "
+	       "everywhere. AOC is "
 	       "\"Adaptive overload control for busy Internet\n"
 	       "servers\" (2003), SEDA \"SEDA: an architecture for well-conditioned, scalable Internet "
 	       "services\" (2001).\n\n");

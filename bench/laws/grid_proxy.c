@@ -224,7 +224,9 @@ static void parse(int argc, char **argv, struct options *o)
 {
 	for (int i = 1; i < argc; i++) {
 		const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-		if (strcmp(argv[i], "--quick") == 0)
+		if (argv[i] == NULL)
+			usage();
+		else if (strcmp(argv[i], "--quick") == 0)
 			o->quick = true;
 		else if (strcmp(argv[i], "--all") == 0)
 			o->all = true;

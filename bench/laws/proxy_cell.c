@@ -362,10 +362,9 @@ void proxy_cell_run(const struct proxy_cell *cell, const weir_admission_law *law
 
 static bool failed(bool bad, const char *what, char *out, size_t size)
 {
-	if (bad && strlen(out) + strlen(what) + 2 < size) {
-		strcat(out, *out != 0 ? " " : "");
-		strcat(out, what);
-	}
+	size_t used = strlen(out);
+	if (bad)
+		snprintf(out + used, size - used, "%s%s", used != 0 ? " " : "", what);
 	return bad;
 }
 

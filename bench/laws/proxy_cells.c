@@ -192,7 +192,8 @@ static void add_faults(struct list *list)
 				cell->failing_fast = fault == 0 ? .3 : 0;
 				cell->failing_slow = fault == 1 ? .02 : 0;
 				cell->hanging = fault == 2 ? .001 : 0;
-				strcat(cell->name, names[fault]);
+				size_t used = strlen(cell->name);
+				snprintf(cell->name + used, sizeof(cell->name) - used, "%s", names[fault]);
 			}
 }
 

@@ -54,7 +54,7 @@ struct weir_arrivals {
 	void *arg;
 };
 
-/* Starts now; the rate can be changed at any time. */
+/* Starts now, arrivals that are not running; the rate can be changed at any time. */
 WEIR_API void weir_arrivals_start(weir_arrivals *arrivals, weir_world *world, weir_arrival_kind kind,
 				  double per_s, weir_arrive_fn *arrive, void *arg);
 WEIR_API void weir_arrivals_rate(weir_arrivals *arrivals, double per_s);

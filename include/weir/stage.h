@@ -66,7 +66,7 @@ WEIR_API int weir_world_start(weir_world *world);
  * Drains and stops. From now on new events are shed as "stopping" while events already inside, and what
  * handlers make of them, run to their end, for at most timeout_ns. Then the threads end, and what still
  * waits goes to the drop functions. 0; -ETIMEDOUT: something did not drain; -EPROTO: the counts do
- * not add up. ret_report may be NULL. Not from a handler.
+ * not add up. ret_report may be NULL. Not from a handler, drop function or notice.
  */
 WEIR_API int weir_world_stop(weir_world *world, uint64_t timeout_ns, weir_stop_report *ret_report);
 /* Frees a world that never started or has stopped (stops it, with no patience, if it runs). Sets *world to NULL. */

@@ -348,6 +348,7 @@ const weir_admission_law weir_law_adaptive = {
 	.defaults = adaptive_defaults,
 	.tick_ns = 10000000,
 	.per_lane = true,
+	.by_class = true,
 	.init = adaptive_init,
 	.admit = adaptive_admit,
 	.refund = adaptive_refund,

@@ -74,7 +74,7 @@ typedef struct adaptive_class {
 	_Atomic float slack;            /* of the queue's bound, so that it does not run empty */
 	_Atomic float memory;           /* starts that tau remembers */
 	_Atomic bool starving, unreachable, shedding;
-	uint64_t seen_left, seen_starts, seen_shed, quiet_ticks;
+	uint64_t seen_last_ns, seen_left, seen_starts, seen_shed, quiet_ticks;
 } adaptive_class;
 
 typedef struct adaptive {

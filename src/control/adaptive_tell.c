@@ -138,16 +138,16 @@ static const double saved_at[SAVED] = {.05, .15, .25, .35, .45, .55, .65, .75, .
 static const double saved_weight[SAVED] = {.1, .1, .1, .1, .1, .1, .1, .1, .1, .05, .04, .01};
 #define SAVED_COUNT 200 /* what it is worth, in service times: enough to start with, soon outvoted */
 
-static int save_class(const adaptive_class *k, unsigned klass, char *text, size_t size)
+#define CLASS_TEXT 512 /* three numbers and SAVED more fit well */
+
+static void save_class(const adaptive_class *k, unsigned klass, char text[CLASS_TEXT])
 {
-	int length =
-		snprintf(text, size, " %u %.6g %.6g", klass, (double)GET(k->tau_ns), (double)GET(k->inside));
+	int length = snprintf(text, CLASS_TEXT, " %u %.6g %.6g", klass, (double)GET(k->tau_ns),
+			      (double)GET(k->inside));
 	for (unsigned i = 0; i < SAVED; i++) {
-		size_t at = (size_t)length < size ? (size_t)length : size;
 		double quantile_ns = weir_service_quantile(&k->service, saved_at[i]);
-		length += snprintf(text + at, size - at, " %.6g", quantile_ns);
+		length += snprintf(text + length, CLASS_TEXT - (size_t)length, " %.6g", quantile_ns);
 	}
-	return length;
 }
 
 int adaptive_save(const void *state, char *text, size_t size)
@@ -155,9 +155,12 @@ int adaptive_save(const void *state, char *text, size_t size)
 	const adaptive *a = state;
 	int length = snprintf(text, size, "adaptive 1");
 	for (unsigned i = 0; i < WEIR_CLASSES; i++) {
-		size_t at = (size_t)length < size ? (size_t)length : size;
-		if (a->klass[i].service.count > 0)
-			length += save_class(&a->klass[i], i, text + at, size - at);
+		char one[CLASS_TEXT];
+		size_t left = (size_t)length < size ? size - (size_t)length : 0;
+		if (a->klass[i].service.count == 0)
+			continue;
+		save_class(&a->klass[i], i, one);
+		length += snprintf(left > 0 ? text + length : NULL, left, "%s", one);
 	}
 	return length;
 }

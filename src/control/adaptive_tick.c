@@ -66,7 +66,8 @@ void adaptive_learnt(adaptive_class *k)
 	PUT(k->base_ns, (float)base);
 	PUT(k->bound, (float)bound);
 	PUT(k->per_bound, (float)(1 / bound));
-	PUT(k->over_ns, (float)(spread * tau));
+	/* Where two targets are the nearer bound, credit for being late by one buys nothing. */
+	PUT(k->over_ns, 2 * target - highest < target - high ? 0 : (float)(spread * tau));
 	PUT(k->calm_ns, (float)fmax(spread * tau, 3 * target));
 	PUT(k->debt_ns, (float)fmax(spread * tau, high));
 	PUT(k->most_ns, (float)(2 * target - high));
@@ -85,11 +86,15 @@ static void learn(adaptive_class *k)
 		adaptive_learnt(k);
 }
 
-/* Others start and start, and this class waits: what its time per start once was is no guide. */
+/*
+ * Others start and start, and this class waits, or has waited and was dropped: what its time per start once was is no guide. A class that
+ * nobody has wanted meanwhile does not starve.
+ */
 static void judge_starving(adaptive *a, adaptive_class *k)
 {
-	uint64_t left = GET(k->left), starts = GET(a->starts);
-	if (left != k->seen_left || adaptive_waiting(k) == 0) {
+	uint64_t last_ns = GET(k->last_ns), left = GET(k->left), starts = GET(a->starts);
+	if (last_ns != k->seen_last_ns || (left == k->seen_left && adaptive_waiting(k) == 0)) {
+		k->seen_last_ns = last_ns;
 		k->seen_left = left;
 		k->seen_starts = starts;
 	}

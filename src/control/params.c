@@ -242,7 +242,7 @@ static int check_shared_percentile(const weir_admission_law *law, const weir_par
 static int set_shorthand(const weir_admission_law *law, void *params, const address *where, const char *text)
 {
 	const weir_param *percentile = find(law, "percentile"), *target = find(law, "target");
-	value fraction, time;
+	value fraction = {0}, time = {0};
 	int failed = read_value(law, percentile, where->name, &fraction);
 	if (failed == 0)
 		failed = check_shared_percentile(law, percentile, params, where, fraction.number);

@@ -179,9 +179,8 @@ static inline weir_hist *plain_hists(const weir_thread *self, const weir_event *
 	    self->clock == NULL)
 		return NULL;
 	const weir_lane *lane = event->lane;
-	weir_gate *gate = weir_stage_gate(lane->stage);
 	if (lane->thread != self || atomic_load_explicit(&lane->slow_leave, memory_order_relaxed) ||
-	    event->trace != 0 || (gate != NULL && gate->law->settle != NULL))
+	    event->trace != 0)
 		return NULL;
 	return atomic_load_explicit(&weir_stage_counts(lane->stage, self)->hists[event->at.run.klass],
 				    memory_order_acquire);
@@ -211,6 +210,29 @@ static inline void count_out(weir_lane *lane, const weir_thread *self, unsigned 
 			      memory_order_release);
 }
 
+static inline bool wants_ends(const weir_stage *stage)
+{
+	const weir_gate *gate = weir_stage_gate(stage);
+	return gate != NULL && gate->law->settle != NULL;
+}
+
+static void tell_in_class(weir_lane *lane, weir_event *event, uint64_t now_ns)
+{
+	uint8_t given = restore_class(event);
+	tell_law(lane, event, WEIR_DONE, now_ns);
+	event->klass = given;
+}
+
+/* Its law wants to know of it first. */
+static __attribute__((noinline)) void done_told(weir_thread *self, weir_event *event, weir_hist *hists)
+{
+	weir_lane *lane = event->lane;
+	uint64_t now_ns = weir_clock_now(self->clock);
+	tell_in_class(lane, event, now_ns);
+	end_plainly(event, hists, now_ns);
+	count_out(lane, self, event->at.run.klass, 1);
+}
+
 void weir_done(weir_event *event)
 {
 	weir_thread *self = weir_thread_here;
@@ -218,6 +240,8 @@ void weir_done(weir_event *event)
 	if (hists == NULL)
 		return settle_public(event, WEIR_DONE);
 	weir_lane *lane = event->lane;
+	if (wants_ends(lane->stage))
+		return done_told(self, event, hists);
 	end_plainly(event, hists, weir_clock_now(self->clock));
 	count_out(lane, self, event->at.run.klass, 1);
 }
@@ -243,6 +267,8 @@ void weir_done_many(weir_event **events, size_t count)
 		lane = event->lane;
 		klass = event->at.run.klass;
 		run++;
+		if (wants_ends(lane->stage))
+			tell_in_class(lane, event, now_ns);
 		end_plainly(event, hists, now_ns);
 	}
 	if (run != 0)

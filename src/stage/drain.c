@@ -231,7 +231,9 @@ static int judge_report(const weir_stop_report *report, uint64_t tickets)
 int weir_world_stop(weir_world *world, uint64_t timeout_ns, weir_stop_report *ret_report)
 {
 	weir_stop_report report = {0};
-	if (weir_thread_in(world) != NULL)
+	/* The controller calls notices, and drop functions of what waited too long. */
+	bool controller = world->control_started && pthread_equal(pthread_self(), world->control_thread);
+	if (weir_thread_in(world) != NULL || controller)
 		return weir_error_set(-EDEADLK,
 				      "stop: called from a thread of the world that it would wait for");
 	weir_phase phase = atomic_load(&world->phase);

@@ -340,7 +340,7 @@ int weir_stage_save(const weir_stage *stage, char *text, size_t size)
 
 static int load_locked(weir_stage *stage, const char *text)
 {
-	weir_gate *gate = weir_stage_gate(stage), *made;
+	weir_gate *gate = weir_stage_gate(stage), *made = NULL;
 	size_t name = gate != NULL ? strlen(gate->law->name) : 0;
 	if (gate == NULL || gate->law->load == NULL)
 		return weir_error_set(-ENOTSUP, "stage '%s': its law has nothing to load", stage->name);
@@ -348,7 +348,7 @@ static int load_locked(weir_stage *stage, const char *text)
 		return weir_error_set(-EINVAL, "stage '%s': this was saved by another law than '%s'",
 				      stage->name, gate->law->name);
 	int failed = make_gate(stage, gate->law, gate->params, text + name + 1, &made);
-	if (failed != 0)
+	if (failed != 0 || made == NULL)
 		return failed;
 	if (!made->learnt) {
 		weir_mem_free(made);

@@ -111,28 +111,35 @@ static weir_verdict ask_start(const weir_attempt *offer, const weir_event *event
 	return weir_gate_start(offer->gate, offer->lane, event, &turn);
 }
 
+/* The stage's from now on, without having waited. */
+static void enter_at_once(weir_attempt *offer, weir_event *event)
+{
+	weir_counts *counts = weir_stage_counts(offer->stage, offer->self);
+	weir_offer_trace(offer->stage, event, WEIR_ADMITTED, 'o', offer->ask.now_ns);
+	weir_count_add(counts, &counts->inlined[event->klass], 1);
+	weir_count_add(counts, &counts->from[weir_offer_origin(offer->self, event)], 1);
+	weir_offer_adopt(offer->self, offer->lane, event, offer->gate, offer->ask.now_ns);
+}
+
+/* A drop function may offer it again: that is as deep as a handler's offer would be. */
+static void drop_at_once(const weir_attempt *offer, weir_event *event, weir_verdict why)
+{
+	offer->self->depth_left--;
+	weir_dispatch_drop(offer->lane, offer->self, event, why, offer->ask.now_ns);
+	offer->self->depth_left++;
+}
+
 /* Admitted by this offer's law, it is run at once, unless the law has second thoughts. */
 static inline void run_now(weir_attempt *offer, weir_event *event)
 {
-	weir_thread *self = offer->self;
-	weir_lane *lane = offer->lane;
 	weir_gate *gate = offer->gate;
-	uint64_t now_ns = offer->ask.now_ns;
-	weir_counts *counts = weir_stage_counts(offer->stage, self);
-	weir_offer_trace(offer->stage, event, WEIR_ADMITTED, 'o', now_ns);
-	weir_count_add(counts, &counts->inlined[event->klass], 1);
-	weir_count_add(counts, &counts->from[weir_offer_origin(self, event)], 1);
-	weir_offer_adopt(self, lane, event, gate, now_ns);
+	enter_at_once(offer, event);
 	weir_verdict verdict =
 		gate != NULL && gate->law->start != NULL ? ask_start(offer, event) : WEIR_ADMITTED;
-	if (__builtin_expect(verdict == WEIR_ADMITTED, 1)) {
-		weir_dispatch_inline(self, lane, event, now_ns);
-		return;
-	}
-	/* A drop function may offer it again: that is as deep as a handler's offer would be. */
-	self->depth_left--;
-	weir_dispatch_drop(lane, self, event, verdict, now_ns);
-	self->depth_left++;
+	if (__builtin_expect(verdict == WEIR_ADMITTED, 1))
+		weir_dispatch_inline(offer->self, offer->lane, event, offer->ask.now_ns);
+	else
+		drop_at_once(offer, event, verdict);
 }
 
 /* silent_full: a full queue is not an answer yet (the caller waits and tries again), so it is not counted. */
@@ -197,6 +204,13 @@ static inline bool lane_is_plain(const weir_lane *lane, const weir_thread *self)
 	       atomic_load_explicit(&lane->waiting, memory_order_relaxed) == 0;
 }
 
+static inline void set_times(weir_event *event, uint64_t now_ns)
+{
+	event->offered_ns = now_ns;
+	if (event->entered_ns == 0)
+		event->entered_ns = now_ns;
+}
+
 /* Admitted by no law, or by one that also lets it start. */
 static inline weir_verdict run_plain(weir_stage *stage, weir_lane *lane, weir_thread *self, weir_event *event,
 				     uint32_t gate, uint64_t now_ns)
@@ -206,28 +220,40 @@ static inline weir_verdict run_plain(weir_stage *stage, weir_lane *lane, weir_th
 	weir_hist_bump(&counts->inlined[event->klass], 1);
 	weir_hist_bump(&counts->from[from], 1);
 	event->lane = lane;
-	event->offered_ns = now_ns;
 	event->gate = gate;
 	weir_offer_enter(event, stage);
-	if (event->entered_ns == 0)
-		event->entered_ns = now_ns;
+	set_times(event, now_ns);
 	if (event->home == WEIR_ANYWHERE)
 		event->home = self->index;
 	weir_dispatch_plain(self, lane, event, now_ns);
 	return weir_offer_admitted();
 }
 
-/* Its law would also decide about the start, or said no, or the turn is over. */
+/* Its law said no, to the offer or to the start, or the turn is over. */
 static __attribute__((noinline)) weir_verdict offer_less_plain(weir_lane *lane, weir_gate *gate,
 							       const weir_ask *ask, weir_event *event,
-							       weir_verdict verdict)
+							       weir_verdict verdict,
+							       weir_verdict start_verdict)
 {
 	weir_thread *self = weir_thread_here;
 	weir_attempt offer = {.stage = lane->stage, .self = self, .lane = lane, .gate = gate, .ask = *ask};
 	if (verdict != WEIR_ADMITTED || ask->now_ns >= weir_thread_turn_end(self))
 		return queue_or_shed(&offer, event, verdict, false);
-	run_now(&offer, event);
+	enter_at_once(&offer, event);
+	drop_at_once(&offer, event, start_verdict);
 	return weir_offer_admitted();
+}
+
+/* Admitted by a law that also decides about the start. */
+static inline weir_verdict run_started(weir_lane *lane, weir_gate *gate, const weir_ask *ask,
+				       weir_event *event)
+{
+	weir_turn turn = {.now_ns = ask->now_ns, .in_service = ask->in_service};
+	set_times(event, ask->now_ns);
+	weir_verdict verdict = gate->law->start(weir_gate_state(gate, lane), event, &turn);
+	if (__builtin_expect(verdict != WEIR_ADMITTED, 0))
+		return offer_less_plain(lane, gate, ask, event, WEIR_ADMITTED, verdict);
+	return run_plain(lane->stage, lane, weir_thread_here, event, gate->number, ask->now_ns);
 }
 
 weir_verdict weir_offer(weir_stage *stage, weir_event *event)
@@ -249,8 +275,10 @@ weir_verdict weir_offer(weir_stage *stage, weir_event *event)
 		ask.in_service = atomic_load_explicit(&lane->in_service, memory_order_relaxed);
 		weir_verdict verdict = gate->law->admit(weir_gate_state(gate, lane), &ask);
 		number = gate->number;
-		if (__builtin_expect(verdict != WEIR_ADMITTED || over || gate->law->start != NULL, 0))
-			return offer_less_plain(lane, gate, &ask, event, verdict);
+		if (__builtin_expect(verdict != WEIR_ADMITTED || over, 0))
+			return offer_less_plain(lane, gate, &ask, event, verdict, WEIR_ADMITTED);
+		if (gate->law->start != NULL)
+			return run_started(lane, gate, &ask, event);
 	} else if (__builtin_expect(over, 0)) {
 		return weir_offer_one(stage, event, self, false);
 	}

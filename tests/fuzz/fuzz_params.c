@@ -27,7 +27,7 @@ static const weir_admission_law *law_for(unsigned number)
 	size_t count = 0;
 	while (weir_law_at(count) != NULL)
 		count++;
-	return weir_law_at(number % count);
+	return weir_law_at(count != 0 ? number % count : 0);
 }
 
 static void check_sentence(void)

@@ -95,8 +95,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	}
 	if (length < size) {
-		char *set = strndup((const char *)data + length + 1, size - length - 1);
+		char *set = calloc(1, size - length);
 		CHECK(set != NULL);
+		memcpy(set, data + length + 1, size - length - 1);
 		if (weir_scenario_set(scenario, set) < 0)
 			check_sentence();
 		free(set);

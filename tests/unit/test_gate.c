@@ -416,6 +416,31 @@ static void an_unreachable_target_is_noticed_once_each_time(void **state)
 	world_end(&world);
 }
 
+static _Atomic int stopped_with = 1;
+
+static void stop_here(const char *text, void *arg)
+{
+	atomic_store(&stopped_with, weir_world_stop(*(weir_world **)arg, WEIR_NS_PER_S, NULL));
+}
+
+static void a_stop_from_a_notice_is_refused_rather_than_waiting_for_itself(void **state)
+{
+	weir_world *world = NULL;
+	struct probe probe = {0};
+	struct job job;
+	clear_script();
+	must(weir_world_new(&(weir_world_options){.notice = stop_here, .notice_arg = &world}, &world));
+	probe_open(&probe, domain_of_kind(world, WEIR_ELASTIC), (weir_stage_options){.name = "far"});
+	install(probe.stage, &script_law);
+	script.unreachable = true;
+	must(weir_world_start(world));
+	job_init(&job, 1, 2);
+	weir_offer(probe.stage, &job.event);
+	CHECK_EVENTUALLY(atomic_load(&stopped_with) != 1);
+	assert_int_equal(atomic_load(&stopped_with), -EDEADLK);
+	world_end(&world);
+}
+
 static void retry_after_is_spread_but_never_early(void **state)
 {
 	struct open_world at;
@@ -860,6 +885,7 @@ int main(void)
 		CHECK_TEST(a_stage_without_a_law_takes_settings_and_has_nothing_to_report),
 		CHECK_TEST(reports_are_of_the_state_that_is_worst_off),
 		CHECK_TEST(an_unreachable_target_is_noticed_once_each_time),
+		CHECK_TEST(a_stop_from_a_notice_is_refused_rather_than_waiting_for_itself),
 		CHECK_TEST(retry_after_is_spread_but_never_early),
 		CHECK_TEST(what_was_learnt_is_saved_and_loaded),
 		CHECK_TEST(a_retuned_law_goes_on_with_what_it_knows),

@@ -26,7 +26,7 @@ static int remove_one(const char *path, const struct stat *info, int kind, struc
 
 static int make_root(void **state)
 {
-	strcpy(root + strlen(root) - 6, "XXXXXX");
+	memset(root + strlen(root) - 6, 'X', 6);
 	return mkdtemp(root) != NULL ? check_memory_setup(state) : -1;
 }
 

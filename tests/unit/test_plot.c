@@ -118,8 +118,10 @@ static void point_of(const char *svg, const char *style, unsigned n, double *ret
 	const char *at = svg;
 	for (unsigned i = 0; i <= n; i++) {
 		at = strstr(at, wanted);
-		if (at == NULL)
+		if (at == NULL) {
 			fail_msg("there is no path %u of %s", n, style);
+			return;
+		}
 		at += strlen(wanted);
 	}
 	assert_int_equal(sscanf(at, "%lf %lf", ret_x, ret_y), 2);
@@ -138,7 +140,7 @@ static void near(double value, double expected)
 static void points_are_where_they_belong(void **state)
 {
 	struct made made;
-	double x, y;
+	double x = 0, y = 0;
 	make(&made);
 	char *svg = written(PLOT, &made.of, 1);
 	/* s0 is p50, then offered, then the fraction shed: of the first window none. */

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The laws: judged in simulation over grids of service times, workers, targets and loads; and what they cost in the running library.
+
+The simulated parts are seeded, so they give the same numbers everywhere; only the costs depend on the machine. A full run (not --quick,
+not --only) writes the tables into docs/laws/README.md, the papers' figures into docs/laws/papers.md, and the laws' plots beside them.
+"""
+import collections
+import json
+import os
+import re
+import resource
+import subprocess
+
+from lib.measure import Failed, interleave
+from lib.report import machine
+from lib.rows import number, row
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+LAWS_PAGES = os.path.join(TOP, "docs", "laws")
+HOUR = 3600
+
+# What is beside adaptive in the tables: the others on their defaults, told the target where they know one.
+OWN_PEERS = ("aimd", "codel", "gradient", "red")
+PROXY_PEERS = ("envoy", "maxconn", "rate", "codel", "aimd", "none")
+
+
+def output_of(bench, name, *arguments):
+    command = [bench.program(os.path.join("laws", name))] + list(arguments)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HOUR, check=False)
+    if done.returncode != 0 and not done.stdout:
+        raise Failed(f"{name} {' '.join(arguments)}: {done.stderr.strip()[-300:]}")
+    return done.stdout
+
+
+def jobs():
+    return str(len(os.sched_getaffinity(0)))
+
+
+# ---- a stage's own queue ----
+
+def own_grid(bench, law, quick):
+    bench.say(f"own queue: {law}")
+    arguments = ["--law", law, "--json", "--jobs", jobs()] + (["--quick"] if quick else [])
+    return json.loads(output_of(bench, "grid_own", *arguments))
+
+
+def own_queue(bench):
+    """adaptive over the whole grid, a row a bound; others over the small one, for the table."""
+    full = own_grid(bench, "adaptive", bench.quick)
+    rows = []
+    for item in full["criteria"]:
+        cells = item["passed"] + item["short"] + item["cannot"]
+        rows.append(row(f"own queue, {item['criterion']}, bound {item['bound']:g}: cells short of it, of {cells}",
+                        [item["short"]], "cells", goal="<= 0"))
+    if not bench.quick:
+        small = {law: own_grid(bench, law, True) for law in ("adaptive",) + OWN_PEERS}
+        write_part("own queue", own_markdown(full, small))
+    return rows
+
+
+def own_markdown(full, small):
+    lines = [f"`adaptive`, {full['points']} points, seed {full['seed']}. *Short*: a bound missed. *Cannot*: missed, and shown by computation",
+             "(an oracle, or a queue without any law) to be out of reach of any law there.", "",
+             "| bound | | met | short | cannot | worst | worst where possible |", "|---|---|---|---|---|---|---|"]
+    for item in full["criteria"]:
+        lines.append(f"| {item['criterion']} | {item['bound']:g} | {item['passed']} | {item['short']} | {item['cannot']} | "
+                     f"{number(item['worst'])} | {number(item.get('worst_possible', item['worst']))} |")
+    lines += ["", "The same bounds over the small grid (`--quick`), cells met of those that some law can meet:", "",
+              "| bound | " + " | ".join(f"`{law}`" for law in small) + " |", "|---" * (len(small) + 1) + "|"]
+    for at, item in enumerate(full["criteria"]):
+        met = []
+        for grid in small.values():
+            one = next((c for c in grid["criteria"] if c["criterion"] == item["criterion"]), None)
+            met.append(f"{one['passed']}/{one['passed'] + one['short']}" if one else "")
+        lines.append(f"| {item['criterion']} | " + " | ".join(met) + " |")
+        del at
+    return "\n".join(lines)
+
+
+# ---- before a backend ----
+
+def proxy_grid(bench, law, quick):
+    bench.say(f"proxy: {law}")
+    arguments = ["--law", law, "--json", "--jobs", jobs()] + (["--quick"] if quick else [])
+    cells = [json.loads(line) for line in output_of(bench, "grid_proxy", *arguments).splitlines() if line.startswith('{"cell"')]
+    found = collections.OrderedDict()
+    for cell in cells:
+        part = found.setdefault(cell["cell"].split("/")[0], [0, 0])
+        part[0] += cell["passed"]
+        part[1] += 1
+    return found
+
+
+def total(found):
+    return sum(part[0] for part in found.values()), sum(part[1] for part in found.values())
+
+
+def proxy(bench):
+    """adaptive-remote over the whole grid; others over the small one, for the table."""
+    full = proxy_grid(bench, "adaptive-remote", bench.quick)
+    met, cells = total(full)
+    rows = [row("before a backend: cells met by adaptive-remote", [met], "cells", "all cells", [cells], ">= 0.95")]
+    if bench.quick:
+        return rows
+    small = collections.OrderedDict()
+    for law in ("adaptive-remote",) + PROXY_PEERS:
+        try:
+            small[law] = proxy_grid(bench, law, True)
+        except Failed as error:
+            bench.left_out(law, error)
+    for law, found in small.items():
+        if law != "adaptive-remote":
+            rows.append(row(f"before a backend, small grid: cells met by adaptive-remote, and by {law}",
+                            [total(small["adaptive-remote"])[0]], "cells", law, [max(total(found)[0], 1)], "> 1"))
+    write_part("proxy", proxy_markdown(full, small))
+    return rows
+
+
+def proxy_markdown(full, small):
+    lines = [f"`adaptive-remote`: {total(full)[0]} of {total(full)[1]} cells of the whole grid.", "",
+             "| part | cells met | of |", "|---|---|---|"]
+    lines += [f"| {part} | {met} | {cells} |" for part, (met, cells) in full.items()]
+    lines += ["", "All laws over the small grid (`--quick`):", "",
+              "| part | " + " | ".join(f"`{law}`" for law in small) + " |", "|---" * (len(small) + 1) + "|"]
+    for part in next(iter(small.values())):
+        lines.append(f"| {part} | " + " | ".join(f"{f[part][0]}/{f[part][1]}" if part in f else "" for f in small.values()) + " |")
+    lines.append("| **all** | " + " | ".join(f"**{total(f)[0]}/{total(f)[1]}**" for f in small.values()) + " |")
+    return "\n".join(lines)
+
+
+# ---- pages ----
+
+def write_part(name, markdown):
+    """Replaces what is between the marks of this part in docs/laws/README.md."""
+    path = os.path.join(LAWS_PAGES, "README.md")
+    with open(path, encoding="utf-8") as file:
+        page = file.read()
+    begin, end = f"<!-- {name}: made by ./dev bench laws -->", f"<!-- end of {name} -->"
+    if begin not in page:
+        raise Failed(f"docs/laws/README.md has no place for '{name}'")
+    page = re.sub(re.escape(begin) + ".*?" + re.escape(end), lambda _: f"{begin}\n\n{markdown}\n\n{end}", page, flags=re.S)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(page)
+
+
+PLOTS = {
+    "adaptive": ("step-1.4x",),
+    "adaptive-remote": ("thrashing-backend",),
+    "aimd": ("aoc-07-controller",),
+    "multiclass": ("aoc-15-classes",),
+    "quality": ("aoc-13-quality",),
+    "threshold": ("seda-threshold",),
+    "fixed": ("step-1.4x", "--law", "fixed", "--set", "web.rate=400"),
+    "red": ("step-1.4x", "--law", "red"),
+    "codel": ("step-1.4x", "--law", "codel"),
+    "gradient": ("step-1.4x", "--law", "gradient"),
+}
+
+
+def weir_sim(bench, scenario, *arguments):
+    weir = os.path.join(bench.build, "weir")
+    file = os.path.join(TOP, "lab", "sim", scenario + ".sim")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([weir, "sim", file] + list(arguments), capture_output=True, text=True, timeout=HOUR, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != 0:
+        raise Failed(done.stderr.strip())
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def pages(bench):
+    """The papers' figures and the laws' plots; nothing is measured."""
+    if bench.quick:
+        return []
+    bench.say("figures of the papers")
+    with open(os.path.join(LAWS_PAGES, "papers.md"), "w", encoding="utf-8") as file:
+        file.write(output_of(bench, "figures"))
+    for name, (scenario, *arguments) in PLOTS.items():
+        weir_sim(bench, scenario, "--plot", os.path.join(LAWS_PAGES, name + ".svg"), *arguments)
+    return []
+
+
+# ---- costs, on this machine ----
+
+def speed(bench):
+    """CPU seconds of ten simulated minutes at 1000 requests a second."""
+    samples = [weir_sim(bench, "ten-minutes") for _ in range(bench.rounds)]
+    return [row("weir sim: ten minutes at 1000 requests/s", samples, "s of CPU", goal="<= 5")]
+
+
+COSTED = ("adaptive", "adaptive-remote", "aimd", "codel", "gradient")
+
+
+def costs(bench):
+    """What a law adds to an offer with its handling and settling, and what its ticks take."""
+    bursts = 1_000 if bench.quick else 12_000
+
+    def time_of(mode, law):
+        return lambda: bench.run("offer", "--mode", mode, "--law", law, "--bursts", bursts, core=bench.server_core)["ns_per_event"]
+
+    def tick_of(law):
+        return lambda: bench.run("tick", "--law", law, "--seconds", bench.seconds(3))["core_percent_per_stage"]
+
+    rows = []
+    for mode in ("inline", "queued"):
+        found = interleave(bench, f"offers, {mode}", {law: time_of(mode, law) for law in ("none",) + COSTED})
+        for law in COSTED:
+            if law in found and "none" in found:
+                more = [a - b for a, b in zip(found[law], found["none"])]
+                rows.append(row(f"{mode} offer: {law} adds", more, "ns", goal="<= 40" if law == "adaptive" else ""))
+    found = interleave(bench, "ticks", {law: tick_of(law) for law in ("none",) + COSTED})
+    for law in COSTED:
+        if law in found and "none" in found:
+            more = [max(a - b, 0) for a, b in zip(found[law], found["none"])]
+            rows.append(row(f"ticks of {law}, a stage", more, "% of a core", goal="<= 0.1" if law.startswith("adaptive") else ""))
+    if not bench.quick and rows:
+        lines = [f"On {machine()}, medians:", "", "| | | goal |", "|---|---|---|"]
+        lines += [f"| {item['what']} | {number(item['value'])} {item['unit']} | {item['goal']} |" for item in rows]
+        write_part("costs", "\n".join(lines))
+    return rows
+
+
+PARTS = [own_queue, proxy, pages, speed, costs]

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "on_law.h"
+
+#include <math.h>
+
+#define MS WEIR_NS_PER_MS
+
+/* An end that has waited and been served for so long. */
+static void settle(on_law *a, uint64_t waited_ns, uint64_t service_ns, weir_outcome outcome)
+{
+	weir_event event = {.offered_ns = a->now_ns - waited_ns - service_ns,
+			    .started_ns = a->now_ns - service_ns};
+	a->law->settle(a->state, &event, outcome, a->now_ns);
+}
+
+/* One worker whose queue never runs empty: so many, one after the other, each with the same wait; ticks every ten. */
+static void serve(on_law *a, unsigned count, uint64_t waited_ns, uint64_t service_ns, weir_outcome outcome)
+{
+	for (unsigned i = 0; i < count; i++) {
+		on_law_admit(a, 1);
+		on_law_start(a, a->now_ns - waited_ns);
+		a->now_ns += service_ns;
+		settle(a, waited_ns, service_ns, outcome);
+		if (i % 10 == 9)
+			on_law_tick(a, 0);
+	}
+}
+
+/* Some that wait, so that the queue is never empty, and a law that knows a service of this long. */
+static void open_busy(on_law *a, uint64_t service_ns)
+{
+	ON_LAW(a, &weir_law_adaptive, "p90", "100ms");
+	assert_int_equal(on_law_admit(a, 1), WEIR_ADMITTED);
+	assert_int_equal(on_law_admit(a, 1), WEIR_ADMITTED);
+	serve(a, 300, 0, service_ns, WEIR_DONE);
+}
+
+static void test_what_it_accepts(void **state)
+{
+	ON_LAW_REFUSES(&weir_law_adaptive, "target", "percentile", "p90");
+	weir_adaptive_params params;
+	const char *wrong = NULL;
+	void *made = malloc(weir_law_adaptive.state_bytes);
+	weir_law_defaults(&weir_law_adaptive, &params);
+	assert_int_equal(weir_law_adaptive.init(made, NULL, &wrong), -EINVAL);
+	params.target_ns[0] = 999;
+	assert_int_equal(weir_law_adaptive.init(made, &params, &wrong), -EINVAL);
+	params.target_ns[0] = MS;
+	params.percentile[3] = .4;
+	assert_int_equal(weir_law_adaptive.init(made, &params, &wrong), -EINVAL);
+	assert_non_null(strstr(wrong, "p50"));
+	params.percentile[3] = 0;
+	params.minimum[1] = NAN;
+	assert_int_equal(weir_law_adaptive.init(made, &params, &wrong), -EINVAL);
+	params.minimum[1] = 0;
+	assert_int_equal(weir_law_adaptive.init(made, &params, &wrong), 0);
+	free(made);
+}
+
+static void test_a_class_without_a_target_has_the_one_above(void **state)
+{
+	on_law a;
+	weir_report report = {0};
+	ON_LAW(&a, &weir_law_adaptive, "target[0]", "100ms", "target[2]", "1s", "percentile[2]", "p99");
+	a.law->report(a.state, 1, &report);
+	assert_int_equal(report.target_ns, 100 * MS);
+	report = (weir_report){0};
+	a.law->report(a.state, 7, &report);
+	assert_int_equal(report.target_ns, 1000 * MS);
+	assert_true(fabs(report.quantile - .99) < 1e-6);
+	on_law_close(&a);
+}
+
+static void test_it_learns_the_service_time_and_the_time_per_start(void **state)
+{
+	on_law a;
+	open_busy(&a, 10 * MS);
+	assert_true(fabs(on_law_value(&a, "start_every_ns") / (double)(10 * MS) - 1) < .01);
+	assert_true(fabs(on_law_value(&a, "service_ns") / (double)(10 * MS) - 1) < .13);
+	assert_true(fabs(on_law_value(&a, "workers") - 1) < .01);
+	assert_false(on_law_report(&a).unreachable);
+	on_law_close(&a);
+}
+
+static void test_who_waited_too_long_is_dropped_at_its_turn(void **state)
+{
+	on_law a;
+	open_busy(&a, 10 * MS);
+	uint64_t limit_ns = (uint64_t)on_law_value(&a, "wait_limit_ns");
+	assert_true(limit_ns > 80 * MS && limit_ns <= 200 * MS);
+	on_law_admit(&a, 1);
+	on_law_admit(&a, 1);
+	assert_int_equal(on_law_start(&a, a.now_ns - limit_ns - MS), WEIR_SHED_WAITED);
+	assert_int_equal(on_law_start(&a, a.now_ns - limit_ns + MS), WEIR_ADMITTED);
+	on_law_close(&a);
+}
+
+static void test_a_queue_too_long_for_the_target_refuses_and_says_when_to_come_again(void **state)
+{
+	on_law a;
+	open_busy(&a, 10 * MS);
+	unsigned count = 0;
+	while (on_law_admit(&a, 1) == WEIR_ADMITTED && count < 1000)
+		count++;
+	assert_in_range(count, 5, 25); /* at most two targets of 10 ms each, some slack */
+	weir_why why = on_law_explain(&a, WEIR_SHED_LATE, 1);
+	assert_int_equal(why.target_ns, 100 * MS);
+	assert_true(why.estimate_ns > 60 * MS);
+	assert_true(why.retry_after_ns >= 9 * MS && why.retry_after_ns < 100 * MS);
+	/* those that nobody will start do not count for ever */
+	a.now_ns += 1000 * MS;
+	assert_int_equal(on_law_admit(&a, 1), WEIR_ADMITTED);
+	on_law_close(&a);
+}
+
+static void test_lateness_shortens_the_waits_down_to_a_floor(void **state)
+{
+	on_law a;
+	open_busy(&a, 10 * MS);
+	double before = on_law_value(&a, "wait_limit_ns");
+	serve(&a, 2000, 0, 150 * MS, WEIR_DONE);
+	assert_true(on_law_value(&a, "wait_limit_ns") < before);
+	assert_true(on_law_value(&a, "credit") < -.8 * on_law_value(&a, "credit_bound"));
+	assert_true(on_law_value(&a, "wait_limit_ns") >= 25e6);
+	assert_true(on_law_report(&a).unreachable);
+	assert_true(on_law_report(&a).measured_ns > 100 * MS);
+	serve(&a, 6000, 0, 10 * MS, WEIR_DONE);
+	assert_false(on_law_report(&a).unreachable);
+	on_law_close(&a);
+}
+
+static void test_fast_failures_do_not_look_like_fast_service(void **state)
+{
+	on_law a;
+	open_busy(&a, 10 * MS);
+	double service = on_law_value(&a, "service_ns"), tau = on_law_value(&a, "start_every_ns");
+	double credit = on_law_value(&a, "credit");
+	serve(&a, 500, 0, 1000, WEIR_FAILED);
+	assert_true(on_law_value(&a, "service_ns") == service);
+	assert_true(on_law_value(&a, "start_every_ns") > .9 * tau);
+	assert_true(on_law_value(&a, "credit") <= credit + 1);
+	serve(&a, 500, 0, 1000, WEIR_REFUSED);
+	assert_true(on_law_value(&a, "credit") < 0); /* overload further down counts as late */
+	on_law_close(&a);
+}
+
+static void test_a_clock_that_jumps_is_not_a_slow_start(void **state)
+{
+	on_law a;
+	open_busy(&a, 10 * MS);
+	a.now_ns += 3600 * WEIR_NS_PER_S;
+	serve(&a, 1, 0, 10 * MS, WEIR_DONE);
+	assert_true(on_law_value(&a, "start_every_ns") < 11e6);
+	a.now_ns -= 10 * WEIR_NS_PER_S;
+	serve(&a, 1, 0, 10 * MS, WEIR_DONE);
+	assert_true(on_law_value(&a, "start_every_ns") < 11e6);
+	on_law_close(&a);
+}
+
+static void test_an_idle_queue_teaches_nothing_about_speed(void **state)
+{
+	on_law a;
+	ON_LAW(&a, &weir_law_adaptive, "p90", "100ms");
+	for (unsigned i = 0; i < 200; i++) {
+		serve(&a, 1, 0, MS, WEIR_DONE);
+		a.now_ns += 500 * MS;
+	}
+	assert_true(on_law_value(&a, "start_every_ns") == 0);
+	on_law_close(&a);
+}
+
+static void test_too_few_samples_change_nothing(void **state)
+{
+	on_law a;
+	ON_LAW(&a, &weir_law_adaptive, "p90", "100ms");
+	double before = on_law_value(&a, "wait_limit_ns");
+	serve(&a, 10, 0, 90 * MS, WEIR_DONE);
+	assert_true(on_law_value(&a, "service_ns") == 0);
+	assert_true(on_law_value(&a, "wait_limit_ns") == before);
+	on_law_close(&a);
+}
+
+/* Offers of a load that is too much, one start at a time. */
+static void overload(on_law *a, unsigned starts)
+{
+	for (unsigned i = 0; i < starts; i++) {
+		on_law_admit(a, 1);
+		on_law_admit(a, 1);
+		serve(a, 1, 0, 10 * MS, WEIR_DONE);
+	}
+}
+
+static void test_credit_saved_in_calm_is_forfeited_in_overload(void **state)
+{
+	on_law a;
+	open_busy(&a, 10 * MS);
+	serve(&a, 2000, 0, 10 * MS, WEIR_DONE);
+	double bound = on_law_value(&a, "credit_bound");
+	assert_true(on_law_value(&a, "credit") > 5 * bound);
+	overload(&a, 100);
+	assert_true(on_law_value(&a, "load") > 1.3);
+	assert_true(on_law_value(&a, "credit") < .2 * bound);
+	on_law_close(&a);
+}
+
+static weir_verdict admit_lower(on_law *a)
+{
+	weir_ask ask = on_law_ask(a, 1);
+	ask.klass = 1;
+	return a->law->admit(a->state, &ask);
+}
+
+/* The highest class is always there, and the stage starts it first. */
+static void test_a_class_that_never_has_its_turn_is_pledged_one(void **state)
+{
+	on_law a;
+	open_busy(&a, 10 * MS);
+	assert_int_equal(admit_lower(&a), WEIR_ADMITTED);
+	uint64_t offered_ns = a.now_ns;
+	serve(&a, 500, 0, 10 * MS, WEIR_DONE);
+	assert_int_equal(on_law_admit(&a, 1), WEIR_ADMITTED);
+	/* Starved: it would be refused, but for what it is owed; then the highest is held back. */
+	assert_int_equal(admit_lower(&a), WEIR_ADMITTED);
+	assert_int_equal(on_law_admit(&a, 1), WEIR_SHED_LATE);
+	assert_true(a.law->patience(a.state, 1) == UINT64_MAX);
+	weir_event event = {.offered_ns = offered_ns, .klass = 1};
+	weir_turn turn = {.now_ns = a.now_ns};
+	assert_int_equal(a.law->start(a.state, &event, &turn), WEIR_ADMITTED);
+	assert_int_equal(on_law_admit(&a, 1), WEIR_ADMITTED);
+	assert_int_equal(a.law->start(a.state, &event, &turn), WEIR_SHED_WAITED);
+	on_law_close(&a);
+}
+
+static void test_refunds_and_the_gone_leave_no_trace(void **state)
+{
+	on_law a;
+	open_busy(&a, 10 * MS);
+	unsigned count = 0;
+	while (on_law_admit(&a, 1) == WEIR_ADMITTED)
+		count++;
+	on_law_refund(&a, 1);
+	assert_int_equal(on_law_admit(&a, 1), WEIR_ADMITTED);
+	assert_int_not_equal(on_law_admit(&a, 1), WEIR_ADMITTED);
+	for (unsigned i = 0; i < count; i++)
+		on_law_gone(&a, a.now_ns);
+	assert_int_equal(on_law_admit(&a, 1), WEIR_ADMITTED);
+	on_law_close(&a);
+}
+
+static void test_what_it_has_learnt_can_be_saved_and_loaded(void **state)
+{
+	on_law a, b;
+	char text[4096];
+	open_busy(&a, 10 * MS);
+	int length = a.law->save(a.state, text, sizeof(text));
+	assert_true(length > 0 && (size_t)length < sizeof(text));
+	assert_int_equal(a.law->save(a.state, NULL, 0), length);
+	ON_LAW(&b, &weir_law_adaptive, "p90", "100ms");
+	assert_int_equal(b.law->load(b.state, text), 0);
+	assert_true(fabs(on_law_value(&b, "start_every_ns") / on_law_value(&a, "start_every_ns") - 1) < .01);
+	assert_true(fabs(on_law_value(&b, "service_ns") / on_law_value(&a, "service_ns") - 1) < .13);
+	on_law_close(&b);
+	static const char *const bad[] = {"",
+					  "aimd 1",
+					  "adaptive 1 0",
+					  "adaptive 1 9 1 1",
+					  "adaptive 1 x",
+					  "adaptive 1 0 nan 1 1 1 1 1 1 1 1 1 1 1 1 1"};
+	ON_LAW(&b, &weir_law_adaptive, "p90", "100ms");
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(b.law->load(b.state, bad[i]), -EINVAL);
+	assert_true(on_law_value(&b, "start_every_ns") == 0);
+	on_law_close(&a);
+	on_law_close(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_it_accepts),
+		cmocka_unit_test(test_a_class_without_a_target_has_the_one_above),
+		cmocka_unit_test(test_it_learns_the_service_time_and_the_time_per_start),
+		cmocka_unit_test(test_who_waited_too_long_is_dropped_at_its_turn),
+		cmocka_unit_test(test_a_queue_too_long_for_the_target_refuses_and_says_when_to_come_again),
+		cmocka_unit_test(test_lateness_shortens_the_waits_down_to_a_floor),
+		cmocka_unit_test(test_fast_failures_do_not_look_like_fast_service),
+		cmocka_unit_test(test_a_clock_that_jumps_is_not_a_slow_start),
+		cmocka_unit_test(test_an_idle_queue_teaches_nothing_about_speed),
+		cmocka_unit_test(test_too_few_samples_change_nothing),
+		cmocka_unit_test(test_credit_saved_in_calm_is_forfeited_in_overload),
+		cmocka_unit_test(test_a_class_that_never_has_its_turn_is_pledged_one),
+		cmocka_unit_test(test_refunds_and_the_gone_leave_no_trace),
+		cmocka_unit_test(test_what_it_has_learnt_can_be_saved_and_loaded),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

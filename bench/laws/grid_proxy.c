@@ -63,15 +63,17 @@ static const struct entry {
 	const char *name;
 	const weir_admission_law *law; /* NULL: by name */
 	proxy_params *fill;
+	uint32_t
+		concurrency; /* of the stage, as a sane guess, where the law works on a queue and sets no limit itself */
 } entries[] = {
-	{"adaptive-remote", NULL, fill_adaptive_remote},
-	{"envoy", &weir_law_envoy, fill_nothing},
-	{"maxconn", &weir_law_maxconn, fill_maxconn},
-	{"rate", &weir_law_bucket, fill_bucket}, /* told the true capacity */
-	{"aimd", NULL, fill_aimd},
-	{"codel", NULL, fill_codel},
-	{"gradient", NULL, fill_gradient},
-	{"none", NULL, fill_nothing},
+	{"adaptive-remote", NULL, fill_adaptive_remote, 0},
+	{"envoy", &weir_law_envoy, fill_nothing, 0},
+	{"maxconn", &weir_law_maxconn, fill_maxconn, 0},
+	{"rate", &weir_law_bucket, fill_bucket, 0}, /* told the true capacity */
+	{"aimd", NULL, fill_aimd, 0},
+	{"codel", NULL, fill_codel, 100},
+	{"gradient", NULL, fill_gradient, 0},
+	{"none", NULL, fill_nothing, 0},
 };
 
 /* ---- running ---- */
@@ -114,6 +116,7 @@ static void run_cells(const struct options *options, const struct entry *entry, 
 		struct outcome *outcome = &shared->outcome[at];
 		if (!chosen(options, at))
 			continue;
+		cells[at].concurrency = entry->concurrency;
 		uint64_t from = bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 		proxy_cell_run(&cells[at], law, entry->fill, &outcome->result);
 		outcome->cpu_s = (double)(bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - from) / 1e9;

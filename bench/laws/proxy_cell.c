@@ -261,6 +261,7 @@ static void open_stage(struct run *run, const weir_admission_law *law, const voi
 				      .drop = dropped,
 				      .arg = run,
 				      .capacity = QUEUE_BOUND,
+				      .concurrency = run->cell->concurrency,
 				      .order = run->cell->classes == 2 ? WEIR_BY_CLASS : WEIR_FIFO,
 				      .admission = law,
 				      .admission_params = params};

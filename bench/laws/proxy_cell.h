@@ -33,6 +33,7 @@ struct proxy_cell {
 	/* shares of the requests, 0: none */
 	double failing_fast, failing_slow; /* answer with an error at once, or after two targets */
 	double hanging;                    /* never answer, and cost the backend nothing */
+	uint32_t concurrency; /* a bound on the stage, for laws that set no limit themselves; 0: none */
 	unsigned
 		retries; /* clients give up after two targets and try again so often, as they do when they are shed */
 	unsigned classes; /* 2: a tenth of the capacity in class 0, the rest of the load in class 1 */

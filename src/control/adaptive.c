@@ -93,7 +93,7 @@ static bool owed(const adaptive *a, const adaptive_class *k)
 static bool may_hold(const adaptive *a, const adaptive_class *k, uint64_t now_ns)
 {
 	if (GET(a->holding) != 0)
-		return now_ns - GET(a->held_ns) < k->target_ns;
+		return adaptive_span(GET(a->held_ns), now_ns) < k->target_ns;
 	return now_ns >= GET(a->hold_at_ns);
 }
 
@@ -118,16 +118,18 @@ static void end_hold(adaptive *a, uint64_t now_ns)
 	for (unsigned i = 1; i < WEIR_CLASSES; i++)
 		holding = GET(a->klass[i].pledged) != 0 ? i : holding;
 	if (holding == 0)
-		PUT(a->hold_at_ns, now_ns + 3 * (now_ns - GET(a->held_ns)));
+		PUT(a->hold_at_ns, now_ns + 3 * adaptive_span(GET(a->held_ns), now_ns));
 	PUT(a->holding, holding);
 }
 
 static void redeem(adaptive *a, adaptive_class *k, uint64_t waiting, uint64_t now_ns)
 {
 	uint32_t pledged = GET(k->pledged);
-	if (pledged == 0)
-		return;
-	ADD(k->pledged, -1u);
+	do {
+		if (pledged == 0) /* a tick may have ended the hold just now */
+			return;
+	} while (!atomic_compare_exchange_weak_explicit(&k->pledged, &pledged, pledged - 1,
+							memory_order_relaxed, memory_order_relaxed));
 	if (pledged == 1 || waiting == 0) {
 		PUT(k->pledged, 0);
 		end_hold(a, now_ns);
@@ -198,18 +200,39 @@ static float late_chance(const adaptive_class *k, uint64_t waited_ns)
 
 /* ---- load ---- */
 
+/* Refunds may have taken back more than came. */
+static uint64_t offered_since(const adaptive_class *k)
+{
+	int64_t more = (int64_t)(GET(k->admitted) + GET(k->shed) - k->load_offered);
+	return more > 0 ? (uint64_t)more : 0;
+}
+
+/*
+ * A quiet hour says no more than a quiet while, or it would take the offers of many busy ones to be forgotten. As it is, a step after
+ * it counts as half of a worker's work at most.
+ */
+static double load_span(const adaptive_class *k, uint64_t now_ns)
+{
+	double most = 2 * LOAD_STEP * fmax((double)k->target_ns, (double)GET(k->mean_ns));
+	return fmin((double)adaptive_span(k->load_ns, now_ns), most);
+}
+
 /* Workers that the offers of a class would keep busy. */
 static double offered_work(const adaptive_class *k, uint64_t now_ns)
 {
-	double count = k->load_count + (double)(GET(k->admitted) + GET(k->shed) - k->load_offered);
-	double time = k->load_time + (double)(now_ns - k->load_ns);
+	double count = k->load_count + (double)offered_since(k);
+	double time = k->load_time + load_span(k, now_ns);
 	return time > 0 ? count / time * (double)GET(k->mean_ns) : 0;
 }
 
 static void measure_load(adaptive *a, adaptive_class *k, uint64_t now_ns)
 {
-	uint64_t offered = GET(k->admitted) + GET(k->shed), more = offered - k->load_offered;
+	uint64_t more = offered_since(k);
 	double inside = (double)GET(k->inside), mean_ns = (double)GET(k->mean_ns), work = 0;
+	if (k->load_ns == 0 || more == 0) { /* the first start; or all was refunded */
+		k->load_offered = GET(k->admitted) + GET(k->shed);
+		k->load_ns = k->load_ns == 0 ? now_ns : k->load_ns;
+	}
 	if (more < LOAD_STEP || inside == 0 || mean_ns == 0)
 		return;
 	for (const adaptive_class *j = a->klass; j <= k; j++)
@@ -217,8 +240,8 @@ static void measure_load(adaptive *a, adaptive_class *k, uint64_t now_ns)
 	double memory = fmax(LOAD_MEMORY, LOAD_TARGETS * (double)k->target_ns * inside / mean_ns);
 	double keep = memory / (memory + (double)more);
 	k->load_count = k->load_count * keep + (double)more;
-	k->load_time = k->load_time * keep + (double)(now_ns - k->load_ns);
-	k->load_offered = offered;
+	k->load_time = k->load_time * keep + load_span(k, now_ns);
+	k->load_offered += more;
 	k->load_ns = now_ns;
 	float load = (float)(work / inside);
 	PUT(k->load, load);
@@ -226,6 +249,24 @@ static void measure_load(adaptive *a, adaptive_class *k, uint64_t now_ns)
 }
 
 /* ---- turns ---- */
+
+/*
+ * Not more than it has admitted: it is told of others where its no did not count (a dry run, a shed ceiling), and would think the queue
+ * empty ever after.
+ */
+static void leave_queue(adaptive_class *k)
+{
+	uint64_t left = GET(k->left);
+	if (left < GET(k->admitted))
+		PUT(k->left, left + 1);
+}
+
+/* So slow that not even two may wait: then nobody ever waits from start to start, and it would be believed for ever. */
+static bool implausible(const adaptive_class *k, uint64_t took_ns)
+{
+	float tau = GET(k->tau_ns);
+	return tau > GET(k->limit_ns) * GET(k->slack) && (float)took_ns < tau;
+}
 
 /*
  * Only from one start to the next with somebody waiting in between: other times say how often they come, not how fast it goes. Nor
@@ -237,7 +278,8 @@ static void measure_tau(adaptive_class *k, uint64_t now_ns, uint32_t inside)
 	PUT(k->last_ns, now_ns);
 	bool honest = failed == k->failed_seen;
 	k->failed_seen = failed;
-	if (!k->queued || !honest || now_ns < last_ns || took_ns > GAP_TARGETS * k->target_ns)
+	bool telling = k->queued || implausible(k, took_ns);
+	if (!telling || !honest || now_ns < last_ns || took_ns > GAP_TARGETS * k->target_ns)
 		return;
 	k->taus++;
 	float tau = GET(k->tau_ns), memory = GET(k->memory), taus = (float)k->taus;
@@ -271,9 +313,8 @@ static weir_verdict adaptive_start(void *state, const weir_event *event, const w
 {
 	adaptive *a = state;
 	adaptive_class *k = &a->klass[event->klass];
-	uint64_t now_ns = turn->now_ns,
-		 waited_ns = now_ns > event->offered_ns ? now_ns - event->offered_ns : 0;
-	PUT(k->left, GET(k->left) + 1);
+	uint64_t now_ns = turn->now_ns, waited_ns = adaptive_span(event->offered_ns, now_ns);
+	leave_queue(k);
 	uint64_t waiting = adaptive_waiting(k);
 	if ((float)waited_ns > GET(k->limit_ns) && GET(k->pledged) == 0)
 		return drop_late(k, waiting != 0);
@@ -298,7 +339,7 @@ static void adaptive_gone(void *state, const weir_event *event, uint64_t now_ns)
 {
 	adaptive *a = state;
 	adaptive_class *k = &a->klass[event->klass];
-	PUT(k->left, GET(k->left) + 1);
+	leave_queue(k);
 	uint64_t waiting = adaptive_waiting(k);
 	k->queued = k->queued && waiting != 0;
 	if (GET(k->pledged) > waiting)
@@ -318,7 +359,7 @@ static void measure_response(adaptive_class *k, uint64_t response_ns)
 static void adaptive_settle(void *state, const weir_event *event, weir_outcome outcome, uint64_t now_ns)
 {
 	adaptive_class *k = &((adaptive *)state)->klass[event->klass];
-	uint64_t started_ns = event->started_ns, waited_ns = started_ns - event->offered_ns;
+	uint64_t started_ns = event->started_ns, waited_ns = adaptive_span(event->offered_ns, started_ns);
 	float expected = late_chance(k, waited_ns);
 	if (outcome != WEIR_DONE) {
 		/* Earns nothing, or, where somebody further down is overloaded, counts as late. */
@@ -326,7 +367,7 @@ static void adaptive_settle(void *state, const weir_event *event, weir_outcome o
 		pay(k, expected - (outcome == WEIR_REFUSED ? 1 : k->late_share));
 		return;
 	}
-	uint64_t service_ns = now_ns > started_ns ? now_ns - started_ns : 0;
+	uint64_t service_ns = adaptive_span(started_ns, now_ns);
 	pay(k, expected - (waited_ns + service_ns > k->target_ns ? 1.0f : 0.0f));
 	weir_service_add(&k->service, service_ns);
 	measure_response(k, waited_ns + service_ns);

@@ -94,6 +94,12 @@ static inline float adaptive_clamp(float value, float min, float max)
 	return value < min ? min : value;
 }
 
+/* The clocks of two threads may differ by a little, and a turn may be told a time from before the offer. */
+static inline uint64_t adaptive_span(uint64_t from_ns, uint64_t to_ns)
+{
+	return to_ns > from_ns ? to_ns - from_ns : 0;
+}
+
 static inline uint64_t adaptive_waiting(const adaptive_class *k)
 {
 	uint64_t left = GET(k->left), admitted = GET(k->admitted);

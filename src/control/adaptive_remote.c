@@ -101,6 +101,12 @@ static int remote_init(void *state, const void *params, const char **ret_wrong)
 
 /* ---- single events ---- */
 
+/* The clocks of two threads may differ by a little, and a turn may be told a time from before the offer. */
+static uint64_t span(uint64_t from_ns, uint64_t to_ns)
+{
+	return to_ns > from_ns ? to_ns - from_ns : 0;
+}
+
 /* Takes one of a class's minimum, if one is due. */
 static bool take_due(const weir_remote *r, weir_due *due, unsigned klass, uint64_t now_ns)
 {
@@ -156,7 +162,8 @@ static void remote_gone(void *state, const weir_event *event, uint64_t now_ns)
 	unsigned klass = event->klass % WEIR_CLASSES;
 	leave_queue(r, klass, 1);
 	/* Purged, most likely: it counts as one that was let in though it could not be started in time. */
-	if (now_ns - event->offered_ns > atomic_load_explicit(&r->patience_ns[klass], memory_order_relaxed))
+	if (span(event->offered_ns, now_ns) >
+	    atomic_load_explicit(&r->patience_ns[klass], memory_order_relaxed))
 		atomic_fetch_add_explicit(&r->dropped, 1, memory_order_relaxed);
 }
 
@@ -170,7 +177,7 @@ static weir_verdict remote_start(void *state, const weir_event *event, const wei
 {
 	weir_remote *r = state;
 	unsigned klass = event->klass % WEIR_CLASSES;
-	uint64_t waited_ns = turn->now_ns - event->offered_ns;
+	uint64_t waited_ns = span(event->offered_ns, turn->now_ns);
 	if (waited_ns > atomic_load_explicit(&r->patience_ns[klass], memory_order_relaxed) &&
 	    !take_due(r, &r->due_start[klass], klass, turn->now_ns)) {
 		leave_queue(r, klass, 1);
@@ -195,8 +202,8 @@ static bool in_sample(uint64_t offered_ns)
 static void answered(weir_remote *r, const weir_event *event, uint64_t now_ns)
 {
 	unsigned klass = event->klass % WEIR_CLASSES;
-	uint64_t response_ns = now_ns - event->offered_ns;
-	weir_knee_settled(&r->knee, event->started_ns, now_ns - event->started_ns);
+	uint64_t response_ns = span(event->offered_ns, now_ns);
+	weir_knee_settled(&r->knee, event->started_ns, span(event->started_ns, now_ns));
 	if (response_ns > r->target_ns[klass])
 		atomic_fetch_add_explicit(&r->late[klass], 1, memory_order_relaxed);
 	if (in_sample(event->offered_ns))

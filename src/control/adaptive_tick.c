@@ -114,7 +114,7 @@ static void judge_shedding(adaptive_class *k)
 static void end_stuck_hold(adaptive *a, uint64_t now_ns)
 {
 	uint64_t target_ns = a->klass[GET(a->holding)].target_ns;
-	if (GET(a->holding) == 0 || now_ns - GET(a->held_ns) < HOLD_TARGETS * target_ns)
+	if (GET(a->holding) == 0 || adaptive_span(GET(a->held_ns), now_ns) < HOLD_TARGETS * target_ns)
 		return;
 	for (unsigned i = 0; i < WEIR_CLASSES; i++)
 		PUT(a->klass[i].pledged, 0);
@@ -127,8 +127,10 @@ void adaptive_tick(void *state, const weir_sample *sample)
 	adaptive *a = state;
 	for (unsigned i = 0; i < WEIR_CLASSES; i++) {
 		adaptive_class *k = &a->klass[i];
-		if (GET(k->admitted) == 0 && GET(k->shed) == 0)
+		if (GET(k->admitted) == 0 && GET(k->shed) == 0) {
+			k->seen_starts = GET(a->starts); /* it does not starve from the day it comes */
 			continue;
+		}
 		learn(k);
 		judge_shedding(k);
 		if (i != 0)

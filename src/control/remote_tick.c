@@ -66,19 +66,41 @@ static void gather(weir_remote *r, const weir_sample *sample, struct news *news)
 		r->answered_ns = sample->now_ns;
 }
 
-/* Where the law is told of events that it did not let in, its own counts drift: the runtime's are right. */
-static void correct_waiting(weir_remote *r, const weir_sample *sample, const struct news *news)
+static void add_waiting(weir_remote *r, struct news *news, unsigned k, int64_t more)
 {
-	int64_t sum = 0;
+	if (more == 0)
+		return;
+	news->waiting[k] += (int32_t)more;
+	atomic_fetch_add_explicit(&r->flow[k], (uint64_t)more, memory_order_relaxed);
+}
+
+/* The lowest class that something was offered of lately. */
+static unsigned lowest_present(const weir_remote *r, uint64_t now_ns)
+{
 	unsigned lowest = 0;
-	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
-		sum += news->waiting[k];
-		if (r->present_ns[k] != 0 && sample->now_ns - r->present_ns[k] < PRESENT_NS)
+	for (unsigned k = 0; k < WEIR_CLASSES; k++)
+		if (r->present_ns[k] != 0 && now_ns - r->present_ns[k] < PRESENT_NS)
 			lowest = k;
+	return lowest;
+}
+
+/*
+ * Where the law is told of events that it did not let in, or not told of some that wait (exempt ones), its own counts drift: the
+ * runtime's are right. Nor does less than nothing wait of a class; or one would have for ever what another lacks.
+ */
+static void correct_waiting(weir_remote *r, const weir_sample *sample, struct news *news)
+{
+	int64_t wrong = (int64_t)sample->waiting;
+	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
+		add_waiting(r, news, k, news->waiting[k] < 0 ? -(int64_t)news->waiting[k] : 0);
+		wrong -= news->waiting[k];
 	}
-	int64_t wrong = (int64_t)sample->waiting - sum;
-	if (wrong != 0)
-		atomic_fetch_add_explicit(&r->flow[lowest], (uint64_t)wrong, memory_order_relaxed);
+	for (unsigned k = WEIR_CLASSES; k-- > 0 && wrong < 0;) {
+		int64_t gone = news->waiting[k] < -wrong ? news->waiting[k] : -wrong;
+		add_waiting(r, news, k, -gone);
+		wrong += gone;
+	}
+	add_waiting(r, news, lowest_present(r, sample->now_ns), wrong);
 }
 
 /* ---- the backend ---- */

@@ -14,7 +14,8 @@
 #include "base/text.h"
 #include "sim/keys.h"
 
-#define WINDOWS_MAX 100000
+#define WINDOWS_MAX  100000
+#define REQUESTS_MAX 1e10 /* of a load in a run; they take an hour or so */
 
 /* ---- names ---- */
 
@@ -414,6 +415,15 @@ static double capacity_of(const weir_scenario *scenario, const demand *sum)
 	return longest_ns > 0 ? 1e9 / longest_ns : 0;
 }
 
+/* So many that nobody would see the end of it. */
+static bool never_ends(const weir_scenario *scenario, const weir_scenario_load *load)
+{
+	double area = REQUESTS_MAX;
+	if (weir_profile_peak(&load->rate) == 0)
+		return false;
+	return weir_profile_after(&load->rate, 1, 0, scenario->duration_ns, &area) < scenario->duration_ns;
+}
+
 static int check_rate(weir_scenario *scenario, weir_scenario_load *load)
 {
 	demand sum;
@@ -433,6 +443,11 @@ static int check_rate(weir_scenario *scenario, weir_scenario_load *load)
 	if (weir_profile_resolve(&load->rate, users ? 0 : load->capacity_per_s) < 0)
 		return weir_scenario_wrong(scenario, users ? load->users_line : load->rate_line, "%s",
 					   weir_error());
+	if (!users && never_ends(scenario, load))
+		return weir_scenario_wrong(scenario, load->rate_line,
+					   "more than %g requests would come; accepted is a lower rate, or a "
+					   "shorter duration",
+					   REQUESTS_MAX);
 	if (users && weir_profile_peak(&load->rate) > 1e6)
 		return weir_scenario_wrong(scenario, load->users_line, "at most 1000000 users are accepted");
 	return 0;

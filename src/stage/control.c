@@ -4,7 +4,7 @@
  * and passes the samples to the laws.
  *
  * While nothing happens nobody needs a tick, and an idle process should sleep: after a while without a single offer or settling,
- * and with every pool at its least, the thread pauses. Whoever offers or handles something then resumes it (weir_control_touch).
+ * with every pool at its least, and nobody waiting whom a law may have to drop, the thread pauses. Whoever offers or handles something then resumes it (weir_control_touch).
  * The tick after a pause has a long interval, which the laws see.
  */
 #include <errno.h>
@@ -369,10 +369,26 @@ static bool pools_at_rest(const weir_world *world)
 	return true;
 }
 
+/* What waits behind work that hangs is dropped, or given room, by ticks alone: nobody else may ever come to wake us. */
+static bool somebody_waits(const weir_world *world)
+{
+	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
+	for (uint32_t i = 0; i < stages; i++) {
+		const weir_stage *stage = weir_world_stage(world, i);
+		const weir_gate *gate = weir_stage_gate(stage);
+		if (gate == NULL || (gate->law->patience == NULL && gate->law->limit == NULL))
+			continue;
+		for (uint32_t lane = 0; lane < stage->lane_count; lane++)
+			if (atomic_load_explicit(&stage->lanes[lane].waiting, memory_order_relaxed) != 0)
+				return true;
+	}
+	return false;
+}
+
 static bool should_pause(weir_world *world, uint64_t now_ns)
 {
 	uint64_t seen = activity(world);
-	if (seen != world->control_seen || !pools_at_rest(world)) {
+	if (seen != world->control_seen || !pools_at_rest(world) || somebody_waits(world)) {
 		world->control_seen = seen;
 		world->control_busy_ns = now_ns;
 	}

@@ -66,11 +66,54 @@ static void a_world_wakes_from_a_long_sleep(void **state)
 	world_end(&world);
 }
 
+static weir_verdict admit_all(void *law, const weir_ask *ask)
+{
+	(void)law, (void)ask;
+	return WEIR_ADMITTED;
+}
+
+static void learn_nothing(void *law, const weir_sample *sample)
+{
+	(void)law, (void)sample;
+}
+
+/* Longer than it takes the ticks to pause. */
+static uint64_t long_patience(const void *law, unsigned klass)
+{
+	(void)law, (void)klass;
+	return 3500 * WEIR_NS_PER_MS;
+}
+
+/* One that hangs holds back another, and nobody else ever comes: ticks go on until the law has had enough of the waiting. */
+static void who_waits_behind_one_that_hangs_is_not_slept_over(void **state)
+{
+	static const weir_admission_law patient = {.name = "patient",
+						   .tick_ns = 10 * WEIR_NS_PER_MS,
+						   .admit = admit_all,
+						   .tick = learn_nothing,
+						   .patience = long_patience};
+	weir_world *world = world_real();
+	struct probe hung = {0};
+	struct job jobs[2];
+	probe_open(&hung, domain_reactor(world, "reactor", 1),
+		   (weir_stage_options){.name = "hung", .concurrency = 1});
+	hung.act = PROBE_HOLD;
+	must(weir_stage_admission(hung.stage, &patient, NULL));
+	must(weir_world_start(world));
+	jobs_init(jobs, 2, 0);
+	assert_int_equal(weir_offer(hung.stage, &jobs[0].event), WEIR_ADMITTED);
+	assert_int_equal(weir_offer(hung.stage, &jobs[1].event), WEIR_ADMITTED);
+	CHECK_EVENTUALLY(stats_of(hung.stage).dropped == 1);
+	weir_done(&jobs[0].event);
+	world_end(&world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CHECK_TEST(threads_sleep_when_there_is_nothing_to_do),
 		CHECK_TEST(a_world_wakes_from_a_long_sleep),
+		CHECK_TEST(who_waits_behind_one_that_hangs_is_not_slept_over),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -247,6 +247,111 @@ static void test_refunds_and_the_gone_leave_no_trace(void **state)
 	on_law_close(&a);
 }
 
+/* As in a dry run or under a ceiling: refused, and there all the same. */
+static void test_starts_of_what_it_refused_do_not_blind_it(void **state)
+{
+	on_law a;
+	open_busy(&a, 10 * MS);
+	for (unsigned i = 0; i < 1000; i++)
+		on_law_start(&a, a.now_ns);
+	unsigned count = 0;
+	while (on_law_admit(&a, 1) == WEIR_ADMITTED && count < 1000)
+		count++;
+	assert_in_range(count, 5, 40);
+	on_law_close(&a);
+}
+
+/* The offerer's clock is a little ahead of the starter's, and that one of the finisher's. */
+static void test_clocks_that_differ_a_little_earn_no_credit(void **state)
+{
+	on_law a, b;
+	open_busy(&a, 10 * MS);
+	open_busy(&b, 10 * MS);
+	for (unsigned i = 0; i < 20; i++) {
+		weir_event event = {.offered_ns = a.now_ns + 100, .started_ns = a.now_ns};
+		a.law->settle(a.state, &event, WEIR_DONE, a.now_ns + MS);
+		event.offered_ns = b.now_ns;
+		event.started_ns = b.now_ns;
+		b.law->settle(b.state, &event, WEIR_DONE, b.now_ns + MS);
+	}
+	assert_true(fabs(on_law_value(&a, "credit") - on_law_value(&b, "credit")) < .01);
+	assert_true(on_law_report(&a).measured_ns < 50 * MS);
+	on_law_close(&a);
+	on_law_close(&b);
+}
+
+/* Reserved, seen by a start, and given back. */
+static void test_refunds_are_no_load(void **state)
+{
+	on_law a;
+	open_busy(&a, 10 * MS);
+	for (unsigned i = 0; i < 20; i++) {
+		on_law_admit(&a, 100);
+		serve(&a, 1, 0, 10 * MS, WEIR_DONE);
+		on_law_refund(&a, 100);
+		serve(&a, 1, 0, 10 * MS, WEIR_DONE);
+		assert_true(on_law_value(&a, "load") < 100);
+	}
+	serve(&a, 200, 0, 10 * MS, WEIR_DONE);
+	assert_true(on_law_value(&a, "load") < 1.2);
+	on_law_close(&a);
+}
+
+static void test_overload_is_seen_at_once_on_an_old_clock_and_after_a_quiet_hour(void **state)
+{
+	on_law a;
+	ON_LAW(&a, &weir_law_adaptive, "p90", "100ms");
+	a.now_ns = 365 * 86400 * WEIR_NS_PER_S;
+	on_law_admit(&a, 1);
+	overload(&a, 60);
+	on_law_tick(&a, 0);
+	overload(&a, 40);
+	assert_true(on_law_value(&a, "load") > 1.3);
+	a.now_ns += 3600 * WEIR_NS_PER_S;
+	overload(&a, 100);
+	assert_true(on_law_value(&a, "load") > 1.3);
+	on_law_close(&a);
+}
+
+/* Two slow ones in a row are the first it sees: with one worker and nobody else let wait, it would never see another. */
+static void test_a_slow_beginning_is_not_believed_for_ever(void **state)
+{
+	on_law a;
+	ON_LAW(&a, &weir_law_adaptive, "p90", "100ms");
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(on_law_admit(&a, 1), WEIR_ADMITTED);
+	assert_int_equal(on_law_start(&a, a.now_ns), WEIR_ADMITTED);
+	for (unsigned i = 0; i < 3; i++) {
+		a.now_ns += 2000 * MS;
+		settle(&a, MS, 2000 * MS, WEIR_DONE);
+		assert_int_equal(on_law_start(&a, a.now_ns - MS), WEIR_ADMITTED);
+	}
+	assert_true(on_law_value(&a, "start_every_ns") > 1e9);
+	/* Then it is fast, and as many come as could be served twice over. */
+	for (unsigned i = 0; i < 2000; i++) {
+		on_law_admit(&a, 1);
+		on_law_admit(&a, 1);
+		on_law_start(&a, a.now_ns);
+		a.now_ns += MS;
+		settle(&a, 0, MS, WEIR_DONE);
+		on_law_tick(&a, 0);
+	}
+	assert_true(on_law_value(&a, "start_every_ns") < 2e6);
+	on_law_close(&a);
+}
+
+static void test_a_class_does_not_starve_from_the_day_it_comes(void **state)
+{
+	on_law a;
+	open_busy(&a, 10 * MS);
+	serve(&a, 1000, 0, 10 * MS, WEIR_DONE);
+	assert_int_equal(admit_lower(&a), WEIR_ADMITTED);
+	on_law_tick(&a, 0);
+	assert_int_equal(admit_lower(&a), WEIR_ADMITTED);
+	assert_int_equal(on_law_admit(&a, 1), WEIR_ADMITTED); /* nobody is held back for it */
+	on_law_close(&a);
+}
+
 static void test_what_it_has_learnt_can_be_saved_and_loaded(void **state)
 {
 	on_law a, b;
@@ -290,6 +395,12 @@ int main(void)
 		cmocka_unit_test(test_credit_saved_in_calm_is_forfeited_in_overload),
 		cmocka_unit_test(test_a_class_that_never_has_its_turn_is_pledged_one),
 		cmocka_unit_test(test_refunds_and_the_gone_leave_no_trace),
+		cmocka_unit_test(test_starts_of_what_it_refused_do_not_blind_it),
+		cmocka_unit_test(test_clocks_that_differ_a_little_earn_no_credit),
+		cmocka_unit_test(test_refunds_are_no_load),
+		cmocka_unit_test(test_overload_is_seen_at_once_on_an_old_clock_and_after_a_quiet_hour),
+		cmocka_unit_test(test_a_slow_beginning_is_not_believed_for_ever),
+		cmocka_unit_test(test_a_class_does_not_starve_from_the_day_it_comes),
 		cmocka_unit_test(test_what_it_has_learnt_can_be_saved_and_loaded),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

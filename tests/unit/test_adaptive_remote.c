@@ -289,6 +289,44 @@ static void test_saves_and_loads(void **state)
 	on_law_close(&other);
 }
 
+/* A reactor's turn may be told a time from before the offer of what it finds in its inbox. */
+static void test_clocks_that_differ_a_little_drop_nothing(void **state)
+{
+	on_law on;
+	ON_LAW(&on, &weir_law_adaptive_remote, "p90", "100ms");
+	for (unsigned i = 0; i < 50; i++) {
+		weir_event event = {.offered_ns = on.now_ns + 100};
+		weir_turn turn = {.now_ns = on.now_ns, .waiting = 5, .in_service = 3};
+		assert_int_equal(on_law_admit(&on, 1), WEIR_ADMITTED);
+		assert_int_equal(on.law->start(on.state, &event, &turn), WEIR_ADMITTED);
+		event.started_ns = on.now_ns;
+		on.law->settle(on.state, &event, WEIR_DONE, on.now_ns + 50);
+		event.started_ns = on.now_ns + 200;
+		on.law->settle(on.state, &event, WEIR_DONE, on.now_ns + 50);
+	}
+	on_law_tick(&on, 10 * MS);
+	assert_true(on_law_value(&on, "backend_ms") < 1);
+	assert_false(on_law_report(&on).unreachable);
+	assert_int_equal(atomic_load(&((weir_remote *)on.state)->late[0]), 0);
+	on_law_close(&on);
+}
+
+/* Exempt events wait while only the highest class comes, and go when a lower one does: neither keeps what was theirs. */
+static void test_what_others_leave_behind_is_not_held_against_a_class(void **state)
+{
+	on_law on;
+	ON_LAW(&on, &weir_law_adaptive_remote, "p90", "100ms");
+	on.sample.klass[0].offered = 1;
+	on.sample.waiting = 50;
+	on_law_tick(&on, 10 * MS);
+	on.sample.klass[3].offered = 1;
+	on.sample.waiting = 0;
+	for (unsigned i = 0; i < 100; i++)
+		on_law_tick(&on, 10 * MS);
+	assert_int_equal(on_law_admit(&on, 1), WEIR_ADMITTED);
+	on_law_close(&on);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -307,6 +345,8 @@ int main(void)
 		cmocka_unit_test(test_says_that_a_target_is_unreachable),
 		cmocka_unit_test(test_lower_classes_take_no_room_from_higher_ones),
 		cmocka_unit_test(test_saves_and_loads),
+		cmocka_unit_test(test_clocks_that_differ_a_little_drop_nothing),
+		cmocka_unit_test(test_what_others_leave_behind_is_not_held_against_a_class),
 	};
 	return cmocka_run_group_tests_name("adaptive-remote", tests, NULL, NULL);
 }

@@ -18,6 +18,7 @@
 #define REMEMBERED     1000. /* answers in the quantiles, to twice that */
 #define FAILURES_TRUST .5    /* beyond this share of failures the rest says nothing about capacity */
 #define DROPS_WANTED   .005
+#define OUTDATED       4.
 #define CAUTION_LEAST  .2
 #define PRESENT_NS     (10 * WEIR_NS_PER_S)
 #define BACKEND_SHARE \
@@ -105,13 +106,26 @@ static void correct_waiting(weir_remote *r, const weir_sample *sample, struct ne
 
 /* ---- the backend ---- */
 
+/*
+ * Without being saturated the backend does this much, by Little's law, so it can do that at least: a time per answer several times as long is
+ * from a stall that is over. Rooms made by it would keep the queue so short that the backend is never saturated again.
+ */
+static bool is_outdated(double drain_ns, double now_ns, const struct news *news)
+{
+	return news->trusted && news->answers != 0 && now_ns > 0 && drain_ns > OUTDATED * now_ns;
+}
+
 static void learn_drain(weir_remote *r, const weir_sample *sample, const struct news *news,
 			double response_ns)
 {
-	if (news->saturated && news->trusted && weir_drain_time_ns(&r->drain) > 0)
+	double drain_ns = weir_drain_time_ns(&r->drain);
+	double now_ns = response_ns / fmax(weir_overdue_fresh(&r->overdue), 1);
+	if (news->saturated && news->trusted && drain_ns > 0)
 		weir_drain_saw(&r->drain, sample->interval_ns, news->answers, r->least_target_ns);
-	else if (weir_drain_time_ns(&r->drain) == 0 && r->recent.total >= 4)
+	else if (drain_ns == 0 && r->recent.total >= 4)
 		weir_drain_assume(&r->drain, response_ns / weir_knee_limit(&r->knee));
+	else if (!news->saturated && is_outdated(drain_ns, now_ns, news))
+		weir_drain_assume(&r->drain, now_ns);
 }
 
 static void learn_limit(weir_remote *r, const weir_sample *sample, const struct news *news,

@@ -327,6 +327,25 @@ static void test_what_others_leave_behind_is_not_held_against_a_class(void **sta
 	on_law_close(&on);
 }
 
+/* A stall is over, and the load is low: the short queue that the stall has left must not last. */
+static void test_a_stall_is_forgotten_without_an_overload(void **state)
+{
+	on_law on;
+	ON_LAW(&on, &weir_law_adaptive_remote, "p90", "100ms");
+	weir_drain_assume(&((weir_remote *)on.state)->drain, 500e6);
+	for (unsigned i = 0; i < 100; i++) {
+		for (unsigned k = 0; k < 3; k++) {
+			on_law_admit(&on, 1);
+			on_law_start(&on, on.now_ns);
+		}
+		on_law_tick(&on, 5 * MS);
+		for (unsigned k = 0; k < 3; k++)
+			settle(&on, 5 * MS, WEIR_DONE);
+	}
+	assert_true(on_law_value(&on, "room") > 8);
+	on_law_close(&on);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -347,6 +366,7 @@ int main(void)
 		cmocka_unit_test(test_saves_and_loads),
 		cmocka_unit_test(test_clocks_that_differ_a_little_drop_nothing),
 		cmocka_unit_test(test_what_others_leave_behind_is_not_held_against_a_class),
+		cmocka_unit_test(test_a_stall_is_forgotten_without_an_overload),
 	};
 	return cmocka_run_group_tests_name("adaptive-remote", tests, NULL, NULL);
 }

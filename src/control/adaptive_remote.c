@@ -23,6 +23,7 @@
 
 #include "control/remote.h"
 
+#define TARGET_MIN_NS  WEIR_NS_PER_US
 #define TARGET_MAX_NS  (3600 * WEIR_NS_PER_S)
 #define MINIMUM_MAX    .5
 #define MINIMUM_USUAL  .01
@@ -36,8 +37,8 @@
 static const weir_param params_table[] = {
 	{"percentile", WEIR_PARAM_PERCENTILE, offsetof(weir_adaptive_remote_params, percentile), false, .5,
 	 .999, "share of the answers that should come within the target; default p90"},
-	{"target", WEIR_PARAM_TIME, offsetof(weir_adaptive_remote_params, target_ns), true, 0,
-	 (double)TARGET_MAX_NS,
+	{"target", WEIR_PARAM_TIME, offsetof(weir_adaptive_remote_params, target_ns), true,
+	 (double)TARGET_MIN_NS, (double)TARGET_MAX_NS,
 	 "response time to hold, waiting included; required for class 0, others: as the class above"},
 	{"minimum", WEIR_PARAM_NUMBER, offsetof(weir_adaptive_remote_params, minimum), true, 0, MINIMUM_MAX,
 	 "share of the starts that the class keeps however many of higher classes come; default 0.01"},
@@ -67,8 +68,9 @@ static int check(const weir_adaptive_remote_params *p, const char **ret_wrong)
 	if (p->target_ns[0] == 0)
 		return wrong(ret_wrong, "target is required, such as 200ms");
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
-		if (p->target_ns[k] > TARGET_MAX_NS)
-			return wrong(ret_wrong, "target must be at most an hour");
+		if (p->target_ns[k] != 0 &&
+		    (p->target_ns[k] < TARGET_MIN_NS || p->target_ns[k] > TARGET_MAX_NS))
+			return wrong(ret_wrong, "target must be from 1us to 1h");
 		if (!(p->minimum[k] >= 0 && p->minimum[k] <= MINIMUM_MAX))
 			return wrong(ret_wrong, "minimum must be a share from 0 to .5");
 	}

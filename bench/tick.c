@@ -23,7 +23,8 @@ static void handle(weir_stage *stage, weir_event **events, size_t count, void *a
 static void offer_all(weir_stage **stages, weir_event *events, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
-		weir_offer(stages[i], &events[i]);
+		if (weir_offer(stages[i], &events[i]) != WEIR_ADMITTED)
+			atomic_fetch_add(&handled, 1); /* nothing more will come of it */
 }
 
 static void pause_for(double seconds)

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 
+#define PAIR_TICKS_MAX 65536u /* some 20 us: no read of the clock takes that long, a preempted thread does */
+#define PAIR_TRIES 4
+
 #if defined(__x86_64__)
 
 #include <cpuid.h>
@@ -99,13 +102,23 @@ static uint64_t counter(const weir_clock *clock)
 
 #endif
 
+/*
+ * A thread that is preempted between the two clocks would run late by its pause until the next turn: such a pair is read again.
+ * Not for ever: on a machine that is that busy the turn after this one is soon.
+ */
 uint64_t weir_clock_turn(weir_clock *clock)
 {
-	uint64_t now = weir_clock_ns();
+	uint64_t now, ticks, before;
+	int tries = 0;
+	do {
+		before = counter(clock);
+		now = weir_clock_ns();
+		ticks = counter(clock);
+	} while (ticks - before > PAIR_TICKS_MAX && ++tries < PAIR_TRIES);
 	/* The extrapolation may have run ahead by some nanoseconds: then time stands still until it is true again. */
 	if (now < clock->last_ns)
 		now = clock->last_ns;
-	clock->base_ticks = counter(clock);
+	clock->base_ticks = ticks;
 	clock->base_ns = now;
 	clock->last_ns = now;
 	return now;

@@ -4,15 +4,27 @@
  * dropped at its turn if it waited longer. Tried with many limits at the point where a law fell short. If none of them
  * meets all bounds of that part, no law that keeps the order can be blamed for not meeting them. For the highest class behind one worker, what
  * the residual service time alone does.
+ *
+ * After a fall of the load: two limits, one for those who came in overload and one for those who came when it was over, which it is told as
+ * soon as the arrivals can tell anybody; with p90 and those later than two targets within their bounds before the fall and after it.
  */
 #include "laws/trial.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 
 typedef struct limit_params {
 	uint64_t limit_ns;
+	uint64_t calm_ns,
+		after_ns; /* the limit of those who come later than this after a fall; 0: the same */
 } limit_params;
+
+static uint64_t fell_ns; /* when the load fell, if it is low; a job runs one trial at a time */
+static void note_fall(uint64_t now_ns)
+{
+	fell_ns = now_ns;
+}
 
 static int limit_init(void *state, const void *params, const char **ret_wrong)
 {
@@ -31,11 +43,18 @@ static weir_verdict limit_admit(void *state, const weir_ask *ask)
 static weir_verdict limit_start(void *state, const weir_event *event, const weir_turn *turn)
 {
 	const limit_params *p = state;
-	return turn->now_ns - event->offered_ns > p->limit_ns ? WEIR_SHED_WAITED : WEIR_ADMITTED;
+	bool calm = p->calm_ns != 0 && event->offered_ns >= fell_ns && turn->now_ns - fell_ns >= p->after_ns;
+	uint64_t limit_ns = calm ? p->calm_ns : p->limit_ns;
+	return turn->now_ns - event->offered_ns > limit_ns ? WEIR_SHED_WAITED : WEIR_ADMITTED;
 }
 
 static const weir_param limit_table[] = {
-	{"limit", WEIR_PARAM_TIME, 0, false, 0, 1e18, "how long an event may wait"},
+	{"limit", WEIR_PARAM_TIME, offsetof(limit_params, limit_ns), false, 0, 1e18,
+	 "how long an event may wait"},
+	{"calm", WEIR_PARAM_TIME, offsetof(limit_params, calm_ns), false, 0, 1e18,
+	 "and how long if it came after the load fell"},
+	{"after", WEIR_PARAM_TIME, offsetof(limit_params, after_ns), false, 0, 1e18,
+	 "how long it takes to find out"},
 	{0},
 };
 
@@ -118,10 +137,75 @@ static void judge_top(trial *t)
 		t->judged[TOP] = IMPOSSIBLE;
 }
 
+/* ---- full admission after a fall ---- */
+
+#define TOLD_RIGHT .99 /* that a fall is seen: who takes one in a hundred for overload sheds them */
+#define TOLD_WRONG \
+	.1 /* that overload is taken for a fall: who lets in as in calm so often has used up what may be late */
+
+/* P(a Poisson count <= k). */
+static double poisson_until(double mean, unsigned k)
+{
+	double each = exp(-mean), sum = each;
+	for (unsigned i = 1; i <= k; i++)
+		sum += each *= mean / i;
+	return sum;
+}
+
+/*
+ * The shortest time in which the number of arrivals can tell the load after the fall from that before it. The best test there is: for two
+ * rates of Poisson arrivals it is a bound on their number.
+ */
+static double telling_ns(const trial *t)
+{
+	for (double services = .1; services < 100; services *= 1.05) {
+		double calm = STEP_CALM * services, over = t->load * services;
+		unsigned k = 0;
+		while (poisson_until(calm, k) < TOLD_RIGHT)
+			k++;
+		if (poisson_until(over, k) <= TOLD_WRONG)
+			return services * t->service_ns / t->workers;
+	}
+	return INFINITY;
+}
+
+static double try_fall(const trial *t, double limit, double calm)
+{
+	char settings[3][64];
+	double target_ns = trial_cell(t, NULL).target_ns;
+	trial_steps steps = {.fell = note_fall};
+	fell_ns = UINT64_MAX;
+	snprintf(settings[0], sizeof(settings[0]), "limit=%.0f", limit * target_ns);
+	snprintf(settings[1], sizeof(settings[1]), "calm=%.0f", fmin(calm * target_ns, 1e17));
+	snprintf(settings[2], sizeof(settings[2]), "after=%.0f", telling_ns(t));
+	trial_step(t, &limit_law, (const char *const[]){settings[0], settings[1], settings[2], NULL}, &steps);
+	bool held = fmax(steps.over_p90, steps.fall_p90) <= criterion_bound(P90) &&
+		    fmax(steps.over_late, steps.fall_late) <= criterion_bound(LATE);
+	return held ? steps.full_s : INFINITY;
+}
+
+static void judge_fall(trial *t)
+{
+	static const double limits[] = {.9, .7, .5, .3}, calms[] = {1e9, 4, 2, 1.5, 1, .75};
+	double best = INFINITY;
+	if (t->judged[FULL] != FAILED)
+		return;
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
+		for (size_t j = 0; j < sizeof(calms) / sizeof(calms[0]); j++) {
+			best = fmin(best, try_fall(t, limits[i], calms[j]));
+			if (best <= criterion_bound(FULL))
+				return;
+		}
+	t->possible[FULL] = best;
+	t->judged[FULL] = IMPOSSIBLE;
+}
+
 void oracle_judge(trial *t)
 {
 	if (t->part == CLASS_PART)
 		judge_top(t);
+	if (t->part == STEP_PART)
+		judge_fall(t);
 	static const double steady[] = {.1, .2, .3, .4, .5, .6, .7, .8, .9, 1, 1.2, 1.5, 1.75, 2};
 	static const double calm[] = {.5, .75, 1, 1.25, 1.5, 2, 2.5, 3, 4, 6, 10, 30, 1e9};
 	bool is_steady = t->part == STEADY_PART;

@@ -200,9 +200,20 @@ static unsigned repeats(const trial *t, double slice_ns)
 	return (unsigned)fmin(fmax(wanted, 2), 80);
 }
 
-static void run_step(trial *t, const weir_admission_law *law)
+static void ends_of(const cell_slices *s, unsigned from, double *ret_p90, double *ret_late)
+{
+	tally all = {0};
+	for (unsigned i = from; i < s->count; i++)
+		tally_merge(&all, &s->at[i].response);
+	*ret_p90 = tally_quantile(&all, .9);
+	*ret_late = tally_above(&all, 2);
+}
+
+void trial_step(const trial *t, const weir_admission_law *law, const char *const *settings,
+		trial_steps *steps)
 {
 	cell_options options = trial_cell(t, law);
+	options.settings = settings;
 	double target = options.target_ns, fill = target / fmin(t->load - 1, 1);
 	double up = fmax(fmax(fill + 4 * target, 60 * t->service_ns), fmin(600 * MS, 1500 * t->service_ns));
 	double down = fmax(fmax(4 * target, 100 * t->service_ns), fmin(1800 * MS, 3000 * t->service_ns));
@@ -210,22 +221,37 @@ static void run_step(trial *t, const weir_admission_law *law)
 	cell_slices *fall = cell_slices_new(FALL_SLICES, down / FALL_SLICES);
 	unsigned times = repeats(t, up / STEP_SLICES);
 	cell *c = open_cell(&options);
-	cell_load(c, .5);
+	cell_load(c, STEP_CALM);
 	cell_run(c, fmax(fmax(4 * target, 300 * t->service_ns), 30 * MS));
 	for (unsigned i = 0; i < times; i++) {
 		cell_load(c, t->load);
 		cell_slices_set(c, rise);
+		if (steps->fell != NULL)
+			steps->fell(UINT64_MAX);
 		cell_run(c, up);
-		cell_load(c, .5);
+		cell_load(c, STEP_CALM);
 		cell_slices_set(c, fall);
+		if (steps->fell != NULL)
+			steps->fell(cell_now(c));
 		cell_run(c, down);
 	}
 	cell_free(&c);
-	trial_note(t, PEAK, peak_of(rise));
-	trial_note(t, BACK, time_above(rise) / allowed_ns(t));
-	trial_note(t, FULL, seconds_shedding(fall));
+	steps->peak = peak_of(rise);
+	steps->above_ns = time_above(rise);
+	steps->full_s = seconds_shedding(fall);
+	ends_of(rise, STEP_SLICES / 2, &steps->over_p90, &steps->over_late);
+	ends_of(fall, 0, &steps->fall_p90, &steps->fall_late);
 	free(rise);
 	free(fall);
+}
+
+static void run_step(trial *t, const weir_admission_law *law)
+{
+	trial_steps steps = {0};
+	trial_step(t, law, NULL, &steps);
+	trial_note(t, PEAK, steps.peak);
+	trial_note(t, BACK, steps.above_ns / allowed_ns(t));
+	trial_note(t, FULL, steps.full_s);
 }
 
 static void run_cold(trial *t, const weir_admission_law *law)

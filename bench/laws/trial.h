@@ -82,6 +82,18 @@ void trial_run(trial *t, const weir_admission_law *law);
 void trial_stretch(const trial *t, const weir_admission_law *law, const char *const *settings,
 		   cell_stats *ret_stats);
 
+/* A step up and back, many times. */
+#define STEP_CALM .5 /* the load before and after */
+typedef struct trial_steps {
+	double peak, above_ns, full_s; /* as the criteria have them */
+	double over_p90,
+		over_late; /* in the second half of the time up: p90, how many later than two targets */
+	double fall_p90, fall_late;    /* the same of all that ended after the fall */
+	void (*fell)(uint64_t now_ns); /* told of each fall, and with UINT64_MAX of each rise; may be NULL */
+} trial_steps;
+void trial_step(const trial *t, const weir_admission_law *law, const char *const *settings,
+		trial_steps *steps);
+
 /* Whether a fixed limit could have done what this trial did not. */
 void oracle_judge(trial *t);
 

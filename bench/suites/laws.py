@@ -61,7 +61,8 @@ def own_queue(bench):
 
 def own_markdown(full, small):
     lines = [f"`adaptive`, {full['points']} points, seed {full['seed']}. *Short*: a bound missed. *Cannot*: missed, and no fixed limit on the",
-             "wait meets the bounds there either (for the highest class: the residual service of one worker alone misses it).", "",
+             "wait meets the bounds there either (for the highest class: the residual service of one worker alone misses it; after a fall: no pair of",
+             "limits, before and after it, that is told of it as soon as arrivals can tell).", "",
              "| bound | | met | short | cannot | worst |", "|---|---|---|---|---|---|"]
     for item in full["criteria"]:
         lines.append(f"| {item['criterion']} | {item['bound']:g} | {item['passed']} | {item['short']} | {item['cannot']} | "

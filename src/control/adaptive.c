@@ -26,16 +26,13 @@
 
 #include "control/adaptive.h"
 
-#define LOAD_STEP     16   /* offers, at least, between looks at the load */
-#define LOAD_MEMORY   40.0 /* offers that the load remembers, at least */
-#define LOAD_TARGETS  .25  /* and as many as come in this part of a target */
-#define OVER_FROM     1.05f
-#define OVER_FULL     1.20f
 #define CALM_BOUNDS   10.0f /* what credit may be saved, in bounds */
 #define OVER_BOUNDS   .1f
+#define CALM_LOAN     .5f
 #define OVER_EARNINGS .5f  /* in overload a start earns less: a margin for the percentile */
 #define TAU_LONG      1000 /* starts */
 #define GAP_TARGETS   32   /* no service takes so long: the clock has jumped */
+#define MINIMUM_PRICE .95f /* of a start of the minimum: pledges come a little late */
 #define MIXED_SURE    16
 
 /* ---- offers ---- */
@@ -77,7 +74,10 @@ static bool promising(const adaptive_class *k, const weir_ask *ask, uint64_t wai
 	float room = limit * GET(k->slack);
 	if ((float)waiting * tau <= room)
 		return true;
-	return (float)adaptive_live(k, ask->now_ns, waiting, limit) * tau <= room;
+	float needed = (float)adaptive_live(k, ask->now_ns, waiting, limit) * tau;
+	/* The next turn will find that it is calm, and may be a long time coming. */
+	return needed <= room ||
+	       (adaptive_fallen(k, ask->now_ns) && needed <= GET(k->most_ns) * GET(k->slack));
 }
 
 /* ---- minimum ---- */
@@ -86,7 +86,8 @@ static bool promising(const adaptive_class *k, const weir_ask *ask, uint64_t wai
 static bool owed(const adaptive *a, const adaptive_class *k)
 {
 	uint64_t starts = GET(a->starts), account = GET(k->account);
-	return starts > account && (float)(starts - account) * k->minimum >= 1 + (float)GET(k->pledged);
+	return starts > account &&
+	       (float)(starts - account) * k->minimum >= MINIMUM_PRICE * (1 + (float)GET(k->pledged));
 }
 
 /* Holds come one after the other, with time between; a pledge given late in a hold would make it longer. */
@@ -105,6 +106,8 @@ static bool pledge(adaptive *a, adaptive_class *k, const weir_ask *ask)
 	uint32_t holding = GET(a->holding);
 	if (holding == 0)
 		PUT(a->held_ns, ask->now_ns);
+	if (GET(k->pledged) == 0)
+		PUT(k->pledge_ns, ask->now_ns);
 	ADD(k->pledged, 1);
 	if (holding < ask->klass)
 		PUT(a->holding, ask->klass);
@@ -139,7 +142,8 @@ static void redeem(adaptive *a, adaptive_class *k, uint64_t waiting, uint64_t no
 /* Up to a point: what it did not want for a long time is not owed. */
 static void keep_account(adaptive *a, adaptive_class *k, uint64_t starts)
 {
-	uint64_t price = k->minimum > 0 ? (uint64_t)(1 / k->minimum) : 0, account = GET(k->account) + price;
+	uint64_t price = k->minimum > 0 ? (uint64_t)(MINIMUM_PRICE / k->minimum) : 0,
+		 account = GET(k->account) + price;
 	uint64_t most = 4 * price + (uint64_t)(8 * GET(a->klass[0].memory));
 	if (starts > most && account < starts - most)
 		account = starts - most;
@@ -170,82 +174,54 @@ static void adaptive_refund(void *state, const weir_ask *ask)
 
 /* ---- credit ---- */
 
-/* Two that pay at once may overshoot a bound by a request for a moment. */
+/*
+ * Two that pay at once may overshoot a bound by a request for a moment. Mostly there is nothing to pay: the credit is full, or neither was
+ * lateness expected nor did it come; then the word that all threads share is not written.
+ */
 static void pay(adaptive_class *k, float requests)
 {
 	float bound = GET(k->bound) * ADAPTIVE_CREDIT;
-	int64_t add = (int64_t)(requests * ADAPTIVE_CREDIT), least = -(int64_t)bound;
+	int64_t add = (int64_t)(requests * ADAPTIVE_CREDIT), least = -(int64_t)bound, credit = GET(k->credit);
 	int64_t most = (int64_t)(bound * (CALM_BOUNDS + (OVER_BOUNDS - CALM_BOUNDS) * GET(k->over)));
-	int64_t credit = ADD(k->credit, add) + add;
+	if (add >= 0 && credit == most)
+		return;
+	credit = ADD(k->credit, add) + add;
 	if (credit > most)
 		PUT(k->credit, most);
 	else if (credit < least)
 		PUT(k->credit, least);
 }
 
+/* In calm a debt is soon paid off, and waits are not cut for a small one. */
 void adaptive_set_limit(adaptive_class *k)
 {
 	float credit = (float)GET(k->credit) * (1 / ADAPTIVE_CREDIT) * GET(k->per_bound);
-	float calm = GET(k->calm_ns), target = (float)k->target_ns;
-	float extension = credit > 0 ? calm + (GET(k->over_ns) - calm) * GET(k->over) : GET(k->debt_ns);
-	float limit = GET(k->base_ns) + adaptive_clamp(credit, -1, 1) * extension;
-	PUT(k->limit_ns, adaptive_clamp(limit, target / 4, GET(k->most_ns)));
+	float over = GET(k->over), over_ns = GET(k->over_ns), debt_ns = GET(k->debt_ns);
+	float eased = credit + (over == 0 ? CALM_LOAN : 0), ease_ns = GET(k->ease_ns);
+	float least = (float)k->target_ns / 4, most = GET(k->most_ns), base = GET(k->base_ns);
+	float more =
+		adaptive_clamp(eased, -1, 1) * (eased > 0 ? ease_ns + (over_ns - ease_ns) * over : debt_ns);
+	float strict = adaptive_clamp(credit, -1, 1) * (credit > 0 ? over_ns : debt_ns);
+	PUT(k->limit_ns, adaptive_clamp(base + more, least, most));
+	PUT(k->strict_ns, adaptive_clamp(base + strict, least, most));
+}
+
+/* Ticks make a limit of what they have learnt; from turn to turn only credit and load can have changed. */
+static void follow_credit(adaptive_class *k)
+{
+	int64_t credit = GET(k->credit);
+	float over = GET(k->over);
+	if (credit == k->limit_credit && over == k->limit_over)
+		return;
+	k->limit_credit = credit;
+	k->limit_over = over;
+	adaptive_set_limit(k);
 }
 
 /* That it will be late if it starts after so long a wait. */
 static float late_chance(const adaptive_class *k, uint64_t waited_ns)
 {
 	return waited_ns >= k->target_ns ? 1 : weir_service_tail(&k->service, k->target_ns - waited_ns);
-}
-
-/* ---- load ---- */
-
-/* Refunds may have taken back more than came. */
-static uint64_t offered_since(const adaptive_class *k)
-{
-	int64_t more = (int64_t)(GET(k->admitted) + GET(k->shed) - k->load_offered);
-	return more > 0 ? (uint64_t)more : 0;
-}
-
-/*
- * A quiet hour says no more than a quiet while, or it would take the offers of many busy ones to be forgotten. As it is, a step after
- * it counts as half of a worker's work at most.
- */
-static double load_span(const adaptive_class *k, uint64_t now_ns)
-{
-	double most = 2 * LOAD_STEP * fmax((double)k->target_ns, (double)GET(k->mean_ns));
-	return fmin((double)adaptive_span(k->load_ns, now_ns), most);
-}
-
-/* Workers that the offers of a class would keep busy. */
-static double offered_work(const adaptive_class *k, uint64_t now_ns)
-{
-	double count = k->load_count + (double)offered_since(k);
-	double time = k->load_time + load_span(k, now_ns);
-	return time > 0 ? count / time * (double)GET(k->mean_ns) : 0;
-}
-
-static void measure_load(adaptive *a, adaptive_class *k, uint64_t now_ns)
-{
-	uint64_t more = offered_since(k);
-	double inside = (double)GET(k->inside), mean_ns = (double)GET(k->mean_ns), work = 0;
-	if (k->load_ns == 0 || more == 0) { /* the first start; or all was refunded */
-		k->load_offered = GET(k->admitted) + GET(k->shed);
-		k->load_ns = k->load_ns == 0 ? now_ns : k->load_ns;
-	}
-	if (more < LOAD_STEP || inside == 0 || mean_ns == 0)
-		return;
-	for (const adaptive_class *j = a->klass; j <= k; j++)
-		work += GET(j->admitted) != 0 ? offered_work(j, now_ns) : 0;
-	double memory = fmax(LOAD_MEMORY, LOAD_TARGETS * (double)k->target_ns * inside / mean_ns);
-	double keep = memory / (memory + (double)more);
-	k->load_count = k->load_count * keep + (double)more;
-	k->load_time = k->load_time * keep + load_span(k, now_ns);
-	k->load_offered += more;
-	k->load_ns = now_ns;
-	float load = (float)(work / inside);
-	PUT(k->load, load);
-	PUT(k->over, adaptive_clamp((load - OVER_FROM) / (OVER_FULL - OVER_FROM), 0, 1));
 }
 
 /* ---- turns ---- */
@@ -301,12 +277,39 @@ static void note_order(adaptive *a, unsigned klass)
 		PUT(a->mixed, mixed - 1);
 }
 
+/*
+ * Who came before the first pledge has none: those that wait since long before a hold would else all start in it, late, and in place of
+ * those that it is for.
+ */
+static bool has_pledge(const adaptive_class *k, const weir_event *event)
+{
+	return GET(k->pledged) != 0 && event->offered_ns >= GET(k->pledge_ns);
+}
+
+/* What overload has left in the queue gets none of the credit that calm gives: it would be used up before those who come now have their turn. */
+static bool too_late(const adaptive_class *k, const weir_event *event, float waited_ns)
+{
+	bool left_over = event->offered_ns < k->calm_ns;
+	return waited_ns > GET(k->limit_ns) || (left_over && waited_ns > GET(k->strict_ns));
+}
+
 static weir_verdict drop_late(adaptive_class *k, bool others)
 {
 	k->queued = k->queued && others;
-	k->load_offered++; /* it was counted when it came */
+	PUT(k->load_offered, GET(k->load_offered) + 1); /* it was counted when it came */
 	ADD(k->shed, 1);
 	return WEIR_SHED_WAITED;
+}
+
+/* What is held back as a margin in overload is paid when it is over: it was earned. */
+static float withhold(adaptive_class *k, float requests)
+{
+	float all = k->withheld + requests, most = GET(k->bound);
+	if (all == 0)
+		return 0;
+	bool calm = GET(k->over) == 0;
+	k->withheld = calm ? 0 : all > most ? most : all;
+	return calm ? all : 0;
 }
 
 static weir_verdict adaptive_start(void *state, const weir_event *event, const weir_turn *turn)
@@ -316,17 +319,19 @@ static weir_verdict adaptive_start(void *state, const weir_event *event, const w
 	uint64_t now_ns = turn->now_ns, waited_ns = adaptive_span(event->offered_ns, now_ns);
 	leave_queue(k);
 	uint64_t waiting = adaptive_waiting(k);
-	if ((float)waited_ns > GET(k->limit_ns) && GET(k->pledged) == 0)
+	if (too_late(k, event, (float)waited_ns) && !has_pledge(k, event))
 		return drop_late(k, waiting != 0);
 	uint64_t starts = GET(a->starts) + 1, shed = GET(k->shed);
 	PUT(a->starts, starts);
 	measure_tau(k, now_ns, turn->in_service + 1);
 	k->queued = waiting != 0;
-	measure_load(a, k, now_ns);
+	if (adaptive_may_look(k, now_ns))
+		adaptive_measure_load(a, k, now_ns);
 	float margin = shed != k->shed_seen ? OVER_EARNINGS * GET(k->over) : 0;
 	k->shed_seen = shed;
-	pay(k, k->late_share * (1 - margin) - late_chance(k, waited_ns));
-	adaptive_set_limit(k);
+	pay(k,
+	    k->late_share * (1 - margin) - late_chance(k, waited_ns) + withhold(k, k->late_share * margin));
+	follow_credit(k);
 	if (event->klass != 0) {
 		keep_account(a, k, starts);
 		note_order(a, event->klass);
@@ -368,7 +373,9 @@ static void adaptive_settle(void *state, const weir_event *event, weir_outcome o
 		return;
 	}
 	uint64_t service_ns = adaptive_span(started_ns, now_ns);
-	pay(k, expected - (waited_ns + service_ns > k->target_ns ? 1.0f : 0.0f));
+	bool late = waited_ns + service_ns > k->target_ns;
+	if (late || expected != 0)
+		pay(k, expected - (late ? 1.0f : 0.0f));
 	weir_service_add(&k->service, service_ns);
 	measure_response(k, waited_ns + service_ns);
 }

@@ -3,9 +3,10 @@
 #define WEIR_CONTROL_ADAPTIVE_H
 
 /*
- * The state of the law `adaptive`; adaptive.c has the idea. Read by its three files:
+ * The state of the law `adaptive`; adaptive.c has the idea. Read by its four files:
  *
  *	adaptive.c       offers, turns, ends: the hooks that run for every event
+ *	adaptive_load.c  calm or overload, from what is offered
  *	adaptive_tick.c  what is made of the measurements every 10 ms
  *	adaptive_tell.c  parameters, explanations, reports, saving and loading
  *
@@ -25,6 +26,11 @@
 #define ADAPTIVE_CREDIT 0x1p20f /* credit is counted in 2^-20 requests */
 #define ADAPTIVE_SLICES 64      /* of time, for how many were admitted since */
 
+#define ADAPTIVE_LOAD_STEP 16 /* offers, at least, between looks at the load */
+#define ADAPTIVE_FALL_STEP \
+	12.0f /* offers that should have come, and of which not more than this part has: it has fallen */
+#define ADAPTIVE_FALL_TO .4f
+
 #define GET(x)    atomic_load_explicit(&(x), memory_order_relaxed)
 #define PUT(x, v) atomic_store_explicit(&(x), (v), memory_order_relaxed)
 #define ADD(x, v) atomic_fetch_add_explicit(&(x), (v), memory_order_relaxed)
@@ -41,6 +47,7 @@ typedef struct adaptive_class {
 	_Atomic uint64_t slice;                   /* the newest */
 	_Atomic uint64_t before[ADAPTIVE_SLICES]; /* admitted before the slice began */
 	_Atomic uint32_t pledged; /* of those waiting, how many must be started however late: see "minimum" */
+	_Atomic uint64_t pledge_ns; /* the first of them came then; who came before has no pledge */
 
 	/* settlings */
 	_Atomic int64_t credit;
@@ -53,21 +60,28 @@ typedef struct adaptive_class {
 	_Atomic float tau_ns;     /* time per start while somebody waits; 0: not known yet */
 	_Atomic float inside;     /* in service while somebody waits: how many workers there are */
 	_Atomic float limit_ns;   /* how long one may wait */
+	_Atomic float strict_ns;  /* and who came before the load fell: no longer than that, or the same */
+	uint64_t calm_ns;         /* when it did */
 	_Atomic float load; /* offered work over what the workers can do, this class and those above it */
 	_Atomic float over; /* how sure it is that this is too much, 0 to 1 */
 	_Atomic uint64_t last_ns; /* the last start */
 	uint64_t taus;            /* how often tau was measured */
 	bool queued;              /* somebody has waited since the last start, all the time */
 	uint64_t shed_seen, failed_seen;
-	uint64_t load_offered, load_ns; /* up to here offers are in load_count and load_time */
+	_Atomic uint64_t load_offered, load_ns; /* up to here offers are in load_count and load_time */
+	_Atomic float load_every_ns;            /* from one of them to the next; INFINITY: not known */
 	double load_count, load_time;
+	uint64_t look_ns;     /* no look at the load before this, nor before sixteen offers */
+	int64_t limit_credit; /* the limit is made of this credit, */
+	float limit_over;     /* and of this load */
+	float withheld;       /* credit that starts in overload did not earn */
 
 	/* ticks */
 	weir_service service; /* its fresh values: settlings */
 	_Atomic float mean_ns,
 		service_ns;    /* of the service times: mean; the quantile that the base leaves room for */
 	_Atomic float base_ns; /* the limit without credit */
-	_Atomic float calm_ns, over_ns; /* what full credit adds to it, in calm and in overload */
+	_Atomic float ease_ns, over_ns; /* what full credit adds to it, in calm and in overload */
 	_Atomic float debt_ns;          /* what full debt takes away */
 	_Atomic float most_ns;          /* no limit is longer */
 	_Atomic float bound, per_bound; /* of the credit; its reciprocal */
@@ -106,10 +120,34 @@ static inline uint64_t adaptive_waiting(const adaptive_class *k)
 	return admitted > left ? admitted - left : 0;
 }
 
+/* Refunds may have taken back more than came. */
+static inline uint64_t adaptive_offered_since(const adaptive_class *k)
+{
+	int64_t more = (int64_t)(GET(k->admitted) + GET(k->shed) - GET(k->load_offered));
+	return more > 0 ? (uint64_t)more : 0;
+}
+
+/* At the rate so far this many would have come, and not even half of them have: the load has fallen, and what it was is no guide. */
+static inline bool adaptive_fallen(const adaptive_class *k, uint64_t now_ns)
+{
+	float span = (float)adaptive_span(GET(k->load_ns), now_ns), every = GET(k->load_every_ns);
+	return span >= ADAPTIVE_FALL_STEP * every &&
+	       (float)adaptive_offered_since(k) * every <= ADAPTIVE_FALL_TO * span;
+}
+
+/* A look at the load is due. */
+static inline bool adaptive_may_look(const adaptive_class *k, uint64_t now_ns)
+{
+	uint64_t more = adaptive_offered_since(k);
+	return more == 0 || more >= ADAPTIVE_LOAD_STEP || now_ns >= k->look_ns;
+}
+
 /* How many of the waiting will get a start, if those that have waited a limit will not. */
 uint64_t adaptive_live(const adaptive_class *k, uint64_t now_ns, uint64_t waiting, float limit_ns);
 /* The limit as credit and load now are. */
 void adaptive_set_limit(adaptive_class *k);
+/* Calm or overload. */
+void adaptive_measure_load(adaptive *a, adaptive_class *k, uint64_t now_ns);
 /* Makes the numbers of a tick from the service times and tau. */
 void adaptive_learnt(adaptive_class *k);
 void adaptive_tick(void *state, const weir_sample *sample);

@@ -62,11 +62,13 @@ static void init_class(adaptive_class *k, double percentile, uint64_t target_ns,
 	k->slice_shift = 60u - (unsigned)__builtin_clzll(target_ns | 8);
 	/* Half of the target for the wait and half for the service, until that is known. */
 	PUT(k->limit_ns, (float)target_ns / 2);
+	PUT(k->strict_ns, (float)target_ns / 2);
 	PUT(k->base_ns, (float)target_ns / 2);
 	PUT(k->most_ns, (float)target_ns / 2);
 	PUT(k->bound, BOUND_FIRST);
 	PUT(k->per_bound, 1.0f / BOUND_FIRST);
 	PUT(k->slack, 1);
+	PUT(k->load_every_ns, INFINITY);
 	PUT(k->memory, TAU_FIRST);
 }
 

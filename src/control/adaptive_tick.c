@@ -68,7 +68,7 @@ void adaptive_learnt(adaptive_class *k)
 	PUT(k->per_bound, (float)(1 / bound));
 	/* Where two targets are the nearer bound, credit for being late by one buys nothing. */
 	PUT(k->over_ns, 2 * target - highest < target - high ? 0 : (float)(spread * tau));
-	PUT(k->calm_ns, (float)fmax(spread * tau, 3 * target));
+	PUT(k->ease_ns, (float)fmax(spread * tau, 3 * target));
 	PUT(k->debt_ns, (float)fmax(spread * tau, high));
 	PUT(k->most_ns, (float)(2 * target - high));
 	if (tau > 0) {

@@ -55,8 +55,10 @@ static inline float weir_service_tail(const weir_service *service, uint64_t valu
 	value_ns = weir_service_clip(value_ns);
 	unsigned shift = weir_service_shift(value_ns);
 	unsigned index = shift * WEIR_SERVICE_SUB + (unsigned)(value_ns >> shift);
-	float into = (float)(value_ns & ((UINT64_C(1) << shift) - 1)) / (float)(UINT64_C(1) << shift);
 	float low = atomic_load_explicit(&service->tail[index], memory_order_relaxed);
+	if (__builtin_expect(low == 0, 1)) /* longer than any: the usual question */
+		return 0;
+	float into = (float)(value_ns & ((UINT64_C(1) << shift) - 1)) / (float)(UINT64_C(1) << shift);
 	float high = atomic_load_explicit(&service->tail[index + 1], memory_order_relaxed);
 	return low + (high - low) * into;
 }

@@ -94,6 +94,13 @@ static void test_rare_and_expensive_requests_meet_their_own_target(void **state)
 		      .dist = 1,
 		      .target_of_p90 = 20,
 		      .load = 1.4});
+	/* Many workers: many of them wait when a hold begins, and only those with a pledge may start in it though late. */
+	judge((trial){.part = RARE_PART,
+		      .service_ns = MS,
+		      .workers = 64,
+		      .dist = 1,
+		      .target_of_p90 = 20,
+		      .load = 5});
 }
 
 static void test_retries_do_not_collapse_it_for_good(void **state)

@@ -203,6 +203,83 @@ static void test_credit_saved_in_calm_is_forfeited_in_overload(void **state)
 	on_law_close(&a);
 }
 
+/* One worker goes on with what waits, and only every other turn somebody comes. */
+static void calm_turns(on_law *a, unsigned turns)
+{
+	for (unsigned i = 0; i < turns; i++) {
+		if (i % 2 == 1)
+			on_law_admit(a, 1);
+		on_law_start(a, a->now_ns);
+		a->now_ns += 10 * MS;
+		settle(a, 0, 10 * MS, WEIR_DONE);
+	}
+}
+
+static void test_a_fall_of_the_load_is_seen_in_a_few_turns(void **state)
+{
+	on_law a;
+	open_busy(&a, 10 * MS);
+	overload(&a, 100);
+	double credit = on_law_value(&a, "credit");
+	assert_true(on_law_value(&a, "load") > 1.3);
+	calm_turns(&a, 8);
+	assert_true(on_law_value(&a, "load") < 1);
+	/* what was held back as a margin has been earned: 100 starts of .05, and eight of .1 */
+	assert_true(on_law_value(&a, "credit") > credit + 3);
+	assert_true(on_law_value(&a, "credit") < credit + 7);
+	on_law_close(&a);
+}
+
+static void test_what_overload_has_left_uses_up_no_credit_of_those_who_come_after_it(void **state)
+{
+	on_law a;
+	open_busy(&a, 10 * MS);
+	overload(&a, 100);
+	uint64_t fell_ns = a.now_ns;
+	calm_turns(&a, 8);
+	/* the same wait, from well before the fall and from after it */
+	a.now_ns = fell_ns + 100 * MS;
+	assert_true(on_law_value(&a, "wait_limit_ns") > (double)(165 * MS));
+	assert_int_equal(on_law_start(&a, a.now_ns - 160 * MS), WEIR_SHED_WAITED);
+	a.now_ns = fell_ns + 165 * MS;
+	assert_int_equal(on_law_start(&a, a.now_ns - 160 * MS), WEIR_ADMITTED);
+	on_law_close(&a);
+}
+
+static void test_an_offer_after_the_fall_does_not_wait_for_a_turn_to_be_let_in(void **state)
+{
+	on_law a;
+	open_busy(&a, 10 * MS);
+	overload(&a, 100);
+	/* a queue of young ones, and a look at the load just now */
+	for (unsigned i = 0; i < 100; i++)
+		on_law_gone(&a, a.now_ns);
+	for (unsigned i = 0; i < 20; i++)
+		on_law_admit(&a, 1);
+	on_law_start(&a, a.now_ns);
+	on_law_admit(&a, 1);
+	assert_int_equal(on_law_admit(&a, 1), WEIR_SHED_LATE);
+	a.now_ns += 50 * MS; /* a long service: no turn, and nobody came */
+	assert_int_equal(on_law_admit(&a, 1), WEIR_ADMITTED);
+	on_law_close(&a);
+}
+
+static void test_a_small_debt_in_calm_does_not_cut_the_waits(void **state)
+{
+	on_law a;
+	open_busy(&a, 10 * MS);
+	double bound = on_law_value(&a, "credit_bound");
+	while (on_law_value(&a, "credit") > -.2 * bound)
+		settle(&a, 0, MS, WEIR_REFUSED);
+	serve(&a, 1, 0, 10 * MS, WEIR_DONE);
+	assert_true(on_law_value(&a, "wait_limit_ns") > (double)(100 * MS));
+	while (on_law_value(&a, "credit") > -.8 * bound)
+		settle(&a, 0, MS, WEIR_REFUSED);
+	serve(&a, 1, 0, 10 * MS, WEIR_DONE);
+	assert_true(on_law_value(&a, "wait_limit_ns") < (double)(88 * MS));
+	on_law_close(&a);
+}
+
 static weir_verdict admit_lower(on_law *a)
 {
 	weir_ask ask = on_law_ask(a, 1);
@@ -223,11 +300,16 @@ static void test_a_class_that_never_has_its_turn_is_pledged_one(void **state)
 	assert_int_equal(admit_lower(&a), WEIR_ADMITTED);
 	assert_int_equal(on_law_admit(&a, 1), WEIR_SHED_LATE);
 	assert_true(a.law->patience(a.state, 1) == UINT64_MAX);
-	weir_event event = {.offered_ns = offered_ns, .klass = 1};
+	weir_event pledged = {.offered_ns = a.now_ns, .klass = 1},
+		   old = {.offered_ns = offered_ns, .klass = 1};
+	a.now_ns += 300 * MS;
 	weir_turn turn = {.now_ns = a.now_ns};
-	assert_int_equal(a.law->start(a.state, &event, &turn), WEIR_ADMITTED);
+	/* The pledge is not for one that came long before it, nor used up by it. */
+	assert_int_equal(a.law->start(a.state, &old, &turn), WEIR_SHED_WAITED);
+	assert_int_equal(on_law_admit(&a, 1), WEIR_SHED_LATE);
+	assert_int_equal(a.law->start(a.state, &pledged, &turn), WEIR_ADMITTED);
 	assert_int_equal(on_law_admit(&a, 1), WEIR_ADMITTED);
-	assert_int_equal(a.law->start(a.state, &event, &turn), WEIR_SHED_WAITED);
+	assert_int_equal(a.law->start(a.state, &pledged, &turn), WEIR_SHED_WAITED);
 	on_law_close(&a);
 }
 
@@ -393,6 +475,10 @@ int main(void)
 		cmocka_unit_test(test_an_idle_queue_teaches_nothing_about_speed),
 		cmocka_unit_test(test_too_few_samples_change_nothing),
 		cmocka_unit_test(test_credit_saved_in_calm_is_forfeited_in_overload),
+		cmocka_unit_test(test_a_fall_of_the_load_is_seen_in_a_few_turns),
+		cmocka_unit_test(test_what_overload_has_left_uses_up_no_credit_of_those_who_come_after_it),
+		cmocka_unit_test(test_an_offer_after_the_fall_does_not_wait_for_a_turn_to_be_let_in),
+		cmocka_unit_test(test_a_small_debt_in_calm_does_not_cut_the_waits),
 		cmocka_unit_test(test_a_class_that_never_has_its_turn_is_pledged_one),
 		cmocka_unit_test(test_refunds_and_the_gone_leave_no_trace),
 		cmocka_unit_test(test_starts_of_what_it_refused_do_not_blind_it),

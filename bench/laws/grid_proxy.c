@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The grid that judges laws before an unknown backend: grid_proxy [--law NAME] [--part NAME] [--match TEXT] [--quick] [--all] [--jobs N]
- * [--json]. A line for each failing cell (--all: for each), then a summary by part. Processes share the cells; each cell is seeded by its
- * place in the list, so the numbers do not depend on how they are shared.
+ * [--seed N] [--oracle] [--json]. A line for each failing cell (--all: for each), then a summary by part. Processes share the cells; each cell is seeded by its
+ * place in the list and --seed (1), so the numbers do not depend on how they are shared.
  */
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -81,7 +81,7 @@ static const struct entry {
 struct outcome {
 	struct proxy_result result;
 	double cpu_s;
-	bool passed, ran;
+	bool passed, impossible, ran;
 	char failed[40];
 };
 
@@ -92,8 +92,9 @@ struct shared {
 
 struct options {
 	const char *law, *part, *match;
-	bool quick, all, json;
+	bool quick, all, json, oracle;
 	unsigned jobs;
+	uint64_t seed;
 };
 
 static struct proxy_cell cells[CELLS_MAX];
@@ -122,6 +123,7 @@ static void run_cells(const struct options *options, const struct entry *entry, 
 		outcome->cpu_s = (double)(bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - from) / 1e9;
 		outcome->passed = proxy_cell_passed(&cells[at], &outcome->result, outcome->failed,
 						    sizeof(outcome->failed));
+		outcome->impossible = !outcome->passed && options->oracle && !proxy_cell_possible(&cells[at]);
 		outcome->ran = true;
 	}
 }
@@ -147,26 +149,28 @@ static void print_cell(const struct options *options, size_t at, const struct ou
 {
 	const struct proxy_result *r = &o->result;
 	if (options->json)
-		printf("{\"cell\":\"%s\",\"law\":\"%s\",\"passed\":%s,\"failed\":\"%s\",\"work\":%.4f,"
+		printf("{\"cell\":\"%s\",\"law\":\"%s\",\"passed\":%s,\"cannot\":%s,\"failed\":\"%s\","
+		       "\"work\":%.4f,"
 		       "\"timely\":%.4f,"
 		       "\"p50\":%.3f,\"p90\":%.3f,\"p99\":%.3f,\"shed\":%.4f,\"dropped\":%.4f,\"top\":%.4f,"
 		       "\"limit\":%.0f,\"completed\":%llu}\n",
-		       cells[at].name, options->law, o->passed ? "true" : "false", o->failed, r->work,
-		       r->timely, r->p50, r->p90, r->p99, r->shed, r->dropped, r->top, r->limit,
-		       (unsigned long long)r->completed);
+		       cells[at].name, options->law, o->passed ? "true" : "false",
+		       o->impossible ? "true" : "false", o->failed, r->work, r->timely, r->p50, r->p90,
+		       r->p99, r->shed, r->dropped, r->top, r->limit, (unsigned long long)r->completed);
 	else if (options->all || !o->passed)
-		printf("%-52s %-14s work %.3f timely %.3f p50 %.2f p90 %.2f p99 %.2f shed %.4f dropped %.4f "
+		printf("%-52s %-14s%s work %.3f timely %.3f p50 %.2f p90 %.2f p99 %.2f shed %.4f dropped "
+		       "%.4f "
 		       "top %.3f "
 		       "limit %.0f n %llu cpu %.2f\n",
-		       cells[at].name, o->passed ? "passed" : o->failed, r->work, r->timely, r->p50, r->p90,
-		       r->p99, r->shed, r->dropped, r->top, r->limit, (unsigned long long)r->completed,
-		       o->cpu_s);
+		       cells[at].name, o->passed ? "passed" : o->failed, o->impossible ? " (cannot)" : "",
+		       r->work, r->timely, r->p50, r->p90, r->p99, r->shed, r->dropped, r->top, r->limit,
+		       (unsigned long long)r->completed, o->cpu_s);
 }
 
 static void print_part(const char *part, const struct shared *shared)
 {
 	static const char *const bounds[] = {"work", "p90", "dropped", "shed", "top"};
-	unsigned ran = 0, passed = 0, failing[5] = {0};
+	unsigned ran = 0, passed = 0, impossible = 0, failing[5] = {0};
 	double cpu_s = 0;
 	for (size_t at = 0; at < cell_count; at++) {
 		const struct outcome *o = &shared->outcome[at];
@@ -174,13 +178,17 @@ static void print_part(const char *part, const struct shared *shared)
 			continue;
 		ran++;
 		passed += o->passed;
+		impossible += o->impossible;
 		cpu_s += o->cpu_s;
 		for (int i = 0; i < 5; i++)
 			failing[i] += strstr(o->failed, bounds[i]) != NULL;
 	}
 	if (ran == 0)
 		return;
-	printf("%-10s %4u of %4u   failing", part != NULL ? part : "all", passed, ran);
+	printf("%-10s %4u of %4u", part != NULL ? part : "all", passed, ran);
+	if (impossible != 0)
+		printf(", %u cannot", impossible);
+	printf("   failing");
 	for (int i = 0; i < 5; i++)
 		printf(" %s %u", bounds[i], failing[i]);
 	printf("   cpu %.1f s\n", cpu_s);
@@ -204,7 +212,7 @@ static void print_summary(const struct options *options, const struct shared *sh
 static void usage(void)
 {
 	fprintf(stderr, "usage: grid_proxy [--law NAME] [--part NAME] [--match TEXT] [--quick] [--all] "
-			"[--jobs N] [--json]\nlaws:");
+			"[--jobs N] [--seed N] [--oracle] [--json]\nlaws:");
 	for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++)
 		fprintf(stderr, " %s", entries[i].name);
 	fprintf(stderr, "\n");
@@ -230,6 +238,8 @@ static void parse(int argc, char **argv, struct options *o)
 			o->quick = true;
 		else if (strcmp(argv[i], "--all") == 0)
 			o->all = true;
+		else if (strcmp(argv[i], "--oracle") == 0)
+			o->oracle = true;
 		else if (strcmp(argv[i], "--json") == 0)
 			o->json = true;
 		else if (value == NULL)
@@ -240,6 +250,8 @@ static void parse(int argc, char **argv, struct options *o)
 			o->part = argv[++i];
 		else if (strcmp(argv[i], "--match") == 0)
 			o->match = argv[++i];
+		else if (strcmp(argv[i], "--seed") == 0)
+			o->seed = strtoull(argv[++i], NULL, 10);
 		else if (strcmp(argv[i], "--jobs") == 0)
 			o->jobs = (unsigned)atoi(argv[++i]);
 		else
@@ -249,13 +261,13 @@ static void parse(int argc, char **argv, struct options *o)
 
 int main(int argc, char **argv)
 {
-	struct options options = {.law = "adaptive-remote", .jobs = 2};
+	struct options options = {.law = "adaptive-remote", .jobs = 2, .seed = 1};
 	parse(argc, argv, &options);
 	const struct entry *entry = find_entry(options.law);
 	struct shared *shared =
 		mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	BENCH_REQUIRE(shared != MAP_FAILED);
-	cell_count = proxy_cells(cells, CELLS_MAX);
+	cell_count = proxy_cells(cells, CELLS_MAX, options.seed);
 	run_all(&options, entry, shared);
 	for (size_t at = 0; at < cell_count; at++)
 		if (shared->outcome[at].ran)

@@ -8,11 +8,13 @@
 #include "base/hist.h"
 #include "common.h"
 
-#define QUEUE_BOUND  60000 /* what may wait at the proxy if the law sets no bound */
-#define LEAST_WORK   .97
-#define MOST_P90     1.1
-#define MOST_DROPPED .02
-#define MOST_SHED    .001 /* at half of the capacity */
+#define QUEUE_BOUND       60000 /* what may wait at the proxy if the law sets no bound */
+#define LEAST_WORK        .97
+#define MOST_P90          1.1
+#define MOST_DROPPED      .02
+#define MOST_SHED         .001 /* at half of the capacity */
+#define MOST_SHED_RETRIES .01
+#define LEAST_TOP         .99
 
 struct request {
 	weir_event event;
@@ -41,6 +43,12 @@ struct run {
 	bool closing;
 	weir_hist response;
 };
+
+/* All of it should be done. */
+static bool is_light(const struct proxy_cell *cell)
+{
+	return cell->load < 1 && cell->classes == 0;
+}
 
 static bool measured(const struct run *run)
 {
@@ -329,7 +337,7 @@ static void tell(struct run *run, struct proxy_result *r)
 		.completed = run->completed,
 	};
 	/* Of a light load all should be done; how much work it happened to be is chance. */
-	if (run->cell->load < 1 && run->cell->classes == 0)
+	if (is_light(run->cell))
 		r->work = (double)run->completed / offered;
 }
 
@@ -360,6 +368,24 @@ void proxy_cell_run(const struct proxy_cell *cell, const weir_admission_law *law
 	free(run);
 }
 
+/* ---- judging ---- */
+
+static double most_shed(const struct proxy_cell *cell)
+{
+	return cell->retries != 0 ? MOST_SHED_RETRIES : MOST_SHED;
+}
+
+double proxy_cell_slack(const struct proxy_cell *cell, const struct proxy_result *r)
+{
+	double slack = fmin(r->work * r->timely / LEAST_WORK - 1, 1 - r->p90 / MOST_P90);
+	slack = fmin(slack, 1 - r->dropped / MOST_DROPPED);
+	if (is_light(cell))
+		slack = fmin(slack, 1 - (r->shed + r->dropped) / most_shed(cell));
+	if (cell->classes == 2)
+		slack = fmin(slack, r->top / LEAST_TOP - 1);
+	return slack;
+}
+
 static bool failed(bool bad, const char *what, char *out, size_t size)
 {
 	size_t used = strlen(out);
@@ -370,12 +396,12 @@ static bool failed(bool bad, const char *what, char *out, size_t size)
 
 bool proxy_cell_passed(const struct proxy_cell *cell, const struct proxy_result *r, char *what, size_t size)
 {
-	bool light = cell->load < 1 && cell->classes == 0, bad = false;
+	bool bad = false;
 	*what = 0;
 	bad |= failed(r->work * r->timely < LEAST_WORK, "work", what, size);
 	bad |= failed(r->p90 > MOST_P90, "p90", what, size);
 	bad |= failed(r->dropped > MOST_DROPPED, "dropped", what, size);
-	bad |= failed(light && r->shed + r->dropped > (cell->retries ? .01 : MOST_SHED), "shed", what, size);
-	bad |= failed(cell->classes == 2 && r->top < .99, "top", what, size);
+	bad |= failed(is_light(cell) && r->shed + r->dropped > most_shed(cell), "shed", what, size);
+	bad |= failed(cell->classes == 2 && r->top < LEAST_TOP, "top", what, size);
 	return !bad;
 }

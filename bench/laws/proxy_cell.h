@@ -60,7 +60,12 @@ void proxy_cell_run(const struct proxy_cell *cell, const weir_admission_law *law
 bool proxy_cell_passed(const struct proxy_cell *cell, const struct proxy_result *result, char *what_failed,
 		       size_t size);
 
-/* All cells of the grid; returns their number. quick: every so many-th of them. */
-size_t proxy_cells(struct proxy_cell *cells, size_t most);
+/* By how much the worst of the cell's bounds is kept, as a part of it; below 0: not at all. */
+double proxy_cell_slack(const struct proxy_cell *cell, const struct proxy_result *result);
+/* Whether a proxy that was told everything meets the bounds (proxy_oracle.c). */
+bool proxy_cell_possible(const struct proxy_cell *cell);
+
+/* All cells of the grid, seeded by this and by their places; returns their number. */
+size_t proxy_cells(struct proxy_cell *cells, size_t most, uint64_t seed);
 
 #endif

@@ -9,12 +9,14 @@
 
 #include "proxy_cell.h"
 
+#define SEEDS_APART 1000003
 #define COMPLETIONS 20000. /* worth measuring */
 #define WARM_UP     40000. /* worth waiting for; and at least so many targets, and seconds */
 
 struct list {
 	struct proxy_cell *cells;
 	size_t count, most;
+	uint64_t seed;
 };
 
 static const char *const disciplines[] = {"fifo", "ps"};
@@ -45,7 +47,7 @@ static struct proxy_cell *add(struct list *list, const char *part, weir_discipli
 				    .work = {.kind = kind, .mean = mean_ms * 1e6},
 				    .capacity_per_s = workers * 1e3 / mean_ms,
 				    .load = load,
-				    .seed = 1000 + list->count};
+				    .seed = (list->seed - 1) * SEEDS_APART + 1000 + list->count};
 	cell->target_s = factor * alone_s(&cell->work);
 	snprintf(cell->name, sizeof(cell->name), "%s/%s-%u/%s/%gms/%gx/load-%g", part,
 		 disciplines[discipline], workers, weir_dist_name(kind), mean_ms, factor, load);
@@ -229,9 +231,9 @@ static void add_retries(struct list *list)
 			}
 }
 
-size_t proxy_cells(struct proxy_cell *cells, size_t most)
+size_t proxy_cells(struct proxy_cell *cells, size_t most, uint64_t seed)
 {
-	struct list list = {.cells = cells, .most = most};
+	struct list list = {.cells = cells, .most = most, .seed = seed};
 	add_steady(&list);
 	add_cold(&list);
 	add_distance(&list);

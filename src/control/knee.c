@@ -8,28 +8,37 @@
 #define MOST_LEVEL     100000.
 #define APART          1.4 /* high / low, near the knee */
 #define FAR_APART      2.  /* while it is not sure that the knee is near */
-#define GROW_BELOW     .65 /* e: more places give more throughput */
-#define SHRINK_FROM    .85 /* they do not, and would not be missed */
-#define FAR_BELOW      .4  /* so far from the knee that levels may double again */
+#define GROW_BELOW     .75 /* e: more places give more throughput */
+#define SHRINK_FROM    .95 /* they do not, and would not be missed */
 #define DOUBTS         2.  /* standard errors that make a difference */
+#define GROW_DOUBTS    1.  /* the same, before growing: a place too many costs less than one too few */
 #define CLUSTERED      1.3 /* answers come in clusters: errors are larger than if they were independent */
-#define REST_BOUND     100 /* the same, when refusals bound the levels */
-#define MISSING_MOST   .1
+#define CUT            .8  /* of a level's answers; the others count as long as the longest of those */
 #define LONG_EPOCH     6
 #define USUAL_COUNT    8
 #define USUAL_VARIANCE .6
 #define ENOUGH         30  /* answers at each level before anything is decided */
+#define ENOUGH_AT_ONCE 8   /* the same, in the slow start */
 #define PLENTY         .1  /* a standard error at which it is decided anyway */
 #define ROUND_LEAST    16. /* answers that an epoch should bring */
-#define REST           24  /* time at high for each at low, near the knee */
-#define DECIDED        400 /* answers at a level of the slow start that must do */
+#define EPOCH_LEAST_NS 1e7 /* a tick: no epoch can end sooner */
+#define REST_MOVED     4
+#define REST           24   /* time at high for each at low, near the knee */
+#define REST_BOUND     100  /* the same, when refusals bound the levels */
+#define USUAL_STEP     1.15 /* by which the pair moves */
+#define LEAST_STEP     1.07
+#define MOST_STEP      2.
+#define TOO_LONG_FROM  .5  /* e from which fewer places help where answers take too long */
+#define THRASHING      1.4 /* e at which it may go down faster */
+#define RISEN          1.3 /* response times that say that the slow start has passed the knee */
 #define RAISE_NS       1000000000u
 
 /* ---- comparing the levels ---- */
 
 /* A level's answers, in numbers. */
 struct seen {
-	double count, mean, doubt; /* the variance of the mean, relative to it */
+	double half, most; /* the mean of the times cut at their median, and at CUT */
+	double doubt;      /* the variance of that mean, relative to it */
 };
 
 /* Started at this level, and not back yet. */
@@ -40,43 +49,55 @@ static double missing(const weir_knee *knee, unsigned arm)
 	return left > 0 ? left : 0;
 }
 
-/* The time that nine of ten take, those that are not back yet being among the longest. */
-static double long_time(const weir_knee *knee, unsigned arm)
+/* The mean of the times, those above their quantile counted as that; so many are not back yet, and are the longest. */
+static double cut_mean(const weir_spread *spread, double left, double quantile, double *ret_variance)
 {
-	double total = knee->arm[arm].total, all = total + missing(knee, arm);
-	return weir_spread_quantile(&knee->arm[arm], fmin(.9 * all / total, 1));
+	double variance, total = spread->total, count = total + left;
+	double cut = weir_spread_quantile(spread, fmin(quantile * count / total, 1));
+	double mean = weir_spread_mean(spread, cut, &variance);
+	double squares = (variance + mean * mean) * total + cut * cut * left;
+	mean = (mean * total + cut * left) / count;
+	*ret_variance = fmax(squares / count - mean * mean, 0);
+	return mean;
 }
 
 /*
  * A few answers that happen to be alike are no proof that all are: as many more are assumed that vary as answers usually do.
  */
-static struct seen look(const weir_knee *knee, unsigned arm, double cut)
+static struct seen look(const weir_knee *knee, unsigned arm)
 {
-	double variance, left = missing(knee, arm), total = knee->arm[arm].total, count = total + left;
-	double mean = weir_spread_mean(&knee->arm[arm], cut, &variance);
-	double squares = (variance + mean * mean) * total + cut * cut * left;
-	mean = (mean * total + cut * left) / count;
-	double relative = fmax(squares / count / (mean * mean) - 1, 0);
-	double doubt = (relative * count + USUAL_COUNT * USUAL_VARIANCE) / (count + USUAL_COUNT) / count;
-	return (struct seen){.count = count, .mean = mean, .doubt = doubt};
+	double variance, left = missing(knee, arm), count = knee->arm[arm].total + left;
+	struct seen seen = {.half = cut_mean(&knee->arm[arm], left, .5, &variance)};
+	seen.most = cut_mean(&knee->arm[arm], left, CUT, &variance);
+	double relative = variance / (seen.most * seen.most);
+	seen.doubt = (relative * count + USUAL_COUNT * USUAL_VARIANCE) / (count + USUAL_COUNT) / count;
+	return seen;
 }
 
-/* Nine of ten should be back before anything is said about them; what is not after a long while may never be. */
+/* Four of five should be back before anything is said about them; what is not after a long while may never be. */
 static bool too_early(const weir_knee *knee, const weir_knee_view *view)
 {
 	unsigned now = knee->current;
-	return missing(knee, now) > MISSING_MOST * knee->arm[now].total &&
+	double left = missing(knee, now);
+	return left > (1 - CUT) * (knee->arm[now].total + left) &&
 	       view->now_ns - knee->epoch_ns < LONG_EPOCH * knee->length_ns;
 }
 
-/* e, and its standard error. */
-static double elasticity(const weir_knee *knee, unsigned low, double *ret_error)
+/*
+ * ln(mean time at arm 1 / at arm 0), and its standard error. The mean itself is at the mercy of a few very long answers, which moreover were
+ * not at one level for all of their time. But more places make all answers longer by a time (those that wait in a row), or by a
+ * factor (those that share), so: t becomes a + b t, and a and b are seen well in the shorter four fifths.
+ */
+static double rise(const weir_knee *knee, const weir_knee_view *view, double *ret_error)
 {
-	double cut = fmax(long_time(knee, low), long_time(knee, 1 - low));
-	struct seen a = look(knee, low, cut), b = look(knee, 1 - low, cut);
-	double apart = log((double)knee->level[1 - low] / knee->level[low]);
-	*ret_error = CLUSTERED * sqrt(a.doubt + b.doubt) / apart;
-	return log(b.mean / a.mean) / apart;
+	struct seen low = look(knee, 0), high = look(knee, 1);
+	double tail = low.most * (fmax(view->tail, 1) - 1), spread = low.most - low.half;
+	double factor = high.most / low.most, b = factor; /* if they are too much alike to tell */
+	if (spread > .2 * low.most)
+		b = fmin(fmax((high.most - high.half) / spread, 1), factor); /* neither can be negative */
+	double mean = low.most + tail, risen = high.most + b * tail;
+	*ret_error = CLUSTERED * sqrt(low.doubt + high.doubt) * (1 + tail / mean);
+	return log(risen / mean);
 }
 
 static void clear_arm(weir_knee *knee, unsigned arm)
@@ -95,10 +116,21 @@ static void forget(weir_knee *knee)
 
 /* ---- epochs ---- */
 
-static void set_window(weir_knee *knee, unsigned arm, uint64_t from_ns, uint64_t until_ns)
+static void set_epoch(weir_knee *knee, unsigned arm, const weir_knee_view *view, double from, double until,
+		      double length)
 {
-	atomic_store_explicit(&knee->from_ns[arm], from_ns, memory_order_relaxed);
-	atomic_store_explicit(&knee->until_ns[arm], until_ns, memory_order_relaxed);
+	knee->current = arm;
+	knee->epoch_ns = view->now_ns;
+	knee->length_ns = (uint64_t)length;
+	atomic_store_explicit(&knee->from_ns[arm], view->now_ns + (uint64_t)from, memory_order_relaxed);
+	atomic_store_explicit(&knee->until_ns[arm], view->now_ns + (uint64_t)until, memory_order_relaxed);
+	atomic_store_explicit(&knee->limit, knee->level[arm], memory_order_relaxed);
+}
+
+/* How long an epoch at this level must be to bring some answers, without the rounds before and after it. */
+static double body_ns(double answers, uint32_t level, const weir_knee_view *view)
+{
+	return view->response_ns * fmax(1, answers / level + .5);
 }
 
 /*
@@ -107,20 +139,15 @@ static void set_window(weir_knee *knee, unsigned arm, uint64_t from_ns, uint64_t
  */
 static void begin_epoch(weir_knee *knee, unsigned arm, const weir_knee_view *view)
 {
-	double round = view->response_ns, body = round * fmax(1, ROUND_LEAST / knee->level[arm]);
-	uint64_t from_ns = view->now_ns + (uint64_t)round;
-	if (arm == 1 && knee->searching)
-		body *= knee->rest;
-	knee->current = arm;
-	knee->epoch_ns = view->now_ns;
-	knee->length_ns = (uint64_t)(body + 2 * round);
-	set_window(knee, arm, from_ns, from_ns + (uint64_t)body);
-	atomic_store_explicit(&knee->limit, knee->level[arm], memory_order_relaxed);
+	double round = view->response_ns;
+	double length = ceil((body_ns(ROUND_LEAST, knee->level[0], view) + 2 * round) / EPOCH_LEAST_NS) *
+			EPOCH_LEAST_NS;
+	if (arm == 1)
+		length *= knee->rest;
+	set_epoch(knee, arm, view, round, length - round, length);
 }
 
 /* ---- the search ---- */
-
-static void begin_slow_start(weir_knee *knee, const weir_knee_view *view);
 
 /* What the backend's refusals allow; two at least, since one level needs another to compare with. */
 static double most_now(const weir_knee *knee)
@@ -132,6 +159,7 @@ static double most_now(const weir_knee *knee)
 /* Puts the pair around a new low and begins at its high. */
 static void move_to(weir_knee *knee, double low, const weir_knee_view *view)
 {
+	knee->moved |= low != knee->low;
 	knee->low = fmax(fmin(low, most_now(knee) / knee->apart), 1);
 	knee->level[0] = (uint32_t)(knee->low + .5);
 	knee->level[1] = (uint32_t)fmax(knee->low * knee->apart + .5, knee->level[0] + 1);
@@ -139,59 +167,71 @@ static void move_to(weir_knee *knee, double low, const weir_knee_view *view)
 	begin_epoch(knee, 1, view);
 }
 
-/* Steps are of a place at least, or small levels would never move. */
-static double stepped(double low, double factor)
-{
-	double next = low * factor;
-	if (factor > 1)
-		return fmax(next, low + 1);
-	return factor < 1 ? fmin(next, low - 1) : low;
-}
-
 /* Surely on this side of a bound, or as sure as it will get. */
-static bool beyond(double distance, double error)
+static bool beyond(double distance, double error, double doubts)
 {
-	return distance > DOUBTS * error || (distance > 0 && error < PLENTY);
+	return distance > doubts * error || (distance > 0 && error < PLENTY);
 }
 
-static void grow(weir_knee *knee, double e, const weir_knee_view *view)
+/* It is good here: little more time is spent on looking. */
+static void stay(weir_knee *knee, const weir_knee_view *view)
 {
-	if (knee->level[1] >= most_now(knee)) {
-		/* Refusals are in the way: to go below would only cost. */
-		knee->rest = REST_BOUND;
-		knee->apart = APART;
-		move_to(knee, MOST_LEVEL, view);
-	} else if (e < FAR_BELOW) {
-		begin_slow_start(knee, view);
-	} else {
-		knee->rest = knee->rest > 1 ? knee->rest / 2 : 1;
-		move_to(knee, stepped(knee->low, 1.15), view);
-	}
-}
-
-static void shrink(weir_knee *knee, double factor, const weir_knee_view *view)
-{
-	knee->rest = REST;
+	knee->rest = knee->rest < REST / 2 ? 2 * knee->rest : REST;
 	knee->apart = APART;
-	move_to(knee, stepped(knee->low, factor), view);
+	move_to(knee, knee->low, view);
+}
+
+/*
+ * Up or down. Shorter after each turn, so that it comes to rest where a step is wider than the good levels are; longer and longer
+ * upwards, for there is something to gain. A place at least, or small levels would never move.
+ */
+static void step(weir_knee *knee, int heading, double most, const weir_knee_view *view)
+{
+	bool again = heading == knee->heading;
+	double low = knee->low;
+	knee->step = fmin(again ? pow(knee->step, 1.5) : fmax(sqrt(knee->step), LEAST_STEP), most);
+	knee->heading = heading;
+	knee->rest = heading > 0 && again ? 1 : REST_MOVED; /* was it right? */
+	if (heading < 0) {
+		knee->apart = APART;
+		if (low <= 1) {
+			stay(knee, view);
+			return;
+		}
+	}
+	move_to(knee, heading > 0 ? fmax(low * knee->step, low + 1) : fmin(low / knee->step, low - 1), view);
+}
+
+static void grow(weir_knee *knee, const weir_knee_view *view)
+{
+	if (knee->level[1] < most_now(knee)) {
+		step(knee, 1, MOST_STEP, view);
+		return;
+	}
+	/* Refusals are in the way: to go below would only cost. */
+	knee->rest = REST_BOUND;
+	knee->apart = APART;
+	move_to(knee, MOST_LEVEL, view);
 }
 
 static void decide(weir_knee *knee, const weir_knee_view *view)
 {
-	double error, variance, e;
+	double error, variance, apart = log((double)knee->level[1] / knee->level[0]);
 	if (knee->arm[0].total < ENOUGH || knee->arm[1].total < ENOUGH)
 		return;
-	e = elasticity(knee, 0, &error);
+	double e = rise(knee, view, &error) / apart;
+	error /= apart;
 	knee->elasticity = e;
-	bool too_long = weir_spread_mean(&knee->arm[1], INFINITY, &variance) > view->most_ns && e > .5;
-	if (beyond(GROW_BELOW - e, error) && !too_long)
-		grow(knee, e, view);
-	else if (beyond(e - 1.4, error))
-		shrink(knee, 1 / APART, view);
-	else if (beyond(e - SHRINK_FROM, error) || (too_long && error < PLENTY * 2))
-		shrink(knee, 1 / 1.15, view);
+	bool too_long =
+		weir_spread_mean(&knee->arm[1], INFINITY, &variance) > view->most_ns && e > TOO_LONG_FROM;
+	if (beyond(GROW_BELOW - e, error, GROW_DOUBTS) && !too_long)
+		grow(knee, view);
+	else if (beyond(e - SHRINK_FROM, error, DOUBTS) || (too_long && e - error > TOO_LONG_FROM))
+		step(knee, -1, beyond(e - THRASHING, error, DOUBTS) ? APART : USUAL_STEP, view);
 	else if (error < PLENTY)
-		shrink(knee, 1, view);
+		stay(knee, view);
+	else if (knee->rest < REST)
+		knee->rest++; /* it is hard to tell, so it matters little */
 }
 
 static void search(weir_knee *knee, const weir_knee_view *view)
@@ -218,59 +258,58 @@ static void end_slow_start(weir_knee *knee, double low, const weir_knee_view *vi
 	knee->searching = true;
 	knee->rest = 1; /* for now: where it ended is a guess */
 	knee->apart = FAR_APART;
+	knee->step = USUAL_STEP;
+	knee->heading = 0;
 	move_to(knee, low, view);
 }
 
-static void double_level(weir_knee *knee, const weir_knee_view *view)
+/* Starts count at once: what the backend had before was less. */
+static void begin_level(weir_knee *knee, double level, const weir_knee_view *view)
 {
-	unsigned next = 1 - knee->current;
-	double wanted = 2. * knee->level[knee->current];
-	double most = most_now(knee);
-	if (wanted > most) {
-		end_slow_start(knee, most / FAR_APART, view);
-		return;
-	}
-	clear_arm(knee, next);
-	knee->level[next] = (uint32_t)wanted;
+	knee->level[1] = (uint32_t)fmin(level, most_now(knee));
 	knee->starts = knee->unsaturated = 0;
-	begin_epoch(knee, next, view);
+	clear_arm(knee, 1);
+	knee->moved = true;
+	double body = body_ns(ENOUGH_AT_ONCE, knee->level[1], view);
+	set_epoch(knee, 1, view, 0, body, body);
 }
 
-/* From the pair's high on. */
-static void begin_slow_start(weir_knee *knee, const weir_knee_view *view)
+/* At which answers would take as long as they should at most, if they take longer because there are so many of them. */
+static double level_for(const weir_knee_view *view)
 {
-	knee->searching = false;
-	clear_arm(knee, 0);
-	double_level(knee, view);
+	return view->in_flight * view->most_ns / view->response_ns;
 }
 
+/* What the slow start has seen at this level, with those that are not back yet, joins the levels before. */
+static void keep_level(weir_knee *knee)
+{
+	knee->seen_started[0] -= (uint32_t)(knee->arm[1].total + missing(knee, 1) + .5);
+	weir_spread_merge(&knee->arm[0], &knee->arm[1]);
+}
+
+/*
+ * While response times are those of the levels before, all of them together, there are places to spare. Where they have risen by a factor,
+ * throughput is what it was at a level lower by that factor.
+ */
 static void slow_start(weir_knee *knee, const weir_knee_view *view)
 {
-	unsigned now = knee->current, before = 1 - now;
-	double count = knee->arm[now].total, error;
-	if (view->now_ns - knee->epoch_ns < knee->length_ns)
+	double level = knee->level[1], error = 0, risen = 0;
+	if (view->now_ns - knee->epoch_ns < knee->length_ns || too_early(knee, view))
 		return;
-	if (too_early(knee, view))
-		return;
-	if (count < 8) {
-		begin_epoch(knee, now, view);
+	if (knee->arm[1].total < ENOUGH_AT_ONCE) {
+		begin_level(knee, level, view);
 		return;
 	}
-	if (knee->arm[before].total == 0) {
-		double_level(knee, view);
+	if (knee->arm[0].total > 0)
+		risen = rise(knee, view, &error);
+	bool too_long = risen > error && view->response_ns > 2 * view->most_ns;
+	if (risen > log(RISEN) + DOUBTS * error || too_long || level >= most_now(knee)) {
+		level = level / exp(fmax(risen, 0));
+		end_slow_start(knee, too_long ? fmin(level, level_for(view)) : level, view);
 		return;
 	}
-	double e = elasticity(knee, before, &error);
-	if (e + error < .8 || (count >= DECIDED && e < .6)) {
-		double_level(knee, view);
-	} else if (e - 2 * error > .4 || count >= DECIDED) {
-		knee->elasticity = e;
-		/* Past the knee throughput is the same for both: it was at level / the rise of the response time. */
-		double rise = exp(e * log(2)), knee_at = knee->level[now] / fmin(fmax(rise, 1), 2);
-		end_slow_start(knee, knee_at, view);
-	} else {
-		begin_epoch(knee, now, view); /* more of the same */
-	}
+	keep_level(knee);
+	begin_level(knee, 2 * level, view);
 }
 
 /* ---- refusals ---- */
@@ -290,13 +329,13 @@ static void raise_bound(weir_knee *knee, bool refused, uint64_t now_ns)
 {
 	uint32_t bound = atomic_load_explicit(&knee->bound, memory_order_relaxed);
 	if (refused) {
-		knee->step = 1;
+		knee->raise = 1;
 		knee->raise_ns = now_ns + RAISE_NS;
 	}
 	if (bound == UINT32_MAX || now_ns < knee->raise_ns)
 		return;
-	double raised = bound + knee->step;
-	knee->step *= 2;
+	double raised = bound + knee->raise;
+	knee->raise *= 2;
 	knee->raise_ns = now_ns + RAISE_NS;
 	atomic_compare_exchange_strong_explicit(&knee->bound, &bound,
 						raised < MOST_LEVEL ? (uint32_t)raised : UINT32_MAX,
@@ -308,7 +347,7 @@ static void raise_bound(weir_knee *knee, bool refused, uint64_t now_ns)
 void weir_knee_init(weir_knee *knee)
 {
 	knee->low = FIRST_LEVEL;
-	knee->level[0] = FIRST_LEVEL;
+	knee->level[0] = knee->level[1] = FIRST_LEVEL;
 	knee->rest = 1;
 	atomic_init(&knee->bound, UINT32_MAX);
 	atomic_init(&knee->limit, FIRST_LEVEL);
@@ -334,15 +373,15 @@ uint32_t weir_knee_take(weir_knee *knee, weir_spread *recent)
 static void measure_again(weir_knee *knee, const weir_knee_view *view)
 {
 	if (view->response_ns > 2 * view->most_ns && view->in_flight >= 2 && view->trusted) {
-		end_slow_start(knee, view->in_flight * view->most_ns / view->response_ns, view);
+		end_slow_start(knee, level_for(view), view);
 		return;
 	}
-	if (knee->searching)
-		forget(knee);
-	else
-		clear_arm(knee, knee->current);
-	knee->starts = knee->unsaturated = 0;
-	begin_epoch(knee, knee->searching ? 1 : knee->current, view);
+	if (!knee->searching) {
+		begin_level(knee, knee->level[1], view);
+		return;
+	}
+	forget(knee);
+	begin_epoch(knee, 1, view);
 }
 
 void weir_knee_tick(weir_knee *knee, const weir_knee_view *view)
@@ -352,7 +391,7 @@ void weir_knee_tick(weir_knee *knee, const weir_knee_view *view)
 		return;
 	if (knee->epoch_ns == 0) {
 		/* The first answers are the short ones: only now that one knows how long they take can they be measured. */
-		begin_epoch(knee, knee->current, view);
+		begin_level(knee, FIRST_LEVEL, view);
 		return;
 	}
 	knee->starts += view->starts;

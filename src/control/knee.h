@@ -10,14 +10,13 @@
  *	e = ln(response at high / response at low) / ln(high / low)
  *
  * is 0 while more concurrency gives as much more throughput, 1 when it gives none, above 1 when it costs some (thrashing). The pair is
- * moved up while e is small and down while it is near 1, and so comes to rest where `low` just touches the knee; the
- * backend then spends nearly all of its time at `high`, above it. Response times are compared with the largest tenth cut
- * off, since a few very long ones would drown the difference.
+ * moved up while e is small and down while it is near 1, in steps that shorten at each turn, and so comes to rest where `low` just touches the
+ * knee; the backend then spends nearly all of its time at `high`, above it. The means are not compared as they are, see rise() in knee.c.
  *
- * At first the levels double with every round, until e says that the knee has been passed ("slow start").
+ * At first the level doubles with every round, until answers take surely longer than those of all levels before ("slow start").
  *
  * Guard rails. Those that come back first are the short ones: a request that was started and is not back yet counts as a long one. A request counts for the level at which it was started, and only if it was started a round after the change and
- * half a round before the next, so that it has met nothing else: answers that come all together at a change look like infinite
+ * a round before the next, so that it has met nothing else: answers that come all together at a change look like infinite
  * throughput otherwise. Levels that were not used (the queue ran empty), or whose answers were failures in good part, say nothing: the
  * pair is measured again. A refusal bounds both levels at once, without a tick; the bound is raised step by step later on.
  *
@@ -31,6 +30,7 @@
 typedef struct weir_knee_view {
 	uint64_t now_ns;
 	double response_ns; /* of late, in the mean; 0: nothing is known yet */
+	double tail;        /* the mean of all times / the mean of those times cut at their 80 % quantile */
 	double most_ns;     /* no level at which it is above this, if a lower one would be better */
 	uint32_t in_flight;
 	uint32_t starts,
@@ -52,7 +52,10 @@ typedef struct weir_knee {
 	weir_spread arm[2];
 	uint32_t seen_started[2]; /* of the arms' starts, when their spreads were cleared */
 	double elasticity;        /* the last that was decided on */
-	double step;              /* by which the bound is raised next */
+	double step;              /* the factor of the pair's last move */
+	bool moved;               /* answers are not what they were; whoever looks clears it */
+	int heading;              /* and its direction: 1, -1, 0: none yet */
+	double raise;             /* by which the bound is raised next */
 	uint64_t raise_ns;
 	/* any thread reads; the controller writes, and refusals lower the bound */
 	_Alignas(64) _Atomic uint64_t from_ns[2], until_ns[2]; /* starts that count for the arms */

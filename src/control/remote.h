@@ -64,6 +64,7 @@ typedef struct weir_remote {
 	double credit[WEIR_CLASSES], share[WEIR_CLASSES];
 	uint64_t present_ns[WEIR_CLASSES]; /* when something of the class was last offered */
 	uint64_t answered_ns;              /* when something last came back */
+	double good, bad;                  /* answers and failures lately */
 	double caution;                    /* of what fits, so much is let in: 1, less where the waits vary */
 	double yield;                      /* 1; less while a lower class does not get its minimum */
 	/* what the tick tells others */

@@ -15,12 +15,15 @@
 
 #include "control/remote.h"
 
-#define REMEMBERED     1000. /* answers in the quantiles, to twice that */
-#define FAILURES_TRUST .5    /* beyond this share of failures the rest says nothing about capacity */
-#define DROPS_WANTED   .005
-#define OUTDATED       4.
-#define CAUTION_LEAST  .2
-#define PRESENT_NS     (10 * WEIR_NS_PER_S)
+#define REMEMBERED       1000. /* answers in the quantiles, to twice that */
+#define REMEMBERED_MOVED 50.   /* of those at another level */
+#define FAILURES_TRUST   .5    /* beyond this share of failures the rest says nothing about capacity */
+#define TRUST_OVER       30.   /* answers and failures */
+#define DROPS_WANTED     .005
+#define OUTDATED         4.
+#define CAUTION_LEAST    .2
+#define HUNG_TIMES       64u /* places: so many requests may hang before they use up the limit */
+#define PRESENT_NS       (10 * WEIR_NS_PER_S)
 #define BACKEND_SHARE \
 	.25 /* of the target that the backend should take, in the mean, where it can be helped */
 #define CREDIT_LEAST 20.
@@ -62,7 +65,13 @@ static void gather(weir_remote *r, const weir_sample *sample, struct news *news)
 			r->present_ns[k] = sample->now_ns;
 	}
 	news->saturated = news->unsaturated == 0 && sample->waiting != 0;
-	news->trusted = news->failed + news->refused <= FAILURES_TRUST * (news->answers + news->failed);
+	r->good += news->answers;
+	r->bad += news->failed + news->refused;
+	if (r->good + r->bad > TRUST_OVER) {
+		r->good /= 2;
+		r->bad /= 2;
+	}
+	news->trusted = r->bad <= FAILURES_TRUST * (r->good + r->bad);
 	if (news->answers != 0 || r->answered_ns == 0 || sample->in_service == 0)
 		r->answered_ns = sample->now_ns;
 }
@@ -131,8 +140,12 @@ static void learn_drain(weir_remote *r, const weir_sample *sample, const struct 
 static void learn_limit(weir_remote *r, const weir_sample *sample, const struct news *news,
 			double response_ns)
 {
+	double variance,
+		cut_ns = weir_spread_mean(&r->recent, weir_spread_quantile(&r->recent, .8), &variance);
 	weir_knee_view view = {.now_ns = sample->now_ns,
 			       .response_ns = response_ns,
+			       .tail = cut_ns > 0 ? weir_spread_mean(&r->recent, INFINITY, &variance) / cut_ns
+						  : 1,
 			       .most_ns = BACKEND_SHARE * (double)r->least_target_ns,
 			       .in_flight = (uint32_t)weir_overdue_fresh(&r->overdue),
 			       .starts = news->starts,
@@ -140,6 +153,9 @@ static void learn_limit(weir_remote *r, const weir_sample *sample, const struct 
 			       .refused = news->refused != 0,
 			       .trusted = news->trusted};
 	weir_knee_tick(&r->knee, &view);
+	if (r->knee.moved && r->recent.total > REMEMBERED_MOVED)
+		weir_spread_fade(&r->recent, REMEMBERED_MOVED / r->recent.total);
+	r->knee.moved = false;
 }
 
 /*
@@ -149,7 +165,7 @@ static void learn_limit(weir_remote *r, const weir_sample *sample, const struct 
 static void learn_allowance(weir_remote *r, const weir_sample *sample)
 {
 	uint64_t silent_ns = sample->now_ns - r->answered_ns, patience_ns = 2 * r->target_ns[0];
-	uint32_t overdue, most = 16 * weir_knee_limit(&r->knee);
+	uint32_t overdue, most = HUNG_TIMES * r->knee.level[1];
 	weir_overdue_tick(&r->overdue, sample->now_ns);
 	overdue = (uint32_t)weir_overdue_count(&r->overdue);
 	if (silent_ns > 4 * patience_ns && silent_ns / patience_ns < most)
@@ -178,25 +194,28 @@ static double learn_times(weir_remote *r)
 
 /* ---- the classes ---- */
 
+static double most_credit(double drain_ns)
+{
+	return drain_ns > 0 ? fmax(CREDIT_LEAST, CREDIT_NS / drain_ns) : CREDIT_LEAST;
+}
+
 static void learn_credit(weir_remote *r, unsigned k, const weir_sample *sample, const struct news *news)
 {
-	double drain_ns = weir_drain_time_ns(&r->drain);
-	double most = drain_ns > 0 ? fmax(CREDIT_LEAST, CREDIT_NS / drain_ns) : CREDIT_LEAST;
+	double most = most_credit(weir_drain_time_ns(&r->drain));
 	double earned = (1 - r->quantile) * news->started[k] * (sample->klass[k].shed != 0 ? .5 : 1);
 	double credit = (r->credit[k] + earned - news->late[k]) / most;
 	r->credit[k] = fmin(fmax(credit, -1), 1) * most;
 }
 
-static double wait_of(const weir_remote *r, unsigned k)
+static double wait_of(const weir_remote *r, unsigned k, double usual, double longest)
 {
-	double target = (double)r->target_ns[k], drain_ns = weir_drain_time_ns(&r->drain);
-	double most = drain_ns > 0 ? fmax(CREDIT_LEAST, CREDIT_NS / drain_ns) : CREDIT_LEAST;
-	double usual = weir_spread_quantile(&r->recent, 1 - .7 * (1 - r->quantile));
-	double base = fmin(target - usual, 2 * target - weir_spread_quantile(&r->recent, .98));
-	double x = r->credit[k] / most;
+	double target = (double)r->target_ns[k];
+	double base = fmin(target - usual, 2 * target - longest);
+	double x = r->credit[k] / most_credit(weir_drain_time_ns(&r->drain));
 	base = fmax(base, target / 8);
 	base += x > 0 ? x * x * CREDIT_TIMES * target : x * fmin(usual, base / 2);
-	return base;
+	/* The next one to be started waits for an answer: with less patience than that all would be dropped. */
+	return fmax(base, fmin(2 * weir_drain_time_ns(&r->drain), target / 2));
 }
 
 static uint32_t whole(double places)
@@ -210,15 +229,17 @@ static double places_of(const weir_remote *r, unsigned k, double wait_ns, double
 	if (drain_ns == 0)
 		return 4. * weir_knee_limit(&r->knee);
 	/* However many the backend has: all of them together must drain within the target. */
-	double fit = (double)r->target_ns[k] / drain_ns - weir_overdue_fresh(&r->overdue);
+	double fit = fmax((double)r->target_ns[k], wait_ns) / drain_ns - weir_overdue_fresh(&r->overdue);
 	return fmin(r->caution * wait_ns / drain_ns, fit) * (1 - fmin(above, .95));
 }
 
 static void set_rooms(weir_remote *r, unsigned starving)
 {
 	double drain_ns = weir_drain_time_ns(&r->drain), above = 0;
+	double usual = weir_spread_quantile(&r->recent, 1 - .7 * (1 - r->quantile));
+	double longest = weir_spread_quantile(&r->recent, .98);
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
-		double wait_ns = wait_of(r, k), places = places_of(r, k, wait_ns, above);
+		double wait_ns = wait_of(r, k, usual, longest), places = places_of(r, k, wait_ns, above);
 		bool due = k != 0 && r->minimum[k] > 0 && drain_ns > 0;
 		uint32_t room =
 			k < starving && r->yield <= 0 ? 0 : whole(k < starving ? places * r->yield : places);

@@ -31,6 +31,13 @@ uint32_t weir_spread_take(weir_spread *spread, const weir_tally *tally, weir_spr
 	return sum;
 }
 
+void weir_spread_merge(weir_spread *spread, const weir_spread *other)
+{
+	for (unsigned i = 0; i < WEIR_TALLY_BUCKETS; i++)
+		spread->weight[i] += other->weight[i];
+	spread->total += other->total;
+}
+
 void weir_spread_fade(weir_spread *spread, double factor)
 {
 	for (unsigned i = 0; i < WEIR_TALLY_BUCKETS; i++)

@@ -48,6 +48,8 @@ double weir_tally_value(unsigned index);
 
 /* Takes what has been counted since the last time into the spread, and into `also` (may be NULL); returns how many that were. */
 uint32_t weir_spread_take(weir_spread *spread, const weir_tally *tally, weir_spread *also);
+/* Adds the weights of another; what has been seen stays as it is. */
+void weir_spread_merge(weir_spread *spread, const weir_spread *other);
 void weir_spread_fade(weir_spread *spread, double factor);
 void weir_spread_clear(weir_spread *spread);
 /* 0 when empty. */

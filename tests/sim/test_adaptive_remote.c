@@ -121,6 +121,64 @@ static void test_what_is_not_back_yet_looks_fast(void **state)
 	expect(&cell, r, r.limit <= 64);
 }
 
+/* Those that share a server all get slower by a factor, the long ones by the most: cut at one time they would seem not to. */
+static void test_long_answers_hide_the_knee(void **state)
+{
+	for (int kind = WEIR_DIST_BIMODAL; kind <= WEIR_DIST_PARETO; kind++) {
+		struct proxy_cell cell = a_cell(WEIR_BACKEND_PS, 16, (weir_dist_kind)kind, 2);
+		cell.target_s *= 5;
+		cell.warm_s = 40;
+		struct proxy_result r = run(&cell);
+		expect(&cell, r, r.work > .97 && r.p90 < 1.1 && r.limit <= 64);
+	}
+}
+
+/* An epoch ends with a tick: with answers of 1 ms it is longer than it was meant to be, the low one more than the high one. */
+static void test_ticks_are_longer_than_epochs(void **state)
+{
+	struct proxy_cell cell = a_cell(WEIR_BACKEND_FIFO, 64, WEIR_DIST_PARETO, 1.4);
+	cell.work.mean = 1e6;
+	cell.capacity_per_s = 64000;
+	cell.target_s /= 10;
+	cell.warm_s = 3;
+	cell.measure_s = 3;
+	expect_passes(&cell);
+}
+
+/* The level before has brought a few answers only: to wait until it is sure that they are different would be to wait for ever. */
+static void test_a_slow_start_does_not_stand_still(void **state)
+{
+	for (int d = 0; d < 2; d++) {
+		struct proxy_cell cell = a_cell((weir_discipline)d, 64, WEIR_DIST_EXPONENTIAL, 10);
+		cell.warm_s = 0;
+		cell.measure_s = 10;
+		expect_passes(&cell);
+	}
+}
+
+/* One worker has more than it should at first, so little time is left to wait; less than an answer takes is too little. */
+static void test_a_patience_shorter_than_an_answer_drops_all(void **state)
+{
+	struct proxy_cell cell = a_cell(WEIR_BACKEND_FIFO, 1, WEIR_DIST_EXPONENTIAL, 10);
+	cell.target_s /= 2;
+	cell.warm_s = 0;
+	cell.measure_s = 12;
+	struct proxy_result r = run(&cell);
+	expect(&cell, r, r.dropped < .02 && r.work * r.timely > .97);
+}
+
+/* Ticks in which nothing but a failure ends are common where few requests are inside. */
+static void test_a_failure_now_and_then_is_not_an_outage(void **state)
+{
+	for (uint64_t seed = 42; seed < 45; seed++) {
+		struct proxy_cell cell = a_cell(WEIR_BACKEND_FIFO, 4, WEIR_DIST_EXPONENTIAL, 4);
+		cell.failing_slow = .02;
+		cell.seed = seed;
+		struct proxy_result r = run(&cell);
+		expect(&cell, r, r.work > .85 && r.p90 < 1.1);
+	}
+}
+
 static void test_fast_failures_look_like_low_latency(void **state)
 {
 	struct proxy_cell cell = a_cell(WEIR_BACKEND_FIFO, 16, WEIR_DIST_EXPONENTIAL, 4);
@@ -206,6 +264,43 @@ static void test_half_the_speed_and_back(void **state)
 	expect_passes(&cell);
 }
 
+/* Four workers of 10 ms, a target of 100 ms: what a sentry before a small server has to do, at any load. */
+static struct proxy_cell a_small_server(weir_discipline discipline, weir_dist_kind kind, double load,
+					uint64_t seed)
+{
+	struct proxy_cell cell = a_cell(discipline, 4, kind, load);
+	cell.target_s = .1;
+	cell.warm_s = 5;
+	cell.measure_s = 30;
+	cell.seed = seed;
+	return cell;
+}
+
+static void test_a_small_server_at_any_load(void **state)
+{
+	static const double loads[] = {.5, 1.4, 2, 5, 10};
+	for (uint64_t seed = 1; seed <= 3; seed++)
+		for (int d = 0; d < 2; d++)
+			for (int kind = 0; kind < 2; kind++)
+				for (int l = 0; l < 5; l++) {
+					struct proxy_cell cell = a_small_server(
+						(weir_discipline)d, (weir_dist_kind)kind, loads[l], seed);
+					expect_passes(&cell);
+				}
+}
+
+static void test_a_small_server_that_slows_down(void **state)
+{
+	for (uint64_t seed = 1; seed <= 3; seed++)
+		for (int kind = 0; kind < 2; kind++) {
+			struct proxy_cell cell =
+				a_small_server(WEIR_BACKEND_FIFO, (weir_dist_kind)kind, 2, seed);
+			cell.phase[0] = (struct proxy_phase){10, 2, .5};
+			cell.warm_s = 12;
+			expect_passes(&cell);
+		}
+}
+
 static void test_the_lowest_class_is_shed_first(void **state)
 {
 	for (int d = 0; d < 2; d++) {
@@ -238,6 +333,11 @@ int main(void)
 		cmocka_unit_test(test_a_limit_kept_as_a_multiple_collapses),
 		cmocka_unit_test(test_synchronised_completions_look_like_infinite_throughput),
 		cmocka_unit_test(test_what_is_not_back_yet_looks_fast),
+		cmocka_unit_test(test_long_answers_hide_the_knee),
+		cmocka_unit_test(test_ticks_are_longer_than_epochs),
+		cmocka_unit_test(test_a_slow_start_does_not_stand_still),
+		cmocka_unit_test(test_a_patience_shorter_than_an_answer_drops_all),
+		cmocka_unit_test(test_a_failure_now_and_then_is_not_an_outage),
 		cmocka_unit_test(test_fast_failures_look_like_low_latency),
 		cmocka_unit_test(test_hung_requests_eat_the_limit),
 		cmocka_unit_test(test_a_stall_is_not_the_end),
@@ -247,6 +347,8 @@ int main(void)
 		cmocka_unit_test(test_thrashing_is_not_fed),
 		cmocka_unit_test(test_a_round_trip_is_filled),
 		cmocka_unit_test(test_half_the_speed_and_back),
+		cmocka_unit_test(test_a_small_server_at_any_load),
+		cmocka_unit_test(test_a_small_server_that_slows_down),
 		cmocka_unit_test(test_the_lowest_class_is_shed_first),
 		cmocka_unit_test(test_retries_do_not_keep_it_down),
 	};

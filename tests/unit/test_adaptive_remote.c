@@ -43,6 +43,21 @@ static void test_spread_takes_what_is_new(void **state)
 	assert_true(spread.total == 1);
 }
 
+static void test_spreads_merge_and_keep_what_they_have_seen(void **state)
+{
+	static weir_tally tally;
+	static weir_spread one, other;
+	weir_tally_add(&tally, WEIR_NS_PER_MS);
+	weir_spread_take(&one, &tally, NULL);
+	weir_tally_add(&tally, 4 * WEIR_NS_PER_MS);
+	weir_spread_take(&other, &tally, NULL);
+	weir_spread_merge(&one, &other);
+	assert_true(one.total == 3 && other.total == 2);
+	assert_true(weir_spread_quantile(&one, .5) < 1.1e6 && weir_spread_quantile(&one, 1) > 3.8e6);
+	assert_int_equal(weir_spread_take(&one, &tally, NULL),
+			 1); /* the second one, which it has only been told of */
+}
+
 static void test_overdue_after_patience_and_not_before(void **state)
 {
 	weir_overdue overdue;
@@ -351,6 +366,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tally_knows_times_to_three_percent),
 		cmocka_unit_test(test_spread_takes_what_is_new),
+		cmocka_unit_test(test_spreads_merge_and_keep_what_they_have_seen),
 		cmocka_unit_test(test_overdue_after_patience_and_not_before),
 		cmocka_unit_test(test_a_silent_backend_drains_slower_and_slower),
 		cmocka_unit_test(test_a_refusal_bounds_at_once_and_is_forgotten_in_steps),

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 
 #define PAIR_TICKS_MAX 65536u /* some 20 us: no read of the clock takes that long, a preempted thread does */
-#define PAIR_TRIES 4
+#define PAIR_TRIES     4
 
 #if defined(__x86_64__)
 

@@ -62,6 +62,12 @@ WEIR_API void weir_files_free(weir_files **files);
  */
 WEIR_API int weir_file_open(weir_files *files, weir_file_op *op, int dir_fd, const char *path, int flags,
 			    mode_t mode, weir_file_fn *done, void *arg);
+/*
+ * The same of what is below dir_fd and nowhere else: a ".." or a symbolic link that leads out, and an absolute link, are -EXDEV; links within are followed. Without
+ * O_CREAT. Never waits for a lease on the file: -EAGAIN. Before Linux 5.6 no link is followed (-ELOOP, -ENOTDIR).
+ */
+WEIR_API int weir_file_open_beneath(weir_files *files, weir_file_op *op, int dir_fd, const char *path,
+				    int flags, weir_file_fn *done, void *arg);
 WEIR_API int weir_file_stat(weir_file *file, weir_file_op *op, weir_file_fn *done, void *arg);
 /* The path's stat without opening it; follows symbolic links. */
 WEIR_API int weir_file_stat_path(weir_files *files, weir_file_op *op, int dir_fd, const char *path,

@@ -83,6 +83,19 @@ WEIR_API int weir_conn_write(weir_conn *conn, const void *data, size_t length);
  * where the buffer has fewer.
  */
 WEIR_API int weir_conn_send(weir_conn *conn, weir_buf *buf, size_t offset, size_t length);
+/*
+ * Sends length (not 0) bytes of a file from offset, in order with other output and without copying. The descriptor is the caller's and must stay open
+ * until over, which is called exactly once if this returns 0, and not at all otherwise: when the bytes have been handed to the kernel, or when the
+ * connection ends before, and then ahead of its closed call. over comes from the loop, never from within a call of yours; NULL: not called.
+ *
+ * A file takes no memory, so however long it is, it counts as at most 64 KB (or half the bound, if that is less) of the output's bound, and as at
+ * least 512 bytes. It is read as it is sent, at most 256 KB at a time; what is not in the page cache makes the thread wait for the disk. A file that
+ * turns out to be shorter, or cannot be read, ends the connection with -EIO, or the error. Answers as weir_conn_write, and -EINVAL.
+ *
+ * From the first file on, the thread has SIGPIPE blocked: sendfile cannot be told not to raise it.
+ */
+WEIR_API int weir_conn_send_file(weir_conn *conn, int fd, uint64_t offset, size_t length,
+				 void (*over)(void *arg), void *arg);
 /* What is written during a call of the ops goes out when it returns; elsewhere at the end of the turn. This sends now. */
 WEIR_API void weir_conn_flush(weir_conn *conn);
 /* Stops reading until resumed; what already came may still be delivered once. */
@@ -102,7 +115,12 @@ WEIR_API void weir_conn_set_user(weir_conn *conn, void *user);
 WEIR_API void *weir_conn_user(const weir_conn *conn);
 WEIR_API int weir_conn_fd(const weir_conn *conn);
 WEIR_API weir_loop *weir_conn_loop(const weir_conn *conn);
-/* Bytes waiting to be sent. */
+/*
+ * The peer's address; family AF_UNIX for a local one. 0 or a negative errno: -ENOTCONN when it has gone, and in the closed call. It asks the kernel, so
+ * whoever needs it often keeps it.
+ */
+WEIR_API int weir_conn_peer(const weir_conn *conn, struct sockaddr_storage *ret_peer);
+/* Bytes waiting to be sent; a file as what it counts as. */
 WEIR_API size_t weir_conn_output(const weir_conn *conn);
 
 /* ---- listeners: one socket a reactor thread, by SO_REUSEPORT ---- */
@@ -110,9 +128,20 @@ WEIR_API size_t weir_conn_output(const weir_conn *conn);
 typedef struct weir_listener weir_listener;
 
 typedef struct weir_listen_options {
-	const struct sockaddr *address; /* port 0: the kernel chooses one, the same for all threads */
+	/*
+	 * Port 0: the kernel chooses one, the same for all threads. AF_UNIX: a path whose socket nobody listens on any more is taken over; one that is
+	 * in use, or no socket, is -EADDRINUSE. The listener that made a path removes it when it is closed, unless it has handed its sockets on.
+	 */
+	const struct sockaddr *address;
 	socklen_t address_length;
-	int backlog; /* 0: 1024 */
+	int backlog; /* 0: 1024, or what inherited sockets have */
+	/*
+	 * Sockets that listen already, all on one address: from a predecessor, or by socket activation. They are used instead of new ones (address may be NULL) and
+	 * belong to the listener if this succeeds. Fewer than threads: the threads share them. More: some threads have several, so that none is left out with
+	 * connections in its backlog. At most 1024.
+	 */
+	const int *fds;
+	size_t fd_count;
 	/* Accepted and alive, over all threads; 0: 10,000. Beyond it nothing is accepted. */
 	uint32_t max_connections;
 	const weir_conn_ops *ops;
@@ -134,6 +163,12 @@ WEIR_API int weir_listen(weir_domain *domain, const weir_listen_options *options
 WEIR_API int weir_listener_address(const weir_listener *listener, char *ret_text, size_t text_size,
 				   struct sockaddr_storage *ret_address);
 WEIR_API void weir_listener_read_stats(const weir_listener *listener, weir_listener_stats *ret_stats);
+/*
+ * Copies of its sockets for a successor, which are the caller's to pass on and to close. Returns how many there are; with count 0 only that.
+ * -ENOSPC: more than count. From then on the sockets are shared with whoever has the copies: closing the listener leaves what is in the backlogs to the successor, so
+ * close it once that is known to accept. Any thread.
+ */
+WEIR_API int weir_listener_fds(weir_listener *listener, int *ret_fds, size_t count);
 /* Stops accepting; connections live on. */
 WEIR_API void weir_listener_close(weir_listener *listener);
 /*

@@ -32,6 +32,11 @@ void *weir_mem_zalloc(size_t size)
 	return weir_mem_array(1, size);
 }
 
+void *weir_mem_raw(size_t size)
+{
+	return must_fail() ? NULL : counted(malloc(size > 0 ? size : 1));
+}
+
 void *weir_mem_array(size_t count, size_t size)
 {
 	size_t bytes;

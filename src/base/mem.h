@@ -11,6 +11,8 @@
 
 /* Zeroed memory, or NULL. Free with weir_mem_free. */
 void *weir_mem_zalloc(size_t size) __attribute__((malloc, warn_unused_result));
+/* The same as it comes, not zeroed: for large blocks that are written before they are read, and may never be. */
+void *weir_mem_raw(size_t size) __attribute__((malloc, warn_unused_result));
 /* Zeroed array; NULL also when the product overflows. */
 void *weir_mem_array(size_t count, size_t size) __attribute__((malloc, warn_unused_result));
 /* Zeroed memory on a boundary (a power of two), for what several threads must not share a cache line in. */

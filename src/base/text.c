@@ -231,6 +231,64 @@ char *weir_text_print_time(char *text, size_t size, uint64_t ns, const char *uni
 	return text;
 }
 
+/* ---- sizes ---- */
+
+#define SIZE_WANTED \
+	"write a size as a number and a unit: 512, 64KB, 1.5MB, 2GB (units are B, KB, MB, GB, TB, of 1024)"
+
+static const char size_letters[] = "BKMGT"; /* each 1024 times the one before */
+
+static bool same_letter(char a, char upper)
+{
+	return a == upper || (upper != '\0' && a == upper + ('a' - 'A'));
+}
+
+/* Bytes of the unit that is all that is left, but for spaces: "", "B", "K", "KB", "KiB"; 0: none of them is. */
+static uint64_t scan_size_unit(const char *text)
+{
+	text = skip_spaces(text);
+	for (unsigned i = 0; size_letters[i] != '\0'; i++) {
+		if (!same_letter(*text, size_letters[i]))
+			continue;
+		const char *rest = text + 1;
+		if (i > 0 && same_letter(rest[0], 'I') && same_letter(rest[1], 'B'))
+			rest++;
+		if (i > 0 && same_letter(*rest, 'B'))
+			rest++;
+		return ends(rest) ? UINT64_C(1) << (10 * i) : 0;
+	}
+	return *text == '\0';
+}
+
+int weir_text_size(const char *text, uint64_t *ret_bytes)
+{
+	decimal d;
+	const char *after = scan_decimal(begin(text), &d);
+	uint64_t unit = after != NULL ? scan_size_unit(after) : 0;
+	if (unit == 0)
+		return wrong(text, SIZE_WANTED);
+	uint64_t ten = power_of_ten(d.digits);
+	unsigned __int128 part = ((unsigned __int128)d.fraction * unit + ten / 2) / ten;
+	unsigned __int128 bytes = (unsigned __int128)d.whole * unit + part;
+	if (!d.fits || bytes > UINT64_MAX)
+		return wrong(text, "this size is too large; at most 16777215TB");
+	if (bytes == 0 && d.some)
+		return wrong(text, "this size is too small; at least 1B, or 0 for none");
+	*ret_bytes = (uint64_t)bytes;
+	return 0;
+}
+
+char *weir_text_print_size(char *text, size_t size, uint64_t bytes)
+{
+	unsigned i = 0;
+	while (bytes != 0 && bytes % 1024 == 0 && size_letters[i + 1] != '\0') {
+		bytes /= 1024;
+		i++;
+	}
+	snprintf(text, size, "%llu%.1s%s", (unsigned long long)bytes, size_letters + i, i > 0 ? "B" : "");
+	return text;
+}
+
 /* ---- numbers ---- */
 
 /* What strtod would take, less hexadecimals, infinities and what is no number. */

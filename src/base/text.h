@@ -21,6 +21,11 @@
  * what is not zero but less than a nanosecond is refused, since 0 tends to mean something else.
  */
 int weir_text_time(const char *text, uint64_t *ret_ns);
+/*
+ * "64KB", "1.5 MB", "200", "0": B, KB, MB, GB, TB and, the same, K, KiB and so on, in any case. All are binary: a KB is 1024 bytes, as in the
+ * configurations of other servers. Exact, to whole bytes; a number alone counts bytes.
+ */
+int weir_text_size(const char *text, uint64_t *ret_bytes);
 /* "12", "-0.5", ".5", "1e6": the nearest double; no infinities, no hexadecimals. */
 int weir_text_number(const char *text, double *ret_number);
 /* "12": a whole number in decimal digits. */
@@ -37,6 +42,8 @@ const char *weir_text_time_unit(const char *text);
  * fewest digits; returns `text`. 32 bytes always suffice.
  */
 char *weir_text_print_time(char *text, size_t size, uint64_t ns, const char *unit);
+/* A size as weir_text_size reads it back exactly, in the largest unit that needs no fraction; returns `text`. 32 bytes always suffice. */
+char *weir_text_print_size(char *text, size_t size, uint64_t bytes);
 /* A fraction as "p99.9"; returns `text`. 32 bytes always suffice. */
 char *weir_text_print_percentile(char *text, size_t size, double fraction);
 /* The text as one can show it in a sentence: bytes that are not printable ASCII as '?', too long a text with an end of "..."; returns `quoted`. */

@@ -259,6 +259,19 @@ static void run_deferred(weir_loop *loop)
 	}
 }
 
+bool weir_loop_run_deferred(weir_loop *loop)
+{
+	if (loop->deferred == NULL)
+		return false;
+	run_deferred(loop);
+	return true;
+}
+
+bool weir_loop_has_deferred(const weir_loop *loop)
+{
+	return loop->deferred != NULL;
+}
+
 /* How long this turn may wait. The time of the last turn is too old for it, as handlers have run since. */
 static uint64_t patience(weir_loop *loop, uint64_t wait_ns)
 {
@@ -305,8 +318,11 @@ int weir_loop_turn(weir_loop *loop, uint64_t wait_ns)
 	weir_loop *before = self;
 	if (before != loop)
 		weir_loop_set_self(loop);
-	if (loop->deferred != NULL)
+	/* Such work may have put something into a stage's queue: whoever turns the loop looks there before it may sleep. */
+	if (loop->deferred != NULL) {
 		run_deferred(loop);
+		wait_ns = 0;
+	}
 	int error = sleep_until_ready(loop, wait_ns);
 	loop->now_ns = weir_clock_turn(&loop->clock);
 	loop->turns++;

@@ -30,6 +30,12 @@ struct weir_deferred {
 
 /* It must not be deferred already. */
 void weir_loop_defer(weir_loop *loop, weir_deferred *deferred);
+/*
+ * Runs what has been deferred since the last turn, for a caller that must know what comes of it before it lets the loop sleep. True: something ran. What that
+ * deferred is left for the turn.
+ */
+bool weir_loop_run_deferred(weir_loop *loop);
+bool weir_loop_has_deferred(const weir_loop *loop);
 
 /* A place in each loop for what a layer above has once a loop. It is freed with the loop, before its back end. */
 enum weir_loop_slot { WEIR_LOOP_NET, WEIR_LOOP_SLOTS };

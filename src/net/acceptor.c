@@ -235,13 +235,15 @@ static void check_gone(weir_acceptor *acceptor)
 	weir_listener_acceptor_gone(acceptor->listener);
 }
 
-/* Connections the kernel has already established for this socket would be reset: take them in, as far as there is room. */
+/* Connections the kernel has already established for this socket would be reset: take them in, as far as there is room. A
+ * successor that has the socket too takes care of them, and both together could go on for ever. */
 static void accept_backlog(weir_acceptor *acceptor)
 {
 	adopt_parked(acceptor);
 	while (acceptor->parked_count > 0)
 		refuse(acceptor, acceptor->parked[--acceptor->parked_count]);
-	if (acceptor->net == NULL || (acceptor->flags & WEIR_ACCEPTOR_ABORTING))
+	if (acceptor->net == NULL || (acceptor->flags & WEIR_ACCEPTOR_ABORTING) ||
+	    weir_listener_is_handed(acceptor->listener))
 		return;
 	int flags = fcntl(acceptor->fd, F_GETFL);
 	fcntl(acceptor->fd, F_SETFL, flags | O_NONBLOCK);
@@ -254,10 +256,8 @@ static void finish_closing(weir_acceptor *acceptor)
 	if (acceptor->flags & WEIR_ACCEPTOR_CLOSED)
 		return;
 	accept_backlog(acceptor);
-	close(acceptor->fd);
-	acceptor->fd = -1;
 	acceptor->flags |= WEIR_ACCEPTOR_CLOSED;
-	weir_listener_acceptor_closed(acceptor->listener);
+	weir_listener_acceptor_closed(acceptor->listener, acceptor);
 	check_gone(acceptor);
 }
 

@@ -94,7 +94,10 @@ void weir_listener_release(weir_listener *listener);
 bool weir_listener_has_room(weir_listener *listener);
 /* Room for more than all backlogs together can hold. */
 bool weir_listener_has_ample_room(weir_listener *listener);
-void weir_listener_acceptor_closed(weir_listener *listener);
+/* Closes the acceptor's socket. */
+void weir_listener_acceptor_closed(weir_listener *listener, weir_acceptor *acceptor);
+/* Its sockets have a successor. */
+bool weir_listener_is_handed(const weir_listener *listener);
 void weir_listener_acceptor_gone(weir_listener *listener);
 
 /*

@@ -131,7 +131,8 @@ void weir_conn_eof(weir_conn *conn)
 void weir_conn_sent(weir_conn *conn, size_t count)
 {
 	conn->activity_ns = conn->progress_ns = weir_loop_now(conn->net->loop);
-	weir_output_sent(&conn->output, &conn->net->blocks, count);
+	weir_output_sent(&conn->output, &conn->net->output, count);
+	weir_net_tell_over(conn->net);
 }
 
 /* Without this the kernel would go on sending what it has, then end the stream as if it were whole. */
@@ -166,7 +167,7 @@ void weir_conn_gone(weir_conn *conn)
 	conn->flags |= WEIR_CONN_GONE;
 	close(conn->fd);
 	conn->fd = -1;
-	weir_output_clear(&conn->output, &conn->net->blocks);
+	weir_output_clear(&conn->output, &conn->net->output);
 	weir_conn_later(conn);
 }
 
@@ -192,6 +193,8 @@ static void finish(weir_conn *conn)
 	/* Whatever closed calls, nothing more is queued. */
 	conn->flags |= WEIR_CONN_QUEUED;
 	weir_net *net = conn->net;
+	/* The owners of its files hear first, so that closed stays the last call. */
+	weir_output_run_over(&net->output);
 	conn->ops->closed(conn, conn->why);
 	weir_conn_unlink(conn);
 	if (conn->acceptor != NULL)
@@ -209,7 +212,7 @@ void weir_conn_strand(weir_conn *conn)
 	if (conn->fd >= 0)
 		close(conn->fd);
 	conn->fd = -1;
-	weir_output_clear(&conn->output, &conn->net->blocks);
+	weir_output_clear(&conn->output, &conn->net->output);
 	finish(conn);
 }
 
@@ -239,7 +242,7 @@ void weir_conn_turn(weir_deferred *deferred)
 
 /* ---- what its user calls ---- */
 
-static int check_output(weir_conn *conn, size_t length)
+int weir_conn_check_output(weir_conn *conn, size_t length)
 {
 	if (weir_conn_is(conn, WEIR_CONN_CLOSING | WEIR_CONN_DEAD))
 		return -EPIPE;
@@ -253,8 +256,7 @@ static int check_output(weir_conn *conn, size_t length)
 	return 0;
 }
 
-/* before: the bytes that waited. */
-static void output_added(weir_conn *conn, size_t before)
+void weir_conn_output_added(weir_conn *conn, size_t before)
 {
 	if (before == 0)
 		conn->progress_ns = weir_loop_now(conn->net->loop);
@@ -267,12 +269,12 @@ static void output_added(weir_conn *conn, size_t before)
 int weir_conn_write(weir_conn *conn, const void *data, size_t length)
 {
 	size_t before = conn->output.bytes;
-	int error = check_output(conn, length);
+	int error = weir_conn_check_output(conn, length);
 	if (error != 0 || length == 0)
 		return error;
 	error = weir_output_copy(&conn->output, &conn->net->output, data, length);
 	if (error == 0)
-		output_added(conn, before);
+		weir_conn_output_added(conn, before);
 	return error;
 }
 
@@ -283,12 +285,12 @@ int weir_conn_send(weir_conn *conn, weir_buf *buf, size_t offset, size_t length)
 	if (offset > buf->length || length > buf->length - offset)
 		return weir_error_set(-EINVAL, "send: the buffer has %u bytes, not %zu from %zu on",
 				      buf->length, length, offset);
-	int error = check_output(conn, length);
+	int error = weir_conn_check_output(conn, length);
 	if (error != 0 || length == 0)
 		return error;
 	error = weir_output_add(&conn->output, &conn->net->output, buf, offset, length);
 	if (error == 0)
-		output_added(conn, before);
+		weir_conn_output_added(conn, before);
 	return error;
 }
 
@@ -331,6 +333,22 @@ void weir_conn_abort(weir_conn *conn, int why)
 	weir_conn_die(conn, why);
 }
 
+weir_net *weir_conn_net(const weir_conn *conn)
+{
+	return conn->net;
+}
+
+void weir_conn_bound_output(weir_conn *conn, uint32_t output_bytes)
+{
+	conn->limits.output_bytes = output_bytes;
+}
+
+void weir_conn_call_drained(weir_conn *conn)
+{
+	conn->flags |= WEIR_CONN_CLOGGED;
+	weir_conn_later(conn);
+}
+
 void weir_conn_set_user(weir_conn *conn, void *user)
 {
 	conn->user = user;
@@ -349,6 +367,18 @@ int weir_conn_fd(const weir_conn *conn)
 weir_loop *weir_conn_loop(const weir_conn *conn)
 {
 	return conn->net->loop;
+}
+
+int weir_conn_peer(const weir_conn *conn, struct sockaddr_storage *ret_peer)
+{
+	struct sockaddr_storage peer = {0};
+	socklen_t length = sizeof(peer);
+	if (conn->fd < 0)
+		return -ENOTCONN;
+	if (getpeername(conn->fd, (struct sockaddr *)&peer, &length) != 0)
+		return -errno;
+	*ret_peer = peer;
+	return 0;
 }
 
 size_t weir_conn_output(const weir_conn *conn)

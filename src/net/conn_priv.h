@@ -46,6 +46,7 @@ enum weir_conn_flag {
 	WEIR_CONN_ENDED = 1 << 22,      /* uring: the end or an error waits behind the buffers that wait */
 	WEIR_CONN_SEND_ENDED = 1 << 23, /* uring: cancellations have been asked for */
 	WEIR_CONN_POLL_ENDED = 1 << 24,
+	WEIR_CONN_NONBLOCKING = 1 << 26, /* uring: the socket is, for a file was sent on it */
 };
 
 struct weir_conn {
@@ -98,6 +99,13 @@ void weir_conn_call_open(weir_conn *conn);
 /* Out of net->all. */
 void weir_conn_unlink(weir_conn *conn);
 
+/* ---- between conn.c and conn_file.c ---- */
+
+/* Whether so many bytes more may wait: 0, -EPIPE or -ENOBUFS, and then drained is owed. */
+int weir_conn_check_output(weir_conn *conn, size_t length);
+/* Some have been added; before: the bytes that waited. */
+void weir_conn_output_added(weir_conn *conn, size_t before);
+
 /* ---- for the back ends ---- */
 
 /* Bytes that may still be read in this turn; 0: none. */
@@ -110,6 +118,11 @@ void weir_conn_data(weir_conn *conn, weir_buf *buf);
 void weir_conn_eof(weir_conn *conn);
 /* Some of the output is out; then, when the sending is over for now, weir_conn_settle. */
 void weir_conn_sent(weir_conn *conn, size_t count);
+/*
+ * Sends from the file that the output begins with, on a socket that does not block, and takes what went off budget (not 0). 0: go on, if it is
+ * still alive; -EAGAIN: the socket takes no more.
+ */
+int weir_conn_send_from_file(weir_conn *conn, size_t *budget);
 /* Goes on with closing when the output is out; sees to drained and to the timer. */
 void weir_conn_settle(weir_conn *conn);
 /* The connection ends, for this reason. */
@@ -120,6 +133,9 @@ void weir_conn_fail(weir_conn *conn, int why);
 void weir_conn_gone(weir_conn *conn);
 /* Calls input, send and so on at the end of the turn. */
 void weir_conn_later(weir_conn *conn);
+
+/* What goes out of files of one connection at a time, so that others have their turn: reading them may wait for the disk. */
+#define WEIR_CONN_FILE_BYTES (256u * 1024)
 
 static inline bool weir_conn_is(const weir_conn *conn, uint32_t flags)
 {

@@ -13,10 +13,14 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "net/beneath.h"
 #include "net/file_priv.h"
 
 /* The bound is a thread's, and ours; the stage's own must only not come before it. */
 #define STAGE_CAPACITY (1u << 26)
+
+/* A path with ".." in its links is to be tried again when anything was renamed meanwhile, anywhere; or it is a lease, and that is not waited for. */
+#define BENEATH_TRIES 16
 
 /* ---- a world's files ---- */
 
@@ -127,7 +131,7 @@ static void give_spare(weir_files_part *part, weir_file *file)
 	part->spare_last = &file->next;
 }
 
-static weir_file *new_file(weir_files_part *part, const char *path)
+static weir_file *new_file(weir_files_part *part, const char *path, bool beneath)
 {
 	char *copy = weir_mem_strdup(path);
 	weir_file *file = copy != NULL ? take_spare(part) : NULL;
@@ -135,7 +139,8 @@ static weir_file *new_file(weir_files_part *part, const char *path)
 		weir_mem_free(copy);
 		return NULL;
 	}
-	bool ring = !part->files->options.no_uring && weir_uring_is(part->loop);
+	bool ring = !part->files->options.no_uring && weir_uring_is(part->loop) &&
+		    (!beneath || weir_beneath_native());
 	*file = (weir_file){.part = part,
 			    .way = ring ? &weir_file_way_uring : &weir_file_way_pool,
 			    .state = WEIR_FILE_OPENING,
@@ -144,7 +149,8 @@ static weir_file *new_file(weir_files_part *part, const char *path)
 			    .last = &file->first,
 			    .next = part->live,
 			    .link = &part->live,
-			    .path = copy};
+			    .path = copy,
+			    .beneath = beneath};
 	if (part->live != NULL)
 		part->live->link = &file->next;
 	part->live = file;
@@ -251,7 +257,7 @@ static int submit_path(weir_files *files, weir_file_request *request, const char
 		failed = check_room(part, request);
 	if (failed != 0)
 		return failed;
-	weir_file *file = new_file(part, path);
+	weir_file *file = new_file(part, path, settings->beneath);
 	if (file == NULL)
 		return weir_error_set(-ENOMEM, "file: out of memory");
 	file->dir_fd = settings->dir_fd;
@@ -269,6 +275,17 @@ int weir_file_open(weir_files *files, weir_file_op *op, int dir_fd, const char *
 	return submit_path(
 		files, make_request(op, WEIR_FILE_OPEN, done, arg), path,
 		&(weir_file){.dir_fd = dir_fd, .flags = (flags | O_CLOEXEC) & ~O_NONBLOCK, .mode = mode});
+}
+
+int weir_file_open_beneath(weir_files *files, weir_file_op *op, int dir_fd, const char *path, int flags,
+			   weir_file_fn *done, void *arg)
+{
+	weir_file_request *request = make_request(op, WEIR_FILE_OPEN, done, arg);
+	if (flags & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY)))
+		return weir_error_set(-EINVAL, "file: nothing is made below a folder");
+	return submit_path(
+		files, request, path,
+		&(weir_file){.dir_fd = dir_fd, .flags = (flags | O_CLOEXEC) & ~O_NONBLOCK, .beneath = true});
 }
 
 int weir_file_stat_path(weir_files *files, weir_file_op *op, int dir_fd, const char *path, weir_file_fn *done,
@@ -395,7 +412,7 @@ static bool advance_transfer(weir_file_request *request, int64_t result)
 static bool advance_open(weir_file_request *request, int64_t result)
 {
 	weir_file *file = request->file;
-	bool wait = result == -EAGAIN && !file->patient;
+	bool wait = result == -EAGAIN && !file->patient && !file->beneath;
 	request->outcome = result < 0 ? result : 0;
 	if (result >= 0) {
 		file->fd = (int)result;
@@ -403,6 +420,8 @@ static bool advance_open(weir_file_request *request, int64_t result)
 			fcntl(file->fd, F_SETFL, file->flags);
 	}
 	file->patient = wait;
+	if (result == -EAGAIN && file->beneath)
+		return ++file->tries < BENEATH_TRIES;
 	return wait;
 }
 

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "net/beneath.h"
 #include "net/file_priv.h"
 
 static weir_verdict admit(weir_file_request *request)
@@ -69,12 +70,23 @@ static ssize_t transfer(const weir_file_request *request)
 	return moved;
 }
 
+static int open_beneath(const weir_file *file)
+{
+	int fd = weir_beneath_open(file->dir_fd, file->path, weir_file_open_flags(file));
+	if (fd >= 0)
+		return fd;
+	errno = -fd;
+	return -1;
+}
+
 static int64_t system_call(weir_file_request *request)
 {
 	const weir_file *file = request->file;
 	struct stat *into = &weir_file_op_of(request)->stat;
 	switch ((weir_file_kind)request->kind) {
 	case WEIR_FILE_OPEN:
+		if (file->beneath)
+			return open_beneath(file);
 		return openat(file->dir_fd, file->path, weir_file_open_flags(file), file->mode);
 	case WEIR_FILE_STAT:
 		return fstat(file->fd, into);

@@ -18,6 +18,7 @@
  * moved, outcome, the op's stat, and the file's fd. It gets them with the event and gives them back with the post.
  */
 
+#include <linux/openat2.h>
 #include <stdatomic.h>
 #include <weir/file.h>
 
@@ -104,8 +105,11 @@ struct weir_file {
 	char *path;
 	int dir_fd, flags;
 	mode_t mode;
-	bool patient;       /* the open may wait: see weir_file_open_flags */
-	struct statx statx; /* where the ring puts a stat */
+	bool patient;        /* the open may wait: see weir_file_open_flags */
+	bool beneath;        /* nowhere but below dir_fd */
+	uint8_t tries;       /* of such an open: a rename elsewhere may disturb it */
+	struct open_how how; /* for the ring */
+	struct statx statx;  /* where the ring puts a stat */
 };
 
 struct weir_files {

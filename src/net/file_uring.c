@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sys/sysmacros.h>
 
+#include "net/beneath.h"
 #include "net/file_priv.h"
 
 /* What the kernel moves at once, at most; more is rounded down by it, and lengths in the ring are of 32 bits. */
@@ -81,6 +82,12 @@ static void prepare(weir_file_request *request, struct io_uring_sqe *sqe)
 	uint64_t offset = (uint64_t)request->offset + request->moved;
 	switch ((weir_file_kind)request->kind) {
 	case WEIR_FILE_OPEN:
+		if (file->beneath) {
+			file->how = (struct open_how){.flags = (uint64_t)weir_file_open_flags(file),
+						      .resolve = weir_beneath_resolve()};
+			io_uring_prep_openat2(sqe, file->dir_fd, file->path, &file->how);
+			break;
+		}
 		io_uring_prep_openat(sqe, file->dir_fd, file->path, weir_file_open_flags(file), file->mode);
 		break;
 	case WEIR_FILE_STAT:

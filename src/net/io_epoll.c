@@ -149,18 +149,31 @@ static void send_failed(weir_conn *conn, int error)
 		weir_conn_fail(conn, -error);
 }
 
+static void send_segments(weir_conn *conn)
+{
+	size_t bytes = block_bytes(conn->output.head);
+	ssize_t sent = send_block(conn->fd, conn->output.head);
+	if (sent < 0) {
+		send_failed(conn, errno);
+		return;
+	}
+	weir_conn_sent(conn, (size_t)sent);
+	if ((size_t)sent < bytes)
+		conn->flags |= WEIR_CONN_SENDING;
+}
+
 static void epoll_send(weir_conn *conn)
 {
+	size_t budget = WEIR_CONN_FILE_BYTES;
 	while (conn->output.bytes > 0 && !weir_conn_is(conn, WEIR_CONN_SENDING | WEIR_CONN_DEAD)) {
-		size_t bytes = block_bytes(conn->output.head);
-		ssize_t sent = send_block(conn->fd, conn->output.head);
-		if (sent < 0) {
-			send_failed(conn, errno);
-			continue;
-		}
-		weir_conn_sent(conn, (size_t)sent);
-		if ((size_t)sent < bytes)
+		if (!conn->output.head->is_file) {
+			send_segments(conn);
+		} else if (budget == 0) {
+			weir_conn_later(conn);
+			return;
+		} else if (weir_conn_send_from_file(conn, &budget) == -EAGAIN) {
 			conn->flags |= WEIR_CONN_SENDING;
+		}
 	}
 }
 

@@ -27,7 +27,15 @@
 
 static void received(weir_uring_op *op, int result, uint32_t flags);
 static void sent(weir_uring_op *op, int result, uint32_t flags);
+static void room(weir_uring_op *op, int result, uint32_t flags);
 static void polled(weir_uring_op *op, int result, uint32_t flags);
+
+static void set_blocking(int fd, bool blocking)
+{
+	int flags = fcntl(fd, F_GETFL), wanted = blocking ? flags & ~O_NONBLOCK : flags | O_NONBLOCK;
+	if (wanted != flags)
+		fcntl(fd, F_SETFL, wanted);
+}
 
 static int uring_io_init(weir_net *net)
 {
@@ -42,7 +50,6 @@ static void uring_io_fini(weir_net *net)
 static int uring_start(weir_conn *conn)
 {
 	conn->uring.receive.complete = received;
-	conn->uring.send.complete = sent;
 	conn->uring.poll.complete = polled;
 	conn->uring.waiting_end = &conn->uring.waiting;
 	return 0;
@@ -282,22 +289,92 @@ static void received(weir_uring_op *op, int result, uint32_t flags)
 
 /* ---- output ---- */
 
-static void uring_send(weir_conn *conn)
+/* An entry for what goes on with the output; NULL: the ring is stuck, and it is tried again in the next turn. */
+static struct io_uring_sqe *send_entry(weir_conn *conn,
+				       void (*complete)(weir_uring_op *op, int result, uint32_t flags))
 {
 	struct io_uring_sqe *sqe = weir_uring_sqe(conn->net->loop, &conn->uring.send);
 	if (sqe == NULL) {
 		weir_conn_later(conn);
-		return;
+		return NULL;
 	}
+	conn->uring.send.complete = complete;
+	conn->flags |= WEIR_CONN_SENDING;
+	return sqe;
+}
+
+static void send_segments(weir_conn *conn)
+{
 	weir_output_block *block = conn->output.head;
 	int flags = weir_output_flags(block);
+	struct io_uring_sqe *sqe = send_entry(conn, sent);
+	if (sqe == NULL)
+		return;
 	if (block->end - block->first == 1) {
 		struct iovec *segment = &block->segment[block->first];
 		io_uring_prep_send(sqe, conn->fd, segment->iov_base, segment->iov_len, flags);
 	} else {
 		io_uring_prep_sendmsg(sqe, conn->fd, weir_output_message(block), (unsigned)flags);
 	}
-	conn->flags |= WEIR_CONN_SENDING;
+}
+
+static void await_room(weir_conn *conn)
+{
+	struct io_uring_sqe *sqe = send_entry(conn, room);
+	if (sqe != NULL)
+		io_uring_prep_poll_add(sqe, conn->fd, POLLOUT);
+}
+
+/* Whether a file is what goes out next. */
+static bool has_file(const weir_conn *conn)
+{
+	return conn->output.bytes > 0 && conn->output.head->is_file && !weir_conn_is(conn, WEIR_CONN_DEAD);
+}
+
+/*
+ * Files go by sendfile and polls: the ring's own splice runs on a thread of the kernel's, one for each that waits for its peer. The socket
+ * must not block then. The ring's sends and receives do not mind.
+ */
+static void send_files(weir_conn *conn)
+{
+	size_t budget = WEIR_CONN_FILE_BYTES;
+	if (!weir_conn_is(conn, WEIR_CONN_NONBLOCKING)) {
+		set_blocking(conn->fd, false);
+		conn->flags |= WEIR_CONN_NONBLOCKING;
+	}
+	while (has_file(conn) && budget > 0) {
+		if (weir_conn_send_from_file(conn, &budget) == -EAGAIN) {
+			await_room(conn);
+			return;
+		}
+	}
+	if (has_file(conn))
+		weir_conn_later(conn);
+}
+
+static void uring_send(weir_conn *conn)
+{
+	if (has_file(conn))
+		send_files(conn);
+	if (conn->output.bytes > 0 && !conn->output.head->is_file && !weir_conn_is(conn, WEIR_CONN_DEAD))
+		send_segments(conn);
+}
+
+static void go_on_sending(weir_conn *conn)
+{
+	if (conn->output.bytes > 0 && !weir_conn_is(conn, WEIR_CONN_DEAD))
+		uring_send(conn);
+	weir_conn_settle(conn);
+}
+
+static void room(weir_uring_op *op, int result, uint32_t flags)
+{
+	weir_conn *conn = conn_of(op, send);
+	conn->flags &= ~(uint32_t)WEIR_CONN_SENDING;
+	if (weir_conn_is(conn, WEIR_CONN_DEAD))
+		uring_close(conn);
+	else
+		go_on_sending(conn);
 }
 
 static void sent(weir_uring_op *op, int result, uint32_t flags)
@@ -312,9 +389,10 @@ static void sent(weir_uring_op *op, int result, uint32_t flags)
 		weir_conn_sent(conn, (size_t)result);
 	else if (result < 0 && result != -EAGAIN && result != -EINTR)
 		weir_conn_fail(conn, result);
-	if (conn->output.bytes > 0 && !weir_conn_is(conn, WEIR_CONN_DEAD))
-		uring_send(conn);
-	weir_conn_settle(conn);
+	if (result == -EAGAIN)
+		await_room(conn);
+	else
+		go_on_sending(conn);
 }
 
 /* ---- connecting, and errors while nothing is received ---- */
@@ -359,7 +437,8 @@ static void accepted(weir_uring_op *op, int result, uint32_t flags)
 	bool more = flags & IORING_CQE_F_MORE;
 	if (!more)
 		acceptor->flags &= ~(uint32_t)(WEIR_ACCEPTOR_ARMED | WEIR_ACCEPTOR_STOPPED);
-	if (result != -ECANCELED)
+	/* -EAGAIN: a successor with the same socket has made it one that does not block. */
+	if (result != -ECANCELED && result != -EAGAIN)
 		weir_acceptor_accepted(acceptor, result);
 	if (!more)
 		weir_acceptor_stopped(acceptor);
@@ -378,20 +457,13 @@ static void acceptable(weir_uring_op *op, int result, uint32_t flags)
 	weir_acceptor_stopped(acceptor);
 }
 
-/* The ring waits by itself, and on a socket that never blocks some kernels would not; plain accepts must not wait. */
-static void set_blocking(int fd, bool blocking)
-{
-	int flags = fcntl(fd, F_GETFL), wanted = blocking ? flags & ~O_NONBLOCK : flags | O_NONBLOCK;
-	if (wanted != flags)
-		fcntl(fd, F_SETFL, wanted);
-}
-
 static int uring_accept_start(weir_acceptor *acceptor)
 {
 	bool ample = weir_listener_has_ample_room(acceptor->listener);
 	struct io_uring_sqe *sqe = weir_uring_sqe(acceptor->loop, &acceptor->op);
 	if (sqe == NULL)
 		return -EAGAIN;
+	/* The ring waits by itself, and on a socket that never blocks some kernels would not; plain accepts must not wait. */
 	set_blocking(acceptor->fd, ample);
 	acceptor->op.complete = ample ? accepted : acceptable;
 	if (ample)

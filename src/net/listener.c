@@ -3,37 +3,38 @@
  * A listener: one acceptor for each loop of a domain, and what they share. Orders go to the acceptors as posts; whoever frees the
  * listener waits under the lock until all of them have carried them out.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/un.h>
 #include <unistd.h>
 #include <weir/stage.h>
 
 #include "base/error.h"
 #include "base/mem.h"
 #include "net/acceptor.h"
+#include "net/listen_socket.h"
 
 #define BACKLOG     1024
 #define CONNECTIONS 10000
+#define FDS_MOST    1024
 
 struct weir_listener {
 	/* const after init */
-	weir_listen_options options; /* without its address */
-	struct sockaddr_storage address;
-	socklen_t address_length;
-	weir_loop *alone; /* the loop of weir_listen_on_loop; NULL: of a domain */
+	weir_listen_options options; /* without its address and descriptors */
+	weir_listen_address address;
+	weir_listen_path path; /* known: was made by this listener */
+	weir_loop *alone;      /* the loop of weir_listen_on_loop; NULL: of a domain */
 	unsigned count;
+	unsigned sockets; /* the acceptors from here on have copies of the descriptors of those before */
 	weir_acceptor *acceptors;
 
 	/* any thread */
 	_Atomic uint32_t connections;
 	atomic_bool closing;
+	/* Others, in this process or another, accept from the same sockets. Once true, it stays so. */
+	atomic_bool shared;
+	atomic_bool handed; /* and go on when this one is closed */
 
 	/* under lock */
 	pthread_mutex_t lock;
@@ -46,12 +47,6 @@ const weir_listen_options *weir_listener_options(const weir_listener *listener)
 	return &listener->options;
 }
 
-/* Such an address can be bound once, so the acceptors have copies of one descriptor. */
-static bool shares_one_socket(const struct sockaddr_storage *address)
-{
-	return address->ss_family == AF_UNIX;
-}
-
 /* ---- connections, over all threads ---- */
 
 bool weir_listener_has_room(weir_listener *listener)
@@ -62,8 +57,8 @@ bool weir_listener_has_room(weir_listener *listener)
 bool weir_listener_has_ample_room(weir_listener *listener)
 {
 	uint64_t backlogs = (uint64_t)listener->options.backlog * listener->count;
-	/* All threads share the backlog then, and the mode of the socket. */
-	if (shares_one_socket(&listener->address))
+	/* They share the backlog then, and the mode of the socket. */
+	if (atomic_load(&listener->shared))
 		return false;
 	return atomic_load(&listener->connections) + 2 * backlogs < listener->options.max_connections;
 }
@@ -98,9 +93,19 @@ static void step(weir_listener *listener, unsigned *counter)
 	pthread_mutex_unlock(&listener->lock);
 }
 
-void weir_listener_acceptor_closed(weir_listener *listener)
+void weir_listener_acceptor_closed(weir_listener *listener, weir_acceptor *acceptor)
 {
+	/* Under the lock, as weir_listener_fds may be about to copy it. */
+	pthread_mutex_lock(&listener->lock);
+	close(acceptor->fd);
+	acceptor->fd = -1;
+	pthread_mutex_unlock(&listener->lock);
 	step(listener, &listener->closed);
+}
+
+bool weir_listener_is_handed(const weir_listener *listener)
+{
+	return atomic_load(&listener->handed);
 }
 
 void weir_listener_acceptor_gone(weir_listener *listener)
@@ -169,71 +174,6 @@ static weir_post *abort_of(weir_acceptor *acceptor)
 	return &acceptor->abort;
 }
 
-/* ---- sockets ---- */
-
-static int set_options(int fd, const struct sockaddr_storage *address)
-{
-	int on = 1;
-	if (shares_one_socket(address))
-		return 0;
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-	    setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) != 0 ||
-	    /* Accepted sockets inherit it. */
-	    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0)
-		return -errno;
-	return 0;
-}
-
-/*
- * Sockets that share a port by SO_REUSEPORT share it with any other process of this user that does the same, in silence. Nobody
- * who starts a server twice wants half of its connections to go to the other: a socket that does not share finds out first.
- */
-static int check_not_in_use(const struct sockaddr_storage *address, socklen_t length)
-{
-	int on = 1, error = 0;
-	int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -errno;
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-	    bind(fd, (const struct sockaddr *)address, length) != 0)
-		error = -errno;
-	close(fd);
-	return error;
-}
-
-/* The first one finds out the port, if the kernel chooses it. */
-static int bind_socket(weir_listener *listener, int fd)
-{
-	struct sockaddr *address = (struct sockaddr *)&listener->address;
-	int error = set_options(fd, &listener->address);
-	if (error != 0)
-		return error;
-	if (bind(fd, address, listener->address_length) != 0 || listen(fd, listener->options.backlog) != 0)
-		return -errno;
-	listener->address_length = sizeof(listener->address);
-	return getsockname(fd, address, &listener->address_length) == 0 ? 0 : -errno;
-}
-
-static int open_socket(weir_listener *listener, const weir_acceptor *first, int *ret_fd)
-{
-	bool copy = first != NULL && shares_one_socket(&listener->address);
-	int fd = copy ? fcntl(first->fd, F_DUPFD_CLOEXEC, 0)
-		      : socket(listener->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -errno;
-	int error = 0;
-	if (first == NULL && !shares_one_socket(&listener->address))
-		error = check_not_in_use(&listener->address, listener->address_length);
-	if (error == 0 && !copy)
-		error = bind_socket(listener, fd);
-	if (error != 0) {
-		close(fd);
-		return error;
-	}
-	*ret_fd = fd;
-	return 0;
-}
-
 /* ---- making and ending ---- */
 
 static void destroy(weir_listener *listener)
@@ -252,6 +192,11 @@ static int check(const weir_listen_options *options)
 	const weir_conn_ops *ops = options != NULL ? options->ops : NULL;
 	if (ops == NULL || ops->open == NULL || ops->data == NULL || ops->closed == NULL)
 		return weir_error_set(-EINVAL, "listener: ops need open, data and closed");
+	if (options->fd_count > FDS_MOST || (options->fd_count > 0 && options->fds == NULL))
+		return weir_error_set(-EINVAL, "listener: at most %d descriptors can be taken over",
+				      FDS_MOST);
+	if (options->fd_count > 0)
+		return 0;
 	if (options->address == NULL || options->address_length < sizeof(sa_family_t) ||
 	    options->address_length > sizeof(struct sockaddr_storage))
 		return weir_error_set(-EINVAL, "listener: an address is needed, of at most %zu bytes",
@@ -270,30 +215,74 @@ static weir_listener *make(const weir_listen_options *options, unsigned count)
 	}
 	listener->options = *options;
 	listener->options.address = NULL;
+	listener->options.fds = NULL;
+	listener->options.fd_count = 0;
 	if (listener->options.backlog == 0)
 		listener->options.backlog = BACKLOG;
 	if (listener->options.max_connections == 0)
 		listener->options.max_connections = CONNECTIONS;
-	memcpy(&listener->address, options->address, options->address_length);
-	listener->address_length = options->address_length;
+	if (options->fd_count == 0) {
+		memcpy(&listener->address.at, options->address, options->address_length);
+		listener->address.length = options->address_length;
+	}
 	listener->acceptors = acceptors;
 	pthread_mutex_init(&listener->lock, NULL);
 	pthread_cond_init(&listener->change, NULL);
 	return listener;
 }
 
-static int add_acceptor(weir_listener *listener, weir_loop *loop)
+/* A path can be bound once, and of sockets that were given there may be fewer than loops: then acceptors have copies. */
+static int copy_socket(weir_listener *listener, unsigned at, int *ret_fd)
 {
-	int fd = -1, error = open_socket(listener, listener->count > 0 ? listener->acceptors : NULL, &fd);
+	atomic_store(&listener->shared, true);
+	*ret_fd = fcntl(listener->acceptors[at % listener->sockets].fd, F_DUPFD_CLOEXEC, 0);
+	return *ret_fd >= 0
+		       ? 0
+		       : weir_error_set(-errno, "listener: cannot copy a descriptor: %s", strerror(errno));
+}
+
+static int make_socket(weir_listener *listener, int *ret_fd)
+{
+	bool first = listener->sockets == 0;
+	int error = weir_listen_socket_open(&listener->address, listener->options.backlog, first, ret_fd);
 	if (error != 0) {
-		char text[128] = "?";
-		weir_listener_address(listener, text, sizeof(text), NULL);
+		char text[160];
+		weir_listen_address_print(&listener->address, text, sizeof(text));
 		return weir_error_set(error, "listener: cannot listen on %s: %s", text, strerror(-error));
 	}
+	listener->path = weir_listen_path_of(&listener->address);
+	return 0;
+}
+
+static int get_socket(weir_listener *listener, const weir_listen_options *options, int *ret_fd)
+{
+	unsigned at = listener->count;
+	bool local = listener->address.at.ss_family == AF_UNIX;
+	if (at >= options->fd_count && at > 0 && (options->fd_count > 0 || local))
+		return copy_socket(listener, at, ret_fd);
+	int error = at < options->fd_count ? weir_listen_socket_take(options->fds[at], &listener->address,
+								     options->backlog, at == 0, ret_fd)
+					   : make_socket(listener, ret_fd);
+	listener->sockets += error == 0;
+	return error;
+}
+
+static int add_acceptor(weir_listener *listener, const weir_listen_options *options, weir_loop *loop)
+{
+	int fd = -1, error = get_socket(listener, options, &fd);
+	if (error != 0)
+		return error;
 	weir_acceptor *acceptor = &listener->acceptors[listener->count++];
 	weir_acceptor_init(acceptor, listener, loop, fd);
 	acceptor->barrier = (weir_post){.run = barrier_posted, .arg = listener};
 	return 0;
+}
+
+/* The listener has copies of its own; until here, a failure left the caller's as they were. */
+static void close_given(const weir_listen_options *options)
+{
+	for (size_t i = 0; i < options->fd_count; i++)
+		close(options->fds[i]);
 }
 
 static int listen_on(weir_loop **loops, unsigned count, const weir_listen_options *options, weir_loop *alone,
@@ -302,15 +291,21 @@ static int listen_on(weir_loop **loops, unsigned count, const weir_listen_option
 	int error = check(options);
 	if (error != 0)
 		return error;
-	weir_listener *listener = make(options, count);
+	/* One acceptor a loop, and more where there are more sockets: none may be left out, it would keep its connections. */
+	unsigned acceptors = options->fd_count > count ? (unsigned)options->fd_count : count;
+	weir_listener *listener = make(options, acceptors);
 	if (listener == NULL)
 		return weir_error_set(-ENOMEM, "listener: out of memory");
-	for (unsigned i = 0; error == 0 && i < count; i++)
-		error = add_acceptor(listener, loops[i]);
+	/* Whoever gave them may still accept from them. */
+	atomic_store(&listener->shared, options->fd_count > 0);
+	for (unsigned i = 0; error == 0 && i < acceptors; i++)
+		error = add_acceptor(listener, options, loops[i % count]);
 	if (error != 0) {
+		weir_listen_path_remove(&listener->path, &listener->address);
 		destroy(listener);
 		return error;
 	}
+	close_given(options);
 	listener->alone = alone;
 	order(listener, start_of);
 	*ret_listener = listener;
@@ -336,10 +331,18 @@ int weir_listen_on_loop(weir_loop *loop, const weir_listen_options *options, wei
 	return listen_on(&loop, 1, options, loop, ret_listener);
 }
 
+/* While the socket still listens, so that nobody takes it for one that was left behind. */
+static void remove_path(const weir_listener *listener)
+{
+	if (!atomic_load(&listener->handed))
+		weir_listen_path_remove(&listener->path, &listener->address);
+}
+
 void weir_listener_close(weir_listener *listener)
 {
 	if (atomic_exchange(&listener->closing, true))
 		return;
+	remove_path(listener);
 	order(listener, close_of);
 	/* A reactor thread must not wait for another. */
 	if (weir_loop_self() == NULL)
@@ -360,7 +363,8 @@ void weir_listener_free(weir_listener **where)
 	if (listener == NULL)
 		return;
 	*where = NULL;
-	atomic_store(&listener->closing, true);
+	if (!atomic_exchange(&listener->closing, true))
+		remove_path(listener);
 	if (!all_gone(listener)) {
 		order(listener, abort_of);
 		await_step(listener, &listener->gone);
@@ -371,39 +375,56 @@ void weir_listener_free(weir_listener **where)
 
 /* ---- looking ---- */
 
-static int format_address(const struct sockaddr_storage *address, char *text, size_t size)
-{
-	char host[INET6_ADDRSTRLEN];
-	const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
-	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
-	const struct sockaddr_un *local = (const struct sockaddr_un *)address;
-	switch (address->ss_family) {
-	case AF_INET:
-		inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
-		return snprintf(text, size, "%s:%u", host, ntohs(v4->sin_port));
-	case AF_INET6:
-		inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host));
-		return snprintf(text, size, "[%s]:%u", host, ntohs(v6->sin6_port));
-	case AF_UNIX:
-		return snprintf(text, size, "unix:%.*s", (int)sizeof(local->sun_path), local->sun_path);
-	default:
-		return snprintf(text, size, "family %d", address->ss_family);
-	}
-}
-
 int weir_listener_address(const weir_listener *listener, char *ret_text, size_t text_size,
 			  struct sockaddr_storage *ret_address)
 {
 	char text[160];
-	int length = format_address(&listener->address, text, sizeof(text));
+	int length = weir_listen_address_print(&listener->address, text, sizeof(text));
 	if (ret_text != NULL && (size_t)length >= text_size)
 		return weir_error_set(-ENOSPC, "listener: its address needs %d bytes, not %zu", length + 1,
 				      text_size);
 	if (ret_text != NULL)
 		memcpy(ret_text, text, (size_t)length + 1);
 	if (ret_address != NULL)
-		*ret_address = listener->address;
+		*ret_address = listener->address.at;
 	return 0;
+}
+
+/* Under the lock: an acceptor whose loop has ended has none any more. */
+static int copy_sockets_locked(const weir_listener *listener, int *fds)
+{
+	unsigned done = 0;
+	int error = 0;
+	while (done < listener->sockets && error == 0) {
+		int fd = listener->acceptors[done].fd;
+		int copy = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+		if (copy < 0)
+			error = fd < 0 ? -ESHUTDOWN : -errno;
+		else
+			fds[done++] = copy;
+	}
+	while (error != 0 && done > 0)
+		close(fds[--done]);
+	return error;
+}
+
+int weir_listener_fds(weir_listener *listener, int *ret_fds, size_t count)
+{
+	int copies[FDS_MOST];
+	if (count == 0)
+		return (int)listener->sockets;
+	if (count < listener->sockets)
+		return weir_error_set(-ENOSPC, "listener: it has %u sockets, room was given for %zu",
+				      listener->sockets, count);
+	pthread_mutex_lock(&listener->lock);
+	int error = copy_sockets_locked(listener, copies);
+	pthread_mutex_unlock(&listener->lock);
+	if (error != 0)
+		return weir_error_set(error, "listener: cannot copy its sockets: %s", strerror(-error));
+	atomic_store(&listener->shared, true);
+	atomic_store(&listener->handed, true);
+	memcpy(ret_fds, copies, listener->sockets * sizeof(*copies));
+	return (int)listener->sockets;
 }
 
 void weir_listener_read_stats(const weir_listener *listener, weir_listener_stats *ret_stats)

@@ -43,6 +43,21 @@ static void free_net(weir_loop_part *part)
 	weir_mem_free(net);
 }
 
+static void run_over(weir_deferred *deferred)
+{
+	weir_net *net = (weir_net *)(void *)((char *)deferred - offsetof(weir_net, over));
+	net->over_queued = false;
+	weir_output_run_over(&net->output);
+}
+
+void weir_net_tell_over(weir_net *net)
+{
+	if (net->output.over == NULL || net->over_queued)
+		return;
+	net->over_queued = true;
+	weir_loop_defer(net->loop, &net->over);
+}
+
 static int make_net(weir_loop *loop, weir_net **ret_net)
 {
 	weir_net *net = weir_mem_zalloc(sizeof(*net));
@@ -50,6 +65,7 @@ static int make_net(weir_loop *loop, weir_net **ret_net)
 		return -ENOMEM;
 	net->part = (weir_loop_part){.end = end_net, .free = free_net};
 	net->loop = loop;
+	net->over.run = run_over;
 	net->io = weir_uring_is(loop) ? &weir_io_uring : &weir_io_epoll;
 	weir_pool_init(&net->conns, sizeof(weir_conn));
 	weir_pool_init(&net->blocks, sizeof(weir_output_block));

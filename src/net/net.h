@@ -58,6 +58,9 @@ typedef struct weir_net {
 	weir_buf_pool *reads;
 	weir_output_source output;
 	weir_pool conns, blocks;
+	weir_deferred over;              /* tells the owners of files that are over */
+	bool over_queued;                /* it is in the loop's deferred work */
+	bool sends_files;                /* some connection has: SIGPIPE is blocked */
 	weir_conn *all;                  /* connections alive */
 	struct weir_acceptor *acceptors; /* not yet gone */
 	union {
@@ -70,5 +73,15 @@ typedef struct weir_net {
 
 /* The one of a loop. 0 or a negative errno. */
 int weir_net_of(weir_loop *loop, weir_net **ret_net);
+/* Some files may be over: their owners are told at the end of the turn. */
+void weir_net_tell_over(weir_net *net);
+
+/* ---- for a layer that puts bytes of its own on a connection, and keeps those of its users itself (src/http/tls*.c) ---- */
+
+weir_net *weir_conn_net(const weir_conn *conn);
+/* Another bound on the output from now on. */
+void weir_conn_bound_output(weir_conn *conn, uint32_t output_bytes);
+/* Has drained called at the end of the turn, or as soon after it as less than half of the bound waits. */
+void weir_conn_call_drained(weir_conn *conn);
 
 #endif

@@ -6,22 +6,30 @@
 
 #include "base/assert.h"
 
-/* A block with room for one more segment at its end. */
-static weir_output_block *block_with_room(weir_output *output, weir_pool *blocks)
+static weir_output_block *add_block(weir_output *output, weir_pool *blocks)
 {
-	if (output->tail != NULL && output->tail->end < WEIR_OUTPUT_SEGMENTS)
-		return output->tail;
 	weir_output_block *block = weir_pool_take(blocks);
 	if (block == NULL)
 		return NULL;
 	block->next = NULL;
 	block->first = block->end = 0;
-	block->message = (struct msghdr){0};
+	block->is_file = false;
 	if (output->tail != NULL)
 		output->tail->next = block;
 	else
 		output->head = block;
 	output->tail = block;
+	return block;
+}
+
+/* A block with room for one more segment at its end. */
+static weir_output_block *block_with_room(weir_output *output, weir_pool *blocks)
+{
+	if (output->tail != NULL && !output->tail->is_file && output->tail->end < WEIR_OUTPUT_SEGMENTS)
+		return output->tail;
+	weir_output_block *block = add_block(output, blocks);
+	if (block != NULL)
+		block->message = (struct msghdr){0};
 	return block;
 }
 
@@ -48,7 +56,7 @@ int weir_output_add(weir_output *output, const weir_output_source *source, weir_
 static weir_buf *open_copy(const weir_output *output, const weir_output_source *source)
 {
 	const weir_output_block *block = output->tail;
-	if (block == NULL || block->first == block->end)
+	if (block == NULL || block->is_file || block->first == block->end)
 		return NULL;
 	weir_buf *buf = block->buf[block->end - 1];
 	bool ours = buf->home == source->copies && weir_buf_exclusive(buf);
@@ -93,17 +101,86 @@ int weir_output_copy(weir_output *output, const weir_output_source *source, cons
 	return 0;
 }
 
-static void drop_block(weir_output *output, weir_pool *blocks)
+/* ---- files ---- */
+
+uint32_t weir_output_file_counts(uint64_t length, uint32_t most)
+{
+	uint64_t counts = length > WEIR_OUTPUT_FILE_LEAST ? length : WEIR_OUTPUT_FILE_LEAST;
+	if (most > WEIR_OUTPUT_FILE_MOST)
+		most = WEIR_OUTPUT_FILE_MOST;
+	if (counts > most)
+		counts = most;
+	return counts > 0 ? (uint32_t)counts : 1;
+}
+
+int weir_output_add_file(weir_output *output, const weir_output_source *source, const weir_output_file *file)
+{
+	weir_output_block *block = add_block(output, source->blocks);
+	if (block == NULL)
+		return -ENOMEM;
+	block->is_file = true;
+	block->file = *file;
+	block->file.counts = weir_output_file_counts(file->left, file->most);
+	output->bytes += block->file.counts;
+	return 0;
+}
+
+static weir_output_block *take_head(weir_output *output)
 {
 	weir_output_block *block = output->head;
 	output->head = block->next;
 	if (output->head == NULL)
 		output->tail = NULL;
-	weir_pool_give(blocks, block);
+	return block;
 }
 
-void weir_output_sent(weir_output *output, weir_pool *blocks, size_t count)
+static void drop_file(weir_output *output, weir_output_source *source)
 {
+	weir_output_block *block = take_head(output);
+	output->bytes -= block->file.counts;
+	block->next = NULL;
+	if (source->over == NULL)
+		source->over = block;
+	else
+		source->over_last->next = block;
+	source->over_last = block;
+}
+
+static void file_sent(weir_output *output, weir_output_source *source, size_t count)
+{
+	weir_output_file *file = &output->head->file;
+	WEIR_ASSERT(count <= file->left);
+	file->offset += count;
+	file->left -= count;
+	if (file->left == 0) {
+		drop_file(output, source);
+		return;
+	}
+	uint32_t counts = weir_output_file_counts(file->left, file->most);
+	output->bytes -= file->counts - counts;
+	file->counts = counts;
+}
+
+void weir_output_run_over(weir_output_source *source)
+{
+	weir_output_block *block;
+	while ((block = source->over) != NULL) {
+		source->over = block->next;
+		weir_output_file file = block->file;
+		weir_pool_give(source->blocks, block);
+		if (file.over != NULL)
+			file.over(file.arg);
+	}
+}
+
+/* ---- what is out ---- */
+
+void weir_output_sent(weir_output *output, weir_output_source *source, size_t count)
+{
+	if (count > 0 && output->head->is_file) {
+		file_sent(output, source, count);
+		return;
+	}
 	WEIR_ASSERT(count <= output->bytes);
 	output->bytes -= count;
 	while (count > 0) {
@@ -117,11 +194,26 @@ void weir_output_sent(weir_output *output, weir_pool *blocks, size_t count)
 		count -= segment->iov_len;
 		weir_buf_unref(block->buf[block->first++]);
 		if (block->first == block->end)
-			drop_block(output, blocks);
+			weir_pool_give(source->blocks, take_head(output));
 	}
 }
 
-void weir_output_clear(weir_output *output, weir_pool *blocks)
+static void drop_segments(weir_output *output, weir_output_source *source)
 {
-	weir_output_sent(output, blocks, output->bytes);
+	weir_output_block *block = take_head(output);
+	for (unsigned i = block->first; i < block->end; i++) {
+		output->bytes -= block->segment[i].iov_len;
+		weir_buf_unref(block->buf[i]);
+	}
+	weir_pool_give(source->blocks, block);
+}
+
+void weir_output_clear(weir_output *output, weir_output_source *source)
+{
+	while (output->head != NULL) {
+		if (output->head->is_file)
+			drop_file(output, source);
+		else
+			drop_segments(output, source);
+	}
 }

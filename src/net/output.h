@@ -3,11 +3,18 @@
 #define WEIR_NET_OUTPUT_H
 
 /*
- * Bytes that wait to be sent: a list of blocks of segments, each a part of a buffer that is held until it is out. A block
- * carries the message header for sendmsg, so nothing is built or copied to send it, and it stays where it is while an
- * operation on it is under way: only weir_output_sent and weir_output_clear let blocks go.
+ * Bytes that wait to be sent: a list of blocks. A block is either a row of segments, each a part of a buffer that is held until it
+ * is out, or a part of a file. A block of segments carries the message header for sendmsg, so nothing is built or copied to
+ * send it, and it stays where it is while an operation on it is under way: only weir_output_sent and weir_output_clear let
+ * blocks go.
  *
  * Segments may be added while the first block is being sent; what is under way is not changed by it.
+ *
+ * bytes is what the bound is about: bytes in memory, and for a file a small number that stands for it (weir_output_file). It is 0
+ * exactly when nothing waits.
+ *
+ * A file that is out, or given up, is not told of at once, since its owner may be right within a call: it goes to the source's list of
+ * such, and weir_output_run_over tells.
  *
  * Threads: the loop's.
  */
@@ -21,12 +28,30 @@
 
 #define WEIR_OUTPUT_SEGMENTS 8
 
+/* What a part of a file counts as: what is left of it, but within these. The least stands for the memory it takes. */
+#define WEIR_OUTPUT_FILE_LEAST 512u
+#define WEIR_OUTPUT_FILE_MOST  65536u
+
+typedef struct weir_output_file {
+	int fd;
+	uint32_t counts, most; /* in the output's bytes: now, and at most */
+	uint64_t offset, left;
+	void (*over)(void *arg);
+	void *arg;
+} weir_output_file;
+
 typedef struct weir_output_block {
 	struct weir_output_block *next;
-	uint32_t first, end; /* segments not yet sent */
-	struct msghdr message;
-	struct iovec segment[WEIR_OUTPUT_SEGMENTS];
-	weir_buf *buf[WEIR_OUTPUT_SEGMENTS];
+	uint16_t first, end; /* segments not yet sent */
+	bool is_file;
+	union {
+		struct {
+			struct msghdr message;
+			struct iovec segment[WEIR_OUTPUT_SEGMENTS];
+			weir_buf *buf[WEIR_OUTPUT_SEGMENTS];
+		};
+		weir_output_file file;
+	};
 } weir_output_block;
 
 typedef struct weir_output {
@@ -34,10 +59,11 @@ typedef struct weir_output {
 	size_t bytes;
 } weir_output;
 
-/* Where blocks and copies come from. */
+/* Where blocks and copies come from; one for all outputs of a loop. */
 typedef struct weir_output_source {
 	weir_pool *blocks;
 	weir_buf_pool *copies;
+	weir_output_block *over, *over_last; /* files whose owners are to be told, in order */
 } weir_output_source;
 
 /* Appends length (not 0) bytes of the buffer, with a reference of its own. 0 or -ENOMEM. */
@@ -45,9 +71,18 @@ int weir_output_add(weir_output *output, const weir_output_source *source, weir_
 		    size_t length);
 /* Appends a copy. 0 or -ENOMEM, and then nothing has been taken. */
 int weir_output_copy(weir_output *output, const weir_output_source *source, const void *data, size_t length);
-/* The first count bytes are out. */
-void weir_output_sent(weir_output *output, weir_pool *blocks, size_t count);
-void weir_output_clear(weir_output *output, weir_pool *blocks);
+/*
+ * Appends a part (not empty) of a file, which counts as at most `most` bytes (but WEIR_OUTPUT_FILE_MOST, if that is less). 0 or -ENOMEM: then
+ * over is not called.
+ */
+int weir_output_add_file(weir_output *output, const weir_output_source *source, const weir_output_file *file);
+/* What a part of a file of that length will count as. */
+uint32_t weir_output_file_counts(uint64_t length, uint32_t most);
+/* The first count bytes are out; they do not go beyond the first block if that is a file. */
+void weir_output_sent(weir_output *output, weir_output_source *source, size_t count);
+void weir_output_clear(weir_output *output, weir_output_source *source);
+/* Tells the owners of files that are over. They may do anything. */
+void weir_output_run_over(weir_output_source *source);
 
 /* The header to send the first block with. */
 static inline struct msghdr *weir_output_message(weir_output_block *block)

@@ -104,6 +104,25 @@ bool weir_reactor_run(weir_thread *self)
 	return true;
 }
 
+static bool anything_here(const weir_thread *self)
+{
+	for (unsigned word = 0; word < WEIR_READY_WORDS; word++)
+		if (self->local_ready[word] != 0)
+			return true;
+	return false;
+}
+
+/*
+ * What handlers have put off to the end of the turn (the output of connections, say) may offer events in its turn. The loop would run it as well, but then go to
+ * sleep on them. True: there is, or may be, something to run.
+ */
+static bool run_put_off(weir_thread *self)
+{
+	if (!weir_loop_run_deferred(self->loop))
+		return false;
+	return anything_here(self) || weir_loop_has_deferred(self->loop);
+}
+
 static void *reactor_main(void *arg)
 {
 	weir_thread *self = arg;
@@ -112,6 +131,7 @@ static void *reactor_main(void *arg)
 	weir_loop_set_self(self->loop);
 	while (!atomic_load_explicit(&world->quit, memory_order_acquire)) {
 		bool more = weir_reactor_run(self);
+		more |= run_put_off(self);
 		weir_thread_flush_wakes(self);
 		more = more || linger(self);
 		if (self->worked)

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answers, as handlers give them: what is checked, when the event is settled, and which function of the codec sends them. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "http/fit.h"
+#include "http/request.h"
+#include "http/server.h"
+#include "stage/runtime.h"
+
+bool weir_request_at_home(const weir_request *request)
+{
+	return weir_loop_self() == request->loop->loop;
+}
+
+/* ---- settling ---- */
+
+bool weir_request_settle(weir_request *request, unsigned status)
+{
+	weir_event *event = &request->event;
+	switch (__atomic_load_n(&event->state, __ATOMIC_RELAXED)) {
+	case WEIR_EVENT_HANDLING:
+	case WEIR_EVENT_HELD:
+		if (status < 500 && status != 429)
+			weir_done(event);
+		else if (status == 429 || status == 503)
+			weir_refused(event);
+		else
+			weir_fail(event);
+		return true;
+	case WEIR_EVENT_FREE:
+		return true;
+	default:
+		/* It waits in a stage's queue: whoever answers it has given it away. This counts the fault. */
+		weir_done(event);
+		return false;
+	}
+}
+
+/* ---- whole answers ---- */
+
+static int check_body(const weir_reply *reply)
+{
+	if (reply->file_length != 0)
+		return reply->file >= 0 ? 0
+					: weir_error_set(-EINVAL, "reply: a file is needed for its length");
+	if (reply->buf != NULL &&
+	    (reply->offset > reply->buf->length || reply->length > reply->buf->length - reply->offset))
+		return weir_error_set(-EINVAL, "reply: the buffer has fewer bytes");
+	return 0;
+}
+
+int weir_reply_check(const weir_reply *reply)
+{
+	if (reply->status < 200 || reply->status > 599)
+		return weir_error_set(-EINVAL, "reply: %u is no status; 200 to 599 are", reply->status);
+	int error = weir_fields_check(reply->fields, reply->field_count);
+	return error != 0 ? error : check_body(reply);
+}
+
+static weir_answer answer_of(const weir_reply *reply)
+{
+	weir_answer answer = {.status = reply->status,
+			      .fields = reply->fields,
+			      .field_count = reply->field_count,
+			      .length = reply->length};
+	if (reply->file_length != 0) {
+		answer.file = reply->file;
+		answer.file_offset = reply->offset;
+		answer.length = reply->file_length;
+		answer.has_file = true;
+	} else if (reply->buf != NULL) {
+		answer.buf = reply->buf;
+		answer.offset = reply->offset;
+	} else if (reply->bytes != NULL) {
+		answer.bytes = reply->bytes;
+	} else {
+		answer.length = 0;
+	}
+	return answer;
+}
+
+/* The client has gone: nothing to be done but to let go. */
+static void forget(weir_request *request)
+{
+	weir_request_ended(request);
+}
+
+static inline void send_answer(weir_request *request, const weir_reply *reply, weir_span lines)
+{
+	request->over = reply->over;
+	request->over_arg = reply->over_arg;
+	if (weir_request_is(request, WEIR_REQUEST_GONE)) {
+		forget(request);
+		return;
+	}
+	weir_answer answer = answer_of(reply);
+	answer.lines = lines;
+	request->status = (uint16_t)reply->status;
+	request->flags |= WEIR_REQUEST_BEGUN;
+	if (request->codec->reply(request, &answer) != 0)
+		request->codec->abort(request);
+}
+
+void weir_request_answer(weir_request *request, const weir_reply *reply)
+{
+	send_answer(request, reply, (weir_span){0});
+}
+
+static const weir_reply internal_error = {.status = 500};
+
+int weir_request_reply(weir_request *request, const weir_reply *reply)
+{
+	if (!weir_request_at_home(request))
+		return weir_request_reply_afar(request, reply);
+	if (weir_request_is(request, WEIR_REQUEST_BEGUN))
+		return weir_error_set(-EINVAL, "reply: the request has been answered");
+	int error = weir_reply_check(reply);
+	if (!weir_request_settle(request, error == 0 ? reply->status : 500))
+		return weir_error_set(-EINVAL, "reply: a stage's queue has the request");
+	if (error != 0 && reply->over != NULL)
+		reply->over(reply->over_arg);
+	weir_request_answer(request, error == 0 ? reply : &internal_error);
+	return error;
+}
+
+int weir_request_reply_prepared(weir_request *request, const weir_reply *reply, weir_span lines)
+{
+	/* From elsewhere, or wrongly: not worth a second way. */
+	if (!weir_request_at_home(request) || weir_request_is(request, WEIR_REQUEST_BEGUN))
+		return weir_request_reply(request, reply);
+	if (!weir_request_settle(request, reply->status))
+		return weir_error_set(-EINVAL, "reply: a stage's queue has the request");
+	send_answer(request, reply, lines);
+	return 0;
+}
+
+int weir_request_reply_text(weir_request *request, unsigned status, weir_span text)
+{
+	static const weir_field plain = {{"Content-Type", 12}, {"text/plain; charset=utf-8", 25}};
+	weir_reply reply = {.status = status,
+			    .fields = &plain,
+			    .field_count = 1,
+			    .bytes = text.at,
+			    .length = text.length};
+	return weir_request_reply(request, &reply);
+}
+
+void weir_request_refuse(weir_request *request, unsigned status, const char *why)
+{
+	request->error = why;
+	weir_request_reply_text(request, status, (weir_span){why, strlen(why)});
+}
+
+/* ---- streams ---- */
+
+static int check_stream(const weir_request *request, const char *what, uint32_t not_yet)
+{
+	if (!weir_request_at_home(request))
+		return weir_error_set(-EINVAL, "%s: only on the request's own thread", what);
+	if (weir_request_is(request, not_yet))
+		return weir_error_set(-EINVAL, "%s: the request has been answered", what);
+	return 0;
+}
+
+int weir_request_begin(weir_request *request, const weir_reply *reply, uint64_t length)
+{
+	int error = check_stream(request, "begin", WEIR_REQUEST_BEGUN);
+	if (error == 0)
+		error = weir_reply_check(&(weir_reply){
+			.status = reply->status, .fields = reply->fields, .field_count = reply->field_count});
+	if (error != 0)
+		return error;
+	if (!weir_request_settle(request, reply->status))
+		return weir_error_set(-EINVAL, "begin: a stage's queue has the request");
+	request->flags |= WEIR_REQUEST_BEGUN;
+	request->status = (uint16_t)reply->status;
+	request->answer_left = length;
+	if (weir_request_is(request, WEIR_REQUEST_GONE))
+		return 0;
+	weir_answer answer = {.status = reply->status,
+			      .fields = reply->fields,
+			      .field_count = reply->field_count,
+			      .length = length};
+	return request->codec->begin(request, &answer);
+}
+
+int weir_request_interim(weir_request *request, unsigned status, const weir_field *fields, size_t count)
+{
+	int error = check_stream(request, "interim", WEIR_REQUEST_BEGUN);
+	if (error == 0 && (status < 100 || status > 199 || status == 101))
+		error = weir_error_set(-EINVAL, "interim: %u is no status of an interim answer", status);
+	if (error == 0)
+		error = weir_fields_check(fields, count);
+	if (error != 0)
+		return error;
+	if (weir_request_is(request, WEIR_REQUEST_GONE))
+		return -EPIPE;
+	return request->codec->interim(request, status, fields, count);
+}
+
+/* 1: send it; 0: it needs no sending; else the error. */
+static int check_part(weir_request *request, size_t length)
+{
+	if (!weir_request_is(request, WEIR_REQUEST_BEGUN) || weir_request_is(request, WEIR_REQUEST_ENDED))
+		return weir_error_set(-EINVAL, "write: no stream has been begun");
+	if (weir_request_is(request, WEIR_REQUEST_GONE))
+		return -EPIPE;
+	if (length > request->answer_left)
+		return -EMSGSIZE;
+	if (length == 0)
+		return 0;
+	if (!weir_request_is(request, WEIR_REQUEST_NO_BODY))
+		return 1;
+	if (request->answer_left != WEIR_UNKNOWN_LENGTH)
+		request->answer_left -= length;
+	return 0;
+}
+
+static int part_sent(weir_request *request, size_t length, int error)
+{
+	if (error == -ENOBUFS)
+		request->flags |= WEIR_REQUEST_CLOGGED;
+	if (error != 0)
+		return error;
+	if (request->answer_left != WEIR_UNKNOWN_LENGTH)
+		request->answer_left -= length;
+	request->answer_bytes += length;
+	return 0;
+}
+
+int weir_request_write(weir_request *request, const void *bytes, size_t length)
+{
+	int go = check_part(request, length);
+	return go <= 0 ? go : part_sent(request, length, request->codec->write(request, bytes, length));
+}
+
+int weir_request_send(weir_request *request, weir_buf *buf, size_t offset, size_t length)
+{
+	if (offset > buf->length || length > buf->length - offset)
+		return weir_error_set(-EINVAL, "send: the buffer has %u bytes, not %zu from %zu on",
+				      buf->length, length, offset);
+	int go = check_part(request, length);
+	return go <= 0 ? go : part_sent(request, length, request->codec->send(request, buf, offset, length));
+}
+
+void weir_request_flush(weir_request *request)
+{
+	if (!weir_request_is(request, WEIR_REQUEST_GONE | WEIR_REQUEST_ENDED))
+		request->codec->flush(request);
+}
+
+void weir_request_on_drained(weir_request *request, void (*fn)(weir_request *request, void *arg), void *arg)
+{
+	request->drained = fn;
+	request->drained_arg = arg;
+}
+
+size_t weir_request_output(const weir_request *request)
+{
+	return weir_request_is(request, WEIR_REQUEST_GONE) ? 0 : request->codec->output(request);
+}
+
+void weir_request_end(weir_request *request, const weir_field *trailers, size_t count)
+{
+	if (!weir_request_is(request, WEIR_REQUEST_BEGUN) || weir_request_is(request, WEIR_REQUEST_ENDED))
+		return;
+	if (weir_request_is(request, WEIR_REQUEST_GONE)) {
+		forget(request);
+		return;
+	}
+	bool whole = request->answer_left == 0 || request->answer_left == WEIR_UNKNOWN_LENGTH ||
+		     weir_request_is(request, WEIR_REQUEST_NO_BODY);
+	if (weir_fields_check(trailers, count) != 0)
+		count = 0;
+	request->codec->end(request, trailers, count, whole);
+}
+
+void weir_request_abort(weir_request *request)
+{
+	if (weir_request_is(request, WEIR_REQUEST_ENDED))
+		return;
+	if (!weir_request_is(request, WEIR_REQUEST_BEGUN) && !weir_request_settle(request, 500))
+		return;
+	request->flags |= WEIR_REQUEST_BEGUN;
+	if (weir_request_is(request, WEIR_REQUEST_GONE))
+		forget(request);
+	else
+		request->codec->abort(request);
+}
+
+int weir_request_upgrade(weir_request *request, const weir_field *fields, size_t count)
+{
+	int error = check_stream(request, "upgrade", WEIR_REQUEST_BEGUN);
+	if (error == 0)
+		error = weir_fields_check(fields, count);
+	if (error != 0)
+		return error;
+	if (weir_request_is(request, WEIR_REQUEST_GONE))
+		return -EPIPE;
+	if (request->codec->upgrade == NULL || !(request->head.flags & WEIR_HEAD_UPGRADE) ||
+	    !weir_request_is(request, WEIR_REQUEST_BODY_OVER))
+		return weir_error_set(-ENOTSUP, "upgrade: this request does not ask for one");
+	if (!weir_request_settle(request, 101))
+		return weir_error_set(-EINVAL, "upgrade: a stage's queue has the request");
+	weir_http_count(&request->loop->counts.upgrades);
+	request->status = 101;
+	request->answer_left = WEIR_UNKNOWN_LENGTH;
+	request->flags |= WEIR_REQUEST_BEGUN | WEIR_REQUEST_UPGRADED;
+	request->flags &= ~(uint32_t)WEIR_REQUEST_BODY_OVER;
+	return request->codec->upgrade(request, fields, count);
+}

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Answers as bytes. A head is put together in one place and written at once, and a small body behind it, so that the answer is one
+ * segment of the output; larger bodies go by reference, files by descriptor.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "http/digits.h"
+#include "http/h1.h"
+#include "http/status.h"
+
+#define SMALL_BODY 2048u
+#define ROOM       4096u                          /* for head and small body on the stack */
+#define HEAD_EXTRA (512u + WEIR_HTTP_SERVER_MOST) /* status line and the fields of the server */
+#define HEAD_MOST  65536u
+
+/* ---- pieces ---- */
+
+static inline char *put(char *to, const char *bytes, size_t length)
+{
+	memcpy(to, bytes, length);
+	return to + length;
+}
+
+#define PUT(to, literal) put(to, literal, sizeof(literal) - 1)
+
+static char *put_hex(char *to, uint64_t number)
+{
+	char digits[16];
+	char *at = digits + sizeof(digits);
+	do
+		*--at = "0123456789abcdef"[number & 15];
+	while ((number >>= 4) != 0);
+	return put(to, at, (size_t)(digits + sizeof(digits) - at));
+}
+
+static char *put_fields(char *to, const weir_field *fields, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		to = put(to, fields[i].name.at, fields[i].name.length);
+		to = PUT(to, ": ");
+		if (fields[i].value.length > 0)
+			to = put(to, fields[i].value.at, fields[i].value.length);
+		to = PUT(to, "\r\n");
+	}
+	return to;
+}
+
+static size_t fields_bytes(const weir_field *fields, size_t count)
+{
+	size_t bytes = 0;
+	for (size_t i = 0; i < count; i++)
+		bytes += fields[i].name.length + fields[i].value.length + 4;
+	return bytes;
+}
+
+/* ---- what the head says ---- */
+
+static bool keeps(const weir_http_conn *conn, const weir_request *request)
+{
+	const weir_http_loop *loop = conn->loop;
+	if (!(request->head.flags & WEIR_HEAD_KEEP) || conn->flags & WEIR_CONN_LAST || loop->draining ||
+	    request->head.method == WEIR_METHOD_CONNECT)
+		return false;
+	if (loop->limits.requests != 0 && conn->requests >= loop->limits.requests)
+		return false;
+	/* Who reads the body will, to its end; otherwise it is a question of how much is left. */
+	return request->body_mode == WEIR_BODY_READ || request->body_mode == WEIR_BODY_PAUSED ||
+	       weir_h1_drains(request);
+}
+
+static bool has_no_body(const weir_request *request, unsigned status)
+{
+	return request->head.method == WEIR_METHOD_HEAD || status == 204 || status == 304;
+}
+
+/* How the client finds the end. */
+static char *put_framing(char *to, weir_http_conn *conn, weir_request *request, const weir_answer *answer)
+{
+	if (answer->length != WEIR_UNKNOWN_LENGTH) {
+		if (answer->status == 204 || (answer->status == 304 && answer->length == 0))
+			return to;
+		to = PUT(to, "Content-Length: ");
+		to = weir_put_number(to, answer->length);
+		return PUT(to, "\r\n");
+	}
+	if (request->head.version == 10) {
+		conn->flags |= WEIR_CONN_LAST;
+		return to;
+	}
+	if (answer->status == 204 || answer->status == 304)
+		return to;
+	if (!weir_request_is(request, WEIR_REQUEST_NO_BODY))
+		request->flags |= WEIR_REQUEST_CHUNKED;
+	return PUT(to, "Transfer-Encoding: chunked\r\n");
+}
+
+static char *put_connection(char *to, const weir_http_conn *conn, const weir_request *request)
+{
+	if (conn->flags & WEIR_CONN_LAST)
+		return PUT(to, "Connection: close\r\n");
+	return request->head.version == 10 ? PUT(to, "Connection: keep-alive\r\n") : to;
+}
+
+static char *put_head(char *to, weir_http_conn *conn, weir_request *request, const weir_answer *answer)
+{
+	weir_span line = weir_status_line(answer->status);
+	if (has_no_body(request, answer->status))
+		request->flags |= WEIR_REQUEST_NO_BODY;
+	if (!keeps(conn, request))
+		conn->flags |= WEIR_CONN_LAST;
+	to = put(to, line.at, line.length);
+	const char *lines = weir_http_lines(conn->loop);
+	to = put(to, lines, conn->loop->lines_length);
+	if (answer->lines.at != NULL) {
+		to = put(to, answer->lines.at, answer->lines.length);
+	} else {
+		to = put_fields(to, answer->fields, answer->field_count);
+		to = put_framing(to, conn, request, answer);
+	}
+	to = put_connection(to, conn, request);
+	return PUT(to, "\r\n");
+}
+
+/* ---- writing ---- */
+
+/* The connection is of no more use. With a reset: an orderly end would be that of a whole answer, where nothing else tells its length. */
+static void cut(weir_http_conn *conn, int why)
+{
+	struct linger now = {.l_onoff = 1, .l_linger = 0};
+	setsockopt(weir_conn_fd(conn->link.conn), SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	conn->state = WEIR_H1_SHUT;
+	weir_http_wait_for(conn, WEIR_WAIT_NOTHING, 0);
+	weir_conn_abort(conn->link.conn, why);
+}
+
+static void note_first_byte(weir_request *request)
+{
+	const weir_http *http = request->loop->http;
+	if (http != NULL && http->log != NULL)
+		request->first_byte_ns = weir_clock_now(weir_loop_clock(request->loop->loop));
+}
+
+/* Head, and the bytes behind it, in one piece. 0 or a negative errno. */
+static int write_head(weir_http_conn *conn, weir_request *request, const weir_answer *answer,
+		      const void *body, size_t body_length)
+{
+	char room[ROOM], *text = room;
+	size_t need = HEAD_EXTRA + body_length;
+	need += answer->lines.at != NULL ? answer->lines.length
+					 : fields_bytes(answer->fields, answer->field_count);
+	if (need > HEAD_MOST)
+		return -EINVAL;
+	if (need > sizeof(room) && (text = weir_mem_zalloc(need)) == NULL)
+		return -ENOMEM;
+	char *end = put_head(text, conn, request, answer);
+	if (!weir_request_is(request, WEIR_REQUEST_NO_BODY) && body_length > 0)
+		end = put(end, body, body_length);
+	note_first_byte(request);
+	int error = weir_link_write(&conn->link, text, (size_t)(end - text));
+	if (text != room)
+		weir_mem_free(text);
+	return error;
+}
+
+/* More than the connection could ever take: refused, and remembered. */
+void weir_h1_want_drained(weir_http_conn *conn)
+{
+	weir_link_write(&conn->link, "", (size_t)conn->loop->link_bytes + 1);
+}
+
+/* A buffer that may be too long for the output: as much as fits, the rest when there is room. */
+void weir_h1_pump(weir_request *request)
+{
+	weir_http_conn *conn = request->conn;
+	size_t bound = conn->loop->limits.output_bytes, waiting = weir_link_output(&conn->link);
+	size_t length = waiting < bound ? bound - waiting : 0;
+	if (length > request->rest_length)
+		length = request->rest_length;
+	int error = length > 0 ? weir_link_send(&conn->link, request->rest, request->rest_offset, length) : 0;
+	if (error != 0) {
+		cut(conn, error);
+		weir_request_ended(request);
+		return;
+	}
+	request->answer_bytes += length;
+	request->rest_offset += length;
+	request->rest_length -= length;
+	if (request->rest_length > 0) {
+		weir_h1_want_drained(conn);
+		return;
+	}
+	request->flags &= ~(uint32_t)WEIR_REQUEST_REST;
+	weir_request_ended(request);
+}
+
+static int send_file(weir_http_conn *conn, weir_request *request, const weir_answer *answer)
+{
+	int error = weir_link_send_file(&conn->link, answer->file, answer->file_offset, answer->length,
+					request->over, request->over_arg);
+	if (error == 0) {
+		request->over = NULL;
+		request->answer_bytes = answer->length;
+	}
+	return error;
+}
+
+/* What does not go along with the head. true: it is over. */
+static bool send_body(weir_http_conn *conn, weir_request *request, const weir_answer *answer, int *error)
+{
+	if (answer->has_file) {
+		*error = send_file(conn, request, answer);
+	} else if (answer->buf != NULL) {
+		request->rest = weir_buf_ref(answer->buf);
+		request->rest_offset = answer->offset;
+		request->rest_length = answer->length;
+		request->flags |= WEIR_REQUEST_REST;
+		weir_h1_pump(request);
+		return false;
+	} else {
+		weir_buf *copy = weir_buf_new(answer->length);
+		if (copy == NULL) {
+			*error = -ENOMEM;
+			return true;
+		}
+		memcpy(copy->data, answer->bytes, answer->length);
+		copy->length = (uint32_t)answer->length;
+		request->rest = copy;
+		request->rest_offset = 0;
+		request->rest_length = answer->length;
+		request->flags |= WEIR_REQUEST_REST;
+		weir_h1_pump(request);
+		return false;
+	}
+	return true;
+}
+
+static int h1_reply(weir_request *request, const weir_answer *answer)
+{
+	weir_http_conn *conn = request->conn;
+	const void *bytes = answer->buf != NULL ? answer->buf->data + answer->offset : answer->bytes;
+	bool small = !answer->has_file && answer->length <= SMALL_BODY;
+	int error = write_head(conn, request, answer, bytes, small ? answer->length : 0);
+	if (error == 0 && !weir_request_is(request, WEIR_REQUEST_NO_BODY)) {
+		if (small)
+			request->answer_bytes = answer->length;
+		else if (!send_body(conn, request, answer, &error))
+			return 0;
+	}
+	if (error != 0)
+		cut(conn, error);
+	weir_request_ended(request);
+	return 0;
+}
+
+/* As put_head, for what is the same again and again. */
+static int h1_canned(weir_request *request, const weir_canned *canned)
+{
+	char room[ROOM];
+	weir_http_conn *conn = request->conn;
+	weir_span line = weir_status_line(canned->status);
+	if (!keeps(conn, request))
+		conn->flags |= WEIR_CONN_LAST;
+	char *end = put(room, line.at, line.length);
+	const char *lines = weir_http_lines(conn->loop);
+	end = put(end, lines, conn->loop->lines_length);
+	end = PUT(end, "Retry-After: ");
+	end = weir_put_number(end, canned->retry_after_s);
+	end = put(PUT(end, "\r\n"), canned->fields.at, canned->fields.length);
+	end = PUT(put_connection(end, conn, request), "\r\n");
+	if (request->head.method != WEIR_METHOD_HEAD) {
+		end = put(end, canned->body.at, canned->body.length);
+		request->answer_bytes = canned->body.length;
+	}
+	note_first_byte(request);
+	int error = weir_link_write(&conn->link, room, (size_t)(end - room));
+	if (error != 0)
+		cut(conn, error);
+	weir_request_ended(request);
+	return 0;
+}
+
+static int h1_begin(weir_request *request, const weir_answer *answer)
+{
+	weir_http_conn *conn = request->conn;
+	int error = write_head(conn, request, answer, NULL, 0);
+	if (error != 0)
+		cut(conn, error);
+	return 0;
+}
+
+static int h1_interim(weir_request *request, unsigned status, const weir_field *fields, size_t count)
+{
+	char room[ROOM];
+	weir_http_conn *conn = request->conn;
+	weir_span line = weir_status_line(status);
+	/* HTTP/1.0 knows none. */
+	if (request->head.version == 10)
+		return 0;
+	if (fields_bytes(fields, count) + line.length + 2 > sizeof(room))
+		return -EINVAL;
+	if (status == 100)
+		request->flags &= ~(uint32_t)WEIR_REQUEST_WAITING;
+	char *end = put_fields(put(room, line.at, line.length), fields, count);
+	end = PUT(end, "\r\n");
+	return weir_link_write(&conn->link, room, (size_t)(end - room));
+}
+
+/* ---- streams ---- */
+
+/* Whether so much more may wait; if not, drained will be called. */
+static bool has_room(weir_http_conn *conn, size_t length)
+{
+	size_t bound = conn->loop->limits.output_bytes, waiting = weir_link_output(&conn->link);
+	if (waiting <= bound && length <= bound - waiting)
+		return true;
+	weir_h1_want_drained(conn);
+	return false;
+}
+
+static int write_chunk(weir_link *link, const void *bytes, size_t length)
+{
+	char room[SMALL_BODY + 32];
+	char *end = put_hex(room, length);
+	end = PUT(end, "\r\n");
+	if (length <= SMALL_BODY) {
+		end = put(end, bytes, length);
+		end = PUT(end, "\r\n");
+		return weir_link_write(link, room, (size_t)(end - room));
+	}
+	int error = weir_link_write(link, room, (size_t)(end - room));
+	if (error == 0)
+		error = weir_link_write(link, bytes, length);
+	return error != 0 ? error : weir_link_write(link, "\r\n", 2);
+}
+
+static int send_chunk(weir_link *link, weir_buf *buf, size_t offset, size_t length)
+{
+	char room[32];
+	char *end = put_hex(room, length);
+	end = PUT(end, "\r\n");
+	int error = weir_link_write(link, room, (size_t)(end - room));
+	if (error == 0)
+		error = weir_link_send(link, buf, offset, length);
+	return error != 0 ? error : weir_link_write(link, "\r\n", 2);
+}
+
+/* There was room; what failed half way leaves a stream that nobody can read. */
+static int part_written(weir_http_conn *conn, int error)
+{
+	if (error != 0)
+		cut(conn, error);
+	return error != 0 ? -EPIPE : 0;
+}
+
+static int h1_write(weir_request *request, const void *bytes, size_t length)
+{
+	weir_http_conn *conn = request->conn;
+	if (conn->state == WEIR_H1_SHUT)
+		return -EPIPE;
+	if (!has_room(conn, length))
+		return -ENOBUFS;
+	return part_written(conn, weir_request_is(request, WEIR_REQUEST_CHUNKED)
+					  ? write_chunk(&conn->link, bytes, length)
+					  : weir_link_write(&conn->link, bytes, length));
+}
+
+static int h1_send(weir_request *request, weir_buf *buf, size_t offset, size_t length)
+{
+	weir_http_conn *conn = request->conn;
+	if (length <= SMALL_BODY)
+		return h1_write(request, buf->data + offset, length);
+	if (conn->state == WEIR_H1_SHUT)
+		return -EPIPE;
+	if (!has_room(conn, length))
+		return -ENOBUFS;
+	return part_written(conn, weir_request_is(request, WEIR_REQUEST_CHUNKED)
+					  ? send_chunk(&conn->link, buf, offset, length)
+					  : weir_link_send(&conn->link, buf, offset, length));
+}
+
+static void h1_flush(weir_request *request)
+{
+	weir_link_flush(&request->conn->link);
+}
+
+static size_t h1_output(const weir_request *request)
+{
+	return weir_link_output(&request->conn->link);
+}
+
+static void write_last_chunk(weir_http_conn *conn, const weir_request *request, const weir_field *trailers,
+			     size_t count)
+{
+	char room[ROOM];
+	char *end = PUT(room, "0\r\n");
+	/* Only to clients that say they look at them. */
+	bool fit = fields_bytes(trailers, count) + 8 <= sizeof(room);
+	if (request->head.flags & WEIR_HEAD_TRAILERS && fit)
+		end = put_fields(end, trailers, count);
+	end = PUT(end, "\r\n");
+	int error = weir_link_write(&conn->link, room, (size_t)(end - room));
+	if (error != 0)
+		cut(conn, error);
+}
+
+static void h1_end(weir_request *request, const weir_field *trailers, size_t count, bool whole)
+{
+	weir_http_conn *conn = request->conn;
+	if (!whole)
+		cut(conn, -ECONNABORTED);
+	else if (weir_request_is(request, WEIR_REQUEST_CHUNKED) && conn->state != WEIR_H1_SHUT)
+		write_last_chunk(conn, request, trailers, count);
+	if (conn->state == WEIR_H1_SHUT || weir_request_is(request, WEIR_REQUEST_UPGRADED))
+		conn->flags |= WEIR_CONN_LAST;
+	weir_request_ended(request);
+}
+
+static void h1_abort(weir_request *request)
+{
+	cut(request->conn, -ECONNABORTED);
+	request->conn->flags |= WEIR_CONN_LAST;
+	weir_request_ended(request);
+}
+
+static int h1_upgrade(weir_request *request, const weir_field *fields, size_t count)
+{
+	char room[ROOM];
+	weir_http_conn *conn = request->conn;
+	weir_span line = weir_status_line(101);
+	if (fields_bytes(fields, count) + HEAD_EXTRA > sizeof(room))
+		return -EINVAL;
+	char *end = put(room, line.at, line.length);
+	const char *lines = weir_http_lines(conn->loop);
+	end = put(end, lines, conn->loop->lines_length);
+	end = put_fields(PUT(end, "Connection: upgrade\r\n"), fields, count);
+	end = PUT(end, "\r\n");
+	note_first_byte(request);
+	conn->flags |= WEIR_CONN_LAST;
+	conn->state = WEIR_H1_TUNNEL;
+	int error = weir_link_write(&conn->link, room, (size_t)(end - room));
+	if (error != 0)
+		cut(conn, error);
+	weir_h1_go_on(conn);
+	return 0;
+}
+
+/* ---- answers to what is no request ---- */
+
+void weir_h1_write_error(weir_http_conn *conn, unsigned status, const char *why)
+{
+	char room[ROOM];
+	size_t length = strlen(why);
+	if (length > 512)
+		length = 512;
+	weir_span line = weir_status_line(status);
+	char *end = put(room, line.at, line.length);
+	const char *lines = weir_http_lines(conn->loop);
+	end = put(end, lines, conn->loop->lines_length);
+	end = PUT(end, "Content-Type: text/plain\r\nConnection: close\r\nContent-Length: ");
+	end = PUT(weir_put_number(end, length + 1), "\r\n\r\n");
+	end = PUT(put(end, why, length), "\n");
+	weir_link_write(&conn->link, room, (size_t)(end - room));
+}
+
+const weir_codec weir_h1_codec = {.reply = h1_reply,
+				  .canned = h1_canned,
+				  .begin = h1_begin,
+				  .interim = h1_interim,
+				  .write = h1_write,
+				  .send = h1_send,
+				  .flush = h1_flush,
+				  .output = h1_output,
+				  .end = h1_end,
+				  .abort = h1_abort,
+				  .want = weir_h1_want,
+				  .upgrade = h1_upgrade,
+				  .over = weir_h1_over};

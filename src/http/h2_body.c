@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bodies of requests. Bytes go from what was read to the handler as they are; where nobody reads they are copied and held, as much as the windows allow. A window is
+ * given back for what was taken, not for what came.
+ */
+#include <string.h>
+
+#include "http/h2.h"
+
+#define HELD_LEAST 4096u
+
+static bool waits(const weir_request *request)
+{
+	return request->body_mode == WEIR_BODY_HELD || request->body_mode == WEIR_BODY_PAUSED;
+}
+
+static void consumed(weir_h2_stream *stream, size_t length)
+{
+	nghttp2_session_consume(stream->h2->session, stream->id, length);
+	weir_h2_go_on(stream->h2);
+}
+
+static size_t held_bytes(const weir_h2_stream *stream)
+{
+	return stream->held != NULL ? stream->held->length - stream->held_at : 0;
+}
+
+void weir_h2_body_drop(weir_h2_stream *stream)
+{
+	size_t length = held_bytes(stream);
+	weir_buf_unref(stream->held);
+	stream->held = NULL;
+	stream->held_at = 0;
+	/* The stream's own window is of no use any more, the connection's is. */
+	if (length > 0 && !(stream->h2->flags & WEIR_H2_CLOSED)) {
+		nghttp2_session_consume_connection(stream->h2->session, length);
+		weir_h2_go_on(stream->h2);
+	}
+}
+
+void weir_h2_body_is_bad(weir_h2_stream *stream, unsigned status, uint32_t code, const char *error)
+{
+	weir_request *request = stream->request;
+	if (request == NULL)
+		return;
+	weir_http_count(&stream->h2->conn->loop->counts.malformed);
+	/* Who collects is still there to be told. */
+	if (request->body_mode == WEIR_BODY_COLLECT)
+		weir_request_refuse(request, status, error);
+	else
+		weir_h2_stream_lose(stream, code, error);
+}
+
+/* ---- giving ---- */
+
+static bool too_much(weir_h2_stream *stream)
+{
+	const weir_request *request = stream->request;
+	/* What is dropped has an answer on its way. */
+	if (request->body_mode == WEIR_BODY_DROP ||
+	    request->body_received <= stream->h2->conn->loop->limits.body_bytes)
+		return false;
+	weir_h2_body_is_bad(stream, 413, NGHTTP2_CANCEL, "the body is larger than the server takes");
+	return true;
+}
+
+/* The handler may do anything: afterwards only the stream is known to be there, since nghttp2 closes none within a call. */
+static void give(weir_h2_stream *stream, weir_buf *buf, size_t offset, size_t length)
+{
+	weir_request_body_data(stream->request, buf, offset, length);
+	if (stream->request != NULL)
+		too_much(stream);
+	consumed(stream, length);
+}
+
+static void give_held(weir_h2_stream *stream)
+{
+	weir_buf *held = stream->held;
+	size_t at = stream->held_at, length = held_bytes(stream);
+	stream->held = NULL;
+	stream->held_at = 0;
+	give(stream, held, at, length);
+	weir_buf_unref(held);
+}
+
+static void run(weir_h2_stream *stream)
+{
+	if (stream->flags & WEIR_H2_DELIVERING)
+		return;
+	stream->flags |= WEIR_H2_DELIVERING;
+	while (stream->request != NULL && stream->held != NULL && !waits(stream->request))
+		give_held(stream);
+	stream->flags &= (uint16_t)~WEIR_H2_DELIVERING;
+	weir_request *request = stream->request;
+	if (request != NULL && stream->flags & WEIR_H2_RECEIVED && stream->held == NULL && !waits(request) &&
+	    !weir_request_is(request, WEIR_REQUEST_BODY_OVER))
+		weir_request_body_end(request);
+}
+
+/* ---- holding ---- */
+
+static bool make_room(weir_h2_stream *stream, size_t length)
+{
+	weir_buf *old = stream->held;
+	size_t have = held_bytes(stream);
+	if (old != NULL && old->capacity - old->length >= length)
+		return true;
+	size_t size = 2 * (have + length);
+	weir_buf *larger = weir_buf_new(size > HELD_LEAST ? size : HELD_LEAST);
+	if (larger == NULL)
+		return false;
+	if (have > 0)
+		memcpy(larger->data, old->data + stream->held_at, have);
+	larger->length = (uint32_t)have;
+	weir_buf_unref(old);
+	stream->held = larger;
+	stream->held_at = 0;
+	return true;
+}
+
+/* Copied: a reference would keep a whole read alive for a byte of it. */
+static void hold(weir_h2_stream *stream, const uint8_t *bytes, size_t length)
+{
+	if (!make_room(stream, length)) {
+		nghttp2_session_consume_connection(stream->h2->session, length);
+		weir_h2_body_is_bad(stream, 503, NGHTTP2_INTERNAL_ERROR, "out of memory");
+		return;
+	}
+	memcpy(stream->held->data + stream->held->length, bytes, length);
+	stream->held->length += (uint32_t)length;
+}
+
+/* ---- from nghttp2 ---- */
+
+static void drain(weir_h2_stream *stream, size_t length)
+{
+	consumed(stream, length);
+	if (!(stream->flags & WEIR_H2_LINGERS))
+		return;
+	stream->drain_left -= length < stream->drain_left ? (uint32_t)length : stream->drain_left;
+	if (stream->drain_left == 0)
+		weir_h2_stream_reset(stream, NGHTTP2_NO_ERROR);
+}
+
+void weir_h2_body_data(weir_h2_stream *stream, const uint8_t *bytes, size_t length)
+{
+	weir_h2 *h2 = stream->h2;
+	weir_request *request = stream->request;
+	if (request == NULL) {
+		drain(stream, length);
+		return;
+	}
+	stream->body_ns = weir_h2_now(h2);
+	request->flags &= ~(uint32_t)WEIR_REQUEST_WAITING;
+	if (request->body_left != WEIR_UNKNOWN_LENGTH)
+		request->body_left -= length;
+	if (waits(request) || stream->held != NULL || stream->flags & WEIR_H2_DELIVERING)
+		hold(stream, bytes, length);
+	else
+		give(stream, h2->in, (size_t)(bytes - h2->in->data), length);
+}
+
+void weir_h2_body_end(weir_h2_stream *stream)
+{
+	stream->flags |= WEIR_H2_RECEIVED;
+	if (stream->request != NULL)
+		run(stream);
+}
+
+/* ---- from the request ---- */
+
+/*
+ * The answer is out. A little that is still to come is read away, since there are clients that forget the answer when their stream is reset (curl before 8); of more they
+ * are told not to bother (RFC 9113 8.1).
+ */
+void weir_h2_body_linger(weir_h2_stream *stream, uint64_t left)
+{
+	if (stream->flags & (WEIR_H2_RECEIVED | WEIR_H2_RESET))
+		return;
+	if (left != WEIR_UNKNOWN_LENGTH && left > WEIR_H2_DRAIN_BYTES) {
+		weir_h2_stream_reset(stream, NGHTTP2_NO_ERROR);
+		return;
+	}
+	stream->flags |= WEIR_H2_LINGERS;
+	stream->drain_left = WEIR_H2_DRAIN_BYTES;
+	stream->body_ns = weir_h2_now(stream->h2);
+	weir_h2_arm(stream->h2, stream->body_ns, stream->h2->conn->loop->limits.body_gap_ns);
+}
+
+/* Nobody wants the rest; while the answer is on its way it is dropped. */
+static void drop_rest(weir_h2_stream *stream, weir_request *request)
+{
+	weir_h2_body_drop(stream);
+	if (!weir_request_is(request, WEIR_REQUEST_ENDED) || weir_request_is(request, WEIR_REQUEST_BODY_OVER))
+		return;
+	weir_h2_body_linger(stream, request->body_left);
+	weir_request_body_given_up(request);
+}
+
+/* Who reads may have more at once, as it is taken as it comes. */
+static void widen(weir_h2_stream *stream)
+{
+	nghttp2_session *session = stream->h2->session;
+	if (nghttp2_session_get_stream_effective_local_window_size(session, stream->id) < WEIR_H2_READ_WINDOW)
+		nghttp2_session_set_local_window_size(session, NGHTTP2_FLAG_NONE, stream->id,
+						      WEIR_H2_READ_WINDOW);
+}
+
+void weir_h2_want(weir_request *request)
+{
+	weir_h2_stream *stream = request->stream;
+	weir_h2 *h2 = stream->h2;
+	if (request->body_mode == WEIR_BODY_DROP) {
+		drop_rest(stream, request);
+		return;
+	}
+	if (waits(request))
+		return;
+	if (weir_request_is(request, WEIR_REQUEST_WAITING)) {
+		request->flags &= ~(uint32_t)WEIR_REQUEST_WAITING;
+		if (request->body_received == 0 && stream->held == NULL)
+			weir_h2_write_continue(stream);
+	}
+	stream->body_ns = weir_h2_now(h2);
+	if (!(stream->flags & WEIR_H2_RECEIVED)) {
+		if (request->body_left > WEIR_H2_STREAM_WINDOW)
+			widen(stream);
+		weir_h2_arm(h2, stream->body_ns, h2->conn->loop->limits.body_gap_ns);
+		weir_h2_go_on(h2);
+	}
+	run(stream);
+}
+
+/* ---- time ---- */
+
+static bool is_waited_for(const weir_h2_stream *stream)
+{
+	const weir_request *request = stream->request;
+	if (stream->flags & (WEIR_H2_HEAD | WEIR_H2_RECEIVED | WEIR_H2_RESET))
+		return false;
+	if (request == NULL)
+		return stream->flags & WEIR_H2_LINGERS;
+	return request->body_mode == WEIR_BODY_READ || request->body_mode == WEIR_BODY_COLLECT;
+}
+
+uint64_t weir_h2_body_deadline(const weir_h2_stream *stream)
+{
+	const weir_http_limits *limits = &stream->h2->conn->loop->limits;
+	if (!is_waited_for(stream))
+		return UINT64_MAX;
+	uint64_t gap_ns = limits->body_gap_ns > UINT64_MAX - stream->body_ns
+				  ? UINT64_MAX
+				  : stream->body_ns + limits->body_gap_ns;
+	if (stream->request == NULL)
+		return gap_ns;
+	uint64_t rate_ns = weir_http_rate_deadline(limits, stream->request);
+	return gap_ns < rate_ns ? gap_ns : rate_ns;
+}

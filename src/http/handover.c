@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Listeners of a running server: handed to a successor, closed, given other certificates. */
+#include <errno.h>
+
+#include "base/error.h"
+#include "http/server.h"
+#include "http/tls.h"
+
+static weir_http_listener *listener_at(weir_http *http, unsigned number)
+{
+	return number < http->listener_count ? http->listeners[number] : NULL;
+}
+
+size_t weir_http_fds(weir_http *http, unsigned number, int *ret_fds, size_t most)
+{
+	weir_http_listener *at = listener_at(http, number);
+	int count = at != NULL ? weir_listener_fds(at->listener, ret_fds, most) : 0;
+	return count > 0 ? (size_t)count : 0;
+}
+
+void weir_http_close_listener(weir_http *http, unsigned number)
+{
+	weir_http_listener *at = listener_at(http, number);
+	if (at != NULL)
+		weir_listener_close(at->listener);
+}
+
+/*
+ * A thread that has read the pointer takes its own reference a moment later, in weir_tls_accept. So what is replaced is let go only when it has been
+ * replaced WEIR_HTTP_OLD_TLS times more: no handshake takes that long to begin.
+ */
+int weir_http_set_tls(weir_http *http, unsigned number, weir_tls *tls)
+{
+	weir_http_listener *at = listener_at(http, number);
+	if (at == NULL || at->tls == NULL || tls == NULL)
+		return weir_error_set(-EINVAL, "http: listener %u has no TLS to be replaced", number);
+	pthread_mutex_lock(&http->lock);
+	weir_tls *oldest = at->old_tls[at->old_tls_at];
+	at->old_tls[at->old_tls_at] = __atomic_exchange_n(&at->tls, weir_tls_ref(tls), __ATOMIC_ACQ_REL);
+	at->old_tls_at = (at->old_tls_at + 1) % WEIR_HTTP_OLD_TLS;
+	pthread_mutex_unlock(&http->lock);
+	weir_tls_unref(oldest);
+	return 0;
+}
+
+void weir_http_listener_free_tls(weir_http_listener *listener)
+{
+	weir_tls_unref(listener->tls);
+	for (unsigned i = 0; i < WEIR_HTTP_OLD_TLS; i++)
+		weir_tls_unref(listener->old_tls[i]);
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_HTTP_HEAD_H
+#define WEIR_HTTP_HEAD_H
+
+/*
+ * Between parse.c, which finds lines and fields, and framing.c, which knows what they mean for a message. Not for others.
+ *
+ * Functions that judge return NULL, or a static sentence after having put the status to answer with into head->status.
+ */
+
+#include <string.h>
+
+#include "http/parse.h"
+
+/* What was found in fields so far (weir_head.marks). */
+enum weir_head_mark {
+	WEIR_MARK_HOST = 1 << 0,           /* a Host field */
+	WEIR_MARK_TARGET_HOST = 1 << 1,    /* the target names a host */
+	WEIR_MARK_LENGTH = 1 << 2,         /* Content-Length */
+	WEIR_MARK_CHUNKED = 1 << 3,        /* Transfer-Encoding */
+	WEIR_MARK_CLOSE = 1 << 4,          /* Connection: close */
+	WEIR_MARK_KEEP_ALIVE = 1 << 5,     /* Connection: keep-alive */
+	WEIR_MARK_UPGRADE_OPTION = 1 << 6, /* Connection: upgrade */
+	WEIR_MARK_UPGRADE_FIELD = 1 << 7,  /* Upgrade */
+};
+
+#define WEIR_FIELD_BIT(name) (1ULL << WEIR_FIELD_##name)
+/* Fields that weir_framing_request_field or _answer_field wants to see. */
+#define WEIR_FRAMING_FIELDS                                                                     \
+	(WEIR_FIELD_BIT(HOST) | WEIR_FIELD_BIT(CONNECTION) | WEIR_FIELD_BIT(CONTENT_LENGTH) |   \
+	 WEIR_FIELD_BIT(TRANSFER_ENCODING) | WEIR_FIELD_BIT(EXPECT) | WEIR_FIELD_BIT(UPGRADE) | \
+	 WEIR_FIELD_BIT(TE))
+
+static inline const char *weir_head_refuse(weir_head *head, uint16_t status, const char *error)
+{
+	head->status = status;
+	return error;
+}
+
+/* The target is head->path, path_length (without query): finds its form, and host and path in it. */
+const char *weir_framing_target(weir_head *head, const char *bytes);
+const char *weir_framing_request_field(weir_head *head, const char *bytes, const weir_head_field *field);
+const char *weir_framing_answer_field(weir_head *head, const char *bytes, const weir_head_field *field);
+const char *weir_framing_trailer_field(weir_head *head, const weir_head_field *field);
+/* At the end of a head: is it whole, and how is its body framed? */
+const char *weir_framing_request(weir_head *head);
+const char *weir_framing_answer(weir_head *head, weir_method asked);
+
+/* ---- words ---- */
+
+/*
+ * Whether a token is the text, which has lower-case letters, digits and '-' only: in all of these 0x20 is set, and setting it makes nothing else of a token's byte
+ * into one of them. The parts overlap, so that none goes beyond the token. length <= 24.
+ */
+static inline uint64_t weir_differ8(const char *token, const char *text)
+{
+	uint64_t x, y;
+	memcpy(&x, token, 8);
+	memcpy(&y, text, 8);
+	return (x | 0x2020202020202020) ^ y;
+}
+
+static inline uint32_t weir_differ4(const char *token, const char *text)
+{
+	uint32_t x, y;
+	memcpy(&x, token, 4);
+	memcpy(&y, text, 4);
+	return (x | 0x20202020) ^ y;
+}
+
+static inline bool weir_token_is(const char *token, const char *text, size_t length)
+{
+	if (length > 16)
+		// cppcheck-suppress pointerOutOfBoundsCond
+		return (weir_differ8(token, text) | weir_differ8(token + 8, text + 8) |
+			weir_differ8(token + length - 8, text + length - 8)) == 0;
+	if (length >= 8)
+		// cppcheck-suppress pointerOutOfBoundsCond
+		return (weir_differ8(token, text) | weir_differ8(token + length - 8, text + length - 8)) == 0;
+	if (length >= 4)
+		// cppcheck-suppress pointerOutOfBoundsCond
+		return (weir_differ4(token, text) | weir_differ4(token + length - 4, text + length - 4)) == 0;
+	for (size_t i = 0; i < length; i++)
+		if ((token[i] | 0x20) != text[i])
+			return false;
+	return true;
+}
+
+/* ---- known names ---- */
+
+#define WEIR_FIELD_LONGEST 19
+
+typedef struct weir_field_text {
+	char text[31];
+	uint8_t length;
+} weir_field_text;
+
+extern const weir_field_text weir_field_texts[WEIR_FIELD_COUNT];
+extern const uint8_t weir_field_places[128];
+
+/* The factors of letters are multiples of 4, so that 0x20, which is the case, makes no difference. length > 0. */
+static inline unsigned weir_field_place(const char *name, size_t length)
+{
+	return (4U * (uint8_t)name[0] + 24U * (uint8_t)name[length - 1] + 11U * (unsigned)length) % 128;
+}
+
+static inline weir_field_id weir_field_lookup(const char *name, size_t length)
+{
+	if (length - 1 >= WEIR_FIELD_LONGEST)
+		return WEIR_FIELD_OTHER;
+	weir_field_id id = weir_field_places[weir_field_place(name, length)];
+	const weir_field_text *known = &weir_field_texts[id];
+	return length == known->length && weir_token_is(name, known->text, length) ? id : WEIR_FIELD_OTHER;
+}
+
+/* ---- lines ---- */
+
+static inline bool weir_is_line_end(const char *at)
+{
+	return at[0] == '\r' && at[1] == '\n';
+}
+
+/* Keeps the field of a line: a token of at most UINT16_MAX bytes, a colon, bytes of a value up to stop. */
+static inline void weir_head_keep(weir_head_field *field, const char *bytes, size_t line, size_t colon,
+				  size_t stop)
+{
+	size_t begin = colon + 1;
+	/* Of the bytes of a value only the two kinds of space are that small; the colon ends the loop. */
+	while ((uint8_t)bytes[stop - 1] <= ' ')
+		stop--;
+	while (begin < stop && (uint8_t)bytes[begin] <= ' ')
+		begin++;
+	field->name = (uint32_t)line;
+	field->value = (uint32_t)begin;
+	field->value_length = (uint32_t)(stop - begin);
+	field->name_length = (uint16_t)(colon - line);
+	field->id = (uint16_t)weir_field_lookup(bytes + line, colon - line);
+}
+
+#endif

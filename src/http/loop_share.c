@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A server's share of one loop: what its connections and requests have in common there. server.h says who may outlive whom. */
+#include <string.h>
+#include <time.h>
+
+#include "base/mem.h"
+#include "http/server.h"
+#include "stage/runtime.h"
+
+#define FREE_KEPT 256 /* blocks kept for the next requests: about 1 MB */
+
+/* Beyond the bound of answers: their heads, and what belongs to the protocol. */
+#define LINK_EXTRA 65536u
+
+/* ---- the date ---- */
+
+void weir_http_set_date(weir_http_loop *loop, uint64_t now_ns)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	char *at = loop->lines + loop->server_length;
+	memcpy(at, "Date: ", 6);
+	weir_date_print(at + 6, now.tv_sec);
+	memcpy(at + 35, "\r\n", 2);
+	loop->lines_length = loop->server_length + 37;
+	loop->date_until_ns = now_ns + WEIR_NS_PER_S - (uint64_t)now.tv_nsec;
+}
+
+/* ---- answers from other threads ---- */
+
+static weir_request *take_arrived(weir_http_loop *loop)
+{
+	pthread_mutex_lock(&loop->lock);
+	weir_request *first = loop->arrived;
+	loop->arrived = NULL;
+	loop->arrived_end = &loop->arrived;
+	pthread_mutex_unlock(&loop->lock);
+	return first;
+}
+
+static void arrive_all(weir_request *request)
+{
+	while (request != NULL) {
+		weir_request *next = request->next;
+		weir_request_arrive(request);
+		request = next;
+	}
+}
+
+static void arrive_posted(weir_post *post, void *arg)
+{
+	arrive_all(take_arrived(arg));
+}
+
+/* ---- the end of the loop ---- */
+
+static void strand_all(weir_http_loop *loop)
+{
+	for (weir_http_conn *conn = loop->conns; conn != NULL; conn = conn->next)
+		conn->protocol->strand(conn);
+}
+
+/* Answers that are on their way are taken first, then every request is told that its client is gone. Whatever is answered later stays where it is. */
+static void loop_ends(weir_ending *ending)
+{
+	weir_http_loop *loop = (weir_http_loop *)(void *)((char *)ending - offsetof(weir_http_loop, ending));
+	arrive_all(take_arrived(loop));
+	strand_all(loop);
+	pthread_mutex_lock(&loop->lock);
+	weir_request *late = loop->arrived;
+	loop->arrived = NULL;
+	loop->arrived_end = &loop->arrived;
+	loop->over = true;
+	pthread_mutex_unlock(&loop->lock);
+	arrive_all(late);
+}
+
+/* ---- making and freeing ---- */
+
+static void table_posted(weir_post *post, void *arg)
+{
+	weir_http_loop *loop = arg;
+	weir_table *table = atomic_exchange(&loop->next_table, NULL);
+	if (table == NULL)
+		return;
+	weir_table *old = loop->table;
+	loop->table = table;
+	weir_table_drop(old);
+	/* A new table may be where an old one was. */
+	memset(loop->shed_lines, 0, sizeof(loop->shed_lines));
+}
+
+static void set_server(weir_http_loop *loop, const char *name)
+{
+	if (name[0] == '\0')
+		return;
+	size_t length = strnlen(name, WEIR_HTTP_SERVER_MOST - 10);
+	memcpy(loop->lines, "Server: ", 8);
+	memcpy(loop->lines + 8, name, length);
+	memcpy(loop->lines + 8 + length, "\r\n", 2);
+	loop->server_length = length + 10;
+}
+
+static void set_limits(weir_http_loop *loop, const weir_http_limits *limits)
+{
+	size_t bytes = sizeof(weir_request) + limits->fields * sizeof(weir_head_field) + WEIR_REQUEST_ARENA;
+	loop->limits = *limits;
+	loop->head_limits = (weir_head_limits){
+		.line_bytes = limits->line_bytes, .head_bytes = limits->head_bytes, .fields = limits->fields};
+	loop->request_bytes = (bytes + 63) & ~(size_t)63;
+	loop->link_bytes = limits->output_bytes +
+			   (limits->output_bytes < LINK_EXTRA ? limits->output_bytes : LINK_EXTRA);
+}
+
+static void start_posted(weir_post *post, void *arg)
+{
+	weir_http_loop *loop = arg;
+	weir_loop_add_ending(loop->loop, &loop->ending);
+	weir_http_carried_out(loop->http);
+}
+
+weir_http_loop *weir_http_loop_new(weir_http *http, weir_loop *base, uint16_t index)
+{
+	weir_http_loop *loop = weir_mem_aligned(64, (sizeof(*loop) + 63) & ~(size_t)63);
+	weir_table *table = weir_table_new(http->routes);
+	if (loop == NULL || table == NULL) {
+		if (table != NULL)
+			weir_table_free(table);
+		weir_mem_free(loop);
+		return NULL;
+	}
+	loop->loop = base;
+	loop->index = index;
+	loop->world = http->domain->world;
+	loop->http = http;
+	loop->table = table;
+	loop->half_close = http->half_close;
+	loop->draining = http->draining;
+	loop->refs = 1;
+	loop->arrived_end = &loop->arrived;
+	set_limits(loop, &http->limits);
+	set_server(loop, http->server);
+	weir_pool_init(&loop->conn_pool, sizeof(weir_http_conn));
+	weir_h2_memory_init(&loop->h2);
+	pthread_mutex_init(&loop->lock, NULL);
+	loop->ending.run = loop_ends;
+	loop->arrive_post = (weir_post){.run = arrive_posted, .arg = loop};
+	loop->table_post = (weir_post){.run = table_posted, .arg = loop};
+	loop->start_post = (weir_post){.run = start_posted, .arg = loop};
+	return loop;
+}
+
+static void destroy(weir_http_loop *loop)
+{
+	weir_request *next;
+	for (weir_request *request = loop->free; request != NULL; request = next) {
+		next = request->next;
+		weir_mem_free(request);
+	}
+	/* Over, it has been removed. */
+	if (!loop->over)
+		weir_loop_remove_ending(&loop->ending);
+	weir_pool_fini(&loop->conn_pool);
+	weir_h2_memory_fini(&loop->h2);
+	pthread_mutex_destroy(&loop->lock);
+	weir_mem_free(loop);
+}
+
+static bool drop_ref_over(weir_http_loop *loop)
+{
+	pthread_mutex_lock(&loop->lock);
+	bool last = --loop->refs == 0;
+	pthread_mutex_unlock(&loop->lock);
+	return last;
+}
+
+void weir_http_loop_unref(weir_http_loop *loop)
+{
+	if (loop->over ? drop_ref_over(loop) : --loop->refs == 0)
+		destroy(loop);
+}
+
+void weir_http_loop_leave(weir_http_loop *loop)
+{
+	weir_table *pending = atomic_exchange(&loop->next_table, NULL);
+	if (pending != NULL)
+		weir_table_free(pending);
+	pthread_mutex_lock(&loop->lock);
+	loop->http = NULL;
+	weir_table *table = loop->table;
+	loop->table = NULL;
+	weir_table_drop(table);
+	pthread_mutex_unlock(&loop->lock);
+	weir_http_loop_unref(loop);
+}
+
+/* Others may do the same now. */
+static void give_over(weir_http_loop *loop, weir_request *request)
+{
+	pthread_mutex_lock(&loop->lock);
+	if (request->table != NULL)
+		weir_table_drop(request->table);
+	pthread_mutex_unlock(&loop->lock);
+	weir_mem_free(request);
+	weir_http_loop_unref(loop);
+}
+
+void weir_http_loop_give(weir_http_loop *loop, weir_request *request)
+{
+	if (loop->over) {
+		give_over(loop, request);
+		return;
+	}
+	if (request->table != NULL) {
+		weir_table_drop(request->table);
+		weir_http_gauge(&loop->counts.busy, -1);
+	}
+	if (loop->free_count < FREE_KEPT) {
+		request->next = loop->free;
+		loop->free = request;
+		loop->free_count++;
+	} else {
+		weir_mem_free(request);
+	}
+	weir_http_loop_unref(loop);
+}

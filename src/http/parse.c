@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Heads: lines, and fields in them. A reader walks through phases:
+ *
+ *	request   START → METHOD → PATH → [QUERY] → VERSION → LINE
+ *	answer    STATUS → REASON → LINE
+ *	trailers  LINE
+ *	fields    LINE → NAME → VALUE → LINE, until the empty line
+ *
+ * Each phase is one scan. Where the bytes end within it, phase and place are kept in the head and the next call goes on there: nothing is looked at twice, and what a prefix
+ * of a head is told does not depend on how it arrived. Places of fields are not kept between calls (the array may be another one, and short of the last call nobody wants
+ * them): a head that came in parts is walked once more when its end is there.
+ *
+ * Nobody looks beyond a limit: a scan ends there, and running out of bytes there is the refusal. So too long is too long whatever comes after it.
+ *
+ * This is the hottest code of a server with small answers. So a step takes a place and returns the next one, which stays in a register; what is unusual (more bytes needed,
+ * a refusal) is a call of a cold function that returns STOPPED and leaves the result in the reader.
+ */
+
+#include <string.h>
+
+#include "http/head.h"
+#include "http/scan.h"
+
+#define METHOD_BYTES 32
+#define STOPPED      SIZE_MAX
+#define COLD         __attribute__((cold, noinline))
+#define likely(x)    __builtin_expect(!!(x), 1)
+#define unlikely(x)  __builtin_expect(!!(x), 0)
+
+enum phase {
+	PHASE_START,
+	PHASE_METHOD,
+	PHASE_PATH,
+	PHASE_QUERY,
+	PHASE_VERSION,
+	PHASE_STATUS,
+	PHASE_REASON,
+	PHASE_LINE,
+	PHASE_NAME,
+	PHASE_VALUE,
+	PHASE_BAD,
+};
+
+enum kind {
+	REQUEST,
+	ANSWER,
+	TRAILERS,
+};
+
+/* What stays the same during a call. */
+typedef struct reader {
+	const weir_scanner *scan;
+	const char *bytes;
+	size_t end; /* of the bytes, or of what may be looked at */
+	weir_head *head;
+	const weir_head_limits *limits;
+	weir_head_field *fields;
+	weir_parse result; /* where a step STOPPED */
+} reader;
+
+/* ---- ends of a call ---- */
+
+COLD static size_t refuse(reader *r, uint16_t status, const char *error)
+{
+	r->head->phase = PHASE_BAD;
+	r->head->status = status;
+	r->head->error = error;
+	r->result = WEIR_PARSE_BAD;
+	return STOPPED;
+}
+
+COLD static size_t run_out(reader *r, size_t at, enum phase phase)
+{
+	r->head->seen = (uint32_t)at;
+	r->head->phase = (uint8_t)phase;
+	r->result = WEIR_PARSE_MORE;
+	if (r->end < r->limits->head_bytes)
+		return STOPPED;
+	return phase < PHASE_LINE ? refuse(r, 414, "the first line is too long")
+				  : refuse(r, 431, "the head is too long");
+}
+
+/* CR is at hand; LF must follow. */
+static inline size_t read_line_end(reader *r, size_t at, enum phase phase)
+{
+	if (unlikely(at + 1 == r->end))
+		return run_out(r, at, phase);
+	if (unlikely(r->bytes[at + 1] != '\n'))
+		return refuse(r, 400, "CR without LF");
+	return at + 2;
+}
+
+/* ---- fields ---- */
+
+static const char *why_no_name(const char *bytes, size_t line, size_t at)
+{
+	switch (bytes[at]) {
+	case ' ':
+	case '\t':
+		return at == line ? "a folded line" : "a space before the colon";
+	case '\n':
+		return "LF without CR";
+	case '\r':
+		return "a line without a colon";
+	case ':':
+		return "a field without a name";
+	default:
+		return "a byte that no field name has";
+	}
+}
+
+/* Where the name of a line ends, and where what follows its colon does; no colon: both are where the name ends. */
+typedef struct line_ends {
+	size_t colon, stop;
+} line_ends;
+
+/* A line that is not whole, or wrong: what it is short of. The length of a name has 16 bits in weir_head_field. */
+COLD static size_t stop_in_line(reader *r, size_t line, line_ends found)
+{
+	r->head->line = (uint32_t)line;
+	r->head->colon = (uint32_t)found.colon;
+	if (found.colon - line > UINT16_MAX)
+		return refuse(r, 431, "a name is too long");
+	if (found.colon == r->end)
+		return run_out(r, found.colon, PHASE_NAME);
+	if (r->bytes[found.colon] != ':' || found.colon == line)
+		return refuse(r, 400, why_no_name(r->bytes, line, found.colon));
+	if (found.stop == r->end)
+		return run_out(r, found.stop, PHASE_VALUE);
+	if (r->bytes[found.stop] == '\n')
+		return refuse(r, 400, "LF without CR");
+	if (r->bytes[found.stop] != '\r')
+		return refuse(r, 400, "a control byte in a value");
+	return read_line_end(r, found.stop, PHASE_VALUE);
+}
+
+/* What the fields from that one on mean; the place given, or STOPPED. */
+static inline size_t judge_fields(reader *r, enum kind kind, size_t first, size_t next)
+{
+	for (size_t i = first; i < r->head->field_count; i++) {
+		const weir_head_field *field = &r->fields[i];
+		const char *error;
+		if (kind == TRAILERS)
+			error = weir_framing_trailer_field(r->head, field);
+		else if (!(WEIR_FRAMING_FIELDS >> field->id & 1))
+			continue;
+		else
+			error = kind == REQUEST ? weir_framing_request_field(r->head, r->bytes, field)
+						: weir_framing_answer_field(r->head, r->bytes, field);
+		if (unlikely(error != NULL))
+			return refuse(r, r->head->status, error);
+	}
+	return next;
+}
+
+/* Where a line ends whose name was looked at up to at. */
+static line_ends scan_line(const reader *r, size_t at)
+{
+	line_ends found;
+	found.colon = found.stop = r->scan->token(r->bytes, at, r->end);
+	if (found.colon < r->end && r->bytes[found.colon] == ':')
+		found.stop = r->scan->value(r->bytes, found.colon + 1, r->end);
+	return found;
+}
+
+/* The rest of a line whose beginning an earlier call saw. */
+COLD static size_t resume_line(reader *r, enum kind kind)
+{
+	weir_head *head = r->head;
+	size_t first = head->field_count;
+	line_ends found = {.colon = head->colon, .stop = head->seen};
+	if (head->phase == PHASE_NAME)
+		found = scan_line(r, head->seen);
+	else
+		found.stop = r->scan->value(r->bytes, found.stop, r->end);
+	size_t next = stop_in_line(r, head->line, found);
+	if (next == STOPPED)
+		return STOPPED;
+	weir_head_keep(&r->fields[head->field_count++], r->bytes, head->line, found.colon, found.stop);
+	return judge_fields(r, kind, first, next);
+}
+
+/* Fields up to the empty line and with it. */
+static inline size_t read_fields(reader *r, enum kind kind, size_t at)
+{
+	weir_head *head = r->head;
+	size_t count, most = r->limits->fields < UINT16_MAX ? r->limits->fields : UINT16_MAX;
+	if (unlikely(head->phase > PHASE_LINE) && (at = resume_line(r, kind)) == STOPPED)
+		return STOPPED;
+	size_t first = head->field_count;
+	at = r->scan->lines(r->bytes, at, r->end, r->fields + first, most - first, &count);
+	head->field_count = (uint16_t)(first + count);
+	if (unlikely(judge_fields(r, kind, first, at) == STOPPED))
+		return STOPPED;
+	if (unlikely(at == r->end))
+		return run_out(r, at, PHASE_LINE);
+	if (likely(r->bytes[at] == '\r'))
+		return read_line_end(r, at, PHASE_LINE);
+	if (head->field_count == most)
+		return refuse(r, 431, "too many fields");
+	return stop_in_line(r, at, scan_line(r, at));
+}
+
+/* ---- request lines ---- */
+
+static weir_method find_method(const char *text, size_t length)
+{
+	static const weir_span names[WEIR_METHOD_COUNT] = {
+#define WEIR_X(name) [WEIR_METHOD_##name] = {#name, sizeof(#name) - 1},
+		WEIR_METHODS(WEIR_X)
+#undef WEIR_X
+	};
+	for (unsigned i = 1; i < WEIR_METHOD_COUNT; i++)
+		if (names[i].length == length && names[i].at[0] == text[0] &&
+		    memcmp(names[i].at, text, length) == 0)
+			return i;
+	return WEIR_METHOD_OTHER;
+}
+
+weir_method weir_method_find(weir_span text)
+{
+	return find_method(text.at, text.length);
+}
+
+/* One empty line before a request is let pass (RFC 9112 2.2). */
+static size_t read_start(reader *r)
+{
+	size_t at = 0;
+	if (r->end == 0)
+		return run_out(r, 0, PHASE_START);
+	if (r->bytes[0] == '\r' && (at = read_line_end(r, 0, PHASE_START)) == STOPPED)
+		return STOPPED;
+	r->head->start = (uint32_t)at;
+	return at;
+}
+
+static size_t read_method(reader *r, size_t at)
+{
+	weir_head *head = r->head;
+	size_t most = (size_t)head->start + METHOD_BYTES + 1, stop = most < r->end ? most : r->end;
+	at = r->scan->token(r->bytes, at, stop);
+	if (at == stop)
+		return at < most ? run_out(r, at, PHASE_METHOD) : refuse(r, 501, "the method is too long");
+	if (r->bytes[at] != ' ' || at == head->start)
+		return refuse(r, 400, "the request line does not begin with a method and a space");
+	head->method_length = (uint32_t)at - head->start;
+	head->method = (uint8_t)find_method(r->bytes + head->start, head->method_length);
+	head->path = (uint32_t)at + 1;
+	return at + 1;
+}
+
+/* Nearly all requests begin so. */
+static inline bool is_get(const reader *r)
+{
+	return r->end >= 4 && memcmp(r->bytes, "GET ", 4) == 0;
+}
+
+static inline size_t take_get(reader *r)
+{
+	r->head->method = WEIR_METHOD_GET;
+	r->head->method_length = 3;
+	r->head->path = 4;
+	return 4;
+}
+
+/* The space after a target is before this: a version follows it, and that is the line. */
+static inline size_t target_limit(const reader *r)
+{
+	size_t most = (size_t)r->head->start + r->limits->line_bytes;
+	return most > 8 ? most - 8 : 0;
+}
+
+/* How far a part of the target goes. */
+static inline size_t scan_target(reader *r, size_t at, weir_scan_fn *scan, enum phase phase)
+{
+	size_t most = target_limit(r), stop = most < r->end ? most : r->end;
+	if (likely(at < stop))
+		at = scan(r->bytes, at, stop);
+	if (likely(at < stop))
+		return at;
+	return stop < most ? run_out(r, at, phase) : refuse(r, 414, "the request line is too long");
+}
+
+static const char *why_no_target(char c)
+{
+	if (c == '\r' || c == '\n')
+		return "the request line has no version";
+	return c == '#' ? "a fragment in the target" : "a byte that no target has";
+}
+
+/* The target is over at the place given. */
+static inline size_t judge_target(reader *r, size_t at)
+{
+	weir_head *head = r->head;
+	if (unlikely(r->bytes[at] != ' '))
+		return refuse(r, 400, why_no_target(r->bytes[at]));
+	if (unlikely(head->path_length == 0))
+		return refuse(r, 400, "an empty target");
+	if (likely(r->bytes[head->path] == '/' && head->method != WEIR_METHOD_CONNECT))
+		return at + 1;
+	const char *error = weir_framing_target(head, r->bytes);
+	return error == NULL ? at + 1 : refuse(r, head->status, error);
+}
+
+static inline size_t read_query(reader *r, size_t at)
+{
+	at = scan_target(r, at, r->scan->query, PHASE_QUERY);
+	if (at == STOPPED)
+		return at;
+	r->head->query_length = (uint32_t)at - r->head->query;
+	return judge_target(r, at);
+}
+
+static inline size_t read_path(reader *r, size_t at)
+{
+	at = scan_target(r, at, r->scan->path, PHASE_PATH);
+	if (at == STOPPED)
+		return at;
+	r->head->path_length = (uint32_t)at - r->head->path;
+	if (r->bytes[at] != '?')
+		return judge_target(r, at);
+	r->head->query = (uint32_t)at + 1;
+	return read_query(r, at + 1);
+}
+
+static inline bool is_digit(char c)
+{
+	return (uint8_t)(c - '0') < 10;
+}
+
+/*
+ * A pattern of a few bytes: '0' stands for a digit, others for themselves. These few are looked at again until all of them are there:
+ * at is where the phase begins. Returns it, or STOPPED.
+ */
+COLD static size_t read_pattern(reader *r, size_t at, size_t skip, const char *pattern, enum phase phase)
+{
+	for (size_t i = skip; *pattern != '\0'; i++, pattern++) {
+		if (at + i == r->end)
+			return run_out(r, at, phase);
+		char c = r->bytes[at + i];
+		if (*pattern == '0' ? !is_digit(c) : c != *pattern)
+			return refuse(r, 400,
+				      c == '\n' ? "LF without CR"
+						: "the version or what follows it is malformed");
+	}
+	return at;
+}
+
+COLD static size_t read_odd_version(reader *r, size_t at, enum phase phase)
+{
+	if (read_pattern(r, at, 0, "HTTP/0.0", phase) == STOPPED)
+		return STOPPED;
+	if (r->bytes[at + 5] != '1' || r->bytes[at + 7] > '1')
+		return refuse(r, 505, "the version is neither HTTP/1.1 nor HTTP/1.0");
+	r->head->version = r->bytes[at + 7] == '1' ? 11 : 10;
+	return at + 8;
+}
+
+static inline size_t read_version(reader *r, size_t at)
+{
+	if (likely(r->end - at >= 10 && memcmp(r->bytes + at, "HTTP/1.1", 8) == 0 &&
+		   weir_is_line_end(r->bytes + at + 8))) {
+		r->head->version = 11;
+		return at + 10;
+	}
+	if (read_odd_version(r, at, PHASE_VERSION) == STOPPED ||
+	    read_pattern(r, at, 8, "\r\n", PHASE_VERSION) == STOPPED)
+		return STOPPED;
+	return at + 10;
+}
+
+/* From the beginning, or from where the last call stopped. */
+static inline size_t read_request_line(reader *r)
+{
+	enum phase phase = r->head->phase;
+	size_t at = r->head->seen;
+	if (likely(phase == PHASE_START && is_get(r))) {
+		at = take_get(r);
+	} else {
+		if (phase == PHASE_START && (at = read_start(r)) == STOPPED)
+			return at;
+		if (phase <= PHASE_METHOD && (at = read_method(r, at)) == STOPPED)
+			return at;
+	}
+	if (likely(phase <= PHASE_PATH))
+		at = read_path(r, at);
+	else if (phase == PHASE_QUERY)
+		at = read_query(r, at);
+	if (at == STOPPED || phase > PHASE_VERSION)
+		return at;
+	return read_version(r, at);
+}
+
+static inline size_t read_request(reader *r)
+{
+	size_t at = read_request_line(r);
+	if (unlikely(at == STOPPED) || unlikely((at = read_fields(r, REQUEST, at)) == STOPPED))
+		return STOPPED;
+	const char *error = weir_framing_request(r->head);
+	return likely(error == NULL) ? at : refuse(r, r->head->status, error);
+}
+
+/* ---- status lines ---- */
+
+static inline bool is_usual_status(const reader *r)
+{
+	return r->end >= 13 && memcmp(r->bytes, "HTTP/1.1 ", 9) == 0 && is_digit(r->bytes[9]) &&
+	       is_digit(r->bytes[10]) && is_digit(r->bytes[11]);
+}
+
+/* "HTTP/1.1 200" and what is after it: a space, or already the end of the line, as some servers have it. */
+static size_t read_status(reader *r)
+{
+	const char *digits = r->bytes + 9;
+	if (likely(is_usual_status(r)))
+		r->head->version = 11;
+	else if (read_odd_version(r, 0, PHASE_STATUS) == STOPPED ||
+		 read_pattern(r, 0, 8, " 000", PHASE_STATUS) == STOPPED)
+		return STOPPED;
+	if (r->end == 12)
+		return run_out(r, 0, PHASE_STATUS);
+	if (digits[0] == '0' || (digits[3] != ' ' && digits[3] != '\r'))
+		return refuse(r, 502, "the status is not three digits");
+	r->head->status = (uint16_t)((digits[0] - '0') * 100 + (digits[1] - '0') * 10 + digits[2] - '0');
+	r->head->reason = digits[3] == ' ' ? 13 : 12;
+	return r->head->reason;
+}
+
+static size_t read_reason(reader *r, size_t at)
+{
+	size_t most = (size_t)r->limits->line_bytes + 1, stop = most < r->end ? most : r->end;
+	if (at < stop)
+		at = r->scan->value(r->bytes, at, stop);
+	if (at >= stop)
+		return stop < most ? run_out(r, at, PHASE_REASON)
+				   : refuse(r, 502, "the status line is too long");
+	if (r->bytes[at] != '\r')
+		return refuse(r, 502,
+			      r->bytes[at] == '\n' ? "LF without CR" : "a control byte in the status line");
+	r->head->reason_length = (uint32_t)at - r->head->reason;
+	return read_line_end(r, at, PHASE_REASON);
+}
+
+static size_t read_answer(reader *r, weir_method asked)
+{
+	enum phase phase = r->head->phase;
+	size_t at = r->head->seen;
+	if (phase <= PHASE_STATUS && (at = read_status(r)) == STOPPED)
+		return at;
+	if (phase <= PHASE_REASON && (at = read_reason(r, at)) == STOPPED)
+		return at;
+	if ((at = read_fields(r, ANSWER, at)) == STOPPED)
+		return at;
+	const char *error = weir_framing_answer(r->head, asked);
+	return error == NULL ? at : refuse(r, r->head->status, error);
+}
+
+/* ---- calls ---- */
+
+static inline size_t walk(reader *r, enum kind kind, weir_method asked)
+{
+	if (kind == REQUEST)
+		return read_request(r);
+	return kind == ANSWER ? read_answer(r, asked) : read_fields(r, TRAILERS, r->head->seen);
+}
+
+COLD static size_t walk_again(reader *r, enum kind kind, weir_method asked)
+{
+	return walk(r, kind, asked);
+}
+
+static inline weir_parse parse(weir_head *head, const char *bytes, size_t length,
+			       const weir_head_limits *limits, weir_head_field *fields, enum kind kind,
+			       weir_method asked)
+{
+	reader r = {.scan = weir_scan(),
+		    .bytes = bytes,
+		    .end = length < limits->head_bytes ? length : limits->head_bytes,
+		    .head = head,
+		    .limits = limits,
+		    .fields = fields};
+	bool resumed = head->phase != PHASE_START;
+	if (unlikely(head->phase == PHASE_BAD))
+		return WEIR_PARSE_BAD;
+	size_t at = walk(&r, kind, asked);
+	if (unlikely(resumed && at != STOPPED)) {
+		weir_head_init(head);
+		at = walk_again(&r, kind, asked);
+	}
+	if (unlikely(at == STOPPED))
+		return r.result;
+	head->length = (uint32_t)at;
+	return WEIR_PARSE_DONE;
+}
+
+void weir_head_init(weir_head *head)
+{
+	memset(head, 0, sizeof(*head));
+}
+
+weir_parse weir_parse_request(weir_head *head, const char *bytes, size_t length,
+			      const weir_head_limits *limits, weir_head_field *fields)
+{
+	return parse(head, bytes, length, limits, fields, REQUEST, WEIR_METHOD_OTHER);
+}
+
+weir_parse weir_parse_answer(weir_head *head, const char *bytes, size_t length,
+			     const weir_head_limits *limits, weir_method asked, weir_head_field *fields)
+{
+	weir_parse result = parse(head, bytes, length, limits, fields, ANSWER, asked);
+	if (result == WEIR_PARSE_BAD)
+		head->status = 502;
+	return result;
+}
+
+weir_parse weir_parse_trailers(weir_head *head, const char *bytes, size_t length,
+			       const weir_head_limits *limits, weir_head_field *fields)
+{
+	return parse(head, bytes, length, limits, fields, TRAILERS, WEIR_METHOD_OTHER);
+}

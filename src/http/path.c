@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Paths made clean, so that rules and files see one spelling of each. Escapes are decoded first and once, then segments are judged: "%2e%2e" is "..", "%252e" is "%2e".
+ */
+
+#include <string.h>
+
+#include "http/parse.h"
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The byte at *at, which moves on; -1: none that a path may have. */
+static int take_byte(weir_span path, size_t *at)
+{
+	char c = path.at[(*at)++];
+	if (c != '%')
+		return c != '\0' ? (uint8_t)c : -1;
+	if (path.length - *at < 2)
+		return -1;
+	int high = hex_digit(path.at[*at]), low = hex_digit(path.at[*at + 1]);
+	if (high < 0 || low < 0)
+		return -1;
+	*at += 2;
+	int byte = high * 16 + low;
+	return byte != '\0' && byte != '/' ? byte : -1;
+}
+
+/*
+ * to[begin .. end) is a segment, after the '/' at begin - 1. Where the next one begins: there again if this one vanishes, one back if it is "..";
+ * 0: above the root. The '/' after it is the caller's.
+ */
+static size_t close_segment(const char *to, size_t begin, size_t end)
+{
+	size_t length = end - begin;
+	if (length == 0 || (length == 1 && to[begin] == '.'))
+		return begin;
+	if (length != 2 || to[begin] != '.' || to[begin + 1] != '.')
+		return end + 1;
+	if (begin == 1)
+		return 0;
+	for (begin--; to[begin - 1] != '/';)
+		begin--;
+	return begin;
+}
+
+static bool has_dot_segment(const char *path, size_t length)
+{
+	for (size_t i = 0; i + 1 < length; i++)
+		if (path[i] == '/' && path[i + 1] == '.')
+			return true;
+	return false;
+}
+
+bool weir_path_clean(weir_span path, char *ret_path, size_t size, size_t *ret_length, bool *ret_dot)
+{
+	size_t at = 0, begin = 1, end = 1; /* of the segment being made */
+	if (size < 2 || (path.length > 0 && path.at[at++] != '/'))
+		return false;
+	ret_path[0] = '/';
+	while (at < path.length) {
+		bool slash = path.at[at] == '/';
+		int byte = slash ? '/' : take_byte(path, &at);
+		if (byte < 0)
+			return false;
+		if (slash) {
+			at++;
+			size_t next = close_segment(ret_path, begin, end);
+			if (next == 0)
+				return false;
+			begin = end = next;
+			if (next >= size)
+				return false;
+			ret_path[next - 1] = '/';
+			continue;
+		}
+		if (end + 1 >= size)
+			return false;
+		ret_path[end++] = (char)byte;
+	}
+	/* The last segment has no '/' after it: "/a" stays, "/a/." and "/a/b/.." become "/a/". */
+	size_t next = close_segment(ret_path, begin, end);
+	if (next == 0)
+		return false;
+	size_t length = next == end + 1 ? end : next;
+	ret_path[length] = '\0';
+	*ret_length = length;
+	*ret_dot = has_dot_segment(ret_path, length);
+	return true;
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Answers from other threads. What is needed of them is copied into the request's arena, the event is settled where the handler runs (it must not
+ * return before), and the request goes home in a list under the loop's lock, with one post for as many as come together.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "http/fit.h"
+#include "http/request.h"
+#include "http/server.h"
+#include "stage/runtime.h"
+
+#define BYTES_IN_ARENA 1024 /* larger bodies have a buffer of their own */
+
+/* ---- away ---- */
+
+static bool copy_span(weir_request *request, weir_span *span)
+{
+	char *copy = weir_request_alloc(request, span->length);
+	if (copy == NULL)
+		return false;
+	if (span->length > 0)
+		memcpy(copy, span->at, span->length);
+	span->at = copy;
+	return true;
+}
+
+static bool copy_fields(weir_request *request, weir_reply *reply)
+{
+	size_t count = reply->field_count;
+	if (count > WEIR_REQUEST_ARENA_MOST / sizeof(weir_field))
+		return false;
+	weir_field *fields = weir_request_alloc(request, count * sizeof(*fields));
+	if (fields == NULL)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		fields[i] = reply->fields[i];
+		if (!copy_span(request, &fields[i].name) || !copy_span(request, &fields[i].value))
+			return false;
+	}
+	reply->fields = fields;
+	return true;
+}
+
+static bool copy_body(weir_request *request, weir_reply *reply)
+{
+	weir_span bytes = {reply->bytes, (size_t)reply->length};
+	if (reply->file_length != 0)
+		return true;
+	if (reply->buf != NULL) {
+		weir_buf_ref(reply->buf);
+		return true;
+	}
+	if (reply->bytes == NULL)
+		return true;
+	if (reply->length <= BYTES_IN_ARENA) {
+		bool copied = copy_span(request, &bytes);
+		reply->bytes = bytes.at;
+		return copied;
+	}
+	reply->buf = weir_buf_new(bytes.length);
+	if (reply->buf == NULL)
+		return false;
+	memcpy(reply->buf->data, bytes.at, bytes.length);
+	reply->buf->length = (uint32_t)bytes.length;
+	reply->offset = 0;
+	return true;
+}
+
+/* Takes the request home; the caller has nothing of it from here on. */
+static void go_home(weir_request *request)
+{
+	weir_http_loop *loop = request->loop;
+	pthread_mutex_lock(&loop->lock);
+	bool over = loop->over, first = loop->arrived == NULL;
+	if (!over) {
+		request->next = NULL;
+		*loop->arrived_end = request;
+		loop->arrived_end = &request->next;
+	}
+	pthread_mutex_unlock(&loop->lock);
+	/* The loop has ended, and with it every connection: there is only its memory left to see to. */
+	if (over)
+		weir_request_arrive(request);
+	else if (first)
+		weir_loop_post(loop->loop, &loop->arrive_post);
+}
+
+static void settle_and_go(weir_request *request, unsigned status)
+{
+	weir_world *world = request->loop->world;
+	const weir_thread *self = weir_thread_in(world);
+	/* Settled, it does not keep a stop of the world waiting; until it is on its way, this does. */
+	weir_outsider_enter(world, self);
+	if (weir_request_settle(request, status))
+		go_home(request);
+	weir_outsider_leave(world, self);
+}
+
+static weir_afar out_of_memory = {.error = -ENOMEM};
+
+int weir_request_reply_afar(weir_request *request, const weir_reply *reply)
+{
+	int error = weir_reply_check(reply);
+	weir_afar *afar = weir_request_alloc(request, sizeof(*afar));
+	unsigned status = reply->status;
+	if (afar != NULL) {
+		*afar = (weir_afar){.reply = *reply, .error = error};
+		if (error == 0 && (!copy_fields(request, &afar->reply) || !copy_body(request, &afar->reply)))
+			afar->error = -ENOMEM;
+	} else {
+		afar = &out_of_memory;
+	}
+	if (afar->error != 0)
+		status = afar->error == -ENOMEM ? 503 : 500;
+	request->afar = afar;
+	settle_and_go(request, status);
+	return error;
+}
+
+void weir_request_reject_afar(weir_request *request, weir_verdict why, const weir_why *about)
+{
+	weir_afar *afar = weir_request_alloc(request, sizeof(*afar));
+	if (afar != NULL)
+		*afar = (weir_afar){.rejected = true,
+				    .why = why,
+				    .stage = about->stage,
+				    .retry_after_ns = about->retry_after_ns};
+	request->afar = afar != NULL ? afar : &out_of_memory;
+	settle_and_go(request, 503);
+}
+
+/* ---- at home ---- */
+
+static void answer_failed(weir_request *request, const weir_afar *afar)
+{
+	weir_reply reply = {.status = afar->error == -ENOMEM ? 503 : 500,
+			    .over = afar->reply.over,
+			    .over_arg = afar->reply.over_arg};
+	weir_request_answer(request, &reply);
+}
+
+void weir_request_arrive(weir_request *request)
+{
+	weir_afar *afar = request->afar;
+	if (afar->rejected && weir_request_is(request, WEIR_REQUEST_GONE)) {
+		weir_request_ended(request);
+	} else if (afar->rejected) {
+		weir_request_turn_away(request, afar->why, afar->stage, afar->retry_after_ns);
+	} else if (afar->error != 0) {
+		answer_failed(request, afar);
+	} else {
+		/* The answer takes a reference of its own where it needs one. */
+		weir_buf *buf = afar->reply.buf;
+		weir_request_answer(request, &afar->reply);
+		weir_buf_unref(buf);
+	}
+}

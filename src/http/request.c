@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests: their memory, their way from a parsed head to a stage, their end. What holds is said in request.h. */
+#include "http/request.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "http/server.h"
+#include "stage/runtime.h"
+
+/* ---- memory ---- */
+
+static weir_request *take_block(weir_http_loop *loop)
+{
+	weir_request *request = loop->free;
+	if (request == NULL)
+		return weir_mem_zalloc(loop->request_bytes);
+	loop->free = request->next;
+	loop->free_count--;
+	memset(request, 0, sizeof(*request));
+	return request;
+}
+
+weir_request *weir_request_new(weir_http_conn *conn, const weir_codec *codec, void *stream, uint64_t now_ns)
+{
+	weir_http_loop *loop = conn->loop;
+	weir_request *request = take_block(loop);
+	if (request == NULL)
+		return NULL;
+	request->fields = (weir_head_field *)(void *)(request + 1);
+	request->arena = (char *)(request->fields + loop->head_limits.fields);
+	request->arena_end = (char *)request + loop->request_bytes;
+	request->loop = loop;
+	request->conn = conn;
+	request->codec = codec;
+	request->stream = stream;
+	request->client = conn->client;
+	request->began_ns = now_ns;
+	weir_head_init(&request->head);
+	weir_http_loop_ref(loop);
+	return request;
+}
+
+static void free_chunks(weir_request *request)
+{
+	weir_chunk *next;
+	for (weir_chunk *chunk = request->chunks; chunk != NULL; chunk = next) {
+		next = chunk->next;
+		weir_mem_free(chunk);
+	}
+}
+
+static void free_parts(weir_request *request)
+{
+	free_chunks(request);
+	weir_buf_unref(request->collected);
+	weir_buf_unref(request->rest);
+	if (request->trailers != NULL)
+		weir_mem_free(request->trailers->base);
+	weir_mem_free(request->trailers);
+}
+
+void weir_request_free(weir_request *request)
+{
+	if (request->chunks != NULL || request->collected != NULL || request->rest != NULL ||
+	    request->trailers != NULL)
+		free_parts(request);
+	weir_http_loop_give(request->loop, request);
+}
+
+void weir_request_discard(weir_request *request)
+{
+	weir_request_free(request);
+}
+
+static void *alloc_chunk(weir_request *request, size_t bytes)
+{
+	if (bytes > WEIR_REQUEST_ARENA_MOST || request->chunk_bytes > WEIR_REQUEST_ARENA_MOST - bytes)
+		return NULL;
+	size_t size = bytes > WEIR_REQUEST_ARENA ? bytes : 2 * WEIR_REQUEST_ARENA;
+	weir_chunk *chunk = weir_mem_zalloc(sizeof(*chunk) + size);
+	if (chunk == NULL)
+		return NULL;
+	chunk->next = request->chunks;
+	request->chunks = chunk;
+	request->chunk_bytes += size;
+	/* The block's own rest is small: whatever comes next goes to the chunk. */
+	request->arena = chunk->bytes + bytes;
+	request->arena_end = chunk->bytes + size;
+	return chunk->bytes;
+}
+
+void *weir_request_alloc(weir_request *request, size_t bytes)
+{
+	uintptr_t at = ((uintptr_t)request->arena + 15) & ~(uintptr_t)15;
+	if (at <= (uintptr_t)request->arena_end && bytes <= (uintptr_t)request->arena_end - at) {
+		request->arena = (char *)at + bytes;
+		return (void *)at;
+	}
+	return alloc_chunk(request, bytes);
+}
+
+/* ---- from head to stage ---- */
+
+void weir_request_secured(weir_request *request, const char *subject)
+{
+	size_t length = strlen(subject);
+	char *copy = length > 0 ? weir_request_alloc(request, length) : NULL;
+	request->secure = true;
+	if (copy == NULL)
+		return;
+	memcpy(copy, subject, length);
+	request->certificate = (weir_span){copy, length};
+}
+
+static bool copy_head(weir_request *request, const char *base)
+{
+	/* It has been put together here. */
+	if (base == request->base)
+		return true;
+	char *copy = weir_request_alloc(request, request->head.length);
+	if (copy == NULL)
+		return false;
+	memcpy(copy, base, request->head.length);
+	request->base = copy;
+	return true;
+}
+
+static weir_span input_header(const void *request, weir_span name)
+{
+	return weir_request_header(request, name);
+}
+
+static weir_span input_cookie(const void *request, weir_span name)
+{
+	return weir_request_cookie(request, name);
+}
+
+#define CLEAN_BYTES 4096
+
+/* Whether it is clean as it stands: most are. */
+static bool is_clean(weir_span path)
+{
+	char before = 0;
+	for (size_t i = 0; i < path.length; i++) {
+		char c = path.at[i];
+		if (c == '%' || (before == '/' && (c == '/' || c == '.')))
+			return false;
+		before = c;
+	}
+	return path.at[0] == '/';
+}
+
+/* false: a path that cannot be compared with anything. */
+static bool clean_path(const weir_request *request, char *clean, weir_span *ret_path)
+{
+	weir_span path = weir_request_path(request);
+	size_t length;
+	bool dot;
+	if (is_clean(path) || path.at[0] != '/') {
+		*ret_path = path;
+		return true;
+	}
+	if (!weir_path_clean(path, clean, CLEAN_BYTES, &length, &dot))
+		return false;
+	*ret_path = (weir_span){clean, length};
+	return true;
+}
+
+/* false: malformed. */
+static bool find(weir_request *request, const weir_routes *routes, weir_found *ret_found)
+{
+	char clean[CLEAN_BYTES];
+	weir_match_input input = {.host = weir_request_host(request),
+				  .method_text = weir_request_method_text(request),
+				  .method = weir_request_method(request),
+				  .secure = weir_request_secure(request),
+				  .client = &request->client.any,
+				  .certificate = request->certificate,
+				  .header = input_header,
+				  .cookie = input_cookie,
+				  .request = request};
+	if (!clean_path(request, clean, &input.path))
+		return false;
+	weir_routes_find(routes, &input, request->began_ns, ret_found);
+	return true;
+}
+
+static inline bool classify(weir_request *request, weir_found *ret_found)
+{
+	const weir_routes *routes = request->table->routes;
+	if (!routes->plain)
+		return find(request, routes, ret_found);
+	*ret_found = (weir_found){.route = routes->routes, .klass = routes->default_class};
+	if (routes->routes->klass >= 0)
+		ret_found->klass = (unsigned)routes->routes->klass;
+	return true;
+}
+
+static void offer(weir_request *request)
+{
+	weir_why why;
+	const weir_route *route = request->route;
+	request->flags |= WEIR_REQUEST_OFFERED;
+	weir_verdict verdict = weir_offer(route->stage, &request->event);
+	/* Admitted, it may be over by now, or anybody's. */
+	if (verdict == WEIR_ADMITTED)
+		return;
+	request->flags &= ~(uint32_t)WEIR_REQUEST_OFFERED;
+	if (weir_why_shed(&why))
+		weir_request_turn_away(request, verdict, why.stage, why.retry_after_ns);
+	else
+		weir_request_turn_away(request, verdict, weir_stage_name(route->stage), 0);
+}
+
+static void init_event(weir_request *request, unsigned klass)
+{
+	const weir_route *route = request->route;
+	request->klass = (uint8_t)klass;
+	weir_event_init(&request->event, klass);
+	request->event.entered_ns = request->began_ns;
+	if (route->exempt)
+		request->event.flags |= WEIR_EVENT_EXEMPT;
+	if (route->deadline_ns != 0)
+		request->event.deadline_ns = request->began_ns + route->deadline_ns;
+}
+
+static void collect(weir_request *request)
+{
+	const weir_head *head = &request->head;
+	if (head->framing == WEIR_BODY_LENGTH && head->body_length > request->route->collect_bytes) {
+		weir_request_refuse(request, 413, "the body is larger than this route takes");
+		return;
+	}
+	request->body_mode = WEIR_BODY_COLLECT;
+	request->codec->want(request);
+}
+
+/* The status to refuse it with, before anybody looks at it; 0: none. */
+static unsigned refusal(const weir_request *request, const char **ret_why)
+{
+	const weir_head *head = &request->head;
+	if (head->flags & WEIR_HEAD_EXPECT_OTHER) {
+		*ret_why = "nobody can meet this expectation";
+		return 417;
+	}
+	if (head->framing == WEIR_BODY_LENGTH && head->body_length > request->loop->limits.body_bytes) {
+		*ret_why = "the body is larger than the server takes";
+		return 413;
+	}
+	return 0;
+}
+
+static void set_framing(weir_request *request)
+{
+	const weir_head *head = &request->head;
+	bool none = head->framing == WEIR_BODY_NONE ||
+		    (head->framing == WEIR_BODY_LENGTH && head->body_length == 0);
+	if (none)
+		request->flags |= WEIR_REQUEST_BODY_OVER;
+	else if (head->flags & WEIR_HEAD_CONTINUE)
+		request->flags |= WEIR_REQUEST_WAITING;
+	request->body_left = head->framing == WEIR_BODY_LENGTH ? head->body_length : WEIR_UNKNOWN_LENGTH;
+	request->body_since_ns = request->began_ns;
+}
+
+void weir_request_made(weir_request *request, const char *base)
+{
+	weir_http_loop *loop = request->loop;
+	weir_found found;
+	const char *why;
+	request->table = loop->table;
+	weir_table_take(request->table);
+	weir_http_count(&loop->counts.requests);
+	weir_http_gauge(&loop->counts.busy, 1);
+	set_framing(request);
+	weir_event_init(&request->event, 0);
+	if (!copy_head(request, base)) {
+		request->base = base; /* for as long as this call lasts, which is enough for a refusal */
+		weir_request_refuse(request, 503, "out of memory");
+		return;
+	}
+	unsigned status = refusal(request, &why);
+	if (status != 0) {
+		weir_request_refuse(request, status, why);
+		return;
+	}
+	if (!classify(request, &found)) {
+		weir_request_refuse(request, 400, "the path is malformed");
+		return;
+	}
+	if (found.route == NULL) {
+		weir_request_refuse(request, 404, "no route matches");
+		return;
+	}
+	request->route = found.route;
+	init_event(request, found.klass);
+	if (found.limit != NULL) {
+		/* The stage counts it as an offer that was shed. */
+		weir_offer_refused(found.route->stage, &request->event, WEIR_SHED_RATE);
+		weir_request_over_limit(request, &found);
+	} else if (found.route->collect_bytes != 0 && !weir_request_is(request, WEIR_REQUEST_BODY_OVER)) {
+		collect(request);
+	} else {
+		offer(request);
+	}
+}
+
+/* ---- the body ---- */
+
+static bool collect_part(weir_request *request, const weir_buf *buf, size_t offset, size_t length)
+{
+	size_t have = request->collected != NULL ? request->collected->length : 0;
+	if (length > request->route->collect_bytes - have) {
+		weir_request_refuse(request, 413, "the body is larger than this route takes");
+		return false;
+	}
+	if (request->collected == NULL || request->collected->capacity - have < length) {
+		/* Known, it is made once; else doubled. */
+		size_t size = request->body_left != WEIR_UNKNOWN_LENGTH ? (size_t)request->head.body_length
+									: 2 * (have + length);
+		weir_buf *larger = weir_buf_new(size);
+		if (larger == NULL) {
+			weir_request_refuse(request, 503, "out of memory");
+			return false;
+		}
+		if (have > 0)
+			memcpy(larger->data, request->collected->data, have);
+		weir_buf_unref(request->collected);
+		request->collected = larger;
+	}
+	memcpy(request->collected->data + have, buf->data + offset, length);
+	request->collected->length = (uint32_t)(have + length);
+	return true;
+}
+
+void weir_request_body_data(weir_request *request, weir_buf *buf, size_t offset, size_t length)
+{
+	request->body_received += length;
+	if (request->body_mode == WEIR_BODY_READ)
+		request->body_ops->data(request, buf, offset, length, request->body_arg);
+	else if (request->body_mode == WEIR_BODY_COLLECT)
+		collect_part(request, buf, offset, length);
+}
+
+static void over(weir_request *request)
+{
+	if (!weir_request_is(request, WEIR_REQUEST_GONE))
+		request->codec->over(request);
+	weir_request_free(request);
+}
+
+void weir_request_body_end(weir_request *request)
+{
+	weir_body_mode mode = request->body_mode;
+	request->flags |= WEIR_REQUEST_BODY_OVER;
+	if (weir_request_is(request, WEIR_REQUEST_ENDED)) {
+		over(request);
+	} else if (mode == WEIR_BODY_COLLECT) {
+		request->body_mode = WEIR_BODY_DROP;
+		offer(request);
+	} else if (mode != WEIR_BODY_DROP && request->body_ops != NULL && request->body_ops->end != NULL) {
+		/* Also where it was paused with the last part: there is nothing left to hold back. */
+		request->body_ops->end(request, request->body_arg);
+	}
+}
+
+void weir_request_body_given_up(weir_request *request)
+{
+	request->flags |= WEIR_REQUEST_BODY_OVER;
+	request->body_mode = WEIR_BODY_DROP;
+	if (weir_request_is(request, WEIR_REQUEST_ENDED))
+		over(request);
+}
+
+uint64_t weir_request_body_length(const weir_request *request)
+{
+	switch (request->head.framing) {
+	case WEIR_BODY_NONE:
+		return 0;
+	case WEIR_BODY_LENGTH:
+		return request->head.body_length;
+	default:
+		return WEIR_UNKNOWN_LENGTH;
+	}
+}
+
+weir_buf *weir_request_collected(const weir_request *request)
+{
+	return request->collected;
+}
+
+void weir_request_read(weir_request *request, const weir_body_ops *ops, void *arg)
+{
+	if (weir_request_is(request, WEIR_REQUEST_ENDED | WEIR_REQUEST_GONE))
+		return;
+	request->body_ops = ops;
+	request->body_arg = arg;
+	if (weir_request_is(request, WEIR_REQUEST_BODY_OVER) && !(request->head.flags & WEIR_HEAD_UPGRADE)) {
+		/* Nothing will come; whoever waits for the end should hear of it. */
+		request->body_mode = WEIR_BODY_DROP;
+		if (ops->end != NULL)
+			ops->end(request, arg);
+		return;
+	}
+	request->body_mode = WEIR_BODY_READ;
+	request->codec->want(request);
+}
+
+void weir_request_pause(weir_request *request)
+{
+	if (request->body_mode != WEIR_BODY_READ || weir_request_is(request, WEIR_REQUEST_GONE))
+		return;
+	request->body_mode = WEIR_BODY_PAUSED;
+	request->body_paused_ns = weir_loop_now(request->loop->loop);
+	request->codec->want(request);
+}
+
+void weir_request_resume(weir_request *request)
+{
+	if (request->body_mode != WEIR_BODY_PAUSED || weir_request_is(request, WEIR_REQUEST_GONE))
+		return;
+	request->body_mode = WEIR_BODY_READ;
+	request->body_since_ns += weir_loop_now(request->loop->loop) - request->body_paused_ns;
+	request->codec->want(request);
+}
+
+/* ---- the end ---- */
+
+static void call_over(weir_request *request)
+{
+	void (*fn)(void *) = request->over;
+	request->over = NULL;
+	if (fn != NULL)
+		fn(request->over_arg);
+}
+
+void weir_request_ended(weir_request *request)
+{
+	request->flags |= WEIR_REQUEST_BEGUN | WEIR_REQUEST_ENDED;
+	if (request->loop->http != NULL)
+		weir_request_log(request);
+	if (request->over != NULL)
+		call_over(request);
+	if (weir_request_is(request, WEIR_REQUEST_BODY_OVER | WEIR_REQUEST_GONE)) {
+		over(request);
+		return;
+	}
+	request->body_mode = WEIR_BODY_DROP;
+	request->codec->want(request);
+}
+
+void weir_request_gone(weir_request *request, const char *error)
+{
+	bool ended = weir_request_is(request, WEIR_REQUEST_ENDED);
+	request->flags |= WEIR_REQUEST_GONE | WEIR_REQUEST_BODY_OVER;
+	request->conn = NULL;
+	request->error = error;
+	if (!ended) {
+		weir_http_count(&request->loop->counts.gone);
+		weir_request_log(request);
+	}
+	bool ours = !weir_request_is(request, WEIR_REQUEST_OFFERED | WEIR_REQUEST_BEGUN) ||
+		    weir_request_is(request, WEIR_REQUEST_REST);
+	if (ended || ours) {
+		call_over(request);
+		weir_request_free(request);
+		return;
+	}
+	if (!weir_request_is(request, WEIR_REQUEST_BEGUN))
+		weir_event_cancel(&request->event);
+	/* Last: it may answer, and that frees it. */
+	if (request->gone != NULL)
+		request->gone(request, request->gone_arg);
+}
+
+void weir_request_drained(weir_request *request)
+{
+	request->flags &= ~(uint32_t)WEIR_REQUEST_CLOGGED;
+	if (request->drained != NULL)
+		request->drained(request, request->drained_arg);
+}
+
+/* ---- the log ---- */
+
+void weir_request_log(weir_request *request)
+{
+	weir_http *http = request->loop->http;
+	if (http == NULL || http->log == NULL || weir_request_is(request, WEIR_REQUEST_LOGGED))
+		return;
+	request->flags |= WEIR_REQUEST_LOGGED;
+	bool ended = weir_request_is(request, WEIR_REQUEST_ENDED);
+	weir_http_record record = {.request = request,
+				   .status = request->status,
+				   .began_ns = request->began_ns,
+				   .first_byte_ns = request->first_byte_ns,
+				   .ended_ns = weir_clock_now(weir_loop_clock(request->loop->loop)),
+				   .body_bytes = request->answer_bytes,
+				   .shed = request->shed,
+				   .klass = request->klass,
+				   .client = &request->client.any,
+				   .error = request->error,
+				   .gone = !ended};
+	/* Whoever owns it may be about to say more. */
+	if (ended || weir_request_is(request, WEIR_REQUEST_BEGUN))
+		record.note = request->note;
+	if (request->route != NULL) {
+		const char *name = weir_stage_name(request->route->stage);
+		record.stage = (weir_span){name, strlen(name)};
+	}
+	http->log(&record, http->log_arg);
+}
+
+void weir_http_log_malformed(weir_http_conn *conn, unsigned status, const char *error, uint64_t began_ns)
+{
+	weir_http *http = conn->loop->http;
+	if (http == NULL || http->log == NULL)
+		return;
+	uint64_t now_ns = weir_clock_now(weir_loop_clock(conn->loop->loop));
+	weir_http_record record = {.status = status,
+				   .began_ns = began_ns,
+				   .first_byte_ns = now_ns,
+				   .ended_ns = now_ns,
+				   .client = &conn->client.any,
+				   .error = error};
+	http->log(&record, http->log_arg);
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http/routes.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+
+/* Enough for anybody, and a bound on what a request is compared with. */
+#define RULES_OF_A_KIND_MAX 1024
+
+/* ---- making ---- */
+
+int weir_routes_new(weir_routes **ret_routes)
+{
+	weir_routes *routes = weir_mem_zalloc(sizeof(*routes));
+	if (routes == NULL)
+		return weir_error_set(-ENOMEM, "routes: out of memory");
+	atomic_init(&routes->refs, 1);
+	*ret_routes = routes;
+	return 0;
+}
+
+weir_routes *weir_routes_ref(weir_routes *routes)
+{
+	atomic_store(&routes->used, true);
+	atomic_fetch_add_explicit(&routes->refs, 1, memory_order_relaxed);
+	return routes;
+}
+
+static void free_route(weir_route *route)
+{
+	weir_mem_free(route->name);
+	weir_matcher_free(route->matcher);
+	weir_mem_free(route->location);
+	weir_buf_unref(route->page);
+	weir_mem_free(route->page_type);
+}
+
+static void free_limit(weir_limit *limit)
+{
+	weir_mem_free(limit->name);
+	weir_matcher_free(limit->matcher);
+	weir_mem_free(limit->key);
+	weir_quota_free(limit->quota);
+}
+
+static void destroy(weir_routes *routes)
+{
+	for (uint32_t i = 0; i < routes->route_count; i++)
+		free_route(&routes->routes[i]);
+	for (uint32_t i = 0; i < routes->limit_count; i++)
+		free_limit(&routes->limits[i]);
+	for (uint32_t i = 0; i < routes->class_count; i++)
+		weir_matcher_free(routes->classes[i].matcher);
+	for (unsigned i = 0; i < WEIR_CLASSES; i++)
+		weir_mem_free(routes->class_name[i]);
+	weir_mem_free(routes->routes);
+	weir_mem_free(routes->classes);
+	weir_mem_free(routes->limits);
+	weir_mem_free(routes);
+}
+
+void weir_routes_unref(weir_routes *routes)
+{
+	if (routes != NULL && atomic_fetch_sub_explicit(&routes->refs, 1, memory_order_acq_rel) == 1)
+		destroy(routes);
+}
+
+/* Room for one more, by copying: tables are made once. The new place is all zero. */
+static int grow(void **array, uint32_t count, size_t size)
+{
+	if (count >= RULES_OF_A_KIND_MAX)
+		return weir_error_set(-ENOSPC, "routes: more than %d of a kind", RULES_OF_A_KIND_MAX);
+	void *larger = weir_mem_array(count + 1, size);
+	if (larger == NULL)
+		return weir_error_set(-ENOMEM, "routes: out of memory");
+	if (count > 0)
+		memcpy(larger, *array, count * size);
+	weir_mem_free(*array);
+	*array = larger;
+	return 0;
+}
+
+static int check_change(const weir_routes *routes, const char *what, const char *name)
+{
+	if (name == NULL || name[0] == '\0')
+		return weir_error_set(-EINVAL, "%s: a name is needed", what);
+	if (atomic_load(&routes->used))
+		return weir_error_set(-EBUSY, "%s '%s': a server uses the table, make another one", what,
+				      name);
+	return 0;
+}
+
+/* No rules: no matcher, and nothing to ask. */
+static int make_matcher(const char *const *rules, weir_matcher **ret_matcher)
+{
+	if (rules == NULL || rules[0] == NULL)
+		return 0;
+	return weir_matcher_new(rules, ret_matcher);
+}
+
+static int copy_text(const char *text, char **ret_copy)
+{
+	if (text == NULL)
+		return 0;
+	*ret_copy = weir_mem_strdup(text);
+	return *ret_copy != NULL ? 0 : weir_error_set(-ENOMEM, "routes: out of memory");
+}
+
+static void update(weir_routes *routes)
+{
+	routes->plain = routes->class_count == 0 && routes->limit_count == 0 && routes->route_count == 1 &&
+			routes->routes[0].matcher == NULL;
+}
+
+/* ---- classes ---- */
+
+static int check_class(const char *name, unsigned klass)
+{
+	if (klass < WEIR_CLASSES)
+		return 0;
+	return weir_error_set(-EINVAL, "class '%s': %u is no class; 0 (the highest) to %d are", name, klass,
+			      WEIR_CLASSES - 1);
+}
+
+/* The first name counts. */
+static int name_class(weir_routes *routes, unsigned klass, const char *name)
+{
+	return routes->class_name[klass] == NULL ? copy_text(name, &routes->class_name[klass]) : 0;
+}
+
+int weir_routes_add_class(weir_routes *routes, const weir_class_options *options)
+{
+	weir_matcher *matcher = NULL;
+	int error = check_change(routes, "class", options->name);
+	if (error == 0)
+		error = check_class(options->name, options->klass);
+	if (error == 0)
+		error = make_matcher(options->rules, &matcher);
+	if (error == 0)
+		error = name_class(routes, options->klass, options->name);
+	if (error == 0)
+		error = grow((void **)&routes->classes, routes->class_count, sizeof(*routes->classes));
+	if (error != 0) {
+		weir_matcher_free(matcher);
+		return error;
+	}
+	routes->classes[routes->class_count++] =
+		(weir_class_rule){.matcher = matcher, .klass = options->klass};
+	update(routes);
+	return 0;
+}
+
+int weir_routes_default_class(weir_routes *routes, unsigned klass, const char *name)
+{
+	int error = check_change(routes, "class", name);
+	if (error == 0)
+		error = check_class(name, klass);
+	if (error == 0)
+		error = name_class(routes, klass, name);
+	if (error == 0)
+		routes->default_class = klass;
+	return error;
+}
+
+const char *weir_routes_class_name(const weir_routes *routes, unsigned klass)
+{
+	static const char *const numbers[WEIR_CLASSES] = {"0", "1", "2", "3", "4", "5", "6", "7"};
+	if (klass >= WEIR_CLASSES)
+		return "?";
+	return routes->class_name[klass] != NULL ? routes->class_name[klass] : numbers[klass];
+}
+
+/* ---- routes ---- */
+
+static int check_reject(const weir_route_options *options)
+{
+	unsigned status = options->reject_status;
+	bool redirect = options->reject == WEIR_REJECT_REDIRECT;
+	unsigned least = redirect ? 300 : 400, most = redirect ? 399 : 599;
+	if (status != 0 && (status < least || status > most))
+		return weir_error_set(-EINVAL, "route '%s': rejects with %u; %u to %u would do",
+				      options->name, status, least, most);
+	if (redirect && options->location == NULL)
+		return weir_error_set(-EINVAL, "route '%s': a redirect needs a location", options->name);
+	if (options->reject == WEIR_REJECT_PAGE && (options->page == NULL || options->page_type == NULL))
+		return weir_error_set(-EINVAL, "route '%s': a page to reject with needs bytes and a type",
+				      options->name);
+	return 0;
+}
+
+static int check_route(const weir_routes *routes, const weir_route_options *options)
+{
+	int error = check_change(routes, "route", options->name);
+	if (error != 0)
+		return error;
+	if (options->stage == NULL)
+		return weir_error_set(-EINVAL, "route '%s': a stage is needed", options->name);
+	if (options->klass < -1 || options->klass >= WEIR_CLASSES)
+		return weir_error_set(-EINVAL,
+				      "route '%s': %d is no class; 0 to %d are, and -1: as the classes say",
+				      options->name, options->klass, WEIR_CLASSES - 1);
+	if (options->collect_bytes > UINT32_MAX)
+		return weir_error_set(-EINVAL, "route '%s': collects bodies of at most 4 GB", options->name);
+	return check_reject(options);
+}
+
+static int fill_route(weir_route *route, const weir_route_options *options)
+{
+	*route = (weir_route){.stage = options->stage,
+			      .arg = options->arg,
+			      .klass = options->klass,
+			      .exempt = options->exempt,
+			      .collect_bytes = options->collect_bytes,
+			      .deadline_ns = options->deadline_ns,
+			      .reject = options->reject,
+			      .reject_status = options->reject_status};
+	int error = make_matcher(options->rules, &route->matcher);
+	if (error == 0)
+		error = copy_text(options->name, &route->name);
+	if (error == 0)
+		error = copy_text(options->location, &route->location);
+	if (error == 0)
+		error = copy_text(options->page_type, &route->page_type);
+	if (error == 0 && options->page != NULL)
+		route->page = weir_buf_ref(options->page);
+	return error;
+}
+
+int weir_routes_add(weir_routes *routes, const weir_route_options *options)
+{
+	weir_route route;
+	int error = check_route(routes, options);
+	if (error != 0)
+		return error;
+	error = fill_route(&route, options);
+	if (error == 0)
+		error = grow((void **)&routes->routes, routes->route_count, sizeof(route));
+	if (error != 0) {
+		free_route(&route);
+		return error;
+	}
+	routes->routes[routes->route_count++] = route;
+	update(routes);
+	return 0;
+}
+
+/* ---- limits ---- */
+
+static int set_key(weir_limit *limit, const weir_limit_options *options)
+{
+	const char *key = options->key != NULL ? options->key : "client";
+	if (strcmp(key, "client") == 0) {
+		limit->by = WEIR_BY_CLIENT;
+		return 0;
+	}
+	if (strcmp(key, "all") == 0) {
+		limit->by = WEIR_BY_NOTHING;
+		return 0;
+	}
+	limit->by = strncmp(key, "header ", 7) == 0 ? WEIR_BY_HEADER : WEIR_BY_COOKIE;
+	const char *name = key + 7;
+	if ((limit->by == WEIR_BY_COOKIE && strncmp(key, "cookie ", 7) != 0) || name[0] == '\0' ||
+	    strchr(name, ' ') != NULL)
+		return weir_error_set(
+			-EINVAL,
+			"limit '%s': '%s' is no key; 'client', 'header NAME', 'cookie NAME' and 'all' are",
+			options->name, key);
+	return copy_text(name, &limit->key);
+}
+
+static int fill_limit(weir_limit *limit, const weir_limit_options *options)
+{
+	weir_quota_options quota = {.name = options->name,
+				    .rate_per_s = options->rate_per_s,
+				    .burst = options->burst,
+				    .keys = options->keys};
+	*limit = (weir_limit){0};
+	int error = set_key(limit, options);
+	if (error == 0)
+		error = make_matcher(options->rules, &limit->matcher);
+	if (error == 0)
+		error = copy_text(options->name, &limit->name);
+	if (error == 0)
+		error = weir_quota_new(&quota, &limit->quota);
+	return error;
+}
+
+int weir_routes_add_limit(weir_routes *routes, const weir_limit_options *options)
+{
+	weir_limit limit;
+	int error = check_change(routes, "limit", options->name);
+	if (error != 0)
+		return error;
+	error = fill_limit(&limit, options);
+	if (error == 0)
+		error = grow((void **)&routes->limits, routes->limit_count, sizeof(limit));
+	if (error != 0) {
+		free_limit(&limit);
+		return error;
+	}
+	routes->limits[routes->limit_count++] = limit;
+	update(routes);
+	return 0;
+}
+
+/* ---- uses ---- */
+
+weir_table *weir_table_new(weir_routes *routes)
+{
+	weir_table *table = weir_mem_zalloc(sizeof(*table));
+	if (table == NULL)
+		return NULL;
+	table->routes = weir_routes_ref(routes);
+	table->requests = 1;
+	return table;
+}
+
+void weir_table_free(weir_table *table)
+{
+	weir_routes_unref(table->routes);
+	weir_mem_free(table);
+}
+
+/* ---- finding ---- */
+
+static inline bool matches(const weir_matcher *matcher, const weir_match_input *input)
+{
+	return matcher == NULL || weir_matcher_matches(matcher, input);
+}
+
+static unsigned class_of(const weir_routes *routes, const weir_match_input *input)
+{
+	for (uint32_t i = 0; i < routes->class_count; i++)
+		if (matches(routes->classes[i].matcher, input))
+			return routes->classes[i].klass;
+	return routes->default_class;
+}
+
+static const weir_route *route_of(const weir_routes *routes, const weir_match_input *input)
+{
+	for (uint32_t i = 0; i < routes->route_count; i++)
+		if (matches(routes->routes[i].matcher, input))
+			return &routes->routes[i];
+	return NULL;
+}
+
+/* What has no such header or cookie shares one bucket, as if it were empty. */
+static weir_span limit_key(const weir_limit *limit, const weir_match_input *input, uint8_t client[static 8])
+{
+	weir_span name = {limit->key, limit->key != NULL ? strlen(limit->key) : 0};
+	switch (limit->by) {
+	case WEIR_BY_CLIENT:
+		return (weir_span){(const char *)client, weir_quota_client_key(input->client, client)};
+	case WEIR_BY_HEADER:
+		return input->header(input->request, name);
+	case WEIR_BY_COOKIE:
+		return input->cookie(input->request, name);
+	default:
+		return (weir_span){"", 0};
+	}
+}
+
+static const weir_limit *limit_of(const weir_routes *routes, const weir_match_input *input, uint64_t now_ns,
+				  uint64_t *ret_retry_after_ns)
+{
+	for (uint32_t i = 0; i < routes->limit_count; i++) {
+		const weir_limit *limit = &routes->limits[i];
+		if (!matches(limit->matcher, input))
+			continue;
+		uint8_t client[8];
+		weir_span key = limit_key(limit, input, client);
+		if (!weir_quota_take(limit->quota, key.at != NULL ? key.at : "", key.length, now_ns,
+				     ret_retry_after_ns))
+			return limit;
+	}
+	return NULL;
+}
+
+void weir_routes_find(const weir_routes *routes, const weir_match_input *input, uint64_t now_ns,
+		      weir_found *ret_found)
+{
+	*ret_found = (weir_found){.klass = class_of(routes, input), .route = route_of(routes, input)};
+	if (ret_found->route == NULL)
+		return;
+	if (ret_found->route->klass >= 0)
+		ret_found->klass = (unsigned)ret_found->route->klass;
+	/* Last, as it takes from the buckets; what is exempt is not counted in them. */
+	if (!ret_found->route->exempt)
+		ret_found->limit = limit_of(routes, input, now_ns, &ret_found->retry_after_ns);
+}

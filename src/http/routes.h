@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_HTTP_ROUTES_H
+#define WEIR_HTTP_ROUTES_H
+
+/*
+ * Which requests go where, as which class. A table is made by one thread, given to servers, and immutable from then on.
+ *
+ * Uses. A table is shared by threads and counted atomically, but a request must not pay for that: each loop of a server has a weir_table, its
+ * use of the routes, with a plain count of the requests that need it. A use that is replaced lives until the last of these is over.
+ *
+ * Threads: weir_routes: immutable when used; any. weir_table: the loop's.
+ */
+
+#include <stdatomic.h>
+#include <weir/http.h>
+
+#include "http/match.h"
+
+typedef struct weir_route {
+	char *name;
+	weir_matcher *matcher; /* NULL: every request */
+	weir_stage *stage;
+	void *arg;
+	int klass;
+	bool exempt;
+	size_t collect_bytes;
+	uint64_t deadline_ns;
+	weir_reject_kind reject;
+	unsigned reject_status;
+	char *location;
+	weir_buf *page;
+	char *page_type;
+} weir_route;
+
+typedef struct weir_class_rule {
+	weir_matcher *matcher;
+	unsigned klass;
+} weir_class_rule;
+
+typedef enum weir_limit_key {
+	WEIR_BY_CLIENT,
+	WEIR_BY_HEADER,
+	WEIR_BY_COOKIE,
+	WEIR_BY_NOTHING
+} weir_limit_key;
+
+typedef struct weir_limit {
+	char *name;
+	weir_matcher *matcher;
+	weir_limit_key by;
+	char *key; /* the header's or cookie's name */
+	weir_quota *quota;
+} weir_limit;
+
+struct weir_routes {
+	_Atomic uint32_t refs;
+	atomic_bool used; /* a server has it: no more changes */
+	weir_route *routes;
+	weir_class_rule *classes;
+	weir_limit *limits;
+	uint32_t route_count, class_count, limit_count;
+	unsigned default_class;
+	char *class_name[WEIR_CLASSES]; /* NULL: its number */
+	bool plain; /* one route for everything, no classes, no limits: nothing to compare */
+};
+
+/* A loop's use of a table. */
+typedef struct weir_table {
+	weir_routes *routes;
+	uint32_t requests; /* that need it, and 1 while it is the current one */
+} weir_table;
+
+weir_routes *weir_routes_ref(weir_routes *routes);
+/* With a reference of its own; NULL: out of memory. */
+weir_table *weir_table_new(weir_routes *routes);
+void weir_table_free(weir_table *table);
+
+static inline void weir_table_take(weir_table *table)
+{
+	table->requests++;
+}
+
+static inline void weir_table_drop(weir_table *table)
+{
+	if (--table->requests == 0)
+		weir_table_free(table);
+}
+
+/* What was found out about a request. */
+typedef struct weir_found {
+	const weir_route *route; /* NULL: none matches */
+	const weir_limit *limit; /* whose quota is used up; NULL: none */
+	uint64_t retry_after_ns; /* of the limit */
+	unsigned klass;
+} weir_found;
+
+/* Finds class, limit and route. */
+void weir_routes_find(const weir_routes *routes, const weir_match_input *input, uint64_t now_ns,
+		      weir_found *ret_found);
+/* "gold", or "2" where nobody gave it a name. */
+const char *weir_routes_class_name(const weir_routes *routes, unsigned klass);
+
+#endif

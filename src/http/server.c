@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Servers: made, given listeners and routes, drained, freed. Orders go to the loops as posts, and whoever gives one waits until all have carried it out. */
+#include "http/server.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "http/tls.h"
+#include "stage/runtime.h"
+
+#define HANDSHAKES_WAITING 1024
+
+/* ---- options ---- */
+
+static void fill32(uint32_t *value, uint32_t otherwise)
+{
+	if (*value == 0)
+		*value = otherwise;
+}
+
+static void fill64(uint64_t *value, uint64_t otherwise)
+{
+	if (*value == 0)
+		*value = otherwise;
+}
+
+static void fill_limits(weir_http_limits *limits)
+{
+	fill32(&limits->line_bytes, 8 * 1024);
+	fill32(&limits->head_bytes, 32 * 1024);
+	fill32(&limits->fields, 100);
+	fill64(&limits->body_bytes, UINT64_C(1) << 30);
+	fill64(&limits->first_byte_ns, 10 * WEIR_NS_PER_S);
+	fill64(&limits->head_ns, 10 * WEIR_NS_PER_S);
+	fill64(&limits->body_gap_ns, 30 * WEIR_NS_PER_S);
+	fill32(&limits->body_bytes_per_s, 100);
+	fill64(&limits->idle_ns, 60 * WEIR_NS_PER_S);
+	fill64(&limits->drain_idle_ns, WEIR_NS_PER_S);
+	fill64(&limits->handshake_ns, 10 * WEIR_NS_PER_S);
+	fill32(&limits->output_bytes, 256 * 1024);
+	fill64(&limits->output_ns, 30 * WEIR_NS_PER_S);
+	fill32(&limits->streams, 128);
+}
+
+static int check_limits(const weir_http_limits *limits)
+{
+	if (limits->head_bytes < limits->line_bytes)
+		return weir_error_set(-EINVAL,
+				      "http: heads of %u bytes have no room for request lines of %u bytes",
+				      limits->head_bytes, limits->line_bytes);
+	if (limits->head_bytes > 1024 * 1024 || limits->fields > 10000)
+		return weir_error_set(-EINVAL, "http: at most 1 MB and 10000 fields make a head");
+	if (limits->output_bytes < 1024 || limits->output_bytes > 1024 * 1024 * 1024)
+		return weir_error_set(-EINVAL, "http: from 1 KB to 1 GB of an answer may wait to be sent");
+	return 0;
+}
+
+static int check(const weir_http_options *options)
+{
+	if (options == NULL || options->domain == NULL || options->routes == NULL)
+		return weir_error_set(-EINVAL, "http: a domain and routes are needed");
+	if (options->domain->options.kind != WEIR_REACTOR)
+		return weir_error_set(-EINVAL, "http: domain '%s' has no loops: a reactor domain is needed",
+				      weir_domain_name(options->domain));
+	const char *server = options->server != NULL ? options->server : "";
+	for (; *server != '\0'; server++)
+		if (*server < ' ' || *server > '~')
+			return weir_error_set(-EINVAL, "http: the server's name is printable ASCII");
+	return 0;
+}
+
+/* ---- making ---- */
+
+int weir_http_new(const weir_http_options *options, weir_http **ret_http)
+{
+	int error = check(options);
+	if (error != 0)
+		return error;
+	weir_http_limits limits = options->limits;
+	fill_limits(&limits);
+	error = check_limits(&limits);
+	if (error != 0)
+		return error;
+	weir_http *http = weir_mem_zalloc(sizeof(*http));
+	char *server = weir_mem_strdup(options->server != NULL ? options->server : "weir");
+	if (http == NULL || server == NULL) {
+		weir_mem_free(server);
+		weir_mem_free(http);
+		return weir_error_set(-ENOMEM, "http: out of memory");
+	}
+	http->domain = options->domain;
+	http->routes = weir_routes_ref(options->routes);
+	http->limits = limits;
+	http->server = server;
+	http->log = options->log;
+	http->log_arg = options->log_arg;
+	http->half_close = options->half_close;
+	pthread_mutex_init(&http->lock, NULL);
+	pthread_cond_init(&http->change, NULL);
+	*ret_http = http;
+	return 0;
+}
+
+/* ---- orders to the loops ---- */
+
+void weir_http_carried_out(weir_http *http)
+{
+	pthread_mutex_lock(&http->lock);
+	http->done++;
+	pthread_cond_broadcast(&http->change);
+	pthread_mutex_unlock(&http->lock);
+}
+
+static bool loop_is_over(weir_http_loop *loop)
+{
+	pthread_mutex_lock(&loop->lock);
+	bool over = loop->over;
+	pthread_mutex_unlock(&loop->lock);
+	return over;
+}
+
+/* Runs it on each loop, or here where the loop has ended, and waits. One order at a time, by threads that are no reactors. */
+static void order(weir_http *http, weir_post *(*post_of)(weir_http_loop *loop))
+{
+	unsigned count = http->loop_count;
+	http->done = 0;
+	for (unsigned i = 0; i < count; i++) {
+		weir_post *post = post_of(http->loops[i]);
+		if (loop_is_over(http->loops[i]))
+			post->run(post, post->arg);
+		else
+			weir_loop_post(http->loops[i]->loop, post);
+	}
+	pthread_mutex_lock(&http->lock);
+	while (http->done < count)
+		pthread_cond_wait(&http->change, &http->lock);
+	pthread_mutex_unlock(&http->lock);
+}
+
+static weir_post *start_of(weir_http_loop *loop)
+{
+	return &loop->start_post;
+}
+
+static weir_post *drain_of(weir_http_loop *loop)
+{
+	return &loop->drain_post;
+}
+
+static weir_post *leave_of(weir_http_loop *loop)
+{
+	return &loop->leave_post;
+}
+
+static void drain_posted(weir_post *post, void *arg)
+{
+	weir_http_loop *loop = arg;
+	loop->draining = true;
+	for (weir_http_conn *conn = loop->conns; conn != NULL; conn = conn->next)
+		conn->protocol->drain(conn);
+	weir_http_carried_out(loop->http);
+}
+
+static void leave_posted(weir_post *post, void *arg)
+{
+	weir_http_loop *loop = arg;
+	weir_http *http = loop->http;
+	weir_http_loop_leave(loop);
+	weir_http_carried_out(http);
+}
+
+/* ---- loops and listeners ---- */
+
+static int add_loops(weir_http *http)
+{
+	weir_loop *base;
+	if (http->loop_count > 0)
+		return 0;
+	for (unsigned i = 0; i < WEIR_THREADS_MAX && (base = weir_domain_loop(http->domain, i)) != NULL;
+	     i++) {
+		weir_http_loop *loop = weir_http_loop_new(http, base, (uint16_t)i);
+		if (loop == NULL)
+			break;
+		loop->drain_post = (weir_post){.run = drain_posted, .arg = loop};
+		loop->leave_post = (weir_post){.run = leave_posted, .arg = loop};
+		http->loops[i] = loop;
+		http->loop_count++;
+	}
+	if (http->loop_count == 0)
+		return weir_error_set(-EINVAL, "http: the world of domain '%s' has not started",
+				      weir_domain_name(http->domain));
+	order(http, start_of);
+	if (weir_domain_loop(http->domain, http->loop_count) == NULL)
+		return 0;
+	order(http, leave_of);
+	http->loop_count = 0;
+	return weir_error_set(-ENOMEM, "http: out of memory");
+}
+
+/* One stage for all servers of a domain: it lives as long as the world. */
+static int find_handshakes(weir_http *http)
+{
+	weir_world *world = http->domain->world;
+	uint32_t count = atomic_load(&world->stage_count);
+	for (uint32_t i = 0; i < count && http->handshakes == NULL; i++) {
+		weir_stage *stage = weir_world_stage(world, i);
+		if (stage->domain == http->domain && strcmp(stage->name, "handshake") == 0)
+			http->handshakes = stage;
+	}
+	if (http->handshakes != NULL)
+		return 0;
+	return weir_tls_stage_new(http->domain, HANDSHAKES_WAITING, &http->handshakes);
+}
+
+static int start_listening(weir_http *http, const weir_http_listen *listen, weir_http_listener *listener)
+{
+	weir_listen_options options = {
+		.address = listen->address,
+		.address_length = listen->address_length,
+		.fds = listen->fds,
+		.fd_count = listen->fd_count,
+		.backlog = listen->backlog,
+		.max_connections = listen->max_connections,
+		.ops = &weir_http_conn_ops,
+		.limits = {.output_bytes = http->loops[0]->link_bytes, .output_ns = http->limits.output_ns},
+		.arg = listener};
+	return weir_listen(http->domain, &options, &listener->listener);
+}
+
+int weir_http_add_listener(weir_http *http, const weir_http_listen *listen, unsigned *ret_number)
+{
+	if (weir_loop_self() != NULL)
+		return weir_error_set(-EINVAL, "http: listeners are not added by reactor threads");
+	if (http->listener_count == WEIR_HTTP_LISTENERS_MAX)
+		return weir_error_set(-ENOSPC, "http: a server has at most %d listeners",
+				      WEIR_HTTP_LISTENERS_MAX);
+	int error = add_loops(http);
+	if (error != 0)
+		return error;
+	weir_http_listener *listener = weir_mem_zalloc(sizeof(*listener));
+	if (listener == NULL)
+		return weir_error_set(-ENOMEM, "http: out of memory");
+	*listener = (weir_http_listener){.http = http, .http2 = listen->http2, .proxy = listen->proxy};
+	if (listen->tls != NULL) {
+		listener->tls = weir_tls_ref(listen->tls);
+		error = find_handshakes(http);
+	}
+	if (error == 0)
+		error = start_listening(http, listen, listener);
+	if (error != 0) {
+		weir_tls_unref(listener->tls);
+		weir_mem_free(listener);
+		return error;
+	}
+	if (ret_number != NULL)
+		*ret_number = http->listener_count;
+	http->listeners[http->listener_count++] = listener;
+	return 0;
+}
+
+int weir_http_address(const weir_http *http, unsigned number, char *ret_text, size_t size,
+		      struct sockaddr_storage *ret_address)
+{
+	if (number >= http->listener_count)
+		return weir_error_set(-EINVAL, "http: there is no listener %u", number);
+	return weir_listener_address(http->listeners[number]->listener, ret_text, size, ret_address);
+}
+
+/* ---- routes ---- */
+
+static void give_table(weir_http_loop *loop, weir_table *table)
+{
+	weir_table *before = atomic_exchange(&loop->next_table, table);
+	if (before != NULL)
+		weir_table_free(before); /* never used; the post that was to bring it brings this one */
+	else
+		weir_loop_post(loop->loop, &loop->table_post);
+}
+
+int weir_http_set_routes(weir_http *http, weir_routes *routes)
+{
+	weir_table *tables[WEIR_THREADS_MAX] = {NULL};
+	int error = 0;
+	pthread_mutex_lock(&http->lock);
+	for (unsigned i = 0; error == 0 && i < http->loop_count; i++)
+		if ((tables[i] = weir_table_new(routes)) == NULL)
+			error = weir_error_set(-ENOMEM, "http: out of memory");
+	for (unsigned i = 0; i < http->loop_count && tables[i] != NULL; i++) {
+		if (error == 0)
+			give_table(http->loops[i], tables[i]);
+		else
+			weir_table_free(tables[i]);
+	}
+	if (error == 0) {
+		weir_routes *old = http->routes;
+		http->routes = weir_routes_ref(routes);
+		weir_routes_unref(old);
+	}
+	pthread_mutex_unlock(&http->lock);
+	return error;
+}
+
+/* ---- looking ---- */
+
+static void add_stats(weir_http_stats *stats, const weir_http_counts *counts)
+{
+#define ADD(name) stats->name += atomic_load_explicit(&counts->name, memory_order_relaxed)
+	ADD(connections);
+	ADD(requests);
+	ADD(malformed);
+	ADD(rejected);
+	ADD(timeouts);
+	ADD(gone);
+	ADD(handshakes);
+	ADD(handshakes_failed);
+	ADD(h2_connections);
+	ADD(upgrades);
+	ADD(open);
+	ADD(tls_open);
+	ADD(busy);
+#undef ADD
+}
+
+void weir_http_read_stats(const weir_http *http, weir_http_stats *ret_stats)
+{
+	*ret_stats = (weir_http_stats){0};
+	for (unsigned i = 0; i < http->loop_count; i++)
+		add_stats(ret_stats, &http->loops[i]->counts);
+}
+
+uint32_t weir_http_open(const weir_http *http)
+{
+	weir_http_stats stats;
+	weir_http_read_stats(http, &stats);
+	return stats.open;
+}
+
+/* ---- ending ---- */
+
+void weir_http_drain(weir_http *http)
+{
+	if (http->draining)
+		return;
+	http->draining = true;
+	for (unsigned i = 0; i < http->listener_count; i++)
+		weir_listener_close(http->listeners[i]->listener);
+	order(http, drain_of);
+}
+
+static void free_listeners(weir_http *http)
+{
+	for (unsigned i = 0; i < http->listener_count; i++) {
+		weir_listener_free(&http->listeners[i]->listener);
+		weir_http_listener_free_tls(http->listeners[i]);
+		weir_mem_free(http->listeners[i]);
+	}
+}
+
+void weir_http_free(weir_http **where)
+{
+	weir_http *http = *where;
+	if (http == NULL)
+		return;
+	*where = NULL;
+	free_listeners(http);
+	order(http, leave_of);
+	weir_routes_unref(http->routes);
+	pthread_cond_destroy(&http->change);
+	pthread_mutex_destroy(&http->lock);
+	weir_mem_free(http->server);
+	weir_mem_free(http);
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_HTTP_SERVER_H
+#define WEIR_HTTP_SERVER_H
+
+/*
+ * A server: its listeners, its share of each loop, its connections.
+ *
+ * Ends. A connection ends with its socket. A request may outlive it, and even the server, as long as a stage or another thread owns it: a loop's
+ * share is therefore counted by its requests, and freed by the last of them once the server is gone.
+ *
+ * A loop that ends (its world has stopped) leaves requests behind that others own. From then on (over) these are freed by whoever answers
+ * them, under the lock.
+ *
+ * Threads: as grouped below. The lock of a loop's share is taken by answers from other threads, not on a request's usual way.
+ */
+
+#include <pthread.h>
+#include <weir/http.h>
+#include <weir/loop.h>
+
+#include "http/h2_memory.h"
+#include "http/link.h"
+#include "http/reject.h"
+#include "http/request.h"
+#include "loop/loop.h"
+#include "net/pool.h"
+
+#define WEIR_HTTP_LISTENERS_MAX 64
+#define WEIR_HTTP_OLD_TLS       16
+#define WEIR_HTTP_SERVER_MOST   128
+
+typedef struct weir_http_listener {
+	weir_http *http;
+	weir_listener *listener;
+	weir_tls *tls; /* atomic: it may be replaced */
+	bool http2, proxy;
+	/* under the server's lock: those before it, which a thread may be about to use still */
+	weir_tls *old_tls[WEIR_HTTP_OLD_TLS];
+	unsigned old_tls_at;
+} weir_http_listener;
+
+typedef struct weir_http_counts {
+	_Atomic uint64_t connections, requests, malformed, rejected, timeouts, gone, handshakes,
+		handshakes_failed, h2_connections, upgrades;
+	_Atomic uint32_t open, tls_open, busy;
+} weir_http_counts;
+
+struct weir_http_loop {
+	/* const after init */
+	weir_loop *loop;
+	uint16_t index;
+	weir_world *world;
+	weir_http_limits limits;
+	weir_head_limits head_limits;
+	size_t request_bytes; /* of a request's block */
+	uint32_t link_bytes;  /* bound of a connection's output: that of the limits, and room for heads */
+	bool half_close;
+
+	/* the loop's thread */
+	weir_http *http; /* NULL: the server is gone */
+	weir_table *table;
+	weir_http_conn *conns;
+	weir_pool conn_pool;
+	weir_h2_memory h2;
+	weir_request *free;
+	uint32_t free_count;
+	bool draining;
+	uint64_t date_until_ns;
+	char lines[WEIR_HTTP_SERVER_MOST + 64]; /* the fields Server and Date */
+	size_t server_length, lines_length;
+	weir_ending ending;
+	weir_shed_line shed_lines[WEIR_SHED_LINES];
+
+	weir_http_counts counts; /* written here, read by any */
+
+	/* the loop's thread until the loop is over, then under lock */
+	uint32_t refs; /* connections and requests alive, and the server */
+
+	/* any thread */
+	_Atomic(weir_table *) next_table; /* on its way to be the table */
+	weir_post table_post, start_post, drain_post, leave_post;
+
+	/* under lock */
+	pthread_mutex_t lock;
+	weir_request *arrived, **arrived_end; /* answered elsewhere */
+	bool over;                            /* the loop has ended */
+	weir_post arrive_post;
+};
+
+struct weir_http {
+	/* const after init */
+	weir_domain *domain;
+	weir_http_limits limits;
+	char *server;
+	void (*log)(const weir_http_record *record, void *arg);
+	void *log_arg;
+	bool half_close;
+	weir_stage *handshakes; /* of TLS; NULL: no listener has wanted any */
+
+	/* under lock */
+	pthread_mutex_t lock;
+	pthread_cond_t change;
+	weir_routes *routes;
+	weir_http_loop *loops[WEIR_THREADS_MAX];
+	unsigned loop_count;
+	weir_http_listener *listeners[WEIR_HTTP_LISTENERS_MAX];
+	unsigned listener_count;
+	unsigned done; /* loops that have carried out the order */
+	bool draining;
+};
+
+/* ---- listeners of a running server: handover.c; any one thread that is no reactor ---- */
+
+/* Copies of its sockets, for a successor; returns how many. From then on closing it leaves what waits to be accepted to the successor. */
+size_t weir_http_fds(weir_http *http, unsigned number, int *ret_fds, size_t most);
+/* Other certificates from the next handshake on; for a listener with TLS. Takes a reference. */
+int weir_http_set_tls(weir_http *http, unsigned number, weir_tls *tls);
+void weir_http_listener_free_tls(weir_http_listener *listener);
+/* No more connections from it; those it has live on. */
+void weir_http_close_listener(weir_http *http, unsigned number);
+
+/* ---- connections ---- */
+
+/* What a connection waits for, and its timer is about. */
+typedef enum weir_http_wait {
+	WEIR_WAIT_NOTHING,
+	WEIR_WAIT_HANDSHAKE,
+	WEIR_WAIT_FIRST, /* byte of the first request */
+	WEIR_WAIT_HEAD,  /* the rest of a head */
+	WEIR_WAIT_BODY,
+	WEIR_WAIT_IDLE, /* for another request */
+} weir_http_wait;
+
+/* What a protocol does besides the calls of weir_link_ops. */
+typedef struct weir_protocol {
+	void (*timeout)(weir_http_conn *conn);
+	/* The server drains: ends it if it is idle, else sees to it that this is its last. */
+	void (*drain)(weir_http_conn *conn);
+	/* Asked for by weir_http_conn_later; from the loop, outside of other calls. */
+	void (*later)(weir_http_conn *conn);
+	/* The loop ends: its requests are gone, as far as the connection knows them. Closed still comes. */
+	void (*strand)(weir_http_conn *conn);
+	/* When the timer is due; NULL: as conn->wait says. */
+	uint64_t (*deadline)(const weir_http_conn *conn);
+} weir_protocol;
+
+enum weir_http_conn_flag {
+	WEIR_CONN_LATER = 1 << 0,   /* later is due */
+	WEIR_CONN_OVER = 1 << 1,    /* closed was called */
+	WEIR_CONN_RUNNING = 1 << 2, /* inside h1's run */
+	WEIR_CONN_HALF_CLOSED = 1 << 3,
+	WEIR_CONN_LAST = 1 << 4, /* closes after the answer under way */
+	WEIR_CONN_HELD = 1 << 5, /* reading is paused */
+};
+
+struct weir_http_conn {
+	weir_link link; /* first: the user pointer of the connection */
+	weir_http_loop *loop;
+	const weir_http_listener *listener;
+	const weir_protocol *protocol;
+	weir_http_conn *next, **prev; /* of loop->conns */
+	weir_timer timer;
+	weir_deferred deferred;
+	uint64_t since_ns; /* when the wait began */
+	union {
+		weir_request *request; /* HTTP/1: the one under way */
+		void *session;         /* HTTP/2 */
+	};
+	weir_buf *in; /* bytes that could not be used yet, from in_at on; ours alone */
+	uint32_t in_at;
+	uint32_t requests;
+	uint16_t flags;
+	uint8_t state; /* the protocol's */
+	uint8_t wait;
+	weir_client client;
+};
+
+/* conn.c */
+extern const weir_conn_ops weir_http_conn_ops;
+/* Has the protocol's later called at the end of the turn. */
+void weir_http_conn_later(weir_http_conn *conn);
+/* Keeps bytes behind those kept already; false: out of memory, or more than can ever be needed. */
+bool weir_http_conn_keep(weir_http_conn *conn, const weir_buf *buf, size_t at, size_t end);
+/* At the end of a protocol's closed call. */
+void weir_http_conn_free(weir_http_conn *conn);
+
+/* opening.c: up to the first byte of a protocol. 0 or a negative errno. */
+int weir_http_conn_begin(weir_http_conn *conn);
+
+/* request.c: a line in the log for what was no request. */
+void weir_http_log_malformed(weir_http_conn *conn, unsigned status, const char *error, uint64_t began_ns);
+
+/* timeouts.c */
+void weir_http_wait_init(weir_http_conn *conn);
+/* Sees to it that the timer fires no later than the deadline of what is waited for. */
+void weir_http_wait_arm(weir_http_conn *conn);
+uint64_t weir_http_wait_deadline(const weir_http_conn *conn);
+/* Until then the bytes of the body that came are enough. */
+uint64_t weir_http_rate_deadline(const weir_http_limits *limits, const weir_request *request);
+
+static inline void weir_http_wait_for(weir_http_conn *conn, weir_http_wait wait, uint64_t now_ns)
+{
+	conn->wait = (uint8_t)wait;
+	conn->since_ns = now_ns;
+	if (wait != WEIR_WAIT_NOTHING)
+		weir_http_wait_arm(conn);
+}
+
+/* h1.c */
+extern const weir_link_ops weir_h1_link_ops;
+extern const weir_protocol weir_h1_protocol;
+/* The connection speaks HTTP/1 from here on. */
+void weir_h1_start(weir_http_conn *conn);
+
+/* h2.c: the same for HTTP/2, from its preface on. 0 or -ENOMEM. */
+int weir_h2_start(weir_http_conn *conn);
+
+/* server.c */
+
+/* One loop has done as ordered. */
+void weir_http_carried_out(weir_http *http);
+
+/* loop_share.c */
+
+/* A loop's share of a server; NULL: out of memory. */
+weir_http_loop *weir_http_loop_new(weir_http *http, weir_loop *loop, uint16_t index);
+/* The server has no more to do with it. Home, or whoever is alone once the loop is over. */
+void weir_http_loop_leave(weir_http_loop *loop);
+/* One connection or request less. Home, or anybody once the loop is over. */
+void weir_http_loop_unref(weir_http_loop *loop);
+/* Frees a request's block, and lets go of what it holds of the loop. */
+void weir_http_loop_give(weir_http_loop *loop, weir_request *request);
+
+/* At home. */
+static inline void weir_http_loop_ref(weir_http_loop *loop)
+{
+	loop->refs++;
+}
+/* Sees to it that the date in lines is that of now. */
+void weir_http_set_date(weir_http_loop *loop, uint64_t now_ns);
+
+/* The fields Server and Date with their CRLFs; lines_length bytes. */
+static inline const char *weir_http_lines(weir_http_loop *loop)
+{
+	uint64_t now_ns = weir_loop_now(loop->loop);
+	if (__builtin_expect(now_ns >= loop->date_until_ns, 0))
+		weir_http_set_date(loop, now_ns);
+	return loop->lines;
+}
+
+static inline void weir_http_count(_Atomic uint64_t *count)
+{
+	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
+/* By a thread that is the only one to write. */
+static inline void weir_http_gauge(_Atomic uint32_t *gauge, int32_t by)
+{
+	uint32_t value = atomic_load_explicit(gauge, memory_order_relaxed) + (uint32_t)by;
+	atomic_store_explicit(gauge, value, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_HTTP_STATUS_H
+#define WEIR_HTTP_STATUS_H
+
+/* Status lines of HTTP/1, ready to be sent. Any thread. */
+
+#include <weir/http.h>
+
+/* "HTTP/1.1 200 OK\r\n", of 100 to 599; of a status that nobody knows, without a reason. */
+weir_span weir_status_line(unsigned status);
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sentry/balance.h"
+
+#include <errno.h>
+
+#include "base/error.h"
+
+/* ---- the list ---- */
+
+int weir_fleet_init(weir_fleet *fleet)
+{
+	atomic_init(&fleet->count, 0);
+	atomic_init(&fleet->panics, 0);
+	return -pthread_mutex_init(&fleet->lock, NULL);
+}
+
+void weir_fleet_fini(weir_fleet *fleet)
+{
+	for (uint32_t i = 0; i < weir_fleet_count(fleet); i++)
+		weir_origin_free(weir_fleet_at(fleet, i));
+	atomic_store(&fleet->count, 0);
+	pthread_mutex_destroy(&fleet->lock);
+}
+
+int weir_fleet_add(weir_fleet *fleet, weir_origin *backend)
+{
+	int error = 0;
+	pthread_mutex_lock(&fleet->lock);
+	uint32_t count = weir_fleet_count(fleet);
+	if (count == WEIR_FLEET_MOST) {
+		error = weir_error_set(-ENOSPC, "fleet: more than %d backends", WEIR_FLEET_MOST);
+	} else {
+		backend->index = count;
+		atomic_store_explicit(&fleet->backend[count], backend, memory_order_relaxed);
+		/* Whoever sees the count sees the backend. */
+		atomic_store_explicit(&fleet->count, count + 1, memory_order_release);
+	}
+	pthread_mutex_unlock(&fleet->lock);
+	return error;
+}
+
+static bool retired(const weir_origin *backend)
+{
+	return atomic_load_explicit(&backend->shared.retired, memory_order_relaxed);
+}
+
+static bool healthy(const weir_origin *backend, uint64_t now_ns)
+{
+	return !retired(backend) && weir_origin_usable(backend, now_ns);
+}
+
+uint32_t weir_fleet_usable(const weir_fleet *fleet, uint64_t now_ns)
+{
+	uint32_t usable = 0;
+	for (uint32_t i = 0; i < weir_fleet_count(fleet); i++)
+		usable += healthy(weir_fleet_at(fleet, i), now_ns);
+	return usable;
+}
+
+bool weir_fleet_failed(weir_fleet *fleet, weir_origin *backend, uint64_t now_ns)
+{
+	if (!weir_origin_failed(backend))
+		return false;
+	/* Two threads must not eject the last two at once. */
+	pthread_mutex_lock(&fleet->lock);
+	bool eject = healthy(backend, now_ns) && weir_fleet_usable(fleet, now_ns) > 1;
+	if (eject)
+		weir_origin_eject(backend, now_ns);
+	pthread_mutex_unlock(&fleet->lock);
+	return eject;
+}
+
+/* ---- choosing ---- */
+
+/* One that won a choice may lose it again while it starts slowly. */
+static weir_origin *less_loaded(weir_random *random, weir_origin *a, weir_origin *b, uint64_t now_ns)
+{
+	if (weir_origin_in_flight(b) < weir_origin_in_flight(a)) {
+		weir_origin *swap = a;
+		a = b;
+		b = swap;
+	}
+	double weight = weir_origin_weight(a, now_ns);
+	if (weight >= 1 || weir_origin_weight(b, now_ns) <= weight)
+		return a;
+	return weir_random_unit(random) < weight ? a : b;
+}
+
+typedef struct candidates {
+	weir_origin *at[WEIR_FLEET_MOST];
+	uint32_t count;
+} candidates;
+
+/* Those with room; healthy ones only, unless in panic. */
+static void collect(const weir_fleet *fleet, uint64_t now_ns, const weir_origin *not_this, bool panic,
+		    candidates *found)
+{
+	found->count = 0;
+	for (uint32_t i = 0; i < weir_fleet_count(fleet); i++) {
+		weir_origin *backend = weir_fleet_at(fleet, i);
+		bool fit = panic ? !retired(backend) : healthy(backend, now_ns);
+		if (fit && backend != not_this && weir_origin_has_room(backend))
+			found->at[found->count++] = backend;
+	}
+}
+
+static weir_origin *draw(weir_random *random, const candidates *found, uint64_t now_ns)
+{
+	if (found->count < 2)
+		return found->count == 0 ? NULL : found->at[0];
+	uint32_t a = (uint32_t)weir_random_below(random, found->count);
+	uint32_t b = (uint32_t)weir_random_below(random, found->count - 1);
+	return less_loaded(random, found->at[a], found->at[b + (b >= a)], now_ns);
+}
+
+static weir_origin *choose_slowly(weir_fleet *fleet, weir_random *random, uint64_t now_ns,
+				  const weir_origin *not_this)
+{
+	candidates found;
+	collect(fleet, now_ns, not_this, false, &found);
+	if (found.count == 0)
+		collect(fleet, now_ns, NULL, false, &found);
+	if (found.count == 0 && weir_fleet_usable(fleet, now_ns) == 0) {
+		atomic_fetch_add_explicit(&fleet->panics, 1, memory_order_relaxed);
+		collect(fleet, now_ns, not_this, true, &found);
+		if (found.count == 0)
+			collect(fleet, now_ns, NULL, true, &found);
+	}
+	return draw(random, &found, now_ns);
+}
+
+/* Two draws from the whole list, which is right wherever both are fit; NULL: look at all. */
+static weir_origin *choose_quickly(weir_fleet *fleet, weir_random *random, uint64_t now_ns,
+				   const weir_origin *not_this)
+{
+	uint32_t count = weir_fleet_count(fleet);
+	if (count == 0)
+		return NULL;
+	uint32_t a = 0, b = 0;
+	if (count > 1) {
+		a = (uint32_t)weir_random_below(random, count);
+		b = (uint32_t)weir_random_below(random, count - 1);
+		b += b >= a;
+	}
+	weir_origin *one = weir_fleet_at(fleet, a), *two = weir_fleet_at(fleet, b);
+	bool fit = healthy(one, now_ns) && one != not_this && weir_origin_has_room(one);
+	if (!fit || one == two)
+		return fit ? one : NULL;
+	fit = healthy(two, now_ns) && two != not_this && weir_origin_has_room(two);
+	return fit ? less_loaded(random, one, two, now_ns) : NULL;
+}
+
+weir_origin *weir_fleet_pick(weir_fleet *fleet, weir_random *random, uint64_t now_ns,
+			     const weir_origin *not_this)
+{
+	weir_origin *backend = choose_quickly(fleet, random, now_ns, not_this);
+	/* Another thread may have taken the last place since it was looked at. */
+	for (uint32_t i = 0; i <= weir_fleet_count(fleet); i++) {
+		if (backend == NULL)
+			backend = choose_slowly(fleet, random, now_ns, not_this);
+		if (backend == NULL || weir_origin_take(backend))
+			return backend;
+		backend = NULL;
+	}
+	return NULL;
+}

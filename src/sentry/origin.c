@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sentry/origin.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "http/tls.h"
+
+#define FAILURES      5
+#define EJECT_NS      (2 * WEIR_NS_PER_S)
+#define EJECT_MOST_NS (60 * WEIR_NS_PER_S)
+#define SLOW_START_NS (10 * WEIR_NS_PER_S)
+#define RISE          2
+#define FALL          3
+
+/* What a backend gets of its share at the beginning of a slow start. */
+#define WEIGHT_LEAST .1
+/* One answer's share in the average, as a shift: 1/8. */
+#define LATENCY_SHIFT 3
+
+#define LOAD(atom)         atomic_load_explicit(&(atom), memory_order_relaxed)
+#define STORE(atom, value) atomic_store_explicit(&(atom), value, memory_order_relaxed)
+#define ADD(atom)          atomic_fetch_add_explicit(&(atom), 1, memory_order_relaxed)
+
+/* ---- making one ---- */
+
+static bool split_scheme(const char *url, bool *ret_secure, const char **ret_rest)
+{
+	*ret_secure = strncmp(url, "https://", 8) == 0;
+	if (!*ret_secure && strncmp(url, "http://", 7) != 0)
+		return false;
+	*ret_rest = url + (*ret_secure ? 8 : 7);
+	return true;
+}
+
+static char *copy_part(const char *from, size_t length)
+{
+	char *text = weir_mem_zalloc(length + 1);
+	if (text != NULL)
+		memcpy(text, from, length);
+	return text;
+}
+
+static bool is_port(const char *text, size_t length)
+{
+	unsigned value = 0;
+	for (size_t i = 0; i < length; i++) {
+		if (text[i] < '0' || text[i] > '9' || length > 5)
+			return false;
+		value = value * 10 + (unsigned)(text[i] - '0');
+	}
+	return value >= 1 && value <= 65535;
+}
+
+/* Where the host of an authority ends: at its last colon, or behind a bracket. */
+static size_t host_length(const char *authority, size_t length)
+{
+	if (authority[0] == '[') {
+		const char *end = memchr(authority, ']', length);
+		return end != NULL ? (size_t)(end - authority) + 1 : 0;
+	}
+	const char *colon = memchr(authority, ':', length);
+	return colon != NULL ? (size_t)(colon - authority) : length;
+}
+
+static int split_authority(weir_origin *backend, const char *authority, size_t length)
+{
+	size_t host = host_length(authority, length);
+	bool bracket = authority[0] == '[';
+	if (host == 0 || (bracket && host < 3))
+		return -EINVAL;
+	if (host == length)
+		backend->port = weir_mem_strdup(backend->secure ? "443" : "80");
+	else if (authority[host] == ':' && is_port(authority + host + 1, length - host - 1))
+		backend->port = copy_part(authority + host + 1, length - host - 1);
+	else
+		return -EINVAL;
+	backend->name = copy_part(authority, length);
+	backend->host = bracket ? copy_part(authority + 1, host - 2) : copy_part(authority, host);
+	return backend->port != NULL && backend->name != NULL && backend->host != NULL ? 0 : -ENOMEM;
+}
+
+/* Bytes that would end a field or be another part of a URL. */
+static bool is_clean(const char *text, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		if (text[i] <= ' ' || text[i] > '~' || strchr("/?#@\\\"", text[i]) != NULL)
+			return false;
+	return true;
+}
+
+static int parse_url(weir_origin *backend, const char *url)
+{
+	const char *rest;
+	if (url == NULL || !split_scheme(url, &backend->secure, &rest))
+		return -EINVAL;
+	size_t length = strlen(rest);
+	if (length > 0 && rest[length - 1] == '/')
+		length--;
+	if (length == 0 || length > 255 || !is_clean(rest, length))
+		return -EINVAL;
+	return split_authority(backend, rest, length);
+}
+
+static void fill_options(weir_origin_options *options)
+{
+	if (options->failures == 0)
+		options->failures = FAILURES;
+	if (options->eject_ns == 0)
+		options->eject_ns = EJECT_NS;
+	if (options->eject_most_ns == 0)
+		options->eject_most_ns = EJECT_MOST_NS;
+	if (options->slow_start_ns == 0)
+		options->slow_start_ns = SLOW_START_NS;
+	if (options->rise == 0)
+		options->rise = RISE;
+	if (options->fall == 0)
+		options->fall = FALL;
+	options->url = NULL;
+	options->ca = NULL;
+	options->host_name = NULL;
+}
+
+static int set_host(weir_origin *backend, const char *name)
+{
+	if (backend->options.host == WEIR_HOST_CLIENT)
+		return 0;
+	if (backend->options.host == WEIR_HOST_BACKEND)
+		name = backend->name;
+	if (name == NULL || name[0] == '\0' || strlen(name) > 255 || !is_clean(name, strlen(name)))
+		return weir_error_set(-EINVAL, "backend '%s': '%s' is no host", backend->name,
+				      name != NULL ? name : "");
+	backend->sent_host = weir_mem_strdup(name);
+	return backend->sent_host != NULL ? 0 : -ENOMEM;
+}
+
+int weir_origin_new(const weir_origin_options *options, weir_origin **ret_backend)
+{
+	weir_origin *backend = weir_mem_zalloc(sizeof(*backend));
+	if (backend == NULL)
+		return weir_error_set(-ENOMEM, "backend: out of memory");
+	pthread_mutex_init(&backend->found.lock, NULL);
+	backend->options = *options;
+	fill_options(&backend->options);
+	int error = parse_url(backend, options->url);
+	if (error == -EINVAL)
+		weir_error_set(error, "backend '%s': expected http://HOST[:PORT] or https://HOST[:PORT]",
+			       options->url != NULL ? options->url : "");
+	if (error == 0)
+		error = set_host(backend, options->host_name);
+	if (error == 0 && options->ca != NULL) {
+		backend->ca = weir_mem_strdup(options->ca);
+		error = backend->ca != NULL ? 0 : -ENOMEM;
+	}
+	if (error == -ENOMEM)
+		weir_error_set(error, "backend: out of memory");
+	/* So that no reactor reads certificates from a disk. */
+	if (error == 0 && backend->secure && !options->unverified)
+		error = weir_tls_prepare(backend->ca);
+	if (error == 0) {
+		backend->note_length =
+			(size_t)snprintf(backend->note, sizeof(backend->note), "upstream=%s", backend->name);
+		error = weir_origin_resolve(backend);
+	}
+	if (error == 0)
+		*ret_backend = backend;
+	else
+		weir_origin_free(backend);
+	return error;
+}
+
+void weir_origin_free(weir_origin *backend)
+{
+	if (backend == NULL)
+		return;
+	pthread_mutex_destroy(&backend->found.lock);
+	weir_mem_free(backend->name);
+	weir_mem_free(backend->host);
+	weir_mem_free(backend->sent_host);
+	weir_mem_free(backend->port);
+	weir_mem_free(backend->ca);
+	weir_mem_free(backend);
+}
+
+/* ---- health ---- */
+
+bool weir_origin_usable(const weir_origin *backend, uint64_t now_ns)
+{
+	return !LOAD(backend->shared.down) && LOAD(backend->shared.ejected_until_ns) <= now_ns;
+}
+
+static uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+double weir_origin_weight(const weir_origin *backend, uint64_t now_ns)
+{
+	uint64_t back_ns = later(LOAD(backend->shared.recovered_ns), LOAD(backend->shared.ejected_until_ns));
+	uint64_t ramp_ns = backend->options.slow_start_ns;
+	if (back_ns == 0 || ramp_ns == UINT64_MAX || (now_ns > back_ns && now_ns - back_ns >= ramp_ns))
+		return 1;
+	double part = now_ns > back_ns ? (double)(now_ns - back_ns) / (double)ramp_ns : 0;
+	return part > WEIGHT_LEAST ? part : WEIGHT_LEAST;
+}
+
+bool weir_origin_failed(weir_origin *backend)
+{
+	return ADD(backend->shared.failed_in_row) + 1 >= backend->options.failures;
+}
+
+void weir_origin_eject(weir_origin *backend, uint64_t now_ns)
+{
+	uint64_t most_ns = backend->options.eject_most_ns, time_ns = backend->options.eject_ns;
+	uint64_t last_ns = LOAD(backend->shared.ejected_until_ns);
+	/* Long well after the last one: this one is the first again. */
+	if (last_ns != 0 && now_ns > last_ns && now_ns - last_ns > most_ns)
+		STORE(backend->shared.ejections_in_row, 0);
+	uint32_t before = LOAD(backend->shared.ejections_in_row);
+	for (uint32_t i = 0; i < before && time_ns < most_ns; i++)
+		time_ns *= 2;
+	STORE(backend->shared.ejections_in_row, before + 1);
+	STORE(backend->shared.failed_in_row, 0);
+	STORE(backend->shared.ejected_until_ns, now_ns + (time_ns < most_ns ? time_ns : most_ns));
+	ADD(backend->shared.ejections);
+}
+
+bool weir_origin_checked(weir_origin *backend, bool good, uint64_t now_ns)
+{
+	bool down = LOAD(backend->shared.down);
+	ADD(backend->shared.checks);
+	if (!good)
+		ADD(backend->shared.checks_failed);
+	if (good != down) {
+		STORE(backend->shared.checks_in_row, 0);
+		return false;
+	}
+	if (ADD(backend->shared.checks_in_row) + 1 < (down ? backend->options.rise : backend->options.fall))
+		return false;
+	STORE(backend->shared.checks_in_row, 0);
+	if (down)
+		STORE(backend->shared.recovered_ns, now_ns);
+	STORE(backend->shared.down, !down);
+	return true;
+}
+
+/* ---- calls ---- */
+
+bool weir_origin_take(weir_origin *backend)
+{
+	uint32_t most = backend->options.concurrency;
+	uint32_t before = atomic_fetch_add_explicit(&backend->shared.in_flight, 1, memory_order_relaxed);
+	if (most == 0 || before < most)
+		return true;
+	weir_origin_give(backend);
+	return false;
+}
+
+void weir_origin_give(weir_origin *backend)
+{
+	atomic_fetch_sub_explicit(&backend->shared.in_flight, 1, memory_order_relaxed);
+}
+
+void weir_origin_answered(weir_origin *backend, uint64_t first_byte_ns)
+{
+	uint64_t average_ns = LOAD(backend->shared.latency_ns);
+	if (LOAD(backend->shared.failed_in_row) != 0)
+		STORE(backend->shared.failed_in_row, 0);
+	if (average_ns == 0)
+		average_ns = first_byte_ns;
+	else
+		average_ns = average_ns - (average_ns >> LATENCY_SHIFT) + (first_byte_ns >> LATENCY_SHIFT);
+	STORE(backend->shared.latency_ns, average_ns);
+}

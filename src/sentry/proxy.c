@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sentry/proxy.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "loop/loop.h"
+#include "sentry/proxy_priv.h"
+
+#define EXPECT_NS WEIR_NS_PER_S
+#define VIA_MOST  64
+
+/* ---- tries ---- */
+
+static void note(weir_exchange *exchange, const weir_call_failure *failure)
+{
+	char text[256];
+	int length = snprintf(text, sizeof(text), "upstream=%s failed=%s error=\"%s\"",
+			      exchange->backend->name, weir_call_step_name(failure->step), failure->text);
+	if (length > 0)
+		weir_request_note(
+			exchange->request,
+			(weir_span){text, (size_t)length < sizeof(text) ? (size_t)length : sizeof(text) - 1});
+}
+
+void weir_exchange_give_up(weir_exchange *exchange, const weir_call_failure *failure)
+{
+	weir_request *request = exchange->request;
+	bool late = failure->error == -ETIMEDOUT;
+	note(exchange, failure);
+	weir_exchange_let_go(exchange);
+	if (exchange->begun) {
+		WEIR_PROXY_COUNT(exchange, cut);
+		weir_request_abort(request);
+	} else if (late) {
+		WEIR_PROXY_COUNT(exchange, timeouts);
+		weir_request_reply_text(request, 504, WEIR_SPAN("The service did not answer in time.\n"));
+	} else {
+		WEIR_PROXY_COUNT(exchange, bad_gateway);
+		weir_request_reply_text(request, 502, WEIR_SPAN("The service could not be reached.\n"));
+	}
+}
+
+static int try_backend(weir_exchange *exchange, bool fresh)
+{
+	weir_call_request request = {.method = weir_request_method(exchange->request),
+				     .upgrade = exchange->upgrade,
+				     .fresh = fresh};
+	if (exchange->has_body)
+		request.framing = weir_request_body_length(exchange->request) == WEIR_UNKNOWN_LENGTH
+					  ? WEIR_BODY_CHUNKED
+					  : WEIR_BODY_LENGTH;
+	request.head = weir_proxy_head(exchange);
+	if (request.head == NULL) {
+		weir_origin_give(exchange->backend);
+		return -ENOMEM;
+	}
+	int error = weir_call_start(exchange->thread->upstream, &exchange->call, &weir_proxy_call_ops,
+				    exchange->backend, &request);
+	weir_buf_unref(request.head);
+	return error;
+}
+
+/* Chooses a backend and calls it. not_this has just failed. */
+static void try(weir_exchange *exchange, weir_origin *not_this, bool fresh)
+{
+	weir_upstream *upstream = exchange->thread->upstream;
+	exchange->backend = weir_fleet_pick(weir_upstream_fleet(upstream), weir_upstream_random(upstream),
+					    weir_loop_now(weir_upstream_loop(upstream)), not_this);
+	if (exchange->backend == NULL) {
+		WEIR_PROXY_COUNT(exchange, full);
+		weir_exchange_let_go(exchange);
+		weir_request_reject(exchange->request, WEIR_SHED_LIMIT);
+		return;
+	}
+	exchange->story.attempts++;
+	int error = try_backend(exchange, fresh);
+	if (error != 0)
+		weir_exchange_give_up(exchange, &(weir_call_failure){.step = WEIR_CALL_CONNECT,
+								     .error = error,
+								     .text = "no connection could be made"});
+}
+
+void weir_proxy_failed(weir_call *call, const weir_call_failure *failure)
+{
+	weir_exchange *exchange = weir_exchange_of(call);
+	weir_retry *retry = &exchange->thread->retry;
+	weir_retry_verdict verdict = WEIR_RETRY_NO;
+	uint64_t refused = retry->refused;
+	if (!exchange->begun)
+		verdict = weir_retry_ask(retry, &exchange->story, failure,
+					 weir_loop_now(weir_upstream_loop(exchange->thread->upstream)));
+	switch (verdict) {
+	case WEIR_RETRY_FREE:
+		WEIR_PROXY_COUNT(exchange, free_retries);
+		exchange->story.free_used = true;
+		exchange->story.attempts--;
+		try(exchange, NULL, true);
+		return;
+	case WEIR_RETRY_PAID:
+		WEIR_PROXY_COUNT(exchange, retries);
+		try(exchange, exchange->backend, false);
+		return;
+	case WEIR_RETRY_NO:
+		if (retry->refused != refused)
+			WEIR_PROXY_COUNT(exchange, retries_refused);
+		weir_exchange_give_up(exchange, failure);
+		return;
+	}
+}
+
+/* ---- requests ---- */
+
+static void client_gone(weir_request *request, void *arg)
+{
+	weir_exchange *exchange = arg;
+	WEIR_PROXY_COUNT(exchange, gone);
+	weir_call_abort(&exchange->call);
+	weir_exchange_let_go(exchange);
+	weir_request_abort(request);
+}
+
+/* h2c would be a protocol that nobody here looks into. */
+static bool wants_upgrade(const weir_request *request)
+{
+	if (!(request->head.flags & WEIR_HEAD_UPGRADE) || weir_request_body_length(request) != 0)
+		return false;
+	weir_span protocol = weir_request_header(request, WEIR_SPAN("upgrade"));
+	return !weir_span_is(protocol, WEIR_SPAN("h2c"));
+}
+
+static void handle(weir_proxy_thread *thread, weir_stage *stage, weir_request *request)
+{
+	if (weir_request_method(request) == WEIR_METHOD_CONNECT) {
+		weir_request_reply_text(request, 405, WEIR_SPAN("This is no proxy for CONNECT.\n"));
+		return;
+	}
+	weir_exchange *exchange = weir_request_alloc(request, sizeof(*exchange));
+	if (exchange == NULL) {
+		weir_request_reject(request, WEIR_SHED_MEMORY);
+		return;
+	}
+	*exchange = (weir_exchange){.request = request,
+				    .thread = thread,
+				    .stage = stage,
+				    .has_body = weir_request_body_length(request) != 0,
+				    .upgrade = wants_upgrade(request),
+				    .story.method = weir_request_method(request)};
+	exchange->expects = exchange->has_body && (request->head.flags & WEIR_HEAD_CONTINUE) != 0 &&
+			    weir_request_collected(request) == NULL;
+	weir_timer_init(&exchange->timer, weir_exchange_late, exchange);
+	weir_hold(weir_request_event(request));
+	weir_request_on_gone(request, client_gone, exchange);
+	weir_retry_earn(&thread->retry);
+	WEIR_PROXY_COUNT(exchange, requests);
+	try(exchange, NULL, false);
+}
+
+static weir_proxy_thread *make_thread(weir_proxy *proxy, uint16_t home)
+{
+	const weir_proxy_options *options = &proxy->options;
+	weir_loop *loop = weir_loop_self();
+	weir_proxy_thread *thread = weir_mem_zalloc(sizeof(*thread));
+	if (thread == NULL)
+		return NULL;
+	thread->proxy = proxy;
+	weir_retry_init(&thread->retry, &options->retry, weir_loop_now(loop));
+	if (weir_upstream_new(loop, options->fleet, &options->limits, options->seed + home,
+			      &thread->upstream) != 0) {
+		weir_mem_free(thread);
+		return NULL;
+	}
+	atomic_store_explicit(&proxy->threads[home], thread, memory_order_release);
+	return thread;
+}
+
+static weir_proxy_thread *this_thread(weir_proxy *proxy)
+{
+	uint16_t home = weir_thread_home();
+	if (home >= WEIR_THREADS_MAX)
+		return NULL;
+	weir_proxy_thread *thread = atomic_load_explicit(&proxy->threads[home], memory_order_relaxed);
+	return thread != NULL ? thread : make_thread(proxy, home);
+}
+
+void weir_proxy_handle(weir_stage *stage, weir_event **events, size_t count, void *arg)
+{
+	weir_proxy_thread *thread = this_thread(arg);
+	for (size_t i = 0; i < count; i++) {
+		weir_request *request = weir_request_of(events[i]);
+		if (thread != NULL)
+			handle(thread, stage, request);
+		else
+			weir_request_reject(request, WEIR_SHED_MEMORY);
+	}
+}
+
+/* ---- proxies ---- */
+
+int weir_proxy_new(const weir_proxy_options *options, weir_proxy **ret_proxy)
+{
+	const char *via = options->via != NULL ? options->via : "weir";
+	if (strlen(via) > VIA_MOST || strpbrk(via, "\r\n,()\" ") != NULL)
+		return weir_error_set(-EINVAL, "via '%s': expected a name of at most %d bytes", via,
+				      VIA_MOST);
+	if (options->limits.fields > WEIR_PROXY_LIMIT)
+		return weir_error_set(-EINVAL, "limit of %u fields: expected at most %d",
+				      options->limits.fields, WEIR_PROXY_LIMIT);
+	weir_proxy *proxy = weir_mem_zalloc(sizeof(*proxy));
+	if (proxy == NULL)
+		return weir_error_set(-ENOMEM, "proxy: out of memory");
+	proxy->options = *options;
+	proxy->options.via = NULL;
+	if (proxy->options.expect_ns == 0)
+		proxy->options.expect_ns = EXPECT_NS;
+	if (via[0] != '\0')
+		proxy->via_length =
+			(size_t)snprintf(proxy->via_line, sizeof(proxy->via_line), "Via: 1.1 %s\r\n", via);
+	*ret_proxy = proxy;
+	return 0;
+}
+
+void weir_proxy_free(weir_proxy *proxy)
+{
+	if (proxy == NULL)
+		return;
+	for (unsigned i = 0; i < WEIR_THREADS_MAX; i++) {
+		weir_proxy_thread *thread = atomic_load(&proxy->threads[i]);
+		if (thread != NULL)
+			weir_upstream_free(thread->upstream);
+		weir_mem_free(thread);
+	}
+	weir_mem_free(proxy);
+}
+
+weir_upstream *weir_proxy_upstream(weir_proxy *proxy)
+{
+	weir_proxy_thread *thread = this_thread(proxy);
+	return thread != NULL ? thread->upstream : NULL;
+}
+
+void weir_proxy_read_stats(const weir_proxy *proxy, weir_proxy_stats *ret_stats)
+{
+	*ret_stats = (weir_proxy_stats){0};
+	for (unsigned i = 0; i < WEIR_THREADS_MAX; i++) {
+		const weir_proxy_thread *thread =
+			atomic_load_explicit(&proxy->threads[i], memory_order_acquire);
+		if (thread == NULL)
+			continue;
+#define WEIR_X(name) ret_stats->name += atomic_load_explicit(&thread->counts.name, memory_order_relaxed);
+		WEIR_PROXY_COUNTS(WEIR_X)
+#undef WEIR_X
+	}
+}
+
+void weir_proxy_read_counts(const weir_proxy *proxy, uint32_t backend, weir_upstream_counts *ret_counts)
+{
+	*ret_counts = (weir_upstream_counts){0};
+	for (unsigned i = 0; i < WEIR_THREADS_MAX; i++) {
+		weir_upstream_counts one;
+		const weir_proxy_thread *thread =
+			atomic_load_explicit(&proxy->threads[i], memory_order_acquire);
+		if (thread == NULL)
+			continue;
+		weir_upstream_read(thread->upstream, backend, &one);
+		ret_counts->calls += one.calls;
+		ret_counts->failures += one.failures;
+		ret_counts->connects += one.connects;
+		ret_counts->reused += one.reused;
+		ret_counts->idle += one.idle;
+		ret_counts->open += one.open;
+	}
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An exchange under way: the client's body towards the backend, the backend's answer towards the client. */
+#include <errno.h>
+
+#include "sentry/proxy_priv.h"
+
+/* Fields of an answer on the stack, and ours; weir_proxy_new holds the limits to it. */
+#define FIELDS_MOST WEIR_PROXY_FIELDS(WEIR_PROXY_LIMIT)
+
+/* Of a collected body at once: well below half of what may wait. */
+#define PART_MOST 32768
+
+/* ---- the client's body, towards the backend ---- */
+
+static void body_data(weir_request *request, weir_buf *buf, size_t offset, size_t length, void *arg)
+{
+	weir_exchange *exchange = arg;
+	/* Refused only by a connection that is ending, of which we will hear, or one that was not paused for: what a client can have on its way fits. */
+	if (weir_call_send(&exchange->call, buf, offset, length) == -ENOBUFS) {
+		weir_call_abort(&exchange->call);
+		weir_exchange_let_go(exchange);
+		weir_request_abort(request);
+		return;
+	}
+	if (weir_call_clogged(&exchange->call))
+		weir_request_pause(request);
+}
+
+#define TRAILERS_MOST 32
+
+static void body_end(weir_request *request, void *arg)
+{
+	weir_exchange *exchange = arg;
+	weir_field trailers[TRAILERS_MOST];
+	size_t count = 0;
+	if (exchange->tunnel) {
+		weir_call_finish(&exchange->call, NULL, 0);
+		weir_exchange_let_go(exchange);
+		weir_request_end(request, NULL, 0);
+		return;
+	}
+	while (count < TRAILERS_MOST && weir_request_trailer(request, count, &trailers[count]))
+		count++;
+	weir_call_finish(&exchange->call, trailers, count);
+}
+
+static const weir_body_ops body_ops = {body_data, body_end};
+
+static void start_reading(weir_exchange *exchange)
+{
+	if (exchange->reading)
+		return;
+	/* From here on parts of it may be under way, and a second call would not get them. */
+	exchange->reading = exchange->story.body_consumed = true;
+	weir_timer_stop(&exchange->timer);
+	weir_request_read(exchange->request, &body_ops, exchange);
+}
+
+void weir_exchange_late(weir_timer *timer, void *arg)
+{
+	start_reading(arg);
+}
+
+/* As much of a body that is here already as the connection takes; the rest when it has drained. */
+static void send_collected(weir_exchange *exchange, weir_buf *body)
+{
+	while (exchange->collected_sent < body->length && !weir_call_clogged(&exchange->call)) {
+		size_t rest = body->length - exchange->collected_sent;
+		size_t part = rest < PART_MOST ? rest : PART_MOST;
+		/* Refused only by a connection that is ending, of which we will hear: a clogged one was not asked. */
+		if (weir_call_send(&exchange->call, body, exchange->collected_sent, part) != 0)
+			return;
+		exchange->collected_sent += part;
+	}
+	if (exchange->collected_sent == body->length)
+		weir_call_finish(&exchange->call, NULL, 0);
+}
+
+static void call_ready(weir_call *call)
+{
+	weir_exchange *exchange = weir_exchange_of(call);
+	weir_buf *collected = weir_request_collected(exchange->request);
+	if (!exchange->has_body)
+		return;
+	/* It can be sent again, so that it does not stand in the way of another try. */
+	exchange->collected_sent = 0;
+	if (collected != NULL)
+		send_collected(exchange, collected);
+	else if (exchange->expects)
+		weir_timer_start(weir_upstream_loop(exchange->thread->upstream), &exchange->timer,
+				 call->started_ns + exchange->thread->proxy->options.expect_ns);
+	else
+		start_reading(exchange);
+}
+
+static void call_drained(weir_call *call)
+{
+	weir_exchange *exchange = weir_exchange_of(call);
+	weir_buf *collected = weir_request_collected(exchange->request);
+	if (collected != NULL && !exchange->tunnel)
+		send_collected(exchange, collected);
+	else
+		weir_request_resume(exchange->request);
+}
+
+/* ---- the answer, towards the client ---- */
+
+static void request_drained(weir_request *request, void *arg);
+
+static void note_backend(weir_exchange *exchange)
+{
+	weir_request_note(exchange->request,
+			  (weir_span){exchange->backend->note, exchange->backend->note_length});
+}
+
+static void nonsense(weir_exchange *exchange, const char *text)
+{
+	weir_call_abort(&exchange->call);
+	weir_exchange_give_up(exchange,
+			      &(weir_call_failure){.step = WEIR_CALL_HEAD, .error = -EPROTO, .text = text});
+}
+
+static void call_interim(weir_call *call, const weir_call_answer *answer)
+{
+	weir_exchange *exchange = weir_exchange_of(call);
+	weir_field fields[FIELDS_MOST];
+	if (answer->head->status != 100) {
+		size_t count = weir_proxy_fields(exchange->thread->proxy, answer, false, fields);
+		/* What the client cannot be told of, it need not know. */
+		weir_request_interim(exchange->request, answer->head->status, fields, count);
+	} else if (exchange->has_body && exchange->expects) {
+		start_reading(exchange);
+	}
+}
+
+static void call_whole(weir_call *call, const weir_call_answer *answer, weir_buf *buf, size_t offset,
+		       size_t length)
+{
+	weir_exchange *exchange = weir_exchange_of(call);
+	weir_request *request = exchange->request;
+	weir_field fields[FIELDS_MOST];
+	if (answer->head->status > 599) {
+		nonsense(exchange, "a status above 599");
+		return;
+	}
+	weir_reply reply = {.status = answer->head->status,
+			    .fields = fields,
+			    .field_count = weir_proxy_fields(exchange->thread->proxy, answer, false, fields),
+			    .buf = buf,
+			    .offset = offset,
+			    .length = length};
+	note_backend(exchange);
+	weir_exchange_let_go(exchange);
+	if (answer->bodiless && (request->head.method == WEIR_METHOD_HEAD || reply.status == 304)) {
+		weir_request_begin(request, &reply, weir_proxy_announced(answer));
+		weir_request_end(request, NULL, 0);
+		return;
+	}
+	/* As weir_request_reply, but for what the parser has made sure of. */
+	if (weir_request_settle(request, reply.status))
+		weir_request_answer(request, &reply);
+}
+
+static void call_head(weir_call *call, const weir_call_answer *answer)
+{
+	weir_exchange *exchange = weir_exchange_of(call);
+	weir_field fields[FIELDS_MOST];
+	if (answer->head->status > 599) {
+		nonsense(exchange, "a status above 599");
+		return;
+	}
+	weir_reply reply = {.status = answer->head->status,
+			    .fields = fields,
+			    .field_count = weir_proxy_fields(exchange->thread->proxy, answer, false, fields)};
+	note_backend(exchange);
+	weir_request_on_drained(exchange->request, request_drained, exchange);
+	if (weir_request_begin(exchange->request, &reply, answer->length) != 0)
+		nonsense(exchange, "a head that cannot be passed on");
+	else
+		exchange->begun = true;
+}
+
+static void call_upgraded(weir_call *call, const weir_call_answer *answer)
+{
+	weir_exchange *exchange = weir_exchange_of(call);
+	weir_field fields[FIELDS_MOST];
+	size_t count = weir_proxy_fields(exchange->thread->proxy, answer, true, fields);
+	note_backend(exchange);
+	weir_request_on_drained(exchange->request, request_drained, exchange);
+	WEIR_PROXY_COUNT(exchange, upgrades);
+	exchange->reading = exchange->tunnel = exchange->begun = true;
+	weir_request_read(exchange->request, &body_ops, exchange);
+	/* What the client has sent already is delivered from within, perhaps up to its end: the exchange may be over. */
+	if (weir_request_upgrade(exchange->request, fields, count) != 0) {
+		exchange->tunnel = exchange->begun = false;
+		nonsense(exchange, "an upgrade that cannot be passed on");
+	}
+}
+
+/* A client that reads slowly: the part that does not fit is held, and nothing more comes from the backend until it does. */
+static void call_data(weir_call *call, weir_buf *buf, size_t offset, size_t length)
+{
+	weir_exchange *exchange = weir_exchange_of(call);
+	if (weir_request_send(exchange->request, buf, offset, length) != -ENOBUFS)
+		return;
+	exchange->held = weir_buf_ref(buf);
+	exchange->held_offset = offset;
+	exchange->held_length = length;
+	weir_call_pause(call);
+}
+
+static void request_drained(weir_request *request, void *arg)
+{
+	weir_exchange *exchange = arg;
+	weir_buf *held = exchange->held;
+	if (held != NULL) {
+		if (weir_request_send(request, held, exchange->held_offset, exchange->held_length) ==
+		    -ENOBUFS)
+			return;
+		exchange->held = NULL;
+		weir_buf_unref(held);
+	}
+	weir_call_resume(&exchange->call);
+}
+
+static void call_end(weir_call *call, const weir_call_answer *trailers)
+{
+	weir_exchange *exchange = weir_exchange_of(call);
+	weir_field fields[FIELDS_MOST];
+	size_t count = 0;
+	if (trailers != NULL) {
+		for (; count < trailers->head->field_count && count < FIELDS_MOST; count++) {
+			const weir_head_field *field = &trailers->fields[count];
+			fields[count] = (weir_field){{trailers->bytes + field->name, field->name_length},
+						     {trailers->bytes + field->value, field->value_length}};
+		}
+	}
+	weir_exchange_let_go(exchange);
+	weir_request_end(exchange->request, fields, count);
+}
+
+const weir_call_ops weir_proxy_call_ops = {.ready = call_ready,
+					   .interim = call_interim,
+					   .whole = call_whole,
+					   .head = call_head,
+					   .upgraded = call_upgraded,
+					   .data = call_data,
+					   .end = call_end,
+					   .failed = weir_proxy_failed,
+					   .drained = call_drained};

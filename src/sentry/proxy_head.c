@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Heads on their way through. Towards the backend, what passes unchanged is copied as it came, in runs of bytes as long as nothing in between has to go: an everyday request is one run from
+ * its first byte to its last field.
+ */
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "sentry/proxy_priv.h"
+
+/* For what is added: a line of our own each. */
+#define EXTRA_BYTES 512
+
+#define BIT(name) (UINT64_C(1) << WEIR_FIELD_##name)
+
+/* Of one connection only, in both directions. What frames a body is seen to separately. */
+#define HOP_BY_HOP                                                                             \
+	(BIT(CONNECTION) | BIT(KEEP_ALIVE) | BIT(PROXY_CONNECTION) | BIT(PROXY_AUTHENTICATE) | \
+	 BIT(PROXY_AUTHORIZATION) | BIT(TE) | BIT(TRAILER) | BIT(UPGRADE) | BIT(HTTP2_SETTINGS))
+/* A connection option must not take these out: framing and routing would be another message's. */
+#define NOT_TO_BE_NAMED (BIT(HOST) | BIT(CONTENT_LENGTH) | BIT(TRANSFER_ENCODING) | BIT(EXPECT))
+/* An answer's framing, and what the server writes itself. */
+#define SERVERS_OWN (BIT(CONTENT_LENGTH) | BIT(TRANSFER_ENCODING) | BIT(DATE) | BIT(SERVER))
+
+_Static_assert(WEIR_FIELD_COUNT <= 64, "fields are bits of a word");
+
+/* ---- which fields go ---- */
+
+/* The fields of a head, wherever they came from, and what a first look at them has told. */
+typedef struct fields {
+	const char *bytes;
+	const weir_head_field *at;
+	size_t count;
+	uint64_t seen; /* ids, as bits */
+	bool suspicious; /* some name without a number is as long as, or begins like, one that has to be looked at */
+	bool named; /* Connection names some */
+} fields;
+
+static weir_span name_of(const fields *f, size_t i)
+{
+	return (weir_span){f->bytes + f->at[i].name, f->at[i].name_length};
+}
+
+static weir_span value_of(const fields *f, size_t i)
+{
+	return (weir_span){f->bytes + f->at[i].value, f->at[i].value_length};
+}
+
+static bool is_usual_option(weir_span option)
+{
+	return weir_span_is(option, WEIR_SPAN("keep-alive")) || weir_span_is(option, WEIR_SPAN("close")) ||
+	       weir_span_is(option, WEIR_SPAN("upgrade"));
+}
+
+/* Whether Connection names fields at all: nearly never. */
+static bool names_fields(const fields *f)
+{
+	for (size_t i = 0; i < f->count; i++) {
+		if (f->at[i].id != WEIR_FIELD_CONNECTION)
+			continue;
+		weir_span list = value_of(f, i), option;
+		while (weir_list_next(&list, &option))
+			if (option.length > 0 && !is_usual_option(option))
+				return true;
+	}
+	return false;
+}
+
+/* Lengths of weir-quality, x-forwarded-host, x-forwarded-proto. */
+#define SUSPICIOUS_LENGTHS (UINT32_C(1) << 12 | UINT32_C(1) << 16 | UINT32_C(1) << 17)
+
+static bool is_suspicious(const fields *f, const weir_head_field *field)
+{
+	return (f->bytes[field->name] | 0x20) == 'p' ||
+	       (field->name_length < 32 && SUSPICIOUS_LENGTHS >> field->name_length & 1);
+}
+
+static fields look(const char *bytes, const weir_head_field *at, size_t count)
+{
+	fields f = {.bytes = bytes, .at = at, .count = count};
+	for (size_t i = 0; i < count; i++) {
+		f.seen |= UINT64_C(1) << at[i].id;
+		if (at[i].id == WEIR_FIELD_OTHER)
+			f.suspicious |= is_suspicious(&f, &at[i]);
+	}
+	f.named = (f.seen & BIT(CONNECTION)) != 0 && names_fields(&f);
+	return f;
+}
+
+static bool is_named(const fields *f, size_t which)
+{
+	if (NOT_TO_BE_NAMED >> f->at[which].id & 1)
+		return false;
+	for (size_t i = 0; i < f->count; i++) {
+		if (f->at[i].id != WEIR_FIELD_CONNECTION)
+			continue;
+		weir_span list = value_of(f, i), option;
+		while (weir_list_next(&list, &option))
+			if (weir_span_is(option, name_of(f, which)))
+				return true;
+	}
+	return false;
+}
+
+static bool begins_with_proxy(weir_span name)
+{
+	return name.length > 6 && weir_span_is((weir_span){name.at, 6}, WEIR_SPAN("proxy-"));
+}
+
+/* Of a name that has no number. Lengths tell most of them apart. */
+static bool is_unwanted_other(weir_span name, weir_forwarded forwarded)
+{
+	if ((name.at[0] | 0x20) == 'p')
+		return begins_with_proxy(name);
+	switch (name.length) {
+	case 12:
+		return weir_span_is(name, WEIR_SPAN("weir-quality"));
+	case 16:
+		return forwarded == WEIR_FORWARDED_REPLACE &&
+		       weir_span_is(name, WEIR_SPAN("x-forwarded-host"));
+	case 17:
+		return forwarded == WEIR_FORWARDED_REPLACE &&
+		       weir_span_is(name, WEIR_SPAN("x-forwarded-proto"));
+	default:
+		return false;
+	}
+}
+
+/* ---- towards the backend ---- */
+
+typedef struct writer {
+	const weir_exchange *exchange;
+	const weir_request *request;
+	fields from;
+	uint64_t unwanted; /* ids, as bits */
+	char *to;
+} writer;
+
+static void put(writer *w, const void *bytes, size_t length)
+{
+	memcpy(w->to, bytes, length);
+	w->to += length;
+}
+
+#define PUT(w, literal) put(w, literal, sizeof(literal) - 1)
+
+static void put_span(writer *w, weir_span span)
+{
+	if (span.length > 0)
+		put(w, span.at, span.length);
+}
+
+static void put_line(writer *w, weir_span name, weir_span value)
+{
+	put_span(w, name);
+	PUT(w, ": ");
+	put_span(w, value);
+	PUT(w, "\r\n");
+}
+
+static void put_number(writer *w, uint64_t number)
+{
+	char digits[20], *at = digits + sizeof(digits);
+	do {
+		*--at = (char)('0' + number % 10);
+	} while ((number /= 10) != 0);
+	put(w, at, (size_t)(digits + sizeof(digits) - at));
+}
+
+static bool has(const writer *w, weir_field_id id)
+{
+	return w->from.seen >> id & 1;
+}
+
+static bool passes(const writer *w, size_t i)
+{
+	const weir_head_field *field = &w->from.at[i];
+	if (w->unwanted >> field->id & 1)
+		return false;
+	if (field->id == WEIR_FIELD_OTHER &&
+	    is_unwanted_other(name_of(&w->from, i), w->exchange->thread->proxy->options.forwarded))
+		return false;
+	return !w->from.named || !is_named(&w->from, i);
+}
+
+static void put_request_line(writer *w)
+{
+	weir_span query = weir_request_query(w->request);
+	put_span(w, weir_request_method_text(w->request));
+	PUT(w, " ");
+	put_span(w, weir_request_path(w->request));
+	if (query.at != NULL) {
+		PUT(w, "?");
+		put_span(w, query);
+	}
+	PUT(w, " HTTP/1.1\r\n");
+}
+
+/* HTTP/1: from each field to the next, several at once where they all pass. The request line is part of the first run if it can stay as it is. */
+static void put_runs(writer *w)
+{
+	const weir_head *head = &w->request->head;
+	bool line_stays = head->version == 11 && !(head->flags & WEIR_HEAD_ABSOLUTE);
+	size_t last = head->length - 2, from = head->start;
+	if (!line_stays) {
+		put_request_line(w);
+		from = w->from.count > 0 ? w->from.at[0].name : last;
+	}
+	bool all_pass = !(w->from.seen & w->unwanted) && !w->from.suspicious && !w->from.named;
+	for (size_t i = 0; !all_pass && i < w->from.count; i++) {
+		if (passes(w, i))
+			continue;
+		size_t next = i + 1 < w->from.count ? w->from.at[i + 1].name : last;
+		put(w, w->from.bytes + from, w->from.at[i].name - from);
+		from = next;
+	}
+	put(w, w->from.bytes + from, last - from);
+}
+
+/* HTTP/2 may have cut its cookies into several fields (RFC 9113 8.2.3). */
+static void put_cookies(writer *w)
+{
+	bool first = true;
+	for (size_t i = 0; i < w->from.count; i++) {
+		if (w->from.at[i].id != WEIR_FIELD_COOKIE)
+			continue;
+		if (first)
+			PUT(w, "Cookie: ");
+		else
+			PUT(w, "; ");
+		put_span(w, value_of(&w->from, i));
+		first = false;
+	}
+	if (!first)
+		PUT(w, "\r\n");
+}
+
+static void put_each(writer *w)
+{
+	put_request_line(w);
+	w->unwanted |= BIT(HOST) | BIT(COOKIE) | BIT(CONTENT_LENGTH) | BIT(TRANSFER_ENCODING);
+	if (w->exchange->backend->sent_host == NULL)
+		put_line(w, WEIR_SPAN("Host"), weir_request_host(w->request));
+	for (size_t i = 0; i < w->from.count; i++)
+		if (passes(w, i))
+			put_line(w, name_of(&w->from, i), value_of(&w->from, i));
+	put_cookies(w);
+	uint64_t length = weir_request_body_length(w->request);
+	if (length == WEIR_UNKNOWN_LENGTH) {
+		PUT(w, "Transfer-Encoding: chunked\r\n");
+	} else if (w->exchange->has_body || has(w, WEIR_FIELD_CONTENT_LENGTH)) {
+		PUT(w, "Content-Length: ");
+		put_number(w, length);
+		PUT(w, "\r\n");
+	}
+}
+
+/* ---- what is added ---- */
+
+static void put_ipv4(writer *w, const struct sockaddr_in *client)
+{
+	uint32_t address = ntohl(client->sin_addr.s_addr);
+	char *to = w->to;
+	for (int shift = 24; shift >= 0; shift -= 8) {
+		unsigned byte = address >> shift & 0xff;
+		if (byte >= 100)
+			*to++ = (char)('0' + byte / 100);
+		if (byte >= 10)
+			*to++ = (char)('0' + byte / 10 % 10);
+		*to++ = (char)('0' + byte % 10);
+		*to++ = '.';
+	}
+	w->to = to - 1;
+}
+
+static void put_client(writer *w, const struct sockaddr *client)
+{
+	char text[INET6_ADDRSTRLEN];
+	if (client->sa_family == AF_INET) {
+		put_ipv4(w, (const struct sockaddr_in *)(const void *)client);
+	} else if (client->sa_family == AF_INET6) {
+		inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)client)->sin6_addr, text,
+			  sizeof(text));
+		put(w, text, strlen(text));
+	} else {
+		PUT(w, "unknown");
+	}
+}
+
+static bool has_other(const writer *w, weir_span name)
+{
+	if (!w->from.suspicious)
+		return false;
+	for (size_t i = 0; i < w->from.count; i++)
+		if (w->from.at[i].id == WEIR_FIELD_OTHER && w->from.at[i].name_length == name.length &&
+		    weir_span_is(name_of(&w->from, i), name))
+			return true;
+	return false;
+}
+
+/* Who comes first in the chain knows scheme and host; the addresses are a list. */
+static void put_forwarded(writer *w, weir_forwarded forwarded)
+{
+	bool append = forwarded == WEIR_FORWARDED_APPEND;
+	PUT(w, "X-Forwarded-For: ");
+	bool some = append && has(w, WEIR_FIELD_X_FORWARDED_FOR);
+	for (size_t i = 0; some && i < w->from.count; i++) {
+		if (w->from.at[i].id != WEIR_FIELD_X_FORWARDED_FOR || w->from.at[i].value_length == 0)
+			continue;
+		put_span(w, value_of(&w->from, i));
+		PUT(w, ", ");
+	}
+	put_client(w, weir_request_client(w->request));
+	PUT(w, "\r\n");
+	if (!append || !has_other(w, WEIR_SPAN("x-forwarded-proto"))) {
+		PUT(w, "X-Forwarded-Proto: http");
+		if (weir_request_secure(w->request))
+			PUT(w, "s");
+		PUT(w, "\r\n");
+	}
+	weir_span host = weir_request_host(w->request);
+	if (host.length > 0 && (!append || !has_other(w, WEIR_SPAN("x-forwarded-host"))))
+		put_line(w, WEIR_SPAN("X-Forwarded-Host"), host);
+}
+
+static void put_quality(writer *w)
+{
+	double quality = weir_stage_quality(w->exchange->stage, w->request->event.klass);
+	if (!(quality < 1))
+		return;
+	unsigned hundredths = quality <= 0 ? 0 : (unsigned)(quality * 100 + .5);
+	PUT(w, "Weir-Quality: ");
+	put_number(w, hundredths / 100);
+	PUT(w, ".");
+	put_number(w, hundredths / 10 % 10);
+	put_number(w, hundredths % 10);
+	PUT(w, "\r\n");
+}
+
+static void put_upgrade(writer *w)
+{
+	for (size_t i = 0; i < w->from.count; i++)
+		if (w->from.at[i].id == WEIR_FIELD_UPGRADE)
+			put_line(w, WEIR_SPAN("Upgrade"), value_of(&w->from, i));
+	PUT(w, "Connection: upgrade\r\n");
+}
+
+static void put_extra(writer *w)
+{
+	const weir_exchange *exchange = w->exchange;
+	const weir_proxy *proxy = exchange->thread->proxy;
+	const char *name = exchange->backend->sent_host;
+	if (name == NULL && w->request->head.version == 10 && !has(w, WEIR_FIELD_HOST))
+		name = exchange->backend->name;
+	if (name != NULL)
+		put_line(w, WEIR_SPAN("Host"), (weir_span){name, strlen(name)});
+	if (proxy->options.forwarded != WEIR_FORWARDED_OFF)
+		put_forwarded(w, proxy->options.forwarded);
+	put(w, proxy->via_line, proxy->via_length);
+	if (!proxy->options.no_quality)
+		put_quality(w);
+	if (exchange->upgrade)
+		put_upgrade(w);
+	PUT(w, "\r\n");
+}
+
+/* More than the head can have in the end. */
+static size_t bound(const writer *w)
+{
+	const weir_head *head = &w->request->head;
+	size_t bytes = EXTRA_BYTES + head->path_length + head->query_length + 2 * head->host_length +
+		       strlen(w->exchange->backend->name) + w->exchange->thread->proxy->via_length;
+	if (w->exchange->backend->sent_host != NULL)
+		bytes += strlen(w->exchange->backend->sent_host);
+	/* As it came, and addresses that were forwarded once more. */
+	if (head->version != 20)
+		return bytes + 2 * (size_t)head->length;
+	for (size_t i = 0; i < w->from.count; i++)
+		bytes += 2 * (w->from.at[i].name_length + w->from.at[i].value_length + 4u);
+	return bytes;
+}
+
+static uint64_t unwanted_ids(const weir_exchange *exchange)
+{
+	uint64_t ids = HOP_BY_HOP;
+	if (!exchange->expects)
+		ids |= BIT(EXPECT);
+	if (exchange->thread->proxy->options.forwarded != WEIR_FORWARDED_OFF)
+		ids |= BIT(X_FORWARDED_FOR);
+	if (exchange->backend->sent_host != NULL)
+		ids |= BIT(HOST);
+	return ids;
+}
+
+weir_buf *weir_proxy_head(const weir_exchange *exchange)
+{
+	const weir_request *request = exchange->request;
+	writer w = {.exchange = exchange,
+		    .request = request,
+		    .from = look(request->base, request->fields, request->head.field_count),
+		    .unwanted = unwanted_ids(exchange)};
+	weir_buf *buf = weir_upstream_buf(exchange->thread->upstream, bound(&w));
+	if (buf == NULL)
+		return NULL;
+	w.to = (char *)buf->data;
+	if (request->head.version == 20)
+		put_each(&w);
+	else
+		put_runs(&w);
+	put_extra(&w);
+	buf->length = (uint32_t)(w.to - (char *)buf->data);
+	return buf;
+}
+
+/* ---- towards the client ---- */
+
+size_t weir_proxy_fields(const weir_proxy *proxy, const weir_call_answer *answer, bool tunnel,
+			 weir_field *ret_fields)
+{
+	const fields from = look(answer->bytes, answer->fields, answer->head->field_count);
+	const uint64_t unwanted = (HOP_BY_HOP | SERVERS_OWN) & ~(tunnel ? BIT(UPGRADE) : 0);
+	size_t count = 0;
+	for (size_t i = 0; i < from.count; i++) {
+		const weir_head_field *field = &from.at[i];
+		if (unwanted >> field->id & 1 || (from.named && is_named(&from, i)))
+			continue;
+		if (from.suspicious && field->id == WEIR_FIELD_OTHER && begins_with_proxy(name_of(&from, i)))
+			continue;
+		ret_fields[count++] = (weir_field){name_of(&from, i), value_of(&from, i)};
+	}
+	if (proxy->via_length > 0)
+		ret_fields[count++] =
+			(weir_field){WEIR_SPAN("Via"), {proxy->via_line + 5, proxy->via_length - 7}};
+	return count;
+}
+
+uint64_t weir_proxy_announced(const weir_call_answer *answer)
+{
+	const fields from = {
+		.bytes = answer->bytes, .at = answer->fields, .count = answer->head->field_count};
+	for (size_t i = 0; i < from.count; i++) {
+		if (from.at[i].id != WEIR_FIELD_CONTENT_LENGTH)
+			continue;
+		/* The parser took it for a number of at most 19 digits. */
+		uint64_t length = 0;
+		weir_span value = value_of(&from, i);
+		for (size_t at = 0; at < value.length; at++)
+			length = length * 10 + (uint64_t)(value.at[at] - '0');
+		return length;
+	}
+	return WEIR_UNKNOWN_LENGTH;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_SENTRY_PROXY_PRIV_H
+#define WEIR_SENTRY_PROXY_PRIV_H
+
+/*
+ * The inside of the proxy: an exchange is a request under way and the call made for it. It lives in the request's memory.
+ *
+ *	TRYING ──answer's head──▶ ANSWERING ──end──▶ over
+ *	   │  └────── 101 ──────▶ TUNNEL ────end──▶ over
+ *	   └─ failed: another try, or an error's text ──▶ over
+ *
+ * Over means that the request was answered to the end, rejected or aborted: neither request nor exchange may be looked at after that.
+ */
+
+#include <weir/loop.h>
+
+#include "http/request.h"
+#include "sentry/proxy.h"
+
+typedef struct weir_proxy_thread {
+	weir_proxy *proxy;
+	weir_upstream *upstream;
+	weir_retry retry;
+	struct {
+#define WEIR_X(name) _Atomic uint64_t name;
+		WEIR_PROXY_COUNTS(WEIR_X)
+#undef WEIR_X
+	} counts; /* written by the thread alone */
+} weir_proxy_thread;
+
+/* One more, by the only thread that writes. */
+#define WEIR_PROXY_COUNT(exchange, name)                                                                     \
+	atomic_store_explicit(&(exchange)->thread->counts.name,                                              \
+			      atomic_load_explicit(&(exchange)->thread->counts.name, memory_order_relaxed) + \
+				      1,                                                                     \
+			      memory_order_relaxed)
+
+struct weir_proxy {
+	weir_proxy_options options;
+	char via_line[96]; /* "Via: 1.1 weir\r\n"; empty: none */
+	size_t via_length;
+	_Atomic(weir_proxy_thread *) threads[WEIR_THREADS_MAX];
+};
+
+typedef struct weir_exchange {
+	weir_call call; /* first */
+	weir_request *request;
+	weir_proxy_thread *thread;
+	weir_stage *stage;
+	weir_origin *backend;
+	weir_timer timer; /* how long a backend may leave Expect unanswered */
+	weir_buf *held;   /* of the answer, refused by a client that reads slowly */
+	size_t held_offset, held_length;
+	size_t collected_sent; /* of a body that was collected */
+	weir_retry_story story;
+	bool has_body, expects, upgrade;
+	bool reading; /* the client's body is being read */
+	bool begun;   /* the answer's head is with the client */
+	bool tunnel;
+} weir_exchange;
+
+static inline weir_exchange *weir_exchange_of(weir_call *call)
+{
+	return (weir_exchange *)(void *)call; /* its first member */
+}
+
+/* Before a call that may be the request's last. */
+static inline void weir_exchange_let_go(weir_exchange *exchange)
+{
+	weir_timer_stop(&exchange->timer);
+	weir_buf_unref(exchange->held);
+	exchange->held = NULL;
+}
+
+/* ---- proxy.c ---- */
+
+/* Answers with an error, or cuts the answer that was begun. The exchange is over. */
+void weir_exchange_give_up(weir_exchange *exchange, const weir_call_failure *failure);
+/* Tries again, or gives up. */
+void weir_proxy_failed(weir_call *call, const weir_call_failure *failure);
+
+/* ---- proxy_answer.c ---- */
+
+extern const weir_call_ops weir_proxy_call_ops;
+/* The timer's: the backend has left the expectation unanswered for too long. */
+void weir_exchange_late(weir_timer *timer, void *arg);
+
+/* ---- proxy_head.c ---- */
+
+/* The head for the backend, in a buffer of its own; NULL: out of memory. */
+weir_buf *weir_proxy_head(const weir_exchange *exchange);
+/* Most fields of an answer that limits may allow. */
+#define WEIR_PROXY_LIMIT 250
+/* Most fields that weir_proxy_fields makes of an answer with that many. */
+#define WEIR_PROXY_FIELDS(count) ((count) + 1)
+/* The answer's fields for the client, into an array with room for them; returns how many. tunnel: with Upgrade. */
+size_t weir_proxy_fields(const weir_proxy *proxy, const weir_call_answer *answer, bool tunnel,
+			 weir_field *ret_fields);
+/* What the answer announces as its length although it has no body (to HEAD, 304). */
+uint64_t weir_proxy_announced(const weir_call_answer *answer);
+
+#endif

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sentry/resolve.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+
+#define EVERY_NS (30 * WEIR_NS_PER_S)
+
+struct weir_resolver {
+	weir_fleet *fleet;
+	uint64_t every_ns;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t change;
+	bool ending; /* under lock */
+};
+
+/* ---- addresses of a backend ---- */
+
+static int failed(const weir_origin *backend, int error)
+{
+	int code = error == EAI_MEMORY ? -ENOMEM : error == EAI_AGAIN ? -EAGAIN : -ENOENT;
+	return weir_error_set(code, "backend '%s': %s", backend->name, gai_strerror(error));
+}
+
+/* The order of getaddrinfo is by preference; it is kept. */
+static void store(weir_origin *backend, const struct addrinfo *list)
+{
+	uint32_t count = 0;
+	pthread_mutex_lock(&backend->found.lock);
+	for (; list != NULL && count < WEIR_ORIGIN_ADDRESSES; list = list->ai_next) {
+		if (list->ai_addrlen > sizeof(backend->found.address[0].at))
+			continue;
+		memcpy(&backend->found.address[count].at, list->ai_addr, list->ai_addrlen);
+		backend->found.address[count++].length = list->ai_addrlen;
+	}
+	if (count != backend->found.count)
+		backend->found.preferred = 0;
+	backend->found.count = count;
+	pthread_mutex_unlock(&backend->found.lock);
+}
+
+int weir_origin_resolve(weir_origin *backend)
+{
+	struct addrinfo *list = NULL, hints = {.ai_socktype = SOCK_STREAM};
+	hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+	int error = getaddrinfo(backend->host, backend->port, &hints, &list);
+	if (error == 0) {
+		backend->numeric = true;
+	} else {
+		hints.ai_flags = AI_NUMERICSERV;
+		error = getaddrinfo(backend->host, backend->port, &hints, &list);
+	}
+	if (error != 0)
+		return failed(backend, error);
+	store(backend, list);
+	freeaddrinfo(list);
+	return 0;
+}
+
+bool weir_origin_address(weir_origin *backend, uint32_t attempt, weir_address *ret_address)
+{
+	pthread_mutex_lock(&backend->found.lock);
+	uint32_t count = backend->found.count;
+	bool there = attempt < count;
+	if (there)
+		*ret_address = backend->found.address[(backend->found.preferred + attempt) % count];
+	pthread_mutex_unlock(&backend->found.lock);
+	return there;
+}
+
+void weir_origin_prefer(weir_origin *backend, uint32_t attempt)
+{
+	if (attempt == 0)
+		return;
+	pthread_mutex_lock(&backend->found.lock);
+	if (backend->found.count > 0)
+		backend->found.preferred = (backend->found.preferred + attempt) % backend->found.count;
+	pthread_mutex_unlock(&backend->found.lock);
+}
+
+/* ---- the thread ---- */
+
+static void resolve_all(const weir_resolver *resolver)
+{
+	for (uint32_t i = 0; i < weir_fleet_count(resolver->fleet); i++) {
+		weir_origin *backend = weir_fleet_at(resolver->fleet, i);
+		if (!backend->numeric)
+			weir_origin_resolve(backend);
+	}
+}
+
+/* Waits under the lock; true: go on. */
+static bool wait_for_turn(weir_resolver *resolver)
+{
+	struct timespec until;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	uint64_t at_ns = (uint64_t)until.tv_nsec + resolver->every_ns;
+	until.tv_sec += (time_t)(at_ns / WEIR_NS_PER_S);
+	until.tv_nsec = (long)(at_ns % WEIR_NS_PER_S);
+	int error = 0;
+	while (!resolver->ending && error == 0)
+		error = pthread_cond_timedwait(&resolver->change, &resolver->lock, &until);
+	return !resolver->ending;
+}
+
+static void *run(void *arg)
+{
+	weir_resolver *resolver = arg;
+	pthread_mutex_lock(&resolver->lock);
+	while (wait_for_turn(resolver)) {
+		pthread_mutex_unlock(&resolver->lock);
+		resolve_all(resolver);
+		pthread_mutex_lock(&resolver->lock);
+	}
+	pthread_mutex_unlock(&resolver->lock);
+	return NULL;
+}
+
+static bool has_names(const weir_fleet *fleet)
+{
+	for (uint32_t i = 0; i < weir_fleet_count(fleet); i++)
+		if (!weir_fleet_at(fleet, i)->numeric)
+			return true;
+	return false;
+}
+
+static int start(weir_resolver *resolver)
+{
+	pthread_condattr_t attributes;
+	pthread_mutex_init(&resolver->lock, NULL);
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(&resolver->change, &attributes);
+	pthread_condattr_destroy(&attributes);
+	int error = pthread_create(&resolver->thread, NULL, run, resolver);
+	if (error != 0) {
+		pthread_cond_destroy(&resolver->change);
+		pthread_mutex_destroy(&resolver->lock);
+	}
+	return -error;
+}
+
+int weir_resolver_new(weir_fleet *fleet, uint64_t every_ns, weir_resolver **ret_resolver)
+{
+	if (!has_names(fleet)) {
+		*ret_resolver = NULL;
+		return 0;
+	}
+	weir_resolver *resolver = weir_mem_zalloc(sizeof(*resolver));
+	if (resolver == NULL)
+		return weir_error_set(-ENOMEM, "resolver: out of memory");
+	resolver->fleet = fleet;
+	resolver->every_ns = every_ns != 0 ? every_ns : EVERY_NS;
+	int error = start(resolver);
+	if (error != 0) {
+		weir_mem_free(resolver);
+		return weir_error_set(error, "resolver: no thread: %s", strerror(-error));
+	}
+	*ret_resolver = resolver;
+	return 0;
+}
+
+void weir_resolver_free(weir_resolver *resolver)
+{
+	if (resolver == NULL)
+		return;
+	pthread_mutex_lock(&resolver->lock);
+	resolver->ending = true;
+	pthread_cond_signal(&resolver->change);
+	pthread_mutex_unlock(&resolver->lock);
+	pthread_join(resolver->thread, NULL);
+	pthread_cond_destroy(&resolver->change);
+	pthread_mutex_destroy(&resolver->lock);
+	weir_mem_free(resolver);
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sentry/sentry.h"
+
+#include <errno.h>
+#include <string.h>
+#include <weir/loop.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "sentry/resolve.h"
+
+#define CAPACITY   1024
+#define PERCENTILE .9
+
+struct weir_sentry {
+	weir_domain *domain;
+	weir_stage *stage; /* the world's */
+	weir_fleet fleet;
+	weir_proxy *proxy;
+	weir_health *health;     /* NULL: none */
+	weir_resolver *resolver; /* NULL: nothing to resolve */
+	uint64_t resolve_ns;
+	weir_post start_post;
+};
+
+/* ---- making one ---- */
+
+static int add_backends(weir_sentry *sentry, const weir_sentry_options *options)
+{
+	int error = 0;
+	if (options->backend_count == 0)
+		return weir_error_set(-EINVAL, "sentry: at least one backend is needed");
+	for (size_t i = 0; i < options->backend_count && error == 0; i++)
+		error = weir_sentry_add(sentry, &options->backends[i]);
+	return error;
+}
+
+static uint32_t bound_of_all(const weir_sentry_options *options)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; i < options->backend_count; i++) {
+		if (options->backends[i].concurrency == 0)
+			return 0;
+		sum += options->backends[i].concurrency;
+	}
+	return sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
+}
+
+static int make_stage(weir_sentry *sentry, const weir_sentry_options *options)
+{
+	weir_adaptive_remote_params remote = {.percentile = options->percentile > 0 ? options->percentile
+										    : PERCENTILE,
+					      .target_ns = {options->target_ns}};
+	weir_stage_options stage = {.name = options->name != NULL ? options->name : "sentry",
+				    .handle = weir_proxy_handle,
+				    .drop = weir_request_drop,
+				    .arg = sentry->proxy,
+				    .capacity = options->capacity != 0 ? options->capacity : CAPACITY,
+				    .concurrency = options->concurrency != 0 ? options->concurrency
+									     : bound_of_all(options),
+				    .order = options->order,
+				    .heed_downstream = options->heed_downstream,
+				    .admission = options->law,
+				    .admission_params = options->law_params};
+	if (options->law == NULL && options->target_ns != 0) {
+		stage.admission = &weir_law_adaptive_remote;
+		stage.admission_params = &remote;
+	}
+	return weir_stage_new(sentry->domain, &stage, &sentry->stage);
+}
+
+static int make(weir_sentry *sentry, const weir_sentry_options *options)
+{
+	weir_proxy_options proxy = {.fleet = &sentry->fleet,
+				    .forwarded = options->forwarded,
+				    .no_quality = options->no_quality,
+				    .via = options->via,
+				    .limits = options->limits,
+				    .retry = options->retry,
+				    .seed = (uintptr_t)sentry};
+	int error = add_backends(sentry, options);
+	if (error == 0)
+		error = weir_proxy_new(&proxy, &sentry->proxy);
+	if (error == 0 && options->health.path != NULL)
+		error = weir_health_new(&options->health, &sentry->health);
+	/* Last: a stage cannot be taken back. */
+	return error == 0 ? make_stage(sentry, options) : error;
+}
+
+int weir_sentry_new(weir_domain *domain, const weir_sentry_options *options, weir_sentry **ret_sentry)
+{
+	weir_sentry *sentry = weir_mem_zalloc(sizeof(*sentry));
+	if (sentry == NULL)
+		return weir_error_set(-ENOMEM, "sentry: out of memory");
+	sentry->domain = domain;
+	sentry->resolve_ns = options->resolve_ns;
+	int error = weir_fleet_init(&sentry->fleet);
+	if (error != 0) {
+		weir_mem_free(sentry);
+		return weir_error_set(error, "sentry: no lock");
+	}
+	error = make(sentry, options);
+	if (error == 0)
+		*ret_sentry = sentry;
+	else
+		weir_sentry_free(&sentry);
+	return error;
+}
+
+static void start_health(weir_post *post, void *arg)
+{
+	weir_sentry *sentry = arg;
+	weir_upstream *upstream = weir_proxy_upstream(sentry->proxy);
+	/* Out of memory: what happens to calls still tells. */
+	if (upstream != NULL)
+		weir_health_start(sentry->health, upstream);
+}
+
+int weir_sentry_start(weir_sentry *sentry)
+{
+	weir_loop *loop = weir_domain_loop(sentry->domain, 0);
+	if (loop == NULL)
+		return weir_error_set(-EINVAL,
+				      "sentry: its domain has no loop; a reactor of a started world does");
+	int error = weir_resolver_new(&sentry->fleet, sentry->resolve_ns, &sentry->resolver);
+	if (error != 0 || sentry->health == NULL)
+		return error;
+	sentry->start_post.run = start_health;
+	sentry->start_post.arg = sentry;
+	weir_loop_post(loop, &sentry->start_post);
+	return 0;
+}
+
+void weir_sentry_free(weir_sentry **where)
+{
+	weir_sentry *sentry = *where;
+	if (sentry == NULL)
+		return;
+	*where = NULL;
+	weir_resolver_free(sentry->resolver);
+	weir_health_free(sentry->health);
+	weir_proxy_free(sentry->proxy);
+	weir_fleet_fini(&sentry->fleet);
+	weir_mem_free(sentry);
+}
+
+/* ---- backends come and go ---- */
+
+weir_stage *weir_sentry_stage(const weir_sentry *sentry)
+{
+	return sentry->stage;
+}
+
+static weir_origin *find(const weir_sentry *sentry, const char *name)
+{
+	for (uint32_t i = 0; i < weir_fleet_count(&sentry->fleet); i++) {
+		weir_origin *backend = weir_fleet_at(&sentry->fleet, i);
+		if (strcmp(backend->name, name) == 0)
+			return backend;
+	}
+	return NULL;
+}
+
+static int revive(weir_origin *backend)
+{
+	bool retired = true;
+	if (atomic_compare_exchange_strong(&backend->shared.retired, &retired, false))
+		return 0;
+	return weir_error_set(-EEXIST, "backend '%s': there is one already", backend->name);
+}
+
+int weir_sentry_add(weir_sentry *sentry, const weir_origin_options *options)
+{
+	weir_origin *backend;
+	int error = weir_origin_new(options, &backend);
+	if (error != 0)
+		return error;
+	weir_origin *same = find(sentry, backend->name);
+	error = same != NULL ? revive(same) : weir_fleet_add(&sentry->fleet, backend);
+	if (error != 0 || same != NULL)
+		weir_origin_free(backend);
+	return error;
+}
+
+int weir_sentry_retire(weir_sentry *sentry, const char *name)
+{
+	weir_origin *backend = find(sentry, name);
+	if (backend == NULL)
+		return weir_error_set(-ENOENT, "backend '%s': there is none of that name", name);
+	atomic_store(&backend->shared.retired, true);
+	return 0;
+}
+
+/* ---- how they fare ---- */
+
+uint32_t weir_sentry_backends(const weir_sentry *sentry)
+{
+	return weir_fleet_count(&sentry->fleet);
+}
+
+const char *weir_sentry_state_name(weir_sentry_state state)
+{
+	static const char *const names[] = {"up", "slow-start", "ejected", "down", "retired"};
+	return names[state];
+}
+
+static weir_sentry_state state_of(const weir_origin *backend, uint64_t now_ns)
+{
+	if (atomic_load(&backend->shared.retired))
+		return WEIR_BACKEND_RETIRED;
+	if (atomic_load(&backend->shared.down))
+		return WEIR_BACKEND_DOWN;
+	if (!weir_origin_usable(backend, now_ns))
+		return WEIR_BACKEND_EJECTED;
+	return weir_origin_weight(backend, now_ns) < 1 ? WEIR_BACKEND_SLOW : WEIR_BACKEND_UP;
+}
+
+void weir_sentry_read_backend(const weir_sentry *sentry, uint32_t index, uint64_t now_ns,
+			      weir_sentry_backend_stats *ret_stats)
+{
+	const weir_origin *backend = weir_fleet_at(&sentry->fleet, index);
+	weir_upstream_counts counts;
+	weir_proxy_read_counts(sentry->proxy, index, &counts);
+	*ret_stats =
+		(weir_sentry_backend_stats){.name = backend->name,
+					    .state = state_of(backend, now_ns),
+					    .weight = weir_origin_weight(backend, now_ns),
+					    .in_flight = weir_origin_in_flight(backend),
+					    .open = counts.open,
+					    .idle = counts.idle,
+					    .latency_ns = atomic_load(&backend->shared.latency_ns),
+					    .calls = counts.calls,
+					    .failures = counts.failures,
+					    .connects = counts.connects,
+					    .reused = counts.reused,
+					    .ejections = atomic_load(&backend->shared.ejections),
+					    .checks = atomic_load(&backend->shared.checks),
+					    .checks_failed = atomic_load(&backend->shared.checks_failed)};
+}
+
+void weir_sentry_read_stats(const weir_sentry *sentry, weir_proxy_stats *ret_stats, uint64_t *ret_panics)
+{
+	weir_proxy_read_stats(sentry->proxy, ret_stats);
+	*ret_panics = atomic_load(&sentry->fleet.panics);
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Upstreams and calls: which connection a call gets, what its owner may do with it. */
+#include "sentry/upstream.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "net/net.h"
+#include "sentry/upstream_priv.h"
+
+/* Bytes up to this are copied behind the head, to leave in one piece with it; more are not worth a copy. */
+#define COPY_MOST 2048
+/* Of a chunk: 16 digits and two line ends. */
+#define CHUNK_EXTRA 20
+
+#define OUTPUT_LEAST (128u * 1024)
+
+/* ---- upstreams ---- */
+
+static void fill_limits(weir_upstream_limits *limits)
+{
+	const weir_upstream_limits usual = {.connect_ns = 5 * WEIR_NS_PER_S,
+					    .handshake_ns = 5 * WEIR_NS_PER_S,
+					    .head_ns = 60 * WEIR_NS_PER_S,
+					    .gap_ns = 60 * WEIR_NS_PER_S,
+					    .send_ns = 30 * WEIR_NS_PER_S,
+					    .idle_ns = 50 * WEIR_NS_PER_S,
+					    .tunnel_ns = 3600 * WEIR_NS_PER_S,
+					    .idle = 128,
+					    .head_bytes = 32768,
+					    .fields = 100,
+					    .output_bytes = 256 * 1024};
+#define FILL(name)             \
+	if (limits->name == 0) \
+	limits->name = usual.name
+	FILL(connect_ns);
+	FILL(handshake_ns);
+	FILL(head_ns);
+	FILL(gap_ns);
+	FILL(send_ns);
+	FILL(idle_ns);
+	FILL(tunnel_ns);
+	FILL(idle);
+	FILL(head_bytes);
+	FILL(fields);
+	FILL(output_bytes);
+#undef FILL
+	/* A head must fit, whatever is left of the last request. */
+	if (limits->output_bytes < OUTPUT_LEAST)
+		limits->output_bytes = OUTPUT_LEAST;
+}
+
+int weir_upstream_new(weir_loop *loop, weir_fleet *fleet, const weir_upstream_limits *limits, uint64_t seed,
+		      weir_upstream **ret_upstream)
+{
+	weir_net *net;
+	int error = weir_net_of(loop, &net);
+	if (error != 0)
+		return error;
+	weir_upstream *upstream = weir_mem_zalloc(sizeof(*upstream));
+	if (upstream == NULL)
+		return weir_error_set(-ENOMEM, "upstream: out of memory");
+	upstream->loop = loop;
+	upstream->fleet = fleet;
+	if (limits != NULL)
+		upstream->limits = *limits;
+	fill_limits(&upstream->limits);
+	limits = &upstream->limits;
+	upstream->head_limits = (weir_head_limits){limits->head_bytes, limits->head_bytes, limits->fields};
+	upstream->bufs = net->output.copies;
+	weir_random_init(&upstream->random, seed);
+	weir_pool_init(&upstream->conns, sizeof(weir_upstream_conn));
+	upstream->fields = weir_mem_array(limits->fields, sizeof(weir_head_field));
+	if (upstream->fields == NULL) {
+		weir_upstream_free(upstream);
+		return weir_error_set(-ENOMEM, "upstream: out of memory");
+	}
+	*ret_upstream = upstream;
+	return 0;
+}
+
+void weir_upstream_close(weir_upstream *upstream)
+{
+	weir_upstream_conn *next;
+	/* A call that fails may start another, which is put in front: until none is left but dying ones. */
+	for (weir_upstream_conn *conn = upstream->all; conn != NULL; conn = next) {
+		next = conn->all_next;
+		if (conn->call != NULL) {
+			weir_upstream_fail(conn, -ECANCELED, "the service is ending");
+			next = upstream->all;
+		} else if (conn->state == WEIR_UPSTREAM_IDLE) {
+			weir_upstream_take_idle(conn);
+			weir_upstream_cut(conn, 0);
+		}
+	}
+}
+
+uint32_t weir_upstream_open(const weir_upstream *upstream)
+{
+	return upstream->open;
+}
+
+void weir_upstream_free(weir_upstream *upstream)
+{
+	if (upstream == NULL)
+		return;
+	weir_pool_fini(&upstream->conns);
+	weir_mem_free(upstream->fields);
+	weir_mem_free(upstream);
+}
+
+weir_fleet *weir_upstream_fleet(const weir_upstream *upstream)
+{
+	return upstream->fleet;
+}
+
+weir_random *weir_upstream_random(weir_upstream *upstream)
+{
+	return &upstream->random;
+}
+
+weir_loop *weir_upstream_loop(const weir_upstream *upstream)
+{
+	return upstream->loop;
+}
+
+weir_buf *weir_upstream_buf(weir_upstream *upstream, size_t bytes)
+{
+	if (bytes > upstream->bufs->capacity)
+		return weir_buf_new(bytes);
+	return weir_buf_pool_take(upstream->bufs);
+}
+
+void weir_upstream_read(const weir_upstream *upstream, uint32_t backend, weir_upstream_counts *ret_counts)
+{
+	const weir_upstream_lane *lane = &upstream->lanes[backend];
+#define READ(name) .name = atomic_load_explicit(&lane->counts.name, memory_order_relaxed)
+	*ret_counts = (weir_upstream_counts){READ(calls),  READ(failures), READ(connects),
+					     READ(reused), READ(idle),     READ(open)};
+#undef READ
+}
+
+/* ---- idle connections: a list a lane, the last used first ---- */
+
+void weir_upstream_take_idle(weir_upstream_conn *conn)
+{
+	weir_upstream_lane *lane = conn->lane;
+	*(conn->prev != NULL ? &conn->prev->next : &lane->newest) = conn->next;
+	*(conn->next != NULL ? &conn->next->prev : &lane->oldest) = conn->prev;
+	conn->next = conn->prev = NULL;
+	WEIR_COUNT(lane->counts.idle, -1u);
+}
+
+static void put_idle(weir_upstream_conn *conn)
+{
+	weir_upstream_lane *lane = conn->lane;
+	conn->state = WEIR_UPSTREAM_IDLE;
+	conn->next = lane->newest;
+	conn->prev = NULL;
+	*(lane->newest != NULL ? &lane->newest->prev : &lane->oldest) = conn;
+	lane->newest = conn;
+	WEIR_COUNT(lane->counts.idle, 1);
+}
+
+void weir_upstream_keep(weir_upstream_conn *conn)
+{
+	weir_upstream_lane *lane = conn->lane;
+	if (atomic_load_explicit(&lane->backend->shared.retired, memory_order_relaxed)) {
+		weir_upstream_cut(conn, 0);
+		return;
+	}
+	conn->progress_ns = weir_loop_now(conn->upstream->loop);
+	put_idle(conn);
+	weir_upstream_arm(conn);
+	if (atomic_load_explicit(&lane->counts.idle, memory_order_relaxed) > conn->upstream->limits.idle) {
+		weir_upstream_conn *oldest = lane->oldest;
+		weir_upstream_take_idle(oldest);
+		weir_upstream_cut(oldest, 0);
+	}
+}
+
+/* ---- calls ---- */
+
+weir_call *weir_upstream_part(weir_upstream_conn *conn)
+{
+	weir_call *call = conn->call;
+	WEIR_ASSERT(call != NULL && call->conn == conn);
+	conn->call = NULL;
+	conn->serial++;
+	call->conn = NULL;
+	if (!call->probe)
+		weir_origin_give(conn->lane->backend);
+	return call;
+}
+
+/* A kept connection that still takes bytes; NULL: none. Its head is on its way. */
+static weir_upstream_conn *use_kept(weir_upstream_lane *lane, weir_call *call, weir_buf *head)
+{
+	weir_upstream_conn *conn;
+	while ((conn = lane->newest) != NULL) {
+		weir_upstream_take_idle(conn);
+		/* It may have died in this turn, and we not have been told yet. */
+		if (weir_link_send(&conn->link, head, 0, head->length) == 0) {
+			conn->call = call;
+			call->conn = conn;
+			conn->state = WEIR_UPSTREAM_BUSY;
+			conn->reused = true;
+			return conn;
+		}
+		weir_upstream_cut(conn, 0);
+	}
+	return NULL;
+}
+
+int weir_call_start(weir_upstream *upstream, weir_call *call, const weir_call_ops *ops, weir_origin *backend,
+		    const weir_call_request *request)
+{
+	weir_upstream_lane *lane = &upstream->lanes[backend->index];
+	*call = (weir_call){.ops = ops,
+			    .started_ns = weir_loop_now(upstream->loop),
+			    .method = (uint8_t)request->method,
+			    .framing = (uint8_t)request->framing,
+			    .upgrade = request->upgrade,
+			    .probe = request->probe};
+	lane->backend = backend;
+	weir_upstream_conn *conn = request->fresh ? NULL : use_kept(lane, call, request->head);
+	if (conn != NULL) {
+		WEIR_COUNT(lane->counts.calls, !call->probe);
+		WEIR_COUNT(lane->counts.reused, !call->probe);
+		weir_upstream_begin(conn, NULL);
+		return 0;
+	}
+	int error = weir_upstream_connect(upstream, lane, call, request->head);
+	if (error != 0 && !request->probe)
+		weir_origin_give(backend);
+	if (error == 0)
+		WEIR_COUNT(lane->counts.calls, !request->probe);
+	return error;
+}
+
+static bool has_room(const weir_upstream_conn *conn, size_t length)
+{
+	size_t most = conn->upstream->limits.output_bytes, waiting = weir_link_output(&conn->link);
+	return length <= most && waiting <= most - length;
+}
+
+static int send_part(weir_upstream_conn *conn, weir_buf *buf, size_t offset, size_t length)
+{
+	if (length <= COPY_MOST)
+		return weir_link_write(&conn->link, buf->data + offset, length);
+	return weir_link_send(&conn->link, buf, offset, length);
+}
+
+static size_t print_chunk_size(char *text, size_t length)
+{
+	char digits[16];
+	size_t count = 0, at = 0;
+	do {
+		digits[count++] = "0123456789abcdef"[length & 15];
+	} while ((length >>= 4) != 0);
+	while (count > 0)
+		text[at++] = digits[--count];
+	text[at++] = '\r';
+	text[at++] = '\n';
+	return at;
+}
+
+static int send_chunk(weir_upstream_conn *conn, weir_buf *buf, size_t offset, size_t length)
+{
+	char size[CHUNK_EXTRA];
+	int error = weir_link_write(&conn->link, size, print_chunk_size(size, length));
+	if (error == 0)
+		error = send_part(conn, buf, offset, length);
+	return error == 0 ? weir_link_write(&conn->link, "\r\n", 2) : error;
+}
+
+/* Half of a chunk must not stay behind: out of memory is the end of the connection. */
+static int end_on_failure(weir_upstream_conn *conn, int error)
+{
+	if (error == -ENOMEM)
+		weir_conn_abort(conn->link.conn, error);
+	return error;
+}
+
+int weir_call_send(weir_call *call, weir_buf *buf, size_t offset, size_t length)
+{
+	weir_upstream_conn *conn = call->conn;
+	if (conn == NULL)
+		return -EPIPE;
+	if (length == 0)
+		return 0;
+	if (conn->state != WEIR_UPSTREAM_BUSY || !has_room(conn, length + CHUNK_EXTRA))
+		return -ENOBUFS;
+	conn->progress_ns = weir_loop_now(conn->upstream->loop);
+	bool chunked = call->framing == WEIR_BODY_CHUNKED && conn->phase != WEIR_PHASE_TUNNEL;
+	int error = chunked ? send_chunk(conn, buf, offset, length) : send_part(conn, buf, offset, length);
+	return end_on_failure(conn, error);
+}
+
+static int send_trailers(weir_upstream_conn *conn, const weir_field *trailers, size_t count)
+{
+	int error = weir_link_write(&conn->link, "0\r\n", 3);
+	for (size_t i = 0; i < count && error == 0; i++) {
+		const weir_field *field = &trailers[i];
+		if (!has_room(conn, field->name.length + field->value.length + 6))
+			return weir_link_write(&conn->link, "\r\n", 2);
+		error = weir_link_write(&conn->link, field->name.at, field->name.length);
+		if (error == 0)
+			error = weir_link_write(&conn->link, ": ", 2);
+		if (error == 0)
+			error = weir_link_write(&conn->link, field->value.at, field->value.length);
+		if (error == 0)
+			error = weir_link_write(&conn->link, "\r\n", 2);
+	}
+	return error == 0 ? weir_link_write(&conn->link, "\r\n", 2) : error;
+}
+
+static void finish_tunnel(weir_upstream_conn *conn)
+{
+	weir_upstream_part(conn);
+	weir_upstream_forget(conn);
+	conn->state = WEIR_UPSTREAM_DYING;
+	weir_link_close(&conn->link);
+}
+
+void weir_call_finish(weir_call *call, const weir_field *trailers, size_t count)
+{
+	weir_upstream_conn *conn = call->conn;
+	if (conn == NULL || conn->state != WEIR_UPSTREAM_BUSY)
+		return;
+	if (conn->phase == WEIR_PHASE_TUNNEL) {
+		finish_tunnel(conn);
+		return;
+	}
+	if (conn->request_done)
+		return;
+	if (call->framing == WEIR_BODY_CHUNKED) {
+		int error = send_trailers(conn, trailers, count);
+		/* The end of a request that does not fit behind what waits: as bad as no memory. */
+		if (error == -ENOBUFS)
+			error = -ENOMEM;
+		end_on_failure(conn, error);
+	}
+	conn->request_done = true;
+	conn->progress_ns = weir_loop_now(conn->upstream->loop);
+	weir_upstream_arm(conn);
+}
+
+bool weir_call_clogged(const weir_call *call)
+{
+	const weir_upstream_conn *conn = call->conn;
+	return conn != NULL && weir_link_output(&conn->link) > conn->upstream->limits.output_bytes / 2;
+}
+
+void weir_call_pause(weir_call *call)
+{
+	weir_upstream_conn *conn = call->conn;
+	if (conn == NULL || conn->paused)
+		return;
+	conn->paused = true;
+	weir_link_pause(&conn->link);
+}
+
+void weir_call_resume(weir_call *call)
+{
+	weir_upstream_conn *conn = call->conn;
+	if (conn == NULL || !conn->paused)
+		return;
+	conn->paused = false;
+	conn->progress_ns = weir_loop_now(conn->upstream->loop);
+	weir_upstream_arm(conn);
+	weir_link_resume(&conn->link);
+	weir_upstream_go_on(conn);
+}
+
+void weir_call_abort(weir_call *call)
+{
+	weir_upstream_conn *conn = call->conn;
+	if (conn == NULL)
+		return;
+	weir_upstream_part(conn);
+	weir_upstream_cut(conn, -ECANCELED);
+}
+
+weir_origin *weir_call_backend(const weir_call *call)
+{
+	return call->conn != NULL ? call->conn->lane->backend : NULL;
+}
+
+const char *weir_call_step_name(weir_call_step step)
+{
+	static const char *const names[] = {"connect", "handshake", "answer", "head", "body", "tunnel"};
+	return names[step];
+}

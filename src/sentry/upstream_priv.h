@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_SENTRY_UPSTREAM_PRIV_H
+#define WEIR_SENTRY_UPSTREAM_PRIV_H
+
+/*
+ * The inside of an upstream's connections.
+ *
+ *	CONNECTING ──open──▶ HANDSHAKE ──ready──▶ BUSY ◀──call──▶ IDLE
+ *	     └────────────── open, without TLS ────▶│               │
+ *	     any ──over, failed, aborted, idle for too long────────▶ DYING ──closed──▶ free
+ *
+ * Invariants
+ *	1. A connection that is CONNECTING, HANDSHAKE or BUSY has a call, and the call has it; one that is IDLE or DYING has none.
+ *	2. IDLE ones, and no others, are in their lane's list.
+ *	3. A call's place in its backend is given back when call and connection part (weir_upstream_part), and only there.
+ *	4. Callbacks that end a call are made after the parting, when the connection is IDLE or DYING: whoever made it looks at neither call nor connection again.
+ *	5. A paused connection delivers nothing: what comes all the same waits in the stash.
+ */
+
+#include "http/link.h"
+#include "net/buf.h"
+#include "net/pool.h"
+#include "sentry/upstream.h"
+
+enum weir_upstream_state {
+	WEIR_UPSTREAM_CONNECTING,
+	WEIR_UPSTREAM_HANDSHAKE,
+	WEIR_UPSTREAM_BUSY,
+	WEIR_UPSTREAM_IDLE,
+	WEIR_UPSTREAM_DYING,
+};
+
+/* What the next byte from the backend belongs to. */
+enum weir_upstream_phase {
+	WEIR_PHASE_HEAD,
+	WEIR_PHASE_LENGTH,
+	WEIR_PHASE_CHUNKS,
+	WEIR_PHASE_TRAILERS,
+	WEIR_PHASE_TO_END,
+	WEIR_PHASE_TUNNEL,
+};
+
+/* A head or trailers that came in parts: their bytes so far, and the parser's state. */
+typedef struct weir_partial {
+	weir_buf *buf;
+	weir_head head;
+} weir_partial;
+
+typedef struct weir_upstream_lane weir_upstream_lane;
+
+struct weir_upstream_conn {
+	weir_link link; /* first: the conn's user pointer is both */
+	weir_upstream *upstream;
+	weir_upstream_lane *lane;
+	weir_call *call;
+	weir_upstream_conn *next, *prev; /* of the lane's idle list */
+	weir_upstream_conn *all_next, **all_link;
+
+	uint8_t state, phase;
+	uint8_t interims;
+	bool paused;
+	bool request_done; /* all of the request has been written */
+	bool keep;         /* the answer allows another */
+	bool received;     /* a byte since the call began */
+	bool reused;
+	bool ended;       /* the backend's end came while paused: it follows the stash */
+	bool taking;      /* inside weir_upstream_data */
+	uint32_t serial;  /* of partings */
+	uint32_t attempt; /* the backend's address that is tried */
+	uint64_t left;    /* of a body of known length */
+	weir_chunks chunks;
+	weir_partial *partial;
+	weir_buf *head;  /* of the request, until the connection is up */
+	weir_buf *stash; /* came while paused */
+	size_t stash_offset, stash_length;
+	uint64_t progress_ns; /* the last byte, or the end of the request; IDLE: since then */
+	weir_timer timer;
+};
+
+/* One backend as one thread sees it. */
+struct weir_upstream_lane {
+	weir_origin *backend;
+	weir_upstream_conn *newest, *oldest; /* idle */
+	struct {
+		_Atomic uint64_t calls, failures, connects, reused;
+		_Atomic uint32_t idle, open;
+	} counts; /* written by the thread alone */
+};
+
+struct weir_upstream {
+	weir_loop *loop;
+	weir_fleet *fleet;
+	weir_upstream_limits limits;
+	weir_head_limits head_limits;
+	weir_buf_pool *bufs; /* the loop's, for what is sent */
+	weir_random random;
+	weir_pool conns;
+	weir_upstream_conn *all;
+	uint32_t open;
+	weir_head_field *fields; /* of the head that is looked at */
+	weir_upstream_lane lanes[WEIR_FLEET_MOST];
+};
+
+/* One more, by the only thread that writes. */
+#define WEIR_COUNT(atom, by)                                                                       \
+	atomic_store_explicit(&(atom), atomic_load_explicit(&(atom), memory_order_relaxed) + (by), \
+			      memory_order_relaxed)
+
+/* ---- upstream.c ---- */
+
+/* Call and connection go apart: the place is given back. Returns the call. */
+weir_call *weir_upstream_part(weir_upstream_conn *conn);
+/* After the parting: kept for the next call, or closed. */
+void weir_upstream_keep(weir_upstream_conn *conn);
+/* The idle connection leaves its list. */
+void weir_upstream_take_idle(weir_upstream_conn *conn);
+
+/* ---- upstream_conn.c: making, closing, time ---- */
+
+/* A connection for the call to its lane's backend, under way. 0 or a negative errno. */
+int weir_upstream_connect(weir_upstream *upstream, weir_upstream_lane *lane, weir_call *call, weir_buf *head);
+/* Makes the timer fire by the earliest deadline. */
+void weir_upstream_arm(weir_upstream_conn *conn);
+/* Cuts it; it has no call. */
+void weir_upstream_cut(weir_upstream_conn *conn, int why);
+/* Tells the call, if there is one, that it failed, and cuts the connection. */
+void weir_upstream_fail(weir_upstream_conn *conn, int error, const char *text);
+/* Sends the request's head over a connection that is up, and tells the call. */
+void weir_upstream_begin(weir_upstream_conn *conn, weir_buf *head);
+
+/* ---- upstream_body.c: what the backend sends ---- */
+
+/* Before the first byte of an answer. */
+void weir_upstream_expect(weir_upstream_conn *conn);
+void weir_upstream_data(weir_upstream_conn *conn, weir_buf *buf, size_t offset, size_t length);
+/* The backend sends no more. */
+void weir_upstream_eof(weir_upstream_conn *conn);
+/* After a resume: the stash, then the end if it came. */
+void weir_upstream_go_on(weir_upstream_conn *conn);
+/* Lets go of what it holds of an answer. */
+void weir_upstream_forget(weir_upstream_conn *conn);
+
+#endif

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "admin/admin.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "admin/inside.h"
+#include "base/error.h"
+#include "base/mem.h"
+#include "http/server.h"
+
+#define BODY_BYTES  65536u
+#define CONNECTIONS 256u
+#define WAITING     256u
+
+weir_view_context weir_admin_context(const weir_admin *admin)
+{
+	return (weir_view_context){.options = &admin->options,
+				   .ready = atomic_load_explicit(&admin->ready, memory_order_relaxed),
+				   .started_ns = admin->started_ns,
+				   .now_ns = weir_world_now(admin->options.world)};
+}
+
+static void handle(weir_stage *stage, weir_event **events, size_t count, void *arg)
+{
+	for (size_t i = 0; i < count; i++)
+		weir_admin_answer(arg, weir_request_of(events[i]));
+}
+
+/* ---- the thread's second ---- */
+
+static void every_second(weir_timer *timer, void *arg)
+{
+	weir_admin *admin = arg;
+	uint64_t now_ns = weir_world_now(admin->options.world);
+	if (atomic_load_explicit(&admin->ending, memory_order_acquire))
+		return;
+	weir_snapshot_take(&admin->snapshot, now_ns);
+	weir_stream_tick(admin);
+	weir_timer_start(NULL, timer, now_ns + WEIR_NS_PER_S);
+}
+
+static void start_seconds(weir_post *post, void *arg)
+{
+	weir_admin *admin = arg;
+	weir_timer_init(&admin->timer, every_second, admin);
+	every_second(&admin->timer, admin);
+}
+
+/* ---- making ---- */
+
+static char *copy_of(const char *text)
+{
+	size_t size = text != NULL ? strlen(text) + 1 : 1;
+	char *copy = weir_mem_zalloc(size);
+	if (copy != NULL && text != NULL)
+		memcpy(copy, text, size);
+	return copy;
+}
+
+static int make_stage(weir_admin *admin)
+{
+	weir_domain_options domain = {.name = "admin", .kind = WEIR_REACTOR, .threads = 1};
+	weir_stage_options stage = {.name = "admin",
+				    .handle = handle,
+				    .drop = weir_request_drop,
+				    .arg = admin,
+				    .capacity = WAITING};
+	int failed = weir_domain_new(admin->options.world, &domain, &admin->domain);
+	return failed != 0 ? failed : weir_stage_new(admin->domain, &stage, &admin->stage);
+}
+
+static int make_routes(weir_admin *admin)
+{
+	static const char *const any[] = {NULL};
+	weir_route_options all = {.name = "admin",
+				  .rules = any,
+				  .stage = admin->stage,
+				  .arg = admin,
+				  .klass = 0,
+				  .exempt = true,
+				  .collect_bytes = BODY_BYTES};
+	int failed = weir_routes_new(&admin->routes);
+	return failed != 0 ? failed : weir_routes_add(admin->routes, &all);
+}
+
+static int make_http(weir_admin *admin)
+{
+	weir_http_options http = {.domain = admin->domain,
+				  .routes = admin->routes,
+				  .limits = {.body_bytes = BODY_BYTES, .output_bytes = 4u << 20}};
+	return weir_http_new(&http, &admin->http);
+}
+
+int weir_admin_new(const weir_admin_options *options, weir_admin **ret_admin)
+{
+	weir_admin *admin = weir_mem_zalloc(sizeof(*admin));
+	if (admin == NULL)
+		return weir_error_set(-ENOMEM, "admin: out of memory");
+	admin->options = *options;
+	weir_sheds_init(&admin->sheds);
+	int failed = -ENOMEM;
+	admin->verb = copy_of(options->verb);
+	admin->token = copy_of(options->token);
+	admin->host = copy_of(options->host);
+	if (admin->verb == NULL || admin->token == NULL || admin->host == NULL) {
+		weir_error_set(failed, "admin: out of memory");
+		goto out;
+	}
+	admin->options.verb = admin->verb;
+	admin->started_ns = weir_world_now(options->world);
+	if ((failed = weir_snapshot_init(&admin->snapshot, options->world)) != 0 ||
+	    (failed = make_stage(admin)) != 0 || (failed = make_routes(admin)) != 0 ||
+	    (failed = make_http(admin)) != 0)
+		goto out;
+	*ret_admin = admin;
+	return 0;
+out:
+	weir_admin_free(&admin);
+	return failed;
+}
+
+static bool is_loopback(const struct sockaddr *address)
+{
+	if (address->sa_family == AF_UNIX)
+		return true;
+	if (address->sa_family == AF_INET)
+		return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
+	return address->sa_family == AF_INET6 &&
+	       IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+}
+
+int weir_admin_listen(weir_admin *admin, const struct sockaddr *address, socklen_t length, const int *fds,
+		      size_t fd_count)
+{
+	weir_http_listen listen = {.address = address,
+				   .address_length = length,
+				   .fds = fds,
+				   .fd_count = fd_count,
+				   .max_connections = CONNECTIONS};
+	struct sockaddr_storage bound;
+	unsigned number;
+	int failed = weir_http_add_listener(admin->http, &listen, &number);
+	if (failed == 0)
+		failed = weir_http_address(admin->http, number, admin->address, sizeof(admin->address),
+					   &bound);
+	if (failed != 0)
+		return failed;
+	admin->loopback = is_loopback((const struct sockaddr *)&bound);
+	admin->start_post = (weir_post){.run = start_seconds, .arg = admin};
+	weir_loop_post(weir_domain_loop(admin->domain, 0), &admin->start_post);
+	return 0;
+}
+
+int weir_admin_address(const weir_admin *admin, char *ret_text, size_t size)
+{
+	size_t length = strlen(admin->address);
+	if (length >= size)
+		return weir_error_set(-ENOBUFS, "admin: %zu bytes do not hold its address", size);
+	memcpy(ret_text, admin->address, length + 1);
+	return 0;
+}
+
+size_t weir_admin_fds(weir_admin *admin, int *ret_fds, size_t most)
+{
+	return weir_http_fds(admin->http, 0, ret_fds, most);
+}
+
+void weir_admin_set_ready(weir_admin *admin, bool ready)
+{
+	atomic_store_explicit(&admin->ready, ready, memory_order_relaxed);
+}
+
+void weir_admin_note_shed(weir_admin *admin, const weir_http_record *record, const weir_why *why)
+{
+	weir_sheds_note(&admin->sheds, record, why);
+}
+
+/* ---- the end ---- */
+
+typedef struct stopping {
+	weir_post post;
+	weir_admin *admin;
+	pthread_mutex_t lock;
+	pthread_cond_t done;
+	bool is_done;
+} stopping;
+
+static void stop_here(weir_post *post, void *arg)
+{
+	stopping *stop = arg;
+	weir_timer_stop(&stop->admin->timer);
+	weir_stream_end_all(stop->admin);
+	pthread_mutex_lock(&stop->lock);
+	stop->is_done = true;
+	pthread_cond_signal(&stop->done);
+	pthread_mutex_unlock(&stop->lock);
+}
+
+/* Timer and streams belong to the admin's thread, so they are ended there. */
+static void stop_seconds(weir_admin *admin)
+{
+	stopping stop = {.admin = admin, .lock = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
+	atomic_store_explicit(&admin->ending, true, memory_order_release);
+	if (admin->address[0] == '\0')
+		return;
+	stop.post = (weir_post){.run = stop_here, .arg = &stop};
+	weir_loop_post(weir_domain_loop(admin->domain, 0), &stop.post);
+	pthread_mutex_lock(&stop.lock);
+	while (!stop.is_done)
+		pthread_cond_wait(&stop.done, &stop.lock);
+	pthread_mutex_unlock(&stop.lock);
+	pthread_cond_destroy(&stop.done);
+	pthread_mutex_destroy(&stop.lock);
+}
+
+void weir_admin_free(weir_admin **at)
+{
+	weir_admin *admin = *at;
+	if (admin == NULL)
+		return;
+	*at = NULL;
+	stop_seconds(admin);
+	weir_http_free(&admin->http);
+	weir_routes_unref(admin->routes);
+	weir_snapshot_fini(&admin->snapshot);
+	weir_sheds_fini(&admin->sheds);
+	weir_mem_free(admin->verb);
+	weir_mem_free(admin->token);
+	weir_mem_free(admin->host);
+	weir_mem_free(admin);
+}

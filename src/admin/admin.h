@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_ADMIN_ADMIN_H
+#define WEIR_ADMIN_ADMIN_H
+
+/*
+ * The admin listener: metrics, JSON API, live page, health (docs/admin.md says what it answers).
+ *
+ * It is an HTTP server of its own on a reactor domain "admin" of one thread, so that it answers while the service's threads are busy. Its stage "admin" bounds what may
+ * wait and has no law. Once a second that thread takes a snapshot of the world (snapshot.h); everything it answers is made from snapshots and live counters there, so nothing else is locked.
+ *
+ * Threads: made, listening, freed by the main thread. weir_admin_set_ready and weir_admin_note_shed by any; note_shed is for access log functions on reactor threads: it returns at once when
+ * enough sheds were taken in this second.
+ */
+
+#include <jansson.h>
+#include <weir/http.h>
+
+typedef struct weir_admin weir_admin;
+
+typedef struct weir_admin_options {
+	weir_world *world;
+	const char *verb;  /* "serve", "sentry" */
+	const char *token; /* what changes need it; NULL or "": nothing may be changed */
+	const char
+		*host; /* a name, besides its own address and localhost, that requests may give; NULL: none */
+	const char *const *
+		class_names; /* of WEIR_CLASSES, NULL where a class has none; may be NULL; lives as long as the admin */
+	/* The servers whose connections are counted in "process", and what is told of backends; both may be NULL. On the admin's thread. */
+	void (*http_stats)(weir_http_stats *ret_stats, void *arg);
+	json_t *(*backends)(void *arg); /* an array, a new reference; NULL: out of memory */
+	/* The configuration in force as text; to be freed by the caller of it. */
+	char *(*config)(void *arg);
+	void *arg;
+} weir_admin_options;
+
+/* Adds domain, stage and server to a world that has not started. 0 or a negative errno, with weir_error. */
+int weir_admin_new(const weir_admin_options *options, weir_admin **ret_admin);
+/* Listens, once the world has started. fds: inherited, as in weir_http_listen. */
+int weir_admin_listen(weir_admin *admin, const struct sockaddr *address, socklen_t length, const int *fds,
+		      size_t fd_count);
+int weir_admin_address(const weir_admin *admin, char *ret_text, size_t size);
+/* Copies of its sockets, for a successor; returns how many. */
+size_t weir_admin_fds(weir_admin *admin, int *ret_fds, size_t most);
+/* What /readyz says; false at first. */
+void weir_admin_set_ready(weir_admin *admin, bool ready);
+/* One request that was turned away, for /api/sheds; why: NULL, or the numbers that decided. */
+void weir_admin_note_shed(weir_admin *admin, const weir_http_record *record, const weir_why *why);
+/* Before the world is stopped. Sets it to NULL. */
+void weir_admin_free(weir_admin **admin);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_ADMIN_INSIDE_H
+#define WEIR_ADMIN_INSIDE_H
+
+/*
+ * What the files of the admin listener share. Reading order: admin.c (making, the thread's second), guard.c (who may), api.c (what is asked for), change.c (PUT), stream.c (server-sent
+ * events), view.c and metrics.c (what is answered), sheds.c, snapshot.c.
+ *
+ * Threads: the admin domain's one, but for what is atomic and the sheds.
+ */
+
+#include <stdatomic.h>
+#include <weir/loop.h>
+
+#include "admin/admin.h"
+#include "admin/view.h"
+
+#define WEIR_ADMIN_STREAMS 64u
+
+typedef struct weir_stream weir_stream; /* stream.c */
+
+struct weir_admin {
+	/* const after init */
+	weir_admin_options options;
+	char *verb, *token, *host;
+	weir_domain *domain;
+	weir_stage *stage;
+	weir_routes *routes;
+	weir_http *http;
+	uint64_t started_ns;
+	bool loopback; /* where it listens: reading needs no token */
+	char address[128];
+
+	/* any thread */
+	_Atomic bool ready;
+	_Atomic bool ending;
+	weir_sheds sheds;
+
+	/* the admin's thread */
+	weir_snapshot snapshot;
+	weir_timer timer;
+	weir_post start_post;
+	weir_stream *streams;
+	unsigned stream_count;
+	uint64_t shown_shed; /* the newest id that streams were sent */
+};
+
+weir_view_context weir_admin_context(const weir_admin *admin);
+
+/* ---- guard.c ---- */
+
+/* Whether the request may be answered; otherwise it has been, with 401, 403 or 421. */
+bool weir_admin_guard(const weir_admin *admin, weir_request *request, bool changes);
+
+/* ---- api.c ---- */
+
+void weir_admin_answer(weir_admin *admin, weir_request *request);
+/* Answers with JSON; takes the reference; NULL is out of memory. */
+void weir_admin_reply_json(weir_request *request, unsigned status, json_t *json);
+/* {"error": sentence} */
+void weir_admin_reply_error(weir_request *request, unsigned status, const char *sentence);
+
+/* ---- change.c ---- */
+
+/* Checks and applies the members of a PUT to a stage. 0, or -EINVAL and weir_error. */
+int weir_admin_change(weir_stage *stage, const json_t *wanted);
+
+/* ---- stream.c ---- */
+
+void weir_stream_begin(weir_admin *admin, weir_request *request);
+/* Sends every reader a snapshot. */
+void weir_stream_tick(weir_admin *admin);
+void weir_stream_end_all(weir_admin *admin);
+
+/* ---- assets: made of web/dist by tools/embed ---- */
+
+typedef struct weir_asset {
+	const char *path, *type, *etag;
+	const unsigned char *bytes;
+	size_t length;
+} weir_asset;
+
+extern const weir_asset weir_assets[]; /* ends with a NULL path */
+
+#endif

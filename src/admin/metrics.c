@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * OpenMetrics: one family after the other, each with all its series, as the format wants it. Names follow the conventions: seconds, totals, a unit at the end. Those who read only the format
+ * before it, in which a counter's family is named as its samples are and there are neither units nor an end, get that.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <weir/monitor.h>
+
+#include "admin/view.h"
+#include "stage/runtime.h"
+
+static void family(FILE *to, const char *name, const char *type, const char *unit, const char *help)
+{
+	fprintf(to, "# TYPE %s %s\n", name, type);
+	if (unit != NULL)
+		fprintf(to, "# UNIT %s %s\n", name, unit);
+	fprintf(to, "# HELP %s %s\n", name, help);
+}
+
+/* Names of stages are the configuration's: quotes, backslashes and line ends in them are escaped. */
+static void label(FILE *to, const char *name, const char *value)
+{
+	fprintf(to, "%s=\"", name);
+	for (; *value != '\0'; value++)
+		if (*value == '\n')
+			fputs("\\n", to);
+		else if (*value == '"' || *value == '\\')
+			fprintf(to, "\\%c", *value);
+		else
+			fputc(*value, to);
+	fputc('"', to);
+}
+
+static void labels(FILE *to, const weir_stage_view *stage, unsigned klass)
+{
+	char number[8];
+	snprintf(number, sizeof(number), "%u", klass);
+	fputc('{', to);
+	label(to, "stage", weir_stage_name(stage->stage));
+	fputc(',', to);
+	label(to, "class", number);
+}
+
+/* Calls fn for each class of each stage that was offered something. */
+static void each_class(FILE *to, const weir_snapshot *snapshot,
+		       void (*fn)(FILE *to, const weir_stage_view *stage, unsigned klass, const void *arg),
+		       const void *arg)
+{
+	for (size_t i = 0; i < snapshot->stage_count; i++)
+		for (unsigned klass = 0; klass < WEIR_CLASSES; klass++)
+			if (snapshot->stages[i].klass[klass].stats.offered != 0)
+				fn(to, &snapshot->stages[i], klass, arg);
+}
+
+typedef struct counter {
+	const char *name, *help;
+	size_t offset; /* in weir_stage_stats */
+} counter;
+
+static void print_counter(FILE *to, const weir_stage_view *stage, unsigned klass, const void *arg)
+{
+	const counter *which = arg;
+	const char *stats = (const char *)&stage->klass[klass].stats;
+	uint64_t value = *(const uint64_t *)(stats + which->offset);
+	fprintf(to, "%s_total", which->name);
+	labels(to, stage, klass);
+	fprintf(to, "} %llu\n", (unsigned long long)value);
+}
+
+static void counters(FILE *to, const weir_snapshot *snapshot)
+{
+	static const counter all[] = {
+		{"weir_stage_offered", "Events offered to the stage.", offsetof(weir_stage_stats, offered)},
+		{"weir_stage_admitted", "Events that were let in.", offsetof(weir_stage_stats, admitted)},
+		{"weir_stage_completed", "Events whose work was done.",
+		 offsetof(weir_stage_stats, completed)},
+		{"weir_stage_failed", "Events whose work could not be done.",
+		 offsetof(weir_stage_stats, failed)},
+	};
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		family(to, all[i].name, "counter", NULL, all[i].help);
+		each_class(to, snapshot, print_counter, &all[i]);
+	}
+}
+
+static void print_reasons(FILE *to, const weir_stage_view *stage, unsigned klass, const void *arg)
+{
+	const counter *which = arg;
+	const char *stats = (const char *)&stage->klass[klass].stats;
+	const uint64_t *counts = (const uint64_t *)(stats + which->offset);
+	for (unsigned why = 0; why < WEIR_VERDICT_COUNT; why++)
+		if (counts[why] != 0) {
+			fprintf(to, "%s_total", which->name);
+			labels(to, stage, klass);
+			fprintf(to, ",reason=\"%s\"} %llu\n", weir_verdict_name((weir_verdict)why),
+				(unsigned long long)counts[why]);
+		}
+}
+
+static void reasons(FILE *to, const weir_snapshot *snapshot)
+{
+	static const counter all[] = {
+		{"weir_stage_shed", "Events turned away at the offer, by reason.",
+		 offsetof(weir_stage_stats, by_verdict)},
+		{"weir_stage_dropped", "Events given up after they were let in, by reason.",
+		 offsetof(weir_stage_stats, drops)},
+		{"weir_stage_spared",
+		 "Events that a law would have turned away (dry run, ceiling), by reason.",
+		 offsetof(weir_stage_stats, spared)},
+	};
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		family(to, all[i].name, "counter", NULL, all[i].help);
+		each_class(to, snapshot, print_reasons, &all[i]);
+	}
+}
+
+static void print_times(FILE *to, const weir_stage_view *stage, unsigned klass, const void *arg)
+{
+	const weir_recent *seen = &stage->klass[klass].recent;
+	const struct {
+		const char *quantile;
+		uint64_t ns;
+	} all[] = {{"0.5", seen->p50_ns}, {"0.9", seen->p90_ns}, {"0.99", seen->p99_ns}};
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]) && seen->count != 0; i++) {
+		fputs("weir_stage_response_seconds", to);
+		labels(to, stage, klass);
+		fprintf(to, ",quantile=\"%s\"} %.9g\n", all[i].quantile, (double)all[i].ns / 1e9);
+	}
+}
+
+static void print_target(FILE *to, const weir_stage_view *stage, unsigned klass, const void *arg)
+{
+	weir_report report = {0};
+	if (!weir_stage_report(stage->stage, klass, &report) || report.target_ns == 0)
+		return;
+	fputs("weir_stage_target_seconds", to);
+	labels(to, stage, klass);
+	fprintf(to, ",percentile=\"%g\"} %.9g\n", report.quantile, (double)report.target_ns / 1e9);
+}
+
+static void times(FILE *to, const weir_snapshot *snapshot)
+{
+	family(to, "weir_stage_response_seconds", "summary", "seconds",
+	       "Response times of the last ten seconds.");
+	each_class(to, snapshot, print_times, NULL);
+	family(to, "weir_stage_target_seconds", "gauge", "seconds", "What the law holds them at.");
+	each_class(to, snapshot, print_target, NULL);
+}
+
+static void print_of_stage(FILE *to, const char *name, const weir_stage_view *stage, double value)
+{
+	fprintf(to, "%s{", name);
+	label(to, "stage", weir_stage_name(stage->stage));
+	fprintf(to, "} %.9g\n", value);
+}
+
+static void stage_gauges(FILE *to, const weir_snapshot *snapshot)
+{
+	family(to, "weir_stage_waiting", "gauge", NULL, "Events that wait.");
+	for (size_t i = 0; i < snapshot->stage_count; i++)
+		print_of_stage(to, "weir_stage_waiting", &snapshot->stages[i],
+			       (double)snapshot->stages[i].all.stats.waiting);
+	family(to, "weir_stage_in_service", "gauge", NULL, "Events started and not settled.");
+	for (size_t i = 0; i < snapshot->stage_count; i++)
+		print_of_stage(to, "weir_stage_in_service", &snapshot->stages[i],
+			       (double)snapshot->stages[i].in_service);
+	family(to, "weir_stage_quality", "gauge", NULL, "What the stage should deliver: 1 is the best.");
+	for (size_t i = 0; i < snapshot->stage_count; i++)
+		print_of_stage(to, "weir_stage_quality", &snapshot->stages[i],
+			       weir_stage_quality(snapshot->stages[i].stage, 0));
+}
+
+static void law_gauges(FILE *to, const weir_snapshot *snapshot)
+{
+	static const char *const names[] = {"weir_law_limit", "weir_law_rate", "weir_law_unreachable"};
+	static const char *const helps[] = {"Events that the law lets inside.",
+					    "Events a second that it lets in.",
+					    "1 while the target cannot be met, even with nothing waiting."};
+	for (unsigned which = 0; which < 3; which++) {
+		family(to, names[which], "gauge", NULL, helps[which]);
+		for (size_t i = 0; i < snapshot->stage_count; i++) {
+			weir_report report = {0};
+			if (!weir_stage_report(snapshot->stages[i].stage, 0, &report))
+				continue;
+			double value = which == 0   ? report.limit
+				       : which == 1 ? report.rate_per_s
+						    : report.unreachable;
+			if (value != 0 || which == 2)
+				print_of_stage(to, names[which], &snapshot->stages[i], value);
+		}
+	}
+}
+
+static void process(FILE *to, const weir_snapshot *snapshot, const weir_view_context *context,
+		    uint64_t sheds_total)
+{
+	weir_http_stats stats = {0};
+	if (context->options->http_stats != NULL)
+		context->options->http_stats(&stats, context->options->arg);
+	const struct {
+		const char *name, *help;
+		uint64_t value;
+		bool total;
+	} all[] = {
+		{"weir_http_connections", "Connections accepted.", stats.connections, true},
+		{"weir_http_requests", "Requests read.", stats.requests, true},
+		{"weir_http_malformed", "What came and was no request.", stats.malformed, true},
+		{"weir_http_rejected", "Requests turned away.", stats.rejected, true},
+		{"weir_http_timeouts", "Connections closed for being late.", stats.timeouts, true},
+		{"weir_http_gone", "Requests whose client left before the answer's end.", stats.gone, true},
+		{"weir_tls_handshakes", "TLS handshakes completed.", stats.handshakes, true},
+		{"weir_tls_handshakes_failed", "TLS handshakes that failed.", stats.handshakes_failed, true},
+		{"weir_http_h2_connections", "HTTP/2 connections.", stats.h2_connections, true},
+		{"weir_http_upgrades", "Connections that switched protocols.", stats.upgrades, true},
+		{"weir_sheds", "Requests turned away, as the log saw them.", sheds_total, true},
+		{"weir_http_open", "Connections open now.", stats.open, false},
+		{"weir_http_busy", "Requests under way now.", stats.busy, false},
+		{"weir_ready", "1 while requests are taken.", context->ready, false},
+	};
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		family(to, all[i].name, all[i].total ? "counter" : "gauge", NULL, all[i].help);
+		fprintf(to, "%s%s %llu\n", all[i].name, all[i].total ? "_total" : "",
+			(unsigned long long)all[i].value);
+	}
+	family(to, "weir_uptime_seconds", "gauge", "seconds", "Since the start.");
+	fprintf(to, "weir_uptime_seconds %.3f\n", (double)(context->now_ns - context->started_ns) / 1e9);
+	family(to, "weir_build_info", "gauge", NULL, "1; its labels have the version.");
+	fprintf(to, "weir_build_info{version=\"%s\",verb=\"%s\"} 1\n", weir_version(),
+		context->options->verb);
+}
+
+static void resources(FILE *to, const weir_world *world)
+{
+	weir_resources seen;
+	if (world->monitor == NULL)
+		return;
+	weir_monitor_read(world->monitor, &seen);
+	family(to, "weir_resource_level", "gauge", NULL,
+	       "How short a resource is: 0 not at all, 1 entirely.");
+	for (unsigned i = 0; i < WEIR_RESOURCES; i++)
+		fprintf(to, "weir_resource_level{resource=\"%s\"} %.9g\n",
+			weir_resource_name((weir_resource)i), seen.of[i].level);
+}
+
+/* One line of the newer format as the older has it; nothing for those that it has not. counts: whether the family is a counter. */
+static void print_older(FILE *to, const char *line, int length, bool *counts)
+{
+	static const char type[] = "# TYPE ", help[] = "# HELP ", kind[] = " counter";
+	int head = (int)sizeof(type) - 1, tail = (int)sizeof(kind) - 1;
+	bool is_type = strncmp(line, type, (size_t)head) == 0,
+	     is_help = strncmp(line, help, (size_t)head) == 0;
+	if (strncmp(line, "# UNIT ", 7) == 0 || strncmp(line, "# EOF", 5) == 0)
+		return;
+	if (is_type)
+		*counts = length > tail && strncmp(line + length - tail, kind, (size_t)tail) == 0;
+	int name = (is_type || is_help) && *counts ? head + (int)strcspn(line + head, " ") : 0;
+	fprintf(to, "%.*s%s%.*s\n", name, line, name > 0 ? "_total" : "", length - name, line + name);
+}
+
+char *weir_view_metrics_older(const char *metrics, size_t *ret_length)
+{
+	char *text = NULL;
+	bool counts = false;
+	FILE *to = open_memstream(&text, ret_length);
+	if (to == NULL)
+		return NULL;
+	for (const char *line = metrics; *line != '\0';) {
+		int length = (int)strcspn(line, "\n");
+		print_older(to, line, length, &counts);
+		line += length + (line[length] == '\n');
+	}
+	if (fclose(to) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+char *weir_view_metrics(const weir_snapshot *snapshot, const weir_view_context *context, uint64_t sheds_total,
+			size_t *ret_length)
+{
+	char *text = NULL;
+	size_t length = 0;
+	FILE *to = open_memstream(&text, &length);
+	if (to == NULL)
+		return NULL;
+	counters(to, snapshot);
+	reasons(to, snapshot);
+	times(to, snapshot);
+	stage_gauges(to, snapshot);
+	law_gauges(to, snapshot);
+	process(to, snapshot, context, sheds_total);
+	resources(to, snapshot->world);
+	fputs("# EOF\n", to);
+	if (fclose(to) != 0) {
+		free(text);
+		return NULL;
+	}
+	*ret_length = length;
+	return text;
+}

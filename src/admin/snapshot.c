@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "admin/snapshot.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "stage/runtime.h"
+
+#define OUTSIDE UINT16_MAX
+
+/*
+ * Cumulative histograms as they were at the last few turns, a ring for each measure. What happened since the oldest is now's less that one's: between
+ * eight and ten seconds.
+ */
+struct weir_window {
+	unsigned measures; /* all of them, or only the response times */
+	unsigned at;       /* slot of the oldest, which the next turn writes over */
+	uint64_t turned_ns;
+	weir_hist hist[];
+};
+
+static const weir_measure measure_of[] = {WEIR_RESPONSE, WEIR_WAITING, WEIR_SERVICE};
+
+static weir_window *window_new(unsigned measures)
+{
+	size_t hists = (size_t)measures * WEIR_RECENT_SLOTS;
+	weir_window *window = weir_mem_zalloc(sizeof(*window) + hists * sizeof(weir_hist));
+	if (window != NULL)
+		window->measures = measures;
+	return window;
+}
+
+/* Into one that is empty. */
+static void read_hist(const weir_stage *stage, unsigned klass, weir_measure measure, weir_hist *ret_hist)
+{
+	for (unsigned slot = 0; slot <= stage->world->reactor_count; slot++) {
+		weir_counts *counts = atomic_load_explicit(&stage->counts[slot], memory_order_acquire);
+		for (unsigned c = 0; counts != NULL && c < WEIR_CLASSES; c++)
+			if (klass >= WEIR_CLASSES || klass == c)
+				weir_counts_merge(counts, c, measure, ret_hist);
+	}
+}
+
+/* What was measured in the last seconds; when it is time, the oldest slot becomes the newest. */
+static void window_recent(weir_window *window, const weir_stage *stage, unsigned klass, unsigned which,
+			  bool turn, weir_hist *ret_recent)
+{
+	weir_hist *ring = &window->hist[which * WEIR_RECENT_SLOTS];
+	weir_hist now;
+	weir_hist_clear(&now);
+	read_hist(stage, klass, measure_of[which], &now);
+	*ret_recent = now;
+	weir_hist_subtract(ret_recent, &ring[window->at]);
+	if (turn)
+		ring[window->at] = now;
+}
+
+static void look_recent(weir_window *window, const weir_stage *stage, unsigned klass, uint64_t now_ns,
+			weir_recent *ret_recent)
+{
+	bool turn = now_ns - window->turned_ns >= WEIR_RECENT_STEP_NS;
+	weir_hist recent;
+	*ret_recent = (weir_recent){0};
+	for (unsigned which = 0; which < window->measures && which < WEIR_MEASURES; which++) {
+		window_recent(window, stage, klass, which, turn, &recent);
+		uint64_t p90_ns = weir_hist_quantile(&recent, .9);
+		if (which == 1)
+			ret_recent->wait_p90_ns = p90_ns;
+		if (which == 2)
+			ret_recent->service_p90_ns = p90_ns;
+		if (which != 0)
+			continue;
+		ret_recent->count = weir_hist_count(&recent);
+		ret_recent->p50_ns = weir_hist_quantile(&recent, .5);
+		ret_recent->p90_ns = p90_ns;
+		ret_recent->p99_ns = weir_hist_quantile(&recent, .99);
+	}
+	if (turn) {
+		window->at = (window->at + 1) % WEIR_RECENT_SLOTS;
+		window->turned_ns = now_ns;
+	}
+}
+
+static weir_rates rates_between(const weir_stage_stats *before, const weir_stage_stats *now, double seconds)
+{
+	if (seconds <= 0)
+		return (weir_rates){0};
+	return (weir_rates){.offered = (double)(now->offered - before->offered) / seconds,
+			    .admitted = (double)(now->admitted - before->admitted) / seconds,
+			    .shed = (double)(now->shed - before->shed) / seconds,
+			    .completed = (double)(now->completed - before->completed) / seconds,
+			    .failed = (double)(now->failed - before->failed) / seconds,
+			    .dropped = (double)(now->dropped - before->dropped) / seconds};
+}
+
+static void look_at_class(weir_stage_view *view, unsigned klass, uint64_t now_ns, double seconds)
+{
+	weir_class_view *at = klass < WEIR_CLASSES ? &view->klass[klass] : &view->all;
+	weir_stage_stats before = at->stats;
+	weir_stage_read(view->stage, klass, &at->stats);
+	at->rate = rates_between(&before, &at->stats, seconds);
+	if (view->window[klass] == NULL && at->stats.offered != 0)
+		view->window[klass] = window_new(klass < WEIR_CLASSES ? 1 : 3);
+	if (view->window[klass] != NULL)
+		look_recent(view->window[klass], view->stage, klass, now_ns, &at->recent);
+}
+
+static void look_at_stage(weir_stage_view *view, uint64_t now_ns, double seconds)
+{
+	for (unsigned klass = 0; klass <= WEIR_CLASSES; klass++)
+		look_at_class(view, klass, now_ns, seconds);
+	view->in_service = 0;
+	for (uint32_t i = 0; i < view->stage->lane_count; i++)
+		view->in_service +=
+			atomic_load_explicit(&view->stage->lanes[i].in_service, memory_order_relaxed);
+}
+
+/* ---- edges ---- */
+
+static weir_edge_view *edge_between(weir_snapshot *snapshot, uint16_t from, uint16_t to)
+{
+	for (size_t i = 0; i < snapshot->edge_count; i++)
+		if (snapshot->edges[i].from == from && snapshot->edges[i].to == to)
+			return &snapshot->edges[i];
+	if (snapshot->edge_count == snapshot->edge_room) {
+		size_t room = snapshot->edge_room + 32;
+		weir_edge_view *edges = weir_mem_zalloc(room * sizeof(*edges));
+		if (edges == NULL)
+			return NULL;
+		if (snapshot->edge_count != 0)
+			memcpy(edges, snapshot->edges, snapshot->edge_count * sizeof(*edges));
+		weir_mem_free(snapshot->edges);
+		snapshot->edges = edges;
+		snapshot->edge_room = room;
+	}
+	weir_edge_view *edge = &snapshot->edges[snapshot->edge_count++];
+	*edge = (weir_edge_view){.from = from, .to = to};
+	return edge;
+}
+
+static void look_at_edge(weir_snapshot *snapshot, uint16_t from, uint16_t to, double seconds)
+{
+	const weir_stage *source = from != OUTSIDE ? snapshot->stages[from].stage : NULL;
+	uint64_t count = weir_edge_count(source, snapshot->stages[to].stage);
+	if (count == 0)
+		return;
+	weir_edge_view *edge = edge_between(snapshot, from, to);
+	if (edge == NULL)
+		return;
+	edge->per_s = seconds > 0 ? (double)(count - edge->count) / seconds : 0;
+	edge->count = count;
+}
+
+/*
+ * A stage knows what it turned away, not from where that came: it is shown on the edges in proportion to what passes along them, or, while nothing
+ * passes, as coming from outside.
+ */
+static void share_sheds(weir_snapshot *snapshot, uint16_t to)
+{
+	double shed = snapshot->stages[to].all.rate.shed, passing = 0;
+	for (size_t i = 0; i < snapshot->edge_count; i++)
+		if (snapshot->edges[i].to == to)
+			passing += snapshot->edges[i].per_s;
+	for (size_t i = 0; i < snapshot->edge_count; i++)
+		if (snapshot->edges[i].to == to)
+			snapshot->edges[i].shed_per_s =
+				passing > 0 ? shed * snapshot->edges[i].per_s / passing : 0;
+	if (passing > 0 || shed <= 0)
+		return;
+	weir_edge_view *edge = edge_between(snapshot, OUTSIDE, to);
+	if (edge != NULL)
+		edge->shed_per_s = shed;
+}
+
+static void look_at_edges(weir_snapshot *snapshot, double seconds)
+{
+	for (size_t to = 0; to < snapshot->stage_count; to++) {
+		look_at_edge(snapshot, OUTSIDE, (uint16_t)to, seconds);
+		for (size_t from = 0; from < snapshot->stage_count; from++)
+			look_at_edge(snapshot, (uint16_t)from, (uint16_t)to, seconds);
+		share_sheds(snapshot, (uint16_t)to);
+	}
+}
+
+/* ---- the whole ---- */
+
+int weir_snapshot_init(weir_snapshot *snapshot, weir_world *world)
+{
+	*snapshot = (weir_snapshot){.world = world};
+	snapshot->stages = weir_mem_zalloc(WEIR_STAGES_MAX * sizeof(*snapshot->stages));
+	return snapshot->stages != NULL ? 0 : weir_error_set(-ENOMEM, "admin: out of memory");
+}
+
+void weir_snapshot_fini(weir_snapshot *snapshot)
+{
+	for (size_t i = 0; snapshot->stages != NULL && i < snapshot->stage_count; i++)
+		for (unsigned klass = 0; klass <= WEIR_CLASSES; klass++)
+			weir_mem_free(snapshot->stages[i].window[klass]);
+	weir_mem_free(snapshot->stages);
+	weir_mem_free(snapshot->edges);
+	*snapshot = (weir_snapshot){0};
+}
+
+void weir_snapshot_take(weir_snapshot *snapshot, uint64_t now_ns)
+{
+	double seconds = snapshot->taken_ns != 0 ? (double)(now_ns - snapshot->taken_ns) / 1e9 : 0;
+	uint32_t stages = atomic_load_explicit(&snapshot->world->stage_count, memory_order_acquire);
+	for (uint32_t i = 0; i < stages; i++)
+		snapshot->stages[i].stage = weir_world_stage(snapshot->world, i);
+	snapshot->stage_count = stages;
+	for (uint32_t i = 0; i < stages; i++)
+		look_at_stage(&snapshot->stages[i], now_ns, seconds);
+	look_at_edges(snapshot, seconds);
+	snapshot->taken_ns = now_ns;
+}

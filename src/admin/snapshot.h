@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_ADMIN_SNAPSHOT_H
+#define WEIR_ADMIN_SNAPSHOT_H
+
+/*
+ * What a world does, second by second: the counts of every stage, their rates over the last interval, the percentiles of the last ten seconds. Taken from counters that only
+ * grow, so nothing of the runtime is touched but read.
+ *
+ * Threads: one, whichever.
+ */
+
+#include <weir/inspect.h>
+
+#include "base/hist.h"
+
+#define WEIR_RECENT_SLOTS   5u
+#define WEIR_RECENT_STEP_NS (2 * WEIR_NS_PER_S) /* a slot; together ten seconds */
+
+typedef struct weir_rates {
+	double offered, admitted, shed, completed, failed, dropped;
+} weir_rates;
+
+typedef struct weir_recent {
+	uint64_t count;
+	uint64_t p50_ns, p90_ns, p99_ns, wait_p90_ns, service_p90_ns;
+} weir_recent;
+
+/* One class of a stage, or all of them together. */
+typedef struct weir_class_view {
+	weir_stage_stats stats;
+	weir_rates rate;
+	weir_recent recent;
+} weir_class_view;
+
+typedef struct weir_window weir_window; /* snapshot.c */
+
+typedef struct weir_stage_view {
+	weir_stage *stage;
+	weir_class_view all;
+	weir_class_view klass[WEIR_CLASSES];
+	uint64_t in_service;
+	weir_window
+		*window[WEIR_CLASSES + 1]; /* made when the class is first offered something; the last: all */
+} weir_stage_view;
+
+typedef struct weir_edge_view {
+	uint16_t from, to; /* indices of stages; from: UINT16_MAX is outside */
+	uint64_t count;
+	double per_s, shed_per_s;
+} weir_edge_view;
+
+typedef struct weir_snapshot {
+	weir_world *world;
+	uint64_t taken_ns;
+	size_t stage_count;
+	weir_stage_view *stages; /* WEIR_STAGES_MAX; those from stage_count on are empty */
+	size_t edge_count, edge_room;
+	weir_edge_view *edges;
+} weir_snapshot;
+
+int weir_snapshot_init(weir_snapshot *snapshot, weir_world *world);
+void weir_snapshot_fini(weir_snapshot *snapshot);
+/* Reads it all anew; rates are those since the last time. */
+void weir_snapshot_take(weir_snapshot *snapshot, uint64_t now_ns);
+
+#endif

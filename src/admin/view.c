@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * jansson's setters take NULL (out of memory) and fail; a view that lacks a member for want of memory would be wrong unseen, so `failed` gathers
+ * that and the whole is given up at the end.
+ */
+#include "admin/view.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <weir/monitor.h>
+
+#include "base/text.h"
+#include "stage/runtime.h"
+
+static void put(json_t *object, const char *key, json_t *value, int *failed)
+{
+	*failed |= json_object_set_new(object, key, value);
+}
+
+static void put_count(json_t *object, const char *key, uint64_t count, int *failed)
+{
+	put(object, key, json_integer((json_int_t)count), failed);
+}
+
+static void put_number(json_t *object, const char *key, double number, int *failed)
+{
+	put(object, key, json_real(number), failed);
+}
+
+static void put_text(json_t *object, const char *key, const char *text, int *failed)
+{
+	put(object, key, text != NULL ? json_string(text) : json_null(), failed);
+}
+
+/* 0 means that there is none. */
+static void put_if(json_t *object, const char *key, double number, int *failed)
+{
+	put(object, key, number != 0 ? json_real(number) : json_null(), failed);
+}
+
+static json_t *finished(json_t *object, int failed)
+{
+	if (failed == 0)
+		return object;
+	json_decref(object);
+	return NULL;
+}
+
+/* ---- a stage ---- */
+
+static json_t *by_verdict(const uint64_t *counts, int *failed)
+{
+	json_t *object = json_object();
+	for (unsigned why = 0; why < WEIR_VERDICT_COUNT; why++)
+		if (counts[why] != 0)
+			put_count(object, weir_verdict_name((weir_verdict)why), counts[why], failed);
+	return object;
+}
+
+static json_t *rates(const weir_rates *rate, int *failed)
+{
+	json_t *object = json_object();
+	put_number(object, "offered", rate->offered, failed);
+	put_number(object, "admitted", rate->admitted, failed);
+	put_number(object, "shed", rate->shed, failed);
+	put_number(object, "completed", rate->completed, failed);
+	put_number(object, "failed", rate->failed, failed);
+	put_number(object, "dropped", rate->dropped, failed);
+	return object;
+}
+
+static json_t *recent(const weir_recent *seen, int *failed)
+{
+	json_t *object = json_object();
+	put_count(object, "count", seen->count, failed);
+	put_count(object, "p50_ns", seen->p50_ns, failed);
+	put_count(object, "p90_ns", seen->p90_ns, failed);
+	put_count(object, "p99_ns", seen->p99_ns, failed);
+	put_count(object, "wait_p90_ns", seen->wait_p90_ns, failed);
+	put_count(object, "service_p90_ns", seen->service_p90_ns, failed);
+	return object;
+}
+
+static void put_class(json_t *object, const weir_class_view *view, int *failed)
+{
+	put_count(object, "offered", view->stats.offered, failed);
+	put_count(object, "admitted", view->stats.admitted, failed);
+	put_count(object, "shed", view->stats.shed, failed);
+	put_count(object, "completed", view->stats.completed, failed);
+	put_count(object, "failed", view->stats.failed, failed);
+	put_count(object, "dropped", view->stats.dropped, failed);
+	put_count(object, "in_flight", view->stats.in_flight, failed);
+	put(object, "rate", rates(&view->rate, failed), failed);
+	put(object, "recent", recent(&view->recent, failed), failed);
+	put(object, "shed_by", by_verdict(view->stats.by_verdict, failed), failed);
+	put(object, "dropped_by", by_verdict(view->stats.drops, failed), failed);
+	put(object, "spared_by", by_verdict(view->stats.spared, failed), failed);
+}
+
+static const char *class_name(const weir_view_context *context, unsigned klass)
+{
+	return context->options->class_names != NULL ? context->options->class_names[klass] : NULL;
+}
+
+static json_t *stage_class(const weir_stage_view *stage, unsigned klass, const weir_view_context *context,
+			   int *failed)
+{
+	weir_report report = {.quality = 1};
+	weir_stage_report(stage->stage, klass, &report);
+	json_t *object = json_object();
+	put_count(object, "class", klass, failed);
+	put_text(object, "name", class_name(context, klass), failed);
+	put_if(object, "target_ns", (double)report.target_ns, failed);
+	put_if(object, "percentile", report.quantile, failed);
+	put_if(object, "measured_ns", (double)report.measured_ns, failed);
+	put_number(object, "quality", report.quality, failed);
+	put(object, "shedding", json_boolean(report.shedding), failed);
+	put(object, "unreachable", json_boolean(report.unreachable), failed);
+	put_class(object, &stage->klass[klass], failed);
+	return object;
+}
+
+/* Those that were offered something; before that, the highest, so that the target shows. */
+static json_t *stage_classes(const weir_stage_view *stage, const weir_view_context *context, int *failed)
+{
+	json_t *array = json_array();
+	for (unsigned klass = 0; klass < WEIR_CLASSES; klass++)
+		if (stage->klass[klass].stats.offered != 0 || (klass == 0 && stage->all.stats.offered == 0))
+			*failed |= json_array_append_new(array, stage_class(stage, klass, context, failed));
+	return array;
+}
+
+static const char *mode_name(weir_admission_mode mode)
+{
+	return mode == WEIR_DRY_RUN ? "dry-run" : mode == WEIR_ADMIT_ALL ? "admit-all" : "enforce";
+}
+
+static json_t *law_values(const weir_report *report, int *failed)
+{
+	json_t *object = json_object();
+	for (unsigned i = 0; i < report->count; i++)
+		put_number(object, report->value[i].name, report->value[i].value, failed);
+	return object;
+}
+
+/* The law as a whole, from what it says of the highest class. */
+static void put_law(json_t *object, const weir_stage *stage, int *failed)
+{
+	weir_report report = {.quality = 1};
+	bool any = weir_stage_report(stage, 0, &report);
+	const weir_gate *gate = weir_stage_gate(stage);
+	bool law = gate != NULL && !gate->bare;
+	bool shedding = false, unreachable = false;
+	for (unsigned klass = 0; any && klass < WEIR_CLASSES; klass++) {
+		weir_report one = {0};
+		weir_stage_report(stage, klass, &one);
+		shedding |= one.shedding;
+		unreachable |= one.unreachable;
+	}
+	put_text(object, "law", law ? gate->law->name : NULL, failed);
+	put(object, "params", weir_view_params(stage), failed);
+	put_if(object, "limit", report.limit, failed);
+	put_if(object, "admit_per_s", report.rate_per_s, failed);
+	put(object, "shedding", json_boolean(shedding), failed);
+	put(object, "unreachable", json_boolean(unreachable), failed);
+	put_number(object, "quality", report.quality, failed);
+	put(object, "values", law_values(&report, failed), failed);
+}
+
+json_t *weir_view_stage(const weir_stage_view *view, const weir_view_context *context)
+{
+	const weir_stage *stage = view->stage;
+	const weir_domain *domain = weir_stage_domain(stage);
+	int failed = 0;
+	json_t *object = json_object();
+	json_t *all = json_object();
+	put_text(object, "name", weir_stage_name(stage), &failed);
+	put_text(object, "domain", weir_domain_name(domain), &failed);
+	put_text(object, "kind", domain->options.kind == WEIR_REACTOR ? "reactor" : "elastic", &failed);
+	put_count(object, "threads", weir_domain_threads(domain), &failed);
+	put_text(object, "mode", mode_name(atomic_load_explicit(&stage->mode, memory_order_relaxed)),
+		 &failed);
+	put_number(object, "shed_ceiling",
+		   (double)atomic_load_explicit(&stage->shed_ceiling, memory_order_relaxed) / WEIR_WHOLE,
+		   &failed);
+	put_count(object, "waiting", view->all.stats.waiting, &failed);
+	put_count(object, "in_service", view->in_service, &failed);
+	put_count(object, "capacity", stage->options.capacity, &failed);
+	put_law(object, stage, &failed);
+	put_class(all, &view->all, &failed);
+	put(object, "all", all, &failed);
+	put(object, "class", stage_classes(view, context, &failed), &failed);
+	return finished(object, failed);
+}
+
+/* ---- the process ---- */
+
+static json_t *process(const weir_view_context *context, int *failed)
+{
+	weir_http_stats stats = {0};
+	json_t *object = json_object();
+	if (context->options->http_stats != NULL)
+		context->options->http_stats(&stats, context->options->arg);
+	put_text(object, "version", weir_version(), failed);
+	put_text(object, "verb", context->options->verb, failed);
+	put_count(object, "pid", (uint64_t)getpid(), failed);
+	put_number(object, "uptime_s", (double)(context->now_ns - context->started_ns) / 1e9, failed);
+	put(object, "ready", json_boolean(context->ready), failed);
+	put_count(object, "connections", stats.open, failed);
+	put_count(object, "busy", stats.busy, failed);
+	return object;
+}
+
+static json_t *resources(const weir_world *world, int *failed)
+{
+	json_t *object = json_object();
+	weir_resources seen;
+	if (world->monitor == NULL)
+		return object;
+	weir_monitor_read(world->monitor, &seen);
+	for (unsigned i = 0; i < WEIR_RESOURCES; i++) {
+		json_t *one = json_object();
+		put(one, "value", seen.of[i].known ? json_real(seen.of[i].value) : json_null(), failed);
+		put_number(one, "level", seen.of[i].level, failed);
+		put(object, weir_resource_name((weir_resource)i), one, failed);
+	}
+	return object;
+}
+
+static json_t *class_names(const weir_view_context *context, int *failed)
+{
+	json_t *array = json_array();
+	for (unsigned klass = 0; klass < WEIR_CLASSES; klass++) {
+		const char *name = class_name(context, klass);
+		*failed |= json_array_append_new(array, name != NULL ? json_string(name) : json_null());
+	}
+	return array;
+}
+
+json_t *weir_view_stages(const weir_snapshot *snapshot, const weir_view_context *context)
+{
+	int failed = 0;
+	json_t *object = json_object();
+	json_t *stages = json_array();
+	put_count(object, "now_ns", snapshot->taken_ns, &failed);
+	put(object, "process", process(context, &failed), &failed);
+	put(object, "resources", resources(snapshot->world, &failed), &failed);
+	put(object, "classes", class_names(context, &failed), &failed);
+	for (size_t i = 0; i < snapshot->stage_count; i++)
+		failed |= json_array_append_new(stages, weir_view_stage(&snapshot->stages[i], context));
+	put(object, "stages", stages, &failed);
+	return finished(object, failed);
+}
+
+json_t *weir_view_graph(const weir_snapshot *snapshot)
+{
+	int failed = 0;
+	json_t *object = json_object(), *nodes = json_array(), *edges = json_array();
+	for (size_t i = 0; i < snapshot->stage_count; i++) {
+		json_t *node = json_object();
+		put_text(node, "name", weir_stage_name(snapshot->stages[i].stage), &failed);
+		put_text(node, "domain", weir_domain_name(weir_stage_domain(snapshot->stages[i].stage)),
+			 &failed);
+		failed |= json_array_append_new(nodes, node);
+	}
+	for (size_t i = 0; i < snapshot->edge_count; i++) {
+		const weir_edge_view *at = &snapshot->edges[i];
+		json_t *edge = json_object();
+		put_text(edge, "from",
+			 at->from != UINT16_MAX ? weir_stage_name(snapshot->stages[at->from].stage) : NULL,
+			 &failed);
+		put_text(edge, "to", weir_stage_name(snapshot->stages[at->to].stage), &failed);
+		put_count(edge, "count", at->count, &failed);
+		put_number(edge, "per_s", at->per_s, &failed);
+		put_number(edge, "shed_per_s", at->shed_per_s, &failed);
+		failed |= json_array_append_new(edges, edge);
+	}
+	put(object, "nodes", nodes, &failed);
+	put(object, "edges", edges, &failed);
+	return finished(object, failed);
+}
+
+/* ---- what was turned away ---- */
+
+/* A peer's bytes: what is not ASCII is shown as '?', so that the JSON is valid whatever they are. */
+static json_t *shown(const char *text)
+{
+	char quoted[256];
+	return json_string(weir_text_quote(quoted, sizeof(quoted), text));
+}
+
+static void put_when(json_t *object, int64_t at_ms, int *failed)
+{
+	char text[64];
+	struct tm at;
+	time_t seconds = (time_t)(at_ms / 1000);
+	gmtime_r(&seconds, &at);
+	size_t length = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &at);
+	snprintf(text + length, sizeof(text) - length, ".%03dZ", (int)(at_ms % 1000));
+	put_text(object, "when", text, failed);
+}
+
+static json_t *one_shed(const weir_shed *shed, const weir_view_context *context, int *failed)
+{
+	json_t *object = json_object();
+	put_count(object, "id", shed->id, failed);
+	put_count(object, "at_ns", shed->at_ns, failed);
+	put_when(object, shed->at_ms, failed);
+	put_text(object, "stage", shed->why.stage != NULL ? shed->why.stage : shed->stage, failed);
+	put_count(object, "class", shed->why.klass, failed);
+	put_text(object, "class_name", class_name(context, shed->why.klass % WEIR_CLASSES), failed);
+	put(object, "route", shown(shed->route), failed);
+	put(object, "method", shown(shed->method), failed);
+	put(object, "path", shown(shed->path), failed);
+	put_text(object, "client", shed->client, failed);
+	put_text(object, "reason", weir_verdict_name(shed->why.verdict), failed);
+	put_text(object, "law", shed->why.law, failed);
+	put_count(object, "estimate_ns", shed->why.estimate_ns, failed);
+	put_count(object, "target_ns", shed->why.target_ns, failed);
+	put_count(object, "retry_after_ns", shed->why.retry_after_ns, failed);
+	put_count(object, "status", shed->status, failed);
+	return object;
+}
+
+json_t *weir_view_sheds(weir_sheds *sheds, uint64_t after, const weir_view_context *context,
+			uint64_t *ret_newest)
+{
+	static _Thread_local weir_shed read[WEIR_SHEDS_KEPT];
+	size_t count = weir_sheds_read(sheds, after, read, WEIR_SHEDS_KEPT);
+	int failed = 0;
+	json_t *array = json_array();
+	for (size_t i = 0; i < count; i++)
+		failed |= json_array_append_new(array, one_shed(&read[i], context, &failed));
+	if (count != 0)
+		*ret_newest = read[0].id;
+	return finished(array, failed);
+}
+
+/* ---- the trace ---- */
+
+json_t *weir_view_trace(const weir_world *world)
+{
+	static _Thread_local weir_trace_entry entries[1024];
+	size_t count = weir_trace_read(world, entries, sizeof(entries) / sizeof(entries[0]));
+	int failed = 0;
+	json_t *array = json_array();
+	for (size_t i = 0; i < count; i++) {
+		const weir_trace_entry *at = &entries[i];
+		char step[2] = {(char)at->step, '\0'};
+		json_t *object = json_object();
+		put_count(object, "at_ns", at->at_ns, &failed);
+		put_count(object, "event", at->event, &failed);
+		put_text(object, "stage", weir_stage_name(weir_world_stage(world, at->stage)), &failed);
+		put_count(object, "class", at->klass, &failed);
+		put_text(object, "step", step, &failed);
+		if (at->verdict != WEIR_ADMITTED)
+			put_text(object, "reason", weir_verdict_name(at->verdict), &failed);
+		failed |= json_array_append_new(array, object);
+	}
+	return finished(array, failed);
+}
+
+/* ---- parameters ---- */
+
+static json_t *param_text(const weir_param *param, const void *at)
+{
+	char text[64];
+	switch (param->kind) {
+	case WEIR_PARAM_NUMBER:
+		snprintf(text, sizeof(text), "%.10g", *(const double *)at);
+		break;
+	case WEIR_PARAM_TIME:
+		weir_text_print_time(text, sizeof(text), *(const uint64_t *)at, "ms");
+		break;
+	case WEIR_PARAM_COUNT:
+		snprintf(text, sizeof(text), "%" PRIu32, *(const uint32_t *)at);
+		break;
+	case WEIR_PARAM_PERCENTILE:
+		weir_text_print_percentile(text, sizeof(text), *(const double *)at);
+		break;
+	case WEIR_PARAM_SWITCH:
+		snprintf(text, sizeof(text), "%s", *(const bool *)at ? "on" : "off");
+		break;
+	}
+	return json_string(text);
+}
+
+static size_t param_bytes(weir_param_kind kind)
+{
+	return kind == WEIR_PARAM_COUNT    ? sizeof(uint32_t)
+	       : kind == WEIR_PARAM_SWITCH ? sizeof(bool)
+					   : sizeof(uint64_t);
+}
+
+json_t *weir_view_params(const weir_stage *stage)
+{
+	const weir_gate *gate = weir_stage_gate(stage);
+	json_t *object = json_object();
+	int failed = 0;
+	if (gate == NULL || gate->bare || gate->params == NULL || gate->law->params == NULL)
+		return object;
+	for (const weir_param *param = gate->law->params; param->name != NULL; param++) {
+		const unsigned char *at = (const unsigned char *)gate->params + param->offset;
+		put(object, param->name, param_text(param, at), &failed);
+		size_t bytes = param_bytes(param->kind);
+		for (unsigned klass = 1; param->per_class && klass < WEIR_CLASSES; klass++) {
+			char name[64];
+			if (memcmp(at, at + klass * bytes, bytes) == 0)
+				continue; /* as the highest class */
+			snprintf(name, sizeof(name), "%s[%u]", param->name, klass);
+			put(object, name, param_text(param, at + klass * bytes), &failed);
+		}
+	}
+	return finished(object, failed);
+}

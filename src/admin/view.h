@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_ADMIN_VIEW_H
+#define WEIR_ADMIN_VIEW_H
+
+/*
+ * Snapshots as JSON (docs/admin.md) and as OpenMetrics. Each returns a new reference, or NULL: out of memory.
+ *
+ * Threads: that of the snapshot.
+ */
+
+#include <jansson.h>
+
+#include "admin/admin.h"
+#include "admin/sheds.h"
+#include "admin/snapshot.h"
+
+/* What the views need besides the snapshot. */
+typedef struct weir_view_context {
+	const weir_admin_options *options;
+	bool ready;
+	uint64_t started_ns;
+	uint64_t now_ns;
+} weir_view_context;
+
+json_t *weir_view_stages(const weir_snapshot *snapshot, const weir_view_context *context);
+json_t *weir_view_stage(const weir_stage_view *stage, const weir_view_context *context);
+json_t *weir_view_graph(const weir_snapshot *snapshot);
+json_t *weir_view_sheds(weir_sheds *sheds, uint64_t after, const weir_view_context *context,
+			uint64_t *ret_newest);
+json_t *weir_view_trace(const weir_world *world);
+/* The parameters of the law in force, as weir_law_set takes them. */
+json_t *weir_view_params(const weir_stage *stage);
+
+/* The exposition, ended by "# EOF"; to be freed with free; NULL: out of memory. */
+char *weir_view_metrics(const weir_snapshot *snapshot, const weir_view_context *context, uint64_t sheds_total,
+			size_t *ret_length);
+/* The same text in the format before OpenMetrics (0.0.4); the caller frees it. NULL: out of memory. */
+char *weir_view_metrics_older(const char *metrics, size_t *ret_length);
+
+#endif

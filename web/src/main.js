@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page: one snapshot a second from /api/stream, shown by its parts.
+import { History, follow, valuesOf } from "./stream.js";
+import { StageGraph } from "./graph.js";
+import { Panel } from "./panels.js";
+import { Sheds } from "./sheds.js";
+import { element, rate, time, count, duration, percentile } from "./format.js";
+import * as theme from "./theme.js";
+
+const find = (id) => document.getElementById(id);
+const history = new History();
+const panels = new Map();
+const graph = new StageGraph(find("graph"), (name) => {
+  const panel = find(`stage-${name}`);
+  panel?.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+  panel?.focus({ preventScroll: true });
+});
+const sheds = new Sheds(find("sheds"), find("why"));
+let paused = false;
+let waitingSheds = [];
+
+function showProcess({ process }) {
+  find("title").textContent = `weir ${process.verb}`;
+  document.title = `weir ${process.verb}`;
+  find("process").textContent = `${process.version}, pid ${process.pid}, up ${duration(process.uptime_s)}, ${count(process.connections)} connections`;
+}
+
+function showState(state, text) {
+  const link = find("link");
+  if (link.dataset.state === state) return; // a live region speaks only when something is different
+  link.dataset.state = state;
+  link.textContent = text;
+}
+
+function tile(name, value, tone) {
+  return element("div", { class: "tile", "data-tone": tone }, element("b", {}, value), element("span", {}, name));
+}
+
+/** Where requests enter, and the stage with a target that has the most to do: what an operator looks at first. */
+function showSummary({ stages }) {
+  const judged = stages.filter((stage) => stage.class.some((one) => one.target_ns));
+  const busiest = (judged.length > 0 ? judged : stages).toSorted((a, b) => b.all.rate.offered - a.all.rate.offered)[0];
+  if (busiest === undefined) return;
+  const { rate: now, recent } = busiest.all;
+  const first = busiest.class.find((one) => one.target_ns);
+  const late = first && recent.count > 0 && recent.p90_ns > 1.1 * first.target_ns;
+  find("summary").replaceChildren(
+    tile(`offered to ${busiest.name}`, rate(now.offered)), tile("let in", rate(now.admitted), "good"), tile("turned away", rate(now.shed), now.shed > 0 ? "shed" : undefined),
+    tile(first ? `p90, target ${percentile(first.percentile)} ${time(first.target_ns)}` : "p90", recent.count > 0 ? time(recent.p90_ns) : "–", late ? "bad" : "good"),
+    tile("inside", count(busiest.in_service)), tile("failed", rate(now.failed), now.failed > 0 ? "bad" : undefined));
+}
+
+function showPanels({ stages }) {
+  const root = find("stages");
+  const used = stages.filter((stage) => stage.all.offered > 0 || stage.law !== null);
+  const judged = (stage) => stage.class.some((one) => one.target_ns);
+  for (const stage of used) {
+    let panel = panels.get(stage.name);
+    if (panel === undefined) {
+      panel = new Panel(stage.name, history);
+      panels.set(stage.name, panel);
+      // Those with a target first: they are what one comes for.
+      if (judged(stage)) root.insertBefore(panel.root, root.querySelector(":scope > :not([data-judged])"));
+      else root.append(panel.root);
+      panel.root.toggleAttribute("data-judged", judged(stage));
+      panel.replot();
+    }
+    panel.show(stage);
+  }
+}
+
+function showBackends(backends) {
+  find("backends").hidden = !(backends?.length > 0);
+  const rows = (backends ?? []).map((one) => {
+    const cells = [one.address, one.state, count(one.in_flight), time(one.latency_ns), count(one.requests), count(one.failures)];
+    return element("tr", {}, ...cells.map((cell, at) => element("td", { class: at > 1 ? "n" : null }, cell)));
+  });
+  find("backends").querySelector("tbody").replaceChildren(...rows);
+}
+
+function show(snapshot) {
+  history.add(Date.now() / 1000, valuesOf(snapshot));
+  waitingSheds = [...(snapshot.sheds ?? []), ...waitingSheds].slice(0, 200);
+  if (paused) return;
+  const { process } = snapshot.stages;
+  showState(process.ready ? "live" : "draining", process.ready ? "live" : "draining");
+  showProcess(snapshot.stages);
+  showSummary(snapshot.stages);
+  graph.show(snapshot);
+  showPanels(snapshot.stages);
+  showBackends(snapshot.backends);
+  sheds.show(waitingSheds, snapshot.sheds_total ?? 0);
+  waitingSheds = [];
+  document.body.dataset.nowNs = String(snapshot.stages.now_ns); // which one this is, for tests
+  document.body.dataset.snapshots = String(Number(document.body.dataset.snapshots ?? 0) + 1);
+}
+
+find("pause").addEventListener("click", (event) => {
+  paused = !paused;
+  event.target.setAttribute("aria-pressed", String(paused));
+  event.target.textContent = paused ? "Go on" : "Pause";
+});
+const replot = () => panels.forEach((panel) => panel.replot());
+theme.start(find("theme"), replot);
+let resized;
+addEventListener("resize", () => {
+  clearTimeout(resized);
+  resized = setTimeout(replot, 150);
+});
+follow({ snapshot: show, state: (state) => state === "lost" && showState("lost", "no connection, trying again") });

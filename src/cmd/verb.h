@@ -23,8 +23,12 @@ typedef struct weir_verb {
 	int (*run)(int argc, char **argv);
 } weir_verb;
 
+extern const weir_verb weir_verb_check;
 extern const weir_verb weir_verb_help;
+extern const weir_verb weir_verb_sentry;
+extern const weir_verb weir_verb_serve;
 extern const weir_verb weir_verb_sim;
+extern const weir_verb weir_verb_top;
 extern const weir_verb weir_verb_version;
 
 /* The table, ended by NULL. */

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weir check`: what a configuration would run, or everything that is wrong with it. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cmd/config.h"
+#include "cmd/config_inside.h"
+#include "cmd/verb.h"
+
+/* BLOCK or BLOCK.KEY. */
+static int explain(const char *what)
+{
+	char block[64];
+	size_t length = strcspn(what, ".");
+	const char *key = what[length] == '.' ? what + length + 1 : NULL;
+	snprintf(block, sizeof(block), "%.*s", (int)(length < sizeof(block) ? length : 0), what);
+	if (weir_config_explain(block, key, stdout))
+		return WEIR_EXIT_OK;
+	const weir_config_block *found = weir_config_block_find(block);
+	const char *near = found == NULL ? weir_text_nearest(block, weir_config_block_name_at, NULL)
+					 : weir_text_nearest(key, weir_config_key_name_at, found->keys);
+	fprintf(stderr, "weir check: there is no '%s'; %s%s%s\n", what, near != NULL ? "did you mean '" : "",
+		near != NULL ? near : "'weir check --list' lists all there is", near != NULL ? "'?" : "");
+	return WEIR_EXIT_USAGE;
+}
+
+/* Errors are the result that was asked for: they go where the ok would. */
+static int show(const weir_config_flags *flags, const weir_config *config, int failed)
+{
+	weir_config_print_messages(config, stdout);
+	if (failed != 0) {
+		printf("%s: %u error%s\n", flags->file, config->errors, config->errors == 1 ? "" : "s");
+		return WEIR_EXIT_FAILED;
+	}
+	printf("%s: ok\n", flags->file);
+	weir_config_print(config, stdout);
+	return WEIR_EXIT_OK;
+}
+
+static int check(const weir_config_flags *flags)
+{
+	weir_config *config = NULL;
+	int failed = weir_config_load(flags, &config);
+	if (config == NULL) {
+		fprintf(stderr, "weir check: %s\n", weir_error());
+		return WEIR_EXIT_FAILED;
+	}
+	int status = show(flags, config, failed);
+	weir_config_free(&config);
+	return status;
+}
+
+/* One of the flags that serving takes, too, or the file. -1: the usage is wrong, and was told. */
+static int read_argument(weir_config_flags *flags, int argc, char **argv)
+{
+	int used = weir_config_flag(flags, "check", argc, argv);
+	if (used != 0)
+		return used;
+	if ((argv[0][0] == '-' && argv[0][1] != '\0') || flags->file != NULL) {
+		weir_verb_unexpected(&weir_verb_check, argv[0]);
+		return -1;
+	}
+	flags->file = argv[0];
+	return 1;
+}
+
+static int run(int argc, char **argv)
+{
+	weir_config_flags flags = {0};
+	if (argc == 2 && strcmp(argv[1], "--list") == 0)
+		return weir_config_explain(NULL, NULL, stdout) ? WEIR_EXIT_OK : WEIR_EXIT_FAILED;
+	if (argc == 2 && strcmp(argv[1], "--markdown") == 0) {
+		weir_config_markdown(stdout);
+		return WEIR_EXIT_OK;
+	}
+	if (argc == 3 && strcmp(argv[1], "--explain") == 0)
+		return explain(argv[2]);
+	for (int at = 1, used; at < argc; at += used) {
+		used = read_argument(&flags, argc - at, argv + at);
+		if (used < 0)
+			return WEIR_EXIT_USAGE;
+	}
+	if (flags.file == NULL) {
+		fputs("weir check: name a configuration; see 'weir check --help'\n", stderr);
+		return WEIR_EXIT_USAGE;
+	}
+	return check(&flags);
+}
+
+const weir_verb weir_verb_check = {
+	.name = "check",
+	.summary = "says what a configuration would run, or what is wrong with it",
+	.usage =
+		"usage: weir check FILE [FLAG...]\n"
+		"       weir check --list | --explain BLOCK[.KEY] | --markdown\n\n"
+		"Reads FILE as serving does and shows what would run: listeners, routes in order with their\n"
+		"rules, classes, targets and laws. Or everything that is wrong, with file and line; then "
+		"the\n"
+		"exit status is 1.\n\n"
+		"  --list             all blocks and keys\n"
+		"  --explain BLOCK    the keys of a block; BLOCK.KEY: one of them\n"
+		"  --markdown         all of them as docs/config.md has them\n\n"
+		"The flags of the serving verbs override the file here, too:\n\n" WEIR_CONFIG_FLAGS_USAGE,
+	.run = run,
+};

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A configuration as a whole: names that must exist, addresses, rules, laws with their parameters, files that must be readable. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cmd/config_inside.h"
+#include "http/match.h"
+
+#define QUOTE_BYTES 64
+
+/* ---- what all checks share ---- */
+
+static const weir_config_block *block_of(const char *name)
+{
+	return weir_config_block_find(name);
+}
+
+static weir_config_place place_of(const char *block, const weir_config_head *head, const char *key)
+{
+	return weir_config_key_place(block_of(block), head, key);
+}
+
+static bool given(const char *block, const weir_config_head *head, const char *key)
+{
+	const weir_config_block *of = block_of(block);
+	return head->lines[weir_config_key_find(of, key) - of->keys] != 0;
+}
+
+typedef struct titles {
+	const weir_config *config;
+	const weir_config_block *block;
+} titles;
+
+static const char *title_at(const void *list, size_t at)
+{
+	const titles *of = list;
+	const weir_config_head *head = weir_config_element(of->config, of->block, (unsigned)at);
+	return head != NULL ? head->title : NULL;
+}
+
+/* The index of the block of this title; -1, and a message. */
+static int find_title(weir_config *config, const char *block, const char *title, weir_config_place place)
+{
+	titles of = {config, block_of(block)};
+	const char *name;
+	char quoted[QUOTE_BYTES];
+	for (unsigned i = 0; (name = title_at(&of, i)) != NULL; i++)
+		if (strcmp(name, title) == 0)
+			return (int)i;
+	const char *near = weir_text_nearest(title, title_at, &of);
+	weir_text_quote(quoted, sizeof(quoted), title);
+	if (near != NULL)
+		weir_config_wrong(config, place, "there is no %s \"%s\"; did you mean \"%s\"?", block, quoted,
+				  near);
+	else
+		weir_config_wrong(config, place, "there is no %s \"%s\"; write a block: %s \"%s\" { ... }",
+				  block, quoted, block, quoted);
+	return -1;
+}
+
+/* Required keys, titles. */
+static void check_block(weir_config *config, const weir_config_block *block, const weir_config_head *head)
+{
+	for (const weir_config_key *key = block->keys; key->name != NULL; key++)
+		if (key->required && head->lines[key - block->keys] == 0 && head->place.line != 0)
+			weir_config_wrong(config, head->place, "%s \"%s\" has no %s, which it needs: %s",
+					  block->name, head->title, key->name, key->help);
+	if (block->title != NULL && head->title != NULL && head->title[0] == '\0' && head->place.line != 0)
+		weir_config_wrong(config, head->place, "%s has an empty title; its title is its %s",
+				  block->name, block->title);
+}
+
+static void check_blocks(weir_config *config)
+{
+	weir_config_head *head;
+	for (const weir_config_block *block = weir_config_blocks; block->name != NULL; block++)
+		for (unsigned at = 0; (head = weir_config_element(config, block, at)) != NULL; at++)
+			check_block(config, block, head);
+}
+
+/* A file that must be there: a mistake here is one at the start of the server. */
+static void check_readable(weir_config *config, weir_config_place place, const char *what, const char *path,
+			   bool folder)
+{
+	struct stat status;
+	if (path == NULL)
+		return;
+	if (stat(path, &status) < 0)
+		weir_config_wrong(config, place, "%s: %s: %s", what, path, strerror(errno));
+	else if (folder != S_ISDIR(status.st_mode))
+		weir_config_wrong(config, place, "%s: %s is %s", what, path,
+				  folder ? "not a folder" : "not a file");
+	else if (access(path, folder ? R_OK | X_OK : R_OK) < 0)
+		weir_config_wrong(config, place, "%s: %s: %s", what, path, strerror(errno));
+}
+
+/* Each alone, so that all that are wrong are told. */
+static void check_rules(weir_config *config, const char *block, const weir_config_head *head,
+			const char *const *rules)
+{
+	weir_config_place place = place_of(block, head, "match");
+	unsigned count = 0;
+	for (; rules != NULL && rules[count] != NULL; count++) {
+		const char *const alone[] = {rules[count], NULL};
+		weir_matcher *matcher = NULL;
+		if (weir_matcher_new(alone, &matcher) != 0)
+			weir_config_wrong(config, place, "match: %s", weir_error());
+		weir_matcher_free(matcher);
+	}
+	if (count > WEIR_RULES_MAX)
+		weir_config_wrong(config, place, "match: %u rules; at most %d", count, WEIR_RULES_MAX);
+}
+
+/* ---- listen, admin ---- */
+
+static unsigned length_of(const char *const *list)
+{
+	unsigned count = 0;
+	while (list != NULL && list[count] != NULL)
+		count++;
+	return count;
+}
+
+static void check_tls(weir_config *config, weir_config_listen *listen)
+{
+	const weir_config_head *head = &listen->head;
+	unsigned certificates = length_of(listen->certificates), keys = length_of(listen->keys);
+	if (!given("listen", head, "tls"))
+		listen->tls = certificates > 0;
+	if (listen->tls && certificates == 0)
+		weir_config_wrong(config, place_of("listen", head, "tls"),
+				  "tls needs a certificate and a key");
+	if (certificates != keys)
+		weir_config_wrong(config,
+				  place_of("listen", head, certificates > keys ? "certificate" : "key"),
+				  "%u certificate%s, %u key%s; there must be one key for each certificate",
+				  certificates, certificates == 1 ? "" : "s", keys, keys == 1 ? "" : "s");
+	for (unsigned i = 0; i < certificates; i++)
+		check_readable(config, place_of("listen", head, "certificate"), "certificate",
+			       listen->certificates[i], false);
+	for (unsigned i = 0; i < keys; i++)
+		check_readable(config, place_of("listen", head, "key"), "key", listen->keys[i], false);
+	check_readable(config, place_of("listen", head, "client-ca"), "client-ca", listen->client_ca, false);
+	if (listen->client_certificate != WEIR_CONFIG_CLIENT_OFF && listen->client_ca == NULL)
+		weir_config_wrong(config, place_of("listen", head, "client-certificate"),
+				  "client-certificate needs client-ca, to know whose are good");
+	else if (listen->client_certificate == WEIR_CONFIG_CLIENT_OFF && listen->client_ca != NULL)
+		weir_config_warn(config, place_of("listen", head, "client-ca"),
+				 "client-ca does nothing while client-certificate is off");
+	if (!listen->tls && certificates > 0)
+		weir_config_warn(config, place_of("listen", head, "tls"),
+				 "the certificate does nothing while tls is off");
+}
+
+static bool same_address(const weir_config_listen *a, const weir_config_listen *b)
+{
+	return a->address_length == b->address_length && a->address_length > 0 &&
+	       memcmp(&a->address, &b->address, a->address_length) == 0;
+}
+
+static bool has_port(const struct sockaddr_storage *address)
+{
+	if (address->ss_family == AF_INET)
+		return ((const struct sockaddr_in *)(const void *)address)->sin_port != 0;
+	return ((const struct sockaddr_in6 *)(const void *)address)->sin6_port != 0;
+}
+
+static void check_listens(weir_config *config)
+{
+	if (config->listens == 0 && !config->out_of_memory)
+		weir_config_add(config, block_of("listen"), "127.0.0.1:8080", (weir_config_place){0});
+	for (unsigned i = 0; i < config->listens; i++) {
+		weir_config_listen *listen = &config->listen[i];
+		if (weir_config_address(listen->head.title, &listen->address, &listen->address_length) != 0)
+			weir_config_wrong(config, listen->head.place, "listen: %s", weir_error());
+		for (unsigned j = 0; j < i; j++)
+			if (same_address(listen, &config->listen[j]) && has_port(&listen->address) &&
+			    strcmp(listen->head.title, config->listen[j].head.title) != 0)
+				weir_config_wrong(config, listen->head.place,
+						  "listen: \"%s\" is the same address as \"%s\"",
+						  listen->head.title, config->listen[j].head.title);
+		check_tls(config, listen);
+	}
+}
+
+static bool is_loopback(const struct sockaddr_storage *address)
+{
+	if (address->ss_family == AF_INET)
+		return ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 ==
+		       127;
+	return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
+}
+
+static void check_admin(weir_config *config)
+{
+	weir_config_admin *admin = &config->admin;
+	if (admin->head.title == NULL)
+		admin->head.title = "127.0.0.1:7777";
+	admin->off = strcmp(admin->head.title, "off") == 0;
+	if (admin->off)
+		return;
+	if (weir_config_address(admin->head.title, &admin->address, &admin->address_length) != 0) {
+		weir_config_wrong(config, admin->head.place, "admin: %s", weir_error());
+		return;
+	}
+	admin->loopback = is_loopback(&admin->address);
+	check_readable(config, place_of("admin", &admin->head, "token-file"), "token-file", admin->token_file,
+		       false);
+	if (!admin->loopback && admin->token_file == NULL)
+		weir_config_wrong(config, admin->head.place,
+				  "admin: %s can be reached by others, so it needs a token-file",
+				  admin->head.title);
+}
+
+/* ---- classes, limits, backends ---- */
+
+static void check_classes(weir_config *config)
+{
+	const weir_config_class *all = NULL;
+	for (unsigned i = 0; i < config->classes; i++) {
+		const weir_config_class *klass = &config->klass[i];
+		check_rules(config, "class", &klass->head, klass->match);
+		if (all != NULL)
+			weir_config_warn(
+				config, klass->head.place,
+				"class \"%s\" is never reached: \"%s\" before it matches every request",
+				klass->head.title, all->head.title);
+		if (klass->match == NULL && all == NULL)
+			all = klass;
+	}
+}
+
+static bool is_limit_key(const char *key)
+{
+	return strcmp(key, "client") == 0 || strcmp(key, "all") == 0 ||
+	       (strncmp(key, "header ", 7) == 0 && key[7] != '\0') ||
+	       (strncmp(key, "cookie ", 7) == 0 && key[7] != '\0');
+}
+
+static void check_limits(weir_config *config)
+{
+	char quoted[QUOTE_BYTES];
+	for (unsigned i = 0; i < config->limits; i++) {
+		const weir_config_limit *limit = &config->limit[i];
+		check_rules(config, "limit", &limit->head, limit->match);
+		if (limit->key != NULL && !is_limit_key(limit->key))
+			weir_config_wrong(config, place_of("limit", &limit->head, "key"),
+					  "key: '%s': write client, all, header NAME or cookie NAME",
+					  weir_text_quote(quoted, sizeof(quoted), limit->key));
+	}
+	if (config->http.http.line_bytes > config->http.http.head_bytes)
+		weir_config_wrong(config, place_of("limits", &config->http.head, "line"),
+				  "line is more than head, which contains it");
+}
+
+static void check_backend(weir_config *config, weir_config_backend *backend)
+{
+	unsigned count = length_of(backend->servers);
+	backend->server = weir_config_alloc(config, (count + 1) * sizeof(backend->server[0]));
+	for (unsigned i = 0; i < count && backend->server != NULL; i++) {
+		if (weir_config_url(config, backend->servers[i], &backend->server[backend->server_count]) ==
+		    0)
+			backend->server_count++;
+		else
+			weir_config_wrong(config, place_of("backend", &backend->head, "server"), "server: %s",
+					  weir_error());
+		for (unsigned j = 0; j < i; j++)
+			if (strcmp(backend->servers[i], backend->servers[j]) == 0)
+				weir_config_wrong(config, place_of("backend", &backend->head, "server"),
+						  "server: %s is there twice", backend->servers[i]);
+	}
+	if (backend->health != NULL && backend->health[0] != '/')
+		weir_config_wrong(config, place_of("backend", &backend->head, "health"),
+				  "health: write a path that begins with /, as /healthz");
+	check_readable(config, place_of("backend", &backend->head, "ca"), "ca", backend->ca, false);
+}
+
+/* ---- routes ---- */
+
+/* "503", "429", "redirect URL", "page FILE". */
+static int read_reject(weir_config *config, weir_config_route *route)
+{
+	const char *text = route->reject;
+	char quoted[QUOTE_BYTES];
+	uint32_t status;
+	route->reject_status = 503;
+	if (strncmp(text, "redirect ", 9) == 0 && strpbrk(text + 9, " \t\r\n") == NULL && text[9] != '\0') {
+		route->reject_kind = WEIR_REJECT_REDIRECT;
+		route->reject_status = 307;
+		route->reject_location = text + 9;
+		return 0;
+	}
+	if (strncmp(text, "page ", 5) == 0 && text[5] != '\0') {
+		route->reject_kind = WEIR_REJECT_PAGE;
+		route->reject_page = weir_config_resolve(config, text + 5, route->head.place.file);
+		check_readable(config, place_of("route", &route->head, "reject"), "reject: page",
+			       route->reject_page, false);
+		return 0; /* what is wrong with the file was said */
+	}
+	if (weir_text_count(text, &status) == 0 && status >= 400 && status <= 599) {
+		route->reject_status = status;
+		return 0;
+	}
+	return weir_error_set(-EINVAL, "'%s': write a status (503, 429), redirect URL, or page FILE",
+			      weir_text_quote(quoted, sizeof(quoted), text));
+}
+
+static void check_place(weir_config *config, weir_config_route *route)
+{
+	const weir_config_head *head = &route->head;
+	int places = (route->backend != NULL) + (route->root != NULL) + (route->demo != NULL);
+	if (places != 1)
+		weir_config_wrong(config, head->place,
+				  "route \"%s\" has %s; it needs exactly one of backend, root, demo",
+				  head->title,
+				  places == 0 ? "no place for its requests to go" : "several places to go");
+	if (route->backend != NULL)
+		route->backend_index =
+			find_title(config, "backend", route->backend, place_of("route", head, "backend"));
+	if (route->demo != NULL && strcmp(route->demo, "bottleneck") != 0)
+		weir_config_wrong(config, place_of("route", head, "demo"), "demo: there is only bottleneck");
+	check_readable(config, place_of("route", head, "root"), "root", route->root, true);
+	for (unsigned i = 0; route->index != NULL && route->index[i] != NULL; i++)
+		if (strchr(route->index[i], '/') != NULL || route->index[i][0] == '\0')
+			weir_config_wrong(config, place_of("route", head, "index"),
+					  "index: write names of files, without folders");
+}
+
+/* A target by its name; that nobody wrote "default" is no mistake. */
+static void check_target_of(weir_config *config, weir_config_route *route)
+{
+	bool own = given("route", &route->head, "target");
+	route->target_index = -1;
+	if (route->target == NULL || strcmp(route->target, "off") == 0)
+		return;
+	for (unsigned i = 0; i < config->targets && !own; i++)
+		if (strcmp(config->target[i].head.title, route->target) == 0)
+			route->target_index = (int)i;
+	if (own)
+		route->target_index = find_title(config, "target", route->target,
+						 place_of("route", &route->head, "target"));
+}
+
+static void check_route(weir_config *config, weir_config_route *route)
+{
+	const weir_config_head *head = &route->head;
+	route->backend_index = -1;
+	route->level = -1;
+	check_rules(config, "route", head, route->match);
+	check_place(config, route);
+	check_target_of(config, route);
+	if (route->klass != NULL) {
+		int at = find_title(config, "class", route->klass, place_of("route", head, "class"));
+		route->level = at >= 0 ? (int)config->klass[at].level : -1;
+	}
+	if (route->reject != NULL && read_reject(config, route) != 0)
+		weir_config_wrong(config, place_of("route", head, "reject"), "reject: %s", weir_error());
+	const weir_config_target *target =
+		route->target_index >= 0 ? &config->target[route->target_index] : NULL;
+	route->dry_run = config->dry_run || (target != NULL && target->dry_run);
+	route->shed_ceiling = target != NULL ? target->shed_ceiling : 1;
+}
+
+static void check_routes(weir_config *config)
+{
+	const weir_config_route *all = NULL;
+	for (unsigned i = 0; i < config->routes; i++) {
+		weir_config_route *route = &config->route[i];
+		check_route(config, route);
+		if (all != NULL)
+			weir_config_warn(
+				config, route->head.place,
+				"route \"%s\" is never reached: \"%s\" before it matches every request",
+				route->head.title, all->head.title);
+		if (route->match == NULL && all == NULL)
+			all = route;
+	}
+}
+
+/* ---- all ---- */
+
+int weir_config_check(weir_config *config)
+{
+	check_blocks(config);
+	check_listens(config);
+	check_admin(config);
+	check_classes(config);
+	check_limits(config);
+	for (unsigned i = 0; i < config->backends; i++)
+		check_backend(config, &config->backend[i]);
+	check_routes(config);
+	weir_config_check_laws(config);
+	check_readable(config, place_of("files", &config->files.head, "types"), "types", config->files.types,
+		       false);
+	if (config->out_of_memory)
+		return weir_error_set(-ENOMEM, "out of memory");
+	if (config->errors > 0)
+		return weir_error_set(-EINVAL, "the configuration has errors");
+	return 0;
+}

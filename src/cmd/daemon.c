@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd/daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cmd/service.h"
+#include "cmd/verb.h"
+
+#define TOKEN_BYTES   16u
+#define TOKEN_MOST    256u
+#define FDS_MOST      1024u
+#define DRAIN_LOOK_MS 20
+
+typedef struct daemon_state {
+	const weir_daemon_kind *kind;
+	char **argv;
+	weir_config_flags flags;
+	weir_config *config; /* in force */
+	weir_config *old
+		[2]; /* the last ones: requests under way, and the admin's thread, may still look at them */
+	weir_service *service;
+	char token[TOKEN_MOST];
+	pid_t successor; /* 0: none */
+} daemon_state;
+
+/* ---- configuration ---- */
+
+static int read_flags(daemon_state *d, int argc, char **argv)
+{
+	for (int at = 1, used; at < argc; at += used) {
+		used = weir_config_flag(&d->flags, d->kind->verb, argc - at, argv + at);
+		if (used < 0)
+			return WEIR_EXIT_USAGE;
+		if (used == 0)
+			return weir_verb_unexpected(weir_verb_find(d->kind->verb), argv[at]);
+	}
+	return d->kind->complete != NULL ? d->kind->complete(&d->flags) : WEIR_EXIT_OK;
+}
+
+static int read_config(const daemon_state *d, weir_config **ret_config)
+{
+	weir_config *config = NULL;
+	int failed = weir_config_load(&d->flags, &config);
+	if (config != NULL)
+		weir_config_print_messages(config, stderr);
+	else
+		fprintf(stderr, "weir %s: %s\n", d->kind->verb, weir_error());
+	const char *missing = failed == 0 ? d->kind->missing(config) : NULL;
+	if (missing != NULL)
+		fprintf(stderr, "weir %s: %s; see 'weir %s --help'\n", d->kind->verb, missing, d->kind->verb);
+	if (failed != 0 || missing != NULL) {
+		weir_config_free(&config);
+		return missing != NULL ? WEIR_EXIT_USAGE : WEIR_EXIT_FAILED;
+	}
+	*ret_config = config;
+	return WEIR_EXIT_OK;
+}
+
+/* ---- the admin's token ---- */
+
+static int read_token(daemon_state *d, const char *path)
+{
+	FILE *file = fopen(path, "re");
+	char *got = file != NULL ? fgets(d->token, sizeof(d->token), file) : NULL;
+	int failed = got == NULL ? (errno != 0 ? -errno : -EINVAL) : 0;
+	if (file != NULL)
+		fclose(file);
+	d->token[strcspn(d->token, "\r\n")] = '\0';
+	if (failed == 0 && d->token[0] == '\0')
+		failed = -EINVAL;
+	return failed == 0 ? 0 : weir_error_set(failed, "admin: no token in %s: %s", path, strerror(-failed));
+}
+
+/* One for this run, where none is configured. */
+static int make_token(daemon_state *d)
+{
+	unsigned char bytes[TOKEN_BYTES];
+	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+		return weir_error_set(-EIO, "no random bytes for the admin's token");
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		snprintf(d->token + 2 * i, sizeof(d->token) - 2 * i, "%02x", bytes[i]);
+	return 0;
+}
+
+/* ---- starting ---- */
+
+static void say_started(daemon_state *d)
+{
+	const weir_config_admin *admin = &d->config->admin;
+	fprintf(stderr, "weir %s: ready\n", d->kind->verb);
+	weir_service_print(d->service, stderr);
+	if (!admin->off && admin->token_file == NULL)
+		fprintf(stderr, "  admin token  %s\n", d->token);
+}
+
+static int start(daemon_state *d)
+{
+	const weir_config *config = d->config;
+	size_t inherited_count;
+	weir_inherited *inherited = weir_process_inherited(&inherited_count);
+	weir_service_options options = {.verb = d->kind->verb, .token = d->token};
+	int failed =
+		config->admin.token_file != NULL ? read_token(d, config->admin.token_file) : make_token(d);
+	if (failed == 0)
+		failed = weir_service_new(config, &options, &d->service);
+	if (failed == 0)
+		failed = weir_service_start(d->service, inherited, inherited_count);
+	for (size_t i = 0; failed == 0 && i < inherited_count; i++)
+		if (!inherited[i].used)
+			close(inherited[i].fd);
+	if (failed == 0)
+		failed = weir_process_drop(config->process.user, config->process.group);
+	if (failed == 0 && config->process.confine && weir_process_confine() == -ENOSYS)
+		weir_errors_say(weir_service_errors(d->service), WEIR_LOG_INFO, "confine",
+				"confinement is not to be had on this system");
+	return failed;
+}
+
+/* ---- signals ---- */
+
+static void reload(daemon_state *d)
+{
+	weir_errors *errors = weir_service_errors(d->service);
+	weir_config *config = NULL;
+	weir_process_notify("RELOADING=1");
+	if (read_config(d, &config) != WEIR_EXIT_OK) {
+		weir_errors_say(errors, WEIR_LOG_ERROR, "reload",
+				"the configuration has errors; nothing was changed");
+	} else if (weir_service_apply(d->service, config) != 0) {
+		weir_errors_say(errors, WEIR_LOG_ERROR, "reload", "reload: %s", weir_error());
+	} else {
+		weir_errors_say(errors, WEIR_LOG_INFO, "reload", "the configuration was read anew");
+		weir_config_free(&d->old[1]);
+		d->old[1] = d->old[0];
+		d->old[0] = d->config;
+		d->config = config;
+		config = NULL;
+	}
+	/* One that was applied in part is looked at by what it made. */
+	if (config != NULL) {
+		weir_config_free(&d->old[1]);
+		d->old[1] = config;
+	}
+	weir_process_notify("READY=1");
+}
+
+static void succeed(daemon_state *d)
+{
+	int fds[FDS_MOST];
+	weir_errors *errors = weir_service_errors(d->service);
+	if (d->successor != 0) { /* two would both serve, and only one relieve us */
+		weir_errors_say(errors, WEIR_LOG_WARN, "successor",
+				"a successor is on its way already, pid %d", (int)d->successor);
+		return;
+	}
+	size_t count = weir_service_listeners(d->service, fds, FDS_MOST);
+	int pid = weir_process_successor(d->argv, fds, count);
+	for (size_t i = 0; i < count; i++)
+		close(fds[i]);
+	if (pid < 0) {
+		weir_errors_say(errors, WEIR_LOG_ERROR, "successor", "%s", weir_error());
+		return;
+	}
+	d->successor = pid;
+	weir_errors_say(errors, WEIR_LOG_INFO, "successor",
+			"a successor was started, pid %d; once it is ready this process drains", pid);
+}
+
+static void child_ended(daemon_state *d)
+{
+	int status;
+	pid_t pid;
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		if (pid == d->successor) {
+			d->successor = 0;
+			weir_errors_say(weir_service_errors(d->service), WEIR_LOG_ERROR, "successor",
+					"the successor ended before it was ready; this process goes on");
+		}
+}
+
+/* Until it is to end. */
+static void serve(daemon_state *d, const sigset_t *signals)
+{
+	for (int signo;;) {
+		if (sigwait(signals, &signo) != 0)
+			continue;
+		if (signo == SIGHUP)
+			reload(d);
+		else if (signo == SIGUSR1)
+			weir_service_reopen_logs(d->service);
+		else if (signo == SIGUSR2)
+			succeed(d);
+		else if (signo == SIGCHLD)
+			child_ended(d);
+		else
+			return;
+	}
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* true: everything under way came to its end. */
+static bool drain(daemon_state *d)
+{
+	const struct timespec look = {.tv_nsec = DRAIN_LOOK_MS * 1000000L};
+	uint64_t until_ms = now_ms() + d->config->process.drain_timeout_ns / WEIR_NS_PER_MS;
+	sigset_t ends;
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGTERM);
+	sigaddset(&ends, SIGINT);
+	if (d->successor == 0) /* else the service goes on, only we do not */
+		weir_process_notify("STOPPING=1");
+	weir_service_ready(d->service, false);
+	weir_service_drain(d->service);
+	while (weir_service_open(d->service) > 0 && now_ms() < until_ms)
+		if (sigtimedwait(&ends, NULL, &look) > 0)
+			return false;
+	return weir_service_open(d->service) == 0;
+}
+
+static void block_signals(sigset_t *ret_signals)
+{
+	static const int ours[] = {SIGHUP, SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGCHLD};
+	sigemptyset(ret_signals);
+	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+		sigaddset(ret_signals, ours[i]);
+	pthread_sigmask(SIG_BLOCK, ret_signals, NULL);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+static int run(daemon_state *d)
+{
+	sigset_t signals;
+	char ready[48];
+	block_signals(&signals);
+	weir_process_raise_limits();
+	if (start(d) != 0) {
+		fprintf(stderr, "weir %s: %s\n", d->kind->verb, weir_error());
+		weir_service_free(&d->service, 0);
+		return WEIR_EXIT_FAILED;
+	}
+	weir_service_ready(d->service, true);
+	/* A successor is another process than the manager knows. */
+	snprintf(ready, sizeof(ready), "READY=1\nMAINPID=%d", (int)getpid());
+	weir_process_notify(ready);
+	say_started(d);
+	weir_process_relieve();
+	serve(d, &signals);
+	bool whole = drain(d);
+	int failed = weir_service_free(&d->service, whole ? WEIR_NS_PER_S : 0);
+	if (!whole || failed != 0)
+		fprintf(stderr, "weir %s: ended before all requests were answered\n", d->kind->verb);
+	return whole ? WEIR_EXIT_OK : WEIR_EXIT_FAILED;
+}
+
+int weir_daemon_run(const weir_daemon_kind *kind, int argc, char **argv)
+{
+	daemon_state d = {.kind = kind, .argv = argv};
+	int status = read_flags(&d, argc, argv);
+	if (status == WEIR_EXIT_OK)
+		status = read_config(&d, &d.config);
+	if (status == WEIR_EXIT_OK)
+		status = run(&d);
+	weir_config_free(&d.config);
+	weir_config_free(&d.old[0]);
+	weir_config_free(&d.old[1]);
+	return status;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_CMD_DAEMON_H
+#define WEIR_CMD_DAEMON_H
+
+/*
+ * What `weir serve` and `weir sentry` have in common, which is all but their names and defaults: reading the configuration, starting, signals, ending.
+ *
+ *	SIGHUP          reads the configuration again and changes to it; what is wrong with it is logged, and nothing changes
+ *	SIGUSR1         opens the logs anew
+ *	SIGUSR2         starts the binary anew (also a newer one), which takes over the listening sockets; once it is ready this one drains
+ *	SIGTERM, SIGINT drains: readiness goes down first, then nothing more is accepted, and what is under way goes to its end; a second one ends at once
+ *
+ * Threads: the main thread waits for signals; everything else is the service's.
+ */
+
+#include "cmd/config.h"
+
+typedef struct weir_daemon_kind {
+	const char *verb;
+	/* Completes the flags before they are applied (a demo's route, say), and says what is missing. 0, or an exit status after a message. */
+	int (*complete)(weir_config_flags *flags);
+	/* Whether there is something to do for it in the configuration; NULL, or what is missing. */
+	const char *(*missing)(const weir_config *config);
+} weir_daemon_kind;
+
+int weir_daemon_run(const weir_daemon_kind *kind, int argc, char **argv);
+
+/* ---- process.c: what surrounds the process ---- */
+
+/* Tells the service manager, where there is one ("READY=1"); nothing otherwise. */
+void weir_process_notify(const char *state);
+/* Sockets that we were started with: from a predecessor (WEIR_FDS), or from a service manager (LISTEN_FDS). Sets *ret_count; the array is static. */
+struct weir_inherited *weir_process_inherited(size_t *ret_count);
+/* Starts this program anew with these sockets. The child's pid, or a negative errno with weir_error. */
+int weir_process_successor(char **argv, const int *fds, size_t count);
+/* A predecessor that waits for us to be ready is told to end. */
+void weir_process_relieve(void);
+/* As many descriptors as we may have. */
+void weir_process_raise_limits(void);
+/* Gives up root for this user and group; nothing where none is named, or we are not root. 0 or a negative errno with weir_error. */
+int weir_process_drop(const char *user, const char *group);
+/* No new privileges, and none of the system calls that a server has no use for. 0, -ENOSYS: not on this system. */
+int weir_process_confine(void);
+
+#endif

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd/place.h"
+
+#include <bottleneck/bottleneck.h>
+#include <errno.h>
+#include <string.h>
+#include <weir/inspect.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+
+#define STATE_BYTES   8192u
+#define BACKENDS_MOST 256u
+
+/* ---- which place ---- */
+
+/* FNV-1a: a fingerprint that two settings share by accident keeps an old setting until the next start, no worse. */
+static uint64_t mix_bytes(uint64_t hash, const void *bytes, size_t length)
+{
+	const unsigned char *at = bytes;
+	for (size_t i = 0; i < length; i++)
+		hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+static uint64_t mix_text(uint64_t hash, const char *text)
+{
+	return text != NULL ? mix_bytes(hash, text, strlen(text) + 1) : mix_bytes(hash, "", 1);
+}
+
+static uint64_t mix_number(uint64_t hash, uint64_t number)
+{
+	return mix_bytes(hash, &number, sizeof(number));
+}
+
+static uint64_t mix_list(uint64_t hash, const char *const *list)
+{
+	for (size_t i = 0; list != NULL && list[i] != NULL; i++)
+		hash = mix_text(hash, list[i]);
+	return mix_number(hash, 0);
+}
+
+static const weir_config_backend *backend_of(const weir_config *config, const weir_config_route *route)
+{
+	return route->backend_index >= 0 ? &config->backend[route->backend_index] : NULL;
+}
+
+/* What makes another place of it: all that is set once, when it is made. Servers are not: they come and go. */
+static uint64_t fingerprint_of(const weir_config *config, const weir_config_route *route)
+{
+	const weir_config_backend *backend = backend_of(config, route);
+	uint64_t hash = mix_number(UINT64_C(0xcbf29ce484222325), route->queue);
+	if (backend == NULL) {
+		hash = mix_text(mix_text(hash, route->root), route->demo);
+		return mix_number(mix_list(hash, route->index), route->listing);
+	}
+	hash = mix_text(mix_text(mix_text(hash, backend->health), backend->host), backend->ca);
+	hash = mix_number(mix_number(hash, backend->health_interval_ns), backend->health_timeout_ns);
+	hash = mix_number(mix_number(hash, backend->health_rise), backend->health_fall);
+	hash = mix_number(mix_number(hash, backend->connections), backend->idle_connections);
+	hash = mix_number(mix_number(hash, backend->connect_timeout_ns), backend->first_byte_timeout_ns);
+	hash = mix_number(mix_number(hash, backend->body_timeout_ns), backend->idle_timeout_ns);
+	hash = mix_bytes(hash, &backend->retry_budget, sizeof(backend->retry_budget));
+	hash = mix_number(mix_number(hash, backend->slow_start_ns), backend->forwarded);
+	return mix_number(mix_number(hash, backend->quality), backend->verify);
+}
+
+/* Routes with nothing of their own about admission share the backend's stage: target and queue are as where nobody wrote any. */
+static bool shares_stage(const weir_config_route *route)
+{
+	bool usual_target = route->target == NULL || strcmp(route->target, "default") == 0;
+	return route->backend != NULL && route->law == NULL && route->params.count == 0 && usual_target &&
+	       route->queue == WEIR_CONFIG_QUEUE;
+}
+
+static const char *name_of(const weir_config_route *route)
+{
+	return shares_stage(route) ? route->backend : route->head.title;
+}
+
+static weir_place *find(const weir_places *places, const char *wanted, uint64_t fingerprint)
+{
+	for (weir_place *place = places->first; place != NULL; place = place->next)
+		if (strcmp(place->wanted, wanted) == 0 && place->fingerprint == fingerprint)
+			return place;
+	return NULL;
+}
+
+/* "app", then "app~2", "app~3": names of stages are for ever. */
+static weir_place *new_place(weir_places *places, const char *wanted, uint64_t fingerprint)
+{
+	weir_place *place = weir_mem_zalloc(sizeof(*place));
+	unsigned number = 1;
+	if (place == NULL) {
+		weir_error_set(-ENOMEM, "out of memory");
+		return NULL;
+	}
+	for (const weir_place *other = places->first; other != NULL; other = other->next)
+		number += strcmp(other->wanted, wanted) == 0;
+	snprintf(place->wanted, sizeof(place->wanted), "%.80s", wanted);
+	if (number == 1)
+		snprintf(place->name, sizeof(place->name), "%.80s", wanted);
+	else
+		snprintf(place->name, sizeof(place->name), "%.80s~%u", wanted, number);
+	place->fingerprint = fingerprint;
+	return place;
+}
+
+/* ---- backends ---- */
+
+static weir_origin_options origin_of(const weir_config_backend *backend, const char *url)
+{
+	return (weir_origin_options){.url = url,
+				     .host = backend->host != NULL ? WEIR_HOST_NAMED : WEIR_HOST_CLIENT,
+				     .host_name = backend->host,
+				     .concurrency = backend->connections,
+				     .ca = backend->ca,
+				     .unverified = !backend->verify,
+				     .slow_start_ns = backend->slow_start_ns != 0 ? backend->slow_start_ns
+										  : UINT64_MAX,
+				     .rise = backend->health_rise,
+				     .fall = backend->health_fall};
+}
+
+static void backend_changed(const weir_origin *origin, bool up, void *errors)
+{
+	weir_errors_say(errors, up ? WEIR_LOG_INFO : WEIR_LOG_WARN, "health", "backend %s is %s",
+			origin->name, up ? "up again" : "down: its health checks fail");
+}
+
+static int make_sentry(weir_places *places, weir_place *place, const weir_config_route *route,
+		       const weir_config_backend *backend)
+{
+	weir_origin_options origins[BACKENDS_MOST];
+	if (backend->server_count > BACKENDS_MOST)
+		return weir_error_set(-EINVAL, "backend \"%s\" has more than %u servers", backend->head.title,
+				      BACKENDS_MOST);
+	for (unsigned i = 0; i < backend->server_count; i++)
+		origins[i] = origin_of(backend, backend->server[i].url);
+	weir_sentry_options options = {
+		.name = place->name,
+		.backends = origins,
+		.backend_count = backend->server_count,
+		.limits = {.connect_ns = backend->connect_timeout_ns,
+			   .head_ns = backend->first_byte_timeout_ns,
+			   .gap_ns = backend->body_timeout_ns,
+			   .idle_ns = backend->idle_timeout_ns,
+			   .idle = backend->idle_connections},
+		.retry = {.share = backend->retry_budget > 0 ? backend->retry_budget : -1},
+		.forwarded = backend->forwarded ? WEIR_FORWARDED_APPEND : WEIR_FORWARDED_OFF,
+		.no_quality = !backend->quality,
+		.health = {.path = backend->health,
+			   .interval_ns = backend->health_interval_ns,
+			   .timeout_ns = backend->health_timeout_ns,
+			   .changed = backend_changed,
+			   .arg = places->errors},
+		.capacity = route->queue,
+		.law = place->law,
+		.law_params = place->params,
+	};
+	int failed = weir_sentry_new(places->domain, &options, &place->sentry);
+	if (failed == 0)
+		place->stage = weir_sentry_stage(place->sentry);
+	return failed;
+}
+
+static bool has_server(const weir_config_backend *backend, const char *name)
+{
+	for (unsigned i = 0; i < backend->server_count; i++) {
+		const char *at = strstr(backend->server[i].url, "://");
+		size_t length = at != NULL ? strcspn(at + 3, "/") : 0;
+		if (at != NULL && strlen(name) == length && memcmp(at + 3, name, length) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* New servers are added first, so that there is never none. */
+static int update_servers(weir_place *place, const weir_config_backend *backend, uint64_t now_ns)
+{
+	for (unsigned i = 0; i < backend->server_count; i++) {
+		weir_origin_options origin = origin_of(backend, backend->server[i].url);
+		int failed = weir_sentry_add(place->sentry, &origin);
+		if (failed != 0 && failed != -EEXIST)
+			return failed;
+	}
+	for (uint32_t i = 0; i < weir_sentry_backends(place->sentry); i++) {
+		weir_sentry_backend_stats stats;
+		weir_sentry_read_backend(place->sentry, i, now_ns, &stats);
+		if (stats.state != WEIR_BACKEND_RETIRED && !has_server(backend, stats.name))
+			weir_sentry_retire(place->sentry, stats.name);
+	}
+	return 0;
+}
+
+/* ---- files and demos ---- */
+
+static int make_cache(weir_places *places)
+{
+	const weir_config_files *files = &places->config->files;
+	weir_cache_options options = {.bytes = files->cache_bytes,
+				      .file_bytes = files->cache_file_bytes,
+				      .revalidate_ns = files->revalidate_ns};
+	if (places->cache != NULL)
+		return 0;
+	return weir_cache_new(places->domain, places->files, &options, &places->cache);
+}
+
+static int make_site(weir_places *places, weir_place *place, const weir_config_route *route)
+{
+	weir_site_options options = {.name = place->name,
+				     .root = route->root,
+				     .index = route->index,
+				     .listing = route->listing,
+				     .precompressed = places->config->files.precompressed,
+				     .types = places->config->files.types,
+				     .capacity = route->queue,
+				     .law = place->law,
+				     .law_params = place->params};
+	int failed = make_cache(places);
+	if (failed == 0)
+		failed = weir_site_new(places->domain, places->cache, &options, &place->site);
+	if (failed == 0)
+		place->stage = weir_site_stage(place->site);
+	return failed;
+}
+
+static int make_demo(weir_places *places, weir_place *place, const weir_config_route *route)
+{
+	bottleneck_options options = {.name = place->name,
+				      .capacity = route->queue,
+				      .law = place->law,
+				      .law_params = place->params};
+	if (places->running)
+		return weir_error_set(-EINVAL, "route \"%s\": a demo cannot be added while the service runs",
+				      route->head.title);
+	return bottleneck_new(places->world, &options, &place->stage);
+}
+
+/* ---- making and changing ---- */
+
+/* A new place goes on where the one that it replaces was. */
+static void inherit_law(const weir_places *places, weir_place *place)
+{
+	char state[STATE_BYTES];
+	for (const weir_place *other = places->first; other != NULL; other = other->next) {
+		int length = strcmp(other->wanted, place->wanted) == 0 && other->law == place->law &&
+					     place->law != NULL
+				     ? weir_stage_save(other->stage, state, sizeof(state))
+				     : -1;
+		if (length > 0 && (size_t)length < sizeof(state)) {
+			weir_stage_load(place->stage, state);
+			return;
+		}
+	}
+}
+
+static int make(weir_places *places, weir_place *place, const weir_config *config,
+		const weir_config_route *route)
+{
+	const weir_config_backend *backend = backend_of(config, route);
+	if (backend != NULL)
+		return make_sentry(places, place, route, backend);
+	return route->root != NULL ? make_site(places, place, route) : make_demo(places, place, route);
+}
+
+static bool same_law(const weir_place *place, const weir_admission_law *law, const void *params)
+{
+	if (place->law != law || law == NULL)
+		return place->law == law;
+	return law->params_bytes == 0 || memcmp(place->params, params, law->params_bytes) == 0;
+}
+
+static int set_law(weir_place *place, const weir_admission_law *law, void *params)
+{
+	int failed = same_law(place, law, params) ? 0 : weir_stage_admission(place->stage, law, params);
+	if (failed != 0) {
+		weir_mem_free(params);
+		return failed;
+	}
+	weir_mem_free(place->params);
+	place->law = law;
+	place->params = params;
+	return 0;
+}
+
+static void free_place(weir_place *place)
+{
+	weir_mem_free(place->params);
+	weir_mem_free(place);
+}
+
+static weir_place *make_place(weir_places *places, const weir_config *config, const weir_config_route *route,
+			      uint64_t fingerprint)
+{
+	weir_place *place = new_place(places, name_of(route), fingerprint);
+	if (place == NULL)
+		return NULL;
+	if (weir_config_law(config, route, &place->law, &place->params) != 0 ||
+	    make(places, place, config, route) != 0) {
+		free_place(place);
+		return NULL;
+	}
+	inherit_law(places, place);
+	place->next = places->first;
+	places->first = place;
+	return place;
+}
+
+static int change_place(weir_places *places, weir_place *place, const weir_config *config,
+			const weir_config_route *route)
+{
+	const weir_admission_law *law;
+	void *params = NULL;
+	int failed = weir_config_law(config, route, &law, &params);
+	if (failed == 0)
+		failed = set_law(place, law, params);
+	if (failed == 0 && place->sentry != NULL)
+		failed = update_servers(place, backend_of(config, route), weir_world_now(places->world));
+	return failed;
+}
+
+weir_place *weir_places_for(weir_places *places, const weir_config *config, const weir_config_route *route)
+{
+	uint64_t fingerprint = fingerprint_of(config, route);
+	weir_place *place = find(places, name_of(route), fingerprint);
+	places->config = config;
+	if (place == NULL)
+		place = make_place(places, config, route, fingerprint);
+	else if (change_place(places, place, config, route) != 0)
+		place = NULL;
+	if (place == NULL)
+		return NULL;
+	weir_stage_mode(place->stage, route->dry_run ? WEIR_DRY_RUN : WEIR_ENFORCE);
+	weir_stage_shed_ceiling(place->stage, route->shed_ceiling);
+	return place;
+}
+
+int weir_places_start(weir_places *places)
+{
+	for (weir_place *place = places->first; place != NULL; place = place->next) {
+		if (place->started || place->sentry == NULL)
+			continue;
+		int failed = weir_sentry_start(place->sentry);
+		if (failed != 0)
+			return failed;
+		place->started = true;
+	}
+	return 0;
+}
+
+void weir_places_free(weir_places *places)
+{
+	for (weir_place *place = places->first, *next; place != NULL; place = next) {
+		next = place->next;
+		weir_sentry_free(&place->sentry);
+		weir_site_free(&place->site);
+		free_place(place);
+	}
+	places->first = NULL;
+	weir_cache_free(&places->cache);
+}

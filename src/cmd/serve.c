@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weir serve`: files and pages. */
+#include <stddef.h>
+
+#include "cmd/daemon.h"
+#include "cmd/verb.h"
+
+static const char *missing(const weir_config *config)
+{
+	return config->routes > 0 ? NULL
+				  : "there is nothing to serve: name a folder with --root DIR, or a route in "
+				    "a configuration";
+}
+
+static int run(int argc, char **argv)
+{
+	static const weir_daemon_kind kind = {.verb = "serve", .missing = missing};
+	return weir_daemon_run(&kind, argc, argv);
+}
+
+const weir_verb weir_verb_serve = {
+	.name = "serve",
+	.summary = "serve files and pages",
+	.usage = "usage: weir serve --root DIR [--listen ADDR:PORT] [FLAG...]\n"
+		 "       weir serve --demo [FLAG...]\n"
+		 "       weir serve -c FILE [FLAG...]\n"
+		 "\n"
+		 "Serves the files of a folder, pages, or what a configuration has.\n"
+		 "\n"
+		 "  weir serve --root /srv/www --listen 127.0.0.1:8080\n"
+		 "\n" WEIR_CONFIG_FLAGS_USAGE "\n"
+		 "SIGHUP reads the configuration again, SIGTERM drains, SIGUSR2 hands over to a new binary, "
+		 "SIGUSR1 opens the\n"
+		 "logs anew. docs/serve.md and docs/config.md have the rest.\n",
+	.run = run,
+};

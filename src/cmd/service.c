@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd/service.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/un.h>
+#include <weir/monitor.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "cmd/place.h"
+#include "http/server.h"
+#include "http/tls.h"
+
+#define LISTENERS_MOST WEIR_HTTP_LISTENERS_MAX
+#define HANDSHAKES     1024u
+
+typedef struct listening {
+	char title[128]; /* as configured, which is what a reload compares */
+	unsigned number; /* of the server's */
+	weir_tls *tls;
+	bool closed;
+} listening;
+
+struct weir_service {
+	const weir_config *config;
+	weir_world *world;
+	weir_domain *domain;
+	weir_files *files;
+	weir_monitor *monitor;
+	weir_places places;
+	weir_http *http;
+	weir_admin *admin;
+	listening listen[LISTENERS_MOST];
+	unsigned listens;
+	const char *class_names[WEIR_CLASSES];
+	weir_log *access_file, *error_file;
+	weir_access_log *access;
+	weir_errors *errors;
+	bool started;
+};
+
+/* ---- logs ---- */
+
+static int open_log(const char *path, int fd, weir_log_format format, unsigned rings, weir_log **ret_log)
+{
+	weir_log_options options = {.path = path, .fd = fd, .format = format, .rings = rings};
+	return weir_log_new(&options, ret_log);
+}
+
+static int make_logs(weir_service *service, unsigned threads)
+{
+	const weir_config_log *log = &service->config->log;
+	weir_log_format format = log->format == WEIR_CONFIG_JSON ? WEIR_LOG_JSON : WEIR_LOG_COMBINED;
+	int failed =
+		open_log(log->error != NULL ? log->error : "-", 2, WEIR_LOG_PLAIN, 0, &service->error_file);
+	if (failed == 0)
+		failed =
+			weir_errors_new(service->error_file, (weir_log_level)log->level, 0, &service->errors);
+	if (failed != 0 || log->access == NULL)
+		return failed;
+	failed = open_log(log->access, 1, format, threads, &service->access_file);
+	return failed != 0 ? failed
+			   : weir_access_log_new(service->access_file, format, threads, &service->access);
+}
+
+/* Every request that is over, on its own thread. */
+static void record(const weir_http_record *record, void *arg)
+{
+	weir_service *service = arg;
+	if (service->access != NULL)
+		weir_access_log_record(record, service->access);
+	if (record->shed != WEIR_ADMITTED && service->admin != NULL) {
+		weir_why why;
+		bool known = weir_why_shed(&why) && why.verdict == record->shed;
+		weir_admin_note_shed(service->admin, record, known ? &why : NULL);
+	}
+}
+
+static void notice(const char *text, void *arg)
+{
+	weir_service *service = arg;
+	weir_errors_say(service->errors, WEIR_LOG_WARN, "notice", "%s", text);
+}
+
+/* ---- what the admin listener asks for ---- */
+
+static void http_stats(weir_http_stats *ret_stats, void *arg)
+{
+	const weir_service *service = arg;
+	weir_http_read_stats(service->http, ret_stats);
+}
+
+static json_t *backend_json(const weir_place *place, uint32_t index, uint64_t now_ns)
+{
+	weir_sentry_backend_stats stats;
+	weir_sentry_read_backend(place->sentry, index, now_ns, &stats);
+	return json_pack("{s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:f}", "pool", place->name, "address",
+			 stats.name, "state", weir_sentry_state_name(stats.state), "in_flight",
+			 (json_int_t)stats.in_flight, "connections", (json_int_t)stats.open, "requests",
+			 (json_int_t)stats.calls, "failures", (json_int_t)stats.failures, "ejections",
+			 (json_int_t)stats.ejections, "latency_ns", (json_int_t)stats.latency_ns, "weight",
+			 stats.weight);
+}
+
+/* The admin's thread: places are only ever added, at the front, by the main thread. */
+static json_t *backends(void *arg)
+{
+	weir_service *service = arg;
+	json_t *array = json_array();
+	weir_place *first = __atomic_load_n(&service->places.first, __ATOMIC_ACQUIRE);
+	for (const weir_place *place = first; place != NULL; place = place->next)
+		for (uint32_t i = 0; place->sentry != NULL && i < weir_sentry_backends(place->sentry); i++)
+			json_array_append_new(array, backend_json(place, i, weir_world_now(service->world)));
+	return array;
+}
+
+static char *config_text(void *arg)
+{
+	const weir_service *service = arg;
+	char *text = NULL;
+	size_t length = 0;
+	FILE *to = open_memstream(&text, &length);
+	if (to == NULL)
+		return NULL;
+	weir_config_print(__atomic_load_n(&service->config, __ATOMIC_ACQUIRE), to);
+	fclose(to);
+	return text;
+}
+
+static int make_admin(weir_service *service, const weir_service_options *options)
+{
+	weir_admin_options admin = {.world = service->world,
+				    .verb = options->verb,
+				    .token = options->token,
+				    .class_names = service->class_names,
+				    .http_stats = http_stats,
+				    .backends = backends,
+				    .config = config_text,
+				    .arg = service};
+	if (service->config->admin.off)
+		return 0;
+	return weir_admin_new(&admin, &service->admin);
+}
+
+/* ---- making ---- */
+
+static int make_world(weir_service *service)
+{
+	const weir_config_process *process = &service->config->process;
+	weir_world_options world = {.notice = notice, .notice_arg = service};
+	weir_domain_options domain = {.name = "http", .kind = WEIR_REACTOR, .threads = process->threads};
+	int failed = weir_world_new(&world, &service->world);
+	if (failed == 0)
+		failed = weir_domain_new(service->world, &domain, &service->domain);
+	if (failed == 0)
+		failed = weir_files_new(service->world, NULL, &service->files);
+	if (failed == 0)
+		failed = weir_monitor_new(service->world, NULL, &service->monitor);
+	service->places =
+		(weir_places){.world = service->world, .domain = service->domain, .files = service->files};
+	return failed;
+}
+
+static void name_classes(weir_service *service, const weir_config *config)
+{
+	for (unsigned i = config->classes; i > 0; i--)
+		service->class_names[config->klass[i - 1].level] = config->klass[i - 1].head.title;
+}
+
+int weir_service_new(const weir_config *config, const weir_service_options *options,
+		     weir_service **ret_service)
+{
+	weir_service *service = weir_mem_zalloc(sizeof(*service));
+	if (service == NULL)
+		return weir_error_set(-ENOMEM, "out of memory");
+	service->config = config;
+	name_classes(service, config);
+	int failed = make_world(service);
+	if (failed == 0)
+		failed = make_logs(service, weir_domain_threads(service->domain));
+	service->places.errors = service->errors;
+	if (failed == 0)
+		failed = make_admin(service, options);
+	/* Places that need more than the reactors' threads can only be made before the start. */
+	for (unsigned i = 0; failed == 0 && i < config->routes; i++)
+		if (weir_places_for(&service->places, config, &config->route[i]) == NULL)
+			failed = -EINVAL;
+	if (failed != 0)
+		weir_service_free(&service, 0);
+	else
+		*ret_service = service;
+	return failed;
+}
+
+/* ---- routes ---- */
+
+static int read_page(const char *path, weir_buf **ret_page)
+{
+	FILE *file = fopen(path, "re");
+	weir_buf *page = weir_buf_new(65536);
+	int failed = file == NULL ? -errno : page == NULL ? -ENOMEM : 0;
+	if (failed == 0)
+		page->length = (uint32_t)fread(page->data, 1, page->capacity, file);
+	if (file != NULL)
+		fclose(file);
+	if (failed != 0) {
+		weir_buf_unref(page);
+		return weir_error_set(failed, "%s: %s", path, strerror(-failed));
+	}
+	*ret_page = page;
+	return 0;
+}
+
+static int add_route(weir_service *service, const weir_config *config, const weir_config_route *route,
+		     weir_routes *routes)
+{
+	weir_place *place = weir_places_for(&service->places, config, route);
+	weir_buf *page = NULL;
+	if (place == NULL)
+		return -EINVAL;
+	int failed = route->reject_page != NULL ? read_page(route->reject_page, &page) : 0;
+	weir_route_options options = {.name = route->head.title,
+				      .rules = route->match,
+				      .stage = place->stage,
+				      .klass = route->level,
+				      .exempt = route->exempt,
+				      .collect_bytes = route->collect_bytes,
+				      .deadline_ns = route->deadline_ns,
+				      .reject = route->reject_kind,
+				      .reject_status = route->reject_status,
+				      .location = route->reject_location,
+				      .page = page,
+				      .page_type = "text/html; charset=utf-8"};
+	if (failed == 0)
+		failed = weir_routes_add(routes, &options);
+	weir_buf_unref(page);
+	return failed;
+}
+
+static int add_class(const weir_config_class *klass, weir_routes *routes)
+{
+	weir_class_options options = {
+		.name = klass->head.title, .klass = klass->level, .rules = klass->match};
+	return weir_routes_add_class(routes, &options);
+}
+
+static int add_limit(const weir_config_limit *limit, weir_routes *routes)
+{
+	weir_limit_options options = {.name = limit->head.title,
+				      .rules = limit->match,
+				      .key = limit->key,
+				      .rate_per_s = limit->rate_per_s,
+				      .burst = limit->burst,
+				      .keys = limit->keys};
+	return weir_routes_add_limit(routes, &options);
+}
+
+static int make_routes(weir_service *service, const weir_config *config, weir_routes **ret_routes)
+{
+	weir_routes *routes;
+	int failed = weir_routes_new(&routes);
+	if (failed != 0)
+		return failed;
+	for (unsigned i = 0; failed == 0 && i < config->classes; i++)
+		failed = add_class(&config->klass[i], routes);
+	for (unsigned i = 0; failed == 0 && i < config->limits; i++)
+		failed = add_limit(&config->limit[i], routes);
+	for (unsigned i = 0; failed == 0 && i < config->routes; i++)
+		failed = add_route(service, config, &config->route[i], routes);
+	if (failed != 0)
+		weir_routes_unref(routes);
+	else
+		*ret_routes = routes;
+	return failed;
+}
+
+/* ---- listening ---- */
+
+static int make_tls(const weir_config_listen *listen, weir_tls **ret_tls)
+{
+	weir_tls_certificate certificates[64];
+	size_t count = 0;
+	for (; listen->certificates != NULL && listen->certificates[count] != NULL && count < 64; count++)
+		certificates[count] =
+			(weir_tls_certificate){listen->certificates[count], listen->keys[count]};
+	weir_tls_options options = {.certificates = certificates,
+				    .certificate_count = count,
+				    .client_ca = listen->client_ca,
+				    .client_required =
+					    listen->client_certificate == WEIR_CONFIG_CLIENT_REQUIRED,
+				    .min_version = listen->tls_version == 1 ? "1.3" : "1.2",
+				    .ciphers = listen->ciphers,
+				    .http2 = listen->http2,
+				    .no_tickets = !listen->tickets};
+	return weir_tls_new(&options, ret_tls);
+}
+
+static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
+{
+	if (a->sa_family != b->sa_family)
+		return false;
+	if (a->sa_family == AF_INET)
+		return memcmp(a, b, offsetof(struct sockaddr_in, sin_zero)) == 0;
+	if (a->sa_family == AF_INET6) {
+		const struct sockaddr_in6 *x = (const struct sockaddr_in6 *)a,
+					  *y = (const struct sockaddr_in6 *)b;
+		return x->sin6_port == y->sin6_port &&
+		       memcmp(&x->sin6_addr, &y->sin6_addr, sizeof(x->sin6_addr)) == 0;
+	}
+	return a->sa_family == AF_UNIX &&
+	       strncmp(((const struct sockaddr_un *)a)->sun_path, ((const struct sockaddr_un *)b)->sun_path,
+		       sizeof(((const struct sockaddr_un *)a)->sun_path)) == 0;
+}
+
+/* Those of the inherited sockets that listen at this address. */
+static size_t take_inherited(const struct sockaddr *address, weir_inherited *inherited, size_t count,
+			     int *ret_fds, size_t most)
+{
+	size_t found = 0;
+	for (size_t i = 0; i < count && found < most; i++) {
+		struct sockaddr_storage bound = {0};
+		socklen_t length = sizeof(bound);
+		if (inherited[i].used ||
+		    getsockname(inherited[i].fd, (struct sockaddr *)&bound, &length) != 0 ||
+		    !same_address((const struct sockaddr *)&bound, address))
+			continue;
+		inherited[i].used = true;
+		ret_fds[found++] = inherited[i].fd;
+	}
+	return found;
+}
+
+static int add_listener(weir_service *service, const weir_config_listen *listen, weir_inherited *inherited,
+			size_t count)
+{
+	int fds[WEIR_THREADS_MAX];
+	listening *at = &service->listen[service->listens];
+	if (service->listens == LISTENERS_MOST)
+		return weir_error_set(-ENOSPC,
+				      "there are more than %u listen blocks, those that were closed included",
+				      LISTENERS_MOST);
+	*at = (listening){0};
+	int failed = listen->tls ? make_tls(listen, &at->tls) : 0;
+	const struct sockaddr *address = (const struct sockaddr *)&listen->address;
+	weir_http_listen options = {.address = address,
+				    .address_length = listen->address_length,
+				    .fds = fds,
+				    .fd_count =
+					    take_inherited(address, inherited, count, fds, WEIR_THREADS_MAX),
+				    .backlog = (int)listen->backlog,
+				    .max_connections = listen->max_connections,
+				    .tls = at->tls,
+				    .http2 = listen->http2,
+				    .proxy = listen->proxy};
+	if (options.fd_count == 0)
+		options.fds = NULL;
+	if (failed == 0)
+		failed = weir_http_add_listener(service->http, &options, &at->number);
+	if (failed != 0) {
+		weir_tls_unref(at->tls);
+		return failed;
+	}
+	snprintf(at->title, sizeof(at->title), "%s", listen->head.title);
+	service->listens++;
+	return 0;
+}
+
+static int make_http(weir_service *service, weir_routes *routes)
+{
+	weir_http_options options = {.domain = service->domain,
+				     .routes = routes,
+				     .limits = service->config->http.http,
+				     .log = record,
+				     .log_arg = service};
+	return weir_http_new(&options, &service->http);
+}
+
+static int listen_admin(weir_service *service, weir_inherited *inherited, size_t count)
+{
+	int fds[WEIR_THREADS_MAX];
+	const weir_config_admin *admin = &service->config->admin;
+	const struct sockaddr *address = (const struct sockaddr *)&admin->address;
+	if (service->admin == NULL)
+		return 0;
+	size_t found = take_inherited(address, inherited, count, fds, WEIR_THREADS_MAX);
+	return weir_admin_listen(service->admin, address, admin->address_length, found > 0 ? fds : NULL,
+				 found);
+}
+
+int weir_service_start(weir_service *service, weir_inherited *inherited, size_t count)
+{
+	weir_routes *routes;
+	int failed = weir_world_start(service->world);
+	if (failed != 0)
+		return failed;
+	service->started = service->places.running = true;
+	failed = make_routes(service, service->config, &routes);
+	if (failed != 0)
+		return failed;
+	failed = make_http(service, routes);
+	weir_routes_unref(routes);
+	if (failed == 0)
+		failed = weir_places_start(&service->places);
+	if (failed == 0)
+		failed = listen_admin(service, inherited, count);
+	for (unsigned i = 0; failed == 0 && i < service->config->listens; i++)
+		failed = add_listener(service, &service->config->listen[i], inherited, count);
+	return failed;
+}
+
+/* ---- changing ---- */
+
+static listening *listening_at(weir_service *service, const char *title)
+{
+	for (unsigned i = 0; i < service->listens; i++)
+		if (!service->listen[i].closed && strcmp(service->listen[i].title, title) == 0)
+			return &service->listen[i];
+	return NULL;
+}
+
+static bool is_configured(const weir_config *config, const char *title)
+{
+	for (unsigned i = 0; i < config->listens; i++)
+		if (strcmp(config->listen[i].head.title, title) == 0)
+			return true;
+	return false;
+}
+
+/* New certificates for those that go on, new listeners, and no more accepting where there is none any more. */
+static int change_listeners(weir_service *service, const weir_config *config)
+{
+	for (unsigned i = 0; i < config->listens; i++) {
+		listening *at = listening_at(service, config->listen[i].head.title);
+		weir_tls *tls = NULL;
+		int failed = at == NULL ? add_listener(service, &config->listen[i], NULL, 0) : 0;
+		if (failed == 0 && at != NULL && config->listen[i].tls) {
+			failed = make_tls(&config->listen[i], &tls);
+			if (failed == 0)
+				failed = weir_http_set_tls(service->http, at->number, tls);
+			if (failed == 0) {
+				weir_tls_unref(at->tls);
+				at->tls = tls;
+			}
+		}
+		if (failed != 0)
+			return failed;
+	}
+	for (unsigned i = 0; i < service->listens; i++)
+		if (!service->listen[i].closed && !is_configured(config, service->listen[i].title)) {
+			weir_http_close_listener(service->http, service->listen[i].number);
+			service->listen[i].closed = true;
+		}
+	return 0;
+}
+
+int weir_service_apply(weir_service *service, const weir_config *config)
+{
+	weir_routes *routes;
+	int failed = make_routes(service, config, &routes);
+	if (failed != 0)
+		return failed;
+	failed = weir_places_start(&service->places);
+	if (failed == 0)
+		failed = change_listeners(service, config);
+	if (failed == 0)
+		failed = weir_http_set_routes(service->http, routes);
+	weir_routes_unref(routes);
+	if (failed != 0)
+		return failed;
+	name_classes(service, config);
+	__atomic_store_n(&service->config, config, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* ---- the rest ---- */
+
+size_t weir_service_listeners(const weir_service *service, int *ret_fds, size_t most)
+{
+	size_t count = 0;
+	for (unsigned i = 0; i < service->listens; i++)
+		if (!service->listen[i].closed)
+			count += weir_http_fds(service->http, service->listen[i].number, ret_fds + count,
+					       most - count);
+	if (service->admin != NULL)
+		count += weir_admin_fds(service->admin, ret_fds + count, most - count);
+	return count;
+}
+
+void weir_service_ready(weir_service *service, bool ready)
+{
+	if (service->admin != NULL)
+		weir_admin_set_ready(service->admin, ready);
+}
+
+void weir_service_reopen_logs(weir_service *service)
+{
+	weir_log_reopen(service->error_file);
+	if (service->access_file != NULL)
+		weir_log_reopen(service->access_file);
+}
+
+weir_errors *weir_service_errors(const weir_service *service)
+{
+	return service->errors;
+}
+
+void weir_service_print(const weir_service *service, FILE *file)
+{
+	char address[128];
+	for (unsigned i = 0; i < service->listens; i++)
+		if (!service->listen[i].closed && weir_http_address(service->http, service->listen[i].number,
+								    address, sizeof(address), NULL) == 0)
+			fprintf(file, "  listening on http%s://%s\n",
+				service->listen[i].tls != NULL ? "s" : "", address);
+	if (service->admin != NULL && weir_admin_address(service->admin, address, sizeof(address)) == 0)
+		fprintf(file, "  live page    http://%s\n", address);
+}
+
+void weir_service_drain(weir_service *service)
+{
+	weir_http_drain(service->http);
+}
+
+uint32_t weir_service_open(const weir_service *service)
+{
+	return weir_http_open(service->http);
+}
+
+static void free_logs(weir_service *service)
+{
+	weir_access_log_free(&service->access);
+	weir_errors_free(&service->errors);
+	weir_log_free(&service->access_file);
+	weir_log_free(&service->error_file);
+}
+
+int weir_service_free(weir_service **at, uint64_t timeout_ns)
+{
+	weir_service *service = *at;
+	int failed = 0;
+	if (service == NULL)
+		return 0;
+	*at = NULL;
+	weir_admin_free(&service->admin);
+	if (service->started)
+		failed = weir_world_stop(service->world, timeout_ns, NULL);
+	if (service->http != NULL)
+		weir_http_free(&service->http);
+	for (unsigned i = 0; i < service->listens; i++)
+		weir_tls_unref(service->listen[i].tls);
+	weir_places_free(&service->places);
+	weir_monitor_free(&service->monitor);
+	weir_files_free(&service->files);
+	weir_world_free(&service->world);
+	free_logs(service);
+	weir_mem_free(service);
+	return failed;
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Cells, and texts put into them. */
+#include "cmd/top_screen.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <wchar.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+
+#define SIDE_MOST 1000u
+
+int weir_top_screen_init(weir_top_screen *screen, unsigned rows, unsigned columns, bool utf8)
+{
+	rows = rows < 1 ? 1 : rows > SIDE_MOST ? SIDE_MOST : rows;
+	columns = columns < 1 ? 1 : columns > SIDE_MOST ? SIDE_MOST : columns;
+	weir_top_cell *cells = weir_mem_zalloc((size_t)rows * columns * sizeof(*cells));
+	if (cells == NULL)
+		return weir_error_set(-ENOMEM, "out of memory");
+	*screen = (weir_top_screen){.rows = rows, .columns = columns, .utf8 = utf8, .cells = cells};
+	for (size_t i = 0; i < (size_t)rows * columns; i++)
+		cells[i].sign = ' ';
+	return 0;
+}
+
+void weir_top_screen_fini(weir_top_screen *screen)
+{
+	weir_mem_free(screen->cells);
+	*screen = (weir_top_screen){0};
+}
+
+/* ---- signs ---- */
+
+/* One code point of a text; bytes that are none count as one each, and are '?'. */
+static uint32_t next_sign(const char **at)
+{
+	const unsigned char *byte = (const unsigned char *)*at;
+	unsigned more = byte[0] >= 0xf0 ? 3 : byte[0] >= 0xe0 ? 2 : byte[0] >= 0xc0 ? 1 : 0;
+	uint32_t sign = more == 0 ? byte[0] : byte[0] & (0x3fu >> more);
+	(*at)++;
+	if (more == 0)
+		return byte[0] < 0x80 ? sign : '?';
+	for (unsigned i = 1; i <= more; i++) {
+		if ((byte[i] & 0xc0) != 0x80)
+			return '?';
+		sign = sign << 6 | (byte[i] & 0x3f);
+	}
+	*at += more;
+	return sign;
+}
+
+/* What may stand in a cell. wcwidth knows as much as the locale: in one without UTF-8 only ASCII is left. */
+static uint32_t harmless(const weir_top_screen *screen, uint32_t sign)
+{
+	if (sign >= ' ' && sign <= '~')
+		return sign;
+	return screen->utf8 && sign >= 0xa1 && wcwidth((wchar_t)sign) == 1 ? sign : '?';
+}
+
+static weir_top_cell *cell_at(const weir_top_screen *screen, unsigned row, unsigned column)
+{
+	return row < screen->rows && column < screen->columns
+		       ? &screen->cells[(size_t)row * screen->columns + column]
+		       : NULL;
+}
+
+unsigned weir_top_put(weir_top_screen *screen, unsigned row, unsigned column, unsigned width,
+		      weir_top_tone tone, const char *text)
+{
+	unsigned end = width < screen->columns ? column + width : screen->columns;
+	while (*text != '\0' && column < end) {
+		weir_top_cell *cell = cell_at(screen, row, column);
+		uint32_t sign = harmless(screen, next_sign(&text));
+		if (cell == NULL)
+			break;
+		cell->sign = sign;
+		cell->tone = (uint8_t)tone;
+		column++;
+	}
+	return column;
+}
+
+unsigned weir_top_printf(weir_top_screen *screen, unsigned row, unsigned column, weir_top_tone tone,
+			 const char *format, ...)
+{
+	char text[1024];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	return weir_top_put(screen, row, column, screen->columns, tone, text);
+}
+
+void weir_top_sign(weir_top_screen *screen, unsigned row, unsigned column, weir_top_tone tone, uint32_t sign,
+		   char ascii)
+{
+	weir_top_cell *cell = cell_at(screen, row, column);
+	if (cell == NULL)
+		return;
+	cell->sign = screen->utf8 ? sign : (unsigned char)ascii;
+	cell->tone = (uint8_t)tone;
+}
+
+/* ---- rows as text ---- */
+
+static size_t print_sign(uint32_t sign, char *text)
+{
+	unsigned more = sign >= 0x10000 ? 3 : sign >= 0x800 ? 2 : sign >= 0x80 ? 1 : 0;
+	static const unsigned char first[] = {0, 0xc0, 0xe0, 0xf0};
+	text[0] = (char)(first[more] | sign >> (6 * more));
+	for (unsigned i = 1; i <= more; i++)
+		text[i] = (char)(0x80 | (sign >> (6 * (more - i)) & 0x3f));
+	return more + 1;
+}
+
+size_t weir_top_screen_line(const weir_top_screen *screen, unsigned row, char *text)
+{
+	size_t length = 0, used = 0;
+	for (unsigned column = 0; row < screen->rows && column < screen->columns; column++) {
+		uint32_t sign = cell_at(screen, row, column)->sign;
+		length += print_sign(sign, text + length);
+		if (sign != ' ')
+			used = length;
+	}
+	text[used] = '\0';
+	return used;
+}
+
+/* ---- numbers ---- */
+
+/* At most three digits. */
+static char *print_short(char *text, size_t size, double value, const char *unit)
+{
+	snprintf(text, size, value < 9.95 && *unit != '\0' ? "%.1f%s" : "%.0f%s", value, unit);
+	return text;
+}
+
+char *weir_top_print_time(char *text, size_t size, double ns)
+{
+	if (!(ns >= 0) || ns > 1e18)
+		snprintf(text, size, "-");
+	else if (ns < 999.5)
+		snprintf(text, size, "%.0fns", ns);
+	else if (ns < 999.5e3)
+		print_short(text, size, ns / 1e3, "us");
+	else if (ns < 999.5e6)
+		print_short(text, size, ns / 1e6, "ms");
+	else if (ns < 9999.5e9)
+		print_short(text, size, ns / 1e9, "s");
+	else
+		snprintf(text, size, "%.0fh", ns / 3600e9);
+	return text;
+}
+
+char *weir_top_print_count(char *text, size_t size, double count)
+{
+	if (!(count >= 0) || count > 999e12)
+		snprintf(text, size, "-");
+	else if (count > 0 && count < 9.95 && fabs(count - rint(count)) > .05)
+		snprintf(text, size, "%.1f", count);
+	else if (count < 9999.5)
+		snprintf(text, size, "%.0f", count);
+	else if (count < 999.5e3)
+		print_short(text, size, count / 1e3, "k");
+	else if (count < 999.5e6)
+		print_short(text, size, count / 1e6, "M");
+	else if (count < 999.5e9)
+		print_short(text, size, count / 1e9, "G");
+	else
+		print_short(text, size, count / 1e12, "T");
+	return text;
+}

@@ -120,19 +120,26 @@ static inline int bench_connect(unsigned port, int send_buffer)
 	return fd;
 }
 
-/* A non-blocking listener on a port the kernel chooses. */
-static inline int bench_listen(unsigned *ret_port)
+/* A non-blocking listener on *port; 0: on one the kernel chooses, which is told there. */
+static inline int bench_listen_on(unsigned *port)
 {
-	struct sockaddr_in at = bench_loopback(0);
+	struct sockaddr_in at = bench_loopback(*port);
 	socklen_t length = sizeof(at);
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	BENCH_REQUIRE(fd >= 0);
+	BENCH_REQUIRE(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) == 0);
 	BENCH_REQUIRE(bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0);
 	BENCH_REQUIRE(listen(fd, 4096) == 0);
 	BENCH_REQUIRE(getsockname(fd, (struct sockaddr *)&at, &length) == 0);
-	*ret_port = ntohs(at.sin_port);
+	*port = ntohs(at.sin_port);
 	return fd;
+}
+
+static inline int bench_listen(unsigned *ret_port)
+{
+	*ret_port = 0;
+	return bench_listen_on(ret_port);
 }
 
 #endif

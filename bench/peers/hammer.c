@@ -1,19 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A closed-loop generator: every connection has one request out at all times. Counts complete replies of a known
- * length between the end of the warm-up and the end of the run, and the CPU time that the server's process spent in
- * exactly that window, through the process's CPU clock: all its threads, to the nanosecond, whatever the server is.
+ * A closed-loop generator: every connection has one request out at all times. Counts complete replies between the end of the warm-up and the
+ * end of the run, their times, and the CPU time that the server's process spent in exactly that window, through the process's CPU clock: all
+ * its threads, to the nanosecond, whatever the server is.
  *
- *	hammer --port P --reply-bytes N [--connections C] [--seconds S] [--warm S] [--pid SERVER]
+ *	hammer --port P [--reply-bytes N] [--connections C] [--seconds S] [--warm S] [--pid SERVER] [--path /index.html] [--fresh 1]
+ *	       [--status 200]
+ *
+ * Replies are all of one length, which is what a first one has unless it is given; the first one must have the status. --fresh: a connection
+ * for each request.
  */
 #include <sys/epoll.h>
 
 #include "common.h"
+#include "http/answer.h"
 
-static const char request[] = "GET /index.html HTTP/1.1\r\nHost: localhost\r\nUser-Agent: hammer\r\n\r\n";
+enum { TIMES = 4096 }; /* of 4 us each; the last one: later */
+
+static char request[1024];
+static size_t request_bytes, reply_bytes, received[65536];
+static uint64_t asked_ns[65536];
+static uint64_t times[TIMES];
+static unsigned port;
+static bool fresh;
+
+static void ask(int fd)
+{
+	asked_ns[fd] = bench_now_ns();
+	BENCH_REQUIRE(send(fd, request, request_bytes, MSG_NOSIGNAL) == (ssize_t)request_bytes);
+}
+
+static void open_one(int poll)
+{
+	int fd = bench_connect(port, 0);
+	struct epoll_event watch = {.events = EPOLLIN, .data.fd = fd};
+
+	BENCH_REQUIRE(fd < 65536 && epoll_ctl(poll, EPOLL_CTL_ADD, fd, &watch) == 0);
+	received[fd] = 0;
+	ask(fd);
+}
 
 /* Takes what has come; true when a whole reply is there. */
-static bool receive(int fd, size_t *received, size_t reply_bytes)
+static bool receive(int fd)
 {
 	static char in[65536];
 	ssize_t n = recv(fd, in, sizeof(in), MSG_DONTWAIT);
@@ -23,72 +51,112 @@ static bool receive(int fd, size_t *received, size_t reply_bytes)
 	if (n == 0)
 		errno = ECONNRESET;
 	BENCH_REQUIRE(n > 0);
-	*received += (size_t)n;
-	BENCH_REQUIRE(*received <= reply_bytes);
-	if (*received < reply_bytes)
+	received[fd] += (size_t)n;
+	BENCH_REQUIRE(received[fd] <= reply_bytes);
+	if (received[fd] < reply_bytes)
 		return false;
-	*received = 0;
+	received[fd] = 0;
 	return true;
 }
 
-static void ask(int fd)
+static void replied(int poll, int fd)
 {
-	BENCH_REQUIRE(send(fd, request, sizeof(request) - 1, MSG_NOSIGNAL) == (ssize_t)sizeof(request) - 1);
+	uint64_t at = (bench_now_ns() - asked_ns[fd]) / 4000;
+
+	times[at < TIMES ? at : TIMES - 1]++;
+	if (!fresh) {
+		ask(fd);
+		return;
+	}
+	close(fd);
+	open_one(poll);
 }
 
 /* Replies counted until the clock says so. */
-static uint64_t run(int poll, size_t *received, size_t reply_bytes, uint64_t until_ns)
+static uint64_t run(int poll, uint64_t until_ns)
 {
 	struct epoll_event ready[512];
 	uint64_t replies = 0;
 
+	memset(times, 0, sizeof(times));
 	while (bench_now_ns() < until_ns) {
 		int count = epoll_wait(poll, ready, 512, 100);
 
-		for (int i = 0; i < count; i++) {
-			int fd = ready[i].data.fd;
-
-			if (receive(fd, &received[fd], reply_bytes)) {
+		for (int i = 0; i < count; i++)
+			if (receive(ready[i].data.fd)) {
 				replies++;
-				ask(fd);
+				replied(poll, ready[i].data.fd);
 			}
-		}
 	}
 	return replies;
 }
 
+static double percentile_us(uint64_t replies, double fraction)
+{
+	uint64_t seen = 0;
+
+	for (size_t i = 0; i < TIMES; i++)
+		if ((double)(seen += times[i]) >= fraction * (double)replies)
+			return 4.0 * (double)(i + 1);
+	return 0;
+}
+
+/* The length of a reply, by asking for one. */
+static size_t learn(unsigned status)
+{
+	static char in[65536];
+	size_t have = 0;
+	bench_answer got;
+	int fd = bench_connect(port, 0), whole;
+
+	BENCH_REQUIRE(send(fd, request, request_bytes, MSG_NOSIGNAL) == (ssize_t)request_bytes);
+	do {
+		ssize_t n = recv(fd, in + have, sizeof(in) - have, 0);
+		BENCH_REQUIRE(n > 0);
+		have += (size_t)n;
+	} while ((whole = bench_answer_read(in, have, &got)) == 0 && have < sizeof(in));
+	close(fd);
+	if (whole < 0 || got.status != status) {
+		fprintf(stderr, "hammer: the first reply is not one of status %u and known length: %.*s\n",
+			status, (int)strcspn(in, "\r"), in);
+		exit(1);
+	}
+	return got.bytes;
+}
+
 int main(int argc, char **argv)
 {
-	unsigned port = (unsigned)bench_number(argv, "port", 0);
 	size_t connections = (size_t)bench_number(argv, "connections", 64);
-	size_t reply_bytes = (size_t)bench_number(argv, "reply-bytes", 0);
 	double seconds = bench_number(argv, "seconds", 1), warm = bench_number(argv, "warm", 0.2);
 	pid_t pid = (pid_t)bench_number(argv, "pid", 0);
-	static size_t received[65536];
 	int poll = epoll_create1(EPOLL_CLOEXEC);
 	clockid_t server = CLOCK_PROCESS_CPUTIME_ID;
 	uint64_t begin_ns, cpu_ns, replies;
 
+	port = (unsigned)bench_number(argv, "port", 0);
+	fresh = bench_number(argv, "fresh", 0) != 0;
+	request_bytes = (size_t)snprintf(request, sizeof(request),
+					 "GET %s HTTP/1.1\r\nHost: localhost\r\nUser-Agent: hammer\r\n\r\n",
+					 bench_text(argv, "path", "/index.html"));
 	bench_raise_nofile();
-	BENCH_REQUIRE(poll >= 0 && port != 0 && reply_bytes != 0 && connections < 60000);
+	BENCH_REQUIRE(poll >= 0 && port != 0 && connections < 60000 && request_bytes < sizeof(request));
+	reply_bytes = (size_t)bench_number(argv, "reply-bytes", 0);
+	if (reply_bytes == 0)
+		reply_bytes = learn((unsigned)bench_number(argv, "status", 200));
 	if (pid != 0)
 		BENCH_REQUIRE((errno = clock_getcpuclockid(pid, &server)) == 0);
-	for (size_t i = 0; i < connections; i++) {
-		int fd = bench_connect(port, 0);
-		struct epoll_event watch = {.events = EPOLLIN, .data.fd = fd};
-
-		BENCH_REQUIRE(epoll_ctl(poll, EPOLL_CTL_ADD, fd, &watch) == 0);
-		ask(fd);
-	}
-	run(poll, received, reply_bytes, bench_now_ns() + (uint64_t)(warm * 1e9));
+	for (size_t i = 0; i < connections; i++)
+		open_one(poll);
+	run(poll, bench_now_ns() + (uint64_t)(warm * 1e9));
 	begin_ns = bench_now_ns();
 	cpu_ns = bench_clock_ns(server);
-	replies = run(poll, received, reply_bytes, begin_ns + (uint64_t)(seconds * 1e9));
+	replies = run(poll, begin_ns + (uint64_t)(seconds * 1e9));
 	cpu_ns = bench_clock_ns(server) - cpu_ns;
 	begin_ns = bench_now_ns() - begin_ns;
-	printf("replies %llu\nseconds %.6f\nserver_cpu_seconds %.6f\n", (unsigned long long)replies,
-	       (double)begin_ns / 1e9, (double)cpu_ns / 1e9);
-	printf("replies_per_s %.1f\n", (double)replies * 1e9 / (double)begin_ns);
+	printf("replies %llu\nseconds %.6f\nserver_cpu_seconds %.6f\nreply_bytes %zu\n",
+	       (unsigned long long)replies, (double)begin_ns / 1e9, (double)cpu_ns / 1e9, reply_bytes);
+	printf("replies_per_s %.1f\np50_us %.0f\np99_us %.0f\n", (double)replies * 1e9 / (double)begin_ns,
+	       percentile_us(replies, .5), percentile_us(replies, .99));
 	if (pid != 0)
 		printf("replies_per_cpu_s %.1f\n", (double)replies * 1e9 / (double)cpu_ns);
 	return 0;

@@ -1,0 +1,407 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The web server and the sentry, against nginx, h2o and haproxy, a bare loop and a bare relay.
+
+Servers have one core and one thread, the load the other core; "per CPU s" is per second of the server's own CPU time.
+"""
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+from lib.measure import Failed, Missing, interleave
+from lib.rows import row
+
+BACK_ENDS = ("epoll", "uring")
+KEPT = (64, 1000)  # connections
+
+
+# ---- servers that are not ours to start by bench.server: they need files, and print no port ----
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for_port(process, port, name):
+    """Until somebody listens there. Whoever ends before it does has no numbers to show."""
+    for _ in range(1000):
+        if process.poll() is not None:
+            raise Failed(f"{name} ended at once: {process.stderr.read().decode(errors='replace')[-400:]}")
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.01)
+    raise Failed(f"{name} does not listen")
+
+
+class Running:
+    def __init__(self, pid, port):
+        self.pid, self.port = pid, port
+
+
+@contextlib.contextmanager
+def started(bench, name, command, port, env=None):
+    """A program on the server's core, from when it listens until it is told to end."""
+    if not shutil.which(command[0]):
+        raise Missing(f"what needs {name}, which is not installed")
+    process = subprocess.Popen(["taskset", "-c", str(bench.server_core)] + command, env=dict(os.environ, **(env or {})),
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    try:
+        wait_for_port(process, port, name)
+        yield Running(process.pid, port)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stderr.close()
+
+
+@contextlib.contextmanager
+def folder():
+    with tempfile.TemporaryDirectory(prefix="weir-bench-") as path:
+        os.chmod(path, 0o755)
+        yield path
+
+
+def write(folder_, name, text):
+    path = os.path.join(folder_, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def site(folder_):
+    """A folder with a file of each size that is asked for."""
+    root = os.path.join(folder_, "site")
+    os.mkdir(root)
+    os.chmod(root, 0o755)
+    for name, length in (("1k.bin", 1024), ("10k.bin", 10240), ("1m.bin", 1048576)):
+        with open(os.path.join(root, name), "wb") as file:
+            file.write(b"w" * length)
+    return root
+
+
+def weir(bench, arguments, back_end="epoll"):
+    """`weir ...` on one thread."""
+    port = free_port()
+    program = os.path.join(bench.build, "weir")
+    command = [program] + arguments + ["--listen", f"127.0.0.1:{port}", "--admin", "off", "--threads", "1"]
+    return started(bench, "weir " + arguments[0], command, port, {"WEIR_LOOP": back_end})
+
+
+NGINX = """daemon off; master_process off; pid {folder}/nginx.pid; error_log {folder}/error.log crit; worker_rlimit_nofile 20000;
+events {{ worker_connections 15000; multi_accept on; }}
+http {{
+	access_log off; sendfile on; tcp_nopush on; keepalive_timeout 600; keepalive_requests 1000000000; open_file_cache max=1000; types {{ }}
+	client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
+	{http}
+	server {{ listen 127.0.0.1:{port} backlog=4096; {server} }}
+}}
+"""
+
+
+@contextlib.contextmanager
+def nginx(bench, server, http=""):
+    with folder() as here:
+        port = free_port()
+        path = write(here, "nginx.conf", NGINX.format(folder=here, port=port, server=server, http=http))
+        with started(bench, "nginx", ["nginx", "-p", here, "-e", "stderr", "-c", path], port) as running:
+            yield running
+
+
+H2O = """num-threads: 1
+listen: {{ host: 127.0.0.1, port: {port} }}
+hosts: {{ "default": {{ paths: {{ "/": {{ file.dir: {root} }} }} }} }}
+http1-request-timeout: 600
+max-connections: 15000
+"""
+
+
+@contextlib.contextmanager
+def h2o(bench, root):
+    with folder() as here:
+        port = free_port()
+        path = write(here, "h2o.conf", H2O.format(port=port, root=root))
+        with started(bench, "h2o", ["h2o", "-m", "worker", "-c", path], port) as running:
+            yield running
+
+
+HAPROXY = """global
+	nbthread 1
+	maxconn 9000
+defaults
+	mode http
+	timeout client 600s
+	timeout server 600s
+	timeout connect 5s
+	timeout queue {queue}
+	timeout http-keep-alive 600s
+frontend f
+	bind 127.0.0.1:{port} backlog 4096
+	{front}
+	default_backend b
+backend b
+	http-reuse always
+	server s 127.0.0.1:{to} {server}
+"""
+
+
+@contextlib.contextmanager
+def haproxy(bench, to=1, front="", server="", queue="5s"):
+    with folder() as here:
+        port = free_port()
+        path = write(here, "haproxy.cfg", HAPROXY.format(port=port, to=to, front=front, server=server, queue=queue))
+        with started(bench, "haproxy", ["haproxy", "-db", "-q", "-f", path], port) as running:
+            yield running
+
+
+@contextlib.contextmanager
+def responder(bench, body, core=None):
+    with bench.server("epoll_responder", "--bytes", body, core=core or bench.server_core, polite=False) as server:
+        yield Running(server.pid, int(server.wait_for("port")))
+
+
+def hammered(bench, server, *arguments, seconds=1):
+    """Replies per second of the server's CPU, and the rest that the hammer tells, of what `server` starts."""
+    with server as running:
+        return bench.run("hammer", "--port", running.port, "--pid", running.pid, "--seconds", bench.seconds(seconds), *arguments,
+                         core=bench.client_core)
+
+
+def per_cpu(found):
+    return {name: [sample["replies_per_cpu_s"] for sample in samples] for name, samples in found.items()}
+
+
+def against(what, found, ours, peers, unit="replies/CPU s"):
+    """A row for each of ours against each peer that was there; peers: {name: goal}."""
+    return [row(f"{what}, {name}", found[name], unit, peer, found[peer], goal)
+            for name in ours if name in found for peer, goal in peers.items() if peer in found]
+
+
+# ---- static files ----
+
+def static(bench):
+    """Files of 1 KB, 10 KB and 1 MB on connections that are kept."""
+    rows = []
+    with folder() as here:
+        root = site(here)
+        for name, body, connections, peers in (
+                ("1 KB", 1024, 64, {"bare loop": ">= 0.9", "h2o": ">= 1.15", "nginx": ""}),
+                ("1 KB", 1024, 1000, {"bare loop": ">= 0.9", "h2o": ">= 1.15", "nginx": ""}),
+                ("10 KB", 10240, 64, {"bare loop": ">= 0.9", "h2o": ">= 1.15", "nginx": ""}),
+                ("10 KB", 10240, 1000, {"bare loop": ">= 0.9", "h2o": ">= 1.15", "nginx": ""}),
+                ("1 MB", 1048576, 16, {"h2o": ">= 1", "nginx": ">= 1"})):
+            asked = ("--path", "/" + name.lower().replace(" ", "")[:-1] + ".bin", "--connections", connections)
+            variants = {back: (lambda b=back, a=asked: hammered(bench, weir(bench, ["serve", "--root", root], b), *a))
+                        for back in BACK_ENDS}
+            variants["nginx"] = lambda a=asked: hammered(bench, nginx(bench, f"root {root};"), *a)
+            variants["h2o"] = lambda a=asked: hammered(bench, h2o(bench, root), *a)
+            if "bare loop" in peers:
+                variants["bare loop"] = lambda a=asked, b=body: hammered(bench, responder(bench, b), *a)
+            found = per_cpu(interleave(bench, f"static {name}, {connections} connections", variants))
+            rows += against(f"static {name}, {connections:,} connections", found, BACK_ENDS, peers)
+    return rows
+
+
+# ---- proxying ----
+
+PROXIED = ("--path", "/", "--connections", 64)
+
+
+def proxied(bench, make, *arguments):
+    """The backend shares the core of the load: what is counted is the CPU of what is between them."""
+    with responder(bench, 16, bench.client_core) as backend:
+        return hammered(bench, make(backend.port), *arguments)
+
+
+def nginx_proxy(bench, port, extra="", http=""):
+    return nginx(bench, f"location / {{ {extra} proxy_pass http://b; proxy_http_version 1.1; proxy_set_header Connection \"\"; }}",
+                 f"upstream b {{ server 127.0.0.1:{port}; keepalive 128; keepalive_requests 1000000000; }} {http}")
+
+
+@contextlib.contextmanager
+def relay(bench, port):
+    with bench.server("relay", "--to", port, core=bench.server_core, polite=False) as server:
+        yield Running(server.pid, int(server.wait_for("port")))
+
+
+def sentry(bench, port, back_end="epoll", extra=("--p90", "200ms")):
+    return weir(bench, ["sentry", "--to", f"http://127.0.0.1:{port}", *extra], back_end)
+
+
+def proxy(bench):
+    """A tiny reply through the sentry."""
+    variants = {back: (lambda b=back: proxied(bench, lambda port: sentry(bench, port, b), *PROXIED)) for back in BACK_ENDS}
+    variants["bare relay"] = lambda: proxied(bench, lambda port: relay(bench, port), *PROXIED)
+    variants["haproxy"] = lambda: proxied(bench, lambda port: haproxy(bench, port), *PROXIED)
+    variants["nginx"] = lambda: proxied(bench, lambda port: nginx_proxy(bench, port), *PROXIED)
+    samples = interleave(bench, "proxy", variants)
+    rows = against("proxying a tiny reply", per_cpu(samples), BACK_ENDS,
+                   {"bare relay": ">= 0.85", "haproxy": ">= 1.2", "nginx": ">= 1.2"})
+    late = {name: [sample["p99_us"] for sample in found] for name, found in samples.items()}
+    return rows + against("its p99", late, BACK_ENDS, {"haproxy": "<= 1", "nginx": "<= 1"}, "us")
+
+
+# ---- rejecting ----
+
+REJECTING = """
+backend "app" { server = {"http://127.0.0.1:1"} }
+target "none" { law = fixed  rate = 0.001  burst = 1 }
+route "all" { backend = "app"  target = "none" }
+"""
+
+
+@contextlib.contextmanager
+def rejecting_weir(bench, back_end):
+    with folder() as here:
+        path = write(here, "weir.conf", REJECTING)
+        with weir(bench, ["sentry", "-c", path], back_end) as running:
+            spend_first(running.port)
+            yield running
+
+
+def spend_first(port):
+    """The one request that a rate lets through."""
+    with socket.create_connection(("127.0.0.1", port), 5) as one:
+        one.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        while one.recv(4096):
+            pass
+
+
+@contextlib.contextmanager
+def rejecting_nginx(bench):
+    with nginx_proxy(bench, 1, "limit_req zone=z;", "limit_req_zone $server_port zone=z:1m rate=1r/m;") as running:
+        spend_first(running.port)
+        yield running
+
+
+def reject(bench):
+    """Turning requests away, on connections that are kept and on one for each request."""
+    rows = []
+    for kind, asked, goal in (("kept connections", ("--connections", 64), ">= 1.3"),
+                              ("a connection each", ("--connections", 64, "--fresh", 1), ">= 1.2")):
+        asked = ("--path", "/", "--status", 503) + asked
+        variants = {back: (lambda b=back, a=asked: hammered(bench, rejecting_weir(bench, b), *a)) for back in BACK_ENDS}
+        variants["nginx limit_req"] = lambda a=asked: hammered(bench, rejecting_nginx(bench), *a)
+        variants["haproxy deny"] = lambda a=asked: hammered(
+            bench, haproxy(bench, front="http-request return status 503 content-type text/plain string busy"), *a)
+        found = per_cpu(interleave(bench, f"reject, {kind}", variants))
+        rows += against(f"rejecting, {kind}", found, BACK_ENDS, {"nginx limit_req": goal, "haproxy deny": goal})
+    return rows
+
+
+# ---- memory ----
+
+def resident_bytes(pid):
+    with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("Rss:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+def idle(bench, server, connections):
+    """Resident bytes a connection that made one request and is idle now."""
+    with server as running:
+        def connected(count):
+            return bench.server("idlers", "--port", running.port, "--connections", count, core=bench.client_core)
+        with connected(1) as first:
+            first.wait_for("idle")
+        before = resident_bytes(running.pid)
+        with connected(connections) as rest:
+            rest.wait_for("idle")
+            return (resident_bytes(running.pid) - before) / connections
+
+
+def memory(bench):
+    """Resident memory an idle connection."""
+    connections = 1000 if bench.quick else 10000
+    with folder() as here:
+        root = site(here)
+        variants = {back: (lambda b=back: idle(bench, weir(bench, ["serve", "--root", root], b), connections)) for back in BACK_ENDS}
+        variants["nginx"] = lambda: idle(bench, nginx(bench, f"root {root};"), connections)
+        found = interleave(bench, "idle memory", variants, 3)
+    return against(f"resident memory an idle connection, {connections:,} of them", found, BACK_ENDS, {"nginx": "<= 1"}, "B")
+
+
+# ---- overload ----
+
+WORKERS, SERVICE_MS, TARGET_MS = 4, 10, 100
+
+
+@contextlib.contextmanager
+def slow_backend(bench):
+    with bench.server("slowd", "--workers", WORKERS, "--ms", SERVICE_MS, core=bench.client_core, polite=False) as server:
+        yield int(server.wait_for("port"))
+
+
+def set_service(port, milliseconds):
+    with socket.create_connection(("127.0.0.1", port), 5) as one:
+        one.sendall(f"GET /set?ms={milliseconds} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        one.recv(4096)
+
+
+def crowd(bench, port, rate, seconds):
+    return bench.run("crowd", "--port", port, "--rate", rate, "--seconds", bench.seconds(seconds), "--warm", 2 if not bench.quick else 0.5,
+                     "--within", 2 * TARGET_MS, core=bench.client_core, timeout=200)
+
+
+def overloaded(bench, front, seconds):
+    """{load: what the crowd saw}; the second half after the backend has slowed down with nothing else changed."""
+    seen = {}
+    with slow_backend(bench) as backend:
+        with front(backend) as running:
+            for milliseconds in (SERVICE_MS, 2 * SERVICE_MS):
+                set_service(backend, milliseconds)
+                capacity = WORKERS * 1000 / milliseconds
+                for load in (0.5, 1, 2, 5, 10):
+                    found = crowd(bench, running.port, load * capacity, seconds)
+                    found["share"] = found["in_time_per_s"] / capacity
+                    seen[milliseconds, load] = found
+    return seen
+
+
+def overload_rows(name, seen, goals):
+    rows = []
+    for (milliseconds, load), found in seen.items():
+        at = f"{name}, {load:g}x of {WORKERS} workers of {milliseconds} ms"
+        if load >= 2:
+            rows.append(row(f"{at}: done within {2 * TARGET_MS} ms", [found["share"]], "of capacity", goal=">= 0.97" if goals else ""))
+            rows.append(row(f"{at}: p90 of the answered", [found["good_p90_ms"]], "ms", goal=f"<= {1.1 * TARGET_MS:g}" if goals else ""))
+            rows.append(row(f"{at}: p99 of the rejected", [found["rejected_p99_ms"]], "ms", goal="<= 5" if goals else ""))
+        elif load < 1:
+            rows.append(row(f"{at}: rejected", [found["rejected"] + found["failed"]], "requests", goal="<= 0" if goals else ""))
+        else:
+            rows.append(row(f"{at}: done within {2 * TARGET_MS} ms", [found["share"]], "of capacity"))
+    return rows
+
+
+def overload(bench):
+    """A backend of known capacity under an open-loop crowd, behind the sentry; then slowed to half, with nothing changed."""
+    rows = []
+    target = ("--p90", f"{TARGET_MS}ms")
+    fronts = {f"sentry ({back})": (lambda port, b=back: sentry(bench, port, b, target)) for back in BACK_ENDS}
+    capacity = WORKERS * 1000 // SERVICE_MS
+    fronts["nginx limit_req by hand"] = lambda port: nginx_proxy(
+        bench, port, "limit_req zone=z burst=20 nodelay;", f"limit_req_zone $server_port zone=z:1m rate={capacity}r/s;")
+    fronts["haproxy maxconn and queue time"] = lambda port: haproxy(bench, port, server=f"maxconn {WORKERS}", queue="500ms")
+    for name, front in fronts.items():
+        bench.say(f"overload: {name}")
+        try:
+            seen = overloaded(bench, front, 20 if "sentry" in name else 8)
+        except (Failed, subprocess.TimeoutExpired) as error:
+            bench.left_out(f"overload, {name}", error)
+            continue
+        rows += overload_rows(name, seen, "sentry" in name)
+    return rows
+
+
+PARTS = (static, proxy, reject, memory, overload)

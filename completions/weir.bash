@@ -7,6 +7,8 @@ _weir()
 		mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" help --verbs 2>/dev/null)" -- "$word")
 	elif [ "${COMP_WORDS[1]}" = sim ] && [ "${COMP_WORDS[COMP_CWORD - 1]}" = --law ]; then
 		mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" sim --laws 2>/dev/null | grep -v '^ ')" -- "$word")
+	elif [ "${COMP_WORDS[1]}" = check ] && [ "${COMP_WORDS[COMP_CWORD - 1]}" = --explain ]; then
+		mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" check --list 2>/dev/null | grep -o '^[a-z]*')" -- "$word")
 	elif [[ $word == -* ]]; then
 		# The options of a verb are the words in its help that begin with two dashes.
 		local options

@@ -7,6 +7,7 @@
 #include <weir/base.h>
 #include <weir/event.h>
 #include <weir/file.h>
+#include <weir/http.h>
 #include <weir/inspect.h>
 #include <weir/law.h>
 #include <weir/loop.h>

@@ -22,6 +22,11 @@ for page in README.md CONTRIBUTING.md docs/*.md src/*/README.md; do
 		}
 	done
 done
+# Whoever installs the page's libraries takes them from where they take all others.
+! grep -n -e '://' -e '"resolved"' web/package-lock.json || {
+	echo "web/package-lock.json names hosts"
+	status=1
+}
 for folder in src/*/; do
 	[ -f "${folder}README.md" ] || {
 		echo "$folder has no README.md"

@@ -201,7 +201,7 @@ static inline void on_reactor(const files_bench *bench, unsigned thread, void (*
 
 /* ---- calls ---- */
 
-typedef enum call_kind { OPEN, STAT, STAT_PATH, READ, WRITE, SYNC, CLOSE } call_kind;
+typedef enum call_kind { OPEN, OPEN_BENEATH, STAT, STAT_PATH, READ, WRITE, SYNC, CLOSE } call_kind;
 
 typedef struct file_call {
 	/* what to ask for */
@@ -241,6 +241,9 @@ static inline int issue(file_call *call)
 	case OPEN:
 		return weir_file_open(call->files, op, call->dir_fd, call->path, call->flags, 0600, call_done,
 				      call);
+	case OPEN_BENEATH:
+		return weir_file_open_beneath(call->files, op, call->dir_fd, call->path, call->flags,
+					      call_done, call);
 	case STAT:
 		return weir_file_stat(call->file, op, call_done, call);
 	case STAT_PATH:

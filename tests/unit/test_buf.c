@@ -174,7 +174,7 @@ static void queue_init(queue *q, weir_loop *loop)
 
 static void queue_fini(queue *q)
 {
-	weir_output_clear(&q->output, &q->blocks);
+	weir_output_clear(&q->output, &q->source);
 	assert_int_equal(q->output.bytes, 0);
 	assert_null(q->output.head);
 	weir_buf_pool_close(&q->source.copies);
@@ -194,7 +194,7 @@ static size_t drink(queue *q, uint8_t *into, size_t most)
 		memcpy(into + got, message->msg_iov[i].iov_base, part);
 		got += part;
 	}
-	weir_output_sent(&q->output, &q->blocks, got);
+	weir_output_sent(&q->output, &q->source, got);
 	return got;
 }
 

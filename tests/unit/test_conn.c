@@ -38,13 +38,32 @@ static void act_echo(side *s, weir_conn *conn)
 	s->count = 0;
 }
 
+/* The address it tells is the one that the peer has. */
+static void peers_agree(const weir_conn *conn, int peer)
+{
+	struct sockaddr_storage told;
+	struct sockaddr_in is;
+	socklen_t length = sizeof(is);
+	assert_int_equal(getsockname(peer, (struct sockaddr *)&is, &length), 0);
+	assert_int_equal(weir_conn_peer(conn, &told), 0);
+	assert_memory_equal(&told, &is, sizeof(is));
+}
+
+static void act_peer_is_gone(side *s, weir_conn *conn)
+{
+	struct sockaddr_storage told = {.ss_family = 77};
+	assert_int_equal(weir_conn_peer(conn, &told), -ENOTCONN);
+	assert_int_equal(told.ss_family, 77);
+}
+
 static void echoes(void **state)
 {
 	weir_loop *loop = loop_of(state);
-	served t = {.side.act[IN_DATA] = act_echo};
+	served t = {.side.act = {[IN_DATA] = act_echo, [IN_CLOSED] = act_peer_is_gone}};
 	char answer[5];
 	serve_one(&t, loop, &side_ops, LIMITS(0));
 	assert_ptr_equal(weir_conn_loop(t.side.conn), loop);
+	peers_agree(t.side.conn, t.peer);
 	for (int i = 0; i < 10; i++) {
 		say(t.peer, "hello");
 		hear(loop, t.peer, answer, 5);

@@ -2,6 +2,8 @@
 /* Files: contents, order, many at once, the bound, errors. */
 #include "on_files.h"
 
+#include "net/beneath.h"
+
 #include <limits.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -605,6 +607,81 @@ static void files_are_made_before_the_start(void **state)
 	weir_world_free(&world);
 }
 
+/* ---- below a folder ---- */
+
+static int64_t open_below(const files_bench *bench, const char *path)
+{
+	file_call opening = {.what = OPEN_BENEATH, .path = path, .flags = O_RDONLY};
+	make_on(bench, 0, &opening, 1);
+	int64_t result = outcome(&opening);
+	if (result == 0)
+		close_file(bench, opening.op.file);
+	return result;
+}
+
+static void what_is_below_opens_and_nothing_else(void **state)
+{
+	files_bench *bench = bench_of(state);
+	put_file(bench, "a", "x", 1);
+	assert_int_equal(mkdirat(bench->dir_fd, "d", 0700), 0);
+	put_file(bench, "d/b", "x", 1);
+	assert_int_equal(symlinkat("../a", bench->dir_fd, "d/within"), 0);
+	assert_int_equal(symlinkat("../../etc/passwd", bench->dir_fd, "d/out"), 0);
+	assert_int_equal(symlinkat("/etc/passwd", bench->dir_fd, "absolute"), 0);
+	assert_int_equal(symlinkat("..", bench->dir_fd, "up"), 0);
+	assert_int_equal(open_below(bench, "a"), 0);
+	assert_int_equal(open_below(bench, "d/b"), 0);
+	assert_int_equal(open_below(bench, "d/within"), 0);
+	assert_int_equal(open_below(bench, "d/out"), -EXDEV);
+	assert_int_equal(open_below(bench, "absolute"), -EXDEV);
+	assert_int_equal(open_below(bench, "up"), -EXDEV);
+	assert_int_equal(open_below(bench, "up/etc/passwd"), -EXDEV);
+	assert_int_equal(open_below(bench, "../etc/passwd"), -EXDEV);
+	assert_int_equal(open_below(bench, "/etc/passwd"), -EXDEV);
+	assert_int_equal(open_below(bench, "none"), -ENOENT);
+	assert_int_equal(run_one(bench, (file_call){.what = OPEN_BENEATH, .path = "new", .flags = O_CREAT}),
+			 -EINVAL);
+	make_fifo(bench, "pipe");
+	assert_int_equal(open_below(bench, "pipe"), 0);
+	unlinkat(bench->dir_fd, "d/b", 0);
+	unlinkat(bench->dir_fd, "d/within", 0);
+	unlinkat(bench->dir_fd, "d/out", 0);
+	unlinkat(bench->dir_fd, "d", AT_REMOVEDIR);
+}
+
+/* Without openat2: no link at all, and never more than with it. */
+static void a_walk_follows_no_link(void **state)
+{
+	files_bench *bench = bench_of(state);
+	put_file(bench, "a", "x", 1);
+	assert_int_equal(mkdirat(bench->dir_fd, "d", 0700), 0);
+	put_file(bench, "d/b", "x", 1);
+	assert_int_equal(symlinkat("a", bench->dir_fd, "link"), 0);
+	assert_int_equal(symlinkat("d", bench->dir_fd, "folder"), 0);
+	int before = open_descriptors();
+	int fd = weir_beneath_walk(bench->dir_fd, "d//b", O_RDONLY);
+	assert_true(fd >= 0);
+	close(fd);
+	fd = weir_beneath_walk(bench->dir_fd, "d/", O_RDONLY | O_DIRECTORY);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(weir_beneath_walk(bench->dir_fd, "link", O_RDONLY), -ELOOP);
+	assert_int_equal(weir_beneath_walk(bench->dir_fd, "folder/b", O_RDONLY), -ENOTDIR);
+	assert_int_equal(weir_beneath_walk(bench->dir_fd, "a/b", O_RDONLY), -ENOTDIR);
+	assert_int_equal(weir_beneath_walk(bench->dir_fd, "..", O_RDONLY), -EXDEV);
+	assert_int_equal(weir_beneath_walk(bench->dir_fd, "d/../a", O_RDONLY), -EXDEV);
+	assert_int_equal(weir_beneath_walk(bench->dir_fd, "/etc/passwd", O_RDONLY), -EXDEV);
+	assert_int_equal(weir_beneath_walk(bench->dir_fd, "", O_RDONLY), -ENOENT);
+	char deep[8192];
+	memset(deep, '/', sizeof(deep));
+	deep[0] = 'd';
+	deep[sizeof(deep) - 1] = '\0';
+	assert_int_equal(weir_beneath_walk(bench->dir_fd, deep, O_RDONLY), -ENAMETOOLONG);
+	assert_int_equal(open_descriptors(), before);
+	unlinkat(bench->dir_fd, "d/b", 0);
+	unlinkat(bench->dir_fd, "d", AT_REMOVEDIR);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -629,6 +706,8 @@ int main(void)
 		EACH_WAY(a_closed_file_is_an_error),
 		EACH_WAY(refusal_leaves_the_file),
 		EACH_WAY(files_are_made_before_the_start),
+		EACH_WAY(what_is_below_opens_and_nothing_else),
+		EACH_WAY(a_walk_follows_no_link),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

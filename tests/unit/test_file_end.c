@@ -131,6 +131,19 @@ static void an_open_waits_for_a_lease(void **state)
 	close(lease);
 }
 
+/* But not below a folder, where whoever asks has others to serve. */
+static void an_open_beneath_does_not_wait_for_a_lease(void **state)
+{
+	files_bench *bench = bench_of(state);
+	put_file(bench, "a", "abc", 3);
+	int lease = take_lease(bench, "a");
+	file_call opening = {.what = OPEN_BENEATH, .path = "a", .flags = O_WRONLY};
+	make_on(bench, 0, &opening, 1);
+	assert_int_equal(outcome(&opening), -EAGAIN);
+	fcntl(lease, F_SETLEASE, F_UNLCK);
+	close(lease);
+}
+
 static void an_abandoned_close_closes(void **state)
 {
 	files_bench *bench = bench_of(state);
@@ -483,6 +496,7 @@ int main(void)
 		EACH_WAY(abandoned_while_reading),
 		EACH_WAY(abandoned_while_opening),
 		EACH_WAY(an_open_waits_for_a_lease),
+		EACH_WAY(an_open_beneath_does_not_wait_for_a_lease),
 		EACH_WAY(an_abandoned_close_closes),
 		EACH_WAY(abandoning_what_is_over_does_nothing),
 		EACH_WAY(abandoned_opens_leave_nothing),

@@ -305,6 +305,19 @@ static void does_not_sleep_on_deferred_work(void **state)
 	turn_until(loop, p.left == 0);
 }
 
+/* What was put off between two turns may have made work for a stage: the turn that runs it must not wait. */
+static void returns_after_work_deferred_between_turns(void **state)
+{
+	weir_loop *loop = loop_of(state);
+	put_off p = {.deferred.run = run_put_off, .loop = loop, .left = 1};
+	weir_loop_defer(loop, &p.deferred);
+	/* It would wait for ever: then the signal ends the test. */
+	alarm(60);
+	assert_int_equal(weir_loop_turn(loop, UINT64_MAX), 0);
+	alarm(0);
+	assert_int_equal(p.left, 0);
+}
+
 /* ---- watches ---- */
 
 typedef struct watched {
@@ -525,6 +538,7 @@ int main(void)
 		ON_BOTH(a_wake_ends_a_sleep),
 		ON_BOTH(an_idle_loop_sleeps),
 		ON_BOTH(does_not_sleep_on_deferred_work),
+		ON_BOTH(returns_after_work_deferred_between_turns),
 		ON_BOTH(watches_until_stopped),
 		ON_BOTH(a_watch_sees_the_hangup),
 		ON_BOTH(a_watch_sees_room_to_write),

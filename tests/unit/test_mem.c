@@ -62,18 +62,19 @@ static void test_strdup(void **state)
 
 static void test_nth_fails_once(void **state)
 {
-	for (uint64_t nth = 1; nth <= 4; nth++) {
-		void *memory[4];
+	for (uint64_t nth = 1; nth <= 5; nth++) {
+		void *memory[5];
 		uint64_t live = weir_mem_live();
 		weir_mem_fail_after(nth);
 		memory[0] = weir_mem_zalloc(1);
 		memory[1] = weir_mem_array(2, 2);
 		memory[2] = weir_mem_aligned(64, 2);
 		memory[3] = weir_mem_strdup("x");
-		for (uint64_t i = 0; i < 4; i++)
+		memory[4] = weir_mem_raw(0);
+		for (uint64_t i = 0; i < 5; i++)
 			assert_true((memory[i] == NULL) == (i + 1 == nth));
-		assert_int_equal(weir_mem_live(), live + 3);
-		for (int i = 0; i < 4; i++)
+		assert_int_equal(weir_mem_live(), live + 4);
+		for (int i = 0; i < 5; i++)
 			weir_mem_free(memory[i]);
 	}
 	weir_mem_fail_after(1);

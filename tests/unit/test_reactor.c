@@ -4,6 +4,8 @@
 
 #include <pthread.h>
 
+#include "loop/loop.h"
+
 struct chain {
 	struct probe probe;
 	struct job *jobs;
@@ -105,6 +107,53 @@ struct homes {
 	weir_domain *domain;
 	_Atomic unsigned wrong, seen[4];
 };
+
+/* ---- work that handlers put off ---- */
+
+struct put_off {
+	weir_deferred deferred;
+	struct chain *chain;
+};
+
+static void offer_next(weir_deferred *deferred)
+{
+	struct chain *chain = ((struct put_off *)(void *)deferred)->chain;
+	struct job *next = &chain->jobs[atomic_fetch_add(&chain->made, 1)];
+	if (weir_offer(chain->probe.stage, &next->event) != WEIR_ADMITTED)
+		atomic_fetch_add(&chain->bad, 1);
+}
+
+static struct put_off put_off;
+
+static void put_off_next(struct probe *probe, struct job *job)
+{
+	struct chain *chain = probe->data;
+	put_off = (struct put_off){.deferred.run = offer_next, .chain = chain};
+	if (atomic_load(&chain->made) < chain->count)
+		weir_loop_defer(weir_loop_self(), &put_off.deferred);
+	weir_done(&job->event);
+}
+
+/* What is offered by such work waits in a queue while nothing else happens: the loop must not sleep on it. */
+static void work_put_off_by_handlers_may_offer(void **state)
+{
+	enum { N = 50 };
+	static struct job jobs[N];
+	struct chain chain = {.probe.each = put_off_next, .jobs = jobs, .made = 1, .count = N};
+	weir_world *world = world_real();
+	weir_domain *domain = NULL;
+	weir_domain_options options = {.name = "r", .threads = 1};
+	must(weir_domain_new(world, &options, &domain));
+	chain.probe.data = &chain;
+	probe_open(&chain.probe, domain, (weir_stage_options){.no_inline = true});
+	must(weir_world_start(world));
+	jobs_init(jobs, N, 0);
+	assert_int_equal(weir_offer(chain.probe.stage, &jobs[0].event), WEIR_ADMITTED);
+	CHECK_EVENTUALLY(chain.probe.handled == N);
+	must(weir_world_stop(world, 60 * WEIR_NS_PER_S, NULL));
+	assert_int_equal(chain.bad, 0);
+	world_end_faulty(&world);
+}
 
 static void check_home(struct probe *probe, struct job *job)
 {
@@ -263,6 +312,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CHECK_TEST(offers_nest_as_deep_as_allowed),
 		CHECK_TEST(busy_stages_let_timers_have_their_turn),
+		CHECK_TEST(work_put_off_by_handlers_may_offer),
 		CHECK_TEST(an_event_stays_on_its_home_thread),
 		CHECK_TEST(a_single_stage_stays_on_one_reactor_thread),
 		CHECK_TEST(a_single_stage_has_the_whole_capacity_on_its_thread),

@@ -290,6 +290,77 @@ static void test_nearest(void **state)
 	expect_nearest("mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm", NULL);
 }
 
+static uint64_t size_of(const char *text)
+{
+	uint64_t bytes = NONE;
+	if (weir_text_size(text, &bytes) != 0)
+		fail_msg("'%s': %s", text, weir_error());
+	return bytes;
+}
+
+static void refuse_size(const char *text, const char *word)
+{
+	uint64_t bytes = NONE;
+	assert_int_equal(weir_text_size(text, &bytes), -EINVAL);
+	assert_int_equal(bytes, NONE);
+	if (strstr(weir_error(), word) == NULL)
+		fail_msg("'%s': \"%s\" does not say '%s'", text, weir_error(), word);
+}
+
+static void test_sizes(void **state)
+{
+	static const char *const kilo[] = {"64K",    "64KB",  "64kb",     "64 KiB", "64Kb",
+					   "64kib ", "65536", " 65536 B", "65536b"};
+	for (size_t i = 0; i < sizeof(kilo) / sizeof(kilo[0]); i++)
+		assert_int_equal(size_of(kilo[i]), 65536);
+	assert_int_equal(size_of("0"), 0);
+	assert_int_equal(size_of("0MB"), 0);
+	assert_int_equal(size_of("1MB"), 1048576);
+	assert_int_equal(size_of("1.5MB"), 1572864);
+	assert_int_equal(size_of(".5KB"), 512);
+	assert_int_equal(size_of("2GB"), UINT64_C(2) << 30);
+	assert_int_equal(size_of("3TB"), UINT64_C(3) << 40);
+	assert_int_equal(size_of("0.001KB"), 1);
+	assert_int_equal(size_of("18446744073709551615"), UINT64_MAX);
+	assert_int_equal(size_of("16777215TB"), UINT64_C(16777215) << 40);
+}
+
+static void test_sizes_refused(void **state)
+{
+	refuse_size("", "no value");
+	refuse_size(NULL, "no value");
+	refuse_size("KB", "64KB");
+	refuse_size("-1", "64KB");
+	refuse_size("1e6", "64KB");
+	refuse_size("12X", "64KB");
+	refuse_size("12Ki", "64KB");
+	refuse_size("12KBB", "64KB");
+	refuse_size("12BB", "64KB");
+	refuse_size("12iB", "64KB");
+	refuse_size("12 K B", "64KB");
+	refuse_size("1MB 2", "64KB");
+	refuse_size("0.1", "too small");
+	refuse_size("0.0001KB", "too small");
+	refuse_size("16777216TB", "too large");
+	refuse_size("18446744073709551616", "too large");
+}
+
+/* What is printed is read back. */
+static void test_sizes_printed(void **state)
+{
+	weir_random random;
+	char text[32];
+	assert_string_equal(weir_text_print_size(text, sizeof(text), 0), "0B");
+	assert_string_equal(weir_text_print_size(text, sizeof(text), 1023), "1023B");
+	assert_string_equal(weir_text_print_size(text, sizeof(text), 65536), "64KB");
+	assert_string_equal(weir_text_print_size(text, sizeof(text), UINT64_C(1) << 50), "1024TB");
+	weir_random_init(&random, 7);
+	for (unsigned i = 0; i < 10000; i++) {
+		uint64_t bytes = weir_random_u64(&random) >> (i % 64) << (i % 41);
+		assert_int_equal(size_of(weir_text_print_size(text, sizeof(text), bytes)), bytes);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -298,6 +369,9 @@ int main(void)
 		cmocka_unit_test(test_times_refused),
 		cmocka_unit_test(test_times_come_back),
 		cmocka_unit_test(test_times_as_one_would_write_them),
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_sizes_refused),
+		cmocka_unit_test(test_sizes_printed),
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_a_comma_in_the_locale_changes_nothing),
 		cmocka_unit_test(test_counts),

@@ -1,0 +1,108 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# weir check: good and bad configurations, what it explains, and that the documentation says the same.
+set -u
+
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+failures=0
+fail() {
+	printf '%s\n' "$*"
+	failures=$((failures + 1))
+}
+
+# expect STATUS PATTERN ARGUMENT...: the exit status, and a pattern that some line of the output matches.
+expect() {
+	expected=$1
+	pattern=$2
+	shift 2
+	output=$("$WEIR" check "$@" 2>&1)
+	status=$?
+	if [ "$status" -ne "$expected" ] || ! printf '%s\n' "$output" | grep -q -e "$pattern"; then
+		fail "weir check $*: status $status, expected $expected with \"$pattern\", said: $output"
+	fi
+}
+
+mkdir "$folder/www"
+cat >"$folder/good.conf" <<'END'
+# served as they are
+listen "127.0.0.1:8080" {}
+class "gold" { level = 0; match = {"header X-Plan = gold", "method GET"} }
+backend "app" { server = {"http://127.0.0.1:9000", "http://127.0.0.1:9001"}; health = /healthz }
+target "default" { p90 = 200ms }
+route "api" { match = "path /api/*"; backend = app; class = gold; p99 = 100ms }
+include("rest.conf")
+END
+cat >"$folder/rest.conf" <<'END'
+route "files" { root = www }
+END
+cat >"$folder/bad.conf" <<'END'
+listen "127.0.0.1:8080" { backlg = 5 }
+
+route "api" { backend = app
+  deadline = 5 }
+include("bad2.conf")
+END
+echo 'class "a" { level = 8 }' >"$folder/bad2.conf"
+
+expect 0 '^[^ ]*/good.conf: ok$' "$folder/good.conf"
+expect 0 '^  listen   127.0.0.1:8080$' "$folder/good.conf"
+expect 0 '^  route    api: path /api/\* -> backend app; class gold; law adaptive-remote, p99, target 100ms$' "$folder/good.conf"
+expect 0 "^  route    files: every request -> files in $folder/www; law adaptive, .*200ms" "$folder/good.conf"
+expect 0 '^  class    gold, level 0: header X-Plan = gold and method GET$' "$folder/good.conf"
+expect 0 '^  listen   127.0.0.1:81$' "$folder/good.conf" --listen 127.0.0.1:81
+expect 0 'law adaptive-remote, p95, target 1s, dry run$' -c "$folder/good.conf" --to http://127.0.0.1:1 --p95 1s --dry-run
+expect 0 '^  admin    off$' "$folder/good.conf" --admin=off
+
+expect 1 "/bad.conf:1: listen has no key 'backlg'; did you mean 'backlog'?" "$folder/bad.conf"
+expect 1 '/bad.conf:3: there is no backend "app"' "$folder/bad.conf"
+expect 1 "/bad.conf:4: deadline: '5': the unit is missing" "$folder/bad.conf"
+expect 1 "/bad2.conf:1: level: '8': must be from 0 to 7" "$folder/bad.conf"
+expect 1 '^[^ ]*/bad.conf: 4 errors$' "$folder/bad.conf"
+expect 1 'nowhere.conf: No such file' "$folder/nowhere.conf"
+
+expect 2 'name a configuration'
+expect 2 "unexpected argument 'b'" a b
+expect 2 "unexpected argument '--frobnicate'" --frobnicate
+expect 2 '^weir check: --listen: ' a --listen nowhere
+expect 2 '^weir check: --p90: its value is missing' a --p90
+
+expect 0 '^listen "TITLE" { ... }' --list
+expect 0 '^  max-connections ' --explain listen
+expect 0 '(time, 0s to 24h; default 0s)' --explain route.deadline
+expect 2 "did you mean 'listen'" --explain lisen
+expect 2 "did you mean 'backlog'" --explain listen.backlg
+expect 2 "'weir check --list' lists" --explain frobnicate
+
+# The documentation has the tables as they are, and its example is a good one but for files that are not here.
+"$WEIR" check --markdown >"$folder/keys.md"
+sed -n '/^<!-- keys -->$/,/^<!-- \/keys -->$/p' "$SOURCE/docs/config.md" | sed '1d;$d' >"$folder/documented.md"
+diff "$folder/documented.md" "$folder/keys.md" || fail "docs/config.md differs from weir check --markdown"
+sed -n '/^listen "\*:443"/,/^```$/p' "$SOURCE/docs/config.md" | sed '$d' >"$folder/example.conf"
+output=$("$WEIR" check "$folder/example.conf")
+others=$(printf '%s\n' "$output" | grep -v -e ': \(certificate\|key\|root\): .*No such file' -e ': [1-3] errors*$')
+[ -s "$folder/example.conf" ] || fail "docs/config.md has no example"
+case $others in
+'' | *': ok'*) ;;
+*) fail "the example in docs/config.md: $others" ;;
+esac
+
+# Every flag of the usage is taken, and the completion offers it.
+for flag in $("$WEIR" check --help | grep -o -e '^  --[a-z][a-z0-9-]*' | grep -v -e list -e explain -e markdown); do
+	case $flag in
+	--dry-run | --demo) value= ;;
+	--threads) value=1 ;;
+	--to) value=http://127.0.0.1:1 ;;
+	--root) value=/tmp ;;
+	--p90) value=1s ;;
+	*) value=off ;;
+	esac
+	[ "$flag" = --listen ] && value=127.0.0.1:1
+	# shellcheck disable=SC2086 # a value, or none
+	expect 0 ': ok$' "$folder/rest.conf" "$flag" $value
+done
+if command -v bash >/dev/null; then
+	replies=$(bash -c '. "$SOURCE/completions/weir.bash"; COMP_WORDS=("$WEIR" check --explain li); COMP_CWORD=3; _weir; echo "${COMPREPLY[*]}"')
+	[ "$replies" = "listen limit limits" ] || fail "completion of 'check --explain li' gave '$replies'"
+fi
+exit $((failures > 0))

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""/metrics under load: promtool finds nothing, it is OpenMetrics to the letter of what scrapers rely on, and its numbers are the API's."""
+import re
+import shutil
+import subprocess
+import sys
+
+from service import Backend, Crowd, Weir, free_port, wait_for
+
+SAMPLE = re.compile(r'^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{(?:[a-z_]+="(?:[^"\\\n]|\\[\\"n])*",?)*\})? ([-+0-9.eE]+|\+Inf|NaN)$')
+
+
+def parse(text):
+    """{name: {labels: value}}; fails on what is no OpenMetrics."""
+    lines = text.split("\n")
+    assert lines[-2:] == ["# EOF", ""], lines[-3:]
+    types, values, family = {}, {}, None
+    for line in lines[:-2]:
+        if line.startswith("# "):
+            _, kind, name, rest = line.split(" ", 3)
+            assert kind in ("TYPE", "HELP", "UNIT") and rest, line
+            if kind == "TYPE":
+                assert name not in types, f"{name} twice"
+                types[name] = rest
+            family = name
+            continue
+        match = SAMPLE.match(line)
+        assert match, f"no sample: {line!r}"
+        name, labels, value = match[1], match[2] or "", float(match[3])
+        assert name.startswith(family), f"{name} amid {family}"
+        suffix = {"counter": ("_total",), "info": ("_info",), "histogram": ("_bucket", "_sum", "_count"), "summary": ("", "_sum", "_count"), "gauge": ("",)}[types[family]]
+        assert name[len(family):] in suffix, f"{name} is a sample of {types[family]} {family}"
+        assert labels not in values.setdefault(name, {}), f"twice: {line}"
+        values[name][labels] = value
+    return values
+
+
+def promtool(text):
+    """Its exit status and what it found. It reads the format before OpenMetrics."""
+    check = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=60, check=False)
+    return check.returncode, (check.stdout + check.stderr).strip()
+
+
+def main():
+    if shutil.which("promtool") is None:
+        print("skipped: there is no promtool (Debian: prometheus)")
+        return 77
+    backend, listen = Backend(workers=2, ms=10), free_port()
+    weir = Weir("sentry", "--to", f"http://127.0.0.1:{backend.port}", "--p90", "100ms", "--listen", f"127.0.0.1:{listen}", "--admin", f"127.0.0.1:{free_port()}")
+    parse(weir.get("/metrics")[1].decode())  # with nothing to tell
+    crowd = Crowd(listen, clients=40, fresh=2, pause_ms=20)
+    wait_for("something turned away", lambda: weir.stage("backend")["all"]["shed"] > 100)
+    assert not crowd.stop()
+
+    def settled():
+        """Both of the same second, with nothing under way."""
+        before, body, after = weir.stage("backend"), weir.get("/metrics")[1].decode(), weir.stage("backend")
+        return body if before["all"] == after["all"] and after["all"]["in_flight"] == 0 else None
+    text = wait_for("a quiet second", settled)
+    values = parse(text)
+    stage = weir.stage("backend")["all"]
+    for name in ("offered", "admitted", "shed", "completed", "failed", "dropped"):
+        counted = [sum(value for labels, value in of.items() if 'stage="backend"' in labels) for metric, of in values.items() if metric == f"weir_stage_{name}_total"]
+        assert counted == [stage[name]], (name, counted, stage[name])
+    found = promtool(weir.get("/metrics", Accept="text/plain")[1].decode())
+    assert found == (0, ""), found
+    assert promtool(text)[0] != 1, "not even readable to those who know only the format before"
+    assert promtool(text.replace("# TYPE weir_ready gauge", "# TYPE weir_ready gouge"))[0] == 1, "promtool finds nothing, whatever it is given"
+    assert weir.end() == 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The live page in a real browser, before a sentry under load: starts both, web/test/page.mjs looks. Screenshots are left in build-log/page."""
+import os
+import shutil
+import subprocess
+import sys
+
+from service import Backend, Crowd, Weir, free_port, wait_for
+
+
+def main():
+    source = os.environ["SOURCE"]
+    for missing, why in ((shutil.which("node") is None, "there is no node"), (shutil.which("chromium") is None, "there is no chromium (Debian: chromium)"),
+                         (not os.path.isdir(os.path.join(source, "web/node_modules/playwright-core")), "web/node_modules is not there; ./dev build makes it where there is npm")):
+        if missing:
+            print("skipped:", why)
+            return 77
+    shots = os.path.join(source, "build-log", "page")
+    os.makedirs(shots, exist_ok=True)
+    backend, listen = Backend(workers=2, ms=10), free_port()
+    weir = Weir("sentry", "--to", f"http://127.0.0.1:{backend.port}", "--p90", "100ms", "--listen", f"127.0.0.1:{listen}", "--admin", f"127.0.0.1:{free_port()}")
+    status, body = weir.get("/")
+    if status != 200 or b"src/main.js" not in body:
+        print("skipped: the page was not built into this binary")
+        return 77
+    crowd = Crowd(listen, clients=30, fresh=0, pause_ms=40)
+    wait_for("something turned away", lambda: weir.stage("backend")["all"]["rate"]["shed"] > 0)
+    run = subprocess.run(["node", os.path.join(source, "web", "test", "page.mjs"), f"http://127.0.0.1:{weir.admin}", weir.token(), shots],
+                         check=False, timeout=200)
+    crowd.stop()
+    if run.returncode == 0:
+        assert weir.end() == 0, "a page that is open kept it from ending"
+    return run.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

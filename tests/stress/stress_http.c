@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A server with several threads under clients that come, ask, pipeline, leave early, reset, while tables change: everything that was asked is answered or
+ * known to be gone, the counts balance, and no memory is left.
+ */
+#include "../unit/on_http.h"
+
+#define CLIENTS 6
+#define ROUNDS  (CHECK_SLOW ? 150 : 600)
+
+static void page_bytes(site *s, weir_request *request)
+{
+	char bytes[3000];
+	memset(bytes, 'x', sizeof(bytes));
+	weir_request_reply(request, &(weir_reply){.status = 200, .bytes = bytes, .length = sizeof(bytes)});
+}
+
+static void end_stream(weir_request *request, void *arg)
+{
+	weir_request_end(request, NULL, 0);
+}
+
+static void page_stream(site *s, weir_request *request)
+{
+	weir_request_on_gone(request, end_stream, NULL);
+	weir_request_begin(request, &(weir_reply){.status = 200}, WEIR_UNKNOWN_LENGTH);
+	for (int i = 0; i < 20; i++)
+		weir_request_write(request, "0123456789", 10);
+	weir_request_end(request, NULL, 0);
+}
+
+static const page pages[] = {PAGE("/hello", page_hello), PAGE("/bytes", page_bytes),
+			     POOL_PAGE("/pool", page_bytes), PAGE("/stream", page_stream), NO_PAGE};
+
+typedef struct client {
+	pthread_t thread;
+	site *site;
+	uint64_t seed;
+	_Atomic unsigned answered, left;
+	bool failed;
+} client;
+
+static uint64_t next(uint64_t *seed)
+{
+	*seed = *seed * UINT64_C(6364136223846793005) + 1442695040888963407;
+	return *seed >> 33;
+}
+
+static int connect_to(const site *s)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct timeval patience = {.tv_sec = 60};
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	if (connect(fd, (const struct sockaddr *)&s->address, sizeof(struct sockaddr_in)) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static size_t put_requests(char *text, uint64_t *seed, unsigned count)
+{
+	static const char *const paths[] = {"/hello", "/bytes", "/pool", "/stream", "/none"};
+	size_t at = 0;
+	for (unsigned i = 0; i < count; i++) {
+		bool last = i == count - 1;
+		const char *path = paths[next(seed) % 5];
+		if (next(seed) % 4 == 0)
+			at += (size_t)sprintf(
+				text + at, "POST %s HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n%s\r\nabcde",
+				path, last ? "Connection: close\r\n" : "");
+		else
+			at += (size_t)sprintf(text + at, "GET %s HTTP/1.1\r\nHost: a\r\n%s\r\n", path,
+					      last ? "Connection: close\r\n" : "");
+	}
+	return at;
+}
+
+static size_t read_away(int fd)
+{
+	char waste[16384];
+	size_t total = 0;
+	for (;;) {
+		ssize_t got = recv(fd, waste, sizeof(waste), 0);
+		if (got > 0)
+			total += (size_t)got;
+		else if (got == 0 || errno != EINTR)
+			return got == 0 ? total : 0;
+	}
+}
+
+static void leave(int fd, bool reset)
+{
+	struct linger now = {.l_onoff = 1};
+	if (reset)
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	close(fd);
+}
+
+static void *run_client(void *arg)
+{
+	client *c = arg;
+	char text[2048];
+	for (int i = 0; i < ROUNDS; i++) {
+		int fd = connect_to(c->site);
+		if (fd < 0) {
+			c->failed = true;
+			break;
+		}
+		size_t length = put_requests(text, &c->seed, 1 + (unsigned)(next(&c->seed) % 8));
+		size_t cut = next(&c->seed) % (length + 1);
+		bool leaves = next(&c->seed) % 3 == 0;
+		send(fd, text, leaves ? cut : length, MSG_NOSIGNAL);
+		if (leaves) {
+			leave(fd, next(&c->seed) % 2);
+			c->left++;
+			continue;
+		}
+		c->failed = c->failed || read_away(fd) == 0;
+		c->answered++;
+		close(fd);
+	}
+	return NULL;
+}
+
+static void change_routes(site *s, unsigned number)
+{
+	char name[32];
+	weir_routes *routes;
+	snprintf(name, sizeof(name), "table-%u", number);
+	must(weir_routes_new(&routes));
+	must(weir_routes_add(routes,
+			     &(weir_route_options){.name = name, .stage = s->stage, .arg = s, .klass = -1}));
+	must(weir_http_set_routes(s->http, routes));
+	weir_routes_unref(routes);
+}
+
+static void survives_clients_of_all_kinds(void **state)
+{
+	skip_without(state);
+	site s = {.pages = pages, .threads = 3};
+	static client clients[CLIENTS];
+	site_open(&s);
+	for (unsigned i = 0; i < CLIENTS; i++) {
+		clients[i] = (client){.site = &s, .seed = check_env("WEIR_SEED", 1) * 1000 + i};
+		assert_int_equal(pthread_create(&clients[i].thread, NULL, run_client, &clients[i]), 0);
+	}
+	for (unsigned i = 0; i < 100; i++) {
+		change_routes(&s, i);
+		check_breathe();
+	}
+	for (unsigned i = 0; i < CLIENTS; i++) {
+		pthread_join(clients[i].thread, NULL);
+		assert_false(clients[i].failed);
+		assert_int_equal(clients[i].answered + clients[i].left, ROUNDS);
+	}
+	weir_http_drain(s.http);
+	CHECK_EVENTUALLY(weir_http_open(s.http) == 0);
+	assert_int_equal(site_stats(&s).busy, 0);
+	assert_int_equal(site_stats(&s).rejected, 0);
+	site_end(&s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_BOTH(survives_clients_of_all_kinds),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

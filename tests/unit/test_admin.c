@@ -207,11 +207,11 @@ static json_int_t count_in(json_t *object, const char *key)
 }
 
 /* Snapshots are a second old at most: asked for until one has what was done. */
-static json_t *stages_after(const place *at, json_int_t offered)
+static json_t *stages_after(const place *at, json_int_t completed)
 {
 	for (;;) {
 		json_t *stages = json_for(at, "/api/stages");
-		if (count_in(json_object_get(stage_named(stages, "work"), "all"), "offered") >= offered)
+		if (count_in(json_object_get(stage_named(stages, "work"), "all"), "completed") >= completed)
 			return stages;
 		json_decref(stages);
 		usleep(10000);

@@ -260,11 +260,16 @@ typedef struct weir_http_limits {
 	uint32_t body_bytes_per_s; /* slower than this on average after the first ten seconds: cut; 0: 100 */
 	uint64_t idle_ns;          /* between requests; 0: 60 s */
 	uint64_t drain_idle_ns; /* a drain leaves an idle connection so long for one more request; 0: 1 s */
-	uint64_t handshake_ns;  /* of TLS; 0: 10 s */
-	uint32_t requests;      /* on one connection; 0: no bound */
-	uint32_t output_bytes;  /* of an answer, waiting to be sent; 0: 256 KB */
-	uint64_t output_ns;     /* without progress; 0: 30 s */
-	uint32_t streams;       /* of an HTTP/2 connection at once; 0: 128 */
+	/*
+	 * A client that has ended its side of the connection, and whose answer has not begun, is taken for gone after so long: one that gives up looks no different
+	 * from one that has said all. HTTP/1. 0: 50 ms; UINT64_MAX: never.
+	 */
+	uint64_t half_closed_ns;
+	uint64_t handshake_ns; /* of TLS; 0: 10 s */
+	uint32_t requests;     /* on one connection; 0: no bound */
+	uint32_t output_bytes; /* of an answer, waiting to be sent; 0: 256 KB */
+	uint64_t output_ns;    /* without progress; 0: 30 s */
+	uint32_t streams;      /* of an HTTP/2 connection at once; 0: 128 */
 } weir_http_limits;
 
 /* One line of the access log. Spans are valid during the call. */
@@ -286,8 +291,6 @@ typedef struct weir_http_options {
 	weir_routes *routes; /* a reference is taken */
 	weir_http_limits limits;
 	const char *server; /* the Server field; NULL: "weir"; "": none */
-	/* A client that ends its side of the connection before its answer has begun still gets it; otherwise it counts as gone, since a client that gives up does the same. HTTP/1. */
-	bool half_close;
 	/* Told of every request once it is over, on its home thread; must not block. NULL: no log. */
 	void (*log)(const weir_http_record *record, void *arg);
 	void *log_arg;

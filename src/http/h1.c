@@ -257,13 +257,6 @@ void weir_h1_over(weir_request *request)
 
 /* ---- the other calls of the connection ---- */
 
-/* A client that leaves does it like this, and one that has no more to say as well. */
-static void eof_before_answer(weir_http_conn *conn)
-{
-	if (!conn->loop->half_close && !weir_request_is(conn->request, WEIR_REQUEST_BEGUN))
-		weir_h1_lose(conn, 0, "the client has gone");
-}
-
 static void h1_eof(weir_link *link)
 {
 	weir_http_conn *conn = weir_h1_of(link);
@@ -281,7 +274,8 @@ static void h1_eof(weir_link *link)
 		weir_h1_lose(conn, -EPIPE, "the body ended early");
 		break;
 	case WEIR_H1_ANSWER:
-		eof_before_answer(conn);
+		/* A client that leaves does it like this, and one that has no more to say as well. */
+		weir_http_wait_for(conn, WEIR_WAIT_GONE, now_of(conn));
 		break;
 	case WEIR_H1_TUNNEL:
 		weir_request_body_end(conn->request);
@@ -351,6 +345,11 @@ static void h1_timeout(weir_http_conn *conn)
 		} else {
 			weir_h1_lose(conn, -ETIMEDOUT, "the body did not come in time");
 		}
+		break;
+	case WEIR_WAIT_GONE:
+		conn->wait = WEIR_WAIT_NOTHING;
+		if (!weir_request_is(request, WEIR_REQUEST_BEGUN))
+			weir_h1_lose(conn, 0, "the client has gone");
 		break;
 	case WEIR_WAIT_FIRST:
 		weir_http_count(&conn->loop->counts.timeouts);

@@ -134,7 +134,6 @@ weir_http_loop *weir_http_loop_new(weir_http *http, weir_loop *base, uint16_t in
 	loop->world = http->domain->world;
 	loop->http = http;
 	loop->table = table;
-	loop->half_close = http->half_close;
 	loop->draining = http->draining;
 	loop->refs = 1;
 	loop->arrived_end = &loop->arrived;

@@ -38,6 +38,7 @@ static void fill_limits(weir_http_limits *limits)
 	fill32(&limits->body_bytes_per_s, 100);
 	fill64(&limits->idle_ns, 60 * WEIR_NS_PER_S);
 	fill64(&limits->drain_idle_ns, WEIR_NS_PER_S);
+	fill64(&limits->half_closed_ns, 50 * WEIR_NS_PER_MS);
 	fill64(&limits->handshake_ns, 10 * WEIR_NS_PER_S);
 	fill32(&limits->output_bytes, 256 * 1024);
 	fill64(&limits->output_ns, 30 * WEIR_NS_PER_S);
@@ -96,7 +97,6 @@ int weir_http_new(const weir_http_options *options, weir_http **ret_http)
 	http->server = server;
 	http->log = options->log;
 	http->log_arg = options->log_arg;
-	http->half_close = options->half_close;
 	pthread_mutex_init(&http->lock, NULL);
 	pthread_cond_init(&http->change, NULL);
 	*ret_http = http;

@@ -54,7 +54,6 @@ struct weir_http_loop {
 	weir_head_limits head_limits;
 	size_t request_bytes; /* of a request's block */
 	uint32_t link_bytes;  /* bound of a connection's output: that of the limits, and room for heads */
-	bool half_close;
 
 	/* the loop's thread */
 	weir_http *http; /* NULL: the server is gone */
@@ -94,7 +93,6 @@ struct weir_http {
 	char *server;
 	void (*log)(const weir_http_record *record, void *arg);
 	void *log_arg;
-	bool half_close;
 	weir_stage *handshakes; /* of TLS; NULL: no listener has wanted any */
 
 	/* under lock */
@@ -129,6 +127,7 @@ typedef enum weir_http_wait {
 	WEIR_WAIT_HEAD,  /* the rest of a head */
 	WEIR_WAIT_BODY,
 	WEIR_WAIT_IDLE, /* for another request */
+	WEIR_WAIT_GONE, /* its answer: until then a client that said all is believed to be there */
 } weir_http_wait;
 
 /* What a protocol does besides the calls of weir_link_ops. */

@@ -40,6 +40,8 @@ uint64_t weir_http_wait_deadline(const weir_http_conn *conn)
 		if (conn->loop->draining && limits->drain_idle_ns < limits->idle_ns)
 			return after(conn->since_ns, limits->drain_idle_ns);
 		return after(conn->since_ns, limits->idle_ns);
+	case WEIR_WAIT_GONE:
+		return after(conn->since_ns, limits->half_closed_ns);
 	case WEIR_WAIT_BODY:
 		gap_ns = after(conn->since_ns, limits->body_gap_ns);
 		rate_ns = conn->request != NULL ? weir_http_rate_deadline(limits, conn->request) : UINT64_MAX;

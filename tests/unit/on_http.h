@@ -65,7 +65,7 @@ struct site {
 	weir_stage_options stage_options;
 	weir_route_options route;     /* of the only route, unless make_routes */
 	void (*make_routes)(site *s); /* fills routes */
-	bool half_close, no_log;
+	bool no_log;
 	bool http2;
 	weir_tls *tls;
 
@@ -218,7 +218,6 @@ static inline void site_open(site *s)
 	weir_http_options options = {.domain = s->reactor,
 				     .routes = s->routes,
 				     .limits = s->limits,
-				     .half_close = s->half_close,
 				     .log = s->no_log ? NULL : site_log,
 				     .log_arg = s};
 	must(weir_http_new(&options, &s->http));

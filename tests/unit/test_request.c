@@ -504,11 +504,11 @@ static void tells_that_the_client_left(void **state)
 	}
 }
 
-/* Unless its side is only half closed, and the server is asked to mind. */
+/* Unless it is asked to believe that they are still there. */
 static void waits_for_half_closed_clients(void **state)
 {
 	skip_without(state);
-	site s = {.pages = hold_pages, .half_close = true};
+	site s = {.pages = hold_pages, .limits.half_closed_ns = UINT64_MAX};
 	site_open(&s);
 	int fd = dial(&s);
 	say(fd, "GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -526,7 +526,7 @@ static void waits_for_half_closed_clients(void **state)
 static void answers_half_closed_clients_at_once(void **state)
 {
 	skip_without(state);
-	site s = {.pages = hold_pages};
+	site s = {.pages = hold_pages, .limits.half_closed_ns = 60 * WEIR_NS_PER_S};
 	site_open(&s);
 	int fd = dial(&s);
 	say(fd, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\nGET /hello HTTP/1.1\r\nHost: a\r\n\r\n");

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_LOAD_REPORT_H
+#define WEIR_LOAD_REPORT_H
+
+/*
+ * What a run is told as: a summary in plain text, JSON, CSV rows by second, SVG plots, a live screen, or plain lines where there is no terminal. From a merged tally; changes nothing.
+ */
+
+#include "load/tally.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+typedef struct load_story {
+	const load_tally *tally;
+	const char *url, *arrivals; /* arrivals in words: "open, Poisson, 2000/s" */
+	const char *const *class_names, *const *path_names;
+	uint64_t length_ns;  /* so far, of what is measured */
+	uint64_t planned_ns; /* UINT64_MAX: until it is stopped */
+	double asked_rate;   /* a second, now; 0: closed */
+	double load;         /* of --load: this run is so many times the capacity; 0: no */
+	double capacity;     /* found or given, a second; 0: not known */
+	bool interrupted;
+	double client_cpu_s; /* processor time of the generator so far */
+} load_story;
+
+/* The generator fell behind: more than 1 % of the requests were late, or some could not be sent at all. */
+bool load_fell_behind(const load_story *story);
+
+int load_report_text(FILE *out, const load_story *story, bool colour);
+int load_report_json(FILE *out, const load_story *story);
+/* Several runs in one document, for --load: {"capacity_per_s":..., "runs":[...]}. */
+int load_report_json_runs(FILE *out, const load_story *stories, unsigned count);
+int load_report_csv(FILE *out, const load_story *story);
+int load_report_svg(FILE *out, const load_story *story);
+
+/* The live screen: drawn again twice a second on a terminal; otherwise a line a second. */
+typedef struct load_screen load_screen;
+int load_screen_open(FILE *out, bool terminal, load_screen **ret);
+void load_screen_draw(load_screen *screen, const load_story *story);
+/* Leaves the terminal as it was. */
+void load_screen_close(load_screen **screen);
+
+#endif

@@ -265,6 +265,8 @@ typedef struct weir_http_limits {
 	 * from one that has said all. HTTP/1. 0: 50 ms; UINT64_MAX: never.
 	 */
 	uint64_t half_closed_ns;
+	/* The same once its answer has begun, if nothing of it flows for so long (up to twice that); nobody cuts an answer that goes on. 0: 1 s; UINT64_MAX: never. */
+	uint64_t half_closed_gap_ns;
 	uint64_t handshake_ns; /* of TLS; 0: 10 s */
 	uint32_t requests;     /* on one connection; 0: no bound */
 	uint32_t output_bytes; /* of an answer, waiting to be sent; 0: 256 KB */

@@ -3,6 +3,8 @@
 #include "http/h1.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 
 #include "http/tls.h"
 
@@ -329,6 +331,21 @@ static void h1_drain(weir_http_conn *conn)
 		weir_http_wait_for(conn, WEIR_WAIT_IDLE, now_of(conn));
 }
 
+/* After the end of the client's stream: one who left would reset what is sent to him, but while nothing is sent nobody can tell. */
+static bool is_worth_waiting(weir_http_conn *conn)
+{
+	weir_request *request = conn->request;
+	int unread = 0;
+	if (!weir_request_is(request, WEIR_REQUEST_BEGUN))
+		return conn->loop->limits.half_closed_ns == UINT64_MAX;
+	uint64_t seen = request->answer_seen;
+	request->answer_seen = request->answer_bytes;
+	if (request->answer_bytes != seen || weir_link_output(&conn->link) > 0)
+		return true;
+	/* What the kernel still has to bring to a slow reader would be lost. */
+	return ioctl(weir_conn_fd(conn->link.conn), SIOCOUTQ, &unread) == 0 && unread > 0;
+}
+
 static void h1_timeout(weir_http_conn *conn)
 {
 	weir_request *request = conn->request;
@@ -347,8 +364,9 @@ static void h1_timeout(weir_http_conn *conn)
 		}
 		break;
 	case WEIR_WAIT_GONE:
-		conn->wait = WEIR_WAIT_NOTHING;
-		if (!weir_request_is(request, WEIR_REQUEST_BEGUN))
+		if (is_worth_waiting(conn))
+			weir_http_wait_for(conn, WEIR_WAIT_GONE, now_of(conn));
+		else
 			weir_h1_lose(conn, 0, "the client has gone");
 		break;
 	case WEIR_WAIT_FIRST:

@@ -140,6 +140,8 @@ struct weir_request {
 	void *drained_arg;
 	uint64_t answer_left; /* announced and not yet written; WEIR_UNKNOWN_LENGTH */
 	uint64_t answer_bytes;
+	uint64_t
+		answer_seen; /* of these, when it was last looked whether they flow to a half-closed client */
 	uint64_t first_byte_ns;
 	const char *error;
 	/* the rest of a whole answer */

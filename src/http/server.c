@@ -39,6 +39,7 @@ static void fill_limits(weir_http_limits *limits)
 	fill64(&limits->idle_ns, 60 * WEIR_NS_PER_S);
 	fill64(&limits->drain_idle_ns, WEIR_NS_PER_S);
 	fill64(&limits->half_closed_ns, 50 * WEIR_NS_PER_MS);
+	fill64(&limits->half_closed_gap_ns, WEIR_NS_PER_S);
 	fill64(&limits->handshake_ns, 10 * WEIR_NS_PER_S);
 	fill32(&limits->output_bytes, 256 * 1024);
 	fill64(&limits->output_ns, 30 * WEIR_NS_PER_S);

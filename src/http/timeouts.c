@@ -23,6 +23,15 @@ uint64_t weir_http_rate_deadline(const weir_http_limits *limits, const weir_requ
 	return after(request->body_since_ns, paid_ns);
 }
 
+/* Where half-closed clients are waited for until their answer begins, somebody has to look whether it has. */
+static uint64_t gone_after_ns(const weir_http_conn *conn)
+{
+	const weir_http_limits *limits = &conn->loop->limits;
+	if (limits->half_closed_ns == UINT64_MAX || weir_request_is(conn->request, WEIR_REQUEST_BEGUN))
+		return limits->half_closed_gap_ns;
+	return limits->half_closed_ns;
+}
+
 uint64_t weir_http_wait_deadline(const weir_http_conn *conn)
 {
 	const weir_http_limits *limits = &conn->loop->limits;
@@ -41,7 +50,7 @@ uint64_t weir_http_wait_deadline(const weir_http_conn *conn)
 			return after(conn->since_ns, limits->drain_idle_ns);
 		return after(conn->since_ns, limits->idle_ns);
 	case WEIR_WAIT_GONE:
-		return after(conn->since_ns, limits->half_closed_ns);
+		return after(conn->since_ns, gone_after_ns(conn));
 	case WEIR_WAIT_BODY:
 		gap_ns = after(conn->since_ns, limits->body_gap_ns);
 		rate_ns = conn->request != NULL ? weir_http_rate_deadline(limits, conn->request) : UINT64_MAX;

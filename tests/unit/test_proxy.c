@@ -777,6 +777,25 @@ static void the_backend_hears_when_the_client_leaves(void **state)
 	site_close(&s);
 }
 
+/* In good order, with all read that there was: nothing but the end of its stream tells. */
+static void the_backend_hears_when_the_client_closes(void **state)
+{
+	site s;
+	site_open(&s, ON(state), (site_options){.limits.half_closed_gap_ns = WEIR_NS_PER_MS});
+	int client = visit(&s);
+	tell(client, GET);
+	int backend = serve_next(&s, 0);
+	hear_head(backend);
+	tell(backend, "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nabc");
+	hear_head(client);
+	must_hear(client, "abc");
+	close(client);
+	must_end(backend);
+	CHECK_EVENTUALLY(site_stats(&s).gone == 1);
+	close(backend);
+	site_close(&s);
+}
+
 /* ---- back-pressure, both ways ---- */
 
 /* Several times what the kernel keeps in the four buffers on the way. */
@@ -1373,6 +1392,7 @@ int main(void)
 		ON_BOTH(full_backends_turn_away),
 		ON_BOTH(requests_wait_in_the_stage),
 		ON_BOTH(the_backend_hears_when_the_client_leaves),
+		ON_BOTH(the_backend_hears_when_the_client_closes),
 		ON_BOTH(a_client_that_reads_slowly_stops_the_backend),
 		ON_BOTH(a_backend_that_reads_slowly_stops_the_client),
 		ON_BOTH(a_large_collected_body_is_sent_as_it_is_taken),

@@ -2,6 +2,8 @@
 /* Requests as handlers see them: looks, answers of every kind from every thread, rejections, clients that leave. */
 #include "on_http.h"
 
+#include "base/clock.h"
+
 /* ---- looking ---- */
 
 static int put_span(char *to, size_t size, const char *name, weir_span span)
@@ -539,6 +541,74 @@ static void answers_half_closed_clients_at_once(void **state)
 	site_end(&s);
 }
 
+static void begin_first(site *s)
+{
+	weir_request_begin(s->held[0], &(weir_reply){.status = 200}, WEIR_UNKNOWN_LENGTH);
+}
+
+static void write_first(site *s)
+{
+	weir_request_write(s->held[0], "part", 4);
+}
+
+static void end_first(site *s)
+{
+	weir_request_end(s->held[0], NULL, 0);
+}
+
+/* A begun answer goes to a half-closed client for as long as it flows, several times the gap that would end it. */
+static void goes_on_with_half_closed_clients(void **state)
+{
+	skip_without(state);
+	for (int never = 0; never < 2; never++) {
+		site s = {.pages = hold_pages, .limits.half_closed_gap_ns = 400 * WEIR_NS_PER_MS};
+		s.limits.half_closed_ns = never ? UINT64_MAX : 60 * WEIR_NS_PER_S;
+		site_open(&s);
+		int fd = dial(&s);
+		say(fd, "GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+		CHECK_EVENTUALLY(s.held_count == 1);
+		shutdown(fd, SHUT_WR);
+		at_home(&s, begin_first);
+		uint64_t until_ns = weir_clock_ns() + 1300 * WEIR_NS_PER_MS;
+		while (weir_clock_ns() < until_ns) {
+			at_home(&s, write_first);
+			free(hear_until(fd, "part").text);
+		}
+		at_home(&s, end_first);
+		heard h = hear_all(fd);
+		check_contains(h.text, "0\r\n\r\n");
+		assert_int_equal(s.gone, 0);
+		free(h.text);
+		close(fd);
+		site_end(&s);
+	}
+}
+
+/* One that says nothing more is given up, whether it had begun before the client's end or began after it. */
+static void gives_up_silent_answers_to_half_closed_clients(void **state)
+{
+	skip_without(state);
+	for (int i = 0; i < 3; i++) {
+		site s = {.pages = hold_pages, .limits.half_closed_gap_ns = WEIR_NS_PER_MS};
+		s.limits.half_closed_ns = i == 2 ? UINT64_MAX : i == 1 ? 500 * WEIR_NS_PER_MS : 0;
+		site_open(&s);
+		int fd = dial(&s);
+		say(fd, "GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+		CHECK_EVENTUALLY(s.held_count == 1);
+		if (i > 0)
+			shutdown(fd, SHUT_WR);
+		at_home(&s, begin_first);
+		free(hear_until(fd, "chunked\r\n\r\n").text);
+		if (i == 0)
+			shutdown(fd, SHUT_WR);
+		CHECK_EVENTUALLY(s.gone == 1);
+		at_home(&s, end_first);
+		assert_int_equal(site_stats(&s).gone, 1);
+		close(fd);
+		site_end(&s);
+	}
+}
+
 /* In a stage's queue, it is dropped when its turn comes. */
 static void drops_what_nobody_waits_for(void **state)
 {
@@ -706,6 +776,8 @@ int main(void)
 		ON_BOTH(tells_that_the_client_left),
 		ON_BOTH(waits_for_half_closed_clients),
 		ON_BOTH(answers_half_closed_clients_at_once),
+		ON_BOTH(goes_on_with_half_closed_clients),
+		ON_BOTH(gives_up_silent_answers_to_half_closed_clients),
 		ON_BOTH(drops_what_nobody_waits_for),
 		ON_BOTH(rejects_with_a_reason),
 		ON_BOTH(rejects_as_the_route_says),

@@ -190,6 +190,8 @@ void weir_date_print(char *text, int64_t seconds);
  * does not fit. The result begins with '/' and is ended by a NUL. ret_dot: some segment begins with a dot.
  */
 bool weir_path_clean(weir_span path, char *ret_path, size_t size, size_t *ret_length, bool *ret_dot);
+/* Whether its escapes are escapes, and none is a NUL: all that is asked of a path that is passed on as it came. */
+bool weir_path_decodes(weir_span path);
 
 /* For tests: force a scanner ("plain", "sse4.2", "avx2"); false: not on this machine. NULL: the best one again. */
 bool weir_scan_force(const char *name);

@@ -31,6 +31,20 @@ static int take_byte(weir_span path, size_t *at)
 	return byte != '\0' && byte != '/' ? byte : -1;
 }
 
+bool weir_path_decodes(weir_span path)
+{
+	const char *end = path.at + path.length, *at = path.at;
+	while ((at = memchr(at, '%', (size_t)(end - at))) != NULL) {
+		size_t next = (size_t)(at - path.at);
+		int byte = take_byte(path, &next);
+		/* A '/' that is data stays so for whoever does not decode it: only what is compared must do without. */
+		if (byte < 0 && !(end - at > 2 && at[1] == '2' && (at[2] | 0x20) == 'f'))
+			return false;
+		at++;
+	}
+	return true;
+}
+
 /*
  * to[begin .. end) is a segment, after the '/' at begin - 1. Where the next one begins: there again if this one vanishes, one back if it is "..";
  * 0: above the root. The '/' after it is the caller's.

@@ -194,7 +194,7 @@ static inline bool classify(weir_request *request, weir_found *ret_found)
 	*ret_found = (weir_found){.route = routes->routes, .klass = routes->default_class};
 	if (routes->routes->klass >= 0)
 		ret_found->klass = (unsigned)routes->routes->klass;
-	return true;
+	return weir_path_decodes(weir_request_path(request));
 }
 
 static void offer(weir_request *request)

@@ -200,6 +200,13 @@ def refused():
             same(client.answer().body, b"GET /next 0\n", f"{data[:40]!r}: and the next")
     same([r.target for r in backend.seen if r.target != "/next"], [], "the backend saw none of them")
     weir.stop()
+    backend.seen.clear()
+    # Without any rules, paths are passed on as they came, but for those that cannot be decoded.
+    weir = Weir("sentry", "--to", backend.url)
+    for path, status in (("/%zz", 400), ("/%0", 400), ("/a%00b", 400), ("/a%2fb", 200), ("/../x", 200)):
+        same(weir.ask(path).status, status, path)
+    same([r.target for r in backend.seen], ["/a%2fb", "/../x"], "what the backend saw")
+    weir.stop()
     backend.close()
 
 

@@ -158,13 +158,35 @@ static void test_clean_is_clean(void **state)
 	}
 }
 
+static bool decodes(const char *path)
+{
+	/* Memory of its own, so that a sanitizer sees what is read behind it. */
+	size_t length = strlen(path);
+	char *own = malloc(length != 0 ? length : 1);
+	memcpy(own, path, length);
+	bool good = weir_path_decodes((weir_span){own, length});
+	free(own);
+	return good;
+}
+
+static void test_decodes(void **state)
+{
+	static const char *const good[] = {"",     "/",      "/a",       "/%41",  "/a%2Fb", "/a%2fb",
+					   "/%25", "/%2525", "/%ff/%FF", "/../x", "*"};
+	static const char *const bad[] = {"%",     "/%",     "/%4",       "/%zz",   "/%4g", "/%g4",
+					  "/%%41", "/a%00b", "/%41%zz/b", "/%2f%2", "/%2z"};
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		assert_true(decodes(good[i]));
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_false(decodes(bad[i]));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_clean),
-		cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_clean_is_clean),
+		cmocka_unit_test(test_clean),   cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_sizes),   cmocka_unit_test(test_clean_is_clean),
+		cmocka_unit_test(test_decodes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -198,7 +198,13 @@ static void targets_and_hosts(void **state)
 			    "GET / HTTP/1.1\r\nHost: inner.test:81\r\n\r\n");
 	assert_string_equal(pass(&s, "GET / HTTP/1.0\r\n\r\n"),
 			    "GET / HTTP/1.1\r\nHost: inner.test:81\r\n\r\n");
+	/* As it came, but not what nobody can decode. */
+	check_contains(pass(&s, "GET /a%2Fb%c3%A4?%zz HTTP/1.1\r\nHost: h\r\n\r\n"),
+		       "GET /a%2Fb%c3%A4?%zz HTTP/1.1\r\n");
 	int client = visit(&s);
+	tell(client, "GET /a%zz HTTP/1.1\r\nHost: h\r\n\r\n");
+	check_contains(hear_head(client), "HTTP/1.1 400");
+	must_hear(client, "the path is malformed");
 	tell(client, "CONNECT h:1 HTTP/1.1\r\nHost: h:1\r\n\r\n");
 	check_contains(hear_head(client), "HTTP/1.1 405");
 	close(client);

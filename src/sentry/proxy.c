@@ -64,13 +64,29 @@ static int try_backend(weir_exchange *exchange, bool fresh)
 	return error;
 }
 
-/* Chooses a backend and calls it. not_this has just failed. */
-static void try(weir_exchange *exchange, weir_origin *not_this, bool fresh)
+/* not_this has just failed. */
+static weir_origin *pick(const weir_exchange *exchange, weir_origin *not_this)
 {
 	weir_upstream *upstream = exchange->thread->upstream;
-	exchange->backend = weir_fleet_pick(weir_upstream_fleet(upstream), weir_upstream_random(upstream),
-					    weir_loop_now(weir_upstream_loop(upstream)), not_this);
-	if (exchange->backend == NULL) {
+	return weir_fleet_pick(weir_upstream_fleet(upstream), weir_upstream_random(upstream),
+			       weir_loop_now(weir_upstream_loop(upstream)), not_this);
+}
+
+/* Any but the one that has just failed, or NULL. */
+static weir_origin *pick_another(const weir_exchange *exchange)
+{
+	weir_origin *other = pick(exchange, exchange->backend);
+	if (other != exchange->backend)
+		return other;
+	weir_origin_give(other);
+	return NULL;
+}
+
+/* Calls a backend in which a place was taken; NULL: all of them are full. */
+static void try(weir_exchange *exchange, weir_origin *backend, bool fresh)
+{
+	exchange->backend = backend;
+	if (backend == NULL) {
 		WEIR_PROXY_COUNT(exchange, full);
 		weir_exchange_let_go(exchange);
 		weir_request_reject(exchange->request, WEIR_SHED_LIMIT);
@@ -90,6 +106,9 @@ void weir_proxy_failed(weir_call *call, const weir_call_failure *failure)
 	weir_retry *retry = &exchange->thread->retry;
 	weir_retry_verdict verdict = WEIR_RETRY_NO;
 	uint64_t refused = retry->refused;
+	bool late = failure->error == -ETIMEDOUT;
+	weir_origin *other = late && !exchange->begun ? pick_another(exchange) : NULL;
+	exchange->story.elsewhere = other != NULL;
 	if (!exchange->begun)
 		verdict = weir_retry_ask(retry, &exchange->story, failure,
 					 weir_loop_now(weir_upstream_loop(exchange->thread->upstream)));
@@ -98,15 +117,18 @@ void weir_proxy_failed(weir_call *call, const weir_call_failure *failure)
 		WEIR_PROXY_COUNT(exchange, free_retries);
 		exchange->story.free_used = true;
 		exchange->story.attempts--;
-		try(exchange, NULL, true);
+		try(exchange, pick(exchange, NULL), true);
 		return;
 	case WEIR_RETRY_PAID:
 		WEIR_PROXY_COUNT(exchange, retries);
-		try(exchange, exchange->backend, false);
+		exchange->story.late |= late;
+		try(exchange, other != NULL ? other : pick(exchange, exchange->backend), false);
 		return;
 	case WEIR_RETRY_NO:
 		if (retry->refused != refused)
 			WEIR_PROXY_COUNT(exchange, retries_refused);
+		if (other != NULL)
+			weir_origin_give(other);
 		weir_exchange_give_up(exchange, failure);
 		return;
 	}
@@ -156,7 +178,7 @@ static void handle(weir_proxy_thread *thread, weir_stage *stage, weir_request *r
 	weir_request_on_gone(request, client_gone, exchange);
 	weir_retry_earn(&thread->retry);
 	WEIR_PROXY_COUNT(exchange, requests);
-	try(exchange, NULL, false);
+	try(exchange, pick(exchange, NULL), false);
 }
 
 static weir_proxy_thread *make_thread(weir_proxy *proxy, uint16_t home)

@@ -58,16 +58,21 @@ static bool take(weir_retry *retry, uint64_t now_ns)
 	return true;
 }
 
+static bool was_late(const weir_call_failure *failure)
+{
+	return failure->error == -ETIMEDOUT;
+}
+
 /* The backend may close a connection it has kept for us at any time; no answer to it is a backend in trouble. */
 static bool is_stale(const weir_call_failure *failure)
 {
-	return failure->reused && failure->error != -ETIMEDOUT;
+	return failure->reused && !was_late(failure);
 }
 
 weir_retry_verdict weir_retry_ask(weir_retry *retry, const weir_retry_story *story,
 				  const weir_call_failure *failure, uint64_t now_ns)
 {
-	if (!is_safe(story, failure))
+	if (!is_safe(story, failure) || (was_late(failure) && (story->late || !story->elsewhere)))
 		return WEIR_RETRY_NO;
 	if (is_stale(failure) && !story->free_used) {
 		retry->free_retries++;

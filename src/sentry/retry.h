@@ -8,6 +8,9 @@
  * Safe is a repetition only if the backend cannot have acted on the first one, or acting twice is acting once: nothing was sent; or the method is idempotent,
  * no byte of an answer came, and the request's body was not consumed.
  *
+ * A backend that did not answer in time is not asked again, nor is a third one asked after two of them: it has the first call's work to do still, and
+ * another would double it.
+ *
  * Retries are paid from a budget, so that a backend that fails is not met with a multiple of its load: each request adds a fifth of a token, time adds a few (the floor), a retry
  * costs one. Only a reused connection that ended before any byte is free, once: the backend closed it for its own reasons while the request was on its way.
  *
@@ -34,6 +37,8 @@ typedef struct weir_retry_story {
 	weir_method method;
 	bool body_consumed;
 	bool free_used;
+	bool late;         /* a call before this one was */
+	bool elsewhere;    /* there is another backend to try */
 	uint32_t attempts; /* so far */
 } weir_retry_story;
 

@@ -608,7 +608,7 @@ static void a_backend_that_hangs(void **state)
 {
 	site s;
 	site_open(&s, ON(state),
-		  (site_options){.sentry = {.limits = {.head_ns = SHORT_NS}, .retry = {.attempts = 1}}});
+		  (site_options){.sentry = {.limits = {.head_ns = SHORT_NS}, .retry = {.floor_per_s = 50}}});
 	int client = visit(&s);
 	tell(client, GET);
 	int backend = serve_next(&s, 0);
@@ -616,8 +616,31 @@ static void a_backend_that_hangs(void **state)
 	listen_for(client, "in time.\n");
 	must_end(backend);
 	assert_int_equal(site_stats(&s).timeouts, 1);
+	assert_int_equal(site_stats(&s).retries, 0);
+	assert_int_equal(site_backend(&s, 0).calls, 1);
 	close(client);
 	close(backend);
+	site_close(&s);
+}
+
+/* Another one is asked, once; nobody is asked twice. */
+static void backends_that_hang(void **state)
+{
+	site s;
+	site_open(&s, ON(state),
+		  (site_options){.backends = 2,
+				 .sentry = {.limits = {.head_ns = SHORT_NS}, .retry = {.floor_per_s = 50}}});
+	int client = visit(&s);
+	tell(client, GET);
+	check_contains(hear_head(client), "HTTP/1.1 504");
+	listen_for(client, "in time.\n");
+	assert_int_equal(site_stats(&s).timeouts, 1);
+	assert_int_equal(site_stats(&s).retries, 1);
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_int_equal(site_backend(&s, i).calls, 1);
+		assert_int_equal(site_backend(&s, i).in_flight, 0);
+	}
+	close(client);
 	site_close(&s);
 }
 
@@ -1392,6 +1415,7 @@ int main(void)
 		ON_BOTH(a_stale_connection_is_replaced_for_free),
 		ON_BOTH(a_stale_connection_is_replaced_by_a_fresh_one),
 		ON_BOTH(a_backend_that_hangs),
+		ON_BOTH(backends_that_hang),
 		ON_BOTH(garbage_is_a_bad_gateway),
 		ON_BOTH(an_answer_that_breaks_off_is_cut),
 		ON_BOTH(a_backend_that_refuses_is_believed),

@@ -65,6 +65,22 @@ static void an_end_of_our_own_is_not_repeated(void **state)
 	assert_int_equal(weir_retry_ask(&retry, &of, &ending, S), WEIR_RETRY_NO);
 }
 
+static void who_was_late_is_not_asked_again(void **state)
+{
+	weir_retry retry = rich();
+	weir_retry_story of = story(WEIR_METHOD_GET);
+	double tokens = retry.tokens;
+	assert_int_equal(weir_retry_ask(&retry, &of, &late, S), WEIR_RETRY_NO);
+	assert_true(retry.tokens == tokens && retry.refused == 0);
+	of.elsewhere = true;
+	assert_int_equal(weir_retry_ask(&retry, &of, &late, S), WEIR_RETRY_PAID);
+	assert_true(retry.tokens < tokens);
+	/* Nor is a third one, but after a failure of another kind. */
+	of.late = true;
+	assert_int_equal(weir_retry_ask(&retry, &of, &late, S), WEIR_RETRY_NO);
+	assert_int_equal(weir_retry_ask(&retry, &of, &died, S), WEIR_RETRY_PAID);
+}
+
 static void a_stale_connection_is_free_once(void **state)
 {
 	weir_retry retry;
@@ -77,6 +93,7 @@ static void a_stale_connection_is_free_once(void **state)
 	assert_int_equal(retry.refused, 1);
 	/* No answer in time is no stale connection. */
 	of.free_used = false;
+	of.elsewhere = true;
 	assert_int_equal(weir_retry_ask(&retry, &of, &late, S), WEIR_RETRY_NO);
 }
 
@@ -142,6 +159,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_what_is_safe_is_repeated),
 		cmocka_unit_test(an_end_of_our_own_is_not_repeated),
+		cmocka_unit_test(who_was_late_is_not_asked_again),
 		cmocka_unit_test(a_stale_connection_is_free_once),
 		cmocka_unit_test(tries_are_bounded),
 		cmocka_unit_test(the_budget_is_a_share),

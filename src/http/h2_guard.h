@@ -8,11 +8,9 @@
  *
  *	resets   streams that the client resets before they are answered, and those it makes the server reset by breaking rules: two buckets' worth of streams
  *	         at once, then a quarter of them a second
- *	idling   PING, SETTINGS, PRIORITY, PRIORITY_UPDATE, WINDOW_UPDATE, empty DATA: 1000 at once, then 100 a second; what a client
- *	         has a reason for is given back: a request, bytes of a body, a frame of an answer
+ *	idling   PING, SETTINGS, PRIORITY, PRIORITY_UPDATE, WINDOW_UPDATE, empty DATA, and types that nobody knows, which are skipped: 1000 at once, then 100 a second;
+ *	         what a client has a reason for is given back: a request, bytes of a body, a frame of an answer
  *	blocks   of one header block: bytes as compressed, CONTINUATION frames, fields and bytes as they come out
- *
- * Frames of unknown types are skipped by nghttp2 without a word: they cost what reading them does.
  *
  * Each function returns NULL, or a static sentence: then the connection is to end with ENHANCE_YOUR_CALM.
  *

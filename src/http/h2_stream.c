@@ -249,6 +249,14 @@ static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame
 	return 0;
 }
 
+/* Frames of unknown types have nothing to unpack. Without this function nghttp2 would skip them before on_begin_frame. */
+static int unpack_nothing(nghttp2_session *session, void **ret_payload, const nghttp2_frame_hd *hd,
+			  void *user)
+{
+	*ret_payload = NULL;
+	return 0;
+}
+
 static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes,
 			 size_t length, void *user)
 {
@@ -352,6 +360,7 @@ nghttp2_session_callbacks *weir_h2_callbacks_new(void)
 	nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks, on_invalid_header);
 	nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
 	nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);
+	nghttp2_session_callbacks_set_unpack_extension_callback(callbacks, unpack_nothing);
 	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk);
 	nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
 	nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);

@@ -506,6 +506,12 @@ static void flood_empty_data(frames *f, unsigned i)
 	put_frame(f, NGHTTP2_DATA, 0, 1, "", 0);
 }
 
+/* Every type above PRIORITY_UPDATE in turn, on no stream, one that is not open, and one that never will be. */
+static void flood_unknown(frames *f, unsigned i)
+{
+	put_frame(f, (uint8_t)(0x11 + i % 239), (uint8_t)i, i % 3, "greasy", i % 7);
+}
+
 static void flood_resets(frames *f, unsigned i)
 {
 	put_headers(f, END_BOTH, 2 * i + 1, FIELDS(H2_GET_FIELDS("/stay")));
@@ -559,6 +565,7 @@ static const struct {
 	{"PRIORITY", flood_priority, 3000},
 	{"WINDOW_UPDATE", flood_windows, 3000},
 	{"empty DATA", flood_empty_data, 3000},
+	{"unknown types", flood_unknown, 3000},
 	{"resets", flood_resets, 600},
 	{"resets that the client brings about", flood_made_resets, 600},
 	{"malformed heads", flood_malformed, 600},
@@ -617,6 +624,31 @@ static void busy_clients_are_no_flood(void **state)
 	}
 	assert_false(c->gone);
 	h2_end(c);
+	site_end(&s);
+}
+
+/* Types that nobody knows are skipped, with what they bring; among them those of RFC 7838 and 8336, which are not for servers. */
+static void unknown_frames_are_skipped(void **state)
+{
+	skip_without(state);
+	site s = SITE();
+	site_open(&s);
+	frames *f = calloc(1, sizeof(*f));
+	int fd = dial(&s);
+	put_hello(f);
+	put_frame(f, NGHTTP2_ALTSVC, 0, 0, "\0\1ah2", 5);
+	put_frame(f, NGHTTP2_ORIGIN, 0, 0, "\0\1a", 3);
+	for (unsigned i = 0; i < 239; i++)
+		flood_unknown(f, i);
+	put_headers(f, END_BOTH, 1, FIELDS(H2_GET_FIELDS("/hello")));
+	flood_unknown(f, 0);
+	put_headers(f, END_BOTH, 3, FIELDS(H2_GET_FIELDS("/hello")));
+	say_frames(fd, f);
+	CHECK_EVENTUALLY(s.handled == 2 && site_stats(&s).busy == 0);
+	assert_int_equal(site_stats(&s).malformed, 0);
+	assert_int_equal(site_record(&s, 1).status, 200);
+	close(fd);
+	free(f);
 	site_end(&s);
 }
 
@@ -827,6 +859,7 @@ int main(void)
 		ON_BOTH(prefaces_are_judged),
 		ON_BOTH(floods_are_stopped),
 		ON_BOTH(busy_clients_are_no_flood),
+		ON_BOTH(unknown_frames_are_skipped),
 		ON_BOTH(streams_are_bounded),
 		ON_BOTH(silence_ends),
 		ON_BOTH(late_bodies_are_cut),

@@ -173,6 +173,11 @@ void weir_admin_set_ready(weir_admin *admin, bool ready)
 	atomic_store_explicit(&admin->ready, ready, memory_order_relaxed);
 }
 
+void weir_admin_set_page(weir_admin *admin, bool page)
+{
+	atomic_store_explicit(&admin->pageless, !page, memory_order_relaxed);
+}
+
 void weir_admin_note_shed(weir_admin *admin, const weir_http_record *record, const weir_why *why)
 {
 	weir_sheds_note(&admin->sheds, record, why);

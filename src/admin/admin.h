@@ -8,7 +8,7 @@
  * It is an HTTP server of its own on a reactor domain "admin" of one thread, so that it answers while the service's threads are busy. Its stage "admin" bounds what may
  * wait and has no law. Once a second that thread takes a snapshot of the world (snapshot.h); everything it answers is made from snapshots and live counters there, so nothing else is locked.
  *
- * Threads: made, listening, freed by the main thread. weir_admin_set_ready and weir_admin_note_shed by any; note_shed is for access log functions on reactor threads: it returns at once when
+ * Threads: made, listening, freed by the main thread. weir_admin_set_ready, weir_admin_set_page and weir_admin_note_shed by any; note_shed is for access log functions on reactor threads: it returns at once when
  * enough sheds were taken in this second.
  */
 
@@ -43,6 +43,8 @@ int weir_admin_address(const weir_admin *admin, char *ret_text, size_t size);
 size_t weir_admin_fds(weir_admin *admin, int *ret_fds, size_t most);
 /* What /readyz says; false at first. */
 void weir_admin_set_ready(weir_admin *admin, bool ready);
+/* Whether there is a page at /; true at first. Everything else is there without it. */
+void weir_admin_set_page(weir_admin *admin, bool page);
 /* One request that was turned away, for /api/sheds; why: NULL, or the numbers that decided. */
 void weir_admin_note_shed(weir_admin *admin, const weir_http_record *record, const weir_why *why);
 /* Before the world is stopped. Sets it to NULL. */

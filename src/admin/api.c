@@ -218,8 +218,10 @@ static void answer_asset(weir_request *request, const weir_asset *asset)
 	weir_request_reply(request, &reply);
 }
 
-static const weir_asset *asset_at(const char *path)
+static const weir_asset *asset_at(const weir_admin *admin, const char *path)
 {
+	if (atomic_load_explicit(&admin->pageless, memory_order_relaxed))
+		return NULL;
 	for (const weir_asset *asset = weir_assets; asset->path != NULL; asset++)
 		if (strcmp(asset->path, path) == 0)
 			return asset;
@@ -269,7 +271,7 @@ static void answer_path(weir_admin *admin, weir_request *request, const char *pa
 				answers[i].answer(admin, request);
 			return;
 		}
-	const weir_asset *asset = asset_at(strcmp(path, "/") == 0 ? "/index.html" : path);
+	const weir_asset *asset = asset_at(admin, strcmp(path, "/") == 0 ? "/index.html" : path);
 	if (asset != NULL && !put)
 		answer_asset(request, asset);
 	else

@@ -33,6 +33,7 @@ struct weir_admin {
 
 	/* any thread */
 	_Atomic bool ready;
+	_Atomic bool pageless;
 	_Atomic bool ending;
 	weir_sheds sheds;
 

@@ -141,7 +141,10 @@ static int make_admin(weir_service *service, const weir_service_options *options
 				    .arg = service};
 	if (service->config->admin.off)
 		return 0;
-	return weir_admin_new(&admin, &service->admin);
+	int failed = weir_admin_new(&admin, &service->admin);
+	if (failed == 0)
+		weir_admin_set_page(service->admin, service->config->admin.page);
+	return failed;
 }
 
 /* ---- making ---- */
@@ -470,6 +473,8 @@ int weir_service_apply(weir_service *service, const weir_config *config)
 	if (failed != 0)
 		return failed;
 	name_classes(service, config);
+	if (service->admin != NULL)
+		weir_admin_set_page(service->admin, config->admin.page);
 	__atomic_store_n(&service->config, config, __ATOMIC_RELEASE);
 	return 0;
 }
@@ -515,7 +520,8 @@ void weir_service_print(const weir_service *service, FILE *file)
 			fprintf(file, "  listening on http%s://%s\n",
 				service->listen[i].tls != NULL ? "s" : "", address);
 	if (service->admin != NULL && weir_admin_address(service->admin, address, sizeof(address)) == 0)
-		fprintf(file, "  live page    http://%s\n", address);
+		fprintf(file, "  %s    http://%s\n", service->config->admin.page ? "live page" : "admin    ",
+			address);
 }
 
 void weir_service_drain(weir_service *service)

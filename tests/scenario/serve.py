@@ -5,6 +5,7 @@ import hashlib
 import os
 import random
 import shutil
+import signal
 import subprocess
 import tempfile
 
@@ -232,10 +233,27 @@ def demo():
     weir.stop()
 
 
+def page():
+    """Without a page there is all the rest; a reload brings it back."""
+    config = """
+        listen "127.0.0.1:0" {}
+        admin "127.0.0.1:0" { page = %s }
+        route "x" { demo = bottleneck }
+    """
+    weir = Weir("serve", config=config % "off")
+    expect("live page" not in weir.said(), "no page is announced")
+    same([weir.get(path)[0] for path in ("/", "/index.html", "/api/stages", "/metrics", "/healthz")], [404, 404, 200, 200, 200], "without a page")
+    with open(os.path.join(weir.folder, "weir.conf"), "w") as file:
+        file.write(config % "on")
+    weir.process.send_signal(signal.SIGHUP)
+    until(lambda: weir.get("/")[0] == 200, "the page is back")
+    weir.stop()
+
+
 def flags():
     for words in (["serve"], ["sentry"], ["serve", "--root", "/nowhere/at/all"], ["sentry", "--to", "nonsense"], ["serve", "--nonsense"]):
         done = subprocess.run([os.environ.get("WEIR", "build/weir"), *words, "--admin", "off"], capture_output=True, timeout=60, check=False)
         expect(done.returncode in (1, 2) and done.stderr, f"{words}: {done.returncode}, {done.stderr}")
 
 
-run(files, conditions_and_ranges, out_of_the_root, listing, connections, large, demo, flags)
+run(files, conditions_and_ranges, out_of_the_root, listing, connections, large, demo, page, flags)

@@ -123,7 +123,7 @@ class Weir:
         self.hosts = [host for _, host, _ in self.urls]
         self.ports = [int(port) for _, _, port in self.urls]
         self.port = self.ports[0] if self.ports else None
-        self.admin_port = int(re.search(r"live page +http://\S+:(\d+)", text).group(1))
+        self.admin_port = int(re.search(r"(?:live page|admin) +http://\S+:(\d+)", text).group(1))
         self.token = re.search(r"admin token +(\S+)", text).group(1)
 
     def said(self):

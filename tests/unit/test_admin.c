@@ -287,6 +287,13 @@ static void test_page(void **state)
 	assert_int_equal(status_for(&at, "GET", "/nothing.js", "", ""), 404);
 	assert_int_equal(status_for(&at, "GET", "/../../etc/passwd", "", ""), 404);
 	assert_int_equal(status_for(&at, "POST", "/", "", ""), 405);
+	weir_admin_set_page(at.admin, false);
+	assert_int_equal(status_for(&at, "GET", "/", "", ""), 404);
+	assert_int_equal(status_for(&at, "GET", "/index.html", "", ""), 404);
+	assert_int_equal(status_for(&at, "GET", "/api/stages", "", ""), 200);
+	assert_int_equal(status_for(&at, "GET", "/metrics", "", ""), 200);
+	weir_admin_set_page(at.admin, true);
+	assert_int_equal(status_for(&at, "GET", "/", "", ""), 200);
 	free(page);
 	tear_down(&at);
 }

@@ -290,23 +290,31 @@ static void remote_report(const void *state, unsigned klass, weir_report *ret_re
 static int remote_save(const void *state, char *text, size_t size)
 {
 	const weir_remote *r = state;
-	return snprintf(text, size, "adaptive-remote 1 limit=%.2f drain_ns=%.0f",
+	return snprintf(text, size, "adaptive-remote 1 limit=%.2f drain_ns=%.0f level=%u",
 			atomic_load_explicit(&r->told_low, memory_order_relaxed),
-			atomic_load_explicit(&r->drain_ns, memory_order_relaxed));
+			atomic_load_explicit(&r->drain_ns, memory_order_relaxed),
+			(unsigned)atomic_load_explicit(&r->told_level, memory_order_relaxed));
 }
 
 static int remote_load(void *state, const char *text)
 {
 	weir_remote *r = state;
-	double low, drain_ns;
-	int used = 0;
-	if (sscanf(text, "adaptive-remote 1 limit=%lf drain_ns=%lf%n", &low, &drain_ns, &used) != 2 ||
-	    (text[used] != 0 && text[used] != '\n'))
+	double low, drain_ns, level = 0;
+	int used = 0, more = 0;
+	if (sscanf(text, "adaptive-remote 1 limit=%lf drain_ns=%lf%n", &low, &drain_ns, &used) != 2)
 		return -EINVAL;
-	if (!(low >= 0 && low <= LIMIT_MOST) || !(drain_ns >= 0 && drain_ns <= 1e15))
+	/* What was saved before there was a level is good without. */
+	if (sscanf(text + used, " level=%lf%n", &level, &more) == 1)
+		used += more;
+	if (text[used] != 0 && text[used] != '\n')
+		return -EINVAL;
+	if (!(low >= 0 && low <= LIMIT_MOST) || !(drain_ns >= 0 && drain_ns <= 1e15) ||
+	    !(level >= 0 && level <= LIMIT_MOST))
 		return -EINVAL;
 	if (low >= 1)
 		weir_knee_assume(&r->knee, (uint32_t)low);
+	else if (level >= 1)
+		weir_knee_assume_level(&r->knee, (uint32_t)level);
 	if (drain_ns > 0)
 		weir_drain_assume(&r->drain, drain_ns);
 	weir_remote_tell(r);

@@ -359,6 +359,14 @@ void weir_knee_assume(weir_knee *knee, uint32_t low)
 	end_slow_start(knee, low, &view);
 }
 
+/* The level before it was found good, and is what the next can be compared with. */
+void weir_knee_assume_level(weir_knee *knee, uint32_t level)
+{
+	uint32_t good = level / 2 > FIRST_LEVEL ? level / 2 : FIRST_LEVEL;
+	knee->level[1] = good;
+	atomic_store_explicit(&knee->limit, good, memory_order_relaxed);
+}
+
 uint32_t weir_knee_take(weir_knee *knee, weir_spread *recent)
 {
 	return weir_spread_take(recent, &knee->other_tally, NULL) +
@@ -391,7 +399,10 @@ void weir_knee_tick(weir_knee *knee, const weir_knee_view *view)
 		return;
 	if (knee->epoch_ns == 0) {
 		/* The first answers are the short ones: only now that one knows how long they take can they be measured. */
-		begin_level(knee, FIRST_LEVEL, view);
+		if (knee->searching)
+			move_to(knee, knee->low, view);
+		else
+			begin_level(knee, knee->level[1], view);
 		return;
 	}
 	knee->starts += view->starts;

@@ -65,8 +65,9 @@ typedef struct weir_knee {
 } weir_knee;
 
 void weir_knee_init(weir_knee *knee);
-/* From an earlier run. */
+/* From an earlier run, before the first tick: where the search was, or the level that the slow start was looking at. */
 void weir_knee_assume(weir_knee *knee, uint32_t low);
+void weir_knee_assume_level(weir_knee *knee, uint32_t level);
 /* What came back since the last tick also goes into `recent`; returns how many answers that were. */
 uint32_t weir_knee_take(weir_knee *knee, weir_spread *recent);
 void weir_knee_tick(weir_knee *knee, const weir_knee_view *view);

@@ -70,6 +70,7 @@ typedef struct weir_remote {
 	/* what the tick tells others */
 	_Atomic uint32_t shedding;                              /* a bit a class */
 	_Atomic double told_low, told_elasticity, told_caution; /* low: 0 in slow start */
+	_Atomic uint32_t told_level;                            /* of the slow start; 0 after it */
 	_Atomic uint64_t measured_ns;
 	_Atomic bool unreachable;
 } weir_remote;

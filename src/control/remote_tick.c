@@ -292,6 +292,7 @@ void weir_remote_tell(weir_remote *r)
 {
 	atomic_store_explicit(&r->drain_ns, weir_drain_time_ns(&r->drain), memory_order_relaxed);
 	atomic_store_explicit(&r->told_low, r->knee.searching ? r->knee.low : 0, memory_order_relaxed);
+	atomic_store_explicit(&r->told_level, r->knee.searching ? 0 : r->knee.level[1], memory_order_relaxed);
 	atomic_store_explicit(&r->told_elasticity, r->knee.elasticity, memory_order_relaxed);
 	atomic_store_explicit(&r->told_caution, r->caution, memory_order_relaxed);
 }

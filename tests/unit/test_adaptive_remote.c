@@ -297,11 +297,58 @@ static void test_saves_and_loads(void **state)
 					    "adaptive-remote 1 limit=-4 drain_ns=1",
 					    "adaptive-remote 1 limit=nan drain_ns=1",
 					    "adaptive-remote 1 limit=4 drain_ns=1e99",
-					    "adaptive-remote 1 limit=4 drain_ns=1 more"};
+					    "adaptive-remote 1 limit=4 drain_ns=1 more",
+					    "adaptive-remote 1 limit=0 drain_ns=1 level=-1",
+					    "adaptive-remote 1 limit=0 drain_ns=1 level=nan",
+					    "adaptive-remote 1 limit=0 drain_ns=1 level=1e99",
+					    "adaptive-remote 1 limit=0 drain_ns=1 level=4 more"};
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		assert_int_equal(on.law->load(on.state, wrong[i]), -EINVAL);
 	on_law_close(&on);
 	on_law_close(&other);
+}
+
+/* In the slow start the level is what has been learnt: the one before it was good. */
+static void test_saves_and_loads_a_slow_start(void **state)
+{
+	on_law on, other;
+	char text[200];
+	ON_LAW(&on, &weir_law_adaptive_remote, "p90", "200ms");
+	ON_LAW(&other, &weir_law_adaptive_remote, "p90", "200ms");
+	assert_int_equal(
+		other.law->load(other.state, "adaptive-remote 1 limit=0.00 drain_ns=250000 level=64"), 0);
+	assert_int_equal(on_law_report(&other).limit, 32);
+	on_law_tick(&other, 10 * MS);
+	assert_true(other.law->save(other.state, text, sizeof(text)) < (int)sizeof(text));
+	assert_non_null(strstr(text, "limit=0.00 "));
+	assert_non_null(strstr(text, " level=32"));
+	assert_int_equal(on.law->load(on.state, text), 0);
+	assert_int_equal(on_law_report(&on).limit, 16);
+	assert_int_equal(on.law->load(on.state, "adaptive-remote 1 limit=0.00 drain_ns=1 level=1"), 0);
+	assert_int_equal(on_law_report(&on).limit, 4);
+	on_law_close(&on);
+	on_law_close(&other);
+}
+
+/* The first answers begin an epoch at what was assumed, not anew from the first level. */
+static void test_a_knee_goes_on_from_what_was_assumed(void **state)
+{
+	static weir_knee knee, slow;
+	weir_knee_view view = {.now_ns = WEIR_NS_PER_S,
+			       .response_ns = 10. * MS,
+			       .tail = 1,
+			       .most_ns = INFINITY,
+			       .trusted = true};
+	weir_knee_init(&knee);
+	weir_knee_assume(&knee, 40);
+	weir_knee_init(&slow);
+	weir_knee_assume_level(&slow, 64);
+	weir_knee_tick(&knee, &view);
+	weir_knee_tick(&slow, &view);
+	assert_int_equal(weir_knee_limit(&knee), 80);
+	assert_int_equal(weir_knee_limit(&slow), 32);
+	assert_true(knee.searching && !slow.searching);
+	assert_int_equal(knee.epoch_ns, view.now_ns);
 }
 
 /* A reactor's turn may be told a time from before the offer of what it finds in its inbox. */
@@ -380,6 +427,8 @@ int main(void)
 		cmocka_unit_test(test_says_that_a_target_is_unreachable),
 		cmocka_unit_test(test_lower_classes_take_no_room_from_higher_ones),
 		cmocka_unit_test(test_saves_and_loads),
+		cmocka_unit_test(test_saves_and_loads_a_slow_start),
+		cmocka_unit_test(test_a_knee_goes_on_from_what_was_assumed),
 		cmocka_unit_test(test_clocks_that_differ_a_little_drop_nothing),
 		cmocka_unit_test(test_what_others_leave_behind_is_not_held_against_a_class),
 		cmocka_unit_test(test_a_stall_is_forgotten_without_an_overload),

@@ -177,6 +177,13 @@ static weir_config_head *same_title(weir_config *config, const weir_config_block
 	return NULL;
 }
 
+/* Each of several listeners without a port gets one of its own. */
+static bool may_be_many(const weir_config_block *block, const char *title)
+{
+	size_t length = strlen(title);
+	return strcmp(block->name, "listen") == 0 && length > 2 && strcmp(title + length - 2, ":0") == 0;
+}
+
 static void refuse_second(weir_config *config, const weir_config_block *block, const weir_config_head *first,
 			  weir_config_place place)
 {
@@ -214,7 +221,7 @@ weir_config_head *weir_config_add(weir_config *config, const weir_config_block *
 	if (block->count_offset == 0)
 		return add_single(config, block, title, place);
 	weir_config_head *first = same_title(config, block, title);
-	if (first != NULL)
+	if (first != NULL && !may_be_many(block, title))
 		refuse_second(config, block, first, place);
 	memcpy(&array, (char *)config + block->offset, sizeof(array));
 	memcpy(&count, (char *)config + block->count_offset, sizeof(count));

@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cmd/service.h"
@@ -108,8 +110,9 @@ static int start(daemon_state *d)
 {
 	const weir_config *config = d->config;
 	size_t inherited_count;
-	weir_inherited *inherited = weir_process_inherited(&inherited_count);
-	weir_service_options options = {.verb = d->kind->verb, .token = d->token};
+	weir_handover *handover;
+	weir_inherited *inherited = weir_process_inherited(&inherited_count, &handover);
+	weir_service_options options = {.verb = d->kind->verb, .token = d->token, .handover = handover};
 	int failed =
 		config->admin.token_file != NULL ? read_token(d, config->admin.token_file) : make_token(d);
 	if (failed == 0)
@@ -119,6 +122,7 @@ static int start(daemon_state *d)
 	for (size_t i = 0; failed == 0 && i < inherited_count; i++)
 		if (!inherited[i].used)
 			close(inherited[i].fd);
+	weir_handover_free(handover);
 	if (failed == 0)
 		failed = weir_process_drop(config->process.user, config->process.group);
 	if (failed == 0 && config->process.confine && weir_process_confine() == -ENOSYS)
@@ -155,19 +159,41 @@ static void reload(daemon_state *d)
 	weir_process_notify("READY=1");
 }
 
+/* A file for the successor to read; -1: there is none, and it starts cold. */
+static int write_handover(const daemon_state *d, const weir_inherited *sockets, size_t count)
+{
+	int fd = memfd_create("weir-handover", MFD_CLOEXEC);
+	FILE *to = fd >= 0 ? fdopen(dup(fd), "w") : NULL;
+	bool good = to != NULL;
+	if (good) {
+		weir_handover_begin(to, weir_clock_ns());
+		for (size_t i = 0; i < count; i++)
+			weir_handover_put_socket(to, sockets[i].name);
+		weir_service_save(d->service, to);
+		weir_handover_end(to);
+		good = fclose(to) == 0;
+	}
+	if (!good && fd >= 0)
+		close(fd);
+	return good ? fd : -1;
+}
+
 static void succeed(daemon_state *d)
 {
-	int fds[FDS_MOST];
+	static weir_inherited sockets[FDS_MOST];
 	weir_errors *errors = weir_service_errors(d->service);
 	if (d->successor != 0) { /* two would both serve, and only one relieve us */
 		weir_errors_say(errors, WEIR_LOG_WARN, "successor",
 				"a successor is on its way already, pid %d", (int)d->successor);
 		return;
 	}
-	size_t count = weir_service_listeners(d->service, fds, FDS_MOST);
-	int pid = weir_process_successor(d->argv, fds, count);
+	size_t count = weir_service_listeners(d->service, sockets, FDS_MOST);
+	int handover = write_handover(d, sockets, count);
+	int pid = weir_process_successor(d->argv, sockets, count, handover);
 	for (size_t i = 0; i < count; i++)
-		close(fds[i]);
+		close(sockets[i].fd);
+	if (handover >= 0)
+		close(handover);
 	if (pid < 0) {
 		weir_errors_say(errors, WEIR_LOG_ERROR, "successor", "%s", weir_error());
 		return;

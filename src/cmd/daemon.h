@@ -14,6 +14,9 @@
  */
 
 #include "cmd/config.h"
+#include "cmd/handover.h"
+
+struct weir_inherited;
 
 typedef struct weir_daemon_kind {
 	const char *verb;
@@ -29,10 +32,13 @@ int weir_daemon_run(const weir_daemon_kind *kind, int argc, char **argv);
 
 /* Tells the service manager, where there is one ("READY=1"); nothing otherwise. */
 void weir_process_notify(const char *state);
-/* Sockets that we were started with: from a predecessor (WEIR_FDS), or from a service manager (LISTEN_FDS). Sets *ret_count; the array is static. */
-struct weir_inherited *weir_process_inherited(size_t *ret_count);
-/* Starts this program anew with these sockets. The child's pid, or a negative errno with weir_error. */
-int weir_process_successor(char **argv, const int *fds, size_t count);
+/*
+ * Sockets that we were started with: from a predecessor (WEIR_FDS), or from a service manager (LISTEN_FDS). Sets *ret_count; the array is static. *ret_handover is what the predecessor has left besides, to
+ * be freed once the sockets are not looked at any more; NULL: nothing.
+ */
+struct weir_inherited *weir_process_inherited(size_t *ret_count, weir_handover **ret_handover);
+/* Starts this program anew with these sockets, and a file for it to read; -1: none. The child's pid, or a negative errno with weir_error. */
+int weir_process_successor(char **argv, const struct weir_inherited *sockets, size_t count, int handover);
 /* A predecessor that waits for us to be ready is told to end. */
 void weir_process_relieve(void);
 /* As many descriptors as we may have. */

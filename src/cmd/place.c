@@ -239,20 +239,27 @@ static int make_demo(weir_places *places, weir_place *place, const weir_config_r
 
 /* ---- making and changing ---- */
 
-/* A new place goes on where the one that it replaces was. */
+/* What its law has learnt; false: nothing that could be saved. */
+static bool save_law(const weir_place *place, char state[STATE_BYTES])
+{
+	int length = weir_stage_save(place->stage, state, STATE_BYTES);
+	return length > 0 && (size_t)length < STATE_BYTES;
+}
+
+/* A new place goes on where the one that it replaces was, here or in the process before. */
 static void inherit_law(const weir_places *places, weir_place *place)
 {
 	char state[STATE_BYTES];
-	for (const weir_place *other = places->first; other != NULL; other = other->next) {
-		int length = strcmp(other->wanted, place->wanted) == 0 && other->law == place->law &&
-					     place->law != NULL
-				     ? weir_stage_save(other->stage, state, sizeof(state))
-				     : -1;
-		if (length > 0 && (size_t)length < sizeof(state)) {
+	const char *learnt = weir_handover_law(places->handover, place->wanted);
+	for (const weir_place *other = places->first; other != NULL; other = other->next)
+		if (strcmp(other->wanted, place->wanted) == 0 && other->law == place->law &&
+		    place->law != NULL && save_law(other, state)) {
 			weir_stage_load(place->stage, state);
 			return;
 		}
-	}
+	/* Refused if it is another law's, or was saved by one that wrote it otherwise: then it starts cold. */
+	if (learnt != NULL && place->law != NULL)
+		weir_stage_load(place->stage, learnt);
 }
 
 static int make(weir_places *places, weir_place *place, const weir_config *config,
@@ -347,6 +354,26 @@ int weir_places_start(weir_places *places)
 		place->started = true;
 	}
 	return 0;
+}
+
+/* Whether a route before this one leads to the same place. */
+static bool is_repeated(const weir_config *config, unsigned route)
+{
+	for (unsigned i = 0; i < route; i++)
+		if (strcmp(name_of(&config->route[i]), name_of(&config->route[route])) == 0)
+			return true;
+	return false;
+}
+
+void weir_places_save(const weir_places *places, const weir_config *config, FILE *to)
+{
+	char state[STATE_BYTES];
+	for (unsigned i = 0; i < config->routes; i++) {
+		const weir_config_route *route = &config->route[i];
+		const weir_place *place = find(places, name_of(route), fingerprint_of(config, route));
+		if (place != NULL && !is_repeated(config, i) && save_law(place, state))
+			weir_handover_put_law(to, place->wanted, state);
+	}
 }
 
 void weir_places_free(weir_places *places)

@@ -9,6 +9,7 @@
  */
 
 #include "cmd/config.h"
+#include "cmd/handover.h"
 #include "http/log.h"
 #include "sentry/sentry.h"
 #include "web/site.h"
@@ -37,13 +38,16 @@ typedef struct weir_places {
 	weir_cache *cache; /* made with the first site */
 	const weir_config *config;
 	weir_errors *errors;
-	bool running; /* the world has started */
+	bool running;                  /* the world has started */
+	const weir_handover *handover; /* what the laws of a predecessor have learnt; NULL: nothing */
 } weir_places;
 
 /* The place of a route, found or made, with law, mode and servers as the configuration has them. NULL: weir_error says why. */
 weir_place *weir_places_for(weir_places *places, const weir_config *config, const weir_config_route *route);
 /* Starts what is not started: health checks, resolvers. Of a started world. */
 int weir_places_start(weir_places *places);
+/* What the laws of the configuration's routes have learnt, for a successor. */
+void weir_places_save(const weir_places *places, const weir_config *config, FILE *to);
 /* After the world has stopped. */
 void weir_places_free(weir_places *places);
 

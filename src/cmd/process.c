@@ -20,6 +20,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "cmd/daemon.h"
 #include "cmd/service.h"
@@ -36,6 +37,7 @@
 #define FIRST_FD    3 /* by the protocol of LISTEN_FDS */
 #define NOTIFY_S    1
 #define FDS_NAME    "WEIR_FDS"
+#define STATE_NAME  "WEIR_HANDOVER" /* there is one, behind the sockets */
 #define PARENT_NAME "WEIR_PREDECESSOR"
 
 /* ---- the service manager ---- */
@@ -72,14 +74,26 @@ static int number_in(const char *name)
 		       : 0;
 }
 
+/* What a predecessor has left behind its sockets. */
+static weir_handover *read_handover(int count)
+{
+	if (count == 0 || count > FDS_MOST || number_in(STATE_NAME) == 0)
+		return NULL;
+	weir_handover *handover = weir_handover_read(FIRST_FD + count, weir_clock_ns());
+	close(FIRST_FD + count);
+	return handover;
+}
+
 /* Both give the sockets as descriptors from 3 on; the manager also says whom they are for. */
-struct weir_inherited *weir_process_inherited(size_t *ret_count)
+struct weir_inherited *weir_process_inherited(size_t *ret_count, weir_handover **ret_handover)
 {
 	static weir_inherited found[FDS_MOST];
 	int count = number_in(FDS_NAME);
+	weir_handover *handover = read_handover(count);
 	if (count == 0 && number_in("LISTEN_PID") == (int)getpid())
 		count = number_in("LISTEN_FDS");
 	unsetenv(FDS_NAME);
+	unsetenv(STATE_NAME);
 	unsetenv("LISTEN_PID");
 	unsetenv("LISTEN_FDS");
 	unsetenv("LISTEN_FDNAMES");
@@ -89,9 +103,12 @@ struct weir_inherited *weir_process_inherited(size_t *ret_count)
 		socklen_t length = sizeof(listening);
 		if (getsockopt(FIRST_FD + i, SOL_SOCKET, SO_ACCEPTCONN, &listening, &length) == 0 &&
 		    listening != 0)
-			found[usable++] = (weir_inherited){.fd = FIRST_FD + i};
+			found[usable++] = (weir_inherited){
+				.fd = FIRST_FD + i,
+				.name = handover != NULL ? weir_handover_socket(handover, (size_t)i) : NULL};
 	}
 	*ret_count = usable;
+	*ret_handover = handover;
 	return found;
 }
 
@@ -106,14 +123,14 @@ static void hand_over(int *fds, size_t count)
 		close(fds[i]);
 }
 
-/* The environment of the successor: ours, with two variables more. */
-static char **successor_environment(size_t count)
+/* The environment of the successor: ours, with three variables more. */
+static char **successor_environment(size_t count, bool handover)
 {
-	static char fds[64], parent[64];
+	static char fds[64], parent[64], state[] = STATE_NAME "=1";
 	size_t size = 0;
 	while (environ[size] != NULL)
 		size++;
-	char **all = calloc(size + 3, sizeof(*all));
+	char **all = calloc(size + 4, sizeof(*all));
 	if (all == NULL)
 		return NULL;
 	snprintf(fds, sizeof(fds), FDS_NAME "=%zu", count);
@@ -121,23 +138,26 @@ static char **successor_environment(size_t count)
 	memcpy(all, environ, size * sizeof(*all));
 	all[size] = fds;
 	all[size + 1] = parent;
+	all[size + 2] = handover ? state : NULL;
 	return all;
 }
 
-int weir_process_successor(char **argv, const int *fds, size_t count)
+int weir_process_successor(char **argv, const weir_inherited *sockets, size_t count, int handover)
 {
-	int copies[FDS_MOST];
-	char **environment = count <= FDS_MOST ? successor_environment(count) : NULL;
+	int copies[FDS_MOST + 1];
+	char **environment = count <= FDS_MOST ? successor_environment(count, handover >= 0) : NULL;
 	char **all = argv - 1; /* argv[0] is the verb, before it the program */
 	if (environment == NULL)
 		return weir_error_set(-ENOMEM, "out of memory for a successor");
-	memcpy(copies, fds, count * sizeof(*fds));
+	for (size_t i = 0; i < count; i++)
+		copies[i] = sockets[i].fd;
+	copies[count] = handover;
 	pid_t pid = fork();
 	if (pid == 0) {
 		sigset_t none;
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
-		hand_over(copies, count);
+		hand_over(copies, handover >= 0 ? count + 1 : count);
 		/* By its name first: what is there now may be newer than what we are. */
 		execvpe(all[0], all, environment);
 		execve("/proc/self/exe", all, environment);

@@ -16,8 +16,12 @@
 #define LISTENERS_MOST WEIR_HTTP_LISTENERS_MAX
 #define HANDSHAKES     1024u
 
+#define ADMIN_NAME "admin"
+
 typedef struct listening {
 	char title[128]; /* as configured, which is what a reload compares */
+	unsigned nth;    /* with this title: those without a port may share one */
+	char name[160];  /* title and number, for a successor */
 	unsigned number; /* of the server's */
 	weir_tls *tls;
 	bool closed;
@@ -181,6 +185,7 @@ int weir_service_new(const weir_config *config, const weir_service_options *opti
 	service->config = config;
 	name_classes(service, config);
 	int failed = make_world(service);
+	service->places.handover = options->handover;
 	if (failed == 0)
 		failed = make_logs(service, weir_domain_threads(service->domain));
 	service->places.errors = service->errors;
@@ -317,9 +322,33 @@ static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
 		       sizeof(((const struct sockaddr_un *)a)->sun_path)) == 0;
 }
 
+/* The same but for the port, where that is to be chosen. */
+static bool same_host(const struct sockaddr *bound, const struct sockaddr *address)
+{
+	struct sockaddr_storage any = {0};
+	if (address->sa_family == AF_INET && ((const struct sockaddr_in *)address)->sin_port == 0) {
+		memcpy(&any, bound, sizeof(struct sockaddr_in));
+		((struct sockaddr_in *)&any)->sin_port = 0;
+	} else if (address->sa_family == AF_INET6 && ((const struct sockaddr_in6 *)address)->sin6_port == 0) {
+		memcpy(&any, bound, sizeof(struct sockaddr_in6));
+		((struct sockaddr_in6 *)&any)->sin6_port = 0;
+	} else {
+		return false;
+	}
+	return same_address((const struct sockaddr *)&any, address);
+}
+
+/* Whether a socket that listens at bound is the one that was configured as this: by its address, or by the name that a predecessor gave it. */
+static bool is_wanted(const weir_inherited *socket, const struct sockaddr *bound,
+		      const struct sockaddr *address, const char *name)
+{
+	return same_address(bound, address) ||
+	       (socket->name != NULL && strcmp(socket->name, name) == 0 && same_host(bound, address));
+}
+
 /* Those of the inherited sockets that listen at this address. */
-static size_t take_inherited(const struct sockaddr *address, weir_inherited *inherited, size_t count,
-			     int *ret_fds, size_t most)
+static size_t take_inherited(const struct sockaddr *address, const char *name, weir_inherited *inherited,
+			     size_t count, int *ret_fds, size_t most)
 {
 	size_t found = 0;
 	for (size_t i = 0; i < count && found < most; i++) {
@@ -327,7 +356,7 @@ static size_t take_inherited(const struct sockaddr *address, weir_inherited *inh
 		socklen_t length = sizeof(bound);
 		if (inherited[i].used ||
 		    getsockname(inherited[i].fd, (struct sockaddr *)&bound, &length) != 0 ||
-		    !same_address((const struct sockaddr *)&bound, address))
+		    !is_wanted(&inherited[i], (const struct sockaddr *)&bound, address, name))
 			continue;
 		inherited[i].used = true;
 		ret_fds[found++] = inherited[i].fd;
@@ -335,8 +364,17 @@ static size_t take_inherited(const struct sockaddr *address, weir_inherited *inh
 	return found;
 }
 
-static int add_listener(weir_service *service, const weir_config_listen *listen, weir_inherited *inherited,
-			size_t count)
+/* How many before this one have its title. */
+static unsigned nth_of(const weir_config *config, const weir_config_listen *listen)
+{
+	unsigned nth = 0;
+	for (const weir_config_listen *at = config->listen; at < listen; at++)
+		nth += strcmp(at->head.title, listen->head.title) == 0;
+	return nth;
+}
+
+static int add_listener(weir_service *service, const weir_config *config, const weir_config_listen *listen,
+			weir_inherited *inherited, size_t count)
 {
 	int fds[WEIR_THREADS_MAX];
 	listening *at = &service->listen[service->listens];
@@ -344,19 +382,21 @@ static int add_listener(weir_service *service, const weir_config_listen *listen,
 		return weir_error_set(-ENOSPC,
 				      "there are more than %u listen blocks, those that were closed included",
 				      LISTENERS_MOST);
-	*at = (listening){0};
+	*at = (listening){.nth = nth_of(config, listen)};
+	snprintf(at->title, sizeof(at->title), "%s", listen->head.title);
+	snprintf(at->name, sizeof(at->name), "listen %s %u", at->title, at->nth);
 	int failed = listen->tls ? make_tls(listen, &at->tls) : 0;
 	const struct sockaddr *address = (const struct sockaddr *)&listen->address;
-	weir_http_listen options = {.address = address,
-				    .address_length = listen->address_length,
-				    .fds = fds,
-				    .fd_count =
-					    take_inherited(address, inherited, count, fds, WEIR_THREADS_MAX),
-				    .backlog = (int)listen->backlog,
-				    .max_connections = listen->max_connections,
-				    .tls = at->tls,
-				    .http2 = listen->http2,
-				    .proxy = listen->proxy};
+	weir_http_listen options = {
+		.address = address,
+		.address_length = listen->address_length,
+		.fds = fds,
+		.fd_count = take_inherited(address, at->name, inherited, count, fds, WEIR_THREADS_MAX),
+		.backlog = (int)listen->backlog,
+		.max_connections = listen->max_connections,
+		.tls = at->tls,
+		.http2 = listen->http2,
+		.proxy = listen->proxy};
 	if (options.fd_count == 0)
 		options.fds = NULL;
 	if (failed == 0)
@@ -365,7 +405,6 @@ static int add_listener(weir_service *service, const weir_config_listen *listen,
 		weir_tls_unref(at->tls);
 		return failed;
 	}
-	snprintf(at->title, sizeof(at->title), "%s", listen->head.title);
 	service->listens++;
 	return 0;
 }
@@ -387,7 +426,7 @@ static int listen_admin(weir_service *service, weir_inherited *inherited, size_t
 	const struct sockaddr *address = (const struct sockaddr *)&admin->address;
 	if (service->admin == NULL)
 		return 0;
-	size_t found = take_inherited(address, inherited, count, fds, WEIR_THREADS_MAX);
+	size_t found = take_inherited(address, ADMIN_NAME, inherited, count, fds, WEIR_THREADS_MAX);
 	return weir_admin_listen(service->admin, address, admin->address_length, found > 0 ? fds : NULL,
 				 found);
 }
@@ -409,24 +448,28 @@ int weir_service_start(weir_service *service, weir_inherited *inherited, size_t 
 	if (failed == 0)
 		failed = listen_admin(service, inherited, count);
 	for (unsigned i = 0; failed == 0 && i < service->config->listens; i++)
-		failed = add_listener(service, &service->config->listen[i], inherited, count);
+		failed =
+			add_listener(service, service->config, &service->config->listen[i], inherited, count);
+	service->places.handover = NULL;
 	return failed;
 }
 
 /* ---- changing ---- */
 
-static listening *listening_at(weir_service *service, const char *title)
+static listening *listening_at(weir_service *service, const char *title, unsigned nth)
 {
 	for (unsigned i = 0; i < service->listens; i++)
-		if (!service->listen[i].closed && strcmp(service->listen[i].title, title) == 0)
+		if (!service->listen[i].closed && service->listen[i].nth == nth &&
+		    strcmp(service->listen[i].title, title) == 0)
 			return &service->listen[i];
 	return NULL;
 }
 
-static bool is_configured(const weir_config *config, const char *title)
+static bool is_configured(const weir_config *config, const listening *at)
 {
 	for (unsigned i = 0; i < config->listens; i++)
-		if (strcmp(config->listen[i].head.title, title) == 0)
+		if (strcmp(config->listen[i].head.title, at->title) == 0 &&
+		    nth_of(config, &config->listen[i]) == at->nth)
 			return true;
 	return false;
 }
@@ -435,9 +478,10 @@ static bool is_configured(const weir_config *config, const char *title)
 static int change_listeners(weir_service *service, const weir_config *config)
 {
 	for (unsigned i = 0; i < config->listens; i++) {
-		listening *at = listening_at(service, config->listen[i].head.title);
+		listening *at = listening_at(service, config->listen[i].head.title,
+					     nth_of(config, &config->listen[i]));
 		weir_tls *tls = NULL;
-		int failed = at == NULL ? add_listener(service, &config->listen[i], NULL, 0) : 0;
+		int failed = at == NULL ? add_listener(service, config, &config->listen[i], NULL, 0) : 0;
 		if (failed == 0 && at != NULL && config->listen[i].tls) {
 			failed = make_tls(&config->listen[i], &tls);
 			if (failed == 0)
@@ -451,7 +495,7 @@ static int change_listeners(weir_service *service, const weir_config *config)
 			return failed;
 	}
 	for (unsigned i = 0; i < service->listens; i++)
-		if (!service->listen[i].closed && !is_configured(config, service->listen[i].title)) {
+		if (!service->listen[i].closed && !is_configured(config, &service->listen[i])) {
 			weir_http_close_listener(service->http, service->listen[i].number);
 			service->listen[i].closed = true;
 		}
@@ -481,16 +525,39 @@ int weir_service_apply(weir_service *service, const weir_config *config)
 
 /* ---- the rest ---- */
 
-size_t weir_service_listeners(const weir_service *service, int *ret_fds, size_t most)
+static size_t name_sockets(weir_inherited *ret_sockets, const int *fds, size_t count, const char *name)
 {
-	size_t count = 0;
-	for (unsigned i = 0; i < service->listens; i++)
-		if (!service->listen[i].closed)
-			count += weir_http_fds(service->http, service->listen[i].number, ret_fds + count,
-					       most - count);
-	if (service->admin != NULL)
-		count += weir_admin_fds(service->admin, ret_fds + count, most - count);
+	for (size_t i = 0; i < count; i++)
+		ret_sockets[i] = (weir_inherited){.fd = fds[i], .name = name};
 	return count;
+}
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+size_t weir_service_listeners(const weir_service *service, weir_inherited *ret_sockets, size_t most)
+{
+	int fds[WEIR_THREADS_MAX];
+	size_t count = 0, got;
+	for (unsigned i = 0; i < service->listens; i++) {
+		const listening *at = &service->listen[i];
+		if (at->closed)
+			continue;
+		got = weir_http_fds(service->http, at->number, fds, least(most - count, WEIR_THREADS_MAX));
+		count += name_sockets(ret_sockets + count, fds, got, at->name);
+	}
+	if (service->admin != NULL) {
+		got = weir_admin_fds(service->admin, fds, least(most - count, WEIR_THREADS_MAX));
+		count += name_sockets(ret_sockets + count, fds, got, ADMIN_NAME);
+	}
+	return count;
+}
+
+void weir_service_save(const weir_service *service, FILE *to)
+{
+	weir_places_save(&service->places, service->config, to);
 }
 
 void weir_service_ready(weir_service *service, bool ready)

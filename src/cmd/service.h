@@ -19,19 +19,22 @@
 
 #include "admin/admin.h"
 #include "cmd/config.h"
+#include "cmd/handover.h"
 #include "http/log.h"
 
 typedef struct weir_service weir_service;
 
 typedef struct weir_service_options {
 	const char *verb;
-	const char *token; /* of the admin listener */
+	const char *token;             /* of the admin listener */
+	const weir_handover *handover; /* of a predecessor, until the service has started; may be NULL */
 } weir_service_options;
 
 /* A socket that listens already: from a predecessor, or from whoever started us. */
 typedef struct weir_inherited {
 	int fd;
 	bool used;
+	const char *name; /* what a predecessor called it; NULL: it has none */
 } weir_inherited;
 
 /* World, logs and admin, for a configuration that has been checked and outlives the service. 0 or a negative errno with weir_error. */
@@ -44,8 +47,10 @@ int weir_service_start(weir_service *service, weir_inherited *inherited, size_t 
  * more are closed.
  */
 int weir_service_apply(weir_service *service, const weir_config *config);
-/* What a successor needs: the listening sockets. Returns how many. */
-size_t weir_service_listeners(const weir_service *service, int *ret_fds, size_t most);
+/* What a successor needs: copies of the listening sockets, with names that live as long as the service. Returns how many. */
+size_t weir_service_listeners(const weir_service *service, weir_inherited *ret_sockets, size_t most);
+/* And what the laws have learnt. */
+void weir_service_save(const weir_service *service, FILE *to);
 void weir_service_ready(weir_service *service, bool ready);
 void weir_service_reopen_logs(weir_service *service);
 weir_errors *weir_service_errors(const weir_service *service);

@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import os
+import re
 import signal
 import socket
 import sys
@@ -124,6 +125,11 @@ def test_errors(place, weir, crowd):
     place.reload(weir)
 
 
+def refused(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
 def test_listeners(place, weir):
     """A listener more, and one less."""
     port = free_port()
@@ -135,10 +141,7 @@ def test_listeners(place, weir):
     place.write([place.first], p90="500ms")
     place.reload(weir)
 
-    def refused():
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", port)) != 0
-    wait_for("the removed listener to be closed", refused)
+    wait_for("the removed listener to be closed", lambda: refused(port))
 
 
 def test_successor(place, weir, crowd):
@@ -162,6 +165,66 @@ def test_successor(place, weir, crowd):
         assert weir.get("/readyz")[0] == 200
         assert sum("a successor was started" in line for line in weir.lines[before:]) == 1, weir.lines[before:]
     return pid
+
+
+def succeed(weir, pid):
+    """Has the process replaced; the pid of the next, which answers."""
+    before = len(weir.lines)
+    os.kill(pid, signal.SIGUSR2)
+    heir = int(wait_for("a successor", lambda: weir.said(r"a successor was started, pid (\d+)", before))[1])
+    wait_for("the predecessor's end", lambda: not os.path.exists(f"/proc/{pid}") or weir.process.poll() is not None)
+    wait_for("the successor's answer", lambda: weir.api("/api/stages")["process"]["pid"] == heir)
+    return heir
+
+
+def test_heir(weir, pid):
+    """Without anybody to learn from, a successor knows what its predecessor did."""
+    knew = weir.stage("app")
+    pid = succeed(weir, pid)
+    knows = weir.stage("app")
+    print(f"limit {knew['limit']} -> {knows['limit']}, {knew['admit_per_s']} -> {knows['admit_per_s']}/s")
+    assert knows["values"]["searching"] == knew["values"]["searching"], "the successor is not where its predecessor was"
+    assert still_knows(knows["admit_per_s"], knew["admit_per_s"]), "the successor began cold"
+    assert knows["all"]["offered"] == 0, "nothing was offered since"
+    return pid
+
+
+def test_ports(folder):
+    """Two listeners and the admin at ports that the system has chosen: a successor goes on there, and a reload tells them apart."""
+    file = os.path.join(folder, "ports.conf")
+    one = 'listen "127.0.0.1:0" { backlog = %d }\n'
+    rest = 'admin "127.0.0.1:0" {}\nroute "x" { demo = bottleneck }\n'
+
+    def write(text):
+        with open(file, "w", encoding="utf-8") as to:
+            to.write(text + rest)
+
+    def ports(after=0):
+        return [re.search(r"(listening on|live page) +http://127.0.0.1:(\d+)", line)[2] for line in weir.lines[after:] if "http://127" in line]
+
+    def status(port):
+        link = http.client.HTTPConnection("127.0.0.1", port, timeout=BOUND_S)
+        link.request("GET", "/")
+        return link.getresponse().status
+    write(one % 5 + one % 6)
+    weir = Weir("serve", "-c", file)
+    first = ports()
+    assert len(set(first)) == 3, weir.lines
+    before = weir.signal(signal.SIGHUP)
+    wait_for("the reload", lambda: weir.said("the configuration was read anew", before))
+    assert [status(int(port)) for port in first] == [200] * 3
+    before = len(weir.lines)
+    pid = succeed(weir, weir.process.pid)
+    assert ports(before) == first, (first, weir.lines[before:])
+    assert [status(int(port)) for port in first] == [200] * 3
+    write(one % 5)
+    before = len(weir.lines)
+    os.kill(pid, signal.SIGHUP)
+    wait_for("the reload", lambda: weir.said("the configuration was read anew", before))
+    wait_for("the second listener's end", lambda: refused(int(first[1])))
+    assert status(int(first[0])) == 200
+    os.kill(pid, signal.SIGTERM)
+    wait_for("the last one's end", lambda: not os.path.exists(f"/proc/{pid}"))
 
 
 def slow_requests(place, count, answers):
@@ -244,10 +307,13 @@ def run(folder):
         pid = test_successor(place, weir, crowd)
         wait_for("the successor's word", lambda: manager.told[-1] == f"READY=1\nMAINPID={pid}")
         assert "STOPPING=1" not in manager.told, manager.told
+        wait_for("a rate that was learnt", lambda: weir.stage("app")["admit_per_s"])
         failures = crowd.stop()
         print(f"answers {crowd.answers}, {crowd.reopened} connections opened anew")
         assert not failures, failures[:5]
         assert crowd.answers.get(200, 0) > 500, crowd.answers
+        print("-- test_heir", flush=True)
+        pid = test_heir(weir, pid)
     finally:
         crowd.going = False
         try:
@@ -256,6 +322,8 @@ def run(folder):
             pass
     wait_for("the last successor's end", lambda: not os.path.exists(f"/proc/{pid}"))
     wait_for("the last word", lambda: manager.told[-1] == "STOPPING=1")
+    print("-- test_ports", flush=True)
+    test_ports(folder)
     print("-- test_drain", flush=True)
     test_drain(place)
 

@@ -109,6 +109,7 @@ static const char whole[] =
 	"# a comment\n"
 	"listen \"127.0.0.1:80\" { backlog = 5; http2 = off; proxy-protocol = yes; max-connections = 7 }\n"
 	"listen '[::1]:0' {}\n"
+	"listen '[::1]:0' { backlog = 6 }\n"
 	"admin \"off\" { }\n"
 	"class \"gold\" { level = 0; match = {\"header X-Plan = gold\", \"method GET\"} }\n"
 	"class \"rest\" { level = 5 }\n"
@@ -134,7 +135,8 @@ static const char whole[] =
 static void test_a_whole_one(void **state)
 {
 	weir_config *config = read_good(whole);
-	assert_int_equal(config->listens, 2);
+	assert_int_equal(config->listens, 3);
+	assert_int_equal(config->listen[2].backlog, 6);
 	assert_int_equal(config->listen[0].backlog, 5);
 	assert_int_equal(config->listen[0].max_connections, 7);
 	assert_true(!config->listen[0].http2 && config->listen[0].proxy);

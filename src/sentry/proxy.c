@@ -100,6 +100,16 @@ static void try(weir_exchange *exchange, weir_origin *backend, bool fresh)
 								     .text = "no connection could be made"});
 }
 
+/* What still comes of the body has to wait until there is a call that takes it. */
+static void try_again(weir_exchange *exchange, weir_origin *backend, bool fresh)
+{
+	exchange->ready = false;
+	weir_timer_stop(&exchange->timer);
+	if (exchange->reading)
+		weir_request_pause(exchange->request);
+	try(exchange, backend, fresh);
+}
+
 void weir_proxy_failed(weir_call *call, const weir_call_failure *failure)
 {
 	weir_exchange *exchange = weir_exchange_of(call);
@@ -117,12 +127,12 @@ void weir_proxy_failed(weir_call *call, const weir_call_failure *failure)
 		WEIR_PROXY_COUNT(exchange, free_retries);
 		exchange->story.free_used = true;
 		exchange->story.attempts--;
-		try(exchange, pick(exchange, NULL), true);
+		try_again(exchange, pick(exchange, NULL), true);
 		return;
 	case WEIR_RETRY_PAID:
 		WEIR_PROXY_COUNT(exchange, retries);
 		exchange->story.late |= late;
-		try(exchange, other != NULL ? other : pick(exchange, exchange->backend), false);
+		try_again(exchange, other != NULL ? other : pick(exchange, exchange->backend), false);
 		return;
 	case WEIR_RETRY_NO:
 		if (retry->refused != refused)

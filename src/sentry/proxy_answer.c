@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An exchange under way: the client's body towards the backend, the backend's answer towards the client. */
 #include <errno.h>
+#include <string.h>
 
 #include "sentry/proxy_priv.h"
 
@@ -10,11 +11,59 @@
 /* Of a collected body at once: well below half of what may wait. */
 #define PART_MOST 32768
 
+/* Of a body that was not collected, for another try: no more than one part. */
+#define KEPT_MOST 16384u
+
 /* ---- the client's body, towards the backend ---- */
+
+/* A body is kept for another try as long as it is small, and as another is thought of at all. */
+static bool may_keep(const weir_exchange *exchange, size_t length)
+{
+	size_t have = exchange->kept != NULL ? exchange->kept->length : 0;
+	return !exchange->story.body_consumed && weir_retry_is_idempotent(exchange->story.method) &&
+	       length <= KEPT_MOST - have;
+}
+
+/* There will be no other try. */
+static void forget_kept(weir_exchange *exchange)
+{
+	exchange->story.body_consumed = true;
+	weir_buf_unref(exchange->kept);
+	exchange->kept = NULL;
+}
+
+/* false: no other call would get all of it. */
+static bool keep_part(weir_exchange *exchange, const weir_buf *buf, size_t offset, size_t length)
+{
+	if (may_keep(exchange, length) && exchange->kept == NULL)
+		exchange->kept = weir_buf_new(KEPT_MOST);
+	if (!may_keep(exchange, length) || exchange->kept == NULL) {
+		forget_kept(exchange);
+		return false;
+	}
+	memcpy(exchange->kept->data + exchange->kept->length, buf->data + offset, length);
+	exchange->kept->length += (uint32_t)length;
+	return true;
+}
+
+/* Between two tries, after a pause that came too late for it. */
+static void overflow(weir_exchange *exchange)
+{
+	weir_call_abort(&exchange->call);
+	weir_exchange_give_up(exchange, &(weir_call_failure){.step = WEIR_CALL_CONNECT,
+							     .error = -EPIPE,
+							     .text = "more of the body than can be kept"});
+}
 
 static void body_data(weir_request *request, weir_buf *buf, size_t offset, size_t length, void *arg)
 {
 	weir_exchange *exchange = arg;
+	bool kept = !exchange->tunnel && keep_part(exchange, buf, offset, length);
+	if (!exchange->ready) {
+		if (!kept)
+			overflow(exchange);
+		return;
+	}
 	/* Refused only by a connection that is ending, of which we will hear, or one that was not paused for: what a client can have on its way fits. */
 	if (weir_call_send(&exchange->call, buf, offset, length) == -ENOBUFS) {
 		weir_call_abort(&exchange->call);
@@ -28,20 +77,27 @@ static void body_data(weir_request *request, weir_buf *buf, size_t offset, size_
 
 #define TRAILERS_MOST 32
 
+static void finish_body(weir_exchange *exchange)
+{
+	weir_field trailers[TRAILERS_MOST];
+	size_t count = 0;
+	while (count < TRAILERS_MOST && weir_request_trailer(exchange->request, count, &trailers[count]))
+		count++;
+	weir_call_finish(&exchange->call, trailers, count);
+}
+
 static void body_end(weir_request *request, void *arg)
 {
 	weir_exchange *exchange = arg;
-	weir_field trailers[TRAILERS_MOST];
-	size_t count = 0;
 	if (exchange->tunnel) {
 		weir_call_finish(&exchange->call, NULL, 0);
 		weir_exchange_let_go(exchange);
 		weir_request_end(request, NULL, 0);
 		return;
 	}
-	while (count < TRAILERS_MOST && weir_request_trailer(request, count, &trailers[count]))
-		count++;
-	weir_call_finish(&exchange->call, trailers, count);
+	exchange->ended = true;
+	if (exchange->ready)
+		finish_body(exchange);
 }
 
 static const weir_body_ops body_ops = {body_data, body_end};
@@ -50,8 +106,7 @@ static void start_reading(weir_exchange *exchange)
 {
 	if (exchange->reading)
 		return;
-	/* From here on parts of it may be under way, and a second call would not get them. */
-	exchange->reading = exchange->story.body_consumed = true;
+	exchange->reading = true;
 	weir_timer_stop(&exchange->timer);
 	weir_request_read(exchange->request, &body_ops, exchange);
 }
@@ -76,16 +131,32 @@ static void send_collected(weir_exchange *exchange, weir_buf *body)
 		weir_call_finish(&exchange->call, NULL, 0);
 }
 
+/* What a call before this one was given, and the rest. */
+static void go_on_reading(weir_exchange *exchange)
+{
+	weir_buf *kept = exchange->kept;
+	/* Refused only by a connection that is ending, of which we will hear: this is all it has so far. */
+	if (kept != NULL)
+		weir_call_send(&exchange->call, kept, 0, kept->length);
+	if (exchange->ended)
+		finish_body(exchange);
+	else
+		weir_request_resume(exchange->request);
+}
+
 static void call_ready(weir_call *call)
 {
 	weir_exchange *exchange = weir_exchange_of(call);
 	weir_buf *collected = weir_request_collected(exchange->request);
+	exchange->ready = true;
 	if (!exchange->has_body)
 		return;
 	/* It can be sent again, so that it does not stand in the way of another try. */
 	exchange->collected_sent = 0;
 	if (collected != NULL)
 		send_collected(exchange, collected);
+	else if (exchange->reading)
+		go_on_reading(exchange);
 	else if (exchange->expects)
 		weir_timer_start(weir_upstream_loop(exchange->thread->upstream), &exchange->timer,
 				 call->started_ns + exchange->thread->proxy->options.expect_ns);
@@ -174,10 +245,12 @@ static void call_head(weir_call *call, const weir_call_answer *answer)
 			    .field_count = weir_proxy_fields(exchange->thread->proxy, answer, false, fields)};
 	note_backend(exchange);
 	weir_request_on_drained(exchange->request, request_drained, exchange);
-	if (weir_request_begin(exchange->request, &reply, answer->length) != 0)
+	if (weir_request_begin(exchange->request, &reply, answer->length) != 0) {
 		nonsense(exchange, "a head that cannot be passed on");
-	else
-		exchange->begun = true;
+		return;
+	}
+	exchange->begun = true;
+	forget_kept(exchange);
 }
 
 static void call_upgraded(weir_call *call, const weir_call_answer *answer)

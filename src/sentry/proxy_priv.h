@@ -49,12 +49,15 @@ typedef struct weir_exchange {
 	weir_stage *stage;
 	weir_origin *backend;
 	weir_timer timer; /* how long a backend may leave Expect unanswered */
+	weir_buf *kept;   /* the client's body so far, while all of it fits: for another try */
 	weir_buf *held;   /* of the answer, refused by a client that reads slowly */
 	size_t held_offset, held_length;
 	size_t collected_sent; /* of a body that was collected */
 	weir_retry_story story;
 	bool has_body, expects, upgrade;
+	bool ready;   /* the call takes the body */
 	bool reading; /* the client's body is being read */
+	bool ended;   /* and was to its end */
 	bool begun;   /* the answer's head is with the client */
 	bool tunnel;
 } weir_exchange;
@@ -69,7 +72,8 @@ static inline void weir_exchange_let_go(weir_exchange *exchange)
 {
 	weir_timer_stop(&exchange->timer);
 	weir_buf_unref(exchange->held);
-	exchange->held = NULL;
+	weir_buf_unref(exchange->kept);
+	exchange->held = exchange->kept = NULL;
 }
 
 /* ---- proxy.c ---- */

@@ -488,20 +488,102 @@ static void only_idempotent_requests_are_repeated(void **state)
 	site_close(&s);
 }
 
-/* Nor what may be done twice, once parts of its body may be on their way. */
-static void a_body_that_is_being_read_is_not_repeated(void **state)
+/* Nor what may be done twice, once more of its body was read than is kept for that. */
+static void a_large_body_is_not_repeated(void **state)
 {
+	static char part[16384];
 	site s;
 	site_open(&s, ON(state), (site_options){0});
 	int client = visit(&s);
-	tell(client, "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\n\r\n");
+	memset(part, 'x', sizeof(part) - 1);
+	tell(client, "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 16385\r\n\r\n");
 	int backend = serve_next(&s, 0);
 	hear_head(backend);
+	tell(client, part);
+	listen_for(backend, part);
+	tell(client, "yz");
+	listen_for(backend, "yz");
 	close(backend);
 	check_contains(hear_head(client), "HTTP/1.1 502");
 	assert_int_equal(site_stats(&s).retries, 0);
 	close(client);
 	site_close(&s);
+}
+
+/* What is kept is sent again, to the last byte that fits, and the rest of it goes on behind. */
+static void a_small_body_is_sent_again(void **state)
+{
+	static char part[16385];
+	site s;
+	site_open(&s, ON(state), (site_options){.sentry = {.retry = {.floor_per_s = 50}}});
+	int client = visit(&s);
+	memset(part, 'x', sizeof(part) - 1);
+	tell(client, "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 16390\r\n\r\n");
+	for (int i = 0; i < 2; i++) {
+		int backend = serve_next(&s, 0);
+		check_contains(hear_head(backend), "Content-Length: 16390\r\n");
+		if (i == 0)
+			tell(client, part);
+		listen_for(backend, part);
+		if (i == 1) {
+			tell(client, "behind");
+			listen_for(backend, "behind");
+			tell(backend, OK_HELLO);
+		}
+		close(backend);
+	}
+	check_contains(hear_head(client), "HTTP/1.1 200");
+	must_hear(client, "hello");
+	assert_int_equal(site_stats(&s).retries, 1);
+	close(client);
+	site_close(&s);
+}
+
+/* On a kept connection that the backend closes, with none, some or all of the body read by then. */
+static void a_body_survives_a_stale_connection(void **state)
+{
+	static const struct {
+		const char *head, *before, *after, *passed_before, *passed;
+	} cases[] = {
+		{"Content-Length: 6", "", "abcdef", "", "abcdef"},
+		{"Content-Length: 6", "abc", "def", "abc", "abcdef"},
+		{"Content-Length: 6", "abcdef", "", "abcdef", "abcdef"},
+		{"Transfer-Encoding: chunked", "3\r\nabc\r\n", "0\r\n\r\n", "3\r\nabc\r\n",
+		 "3\r\nabc\r\n0\r\n\r\n"},
+		{"Transfer-Encoding: chunked", "3\r\nabc\r\n0\r\nSum: 7\r\n\r\n", "",
+		 "3\r\nabc\r\n0\r\nSum: 7\r\n\r\n", "3\r\nabc\r\n0\r\nSum: 7\r\n\r\n"},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char head[128];
+		site s;
+		site_open(&s, ON(state),
+			  (site_options){.sentry = {.retry = {.share = -1, .floor_per_s = -1}}});
+		int client = visit(&s);
+		tell(client, GET);
+		int backend = serve_next(&s, 0);
+		hear_head(backend);
+		tell(backend, OK_HELLO);
+		hear_head(client);
+		must_hear(client, "hello");
+		snprintf(head, sizeof(head), "PUT / HTTP/1.1\r\nHost: h\r\n%s\r\n\r\n%s", cases[i].head,
+			 cases[i].before);
+		tell(client, head);
+		hear_head(backend);
+		if (cases[i].passed_before[0] != '\0')
+			listen_for(backend, cases[i].passed_before);
+		close(backend);
+		backend = serve_next(&s, 0);
+		hear_head(backend);
+		tell(client, cases[i].after);
+		listen_for(backend, cases[i].passed);
+		tell(backend, OK_HELLO);
+		check_contains(hear_head(client), "HTTP/1.1 200");
+		must_hear(client, "hello");
+		assert_int_equal(site_stats(&s).free_retries, 1);
+		close(client);
+		close(backend);
+		site_close(&s);
+	}
 }
 
 /* A byte of an answer is enough: not repeated. */
@@ -1409,7 +1491,9 @@ int main(void)
 		ON_BOTH(nobody_is_there),
 		ON_BOTH(a_dead_backend_is_stepped_over),
 		ON_BOTH(only_idempotent_requests_are_repeated),
-		ON_BOTH(a_body_that_is_being_read_is_not_repeated),
+		ON_BOTH(a_large_body_is_not_repeated),
+		ON_BOTH(a_small_body_is_sent_again),
+		ON_BOTH(a_body_survives_a_stale_connection),
 		ON_BOTH(no_repetition_after_a_byte),
 		ON_BOTH(a_budget_bounds_repetitions),
 		ON_BOTH(a_stale_connection_is_replaced_for_free),

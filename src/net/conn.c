@@ -146,7 +146,7 @@ void weir_conn_die(weir_conn *conn, int why)
 {
 	if (weir_conn_is(conn, WEIR_CONN_DEAD))
 		return;
-	conn->flags |= WEIR_CONN_DEAD;
+	conn->flags = (conn->flags | WEIR_CONN_DEAD) & ~(uint32_t)WEIR_CONN_FAR;
 	conn->why = why;
 	weir_timer_stop(&conn->timer);
 	if (conn->output.bytes > 0 && !weir_conn_is(conn, WEIR_CONN_CONNECTING))

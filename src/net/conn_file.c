@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of files as output: what is the same for both back ends, which both send them by sendfile(2). */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/sendfile.h>
+#include <sys/uio.h>
 
 #include "base/error.h"
 #include "net/conn_priv.h"
@@ -54,13 +56,52 @@ int weir_conn_send_file(weir_conn *conn, int fd, uint64_t offset, size_t length,
 	return 0;
 }
 
+/* ---- what is not in the kernel's cache ---- */
+
+/*
+ * A reactor must not wait for a disk. Where the part that is next is not in the cache, the kernel is asked to read it and the connection looks again a little later. Where it does not come (memory is so short that it is gone
+ * again before it is sent, or the file system cannot tell), it is sent as it is, in the end.
+ */
+#define LOOK_NS    WEIR_NS_PER_MS
+#define LOOKS_MOST 200
+
+static bool is_near(int fd, uint64_t offset)
+{
+	char byte;
+	struct iovec one = {.iov_base = &byte, .iov_len = 1};
+	return preadv2(fd, &one, 1, (off_t)offset, RWF_NOWAIT) >= 0 || errno != EAGAIN;
+}
+
+/* Its first and its last byte tell for all of it: what is read is read in one go. */
+static bool part_is_near(const weir_output_file *file, size_t length)
+{
+	return is_near(file->fd, file->offset) && is_near(file->fd, file->offset + length - 1);
+}
+
+static void look_later(weir_conn *conn, weir_output_file *file, size_t length)
+{
+	if (file->looks++ == 0)
+		posix_fadvise(file->fd, (off_t)file->offset, (off_t)length, POSIX_FADV_WILLNEED);
+	file->look_ns = weir_loop_now(conn->net->loop) + LOOK_NS;
+	conn->flags |= WEIR_CONN_FAR;
+	conn->net->far++;
+	weir_conn_arm(conn);
+}
+
 int weir_conn_send_from_file(weir_conn *conn, size_t *budget)
 {
 	weir_output_file *file = &conn->output.head->file;
 	size_t most = file->left < *budget ? (size_t)file->left : *budget;
 	off_t offset = (off_t)file->offset;
+	if (weir_conn_is(conn, WEIR_CONN_FAR))
+		return -EINPROGRESS;
+	if (file->looks < LOOKS_MOST && !part_is_near(file, most)) {
+		look_later(conn, file, most);
+		return -EINPROGRESS;
+	}
 	ssize_t sent = sendfile(conn->fd, file->fd, &offset, most);
 	if (sent > 0) {
+		file->looks = 0;
 		*budget -= (size_t)sent;
 		weir_conn_sent(conn, (size_t)sent);
 		return 0;

@@ -34,6 +34,7 @@ enum weir_conn_flag {
 	WEIR_CONN_QUEUED = 1 << 9,   /* in the loop's deferred work */
 	WEIR_CONN_SENDING = 1 << 10, /* the back end goes on with the output by itself */
 	WEIR_CONN_CLOGGED = 1 << 11, /* drained is owed */
+	WEIR_CONN_FAR = 1 << 12,     /* what is next of a file is on its way from the disk */
 
 	/* the back end's */
 	WEIR_CONN_READABLE = 1 << 16,   /* epoll: the last edge has not been used up */
@@ -120,7 +121,7 @@ void weir_conn_eof(weir_conn *conn);
 void weir_conn_sent(weir_conn *conn, size_t count);
 /*
  * Sends from the file that the output begins with, on a socket that does not block, and takes what went off budget (not 0). 0: go on, if it is
- * still alive; -EAGAIN: the socket takes no more.
+ * still alive; -EAGAIN: the socket takes no more; -EINPROGRESS: the disk is waited for, and send is called when it is time to look again.
  */
 int weir_conn_send_from_file(weir_conn *conn, size_t *budget);
 /* Goes on with closing when the output is out; sees to drained and to the timer. */

@@ -41,6 +41,8 @@ static uint64_t deadline(const weir_conn *conn)
 	if (weir_conn_is(conn, WEIR_CONN_LINGERING))
 		return after(conn->progress_ns, LINGER_NS);
 	uint64_t at = earlier(output_deadline(conn), idle_deadline(conn));
+	if (weir_conn_is(conn, WEIR_CONN_FAR))
+		at = earlier(at, conn->output.head->file.look_ns);
 	return weir_conn_is(conn, WEIR_CONN_RATED) ? earlier(at, conn->rate_free_ns) : at;
 }
 
@@ -61,11 +63,20 @@ static void end_rate_pause(weir_conn *conn, uint64_t now_ns)
 	weir_conn_later(conn);
 }
 
+static void look_for_file(weir_conn *conn, uint64_t now_ns)
+{
+	if (!weir_conn_is(conn, WEIR_CONN_FAR) || conn->output.head->file.look_ns > now_ns)
+		return;
+	conn->flags &= ~(uint32_t)WEIR_CONN_FAR;
+	weir_conn_later(conn);
+}
+
 static void time_is_up(weir_timer *timer, void *arg)
 {
 	weir_conn *conn = arg;
 	uint64_t now_ns = weir_loop_now(conn->net->loop);
 	end_rate_pause(conn, now_ns);
+	look_for_file(conn, now_ns);
 	if (deadline(conn) > now_ns) {
 		weir_conn_arm(conn);
 	} else if (weir_conn_is(conn, WEIR_CONN_LINGERING)) {

@@ -171,8 +171,12 @@ static void epoll_send(weir_conn *conn)
 		} else if (budget == 0) {
 			weir_conn_later(conn);
 			return;
-		} else if (weir_conn_send_from_file(conn, &budget) == -EAGAIN) {
-			conn->flags |= WEIR_CONN_SENDING;
+		} else {
+			int error = weir_conn_send_from_file(conn, &budget);
+			if (error == -EINPROGRESS)
+				return;
+			if (error == -EAGAIN)
+				conn->flags |= WEIR_CONN_SENDING;
 		}
 	}
 }

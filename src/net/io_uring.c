@@ -343,10 +343,11 @@ static void send_files(weir_conn *conn)
 		conn->flags |= WEIR_CONN_NONBLOCKING;
 	}
 	while (has_file(conn) && budget > 0) {
-		if (weir_conn_send_from_file(conn, &budget) == -EAGAIN) {
+		int error = weir_conn_send_from_file(conn, &budget);
+		if (error == -EAGAIN)
 			await_room(conn);
+		if (error != 0)
 			return;
-		}
 	}
 	if (has_file(conn))
 		weir_conn_later(conn);

@@ -61,6 +61,7 @@ typedef struct weir_net {
 	weir_deferred over;              /* tells the owners of files that are over */
 	bool over_queued;                /* it is in the loop's deferred work */
 	bool sends_files;                /* some connection has: SIGPIPE is blocked */
+	uint64_t far;                    /* how often the disk was waited for; for tests */
 	weir_conn *all;                  /* connections alive */
 	struct weir_acceptor *acceptors; /* not yet gone */
 	union {

@@ -35,6 +35,8 @@
 typedef struct weir_output_file {
 	int fd;
 	uint32_t counts, most; /* in the output's bytes: now, and at most */
+	uint32_t looks;        /* since the disk was asked for what is next of it */
+	uint64_t look_ns;      /* when it is looked again */
 	uint64_t offset, left;
 	void (*over)(void *arg);
 	void *arg;

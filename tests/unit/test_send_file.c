@@ -2,8 +2,10 @@
 /* Parts of files as output of connections. */
 #include "on_net.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 
 #define LIMITS(...) ((weir_conn_limits){__VA_ARGS__})
 
@@ -265,6 +267,69 @@ static void leaves_time_for_others(void **state)
 
 /* ---- what goes wrong ---- */
 
+/* A file on a disk that is not in the kernel's cache; -1: that cannot be had here. */
+static int make_far_file(size_t count)
+{
+	char name[] = "/var/tmp/weir-test-XXXXXX", byte;
+	struct iovec one = {.iov_base = &byte, .iov_len = 1};
+	uint8_t *bytes = malloc(count);
+	int fd = mkstemp(name);
+	assert_true(fd >= 0);
+	unlink(name);
+	for (size_t i = 0; bytes != NULL && i < count; i++)
+		bytes[i] = pattern_at(i);
+	assert_int_equal(write(fd, bytes, count), (ssize_t)count);
+	free(bytes);
+	if (fsync(fd) == 0 && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0 &&
+	    preadv2(fd, &one, 1, 0, RWF_NOWAIT) < 0 && errno == EAGAIN)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* The disk is not waited for, what it brings is whole, and what comes behind it stays behind. */
+static void looks_again_for_what_the_disk_has(void **state)
+{
+	weir_loop *loop = loop_of(state);
+	served t = {0};
+	overs o = {.t = &t};
+	enum { LENGTH = 3 << 20 };
+	char end;
+	int fd = make_far_file(LENGTH);
+	if (fd < 0)
+		skip();
+	serve_one(&t, loop, &side_ops, LIMITS(0));
+	assert_int_equal(send_part(&o, fd, 0, LENGTH), 0);
+	assert_int_equal(weir_conn_write(t.side.conn, "!", 1), 0);
+	weir_conn_flush(t.side.conn);
+	assert_true(weir_conn_net(t.side.conn)->far > 0);
+	hear_pattern(loop, t.peer, 0, LENGTH);
+	hear(loop, t.peer, &end, 1);
+	assert_int_equal(end, '!');
+	turn_until(loop, o.count == 1);
+	close(fd);
+	serve_end(&t);
+}
+
+/* Nor does one that goes meanwhile leave anything behind. */
+static void a_connection_may_end_while_the_disk_reads(void **state)
+{
+	weir_loop *loop = loop_of(state);
+	served t = {0};
+	overs o = {.t = &t};
+	int fd = make_far_file(1 << 20);
+	if (fd < 0)
+		skip();
+	serve_one(&t, loop, &side_ops, LIMITS(0));
+	assert_int_equal(send_part(&o, fd, 0, 1 << 20), 0);
+	weir_conn_flush(t.side.conn);
+	assert_int_equal(weir_conn_net(t.side.conn)->far, 1);
+	weir_conn_abort(t.side.conn, 0);
+	turn_until(loop, o.count == 1);
+	close(fd);
+	serve_end(&t);
+}
+
 static void a_file_that_is_shorter_ends_the_connection(void **state)
 {
 	weir_loop *loop = loop_of(state);
@@ -513,6 +578,8 @@ int main(void)
 		ON_BOTH(any_file_fits_into_any_bound),
 		ON_BOTH(refuses_what_is_no_part),
 		ON_BOTH(leaves_time_for_others),
+		ON_BOTH(looks_again_for_what_the_disk_has),
+		ON_BOTH(a_connection_may_end_while_the_disk_reads),
 		ON_BOTH(a_file_that_is_shorter_ends_the_connection),
 		ON_BOTH(a_file_that_cannot_be_read_ends_the_connection),
 		ON_BOTH(outlives_a_peer_that_goes),

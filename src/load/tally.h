@@ -44,15 +44,20 @@ typedef struct load_group {
 	_Atomic uint64_t good;  /* ok, and within the target */
 	_Atomic uint64_t bytes; /* of answers, as received */
 	_Atomic uint64_t retries;
+	_Atomic uint64_t response_sum_ns, response_max_ns; /* exact, of ok */
 	weir_hist response; /* of those that are ok: meant to be sent to last byte, ns */
 } load_group;
+
+/* Response times within a second: 16 buckets an octave, so that a percentile is known to 3 %. */
+#define LOAD_SECOND_SHIFT   1
+#define LOAD_SECOND_BUCKETS (WEIR_HIST_BUCKETS >> LOAD_SECOND_SHIFT)
 
 typedef struct load_second {
 	_Atomic uint64_t sent, late, ended[LOAD_ENDS], good, open; /* open: at its end */
 	_Atomic uint64_t response_sum_ns;                          /* of ok */
 	_Atomic uint64_t response_max_ns;
-	uint32_t p50_us, p90_us,
-		p99_us; /* filled in when the second is over, by its thread; merged from hist of the report's own window otherwise */
+	_Atomic uint32_t response[LOAD_SECOND_BUCKETS];            /* of ok */
+	uint32_t p50_us, p90_us, p99_us; /* of ok; in a tally that was merged into, by load_tally_merge */
 } load_second;
 
 typedef struct load_tally {
@@ -66,9 +71,11 @@ typedef struct load_tally {
 	_Atomic uint64_t connections, unsent, open, offered_late_ns_max;
 	load_second
 		*second; /* by the second in which it ended (sent, late: in which it was meant to be sent) */
-	unsigned seconds, seconds_max;
+	_Atomic unsigned seconds; /* begun */
+	unsigned seconds_max;     /* what comes later is counted in the last */
 } load_tally;
 
+/* 0 or -ENOMEM; then there is nothing to finish. */
 int load_tally_init(load_tally *tally, unsigned classes, unsigned paths, uint64_t target_ns,
 		    unsigned seconds_max);
 void load_tally_fini(load_tally *tally);
@@ -83,7 +90,11 @@ typedef struct load_result {
 	uint64_t bytes;
 } load_result;
 void load_tally_ended(load_tally *tally, const load_result *result);
-/* Adds what `from` has so far; for a report, `into` starts empty. */
+/* An attempt was for nothing and there will be another; status 0: it had no answer. */
+void load_tally_retried(load_tally *tally, unsigned klass, unsigned path, unsigned status);
+/* Of them, how many are under way at this time, which is the end of a second or of the run. */
+void load_tally_open(load_tally *tally, uint64_t at_ns, uint64_t open);
+/* Adds what `from` has so far, and works the percentiles of the seconds out anew; for a report, `into` starts empty. Both have as many classes, paths and seconds_max. */
 void load_tally_merge(load_tally *into, const load_tally *from);
 
 #endif

@@ -13,6 +13,7 @@
  */
 
 #include "base/hist.h"
+#include "load/spread.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -44,6 +45,7 @@ typedef struct load_group {
 	_Atomic uint64_t good;  /* ok, and within the target */
 	_Atomic uint64_t bytes; /* of answers, as received */
 	_Atomic uint64_t retries;
+	_Atomic uint64_t response_sum_ns, response_max_ns; /* of those that are ok, exactly */
 	weir_hist response; /* of those that are ok: meant to be sent to last byte, ns */
 } load_group;
 
@@ -51,8 +53,8 @@ typedef struct load_second {
 	_Atomic uint64_t sent, late, ended[LOAD_ENDS], good, open; /* open: at its end */
 	_Atomic uint64_t response_sum_ns;                          /* of ok */
 	_Atomic uint64_t response_max_ns;
-	uint32_t p50_us, p90_us,
-		p99_us; /* filled in when the second is over, by its thread; merged from hist of the report's own window otherwise */
+	/* Of ok. Made by the second's thread when the first ends in it, and published by a release store; NULL: none did, or there was no memory. */
+	_Atomic(load_spread *) spread;
 } load_second;
 
 typedef struct load_tally {
@@ -67,6 +69,8 @@ typedef struct load_tally {
 	load_second
 		*second; /* by the second in which it ended (sent, late: in which it was meant to be sent) */
 	unsigned seconds, seconds_max;
+	/* Of what is merged into: spreads of seconds before this one are left out. A live screen looks at the last minute only; 0: all. */
+	unsigned spread_from;
 } load_tally;
 
 int load_tally_init(load_tally *tally, unsigned classes, unsigned paths, uint64_t target_ns,

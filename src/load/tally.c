@@ -54,6 +54,8 @@ int load_tally_init(load_tally *tally, unsigned classes, unsigned paths, uint64_
 
 void load_tally_fini(load_tally *tally)
 {
+	for (unsigned i = 0; tally->second != NULL && i < tally->seconds; i++)
+		weir_mem_free(tally->second[i].spread);
 	weir_mem_free(tally->klass);
 	weir_mem_free(tally->path);
 	weir_mem_free(tally->second);
@@ -111,6 +113,17 @@ static void count_ended(load_group *group, const load_result *result, uint64_t r
 		count_ok(group, response_ns);
 }
 
+/* The spread of a second, made if need be; NULL: no memory, and then percentiles of that second are not known. */
+static load_spread *spread_of(load_second *second)
+{
+	load_spread *spread = atomic_load_explicit(&second->spread, memory_order_relaxed);
+	if (spread == NULL) {
+		spread = weir_mem_zalloc(sizeof(*spread));
+		atomic_store_explicit(&second->spread, spread, memory_order_release);
+	}
+	return spread;
+}
+
 static void count_second(load_second *second, const load_result *result, uint64_t response_ns, bool good)
 {
 	add(&second->ended[result->end], 1);
@@ -120,9 +133,9 @@ static void count_second(load_second *second, const load_result *result, uint64_
 		return;
 	add(&second->response_sum_ns, response_ns);
 	raise(&second->response_max_ns, response_ns);
-	_Atomic uint32_t *bucket = &second->response[weir_hist_index(response_ns) >> LOAD_SECOND_SHIFT];
-	atomic_store_explicit(bucket, atomic_load_explicit(bucket, memory_order_relaxed) + 1,
-			      memory_order_relaxed);
+	load_spread *spread = spread_of(second);
+	if (spread != NULL)
+		load_spread_add(spread, response_ns);
 }
 
 static void count_status(load_tally *tally, unsigned status)
@@ -179,21 +192,6 @@ static void merge_group(load_group *into, const load_group *from)
 	weir_hist_merge(&into->response, &from->response);
 }
 
-static uint32_t second_quantile(const load_second *second, uint64_t count, double quantile)
-{
-	uint64_t seen = 0, wanted = (uint64_t)(quantile * (double)count);
-	for (unsigned i = 0; i < LOAD_SECOND_BUCKETS; i++) {
-		seen += atomic_load_explicit(&second->response[i], memory_order_relaxed);
-		if (seen > wanted || (seen > 0 && seen == count)) {
-			uint64_t low = weir_hist_low(i << LOAD_SECOND_SHIFT);
-			uint64_t high = weir_hist_high(((i + 1) << LOAD_SECOND_SHIFT) - 1);
-			uint64_t us = (low + (high - low) / 2) / WEIR_NS_PER_US;
-			return us < UINT32_MAX ? (uint32_t)us : UINT32_MAX;
-		}
-	}
-	return 0;
-}
-
 static void merge_second(load_second *into, const load_second *from)
 {
 	add(&into->sent, get(&from->sent));
@@ -204,16 +202,14 @@ static void merge_second(load_second *into, const load_second *from)
 	add(&into->open, get(&from->open));
 	add(&into->response_sum_ns, get(&from->response_sum_ns));
 	raise(&into->response_max_ns, get(&from->response_max_ns));
-	uint64_t count = 0;
-	for (unsigned i = 0; i < LOAD_SECOND_BUCKETS; i++) {
-		uint32_t sum = atomic_load_explicit(&into->response[i], memory_order_relaxed) +
-			       atomic_load_explicit(&from->response[i], memory_order_relaxed);
-		atomic_store_explicit(&into->response[i], sum, memory_order_relaxed);
-		count += sum;
-	}
-	into->p50_us = second_quantile(into, count, 0.5);
-	into->p90_us = second_quantile(into, count, 0.9);
-	into->p99_us = second_quantile(into, count, 0.99);
+}
+
+static void merge_spread(load_second *into, const load_second *from)
+{
+	const load_spread *theirs = atomic_load_explicit(&from->spread, memory_order_acquire);
+	load_spread *ours = theirs != NULL ? spread_of(into) : NULL;
+	if (ours != NULL)
+		load_spread_merge(ours, theirs);
 }
 
 static void merge_counts(load_tally *into, const load_tally *from)
@@ -245,6 +241,8 @@ void load_tally_merge(load_tally *into, const load_tally *from)
 	unsigned seconds = atomic_load_explicit(&from->seconds, memory_order_relaxed);
 	for (unsigned i = 0; i < seconds; i++)
 		merge_second(&into->second[i], &from->second[i]);
+	for (unsigned i = into->spread_from; i < seconds; i++)
+		merge_spread(&into->second[i], &from->second[i]);
 	if (seconds > into->seconds)
 		into->seconds = seconds;
 }

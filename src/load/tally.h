@@ -13,6 +13,7 @@
  */
 
 #include "base/hist.h"
+#include "load/spread.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -44,20 +45,16 @@ typedef struct load_group {
 	_Atomic uint64_t good;  /* ok, and within the target */
 	_Atomic uint64_t bytes; /* of answers, as received */
 	_Atomic uint64_t retries;
-	_Atomic uint64_t response_sum_ns, response_max_ns; /* exact, of ok */
+	_Atomic uint64_t response_sum_ns, response_max_ns; /* of those that are ok, exactly */
 	weir_hist response; /* of those that are ok: meant to be sent to last byte, ns */
 } load_group;
-
-/* Response times within a second: 16 buckets an octave, so that a percentile is known to 3 %. */
-#define LOAD_SECOND_SHIFT   1
-#define LOAD_SECOND_BUCKETS (WEIR_HIST_BUCKETS >> LOAD_SECOND_SHIFT)
 
 typedef struct load_second {
 	_Atomic uint64_t sent, late, ended[LOAD_ENDS], good, open; /* open: at its end */
 	_Atomic uint64_t response_sum_ns;                          /* of ok */
 	_Atomic uint64_t response_max_ns;
-	_Atomic uint32_t response[LOAD_SECOND_BUCKETS];            /* of ok */
-	uint32_t p50_us, p90_us, p99_us; /* of ok; in a tally that was merged into, by load_tally_merge */
+	/* Of ok. Made by the second's thread when the first ends in it, and published by a release store; NULL: none did, or there was no memory. */
+	_Atomic(load_spread *) spread;
 } load_second;
 
 typedef struct load_tally {
@@ -73,6 +70,8 @@ typedef struct load_tally {
 		*second; /* by the second in which it ended (sent, late: in which it was meant to be sent) */
 	_Atomic unsigned seconds; /* begun */
 	unsigned seconds_max;     /* what comes later is counted in the last */
+	/* Of what is merged into: spreads of seconds before this one are left out. A live screen looks at the last minute only; 0: all. */
+	unsigned spread_from;
 } load_tally;
 
 /* 0 or -ENOMEM; then there is nothing to finish. */
@@ -92,9 +91,9 @@ typedef struct load_result {
 void load_tally_ended(load_tally *tally, const load_result *result);
 /* An attempt was for nothing and there will be another; status 0: it had no answer. */
 void load_tally_retried(load_tally *tally, unsigned klass, unsigned path, unsigned status);
-/* Of them, how many are under way at this time, which is the end of a second or of the run. */
+/* How many are under way at this time, which is the end of a second or of the run. */
 void load_tally_open(load_tally *tally, uint64_t at_ns, uint64_t open);
-/* Adds what `from` has so far, and works the percentiles of the seconds out anew; for a report, `into` starts empty. Both have as many classes, paths and seconds_max. */
+/* Adds what `from` has so far; for a report, `into` starts empty. Both have as many classes, paths and seconds_max. */
 void load_tally_merge(load_tally *into, const load_tally *from);
 
 #endif

@@ -78,7 +78,7 @@ int load_setup_make(load_setup *setup, const load_options *options)
 	*setup = (load_setup){.options = options, .capacity = options->capacity};
 	int error = load_place_parse(options->url, &setup->place);
 	if (error == 0 && options->trace != NULL)
-		error = weir_trace_read(options->trace, true, &setup->trace);
+		error = weir_trace_open(options->trace, true, &setup->trace);
 	if (error == 0) {
 		load_habits habits = habits_of(setup);
 		error = load_setup_work(setup, &habits, &setup->work);

@@ -21,7 +21,7 @@ typedef struct load_phase {
 } load_phase;
 
 typedef struct load_schedule load_schedule;
-typedef struct weir_trace load_trace; /* sim/trace.h reads them: weir_trace_read, weir_trace_free */
+typedef struct weir_trace load_trace; /* sim/trace.h reads them: weir_trace_open, weir_trace_free */
 
 typedef struct load_arrivals {
 	const load_schedule *schedule;

@@ -131,12 +131,13 @@ static void pair(load_conn *conn, load_session *session, uint64_t now_ns)
 	conn->deadline_ns = conn->impatient ? patience_ns : timeout_ns;
 	if (!weir_timer_pending(&conn->timer) || conn->timer.at_ns > conn->deadline_ns)
 		weir_timer_start(conn->reactor->loop, &conn->timer, conn->deadline_ns);
+	load_session_sent(session, now_ns);
 }
 
 /* ---- a request goes out ---- */
 
 /* The connection is up and has a session. */
-static void start(load_conn *conn, uint64_t now_ns)
+static void start(load_conn *conn)
 {
 	load_reactor *reactor = conn->reactor;
 	load_session *session = conn->session;
@@ -149,16 +150,14 @@ static void start(load_conn *conn, uint64_t now_ns)
 		return;
 	}
 	load_reader_begin(&conn->reader, request.method);
-	load_session_sent(session, now_ns);
 	/* Refused only by a connection that is ending, of which we will hear. */
 	weir_link_write(&conn->link, request.bytes, request.length);
 }
 
 static void use(load_conn *conn, load_session *session)
 {
-	uint64_t now_ns = load_now(conn->reactor);
-	pair(conn, session, now_ns);
-	start(conn, now_ns);
+	pair(conn, session, load_now(conn->reactor));
+	start(conn);
 }
 
 /* ---- an answer comes ---- */
@@ -263,7 +262,7 @@ static void is_up(load_conn *conn)
 	reactor->connecting--;
 	weir_hist_bump(&reactor->tally.connections, 1);
 	weir_hist_add(&reactor->tally.connect, now_ns - conn->opened_ns);
-	start(conn, now_ns);
+	start(conn);
 }
 
 static void ended(load_conn *conn, int why)

@@ -89,7 +89,7 @@ static void begin_users(load_reactor *reactor, uint64_t now_ns)
 		if (reactor->connecting >= ARRIVALS_A_TURN)
 			return;
 		reactor->users_begun++;
-		load_session_begin(reactor, now_ns, 0);
+		load_session_begin(reactor, load_now(reactor), 0);
 	}
 }
 
@@ -126,7 +126,7 @@ static void stop_sending(load_reactor *reactor)
 	reactor->waiting_end = &reactor->waiting;
 	for (load_session *session = reactor->all; session != NULL; session = next) {
 		next = session->all_next;
-		if (session->conn != NULL && session->conn->state == LOAD_CONN_BUSY && session->sent)
+		if (session->conn != NULL && session->conn->state != LOAD_CONN_IDLE && session->sent)
 			continue;
 		if (is_unsent(session))
 			weir_hist_bump(&reactor->tally.unsent, 1);

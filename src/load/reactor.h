@@ -128,7 +128,7 @@ static inline uint64_t load_now(load_reactor *reactor)
 
 /* A user comes: its first request is due at at_ns. number: of the arrival. */
 void load_session_begin(load_reactor *reactor, uint64_t at_ns, uint64_t number);
-/* The request is on its way, now. */
+/* The request has a connection, or one that is being made for it: the time that takes is not the generator's. */
 void load_session_sent(load_session *session, uint64_t now_ns);
 /* The attempt is over, and the session has no request under way (it may keep an idle connection). The session may be gone afterwards. */
 void load_session_over(load_session *session, const load_outcome *outcome);

@@ -63,7 +63,7 @@ typedef struct load_tally {
 	load_group *klass, *path; /* arrays, as many as the work has */
 	unsigned classes, paths;
 	weir_hist first_byte, connect, shed_response,
-		send_error; /* ns; send_error: how long after it was meant to be a request was sent */
+		send_error; /* ns; send_error: how long after it was meant to be a request was sent, be it to a connection that is still being made */
 	_Atomic uint64_t errors[LOAD_ERRORS], status[600]; /* status: how often each was seen */
 	_Atomic uint64_t connections, unsent, open, offered_late_ns_max;
 	load_second

@@ -78,7 +78,7 @@ int load_setup_make(load_setup *setup, const load_options *options)
 	*setup = (load_setup){.options = options, .capacity = options->capacity};
 	int error = load_place_parse(options->url, &setup->place);
 	if (error == 0 && options->trace != NULL)
-		error = weir_trace_open(options->trace, true, &setup->trace);
+		error = weir_tracefile_read(options->trace, true, &setup->trace);
 	if (error == 0) {
 		load_habits habits = habits_of(setup);
 		error = load_setup_work(setup, &habits, &setup->work);
@@ -95,7 +95,7 @@ int load_setup_make(load_setup *setup, const load_options *options)
 void load_setup_free(load_setup *setup)
 {
 	load_work_free(&setup->work);
-	weir_trace_free(&setup->trace);
+	weir_tracefile_free(&setup->trace);
 }
 
 bool load_setup_needs_capacity(const load_options *options)

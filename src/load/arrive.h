@@ -21,7 +21,8 @@ typedef struct load_phase {
 } load_phase;
 
 typedef struct load_schedule load_schedule;
-typedef struct weir_trace load_trace; /* sim/trace.h reads them: weir_trace_open, weir_trace_free */
+typedef struct weir_tracefile
+	load_trace; /* sim/trace.h reads them: weir_tracefile_read, weir_tracefile_free */
 
 typedef struct load_arrivals {
 	const load_schedule *schedule;

@@ -49,7 +49,7 @@ typedef struct load_next {
 } load_next;
 
 typedef struct load_work load_work;
-typedef struct weir_trace load_trace; /* sim/trace.h */
+typedef struct weir_tracefile load_trace; /* sim/trace.h */
 
 /* ---- making one ---- */
 

@@ -14,7 +14,7 @@ static int make_item(load_work *work, const load_trace *trace, uint32_t at, cons
 		     load_item *ret)
 {
 	const char *text = trace->texts[at];
-	if (trace->what == WEIR_TRACE_SIZES) {
+	if (trace->what == WEIR_TRACEFILE_SIZES) {
 		weir_span made = load_work_size_target(work, target, text);
 		*ret = (load_item){made, load_work_size_row(work, strtod(text, NULL))};
 		return made.length > 0 ? 0 : -ENOMEM;
@@ -54,13 +54,13 @@ int load_work_trace(const load_habits *habits, const load_trace *trace, const ch
 	load_work *work = NULL;
 	if (target == NULL)
 		target = "/bytes/{size}";
-	if (trace->what == WEIR_TRACE_NOTHING)
+	if (trace->what == WEIR_TRACEFILE_NOTHING)
 		return weir_error_set(
 			-EINVAL, "the trace says when, but not what is asked for: it has no paths or sizes");
 	if (habits->links > 0)
 		return weir_error_set(-EINVAL,
 				      "a trace says what is asked for; links cannot be followed as well");
-	if (trace->what == WEIR_TRACE_SIZES && load_check_size_target(target) < 0)
+	if (trace->what == WEIR_TRACEFILE_SIZES && load_check_size_target(target) < 0)
 		return -EINVAL;
 	int failed = load_work_begin(habits, &work);
 	if (!failed)

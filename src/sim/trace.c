@@ -20,9 +20,9 @@
 #define NO_COLUMN   (~0u)
 
 typedef struct reader {
-	weir_trace *trace;
+	weir_tracefile *trace;
 	size_t room;
-	unsigned column, what_column; /* what_column NO_COLUMN: not there, or not wanted */
+	unsigned column, what_column;     /* what_column NO_COLUMN: not there, or not wanted */
 	bool with_what, ascending, begun; /* begun: the first line is behind */
 	/* texts by hash: index + 1, 0: free. Never more than half full. */
 	uint32_t *slot, slots, text_room;
@@ -97,7 +97,7 @@ static int intern(reader *in, const char *text, uint32_t *ret_index)
 
 static int make_room(reader *in)
 {
-	weir_trace *trace = in->trace;
+	weir_tracefile *trace = in->trace;
 	size_t room = in->room == 0 ? 4096 : 2 * in->room;
 	if (trace->count < in->room)
 		return 0;
@@ -146,9 +146,9 @@ static void read_names(reader *in, const char *line)
 		return;
 	in->what_column = find_column(line, "path", "url", "target");
 	if (in->what_column != NO_COLUMN)
-		in->trace->what = WEIR_TRACE_PATHS;
+		in->trace->what = WEIR_TRACEFILE_PATHS;
 	else if ((in->what_column = find_column(line, "size", "bytes", "size")) != NO_COLUMN)
-		in->trace->what = WEIR_TRACE_SIZES;
+		in->trace->what = WEIR_TRACEFILE_SIZES;
 }
 
 /* A column of the line, copied; NULL: there is none, or one that is too long. */
@@ -172,7 +172,7 @@ static void guess_what(reader *in, const char *line)
 	const char *second = in->with_what ? strchr(line, ',') : NULL;
 	in->what_column = second != NULL ? 1 : NO_COLUMN;
 	if (second != NULL)
-		in->trace->what = second[1] == '/' ? WEIR_TRACE_PATHS : WEIR_TRACE_SIZES;
+		in->trace->what = second[1] == '/' ? WEIR_TRACEFILE_PATHS : WEIR_TRACEFILE_SIZES;
 }
 
 static int read_time(const reader *in, const char *line, uint64_t *ret_ns)
@@ -203,7 +203,7 @@ static int read_what(reader *in, const char *line, uint32_t *ret_index)
 	char text[TEXT_MAX + 1];
 	double bytes;
 	bool there = field(line, in->what_column, text, sizeof text) != NULL;
-	if (in->trace->what == WEIR_TRACE_PATHS) {
+	if (in->trace->what == WEIR_TRACEFILE_PATHS) {
 		if (!there || !is_path(text))
 			return weir_error_set(-EINVAL,
 					      "there is no path in column %u; accepted is one from '/' on, "
@@ -223,11 +223,11 @@ static int read_what(reader *in, const char *line, uint32_t *ret_index)
 
 static int read_line(reader *in, const char *line)
 {
-	weir_trace *trace = in->trace;
+	weir_tracefile *trace = in->trace;
 	uint64_t ns = 0;
 	uint32_t what = 0;
 	int failed = read_time(in, line, &ns);
-	if (!failed && trace->what != WEIR_TRACE_NOTHING)
+	if (!failed && trace->what != WEIR_TRACEFILE_NOTHING)
 		failed = read_what(in, line, &what);
 	if (!failed)
 		failed = make_room(in);
@@ -255,7 +255,7 @@ static int ascending(const void *a, const void *b)
 	return one->line < other->line ? -1 : 1;
 }
 
-static int sort(weir_trace *trace)
+static int sort(weir_tracefile *trace)
 {
 	row *rows = weir_mem_array(trace->count, sizeof *rows);
 	if (rows == NULL)
@@ -313,23 +313,23 @@ static int read_file(reader *in, FILE *file, const char *name)
 	return in->ascending ? 0 : sort(in->trace);
 }
 
-static int read_all(FILE *file, const char *name, bool with_what, weir_trace **ret_trace)
+static int read_all(FILE *file, const char *name, bool with_what, weir_tracefile **ret_trace)
 {
 	reader in = {.trace = weir_mem_zalloc(sizeof *in.trace), .with_what = with_what};
 	int failed = in.trace == NULL ? weir_error_set(-ENOMEM, "out of memory") : read_file(&in, file, name);
 	weir_mem_free(in.slot);
-	if (!failed && in.trace->what == WEIR_TRACE_NOTHING) {
+	if (!failed && in.trace->what == WEIR_TRACEFILE_NOTHING) {
 		weir_mem_free(in.trace->asked);
 		in.trace->asked = NULL;
 	}
 	if (failed)
-		weir_trace_free(&in.trace);
+		weir_tracefile_free(&in.trace);
 	else
 		*ret_trace = in.trace;
 	return failed;
 }
 
-int weir_trace_open(const char *path, bool with_what, weir_trace **ret_trace)
+int weir_tracefile_read(const char *path, bool with_what, weir_tracefile **ret_trace)
 {
 	FILE *file = fopen(path, "re");
 	if (file == NULL)
@@ -339,8 +339,8 @@ int weir_trace_open(const char *path, bool with_what, weir_trace **ret_trace)
 	return failed;
 }
 
-int weir_trace_parse(const char *name, const char *text, size_t length, bool with_what,
-		     weir_trace **ret_trace)
+int weir_tracefile_parse(const char *name, const char *text, size_t length, bool with_what,
+			 weir_tracefile **ret_trace)
 {
 	FILE *file = length > 0 ? fmemopen((void *)(uintptr_t)text, length, "r") : fopen("/dev/null", "re");
 	if (file == NULL)
@@ -350,7 +350,7 @@ int weir_trace_parse(const char *name, const char *text, size_t length, bool wit
 	return failed;
 }
 
-void weir_trace_free(weir_trace **trace)
+void weir_tracefile_free(weir_tracefile **trace)
 {
 	if (*trace == NULL)
 		return;
@@ -365,8 +365,8 @@ void weir_trace_free(weir_trace **trace)
 
 int weir_load_trace(const char *path, double faster, uint64_t **ret_times_ns, size_t *ret_count)
 {
-	weir_trace *trace = NULL;
-	int failed = weir_trace_open(path, false, &trace);
+	weir_tracefile *trace = NULL;
+	int failed = weir_tracefile_read(path, false, &trace);
 	if (failed)
 		return failed;
 	for (size_t i = 0; i < trace->count; i++)
@@ -374,6 +374,6 @@ int weir_load_trace(const char *path, double faster, uint64_t **ret_times_ns, si
 	*ret_times_ns = trace->times_ns;
 	*ret_count = trace->count;
 	trace->times_ns = NULL;
-	weir_trace_free(&trace);
+	weir_tracefile_free(&trace);
 	return 0;
 }

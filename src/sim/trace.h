@@ -18,22 +18,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum weir_trace_what { WEIR_TRACE_NOTHING, WEIR_TRACE_PATHS, WEIR_TRACE_SIZES } weir_trace_what;
+typedef enum weir_tracefile_what {
+	WEIR_TRACEFILE_NOTHING,
+	WEIR_TRACEFILE_PATHS,
+	WEIR_TRACEFILE_SIZES
+} weir_tracefile_what;
 
-typedef struct weir_trace {
+typedef struct weir_tracefile {
 	uint64_t *times_ns; /* ascending */
 	size_t count;       /* at least 1 */
-	weir_trace_what what;
+	weir_tracefile_what what;
 	uint32_t *asked; /* by line: which of texts; NULL: nothing */
 	char **texts;    /* all different: paths, or sizes in decimal digits */
 	uint32_t text_count;
-} weir_trace;
+} weir_tracefile;
 
 /* with_what false: times alone. */
-int weir_trace_open(const char *path, bool with_what, weir_trace **ret_trace);
+int weir_tracefile_read(const char *path, bool with_what, weir_tracefile **ret_trace);
 /* The same from memory; for tests and fuzzers. */
-int weir_trace_parse(const char *name, const char *text, size_t length, bool with_what,
-		     weir_trace **ret_trace);
-void weir_trace_free(weir_trace **trace);
+int weir_tracefile_parse(const char *name, const char *text, size_t length, bool with_what,
+			 weir_tracefile **ret_trace);
+void weir_tracefile_free(weir_tracefile **trace);
 
 #endif

@@ -84,16 +84,16 @@ static unsigned columns_of_output(void)
 		       : ONCE_COLUMNS;
 }
 
-static int print_screen(const weir_top_screen *screen)
+static int print_screen(const weir_screen *screen)
 {
 	char *text = malloc(4 * (size_t)screen->columns + 1);
 	unsigned rows = screen->rows;
 	if (text == NULL)
 		return WEIR_EXIT_FAILED;
-	while (rows > 0 && weir_top_screen_line(screen, rows - 1, text) == 0)
+	while (rows > 0 && weir_screen_line(screen, rows - 1, text) == 0)
 		rows--;
 	for (unsigned row = 0; row < rows; row++) {
-		weir_top_screen_line(screen, row, text);
+		weir_screen_line(screen, row, text);
 		puts(text);
 	}
 	free(text);
@@ -102,7 +102,7 @@ static int print_screen(const weir_top_screen *screen)
 
 static int run_once(top *t)
 {
-	weir_top_screen screen;
+	weir_screen screen;
 	uint64_t until_ms = now_ms() + ONCE_MS;
 	while (t->model.snapshot == NULL && t->feed.problem[0] == '\0' && now_ms() < until_ms)
 		wait_and_turn(t, false);
@@ -113,12 +113,12 @@ static int run_once(top *t)
 	}
 	size_t more =
 		weir_top_stage_count(&t->model) + json_array_size(weir_top_at(t->model.snapshot, "backends"));
-	if (weir_top_screen_init(&screen, ONCE_ROWS + (unsigned)more, columns_of_output(), is_utf8()) != 0)
+	if (weir_screen_init(&screen, ONCE_ROWS + (unsigned)more, columns_of_output(), is_utf8()) != 0)
 		return WEIR_EXIT_FAILED;
 	look(t);
 	weir_top_draw(&screen, &t->model, &t->view);
 	int status = print_screen(&screen);
-	weir_top_screen_fini(&screen);
+	weir_screen_fini(&screen);
 	return status;
 }
 
@@ -138,7 +138,7 @@ static void choose_colours(void)
 }
 
 /* Without colours what matters still stands out. */
-static attr_t attributes_of(const weir_top_cell *cell)
+static attr_t attributes_of(const weir_cell *cell)
 {
 	static const attr_t with[WEIR_TONES] = {0, A_DIM, A_BOLD, 0, A_BOLD, A_BOLD};
 	attr_t attributes = with[cell->tone] | (cell->chosen ? A_REVERSE : 0);
@@ -147,9 +147,9 @@ static attr_t attributes_of(const weir_top_cell *cell)
 	return attributes;
 }
 
-static void show_cell(const weir_top_screen *screen, unsigned row, unsigned column)
+static void show_cell(const weir_screen *screen, unsigned row, unsigned column)
 {
-	const weir_top_cell *cell = &screen->cells[(size_t)row * screen->columns + column];
+	const weir_cell *cell = &screen->cells[(size_t)row * screen->columns + column];
 	wchar_t sign[2] = {(wchar_t)cell->sign, L'\0'};
 	cchar_t complex;
 	setcchar(&complex, sign, attributes_of(cell), coloured ? (short)(cell->tone + 1) : 0, NULL);
@@ -158,11 +158,11 @@ static void show_cell(const weir_top_screen *screen, unsigned row, unsigned colu
 
 static void show(top *t)
 {
-	weir_top_screen screen;
+	weir_screen screen;
 	int rows, columns;
 	getmaxyx(stdscr, rows, columns);
 	if (rows < 1 || columns < 1 ||
-	    weir_top_screen_init(&screen, (unsigned)rows, (unsigned)columns, is_utf8()) != 0)
+	    weir_screen_init(&screen, (unsigned)rows, (unsigned)columns, is_utf8()) != 0)
 		return;
 	look(t);
 	weir_top_draw(&screen, &t->model, &t->view);
@@ -172,7 +172,7 @@ static void show(top *t)
 			show_cell(&screen, row, column);
 	move(rows - 1, 0);
 	refresh();
-	weir_top_screen_fini(&screen);
+	weir_screen_fini(&screen);
 }
 
 static void step(top *t, int by)

@@ -2,7 +2,6 @@
 /* `weir top`: the live page in a terminal. One thread: it waits for keys and for snapshots at once. */
 #include <curses.h>
 #include <errno.h>
-#include <langinfo.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 #include "cmd/top_feed.h"
 #include "cmd/top_screen.h"
 #include "cmd/verb.h"
+#include "show/terminal.h"
 
 #define DEFAULT_ADDRESS "127.0.0.1:7777"
 #define ONCE_COLUMNS    100u
@@ -54,11 +54,6 @@ static void wait_and_turn(top *t, bool keys)
 	if (poll(wait, keys ? 2 : 1, timeout_ms) < 0)
 		wait[0].revents = 0;
 	weir_top_feed_turn(&t->feed, wait[0].revents, now_ms());
-}
-
-static bool is_utf8(void)
-{
-	return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
 static void look(top *t)
@@ -113,7 +108,8 @@ static int run_once(top *t)
 	}
 	size_t more =
 		weir_top_stage_count(&t->model) + json_array_size(weir_top_at(t->model.snapshot, "backends"));
-	if (weir_screen_init(&screen, ONCE_ROWS + (unsigned)more, columns_of_output(), is_utf8()) != 0)
+	if (weir_screen_init(&screen, ONCE_ROWS + (unsigned)more, columns_of_output(),
+			     weir_terminal_utf8()) != 0)
 		return WEIR_EXIT_FAILED;
 	look(t);
 	weir_top_draw(&screen, &t->model, &t->view);
@@ -126,13 +122,11 @@ static int run_once(top *t)
 
 static bool coloured;
 
-/* https://no-color.org */
 static void choose_colours(void)
 {
 	static const short colours[WEIR_TONES] = {-1, -1, -1, COLOR_GREEN, COLOR_YELLOW, COLOR_RED};
-	const char *no_colour = getenv("NO_COLOR");
-	coloured = (no_colour == NULL || no_colour[0] == '\0') && has_colors() && start_color() == OK &&
-		   use_default_colors() == OK;
+	coloured =
+		weir_terminal_colour() && has_colors() && start_color() == OK && use_default_colors() == OK;
 	for (short tone = 0; coloured && tone < WEIR_TONES; tone++)
 		init_pair((short)(tone + 1), colours[tone], -1);
 }
@@ -162,7 +156,7 @@ static void show(top *t)
 	int rows, columns;
 	getmaxyx(stdscr, rows, columns);
 	if (rows < 1 || columns < 1 ||
-	    weir_screen_init(&screen, (unsigned)rows, (unsigned)columns, is_utf8()) != 0)
+	    weir_screen_init(&screen, (unsigned)rows, (unsigned)columns, weir_terminal_utf8()) != 0)
 		return;
 	look(t);
 	weir_top_draw(&screen, &t->model, &t->view);

@@ -131,7 +131,7 @@ void weir_screen_spark(weir_screen *screen, unsigned row, unsigned column, unsig
 
 /* ---- rows as text ---- */
 
-static size_t print_sign(uint32_t sign, char *text)
+size_t weir_screen_utf8(uint32_t sign, char *text)
 {
 	unsigned more = sign >= 0x10000 ? 3 : sign >= 0x800 ? 2 : sign >= 0x80 ? 1 : 0;
 	static const unsigned char first[] = {0, 0xc0, 0xe0, 0xf0};
@@ -146,7 +146,7 @@ size_t weir_screen_line(const weir_screen *screen, unsigned row, char *text)
 	size_t length = 0, used = 0;
 	for (unsigned column = 0; row < screen->rows && column < screen->columns; column++) {
 		uint32_t sign = cell_at(screen, row, column)->sign;
-		length += print_sign(sign, text + length);
+		length += weir_screen_utf8(sign, text + length);
 		if (sign != ' ')
 			used = length;
 	}

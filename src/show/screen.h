@@ -39,6 +39,8 @@ typedef struct weir_screen {
 /* 0, or -ENOMEM with weir_error. Rows and columns are bounded to 1000 each. */
 int weir_screen_init(weir_screen *screen, unsigned rows, unsigned columns, bool utf8);
 void weir_screen_fini(weir_screen *screen);
+/* The bytes of a sign, without a NUL: at most 4. Returns how many. */
+size_t weir_screen_utf8(uint32_t sign, char *text);
 /* A row as UTF-8 without blanks at its end; text has room for 4 * columns + 1 bytes. Returns its length. */
 size_t weir_screen_line(const weir_screen *screen, unsigned row, char *text);
 

@@ -175,6 +175,11 @@ static void x_marks(FILE *to, const weir_chart_frame *in, const weir_chart_times
 	}
 }
 
+static bool there(const weir_chart_line *line, unsigned at, unsigned points)
+{
+	return at < points && !(line->gaps && line->value[at] <= 0);
+}
+
 static void draw_line(FILE *to, const weir_chart *on, const weir_chart_frame *in, const weir_chart_line *line,
 		      unsigned points, unsigned colour)
 {
@@ -184,12 +189,15 @@ static void draw_line(FILE *to, const weir_chart *on, const weir_chart_frame *in
 	else
 		fprintf(to, "<path class=\"s s%u\" d=\"", colour % WEIR_CHART_COLOURS);
 	for (unsigned i = 0; i < points; i++) {
-		if (line->gaps && line->value[i] <= 0) {
+		if (!there(line, i, points)) {
 			pen_down = false;
 			continue;
 		}
 		double x = in->x + in->w * (i + 0.5) / points;
 		fprintf(to, "%c%.1f %.1f", pen_down ? 'L' : 'M', x, place(on, in, line->value[i]));
+		/* A point without neighbours is a line of no length, which its round ends make a dot. */
+		if (!pen_down && !there(line, i + 1, points))
+			fputs("h0", to);
 		pen_down = true;
 	}
 	fputs("\"/>\n", to);
@@ -256,7 +264,7 @@ void weir_chart_open(FILE *to, double width, double height, const char *title)
 	      ".axis { stroke: #818b98; } .grid { stroke: #818b98; stroke-opacity: .25; }\n"
 	      ".phase { stroke: #818b98; stroke-opacity: .6; stroke-dasharray: 1 3; }\n"
 	      ".target { stroke: #818b98; fill: none; stroke-width: 1.5; stroke-dasharray: 6 4; }\n"
-	      ".s { fill: none; stroke-width: 1.5; stroke-linejoin: round; }\n"
+	      ".s { fill: none; stroke-width: 1.5; stroke-linejoin: round; stroke-linecap: round; }\n"
 	      ".s0 { stroke: #2f81d7; } .s1 { stroke: #e08600; } .s2 { stroke: #2da160; }\n"
 	      ".s3 { stroke: #d1495b; } .s4 { stroke: #9a6dd7; } .s5 { stroke: #17a2b0; }\n"
 	      "@media (prefers-color-scheme: dark) { text { fill: #aab4bf; } }\n"

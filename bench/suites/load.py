@@ -56,7 +56,7 @@ def in_ms(text):
 
 def by_weir(bench, running, connections, length, back_end):
     program = os.path.join(bench.build, "weir")
-    text, cpu_s = finished(bench, [program, "load", "--quiet", "--json", "--threads", 1, "--users", connections, "--duration", f"{length}s",
+    text, cpu_s = finished(bench, [program, "load", "--quiet", "--json", "--threads", 1, "--users", connections, "--duration", f"{length}s", "--drain", "10s",
                                    url(running)], {"WEIR_LOOP": back_end})
     story = json.loads(text)
     if story["ok"] != story["sent"]:
@@ -155,7 +155,7 @@ def many(bench):
 
             def run():
                 text, _ = finished(bench, [program, "load", "--quiet", "--json", "--threads", 1, "--users", 10000, "--think", "1s",
-                                           "--think-exponential", "--duration", f"{seconds(bench, 5)}s", "--warmup", "2s", url(running)])
+                                           "--think-exponential", "--duration", f"{seconds(bench, 5)}s", "--warmup", "2s", "--drain", "10s", url(running)])
                 story = json.loads(text)
                 if story["ok"] != story["sent"]:
                     raise Failed(f"{story['sent'] - story['ok']} of {story['sent']} did not succeed")

@@ -61,6 +61,7 @@ const char load_usage[] =
 	"  --backoff T          waits T before that, then twice as long each time, with jitter (0s: reloads)\n"
 	"  --obey-retry-after   who was shed waits as long as the answer said\n"
 	"  --source A[-B][,...] addresses of this machine to come from, in turn\n"
+	"  --http2              speaks HTTP/2: agreed on by TLS, or known before; one request at a time on a connection\n"
 	"  --insecure           https: does not verify the certificate\n"
 	"  --ca FILE            https: verifies it against these authorities\n"
 	"  --allow-redirects    a redirect is an answer like any other (otherwise the first one ends the run)\n"
@@ -77,7 +78,7 @@ const char load_usage[] =
 enum {
 	RATE = 256, POISSON, USERS, THINK, THINK_EXPONENTIAL, SESSIONS, REQUESTS, GEOMETRIC, PHASE, REPEAT, TRACE, FASTER, TRANSIENT,
 	FIND_CAPACITY, CAPACITY, LOAD, METHOD, HEADER, BODY, MIX, URLS, SIZES, SPECWEB, MODEL, COOKIES, LINKS, DURATION,
-	WARMUP, DRAIN, THREADS, CONNECTIONS, PER_CONNECTION, NO_KEEPALIVE, TIMEOUT, PATIENCE, RETRY, BACKOFF, OBEY, SOURCE, INSECURE, CA,
+	WARMUP, DRAIN, THREADS, CONNECTIONS, PER_CONNECTION, NO_KEEPALIVE, TIMEOUT, PATIENCE, RETRY, BACKOFF, OBEY, SOURCE, HTTP2, INSECURE, CA,
 	ALLOW_REDIRECTS, SEED, TARGET, JSON, CSV, PLOT, QUIET,
 };
 
@@ -121,6 +122,7 @@ static const struct option long_options[] = {
 	{"backoff", required_argument, NULL, BACKOFF},
 	{"obey-retry-after", no_argument, NULL, OBEY},
 	{"source", required_argument, NULL, SOURCE},
+	{"http2", no_argument, NULL, HTTP2},
 	{"insecure", no_argument, NULL, INSECURE},
 	{"ca", required_argument, NULL, CA},
 	{"allow-redirects", no_argument, NULL, ALLOW_REDIRECTS},
@@ -373,6 +375,8 @@ static bool *switch_of(int option, load_options *options)
 		return &options->habits.cookies;
 	case OBEY:
 		return &options->plan.obey_retry_after;
+	case HTTP2:
+		return &options->plan.http2;
 	case INSECURE:
 		return &options->plan.secure_unverified;
 	case ALLOW_REDIRECTS:

@@ -38,6 +38,7 @@ typedef struct load_plan {
 	bool obey_retry_after; /* who is shed comes again when it was told to */
 	bool allow_redirects;
 	bool secure_unverified;
+	bool http2;
 	const char *authorities; /* PEM file; NULL: the system's */
 } load_plan;
 

@@ -28,6 +28,7 @@
 #include "base/clock.h"
 #include "http/link.h"
 #include "load/bytes.h"
+#include "load/h2.h"
 #include "load/plan.h"
 #include "load/reader.h"
 #include "load/tally.h"
@@ -83,6 +84,7 @@ struct load_conn {
 	uint32_t made; /* requests */
 	weir_timer timer;
 	load_reader reader;
+	load_h2 *h2; /* NULL: HTTP/1 */
 	load_kept *kept;
 };
 

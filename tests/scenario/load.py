@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 
-from weirlib import LONG, WEIR, Weir, expect, run, same, until
+from weirlib import LONG, WEIR, Weir, expect, make_certificates, run, same, until
 
 
 def site():
@@ -273,6 +273,46 @@ def phases_trace_loads():
     weir.stop()
 
 
+def secure_and_http2():
+    folder = tempfile.mkdtemp(prefix="weir-scenario-")
+    make_certificates(folder)
+    root = site()
+    weir = Weir("serve", config=f"""
+        listen "127.0.0.1:0" {{ certificate = {{"{folder}/a.pem"}}; key = {{"{folder}/a.key"}} }}
+        listen "127.0.0.2:0" {{ }}
+        route "all" {{ root = "{root}" }}
+    """)
+    secure = f"https://127.0.0.1:{weir.ports[0]}/page"
+    for words in ([secure], ["--http2", secure], ["--http2", f"http://127.0.0.2:{weir.ports[1]}/page"]):
+        before = weir.count("requests")
+        story = result("--insecure", "--rate", "100", "--duration", "1s", *words)
+        check_sums(story, " ".join(words))
+        same((story["sent"], story["ok"], weir.count("requests") - before), (100, 100, 100), " ".join(words))
+    expect(weir.count("h2_connections") >= 2, "it was HTTP/2")
+    # A certificate of nobody's, and one whose name is another: each request fails for that reason.
+    story = result("--users", "1", "--duration", "500ms", secure)
+    check_sums(story, "unverified")
+    same((story["ok"], story["errors"]), (0, story["error_reasons"]["tls"]), "a certificate that nobody signed is refused")
+    expect(story["errors"] > 0, "and that is an error")
+    weir.stop()
+
+
+def http2_asks_as_it_should():
+    """Method, fields, body and cookies over HTTP/2 come out as over HTTP/1: the sentry passes them on to one who looks."""
+    seen = []
+    server = Scripted(lambda number, request: seen.append(request) or plain(200, fields=b"Set-Cookie: id=7\r\n"))
+    weir = Weir("sentry", "--to", server.url[:-1], "--p90", "10s")
+    story = result("--http2", "--sessions", "5", "--requests", "2", "--cookies", "--duration", "1s", "--method", "DELETE", "--header", "X-A: b",
+                   f"http://127.0.0.1:{weir.port}/x?y=z")
+    check_sums(story, "over HTTP/2")
+    same(story["ok"], 10, "all are answered")
+    expect(all(request.startswith(b"DELETE /x?y=z HTTP/1.1\r\n") and b"x-a: b" in request.lower() for request in seen if b"/x" in request),
+           f"method, path and field: {seen[:1]}")
+    same(sum(b"cookie: id=7" in request.lower() for request in seen), 5, "the second request of each session has the cookie")
+    weir.stop()
+    server.close()
+
+
 def help_is_whole():
     """Each option of the help is in the docs and the manual."""
     text = subprocess.run([WEIR, "load", "--help"], capture_output=True, text=True).stdout
@@ -287,4 +327,5 @@ def help_is_whole():
         expect(option in manual, f"the manual does not tell about {option}")
 
 
-run(closed_and_open, classes_and_methods, stall, failures, bad_input, impossible, interrupted, phases_trace_loads, help_is_whole)
+run(closed_and_open, classes_and_methods, stall, failures, bad_input, impossible, interrupted, phases_trace_loads, secure_and_http2, http2_asks_as_it_should,
+    help_is_whole)

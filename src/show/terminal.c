@@ -10,7 +10,7 @@
 #define ENTER  "\033[?1049h\033[?25l"
 #define LEAVE  "\033[0m\033[?25h\033[?1049l"
 #define BEGIN  "\033[?2026h\033[H" /* one picture: shown when it is whole, where terminals know how to */
-#define FINISH "\033[J\033[?2026l"
+#define FINISH "\033[?2026l"
 
 static FILE *entered;
 

@@ -439,8 +439,8 @@ static void one_request_and_a_run_without_any(void **state)
 	check_contains(one,
 		       "\n  to   1.23ms            1  100.0%  ########################################\n");
 	check_contains(one, "100.0% of what was sent (no target: all that is ok)\n");
-	/* A single point is a dot. */
-	check_contains(svg, "h0\"/>");
+	/* A single point is a dot: 0.5 of the way along, at 1/1.05 of the height. */
+	check_contains(svg, "<circle class=\"s s0\" cx=\"422.0\" cy=\"112.7\" r=\"2.5\"/>");
 	free(none);
 	free(one);
 	free(svg);

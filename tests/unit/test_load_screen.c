@@ -178,6 +178,29 @@ static void a_line_a_second_without_a_terminal(void **state)
 	made_load_fini(&made);
 }
 
+static void another_run_begins_with_its_first_second(void **state)
+{
+	made_load made;
+	char *text;
+	size_t size;
+	load_screen *screen = NULL;
+	FILE *out = open_memstream(&text, &size);
+	make(&made);
+	assert_int_equal(load_screen_open(out, false, &screen), 0);
+	for (unsigned run = 0; run < 2; run++)
+		for (unsigned second = 0; second <= 2; second++) {
+			made.story.length_ns = second * UINT64_C(1000000000);
+			load_screen_draw(screen, &made.story);
+		}
+	load_screen_close(&screen);
+	fclose(out);
+	const char *again = strstr(text, "\n1s ");
+	assert_non_null(again);
+	check_contains(again, "\n2s ");
+	free(text);
+	made_load_fini(&made);
+}
+
 static void a_terminal_is_left_as_it_was(void **state)
 {
 	made_load made;
@@ -221,6 +244,7 @@ int main(void)
 		CHECK_TEST(before_anything_has_happened),
 		CHECK_TEST(a_minute_is_the_last_one),
 		CHECK_TEST(a_line_a_second_without_a_terminal),
+		CHECK_TEST(another_run_begins_with_its_first_second),
 		CHECK_TEST(a_terminal_is_left_as_it_was),
 		CHECK_TEST(without_memory),
 	};

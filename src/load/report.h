@@ -38,7 +38,7 @@ int load_report_svg(FILE *out, const load_story *story);
 
 /*
  * The live screen: drawn again twice a second on a terminal (weir_terminal_can), which is as it was after the close and after exit(); otherwise a line a second, however often it is
- * drawn. The locale is the caller's (setlocale): without UTF-8 it draws in ASCII. Times of seconds are looked at for the last minute only.
+ * drawn. Several runs one after the other can have the same screen. The locale is the caller's (setlocale): without UTF-8 it draws in ASCII. Times of seconds are looked at for the last minute only.
  */
 typedef struct load_screen load_screen;
 int load_screen_open(FILE *out, bool terminal, load_screen **ret);

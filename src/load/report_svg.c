@@ -105,9 +105,9 @@ static void make_response(weir_chart *on, const load_story *story, const load_ti
 static void draw(FILE *out, const weir_chart *panels, const load_story *story, unsigned seconds)
 {
 	weir_chart_times times = {.seconds = seconds > 0 ? seconds : 1, .points = weir_chart_points(seconds)};
-	char title[104], words[128];
-	weir_text_quote(title, 100, story->url != NULL ? story->url : "");
-	weir_text_quote(words, 120, story->arrivals != NULL ? story->arrivals : "");
+	char title[80], words[128];
+	weir_text_quote(title, sizeof(title), story->url != NULL ? story->url : "");
+	weir_text_quote(words, sizeof(words), story->arrivals != NULL ? story->arrivals : "");
 	weir_chart_open(out, WIDTH, HEIGHT, title);
 	weir_chart_text(out, 14, 44, "start", "legend", words);
 	for (unsigned i = 0; i < PANELS; i++) {

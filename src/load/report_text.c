@@ -227,9 +227,9 @@ static void put_histogram(const page *on)
 		char to[WEIR_NUMBER], part[WEIR_NUMBER];
 		double edge = found.low * pow(found.high / found.low, (i + 1.0) / found.count);
 		int length = (int)ceil((double)found.value[i] / (double)most * BAR_WIDTH);
-		fprintf(on->out, "  to %8s %12" PRIu64 " %7s  %.*s\n", weir_number_time(edge / 1e6, to),
+		fprintf(on->out, "  to %8s %12" PRIu64 " %7s%s%.*s\n", weir_number_time(edge / 1e6, to),
 			found.value[i], weir_number_share(share(found.value[i], sum), part),
-			length < (int)BAR_WIDTH ? length : (int)BAR_WIDTH, full);
+			length > 0 ? "  " : "", length < (int)BAR_WIDTH ? length : (int)BAR_WIDTH, full);
 	}
 }
 

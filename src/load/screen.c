@@ -48,7 +48,11 @@ void load_screen_draw(load_screen *screen, const load_story *story)
 		draw_terminal(screen, story);
 		return;
 	}
-	for (int last = load_last_second(story); (int)screen->told <= last; screen->told++)
+	int last = load_last_second(story);
+	/* Fewer seconds than it had: another run has begun. */
+	if (last + 1 < (int)screen->told)
+		screen->told = 0;
+	for (; (int)screen->told <= last; screen->told++)
 		load_screen_line(screen->out, story, screen->told);
 	fflush(screen->out);
 }

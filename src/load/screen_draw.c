@@ -72,7 +72,9 @@ static void draw_progress(weir_screen *screen, unsigned row, const load_story *s
 
 static void put_cell(weir_screen *screen, unsigned row, unsigned at, weir_tone tone, const char *text)
 {
-	weir_screen_put_right(screen, row, LABEL + COLUMN * at, COLUMN, tone, text);
+	/* Half a number would be another number. */
+	if (LABEL + COLUMN * (at + 1) <= screen->columns)
+		weir_screen_put_right(screen, row, LABEL + COLUMN * at, COLUMN, tone, text);
 }
 
 static void put_number(weir_screen *screen, unsigned row, unsigned at, weir_tone tone, double number)

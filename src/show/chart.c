@@ -124,6 +124,20 @@ static double nice_step(double range, double steps)
 	return power * (step < 1.5 ? 1 : step < 3.5 ? 2 : step < 7.5 ? 5 : 10);
 }
 
+/* Never as 1e+04. */
+static void count_label(double value, char *text, size_t size)
+{
+	double least = fabs(value);
+	if (least < 9999.5)
+		snprintf(text, size, "%.4g", value);
+	else if (least < 999.95e3)
+		snprintf(text, size, "%.4gk", value / 1e3);
+	else if (least < 999.95e6)
+		snprintf(text, size, "%.4gM", value / 1e6);
+	else
+		snprintf(text, size, "%.4gG", value / 1e9);
+}
+
 static void y_mark(FILE *to, const weir_chart *on, const weir_chart_frame *in, double value)
 {
 	char text[32];
@@ -132,7 +146,7 @@ static void y_mark(FILE *to, const weir_chart *on, const weir_chart_frame *in, d
 	if (on->log)
 		weir_chart_time_label(value, text, sizeof text);
 	else
-		snprintf(text, sizeof text, "%.4g", value);
+		count_label(value, text, sizeof text);
 	weir_chart_text(to, in->x - 5, y + 3.5, "end", "tick", text);
 }
 
@@ -175,6 +189,11 @@ static void x_marks(FILE *to, const weir_chart_frame *in, const weir_chart_times
 	}
 }
 
+static double x_of(const weir_chart_frame *in, unsigned at, unsigned points)
+{
+	return in->x + in->w * (at + 0.5) / points;
+}
+
 static bool there(const weir_chart_line *line, unsigned at, unsigned points)
 {
 	return at < points && !(line->gaps && line->value[at] <= 0);
@@ -193,14 +212,23 @@ static void draw_line(FILE *to, const weir_chart *on, const weir_chart_frame *in
 			pen_down = false;
 			continue;
 		}
-		double x = in->x + in->w * (i + 0.5) / points;
+		double x = x_of(in, i, points);
 		fprintf(to, "%c%.1f %.1f", pen_down ? 'L' : 'M', x, place(on, in, line->value[i]));
-		/* A point without neighbours is a line of no length, which its round ends make a dot. */
-		if (!pen_down && !there(line, i + 1, points))
-			fputs("h0", to);
 		pen_down = true;
 	}
 	fputs("\"/>\n", to);
+}
+
+/* A point without neighbours is no line. */
+static void draw_dots(FILE *to, const weir_chart *on, const weir_chart_frame *in, const weir_chart_line *line,
+		      unsigned points, unsigned colour)
+{
+	for (unsigned i = 0; i < points; i++)
+		if (there(line, i, points) && !there(line, i + 1, points) &&
+		    (i == 0 || !there(line, i - 1, points)))
+			fprintf(to, "<circle class=\"s s%u\" cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\"/>\n",
+				colour % WEIR_CHART_COLOURS, x_of(in, i, points),
+				place(on, in, line->value[i]));
 }
 
 /* Above the panel, as many in a line as fit. */
@@ -240,8 +268,11 @@ void weir_chart_draw(FILE *to, const weir_chart *on, const weir_chart_frame *in,
 	x_marks(to, in, times);
 	line_at(to, in->x, in->y, in->x, in->y + in->h, "axis");
 	line_at(to, in->x, in->y + in->h, in->x + in->w, in->y + in->h, "axis");
-	for (unsigned i = 0; i < on->count; i++)
+	for (unsigned i = 0; i < on->count; i++) {
 		draw_line(to, on, in, &on->line[i], times->points, i);
+		if (!on->line[i].dashed)
+			draw_dots(to, on, in, &on->line[i], times->points, i);
+	}
 	draw_legend(to, on, in);
 	if (on->count == 0)
 		weir_chart_text(to, in->x + in->w / 2, in->y + in->h / 2, "middle", "legend",
@@ -264,7 +295,7 @@ void weir_chart_open(FILE *to, double width, double height, const char *title)
 	      ".axis { stroke: #818b98; } .grid { stroke: #818b98; stroke-opacity: .25; }\n"
 	      ".phase { stroke: #818b98; stroke-opacity: .6; stroke-dasharray: 1 3; }\n"
 	      ".target { stroke: #818b98; fill: none; stroke-width: 1.5; stroke-dasharray: 6 4; }\n"
-	      ".s { fill: none; stroke-width: 1.5; stroke-linejoin: round; stroke-linecap: round; }\n"
+	      ".s { fill: none; stroke-width: 1.5; stroke-linejoin: round; }\n"
 	      ".s0 { stroke: #2f81d7; } .s1 { stroke: #e08600; } .s2 { stroke: #2da160; }\n"
 	      ".s3 { stroke: #d1495b; } .s4 { stroke: #9a6dd7; } .s5 { stroke: #17a2b0; }\n"
 	      "@media (prefers-color-scheme: dark) { text { fill: #aab4bf; } }\n"

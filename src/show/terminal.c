@@ -10,7 +10,7 @@
 #define ENTER  "\033[?1049h\033[?25l"
 #define LEAVE  "\033[0m\033[?25h\033[?1049l"
 #define BEGIN  "\033[?2026h\033[H" /* one picture: shown when it is whole, where terminals know how to */
-#define FINISH "\033[J\033[?2026l"
+#define FINISH "\033[?2026l"
 
 static FILE *entered;
 
@@ -94,13 +94,22 @@ static void paint_row(FILE *out, const weir_screen *screen, unsigned row, bool c
 	fputs(end < screen->columns ? "\033[K" : "", out);
 }
 
+/* stderr has no buffer: written to it sign by sign, a picture would be seen while it is made. Without memory for it there is none this time. */
 void weir_terminal_paint(FILE *out, const weir_screen *screen, bool colour)
 {
-	fputs(BEGIN, out);
+	char *text = NULL;
+	size_t length = 0;
+	FILE *whole = open_memstream(&text, &length);
+	if (whole == NULL)
+		return;
+	fputs(BEGIN, whole);
 	for (unsigned row = 0; row < screen->rows; row++) {
-		fputs(row > 0 ? "\r\n" : "", out);
-		paint_row(out, screen, row, colour);
+		fputs(row > 0 ? "\r\n" : "", whole);
+		paint_row(whole, screen, row, colour);
 	}
-	fputs(FINISH, out);
+	fputs(FINISH, whole);
+	if (fclose(whole) == 0)
+		fwrite(text, 1, length, out);
 	fflush(out);
+	free(text);
 }

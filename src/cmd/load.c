@@ -59,15 +59,15 @@ static int write_json(const load_options *options, const load_run *runs, unsigne
 	FILE *out = options->json_file != NULL ? fopen(options->json_file, "w") : stdout;
 	for (unsigned i = 0; i < count; i++)
 		stories[i] = runs[i].story;
-	int error = out == NULL		  ? -errno
+	int error = out == NULL          ? -errno
 		    : options->loads > 0 ? load_report_json_runs(out, stories, count)
 					 : load_report_json(out, &stories[0]);
 	if (out != NULL && out != stdout && (ferror(out) | fclose(out)) != 0 && error == 0)
 		error = -EIO;
 	if (error == 0)
 		return WEIR_EXIT_OK;
-	fprintf(stderr, "weir load: %s: %s\n", options->json_file != NULL ? options->json_file : "standard output",
-		strerror(-error));
+	fprintf(stderr, "weir load: %s: %s\n",
+		options->json_file != NULL ? options->json_file : "standard output", strerror(-error));
 	return WEIR_EXIT_FAILED;
 }
 
@@ -98,7 +98,8 @@ static int judge_pace(const load_run *run)
 	if ((run->behind + run->missed) * 100 <= all)
 		return WEIR_EXIT_OK;
 	fprintf(stderr,
-		"weir load: THE GENERATOR FELL BEHIND: of %llu requests this machine came to %llu more than 1 ms after they were due, "
+		"weir load: THE GENERATOR FELL BEHIND: of %llu requests this machine came to %llu more than "
+		"1 ms after they were due, "
 		"and to %llu not at all; it is too busy, or the rate is more than it can do\n",
 		(unsigned long long)all, (unsigned long long)run->behind, (unsigned long long)run->missed);
 	return run->missed * 100 > all ? WEIR_EXIT_FAILED : WEIR_EXIT_OK;

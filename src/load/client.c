@@ -432,9 +432,8 @@ static int open_socket(load_conn *conn)
 	load_reactor *reactor = conn->reactor;
 	const load_plan *plan = reactor->plan;
 	const load_address *to = &plan->place->address;
-	const weir_conn_limits limits = {.output_bytes = OUTPUT_BYTES,
-					 .output_ns = UINT64_MAX,
-					 .connect_ns = UINT64_MAX};
+	const weir_conn_limits limits = {
+		.output_bytes = OUTPUT_BYTES, .output_ns = UINT64_MAX, .connect_ns = UINT64_MAX};
 	const weir_conn_ops *ops = plan->place->secure ? tls_ops() : &plain_ops;
 	static const load_address anywhere = {.at.ss_family = AF_UNSPEC, .length = sizeof(struct sockaddr)};
 	const load_address *from =
@@ -468,9 +467,8 @@ static load_conn *connect_for(load_session *session)
 
 static void connect_or_fail(load_session *session)
 {
-	const load_outcome outcome = {.end = LOAD_ERROR,
-				      .error = LOAD_ERROR_CONNECT,
-				      .ended_ns = load_now(session->reactor)};
+	const load_outcome outcome = {
+		.end = LOAD_ERROR, .error = LOAD_ERROR_CONNECT, .ended_ns = load_now(session->reactor)};
 	if (connect_for(session) == NULL)
 		load_session_over(session, &outcome);
 }

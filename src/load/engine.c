@@ -170,7 +170,8 @@ void load_engine_answered(load_reactor *reactor, unsigned status)
 		return;
 	if (status >= 300 && status < 400 && status != 304 && !engine->plan->allow_redirects) {
 		snprintf(engine->failure, sizeof(engine->failure),
-			 "the first answer was a redirect (%u): give the URL it leads to, or --allow-redirects",
+			 "the first answer was a redirect (%u): give the URL it leads to, or "
+			 "--allow-redirects",
 			 status);
 		atomic_store(&engine->redirect, status);
 		atomic_store(&engine->stop, true);

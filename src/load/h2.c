@@ -43,8 +43,8 @@ static bool is_named(const uint8_t *name, size_t length, const char *text)
 	return length == strlen(text) && memcmp(name, text, length) == 0;
 }
 
-static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_length,
-		     const uint8_t *value, size_t value_length, uint8_t flags, void *user)
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+		     size_t name_length, const uint8_t *value, size_t value_length, uint8_t flags, void *user)
 {
 	load_h2 *h2 = user;
 	load_meaning *meaning = &h2->reader->meaning;
@@ -52,7 +52,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 		return 0;
 	h2->reader->bytes += name_length + value_length;
 	if (is_named(name, name_length, ":status"))
-		*meaning = (load_meaning){.status = (uint16_t)read_number(value, value_length, 999), .keep = true};
+		*meaning = (load_meaning){.status = (uint16_t)read_number(value, value_length, 999),
+					  .keep = true};
 	else if (is_named(name, name_length, "retry-after"))
 		meaning->retry_after_s = read_number(value, value_length, 86400);
 	else if (h2->reader->kept != NULL && is_named(name, name_length, "set-cookie"))
@@ -60,8 +61,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	return 0;
 }
 
-static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *bytes, size_t length,
-		   void *user)
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *bytes,
+		   size_t length, void *user)
 {
 	load_h2 *h2 = user;
 	if (stream != h2->stream)
@@ -184,8 +185,8 @@ static void add_lines(fields *f, weir_span lines)
 	}
 }
 
-static ssize_t read_body(nghttp2_session *session, int32_t stream, uint8_t *into, size_t length, uint32_t *flags,
-			 nghttp2_data_source *source, void *user)
+static ssize_t read_body(nghttp2_session *session, int32_t stream, uint8_t *into, size_t length,
+			 uint32_t *flags, nghttp2_data_source *source, void *user)
 {
 	load_h2 *h2 = user;
 	length = length < h2->body.length ? length : h2->body.length;

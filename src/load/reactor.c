@@ -181,7 +181,8 @@ static uint64_t wait_of(load_reactor *reactor, uint64_t until_ns)
 {
 	uint64_t now_ns = load_now(reactor), user = user_ns(reactor), at_ns = now_ns + WAIT_MOST_NS;
 	at_ns = until_ns < at_ns ? until_ns : at_ns;
-	at_ns = reactor->arrival_ns < at_ns && reactor->arrival_ns < reactor->end_ns ? reactor->arrival_ns : at_ns;
+	at_ns = reactor->arrival_ns < at_ns && reactor->arrival_ns < reactor->end_ns ? reactor->arrival_ns
+										     : at_ns;
 	/* Users whose time has come wait for connections: the loop will tell. */
 	at_ns = user < at_ns && user > now_ns ? user : at_ns;
 	return at_ns > now_ns ? at_ns - now_ns : 0;

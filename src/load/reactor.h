@@ -93,9 +93,9 @@ struct load_reactor {
 	const load_plan *plan;
 	struct load_engine *engine;
 	unsigned number, users, conns_max;
-	bool keeps;            /* a user keeps its connection: closed, and there are enough */
-	uint32_t kept_bytes;   /* of bodies */
-	bool shows;            /* answers are shown to users */
+	bool keeps;          /* a user keeps its connection: closed, and there are enough */
+	uint32_t kept_bytes; /* of bodies */
+	bool shows;          /* answers are shown to users */
 	uint64_t start_ns, measure_ns, end_ns;
 
 	weir_loop *loop;
@@ -117,10 +117,10 @@ struct load_reactor {
 	bool stopped;       /* nothing is sent any more */
 	pthread_t thread;
 
-	load_tally tally;  /* shared: see load/tally.h */
+	load_tally tally; /* shared: see load/tally.h */
 	/* shared: arrivals that were begun more than a millisecond after they were due, and those that never were */
 	_Atomic uint64_t behind, missed;
-	atomic_bool over;  /* shared: the thread has nothing more to do; tally.open and last_ns are final */
+	atomic_bool over; /* shared: the thread has nothing more to do; tally.open and last_ns are final */
 };
 
 static inline uint64_t load_now(load_reactor *reactor)

@@ -179,11 +179,11 @@ static load_read read_head(load_reader *reader, load_heads *heads, const char *b
 	if (!gather(reader, bytes, length, ret_piece))
 		return wrong(reader);
 	weir_head *head = &reader->head;
-	weir_parse parsed =
-		reader->phase == TRAILERS
-			? weir_parse_trailers(head, ret_piece->bytes, ret_piece->length, &limits, heads->fields)
-			: weir_parse_answer(head, ret_piece->bytes, ret_piece->length, &limits,
-					    (weir_method)reader->method, heads->fields);
+	weir_parse parsed = reader->phase == TRAILERS
+				    ? weir_parse_trailers(head, ret_piece->bytes, ret_piece->length, &limits,
+							  heads->fields)
+				    : weir_parse_answer(head, ret_piece->bytes, ret_piece->length, &limits,
+							(weir_method)reader->method, heads->fields);
 	if (parsed == WEIR_PARSE_BAD)
 		return wrong(reader);
 	if (parsed == WEIR_PARSE_MORE) {
@@ -266,8 +266,7 @@ static load_read take_length(load_reader *reader, const char *bytes, size_t leng
 static load_read take_chunks(load_reader *reader, const char *bytes, size_t length, size_t *ret_used)
 {
 	size_t data, data_length;
-	weir_parse parsed =
-		weir_chunks_take(&reader->chunks, bytes, length, ret_used, &data, &data_length);
+	weir_parse parsed = weir_chunks_take(&reader->chunks, bytes, length, ret_used, &data, &data_length);
 	if (parsed == WEIR_PARSE_BAD)
 		return wrong(reader);
 	keep_body(reader, bytes + data, data_length);

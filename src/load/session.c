@@ -81,9 +81,7 @@ void load_session_begin(load_reactor *reactor, uint64_t at_ns, uint64_t number)
 			weir_hist_bump(&reactor->tally.unsent, 1);
 		return;
 	}
-	*session = (load_session){.reactor = reactor,
-				  .all_next = reactor->all,
-				  .all_link = &reactor->all};
+	*session = (load_session){.reactor = reactor, .all_next = reactor->all, .all_link = &reactor->all};
 	if (reactor->all != NULL)
 		reactor->all->all_link = &session->all_next;
 	reactor->all = session;

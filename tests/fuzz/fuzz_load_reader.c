@@ -60,7 +60,8 @@ static void check_same(const told *a, const told *b)
 		return;
 	CHECK(a->used == b->used && a->bytes == b->bytes && a->used == a->bytes);
 	CHECK(a->meaning.status == b->meaning.status && a->meaning.keep == b->meaning.keep);
-	CHECK(a->meaning.framing == b->meaning.framing && a->meaning.retry_after_s == b->meaning.retry_after_s);
+	CHECK(a->meaning.framing == b->meaning.framing &&
+	      a->meaning.retry_after_s == b->meaning.retry_after_s);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

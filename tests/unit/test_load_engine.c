@@ -241,7 +241,8 @@ static void test_answers(void **state)
 
 static bool serve_bytes(server *s, int fd, unsigned number, const char *request)
 {
-	const char *answer = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nA: b\r\n\r\n";
+	const char *answer =
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nA: b\r\n\r\n";
 	for (const char *c = answer; *c != '\0'; c++)
 		say(fd, (char[]){*c, '\0'});
 	return true;
@@ -379,7 +380,8 @@ static void test_patience(void **state)
 /* Sheds each request twice: who tries a third time gets it. */
 static bool serve_third(server *s, int fd, unsigned number, const char *request)
 {
-	say(fd, number % 3 < 2 ? "HTTP/1.1 503 No\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n" : OK_ANSWER);
+	say(fd,
+	    number % 3 < 2 ? "HTTP/1.1 503 No\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n" : OK_ANSWER);
 	return true;
 }
 
@@ -531,11 +533,11 @@ static void test_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CHECK_TEST(test_answers),  CHECK_TEST(test_byte_by_byte),   CHECK_TEST(test_failures),
-		CHECK_TEST(test_too_much), CHECK_TEST(test_redirect),       CHECK_TEST(test_refused),
-		CHECK_TEST(test_timeout),  CHECK_TEST(test_patience),       CHECK_TEST(test_retry),
-		CHECK_TEST(test_unsent),   CHECK_TEST(test_stall),          CHECK_TEST(test_per_connection),
-		CHECK_TEST(test_sessions), CHECK_TEST(test_closed),         CHECK_TEST(test_warmup),
+		CHECK_TEST(test_answers),   CHECK_TEST(test_byte_by_byte), CHECK_TEST(test_failures),
+		CHECK_TEST(test_too_much),  CHECK_TEST(test_redirect),     CHECK_TEST(test_refused),
+		CHECK_TEST(test_timeout),   CHECK_TEST(test_patience),     CHECK_TEST(test_retry),
+		CHECK_TEST(test_unsent),    CHECK_TEST(test_stall),        CHECK_TEST(test_per_connection),
+		CHECK_TEST(test_sessions),  CHECK_TEST(test_closed),       CHECK_TEST(test_warmup),
 		CHECK_TEST(test_no_memory),
 	};
 	return cmocka_run_group_tests_name("load_engine", tests, NULL, NULL);

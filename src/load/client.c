@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections: who gets one, what goes over it, how it ends. */
-#include <errno.h>
-
-#include "base/assert.h"
-#include "base/mem.h"
 #include "http/tls.h"
 #include "load/reactor.h"
 #include "loop/loop.h"
-#include "net/net.h"
 
 /* Being made at the same time: more would be lost in the backlog of many a server, to be tried again a second later. */
 #define CONNECTING_MAX 128u
-#define OUTPUT_BYTES   (64u << 20)
 
 /* ---- the list of idle ones: the last used first ---- */
 
@@ -238,7 +232,7 @@ static load_read take(load_conn *conn, const char *bytes, size_t length, size_t 
 	return load_reader_take(&conn->reader, &conn->reactor->heads, bytes, length, ret_used);
 }
 
-static void data(load_conn *conn, const char *bytes, size_t length)
+void load_client_data(load_conn *conn, const char *bytes, size_t length)
 {
 	size_t used;
 	if (conn->state != LOAD_CONN_BUSY) {
@@ -263,7 +257,7 @@ static void data(load_conn *conn, const char *bytes, size_t length)
 	}
 }
 
-static void end_of_stream(load_conn *conn)
+void load_client_eof(load_conn *conn)
 {
 	if (conn->state != LOAD_CONN_BUSY) {
 		leave_idle(conn);
@@ -274,7 +268,7 @@ static void end_of_stream(load_conn *conn)
 	}
 }
 
-/* ---- what a connection calls, plain or through TLS ---- */
+/* ---- what a connection calls ---- */
 
 static bool speaks_h2(load_conn *conn)
 {
@@ -284,7 +278,7 @@ static bool speaks_h2(load_conn *conn)
 	return load_h2_new(&conn->reader, plan->place->authority, plan->place->secure, &conn->h2) == 0;
 }
 
-static void is_up(load_conn *conn)
+void load_client_up(load_conn *conn)
 {
 	load_reactor *reactor = conn->reactor;
 	uint64_t now_ns = load_now(reactor);
@@ -298,7 +292,7 @@ static void is_up(load_conn *conn)
 		start(conn);
 }
 
-static void ended(load_conn *conn, int why)
+void load_client_closed(load_conn *conn)
 {
 	load_reactor *reactor = conn->reactor;
 	load_session *session = conn->session;
@@ -312,164 +306,33 @@ static void ended(load_conn *conn, int why)
 	take_idle(conn);
 	if (session != NULL)
 		unpair(conn, session);
-	if (conn->link.tls != NULL)
-		weir_tls_session_free(&conn->link);
-	weir_timer_stop(&conn->timer);
-	load_reader_fini(&conn->reader);
-	load_h2_free(conn->h2);
-	if (conn->kept != NULL)
-		weir_mem_free(conn->kept->body);
-	weir_mem_free(conn->kept);
+	load_conn_free(conn);
 	reactor->conns--;
-	weir_pool_give(&reactor->conn_pool, conn);
 	if (session != NULL && !was_idle)
 		load_session_over(session, &outcome);
 	load_client_serve(reactor);
 }
 
-static int conn_open(weir_conn *raw, void *arg)
-{
-	is_up(arg);
-	return 0;
-}
+/* ---- who gets one ---- */
 
-static void conn_data(weir_conn *raw, weir_buf *buf)
-{
-	data(weir_conn_user(raw), (const char *)buf->data, buf->length);
-}
-
-static void conn_eof(weir_conn *raw)
-{
-	end_of_stream(weir_conn_user(raw));
-}
-
-static void conn_closed(weir_conn *raw, int why)
-{
-	ended(weir_conn_user(raw), why);
-}
-
-static const weir_conn_ops plain_ops = {
-	.open = conn_open, .data = conn_data, .eof = conn_eof, .closed = conn_closed};
-
-static load_conn *of_link(weir_link *link)
-{
-	return (load_conn *)(void *)link;
-}
-
-static void link_ready(weir_link *link)
-{
-	is_up(of_link(link));
-}
-
-static void link_data(weir_link *link, weir_buf *buf, size_t offset, size_t length)
-{
-	data(of_link(link), (const char *)buf->data + offset, length);
-}
-
-static void link_eof(weir_link *link)
-{
-	end_of_stream(of_link(link));
-}
-
-static void link_drained(weir_link *link)
-{
-}
-
-static void link_closed(weir_link *link, int why)
-{
-	ended(of_link(link), why);
-}
-
-static const weir_link_ops tls_link_ops = {link_ready, link_data, link_eof, link_drained, link_closed};
-
-static int tls_open(weir_conn *raw, void *arg)
-{
-	load_conn *conn = arg;
-	const load_plan *plan = conn->reactor->plan;
-	conn->state = LOAD_CONN_HANDSHAKE;
-	conn->link.conn = raw;
-	conn->link.ops = &tls_link_ops;
-	const char *name = plan->secure_unverified ? NULL : plan->place->host;
-	return plan->http2 ? weir_tls_connect_h2(&conn->link, name, plan->authorities, OUTPUT_BYTES)
-			   : weir_tls_connect(&conn->link, name, plan->authorities, OUTPUT_BYTES);
-}
-
-static void tls_closed(weir_conn *raw, int why)
-{
-	load_conn *conn = weir_conn_user(raw);
-	if (conn->link.tls != NULL)
-		weir_tls_conn_ops.closed(raw, why);
-	else
-		ended(conn, why);
-}
-
-/* Those of a session, but for the beginning and an end before there is a session. */
-static const weir_conn_ops *tls_ops(void)
-{
-	static _Thread_local weir_conn_ops ops;
-	if (ops.open == NULL) {
-		ops = weir_tls_conn_ops;
-		ops.open = tls_open;
-		ops.closed = tls_closed;
-	}
-	return &ops;
-}
-
-/* ---- making one ---- */
-
-static load_kept *new_kept(const load_reactor *reactor)
-{
-	load_kept *kept = weir_mem_zalloc(sizeof(*kept));
-	if (kept == NULL || reactor->kept_bytes == 0)
-		return kept;
-	kept->body = weir_mem_raw(reactor->kept_bytes);
-	kept->most = kept->body != NULL ? reactor->kept_bytes : 0;
-	return kept;
-}
-
-static int open_socket(load_conn *conn)
-{
-	load_reactor *reactor = conn->reactor;
-	const load_plan *plan = reactor->plan;
-	const load_address *to = &plan->place->address;
-	const weir_conn_limits limits = {
-		.output_bytes = OUTPUT_BYTES, .output_ns = UINT64_MAX, .connect_ns = UINT64_MAX};
-	const weir_conn_ops *ops = plan->place->secure ? tls_ops() : &plain_ops;
-	static const load_address anywhere = {.at.ss_family = AF_UNSPEC, .length = sizeof(struct sockaddr)};
-	const load_address *from =
-		plan->source_count > 0 ? &plan->sources[reactor->source++ % plan->source_count] : &anywhere;
-	return weir_conn_open_from(reactor->loop, (const struct sockaddr *)&from->at, from->length,
-				   (const struct sockaddr *)&to->at, to->length, ops, &limits, conn,
-				   &conn->link.conn);
-}
-
-/* NULL: none can be had, whatever the reason. */
-static load_conn *connect_for(load_session *session)
+/* False: none can be had, whatever the reason. */
+static bool connect_for(load_session *session)
 {
 	load_reactor *reactor = session->reactor;
-	load_conn *conn = weir_pool_take(&reactor->conn_pool);
+	load_conn *conn = load_conn_new(reactor, time_is_up);
 	if (conn == NULL)
-		return NULL;
-	*conn = (load_conn){.reactor = reactor, .opened_ns = load_now(reactor), .deadline_ns = UINT64_MAX};
-	weir_timer_init(&conn->timer, time_is_up, conn);
-	load_reader_init(&conn->reader);
-	if (open_socket(conn) != 0) {
-		weir_pool_give(&reactor->conn_pool, conn);
-		return NULL;
-	}
-	if (reactor->shows)
-		conn->reader.kept = conn->kept = new_kept(reactor);
+		return false;
 	reactor->conns++;
 	reactor->connecting++;
 	pair(conn, session, conn->opened_ns);
-	return conn;
+	return true;
 }
 
 static void connect_or_fail(load_session *session)
 {
 	const load_outcome outcome = {
 		.end = LOAD_ERROR, .error = LOAD_ERROR_CONNECT, .ended_ns = load_now(session->reactor)};
-	if (connect_for(session) == NULL)
+	if (!connect_for(session))
 		load_session_over(session, &outcome);
 }
 

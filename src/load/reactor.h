@@ -149,6 +149,19 @@ void load_client_drop(load_conn *conn);
 /* The session lets go of its connection, which is cut if a request is under way. */
 void load_client_part(load_session *session);
 
+/* What happens to a connection: it is up, bytes came, its peer will send no more, it has ended (and is freed by this). */
+void load_client_up(load_conn *conn);
+void load_client_data(load_conn *conn, const char *bytes, size_t length);
+void load_client_eof(load_conn *conn);
+void load_client_closed(load_conn *conn);
+
+/* ---- conn.c ---- */
+
+/* One that is being made, to the plan's place; NULL: none can be had. What happens to it is told to client.c. */
+load_conn *load_conn_new(load_reactor *reactor, weir_timer_fn *time_is_up);
+/* From closed on. */
+void load_conn_free(load_conn *conn);
+
 /* ---- engine.c ---- */
 
 /* The first answer of all, or a failure that all requests would share: may stop the run. */

@@ -28,7 +28,8 @@ def load(*words, status=0):
 
 
 def result(*words, status=0):
-    return json.loads(load("--json", *words, status=status).stdout)
+    # A busy machine may take its time to answer; later options override earlier ones.
+    return json.loads(load("--json", "--drain", "30s", *words, status=status).stdout)
 
 
 def check_sums(story, what):

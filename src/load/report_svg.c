@@ -124,16 +124,18 @@ int load_report_svg(FILE *out, const load_story *story)
 	unsigned seconds = seconds_of(story);
 	weir_chart *panels = weir_mem_array(PANELS, sizeof(*panels));
 	load_times *times = weir_mem_array(seconds > 0 ? seconds : 1, sizeof(*times));
-	int failed =
-		panels == NULL || times == NULL ? weir_error_set(-ENOMEM, "out of memory for the plot") : 0;
-	for (unsigned i = 0; failed == 0 && i < seconds; i++)
-		times[i] = load_times_of_second(&story->tally->second[i]);
-	if (failed == 0) {
-		make_rates(&panels[RATES], story, seconds);
-		make_response(&panels[RESPONSE], story, times, seconds);
-		draw(out, panels, story, seconds);
-		failed = load_report_end(out);
+	int failed;
+	if (panels == NULL || times == NULL) {
+		failed = weir_error_set(-ENOMEM, "out of memory for the plot");
+		goto out;
 	}
+	for (unsigned i = 0; i < seconds; i++)
+		times[i] = load_times_of_second(&story->tally->second[i]);
+	make_rates(&panels[RATES], story, seconds);
+	make_response(&panels[RESPONSE], story, times, seconds);
+	draw(out, panels, story, seconds);
+	failed = load_report_end(out);
+out:
 	weir_mem_free(panels);
 	weir_mem_free(times);
 	return failed;

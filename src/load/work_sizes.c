@@ -128,7 +128,7 @@ static int make_items(load_work *work, const char *target, const sizes *all)
 int load_work_sizes(const load_habits *habits, const char *target, const char *text, load_work **ret)
 {
 	load_work *work = NULL;
-	sizes all;
+	sizes all = {.count = 0};
 	int failed = load_check_size_target(target);
 	if (!failed)
 		failed = read_sizes(text, &all);
@@ -149,7 +149,7 @@ int load_work_sizes(const load_habits *habits, const char *target, const char *t
 int load_sizes_make(const char *folder, const char *text)
 {
 	char path[4096];
-	sizes all;
+	sizes all = {.count = 0};
 	int failed = read_sizes(text, &all);
 	if (!failed && strlen(folder) > 4000)
 		failed = weir_error_set(-ENAMETOOLONG, "the name of the folder is too long");

@@ -29,7 +29,9 @@ static int make_item(load_work *work, const load_trace *trace, uint32_t at, cons
 static int make_items(load_work *work, const load_trace *trace, const char *target)
 {
 	load_item *item = weir_mem_array(trace->text_count, sizeof *item);
-	int failed = item == NULL ? weir_error_set(-ENOMEM, "out of memory") : 0;
+	int failed = 0;
+	if (item == NULL)
+		return weir_error_set(-ENOMEM, "out of memory");
 	for (uint32_t i = 0; i < trace->text_count && !failed; i++)
 		failed = make_item(work, trace, i, target, &item[i]);
 	if (failed) {

@@ -111,12 +111,17 @@ static int make_items(load_work *work, const char *target, const sizes *all)
 {
 	load_item *item = weir_mem_array(all->count, sizeof *item);
 	char digits[32];
+	bool present[LOAD_SIZE_GROUPS] = {false};
+	uint16_t row[LOAD_SIZE_GROUPS];
 	if (item == NULL)
 		return weir_error_set(-ENOMEM, "out of memory");
+	for (unsigned i = 0; i < all->count; i++)
+		present[load_size_group(all->bytes[i])] = true;
+	load_work_add_size_rows(work, present, row);
 	for (unsigned i = 0; i < all->count; i++) {
 		snprintf(digits, sizeof digits, "%.0f", all->bytes[i]);
 		item[i].target = load_work_size_target(work, target, digits);
-		item[i].row = load_work_size_row(work, all->bytes[i]);
+		item[i].row = row[load_size_group(all->bytes[i])];
 		if (item[i].target.length == 0) {
 			weir_mem_free(item);
 			return -ENOMEM;

@@ -328,7 +328,7 @@ static void sizes_have_their_mean(void **state)
 static void sizes_are_kept_apart_by_tens(void **state)
 {
 	load_work *work = NULL;
-	MADE(load_work_sizes(&plain, "/{size}", "99,100,1023,1KB,10KB,100KB,1MB,10MB,100MB,1GB", &work));
+	MADE(load_work_sizes(&plain, "/{size}", "1GB,99,100,1023,10KB,1KB,100KB,1MB,10MB,100MB", &work));
 	static const char *const names[] = {"under 100 B",     "100 B to 1 KB",   "1 KB to 10 KB",
 					    "10 KB to 100 KB", "100 KB to 1 MB",  "1 MB to 10 MB",
 					    "10 MB to 100 MB", "100 MB and above"};
@@ -506,27 +506,33 @@ static void a_user_at_a_line_asks_for_it_and_is_done(void **state)
 
 static void sizes_of_a_trace_are_put_into_the_target(void **state)
 {
-	load_trace *trace = trace_of("time,bytes\n1,50\n2,870\n3,900\n");
+	load_trace *trace = trace_of("time,bytes\n1,870\n2,50\n3,900\n");
 	load_work *work = NULL;
 	load_user user;
 	load_next next;
-	static const char *const expected[] = {"/f/50.x", "/f/870.x", "/f/900.x"};
+	static const char *const expected[] = {"/f/870.x", "/f/50.x", "/f/900.x"};
 	MADE(load_work_trace(&plain, trace, "/f/{size}.x", &work));
 	assert_int_equal(load_work_paths(work), 2);
 	for (unsigned i = 0; i < 3; i++) {
 		load_user_start_at(work, &user, 1, i);
 		load_user_next(work, &user, NULL, &next);
 		assert_string_equal(target_of(&next), expected[i]);
-		assert_int_equal(next.form->path, i > 0);
+		assert_int_equal(next.form->path, i != 1);
 	}
+	load_work_free(&work);
+	MADE(load_work_trace(&plain, trace, "/", &work));
+	load_user_start_at(work, &user, 1, 1);
+	load_user_next(work, &user, NULL, &next);
+	assert_string_equal(target_of(&next), "/bytes/50");
 	load_work_free(&work);
 	assert_int_equal(load_work_trace(&plain, trace, "/f", &work), -EINVAL);
 	load_habits links = {.links = 1};
 	assert_int_equal(load_work_trace(&links, trace, NULL, &work), -EINVAL);
 	weir_tracefile_free(&trace);
 	trace = trace_of("1\n2\n");
-	assert_int_equal(load_work_trace(&plain, trace, NULL, &work), -EINVAL);
-	check_contains(weir_error(), "no paths or sizes");
+	MADE(load_work_trace(&plain, trace, "/f", &work));
+	assert_string_equal(text_of(load_work_only(work)->target), "/f");
+	load_work_free(&work);
 	weir_tracefile_free(&trace);
 }
 

@@ -38,8 +38,7 @@ int load_setup_work(const load_setup *setup, const load_habits *habits, load_wor
 	if (setup->place.target.length >= sizeof(room))
 		return weir_error_set(-EINVAL, "the URL is longer than %zu bytes", sizeof(room) - 1);
 	if (setup->trace != NULL)
-		return load_work_trace(habits, setup->trace, strstr(target, "{size}") != NULL ? target : NULL,
-				       ret);
+		return load_work_trace(habits, setup->trace, target, ret);
 	if (options->model != NULL)
 		return load_work_model(habits, options->model, ret);
 	if (options->urls != NULL)

@@ -141,15 +141,15 @@ uint64_t load_schedule_end(const load_schedule *schedule)
 
 static double area_until(const load_schedule *schedule, uint64_t ns)
 {
-	double cycles = (double)(ns / schedule->cycle_ns);
-	uint64_t rest = ns % schedule->cycle_ns;
+	uint64_t cycles = ns / schedule->cycle_ns, rest = ns % schedule->cycle_ns;
 	unsigned i = 0;
 	if (!schedule->repeat && ns >= schedule->cycle_ns)
 		return schedule->cycle_area;
 	while (i + 1 < schedule->legs && schedule->leg[i + 1].from_ns <= rest)
 		i++;
 	const leg *in = &schedule->leg[i];
-	return cycles * schedule->cycle_area + in->from_area + (double)(rest - in->from_ns) / 1e9 * in->rate;
+	return (double)cycles * schedule->cycle_area + in->from_area +
+	       (double)(rest - in->from_ns) / 1e9 * in->rate;
 }
 
 double load_schedule_rate(const load_schedule *schedule)

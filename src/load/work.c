@@ -194,7 +194,7 @@ static uint16_t next_page(const load_model *model, load_user *user, const load_s
 static void ask_page(const load_work *work, load_user *user, const load_seen *seen, load_next *ret)
 {
 	const load_model *model = work->model;
-	uint16_t to = model->start, from = model->start;
+	uint16_t to = model->start, from = to;
 	if (user->made > 0) {
 		from = (uint16_t)user->state;
 		const load_page *page = &model->page[from];

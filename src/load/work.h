@@ -107,7 +107,10 @@ uint64_t load_specweb_bytes(unsigned directories);
 /* Of one file: class 0 to 3, number 0 to 8; 0 bytes: there is no such file. */
 uint32_t load_specweb_file(unsigned klass, unsigned number);
 
-/* What the lines of a trace ask for: their paths, or their sizes put into the target's {size} (NULL: "/bytes/{size}"). A user started at a line asks for that line's, and is done; others draw lines. */
+/*
+ * What the lines of a trace ask for: their paths, or their sizes put into the target's {size} (of NULL or "/": "/bytes/{size}"), or, of times alone, the target. A user started at a line asks for
+ * that line's, and is done; others draw lines. Of times alone it is the work of load_work_url: habits say when a user is done.
+ */
 int load_work_trace(const load_habits *habits, const load_trace *trace, const char *target, load_work **ret);
 
 /* A Markov model: docs/load-models.md has the format. Its method, think and classes come before the habits'; a mix beside classes of its own is refused. */

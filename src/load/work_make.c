@@ -191,21 +191,25 @@ weir_span load_work_size_target(load_work *work, const char *target, const char 
 	return (weir_span){kept, kept != NULL ? (size_t)length : 0};
 }
 
-uint16_t load_work_size_row(load_work *work, double bytes)
+static const char *const size_names[LOAD_SIZE_GROUPS] = {
+	"under 100 B",    "100 B to 1 KB", "1 KB to 10 KB",   "10 KB to 100 KB",
+	"100 KB to 1 MB", "1 MB to 10 MB", "10 MB to 100 MB", "100 MB and above"};
+
+unsigned load_size_group(double bytes)
 {
-	static const char *const names[] = {"under 100 B",     "100 B to 1 KB",   "1 KB to 10 KB",
-					    "10 KB to 100 KB", "100 KB to 1 MB",  "1 MB to 10 MB",
-					    "10 MB to 100 MB", "100 MB and above"};
-	double above = 100;
-	size_t at = 0;
-	while (at + 1 < sizeof names / sizeof *names && bytes >= above) {
+	static const double from[LOAD_SIZE_GROUPS] = {0,      100,     1024,     10240,
+						      102400, 1048576, 10485760, 104857600};
+	unsigned at = 0;
+	while (at + 1 < LOAD_SIZE_GROUPS && bytes >= from[at + 1])
 		at++;
-		above *= at == 1 ? 10.24 : at == 4 ? 10.24 : 10;
-	}
-	for (unsigned i = 0; i < work->rows; i++)
-		if (strcmp(work->path_name[work->row[i].path], names[at]) == 0)
-			return (uint16_t)i;
-	return load_work_add_row(work, names[at]);
+	return at;
+}
+
+void load_work_add_size_rows(load_work *work, const bool present[LOAD_SIZE_GROUPS],
+			     uint16_t ret_row[LOAD_SIZE_GROUPS])
+{
+	for (unsigned i = 0; i < LOAD_SIZE_GROUPS; i++)
+		ret_row[i] = present[i] ? load_work_add_row(work, size_names[i]) : 0;
 }
 
 /* ---- forms ---- */

@@ -78,8 +78,11 @@ int load_work_finish(load_work *work);
 weir_span load_work_size_target(load_work *work, const char *target, const char *size);
 /* -EINVAL: there is no {size} in it, or it is no target. */
 int load_check_size_target(const char *target);
-/* The row of a size, by powers of ten of bytes: "1 KB to 10 KB". */
-uint16_t load_work_size_row(load_work *work, double bytes);
+/* Sizes are kept apart by powers of ten: "1 KB to 10 KB". Which of these it is; and rows for those that are present, in order of size. */
+#define LOAD_SIZE_GROUPS 8
+unsigned load_size_group(double bytes);
+void load_work_add_size_rows(load_work *work, const bool present[LOAD_SIZE_GROUPS],
+			     uint16_t ret_row[LOAD_SIZE_GROUPS]);
 
 /* ---- what a user carries (work.c) ---- */
 

@@ -111,12 +111,17 @@ static int make_items(load_work *work, const char *target, const sizes *all)
 {
 	load_item *item = weir_mem_array(all->count, sizeof *item);
 	char digits[32];
+	bool present[LOAD_SIZE_GROUPS] = {false};
+	uint16_t row[LOAD_SIZE_GROUPS];
 	if (item == NULL)
 		return weir_error_set(-ENOMEM, "out of memory");
+	for (unsigned i = 0; i < all->count; i++)
+		present[load_size_group(all->bytes[i])] = true;
+	load_work_add_size_rows(work, present, row);
 	for (unsigned i = 0; i < all->count; i++) {
 		snprintf(digits, sizeof digits, "%.0f", all->bytes[i]);
 		item[i].target = load_work_size_target(work, target, digits);
-		item[i].row = load_work_size_row(work, all->bytes[i]);
+		item[i].row = row[load_size_group(all->bytes[i])];
 		if (item[i].target.length == 0) {
 			weir_mem_free(item);
 			return -ENOMEM;
@@ -128,7 +133,7 @@ static int make_items(load_work *work, const char *target, const sizes *all)
 int load_work_sizes(const load_habits *habits, const char *target, const char *text, load_work **ret)
 {
 	load_work *work = NULL;
-	sizes all;
+	sizes all = {.count = 0};
 	int failed = load_check_size_target(target);
 	if (!failed)
 		failed = read_sizes(text, &all);
@@ -149,7 +154,7 @@ int load_work_sizes(const load_habits *habits, const char *target, const char *t
 int load_sizes_make(const char *folder, const char *text)
 {
 	char path[4096];
-	sizes all;
+	sizes all = {.count = 0};
 	int failed = read_sizes(text, &all);
 	if (!failed && strlen(folder) > 4000)
 		failed = weir_error_set(-ENAMETOOLONG, "the name of the folder is too long");

@@ -10,28 +10,40 @@
 #include "load/work_priv.h"
 #include "sim/trace.h"
 
-static int make_item(load_work *work, const load_trace *trace, uint32_t at, const char *target,
-		     load_item *ret)
+static int make_sizes(load_work *work, const load_trace *trace, const char *target, load_item *item)
 {
-	const char *text = trace->texts[at];
-	if (trace->what == WEIR_TRACEFILE_SIZES) {
-		weir_span made = load_work_size_target(work, target, text);
-		*ret = (load_item){made, load_work_size_row(work, strtod(text, NULL))};
-		return made.length > 0 ? 0 : -ENOMEM;
+	bool present[LOAD_SIZE_GROUPS] = {false};
+	uint16_t row[LOAD_SIZE_GROUPS];
+	for (uint32_t i = 0; i < trace->text_count; i++)
+		present[load_size_group(strtod(trace->texts[i], NULL))] = true;
+	load_work_add_size_rows(work, present, row);
+	for (uint32_t i = 0; i < trace->text_count; i++) {
+		item[i].row = row[load_size_group(strtod(trace->texts[i], NULL))];
+		item[i].target = load_work_size_target(work, target, trace->texts[i]);
+		if (item[i].target.length == 0)
+			return -ENOMEM;
 	}
-	const char *kept = load_work_keep(work, text, strlen(text));
-	if (kept == NULL)
-		return -ENOMEM;
-	*ret = (load_item){{kept, strlen(kept)}, load_work_add_row(work, kept)};
+	return 0;
+}
+
+static int make_paths(load_work *work, const load_trace *trace, load_item *item)
+{
+	for (uint32_t i = 0; i < trace->text_count; i++) {
+		const char *kept = load_work_keep(work, trace->texts[i], strlen(trace->texts[i]));
+		if (kept == NULL)
+			return -ENOMEM;
+		item[i] = (load_item){{kept, strlen(kept)}, load_work_add_row(work, kept)};
+	}
 	return 0;
 }
 
 static int make_items(load_work *work, const load_trace *trace, const char *target)
 {
 	load_item *item = weir_mem_array(trace->text_count, sizeof *item);
-	int failed = item == NULL ? weir_error_set(-ENOMEM, "out of memory") : 0;
-	for (uint32_t i = 0; i < trace->text_count && !failed; i++)
-		failed = make_item(work, trace, i, target, &item[i]);
+	if (item == NULL)
+		return weir_error_set(-ENOMEM, "out of memory");
+	int failed = trace->what == WEIR_TRACEFILE_SIZES ? make_sizes(work, trace, target, item)
+							 : make_paths(work, trace, item);
 	if (failed) {
 		weir_mem_free(item);
 		return failed;
@@ -52,14 +64,13 @@ static int copy_lines(load_work *work, const load_trace *trace)
 int load_work_trace(const load_habits *habits, const load_trace *trace, const char *target, load_work **ret)
 {
 	load_work *work = NULL;
-	if (target == NULL)
-		target = "/bytes/{size}";
-	if (trace->what == WEIR_TRACEFILE_NOTHING)
-		return weir_error_set(
-			-EINVAL, "the trace says when, but not what is asked for: it has no paths or sizes");
+	if (target == NULL || strcmp(target, "/") == 0)
+		target = trace->what == WEIR_TRACEFILE_SIZES ? "/bytes/{size}" : "/";
 	if (habits->links > 0)
 		return weir_error_set(-EINVAL,
 				      "a trace says what is asked for; links cannot be followed as well");
+	if (trace->what == WEIR_TRACEFILE_NOTHING)
+		return load_work_url(habits, target, ret);
 	if (trace->what == WEIR_TRACEFILE_SIZES && load_check_size_target(target) < 0)
 		return -EINVAL;
 	int failed = load_work_begin(habits, &work);

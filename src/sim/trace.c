@@ -316,7 +316,9 @@ static int read_file(reader *in, FILE *file, const char *name)
 static int read_all(FILE *file, const char *name, bool with_what, weir_tracefile **ret_trace)
 {
 	reader in = {.trace = weir_mem_zalloc(sizeof *in.trace), .with_what = with_what};
-	int failed = in.trace == NULL ? weir_error_set(-ENOMEM, "out of memory") : read_file(&in, file, name);
+	if (in.trace == NULL)
+		return weir_error_set(-ENOMEM, "out of memory");
+	int failed = read_file(&in, file, name);
 	weir_mem_free(in.slot);
 	if (!failed && in.trace->what == WEIR_TRACEFILE_NOTHING) {
 		weir_mem_free(in.trace->asked);
@@ -367,7 +369,7 @@ int weir_load_trace(const char *path, double faster, uint64_t **ret_times_ns, si
 {
 	weir_tracefile *trace = NULL;
 	int failed = weir_tracefile_read(path, false, &trace);
-	if (failed)
+	if (trace == NULL)
 		return failed;
 	for (size_t i = 0; i < trace->count; i++)
 		trace->times_ns[i] = (uint64_t)((double)trace->times_ns[i] / faster);

@@ -65,22 +65,17 @@ def run(lab, url, **options):
     return Load(lab, url, **options).result()
 
 
-def first(row, *names):
-    return next((row[name] for name in names if row.get(name) is not None), None)
-
-
-def second(row, number):
-    """A row of `series`: the second in which requests ended."""
-    spread = row.get("latency_ms") or {}
-    return {"t_s": first(row, "t_s", "second", "t") or number, **{key: row.get(key, 0) for key in COUNTS},
-            "mean_ms": first(row, "mean_ms") or spread.get("mean"), "p90_ms": first(row, "p90_ms", "p90") or spread.get("p90")}
+def second(row):
+    """A row of `series`: what came to an end in the second that ends at t_s."""
+    times = row["latency_ms"]
+    return {"t_s": row["t_s"], **{key: row[key] for key in COUNTS}, "mean_ms": times["mean"], "p90_ms": times["p90"]}
 
 
 def trimmed(found):
     """What experiments keep of a run."""
-    kept = {key: found.get(key, 0) for key in COUNTS}
-    kept.update({key: found.get(key) for key in ("duration_s", "goodput_per_s", "latency_ms", "fairness", "bytes")})
-    kept["series"] = [second(row, number) for number, row in enumerate(found.get("series") or [])]
+    kept = {key: found[key] for key in COUNTS + ("duration_s", "goodput_per_s", "latency_ms")}
+    kept.update({key: found.get(key) for key in ("fairness", "bytes", "open")})
+    kept["series"] = [second(row) for row in found["series"]]
     return kept
 
 

@@ -12,7 +12,7 @@ from lab.lib import experiments
 STYLE = """body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; background: #fff }
 h1 { font-size: 1.6rem; line-height: 1.2 } h2 { font-size: 1.1rem; margin-top: 2rem }
 table { border-collapse: collapse; margin: .5rem 0; font-size: .92rem } th, td { padding: .3rem .7rem; border-bottom: 1px solid #ddd; text-align: right }
-th:first-child, td:first-child { text-align: left } th { border-bottom: 2px solid #999 } tr.paper { background: #f4efe3 }
+td { white-space: nowrap } td.long { white-space: normal } th:first-child, td:first-child { text-align: left } th { border-bottom: 2px solid #999 } tr.paper { background: #f4efe3 }
 .wide { overflow-x: auto } .verdict { display: inline-block; padding: .2rem .8rem; border-radius: 1rem; color: #fff; font-weight: 600 }
 .holds { background: #2f7d4f } .part { background: #a36a00 } .not { background: #a8322d } .faint { color: #666; font-size: .9rem }
 figure { margin: 1rem 0 } figure svg { max-width: 100%; height: auto } li.yes::marker { content: "\\2713  "; color: #2f7d4f } li.no::marker { content: "\\2717  "; color: #a8322d }
@@ -33,12 +33,21 @@ def safe(value):
     return html.escape(cell(value))
 
 
+def prose(text):
+    """Words between backticks are code."""
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", html.escape(" ".join(text.split())))
+
+
 def paragraphs(text):
-    return "".join(f"<p>{html.escape(' '.join(part.split()))}</p>" for part in text.strip().split("\n\n"))
+    return "".join(f"<p>{prose(part)}</p>" for part in text.strip().split("\n\n"))
+
+
+def data_cell(value):
+    return f"<td{' class=long' if len(cell(value)) > 30 else ''}>{safe(value)}</td>"
 
 
 def table(item):
-    rows = [f'<tr{" class=paper" if cell(row[0]).startswith("paper") else ""}>' + "".join(f"<td>{safe(value)}</td>" for value in row) + "</tr>"
+    rows = [f'<tr{" class=paper" if cell(row[0]).startswith("paper") else ""}>' + "".join(map(data_cell, row)) + "</tr>"
             for row in item["rows"]]
     return (f"<h2>{safe(item['title'])}</h2><div class=wide><table><tr>" + "".join(f"<th>{safe(value)}</th>" for value in item["headings"]) +
             "</tr>" + "".join(rows) + "</table></div>" + (f'<p class=faint>{safe(item["note"])}</p>' if item["note"] else ""))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plots by gnuplot, as SVG."""
 import os
+import re
 import shutil
 import subprocess
 
@@ -11,9 +12,14 @@ def quoted(text):
     return '"' + text.replace("\\", "\\\\").replace('"', "'") + '"'
 
 
+def identifier(name):
+    """Names within the SVG begin with it, so that several fit into one page; gnuplot takes letters, digits and underscores."""
+    return "p_" + re.sub(r"[^a-zA-Z0-9]", "_", name)
+
+
 def script(plot, path):
     """What gnuplot is told; the points go along in it."""
-    lines = [f"set terminal svg size 760,380 dynamic font 'sans-serif,13' background '#ffffff' name {quoted(plot['name'])}",
+    lines = [f"set terminal svg size 760,380 dynamic font 'sans-serif,13' background '#ffffff' name {quoted(identifier(plot['name']))}",
              f"set output {quoted(path)}", "set datafile separator ' '", "set termoption noenhanced",
              f"set title {quoted(plot['title'])}", f"set xlabel {quoted(plot['x'])}", f"set ylabel {quoted(plot['y'])}",
              "set grid lc rgb '#dddddd'", "set key outside below", "set border 3", "set tics nomirror"]
@@ -47,5 +53,5 @@ def draw(plots, folder):
         if done.returncode == 0:
             drawn.append((plot["title"], name))
         else:
-            problems.append(f"no plot {name}: {done.stderr.strip()[:200]}")
+            problems.append(f"no plot {name}: {' '.join(done.stderr.split())[-200:]}")
     return drawn, "; ".join(problems)

@@ -10,9 +10,8 @@ from lib.measure import Failed
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 
 
-def command(lab, scenario, laws, settings, form):
-    words = [lab.weir, "sim", os.path.join(TOP, "lab", "sim", scenario), form]
-    words += ["--compare", ",".join(laws)] if len(laws) > 1 else ["--law", laws[0]]
+def output(lab, scenario, law, settings, form):
+    words = [lab.weir, "sim", os.path.join(TOP, "lab", "sim", scenario), form, "--law", law]
     for key, value in settings.items():
         words += ["--set", f"{key}={value}"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
@@ -25,15 +24,16 @@ def command(lab, scenario, laws, settings, form):
 KEPT = ("p50_ms", "p90_ms", "p99_ms", "shed", "completed_per_s", "good_per_s", "offered_per_s")
 
 
+def one(lab, scenario, law, settings):
+    found = json.loads(output(lab, scenario, law, settings, "--json"))["runs"][0]
+    rows = csv.DictReader(output(lab, scenario, law, settings, "--csv").splitlines())
+    return {"metrics": {key: found["metrics"].get(key) for key in KEPT}, "classes": {klass["name"]: klass for klass in found["classes"]},
+            "series": [{key: float(value) if value else None for key, value in row.items() if key != "label"} for row in rows]}
+
+
 def run(lab, scenario, laws, settings=None):
-    """{law: {"metrics": {...}, "classes": {...}, "phases": [...], "series": [{...}]}}"""
-    settings = settings or {}
-    runs = json.loads(command(lab, scenario, laws, settings, "--json"))["runs"]
-    found = {item["label"]: {"metrics": {key: item["metrics"].get(key) for key in KEPT}, "classes": {klass["name"]: klass for klass in item["classes"]},
-                             "series": []} for item in runs}
-    for row in csv.DictReader(command(lab, scenario, laws, settings, "--csv").splitlines()):
-        found[row.pop("label")]["series"].append({key: float(value) if value else None for key, value in row.items()})
-    return found
+    """{law: {"metrics": {...}, "classes": {...}, "series": [{...}]}}. Each law by itself: laws report columns of their own."""
+    return {law: one(lab, scenario, law, settings or {}) for law in laws}
 
 
 def between(series, begin, end, key):

@@ -32,13 +32,6 @@ def simulated(lab):
     return {name: [{key: row.get(key) for key in COLUMNS} for row in found[name]["series"]] for name in NAMES}
 
 
-def capacity(lab):
-    """Pages a second at the best quality."""
-    with service.weir(lab, service.page("")) as running:
-        seen = load.run(lab, running.url + "/", users=4, duration=lab.pick(4, 10, 1), timeout=30)
-    return max(1.0, seen["ok"] / seen["duration_s"])
-
-
 def lowest_quality(pages_per_s):
     """The work is proportional to the square of the quality; at this one, all users wait for 1.2 times the target."""
     return min(0.9, max(0.1, math.sqrt(pages_per_s * 1.2 * TARGET_S / USERS)))
@@ -57,7 +50,7 @@ def spike(lab, law, calm_s, spike_s):
 
 def sockets(lab):
     calm_s, spike_s = lab.pick(5, 40, 1), lab.pick(50, 150, 5)
-    pages_per_s = capacity(lab)
+    pages_per_s = service.page_capacity(lab)
     lowest = lowest_quality(pages_per_s)
     laws = {"none": "", "quality": f"law = quality; p90 = 5s; quality_min = {lowest:.2f}",
             "admission": f"law = quality; p90 = 5s; quality_min = {lowest:.2f}; admission = on", "adaptive": "p90 = 5s"}

@@ -10,7 +10,7 @@ are rejected alike: 57.6 % of the higher, 55.5 % of the lower; response times st
 worse peak when the higher class comes."""
 OURS = """Simulated (lab/sim/aoc-14-classes.sim, aoc-15-classes.sim): `aimd` on all as one class; `multiclass` and our `adaptive` on two.
 
-On sockets: the page of the papers on one core, 128 users of each class at once, told apart by the path that they ask for, who ask again 200 ms after an answer or a rejection; target 1 s. `aimd` with one class, then `multiclass` and `adaptive` with two."""
+On sockets: the page of the papers on one core, 128 users of each class at once, told apart by the path that they ask for, target 1 s. What the page can do is measured first, and the users' think time chosen so that each class alone would ask for 1.2 times as much. `aimd` with one class, then `multiclass` and `adaptive` with two."""
 RULE = """Of the time when both classes are there: (1) simulated, without differentiation, the shares rejected of both classes differ by at most 10 points; (2) with `multiclass` the lower class is rejected at least 20 points more than the higher; (3) the same with
 `adaptive`. (4) to (6): the same on sockets. (7) On sockets the p90 of the higher class under `adaptive` is within 1.5 times the target."""
 MINUTES = 2.5
@@ -35,11 +35,11 @@ def simulated(lab):
     return kept
 
 
-def two_classes(lab, way, seconds):
+def two_classes(lab, way, think_s, seconds):
     """{class: what its users saw}"""
     with service.weir(lab, service.page(LAWS[way], extra="" if way == "one" else CLASSES), "backlog = 4096") as running:
         def users(path, seed):
-            return lambda: load.run(lab, running.url + path, users=USERS, think=0.2, duration=seconds, target=TARGET_S, timeout=30, seed=seed)
+            return lambda: load.run(lab, running.url + path, users=USERS, think=think_s, duration=seconds, target=TARGET_S, timeout=30, seed=seed)
         high, low = beside([users("/high", 1), users("/low", 2)])
     return {"high": high, "low": low}
 
@@ -50,11 +50,11 @@ def measure(lab):
     if why_not:
         lab.note(f"the half on sockets was left out: needs {why_not}")
         return data
-    seconds = lab.pick(30, 100, 4)
-    data["sockets"] = {}
+    seconds, data["pages_per_s"], data["sockets"] = lab.pick(35, 100, 4), service.page_capacity(lab), {}
+    think_s = round(USERS / (1.2 * data["pages_per_s"]), 3)
     for way, name in NAMES.items():
         lab.say(f"two classes: {name}")
-        data["sockets"][way] = two_classes(lab, way, seconds)
+        data["sockets"][way] = two_classes(lab, way, think_s, seconds)
     return data
 
 

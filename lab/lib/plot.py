@@ -21,8 +21,8 @@ def script(plot, path):
     """What gnuplot is told; the points go along in it."""
     lines = [f"set terminal svg size 760,380 dynamic font 'sans-serif,13' background '#ffffff' name {quoted(identifier(plot['name']))}",
              f"set output {quoted(path)}", "set datafile separator ' '", "set termoption noenhanced",
-             f"set title {quoted(plot['title'])}", f"set xlabel {quoted(plot['x'])}", f"set ylabel {quoted(plot['y'])}",
-             "set grid lc rgb '#dddddd'", "set key outside below", "set border 3", "set tics nomirror"]
+             f"set title {quoted(plot['title'])}", f"set xlabel {quoted(plot['x'])} offset 0,0.4", f"set ylabel {quoted(plot['y'])}",
+             "set grid lc rgb '#dddddd'", "set key outside below height 1", "set border 3", "set tics nomirror"]
     lines += [f"set logscale {axis}" for axis in "xy" if plot["log_" + axis]]
     if not plot["log_y"]:
         lines.append("set yrange [0:*]")

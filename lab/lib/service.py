@@ -9,6 +9,8 @@ import urllib.request
 
 from suites import http
 
+from lab.lib import load
+
 
 class Service:
     def __init__(self, pid, port, admin=None):
@@ -26,11 +28,18 @@ def weir(lab, text, listen="", threads=1):
             yield Service(running.pid, port, admin)
 
 
-def page(law, listen_queue=4096, extra=""):
+def page(law, extra=""):
     """The papers' page, bound by the processor, under a law; law "": none."""
     target = f'target "default" {{ {law} }}\n' if law else ""
     off = "" if law else 'target = "off"; '
-    return f'{extra}{target}route "all" {{ demo = "bottleneck"; {off}queue = {listen_queue} }}\n'
+    return f'{extra}{target}route "all" {{ demo = "bottleneck"; {off}queue = 4096 }}\n'
+
+
+def page_capacity(lab):
+    """How often a second the papers' page can be made at its best, by 4 users without a think."""
+    with weir(lab, page("")) as running:
+        seen = load.run(lab, running.url + "/", users=4, duration=lab.pick(4, 10, 1), timeout=30)
+    return max(1.0, seen["ok"] / seen["duration_s"])
 
 
 class Watch:

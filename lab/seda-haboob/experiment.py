@@ -47,6 +47,8 @@ def measure(lab):
                     lab.left_out(f"{name}, {count} clients", error)
                     continue
                 found.pop("series")
+                if found["fairness"] is None:
+                    lab.note("this weir load does not tell how even its users were served: Jain's index is left out")
                 data["servers"].setdefault(name, {})[str(count)] = found
     return data
 

@@ -169,7 +169,7 @@ def held(name, data):
 
 def seen(ok=1000, shed=0, p90=100.0, p99=150.0, most=200.0, mean=50.0, seconds=10, **more):
     series = [{"t_s": second, "p90_ms": p90, "ok": ok / seconds} for second in range(seconds)]
-    return {"sent": ok + shed, "ok": ok, "good": ok, "shed": shed, "errors": 0, "timeouts": 0, "aborted": 0, "late": 0, "duration_s": seconds, "goodput_per_s": ok / seconds,
+    return {"sent": ok + shed, "ok": ok, "good": ok, "shed": shed, "errors": 0, "timeouts": 0, "aborted": 0, "late": 0, "open": 0, "duration_s": seconds, "goodput_per_s": ok / seconds,
             "latency_ms": {"mean": mean, "p90": p90, "p99": p99, "max": most}, "series": series, **more}
 
 
@@ -228,7 +228,7 @@ class Rules(unittest.TestCase):
         def data(one, two):
             def half(high, low):
                 return {"series": sim_rows(9000.0, 100, 200), "high": {"offered": 100, "shed": high, "p90_ms": 9000.0, "completed": 1}, "low": {"offered": 100, "shed": low, "p90_ms": 9000.0, "completed": 1}}
-            return {"simulated": {"one": half(*one), "multiclass": half(*two), "adaptive": half(*two)},
+            return {"pages_per_s": 50, "simulated": {"one": half(*one), "multiclass": half(*two), "adaptive": half(*two)},
                     "sockets": {"one": {"high": seen(100, one[0]), "low": seen(100, one[1])}, **{law: {"high": seen(100, two[0], 1000.0), "low": seen(100, 100 * two[1])} for law in ("multiclass", "adaptive")}}}
         self.assertEqual(held("aoc-14-classes", data((57, 55), (40, 88))), (7, 7))
         self.assertEqual(held("aoc-14-classes", data((20, 80), (50, 0))), (1, 7))

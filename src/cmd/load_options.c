@@ -50,7 +50,7 @@ const char load_usage[] =
 	"How:\n"
 	"  --duration T         of what is measured (10s)\n"
 	"  --warmup T           before it, not counted (0s)\n"
-	"  --drain T            waits this long after the end for answers to come (1s)\n"
+	"  --drain T            what was due before the end may be sent and answered for so long after it (1s)\n"
 	"  --threads N          instead of one for each core\n"
 	"  --connections N      at most (10000; closed: as many as users); who finds none waits\n"
 	"  --per-connection K   requests, then it is closed\n"

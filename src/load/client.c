@@ -447,7 +447,7 @@ static bool may_connect(const load_reactor *reactor)
 
 void load_client_serve(load_reactor *reactor)
 {
-	while (reactor->waiting != NULL && !reactor->ending) {
+	while (reactor->waiting != NULL && !reactor->stopped) {
 		if (reactor->idle != NULL) {
 			load_conn *conn = reactor->idle;
 			take_idle(conn);

@@ -28,7 +28,7 @@ typedef struct load_plan {
 	uint64_t seed;
 	uint64_t duration_ns; /* of what is measured; UINT64_MAX: until it is stopped, or nobody comes any more */
 	uint64_t warmup_ns;   /* before it, not counted */
-	uint64_t drain_ns;    /* answers of what has been sent are waited for so long after the end */
+	uint64_t drain_ns;    /* so long after the end what was due before it is still sent, and answers are waited for */
 	uint64_t timeout_ns;  /* from sending an attempt on */
 	uint64_t patience_ns; /* from when an attempt was due; UINT64_MAX: endless */
 	uint64_t backoff_ns;  /* before the first further attempt, then twice that, each with jitter; 0: at once */

@@ -111,11 +111,13 @@ struct load_reactor {
 	uint64_t open;
 	uint64_t second_ns; /* when the second that is counted in ends */
 	uint64_t last_ns;   /* the last answer */
-	bool ending;        /* nothing new is sent */
+	bool ending;        /* users whose answer has come do not go on */
+	bool stopped;       /* nothing is sent any more */
 	pthread_t thread;
 
 	load_tally tally;  /* shared: see load/tally.h */
-	_Atomic uint64_t behind; /* shared: arrivals that were begun more than a millisecond after they were due */
+	/* shared: arrivals that were begun more than a millisecond after they were due, and those that never were */
+	_Atomic uint64_t behind, missed;
 	atomic_bool over;  /* shared: the thread has nothing more to do; tally.open and last_ns are final */
 };
 

@@ -158,8 +158,7 @@ static uint64_t backoff(const load_session *session)
 static bool tries_again(const load_session *session, const load_outcome *outcome)
 {
 	bool for_nothing = outcome->end != LOAD_OK && outcome->error != LOAD_ERROR_STATUS;
-	return for_nothing && session->attempt < session->reactor->plan->retries &&
-	       !session->reactor->ending;
+	return for_nothing && session->attempt < session->reactor->plan->retries;
 }
 
 static void try_again(load_session *session, const load_outcome *outcome)

@@ -14,7 +14,7 @@ OURS = """Simulated (lab/sim/aoc-10-flash-crowd.sim): the mail service and its u
 
 On sockets: the page of the papers that is bound by the processor (`weir serve`, demo "bottleneck"), on one core; `weir load` on the other: 3 users all the time and 1000 more during the spike, who ask again a second after an
 answer or a rejection, five times on a connection. Under no law, under `adaptive` and `aimd` with a target of 1 s, and with no law but at most 32 connections and a backlog of 32. Response times are
-counted from when a user meant to ask, with the time until the connection was there. Percentiles are of those answered; who was still waiting at the end is counted apart."""
+counted from when a user meant to ask, with the time until the connection was there. The last plots show `aimd` at work, as figure 7 does. Percentiles are of those answered; who was still waiting at the end is counted apart."""
 RULE = """Simulated, of the second half of the spike: (1) without control the median of the windows' p90 is above 10 times the target; (2) the paper's law keeps it within twice the target; (3) `adaptive-remote` does; (4) at least half is rejected then. On
 sockets: (5) without control the largest p90 of a second in the spike is above 5 times the target; (6) under `adaptive` the median p90 of the spike's second half is within 1.5 times the target; (7) at least half of the requests of the spike are rejected; (8) with the limit of connections the
 slowest answer takes at least 5 times the target, or a quarter of the users is without an answer at the end of the spike."""
@@ -31,12 +31,12 @@ def spike(lab, way, calm_s, spike_s):
     """What the few saw all along, and what the crowd saw."""
     listen = "backlog = 32; max-connections = 32" if way == "connections" else "backlog = 4096"
     common = {"think": 1, "per_connection": 5, "target": TARGET_S, "timeout": 30, "seed": 1}
-    with service.weir(lab, service.page(WAYS[way]), listen) as running:
+    with service.weir(lab, service.page(WAYS[way]), listen) as running, service.Watch(running) as watch:
         few = load.Load(lab, running.url + "/", users=3, duration=2 * calm_s + spike_s, **common)
         try:
             time.sleep(calm_s)
             crowd = load.run(lab, running.url + "/", users=1000, duration=spike_s, **common)
-            return {"few": few.result(), "crowd": crowd}
+            return {"few": few.result(), "crowd": crowd, "stage": watch.rows}
         finally:
             few.close()
 
@@ -114,4 +114,8 @@ def show(data):
         calm = data["sockets"]["calm_s"]
         plots.append(plot("sockets", "On sockets: 90th percentile of the answers of a second", "time (s)", "s",
                           [(NAMES[way], load.points(data["sockets"]["ways"][way]["crowd"]["series"], "p90_ms", calm, 1e-3)) for way in WAYS], log_y=True, levels=[("target", TARGET_S)]))
+        stage = data["sockets"]["ways"]["aimd"]["stage"]
+        plots += [plot("rate", "On sockets, aimd: permitted rate", "time (s)", "requests/s", [("rate", [(row["t_s"], row["admit_per_s"]) for row in stage])], log_y=True),
+                  plot("measured", "On sockets, aimd: 90th percentile, as it measures it", "time (s)", "s", [("measured", [(row["t_s"], row["measured_s"]) for row in stage])],
+                       levels=[("target", TARGET_S)])]
     return tables, plots

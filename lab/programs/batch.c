@@ -8,7 +8,6 @@
  * end prints a line for each tick of the law: time in s, events a second in that tick, the largest batch from then on.
  */
 #include <math.h>
-#include <stdatomic.h>
 
 #include "world.h"
 

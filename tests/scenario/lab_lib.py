@@ -134,6 +134,13 @@ class Running(unittest.TestCase):
             raise measure.Failed("a server ended")
         self.assertEqual(self.one(measure=fails), ("FAILED: a server ended", True))
 
+    def test_a_disturbed_run_says_so(self):
+        watched = measure.watched
+        self.addCleanup(setattr, measure, "watched", watched)
+        for others, notes in ((0.5, ["other programs used 50 % of the machine meanwhile"]), (0.01, [])):
+            measure.watched = lambda function, share=others: (function(), share)
+            self.assertEqual(command.measured(experiment(), bench.Lab(self.folder.name, "quick"), "quick")["notes"], notes)
+
     def test_threads_beside_each_other(self):
         self.assertEqual(bench.beside([lambda: 1, lambda: 2]), [1, 2])
         with self.assertRaises(ZeroDivisionError):
@@ -168,13 +175,16 @@ def held(name, data):
 
 
 def seen(ok=1000, shed=0, p90=100.0, p99=150.0, most=200.0, mean=50.0, seconds=10, **more):
-    series = [{"t_s": second, "p90_ms": p90, "ok": ok / seconds} for second in range(seconds)]
+    # What is judged is the second half of a run.
+    series = [{"t_s": second, "p90_ms": p90 if second >= seconds / 2 else 1.0, "ok": ok / seconds} for second in range(seconds)]
     return {"sent": ok + shed, "ok": ok, "good": ok, "shed": shed, "errors": 0, "timeouts": 0, "aborted": 0, "late": 0, "open": 0, "duration_s": seconds, "goodput_per_s": ok / seconds,
             "latency_ms": {"mean": mean, "p90": p90, "p99": p99, "max": most}, "series": series, **more}
 
 
-def sim_rows(p90, begin, end, **more):
-    return [{"t_s": float(second), "p90_ms": p90 if begin < second <= end else 100.0, "offered_per_s": 100.0, "shed_fraction": 0.0, **more} for second in range(1, 251)]
+def sim_rows(p90, begin, end, shed=0.0, **more):
+    """A spike from begin to end, in whose second half this share is shed; before and after it is the other way round."""
+    return [{"t_s": float(second), "p90_ms": p90 if begin < second <= end else 100.0, "offered_per_s": 100.0,
+             "shed_fraction": shed if (begin + end) / 2 < second <= end else 1 - shed, **more} for second in range(1, 251)]
 
 
 class Rules(unittest.TestCase):
@@ -197,9 +207,9 @@ class Rules(unittest.TestCase):
 
     def test_spike(self):
         def data(paper, remote, shed, **ways):
-            sim = {law: [dict(row, shed_fraction=shed) for row in sim_rows(p90, 40, 140)]
+            sim = {law: sim_rows(p90, 40, 140, shed)
                    for law, p90 in (("none", 70000.0), ("aimd", paper), ("adaptive-remote", remote))}
-            calm = {"crowd": seen(seconds=30), "few": seen()}
+            calm = {"crowd": seen(seconds=30), "few": seen(), "stage": [{"t_s": 1, "admit_per_s": 100.0, "measured_s": None}]}
             return {"simulated": sim, "sockets": {"calm_s": 5, "spike_s": 30, "ways": {way: {**calm, "crowd": ways[way]} for way in ("none", "adaptive", "aimd", "connections")}} if ways else None}
         self.assertEqual(held("aoc-10-spike", data(1500.0, 1000.0, 0.8)), (4, 4))
         self.assertEqual(held("aoc-10-spike", data(8000.0, 3000.0, 0.1)), (1, 4))
@@ -211,11 +221,13 @@ class Rules(unittest.TestCase):
     def test_degradation(self):
         def data(none, quality, admission, shed):
             sim = {way: sim_rows(p90, 70, 170, **{"pages[0].quality": 0.5}) for way, p90 in (("none", none), ("quality", quality), ("admission", admission), ("adaptive", 5000.0))}
-            sim["admission"] = [dict(row, shed_fraction=shed) for row in sim["admission"]]
-            run = {"few": seen(), "begin_s": 5, "end_s": 55, "stage": [{"t_s": 10, "quality": 0.4}]}
+            sim["admission"] = sim_rows(admission, 70, 170, shed, **{"pages[0].quality": 0.5})
+            run = {"few": seen(), "begin_s": 5, "end_s": 55, "stage": [{"t_s": 1, "quality": 0.02}, {"t_s": 10, "quality": 0.4}, {"t_s": 60, "quality": 0.01}]}
             crowds = {"none": seen(p90=none, seconds=50), "quality": seen(p90=quality, seconds=50), "admission": seen(p90=admission, shed=int(shed * 1e6), seconds=50), "adaptive": seen(seconds=50)}
             return {"simulated": sim, "sockets": {"pages_per_s": 50, "lowest": 0.5, "calm_s": 5, "spike_s": 50, "ways": {way: {**run, "crowd": crowd} for way, crowd in crowds.items()}}}
         self.assertEqual(held("aoc-12-degradation", data(40000.0, 6000.0, 5100.0, 0.99)), (10, 10))
+        self.assertEqual(KNOWN["aoc-12-degradation"].socket_numbers(data(1, 1, 1, 0)["sockets"], "quality")["quality"], 0.4)
+        self.assertEqual(held("aoc-12-degradation", data(40000.0, 9000.0, 6000.0, 0.99)), (10, 10))
         self.assertEqual(held("aoc-12-degradation", data(40000.0, 11000.0, 12000.0, 0.0)), (4, 10))
         self.assertEqual(held("aoc-12-degradation", data(9000.0, 30000.0, 40000.0, 0.1)), (1, 10))  # 1e5 of 1.01e5 shed on sockets
 
@@ -243,15 +255,19 @@ class Rules(unittest.TestCase):
         self.assertEqual(held("seda-08-threads", {"seda": rows([(1, 2), (2, 3), (1, 2, 3, 4)], 4, 5), "prompt": good}), (0, 4))
 
     def test_batches(self):
-        def data(sign, reset):
+        def data(sign, reset, after=280):
             rows, batch = [], 50
             for tick in range(400):
                 rising = tick // 20 % 2 == 0
                 batch = min(99, max(1, batch + (-2 if rising else 2) * sign))
-                rows.append({"t_s": tick / 10, "rate": 10000 + 500 * (tick % 20 if rising else 20 - tick % 20), "batch": batch if tick < 280 else reset})
+                rows.append({"t_s": tick / 10, "rate": 10000 + 500 * (tick % 20 if rising else 20 - tick % 20), "batch": batch if tick < after else reset})
             return {"seconds": 40, "laws": {"seda": rows, "prompt": rows}}
         self.assertEqual(held("seda-09-batching", data(1, 100)), (4, 4))
         self.assertLess(held("seda-09-batching", data(-1, 30))[0], 2)
+        self.assertEqual(held("seda-09-batching", data(1, 100, after=295)), (3, 4))
+        rows = data(1, 100)["laws"]["seda"]
+        rows[10]["batch"] = 100  # a reset is neither growing nor shrinking
+        self.assertNotIn(True, [step > 50 for _, step in KNOWN["seda-09-batching"].steps(rows, 28)])
 
     def test_sockets(self):
         def data(epoll, uring, raw):
@@ -277,7 +293,7 @@ class Rules(unittest.TestCase):
 
     def test_overload(self):
         def front(share, p90, rejection, rejected=0):
-            return {f"{ms} {at:g}": {"share": share, "good_p90_ms": p90, "rejected_p99_ms": rejection, "rejected": rejected, "failed": 0} for ms in (10, 20) for at in (0.5, 1, 2, 5, 10)}
+            return {f"{ms} {at:g}": {"share": share if at >= 2 else 1 - share, "good_p90_ms": p90, "rejected_p99_ms": rejection, "rejected": rejected, "failed": 0} for ms in (10, 20) for at in (0.5, 1, 2, 5, 10)}
         self.assertEqual(held("sentry-overload", {"nothing": front(0.0, 8000, 0), "nginx": front(0.1, 900, 3), "sentry": front(0.99, 100, 2)}), (6, 6))
         self.assertEqual(held("sentry-overload", {"nothing": front(0.9, 8000, 0), "nginx": front(0.95, 900, 3), "sentry": front(0.9, 150, 8, 3)}), (0, 6))
 

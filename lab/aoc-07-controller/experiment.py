@@ -21,7 +21,7 @@ COLUMNS = ("t_s", "p90_ms", STAGE + ".rate", STAGE + ".measured")
 
 
 def measure(lab):
-    found = sim.run(lab, "aoc-07-controller.sim", LAWS)
+    found = sim.run(lab, "aoc-07-controller.sim", lab.pick(LAWS, quick=LAWS[:2]))
     return {law: {"metrics": run["metrics"], "series": [{key: row.get(key) for key in COLUMNS} for row in run["series"]]}
             for law, run in found.items()}
 

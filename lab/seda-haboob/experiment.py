@@ -59,7 +59,7 @@ def of(data, name, count):
     if not found or not found["ok"]:
         return None
     spread = found["latency_ms"]
-    return {"per_s": found["ok"] / found["duration_s"], "mean": spread["mean"], "p99": spread["p99"], "max": spread["max"], "fairness": found.get("fairness")}
+    return {"per_s": found["ok"] / found["duration_s"], "mbit": (found.get("bytes") or 0) * 8e-6 / found["duration_s"], "mean": spread["mean"], "p99": spread["p99"], "max": spread["max"], "fairness": found.get("fairness")}
 
 
 def judge(data):
@@ -88,10 +88,10 @@ def show(data):
     for name, label in SERVERS.items():
         first, last = of(data, name, before), of(data, name, most)
         if first and last:
-            rows.append([label, f"{first['per_s']:,.0f} /s", f"{last['per_s']:,.0f} /s", f"{last['mean']:.1f} ms", f"{last['p99']:.1f} ms", f"{last['max']:.1f} ms",
+            rows.append([label, *(f"{at['mbit']:,.0f} Mbit/s, {at['per_s']:,.0f}/s" for at in (first, last)), f"{last['mean']:.1f} ms", f"{last['p99']:.1f} ms", f"{last['max']:.1f} ms",
                          "" if last["fairness"] is None else f"{last['fairness']:.4f}"])
     lines = [(label, [(count, of(data, name, count)) for count in data["clients"]]) for name, label in SERVERS.items()]
     plots = [plot(key, title, "clients", unit, [(label, [(count, found[key]) for count, found in points if found]) for label, points in lines], log_x=True, log_y=key == "max")
              for key, title, unit in (("per_s", "Requests a second", "requests/s"), ("mean", "Mean response time", "ms"), ("max", "Slowest answer", "ms"))]
-    return ([table("The servers", ["", f"throughput, {before:,} clients" if before == 256 else f"throughput, {before}", f"throughput, {most:,}", f"mean, {most:,}", "p99", "slowest", "Jain's index"], rows,
+    return ([table("The servers", ["", f"throughput, {before:,} clients", f"throughput, {most:,}", f"mean, {most:,}", "p99", "slowest", "Jain's index"], rows,
                    f"{data['directories']} directories of files. The paper's machines had four processors of 500 MHz and another link; only what compares servers can be compared.")], plots)

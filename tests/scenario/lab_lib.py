@@ -94,6 +94,7 @@ class Summaries(unittest.TestCase):
         self.assertNotIn("of a", changed)
         self.assertEqual(changed.replace("new a", "of a"), both)
         self.assertEqual(both.count("<!-- a -->"), 1)
+        self.assertEqual(summary.replaced(summary.HEAD + "\nNothing yet.\n", "b", "of b"), first)
 
 
 class Running(unittest.TestCase):
@@ -281,6 +282,7 @@ class Rules(unittest.TestCase):
                        "apache": {n: seen(800, most=9000.0) for n in ("256", "1024")}}
             return {"directories": 40, "clients": [64, 256, 1024], "servers": servers}
         self.assertEqual(held("seda-haboob", data()), (6, 6))
+        self.assertEqual(KNOWN["seda-haboob"].show(data(bytes=12500000))[0][0]["rows"][3][1:3], ["0 Mbit/s, 100/s", "10 Mbit/s, 100/s"])
         self.assertEqual(held("seda-haboob", data(ok=850, fairness=0.9, most=10000.0)), (1, 6))
         self.assertEqual(held("seda-haboob", data(fairness=None)), (5, 5))
 

@@ -11,7 +11,7 @@ PAPER = """Clients send bursts of 1000 packets of 8 KB over 1 to 8192 connection
 on blocking sockets degrades as connections are added, and ends where there can be no more threads."""
 OURS = """bench/sockets.c on the net layer with both back ends, and a bare epoll loop (bench/peers/epoll_sink.c) as the peer; bench/peers/packets.c sends, on the other core. The rounds take all in turn."""
 RULE = """(1) and (2): with each back end the throughput at the most connections is at least 85 % of the largest at any number, which is what flat means here; (3) there it is at least 90 % of the bare loop's."""
-MINUTES = 2
+MINUTES = 2.5
 NEEDS = ["bench/sockets", "bench/epoll_sink", "bench/packets"]
 NAMES = {"epoll": "ours, epoll", "uring": "ours, io_uring", "raw": "peer, bare epoll loop"}
 

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's code with fixed data: verdicts, tables, pages, sections of the summary, skipping, and each experiment's rule. Run by lab.sh."""
+import json
+import os
+import sys
+import tempfile
+import types
+import unittest
+
+TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", ".."))
+sys.dont_write_bytecode = True
+sys.path[0:0] = [TOP, os.path.join(TOP, "bench")]
+
+# pylint: disable=wrong-import-position
+from lib import measure
+
+from lab.lib import bench, command, experiments, load, page, plot, specweb, summary
+from lab.lib.experiments import claim, table
+
+YES, NO = claim("a", True, "1"), claim("b", False, "2")
+KNOWN = experiments.load_all(os.path.join(TOP, "lab"))
+
+
+def experiment(**changes):
+    return types.SimpleNamespace(**{"NAME": "x-1", "TITLE": "A <title>", "PAPER": "It `did`.\n\nThen more.", "OURS": "We do.", "RULE": "All.", "MINUTES": 1, "NEEDS": [],
+                                    "measure": lambda lab: {"n": 1}, "judge": lambda data: [claim("one", data["n"] == 1, str(data["n"]))],
+                                    "show": lambda data: ([table("T", ["", "s"], [["paper", 1.5], ["ours", data["n"]]])], []), **changes})
+
+
+RUN = {"name": "x-1", "mode": "default", "date": "2026-01-02", "machine": "A machine, 2 cores", "seconds": 61.0, "notes": [], "data": {"n": 1}}
+
+
+class Verdicts(unittest.TestCase):
+    def test_all_some_none(self):
+        self.assertEqual(experiments.verdict([YES, YES]), "holds")
+        self.assertEqual(experiments.verdict([YES, NO]), "holds in part")
+        self.assertEqual(experiments.verdict([NO, NO]), "does not hold here")
+        self.assertEqual(experiments.verdict([]), "does not hold here")
+
+    def test_a_row_of_the_wrong_length_is_refused(self):
+        with self.assertRaises(ValueError):
+            table("T", ["", "a"], [["only"]])
+
+
+class Pages(unittest.TestCase):
+    def test_cells(self):
+        self.assertEqual([page.cell(value) for value in (None, 12345.6, 0.25, "text", 7)], ["", "12,346", "0.25", "text", "7"])
+
+    def test_page(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page.write(folder, experiment(), RUN, [YES, NO], [table("T", ["", "s"], [["paper", "<b>"], ["ours", 2]])], [], ["a note"])
+            with open(os.path.join(folder, "index.html"), encoding="utf-8") as file:
+                text = file.read()
+        self.assertIn("<h1>A &lt;title&gt;</h1>", text)
+        self.assertIn('<span class="verdict part">holds in part</span>', text)
+        self.assertIn("2026-01-02, 61 s. A machine, 2 cores.", text)
+        self.assertIn("<tr class=paper><td>paper</td><td>&lt;b&gt;</td></tr>", text)
+        self.assertIn("<li class=yes>a: <b>1</b></li><li class=no>b: <b>2</b></li>", text)
+        self.assertIn("<p>It <code>did</code>.</p><p>Then more.</p>", text)
+        self.assertIn("<li>a note</li>", text)
+
+    def test_index_has_all_that_were_run(self):
+        with tempfile.TemporaryDirectory() as results:
+            for name, claims in (("x-1", [YES]), ("x-2", [NO])):
+                page.write(os.path.join(results, name), experiment(NAME=name), RUN, claims, [], [], [])
+            with open(page.write_index(results), encoding="utf-8") as file:
+                text = file.read()
+        self.assertIn('href="x-1/index.html"', text)
+        self.assertIn("does not hold here", text)
+        self.assertIn("<td>1 of 1</td><td>2026-01-02</td>", text)
+
+    def test_script_of_a_plot(self):
+        text = plot.script(experiments.plot("a-b", 'T "x"', "s", "ms", [("one", [(0, 1), (1, None), (2, 3)])], log_y=True, levels=[("target", 5)]), "/tmp/a.svg")
+        self.assertIn("$d0 << EOD\n0 1\n2 3\nEOD", text)
+        self.assertIn("set logscale y", text)
+        self.assertIn('name "p_a_b"', text)
+        self.assertIn("5 with lines", text)
+
+
+class Summaries(unittest.TestCase):
+    def test_section(self):
+        text = summary.section(experiment(), RUN, [YES, NO], [table("T", ["", "s"], [["paper", "a|b"]])], ["a note"])
+        self.assertIn("**holds in part** (`./dev lab x-1`, 2026-01-02, 61 s. A machine, 2 cores.)", text)
+        self.assertIn("- yes: a: 1\n- NO: b: 2", text)
+        self.assertIn("| paper | a\\|b |", text)
+        self.assertIn("- note: a note", text)
+
+    def test_only_its_own_section_is_replaced(self):
+        first = summary.replaced("", "b", "of b")
+        both = summary.replaced(first, "a", "of a")
+        self.assertLess(both.index("of a"), both.index("of b"))
+        changed = summary.replaced(both, "a", "new a")
+        self.assertIn("new a", changed)
+        self.assertNotIn("of a", changed)
+        self.assertEqual(changed.replace("new a", "of a"), both)
+        self.assertEqual(both.count("<!-- a -->"), 1)
+        self.assertEqual(summary.replaced(summary.HEAD + "\nNothing yet.\n", "b", "of b"), first)
+
+
+class Running(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.options = types.SimpleNamespace(full=False, quick=False, again=False, build=self.folder.name, results=os.path.join(self.folder.name, "results"),
+                                             summary=os.path.join(self.folder.name, "docs", "lab.md"))
+
+    def one(self, **changes):
+        return command.one(experiment(**changes), self.options, None)
+
+    def test_a_run_writes_page_data_and_summary(self):
+        self.assertEqual(self.one()[0].split(",")[0], "holds")
+        with open(self.options.summary, encoding="utf-8") as file:
+            self.assertIn("## A <title>", file.read())
+        with open(os.path.join(self.options.results, "x-1", "data.json"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file)["data"], {"n": 1})
+
+    def test_a_quick_run_leaves_the_summary(self):
+        self.options.quick = True
+        self.assertFalse(self.one()[1])
+        self.assertFalse(os.path.exists(self.options.summary))
+
+    def test_again_judges_what_was_stored(self):
+        self.one()
+        self.options.again = True
+        self.assertIn("does not hold here", self.one(measure=lambda lab: self.fail("measured again"), judge=lambda data: [claim("", data["n"] == 2, "")])[0])
+
+    def test_what_is_missing_skips(self):
+        became, failed = self.one(NEEDS=["weir sim", "nosuchprogram", "lab/programs/nosuch"])
+        self.assertFalse(failed)
+        self.assertEqual(became, f"skipped: needs weir sim: {self.folder.name}/weir has no such verb; nosuchprogram: not installed (package nosuchprogram); "
+                                 "lab/programs/nosuch: not built (-Dbench=true)")
+
+    def test_a_failure_is_one(self):
+        def fails(lab):
+            raise measure.Failed("a server ended")
+        self.assertEqual(self.one(measure=fails), ("FAILED: a server ended", True))
+
+    def test_a_disturbed_run_says_so(self):
+        watched = measure.watched
+        self.addCleanup(setattr, measure, "watched", watched)
+        for others, notes in ((0.5, ["other programs used 50 % of the machine meanwhile"]), (0.01, [])):
+            measure.watched = lambda function, share=others: (function(), share)
+            self.assertEqual(command.measured(experiment(), bench.Lab(self.folder.name, "quick"), "quick")["notes"], notes)
+
+    def test_threads_beside_each_other(self):
+        self.assertEqual(bench.beside([lambda: 1, lambda: 2]), [1, 2])
+        with self.assertRaises(ZeroDivisionError):
+            bench.beside([lambda: 1 / 0, lambda: 2])
+
+
+class Loads(unittest.TestCase):
+    def test_words(self):
+        self.assertEqual(load.words({"users": 64, "think": 0.02, "per_connection": 5, "poisson": True, "patience": None}),
+                         ["--users", "64", "--think", "0.02s", "--per-connection", "5", "--poisson"])
+
+    def test_share_rejected(self):
+        counts = {"ok": 1, "shed": 8, "errors": 1, "timeouts": 0, "aborted": 0}
+        self.assertEqual(load.rejected(counts), 0.8)
+        self.assertEqual(load.rejected(dict.fromkeys(counts, 0)), 0)
+
+    def test_specweb_is_as_large_as_the_papers(self):
+        self.assertEqual((specweb.size(0, 0), specweb.size(3, 8)), (102, 921600))
+        self.assertAlmostEqual(680 * specweb.directory_bytes() / 1e9, 3.48, places=2)  # 3.3 million KB
+
+
+# ---- the rules, with data that agree with the paper and data that do not ----
+
+def held(name, data):
+    """How many claims hold, of how many; and that the page can be made."""
+    tables, plots = KNOWN[name].show(json.loads(json.dumps(data)))
+    for item in plots:
+        plot.script(item, "/tmp/x.svg")
+    assert tables
+    claims = KNOWN[name].judge(json.loads(json.dumps(data)))
+    return sum(item["holds"] for item in claims), len(claims)
+
+
+def seen(ok=1000, shed=0, p90=100.0, p99=150.0, most=200.0, mean=50.0, seconds=10, **more):
+    # What is judged is the second half of a run.
+    series = [{"t_s": second, "p90_ms": p90 if second >= seconds / 2 else 1.0, "ok": ok / seconds} for second in range(seconds)]
+    return {"sent": ok + shed, "ok": ok, "good": ok, "shed": shed, "errors": 0, "timeouts": 0, "aborted": 0, "late": 0, "open": 0, "duration_s": seconds, "goodput_per_s": ok / seconds,
+            "latency_ms": {"mean": mean, "p90": p90, "p99": p99, "max": most}, "series": series, **more}
+
+
+def sim_rows(p90, begin, end, shed=0.0, **more):
+    """A spike from begin to end, in whose second half this share is shed; before and after it is the other way round."""
+    return [{"t_s": float(second), "p90_ms": p90 if begin < second <= end else 100.0, "offered_per_s": 100.0,
+             "shed_fraction": shed if (begin + end) / 2 < second <= end else 1 - shed, **more} for second in range(1, 251)]
+
+
+class Rules(unittest.TestCase):
+    def test_every_experiment_says_all_of_it(self):
+        for name, module in KNOWN.items():
+            for text in (module.TITLE, module.PAPER, module.OURS, module.RULE):
+                self.assertTrue(text.strip(), name)
+            self.assertGreater(module.MINUTES, 0)
+        self.assertLessEqual(sum(module.MINUTES for module in KNOWN.values()), 60)
+
+    def test_controller(self):
+        stage = KNOWN["aoc-07-controller"].STAGE
+
+        def data(rate, measured, none):
+            rows = [{"t_s": float(t), "p90_ms": 100.0, stage + ".rate": rate(t), stage + ".measured": measured} for t in range(1, 201)]
+            return {"aimd": {"metrics": {"shed": 0.5}, "series": rows}, "none": {"metrics": {"shed": 0}, "series": sim_rows(none, 70, 150)}}
+        self.assertEqual(held("aoc-07-controller", data(lambda t: 100 if t <= 80 else 1 if t <= 140 else 2, 900.0, 60000.0)), (5, 5))
+        self.assertEqual(held("aoc-07-controller", data(lambda t: 100 if t <= 80 else 1 if t <= 140 else 2, 5000.0, 60000.0)), (4, 5))
+        self.assertEqual(held("aoc-07-controller", data(lambda t: 100 - t / 4 if t <= 140 else 100, 7000.0, 200.0)), (0, 5))
+
+    def test_spike(self):
+        def data(paper, remote, shed, **ways):
+            sim = {law: sim_rows(p90, 40, 140, shed)
+                   for law, p90 in (("none", 70000.0), ("aimd", paper), ("adaptive-remote", remote))}
+            calm = {"crowd": seen(seconds=30), "few": seen(), "stage": [{"t_s": 1, "admit_per_s": 100.0, "measured_s": None}]}
+            return {"simulated": sim, "sockets": {"calm_s": 5, "spike_s": 30, "ways": {way: {**calm, "crowd": ways[way]} for way in ("none", "adaptive", "aimd", "connections")}} if ways else None}
+        self.assertEqual(held("aoc-10-spike", data(1500.0, 1000.0, 0.8)), (4, 4))
+        self.assertEqual(held("aoc-10-spike", data(8000.0, 3000.0, 0.1)), (1, 4))
+        good = {"none": seen(p90=20000.0, seconds=30), "adaptive": seen(p90=1000.0, shed=3000, seconds=30), "aimd": seen(seconds=30), "connections": seen(most=15000.0, seconds=30)}
+        self.assertEqual(held("aoc-10-spike", data(1500.0, 1000.0, 0.8, **good)), (8, 8))
+        bad = {"none": seen(seconds=30), "adaptive": seen(p90=2000.0, seconds=30), "aimd": seen(seconds=30), "connections": seen(seconds=30)}
+        self.assertEqual(held("aoc-10-spike", data(1500.0, 1000.0, 0.8, **bad)), (4, 8))
+
+    def test_degradation(self):
+        def data(none, quality, admission, shed):
+            sim = {way: sim_rows(p90, 70, 170, **{"pages[0].quality": 0.5}) for way, p90 in (("none", none), ("quality", quality), ("admission", admission), ("adaptive", 5000.0))}
+            sim["admission"] = sim_rows(admission, 70, 170, shed, **{"pages[0].quality": 0.5})
+            run = {"few": seen(), "begin_s": 5, "end_s": 55, "stage": [{"t_s": 1, "quality": 0.02}, {"t_s": 10, "quality": 0.4}, {"t_s": 60, "quality": 0.01}]}
+            crowds = {"none": seen(p90=none, seconds=50), "quality": seen(p90=quality, seconds=50), "admission": seen(p90=admission, shed=int(shed * 1e6), seconds=50), "adaptive": seen(seconds=50)}
+            return {"simulated": sim, "sockets": {"pages_per_s": 50, "lowest": 0.5, "calm_s": 5, "spike_s": 50, "ways": {way: {**run, "crowd": crowd} for way, crowd in crowds.items()}}}
+        self.assertEqual(held("aoc-12-degradation", data(40000.0, 6000.0, 5100.0, 0.99)), (10, 10))
+        self.assertEqual(KNOWN["aoc-12-degradation"].socket_numbers(data(1, 1, 1, 0)["sockets"], "quality")["quality"], 0.4)
+        self.assertEqual(held("aoc-12-degradation", data(40000.0, 9000.0, 6000.0, 0.99)), (10, 10))
+        self.assertEqual(held("aoc-12-degradation", data(40000.0, 11000.0, 12000.0, 0.0)), (4, 10))
+        self.assertEqual(held("aoc-12-degradation", data(9000.0, 30000.0, 40000.0, 0.1)), (1, 10))  # 1e5 of 1.01e5 shed on sockets
+
+    def test_degradation_chooses_the_lowest_quality(self):
+        lowest = KNOWN["aoc-12-degradation"].lowest_quality
+        self.assertAlmostEqual(lowest(50), 0.5477, places=3)
+        self.assertEqual((lowest(1), lowest(10000)), (0.1, 0.9))
+
+    def test_classes(self):
+        def data(one, two):
+            def half(high, low):
+                return {"series": sim_rows(9000.0, 100, 200), "high": {"offered": 100, "shed": high, "p90_ms": 9000.0, "completed": 1}, "low": {"offered": 100, "shed": low, "p90_ms": 9000.0, "completed": 1}}
+            return {"pages_per_s": 50, "simulated": {"one": half(*one), "multiclass": half(*two), "adaptive": half(*two)},
+                    "sockets": {"one": {"high": seen(100, one[0]), "low": seen(100, one[1])}, **{law: {"high": seen(100, two[0], 1000.0), "low": seen(100, 100 * two[1])} for law in ("multiclass", "adaptive")}}}
+        self.assertEqual(held("aoc-14-classes", data((57, 55), (40, 88))), (7, 7))
+        self.assertEqual(held("aoc-14-classes", data((20, 80), (50, 0))), (1, 7))
+
+    def test_threads(self):
+        def rows(periods, end, waiting):
+            found = [{"t_s": 10.0 * number + step, "period": number + 1, "waiting": waiting, "threads": threads, "done": 1, "reads": 1}
+                     for number, levels in enumerate(periods) for step, threads in enumerate(levels)]
+            return found + [{"t_s": 40.0, "period": 0, "waiting": 0, "threads": end, "done": 1, "reads": 1}]
+        good = rows([(1, 2, 3, 4), (3, 4), (2, 3)], 1, 80)
+        self.assertEqual(held("seda-08-threads", {"seda": good, "prompt": rows([(1, 20), (20,), (20,)], 1, 10)}), (4, 4))
+        self.assertEqual(held("seda-08-threads", {"seda": rows([(1, 2), (2, 3), (1, 2, 3, 4)], 4, 5), "prompt": good}), (0, 4))
+
+    def test_batches(self):
+        def data(sign, reset, after=280):
+            rows, batch = [], 50
+            for tick in range(400):
+                rising = tick // 20 % 2 == 0
+                batch = min(99, max(1, batch + (-2 if rising else 2) * sign))
+                rows.append({"t_s": tick / 10, "rate": 10000 + 500 * (tick % 20 if rising else 20 - tick % 20), "batch": batch if tick < after else reset})
+            return {"seconds": 40, "laws": {"seda": rows, "prompt": rows}}
+        self.assertEqual(held("seda-09-batching", data(1, 100)), (4, 4))
+        self.assertLess(held("seda-09-batching", data(-1, 30))[0], 2)
+        self.assertEqual(held("seda-09-batching", data(1, 100, after=295)), (3, 4))
+        rows = data(1, 100)["laws"]["seda"]
+        rows[10]["batch"] = 100  # a reset is neither growing nor shrinking
+        self.assertNotIn(True, [step > 50 for _, step in KNOWN["seda-09-batching"].steps(rows, 28)])
+
+    def test_sockets(self):
+        def data(epoll, uring, raw):
+            return {"connections": [1, 64], "mb_per_s": {"epoll": {"1": 1000, "64": epoll}, "uring": {"1": 1000, "64": uring}, "raw": {"1": 1000, "64": raw}}}
+        self.assertEqual(held("seda-11-sockets", data(900, 900, 950)), (3, 3))
+        self.assertEqual(held("seda-11-sockets", data(800, 860, 1000)), (1, 3))
+
+    def test_web_servers(self):
+        def data(**ours):
+            servers = {"weir": {"256": seen(1000), "1024": seen(**{"ok": 1000, "fairness": 0.995, "most": 290.0, **ours})}, "nginx": {n: seen(900) for n in ("256", "1024")},
+                       "apache": {n: seen(800, most=9000.0) for n in ("256", "1024")}}
+            return {"directories": 40, "clients": [64, 256, 1024], "servers": servers}
+        self.assertEqual(held("seda-haboob", data()), (6, 6))
+        self.assertEqual(KNOWN["seda-haboob"].show(data(bytes=12500000))[0][0]["rows"][3][1:3], ["0 Mbit/s, 100/s", "10 Mbit/s, 100/s"])
+        self.assertEqual(held("seda-haboob", data(ok=850, fairness=0.9, most=10000.0)), (1, 6))
+        self.assertEqual(held("seda-haboob", data(fairness=None)), (5, 5))
+
+    def test_shedding(self):
+        def data(none, threshold, adaptive, shed):
+            sim = {law: {"metrics": {"p90_ms": p90, "shed": shed}, "series": sim_rows(p90, 0, 250)} for law, p90 in (("none", none), ("threshold", threshold), ("adaptive", adaptive))}
+            return {"simulated": sim, "sockets": {"seconds": 10, "laws": {law: seen(100, int(1e4 * shed), p90) for law, p90 in (("none", none), ("threshold", threshold), ("adaptive", adaptive))}}}
+        self.assertEqual(held("seda-shedding", data(40000.0, 11000.0, 5000.0, 0.98)), (8, 8))
+        self.assertEqual(held("seda-shedding", data(3000.0, 4000.0, 9000.0, 0.0)), (0, 8))
+
+    def test_overload(self):
+        def front(share, p90, rejection, rejected=0):
+            return {f"{ms} {at:g}": {"share": share if at >= 2 else 1 - share, "good_p90_ms": p90, "rejected_p99_ms": rejection, "rejected": rejected, "failed": 0} for ms in (10, 20) for at in (0.5, 1, 2, 5, 10)}
+        self.assertEqual(held("sentry-overload", {"nothing": front(0.0, 8000, 0), "nginx": front(0.1, 900, 3), "sentry": front(0.99, 100, 2)}), (6, 6))
+        self.assertEqual(held("sentry-overload", {"nothing": front(0.9, 8000, 0), "nginx": front(0.95, 900, 3), "sentry": front(0.9, 150, 8, 3)}), (0, 6))
+
+
+if __name__ == "__main__":
+    unittest.main()

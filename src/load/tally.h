@@ -13,6 +13,7 @@
  */
 
 #include "base/hist.h"
+#include "load/spread.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -44,6 +45,7 @@ typedef struct load_group {
 	_Atomic uint64_t good;  /* ok, and within the target */
 	_Atomic uint64_t bytes; /* of answers, as received */
 	_Atomic uint64_t retries;
+	_Atomic uint64_t response_sum_ns, response_max_ns; /* of those that are ok, exactly */
 	weir_hist response; /* of those that are ok: meant to be sent to last byte, ns */
 } load_group;
 
@@ -51,8 +53,8 @@ typedef struct load_second {
 	_Atomic uint64_t sent, late, ended[LOAD_ENDS], good, open; /* open: at its end */
 	_Atomic uint64_t response_sum_ns;                          /* of ok */
 	_Atomic uint64_t response_max_ns;
-	uint32_t p50_us, p90_us,
-		p99_us; /* filled in when the second is over, by its thread; merged from hist of the report's own window otherwise */
+	/* Of ok. Made by the second's thread when the first ends in it, and published by a release store; NULL: none did, or there was no memory. */
+	_Atomic(load_spread *) spread;
 } load_second;
 
 typedef struct load_tally {
@@ -61,14 +63,18 @@ typedef struct load_tally {
 	load_group *klass, *path; /* arrays, as many as the work has */
 	unsigned classes, paths;
 	weir_hist first_byte, connect, shed_response,
-		send_error; /* ns; send_error: how long after it was meant to be a request was sent */
+		send_error; /* ns; send_error: how long after it was meant to be a request was sent, be it to a connection that is still being made */
 	_Atomic uint64_t errors[LOAD_ERRORS], status[600]; /* status: how often each was seen */
 	_Atomic uint64_t connections, unsent, open, offered_late_ns_max;
 	load_second
 		*second; /* by the second in which it ended (sent, late: in which it was meant to be sent) */
-	unsigned seconds, seconds_max;
+	_Atomic unsigned seconds; /* begun */
+	unsigned seconds_max;     /* what comes later is counted in the last */
+	/* Of what is merged into: spreads of seconds before this one are left out. A live screen looks at the last minute only; 0: all. */
+	unsigned spread_from;
 } load_tally;
 
+/* 0 or -ENOMEM; then there is nothing to finish. */
 int load_tally_init(load_tally *tally, unsigned classes, unsigned paths, uint64_t target_ns,
 		    unsigned seconds_max);
 void load_tally_fini(load_tally *tally);
@@ -83,7 +89,11 @@ typedef struct load_result {
 	uint64_t bytes;
 } load_result;
 void load_tally_ended(load_tally *tally, const load_result *result);
-/* Adds what `from` has so far; for a report, `into` starts empty. */
+/* An attempt was for nothing and there will be another; status 0: it had no answer. */
+void load_tally_retried(load_tally *tally, unsigned klass, unsigned path, unsigned status);
+/* How many are under way at this time, which is the end of a second or of the run. */
+void load_tally_open(load_tally *tally, uint64_t at_ns, uint64_t open);
+/* Adds what `from` has so far; for a report, `into` starts empty. Both have as many classes, paths and seconds_max. */
 void load_tally_merge(load_tally *into, const load_tally *from);
 
 #endif

@@ -96,8 +96,27 @@ static int begin_connect(weir_net *net, int fd, const struct sockaddr *to, sockl
 	return 0;
 }
 
+/* The port is chosen when it connects, so that an address can have as many connections as there are ports to each peer. */
+static int bind_socket(int fd, const struct sockaddr *from, socklen_t from_length)
+{
+	int on = 1;
+	setsockopt(fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
+	if (bind(fd, from, from_length) == 0)
+		return 0;
+	return weir_error_set(-errno, "connection: bind: %s", strerror(errno));
+}
+
 int weir_conn_open(weir_loop *loop, const struct sockaddr *to, socklen_t to_length, const weir_conn_ops *ops,
 		   const weir_conn_limits *limits, void *arg, weir_conn **ret_conn)
+{
+	static const struct sockaddr anywhere = {.sa_family = AF_UNSPEC};
+	return weir_conn_open_from(loop, &anywhere, sizeof(anywhere), to, to_length, ops, limits, arg,
+				   ret_conn);
+}
+
+int weir_conn_open_from(weir_loop *loop, const struct sockaddr *from, socklen_t from_length,
+			const struct sockaddr *to, socklen_t to_length, const weir_conn_ops *ops,
+			const weir_conn_limits *limits, void *arg, weir_conn **ret_conn)
 {
 	weir_net *net;
 	if (ops == NULL || ops->open == NULL || ops->data == NULL || ops->closed == NULL)
@@ -108,6 +127,11 @@ int weir_conn_open(weir_loop *loop, const struct sockaddr *to, socklen_t to_leng
 	int fd = open_socket(net, to);
 	if (fd < 0)
 		return fd;
+	error = from->sa_family != AF_UNSPEC ? bind_socket(fd, from, from_length) : 0;
+	if (error != 0) {
+		close(fd);
+		return error;
+	}
 	weir_conn *conn = make(net, fd, ops, limits, arg);
 	error = begin_connect(net, fd, to, to_length, conn);
 	if (error == 0)

@@ -76,6 +76,11 @@ int weir_net_of(weir_loop *loop, weir_net **ret_net);
 /* Some files may be over: their owners are told at the end of the turn. */
 void weir_net_tell_over(weir_net *net);
 
+/* As weir_conn_open, from this address of our own (AF_UNSPEC: any). */
+int weir_conn_open_from(weir_loop *loop, const struct sockaddr *from, socklen_t from_length,
+			const struct sockaddr *to, socklen_t to_length, const weir_conn_ops *ops,
+			const weir_conn_limits *limits, void *arg, weir_conn **ret_conn);
+
 /* ---- for a layer that puts bytes of its own on a connection, and keeps those of its users itself (src/http/tls*.c) ---- */
 
 weir_net *weir_conn_net(const weir_conn *conn);

@@ -348,7 +348,20 @@ static int read_mean(const char *text, weir_dist *dist)
 	return 0;
 }
 
-int weir_key_dist(const char *text, weir_dist *ret_dist)
+static int read_mean_size(const char *text, weir_dist *dist)
+{
+	uint64_t bytes;
+	if (text == NULL)
+		return weir_error_set(-EINVAL, DIST_WANTED);
+	if (weir_text_size(text, &bytes) < 0)
+		return -EINVAL;
+	if (bytes == 0 || bytes > UINT64_C(1) << 40)
+		return weir_error_set(-EINVAL, "must have a mean above 0 and at most 1TB");
+	dist->mean = (double)bytes;
+	return 0;
+}
+
+static int read_dist(const char *text, int (*mean)(const char *, weir_dist *), weir_dist *ret_dist)
 {
 	char copy[128], *rest;
 	weir_dist dist = {0};
@@ -360,12 +373,22 @@ int weir_key_dist(const char *text, weir_dist *ret_dist)
 		return weir_error_set(-EINVAL, DIST_WANTED);
 	int failed = read_kind(word, &dist);
 	if (!failed)
-		failed = read_mean(strtok_r(NULL, " \t", &rest), &dist);
+		failed = mean(strtok_r(NULL, " \t", &rest), &dist);
 	while (!failed && (word = strtok_r(NULL, " \t", &rest)) != NULL)
 		failed = read_shape(word, &dist);
 	if (!failed)
 		*ret_dist = dist;
 	return failed;
+}
+
+int weir_key_dist(const char *text, weir_dist *ret_dist)
+{
+	return read_dist(text, read_mean, ret_dist);
+}
+
+int weir_key_dist_size(const char *text, weir_dist *ret_dist)
+{
+	return read_dist(text, read_mean_size, ret_dist);
 }
 
 /* ---- one line ---- */

@@ -56,6 +56,8 @@ bool weir_key_is_name(const char *text);
 int weir_key_shares(const char *text, weir_share *ret_shares, unsigned most, unsigned *ret_count);
 /* "exponential 10ms", "pareto 10ms alpha=1.1 ratio=1000". */
 int weir_key_dist(const char *text, weir_dist *ret_dist);
+/* The same of bytes: "lognormal 10KB sigma=1.5". */
+int weir_key_dist_size(const char *text, weir_dist *ret_dist);
 /* Without the spaces around it; the text is changed. */
 char *weir_key_trim(char *text);
 

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weir load`: sends requests to a service and tells what became of them. */
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/load_setup.h"
+#include "cmd/verb.h"
+
+#define EXIT_INTERRUPTED 130
+
+static int complain(int status)
+{
+	fprintf(stderr, "weir load: %s\n", weir_error());
+	return status;
+}
+
+/* What the options say is wrong is the caller's fault; what the world says is not. */
+static int status_of(int error)
+{
+	if (error == -EINTR)
+		return EXIT_INTERRUPTED;
+	return complain(error == -EINVAL || error == -ENOENT ? WEIR_EXIT_USAGE : WEIR_EXIT_FAILED);
+}
+
+/* ---- telling ---- */
+
+static bool has_colour(void)
+{
+	const char *no_colour = getenv("NO_COLOR");
+	return isatty(STDOUT_FILENO) && (no_colour == NULL || no_colour[0] == '\0');
+}
+
+typedef int write_fn(FILE *out, const load_story *story);
+
+static int write_file(const char *path, write_fn *write, const load_story *story)
+{
+	FILE *file = fopen(path, "w");
+	int error = file != NULL ? write(file, story) : -errno;
+	if (file != NULL && (ferror(file) | fclose(file)) != 0 && error == 0)
+		error = -EIO;
+	if (error == 0)
+		return WEIR_EXIT_OK;
+	fprintf(stderr, "weir load: %s: %s\n", path, strerror(-error));
+	return WEIR_EXIT_FAILED;
+}
+
+static int worse(int a, int b)
+{
+	return a > b ? a : b;
+}
+
+static int write_json(const load_options *options, const load_run *runs, unsigned count)
+{
+	load_story stories[LOAD_LOADS];
+	FILE *out = options->json_file != NULL ? fopen(options->json_file, "w") : stdout;
+	for (unsigned i = 0; i < count; i++)
+		stories[i] = runs[i].story;
+	int error = out == NULL		  ? -errno
+		    : options->loads > 0 ? load_report_json_runs(out, stories, count)
+					 : load_report_json(out, &stories[0]);
+	if (out != NULL && out != stdout && (ferror(out) | fclose(out)) != 0 && error == 0)
+		error = -EIO;
+	if (error == 0)
+		return WEIR_EXIT_OK;
+	fprintf(stderr, "weir load: %s: %s\n", options->json_file != NULL ? options->json_file : "standard output",
+		strerror(-error));
+	return WEIR_EXIT_FAILED;
+}
+
+/* Of several runs, the rows and the plot are those of the last. */
+static int tell(const load_options *options, const load_run *runs, unsigned count)
+{
+	int status = WEIR_EXIT_OK;
+	if (count == 0)
+		return status;
+	if (options->json)
+		status = write_json(options, runs, count);
+	for (unsigned i = 0; i < count && (!options->json || options->json_file != NULL); i++)
+		if (load_report_text(stdout, &runs[i].story, has_colour()) != 0)
+			status = WEIR_EXIT_FAILED;
+	if (options->csv != NULL)
+		status = worse(status, write_file(options->csv, load_report_csv, &runs[count - 1].story));
+	if (options->plot != NULL)
+		status = worse(status, write_file(options->plot, load_report_svg, &runs[count - 1].story));
+	return status;
+}
+
+/* ---- running ---- */
+
+/* More than one in so many was late because this machine was: of 100, that must be said; of 5, the rate is beyond what it can do. */
+static bool is_behind(const load_run *run, uint64_t one_in)
+{
+	return run->behind * one_in > run->tally.all.sent + run->tally.unsent;
+}
+
+static int judge(const load_run *run)
+{
+	if (run->failure[0] != '\0') {
+		fprintf(stderr, "weir load: %s\n", run->failure);
+		return WEIR_EXIT_FAILED;
+	}
+	if (run->interrupted)
+		return EXIT_INTERRUPTED;
+	if (is_behind(run, 100))
+		fprintf(stderr,
+			"weir load: THE GENERATOR FELL BEHIND: %llu of %llu requests were due more than 1 ms before this machine came "
+			"to send them; it is too busy, or the rate is more than it can do\n",
+			(unsigned long long)run->behind,
+			(unsigned long long)(run->tally.all.sent + run->tally.unsent));
+	return is_behind(run, 5) ? WEIR_EXIT_FAILED : WEIR_EXIT_OK;
+}
+
+static int run_one(const load_setup *setup, double load, load_run *run)
+{
+	load_screen *screen = NULL;
+	bool terminal = isatty(STDERR_FILENO);
+	int error = load_run_plan(setup, load, run);
+	if (error == 0 && !setup->options->quiet)
+		error = load_screen_open(stderr, terminal, &screen);
+	if (error == 0)
+		error = load_run_do(run, screen);
+	load_screen_close(&screen);
+	return error != 0 ? status_of(error) : judge(run);
+}
+
+static int run_all(const load_setup *setup, load_run *runs, unsigned *ret_count)
+{
+	const load_options *options = setup->options;
+	unsigned count = options->loads > 0 ? options->loads : 1;
+	int status = WEIR_EXIT_OK;
+	*ret_count = 0;
+	for (unsigned i = 0; i < count; i++) {
+		status = worse(status, run_one(setup, options->loads > 0 ? options->load[i] : 0, &runs[i]));
+		if (!runs[i].has_tally)
+			return status;
+		*ret_count = i + 1;
+		if (runs[i].interrupted || runs[i].failure[0] != '\0')
+			return status;
+	}
+	return status;
+}
+
+static int act(load_setup *setup)
+{
+	static load_run runs[LOAD_LOADS];
+	const load_options *options = setup->options;
+	unsigned count;
+	if (options->find_capacity || (setup->capacity == 0 && load_setup_needs_capacity(options))) {
+		int error = load_find_capacity(setup, options->quiet ? NULL : stderr);
+		if (error != 0)
+			return status_of(error);
+	}
+	int status = run_all(setup, runs, &count);
+	status = worse(status, tell(options, runs, count));
+	for (unsigned i = 0; i < LOAD_LOADS; i++)
+		load_run_free(&runs[i]);
+	return status;
+}
+
+static int run(int argc, char **argv)
+{
+	static load_options options;
+	static load_setup setup;
+	int status = load_options_read(argc, argv, &options);
+	if (status == WEIR_EXIT_OK) {
+		int error = load_setup_make(&setup, &options);
+		status = error != 0 ? status_of(error) : act(&setup);
+		load_setup_free(&setup);
+	}
+	load_options_free(&options);
+	return status;
+}
+
+const weir_verb weir_verb_load = {
+	.name = "load",
+	.summary = "sends requests to a service and measures what becomes of them",
+	.usage = load_usage,
+	.run = run,
+};

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd/load_options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cmd/verb.h"
+
+#define BODY_BYTES_MAX (16u << 20)
+#define YEAR_NS        (UINT64_C(365) * 86400 * WEIR_NS_PER_S)
+
+/* clang-format off */
+const char load_usage[] =
+	"usage: weir load [OPTION...] URL\n\n"
+	"Sends requests to a service of yours and measures what becomes of them. Times count from when a\n"
+	"request was meant to be sent; what could not be sent in time is counted as late. Without --rate,\n"
+	"--sessions, --phase, --trace, --transient or --load it is a closed loop of 64 users.\n\n"
+	"Who comes:\n"
+	"  --rate R             open: R requests a second, evenly spaced\n"
+	"  --poisson            open: at random instead, R a second on average\n"
+	"  --users N            closed: N users, each with a connection, who wait for their answers\n"
+	"  --think T            the time between an answer and that user's next request\n"
+	"  --think-exponential  T is the mean\n"
+	"  --sessions R         partly open: R users a second come, and each makes --requests\n"
+	"  --requests K         of a session (10); of closed users: then another user takes the place\n"
+	"  --geometric          K is the mean: after each the session ends with chance 1/K\n"
+	"  --phase T@R          open: R a second for the time T, or '1.4x' the capacity; again for more\n"
+	"  --repeat             the phases begin anew until --duration is over\n"
+	"  --trace FILE         arrivals and sizes or paths from a CSV file\n"
+	"  --faster X           the trace's times divided by X; or --rate R: so that R come a second\n"
+	"  --transient W1..W10  low load and overload in turn, of multiples of the capacity\n"
+	"  --find-capacity      first finds out how many answers a second there can be\n"
+	"  --capacity R         that is known\n"
+	"  --load 0.5x,1x,2x    a run each at this multiple of the capacity\n\n"
+	"What they ask for:\n"
+	"  --method M           instead of GET, or of POST where there is a body\n"
+	"  --header 'NAME: V'   again for more\n"
+	"  --body TEXT|@FILE    sent with each request\n"
+	"  --mix MIX            classes of users: 'gold=.2:X-Class: gold;rest=.8'\n"
+	"  --urls FILE          a path a line, a weight before it if not 1\n"
+	"  --sizes SIZES        sizes for the {size} in the URL: 'lognormal 10KB sigma=1.5', '1KB .9, 1MB .1'\n"
+	"  --specweb N          the static files of SPECweb99 in N folders under the URL\n"
+	"  --model FILE         users who go from page to page\n"
+	"  --cookies            are kept and sent back\n"
+	"  --links N            follows links found in pages, N in a row\n\n"
+	"How:\n"
+	"  --duration T         of what is measured (10s)\n"
+	"  --warmup T           before it, not counted (0s)\n"
+	"  --drain T            waits this long after the end for answers to come (1s)\n"
+	"  --threads N          instead of one for each core\n"
+	"  --connections N      at most (10000; closed: as many as users); who finds none waits\n"
+	"  --per-connection K   requests, then it is closed\n"
+	"  --no-keepalive       the same with 1\n"
+	"  --timeout T          gives up on an answer after T (30s)\n"
+	"  --patience T         users leave after T: the connection is cut, the request counted as aborted\n"
+	"  --retry K            tries a request that failed, was shed or was left up to K times more\n"
+	"  --backoff T          waits T before that, then twice as long each time, with jitter (0s: reloads)\n"
+	"  --obey-retry-after   who was shed waits as long as the answer said\n"
+	"  --source A[-B][,...] addresses of this machine to come from, in turn\n"
+	"  --insecure           https: does not verify the certificate\n"
+	"  --ca FILE            https: verifies it against these authorities\n"
+	"  --allow-redirects    a redirect is an answer like any other (otherwise the first one ends the run)\n"
+	"  --seed N             of everything random (1)\n\n"
+	"What comes of it:\n"
+	"  --target T           answers within T are good\n"
+	"  --json [FILE.json]   the results as JSON, on standard output or in a file\n"
+	"  --csv FILE           a row a second\n"
+	"  --plot FILE          an SVG\n"
+	"  --quiet              nothing while it runs\n\n"
+	"Ctrl-C ends a run early; what it measured is written, and the exit status is 130.\n";
+/* clang-format on */
+
+enum {
+	RATE = 256, POISSON, USERS, THINK, THINK_EXPONENTIAL, SESSIONS, REQUESTS, GEOMETRIC, PHASE, REPEAT, TRACE, FASTER, TRANSIENT,
+	FIND_CAPACITY, CAPACITY, LOAD, METHOD, HEADER, BODY, MIX, URLS, SIZES, SPECWEB, MODEL, COOKIES, LINKS, DURATION,
+	WARMUP, DRAIN, THREADS, CONNECTIONS, PER_CONNECTION, NO_KEEPALIVE, TIMEOUT, PATIENCE, RETRY, BACKOFF, OBEY, SOURCE, INSECURE, CA,
+	ALLOW_REDIRECTS, SEED, TARGET, JSON, CSV, PLOT, QUIET,
+};
+
+static const struct option long_options[] = {
+	{"rate", required_argument, NULL, RATE},
+	{"poisson", no_argument, NULL, POISSON},
+	{"users", required_argument, NULL, USERS},
+	{"think", required_argument, NULL, THINK},
+	{"think-exponential", no_argument, NULL, THINK_EXPONENTIAL},
+	{"sessions", required_argument, NULL, SESSIONS},
+	{"requests", required_argument, NULL, REQUESTS},
+	{"geometric", no_argument, NULL, GEOMETRIC},
+	{"phase", required_argument, NULL, PHASE},
+	{"repeat", no_argument, NULL, REPEAT},
+	{"trace", required_argument, NULL, TRACE},
+	{"faster", required_argument, NULL, FASTER},
+	{"transient", required_argument, NULL, TRANSIENT},
+	{"find-capacity", no_argument, NULL, FIND_CAPACITY},
+	{"capacity", required_argument, NULL, CAPACITY},
+	{"load", required_argument, NULL, LOAD},
+	{"method", required_argument, NULL, METHOD},
+	{"header", required_argument, NULL, HEADER},
+	{"body", required_argument, NULL, BODY},
+	{"mix", required_argument, NULL, MIX},
+	{"urls", required_argument, NULL, URLS},
+	{"sizes", required_argument, NULL, SIZES},
+	{"specweb", required_argument, NULL, SPECWEB},
+	{"model", required_argument, NULL, MODEL},
+	{"cookies", no_argument, NULL, COOKIES},
+	{"links", required_argument, NULL, LINKS},
+	{"duration", required_argument, NULL, DURATION},
+	{"warmup", required_argument, NULL, WARMUP},
+	{"drain", required_argument, NULL, DRAIN},
+	{"threads", required_argument, NULL, THREADS},
+	{"connections", required_argument, NULL, CONNECTIONS},
+	{"per-connection", required_argument, NULL, PER_CONNECTION},
+	{"no-keepalive", no_argument, NULL, NO_KEEPALIVE},
+	{"timeout", required_argument, NULL, TIMEOUT},
+	{"patience", required_argument, NULL, PATIENCE},
+	{"retry", required_argument, NULL, RETRY},
+	{"backoff", required_argument, NULL, BACKOFF},
+	{"obey-retry-after", no_argument, NULL, OBEY},
+	{"source", required_argument, NULL, SOURCE},
+	{"insecure", no_argument, NULL, INSECURE},
+	{"ca", required_argument, NULL, CA},
+	{"allow-redirects", no_argument, NULL, ALLOW_REDIRECTS},
+	{"seed", required_argument, NULL, SEED},
+	{"target", required_argument, NULL, TARGET},
+	{"json", optional_argument, NULL, JSON},
+	{"csv", required_argument, NULL, CSV},
+	{"plot", required_argument, NULL, PLOT},
+	{"quiet", no_argument, NULL, QUIET},
+	{NULL, 0, NULL, 0},
+};
+
+/* ---- single values ---- */
+
+static int wrong(const char *what, const char *value)
+{
+	fprintf(stderr, "weir load: %s%s; see 'weir load --help'\n", what, value);
+	return WEIR_EXIT_USAGE;
+}
+
+static const char *name_of(int option)
+{
+	for (const struct option *o = long_options; o->name != NULL; o++)
+		if (o->val == option)
+			return o->name;
+	return "";
+}
+
+static int read_count(int option, const char *text, uint32_t least, uint32_t most, uint32_t *ret)
+{
+	if (weir_text_count(text, ret) == 0 && *ret >= least && *ret <= most)
+		return WEIR_EXIT_OK;
+	fprintf(stderr, "weir load: --%s must be a whole number from %u to %u, not '%s'\n", name_of(option), least,
+		most, text);
+	return WEIR_EXIT_USAGE;
+}
+
+static int read_rate(int option, const char *text, double *ret)
+{
+	if (weir_text_number(text, ret) == 0 && *ret > 0 && *ret <= LOAD_RATE_MAX)
+		return WEIR_EXIT_OK;
+	fprintf(stderr, "weir load: --%s must be a number above 0 and at most %g, not '%s'\n", name_of(option),
+		LOAD_RATE_MAX, text);
+	return WEIR_EXIT_USAGE;
+}
+
+static int read_time(int option, const char *text, bool may_be_zero, uint64_t *ret)
+{
+	if (weir_text_time(text, ret) == 0 && (may_be_zero || *ret > 0) && *ret <= YEAR_NS)
+		return WEIR_EXIT_OK;
+	fprintf(stderr, "weir load: --%s must be a time%s as 200ms, 1.5s or 2m, not '%s'\n", name_of(option),
+		may_be_zero ? "" : " above 0", text);
+	return WEIR_EXIT_USAGE;
+}
+
+/* "0.5x,1x,2x". */
+static int read_loads(const char *text, load_options *options)
+{
+	char copy[256], *rest;
+	if (snprintf(copy, sizeof(copy), "%s", text) >= (int)sizeof(copy))
+		return wrong("too many loads: ", text);
+	options->loads = 0;
+	for (char *part = strtok_r(copy, ",", &rest); part != NULL; part = strtok_r(NULL, ",", &rest)) {
+		size_t length = strlen(part);
+		double load;
+		if (length > 0 && part[length - 1] == 'x')
+			part[length - 1] = '\0';
+		if (options->loads == LOAD_LOADS || weir_text_number(part, &load) != 0 || load <= 0 || load > 1e6)
+			return wrong("--load takes multiples of the capacity, as 0.5x,1x,2x, not ", text);
+		options->load[options->loads++] = load;
+	}
+	return options->loads > 0 ? WEIR_EXIT_OK : wrong("--load takes multiples, as 0.5x,1x,2x", "");
+}
+
+static int read_body_file(const char *path, load_options *options)
+{
+	FILE *file = fopen(path, "rb");
+	if (file == NULL) {
+		fprintf(stderr, "weir load: --body @%s: %s\n", path, strerror(errno));
+		return WEIR_EXIT_USAGE;
+	}
+	free(options->body);
+	options->body = malloc(BODY_BYTES_MAX + 1);
+	size_t length = options->body != NULL ? fread(options->body, 1, BODY_BYTES_MAX + 1, file) : 0;
+	bool failed = options->body == NULL || ferror(file);
+	fclose(file);
+	if (failed || length > BODY_BYTES_MAX) {
+		fprintf(stderr, "weir load: --body @%s: %s\n", path,
+			failed ? "it cannot be read" : "it has more than 16 MB");
+		return WEIR_EXIT_USAGE;
+	}
+	options->habits.body = options->body;
+	options->habits.body_length = length;
+	return WEIR_EXIT_OK;
+}
+
+static int read_body(const char *text, load_options *options)
+{
+	if (text[0] == '@')
+		return read_body_file(text + 1, options);
+	options->habits.body = text;
+	options->habits.body_length = strlen(text);
+	return WEIR_EXIT_OK;
+}
+
+static int read_sources(const char *text, load_options *options)
+{
+	int count = load_sources_parse(text, options->source, LOAD_SOURCES_MAX);
+	if (count < 0) {
+		fprintf(stderr, "weir load: --source: %s\n", weir_error());
+		return WEIR_EXIT_USAGE;
+	}
+	options->plan.source_count = (unsigned)count;
+	return WEIR_EXIT_OK;
+}
+
+/* ---- the options, by what they are about ---- */
+
+static int read_arrival(int option, const char *value, load_options *options)
+{
+	uint32_t count = 0;
+	switch (option) {
+	case RATE:
+		return read_rate(option, value, &options->rate);
+	case SESSIONS:
+		return read_rate(option, value, &options->sessions);
+	case CAPACITY:
+		return read_rate(option, value, &options->capacity);
+	case FASTER:
+		return read_rate(option, value, &options->faster);
+	case USERS:
+		return read_count(option, value, 1, LOAD_SESSIONS_MAX, &options->users);
+	case REQUESTS:
+		if (read_count(option, value, 1, UINT32_MAX, &count) != WEIR_EXIT_OK)
+			return WEIR_EXIT_USAGE;
+		options->habits.requests = count;
+		return WEIR_EXIT_OK;
+	case PHASE:
+		if (options->phases == LOAD_PHASES_MAX)
+			return wrong("too many --phase", "");
+		options->phase[options->phases++] = value;
+		return WEIR_EXIT_OK;
+	case TRACE:
+		options->trace = value;
+		return WEIR_EXIT_OK;
+	case TRANSIENT:
+		options->transient = value;
+		return load_transient_find(value) != NULL ? WEIR_EXIT_OK
+							  : wrong("--transient is one of W1 to W10, not ", value);
+	default:
+		return read_loads(value, options);
+	}
+}
+
+static int read_work(int option, const char *value, load_options *options)
+{
+	switch (option) {
+	case METHOD:
+		options->habits.method = value;
+		return WEIR_EXIT_OK;
+	case HEADER:
+		if (options->habits.field_count == LOAD_HEADERS)
+			return wrong("too many --header", "");
+		options->header[options->habits.field_count++] = value;
+		return WEIR_EXIT_OK;
+	case BODY:
+		return read_body(value, options);
+	case MIX:
+		options->habits.mix = value;
+		return WEIR_EXIT_OK;
+	case URLS:
+		options->urls = value;
+		return WEIR_EXIT_OK;
+	case SIZES:
+		options->sizes = value;
+		return WEIR_EXIT_OK;
+	case SPECWEB:
+		return read_count(option, value, 1, LOAD_SPECWEB_DIRECTORIES, &options->specweb);
+	case MODEL:
+		options->model = value;
+		return WEIR_EXIT_OK;
+	default:
+		return read_count(option, value, 0, 1000, &options->habits.links);
+	}
+}
+
+static int read_way(int option, const char *value, load_options *options)
+{
+	load_plan *plan = &options->plan;
+	uint32_t seed;
+	switch (option) {
+	case THREADS:
+		return read_count(option, value, 1, LOAD_THREADS_MAX, &plan->threads);
+	case CONNECTIONS:
+		return read_count(option, value, 1, LOAD_CONNECTIONS_MAX, &plan->connections);
+	case PER_CONNECTION:
+		return read_count(option, value, 1, UINT32_MAX, &plan->per_connection);
+	case RETRY:
+		return read_count(option, value, 0, 1000, &plan->retries);
+	case SOURCE:
+		return read_sources(value, options);
+	case CA:
+		plan->authorities = value;
+		return WEIR_EXIT_OK;
+	default:
+		if (read_count(option, value, 0, UINT32_MAX, &seed) != WEIR_EXIT_OK)
+			return WEIR_EXIT_USAGE;
+		plan->seed = seed;
+		return WEIR_EXIT_OK;
+	}
+}
+
+static int read_times(int option, const char *value, load_options *options)
+{
+	load_plan *plan = &options->plan;
+	switch (option) {
+	case THINK:
+		return read_time(option, value, true, &options->habits.think_ns);
+	case DURATION:
+		return read_time(option, value, false, &plan->duration_ns);
+	case WARMUP:
+		return read_time(option, value, true, &plan->warmup_ns);
+	case DRAIN:
+		return read_time(option, value, true, &plan->drain_ns);
+	case TIMEOUT:
+		return read_time(option, value, false, &plan->timeout_ns);
+	case PATIENCE:
+		return read_time(option, value, false, &plan->patience_ns);
+	case BACKOFF:
+		return read_time(option, value, true, &plan->backoff_ns);
+	default:
+		return read_time(option, value, false, &plan->target_ns);
+	}
+}
+
+static bool *switch_of(int option, load_options *options)
+{
+	switch (option) {
+	case POISSON:
+		return &options->poisson;
+	case THINK_EXPONENTIAL:
+		return &options->habits.think_exponential;
+	case GEOMETRIC:
+		return &options->habits.geometric;
+	case REPEAT:
+		return &options->repeat;
+	case FIND_CAPACITY:
+		return &options->find_capacity;
+	case COOKIES:
+		return &options->habits.cookies;
+	case OBEY:
+		return &options->plan.obey_retry_after;
+	case INSECURE:
+		return &options->plan.secure_unverified;
+	case ALLOW_REDIRECTS:
+		return &options->plan.allow_redirects;
+	case QUIET:
+		return &options->quiet;
+	default:
+		return NULL;
+	}
+}
+
+static int read_option(int option, const char *value, load_options *options)
+{
+	bool *on = switch_of(option, options);
+	if (on != NULL) {
+		*on = true;
+		return WEIR_EXIT_OK;
+	}
+	switch (option) {
+	case RATE: case SESSIONS: case CAPACITY: case FASTER: case USERS: case REQUESTS: case PHASE: case TRACE: case TRANSIENT: case LOAD:
+		return read_arrival(option, value, options);
+	case METHOD: case HEADER: case BODY: case MIX: case URLS: case SIZES: case SPECWEB: case MODEL: case LINKS:
+		return read_work(option, value, options);
+	case THINK: case DURATION: case WARMUP: case DRAIN: case TIMEOUT: case PATIENCE: case BACKOFF: case TARGET:
+		return read_times(option, value, options);
+	case NO_KEEPALIVE:
+		options->plan.per_connection = 1;
+		return WEIR_EXIT_OK;
+	case JSON:
+		options->json = true;
+		options->json_file = value;
+		return WEIR_EXIT_OK;
+	case CSV:
+		options->csv = value;
+		return WEIR_EXIT_OK;
+	case PLOT:
+		options->plot = value;
+		return WEIR_EXIT_OK;
+	default:
+		return read_way(option, value, options);
+	}
+}
+
+/* ---- all of them ---- */
+
+static bool is_json_file(const char *word)
+{
+	size_t length = strlen(word);
+	return strstr(word, "://") == NULL && length > 5 && strcmp(word + length - 5, ".json") == 0;
+}
+
+static int check_together(const load_options *o)
+{
+	unsigned ways = (o->users > 0) + (o->rate > 0 && o->trace == NULL) + (o->sessions > 0) + (o->phases > 0) +
+			(o->trace != NULL) + (o->transient != NULL) + (o->loads > 0);
+	unsigned works = (o->urls != NULL) + (o->sizes != NULL && o->trace == NULL) + (o->specweb > 0) + (o->model != NULL);
+	if (o->url == NULL)
+		return wrong("name a URL", "");
+	if (ways > 1)
+		return wrong("--users, --rate, --sessions, --phase, --trace, --transient and --load exclude each other", "");
+	if (works > 1)
+		return wrong("--urls, --sizes, --specweb and --model exclude each other", "");
+	if (o->poisson && (o->users > 0 || ways == 0 || o->trace != NULL))
+		return wrong("--poisson is for open arrivals: give a --rate", "");
+	if (o->faster > 0 && (o->trace == NULL || o->rate > 0))
+		return wrong("--faster is for a --trace without a --rate", "");
+	return WEIR_EXIT_OK;
+}
+
+static void set_usual(load_options *options)
+{
+	memset(options, 0, sizeof(*options));
+	options->plan = (load_plan){.drain_ns = WEIR_NS_PER_S,
+				    .timeout_ns = 30 * WEIR_NS_PER_S,
+				    .patience_ns = UINT64_MAX,
+				    .target_ns = UINT64_MAX,
+				    .seed = 1};
+}
+
+int load_options_read(int argc, char **argv, load_options *options)
+{
+	int option;
+	opterr = 0;
+	optind = 0;
+	set_usual(options);
+	while ((option = getopt_long(argc, argv, "-:", long_options, NULL)) != -1) {
+		if (option == '?')
+			return wrong("there is no option ", argv[optind - 1]);
+		if (option == ':')
+			return wrong("a value is missing after ", argv[optind - 1]);
+		if (option == 1) {
+			if (options->url != NULL)
+				return weir_verb_unexpected(weir_verb_find("load"), optarg);
+			options->url = optarg;
+			continue;
+		}
+		/* getopt takes a value that may be left out only after '='. */
+		if (option == JSON && optarg == NULL && optind < argc && is_json_file(argv[optind]))
+			optarg = argv[optind++];
+		int status = read_option(option, optarg, options);
+		if (status != WEIR_EXIT_OK)
+			return status;
+	}
+	if (options->url == NULL && optind < argc)
+		options->url = argv[optind++];
+	if (optind < argc)
+		return weir_verb_unexpected(weir_verb_find("load"), argv[optind]);
+	options->habits.fields = options->header;
+	options->plan.sources = options->plan.source_count > 0 ? options->source : NULL;
+	options->plan.cookies = options->habits.cookies;
+	return check_together(options);
+}
+
+void load_options_free(load_options *options)
+{
+	free(options->body);
+	options->body = NULL;
+}

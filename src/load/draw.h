@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_LOAD_DRAW_H
+#define WEIR_LOAD_DRAW_H
+
+/*
+ * Drawing from many with given weights, at the same price however many there are: Walker's alias method. Each of n columns holds its own number up to a threshold and
+ * another's above it. One random number draws: its product with n has the column in its high half, and the place in the column in its low half.
+ *
+ * Threads: read-only once it is made.
+ */
+
+#include <stdint.h>
+#include <weir/random.h>
+
+typedef struct load_draw {
+	struct load_column {
+		uint32_t other, threshold; /* threshold: of 2^32 */
+	} * column;
+	uint32_t count;
+} load_draw;
+
+/* Weights are finite and not negative, and one is above 0 (the caller's duty). -ENOMEM. */
+int load_draw_init(load_draw *draw, const double *weights, uint32_t count);
+void load_draw_fini(load_draw *draw);
+
+static inline uint32_t load_draw_one(const load_draw *draw, weir_random *random)
+{
+	unsigned __int128 product = (unsigned __int128)weir_random_u64(random) * draw->count;
+	uint32_t at = (uint32_t)(product >> 64), place = (uint32_t)((uint64_t)product >> 32);
+	return place < draw->column[at].threshold ? at : draw->column[at].other;
+}
+
+#endif

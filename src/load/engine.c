@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "load/engine.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "load/reactor.h"
+
+struct load_engine {
+	/* const after start */
+	const load_plan *plan;
+	unsigned threads;
+	uint64_t start_ns;
+
+	/* the thread that owns it */
+	uint64_t stopped_ns; /* 0: it was not */
+
+	/* shared */
+	atomic_bool stop;
+	atomic_bool answered;
+	atomic_uint redirect; /* the status of the first answer, if it was one */
+	char failure[160];
+
+	load_reactor reactor[];
+};
+
+static void *run_thread(void *arg)
+{
+	load_reactor *reactor = arg;
+	load_reactor_run(reactor, &reactor->engine->stop);
+	return NULL;
+}
+
+/* Those that were made are stopped and waited for. */
+static void end_threads(load_engine *engine)
+{
+	atomic_store(&engine->stop, true);
+	for (unsigned i = 0; i < engine->threads; i++)
+		weir_loop_wake(engine->reactor[i].loop);
+	for (unsigned i = 0; i < engine->threads; i++) {
+		pthread_join(engine->reactor[i].thread, NULL);
+		load_reactor_fini(&engine->reactor[i]);
+	}
+}
+
+static uint64_t after(uint64_t from_ns, uint64_t ns)
+{
+	return ns > UINT64_MAX - from_ns ? UINT64_MAX : from_ns + ns;
+}
+
+static int start_thread(load_engine *engine, unsigned number)
+{
+	load_reactor *reactor = &engine->reactor[number];
+	int error = load_reactor_init(reactor, engine, engine->plan, number);
+	if (error != 0)
+		return error;
+	reactor->start_ns = engine->start_ns;
+	reactor->measure_ns = reactor->last_ns = after(engine->start_ns, engine->plan->warmup_ns);
+	reactor->end_ns = after(reactor->measure_ns, engine->plan->duration_ns);
+	error = pthread_create(&reactor->thread, NULL, run_thread, reactor);
+	if (error != 0) {
+		load_reactor_fini(reactor);
+		return weir_error_set(-error, "load: cannot start a thread: %s", strerror(error));
+	}
+	engine->threads++;
+	return 0;
+}
+
+int load_engine_start(const load_plan *plan, load_engine **ret)
+{
+	load_engine *engine =
+		weir_mem_aligned(64, (sizeof(*engine) + plan->threads * sizeof(load_reactor) + 63) / 64 * 64);
+	if (engine == NULL)
+		return weir_error_set(-ENOMEM, "load: out of memory");
+	engine->plan = plan;
+	engine->start_ns = weir_clock_ns();
+	for (unsigned i = 0; i < plan->threads; i++) {
+		int error = start_thread(engine, i);
+		if (error != 0) {
+			end_threads(engine);
+			weir_mem_free(engine);
+			return error;
+		}
+	}
+	*ret = engine;
+	return 0;
+}
+
+void load_engine_stop(load_engine *engine)
+{
+	if (engine->stopped_ns == 0)
+		engine->stopped_ns = weir_clock_ns();
+	atomic_store(&engine->stop, true);
+	for (unsigned i = 0; i < engine->threads; i++)
+		weir_loop_wake(engine->reactor[i].loop);
+}
+
+void load_engine_free(load_engine **where)
+{
+	load_engine *engine = *where;
+	if (engine == NULL)
+		return;
+	*where = NULL;
+	end_threads(engine);
+	weir_mem_free(engine);
+}
+
+bool load_engine_is_over(const load_engine *engine)
+{
+	for (unsigned i = 0; i < engine->threads; i++)
+		if (!atomic_load(&engine->reactor[i].over))
+			return false;
+	return true;
+}
+
+/* ---- what it has counted ---- */
+
+int load_engine_tally(const load_engine *engine, load_tally *ret)
+{
+	const load_tally *like = &engine->reactor[0].tally;
+	return load_tally_init(ret, like->classes, like->paths, like->target_ns, like->seconds_max);
+}
+
+void load_engine_read(const load_engine *engine, load_tally *into)
+{
+	for (unsigned i = 0; i < engine->threads; i++)
+		load_tally_merge(into, &engine->reactor[i].tally);
+}
+
+uint64_t load_engine_behind(const load_engine *engine)
+{
+	uint64_t behind = 0;
+	for (unsigned i = 0; i < engine->threads; i++)
+		behind += atomic_load_explicit(&engine->reactor[i].behind, memory_order_relaxed);
+	return behind;
+}
+
+static uint64_t last_answer(const load_engine *engine)
+{
+	uint64_t last_ns = 0;
+	for (unsigned i = 0; i < engine->threads; i++)
+		if (engine->reactor[i].last_ns > last_ns)
+			last_ns = engine->reactor[i].last_ns;
+	return last_ns;
+}
+
+uint64_t load_engine_length(const load_engine *engine)
+{
+	uint64_t from_ns = engine->reactor[0].measure_ns, now_ns = weir_clock_ns();
+	if (load_engine_is_over(engine)) {
+		uint64_t last_ns = last_answer(engine), end_ns = engine->reactor[0].end_ns;
+		if (engine->stopped_ns != 0 && engine->stopped_ns < end_ns)
+			end_ns = engine->stopped_ns;
+		/* A trace, and what was stopped, end when they end. */
+		now_ns = end_ns == UINT64_MAX || last_ns > end_ns ? last_ns : end_ns;
+	}
+	return now_ns > from_ns ? now_ns - from_ns : 0;
+}
+
+/* ---- what ends it early ---- */
+
+void load_engine_answered(load_reactor *reactor, unsigned status)
+{
+	load_engine *engine = reactor->engine;
+	if (atomic_load_explicit(&engine->answered, memory_order_relaxed) ||
+	    atomic_exchange(&engine->answered, true))
+		return;
+	if (status >= 300 && status < 400 && status != 304 && !engine->plan->allow_redirects) {
+		snprintf(engine->failure, sizeof(engine->failure),
+			 "the first answer was a redirect (%u): give the URL it leads to, or --allow-redirects",
+			 status);
+		atomic_store(&engine->redirect, status);
+		atomic_store(&engine->stop, true);
+	}
+}
+
+const char *load_engine_failure(const load_engine *engine)
+{
+	return atomic_load(&engine->redirect) != 0 ? engine->failure : "";
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_LOAD_PLACE_H
+#define WEIR_LOAD_PLACE_H
+
+/*
+ * Where the requests go: a URL taken apart, its address found, and a first look at whether anybody is there.
+ */
+
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <weir/http.h>
+
+typedef struct load_address {
+	struct sockaddr_storage at;
+	socklen_t length;
+} load_address;
+
+typedef struct load_place {
+	bool secure;
+	char host[256];      /* without brackets */
+	char port[8];
+	char authority[272]; /* as Host has it: no port where it is the scheme's own */
+	char origin[288];    /* "http://authority" */
+	weir_span target;    /* within the URL given: "/path?query"; empty: "/" */
+	load_address address;
+} load_place;
+
+/* "http://host:port/path?query", "https://...", "host:port/path". The URL must outlive it. -EINVAL with weir_error. */
+int load_place_parse(const char *url, load_place *ret);
+/* Resolves the host, and takes the first of its addresses that a connection can be made to; the connection is closed again. Blocks. */
+int load_place_reach(load_place *place, unsigned timeout_ms);
+/* "127.0.0.1", "127.0.0.1-127.0.0.8", or several with commas: at most `most` numeric addresses. Returns how many, or -EINVAL with weir_error. */
+int load_sources_parse(const char *text, load_address *ret, unsigned most);
+
+#endif

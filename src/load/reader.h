@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_LOAD_READER_H
+#define WEIR_LOAD_READER_H
+
+/*
+ * Reads answers of HTTP/1 from bytes as they come: finds status, framing, the end. Heads are read by http/parse.h, strictly, but for one short way: a head that is byte for byte the last one
+ * a thread has seen, except for the 29 bytes of its Date, means what that one meant. Most answers of a benchmark are of that kind.
+ *
+ * Bounds: a head of 32 KB and 100 fields, 16 interim answers, as many bytes of a body kept as the work wants. Nothing is allocated for an answer whose head comes in one piece.
+ *
+ * Threads: a reader and the heads it is used with are their thread's alone.
+ */
+
+#include "http/parse.h"
+
+#define LOAD_HEAD_BYTES  32768u
+#define LOAD_HEAD_FIELDS 100u
+#define LOAD_HEAD_SAME   1024u /* longer ones are always read in full */
+#define LOAD_COOKIES_MAX 16u
+
+/* What an answer's head means. */
+typedef struct load_meaning {
+	uint64_t body_length;
+	uint32_t retry_after_s; /* 0: none, or a date */
+	uint16_t status;
+	uint8_t framing;
+	bool keep;
+} load_meaning;
+
+/* A thread's: room for fields, and the last head. */
+typedef struct load_heads {
+	weir_head_field fields[LOAD_HEAD_FIELDS];
+	load_meaning meaning;
+	uint32_t length, date; /* length 0: none; date: where its 29 bytes are, 0: there is none */
+	uint8_t method;
+	uint64_t same, read; /* how often each way was taken */
+	char bytes[LOAD_HEAD_SAME];
+} load_heads;
+
+/* What a work wants to see of an answer: kept only for those that do. */
+typedef struct load_kept {
+	char *body;
+	uint32_t length, most;
+	uint32_t cookie_length; /* bytes used in cookie */
+	unsigned cookie_count;
+	weir_span cookies[LOAD_COOKIES_MAX];
+	char cookie[4096];
+} load_kept;
+
+typedef enum load_read {
+	LOAD_READ_MORE,
+	LOAD_READ_DONE,
+	LOAD_READ_BAD,
+} load_read;
+
+typedef struct load_reader {
+	load_meaning meaning; /* of the answer, once its head has been read: status is not 0 */
+	uint64_t left;        /* of a body of known length */
+	uint64_t bytes;       /* taken so far */
+	weir_chunks chunks;
+	char *held; /* the beginning of a head or trailers that came in pieces */
+	weir_head head;
+	uint32_t held_length;
+	uint8_t phase, method, interims;
+	load_kept *kept; /* the caller's; NULL: nothing is kept */
+} load_reader;
+
+/* Before the first use, and before each answer. */
+void load_reader_init(load_reader *reader);
+void load_reader_begin(load_reader *reader, weir_method method);
+void load_reader_fini(load_reader *reader);
+/* DONE: used bytes belong to the answer, which is over; more are not part of it. BAD: for ever. */
+load_read load_reader_take(load_reader *reader, load_heads *heads, const char *bytes, size_t length,
+			   size_t *ret_used);
+/* The stream is over: DONE where that is the end of the answer; BAD where it was cut. */
+load_read load_reader_end(load_reader *reader);
+
+#endif

@@ -59,15 +59,15 @@ static int write_json(const load_options *options, const load_run *runs, unsigne
 	FILE *out = options->json_file != NULL ? fopen(options->json_file, "w") : stdout;
 	for (unsigned i = 0; i < count; i++)
 		stories[i] = runs[i].story;
-	int error = out == NULL		  ? -errno
+	int error = out == NULL          ? -errno
 		    : options->loads > 0 ? load_report_json_runs(out, stories, count)
 					 : load_report_json(out, &stories[0]);
 	if (out != NULL && out != stdout && (ferror(out) | fclose(out)) != 0 && error == 0)
 		error = -EIO;
 	if (error == 0)
 		return WEIR_EXIT_OK;
-	fprintf(stderr, "weir load: %s: %s\n", options->json_file != NULL ? options->json_file : "standard output",
-		strerror(-error));
+	fprintf(stderr, "weir load: %s: %s\n",
+		options->json_file != NULL ? options->json_file : "standard output", strerror(-error));
 	return WEIR_EXIT_FAILED;
 }
 
@@ -91,10 +91,18 @@ static int tell(const load_options *options, const load_run *runs, unsigned coun
 
 /* ---- running ---- */
 
-/* More than one in so many was late because this machine was: of 100, that must be said; of 5, the rate is beyond what it can do. */
-static bool is_behind(const load_run *run, uint64_t one_in)
+/* The generator fell behind: more than one in a hundred was late, or never sent, because this machine was. Who was never sent makes the results those of another rate: a failure. */
+static int judge_pace(const load_run *run)
 {
-	return run->behind * one_in > run->tally.all.sent + run->tally.unsent;
+	uint64_t all = run->tally.all.sent + run->tally.unsent;
+	if ((run->behind + run->missed) * 100 <= all)
+		return WEIR_EXIT_OK;
+	fprintf(stderr,
+		"weir load: THE GENERATOR FELL BEHIND: of %llu requests this machine came to %llu more than "
+		"1 ms after they were due, "
+		"and to %llu not at all; it is too busy, or the rate is more than it can do\n",
+		(unsigned long long)all, (unsigned long long)run->behind, (unsigned long long)run->missed);
+	return run->missed * 100 > all ? WEIR_EXIT_FAILED : WEIR_EXIT_OK;
 }
 
 static int judge(const load_run *run)
@@ -103,15 +111,8 @@ static int judge(const load_run *run)
 		fprintf(stderr, "weir load: %s\n", run->failure);
 		return WEIR_EXIT_FAILED;
 	}
-	if (run->interrupted)
-		return EXIT_INTERRUPTED;
-	if (is_behind(run, 100))
-		fprintf(stderr,
-			"weir load: THE GENERATOR FELL BEHIND: %llu of %llu requests were due more than 1 ms before this machine came "
-			"to send them; it is too busy, or the rate is more than it can do\n",
-			(unsigned long long)run->behind,
-			(unsigned long long)(run->tally.all.sent + run->tally.unsent));
-	return is_behind(run, 5) ? WEIR_EXIT_FAILED : WEIR_EXIT_OK;
+	int status = judge_pace(run);
+	return run->interrupted ? EXIT_INTERRUPTED : status;
 }
 
 static int run_one(const load_setup *setup, double load, load_run *run)

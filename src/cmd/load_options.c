@@ -50,7 +50,7 @@ const char load_usage[] =
 	"How:\n"
 	"  --duration T         of what is measured (10s)\n"
 	"  --warmup T           before it, not counted (0s)\n"
-	"  --drain T            waits this long after the end for answers to come (1s)\n"
+	"  --drain T            what was due before the end may be sent and answered for so long after it (1s)\n"
 	"  --threads N          instead of one for each core\n"
 	"  --connections N      at most (10000; closed: as many as users); who finds none waits\n"
 	"  --per-connection K   requests, then it is closed\n"
@@ -61,6 +61,7 @@ const char load_usage[] =
 	"  --backoff T          waits T before that, then twice as long each time, with jitter (0s: reloads)\n"
 	"  --obey-retry-after   who was shed waits as long as the answer said\n"
 	"  --source A[-B][,...] addresses of this machine to come from, in turn\n"
+	"  --http2              speaks HTTP/2: agreed on by TLS, or known before; one request at a time on a connection\n"
 	"  --insecure           https: does not verify the certificate\n"
 	"  --ca FILE            https: verifies it against these authorities\n"
 	"  --allow-redirects    a redirect is an answer like any other (otherwise the first one ends the run)\n"
@@ -75,10 +76,55 @@ const char load_usage[] =
 /* clang-format on */
 
 enum {
-	RATE = 256, POISSON, USERS, THINK, THINK_EXPONENTIAL, SESSIONS, REQUESTS, GEOMETRIC, PHASE, REPEAT, TRACE, FASTER, TRANSIENT,
-	FIND_CAPACITY, CAPACITY, LOAD, METHOD, HEADER, BODY, MIX, URLS, SIZES, SPECWEB, MODEL, COOKIES, LINKS, DURATION,
-	WARMUP, DRAIN, THREADS, CONNECTIONS, PER_CONNECTION, NO_KEEPALIVE, TIMEOUT, PATIENCE, RETRY, BACKOFF, OBEY, SOURCE, INSECURE, CA,
-	ALLOW_REDIRECTS, SEED, TARGET, JSON, CSV, PLOT, QUIET,
+	RATE = 256,
+	POISSON,
+	USERS,
+	THINK,
+	THINK_EXPONENTIAL,
+	SESSIONS,
+	REQUESTS,
+	GEOMETRIC,
+	PHASE,
+	REPEAT,
+	TRACE,
+	FASTER,
+	TRANSIENT,
+	FIND_CAPACITY,
+	CAPACITY,
+	LOAD,
+	METHOD,
+	HEADER,
+	BODY,
+	MIX,
+	URLS,
+	SIZES,
+	SPECWEB,
+	MODEL,
+	COOKIES,
+	LINKS,
+	DURATION,
+	WARMUP,
+	DRAIN,
+	THREADS,
+	CONNECTIONS,
+	PER_CONNECTION,
+	NO_KEEPALIVE,
+	TIMEOUT,
+	PATIENCE,
+	RETRY,
+	BACKOFF,
+	OBEY,
+	SOURCE,
+	HTTP2,
+	INSECURE,
+	CA,
+	ALLOW_REDIRECTS,
+	SEED,
+	TARGET,
+	JSON,
+	CSV,
+	PLOT,
+	QUIET,
 };
 
 static const struct option long_options[] = {
@@ -121,6 +167,7 @@ static const struct option long_options[] = {
 	{"backoff", required_argument, NULL, BACKOFF},
 	{"obey-retry-after", no_argument, NULL, OBEY},
 	{"source", required_argument, NULL, SOURCE},
+	{"http2", no_argument, NULL, HTTP2},
 	{"insecure", no_argument, NULL, INSECURE},
 	{"ca", required_argument, NULL, CA},
 	{"allow-redirects", no_argument, NULL, ALLOW_REDIRECTS},
@@ -153,8 +200,8 @@ static int read_count(int option, const char *text, uint32_t least, uint32_t mos
 {
 	if (weir_text_count(text, ret) == 0 && *ret >= least && *ret <= most)
 		return WEIR_EXIT_OK;
-	fprintf(stderr, "weir load: --%s must be a whole number from %u to %u, not '%s'\n", name_of(option), least,
-		most, text);
+	fprintf(stderr, "weir load: --%s must be a whole number from %u to %u, not '%s'\n", name_of(option),
+		least, most, text);
 	return WEIR_EXIT_USAGE;
 }
 
@@ -162,8 +209,8 @@ static int read_rate(int option, const char *text, double *ret)
 {
 	if (weir_text_number(text, ret) == 0 && *ret > 0 && *ret <= LOAD_RATE_MAX)
 		return WEIR_EXIT_OK;
-	fprintf(stderr, "weir load: --%s must be a number above 0 and at most %g, not '%s'\n", name_of(option),
-		LOAD_RATE_MAX, text);
+	fprintf(stderr, "weir load: --%s must be a number above 0 and at most %g, not '%s'\n",
+		name_of(option), LOAD_RATE_MAX, text);
 	return WEIR_EXIT_USAGE;
 }
 
@@ -188,7 +235,8 @@ static int read_loads(const char *text, load_options *options)
 		double load;
 		if (length > 0 && part[length - 1] == 'x')
 			part[length - 1] = '\0';
-		if (options->loads == LOAD_LOADS || weir_text_number(part, &load) != 0 || load <= 0 || load > 1e6)
+		if (options->loads == LOAD_LOADS || weir_text_number(part, &load) != 0 || load <= 0 ||
+		    load > 1e6)
 			return wrong("--load takes multiples of the capacity, as 0.5x,1x,2x, not ", text);
 		options->load[options->loads++] = load;
 	}
@@ -268,8 +316,9 @@ static int read_arrival(int option, const char *value, load_options *options)
 		return WEIR_EXIT_OK;
 	case TRANSIENT:
 		options->transient = value;
-		return load_transient_find(value) != NULL ? WEIR_EXIT_OK
-							  : wrong("--transient is one of W1 to W10, not ", value);
+		return load_transient_find(value) != NULL
+			       ? WEIR_EXIT_OK
+			       : wrong("--transient is one of W1 to W10, not ", value);
 	default:
 		return read_loads(value, options);
 	}
@@ -373,6 +422,8 @@ static bool *switch_of(int option, load_options *options)
 		return &options->habits.cookies;
 	case OBEY:
 		return &options->plan.obey_retry_after;
+	case HTTP2:
+		return &options->plan.http2;
 	case INSECURE:
 		return &options->plan.secure_unverified;
 	case ALLOW_REDIRECTS:
@@ -392,11 +443,35 @@ static int read_option(int option, const char *value, load_options *options)
 		return WEIR_EXIT_OK;
 	}
 	switch (option) {
-	case RATE: case SESSIONS: case CAPACITY: case FASTER: case USERS: case REQUESTS: case PHASE: case TRACE: case TRANSIENT: case LOAD:
+	case RATE:
+	case SESSIONS:
+	case CAPACITY:
+	case FASTER:
+	case USERS:
+	case REQUESTS:
+	case PHASE:
+	case TRACE:
+	case TRANSIENT:
+	case LOAD:
 		return read_arrival(option, value, options);
-	case METHOD: case HEADER: case BODY: case MIX: case URLS: case SIZES: case SPECWEB: case MODEL: case LINKS:
+	case METHOD:
+	case HEADER:
+	case BODY:
+	case MIX:
+	case URLS:
+	case SIZES:
+	case SPECWEB:
+	case MODEL:
+	case LINKS:
 		return read_work(option, value, options);
-	case THINK: case DURATION: case WARMUP: case DRAIN: case TIMEOUT: case PATIENCE: case BACKOFF: case TARGET:
+	case THINK:
+	case DURATION:
+	case WARMUP:
+	case DRAIN:
+	case TIMEOUT:
+	case PATIENCE:
+	case BACKOFF:
+	case TARGET:
 		return read_times(option, value, options);
 	case NO_KEEPALIVE:
 		options->plan.per_connection = 1;
@@ -426,13 +501,16 @@ static bool is_json_file(const char *word)
 
 static int check_together(const load_options *o)
 {
-	unsigned ways = (o->users > 0) + (o->rate > 0 && o->trace == NULL) + (o->sessions > 0) + (o->phases > 0) +
-			(o->trace != NULL) + (o->transient != NULL) + (o->loads > 0);
-	unsigned works = (o->urls != NULL) + (o->sizes != NULL && o->trace == NULL) + (o->specweb > 0) + (o->model != NULL);
+	unsigned ways = (o->users > 0) + (o->rate > 0 && o->trace == NULL) + (o->sessions > 0) +
+			(o->phases > 0) + (o->trace != NULL) + (o->transient != NULL) + (o->loads > 0);
+	unsigned works = (o->urls != NULL) + (o->sizes != NULL && o->trace == NULL) + (o->specweb > 0) +
+			 (o->model != NULL);
 	if (o->url == NULL)
 		return wrong("name a URL", "");
 	if (ways > 1)
-		return wrong("--users, --rate, --sessions, --phase, --trace, --transient and --load exclude each other", "");
+		return wrong("--users, --rate, --sessions, --phase, --trace, --transient and --load exclude "
+			     "each other",
+			     "");
 	if (works > 1)
 		return wrong("--urls, --sizes, --specweb and --model exclude each other", "");
 	if (o->poisson && (o->users > 0 || ways == 0 || o->trace != NULL))

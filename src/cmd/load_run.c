@@ -91,6 +91,7 @@ int load_run_do(load_run *run, load_screen *screen)
 		error = watch(run, engine, screen, cpu_before_s);
 		snprintf(run->failure, sizeof(run->failure), "%s", load_engine_failure(engine));
 		run->behind = load_engine_behind(engine);
+		run->missed = load_engine_missed(engine);
 		load_engine_free(&engine);
 	}
 	if (error == 0 && screen != NULL)
@@ -115,7 +116,8 @@ void load_run_free(load_run *run)
 #define GAIN 1.05
 
 /* Answers a second of a closed run of this many users. */
-static int measure(const load_setup *setup, const load_work *work, unsigned users, FILE *out, double *ret_per_s)
+static int measure(const load_setup *setup, const load_work *work, unsigned users, FILE *out,
+		   double *ret_per_s)
 {
 	load_run run;
 	int error = load_run_plan_closed(setup, work, users, STEP_NS, &run);
@@ -129,9 +131,11 @@ static int measure(const load_setup *setup, const load_work *work, unsigned user
 		const load_group *all = &run.tally.all;
 		*ret_per_s = (double)all->ended[LOAD_OK] * 1e9 / (double)run.story.length_ns;
 		if (out != NULL)
-			fprintf(out, "capacity: %4u users: %10.1f answers/s, mean %.3f ms\n", users, *ret_per_s,
-			all->ended[LOAD_OK] > 0 ? (double)all->response_sum_ns / 1e6 / (double)all->ended[LOAD_OK]
-						: 0.0);
+			fprintf(out, "capacity: %4u users: %10.1f answers/s, mean %.3f ms\n", users,
+				*ret_per_s,
+				all->ended[LOAD_OK] > 0
+					? (double)all->response_sum_ns / 1e6 / (double)all->ended[LOAD_OK]
+					: 0.0);
 	}
 	load_run_free(&run);
 	return error;

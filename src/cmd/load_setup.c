@@ -38,7 +38,8 @@ int load_setup_work(const load_setup *setup, const load_habits *habits, load_wor
 	if (setup->place.target.length >= sizeof(room))
 		return weir_error_set(-EINVAL, "the URL is longer than %zu bytes", sizeof(room) - 1);
 	if (setup->trace != NULL)
-		return load_work_trace(habits, setup->trace, strstr(target, "{size}") != NULL ? target : NULL, ret);
+		return load_work_trace(habits, setup->trace, strstr(target, "{size}") != NULL ? target : NULL,
+				       ret);
 	if (options->model != NULL)
 		return load_work_model(habits, options->model, ret);
 	if (options->urls != NULL)
@@ -46,7 +47,8 @@ int load_setup_work(const load_setup *setup, const load_habits *habits, load_wor
 	if (options->sizes != NULL)
 		return load_work_sizes(habits, target, options->sizes, ret);
 	if (options->specweb > 0)
-		return load_work_specweb(habits, strcmp(target, "/") == 0 ? "" : target, options->specweb, ret);
+		return load_work_specweb(habits, strcmp(target, "/") == 0 ? "" : target, options->specweb,
+					 ret);
 	return load_work_url(habits, target, ret);
 }
 
@@ -118,7 +120,8 @@ static int schedule_phases(const load_setup *setup, load_run *run)
 {
 	const load_options *options = setup->options;
 	static load_phase phases[LOAD_PHASES_MAX];
-	uint64_t until_ns = options->plan.duration_ns != 0 ? options->plan.duration_ns + run->plan.warmup_ns : UINT64_MAX;
+	uint64_t until_ns =
+		options->plan.duration_ns != 0 ? options->plan.duration_ns + run->plan.warmup_ns : UINT64_MAX;
 	for (unsigned i = 0; i < options->phases; i++) {
 		int error = load_phase_parse(options->phase[i], setup->capacity, &phases[i]);
 		if (error != 0)
@@ -147,15 +150,17 @@ static int schedule_trace(const load_setup *setup, load_run *run)
 	const load_options *options = setup->options;
 	double faster = options->faster > 0 ? options->faster : 1;
 	int error = options->rate > 0 ? load_trace_faster(setup->trace, options->rate, &faster) : 0;
-	snprintf(run->arrivals, sizeof(run->arrivals), "open, trace %.60s, %.3g times as fast", options->trace,
-		 faster);
+	snprintf(run->arrivals, sizeof(run->arrivals), "open, trace %.60s, %.3g times as fast",
+		 options->trace, faster);
 	return error != 0 ? error : load_schedule_trace(setup->trace, faster, &run->schedule);
 }
 
 static int schedule(const load_setup *setup, double load, load_run *run)
 {
 	const load_options *options = setup->options;
-	double rate = load > 0 ? load * setup->capacity : options->sessions > 0 ? options->sessions : options->rate;
+	double rate = load > 0                ? load * setup->capacity
+		      : options->sessions > 0 ? options->sessions
+					      : options->rate;
 	if (options->phases > 0)
 		return schedule_phases(setup, run);
 	if (options->transient != NULL)
@@ -166,8 +171,10 @@ static int schedule(const load_setup *setup, double load, load_run *run)
 		snprintf(run->arrivals, sizeof(run->arrivals), "closed, %u users", run->plan.users);
 		return 0;
 	}
-	snprintf(run->arrivals, sizeof(run->arrivals), "%s, %s, %.6g%s/s", options->sessions > 0 ? "partly open" : "open",
-		 options->poisson ? "Poisson" : "evenly spaced", rate, options->sessions > 0 ? " sessions" : "");
+	snprintf(run->arrivals, sizeof(run->arrivals), "%s, %s, %.6g%s/s",
+		 options->sessions > 0 ? "partly open" : "open",
+		 options->poisson ? "Poisson" : "evenly spaced", rate,
+		 options->sessions > 0 ? " sessions" : "");
 	return one_phase(rate, run, options->poisson);
 }
 
@@ -183,9 +190,12 @@ static void raise_descriptors(load_plan *plan)
 	limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
 	setrlimit(RLIMIT_NOFILE, &limit);
 	if (limit.rlim_cur < wanted) {
-		unsigned most = limit.rlim_cur > 2 * DESCRIPTORS_EXTRA ? (unsigned)limit.rlim_cur - DESCRIPTORS_EXTRA
-								       : DESCRIPTORS_EXTRA;
-		fprintf(stderr, "weir load: only %u connections instead of %u: the limit of open files (ulimit -n) is %llu\n",
+		unsigned most = limit.rlim_cur > 2 * DESCRIPTORS_EXTRA
+					? (unsigned)limit.rlim_cur - DESCRIPTORS_EXTRA
+					: DESCRIPTORS_EXTRA;
+		fprintf(stderr,
+			"weir load: only %u connections instead of %u: the limit of open files (ulimit -n) "
+			"is %llu\n",
 			most, plan->connections, (unsigned long long)limit.rlim_max);
 		plan->connections = most;
 	}
@@ -216,8 +226,8 @@ int load_run_plan(const load_setup *setup, double load, load_run *ret)
 	memset(ret, 0, sizeof(*ret));
 	load_plan *plan = &ret->plan;
 	*plan = options->plan;
-	bool closed = options->rate == 0 && options->sessions == 0 && options->phases == 0 && options->trace == NULL &&
-		      options->transient == NULL && load == 0;
+	bool closed = options->rate == 0 && options->sessions == 0 && options->phases == 0 &&
+		      options->trace == NULL && options->transient == NULL && load == 0;
 	plan->work = setup->work;
 	plan->place = &setup->place;
 	plan->users = !closed ? 0 : options->users > 0 ? options->users : USERS_USUAL;

@@ -14,9 +14,9 @@
 typedef struct load_setup {
 	const load_options *options;
 	load_place place;
-	load_work *work;      /* as asked for */
-	load_trace *trace;    /* NULL: none */
-	double capacity;      /* 0: not known */
+	load_work *work;   /* as asked for */
+	load_trace *trace; /* NULL: none */
+	double capacity;   /* 0: not known */
 	const char *classes[LOAD_CLASSES_MAX], *paths[LOAD_PATHS_MAX];
 } load_setup;
 
@@ -33,8 +33,8 @@ typedef struct load_run {
 	load_tally tally;
 	bool has_tally;
 	bool interrupted;
-	uint64_t behind;  /* arrivals that the generator itself was late for */
-	char failure[200]; /* "": none */
+	uint64_t behind, missed; /* arrivals that the generator itself was late for, or never came to */
+	char failure[200];       /* "": none */
 	char arrivals[120];
 	load_story story;
 } load_run;

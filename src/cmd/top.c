@@ -2,7 +2,6 @@
 /* `weir top`: the live page in a terminal. One thread: it waits for keys and for snapshots at once. */
 #include <curses.h>
 #include <errno.h>
-#include <langinfo.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 #include "cmd/top_feed.h"
 #include "cmd/top_screen.h"
 #include "cmd/verb.h"
+#include "show/terminal.h"
 
 #define DEFAULT_ADDRESS "127.0.0.1:7777"
 #define ONCE_COLUMNS    100u
@@ -56,11 +56,6 @@ static void wait_and_turn(top *t, bool keys)
 	weir_top_feed_turn(&t->feed, wait[0].revents, now_ms());
 }
 
-static bool is_utf8(void)
-{
-	return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
-}
-
 static void look(top *t)
 {
 	size_t stages = weir_top_stage_count(&t->model);
@@ -84,16 +79,16 @@ static unsigned columns_of_output(void)
 		       : ONCE_COLUMNS;
 }
 
-static int print_screen(const weir_top_screen *screen)
+static int print_screen(const weir_screen *screen)
 {
 	char *text = malloc(4 * (size_t)screen->columns + 1);
 	unsigned rows = screen->rows;
 	if (text == NULL)
 		return WEIR_EXIT_FAILED;
-	while (rows > 0 && weir_top_screen_line(screen, rows - 1, text) == 0)
+	while (rows > 0 && weir_screen_line(screen, rows - 1, text) == 0)
 		rows--;
 	for (unsigned row = 0; row < rows; row++) {
-		weir_top_screen_line(screen, row, text);
+		weir_screen_line(screen, row, text);
 		puts(text);
 	}
 	free(text);
@@ -102,7 +97,7 @@ static int print_screen(const weir_top_screen *screen)
 
 static int run_once(top *t)
 {
-	weir_top_screen screen;
+	weir_screen screen;
 	uint64_t until_ms = now_ms() + ONCE_MS;
 	while (t->model.snapshot == NULL && t->feed.problem[0] == '\0' && now_ms() < until_ms)
 		wait_and_turn(t, false);
@@ -113,12 +108,13 @@ static int run_once(top *t)
 	}
 	size_t more =
 		weir_top_stage_count(&t->model) + json_array_size(weir_top_at(t->model.snapshot, "backends"));
-	if (weir_top_screen_init(&screen, ONCE_ROWS + (unsigned)more, columns_of_output(), is_utf8()) != 0)
+	if (weir_screen_init(&screen, ONCE_ROWS + (unsigned)more, columns_of_output(),
+			     weir_terminal_utf8()) != 0)
 		return WEIR_EXIT_FAILED;
 	look(t);
 	weir_top_draw(&screen, &t->model, &t->view);
 	int status = print_screen(&screen);
-	weir_top_screen_fini(&screen);
+	weir_screen_fini(&screen);
 	return status;
 }
 
@@ -126,19 +122,17 @@ static int run_once(top *t)
 
 static bool coloured;
 
-/* https://no-color.org */
 static void choose_colours(void)
 {
 	static const short colours[WEIR_TONES] = {-1, -1, -1, COLOR_GREEN, COLOR_YELLOW, COLOR_RED};
-	const char *no_colour = getenv("NO_COLOR");
-	coloured = (no_colour == NULL || no_colour[0] == '\0') && has_colors() && start_color() == OK &&
-		   use_default_colors() == OK;
+	coloured =
+		weir_terminal_colour() && has_colors() && start_color() == OK && use_default_colors() == OK;
 	for (short tone = 0; coloured && tone < WEIR_TONES; tone++)
 		init_pair((short)(tone + 1), colours[tone], -1);
 }
 
 /* Without colours what matters still stands out. */
-static attr_t attributes_of(const weir_top_cell *cell)
+static attr_t attributes_of(const weir_cell *cell)
 {
 	static const attr_t with[WEIR_TONES] = {0, A_DIM, A_BOLD, 0, A_BOLD, A_BOLD};
 	attr_t attributes = with[cell->tone] | (cell->chosen ? A_REVERSE : 0);
@@ -147,9 +141,9 @@ static attr_t attributes_of(const weir_top_cell *cell)
 	return attributes;
 }
 
-static void show_cell(const weir_top_screen *screen, unsigned row, unsigned column)
+static void show_cell(const weir_screen *screen, unsigned row, unsigned column)
 {
-	const weir_top_cell *cell = &screen->cells[(size_t)row * screen->columns + column];
+	const weir_cell *cell = &screen->cells[(size_t)row * screen->columns + column];
 	wchar_t sign[2] = {(wchar_t)cell->sign, L'\0'};
 	cchar_t complex;
 	setcchar(&complex, sign, attributes_of(cell), coloured ? (short)(cell->tone + 1) : 0, NULL);
@@ -158,11 +152,11 @@ static void show_cell(const weir_top_screen *screen, unsigned row, unsigned colu
 
 static void show(top *t)
 {
-	weir_top_screen screen;
+	weir_screen screen;
 	int rows, columns;
 	getmaxyx(stdscr, rows, columns);
 	if (rows < 1 || columns < 1 ||
-	    weir_top_screen_init(&screen, (unsigned)rows, (unsigned)columns, is_utf8()) != 0)
+	    weir_screen_init(&screen, (unsigned)rows, (unsigned)columns, weir_terminal_utf8()) != 0)
 		return;
 	look(t);
 	weir_top_draw(&screen, &t->model, &t->view);
@@ -172,7 +166,7 @@ static void show(top *t)
 			show_cell(&screen, row, column);
 	move(rows - 1, 0);
 	refresh();
-	weir_top_screen_fini(&screen);
+	weir_screen_fini(&screen);
 }
 
 static void step(top *t, int by)

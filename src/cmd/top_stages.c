@@ -41,7 +41,7 @@ static const struct {
 };
 enum { COLUMNS = sizeof(columns) / sizeof(columns[0]) };
 
-static unsigned name_width(const weir_top_screen *screen)
+static unsigned name_width(const weir_screen *screen)
 {
 	unsigned rest = 1;
 	for (size_t i = 0; i < COLUMNS; i++)
@@ -63,14 +63,14 @@ static double part_of_target(const json_t *stage)
 	return weir_top_number(stage, measured) / weir_top_number(judged, "target_ns");
 }
 
-static weir_top_tone tone_of(const json_t *stage)
+static weir_tone tone_of(const json_t *stage)
 {
 	double part = part_of_target(stage);
 	return part > LATE ? WEIR_TONE_BAD : part >= 0 ? WEIR_TONE_GOOD : WEIR_TONE_PLAIN;
 }
 
 /* Filled as far as the target is used up; the bar in it is the target. */
-static void draw_bar(weir_top_screen *screen, unsigned row, unsigned column, const json_t *stage)
+static void draw_bar(weir_screen *screen, unsigned row, unsigned column, const json_t *stage)
 {
 	double part = part_of_target(stage);
 	unsigned full = part > 0 ? (unsigned)(fmin(part, 2) * BAR_TARGET + .5) : 0;
@@ -78,12 +78,12 @@ static void draw_bar(weir_top_screen *screen, unsigned row, unsigned column, con
 		return;
 	for (unsigned i = 0; i < BAR; i++) {
 		if (i < full)
-			weir_top_sign(screen, row, column + i, tone_of(stage), 0x2588, '#');
+			weir_screen_sign(screen, row, column + i, tone_of(stage), 0x2588, '#');
 		else
-			weir_top_sign(screen, row, column + i, WEIR_TONE_QUIET, 0xb7, '.');
+			weir_screen_sign(screen, row, column + i, WEIR_TONE_QUIET, 0xb7, '.');
 		if (i == BAR_TARGET)
-			weir_top_sign(screen, row, column + i, full > i ? WEIR_TONE_BAD : WEIR_TONE_PLAIN,
-				      0x2502, '|');
+			weir_screen_sign(screen, row, column + i, full > i ? WEIR_TONE_BAD : WEIR_TONE_PLAIN,
+					 0x2502, '|');
 	}
 }
 
@@ -100,19 +100,11 @@ static char *print_target(char *text, size_t size, const json_t *judged)
 	weir_text_print_percentile(percentile, sizeof(percentile),
 				   quantile > 0 && quantile < 1 ? quantile : .9);
 	snprintf(text, size, "%s %s", percentile,
-		 weir_top_print_time(time, sizeof(time), weir_top_number(judged, "target_ns")));
+		 weir_screen_time(time, sizeof(time), weir_top_number(judged, "target_ns")));
 	return text;
 }
 
-static void draw_right(weir_top_screen *screen, unsigned row, unsigned column, unsigned width,
-		       weir_top_tone tone, const char *text)
-{
-	unsigned length = (unsigned)strlen(text);
-	weir_top_put(screen, row, column + (length < width ? width - length : 0), width, tone, text);
-}
-
-static void draw_column(weir_top_screen *screen, unsigned row, unsigned column, size_t at,
-			const json_t *stage)
+static void draw_column(weir_screen *screen, unsigned row, unsigned column, size_t at, const json_t *stage)
 {
 	char text[64];
 	double number = weir_top_number(stage, columns[at].path);
@@ -120,60 +112,64 @@ static void draw_column(weir_top_screen *screen, unsigned row, unsigned column, 
 	bool judged = columns[at].kind == TIME && strcmp(columns[at].head, "p90") == 0;
 	switch (columns[at].kind) {
 	case COUNT:
-		draw_right(screen, row, column, columns[at].width, sheds ? WEIR_TONE_SHED : WEIR_TONE_PLAIN,
-			   weir_top_print_count(text, sizeof(text), number));
+		weir_screen_put_right(screen, row, column, columns[at].width,
+				      sheds ? WEIR_TONE_SHED : WEIR_TONE_PLAIN,
+				      weir_screen_count(text, sizeof(text), number));
 		return;
 	case TIME:
 		if (!(weir_top_number(stage, "all.recent.count") > 0))
 			number = (double)NAN;
-		draw_right(screen, row, column, columns[at].width, judged ? tone_of(stage) : WEIR_TONE_PLAIN,
-			   weir_top_print_time(text, sizeof(text), number));
+		weir_screen_put_right(screen, row, column, columns[at].width,
+				      judged ? tone_of(stage) : WEIR_TONE_PLAIN,
+				      weir_screen_time(text, sizeof(text), number));
 		return;
 	case TARGET_BAR:
 		draw_bar(screen, row, column + 2, stage);
 		return;
 	case TARGET:
-		weir_top_put(screen, row, column + 1, columns[at].width - 1, WEIR_TONE_PLAIN,
-			     print_target(text, sizeof(text), weir_top_judged_class(stage)));
+		weir_screen_put(screen, row, column + 1, columns[at].width - 1, WEIR_TONE_PLAIN,
+				print_target(text, sizeof(text), weir_top_judged_class(stage)));
 		return;
 	case TEXT:
-		weir_top_put(screen, row, column + 1, columns[at].width - 1, WEIR_TONE_QUIET,
-			     weir_top_text(stage, columns[at].path));
+		weir_screen_put(screen, row, column + 1, columns[at].width - 1, WEIR_TONE_QUIET,
+				weir_top_text(stage, columns[at].path));
 		return;
 	}
 }
 
-static void draw_head(weir_top_screen *screen, unsigned row)
+static void draw_head(weir_screen *screen, unsigned row)
 {
 	unsigned column = 1 + name_width(screen);
-	weir_top_put(screen, row, 1, NAME_MOST, WEIR_TONE_QUIET, "stage");
+	weir_screen_put(screen, row, 1, NAME_MOST, WEIR_TONE_QUIET, "stage");
 	for (size_t i = 0; i < COLUMNS && column + columns[i].width <= screen->columns; i++) {
 		if (columns[i].kind <= TIME)
-			draw_right(screen, row, column, columns[i].width, WEIR_TONE_QUIET, columns[i].head);
+			weir_screen_put_right(screen, row, column, columns[i].width, WEIR_TONE_QUIET,
+					      columns[i].head);
 		else
-			weir_top_put(screen, row, column + (columns[i].kind == TARGET_BAR ? 2 : 1),
-				     columns[i].width - 1, WEIR_TONE_QUIET, columns[i].head);
+			weir_screen_put(screen, row, column + (columns[i].kind == TARGET_BAR ? 2 : 1),
+					columns[i].width - 1, WEIR_TONE_QUIET, columns[i].head);
 		column += columns[i].width;
 	}
 }
 
-static void draw_row(weir_top_screen *screen, unsigned row, const json_t *stage, bool chosen)
+static void draw_row(weir_screen *screen, unsigned row, const json_t *stage, bool chosen)
 {
 	unsigned column = 1 + name_width(screen);
-	weir_top_put(screen, row, 1, name_width(screen) - 1, WEIR_TONE_TITLE, weir_top_text(stage, "name"));
+	weir_screen_put(screen, row, 1, name_width(screen) - 1, WEIR_TONE_TITLE,
+			weir_top_text(stage, "name"));
 	for (size_t i = 0; i < COLUMNS && column + columns[i].width <= screen->columns; i++) {
 		draw_column(screen, row, column, i, stage);
 		column += columns[i].width;
 	}
 	if (!chosen || row >= screen->rows)
 		return;
-	weir_top_sign(screen, row, 0, WEIR_TONE_TITLE, '>', '>');
+	weir_screen_sign(screen, row, 0, WEIR_TONE_TITLE, '>', '>');
 	for (unsigned i = 0; i < screen->columns; i++)
 		screen->cells[(size_t)row * screen->columns + i].chosen = true;
 }
 
-unsigned weir_top_draw_stages(weir_top_screen *screen, unsigned row, unsigned rows,
-			      const weir_top_model *model, size_t chosen)
+unsigned weir_top_draw_stages(weir_screen *screen, unsigned row, unsigned rows, const weir_top_model *model,
+			      size_t chosen)
 {
 	size_t count = weir_top_stage_count(model);
 	size_t room = rows > 1 ? rows - 1 : 1;
@@ -182,37 +178,21 @@ unsigned weir_top_draw_stages(weir_top_screen *screen, unsigned row, unsigned ro
 	for (size_t i = first; i < count && i < first + room; i++)
 		draw_row(screen, row++, weir_top_stage(model, i), i == chosen);
 	if (count == 0)
-		weir_top_put(screen, row++, 1, screen->columns, WEIR_TONE_QUIET,
-			     "no stage has had anything to do");
+		weir_screen_put(screen, row++, 1, screen->columns, WEIR_TONE_QUIET,
+				"no stage has had anything to do");
 	return row;
 }
 
 /* ---- the last minute ---- */
 
-static const char levels[] = "_.-~=+*#";
-
-static void draw_spark(weir_top_screen *screen, unsigned row, unsigned column, unsigned width,
-		       const double *ring, unsigned at, double top)
-{
-	for (unsigned i = 0; i < WEIR_TOP_POINTS; i++)
-		top = ring[i] > top ? ring[i] : top;
-	for (unsigned i = 0; i < width; i++) {
-		double value = ring[(at + WEIR_TOP_POINTS - width + i) % WEIR_TOP_POINTS];
-		if (isnan(value) || !(top > 0))
-			continue;
-		unsigned level = (unsigned)(fmin(fmax(value / top, 0), 1) * 7 + .5);
-		weir_top_sign(screen, row, column + i, WEIR_TONE_PLAIN, 0x2581 + level, levels[level]);
-	}
-}
-
-static void draw_minute(weir_top_screen *screen, unsigned row, const char *label, const double *ring,
-			unsigned at, double top, const char *now)
+static void draw_minute(weir_screen *screen, unsigned row, const char *label, const double *ring, unsigned at,
+			double top, const char *now)
 {
 	unsigned room = screen->columns > SPARK_FROM + 22 ? screen->columns - SPARK_FROM - 22 : 10;
 	unsigned width = room < WEIR_TOP_POINTS ? room : WEIR_TOP_POINTS;
-	weir_top_put(screen, row, 1, SPARK_FROM - 1, WEIR_TONE_QUIET, label);
-	draw_spark(screen, row, SPARK_FROM, width, ring, at, top);
-	weir_top_put(screen, row, SPARK_FROM + width + 2, screen->columns, WEIR_TONE_PLAIN, now);
+	weir_screen_put(screen, row, 1, SPARK_FROM - 1, WEIR_TONE_QUIET, label);
+	weir_screen_spark(screen, row, SPARK_FROM, width, ring, WEIR_TOP_POINTS, at, top);
+	weir_screen_put(screen, row, SPARK_FROM + width + 2, screen->columns, WEIR_TONE_PLAIN, now);
 }
 
 static void print_law(char *text, size_t size, const json_t *stage)
@@ -227,14 +207,14 @@ static void print_law(char *text, size_t size, const json_t *stage)
 				   print_target(target, sizeof(target), weir_top_judged_class(stage)));
 	if (admit > 0 && length < (int)size)
 		length += snprintf(text + length, size - (size_t)length, ", at most %s/s",
-				   weir_top_print_count(rate, sizeof(rate), admit));
+				   weir_screen_count(rate, sizeof(rate), admit));
 	if (quality < 1 && length < (int)size)
 		length += snprintf(text + length, size - (size_t)length, ", quality %.2f", quality);
 	if (json_is_true(weir_top_at(stage, "unreachable")) && length < (int)size)
 		snprintf(text + length, size - (size_t)length, ", target out of reach");
 }
 
-unsigned weir_top_draw_law(weir_top_screen *screen, unsigned row, const weir_top_model *model,
+unsigned weir_top_draw_law(weir_screen *screen, unsigned row, const weir_top_model *model,
 			   const json_t *stage)
 {
 	char text[256], number[16], target[64];
@@ -244,17 +224,17 @@ unsigned weir_top_draw_law(weir_top_screen *screen, unsigned row, const weir_top
 				? weir_top_number(stage, "all.recent.p90_ns")
 				: (double)NAN;
 	unsigned column =
-		weir_top_put(screen, row, 1, NAME_MOST, WEIR_TONE_TITLE, weir_top_text(stage, "name"));
+		weir_screen_put(screen, row, 1, NAME_MOST, WEIR_TONE_TITLE, weir_top_text(stage, "name"));
 	print_law(text, sizeof(text), stage);
-	weir_top_put(screen, row++, column + 2, screen->columns, WEIR_TONE_PLAIN, text);
+	weir_screen_put(screen, row++, column + 2, screen->columns, WEIR_TONE_PLAIN, text);
 	if (history == NULL)
 		return row;
-	snprintf(text, sizeof(text), "%s%s%s", weir_top_print_time(number, sizeof(number), p90_ns),
+	snprintf(text, sizeof(text), "%s%s%s", weir_screen_time(number, sizeof(number), p90_ns),
 		 target_ns > 0 ? " of " : "",
 		 target_ns > 0 ? print_target(target, sizeof(target), weir_top_judged_class(stage)) : "");
 	draw_minute(screen, row++, "p90", history->p90_ns, history->at, target_ns, text);
 	snprintf(text, sizeof(text), "%s/s",
-		 weir_top_print_count(number, sizeof(number), weir_top_number(stage, "all.rate.shed")));
+		 weir_screen_count(number, sizeof(number), weir_top_number(stage, "all.rate.shed")));
 	draw_minute(screen, row++, "shed", history->shed_per_s, history->at, 0, text);
 	return row;
 }
@@ -274,11 +254,11 @@ static void print_reasons(char *text, size_t size, const json_t *by)
 		if (length + 1 < size)
 			length += (size_t)snprintf(
 				text + length, size - length, "%s%s %s", length > 0 ? ", " : "", name,
-				weir_top_print_count(number, sizeof(number), json_number_value(count)));
+				weir_screen_count(number, sizeof(number), json_number_value(count)));
 	}
 }
 
-static void draw_class(weir_top_screen *screen, unsigned row, const json_t *one)
+static void draw_class(weir_screen *screen, unsigned row, const json_t *one)
 {
 	static const char *const counts[] = {"rate.offered", "rate.admitted", "rate.shed"};
 	static const char *const times[] = {"recent.p50_ns", "recent.p90_ns", "recent.p99_ns"};
@@ -287,28 +267,28 @@ static void draw_class(weir_top_screen *screen, unsigned row, const json_t *one)
 	bool some = weir_top_number(one, "recent.count") > 0;
 	snprintf(text, sizeof(text), "%.0f %s", klass >= 0 && klass < 1000 ? klass : 0,
 		 weir_top_text(one, "name"));
-	weir_top_put(screen, row, 1, 14, WEIR_TONE_PLAIN, text);
+	weir_screen_put(screen, row, 1, 14, WEIR_TONE_PLAIN, text);
 	for (unsigned i = 0; i < 3; i++)
-		draw_right(screen, row, 15 + 8 * i, 8, WEIR_TONE_PLAIN,
-			   weir_top_print_count(text, sizeof(text), weir_top_number(one, counts[i])));
+		weir_screen_put_right(screen, row, 15 + 8 * i, 8, WEIR_TONE_PLAIN,
+				      weir_screen_count(text, sizeof(text), weir_top_number(one, counts[i])));
 	for (unsigned i = 0; i < 3; i++)
-		draw_right(screen, row, 39 + 7 * i, 7, WEIR_TONE_PLAIN,
-			   weir_top_print_time(text, sizeof(text),
-					       some ? weir_top_number(one, times[i]) : (double)NAN));
-	weir_top_put(screen, row, 62, 10, WEIR_TONE_PLAIN, print_target(text, sizeof(text), one));
+		weir_screen_put_right(screen, row, 39 + 7 * i, 7, WEIR_TONE_PLAIN,
+				      weir_screen_time(text, sizeof(text),
+						       some ? weir_top_number(one, times[i]) : (double)NAN));
+	weir_screen_put(screen, row, 62, 10, WEIR_TONE_PLAIN, print_target(text, sizeof(text), one));
 	print_reasons(text, sizeof(text), weir_top_at(one, "shed_by"));
-	weir_top_put(screen, row, 73, screen->columns, WEIR_TONE_PLAIN, text);
+	weir_screen_put(screen, row, 73, screen->columns, WEIR_TONE_PLAIN, text);
 }
 
 /* "name value" side by side, as many as fit; the values of a law and its parameters. */
-static unsigned draw_pairs(weir_top_screen *screen, unsigned row, const char *label, const json_t *pairs)
+static unsigned draw_pairs(weir_screen *screen, unsigned row, const char *label, const json_t *pairs)
 {
 	unsigned column = PAIRS_FROM;
 	const char *name;
 	json_t *value;
 	if (json_object_size(pairs) == 0)
 		return row;
-	weir_top_put(screen, row, 1, PAIRS_FROM - 2, WEIR_TONE_QUIET, label);
+	weir_screen_put(screen, row, 1, PAIRS_FROM - 2, WEIR_TONE_QUIET, label);
 	json_object_foreach((json_t *)(uintptr_t)pairs, name, value)
 	{
 		char text[128];
@@ -321,36 +301,36 @@ static unsigned draw_pairs(weir_top_screen *screen, unsigned row, const char *la
 			row++;
 			column = PAIRS_FROM;
 		}
-		column = weir_top_put(screen, row, column, length, WEIR_TONE_PLAIN, text) + 3;
+		column = weir_screen_put(screen, row, column, length, WEIR_TONE_PLAIN, text) + 3;
 	}
 	return row + 1;
 }
 
-static unsigned draw_totals(weir_top_screen *screen, unsigned row, const json_t *stage)
+static unsigned draw_totals(weir_screen *screen, unsigned row, const json_t *stage)
 {
 	static const char *const names[] = {"offered", "admitted", "shed", "completed", "failed", "dropped"};
 	char path[32], number[16], reasons[256];
 	unsigned column = PAIRS_FROM;
-	weir_top_put(screen, row, 1, PAIRS_FROM - 2, WEIR_TONE_QUIET, "in all");
+	weir_screen_put(screen, row, 1, PAIRS_FROM - 2, WEIR_TONE_QUIET, "in all");
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		snprintf(path, sizeof(path), "all.%s", names[i]);
-		column = weir_top_printf(
+		column = weir_screen_printf(
 				 screen, row, column, WEIR_TONE_PLAIN, "%s %s", names[i],
-				 weir_top_print_count(number, sizeof(number), weir_top_number(stage, path))) +
+				 weir_screen_count(number, sizeof(number), weir_top_number(stage, path))) +
 			 1;
 	}
 	row++;
 	print_reasons(reasons, sizeof(reasons), weir_top_at(stage, "all.shed_by"));
-	weir_top_put(screen, row, 1, PAIRS_FROM - 2, WEIR_TONE_QUIET, "shed");
-	weir_top_put(screen, row++, PAIRS_FROM, screen->columns, WEIR_TONE_PLAIN, reasons);
-	weir_top_put(screen, row, 1, PAIRS_FROM - 2, WEIR_TONE_QUIET, "runs on");
-	weir_top_printf(screen, row++, PAIRS_FROM, WEIR_TONE_PLAIN, "%s threads of domain %s, %s",
-			weir_top_print_count(number, sizeof(number), weir_top_number(stage, "threads")),
-			weir_top_text(stage, "domain"), weir_top_text(stage, "kind"));
+	weir_screen_put(screen, row, 1, PAIRS_FROM - 2, WEIR_TONE_QUIET, "shed");
+	weir_screen_put(screen, row++, PAIRS_FROM, screen->columns, WEIR_TONE_PLAIN, reasons);
+	weir_screen_put(screen, row, 1, PAIRS_FROM - 2, WEIR_TONE_QUIET, "runs on");
+	weir_screen_printf(screen, row++, PAIRS_FROM, WEIR_TONE_PLAIN, "%s threads of domain %s, %s",
+			   weir_screen_count(number, sizeof(number), weir_top_number(stage, "threads")),
+			   weir_top_text(stage, "domain"), weir_top_text(stage, "kind"));
 	return row;
 }
 
-unsigned weir_top_draw_stage(weir_top_screen *screen, unsigned row, const weir_top_model *model,
+unsigned weir_top_draw_stage(weir_screen *screen, unsigned row, const weir_top_model *model,
 			     const json_t *stage)
 {
 	const json_t *classes = weir_top_at(stage, "class");
@@ -358,8 +338,8 @@ unsigned weir_top_draw_stage(weir_top_screen *screen, unsigned row, const weir_t
 	row = draw_totals(screen, row, stage);
 	row = draw_pairs(screen, row, "set", weir_top_at(stage, "params"));
 	row = draw_pairs(screen, row, "law", weir_top_at(stage, "values")) + 1;
-	weir_top_put(screen, row++, 1, screen->columns, WEIR_TONE_QUIET,
-		     "class          offered  let in    shed    p50    p90    p99  target     why");
+	weir_screen_put(screen, row++, 1, screen->columns, WEIR_TONE_QUIET,
+			"class          offered  let in    shed    p50    p90    p99  target     why");
 	for (size_t i = 0; i < json_array_size(classes); i++)
 		draw_class(screen, row++, json_array_get(classes, i));
 	return row;

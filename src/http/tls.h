@@ -53,6 +53,8 @@ int weir_tls_accept(weir_link *link, weir_tls *tls, weir_stage *stage, uint32_t 
 void weir_tls_feed(weir_link *link, weir_buf *buf, size_t offset, size_t length);
 /* The client's session to a backend, on an open connection, or before (conn NULL: weir_conn_open is then called with weir_tls_conn_ops and the link as arg): name for SNI and verification against the system's CAs, or ca (PEM); NULL name: no verification. */
 int weir_tls_connect(weir_link *link, const char *name, const char *ca, uint32_t output_bytes);
+/* The same, and asks for HTTP/2; whether the peer agreed tells weir_tls_is_h2, once it is ready. */
+int weir_tls_connect_h2(weir_link *link, const char *name, const char *ca, uint32_t output_bytes);
 
 /*
  * Loads what weir_tls_connect needs for ca (NULL: the system's) and keeps it, so that no connection waits for a disk; called again it loads it anew. A ca that

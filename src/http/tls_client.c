@@ -148,7 +148,9 @@ static bool expect(SSL *ssl, const char *name)
 	return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
-int weir_tls_connect(weir_link *link, const char *name, const char *ca, uint32_t output_bytes)
+/* protocols: as ALPN has them; NULL: HTTP/1.1, as the context says. */
+static int connect_as(weir_link *link, const char *name, const char *ca, uint32_t output_bytes,
+		      const unsigned char *protocols, unsigned length)
 {
 	SSL *ssl = NULL;
 	weir_tls_session *s;
@@ -160,6 +162,8 @@ int weir_tls_connect(weir_link *link, const char *name, const char *ca, uint32_t
 		SSL_free(ssl);
 		return weir_error_set(-EINVAL, "TLS: \"%s\" is no name of a host", name);
 	}
+	if (protocols != NULL)
+		SSL_set_alpn_protos(ssl, protocols, length);
 	ERR_clear_error();
 	error = weir_tls_session_new(link, ssl, output_bytes, &s);
 	if (error != 0)
@@ -171,4 +175,15 @@ int weir_tls_connect(weir_link *link, const char *name, const char *ca, uint32_t
 	weir_tls_session_attach(s);
 	weir_tls_shake(s);
 	return 0;
+}
+
+int weir_tls_connect(weir_link *link, const char *name, const char *ca, uint32_t output_bytes)
+{
+	return connect_as(link, name, ca, output_bytes, NULL, 0);
+}
+
+int weir_tls_connect_h2(weir_link *link, const char *name, const char *ca, uint32_t output_bytes)
+{
+	static const unsigned char protocols[] = "\x02h2";
+	return connect_as(link, name, ca, output_bytes, protocols, sizeof(protocols) - 1);
 }

@@ -49,7 +49,8 @@ static size_t put_text(char *to, size_t at, const char *text)
 /* A request without a body says so where its method would lead one to expect a body. */
 static bool tells_length(const load_form *form, weir_method method)
 {
-	return form->body.length > 0 || method == WEIR_METHOD_POST || method == WEIR_METHOD_PUT || method == WEIR_METHOD_PATCH;
+	return form->body.length > 0 || method == WEIR_METHOD_POST || method == WEIR_METHOD_PUT ||
+	       method == WEIR_METHOD_PATCH;
 }
 
 static size_t write_out(const load_bytes *bytes, const load_form *form, weir_span target, weir_span cookies,

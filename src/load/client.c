@@ -145,6 +145,12 @@ static void start(load_conn *conn)
 	conn->state = LOAD_CONN_BUSY;
 	conn->first_byte_ns = 0;
 	conn->made++;
+	if (conn->h2 != NULL) {
+		load_reader_begin(&conn->reader, WEIR_METHOD_OTHER);
+		if (load_h2_ask(conn->h2, &conn->link, session->form, session->target, session->cookies) != 0)
+			fail(conn, LOAD_ERROR, LOAD_ERROR_CUT);
+		return;
+	}
 	if (load_bytes_of(&reactor->bytes, session->form, session->target, session->cookies, &request) != 0) {
 		fail(conn, LOAD_ERROR, LOAD_ERROR_CONNECT);
 		return;
@@ -216,19 +222,36 @@ static void answered(load_conn *conn, bool alone)
 	load_session_over(session, &outcome);
 }
 
+/* Nobody asked, or it has ended. */
+static void leave_idle(load_conn *conn)
+{
+	if (conn->session != NULL)
+		unpair(conn, conn->session);
+	load_client_drop(conn);
+}
+
+static load_read take(load_conn *conn, const char *bytes, size_t length, size_t *ret_used)
+{
+	*ret_used = length;
+	if (conn->h2 != NULL)
+		return load_h2_take(conn->h2, &conn->link, bytes, length);
+	return load_reader_take(&conn->reader, &conn->reactor->heads, bytes, length, ret_used);
+}
+
 static void data(load_conn *conn, const char *bytes, size_t length)
 {
 	size_t used;
-	if (conn->state != LOAD_CONN_BUSY || conn->session == NULL) {
-		/* Nobody asked. */
-		if (conn->session != NULL)
-			unpair(conn, conn->session);
-		load_client_drop(conn);
+	if (conn->state != LOAD_CONN_BUSY) {
+		/* With HTTP/2 there are frames beside answers. */
+		if (conn->h2 == NULL || take(conn, bytes, length, &used) != LOAD_READ_MORE ||
+		    !conn->reader.meaning.keep)
+			leave_idle(conn);
 		return;
 	}
-	if (conn->first_byte_ns == 0)
+	load_read read = take(conn, bytes, length, &used);
+	if (conn->first_byte_ns == 0 && (conn->h2 == NULL || conn->reader.bytes > 0))
 		conn->first_byte_ns = load_now(conn->reactor);
-	switch (load_reader_take(&conn->reader, &conn->reactor->heads, bytes, length, &used)) {
+	switch (read) {
 	case LOAD_READ_DONE:
 		answered(conn, used == length);
 		break;
@@ -243,10 +266,8 @@ static void data(load_conn *conn, const char *bytes, size_t length)
 static void end_of_stream(load_conn *conn)
 {
 	if (conn->state != LOAD_CONN_BUSY) {
-		if (conn->session != NULL)
-			unpair(conn, conn->session);
-		load_client_drop(conn);
-	} else if (load_reader_end(&conn->reader) == LOAD_READ_DONE) {
+		leave_idle(conn);
+	} else if (conn->h2 == NULL && load_reader_end(&conn->reader) == LOAD_READ_DONE) {
 		answered(conn, true);
 	} else {
 		fail(conn, LOAD_ERROR, LOAD_ERROR_CUT);
@@ -255,6 +276,14 @@ static void end_of_stream(load_conn *conn)
 
 /* ---- what a connection calls, plain or through TLS ---- */
 
+static bool speaks_h2(load_conn *conn)
+{
+	const load_plan *plan = conn->reactor->plan;
+	if (conn->link.tls != NULL && !weir_tls_is_h2(&conn->link))
+		return false;
+	return load_h2_new(&conn->reader, plan->place->authority, plan->place->secure, &conn->h2) == 0;
+}
+
 static void is_up(load_conn *conn)
 {
 	load_reactor *reactor = conn->reactor;
@@ -262,7 +291,11 @@ static void is_up(load_conn *conn)
 	reactor->connecting--;
 	weir_hist_bump(&reactor->tally.connections, 1);
 	weir_hist_add(&reactor->tally.connect, now_ns - conn->opened_ns);
-	start(conn);
+	conn->state = LOAD_CONN_BUSY;
+	if (reactor->plan->http2 && !speaks_h2(conn))
+		fail(conn, LOAD_ERROR, conn->link.tls != NULL ? LOAD_ERROR_TLS : LOAD_ERROR_CONNECT);
+	else
+		start(conn);
 }
 
 static void ended(load_conn *conn, int why)
@@ -283,6 +316,7 @@ static void ended(load_conn *conn, int why)
 		weir_tls_session_free(&conn->link);
 	weir_timer_stop(&conn->timer);
 	load_reader_fini(&conn->reader);
+	load_h2_free(conn->h2);
 	if (conn->kept != NULL)
 		weir_mem_free(conn->kept->body);
 	weir_mem_free(conn->kept);
@@ -355,8 +389,9 @@ static int tls_open(weir_conn *raw, void *arg)
 	conn->state = LOAD_CONN_HANDSHAKE;
 	conn->link.conn = raw;
 	conn->link.ops = &tls_link_ops;
-	return weir_tls_connect(&conn->link, plan->secure_unverified ? NULL : plan->place->host,
-				plan->authorities, OUTPUT_BYTES);
+	const char *name = plan->secure_unverified ? NULL : plan->place->host;
+	return plan->http2 ? weir_tls_connect_h2(&conn->link, name, plan->authorities, OUTPUT_BYTES)
+			   : weir_tls_connect(&conn->link, name, plan->authorities, OUTPUT_BYTES);
 }
 
 static void tls_closed(weir_conn *raw, int why)
@@ -397,9 +432,8 @@ static int open_socket(load_conn *conn)
 	load_reactor *reactor = conn->reactor;
 	const load_plan *plan = reactor->plan;
 	const load_address *to = &plan->place->address;
-	const weir_conn_limits limits = {.output_bytes = OUTPUT_BYTES,
-					 .output_ns = UINT64_MAX,
-					 .connect_ns = UINT64_MAX};
+	const weir_conn_limits limits = {
+		.output_bytes = OUTPUT_BYTES, .output_ns = UINT64_MAX, .connect_ns = UINT64_MAX};
 	const weir_conn_ops *ops = plan->place->secure ? tls_ops() : &plain_ops;
 	static const load_address anywhere = {.at.ss_family = AF_UNSPEC, .length = sizeof(struct sockaddr)};
 	const load_address *from =
@@ -433,9 +467,8 @@ static load_conn *connect_for(load_session *session)
 
 static void connect_or_fail(load_session *session)
 {
-	const load_outcome outcome = {.end = LOAD_ERROR,
-				      .error = LOAD_ERROR_CONNECT,
-				      .ended_ns = load_now(session->reactor)};
+	const load_outcome outcome = {
+		.end = LOAD_ERROR, .error = LOAD_ERROR_CONNECT, .ended_ns = load_now(session->reactor)};
 	if (connect_for(session) == NULL)
 		load_session_over(session, &outcome);
 }
@@ -447,7 +480,7 @@ static bool may_connect(const load_reactor *reactor)
 
 void load_client_serve(load_reactor *reactor)
 {
-	while (reactor->waiting != NULL && !reactor->ending) {
+	while (reactor->waiting != NULL && !reactor->stopped) {
 		if (reactor->idle != NULL) {
 			load_conn *conn = reactor->idle;
 			take_idle(conn);

@@ -15,9 +15,6 @@ struct load_engine {
 	unsigned threads;
 	uint64_t start_ns;
 
-	/* the thread that owns it */
-	uint64_t stopped_ns; /* 0: it was not */
-
 	/* shared */
 	atomic_bool stop;
 	atomic_bool answered;
@@ -91,8 +88,6 @@ int load_engine_start(const load_plan *plan, load_engine **ret)
 
 void load_engine_stop(load_engine *engine)
 {
-	if (engine->stopped_ns == 0)
-		engine->stopped_ns = weir_clock_ns();
 	atomic_store(&engine->stop, true);
 	for (unsigned i = 0; i < engine->threads; i++)
 		weir_loop_wake(engine->reactor[i].loop);
@@ -138,6 +133,14 @@ uint64_t load_engine_behind(const load_engine *engine)
 	return behind;
 }
 
+uint64_t load_engine_missed(const load_engine *engine)
+{
+	uint64_t missed = 0;
+	for (unsigned i = 0; i < engine->threads; i++)
+		missed += atomic_load_explicit(&engine->reactor[i].missed, memory_order_relaxed);
+	return missed;
+}
+
 static uint64_t last_answer(const load_engine *engine)
 {
 	uint64_t last_ns = 0;
@@ -152,10 +155,7 @@ uint64_t load_engine_length(const load_engine *engine)
 	uint64_t from_ns = engine->reactor[0].measure_ns, now_ns = weir_clock_ns();
 	if (load_engine_is_over(engine)) {
 		uint64_t last_ns = last_answer(engine), end_ns = engine->reactor[0].end_ns;
-		if (engine->stopped_ns != 0 && engine->stopped_ns < end_ns)
-			end_ns = engine->stopped_ns;
-		/* A trace, and what was stopped, end when they end. */
-		now_ns = end_ns == UINT64_MAX || last_ns > end_ns ? last_ns : end_ns;
+		now_ns = last_ns > end_ns ? last_ns : end_ns;
 	}
 	return now_ns > from_ns ? now_ns - from_ns : 0;
 }
@@ -170,7 +170,8 @@ void load_engine_answered(load_reactor *reactor, unsigned status)
 		return;
 	if (status >= 300 && status < 400 && status != 304 && !engine->plan->allow_redirects) {
 		snprintf(engine->failure, sizeof(engine->failure),
-			 "the first answer was a redirect (%u): give the URL it leads to, or --allow-redirects",
+			 "the first answer was a redirect (%u): give the URL it leads to, or "
+			 "--allow-redirects",
 			 status);
 		atomic_store(&engine->redirect, status);
 		atomic_store(&engine->stop, true);

@@ -15,15 +15,16 @@ typedef struct load_engine load_engine;
 
 /* The plan, and all it points to, must outlive it. 0 or a negative errno with weir_error. */
 int load_engine_start(const load_plan *plan, load_engine **ret);
-/* Ends it before its time: nothing more is sent, answers are waited for as at any other end. */
+/* Ends it before its time: nobody comes any more; what was due is sent and answers are waited for as at any other end. */
 void load_engine_stop(load_engine *engine);
 /* Everything has been sent and counted. */
 bool load_engine_is_over(const load_engine *engine);
 /* Adds what has been counted so far to a tally made by load_engine_tally. */
 void load_engine_read(const load_engine *engine, load_tally *into);
 int load_engine_tally(const load_engine *engine, load_tally *ret);
-/* Arrivals that the generator itself came to more than a millisecond after they were due, whether or not there was a connection. */
+/* Arrivals that the generator itself came to more than a millisecond after they were due, whether or not there was a connection; and those that it never came to (at least; they are unsent). */
 uint64_t load_engine_behind(const load_engine *engine);
+uint64_t load_engine_missed(const load_engine *engine);
 /* How long it has been measuring; at the end: until the last answer, and not less than was planned unless it was stopped. */
 uint64_t load_engine_length(const load_engine *engine);
 /* Why it ended by itself before its time; "": it did not. */

@@ -26,6 +26,7 @@
 /* A piece of a target that is made anew for each request: text, then a number; the last has only text. */
 typedef struct load_part {
 	char *text;
+	size_t length;
 	bool user;          /* the user's number; else one of low to high */
 	uint32_t low, high; /* high 0: nothing follows the text */
 } load_part;

@@ -43,6 +43,7 @@ static int add_part(load_page *page, const char *text, size_t length)
 	if (part->text == NULL)
 		return weir_error_set(-ENOMEM, "out of memory");
 	memcpy(part->text, text, length);
+	part->length = length;
 	return 0;
 }
 
@@ -52,7 +53,7 @@ static int make_lowest(load_page *page)
 	char made[LOAD_LINK_MAX + 1];
 	size_t most = 0, at = 0;
 	for (unsigned i = 0; i < page->parts; i++)
-		most += strlen(page->part[i].text) + 10;
+		most += page->part[i].length + 10;
 	if (most > LOAD_LINK_MAX)
 		return weir_error_set(-EINVAL,
 				      "a target with braces has at most %d characters, numbers written out",

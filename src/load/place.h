@@ -17,7 +17,7 @@ typedef struct load_address {
 
 typedef struct load_place {
 	bool secure;
-	char host[256];      /* without brackets */
+	char host[256]; /* without brackets */
 	char port[8];
 	char authority[272]; /* as Host has it: no port where it is the scheme's own */
 	char origin[288];    /* "http://authority" */

@@ -12,6 +12,7 @@
 #define WAIT_MOST_NS (100 * WEIR_NS_PER_MS)
 /* Sent in one go, so that answers are read in between however far behind the arrivals are. */
 #define ARRIVALS_A_TURN 64
+#define MISSED_MOST     10000000u
 
 static unsigned share(unsigned of, unsigned number, unsigned threads)
 {
@@ -93,56 +94,71 @@ static void begin_users(load_reactor *reactor, uint64_t now_ns)
 	}
 }
 
+static bool is_due(const load_reactor *reactor, uint64_t now_ns)
+{
+	return reactor->arrival_ns <= now_ns && reactor->arrival_ns < reactor->end_ns;
+}
+
 /* True: some are still due. */
 static bool begin_arrivals(load_reactor *reactor, uint64_t now_ns)
 {
-	for (unsigned i = 0; i < ARRIVALS_A_TURN && reactor->arrival_ns <= now_ns; i++) {
+	for (unsigned i = 0; i < ARRIVALS_A_TURN && is_due(reactor, now_ns); i++) {
 		uint64_t at_ns = reactor->arrival_ns, number = reactor->arrivals.number;
 		next_arrival(reactor);
-		if (at_ns >= reactor->end_ns)
-			continue;
 		if (now_ns - at_ns > WEIR_NS_PER_MS && at_ns >= reactor->measure_ns)
 			weir_hist_bump(&reactor->behind, 1);
 		load_session_begin(reactor, at_ns, number);
 	}
-	return reactor->arrival_ns <= now_ns;
+	return is_due(reactor, now_ns);
 }
 
 /* ---- the end ---- */
 
-/* What was meant to be sent, and now will not be. */
-static bool is_unsent(const load_session *session)
+/* Those who were due before the end and not come to: so many that counting takes no longer than moments. */
+static void count_missed(load_reactor *reactor)
 {
-	return session->counted && !session->sent && !weir_timer_pending(&session->timer) &&
-	       !(session->conn != NULL && session->conn->state == LOAD_CONN_IDLE);
+	for (unsigned i = 0; i < MISSED_MOST && reactor->arrival_ns < reactor->end_ns; i++) {
+		if (reactor->arrival_ns >= reactor->measure_ns) {
+			weir_hist_bump(&reactor->missed, 1);
+			weir_hist_bump(&reactor->tally.unsent, 1);
+		}
+		next_arrival(reactor);
+	}
+	reactor->arrival_ns = UINT64_MAX;
 }
 
-/* Only requests that have been sent are still waited for. */
-static void stop_sending(load_reactor *reactor)
+/* From now on nobody comes any more, and who thinks does not come back. What was due before is still sent, be it late. */
+static void end_arrivals(load_reactor *reactor)
 {
+	uint64_t now_ns = load_now(reactor);
 	load_session *next;
+	reactor->end_ns = now_ns < reactor->end_ns ? now_ns : reactor->end_ns;
+	reactor->users = reactor->users_begun;
 	reactor->ending = true;
-	reactor->waiting = NULL;
-	reactor->waiting_end = &reactor->waiting;
 	for (load_session *session = reactor->all; session != NULL; session = next) {
 		next = session->all_next;
-		if (session->conn != NULL && session->conn->state != LOAD_CONN_IDLE && session->sent)
-			continue;
-		if (is_unsent(session))
-			weir_hist_bump(&reactor->tally.unsent, 1);
-		load_session_free(session);
+		if (weir_timer_pending(&session->timer) && !session->sent)
+			load_session_free(session);
 	}
 }
 
-static bool is_drained(const load_reactor *reactor)
+/* What was meant to be sent and has not been never will. */
+static void give_up(load_reactor *reactor)
 {
-	return reactor->all == NULL;
+	count_missed(reactor);
+	load_tally_open(&reactor->tally, load_now(reactor) - reactor->measure_ns, reactor->open);
+	reactor->waiting = NULL;
+	reactor->waiting_end = &reactor->waiting;
+	reactor->stopped = true;
+	while (reactor->all != NULL) {
+		if (reactor->all->counted && !reactor->all->sent)
+			weir_hist_bump(&reactor->tally.unsent, 1);
+		load_session_free(reactor->all);
+	}
 }
 
 static void clean_up(load_reactor *reactor)
 {
-	while (reactor->all != NULL)
-		load_session_free(reactor->all);
 	while (reactor->idle != NULL)
 		load_client_drop(reactor->idle);
 	while (reactor->conns > 0 && weir_loop_turn(reactor->loop, WAIT_MOST_NS) == 0)
@@ -165,7 +181,8 @@ static uint64_t wait_of(load_reactor *reactor, uint64_t until_ns)
 {
 	uint64_t now_ns = load_now(reactor), user = user_ns(reactor), at_ns = now_ns + WAIT_MOST_NS;
 	at_ns = until_ns < at_ns ? until_ns : at_ns;
-	at_ns = reactor->arrival_ns < at_ns ? reactor->arrival_ns : at_ns;
+	at_ns = reactor->arrival_ns < at_ns && reactor->arrival_ns < reactor->end_ns ? reactor->arrival_ns
+										     : at_ns;
 	/* Users whose time has come wait for connections: the loop will tell. */
 	at_ns = user < at_ns && user > now_ns ? user : at_ns;
 	return at_ns > now_ns ? at_ns - now_ns : 0;
@@ -173,7 +190,8 @@ static uint64_t wait_of(load_reactor *reactor, uint64_t until_ns)
 
 static bool nobody_comes(const load_reactor *reactor)
 {
-	return reactor->plan->schedule != NULL && reactor->arrival_ns == UINT64_MAX && reactor->all == NULL;
+	return reactor->end_ns == UINT64_MAX && reactor->plan->schedule != NULL &&
+	       reactor->arrival_ns == UINT64_MAX && reactor->all == NULL;
 }
 
 static void send_until_end(load_reactor *reactor, const atomic_bool *stop)
@@ -192,12 +210,13 @@ static void send_until_end(load_reactor *reactor, const atomic_bool *stop)
 
 static void drain(load_reactor *reactor)
 {
-	uint64_t until_ns = load_now(reactor) + reactor->plan->drain_ns;
-	while (!is_drained(reactor) && load_now(reactor) < until_ns) {
-		weir_loop_turn(reactor->loop, wait_of(reactor, until_ns));
-		count_second(reactor, load_now(reactor));
+	uint64_t now_ns = load_now(reactor), until_ns = now_ns + reactor->plan->drain_ns;
+	while ((reactor->all != NULL || is_due(reactor, now_ns)) && now_ns < until_ns) {
+		bool more = begin_arrivals(reactor, now_ns);
+		weir_loop_turn(reactor->loop, more ? 0 : wait_of(reactor, until_ns));
+		now_ns = load_now(reactor);
+		count_second(reactor, now_ns);
 	}
-	load_tally_open(&reactor->tally, load_now(reactor) - reactor->measure_ns, reactor->open);
 }
 
 void load_reactor_run(load_reactor *reactor, const atomic_bool *stop)
@@ -215,8 +234,9 @@ void load_reactor_run(load_reactor *reactor, const atomic_bool *stop)
 	}
 	weir_loop_set_self(reactor->loop);
 	send_until_end(reactor, stop);
-	stop_sending(reactor);
+	end_arrivals(reactor);
 	drain(reactor);
+	give_up(reactor);
 	atomic_store(&reactor->over, true);
 	clean_up(reactor);
 	weir_loop_set_self(NULL);

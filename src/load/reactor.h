@@ -28,6 +28,7 @@
 #include "base/clock.h"
 #include "http/link.h"
 #include "load/bytes.h"
+#include "load/h2.h"
 #include "load/plan.h"
 #include "load/reader.h"
 #include "load/tally.h"
@@ -83,6 +84,7 @@ struct load_conn {
 	uint32_t made; /* requests */
 	weir_timer timer;
 	load_reader reader;
+	load_h2 *h2; /* NULL: HTTP/1 */
 	load_kept *kept;
 };
 
@@ -91,9 +93,9 @@ struct load_reactor {
 	const load_plan *plan;
 	struct load_engine *engine;
 	unsigned number, users, conns_max;
-	bool keeps;            /* a user keeps its connection: closed, and there are enough */
-	uint32_t kept_bytes;   /* of bodies */
-	bool shows;            /* answers are shown to users */
+	bool keeps;          /* a user keeps its connection: closed, and there are enough */
+	uint32_t kept_bytes; /* of bodies */
+	bool shows;          /* answers are shown to users */
 	uint64_t start_ns, measure_ns, end_ns;
 
 	weir_loop *loop;
@@ -111,12 +113,14 @@ struct load_reactor {
 	uint64_t open;
 	uint64_t second_ns; /* when the second that is counted in ends */
 	uint64_t last_ns;   /* the last answer */
-	bool ending;        /* nothing new is sent */
+	bool ending;        /* users whose answer has come do not go on */
+	bool stopped;       /* nothing is sent any more */
 	pthread_t thread;
 
-	load_tally tally;  /* shared: see load/tally.h */
-	_Atomic uint64_t behind; /* shared: arrivals that were begun more than a millisecond after they were due */
-	atomic_bool over;  /* shared: the thread has nothing more to do; tally.open and last_ns are final */
+	load_tally tally; /* shared: see load/tally.h */
+	/* shared: arrivals that were begun more than a millisecond after they were due, and those that never were */
+	_Atomic uint64_t behind, missed;
+	atomic_bool over; /* shared: the thread has nothing more to do; tally.open and last_ns are final */
 };
 
 static inline uint64_t load_now(load_reactor *reactor)

@@ -90,7 +90,7 @@ static uint32_t read_seconds(const char *text, size_t length)
 	return seconds;
 }
 
-static void keep_cookie(load_kept *kept, const char *value, uint32_t length)
+void load_kept_cookie(load_kept *kept, const char *value, uint32_t length)
 {
 	if (kept->cookie_count == LOAD_COOKIES_MAX || length > sizeof(kept->cookie) - kept->cookie_length)
 		return;
@@ -111,7 +111,7 @@ static void read_fields(load_reader *reader, const load_heads *heads, const weir
 				read_seconds(bytes + field->value, field->value_length);
 		else if (reader->kept != NULL && field->id == WEIR_FIELD_OTHER &&
 			 weir_span_is((weir_span){bytes + field->name, field->name_length}, cookie))
-			keep_cookie(reader->kept, bytes + field->value, field->value_length);
+			load_kept_cookie(reader->kept, bytes + field->value, field->value_length);
 	}
 }
 
@@ -179,11 +179,11 @@ static load_read read_head(load_reader *reader, load_heads *heads, const char *b
 	if (!gather(reader, bytes, length, ret_piece))
 		return wrong(reader);
 	weir_head *head = &reader->head;
-	weir_parse parsed =
-		reader->phase == TRAILERS
-			? weir_parse_trailers(head, ret_piece->bytes, ret_piece->length, &limits, heads->fields)
-			: weir_parse_answer(head, ret_piece->bytes, ret_piece->length, &limits,
-					    (weir_method)reader->method, heads->fields);
+	weir_parse parsed = reader->phase == TRAILERS
+				    ? weir_parse_trailers(head, ret_piece->bytes, ret_piece->length, &limits,
+							  heads->fields)
+				    : weir_parse_answer(head, ret_piece->bytes, ret_piece->length, &limits,
+							(weir_method)reader->method, heads->fields);
 	if (parsed == WEIR_PARSE_BAD)
 		return wrong(reader);
 	if (parsed == WEIR_PARSE_MORE) {
@@ -240,16 +240,19 @@ static load_read take_head(load_reader *reader, load_heads *heads, const char *b
 
 /* ---- bodies ---- */
 
-static void keep_body(load_reader *reader, const char *bytes, size_t length)
+void load_kept_body(load_kept *kept, const char *bytes, size_t length)
 {
-	load_kept *kept = reader->kept;
-	if (kept == NULL)
-		return;
 	size_t room = kept->most - kept->length;
 	length = length < room ? length : room;
 	if (length > 0)
 		memcpy(kept->body + kept->length, bytes, length);
 	kept->length += (uint32_t)length;
+}
+
+static void keep_body(load_reader *reader, const char *bytes, size_t length)
+{
+	if (reader->kept != NULL)
+		load_kept_body(reader->kept, bytes, length);
 }
 
 static load_read take_length(load_reader *reader, const char *bytes, size_t length, size_t *ret_used)
@@ -263,8 +266,7 @@ static load_read take_length(load_reader *reader, const char *bytes, size_t leng
 static load_read take_chunks(load_reader *reader, const char *bytes, size_t length, size_t *ret_used)
 {
 	size_t data, data_length;
-	weir_parse parsed =
-		weir_chunks_take(&reader->chunks, bytes, length, ret_used, &data, &data_length);
+	weir_parse parsed = weir_chunks_take(&reader->chunks, bytes, length, ret_used, &data, &data_length);
 	if (parsed == WEIR_PARSE_BAD)
 		return wrong(reader);
 	keep_body(reader, bytes + data, data_length);

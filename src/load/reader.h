@@ -47,6 +47,10 @@ typedef struct load_kept {
 	char cookie[4096];
 } load_kept;
 
+/* What does not fit is left out. */
+void load_kept_body(load_kept *kept, const char *bytes, size_t length);
+void load_kept_cookie(load_kept *kept, const char *value, uint32_t length);
+
 typedef enum load_read {
 	LOAD_READ_MORE,
 	LOAD_READ_DONE,

@@ -17,9 +17,9 @@ typedef struct load_story {
 	const char *const *class_names, *const *path_names;
 	uint64_t length_ns;  /* so far, of what is measured */
 	uint64_t planned_ns; /* UINT64_MAX: until it is stopped */
-	double asked_rate;   /* a second, now; 0: closed */
-	double load;         /* of --load: this run is so many times the capacity; 0: no */
-	double capacity;     /* found or given, a second; 0: not known */
+	double asked_rate; /* a second, now; 0: closed. Reports of a whole run count what was meant to be sent */
+	double load;       /* of --load: this run is so many times the capacity; 0: no */
+	double capacity; /* found or given, a second; 0: not known */
 	bool interrupted;
 	double client_cpu_s; /* processor time of the generator so far */
 } load_story;
@@ -27,14 +27,19 @@ typedef struct load_story {
 /* The generator fell behind: more than 1 % of the requests were late, or some could not be sent at all. */
 bool load_fell_behind(const load_story *story);
 
+/* Each returns 0, -EIO where the stream did not take it, or -ENOMEM; weir_error tells. Colour: as weir_terminal_colour says, and only on a terminal. */
 int load_report_text(FILE *out, const load_story *story, bool colour);
+/* As docs/load-report.md describes it. */
 int load_report_json(FILE *out, const load_story *story);
 /* Several runs in one document, for --load: {"capacity_per_s":..., "runs":[...]}. */
 int load_report_json_runs(FILE *out, const load_story *stories, unsigned count);
 int load_report_csv(FILE *out, const load_story *story);
 int load_report_svg(FILE *out, const load_story *story);
 
-/* The live screen: drawn again twice a second on a terminal; otherwise a line a second. */
+/*
+ * The live screen: drawn again twice a second on a terminal (weir_terminal_can), which is as it was after the close and after exit(); otherwise a line a second, however often it is
+ * drawn. Several runs one after the other can have the same screen. The locale is the caller's (setlocale): without UTF-8 it draws in ASCII. Times of seconds are looked at for the last minute only.
+ */
 typedef struct load_screen load_screen;
 int load_screen_open(FILE *out, bool terminal, load_screen **ret);
 void load_screen_draw(load_screen *screen, const load_story *story);

@@ -81,9 +81,7 @@ void load_session_begin(load_reactor *reactor, uint64_t at_ns, uint64_t number)
 			weir_hist_bump(&reactor->tally.unsent, 1);
 		return;
 	}
-	*session = (load_session){.reactor = reactor,
-				  .all_next = reactor->all,
-				  .all_link = &reactor->all};
+	*session = (load_session){.reactor = reactor, .all_next = reactor->all, .all_link = &reactor->all};
 	if (reactor->all != NULL)
 		reactor->all->all_link = &session->all_next;
 	reactor->all = session;
@@ -158,8 +156,7 @@ static uint64_t backoff(const load_session *session)
 static bool tries_again(const load_session *session, const load_outcome *outcome)
 {
 	bool for_nothing = outcome->end != LOAD_OK && outcome->error != LOAD_ERROR_STATUS;
-	return for_nothing && session->attempt < session->reactor->plan->retries &&
-	       !session->reactor->ending;
+	return for_nothing && session->attempt < session->reactor->plan->retries;
 }
 
 static void try_again(load_session *session, const load_outcome *outcome)

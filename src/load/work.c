@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "load/work.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -142,23 +141,39 @@ static void remember(const load_work *work, load_user *user, const load_next *re
 
 /* ---- pages of a model ---- */
 
-/* A target that is made for this request; without memory for it, the form's, which has the lowest numbers. */
+static size_t put_number(char *to, uint32_t number)
+{
+	char digits[10];
+	size_t count = 0;
+	do {
+		digits[count++] = (char)('0' + number % 10);
+		number /= 10;
+	} while (number > 0);
+	for (size_t i = 0; i < count; i++)
+		to[i] = digits[count - 1 - i];
+	return count;
+}
+
+/* A target that is made for this request; it fits, as the model was checked for that. Without memory for it, the form's, which has the lowest numbers. */
 static void make_target(const load_work *work, load_user *user, const load_page *page, load_next *ret)
 {
 	load_own *own = own_of(work, user);
 	size_t length = 0;
-	for (unsigned i = 0; own != NULL && i < page->parts; i++) {
+	if (own == NULL)
+		return;
+	for (unsigned i = 0; i < page->parts; i++) {
 		const load_part *part = &page->part[i];
-		uint64_t number = own->number;
-		if (!part->user && part->high > 0)
-			number = part->low +
-				 weir_random_below(&user->random, (uint64_t)part->high - part->low + 1);
-		length += (size_t)snprintf(own->target + length, sizeof own->target - length,
-					   part->user || part->high > 0 ? "%s%u" : "%s", part->text,
-					   (unsigned)number);
+		memcpy(own->target + length, part->text, part->length);
+		length += part->length;
+		if (part->user)
+			length += put_number(own->target + length, own->number);
+		else if (part->high > 0)
+			length += put_number(own->target + length,
+					     part->low + (uint32_t)weir_random_below(&user->random,
+										     (uint64_t)part->high -
+											     part->low + 1));
 	}
-	if (own != NULL)
-		ret->target = (weir_span){own->target, length};
+	ret->target = (weir_span){own->target, length};
 }
 
 /* Where he goes after what he saw; sets how long he waits. END: the session is over. */

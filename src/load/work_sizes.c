@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A size distribution as a list of sizes. One that is continuous becomes LOAD_SIZES sizes of equal chance, each the mean of its part of the distribution: so the mean stays what it
- * is, and the tail has its weight.
+ * A size distribution as a list of sizes. One that is continuous becomes LOAD_SIZES sizes of equal chance: the middle of each part of the distribution, and the last, which stands for the
+ * tail, as large as the mean needs it to be.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,7 +18,6 @@
 #include "sim/keys.h"
 
 #define SIZE_MOST 1e12
-#define STEPS     64 /* quantiles of a part, for its mean */
 #define SIZES_WANTED                                                                                       \
 	"accepted are a size ('10KB'), sizes with shares ('1KB .9, 1MB .1'), and a distribution with its " \
 	"mean ('lognormal 10KB sigma=1.5', 'pareto 10KB alpha=1.1 ratio=1000', 'exponential 10KB', "       \
@@ -72,22 +71,18 @@ static int read_list(const char *text, sizes *ret)
 	return 0;
 }
 
-/* The parts' means, made to have the mean that was asked for: what the quantiles miss is in the last part of a heavy tail. */
 static void cut(const weir_dist *dist, sizes *ret)
 {
-	double sum = 0;
+	double rest = floor(dist->mean * LOAD_SIZES + 0.5);
 	ret->count = LOAD_SIZES;
 	for (unsigned i = 0; i < LOAD_SIZES; i++) {
-		ret->bytes[i] = 0;
+		ret->bytes[i] = fmax(floor(weir_dist_quantile(dist, (i + 0.5) / LOAD_SIZES) + 0.5), 1);
 		ret->weight[i] = 1;
-		for (unsigned j = 0; j < STEPS; j++)
-			ret->bytes[i] +=
-				weir_dist_quantile(dist, (i + (j + 0.5) / STEPS) / LOAD_SIZES) / STEPS;
-		ret->bytes[i] = fmax(floor(ret->bytes[i] + 0.5), 1);
-		sum += ret->bytes[i];
+		if (i + 1 < LOAD_SIZES)
+			rest -= ret->bytes[i];
 	}
-	double missing = floor(dist->mean * LOAD_SIZES - sum + 0.5), *last = &ret->bytes[LOAD_SIZES - 1];
-	*last = fmax(*last + missing, 1);
+	/* Of very small sizes, which are rounded up, there may be nothing left. */
+	ret->bytes[LOAD_SIZES - 1] = fmax(rest, 1);
 }
 
 static int read_sizes(const char *text, sizes *ret)

@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "show/number.h"
 
-#define CELL    24
+#define CELL    WEIR_NUMBER
 #define NOTICES 3
 #define WIDTH   100
 
@@ -31,22 +32,6 @@ double weir_case_worst(const weir_case *of, const weir_metric *metric)
 	return worst;
 }
 
-/* Three digits and a unit: 812us, 12.3ms, 1.24s. */
-static const char *time_text(double ms, char *text)
-{
-	if (isinf(ms))
-		return "never";
-	if (ms == 0)
-		snprintf(text, CELL, "0");
-	else if (ms < 1)
-		snprintf(text, CELL, "%.0fus", ms * 1e3);
-	else if (ms < 1000)
-		snprintf(text, CELL, ms < 10 ? "%.2fms" : ms < 100 ? "%.1fms" : "%.0fms", ms);
-	else
-		snprintf(text, CELL, ms < 1e4 ? "%.2fs" : ms < 1e5 ? "%.1fs" : "%.0fs", ms / 1e3);
-	return text;
-}
-
 /* Words up to the last column, the first line from column `at` on and the others from `indent` on. */
 static void print_folded(FILE *to, const char *text, unsigned at, unsigned indent)
 {
@@ -67,27 +52,15 @@ static void print_folded(FILE *to, const char *text, unsigned at, unsigned inden
 	fputc('\n', to);
 }
 
-static const char *share_text(double share, char *text)
-{
-	snprintf(text, CELL, share != 0 && share < 0.01 ? "%.2f%%" : "%.1f%%", 100 * share);
-	return text;
-}
-
-static const char *rate_text(double per_s, char *text)
-{
-	snprintf(text, CELL, per_s < 100 ? "%.2f" : per_s < 1e4 ? "%.1f" : "%.0f", per_s);
-	return text;
-}
-
 static const char *metric_text(const weir_metric *metric, double value, char *text)
 {
 	switch (metric->unit) {
 	case WEIR_METRIC_MS:
-		return time_text(value, text);
+		return weir_number_time(value, text);
 	case WEIR_METRIC_SHARE:
-		return share_text(value, text);
+		return weir_number_share(value, text);
 	case WEIR_METRIC_PER_S:
-		return rate_text(value, text);
+		return weir_number_rate(value, text);
 	case WEIR_METRIC_RATIO:
 		snprintf(text, CELL, value < 10 ? "%.3f" : "%.1f", value);
 		return text;
@@ -101,7 +74,7 @@ static const char *metric_text(const weir_metric *metric, double value, char *te
 
 static const char *quantile_text(const weir_hist *hist, double q, char *text)
 {
-	return time_text((double)weir_hist_quantile(hist, q) / 1e6, text);
+	return weir_number_time((double)weir_hist_quantile(hist, q) / 1e6, text);
 }
 
 static void print_tally(FILE *to, const char *name, const weir_totals *tally, double seconds,
@@ -109,12 +82,12 @@ static void print_tally(FILE *to, const char *name, const weir_totals *tally, do
 {
 	char a[CELL], b[CELL], c[CELL], d[CELL], e[CELL], f[CELL], g[CELL], h[CELL];
 	double turned_away = (double)(tally->shed + tally->dropped), offered = (double)tally->offered;
-	fprintf(to, "  %-16.16s %10s %7s %10s %10s %8s %8s %8s", name, rate_text(offered / seconds, a),
-		share_text(offered > 0 ? turned_away / offered : 0, b),
-		rate_text((double)tally->completed / seconds, c), rate_text((double)tally->good / seconds, d),
-		quantile_text(&tally->response, 0.5, e), quantile_text(&tally->response, 0.9, f),
-		quantile_text(&tally->response, 0.99, g));
-	fprintf(to, " %7s\n", target_ns != 0 ? time_text((double)target_ns / 1e6, h) : "-");
+	fprintf(to, "  %-16.16s %10s %7s %10s %10s %8s %8s %8s", name, weir_number_rate(offered / seconds, a),
+		weir_number_share(offered > 0 ? turned_away / offered : 0, b),
+		weir_number_rate((double)tally->completed / seconds, c),
+		weir_number_rate((double)tally->good / seconds, d), quantile_text(&tally->response, 0.5, e),
+		quantile_text(&tally->response, 0.9, f), quantile_text(&tally->response, 0.99, g));
+	fprintf(to, " %7s\n", target_ns != 0 ? weir_number_time((double)target_ns / 1e6, h) : "-");
 }
 
 static void print_tallies(FILE *to, const weir_run *run)
@@ -144,7 +117,7 @@ static void print_tallies(FILE *to, const weir_run *run)
 
 static const char *passed_text(uint64_t ns, char *text)
 {
-	return time_text(ns == WEIR_NEVER ? INFINITY : (double)ns / 1e6, text);
+	return weir_number_time(ns == WEIR_NEVER ? INFINITY : (double)ns / 1e6, text);
 }
 
 static void print_phases(FILE *to, const weir_run *run)
@@ -156,9 +129,10 @@ static void print_phases(FILE *to, const weir_run *run)
 		"shed", "good/s", "work", head, "settle", "peak", "clear", "shed sd", "turns");
 	for (unsigned i = 0; i < j->phases; i++) {
 		const weir_phase_judgement *p = &j->phase[i];
-		fprintf(to, "  %6s %6s %9s %7s %9s %7s", time_text((double)p->from_ns / 1e6, a),
-			time_text((double)p->to_ns / 1e6, b), rate_text(p->offered_per_s, c),
-			share_text(p->shed, d), rate_text(p->good_per_s, e), share_text(p->work, f));
+		fprintf(to, "  %6s %6s %9s %7s %9s %7s", weir_number_time((double)p->from_ns / 1e6, a),
+			weir_number_time((double)p->to_ns / 1e6, b), weir_number_rate(p->offered_per_s, c),
+			weir_number_share(p->shed, d), weir_number_rate(p->good_per_s, e),
+			weir_number_share(p->work, f));
 		fprintf(to, " %10.3f %7s %6.2f %7s %7.3f %5u\n", p->ratio, passed_text(p->settle_ns, a),
 			p->overshoot, passed_text(p->clear_ns, b), p->shed_sd, p->turns);
 	}
@@ -192,17 +166,17 @@ static void print_work(FILE *to, const weir_run *run)
 	const weir_judgement *j = &run->judgement;
 	char a[CELL], b[CELL], c[CELL];
 	fprintf(to, "\n  work       completed %s of what '%s' can do; for nothing %s of all work\n",
-		share_text(j->completed_work, a), run->record->place[j->busiest].name,
-		share_text(j->wasted_work, b));
+		weir_number_share(j->completed_work, a), run->record->place[j->busiest].name,
+		weir_number_share(j->wasted_work, b));
 	fprintf(to, "  late       %s of the completed came later than twice the target",
-		share_text(j->too_late, c));
+		weir_number_share(j->too_late, c));
 	if (j->total.given_up > 0 || retried(run->scenario))
 		fprintf(to, "; %llu given up, %llu lost", (unsigned long long)j->total.given_up,
 			(unsigned long long)run->lost);
 	print_fairness(to, j);
 	fputc('\n', to);
 	for (unsigned i = 0; i < run->notices && i < NOTICES; i++) {
-		fprintf(to, "  notice     %s: ", time_text((double)run->notice[i].at_ns / 1e6, a));
+		fprintf(to, "  notice     %s: ", weir_number_time((double)run->notice[i].at_ns / 1e6, a));
 		print_folded(to, run->notice[i].text, 13 + (unsigned)strlen(a) + 2, 13);
 	}
 	if (run->notices > NOTICES)
@@ -216,8 +190,8 @@ static void print_head(FILE *to, const weir_case *of, const char *label)
 	char a[CELL], b[CELL];
 	fprintf(to, "%.100s\n", scenario->title[0] != '\0' ? scenario->title : scenario->path);
 	fprintf(to, "  %s, %s simulated, measured from %s", label,
-		time_text((double)scenario->duration_ns / 1e6, a),
-		time_text((double)scenario->warmup_ns / 1e6, b));
+		weir_number_time((double)scenario->duration_ns / 1e6, a),
+		weir_number_time((double)scenario->warmup_ns / 1e6, b));
 	if (of->runs > 1)
 		fprintf(to, ", seeds %llu to %llu", (unsigned long long)run->seed,
 			(unsigned long long)of->run[of->runs - 1]->seed);

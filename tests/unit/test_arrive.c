@@ -67,6 +67,19 @@ static void a_part_of_an_arrival_counts_in_the_next_phase(void **state)
 	load_schedule_free(&schedule);
 }
 
+/* Tenths do not add up to 1 in binary, here to a little more: the second one still comes when the pause is over, not just before it. */
+static void an_arrival_at_a_border_is_of_the_next_phase(void **state)
+{
+	const load_phase of[] = {{200 * MS, 1}, {400 * MS, 1}, {300 * MS, 1}, {100 * MS, 1}, {S, 0}, {S, 2}};
+	static const uint64_t expected[] = {0, 2 * S, 2 * S + S / 2, NONE};
+	load_schedule *schedule = phases(of, 6, false, false, NONE);
+	load_arrivals arrivals;
+	load_arrivals_start(&arrivals, schedule, 0, 1, 1);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(load_arrivals_next(&arrivals), expected[i]);
+	load_schedule_free(&schedule);
+}
+
 static void phases_repeat_until_the_end(void **state)
 {
 	const load_phase of[] = {{S, 10}, {2 * S, 1}};
@@ -331,6 +344,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CHECK_TEST(even_arrivals_come_at_their_times),
 		CHECK_TEST(a_part_of_an_arrival_counts_in_the_next_phase),
+		CHECK_TEST(an_arrival_at_a_border_is_of_the_next_phase),
 		CHECK_TEST(phases_repeat_until_the_end),
 		CHECK_TEST(threads_together_are_the_process_of_one),
 		CHECK_TEST(high_rates_over_long_times_stay_exact),

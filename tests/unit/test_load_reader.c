@@ -66,13 +66,14 @@ static told read_all_ways(weir_method method, const char *bytes, bool ends)
 	return whole;
 }
 
-static void check_done(weir_method method, const char *bytes, bool ends, unsigned status, size_t body, bool keep)
+static void check_done(weir_method method, const char *bytes, bool ends, unsigned status, size_t body,
+		       bool keep)
 {
 	told t = read_all_ways(method, bytes, ends);
 	if (t.read != LOAD_READ_DONE || t.status != status || t.body != body || t.keep != keep ||
 	    t.used != strlen(bytes))
-		fail_msg("read %d, status %u, body %zu, keep %d, used %zu of: %s", (int)t.read, t.status, t.body,
-			 t.keep, t.used, bytes);
+		fail_msg("read %d, status %u, body %zu, keep %d, used %zu of: %s", (int)t.read, t.status,
+			 t.body, t.keep, t.used, bytes);
 }
 
 static void test_framings(void **state)
@@ -80,16 +81,17 @@ static void test_framings(void **state)
 	check_done(WEIR_METHOD_GET, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", false, 200, 5, true);
 	check_done(WEIR_METHOD_GET, "HTTP/1.1 204 No Content\r\n\r\n", false, 204, 0, true);
 	check_done(WEIR_METHOD_HEAD, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", false, 200, 0, true);
-	check_done(WEIR_METHOD_GET, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi", false,
-		   200, 2, false);
+	check_done(WEIR_METHOD_GET, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi",
+		   false, 200, 2, false);
 	check_done(WEIR_METHOD_GET, "HTTP/1.1 200 OK\r\n\r\nuntil the end", true, 200, 13, false);
 	check_done(WEIR_METHOD_GET, "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi", false, 200, 2, false);
 	check_done(WEIR_METHOD_GET,
-		   "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6;x=1\r\n world\r\n0\r\n\r\n",
+		   "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6;x=1\r\n "
+		   "world\r\n0\r\n\r\n",
 		   false, 200, 11, true);
 	check_done(WEIR_METHOD_GET,
-		   "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nX-Sum: 1\r\n\r\n", false,
-		   200, 1, true);
+		   "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nX-Sum: 1\r\n\r\n",
+		   false, 200, 1, true);
 	check_done(WEIR_METHOD_GET,
 		   "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"
 		   "HTTP/1.1 503 No\r\nContent-Length: 0\r\nRetry-After: 7\r\n\r\n",
@@ -189,8 +191,9 @@ static void test_same_head(void **state)
 	assert_int_equal(take_plain(HEAD_OF("503", DATE_2, "3"), WEIR_METHOD_HEAD).read, LOAD_READ_DONE);
 	assert_int_equal(heads.same, 1);
 	/* A Date that is none cannot smuggle in a line. */
-	assert_int_equal(take_plain(HEAD_OF("503", "Sun, 06 Nov 1994\r\nA: 37 GMTxx", "3"), WEIR_METHOD_HEAD).read,
-			 LOAD_READ_DONE);
+	assert_int_equal(
+		take_plain(HEAD_OF("503", "Sun, 06 Nov 1994\r\nA: 37 GMTxx", "3"), WEIR_METHOD_HEAD).read,
+		LOAD_READ_DONE);
 	assert_int_equal(heads.same, 1);
 }
 
@@ -205,7 +208,8 @@ static void test_cookies(void **state)
 		load_reader_init(&reader);
 		reader.kept = &kept;
 		load_reader_begin(&reader, WEIR_METHOD_GET);
-		assert_int_equal(load_reader_take(&reader, &heads, text, sizeof(text) - 1, &used), LOAD_READ_DONE);
+		assert_int_equal(load_reader_take(&reader, &heads, text, sizeof(text) - 1, &used),
+				 LOAD_READ_DONE);
 		assert_int_equal(kept.cookie_count, 2);
 		assert_int_equal(kept.cookies[0].length, 11);
 		assert_memory_equal(kept.cookies[0].at, "a=1; Path=/", 11);
@@ -228,9 +232,9 @@ static void test_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CHECK_TEST(test_framings), CHECK_TEST(test_retry_after),      CHECK_TEST(test_wrong),
-		CHECK_TEST(test_cut),      CHECK_TEST(test_more_than_asked), CHECK_TEST(test_bounds),
-		CHECK_TEST(test_same_head), CHECK_TEST(test_cookies),        CHECK_TEST(test_no_memory),
+		CHECK_TEST(test_framings),  CHECK_TEST(test_retry_after),     CHECK_TEST(test_wrong),
+		CHECK_TEST(test_cut),       CHECK_TEST(test_more_than_asked), CHECK_TEST(test_bounds),
+		CHECK_TEST(test_same_head), CHECK_TEST(test_cookies),         CHECK_TEST(test_no_memory),
 	};
 	return cmocka_run_group_tests_name("load_reader", tests, NULL, NULL);
 }

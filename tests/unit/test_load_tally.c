@@ -31,15 +31,16 @@ static bool draw_request(weir_random *random, load_tally *tally)
 		return false;
 	static const unsigned status[LOAD_ENDS] = {200, 503, 500, 0, 0};
 	load_end end = (load_end)weir_random_below(random, LOAD_ENDS);
-	load_tally_ended(tally, &(load_result){.end = end,
-					       .error = end == LOAD_ERROR ? LOAD_ERROR_STATUS : LOAD_ERROR_NONE,
-					       .klass = klass,
-					       .path = path,
-					       .status = status[end],
-					       .meant_ns = meant_ns,
-					       .first_byte_ns = sent_ns,
-					       .ended_ns = sent_ns + weir_random_below(random, WEIR_NS_PER_S),
-					       .bytes = 100});
+	load_tally_ended(tally,
+			 &(load_result){.end = end,
+					.error = end == LOAD_ERROR ? LOAD_ERROR_STATUS : LOAD_ERROR_NONE,
+					.klass = klass,
+					.path = path,
+					.status = status[end],
+					.meant_ns = meant_ns,
+					.first_byte_ns = sent_ns,
+					.ended_ns = sent_ns + weir_random_below(random, WEIR_NS_PER_S),
+					.bytes = 100});
 	return true;
 }
 
@@ -87,7 +88,8 @@ static void test_sums(void **state)
 		assert_int_equal(load_tally_init(&whole, CLASSES, PATHS, WEIR_NS_PER_S / 4, SECONDS), 0);
 		for (unsigned i = 0; i < 2; i++) {
 			uint64_t own = 0;
-			assert_int_equal(load_tally_init(&part[i], CLASSES, PATHS, WEIR_NS_PER_S / 4, SECONDS), 0);
+			assert_int_equal(
+				load_tally_init(&part[i], CLASSES, PATHS, WEIR_NS_PER_S / 4, SECONDS), 0);
 			for (unsigned j = 0; j < 500; j++)
 				own += !draw_request(&random, &part[i]);
 			check_sums(&part[i], own, seed);

@@ -342,7 +342,7 @@ static const char hostile[] =
 
 typedef struct drawing {
 	weir_top_model model;
-	weir_top_screen screen;
+	weir_screen screen;
 	weir_top_view view;
 } drawing;
 
@@ -352,20 +352,20 @@ static void set_up_drawing(drawing *at, const char *json, unsigned rows, unsigne
 	assert_non_null(snapshot);
 	assert_int_equal(weir_top_model_init(&at->model), 0);
 	weir_top_model_add(&at->model, snapshot);
-	assert_int_equal(weir_top_screen_init(&at->screen, rows, columns, utf8), 0);
+	assert_int_equal(weir_screen_init(&at->screen, rows, columns, utf8), 0);
 	at->view = (weir_top_view){.connected = true, .problem = "", .keys = true};
 }
 
 static void tear_down_drawing(drawing *at)
 {
-	weir_top_screen_fini(&at->screen);
+	weir_screen_fini(&at->screen);
 	weir_top_model_fini(&at->model);
 }
 
 static const char *line(const drawing *at, unsigned row)
 {
 	static char text[4 * 1000 + 1];
-	weir_top_screen_line(&at->screen, row, text);
+	weir_screen_line(&at->screen, row, text);
 	return text;
 }
 
@@ -519,25 +519,25 @@ static void nothing_but_signs(void **state)
 /* Letters of one column are shown where the locale knows them; those that are wide, combine or turn are not. */
 static void letters_of_others(void **state)
 {
-	weir_top_screen screen;
+	weir_screen screen;
 	char text[64];
-	assert_int_equal(weir_top_screen_init(&screen, 1, 10, true), 0);
+	assert_int_equal(weir_screen_init(&screen, 1, 10, true), 0);
 	if (setlocale(LC_CTYPE, "C.UTF-8") != NULL) {
-		weir_top_put(&screen, 0, 0, 10, WEIR_TONE_PLAIN,
-			     "\xc3\xa9\xe6\xbc\xa2\xcc\x81\xe2\x80\xae\xc2\xa0"
-			     "b\xff\xc3");
-		weir_top_screen_line(&screen, 0, text);
+		weir_screen_put(&screen, 0, 0, 10, WEIR_TONE_PLAIN,
+				"\xc3\xa9\xe6\xbc\xa2\xcc\x81\xe2\x80\xae\xc2\xa0"
+				"b\xff\xc3");
+		weir_screen_line(&screen, 0, text);
 		assert_string_equal(text, "\xc3\xa9????b??");
 		setlocale(LC_CTYPE, "C");
 	}
-	weir_top_screen_fini(&screen);
+	weir_screen_fini(&screen);
 	weir_mem_fail_after(1);
-	assert_int_equal(weir_top_screen_init(&screen, 1, 10, true), -ENOMEM);
+	assert_int_equal(weir_screen_init(&screen, 1, 10, true), -ENOMEM);
 	weir_mem_fail_after(0);
-	assert_int_equal(weir_top_screen_init(&screen, 0, 100000, true), 0);
+	assert_int_equal(weir_screen_init(&screen, 0, 100000, true), 0);
 	assert_int_equal(screen.rows, 1);
 	assert_int_equal(screen.columns, 1000);
-	weir_top_screen_fini(&screen);
+	weir_screen_fini(&screen);
 }
 
 static void sparks_and_bars(void **state)
@@ -567,8 +567,8 @@ static void numbers(void **state)
 	};
 	char text[16];
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		assert_string_equal(weir_top_print_time(text, sizeof(text), cases[i].value), cases[i].time);
-		assert_string_equal(weir_top_print_count(text, sizeof(text), cases[i].value), cases[i].count);
+		assert_string_equal(weir_screen_time(text, sizeof(text), cases[i].value), cases[i].time);
+		assert_string_equal(weir_screen_count(text, sizeof(text), cases[i].value), cases[i].count);
 	}
 }
 

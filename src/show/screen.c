@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cells, and texts put into them. */
-#include "cmd/top_screen.h"
+#include "show/screen.h"
 
 #include <errno.h>
 #include <math.h>
@@ -14,23 +14,23 @@
 
 #define SIDE_MOST 1000u
 
-int weir_top_screen_init(weir_top_screen *screen, unsigned rows, unsigned columns, bool utf8)
+int weir_screen_init(weir_screen *screen, unsigned rows, unsigned columns, bool utf8)
 {
 	rows = rows < 1 ? 1 : rows > SIDE_MOST ? SIDE_MOST : rows;
 	columns = columns < 1 ? 1 : columns > SIDE_MOST ? SIDE_MOST : columns;
-	weir_top_cell *cells = weir_mem_zalloc((size_t)rows * columns * sizeof(*cells));
+	weir_cell *cells = weir_mem_zalloc((size_t)rows * columns * sizeof(*cells));
 	if (cells == NULL)
 		return weir_error_set(-ENOMEM, "out of memory");
-	*screen = (weir_top_screen){.rows = rows, .columns = columns, .utf8 = utf8, .cells = cells};
+	*screen = (weir_screen){.rows = rows, .columns = columns, .utf8 = utf8, .cells = cells};
 	for (size_t i = 0; i < (size_t)rows * columns; i++)
 		cells[i].sign = ' ';
 	return 0;
 }
 
-void weir_top_screen_fini(weir_top_screen *screen)
+void weir_screen_fini(weir_screen *screen)
 {
 	weir_mem_free(screen->cells);
-	*screen = (weir_top_screen){0};
+	*screen = (weir_screen){0};
 }
 
 /* ---- signs ---- */
@@ -54,26 +54,26 @@ static uint32_t next_sign(const char **at)
 }
 
 /* What may stand in a cell. wcwidth knows as much as the locale: in one without UTF-8 only ASCII is left. */
-static uint32_t harmless(const weir_top_screen *screen, uint32_t sign)
+static uint32_t harmless(const weir_screen *screen, uint32_t sign)
 {
 	if (sign >= ' ' && sign <= '~')
 		return sign;
 	return screen->utf8 && sign >= 0xa1 && wcwidth((wchar_t)sign) == 1 ? sign : '?';
 }
 
-static weir_top_cell *cell_at(const weir_top_screen *screen, unsigned row, unsigned column)
+static weir_cell *cell_at(const weir_screen *screen, unsigned row, unsigned column)
 {
 	return row < screen->rows && column < screen->columns
 		       ? &screen->cells[(size_t)row * screen->columns + column]
 		       : NULL;
 }
 
-unsigned weir_top_put(weir_top_screen *screen, unsigned row, unsigned column, unsigned width,
-		      weir_top_tone tone, const char *text)
+unsigned weir_screen_put(weir_screen *screen, unsigned row, unsigned column, unsigned width, weir_tone tone,
+			 const char *text)
 {
 	unsigned end = width < screen->columns ? column + width : screen->columns;
 	while (*text != '\0' && column < end) {
-		weir_top_cell *cell = cell_at(screen, row, column);
+		weir_cell *cell = cell_at(screen, row, column);
 		uint32_t sign = harmless(screen, next_sign(&text));
 		if (cell == NULL)
 			break;
@@ -84,30 +84,54 @@ unsigned weir_top_put(weir_top_screen *screen, unsigned row, unsigned column, un
 	return column;
 }
 
-unsigned weir_top_printf(weir_top_screen *screen, unsigned row, unsigned column, weir_top_tone tone,
-			 const char *format, ...)
+unsigned weir_screen_printf(weir_screen *screen, unsigned row, unsigned column, weir_tone tone,
+			    const char *format, ...)
 {
 	char text[1024];
 	va_list arguments;
 	va_start(arguments, format);
 	vsnprintf(text, sizeof(text), format, arguments);
 	va_end(arguments);
-	return weir_top_put(screen, row, column, screen->columns, tone, text);
+	return weir_screen_put(screen, row, column, screen->columns, tone, text);
 }
 
-void weir_top_sign(weir_top_screen *screen, unsigned row, unsigned column, weir_top_tone tone, uint32_t sign,
-		   char ascii)
+void weir_screen_sign(weir_screen *screen, unsigned row, unsigned column, weir_tone tone, uint32_t sign,
+		      char ascii)
 {
-	weir_top_cell *cell = cell_at(screen, row, column);
+	weir_cell *cell = cell_at(screen, row, column);
 	if (cell == NULL)
 		return;
 	cell->sign = screen->utf8 ? sign : (unsigned char)ascii;
 	cell->tone = (uint8_t)tone;
 }
 
+void weir_screen_put_right(weir_screen *screen, unsigned row, unsigned column, unsigned width, weir_tone tone,
+			   const char *text)
+{
+	unsigned length = (unsigned)strlen(text);
+	weir_screen_put(screen, row, column + (length < width ? width - length : 0), width, tone, text);
+}
+
+static const char levels[] = "_.-~=+*#";
+
+void weir_screen_spark(weir_screen *screen, unsigned row, unsigned column, unsigned width, const double *ring,
+		       unsigned points, unsigned at, double top)
+{
+	for (unsigned i = 0; i < points; i++)
+		top = ring[i] > top ? ring[i] : top;
+	width = width < points ? width : points;
+	for (unsigned i = 0; i < width; i++) {
+		double value = ring[(at + points - width + i) % points];
+		if (isnan(value) || !(top > 0))
+			continue;
+		unsigned level = (unsigned)(fmin(fmax(value / top, 0), 1) * 7 + .5);
+		weir_screen_sign(screen, row, column + i, WEIR_TONE_PLAIN, 0x2581 + level, levels[level]);
+	}
+}
+
 /* ---- rows as text ---- */
 
-static size_t print_sign(uint32_t sign, char *text)
+size_t weir_screen_utf8(uint32_t sign, char *text)
 {
 	unsigned more = sign >= 0x10000 ? 3 : sign >= 0x800 ? 2 : sign >= 0x80 ? 1 : 0;
 	static const unsigned char first[] = {0, 0xc0, 0xe0, 0xf0};
@@ -117,12 +141,12 @@ static size_t print_sign(uint32_t sign, char *text)
 	return more + 1;
 }
 
-size_t weir_top_screen_line(const weir_top_screen *screen, unsigned row, char *text)
+size_t weir_screen_line(const weir_screen *screen, unsigned row, char *text)
 {
 	size_t length = 0, used = 0;
 	for (unsigned column = 0; row < screen->rows && column < screen->columns; column++) {
 		uint32_t sign = cell_at(screen, row, column)->sign;
-		length += print_sign(sign, text + length);
+		length += weir_screen_utf8(sign, text + length);
 		if (sign != ' ')
 			used = length;
 	}
@@ -139,7 +163,7 @@ static char *print_short(char *text, size_t size, double value, const char *unit
 	return text;
 }
 
-char *weir_top_print_time(char *text, size_t size, double ns)
+char *weir_screen_time(char *text, size_t size, double ns)
 {
 	if (!(ns >= 0) || ns > 1e18)
 		snprintf(text, size, "-");
@@ -156,7 +180,7 @@ char *weir_top_print_time(char *text, size_t size, double ns)
 	return text;
 }
 
-char *weir_top_print_count(char *text, size_t size, double count)
+char *weir_screen_count(char *text, size_t size, double count)
 {
 	if (!(count >= 0) || count > 999e12)
 		snprintf(text, size, "-");

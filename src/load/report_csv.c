@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The series as a table for other programs: a row a second; nothing between two commas where there is no number. */
+#include <inttypes.h>
+
+#include "load/figures.h"
+
+static void put_time(FILE *out, bool some, double ms)
+{
+	if (some)
+		fprintf(out, ",%.6g", ms);
+	else
+		fputc(',', out);
+}
+
+static void put_second(FILE *out, const load_story *story, unsigned at)
+{
+	const load_second *second = &story->tally->second[at];
+	load_times times = load_times_of_second(second);
+	fprintf(out, "%.9g,%" PRIu64, at + load_second_length(story, at), load_get(&second->sent));
+	fprintf(out, ",%" PRIu64 ",%" PRIu64, load_get(&second->ended[LOAD_OK]), load_get(&second->good));
+	for (unsigned end = LOAD_SHED; end < LOAD_ENDS; end++)
+		fprintf(out, ",%" PRIu64, load_get(&second->ended[end]));
+	fprintf(out, ",%" PRIu64 ",%" PRIu64, load_get(&second->late), load_get(&second->open));
+	put_time(out, times.count > 0, times.mean);
+	put_time(out, times.count > 0, times.p50);
+	put_time(out, times.count > 0, times.p90);
+	put_time(out, times.count > 0, times.p99);
+	put_time(out, times.count > 0, times.max);
+	fputc('\n', out);
+}
+
+int load_report_csv(FILE *out, const load_story *story)
+{
+	fputs("t_s,sent,ok,good,shed,errors,timeouts,aborted,late,open,mean_ms,p50_ms,p90_ms,p99_ms,max_ms\n",
+	      out);
+	for (unsigned i = 0; i < story->tally->seconds; i++)
+		put_second(out, story, i);
+	return load_report_end(out);
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For programs: the whole run as one object. What there is no number for is null. */
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "load/figures.h"
+
+#define NAME_BYTES 512
+
+static json_t *count(uint64_t number)
+{
+	return json_integer(number < INT64_MAX ? (json_int_t)number : INT64_MAX);
+}
+
+static json_t *real(double number)
+{
+	return isfinite(number) ? json_real(number) : json_null();
+}
+
+/* 0 stands for what is not known or was not asked for. */
+static json_t *known(double number)
+{
+	return number > 0 ? real(number) : json_null();
+}
+
+/* JSON is UTF-8; a name that is not is shown with '?' where it cannot be. */
+static const char *clean(const char *name, char *room)
+{
+	json_t *whole = json_string(name);
+	const char *result = whole != NULL ? name : weir_text_quote(room, NAME_BYTES, name);
+	json_decref(whole);
+	return result;
+}
+
+static json_t *words(const char *text)
+{
+	char room[NAME_BYTES];
+	return text != NULL ? json_string(clean(text, room)) : json_null();
+}
+
+/* ---- groups ---- */
+
+static json_t *times_of(load_times times)
+{
+	bool some = times.count > 0;
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "mean", real(some ? times.mean : NAN), "p50",
+			 real(some ? times.p50 : NAN), "p90", real(some ? times.p90 : NAN), "p99",
+			 real(some ? times.p99 : NAN), "p99_9", real(some ? times.p99_9 : NAN), "max",
+			 real(some ? times.max : NAN));
+}
+
+/* What the whole run, a class and a path have in common. */
+static json_t *group_of(const load_group *group, double seconds)
+{
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "sent",
+			 count(load_get(&group->sent)), "ok", count(load_get(&group->ended[LOAD_OK])), "good",
+			 count(load_get(&group->good)), "shed", count(load_get(&group->ended[LOAD_SHED])),
+			 "errors", count(load_get(&group->ended[LOAD_ERROR])), "timeouts",
+			 count(load_get(&group->ended[LOAD_TIMEOUT])), "aborted",
+			 count(load_get(&group->ended[LOAD_ABORTED])), "late", count(load_get(&group->late)),
+			 "duration_s", real(seconds), "goodput_per_s",
+			 real((double)load_get(&group->good) / seconds), "latency_ms",
+			 times_of(load_times_of_group(group)), "retries", count(load_get(&group->retries)),
+			 "bytes", count(load_get(&group->bytes)));
+}
+
+/* By name. Two of the same name would hide each other: the second is told by its number as well. */
+static json_t *groups_of(const load_group *groups, unsigned number, const char *const *names, double seconds)
+{
+	json_t *all = json_object();
+	for (unsigned i = 0; i < number; i++) {
+		char plain[16], room[NAME_BYTES], other[NAME_BYTES + 16];
+		const char *name = clean(load_name(names, i, plain), room);
+		if (json_object_get(all, name) != NULL) {
+			snprintf(other, sizeof(other), "%.*s (%u)", NAME_BYTES - 1, name, i);
+			name = clean(other, room);
+		}
+		if (json_object_set_new(all, name, group_of(&groups[i], seconds)) != 0) {
+			json_decref(all);
+			return NULL;
+		}
+	}
+	return all;
+}
+
+/* ---- the rest ---- */
+
+static json_t *second_of(const load_story *story, unsigned at)
+{
+	const load_second *second = &story->tally->second[at];
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "t_s",
+			 real(at + load_second_length(story, at)), "sent", count(load_get(&second->sent)),
+			 "ok", count(load_get(&second->ended[LOAD_OK])), "good",
+			 count(load_get(&second->good)), "shed", count(load_get(&second->ended[LOAD_SHED])),
+			 "errors", count(load_get(&second->ended[LOAD_ERROR])), "timeouts",
+			 count(load_get(&second->ended[LOAD_TIMEOUT])), "aborted",
+			 count(load_get(&second->ended[LOAD_ABORTED])), "late",
+			 count(load_get(&second->late)), "open", count(load_get(&second->open)), "latency_ms",
+			 times_of(load_times_of_second(second)));
+}
+
+static json_t *series_of(const load_story *story)
+{
+	json_t *rows = json_array();
+	for (unsigned i = 0; i < story->tally->seconds; i++)
+		if (json_array_append_new(rows, second_of(story, i)) != 0) {
+			json_decref(rows);
+			return NULL;
+		}
+	return rows;
+}
+
+static json_t *reasons_of(const load_tally *tally)
+{
+	json_t *all = json_object();
+	for (unsigned i = 0; i < LOAD_ERRORS; i++)
+		if (i != LOAD_ERROR_NONE || load_get(&tally->errors[i]) > 0)
+			json_object_set_new(all, load_error_name((load_error)i),
+					    count(load_get(&tally->errors[i])));
+	return all;
+}
+
+static json_t *statuses_of(const load_tally *tally)
+{
+	json_t *all = json_object();
+	char name[16];
+	for (unsigned i = 1; i < 600; i++) {
+		snprintf(name, sizeof(name), "%u", i);
+		if (load_get(&tally->status[i]) > 0)
+			json_object_set_new(all, name, count(load_get(&tally->status[i])));
+	}
+	return all;
+}
+
+static json_t *details_of(const load_story *story)
+{
+	const load_tally *tally = story->tally;
+	return json_pack(
+		"{s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}",
+		"unsent", count(load_get(&tally->unsent)), "open", count(load_get(&tally->open)),
+		"late_max_ms", real(load_latest_ms(story)), "target_ms",
+		real(tally->target_ns != UINT64_MAX ? (double)tally->target_ns / 1e6 : NAN), "fell_behind",
+		load_fell_behind(story), "first_byte_ms", times_of(load_times_of_hist(&tally->first_byte)),
+		"connect_ms", times_of(load_times_of_hist(&tally->connect)), "shed_ms",
+		times_of(load_times_of_hist(&tally->shed_response)), "send_error_ms",
+		times_of(load_times_of_hist(&tally->send_error)), "error_reasons", reasons_of(tally),
+		"status", statuses_of(tally), "url", words(story->url), "arrivals", words(story->arrivals),
+		"connections", count(load_get(&tally->connections)), "asked_per_s",
+		known(story->asked_rate > 0 ? load_asked(story) : 0), "client_cpu_s",
+		real(story->client_cpu_s), "interrupted", story->interrupted, "load", known(story->load));
+}
+
+static json_t *story_of(const load_story *story)
+{
+	const load_tally *tally = story->tally;
+	double seconds = (double)story->length_ns / 1e9;
+	json_t *all = group_of(&tally->all, load_seconds(story));
+	json_t *classes = groups_of(tally->klass, tally->classes, story->class_names, load_seconds(story));
+	json_t *paths = groups_of(tally->path, tally->paths, story->path_names, load_seconds(story));
+	json_t *details = details_of(story), *series = series_of(story);
+	bool whole =
+		all != NULL && details != NULL && json_object_set_new(all, "duration_s", real(seconds)) == 0;
+	/* Each of these takes its value, also where it fails. */
+	whole = json_object_set_new(all, "classes", classes) == 0 && whole;
+	whole = json_object_set_new(all, "series", series) == 0 && whole;
+	whole = whole && json_object_update(all, details) == 0;
+	whole = json_object_set_new(all, "capacity_per_s", known(story->capacity)) == 0 && whole;
+	whole = json_object_set_new(all, "paths", paths) == 0 && whole;
+	json_decref(details);
+	if (whole)
+		return all;
+	json_decref(all);
+	return NULL;
+}
+
+/* Takes the document. */
+static int write_json(FILE *out, json_t *document)
+{
+	if (document == NULL)
+		return weir_error_set(-ENOMEM, "out of memory for the report");
+	int failed = json_dumpf(document, out, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+	json_decref(document);
+	fputc('\n', out);
+	/* Without an error of the stream it is memory that it lacked. */
+	if (failed != 0 && !ferror(out))
+		return weir_error_set(-ENOMEM, "out of memory for the report");
+	return load_report_end(out);
+}
+
+int load_report_json(FILE *out, const load_story *story)
+{
+	return write_json(out, story_of(story));
+}
+
+int load_report_json_runs(FILE *out, const load_story *stories, unsigned number)
+{
+	json_t *runs = json_array();
+	for (unsigned i = 0; runs != NULL && i < number; i++)
+		if (json_array_append_new(runs, story_of(&stories[i])) != 0) {
+			json_decref(runs);
+			runs = NULL;
+		}
+	if (runs == NULL)
+		return weir_error_set(-ENOMEM, "out of memory for the report");
+	return write_json(out, json_pack("{s:o, s:o}", "capacity_per_s",
+					 known(number > 0 ? stories[0].capacity : 0), "runs", runs));
+}

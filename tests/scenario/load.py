@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""weir load against weir serve, and against servers that stall, shed, redirect or are not there."""
+import json
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+from weirlib import LONG, WEIR, Weir, expect, make_certificates, run, same, until
+
+
+def site():
+    folder = tempfile.mkdtemp(prefix="weir-scenario-")
+    with open(os.path.join(folder, "page"), "w") as file:
+        file.write("x" * 1000)
+    return folder
+
+
+def load(*words, status=0):
+    """Runs it to its end; what it wrote."""
+    done = subprocess.run([WEIR, "load", "--quiet", *words], capture_output=True, text=True, timeout=LONG)
+    if not same(done.returncode, status, "weir load " + " ".join(words)):
+        print(done.stdout[-2000:], done.stderr[-2000:])
+    return done
+
+
+def result(*words, status=0):
+    return json.loads(load("--json", *words, status=status).stdout)
+
+
+def check_sums(story, what):
+    """What was sent ended in exactly one way; seconds and classes add up to the whole."""
+    ends = sum(story[key] for key in ("ok", "shed", "errors", "timeouts", "aborted"))
+    same(story["sent"], ends + story.get("open", 0), f"{what}: sent, and how it ended")
+    for key in ("sent", "ok", "good", "shed", "errors", "timeouts", "aborted"):
+        same(sum(row[key] for row in story["series"]), story[key], f"{what}: {key} by second")
+        same(sum(group[key] for group in story["classes"].values()), story[key], f"{what}: {key} by class")
+    expect(story["good"] <= story["ok"], f"{what}: good are some of ok")
+    if story["ok"]:
+        latency = story["latency_ms"]
+        order = [latency[key] for key in ("p50", "p90", "p99", "p99_9", "max")]
+        expect(order == sorted(order) and order[0] > 0, f"{what}: percentiles ascend: {order}")
+
+
+class Scripted:
+    """Answers each request by a function of its number and its bytes: what to send, or None to close."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+        self.port = self.listener.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}/"
+        self.count = 0
+        self.lock = threading.Lock()
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                peer, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(peer,), daemon=True).start()
+
+    def serve(self, peer):
+        got = b""
+        with peer:
+            while True:
+                while b"\r\n\r\n" not in got:
+                    try:
+                        more = peer.recv(65536)
+                    except OSError:
+                        return
+                    if not more:
+                        return
+                    got += more
+                request, got = got.split(b"\r\n\r\n", 1)
+                with self.lock:
+                    number = self.count
+                    self.count += 1
+                text = self.answer(number, request)
+                if text is None:
+                    return
+                try:
+                    peer.sendall(text)
+                except OSError:
+                    return
+
+    def close(self):
+        self.listener.close()
+
+
+def plain(status, body=b"ok", fields=b""):
+    return b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n%s\r\n%s" % (status, len(body), fields, body)
+
+
+def closed_and_open():
+    weir = Weir("serve", "--root", site())
+    url = f"http://127.0.0.1:{weir.port}/page"
+    before = weir.count("requests")
+    story = result("--users", "8", "--duration", "1s", "--target", "10s", url)
+    check_sums(story, "closed")
+    same(weir.count("requests") - before, story["sent"], "the server saw as many")
+    same((story["ok"], story["good"], story["errors"]), (story["sent"],) * 2 + (0,), "all is well")
+    expect(story["sent"] > 50, "and it went round")
+    expect(abs(story["goodput_per_s"] * story["duration_s"] - story["good"]) < 0.01 * story["good"] + 1, "goodput is good by time")
+    before = weir.count("requests")
+    story = result("--rate", "200", "--duration", "1s", url)
+    check_sums(story, "open")
+    same((story["sent"], story["ok"]), (200, 200), "as many as asked for")
+    same(weir.count("requests") - before, 200, "the server saw as many")
+    story = result("--rate", "300", "--poisson", "--duration", "1s", "--seed", "7", url)
+    again = result("--rate", "300", "--poisson", "--duration", "1s", "--seed", "7", url)
+    same(story["sent"], again["sent"], "the same seed, the same arrivals")
+    expect(200 < story["sent"] < 400, "about as many")
+    story = result("--sessions", "50", "--requests", "3", "--duration", "1s", "--no-keepalive", url)
+    check_sums(story, "sessions")
+    same(story["ok"], story["sent"], "sessions are served")
+    expect(100 <= story["sent"] <= 150, "three for each of fifty, but for those under way at the end")
+    story = result("--users", "2", "--duration", "1s", "--warmup", "200ms", "--threads", "1", url)
+    check_sums(story, "with a warm-up")
+    weir.stop()
+
+
+def classes_and_methods():
+    seen = {b"gold": 0, b"rest": 0}
+    lock = threading.Lock()
+
+    def answer(number, request):
+        head = request.lower()
+        with lock:
+            seen[b"gold" if b"x-class: gold" in head else b"rest"] += 1
+        right = request.startswith(b"PUT /x HTTP/1.1\r\n") and b"\r\nx-a: b" in head and b"content-length: 0" in head
+        return plain(200 if right else 400)
+
+    server = Scripted(answer)
+    story = result("--users", "4", "--duration", "1s", "--method", "PUT", "--header", "X-A: b", "--requests", "1", "--mix",
+                   "gold=.3:X-Class: gold;rest=.7", server.url + "x")
+    check_sums(story, "classes")
+    same(story["ok"], story["sent"], "method and fields are as asked for")
+    same({name: group["sent"] for name, group in story["classes"].items()},
+         {name.decode(): count for name, count in seen.items()}, "both sides count the same classes")
+    server.close()
+
+
+def stall():
+    """Coordinated omission: one stall of the server is the delay of everybody who came meanwhile, whether or not they could be sent."""
+    gate = threading.Event()
+
+    def answer(number, request):
+        if number == 20:
+            gate.wait(1.0)
+        return plain(200)
+
+    server = Scripted(answer)
+    story = result("--rate", "100", "--duration", "2s", "--connections", "1", "--threads", "1", "--drain", "30s", server.url)
+    check_sums(story, "stall")
+    same(story["sent"], 200, "all were sent in the end")
+    # A second's stall: of those who came within it (100 of 200), half waited half a second or more. Who measures from the sending sees one.
+    expect(story["latency_ms"]["p90"] > 400, f"the stall shows: {story['latency_ms']}")
+    expect(story["late"] > 80, f"and who was late is told: {story['late']}")
+    server.close()
+
+
+def failures():
+    kinds = [plain(200), plain(503, fields=b"Retry-After: 1\r\n"), plain(429), plain(404), plain(500), None, b"220 mail\r\n"]
+    server = Scripted(lambda number, request: kinds[number % 7])
+    story = result("--rate", "210", "--duration", "1s", "--connections", "1", "--drain", "30s", "--threads", "1", server.url)
+    check_sums(story, "failures")
+    same((story["sent"], story["ok"], story["shed"], story["errors"]), (210, 30, 60, 120), "each counted as what it was")
+    server.close()
+
+    server = Scripted(lambda number, request: plain(503) if number % 2 == 0 else plain(200))
+    story = result("--rate", "50", "--duration", "1s", "--retry", "3", "--connections", "1", "--drain", "30s", "--threads", "1", server.url)
+    check_sums(story, "retries")
+    same((story["sent"], story["ok"]), (50, 50), "a request that is tried again is one request")
+    expect(story["retries"] >= 25, "and the attempts are told")
+    server.close()
+
+    never = threading.Event()
+    server = Scripted(lambda number, request: never.wait(LONG) and None)
+    story = result("--rate", "50", "--duration", "1s", "--patience", "50ms", server.url)
+    check_sums(story, "patience")
+    same(story["aborted"], story["sent"], "all left")
+    story = result("--rate", "50", "--duration", "1s", "--timeout", "50ms", server.url)
+    check_sums(story, "timeouts")
+    same(story["timeouts"], story["sent"], "all timed out")
+    never.set()
+    server.close()
+
+
+def bad_input():
+    weir = Weir("serve", "--root", site())
+    url = f"http://127.0.0.1:{weir.port}/page"
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        refused = load(f"http://127.0.0.1:{taken.getsockname()[1]}/", status=1)
+    expect("Connection refused" in refused.stderr, "refused: " + refused.stderr)
+    expect("weir-nowhere" in load("http://weir-nowhere.invalid/", status=1).stderr, "a host that is none")
+    for words, what in ((["--rate", "0", url], "--rate"), (["--rate", "-5", url], "--rate"), (["--rate", "1e12", url], "--rate"),
+                        (["--users", "0", url], "--users"), (["--duration", "5", url], "--duration"), (["--duration", "0s", url], "--duration"),
+                        (["--users", "1", "--rate", "5", url], "exclude"), ([], "URL"), (["ftp://127.0.0.1/"], "http"),
+                        (["http://127.0.0.1:99999/"], "port"), (["--frobnicate", url], "--frobnicate"), (["--rate"], "missing"),
+                        (["--source", "x", url], "address"), (["--body", "@/nowhere/x", url], "/nowhere/x"), (["--load", "2y", url], "--load"),
+                        (["--header", "no colon", url], "colon"), (["--trace", "/nowhere/t.csv", url], "/nowhere/t.csv"),
+                        (["--model", "/nowhere/m", url], "/nowhere/m"), (["--transient", "W99", url], "W10")):
+        done = load(*words, status=2)
+        expect(what in done.stderr, f"{words}: {done.stderr!r} should tell of {what}")
+    server = Scripted(lambda number, request: plain(301, fields=b"Location: /there\r\n"))
+    expect("redirect" in load("--users", "1", "--duration", "10s", server.url, status=1).stderr, "a redirect is told")
+    same(result("--rate", "10", "--duration", "1s", "--allow-redirects", server.url)["ok"], 10, "or allowed")
+    server.close()
+    # A trace with a mistake in it: file and line.
+    folder = tempfile.mkdtemp(prefix="weir-scenario-")
+    trace = os.path.join(folder, "t.csv")
+    with open(trace, "w") as file:
+        file.write("time,size\n0.1,100\nnever,100\n")
+    expect(f"{trace}:3" in load("--trace", trace, url, status=2).stderr, "a trace's mistake has its line")
+    weir.stop()
+
+
+def impossible():
+    """More than any machine can send: it says so, loudly, and does not pretend."""
+    weir = Weir("serve", "--root", site())
+    done = load("--rate", "900000000", "--duration", "1s", "--threads", "1", "--connections", "4", "--drain", "0s", "--json",
+                f"http://127.0.0.1:{weir.port}/page", status=1)
+    expect("FELL BEHIND" in done.stderr, "it is said: " + done.stderr[-300:])
+    check_sums(json.loads(done.stdout), "impossible")
+    weir.stop()
+
+
+def interrupted():
+    weir = Weir("serve", "--root", site())
+    folder = tempfile.mkdtemp(prefix="weir-scenario-")
+    out, rows, plot = (os.path.join(folder, name) for name in ("out.json", "rows.csv", "plot.svg"))
+    before = weir.count("requests")
+    process = subprocess.Popen([WEIR, "load", "--quiet", "--users", "2", "--duration", "1h", "--json", out, "--csv", rows, "--plot", plot,
+                                f"http://127.0.0.1:{weir.port}/page"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    until(lambda: weir.count("requests") > before + 100, "it runs")
+    process.send_signal(signal.SIGINT)
+    same(process.wait(LONG), 130, "the exit status of Ctrl-C")
+    with open(out) as file:
+        story = json.load(file)
+    check_sums(story, "interrupted")
+    expect(story["sent"] >= 100, "what it measured is written")
+    with open(rows) as file:
+        expect(len(file.readlines()) >= 2, "rows too")
+    with open(plot) as file:
+        expect("<svg" in file.read(200), "and the plot")
+    weir.stop()
+
+
+def phases_trace_loads():
+    weir = Weir("serve", "--root", site())
+    url = f"http://127.0.0.1:{weir.port}/page"
+    story = result("--phase", "500ms@100", "--phase", "500ms@300", url)
+    check_sums(story, "phases")
+    same(story["sent"], 200, "50 and 150")
+    folder = tempfile.mkdtemp(prefix="weir-scenario-")
+    trace = os.path.join(folder, "t.csv")
+    with open(trace, "w") as file:
+        file.write("time,path\n" + "".join(f"{i * 0.02},/page\n" for i in range(50)))
+    story = result("--trace", trace, "--faster", "2", f"http://127.0.0.1:{weir.port}")
+    check_sums(story, "trace")
+    same((story["sent"], story["ok"]), (50, 50), "its lines")
+    story = result("--capacity", "100", "--load", "0.5x,2x", "--duration", "1s", url)
+    same([one["sent"] for one in story["runs"]], [50, 200], "multiples of the capacity")
+    for one in story["runs"]:
+        check_sums(one, "a load")
+    weir.stop()
+
+
+def secure_and_http2():
+    folder = tempfile.mkdtemp(prefix="weir-scenario-")
+    make_certificates(folder)
+    root = site()
+    weir = Weir("serve", config=f"""
+        listen "127.0.0.1:0" {{ certificate = {{"{folder}/a.pem"}}; key = {{"{folder}/a.key"}} }}
+        listen "127.0.0.2:0" {{ }}
+        route "all" {{ root = "{root}" }}
+    """)
+    secure = f"https://127.0.0.1:{weir.ports[0]}/page"
+    for words in ([secure], ["--http2", secure], ["--http2", f"http://127.0.0.2:{weir.ports[1]}/page"]):
+        before = weir.count("requests")
+        story = result("--insecure", "--rate", "100", "--duration", "1s", *words)
+        check_sums(story, " ".join(words))
+        same((story["sent"], story["ok"], weir.count("requests") - before), (100, 100, 100), " ".join(words))
+    expect(weir.count("h2_connections") >= 2, "it was HTTP/2")
+    # A certificate of nobody's, and one whose name is another: each request fails for that reason.
+    story = result("--users", "1", "--duration", "500ms", secure)
+    check_sums(story, "unverified")
+    same((story["ok"], story["errors"]), (0, story["error_reasons"]["tls"]), "a certificate that nobody signed is refused")
+    expect(story["errors"] > 0, "and that is an error")
+    weir.stop()
+
+
+def http2_asks_as_it_should():
+    """Method, fields, body and cookies over HTTP/2 come out as over HTTP/1: the sentry passes them on to one who looks."""
+    seen = []
+    server = Scripted(lambda number, request: seen.append(request) or plain(200, fields=b"Set-Cookie: id=7\r\n"))
+    weir = Weir("sentry", "--to", server.url[:-1], "--p90", "10s")
+    story = result("--http2", "--sessions", "5", "--requests", "2", "--cookies", "--duration", "1s", "--method", "DELETE", "--header", "X-A: b",
+                   f"http://127.0.0.1:{weir.port}/x?y=z")
+    check_sums(story, "over HTTP/2")
+    same(story["ok"], 10, "all are answered")
+    expect(all(request.startswith(b"DELETE /x?y=z HTTP/1.1\r\n") and b"x-a: b" in request.lower() for request in seen if b"/x" in request),
+           f"method, path and field: {seen[:1]}")
+    same(sum(b"cookie: id=7" in request.lower() for request in seen), 5, "the second request of each session has the cookie")
+    weir.stop()
+    server.close()
+
+
+def help_is_whole():
+    """Each option of the help is in the docs and the manual."""
+    text = subprocess.run([WEIR, "load", "--help"], capture_output=True, text=True).stdout
+    options = {word for line in text.splitlines() if line.startswith("  --") for word in line.split() if word.startswith("--")}
+    source = os.environ.get("SOURCE", ".")
+    with open(os.path.join(source, "docs/load.md")) as file:
+        docs = file.read()
+    with open(os.path.join(source, "docs/man/weir.1")) as file:
+        manual = file.read().replace("\\-", "-")
+    for option in sorted(options):
+        expect(f"`{option}" in docs, f"docs/load.md does not tell about {option}")
+        expect(option in manual, f"the manual does not tell about {option}")
+
+
+run(closed_and_open, classes_and_methods, stall, failures, bad_input, impossible, interrupted, phases_trace_loads, secure_and_http2, http2_asks_as_it_should,
+    help_is_whole)

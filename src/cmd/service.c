@@ -384,7 +384,7 @@ static int add_listener(weir_service *service, const weir_config *config, const 
 				      LISTENERS_MOST);
 	*at = (listening){.nth = nth_of(config, listen)};
 	snprintf(at->title, sizeof(at->title), "%s", listen->head.title);
-	snprintf(at->name, sizeof(at->name), "listen %s %u", at->title, at->nth);
+	snprintf(at->name, sizeof(at->name), "listen %.127s %u", listen->head.title, at->nth);
 	int failed = listen->tls ? make_tls(listen, &at->tls) : 0;
 	const struct sockaddr *address = (const struct sockaddr *)&listen->address;
 	weir_http_listen options = {

@@ -208,14 +208,15 @@ static __attribute__((noinline)) weir_verdict offer_from_outside(weir_stage *sta
 
 /*
  * The short way. Most offers are of a fresh event without deadline, flags or trace, to a lane of this thread that is open and where
- * nothing waits. A few words tell. Such an event takes the same steps as in weir_offer_one, without those that cannot
+ * nothing waits, and which has room inside where that is bounded. A few words tell. Such an event takes the same steps as in weir_offer_one, without those that cannot
  * matter to it; whatever comes out otherwise goes the long way from where it is.
  */
 static inline bool lane_is_plain(const weir_lane *lane, const weir_thread *self)
 {
 	return lane->thread == self && self->depth_left != 0 &&
 	       atomic_load_explicit(&lane->plain, memory_order_seq_cst) &&
-	       atomic_load_explicit(&lane->waiting, memory_order_relaxed) == 0;
+	       atomic_load_explicit(&lane->waiting, memory_order_relaxed) == 0 &&
+	       (!atomic_load_explicit(&lane->slow_leave, memory_order_relaxed) || weir_lane_room(lane) != 0);
 }
 
 static inline void set_times(weir_event *event, uint64_t now_ns)

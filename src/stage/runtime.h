@@ -121,10 +121,10 @@ typedef struct weir_lane {
 	uint16_t index;
 	bool may_inline; /* a reactor's, and not told otherwise */
 	/* any thread */
-	_Alignas(
-		64) _Atomic bool plain; /* open, inlining, neither single nor bounded inside, nothing picked for tracing, a real world */
-	_Atomic bool
-		slow_leave; /* somebody must be told when an event is settled: a bound, or a virtual pool */
+	/* open, inlining, not single, nothing picked for tracing, a real world */
+	_Alignas(64) _Atomic bool plain;
+	/* somebody must be told when an event is settled: a bound, or a virtual pool */
+	_Atomic bool slow_leave;
 	_Atomic bool purge; /* a tick asks the owner thread to drop what has waited too long */
 	_Atomic uint32_t waiting;
 	_Atomic uint32_t in_service; /* started, not settled */

@@ -4,11 +4,15 @@
 
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/mem.h"
 #include "http/server.h"
 #include "stage/runtime.h"
 
 /* ---- memory ---- */
+
+#define FIRST_ZERO  offsetof(weir_request, head)
+#define BEHIND_ZERO offsetof(weir_request, loop)
 
 static weir_request *take_block(weir_http_loop *loop)
 {
@@ -17,7 +21,7 @@ static weir_request *take_block(weir_http_loop *loop)
 		return weir_mem_zalloc(loop->request_bytes);
 	loop->free = request->next;
 	loop->free_count--;
-	memset(request, 0, sizeof(*request));
+	weir_clear((char *)request + FIRST_ZERO, BEHIND_ZERO - FIRST_ZERO);
 	return request;
 }
 
@@ -36,7 +40,6 @@ weir_request *weir_request_new(weir_http_conn *conn, const weir_codec *codec, vo
 	request->stream = stream;
 	request->client = conn->client;
 	request->began_ns = now_ns;
-	weir_head_init(&request->head);
 	weir_http_loop_ref(loop);
 	return request;
 }
@@ -213,11 +216,11 @@ static void offer(weir_request *request)
 		weir_request_turn_away(request, verdict, weir_stage_name(route->stage), 0);
 }
 
-static void init_event(weir_request *request, unsigned klass)
+/* The event is fresh. */
+static void set_event(weir_request *request, unsigned klass)
 {
 	const weir_route *route = request->route;
-	request->klass = (uint8_t)klass;
-	weir_event_init(&request->event, klass);
+	request->klass = request->event.klass = (uint8_t)klass;
 	request->event.entered_ns = request->began_ns;
 	if (route->exempt)
 		request->event.flags |= WEIR_EVENT_EXEMPT;
@@ -294,7 +297,7 @@ void weir_request_made(weir_request *request, const char *base)
 		return;
 	}
 	request->route = found.route;
-	init_event(request, found.klass);
+	set_event(request, found.klass);
 	if (found.limit != NULL) {
 		/* The stage counts it as an offer that was shed. */
 		weir_offer_refused(found.route->stage, &request->event, WEIR_SHED_RATE);
@@ -412,7 +415,7 @@ void weir_request_pause(weir_request *request)
 	if (request->body_mode != WEIR_BODY_READ || weir_request_is(request, WEIR_REQUEST_GONE))
 		return;
 	request->body_mode = WEIR_BODY_PAUSED;
-	request->body_paused_ns = weir_loop_now(request->loop->loop);
+	request->body_paused_ns = weir_loop_time(request->loop->loop);
 	request->codec->want(request);
 }
 
@@ -421,7 +424,7 @@ void weir_request_resume(weir_request *request)
 	if (request->body_mode != WEIR_BODY_PAUSED || weir_request_is(request, WEIR_REQUEST_GONE))
 		return;
 	request->body_mode = WEIR_BODY_READ;
-	request->body_since_ns += weir_loop_now(request->loop->loop) - request->body_paused_ns;
+	request->body_since_ns += weir_loop_time(request->loop->loop) - request->body_paused_ns;
 	request->codec->want(request);
 }
 
@@ -438,7 +441,7 @@ static void call_over(weir_request *request)
 void weir_request_ended(weir_request *request)
 {
 	request->flags |= WEIR_REQUEST_BEGUN | WEIR_REQUEST_ENDED;
-	if (request->loop->http != NULL)
+	if (weir_http_logs(request->loop->http, request->shed))
 		weir_request_log(request);
 	if (request->over != NULL)
 		call_over(request);
@@ -486,7 +489,7 @@ void weir_request_drained(weir_request *request)
 void weir_request_log(weir_request *request)
 {
 	weir_http *http = request->loop->http;
-	if (http == NULL || http->log == NULL || weir_request_is(request, WEIR_REQUEST_LOGGED))
+	if (!weir_http_logs(http, request->shed) || weir_request_is(request, WEIR_REQUEST_LOGGED))
 		return;
 	request->flags |= WEIR_REQUEST_LOGGED;
 	bool ended = weir_request_is(request, WEIR_REQUEST_ENDED);
@@ -514,7 +517,7 @@ void weir_request_log(weir_request *request)
 void weir_http_log_malformed(weir_http_conn *conn, unsigned status, const char *error, uint64_t began_ns)
 {
 	weir_http *http = conn->loop->http;
-	if (http == NULL || http->log == NULL)
+	if (!weir_http_logs(http, WEIR_ADMITTED))
 		return;
 	uint64_t now_ns = weir_clock_now(weir_loop_clock(conn->loop->loop));
 	weir_http_record record = {.status = status,

@@ -13,7 +13,9 @@
  *	1. A DEAD connection makes no call but closed, and that comes from weir_conn_turn, in the loop's deferred work.
  *	2. Memory goes at the end of a turn at the earliest, after everything the turn's wait has found was handled.
  *	3. While SENDING the back end has a hold of the output's first block; it is not let go before it is done with.
- *	4. The timer is armed no later than the earliest deadline. It may be early: then it is armed again.
+ *	4. What is in the net's quick buffer is its owner's whole output. It is there during a call of its owner only (or of weir_conn_commit): the end of the call
+ *	   sends it or moves it to the output proper, and so does whatever else adds to the output.
+ *	5. The timer is armed no later than the earliest deadline. It may be early: then it is armed again.
  *
  * Lingering: our end of the stream is shut and what the peer still sends is read and thrown away until its end comes, for at most
  * a second. Closing at once would answer such bytes with a reset, which can destroy the output on its way to the peer.
@@ -105,6 +107,9 @@ void weir_conn_unlink(weir_conn *conn);
 int weir_conn_check_output(weir_conn *conn, size_t length);
 /* Some have been added; before: the bytes that waited. */
 void weir_conn_output_added(weir_conn *conn, size_t before);
+
+/* Moves what is in the quick buffer to the output proper. 0 or -ENOMEM, and then nothing has changed. */
+int weir_conn_unquick(weir_conn *conn);
 
 /* ---- for the back ends ---- */
 

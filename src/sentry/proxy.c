@@ -69,7 +69,7 @@ static void try(weir_exchange *exchange, weir_origin *not_this, bool fresh)
 {
 	weir_upstream *upstream = exchange->thread->upstream;
 	exchange->backend = weir_fleet_pick(weir_upstream_fleet(upstream), weir_upstream_random(upstream),
-					    weir_loop_now(weir_upstream_loop(upstream)), not_this);
+					    weir_loop_time(weir_upstream_loop(upstream)), not_this);
 	if (exchange->backend == NULL) {
 		WEIR_PROXY_COUNT(exchange, full);
 		weir_exchange_let_go(exchange);
@@ -92,7 +92,7 @@ void weir_proxy_failed(weir_call *call, const weir_call_failure *failure)
 	uint64_t refused = retry->refused;
 	if (!exchange->begun)
 		verdict = weir_retry_ask(retry, &exchange->story, failure,
-					 weir_loop_now(weir_upstream_loop(exchange->thread->upstream)));
+					 weir_loop_time(weir_upstream_loop(exchange->thread->upstream)));
 	switch (verdict) {
 	case WEIR_RETRY_FREE:
 		WEIR_PROXY_COUNT(exchange, free_retries);
@@ -167,7 +167,7 @@ static weir_proxy_thread *make_thread(weir_proxy *proxy, uint16_t home)
 	if (thread == NULL)
 		return NULL;
 	thread->proxy = proxy;
-	weir_retry_init(&thread->retry, &options->retry, weir_loop_now(loop));
+	weir_retry_init(&thread->retry, &options->retry, weir_loop_time(loop));
 	if (weir_upstream_new(loop, options->fleet, &options->limits, options->seed + home,
 			      &thread->upstream) != 0) {
 		weir_mem_free(thread);

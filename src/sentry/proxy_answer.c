@@ -2,6 +2,7 @@
 /* An exchange under way: the client's body towards the backend, the backend's answer towards the client. */
 #include <errno.h>
 
+#include "http/server.h"
 #include "sentry/proxy_priv.h"
 
 /* Fields of an answer on the stack, and ours; weir_proxy_new holds the limits to it. */
@@ -109,8 +110,9 @@ static void request_drained(weir_request *request, void *arg);
 
 static void note_backend(weir_exchange *exchange)
 {
-	weir_request_note(exchange->request,
-			  (weir_span){exchange->backend->note, exchange->backend->note_length});
+	if (weir_http_logs(exchange->request->loop->http, WEIR_ADMITTED))
+		weir_request_note(exchange->request,
+				  (weir_span){exchange->backend->note, exchange->backend->note_length});
 }
 
 static void nonsense(weir_exchange *exchange, const char *text)

@@ -63,7 +63,7 @@ static void free_parts(weir_request *request)
 	weir_mem_free(request->trailers);
 }
 
-void weir_request_free(weir_request *request)
+static inline void let_go(weir_request *request)
 {
 	if (request->chunks != NULL || request->collected != NULL || request->rest != NULL ||
 	    request->trailers != NULL)
@@ -71,9 +71,14 @@ void weir_request_free(weir_request *request)
 	weir_http_loop_give(request->loop, request);
 }
 
+void weir_request_free(weir_request *request)
+{
+	let_go(request);
+}
+
 void weir_request_discard(weir_request *request)
 {
-	weir_request_free(request);
+	let_go(request);
 }
 
 static void *alloc_chunk(weir_request *request, size_t bytes)
@@ -93,7 +98,7 @@ static void *alloc_chunk(weir_request *request, size_t bytes)
 	return chunk->bytes;
 }
 
-void *weir_request_alloc(weir_request *request, size_t bytes)
+static inline void *alloc(weir_request *request, size_t bytes)
 {
 	uintptr_t at = ((uintptr_t)request->arena + 15) & ~(uintptr_t)15;
 	if (at <= (uintptr_t)request->arena_end && bytes <= (uintptr_t)request->arena_end - at) {
@@ -101,6 +106,11 @@ void *weir_request_alloc(weir_request *request, size_t bytes)
 		return (void *)at;
 	}
 	return alloc_chunk(request, bytes);
+}
+
+void *weir_request_alloc(weir_request *request, size_t bytes)
+{
+	return alloc(request, bytes);
 }
 
 /* ---- from head to stage ---- */
@@ -121,7 +131,7 @@ static bool copy_head(weir_request *request, const char *base)
 	/* It has been put together here. */
 	if (base == request->base)
 		return true;
-	char *copy = weir_request_alloc(request, request->head.length);
+	char *copy = alloc(request, request->head.length);
 	if (copy == NULL)
 		return false;
 	memcpy(copy, base, request->head.length);
@@ -277,7 +287,7 @@ void weir_request_made(weir_request *request, const char *base)
 	weir_http_count(&loop->counts.requests);
 	weir_http_gauge(&loop->counts.busy, 1);
 	set_framing(request);
-	weir_event_init(&request->event, 0);
+	weir_event_make(&request->event, 0);
 	if (!copy_head(request, base)) {
 		request->base = base; /* for as long as this call lasts, which is enough for a refusal */
 		weir_request_refuse(request, 503, "out of memory");
@@ -350,7 +360,7 @@ static void over(weir_request *request)
 {
 	if (!weir_request_is(request, WEIR_REQUEST_GONE))
 		request->codec->over(request);
-	weir_request_free(request);
+	let_go(request);
 }
 
 void weir_request_body_end(weir_request *request)

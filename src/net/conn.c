@@ -21,7 +21,8 @@ static void end_call(weir_conn *conn)
 	conn->flags &= ~(uint32_t)WEIR_CONN_CALLING;
 	if (conn->output.bytes > 0 && !weir_conn_is(conn, busy))
 		conn->net->io->send(conn);
-	weir_conn_settle(conn);
+	if (conn->output.bytes > 0 || weir_conn_is(conn, WEIR_CONN_CLOSING | WEIR_CONN_CLOGGED))
+		weir_conn_settle(conn);
 }
 
 static void start_lingering(weir_conn *conn)
@@ -88,16 +89,6 @@ void weir_conn_connected(weir_conn *conn, int result)
 	}
 	weir_conn_arm(conn);
 	weir_conn_call_open(conn);
-}
-
-uint32_t weir_conn_allowance(weir_conn *conn)
-{
-	uint32_t turn = (uint32_t)weir_loop_turns(conn->net->loop);
-	if (conn->turn != turn) {
-		conn->turn = turn;
-		conn->turn_bytes = 0;
-	}
-	return conn->turn_bytes < WEIR_BUF_READ_BYTES ? WEIR_BUF_READ_BYTES - conn->turn_bytes : 0;
 }
 
 void weir_conn_data(weir_conn *conn, weir_buf *buf)

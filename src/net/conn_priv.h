@@ -114,7 +114,16 @@ int weir_conn_unquick(weir_conn *conn);
 /* ---- for the back ends ---- */
 
 /* Bytes that may still be read in this turn; 0: none. */
-uint32_t weir_conn_allowance(weir_conn *conn);
+static inline uint32_t weir_conn_allowance(weir_conn *conn)
+{
+	uint32_t turn = (uint32_t)weir_loop_turns(conn->net->loop);
+	if (conn->turn != turn) {
+		conn->turn = turn;
+		conn->turn_bytes = 0;
+	}
+	return conn->turn_bytes < WEIR_BUF_READ_BYTES ? WEIR_BUF_READ_BYTES - conn->turn_bytes : 0;
+}
+
 /* The connect has ended: 0 or a negative errno. */
 void weir_conn_connected(weir_conn *conn, int result);
 /* Bytes came. */

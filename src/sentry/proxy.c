@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "loop/loop.h"
@@ -143,12 +144,13 @@ static void handle(weir_proxy_thread *thread, weir_stage *stage, weir_request *r
 		weir_request_reject(request, WEIR_SHED_MEMORY);
 		return;
 	}
-	*exchange = (weir_exchange){.request = request,
-				    .thread = thread,
-				    .stage = stage,
-				    .has_body = weir_request_body_length(request) != 0,
-				    .upgrade = wants_upgrade(request),
-				    .story.method = weir_request_method(request)};
+	weir_clear(exchange, sizeof(*exchange));
+	exchange->request = request;
+	exchange->thread = thread;
+	exchange->stage = stage;
+	exchange->has_body = weir_request_body_length(request) != 0;
+	exchange->upgrade = wants_upgrade(request);
+	exchange->story.method = weir_request_method(request);
 	exchange->expects = exchange->has_body && (request->head.flags & WEIR_HEAD_CONTINUE) != 0 &&
 			    weir_request_collected(request) == NULL;
 	weir_timer_init(&exchange->timer, weir_exchange_late, exchange);

@@ -4,6 +4,7 @@
  * its first byte to its last field.
  */
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "sentry/proxy_priv.h"
@@ -261,28 +262,29 @@ static void put_each(writer *w)
 
 /* ---- what is added ---- */
 
-/* Each byte as a number with the dot behind it. */
-static void put_ipv4(writer *w, const struct sockaddr_in *client)
+static void write_ipv4(weir_last_client *last, uint32_t address)
 {
-	const uint8_t *address = (const uint8_t *)&client->sin_addr.s_addr;
-	char *to = w->to;
-	for (int i = 0; i < 4; i++) {
-		unsigned byte = address[i], tens = byte * 205 >> 11, hundreds = byte * 41 >> 12;
-		if (byte >= 100)
-			*to++ = (char)('0' + hundreds);
-		if (byte >= 10)
-			*to++ = (char)('0' + tens - 10 * hundreds);
-		*to++ = (char)('0' + byte - 10 * tens);
-		*to++ = '.';
-	}
-	w->to = to - 1;
+	const uint8_t *bytes = (const uint8_t *)&address;
+	last->address = address;
+	last->length = (uint32_t)snprintf(last->text, sizeof(last->text), "%u.%u.%u.%u", bytes[0], bytes[1],
+					  bytes[2], bytes[3]);
+}
+
+static void put_ipv4(writer *w, uint32_t address)
+{
+	weir_last_client *last = &w->exchange->thread->last_client;
+	if (last->address != address || last->length == 0)
+		write_ipv4(last, address);
+	/* All of it, as that is one move; there is room for more. */
+	memcpy(w->to, last->text, sizeof(last->text));
+	w->to += last->length;
 }
 
 static void put_client(writer *w, const struct sockaddr *client)
 {
 	char text[INET6_ADDRSTRLEN];
 	if (client->sa_family == AF_INET) {
-		put_ipv4(w, (const struct sockaddr_in *)(const void *)client);
+		put_ipv4(w, ((const struct sockaddr_in *)(const void *)client)->sin_addr.s_addr);
 	} else if (client->sa_family == AF_INET6) {
 		inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)client)->sin6_addr, text,
 			  sizeof(text));

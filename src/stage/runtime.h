@@ -68,6 +68,15 @@ static inline uint32_t weir_event_tag(const weir_event *event)
 #endif
 }
 
+/* As weir_event_init. */
+static inline void weir_event_make(weir_event *event, unsigned klass)
+{
+	*event = (weir_event){.magic = WEIR_EVENT_MAGIC,
+			      .state = WEIR_EVENT_FREE,
+			      .klass = klass < WEIR_CLASSES ? (uint8_t)klass : UINT8_MAX,
+			      .home = WEIR_ANYWHERE};
+}
+
 static inline bool weir_event_is_cancelled(const weir_event *event)
 {
 	return __atomic_load_n(&event->cancelled, __ATOMIC_RELAXED) != 0;

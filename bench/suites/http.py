@@ -253,9 +253,10 @@ def proxy(bench):
 
 # ---- rejecting ----
 
+# A rate so low that Retry-After has as many digits in each answer: the load counts bytes.
 REJECTING = """
 backend "app" { server = {"http://127.0.0.1:1"} }
-target "none" { law = fixed  rate = 0.001  burst = 1 }
+target "none" { law = fixed  rate = 0.00005  burst = 1 }
 route "all" { backend = "app"  target = "none" }
 """
 

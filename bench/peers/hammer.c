@@ -5,10 +5,10 @@
  * its threads, to the nanosecond, whatever the server is.
  *
  *	hammer --port P [--reply-bytes N] [--connections C] [--seconds S] [--warm S] [--pid SERVER] [--path /index.html] [--fresh 1]
- *	       [--status 200]
+ *	       [--status 200] [--replies N]
  *
  * Replies are all of one length, which is what a first one has unless it is given; the first one must have the status. --fresh: a connection
- * for each request.
+ * for each request. --replies: no warm-up, and it ends after so many, however long that takes.
  */
 #include <sys/epoll.h>
 
@@ -72,14 +72,14 @@ static void replied(int poll, int fd)
 	open_one(poll);
 }
 
-/* Replies counted until the clock says so. */
-static uint64_t run(int poll, uint64_t until_ns)
+/* Replies counted until the clock says so, or there are as many as wanted. */
+static uint64_t run(int poll, uint64_t until_ns, uint64_t wanted)
 {
 	struct epoll_event ready[512];
 	uint64_t replies = 0;
 
 	memset(times, 0, sizeof(times));
-	while (bench_now_ns() < until_ns) {
+	while (bench_now_ns() < until_ns && replies < wanted) {
 		int count = epoll_wait(poll, ready, 512, 100);
 
 		for (int i = 0; i < count; i++)
@@ -131,7 +131,7 @@ int main(int argc, char **argv)
 	pid_t pid = (pid_t)bench_number(argv, "pid", 0);
 	int poll = epoll_create1(EPOLL_CLOEXEC);
 	clockid_t server = CLOCK_PROCESS_CPUTIME_ID;
-	uint64_t begin_ns, cpu_ns, replies;
+	uint64_t begin_ns, cpu_ns, replies, wanted = (uint64_t)bench_number(argv, "replies", 0);
 
 	port = (unsigned)bench_number(argv, "port", 0);
 	fresh = bench_number(argv, "fresh", 0) != 0;
@@ -147,10 +147,12 @@ int main(int argc, char **argv)
 		BENCH_REQUIRE((errno = clock_getcpuclockid(pid, &server)) == 0);
 	for (size_t i = 0; i < connections; i++)
 		open_one(poll);
-	run(poll, bench_now_ns() + (uint64_t)(warm * 1e9));
+	if (wanted == 0)
+		run(poll, bench_now_ns() + (uint64_t)(warm * 1e9), UINT64_MAX);
 	begin_ns = bench_now_ns();
 	cpu_ns = bench_clock_ns(server);
-	replies = run(poll, begin_ns + (uint64_t)(seconds * 1e9));
+	replies = wanted == 0 ? run(poll, begin_ns + (uint64_t)(seconds * 1e9), UINT64_MAX)
+			      : run(poll, UINT64_MAX, wanted);
 	cpu_ns = bench_clock_ns(server) - cpu_ns;
 	begin_ns = bench_now_ns() - begin_ns;
 	printf("replies %llu\nseconds %.6f\nserver_cpu_seconds %.6f\nreply_bytes %zu\n",

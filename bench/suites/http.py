@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import time
 
+from lib import callgrind
 from lib.measure import Failed, Missing, interleave
 from lib.rows import row
 
@@ -45,7 +46,7 @@ class Running:
 
 
 @contextlib.contextmanager
-def started(bench, name, command, port, env=None):
+def started(bench, name, command, port, env=None, patience=5):
     """A program on the server's core, from when it listens until it is told to end."""
     if not shutil.which(command[0]):
         raise Missing(f"what needs {name}, which is not installed")
@@ -57,7 +58,7 @@ def started(bench, name, command, port, env=None):
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(5)
+            process.wait(patience)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -89,12 +90,12 @@ def site(folder_):
     return root
 
 
-def weir(bench, arguments, back_end="epoll"):
-    """`weir ...` on one thread."""
+def weir(bench, arguments, back_end="epoll", before=()):
+    """`weir ...` on one thread; before: what its command line is given to."""
     port = free_port()
     program = os.path.join(bench.build, "weir")
-    command = [program] + arguments + ["--listen", f"127.0.0.1:{port}", "--admin", "off", "--threads", "1"]
-    return started(bench, "weir " + arguments[0], command, port, {"WEIR_LOOP": back_end})
+    command = [*before, program] + arguments + ["--listen", f"127.0.0.1:{port}", "--admin", "off", "--threads", "1"]
+    return started(bench, "weir " + arguments[0], command, port, {"WEIR_LOOP": back_end}, 30 if before else 5)
 
 
 NGINX = """daemon off; master_process off; pid {folder}/nginx.pid; error_log {folder}/error.log crit; worker_rlimit_nofile 20000;
@@ -233,8 +234,8 @@ def relay(bench, port):
         yield Running(server.pid, int(server.wait_for("port")))
 
 
-def sentry(bench, port, back_end="epoll", extra=("--p90", "200ms")):
-    return weir(bench, ["sentry", "--to", f"http://127.0.0.1:{port}", *extra], back_end)
+def sentry(bench, port, back_end="epoll", extra=("--p90", "200ms"), before=()):
+    return weir(bench, ["sentry", "--to", f"http://127.0.0.1:{port}", *extra], back_end, before)
 
 
 def proxy(bench):
@@ -252,18 +253,19 @@ def proxy(bench):
 
 # ---- rejecting ----
 
+# A rate so low that Retry-After has as many digits in each answer: the load counts bytes.
 REJECTING = """
 backend "app" { server = {"http://127.0.0.1:1"} }
-target "none" { law = fixed  rate = 0.001  burst = 1 }
+target "none" { law = fixed  rate = 0.00005  burst = 1 }
 route "all" { backend = "app"  target = "none" }
 """
 
 
 @contextlib.contextmanager
-def rejecting_weir(bench, back_end):
+def rejecting_weir(bench, back_end="epoll", before=()):
     with folder() as here:
         path = write(here, "weir.conf", REJECTING)
-        with weir(bench, ["sentry", "-c", path], back_end) as running:
+        with weir(bench, ["sentry", "-c", path], back_end, before) as running:
             spend_first(running.port)
             yield running
 
@@ -295,6 +297,51 @@ def reject(bench):
             bench, haproxy(bench, front="http-request return status 503 content-type text/plain string busy"), *a)
         found = per_cpu(interleave(bench, f"reject, {kind}", variants))
         rows += against(f"rejecting, {kind}", found, BACK_ENDS, {"nginx limit_req": goal, "haproxy deny": goal})
+    return rows
+
+
+# ---- instructions ----
+
+# Few enough that a turn of the loop is over in time under valgrind too: longer ones are cut short, and what is left then waits in queues.
+COUNTED_CONNECTIONS = 4
+COUNTED_TARGET = ("--p90", "5s")  # that of a proxied reply under valgrind: nobody is to be turned away
+
+
+def counted_replies(bench, make, replies, *asked):
+    """Instructions of weir's own code in its reactor's thread; make: a server from what its command line is given to."""
+    with folder() as here:
+        path = os.path.join(here, "counts")
+        with make(callgrind.command(path)) as running:
+            bench.run("hammer", "--port", running.port, "--connections", COUNTED_CONNECTIONS, "--replies", replies, *asked,
+                      core=bench.client_core)
+        return callgrind.own(path, "weir", "weir_reactor_run")
+
+
+def instructions_each(bench, make, *asked):
+    """Of one request: the difference between few and many, since all else is in both."""
+    few, many = (200, 400) if bench.quick else (1000, 5000)
+    return (counted_replies(bench, make, many, *asked) - counted_replies(bench, make, few, *asked)) / (many - few)
+
+
+def instructions(bench):
+    """Instructions of weir's own code for a request on a kept connection: without the C library, the kernel, and the ticks of laws."""
+    with folder() as here, responder(bench, 16, bench.client_core) as backend:
+        root = site(here)
+        ways = {"a cached page of 1 KB": (lambda before: weir(bench, ["serve", "--root", root], before=before), "--path", "/1k.bin"),
+                "a request turned away": (lambda before: rejecting_weir(bench, before=before), "--path", "/", "--status", 503),
+                "a tiny reply proxied": (lambda before: sentry(bench, backend.port, extra=COUNTED_TARGET, before=before), "--path", "/")}
+        found = {}
+        for what, (make, *asked) in ways.items():
+            bench.say(f"instructions: {what}")
+            try:
+                found[what] = [instructions_each(bench, make, *asked)]
+            except (Failed, subprocess.TimeoutExpired) as error:
+                bench.left_out(f"instructions of {what}", error)
+    goals = {"a cached page of 1 KB": "<= 2100", "a tiny reply proxied": "<= 4500"}
+    rows = [row(f"instructions, {what}", samples, "instructions", goal=goals.get(what, "")) for what, samples in found.items()]
+    if {"a request turned away", "a tiny reply proxied"} <= found.keys():
+        rows.append(row("instructions, a request turned away", found["a request turned away"], "instructions",
+                        "a tiny reply proxied", found["a tiny reply proxied"], "< 0.1"))
     return rows
 
 
@@ -404,4 +451,4 @@ def overload(bench):
     return rows
 
 
-PARTS = (static, proxy, reject, memory, overload)
+PARTS = (static, proxy, reject, instructions, memory, overload)

@@ -296,6 +296,7 @@ typedef struct weir_http_options {
 	/* Told of every request once it is over, on its home thread; must not block. NULL: no log. */
 	void (*log)(const weir_http_record *record, void *arg);
 	void *log_arg;
+	bool log_sheds_only; /* told only of those that were turned away: the others need not pay for a record */
 } weir_http_options;
 
 typedef struct weir_http_stats {

@@ -411,11 +411,13 @@ static int add_listener(weir_service *service, const weir_config *config, const 
 
 static int make_http(weir_service *service, weir_routes *routes)
 {
+	bool wanted = service->access != NULL || service->admin != NULL;
 	weir_http_options options = {.domain = service->domain,
 				     .routes = routes,
 				     .limits = service->config->http.http,
-				     .log = record,
-				     .log_arg = service};
+				     .log = wanted ? record : NULL,
+				     .log_arg = service,
+				     .log_sheds_only = service->access == NULL};
 	return weir_http_new(&options, &service->http);
 }
 

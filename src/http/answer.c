@@ -11,7 +11,7 @@
 
 bool weir_request_at_home(const weir_request *request)
 {
-	return weir_loop_self() == request->loop->loop;
+	return weir_loop_here == request->loop->loop;
 }
 
 /* ---- settling ---- */
@@ -125,14 +125,29 @@ int weir_request_reply(weir_request *request, const weir_reply *reply)
 	return error;
 }
 
-int weir_request_reply_prepared(weir_request *request, const weir_reply *reply, weir_span lines)
+static bool sent_prepared(weir_request *request, const weir_prepared *prepared)
 {
+	const weir_codec *codec = request->codec;
+	if (codec->prepared == NULL || prepared->reply.over != NULL ||
+	    weir_request_is(request, WEIR_REQUEST_GONE))
+		return false;
+	request->status = (uint16_t)prepared->reply.status;
+	request->flags |= WEIR_REQUEST_BEGUN;
+	return codec->prepared(request, prepared);
+}
+
+int weir_request_reply_prepared(weir_request *request, const weir_prepared *prepared)
+{
+	const weir_reply *reply = &prepared->reply;
+	size_t line = prepared->line_length;
 	/* From elsewhere, or wrongly: not worth a second way. */
 	if (!weir_request_at_home(request) || weir_request_is(request, WEIR_REQUEST_BEGUN))
 		return weir_request_reply(request, reply);
 	if (!weir_request_settle(request, reply->status))
 		return weir_error_set(-EINVAL, "reply: a stage's queue has the request");
-	send_answer(request, reply, lines);
+	if (!sent_prepared(request, prepared))
+		send_answer(request, reply,
+			    (weir_span){prepared->head.at + line, prepared->head.length - line});
 	return 0;
 }
 

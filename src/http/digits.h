@@ -12,6 +12,10 @@ static inline char *weir_put_number(char *to, uint64_t number)
 {
 	char digits[20];
 	char *at = digits + sizeof(digits);
+	if (number < 10) {
+		*to = (char)('0' + number);
+		return to + 1;
+	}
 	do
 		*--at = (char)('0' + number % 10);
 	while ((number /= 10) != 0);

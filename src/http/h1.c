@@ -10,7 +10,7 @@
 
 static uint64_t now_of(const weir_http_conn *conn)
 {
-	return weir_loop_now(conn->loop->loop);
+	return weir_loop_time(conn->loop->loop);
 }
 
 /* ---- reading on and off ---- */
@@ -253,7 +253,7 @@ void weir_h1_over(weir_request *request)
 	if (conn->state == WEIR_H1_SHUT)
 		return;
 	conn->state = WEIR_H1_HEAD;
-	weir_http_wait_for(conn, WEIR_WAIT_IDLE, now_of(conn));
+	weir_http_wait_idle(conn, now_of(conn));
 	weir_h1_go_on(conn);
 }
 

@@ -34,7 +34,7 @@ static void say_continue(weir_http_conn *conn, weir_request *request)
 void weir_h1_want(weir_request *request)
 {
 	weir_http_conn *conn = request->conn;
-	uint64_t now_ns = weir_loop_now(conn->loop->loop);
+	uint64_t now_ns = weir_loop_time(conn->loop->loop);
 	if (request->body_mode == WEIR_BODY_DROP &&
 	    (conn->flags & WEIR_CONN_LAST || !weir_h1_drains(request))) {
 		conn->flags |= WEIR_CONN_LAST;
@@ -130,7 +130,7 @@ static size_t take_chunks(weir_http_conn *conn, weir_request *request, weir_buf 
 size_t weir_h1_body(weir_http_conn *conn, weir_buf *buf, size_t at, size_t end)
 {
 	weir_request *request = conn->request;
-	conn->since_ns = weir_loop_now(conn->loop->loop);
+	conn->since_ns = weir_loop_time(conn->loop->loop);
 	request->flags &= ~(uint32_t)WEIR_REQUEST_WAITING;
 	return request->head.framing == WEIR_BODY_CHUNKED ? take_chunks(conn, request, buf, at, end)
 							  : take_length(conn, request, buf, at, end);
@@ -162,7 +162,7 @@ size_t weir_h1_trailers(weir_http_conn *conn, weir_buf *buf, size_t at, size_t e
 	weir_request *request = conn->request;
 	const char *bytes = (const char *)buf->data + at;
 	const weir_head_limits limits = {TRAILER_BYTES_MOST, TRAILER_BYTES_MOST, TRAILERS_MOST};
-	conn->since_ns = weir_loop_now(conn->loop->loop);
+	conn->since_ns = weir_loop_time(conn->loop->loop);
 	/* Mostly there are none. */
 	if (request->trailers == NULL && end - at >= 2 && memcmp(bytes, "\r\n", 2) == 0) {
 		body_over(conn, request);

@@ -6,13 +6,14 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/mem.h"
 #include "http/digits.h"
 #include "http/h1.h"
 #include "http/status.h"
 
 #define SMALL_BODY 2048u
-#define ROOM       4096u                          /* for head and small body on the stack */
+#define ROOM       4096u /* for head and small body, built in the output or on the stack */
 #define HEAD_EXTRA (512u + WEIR_HTTP_SERVER_MOST) /* status line and the fields of the server */
 #define HEAD_MOST  65536u
 
@@ -67,8 +68,8 @@ static bool keeps(const weir_http_conn *conn, const weir_request *request)
 	if (loop->limits.requests != 0 && conn->requests >= loop->limits.requests)
 		return false;
 	/* Who reads the body will, to its end; otherwise it is a question of how much is left. */
-	return request->body_mode == WEIR_BODY_READ || request->body_mode == WEIR_BODY_PAUSED ||
-	       weir_h1_drains(request);
+	return weir_request_is(request, WEIR_REQUEST_BODY_OVER) || request->body_mode == WEIR_BODY_READ ||
+	       request->body_mode == WEIR_BODY_PAUSED || weir_h1_drains(request);
 }
 
 static bool has_no_body(const weir_request *request, unsigned status)
@@ -111,11 +112,11 @@ static char *put_head(char *to, weir_http_conn *conn, weir_request *request, con
 		request->flags |= WEIR_REQUEST_NO_BODY;
 	if (!keeps(conn, request))
 		conn->flags |= WEIR_CONN_LAST;
-	to = put(to, line.at, line.length);
+	to = weir_copy(to, line.at, line.length);
 	const char *lines = weir_http_lines(conn->loop);
-	to = put(to, lines, conn->loop->lines_length);
+	to = weir_copy(to, lines, conn->loop->lines_length);
 	if (answer->lines.at != NULL) {
-		to = put(to, answer->lines.at, answer->lines.length);
+		to = weir_copy(to, answer->lines.at, answer->lines.length);
 	} else {
 		to = put_fields(to, answer->fields, answer->field_count);
 		to = put_framing(to, conn, request, answer);
@@ -138,29 +139,40 @@ static void cut(weir_http_conn *conn, int why)
 
 static void note_first_byte(weir_request *request)
 {
-	const weir_http *http = request->loop->http;
-	if (http != NULL && http->log != NULL)
+	if (weir_http_logs(request->loop->http, request->shed))
 		request->first_byte_ns = weir_clock_now(weir_loop_clock(request->loop->loop));
+}
+
+/* in_place: the bytes are in what weir_link_reserve gave. */
+static inline int finish(weir_link *link, const char *text, const char *end, bool in_place)
+{
+	if (!in_place)
+		return weir_link_write(link, text, (size_t)(end - text));
+	weir_link_commit(link, (size_t)(end - text));
+	return 0;
 }
 
 /* Head, and the bytes behind it, in one piece. 0 or a negative errno. */
 static int write_head(weir_http_conn *conn, weir_request *request, const weir_answer *answer,
 		      const void *body, size_t body_length)
 {
-	char room[ROOM], *text = room;
+	char room[ROOM];
 	size_t need = HEAD_EXTRA + body_length;
 	need += answer->lines.at != NULL ? answer->lines.length
 					 : fields_bytes(answer->fields, answer->field_count);
 	if (need > HEAD_MOST)
 		return -EINVAL;
-	if (need > sizeof(room) && (text = weir_mem_zalloc(need)) == NULL)
+	char *place = weir_link_reserve(&conn->link, need), *text = place;
+	if (place == NULL)
+		text = need <= sizeof(room) ? room : weir_mem_zalloc(need);
+	if (text == NULL)
 		return -ENOMEM;
 	char *end = put_head(text, conn, request, answer);
 	if (!weir_request_is(request, WEIR_REQUEST_NO_BODY) && body_length > 0)
-		end = put(end, body, body_length);
+		end = weir_copy(end, body, body_length);
 	note_first_byte(request);
-	int error = weir_link_write(&conn->link, text, (size_t)(end - text));
-	if (text != room)
+	int error = finish(&conn->link, text, end, place != NULL);
+	if (place == NULL && text != room)
 		weir_mem_free(text);
 	return error;
 }
@@ -255,27 +267,56 @@ static int h1_reply(weir_request *request, const weir_answer *answer)
 	return 0;
 }
 
+/* As h1_reply, for a small body and a head of which all but the server's own fields is there. */
+static bool h1_prepared(weir_request *request, const weir_prepared *prepared)
+{
+	char room[ROOM];
+	weir_http_conn *conn = request->conn;
+	const weir_reply *reply = &prepared->reply;
+	size_t need = HEAD_EXTRA + prepared->head.length + reply->length;
+	if (reply->buf == NULL || reply->length > SMALL_BODY || need > sizeof(room))
+		return false;
+	char *place = weir_link_reserve(&conn->link, need), *text = place != NULL ? place : room;
+	if (!keeps(conn, request))
+		conn->flags |= WEIR_CONN_LAST;
+	char *end = weir_copy(text, prepared->head.at, prepared->head.length);
+	const char *lines = weir_http_lines(conn->loop);
+	end = weir_copy(end, lines, conn->loop->lines_length);
+	end = PUT(put_connection(end, conn, request), "\r\n");
+	if (request->head.method != WEIR_METHOD_HEAD) {
+		end = weir_copy(end, reply->buf->data + reply->offset, reply->length);
+		request->answer_bytes = reply->length;
+	}
+	note_first_byte(request);
+	int error = finish(&conn->link, text, end, place != NULL);
+	if (error != 0)
+		cut(conn, error);
+	weir_request_ended(request);
+	return true;
+}
+
 /* As put_head, for what is the same again and again. */
 static int h1_canned(weir_request *request, const weir_canned *canned)
 {
 	char room[ROOM];
 	weir_http_conn *conn = request->conn;
 	weir_span line = weir_status_line(canned->status);
+	char *place = weir_link_reserve(&conn->link, sizeof(room)), *text = place != NULL ? place : room;
 	if (!keeps(conn, request))
 		conn->flags |= WEIR_CONN_LAST;
-	char *end = put(room, line.at, line.length);
+	char *end = weir_copy(text, line.at, line.length);
 	const char *lines = weir_http_lines(conn->loop);
-	end = put(end, lines, conn->loop->lines_length);
+	end = weir_copy(end, lines, conn->loop->lines_length);
 	end = PUT(end, "Retry-After: ");
 	end = weir_put_number(end, canned->retry_after_s);
-	end = put(PUT(end, "\r\n"), canned->fields.at, canned->fields.length);
+	end = weir_copy(PUT(end, "\r\n"), canned->fields.at, canned->fields.length);
 	end = PUT(put_connection(end, conn, request), "\r\n");
 	if (request->head.method != WEIR_METHOD_HEAD) {
-		end = put(end, canned->body.at, canned->body.length);
+		end = weir_copy(end, canned->body.at, canned->body.length);
 		request->answer_bytes = canned->body.length;
 	}
 	note_first_byte(request);
-	int error = weir_link_write(&conn->link, room, (size_t)(end - room));
+	int error = finish(&conn->link, text, end, place != NULL);
 	if (error != 0)
 		cut(conn, error);
 	weir_request_ended(request);
@@ -467,6 +508,7 @@ void weir_h1_write_error(weir_http_conn *conn, unsigned status, const char *why)
 
 const weir_codec weir_h1_codec = {.reply = h1_reply,
 				  .canned = h1_canned,
+				  .prepared = h1_prepared,
 				  .begin = h1_begin,
 				  .interim = h1_interim,
 				  .write = h1_write,

@@ -143,7 +143,7 @@ static inline weir_h2 *weir_h2_of(const weir_http_conn *conn)
 
 static inline uint64_t weir_h2_now(const weir_h2 *h2)
 {
-	return weir_loop_now(h2->conn->loop->loop);
+	return weir_loop_time(h2->conn->loop->loop);
 }
 
 /* ---- h2.c: the connection ---- */

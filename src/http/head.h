@@ -125,11 +125,16 @@ static inline void weir_head_keep(weir_head_field *field, const char *bytes, siz
 				  size_t stop)
 {
 	size_t begin = colon + 1;
-	/* Of the bytes of a value only the two kinds of space are that small; the colon ends the loop. */
-	while ((uint8_t)bytes[stop - 1] <= ' ')
-		stop--;
-	while (begin < stop && (uint8_t)bytes[begin] <= ' ')
-		begin++;
+	/* Nearly all have one space. Of the bytes of a value only the two kinds of space are that small; the colon ends the loop. */
+	begin += bytes[begin] == ' ';
+	if (__builtin_expect((uint8_t)bytes[begin] <= ' ' || (uint8_t)bytes[stop - 1] <= ' ', 0)) {
+		while ((uint8_t)bytes[stop - 1] <= ' ')
+			stop--;
+		if (begin > stop)
+			begin = stop;
+		while (begin < stop && (uint8_t)bytes[begin] <= ' ')
+			begin++;
+	}
 	field->name = (uint32_t)line;
 	field->value = (uint32_t)begin;
 	field->value_length = (uint32_t)(stop - begin);

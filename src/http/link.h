@@ -15,6 +15,8 @@
 
 #include <weir/net.h>
 
+#include "net/net.h"
+
 typedef struct weir_link weir_link;
 typedef struct weir_tls_session weir_tls_session;
 
@@ -49,6 +51,17 @@ static inline int weir_link_write(weir_link *link, const void *bytes, size_t len
 {
 	return link->tls == NULL ? weir_conn_write(link->conn, bytes, length)
 				 : weir_tls_write(link, bytes, length);
+}
+
+/* As weir_conn_reserve; what is encrypted is not built in place. */
+static inline char *weir_link_reserve(weir_link *link, size_t most)
+{
+	return link->tls == NULL ? weir_conn_reserve(link->conn, most) : NULL;
+}
+
+static inline void weir_link_commit(weir_link *link, size_t length)
+{
+	weir_conn_commit(link->conn, length);
 }
 
 static inline int weir_link_send(weir_link *link, weir_buf *buf, size_t offset, size_t length)

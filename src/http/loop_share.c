@@ -221,5 +221,6 @@ void weir_http_loop_give(weir_http_loop *loop, weir_request *request)
 	} else {
 		weir_mem_free(request);
 	}
-	weir_http_loop_unref(loop);
+	if (--loop->refs == 0)
+		destroy(loop);
 }

@@ -23,7 +23,7 @@ static weir_http_conn *conn_of(weir_link *link)
 
 static uint64_t now_of(const weir_http_conn *conn)
 {
-	return weir_loop_now(conn->loop->loop);
+	return weir_loop_time(conn->loop->loop);
 }
 
 /* ---- ends before there was a request ---- */

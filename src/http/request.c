@@ -4,11 +4,15 @@
 
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/mem.h"
 #include "http/server.h"
 #include "stage/runtime.h"
 
 /* ---- memory ---- */
+
+#define FIRST_ZERO  offsetof(weir_request, head)
+#define BEHIND_ZERO offsetof(weir_request, loop)
 
 static weir_request *take_block(weir_http_loop *loop)
 {
@@ -17,7 +21,7 @@ static weir_request *take_block(weir_http_loop *loop)
 		return weir_mem_zalloc(loop->request_bytes);
 	loop->free = request->next;
 	loop->free_count--;
-	memset(request, 0, sizeof(*request));
+	weir_clear((char *)request + FIRST_ZERO, BEHIND_ZERO - FIRST_ZERO);
 	return request;
 }
 
@@ -36,7 +40,6 @@ weir_request *weir_request_new(weir_http_conn *conn, const weir_codec *codec, vo
 	request->stream = stream;
 	request->client = conn->client;
 	request->began_ns = now_ns;
-	weir_head_init(&request->head);
 	weir_http_loop_ref(loop);
 	return request;
 }
@@ -60,7 +63,7 @@ static void free_parts(weir_request *request)
 	weir_mem_free(request->trailers);
 }
 
-void weir_request_free(weir_request *request)
+static inline void let_go(weir_request *request)
 {
 	if (request->chunks != NULL || request->collected != NULL || request->rest != NULL ||
 	    request->trailers != NULL)
@@ -68,9 +71,14 @@ void weir_request_free(weir_request *request)
 	weir_http_loop_give(request->loop, request);
 }
 
+void weir_request_free(weir_request *request)
+{
+	let_go(request);
+}
+
 void weir_request_discard(weir_request *request)
 {
-	weir_request_free(request);
+	let_go(request);
 }
 
 static void *alloc_chunk(weir_request *request, size_t bytes)
@@ -90,7 +98,7 @@ static void *alloc_chunk(weir_request *request, size_t bytes)
 	return chunk->bytes;
 }
 
-void *weir_request_alloc(weir_request *request, size_t bytes)
+static inline void *alloc(weir_request *request, size_t bytes)
 {
 	uintptr_t at = ((uintptr_t)request->arena + 15) & ~(uintptr_t)15;
 	if (at <= (uintptr_t)request->arena_end && bytes <= (uintptr_t)request->arena_end - at) {
@@ -98,6 +106,11 @@ void *weir_request_alloc(weir_request *request, size_t bytes)
 		return (void *)at;
 	}
 	return alloc_chunk(request, bytes);
+}
+
+void *weir_request_alloc(weir_request *request, size_t bytes)
+{
+	return alloc(request, bytes);
 }
 
 /* ---- from head to stage ---- */
@@ -118,7 +131,7 @@ static bool copy_head(weir_request *request, const char *base)
 	/* It has been put together here. */
 	if (base == request->base)
 		return true;
-	char *copy = weir_request_alloc(request, request->head.length);
+	char *copy = alloc(request, request->head.length);
 	if (copy == NULL)
 		return false;
 	memcpy(copy, base, request->head.length);
@@ -213,11 +226,11 @@ static void offer(weir_request *request)
 		weir_request_turn_away(request, verdict, weir_stage_name(route->stage), 0);
 }
 
-static void init_event(weir_request *request, unsigned klass)
+/* The event is fresh. */
+static void set_event(weir_request *request, unsigned klass)
 {
 	const weir_route *route = request->route;
-	request->klass = (uint8_t)klass;
-	weir_event_init(&request->event, klass);
+	request->klass = request->event.klass = (uint8_t)klass;
 	request->event.entered_ns = request->began_ns;
 	if (route->exempt)
 		request->event.flags |= WEIR_EVENT_EXEMPT;
@@ -274,7 +287,7 @@ void weir_request_made(weir_request *request, const char *base)
 	weir_http_count(&loop->counts.requests);
 	weir_http_gauge(&loop->counts.busy, 1);
 	set_framing(request);
-	weir_event_init(&request->event, 0);
+	weir_event_make(&request->event, 0);
 	if (!copy_head(request, base)) {
 		request->base = base; /* for as long as this call lasts, which is enough for a refusal */
 		weir_request_refuse(request, 503, "out of memory");
@@ -294,7 +307,7 @@ void weir_request_made(weir_request *request, const char *base)
 		return;
 	}
 	request->route = found.route;
-	init_event(request, found.klass);
+	set_event(request, found.klass);
 	if (found.limit != NULL) {
 		/* The stage counts it as an offer that was shed. */
 		weir_offer_refused(found.route->stage, &request->event, WEIR_SHED_RATE);
@@ -347,7 +360,7 @@ static void over(weir_request *request)
 {
 	if (!weir_request_is(request, WEIR_REQUEST_GONE))
 		request->codec->over(request);
-	weir_request_free(request);
+	let_go(request);
 }
 
 void weir_request_body_end(weir_request *request)
@@ -412,7 +425,7 @@ void weir_request_pause(weir_request *request)
 	if (request->body_mode != WEIR_BODY_READ || weir_request_is(request, WEIR_REQUEST_GONE))
 		return;
 	request->body_mode = WEIR_BODY_PAUSED;
-	request->body_paused_ns = weir_loop_now(request->loop->loop);
+	request->body_paused_ns = weir_loop_time(request->loop->loop);
 	request->codec->want(request);
 }
 
@@ -421,7 +434,7 @@ void weir_request_resume(weir_request *request)
 	if (request->body_mode != WEIR_BODY_PAUSED || weir_request_is(request, WEIR_REQUEST_GONE))
 		return;
 	request->body_mode = WEIR_BODY_READ;
-	request->body_since_ns += weir_loop_now(request->loop->loop) - request->body_paused_ns;
+	request->body_since_ns += weir_loop_time(request->loop->loop) - request->body_paused_ns;
 	request->codec->want(request);
 }
 
@@ -438,7 +451,7 @@ static void call_over(weir_request *request)
 void weir_request_ended(weir_request *request)
 {
 	request->flags |= WEIR_REQUEST_BEGUN | WEIR_REQUEST_ENDED;
-	if (request->loop->http != NULL)
+	if (weir_http_logs(request->loop->http, request->shed))
 		weir_request_log(request);
 	if (request->over != NULL)
 		call_over(request);
@@ -486,7 +499,7 @@ void weir_request_drained(weir_request *request)
 void weir_request_log(weir_request *request)
 {
 	weir_http *http = request->loop->http;
-	if (http == NULL || http->log == NULL || weir_request_is(request, WEIR_REQUEST_LOGGED))
+	if (!weir_http_logs(http, request->shed) || weir_request_is(request, WEIR_REQUEST_LOGGED))
 		return;
 	request->flags |= WEIR_REQUEST_LOGGED;
 	bool ended = weir_request_is(request, WEIR_REQUEST_ENDED);
@@ -514,7 +527,7 @@ void weir_request_log(weir_request *request)
 void weir_http_log_malformed(weir_http_conn *conn, unsigned status, const char *error, uint64_t began_ns)
 {
 	weir_http *http = conn->loop->http;
-	if (http == NULL || http->log == NULL)
+	if (!weir_http_logs(http, WEIR_ADMITTED))
 		return;
 	uint64_t now_ns = weir_clock_now(weir_loop_clock(conn->loop->loop));
 	weir_http_record record = {.status = status,

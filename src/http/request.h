@@ -99,56 +99,59 @@ typedef struct weir_afar {
 struct weir_request {
 	/* ---- the owner's: whoever owns the event; home before the offer and after the answer ---- */
 	weir_event event; /* first */
-	const char *base; /* the head's bytes */
-	weir_head head;
 	weir_head_field *fields;
+	weir_client client;
+	uint64_t began_ns;
+	char *arena, *arena_end;
+	struct weir_request *next; /* in the loop's free list, or on its way home */
+
+	/* all zero in a new request, from here ... */
+	weir_head head;   /* as weir_head_init leaves it */
+	const char *base; /* the head's bytes */
 	const weir_route *route;
 	weir_span certificate;
-	weir_client client;
-	bool secure;
-	uint64_t began_ns;
 	weir_buf *collected;
 	void *user;
 	weir_span note;
-	char *arena, *arena_end;
 	weir_chunk *chunks;
 	size_t chunk_bytes;
 	weir_afar *afar;
-	struct weir_request *next; /* in the loop's free list, or on its way home */
+	bool secure;
 
 	/* ---- home's ---- */
-	weir_http_loop *loop;
-	weir_http_conn *conn; /* NULL: gone */
-	const weir_codec *codec;
-	void *stream; /* the protocol's */
-	weir_table *table;
-	uint32_t flags;
 	uint8_t body_mode;
 	uint8_t klass; /* that it was offered in first */
 	uint8_t shed;  /* weir_verdict: why it was turned away */
 	uint16_t status;
+	uint32_t flags;
+	weir_table *table;
 	const weir_body_ops *body_ops;
-	void *body_arg;
-	uint64_t body_received, body_left; /* left: of a Content-Length */
-	uint64_t body_since_ns;            /* the pauses are added, for the rate */
-	uint64_t body_paused_ns;           /* when its reading was paused */
+	uint64_t body_received;
 	weir_chunks chunk;
 	weir_trailers *trailers;
 	void (*gone)(weir_request *request, void *arg);
-	void *gone_arg;
 	void (*drained)(weir_request *request, void *arg);
-	void *drained_arg;
 	uint64_t answer_left; /* announced and not yet written; WEIR_UNKNOWN_LENGTH */
 	uint64_t answer_bytes;
 	uint64_t
 		answer_seen; /* of these, when it was last looked whether they flow to a half-closed client */
 	uint64_t first_byte_ns;
 	const char *error;
-	/* the rest of a whole answer */
-	weir_buf *rest;
-	size_t rest_offset, rest_length;
+	weir_buf *rest; /* of a whole answer */
 	void (*over)(void *arg);
-	void *over_arg;
+	/* ... to here */
+
+	weir_http_loop *loop;
+	weir_http_conn *conn; /* NULL: gone */
+	const weir_codec *codec;
+	void *stream; /* the protocol's */
+	/* of what is set above */
+	void *body_arg, *gone_arg, *drained_arg, *over_arg;
+	size_t rest_offset, rest_length;
+	/* once it is made */
+	uint64_t body_left;      /* of a Content-Length */
+	uint64_t body_since_ns;  /* the pauses are added, for the rate */
+	uint64_t body_paused_ns; /* when its reading was paused */
 };
 
 /* The head of an answer, and perhaps all of it. */
@@ -168,6 +171,14 @@ typedef struct weir_answer {
 	bool has_file;
 } weir_answer;
 
+/* An answer that is given again and again. Its fields have been checked, and written out in a way that is as good as they are. */
+typedef struct weir_prepared {
+	weir_reply reply;
+	/* Status line, fields and Content-Length as HTTP/1 writes them, with their CRLFs; the first is line_length bytes long. */
+	weir_span head;
+	size_t line_length;
+} weir_prepared;
+
 /* An answer of which all but the time to come again is known beforehand. */
 typedef struct weir_canned {
 	unsigned status;
@@ -185,6 +196,8 @@ struct weir_codec {
 	int (*reply)(weir_request *request, const weir_answer *answer);
 	/* The same, cheaper; NULL: by reply. */
 	int (*canned)(weir_request *request, const weir_canned *canned);
+	/* The same for one that has a buffer as its body; false: by reply. NULL: always. */
+	bool (*prepared)(weir_request *request, const weir_prepared *prepared);
 	/* The head of a stream. */
 	int (*begin)(weir_request *request, const weir_answer *answer);
 	int (*interim)(weir_request *request, unsigned status, const weir_field *fields, size_t count);
@@ -239,11 +252,8 @@ void weir_request_free(weir_request *request);
 void weir_request_log(weir_request *request);
 /* Ends the stay of the event in its stage, if a handler owns it. false: a stage's queue does, so nobody may answer. */
 bool weir_request_settle(weir_request *request, unsigned status);
-/*
- * As weir_request_reply, for an answer that is given again and again: its fields have been checked before, and written out as lines, with the Content-Length that the body has. The lines
- * are used where the protocol has such, and must be as good as the fields.
- */
-int weir_request_reply_prepared(weir_request *request, const weir_reply *reply, weir_span lines);
+/* As weir_request_reply. */
+int weir_request_reply_prepared(weir_request *request, const weir_prepared *prepared);
 /* Sends an answer from home; the event is settled. */
 void weir_request_answer(weir_request *request, const weir_reply *reply);
 /* The same for a rejection. */

@@ -93,6 +93,7 @@ struct weir_http {
 	char *server;
 	void (*log)(const weir_http_record *record, void *arg);
 	void *log_arg;
+	bool log_sheds_only;
 	weir_stage *handshakes; /* of TLS; NULL: no listener has wanted any */
 
 	/* under lock */
@@ -205,6 +206,16 @@ static inline void weir_http_wait_for(weir_http_conn *conn, weir_http_wait wait,
 		weir_http_wait_arm(conn);
 }
 
+/* For the next request of a connection whose protocol has no deadline of its own. Mostly the timer is early enough as it is. */
+static inline void weir_http_wait_idle(weir_http_conn *conn, uint64_t now_ns)
+{
+	const weir_http_loop *loop = conn->loop;
+	conn->wait = WEIR_WAIT_IDLE;
+	conn->since_ns = now_ns;
+	if (conn->timer.owner == NULL || conn->timer.at_ns - now_ns > loop->limits.idle_ns || loop->draining)
+		weir_http_wait_arm(conn);
+}
+
 /* h1.c */
 extern const weir_link_ops weir_h1_link_ops;
 extern const weir_protocol weir_h1_protocol;
@@ -235,13 +246,19 @@ static inline void weir_http_loop_ref(weir_http_loop *loop)
 {
 	loop->refs++;
 }
+/* Whether the log is told of a request with this verdict. */
+static inline bool weir_http_logs(const weir_http *http, unsigned shed)
+{
+	return http != NULL && http->log != NULL && (!http->log_sheds_only || shed != WEIR_ADMITTED);
+}
+
 /* Sees to it that the date in lines is that of now. */
 void weir_http_set_date(weir_http_loop *loop, uint64_t now_ns);
 
 /* The fields Server and Date with their CRLFs; lines_length bytes. */
 static inline const char *weir_http_lines(weir_http_loop *loop)
 {
-	uint64_t now_ns = weir_loop_now(loop->loop);
+	uint64_t now_ns = weir_loop_time(loop->loop);
 	if (__builtin_expect(now_ns >= loop->date_until_ns, 0))
 		weir_http_set_date(loop, now_ns);
 	return loop->lines;

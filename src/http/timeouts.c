@@ -70,7 +70,7 @@ void weir_http_wait_arm(weir_http_conn *conn)
 static void time_is_up(weir_timer *timer, void *arg)
 {
 	weir_http_conn *conn = arg;
-	if (weir_http_wait_deadline(conn) > weir_loop_now(conn->loop->loop))
+	if (weir_http_wait_deadline(conn) > weir_loop_time(conn->loop->loop))
 		weir_http_wait_arm(conn);
 	else
 		conn->protocol->timeout(conn);

@@ -50,7 +50,7 @@ static void come_back(weir_tls_session *s, const weir_tls_item *item)
 	uint64_t wait_ns = TRY_NS * ++s->file_tries;
 	weir_loop *loop = weir_conn_loop(s->link->conn);
 	weir_timer_start(loop, &s->file_timer,
-			 weir_loop_now(loop) + (wait_ns < TRY_MOST_NS ? wait_ns : TRY_MOST_NS));
+			 weir_loop_time(loop) + (wait_ns < TRY_MOST_NS ? wait_ns : TRY_MOST_NS));
 }
 
 static void try_again(weir_timer *timer, void *arg)

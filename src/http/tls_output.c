@@ -101,7 +101,7 @@ static int gather(weir_tls_session *s, const uint8_t *bytes, size_t length)
 
 static size_t record_most(weir_tls_session *s)
 {
-	uint64_t now_ns = weir_loop_now(weir_conn_loop(s->link->conn));
+	uint64_t now_ns = weir_loop_time(weir_conn_loop(s->link->conn));
 	if (now_ns - s->written_ns > PAUSE_NS)
 		s->small_left = SMALL_RECORDS_FOR;
 	return s->small_left > 0 ? SMALL_RECORD_BYTES : WEIR_TLS_RECORD_BYTES;
@@ -121,7 +121,7 @@ size_t weir_tls_record_room(weir_tls_session *s)
 static void count_record(weir_tls_session *s, size_t length)
 {
 	s->retry = 0;
-	s->written_ns = weir_loop_now(weir_conn_loop(s->link->conn));
+	s->written_ns = weir_loop_time(weir_conn_loop(s->link->conn));
 	s->small_left = s->small_left > length ? s->small_left - (uint32_t)length : 0;
 }
 

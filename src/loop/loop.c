@@ -23,32 +23,22 @@
 /* So that a flood of timers cannot keep a turn from ending; the rest are still due in the next one. */
 #define TIMERS_A_TURN 1024
 
-static _Thread_local weir_loop *self;
+_Thread_local weir_loop *weir_loop_here __attribute__((tls_model("initial-exec")));
 
 weir_loop *weir_loop_self(void)
 {
-	return self;
+	return weir_loop_here;
 }
 
 void weir_loop_set_self(weir_loop *loop)
 {
-	self = loop;
-	weir_timers_set_self(loop != NULL ? &loop->timers : NULL);
+	weir_loop_here = loop;
+	weir_timers_set_self(loop != NULL ? &loop->face.timers : NULL);
 }
 
 uint64_t weir_loop_now(const weir_loop *loop)
 {
-	return loop->now_ns;
-}
-
-weir_clock *weir_loop_clock(weir_loop *loop)
-{
-	return &loop->clock;
-}
-
-uint64_t weir_loop_turns(const weir_loop *loop)
-{
-	return loop->turns;
+	return loop->face.now_ns;
 }
 
 const char *weir_loop_backend(const weir_loop *loop)
@@ -107,10 +97,10 @@ static int choose_backend(weir_loop *loop)
 
 static void init_times(weir_loop *loop)
 {
-	loop->timers = (weir_timers){.insert = insert_timer, .remove = remove_timer};
-	weir_clock_init(&loop->clock);
-	loop->now_ns = weir_clock_turn(&loop->clock);
-	weir_wheel_init(&loop->wheel, loop->now_ns);
+	loop->face.timers = (weir_timers){.insert = insert_timer, .remove = remove_timer};
+	weir_clock_init(&loop->face.clock);
+	loop->face.now_ns = weir_clock_turn(&loop->face.clock);
+	weir_wheel_init(&loop->wheel, loop->face.now_ns);
 }
 
 int weir_loop_new(weir_loop **ret_loop)
@@ -182,7 +172,7 @@ void weir_loop_free(weir_loop **where)
 			loop->part[i]->free(loop->part[i]);
 	loop->backend->fini(loop);
 	close(loop->wake_fd);
-	if (self == loop)
+	if (weir_loop_here == loop)
 		weir_loop_set_self(NULL);
 	weir_mem_free(loop);
 }
@@ -280,7 +270,7 @@ static uint64_t patience(weir_loop *loop, uint64_t wait_ns)
 	uint64_t next_ns = weir_wheel_next_ns(&loop->wheel);
 	if (next_ns == UINT64_MAX)
 		return wait_ns;
-	uint64_t now_ns = weir_clock_now(&loop->clock);
+	uint64_t now_ns = weir_clock_now(&loop->face.clock);
 	if (next_ns <= now_ns)
 		return 0;
 	return next_ns - now_ns < wait_ns ? next_ns - now_ns : wait_ns;
@@ -315,7 +305,7 @@ static void expire(weir_timer *timer, void *arg)
 
 int weir_loop_turn(weir_loop *loop, uint64_t wait_ns)
 {
-	weir_loop *before = self;
+	weir_loop *before = weir_loop_here;
 	if (before != loop)
 		weir_loop_set_self(loop);
 	/* Such work may have put something into a stage's queue: whoever turns the loop looks there before it may sleep. */
@@ -324,11 +314,11 @@ int weir_loop_turn(weir_loop *loop, uint64_t wait_ns)
 		wait_ns = 0;
 	}
 	int error = sleep_until_ready(loop, wait_ns);
-	loop->now_ns = weir_clock_turn(&loop->clock);
-	loop->turns++;
+	loop->face.now_ns = weir_clock_turn(&loop->face.clock);
+	loop->face.turns++;
 	if (error == 0)
 		loop->backend->dispatch(loop);
-	weir_wheel_advance(&loop->wheel, loop->now_ns, TIMERS_A_TURN, expire, loop);
+	weir_wheel_advance(&loop->wheel, loop->face.now_ns, TIMERS_A_TURN, expire, loop);
 	run_posts(loop);
 	run_deferred(loop);
 	if (before != loop)

@@ -7,15 +7,40 @@
 #include <weir/loop.h>
 
 #include "base/clock.h"
+#include "base/timers.h"
 
-/* The loop's clock, turned once a turn; for its own thread. */
-weir_clock *weir_loop_clock(weir_loop *loop);
+/* The beginning of every loop, in sight so that those who serve requests need no call to ask for the time. */
+typedef struct weir_loop_face {
+	weir_timers timers; /* first: see base/timers.h */
+	uint64_t now_ns;    /* of this turn */
+	uint64_t turns;     /* begun so far */
+	weir_clock clock;   /* turned once a turn */
+} weir_loop_face;
+
+/* As weir_loop_now. */
+static inline uint64_t weir_loop_time(const weir_loop *loop)
+{
+	return ((const weir_loop_face *)(const void *)loop)->now_ns;
+}
+
+static inline uint64_t weir_loop_turns(const weir_loop *loop)
+{
+	return ((const weir_loop_face *)(const void *)loop)->turns;
+}
+
+/* The loop's clock, for its own thread. */
+static inline weir_clock *weir_loop_clock(weir_loop *loop)
+{
+	return &((weir_loop_face *)(void *)loop)->clock;
+}
+
+/* What weir_loop_self gives. */
+extern _Thread_local weir_loop *weir_loop_here __attribute__((tls_model("initial-exec")));
+
 /* Makes the loop (NULL: none) what weir_loop_self and weir_timers_self give on this thread. */
 void weir_loop_set_self(weir_loop *loop);
 /* The first timer's time; UINT64_MAX: none. */
 uint64_t weir_loop_next_timer_ns(const weir_loop *loop);
-/* Turns begun so far. */
-uint64_t weir_loop_turns(const weir_loop *loop);
 
 /*
  * Work put off to the end of the turn, or to before the next wait when deferred between turns. What is deferred by

@@ -7,7 +7,6 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 
-#include "base/timers.h"
 #include "base/wheel.h"
 #include "loop/epoll.h"
 #include "loop/loop.h"
@@ -48,16 +47,13 @@ typedef struct weir_loop_uring {
 } weir_loop_uring;
 
 struct weir_loop {
-	weir_timers timers; /* first: see base/timers.h */
+	weir_loop_face face; /* first; the owner thread's */
 
 	/* const after init */
 	const weir_backend *backend;
 	int wake_fd;
 
 	/* owner thread */
-	weir_clock clock;
-	uint64_t now_ns;
-	uint64_t turns;
 	weir_deferred *deferred, **deferred_end;
 	weir_ending *endings;
 	weir_loop_part *part[WEIR_LOOP_SLOTS];

@@ -37,7 +37,7 @@ void weir_acceptor_count_slow(weir_acceptor *acceptor)
 
 static void retry_later(weir_acceptor *acceptor)
 {
-	weir_timer_start(acceptor->loop, &acceptor->retry, weir_loop_now(acceptor->loop) + RETRY_NS);
+	weir_timer_start(acceptor->loop, &acceptor->retry, weir_loop_time(acceptor->loop) + RETRY_NS);
 }
 
 static int join_net(weir_acceptor *acceptor)

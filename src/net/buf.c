@@ -156,7 +156,7 @@ static void release(weir_buf *buf)
 		return;
 	}
 	weir_buf_pool *pool = buf->home;
-	weir_loop *self = weir_loop_self();
+	weir_loop *self = weir_loop_here;
 	if (self != NULL && self == atomic_load_explicit(&pool->shared.loop, memory_order_relaxed))
 		give_home(pool, (weir_pooled *)(void *)buf);
 	else

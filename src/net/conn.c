@@ -21,13 +21,14 @@ static void end_call(weir_conn *conn)
 	conn->flags &= ~(uint32_t)WEIR_CONN_CALLING;
 	if (conn->output.bytes > 0 && !weir_conn_is(conn, busy))
 		conn->net->io->send(conn);
-	weir_conn_settle(conn);
+	if (conn->output.bytes > 0 || weir_conn_is(conn, WEIR_CONN_CLOSING | WEIR_CONN_CLOGGED))
+		weir_conn_settle(conn);
 }
 
 static void start_lingering(weir_conn *conn)
 {
 	conn->flags |= WEIR_CONN_LINGERING;
-	conn->progress_ns = weir_loop_now(conn->net->loop);
+	conn->progress_ns = weir_loop_time(conn->net->loop);
 	if (weir_conn_is(conn, WEIR_CONN_EOF) || shutdown(conn->fd, SHUT_WR) != 0) {
 		weir_conn_die(conn, 0);
 		return;
@@ -81,7 +82,7 @@ void weir_conn_call_open(weir_conn *conn)
 void weir_conn_connected(weir_conn *conn, int result)
 {
 	conn->flags &= ~(uint32_t)WEIR_CONN_CONNECTING;
-	conn->activity_ns = conn->progress_ns = weir_loop_now(conn->net->loop);
+	conn->activity_ns = conn->progress_ns = weir_loop_time(conn->net->loop);
 	if (result != 0) {
 		weir_conn_die(conn, result);
 		return;
@@ -90,19 +91,9 @@ void weir_conn_connected(weir_conn *conn, int result)
 	weir_conn_call_open(conn);
 }
 
-uint32_t weir_conn_allowance(weir_conn *conn)
-{
-	uint32_t turn = (uint32_t)weir_loop_turns(conn->net->loop);
-	if (conn->turn != turn) {
-		conn->turn = turn;
-		conn->turn_bytes = 0;
-	}
-	return conn->turn_bytes < WEIR_BUF_READ_BYTES ? WEIR_BUF_READ_BYTES - conn->turn_bytes : 0;
-}
-
 void weir_conn_data(weir_conn *conn, weir_buf *buf)
 {
-	conn->activity_ns = weir_loop_now(conn->net->loop);
+	conn->activity_ns = weir_loop_time(conn->net->loop);
 	conn->turn_bytes += buf->length;
 	if (conn->rate != 0)
 		weir_conn_charge(conn, buf->length);
@@ -130,7 +121,7 @@ void weir_conn_eof(weir_conn *conn)
 
 void weir_conn_sent(weir_conn *conn, size_t count)
 {
-	conn->activity_ns = conn->progress_ns = weir_loop_now(conn->net->loop);
+	conn->activity_ns = conn->progress_ns = weir_loop_time(conn->net->loop);
 	weir_output_sent(&conn->output, &conn->net->output, count);
 	weir_net_tell_over(conn->net);
 }
@@ -160,6 +151,17 @@ void weir_conn_fail(weir_conn *conn, int why)
 	weir_conn_die(conn, weir_conn_is(conn, WEIR_CONN_LINGERING) ? 0 : why);
 }
 
+static void clear_output(weir_conn *conn)
+{
+	weir_quick *quick = &conn->net->quick;
+	if (quick->owner == conn) {
+		conn->output.bytes -= quick->length;
+		quick->owner = NULL;
+		quick->length = 0;
+	}
+	weir_output_clear(&conn->output, &conn->net->output);
+}
+
 void weir_conn_gone(weir_conn *conn)
 {
 	if (weir_conn_is(conn, WEIR_CONN_GONE))
@@ -167,7 +169,7 @@ void weir_conn_gone(weir_conn *conn)
 	conn->flags |= WEIR_CONN_GONE;
 	close(conn->fd);
 	conn->fd = -1;
-	weir_output_clear(&conn->output, &conn->net->output);
+	clear_output(conn);
 	weir_conn_later(conn);
 }
 
@@ -212,7 +214,7 @@ void weir_conn_strand(weir_conn *conn)
 	if (conn->fd >= 0)
 		close(conn->fd);
 	conn->fd = -1;
-	weir_output_clear(&conn->output, &conn->net->output);
+	clear_output(conn);
 	finish(conn);
 }
 
@@ -259,17 +261,68 @@ int weir_conn_check_output(weir_conn *conn, size_t length)
 void weir_conn_output_added(weir_conn *conn, size_t before)
 {
 	if (before == 0)
-		conn->progress_ns = weir_loop_now(conn->net->loop);
+		conn->progress_ns = weir_loop_time(conn->net->loop);
 	if (conn->output.bytes > conn->limits.output_bytes / 2)
 		conn->flags |= WEIR_CONN_CLOGGED;
 	if (!weir_conn_is(conn, WEIR_CONN_CALLING | WEIR_CONN_SENDING | WEIR_CONN_CONNECTING))
 		weir_conn_later(conn);
 }
 
+/* ---- the quick buffer ---- */
+
+int weir_conn_unquick(weir_conn *conn)
+{
+	weir_quick *quick = &conn->net->quick;
+	if (quick->owner != conn)
+		return 0;
+	conn->output.bytes -= quick->length;
+	int error = weir_output_copy(&conn->output, &conn->net->output, quick->bytes, quick->length);
+	if (error != 0) {
+		conn->output.bytes += quick->length;
+		return error;
+	}
+	quick->owner = NULL;
+	quick->length = 0;
+	conn->progress_ns = weir_loop_time(conn->net->loop);
+	return 0;
+}
+
+char *weir_conn_reserve(weir_conn *conn, size_t most)
+{
+	const uint32_t unfit = WEIR_CONN_CLOSING | WEIR_CONN_DEAD | WEIR_CONN_SENDING | WEIR_CONN_CONNECTING;
+	weir_quick *quick = &conn->net->quick;
+	if (weir_conn_is(conn, unfit) || conn->output.head != NULL ||
+	    (quick->owner != NULL && quick->owner != conn) || !conn->net->io->quick)
+		return NULL;
+	/* Its whole output is here: so much for the bound. */
+	size_t length = quick->length + most;
+	if (length > WEIR_QUICK_BYTES || length > conn->limits.output_bytes)
+		return NULL;
+	return quick->bytes + quick->length;
+}
+
+void weir_conn_commit(weir_conn *conn, size_t length)
+{
+	weir_quick *quick = &conn->net->quick;
+	quick->owner = conn;
+	quick->length += (uint32_t)length;
+	conn->output.bytes += length;
+	if (conn->output.bytes > conn->limits.output_bytes / 2)
+		conn->flags |= WEIR_CONN_CLOGGED;
+	if (weir_conn_is(conn, WEIR_CONN_CALLING))
+		return;
+	conn->net->io->send(conn);
+	weir_conn_settle(conn);
+}
+
+/* ---- the output proper ---- */
+
 int weir_conn_write(weir_conn *conn, const void *data, size_t length)
 {
 	size_t before = conn->output.bytes;
 	int error = weir_conn_check_output(conn, length);
+	if (error == 0 && length != 0)
+		error = weir_conn_unquick(conn);
 	if (error != 0 || length == 0)
 		return error;
 	error = weir_output_copy(&conn->output, &conn->net->output, data, length);
@@ -286,6 +339,8 @@ int weir_conn_send(weir_conn *conn, weir_buf *buf, size_t offset, size_t length)
 		return weir_error_set(-EINVAL, "send: the buffer has %u bytes, not %zu from %zu on",
 				      buf->length, length, offset);
 	int error = weir_conn_check_output(conn, length);
+	if (error == 0 && length != 0)
+		error = weir_conn_unquick(conn);
 	if (error != 0 || length == 0)
 		return error;
 	error = weir_output_add(&conn->output, &conn->net->output, buf, offset, length);

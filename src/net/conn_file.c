@@ -48,6 +48,8 @@ int weir_conn_send_file(weir_conn *conn, int fd, uint64_t offset, size_t length,
 				 .arg = arg};
 	error = weir_conn_check_output(conn, weir_output_file_counts(length, file.most));
 	if (error == 0)
+		error = weir_conn_unquick(conn);
+	if (error == 0)
 		error = weir_output_add_file(&conn->output, &conn->net->output, &file);
 	if (error != 0)
 		return error;

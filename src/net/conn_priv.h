@@ -13,7 +13,9 @@
  *	1. A DEAD connection makes no call but closed, and that comes from weir_conn_turn, in the loop's deferred work.
  *	2. Memory goes at the end of a turn at the earliest, after everything the turn's wait has found was handled.
  *	3. While SENDING the back end has a hold of the output's first block; it is not let go before it is done with.
- *	4. The timer is armed no later than the earliest deadline. It may be early: then it is armed again.
+ *	4. What is in the net's quick buffer is its owner's whole output. It is there during a call of its owner only (or of weir_conn_commit): the end of the call
+ *	   sends it or moves it to the output proper, and so does whatever else adds to the output.
+ *	5. The timer is armed no later than the earliest deadline. It may be early: then it is armed again.
  *
  * Lingering: our end of the stream is shut and what the peer still sends is read and thrown away until its end comes, for at most
  * a second. Closing at once would answer such bytes with a reset, which can destroy the output on its way to the peer.
@@ -107,10 +109,22 @@ int weir_conn_check_output(weir_conn *conn, size_t length);
 /* Some have been added; before: the bytes that waited. */
 void weir_conn_output_added(weir_conn *conn, size_t before);
 
+/* Moves what is in the quick buffer to the output proper. 0 or -ENOMEM, and then nothing has changed. */
+int weir_conn_unquick(weir_conn *conn);
+
 /* ---- for the back ends ---- */
 
 /* Bytes that may still be read in this turn; 0: none. */
-uint32_t weir_conn_allowance(weir_conn *conn);
+static inline uint32_t weir_conn_allowance(weir_conn *conn)
+{
+	uint32_t turn = (uint32_t)weir_loop_turns(conn->net->loop);
+	if (conn->turn != turn) {
+		conn->turn = turn;
+		conn->turn_bytes = 0;
+	}
+	return conn->turn_bytes < WEIR_BUF_READ_BYTES ? WEIR_BUF_READ_BYTES - conn->turn_bytes : 0;
+}
+
 /* The connect has ended: 0 or a negative errno. */
 void weir_conn_connected(weir_conn *conn, int result);
 /* Bytes came. */

@@ -74,7 +74,7 @@ static void look_for_file(weir_conn *conn, uint64_t now_ns)
 static void time_is_up(weir_timer *timer, void *arg)
 {
 	weir_conn *conn = arg;
-	uint64_t now_ns = weir_loop_now(conn->net->loop);
+	uint64_t now_ns = weir_loop_time(conn->net->loop);
 	end_rate_pause(conn, now_ns);
 	look_for_file(conn, now_ns);
 	if (deadline(conn) > now_ns) {
@@ -92,14 +92,14 @@ static void time_is_up(weir_timer *timer, void *arg)
 void weir_conn_time_init(weir_conn *conn)
 {
 	weir_timer_init(&conn->timer, time_is_up, conn);
-	conn->activity_ns = conn->progress_ns = weir_loop_now(conn->net->loop);
+	conn->activity_ns = conn->progress_ns = weir_loop_time(conn->net->loop);
 }
 
 /* ---- the read rate: each byte books its share of time, and nothing is read before the booked time is over ---- */
 
 void weir_conn_charge(weir_conn *conn, size_t bytes)
 {
-	uint64_t now_ns = weir_loop_now(conn->net->loop);
+	uint64_t now_ns = weir_loop_time(conn->net->loop);
 	uint64_t from_ns = conn->rate_free_ns > now_ns ? conn->rate_free_ns : now_ns;
 	conn->rate_free_ns = from_ns + bytes * WEIR_NS_PER_S / conn->rate;
 	if (conn->rate_free_ns <= now_ns)

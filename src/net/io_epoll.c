@@ -149,22 +149,50 @@ static void send_failed(weir_conn *conn, int error)
 		weir_conn_fail(conn, -error);
 }
 
+static void sent_part(weir_conn *conn, size_t count)
+{
+	weir_conn_sent(conn, count);
+	conn->flags |= WEIR_CONN_SENDING;
+}
+
 static void send_segments(weir_conn *conn)
 {
 	size_t bytes = block_bytes(conn->output.head);
 	ssize_t sent = send_block(conn->fd, conn->output.head);
-	if (sent < 0) {
+	if (sent < 0)
 		send_failed(conn, errno);
+	else if ((size_t)sent < bytes)
+		sent_part(conn, (size_t)sent);
+	else
+		weir_conn_sent(conn, (size_t)sent);
+}
+
+static void send_quick(weir_conn *conn)
+{
+	weir_quick *quick = &conn->net->quick;
+	ssize_t sent = send_bytes(conn->fd, quick->bytes, quick->length, MSG_NOSIGNAL);
+	if (__builtin_expect(sent == (ssize_t)quick->length, 1)) {
+		conn->activity_ns = conn->progress_ns = weir_loop_time(conn->net->loop);
+		conn->output.bytes = 0;
+		quick->owner = NULL;
+		quick->length = 0;
 		return;
 	}
-	weir_conn_sent(conn, (size_t)sent);
-	if ((size_t)sent < bytes)
-		conn->flags |= WEIR_CONN_SENDING;
+	int why = errno;
+	/* What does not go out at once waits like everything else. */
+	if (weir_conn_unquick(conn) != 0)
+		weir_conn_fail(conn, -ENOMEM);
+	else if (sent < 0)
+		send_failed(conn, why);
+	else
+		sent_part(conn, (size_t)sent);
 }
 
 static void epoll_send(weir_conn *conn)
 {
 	size_t budget = WEIR_CONN_FILE_BYTES;
+	if (conn->net->quick.owner == conn)
+		send_quick(conn);
 	while (conn->output.bytes > 0 && !weir_conn_is(conn, WEIR_CONN_SENDING | WEIR_CONN_DEAD)) {
 		if (!conn->output.head->is_file) {
 			send_segments(conn);
@@ -248,6 +276,7 @@ static void epoll_accept_stop(weir_acceptor *acceptor)
 }
 
 const weir_io weir_io_epoll = {
+	.quick = true,
 	.socket_flags = SOCK_NONBLOCK,
 	.init = epoll_io_init,
 	.fini = epoll_io_fini,

@@ -26,6 +26,8 @@ struct weir_net;
  * themselves).
  */
 typedef struct weir_io {
+	/* Whether send takes what is in the net's quick buffer. */
+	bool quick;
 	int (*init)(struct weir_net *net);
 	void (*fini)(struct weir_net *net);
 	/* Whether sockets should have O_NONBLOCK. */
@@ -51,6 +53,19 @@ typedef struct weir_io {
 extern const weir_io weir_io_epoll;
 extern const weir_io weir_io_uring;
 
+/*
+ * The output of one connection, as long as it is small and nothing else waits on it: written in place and sent from there, without buffers and blocks. What cannot
+ * be sent at once is copied into the connection's output.
+ */
+#define WEIR_QUICK_BYTES 8192u
+
+typedef struct weir_quick {
+	weir_conn *
+		owner; /* NULL: nobody's, and empty. Its output has no blocks, and as many bytes as there are here */
+	uint32_t length;
+	char bytes[WEIR_QUICK_BYTES];
+} weir_quick;
+
 typedef struct weir_net {
 	weir_loop_part part;
 	weir_loop *loop;
@@ -70,6 +85,7 @@ typedef struct weir_net {
 	};
 	uint64_t hungry_turn; /* uring: the turn that hungry_left is about */
 	unsigned hungry_left; /* buffers that connections which found none may still ask for in it */
+	weir_quick quick;
 } weir_net;
 
 /* The one of a loop. 0 or a negative errno. */
@@ -81,6 +97,16 @@ void weir_net_tell_over(weir_net *net);
 int weir_conn_open_from(weir_loop *loop, const struct sockaddr *from, socklen_t from_length,
 			const struct sockaddr *to, socklen_t to_length, const weir_conn_ops *ops,
 			const weir_conn_limits *limits, void *arg, weir_conn **ret_conn);
+
+/* ---- for a layer that builds its bytes in place (src/http) ---- */
+
+/*
+ * Room for so many bytes behind the output, to be filled and committed before anything else is done with the connection; or not, and then nothing
+ * has happened. NULL: not now, write them.
+ */
+char *weir_conn_reserve(weir_conn *conn, size_t most);
+/* So many of them, not 0, are the output's now: sent at the end of the connection's call, or at once where it is in none. */
+void weir_conn_commit(weir_conn *conn, size_t length);
 
 /* ---- for a layer that puts bytes of its own on a connection, and keeps those of its users itself (src/http/tls*.c) ---- */
 

@@ -46,7 +46,7 @@ static void judge(check *c, bool good)
 	/* What failed because everything ends here says nothing about the backend. */
 	if (c->health->upstream == NULL)
 		return;
-	uint64_t now_ns = weir_loop_now(weir_upstream_loop(c->health->upstream));
+	uint64_t now_ns = weir_loop_time(weir_upstream_loop(c->health->upstream));
 	bool changed = weir_origin_checked(c->backend, good, now_ns);
 	if (changed && options->changed != NULL)
 		options->changed(c->backend, good, options->arg);
@@ -115,7 +115,7 @@ static void begin_check(check *c)
 		return;
 	weir_loop *loop = weir_upstream_loop(health->upstream);
 	c->busy = true;
-	weir_timer_start(loop, &c->timer, weir_loop_now(loop) + health->options.timeout_ns);
+	weir_timer_start(loop, &c->timer, weir_loop_time(loop) + health->options.timeout_ns);
 }
 
 /* ---- all of them ---- */
@@ -144,7 +144,7 @@ static void next_round(weir_timer *timer, void *arg)
 		if (c != NULL && !c->busy && !atomic_load(&c->backend->shared.retired))
 			begin_check(c);
 	}
-	weir_timer_start(loop, timer, weir_loop_now(loop) + health->options.interval_ns);
+	weir_timer_start(loop, timer, weir_loop_time(loop) + health->options.interval_ns);
 }
 
 /* Connections end with the loop by themselves; timers must not be left on it. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "loop/loop.h"
@@ -69,7 +70,7 @@ static weir_origin *pick(const weir_exchange *exchange, weir_origin *not_this)
 {
 	weir_upstream *upstream = exchange->thread->upstream;
 	return weir_fleet_pick(weir_upstream_fleet(upstream), weir_upstream_random(upstream),
-			       weir_loop_now(weir_upstream_loop(upstream)), not_this);
+			       weir_loop_time(weir_upstream_loop(upstream)), not_this);
 }
 
 /* Any but the one that has just failed, or NULL. */
@@ -121,7 +122,7 @@ void weir_proxy_failed(weir_call *call, const weir_call_failure *failure)
 	exchange->story.elsewhere = other != NULL;
 	if (!exchange->begun)
 		verdict = weir_retry_ask(retry, &exchange->story, failure,
-					 weir_loop_now(weir_upstream_loop(exchange->thread->upstream)));
+					 weir_loop_time(weir_upstream_loop(exchange->thread->upstream)));
 	switch (verdict) {
 	case WEIR_RETRY_FREE:
 		WEIR_PROXY_COUNT(exchange, free_retries);
@@ -175,12 +176,13 @@ static void handle(weir_proxy_thread *thread, weir_stage *stage, weir_request *r
 		weir_request_reject(request, WEIR_SHED_MEMORY);
 		return;
 	}
-	*exchange = (weir_exchange){.request = request,
-				    .thread = thread,
-				    .stage = stage,
-				    .has_body = weir_request_body_length(request) != 0,
-				    .upgrade = wants_upgrade(request),
-				    .story.method = weir_request_method(request)};
+	weir_clear(exchange, sizeof(*exchange));
+	exchange->request = request;
+	exchange->thread = thread;
+	exchange->stage = stage;
+	exchange->has_body = weir_request_body_length(request) != 0;
+	exchange->upgrade = wants_upgrade(request);
+	exchange->story.method = weir_request_method(request);
 	exchange->expects = exchange->has_body && (request->head.flags & WEIR_HEAD_CONTINUE) != 0 &&
 			    weir_request_collected(request) == NULL;
 	weir_timer_init(&exchange->timer, weir_exchange_late, exchange);
@@ -199,7 +201,7 @@ static weir_proxy_thread *make_thread(weir_proxy *proxy, uint16_t home)
 	if (thread == NULL)
 		return NULL;
 	thread->proxy = proxy;
-	weir_retry_init(&thread->retry, &options->retry, weir_loop_now(loop));
+	weir_retry_init(&thread->retry, &options->retry, weir_loop_time(loop));
 	if (weir_upstream_new(loop, options->fleet, &options->limits, options->seed + home,
 			      &thread->upstream) != 0) {
 		weir_mem_free(thread);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "http/server.h"
 #include "sentry/proxy_priv.h"
 
 /* Fields of an answer on the stack, and ours; weir_proxy_new holds the limits to it. */
@@ -180,8 +181,9 @@ static void request_drained(weir_request *request, void *arg);
 
 static void note_backend(weir_exchange *exchange)
 {
-	weir_request_note(exchange->request,
-			  (weir_span){exchange->backend->note, exchange->backend->note_length});
+	if (weir_http_logs(exchange->request->loop->http, WEIR_ADMITTED))
+		weir_request_note(exchange->request,
+				  (weir_span){exchange->backend->note, exchange->backend->note_length});
 }
 
 static void nonsense(weir_exchange *exchange, const char *text)

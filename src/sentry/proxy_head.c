@@ -4,6 +4,7 @@
  * its first byte to its last field.
  */
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "sentry/proxy_priv.h"
@@ -75,16 +76,20 @@ static bool is_suspicious(const fields *f, const weir_head_field *field)
 	       (field->name_length < 32 && SUSPICIOUS_LENGTHS >> field->name_length & 1);
 }
 
-static fields look(const char *bytes, const weir_head_field *at, size_t count)
+static inline void look(fields *f, const char *bytes, const weir_head_field *at, size_t count)
 {
-	fields f = {.bytes = bytes, .at = at, .count = count};
+	uint64_t seen = 0;
+	f->bytes = bytes;
+	f->at = at;
+	f->count = count;
+	f->suspicious = false;
 	for (size_t i = 0; i < count; i++) {
-		f.seen |= UINT64_C(1) << at[i].id;
+		seen |= UINT64_C(1) << at[i].id;
 		if (at[i].id == WEIR_FIELD_OTHER)
-			f.suspicious |= is_suspicious(&f, &at[i]);
+			f->suspicious |= is_suspicious(f, &at[i]);
 	}
-	f.named = (f.seen & BIT(CONNECTION)) != 0 && names_fields(&f);
-	return f;
+	f->seen = seen;
+	f->named = (seen & BIT(CONNECTION)) != 0 && names_fields(f);
 }
 
 static bool is_named(const fields *f, size_t which)
@@ -257,27 +262,29 @@ static void put_each(writer *w)
 
 /* ---- what is added ---- */
 
-static void put_ipv4(writer *w, const struct sockaddr_in *client)
+static void write_ipv4(weir_last_client *last, uint32_t address)
 {
-	uint32_t address = ntohl(client->sin_addr.s_addr);
-	char *to = w->to;
-	for (int shift = 24; shift >= 0; shift -= 8) {
-		unsigned byte = address >> shift & 0xff;
-		if (byte >= 100)
-			*to++ = (char)('0' + byte / 100);
-		if (byte >= 10)
-			*to++ = (char)('0' + byte / 10 % 10);
-		*to++ = (char)('0' + byte % 10);
-		*to++ = '.';
-	}
-	w->to = to - 1;
+	const uint8_t *bytes = (const uint8_t *)&address;
+	last->address = address;
+	last->length = (uint32_t)snprintf(last->text, sizeof(last->text), "%u.%u.%u.%u", bytes[0], bytes[1],
+					  bytes[2], bytes[3]);
+}
+
+static void put_ipv4(writer *w, uint32_t address)
+{
+	weir_last_client *last = &w->exchange->thread->last_client;
+	if (last->address != address || last->length == 0)
+		write_ipv4(last, address);
+	/* All of it, as that is one move; there is room for more. */
+	memcpy(w->to, last->text, sizeof(last->text));
+	w->to += last->length;
 }
 
 static void put_client(writer *w, const struct sockaddr *client)
 {
 	char text[INET6_ADDRSTRLEN];
 	if (client->sa_family == AF_INET) {
-		put_ipv4(w, (const struct sockaddr_in *)(const void *)client);
+		put_ipv4(w, ((const struct sockaddr_in *)(const void *)client)->sin_addr.s_addr);
 	} else if (client->sa_family == AF_INET6) {
 		inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)(const void *)client)->sin6_addr, text,
 			  sizeof(text));
@@ -395,10 +402,11 @@ static uint64_t unwanted_ids(const weir_exchange *exchange)
 weir_buf *weir_proxy_head(const weir_exchange *exchange)
 {
 	const weir_request *request = exchange->request;
-	writer w = {.exchange = exchange,
-		    .request = request,
-		    .from = look(request->base, request->fields, request->head.field_count),
-		    .unwanted = unwanted_ids(exchange)};
+	writer w;
+	w.exchange = exchange;
+	w.request = request;
+	w.unwanted = unwanted_ids(exchange);
+	look(&w.from, request->base, request->fields, request->head.field_count);
 	weir_buf *buf = weir_upstream_buf(exchange->thread->upstream, bound(&w));
 	if (buf == NULL)
 		return NULL;
@@ -417,7 +425,8 @@ weir_buf *weir_proxy_head(const weir_exchange *exchange)
 size_t weir_proxy_fields(const weir_proxy *proxy, const weir_call_answer *answer, bool tunnel,
 			 weir_field *ret_fields)
 {
-	const fields from = look(answer->bytes, answer->fields, answer->head->field_count);
+	fields from;
+	look(&from, answer->bytes, answer->fields, answer->head->field_count);
 	const uint64_t unwanted = (HOP_BY_HOP | SERVERS_OWN) & ~(tunnel ? BIT(UPGRADE) : 0);
 	size_t count = 0;
 	for (size_t i = 0; i < from.count; i++) {

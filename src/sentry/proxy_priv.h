@@ -17,10 +17,18 @@
 #include "http/request.h"
 #include "sentry/proxy.h"
 
+/* The address that was written last, as text: the next client is often the same. */
+typedef struct weir_last_client {
+	uint32_t address; /* IPv4, as it is in a sockaddr */
+	uint32_t length;  /* 0: none yet */
+	char text[16];
+} weir_last_client;
+
 typedef struct weir_proxy_thread {
 	weir_proxy *proxy;
 	weir_upstream *upstream;
 	weir_retry retry;
+	weir_last_client last_client;
 	struct {
 #define WEIR_X(name) _Atomic uint64_t name;
 		WEIR_PROXY_COUNTS(WEIR_X)

@@ -172,7 +172,7 @@ void weir_upstream_keep(weir_upstream_conn *conn)
 		weir_upstream_cut(conn, 0);
 		return;
 	}
-	conn->progress_ns = weir_loop_now(conn->upstream->loop);
+	conn->progress_ns = weir_loop_time(conn->upstream->loop);
 	put_idle(conn);
 	weir_upstream_arm(conn);
 	if (atomic_load_explicit(&lane->counts.idle, memory_order_relaxed) > conn->upstream->limits.idle) {
@@ -196,6 +196,17 @@ weir_call *weir_upstream_part(weir_upstream_conn *conn)
 	return call;
 }
 
+/* Mostly small: then a copy is cheaper than a queue. */
+static int send_head(weir_link *link, weir_buf *head)
+{
+	char *place = head->length <= COPY_MOST ? weir_link_reserve(link, head->length) : NULL;
+	if (place == NULL)
+		return weir_link_send(link, head, 0, head->length);
+	memcpy(place, head->data, head->length);
+	weir_link_commit(link, head->length);
+	return 0;
+}
+
 /* A kept connection that still takes bytes; NULL: none. Its head is on its way. */
 static weir_upstream_conn *use_kept(weir_upstream_lane *lane, weir_call *call, weir_buf *head)
 {
@@ -203,7 +214,7 @@ static weir_upstream_conn *use_kept(weir_upstream_lane *lane, weir_call *call, w
 	while ((conn = lane->newest) != NULL) {
 		weir_upstream_take_idle(conn);
 		/* It may have died in this turn, and we not have been told yet. */
-		if (weir_link_send(&conn->link, head, 0, head->length) == 0) {
+		if (send_head(&conn->link, head) == 0) {
 			conn->call = call;
 			call->conn = conn;
 			conn->state = WEIR_UPSTREAM_BUSY;
@@ -220,7 +231,7 @@ int weir_call_start(weir_upstream *upstream, weir_call *call, const weir_call_op
 {
 	weir_upstream_lane *lane = &upstream->lanes[backend->index];
 	*call = (weir_call){.ops = ops,
-			    .started_ns = weir_loop_now(upstream->loop),
+			    .started_ns = weir_loop_time(upstream->loop),
 			    .method = (uint8_t)request->method,
 			    .framing = (uint8_t)request->framing,
 			    .upgrade = request->upgrade,
@@ -294,7 +305,7 @@ int weir_call_send(weir_call *call, weir_buf *buf, size_t offset, size_t length)
 		return 0;
 	if (conn->state != WEIR_UPSTREAM_BUSY || !has_room(conn, length + CHUNK_EXTRA))
 		return -ENOBUFS;
-	conn->progress_ns = weir_loop_now(conn->upstream->loop);
+	conn->progress_ns = weir_loop_time(conn->upstream->loop);
 	bool chunked = call->framing == WEIR_BODY_CHUNKED && conn->phase != WEIR_PHASE_TUNNEL;
 	int error = chunked ? send_chunk(conn, buf, offset, length) : send_part(conn, buf, offset, length);
 	return end_on_failure(conn, error);
@@ -345,7 +356,7 @@ void weir_call_finish(weir_call *call, const weir_field *trailers, size_t count)
 		end_on_failure(conn, error);
 	}
 	conn->request_done = true;
-	conn->progress_ns = weir_loop_now(conn->upstream->loop);
+	conn->progress_ns = weir_loop_time(conn->upstream->loop);
 	weir_upstream_arm(conn);
 }
 
@@ -370,7 +381,7 @@ void weir_call_resume(weir_call *call)
 	if (conn == NULL || !conn->paused)
 		return;
 	conn->paused = false;
-	conn->progress_ns = weir_loop_now(conn->upstream->loop);
+	conn->progress_ns = weir_loop_time(conn->upstream->loop);
 	weir_upstream_arm(conn);
 	weir_link_resume(&conn->link);
 	weir_upstream_go_on(conn);

@@ -29,7 +29,7 @@ static bool is_same(const weir_upstream_conn *conn, uint32_t serial)
 
 static void touch(weir_upstream_conn *conn)
 {
-	conn->progress_ns = weir_loop_now(conn->upstream->loop);
+	conn->progress_ns = weir_loop_time(conn->upstream->loop);
 }
 
 static void free_partial(weir_partial *partial)

@@ -76,7 +76,7 @@ static void tell_failed(weir_upstream_conn *conn, int error, const char *text)
 		WEIR_COUNT(conn->lane->counts.failures, 1);
 		if (is_to_blame(&failure))
 			weir_fleet_failed(conn->upstream->fleet, conn->lane->backend,
-					  weir_loop_now(conn->upstream->loop));
+					  weir_loop_time(conn->upstream->loop));
 	}
 	call->ops->failed(call, &failure);
 }
@@ -157,7 +157,7 @@ static const char *late_text(const weir_upstream_conn *conn)
 static void time_is_up(weir_timer *timer, void *arg)
 {
 	weir_upstream_conn *conn = arg;
-	if (deadline(conn) > weir_loop_now(conn->upstream->loop)) {
+	if (deadline(conn) > weir_loop_time(conn->upstream->loop)) {
 		weir_upstream_arm(conn);
 	} else if (conn->state == WEIR_UPSTREAM_IDLE) {
 		weir_upstream_take_idle(conn);
@@ -174,7 +174,7 @@ void weir_upstream_begin(weir_upstream_conn *conn, weir_buf *head)
 	weir_call *call = conn->call;
 	weir_upstream_expect(conn);
 	conn->request_done = call->framing == WEIR_BODY_NONE;
-	conn->progress_ns = weir_loop_now(conn->upstream->loop);
+	conn->progress_ns = weir_loop_time(conn->upstream->loop);
 	/* Refused only by a connection that is ending, of which we will hear. */
 	if (head != NULL)
 		weir_link_send(&conn->link, head, 0, head->length);
@@ -301,7 +301,7 @@ static int tls_open(weir_conn *raw, void *arg)
 	weir_upstream_conn *conn = arg;
 	const weir_origin *backend = conn->lane->backend;
 	conn->state = WEIR_UPSTREAM_HANDSHAKE;
-	conn->progress_ns = weir_loop_now(conn->upstream->loop);
+	conn->progress_ns = weir_loop_time(conn->upstream->loop);
 	conn->link.conn = raw;
 	conn->link.ops = &tls_link_ops;
 	weir_upstream_arm(conn);

@@ -3,10 +3,7 @@
 
 void weir_event_init(weir_event *event, unsigned klass)
 {
-	*event = (weir_event){.magic = WEIR_EVENT_MAGIC,
-			      .state = WEIR_EVENT_FREE,
-			      .klass = klass < WEIR_CLASSES ? (uint8_t)klass : UINT8_MAX,
-			      .home = WEIR_ANYWHERE};
+	weir_event_make(event, klass);
 }
 
 void weir_event_cancel(weir_event *event)

@@ -208,14 +208,15 @@ static __attribute__((noinline)) weir_verdict offer_from_outside(weir_stage *sta
 
 /*
  * The short way. Most offers are of a fresh event without deadline, flags or trace, to a lane of this thread that is open and where
- * nothing waits. A few words tell. Such an event takes the same steps as in weir_offer_one, without those that cannot
+ * nothing waits, and which has room inside where that is bounded. A few words tell. Such an event takes the same steps as in weir_offer_one, without those that cannot
  * matter to it; whatever comes out otherwise goes the long way from where it is.
  */
 static inline bool lane_is_plain(const weir_lane *lane, const weir_thread *self)
 {
 	return lane->thread == self && self->depth_left != 0 &&
 	       atomic_load_explicit(&lane->plain, memory_order_seq_cst) &&
-	       atomic_load_explicit(&lane->waiting, memory_order_relaxed) == 0;
+	       atomic_load_explicit(&lane->waiting, memory_order_relaxed) == 0 &&
+	       (!atomic_load_explicit(&lane->slow_leave, memory_order_relaxed) || weir_lane_room(lane) != 0);
 }
 
 static inline void set_times(weir_event *event, uint64_t now_ns)
@@ -243,16 +244,39 @@ static inline weir_verdict run_plain(weir_stage *stage, weir_lane *lane, weir_th
 	return weir_offer_admitted();
 }
 
-/* Its law said no, to the offer or to the start, or the turn is over. */
+/* Its law said no. As weir_offer_shed, of one event, on the lane's own thread. */
+static __attribute__((noinline)) weir_verdict
+shed_plain(weir_lane *lane, weir_gate *gate, const weir_ask *ask, weir_event *event, weir_verdict why)
+{
+	weir_thread *self = weir_thread_here;
+	weir_stage *stage = lane->stage;
+	weir_counts *counts = weir_stage_counts(stage, self);
+	weir_hist_bump(&counts->offered[ask->klass], 1);
+	weir_hist_bump(&counts->shed[ask->klass][why], 1);
+	if (event->entry != 0)
+		weir_pressure_below(stage, event, why, ask->now_ns);
+	self->worked = true;
+	weir_last_shed *last = &weir_offer_last;
+	last->offer.stage = stage;
+	last->offer.self = self;
+	last->offer.lane = lane;
+	last->offer.gate = gate;
+	last->offer.spared = false;
+	last->offer.ask = *ask;
+	last->verdict = why;
+	last->worlds_freed = atomic_load(&weir_worlds_freed);
+	return why;
+}
+
+/* Its law said no to the start, or the turn is over. */
 static __attribute__((noinline)) weir_verdict offer_less_plain(weir_lane *lane, weir_gate *gate,
 							       const weir_ask *ask, weir_event *event,
-							       weir_verdict verdict,
 							       weir_verdict start_verdict)
 {
 	weir_thread *self = weir_thread_here;
 	weir_attempt offer = {.stage = lane->stage, .self = self, .lane = lane, .gate = gate, .ask = *ask};
-	if (verdict != WEIR_ADMITTED || ask->now_ns >= weir_thread_turn_end(self))
-		return queue_or_shed(&offer, event, verdict, false);
+	if (ask->now_ns >= weir_thread_turn_end(self))
+		return queue_or_shed(&offer, event, WEIR_ADMITTED, false);
 	enter_at_once(&offer, event);
 	drop_at_once(&offer, event, start_verdict);
 	return weir_offer_admitted();
@@ -266,7 +290,7 @@ static inline weir_verdict run_started(weir_lane *lane, weir_gate *gate, const w
 	set_times(event, ask->now_ns);
 	weir_verdict verdict = gate->law->start(weir_gate_state(gate, lane), event, &turn);
 	if (__builtin_expect(verdict != WEIR_ADMITTED, 0))
-		return offer_less_plain(lane, gate, ask, event, WEIR_ADMITTED, verdict);
+		return offer_less_plain(lane, gate, ask, event, verdict);
 	return run_plain(lane->stage, lane, weir_thread_here, event, gate->number, ask->now_ns);
 }
 
@@ -289,8 +313,10 @@ weir_verdict weir_offer(weir_stage *stage, weir_event *event)
 		ask.in_service = atomic_load_explicit(&lane->in_service, memory_order_relaxed);
 		weir_verdict verdict = gate->law->admit(weir_gate_state(gate, lane), &ask);
 		number = gate->number;
-		if (__builtin_expect(verdict != WEIR_ADMITTED || over, 0))
-			return offer_less_plain(lane, gate, &ask, event, verdict, WEIR_ADMITTED);
+		if (verdict != WEIR_ADMITTED)
+			return shed_plain(lane, gate, &ask, event, verdict);
+		if (__builtin_expect(over, 0))
+			return offer_less_plain(lane, gate, &ask, event, WEIR_ADMITTED);
 		if (gate->law->start != NULL)
 			return run_started(lane, gate, &ask, event);
 	} else if (__builtin_expect(over, 0)) {

@@ -68,6 +68,15 @@ static inline uint32_t weir_event_tag(const weir_event *event)
 #endif
 }
 
+/* As weir_event_init. */
+static inline void weir_event_make(weir_event *event, unsigned klass)
+{
+	*event = (weir_event){.magic = WEIR_EVENT_MAGIC,
+			      .state = WEIR_EVENT_FREE,
+			      .klass = klass < WEIR_CLASSES ? (uint8_t)klass : UINT8_MAX,
+			      .home = WEIR_ANYWHERE};
+}
+
 static inline bool weir_event_is_cancelled(const weir_event *event)
 {
 	return __atomic_load_n(&event->cancelled, __ATOMIC_RELAXED) != 0;
@@ -121,10 +130,10 @@ typedef struct weir_lane {
 	uint16_t index;
 	bool may_inline; /* a reactor's, and not told otherwise */
 	/* any thread */
-	_Alignas(
-		64) _Atomic bool plain; /* open, inlining, neither single nor bounded inside, nothing picked for tracing, a real world */
-	_Atomic bool
-		slow_leave; /* somebody must be told when an event is settled: a bound, or a virtual pool */
+	/* open, inlining, not single, nothing picked for tracing, a real world */
+	_Alignas(64) _Atomic bool plain;
+	/* somebody must be told when an event is settled: a bound, or a virtual pool */
+	_Atomic bool slow_leave;
 	_Atomic bool purge; /* a tick asks the owner thread to drop what has waited too long */
 	_Atomic uint32_t waiting;
 	_Atomic uint32_t in_service; /* started, not settled */

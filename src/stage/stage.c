@@ -236,8 +236,7 @@ void weir_stage_update_open(weir_stage *stage)
 		weir_lane *lane = &stage->lanes[i];
 		/* In a virtual world every handler call is counted, which the short way does not do. */
 		bool bounded = limited || lane->concurrency != 0;
-		bool simple =
-			lane->may_inline && !stage->options.single && !bounded && stage->world->sim == NULL;
+		bool simple = lane->may_inline && !stage->options.single && stage->world->sim == NULL;
 		atomic_store_explicit(&lane->slow_leave, virtual_pool || bounded, memory_order_seq_cst);
 		atomic_store_explicit(&lane->plain, open && !tracing && simple, memory_order_seq_cst);
 	}

@@ -69,9 +69,13 @@ static inline void set_body(weir_reply *reply, weir_page *page, const weir_form 
 
 static void send_whole(weir_request *request, weir_page *page, const weir_form *form)
 {
-	weir_reply reply = {.status = 200, .fields = form->fields, .field_count = form->field_count};
-	set_body(&reply, page, form, 0, form->length);
-	weir_request_reply_prepared(request, &reply, form->lines);
+	if (form->buf != NULL) {
+		weir_request_reply_prepared(request, &form->whole);
+		return;
+	}
+	weir_prepared held = form->whole;
+	set_body(&held.reply, page, form, 0, form->length);
+	weir_request_reply_prepared(request, &held);
 }
 
 static void send_range(weir_request *request, weir_page *page, const weir_form *form, uint64_t first,

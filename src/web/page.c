@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "http/parse.h"
+#include "http/status.h"
 
 /* Kernels stamp files with the time of the last tick, 10 ms at worst; network and old file systems in seconds, which nobody can wait for. */
 #define TICK_NS 20000000
@@ -80,7 +81,7 @@ static void free_form(weir_form *form)
 	if (form->fd >= 0)
 		close(form->fd);
 	weir_buf_unref(form->buf);
-	weir_mem_free((char *)(uintptr_t)form->lines.at);
+	weir_mem_free((char *)(uintptr_t)form->whole.head.at);
 	weir_mem_free(form);
 }
 
@@ -207,23 +208,33 @@ static char *put(char *to, weir_span text)
 }
 
 /* Once for all the answers: a field more or less costs each of them dearly otherwise. */
-static int write_lines(weir_page *page, weir_form *form)
+static int prepare(weir_page *page, weir_form *form)
 {
+	const weir_span status = weir_status_line(200);
 	char number[32];
 	int digits = snprintf(number, sizeof(number), "Content-Length: %llu\r\n",
 			      (unsigned long long)form->length);
-	size_t length = (size_t)digits;
+	size_t length = status.length + (size_t)digits;
 	for (unsigned i = 0; i < form->field_count; i++)
 		length += form->fields[i].name.length + form->fields[i].value.length + 4;
-	char *lines = weir_mem_zalloc(length), *to = lines;
-	if (lines == NULL)
+	char *head = weir_mem_zalloc(length), *to = head;
+	if (head == NULL)
 		return -ENOMEM;
+	to = put(to, status);
 	for (unsigned i = 0; i < form->field_count; i++) {
 		to = put(put(to, form->fields[i].name), WEIR_SPAN(": "));
 		to = put(put(to, form->fields[i].value), WEIR_SPAN("\r\n"));
 	}
 	put(to, (weir_span){number, (size_t)digits});
-	form->lines = (weir_span){lines, length};
+	form->whole = (weir_prepared){.reply = {.status = 200,
+						.fields = form->fields,
+						.field_count = form->field_count,
+						.buf = form->buf,
+						.length = form->buf != NULL ? (size_t)form->length : 0,
+						.file = form->fd,
+						.file_length = form->buf != NULL ? 0 : form->length},
+				      .head = {head, length},
+				      .line_length = status.length};
 	page->bytes += length + MEMORY_OVERHEAD;
 	return 0;
 }
@@ -235,7 +246,7 @@ int weir_page_finish(weir_page *page)
 		if (page->forms[i] == NULL)
 			continue;
 		make_fields(page, (weir_encoding)i);
-		error = write_lines(page, page->forms[i]);
+		error = prepare(page, page->forms[i]);
 	}
 	return error;
 }

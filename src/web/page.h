@@ -19,6 +19,7 @@
 #include <weir/net.h>
 #include <weir/stage.h>
 
+#include "http/request.h"
 #include "web/asked.h"
 
 typedef enum weir_page_kind {
@@ -59,8 +60,8 @@ typedef struct weir_form {
 	weir_stamp stamp;
 	weir_field fields[WEIR_FORM_FIELDS];
 	char etag[WEIR_ETAG_MOST];
-	/* Of the whole, as HTTP/1 writes them, with its Content-Length; in a block of their own. */
-	weir_span lines;
+	/* The whole of it, but for the hold on the page that a descriptor needs. Its head is a block of its own. */
+	weir_prepared whole;
 } weir_form;
 
 typedef struct weir_page weir_page;

@@ -443,12 +443,18 @@ static void pages_have_their_fields(void **state)
 	/* A 304 has the validators and Vary, not what describes a body. */
 	assert_true(weir_span_is(form->fields[form->validators].name, WEIR_SPAN("Last-Modified")));
 	assert_int_equal(form->field_count - form->validators, 3);
-	char lines[512];
-	snprintf(lines, sizeof(lines), "%.*s", (int)packed->lines.length, packed->lines.at);
+	const weir_prepared *whole = &packed->whole;
+	assert_int_equal(whole->reply.status, 200);
+	assert_ptr_equal(whole->reply.buf, packed->buf);
+	assert_int_equal(whole->reply.length, 5);
+	assert_int_equal(whole->line_length, sizeof("HTTP/1.1 200 OK\r\n") - 1);
+	char head[512];
+	snprintf(head, sizeof(head), "%.*s", (int)whole->head.length, whole->head.at);
 	assert_string_equal(
-		lines, "Content-Type: text/plain\r\nAccept-Ranges: bytes\r\nContent-Encoding: gzip\r\n"
-		       "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nETag: \"ae1b981bc490a05-a-def\"\r\n"
-		       "Vary: Accept-Encoding\r\nContent-Length: 5\r\n");
+		head, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nAccept-Ranges: "
+		      "bytes\r\nContent-Encoding: gzip\r\n"
+		      "Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\nETag: \"ae1b981bc490a05-a-def\"\r\n"
+		      "Vary: Accept-Encoding\r\nContent-Length: 5\r\n");
 	assert_true(page->date_strong);
 	assert_false(form->unsure);
 	weir_page_unref(page);

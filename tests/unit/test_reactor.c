@@ -63,6 +63,31 @@ static void offers_nest_as_deep_as_allowed(void **state)
 	}
 }
 
+/* An inlined offer takes a place inside like any other: at the bound the next one waits. */
+static void inlined_offers_keep_to_the_bound_inside(void **state)
+{
+	enum { N = 300, BOUND = 3 };
+	static struct job jobs[N];
+	struct chain chain = {.probe.each = make_next, .jobs = jobs, .made = 1, .count = N};
+	weir_world *world = world_real();
+	weir_domain *domain = NULL;
+	weir_domain_options options = {
+		.name = "r", .threads = 1, .inline_depth = 40, .turn_ns = 60 * WEIR_NS_PER_S};
+	must(weir_domain_new(world, &options, &domain));
+	chain.probe.data = &chain;
+	probe_open(&chain.probe, domain, (weir_stage_options){.concurrency = BOUND});
+	must(weir_world_start(world));
+	jobs_init(jobs, N, 0);
+	assert_int_equal(weir_offer(chain.probe.stage, &jobs[0].event), WEIR_ADMITTED);
+	CHECK_EVENTUALLY(chain.probe.handled == N);
+	must(weir_world_stop(world, 60 * WEIR_NS_PER_S, NULL));
+	assert_int_equal(chain.deepest, BOUND);
+	assert_true(stats_of(chain.probe.stage).inlined > 0);
+	expect_counts(chain.probe.stage, N, 0, N, 0, 0);
+	assert_int_equal(chain.bad, 0);
+	world_end_faulty(&world);
+}
+
 static void timer_fired(weir_timer *timer, void *arg)
 {
 	atomic_store((_Atomic bool *)arg, true);
@@ -311,6 +336,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CHECK_TEST(offers_nest_as_deep_as_allowed),
+		CHECK_TEST(inlined_offers_keep_to_the_bound_inside),
 		CHECK_TEST(busy_stages_let_timers_have_their_turn),
 		CHECK_TEST(work_put_off_by_handlers_may_offer),
 		CHECK_TEST(an_event_stays_on_its_home_thread),

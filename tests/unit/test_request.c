@@ -734,6 +734,30 @@ static void handlers_reject(void **state)
 	site_end(&s);
 }
 
+static void page_small(site *s, weir_request *request)
+{
+	weir_request_reply_text(request, 200, WEIR_SPAN("small"));
+}
+
+static const page small_pages[] = {PAGE("/small", page_small), PAGE("/reject", page_reject), NO_PAGE};
+
+/* Neither what was answered nor what was no request. */
+static void a_log_may_want_sheds_only(void **state)
+{
+	skip_without(state);
+	site s = {.pages = small_pages, .sheds_only = true};
+	site_open(&s);
+	expect_contains(&s, "GET /small HTTP/1.0\r\n\r\n", "HTTP/1.1 200 ", "small", "");
+	expect_contains(&s, "GET\r\n\r\n", "HTTP/1.1 400 ", "", "");
+	expect_contains(&s, "GET /reject HTTP/1.0\r\n\r\n", "HTTP/1.1 503 ", "", "");
+	record r = site_record(&s, 0);
+	assert_int_equal(r.shed, WEIR_SHED_LATE);
+	assert_string_equal(r.path, "/reject");
+	assert_string_equal(r.note, "upstream=x");
+	site_end(&s);
+	assert_int_equal(s.record_count, 1);
+}
+
 /* Past its deadline in the queue. */
 static void drops_are_answered(void **state)
 {
@@ -782,6 +806,7 @@ int main(void)
 		ON_BOTH(rejects_with_a_reason),
 		ON_BOTH(rejects_as_the_route_says),
 		ON_BOTH(handlers_reject),
+		ON_BOTH(a_log_may_want_sheds_only),
 		ON_BOTH(drops_are_answered),
 	};
 	cmocka_set_test_filter(getenv("WEIR_TEST"));

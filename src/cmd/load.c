@@ -162,12 +162,21 @@ static int act(load_setup *setup)
 	return status;
 }
 
+static int make_files(const load_options *options)
+{
+	int error = options->specweb > 0 ? load_specweb_make(options->make, options->specweb)
+					 : load_sizes_make(options->make, options->sizes);
+	return error != 0 ? status_of(error) : WEIR_EXIT_OK;
+}
+
 static int run(int argc, char **argv)
 {
 	static load_options options;
 	static load_setup setup;
 	int status = load_options_read(argc, argv, &options);
-	if (status == WEIR_EXIT_OK) {
+	if (status == WEIR_EXIT_OK && options.make != NULL) {
+		status = make_files(&options);
+	} else if (status == WEIR_EXIT_OK) {
 		int error = load_setup_make(&setup, &options);
 		status = error != 0 ? status_of(error) : act(&setup);
 		load_setup_free(&setup);

@@ -37,6 +37,7 @@ enum {
 	URLS,
 	SIZES,
 	SPECWEB,
+	MAKE,
 	MODEL,
 	COOKIES,
 	LINKS,
@@ -89,6 +90,7 @@ static const struct option long_options[] = {
 	{"urls", required_argument, NULL, URLS},
 	{"sizes", required_argument, NULL, SIZES},
 	{"specweb", required_argument, NULL, SPECWEB},
+	{"make", required_argument, NULL, MAKE},
 	{"model", required_argument, NULL, MODEL},
 	{"cookies", no_argument, NULL, COOKIES},
 	{"links", required_argument, NULL, LINKS},
@@ -286,6 +288,9 @@ static int read_work(int option, const char *value, load_options *options)
 		return WEIR_EXIT_OK;
 	case SPECWEB:
 		return read_count(option, value, 1, LOAD_SPECWEB_DIRECTORIES, &options->specweb);
+	case MAKE:
+		options->make = value;
+		return WEIR_EXIT_OK;
 	case MODEL:
 		options->model = value;
 		return WEIR_EXIT_OK;
@@ -399,6 +404,7 @@ static int read_option(int option, const char *value, load_options *options)
 	case URLS:
 	case SIZES:
 	case SPECWEB:
+	case MAKE:
 	case MODEL:
 	case LINKS:
 		return read_work(option, value, options);
@@ -443,6 +449,10 @@ static int check_together(const load_options *o)
 			(o->phases > 0) + (o->trace != NULL) + (o->transient != NULL) + (o->loads > 0);
 	unsigned works = (o->urls != NULL) + (o->sizes != NULL && o->trace == NULL) + (o->specweb > 0) +
 			 (o->model != NULL);
+	if (o->make != NULL)
+		return (o->sizes != NULL) + (o->specweb > 0) == 1
+			       ? WEIR_EXIT_OK
+			       : wrong("--make is for the files of --specweb or of --sizes", "");
 	if (o->url == NULL)
 		return wrong("name a URL", "");
 	if (ways > 1)

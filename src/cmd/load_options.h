@@ -33,6 +33,7 @@ typedef struct load_options {
 	char *body; /* of a file; owned */
 	const char *urls, *sizes, *model;
 	uint32_t specweb;
+	const char *make; /* a folder to make their files in, or those of the sizes, instead of a run */
 	/* how */
 	load_plan plan; /* single values; the rest is put together later */
 	load_address source[LOAD_SOURCES_MAX];

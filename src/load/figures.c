@@ -107,6 +107,13 @@ double load_asked(const load_story *story)
 	return (double)(load_get(&tally->all.sent) + load_get(&tally->unsent)) / load_seconds(story);
 }
 
+double load_fairness(const load_tally *tally)
+{
+	double users = (double)load_get(&tally->users), squares = (double)load_get(&tally->user_squares);
+	double answers = (double)load_get(&tally->user_answers);
+	return users > 0 && squares > 0 ? answers * answers / (users * squares) : NAN;
+}
+
 double load_latest_ms(const load_story *story)
 {
 	return ms((double)load_get(&story->tally->offered_late_ns_max));

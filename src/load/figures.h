@@ -34,6 +34,8 @@ double load_second_length(const load_story *story, unsigned second);
 int load_last_second(const load_story *story);
 /* Requests a second that an open workload meant to send, over the whole run: each was sent, or could not be. */
 double load_asked(const load_story *story);
+/* Jain's index over the users of a closed run and their answers that were ok: 1 if all have as many, 1/n if one has them all; NAN: open, or none was answered. */
+double load_fairness(const load_tally *tally);
 /* The largest delay of a send, ms. */
 double load_latest_ms(const load_story *story);
 

@@ -59,6 +59,7 @@ struct load_session {
 	uint64_t meant_ns;
 	uint64_t due_ns;  /* of this attempt: the first is due when it is meant to be sent */
 	uint32_t attempt; /* 0: the first */
+	uint32_t answers; /* of a closed user that were ok and counted */
 	bool counted;     /* meant to be sent after the warm-up */
 	bool sent;        /* and told to the tally */
 	weir_timer timer; /* a think, or a back-off */

@@ -47,6 +47,9 @@ static void put_head(const page *on)
 		weir_number_time((double)story->length_ns / 1e6, time),
 		story->interrupted ? " until it was interrupted" : "");
 	fprintf(on->out, "; %" PRIu64 " connections\n", load_get(&on->tally->connections));
+	if (load_get(&on->tally->users) > 1 && load_get(&on->tally->user_answers) > 0)
+		fprintf(on->out, "  fairness %.4f between the users (Jain: 1 if all have as many answers)\n",
+			load_fairness(on->tally));
 	if (story->load > 0)
 		fprintf(on->out, "  %gx the capacity of %s/s\n", story->load,
 			weir_number_rate(story->capacity, time));

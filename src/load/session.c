@@ -86,6 +86,8 @@ void load_session_begin(load_reactor *reactor, uint64_t at_ns, uint64_t number)
 		reactor->all->all_link = &session->all_next;
 	reactor->all = session;
 	reactor->sessions++;
+	if (reactor->plan->schedule == NULL)
+		weir_hist_bump(&reactor->tally.users, 1);
 	weir_timer_init(&session->timer, timer_fired, session);
 	start_user(session, number);
 	go_on(session, NULL, at_ns);
@@ -135,6 +137,8 @@ static void count_end(load_session *session, const load_outcome *outcome)
 	reactor->open--;
 	reactor->last_ns = outcome->ended_ns;
 	load_tally_ended(&reactor->tally, &result);
+	if (reactor->plan->schedule == NULL && outcome->end == LOAD_OK)
+		load_tally_user(&reactor->tally, session->answers++);
 }
 
 static uint64_t told_to_wait(const load_session *session, const load_outcome *outcome)

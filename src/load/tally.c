@@ -144,6 +144,13 @@ static void count_status(load_tally *tally, unsigned status)
 		add(&tally->status[status], 1);
 }
 
+/* (n + 1)^2 - n^2. */
+void load_tally_user(load_tally *tally, uint32_t before)
+{
+	add(&tally->user_answers, 1);
+	add(&tally->user_squares, 2 * (uint64_t)before + 1);
+}
+
 void load_tally_ended(load_tally *tally, const load_result *result)
 {
 	uint64_t meant_ns = result->meant_ns;
@@ -223,6 +230,9 @@ static void merge_counts(load_tally *into, const load_tally *from)
 	for (unsigned i = 0; i < sizeof(into->status) / sizeof(*into->status); i++)
 		add(&into->status[i], get(&from->status[i]));
 	add(&into->connections, get(&from->connections));
+	add(&into->users, get(&from->users));
+	add(&into->user_answers, get(&from->user_answers));
+	add(&into->user_squares, get(&from->user_squares));
 	add(&into->unsent, get(&from->unsent));
 	add(&into->open, get(&from->open));
 	raise(&into->offered_late_ns_max, get(&from->offered_late_ns_max));

@@ -66,6 +66,8 @@ typedef struct load_tally {
 		send_error; /* ns; send_error: how long after it was meant to be a request was sent, be it to a connection that is still being made */
 	_Atomic uint64_t errors[LOAD_ERRORS], status[600]; /* status: how often each was seen */
 	_Atomic uint64_t connections, unsent, open, offered_late_ns_max;
+	/* Of closed runs: how many users there are, their answers that were ok, and the sum of the squares of each one's: how evenly they were served. */
+	_Atomic uint64_t users, user_answers, user_squares;
 	load_second
 		*second; /* by the second in which it ended (sent, late: in which it was meant to be sent) */
 	_Atomic unsigned seconds; /* begun */
@@ -93,6 +95,8 @@ void load_tally_ended(load_tally *tally, const load_result *result);
 void load_tally_retried(load_tally *tally, unsigned klass, unsigned path, unsigned status);
 /* How many are under way at this time, which is the end of a second or of the run. */
 void load_tally_open(load_tally *tally, uint64_t at_ns, uint64_t open);
+/* A closed user has had another answer that was ok, after `before` of them. */
+void load_tally_user(load_tally *tally, uint32_t before);
 /* Adds what `from` has so far; for a report, `into` starts empty. Both have as many classes, paths and seconds_max. */
 void load_tally_merge(load_tally *into, const load_tally *from);
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """weir load against weir serve, and against servers that stall, shed, redirect or are not there."""
+import contextlib
 import json
 import os
 import signal
@@ -314,6 +315,43 @@ def http2_asks_as_it_should():
     server.close()
 
 
+def as_many_connections_as_allowed():
+    """Also where more are wanted at once than are made at once, and none is ever answered."""
+    taken = []
+    with socket.create_server(("127.0.0.1", 0), backlog=512) as server:
+        def accept():
+            with contextlib.suppress(OSError):
+                while True:
+                    taken.append(server.accept()[0])
+        thread = threading.Thread(target=accept)
+        thread.start()
+        story = result("--rate", "2000", "--connections", "300", "--duration", "1s", "--threads", "1", "--timeout", "1m", "--drain", "0s",
+                       f"http://127.0.0.1:{server.getsockname()[1]}/")
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    # The first is the one that sees whether somebody is there.
+    same((story["sent"], story["connections"], len(taken)), (300, 300, 301), "connections")
+    check_sums(story, "unanswered")
+    for peer in taken:
+        peer.close()
+
+
+def made_files():
+    folder = site()
+    same(load("--specweb", "1", "--make", folder).stdout, "", "files are made in silence")
+    same(len(os.listdir(os.path.join(folder, "dir00000"))), 36, "four classes of nine")
+    load("--sizes", "1KB .5, 3KB .5", "--make", folder)
+    same(os.path.getsize(os.path.join(folder, "3072")), 3072, "a file of a size")
+    expect("--specweb" in load("--make", folder, status=2).stderr, "files of what")
+    expect("/nowhere" in load("--specweb", "1", "--make", "/nowhere", status=2).stderr, "a folder that is none")
+    weir = Weir("serve", "--root", folder)
+    story = result("--specweb", "1", "--rate", "200", "--duration", "1s", f"http://127.0.0.1:{weir.port}/")
+    same((story["ok"], story["sent"], story["fairness"]), (200, 200, None), "every file is there")
+    story = result("--users", "1", "--duration", "100ms", "--sizes", "1KB .5, 3KB .5", f"http://127.0.0.1:{weir.port}/{{size}}")
+    same((story["ok"], story["fairness"]), (story["sent"], 1), "one user is served evenly")
+    weir.stop()
+
+
 def help_is_whole():
     """Each option of the help is in the docs and the manual."""
     text = subprocess.run([WEIR, "load", "--help"], capture_output=True, text=True).stdout
@@ -329,4 +367,4 @@ def help_is_whole():
 
 
 run(closed_and_open, classes_and_methods, stall, failures, bad_input, impossible, interrupted, phases_trace_loads, secure_and_http2, http2_asks_as_it_should,
-    help_is_whole)
+    as_many_connections_as_allowed, made_files, help_is_whole)

@@ -3,10 +3,12 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <math.h>
 
 #include <weir/random.h>
 
 #include "base/mem.h"
+#include "load/figures.h"
 #include "load/tally.h"
 
 enum { CLASSES = 3, PATHS = 2, SECONDS = 10 };
@@ -142,6 +144,25 @@ static void test_times(void **state)
 	load_tally_fini(&tally);
 }
 
+/* 3, 1 and 0 answers: (3 + 1)^2 / (3 * (9 + 1)). */
+static void test_fairness(void **state)
+{
+	load_tally one, other;
+	assert_int_equal(load_tally_init(&one, 1, 1, UINT64_MAX, SECONDS), 0);
+	assert_int_equal(load_tally_init(&other, 1, 1, UINT64_MAX, SECONDS), 0);
+	assert_true(isnan(load_fairness(&one)));
+	one.users = 1;
+	for (uint32_t answers = 0; answers < 3; answers++)
+		load_tally_user(&one, answers);
+	assert_true(load_fairness(&one) == 1);
+	other.users = 2;
+	load_tally_user(&other, 0);
+	load_tally_merge(&one, &other);
+	assert_float_equal(load_fairness(&one), 16. / 30, 1e-12);
+	load_tally_fini(&one);
+	load_tally_fini(&other);
+}
+
 static void test_no_memory(void **state)
 {
 	static load_tally tally;
@@ -163,6 +184,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CHECK_TEST(test_sums),
 		CHECK_TEST(test_times),
+		CHECK_TEST(test_fairness),
 		CHECK_TEST(test_no_memory),
 	};
 	return cmocka_run_group_tests_name("load_tally", tests, NULL, NULL);

@@ -325,7 +325,7 @@ def as_many_connections_as_allowed():
                     taken.append(server.accept()[0])
         thread = threading.Thread(target=accept)
         thread.start()
-        story = result("--rate", "2000", "--connections", "300", "--duration", "1s", "--threads", "1", "--timeout", "1m", "--drain", "0s",
+        story = result("--rate", "100000", "--connections", "300", "--duration", "100ms", "--threads", "1", "--timeout", "1m", "--drain", "3s",
                        f"http://127.0.0.1:{server.getsockname()[1]}/")
         server.shutdown(socket.SHUT_RDWR)
         thread.join()

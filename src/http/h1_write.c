@@ -152,9 +152,11 @@ static inline int finish(weir_link *link, const char *text, const char *end, boo
 	return 0;
 }
 
-/* Head, and the bytes behind it, in one piece. 0 or a negative errno. */
+/*
+ * Head, and the bytes behind it, in one piece. whole: nothing follows, so it may be sent at once; otherwise it goes along with what does. 0 or a negative errno.
+ */
 static int write_head(weir_http_conn *conn, weir_request *request, const weir_answer *answer,
-		      const void *body, size_t body_length)
+		      const void *body, size_t body_length, bool whole)
 {
 	char room[ROOM];
 	size_t need = HEAD_EXTRA + body_length;
@@ -162,7 +164,7 @@ static int write_head(weir_http_conn *conn, weir_request *request, const weir_an
 					 : fields_bytes(answer->fields, answer->field_count);
 	if (need > HEAD_MOST)
 		return -EINVAL;
-	char *place = weir_link_reserve(&conn->link, need), *text = place;
+	char *place = whole ? weir_link_reserve(&conn->link, need) : NULL, *text = place;
 	if (place == NULL)
 		text = need <= sizeof(room) ? room : weir_mem_zalloc(need);
 	if (text == NULL)
@@ -254,7 +256,8 @@ static int h1_reply(weir_request *request, const weir_answer *answer)
 	weir_http_conn *conn = request->conn;
 	const void *bytes = answer->buf != NULL ? answer->buf->data + answer->offset : answer->bytes;
 	bool small = !answer->has_file && answer->length <= SMALL_BODY;
-	int error = write_head(conn, request, answer, bytes, small ? answer->length : 0);
+	bool whole = small || weir_request_is(request, WEIR_REQUEST_NO_BODY);
+	int error = write_head(conn, request, answer, bytes, small ? answer->length : 0, whole);
 	if (error == 0 && !weir_request_is(request, WEIR_REQUEST_NO_BODY)) {
 		if (small)
 			request->answer_bytes = answer->length;
@@ -326,7 +329,7 @@ static int h1_canned(weir_request *request, const weir_canned *canned)
 static int h1_begin(weir_request *request, const weir_answer *answer)
 {
 	weir_http_conn *conn = request->conn;
-	int error = write_head(conn, request, answer, NULL, 0);
+	int error = write_head(conn, request, answer, NULL, 0, false);
 	if (error != 0)
 		cut(conn, error);
 	return 0;

@@ -111,10 +111,10 @@ static const weir_config_key backend_keys[] = {
 	    BETWEEN(1, 1000)),
 	ROW("health-fall", COUNT, health_fall, "3", "bad ones in a row that take it out", BETWEEN(1, 1000)),
 	ROW("connections", COUNT, connections, "1024", "to each server, at once", BETWEEN(1, 1e6)),
-	ROW("idle-connections", COUNT, idle_connections, "64", "to each server, kept for the next request",
-	    BETWEEN(0, 1e6)),
+	ROW("idle-connections", COUNT, idle_connections, "64",
+	    "to each server, kept by each thread for the next request", BETWEEN(1, 1e6)),
 	ROW("idle-timeout", TIME, idle_timeout_ns, "50s",
-	    "how long one is kept; less than the server keeps it", BETWEEN(0, 24 * H)),
+	    "how long one is kept; less than the server keeps it", BETWEEN(1e6, 24 * H)),
 	ROW("connect-timeout", TIME, connect_timeout_ns, "1s", "until a connection is made", BETWEEN(1e6, H)),
 	ROW("first-byte-timeout", TIME, first_byte_timeout_ns, "30s", "until an answer begins",
 	    BETWEEN(1e6, 24 * H)),
@@ -125,7 +125,7 @@ static const weir_config_key backend_keys[] = {
 	ROW("slow-start", TIME, slow_start_ns, "10s",
 	    "how long a server that came back gets less than its share", BETWEEN(0, H)),
 	ROW("host", TEXT, host, NULL, "the Host field it is sent; without one, the client's", ANY),
-	ROW("forwarded", SWITCH, forwarded, "on", "adds X-Forwarded-For and X-Forwarded-Proto", ANY),
+	ROW("forwarded", SWITCH, forwarded, "on", "adds X-Forwarded-For, -Proto and -Host", ANY),
 	ROW("quality", SWITCH, quality, "on",
 	    "adds Weir-Quality, by which it may degrade before anybody is turned away", ANY),
 	ROW("verify", SWITCH, verify, "on", "checks certificates of https servers", ANY),
@@ -197,7 +197,7 @@ static const weir_config_key files_keys[] = {
 	    "how long a kept file is believed before it is looked at again", BETWEEN(0, 24 * H)),
 	ROW("precompressed", SWITCH, precompressed, "on", "sends FILE.br, .zst or .gz to those who take it",
 	    ANY),
-	ROW("types", PATH, types, NULL, "a file as /etc/mime.types, instead of the built-in types", ANY),
+	ROW("types", PATH, types, NULL, "a file as /etc/mime.types, on top of the built-in types", ANY),
 	{0}};
 #undef BLOCK
 

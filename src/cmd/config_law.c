@@ -119,7 +119,14 @@ int weir_config_law(const weir_config *config, const weir_config_route *route,
 			      : 0;
 }
 
-/* Each target is judged with the first route that uses it, so that its mistakes are told once; one that nobody uses, alone. */
+/* The same target makes the same law of both, and so the same mistakes. */
+static bool share_law(const weir_config *config, const weir_config_route *a, const weir_config_route *b)
+{
+	return a->target_index == b->target_index &&
+	       strcmp(law_name(target_of(config, a), a), law_name(target_of(config, b), b)) == 0;
+}
+
+/* Each target is judged with the first route of each law that uses it, so that its mistakes are told once; one that nobody uses, alone. */
 void weir_config_check_laws(weir_config *config)
 {
 	const weir_admission_law *law;
@@ -135,8 +142,7 @@ void weir_config_check_laws(weir_config *config)
 		const weir_config_route *route = &config->route[i];
 		bool first = true;
 		for (unsigned j = 0; j < i; j++)
-			first &= config->route[j].target_index != route->target_index ||
-				 (config->route[j].backend != NULL) != (route->backend != NULL);
+			first &= !share_law(config, &config->route[j], route);
 		if (has_law(route) && build_law(target_of(config, route), route, first ? config : NULL,
 						config, &law, &params) == 0)
 			weir_mem_free(params);

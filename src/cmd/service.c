@@ -221,6 +221,36 @@ static int read_page(const char *path, weir_buf **ret_page)
 	return 0;
 }
 
+/*
+ * Who asks for what a backend's own health checks ask for checks its health as well, and must not be told that it is ill because it is busy. A route of its own before the
+ * route; paths that no rule can name are left to the configuration.
+ */
+static int add_health_route(const weir_config *config, const weir_config_route *route,
+			    const weir_route_options *like, weir_routes *routes)
+{
+	enum { RULES = 64 };
+	const char *path = route->backend_index >= 0 ? config->backend[route->backend_index].health : NULL;
+	const char *rules[RULES + 2];
+	char rule[1024];
+	weir_route_options options = *like;
+	size_t count = 0;
+	if (path == NULL || route->exempt || strpbrk(path, " *?%") != NULL ||
+	    strlen(path) > sizeof(rule) - sizeof("path "))
+		return 0;
+	while (route->match != NULL && route->match[count] != NULL && count < RULES) {
+		rules[count] = route->match[count];
+		count++;
+	}
+	if (count == RULES)
+		return 0;
+	snprintf(rule, sizeof(rule), "path %s", path);
+	rules[count] = rule;
+	rules[count + 1] = NULL;
+	options.rules = rules;
+	options.exempt = true;
+	return weir_routes_add(routes, &options);
+}
+
 static int add_route(weir_service *service, const weir_config *config, const weir_config_route *route,
 		     weir_routes *routes)
 {
@@ -241,6 +271,8 @@ static int add_route(weir_service *service, const weir_config *config, const wei
 				      .location = route->reject_location,
 				      .page = page,
 				      .page_type = "text/html; charset=utf-8"};
+	if (failed == 0)
+		failed = add_health_route(config, route, &options, routes);
 	if (failed == 0)
 		failed = weir_routes_add(routes, &options);
 	weir_buf_unref(page);

@@ -11,7 +11,7 @@
  * A backend that did not answer in time is not asked again, nor is a third one asked after two of them: it has the first call's work to do still, and
  * another would double it.
  *
- * Retries are paid from a budget, so that a backend that fails is not met with a multiple of its load: each request adds a fifth of a token, time adds a few (the floor), a retry
+ * Retries are paid from a budget, so that a backend that fails is not met with a multiple of its load: each request adds a part of a token (`retry-budget`), time adds a few (the floor), a retry
  * costs one. Only a reused connection that ended before any byte is free, once: the backend closed it for its own reasons while the request was on its way.
  *
  * Threads: a budget belongs to one thread. Pure: time comes in as an argument.

@@ -550,6 +550,13 @@ def exempt_and_dry_run():
     inside = one_inside(weir, backend)
     same(weir.ask("/").status, 503, "turned away")
     same([weir.ask("/healthz").status for _ in range(5)], [200] * 5, "health checks never are")
+    # The path of the backend's own checks needs no route.
+    inside.close()
+    end(weir, backend)
+    weir = start([backend := Backend(hanging)], backend="health = /healthz", route="target = one; match = \"method GET\"", more='target "one" { law = fixed; concurrency = 1 }')
+    inside = one_inside(weir, backend)
+    same((weir.ask("/").status, weir.ask("/healthz2").status), (503, 503), "turned away")
+    same([weir.ask(path).status for path in ("/healthz", "/healthz?x", "/healthz")], [200] * 3, "health checks never are")
     inside.close()
     end(weir, backend)
     weir = start([backend := Backend(hanging)], route="target = dry", more=more + " process { threads = 1 }")

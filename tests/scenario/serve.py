@@ -6,10 +6,11 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 
-from weirlib import MEMORY, Ended, Weir, expect, run, same, until
+from weirlib import LONG, MEMORY, WEIR, Ended, Weir, expect, run, same, until
 
 LARGE = 8 << 20
 
@@ -256,4 +257,26 @@ def flags():
         expect(done.returncode in (1, 2) and done.stderr, f"{words}: {done.returncode}, {done.stderr}")
 
 
-run(files, conditions_and_ranges, out_of_the_root, listing, connections, large, demo, page, flags)
+def activation():
+    """A socket that a supervisor made, and what came to it before the server was there."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, tempfile.TemporaryDirectory(prefix="weir-scenario-") as root:
+        with open(os.path.join(root, "a.txt"), "w") as file:
+            file.write("activated")
+        port = listener.getsockname()[1]
+        early = socket.create_connection(("127.0.0.1", port))
+        early.sendall(b"GET /a.txt HTTP/1.0\r\n\r\n")
+        command = ["sh", "-c", 'exec 3<&"$1"; shift; LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"', "sh", str(listener.fileno()), WEIR, "serve", "--root", root,
+                   "--listen", f"127.0.0.1:{port}", "--admin", "off"]
+        server = subprocess.Popen(command, pass_fds=[listener.fileno()], stderr=subprocess.DEVNULL)
+        listener.close()
+        early.settimeout(LONG)
+        heard = b""
+        while piece := early.recv(4096):
+            heard += piece
+        expect(heard.endswith(b"activated"), f"who came before the server is answered: {heard}")
+        early.close()
+        server.terminate()
+        same(server.wait(LONG), 0, "an orderly end")
+
+
+run(files, conditions_and_ranges, out_of_the_root, listing, connections, large, demo, page, flags, activation)

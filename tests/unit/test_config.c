@@ -367,6 +367,10 @@ static const struct {
 	{"target \"a\" { law = x }", "t:1: law: there is no law 'x'; there are: adaptive, ..."},
 	{"target \"a\" {\n p90 = 200 }", "t:2: law 'adaptive': target: '200': the unit is missing; ..."},
 	{"target \"a\" { law = aimd }", "t:1: law 'aimd': ..."},
+	/* a law of the second route's own */
+	{"target \"default\" { p90 = 1s }\nroute \"a\" { root = \"/tmp\"; match = \"path /x\" }\n"
+	 "route \"b\" { root = \"/tmp\"; law = fixed; rate = 5 }",
+	 "t:1: law 'fixed' has no parameter 'p90'; ..."},
 	{"target \"a\" { samples = 3; p90 = 1s }", "t:1: law 'adaptive' has no parameter 'samples'; ..."},
 	{"target \"a\" { p90 = {1s, 2s} }", "t:1: p90 takes one value, not a list"},
 	{"target \"t\" { p90 = 1s; minimum[9] = 1 }",

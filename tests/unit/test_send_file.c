@@ -287,47 +287,52 @@ static int make_far_file(size_t count)
 	return -1;
 }
 
-/* The disk is not waited for, what it brings is whole, and what comes behind it stays behind. */
-static void looks_again_for_what_the_disk_has(void **state)
+/* Whether it was far when it was looked for: the disk may have been quicker. */
+static bool send_far(weir_loop *loop, bool leaves)
 {
-	weir_loop *loop = loop_of(state);
 	served t = {0};
 	overs o = {.t = &t};
 	enum { LENGTH = 3 << 20 };
 	char end;
 	int fd = make_far_file(LENGTH);
 	if (fd < 0)
-		skip();
+		return false;
 	serve_one(&t, loop, &side_ops, LIMITS(0));
 	assert_int_equal(send_part(&o, fd, 0, LENGTH), 0);
 	assert_int_equal(weir_conn_write(t.side.conn, "!", 1), 0);
 	weir_conn_flush(t.side.conn);
-	assert_true(weir_conn_net(t.side.conn)->far > 0);
-	hear_pattern(loop, t.peer, 0, LENGTH);
-	hear(loop, t.peer, &end, 1);
-	assert_int_equal(end, '!');
+	bool far = weir_conn_net(t.side.conn)->far > 0;
+	if (leaves) {
+		weir_conn_abort(t.side.conn, 0);
+	} else {
+		hear_pattern(loop, t.peer, 0, LENGTH);
+		hear(loop, t.peer, &end, 1);
+		assert_int_equal(end, '!');
+	}
 	turn_until(loop, o.count == 1);
 	close(fd);
 	serve_end(&t);
+	return far;
+}
+
+static void send_until_far(void **state, bool leaves)
+{
+	for (int i = 0; i < 20; i++)
+		if (send_far(loop_of(state), leaves))
+			return;
+	skip();
+}
+
+/* The disk is not waited for, what it brings is whole, and what comes behind it stays behind. */
+static void looks_again_for_what_the_disk_has(void **state)
+{
+	send_until_far(state, false);
 }
 
 /* Nor does one that goes meanwhile leave anything behind. */
 static void a_connection_may_end_while_the_disk_reads(void **state)
 {
-	weir_loop *loop = loop_of(state);
-	served t = {0};
-	overs o = {.t = &t};
-	int fd = make_far_file(1 << 20);
-	if (fd < 0)
-		skip();
-	serve_one(&t, loop, &side_ops, LIMITS(0));
-	assert_int_equal(send_part(&o, fd, 0, 1 << 20), 0);
-	weir_conn_flush(t.side.conn);
-	assert_int_equal(weir_conn_net(t.side.conn)->far, 1);
-	weir_conn_abort(t.side.conn, 0);
-	turn_until(loop, o.count == 1);
-	close(fd);
-	serve_end(&t);
+	send_until_far(state, true);
 }
 
 static void a_file_that_is_shorter_ends_the_connection(void **state)

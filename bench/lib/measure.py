@@ -172,13 +172,35 @@ def parse(text):
     return result
 
 
+def children_ticks():
+    """Clock ticks that our programs, and theirs, which still run have used so far."""
+    parents, ticks = {}, {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                fields = file.read().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        parents[int(name)], ticks[int(name)] = int(fields[1]), sum(map(int, fields[11:15]))
+
+    def ours(pid):
+        while pid in parents:
+            pid = parents[pid]
+            if pid == os.getpid():
+                return True
+        return False
+
+    return sum(used for pid, used in ticks.items() if ours(pid))
+
+
 def cpu_seconds():
-    """(what all cores were busy, what our own finished programs used), in seconds so far."""
+    """(what all cores were busy, what our own programs used, finished or not), in seconds so far."""
     with open("/proc/stat", encoding="utf-8") as file:
         user, nice, system, _, _, irq, softirq, steal = map(int, file.readline().split()[1:9])
-    busy = (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+    ticks = os.sysconf("SC_CLK_TCK")
+    busy = (user + nice + system + irq + softirq + steal) / ticks
     own = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return busy, own.ru_utime + own.ru_stime
+    return busy, own.ru_utime + own.ru_stime + children_ticks() / ticks
 
 
 def watched(function):

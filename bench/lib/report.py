@@ -20,12 +20,12 @@ def machine():
     return f"{cpu_model()}, {cores} cores; Linux {platform.release().split('-')[0]}"
 
 
-def document(results, rounds):
-    """results: [(suite's name, its first line of documentation, rows, notes)]."""
+def document(results, options):
+    """results: [(suite's name, its first line of documentation, rows, notes)]; options: `name` and `rounds` of bench/run."""
     today = datetime.date.today().isoformat()
     parts = ["# Results of the benchmarks", "",
-             f"Made by `./dev bench all` on {today}. Machine: {machine()}.", "",
-             f"Every number is the median of its rounds, {rounds} unless a note says otherwise, taken in turn with what it is held",
+             f"Made by `./dev bench {options.name}` on {today}. Machine: {machine()}.", "",
+             f"Every number is the median of its rounds, {options.rounds} unless a note says otherwise, taken in turn with what it is held",
              "against. A goal is about the ratio where there is something to compare with, about the value",
              "otherwise. Server and client have a core each; \"per CPU second\" is the server's CPU time.", ""]
     for name, about, found, notes in results:

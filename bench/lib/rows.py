@@ -8,7 +8,7 @@ import json
 import operator
 import statistics
 
-KEYS = ("what", "value", "unit", "against", "against_value", "ratio", "goal", "holds", "rounds", "spread")
+KEYS = ("what", "value", "unit", "against", "against_value", "ratio", "goal", "holds", "rounds", "spread", "range", "against_range")
 COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 
 
@@ -37,6 +37,11 @@ def significant(number, digits=5):
     return None if number is None else float(f"{number:.{digits}g}")
 
 
+def extent(samples):
+    """[lowest, highest]; None where there was one sample only."""
+    return [significant(min(samples)), significant(max(samples))] if samples and len(samples) > 1 else None
+
+
 def row(what, samples, unit, against=None, against_samples=None, goal=""):
     """A row from the samples of each round; against_samples are those of what it is compared with."""
     value = median(samples)
@@ -53,6 +58,8 @@ def row(what, samples, unit, against=None, against_samples=None, goal=""):
         "holds": meets(value if other is None else ratio, goal),
         "rounds": len(samples),
         "spread": significant(spread(samples), 3),
+        "range": extent(samples),
+        "against_range": extent(against_samples),
     }
 
 
@@ -65,15 +72,20 @@ def number(value):
     return f"{value:.4g}"
 
 
+def between(ends):
+    return f"{number(ends[0])} to {number(ends[1])}" if ends else ""
+
+
 def cells(item):
     against = ""
     if item["against"]:
         against = f"{item['against']}, {number(item['against_value'])}"
     holds = "-" if not item["goal"] else "yes" if item["holds"] else "NO"
-    return [item["what"], f"{number(item['value'])} {item['unit']}", against, number(item["ratio"]), item["goal"], holds]
+    return [item["what"], f"{number(item['value'])} {item['unit']}".rstrip(), between(item["range"]), against, between(item["against_range"]),
+            number(item["ratio"]), item["goal"], holds]
 
 
-HEADINGS = ["what", "ours", "against (name, value)", "ratio", "goal", "holds"]
+HEADINGS = ["what", "ours", "range", "against (name, value)", "range", "ratio", "goal", "holds"]
 
 
 def table(rows):

@@ -90,12 +90,12 @@ def site(folder_):
     return root
 
 
-def weir(bench, arguments, back_end="epoll", before=()):
-    """`weir ...` on one thread; before: what its command line is given to."""
+def weir(bench, arguments, back_end=None, before=()):
+    """`weir ...` on one thread; back_end None: what it takes by itself; before: what its command line is given to."""
     port = free_port()
     program = os.path.join(bench.build, "weir")
     command = [*before, program] + arguments + ["--listen", f"127.0.0.1:{port}", "--admin", "off", "--threads", "1"]
-    return started(bench, "weir " + arguments[0], command, port, {"WEIR_LOOP": back_end}, 30 if before else 5)
+    return started(bench, "weir " + arguments[0], command, port, {"WEIR_LOOP": back_end} if back_end else {}, 30 if before else 5)
 
 
 NGINX = """daemon off; master_process off; pid {folder}/nginx.pid; error_log {folder}/error.log crit; worker_rlimit_nofile 20000;
@@ -236,7 +236,7 @@ def relay(bench, port):
         yield Running(server.pid, int(server.wait_for("port")))
 
 
-def sentry(bench, port, back_end="epoll", extra=("--p90", "200ms"), before=()):
+def sentry(bench, port, back_end=None, extra=("--p90", "200ms"), before=()):
     return weir(bench, ["sentry", "--to", f"http://127.0.0.1:{port}", *extra], back_end, before)
 
 
@@ -264,7 +264,7 @@ route "all" { backend = "app"  target = "none" }
 
 
 @contextlib.contextmanager
-def rejecting_weir(bench, back_end="epoll", before=()):
+def rejecting_weir(bench, back_end, before=()):
     with folder() as here:
         path = write(here, "weir.conf", REJECTING)
         with weir(bench, ["sentry", "-c", path], back_end, before) as running:
@@ -329,9 +329,9 @@ def instructions(bench):
     """Instructions of weir's own code for a request on a kept connection: without the C library, the kernel, and the ticks of laws."""
     with folder() as here, responder(bench, 16, bench.client_core) as backend:
         root = site(here)
-        ways = {"a cached page of 1 KB": (lambda before: weir(bench, ["serve", "--root", root], before=before), "--path", "/1k.bin"),
-                "a request turned away": (lambda before: rejecting_weir(bench, before=before), "--path", "/", "--status", 503),
-                "a tiny reply proxied": (lambda before: sentry(bench, backend.port, extra=COUNTED_TARGET, before=before), "--path", "/")}
+        ways = {"a cached page of 1 KB": (lambda before: weir(bench, ["serve", "--root", root], "epoll", before), "--path", "/1k.bin"),
+                "a request turned away": (lambda before: rejecting_weir(bench, "epoll", before), "--path", "/", "--status", 503),
+                "a tiny reply proxied": (lambda before: sentry(bench, backend.port, "epoll", COUNTED_TARGET, before), "--path", "/")}
         found = {}
         for what, (make, *asked) in ways.items():
             bench.say(f"instructions: {what}")
@@ -403,19 +403,28 @@ def crowd(bench, port, rate, seconds):
                      "--within", 2 * TARGET_MS, core=bench.client_core, timeout=200)
 
 
+CASES = [(milliseconds, load) for milliseconds in (SERVICE_MS, 2 * SERVICE_MS) for load in (0.5, 1, 2, 5, 10)]
+
+
+def crowded(bench, backend, port, milliseconds, load, seconds):
+    """What a crowd of this multiple of the backend's capacity saw at the port."""
+    set_service(backend, milliseconds)
+    capacity = WORKERS * 1000 / milliseconds
+    found = crowd(bench, port, load * capacity, seconds)
+    found["share"] = found["in_time_per_s"] / capacity
+    return found
+
+
 def overloaded(bench, front, seconds):
-    """{load: what the crowd saw}; the second half after the backend has slowed down with nothing else changed."""
-    seen = {}
-    with slow_backend(bench) as backend:
-        with front(backend) as running:
-            for milliseconds in (SERVICE_MS, 2 * SERVICE_MS):
-                set_service(backend, milliseconds)
-                capacity = WORKERS * 1000 / milliseconds
-                for load in (0.5, 1, 2, 5, 10):
-                    found = crowd(bench, running.port, load * capacity, seconds)
-                    found["share"] = found["in_time_per_s"] / capacity
-                    seen[milliseconds, load] = found
-    return seen
+    """{(service time, load): what the crowd saw}; the second half after the backend has slowed down with nothing else changed. front None: nothing is in front, and each load gets a new backend, as the queue would outlast the next."""
+    if front is None:
+        seen = {}
+        for milliseconds, load in CASES:
+            with slow_backend(bench) as backend:
+                seen[milliseconds, load] = crowded(bench, backend, backend, milliseconds, load, seconds)
+        return seen
+    with slow_backend(bench) as backend, front(backend) as running:
+        return {(milliseconds, load): crowded(bench, backend, running.port, milliseconds, load, seconds) for milliseconds, load in CASES}
 
 
 def overload_rows(name, seen, goals):
@@ -442,10 +451,11 @@ def overload(bench):
     fronts["nginx limit_req by hand"] = lambda port: nginx_proxy(
         bench, port, "limit_req zone=z burst=20 nodelay;", f"limit_req_zone $server_port zone=z:1m rate={capacity}r/s;")
     fronts["haproxy maxconn and queue time"] = lambda port: haproxy(bench, port, server=f"maxconn {WORKERS}", queue="500ms")
+    fronts["nothing in front"] = None
     for name, front in fronts.items():
         bench.say(f"overload: {name}")
         try:
-            seen = overloaded(bench, front, 20 if "sentry" in name else 8)
+            seen = overloaded(bench, front, 20)
         except (Failed, subprocess.TimeoutExpired) as error:
             bench.left_out(f"overload, {name}", error)
             continue

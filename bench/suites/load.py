@@ -2,18 +2,22 @@
 """The load generator against wrk, h2load and httperf: what it costs, whether it measures the same, and how exactly it sends.
 
 The server is `weir serve` with one thread on one core, the generators have one thread on the other. "Per CPU s" is per second of the generator's own CPU time, its start and end included.
+
+Whether generators measure the same is asked of a server that is slower than all of them (`bench/http/slowd`): at full speed the faster generator has the higher throughput, and so another server to measure.
 """
 import json
 import os
 import re
 import shutil
+import statistics
 import subprocess
 
 from lib.measure import Failed, Missing, interleave
 from lib.rows import row
-from suites.http import folder, site, weir
+from suites.http import Running, folder, site, weir
 
 KEPT = (64, 1000)  # connections
+WHAT = {"per_s": "throughput", "mean_ms": "mean in ms", "median_ms": "median in ms"}
 
 
 def finished(bench, command, env=None):
@@ -42,8 +46,8 @@ def url(running):
     return f"http://127.0.0.1:{running.port}/1k.bin"
 
 
-def told(requests, cpu_s, per_s, median_ms):
-    return {"per_cpu": requests / cpu_s, "per_s": per_s, "median_ms": median_ms}
+def told(requests, cpu_s, per_s, mean_ms, median_ms=None):
+    return {"per_cpu": requests / cpu_s, "per_s": per_s, "mean_ms": mean_ms, "median_ms": median_ms}
 
 
 MS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60000}
@@ -61,28 +65,42 @@ def by_weir(bench, running, connections, length, back_end):
     story = json.loads(text)
     if story["ok"] != story["sent"]:
         raise Failed(f"weir load: {story['sent'] - story['ok']} of {story['sent']} did not succeed")
-    return told(story["ok"], cpu_s, story["ok"] / story["duration_s"], story["latency_ms"]["p50"])
+    return by_story(story, cpu_s)
+
+
+def by_story(story, cpu_s):
+    return told(story["ok"], cpu_s, story["ok"] / story["duration_s"], story["latency_ms"]["mean"], story["latency_ms"]["p50"])
 
 
 def by_wrk(bench, running, connections, length):
     text, cpu_s = finished(bench, ["wrk", "--latency", "-t1", f"-c{connections}", f"-d{length}s", url(running)])
     requests = int(re.search(r"(\d+) requests in", text)[1])
-    return told(requests, cpu_s, float(re.search(r"Requests/sec:\s+([\d.]+)", text)[1]), in_ms(re.search(r"50%\s+(\S+)", text)[1]))
+    return told(requests, cpu_s, float(re.search(r"Requests/sec:\s+([\d.]+)", text)[1]), in_ms(re.search(r"Latency\s+(\d\S+)", text)[1]),
+                in_ms(re.search(r"50%\s+(\S+)", text)[1]))
 
 
 def by_h2load(bench, running, connections, length):
     text, cpu_s = finished(bench, ["h2load", "--h1", "-t1", f"-c{connections}", f"-D{length}", url(running)])
     requests = int(re.search(r"(\d+) succeeded", text)[1])
-    # It gives no median: the mean stands for it.
+    # It gives no median.
     return told(requests, cpu_s, requests / length, in_ms(re.search(r"time for request:\s+\S+\s+\S+\s+(\S+)", text)[1]))
 
 
-def by_httperf(bench, running, rate, length):
-    text, cpu_s = finished(bench, ["httperf", "--hog", "--server", "127.0.0.1", "--port", running.port, "--uri", "/1k.bin", "--rate", rate / 100,
-                                   "--num-calls", 100, "--num-conns", round(rate / 100 * length)])
+def by_httperf(bench, running, sessions, calls, length):
+    """So many connections a second, each with so many requests, one after another."""
+    text, cpu_s = finished(bench, ["httperf", "--hog", "--server", "127.0.0.1", "--port", running.port, "--uri", "/1k.bin", "--rate", sessions,
+                                   "--num-calls", calls, "--num-conns", round(sessions * length)])
     requests = int(re.search(r"replies (\d+)", text)[1])
-    return told(requests, cpu_s, float(re.search(r"Request rate: ([\d.]+)", text)[1]),
-                float(re.search(r"Reply time \[ms\]: response ([\d.]+)", text)[1]))
+    response, transfer = map(float, re.search(r"Reply time \[ms\]: response ([\d.]+) transfer ([\d.]+)", text).groups())
+    return told(requests, cpu_s, float(re.search(r"Request rate: ([\d.]+)", text)[1]), response + transfer)
+
+
+def by_sessions(bench, running, sessions, calls, length):
+    """The same by us."""
+    program = os.path.join(bench.build, "weir")
+    text, cpu_s = finished(bench, [program, "load", "--quiet", "--json", "--threads", 1, "--sessions", sessions, "--requests", calls, "--duration", f"{length}s",
+                                   "--drain", "10s", url(running)])
+    return by_story(json.loads(text), cpu_s)
 
 
 def values(found, key):
@@ -90,7 +108,7 @@ def values(found, key):
 
 
 def closed(bench):
-    """Closed loops at full speed: requests per second of the generator's CPU, and whether throughput and median are the same."""
+    """Closed loops at full speed: requests per second of the generator's CPU; and whether throughput times mean is the number of connections, as it must be (Little)."""
     rows = []
     with folder() as here:
         root = site(here)
@@ -101,12 +119,12 @@ def closed(bench):
                 variants["wrk"] = lambda c=connections: by_wrk(bench, running, c, length)
                 variants["h2load"] = lambda c=connections: by_h2load(bench, running, c, length)
                 found = interleave(bench, f"closed, {connections} connections", variants)
-                for key, what, unit, goals in (("per_cpu", "requests per CPU s", "/CPU s", {"wrk": ">= 1", "h2load": ">= 1"}),
-                                               ("per_s", "throughput", "/s", {"wrk": "", "h2load": ""}),
-                                               ("median_ms", "median", "ms", {"wrk": ""})):
-                    by = values(found, key)
-                    rows += [row(f"{what}, {connections:,} connections, {ours}", by[ours], unit, peer, by[peer], goal)
-                             for ours in ("epoll", "uring") if ours in by for peer, goal in goals.items() if peer in by]
+                by = values(found, "per_cpu")
+                rows += [row(f"requests per CPU s, {connections:,} connections, {ours}", by[ours], "/CPU s", peer, by[peer], ">= 1")
+                         for ours in ("epoll", "uring") if ours in by for peer in ("wrk", "h2load") if peer in by]
+                rows += [row(f"throughput x mean / connections, {connections:,} connections, {name}: off by",
+                             [abs(sample["per_s"] * sample["mean_ms"] / 1000 / connections - 1) for sample in samples], "",
+                             goal="<= 0.03" if name in ("epoll", "uring") else "") for name, samples in found.items()]
     return rows
 
 
@@ -119,7 +137,7 @@ def opened(bench, running, rate, length, *more):
 
 
 def open_loop(bench):
-    """How exactly an open loop sends, at 20,000 a second; and against httperf at 2,000."""
+    """How exactly an open loop sends, at 20,000 a second."""
     rows = []
     with folder() as here:
         root = site(here)
@@ -133,16 +151,34 @@ def open_loop(bench):
             found = interleave(bench, "send error", {"evenly": exact, "Poisson": lambda: exact("--poisson")})
             for name, samples in found.items():
                 rows.append(row(f"p99 of the send error at 20,000/s, {name}", samples, "ms", goal="<= 1"))
+    return rows
 
-            def slow():
-                story, cpu_s = opened(bench, running, 2000, length)
-                return told(story["ok"], cpu_s, story["ok"] / story["duration_s"], story["latency_ms"]["p50"])
 
-            found = interleave(bench, "2,000/s", {"ours": slow, "httperf": lambda: by_httperf(bench, running, 2000, length)})
-            if "httperf" in found and "ours" in found:
-                for key, what, unit in (("per_cpu", "requests per CPU s at 2,000/s", "/CPU s"), ("median_ms", "median at 2,000/s", "ms")):
-                    by = values(found, key)
-                    rows.append(row(what, by["ours"], unit, "httperf", by["httperf"]))
+def differ(what, ours, peer, samples, peer_samples, key, goal):
+    """By how much the medians differ, as a share of the peer's."""
+    mine, other = (statistics.median(sample[key] for sample in of) for of in (samples, peer_samples))
+    return row(f"{what}: {ours} {mine:.4g}, {peer} {other:.4g}; differ by", [abs(mine / other - 1)], "", goal=goal)
+
+
+def agree(bench):
+    """One server, of 8 workers of 2 ms (4,000 a second), measured by each: closed loops of 64 connections; and 20 sessions a second of 50 requests, as httperf makes them."""
+    rows, length = [], seconds(bench, 5)
+    with bench.server("slowd", "--workers", 8, "--ms", 2, core=bench.server_core, polite=False) as server:
+        running = Running(server.pid, int(server.wait_for("port")))
+        found = interleave(bench, "the same, 64 connections", {
+            "weir load": lambda: by_weir(bench, running, 64, length, "uring"),
+            "wrk": lambda: by_wrk(bench, running, 64, length),
+            "h2load": lambda: by_h2load(bench, running, 64, length)}, 3)
+        for peer, keys in (("wrk", ("per_s", "median_ms", "mean_ms")), ("h2load", ("per_s", "mean_ms"))):
+            if peer in found and "weir load" in found:
+                rows += [differ(f"64 connections, {WHAT[key]}", "weir load", peer, found["weir load"], found[peer], key, "<= 0.03") for key in keys]
+        found = interleave(bench, "the same, sessions", {
+            "weir load": lambda: by_sessions(bench, running, 20, 50, length),
+            "httperf": lambda: by_httperf(bench, running, 20, 50, length)}, 3)
+        if len(found) == 2:
+            rows += [differ(f"20 sessions a second, {WHAT[key]}", "weir load", "httperf", found["weir load"], found["httperf"], key, "<= 0.05") for key in ("per_s", "mean_ms")]
+            by = values(found, "per_cpu")
+            rows.append(row("requests per CPU s, sessions", by["weir load"], "/CPU s", "httperf", by["httperf"]))
     return rows
 
 
@@ -165,4 +201,4 @@ def many(bench):
             return [row("connections open at once, all answered", samples, "connections", goal=">= 10000") for samples in found.values()]
 
 
-PARTS = (closed, open_loop, many)
+PARTS = (closed, agree, open_loop, many)

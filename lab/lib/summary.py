@@ -8,7 +8,8 @@ from lab.lib import experiments, page
 HEAD = """# Results of the lab
 
 The papers' experiments, run again here by `./dev lab all`. Each section is written by its experiment and says when and where. Whether
-a claim holds is computed from the data by the rule that the experiment states (`lab/NAME/experiment.py`).
+a claim holds is computed from the data by the rule that the experiment states (`lab/NAME/experiment.py`). The simulated halves
+have services and users of their own (threads, think and waiting times), so their figures differ from those of [../laws/papers.md](../laws/papers.md).
 """
 
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sentry in front of a service of known capacity, beside what others put there: the programs of `./dev bench http`."""
-import contextlib
 import subprocess
 
 from lib.measure import Failed
@@ -22,47 +21,25 @@ NAMES = {"nothing": "nothing in front", "nginx": "peer, nginx limit_req", "hapro
 KEPT = ("share", "good_p90_ms", "rejected_p99_ms", "rejected", "failed", "timed_out", "offered", "behind_ms")
 
 
-@contextlib.contextmanager
-def nothing(port):
-    yield http.Running(None, port)
-
-
 def fronts(lab):
     capacity = http.WORKERS * 1000 // http.SERVICE_MS
-    return {"nothing": nothing,
+    return {"nothing": None,
             "nginx": lambda port: http.nginx_proxy(lab, port, "limit_req zone=z burst=20 nodelay;", f"limit_req_zone $server_port zone=z:1m rate={capacity}r/s;"),
             "haproxy": lambda port: http.haproxy(lab, port, server=f"maxconn {http.WORKERS}", queue="500ms"),
             "haproxy-80": lambda port: http.haproxy(lab, port, server=f"maxconn {http.WORKERS}", queue="80ms"),
-            "sentry": lambda port: http.sentry(lab, port, "epoll", ("--p90", f"{http.TARGET_MS}ms"))}
-
-
-def at(lab, port, backend, milliseconds, load, seconds):
-    http.set_service(backend, milliseconds)
-    capacity = http.WORKERS * 1000 / milliseconds
-    found = http.crowd(lab, port, load * capacity, seconds)
-    found["share"] = found["in_time_per_s"] / capacity
-    return {key: found.get(key) for key in KEPT}
+            "sentry": lambda port: http.sentry(lab, port, extra=("--p90", f"{http.TARGET_MS}ms"))}
 
 
 def measure(lab):
     seconds, data = lab.pick(3, 20, 5), {}
-    cases = [(milliseconds, load) for milliseconds in (http.SERVICE_MS, 2 * http.SERVICE_MS) for load in LOADS]
     for name, front in fronts(lab).items():
         lab.say(f"overload: {NAMES[name]}")
-        found = {}
         try:
-            if name == "nothing":
-                for milliseconds, load in cases:
-                    with http.slow_backend(lab) as backend:
-                        found[f"{milliseconds} {load:g}"] = at(lab, backend, backend, milliseconds, load, seconds)
-            else:
-                with http.slow_backend(lab) as backend, front(backend) as running:
-                    for milliseconds, load in cases:
-                        found[f"{milliseconds} {load:g}"] = at(lab, running.port, backend, milliseconds, load, seconds)
+            found = http.overloaded(lab, front, seconds)
         except (Failed, subprocess.TimeoutExpired) as error:
             lab.left_out(NAMES[name], error)
             continue
-        data[name] = found
+        data[name] = {f"{milliseconds} {load:g}": {key: seen.get(key) for key in KEPT} for (milliseconds, load), seen in found.items()}
     return data
 
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The form of the benchmarks' results, with fixed numbers: rows, goals, table, JSON, notes. Run by bench.sh."""
+import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -45,29 +47,42 @@ class Rows(unittest.TestCase):
         self.assertEqual(len(read), 2)
         for item in read:
             self.assertEqual(list(item), ["what", "value", "unit", "against", "against_value", "ratio", "goal", "holds",
-                                          "rounds", "spread"])
+                                          "rounds", "spread", "range", "against_range"])
             self.assertIsInstance(item["holds"], bool)
             self.assertIsInstance(item["goal"], str)
 
     def test_table(self):
-        found = [rows.row("hand-off", [123456.0], "events/s", "mutex", [1000.0], ">= 5"),
+        found = [rows.row("hand-off", [123456.0, 100000.0, 130000.0], "events/s", "mutex", [1000.0, 900.0], ">= 5"),
                  rows.row("offer", [61.25], "ns", goal="<= 60"), rows.row("shed", [12.0], "ns")]
         lines = rows.table(found).splitlines()
         self.assertEqual([cell.strip() for cell in lines[0].split("|")],
-                         ["what", "ours", "against (name, value)", "ratio", "goal", "holds"])
+                         ["what", "ours", "range", "against (name, value)", "range", "ratio", "goal", "holds"])
         self.assertEqual([cell.strip() for cell in lines[2].split("|")],
-                         ["hand-off", "123,460 events/s", "mutex, 1,000", "123.5", ">= 5", "yes"])
-        self.assertEqual([cell.strip() for cell in lines[3].split("|")], ["offer", "61.25 ns", "", "", "<= 60", "NO"])
-        self.assertEqual([cell.strip() for cell in lines[4].split("|")], ["shed", "12 ns", "", "", "", "-"])
+                         ["hand-off", "123,460 events/s", "100,000 to 130,000", "mutex, 950", "900 to 1,000", "130", ">= 5", "yes"])
+        self.assertEqual([cell.strip() for cell in lines[3].split("|")], ["offer", "61.25 ns", "", "", "", "", "<= 60", "NO"])
+        self.assertEqual([cell.strip() for cell in lines[4].split("|")], ["shed", "12 ns", "", "", "", "", "", "-"])
 
     def test_report_names_the_machine(self):
-        text = report.document([("runtime", "About.", [rows.row("a", [1.0], "s")], ["a note"])], 5)
+        text = report.document([("runtime", "About.", [rows.row("a", [1.0], "s")], ["a note"])], argparse.Namespace(name="runtime", rounds=5))
+        self.assertIn("`./dev bench runtime`", text)
         self.assertIn(os.uname().release.split("-")[0], text)
         self.assertIn("| a | 1 s |", text)
         self.assertIn("- a note", text)
 
 
 class Measuring(unittest.TestCase):
+    def test_a_program_of_ours_that_goes_on_is_not_another(self):
+        with subprocess.Popen([sys.executable, "-c", "import sys, os\nwhile os.times().user < .5: pass\nprint('used', flush=True)\nsys.stdin.read()"],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+            _, before = measure.cpu_seconds()
+            child.stdout.readline()
+            _, running = measure.cpu_seconds()
+            child.stdin.close()
+            child.wait()
+            _, ended = measure.cpu_seconds()
+        self.assertGreater(running - before, 0.3)
+        self.assertGreaterEqual(ended, running - 0.1)
+
     def test_parse(self):
         self.assertEqual(measure.parse("port 80\nbackend epoll\nns 1.5\n"), {"port": 80.0, "backend": "epoll", "ns": 1.5})
 

@@ -4,30 +4,11 @@
  * request is one that can be sent: no line ends, no spaces, a class and a path that exist.
  */
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "load/work.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(x)                                                                \
-	do {                                                                    \
-		if (!(x)) {                                                     \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x); \
-			abort();                                                \
-		}                                                               \
-	} while (0)
-
-static void check_sentence(void)
-{
-	const char *text = weir_error();
-	CHECK(*text != '\0');
-	for (; *text != '\0'; text++)
-		CHECK(*text >= ' ' && *text <= '~');
-}
+#include "target.h"
 
 static void check_line(weir_span text, char least)
 {

@@ -4,31 +4,13 @@
  * fields that are accepted are whole lines, and nothing in them begins another.
  */
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "load/arrive.h"
 #include "load/work.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(x)                                                                \
-	do {                                                                    \
-		if (!(x)) {                                                     \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x); \
-			abort();                                                \
-		}                                                               \
-	} while (0)
-
-static void check_sentence(void)
-{
-	const char *text = weir_error();
-	CHECK(*text != '\0');
-	for (; *text != '\0'; text++)
-		CHECK(*text >= ' ' && *text <= '~');
-}
+#include "target.h"
 
 /* Lines, each with its CRLF and no other CR, LF or NUL, each with a colon. */
 static void check_fields(weir_span fields)

@@ -3,32 +3,13 @@
  * Any bytes as a trace. What is refused leaves a sentence of printable bytes that begins with file and line; what is accepted has times in order, and what each line asks for.
  */
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "load/arrive.h"
 #include "load/work.h"
 #include "sim/trace.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(x)                                                                \
-	do {                                                                    \
-		if (!(x)) {                                                     \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x); \
-			abort();                                                \
-		}                                                               \
-	} while (0)
-
-static void check_sentence(void)
-{
-	const char *text = weir_error();
-	CHECK(*text != '\0');
-	for (; *text != '\0'; text++)
-		CHECK(*text >= ' ' && *text <= '~');
-}
+#include "target.h"
 
 static void check_schedule(const load_trace *trace)
 {

@@ -8,21 +8,11 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "http/match.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(x)                                                                \
-	do {                                                                    \
-		if (!(x)) {                                                     \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x); \
-			abort();                                                \
-		}                                                               \
-	} while (0)
+#include "target.h"
 
 /* The next part, copied to memory of just its size so that a read beyond it is noticed; *at moves on. */
 static weir_span next_part(const uint8_t **at, const uint8_t *end)

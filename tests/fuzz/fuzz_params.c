@@ -6,21 +6,12 @@
 
 #include <errno.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <weir/law.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(x)                                                                \
-	do {                                                                    \
-		if (!(x)) {                                                     \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x); \
-			abort();                                                \
-		}                                                               \
-	} while (0)
+#include "target.h"
 
 static const weir_admission_law *law_for(unsigned number)
 {
@@ -28,14 +19,6 @@ static const weir_admission_law *law_for(unsigned number)
 	while (weir_law_at(count) != NULL)
 		count++;
 	return weir_law_at(count != 0 ? number % count : 0);
-}
-
-static void check_sentence(void)
-{
-	const char *text = weir_error();
-	CHECK(*text != '\0');
-	for (; *text != '\0'; text++)
-		CHECK(*text >= ' ' && *text <= '~');
 }
 
 static void set(const weir_admission_law *law, void *params, void *before, const char *name,

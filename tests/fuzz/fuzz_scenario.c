@@ -7,30 +7,12 @@
 
 #include <math.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "sim/scenario.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define CHECK(x)                                                                \
-	do {                                                                    \
-		if (!(x)) {                                                     \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x); \
-			abort();                                                \
-		}                                                               \
-	} while (0)
-
-static void check_sentence(void)
-{
-	const char *text = weir_error();
-	CHECK(*text != '\0');
-	for (; *text != '\0'; text++)
-		CHECK(*text >= ' ' && *text <= '~');
-}
+#include "target.h"
 
 static void check_profile(const weir_profile *profile)
 {

@@ -5,23 +5,12 @@
  */
 
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "base/wheel.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "target.h"
 
 enum { TIMERS = 24 };
 #define SLOT_NS (UINT64_C(1) << WEIR_WHEEL_SHIFT)
-
-#define CHECK(x)                                                                \
-	do {                                                                    \
-		if (!(x)) {                                                     \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x); \
-			abort();                                                \
-		}                                                               \
-	} while (0)
 
 typedef struct model {
 	weir_wheel wheel;

@@ -62,13 +62,7 @@ def sockets(lab):
 
 
 def measure(lab):
-    data = {"simulated": simulated(lab), "sockets": None}
-    why_not = lab.tools.missing(load.NEED)
-    if why_not:
-        lab.note(f"the half on sockets was left out: needs {why_not}")
-    else:
-        data["sockets"] = sockets(lab)
-    return data
+    return {"simulated": simulated(lab), "sockets": load.half(lab, sockets)}
 
 
 def simulated_numbers(series):

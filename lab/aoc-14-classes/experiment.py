@@ -44,18 +44,17 @@ def two_classes(lab, way, think_s, seconds):
     return {"high": high, "low": low}
 
 
-def measure(lab):
-    data = {"simulated": simulated(lab), "sockets": None}
-    why_not = lab.tools.missing(load.NEED)
-    if why_not:
-        lab.note(f"the half on sockets was left out: needs {why_not}")
-        return data
-    seconds, data["pages_per_s"], data["sockets"] = lab.pick(35, 100, 4), service.page_capacity(lab), {}
-    think_s = round(USERS / (1.2 * data["pages_per_s"]), 3)
+def sockets(lab):
+    pages_per_s, seconds = service.page_capacity(lab), lab.pick(35, 100, 4)
+    think_s, found = round(USERS / (1.2 * pages_per_s), 3), {}
     for way, name in NAMES.items():
         lab.say(f"two classes: {name}")
-        data["sockets"][way] = two_classes(lab, way, think_s, seconds)
-    return data
+        found[way] = two_classes(lab, way, think_s, seconds)
+    return {"pages_per_s": pages_per_s, "ways": found}
+
+
+def measure(lab):
+    return {"simulated": simulated(lab), "sockets": load.half(lab, sockets)}
 
 
 def numbers(data):
@@ -64,7 +63,7 @@ def numbers(data):
                            for way, run in data["simulated"].items()}}
     if data["sockets"]:
         found["sockets"] = {way: {name: (load.rejected(run[name]), ((run[name]["latency_ms"] or {}).get("p90") or 0) / 1e3) for name in ("high", "low")}
-                            for way, run in data["sockets"].items()}
+                            for way, run in data["sockets"]["ways"].items()}
     return found
 
 
@@ -96,6 +95,6 @@ def show(data):
     if data["sockets"]:
         plots = [plot(f"sockets-{way}", f"On sockets, {NAMES[way]}: 90th percentile of the answers of a second", "time (s)", "s",
                       [(name, load.points(run[name]["series"], "p90_ms", 0, 1e-3)) for name in ("high", "low")], levels=[("target", TARGET_S)])
-                 for way, run in data["sockets"].items()]
+                 for way, run in data["sockets"]["ways"].items()]
     plots.append(plot("simulated", "Simulated: share rejected", "time (s)", "", [(NAMES[way], sim.points(run["series"], "shed_fraction")) for way, run in data["simulated"].items()]))
     return tables, plots

@@ -65,6 +65,15 @@ def run(lab, url, **options):
     return Load(lab, url, **options).result()
 
 
+def half(lab, sockets):
+    """What `sockets(lab)` finds, the half of an experiment that needs a load; None, with a note, where there is none."""
+    why_not = lab.tools.missing(NEED)
+    if not why_not:
+        return sockets(lab)
+    lab.note(f"the half on sockets was left out: needs {why_not}")
+    return None
+
+
 def second(row):
     """A row of `series`: what came to an end in the second that ends at t_s."""
     times = row["latency_ms"]

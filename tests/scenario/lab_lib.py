@@ -241,8 +241,9 @@ class Rules(unittest.TestCase):
         def data(one, two):
             def half(high, low):
                 return {"series": sim_rows(9000.0, 100, 200), "high": {"offered": 100, "shed": high, "p90_ms": 9000.0, "completed": 1}, "low": {"offered": 100, "shed": low, "p90_ms": 9000.0, "completed": 1}}
-            return {"pages_per_s": 50, "simulated": {"one": half(*one), "multiclass": half(*two), "adaptive": half(*two)},
-                    "sockets": {"one": {"high": seen(100, one[0]), "low": seen(100, one[1])}, **{law: {"high": seen(100, two[0], 1000.0), "low": seen(100, 100 * two[1])} for law in ("multiclass", "adaptive")}}}
+            return {"simulated": {"one": half(*one), "multiclass": half(*two), "adaptive": half(*two)},
+                    "sockets": {"pages_per_s": 50, "ways": {"one": {"high": seen(100, one[0]), "low": seen(100, one[1])},
+                                                            **{law: {"high": seen(100, two[0], 1000.0), "low": seen(100, 100 * two[1])} for law in ("multiclass", "adaptive")}}}}
         self.assertEqual(held("aoc-14-classes", data((57, 55), (40, 88))), (7, 7))
         self.assertEqual(held("aoc-14-classes", data((20, 80), (50, 0))), (1, 7))
 

@@ -279,6 +279,31 @@ static void allow_program(allowing *a, const char *program)
 	dl_iterate_phdr(allow_library, a);
 }
 
+#ifdef WEIR_CONFINE_SANITIZED
+/* "...:log_path=PATH:...", to which a pid is added. */
+static void allow_report(allowing *a, const char *variable)
+{
+	char path[PATH_MAX];
+	const char *options = getenv(variable), *at = options != NULL ? strstr(options, "log_path=") : NULL;
+	if (at != NULL && sscanf(at + strlen("log_path="), "%4095[^:]", path) == 1)
+		allow_folder_of(a, path, LOGGING);
+}
+
+static void allow_sanitizer(allowing *a)
+{
+	char program[PATH_MAX];
+	char *copy = strdup(getenv("PATH") != NULL ? getenv("PATH") : "/usr/bin"), *rest = copy;
+	for (char *folder; copy != NULL && (folder = strsep(&rest, ":")) != NULL;) {
+		snprintf(program, sizeof(program), "%s/llvm-symbolizer", folder);
+		allow(a, program, READING | EXECUTE);
+	}
+	free(copy);
+	allow_report(a, "ASAN_OPTIONS");
+	allow_report(a, "TSAN_OPTIONS");
+	allow_report(a, "UBSAN_OPTIONS");
+}
+#endif
+
 static int allow_all(int fd, uint64_t files, const weir_config *config, const char *program)
 {
 	allowing a = {.fd = fd, .files = files};
@@ -288,6 +313,9 @@ static int allow_all(int fd, uint64_t files, const weir_config *config, const ch
 	allow_program(&a, program);
 	allow_log(&a, config->log.access);
 	allow_log(&a, config->log.error);
+#ifdef WEIR_CONFINE_SANITIZED
+	allow_sanitizer(&a);
+#endif
 	allow_list(&a, config->process.allow_read, READING | EXECUTE);
 	allow_list(&a, config->process.allow_write, EVERYTHING);
 	return a.failed;

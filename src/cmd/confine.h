@@ -37,6 +37,15 @@
 
 #include "cmd/config.h"
 
+/* Sanitizers trace their own threads, run a program that finds names for addresses, and may write files: a build with one is let do so. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define WEIR_CONFINE_SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define WEIR_CONFINE_SANITIZED
+#endif
+#endif
+
 /* What is in force, of this process or its predecessor. */
 enum {
 	WEIR_CONFINED_CALLS = 1,

@@ -11,14 +11,6 @@
 
 #include "cmd/confine.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZED
-#endif
-#endif
-
 /*
  * What a server that runs never does, so that whoever got hold of it cannot either: loading modules, mounting, tracing, rebooting, changing time or accounts, namespaces of its own. A list of what is forbidden: a
  * list of what is allowed would have to follow every version of every library. execve stays, for a successor.
@@ -26,7 +18,7 @@
  * Numbers of other kinds of programs (32 bits, x32) are refused as a whole, since they name the same calls otherwise.
  */
 static const int forbidden[] = {
-#ifndef SANITIZED /* what looks for leaks at the end traces its own threads */
+#ifndef WEIR_CONFINE_SANITIZED /* what looks for leaks at the end traces its own threads */
 	SYS_ptrace,
 #endif
 	SYS_mount,

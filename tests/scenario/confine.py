@@ -369,6 +369,23 @@ def rotation():
 
 
 @needs_landlock
+def threads_are_confined():
+    """Not only the one that reads configurations: a log is opened anew by the thread that writes it, and a link may lead elsewhere by then. The old file stays."""
+    place = Place()
+    os.symlink("real", place.at("log/access"))
+    weir = place.start(place.config(process=""))
+    os.remove(place.at("log/access"))
+    os.symlink(place.at("outside/access"), place.at("log/access"))
+    for turn in range(10):
+        os.kill(weir.process.pid, signal.SIGUSR1)
+        weir.ask(f"/{turn}.html")
+        until(lambda: os.path.exists(place.at("outside/access")) or f"/{turn}.html" in open(place.at("log/real")).read(), "a line in the old log")
+    expect(not os.path.exists(place.at("outside/access")), "no log was made outside")
+    weir.stop()
+    place.remove()
+
+
+@needs_landlock
 def sentry_by_name():
     """Names are looked up, and found, behind the walls."""
     backend = Backend(good)
@@ -455,6 +472,7 @@ def another_user():
     nobody = pwd.getpwnam("nobody")
     place = Place()
     os.chown(place.at("log"), nobody.pw_uid, nobody.pw_gid)
+    os.setgroups([0, 1, 2])  # so that there are some to be given up
     listen = f'listen "127.0.0.1:{low_port()}" {{}}'
     for process in ("user = nobody confine = strict", "user = nobody"):
         config = place.config(process=process, listen=listen)
@@ -474,6 +492,7 @@ def another_user():
         served(weir)
         expect("not started as root" not in weir.said(), "a successor has nothing to give up, and says nothing of it")
         end(weir, heir)
+    os.setgroups([])
     place.remove()
 
 
@@ -539,5 +558,5 @@ def not_started_as_root():
 
 VERSION = landlock()
 run(without_a_configuration, reload_outside, reload_inside, renewed_certificates, by_default_with_a_configuration, successor_outside,
-    confined_by_the_successor, many_successors, another_binary, rotation, sentry_by_name, other_kernels, calls_only,
+    confined_by_the_successor, many_successors, another_binary, rotation, threads_are_confined, sentry_by_name, other_kernels, calls_only,
     another_user, another_group, what_another_user_lacks, unknown_accounts, not_started_as_root)

@@ -22,14 +22,6 @@
 #include "base/error.h"
 #include "cmd/confine.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED
-#endif
-#endif
-
 #define NO_SUCH 78 /* a child's status: not on this kernel */
 
 static char folder[64], path_text[4][256];
@@ -119,7 +111,7 @@ static const struct {
 	{                         \
 #name, SYS_##name \
 	}
-#ifndef SANITIZED
+#ifndef WEIR_CONFINE_SANITIZED
 	CALL(ptrace),
 #endif
 	CALL(mount),

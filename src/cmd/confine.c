@@ -337,7 +337,7 @@ int weir_confine_files(const weir_config *config, unsigned what, const char *pro
 	if (fd >= 0)
 		close(fd);
 	if (failed != 0)
-		return weir_error_set(failed, "confine: %s", strerror(-failed));
+		return weir_error_set(failed, "process: files cannot be confined: %s", strerror(-failed));
 	held |= what & (WEIR_CONFINED_WRITING | WEIR_CONFINED_READING);
 	return has;
 }

@@ -139,7 +139,9 @@ static int prepare(daemon_state *d, weir_account *ret_account)
 	weir_process_own_log(ret_account, config->log.error);
 	if ((wanted & ~weir_confine_held()) != 0)
 		d->landlock = weir_confine_files(config, wanted, d->argv[-1], d->relieving);
-	return d->landlock < 0 && d->landlock != -ENOSYS ? d->landlock : 0;
+	/* Where it is not asked for by name, going on without is better than not at all. */
+	bool strict = config->process.confine == WEIR_CONFIG_CONFINE_STRICT;
+	return strict && d->landlock < 0 && d->landlock != -ENOSYS ? d->landlock : 0;
 }
 
 static void say_log_is_lost(weir_errors *errors, const weir_account *account, const char *path)
@@ -168,6 +170,9 @@ static void say_confined(const daemon_state *d)
 	if (d->landlock == -ENOSYS)
 		weir_errors_say(errors, WEIR_LOG_INFO, "confine",
 				"this kernel has no landlock, so files are not confined");
+	else if (d->landlock < 0)
+		weir_errors_say(errors, WEIR_LOG_WARN, "confine", "files are not confined: %s",
+				strerror(-d->landlock));
 	else if (d->landlock > 0)
 		weir_errors_say(errors, WEIR_LOG_INFO, "confine", "%s files is confined by landlock %d%s",
 				(held & WEIR_CONFINED_READING) != 0 ? "reading, writing and executing"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a running `weir serve` or `weir sentry` cannot do any more (process { confine }), and that all that it must do goes on: reloads, rotation,
 successors. And whose rights it has (process { user })."""
+import ctypes
 import os
 import pwd
 import re
@@ -57,7 +58,7 @@ class Place:
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="weir-confine-")
         os.chmod(self.folder, 0o755)
-        for name in ("conf", "inside", "outside", "log", "bin", "tls", "more"):
+        for name in ("conf", "inside", "outside", "log", "bin", "tls", "archive", "more"):
             os.mkdir(self.at(name))
         for name in ("inside", "outside", "more"):
             self.write(f"{name}/page.html", name)
@@ -229,13 +230,12 @@ def reload_inside():
 
 
 def certify(place, name):
-    """A new certificate under an old name, by a link to another folder, as those who renew them do."""
-    version = f"tls/archive/{name}"
-    os.makedirs(place.at(version))
+    """A new certificate under an old name, by links to another folder, as those who renew them do."""
+    key, certificate = place.at(f"archive/key-{name}.pem"), place.at(f"archive/cert-{name}.pem")
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", f"/CN={name}.test",
-                    "-keyout", place.at(version + "/key.pem"), "-out", place.at(version + "/cert.pem")], check=True, capture_output=True)
-    for file in ("key.pem", "cert.pem"):
-        os.symlink(f"archive/{name}/{file}", place.at("tls/new"))
+                    "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    for file, target in (("key.pem", key), ("cert.pem", certificate)):
+        os.symlink(target, place.at("tls/new"))
         os.rename(place.at("tls/new"), place.at("tls/" + file))
 
 
@@ -422,6 +422,34 @@ def other_kernels():
     place.remove()
 
 
+def fill_layers():
+    """In a child: as many layers as there may be, none of which forbids anything that matters."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(38, 1, 0, 0, 0)  # no new privileges
+    rules = ctypes.c_uint64(1 << 6)  # about devices that are made
+    ruleset = libc.syscall(444, ctypes.byref(rules), 8, 0)
+    for _ in range(16):
+        libc.syscall(446, ruleset, 0)
+
+
+@needs_landlock
+def refused_by_the_kernel():
+    """Somebody before us has used up all layers: by default that is told, and for who asked for it, the end."""
+    place = Place()
+    for process, wanted in (("confine = strict", 1), ("", None)):
+        place.rewrite(place.config(process=process))
+        with open(place.at("conf/said"), "w") as said:
+            weir = subprocess.Popen([WEIR, "serve", "-c", place.at("conf/weir.conf"), "--admin", "127.0.0.1:0"], stdout=said, stderr=said, preexec_fn=fill_layers)
+        until(lambda: weir.poll() is not None or "admin token" in open(place.at("conf/said")).read(), "its start or its end")
+        same(weir.poll(), wanted, f"its end with '{process}'")
+        pattern = "weir serve: process: files cannot be confined: " if wanted else "warn confine: files are not confined: "
+        until(lambda: pattern in open(place.at("conf/said")).read(), pattern)
+        if wanted is None:
+            weir.terminate()
+            same(weir.wait(LONG), 0, "its end")
+    place.remove()
+
+
 def calls_only():
     place = Place()
     weir = place.start(place.config(process="confine = calls"))
@@ -512,12 +540,12 @@ def what_another_user_lacks():
     certify(place, "own")
     place.write("log/access", "old\n")
     os.chmod(place.at("log/access"), 0o600)
-    os.chmod(place.at("tls/archive/own/key.pem"), 0o600)
+    os.chmod(place.at("archive/key-own.pem"), 0o600)
     listen = f'listen "127.0.0.1:0" {{ certificate = "{place.at("tls/cert.pem")}" key = "{place.at("tls/key.pem")}" }}'
     weir = place.start(place.config(process="user = nobody", listen=listen), program=place.install())
     until(lambda: says(weir, r"warn user: log .*/log/access: 'nobody' cannot open it anew, so neither rotation nor a successor will work"), "a word about the log")
     said = signalled(weir, signal.SIGUSR2, "ended before it was ready; this process goes on")
-    expect(re.search(r"weir\.conf:\d+: key: .*key\.pem: Permission denied", said), f"why not: {said}")
+    expect(re.search(r"weir\.conf:\d+: key: .*tls/key\.pem: Permission denied", said), f"why not: {said}")
     same(certificate_of(weir), "own", "the predecessor goes on")
     weir.stop()
     place.remove()
@@ -558,5 +586,5 @@ def not_started_as_root():
 
 VERSION = landlock()
 run(without_a_configuration, reload_outside, reload_inside, renewed_certificates, by_default_with_a_configuration, successor_outside,
-    confined_by_the_successor, many_successors, another_binary, rotation, threads_are_confined, sentry_by_name, other_kernels, calls_only,
+    confined_by_the_successor, many_successors, another_binary, rotation, threads_are_confined, sentry_by_name, other_kernels, refused_by_the_kernel, calls_only,
     another_user, another_group, what_another_user_lacks, unknown_accounts, not_started_as_root)

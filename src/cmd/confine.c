@@ -184,13 +184,17 @@ static void allow_files(allowing *a, const char *const *list, uint64_t what)
 		allow_file(a, list[i], what);
 }
 
-/* Folders with colons between them, as LD_LIBRARY_PATH has them. */
-static void allow_path_list(allowing *a, const char *list, uint64_t what)
+/* Folders with colons between them, as LD_LIBRARY_PATH has them; name: of a file in each, NULL: the folders themselves. */
+static void allow_path_list(allowing *a, const char *list, const char *name, uint64_t what)
 {
+	char path[PATH_MAX];
 	char *copy = list != NULL ? strdup(list) : NULL, *rest = copy;
-	for (char *path; copy != NULL && (path = strsep(&rest, ":")) != NULL;)
+	for (char *folder; copy != NULL && (folder = strsep(&rest, ":")) != NULL;) {
+		snprintf(path, sizeof(path), "%s%s%s", folder, name != NULL ? "/" : "",
+			 name != NULL ? name : "");
 		if (path[0] == '/')
 			allow(a, path, what);
+	}
 	free(copy);
 }
 
@@ -212,8 +216,8 @@ static void allow_system(allowing *a)
 	allow(a, getenv("TZDIR"), READING);
 	allow_file(a, getenv("OPENSSL_CONF"), READING);
 	allow_file(a, getenv("SSL_CERT_FILE"), READING);
-	allow_path_list(a, getenv("SSL_CERT_DIR"), READING);
-	allow_path_list(a, getenv("LD_LIBRARY_PATH"), READING);
+	allow_path_list(a, getenv("SSL_CERT_DIR"), NULL, READING);
+	allow_path_list(a, getenv("LD_LIBRARY_PATH"), NULL, READING);
 	allow(a, "/dev/null", READING | WRITE);
 }
 
@@ -291,13 +295,7 @@ static void allow_report(allowing *a, const char *variable)
 
 static void allow_sanitizer(allowing *a)
 {
-	char program[PATH_MAX];
-	char *copy = strdup(getenv("PATH") != NULL ? getenv("PATH") : "/usr/bin"), *rest = copy;
-	for (char *folder; copy != NULL && (folder = strsep(&rest, ":")) != NULL;) {
-		snprintf(program, sizeof(program), "%s/llvm-symbolizer", folder);
-		allow(a, program, READING | EXECUTE);
-	}
-	free(copy);
+	allow_path_list(a, getenv("PATH"), "llvm-symbolizer", READING | EXECUTE);
 	allow_report(a, "ASAN_OPTIONS");
 	allow_report(a, "TSAN_OPTIONS");
 	allow_report(a, "UBSAN_OPTIONS");

@@ -190,13 +190,22 @@ typedef struct weir_config_files {
 	const char *types;
 } weir_config_files;
 
+/* Each with what those before it have. */
+typedef enum weir_config_confine {
+	WEIR_CONFIG_CONFINE_OFF,
+	WEIR_CONFIG_CONFINE_CALLS,
+	WEIR_CONFIG_CONFINE_ON,
+	WEIR_CONFIG_CONFINE_STRICT,
+} weir_config_confine;
+
 typedef struct weir_config_process {
 	weir_config_head head;
 	const char *user, *group;
 	uint32_t threads; /* 0: one for each core */
 	uint64_t drain_timeout_ns;
-	unsigned loop; /* 0: the better one, 1: epoll, 2: uring */
-	bool confine;
+	unsigned loop;    /* 0: the better one, 1: epoll, 2: uring */
+	unsigned confine; /* weir_config_confine */
+	const char *const *allow_read, *const *allow_write;
 } weir_config_process;
 
 typedef struct weir_config_message {
@@ -221,6 +230,9 @@ typedef struct weir_config {
 	weir_config_log log;
 	weir_config_files files;
 	weir_config_process process;
+
+	const char **file_read; /* the file and those that it includes */
+	unsigned files_read;
 
 	weir_config_message *message;
 	unsigned messages, errors, warnings;

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cmd/config_inside.h"
+#include "cmd/confine.h"
 #include "http/match.h"
 
 #define QUOTE_BYTES 64
@@ -98,6 +99,8 @@ static void check_readable(weir_config *config, weir_config_place place, const c
 				  folder ? "not a folder" : "not a file");
 	else if (access(path, folder ? R_OK | X_OK : R_OK) < 0)
 		weir_config_wrong(config, place, "%s: %s: %s", what, path, strerror(errno));
+	else if ((folder || S_ISREG(status.st_mode)) && weir_confine_hides(path))
+		weir_config_wrong(config, place, "%s: %s " WEIR_CONFINE_HIDES, what, path);
 }
 
 /* Each alone, so that all that are wrong are told. */
@@ -383,6 +386,18 @@ static void check_routes(weir_config *config)
 	}
 }
 
+/* ---- process ---- */
+
+/* A misspelt one would be missed much later, when something is refused. */
+static void check_allowed(weir_config *config, const char *key, const char *const *paths)
+{
+	struct stat status;
+	for (size_t i = 0; paths != NULL && paths[i] != NULL; i++)
+		if (stat(paths[i], &status) < 0)
+			weir_config_wrong(config, place_of("process", &config->process.head, key),
+					  "%s: %s: %s", key, paths[i], strerror(errno));
+}
+
 /* ---- all ---- */
 
 int weir_config_check(weir_config *config)
@@ -398,6 +413,8 @@ int weir_config_check(weir_config *config)
 	weir_config_check_laws(config);
 	check_readable(config, place_of("files", &config->files.head, "types"), "types", config->files.types,
 		       false);
+	check_allowed(config, "allow-read", config->process.allow_read);
+	check_allowed(config, "allow-write", config->process.allow_write);
 	if (config->out_of_memory)
 		return weir_error_set(-ENOMEM, "out of memory");
 	if (config->errors > 0)

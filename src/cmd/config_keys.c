@@ -18,6 +18,7 @@ static const char *const client_words[] = {"off", "optional", "required", NULL};
 static const char *const tls_words[] = {"1.2", "1.3", NULL};
 static const char *const format_words[] = {"combined", "json", NULL};
 static const char *const level_words[] = {"debug", "info", "warn", "error", NULL};
+static const char *const confine_words[] = {"off", "calls", "on", "strict", NULL};
 static const char *const loop_words[] = {"auto", "epoll", "uring", NULL};
 
 #define ROW(key, is, member, otherwise, tells, ...)                                       \
@@ -209,7 +210,12 @@ static const weir_config_key process_keys[] = {
 	ROW("drain-timeout", TIME, drain_timeout_ns, "30s", "how long an end waits for requests under way",
 	    BETWEEN(0, H)),
 	ROW("loop", CHOICE, loop, "auto", "the back end of the event loop", .words = loop_words),
-	ROW("confine", SWITCH, confine, "on", "gives up what it does not need, where the kernel lets it",
+	ROW("confine", CHOICE, confine, "on",
+	    "what it gives up at the start, where the kernel lets it; config.md says what each word means",
+	    .words = confine_words),
+	ROW("allow-read", PATHS, allow_read, NULL,
+	    "files and folders that may be read and executed besides, also by what a reload brings", ANY),
+	ROW("allow-write", PATHS, allow_write, NULL, "files and folders that may be changed besides the logs",
 	    ANY),
 	{0}};
 #undef BLOCK

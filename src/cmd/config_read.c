@@ -17,6 +17,7 @@
 #include "base/text.h"
 #include "cmd/config_inside.h"
 #include "cmd/config_scan.h"
+#include "cmd/confine.h"
 
 #define INCLUDES_MAX 8 /* within each other */
 #define FILES_MAX    256
@@ -398,6 +399,15 @@ static void read_source(weir_config *config, const char *name, char *text, size_
 		cfg_free(finished[--finished_count]);
 }
 
+static void note_file(weir_config *config, const char *path)
+{
+	void *array = config->file_read;
+	const char **noted = weir_config_grow(config, &array, &config->files_read, sizeof(*noted));
+	config->file_read = array;
+	if (noted != NULL && (*noted = weir_config_copy(config, path)) == NULL)
+		config->files_read--;
+}
+
 /* place: where the file is asked for, and so where a message about it belongs. Bytes beyond the bound are not read. */
 static void read_file(weir_config *config, const char *path, weir_config_place place)
 {
@@ -412,12 +422,16 @@ static void read_file(weir_config *config, const char *path, weir_config_place p
 		length = fread(text, 1, WEIR_CONFIG_BYTES_MAX + 1, file);
 		failed = ferror(file) ? -EIO : 0;
 	}
-	if (failed != 0)
+	if (failed == -EACCES && weir_confine_hides(path))
+		weir_config_wrong(config, place, "%s " WEIR_CONFINE_HIDES, path);
+	else if (failed != 0)
 		weir_config_wrong(config, place, "%s: %s", path, strerror(-failed));
 	else if (length > WEIR_CONFIG_BYTES_MAX)
 		weir_config_wrong(config, place, "%s: longer than 1MB; is it a configuration?", path);
 	else
 		read_source(config, path, text, length);
+	if (failed == 0)
+		note_file(config, path);
 	if (file != NULL)
 		fclose(file);
 	weir_mem_free(text);

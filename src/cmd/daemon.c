@@ -16,12 +16,14 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "cmd/confine.h"
 #include "cmd/service.h"
 #include "cmd/verb.h"
 
 #define TOKEN_BYTES   16u
 #define TOKEN_MOST    256u
 #define FDS_MOST      1024u
+#define MISTAKE_MOST  600u
 #define DRAIN_LOOK_MS 20
 
 typedef struct daemon_state {
@@ -33,7 +35,11 @@ typedef struct daemon_state {
 		[2]; /* the last ones: requests under way, and the admin's thread, may still look at them */
 	weir_service *service;
 	char token[TOKEN_MOST];
-	pid_t successor; /* 0: none */
+	char mistake[MISTAKE_MOST]; /* of the configuration that was read last */
+	pid_t successor;            /* 0: none */
+	bool relieving;             /* a predecessor, which waits for us */
+	bool inherited;             /* its confinement */
+	int landlock; /* the version that holds us; negative: why none does; 0: not wanted, or inherited */
 } daemon_state;
 
 /* ---- configuration ---- */
@@ -50,14 +56,29 @@ static int read_flags(daemon_state *d, int argc, char **argv)
 	return d->kind->complete != NULL ? d->kind->complete(&d->flags) : WEIR_EXIT_OK;
 }
 
-static int read_config(const daemon_state *d, weir_config **ret_config)
+/* The first one, for the log: who reads that may not see our standard error. */
+static void keep_mistake(daemon_state *d, const weir_config *config)
+{
+	for (unsigned i = 0; i < config->messages && d->mistake[0] == '\0'; i++) {
+		const weir_config_message *message = &config->message[i];
+		if (!message->warning)
+			snprintf(d->mistake, sizeof(d->mistake), ": %s:%u: %s",
+				 message->place.file != NULL ? message->place.file : "command line",
+				 message->place.line, message->text);
+	}
+}
+
+static int read_config(daemon_state *d, weir_config **ret_config)
 {
 	weir_config *config = NULL;
 	int failed = weir_config_load(&d->flags, &config);
-	if (config != NULL)
+	d->mistake[0] = '\0';
+	if (config != NULL) {
 		weir_config_print_messages(config, stderr);
-	else
+		keep_mistake(d, config);
+	} else {
 		fprintf(stderr, "weir %s: %s\n", d->kind->verb, weir_error());
+	}
 	const char *missing = failed == 0 ? d->kind->missing(config) : NULL;
 	if (missing != NULL)
 		fprintf(stderr, "weir %s: %s; see 'weir %s --help'\n", d->kind->verb, missing, d->kind->verb);
@@ -106,15 +127,77 @@ static void say_started(daemon_state *d)
 		fprintf(stderr, "  admin token  %s\n", d->token);
 }
 
+/* In this order: what tells who is who is read, then files are confined, and both before there is a second thread. */
+static int prepare(daemon_state *d, weir_account *ret_account)
+{
+	const weir_config *config = d->config;
+	unsigned wanted = weir_confine_wanted(config) & ~WEIR_CONFINED_CALLS;
+	int failed = weir_process_find_account(config->process.user, config->process.group, ret_account);
+	if (failed != 0)
+		return failed;
+	weir_process_own_log(ret_account, config->log.access);
+	weir_process_own_log(ret_account, config->log.error);
+	if ((wanted & ~weir_confine_held()) != 0)
+		d->landlock = weir_confine_files(config, wanted, d->argv[-1], d->relieving);
+	/* Where it is not asked for by name, going on without is better than not at all. */
+	bool strict = config->process.confine == WEIR_CONFIG_CONFINE_STRICT;
+	return strict && d->landlock < 0 && d->landlock != -ENOSYS ? d->landlock : 0;
+}
+
+static void say_log_is_lost(weir_errors *errors, const weir_account *account, const char *path)
+{
+	if (account->wanted && !weir_process_may_append(path))
+		weir_errors_say(
+			errors, WEIR_LOG_WARN, "user",
+			"log %s: '%s' cannot open it anew, so neither rotation nor a successor will work",
+			path, account->name);
+}
+
+static void say_account(const daemon_state *d, const weir_account *account)
+{
+	weir_errors *errors = weir_service_errors(d->service);
+	if (account->ignored)
+		weir_errors_say(errors, WEIR_LOG_INFO, "user",
+				"not started as root, so it stays who it is instead of '%s'", account->name);
+	say_log_is_lost(errors, account, d->config->log.access);
+	say_log_is_lost(errors, account, d->config->log.error);
+}
+
+static void say_confined(const daemon_state *d)
+{
+	weir_errors *errors = weir_service_errors(d->service);
+	unsigned wanted = weir_confine_wanted(d->config), held = weir_confine_held();
+	if (d->landlock == -ENOSYS)
+		weir_errors_say(errors, WEIR_LOG_INFO, "confine",
+				"this kernel has no landlock, so files are not confined");
+	else if (d->landlock < 0)
+		weir_errors_say(errors, WEIR_LOG_WARN, "confine", "files are not confined: %s",
+				strerror(-d->landlock));
+	else if (d->landlock > 0)
+		weir_errors_say(errors, WEIR_LOG_INFO, "confine", "%s files is confined by landlock %d%s",
+				(held & WEIR_CONFINED_READING) != 0 ? "reading, writing and executing"
+								    : "writing and executing",
+				d->landlock, weir_confine_lacks(d->landlock));
+	if ((wanted & ~held & WEIR_CONFINED_CALLS) != 0)
+		weir_errors_say(errors, WEIR_LOG_INFO, "confine",
+				"system calls are not confined, as this kernel cannot");
+	if (d->inherited && (held & ~wanted) != 0)
+		weir_errors_say(errors, WEIR_LOG_INFO, "confine",
+				"what the predecessor gave up cannot be had again without a restart");
+}
+
 static int start(daemon_state *d)
 {
 	const weir_config *config = d->config;
+	weir_account account;
 	size_t inherited_count;
 	weir_handover *handover;
 	weir_inherited *inherited = weir_process_inherited(&inherited_count, &handover);
 	weir_service_options options = {.verb = d->kind->verb, .token = d->token, .handover = handover};
-	int failed =
-		config->admin.token_file != NULL ? read_token(d, config->admin.token_file) : make_token(d);
+	int failed = prepare(d, &account);
+	if (failed == 0)
+		failed = config->admin.token_file != NULL ? read_token(d, config->admin.token_file)
+							  : make_token(d);
 	if (failed == 0)
 		failed = weir_service_new(config, &options, &d->service);
 	if (failed == 0)
@@ -124,11 +207,14 @@ static int start(daemon_state *d)
 			close(inherited[i].fd);
 	weir_handover_free(handover);
 	if (failed == 0)
-		failed = weir_process_drop(config->process.user, config->process.group);
-	if (failed == 0 && config->process.confine && weir_process_confine() == -ENOSYS)
-		weir_errors_say(weir_service_errors(d->service), WEIR_LOG_INFO, "confine",
-				"confinement is not to be had on this system");
-	return failed;
+		failed = weir_process_become(&account);
+	if (failed != 0)
+		return failed;
+	if ((weir_confine_wanted(config) & ~weir_confine_held() & WEIR_CONFINED_CALLS) != 0)
+		weir_confine_calls();
+	say_account(d, &account);
+	say_confined(d);
+	return 0;
 }
 
 /* ---- signals ---- */
@@ -140,7 +226,7 @@ static void reload(daemon_state *d)
 	weir_process_notify("RELOADING=1");
 	if (read_config(d, &config) != WEIR_EXIT_OK) {
 		weir_errors_say(errors, WEIR_LOG_ERROR, "reload",
-				"the configuration has errors; nothing was changed");
+				"the configuration has errors; nothing was changed%s", d->mistake);
 	} else if (weir_service_apply(d->service, config) != 0) {
 		weir_errors_say(errors, WEIR_LOG_ERROR, "reload", "reload: %s", weir_error());
 	} else {
@@ -209,9 +295,14 @@ static void child_ended(daemon_state *d)
 	pid_t pid;
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
 		if (pid == d->successor) {
+			bool refused = WIFEXITED(status) && WEXITSTATUS(status) == WEIR_PROCESS_REFUSED;
 			d->successor = 0;
 			weir_errors_say(weir_service_errors(d->service), WEIR_LOG_ERROR, "successor",
-					"the successor ended before it was ready; this process goes on");
+					"the successor ended before it was ready%s; this process goes on",
+					refused ? ": its file may not be executed, by its rights or since it "
+						  "is in another folder "
+						  "than ours (process { allow-read = ... })"
+						: "");
 		}
 }
 
@@ -276,8 +367,13 @@ static int run(daemon_state *d)
 	char ready[48];
 	block_signals(&signals);
 	weir_process_raise_limits();
-	if (start(d) != 0) {
-		fprintf(stderr, "weir %s: %s\n", d->kind->verb, weir_error());
+	int failed = start(d);
+	if (failed != 0) {
+		fprintf(stderr, "weir %s: %s%s\n", d->kind->verb, weir_error(),
+			failed == -EACCES && d->inherited ? "; it may be outside of what the predecessor was "
+							    "confined to: restart it, and see process { "
+							    "allow-write = ... }"
+							  : "");
 		weir_service_free(&d->service, 0);
 		return WEIR_EXIT_FAILED;
 	}
@@ -289,7 +385,7 @@ static int run(daemon_state *d)
 	weir_process_relieve();
 	serve(d, &signals);
 	bool whole = drain(d);
-	int failed = weir_service_free(&d->service, whole ? WEIR_NS_PER_S : 0);
+	failed = weir_service_free(&d->service, whole ? WEIR_NS_PER_S : 0);
 	if (!whole || failed != 0)
 		fprintf(stderr, "weir %s: ended before all requests were answered\n", d->kind->verb);
 	return whole ? WEIR_EXIT_OK : WEIR_EXIT_FAILED;
@@ -299,6 +395,11 @@ int weir_daemon_run(const weir_daemon_kind *kind, int argc, char **argv)
 {
 	daemon_state d = {.kind = kind, .argv = argv};
 	int status = read_flags(&d, argc, argv);
+	unsigned held;
+	/* Before the configuration is read: what is hidden from us is told as that. */
+	d.relieving = weir_process_has_predecessor(&held);
+	d.inherited = held != 0;
+	weir_confine_inherited(held);
 	if (status == WEIR_EXIT_OK)
 		status = read_config(&d, &d.config);
 	if (status == WEIR_EXIT_OK)

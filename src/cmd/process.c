@@ -1,37 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What surrounds the process: service manager, predecessor and successor, user, limits, confinement. */
+/* What surrounds the process: service manager, predecessor and successor, user, limits. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "cmd/confine.h"
 #include "cmd/daemon.h"
 #include "cmd/service.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZED
-#endif
-#endif
 
 #define FDS_MOST    1024
 #define FIRST_FD    3 /* by the protocol of LISTEN_FDS */
@@ -39,6 +27,7 @@
 #define FDS_NAME    "WEIR_FDS"
 #define STATE_NAME  "WEIR_HANDOVER" /* there is one, behind the sockets */
 #define PARENT_NAME "WEIR_PREDECESSOR"
+#define CONFINED    "WEIR_CONFINED" /* WEIR_CONFINED_* of the predecessor */
 
 /* ---- the service manager ---- */
 
@@ -123,22 +112,33 @@ static void hand_over(int *fds, size_t count)
 		close(fds[i]);
 }
 
-/* The environment of the successor: ours, with three variables more. */
+bool weir_process_has_predecessor(unsigned *ret_confined)
+{
+	/* Only our own parent: the variables may be older than that. */
+	bool has = number_in(PARENT_NAME) > 1 && number_in(PARENT_NAME) == (int)getppid();
+	*ret_confined = has ? (unsigned)number_in(CONFINED) : 0;
+	unsetenv(CONFINED);
+	return has;
+}
+
+/* The environment of the successor: ours, with four variables more. */
 static char **successor_environment(size_t count, bool handover)
 {
-	static char fds[64], parent[64], state[] = STATE_NAME "=1";
+	static char fds[64], parent[64], confined[64], state[] = STATE_NAME "=1";
 	size_t size = 0;
 	while (environ[size] != NULL)
 		size++;
-	char **all = calloc(size + 4, sizeof(*all));
+	char **all = calloc(size + 5, sizeof(*all));
 	if (all == NULL)
 		return NULL;
 	snprintf(fds, sizeof(fds), FDS_NAME "=%zu", count);
 	snprintf(parent, sizeof(parent), PARENT_NAME "=%d", (int)getpid());
+	snprintf(confined, sizeof(confined), CONFINED "=%u", weir_confine_held());
 	memcpy(all, environ, size * sizeof(*all));
 	all[size] = fds;
 	all[size + 1] = parent;
-	all[size + 2] = handover ? state : NULL;
+	all[size + 2] = confined;
+	all[size + 3] = handover ? state : NULL;
 	return all;
 }
 
@@ -158,10 +158,11 @@ int weir_process_successor(char **argv, const weir_inherited *sockets, size_t co
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		hand_over(copies, handover >= 0 ? count + 1 : count);
-		/* By its name first: what is there now may be newer than what we are. */
+		/* By its name: what is there now may be newer than what we are. Only where there is nothing, what we are. */
 		execvpe(all[0], all, environment);
-		execve("/proc/self/exe", all, environment);
-		_exit(127);
+		if (errno == ENOENT)
+			execve("/proc/self/exe", all, environment);
+		_exit(errno == EACCES ? WEIR_PROCESS_REFUSED : 127);
 	}
 	int failed = errno;
 	free(environment);
@@ -173,8 +174,7 @@ void weir_process_relieve(void)
 {
 	int pid = number_in(PARENT_NAME);
 	unsetenv(PARENT_NAME);
-	/* Only our own parent: the variable may be older than that. */
-	if (pid > 1 && pid == (int)getppid())
+	if (pid > 1 && pid == (int)getppid()) /* as above */
 		kill(pid, SIGTERM);
 }
 
@@ -198,94 +198,58 @@ static int find_group(const char *name, gid_t *ret_gid)
 	return 0;
 }
 
-int weir_process_drop(const char *user, const char *group)
+int weir_process_find_account(const char *user, const char *group, weir_account *ret_account)
 {
-	const struct passwd *who = user != NULL ? getpwnam(user) : NULL;
-	if ((user == NULL && group == NULL) || geteuid() != 0)
+	*ret_account = (weir_account){.name = user != NULL ? user : group};
+	if (ret_account->name == NULL)
 		return 0;
+	if (geteuid() != 0) { /* a successor may have nothing left to give up */
+		ret_account->ignored = getppid() != number_in(PARENT_NAME);
+		return 0;
+	}
+	const struct passwd *who = user != NULL ? getpwnam(user) : NULL;
 	if (user != NULL && who == NULL)
 		return weir_error_set(-ENOENT, "process: there is no user '%s'", user);
-	gid_t gid = who != NULL ? who->pw_gid : getgid();
-	int failed = group != NULL ? find_group(group, &gid) : 0;
-	if (failed != 0)
-		return failed;
-	/* glibc carries these out in all threads. The order matters: without the user's rights the groups cannot be changed any more. */
-	if (setgroups(0, NULL) != 0 || setresgid(gid, gid, gid) != 0 ||
-	    (who != NULL && setresuid(who->pw_uid, who->pw_uid, who->pw_uid) != 0))
-		return weir_error_set(-errno, "process: cannot become '%s': %s", user != NULL ? user : group,
-				      strerror(errno));
-	return 0;
+	ret_account->wanted = true;
+	ret_account->uid = who != NULL ? who->pw_uid : getuid();
+	ret_account->gid = who != NULL ? who->pw_gid : getgid();
+	return group != NULL ? find_group(group, &ret_account->gid) : 0;
 }
 
-/* ---- confinement ---- */
-
-/*
- * What a server that runs never does, so that whoever got hold of it cannot either: loading modules, mounting, tracing, rebooting, changing time or accounts. A list of what is forbidden: a list of
- * what is allowed would have to follow every version of every library. execve stays, for a successor.
- */
-static const int forbidden[] = {
-#ifndef SANITIZED /* what looks for leaks at the end traces its own threads */
-	SYS_ptrace,
-#endif
-	SYS_mount,
-	SYS_umount2,
-	SYS_pivot_root,
-	SYS_chroot,
-	SYS_init_module,
-	SYS_finit_module,
-	SYS_delete_module,
-	SYS_kexec_load,
-	SYS_kexec_file_load,
-	SYS_reboot,
-	SYS_swapon,
-	SYS_swapoff,
-	SYS_settimeofday,
-	SYS_bpf,
-	SYS_perf_event_open,
-	SYS_process_vm_readv,
-	SYS_process_vm_writev,
-	SYS_keyctl,
-	SYS_add_key,
-	SYS_request_key,
-	SYS_userfaultfd,
-	SYS_unshare,
-	SYS_setns,
-	SYS_clock_settime,
-	SYS_adjtimex,
-	SYS_sethostname,
-	SYS_setdomainname,
-	SYS_open_by_handle_at,
-};
-
-#if defined(__x86_64__)
-#define OWN_ARCH AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define OWN_ARCH AUDIT_ARCH_AARCH64
-#endif
-
-int weir_process_confine(void)
+void weir_process_own_log(const weir_account *account, const char *path)
 {
-#ifdef OWN_ARCH
-	enum { COUNT = sizeof(forbidden) / sizeof(forbidden[0]) };
-	struct sock_filter filter[COUNT + 6];
-	unsigned at = 0;
-	filter[at++] =
-		(struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
-	filter[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, OWN_ARCH, 1, 0);
-	filter[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
-	filter[at++] =
-		(struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
-	for (unsigned i = 0; i < COUNT; i++)
-		filter[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)forbidden[i],
-							    (unsigned char)(COUNT - i), 0);
-	filter[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-	filter[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
-	struct sock_fprog program = {(unsigned short)at, filter};
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-	    syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0)
-		return -ENOSYS;
+	if (!account->wanted || path == NULL || strcmp(path, "-") == 0)
+		return;
+	/* Only what was not there before: a name that somebody else has put there may lead anywhere. */
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
+	if (fd < 0)
+		return;
+	if (fchown(fd, account->uid, account->gid) != 0)
+		unlink(path);
+	close(fd);
+}
+
+bool weir_process_may_append(const char *path)
+{
+	if (path == NULL || strcmp(path, "-") == 0)
+		return true;
+	int fd = open(path, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 || errno == ENXIO; /* a pipe that nobody reads */
+}
+
+int weir_process_become(const weir_account *account)
+{
+	if (!account->wanted)
+		return 0;
+	/* glibc carries these out in all threads. The order matters: without the user's rights the groups cannot be changed any more. */
+	if (setgroups(0, NULL) != 0 || setresgid(account->gid, account->gid, account->gid) != 0 ||
+	    setresuid(account->uid, account->uid, account->uid) != 0)
+		return weir_error_set(-errno, "process: cannot become '%s': %s", account->name,
+				      strerror(errno));
+	if (account->uid != 0 && setuid(0) == 0)
+		return weir_error_set(-EPERM, "process: became '%s', but can still become root",
+				      account->name);
 	return 0;
-#else
-	return -ENOSYS;
-#endif
 }

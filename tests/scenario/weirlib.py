@@ -96,15 +96,15 @@ def skip(why):
 
 
 class Weir:
-    """`weir VERB` with flags, or a configuration as text; ready when made. stop() expects a clean end."""
+    """`weir VERB` with flags, or a configuration as text; ready when made. stop() expects a clean end. program: instead of the built one."""
 
     alive = []
 
-    def __init__(self, verb, *flags, config=None, listen=("127.0.0.1:0",), folder=None):
+    def __init__(self, verb, *flags, config=None, listen=("127.0.0.1:0",), folder=None, program=WEIR):
         self.own_folder = folder is None
         self.folder = folder or tempfile.mkdtemp(prefix="weir-scenario-")
         self.errors = open(os.path.join(self.folder, "weir.err"), "w+")
-        words = [WEIR, verb, "--admin", "127.0.0.1:0"]
+        words = [program, verb, "--admin", "127.0.0.1:0"]
         if config is not None:
             path = os.path.join(self.folder, "weir.conf")
             with open(path, "w") as file:

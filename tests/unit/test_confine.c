@@ -1,0 +1,679 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a confined process cannot do, and what it still can. Each case is a process of its own: none of it can be taken back. */
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <liburing.h>
+#include <linux/audit.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "cmd/confine.h"
+
+#define NO_SUCH 78 /* a child's status: not on this kernel */
+
+static char folder[64], path_text[4][256];
+
+static const char *in(const char *name)
+{
+	static unsigned at;
+	char *path = path_text[at++ % 4];
+	snprintf(path, sizeof(path_text[0]), "%s/%s", folder, name);
+	return path;
+}
+
+static void write_file(const char *name, const char *text)
+{
+	FILE *file = fopen(in(name), "w");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+/*
+ *	root/    page, link -> ../secret/key, folder -> ../secret, written
+ *	conf/    first (what was configured), second
+ *	log/     access
+ *	secret/  key
+ */
+static int set_up(void **state)
+{
+	snprintf(folder, sizeof(folder), "/tmp/weir-confine-XXXXXX");
+	assert_non_null(mkdtemp(folder));
+	assert_int_equal(mkdir(in("root"), 0755) | mkdir(in("conf"), 0755) | mkdir(in("log"), 0755) |
+				 mkdir(in("secret"), 0755),
+			 0);
+	write_file("root/page", "page");
+	write_file("root/written", "written");
+	write_file("conf/first", "first");
+	write_file("log/access", "");
+	write_file("secret/key", "key");
+	assert_int_equal(symlink("../secret/key", in("root/link")) | symlink("../secret", in("root/folder")),
+			 0);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	char command[128];
+	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	return system(command);
+}
+
+/* What a child found wrong comes back as the number of a line; 0: nothing. */
+#define WRONG_UNLESS(x)                  \
+	do {                             \
+		if (!(x))                \
+			return __LINE__; \
+	} while (0)
+
+static void in_child(int (*what)(void))
+{
+	int fds[2], line = -1, status;
+	assert_int_equal(pipe(fds), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		line = what();
+		_exit(write(fds[1], &line, sizeof(line)) == sizeof(line) ? 0 : 1);
+	}
+	close(fds[1]);
+	ssize_t got = read(fds[0], &line, sizeof(line));
+	close(fds[0]);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	if (got != sizeof(line))
+		fail_msg("the child ended with status %x", status);
+	if (line == NO_SUCH)
+		skip();
+	if (line != 0)
+		fail_msg("%s:%d: not so in the child", __FILE__, line);
+}
+
+/* ---- system calls ---- */
+
+/* Written down once more, so that one that is lost from the list is missed here. */
+static const struct {
+	const char *name;
+	long number;
+} forbidden[] = {
+#define CALL(name)                \
+	{                         \
+#name, SYS_##name \
+	}
+#ifndef WEIR_CONFINE_SANITIZED
+	CALL(ptrace),
+#endif
+	CALL(mount),
+	CALL(umount2),
+	CALL(pivot_root),
+	CALL(chroot),
+	CALL(init_module),
+	CALL(finit_module),
+	CALL(delete_module),
+	CALL(kexec_load),
+	CALL(kexec_file_load),
+	CALL(reboot),
+	CALL(swapon),
+	CALL(swapoff),
+	CALL(settimeofday),
+	CALL(bpf),
+	CALL(perf_event_open),
+	CALL(process_vm_readv),
+	CALL(process_vm_writev),
+	CALL(keyctl),
+	CALL(add_key),
+	CALL(request_key),
+	CALL(userfaultfd),
+	CALL(unshare),
+	CALL(setns),
+	CALL(clock_settime),
+	CALL(clock_adjtime),
+	CALL(adjtimex),
+	CALL(sethostname),
+	CALL(setdomainname),
+	CALL(open_by_handle_at),
+	CALL(acct),
+	CALL(quotactl),
+	CALL(syslog),
+	CALL(kcmp),
+	{"open_tree", 428},
+	{"move_mount", 429},
+	{"fsopen", 430},
+	{"fsconfig", 431},
+	{"fsmount", 432},
+	{"fspick", 433},
+	{"pidfd_getfd", 438},
+	{"mount_setattr", 442},
+#ifdef SYS_iopl
+	CALL(iopl),
+	CALL(ioperm),
+#endif
+};
+
+enum { COUNT = sizeof(forbidden) / sizeof(forbidden[0]) };
+
+/* With arguments that none of them can do anything with. */
+static int error_of(long number)
+{
+	errno = 0;
+	return syscall(number, -1L, -1L, -1L, -1L, -1L, -1L) < 0 ? errno : 0;
+}
+
+static int refuses_calls(void)
+{
+	int before[COUNT], telling = 0;
+	for (unsigned i = 0; i < COUNT; i++)
+		before[i] = error_of(forbidden[i].number);
+	if (weir_confine_calls() == -ENOSYS)
+		return NO_SUCH;
+	for (unsigned i = 0; i < COUNT; i++) {
+		if (error_of(forbidden[i].number) != EPERM) {
+			fprintf(stderr, "%s is not refused\n", forbidden[i].name);
+			return __LINE__;
+		}
+		telling += before[i] != EPERM;
+	}
+	/* Some are refused to everybody but root in any case; not most of them. */
+	WRONG_UNLESS(telling > COUNT / 4 && (geteuid() != 0 || telling > COUNT / 2));
+	WRONG_UNLESS((weir_confine_held() & WEIR_CONFINED_CALLS) != 0);
+	return 0;
+}
+
+static void test_calls_are_refused(void **state)
+{
+	in_child(refuses_calls);
+}
+
+static int refuses_namespaces(void)
+{
+	if (weir_confine_calls() == -ENOSYS)
+		return NO_SUCH;
+	static const int all[] = {CLONE_NEWNS,   CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC,
+				  CLONE_NEWUSER, CLONE_NEWPID,    CLONE_NEWNET};
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		long pid = syscall(SYS_clone, (long)(all[i] | SIGCHLD), 0L, 0L, 0L, 0L);
+		if (pid == 0)
+			_exit(0);
+		WRONG_UNLESS(pid == -1 && errno == EPERM);
+	}
+	/* By its structure in memory: not there, so that libraries take the other one. */
+	WRONG_UNLESS(error_of(435) == ENOSYS);
+	return 0;
+}
+
+static void test_namespaces_are_refused(void **state)
+{
+	in_child(refuses_namespaces);
+}
+
+#if defined(__x86_64__)
+/* getpid() as a program of 32 bits calls it: number 20, by the older gate. */
+static long old_getpid(void)
+{
+	long result;
+	__asm__ volatile("int $0x80" : "=a"(result) : "a"(20L) : "memory", "r8", "r9", "r10", "r11");
+	return result;
+}
+
+static int refuses_other_programs(void)
+{
+	if (weir_confine_calls() == -ENOSYS)
+		return NO_SUCH;
+	/* getpid and chroot with the numbers of x32; without us a kernel that has none says ENOSYS, and one that has would carry them out. */
+	WRONG_UNLESS(error_of(0x40000000L | SYS_getpid) == EPERM);
+	WRONG_UNLESS(error_of(0x40000000L | SYS_chroot) == EPERM);
+	WRONG_UNLESS(old_getpid() == -EPERM);
+	return 0;
+}
+
+static int has_old_calls(void)
+{
+	return old_getpid() == getpid() ? 0 : NO_SUCH;
+}
+#endif
+
+static void test_calls_by_other_numbers(void **state)
+{
+#if defined(__x86_64__)
+	int status;
+	pid_t pid = fork(); /* a kernel without them may end who tries */
+	if (pid == 0)
+		_exit(has_old_calls());
+	waitpid(pid, &status, 0);
+	if (status != 0)
+		skip();
+	in_child(refuses_other_programs);
+#else
+	skip();
+#endif
+}
+
+static void *count_up(void *arg)
+{
+	/* The filter is in force in threads that came later, too. */
+	*(int *)arg = error_of(SYS_chroot);
+	return NULL;
+}
+
+static int allows_calls(void)
+{
+	int fds[2], error = 0, status;
+	pthread_t thread;
+	if (weir_confine_calls() == -ENOSYS)
+		return NO_SUCH;
+	WRONG_UNLESS(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 && prctl(PR_GET_SECCOMP) == 2);
+	WRONG_UNLESS(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0 && write(fds[0], "x", 1) == 1);
+	WRONG_UNLESS(pthread_create(&thread, NULL, count_up, &error) == 0 && pthread_join(thread, NULL) == 0);
+	WRONG_UNLESS(error == EPERM);
+	int fd = open(in("log/access"), O_WRONLY | O_APPEND);
+	WRONG_UNLESS(fd >= 0 && write(fd, "x", 1) == 1);
+	pid_t pid = fork();
+	if (pid == 0) {
+		execl("/bin/true", "true", NULL);
+		_exit(1);
+	}
+	WRONG_UNLESS(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0);
+	return 0;
+}
+
+static void test_calls_that_go_on(void **state)
+{
+	in_child(allows_calls);
+}
+
+/* ---- files ---- */
+
+static weir_config *configured(const char *process)
+{
+	weir_config *config = NULL;
+	char text[1024];
+	snprintf(text, sizeof(text),
+		 "route \"a\" { root = \"%s/root\"; reject = \"page %s/conf/first\" }\n"
+		 "log { access = \"%s/log/access\" }\n"
+		 "process { %s }\n",
+		 folder, folder, folder, process);
+	if (weir_config_new(&config) != 0 || weir_config_read_text(config, "t", text, strlen(text)) != 0 ||
+	    weir_config_check(config) != 0)
+		weir_config_print_messages(config, stderr);
+	return config;
+}
+
+/* In the child: what of it is in force, as asked for. */
+static int confine(const char *process)
+{
+	weir_config *config = configured(process);
+	int version = weir_confine_files(config, weir_confine_wanted(config), "/proc/self/exe", false);
+	if (version < 0 && version != -ENOSYS)
+		fprintf(stderr, "%s\n", weir_error());
+	weir_config_free(&config);
+	return version;
+}
+
+static int open_error(const char *path, int flags)
+{
+	int fd = open(path, flags | O_CLOEXEC, 0600), error = errno;
+	if (fd < 0)
+		return error;
+	close(fd);
+	return 0;
+}
+
+static int reads_inside_only(void)
+{
+	char around[300];
+	int outside = open(in("secret"),
+			   O_PATH | O_DIRECTORY); /* from before: what it leads to is confined all the same */
+	snprintf(around, sizeof(around), "/proc/self/root%s", in("secret/key"));
+	if (confine("") == -ENOSYS)
+		return NO_SUCH;
+	WRONG_UNLESS(weir_confine_held() == (WEIR_CONFINED_WRITING | WEIR_CONFINED_READING));
+	WRONG_UNLESS(open_error(in("root/page"), O_RDONLY) == 0);
+	WRONG_UNLESS(open_error(in("root"), O_RDONLY | O_DIRECTORY) == 0);
+	WRONG_UNLESS(open_error(in("conf/first"), O_RDONLY) == 0);
+	WRONG_UNLESS(open_error("/proc/self/status", O_RDONLY) == 0);
+	/* What OpenSSL and the C library look for when they need it, where there is such. */
+	WRONG_UNLESS(access("/etc/ssl/certs", R_OK) != 0 || open_error("/etc/ssl/certs", O_RDONLY) == 0);
+	WRONG_UNLESS(access("/etc/ssl/openssl.cnf", R_OK) != 0 ||
+		     open_error("/etc/ssl/openssl.cnf", O_RDONLY) == 0);
+	WRONG_UNLESS(access("/etc/localtime", R_OK) != 0 || open_error("/etc/localtime", O_RDONLY) == 0);
+	WRONG_UNLESS(open_error(in("secret/key"), O_RDONLY) == EACCES);
+	WRONG_UNLESS(open_error(in("secret"), O_RDONLY | O_DIRECTORY) == EACCES);
+	WRONG_UNLESS(open_error(in("root/link"), O_RDONLY) == EACCES);
+	WRONG_UNLESS(open_error(in("root/folder/key"), O_RDONLY) == EACCES);
+	WRONG_UNLESS(open_error(in("root/../secret/key"), O_RDONLY) == EACCES);
+	WRONG_UNLESS(open_error(around, O_RDONLY) == EACCES);
+	WRONG_UNLESS(openat(outside, "key", O_RDONLY) == -1 && errno == EACCES);
+	WRONG_UNLESS(open_error("/etc/passwd", O_RDONLY) == EACCES);
+	WRONG_UNLESS(weir_confine_hides(in("secret/key")) && weir_confine_hides(in("secret")));
+	WRONG_UNLESS(!weir_confine_hides(in("root/page")) && !weir_confine_hides(in("root/none")));
+	return 0;
+}
+
+static void test_reading(void **state)
+{
+	in_child(reads_inside_only);
+}
+
+static void *read_outside(void *arg)
+{
+	*(int *)arg = open_error(in("secret/key"), O_RDONLY);
+	return NULL;
+}
+
+/* By a thread that comes later, and by the ring, which opens in threads of the kernel. */
+static int reads_inside_only_elsewhere(void)
+{
+	int error = 0;
+	pthread_t thread;
+	struct io_uring ring;
+	struct io_uring_cqe *done;
+	if (confine("") == -ENOSYS)
+		return NO_SUCH;
+	WRONG_UNLESS(pthread_create(&thread, NULL, read_outside, &error) == 0 &&
+		     pthread_join(thread, NULL) == 0);
+	WRONG_UNLESS(error == EACCES);
+	if (io_uring_queue_init(4, &ring, 0) != 0)
+		return 0;
+	for (int async = 0; async < 2; async++) {
+		struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
+		io_uring_prep_openat(sqe, AT_FDCWD, in("secret/key"), O_RDONLY, 0);
+		sqe->flags |= async != 0 ? IOSQE_ASYNC : 0;
+		WRONG_UNLESS(io_uring_submit_and_wait(&ring, 1) == 1 && io_uring_peek_cqe(&ring, &done) == 0);
+		WRONG_UNLESS(done->res == -EACCES);
+		io_uring_cqe_seen(&ring, done);
+	}
+	io_uring_queue_exit(&ring);
+	return 0;
+}
+
+static void test_reading_elsewhere(void **state)
+{
+	in_child(reads_inside_only_elsewhere);
+}
+
+static int writes_to_logs_only(void)
+{
+	int version = confine("");
+	if (version == -ENOSYS)
+		return NO_SUCH;
+	WRONG_UNLESS(open_error(in("log/access"), O_WRONLY | O_APPEND | O_CREAT) == 0);
+	WRONG_UNLESS(open_error(in("log/after-rotation"), O_WRONLY | O_APPEND | O_CREAT) == 0);
+	WRONG_UNLESS(open_error("/dev/null", O_WRONLY) == 0);
+	WRONG_UNLESS(open_error(in("root/written"), O_WRONLY) == EACCES);
+	WRONG_UNLESS(open_error(in("root/new"), O_WRONLY | O_CREAT) == EACCES);
+	WRONG_UNLESS(open_error(in("secret/new"), O_WRONLY | O_CREAT) == EACCES);
+	WRONG_UNLESS(open_error("/proc/self/oom_score_adj", O_WRONLY) == EACCES);
+	WRONG_UNLESS(mkdir(in("log/new"), 0700) == -1 && errno == EACCES);
+	WRONG_UNLESS(unlink(in("root/written")) == -1 && errno == EACCES);
+	WRONG_UNLESS(unlink(in("log/access")) == -1 && errno == EACCES);
+	WRONG_UNLESS(symlink("/etc", in("log/etc")) == -1 && errno == EACCES);
+	WRONG_UNLESS(version < 3 || (truncate(in("log/access"), 0) == -1 && errno == EACCES));
+	WRONG_UNLESS(truncate(in("root/written"), 0) == -1 || version < 3);
+	return 0;
+}
+
+static void test_writing(void **state)
+{
+	in_child(writes_to_logs_only);
+}
+
+static int exit_of(const char *program)
+{
+	int status = -1;
+	pid_t pid = fork();
+	if (pid == 0) {
+		execl(program, program, "--none", NULL);
+		_exit(errno == EACCES ? 111 : 112);
+	}
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static int executes_itself_only(void)
+{
+	if (confine("") == -ENOSYS)
+		return NO_SUCH;
+	WRONG_UNLESS(exit_of("/bin/true") == 111);
+	setenv("WEIR_TEST_CHILD", "1", 1);
+	WRONG_UNLESS(exit_of("/proc/self/exe") == 55);
+	return 0;
+}
+
+static void test_executing(void **state)
+{
+	in_child(executes_itself_only);
+}
+
+/* Somebody who was there before, and so is outside: whether an abstract name can be listened at, and connected to. */
+static socklen_t abstract_name(struct sockaddr_un *ret_name)
+{
+	*ret_name = (struct sockaddr_un){.sun_family = AF_UNIX};
+	int length = snprintf(ret_name->sun_path + 1, sizeof(ret_name->sun_path) - 1, "weir-test-%d",
+			      (int)getpid());
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+static bool listens(void)
+{
+	struct sockaddr_un name;
+	socklen_t length = abstract_name(&name);
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	return bind(fd, (struct sockaddr *)&name, length) == 0 && listen(fd, 1) == 0;
+}
+
+static int connect_error(void)
+{
+	struct sockaddr_un name;
+	socklen_t length = abstract_name(&name);
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	return connect(fd, (struct sockaddr *)&name, length) == 0 ? 0 : errno;
+}
+
+static int reaches_nobody_outside(void)
+{
+	WRONG_UNLESS(listens() && kill(getppid(), 0) == 0);
+	if (confine("") < 6)
+		return NO_SUCH;
+	WRONG_UNLESS(kill(getppid(), 0) == -1 && errno == EPERM);
+	WRONG_UNLESS(kill(getpid(), 0) == 0);
+	WRONG_UNLESS(connect_error() == EPERM);
+	return 0;
+}
+
+static void test_others(void **state)
+{
+	unsetenv("NOTIFY_SOCKET");
+	in_child(reaches_nobody_outside);
+}
+
+/* Whom it relieves, and a manager that listens at an abstract name, it must reach. */
+static int reaches_who_waits(void)
+{
+	setenv("NOTIFY_SOCKET", "@weir-test", 1);
+	WRONG_UNLESS(listens());
+	weir_config *config = configured("");
+	int version = weir_confine_files(config, WEIR_CONFINED_WRITING, NULL, true);
+	weir_config_free(&config);
+	if (version < 6)
+		return NO_SUCH;
+	WRONG_UNLESS(kill(getppid(), 0) == 0);
+	WRONG_UNLESS(connect_error() == 0);
+	return 0;
+}
+
+static void test_those_who_wait(void **state)
+{
+	in_child(reaches_who_waits);
+}
+
+/* ---- what is wanted ---- */
+
+static int wanted(const char *process, bool with_file)
+{
+	weir_config *config = configured(process);
+	config->files_read = with_file ? 1 : 0;
+	unsigned what = weir_confine_wanted(config);
+	weir_config_free(&config);
+	return (int)what;
+}
+
+static void test_wanted(void **state)
+{
+	enum { C = WEIR_CONFINED_CALLS, W = WEIR_CONFINED_WRITING, R = WEIR_CONFINED_READING };
+	assert_int_equal(wanted("", true), C | W);
+	assert_int_equal(wanted("", false), C | W | R);
+	assert_int_equal(wanted("confine = on", true), C | W);
+	assert_int_equal(wanted("confine = off", false), 0);
+	assert_int_equal(wanted("confine = calls", false), C);
+	assert_int_equal(wanted("confine = strict", true), C | W | R);
+}
+
+static int widened(void)
+{
+	char keys[300];
+	snprintf(keys, sizeof(keys),
+		 "confine = strict; allow-read = {\"%s\", \"/etc/passwd\"}; allow-write = \"%s\"",
+		 in("secret"), in("root"));
+	if (confine(keys) == -ENOSYS)
+		return NO_SUCH;
+	WRONG_UNLESS(open_error(in("secret/key"), O_RDONLY) == 0);
+	WRONG_UNLESS(open_error("/etc/passwd", O_RDONLY) == 0);
+	WRONG_UNLESS(open_error("/etc/group", O_RDONLY) == EACCES);
+	WRONG_UNLESS(open_error(in("secret/key"), O_WRONLY) == EACCES);
+	WRONG_UNLESS(open_error(in("root/widened"), O_RDWR | O_CREAT | O_TRUNC) == 0);
+	WRONG_UNLESS(unlink(in("root/widened")) == 0);
+	return 0;
+}
+
+static void test_widened(void **state)
+{
+	in_child(widened);
+}
+
+/* A file may be replaced, and a link set anew within what it leads to. */
+static int follows_replaced_files(void)
+{
+	write_file("conf/new", "new");
+	if (confine("") == -ENOSYS)
+		return NO_SUCH;
+	WRONG_UNLESS(open_error(in("conf/new"), O_RDONLY) == 0);
+	return 0;
+}
+
+static void test_replaced(void **state)
+{
+	in_child(follows_replaced_files);
+}
+
+/* Without reading: everything can be read, and still nothing written. */
+static int reads_everything(void)
+{
+	weir_config *config = configured("");
+	int version = weir_confine_files(config, WEIR_CONFINED_WRITING, NULL, false);
+	weir_config_free(&config);
+	if (version == -ENOSYS)
+		return NO_SUCH;
+	WRONG_UNLESS(open_error(in("secret/key"), O_RDONLY) == 0 && !weir_confine_hides(in("secret/key")));
+	WRONG_UNLESS(open_error(in("secret/key"), O_WRONLY) == EACCES);
+	WRONG_UNLESS(exit_of("/bin/true") == 111);
+	return 0;
+}
+
+static void test_reading_is_left(void **state)
+{
+	in_child(reads_everything);
+}
+
+/* The resolver's files only for who resolves. */
+static int reads_what_names_need(void)
+{
+	weir_config *config = NULL;
+	static const char text[] =
+		"backend \"b\" { server = \"http://localhost:9\" } route \"a\" { backend = b }";
+	if (weir_config_new(&config) != 0 ||
+	    weir_config_read_text(config, "t", text, sizeof(text) - 1) != 0 || weir_config_check(config) != 0)
+		return __LINE__;
+	int version = weir_confine_files(config, weir_confine_wanted(config), NULL, false);
+	weir_config_free(&config);
+	if (version == -ENOSYS)
+		return NO_SUCH;
+	WRONG_UNLESS(open_error("/etc/hosts", O_RDONLY) == 0 || access("/etc/hosts", R_OK) != 0);
+	WRONG_UNLESS(open_error(in("secret/key"), O_RDONLY) == EACCES);
+	return 0;
+}
+
+static void test_names(void **state)
+{
+	in_child(reads_what_names_need);
+}
+
+/* ---- other kernels ---- */
+
+static int older_kernels(void)
+{
+	setenv("WEIR_LANDLOCK", "0", 1);
+	WRONG_UNLESS(confine("") == -ENOSYS && weir_confine_held() == 0);
+	WRONG_UNLESS(open_error(in("secret/key"), O_RDONLY) == 0);
+	for (int version = 1; version <= 7; version++) {
+		char number[8];
+		int status;
+		snprintf(number, sizeof(number), "%d", version);
+		setenv("WEIR_LANDLOCK", number, 1);
+		pid_t pid = fork(); /* each alone: they add up */
+		if (pid == 0) {
+			int used = confine("");
+			bool good =
+				used == -ENOSYS || (used > 0 && used <= version && reads_inside_only() == 0 &&
+						    open_error(in("root/written"), O_WRONLY) == EACCES);
+			_exit(good ? 0 : version);
+		}
+		WRONG_UNLESS(waitpid(pid, &status, 0) == pid && status == 0);
+	}
+	return 0;
+}
+
+static void test_other_kernels(void **state)
+{
+	in_child(older_kernels);
+	assert_string_equal(weir_confine_lacks(7), "");
+	assert_non_null(strstr(weir_confine_lacks(5), "signals"));
+	assert_non_null(strstr(weir_confine_lacks(4), "devices"));
+	assert_non_null(strstr(weir_confine_lacks(1), "truncating"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_calls_are_refused),
+		cmocka_unit_test(test_namespaces_are_refused),
+		cmocka_unit_test(test_calls_by_other_numbers),
+		cmocka_unit_test(test_calls_that_go_on),
+		cmocka_unit_test(test_reading),
+		cmocka_unit_test(test_reading_elsewhere),
+		cmocka_unit_test(test_writing),
+		cmocka_unit_test(test_executing),
+		cmocka_unit_test(test_others),
+		cmocka_unit_test(test_those_who_wait),
+		cmocka_unit_test(test_wanted),
+		cmocka_unit_test(test_widened),
+		cmocka_unit_test(test_replaced),
+		cmocka_unit_test(test_reading_is_left),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_other_kernels),
+	};
+	if (getenv("WEIR_TEST_CHILD") != NULL)
+		return 55;
+	unsetenv("WEIR_LANDLOCK");
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -271,6 +271,7 @@ typedef struct weir_adaptive_remote_params {
 	uint64_t target_ns[WEIR_CLASSES]; /* class 0's is required; 0: as the class above */
 	double minimum
 		[WEIR_CLASSES]; /* share of the starts that a class keeps however many of higher classes come; .01 */
+	double quality_min; /* the lowest quality that it asks for (weir_stage_quality); 0: .1; 1: it asks for the best, always */
 } weir_adaptive_remote_params;
 WEIR_API extern const weir_admission_law weir_law_adaptive_remote;
 
@@ -329,6 +330,7 @@ typedef struct weir_adaptive_params {
 	double percentile[WEIR_CLASSES]; /* .5 to .999; class 0: .9 */
 	double minimum
 		[WEIR_CLASSES]; /* share of the starts that a class keeps however many of higher classes come; .01 */
+	double quality_min; /* as of adaptive-remote */
 } weir_adaptive_params;
 WEIR_API extern const weir_admission_law weir_law_adaptive;
 

@@ -72,6 +72,8 @@ WEIR_API int weir_monitor_new(weir_world *world, const weir_monitor_options *opt
 			      weir_monitor **ret_monitor);
 /* Lets go of its stages and frees it, before or after its world; not from its own read function. Sets *monitor to NULL. */
 WEIR_API void weir_monitor_free(weir_monitor **monitor);
+/* When each resource presses from now on, by any thread; what its level is by now falls as slowly as ever. -EINVAL, with weir_error: nothing has changed. */
+WEIR_API int weir_monitor_set(weir_monitor *monitor, const weir_resource_bounds bounds[WEIR_RESOURCES]);
 /* The stage, of the same world, sheds as the resources ask. Any number of stages, any time. -EINVAL: another world's. */
 WEIR_API int weir_monitor_subscribe(weir_monitor *monitor, weir_stage *stage);
 WEIR_API void weir_monitor_unsubscribe(weir_monitor *monitor, weir_stage *stage);

@@ -105,6 +105,23 @@ WEIR_API uint16_t weir_thread_home(void);
 
 /* ---- stages ---- */
 
+/*
+ * A bound that stages share: of all events of all stages that were made with it, on all threads, at most so many are started and not settled. The
+ * others wait in their stages' queues, and their threads take turns. Exact, but that weir_offer_held, whose work has begun, is counted and
+ * never refused by it. Costs a few contended writes an event, and events do not take the short way.
+ */
+typedef struct weir_bound weir_bound;
+
+/* -EINVAL: 0; -ENOMEM. */
+WEIR_API int weir_bound_new(uint32_t most, weir_bound **ret_bound);
+/* After the world of its stages has stopped. Sets it to NULL. */
+WEIR_API void weir_bound_free(weir_bound **bound);
+/* Another bound, at any time, by any thread; 0 is taken as 1. Where it is lowered, those inside go on. */
+WEIR_API void weir_bound_set(weir_bound *bound, uint32_t most);
+WEIR_API uint32_t weir_bound_most(const weir_bound *bound);
+/* Places that are in use, or on their way to one that waits. */
+WEIR_API uint32_t weir_bound_inside(const weir_bound *bound);
+
 typedef enum weir_order {
 	WEIR_FIFO,        /* by class where the stage's law expects that */
 	WEIR_BY_CLASS,    /* highest class first, FIFO within */
@@ -129,7 +146,9 @@ typedef struct weir_stage_options {
 	bool single;              /* one handler call at a time, always on one thread of a reactor */
 	bool no_inline;           /* always queue */
 	uint32_t concurrency;     /* events started but not settled; 0: no bound; shared like capacity */
-	uint32_t batch;           /* events a handler gets at once, at most; 0: 32, in a pool 1 */
+	weir_bound *
+		bound; /* the same for all threads together, and for all stages that have it; of a reactor; NULL: none */
+	uint32_t batch;                      /* events a handler gets at once, at most; 0: 32, in a pool 1 */
 	const weir_batch_law *batch_law;     /* adapts the batch within [1, batch]; NULL: always batch */
 	const weir_admission_law *admission; /* NULL: only the bounds above */
 	const void *admission_params;

@@ -169,7 +169,26 @@ static void stage_gauges(FILE *to, const weir_snapshot *snapshot)
 	family(to, "weir_stage_quality", "gauge", NULL, "What the stage should deliver: 1 is the best.");
 	for (size_t i = 0; i < snapshot->stage_count; i++)
 		print_of_stage(to, "weir_stage_quality", &snapshot->stages[i],
-			       weir_stage_quality(snapshot->stages[i].stage, 0));
+			       weir_view_quality(&snapshot->stages[i]));
+}
+
+/* Of the stages that have one; those before the same backend share it. */
+static void bounds(FILE *to, const weir_snapshot *snapshot)
+{
+	static const char *const names[] = {"weir_stage_concurrency", "weir_stage_concurrency_used"};
+	static const char *const helps[] = {
+		"Events that may be in service at once, with the other stages before the same backend.",
+		"Of these, how many are."};
+	for (unsigned which = 0; which < 2; which++) {
+		family(to, names[which], "gauge", NULL, helps[which]);
+		for (size_t i = 0; i < snapshot->stage_count; i++) {
+			const weir_bound *bound = snapshot->stages[i].stage->options.bound;
+			if (bound != NULL)
+				print_of_stage(to, names[which], &snapshot->stages[i],
+					       which == 0 ? weir_bound_most(bound)
+							  : weir_bound_inside(bound));
+		}
+	}
 }
 
 static void law_gauges(FILE *to, const weir_snapshot *snapshot)
@@ -237,6 +256,12 @@ static void resources(FILE *to, const weir_world *world)
 	if (world->monitor == NULL)
 		return;
 	weir_monitor_read(world->monitor, &seen);
+	family(to, "weir_resource_value", "gauge", NULL,
+	       "What was measured: memory and cpu as parts, loop-lag in seconds; only what is known.");
+	for (unsigned i = 0; i < WEIR_RESOURCES; i++)
+		if (seen.of[i].known)
+			fprintf(to, "weir_resource_value{resource=\"%s\"} %.9g\n",
+				weir_resource_name((weir_resource)i), seen.of[i].value);
 	family(to, "weir_resource_level", "gauge", NULL,
 	       "How short a resource is: 0 not at all, 1 entirely.");
 	for (unsigned i = 0; i < WEIR_RESOURCES; i++)
@@ -289,6 +314,7 @@ char *weir_view_metrics(const weir_snapshot *snapshot, const weir_view_context *
 	reasons(to, snapshot);
 	times(to, snapshot);
 	stage_gauges(to, snapshot);
+	bounds(to, snapshot);
 	law_gauges(to, snapshot);
 	process(to, snapshot, context, sheds_total);
 	resources(to, snapshot->world);

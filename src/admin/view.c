@@ -146,9 +146,21 @@ static json_t *law_values(const weir_report *report, int *failed)
 	return object;
 }
 
-/* The law as a whole, from what it says of the highest class. */
-static void put_law(json_t *object, const weir_stage *stage, int *failed)
+double weir_view_quality(const weir_stage_view *view)
 {
+	double least = weir_stage_quality(view->stage, 0);
+	for (unsigned klass = 1; klass < WEIR_CLASSES; klass++) {
+		double one =
+			view->klass[klass].stats.offered != 0 ? weir_stage_quality(view->stage, klass) : 1;
+		least = one < least ? one : least;
+	}
+	return least;
+}
+
+/* The law as a whole, from what it says of the highest class; the quality is that of the class that is worst off. */
+static void put_law(json_t *object, const weir_stage_view *view, int *failed)
+{
+	const weir_stage *stage = view->stage;
 	weir_report report = {.quality = 1};
 	bool any = weir_stage_report(stage, 0, &report);
 	const weir_gate *gate = weir_stage_gate(stage);
@@ -166,7 +178,7 @@ static void put_law(json_t *object, const weir_stage *stage, int *failed)
 	put_if(object, "admit_per_s", report.rate_per_s, failed);
 	put(object, "shedding", json_boolean(shedding), failed);
 	put(object, "unreachable", json_boolean(unreachable), failed);
-	put_number(object, "quality", report.quality, failed);
+	put_number(object, "quality", weir_view_quality(view), failed);
 	put(object, "values", law_values(&report, failed), failed);
 }
 
@@ -189,7 +201,11 @@ json_t *weir_view_stage(const weir_stage_view *view, const weir_view_context *co
 	put_count(object, "waiting", view->all.stats.waiting, &failed);
 	put_count(object, "in_service", view->in_service, &failed);
 	put_count(object, "capacity", stage->options.capacity, &failed);
-	put_law(object, stage, &failed);
+	if (stage->options.bound != NULL) {
+		put_count(object, "concurrency", weir_bound_most(stage->options.bound), &failed);
+		put_count(object, "concurrency_used", weir_bound_inside(stage->options.bound), &failed);
+	}
+	put_law(object, view, &failed);
 	put_class(all, &view->all, &failed);
 	put(object, "all", all, &failed);
 	put(object, "class", stage_classes(view, context, &failed), &failed);

@@ -24,6 +24,8 @@ typedef struct weir_view_context {
 
 json_t *weir_view_stages(const weir_snapshot *snapshot, const weir_view_context *context);
 json_t *weir_view_stage(const weir_stage_view *stage, const weir_view_context *context);
+/* The lowest that the stage should deliver, of the classes that it was ever offered. */
+double weir_view_quality(const weir_stage_view *stage);
 json_t *weir_view_graph(const weir_snapshot *snapshot);
 json_t *weir_view_sheds(weir_sheds *sheds, uint64_t after, const weir_view_context *context,
 			uint64_t *ret_newest);

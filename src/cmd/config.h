@@ -138,12 +138,13 @@ typedef struct weir_config_backend {
 	const char *health;
 	uint64_t health_interval_ns, health_timeout_ns;
 	uint32_t health_rise, health_fall;
+	uint32_t concurrency;                   /* of all servers together; 0: no bound */
 	uint32_t connections, idle_connections; /* to each server */
 	uint64_t connect_timeout_ns, first_byte_timeout_ns, body_timeout_ns, idle_timeout_ns;
 	double retry_budget;
 	uint64_t slow_start_ns;
 	const char *host;
-	bool forwarded, quality;
+	bool forwarded, quality, heed_refusals;
 	bool verify;
 	const char *ca;
 	/* by the check, one for each of servers */
@@ -208,6 +209,13 @@ typedef struct weir_config_process {
 	const char *const *allow_read, *const *allow_write;
 } weir_config_process;
 
+/* When requests are turned away for want of resources; 0: never. */
+typedef struct weir_config_resources {
+	weir_config_head head;
+	double memory, cpu;
+	uint64_t loop_lag_ns;
+} weir_config_resources;
+
 typedef struct weir_config_message {
 	weir_config_place place;
 	bool warning;
@@ -230,6 +238,7 @@ typedef struct weir_config {
 	weir_config_log log;
 	weir_config_files files;
 	weir_config_process process;
+	weir_config_resources resources;
 
 	const char **file_read; /* the file and those that it includes */
 	unsigned files_read;

@@ -281,6 +281,13 @@ static void check_backend(weir_config *config, weir_config_backend *backend)
 	if (backend->health != NULL && backend->health[0] != '/')
 		weir_config_wrong(config, place_of("backend", &backend->head, "health"),
 				  "health: write a path that begins with /, as /healthz");
+	if (backend->concurrency > (uint64_t)backend->connections * backend->server_count &&
+	    backend->server_count != 0)
+		weir_config_warn(config, place_of("backend", &backend->head, "concurrency"),
+				 "concurrency: %u is more than the connections to all servers together, "
+				 "%llu, so it bounds nothing",
+				 backend->concurrency,
+				 (unsigned long long)backend->connections * backend->server_count);
 	check_readable(config, place_of("backend", &backend->head, "ca"), "ca", backend->ca, false);
 }
 

@@ -111,6 +111,11 @@ static const weir_config_key backend_keys[] = {
 	ROW("health-rise", COUNT, health_rise, "2", "good answers in a row that bring a server back",
 	    BETWEEN(1, 1000)),
 	ROW("health-fall", COUNT, health_fall, "3", "bad ones in a row that take it out", BETWEEN(1, 1000)),
+	ROW("concurrency", COUNT, concurrency, "0",
+	    "requests that all servers together work on at once, each until its answer begins; more wait in "
+	    "the queue; 0: as "
+	    "many as connections lets",
+	    BETWEEN(0, 1e6)),
 	ROW("connections", COUNT, connections, "1024", "to each server, at once", BETWEEN(1, 1e6)),
 	ROW("idle-connections", COUNT, idle_connections, "64",
 	    "to each server, kept by each thread for the next request", BETWEEN(1, 1e6)),
@@ -129,6 +134,11 @@ static const weir_config_key backend_keys[] = {
 	ROW("forwarded", SWITCH, forwarded, "on", "adds X-Forwarded-For, -Proto and -Host", ANY),
 	ROW("quality", SWITCH, quality, "on",
 	    "adds Weir-Quality, by which it may degrade before anybody is turned away", ANY),
+	ROW("heed-refusals", SWITCH, heed_refusals, "off",
+	    "lets in no more than its servers take, once they answer with 429 or 503; for laws that do not "
+	    "look at that, which adaptive-remote "
+	    "does",
+	    ANY),
 	ROW("verify", SWITCH, verify, "on", "checks certificates of https servers", ANY),
 	ROW("ca", PATH, ca, NULL, "PEM file with their authorities; without one, the system's", ANY),
 	{0}};
@@ -220,6 +230,21 @@ static const weir_config_key process_keys[] = {
 	{0}};
 #undef BLOCK
 
+#define BLOCK weir_config_resources
+static const weir_config_key resources_keys[] = {
+	ROW("memory", FRACTION, memory, "90%",
+	    "of the control group's limit, or of the machine's if we have a twentieth of it; 0: never",
+	    BETWEEN(0, .99)),
+	ROW("cpu", FRACTION, cpu, "0",
+	    "of the last ten seconds in which somebody waited for a processor (PSI); 0: never, as a busy "
+	    "machine is no "
+	    "mistake",
+	    BETWEEN(0, .99)),
+	ROW("loop-lag", TIME, loop_lag_ns, "500ms", "that an event loop is late; 0s: never",
+	    BETWEEN(0, 60 * S)),
+	{0}};
+#undef BLOCK
+
 #define MANY(array, count) offsetof(weir_config, array), offsetof(weir_config, count)
 #define ONE(member)        offsetof(weir_config, member), 0
 
@@ -254,6 +279,11 @@ const weir_config_block weir_config_blocks[] = {
 	{"files", NULL, "Files of the routes with a root.", files_keys, sizeof(weir_config_files), ONE(files),
 	 0},
 	{"process", NULL, "The process itself.", process_keys, sizeof(weir_config_process), ONE(process), 0},
+	{"resources", NULL,
+	 "What the whole process may use: beyond it requests are turned away whatever their targets say, "
+	 "lowest class first, "
+	 "and more the further beyond. What the system does not tell is not watched.",
+	 resources_keys, sizeof(weir_config_resources), ONE(resources), 0},
 	{0}};
 
 const weir_config_block *weir_config_block_find(const char *name)

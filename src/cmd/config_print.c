@@ -43,6 +43,8 @@ static void print_backend(const weir_config_backend *backend, FILE *file)
 		fprintf(file, "%s%s", i > 0 ? ", " : "", backend->server[i].url);
 	if (backend->health != NULL)
 		fprintf(file, "; health %s", backend->health);
+	if (backend->concurrency != 0)
+		fprintf(file, "; at most %u requests at once", backend->concurrency);
 	fputc('\n', file);
 }
 
@@ -100,6 +102,27 @@ static void print_route(const weir_config *config, const weir_config_route *rout
 	fputc('\n', file);
 }
 
+static void print_resources(const weir_config_resources *resources, FILE *file)
+{
+	char text[32];
+	const char *and = "";
+	if (resources->memory == 0 && resources->cpu == 0 && resources->loop_lag_ns == 0)
+		return;
+	fputs("  resources turn away: ", file);
+	if (resources->memory != 0) {
+		fprintf(file, "memory from %g%%", resources->memory * 100);
+		and = ", ";
+	}
+	if (resources->cpu != 0) {
+		fprintf(file, "%sprocessor stalls from %g%%", and, resources->cpu * 100);
+		and = ", ";
+	}
+	if (resources->loop_lag_ns != 0)
+		fprintf(file, "%sloop lag from %s", and,
+			weir_text_print_time(text, sizeof(text), resources->loop_lag_ns, NULL));
+	fputc('\n', file);
+}
+
 void weir_config_print(const weir_config *config, FILE *file)
 {
 	for (unsigned i = 0; i < config->listens; i++)
@@ -116,6 +139,7 @@ void weir_config_print(const weir_config *config, FILE *file)
 		print_route(config, &config->route[i], file);
 	if (config->routes == 0)
 		fputs("  route    none: every request is answered with 404\n", file);
+	print_resources(&config->resources, file);
 	fprintf(file, "  log      access %s, error %s\n",
 		config->log.access != NULL ? config->log.access : "off",
 		config->log.error != NULL ? config->log.error : "off");

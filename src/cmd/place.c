@@ -58,10 +58,12 @@ static uint64_t fingerprint_of(const weir_config *config, const weir_config_rout
 	hash = mix_number(mix_number(hash, backend->health_interval_ns), backend->health_timeout_ns);
 	hash = mix_number(mix_number(hash, backend->health_rise), backend->health_fall);
 	hash = mix_number(mix_number(hash, backend->connections), backend->idle_connections);
+	hash = mix_number(hash, backend->concurrency != 0); /* by how much is changed in place */
 	hash = mix_number(mix_number(hash, backend->connect_timeout_ns), backend->first_byte_timeout_ns);
 	hash = mix_number(mix_number(hash, backend->body_timeout_ns), backend->idle_timeout_ns);
 	hash = mix_bytes(hash, &backend->retry_budget, sizeof(backend->retry_budget));
 	hash = mix_number(mix_number(hash, backend->slow_start_ns), backend->forwarded);
+	hash = mix_number(hash, backend->heed_refusals);
 	return mix_number(mix_number(hash, backend->quality), backend->verify);
 }
 
@@ -122,6 +124,42 @@ static weir_origin_options origin_of(const weir_config_backend *backend, const c
 				     .fall = backend->health_fall};
 }
 
+/* The bound of a backend, as it is configured now; NULL: it has none, or there is no memory for it (*ret_failed). */
+static weir_bound *bound_of(weir_places *places, const weir_config_backend *backend, int *ret_failed)
+{
+	weir_place_bound *at = places->bounds;
+	*ret_failed = 0;
+	if (backend->concurrency == 0)
+		return NULL;
+	while (at != NULL && strcmp(at->backend, backend->head.title) != 0)
+		at = at->next;
+	if (at != NULL) {
+		weir_bound_set(at->bound, backend->concurrency);
+		return at->bound;
+	}
+	at = weir_mem_zalloc(sizeof(*at));
+	*ret_failed = at != NULL ? weir_bound_new(backend->concurrency, &at->bound)
+				 : weir_error_set(-ENOMEM, "out of memory");
+	if (*ret_failed != 0) {
+		weir_mem_free(at);
+		return NULL;
+	}
+	snprintf(at->backend, sizeof(at->backend), "%.95s", backend->head.title);
+	at->next = places->bounds;
+	places->bounds = at;
+	return at->bound;
+}
+
+static void free_bounds(weir_places *places)
+{
+	for (weir_place_bound *at = places->bounds, *next; at != NULL; at = next) {
+		next = at->next;
+		weir_bound_free(&at->bound);
+		weir_mem_free(at);
+	}
+	places->bounds = NULL;
+}
+
 static void backend_changed(const weir_origin *origin, bool up, void *errors)
 {
 	weir_errors_say(errors, up ? WEIR_LOG_INFO : WEIR_LOG_WARN, "health", "backend %s is %s",
@@ -132,6 +170,10 @@ static int make_sentry(weir_places *places, weir_place *place, const weir_config
 		       const weir_config_backend *backend)
 {
 	weir_origin_options origins[BACKENDS_MOST];
+	int failed;
+	weir_bound *bound = bound_of(places, backend, &failed);
+	if (failed != 0)
+		return failed;
 	if (backend->server_count > BACKENDS_MOST)
 		return weir_error_set(-EINVAL, "backend \"%s\" has more than %u servers", backend->head.title,
 				      BACKENDS_MOST);
@@ -155,10 +197,12 @@ static int make_sentry(weir_places *places, weir_place *place, const weir_config
 			   .changed = backend_changed,
 			   .arg = places->errors},
 		.capacity = route->queue,
+		.bound = bound,
+		.heed_downstream = backend->heed_refusals,
 		.law = place->law,
 		.law_params = place->params,
 	};
-	int failed = weir_sentry_new(places->domain, &options, &place->sentry);
+	failed = weir_sentry_new(places->domain, &options, &place->sentry);
 	if (failed == 0)
 		place->stage = weir_sentry_stage(place->sentry);
 	return failed;
@@ -308,6 +352,8 @@ static weir_place *make_place(weir_places *places, const weir_config *config, co
 		free_place(place);
 		return NULL;
 	}
+	if (places->monitor != NULL)
+		weir_monitor_subscribe(places->monitor, place->stage);
 	inherit_law(places, place);
 	place->next = places->first;
 	places->first = place;
@@ -324,6 +370,8 @@ static int change_place(weir_places *places, weir_place *place, const weir_confi
 		failed = set_law(place, law, params);
 	if (failed == 0 && place->sentry != NULL)
 		failed = update_servers(place, backend_of(config, route), weir_world_now(places->world));
+	if (failed == 0 && place->sentry != NULL)
+		bound_of(places, backend_of(config, route), &failed);
 	return failed;
 }
 
@@ -385,5 +433,6 @@ void weir_places_free(weir_places *places)
 		free_place(place);
 	}
 	places->first = NULL;
+	free_bounds(places);
 	weir_cache_free(&places->cache);
 }

@@ -14,7 +14,16 @@
 #include "sentry/sentry.h"
 #include "web/site.h"
 
+#include <weir/monitor.h>
+
 #define WEIR_PLACE_NAME 96
+
+/* What bounds the requests at a backend's servers, whatever route they came by. */
+typedef struct weir_place_bound {
+	struct weir_place_bound *next;
+	char backend[WEIR_PLACE_NAME];
+	weir_bound *bound;
+} weir_place_bound;
 
 typedef struct weir_place {
 	struct weir_place *next;
@@ -32,10 +41,12 @@ typedef struct weir_place {
 
 typedef struct weir_places {
 	weir_place *first;
+	weir_place_bound *bounds;
 	weir_world *world;
 	weir_domain *domain;
 	weir_files *files;
 	weir_cache *cache; /* made with the first site */
+	weir_monitor *monitor;
 	const weir_config *config;
 	weir_errors *errors;
 	bool running;                  /* the world has started */

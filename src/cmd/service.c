@@ -153,6 +153,23 @@ static int make_admin(weir_service *service, const weir_service_options *options
 
 /* ---- making ---- */
 
+/* From there on, more and more; a part is let in even at the worst (monitor.h). */
+static weir_resource_bounds bounds_from(double from, double full)
+{
+	return (weir_resource_bounds){.from = from, .full = full, .off = from == 0};
+}
+
+static int watch_resources(weir_monitor *monitor, const weir_config_resources *resources)
+{
+	double memory = resources->memory, cpu = resources->cpu,
+	       lag_s = (double)resources->loop_lag_ns / WEIR_NS_PER_S;
+	weir_resource_bounds bounds[WEIR_RESOURCES] = {
+		[WEIR_MEMORY] = bounds_from(memory, memory + .8 * (1 - memory)),
+		[WEIR_CPU] = bounds_from(cpu, 1),
+		[WEIR_LOOP_LAG] = bounds_from(lag_s, lag_s != 0 ? 10 * lag_s : 1)};
+	return weir_monitor_set(monitor, bounds);
+}
+
 static int make_world(weir_service *service)
 {
 	const weir_config_process *process = &service->config->process;
@@ -165,8 +182,12 @@ static int make_world(weir_service *service)
 		failed = weir_files_new(service->world, NULL, &service->files);
 	if (failed == 0)
 		failed = weir_monitor_new(service->world, NULL, &service->monitor);
-	service->places =
-		(weir_places){.world = service->world, .domain = service->domain, .files = service->files};
+	if (failed == 0)
+		failed = watch_resources(service->monitor, &service->config->resources);
+	service->places = (weir_places){.world = service->world,
+					.domain = service->domain,
+					.files = service->files,
+					.monitor = service->monitor};
 	return failed;
 }
 
@@ -551,6 +572,7 @@ int weir_service_apply(weir_service *service, const weir_config *config)
 	if (failed != 0)
 		return failed;
 	name_classes(service, config);
+	watch_resources(service->monitor, &config->resources); /* what the tables let through is right */
 	if (service->admin != NULL)
 		weir_admin_set_page(service->admin, config->admin.page);
 	__atomic_store_n(&service->config, config, __ATOMIC_RELEASE);

@@ -387,6 +387,11 @@ static uint64_t adaptive_patience(const void *state, unsigned klass)
 	return GET(k->pledged) != 0 ? UINT64_MAX : (uint64_t)(1.25f * GET(k->limit_ns));
 }
 
+static double adaptive_quality(const void *state, unsigned klass)
+{
+	return weir_degrade_factor(&((const adaptive *)state)->klass[klass].degrade);
+}
+
 const weir_admission_law weir_law_adaptive = {
 	.name = "adaptive",
 	.brief = "holds a percentile of the response times at a target, and needs nothing else",
@@ -405,6 +410,7 @@ const weir_admission_law weir_law_adaptive = {
 	.settle = adaptive_settle,
 	.tick = adaptive_tick,
 	.patience = adaptive_patience,
+	.quality = adaptive_quality,
 	.explain = adaptive_explain,
 	.report = adaptive_report,
 	.save = adaptive_save,

@@ -21,6 +21,7 @@
 
 #include <weir/law.h>
 
+#include "control/degrade.h"
 #include "control/service.h"
 
 #define ADAPTIVE_CREDIT 0x1p20f /* credit is counted in 2^-20 requests */
@@ -89,6 +90,7 @@ typedef struct adaptive_class {
 	_Atomic float memory;           /* starts that tau remembers */
 	_Atomic bool starving, unreachable, shedding;
 	uint64_t seen_last_ns, seen_left, seen_starts, seen_shed, quiet_ticks;
+	weir_degrade degrade;
 } adaptive_class;
 
 typedef struct adaptive {
@@ -100,6 +102,7 @@ typedef struct adaptive {
 	_Atomic uint64_t hold_at_ns; /* not before this again */
 	_Atomic uint32_t
 		mixed; /* lower classes start before higher ones that wait: no strict order; counts down */
+	double quality_least; /* const after init */
 } adaptive;
 
 static inline float adaptive_clamp(float value, float min, float max)

@@ -42,6 +42,9 @@ static const weir_param params_table[] = {
 	 "response time to hold, waiting included; required for class 0, others: as the class above"},
 	{"minimum", WEIR_PARAM_NUMBER, offsetof(weir_adaptive_remote_params, minimum), true, 0, MINIMUM_MAX,
 	 "share of the starts that the class keeps however many of higher classes come; default 0.01"},
+	{"quality_min", WEIR_PARAM_NUMBER, offsetof(weir_adaptive_remote_params, quality_min), false, .001, 1,
+	 "the lowest quality that a backend is asked for before and while some are turned away; 1: always "
+	 "the best; default 0.1"},
 	{0},
 };
 
@@ -49,6 +52,7 @@ static void remote_defaults(void *params)
 {
 	weir_adaptive_remote_params *p = params;
 	p->percentile = .9;
+	p->quality_min = WEIR_QUALITY_LEAST;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
 		p->minimum[k] = MINIMUM_USUAL;
 }
@@ -67,6 +71,8 @@ static int check(const weir_adaptive_remote_params *p, const char **ret_wrong)
 		return wrong(ret_wrong, "percentile must be from p50 to p99.9");
 	if (p->target_ns[0] == 0)
 		return wrong(ret_wrong, "target is required, such as 200ms");
+	if (!(p->quality_min >= 0 && p->quality_min <= 1))
+		return wrong(ret_wrong, "quality_min must be above 0 and at most 1, or 0 for 0.1");
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
 		if (p->target_ns[k] != 0 &&
 		    (p->target_ns[k] < TARGET_MIN_NS || p->target_ns[k] > TARGET_MAX_NS))
@@ -94,8 +100,10 @@ static int remote_init(void *state, const void *params, const char **ret_wrong)
 		r->minimum[k] = p->minimum[k];
 		atomic_init(&r->patience_ns[k], r->target_ns[k]);
 		atomic_init(&r->room[k], 16);
+		weir_degrade_init(&r->degrade[k]);
 	}
 	r->caution = r->yield = 1;
+	r->quality_least = p->quality_min > 0 ? p->quality_min : WEIR_QUALITY_LEAST;
 	weir_overdue_init(&r->overdue, PATIENCE_TIMES * r->target_ns[0]);
 	weir_knee_init(&r->knee);
 	return 0;
@@ -238,6 +246,11 @@ static uint64_t remote_patience(const void *state, unsigned klass)
 	return klass != 0 && r->minimum[klass] > 0 ? PURGED_TIMES * patience_ns : patience_ns;
 }
 
+static double remote_quality(const void *state, unsigned klass)
+{
+	return weir_degrade_factor(&((const weir_remote *)state)->degrade[klass % WEIR_CLASSES]);
+}
+
 /* ---- saying why ---- */
 
 static void remote_explain(const void *state, const weir_ask *ask, weir_why *ret_why)
@@ -263,6 +276,7 @@ static void remote_report(const void *state, unsigned klass, weir_report *ret_re
 	ret_report->measured_ns = atomic_load_explicit(&r->measured_ns, memory_order_relaxed);
 	ret_report->rate_per_s = drain_ns > 0 ? 1e9 / drain_ns : 0;
 	ret_report->limit = remote_limit(r);
+	ret_report->quality = remote_quality(r, klass);
 	ret_report->shedding = atomic_load_explicit(&r->shedding, memory_order_relaxed) >> klass & 1;
 	ret_report->unreachable = atomic_load_explicit(&r->unreachable, memory_order_relaxed);
 	const struct {
@@ -339,6 +353,7 @@ const weir_admission_law weir_law_adaptive_remote = {
 	.tick = weir_remote_tick,
 	.limit = remote_limit,
 	.patience = remote_patience,
+	.quality = remote_quality,
 	.explain = remote_explain,
 	.report = remote_report,
 	.save = remote_save,

@@ -22,6 +22,9 @@ const weir_param adaptive_params[] = {
 	 "of the response times that the target is for; default p90"},
 	{"minimum", WEIR_PARAM_NUMBER, AT(minimum), true, 0, 0.1,
 	 "share of the starts that a class keeps however busy those above it are; default 0.01"},
+	{"quality_min", WEIR_PARAM_NUMBER, AT(quality_min), false, .001, 1,
+	 "the lowest quality that the stage is asked for before and while some are turned away; 1: always "
+	 "the best; default 0.1"},
 	{0},
 };
 
@@ -29,6 +32,7 @@ void adaptive_defaults(void *params)
 {
 	weir_adaptive_params *p = params;
 	p->percentile[0] = 0.9;
+	p->quality_min = WEIR_QUALITY_LEAST;
 	for (unsigned i = 0; i < WEIR_CLASSES; i++)
 		p->minimum[i] = 0.01;
 }
@@ -41,6 +45,8 @@ static const char *wrong_with(const weir_adaptive_params *p)
 		return "parameters are required (weir_adaptive_params)";
 	if (p->target_ns[0] == 0)
 		return "a target is required for class 0: a time from 1us to 1h";
+	if (!(p->quality_min >= 0 && p->quality_min <= 1))
+		return "quality_min must be above 0 and at most 1, or 0 for 0.1";
 	for (unsigned i = 0; i < WEIR_CLASSES; i++) {
 		uint64_t target_ns = p->target_ns[i];
 		double percentile = p->percentile[i], minimum = p->minimum[i];
@@ -70,6 +76,7 @@ static void init_class(adaptive_class *k, double percentile, uint64_t target_ns,
 	PUT(k->slack, 1);
 	PUT(k->load_every_ns, INFINITY);
 	PUT(k->memory, TAU_FIRST);
+	weir_degrade_init(&k->degrade);
 }
 
 int adaptive_init(void *state, const void *params, const char **ret_wrong)
@@ -82,6 +89,7 @@ int adaptive_init(void *state, const void *params, const char **ret_wrong)
 		return -EINVAL;
 	}
 	memset(a, 0, sizeof(*a));
+	a->quality_least = p->quality_min > 0 ? p->quality_min : WEIR_QUALITY_LEAST;
 	double percentile = 0.9;
 	uint64_t target_ns = 0;
 	for (unsigned i = 0; i < WEIR_CLASSES; i++) {
@@ -121,6 +129,7 @@ void adaptive_report(const void *state, unsigned klass, weir_report *ret_report)
 	ret_report->quantile = 1 - (double)k->late_share;
 	ret_report->target_ns = k->target_ns;
 	ret_report->measured_ns = (uint64_t)GET(k->measured_ns);
+	ret_report->quality = weir_degrade_factor(&k->degrade);
 	ret_report->shedding = GET(k->shedding);
 	ret_report->unreachable = GET(k->unreachable);
 	value(ret_report, "wait_limit_ns", (double)GET(k->limit_ns));

@@ -102,6 +102,18 @@ static void judge_starving(adaptive *a, adaptive_class *k)
 	PUT(k->starving, starts - k->seen_starts > many);
 }
 
+/* How short of room it is: what it has of the wait that the target allows, without credit. */
+static void learn_quality(const adaptive *a, adaptive_class *k, const weir_sample *sample)
+{
+	double limit = fmin((double)GET(k->limit_ns), (double)GET(k->base_ns)) * (double)GET(k->slack);
+	double room = limit > 0 ? (double)adaptive_waiting(k) * (double)GET(k->tau_ns) / limit : 0;
+	weir_degrade_sample seen = {.interval_s = (double)sample->interval_ns / 1e9,
+				    .target_s = (double)k->target_ns / 1e9,
+				    .least = a->quality_least,
+				    .room = GET(k->shed) != k->seen_shed ? fmax(room, 1) : room};
+	weir_degrade_step(&k->degrade, &seen);
+}
+
 static void judge_shedding(adaptive_class *k)
 {
 	uint64_t shed = GET(k->shed);
@@ -132,6 +144,7 @@ void adaptive_tick(void *state, const weir_sample *sample)
 			continue;
 		}
 		learn(k);
+		learn_quality(a, k, sample);
 		judge_shedding(k);
 		if (i != 0)
 			judge_starving(a, k);

@@ -6,6 +6,7 @@
 
 #include <weir/law.h>
 
+#include "control/degrade.h"
 #include "control/drain.h"
 #include "control/knee.h"
 #include "control/overdue.h"
@@ -37,6 +38,7 @@ typedef struct weir_remote {
 	uint64_t target_ns[WEIR_CLASSES];
 	uint64_t least_target_ns;
 	double minimum[WEIR_CLASSES];
+	double quality_least;
 
 	/* any thread; written at ticks */
 	_Alignas(64) _Atomic uint32_t room[WEIR_CLASSES]; /* how many of this class and above may wait */
@@ -73,6 +75,7 @@ typedef struct weir_remote {
 	_Atomic uint32_t told_level;                            /* of the slow start; 0 after it */
 	_Atomic uint64_t measured_ns;
 	_Atomic bool unreachable;
+	weir_degrade degrade[WEIR_CLASSES];
 } weir_remote;
 
 /* Puts what only the tick may look at where save and report can read it. */

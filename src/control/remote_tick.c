@@ -9,6 +9,7 @@
  *	         shed), a late answer costs one. So nothing is shed for being late while few enough are.
  *	room     caution x wait / drain: how many of a class and above may wait. The time per request of a lower class is longer by the
  *	         share that higher classes take.
+ *	quality  falls as what waits of a class and above nears what the base, without credit, has room for, and while the class is shed (degrade.c)
  *	caution  falls while more than one in two hundred of what is let in must be dropped after all, rises otherwise.
  */
 #include <math.h>
@@ -207,12 +208,17 @@ static void learn_credit(weir_remote *r, unsigned k, const weir_sample *sample, 
 	r->credit[k] = fmin(fmax(credit, -1), 1) * most;
 }
 
-static double wait_of(const weir_remote *r, unsigned k, double usual, double longest)
+/* Without credit. */
+static double base_of(const weir_remote *r, unsigned k, double usual, double longest)
 {
 	double target = (double)r->target_ns[k];
-	double base = fmin(target - usual, 2 * target - longest);
+	return fmax(fmin(target - usual, 2 * target - longest), target / 8);
+}
+
+static double wait_of(const weir_remote *r, unsigned k, double usual, double base)
+{
+	double target = (double)r->target_ns[k];
 	double x = r->credit[k] / most_credit(weir_drain_time_ns(&r->drain));
-	base = fmax(base, target / 8);
 	base += x > 0 ? x * x * CREDIT_TIMES * target : x * fmin(usual, base / 2);
 	/* The next one to be started waits for an answer: with less patience than that all would be dropped. */
 	return fmax(base, fmin(2 * weir_drain_time_ns(&r->drain), target / 2));
@@ -233,13 +239,30 @@ static double places_of(const weir_remote *r, unsigned k, double wait_ns, double
 	return fmin(r->caution * wait_ns / drain_ns, fit) * (1 - fmin(above, .95));
 }
 
-static void set_rooms(weir_remote *r, unsigned starving)
+/*
+ * How short of room a class is. Credit is what few late answers have earned: while it lasts more may wait than the target has room for, so
+ * nobody is shed, but then it is time already to do with less.
+ */
+static void learn_quality(weir_remote *r, unsigned k, const weir_sample *sample, double places, int64_t ahead)
+{
+	bool shed = sample->klass[k].shed != 0;
+	double room = weir_drain_time_ns(&r->drain) > 0 ? (double)ahead / fmax(places, 1) : 0;
+	weir_degrade_sample seen = {.interval_s = (double)sample->interval_ns / 1e9,
+				    .target_s = (double)r->target_ns[k] / 1e9,
+				    .least = r->quality_least,
+				    .room = shed ? fmax(room, 1) : room};
+	weir_degrade_step(&r->degrade[k], &seen);
+}
+
+static void set_rooms(weir_remote *r, const weir_sample *sample, const struct news *news, unsigned starving)
 {
 	double drain_ns = weir_drain_time_ns(&r->drain), above = 0;
+	int64_t ahead = 0;
 	double usual = weir_spread_quantile(&r->recent, 1 - .7 * (1 - r->quantile));
 	double longest = weir_spread_quantile(&r->recent, .98);
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
-		double wait_ns = wait_of(r, k, usual, longest), places = places_of(r, k, wait_ns, above);
+		double base_ns = base_of(r, k, usual, longest), wait_ns = wait_of(r, k, usual, base_ns);
+		double places = places_of(r, k, wait_ns, above);
 		bool due = k != 0 && r->minimum[k] > 0 && drain_ns > 0;
 		uint32_t room =
 			k < starving && r->yield <= 0 ? 0 : whole(k < starving ? places * r->yield : places);
@@ -247,6 +270,8 @@ static void set_rooms(weir_remote *r, unsigned starving)
 		atomic_store_explicit(&r->patience_ns[k], (uint64_t)wait_ns, memory_order_relaxed);
 		atomic_store_explicit(&r->due_every_ns[k], due ? (uint64_t)(drain_ns / r->minimum[k]) + 1 : 0,
 				      memory_order_relaxed);
+		ahead += news->waiting[k];
+		learn_quality(r, k, sample, places_of(r, k, fmin(base_ns, wait_ns), above), ahead);
 		above += r->share[k];
 	}
 }
@@ -311,6 +336,6 @@ void weir_remote_tick(void *state, const weir_sample *sample)
 	learn_caution(r, &news);
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
 		learn_credit(r, k, sample, &news);
-	set_rooms(r, learn_yield(r, &news));
+	set_rooms(r, sample, &news, learn_yield(r, &news));
 	weir_remote_tell(r);
 }

@@ -58,6 +58,7 @@ static int make_stage(weir_sentry *sentry, const weir_sentry_options *options)
 				    .capacity = options->capacity != 0 ? options->capacity : CAPACITY,
 				    .concurrency = options->concurrency != 0 ? options->concurrency
 									     : bound_of_all(options),
+				    .bound = options->bound,
 				    .order = options->order,
 				    .heed_downstream = options->heed_downstream,
 				    .admission = options->law,

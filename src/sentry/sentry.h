@@ -7,8 +7,8 @@
  *
  *	weir_sentry_new → routes with weir_sentry_stage → weir_world_start → weir_sentry_start → ... → weir_world_stop → weir_sentry_free
  *
- * Bounds. Whoever must wait for a place waits in the stage's queue, which is bounded by `capacity`; `concurrency` bounds the requests that backends work on at a time, up to the head of their answer. A
- * backend's own bound (weir_origin_options) counts bodies too, until their end. While every backend is at its bound, requests are turned away (503, "concurrency").
+ * Bounds. Whoever must wait for a place waits in the stage's queue, which is bounded by `capacity`; `concurrency` bounds the requests that backends work on at a time, up to the head of their answer, and so
+ * does `bound`, over all the sentries that have it. A backend's own bound (weir_origin_options) counts bodies too, until their end. While every backend is at its bound, requests are turned away (503, "concurrency").
  *
  * The law is adaptive-remote with the given target, unless another is named; the same stage functions as for any other stage (weir_stage_admission, _mode, _report, _save ...) work on it.
  *
@@ -42,6 +42,8 @@ typedef struct weir_sentry_options {
 	uint32_t capacity; /* requests that wait; 0: 1024 */
 	uint32_t
 		concurrency; /* that backends work on at a time; 0: the sum of their own bounds; none if one has none */
+	weir_bound
+		*bound; /* of all backends together, exactly; freed after the world has stopped; NULL: none */
 	weir_order order;
 	bool heed_downstream;
 	/* what admits: a target for adaptive-remote; or a law and its parameters; neither: only the bounds */

@@ -64,6 +64,7 @@ static __attribute__((noinline)) void leave_slowly(weir_lane *lane, weir_thread 
 						   uint64_t now_ns)
 {
 	weir_domain *domain = lane->stage->domain;
+	weir_bound_give(lane, 1, self);
 	if (atomic_load_explicit(&lane->waiting, memory_order_seq_cst) != 0)
 		weir_lane_kick(lane, self);
 	if (lane->stage->world->sim != NULL && domain->options.kind == WEIR_ELASTIC)
@@ -430,6 +431,7 @@ void weir_dispatch_inline(weir_thread *self, weir_lane *lane, weir_event *event,
 void weir_dispatch_held(weir_thread *self, weir_lane *lane, weir_event *event, uint64_t now_ns)
 {
 	atomic_fetch_add_explicit(&lane->in_service, 1, memory_order_relaxed);
+	weir_bound_force(lane);
 	begin(weir_stage_counts(lane->stage, self), lane, event, now_ns);
 	event->at.run.klass = event->klass;
 	event->state = WEIR_EVENT_HELD;

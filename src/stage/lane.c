@@ -250,6 +250,17 @@ static bool purge(weir_lane *lane, uint64_t now_ns, weir_batch *batch)
 	return batch->dead == WEIR_BATCH_MAX;
 }
 
+/* How many may be popped and started, with their places in the stage's bound. */
+static uint32_t take_startable(weir_lane *lane, size_t most)
+{
+	uint32_t startable = startable_count(lane);
+	uint32_t wanted = most < startable ? (uint32_t)most : startable;
+	if (lane->stage->options.bound == NULL)
+		return wanted;
+	uint32_t waiting = atomic_load(&lane->waiting);
+	return weir_bound_take(lane, wanted < waiting ? wanted : waiting);
+}
+
 void weir_lane_collect(weir_lane *lane, uint64_t now_ns, size_t most, weir_batch *ret_batch)
 {
 	ret_batch->count = ret_batch->dead = 0;
@@ -259,8 +270,8 @@ void weir_lane_collect(weir_lane *lane, uint64_t now_ns, size_t most, weir_batch
 		if (ret_batch->dead != 0)
 			return;
 	}
-	uint32_t startable = startable_count(lane);
-	size_t popped = pop(lane, now_ns, most < startable ? most : startable, ret_batch->events);
+	uint32_t startable = take_startable(lane, most);
+	size_t popped = pop(lane, now_ns, startable, ret_batch->events);
 	size_t living = 0, dead = 0;
 	uint64_t cost = 0;
 	uint32_t waiting = atomic_load_explicit(&lane->waiting, memory_order_relaxed);
@@ -286,5 +297,6 @@ void weir_lane_collect(weir_lane *lane, uint64_t now_ns, size_t most, weir_batch
 		atomic_fetch_add_explicit(&lane->in_service, (uint32_t)living, memory_order_relaxed);
 	if (popped != 0)
 		weir_lane_give_back(lane, (uint32_t)popped, cost);
+	weir_bound_give(lane, startable - (uint32_t)living, lane->thread);
 	lane->running = lane->stage->options.single && living != 0;
 }

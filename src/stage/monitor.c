@@ -22,13 +22,13 @@ struct weir_monitor {
 	/* const after init */
 	weir_monitor_options options;
 	char *root;
-	weir_level_params params[WEIR_RESOURCES];
 	/* under the world's control_lock; world NULL: it was freed before, nobody else knows the monitor */
 	weir_world *world;
 	uint64_t at_ns, last_ns;
 	bool busy, due;
 	/* under its own lock, which is held for moments */
 	pthread_mutex_t lock;
+	weir_level_params params[WEIR_RESOURCES];
 	weir_resources seen;
 };
 
@@ -46,12 +46,11 @@ const char *weir_resource_name(weir_resource resource)
 	return (unsigned)resource < WEIR_RESOURCES ? names[resource] : "unknown";
 }
 
-static int set_bounds(weir_monitor *monitor, weir_resource resource)
+static int read_bounds(const weir_resource_bounds *bounds, weir_resource resource, double release_per_s,
+		       weir_level_params *params)
 {
-	const weir_resource_bounds *bounds = &monitor->options.bounds[resource];
-	weir_level_params *params = &monitor->params[resource];
 	*params = defaults[resource];
-	params->release_per_s = monitor->options.release_per_s;
+	params->release_per_s = release_per_s;
 	if (bounds->from != 0 || bounds->full != 0) {
 		params->from = bounds->from;
 		params->full = bounds->full;
@@ -71,6 +70,19 @@ static int set_bounds(weir_monitor *monitor, weir_resource resource)
 	return 0;
 }
 
+int weir_monitor_set(weir_monitor *monitor, const weir_resource_bounds bounds[WEIR_RESOURCES])
+{
+	weir_level_params params[WEIR_RESOURCES];
+	for (unsigned r = 0; r < WEIR_RESOURCES; r++)
+		if (read_bounds(&bounds[r], (weir_resource)r, monitor->options.release_per_s, &params[r]) !=
+		    0)
+			return -EINVAL;
+	pthread_mutex_lock(&monitor->lock);
+	memcpy(monitor->params, params, sizeof(params));
+	pthread_mutex_unlock(&monitor->lock);
+	return 0;
+}
+
 static int set_options(weir_monitor *monitor, const weir_monitor_options *options)
 {
 	weir_monitor_options *own = &monitor->options;
@@ -87,9 +99,8 @@ static int set_options(weir_monitor *monitor, const weir_monitor_options *option
 	if (!(own->release_per_s > 0) || !(own->own_memory_least > 0 && own->own_memory_least <= 1))
 		return weir_error_set(-EINVAL,
 				      "monitor: release and own share are above 0, a share at most 1");
-	for (unsigned r = 0; r < WEIR_RESOURCES; r++)
-		if (set_bounds(monitor, (weir_resource)r) != 0)
-			return -EINVAL;
+	if (weir_monitor_set(monitor, own->bounds) != 0)
+		return -EINVAL;
 	const char *root = own->root != NULL && strcmp(own->root, "/") != 0 ? own->root : "";
 	monitor->root = weir_mem_strdup(root);
 	own->root = monitor->root;
@@ -278,13 +289,17 @@ static weir_readings take_readings(weir_monitor *monitor, weir_world *world, wei
 static double judge(weir_monitor *monitor, const weir_readings *readings, const weir_memory *memory,
 		    double interval_s)
 {
+	weir_level_params params[WEIR_RESOURCES];
+	pthread_mutex_lock(&monitor->lock);
 	weir_resources now = monitor->seen;
+	memcpy(params, monitor->params, sizeof(params));
+	pthread_mutex_unlock(&monitor->lock);
 	now.level = 0;
 	for (unsigned r = 0; r < WEIR_RESOURCES; r++) {
 		double value = readings->value[r];
 		now.of[r].known = value >= 0;
 		now.of[r].value = now.of[r].known ? value : 0;
-		now.of[r].level = weir_level_step(now.of[r].level, &monitor->params[r], value, interval_s);
+		now.of[r].level = weir_level_step(now.of[r].level, &params[r], value, interval_s);
 		now.level = now.of[r].level > now.level ? now.of[r].level : now.level;
 	}
 	now.memory_used = memory->used;

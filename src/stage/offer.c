@@ -77,7 +77,7 @@ __attribute__((noinline)) void weir_offer_trace_put(weir_stage *stage, weir_even
  * Run to completion: on the lane's own thread, when nothing waits before it, not too deep in other handlers, and while the thread's
  * turn lasts: other sockets and timers are waiting.
  */
-static inline bool may_run_now(const weir_lane *lane, const weir_thread *self, uint64_t now_ns)
+static inline bool may_run_now(weir_lane *lane, const weir_thread *self, uint64_t now_ns)
 {
 	if (self == NULL || lane->thread != self || !lane->may_inline || lane->running)
 		return false;
@@ -85,7 +85,7 @@ static inline bool may_run_now(const weir_lane *lane, const weir_thread *self, u
 		return false;
 	if (weir_lane_room(lane) == 0)
 		return false;
-	return self->depth_left != 0 && now_ns < weir_thread_turn_end(self);
+	return self->depth_left != 0 && now_ns < weir_thread_turn_end(self) && weir_bound_take(lane, 1) != 0;
 }
 
 /* ---- one ---- */
@@ -138,8 +138,10 @@ static inline void run_now(weir_attempt *offer, weir_event *event)
 		gate != NULL && gate->law->start != NULL ? ask_start(offer, event) : WEIR_ADMITTED;
 	if (__builtin_expect(verdict == WEIR_ADMITTED, 1))
 		weir_dispatch_inline(offer->self, offer->lane, event, offer->ask.now_ns);
-	else
+	else {
+		weir_bound_give(offer->lane, 1, offer->self);
 		drop_at_once(offer, event, verdict);
+	}
 }
 
 /* silent_full: a full queue is not an answer yet (the caller waits and tries again), so it is not counted. */

@@ -66,6 +66,15 @@ static bool linger(weir_thread *self)
 	return false;
 }
 
+/* Something to start, or to purge. */
+static bool has_more(weir_thread *self, weir_lane *lane)
+{
+	bool more = weir_lane_startable(lane);
+	if (lane->stage->options.bound == NULL || (more && weir_bound_open(lane)))
+		return more;
+	return weir_bound_wait(lane, more, self) || atomic_load_explicit(&lane->purge, memory_order_relaxed);
+}
+
 /* One batch of one lane; returns the time afterwards. The bit is cleared unless there is more to start now. */
 static uint64_t run_lane(weir_thread *self, unsigned at, uint64_t now_ns)
 {
@@ -78,7 +87,7 @@ static uint64_t run_lane(weir_thread *self, unsigned at, uint64_t now_ns)
 	now_ns = weir_dispatch(self, lane, &batch, now_ns);
 	lane->running = false;
 	self->flooded |= self->gathered && batch.count >= FLOOD;
-	if (weir_lane_startable(lane))
+	if (has_more(self, lane))
 		self->local_ready[at / 64] |= bit;
 	return now_ns;
 }

@@ -137,6 +137,8 @@ typedef struct weir_lane {
 	_Atomic bool purge; /* a tick asks the owner thread to drop what has waited too long */
 	_Atomic uint32_t waiting;
 	_Atomic uint32_t in_service; /* started, not settled */
+	_Atomic uint32_t granted;    /* places of the stage's bound that are this lane's to use */
+	_Atomic bool wants;          /* one of these */
 	_Atomic uint64_t cost;       /* of the waiting ones, where cost is bounded */
 	_Atomic uint32_t batch;      /* events a handler gets, at most */
 	weir_inbox inbox;
@@ -403,13 +405,30 @@ typedef struct weir_batch {
 	weir_verdict dead_why[WEIR_BATCH_MAX];
 } weir_batch;
 
+/* ---- bound.c: all of them do nothing for a stage that has none ---- */
+
+/* Of a stage that has just got it. */
+void weir_bound_enlist(weir_bound *bound, weir_stage *stage);
+/* A look: there is a place for this lane now. */
+bool weir_bound_open(const weir_lane *lane);
+/* As many places as there are, at most those wanted. The lane's own thread. */
+uint32_t weir_bound_take(weir_lane *lane, uint32_t wanted);
+/* One that there may not be. */
+void weir_bound_force(const weir_lane *lane);
+void weir_bound_give(weir_lane *lane, uint32_t count, weir_thread *self);
+/*
+ * After a lane's turn: could_start says whether something waits that could be started but for this bound. Then it will be kicked when there is a place, unless there is one now:
+ * true. Otherwise what was granted to it is given back. The lane's own thread.
+ */
+bool weir_bound_wait(weir_lane *lane, bool could_start, weir_thread *self);
+
 /* Takes the next batch out, giving back places. The owner thread, or under the domain's lock. */
 void weir_lane_collect(weir_lane *lane, uint64_t now_ns, size_t most, weir_batch *ret_batch);
 /* How many more the lane's bound, and the law, let inside now. */
 uint32_t weir_lane_room(const weir_lane *lane);
 /* Tells its law that an event leaves the queue without a start, and not because the law said so. */
 void weir_lane_gone(weir_lane *lane, const weir_event *event, uint64_t now_ns);
-/* Whether the lane may start something now. */
+/* Whether the lane may start something now, as far as it is up to the lane. */
 bool weir_lane_startable(const weir_lane *lane);
 /* Takes out those that have waited longer than their law's patience, at most so many. The owner thread, or under the domain's lock. */
 size_t weir_lane_take_stale(weir_lane *lane, uint64_t now_ns, size_t most, weir_event **ret_events);

@@ -162,6 +162,8 @@ static int enlist(weir_stage *stage)
 		atomic_store_explicit(&world->stages[index], stage, memory_order_release);
 		atomic_store_explicit(&world->stage_count, index + 1, memory_order_release);
 		weir_stage_update_open(stage);
+		if (stage->options.bound != NULL)
+			weir_bound_enlist(stage->options.bound, stage);
 		pthread_mutex_lock(&domain->lock);
 		domain->stages[domain->stage_count++] = stage;
 		pthread_mutex_unlock(&domain->lock);
@@ -180,6 +182,8 @@ int weir_stage_new(weir_domain *domain, const weir_stage_options *options, weir_
 	if (atomic_load(&world->phase) > WEIR_PHASE_RUNNING)
 		return weir_error_set(-ESHUTDOWN, "stage '%s': the world is stopping or stopped",
 				      options->name);
+	if (options->bound != NULL && domain->options.kind != WEIR_REACTOR)
+		return wrong(options->name, "a bound is for the stages of a reactor domain");
 	weir_stage *stage = weir_mem_aligned(64, sizeof(*stage));
 	if (stage == NULL)
 		return weir_error_set(-ENOMEM, "stage '%s': out of memory", options->name);
@@ -235,8 +239,10 @@ void weir_stage_update_open(weir_stage *stage)
 	for (uint32_t i = 0; i < stage->lane_count; i++) {
 		weir_lane *lane = &stage->lanes[i];
 		/* In a virtual world every handler call is counted, which the short way does not do. */
-		bool bounded = limited || lane->concurrency != 0;
-		bool simple = lane->may_inline && !stage->options.single && stage->world->sim == NULL;
+		bool shared = stage->options.bound != NULL;
+		bool bounded = limited || lane->concurrency != 0 || shared;
+		bool simple =
+			lane->may_inline && !stage->options.single && stage->world->sim == NULL && !shared;
 		atomic_store_explicit(&lane->slow_leave, virtual_pool || bounded, memory_order_seq_cst);
 		atomic_store_explicit(&lane->plain, open && !tracing && simple, memory_order_seq_cst);
 	}

@@ -298,6 +298,41 @@ static void test_page(void **state)
 	tear_down(&at);
 }
 
+static weir_verdict graded_admit(void *state, const weir_ask *ask)
+{
+	return WEIR_ADMITTED;
+}
+
+static double graded_quality(const void *state, unsigned klass)
+{
+	return klass == 0 ? 1 : 1. / klass;
+}
+
+/* Of the classes that there are: the lowest. */
+static void test_quality(void **state)
+{
+	static const weir_admission_law graded = {
+		.name = "graded", .admit = graded_admit, .quality = graded_quality};
+	place at;
+	set_up(&at, TOKEN);
+	assert_int_equal(weir_stage_admission(at.work, &graded, NULL), 0);
+	offer_some(&at, 0, 10);
+	json_decref(stages_after(&at, 10));
+	char *metrics = ask(&at, "GET", "/metrics", "", "");
+	assert_non_null(strstr(metrics, "\nweir_stage_quality{stage=\"work\"} 1\n"));
+	assert_null(strstr(metrics, "\nweir_stage_concurrency{"));
+	free(metrics);
+	offer_some(&at, 2, 10);
+	json_t *stages = stages_after(&at, 20);
+	json_t *work_stage = json_array_get(json_object_get(stages, "stages"), 0);
+	assert_true(json_number_value(json_object_get(work_stage, "quality")) == .5);
+	json_decref(stages);
+	metrics = ask(&at, "GET", "/metrics", "", "");
+	assert_non_null(strstr(metrics, "\nweir_stage_quality{stage=\"work\"} 0.5\n"));
+	free(metrics);
+	tear_down(&at);
+}
+
 static void test_metrics(void **state)
 {
 	place at;
@@ -487,6 +522,7 @@ int main(void)
 		cmocka_unit_test(test_stages),
 		cmocka_unit_test(test_other_views),
 		cmocka_unit_test(test_page),
+		cmocka_unit_test(test_quality),
 		cmocka_unit_test(test_metrics),
 		cmocka_unit_test(test_guard),
 		cmocka_unit_test(test_change),

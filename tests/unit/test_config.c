@@ -187,6 +187,31 @@ static void test_a_whole_one(void **state)
 	weir_config_free(&config);
 }
 
+static void test_bounds_and_resources(void **state)
+{
+	weir_config *config = read_good("backend \"b\" { server = \"http://h\" }\n");
+	assert_int_equal(config->backend[0].concurrency, 0);
+	assert_false(config->backend[0].heed_refusals);
+	/* Watched unless told otherwise: memory, and loops that are very late. */
+	assert_true(config->resources.memory == .9 && config->resources.cpu == 0);
+	assert_int_equal(config->resources.loop_lag_ns, 500 * WEIR_NS_PER_MS);
+	weir_config_free(&config);
+	config = read_good("backend \"b\" { server = \"http://h\"; concurrency = 200; heed-refusals = on }\n"
+			   "resources { memory = 0; cpu = 80%; loop-lag = 20ms }\n");
+	assert_int_equal(config->backend[0].concurrency, 200);
+	assert_true(config->backend[0].heed_refusals);
+	assert_true(config->resources.memory == 0 && config->resources.cpu == .8);
+	assert_int_equal(config->resources.loop_lag_ns, 20 * WEIR_NS_PER_MS);
+	FILE *file = fmemopen(said, sizeof(said), "w");
+	assert_non_null(file);
+	weir_config_print(config, file);
+	fputc('\0', file);
+	fclose(file);
+	check_contains(said, "http://h; at most 200 requests at once\n");
+	check_contains(said, "  resources turn away: processor stalls from 80%, loop lag from 20ms\n");
+	weir_config_free(&config);
+}
+
 static void test_laws(void **state)
 {
 	weir_config *config = read_good(whole);
@@ -397,6 +422,13 @@ static const struct {
 	 "A\",\"method A\",\"method A\",\"method A\",\"method A\",\"method A\",\"method A\",\"method "
 	 "A\",\"method A\",\"method A\",\"method A\",\"method A\",\"method A\"} }",
 	 "t:1: match: 17 rules; at most 16"},
+	/* bounds and resources */
+	{"backend \"a\" { server = {\"http://h\", \"http://i\"}; connections = 5;\n concurrency = 11 }",
+	 "t:2: warning: concurrency: 11 is more than the connections to all servers together, 10, so it bounds nothing"},
+	{"backend \"a\" { server = \"http://h\"; concurrency = 1000001 }", "t:1: concurrency: ..."},
+	{"backend \"a\" { server = \"http://h\"; concurrency = -1 }", "t:1: concurrency: ..."},
+	{"resources { memory = 100% }", "t:1: memory: ..."},
+	{"resources { loop-lag = 61s }", "t:1: loop-lag: ..."},
 };
 
 static bool is_said(const char *text, const char *expected)
@@ -774,6 +806,7 @@ int main(void)
 		CHECK_TEST(test_defaults),
 		CHECK_TEST(test_defaults_are_values_of_their_rows),
 		CHECK_TEST(test_a_whole_one),
+		CHECK_TEST(test_bounds_and_resources),
 		CHECK_TEST(test_laws),
 		CHECK_TEST(test_bad_ones),
 		CHECK_TEST(test_all_mistakes_are_told),

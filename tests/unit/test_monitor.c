@@ -387,6 +387,34 @@ static void a_resource_can_be_switched_off(void **state)
 	close_watched(&at);
 }
 
+static void when_it_presses_can_be_changed(void **state)
+{
+	struct watched at;
+	weir_resources seen;
+	weir_resource_bounds bounds[WEIR_RESOURCES] = {[WEIR_MEMORY] = {.from = .4, .full = .6, .most = 1}};
+	open_watched(&at, (weir_monitor_options){.release_per_s = 10});
+	world_run(at.world, WEIR_NS_PER_S);
+	assert_true(shed(at.first.stage, 3) == 0);
+	must(weir_monitor_set(at.monitor, bounds));
+	world_run(at.world, WEIR_NS_PER_S);
+	weir_monitor_read(at.monitor, &seen);
+	assert_true(fabs(seen.level - .5) < 1e-9);
+	assert_true(fabs(shed(at.first.stage, 3) - .5) < .01);
+	/* What is wrong changes nothing. */
+	bounds[WEIR_MEMORY].off = true;
+	bounds[WEIR_CPU].from = 2;
+	bounds[WEIR_CPU].full = 1;
+	assert_int_equal(weir_monitor_set(at.monitor, bounds), -EINVAL);
+	check_contains(weir_error(), "cpu");
+	world_run(at.world, WEIR_NS_PER_S);
+	assert_true(fabs(shed(at.first.stage, 3) - .5) < .01);
+	bounds[WEIR_CPU] = (weir_resource_bounds){0};
+	must(weir_monitor_set(at.monitor, bounds));
+	world_run(at.world, WEIR_NS_PER_S);
+	assert_true(shed(at.first.stage, 3) == 0);
+	close_watched(&at);
+}
+
 static void what_others_ask_of_a_stage_stays(void **state)
 {
 	struct watched at;
@@ -571,6 +599,7 @@ int main(void)
 		CHECK_TEST(it_lets_go_slowly_and_completely),
 		CHECK_TEST(health_checks_pass_whatever_happens),
 		CHECK_TEST(a_resource_can_be_switched_off),
+		CHECK_TEST(when_it_presses_can_be_changed),
 		CHECK_TEST(what_others_ask_of_a_stage_stays),
 		CHECK_TEST(it_may_outlive_its_world),
 		CHECK_TEST(wrong_options_are_refused),

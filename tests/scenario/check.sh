@@ -73,6 +73,35 @@ expect 0 '(time, 0s to 24h; default 0s)' --explain route.deadline
 expect 2 "did you mean 'listen'" --explain lisen
 expect 2 "did you mean 'backlog'" --explain listen.backlg
 expect 2 "'weir check --list' lists" --explain frobnicate
+expect 2 "'weir check --list' lists" --explain foo
+expect 2 '^weir check: --explain: name a block' --explain
+expect 2 "unexpected argument 'x'" --list x
+expect 2 "unexpected argument 'x'" --explain listen x
+
+# Certificates are looked into, and people are looked up, as serving does it.
+for name in a b; do
+	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$folder/$name.key" -out "$folder/$name.pem" -days 9 \
+		-subj "/CN=$name" 2>/dev/null
+done
+# listen WHAT: a configuration of one listener
+listen() {
+	printf '\nlisten "127.0.0.1:1" { %s }\n' "$1" >"$folder/listen.conf"
+}
+if [ -s "$folder/b.pem" ]; then
+	listen 'certificate = a.pem; key = a.key'
+	expect 0 '^  listen   127.0.0.1:1, tls$' "$folder/listen.conf"
+	listen 'certificate = a.pem; key = b.key'
+	expect 1 '/listen.conf:2: TLS: key [^ ]*/b.key: .*mismatch' "$folder/listen.conf"
+	listen 'certificate = good.conf; key = a.key'
+	expect 1 '/listen.conf:2: TLS: certificate [^ ]*/good.conf: ' "$folder/listen.conf"
+	listen 'certificate = a.pem; key = a.key; ciphers = FOO'
+	expect 1 '/listen.conf:2: TLS: ciphers FOO: ' "$folder/listen.conf"
+	listen "certificate = {$(yes a.pem | head -65 | paste -sd,)}; key = {$(yes a.key | head -65 | paste -sd,)}"
+	expect 1 '/listen.conf:2: 65 certificates; at most 64' "$folder/listen.conf"
+fi
+printf 'process {\n user = nobody-at-all\n group = none-at-all }\n' >"$folder/process.conf"
+expect 1 "/process.conf:2: user: there is no 'nobody-at-all' on this machine" "$folder/process.conf"
+expect 1 "/process.conf:3: group: there is no 'none-at-all' on this machine" "$folder/process.conf"
 
 # The documentation has the tables as they are, and its example is a good one but for files that are not here.
 "$WEIR" check --markdown >"$folder/keys.md"

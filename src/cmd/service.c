@@ -223,7 +223,7 @@ static int read_page(const char *path, weir_buf **ret_page)
 
 /*
  * Who asks for what a backend's own health checks ask for checks its health as well, and must not be told that it is ill because it is busy. A route of its own before the
- * route; paths that no rule can name are left to the configuration.
+ * route; paths that no rule can name are left to the configuration, and so is "/", which is what everybody asks for.
  */
 static int add_health_route(const weir_config *config, const weir_config_route *route,
 			    const weir_route_options *like, weir_routes *routes)
@@ -234,7 +234,7 @@ static int add_health_route(const weir_config *config, const weir_config_route *
 	char rule[1024];
 	weir_route_options options = *like;
 	size_t count = 0;
-	if (path == NULL || route->exempt || strpbrk(path, " *?%") != NULL ||
+	if (path == NULL || strcmp(path, "/") == 0 || route->exempt || strpbrk(path, " *?%") != NULL ||
 	    strlen(path) > sizeof(rule) - sizeof("path "))
 		return 0;
 	while (route->match != NULL && route->match[count] != NULL && count < RULES) {

@@ -50,6 +50,7 @@ expect 0 '^  listen   127.0.0.1:8080$' "$folder/good.conf"
 expect 0 '^  route    api: path /api/\* -> backend app; class gold; law adaptive-remote, p99, target 100ms$' "$folder/good.conf"
 expect 0 "^  route    files: every request -> files in $folder/www; law adaptive, .*200ms" "$folder/good.conf"
 expect 0 '^  class    gold, level 0: header X-Plan = gold and method GET$' "$folder/good.conf"
+expect 0 '^  backend  app: .*; health /healthz, never shed$' "$folder/good.conf"
 expect 0 '^  listen   127.0.0.1:81$' "$folder/good.conf" --listen 127.0.0.1:81
 expect 0 'law adaptive-remote, p95, target 1s, dry run$' -c "$folder/good.conf" --to http://127.0.0.1:1 --p95 1s --dry-run
 expect 0 '^  admin    off$' "$folder/good.conf" --admin=off

@@ -239,13 +239,22 @@ static void check_admin(weir_config *config)
 
 /* ---- classes, limits, backends ---- */
 
+/* By a route, whatever its rules. */
+static bool is_named(const weir_config *config, const weir_config_class *klass)
+{
+	for (unsigned i = 0; i < config->routes; i++)
+		if (config->route[i].klass != NULL && strcmp(config->route[i].klass, klass->head.title) == 0)
+			return true;
+	return false;
+}
+
 static void check_classes(weir_config *config)
 {
 	const weir_config_class *all = NULL;
 	for (unsigned i = 0; i < config->classes; i++) {
 		const weir_config_class *klass = &config->klass[i];
 		check_rules(config, "class", &klass->head, klass->match);
-		if (all != NULL)
+		if (all != NULL && !is_named(config, klass))
 			weir_config_warn(
 				config, klass->head.place,
 				"class \"%s\" is never reached: \"%s\" before it matches every request",

@@ -108,14 +108,21 @@ expect 1 "/process.conf:3: group: there is no 'none-at-all' on this machine" "$f
 "$WEIR" check --markdown >"$folder/keys.md"
 sed -n '/^<!-- keys -->$/,/^<!-- \/keys -->$/p' "$SOURCE/docs/config.md" | sed '1d;$d' >"$folder/documented.md"
 diff "$folder/documented.md" "$folder/keys.md" || fail "docs/config.md differs from weir check --markdown"
-sed -n '/^listen "\*:443"/,/^```$/p' "$SOURCE/docs/config.md" | sed '$d' >"$folder/example.conf"
-output=$("$WEIR" check "$folder/example.conf")
-others=$(printf '%s\n' "$output" | grep -v -e ': \(certificate\|key\|root\): .*No such file' -e ': [1-3] errors*$')
-[ -s "$folder/example.conf" ] || fail "docs/config.md has no example"
-case $others in
-'' | *': ok'*) ;;
-*) fail "the example in docs/config.md: $others" ;;
-esac
+# example BLOCK PAGE: the one that begins with this block
+example() {
+	sed -n "/^$1/,/^\`\`\`\$/p" "$SOURCE/docs/$2" | sed '$d' >"$folder/example.conf"
+	output=$("$WEIR" check "$folder/example.conf")
+	others=$(printf '%s\n' "$output" | grep -v -e ': \(certificate\|key\|root\): .*No such file' -e ': [1-3] errors*$')
+	[ -s "$folder/example.conf" ] || fail "docs/$2 has no example"
+	case $others in
+	*warning*) fail "the example in docs/$2: $others" ;;
+	'' | *': ok'*) ;;
+	*) fail "the example in docs/$2: $others" ;;
+	esac
+}
+example 'listen "\*:443"' config.md
+example 'listen "127' serve.md
+example 'class "paying"' sentry.md
 
 # Every flag of the usage is taken, and the completion offers it.
 for flag in $("$WEIR" check --help | grep -o -e '^  --[a-z][a-z0-9-]*' | grep -v -e list -e explain -e markdown); do

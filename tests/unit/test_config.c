@@ -80,6 +80,19 @@ static void test_defaults(void **state)
 	weir_config_free(&config);
 }
 
+/* A class that a route names is reached by it, whatever the classes' rules are. */
+static void test_a_class_named_by_a_route_is_reached(void **state)
+{
+	weir_config *config = read_named("t", "class \"a\" { level = 1 }\nclass \"b\" { level = 2 }\n"
+					      "class \"c\" { level = 3 }\n"
+					      "route \"r\" { root = \"/tmp\"; class = b }");
+	assert_string_equal(
+		messages_of(config),
+		"t:3: warning: class \"c\" is never reached: \"a\" before it matches every request\n");
+	assert_int_equal(config->route[0].level, 2);
+	weir_config_free(&config);
+}
+
 /* The defaults in the table are those that weir/http.h promises for 0. */
 static void test_defaults_are_values_of_their_rows(void **state)
 {
@@ -768,6 +781,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CHECK_TEST(test_defaults),
 		CHECK_TEST(test_defaults_are_values_of_their_rows),
+		CHECK_TEST(test_a_class_named_by_a_route_is_reached),
 		CHECK_TEST(test_a_whole_one),
 		CHECK_TEST(test_laws),
 		CHECK_TEST(test_bad_ones),

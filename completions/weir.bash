@@ -3,7 +3,7 @@
 _weir()
 {
 	local word=${COMP_WORDS[COMP_CWORD]}
-	if [ "$COMP_CWORD" -eq 1 ] || { [ "$COMP_CWORD" -eq 2 ] && [ "${COMP_WORDS[1]}" = help ]; }; then
+	if [ "$COMP_CWORD" -eq 1 ] || { [ "$COMP_CWORD" -eq 2 ] && [ "${COMP_WORDS[1]}" = help ] && [[ $word != -* ]]; }; then
 		mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" help --verbs 2>/dev/null)" -- "$word")
 	elif [ "${COMP_WORDS[1]}" = sim ] && [ "${COMP_WORDS[COMP_CWORD - 1]}" = --law ]; then
 		mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" sim --laws 2>/dev/null | grep -v '^ ')" -- "$word")

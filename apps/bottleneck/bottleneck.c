@@ -32,11 +32,16 @@ static uint32_t checksum(const unsigned char *bytes, size_t length)
 	return b << 16 | a;
 }
 
+static uint32_t at_least_one(double number)
+{
+	return number < 1 ? 1 : (uint32_t)number;
+}
+
 /* A page with the first of the checksums; its length. */
 static size_t make_page(char *page, const bottleneck *b, double quality, unsigned char *buffer)
 {
-	size_t bytes = (size_t)(b->bytes * quality) + 1;
-	uint32_t count = (uint32_t)(b->checksums * quality) + 1;
+	size_t bytes = at_least_one(b->bytes * quality);
+	uint32_t count = at_least_one(b->checksums * quality);
 	int length = snprintf(page, PAGE_BYTES,
 			      "<!doctype html><title>bottleneck</title><h1>Quality %.2f</h1><p>%u checksums "
 			      "of %zu bytes</p><ol>\n",

@@ -167,10 +167,14 @@ static void change_stage(weir_stage_view *view, weir_request *request, const wei
 {
 	weir_buf *body = weir_request_collected(request);
 	json_error_t wrong;
+	char text[JSON_ERROR_TEXT_LENGTH + 64];
 	json_t *wanted = body != NULL ? json_loadb((const char *)body->data, body->length, 0, &wrong) : NULL;
+	if (wanted == NULL && body != NULL)
+		snprintf(text, sizeof(text), "the body is no JSON: line %d, column %d: %s", wrong.line,
+			 wrong.column, wrong.text);
 	if (wanted == NULL)
 		weir_admin_reply_error(request, 400,
-				       body != NULL ? wrong.text : "expected an object with what to change");
+				       body != NULL ? text : "expected an object with what to change");
 	else if (weir_admin_change(view->stage, wanted) != 0)
 		weir_admin_reply_error(request, 400, weir_error());
 	else

@@ -7,6 +7,7 @@
 #include "admin/inside.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "stage/runtime.h"
 
 typedef struct change {
@@ -16,6 +17,20 @@ typedef struct change {
 	weir_admission_mode mode;
 	double ceiling;
 } change;
+
+static const char *law_name_at(const void *list, size_t at)
+{
+	const weir_admission_law *law = weir_law_at(at);
+	return law != NULL ? law->name : NULL;
+}
+
+static int no_law(const char *name)
+{
+	const char *near = weir_text_nearest(name, law_name_at, NULL);
+	if (near != NULL)
+		return weir_error_set(-EINVAL, "there is no law '%.40s'; did you mean '%s'?", name, near);
+	return weir_error_set(-EINVAL, "there is no law '%.40s'; 'weir sim --laws' lists them", name);
+}
 
 /* The law that parameters are about: the one asked for, or the one in force, with what is set there. */
 static int read_law(weir_stage *stage, const json_t *wanted, change *to)
@@ -27,8 +42,7 @@ static int read_law(weir_stage *stage, const json_t *wanted, change *to)
 	if (name != NULL && !json_is_string(name))
 		return weir_error_set(-EINVAL, "'law' must be the name of a law");
 	if (name != NULL && (law = weir_law_find(json_string_value(name))) == NULL)
-		return weir_error_set(-EINVAL, "there is no law '%.40s'; docs/laws lists them",
-				      json_string_value(name));
+		return no_law(json_string_value(name));
 	if (law == NULL)
 		return weir_error_set(-EINVAL, "stage '%s' has no law; name one with 'law'",
 				      weir_stage_name(stage));

@@ -67,9 +67,12 @@ static void refuse_token(const weir_admin *admin, weir_request *request)
 {
 	static const weir_field fields[] = {{WEIR_SPAN("WWW-Authenticate"), WEIR_SPAN("Bearer")},
 					    {WEIR_SPAN("Content-Type"), WEIR_SPAN("application/json")}};
-	const char *text = admin->token[0] != '\0'
-				   ? "{\"error\":\"this needs 'Authorization: Bearer TOKEN'\"}\n"
-				   : "{\"error\":\"this needs a token, and none is configured\"}\n";
+	bool shown = weir_request_header(request, WEIR_SPAN("authorization")).at != NULL;
+	const char *text = admin->token[0] == '\0'
+				   ? "{\"error\":\"this needs a token, and none is configured\"}\n"
+			   : shown ? "{\"error\":\"that is not the token; accepted is 'Authorization: Bearer "
+				     "TOKEN' with that of token-file, or as printed at start\"}\n"
+				   : "{\"error\":\"this needs 'Authorization: Bearer TOKEN'\"}\n";
 	weir_reply reply = {
 		.status = 401, .fields = fields, .field_count = 2, .bytes = text, .length = strlen(text)};
 	weir_request_reply(request, &reply);

@@ -40,7 +40,8 @@ static unsigned distance(const char *a, const char *b)
 const char *weir_text_nearest(const char *typed, weir_text_name_at *name_at, const void *list)
 {
 	const char *best = NULL, *name;
-	unsigned best_distance = 3; /* two slips are a typing error, three are another word */
+	unsigned best_distance =
+		3; /* two slips are a typing error, three are another word; in short names two are one, too */
 
 	if (*typed == '\0' || strlen(typed) > WORD_MAX)
 		return NULL;
@@ -50,7 +51,7 @@ const char *weir_text_nearest(const char *typed, weir_text_name_at *name_at, con
 		if (strlen(name) > WORD_MAX)
 			continue;
 		unsigned d = distance(typed, name);
-		if (d < best_distance && d < strlen(name)) {
+		if (d < best_distance && 2 * d <= strlen(name)) {
 			best_distance = d;
 			best = name;
 		}

@@ -51,7 +51,7 @@ char *weir_text_quote(char *quoted, size_t size, const char *text);
 
 /* The at-th name of a list, NULL at its end. */
 typedef const char *weir_text_name_at(const void *list, size_t at);
-/* The name that was probably meant: the first that begins with what was typed, or that is two slips of the finger away; NULL: none. */
+/* The name that was probably meant: the first that begins with what was typed, or that is two slips of the finger away (one, if it is shorter than four letters); NULL: none. */
 const char *weir_text_nearest(const char *typed, weir_text_name_at *name_at, const void *list);
 
 #endif

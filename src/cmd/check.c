@@ -66,17 +66,39 @@ static int read_argument(weir_config_flags *flags, int argc, char **argv)
 	return 1;
 }
 
+/* What is asked about keys, not about a file. */
+static int answer(int argc, char **argv, bool *ret_asks)
+{
+	const char *what = argv[1];
+	bool list = strcmp(what, "--list") == 0, markdown = strcmp(what, "--markdown") == 0;
+	bool explains = strcmp(what, "--explain") == 0;
+	int last = explains ? 2 : 1;
+	*ret_asks = list || markdown || explains;
+	if (!*ret_asks)
+		return WEIR_EXIT_OK;
+	if (argc > last + 1)
+		return weir_verb_unexpected(&weir_verb_check, argv[last + 1]);
+	if (argc <= last) {
+		fputs("weir check: --explain: name a block, or BLOCK.KEY; 'weir check --list' lists them\n",
+		      stderr);
+		return WEIR_EXIT_USAGE;
+	}
+	if (explains)
+		return explain(argv[2]);
+	if (markdown)
+		weir_config_markdown(stdout);
+	else
+		weir_config_explain(NULL, NULL, stdout);
+	return WEIR_EXIT_OK;
+}
+
 static int run(int argc, char **argv)
 {
 	weir_config_flags flags = {0};
-	if (argc == 2 && strcmp(argv[1], "--list") == 0)
-		return weir_config_explain(NULL, NULL, stdout) ? WEIR_EXIT_OK : WEIR_EXIT_FAILED;
-	if (argc == 2 && strcmp(argv[1], "--markdown") == 0) {
-		weir_config_markdown(stdout);
-		return WEIR_EXIT_OK;
-	}
-	if (argc == 3 && strcmp(argv[1], "--explain") == 0)
-		return explain(argv[2]);
+	bool asks = false;
+	int status = argc > 1 ? answer(argc, argv, &asks) : WEIR_EXIT_OK;
+	if (asks)
+		return status;
 	for (int at = 1, used; at < argc; at += used) {
 		used = read_argument(&flags, argc - at, argv + at);
 		if (used < 0)

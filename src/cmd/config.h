@@ -296,8 +296,7 @@ typedef struct weir_config_flags {
 	"  --p90 T, --p99 T ...  the target: this percentile of the response times within T (200ms)\n"   \
 	"  --to URL              may be repeated: a backend that gets all requests, instead of routes\n" \
 	"  --root DIR            files that are served to all requests, instead of routes\n"             \
-	"  --demo                a page that reads a file and computes, for all requests, instead of "   \
-	"routes\n"                                                                                       \
+	"  --demo                a page that computes, for all requests, instead of routes\n"            \
 	"  --dry-run             decide and count, but turn nobody away\n"                               \
 	"  --threads N           instead of one for each core\n"                                         \
 	"  --access-log FILE     - for standard output, off for none\n"
@@ -310,5 +309,9 @@ int weir_config_flag(weir_config_flags *flags, const char *verb, int argc, char 
 int weir_config_apply(weir_config *config, const weir_config_flags *flags);
 /* All steps for a verb: *ret_config is there also when it has errors, so that they can be printed. */
 int weir_config_load(const weir_config_flags *flags, weir_config **ret_config);
+
+enum { WEIR_CONFIG_CERTIFICATES_MAX = 64 }; /* of one listen block */
+/* What a checked listen block with TLS listens with. As weir_tls_new. */
+int weir_config_tls(const weir_config_listen *listen, weir_tls **ret_tls);
 
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A configuration as a whole: names that must exist, addresses, rules, laws with their parameters, files that must be readable. */
 #include <errno.h>
+#include <grp.h>
 #include <netinet/in.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,6 +14,7 @@
 #include "cmd/config_inside.h"
 #include "cmd/confine.h"
 #include "http/match.h"
+#include "http/tls.h"
 
 #define QUOTE_BYTES 64
 
@@ -130,8 +133,19 @@ static unsigned length_of(const char *const *list)
 	return count;
 }
 
+/* Whether they are what they are said to be, and fit each other: as it will be done to listen. */
+static void check_certificates(weir_config *config, const weir_config_listen *listen)
+{
+	weir_tls *tls = NULL;
+	if (weir_config_tls(listen, &tls) != 0)
+		weir_config_wrong(config, place_of("listen", &listen->head, "certificate"), "%s",
+				  weir_error());
+	weir_tls_unref(tls);
+}
+
 static void check_tls(weir_config *config, weir_config_listen *listen)
 {
+	const unsigned before = config->errors;
 	const weir_config_head *head = &listen->head;
 	unsigned certificates = length_of(listen->certificates), keys = length_of(listen->keys);
 	if (!given("listen", head, "tls"))
@@ -144,6 +158,9 @@ static void check_tls(weir_config *config, weir_config_listen *listen)
 				  place_of("listen", head, certificates > keys ? "certificate" : "key"),
 				  "%u certificate%s, %u key%s; there must be one key for each certificate",
 				  certificates, certificates == 1 ? "" : "s", keys, keys == 1 ? "" : "s");
+	if (certificates > WEIR_CONFIG_CERTIFICATES_MAX)
+		weir_config_wrong(config, place_of("listen", head, "certificate"),
+				  "%u certificates; at most %d", certificates, WEIR_CONFIG_CERTIFICATES_MAX);
 	for (unsigned i = 0; i < certificates; i++)
 		check_readable(config, place_of("listen", head, "certificate"), "certificate",
 			       listen->certificates[i], false);
@@ -156,6 +173,8 @@ static void check_tls(weir_config *config, weir_config_listen *listen)
 	else if (listen->client_certificate == WEIR_CONFIG_CLIENT_OFF && listen->client_ca != NULL)
 		weir_config_warn(config, place_of("listen", head, "client-ca"),
 				 "client-ca does nothing while client-certificate is off");
+	if (listen->tls && config->errors == before)
+		check_certificates(config, listen);
 	if (!listen->tls && certificates > 0)
 		weir_config_warn(config, place_of("listen", head, "tls"),
 				 "the certificate does nothing while tls is off");
@@ -223,13 +242,22 @@ static void check_admin(weir_config *config)
 
 /* ---- classes, limits, backends ---- */
 
+/* By a route, whatever its rules. */
+static bool is_named(const weir_config *config, const weir_config_class *klass)
+{
+	for (unsigned i = 0; i < config->routes; i++)
+		if (config->route[i].klass != NULL && strcmp(config->route[i].klass, klass->head.title) == 0)
+			return true;
+	return false;
+}
+
 static void check_classes(weir_config *config)
 {
 	const weir_config_class *all = NULL;
 	for (unsigned i = 0; i < config->classes; i++) {
 		const weir_config_class *klass = &config->klass[i];
 		check_rules(config, "class", &klass->head, klass->match);
-		if (all != NULL)
+		if (all != NULL && !is_named(config, klass))
 			weir_config_warn(
 				config, klass->head.place,
 				"class \"%s\" is never reached: \"%s\" before it matches every request",
@@ -405,6 +433,19 @@ static void check_allowed(weir_config *config, const char *key, const char *cons
 					  "%s: %s: %s", key, paths[i], strerror(errno));
 }
 
+static void check_process(weir_config *config)
+{
+	const weir_config_process *process = &config->process;
+	if (process->user != NULL && getpwnam(process->user) == NULL)
+		weir_config_wrong(config, place_of("process", &process->head, "user"),
+				  "user: there is no '%s' on this machine", process->user);
+	if (process->group != NULL && getgrnam(process->group) == NULL)
+		weir_config_wrong(config, place_of("process", &process->head, "group"),
+				  "group: there is no '%s' on this machine", process->group);
+	check_allowed(config, "allow-read", process->allow_read);
+	check_allowed(config, "allow-write", process->allow_write);
+}
+
 /* ---- all ---- */
 
 int weir_config_check(weir_config *config)
@@ -420,8 +461,7 @@ int weir_config_check(weir_config *config)
 	weir_config_check_laws(config);
 	check_readable(config, place_of("files", &config->files.head, "types"), "types", config->files.types,
 		       false);
-	check_allowed(config, "allow-read", config->process.allow_read);
-	check_allowed(config, "allow-write", config->process.allow_write);
+	check_process(config);
 	if (config->out_of_memory)
 		return weir_error_set(-ENOMEM, "out of memory");
 	if (config->errors > 0)

@@ -83,6 +83,8 @@ static int take(weir_config_flags *flags, const char *verb, enum flag flag, cons
 		flags->admin = value;
 		return 0;
 	case TO:
+		if (weir_config_url(NULL, value, NULL) != 0)
+			return wrong(verb, name, weir_error());
 		return add(verb, name, flags->to, &flags->tos, value);
 	case ROOT:
 		flags->root = value;

@@ -99,7 +99,7 @@ void weir_config_add_param(weir_config *config, weir_config_params *params, cons
 char *weir_config_resolve(weir_config *config, const char *path, const char *file);
 /* "127.0.0.1:80", "[::1]:80", "*:80" and ":80" (any address), "localhost:80". -EINVAL with weir_error. */
 int weir_config_address(const char *text, struct sockaddr_storage *ret_address, socklen_t *ret_length);
-/* "http://host:port". -EINVAL with weir_error. */
+/* "http://host:port". -EINVAL with weir_error. Without a server it is only looked at, and config may be NULL. */
 int weir_config_url(weir_config *config, const char *text, weir_config_server *ret_server);
 
 /* Finds and tries the laws of all targets and routes; what is wrong becomes messages. */

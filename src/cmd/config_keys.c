@@ -102,8 +102,9 @@ static const weir_config_key backend_keys[] = {
 	ROW("server", TEXTS, servers, NULL, "http://HOST:PORT or https://HOST:PORT, as many as there are",
 	    .required = true),
 	ROW("health", TEXT, health, NULL,
-	    "path that answers with 2xx while a server is well; without one, a server is judged by its "
-	    "answers",
+	    "path that answers with 2xx or 3xx while a server is well; requests for it are never turned "
+	    "away, "
+	    "unless it is /; without one, a server is judged by its answers",
 	    ANY),
 	ROW("health-interval", TIME, health_interval_ns, "2s", "between two such checks", BETWEEN(10e6, H)),
 	ROW("health-timeout", TIME, health_timeout_ns, "1s", "an answer that takes longer is none",

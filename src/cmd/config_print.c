@@ -42,7 +42,8 @@ static void print_backend(const weir_config_backend *backend, FILE *file)
 	for (unsigned i = 0; i < backend->server_count; i++)
 		fprintf(file, "%s%s", i > 0 ? ", " : "", backend->server[i].url);
 	if (backend->health != NULL)
-		fprintf(file, "; health %s", backend->health);
+		fprintf(file, "; health %s%s", backend->health,
+			strcmp(backend->health, "/") != 0 ? ", never shed" : "");
 	if (backend->concurrency != 0)
 		fprintf(file, "; at most %u requests at once", backend->concurrency);
 	fputc('\n', file);

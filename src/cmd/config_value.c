@@ -400,6 +400,8 @@ int weir_config_url(weir_config *config, const char *text, weir_config_server *r
 		snprintf(rest + strlen(rest), sizeof(rest) - strlen(rest), ":%u", port);
 	if (!cut_port(rest, host, sizeof(host), &port) || !is_host(host) || port == 0)
 		return weir_error_set(-EINVAL, "'%s': write http://HOST:PORT or https://HOST:PORT", quoted);
+	if (ret_server == NULL)
+		return 0;
 	*ret_server = (weir_config_server){.url = text, .port = port, .tls = tls};
 	ret_server->host = weir_config_copy(config, host);
 	return 0;

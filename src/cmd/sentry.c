@@ -21,7 +21,7 @@ static int run(int argc, char **argv)
 
 const weir_verb weir_verb_sentry = {
 	.name = "sentry",
-	.summary = "stand in front of an HTTP service and hold its response time",
+	.summary = "stands in front of an HTTP service and holds its response time",
 	.usage = "usage: weir sentry --to URL --p90 TIME [--listen ADDR:PORT] [FLAG...]\n"
 		 "       weir sentry -c FILE [FLAG...]\n"
 		 "\n"

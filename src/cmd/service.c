@@ -244,7 +244,7 @@ static int read_page(const char *path, weir_buf **ret_page)
 
 /*
  * Who asks for what a backend's own health checks ask for checks its health as well, and must not be told that it is ill because it is busy. A route of its own before the
- * route; paths that no rule can name are left to the configuration.
+ * route; paths that no rule can name are left to the configuration, and so is "/", which is what everybody asks for.
  */
 static int add_health_route(const weir_config *config, const weir_config_route *route,
 			    const weir_route_options *like, weir_routes *routes)
@@ -255,7 +255,7 @@ static int add_health_route(const weir_config *config, const weir_config_route *
 	char rule[1024];
 	weir_route_options options = *like;
 	size_t count = 0;
-	if (path == NULL || route->exempt || strpbrk(path, " *?%") != NULL ||
+	if (path == NULL || strcmp(path, "/") == 0 || route->exempt || strpbrk(path, " *?%") != NULL ||
 	    strlen(path) > sizeof(rule) - sizeof("path "))
 		return 0;
 	while (route->match != NULL && route->match[count] != NULL && count < RULES) {
@@ -339,25 +339,6 @@ static int make_routes(weir_service *service, const weir_config *config, weir_ro
 
 /* ---- listening ---- */
 
-static int make_tls(const weir_config_listen *listen, weir_tls **ret_tls)
-{
-	weir_tls_certificate certificates[64];
-	size_t count = 0;
-	for (; listen->certificates != NULL && listen->certificates[count] != NULL && count < 64; count++)
-		certificates[count] =
-			(weir_tls_certificate){listen->certificates[count], listen->keys[count]};
-	weir_tls_options options = {.certificates = certificates,
-				    .certificate_count = count,
-				    .client_ca = listen->client_ca,
-				    .client_required =
-					    listen->client_certificate == WEIR_CONFIG_CLIENT_REQUIRED,
-				    .min_version = listen->tls_version == 1 ? "1.3" : "1.2",
-				    .ciphers = listen->ciphers,
-				    .http2 = listen->http2,
-				    .no_tickets = !listen->tickets};
-	return weir_tls_new(&options, ret_tls);
-}
-
 static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
 {
 	if (a->sa_family != b->sa_family)
@@ -438,7 +419,7 @@ static int add_listener(weir_service *service, const weir_config *config, const 
 	*at = (listening){.nth = nth_of(config, listen)};
 	snprintf(at->title, sizeof(at->title), "%s", listen->head.title);
 	snprintf(at->name, sizeof(at->name), "listen %.127s %u", listen->head.title, at->nth);
-	int failed = listen->tls ? make_tls(listen, &at->tls) : 0;
+	int failed = listen->tls ? weir_config_tls(listen, &at->tls) : 0;
 	const struct sockaddr *address = (const struct sockaddr *)&listen->address;
 	weir_http_listen options = {
 		.address = address,
@@ -482,8 +463,14 @@ static int listen_admin(weir_service *service, weir_inherited *inherited, size_t
 	if (service->admin == NULL)
 		return 0;
 	size_t found = take_inherited(address, ADMIN_NAME, inherited, count, fds, WEIR_THREADS_MAX);
-	return weir_admin_listen(service->admin, address, admin->address_length, found > 0 ? fds : NULL,
-				 found);
+	int failed = weir_admin_listen(service->admin, address, admin->address_length, found > 0 ? fds : NULL,
+				       found);
+	/* Whoever runs two has often not asked for this one. */
+	if (failed == -EADDRINUSE)
+		weir_error_set(failed,
+			       "admin: %s is taken; choose another with --admin ADDR:PORT, or --admin off",
+			       admin->head.title);
+	return failed;
 }
 
 int weir_service_start(weir_service *service, weir_inherited *inherited, size_t count)
@@ -538,7 +525,7 @@ static int change_listeners(weir_service *service, const weir_config *config)
 		weir_tls *tls = NULL;
 		int failed = at == NULL ? add_listener(service, config, &config->listen[i], NULL, 0) : 0;
 		if (failed == 0 && at != NULL && config->listen[i].tls) {
-			failed = make_tls(&config->listen[i], &tls);
+			failed = weir_config_tls(&config->listen[i], &tls);
 			if (failed == 0)
 				failed = weir_http_set_tls(service->http, at->number, tls);
 			if (failed == 0) {

@@ -281,7 +281,7 @@ static int read_options(int argc, char **argv, sim_options *options)
 	optind = 0;
 	while ((option = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
 		if (option == '?')
-			return wrong_option("there is no option ", argv[optind - 1]);
+			return weir_verb_unexpected(&weir_verb_sim, argv[optind - 1]);
 		if (option == ':')
 			return wrong_option("a value is missing after ", argv[optind - 1]);
 		int status = read_option(option, optarg, options);

@@ -325,7 +325,7 @@ static int run(int argc, char **argv)
 
 const weir_verb weir_verb_top = {
 	.name = "top",
-	.summary = "show in a terminal what a sentry or server does",
+	.summary = "shows in a terminal what a sentry or server does",
 	.usage = "usage: weir top [ADDR:PORT] [--token-file FILE] [--once]\n"
 		 "\n"
 		 "Shows the live page's content in a terminal, once a second: what each stage is offered, "

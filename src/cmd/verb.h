@@ -39,7 +39,7 @@ extern const weir_verb *const weir_verbs[];
 const weir_verb *weir_verb_find(const char *name);
 /* Says on stderr that there is no such verb, with a hint; returns WEIR_EXIT_USAGE. */
 int weir_verb_unknown(const char *typed);
-/* Says on stderr that this verb does not take an argument; returns WEIR_EXIT_USAGE. */
+/* Says on stderr that this verb does not take an argument, and which option of its help was meant if one is near; returns WEIR_EXIT_USAGE. */
 int weir_verb_unexpected(const weir_verb *verb, const char *argument);
 
 #endif

@@ -125,4 +125,13 @@ def taken_ports_and_other_ends():
     demo.process.stdout.close()
 
 
-run(controls, taken_ports_and_other_ends)
+def wrong_arguments():
+    """They are told without anything being started, or built before."""
+    program = os.path.join(os.environ.get("SOURCE", "."), "lab/demo/run")
+    for words, status, said in ((["--frob"], 2, "unrecognized arguments: --frob"), (["--port", "99999"], 2, "99999 is no port"), (["--port", "0"], 0, "")):
+        done = subprocess.run([sys.executable, program, "--only-arguments", "--build", "/nowhere", *words], capture_output=True, text=True, timeout=LONG)
+        same(done.returncode, status, f"the status of {words}")
+        expect(said in done.stderr, f"{words}: {done.stderr}")
+
+
+run(controls, taken_ports_and_other_ends, wrong_arguments)

@@ -359,7 +359,7 @@ def help_is_whole():
     source = os.environ.get("SOURCE", ".")
     with open(os.path.join(source, "docs/load.md")) as file:
         docs = file.read()
-    with open(os.path.join(source, "docs/man/weir.1")) as file:
+    with open(os.path.join(source, "docs/man/weir-load.1")) as file:
         manual = file.read().replace("\\-", "-")
     for option in sorted(options):
         expect(f"`{option}" in docs, f"docs/load.md does not tell about {option}")

@@ -559,6 +559,12 @@ def exempt_and_dry_run():
     same([weir.ask(path).status for path in ("/healthz", "/healthz?x", "/healthz")], [200] * 3, "health checks never are")
     inside.close()
     end(weir, backend)
+    # But for the page that everybody asks for.
+    weir = start([backend := Backend(hanging)], backend="health = /", route="target = one", more='target "one" { law = fixed; concurrency = 1 }')
+    inside = one_inside(weir, backend)
+    same([weir.ask(path).status for path in ("/", "/?x")], [503, 503], "a check of / makes no exception of everybody")
+    inside.close()
+    end(weir, backend)
     weir = start([backend := Backend(hanging)], route="target = dry", more=more + " process { threads = 1 }")
     inside = one_inside(weir, backend)
     same([weir.ask("/").status for _ in range(5)], [200] * 5, "nobody is in a dry run")

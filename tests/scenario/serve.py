@@ -229,7 +229,7 @@ def demo():
     """)
     answer = weir.ask("/")
     same(answer.status, 200, "the demo's page")
-    expect(len(answer.body) > 0, "which is not empty")
+    expect(b"50 checksums of 102400 bytes" in answer.body, f"of the best quality: {answer.body[:200]}")
     until(lambda: weir.stage("x")["all"]["completed"] == 1, "its stage has counted it")
     weir.stop()
 
@@ -257,6 +257,19 @@ def flags():
         expect(done.returncode in (1, 2) and done.stderr, f"{words}: {done.returncode}, {done.stderr}")
 
 
+def taken():
+    """Addresses that somebody else has: a sentence that says which, and for the admin's, which few have asked for, what to do."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        address = "127.0.0.1:%d" % other.getsockname()[1]
+        for words, said in ((["--listen", address, "--admin", "off"], f"cannot listen on {address}: Address already in use"),
+                            (["--listen", "127.0.0.1:0", "--admin", address], f"admin: {address} is taken; choose another with --admin ADDR:PORT, or --admin off")):
+            done = subprocess.run([WEIR, "serve", "--demo", *words], capture_output=True, text=True, timeout=LONG)
+            same(done.returncode, 1, f"the status of {words}")
+            expect(said in done.stderr, f"{words} said: {done.stderr}")
+
+
 def activation():
     """A socket that a supervisor made, and what came to it before the server was there."""
     with socket.create_server(("127.0.0.1", 0)) as listener, tempfile.TemporaryDirectory(prefix="weir-scenario-") as root:
@@ -279,4 +292,4 @@ def activation():
         same(server.wait(LONG), 0, "an orderly end")
 
 
-run(files, conditions_and_ranges, out_of_the_root, listing, connections, large, demo, page, flags, activation)
+run(files, conditions_and_ranges, out_of_the_root, listing, connections, large, demo, page, flags, taken, activation)

@@ -55,7 +55,7 @@ expect 0 '^aimd$' --laws
 expect 0 '^    target  *time  *1us to 1h' --laws
 
 expect 2 'name a scenario'
-expect 2 'there is no option --frobnicate' --frobnicate
+expect 2 "unexpected argument '--frobnicate'" --frobnicate
 expect 2 'a value is missing after --law' "$small" --law
 expect 2 "unexpected argument 'more'" "$small" more
 expect 2 'exclude each other' "$small" --json --csv

@@ -452,6 +452,33 @@ static void test_change_refused(void **state)
 	tear_down(&at);
 }
 
+/* Who is refused is told what would have been accepted. */
+static void test_refusals_say_why(void **state)
+{
+	static const struct {
+		const char *fields, *body, *says;
+	} asked[] = {
+		{"", "{}", "this needs 'Authorization: Bearer TOKEN'"},
+		{"Authorization: Bearer wrong\r\n", "{}", "that is not the token"},
+		{WITH, "{\"mode\": dry-run}", "the body is no JSON: line 1, column "},
+		{WITH, "{\"law\":\"adaptve\"}", "there is no law 'adaptve'; did you mean 'adaptive'?"},
+		{WITH, "{\"law\":\"magic\"}", "there is no law 'magic'; 'weir sim --laws' lists them"},
+	};
+	place at;
+	set_up(&at, TOKEN);
+	json_decref(stages_after(&at, 0));
+	for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+		char *answer = ask(&at, "PUT", "/api/stages/work", asked[i].fields, asked[i].body);
+		json_t *said = json_loads(body_of(answer), 0, NULL);
+		const char *error = json_string_value(json_object_get(said, "error"));
+		if (error == NULL || strstr(error, asked[i].says) == NULL)
+			fail_msg("%s: instead of \"%s\"", answer, asked[i].says);
+		json_decref(said);
+		free(answer);
+	}
+	tear_down(&at);
+}
+
 /* ---- the stream ---- */
 
 static void read_until(int fd, char *text, size_t size, const char *wanted, unsigned times)
@@ -527,6 +554,7 @@ int main(void)
 		cmocka_unit_test(test_guard),
 		cmocka_unit_test(test_change),
 		cmocka_unit_test(test_change_refused),
+		cmocka_unit_test(test_refusals_say_why),
 		cmocka_unit_test(test_stream),
 		cmocka_unit_test(test_sheds_are_bounded),
 	};

@@ -80,6 +80,19 @@ static void test_defaults(void **state)
 	weir_config_free(&config);
 }
 
+/* A class that a route names is reached by it, whatever the classes' rules are. */
+static void test_a_class_named_by_a_route_is_reached(void **state)
+{
+	weir_config *config = read_named("t", "class \"a\" { level = 1 }\nclass \"b\" { level = 2 }\n"
+					      "class \"c\" { level = 3 }\n"
+					      "route \"r\" { root = \"/tmp\"; class = b }");
+	assert_string_equal(
+		messages_of(config),
+		"t:3: warning: class \"c\" is never reached: \"a\" before it matches every request\n");
+	assert_int_equal(config->route[0].level, 2);
+	weir_config_free(&config);
+}
+
 /* The defaults in the table are those that weir/http.h promises for 0. */
 static void test_defaults_are_values_of_their_rows(void **state)
 {
@@ -130,7 +143,7 @@ static const char whole[] =
 	"limits { line = 4KB; head = 1MB; idle-timeout = 1.5s; requests = 1000 }\n"
 	"log { access = \"/var/log/a\"; format = json; error = off; level = error }\n"
 	"files { cache = 1.5GB; precompressed = off }\n"
-	"process { user = www; threads = 3; loop = epoll }\n";
+	"process { user = daemon; threads = 3; loop = epoll }\n";
 
 static void test_a_whole_one(void **state)
 {
@@ -183,7 +196,7 @@ static void test_a_whole_one(void **state)
 	assert_int_equal(config->log.format, WEIR_CONFIG_JSON);
 	assert_int_equal(config->files.cache_bytes, UINT64_C(3) << 29);
 	assert_int_equal(config->process.loop, 1);
-	assert_string_equal(config->process.user, "www");
+	assert_string_equal(config->process.user, "daemon");
 	weir_config_free(&config);
 }
 
@@ -506,11 +519,11 @@ static void test_quotes_and_environment(void **state)
 	setenv("WEIR_TEST", "a \"b\" ;#{", 1);
 	weir_config *config = read_good(
 		"log { access = \"/x;#{}y\\\"z\\\\\"; error = \"/${WEIR_TEST}/${WEIR_NO_SUCH:-c}\" }\n"
-		"process { user = '${WEIR_TEST}\\n\\'' group = caf\xc3\xa9 }");
+		"backend \"a\" { server = http://a:1 host = '${WEIR_TEST}\\n\\'' health = /caf\xc3\xa9 }");
 	assert_string_equal(config->log.access, "/x;#{}y\"z\\");
 	assert_string_equal(config->log.error, "/a \"b\" ;#{/c");
-	assert_string_equal(config->process.user, "${WEIR_TEST}\\n'");
-	assert_string_equal(config->process.group, "caf\xc3\xa9");
+	assert_string_equal(config->backend[0].host, "${WEIR_TEST}\\n'");
+	assert_string_equal(config->backend[0].health, "/caf\xc3\xa9");
 	weir_config_free(&config);
 }
 
@@ -805,6 +818,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CHECK_TEST(test_defaults),
 		CHECK_TEST(test_defaults_are_values_of_their_rows),
+		CHECK_TEST(test_a_class_named_by_a_route_is_reached),
 		CHECK_TEST(test_a_whole_one),
 		CHECK_TEST(test_bounds_and_resources),
 		CHECK_TEST(test_laws),

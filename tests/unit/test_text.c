@@ -286,6 +286,8 @@ static void test_nearest(void **state)
 	expect_nearest("a_name", "a_name_that_is_longer_than_any_word_is");
 	expect_nearest("mni", "min");
 	expect_nearest("xyz", NULL);
+	expect_nearest("mix", "min");
+	expect_nearest("max", NULL);
 	expect_nearest("", NULL);
 	expect_nearest("mmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmmm", NULL);
 }

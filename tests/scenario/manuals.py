@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Manual pages and completions against the binary: every verb, flag and key is there, none is that does not exist, pages are without
+warnings, and the completions work in those of the shells that are installed."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+WEIR, SOURCE = os.environ["WEIR"], os.environ["SOURCE"]
+MAN = os.path.join(SOURCE, "docs/man")
+FLAG = r"(?<![\w-])(?:--[a-z][a-z0-9-]*|-[a-z]\b)"
+failures = 0
+
+
+def expect(good, text):
+    global failures
+    if not good:
+        failures += 1
+        print(text)
+
+
+def ask(*words):
+    return subprocess.run([WEIR, *words], check=True, capture_output=True, text=True).stdout
+
+
+def read(path):
+    with open(os.path.join(SOURCE, path)) as file:
+        return file.read()
+
+
+def pages():
+    return [os.path.join(MAN, name) for name in sorted(os.listdir(MAN))]
+
+
+def plain(path):
+    """A page's text without what roff makes of it."""
+    text = re.sub(r"\\f.", "", read(path)).replace("\\-", "-").replace("\\(aq", "'").replace("\\e", "\\")
+    return re.sub(r'^\.\\".*$|^\.(?:BR?|BI|IR?|RB|IB|SS) ', "", text, flags=re.M)
+
+
+VERBS = ask("help", "--verbs").split()
+# Of the first column alone, by which a flag that is only mentioned is no option.
+OPTIONS = {verb: set(re.findall(FLAG, "\n".join(re.findall(r"^  (-\S+(?: \S+, --\S+)?)", ask(verb, "--help"), re.M)))) for verb in VERBS}
+ALWAYS = {"--help", "--version", "--verbs"}
+
+
+def test_pages_know_what_the_help_does():
+    for verb in VERBS:
+        path = "docs/man/weir-%s.1" % verb
+        if verb in ("help", "version"):
+            path = "docs/man/weir.1"
+        text = plain(path)
+        found = set(re.findall(FLAG, text))
+        expect(OPTIONS[verb] <= found, "%s lacks %s" % (path, sorted(OPTIONS[verb] - found)))
+        known = set().union(*OPTIONS.values(), ALWAYS) if verb != "load" else OPTIONS[verb]
+        expect(found <= known, "%s has what there is not: %s" % (path, sorted(found - known)))
+        options = re.search(r"^\.SH OPTIONS\n(.*?)^\.SH ", text, re.M | re.S)
+        described = set(re.findall(r"^\.TP\n(?:.*?, )?(-\S+)", options.group(1), re.M)) if options else set()
+        expect(verb in ("help", "version") or described <= OPTIONS[verb], "%s describes %s" % (path, sorted(described - OPTIONS[verb])))
+        expect("weir %s" % verb in plain("docs/man/weir.1") or "weir-%s" % verb in plain("docs/man/weir.1"), "weir.1 lacks %s" % verb)
+    for path in pages():
+        for section in ["NAME", "EXIT STATUS", "EXAMPLES", "SEE ALSO"] + (["FILES", "SIGNALS"] if os.path.basename(path) != "weir.1" else []):
+            expect("\n.SH %s\n" % section in read(path), "%s has no %s" % (path, section))
+
+
+def test_every_key_is_in_the_page():
+    text = plain("docs/man/weir.conf.5")
+    blocks = re.split(r"^(?=[a-z]+ (?:\"TITLE\" )?\{)", ask("check", "--list"), flags=re.M)[1:]
+    sections = dict(re.findall(r"^([a-z]+)(?: TITLE)?\n((?:(?!^[a-z]+(?: TITLE)?\n[A-Z])[^\n]*\n)*)", text.split(".SH BLOCKS AND KEYS")[1], re.M))
+    expect(len(blocks) > 5, "weir check --list was not understood")
+    for block in blocks:
+        name = block.split()[0]
+        keys = re.findall(r"^  ([a-z][a-z0-9-]*) {2,}\S", block, re.M)
+        there = re.findall(r"^\.TP\n([a-z0-9-]+) = ", sections.get(name, ""), re.M)
+        expect(keys and keys == there, "weir.conf.5, block %s: %s instead of %s" % (name, there, keys))
+
+
+def test_made_parts_are_new():
+    done = subprocess.run([sys.executable, os.path.join(SOURCE, "tools/manuals"), WEIR, "--check"], capture_output=True, text=True)
+    expect(done.returncode == 0, done.stdout + done.stderr)
+
+
+def test_pages_without_warnings():
+    checks = [["mandoc", "-T", "lint", "-W", "warning"], ["groff", "-man", "-ww", "-z", "-T", "utf8", "-K", "utf8"]]
+    for path in pages():
+        for command in checks:
+            if shutil.which(command[0]) is None:
+                continue
+            done = subprocess.run([*command, path], capture_output=True, text=True)
+            expect(not done.stdout + done.stderr, "%s: %s" % (" ".join(command), done.stdout + done.stderr))
+
+
+# ---- completions ----
+
+
+def folder_with_weir():
+    folder = tempfile.mkdtemp()
+    os.symlink(WEIR, os.path.join(folder, "weir"))
+    return folder
+
+
+def complete_bash(line):
+    words = line.split(" ")
+    script = '. "$SOURCE/completions/weir.bash"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _weir; printf "%s\\n" "${COMPREPLY[@]}"'
+    return subprocess.run(["bash", "-c", script, "bash", *words], capture_output=True, text=True).stdout.split()
+
+
+def complete_fish(line):
+    script = 'source $SOURCE/completions/weir.fish; complete -C "%s"' % line
+    out = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True).stdout
+    return [row.split("\t")[0] for row in out.splitlines()]
+
+
+# A zsh in a terminal of its own is asked, as a user would with the tab key; what it would add is told instead of shown.
+ZSH = r"""
+zmodload zsh/zpty
+zpty z zsh -f -i
+zpty -w z "PS1=; fpath=($SOURCE/completions \$fpath); autoload -U compinit; compinit -u -D"
+zpty -w z 'compadd() {
+  if [[ ${@[1,(i)(-|--)]} == *-(O|A|D)* ]]; then builtin compadd "$@"; return $?; fi
+  local -a __hits; builtin compadd -A __hits "$@"; builtin compadd "$@"; print -rl -- "<hit>"${^__hits}"</hit>" >>'$OUT'
+}'
+zpty -w z "zstyle ':completion:*' menu no; setopt no_list_beep; bindkey '^I' complete-word; done_() { print '<done>' >>$OUT; zle kill-whole-line }; zle -N done_; bindkey '^X' done_; print up >>$OUT"
+while [[ ! -s $OUT ]] { zpty -r -t z || : }
+zpty -w -n z "$LINE"$'\t\x18'
+while ! grep -q '<done>' $OUT; do zpty -r -t z; done >/dev/null
+zpty -d z
+"""
+
+
+def complete_zsh(line):
+    with tempfile.NamedTemporaryFile() as out:
+        subprocess.run(["zsh", "-f", "-c", ZSH], env={**os.environ, "OUT": out.name, "LINE": line, "TERM": "dumb"}, capture_output=True, timeout=60)
+        return re.findall(r"<hit>(.*?)</hit>", out.read().decode())
+
+
+SHELLS = {"bash": complete_bash, "fish": complete_fish, "zsh": complete_zsh}
+
+
+def test_completions_in_text():
+    zsh, fish = read("completions/_weir"), read("completions/weir.fish")
+    for verb in VERBS:
+        expect("'%s:" % verb in zsh, "_weir lacks %s" % verb)
+        expect(" -a %s -d " % verb in fish, "weir.fish lacks %s" % verb)
+        of_zsh = re.search(r"^\t%s\)\n(.*?);;" % verb, zsh, re.M | re.S).group(1)
+        of_zsh = set(re.findall(r"'\*?(--?[a-z0-9-]+)\[", of_zsh)) - {"--help"}
+        of_fish = re.findall(r"^complete -c weir -n '__fish_seen_subcommand_from %s' -([ls]) (\S+)" % verb, fish, re.M)
+        of_fish = {("--" if kind == "l" else "-") + name for kind, name in of_fish} - {"--help"}
+        expect(of_zsh == OPTIONS[verb], "_weir, %s: %s" % (verb, sorted(of_zsh ^ OPTIONS[verb])))
+        expect(of_fish == OPTIONS[verb], "weir.fish, %s: %s" % (verb, sorted(of_fish ^ OPTIONS[verb])))
+
+
+def test_completions_at_work():
+    folder = folder_with_weir()
+    os.environ["PATH"] = folder + ":" + os.environ["PATH"]
+    for shell, complete in SHELLS.items():
+        if shutil.which(shell) is None:
+            print("there is no", shell)
+            continue
+        found = set(complete("weir "))
+        expect(found == set(VERBS), "%s: verbs: %s" % (shell, sorted(found)))
+        for verb in VERBS:
+            wanted = {flag for flag in OPTIONS[verb] if flag.startswith("--")} | {"--help"}
+            found = set(complete("weir %s --" % verb))
+            expect(found == wanted, "%s: weir %s --: %s" % (shell, verb, sorted(found ^ wanted)))
+        found = set(complete("weir sim --law aim"))
+        expect(found == {"aimd"}, "%s: laws: %s" % (shell, sorted(found)))
+        found = set(complete("weir check --explain li"))
+        expect(found == {"listen", "limit", "limits"}, "%s: blocks: %s" % (shell, sorted(found)))
+        found = set(complete("weir help s"))
+        expect(found == {"sentry", "serve", "sim"}, "%s: weir help s: %s" % (shell, sorted(found)))
+    shutil.rmtree(folder)
+
+
+for name, test in sorted(globals().copy().items()):
+    if name.startswith("test_"):
+        test()
+sys.exit(failures > 0)

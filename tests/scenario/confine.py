@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a running `weir serve` or `weir sentry` cannot do any more (process { confine }), and that all that it must do goes on: reloads, rotation,
 successors. And whose rights it has (process { user })."""
+import atexit
 import ctypes
 import os
 import pwd
@@ -55,8 +56,11 @@ def needs_root(test):
 class Place:
     """inside/ what is configured, outside/ what is not; both readable by everybody, and a folder for logs."""
 
+    all = []
+
     def __init__(self):
         self.folder = tempfile.mkdtemp(prefix="weir-confine-")
+        Place.all.append(self)
         os.chmod(self.folder, 0o755)
         for name in ("conf", "inside", "outside", "log", "bin", "tls", "archive", "more"):
             os.mkdir(self.at(name))
@@ -128,21 +132,40 @@ def has_ended(pid):
         return True
 
 
+heirs = []
+
+
+def kill_heirs():
+    """Those that a test which broke has left: they are nobody's children."""
+    for pid in heirs:
+        if not has_ended(pid):
+            os.kill(pid, signal.SIGKILL)
+    for place in Place.all:
+        place.remove()
+
+
+atexit.register(kill_heirs)
+
+
 def succeed(weir, pid=None):
     """Its successor's pid, once that serves and its predecessor has ended."""
     pid = pid or weir.process.pid
     said = signalled(weir, signal.SIGUSR2, r"a successor was started, pid \d+", pid)
     heir = int(re.search(r"a successor was started, pid (\d+)", said)[1])
+    heirs.append(heir)
     before = len(weir.said()) - len(said)
     until(lambda: says(weir, r"ready\n(.*\n)*.*admin token|ended before it was ready", before), "the successor is ready")
     expect(not says(weir, "ended before it was ready", before), "the successor began: " + weir.said()[before:])
     until(lambda: weir.process.poll() is not None if pid == weir.process.pid else has_ended(pid), "the predecessor's end")
+    if pid in heirs:  # the number may be another's soon
+        heirs.remove(pid)
     return heir
 
 
 def end(weir, pid):
     os.kill(pid, signal.SIGTERM)
-    until(lambda: has_ended(pid), "the successor's end")
+    if until(lambda: has_ended(pid), "the successor's end"):
+        heirs.remove(pid)
     expect("Sanitizer" not in weir.said() and "runtime error" not in weir.said(), "a sanitizer said: " + weir.said()[-2000:])
 
 

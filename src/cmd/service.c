@@ -487,11 +487,12 @@ int weir_service_start(weir_service *service, weir_inherited *inherited, size_t 
 	weir_routes_unref(routes);
 	if (failed == 0)
 		failed = weir_places_start(&service->places);
-	if (failed == 0)
-		failed = listen_admin(service, inherited, count);
 	for (unsigned i = 0; failed == 0 && i < service->config->listens; i++)
 		failed =
 			add_listener(service, service->config, &service->config->listen[i], inherited, count);
+	/* Last: its thread looks at what the listeners have made. */
+	if (failed == 0)
+		failed = listen_admin(service, inherited, count);
 	service->places.handover = NULL;
 	return failed;
 }

@@ -49,14 +49,15 @@ class Asking:
         return answers
 
 
-def bound_config(holding, concurrency):
+def bound_config(holding, concurrency, threads=3, queue=300):
+    """A queue is shared out to the threads, and which of them gets a connection is chance."""
     return f"""
         listen "127.0.0.1:0" {{}}
-        process {{ threads = 3 }}
+        process {{ threads = {threads} }}
         backend "app" {{ server = "{holding.backend.url}"; concurrency = {concurrency} }}
         target "own" {{ p90 = 60s }}
         route "other" {{ match = "path /other"; backend = app; target = own; queue = 300 }}
-        route "all" {{ backend = app; queue = 12 }}
+        route "all" {{ backend = app; queue = {queue} }}
     """
 
 
@@ -104,7 +105,7 @@ def concurrency():
 def queue_behind_the_bound():
     """Whoever finds the queue full is turned away, and told so; those in it are served."""
     holding = Holding()
-    weir = Weir("sentry", config=bound_config(holding, 1).replace("threads = 3", "threads = 1"))
+    weir = Weir("sentry", config=bound_config(holding, 1, threads=1, queue=12))
     asking = Asking(weir, ["/"] * 13)
     until(lambda: weir.stage("all")["waiting"] == 12, "the queue is full")
     answer = weir.ask("/")

@@ -437,7 +437,8 @@ static const struct {
 	 "t:1: match: 17 rules; at most 16"},
 	/* bounds and resources */
 	{"backend \"a\" { server = {\"http://h\", \"http://i\"}; connections = 5;\n concurrency = 11 }",
-	 "t:2: warning: concurrency: 11 is more than the connections to all servers together, 10, so it bounds nothing"},
+	 "t:2: warning: concurrency: 11 is more than the connections to all servers together, 10, so it "
+	 "bounds nothing"},
 	{"backend \"a\" { server = \"http://h\"; concurrency = 1000001 }", "t:1: concurrency: ..."},
 	{"backend \"a\" { server = \"http://h\"; concurrency = -1 }", "t:1: concurrency: ..."},
 	{"resources { memory = 100% }", "t:1: memory: ..."},

@@ -47,6 +47,9 @@ weir_parse weir_parse_request_with_care(weir_head *head, const char *bytes, size
 const char *weir_framing_target(weir_head *head, const char *bytes);
 const char *weir_framing_request_field(weir_head *head, const char *bytes, const weir_head_field *field);
 const char *weir_framing_answer_field(weir_head *head, const char *bytes, const weir_head_field *field);
+/* Those up to end that one of these wants to see, in their order, but for one that has been judged (NULL: none has). */
+const char *weir_framing_fields(weir_head *head, const char *bytes, const weir_head_field *field,
+				const weir_head_field *end, const weir_head_field *but, bool answer);
 const char *weir_framing_trailer_field(weir_head *head, const weir_head_field *field);
 /* At the end of a head: is it whole, and how is its body framed? */
 const char *weir_framing_request(weir_head *head);

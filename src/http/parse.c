@@ -261,6 +261,20 @@ static size_t read_method(reader *r, size_t at)
 	return at + 1;
 }
 
+/* Nearly all requests begin so. */
+static inline bool is_get(const reader *r)
+{
+	return r->end >= 4 && memcmp(r->bytes, "GET ", 4) == 0;
+}
+
+static inline size_t take_get(reader *r)
+{
+	r->head->method = WEIR_METHOD_GET;
+	r->head->method_length = 3;
+	r->head->path = 4;
+	return 4;
+}
+
 /* The space after a target is before this: a version follows it, and that is the line. */
 static inline size_t target_limit(const reader *r)
 {
@@ -372,11 +386,15 @@ static size_t read_request_line(reader *r)
 {
 	enum phase phase = r->head->phase;
 	size_t at = r->head->seen;
-	if (phase == PHASE_START && (at = read_start(r)) == STOPPED)
-		return at;
-	if (phase <= PHASE_METHOD && (at = read_method(r, at)) == STOPPED)
-		return at;
-	if (phase <= PHASE_PATH)
+	if (likely(phase == PHASE_START && is_get(r))) {
+		at = take_get(r);
+	} else {
+		if (phase == PHASE_START && (at = read_start(r)) == STOPPED)
+			return at;
+		if (phase <= PHASE_METHOD && (at = read_method(r, at)) == STOPPED)
+			return at;
+	}
+	if (likely(phase <= PHASE_PATH))
 		at = read_path(r, at);
 	else if (phase == PHASE_QUERY)
 		at = read_query(r, at);

@@ -114,17 +114,31 @@ static size_t plain_value(const char *bytes, size_t at, size_t end)
 	return scan(bytes, at, end, VALUE);
 }
 
-/* Without vectors there is no quicker way than the careful one. */
+/* Without vectors there is no quicker way to read a first line than the careful one. */
 static weir_parse plain_request(weir_head *head, const char *bytes, size_t length,
 				const weir_head_limits *limits, weir_head_field *fields)
 {
 	return weir_parse_request_with_care(head, bytes, length, limits, fields, 0);
 }
 
+/* Any line that is whole and well-formed. */
 static size_t plain_fields(weir_head *head, const char *bytes, size_t at, size_t end,
 			   const weir_head_limits *limits, weir_head_field *fields, bool answer)
 {
-	return at;
+	size_t most = limits->fields < UINT16_MAX ? limits->fields : UINT16_MAX;
+	const weir_head_field *first = fields + head->field_count;
+	while (head->field_count < most) {
+		size_t colon = scan(bytes, at, end, TOKEN);
+		if (colon == end || colon == at || bytes[colon] != ':' || colon - at > UINT16_MAX)
+			break;
+		size_t stop = scan(bytes, colon + 1, end, VALUE);
+		if (end - stop < 2 || !weir_is_line_end(bytes + stop))
+			break;
+		weir_head_keep(&fields[head->field_count++], bytes, at, colon, stop);
+		at = stop + 2;
+	}
+	head->error = weir_framing_fields(head, bytes, first, fields + head->field_count, NULL, answer);
+	return head->error == NULL ? at : WEIR_SCAN_REFUSED;
 }
 
 const weir_scanner weir_scan_plain = {.name = "plain",

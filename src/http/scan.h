@@ -7,7 +7,7 @@
  * chosen at the first use. All give the same results; tests compare them byte by byte.
  *
  * Usual heads: `request` and `fields` take whole lines only, of one plain shape, and stop before the first that is not: what is malformed, incomplete or merely odd is none of their business, and
- * parse.c reads it with care. So they need no way to say what is wrong, and how much they take makes no difference to any result, only to what it costs. The plain scanner takes nothing.
+ * parse.c reads it with care. So they need no way to say what is wrong, and how much they take makes no difference to any result, only to what it costs.
  *
  * Memory: a scanner reads nothing outside of bytes[0 .. end). It may read before `at`: so the last few bytes are looked at with a full vector too.
  *

@@ -173,18 +173,6 @@ static inline bool is_pair(const char *at, char first, char second)
 	return pair == (uint16_t)((uint8_t)first | (uint8_t)second << 8);
 }
 
-/* What the fields from that one on mean, but for a Host that is known to be one already. NULL, or the error. */
-static const char *judge_fields(weir_head *head, const char *bytes, const weir_head_field *field,
-				const weir_head_field *end, const weir_head_field *host, bool answer)
-{
-	const char *error = NULL;
-	for (; field < end && error == NULL; field++)
-		if (WEIR_FRAMING_FIELDS >> field->id & 1 && field != host)
-			error = answer ? weir_framing_answer_field(head, bytes, field)
-				       : weir_framing_request_field(head, bytes, field);
-	return error;
-}
-
 /* What is taken of the fields. */
 typedef struct usual {
 	size_t at;  /* the first line that is not */
@@ -257,7 +245,8 @@ usual_fields(weir_head *head, const char *bytes, size_t at, size_t end, const we
 		head->host = host->value;
 		head->host_length = host->value_length;
 	}
-	if (found != 0 && (head->error = judge_fields(head, bytes, first, field, host, answer)) != NULL)
+	if (found != 0 &&
+	    (head->error = weir_framing_fields(head, bytes, first, field, host, answer)) != NULL)
 		return (usual){WEIR_SCAN_REFUSED, false};
 	return (usual){at, whole};
 }

@@ -338,10 +338,11 @@ VECTOR_TARGET static weir_parse VECTOR(request)(weir_head *head, const char *byt
 	if (lines.at != 0)
 		lines = usual_fields(head, bytes, lines.at, end, limits, fields, 0, 0, false);
 	if (lines.whole) {
-		head->error = judge_request(head);
+		const char *error = judge_request(head);
 		head->length = (uint32_t)lines.at + 2;
-		if (head->error == NULL)
+		if (error == NULL)
 			return WEIR_PARSE_DONE;
+		head->error = error;
 		lines.at = WEIR_SCAN_REFUSED;
 	}
 	return weir_parse_request_with_care(head, bytes, length, limits, fields, lines.at);

@@ -261,6 +261,8 @@ static void test_what_usual_heads_mean(void **state)
 		{"GET /x?y#z HTTP/1.1\r\nHost: a\r\nUser-Agent: somebody/1.0\r\n\r\n",
 		 "400 a fragment in the target"},
 		{"GET /" VALUE64 "\xc3 HTTP/1.1\r\nHost: a\r\n\r\n", "400 a byte that no target has"},
+		{"/x HTTP/1.1\r\nHost: a\r\nUser-Agent: somebody/1.0\r\n\r\n",
+		 "400 the request line does not begin with a method and a space"},
 		{"GETS /x HTTP/1.1\r\nHost: a\r\nUser-Agent: somebody/1.0\r\n\r\n",
 		 "OTHER:GETS /x host=a 11 none keep | Host: a | User-Agent: somebody/1.0"},
 		{"OPTIONS /x HTTP/1.1\r\nHost: a\r\nUser-Agent: somebody/1.0\r\n\r\n",

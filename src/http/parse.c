@@ -13,8 +13,9 @@
  *
  * Nobody looks beyond a limit: a scan ends there, and running out of bytes there is the refusal. So too long is too long whatever comes after it.
  *
- * This is the hottest code of a server with small answers. So a step takes a place and returns the next one, which stays in a register; what is unusual (more bytes needed,
- * a refusal) is a call of a cold function that returns STOPPED and leaves the result in the reader.
+ * What is here reads with care: anything, from any place on, and says what is wrong. Lines as nearly everybody writes them are not even seen here: a scanner takes them (scan.h), from the beginning of a request
+ * that is fresh, and again behind each line that had to be read here. A step takes a place and returns the next one; where more bytes are needed or something is refused, it returns STOPPED and leaves the
+ * result in the reader.
  */
 
 #include <string.h>

@@ -2,7 +2,7 @@
 /*
  * What it costs to parse a head: ours by each scanner, and http_parser where it was there at build time, with callbacks that note the places of fields as ours does.
  *
- *	parse [--head wrk|browser|api|answer] [--by weir|http_parser] [--scanner plain|sse4.2|avx2] [--count N]
+ *	parse [--head wrk|curl|api|browser|answer] [--by weir|http_parser] [--scanner plain|sse4.2|avx2] [--count N]
  *
  * Run under callgrind with two counts: the difference is what the heads between them cost.
  */
@@ -20,6 +20,8 @@ static const struct sample {
 	const char *name, *text;
 } samples[] = {
 	{"wrk", "GET /x HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"},
+	{"curl", "GET /articles/rivers.html HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: curl/7.88.1\r\n"
+		 "Accept: */*\r\n\r\n"},
 	{"api", "POST /api/orders?dry=1 HTTP/1.1\r\nHost: shop.example.com\r\nUser-Agent: curl/7.88.1\r\n"
 		"Accept: */*\r\nContent-Type: application/json\r\nContent-Length: 215\r\n\r\n"},
 	{"browser",

@@ -5,52 +5,59 @@
 
 #include "http/head.h"
 
-const weir_field_text weir_field_texts[WEIR_FIELD_COUNT] = {
-#define WEIR_X(name, text) [WEIR_FIELD_##name] = {text, sizeof(text) - 1},
-	WEIR_KNOWN_FIELDS(WEIR_X)
-#undef WEIR_X
-};
-
 /*
  * A perfect hash: each known name has a place of its own. A new name goes to the place that the test of this table asks for; where that is taken, other
  * factors are needed.
  */
-const uint8_t weir_field_places[128] = {
-	[2] = WEIR_FIELD_HTTP2_SETTINGS,
-	[8] = WEIR_FIELD_CONTENT_TYPE,
-	[17] = WEIR_FIELD_VIA,
-	[18] = WEIR_FIELD_KEEP_ALIVE,
-	[25] = WEIR_FIELD_UPGRADE,
-	[31] = WEIR_FIELD_LAST_MODIFIED,
-	[34] = WEIR_FIELD_USER_AGENT,
-	[44] = WEIR_FIELD_HOST,
-	[51] = WEIR_FIELD_TRANSFER_ENCODING,
-	[52] = WEIR_FIELD_DATE,
-	[53] = WEIR_FIELD_X_FORWARDED_FOR,
-	[54] = WEIR_FIELD_EXPECT,
-	[60] = WEIR_FIELD_IF_MATCH,
-	[62] = WEIR_FIELD_SERVER,
-	[64] = WEIR_FIELD_PROXY_CONNECTION,
-	[69] = WEIR_FIELD_REFERER,
-	[70] = WEIR_FIELD_COOKIE,
-	[74] = WEIR_FIELD_CONNECTION,
-	[77] = WEIR_FIELD_TRAILER,
-	[81] = WEIR_FIELD_ACCEPT_ENCODING,
-	[87] = WEIR_FIELD_IF_MODIFIED_SINCE,
-	[88] = WEIR_FIELD_LOCATION,
-	[91] = WEIR_FIELD_FORWARDED,
-	[94] = WEIR_FIELD_TE,
-	[97] = WEIR_FIELD_PROXY_AUTHORIZATION,
-	[99] = WEIR_FIELD_AUTHORIZATION,
-	[102] = WEIR_FIELD_CONTENT_LENGTH,
-	[104] = WEIR_FIELD_ETAG,
-	[109] = WEIR_FIELD_IF_UNMODIFIED_SINCE,
-	[112] = WEIR_FIELD_PRIORITY,
-	[113] = WEIR_FIELD_RETRY_AFTER,
-	[115] = WEIR_FIELD_IF_NONE_MATCH,
-	[116] = WEIR_FIELD_IF_RANGE,
-	[119] = WEIR_FIELD_RANGE,
-	[126] = WEIR_FIELD_PROXY_AUTHENTICATE,
+#define AT(name) WEIR_FIELD_##name * sizeof(weir_field_text)
+
+const weir_field_table weir_fields_known = {
+	.places =
+		{
+			[2] = AT(HTTP2_SETTINGS),
+			[11] = AT(TRANSFER_ENCODING),
+			[32] = AT(PROXY_CONNECTION),
+			[41] = AT(PROXY_AUTHORIZATION),
+			[53] = AT(REFERER),
+			[58] = AT(SERVER),
+			[65] = AT(RETRY_AFTER),
+			[69] = AT(TRAILER),
+			[82] = AT(COOKIE),
+			[84] = AT(DATE),
+			[96] = AT(PRIORITY),
+			[100] = AT(CONTENT_TYPE),
+			[102] = AT(USER_AGENT),
+			[107] = AT(FORWARDED),
+			[108] = AT(ETAG),
+			[109] = AT(ACCEPT_ENCODING),
+			[125] = AT(X_FORWARDED_FOR),
+			[130] = AT(CONTENT_LENGTH),
+			[136] = AT(IF_RANGE),
+			[158] = AT(KEEP_ALIVE),
+			[159] = AT(AUTHORIZATION),
+			[160] = AT(IF_MATCH),
+			[163] = AT(IF_MODIFIED_SINCE),
+			[166] = AT(CONNECTION),
+			[167] = AT(LAST_MODIFIED),
+			[169] = AT(IF_UNMODIFIED_SINCE),
+			[175] = AT(IF_NONE_MATCH),
+			[193] = AT(VIA),
+			[199] = AT(RANGE),
+			[206] = AT(TE),
+			[218] = AT(EXPECT),
+			[222] = AT(PROXY_AUTHENTICATE),
+			[229] = AT(UPGRADE),
+			[232] = AT(LOCATION),
+			[236] = AT(HOST),
+		},
+	.names =
+		{
+#define WEIR_X(name, text)                                                                              \
+	[WEIR_FIELD_##name] = {text ":", sizeof(text) - 1, WEIR_FIELD_##name, (1U << sizeof(text)) - 1, \
+			       WEIR_FIELD_BIT(name) & WEIR_FRAMING_FIELDS},
+			WEIR_KNOWN_FIELDS(WEIR_X)
+#undef WEIR_X
+		},
 };
 
 weir_field_id weir_field_find(weir_span name)
@@ -60,7 +67,7 @@ weir_field_id weir_field_find(weir_span name)
 
 weir_span weir_field_name(weir_field_id id)
 {
-	return (weir_span){weir_field_texts[id].text, weir_field_texts[id].length};
+	return (weir_span){weir_fields_known.names[id].text, weir_fields_known.names[id].length};
 }
 
 static inline uint8_t lower(char c)

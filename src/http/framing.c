@@ -255,6 +255,17 @@ const char *weir_framing_request_field(weir_head *head, const char *bytes, const
 	}
 }
 
+const char *weir_framing_fields(weir_head *head, const char *bytes, const weir_head_field *field,
+				const weir_head_field *end, const weir_head_field *but, bool answer)
+{
+	const char *error = NULL;
+	for (; field < end && error == NULL; field++)
+		if (WEIR_FRAMING_FIELDS >> field->id & 1 && field != but)
+			error = answer ? weir_framing_answer_field(head, bytes, field)
+				       : weir_framing_request_field(head, bytes, field);
+	return error;
+}
+
 /* RFC 9110 6.5.1: framing, routing, who is asking, what is asked for, what the content is. Others may trail. */
 #define NOT_IN_TRAILERS                                                                                   \
 	(WEIR_FIELD_BIT(HOST) | WEIR_FIELD_BIT(CONNECTION) | WEIR_FIELD_BIT(CONTENT_LENGTH) |             \

@@ -37,10 +37,19 @@ static inline const char *weir_head_refuse(weir_head *head, uint16_t status, con
 	return error;
 }
 
+/*
+ * A request of which the lines before `at` have been read; 0: none, or from where an earlier call stopped. WEIR_SCAN_REFUSED: error and status are in head. (parse.c, for scanners.)
+ */
+weir_parse weir_parse_request_with_care(weir_head *head, const char *bytes, size_t length,
+					const weir_head_limits *limits, weir_head_field *fields, size_t at);
+
 /* The target is head->path, path_length (without query): finds its form, and host and path in it. */
 const char *weir_framing_target(weir_head *head, const char *bytes);
 const char *weir_framing_request_field(weir_head *head, const char *bytes, const weir_head_field *field);
 const char *weir_framing_answer_field(weir_head *head, const char *bytes, const weir_head_field *field);
+/* Those up to end that one of these wants to see, in their order, but for one that has been judged (NULL: none has). */
+const char *weir_framing_fields(weir_head *head, const char *bytes, const weir_head_field *field,
+				const weir_head_field *end, const weir_head_field *but, bool answer);
 const char *weir_framing_trailer_field(weir_head *head, const weir_head_field *field);
 /* At the end of a head: is it whole, and how is its body framed? */
 const char *weir_framing_request(weir_head *head);
@@ -90,27 +99,43 @@ static inline bool weir_token_is(const char *token, const char *text, size_t len
 
 #define WEIR_FIELD_LONGEST 19
 
+/* As large as a vector, and compared as one: the bits of `mask` are those of the text's bytes. Of WEIR_FIELD_OTHER all is 0. */
 typedef struct weir_field_text {
-	char text[31];
-	uint8_t length;
+	char text[WEIR_FIELD_LONGEST + 1]; /* and a colon; no NUL */
+	uint16_t length;                   /* without it */
+	uint16_t id;
+	uint32_t mask;
+	uint32_t framing; /* its bit, if it is one of WEIR_FRAMING_FIELDS */
 } weir_field_text;
 
-extern const weir_field_text weir_field_texts[WEIR_FIELD_COUNT];
-extern const uint8_t weir_field_places[128];
+typedef struct weir_field_table {
+	weir_field_text names[WEIR_FIELD_COUNT]; /* by id */
+	uint16_t places
+		[256]; /* by weir_field_place: where in names the only one is that may be it, in bytes */
+} weir_field_table;
 
-/* The factors of letters are multiples of 4, so that 0x20, which is the case, makes no difference. length > 0. */
-static inline unsigned weir_field_place(const char *name, size_t length)
+extern const weir_field_table weir_fields_known;
+
+/* The factor of letters is 8, so that 0x20, which is the case, makes no difference. length > 0. */
+static inline uint8_t weir_field_place(const char *name, size_t length)
 {
-	return (4U * (uint8_t)name[0] + 24U * (uint8_t)name[length - 1] + 11U * (unsigned)length) % 128;
+	return (uint8_t)(8U * ((uint8_t)name[0] + (uint8_t)name[length - 1]) + 3U * (unsigned)length);
+}
+
+static inline const weir_field_text *weir_field_candidate(const weir_field_table *known, const char *name,
+							  size_t length)
+{
+	return (const weir_field_text *)(const void *)((const char *)known +
+						       known->places[weir_field_place(name, length)]);
 }
 
 static inline weir_field_id weir_field_lookup(const char *name, size_t length)
 {
 	if (length - 1 >= WEIR_FIELD_LONGEST)
 		return WEIR_FIELD_OTHER;
-	weir_field_id id = weir_field_places[weir_field_place(name, length)];
-	const weir_field_text *known = &weir_field_texts[id];
-	return length == known->length && weir_token_is(name, known->text, length) ? id : WEIR_FIELD_OTHER;
+	const weir_field_text *known = weir_field_candidate(&weir_fields_known, name, length);
+	return length == known->length && weir_token_is(name, known->text, length) ? known->id
+										   : WEIR_FIELD_OTHER;
 }
 
 /* ---- lines ---- */

@@ -13,8 +13,9 @@
  *
  * Nobody looks beyond a limit: a scan ends there, and running out of bytes there is the refusal. So too long is too long whatever comes after it.
  *
- * This is the hottest code of a server with small answers. So a step takes a place and returns the next one, which stays in a register; what is unusual (more bytes needed,
- * a refusal) is a call of a cold function that returns STOPPED and leaves the result in the reader.
+ * What is here reads with care: anything, from any place on, and says what is wrong. Lines as nearly everybody writes them are not even seen here: a scanner takes them (scan.h), from the beginning of a request
+ * that is fresh, and again behind each line that had to be read here. A step takes a place and returns the next one; where more bytes are needed or something is refused, it returns STOPPED and leaves the
+ * result in the reader.
  */
 
 #include <string.h>
@@ -115,8 +116,8 @@ typedef struct line_ends {
 	size_t colon, stop;
 } line_ends;
 
-/* A line that is not whole, or wrong: what it is short of. The length of a name has 16 bits in weir_head_field. */
-COLD static size_t stop_in_line(reader *r, size_t line, line_ends found)
+/* Where the next line begins; where this one is not whole, or wrong: what it is short of. The length of a name has 16 bits in weir_head_field. */
+static size_t end_line(reader *r, size_t line, line_ends found)
 {
 	r->head->line = (uint32_t)line;
 	r->head->colon = (uint32_t)found.colon;
@@ -135,22 +136,19 @@ COLD static size_t stop_in_line(reader *r, size_t line, line_ends found)
 	return read_line_end(r, found.stop, PHASE_VALUE);
 }
 
-/* What the fields from that one on mean; the place given, or STOPPED. */
-static inline size_t judge_fields(reader *r, enum kind kind, size_t first, size_t next)
+/* What the field means, which is behind those that count; it counts then. The place given, or STOPPED. */
+static size_t judge_field(reader *r, enum kind kind, size_t next)
 {
-	for (size_t i = first; i < r->head->field_count; i++) {
-		const weir_head_field *field = &r->fields[i];
-		const char *error;
-		if (kind == TRAILERS)
-			error = weir_framing_trailer_field(r->head, field);
-		else if (!(WEIR_FRAMING_FIELDS >> field->id & 1))
-			continue;
-		else
-			error = kind == REQUEST ? weir_framing_request_field(r->head, r->bytes, field)
-						: weir_framing_answer_field(r->head, r->bytes, field);
-		if (unlikely(error != NULL))
-			return refuse(r, r->head->status, error);
-	}
+	const weir_head_field *field = &r->fields[r->head->field_count];
+	const char *error = NULL;
+	if (kind == TRAILERS)
+		error = weir_framing_trailer_field(r->head, field);
+	else if (WEIR_FRAMING_FIELDS >> field->id & 1)
+		error = kind == REQUEST ? weir_framing_request_field(r->head, r->bytes, field)
+					: weir_framing_answer_field(r->head, r->bytes, field);
+	if (unlikely(error != NULL))
+		return refuse(r, r->head->status, error);
+	r->head->field_count++;
 	return next;
 }
 
@@ -164,42 +162,56 @@ static line_ends scan_line(const reader *r, size_t at)
 	return found;
 }
 
+static size_t keep_line(reader *r, enum kind kind, size_t line, line_ends found)
+{
+	size_t next = end_line(r, line, found);
+	if (next == STOPPED)
+		return STOPPED;
+	weir_head_keep(&r->fields[r->head->field_count], r->bytes, line, found.colon, found.stop);
+	return judge_field(r, kind, next);
+}
+
 /* The rest of a line whose beginning an earlier call saw. */
 COLD static size_t resume_line(reader *r, enum kind kind)
 {
 	weir_head *head = r->head;
-	size_t first = head->field_count;
 	line_ends found = {.colon = head->colon, .stop = head->seen};
 	if (head->phase == PHASE_NAME)
 		found = scan_line(r, head->seen);
 	else
 		found.stop = r->scan->value(r->bytes, found.stop, r->end);
-	size_t next = stop_in_line(r, head->line, found);
-	if (next == STOPPED)
-		return STOPPED;
-	weir_head_keep(&r->fields[head->field_count++], r->bytes, head->line, found.colon, found.stop);
-	return judge_fields(r, kind, first, next);
+	return keep_line(r, kind, head->line, found);
+}
+
+/* Lines of the usual shape, if there are any. Trailers are too rare for that. */
+static inline size_t take_usual_fields(reader *r, enum kind kind, size_t at)
+{
+	if (kind == TRAILERS)
+		return at;
+	at = r->scan->fields(r->head, r->bytes, at, r->end, r->limits, r->fields, kind == ANSWER);
+	return at != WEIR_SCAN_REFUSED ? at : refuse(r, r->head->status, r->head->error);
 }
 
 /* Fields up to the empty line and with it. */
-static inline size_t read_fields(reader *r, enum kind kind, size_t at)
+static size_t read_fields(reader *r, enum kind kind, size_t at)
 {
 	weir_head *head = r->head;
-	size_t count, most = r->limits->fields < UINT16_MAX ? r->limits->fields : UINT16_MAX;
-	if (unlikely(head->phase > PHASE_LINE) && (at = resume_line(r, kind)) == STOPPED)
-		return STOPPED;
-	size_t first = head->field_count;
-	at = r->scan->lines(r->bytes, at, r->end, r->fields + first, most - first, &count);
-	head->field_count = (uint16_t)(first + count);
-	if (unlikely(judge_fields(r, kind, first, at) == STOPPED))
-		return STOPPED;
-	if (unlikely(at == r->end))
-		return run_out(r, at, PHASE_LINE);
-	if (likely(r->bytes[at] == '\r'))
-		return read_line_end(r, at, PHASE_LINE);
-	if (head->field_count == most)
-		return refuse(r, 431, "too many fields");
-	return stop_in_line(r, at, scan_line(r, at));
+	size_t most = r->limits->fields < UINT16_MAX ? r->limits->fields : UINT16_MAX;
+	if (unlikely(head->phase > PHASE_LINE))
+		at = resume_line(r, kind);
+	while (at != STOPPED) {
+		if (at == r->end)
+			return run_out(r, at, PHASE_LINE);
+		if (r->bytes[at] == '\r')
+			return read_line_end(r, at, PHASE_LINE);
+		size_t line = at;
+		if ((at = take_usual_fields(r, kind, line)) != line)
+			continue;
+		if (head->field_count == most)
+			return refuse(r, 431, "too many fields");
+		at = keep_line(r, kind, line, scan_line(r, line));
+	}
+	return STOPPED;
 }
 
 /* ---- request lines ---- */
@@ -371,7 +383,7 @@ static inline size_t read_version(reader *r, size_t at)
 }
 
 /* From the beginning, or from where the last call stopped. */
-static inline size_t read_request_line(reader *r)
+static size_t read_request_line(reader *r)
 {
 	enum phase phase = r->head->phase;
 	size_t at = r->head->seen;
@@ -392,13 +404,15 @@ static inline size_t read_request_line(reader *r)
 	return read_version(r, at);
 }
 
-static inline size_t read_request(reader *r)
+/* The first line is before `at`; 0: it is still to be read. */
+static size_t read_request(reader *r, size_t at)
 {
-	size_t at = read_request_line(r);
-	if (unlikely(at == STOPPED) || unlikely((at = read_fields(r, REQUEST, at)) == STOPPED))
+	if (at == 0)
+		at = read_request_line(r);
+	if (at == STOPPED || (at = read_fields(r, REQUEST, at)) == STOPPED)
 		return STOPPED;
 	const char *error = weir_framing_request(r->head);
-	return likely(error == NULL) ? at : refuse(r, r->head->status, error);
+	return error == NULL ? at : refuse(r, r->head->status, error);
 }
 
 /* ---- status lines ---- */
@@ -458,39 +472,22 @@ static size_t read_answer(reader *r, weir_method asked)
 
 /* ---- calls ---- */
 
-static inline size_t walk(reader *r, enum kind kind, weir_method asked)
+static inline reader reader_of(weir_head *head, const char *bytes, size_t length,
+			       const weir_head_limits *limits, weir_head_field *fields)
 {
-	if (kind == REQUEST)
-		return read_request(r);
-	return kind == ANSWER ? read_answer(r, asked) : read_fields(r, TRAILERS, r->head->seen);
+	return (reader){.scan = weir_scan(),
+			.bytes = bytes,
+			.end = length < limits->head_bytes ? length : limits->head_bytes,
+			.head = head,
+			.limits = limits,
+			.fields = fields};
 }
 
-COLD static size_t walk_again(reader *r, enum kind kind, weir_method asked)
+static inline weir_parse finish(const reader *r, size_t at)
 {
-	return walk(r, kind, asked);
-}
-
-static inline weir_parse parse(weir_head *head, const char *bytes, size_t length,
-			       const weir_head_limits *limits, weir_head_field *fields, enum kind kind,
-			       weir_method asked)
-{
-	reader r = {.scan = weir_scan(),
-		    .bytes = bytes,
-		    .end = length < limits->head_bytes ? length : limits->head_bytes,
-		    .head = head,
-		    .limits = limits,
-		    .fields = fields};
-	bool resumed = head->phase != PHASE_START;
-	if (unlikely(head->phase == PHASE_BAD))
-		return WEIR_PARSE_BAD;
-	size_t at = walk(&r, kind, asked);
-	if (unlikely(resumed && at != STOPPED)) {
-		weir_head_init(head);
-		at = walk_again(&r, kind, asked);
-	}
 	if (unlikely(at == STOPPED))
-		return r.result;
-	head->length = (uint32_t)at;
+		return r->result;
+	r->head->length = (uint32_t)at;
 	return WEIR_PARSE_DONE;
 }
 
@@ -499,16 +496,49 @@ void weir_head_init(weir_head *head)
 	memset(head, 0, sizeof(*head));
 }
 
+/* Whatever is not the usual: from where that ended, or from where the last call stopped. */
+weir_parse weir_parse_request_with_care(weir_head *head, const char *bytes, size_t length,
+					const weir_head_limits *limits, weir_head_field *fields, size_t at)
+{
+	reader r = reader_of(head, bytes, length, limits, fields);
+	bool resumed = head->phase != PHASE_START;
+	if (head->phase == PHASE_BAD)
+		return WEIR_PARSE_BAD;
+	at = at != WEIR_SCAN_REFUSED ? read_request(&r, at) : refuse(&r, head->status, head->error);
+	if (!resumed || at == STOPPED)
+		return finish(&r, at);
+	weir_head_init(head);
+	return weir_parse_request(head, bytes, length, limits, fields);
+}
+
 weir_parse weir_parse_request(weir_head *head, const char *bytes, size_t length,
 			      const weir_head_limits *limits, weir_head_field *fields)
 {
-	return parse(head, bytes, length, limits, fields, REQUEST, WEIR_METHOD_OTHER);
+	if (likely(head->phase == PHASE_START))
+		return weir_scan()->request(head, bytes, length, limits, fields);
+	return weir_parse_request_with_care(head, bytes, length, limits, fields, 0);
+}
+
+static inline weir_parse parse_answer(weir_head *head, const char *bytes, size_t length,
+				      const weir_head_limits *limits, weir_method asked,
+				      weir_head_field *fields)
+{
+	reader r = reader_of(head, bytes, length, limits, fields);
+	bool resumed = head->phase != PHASE_START;
+	if (unlikely(head->phase == PHASE_BAD))
+		return WEIR_PARSE_BAD;
+	size_t at = read_answer(&r, asked);
+	if (unlikely(resumed && at != STOPPED)) {
+		weir_head_init(head);
+		at = read_answer(&r, asked);
+	}
+	return finish(&r, at);
 }
 
 weir_parse weir_parse_answer(weir_head *head, const char *bytes, size_t length,
 			     const weir_head_limits *limits, weir_method asked, weir_head_field *fields)
 {
-	weir_parse result = parse(head, bytes, length, limits, fields, ANSWER, asked);
+	weir_parse result = parse_answer(head, bytes, length, limits, asked, fields);
 	if (result == WEIR_PARSE_BAD)
 		head->status = 502;
 	return result;
@@ -517,5 +547,14 @@ weir_parse weir_parse_answer(weir_head *head, const char *bytes, size_t length,
 weir_parse weir_parse_trailers(weir_head *head, const char *bytes, size_t length,
 			       const weir_head_limits *limits, weir_head_field *fields)
 {
-	return parse(head, bytes, length, limits, fields, TRAILERS, WEIR_METHOD_OTHER);
+	reader r = reader_of(head, bytes, length, limits, fields);
+	bool resumed = head->phase != PHASE_START;
+	if (head->phase == PHASE_BAD)
+		return WEIR_PARSE_BAD;
+	size_t at = read_fields(&r, TRAILERS, head->seen);
+	if (resumed && at != STOPPED) {
+		weir_head_init(head);
+		at = read_fields(&r, TRAILERS, 0);
+	}
+	return finish(&r, at);
 }

@@ -207,7 +207,8 @@ static inline bool classify(weir_request *request, weir_found *ret_found)
 	*ret_found = (weir_found){.route = routes->routes, .klass = routes->default_class};
 	if (routes->routes->klass >= 0)
 		ret_found->klass = (unsigned)routes->routes->klass;
-	return weir_path_decodes(weir_request_path(request));
+	/* As it stands: none, which means "/", has no escapes either. */
+	return weir_path_decodes(weir_request_span(request, request->head.path, request->head.path_length));
 }
 
 static void offer(weir_request *request)

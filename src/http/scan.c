@@ -52,6 +52,30 @@ static const uint8_t kinds[256] = {
 	[0x80 ... 0xff] = VALUE,
 };
 
+#define TWICE(...) __VA_ARGS__, __VA_ARGS__
+#define ALL(byte)  [0 ... 31] = (byte)
+
+const weir_scan_table weir_scan_tables = {
+	.token = {TWICE(0xe8, 0xfc, 0xf8, 0xfc, 0xfc, 0xfc, 0xfc, 0xfc, 0xf8, 0xf8, 0xf4, 0x54, 0xd0, 0x54,
+			0xf4, 0x70)},
+	.path = {TWICE(0xf8, 0xfc, 0xfc, 0xf8, 0xfc, 0xfc, 0xfc, 0xfc, 0xfc, 0xfc, 0xfc, 0xfc, 0xfc, 0xfc,
+		       0xfc, 0x74)},
+	.query = {TWICE(0xf8, 0xfc, 0xfc, 0xf8, 0xfc, 0xfc, 0xfc, 0xfc, 0xfc, 0xfc, 0xfc, 0xfc, 0xfc, 0xfc,
+			0xfc, 0x7c)},
+	.host = {TWICE(0xa8, 0xf8, 0xf8, 0xf8, 0xf8, 0xf8, 0xf8, 0xf8, 0xf8, 0xf8, 0xf0, 0x50, 0x50, 0x54,
+		       0xd4, 0x70)},
+	.control = {TWICE(0x03, 0x03, 0x03, 0x03, 0x03, 0x03, 0x03, 0x03, 0x03, 0x02, 0x03, 0x03, 0x03, 0x03,
+			  0x03, 0x83)},
+	.high_bits = {TWICE(1, 2, 4, 8, 16, 32, 64, 128, 0, 0, 0, 0, 0, 0, 0, 0)},
+	.half = {ALL(15)},
+	.one = {ALL(1)},
+	.above_space = {ALL(' ' + 1)},
+	.lower_case = {ALL(0x20)},
+	.dot = {ALL('.')},
+	.digit_least = {ALL((uint8_t)('0' - 128))},
+	.digit_most = {ALL((uint8_t)(9 - 128))},
+};
+
 static inline size_t scan(const char *bytes, size_t at, size_t end, uint8_t kind)
 {
 	while (at < end && kinds[(uint8_t)bytes[at]] & kind)
@@ -90,26 +114,36 @@ static size_t plain_value(const char *bytes, size_t at, size_t end)
 	return scan(bytes, at, end, VALUE);
 }
 
-static size_t plain_lines(const char *bytes, size_t at, size_t end, weir_head_field *fields, size_t room,
-			  size_t *ret_count)
+/* Without vectors there is no quicker way to read a first line than the careful one. */
+static weir_parse plain_request(weir_head *head, const char *bytes, size_t length,
+				const weir_head_limits *limits, weir_head_field *fields)
 {
-	size_t count = 0;
-	while (count < room) {
+	return weir_parse_request_with_care(head, bytes, length, limits, fields, 0);
+}
+
+/* Any line that is whole and well-formed. */
+static size_t plain_fields(weir_head *head, const char *bytes, size_t at, size_t end,
+			   const weir_head_limits *limits, weir_head_field *fields, bool answer)
+{
+	size_t most = limits->fields < UINT16_MAX ? limits->fields : UINT16_MAX;
+	const weir_head_field *first = fields + head->field_count;
+	while (head->field_count < most) {
 		size_t colon = scan(bytes, at, end, TOKEN);
 		if (colon == end || colon == at || bytes[colon] != ':' || colon - at > UINT16_MAX)
 			break;
 		size_t stop = scan(bytes, colon + 1, end, VALUE);
 		if (end - stop < 2 || !weir_is_line_end(bytes + stop))
 			break;
-		weir_head_keep(&fields[count++], bytes, at, colon, stop);
+		weir_head_keep(&fields[head->field_count++], bytes, at, colon, stop);
 		at = stop + 2;
 	}
-	*ret_count = count;
-	return at;
+	head->error = weir_framing_fields(head, bytes, first, fields + head->field_count, NULL, answer);
+	return head->error == NULL ? at : WEIR_SCAN_REFUSED;
 }
 
 const weir_scanner weir_scan_plain = {.name = "plain",
-				      .lines = plain_lines,
+				      .request = plain_request,
+				      .fields = plain_fields,
 				      .token = plain_token,
 				      .path = plain_path,
 				      .query = plain_query,

@@ -10,7 +10,6 @@
 
 #define VECTOR(name)  avx2_##name
 #define VECTOR_TARGET __attribute__((target("avx2,bmi")))
-#define VECTOR_BYTES  32
 
 typedef __m256i vector;
 
@@ -19,33 +18,62 @@ VECTOR_TARGET static inline vector vector_load(const char *at)
 	return _mm256_loadu_si256((const __m256i *)(const void *)at);
 }
 
-VECTOR_TARGET static inline vector vector_table(const uint8_t *bits)
+VECTOR_TARGET static inline void vector_store(char *at, vector x)
 {
-	return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)bits));
+	_mm256_storeu_si256((__m256i *)(void *)at, x);
+}
+
+#define vector_of(name) vector_load((const char *)weir_scan_tables.name)
+
+VECTOR_TARGET static inline uint32_t vector_bits(vector x)
+{
+	return (uint32_t)_mm256_movemask_epi8(x);
 }
 
 VECTOR_TARGET static inline vector vector_high(vector x)
 {
-	const vector bits = _mm256_setr_epi8(1, 2, 4, 8, 16, 32, 64, -128, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 4, 8,
-					     16, 32, 64, -128, 0, 0, 0, 0, 0, 0, 0, 0);
-	return _mm256_shuffle_epi8(bits, _mm256_and_si256(_mm256_srli_epi16(x, 4), _mm256_set1_epi8(15)));
+	return _mm256_shuffle_epi8(vector_of(high_bits),
+				   _mm256_and_si256(_mm256_srli_epi16(x, 4), vector_of(half)));
 }
 
 VECTOR_TARGET static inline uint32_t vector_other_than(vector x, vector high, vector table)
 {
-	vector in = _mm256_and_si256(_mm256_shuffle_epi8(table, x), high);
-	return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(in, _mm256_setzero_si256()));
+	return vector_bits(
+		_mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(table, x), high), vector_of(zero)));
 }
 
 VECTOR_TARGET static inline uint32_t vector_dots(vector x)
 {
-	return (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(x, _mm256_set1_epi8('.')));
+	return vector_bits(_mm256_cmpeq_epi8(x, vector_of(dot)));
+}
+
+/* One more makes 0x7e the largest signed byte and 0x7f the smallest: all but 0x20 .. 0x7e is then less than 0x21. */
+VECTOR_TARGET static inline uint32_t vector_unplain(vector x)
+{
+	return vector_bits(_mm256_cmpgt_epi8(vector_of(above_space), _mm256_add_epi8(x, vector_of(one))));
+}
+
+VECTOR_TARGET static inline uint32_t vector_no_digit(vector x)
+{
+	return vector_bits(
+		_mm256_cmpgt_epi8(_mm256_sub_epi8(x, vector_of(digit_least)), vector_of(digit_most)));
+}
+
+VECTOR_TARGET static inline uint32_t vector_same(vector x, const char *text)
+{
+	return vector_bits(_mm256_cmpeq_epi8(_mm256_or_si256(x, vector_of(lower_case)), vector_load(text)));
+}
+
+VECTOR_TARGET static inline unsigned vector_first(uint32_t bits)
+{
+	return _tzcnt_u32(bits);
 }
 
 #include "http/scan_vector.h"
 
 static const weir_scanner scanner = {.name = "avx2",
-				     .lines = avx2_lines,
+				     .request = avx2_request,
+				     .fields = avx2_fields,
 				     .token = avx2_token,
 				     .path = avx2_path,
 				     .query = avx2_query,

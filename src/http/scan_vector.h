@@ -4,15 +4,16 @@
  *
  *	VECTOR(name)                       the name with the vector's before it
  *	VECTOR_TARGET                      the attribute that lets a function use the instructions
- *	VECTOR_BYTES                       16 or 32
- *	vector, vector_load(at)            that many bytes
- *	vector_table(bits)                 a table of 16 bytes, ready for use
+ *	vector, vector_load(at)            32 bytes
+ *	vector_store(at, x)
+ *	vector_of(name)                    a constant or a table of weir_scan_tables
  *	vector_high(x)                     the bit of each byte's high half, ready to be tested against a table; 0 for bytes that are not ASCII
  *	vector_other_than(x, high, table)  which bytes are not in the table, as bits
  *	vector_dots(x)                     which bytes are dots
- *
- * A table has a byte for each low half of a byte; its bit h says whether (h << 4 | low) is in. So a table is any set of ASCII bytes, and other bytes are in
- * none. What values consist of has other bytes too, so its table has those that they do not have.
+ *	vector_unplain(x)                  which bytes are not 0x20 .. 0x7e
+ *	vector_no_digit(x)                 which bytes are no digits
+ *	vector_same(x, text)               which bytes, with 0x20 set, are those of the text (32 bytes)
+ *	vector_first(bits)                 the number of the first bit; 32: there is none
  *
  * The last bytes are looked at with the vector that ends where they do: bits of bytes before `at` are shifted away. Only where all bytes together are
  * fewer than a vector the plain scanner has to do.
@@ -23,23 +24,12 @@
 #include "http/head.h"
 #include "http/scan.h"
 
-static const uint8_t token_bits[16] = {0xe8, 0xfc, 0xf8, 0xfc, 0xfc, 0xfc, 0xfc, 0xfc,
-				       0xf8, 0xf8, 0xf4, 0x54, 0xd0, 0x54, 0xf4, 0x70};
-static const uint8_t path_bits[16] = {0xf8, 0xfc, 0xfc, 0xf8, 0xfc, 0xfc, 0xfc, 0xfc,
-				      0xfc, 0xfc, 0xfc, 0xfc, 0xfc, 0xfc, 0xfc, 0x74};
-static const uint8_t query_bits[16] = {0xf8, 0xfc, 0xfc, 0xf8, 0xfc, 0xfc, 0xfc, 0xfc,
-				       0xfc, 0xfc, 0xfc, 0xfc, 0xfc, 0xfc, 0xfc, 0x7c};
-static const uint8_t host_bits[16] = {0xa8, 0xf8, 0xf8, 0xf8, 0xf8, 0xf8, 0xf8, 0xf8,
-				      0xf8, 0xf8, 0xf0, 0x50, 0x50, 0x54, 0xd4, 0x70};
-
-static const uint8_t control_bits[16] = {0x03, 0x03, 0x03, 0x03, 0x03, 0x03, 0x03, 0x03,
-					 0x03, 0x02, 0x03, 0x03, 0x03, 0x03, 0x03, 0x83};
-#define VECTOR_ALL (UINT32_MAX >> (32 - VECTOR_BYTES))
+#define BYTES 32U
 
 /* How far the last vector of bytes[0 .. end) has to be shifted for its first bit to be that of at. */
 static inline unsigned before(size_t at, size_t end)
 {
-	return VECTOR_BYTES - (unsigned)(end - at);
+	return BYTES - (unsigned)(end - at);
 }
 
 static inline size_t first_of(uint32_t found, size_t at, size_t end)
@@ -58,92 +48,302 @@ VECTOR_TARGET static inline size_t scan_table(const char *bytes, size_t at, size
 					      uint32_t invert, weir_scan_fn *plain)
 {
 	uint32_t found;
-	vector table = vector_table(bits);
-	for (; end - at >= VECTOR_BYTES; at += VECTOR_BYTES)
+	vector table = vector_load((const char *)bits);
+	for (; end - at >= BYTES; at += BYTES)
 		if ((found = stops(bytes + at, table, invert)) != 0)
 			return first_of(found, at, end);
 	if (at == end)
 		return end;
-	if (end < VECTOR_BYTES)
+	if (end < BYTES)
 		return plain(bytes, at, end);
-	found = stops(bytes + end - VECTOR_BYTES, table, invert);
+	found = stops(bytes + end - BYTES, table, invert);
 	return first_of(found >> before(at, end), at, end);
 }
 
 VECTOR_TARGET static size_t VECTOR(token)(const char *bytes, size_t at, size_t end)
 {
-	return scan_table(bytes, at, end, token_bits, 0, weir_scan_plain.token);
+	return scan_table(bytes, at, end, weir_scan_tables.token, 0, weir_scan_plain.token);
 }
 
 VECTOR_TARGET static size_t VECTOR(path)(const char *bytes, size_t at, size_t end)
 {
-	return scan_table(bytes, at, end, path_bits, 0, weir_scan_plain.path);
+	return scan_table(bytes, at, end, weir_scan_tables.path, 0, weir_scan_plain.path);
 }
 
 VECTOR_TARGET static size_t VECTOR(query)(const char *bytes, size_t at, size_t end)
 {
-	return scan_table(bytes, at, end, query_bits, 0, weir_scan_plain.query);
+	return scan_table(bytes, at, end, weir_scan_tables.query, 0, weir_scan_plain.query);
 }
 
 VECTOR_TARGET static inline size_t VECTOR(value)(const char *bytes, size_t at, size_t end)
 {
-	return scan_table(bytes, at, end, control_bits, VECTOR_ALL, weir_scan_plain.value);
+	return scan_table(bytes, at, end, weir_scan_tables.control, UINT32_MAX, weir_scan_plain.value);
 }
 
 /* A dot stops where the byte before it was one; `after_dot` is 1 for the first byte if that is so. */
 VECTOR_TARGET static size_t VECTOR(host)(const char *bytes, size_t at, size_t end)
 {
 	uint32_t found, dots, after_dot = 1;
-	vector table = vector_table(host_bits);
-	for (; end - at >= VECTOR_BYTES; at += VECTOR_BYTES) {
+	vector table = vector_of(host);
+	for (; end - at >= BYTES; at += BYTES) {
 		vector x = vector_load(bytes + at);
 		dots = vector_dots(x);
 		found = vector_other_than(x, vector_high(x), table) | (dots & (dots << 1 | after_dot));
 		if (found != 0)
 			return first_of(found, at, end);
-		after_dot = dots >> (VECTOR_BYTES - 1);
+		after_dot = dots >> (BYTES - 1);
 	}
 	if (at == end)
 		return end;
-	if (end < VECTOR_BYTES)
+	if (end < BYTES)
 		return weir_scan_plain.host(bytes, at, end);
-	vector x = vector_load(bytes + end - VECTOR_BYTES);
+	vector x = vector_load(bytes + end - BYTES);
 	dots = vector_dots(x) >> before(at, end);
 	found = vector_other_than(x, vector_high(x), table) >> before(at, end) |
 		(dots & (dots << 1 | after_dot));
 	return first_of(found, at, end);
 }
 
-/* Most lines are shorter than a vector, or their names are: the first vector serves name and value. */
-VECTOR_TARGET static size_t VECTOR(lines)(const char *bytes, size_t at, size_t end, weir_head_field *fields,
-					  size_t room, size_t *ret_count)
+/* ---- usual heads ---- */
+
+/*
+ * A line is looked at through the vector that begins with it, and by the three bytes behind that. Where so many are left no more, the last ones are copied, with zeros behind them: a zero is in no
+ * name and no value, so that it ends every scan, and the end of the bytes needs no other test.
+ */
+#define WINDOW (BYTES + 3U)
+
+typedef struct tail {
+	char bytes[WINDOW + BYTES];
+} tail;
+
+VECTOR_TARGET static inline void copy_tail(tail *to, const char *bytes, size_t end)
 {
-	size_t count = 0;
-	if (end < VECTOR_BYTES)
-		return weir_scan_plain.lines(bytes, at, end, fields, room, ret_count);
-	const size_t last = end - VECTOR_BYTES;
-	const vector tokens = vector_table(token_bits), controls = vector_table(control_bits);
-	while (count < room && at < end && bytes[at] != '\r') {
-		size_t from = at < last ? at : last, colon, stop;
-		vector x = vector_load(bytes + from);
-		vector high = vector_high(x);
-		uint32_t no_token = vector_other_than(x, high, tokens) >> (at - from);
-		uint32_t no_value = (vector_other_than(x, high, controls) ^ VECTOR_ALL) >> (at - from);
-		colon = no_token != 0 ? at + (size_t)__builtin_ctz(no_token)
-				      : VECTOR(token)(bytes, from + VECTOR_BYTES, end);
-		if (colon == end || bytes[colon] != ':' || colon - at - 1 >= UINT16_MAX)
+	vector_store(to->bytes + WINDOW, vector_of(zero));
+	vector_store(to->bytes, vector_load(bytes + end - WINDOW));
+	vector_store(to->bytes + WINDOW - BYTES, vector_load(bytes + end - BYTES));
+}
+
+/* Where the value of a long line ends, or seems to: any byte but 0x20 .. 0x7e does. at + BYTES <= end. */
+VECTOR_TARGET static inline size_t long_value_end(const char *bytes, size_t at, size_t end)
+{
+	uint32_t found;
+	for (at += BYTES; end - at >= BYTES; at += BYTES)
+		if ((found = vector_unplain(vector_load(bytes + at))) != 0)
+			return first_of(found, at, end);
+	found = at != end ? vector_unplain(vector_load(bytes + end - BYTES)) >> before(at, end) : 0;
+	return first_of(found, at, end);
+}
+
+/*
+ * The name that the line begins with, up to a colon, which is there. Bytes of a name with 0x20 set are letters, digits or '-' only if they were (weir_token_is says why), and the
+ * colon is compared with the name: so the lengths are the same too.
+ */
+VECTOR_TARGET static inline const weir_field_text *usual_name(const weir_field_table *known, vector x,
+							      const char *line, size_t colon)
+{
+	const weir_field_text *name = weir_field_candidate(known, line, colon);
+	__asm__("" : "+r"(name)); /* the address is made once */
+	return name->mask & ~vector_same(x, name->text) ? &known->names[WEIR_FIELD_OTHER] : name;
+}
+
+/*
+ * Whether a value, at bits begin to stop of a line of which all is in the vector, is a name or an IPv4 address, and perhaps a port. false: it has to be looked at with care. A byte behind
+ * the value, CR, ends both scans.
+ */
+VECTOR_TARGET static inline bool is_usual_host(vector x, const char *line, unsigned begin, unsigned stop)
+{
+	uint32_t dots = vector_dots(x);
+	uint32_t found =
+		vector_other_than(x, vector_high(x), vector_of(host)) | (dots & (dots << 1 | 1U << begin));
+	unsigned end = begin + vector_first(found >> begin);
+	if (end == stop)
+		return end != begin;
+	if (line[end] != ':' || end == begin)
+		return false;
+	/* Five digits that begin with less than 6 are a port. */
+	unsigned digits = stop - end - 1;
+	return digits >= 1 && digits < 5U + (line[end + 1] < '6') &&
+	       vector_first(vector_no_digit(x) >> (end + 1)) == digits;
+}
+
+static inline bool is_pair(const char *at, char first, char second)
+{
+	uint16_t pair;
+	memcpy(&pair, at, 2);
+	return pair == (uint16_t)((uint8_t)first | (uint8_t)second << 8);
+}
+
+/* What is taken of the fields. */
+typedef struct usual {
+	size_t at;  /* the first line that is not */
+	bool whole; /* it is the empty one */
+} usual;
+
+/*
+ * "Name: value" CRLF, with one space and no other around the value, which is not empty. Of a line that goes on behind the vector only the rest of the value is looked for.
+ *
+ * Nothing is called in the loop, so that it has all registers. Fields that mean something for the message are judged behind it, in their order; but the first Host, if it is one beyond doubt, is taken
+ * on the way: none of the others depends on it but another Host, which then is one too many. `found` has the bits of fields that are to be judged; that of Host says that there may have been one before.
+ */
+VECTOR_TARGET static inline __attribute__((always_inline)) usual
+usual_fields(weir_head *head, const char *bytes, size_t at, size_t end, const weir_head_limits *limits,
+	     weir_head_field *fields, size_t count, uint32_t found, bool answer)
+{
+	tail copy;
+	bool whole = false;
+	if (end < WINDOW || limits->fields > UINT16_MAX)
+		return (usual){at, false};
+	size_t last = end - WINDOW;
+	weir_head_field *const first = fields + count, *const full = fields + limits->fields, *field = first;
+	const weir_head_field *host = NULL;
+	const weir_field_table *known = &weir_fields_known;
+	const char *line = bytes + at;
+	__asm__("" : "+r"(known)); /* one register for its address, instead of making it for each use */
+	while (field < full) {
+		if (__builtin_expect(at > last, 0)) {
+			copy_tail(&copy, bytes, end);
+			line = copy.bytes + (at - last);
+			last = end;
+		}
+		vector x = vector_load(line);
+		size_t colon = vector_first(vector_other_than(x, vector_high(x), vector_of(token)));
+		size_t stop = vector_first(vector_unplain(x));
+		if (!is_pair(line + colon, ':', ' ') || colon == 0)
 			break;
-		/* Bytes of names are bytes of values, so a stop is behind the colon in any case. */
-		stop = no_value != 0
-			       ? at + (size_t)__builtin_ctz(no_value)
-			       : VECTOR(value)(bytes,
-					       colon < from + VECTOR_BYTES ? from + VECTOR_BYTES : colon + 1,
-					       end);
-		if (end - stop < 2 || !weir_is_line_end(bytes + stop))
+		if (__builtin_expect(stop == BYTES, 0)) {
+			stop = long_value_end(bytes, at, end) - at;
+			/* Always so in the copy, which ends with what was copied. */
+			if (end - at - stop < 4)
+				break;
+		}
+		if (!is_pair(line + stop, '\r', '\n') || (uint8_t)line[colon + 2] <= ' ' ||
+		    (uint8_t)line[stop - 1] <= ' ')
 			break;
-		weir_head_keep(&fields[count++], bytes, at, colon, stop);
-		at = stop + 2;
+		uint32_t begin = (uint32_t)colon + 2;
+		field->name = (uint32_t)at;
+		field->value = (uint32_t)at + begin;
+		field->value_length = (uint32_t)stop - begin;
+		field->name_length = (uint16_t)colon;
+		const weir_field_text *name = usual_name(known, x, line, colon);
+		field->id = name->id;
+		if (name->id == WEIR_FIELD_HOST && !(found & WEIR_FIELD_BIT(HOST)) && host == NULL &&
+		    stop < BYTES && is_usual_host(x, line, begin, (unsigned)stop))
+			host = field;
+		else
+			found |= name->framing;
+		field++;
+		at += stop + 2;
+		line += stop + 2;
+		if (is_pair(line, '\r', '\n')) {
+			whole = true;
+			break;
+		}
 	}
-	*ret_count = count;
-	return at;
+	head->field_count = (uint16_t)(field - fields);
+	if (host != NULL) {
+		head->marks |= WEIR_MARK_HOST;
+		head->host = host->value;
+		head->host_length = host->value_length;
+	}
+	if (found != 0 &&
+	    (head->error = weir_framing_fields(head, bytes, first, field, host, answer)) != NULL)
+		return (usual){WEIR_SCAN_REFUSED, false};
+	return (usual){at, whole};
+}
+
+VECTOR_TARGET static size_t VECTOR(fields)(weir_head *head, const char *bytes, size_t at, size_t end,
+					   const weir_head_limits *limits, weir_head_field *fields,
+					   bool answer)
+{
+	bool no_first_host = answer || head->marks & (WEIR_MARK_HOST | WEIR_MARK_TARGET_HOST);
+	return usual_fields(head, bytes, at, end, limits, fields, head->field_count,
+			    no_first_host ? WEIR_FIELD_BIT(HOST) : 0, answer)
+		.at;
+}
+
+/* Where the target begins behind a method that is common, and a space; 0: it is none. Bytes are little-endian here: the first is the lowest. */
+static inline size_t usual_method(const char *bytes, weir_method *ret_method)
+{
+	uint64_t word, text;
+	memcpy(&word, bytes, 8);
+#define TRY(name)                                                          \
+	memcpy(&text, #name "        ", 8);                                \
+	if (((word ^ text) & UINT64_MAX >> (64 - 8 * sizeof(#name))) == 0) \
+		return *ret_method = WEIR_METHOD_##name, sizeof(#name);
+	TRY(GET)
+	TRY(POST)
+	TRY(HEAD)
+	TRY(PUT)
+	TRY(DELETE)
+	TRY(OPTIONS)
+	TRY(PATCH)
+#undef TRY
+	return 0;
+}
+
+#define LONGEST_METHOD 8U /* "OPTIONS " */
+
+/*
+ * Method, path, perhaps a query, "HTTP/1.1" CRLF. The path begins with '/' and the method is not CONNECT, so this target means what it says. Limits are those of parse.c: the line
+ * ends 8 bytes behind the space.
+ */
+VECTOR_TARGET static inline size_t usual_line(weir_head *head, const char *bytes, size_t end,
+					      uint32_t line_bytes)
+{
+	weir_method method = WEIR_METHOD_OTHER;
+	if (end < LONGEST_METHOD + BYTES)
+		return 0;
+	size_t path = usual_method(bytes, &method), query = 0;
+	__asm__("" : "+r"(path)); /* no copies of what follows for each method */
+	if (path == 0 || bytes[path] != '/')
+		return 0;
+	uint32_t found = stops(bytes + path, vector_of(path), 0);
+	size_t path_end = path + vector_first(found);
+	if (__builtin_expect(found == 0, 0) && (path_end = VECTOR(path)(bytes, path_end, end)) == end)
+		return 0;
+	size_t stop = path_end;
+	if (bytes[path_end] == '?') {
+		query = path_end + 1;
+		stop = VECTOR(query)(bytes, query, end);
+	}
+	if (end - stop < sizeof(" HTTP/1.1\r\n") - 1 || stop + 8 >= line_bytes ||
+	    memcmp(bytes + stop, " HTTP/1.", 8) != 0 || memcmp(bytes + stop + 7, ".1\r\n", 4) != 0)
+		return 0;
+	head->method = (uint8_t)method;
+	head->method_length = (uint32_t)path - 1;
+	head->path = (uint32_t)path;
+	head->path_length = (uint32_t)(path_end - path);
+	if (query != 0) {
+		head->query = (uint32_t)query;
+		head->query_length = (uint32_t)(stop - query);
+	}
+	head->version = 11;
+	return stop + sizeof(" HTTP/1.1\r\n") - 1;
+}
+
+/* What weir_framing_request says; but mostly it is HTTP/1.1 with a Host and without a body, and not CONNECT, as usual_line takes no other: then it goes on and that is all. */
+static inline const char *judge_request(weir_head *head)
+{
+	if ((head->marks & ~WEIR_MARK_KEEP_ALIVE) != WEIR_MARK_HOST)
+		return weir_framing_request(head);
+	head->flags |= WEIR_HEAD_KEEP;
+	return NULL;
+}
+
+VECTOR_TARGET static weir_parse VECTOR(request)(weir_head *head, const char *bytes, size_t length,
+						const weir_head_limits *limits, weir_head_field *fields)
+{
+	size_t end = length < limits->head_bytes ? length : limits->head_bytes;
+	usual lines = {usual_line(head, bytes, end, limits->line_bytes), false};
+	if (lines.at != 0)
+		lines = usual_fields(head, bytes, lines.at, end, limits, fields, 0, 0, false);
+	if (lines.whole) {
+		const char *error = judge_request(head);
+		head->length = (uint32_t)lines.at + 2;
+		if (error == NULL)
+			return WEIR_PARSE_DONE;
+		head->error = error;
+		lines.at = WEIR_SCAN_REFUSED;
+	}
+	return weir_parse_request_with_care(head, bytes, length, limits, fields, lines.at);
 }

@@ -3,6 +3,7 @@
 
 #include <weir/random.h>
 
+#include "http/head.h"
 #include "http/scan.h"
 
 static const weir_scanner *const *scanners(size_t *ret_count)
@@ -68,16 +69,56 @@ static void test_each_byte_at_each_place(void **state)
 					}
 }
 
-static void expect_same_lines(uint64_t seed, const weir_scanner *scanner, const char *bytes, size_t at,
-			      size_t end)
+/* ---- usual lines ---- */
+
+#define ROOM 50
+
+/* Field lines one by one, as simply as can be; ret_next: where the line behind each begins. Returns how many there are. */
+static size_t read_lines(const char *bytes, size_t at, size_t end, weir_head_field *fields, size_t *ret_next)
 {
-	weir_head_field fields[2][50];
-	size_t counts[2], room = seed % 3 ? 50 : 2;
-	memset(fields, 0, sizeof(fields));
-	size_t stop = weir_scan_plain.lines(bytes, at, end, fields[0], room, &counts[0]);
-	assert_for_seed(seed, scanner->lines(bytes, at, end, fields[1], room, &counts[1]) == stop);
-	assert_for_seed(seed, counts[0] == counts[1]);
-	assert_for_seed(seed, memcmp(fields[0], fields[1], sizeof(fields[0])) == 0);
+	size_t count = 0;
+	while (count < ROOM) {
+		size_t colon = weir_scan_plain.token(bytes, at, end);
+		if (colon == at || colon == end || bytes[colon] != ':')
+			break;
+		size_t stop = weir_scan_plain.value(bytes, colon + 1, end);
+		if (end - stop < 2 || !weir_is_line_end(bytes + stop))
+			break;
+		weir_head_keep(&fields[count], bytes, at, colon, stop);
+		at = ret_next[count++] = stop + 2;
+	}
+	return count;
+}
+
+/* "Name: value", as everybody writes it: such a line must be taken. Bounds are those of vectors, and what is short of the end is a line behind it. */
+static bool is_plain_line(const char *bytes, const weir_head_field *field, size_t next, size_t end)
+{
+	bool plain = field->name_length < 32 && field->value_length > 0 && next < end &&
+		     field->value == field->name + field->name_length + 2U &&
+		     bytes[field->value - 1] == ' ' && field->value + field->value_length + 2 == next;
+	for (size_t i = 0; i < field->value_length; i++)
+		plain = plain && bytes[field->value + i] >= ' ' && bytes[field->value + i] < 0x7f;
+	return plain;
+}
+
+/* What a scanner takes is what is there, up to some line; and if nothing about a line is odd, it takes that. */
+static void expect_lines(uint64_t seed, const weir_scanner *scanner, const char *bytes, size_t at, size_t end)
+{
+	weir_head_field want[ROOM], fields[ROOM];
+	size_t next[ROOM];
+	weir_head head;
+	weir_head_init(&head);
+	/* Answers: no Host is judged, and what else could be refused the texts do not have. */
+	weir_head_limits limits = {.line_bytes = 8192, .head_bytes = 32768, .fields = seed % 3 ? ROOM : 2};
+	size_t count = read_lines(bytes, at, end, want, next);
+	size_t stop = scanner->fields(&head, bytes, at, end, &limits, fields, true);
+	assert_for_seed(seed, head.field_count <= count && head.field_count <= limits.fields);
+	assert_for_seed(seed, stop == (head.field_count > 0 ? next[head.field_count - 1] : at));
+	assert_for_seed(seed, memcmp(fields, want, head.field_count * sizeof(*fields)) == 0);
+	if (scanner != &weir_scan_plain && end >= 64 && head.field_count < count &&
+	    head.field_count < limits.fields)
+		assert_for_seed(seed, !is_plain_line(bytes, &want[head.field_count], next[head.field_count],
+						     end - 4));
 }
 
 /* Lines of names and values of all lengths, some of them wrong. */
@@ -106,8 +147,8 @@ static void test_random_lines(void **state)
 				"\r\n\x01 :"[weir_random_below(&random, 5)];
 		length -= weir_random_below(&random, length);
 		const char *bytes = seed % 4 < 2 ? guard_end(text, length) : guard_begin(text, length);
-		for (size_t s = 1; s < count; s++)
-			expect_same_lines(seed, all[s], bytes, 0, length);
+		for (size_t s = 0; s < count; s++)
+			expect_lines(seed, all[s], bytes, 0, length);
 	}
 }
 
@@ -133,7 +174,7 @@ static void test_random_texts(void **state)
 					assert_for_seed(seed,
 							kind_of(all[s], kind)(bytes, at, length) ==
 								kind_of(all[0], kind)(bytes, at, length));
-				expect_same_lines(seed, all[s], bytes, at, length);
+				expect_lines(seed, all[s], bytes, at, length);
 			}
 	}
 }

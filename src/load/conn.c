@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections as sockets, plain or through TLS: how they are made, what they call, how they are gone. What goes over them is client.c's. */
-#include "base/mem.h"
 #include "http/tls.h"
 #include "load/reactor.h"
 #include "net/net.h"
@@ -99,16 +98,6 @@ static const weir_conn_ops *tls_ops(void)
 
 /* ---- making one ---- */
 
-static load_kept *new_kept(const load_reactor *reactor)
-{
-	load_kept *kept = weir_mem_zalloc(sizeof(*kept));
-	if (kept == NULL || reactor->kept_bytes == 0)
-		return kept;
-	kept->body = weir_mem_raw(reactor->kept_bytes);
-	kept->most = kept->body != NULL ? reactor->kept_bytes : 0;
-	return kept;
-}
-
 static int open_socket(load_conn *conn)
 {
 	load_reactor *reactor = conn->reactor;
@@ -125,32 +114,27 @@ static int open_socket(load_conn *conn)
 				   &conn->link.conn);
 }
 
-load_conn *load_conn_new(load_reactor *reactor, weir_timer_fn *time_is_up)
+load_conn *load_conn_new(load_reactor *reactor)
 {
 	load_conn *conn = weir_pool_take(&reactor->conn_pool);
 	if (conn == NULL)
 		return NULL;
-	*conn = (load_conn){.reactor = reactor, .opened_ns = load_now(reactor), .deadline_ns = UINT64_MAX};
-	weir_timer_init(&conn->timer, time_is_up, conn);
-	load_reader_init(&conn->reader);
-	if (open_socket(conn) != 0) {
-		weir_pool_give(&reactor->conn_pool, conn);
-		return NULL;
-	}
-	if (reactor->shows)
-		conn->reader.kept = conn->kept = new_kept(reactor);
-	return conn;
+	*conn = (load_conn){.reactor = reactor, .opened_ns = load_now(reactor)};
+	if (open_socket(conn) == 0)
+		return conn;
+	weir_pool_give(&reactor->conn_pool, conn);
+	return NULL;
 }
 
 void load_conn_free(load_conn *conn)
 {
+	load_exchange *next;
 	if (conn->link.tls != NULL)
 		weir_tls_session_free(&conn->link);
-	weir_timer_stop(&conn->timer);
-	load_reader_fini(&conn->reader);
+	for (load_exchange *exchange = conn->exchanges; exchange != NULL; exchange = next) {
+		next = exchange->next;
+		load_exchange_fini(exchange);
+	}
 	load_h2_free(conn->h2);
-	if (conn->kept != NULL)
-		weir_mem_free(conn->kept->body);
-	weir_mem_free(conn->kept);
 	weir_pool_give(&conn->reactor->conn_pool, conn);
 }

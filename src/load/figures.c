@@ -132,9 +132,10 @@ const char *load_name(const char *const *names, unsigned at, char *text)
 const char *load_error_name(load_error error)
 {
 	static const char *const names[LOAD_ERRORS] = {
-		[LOAD_ERROR_NONE] = "other", [LOAD_ERROR_CONNECT] = "connect",
-		[LOAD_ERROR_CUT] = "cut",    [LOAD_ERROR_NONSENSE] = "nonsense",
-		[LOAD_ERROR_TLS] = "tls",    [LOAD_ERROR_STATUS] = "status",
+		[LOAD_ERROR_NONE] = "other",  [LOAD_ERROR_CONNECT] = "connect",
+		[LOAD_ERROR_CUT] = "cut",     [LOAD_ERROR_NONSENSE] = "nonsense",
+		[LOAD_ERROR_TLS] = "tls",     [LOAD_ERROR_REFUSED] = "refused",
+		[LOAD_ERROR_RESET] = "reset", [LOAD_ERROR_STATUS] = "status",
 	};
 	return names[error];
 }
@@ -147,6 +148,8 @@ const char *load_error_words(load_error error)
 		[LOAD_ERROR_CUT] = "connection cut before the end",
 		[LOAD_ERROR_NONSENSE] = "no answer of HTTP",
 		[LOAD_ERROR_TLS] = "TLS failed",
+		[LOAD_ERROR_REFUSED] = "stream refused, or left out by a GOAWAY",
+		[LOAD_ERROR_RESET] = "stream reset by the service",
 		[LOAD_ERROR_STATUS] = "status of 400 and above",
 	};
 	return words[error];

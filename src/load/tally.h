@@ -34,7 +34,9 @@ typedef enum load_error {
 	LOAD_ERROR_CUT,      /* the connection ended before the answer did */
 	LOAD_ERROR_NONSENSE, /* what came was no answer */
 	LOAD_ERROR_TLS,
-	LOAD_ERROR_STATUS, /* 400 and above, but 429 and 503 */
+	LOAD_ERROR_REFUSED, /* HTTP/2: REFUSED_STREAM, or a GOAWAY that left it out: it was not looked at */
+	LOAD_ERROR_RESET,   /* HTTP/2: RST_STREAM of the service */
+	LOAD_ERROR_STATUS,  /* 400 and above, but 429 and 503 */
 	LOAD_ERRORS
 } load_error;
 

@@ -94,11 +94,22 @@ int load_last_second(const load_story *story)
 	return (int)(over < seconds ? over : seconds) - 1;
 }
 
+/* Of all that was meant to be sent. */
+static bool are_many(const load_tally *tally, uint64_t count)
+{
+	return (double)count > LATE_SHARE * (double)(load_get(&tally->all.sent) + load_get(&tally->unsent));
+}
+
 bool load_fell_behind(const load_story *story)
 {
+	return are_many(story->tally, load_get(&story->tally->behind) + load_get(&story->tally->missed));
+}
+
+bool load_ran_short(const load_story *story)
+{
 	const load_tally *tally = story->tally;
-	return load_get(&tally->unsent) > 0 ||
-	       (double)load_get(&tally->all.late) > LATE_SHARE * (double)load_get(&tally->all.sent);
+	uint64_t unsent = load_get(&tally->unsent), late = load_get(&tally->all.late);
+	return !load_fell_behind(story) && (unsent > load_get(&tally->missed) || are_many(tally, late));
 }
 
 double load_asked(const load_story *story)

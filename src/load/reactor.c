@@ -109,7 +109,7 @@ static bool begin_arrivals(load_reactor *reactor, uint64_t now_ns)
 		uint64_t at_ns = reactor->arrival_ns, number = reactor->arrivals.number;
 		next_arrival(reactor);
 		if (now_ns - at_ns > WEIR_NS_PER_MS && at_ns >= reactor->measure_ns)
-			weir_hist_bump(&reactor->behind, 1);
+			weir_hist_bump(&reactor->tally.behind, 1);
 		load_session_begin(reactor, at_ns, number);
 	}
 	return is_due(reactor, now_ns);
@@ -122,7 +122,7 @@ static void count_missed(load_reactor *reactor)
 {
 	for (unsigned i = 0; i < MISSED_MOST && reactor->arrival_ns < reactor->end_ns; i++) {
 		if (reactor->arrival_ns >= reactor->measure_ns) {
-			weir_hist_bump(&reactor->missed, 1);
+			weir_hist_bump(&reactor->tally.missed, 1);
 			weir_hist_bump(&reactor->tally.unsent, 1);
 		}
 		next_arrival(reactor);

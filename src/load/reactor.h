@@ -138,8 +138,6 @@ struct load_reactor {
 	pthread_t thread;
 
 	load_tally tally; /* shared: see load/tally.h */
-	/* shared: arrivals that were begun more than a millisecond after they were due, and those that never were */
-	_Atomic uint64_t behind, missed;
 	atomic_bool over; /* shared: the thread has nothing more to do; tally.open and last_ns are final */
 };
 

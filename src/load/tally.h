@@ -68,6 +68,8 @@ typedef struct load_tally {
 		send_error; /* ns; send_error: how long after it was meant to be a request was sent, be it to a connection that is still being made */
 	_Atomic uint64_t errors[LOAD_ERRORS], status[600]; /* status: how often each was seen */
 	_Atomic uint64_t connections, unsent, open, offered_late_ns_max;
+	/* What the generator itself came to more than a millisecond after it was due, whether or not there was a connection for it; and what it never came to (at least; it is part of unsent). */
+	_Atomic uint64_t behind, missed;
 	/* Of closed runs: how many users there are, their answers that were ok, and the sum of the squares of each one's: how evenly they were served. */
 	_Atomic uint64_t users, user_answers, user_squares;
 	load_second

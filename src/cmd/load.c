@@ -2,13 +2,14 @@
 /* `weir load`: sends requests to a service and tells what became of them. */
 
 #include <errno.h>
+#include <locale.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cmd/load_setup.h"
 #include "cmd/verb.h"
+#include "show/terminal.h"
 
 #define EXIT_INTERRUPTED 130
 
@@ -30,8 +31,7 @@ static int status_of(int error)
 
 static bool has_colour(void)
 {
-	const char *no_colour = getenv("NO_COLOR");
-	return isatty(STDOUT_FILENO) && (no_colour == NULL || no_colour[0] == '\0');
+	return weir_terminal_can(stdout) && weir_terminal_colour();
 }
 
 typedef int write_fn(FILE *out, const load_story *stories, unsigned count);
@@ -111,7 +111,7 @@ static int judge(const load_run *run)
 static int run_one(const load_setup *setup, double load, load_run *run)
 {
 	load_screen *screen = NULL;
-	bool terminal = isatty(STDERR_FILENO);
+	bool terminal = weir_terminal_can(stderr);
 	int error = load_run_plan(setup, load, run);
 	if (error == 0 && !setup->options->quiet)
 		error = load_screen_open(stderr, terminal, &screen);
@@ -138,11 +138,27 @@ static int run_all(const load_setup *setup, load_run *runs, unsigned *ret_count)
 	return status;
 }
 
+/* Before the run rather than after it; nothing is changed by that. */
+static bool may_write(const char *path)
+{
+	bool was_there = path == NULL || access(path, F_OK) == 0;
+	FILE *file = path != NULL ? fopen(path, "a") : NULL;
+	if (path != NULL && file == NULL)
+		fprintf(stderr, "weir load: %s: %s\n", path, strerror(errno));
+	if (file != NULL)
+		fclose(file);
+	if (file != NULL && !was_there)
+		unlink(path);
+	return path == NULL || file != NULL;
+}
+
 static int act(load_setup *setup)
 {
 	static load_run runs[LOAD_LOADS];
 	const load_options *options = setup->options;
 	unsigned count;
+	if (!may_write(options->json_file) || !may_write(options->csv) || !may_write(options->plot))
+		return WEIR_EXIT_FAILED;
 	if (options->find_capacity || (setup->capacity == 0 && load_setup_needs_capacity(options))) {
 		int error = load_find_capacity(setup, options->quiet ? NULL : stderr);
 		if (error != 0)
@@ -166,6 +182,8 @@ static int run(int argc, char **argv)
 {
 	static load_options options;
 	static load_setup setup;
+	/* What can be drawn on the terminal; numbers stay as they are everywhere. */
+	setlocale(LC_CTYPE, "");
 	int status = load_options_read(argc, argv, &options);
 	if (status == WEIR_EXIT_OK && options.make != NULL) {
 		status = make_files(&options);

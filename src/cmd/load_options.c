@@ -353,13 +353,34 @@ static bool ways_open(const load_options *o)
 	return o->rate > 0 || o->phases > 0 || o->trace != NULL || o->transient != NULL || o->loads > 0;
 }
 
+/* Options that mean nothing without another one: who gives them expects something. */
+static int check_company(const load_options *o, bool closed)
+{
+	if (o->poisson && (o->users > 0 || closed || o->trace != NULL))
+		return load_wrong("--poisson is for open arrivals: give a --rate", "");
+	if (o->plan.streams > 1 && !o->plan.http2)
+		return load_wrong(
+			"--streams is for --http2: over HTTP/1 a connection has one request under way", "");
+	if (o->faster > 0 && (o->trace == NULL || o->rate > 0))
+		return load_wrong("--faster is for a --trace without a --rate", "");
+	if (o->repeat && o->phases == 0)
+		return load_wrong("--repeat is for --phase", "");
+	if (o->habits.geometric && o->habits.requests == 0 && o->sessions == 0)
+		return load_wrong("--geometric is for --requests K, or for --sessions", "");
+	if (o->habits.think_exponential && o->habits.think_ns == 0)
+		return load_wrong("--think-exponential is for a --think", "");
+	if (o->plan.backoff_ns > 0 && o->plan.retries == 0)
+		return load_wrong("--backoff is for --retry", "");
+	return WEIR_EXIT_OK;
+}
+
 static int check_together(const load_options *o)
 {
 	unsigned ways = (o->users > 0) + (o->rate > 0 && o->trace == NULL) + (o->sessions > 0) +
 			(o->phases > 0) + (o->trace != NULL) + (o->transient != NULL) + (o->loads > 0);
 	bool open = ways_open(o), wanders = o->model != NULL || o->habits.links > 0;
-	unsigned works = (o->urls != NULL) + (o->sizes != NULL && o->trace == NULL) + (o->specweb > 0) +
-			 (o->model != NULL);
+	unsigned works = (o->urls != NULL) + (o->sizes != NULL) + (o->specweb > 0) + (o->model != NULL) +
+			 (o->trace != NULL);
 	if (o->make != NULL)
 		return (o->sizes != NULL) + (o->specweb > 0) == 1
 			       ? WEIR_EXIT_OK
@@ -372,20 +393,13 @@ static int check_together(const load_options *o)
 			"each other",
 			"");
 	if (works > 1)
-		return load_wrong("--urls, --sizes, --specweb and --model exclude each other", "");
+		return load_wrong("--urls, --sizes, --specweb, --model and --trace exclude each other", "");
 	if (open && wanders && o->habits.requests == 0)
 		return load_wrong("each arrival is one request, and --model and --links are about users who "
 				  "make several: give "
 				  "--sessions R, users who come a second, or --requests K, of each arrival",
 				  "");
-	if (o->poisson && (o->users > 0 || ways == 0 || o->trace != NULL))
-		return load_wrong("--poisson is for open arrivals: give a --rate", "");
-	if (o->plan.streams > 1 && !o->plan.http2)
-		return load_wrong(
-			"--streams is for --http2: over HTTP/1 a connection has one request under way", "");
-	if (o->faster > 0 && (o->trace == NULL || o->rate > 0))
-		return load_wrong("--faster is for a --trace without a --rate", "");
-	return WEIR_EXIT_OK;
+	return check_company(o, ways == 0);
 }
 
 static void set_usual(load_options *options)

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "http/tls.h"
 #include "sim/trace.h"
 
 #define USERS_USUAL       64u
@@ -88,6 +89,12 @@ int load_setup_make(load_setup *setup, const load_options *options)
 		name_groups(setup);
 	if (error == 0)
 		error = load_place_reach(&setup->place, REACH_MS);
+	if (error == 0)
+		error = load_sources_check(options->source, options->plan.source_count, &setup->place);
+	/* Rather than once for each request. */
+	if (error == 0 && setup->place.secure && !options->plan.secure_unverified &&
+	    weir_tls_prepare(options->plan.authorities) != 0)
+		error = -EINVAL;
 	if (error != 0)
 		load_setup_free(setup);
 	return error;

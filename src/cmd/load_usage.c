@@ -34,7 +34,7 @@ const char load_usage[] =
 	"  --sizes SIZES        sizes for the {size} in the URL: 'lognormal 10KB sigma=1.5', '1KB .9, 1MB .1'\n"
 	"  --specweb N          the static files of SPECweb99 in N folders under the URL\n"
 	"  --make DIR           makes the files of --specweb or --sizes in a folder; no run, no URL\n"
-	"  --model FILE         users who go from page to page: --users, --sessions, or arrivals with --requests\n"
+	"  --model FILE         users who go from page to page; of --users or --sessions\n"
 	"  --cookies            are kept and sent back\n"
 	"  --links N            follows links found in pages, N in a row\n\n"
 	"How:\n"

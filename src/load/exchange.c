@@ -155,6 +155,11 @@ static void go_on(load_conn *conn, load_session *session, const load_outcome *ou
 static load_end judge(unsigned status, load_error *ret_error)
 {
 	*ret_error = LOAD_ERROR_NONE;
+	/* 101: nobody asked for another protocol. */
+	if (status < 200) {
+		*ret_error = LOAD_ERROR_NONSENSE;
+		return LOAD_ERROR;
+	}
 	if (status < 400)
 		return LOAD_OK;
 	if (status == 429 || status == 503)

@@ -108,8 +108,9 @@ bool load_fell_behind(const load_story *story)
 bool load_ran_short(const load_story *story)
 {
 	const load_tally *tally = story->tally;
-	uint64_t unsent = load_get(&tally->unsent), late = load_get(&tally->all.late);
-	return !load_fell_behind(story) && (unsent > load_get(&tally->missed) || are_many(tally, late));
+	uint64_t late = load_get(&tally->all.late), behind = load_get(&tally->behind);
+	return load_get(&tally->unsent) > load_get(&tally->missed) ||
+	       are_many(tally, late > behind ? late - behind : 0);
 }
 
 double load_asked(const load_story *story)

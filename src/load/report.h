@@ -26,7 +26,7 @@ typedef struct load_story {
 
 /* The generator fell behind: it came too late to more than 1 % of the requests, or never. Who waited for a connection waited for the service, and is not counted here. */
 bool load_fell_behind(const load_story *story);
-/* More than 1 % were late, or some were never sent, because there was no connection for them. */
+/* More than 1 % were late, or some were never sent, because there was no connection for them. Both can be. */
 bool load_ran_short(const load_story *story);
 
 /* Each returns 0, -EIO where the stream did not take it, or -ENOMEM; weir_error tells. Colour: as weir_terminal_colour says, and only on a terminal. */

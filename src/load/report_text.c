@@ -63,26 +63,28 @@ static void put_behind(const page *on)
 	const load_tally *tally = on->tally;
 	uint64_t sent = load_get(&tally->all.sent), unsent = load_get(&tally->unsent);
 	weir_number_time(load_latest_ms(on->story), most);
-	if (load_fell_behind(on->story))
+	if (load_fell_behind(on->story)) {
 		snprintf(text, sizeof(text),
 			 "!!! THE GENERATOR FELL BEHIND: it came to %s of the requests too late, by up to "
 			 "%s;\n"
 			 "!!! to %" PRIu64
 			 " not at all. This run is about the generator as much as about the\n"
 			 "!!! server: ask for a lower rate, or give it more processors.\n",
-			 weir_number_share(share(load_get(&tally->behind), sent), part), most,
+			 weir_number_share(share(load_get(&tally->behind), sent + unsent), part), most,
 			 load_get(&tally->missed));
-	else if (load_ran_short(on->story))
+		put(on, WEIR_TONE_BAD, text);
+	}
+	if (load_ran_short(on->story)) {
 		snprintf(text, sizeof(text),
-			 "!!! NO CONNECTION WAS FREE for %s of the requests in time: they waited, up to %s "
+			 "!!! NO CONNECTION WAS FREE in time: %s of the requests were sent late, by up to %s "
 			 "(it is in\n"
 			 "!!! their times); %" PRIu64
 			 " were not sent at all. The server was slower than what came, or\n"
 			 "!!! --connections are too few.\n",
-			 weir_number_share(share(load_get(&tally->all.late), sent), part), most, unsent);
-	else
-		return;
-	put(on, WEIR_TONE_BAD, text);
+			 weir_number_share(share(load_get(&tally->all.late), sent + unsent), part), most,
+			 unsent);
+		put(on, WEIR_TONE_BAD, text);
+	}
 }
 
 /* ---- rates and ends ---- */
@@ -155,7 +157,7 @@ static void put_ends(const page *on)
 static void put_statuses(const page *on)
 {
 	unsigned column = 0;
-	for (unsigned i = 1; i < 600; i++) {
+	for (unsigned i = 1; i < LOAD_STATUSES; i++) {
 		char text[40];
 		uint64_t count = load_get(&on->tally->status[i]);
 		if (count == 0)

@@ -241,7 +241,7 @@ static unsigned draw_behind(weir_screen *screen, unsigned row, const sight *of)
 {
 	char part[WEIR_NUMBER], most[WEIR_NUMBER];
 	const load_tally *tally = of->tally;
-	double sent = (double)load_get(&tally->all.sent);
+	double sent = (double)(load_get(&tally->all.sent) + load_get(&tally->unsent));
 	double late = (double)load_get(of->behind ? &tally->behind : &tally->all.late);
 	if (!of->behind && !of->shorted)
 		return row;

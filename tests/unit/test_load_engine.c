@@ -260,7 +260,13 @@ static void test_byte_by_byte(void **state)
 
 static bool serve_failures(server *s, int fd, unsigned number, const char *request)
 {
-	switch (number % 6) {
+	switch (number % 8) {
+	case 6:
+		say(fd, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n");
+		return true;
+	case 7:
+		say(fd, "HTTP/1.1 999 No\r\nContent-Length: 0\r\n\r\n");
+		return true;
 	case 0:
 		say(fd, "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n");
 		return true;
@@ -283,14 +289,15 @@ static bool serve_failures(server *s, int fd, unsigned number, const char *reque
 
 static void test_failures(void **state)
 {
-	prepare(serve_failures, 60);
+	prepare(serve_failures, 80);
 	r.plan.connections = 1;
 	run();
 	assert_int_equal(r.tally.all.ended[LOAD_SHED], 20);
-	assert_int_equal(r.tally.all.ended[LOAD_ERROR], 40);
-	assert_int_equal(r.tally.errors[LOAD_ERROR_STATUS], 10);
+	assert_int_equal(r.tally.all.ended[LOAD_ERROR], 60);
+	assert_int_equal(r.tally.errors[LOAD_ERROR_STATUS], 20);
 	assert_int_equal(r.tally.errors[LOAD_ERROR_CUT], 20);
-	assert_int_equal(r.tally.errors[LOAD_ERROR_NONSENSE], 10);
+	assert_int_equal(r.tally.errors[LOAD_ERROR_NONSENSE], 20);
+	assert_int_equal(r.tally.status[999], 10);
 	finish();
 }
 

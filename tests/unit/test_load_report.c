@@ -119,7 +119,7 @@ static void the_text_of_a_small_run(void **state)
 static void it_says_loudly_that_the_generator_fell_behind(void **state)
 {
 	static const char loud[] =
-		"!!! THE GENERATOR FELL BEHIND: it came to 16.7% of the requests too late, by up to 40.0ms;\n"
+		"!!! THE GENERATOR FELL BEHIND: it came to 13.3% of the requests too late, by up to 40.0ms;\n"
 		"!!! to 3 not at all. This run is about the generator as much as about the\n"
 		"!!! server: ask for a lower rate, or give it more processors.\n";
 	made_load made;
@@ -147,8 +147,8 @@ static void it_says_loudly_that_the_generator_fell_behind(void **state)
 static void it_says_that_connections_were_too_few(void **state)
 {
 	static const char loud[] =
-		"!!! NO CONNECTION WAS FREE for 16.7% of the requests in time: they waited, up to 40.0ms (it "
-		"is in\n"
+		"!!! NO CONNECTION WAS FREE in time: 13.3% of the requests were sent late, by up to 40.0ms "
+		"(it is in\n"
 		"!!! their times); 3 were not sent at all. The server was slower than what came, or\n"
 		"!!! --connections are too few.\n";
 	made_load made;
@@ -186,6 +186,11 @@ static void behind_is_more_than_one_in_a_hundred_by_the_generator(void **state)
 	assert_true(load_ran_short(&made.story));
 	made.tally.missed = made.tally.unsent = 11;
 	assert_true(load_fell_behind(&made.story));
+	assert_false(load_ran_short(&made.story));
+	/* Both at once. */
+	made.tally.all.late = 200;
+	made.tally.behind = 100;
+	assert_true(load_fell_behind(&made.story) && load_ran_short(&made.story));
 	made_load_fini(&made);
 }
 

@@ -215,6 +215,18 @@ static void hear_h2(load_conn *conn, int error)
 		load_client_settle(conn, NULL);
 }
 
+static int flush(load_conn *conn)
+{
+	const uint8_t *bytes;
+	ssize_t length = 0;
+	/* Bodies may be more than can wait; the rest follows when it has drained. */
+	while (weir_link_output(&conn->link) <= LOAD_OUTPUT_BYTES / 2 &&
+	       (length = load_h2_output(conn->h2, &bytes)) > 0)
+		/* Refused only by a connection that is ending, of which we will hear. */
+		weir_link_write(&conn->link, bytes, (size_t)length);
+	return length < 0 ? (int)length : 0;
+}
+
 bool load_client_pump(load_reactor *reactor)
 {
 	load_conn *turn = reactor->pump;
@@ -225,7 +237,7 @@ bool load_client_pump(load_reactor *reactor)
 	while (turn != NULL) {
 		load_conn *conn = turn;
 		unpump(conn);
-		hear_h2(conn, load_h2_flush(conn->h2, &conn->link));
+		hear_h2(conn, flush(conn));
 	}
 	return reactor->pump != NULL;
 }
@@ -234,7 +246,7 @@ bool load_client_pump(load_reactor *reactor)
 
 static void take_h2(load_conn *conn, const char *bytes, size_t length)
 {
-	int error = load_h2_take(conn->h2, bytes, length, conn->heard_ns);
+	int error = load_h2_take(conn->h2, bytes, length, load_now(conn->reactor));
 	load_client_wants_pump(conn);
 	hear_h2(conn, error);
 }
@@ -246,7 +258,7 @@ static void take_h1(load_conn *conn, const char *bytes, size_t length)
 	load_read read =
 		load_reader_take(&exchange->stream.reader, &conn->reactor->heads, bytes, length, &used);
 	if (exchange->stream.first_byte_ns == 0)
-		exchange->stream.first_byte_ns = conn->heard_ns;
+		exchange->stream.first_byte_ns = load_now(conn->reactor);
 	if (read == LOAD_READ_DONE)
 		load_exchange_answered(exchange, used == length);
 	else if (read == LOAD_READ_BAD)
@@ -257,7 +269,7 @@ void load_client_data(load_conn *conn, const char *bytes, size_t length)
 {
 	if (conn->state == LOAD_CONN_DYING)
 		return;
-	conn->heard_ns = load_now(conn->reactor);
+	conn->silent_ns = 0;
 	if (conn->h2 != NULL)
 		take_h2(conn, bytes, length);
 	else if (conn->under_way > 0)
@@ -276,6 +288,12 @@ void load_client_eof(load_conn *conn)
 		load_exchange_answered(exchange, true);
 	else
 		load_client_fail(conn, LOAD_ERROR_CUT);
+}
+
+void load_client_drained(load_conn *conn)
+{
+	if (conn->h2 != NULL)
+		load_client_wants_pump(conn);
 }
 
 static bool speaks_h2(load_conn *conn)

@@ -4,8 +4,6 @@
 #include "load/reactor.h"
 #include "net/net.h"
 
-#define OUTPUT_BYTES (64u << 20)
-
 /* ---- what they call ---- */
 
 static int conn_open(weir_conn *raw, void *arg)
@@ -24,13 +22,21 @@ static void conn_eof(weir_conn *raw)
 	load_client_eof(weir_conn_user(raw));
 }
 
+static void conn_drained(weir_conn *raw)
+{
+	load_client_drained(weir_conn_user(raw));
+}
+
 static void conn_closed(weir_conn *raw, int why)
 {
 	load_client_closed(weir_conn_user(raw));
 }
 
-static const weir_conn_ops plain_ops = {
-	.open = conn_open, .data = conn_data, .eof = conn_eof, .closed = conn_closed};
+static const weir_conn_ops plain_ops = {.open = conn_open,
+					.data = conn_data,
+					.eof = conn_eof,
+					.drained = conn_drained,
+					.closed = conn_closed};
 
 static load_conn *of_link(weir_link *link)
 {
@@ -54,6 +60,7 @@ static void link_eof(weir_link *link)
 
 static void link_drained(weir_link *link)
 {
+	load_client_drained(of_link(link));
 }
 
 static void link_closed(weir_link *link, int why)
@@ -71,8 +78,8 @@ static int tls_open(weir_conn *raw, void *arg)
 	conn->link.conn = raw;
 	conn->link.ops = &tls_link_ops;
 	const char *name = plan->secure_unverified ? NULL : plan->place->host;
-	return plan->http2 ? weir_tls_connect_h2(&conn->link, name, plan->authorities, OUTPUT_BYTES)
-			   : weir_tls_connect(&conn->link, name, plan->authorities, OUTPUT_BYTES);
+	return plan->http2 ? weir_tls_connect_h2(&conn->link, name, plan->authorities, LOAD_OUTPUT_BYTES)
+			   : weir_tls_connect(&conn->link, name, plan->authorities, LOAD_OUTPUT_BYTES);
 }
 
 static void tls_closed(weir_conn *raw, int why)
@@ -104,7 +111,7 @@ static int open_socket(load_conn *conn)
 	const load_plan *plan = reactor->plan;
 	const load_address *to = &plan->place->address;
 	const weir_conn_limits limits = {
-		.output_bytes = OUTPUT_BYTES, .output_ns = UINT64_MAX, .connect_ns = UINT64_MAX};
+		.output_bytes = LOAD_OUTPUT_BYTES, .output_ns = UINT64_MAX, .connect_ns = UINT64_MAX};
 	const weir_conn_ops *ops = plan->place->secure ? tls_ops() : &plain_ops;
 	static const load_address anywhere = {.at.ss_family = AF_UNSPEC, .length = sizeof(struct sockaddr)};
 	const load_address *from =

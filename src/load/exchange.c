@@ -77,7 +77,8 @@ void load_exchange_pair(load_exchange *exchange, load_session *session, uint64_t
 	session->exchange = exchange;
 	conn->under_way++;
 	conn->made++;
-	exchange->began_ns = now_ns;
+	if (conn->silent_ns == 0)
+		conn->silent_ns = now_ns;
 	exchange->impatient = patience_ns < timeout_ns;
 	exchange->deadline_ns = exchange->impatient ? patience_ns : timeout_ns;
 	if (!weir_timer_pending(&exchange->timer) || exchange->timer.at_ns > exchange->deadline_ns)
@@ -108,7 +109,8 @@ static void time_is_up(weir_timer *timer, void *arg)
 		weir_timer_start(conn->reactor->loop, timer, exchange->deadline_ns);
 		return;
 	}
-	if (!exchange->impatient && conn->heard_ns < exchange->began_ns)
+	if (conn->silent_ns != 0 &&
+	    load_now(conn->reactor) - conn->silent_ns >= conn->reactor->plan->timeout_ns)
 		conn->spent = true;
 	load_exchange_failed(exchange, exchange->impatient ? LOAD_ABORTED : LOAD_TIMEOUT, LOAD_ERROR_NONE);
 }

@@ -256,14 +256,10 @@ static ssize_t read_body(nghttp2_session *session, int32_t stream, uint8_t *into
 	return (ssize_t)length;
 }
 
-int load_h2_flush(load_h2 *h2, weir_link *link)
+ssize_t load_h2_output(load_h2 *h2, const uint8_t **ret)
 {
-	const uint8_t *bytes;
-	ssize_t length;
-	while ((length = nghttp2_session_mem_send(h2->session, &bytes)) > 0)
-		/* Refused only by a connection that is ending, of which we will hear. */
-		weir_link_write(link, bytes, (size_t)length);
-	return length < 0 ? -EPROTO : 0;
+	ssize_t length = nghttp2_session_mem_send(h2->session, ret);
+	return length < 0 ? -EPROTO : length;
 }
 
 int load_h2_ask(load_h2 *h2, load_stream *stream, const load_form *form, weir_span target, weir_span cookies)

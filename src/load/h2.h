@@ -11,7 +11,8 @@
  * Threads: its connection's.
  */
 
-#include "http/link.h"
+#include <sys/types.h>
+
 #include "load/bytes.h"
 #include "load/reader.h"
 
@@ -36,11 +37,11 @@ typedef struct load_stream {
 	weir_span body;           /* what is left to be sent */
 } load_stream;
 
-/* 0 or -ENOMEM. The preface is output that waits. */
+/* 0 or -ENOMEM. The preface is its first output. */
 int load_h2_new(const char *authority, bool secure, load_h2 **ret);
 /* NULL is ignored. */
 void load_h2_free(load_h2 *h2);
-/* Nothing below is sent before load_h2_flush. */
+/* What is to be sent after these is had from load_h2_output. */
 
 /* Asks for what the form says, on a stream that has none under way and whose reader has begun. 0, or a negative errno: no more can be asked here. */
 int load_h2_ask(load_h2 *h2, load_stream *stream, const load_form *form, weir_span target, weir_span cookies);
@@ -50,11 +51,11 @@ void load_h2_cancel(load_h2 *h2, load_stream *stream);
 int load_h2_take(load_h2 *h2, const char *bytes, size_t length, uint64_t now_ns);
 /* The next that is over, in order; NULL: no more. */
 load_stream *load_h2_over(load_h2 *h2);
-/* Sends what waits; some may be over by that, too: what cannot be sent. 0 or -EPROTO. */
-int load_h2_flush(load_h2 *h2, weir_link *link);
+/* The next bytes that wait to be sent, valid until the next call; some streams may be over by that, too: what cannot be sent. How many; 0: no more; -EPROTO: the connection is of no use. */
+ssize_t load_h2_output(load_h2 *h2, const uint8_t **ret);
 /* Another request may be asked: no GOAWAY came, and there are numbers left. */
 bool load_h2_is_open(const load_h2 *h2);
-/* Nothing will come or go any more: either side broke the rules. Known once it is flushed. */
+/* Nothing will come or go any more: either side broke the rules. Known once all output was had. */
 bool load_h2_is_dead(const load_h2 *h2);
 /* How many streams the peer allows at the same time; before it has said so, any number is hoped for. */
 uint32_t load_h2_most(const load_h2 *h2);

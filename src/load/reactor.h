@@ -43,6 +43,9 @@ typedef struct load_session load_session;
 typedef struct load_exchange load_exchange;
 typedef struct load_conn load_conn;
 
+/* Output of a connection that waits; frames of HTTP/2 are written up to half of it. */
+#define LOAD_OUTPUT_BYTES (64u << 20)
+
 /* What came of an attempt. */
 typedef struct load_outcome {
 	load_end end;
@@ -77,7 +80,7 @@ struct load_exchange {
 	load_session *session; /* NULL: spare */
 	load_exchange *next;   /* of the connection's */
 	load_exchange *spare;  /* the next spare one */
-	uint64_t began_ns, deadline_ns;
+	uint64_t deadline_ns;
 	bool impatient; /* it is the user's patience that ends then */
 	weir_timer timer;
 	load_kept *kept;
@@ -94,8 +97,9 @@ struct load_conn {
 	weir_link link; /* first */
 	load_reactor *reactor;
 	load_session *keeper;
-	load_conn *next, **link_in;   /* in the list of those with room; link_in NULL: it is not */
-	uint64_t opened_ns, heard_ns; /* heard_ns: when something came last */
+	load_conn *next, **link_in; /* in the list of those with room; link_in NULL: it is not */
+	uint64_t opened_ns;
+	uint64_t silent_ns; /* the first request since something came; 0: none */
 	load_exchange *exchanges, *spare;
 	unsigned under_way;
 	uint32_t made; /* requests */
@@ -197,10 +201,11 @@ void load_client_wants_pump(load_conn *conn);
 /* Sends the frames that wait. True: there are others by now. */
 bool load_client_pump(load_reactor *reactor);
 
-/* What happens to a connection: it is up, bytes came, its peer will send no more, it has ended (and is freed by this). */
+/* What happens to a connection: it is up, bytes came, its peer will send no more, there is room for output again, it has ended (and is freed by this). */
 void load_client_up(load_conn *conn);
 void load_client_data(load_conn *conn, const char *bytes, size_t length);
 void load_client_eof(load_conn *conn);
+void load_client_drained(load_conn *conn);
 void load_client_closed(load_conn *conn);
 
 /* ---- conn.c ---- */

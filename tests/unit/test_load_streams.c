@@ -9,6 +9,7 @@
 #include <nghttp2/nghttp2.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -34,6 +35,8 @@ typedef struct server {
 	serve_fn *serve;
 	uint32_t allows; /* streams; 0: does not say */
 	bool keeps_window;
+	bool waits; /* for the whole request, with windows as wide as can be */
+	atomic_ullong bytes;
 	pthread_t thread;
 	int listener, quit[2];
 	struct sockaddr_in at;
@@ -68,7 +71,9 @@ static void reset(peer *p, int32_t id, uint32_t code)
 static int on_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
 	peer *p = user;
-	if (frame->hd.type != NGHTTP2_HEADERS)
+	bool content = frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA;
+	if (s.waits ? !content || (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0
+		    : frame->hd.type != NGHTTP2_HEADERS)
 		return 0;
 	p->held[p->count++ % HELD] = frame->hd.stream_id;
 	if (p->count > atomic_load(&s.most))
@@ -76,6 +81,13 @@ static int on_headers(nghttp2_session *session, const nghttp2_frame *frame, void
 	atomic_fetch_add(&s.requests, 1);
 	if (!s.serve(p, frame->hd.stream_id, s.number++))
 		s.cut = true;
+	return 0;
+}
+
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes, size_t length,
+		   void *user)
+{
+	atomic_fetch_add(&s.bytes, length);
 	return 0;
 }
 
@@ -121,7 +133,8 @@ static void welcome(int fd)
 {
 	nghttp2_session_callbacks *calls;
 	nghttp2_option *option;
-	const nghttp2_settings_entry settings = {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, s.allows};
+	const nghttp2_settings_entry allows = {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, s.allows};
+	const nghttp2_settings_entry wide = {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, INT32_MAX};
 	for (unsigned i = 0; i < PEERS && fd >= 0; i++)
 		if (s.peer[i].fd < 0) {
 			peer *p = &s.peer[i];
@@ -129,12 +142,16 @@ static void welcome(int fd)
 			nghttp2_session_callbacks_new(&calls);
 			nghttp2_session_callbacks_set_on_frame_recv_callback(calls, on_headers);
 			nghttp2_session_callbacks_set_on_stream_close_callback(calls, on_close);
+			nghttp2_session_callbacks_set_on_data_chunk_recv_callback(calls, on_data);
 			nghttp2_option_new(&option);
 			nghttp2_option_set_no_auto_window_update(option, s.keeps_window);
 			nghttp2_session_server_new2(&p->session, calls, p, option);
 			nghttp2_option_del(option);
 			nghttp2_session_callbacks_del(calls);
-			nghttp2_submit_settings(p->session, 0, &settings, s.allows > 0 ? 1 : 0);
+			nghttp2_submit_settings(p->session, 0, s.waits ? &wide : &allows,
+						s.waits || s.allows > 0 ? 1 : 0);
+			if (s.waits)
+				nghttp2_session_set_local_window_size(p->session, 0, 0, INT32_MAX);
 			atomic_fetch_add(&s.peers, 1);
 			return;
 		}
@@ -568,6 +585,22 @@ static void test_early_answer(void **state)
 	finish();
 }
 
+/* Bodies that are more together than may wait to be sent, and a server that takes them all at once. */
+static void test_large_bodies(void **state)
+{
+	enum { BODY = 12 << 20, REQUESTS = 8 };
+	prepare(serve_at_once, REQUESTS);
+	s.waits = true;
+	r.habits.body = calloc(1, BODY);
+	r.habits.body_length = BODY;
+	run();
+	assert_int_equal(r.tally.all.ended[LOAD_OK], REQUESTS);
+	assert_int_equal(s.bytes, (uint64_t)BODY * REQUESTS);
+	assert_int_equal(r.tally.connections, 1);
+	finish();
+	free((char *)(uintptr_t)r.habits.body);
+}
+
 static void test_no_memory(void **state)
 {
 	for (uint64_t nth = 1; nth < 40; nth++) {
@@ -604,6 +637,7 @@ int main(void)
 		CHECK_TEST(test_interim),
 		CHECK_TEST(test_wide_head),
 		CHECK_TEST(test_early_answer),
+		CHECK_TEST(test_large_bodies),
 		CHECK_TEST(test_no_memory),
 	};
 	return cmocka_run_group_tests_name("load_streams", tests, NULL, NULL);

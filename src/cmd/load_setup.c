@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "http/tls.h"
@@ -223,6 +224,7 @@ static unsigned cores(void)
 /* As many connections as the users need, each on its own thread. */
 static unsigned connections_of(unsigned users, unsigned streams, unsigned threads)
 {
+	WEIR_ASSERT(threads > 0 && streams > 0);
 	unsigned share = (users + threads - 1) / threads;
 	return threads * ((share + streams - 1) / streams);
 }

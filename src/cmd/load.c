@@ -2,13 +2,14 @@
 /* `weir load`: sends requests to a service and tells what became of them. */
 
 #include <errno.h>
+#include <locale.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cmd/load_setup.h"
 #include "cmd/verb.h"
+#include "show/terminal.h"
 
 #define EXIT_INTERRUPTED 130
 
@@ -30,21 +31,27 @@ static int status_of(int error)
 
 static bool has_colour(void)
 {
-	const char *no_colour = getenv("NO_COLOR");
-	return isatty(STDOUT_FILENO) && (no_colour == NULL || no_colour[0] == '\0');
+	return weir_terminal_can(stdout) && weir_terminal_colour();
 }
 
-typedef int write_fn(FILE *out, const load_story *story);
+typedef int write_fn(FILE *out, const load_story *stories, unsigned count);
 
-static int write_file(const char *path, write_fn *write, const load_story *story)
+static int write_json(FILE *out, const load_story *stories, unsigned count)
 {
-	FILE *file = fopen(path, "w");
-	int error = file != NULL ? write(file, story) : -errno;
-	if (file != NULL && (ferror(file) | fclose(file)) != 0 && error == 0)
+	return stories[0].load > 0 ? load_report_json_runs(out, stories, count)
+				   : load_report_json(out, stories);
+}
+
+/* path NULL: standard output. */
+static int write_file(const char *path, write_fn *write, const load_story *stories, unsigned count)
+{
+	FILE *file = path != NULL ? fopen(path, "w") : stdout;
+	int error = file != NULL ? write(file, stories, count) : -errno;
+	if (file != NULL && file != stdout && (ferror(file) | fclose(file)) != 0 && error == 0)
 		error = -EIO;
 	if (error == 0)
 		return WEIR_EXIT_OK;
-	fprintf(stderr, "weir load: %s: %s\n", path, strerror(-error));
+	fprintf(stderr, "weir load: %s: %s\n", path != NULL ? path : "standard output", strerror(-error));
 	return WEIR_EXIT_FAILED;
 }
 
@@ -53,39 +60,24 @@ static int worse(int a, int b)
 	return a > b ? a : b;
 }
 
-static int write_json(const load_options *options, const load_run *runs, unsigned count)
-{
-	load_story stories[LOAD_LOADS];
-	FILE *out = options->json_file != NULL ? fopen(options->json_file, "w") : stdout;
-	for (unsigned i = 0; i < count; i++)
-		stories[i] = runs[i].story;
-	int error = out == NULL          ? -errno
-		    : options->loads > 0 ? load_report_json_runs(out, stories, count)
-					 : load_report_json(out, &stories[0]);
-	if (out != NULL && out != stdout && (ferror(out) | fclose(out)) != 0 && error == 0)
-		error = -EIO;
-	if (error == 0)
-		return WEIR_EXIT_OK;
-	fprintf(stderr, "weir load: %s: %s\n",
-		options->json_file != NULL ? options->json_file : "standard output", strerror(-error));
-	return WEIR_EXIT_FAILED;
-}
-
-/* Of several runs, the rows and the plot are those of the last. */
+/* As much as there is of it, also after a failure. */
 static int tell(const load_options *options, const load_run *runs, unsigned count)
 {
+	static load_story stories[LOAD_LOADS];
 	int status = WEIR_EXIT_OK;
 	if (count == 0)
 		return status;
+	for (unsigned i = 0; i < count; i++)
+		stories[i] = runs[i].story;
 	if (options->json)
-		status = write_json(options, runs, count);
+		status = write_file(options->json_file, write_json, stories, count);
 	for (unsigned i = 0; i < count && (!options->json || options->json_file != NULL); i++)
-		if (load_report_text(stdout, &runs[i].story, has_colour()) != 0)
+		if (load_report_text(stdout, &stories[i], has_colour()) != 0)
 			status = WEIR_EXIT_FAILED;
 	if (options->csv != NULL)
-		status = worse(status, write_file(options->csv, load_report_csv, &runs[count - 1].story));
+		status = worse(status, write_file(options->csv, load_report_csv, stories, count));
 	if (options->plot != NULL)
-		status = worse(status, write_file(options->plot, load_report_svg, &runs[count - 1].story));
+		status = worse(status, write_file(options->plot, load_report_svg, stories, count));
 	return status;
 }
 
@@ -94,15 +86,16 @@ static int tell(const load_options *options, const load_run *runs, unsigned coun
 /* The generator fell behind: more than one in a hundred was late, or never sent, because this machine was. Who was never sent makes the results those of another rate: a failure. */
 static int judge_pace(const load_run *run)
 {
-	uint64_t all = run->tally.all.sent + run->tally.unsent;
-	if ((run->behind + run->missed) * 100 <= all)
+	const load_tally *tally = &run->tally;
+	uint64_t all = tally->all.sent + tally->unsent, behind = tally->behind, missed = tally->missed;
+	if (!load_fell_behind(&run->story))
 		return WEIR_EXIT_OK;
 	fprintf(stderr,
 		"weir load: THE GENERATOR FELL BEHIND: of %llu requests this machine came to %llu more than "
 		"1 ms after they were due, "
 		"and to %llu not at all; it is too busy, or the rate is more than it can do\n",
-		(unsigned long long)all, (unsigned long long)run->behind, (unsigned long long)run->missed);
-	return run->missed * 100 > all ? WEIR_EXIT_FAILED : WEIR_EXIT_OK;
+		(unsigned long long)all, (unsigned long long)behind, (unsigned long long)missed);
+	return missed * 100 > all ? WEIR_EXIT_FAILED : WEIR_EXIT_OK;
 }
 
 static int judge(const load_run *run)
@@ -118,7 +111,7 @@ static int judge(const load_run *run)
 static int run_one(const load_setup *setup, double load, load_run *run)
 {
 	load_screen *screen = NULL;
-	bool terminal = isatty(STDERR_FILENO);
+	bool terminal = weir_terminal_can(stderr);
 	int error = load_run_plan(setup, load, run);
 	if (error == 0 && !setup->options->quiet)
 		error = load_screen_open(stderr, terminal, &screen);
@@ -145,11 +138,27 @@ static int run_all(const load_setup *setup, load_run *runs, unsigned *ret_count)
 	return status;
 }
 
+/* Before the run rather than after it; nothing is changed by that. */
+static bool may_write(const char *path)
+{
+	bool was_there = path == NULL || access(path, F_OK) == 0;
+	FILE *file = path != NULL ? fopen(path, "a") : NULL;
+	if (path != NULL && file == NULL)
+		fprintf(stderr, "weir load: %s: %s\n", path, strerror(errno));
+	if (file != NULL)
+		fclose(file);
+	if (file != NULL && !was_there)
+		unlink(path);
+	return path == NULL || file != NULL;
+}
+
 static int act(load_setup *setup)
 {
 	static load_run runs[LOAD_LOADS];
 	const load_options *options = setup->options;
 	unsigned count;
+	if (!may_write(options->json_file) || !may_write(options->csv) || !may_write(options->plot))
+		return WEIR_EXIT_FAILED;
 	if (options->find_capacity || (setup->capacity == 0 && load_setup_needs_capacity(options))) {
 		int error = load_find_capacity(setup, options->quiet ? NULL : stderr);
 		if (error != 0)
@@ -173,6 +182,8 @@ static int run(int argc, char **argv)
 {
 	static load_options options;
 	static load_setup setup;
+	/* What can be drawn on the terminal; numbers stay as they are everywhere. */
+	setlocale(LC_CTYPE, "");
 	int status = load_options_read(argc, argv, &options);
 	if (status == WEIR_EXIT_OK && options.make != NULL) {
 		status = make_files(&options);

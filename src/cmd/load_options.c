@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/load_options.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "cmd/load_values.h"
 #include "cmd/verb.h"
-
-#define BODY_BYTES_MAX (16u << 20)
-#define YEAR_NS        (UINT64_C(365) * 86400 * WEIR_NS_PER_S)
 
 enum {
 	RATE = 256,
@@ -46,6 +42,7 @@ enum {
 	DRAIN,
 	THREADS,
 	CONNECTIONS,
+	STREAMS,
 	PER_CONNECTION,
 	NO_KEEPALIVE,
 	TIMEOUT,
@@ -99,6 +96,7 @@ static const struct option long_options[] = {
 	{"drain", required_argument, NULL, DRAIN},
 	{"threads", required_argument, NULL, THREADS},
 	{"connections", required_argument, NULL, CONNECTIONS},
+	{"streams", required_argument, NULL, STREAMS},
 	{"per-connection", required_argument, NULL, PER_CONNECTION},
 	{"no-keepalive", no_argument, NULL, NO_KEEPALIVE},
 	{"timeout", required_argument, NULL, TIMEOUT},
@@ -120,13 +118,7 @@ static const struct option long_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-/* ---- single values ---- */
-
-static int wrong(const char *what, const char *value)
-{
-	fprintf(stderr, "weir load: %s%s; see 'weir load --help'\n", what, value);
-	return WEIR_EXIT_USAGE;
-}
+/* ---- the options, by what they are about ---- */
 
 static const char *name_of(int option)
 {
@@ -136,119 +128,28 @@ static const char *name_of(int option)
 	return "";
 }
 
-static int read_count(int option, const char *text, uint32_t least, uint32_t most, uint32_t *ret)
-{
-	if (weir_text_count(text, ret) == 0 && *ret >= least && *ret <= most)
-		return WEIR_EXIT_OK;
-	fprintf(stderr, "weir load: --%s must be a whole number from %u to %u, not '%s'\n", name_of(option),
-		least, most, text);
-	return WEIR_EXIT_USAGE;
-}
-
-static int read_rate(int option, const char *text, double *ret)
-{
-	if (weir_text_number(text, ret) == 0 && *ret > 0 && *ret <= LOAD_RATE_MAX)
-		return WEIR_EXIT_OK;
-	fprintf(stderr, "weir load: --%s must be a number above 0 and at most %g, not '%s'\n",
-		name_of(option), LOAD_RATE_MAX, text);
-	return WEIR_EXIT_USAGE;
-}
-
-static int read_time(int option, const char *text, bool may_be_zero, uint64_t *ret)
-{
-	if (weir_text_time(text, ret) == 0 && (may_be_zero || *ret > 0) && *ret <= YEAR_NS)
-		return WEIR_EXIT_OK;
-	fprintf(stderr, "weir load: --%s must be a time%s as 200ms, 1.5s or 2m, not '%s'\n", name_of(option),
-		may_be_zero ? "" : " above 0", text);
-	return WEIR_EXIT_USAGE;
-}
-
-/* "0.5x,1x,2x". */
-static int read_loads(const char *text, load_options *options)
-{
-	char copy[256], *rest;
-	if (snprintf(copy, sizeof(copy), "%s", text) >= (int)sizeof(copy))
-		return wrong("too many loads: ", text);
-	options->loads = 0;
-	for (char *part = strtok_r(copy, ",", &rest); part != NULL; part = strtok_r(NULL, ",", &rest)) {
-		size_t length = strlen(part);
-		double load;
-		if (length > 0 && part[length - 1] == 'x')
-			part[length - 1] = '\0';
-		if (options->loads == LOAD_LOADS || weir_text_number(part, &load) != 0 || load <= 0 ||
-		    load > 1e6)
-			return wrong("--load takes multiples of the capacity, as 0.5x,1x,2x, not ", text);
-		options->load[options->loads++] = load;
-	}
-	return options->loads > 0 ? WEIR_EXIT_OK : wrong("--load takes multiples, as 0.5x,1x,2x", "");
-}
-
-static int read_body_file(const char *path, load_options *options)
-{
-	FILE *file = fopen(path, "rb");
-	if (file == NULL) {
-		fprintf(stderr, "weir load: --body @%s: %s\n", path, strerror(errno));
-		return WEIR_EXIT_USAGE;
-	}
-	free(options->body);
-	options->body = malloc(BODY_BYTES_MAX + 1);
-	size_t length = options->body != NULL ? fread(options->body, 1, BODY_BYTES_MAX + 1, file) : 0;
-	bool failed = options->body == NULL || ferror(file);
-	fclose(file);
-	if (failed || length > BODY_BYTES_MAX) {
-		fprintf(stderr, "weir load: --body @%s: %s\n", path,
-			failed ? "it cannot be read" : "it has more than 16 MB");
-		return WEIR_EXIT_USAGE;
-	}
-	options->habits.body = options->body;
-	options->habits.body_length = length;
-	return WEIR_EXIT_OK;
-}
-
-static int read_body(const char *text, load_options *options)
-{
-	if (text[0] == '@')
-		return read_body_file(text + 1, options);
-	options->habits.body = text;
-	options->habits.body_length = strlen(text);
-	return WEIR_EXIT_OK;
-}
-
-static int read_sources(const char *text, load_options *options)
-{
-	int count = load_sources_parse(text, options->source, LOAD_SOURCES_MAX);
-	if (count < 0) {
-		fprintf(stderr, "weir load: --source: %s\n", weir_error());
-		return WEIR_EXIT_USAGE;
-	}
-	options->plan.source_count = (unsigned)count;
-	return WEIR_EXIT_OK;
-}
-
-/* ---- the options, by what they are about ---- */
-
 static int read_arrival(int option, const char *value, load_options *options)
 {
 	uint32_t count = 0;
 	switch (option) {
 	case RATE:
-		return read_rate(option, value, &options->rate);
+		return load_read_rate(name_of(option), value, &options->rate);
 	case SESSIONS:
-		return read_rate(option, value, &options->sessions);
+		return load_read_rate(name_of(option), value, &options->sessions);
 	case CAPACITY:
-		return read_rate(option, value, &options->capacity);
+		return load_read_rate(name_of(option), value, &options->capacity);
 	case FASTER:
-		return read_rate(option, value, &options->faster);
+		return load_read_rate(name_of(option), value, &options->faster);
 	case USERS:
-		return read_count(option, value, 1, LOAD_SESSIONS_MAX, &options->users);
+		return load_read_count(name_of(option), value, 1, LOAD_SESSIONS_MAX, &options->users);
 	case REQUESTS:
-		if (read_count(option, value, 1, UINT32_MAX, &count) != WEIR_EXIT_OK)
+		if (load_read_count(name_of(option), value, 1, UINT32_MAX, &count) != WEIR_EXIT_OK)
 			return WEIR_EXIT_USAGE;
 		options->habits.requests = count;
 		return WEIR_EXIT_OK;
 	case PHASE:
 		if (options->phases == LOAD_PHASES_MAX)
-			return wrong("too many --phase", "");
+			return load_wrong("too many --phase", "");
 		options->phase[options->phases++] = value;
 		return WEIR_EXIT_OK;
 	case TRACE:
@@ -258,9 +159,9 @@ static int read_arrival(int option, const char *value, load_options *options)
 		options->transient = value;
 		return load_transient_find(value) != NULL
 			       ? WEIR_EXIT_OK
-			       : wrong("--transient is one of W1 to W10, not ", value);
+			       : load_wrong("--transient is one of W1 to W10, not ", value);
 	default:
-		return read_loads(value, options);
+		return load_read_loads(value, options);
 	}
 }
 
@@ -272,11 +173,11 @@ static int read_work(int option, const char *value, load_options *options)
 		return WEIR_EXIT_OK;
 	case HEADER:
 		if (options->habits.field_count == LOAD_HEADERS)
-			return wrong("too many --header", "");
+			return load_wrong("too many --header", "");
 		options->header[options->habits.field_count++] = value;
 		return WEIR_EXIT_OK;
 	case BODY:
-		return read_body(value, options);
+		return load_read_body(value, options);
 	case MIX:
 		options->habits.mix = value;
 		return WEIR_EXIT_OK;
@@ -287,7 +188,8 @@ static int read_work(int option, const char *value, load_options *options)
 		options->sizes = value;
 		return WEIR_EXIT_OK;
 	case SPECWEB:
-		return read_count(option, value, 1, LOAD_SPECWEB_DIRECTORIES, &options->specweb);
+		return load_read_count(name_of(option), value, 1, LOAD_SPECWEB_DIRECTORIES,
+				       &options->specweb);
 	case MAKE:
 		options->make = value;
 		return WEIR_EXIT_OK;
@@ -295,7 +197,7 @@ static int read_work(int option, const char *value, load_options *options)
 		options->model = value;
 		return WEIR_EXIT_OK;
 	default:
-		return read_count(option, value, 0, 1000, &options->habits.links);
+		return load_read_count(name_of(option), value, 0, 1000, &options->habits.links);
 	}
 }
 
@@ -305,20 +207,22 @@ static int read_way(int option, const char *value, load_options *options)
 	uint32_t seed;
 	switch (option) {
 	case THREADS:
-		return read_count(option, value, 1, LOAD_THREADS_MAX, &plan->threads);
+		return load_read_count(name_of(option), value, 1, LOAD_THREADS_MAX, &plan->threads);
 	case CONNECTIONS:
-		return read_count(option, value, 1, LOAD_CONNECTIONS_MAX, &plan->connections);
+		return load_read_count(name_of(option), value, 1, LOAD_CONNECTIONS_MAX, &plan->connections);
+	case STREAMS:
+		return load_read_count(name_of(option), value, 1, LOAD_STREAMS_MAX, &plan->streams);
 	case PER_CONNECTION:
-		return read_count(option, value, 1, UINT32_MAX, &plan->per_connection);
+		return load_read_count(name_of(option), value, 1, UINT32_MAX, &plan->per_connection);
 	case RETRY:
-		return read_count(option, value, 0, 1000, &plan->retries);
+		return load_read_count(name_of(option), value, 0, 1000, &plan->retries);
 	case SOURCE:
-		return read_sources(value, options);
+		return load_read_sources(value, options);
 	case CA:
 		plan->authorities = value;
 		return WEIR_EXIT_OK;
 	default:
-		if (read_count(option, value, 0, UINT32_MAX, &seed) != WEIR_EXIT_OK)
+		if (load_read_count(name_of(option), value, 0, UINT32_MAX, &seed) != WEIR_EXIT_OK)
 			return WEIR_EXIT_USAGE;
 		plan->seed = seed;
 		return WEIR_EXIT_OK;
@@ -330,21 +234,21 @@ static int read_times(int option, const char *value, load_options *options)
 	load_plan *plan = &options->plan;
 	switch (option) {
 	case THINK:
-		return read_time(option, value, true, &options->habits.think_ns);
+		return load_read_time(name_of(option), value, true, &options->habits.think_ns);
 	case DURATION:
-		return read_time(option, value, false, &plan->duration_ns);
+		return load_read_time(name_of(option), value, false, &plan->duration_ns);
 	case WARMUP:
-		return read_time(option, value, true, &plan->warmup_ns);
+		return load_read_time(name_of(option), value, true, &plan->warmup_ns);
 	case DRAIN:
-		return read_time(option, value, true, &plan->drain_ns);
+		return load_read_time(name_of(option), value, true, &plan->drain_ns);
 	case TIMEOUT:
-		return read_time(option, value, false, &plan->timeout_ns);
+		return load_read_time(name_of(option), value, false, &plan->timeout_ns);
 	case PATIENCE:
-		return read_time(option, value, false, &plan->patience_ns);
+		return load_read_time(name_of(option), value, false, &plan->patience_ns);
 	case BACKOFF:
-		return read_time(option, value, true, &plan->backoff_ns);
+		return load_read_time(name_of(option), value, true, &plan->backoff_ns);
 	default:
-		return read_time(option, value, false, &plan->target_ns);
+		return load_read_time(name_of(option), value, false, &plan->target_ns);
 	}
 }
 
@@ -443,29 +347,59 @@ static bool is_json_file(const char *word)
 	return strstr(word, "://") == NULL && length > 5 && strcmp(word + length - 5, ".json") == 0;
 }
 
+/* Requests arrive, and not users. */
+static bool ways_open(const load_options *o)
+{
+	return o->rate > 0 || o->phases > 0 || o->trace != NULL || o->transient != NULL || o->loads > 0;
+}
+
+/* Options that mean nothing without another one: who gives them expects something. */
+static int check_company(const load_options *o, bool closed)
+{
+	if (o->poisson && (o->users > 0 || closed || o->trace != NULL))
+		return load_wrong("--poisson is for open arrivals: give a --rate", "");
+	if (o->plan.streams > 1 && !o->plan.http2)
+		return load_wrong(
+			"--streams is for --http2: over HTTP/1 a connection has one request under way", "");
+	if (o->faster > 0 && (o->trace == NULL || o->rate > 0))
+		return load_wrong("--faster is for a --trace without a --rate", "");
+	if (o->repeat && o->phases == 0)
+		return load_wrong("--repeat is for --phase", "");
+	if (o->habits.geometric && o->habits.requests == 0 && o->sessions == 0)
+		return load_wrong("--geometric is for --requests K, or for --sessions", "");
+	if (o->habits.think_exponential && o->habits.think_ns == 0)
+		return load_wrong("--think-exponential is for a --think", "");
+	if (o->plan.backoff_ns > 0 && o->plan.retries == 0)
+		return load_wrong("--backoff is for --retry", "");
+	return WEIR_EXIT_OK;
+}
+
 static int check_together(const load_options *o)
 {
 	unsigned ways = (o->users > 0) + (o->rate > 0 && o->trace == NULL) + (o->sessions > 0) +
 			(o->phases > 0) + (o->trace != NULL) + (o->transient != NULL) + (o->loads > 0);
-	unsigned works = (o->urls != NULL) + (o->sizes != NULL && o->trace == NULL) + (o->specweb > 0) +
-			 (o->model != NULL);
+	bool open = ways_open(o), wanders = o->model != NULL || o->habits.links > 0;
+	unsigned works = (o->urls != NULL) + (o->sizes != NULL) + (o->specweb > 0) + (o->model != NULL) +
+			 (o->trace != NULL);
 	if (o->make != NULL)
 		return (o->sizes != NULL) + (o->specweb > 0) == 1
 			       ? WEIR_EXIT_OK
-			       : wrong("--make is for the files of --specweb or of --sizes", "");
+			       : load_wrong("--make is for the files of --specweb or of --sizes", "");
 	if (o->url == NULL)
-		return wrong("name a URL", "");
+		return load_wrong("name a URL", "");
 	if (ways > 1)
-		return wrong("--users, --rate, --sessions, --phase, --trace, --transient and --load exclude "
-			     "each other",
-			     "");
+		return load_wrong(
+			"--users, --rate, --sessions, --phase, --trace, --transient and --load exclude "
+			"each other",
+			"");
 	if (works > 1)
-		return wrong("--urls, --sizes, --specweb and --model exclude each other", "");
-	if (o->poisson && (o->users > 0 || ways == 0 || o->trace != NULL))
-		return wrong("--poisson is for open arrivals: give a --rate", "");
-	if (o->faster > 0 && (o->trace == NULL || o->rate > 0))
-		return wrong("--faster is for a --trace without a --rate", "");
-	return WEIR_EXIT_OK;
+		return load_wrong("--urls, --sizes, --specweb, --model and --trace exclude each other", "");
+	if (open && wanders && o->habits.requests == 0)
+		return load_wrong("each arrival is one request, and --model and --links are about users who "
+				  "make several: give "
+				  "--sessions R, users who come a second, or --requests K, of each arrival",
+				  "");
+	return check_company(o, ways == 0);
 }
 
 static void set_usual(load_options *options)
@@ -486,9 +420,9 @@ int load_options_read(int argc, char **argv, load_options *options)
 	set_usual(options);
 	while ((option = getopt_long(argc, argv, "-:", long_options, NULL)) != -1) {
 		if (option == '?')
-			return wrong("there is no option ", argv[optind - 1]);
+			return load_wrong("there is no option ", argv[optind - 1]);
 		if (option == ':')
-			return wrong("a value is missing after ", argv[optind - 1]);
+			return load_wrong("a value is missing after ", argv[optind - 1]);
 		if (option == 1) {
 			if (options->url != NULL)
 				return weir_verb_unexpected(weir_verb_find("load"), optarg);

@@ -90,8 +90,6 @@ int load_run_do(load_run *run, load_screen *screen)
 	if (error == 0) {
 		error = watch(run, engine, screen, cpu_before_s);
 		snprintf(run->failure, sizeof(run->failure), "%s", load_engine_failure(engine));
-		run->behind = load_engine_behind(engine);
-		run->missed = load_engine_missed(engine);
 		load_engine_free(&engine);
 	}
 	if (error == 0 && screen != NULL)

@@ -7,8 +7,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "http/tls.h"
 #include "sim/trace.h"
 
 #define USERS_USUAL       64u
@@ -88,6 +90,12 @@ int load_setup_make(load_setup *setup, const load_options *options)
 		name_groups(setup);
 	if (error == 0)
 		error = load_place_reach(&setup->place, REACH_MS);
+	if (error == 0)
+		error = load_sources_check(options->source, options->plan.source_count, &setup->place);
+	/* Rather than once for each request. */
+	if (error == 0 && setup->place.secure && !options->plan.secure_unverified &&
+	    weir_tls_prepare(options->plan.authorities) != 0)
+		error = -EINVAL;
 	if (error != 0)
 		load_setup_free(setup);
 	return error;
@@ -115,6 +123,13 @@ static int one_phase(double rate, load_run *run, bool poisson)
 	return load_schedule_phases(&phase, 1, poisson, false, UINT64_MAX, &run->schedule);
 }
 
+/* Arrivals a second that make as many requests as there can be answers: where each arrival makes several, that is fewer. */
+static double arrivals_at_capacity(const load_setup *setup)
+{
+	double requests = setup->options->habits.requests;
+	return requests > 1 ? setup->capacity / requests : setup->capacity;
+}
+
 static int schedule_phases(const load_setup *setup, load_run *run)
 {
 	const load_options *options = setup->options;
@@ -122,7 +137,7 @@ static int schedule_phases(const load_setup *setup, load_run *run)
 	uint64_t until_ns =
 		options->plan.duration_ns != 0 ? options->plan.duration_ns + run->plan.warmup_ns : UINT64_MAX;
 	for (unsigned i = 0; i < options->phases; i++) {
-		int error = load_phase_parse(options->phase[i], setup->capacity, &phases[i]);
+		int error = load_phase_parse(options->phase[i], arrivals_at_capacity(setup), &phases[i]);
 		if (error != 0)
 			return error;
 	}
@@ -138,7 +153,7 @@ static int schedule_transient(const load_setup *setup, load_run *run)
 {
 	const load_transient *transient = load_transient_find(setup->options->transient);
 	load_phase phases[2];
-	load_transient_phases(transient, setup->capacity, phases);
+	load_transient_phases(transient, arrivals_at_capacity(setup), phases);
 	snprintf(run->arrivals, sizeof(run->arrivals), "open, %s at a capacity of %.0f/s", transient->name,
 		 setup->capacity);
 	return load_schedule_phases(phases, 2, setup->options->poisson, true, UINT64_MAX, &run->schedule);
@@ -157,7 +172,7 @@ static int schedule_trace(const load_setup *setup, load_run *run)
 static int schedule(const load_setup *setup, double load, load_run *run)
 {
 	const load_options *options = setup->options;
-	double rate = load > 0                ? load * setup->capacity
+	double rate = load > 0                ? load * arrivals_at_capacity(setup)
 		      : options->sessions > 0 ? options->sessions
 					      : options->rate;
 	if (options->phases > 0)
@@ -206,16 +221,29 @@ static unsigned cores(void)
 	return count < 1 ? 1 : count > (long)LOAD_THREADS_MAX ? LOAD_THREADS_MAX : (unsigned)count;
 }
 
+/* As many connections as the users need, each on its own thread. */
+static unsigned connections_of(unsigned users, unsigned streams, unsigned threads)
+{
+	WEIR_ASSERT(threads > 0 && streams > 0);
+	unsigned share = (users + threads - 1) / threads;
+	return threads * ((share + streams - 1) / streams);
+}
+
 /* Each thread has a user at least, and a connection. */
 static void fill(load_plan *plan, bool closed)
 {
-	unsigned most = closed ? plan->users : plan->connections;
+	unsigned streams = plan->http2 && plan->streams > 0 ? plan->streams : 1;
+	bool given = plan->connections > 0;
+	if (!given)
+		plan->connections = closed ? connections_of(plan->users, streams, 1) : CONNECTIONS_USUAL;
+	unsigned most = closed && plan->users < plan->connections ? plan->users : plan->connections;
 	if (plan->threads == 0)
 		plan->threads = cores();
 	if (plan->threads > most)
 		plan->threads = most;
-	if (plan->threads > plan->connections)
-		plan->threads = plan->connections;
+	if (!given && closed)
+		plan->connections =
+			streams > 1 ? connections_of(plan->users, streams, plan->threads) : plan->users;
 	raise_descriptors(plan);
 }
 
@@ -230,8 +258,6 @@ int load_run_plan(const load_setup *setup, double load, load_run *ret)
 	plan->work = setup->work;
 	plan->place = &setup->place;
 	plan->users = !closed ? 0 : options->users > 0 ? options->users : USERS_USUAL;
-	if (plan->connections == 0)
-		plan->connections = closed ? plan->users : CONNECTIONS_USUAL;
 	plan->stagger_ns = options->habits.think_ns;
 	fill(plan, closed);
 	int error = schedule(setup, load, ret);
@@ -263,7 +289,8 @@ int load_run_plan_closed(const load_setup *setup, const load_work *work, unsigne
 	*plan = setup->options->plan;
 	plan->work = work;
 	plan->place = &setup->place;
-	plan->users = plan->connections = users;
+	plan->users = users;
+	plan->connections = 0;
 	plan->duration_ns = duration_ns;
 	plan->warmup_ns = duration_ns / 4;
 	plan->retries = 0;

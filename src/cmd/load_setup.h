@@ -33,8 +33,7 @@ typedef struct load_run {
 	load_tally tally;
 	bool has_tally;
 	bool interrupted;
-	uint64_t behind, missed; /* arrivals that the generator itself was late for, or never came to */
-	char failure[200];       /* "": none */
+	char failure[200]; /* "": none */
 	char arrivals[120];
 	load_story story;
 } load_run;

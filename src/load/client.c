@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections: who gets one, what goes over it, how it ends. */
+/* Connections: who gets one, what comes over it, how it ends. */
 #include "http/tls.h"
 #include "load/reactor.h"
 #include "loop/loop.h"
@@ -7,19 +7,19 @@
 /* Being made at the same time: more would be lost in the backlog of many a server, to be tried again a second later. */
 #define CONNECTING_MAX 128u
 
-/* ---- the list of idle ones: the last used first ---- */
+/* ---- the list of those with room: the last used first ---- */
 
-static void put_idle(load_conn *conn)
+static void put_roomy(load_conn *conn)
 {
 	load_reactor *reactor = conn->reactor;
-	conn->next = reactor->idle;
-	conn->link_in = &reactor->idle;
+	conn->next = reactor->roomy;
+	conn->link_in = &reactor->roomy;
 	if (conn->next != NULL)
 		conn->next->link_in = &conn->next;
-	reactor->idle = conn;
+	reactor->roomy = conn;
 }
 
-static void take_idle(load_conn *conn)
+static void take_roomy(load_conn *conn)
 {
 	if (conn->link_in == NULL)
 		return;
@@ -29,253 +29,279 @@ static void take_idle(load_conn *conn)
 	conn->link_in = NULL;
 }
 
+/* It takes no more requests. */
+static bool is_spent(const load_conn *conn)
+{
+	uint32_t most = conn->reactor->plan->per_connection;
+	return conn->spent || (most > 0 && conn->made >= most) ||
+	       (conn->h2 != NULL && !load_h2_is_open(conn->h2));
+}
+
+/* One is always possible: if the peer allows none it waits within. */
+static bool has_room(const load_conn *conn)
+{
+	unsigned most = conn->reactor->streams;
+	if (conn->state == LOAD_CONN_DYING || conn->keeper != NULL || is_spent(conn))
+		return false;
+	if (conn->h2 != NULL && load_h2_most(conn->h2) < most)
+		most = load_h2_most(conn->h2);
+	return conn->under_way == 0 || conn->under_way < most;
+}
+
+static void see_room(load_conn *conn)
+{
+	if (!has_room(conn))
+		take_roomy(conn);
+	else if (conn->link_in == NULL)
+		put_roomy(conn);
+}
+
 /* ---- the queue of those who wait ---- */
 
 static void wait_in_line(load_session *session)
 {
 	load_reactor *reactor = session->reactor;
 	session->next = NULL;
+	session->link_in = reactor->waiting_end;
 	*reactor->waiting_end = session;
 	reactor->waiting_end = &session->next;
+	load_session_waits(session);
+}
+
+void load_client_unwait(load_session *session)
+{
+	load_reactor *reactor = session->reactor;
+	if (session->link_in == NULL)
+		return;
+	*session->link_in = session->next;
+	if (session->next != NULL)
+		session->next->link_in = session->link_in;
+	else
+		reactor->waiting_end = session->link_in;
+	session->link_in = NULL;
 }
 
 static load_session *take_waiting(load_reactor *reactor)
 {
 	load_session *session = reactor->waiting;
-	if (session == NULL)
-		return NULL;
-	reactor->waiting = session->next;
-	if (reactor->waiting == NULL)
-		reactor->waiting_end = &reactor->waiting;
+	load_client_unwait(session);
+	weir_timer_stop(&session->timer);
 	return session;
 }
 
-/* ---- the end of an attempt ---- */
+/* ---- a request goes out ---- */
 
-static void unpair(load_conn *conn, load_session *session)
+/* The connection has room, or is the session's own. */
+static void use(load_conn *conn, load_session *session)
 {
-	conn->session = NULL;
-	session->conn = NULL;
-	conn->deadline_ns = UINT64_MAX;
+	load_exchange *exchange = load_exchange_take(conn);
+	if (exchange == NULL) {
+		const load_outcome outcome = {
+			.end = LOAD_ERROR, .error = LOAD_ERROR_CONNECT, .ended_ns = load_now(conn->reactor)};
+		load_session_over(session, &outcome);
+		return;
+	}
+	load_exchange_pair(exchange, session, load_now(conn->reactor));
+	see_room(conn);
+	if (conn->state == LOAD_CONN_UP)
+		load_exchange_start(exchange);
+}
+
+static void start_all(load_conn *conn)
+{
+	load_exchange *next;
+	for (load_exchange *exchange = conn->exchanges; exchange != NULL; exchange = next) {
+		next = exchange->next;
+		if (exchange->session != NULL && conn->state == LOAD_CONN_UP)
+			load_exchange_start(exchange);
+	}
+}
+
+/* ---- the end of one ---- */
+
+static void unpump(load_conn *conn)
+{
+	if (conn->pump_in == NULL)
+		return;
+	*conn->pump_in = conn->pump_next;
+	if (conn->pump_next != NULL)
+		conn->pump_next->pump_in = conn->pump_in;
+	conn->pump_in = NULL;
 }
 
 void load_client_drop(load_conn *conn)
 {
 	if (conn->state == LOAD_CONN_DYING)
 		return;
-	take_idle(conn);
+	take_roomy(conn);
+	unpump(conn);
 	if (conn->state == LOAD_CONN_CONNECTING || conn->state == LOAD_CONN_HANDSHAKE)
 		conn->reactor->connecting--;
 	conn->state = LOAD_CONN_DYING;
-	weir_timer_stop(&conn->timer);
+	if (conn->keeper != NULL)
+		conn->keeper->conn = NULL;
+	conn->keeper = NULL;
 	weir_conn_abort(conn->link.conn, 0);
 }
 
-void load_client_part(load_session *session)
+/* Each of those under way fails, and may go on elsewhere; the connection is dying. */
+static void fail_all(load_conn *conn, load_error error)
 {
-	load_conn *conn = session->conn;
-	if (conn == NULL)
-		return;
-	unpair(conn, session);
-	if (conn->state != LOAD_CONN_IDLE) {
-		load_client_drop(conn);
-	} else {
-		put_idle(conn);
-		load_client_serve(conn->reactor);
-	}
+	const load_outcome outcome = {.end = LOAD_ERROR, .error = error, .ended_ns = load_now(conn->reactor)};
+	for (load_exchange *exchange = conn->exchanges; exchange != NULL; exchange = exchange->next)
+		if (exchange->session != NULL)
+			load_session_over(load_exchange_part(exchange), &outcome);
 }
 
-/* The attempt failed, and the connection with it, if it has not ended by itself. */
-static void fail(load_conn *conn, load_end end, load_error error)
+void load_client_fail(load_conn *conn, load_error error)
 {
-	load_session *session = conn->session;
-	const load_outcome outcome = {.end = end, .error = error, .ended_ns = load_now(conn->reactor)};
-	unpair(conn, session);
 	load_client_drop(conn);
-	load_session_over(session, &outcome);
+	fail_all(conn, error);
 }
 
-/* ---- time ---- */
-
-static void time_is_up(weir_timer *timer, void *arg)
-{
-	load_conn *conn = arg;
-	if (conn->session == NULL || conn->deadline_ns == UINT64_MAX)
-		return;
-	if (conn->deadline_ns > load_now(conn->reactor))
-		weir_timer_start(conn->reactor->loop, timer, conn->deadline_ns);
-	else
-		fail(conn, conn->impatient ? LOAD_ABORTED : LOAD_TIMEOUT, LOAD_ERROR_NONE);
-}
-
-static uint64_t after(uint64_t from_ns, uint64_t ns)
-{
-	return ns > UINT64_MAX - from_ns ? UINT64_MAX : from_ns + ns;
-}
-
-/* The timer runs on from request to request, and looks for itself whether it is still early. */
-static void pair(load_conn *conn, load_session *session, uint64_t now_ns)
-{
-	const load_plan *plan = conn->reactor->plan;
-	uint64_t timeout_ns = after(now_ns, plan->timeout_ns);
-	uint64_t patience_ns = after(session->due_ns, plan->patience_ns);
-	conn->session = session;
-	session->conn = conn;
-	conn->impatient = patience_ns < timeout_ns;
-	conn->deadline_ns = conn->impatient ? patience_ns : timeout_ns;
-	if (!weir_timer_pending(&conn->timer) || conn->timer.at_ns > conn->deadline_ns)
-		weir_timer_start(conn->reactor->loop, &conn->timer, conn->deadline_ns);
-	load_session_sent(session, now_ns);
-}
-
-/* ---- a request goes out ---- */
-
-/* The connection is up and has a session. */
-static void start(load_conn *conn)
+void load_client_settle(load_conn *conn, load_session *session)
 {
 	load_reactor *reactor = conn->reactor;
-	load_session *session = conn->session;
-	load_request request;
-	conn->state = LOAD_CONN_BUSY;
-	conn->first_byte_ns = 0;
-	conn->made++;
-	if (conn->h2 != NULL) {
-		load_reader_begin(&conn->reader, WEIR_METHOD_OTHER);
-		if (load_h2_ask(conn->h2, &conn->link, session->form, session->target, session->cookies) != 0)
-			fail(conn, LOAD_ERROR, LOAD_ERROR_CUT);
+	if (conn->state == LOAD_CONN_DYING)
 		return;
-	}
-	if (load_bytes_of(&reactor->bytes, session->form, session->target, session->cookies, &request) != 0) {
-		fail(conn, LOAD_ERROR, LOAD_ERROR_CONNECT);
-		return;
-	}
-	load_reader_begin(&conn->reader, request.method);
-	/* Refused only by a connection that is ending, of which we will hear. */
-	weir_link_write(&conn->link, request.bytes, request.length);
-}
-
-static void use(load_conn *conn, load_session *session)
-{
-	pair(conn, session, load_now(conn->reactor));
-	start(conn);
-}
-
-/* ---- an answer comes ---- */
-
-static load_end judge(unsigned status, load_error *ret_error)
-{
-	*ret_error = LOAD_ERROR_NONE;
-	if (status < 400)
-		return LOAD_OK;
-	if (status == 429 || status == 503)
-		return LOAD_SHED;
-	*ret_error = LOAD_ERROR_STATUS;
-	return LOAD_ERROR;
-}
-
-static bool may_be_kept(const load_conn *conn, bool alone)
-{
-	const load_plan *plan = conn->reactor->plan;
-	return alone && conn->reader.meaning.keep &&
-	       (plan->per_connection == 0 || conn->made < plan->per_connection);
-}
-
-/* What waits has been waiting for longer than what this session will want next. */
-static void set_free(load_conn *conn, load_session *session)
-{
-	load_reactor *reactor = conn->reactor;
-	conn->state = LOAD_CONN_IDLE;
-	load_session *next = take_waiting(reactor);
-	if (next != NULL) {
-		use(conn, next);
-	} else if (reactor->keeps) {
+	if (conn->under_way == 0 && is_spent(conn)) {
+		load_client_drop(conn);
+	} else if (session != NULL && reactor->keeps && conn->under_way == 0) {
 		session->conn = conn;
-		conn->session = session;
+		conn->keeper = session;
 	} else {
-		put_idle(conn);
+		see_room(conn);
 	}
+	if (reactor->waiting != NULL)
+		load_client_serve(reactor);
 }
 
-/* alone: nothing came after the answer. */
-static void answered(load_conn *conn, bool alone)
+/* ---- HTTP/2: frames go out together ---- */
+
+void load_client_wants_pump(load_conn *conn)
 {
-	load_session *session = conn->session;
-	load_outcome outcome = {.status = conn->reader.meaning.status,
-				.retry_after_s = conn->reader.meaning.retry_after_s,
-				.first_byte_ns = conn->first_byte_ns,
-				.ended_ns = load_now(conn->reactor),
-				.bytes = conn->reader.bytes,
-				.kept = conn->kept};
-	outcome.end = judge(outcome.status, &outcome.error);
-	load_engine_answered(conn->reactor, outcome.status);
-	unpair(conn, session);
-	if (may_be_kept(conn, alone))
-		set_free(conn, session);
+	load_reactor *reactor = conn->reactor;
+	if (conn->pump_in != NULL || conn->state == LOAD_CONN_DYING)
+		return;
+	conn->pump_next = reactor->pump;
+	conn->pump_in = &reactor->pump;
+	if (conn->pump_next != NULL)
+		conn->pump_next->pump_in = &conn->pump_next;
+	reactor->pump = conn;
+}
+
+static void end_stream(load_exchange *exchange)
+{
+	static const load_error errors[] = {[LOAD_STREAM_REFUSED] = LOAD_ERROR_REFUSED,
+					    [LOAD_STREAM_RESET] = LOAD_ERROR_RESET,
+					    [LOAD_STREAM_NONSENSE] = LOAD_ERROR_NONSENSE};
+	if (exchange->stream.end == LOAD_STREAM_DONE)
+		load_exchange_answered(exchange, true);
 	else
-		load_client_drop(conn);
-	load_session_over(session, &outcome);
+		load_exchange_failed(exchange, LOAD_ERROR, errors[exchange->stream.end]);
 }
 
-/* Nobody asked, or it has ended. */
-static void leave_idle(load_conn *conn)
+/* Those that are over, and what the peer has said about the connection. */
+static void hear_h2(load_conn *conn, int error)
 {
-	if (conn->session != NULL)
-		unpair(conn, conn->session);
-	load_client_drop(conn);
+	load_stream *stream;
+	while ((stream = load_h2_over(conn->h2)) != NULL)
+		end_stream((load_exchange *)(void *)stream);
+	if (conn->state == LOAD_CONN_DYING)
+		return;
+	if (error != 0 || load_h2_is_dead(conn->h2))
+		load_client_fail(conn, LOAD_ERROR_NONSENSE);
+	else
+		load_client_settle(conn, NULL);
 }
 
-static load_read take(load_conn *conn, const char *bytes, size_t length, size_t *ret_used)
+static int flush(load_conn *conn)
 {
-	*ret_used = length;
-	if (conn->h2 != NULL)
-		return load_h2_take(conn->h2, &conn->link, bytes, length);
-	return load_reader_take(&conn->reader, &conn->reactor->heads, bytes, length, ret_used);
+	const uint8_t *bytes;
+	ssize_t length = 0;
+	/* Bodies may be more than can wait; the rest follows when it has drained. */
+	while (weir_link_output(&conn->link) <= LOAD_OUTPUT_BYTES / 2 &&
+	       (length = load_h2_output(conn->h2, &bytes)) > 0)
+		/* Refused only by a connection that is ending, of which we will hear. */
+		weir_link_write(&conn->link, bytes, (size_t)length);
+	return length < 0 ? (int)length : 0;
+}
+
+bool load_client_pump(load_reactor *reactor)
+{
+	load_conn *turn = reactor->pump;
+	/* Those that are added meanwhile have their turn later. */
+	reactor->pump = NULL;
+	if (turn != NULL)
+		turn->pump_in = &turn;
+	while (turn != NULL) {
+		load_conn *conn = turn;
+		unpump(conn);
+		hear_h2(conn, flush(conn));
+	}
+	return reactor->pump != NULL;
+}
+
+/* ---- what a connection calls ---- */
+
+static void take_h2(load_conn *conn, const char *bytes, size_t length)
+{
+	int error = load_h2_take(conn->h2, bytes, length, load_now(conn->reactor));
+	load_client_wants_pump(conn);
+	hear_h2(conn, error);
+}
+
+static void take_h1(load_conn *conn, const char *bytes, size_t length)
+{
+	load_exchange *exchange = &conn->first;
+	size_t used;
+	load_read read =
+		load_reader_take(&exchange->stream.reader, &conn->reactor->heads, bytes, length, &used);
+	if (exchange->stream.first_byte_ns == 0)
+		exchange->stream.first_byte_ns = load_now(conn->reactor);
+	if (read == LOAD_READ_DONE)
+		load_exchange_answered(exchange, used == length);
+	else if (read == LOAD_READ_BAD)
+		load_client_fail(conn, LOAD_ERROR_NONSENSE);
 }
 
 void load_client_data(load_conn *conn, const char *bytes, size_t length)
 {
-	size_t used;
-	if (conn->state != LOAD_CONN_BUSY) {
-		/* With HTTP/2 there are frames beside answers. */
-		if (conn->h2 == NULL || take(conn, bytes, length, &used) != LOAD_READ_MORE ||
-		    !conn->reader.meaning.keep)
-			leave_idle(conn);
+	if (conn->state == LOAD_CONN_DYING)
 		return;
-	}
-	load_read read = take(conn, bytes, length, &used);
-	if (conn->first_byte_ns == 0 && (conn->h2 == NULL || conn->reader.bytes > 0))
-		conn->first_byte_ns = load_now(conn->reactor);
-	switch (read) {
-	case LOAD_READ_DONE:
-		answered(conn, used == length);
-		break;
-	case LOAD_READ_BAD:
-		fail(conn, LOAD_ERROR, LOAD_ERROR_NONSENSE);
-		break;
-	default:
-		break;
-	}
+	conn->silent_ns = 0;
+	if (conn->h2 != NULL)
+		take_h2(conn, bytes, length);
+	else if (conn->under_way > 0)
+		take_h1(conn, bytes, length);
+	else
+		load_client_drop(conn); /* nobody asked */
 }
 
 void load_client_eof(load_conn *conn)
 {
-	if (conn->state != LOAD_CONN_BUSY) {
-		leave_idle(conn);
-	} else if (conn->h2 == NULL && load_reader_end(&conn->reader) == LOAD_READ_DONE) {
-		answered(conn, true);
-	} else {
-		fail(conn, LOAD_ERROR, LOAD_ERROR_CUT);
-	}
+	load_exchange *exchange = &conn->first;
+	if (conn->state == LOAD_CONN_DYING)
+		return;
+	if (conn->under_way > 0 && conn->h2 == NULL &&
+	    load_reader_end(&exchange->stream.reader) == LOAD_READ_DONE)
+		load_exchange_answered(exchange, true);
+	else
+		load_client_fail(conn, LOAD_ERROR_CUT);
 }
 
-/* ---- what a connection calls ---- */
+void load_client_drained(load_conn *conn)
+{
+	if (conn->h2 != NULL)
+		load_client_wants_pump(conn);
+}
 
 static bool speaks_h2(load_conn *conn)
 {
 	const load_plan *plan = conn->reactor->plan;
 	if (conn->link.tls != NULL && !weir_tls_is_h2(&conn->link))
 		return false;
-	return load_h2_new(&conn->reader, plan->place->authority, plan->place->secure, &conn->h2) == 0;
+	return load_h2_new(plan->place->authority, plan->place->secure, &conn->h2) == 0;
 }
 
 void load_client_up(load_conn *conn)
@@ -285,11 +311,11 @@ void load_client_up(load_conn *conn)
 	reactor->connecting--;
 	weir_hist_bump(&reactor->tally.connections, 1);
 	weir_hist_add(&reactor->tally.connect, now_ns - conn->opened_ns);
-	conn->state = LOAD_CONN_BUSY;
+	conn->state = LOAD_CONN_UP;
 	if (reactor->plan->http2 && !speaks_h2(conn))
-		fail(conn, LOAD_ERROR, conn->link.tls != NULL ? LOAD_ERROR_TLS : LOAD_ERROR_CONNECT);
+		load_client_fail(conn, conn->link.tls != NULL ? LOAD_ERROR_TLS : LOAD_ERROR_CONNECT);
 	else
-		start(conn);
+		start_all(conn);
 	/* Another one may be made now. */
 	load_client_serve(reactor);
 }
@@ -297,45 +323,37 @@ void load_client_up(load_conn *conn)
 void load_client_closed(load_conn *conn)
 {
 	load_reactor *reactor = conn->reactor;
-	load_session *session = conn->session;
 	load_error error = conn->state == LOAD_CONN_CONNECTING  ? LOAD_ERROR_CONNECT
 			   : conn->state == LOAD_CONN_HANDSHAKE ? LOAD_ERROR_TLS
 								: LOAD_ERROR_CUT;
-	bool was_idle = conn->state == LOAD_CONN_IDLE;
-	const load_outcome outcome = {.end = LOAD_ERROR, .error = error, .ended_ns = load_now(reactor)};
 	if (conn->state == LOAD_CONN_CONNECTING || conn->state == LOAD_CONN_HANDSHAKE)
 		reactor->connecting--;
-	take_idle(conn);
-	if (session != NULL)
-		unpair(conn, session);
-	load_conn_free(conn);
+	take_roomy(conn);
+	unpump(conn);
+	conn->state = LOAD_CONN_DYING;
+	if (conn->keeper != NULL)
+		conn->keeper->conn = NULL;
 	reactor->conns--;
-	if (session != NULL && !was_idle)
-		load_session_over(session, &outcome);
+	fail_all(conn, error);
+	load_conn_free(conn);
 	load_client_serve(reactor);
 }
 
 /* ---- who gets one ---- */
 
-/* False: none can be had, whatever the reason. */
-static bool connect_for(load_session *session)
-{
-	load_reactor *reactor = session->reactor;
-	load_conn *conn = load_conn_new(reactor, time_is_up);
-	if (conn == NULL)
-		return false;
-	reactor->conns++;
-	reactor->connecting++;
-	pair(conn, session, conn->opened_ns);
-	return true;
-}
-
 static void connect_or_fail(load_session *session)
 {
+	load_reactor *reactor = session->reactor;
 	const load_outcome outcome = {
-		.end = LOAD_ERROR, .error = LOAD_ERROR_CONNECT, .ended_ns = load_now(session->reactor)};
-	if (!connect_for(session))
+		.end = LOAD_ERROR, .error = LOAD_ERROR_CONNECT, .ended_ns = load_now(reactor)};
+	load_conn *conn = load_conn_new(reactor);
+	if (conn == NULL) {
 		load_session_over(session, &outcome);
+		return;
+	}
+	reactor->conns++;
+	reactor->connecting++;
+	use(conn, session);
 }
 
 static bool may_connect(const load_reactor *reactor)
@@ -346,15 +364,12 @@ static bool may_connect(const load_reactor *reactor)
 void load_client_serve(load_reactor *reactor)
 {
 	while (reactor->waiting != NULL && !reactor->stopped) {
-		if (reactor->idle != NULL) {
-			load_conn *conn = reactor->idle;
-			take_idle(conn);
-			use(conn, take_waiting(reactor));
-		} else if (may_connect(reactor)) {
+		if (reactor->roomy != NULL)
+			use(reactor->roomy, take_waiting(reactor));
+		else if (may_connect(reactor))
 			connect_or_fail(take_waiting(reactor));
-		} else {
+		else
 			return;
-		}
 	}
 }
 
@@ -362,12 +377,12 @@ void load_client_send(load_session *session)
 {
 	load_reactor *reactor = session->reactor;
 	load_conn *conn = session->conn;
-	if (conn == NULL && reactor->waiting == NULL && reactor->idle != NULL) {
-		conn = reactor->idle;
-		take_idle(conn);
-	}
 	if (conn != NULL) {
+		session->conn = NULL;
+		conn->keeper = NULL;
 		use(conn, session);
+	} else if (reactor->waiting == NULL && reactor->roomy != NULL) {
+		use(reactor->roomy, session);
 	} else if (reactor->waiting == NULL && may_connect(reactor)) {
 		connect_or_fail(session);
 	} else {

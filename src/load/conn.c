@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections as sockets, plain or through TLS: how they are made, what they call, how they are gone. What goes over them is client.c's. */
-#include "base/mem.h"
 #include "http/tls.h"
 #include "load/reactor.h"
 #include "net/net.h"
-
-#define OUTPUT_BYTES (64u << 20)
 
 /* ---- what they call ---- */
 
@@ -25,13 +22,21 @@ static void conn_eof(weir_conn *raw)
 	load_client_eof(weir_conn_user(raw));
 }
 
+static void conn_drained(weir_conn *raw)
+{
+	load_client_drained(weir_conn_user(raw));
+}
+
 static void conn_closed(weir_conn *raw, int why)
 {
 	load_client_closed(weir_conn_user(raw));
 }
 
-static const weir_conn_ops plain_ops = {
-	.open = conn_open, .data = conn_data, .eof = conn_eof, .closed = conn_closed};
+static const weir_conn_ops plain_ops = {.open = conn_open,
+					.data = conn_data,
+					.eof = conn_eof,
+					.drained = conn_drained,
+					.closed = conn_closed};
 
 static load_conn *of_link(weir_link *link)
 {
@@ -55,6 +60,7 @@ static void link_eof(weir_link *link)
 
 static void link_drained(weir_link *link)
 {
+	load_client_drained(of_link(link));
 }
 
 static void link_closed(weir_link *link, int why)
@@ -72,8 +78,8 @@ static int tls_open(weir_conn *raw, void *arg)
 	conn->link.conn = raw;
 	conn->link.ops = &tls_link_ops;
 	const char *name = plan->secure_unverified ? NULL : plan->place->host;
-	return plan->http2 ? weir_tls_connect_h2(&conn->link, name, plan->authorities, OUTPUT_BYTES)
-			   : weir_tls_connect(&conn->link, name, plan->authorities, OUTPUT_BYTES);
+	return plan->http2 ? weir_tls_connect_h2(&conn->link, name, plan->authorities, LOAD_OUTPUT_BYTES)
+			   : weir_tls_connect(&conn->link, name, plan->authorities, LOAD_OUTPUT_BYTES);
 }
 
 static void tls_closed(weir_conn *raw, int why)
@@ -99,23 +105,13 @@ static const weir_conn_ops *tls_ops(void)
 
 /* ---- making one ---- */
 
-static load_kept *new_kept(const load_reactor *reactor)
-{
-	load_kept *kept = weir_mem_zalloc(sizeof(*kept));
-	if (kept == NULL || reactor->kept_bytes == 0)
-		return kept;
-	kept->body = weir_mem_raw(reactor->kept_bytes);
-	kept->most = kept->body != NULL ? reactor->kept_bytes : 0;
-	return kept;
-}
-
 static int open_socket(load_conn *conn)
 {
 	load_reactor *reactor = conn->reactor;
 	const load_plan *plan = reactor->plan;
 	const load_address *to = &plan->place->address;
 	const weir_conn_limits limits = {
-		.output_bytes = OUTPUT_BYTES, .output_ns = UINT64_MAX, .connect_ns = UINT64_MAX};
+		.output_bytes = LOAD_OUTPUT_BYTES, .output_ns = UINT64_MAX, .connect_ns = UINT64_MAX};
 	const weir_conn_ops *ops = plan->place->secure ? tls_ops() : &plain_ops;
 	static const load_address anywhere = {.at.ss_family = AF_UNSPEC, .length = sizeof(struct sockaddr)};
 	const load_address *from =
@@ -125,32 +121,27 @@ static int open_socket(load_conn *conn)
 				   &conn->link.conn);
 }
 
-load_conn *load_conn_new(load_reactor *reactor, weir_timer_fn *time_is_up)
+load_conn *load_conn_new(load_reactor *reactor)
 {
 	load_conn *conn = weir_pool_take(&reactor->conn_pool);
 	if (conn == NULL)
 		return NULL;
-	*conn = (load_conn){.reactor = reactor, .opened_ns = load_now(reactor), .deadline_ns = UINT64_MAX};
-	weir_timer_init(&conn->timer, time_is_up, conn);
-	load_reader_init(&conn->reader);
-	if (open_socket(conn) != 0) {
-		weir_pool_give(&reactor->conn_pool, conn);
-		return NULL;
-	}
-	if (reactor->shows)
-		conn->reader.kept = conn->kept = new_kept(reactor);
-	return conn;
+	*conn = (load_conn){.reactor = reactor, .opened_ns = load_now(reactor)};
+	if (open_socket(conn) == 0)
+		return conn;
+	weir_pool_give(&reactor->conn_pool, conn);
+	return NULL;
 }
 
 void load_conn_free(load_conn *conn)
 {
+	load_exchange *next;
 	if (conn->link.tls != NULL)
 		weir_tls_session_free(&conn->link);
-	weir_timer_stop(&conn->timer);
-	load_reader_fini(&conn->reader);
+	for (load_exchange *exchange = conn->exchanges; exchange != NULL; exchange = next) {
+		next = exchange->next;
+		load_exchange_fini(exchange);
+	}
 	load_h2_free(conn->h2);
-	if (conn->kept != NULL)
-		weir_mem_free(conn->kept->body);
-	weir_mem_free(conn->kept);
 	weir_pool_give(&conn->reactor->conn_pool, conn);
 }

@@ -125,22 +125,6 @@ void load_engine_read(const load_engine *engine, load_tally *into)
 		load_tally_merge(into, &engine->reactor[i].tally);
 }
 
-uint64_t load_engine_behind(const load_engine *engine)
-{
-	uint64_t behind = 0;
-	for (unsigned i = 0; i < engine->threads; i++)
-		behind += atomic_load_explicit(&engine->reactor[i].behind, memory_order_relaxed);
-	return behind;
-}
-
-uint64_t load_engine_missed(const load_engine *engine)
-{
-	uint64_t missed = 0;
-	for (unsigned i = 0; i < engine->threads; i++)
-		missed += atomic_load_explicit(&engine->reactor[i].missed, memory_order_relaxed);
-	return missed;
-}
-
 static uint64_t last_answer(const load_engine *engine)
 {
 	uint64_t last_ns = 0;

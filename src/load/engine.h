@@ -22,9 +22,6 @@ bool load_engine_is_over(const load_engine *engine);
 /* Adds what has been counted so far to a tally made by load_engine_tally. */
 void load_engine_read(const load_engine *engine, load_tally *into);
 int load_engine_tally(const load_engine *engine, load_tally *ret);
-/* Arrivals that the generator itself came to more than a millisecond after they were due, whether or not there was a connection; and those that it never came to (at least; they are unsent). */
-uint64_t load_engine_behind(const load_engine *engine);
-uint64_t load_engine_missed(const load_engine *engine);
 /* How long it has been measuring; at the end: until the last answer, and not less than was planned unless it was stopped. */
 uint64_t load_engine_length(const load_engine *engine);
 /* Why it ended by itself before its time; "": it did not. */

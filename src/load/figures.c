@@ -94,11 +94,23 @@ int load_last_second(const load_story *story)
 	return (int)(over < seconds ? over : seconds) - 1;
 }
 
+/* Of all that was meant to be sent. */
+static bool are_many(const load_tally *tally, uint64_t count)
+{
+	return (double)count > LATE_SHARE * (double)(load_get(&tally->all.sent) + load_get(&tally->unsent));
+}
+
 bool load_fell_behind(const load_story *story)
 {
+	return are_many(story->tally, load_get(&story->tally->behind) + load_get(&story->tally->missed));
+}
+
+bool load_ran_short(const load_story *story)
+{
 	const load_tally *tally = story->tally;
-	return load_get(&tally->unsent) > 0 ||
-	       (double)load_get(&tally->all.late) > LATE_SHARE * (double)load_get(&tally->all.sent);
+	uint64_t late = load_get(&tally->all.late), behind = load_get(&tally->behind);
+	return load_get(&tally->unsent) > load_get(&tally->missed) ||
+	       are_many(tally, late > behind ? late - behind : 0);
 }
 
 double load_asked(const load_story *story)
@@ -132,9 +144,10 @@ const char *load_name(const char *const *names, unsigned at, char *text)
 const char *load_error_name(load_error error)
 {
 	static const char *const names[LOAD_ERRORS] = {
-		[LOAD_ERROR_NONE] = "other", [LOAD_ERROR_CONNECT] = "connect",
-		[LOAD_ERROR_CUT] = "cut",    [LOAD_ERROR_NONSENSE] = "nonsense",
-		[LOAD_ERROR_TLS] = "tls",    [LOAD_ERROR_STATUS] = "status",
+		[LOAD_ERROR_NONE] = "other",  [LOAD_ERROR_CONNECT] = "connect",
+		[LOAD_ERROR_CUT] = "cut",     [LOAD_ERROR_NONSENSE] = "nonsense",
+		[LOAD_ERROR_TLS] = "tls",     [LOAD_ERROR_REFUSED] = "refused",
+		[LOAD_ERROR_RESET] = "reset", [LOAD_ERROR_STATUS] = "status",
 	};
 	return names[error];
 }
@@ -147,6 +160,8 @@ const char *load_error_words(load_error error)
 		[LOAD_ERROR_CUT] = "connection cut before the end",
 		[LOAD_ERROR_NONSENSE] = "no answer of HTTP",
 		[LOAD_ERROR_TLS] = "TLS failed",
+		[LOAD_ERROR_REFUSED] = "stream refused, or left out by a GOAWAY",
+		[LOAD_ERROR_RESET] = "stream reset by the service",
 		[LOAD_ERROR_STATUS] = "status of 400 and above",
 	};
 	return words[error];

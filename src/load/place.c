@@ -49,8 +49,10 @@ static int split_authority(const char *url, const char *at, const char *end, loa
 		host_end = host_end != NULL ? host_end : end;
 	}
 	size_t length = (size_t)(host_end - host);
-	if (length == 0 || length >= sizeof(place->host))
+	if (length == 0)
 		return bad_url(url, "there is no host in it");
+	if (length >= sizeof(place->host))
+		return bad_url(url, "the host's name is longer than 255 characters");
 	memcpy(place->host, host, length);
 	place->host[length] = '\0';
 	snprintf(place->port, sizeof(place->port), "%s", place->secure ? "443" : "80");
@@ -82,11 +84,11 @@ int load_place_parse(const char *url, load_place *ret)
 {
 	load_place place = {0};
 	const char *at = url;
-	if (skip(&at, "https://"))
-		place.secure = true;
-	else if (!skip(&at, "http://") && strstr(at, "://") != NULL)
-		return bad_url(url, "only http and https are spoken");
+	place.secure = skip(&at, "https://");
+	bool has_scheme = place.secure || skip(&at, "http://");
 	const char *end = at + strcspn(at, "/?#");
+	if (!has_scheme && end > at && end[-1] == ':' && end[0] == '/' && end[1] == '/')
+		return bad_url(url, "only http and https are spoken");
 	for (const char *c = url; *c != '\0'; c++)
 		if ((unsigned char)*c <= ' ' || (unsigned char)*c >= 0x7f)
 			return bad_url(url, "it has bytes that a URL cannot have");
@@ -209,4 +211,30 @@ int load_sources_parse(const char *text, load_address *ret, unsigned most)
 		count += (unsigned)more;
 	}
 	return count > 0 ? (int)count : bad_source(text);
+}
+
+static int check_source(const load_address *source, int family)
+{
+	char text[INET6_ADDRSTRLEN] = "";
+	const void *number =
+		source->at.ss_family == AF_INET
+			? (const void *)&((const struct sockaddr_in *)(const void *)&source->at)->sin_addr
+			: &((const struct sockaddr_in6 *)(const void *)&source->at)->sin6_addr;
+	inet_ntop(source->at.ss_family, number, text, sizeof(text));
+	if (source->at.ss_family != family)
+		return weir_error_set(-EINVAL, "%s is of another family than the address of the service",
+				      text);
+	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int error = fd < 0 || bind(fd, (const struct sockaddr *)&source->at, source->length) != 0 ? errno : 0;
+	if (fd >= 0)
+		close(fd);
+	return error == 0 ? 0 : weir_error_set(-EINVAL, "%s: %s", text, strerror(error));
+}
+
+int load_sources_check(const load_address *sources, unsigned count, const load_place *place)
+{
+	int error = 0;
+	for (unsigned i = 0; i < count && error == 0; i++)
+		error = check_source(&sources[i], place->address.at.ss_family);
+	return error;
 }

@@ -31,5 +31,7 @@ int load_place_parse(const char *url, load_place *ret);
 int load_place_reach(load_place *place, unsigned timeout_ms);
 /* "127.0.0.1", "127.0.0.1-127.0.0.8", or several with commas: at most `most` numeric addresses. Returns how many, or -EINVAL with weir_error. */
 int load_sources_parse(const char *text, load_address *ret, unsigned most);
+/* Whether this machine can come to the place from each of them. 0, or -EINVAL with weir_error. */
+int load_sources_check(const load_address *sources, unsigned count, const load_place *place);
 
 #endif

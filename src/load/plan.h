@@ -15,6 +15,7 @@
 #define LOAD_SESSIONS_MAX \
 	400000u /* of a thread, under way or waiting; who comes beyond is counted as unsent */
 #define LOAD_SOURCES_MAX 256u
+#define LOAD_STREAMS_MAX 10000u
 
 typedef struct load_plan {
 	const load_work *work;
@@ -23,8 +24,9 @@ typedef struct load_plan {
 	const load_address *sources; /* of our own, in turn; NULL: as the kernel chooses */
 	unsigned source_count;
 	unsigned threads, users;
-	unsigned connections;    /* at most, over all threads */
-	unsigned retries;        /* attempts after the first */
+	unsigned connections; /* at most, over all threads */
+	unsigned retries;     /* attempts after the first */
+	unsigned streams;     /* HTTP/2: requests under way on a connection at the same time; 0 or 1: one */
 	uint32_t per_connection; /* requests; 0: no limit */
 	uint64_t seed;
 	uint64_t

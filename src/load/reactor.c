@@ -37,6 +37,7 @@ int load_reactor_init(load_reactor *reactor, struct load_engine *engine, const l
 	reactor->users = share(plan->users, number, plan->threads);
 	reactor->conns_max = share(plan->connections, number, plan->threads);
 	reactor->keeps = plan->schedule == NULL && reactor->conns_max >= reactor->users;
+	reactor->streams = plan->streams > 1 && plan->http2 && !reactor->keeps ? plan->streams : 1;
 	reactor->kept_bytes = load_work_wants_bodies(plan->work);
 	reactor->shows = plan->cookies || reactor->kept_bytes > 0;
 	reactor->waiting_end = &reactor->waiting;
@@ -53,6 +54,7 @@ int load_reactor_init(load_reactor *reactor, struct load_engine *engine, const l
 	}
 	reactor->clock = weir_loop_clock(reactor->loop);
 	weir_pool_init(&reactor->conn_pool, sizeof(load_conn));
+	weir_pool_init(&reactor->exchange_pool, sizeof(load_exchange));
 	weir_pool_init(&reactor->session_pool, sizeof(load_session));
 	load_bytes_init(&reactor->bytes, plan->place->authority, plan->per_connection == 1);
 	return 0;
@@ -62,6 +64,7 @@ void load_reactor_fini(load_reactor *reactor)
 {
 	weir_loop_free(&reactor->loop);
 	weir_pool_fini(&reactor->conn_pool);
+	weir_pool_fini(&reactor->exchange_pool);
 	weir_pool_fini(&reactor->session_pool);
 	load_bytes_fini(&reactor->bytes);
 	load_tally_fini(&reactor->tally);
@@ -106,7 +109,7 @@ static bool begin_arrivals(load_reactor *reactor, uint64_t now_ns)
 		uint64_t at_ns = reactor->arrival_ns, number = reactor->arrivals.number;
 		next_arrival(reactor);
 		if (now_ns - at_ns > WEIR_NS_PER_MS && at_ns >= reactor->measure_ns)
-			weir_hist_bump(&reactor->behind, 1);
+			weir_hist_bump(&reactor->tally.behind, 1);
 		load_session_begin(reactor, at_ns, number);
 	}
 	return is_due(reactor, now_ns);
@@ -119,7 +122,7 @@ static void count_missed(load_reactor *reactor)
 {
 	for (unsigned i = 0; i < MISSED_MOST && reactor->arrival_ns < reactor->end_ns; i++) {
 		if (reactor->arrival_ns >= reactor->measure_ns) {
-			weir_hist_bump(&reactor->missed, 1);
+			weir_hist_bump(&reactor->tally.missed, 1);
 			weir_hist_bump(&reactor->tally.unsent, 1);
 		}
 		next_arrival(reactor);
@@ -137,7 +140,7 @@ static void end_arrivals(load_reactor *reactor)
 	reactor->ending = true;
 	for (load_session *session = reactor->all; session != NULL; session = next) {
 		next = session->all_next;
-		if (weir_timer_pending(&session->timer) && !session->sent)
+		if (weir_timer_pending(&session->timer) && session->link_in == NULL && !session->sent)
 			load_session_free(session);
 	}
 }
@@ -147,8 +150,6 @@ static void give_up(load_reactor *reactor)
 {
 	count_missed(reactor);
 	load_tally_open(&reactor->tally, load_now(reactor) - reactor->measure_ns, reactor->open);
-	reactor->waiting = NULL;
-	reactor->waiting_end = &reactor->waiting;
 	reactor->stopped = true;
 	while (reactor->all != NULL) {
 		if (reactor->all->counted && !reactor->all->sent)
@@ -159,8 +160,9 @@ static void give_up(load_reactor *reactor)
 
 static void clean_up(load_reactor *reactor)
 {
-	while (reactor->idle != NULL)
-		load_client_drop(reactor->idle);
+	load_client_pump(reactor);
+	while (reactor->roomy != NULL)
+		load_client_drop(reactor->roomy);
 	while (reactor->conns > 0 && weir_loop_turn(reactor->loop, WAIT_MOST_NS) == 0)
 		;
 	weir_loop_end(reactor->loop);
@@ -202,6 +204,7 @@ static void send_until_end(load_reactor *reactor, const atomic_bool *stop)
 		bool more = begin_arrivals(reactor, now_ns);
 		if (reactor->users_begun < reactor->users)
 			begin_users(reactor, now_ns);
+		more |= load_client_pump(reactor);
 		weir_loop_turn(reactor->loop, more ? 0 : wait_of(reactor, reactor->end_ns));
 		now_ns = load_now(reactor);
 		count_second(reactor, now_ns);
@@ -213,6 +216,7 @@ static void drain(load_reactor *reactor)
 	uint64_t now_ns = load_now(reactor), until_ns = now_ns + reactor->plan->drain_ns;
 	while ((reactor->all != NULL || is_due(reactor, now_ns)) && now_ns < until_ns) {
 		bool more = begin_arrivals(reactor, now_ns);
+		more |= load_client_pump(reactor);
 		weir_loop_turn(reactor->loop, more ? 0 : wait_of(reactor, until_ns));
 		now_ns = load_now(reactor);
 		count_second(reactor, now_ns);

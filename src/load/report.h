@@ -24,8 +24,10 @@ typedef struct load_story {
 	double client_cpu_s; /* processor time of the generator so far */
 } load_story;
 
-/* The generator fell behind: more than 1 % of the requests were late, or some could not be sent at all. */
+/* The generator fell behind: it came too late to more than 1 % of the requests, or never. Who waited for a connection waited for the service, and is not counted here. */
 bool load_fell_behind(const load_story *story);
+/* More than 1 % were late, or some were never sent, because there was no connection for them. Both can be. */
+bool load_ran_short(const load_story *story);
 
 /* Each returns 0, -EIO where the stream did not take it, or -ENOMEM; weir_error tells. Colour: as weir_terminal_colour says, and only on a terminal. */
 int load_report_text(FILE *out, const load_story *story, bool colour);
@@ -33,8 +35,10 @@ int load_report_text(FILE *out, const load_story *story, bool colour);
 int load_report_json(FILE *out, const load_story *story);
 /* Several runs in one document, for --load: {"capacity_per_s":..., "runs":[...]}. */
 int load_report_json_runs(FILE *out, const load_story *stories, unsigned count);
-int load_report_csv(FILE *out, const load_story *story);
-int load_report_svg(FILE *out, const load_story *story);
+/* Runs of --load have a column of their own for it; at least one run. */
+int load_report_csv(FILE *out, const load_story *stories, unsigned count);
+/* Several runs are drawn one after the other, each under its load. */
+int load_report_svg(FILE *out, const load_story *stories, unsigned count);
 
 /*
  * The live screen: drawn again twice a second on a terminal (weir_terminal_can), which is as it was after the close and after exit(); otherwise a line a second, however often it is

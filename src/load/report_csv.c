@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The series as a table for other programs: a row a second; nothing between two commas where there is no number. */
+/* The series as a table for other programs: a row a second, of all runs; nothing between two commas where there is no number. */
 #include <inttypes.h>
 
 #include "load/figures.h"
@@ -16,6 +16,8 @@ static void put_second(FILE *out, const load_story *story, unsigned at)
 {
 	const load_second *second = &story->tally->second[at];
 	load_times times = load_times_of_second(second);
+	if (story->load > 0)
+		fprintf(out, "%.9g,", story->load);
 	fprintf(out, "%.9g,%" PRIu64, at + load_second_length(story, at), load_get(&second->sent));
 	fprintf(out, ",%" PRIu64 ",%" PRIu64, load_get(&second->ended[LOAD_OK]), load_get(&second->good));
 	for (unsigned end = LOAD_SHED; end < LOAD_ENDS; end++)
@@ -29,11 +31,13 @@ static void put_second(FILE *out, const load_story *story, unsigned at)
 	fputc('\n', out);
 }
 
-int load_report_csv(FILE *out, const load_story *story)
+int load_report_csv(FILE *out, const load_story *stories, unsigned count)
 {
+	fputs(stories[0].load > 0 ? "load," : "", out);
 	fputs("t_s,sent,ok,good,shed,errors,timeouts,aborted,late,open,mean_ms,p50_ms,p90_ms,p99_ms,max_ms\n",
 	      out);
-	for (unsigned i = 0; i < story->tally->seconds; i++)
-		put_second(out, story, i);
+	for (unsigned run = 0; run < count; run++)
+		for (unsigned i = 0; i < stories[run].tally->seconds; i++)
+			put_second(out, &stories[run], i);
 	return load_report_end(out);
 }

@@ -128,7 +128,7 @@ static json_t *statuses_of(const load_tally *tally)
 {
 	json_t *all = json_object();
 	char name[16];
-	for (unsigned i = 1; i < 600; i++) {
+	for (unsigned i = 1; i < LOAD_STATUSES; i++) {
 		snprintf(name, sizeof(name), "%u", i);
 		if (load_get(&tally->status[i]) > 0)
 			json_object_set_new(all, name, count(load_get(&tally->status[i])));

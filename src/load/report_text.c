@@ -60,17 +60,31 @@ static void put_head(const page *on)
 static void put_behind(const page *on)
 {
 	char part[WEIR_NUMBER], most[WEIR_NUMBER], text[400];
-	uint64_t late = load_get(&on->tally->all.late), unsent = load_get(&on->tally->unsent);
-	if (!load_fell_behind(on->story))
-		return;
-	snprintf(text, sizeof(text),
-		 "!!! THE GENERATOR FELL BEHIND: %s of the requests were sent late, by up to %s;\n"
-		 "!!! %" PRIu64
-		 " were not sent at all. This run is about the generator as much as about the\n"
-		 "!!! server: ask for a lower rate, or give it more processors or connections.\n",
-		 weir_number_share(share(late, load_get(&on->tally->all.sent)), part),
-		 weir_number_time(load_latest_ms(on->story), most), unsent);
-	put(on, WEIR_TONE_BAD, text);
+	const load_tally *tally = on->tally;
+	uint64_t sent = load_get(&tally->all.sent), unsent = load_get(&tally->unsent);
+	weir_number_time(load_latest_ms(on->story), most);
+	if (load_fell_behind(on->story)) {
+		snprintf(text, sizeof(text),
+			 "!!! THE GENERATOR FELL BEHIND: it came to %s of the requests too late, by up to "
+			 "%s;\n"
+			 "!!! to %" PRIu64
+			 " not at all. This run is about the generator as much as about the\n"
+			 "!!! server: ask for a lower rate, or give it more processors.\n",
+			 weir_number_share(share(load_get(&tally->behind), sent + unsent), part), most,
+			 load_get(&tally->missed));
+		put(on, WEIR_TONE_BAD, text);
+	}
+	if (load_ran_short(on->story)) {
+		snprintf(text, sizeof(text),
+			 "!!! NO CONNECTION WAS FREE in time: %s of the requests were sent late, by up to %s "
+			 "(it is in\n"
+			 "!!! their times); %" PRIu64
+			 " were not sent at all. The server was slower than what came, or\n"
+			 "!!! --connections are too few.\n",
+			 weir_number_share(share(load_get(&tally->all.late), sent + unsent), part), most,
+			 unsent);
+		put(on, WEIR_TONE_BAD, text);
+	}
 }
 
 /* ---- rates and ends ---- */
@@ -143,7 +157,7 @@ static void put_ends(const page *on)
 static void put_statuses(const page *on)
 {
 	unsigned column = 0;
-	for (unsigned i = 1; i < 600; i++) {
+	for (unsigned i = 1; i < LOAD_STATUSES; i++) {
 		char text[40];
 		uint64_t count = load_get(&on->tally->status[i]);
 		if (count == 0)
@@ -291,7 +305,7 @@ int load_report_text(FILE *out, const load_story *story, bool colour)
 		   .colour = colour};
 	put_head(&on);
 	put_behind(&on);
-	fputs(load_fell_behind(story) ? "\n" : "", out);
+	fputs(load_fell_behind(story) || load_ran_short(story) ? "\n" : "", out);
 	put_rates(&on);
 	put_ends(&on);
 	put_statuses(&on);
@@ -300,7 +314,7 @@ int load_report_text(FILE *out, const load_story *story, bool colour)
 	put_groups(&on, "class", on.tally->klass, on.tally->classes, story->class_names);
 	put_groups(&on, "path", on.tally->path, on.tally->paths, story->path_names);
 	put_cost(&on);
-	fputs(load_fell_behind(story) ? "\n" : "", out);
+	fputs(load_fell_behind(story) || load_ran_short(story) ? "\n" : "", out);
 	put_behind(&on);
 	return load_report_end(out);
 }

@@ -19,13 +19,16 @@ typedef struct sight {
 	const load_tally *tally;
 	const load_second *now; /* the last second that is over; NULL: none is */
 	load_times now_times;
-	bool behind;
+	bool behind, shorted; /* the generator; of connections */
 } sight;
 
 static sight look(const load_story *story)
 {
 	int last = load_last_second(story);
-	sight of = {.story = story, .tally = story->tally, .behind = load_fell_behind(story)};
+	sight of = {.story = story,
+		    .tally = story->tally,
+		    .behind = load_fell_behind(story),
+		    .shorted = load_ran_short(story)};
 	if (last >= 0) {
 		of.now = &story->tally->second[last];
 		of.now_times = load_times_of_second(of.now);
@@ -237,13 +240,15 @@ static unsigned draw_errors(weir_screen *screen, unsigned row, const sight *of)
 static unsigned draw_behind(weir_screen *screen, unsigned row, const sight *of)
 {
 	char part[WEIR_NUMBER], most[WEIR_NUMBER];
-	double sent = (double)load_get(&of->tally->all.sent);
-	if (!of->behind)
+	const load_tally *tally = of->tally;
+	double sent = (double)(load_get(&tally->all.sent) + load_get(&tally->unsent));
+	double late = (double)load_get(of->behind ? &tally->behind : &tally->all.late);
+	if (!of->behind && !of->shorted)
 		return row;
-	weir_screen_printf(
-		screen, row, 1, WEIR_TONE_BAD, "!!! THE GENERATOR FALLS BEHIND: %s late, by up to %s",
-		weir_number_share(sent > 0 ? (double)load_get(&of->tally->all.late) / sent : 0, part),
-		weir_number_time(load_latest_ms(of->story), most));
+	weir_screen_printf(screen, row, 1, WEIR_TONE_BAD, "!!! %s: %s late, by up to %s",
+			   of->behind ? "THE GENERATOR FALLS BEHIND" : "NO CONNECTION IS FREE",
+			   weir_number_share(sent > 0 ? late / sent : 0, part),
+			   weir_number_time(load_latest_ms(of->story), most));
 	return row + 1;
 }
 

@@ -15,14 +15,27 @@ static uint64_t since(const load_reactor *reactor, uint64_t at_ns)
 
 /* ---- being due ---- */
 
-static void due(load_session *session)
-{
-	load_client_send(session);
-}
-
+/* Of one who waits for a connection it is the patience that is over. */
 static void timer_fired(weir_timer *timer, void *arg)
 {
-	due(arg);
+	load_session *session = arg;
+	if (session->link_in == NULL) {
+		if (session->counted && load_now(session->reactor) - session->due_ns > WEIR_NS_PER_MS)
+			weir_hist_bump(&session->reactor->tally.behind, 1);
+		load_client_send(session);
+		return;
+	}
+	const load_outcome outcome = {.end = LOAD_ABORTED, .ended_ns = load_now(session->reactor)};
+	load_client_unwait(session);
+	load_session_over(session, &outcome);
+}
+
+void load_session_waits(load_session *session)
+{
+	load_reactor *reactor = session->reactor;
+	uint64_t patience_ns = reactor->plan->patience_ns;
+	if (patience_ns < UINT64_MAX - session->due_ns)
+		weir_timer_start(reactor->loop, &session->timer, session->due_ns + patience_ns);
 }
 
 static void be_due_at(load_session *session, uint64_t at_ns)
@@ -30,7 +43,7 @@ static void be_due_at(load_session *session, uint64_t at_ns)
 	load_reactor *reactor = session->reactor;
 	session->due_ns = at_ns;
 	if (at_ns <= load_now(reactor))
-		due(session);
+		load_client_send(session);
 	else
 		weir_timer_start(reactor->loop, &session->timer, at_ns);
 }
@@ -97,6 +110,7 @@ void load_session_free(load_session *session)
 {
 	load_reactor *reactor = session->reactor;
 	weir_timer_stop(&session->timer);
+	load_client_unwait(session);
 	load_client_part(session);
 	load_user_end(reactor->plan->work, &session->user);
 	*session->all_link = session->all_next;

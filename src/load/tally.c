@@ -234,6 +234,8 @@ static void merge_counts(load_tally *into, const load_tally *from)
 	add(&into->user_answers, get(&from->user_answers));
 	add(&into->user_squares, get(&from->user_squares));
 	add(&into->unsent, get(&from->unsent));
+	add(&into->behind, get(&from->behind));
+	add(&into->missed, get(&from->missed));
 	add(&into->open, get(&from->open));
 	raise(&into->offered_late_ns_max, get(&from->offered_late_ns_max));
 }

@@ -34,7 +34,9 @@ typedef enum load_error {
 	LOAD_ERROR_CUT,      /* the connection ended before the answer did */
 	LOAD_ERROR_NONSENSE, /* what came was no answer */
 	LOAD_ERROR_TLS,
-	LOAD_ERROR_STATUS, /* 400 and above, but 429 and 503 */
+	LOAD_ERROR_REFUSED, /* HTTP/2: REFUSED_STREAM, or a GOAWAY that left it out: it was not looked at */
+	LOAD_ERROR_RESET,   /* HTTP/2: RST_STREAM of the service */
+	LOAD_ERROR_STATUS,  /* 400 and above, but 429 and 503 */
 	LOAD_ERRORS
 } load_error;
 
@@ -57,6 +59,9 @@ typedef struct load_second {
 	_Atomic(load_spread *) spread;
 } load_second;
 
+/* Three digits: services have made up more than there are. */
+#define LOAD_STATUSES 1000
+
 typedef struct load_tally {
 	uint64_t target_ns; /* UINT64_MAX: none was given, ok is good */
 	load_group all;
@@ -64,8 +69,11 @@ typedef struct load_tally {
 	unsigned classes, paths;
 	weir_hist first_byte, connect, shed_response,
 		send_error; /* ns; send_error: how long after it was meant to be a request was sent, be it to a connection that is still being made */
-	_Atomic uint64_t errors[LOAD_ERRORS], status[600]; /* status: how often each was seen */
+	_Atomic uint64_t errors[LOAD_ERRORS];
+	_Atomic uint64_t status[LOAD_STATUSES]; /* how often each was seen */
 	_Atomic uint64_t connections, unsent, open, offered_late_ns_max;
+	/* What the generator itself came to more than a millisecond after it was due, whether or not there was a connection for it; and what it never came to (at least; it is part of unsent). */
+	_Atomic uint64_t behind, missed;
 	/* Of closed runs: how many users there are, their answers that were ok, and the sum of the squares of each one's: how evenly they were served. */
 	_Atomic uint64_t users, user_answers, user_squares;
 	load_second

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """weir load against weir serve, and against servers that stall, shed, redirect or are not there."""
 import contextlib
+import csv
 import json
 import os
+import pty
 import signal
 import socket
 import subprocess
@@ -208,9 +210,20 @@ def bad_input():
                         (["http://127.0.0.1:99999/"], "port"), (["--frobnicate", url], "--frobnicate"), (["--rate"], "missing"),
                         (["--source", "x", url], "address"), (["--body", "@/nowhere/x", url], "/nowhere/x"), (["--load", "2y", url], "--load"),
                         (["--header", "no colon", url], "colon"), (["--trace", "/nowhere/t.csv", url], "/nowhere/t.csv"),
-                        (["--model", "/nowhere/m", url], "/nowhere/m"), (["--transient", "W99", url], "W10")):
+                        (["--model", "/nowhere/m", url], "/nowhere/m"), (["--transient", "W99", url], "W10"),
+                        (["--source", "192.0.2.1", url], "192.0.2.1: "), (["--source", "::1", url], "another family"),
+                        (["--ca", "/nowhere/ca.pem", url.replace("http:", "https:")], "/nowhere/ca.pem"), (["--streams", "8", url], "--http2"),
+                        (["--rate", "5", "--links", "2", url], "--sessions"), (["--phase", "1s@5", "--model", "/nowhere/m", url], "--sessions"),
+                        (["--repeat", url], "--phase"), (["--geometric", url], "--requests"), (["--think-exponential", url], "--think"),
+                        (["--backoff", "1s", url], "--retry"), (["--trace", "/nowhere/t.csv", "--urls", "/nowhere/u", url], "exclude")):
         done = load(*words, status=2)
         expect(what in done.stderr, f"{words}: {done.stderr!r} should tell of {what}")
+    # What cannot be written is told before anything is sent, and no file is made for it.
+    folder = tempfile.mkdtemp(prefix="weir-scenario-")
+    before = weir.count("requests")
+    for option in ("--json=", "--csv=", "--plot="):
+        expect("/nowhere/x" in load(option + "/nowhere/x", "--csv", os.path.join(folder, "rows.csv"), "--plot", "/nowhere/x", url, status=1).stderr, option)
+    same((weir.count("requests"), os.listdir(folder)), (before, []), "nothing was sent, and nothing written")
     server = Scripted(lambda number, request: plain(301, fields=b"Location: /there\r\n"))
     expect("redirect" in load("--users", "1", "--duration", "10s", server.url, status=1).stderr, "a redirect is told")
     same(result("--rate", "10", "--duration", "1s", "--allow-redirects", server.url)["ok"], 10, "or allowed")
@@ -272,6 +285,18 @@ def phases_trace_loads():
     same([one["sent"] for one in story["runs"]], [50, 200], "multiples of the capacity")
     for one in story["runs"]:
         check_sums(one, "a load")
+    # Of all runs, each second with its load; and arrivals that make several requests are fewer.
+    rows, plot = os.path.join(folder, "rows.csv"), os.path.join(folder, "plot.svg")
+    story = result("--capacity", "100", "--load", "0.5x,2x", "--requests", "5", "--duration", "1s", "--csv", rows, "--plot", plot, url)
+    sent = {str(one["load"]).removesuffix(".0"): one["sent"] for one in story["runs"]}
+    # Who is in the middle of a session at the end does not go on.
+    expect(25 <= sent["0.5"] <= 50 and 100 <= sent["2"] <= 200, f"requests, and not arrivals, are multiples of the capacity: {sent}")
+    with open(rows) as file:
+        table = list(csv.DictReader(file))
+    same({load: sum(int(row["sent"]) for row in table if row["load"] == load) for load in ("0.5", "2")}, sent, "rows of both")
+    with open(plot) as file:
+        drawn = file.read()
+    expect(">0.5x<" in drawn and ">2x<" in drawn, "both are drawn")
     weir.stop()
 
 
@@ -296,6 +321,49 @@ def secure_and_http2():
     check_sums(story, "unverified")
     same((story["ok"], story["errors"]), (0, story["error_reasons"]["tls"]), "a certificate that nobody signed is refused")
     expect(story["errors"] > 0, "and that is an error")
+    weir.stop()
+
+
+def http2_many_at_a_time():
+    weir = Weir("serve", "--root", site())
+    url = f"http://127.0.0.1:{weir.port}/page"
+    before = weir.count("requests"), weir.count("h2_connections")
+    story = result("--http2", "--users", "20", "--streams", "5", "--threads", "1", "--duration", "500ms", "--drain", "30s", url)
+    check_sums(story, "streams, closed")
+    same((story["ok"], story["connections"]), (story["sent"], 4), "twenty users on four connections")
+    same((weir.count("requests") - before[0], weir.count("h2_connections") - before[1]), (story["sent"], 4), "and the server has seen the same")
+    story = result("--http2", "--rate", "500", "--streams", "100", "--threads", "1", "--duration", "1s", url)
+    check_sums(story, "streams, open")
+    same((story["sent"], story["ok"]), (500, 500), "all of an open run")
+    weir.stop()
+
+
+def waits_for_a_connection():
+    """Who waits because the service is slow is told of, with the reason."""
+    gate = threading.Event()
+    server = Scripted(lambda number, request: (gate.wait(0.3), plain(200))[1])
+    done = load("--rate", "20", "--duration", "1s", "--connections", "1", "--threads", "1", "--drain", "0s", server.url)
+    expect("NO CONNECTION WAS FREE" in done.stdout, done.stdout[:600])
+    gate.set()
+    server.close()
+
+
+def terminals():
+    """A screen where there is one that can, lines where not; both leave the terminal as it was."""
+    weir = Weir("serve", "--root", site())
+    for kind, screen in (("xterm", True), ("dumb", False)):
+        child, terminal = pty.fork()
+        if child == 0:
+            os.environ["TERM"] = kind
+            os.execv(WEIR, [WEIR, "load", "--users", "1", "--duration", "1200ms", f"http://127.0.0.1:{weir.port}/page"])
+        said = b""
+        with contextlib.suppress(OSError):
+            while piece := os.read(terminal, 65536):
+                said += piece
+        same(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0, kind)
+        same((said.count(b"\x1b[?1049h"), said.count(b"\x1b[?1049l")), (screen, screen), f"{kind}: the other screen")
+        expect(screen or said.startswith(b"1s  sent"), f"{kind}: a line a second: {said[:80]}")
+        os.close(terminal)
     weir.stop()
 
 
@@ -366,5 +434,6 @@ def help_is_whole():
         expect(option in manual, f"the manual does not tell about {option}")
 
 
-run(closed_and_open, classes_and_methods, stall, failures, bad_input, impossible, interrupted, phases_trace_loads, secure_and_http2, http2_asks_as_it_should,
+run(closed_and_open, classes_and_methods, stall, failures, bad_input, impossible, interrupted, phases_trace_loads, secure_and_http2, http2_many_at_a_time, waits_for_a_connection, terminals,
+    http2_asks_as_it_should,
     as_many_connections_as_allowed, made_files, help_is_whole)

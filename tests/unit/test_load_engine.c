@@ -260,7 +260,13 @@ static void test_byte_by_byte(void **state)
 
 static bool serve_failures(server *s, int fd, unsigned number, const char *request)
 {
-	switch (number % 6) {
+	switch (number % 8) {
+	case 6:
+		say(fd, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n");
+		return true;
+	case 7:
+		say(fd, "HTTP/1.1 999 No\r\nContent-Length: 0\r\n\r\n");
+		return true;
 	case 0:
 		say(fd, "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n");
 		return true;
@@ -283,14 +289,15 @@ static bool serve_failures(server *s, int fd, unsigned number, const char *reque
 
 static void test_failures(void **state)
 {
-	prepare(serve_failures, 60);
+	prepare(serve_failures, 80);
 	r.plan.connections = 1;
 	run();
 	assert_int_equal(r.tally.all.ended[LOAD_SHED], 20);
-	assert_int_equal(r.tally.all.ended[LOAD_ERROR], 40);
-	assert_int_equal(r.tally.errors[LOAD_ERROR_STATUS], 10);
+	assert_int_equal(r.tally.all.ended[LOAD_ERROR], 60);
+	assert_int_equal(r.tally.errors[LOAD_ERROR_STATUS], 20);
 	assert_int_equal(r.tally.errors[LOAD_ERROR_CUT], 20);
-	assert_int_equal(r.tally.errors[LOAD_ERROR_NONSENSE], 10);
+	assert_int_equal(r.tally.errors[LOAD_ERROR_NONSENSE], 20);
+	assert_int_equal(r.tally.status[999], 10);
 	finish();
 }
 
@@ -482,6 +489,35 @@ static void test_sessions(void **state)
 	finish();
 }
 
+/* Who waits gets the connection, and what the answer said is not lost by that: two users at a time on one connection, each of whom is told of a cookie. */
+static void test_sessions_wait(void **state)
+{
+	prepare(serve_counting, 4);
+	r.plan.connections = 1;
+	r.habits.requests = 3;
+	r.habits.cookies = r.plan.cookies = true;
+	run();
+	assert_int_equal(r.tally.all.ended[LOAD_OK], 12);
+	assert_int_equal(r.server.with_cookie, 8);
+	finish();
+}
+
+/* Who waits for a connection leaves when his patience is over, and is not sent after that: of 50 who come at the same time only those few get the connection who are not yet gone. */
+static void test_patience_waiting(void **state)
+{
+	const load_phase phase = {.length_ns = 50000, .rate = 1e6};
+	prepare(serve_nothing, 1);
+	load_schedule_free(&r.schedule);
+	assert_int_equal(load_schedule_phases(&phase, 1, false, false, UINT64_MAX, &r.schedule), 0);
+	r.plan.schedule = r.schedule;
+	r.plan.connections = 1;
+	r.plan.patience_ns = 20 * WEIR_NS_PER_MS;
+	run();
+	assert_int_equal(r.tally.all.ended[LOAD_ABORTED], 50);
+	assert_true(atomic_load(&r.server.requests) <= 5);
+	finish();
+}
+
 static void test_closed(void **state)
 {
 	prepare(serve_ok, 1);
@@ -533,12 +569,12 @@ static void test_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CHECK_TEST(test_answers),   CHECK_TEST(test_byte_by_byte), CHECK_TEST(test_failures),
-		CHECK_TEST(test_too_much),  CHECK_TEST(test_redirect),     CHECK_TEST(test_refused),
-		CHECK_TEST(test_timeout),   CHECK_TEST(test_patience),     CHECK_TEST(test_retry),
-		CHECK_TEST(test_unsent),    CHECK_TEST(test_stall),        CHECK_TEST(test_per_connection),
-		CHECK_TEST(test_sessions),  CHECK_TEST(test_closed),       CHECK_TEST(test_warmup),
-		CHECK_TEST(test_no_memory),
+		CHECK_TEST(test_answers),   CHECK_TEST(test_byte_by_byte),  CHECK_TEST(test_failures),
+		CHECK_TEST(test_too_much),  CHECK_TEST(test_redirect),      CHECK_TEST(test_refused),
+		CHECK_TEST(test_timeout),   CHECK_TEST(test_patience),      CHECK_TEST(test_retry),
+		CHECK_TEST(test_unsent),    CHECK_TEST(test_stall),         CHECK_TEST(test_per_connection),
+		CHECK_TEST(test_sessions),  CHECK_TEST(test_closed),        CHECK_TEST(test_warmup),
+		CHECK_TEST(test_no_memory), CHECK_TEST(test_sessions_wait), CHECK_TEST(test_patience_waiting),
 	};
 	return cmocka_run_group_tests_name("load_engine", tests, NULL, NULL);
 }

@@ -44,9 +44,9 @@ static int report(FILE *out, form as, const load_story *story)
 	case JSON:
 		return load_report_json(out, story);
 	case CSV:
-		return load_report_csv(out, story);
+		return load_report_csv(out, story, 1);
 	default:
-		return load_report_svg(out, story);
+		return load_report_svg(out, story, 1);
 	}
 }
 
@@ -119,15 +119,16 @@ static void the_text_of_a_small_run(void **state)
 static void it_says_loudly_that_the_generator_fell_behind(void **state)
 {
 	static const char loud[] =
-		"!!! THE GENERATOR FELL BEHIND: 16.7% of the requests were sent late, by up to 40.0ms;\n"
-		"!!! 3 were not sent at all. This run is about the generator as much as about the\n"
-		"!!! server: ask for a lower rate, or give it more processors or connections.\n";
+		"!!! THE GENERATOR FELL BEHIND: it came to 13.3% of the requests too late, by up to 40.0ms;\n"
+		"!!! to 3 not at all. This run is about the generator as much as about the\n"
+		"!!! server: ask for a lower rate, or give it more processors.\n";
 	made_load made;
 	make(&made);
 	for (unsigned i = 0; i < 2; i++)
 		made_load_sent(&made, 0, 0, 1, 40 * MS);
 	made.tally.open = 2;
-	made.tally.unsent = 3;
+	made.tally.unsent = made.tally.missed = 3;
+	made.tally.behind = 2;
 	char *text = written(TEXT, &made.story), *coloured = written(COLOURED, &made.story);
 	const char *first = strstr(text, loud);
 	assert_non_null(first);
@@ -142,19 +143,54 @@ static void it_says_loudly_that_the_generator_fell_behind(void **state)
 	made_load_fini(&made);
 }
 
-static void behind_is_more_than_one_in_a_hundred_or_any_that_was_not_sent(void **state)
+/* Who waited for a connection is told of as loudly, and the blame is not the generator's. */
+static void it_says_that_connections_were_too_few(void **state)
+{
+	static const char loud[] =
+		"!!! NO CONNECTION WAS FREE in time: 13.3% of the requests were sent late, by up to 40.0ms "
+		"(it is in\n"
+		"!!! their times); 3 were not sent at all. The server was slower than what came, or\n"
+		"!!! --connections are too few.\n";
+	made_load made;
+	make(&made);
+	for (unsigned i = 0; i < 2; i++)
+		made_load_sent(&made, 0, 0, 1, 40 * MS);
+	made.tally.open = 2;
+	made.tally.unsent = 3;
+	char *text = written(TEXT, &made.story);
+	assert_non_null(strstr(text, loud));
+	assert_string_equal(text + strlen(text) - strlen(loud), loud);
+	assert_null(strstr(text, "GENERATOR FELL"));
+	free(text);
+	made_load_fini(&made);
+}
+
+static void behind_is_more_than_one_in_a_hundred_by_the_generator(void **state)
 {
 	made_load made;
 	made_load_init(&made, 1, 1, 1, UINT64_MAX);
 	assert_false(load_fell_behind(&made.story));
 	made.tally.all.sent = 1000;
-	made.tally.all.late = 10;
+	made.tally.all.late = made.tally.behind = 10;
 	assert_false(load_fell_behind(&made.story));
-	made.tally.all.late = 11;
+	assert_false(load_ran_short(&made.story));
+	made.tally.all.late = made.tally.behind = 11;
 	assert_true(load_fell_behind(&made.story));
+	assert_false(load_ran_short(&made.story));
+	made.tally.behind = 0;
+	assert_false(load_fell_behind(&made.story));
+	assert_true(load_ran_short(&made.story));
 	made.tally.all.late = 0;
+	assert_false(load_ran_short(&made.story));
 	made.tally.unsent = 1;
+	assert_true(load_ran_short(&made.story));
+	made.tally.missed = made.tally.unsent = 11;
 	assert_true(load_fell_behind(&made.story));
+	assert_false(load_ran_short(&made.story));
+	/* Both at once. */
+	made.tally.all.late = 200;
+	made.tally.behind = 100;
+	assert_true(load_fell_behind(&made.story) && load_ran_short(&made.story));
 	made_load_fini(&made);
 }
 
@@ -224,6 +260,7 @@ static void json_has_all_figures_at_its_top(void **state)
 	make(&made);
 	made_load_sent(&made, 0, 0, 1, 2 * MS);
 	made_load_ended(&made, 0, 0, 1, LOAD_ABORTED, 0, 0);
+	made.tally.behind = 1;
 	json_t *all = read_back(written(JSON, &made.story));
 	expect_counts(all, (const int[8]){11, 6, 5, 2, 1, 1, 1, 1});
 	expect_number(all, "duration_s", 2);
@@ -298,6 +335,45 @@ static void json_has_the_same_for_each_class(void **state)
 		json_decref(all);
 	}
 	made_load_fini(&made);
+}
+
+/* Rows of all runs with their load, and one picture in which each begins at a mark of its own. */
+static void several_runs_are_one_table_and_one_plot(void **state)
+{
+	made_load one, other;
+	char *text, at[64];
+	size_t size;
+	make(&one);
+	make(&other);
+	one.story.load = .5;
+	other.story.load = 2;
+	one.story.capacity = other.story.capacity = 1000;
+	const load_story stories[] = {one.story, other.story};
+	FILE *out = open_memstream(&text, &size);
+	assert_int_equal(load_report_csv(out, stories, 2), 0);
+	fclose(out);
+	unsigned rows = 0;
+	for (const char *c = text; *c != '\0'; c++)
+		rows += *c == '\n';
+	assert_int_equal(rows, 1 + one.tally.seconds + other.tally.seconds);
+	assert_memory_equal(text, "load,t_s,sent,", 14);
+	snprintf(at, sizeof(at), "\n0.5,%u,", one.tally.seconds);
+	check_contains(text, at);
+	snprintf(at, sizeof(at), "\n2,%u,", other.tally.seconds);
+	check_contains(text, at);
+	free(text);
+	out = open_memstream(&text, &size);
+	assert_int_equal(load_report_svg(out, stories, 2), 0);
+	fclose(out);
+	expect_well_formed(text);
+	check_contains(text, "2 runs, at multiples of a capacity of 1000/s");
+	check_contains(text, ">0.5x<");
+	/* Half of the seconds are the first run's: in the middle of 716 from 64 on, and a little beside the mark. */
+	check_contains(text, "x=\"425.0\"");
+	check_contains(text, ">2x<");
+	free(text);
+	made_load_fini(&one);
+	made_load_fini(&other);
 }
 
 static void several_runs_are_one_document(void **state)
@@ -464,7 +540,7 @@ static void what_cannot_be_written_is_an_error(void **state)
 	FILE *out = open_memstream(&text, &size);
 	for (unsigned nth = 1; nth <= 2; nth++) {
 		weir_mem_fail_after(nth);
-		assert_int_equal(load_report_svg(out, &made.story), -ENOMEM);
+		assert_int_equal(load_report_svg(out, &made.story, 1), -ENOMEM);
 	}
 	weir_mem_fail_after(0);
 	fclose(out);
@@ -477,13 +553,15 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CHECK_TEST(the_text_of_a_small_run),
 		CHECK_TEST(it_says_loudly_that_the_generator_fell_behind),
-		CHECK_TEST(behind_is_more_than_one_in_a_hundred_or_any_that_was_not_sent),
+		CHECK_TEST(behind_is_more_than_one_in_a_hundred_by_the_generator),
+		CHECK_TEST(it_says_that_connections_were_too_few),
 		CHECK_TEST(classes_and_paths_have_tables_where_there_are_several),
 		CHECK_TEST(json_has_all_figures_at_its_top),
 		CHECK_TEST(json_has_a_row_for_each_second),
 		CHECK_TEST(json_has_the_same_for_each_class),
 		CHECK_TEST(several_runs_are_one_document),
 		CHECK_TEST(csv_has_a_row_for_each_second),
+		CHECK_TEST(several_runs_are_one_table_and_one_plot),
 		CHECK_TEST(the_plot_has_its_points_where_they_belong),
 		CHECK_TEST(the_last_second_may_be_a_part_of_one),
 		CHECK_TEST(nothing_and_the_largest_numbers),

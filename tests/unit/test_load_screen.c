@@ -75,7 +75,8 @@ static void it_tells_what_is_wrong(void **state)
 	made_load made;
 	weir_screen screen;
 	make(&made);
-	made.tally.unsent = 2;
+	made.tally.unsent = made.tally.missed = 2;
+	made.tally.behind = 1;
 	made_load_sent(&made, 0, 0, 2, 2500000);
 	made_load_ended(&made, 0, 0, 2, LOAD_ERROR, 0, 0);
 	made.tally.errors[LOAD_ERROR_CUT] = 1;
@@ -83,8 +84,13 @@ static void it_tells_what_is_wrong(void **state)
 	made_load_ended(&made, 0, 0, 2, LOAD_ABORTED, 0, 0);
 	assert_int_equal(weir_screen_init(&screen, 24, 80, false), 0);
 	load_screen_picture(&screen, &made.story);
-	expect_line(&screen, 3, " !!! THE GENERATOR FALLS BEHIND: 14.3% late, by up to 2.50ms");
+	expect_line(&screen, 3, " !!! THE GENERATOR FALLS BEHIND: 11.1% late, by up to 2.50ms");
 	expect_line(&screen, 16, " failed   cut 1  timeout 1  aborted 1");
+	weir_screen_fini(&screen);
+	made.tally.missed = made.tally.behind = 0;
+	assert_int_equal(weir_screen_init(&screen, 24, 80, false), 0);
+	load_screen_picture(&screen, &made.story);
+	expect_line(&screen, 3, " !!! NO CONNECTION IS FREE: 11.1% late, by up to 2.50ms");
 	weir_screen_fini(&screen);
 	made_load_fini(&made);
 }

@@ -83,7 +83,7 @@ void figure_12(void)
 		{.title = "none", .law = "-"},
 		{.title = "quality", .law = "quality", .settings = "target=5s"},
 		{.title = "quality, then admission", .law = "quality", .settings = "target=5s admission=on"},
-		{.title = "adaptive", .law = "adaptive", .settings = "target=5s"},
+		{.title = "adaptive", .law = "adaptive", .settings = "target=5s quality_min=1"},
 	};
 	printf("## AOC figures 12 and 13: a page that can be degraded, 1000 users from 50 to 200 s, target 5 "
 	       "s\n\n");
@@ -131,7 +131,7 @@ void figure_seda(void)
 		{.title = "none", .law = "-"},
 		{.title = "threshold", .law = "threshold", .settings = "target=5s rise=35"},
 		{.title = "aimd", .law = "aimd", .settings = "target=5s"},
-		{.title = "adaptive", .law = "adaptive", .settings = "target=5s"},
+		{.title = "adaptive", .law = "adaptive", .settings = "target=5s quality_min=1"},
 	};
 	printf("## SEDA, adaptive load shedding: 1024 clients, 40 ms of work a request, target 5 s\n\n");
 	printf("One processor: 25 requests a second. A client that is rejected asks again after 0.7 s. 10 "

@@ -124,23 +124,14 @@ static weir_origin_options origin_of(const weir_config_backend *backend, const c
 				     .fall = backend->health_fall};
 }
 
-/* The bound of a backend, as it is configured now; NULL: it has none, or there is no memory for it (*ret_failed). */
-static weir_bound *bound_of(weir_places *places, const weir_config_backend *backend, int *ret_failed)
+static weir_bound *make_bound(weir_places *places, const weir_config_backend *backend)
 {
-	weir_place_bound *at = places->bounds;
-	*ret_failed = 0;
-	if (backend->concurrency == 0)
+	weir_place_bound *at = weir_mem_zalloc(sizeof(*at));
+	if (at == NULL) {
+		weir_error_set(-ENOMEM, "out of memory");
 		return NULL;
-	while (at != NULL && strcmp(at->backend, backend->head.title) != 0)
-		at = at->next;
-	if (at != NULL) {
-		weir_bound_set(at->bound, backend->concurrency);
-		return at->bound;
 	}
-	at = weir_mem_zalloc(sizeof(*at));
-	*ret_failed = at != NULL ? weir_bound_new(backend->concurrency, &at->bound)
-				 : weir_error_set(-ENOMEM, "out of memory");
-	if (*ret_failed != 0) {
+	if (weir_bound_new(backend->concurrency, &at->bound) != 0) {
 		weir_mem_free(at);
 		return NULL;
 	}
@@ -148,6 +139,17 @@ static weir_bound *bound_of(weir_places *places, const weir_config_backend *back
 	at->next = places->bounds;
 	places->bounds = at;
 	return at->bound;
+}
+
+/* The bound of a backend that has one, as it is configured now. NULL: weir_error says why. */
+static weir_bound *bound_of(weir_places *places, const weir_config_backend *backend)
+{
+	for (weir_place_bound *at = places->bounds; at != NULL; at = at->next)
+		if (strcmp(at->backend, backend->head.title) == 0) {
+			weir_bound_set(at->bound, backend->concurrency);
+			return at->bound;
+		}
+	return make_bound(places, backend);
 }
 
 static void free_bounds(weir_places *places)
@@ -170,10 +172,9 @@ static int make_sentry(weir_places *places, weir_place *place, const weir_config
 		       const weir_config_backend *backend)
 {
 	weir_origin_options origins[BACKENDS_MOST];
-	int failed;
-	weir_bound *bound = bound_of(places, backend, &failed);
-	if (failed != 0)
-		return failed;
+	weir_bound *bound = backend->concurrency != 0 ? bound_of(places, backend) : NULL;
+	if (bound == NULL && backend->concurrency != 0)
+		return -ENOMEM;
 	if (backend->server_count > BACKENDS_MOST)
 		return weir_error_set(-EINVAL, "backend \"%s\" has more than %u servers", backend->head.title,
 				      BACKENDS_MOST);
@@ -202,7 +203,7 @@ static int make_sentry(weir_places *places, weir_place *place, const weir_config
 		.law = place->law,
 		.law_params = place->params,
 	};
-	failed = weir_sentry_new(places->domain, &options, &place->sentry);
+	int failed = weir_sentry_new(places->domain, &options, &place->sentry);
 	if (failed == 0)
 		place->stage = weir_sentry_stage(place->sentry);
 	return failed;
@@ -370,8 +371,9 @@ static int change_place(weir_places *places, weir_place *place, const weir_confi
 		failed = set_law(place, law, params);
 	if (failed == 0 && place->sentry != NULL)
 		failed = update_servers(place, backend_of(config, route), weir_world_now(places->world));
-	if (failed == 0 && place->sentry != NULL)
-		bound_of(places, backend_of(config, route), &failed);
+	/* One that has a bound had it when it was made. */
+	if (failed == 0 && place->sentry != NULL && backend_of(config, route)->concurrency != 0)
+		bound_of(places, backend_of(config, route));
 	return failed;
 }
 

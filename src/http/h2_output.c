@@ -297,6 +297,10 @@ int weir_h2_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint
 		      nghttp2_data_source *source, void *user)
 {
 	weir_h2_stream *stream = source->ptr;
+	const weir_h2 *h2 = stream->h2;
+	/* One call of nghttp2 sends the frames of all streams: what the link would refuse waits until it has drained. */
+	if (weir_link_output(&h2->conn->link) + FRAME_HEAD + length > h2->conn->loop->link_bytes)
+		return NGHTTP2_ERR_WOULDBLOCK;
 	const weir_h2_part *part = stream->first;
 	bool small = length <= WEIR_H2_SMALL_BODY && part->length >= length && part->file == NULL;
 	int error = small ? send_small(stream, header, length) : send_pieces(stream, header, length);

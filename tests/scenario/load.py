@@ -335,6 +335,16 @@ def http2_many_at_a_time():
     story = result("--http2", "--rate", "500", "--streams", "100", "--threads", "1", "--duration", "1s", url)
     check_sums(story, "streams, open")
     same((story["sent"], story["ok"]), (500, 500), "all of an open run")
+    # More at once than the server lets wait for the connection.
+    root = site()
+    with open(os.path.join(root, "large"), "wb") as file:
+        file.write(b"l" * 300000)
+    weir.stop()
+    weir = Weir("serve", "--root", root)
+    story = result("--http2", "--users", "50", "--streams", "50", "--threads", "1", "--duration", "500ms", "--drain", "30s",
+                   f"http://127.0.0.1:{weir.port}/large")
+    check_sums(story, "large answers")
+    same((story["ok"], story["connections"]), (story["sent"], 1), "large answers side by side")
     weir.stop()
 
 

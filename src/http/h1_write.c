@@ -303,16 +303,11 @@ static int h1_canned(weir_request *request, const weir_canned *canned)
 {
 	char room[ROOM];
 	weir_http_conn *conn = request->conn;
-	weir_span line = weir_status_line(canned->status);
 	char *place = weir_link_reserve(&conn->link, sizeof(room)), *text = place != NULL ? place : room;
 	if (!keeps(conn, request))
 		conn->flags |= WEIR_CONN_LAST;
-	char *end = weir_copy(text, line.at, line.length);
-	const char *lines = weir_http_lines(conn->loop);
-	end = weir_copy(end, lines, conn->loop->lines_length);
-	end = PUT(end, "Retry-After: ");
-	end = weir_put_number(end, canned->retry_after_s);
-	end = weir_copy(PUT(end, "\r\n"), canned->fields.at, canned->fields.length);
+	char *end = weir_copy(text, canned->head.at, canned->head.length);
+	end = PUT(weir_put_number(end, canned->retry_after_s), "\r\n");
 	end = PUT(put_connection(end, conn, request), "\r\n");
 	if (request->head.method != WEIR_METHOD_HEAD) {
 		end = weir_copy(end, canned->body.at, canned->body.length);

@@ -66,6 +66,12 @@ typedef struct weir_quick {
 	char bytes[WEIR_QUICK_BYTES];
 } weir_quick;
 
+/* Whose open is being called, and who the peer is: most ask then, and an idle connection has no room for it. */
+typedef struct weir_opening {
+	const weir_conn *conn; /* NULL: nobody's */
+	const struct sockaddr_storage *peer;
+} weir_opening;
+
 typedef struct weir_net {
 	weir_loop_part part;
 	weir_loop *loop;
@@ -85,6 +91,7 @@ typedef struct weir_net {
 	};
 	uint64_t hungry_turn; /* uring: the turn that hungry_left is about */
 	unsigned hungry_left; /* buffers that connections which found none may still ask for in it */
+	weir_opening opening;
 	weir_quick quick;
 } weir_net;
 

@@ -57,7 +57,7 @@ extern const weir_io weir_io_uring;
  * The output of one connection, as long as it is small and nothing else waits on it: written in place and sent from there, without buffers and blocks. What cannot
  * be sent at once is copied into the connection's output.
  */
-#define WEIR_QUICK_BYTES 8192u
+#define WEIR_QUICK_BYTES 20480u
 
 typedef struct weir_quick {
 	weir_conn *

@@ -13,6 +13,8 @@
 #include "http/status.h"
 
 #define SMALL_BODY 2048u
+/* So much is copied behind its head too where that is sent from its place: two pieces cost the kernel as much, and us a buffer and a block. */
+#define QUICK_BODY 16384u
 #define ROOM       4096u /* for head and small body, built in the output or on the stack */
 #define HEAD_EXTRA (512u + WEIR_HTTP_SERVER_MOST) /* status line and the fields of the server */
 #define HEAD_MOST  65536u
@@ -277,9 +279,11 @@ static bool h1_prepared(weir_request *request, const weir_prepared *prepared)
 	weir_http_conn *conn = request->conn;
 	const weir_reply *reply = &prepared->reply;
 	size_t need = HEAD_EXTRA + prepared->head.length + reply->length;
-	if (reply->buf == NULL || reply->length > SMALL_BODY || need > sizeof(room))
+	if (reply->buf == NULL || reply->length > QUICK_BODY)
 		return false;
 	char *place = weir_link_reserve(&conn->link, need), *text = place != NULL ? place : room;
+	if (place == NULL && (reply->length > SMALL_BODY || need > sizeof(room)))
+		return false;
 	if (!keeps(conn, request))
 		conn->flags |= WEIR_CONN_LAST;
 	char *end = weir_copy(text, prepared->head.at, prepared->head.length);
@@ -303,16 +307,11 @@ static int h1_canned(weir_request *request, const weir_canned *canned)
 {
 	char room[ROOM];
 	weir_http_conn *conn = request->conn;
-	weir_span line = weir_status_line(canned->status);
 	char *place = weir_link_reserve(&conn->link, sizeof(room)), *text = place != NULL ? place : room;
 	if (!keeps(conn, request))
 		conn->flags |= WEIR_CONN_LAST;
-	char *end = weir_copy(text, line.at, line.length);
-	const char *lines = weir_http_lines(conn->loop);
-	end = weir_copy(end, lines, conn->loop->lines_length);
-	end = PUT(end, "Retry-After: ");
-	end = weir_put_number(end, canned->retry_after_s);
-	end = weir_copy(PUT(end, "\r\n"), canned->fields.at, canned->fields.length);
+	char *end = weir_copy(text, canned->head.at, canned->head.length);
+	end = PUT(weir_put_number(end, canned->retry_after_s), "\r\n");
 	end = PUT(put_connection(end, conn, request), "\r\n");
 	if (request->head.method != WEIR_METHOD_HEAD) {
 		end = weir_copy(end, canned->body.at, canned->body.length);

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/mem.h"
+#include "base/mix.h"
 #include "http/server.h"
 #include "stage/runtime.h"
 
@@ -87,7 +88,7 @@ static void table_posted(weir_post *post, void *arg)
 	loop->table = table;
 	weir_table_drop(old);
 	/* A new table may be where an old one was. */
-	memset(loop->shed_lines, 0, sizeof(loop->shed_lines));
+	memset(loop->shed_heads, 0, sizeof(loop->shed_heads));
 }
 
 static void set_server(weir_http_loop *loop, const char *name)
@@ -135,6 +136,7 @@ weir_http_loop *weir_http_loop_new(weir_http *http, weir_loop *base, uint16_t in
 	loop->http = http;
 	loop->table = table;
 	loop->draining = http->draining;
+	loop->shed_mix = weir_mix(index);
 	loop->refs = 1;
 	loop->arrived_end = &loop->arrived;
 	set_limits(loop, &http->limits);

@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turning requests away: as the route says, with when to come again and why. The line that tells why is put together once for
- * each stage, class and reason, and kept (a few of them) by the loop: under overload it is always the same.
+ * Turning requests away: as the route says, with when to come again and why. What is the same from one rejection to the next, and under overload
+ * that is nearly all of it, is put together once and kept (reject.h).
  */
 #include <string.h>
 
+#include "base/mix.h"
 #include "http/digits.h"
 #include "http/reject.h"
 #include "http/request.h"
 #include "http/server.h"
+#include "http/status.h"
+#include "stage/runtime.h"
 
 #define RETRY_MOST_S 86400
+/* How long a law's word on when to come again is good enough for other requests of that kind: clients are told whole seconds. */
+#define RETRY_GOOD_NS (10 * WEIR_NS_PER_MS)
 
 static const char plain_text[] = "overloaded, try again later\n";
-static const char plain_fields[] = "\r\nContent-Type: text/plain\r\nContent-Length: 28\r\n";
+static const char plain_fields[] = "\r\nContent-Type: text/plain\r\nContent-Length: 28\r\nRetry-After: ";
 _Static_assert(sizeof(plain_text) - 1 == 28, "plain_fields says how long it is");
 
-/* ---- the line ---- */
+/* ---- the head ---- */
 
 /* Names are the operator's; whatever is in them, the line stays one line with three parts. */
 static size_t put_name(char *to, size_t room, const char *name)
@@ -29,35 +34,59 @@ static size_t put_name(char *to, size_t room, const char *name)
 	return length;
 }
 
-static size_t put_part(char *to, size_t at, const char *key, const char *name)
+static char *put_part(char *to, const char *key, const char *name)
 {
 	size_t length = strlen(key);
-	memcpy(to + at, key, length);
-	return at + length + put_name(to + at + length, WEIR_SHED_NAME_MOST, name);
+	memcpy(to, key, length);
+	return to + length + put_name(to + length, WEIR_SHED_NAME_MOST, name);
 }
 
-static void fill_line(weir_shed_line *line, const weir_routes *routes)
+static char *put_bytes(char *to, const char *bytes, size_t length)
 {
-	size_t at = put_part(line->text, 0, "Weir-Shed: stage=", line->stage);
-	line->value = sizeof("Weir-Shed: ") - 1;
-	at = put_part(line->text, at, ";class=", weir_routes_class_name(routes, line->klass));
-	at = put_part(line->text, at, ";reason=", weir_verdict_name(line->why));
-	line->value_length = (uint16_t)(at - line->value);
-	memcpy(line->text + at, plain_fields, sizeof(plain_fields) - 1);
-	line->length = (uint16_t)(at + sizeof(plain_fields) - 1);
+	memcpy(to, bytes, length);
+	return to + length;
 }
 
-static const weir_shed_line *shed_line(weir_http_loop *loop, const weir_routes *routes, const char *stage,
-				       unsigned klass, weir_verdict why)
+/* The longest status line has 46 bytes, the keys of Weir-Shed 31, plain_fields 66. */
+_Static_assert(sizeof(((weir_shed_head *)NULL)->text) >=
+		       sizeof(((weir_http_loop *)NULL)->lines) + 3 * WEIR_SHED_NAME_MOST + 160,
+	       "a head fits");
+
+static __attribute__((noinline)) void fill_head(weir_shed_head *head, weir_http_loop *loop)
 {
-	weir_shed_line *line =
-		&loop->shed_lines[((uintptr_t)stage >> 4 ^ klass ^ why << 3) % WEIR_SHED_LINES];
-	if (line->stage == stage && line->routes == routes && line->klass == klass && line->why == why)
-		return line;
-	*line = (weir_shed_line){
-		.stage = stage, .routes = routes, .klass = (uint8_t)klass, .why = (uint8_t)why};
-	fill_line(line, routes);
-	return line;
+	weir_span status = weir_status_line(head->status);
+	const char *lines = weir_http_lines(loop);
+	char *to = put_bytes(head->text, status.at, status.length);
+	to = put_bytes(to, lines, loop->lines_length);
+	char *value = to + sizeof("Weir-Shed: ") - 1;
+	to = put_part(to, "Weir-Shed: stage=", head->stage);
+	to = put_part(to, ";class=", weir_routes_class_name(head->routes, head->klass));
+	to = put_part(to, ";reason=", weir_verdict_name(head->why));
+	head->value = (uint16_t)(value - head->text);
+	head->value_length = (uint16_t)(to - value);
+	to = put_bytes(to, plain_fields, sizeof(plain_fields) - 1);
+	head->length = (uint16_t)(to - head->text);
+	head->good_until_ns = loop->date_until_ns;
+}
+
+static weir_shed_head *head_of(const weir_request *request, const char *stage, unsigned status,
+			       weir_verdict why)
+{
+	weir_http_loop *loop = request->loop;
+	const weir_routes *routes = request->table->routes;
+	unsigned klass = request->klass;
+	weir_shed_head *head =
+		&loop->shed_heads[((uintptr_t)stage >> 4 ^ klass ^ why << 3) % WEIR_SHED_HEADS];
+	if (head->stage != stage || head->routes != routes || head->status != status ||
+	    head->klass != klass || head->why != why)
+		*head = (weir_shed_head){.stage = stage,
+					 .routes = routes,
+					 .status = (uint16_t)status,
+					 .klass = (uint8_t)klass,
+					 .why = (uint8_t)why};
+	if (__builtin_expect(weir_loop_time(loop->loop) >= head->good_until_ns, 0))
+		fill_head(head, loop);
+	return head;
 }
 
 /* ---- the answer ---- */
@@ -107,27 +136,25 @@ static void answer_canned(weir_request *request, const weir_canned *canned)
 }
 
 /* route NULL: plainly. */
-static void turn_away(weir_request *request, const weir_route *route, unsigned status, weir_verdict why,
-		      const char *stage, uint64_t retry_after_ns)
+static inline void turn_away(weir_request *request, const weir_route *route, const weir_shed_head *head,
+			     uint64_t retry_after_ns)
 {
-	weir_http_loop *loop = request->loop;
 	if (weir_request_is(request, WEIR_REQUEST_GONE)) {
 		weir_request_ended(request);
 		return;
 	}
-	request->shed = (uint8_t)why;
-	weir_http_count(&loop->counts.rejected);
-	const weir_shed_line *line = shed_line(loop, request->table->routes, stage, request->klass, why);
-	weir_canned canned = {.status = status,
+	request->shed = head->why;
+	weir_http_count(&request->loop->counts.rejected);
+	weir_canned canned = {.status = head->status,
 			      .retry_after_s = seconds_of(retry_after_ns),
-			      .fields = {line->text, line->length},
+			      .head = {head->text, head->length},
 			      .body = {plain_text, sizeof(plain_text) - 1}};
 	bool plain = route == NULL || route->reject == WEIR_REJECT_STATUS;
 	if (plain && request->codec->canned != NULL)
 		answer_canned(request, &canned);
 	else
 		answer_dressed(request, route, &canned,
-			       (weir_span){line->text + line->value, line->value_length});
+			       (weir_span){head->text + head->value, head->value_length});
 }
 
 static unsigned status_of(const weir_route *route)
@@ -140,12 +167,43 @@ static unsigned status_of(const weir_route *route)
 void weir_request_turn_away(weir_request *request, weir_verdict why, const char *stage,
 			    uint64_t retry_after_ns)
 {
-	turn_away(request, request->route, status_of(request->route), why, stage, retry_after_ns);
+	const weir_route *route = request->route;
+	turn_away(request, route, head_of(request, stage, status_of(route), why), retry_after_ns);
 }
 
 void weir_request_over_limit(weir_request *request, const weir_found *found)
 {
-	turn_away(request, NULL, 429, WEIR_SHED_RATE, found->limit->name, found->retry_after_ns);
+	turn_away(request, NULL, head_of(request, found->limit->name, 429, WEIR_SHED_RATE),
+		  found->retry_after_ns);
+}
+
+/* ---- by the route's stage ---- */
+
+static __attribute__((noinline)) void ask_law(weir_shed_head *head, uint64_t now_ns)
+{
+	weir_why why;
+	uint64_t most_ns = RETRY_MOST_S * WEIR_NS_PER_S;
+	uint64_t wait_ns = weir_why_unspread(&why) ? why.retry_after_ns : 0;
+	head->wait_ns = wait_ns < most_ns ? wait_ns : most_ns;
+	head->wait_until_ns = now_ns + RETRY_GOOD_NS;
+}
+
+/* Clients told to come back at the same time would come back at the same time: up to half as much is added. */
+static uint64_t spread(weir_http_loop *loop, uint64_t wait_ns)
+{
+	loop->shed_mix += WEIR_MIX_STEP;
+	uint64_t share = weir_mix(loop->shed_mix) >> 32;
+	return wait_ns + (uint64_t)((unsigned __int128)(wait_ns / 2) * share >> 32);
+}
+
+void weir_request_shed(weir_request *request, weir_verdict why)
+{
+	const weir_route *route = request->route;
+	uint64_t now_ns = weir_loop_time(request->loop->loop);
+	weir_shed_head *head = head_of(request, weir_stage_name(route->stage), status_of(route), why);
+	if (__builtin_expect(now_ns >= head->wait_until_ns, 0))
+		ask_law(head, now_ns);
+	turn_away(request, route, head, spread(request->loop, head->wait_ns));
 }
 
 /* ---- by handlers ---- */

@@ -3,23 +3,27 @@
 #define WEIR_HTTP_REJECT_H
 
 /*
- * The fields of a plain rejection, "Weir-Shed" first, kept by a loop for each stage, class and reason that they were last put together for.
+ * Heads of plain rejections as HTTP/1 writes them, from the status line to "Retry-After: ". A loop keeps some of them, each for the status, stage, class and reason that it
+ * was last put together for, and with it when that stage's law wants such requests again. Under overload a rejection is a copy of one and a number.
  *
  * Threads: the loop's.
  */
 
 #include "http/routes.h"
 
-#define WEIR_SHED_LINES     16
+#define WEIR_SHED_HEADS     16
 #define WEIR_SHED_NAME_MOST 64
 
-typedef struct weir_shed_line {
+typedef struct weir_shed_head {
 	const char *stage; /* compared by its place; NULL: empty */
 	const weir_routes *routes;
+	uint16_t status;
 	uint8_t klass, why;
-	uint16_t value, value_length; /* where in text */
+	uint16_t value, value_length; /* of Weir-Shed, in text */
 	uint16_t length;
-	char text[3 * WEIR_SHED_NAME_MOST + 128];
-} weir_shed_line;
+	uint64_t good_until_ns;          /* then the date in text is another */
+	uint64_t wait_ns, wait_until_ns; /* what the law said last, and when it is asked again */
+	char text[3 * WEIR_SHED_NAME_MOST + 384];
+} weir_shed_head;
 
 #endif

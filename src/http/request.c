@@ -213,18 +213,13 @@ static inline bool classify(weir_request *request, weir_found *ret_found)
 
 static void offer(weir_request *request)
 {
-	weir_why why;
-	const weir_route *route = request->route;
 	request->flags |= WEIR_REQUEST_OFFERED;
-	weir_verdict verdict = weir_offer(route->stage, &request->event);
+	weir_verdict verdict = weir_offer(request->route->stage, &request->event);
 	/* Admitted, it may be over by now, or anybody's. */
 	if (verdict == WEIR_ADMITTED)
 		return;
 	request->flags &= ~(uint32_t)WEIR_REQUEST_OFFERED;
-	if (weir_why_shed(&why))
-		weir_request_turn_away(request, verdict, why.stage, why.retry_after_ns);
-	else
-		weir_request_turn_away(request, verdict, weir_stage_name(route->stage), 0);
+	weir_request_shed(request, verdict);
 }
 
 /* The event is fresh. */

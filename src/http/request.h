@@ -183,8 +183,9 @@ typedef struct weir_prepared {
 typedef struct weir_canned {
 	unsigned status;
 	unsigned retry_after_s;
-	weir_span fields; /* as lines of HTTP/1, with their CRLFs; Content-Length among them */
-	weir_span body;   /* at most 1 KB */
+	weir_span
+		head; /* as HTTP/1 writes it, with the server's own fields, up to "Retry-After: "; at most 1 KB */
+	weir_span body; /* at most 1 KB */
 } weir_canned;
 
 /*
@@ -256,9 +257,11 @@ bool weir_request_settle(weir_request *request, unsigned status);
 int weir_request_reply_prepared(weir_request *request, const weir_prepared *prepared);
 /* Sends an answer from home; the event is settled. */
 void weir_request_answer(weir_request *request, const weir_reply *reply);
-/* The same for a rejection. */
+/* The same for a rejection; stage: who says so. */
 void weir_request_turn_away(weir_request *request, weir_verdict why, const char *stage,
 			    uint64_t retry_after_ns);
+/* The same right after the offer to its route's stage was shed. */
+void weir_request_shed(weir_request *request, weir_verdict why);
 /* Turned away by a quota. */
 void weir_request_over_limit(weir_request *request, const weir_found *found);
 /* Whether this is the request's thread. */

@@ -68,7 +68,8 @@ struct weir_http_loop {
 	char lines[WEIR_HTTP_SERVER_MOST + 64]; /* the fields Server and Date */
 	size_t server_length, lines_length;
 	weir_ending ending;
-	weir_shed_line shed_lines[WEIR_SHED_LINES];
+	weir_shed_head shed_heads[WEIR_SHED_HEADS];
+	uint64_t shed_mix; /* steps on with every rejection: see base/mix.h */
 
 	weir_http_counts counts; /* written here, read by any */
 

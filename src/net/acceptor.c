@@ -110,10 +110,11 @@ void weir_acceptor_tell(weir_acceptor *acceptor)
 
 /* ---- connections ---- */
 
-static void adopt(weir_acceptor *acceptor, int fd)
+/* peer: who it is, where that is known already; or NULL. */
+static void adopt(weir_acceptor *acceptor, int fd, const struct sockaddr_storage *peer)
 {
 	count(&acceptor->accepted);
-	if (weir_conn_accept(acceptor->net, acceptor, fd) == 0)
+	if (weir_conn_accept(acceptor->net, acceptor, fd, peer) == 0)
 		return;
 	count(&acceptor->refused);
 	weir_listener_unreserve(acceptor->listener);
@@ -130,7 +131,7 @@ static void adopt_parked(weir_acceptor *acceptor)
 {
 	unsigned done = 0;
 	while (done < acceptor->parked_count && weir_listener_reserve(acceptor->listener))
-		adopt(acceptor, acceptor->parked[done++]);
+		adopt(acceptor, acceptor->parked[done++], NULL);
 	acceptor->parked_count -= done;
 	for (unsigned i = 0; i < acceptor->parked_count; i++)
 		acceptor->parked[i] = acceptor->parked[i + done];
@@ -188,9 +189,12 @@ static bool accept_one(weir_acceptor *acceptor)
 		pause_accepting(acceptor, true);
 		return false;
 	}
-	int fd = accept4(acceptor->fd, NULL, NULL, SOCK_CLOEXEC | acceptor->net->io->socket_flags);
+	struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
+	socklen_t length = sizeof(peer);
+	int fd = accept4(acceptor->fd, (struct sockaddr *)&peer, &length,
+			 SOCK_CLOEXEC | acceptor->net->io->socket_flags);
 	if (fd >= 0) {
-		adopt(acceptor, fd);
+		adopt(acceptor, fd, peer.ss_family != AF_UNSPEC ? &peer : NULL);
 		return true;
 	}
 	int error = errno;
@@ -213,7 +217,7 @@ void weir_acceptor_accepted(weir_acceptor *acceptor, int fd)
 		if (!passing(-fd))
 			pause_accepting(acceptor, false);
 	} else if (acceptor->parked_count == 0 && weir_listener_reserve(acceptor->listener)) {
-		adopt(acceptor, fd);
+		adopt(acceptor, fd, NULL);
 	} else if (acceptor->parked_count < WEIR_ACCEPTOR_PARKED) {
 		acceptor->parked[acceptor->parked_count++] = fd;
 		pause_accepting(acceptor, true);

@@ -430,6 +430,10 @@ int weir_conn_peer(const weir_conn *conn, struct sockaddr_storage *ret_peer)
 	socklen_t length = sizeof(peer);
 	if (conn->fd < 0)
 		return -ENOTCONN;
+	if (conn->net->opening.conn == conn) {
+		*ret_peer = *conn->net->opening.peer;
+		return 0;
+	}
 	if (getpeername(conn->fd, (struct sockaddr *)&peer, &length) != 0)
 		return -errno;
 	*ret_peer = peer;

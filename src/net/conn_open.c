@@ -49,7 +49,7 @@ static void unmake(weir_conn *conn)
 	weir_pool_give(&conn->net->conns, conn);
 }
 
-int weir_conn_accept(weir_net *net, weir_acceptor *acceptor, int fd)
+int weir_conn_accept(weir_net *net, weir_acceptor *acceptor, int fd, const struct sockaddr_storage *peer)
 {
 	const weir_listen_options *options = weir_listener_options(acceptor->listener);
 	weir_conn *conn = make(net, fd, options->ops, &options->limits, options->arg);
@@ -63,7 +63,10 @@ int weir_conn_accept(weir_net *net, weir_acceptor *acceptor, int fd)
 	conn->acceptor = acceptor;
 	acceptor->conns++;
 	weir_conn_arm(conn);
+	if (peer != NULL)
+		net->opening = (weir_opening){.conn = conn, .peer = peer};
 	weir_conn_call_open(conn);
+	net->opening.conn = NULL;
 	return 0;
 }
 

@@ -88,8 +88,12 @@ struct weir_conn {
 
 /* ---- for the acceptor ---- */
 
-/* Makes a connection of an accepted socket, which is its own even on failure. 0 or a negative errno: the socket is closed. */
-int weir_conn_accept(weir_net *net, struct weir_acceptor *acceptor, int fd);
+/*
+ * Makes a connection of an accepted socket, which is its own even on failure. 0 or a negative errno: the socket is closed. peer: its address, so that open need not ask the
+ * kernel for it; NULL: it has to.
+ */
+int weir_conn_accept(weir_net *net, struct weir_acceptor *acceptor, int fd,
+		     const struct sockaddr_storage *peer);
 /* The loop ends with the connection on it: closed is called all the same. */
 void weir_conn_strand(weir_conn *conn);
 

@@ -57,7 +57,7 @@ extern const weir_io weir_io_uring;
  * The output of one connection, as long as it is small and nothing else waits on it: written in place and sent from there, without buffers and blocks. What cannot
  * be sent at once is copied into the connection's output.
  */
-#define WEIR_QUICK_BYTES 8192u
+#define WEIR_QUICK_BYTES 20480u
 
 typedef struct weir_quick {
 	weir_conn *
@@ -65,6 +65,12 @@ typedef struct weir_quick {
 	uint32_t length;
 	char bytes[WEIR_QUICK_BYTES];
 } weir_quick;
+
+/* Whose open is being called, and who the peer is: most ask then, and an idle connection has no room for it. */
+typedef struct weir_opening {
+	const weir_conn *conn; /* NULL: nobody's */
+	const struct sockaddr_storage *peer;
+} weir_opening;
 
 typedef struct weir_net {
 	weir_loop_part part;
@@ -85,6 +91,7 @@ typedef struct weir_net {
 	};
 	uint64_t hungry_turn; /* uring: the turn that hungry_left is about */
 	unsigned hungry_left; /* buffers that connections which found none may still ask for in it */
+	weir_opening opening;
 	weir_quick quick;
 } weir_net;
 

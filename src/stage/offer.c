@@ -210,15 +210,21 @@ static __attribute__((noinline)) weir_verdict offer_from_outside(weir_stage *sta
 
 /*
  * The short way. Most offers are of a fresh event without deadline, flags or trace, to a lane of this thread that is open and where
- * nothing waits, and which has room inside where that is bounded. A few words tell. Such an event takes the same steps as in weir_offer_one, without those that cannot
+ * nothing waits. A few words tell. Such an event takes the same steps as in weir_offer_one, without those that cannot
  * matter to it; whatever comes out otherwise goes the long way from where it is.
  */
 static inline bool lane_is_plain(const weir_lane *lane, const weir_thread *self)
 {
 	return lane->thread == self && self->depth_left != 0 &&
 	       atomic_load_explicit(&lane->plain, memory_order_seq_cst) &&
-	       atomic_load_explicit(&lane->waiting, memory_order_relaxed) == 0 &&
-	       (!atomic_load_explicit(&lane->slow_leave, memory_order_relaxed) || weir_lane_room(lane) != 0);
+	       atomic_load_explicit(&lane->waiting, memory_order_relaxed) == 0;
+}
+
+/* Whether it has to wait after all: the turn is over, or what may be inside at once is. */
+static inline bool must_queue(const weir_lane *lane, const weir_thread *self, uint64_t now_ns)
+{
+	return now_ns >= weir_thread_turn_end(self) ||
+	       (atomic_load_explicit(&lane->slow_leave, memory_order_relaxed) && weir_lane_room(lane) == 0);
 }
 
 static inline void set_times(weir_event *event, uint64_t now_ns)
@@ -247,16 +253,13 @@ static inline weir_verdict run_plain(weir_stage *stage, weir_lane *lane, weir_th
 }
 
 /* Its law said no. As weir_offer_shed, of one event, on the lane's own thread. */
-static __attribute__((noinline)) weir_verdict
-shed_plain(weir_lane *lane, weir_gate *gate, const weir_ask *ask, weir_event *event, weir_verdict why)
+static inline weir_verdict shed_plain(weir_lane *lane, weir_thread *self, weir_gate *gate, weir_event *event,
+				      weir_verdict why)
 {
-	weir_thread *self = weir_thread_here;
 	weir_stage *stage = lane->stage;
 	weir_counts *counts = weir_stage_counts(stage, self);
-	weir_hist_bump(&counts->offered[ask->klass], 1);
-	weir_hist_bump(&counts->shed[ask->klass][why], 1);
-	if (event->entry != 0)
-		weir_pressure_below(stage, event, why, ask->now_ns);
+	weir_hist_bump(&counts->offered[event->klass], 1);
+	weir_hist_bump(&counts->shed[event->klass][why], 1);
 	self->worked = true;
 	weir_last_shed *last = &weir_offer_last;
 	last->offer.stage = stage;
@@ -264,36 +267,66 @@ shed_plain(weir_lane *lane, weir_gate *gate, const weir_ask *ask, weir_event *ev
 	last->offer.lane = lane;
 	last->offer.gate = gate;
 	last->offer.spared = false;
-	last->offer.ask = *ask;
 	last->verdict = why;
 	last->worlds_freed = atomic_load(&weir_worlds_freed);
+	if (event->entry != 0)
+		weir_pressure_below(stage, event, why, last->offer.ask.now_ns);
 	return why;
 }
 
-/* Its law said no to the start, or the turn is over. */
-static __attribute__((noinline)) weir_verdict offer_less_plain(weir_lane *lane, weir_gate *gate,
-							       const weir_ask *ask, weir_event *event,
-							       weir_verdict start_verdict)
+/* It has to wait. */
+static __attribute__((noinline)) weir_verdict queue_plain(weir_lane *lane, weir_thread *self, weir_gate *gate,
+							  weir_event *event)
 {
-	weir_thread *self = weir_thread_here;
-	weir_attempt offer = {.stage = lane->stage, .self = self, .lane = lane, .gate = gate, .ask = *ask};
-	if (ask->now_ns >= weir_thread_turn_end(self))
-		return queue_or_shed(&offer, event, WEIR_ADMITTED, false);
+	weir_attempt offer = {.stage = lane->stage,
+			      .self = self,
+			      .lane = lane,
+			      .gate = gate,
+			      .ask = weir_offer_last.offer.ask};
+	return queue_or_shed(&offer, event, WEIR_ADMITTED, false);
+}
+
+/* Its law said no to the start. */
+static __attribute__((noinline)) weir_verdict drop_plain(weir_lane *lane, weir_thread *self, weir_gate *gate,
+							 weir_event *event, weir_verdict why)
+{
+	weir_attempt offer = {.stage = lane->stage,
+			      .self = self,
+			      .lane = lane,
+			      .gate = gate,
+			      .ask = weir_offer_last.offer.ask};
 	enter_at_once(&offer, event);
-	drop_at_once(&offer, event, start_verdict);
+	drop_at_once(&offer, event, why);
 	return weir_offer_admitted();
 }
 
-/* Admitted by a law that also decides about the start. */
-static inline weir_verdict run_started(weir_lane *lane, weir_gate *gate, const weir_ask *ask,
-				       weir_event *event)
+/* The law's answer. What it is asked stays where weir_why_shed looks for it; what that was about before is no longer known. */
+static inline weir_verdict ask_plain(const weir_lane *lane, weir_gate *gate, const weir_event *event,
+				     uint64_t now_ns)
 {
-	weir_turn turn = {.now_ns = ask->now_ns, .in_service = ask->in_service};
-	set_times(event, ask->now_ns);
+	weir_ask *ask = &weir_offer_last.offer.ask;
+	weir_offer_last.verdict = WEIR_ADMITTED;
+	ask->now_ns = now_ns;
+	ask->entered_ns = event->entered_ns;
+	ask->deadline_ns = 0;
+	ask->cost = event->cost;
+	ask->count = 1;
+	ask->waiting = 0;
+	ask->in_service = atomic_load_explicit(&lane->in_service, memory_order_relaxed);
+	ask->klass = event->klass;
+	return gate->law->admit(weir_gate_state(gate, lane), ask);
+}
+
+/* Admitted by a law that also decides about the start. */
+static inline weir_verdict run_started(weir_lane *lane, weir_thread *self, weir_gate *gate, weir_event *event,
+				       uint64_t now_ns)
+{
+	weir_turn turn = {.now_ns = now_ns, .in_service = weir_offer_last.offer.ask.in_service};
+	set_times(event, now_ns);
 	weir_verdict verdict = gate->law->start(weir_gate_state(gate, lane), event, &turn);
 	if (__builtin_expect(verdict != WEIR_ADMITTED, 0))
-		return offer_less_plain(lane, gate, ask, event, verdict);
-	return run_plain(lane->stage, lane, weir_thread_here, event, gate->number, ask->now_ns);
+		return drop_plain(lane, self, gate, event, verdict);
+	return run_plain(lane->stage, lane, self, event, gate->number, now_ns);
 }
 
 weir_verdict weir_offer(weir_stage *stage, weir_event *event)
@@ -302,29 +335,22 @@ weir_verdict weir_offer(weir_stage *stage, weir_event *event)
 	if (__builtin_expect(self == NULL, 0))
 		return offer_from_outside(stage, event);
 	weir_lane *lane = weir_offer_lane(stage, self, event->home);
-	if (!weir_event_plain(event) || !lane_is_plain(lane, self))
+	weir_gate *gate = weir_stage_gate(stage);
+	if (!weir_event_plain(event) || !lane_is_plain(lane, self) ||
+	    (gate != NULL && atomic_load_explicit(&gate->special, memory_order_acquire)))
 		return weir_offer_one(stage, event, self, false);
 	uint64_t now_ns = weir_thread_now(self, stage->world);
-	bool over = now_ns >= weir_thread_turn_end(self);
-	weir_gate *gate = weir_stage_gate(stage);
-	uint32_t number = 0;
-	if (gate != NULL) {
-		if (__builtin_expect(atomic_load_explicit(&gate->special, memory_order_acquire), 0))
-			return weir_offer_one(stage, event, self, false);
-		weir_ask ask = weir_offer_ask(event, now_ns);
-		ask.in_service = atomic_load_explicit(&lane->in_service, memory_order_relaxed);
-		weir_verdict verdict = gate->law->admit(weir_gate_state(gate, lane), &ask);
-		number = gate->number;
-		if (verdict != WEIR_ADMITTED)
-			return shed_plain(lane, gate, &ask, event, verdict);
-		if (__builtin_expect(over, 0))
-			return offer_less_plain(lane, gate, &ask, event, WEIR_ADMITTED);
-		if (gate->law->start != NULL)
-			return run_started(lane, gate, &ask, event);
-	} else if (__builtin_expect(over, 0)) {
-		return weir_offer_one(stage, event, self, false);
-	}
-	return run_plain(stage, lane, self, event, number, now_ns);
+	if (gate == NULL)
+		return must_queue(lane, self, now_ns) ? weir_offer_one(stage, event, self, false)
+						      : run_plain(stage, lane, self, event, 0, now_ns);
+	weir_verdict verdict = ask_plain(lane, gate, event, now_ns);
+	if (verdict != WEIR_ADMITTED)
+		return shed_plain(lane, self, gate, event, verdict);
+	if (__builtin_expect(must_queue(lane, self, now_ns), 0))
+		return queue_plain(lane, self, gate, event);
+	if (gate->law->start != NULL)
+		return run_started(lane, self, gate, event, now_ns);
+	return run_plain(stage, lane, self, event, gate->number, now_ns);
 }
 
 /* ---- one that its offerer works on ---- */
@@ -407,7 +433,7 @@ static uint64_t jitter(uint64_t wait_ns, const weir_attempt *offer, weir_verdict
 	return wait_ns + (uint64_t)((unsigned __int128)(wait_ns / 2) * (mixed >> 32) >> 32);
 }
 
-bool weir_why_shed(weir_why *ret_why)
+bool weir_why_unspread(weir_why *ret_why)
 {
 	const weir_attempt *offer = &weir_offer_last.offer;
 	if (weir_offer_last.verdict == WEIR_ADMITTED ||
@@ -424,6 +450,15 @@ bool weir_why_shed(weir_why *ret_why)
 	ret_why->law = offer->gate->bare ? NULL : offer->gate->law->name;
 	if (offer->gate->law->explain != NULL && !pressed)
 		offer->gate->law->explain(weir_gate_state(offer->gate, offer->lane), &offer->ask, ret_why);
-	ret_why->retry_after_ns = jitter(ret_why->retry_after_ns, offer, weir_offer_last.verdict);
+	return true;
+}
+
+bool weir_why_shed(weir_why *ret_why)
+{
+	if (!weir_why_unspread(ret_why))
+		return false;
+	if (weir_offer_last.offer.gate != NULL)
+		ret_why->retry_after_ns =
+			jitter(ret_why->retry_after_ns, &weir_offer_last.offer, weir_offer_last.verdict);
 	return true;
 }

@@ -538,6 +538,8 @@ void weir_outsider_leave(weir_world *world, const weir_thread *self);
 weir_verdict weir_offer_held(weir_stage *stage, weir_event *event);
 /* Counts an offer that a bound of the offerer's own refuses; returns why. */
 weir_verdict weir_offer_refused(weir_stage *stage, weir_event *event, weir_verdict why);
+/* As weir_why_shed, with when to come again as the law says it: nothing random is added, which is then the business of whoever tells many clients. */
+bool weir_why_unspread(weir_why *ret_why);
 /* What weir_why_shed says in the drop function that is about to be called. */
 void weir_offer_note_drop(weir_lane *lane, weir_thread *self, const weir_event *event, weir_verdict why,
 			  uint64_t now_ns);

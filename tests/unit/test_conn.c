@@ -38,7 +38,14 @@ static void act_echo(side *s, weir_conn *conn)
 	s->count = 0;
 }
 
-/* The address it tells is the one that the peer has. */
+static struct sockaddr_storage told_in_open;
+
+static void act_ask_peer(side *s, weir_conn *conn)
+{
+	assert_int_equal(weir_conn_peer(conn, &told_in_open), 0);
+}
+
+/* The address it tells, now and when it was opened, is the one that the peer has. */
 static void peers_agree(const weir_conn *conn, int peer)
 {
 	struct sockaddr_storage told;
@@ -47,6 +54,7 @@ static void peers_agree(const weir_conn *conn, int peer)
 	assert_int_equal(getsockname(peer, (struct sockaddr *)&is, &length), 0);
 	assert_int_equal(weir_conn_peer(conn, &told), 0);
 	assert_memory_equal(&told, &is, sizeof(is));
+	assert_memory_equal(&told_in_open, &is, sizeof(is));
 }
 
 static void act_peer_is_gone(side *s, weir_conn *conn)
@@ -59,7 +67,8 @@ static void act_peer_is_gone(side *s, weir_conn *conn)
 static void echoes(void **state)
 {
 	weir_loop *loop = loop_of(state);
-	served t = {.side.act = {[IN_DATA] = act_echo, [IN_CLOSED] = act_peer_is_gone}};
+	served t = {
+		.side.act = {[IN_OPEN] = act_ask_peer, [IN_DATA] = act_echo, [IN_CLOSED] = act_peer_is_gone}};
 	char answer[5];
 	serve_one(&t, loop, &side_ops, LIMITS(0));
 	assert_ptr_equal(weir_conn_loop(t.side.conn), loop);

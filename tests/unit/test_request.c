@@ -681,9 +681,10 @@ static void rejects_with_a_reason(void **state)
 	skip_without(state);
 	site s;
 	reject_site(&s, (weir_route_options){.klass = 3});
-	expect_rejected(&s, "HTTP/1.1 503 Service Unavailable\r\nServer: weir\r\nRetry-After: 1\r\n"
+	expect_rejected(&s, "HTTP/1.1 503 Service Unavailable\r\nServer: weir\r\n"
 			    "Weir-Shed: stage=web;class=3;reason=full\r\nContent-Type: text/plain\r\n"
-			    "Content-Length: 28\r\nConnection: close\r\n\r\noverloaded, try again later\n");
+			    "Content-Length: 28\r\nRetry-After: 1\r\nConnection: close\r\n\r\n"
+			    "overloaded, try again later\n");
 }
 
 static void rejects_as_the_route_says(void **state)

@@ -191,6 +191,120 @@ static void limits_by_key(void **state)
 	site_end(&s);
 }
 
+/* ---- rejections that are kept ---- */
+
+static void three_routes_of_which_one_rejects_otherwise(site *s)
+{
+	three_routes(s);
+	add(s, (weir_route_options){
+		       .name = "gone", .klass = -1, .reject_status = 410, .rules = RULES("path /gone")});
+}
+
+/* A stage whose law lets one request in, and would again in a quarter of an hour. */
+static void open_spent(site *s)
+{
+	static const weir_fixed_params one = {.rate_per_s = 0.001, .burst = 1};
+	*s = (site){.pages = any_pages,
+		    .make_routes = three_routes_of_which_one_rejects_otherwise,
+		    .stage_options = {.admission = &weir_law_fixed, .admission_params = &one}};
+	site_open(s);
+	expect_contains(s, "GET /a HTTP/1.0\r\n\r\n", "HTTP/1.1 200 OK");
+}
+
+static heard reject(int fd, const char *request)
+{
+	say(fd, request);
+	return hear_until(fd, "try again later\n");
+}
+
+static unsigned long retry_after(const char *text)
+{
+	const char *at = strstr(text, "\r\nRetry-After: ");
+	assert_non_null(at);
+	return strtoul(at + 15, NULL, 10);
+}
+
+static void expect_reject(int fd, const char *request, const char *status, const char *why)
+{
+	heard h = reject(fd, request);
+	assert_memory_equal(h.text, status, strlen(status));
+	check_contains(h.text, why);
+	assert_int_equal(count_of(h.text, "HTTP/1.1"), 1);
+	assert_in_range(retry_after(h.text), 990, 1500);
+	free(h.text);
+}
+
+/* In turn, so that none is told what another was. */
+static void tells_each_its_reason(void **state)
+{
+	skip_without(state);
+	site s;
+	open_spent(&s);
+	int fd = dial(&s);
+	for (int i = 0; i < 3; i++) {
+		expect_reject(fd, "GET /a HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 503 ",
+			      "\r\nWeir-Shed: stage=web;class=rest;reason=rate\r\n");
+		expect_reject(fd, "GET /a HTTP/1.1\r\nHost: a\r\nX-Gold: 1\r\n\r\n", "HTTP/1.1 503 ",
+			      "\r\nWeir-Shed: stage=web;class=gold;reason=rate\r\n");
+		expect_reject(fd, "GET /gone HTTP/1.1\r\nHost: a\r\n\r\n", "HTTP/1.1 410 Gone\r\n",
+			      "\r\nWeir-Shed: stage=web;class=rest;reason=rate\r\n");
+		expect_reject(fd, "GET /a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "HTTP/1.1 503 ",
+			      "\r\nConnection: keep-alive\r\n\r\noverloaded");
+	}
+	say(fd, "HEAD /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+	heard h = hear_all(fd);
+	check_contains(h.text, "\r\nContent-Length: 28\r\n");
+	assert_string_equal(h.text + h.length - 23, "\r\nConnection: close\r\n\r\n");
+	free(h.text);
+	close(fd);
+	site_end(&s);
+}
+
+/* Those who are told at the same time are not to come back at the same time. */
+static void spreads_when_to_come_again(void **state)
+{
+	skip_without(state);
+	site s;
+	open_spent(&s);
+	int fd = dial(&s);
+	unsigned long least = 1500, most = 0;
+	for (int i = 0; i < 64; i++) {
+		heard h = reject(fd, "GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+		unsigned long after = retry_after(h.text);
+		assert_in_range(after, 990, 1500);
+		least = after < least ? after : least;
+		most = after > most ? after : most;
+		free(h.text);
+	}
+	assert_true(least < 1150 && most > 1350);
+	close(fd);
+	site_end(&s);
+}
+
+static bool has_date(int fd, const char *date)
+{
+	heard h = reject(fd, "GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+	bool has = strstr(h.text, date) != NULL;
+	free(h.text);
+	return has;
+}
+
+static void dates_each(void **state)
+{
+	skip_without(state);
+	site s;
+	open_spent(&s);
+	int fd = dial(&s);
+	heard h = reject(fd, "GET /a HTTP/1.1\r\nHost: a\r\n\r\n");
+	char *date = strstr(h.text, "\r\nDate: ");
+	assert_non_null(date);
+	date[37] = '\0';
+	CHECK_EVENTUALLY(!has_date(fd, date));
+	free(h.text);
+	close(fd);
+	site_end(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -198,6 +312,9 @@ int main(void)
 		CHECK_TEST(survives_without_memory),
 		ON_BOTH(finds_class_and_route),
 		ON_BOTH(limits_by_key),
+		ON_BOTH(tells_each_its_reason),
+		ON_BOTH(spreads_when_to_come_again),
+		ON_BOTH(dates_each),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -119,7 +119,8 @@ static char *letters(size_t length)
 static void files_of_any_size(void **state)
 {
 	skip_without(state);
-	static const size_t sizes[] = {1, 2047, 2048, 2049, 65535, 65536, 65537, 1000000, 5000000};
+	static const size_t sizes[] = {1,     2047,  2048,  2049,  16383,   16384,
+				       16385, 65535, 65536, 65537, 1000000, 5000000};
 	web w = {.cache_options = {.file_bytes = 65536}};
 	web_folder(&w);
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
@@ -228,6 +229,43 @@ static void pipelined(void **state)
 		assert_int_equal(strncmp(at, want, strlen(want)), 0);
 	}
 	free(a.text);
+	web_end(&w);
+}
+
+/* Small ones, which are sent from where they are put together, and larger ones, which do not fit there behind others. */
+static void pipelined_of_all_sizes(void **state)
+{
+	skip_without(state);
+	static const size_t sizes[] = {3, 9000, 9000, 16000, 3, 16000, 30000, 3};
+	enum { COUNT = sizeof(sizes) / sizeof(*sizes) };
+	web w = {0};
+	char *text = letters(30000), asked[4096], *end = asked;
+	web_folder(&w);
+	for (int i = 0; i < COUNT; i++) {
+		char name[32], body[30001];
+		snprintf(name, sizeof(name), "%zu", sizes[i]);
+		snprintf(body, sizes[i] + 1, "%s", text);
+		put_text(&w, name, body);
+	}
+	web_start(&w);
+	/* The second time they are in memory. */
+	for (int i = 0; i < 2 * COUNT; i++)
+		end += sprintf(end, "GET /%zu HTTP/1.1\r\nHost: x\r\n%s\r\n", sizes[i % COUNT],
+			       i == 2 * COUNT - 1 ? "Connection: close\r\n" : "");
+	int fd = dial(&w);
+	say(fd, asked);
+	answer a = hear(fd);
+	close(fd);
+	const char *at = a.text;
+	for (int i = 0; i < 2 * COUNT; i++) {
+		assert_int_equal(strncmp(at, "HTTP/1.1 200 OK\r\n", 17), 0);
+		at = strstr(at, "\r\n\r\n") + 4;
+		assert_memory_equal(at, text, sizes[i % COUNT]);
+		at += sizes[i % COUNT];
+	}
+	assert_int_equal(*at, '\0');
+	free(a.text);
+	free(text);
 	web_end(&w);
 }
 
@@ -1123,6 +1161,7 @@ int main(void)
 		ON_BOTH(files_of_any_size),
 		ON_BOTH(conditions_and_ranges),
 		ON_BOTH(pipelined),
+		ON_BOTH(pipelined_of_all_sizes),
 		ON_BOTH(index_files),
 		ON_BOTH(folders_are_redirected),
 		ON_BOTH(listings),

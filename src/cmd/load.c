@@ -5,8 +5,10 @@
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/error.h"
 #include "cmd/load_setup.h"
 #include "cmd/verb.h"
 #include "show/terminal.h"
@@ -171,8 +173,11 @@ static int act(load_setup *setup)
 	return status;
 }
 
+/* The folder itself may be new; those above it must be there. */
 static int make_files(const load_options *options)
 {
+	if (mkdir(options->make, 0777) != 0 && errno != EEXIST)
+		return status_of(weir_error_set(-errno, "%s: %s", options->make, strerror(errno)));
 	int error = options->specweb > 0 ? load_specweb_make(options->make, options->specweb)
 					 : load_sizes_make(options->make, options->sizes);
 	return error != 0 ? status_of(error) : WEIR_EXIT_OK;

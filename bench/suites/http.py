@@ -296,7 +296,7 @@ def reject(bench):
         variants = {back: (lambda b=back, a=asked: hammered(bench, rejecting_weir(bench, b), *a)) for back in BACK_ENDS}
         variants["nginx limit_req"] = lambda a=asked: hammered(bench, rejecting_nginx(bench), *a)
         variants["haproxy deny"] = lambda a=asked: hammered(
-            bench, haproxy(bench, front="http-request return status 503 content-type text/plain string busy"), *a)
+            bench, haproxy(bench, front="http-request deny deny_status 503"), *a)
         found = per_cpu(interleave(bench, f"reject, {kind}", variants))
         rows += against(f"rejecting, {kind}", found, BACK_ENDS, {"nginx limit_req": goal, "haproxy deny": goal})
     return rows

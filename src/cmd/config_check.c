@@ -433,13 +433,30 @@ static void check_allowed(weir_config *config, const char *key, const char *cons
 					  "%s: %s: %s", key, paths[i], strerror(errno));
 }
 
+#define ENTRY_BYTES 16384 /* of a user or group, with all its members */
+
+/* Where that cannot be told it counts as there: the start will say more. */
+static bool is_user(const char *name)
+{
+	struct passwd entry, *found = NULL;
+	char room[ENTRY_BYTES];
+	return getpwnam_r(name, &entry, room, sizeof(room), &found) != 0 || found != NULL;
+}
+
+static bool is_group(const char *name)
+{
+	struct group entry, *found = NULL;
+	char room[ENTRY_BYTES];
+	return getgrnam_r(name, &entry, room, sizeof(room), &found) != 0 || found != NULL;
+}
+
 static void check_process(weir_config *config)
 {
 	const weir_config_process *process = &config->process;
-	if (process->user != NULL && getpwnam(process->user) == NULL)
+	if (process->user != NULL && !is_user(process->user))
 		weir_config_wrong(config, place_of("process", &process->head, "user"),
 				  "user: there is no '%s' on this machine", process->user);
-	if (process->group != NULL && getgrnam(process->group) == NULL)
+	if (process->group != NULL && !is_group(process->group))
 		weir_config_wrong(config, place_of("process", &process->head, "group"),
 				  "group: there is no '%s' on this machine", process->group);
 	check_allowed(config, "allow-read", process->allow_read);

@@ -333,9 +333,9 @@ static void put_forwarded(writer *w, weir_forwarded forwarded)
 static void put_quality(writer *w)
 {
 	double quality = weir_stage_quality(w->exchange->stage, w->request->event.klass);
-	if (!(quality < 1))
+	unsigned hundredths = quality <= 0 ? 0 : quality < 1 ? (unsigned)(quality * 100 + .5) : 100;
+	if (hundredths >= 100)
 		return;
-	unsigned hundredths = quality <= 0 ? 0 : (unsigned)(quality * 100 + .5);
 	PUT(w, "Weir-Quality: ");
 	put_number(w, hundredths / 100);
 	PUT(w, ".");

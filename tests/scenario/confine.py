@@ -584,8 +584,9 @@ def failing(place, process):
 @needs_root
 def unknown_accounts():
     place = Place()
-    same(failing(place, "user = nobody-at-all"), (1, "weir serve: process: there is no user 'nobody-at-all'\n"), "an unknown user")
-    same(failing(place, "user = nobody group = none-at-all"), (1, "weir serve: process: there is no group 'none-at-all'\n"), "an unknown group")
+    where = place.at("conf/weir.conf") + ":4: "
+    same(failing(place, "user = nobody-at-all"), (1, where + "user: there is no 'nobody-at-all' on this machine\n"), "an unknown user")
+    same(failing(place, "user = nobody group = none-at-all"), (1, where + "group: there is no 'none-at-all' on this machine\n"), "an unknown group")
     expect(not os.path.exists(place.at("log/access")), "nothing was begun")
     place.remove()
 

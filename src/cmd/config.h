@@ -278,11 +278,12 @@ void weir_config_print(const weir_config *config, FILE *file);
 
 enum { WEIR_CONFIG_FLAGS_MAX = 64 };
 
-/* Texts are argv's. */
+/* Texts are argv's, but for the names of percentiles: it is not to be copied. */
 typedef struct weir_config_flags {
 	const char *file;
 	const char *listen[WEIR_CONFIG_FLAGS_MAX], *to[WEIR_CONFIG_FLAGS_MAX];
 	weir_config_param param[WEIR_CONFIG_FLAGS_MAX]; /* "p90", "200ms" */
+	char percentile[WEIR_CONFIG_FLAGS_MAX][32];     /* "--p90", whose ends param points to */
 	unsigned listens, tos, params;
 	const char *admin, *root, *access_log, *threads;
 	bool dry_run, demo;
@@ -304,7 +305,7 @@ typedef struct weir_config_flags {
 /*
  * Takes one flag at the beginning of argv (argv[0] is the flag) and its value: returns how many words it used; 0: none of these; -1: it is wrong, and was said so on stderr.
  */
-int weir_config_flag(weir_config_flags *flags, const char *verb, int argc, char **argv);
+int weir_config_flag(weir_config_flags *flags, const char *verb, int argc, char *const *argv);
 /* Puts them over what was read. */
 int weir_config_apply(weir_config *config, const weir_config_flags *flags);
 /* All steps for a verb: *ret_config is there also when it has errors, so that they can be printed. */

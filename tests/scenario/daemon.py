@@ -227,6 +227,17 @@ def test_ports(folder):
     wait_for("the last one's end", lambda: not os.path.exists(f"/proc/{pid}"))
 
 
+def test_joined_flags():
+    """Flags written as --flag=value: a successor is started with what was typed, and is held to the same."""
+    weir = Weir("serve", "--demo", "--p90=700ms", "--listen=127.0.0.1:0", "--admin=127.0.0.1:0")
+    pid = weir.process.pid
+    for _ in range(2):  # the second one is started by one that was started so
+        pid = succeed(weir, pid)
+        assert weir.stage("demo")["params"]["target"] == "700ms", weir.stage("demo")
+    os.kill(pid, signal.SIGTERM)
+    wait_for("the last one's end", lambda: not os.path.exists(f"/proc/{pid}"))
+
+
 def slow_requests(place, count, answers):
     def ask():
         link = http.client.HTTPConnection("127.0.0.1", place.listen, timeout=BOUND_S)
@@ -324,6 +335,8 @@ def run(folder):
     wait_for("the last word", lambda: manager.told[-1] == "STOPPING=1")
     print("-- test_ports", flush=True)
     test_ports(folder)
+    print("-- test_joined_flags", flush=True)
+    test_joined_flags()
     print("-- test_drain", flush=True)
     test_drain(place)
 

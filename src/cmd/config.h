@@ -203,7 +203,7 @@ typedef struct weir_config_process {
 	weir_config_head head;
 	const char *user, *group;
 	uint32_t threads; /* 0: one for each core */
-	uint64_t drain_timeout_ns;
+	uint64_t drain_delay_ns, drain_timeout_ns;
 	unsigned loop;    /* 0: the better one, 1: epoll, 2: uring */
 	unsigned confine; /* weir_config_confine */
 	const char *const *allow_read, *const *allow_write;

@@ -218,6 +218,10 @@ static const weir_config_key process_keys[] = {
 	ROW("user", TEXT, user, NULL, "to become once the addresses are bound; needs root", ANY),
 	ROW("group", TEXT, group, NULL, "likewise; by default the user's own", ANY),
 	ROW("threads", COUNT, threads, "0", "that serve; 0: one for each core", BETWEEN(0, 1024)),
+	ROW("drain-delay", TIME, drain_delay_ns, "0s",
+	    "how long an end goes on serving while /readyz says 503 already, so that balancers hear of it "
+	    "before connections are refused",
+	    BETWEEN(0, H)),
 	ROW("drain-timeout", TIME, drain_timeout_ns, "30s", "how long an end waits for requests under way",
 	    BETWEEN(0, H)),
 	ROW("loop", CHOICE, loop, "auto", "the back end of the event loop", .words = loop_words),

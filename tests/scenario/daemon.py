@@ -285,6 +285,38 @@ def test_drain(place):
     assert weir.process.wait(BOUND_S) == 1, "it ended before all requests were answered"
 
 
+def test_drain_delay(folder):
+    """Not ready first, and only then closed: between the two, which a second signal ends, connections are taken and answered."""
+    file = os.path.join(folder, "delay.conf")
+    listen = free_port()
+    with open(file, "w", encoding="utf-8") as to:
+        to.write(f'listen "127.0.0.1:{listen}" {{}}\nadmin "127.0.0.1:0" {{}}\nroute "x" {{ demo = bottleneck }}\nprocess {{ drain-delay = 1h }}\n')
+
+    def ask():
+        link = http.client.HTTPConnection("127.0.0.1", listen, timeout=BOUND_S)
+        link.request("GET", "/")
+        status = link.getresponse().status
+        link.close()
+        return status
+    weir = Weir("serve", "-c", file)
+    assert (weir.get("/readyz")[0], ask()) == (200, 200)
+    weir.signal(signal.SIGTERM)
+    wait_for("not ready", lambda: weir.get("/readyz")[0] == 503)
+    wait_for("word of it", lambda: weir.said("not ready any more; connections are taken for another 3600000 ms"))
+    assert [ask() for _ in range(5)] == [200] * 5 and weir.process.poll() is None
+    weir.signal(signal.SIGTERM)
+    assert weir.process.wait(BOUND_S) == 0, "the second signal ends the delay, not the drain"
+    assert refused(listen)
+    # Where a successor serves on, nobody has to be told.
+    weir = Weir("serve", "-c", file)
+    pid = succeed(weir, weir.process.pid)
+    assert weir.get("/readyz")[0] == 200
+    os.kill(pid, signal.SIGTERM)
+    wait_for("not ready", lambda: weir.get("/readyz")[0] == 503)
+    os.kill(pid, signal.SIGTERM)
+    wait_for("the last one's end", lambda: not os.path.exists(f"/proc/{pid}"))
+
+
 class Manager:
     """A service manager's socket, and what it was told."""
 
@@ -339,6 +371,8 @@ def run(folder):
     test_joined_flags()
     print("-- test_drain", flush=True)
     test_drain(place)
+    print("-- test_drain_delay", flush=True)
+    test_drain_delay(folder)
 
 
 if __name__ == "__main__":

@@ -269,6 +269,14 @@ int weir_config_check(weir_config *config);
 int weir_config_law(const weir_config *config, const weir_config_route *route,
 		    const weir_admission_law **ret_law, void **ret_params);
 
+enum {
+	WEIR_CONFIG_HEALTH_MAX = 512, /* bytes of a health path */
+	WEIR_CONFIG_RULE_BYTES = 3 * WEIR_CONFIG_HEALTH_MAX + sizeof("path "),
+	WEIR_CONFIG_PAGE_MAX = 65536, /* of a page for those who are turned away */
+};
+/* The rule that is the path of a backend's health checks, without its query; false: there is none, or it is "/". */
+bool weir_config_health_rule(const weir_config_backend *backend, char *ret_rule, size_t size);
+
 /* All messages, a line each, by file and line; of more than are kept, how many more. */
 void weir_config_print_messages(const weir_config *config, FILE *file);
 /* What would run. */

@@ -81,6 +81,7 @@ typedef struct weir_config_listen {
 typedef struct weir_config_admin {
 	weir_config_head head; /* title: the address, or "off" */
 	const char *token_file;
+	const char *const *hosts; /* may be NULL */
 	bool page;
 	/* by the check */
 	bool off;

@@ -232,6 +232,10 @@ static void check_admin(weir_config *config)
 		return;
 	}
 	admin->loopback = is_loopback(&admin->address);
+	for (unsigned i = 0; i < length_of(admin->hosts); i++)
+		if (admin->hosts[i][0] == '\0' || strpbrk(admin->hosts[i], " \t\r\n:/") != NULL)
+			weir_config_wrong(config, place_of("admin", &admin->head, "host"),
+					  "host: write names without a port, as weir.example.org");
 	check_readable(config, place_of("admin", &admin->head, "token-file"), "token-file", admin->token_file,
 		       false);
 	if (!admin->loopback && admin->token_file == NULL)

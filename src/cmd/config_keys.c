@@ -58,6 +58,9 @@ static const weir_config_key admin_keys[] = {
 	    "its first line must be shown by those who change something, and by readers of an address that "
 	    "is not loopback",
 	    ANY),
+	ROW("host", TEXTS, hosts, NULL,
+	    "names that requests may ask for it by, besides localhost and addresses; others are refused",
+	    ANY),
 	ROW("page", SWITCH, page, "on", "the live page at /", ANY),
 	{0}};
 #undef BLOCK

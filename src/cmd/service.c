@@ -137,6 +137,7 @@ static int make_admin(weir_service *service, const weir_service_options *options
 	weir_admin_options admin = {.world = service->world,
 				    .verb = options->verb,
 				    .token = options->token,
+				    .hosts = service->config->admin.hosts,
 				    .class_names = service->class_names,
 				    .http_stats = http_stats,
 				    .backends = backends,

@@ -107,6 +107,9 @@ expect 0 '/page.conf: ok$' "$folder/page.conf"
 echo >>"$folder/page.html"
 expect 1 '/page.conf:3: reject: page: [^ ]*/page.html has 65537 bytes; at most 65536' "$folder/page.conf"
 
+printf 'admin "127.0.0.1:1" {\n host = "weir.example:80" }\n' >"$folder/admin.conf"
+expect 1 '/admin.conf:2: host: write names without a port' "$folder/admin.conf"
+
 # Certificates are looked into, and people are looked up, as serving does it.
 for name in a b; do
 	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$folder/$name.key" -out "$folder/$name.pem" -days 9 \

@@ -60,6 +60,20 @@ static char *copy_of(const char *text)
 	return copy;
 }
 
+/* With a space behind each. */
+static char *joined(const char *const *words)
+{
+	size_t size = 1;
+	for (size_t i = 0; words != NULL && words[i] != NULL; i++)
+		size += strlen(words[i]) + 1;
+	char *all = weir_mem_zalloc(size), *to = all;
+	for (size_t i = 0; all != NULL && words != NULL && words[i] != NULL; i++) {
+		to = stpcpy(to, words[i]);
+		*to++ = ' ';
+	}
+	return all;
+}
+
 static int make_stage(weir_admin *admin)
 {
 	weir_domain_options domain = {.name = "admin", .kind = WEIR_REACTOR, .threads = 1};
@@ -104,12 +118,13 @@ int weir_admin_new(const weir_admin_options *options, weir_admin **ret_admin)
 	int failed = -ENOMEM;
 	admin->verb = copy_of(options->verb);
 	admin->token = copy_of(options->token);
-	admin->host = copy_of(options->host);
-	if (admin->verb == NULL || admin->token == NULL || admin->host == NULL) {
+	admin->hosts = joined(options->hosts);
+	if (admin->verb == NULL || admin->token == NULL || admin->hosts == NULL) {
 		weir_error_set(failed, "admin: out of memory");
 		goto out;
 	}
 	admin->options.verb = admin->verb;
+	admin->options.hosts = NULL; /* the caller's */
 	admin->started_ns = weir_world_now(options->world);
 	if ((failed = weir_snapshot_init(&admin->snapshot, options->world)) != 0 ||
 	    (failed = make_stage(admin)) != 0 || (failed = make_routes(admin)) != 0 ||
@@ -234,6 +249,6 @@ void weir_admin_free(weir_admin **at)
 	weir_sheds_fini(&admin->sheds);
 	weir_mem_free(admin->verb);
 	weir_mem_free(admin->token);
-	weir_mem_free(admin->host);
+	weir_mem_free(admin->hosts);
 	weir_mem_free(admin);
 }

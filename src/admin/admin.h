@@ -21,8 +21,8 @@ typedef struct weir_admin_options {
 	weir_world *world;
 	const char *verb;  /* "serve", "sentry" */
 	const char *token; /* what changes need it; NULL or "": nothing may be changed */
-	const char
-		*host; /* a name, besides its own address and localhost, that requests may give; NULL: none */
+	/* Names, besides its own address and localhost, that requests may give; ends with NULL; may be NULL. Without spaces. */
+	const char *const *hosts;
 	const char *const *
 		class_names; /* of WEIR_CLASSES, NULL where a class has none; may be NULL; lives as long as the admin */
 	/* The servers whose connections are counted in "process", and what is told of backends; both may be NULL. On the admin's thread. */

@@ -22,7 +22,8 @@ typedef struct weir_stream weir_stream; /* stream.c */
 struct weir_admin {
 	/* const after init */
 	weir_admin_options options;
-	char *verb, *token, *host;
+	char *verb, *token;
+	char *hosts; /* a space behind each */
 	weir_domain *domain;
 	weir_stage *stage;
 	weir_routes *routes;

@@ -81,6 +81,7 @@ typedef struct weir_config_listen {
 typedef struct weir_config_admin {
 	weir_config_head head; /* title: the address, or "off" */
 	const char *token_file;
+	const char *const *hosts; /* may be NULL */
 	bool page;
 	/* by the check */
 	bool off;
@@ -203,7 +204,7 @@ typedef struct weir_config_process {
 	weir_config_head head;
 	const char *user, *group;
 	uint32_t threads; /* 0: one for each core */
-	uint64_t drain_timeout_ns;
+	uint64_t drain_delay_ns, drain_timeout_ns;
 	unsigned loop;    /* 0: the better one, 1: epoll, 2: uring */
 	unsigned confine; /* weir_config_confine */
 	const char *const *allow_read, *const *allow_write;
@@ -269,6 +270,14 @@ int weir_config_check(weir_config *config);
 int weir_config_law(const weir_config *config, const weir_config_route *route,
 		    const weir_admission_law **ret_law, void **ret_params);
 
+enum {
+	WEIR_CONFIG_HEALTH_MAX = 512, /* bytes of a health path */
+	WEIR_CONFIG_RULE_BYTES = 3 * WEIR_CONFIG_HEALTH_MAX + sizeof("path "),
+	WEIR_CONFIG_PAGE_MAX = 65536, /* of a page for those who are turned away */
+};
+/* The rule that is the path of a backend's health checks, without its query; false: there is none, or it is "/". */
+bool weir_config_health_rule(const weir_config_backend *backend, char *ret_rule, size_t size);
+
 /* All messages, a line each, by file and line; of more than are kept, how many more. */
 void weir_config_print_messages(const weir_config *config, FILE *file);
 /* What would run. */
@@ -278,11 +287,12 @@ void weir_config_print(const weir_config *config, FILE *file);
 
 enum { WEIR_CONFIG_FLAGS_MAX = 64 };
 
-/* Texts are argv's. */
+/* Texts are argv's, but for the names of percentiles: it is not to be copied. */
 typedef struct weir_config_flags {
 	const char *file;
 	const char *listen[WEIR_CONFIG_FLAGS_MAX], *to[WEIR_CONFIG_FLAGS_MAX];
 	weir_config_param param[WEIR_CONFIG_FLAGS_MAX]; /* "p90", "200ms" */
+	char percentile[WEIR_CONFIG_FLAGS_MAX][32];     /* "--p90", whose ends param points to */
 	unsigned listens, tos, params;
 	const char *admin, *root, *access_log, *threads;
 	bool dry_run, demo;
@@ -304,7 +314,7 @@ typedef struct weir_config_flags {
 /*
  * Takes one flag at the beginning of argv (argv[0] is the flag) and its value: returns how many words it used; 0: none of these; -1: it is wrong, and was said so on stderr.
  */
-int weir_config_flag(weir_config_flags *flags, const char *verb, int argc, char **argv);
+int weir_config_flag(weir_config_flags *flags, const char *verb, int argc, char *const *argv);
 /* Puts them over what was read. */
 int weir_config_apply(weir_config *config, const weir_config_flags *flags);
 /* All steps for a verb: *ret_config is there also when it has errors, so that they can be printed. */

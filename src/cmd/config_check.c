@@ -232,6 +232,10 @@ static void check_admin(weir_config *config)
 		return;
 	}
 	admin->loopback = is_loopback(&admin->address);
+	for (unsigned i = 0; i < length_of(admin->hosts); i++)
+		if (admin->hosts[i][0] == '\0' || strpbrk(admin->hosts[i], " \t\r\n:/") != NULL)
+			weir_config_wrong(config, place_of("admin", &admin->head, "host"),
+					  "host: write names without a port, as weir.example.org");
 	check_readable(config, place_of("admin", &admin->head, "token-file"), "token-file", admin->token_file,
 		       false);
 	if (!admin->loopback && admin->token_file == NULL)
@@ -290,6 +294,35 @@ static void check_limits(weir_config *config)
 				  "line is more than head, which contains it");
 }
 
+static bool is_askable(const char *path)
+{
+	while ((unsigned char)*path > ' ' && *path != '#' && *path != 0x7f)
+		path++;
+	return *path == '\0';
+}
+
+/* Sent as it is, and its path is a rule as well. */
+static void check_health(weir_config *config, const weir_config_backend *backend)
+{
+	weir_config_place place = place_of("backend", &backend->head, "health");
+	const char *path = backend->health;
+	char rule[WEIR_CONFIG_RULE_BYTES];
+	weir_matcher *matcher = NULL;
+	if (path == NULL)
+		return;
+	if (path[0] != '/')
+		weir_config_wrong(config, place, "health: write a path that begins with /, as /healthz");
+	else if (strlen(path) > WEIR_CONFIG_HEALTH_MAX)
+		weir_config_wrong(config, place, "health: it has more than %d bytes", WEIR_CONFIG_HEALTH_MAX);
+	else if (!is_askable(path))
+		weir_config_wrong(config, place,
+				  "health: no space and no '#' can be asked for; write %%20, %%23");
+	else if (weir_config_health_rule(backend, rule, sizeof(rule)) &&
+		 weir_matcher_new((const char *const[]){rule, NULL}, &matcher) != 0)
+		weir_config_wrong(config, place, "health: %s", weir_error());
+	weir_matcher_free(matcher);
+}
+
 static void check_backend(weir_config *config, weir_config_backend *backend)
 {
 	unsigned count = length_of(backend->servers);
@@ -306,9 +339,7 @@ static void check_backend(weir_config *config, weir_config_backend *backend)
 				weir_config_wrong(config, place_of("backend", &backend->head, "server"),
 						  "server: %s is there twice", backend->servers[i]);
 	}
-	if (backend->health != NULL && backend->health[0] != '/')
-		weir_config_wrong(config, place_of("backend", &backend->head, "health"),
-				  "health: write a path that begins with /, as /healthz");
+	check_health(config, backend);
 	if (backend->concurrency > (uint64_t)backend->connections * backend->server_count &&
 	    backend->server_count != 0)
 		weir_config_warn(config, place_of("backend", &backend->head, "concurrency"),
@@ -320,6 +351,19 @@ static void check_backend(weir_config *config, weir_config_backend *backend)
 }
 
 /* ---- routes ---- */
+
+/* It is kept in memory, whole. */
+static void check_page(weir_config *config, const weir_config_route *route)
+{
+	const unsigned before = config->errors;
+	weir_config_place place = place_of("route", &route->head, "reject");
+	struct stat status;
+	check_readable(config, place, "reject: page", route->reject_page, false);
+	if (config->errors == before && stat(route->reject_page, &status) == 0 &&
+	    status.st_size > WEIR_CONFIG_PAGE_MAX)
+		weir_config_wrong(config, place, "reject: page: %s has %lld bytes; at most %d",
+				  route->reject_page, (long long)status.st_size, WEIR_CONFIG_PAGE_MAX);
+}
 
 /* "503", "429", "redirect URL", "page FILE". */
 static int read_reject(weir_config *config, weir_config_route *route)
@@ -337,8 +381,7 @@ static int read_reject(weir_config *config, weir_config_route *route)
 	if (strncmp(text, "page ", 5) == 0 && text[5] != '\0') {
 		route->reject_kind = WEIR_REJECT_PAGE;
 		route->reject_page = weir_config_resolve(config, text + 5, route->head.place.file);
-		check_readable(config, place_of("route", &route->head, "reject"), "reject: page",
-			       route->reject_page, false);
+		check_page(config, route);
 		return 0; /* what is wrong with the file was said */
 	}
 	if (weir_text_count(text, &status) == 0 && status >= 400 && status <= 599) {
@@ -388,10 +431,17 @@ static void check_target_of(weir_config *config, weir_config_route *route)
 static void check_route(weir_config *config, weir_config_route *route)
 {
 	const weir_config_head *head = &route->head;
+	char rule[WEIR_CONFIG_RULE_BYTES];
 	route->backend_index = -1;
 	route->level = -1;
 	check_rules(config, "route", head, route->match);
 	check_place(config, route);
+	if (route->backend_index >= 0 && !route->exempt && length_of(route->match) == WEIR_RULES_MAX &&
+	    weir_config_health_rule(&config->backend[route->backend_index], rule, sizeof(rule)))
+		weir_config_warn(config, place_of("route", head, "match"),
+				 "match: with %d rules there is room for none more, so health checks are not "
+				 "exempt here",
+				 WEIR_RULES_MAX);
 	check_target_of(config, route);
 	if (route->klass != NULL) {
 		int at = find_title(config, "class", route->klass, place_of("route", head, "class"));

@@ -47,18 +47,25 @@ static int add(const char *verb, const char *flag, const char **list, unsigned *
 	return 0;
 }
 
-/* The text behind "--" and before "=" is the parameter's name, which weir_law_set reads: it must end where the name does. */
-static int add_percentile(weir_config_flags *flags, const char *verb, char *flag, size_t length,
+/*
+ * The text behind "--" and before "=" is the parameter's name, which weir_law_set reads: it must end where the name does. A copy, since argv is what a
+ * successor is started with.
+ */
+static int add_percentile(weir_config_flags *flags, const char *verb, const char *flag, size_t length,
 			  const char *value)
 {
 	double fraction;
 	uint64_t ns;
-	flag[length] = '\0';
-	if (weir_text_percentile(flag + 2, &fraction) != 0 || weir_text_time(value, &ns) != 0)
-		return wrong(verb, flag, weir_error());
 	if (flags->params == WEIR_CONFIG_FLAGS_MAX)
 		return wrong(verb, flag, "it is given too often");
-	flags->param[flags->params++] = (weir_config_param){.name = flag + 2, .value = value};
+	char *copy = flags->percentile[flags->params];
+	if (length >= sizeof(flags->percentile[0]))
+		return wrong(verb, flag, "a percentile has fewer digits");
+	memcpy(copy, flag, length);
+	copy[length] = '\0';
+	if (weir_text_percentile(copy + 2, &fraction) != 0 || weir_text_time(value, &ns) != 0)
+		return wrong(verb, copy, weir_error());
+	flags->param[flags->params++] = (weir_config_param){.name = copy + 2, .value = value};
 	return 0;
 }
 
@@ -116,7 +123,7 @@ static int find_flag(const char *typed, size_t length)
 	return -1;
 }
 
-int weir_config_flag(weir_config_flags *flags, const char *verb, int argc, char **argv)
+int weir_config_flag(weir_config_flags *flags, const char *verb, int argc, char *const *argv)
 {
 	size_t length = strcspn(argv[0], "=");
 	bool joined = argv[0][length] == '=';

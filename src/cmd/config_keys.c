@@ -58,6 +58,9 @@ static const weir_config_key admin_keys[] = {
 	    "its first line must be shown by those who change something, and by readers of an address that "
 	    "is not loopback",
 	    ANY),
+	ROW("host", TEXTS, hosts, NULL,
+	    "names that requests may ask for it by, besides localhost and addresses; others are refused",
+	    ANY),
 	ROW("page", SWITCH, page, "on", "the live page at /", ANY),
 	{0}};
 #undef BLOCK
@@ -85,7 +88,8 @@ static const weir_config_key route_keys[] = {
 	    "no mistake",
 	    ANY),
 	ROW("law", TEXT, law, NULL, "instead of its target's", ANY),
-	ROW("exempt", SWITCH, exempt, "off", "never shed by a law: health checks", ANY),
+	ROW("exempt", SWITCH, exempt, "off",
+	    "no law and no limit turns them away, a full queue does: health checks", ANY),
 	ROW("queue", COUNT, queue, "1024", "requests that may wait for it", BETWEEN(1, 1e6)),
 	ROW("deadline", TIME, deadline_ns, "0s",
 	    "requests older than this are dropped instead of started; 0s: none", BETWEEN(0, 24 * H)),
@@ -102,9 +106,8 @@ static const weir_config_key backend_keys[] = {
 	ROW("server", TEXTS, servers, NULL, "http://HOST:PORT or https://HOST:PORT, as many as there are",
 	    .required = true),
 	ROW("health", TEXT, health, NULL,
-	    "path that answers with 2xx or 3xx while a server is well; requests for it are never turned "
-	    "away, "
-	    "unless it is /; without one, a server is judged by its answers",
+	    "path that answers with 2xx or 3xx while a server is well; requests for it, with whatever query, "
+	    "are exempt, unless it is /; without one, a server is judged by its answers",
 	    ANY),
 	ROW("health-interval", TIME, health_interval_ns, "2s", "between two such checks", BETWEEN(10e6, H)),
 	ROW("health-timeout", TIME, health_timeout_ns, "1s", "an answer that takes longer is none",
@@ -128,7 +131,9 @@ static const weir_config_key backend_keys[] = {
 	ROW("body-timeout", TIME, body_timeout_ns, "30s", "between two parts of an answer",
 	    BETWEEN(1e6, 24 * H)),
 	ROW("retry-budget", FRACTION, retry_budget, "10%",
-	    "retries of idempotent requests, as a part of all requests", BETWEEN(0, 1)),
+	    "retries of idempotent requests, as a part of all requests; each thread may besides make one a "
+	    "second; 0: none",
+	    BETWEEN(0, 1)),
 	ROW("slow-start", TIME, slow_start_ns, "10s",
 	    "how long a server that came back gets less than its share", BETWEEN(0, H)),
 	ROW("host", TEXT, host, NULL, "the Host field it is sent; without one, the client's", ANY),
@@ -218,6 +223,10 @@ static const weir_config_key process_keys[] = {
 	ROW("user", TEXT, user, NULL, "to become once the addresses are bound; needs root", ANY),
 	ROW("group", TEXT, group, NULL, "likewise; by default the user's own", ANY),
 	ROW("threads", COUNT, threads, "0", "that serve; 0: one for each core", BETWEEN(0, 1024)),
+	ROW("drain-delay", TIME, drain_delay_ns, "0s",
+	    "how long an end goes on serving while /readyz says 503 already, so that balancers hear of it "
+	    "before connections are refused",
+	    BETWEEN(0, H)),
 	ROW("drain-timeout", TIME, drain_timeout_ns, "30s", "how long an end waits for requests under way",
 	    BETWEEN(0, H)),
 	ROW("loop", CHOICE, loop, "auto", "the back end of the event loop", .words = loop_words),

@@ -38,12 +38,15 @@ static void print_limit(const weir_config_limit *limit, FILE *file)
 
 static void print_backend(const weir_config_backend *backend, FILE *file)
 {
+	char rule[WEIR_CONFIG_RULE_BYTES];
 	fprintf(file, "  backend  %s: ", backend->head.title);
 	for (unsigned i = 0; i < backend->server_count; i++)
 		fprintf(file, "%s%s", i > 0 ? ", " : "", backend->server[i].url);
 	if (backend->health != NULL)
-		fprintf(file, "; health %s%s", backend->health,
-			strcmp(backend->health, "/") != 0 ? ", never shed" : "");
+		fprintf(file, "; health %s", backend->health);
+	if (weir_config_health_rule(backend, rule, sizeof(rule)))
+		fprintf(file, "; no law and no quota turns away %.*s", (int)strcspn(backend->health, "?"),
+			backend->health);
 	if (backend->concurrency != 0)
 		fprintf(file, "; at most %u requests at once", backend->concurrency);
 	fputc('\n', file);

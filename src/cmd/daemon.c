@@ -332,18 +332,36 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+/* Serves on, not ready any more: who balances asks only every few seconds, and must not meet a refused connection first. A second signal ends it. */
+static void delay(const daemon_state *d, const sigset_t *ends)
+{
+	uint64_t left_ms = d->config->process.drain_delay_ns / WEIR_NS_PER_MS, until_ms = now_ms() + left_ms;
+	if (left_ms > 0)
+		weir_errors_say(weir_service_errors(d->service), WEIR_LOG_INFO, "drain",
+				"not ready any more; connections are taken for another %llu ms",
+				(unsigned long long)left_ms);
+	for (uint64_t now; (now = now_ms()) < until_ms;) {
+		struct timespec left = {.tv_sec = (time_t)((until_ms - now) / 1000),
+					.tv_nsec = (long)((until_ms - now) % 1000) * 1000000};
+		if (sigtimedwait(ends, NULL, &left) > 0)
+			return;
+	}
+}
+
 /* true: everything under way came to its end. */
 static bool drain(daemon_state *d)
 {
 	const struct timespec look = {.tv_nsec = DRAIN_LOOK_MS * 1000000L};
-	uint64_t until_ms = now_ms() + d->config->process.drain_timeout_ns / WEIR_NS_PER_MS;
 	sigset_t ends;
 	sigemptyset(&ends);
 	sigaddset(&ends, SIGTERM);
 	sigaddset(&ends, SIGINT);
-	if (d->successor == 0) /* else the service goes on, only we do not */
-		weir_process_notify("STOPPING=1");
 	weir_service_ready(d->service, false);
+	if (d->successor == 0) { /* else the service goes on, only we do not */
+		weir_process_notify("STOPPING=1");
+		delay(d, &ends);
+	}
+	uint64_t until_ms = now_ms() + d->config->process.drain_timeout_ns / WEIR_NS_PER_MS;
 	weir_service_drain(d->service);
 	while (weir_service_open(d->service) > 0 && now_ms() < until_ms)
 		if (sigtimedwait(&ends, NULL, &look) > 0)

@@ -189,7 +189,8 @@ static int make_sentry(weir_places *places, weir_place *place, const weir_config
 			   .gap_ns = backend->body_timeout_ns,
 			   .idle_ns = backend->idle_timeout_ns,
 			   .idle = backend->idle_connections},
-		.retry = {.share = backend->retry_budget > 0 ? backend->retry_budget : -1},
+		.retry = {.share = backend->retry_budget > 0 ? backend->retry_budget : -1,
+			  .floor_per_s = backend->retry_budget > 0 ? 0 : -1}, /* 0: none at all */
 		.forwarded = backend->forwarded ? WEIR_FORWARDED_APPEND : WEIR_FORWARDED_OFF,
 		.no_quality = !backend->quality,
 		.health = {.path = backend->health,

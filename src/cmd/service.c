@@ -14,7 +14,6 @@
 #include "http/tls.h"
 
 #define LISTENERS_MOST WEIR_HTTP_LISTENERS_MAX
-#define HANDSHAKES     1024u
 
 #define ADMIN_NAME "admin"
 
@@ -138,6 +137,7 @@ static int make_admin(weir_service *service, const weir_service_options *options
 	weir_admin_options admin = {.world = service->world,
 				    .verb = options->verb,
 				    .token = options->token,
+				    .hosts = service->config->admin.hosts,
 				    .class_names = service->class_names,
 				    .http_stats = http_stats,
 				    .backends = backends,
@@ -228,10 +228,12 @@ int weir_service_new(const weir_config *config, const weir_service_options *opti
 static int read_page(const char *path, weir_buf **ret_page)
 {
 	FILE *file = fopen(path, "re");
-	weir_buf *page = weir_buf_new(65536);
+	weir_buf *page = weir_buf_new(WEIR_CONFIG_PAGE_MAX);
 	int failed = file == NULL ? -errno : page == NULL ? -ENOMEM : 0;
 	if (failed == 0)
-		page->length = (uint32_t)fread(page->data, 1, page->capacity, file);
+		page->length = (uint32_t)fread(page->data, 1, WEIR_CONFIG_PAGE_MAX, file);
+	if (failed == 0 && fgetc(file) != EOF) /* it has grown since the check */
+		failed = -EFBIG;
 	if (file != NULL)
 		fclose(file);
 	if (failed != 0) {
@@ -244,27 +246,24 @@ static int read_page(const char *path, weir_buf **ret_page)
 
 /*
  * Who asks for what a backend's own health checks ask for checks its health as well, and must not be told that it is ill because it is busy. A route of its own before the
- * route; paths that no rule can name are left to the configuration, and so is "/", which is what everybody asks for.
+ * route.
  */
 static int add_health_route(const weir_config *config, const weir_config_route *route,
 			    const weir_route_options *like, weir_routes *routes)
 {
-	enum { RULES = 64 };
-	const char *path = route->backend_index >= 0 ? config->backend[route->backend_index].health : NULL;
-	const char *rules[RULES + 2];
-	char rule[1024];
+	const char *rules[WEIR_RULES_MAX + 2];
+	char rule[WEIR_CONFIG_RULE_BYTES];
 	weir_route_options options = *like;
 	size_t count = 0;
-	if (path == NULL || strcmp(path, "/") == 0 || route->exempt || strpbrk(path, " *?%") != NULL ||
-	    strlen(path) > sizeof(rule) - sizeof("path "))
+	if (route->exempt || route->backend_index < 0 ||
+	    !weir_config_health_rule(&config->backend[route->backend_index], rule, sizeof(rule)))
 		return 0;
-	while (route->match != NULL && route->match[count] != NULL && count < RULES) {
+	while (route->match != NULL && route->match[count] != NULL && count < WEIR_RULES_MAX) {
 		rules[count] = route->match[count];
 		count++;
 	}
-	if (count == RULES)
+	if (count == WEIR_RULES_MAX) /* the check has warned */
 		return 0;
-	snprintf(rule, sizeof(rule), "path %s", path);
 	rules[count] = rule;
 	rules[count + 1] = NULL;
 	options.rules = rules;

@@ -50,7 +50,7 @@ expect 0 '^  listen   127.0.0.1:8080$' "$folder/good.conf"
 expect 0 '^  route    api: path /api/\* -> backend app; class gold; law adaptive-remote, p99, target 100ms$' "$folder/good.conf"
 expect 0 "^  route    files: every request -> files in $folder/www; law adaptive, .*200ms" "$folder/good.conf"
 expect 0 '^  class    gold, level 0: header X-Plan = gold and method GET$' "$folder/good.conf"
-expect 0 '^  backend  app: .*; health /healthz, never shed$' "$folder/good.conf"
+expect 0 '^  backend  app: .*; health /healthz; no law and no quota turns away /healthz$' "$folder/good.conf"
 expect 0 '^  listen   127.0.0.1:81$' "$folder/good.conf" --listen 127.0.0.1:81
 expect 0 'law adaptive-remote, p95, target 1s, dry run$' -c "$folder/good.conf" --to http://127.0.0.1:1 --p95 1s --dry-run
 expect 0 '^  admin    off$' "$folder/good.conf" --admin=off
@@ -78,6 +78,37 @@ expect 2 "'weir check --list' lists" --explain foo
 expect 2 '^weir check: --explain: name a block' --explain
 expect 2 "unexpected argument 'x'" --list x
 expect 2 "unexpected argument 'x'" --explain listen x
+
+# health PATH: a configuration of one backend that is asked for this
+health() {
+	printf '\nbackend "app" { server = "http://127.0.0.1:1"; health = "%s" }\nroute "all" { backend = app%s }\n' "$1" "${2-}" >"$folder/health.conf"
+}
+health '/health?x=1'
+expect 0 '; health /health?x=1; no law and no quota turns away /health$' "$folder/health.conf"
+health '/h*'
+expect 0 '; health /h\*; no law and no quota turns away /h\*$' "$folder/health.conf"
+for path in / '/?x'; do
+	health "$path"
+	expect 0 "; health $path\$" "$folder/health.conf"
+done
+health '/a b'
+expect 1 '/health.conf:2: health: no space' "$folder/health.conf"
+health '/a%zz'
+expect 1 '/health.conf:2: health: rule ' "$folder/health.conf"
+health "/$(printf '%0600d' 0)"
+expect 1 '/health.conf:2: health: it has more than 512 bytes' "$folder/health.conf"
+health '/ok' "; match = {$(yes '"method GET"' | head -16 | paste -sd,)}"
+expect 0 '/health.conf:3: warning: match: with 16 rules .* not exempt' "$folder/health.conf"
+
+# What does not fit is refused, not cut.
+head -c 65536 /dev/zero >"$folder/page.html"
+printf '\nroute "x" { demo = bottleneck\n reject = "page page.html" }\n' >"$folder/page.conf"
+expect 0 '/page.conf: ok$' "$folder/page.conf"
+echo >>"$folder/page.html"
+expect 1 '/page.conf:3: reject: page: [^ ]*/page.html has 65537 bytes; at most 65536' "$folder/page.conf"
+
+printf 'admin "127.0.0.1:1" {\n host = "weir.example:80" }\n' >"$folder/admin.conf"
+expect 1 '/admin.conf:2: host: write names without a port' "$folder/admin.conf"
 
 # Certificates are looked into, and people are looked up, as serving does it.
 for name in a b; do

@@ -227,6 +227,17 @@ def test_ports(folder):
     wait_for("the last one's end", lambda: not os.path.exists(f"/proc/{pid}"))
 
 
+def test_joined_flags():
+    """Flags written as --flag=value: a successor is started with what was typed, and is held to the same."""
+    weir = Weir("serve", "--demo", "--p90=700ms", "--listen=127.0.0.1:0", "--admin=127.0.0.1:0")
+    pid = weir.process.pid
+    for _ in range(2):  # the second one is started by one that was started so
+        pid = succeed(weir, pid)
+        assert weir.stage("demo")["params"]["target"] == "700ms", weir.stage("demo")
+    os.kill(pid, signal.SIGTERM)
+    wait_for("the last one's end", lambda: not os.path.exists(f"/proc/{pid}"))
+
+
 def slow_requests(place, count, answers):
     def ask():
         link = http.client.HTTPConnection("127.0.0.1", place.listen, timeout=BOUND_S)
@@ -272,6 +283,38 @@ def test_drain(place):
     wait_for("not ready", lambda: weir.get("/readyz")[0] == 503)
     weir.signal(signal.SIGTERM)
     assert weir.process.wait(BOUND_S) == 1, "it ended before all requests were answered"
+
+
+def test_drain_delay(folder):
+    """Not ready first, and only then closed: between the two, which a second signal ends, connections are taken and answered."""
+    file = os.path.join(folder, "delay.conf")
+    listen = free_port()
+    with open(file, "w", encoding="utf-8") as to:
+        to.write(f'listen "127.0.0.1:{listen}" {{}}\nadmin "127.0.0.1:0" {{}}\nroute "x" {{ demo = bottleneck }}\nprocess {{ drain-delay = 1h }}\n')
+
+    def ask():
+        link = http.client.HTTPConnection("127.0.0.1", listen, timeout=BOUND_S)
+        link.request("GET", "/")
+        status = link.getresponse().status
+        link.close()
+        return status
+    weir = Weir("serve", "-c", file)
+    assert (weir.get("/readyz")[0], ask()) == (200, 200)
+    weir.signal(signal.SIGTERM)
+    wait_for("not ready", lambda: weir.get("/readyz")[0] == 503)
+    wait_for("word of it", lambda: weir.said("not ready any more; connections are taken for another 3600000 ms"))
+    assert [ask() for _ in range(5)] == [200] * 5 and weir.process.poll() is None
+    weir.signal(signal.SIGTERM)
+    assert weir.process.wait(BOUND_S) == 0, "the second signal ends the delay, not the drain"
+    assert refused(listen)
+    # Where a successor serves on, nobody has to be told.
+    weir = Weir("serve", "-c", file)
+    pid = succeed(weir, weir.process.pid)
+    assert weir.get("/readyz")[0] == 200
+    os.kill(pid, signal.SIGTERM)
+    wait_for("not ready", lambda: weir.get("/readyz")[0] == 503)
+    os.kill(pid, signal.SIGTERM)
+    wait_for("the last one's end", lambda: not os.path.exists(f"/proc/{pid}"))
 
 
 class Manager:
@@ -324,8 +367,12 @@ def run(folder):
     wait_for("the last word", lambda: manager.told[-1] == "STOPPING=1")
     print("-- test_ports", flush=True)
     test_ports(folder)
+    print("-- test_joined_flags", flush=True)
+    test_joined_flags()
     print("-- test_drain", flush=True)
     test_drain(place)
+    print("-- test_drain_delay", flush=True)
+    test_drain_delay(folder)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """./dev demo as its page and its user see it. The service is a stand-in with the flags of bench/slowd, which needs no build with benchmarks."""
+import contextlib
+import fcntl
 import http.client
 import json
 import os
+import pty
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
+import threading
 
 from weirlib import LONG, WEIR, expect, run, same, until
 
@@ -35,16 +41,20 @@ Server(("127.0.0.1", int(sys.argv[sys.argv.index("--port") + 1])), Handler).serv
 """
 
 
+def command(*words):
+    folder = tempfile.mkdtemp(prefix="weir-scenario-")
+    os.mkdir(os.path.join(folder, "bench"))
+    os.symlink(os.path.abspath(WEIR), os.path.join(folder, "weir"))
+    slowd = os.path.join(folder, "bench", "slowd")
+    with open(slowd, "w") as file:
+        file.write(SERVICE)
+    os.chmod(slowd, 0o755)
+    return [sys.executable, os.path.join(SOURCE, "lab", "demo", "run"), "--build", folder, *words]
+
+
 class Demo:
     def __init__(self, *words):
-        folder = tempfile.mkdtemp(prefix="weir-scenario-")
-        os.mkdir(os.path.join(folder, "bench"))
-        os.symlink(os.path.abspath(WEIR), os.path.join(folder, "weir"))
-        slowd = os.path.join(folder, "bench", "slowd")
-        with open(slowd, "w") as file:
-            file.write(SERVICE)
-        os.chmod(slowd, 0o755)
-        self.process = subprocess.Popen([sys.executable, os.path.join(SOURCE, "lab", "demo", "run"), "--build", folder, *words],
+        self.process = subprocess.Popen(command(*words),
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.said, self.port = "", None
         while self.port is None:
@@ -125,6 +135,75 @@ def taken_ports_and_other_ends():
     demo.process.stdout.close()
 
 
+def take(probe, port):
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        probe.bind(("127.0.0.1", port))
+        probe.listen()
+    except OSError:
+        return False
+    return True
+
+
+def every_port_taken():
+    """Whoever has them, us or somebody else: it is told of each of them that another one was taken."""
+    with contextlib.ExitStack() as stack:
+        for port in (9000, 8080, 7777, 7700):
+            until(lambda: take(stack.enter_context(socket.socket()), port) or is_open(port), f"{port} is somebody's")
+        demo = Demo()
+        for what, port in (("the service", 9000), ("the sentry", 8080), ("its admin page", 7777), ("this", 7700)):
+            found = re.search(rf"port {port} is taken, so {what} is on (\d+)\n", demo.said)
+            expect(found and is_open(int(found[1])), f"{what} is not on {port}, and nobody was told: {demo.said}")
+        same(demo.end()[0], 0, "an end")
+
+
+class Typed:
+    """The demo on a terminal, which is typed into."""
+
+    def __init__(self, *words):
+        self.seen = ""
+        words = command(*words)
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 200, 0, 0))
+            os.execv(words[0], words)
+        threading.Thread(target=self.read, daemon=True).start()
+        until(lambda: "control on" in self.seen, "the first line")
+        self.before = termios.tcgetattr(self.fd)
+
+    def read(self):
+        with contextlib.suppress(OSError):
+            while text := os.read(self.fd, 4096).decode(errors="replace"):
+                self.seen += text
+
+    def press(self, key, *wanted):
+        """All of these, in one status line that was written since."""
+        start = len(self.seen)
+        os.write(self.fd, key.encode())
+        until(lambda: any(all(part in line for part in wanted) for line in self.seen[start:].split("\r")), f"{key!r}: {wanted} in {self.seen[start:]!r}")
+
+    def end(self):
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+
+def keys():
+    demo = Typed("--port", "0")
+    ports = [int(port) for port in re.findall(r"127.0.0.1:(\d+)", demo.seen)]
+    expect("keys:  + - load" in demo.seen, "the keys are told: " + demo.seen)
+    same(bool(demo.before[3] & (termios.ICANON | termios.ECHO)), False, "keys are read as they are pressed, and not shown")
+    for key, *wanted in (("+", "load 1x = 400/s"), ("=", "load 2x = 800/s"), ("-", "load 1x"), ("_", "load 0.5x"), ("-", "load 0.5x"), ("s", "SLOW 200/s"), ("s", "service 400/s"),
+                         ("c", "control OFF"), ("c", "control on"), ("t", "target p90 200 ms"), ("t", "target p90 500 ms"), ("t", "target p90 50 ms"), ("x", "load 0.5x", "target p90 50 ms")):
+        demo.press(key, *wanted)
+    os.write(demo.fd, b"q")
+    same(demo.end(), 0, "q is a good end")
+    same(bool(termios.tcgetattr(demo.fd)[3] & termios.ICANON), True, "the terminal is as it was")
+    same([port for port in ports if is_open(port)], [], "nothing is left behind")
+    for key, what in (("\x03", "Ctrl-C"), ("\x04", "Ctrl-D")):
+        demo = Typed("--port", "0")
+        os.write(demo.fd, key.encode())
+        same(demo.end(), 0, what)
+
+
 def wrong_arguments():
     """They are told without anything being started, or built before."""
     program = os.path.join(os.environ.get("SOURCE", "."), "lab/demo/run")
@@ -134,4 +213,4 @@ def wrong_arguments():
         expect(said in done.stderr, f"{words}: {done.stderr}")
 
 
-run(controls, taken_ports_and_other_ends, wrong_arguments)
+run(controls, taken_ports_and_other_ends, every_port_taken, keys, wrong_arguments)

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 
 from service import Backend, Crowd, Weir, free_port, wait_for
 
@@ -30,6 +31,21 @@ def main():
     crowd.stop()
     if run.returncode == 0:
         assert weir.end() == 0, "a page that is open kept it from ending"
+    return run.returncode or elsewhere(source, backend)
+
+
+def elsewhere(source, backend):
+    """Where others reach it, and a browser asks its user for the token."""
+    with tempfile.TemporaryDirectory() as folder:
+        conf, token = os.path.join(folder, "weir.conf"), os.path.join(folder, "token")
+        with open(token, "w", encoding="utf-8") as file:
+            file.write("open sesame\n")
+        with open(conf, "w", encoding="utf-8") as file:
+            file.write(f'listen "127.0.0.1:0" {{}}\nadmin "0.0.0.0:{free_port()}" {{ token-file = "{token}" }}\ntarget "default" {{ p90 = 100ms }}\n'
+                       f'backend "backend" {{ server = "http://127.0.0.1:{backend.port}" }}\nroute "backend" {{ backend = backend }}\n')
+        weir = Weir("sentry", "-c", conf)
+        run = subprocess.run(["node", os.path.join(source, "web", "test", "elsewhere.mjs"), f"http://127.0.0.2:{weir.admin}", "open sesame"], check=False, timeout=200)
+        weir.end()
     return run.returncode
 
 

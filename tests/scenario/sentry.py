@@ -323,6 +323,14 @@ def health():
     end(weir, one.backend, two.backend)
 
 
+def no_retries():
+    """A budget of nothing is none, also for the first requests and for few."""
+    weir = start([backend := Backend(lambda peer: peer.next() and None)], backend="retry-budget = 0")
+    same([weir.ask("/").status for _ in range(20)], [502] * 20, "a backend that dies")
+    same(asked_for(backend, "/"), 20, "each was tried once")
+    end(weir, backend)
+
+
 def ejection():
     """Without checks: one that fails calls is left alone, and nobody notices but for what is not idempotent."""
     bad = Backend(lambda peer: peer.next() and None)
@@ -559,6 +567,14 @@ def exempt_and_dry_run():
     same([weir.ask(path).status for path in ("/healthz", "/healthz?x", "/healthz")], [200] * 3, "health checks never are")
     inside.close()
     end(weir, backend)
+    # Also where the checks have a query, or what elsewhere is a pattern.
+    for health, exempt, others in (("/health?x=1", ("/health", "/health?x=1", "/health?y"), ("/healthy", "/health/x")), ("/h*%20", ("/h*%20", "/h%2a%20"), ("/hello", "/h*"))):
+        weir = start([backend := Backend(hanging)], backend=f'health = "{health}"', route="target = one", more='target "one" { law = fixed; concurrency = 1 }')
+        inside = one_inside(weir, backend)
+        same([weir.ask(path).status for path in exempt], [200] * len(exempt), f"checks of {health} never are")
+        same([weir.ask(path).status for path in others], [503] * len(others), "others are")
+        inside.close()
+        end(weir, backend)
     # But for the page that everybody asks for.
     weir = start([backend := Backend(hanging)], backend="health = /", route="target = one", more='target "one" { law = fixed; concurrency = 1 }')
     inside = one_inside(weir, backend)
@@ -664,5 +680,5 @@ def quality():
     end(weir, bounded.backend)
 
 
-run(passes, pieces, dies, nonsense, answers_twice, hangs, client_leaves, health, ejection, streams, as_it_comes, back_pressure, upgrade, turned_away, exempt_and_dry_run, quotas,
+run(passes, pieces, dies, nonsense, answers_twice, hangs, client_leaves, health, no_retries, ejection, streams, as_it_comes, back_pressure, upgrade, turned_away, exempt_and_dry_run, quotas,
     classes, quality)

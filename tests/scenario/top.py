@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`weir top` against a server that works, that goes and comes back, on a terminal and without one."""
+import base64
 import fcntl
+import http.client
 import os
 import pty
 import re
@@ -139,13 +141,13 @@ def test_server_goes(start):
 
 
 def test_token(folder, backend):
-    """On an address that others can reach, reading needs the token."""
+    """On an address that others can reach, reading needs the token, and whatever address of ours they ask will do."""
     file = os.path.join(folder, "token")
     with open(file, "w", encoding="utf-8") as token:
         token.write("open sesame\n")
     conf = os.path.join(folder, "weir.conf")
     with open(conf, "w", encoding="utf-8") as text:
-        text.write(f'listen "127.0.0.1:{free_port()}" {{}}\nadmin "0.0.0.0:{free_port()}" {{ token-file = "{file}" }}\n'
+        text.write(f'listen "127.0.0.1:{free_port()}" {{}}\nadmin "0.0.0.0:{free_port()}" {{ token-file = "{file}"; host = weir.example }}\n'
                    f'backend "app" {{ server = "http://127.0.0.1:{backend.port}" }}\nroute "all" {{ backend = app }}\n')
     weir = Weir("sentry", "-c", conf)
     address = f"127.0.0.1:{weir.admin}"
@@ -153,7 +155,35 @@ def test_token(folder, backend):
     assert status == 1 and "--token-file" in err, (status, err)
     status, out, err = once(address, "--token-file", file)
     assert status == 0 and "weir sentry" in out, (status, err)
+    for elsewhere in {"127.0.0.2", own_address()}:
+        status, out, err = once(f"{elsewhere}:{weir.admin}", "--token-file", file)
+        assert status == 0 and "weir sentry" in out, (elsewhere, status, err)
+        bearer, basic = {"Authorization": "Bearer open sesame"}, {"Authorization": "Basic " + base64.b64encode(b"anybody:open sesame").decode()}
+        for path, fields, expected in (("/metrics", bearer, 200), ("/metrics", basic, 200), ("/", basic, 200), ("/metrics", {}, 401), ("/healthz", {}, 200), ("/readyz", {}, 200),
+                                       ("/metrics", {**bearer, "Host": "evil.example"}, 421), ("/metrics", {**bearer, "Host": "weir.example:7777"}, 200)):
+            answer = ask(elsewhere, weir.admin, path, fields)
+            assert answer.status == expected, (elsewhere, path, fields, answer.status)
+        assert any(field.startswith("Basic ") for field in ask(elsewhere, weir.admin, "/", {}).headers.get_all("WWW-Authenticate"))
     assert weir.end() == 0
+
+
+def own_address():
+    """One that is not loopback, or if there is none another one that is."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:  # nothing is sent
+        try:
+            probe.connect(("192.0.2.1", 9))
+            return probe.getsockname()[0]
+        except OSError:
+            return "127.0.0.3"
+
+
+def ask(address, port, path, fields):
+    link = http.client.HTTPConnection(address, port, timeout=BOUND_S)
+    link.request("GET", path, headers=fields)
+    answer = link.getresponse()
+    answer.read()
+    link.close()
+    return answer
 
 
 def run(folder):

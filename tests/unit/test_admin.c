@@ -49,8 +49,9 @@ static char *some_config(void *arg)
 	return strdup("listen \"127.0.0.1:80\" {}\n");
 }
 
-static void set_up(place *at, const char *token)
+static void set_up_at(place *at, const char *token, uint32_t address)
 {
+	static const char *const hosts[] = {"Weir.example", "other.example", NULL};
 	weir_adaptive_params params;
 	weir_law_defaults(&weir_law_adaptive, &params);
 	params.target_ns[0] = 100 * WEIR_NS_PER_MS;
@@ -63,10 +64,11 @@ static void set_up(place *at, const char *token)
 				    .admission_params = &params};
 	weir_admin_options admin = {.verb = "test",
 				    .token = token,
+				    .hosts = hosts,
 				    .class_names = names,
 				    .backends = two_backends,
 				    .config = some_config};
-	struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
 	char text[64];
 	assert_int_equal(weir_world_new(NULL, &at->world), 0);
 	assert_int_equal(weir_domain_new(at->world, &domain, &at->domain), 0);
@@ -77,6 +79,11 @@ static void set_up(place *at, const char *token)
 	assert_int_equal(weir_admin_listen(at->admin, (struct sockaddr *)&any, sizeof(any), NULL, 0), 0);
 	assert_int_equal(weir_admin_address(at->admin, text, sizeof(text)), 0);
 	at->port = (unsigned)atoi(strchr(text, ':') + 1);
+}
+
+static void set_up(place *at, const char *token)
+{
+	set_up_at(at, token, INADDR_LOOPBACK);
 }
 
 static void tear_down(place *at)
@@ -396,6 +403,114 @@ static void test_guard(void **state)
 }
 
 #define WITH "Authorization: Bearer " TOKEN "\r\n"
+/* "me:secret" */
+#define BASIC "Authorization: Basic bWU6c2VjcmV0\r\n"
+#define MODE  "{\"mode\":\"dry-run\"}"
+
+static int status_at(const place *at, const char *host, const char *more)
+{
+	char text[2048];
+	snprintf(text, sizeof(text), "GET /api/stages HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n%s\r\n",
+		 host, more);
+	char *answer = exchange(at, text);
+	int status = status_of(answer);
+	free(answer);
+	return status;
+}
+
+/* By a name that is not ours somebody else may have led a browser here; by an address nobody can. */
+static void test_hosts(void **state)
+{
+	static const char *const addresses[] = {"10.0.0.5:7777", "10.0.0.5", "[fd00::5]:7777", "[fd00::5]"};
+	static const char *const strange[] = {"evil.example:7777",
+					      "10.0.0.5.evil.example",
+					      "10.0.0",
+					      "[fd00::5",
+					      "fd00::5",
+					      "[10.0.0.5]",
+					      "weir.example.evil",
+					      "weir",
+					      "weir.example other.example"};
+	place at;
+	for (int open = 0; open < 2; open++) {
+		set_up_at(&at, TOKEN, open ? INADDR_ANY : INADDR_LOOPBACK);
+		for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++)
+			assert_int_equal(status_at(&at, addresses[i], WITH), open ? 200 : 421);
+		for (size_t i = 0; i < sizeof(strange) / sizeof(strange[0]); i++)
+			if (status_at(&at, strange[i], WITH) / 100 != 4)
+				fail_msg("%s was answered", strange[i]);
+		assert_int_equal(status_at(&at, "evil.example", WITH), 421);
+		assert_int_equal(status_at(&at, "weir.EXAMPLE:7777", WITH), 200);
+		assert_int_equal(status_at(&at, "other.example", WITH), 200);
+		assert_int_equal(status_at(&at, "localhost", WITH), 200);
+		tear_down(&at);
+	}
+}
+
+/* Where others reach it, a browser asks its user. */
+static void test_basic(void **state)
+{
+	/* "me:secreT", "me:", "secret", "me:secret:", "me:secre", and what is no base64. */
+	static const char *const wrong[] = {
+		"bWU6c2VjcmVU", "bWU6", "c2VjcmV0", "bWU6c2VjcmV0Og==", "bWU6c2VjcmU", "bWU6c2Vj!", "="};
+	place at;
+	char field[1400];
+	set_up_at(&at, TOKEN, INADDR_ANY);
+	char *answer = ask(&at, "GET", "/", "", "");
+	assert_int_equal(status_of(answer), 401);
+	assert_non_null(strstr(answer, "WWW-Authenticate: Basic realm=\"weir\""));
+	assert_non_null(strstr(answer, "WWW-Authenticate: Bearer\r\n"));
+	free(answer);
+	assert_int_equal(status_for(&at, "GET", "/", BASIC, ""), 200);
+	assert_int_equal(status_for(&at, "GET", "/api/stages", "authorization: basic bWU6c2VjcmV0\r\n", ""),
+			 200);
+	assert_int_equal(status_for(&at, "GET", "/api/stages", "Authorization: Basic OnNlY3JldA==\r\n", ""),
+			 200); /* without a name */
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		snprintf(field, sizeof(field), "Authorization: Basic %s\r\n", wrong[i]);
+		if (status_for(&at, "GET", "/api/stages", field, "") != 401)
+			fail_msg("%s was taken", wrong[i]);
+	}
+	snprintf(field, sizeof(field), "Authorization: Basic %01200d\r\n", 0);
+	assert_int_equal(status_for(&at, "GET", "/api/stages", field, ""), 401);
+	/* Balancers have no token. */
+	assert_int_equal(status_for(&at, "GET", "/healthz", "", ""), 200);
+	assert_int_equal(status_for(&at, "GET", "/readyz", "", ""), 503);
+	tear_down(&at);
+}
+
+/* A browser that knows the token shows it by itself, whatever page has made it ask. */
+static void test_basic_changes_only_from_the_page(void **state)
+{
+	place at;
+	set_up_at(&at, TOKEN, INADDR_ANY);
+	char *answer = ask(&at, "PUT", "/api/stages/work", BASIC, MODE);
+	assert_int_equal(status_of(answer), 401);
+	assert_null(strstr(answer, "Basic realm")); /* or it would ask its user again */
+	free(answer);
+	assert_int_equal(status_for(&at, "PUT", "/api/stages/work",
+				    BASIC "Origin: http://evil.example\r\nSec-Fetch-Site: cross-site\r\n",
+				    MODE),
+			 403);
+	assert_int_equal(status_for(&at, "PUT", "/api/stages/work", BASIC "Origin: null\r\n", MODE), 403);
+	assert_int_equal(status_for(&at, "PUT", "/api/stages/work",
+				    BASIC "Origin: http://localhost:1\r\nSec-Fetch-Site: same-site\r\n",
+				    MODE),
+			 401);
+	assert_int_equal(status_for(&at, "PUT", "/api/stages/work", BASIC "Sec-Fetch-Site: none\r\n", MODE),
+			 401);
+	assert_int_equal(atomic_load(&at.work->mode), WEIR_ENFORCE);
+	assert_int_equal(
+		status_for(&at, "PUT", "/api/stages/work", BASIC "Origin: http://localhost:1\r\n", MODE),
+		200);
+	assert_int_equal(atomic_load(&at.work->mode), WEIR_DRY_RUN);
+	assert_int_equal(status_for(&at, "PUT", "/api/stages/work",
+				    BASIC "Origin: https://localhost:1\r\nSec-Fetch-Site: same-origin\r\n",
+				    "{\"mode\":\"enforce\"}"),
+			 200);
+	assert_int_equal(atomic_load(&at.work->mode), WEIR_ENFORCE);
+	tear_down(&at);
+}
 
 static void test_change(void **state)
 {
@@ -552,6 +667,9 @@ int main(void)
 		cmocka_unit_test(test_quality),
 		cmocka_unit_test(test_metrics),
 		cmocka_unit_test(test_guard),
+		cmocka_unit_test(test_hosts),
+		cmocka_unit_test(test_basic),
+		cmocka_unit_test(test_basic_changes_only_from_the_page),
 		cmocka_unit_test(test_change),
 		cmocka_unit_test(test_change_refused),
 		cmocka_unit_test(test_refusals_say_why),

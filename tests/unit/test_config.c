@@ -646,7 +646,7 @@ static void test_out_of_memory(void **state)
 
 #define ARGS(...) ((char *[]){__VA_ARGS__, NULL})
 
-/* argv's words are ours to change. */
+/* argv's words stay as they are: a successor is started with them. */
 static int take_flags(weir_config_flags *flags, char **args)
 {
 	static char words[32][128];
@@ -658,6 +658,8 @@ static int take_flags(weir_config_flags *flags, char **args)
 	}
 	for (int at = 0, used; at < argc; at += used) {
 		used = weir_config_flag(flags, "serve", argc - at, argv + at);
+		for (int i = 0; i < argc; i++)
+			assert_string_equal(words[i], args[i]);
 		if (used <= 0)
 			return used < 0 ? -1 : 1;
 	}
@@ -746,6 +748,7 @@ static void test_bad_flags(void **state)
 	assert_int_equal(take_flags(&flags, ARGS("--frobnicate")), 1);
 	assert_int_equal(take_flags(&flags, ARGS("--listenx", "a")), 1);
 	assert_int_equal(take_flags(&flags, ARGS("--p", "a")), 1);
+	assert_int_equal(take_flags(&flags, ARGS("--p90.00000000000000000000000000001=1s")), -1);
 	for (unsigned i = 0; i < WEIR_CONFIG_FLAGS_MAX; i++)
 		assert_int_equal(take_flags(&flags, ARGS("--to", "http://a")), 0);
 	assert_int_equal(take_flags(&flags, ARGS("--to", "http://a")), -1);

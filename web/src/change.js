@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Changing a stage: target, law, mode. The token is asked for once and kept only as long as the page is open.
+// Changing a stage: target, law, mode. The token is asked for once and kept only as long as the page is open; where the browser had to ask for it, it need not be typed again.
 import { element, percentile } from "./format.js";
 
 let token = "";
@@ -13,7 +13,7 @@ function values(form) {
 
 async function put(name, wanted) {
   const answer = await fetch(`/api/stages/${encodeURIComponent(name)}`, {
-    method: "PUT", headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}` }, body: JSON.stringify(wanted) });
+    method: "PUT", headers: { "Content-Type": "application/json", ...(token && { Authorization: `Bearer ${token}` }) }, body: JSON.stringify(wanted) });
   const text = await answer.text();
   if (answer.ok) return { done: true, said: "Changed." };
   let said = text;

@@ -119,6 +119,15 @@ double load_asked(const load_story *story)
 	return (double)(load_get(&tally->all.sent) + load_get(&tally->unsent)) / load_seconds(story);
 }
 
+double load_search_best(const load_search *search)
+{
+	double best = 0;
+	for (unsigned i = 0; i < search->steps; i++)
+		if (!search->step[i].interrupted && search->step[i].per_s > best)
+			best = search->step[i].per_s;
+	return best;
+}
+
 double load_fairness(const load_tally *tally)
 {
 	double users = (double)load_get(&tally->users), squares = (double)load_get(&tally->user_squares);

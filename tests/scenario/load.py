@@ -10,8 +10,8 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
 
+from load_lib import Scripted, check_sums, load, plain, result
 from weirlib import LONG, WEIR, Weir, expect, make_certificates, run, same, until
 
 
@@ -20,85 +20,6 @@ def site():
     with open(os.path.join(folder, "page"), "w") as file:
         file.write("x" * 1000)
     return folder
-
-
-def load(*words, status=0):
-    """Runs it to its end; what it wrote."""
-    done = subprocess.run([WEIR, "load", "--quiet", *words], capture_output=True, text=True, timeout=LONG)
-    if not same(done.returncode, status, "weir load " + " ".join(words)):
-        print(done.stdout[-2000:], done.stderr[-2000:])
-    return done
-
-
-def result(*words, status=0):
-    # A busy machine may take its time to answer; later options override earlier ones.
-    return json.loads(load("--json", "--drain", "30s", *words, status=status).stdout)
-
-
-def check_sums(story, what):
-    """What was sent ended in exactly one way; seconds and classes add up to the whole."""
-    ends = sum(story[key] for key in ("ok", "shed", "errors", "timeouts", "aborted"))
-    same(story["sent"], ends + story.get("open", 0), f"{what}: sent, and how it ended")
-    for key in ("sent", "ok", "good", "shed", "errors", "timeouts", "aborted"):
-        same(sum(row[key] for row in story["series"]), story[key], f"{what}: {key} by second")
-        same(sum(group[key] for group in story["classes"].values()), story[key], f"{what}: {key} by class")
-    expect(story["good"] <= story["ok"], f"{what}: good are some of ok")
-    if story["ok"]:
-        latency = story["latency_ms"]
-        order = [latency[key] for key in ("p50", "p90", "p99", "p99_9", "max")]
-        expect(order == sorted(order) and order[0] > 0, f"{what}: percentiles ascend: {order}")
-
-
-class Scripted:
-    """Answers each request by a function of its number and its bytes: what to send, or None to close."""
-
-    def __init__(self, answer):
-        self.answer = answer
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=512)
-        self.port = self.listener.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}/"
-        self.count = 0
-        self.lock = threading.Lock()
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                peer, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(peer,), daemon=True).start()
-
-    def serve(self, peer):
-        got = b""
-        with peer:
-            while True:
-                while b"\r\n\r\n" not in got:
-                    try:
-                        more = peer.recv(65536)
-                    except OSError:
-                        return
-                    if not more:
-                        return
-                    got += more
-                request, got = got.split(b"\r\n\r\n", 1)
-                with self.lock:
-                    number = self.count
-                    self.count += 1
-                text = self.answer(number, request)
-                if text is None:
-                    return
-                try:
-                    peer.sendall(text)
-                except OSError:
-                    return
-
-    def close(self):
-        self.listener.close()
-
-
-def plain(status, body=b"ok", fields=b""):
-    return b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n%s\r\n%s" % (status, len(body), fields, body)
 
 
 def closed_and_open():

@@ -60,6 +60,7 @@ static int read_so_far(load_run *run, const load_engine *engine, double cpu_befo
 	if (!run->has_tally)
 		return -ENOMEM;
 	bool over = load_engine_is_over(engine);
+	run->tally.without_paths = !over;
 	run->tally.spread_from = !over && seconds > SCREEN_SECONDS ? seconds - SCREEN_SECONDS : 0;
 	run->story.length_ns = load_engine_length(engine);
 	load_engine_read(engine, &run->tally);

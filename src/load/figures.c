@@ -29,6 +29,14 @@ load_times load_times_of_hist(const weir_hist *hist)
 	};
 }
 
+load_times load_times_of_spread(const load_spread *spread)
+{
+	weir_hist hist;
+	memset(&hist, 0, sizeof(hist));
+	load_spread_put(&hist, spread);
+	return load_times_of_hist(&hist);
+}
+
 /* The middle of a bucket may be more than the largest value in it, and a percentile is never more than the maximum. */
 static load_times exact(const weir_hist *hist, uint64_t sum_ns, uint64_t max_ns)
 {

@@ -68,6 +68,21 @@ static json_t *group_of(const load_group *group, double seconds)
 			 "bytes", count(load_get(&group->bytes)));
 }
 
+/* A class or a path: what only the whole run has elsewhere comes along. */
+static json_t *part_of(const load_group *group, double seconds)
+{
+	json_t *part = group_of(group, seconds);
+	bool whole = json_object_set_new(part, "first_byte_ms",
+					 times_of(load_times_of_spread(&group->first_byte))) == 0;
+	whole = json_object_set_new(part, "connect_ms", times_of(load_times_of_spread(&group->connect))) ==
+			0 &&
+		whole;
+	if (whole)
+		return part;
+	json_decref(part);
+	return NULL;
+}
+
 /* By name. Two of the same name would hide each other: the second is told by its number as well. */
 static json_t *groups_of(const load_group *groups, unsigned number, const char *const *names, double seconds)
 {
@@ -79,7 +94,7 @@ static json_t *groups_of(const load_group *groups, unsigned number, const char *
 			snprintf(other, sizeof(other), "%.*s (%u)", NAME_BYTES - 1, name, i);
 			name = clean(other, room);
 		}
-		if (json_object_set_new(all, name, group_of(&groups[i], seconds)) != 0) {
+		if (json_object_set_new(all, name, part_of(&groups[i], seconds)) != 0) {
 			json_decref(all);
 			return NULL;
 		}

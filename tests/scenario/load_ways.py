@@ -47,6 +47,22 @@ def urls():
     server.close()
 
 
+def times_by_path():
+    """First byte and connection of each path and class; and more paths than a table shows."""
+    gate = threading.Event()
+    server = Scripted(lambda number, request: (b" /slow" in request and gate.wait(0.05), plain(200))[1])
+    urls = file_of("20 /slow\n20 /fast\n" + "".join(f"/p{i}\n" for i in range(100)))
+    story = result("--urls", urls, "--rate", "400", "--duration", "1s", "--no-keepalive", "--mix", "a=.5;b=.5", server.url)
+    check_sums(story, "times")
+    same((len(story["paths"]), "other" in story["paths"]), (102, False), "each has its own")
+    for key in ("first_byte_ms", "connect_ms"):
+        for part in (story["paths"]["/slow"], story["paths"]["/fast"], *story["classes"].values()):
+            expect(0 < part[key]["p50"] <= story[key]["max"], f"{key}: {part[key]}")
+    slow, fast = (story["paths"][name]["first_byte_ms"]["p50"] for name in ("/slow", "/fast"))
+    expect(slow > 48 and slow > fast, f"who is slow has a late first byte: {slow}, {fast}")
+    server.close()
+
+
 LINKS = {
     "/": b'<a href="/a">a</a> <img src="b"> <a href="http://elsewhere.invalid/x"> <a href="/">me</a> <!-- <a href="/never"> -->',
     "/a": b'<a href="/a/c">c</a>',
@@ -253,4 +269,4 @@ def interrupted_between():
     server.close()
 
 
-run(urls, links, model, sessions, phases_again, sources, capacity, interrupted_search, interrupted_between)
+run(urls, times_by_path, links, model, sessions, phases_again, sources, capacity, interrupted_search, interrupted_between)

@@ -318,6 +318,8 @@ static void json_has_the_same_for_each_class(void **state)
 		made_load_sent(&made, i > 0, 0, 0, 0);
 		made_load_ended(&made, i > 0, 0, 0, LOAD_OK, (i + 1) * 60 * MS, 200);
 	}
+	load_spread_add(&made.tally.klass[1].first_byte, 32 * MS);
+	load_spread_add(&made.tally.klass[1].connect, 2 * MS);
 	for (unsigned i = 0; i < 2; i++) {
 		made.story.url = urls[i];
 		json_t *all = read_back(written(JSON, &made.story)),
@@ -328,9 +330,13 @@ static void json_has_the_same_for_each_class(void **state)
 		expect_counts(bronze, (const int[8]){2, 2});
 		expect_number(json_object_get(bronze, "latency_ms"), "mean", 150);
 		expect_number(bronze, "duration_s", 1);
+		/* The middles of their buckets. */
+		expect_number(json_object_get(bronze, "first_byte_ms"), "p50", 32.243711);
+		expect_number(json_object_get(bronze, "connect_ms"), "max", 2.015231);
 		assert_non_null(json_object_get(classes, "bronze (2)"));
 		const json_t *none = json_object_get(classes, "not ? UTF-8");
 		assert_true(json_is_null(json_object_get(json_object_get(none, "latency_ms"), "p50")));
+		assert_true(json_is_null(json_object_get(json_object_get(none, "first_byte_ms"), "p50")));
 		assert_int_equal(json_object_size(json_object_get(all, "paths")), 1);
 		json_decref(all);
 	}

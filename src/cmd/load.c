@@ -123,6 +123,22 @@ static int judge_pace(const load_run *run)
 	return missed * 100 > all ? WEIR_EXIT_FAILED : WEIR_EXIT_OK;
 }
 
+/* Who measures what is shed or goes wrong has measured something; who had no answer at all has not. */
+static int judge_answers(const load_run *run)
+{
+	const load_group *all = &run->tally.all;
+	bool unanswered = load_was_unanswered(&run->story);
+	if (!load_was_in_vain(&run->story))
+		return WEIR_EXIT_OK;
+	fprintf(stderr,
+		"weir load: NOTHING WAS ANSWERED%s: of %llu requests %llu were shed, %llu ended in an error, "
+		"%llu timed out, %llu were aborted\n",
+		unanswered ? "" : " WITH SUCCESS", (unsigned long long)all->sent,
+		(unsigned long long)all->ended[LOAD_SHED], (unsigned long long)all->ended[LOAD_ERROR],
+		(unsigned long long)all->ended[LOAD_TIMEOUT], (unsigned long long)all->ended[LOAD_ABORTED]);
+	return unanswered ? WEIR_EXIT_FAILED : WEIR_EXIT_OK;
+}
+
 static int judge(const load_run *run)
 {
 	if (run->failure[0] != '\0') {
@@ -130,6 +146,7 @@ static int judge(const load_run *run)
 		return WEIR_EXIT_FAILED;
 	}
 	int status = judge_pace(run);
+	status = worse(status, judge_answers(run));
 	return run->interrupted ? EXIT_INTERRUPTED : status;
 }
 

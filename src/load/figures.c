@@ -113,6 +113,20 @@ bool load_fell_behind(const load_story *story)
 	return are_many(story->tally, load_get(&story->tally->behind) + load_get(&story->tally->missed));
 }
 
+bool load_was_in_vain(const load_story *story)
+{
+	const load_group *all = &story->tally->all;
+	return load_get(&all->sent) > 0 && load_get(&all->ended[LOAD_OK]) == 0;
+}
+
+bool load_was_unanswered(const load_story *story)
+{
+	for (unsigned i = 0; i < LOAD_STATUSES; i++)
+		if (load_get(&story->tally->status[i]) > 0)
+			return false;
+	return load_was_in_vain(story);
+}
+
 bool load_ran_short(const load_story *story)
 {
 	const load_tally *tally = story->tally;

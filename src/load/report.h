@@ -48,6 +48,11 @@ bool load_fell_behind(const load_story *story);
 /* More than 1 % were late, or some were never sent, because there was no connection for them. Both can be. */
 bool load_ran_short(const load_story *story);
 
+/* Something was sent, and nothing came of it that is ok. */
+bool load_was_in_vain(const load_story *story);
+/* Not even an answer of another kind: then nothing of the service was measured. */
+bool load_was_unanswered(const load_story *story);
+
 /* Each returns 0, -EIO where the stream did not take it, or -ENOMEM; weir_error tells. Colour: as weir_terminal_colour says, and only on a terminal. */
 int load_report_text(FILE *out, const load_story *story, bool colour);
 /* As docs/load-report.md describes it. */

@@ -107,13 +107,30 @@ def failures():
 
     never = threading.Event()
     server = Scripted(lambda number, request: never.wait(LONG) and None)
-    story = result("--rate", "50", "--duration", "1s", "--patience", "50ms", server.url)
+    story = result("--rate", "50", "--duration", "1s", "--patience", "50ms", server.url, status=1)
     check_sums(story, "patience")
     same(story["aborted"], story["sent"], "all left")
-    story = result("--rate", "50", "--duration", "1s", "--timeout", "50ms", server.url)
+    story = result("--rate", "50", "--duration", "1s", "--timeout", "50ms", server.url, status=1)
     check_sums(story, "timeouts")
     same(story["timeouts"], story["sent"], "all timed out")
     never.set()
+    server.close()
+
+
+def in_vain():
+    """Where nothing was ok it says so, on standard error and twice in the summary; where nothing was answered at all, that is a failure."""
+    text = "NOTHING WAS ANSWERED"
+    for answer, status, words in ((plain(404), 0, " WITH SUCCESS: of 10 requests 0 were shed, 10 ended in an error"),
+                                  (plain(503), 0, " WITH SUCCESS: of 10 requests 10 were shed, 0 ended in an error"),
+                                  (None, 1, ": of 10 requests 0 were shed, 10 ended in an error")):
+        server = Scripted(lambda number, request, answer=answer: answer)
+        done = load("--rate", "100", "--duration", "100ms", "--drain", "30s", server.url, status=status)
+        expect(text + words in done.stderr, f"{words}: {done.stderr}")
+        same(done.stdout.count("!!! " + text + words.split(":")[0] + ":"), 2, "above and below")
+        server.close()
+    server = Scripted(lambda number, request: plain(200 if number == 9 else 404))
+    done = load("--rate", "100", "--duration", "100ms", "--drain", "30s", server.url)
+    same((text in done.stderr, text in done.stdout), (False, False), "one is enough")
     server.close()
 
 
@@ -238,7 +255,7 @@ def secure_and_http2():
         same((story["sent"], story["ok"], weir.count("requests") - before), (100, 100, 100), " ".join(words))
     expect(weir.count("h2_connections") >= 2, "it was HTTP/2")
     # A certificate of nobody's, and one whose name is another: each request fails for that reason.
-    story = result("--users", "1", "--duration", "500ms", secure)
+    story = result("--users", "1", "--duration", "500ms", secure, status=1)
     check_sums(story, "unverified")
     same((story["ok"], story["errors"]), (0, story["error_reasons"]["tls"]), "a certificate that nobody signed is refused")
     expect(story["errors"] > 0, "and that is an error")
@@ -325,7 +342,7 @@ def as_many_connections_as_allowed():
         thread = threading.Thread(target=accept)
         thread.start()
         story = result("--rate", "100000", "--connections", "300", "--duration", "100ms", "--threads", "1", "--timeout", "1m", "--drain", "3s",
-                       f"http://127.0.0.1:{server.getsockname()[1]}/")
+                       f"http://127.0.0.1:{server.getsockname()[1]}/", status=1)
         server.shutdown(socket.SHUT_RDWR)
         thread.join()
     # The first is the one that sees whether somebody is there.
@@ -367,6 +384,6 @@ def help_is_whole():
         expect(option in manual, f"the manual does not tell about {option}")
 
 
-run(closed_and_open, classes_and_methods, stall, failures, bad_input, impossible, interrupted, phases_trace_loads, secure_and_http2, http2_many_at_a_time, waits_for_a_connection, terminals,
+run(closed_and_open, classes_and_methods, stall, failures, in_vain, bad_input, impossible, interrupted, phases_trace_loads, secure_and_http2, http2_many_at_a_time, waits_for_a_connection, terminals,
     http2_asks_as_it_should,
     as_many_connections_as_allowed, made_files, help_is_whole)

@@ -46,7 +46,9 @@ class Load:
             self.close()
         # A generator that fell behind says so and ends with 1, but has measured: that is for the experiment to tell.
         behind = "FELL BEHIND" in said
-        if not text or self.process.returncode not in (0, 1) or (self.process.returncode == 1 and not behind):
+        # So does one that had no answer at all: a server that has broken down is a result.
+        measured = behind or "NOTHING WAS ANSWERED" in said
+        if not text or self.process.returncode not in (0, 1) or (self.process.returncode == 1 and not measured):
             raise Failed(f"weir load: {said.strip()[-400:] or self.process.returncode}")
         if behind:
             self.lab.note("the load generator fell behind in a part of this: response times have its own delay in them")

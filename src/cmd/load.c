@@ -36,19 +36,29 @@ static bool has_colour(void)
 	return weir_terminal_can(stdout) && weir_terminal_colour();
 }
 
-typedef int write_fn(FILE *out, const load_story *stories, unsigned count);
+typedef int write_fn(FILE *out, const load_runs *runs);
 
-static int write_json(FILE *out, const load_story *stories, unsigned count)
+static int write_json(FILE *out, const load_runs *runs)
 {
-	return stories[0].load > 0 ? load_report_json_runs(out, stories, count)
-				   : load_report_json(out, stories);
+	bool alone = runs->count == 1 && runs->stories[0].load == 0;
+	return alone ? load_report_json(out, runs->stories) : load_report_json_runs(out, runs);
+}
+
+static int write_csv(FILE *out, const load_runs *runs)
+{
+	return load_report_csv(out, runs->stories, runs->count);
+}
+
+static int write_plot(FILE *out, const load_runs *runs)
+{
+	return load_report_svg(out, runs->stories, runs->count);
 }
 
 /* path NULL: standard output. */
-static int write_file(const char *path, write_fn *write, const load_story *stories, unsigned count)
+static int write_file(const char *path, write_fn *write, const load_runs *runs)
 {
 	FILE *file = path != NULL ? fopen(path, "w") : stdout;
-	int error = file != NULL ? write(file, stories, count) : -errno;
+	int error = file != NULL ? write(file, runs) : -errno;
 	if (file != NULL && file != stdout && (ferror(file) | fclose(file)) != 0 && error == 0)
 		error = -EIO;
 	if (error == 0)
@@ -62,24 +72,37 @@ static int worse(int a, int b)
 	return a > b ? a : b;
 }
 
-/* As much as there is of it, also after a failure. */
-static int tell(const load_options *options, const load_run *runs, unsigned count)
+/* Interrupted before the first run: all there is to tell is how far the search came. */
+static void tell_search(const load_options *options, const load_runs *runs)
 {
-	static load_story stories[LOAD_LOADS];
+	double best = runs->search != NULL ? load_search_best(runs->search) : 0;
+	if (!options->json || options->json_file != NULL)
+		printf("interrupted before the first run; the capacity is %s, the best so far %.1f "
+		       "answers/s\n",
+		       runs->capacity > 0 ? "known" : "not known yet", best);
+	if (options->csv != NULL || options->plot != NULL)
+		fprintf(stderr, "weir load: there was no run: nothing for --csv and --plot\n");
+}
+
+/* As much as there is of it, also after a failure. */
+static int tell(const load_options *options, const load_runs *runs)
+{
 	int status = WEIR_EXIT_OK;
-	if (count == 0)
+	if (runs->count == 0 && !runs->interrupted)
 		return status;
-	for (unsigned i = 0; i < count; i++)
-		stories[i] = runs[i].story;
 	if (options->json)
-		status = write_file(options->json_file, write_json, stories, count);
-	for (unsigned i = 0; i < count && (!options->json || options->json_file != NULL); i++)
-		if (load_report_text(stdout, &stories[i], has_colour()) != 0)
+		status = write_file(options->json_file, write_json, runs);
+	for (unsigned i = 0; i < runs->count && (!options->json || options->json_file != NULL); i++)
+		if (load_report_text(stdout, &runs->stories[i], has_colour()) != 0)
 			status = WEIR_EXIT_FAILED;
+	if (runs->count == 0) {
+		tell_search(options, runs);
+		return status;
+	}
 	if (options->csv != NULL)
-		status = worse(status, write_file(options->csv, load_report_csv, stories, count));
+		status = worse(status, write_file(options->csv, write_csv, runs));
 	if (options->plot != NULL)
-		status = worse(status, write_file(options->plot, load_report_svg, stories, count));
+		status = worse(status, write_file(options->plot, write_plot, runs));
 	return status;
 }
 
@@ -100,6 +123,22 @@ static int judge_pace(const load_run *run)
 	return missed * 100 > all ? WEIR_EXIT_FAILED : WEIR_EXIT_OK;
 }
 
+/* Who measures what is shed or goes wrong has measured something; who had no answer at all has not. */
+static int judge_answers(const load_run *run)
+{
+	const load_group *all = &run->tally.all;
+	bool unanswered = load_was_unanswered(&run->story);
+	if (!load_was_in_vain(&run->story))
+		return WEIR_EXIT_OK;
+	fprintf(stderr,
+		"weir load: NOTHING WAS ANSWERED%s: of %llu requests %llu were shed, %llu ended in an error, "
+		"%llu timed out, %llu were aborted\n",
+		unanswered ? "" : " WITH SUCCESS", (unsigned long long)all->sent,
+		(unsigned long long)all->ended[LOAD_SHED], (unsigned long long)all->ended[LOAD_ERROR],
+		(unsigned long long)all->ended[LOAD_TIMEOUT], (unsigned long long)all->ended[LOAD_ABORTED]);
+	return unanswered ? WEIR_EXIT_FAILED : WEIR_EXIT_OK;
+}
+
 static int judge(const load_run *run)
 {
 	if (run->failure[0] != '\0') {
@@ -107,6 +146,7 @@ static int judge(const load_run *run)
 		return WEIR_EXIT_FAILED;
 	}
 	int status = judge_pace(run);
+	status = worse(status, judge_answers(run));
 	return run->interrupted ? EXIT_INTERRUPTED : status;
 }
 
@@ -123,21 +163,25 @@ static int run_one(const load_setup *setup, double load, load_run *run)
 	return error != 0 ? status_of(error) : judge(run);
 }
 
-static int run_all(const load_setup *setup, load_run *runs, unsigned *ret_count)
+/* A signal between two runs ends it as one within a run does. */
+static int run_all(const load_setup *setup, load_run *runs, load_runs *ret)
 {
 	const load_options *options = setup->options;
 	unsigned count = options->loads > 0 ? options->loads : 1;
 	int status = WEIR_EXIT_OK;
-	*ret_count = 0;
-	for (unsigned i = 0; i < count; i++) {
+	for (unsigned i = 0; i < count && !ret->interrupted; i++) {
+		ret->interrupted = load_signals_came(0);
+		if (ret->interrupted)
+			break;
 		status = worse(status, run_one(setup, options->loads > 0 ? options->load[i] : 0, &runs[i]));
 		if (!runs[i].has_tally)
-			return status;
-		*ret_count = i + 1;
-		if (runs[i].interrupted || runs[i].failure[0] != '\0')
-			return status;
+			break;
+		ret->count = i + 1;
+		ret->interrupted = runs[i].interrupted;
+		if (runs[i].failure[0] != '\0')
+			break;
 	}
-	return status;
+	return ret->interrupted ? worse(status, EXIT_INTERRUPTED) : status;
 }
 
 /* Before the run rather than after it; nothing is changed by that. */
@@ -154,20 +198,34 @@ static bool may_write(const char *path)
 	return path == NULL || file != NULL;
 }
 
+static bool looks_for_capacity(const load_setup *setup)
+{
+	return setup->options->find_capacity ||
+	       (setup->capacity == 0 && load_setup_needs_capacity(setup->options));
+}
+
 static int act(load_setup *setup)
 {
 	static load_run runs[LOAD_LOADS];
+	static load_story stories[LOAD_LOADS];
 	const load_options *options = setup->options;
-	unsigned count;
+	load_runs told = {.stories = stories};
+	int status = WEIR_EXIT_OK;
 	if (!may_write(options->json_file) || !may_write(options->csv) || !may_write(options->plot))
 		return WEIR_EXIT_FAILED;
-	if (options->find_capacity || (setup->capacity == 0 && load_setup_needs_capacity(options))) {
+	load_signals_hold();
+	if (looks_for_capacity(setup)) {
 		int error = load_find_capacity(setup, options->quiet ? NULL : stderr);
-		if (error != 0)
-			return status_of(error);
+		told.interrupted = error == -EINTR;
+		told.search = &setup->search;
+		status = error != 0 ? status_of(error) : WEIR_EXIT_OK;
 	}
-	int status = run_all(setup, runs, &count);
-	status = worse(status, tell(options, runs, count));
+	told.capacity = setup->capacity;
+	if (status == WEIR_EXIT_OK)
+		status = run_all(setup, runs, &told);
+	for (unsigned i = 0; i < told.count; i++)
+		stories[i] = runs[i].story;
+	status = worse(status, tell(options, &told));
 	for (unsigned i = 0; i < LOAD_LOADS; i++)
 		load_run_free(&runs[i]);
 	return status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs of `weir load`: one, with the signals and the screen around it; and the search of a capacity. */
+/* Runs of `weir load`: the signals that stop them; one, with the screen around it; and the search of a capacity. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -25,7 +25,14 @@ static void stop_signals(sigset_t *ret)
 	sigaddset(ret, SIGHUP);
 }
 
-static bool is_told_to_stop(uint64_t wait_ns)
+void load_signals_hold(void)
+{
+	sigset_t signals;
+	stop_signals(&signals);
+	pthread_sigmask(SIG_BLOCK, &signals, NULL);
+}
+
+bool load_signals_came(uint64_t wait_ns)
 {
 	sigset_t signals;
 	const struct timespec wait = {.tv_sec = (time_t)(wait_ns / WEIR_NS_PER_S),
@@ -53,6 +60,7 @@ static int read_so_far(load_run *run, const load_engine *engine, double cpu_befo
 	if (!run->has_tally)
 		return -ENOMEM;
 	bool over = load_engine_is_over(engine);
+	run->tally.without_paths = !over;
 	run->tally.spread_from = !over && seconds > SCREEN_SECONDS ? seconds - SCREEN_SECONDS : 0;
 	run->story.length_ns = load_engine_length(engine);
 	load_engine_read(engine, &run->tally);
@@ -66,7 +74,7 @@ static int watch(load_run *run, load_engine *engine, load_screen *screen, double
 {
 	uint64_t draw_ns = weir_clock_ns() + SCREEN_NS;
 	while (!load_engine_is_over(engine)) {
-		if (is_told_to_stop(LOOK_NS)) {
+		if (load_signals_came(LOOK_NS)) {
 			run->interrupted = true;
 			load_engine_stop(engine);
 		}
@@ -81,11 +89,8 @@ static int watch(load_run *run, load_engine *engine, load_screen *screen, double
 
 int load_run_do(load_run *run, load_screen *screen)
 {
-	sigset_t signals, before;
 	load_engine *engine;
 	double cpu_before_s = cpu_s();
-	stop_signals(&signals);
-	pthread_sigmask(SIG_BLOCK, &signals, &before);
 	int error = load_engine_start(&run->plan, &engine);
 	if (error == 0) {
 		error = watch(run, engine, screen, cpu_before_s);
@@ -94,7 +99,6 @@ int load_run_do(load_run *run, load_screen *screen)
 	}
 	if (error == 0 && screen != NULL)
 		load_screen_draw(screen, &run->story);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	return error;
 }
 
@@ -110,30 +114,48 @@ void load_run_free(load_run *run)
 
 #define STEP_NS   (WEIR_NS_PER_S * 3 / 2)
 #define USERS_MAX 4096u
+/* 1 to 4096 users, and the best twice more. */
+_Static_assert(LOAD_STEPS_MAX >= 13 + 2, "the steps of a search");
 /* So much more is more; less is noise. */
 #define GAIN 1.05
 
-/* Answers a second of a closed run of this many users. */
-static int measure(const load_setup *setup, const load_work *work, unsigned users, FILE *out,
-		   double *ret_per_s)
+static void keep_step(load_search *search, const load_run *run, unsigned users)
 {
+	const load_group *all = &run->tally.all;
+	double ok = (double)all->ended[LOAD_OK];
+	if (search->steps == LOAD_STEPS_MAX)
+		return;
+	search->step[search->steps++] =
+		(load_step){.users = users,
+			    .per_s = run->story.length_ns > 0 ? ok * 1e9 / (double)run->story.length_ns : 0,
+			    .mean_ms = ok > 0 ? (double)all->response_sum_ns / 1e6 / ok : 0,
+			    .interrupted = run->interrupted};
+	search->interrupted = run->interrupted;
+}
+
+static void tell_step(FILE *out, const load_step *step)
+{
+	fprintf(out, "capacity: %4u users: %10.1f answers/s, mean %.3f ms%s\n", step->users, step->per_s,
+		step->mean_ms, step->interrupted ? ", interrupted" : "");
+}
+
+/* Answers a second of a closed run of this many users. */
+static int measure(load_setup *setup, const load_work *work, unsigned users, FILE *out, double *ret_per_s)
+{
+	load_search *search = &setup->search;
 	load_run run;
 	int error = load_run_plan_closed(setup, work, users, STEP_NS, &run);
 	if (error == 0)
 		error = load_run_do(&run, NULL);
-	if (error == 0 && run.interrupted)
-		error = weir_error_set(-EINTR, "interrupted");
 	if (error == 0 && run.failure[0] != '\0')
 		error = weir_error_set(-EIO, "%s", run.failure);
 	if (error == 0) {
-		const load_group *all = &run.tally.all;
-		*ret_per_s = (double)all->ended[LOAD_OK] * 1e9 / (double)run.story.length_ns;
+		keep_step(search, &run, users);
+		*ret_per_s = search->step[search->steps - 1].per_s;
 		if (out != NULL)
-			fprintf(out, "capacity: %4u users: %10.1f answers/s, mean %.3f ms\n", users,
-				*ret_per_s,
-				all->ended[LOAD_OK] > 0
-					? (double)all->response_sum_ns / 1e6 / (double)all->ended[LOAD_OK]
-					: 0.0);
+			tell_step(out, &search->step[search->steps - 1]);
+		if (run.interrupted)
+			error = weir_error_set(-EINTR, "interrupted");
 	}
 	load_run_free(&run);
 	return error;
@@ -146,7 +168,7 @@ static double middle(double a, double b, double c)
 }
 
 /* Twice as many users until two steps in a row gave no more; then the best is measured twice more, and the middle one counts. */
-static int climb(const load_setup *setup, const load_work *work, FILE *out, double *ret_per_s)
+static int climb(load_setup *setup, const load_work *work, FILE *out, double *ret_per_s)
 {
 	double best = 0, per_s = 0, again[2];
 	unsigned best_users = 1, without = 0;
@@ -167,7 +189,7 @@ static int climb(const load_setup *setup, const load_work *work, FILE *out, doub
 	}
 	*ret_per_s = middle(best, again[0], again[1]);
 	if (*ret_per_s <= 0)
-		return weir_error_set(-EINVAL, "no capacity can be found: there was no successful answer");
+		return weir_error_set(-EIO, "no capacity can be found: there was no successful answer");
 	if (out != NULL)
 		fprintf(out, "capacity: %.1f answers/s, of %u users\n", *ret_per_s, best_users);
 	return 0;
@@ -180,6 +202,7 @@ int load_find_capacity(load_setup *setup, FILE *out)
 	habits.origin = setup->place.origin;
 	habits.think_ns = 0;
 	habits.requests = 0;
+	setup->searched = true;
 	int error = load_setup_work(setup, &habits, &work);
 	if (error == 0)
 		error = climb(setup, work, out, &setup->capacity);

@@ -277,6 +277,7 @@ int load_run_plan(const load_setup *setup, double load, load_run *ret)
 				  .planned_ns = plan->duration_ns,
 				  .asked_rate = ret->schedule != NULL ? load_schedule_rate(ret->schedule) : 0,
 				  .load = load,
+				  .search = setup->searched ? &setup->search : NULL,
 				  .capacity = setup->capacity};
 	return 0;
 }

@@ -17,6 +17,8 @@ typedef struct load_setup {
 	load_work *work;   /* as asked for */
 	load_trace *trace; /* NULL: none */
 	double capacity;   /* 0: not known */
+	load_search search;
+	bool searched;
 	const char *classes[LOAD_CLASSES_MAX], *paths[LOAD_PATHS_MAX];
 } load_setup;
 
@@ -47,7 +49,15 @@ int load_run_plan_closed(const load_setup *setup, const load_work *work, unsigne
 int load_run_do(load_run *run, load_screen *screen);
 void load_run_free(load_run *run);
 
-/* Finds the capacity and keeps it in the setup, saying what it does on `out` (NULL: nowhere). 0; -EINTR when interrupted; or a negative errno with weir_error. */
+/*
+ * Signals that stop it are blocked from here on, in this thread and those it makes, and looked for: one that comes at any time ends what is under way and what is still to come, and nothing that was
+ * measured is lost by it.
+ */
+void load_signals_hold(void);
+/* Whether one came; waits for it that long. */
+bool load_signals_came(uint64_t wait_ns);
+
+/* Finds the capacity and keeps it in the setup, with the steps of the search, saying what it does on `out` (NULL: nowhere). 0; -EINTR when interrupted; or a negative errno with weir_error. */
 int load_find_capacity(load_setup *setup, FILE *out);
 /* The work of the options without thinks and ends, for that. */
 int load_setup_work(const load_setup *setup, const load_habits *habits, load_work **ret);

@@ -63,5 +63,5 @@ const char load_usage[] =
 	"  --csv FILE           a row a second; with --load of all runs, with a column 'load'\n"
 	"  --plot FILE          an SVG; with --load of all runs, one after the other\n"
 	"  --quiet              nothing while it runs\n\n"
-	"Ctrl-C ends a run early; what it measured is written, and the exit status is 130.\n";
+	"Ctrl-C ends a run, or the search of the capacity, early; what was measured is written, and the exit status is 130.\n";
 /* clang-format on */

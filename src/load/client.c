@@ -304,13 +304,24 @@ static bool speaks_h2(load_conn *conn)
 	return load_h2_new(plan->place->authority, plan->place->secure, &conn->h2) == 0;
 }
 
+/* Of those who wait for it the first is who it was made for; he may have left. */
+static void count_connected(load_conn *conn, uint64_t took_ns)
+{
+	load_tally *tally = &conn->reactor->tally;
+	const load_exchange *exchange = conn->exchanges;
+	load_tally_connected(tally, took_ns);
+	while (exchange != NULL && exchange->session == NULL)
+		exchange = exchange->next;
+	if (exchange != NULL)
+		load_tally_connected_for(tally, exchange->session->form->klass, exchange->session->form->path,
+					 took_ns);
+}
+
 void load_client_up(load_conn *conn)
 {
 	load_reactor *reactor = conn->reactor;
-	uint64_t now_ns = load_now(reactor);
 	reactor->connecting--;
-	weir_hist_bump(&reactor->tally.connections, 1);
-	weir_hist_add(&reactor->tally.connect, now_ns - conn->opened_ns);
+	count_connected(conn, load_now(reactor) - conn->opened_ns);
 	conn->state = LOAD_CONN_UP;
 	if (reactor->plan->http2 && !speaks_h2(conn))
 		load_client_fail(conn, conn->link.tls != NULL ? LOAD_ERROR_TLS : LOAD_ERROR_CONNECT);

@@ -29,6 +29,14 @@ load_times load_times_of_hist(const weir_hist *hist)
 	};
 }
 
+load_times load_times_of_spread(const load_spread *spread)
+{
+	weir_hist hist;
+	memset(&hist, 0, sizeof(hist));
+	load_spread_put(&hist, spread);
+	return load_times_of_hist(&hist);
+}
+
 /* The middle of a bucket may be more than the largest value in it, and a percentile is never more than the maximum. */
 static load_times exact(const weir_hist *hist, uint64_t sum_ns, uint64_t max_ns)
 {
@@ -105,6 +113,20 @@ bool load_fell_behind(const load_story *story)
 	return are_many(story->tally, load_get(&story->tally->behind) + load_get(&story->tally->missed));
 }
 
+bool load_was_in_vain(const load_story *story)
+{
+	const load_group *all = &story->tally->all;
+	return load_get(&all->sent) > 0 && load_get(&all->ended[LOAD_OK]) == 0;
+}
+
+bool load_was_unanswered(const load_story *story)
+{
+	for (unsigned i = 0; i < LOAD_STATUSES; i++)
+		if (load_get(&story->tally->status[i]) > 0)
+			return false;
+	return load_was_in_vain(story);
+}
+
 bool load_ran_short(const load_story *story)
 {
 	const load_tally *tally = story->tally;
@@ -117,6 +139,15 @@ double load_asked(const load_story *story)
 {
 	const load_tally *tally = story->tally;
 	return (double)(load_get(&tally->all.sent) + load_get(&tally->unsent)) / load_seconds(story);
+}
+
+double load_search_best(const load_search *search)
+{
+	double best = 0;
+	for (unsigned i = 0; i < search->steps; i++)
+		if (!search->step[i].interrupted && search->step[i].per_s > best)
+			best = search->step[i].per_s;
+	return best;
 }
 
 double load_fairness(const load_tally *tally)

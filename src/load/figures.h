@@ -21,6 +21,7 @@ load_times load_times_of_group(const load_group *group);
 load_times load_times_of_second(const load_second *second);
 /* All to 1.6 %. */
 load_times load_times_of_hist(const weir_hist *hist);
+load_times load_times_of_spread(const load_spread *spread);
 
 /* Ended in any way that is neither ok nor shed. */
 uint64_t load_failed_group(const load_group *group);

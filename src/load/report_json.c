@@ -68,6 +68,21 @@ static json_t *group_of(const load_group *group, double seconds)
 			 "bytes", count(load_get(&group->bytes)));
 }
 
+/* A class or a path: what only the whole run has elsewhere comes along. */
+static json_t *part_of(const load_group *group, double seconds)
+{
+	json_t *part = group_of(group, seconds);
+	bool whole = json_object_set_new(part, "first_byte_ms",
+					 times_of(load_times_of_spread(&group->first_byte))) == 0;
+	whole = json_object_set_new(part, "connect_ms", times_of(load_times_of_spread(&group->connect))) ==
+			0 &&
+		whole;
+	if (whole)
+		return part;
+	json_decref(part);
+	return NULL;
+}
+
 /* By name. Two of the same name would hide each other: the second is told by its number as well. */
 static json_t *groups_of(const load_group *groups, unsigned number, const char *const *names, double seconds)
 {
@@ -79,7 +94,7 @@ static json_t *groups_of(const load_group *groups, unsigned number, const char *
 			snprintf(other, sizeof(other), "%.*s (%u)", NAME_BYTES - 1, name, i);
 			name = clean(other, room);
 		}
-		if (json_object_set_new(all, name, group_of(&groups[i], seconds)) != 0) {
+		if (json_object_set_new(all, name, part_of(&groups[i], seconds)) != 0) {
 			json_decref(all);
 			return NULL;
 		}
@@ -156,6 +171,27 @@ static json_t *details_of(const load_story *story)
 			 known(story->load), "fairness", real(load_fairness(tally)));
 }
 
+static json_t *step_of(const load_step *step)
+{
+	return json_pack("{s:i, s:o, s:o, s:b}", "users", (int)step->users, "ok_per_s", real(step->per_s),
+			 "mean_ms", known(step->mean_ms), "interrupted", step->interrupted);
+}
+
+/* null: the capacity was not looked for. Without memory it is NULL, as everywhere here. */
+static json_t *search_of(const load_search *search)
+{
+	if (search == NULL)
+		return json_null();
+	json_t *steps = json_array();
+	for (unsigned i = 0; i < search->steps; i++)
+		if (json_array_append_new(steps, step_of(&search->step[i])) != 0) {
+			json_decref(steps);
+			return NULL;
+		}
+	return json_pack("{s:o, s:o, s:b}", "steps", steps, "best_per_s", known(load_search_best(search)),
+			 "interrupted", search->interrupted);
+}
+
 static json_t *story_of(const load_story *story)
 {
 	const load_tally *tally = story->tally;
@@ -171,6 +207,7 @@ static json_t *story_of(const load_story *story)
 	whole = json_object_set_new(all, "series", series) == 0 && whole;
 	whole = whole && json_object_update(all, details) == 0;
 	whole = json_object_set_new(all, "capacity_per_s", known(story->capacity)) == 0 && whole;
+	whole = json_object_set_new(all, "search", search_of(story->search)) == 0 && whole;
 	whole = json_object_set_new(all, "paths", paths) == 0 && whole;
 	json_decref(details);
 	if (whole)
@@ -198,16 +235,17 @@ int load_report_json(FILE *out, const load_story *story)
 	return write_json(out, story_of(story));
 }
 
-int load_report_json_runs(FILE *out, const load_story *stories, unsigned number)
+int load_report_json_runs(FILE *out, const load_runs *runs)
 {
-	json_t *runs = json_array();
-	for (unsigned i = 0; runs != NULL && i < number; i++)
-		if (json_array_append_new(runs, story_of(&stories[i])) != 0) {
-			json_decref(runs);
-			runs = NULL;
+	json_t *rows = json_array();
+	for (unsigned i = 0; rows != NULL && i < runs->count; i++)
+		if (json_array_append_new(rows, story_of(&runs->stories[i])) != 0) {
+			json_decref(rows);
+			rows = NULL;
 		}
-	if (runs == NULL)
+	if (rows == NULL)
 		return weir_error_set(-ENOMEM, "out of memory for the report");
-	return write_json(out, json_pack("{s:o, s:o}", "capacity_per_s",
-					 known(number > 0 ? stories[0].capacity : 0), "runs", runs));
+	return write_json(out,
+			  json_pack("{s:o, s:o, s:b, s:o}", "capacity_per_s", known(runs->capacity), "search",
+				    search_of(runs->search), "interrupted", runs->interrupted, "runs", rows));
 }

@@ -56,7 +56,19 @@ static void put_head(const page *on)
 	fputc('\n', on->out);
 }
 
-/* Twice, above the figures and below them: whoever reads only one end of the report has read it. */
+static void put_vain(const page *on)
+{
+	char text[200];
+	if (!load_was_in_vain(on->story))
+		return;
+	snprintf(text, sizeof(text), "!!! %s: of %" PRIu64 " requests not one was ok.\n%s",
+		 load_was_unanswered(on->story) ? "NOTHING WAS ANSWERED"
+						: "NOTHING WAS ANSWERED WITH SUCCESS",
+		 load_get(&on->tally->all.sent),
+		 load_was_unanswered(on->story) ? "!!! This run is not about the server.\n" : "");
+	put(on, WEIR_TONE_BAD, text);
+}
+
 static void put_behind(const page *on)
 {
 	char part[WEIR_NUMBER], most[WEIR_NUMBER], text[400];
@@ -85,6 +97,18 @@ static void put_behind(const page *on)
 			 unsent);
 		put(on, WEIR_TONE_BAD, text);
 	}
+}
+
+static bool is_warned(const load_story *story)
+{
+	return load_was_in_vain(story) || load_fell_behind(story) || load_ran_short(story);
+}
+
+/* Twice, above the figures and below them: whoever reads only one end of the report has read it. */
+static void put_warnings(const page *on)
+{
+	put_vain(on);
+	put_behind(on);
 }
 
 /* ---- rates and ends ---- */
@@ -304,8 +328,8 @@ int load_report_text(FILE *out, const load_story *story, bool colour)
 		   .seconds = load_seconds(story),
 		   .colour = colour};
 	put_head(&on);
-	put_behind(&on);
-	fputs(load_fell_behind(story) || load_ran_short(story) ? "\n" : "", out);
+	put_warnings(&on);
+	fputs(is_warned(story) ? "\n" : "", out);
 	put_rates(&on);
 	put_ends(&on);
 	put_statuses(&on);
@@ -314,7 +338,7 @@ int load_report_text(FILE *out, const load_story *story, bool colour)
 	put_groups(&on, "class", on.tally->klass, on.tally->classes, story->class_names);
 	put_groups(&on, "path", on.tally->path, on.tally->paths, story->path_names);
 	put_cost(&on);
-	fputs(load_fell_behind(story) || load_ran_short(story) ? "\n" : "", out);
-	put_behind(&on);
+	fputs(is_warned(story) ? "\n" : "", out);
+	put_warnings(&on);
 	return load_report_end(out);
 }

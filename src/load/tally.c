@@ -2,7 +2,6 @@
 #include "load/tally.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -151,6 +150,13 @@ void load_tally_user(load_tally *tally, uint32_t before)
 	add(&tally->user_squares, 2 * (uint64_t)before + 1);
 }
 
+static void count_first_byte(load_tally *tally, const load_result *result, uint64_t took_ns)
+{
+	weir_hist_add(&tally->first_byte, took_ns);
+	load_spread_add(&tally->klass[result->klass].first_byte, took_ns);
+	load_spread_add(&tally->path[result->path].first_byte, took_ns);
+}
+
 void load_tally_ended(load_tally *tally, const load_result *result)
 {
 	uint64_t meant_ns = result->meant_ns;
@@ -166,7 +172,19 @@ void load_tally_ended(load_tally *tally, const load_result *result)
 	if (result->end == LOAD_SHED)
 		weir_hist_add(&tally->shed_response, response_ns);
 	if (result->status != 0 && result->first_byte_ns >= meant_ns)
-		weir_hist_add(&tally->first_byte, result->first_byte_ns - meant_ns);
+		count_first_byte(tally, result, result->first_byte_ns - meant_ns);
+}
+
+void load_tally_connected(load_tally *tally, uint64_t took_ns)
+{
+	add(&tally->connections, 1);
+	weir_hist_add(&tally->connect, took_ns);
+}
+
+void load_tally_connected_for(load_tally *tally, unsigned klass, unsigned path, uint64_t took_ns)
+{
+	load_spread_add(&tally->klass[klass].connect, took_ns);
+	load_spread_add(&tally->path[path].connect, took_ns);
 }
 
 void load_tally_retried(load_tally *tally, unsigned klass, unsigned path, unsigned status)
@@ -197,6 +215,8 @@ static void merge_group(load_group *into, const load_group *from)
 	add(&into->response_sum_ns, get(&from->response_sum_ns));
 	raise(&into->response_max_ns, get(&from->response_max_ns));
 	weir_hist_merge(&into->response, &from->response);
+	load_spread_merge(&into->first_byte, &from->first_byte);
+	load_spread_merge(&into->connect, &from->connect);
 }
 
 static void merge_second(load_second *into, const load_second *from)
@@ -247,7 +267,7 @@ void load_tally_merge(load_tally *into, const load_tally *from)
 	merge_group(&into->all, &from->all);
 	for (unsigned i = 0; i < into->classes; i++)
 		merge_group(&into->klass[i], &from->klass[i]);
-	for (unsigned i = 0; i < into->paths; i++)
+	for (unsigned i = 0; i < into->paths && !into->without_paths; i++)
 		merge_group(&into->path[i], &from->path[i]);
 	merge_counts(into, from);
 	unsigned seconds = atomic_load_explicit(&from->seconds, memory_order_relaxed);

@@ -16,6 +16,7 @@
 #include "load/spread.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef enum load_end {
@@ -49,6 +50,8 @@ typedef struct load_group {
 	_Atomic uint64_t retries;
 	_Atomic uint64_t response_sum_ns, response_max_ns; /* of those that are ok, exactly */
 	weir_hist response; /* of those that are ok: meant to be sent to last byte, ns */
+	/* Of a class or a path; those of all are the tally's. There can be many paths, so these are the smaller kind. */
+	load_spread first_byte, connect;
 } load_group;
 
 typedef struct load_second {
@@ -82,6 +85,8 @@ typedef struct load_tally {
 	unsigned seconds_max;     /* what comes later is counted in the last */
 	/* Of what is merged into: spreads of seconds before this one are left out. A live screen looks at the last minute only; 0: all. */
 	unsigned spread_from;
+	/* The same: paths are left out, of which there can be many. */
+	bool without_paths;
 } load_tally;
 
 /* 0 or -ENOMEM; then there is nothing to finish. */
@@ -99,6 +104,10 @@ typedef struct load_result {
 	uint64_t bytes;
 } load_result;
 void load_tally_ended(load_tally *tally, const load_result *result);
+/* A connection can be used, so long after its start. */
+void load_tally_connected(load_tally *tally, uint64_t took_ns);
+/* It was made for a request of these. */
+void load_tally_connected_for(load_tally *tally, unsigned klass, unsigned path, uint64_t took_ns);
 /* An attempt was for nothing and there will be another; status 0: it had no answer. */
 void load_tally_retried(load_tally *tally, unsigned klass, unsigned path, unsigned status);
 /* How many are under way at this time, which is the end of a second or of the run. */

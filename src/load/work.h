@@ -124,7 +124,7 @@ void load_work_free(load_work **work);
 
 /* Names of what is kept apart; at least one of each, at most LOAD_CLASSES_MAX and LOAD_PATHS_MAX (later paths are counted as "other"). */
 #define LOAD_CLASSES_MAX 16
-#define LOAD_PATHS_MAX   64
+#define LOAD_PATHS_MAX   1024
 unsigned load_work_classes(const load_work *work);
 const char *load_work_class(const load_work *work, unsigned klass);
 unsigned load_work_paths(const load_work *work);

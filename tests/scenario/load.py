@@ -10,8 +10,8 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
 
+from load_lib import Scripted, check_sums, load, plain, result
 from weirlib import LONG, WEIR, Weir, expect, make_certificates, run, same, until
 
 
@@ -20,85 +20,6 @@ def site():
     with open(os.path.join(folder, "page"), "w") as file:
         file.write("x" * 1000)
     return folder
-
-
-def load(*words, status=0):
-    """Runs it to its end; what it wrote."""
-    done = subprocess.run([WEIR, "load", "--quiet", *words], capture_output=True, text=True, timeout=LONG)
-    if not same(done.returncode, status, "weir load " + " ".join(words)):
-        print(done.stdout[-2000:], done.stderr[-2000:])
-    return done
-
-
-def result(*words, status=0):
-    # A busy machine may take its time to answer; later options override earlier ones.
-    return json.loads(load("--json", "--drain", "30s", *words, status=status).stdout)
-
-
-def check_sums(story, what):
-    """What was sent ended in exactly one way; seconds and classes add up to the whole."""
-    ends = sum(story[key] for key in ("ok", "shed", "errors", "timeouts", "aborted"))
-    same(story["sent"], ends + story.get("open", 0), f"{what}: sent, and how it ended")
-    for key in ("sent", "ok", "good", "shed", "errors", "timeouts", "aborted"):
-        same(sum(row[key] for row in story["series"]), story[key], f"{what}: {key} by second")
-        same(sum(group[key] for group in story["classes"].values()), story[key], f"{what}: {key} by class")
-    expect(story["good"] <= story["ok"], f"{what}: good are some of ok")
-    if story["ok"]:
-        latency = story["latency_ms"]
-        order = [latency[key] for key in ("p50", "p90", "p99", "p99_9", "max")]
-        expect(order == sorted(order) and order[0] > 0, f"{what}: percentiles ascend: {order}")
-
-
-class Scripted:
-    """Answers each request by a function of its number and its bytes: what to send, or None to close."""
-
-    def __init__(self, answer):
-        self.answer = answer
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=512)
-        self.port = self.listener.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}/"
-        self.count = 0
-        self.lock = threading.Lock()
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                peer, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(peer,), daemon=True).start()
-
-    def serve(self, peer):
-        got = b""
-        with peer:
-            while True:
-                while b"\r\n\r\n" not in got:
-                    try:
-                        more = peer.recv(65536)
-                    except OSError:
-                        return
-                    if not more:
-                        return
-                    got += more
-                request, got = got.split(b"\r\n\r\n", 1)
-                with self.lock:
-                    number = self.count
-                    self.count += 1
-                text = self.answer(number, request)
-                if text is None:
-                    return
-                try:
-                    peer.sendall(text)
-                except OSError:
-                    return
-
-    def close(self):
-        self.listener.close()
-
-
-def plain(status, body=b"ok", fields=b""):
-    return b"HTTP/1.1 %d X\r\nContent-Length: %d\r\n%s\r\n%s" % (status, len(body), fields, body)
 
 
 def closed_and_open():
@@ -186,13 +107,30 @@ def failures():
 
     never = threading.Event()
     server = Scripted(lambda number, request: never.wait(LONG) and None)
-    story = result("--rate", "50", "--duration", "1s", "--patience", "50ms", server.url)
+    story = result("--rate", "50", "--duration", "1s", "--patience", "50ms", server.url, status=1)
     check_sums(story, "patience")
     same(story["aborted"], story["sent"], "all left")
-    story = result("--rate", "50", "--duration", "1s", "--timeout", "50ms", server.url)
+    story = result("--rate", "50", "--duration", "1s", "--timeout", "50ms", server.url, status=1)
     check_sums(story, "timeouts")
     same(story["timeouts"], story["sent"], "all timed out")
     never.set()
+    server.close()
+
+
+def in_vain():
+    """Where nothing was ok it says so, on standard error and twice in the summary; where nothing was answered at all, that is a failure."""
+    text = "NOTHING WAS ANSWERED"
+    for answer, status, words in ((plain(404), 0, " WITH SUCCESS: of 10 requests 0 were shed, 10 ended in an error"),
+                                  (plain(503), 0, " WITH SUCCESS: of 10 requests 10 were shed, 0 ended in an error"),
+                                  (None, 1, ": of 10 requests 0 were shed, 10 ended in an error")):
+        server = Scripted(lambda number, request, answer=answer: answer)
+        done = load("--rate", "100", "--duration", "100ms", "--drain", "30s", server.url, status=status)
+        expect(text + words in done.stderr, f"{words}: {done.stderr}")
+        same(done.stdout.count("!!! " + text + words.split(":")[0] + ":"), 2, "above and below")
+        server.close()
+    server = Scripted(lambda number, request: plain(200 if number == 9 else 404))
+    done = load("--rate", "100", "--duration", "100ms", "--drain", "30s", server.url)
+    same((text in done.stderr, text in done.stdout), (False, False), "one is enough")
     server.close()
 
 
@@ -317,7 +255,7 @@ def secure_and_http2():
         same((story["sent"], story["ok"], weir.count("requests") - before), (100, 100, 100), " ".join(words))
     expect(weir.count("h2_connections") >= 2, "it was HTTP/2")
     # A certificate of nobody's, and one whose name is another: each request fails for that reason.
-    story = result("--users", "1", "--duration", "500ms", secure)
+    story = result("--users", "1", "--duration", "500ms", secure, status=1)
     check_sums(story, "unverified")
     same((story["ok"], story["errors"]), (0, story["error_reasons"]["tls"]), "a certificate that nobody signed is refused")
     expect(story["errors"] > 0, "and that is an error")
@@ -404,7 +342,7 @@ def as_many_connections_as_allowed():
         thread = threading.Thread(target=accept)
         thread.start()
         story = result("--rate", "100000", "--connections", "300", "--duration", "100ms", "--threads", "1", "--timeout", "1m", "--drain", "3s",
-                       f"http://127.0.0.1:{server.getsockname()[1]}/")
+                       f"http://127.0.0.1:{server.getsockname()[1]}/", status=1)
         server.shutdown(socket.SHUT_RDWR)
         thread.join()
     # The first is the one that sees whether somebody is there.
@@ -446,6 +384,6 @@ def help_is_whole():
         expect(option in manual, f"the manual does not tell about {option}")
 
 
-run(closed_and_open, classes_and_methods, stall, failures, bad_input, impossible, interrupted, phases_trace_loads, secure_and_http2, http2_many_at_a_time, waits_for_a_connection, terminals,
+run(closed_and_open, classes_and_methods, stall, failures, in_vain, bad_input, impossible, interrupted, phases_trace_loads, secure_and_http2, http2_many_at_a_time, waits_for_a_connection, terminals,
     http2_asks_as_it_should,
     as_many_connections_as_allowed, made_files, help_is_whole)

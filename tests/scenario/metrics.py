@@ -64,7 +64,11 @@ def main():
         assert counted == [stage[name]], (name, counted, stage[name])
     found = promtool(weir.get("/metrics", Accept="text/plain")[1].decode())
     assert found == (0, ""), found
-    assert promtool(text)[0] != 1, "not even readable to those who know only the format before"
+    # It knows only the format before, in which the text of a counter is told of NAME_total and not of NAME: there is nothing else that it finds.
+    status, said = promtool(text)
+    assert status == 3 and all(line.endswith("_total no help text") for line in said.split("\n")), (status, said)
+    bare = re.sub(r"# HELP weir_ready .*\n", "", text)
+    assert "weir_ready no help text" in promtool(bare)[1], "a gauge without a text is found"
     assert promtool(text.replace("# TYPE weir_ready gauge", "# TYPE weir_ready gouge"))[0] == 1, "promtool finds nothing, whatever it is given"
     assert weir.end() == 0
     return 0

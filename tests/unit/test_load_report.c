@@ -318,6 +318,8 @@ static void json_has_the_same_for_each_class(void **state)
 		made_load_sent(&made, i > 0, 0, 0, 0);
 		made_load_ended(&made, i > 0, 0, 0, LOAD_OK, (i + 1) * 60 * MS, 200);
 	}
+	load_spread_add(&made.tally.klass[1].first_byte, 32 * MS);
+	load_spread_add(&made.tally.klass[1].connect, 2 * MS);
 	for (unsigned i = 0; i < 2; i++) {
 		made.story.url = urls[i];
 		json_t *all = read_back(written(JSON, &made.story)),
@@ -328,9 +330,13 @@ static void json_has_the_same_for_each_class(void **state)
 		expect_counts(bronze, (const int[8]){2, 2});
 		expect_number(json_object_get(bronze, "latency_ms"), "mean", 150);
 		expect_number(bronze, "duration_s", 1);
+		/* The middles of their buckets. */
+		expect_number(json_object_get(bronze, "first_byte_ms"), "p50", 32.243711);
+		expect_number(json_object_get(bronze, "connect_ms"), "max", 2.015231);
 		assert_non_null(json_object_get(classes, "bronze (2)"));
 		const json_t *none = json_object_get(classes, "not ? UTF-8");
 		assert_true(json_is_null(json_object_get(json_object_get(none, "latency_ms"), "p50")));
+		assert_true(json_is_null(json_object_get(json_object_get(none, "first_byte_ms"), "p50")));
 		assert_int_equal(json_object_size(json_object_get(all, "paths")), 1);
 		json_decref(all);
 	}
@@ -387,15 +393,46 @@ static void several_runs_are_one_document(void **state)
 	other.story.load = 2;
 	one.story.capacity = other.story.capacity = 1000;
 	FILE *out = open_memstream(&text, &size);
-	assert_int_equal(load_report_json_runs(out, (load_story[]){one.story, other.story}, 2), 0);
+	const load_runs runs = {.stories = (load_story[]){one.story, other.story},
+				.count = 2,
+				.capacity = one.story.capacity};
+	assert_int_equal(load_report_json_runs(out, &runs), 0);
 	fclose(out);
 	json_t *all = read_back(text);
 	expect_number(all, "capacity_per_s", 1000);
 	assert_int_equal(json_array_size(json_object_get(all, "runs")), 2);
 	expect_number(json_array_get(json_object_get(all, "runs"), 1), "load", 2);
+	assert_true(json_is_null(json_object_get(all, "search")));
+	assert_true(json_is_false(json_object_get(all, "interrupted")));
 	json_decref(all);
 	made_load_fini(&one);
 	made_load_fini(&other);
+}
+
+/* The step that was cut short had the most, and counts for nothing. */
+static void a_search_is_told_without_a_run(void **state)
+{
+	const load_search search = {.step = {{1, 50, 20, false}, {2, 0, 0, false}, {4, 900, 1, true}},
+				    .steps = 3,
+				    .interrupted = true};
+	char *text;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	assert_int_equal(load_report_json_runs(out, &(load_runs){.search = &search, .interrupted = true}), 0);
+	fclose(out);
+	json_t *all = read_back(text), *told = json_object_get(all, "search");
+	json_t *steps = json_object_get(told, "steps");
+	assert_true(json_is_null(json_object_get(all, "capacity_per_s")));
+	assert_true(json_is_true(json_object_get(all, "interrupted")));
+	assert_int_equal(json_array_size(json_object_get(all, "runs")), 0);
+	assert_int_equal(json_array_size(steps), 3);
+	expect_number(told, "best_per_s", 50);
+	expect_number(json_array_get(steps, 2), "users", 4);
+	expect_number(json_array_get(steps, 1), "ok_per_s", 0);
+	assert_true(json_is_null(json_object_get(json_array_get(steps, 1), "mean_ms")));
+	assert_true(json_is_true(json_object_get(json_array_get(steps, 2), "interrupted")));
+	assert_true(json_is_false(json_object_get(json_array_get(steps, 0), "interrupted")));
+	json_decref(all);
 }
 
 /* ---- CSV and plot ---- */
@@ -560,6 +597,7 @@ int main(void)
 		CHECK_TEST(json_has_a_row_for_each_second),
 		CHECK_TEST(json_has_the_same_for_each_class),
 		CHECK_TEST(several_runs_are_one_document),
+		CHECK_TEST(a_search_is_told_without_a_run),
 		CHECK_TEST(csv_has_a_row_for_each_second),
 		CHECK_TEST(several_runs_are_one_table_and_one_plot),
 		CHECK_TEST(the_plot_has_its_points_where_they_belong),

@@ -29,6 +29,10 @@ static bool draw_request(weir_random *random, load_tally *tally)
 	uint64_t meant_ns = weir_random_below(random, 12 * WEIR_NS_PER_S);
 	uint64_t sent_ns = meant_ns + weir_random_below(random, 2 * WEIR_NS_PER_MS);
 	load_tally_sent(tally, klass, path, meant_ns, sent_ns);
+	if (weir_random_below(random, 3) == 0) {
+		load_tally_connected(tally, WEIR_NS_PER_MS);
+		load_tally_connected_for(tally, klass, path, WEIR_NS_PER_MS);
+	}
 	if (weir_random_below(random, 10) == 0)
 		return false;
 	static const unsigned status[LOAD_ENDS] = {200, 503, 500, 0, 0};
@@ -44,6 +48,27 @@ static bool draw_request(weir_random *random, load_tally *tally)
 					.ended_ns = sent_ns + weir_random_below(random, WEIR_NS_PER_S),
 					.bytes = 100});
 	return true;
+}
+
+static uint64_t count_of(const load_spread *spread)
+{
+	return load_times_of_spread(spread).count;
+}
+
+/* First bytes and connections of classes and of paths are those of all. */
+static void check_parts(const load_tally *tally, uint64_t seed)
+{
+	uint64_t first_bytes = 0, connects = 0;
+	for (unsigned i = 0; i < CLASSES; i++) {
+		first_bytes += count_of(&tally->klass[i].first_byte);
+		connects += count_of(&tally->klass[i].connect);
+	}
+	assert_for_seed(seed, first_bytes == weir_hist_count(&tally->first_byte));
+	assert_for_seed(seed, connects == weir_hist_count(&tally->connect) && connects == tally->connections);
+	assert_for_seed(seed, count_of(&tally->path[0].first_byte) + count_of(&tally->path[1].first_byte) ==
+				      first_bytes);
+	assert_for_seed(seed,
+			count_of(&tally->path[0].connect) + count_of(&tally->path[1].connect) == connects);
 }
 
 /* Whatever is counted, all = the sum of classes = the sum of paths = the sum of seconds, and sent = ends + open. */
@@ -78,6 +103,7 @@ static void check_sums(const load_tally *tally, uint64_t open, uint64_t seed)
 	assert_for_seed(seed, weir_hist_count(&tally->send_error) == tally->all.sent);
 	assert_for_seed(seed, tally->errors[LOAD_ERROR_STATUS] == tally->all.ended[LOAD_ERROR]);
 	assert_for_seed(seed, weir_hist_count(&tally->first_byte) == statuses);
+	check_parts(tally, seed);
 }
 
 static void test_sums(void **state)
@@ -100,6 +126,13 @@ static void test_sums(void **state)
 			open += own;
 		}
 		check_sums(&whole, open, seed);
+		/* A live screen has no paths. */
+		load_tally live;
+		assert_int_equal(load_tally_init(&live, CLASSES, PATHS, WEIR_NS_PER_S / 4, SECONDS), 0);
+		live.without_paths = true;
+		load_tally_merge(&live, &whole);
+		assert_for_seed(seed, live.all.sent == whole.all.sent && live.path[0].sent == 0);
+		load_tally_fini(&live);
 		assert_for_seed(seed, whole.open == open && whole.seconds == SECONDS);
 		for (unsigned i = 0; i < 2; i++)
 			load_tally_fini(&part[i]);

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers as the page writes them, against what a person would: page.mjs compares the page with format.js, so format.js itself is looked at here. Needs node, and no browser.
+import assert from "node:assert/strict";
+import { count, digits, duration, percent, percentile, rate, time } from "../src/format.js";
+
+const EXPECTED = [
+  [time, [
+    [null, "–"], [undefined, "–"], [0, "0 ns"], [1, "1 ns"], [999, "999 ns"], [1e3, "1.00 µs"], [1500, "1.50 µs"], [12_345, "12.3 µs"], [123_456, "123 µs"],
+    [1e6, "1.00 ms"], [12_300_000, "12.3 ms"], [250e6, "250 ms"], [1e9, "1.00 s"], [61.5e9, "61.5 s"], [3600e9, "3600 s"],
+  ]],
+  [digits, [[0, "0.00"], [1.234, "1.23"], [9.99, "9.99"], [10, "10.0"], [99.94, "99.9"], [100, "100"], [1234.5678, "1235"], [-1.5, "-1.50"], [-250.4, "-250"]]],
+  [rate, [
+    [null, "–"], [undefined, "–"], [0, "0/s"], [0.25, "0.3/s"], [1, "1/s"], [12.34, "12.3/s"], [99.9, "99.9/s"], [123.4, "123/s"], [9999, "9999/s"],
+    [10_000, "10.0 k/s"], [123_456, "123 k/s"], [1e6, "1.00 M/s"], [45.6e6, "45.6 M/s"],
+  ]],
+  [count, [[null, "–"], [undefined, "–"], [0, "0"], [999, "999"], [1000, "1,000"], [1_234_567, "1,234,567"]]],
+  [percent, [[0, "0 %"], [0.004, "0.4 %"], [0.05, "5.0 %"], [0.1, "10 %"], [0.333, "33 %"], [1, "100 %"], [1.5, "150 %"]]],
+  [percentile, [[0.5, "p50"], [0.9, "p90"], [0.99, "p99"], [0.999, "p99.9"], [null, "p90"]]],
+  [duration, [[0, "0 s"], [59, "59 s"], [99, "99 s"], [100, "2 min"], [600, "10 min"], [5400, "1.5 h"], [86_400, "24.0 h"], [172_800, "2.0 days"], [864_000, "10.0 days"]]],
+];
+
+for (const [format, cases] of EXPECTED)
+  for (const [value, text] of cases) assert.equal(format(value), text, `${format.name}(${value})`);

@@ -313,11 +313,11 @@ static void test_closed(void **state)
 	r.plan.schedule = NULL;
 	r.plan.users = 8;
 	r.plan.streams = 8;
+	r.plan.drain_ns = 0;
 	r.habits.requests = 0;
 	begin();
 	CHECK_EVENTUALLY(atomic_load(&s.requests) > 200);
 	load_engine_stop(r.engine);
-	r.plan.drain_ns = 0;
 	finish();
 }
 

@@ -216,6 +216,17 @@ def malformed():
         same(" request: " in read(weir), level == "debug", f"at level {level}")
 
 
+def bad_bodies():
+    weir = sentry([(backend := Backend(good)).url], log="level = debug")
+    with weir.client() as client:
+        client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzz\r\n")
+        expect(client.ended(), "a body that is none ends the connection")
+    says(weir, r"debug request: 127\.0\.0\.1: .*chunk.*", "a body that is none")
+    weir.idle()
+    weir.stop()
+    backend.close()
+
+
 def levels():
     """Below the level, or where there is no error log, nothing is said, and all works."""
     for log, expected in (("level = error", ""), ("error = off", ""), (f'error = "{path("error.log")}"', "cannot connect")):
@@ -231,4 +242,4 @@ def levels():
 
 
 make_certificates(folder)
-run(refused, tried_again, fails, ejected, flooded, handshakes, malformed, levels)
+run(refused, tried_again, fails, ejected, flooded, handshakes, malformed, bad_bodies, levels)

@@ -241,6 +241,7 @@ static void ejections_and_returns_are_told(void **state)
 	tally(&y, 100, T0 + S, counts);
 	assert_true(counts[0] > 0);
 	assert_true(weir_origin_checked(y.at[1], true, T0));
+	weir_errors_say(errors, WEIR_LOG_INFO, "test", "its time is over");
 	tally(&y, 100, T0 + 3 * S, counts);
 	tally(&y, 100, T0 + 4 * S, counts);
 	/* The next one is for twice as long. */
@@ -250,6 +251,7 @@ static void ejections_and_returns_are_told(void **state)
 	assert_string_equal(
 		text,
 		"warn health: backend 127.0.0.1:1000 is ejected for 2 s: 3 requests in a row have failed\n"
+		"info test: its time is over\n"
 		"info health: backend 127.0.0.1:1000 gets requests again\n"
 		"warn health: backend 127.0.0.1:1000 is ejected for 4 s: 3 requests in a row have failed\n");
 }

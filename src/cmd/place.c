@@ -198,6 +198,7 @@ static int make_sentry(weir_places *places, weir_place *place, const weir_config
 			   .timeout_ns = backend->health_timeout_ns,
 			   .changed = backend_changed,
 			   .arg = places->errors},
+		.errors = places->errors,
 		.capacity = route->queue,
 		.bound = bound,
 		.heed_downstream = backend->heed_refusals,

@@ -57,8 +57,8 @@ static int make_logs(weir_service *service, unsigned threads)
 	const weir_config_log *log = &service->config->log;
 	weir_log_format format = log->format == WEIR_CONFIG_JSON ? WEIR_LOG_JSON : WEIR_LOG_COMBINED;
 	int failed =
-		open_log(log->error != NULL ? log->error : "-", 2, WEIR_LOG_PLAIN, 0, &service->error_file);
-	if (failed == 0)
+		log->error != NULL ? open_log(log->error, 2, WEIR_LOG_PLAIN, 0, &service->error_file) : 0;
+	if (failed == 0 && service->error_file != NULL)
 		failed =
 			weir_errors_new(service->error_file, (weir_log_level)log->level, 0, &service->errors);
 	if (failed != 0 || log->access == NULL)
@@ -451,7 +451,10 @@ static int make_http(weir_service *service, weir_routes *routes)
 				     .log = wanted ? record : NULL,
 				     .log_arg = service,
 				     .log_sheds_only = service->access == NULL};
-	return weir_http_new(&options, &service->http);
+	int failed = weir_http_new(&options, &service->http);
+	if (failed == 0)
+		weir_http_set_errors(service->http, service->errors);
+	return failed;
 }
 
 static int listen_admin(weir_service *service, weir_inherited *inherited, size_t count)
@@ -611,7 +614,8 @@ void weir_service_ready(weir_service *service, bool ready)
 
 void weir_service_reopen_logs(weir_service *service)
 {
-	weir_log_reopen(service->error_file);
+	if (service->error_file != NULL)
+		weir_log_reopen(service->error_file);
 	if (service->access_file != NULL)
 		weir_log_reopen(service->access_file);
 }

@@ -165,6 +165,7 @@ int weir_request_reply_text(weir_request *request, unsigned status, weir_span te
 void weir_request_refuse(weir_request *request, unsigned status, const char *why)
 {
 	request->error = why;
+	weir_http_tell_refused(request->loop, &request->client, status, why);
 	weir_request_reply_text(request, status, (weir_span){why, strlen(why)});
 }
 

@@ -70,6 +70,7 @@ static void body_is_bad(weir_http_conn *conn, weir_request *request, unsigned st
 		return;
 	}
 	weir_http_count(&conn->loop->counts.malformed);
+	weir_http_tell_refused(conn->loop, &conn->client, 0, error);
 	if (request->body_mode == WEIR_BODY_DROP && weir_request_is(request, WEIR_REQUEST_ENDED))
 		weir_request_body_given_up(request);
 	else

@@ -45,10 +45,12 @@ void weir_h2_body_is_bad(weir_h2_stream *stream, unsigned status, uint32_t code,
 		return;
 	weir_http_count(&stream->h2->conn->loop->counts.malformed);
 	/* Who collects is still there to be told. */
-	if (request->body_mode == WEIR_BODY_COLLECT)
+	if (request->body_mode == WEIR_BODY_COLLECT) {
 		weir_request_refuse(request, status, error);
-	else
-		weir_h2_stream_lose(stream, code, error);
+		return;
+	}
+	weir_http_tell_refused(request->loop, &request->client, 0, error);
+	weir_h2_stream_lose(stream, code, error);
 }
 
 /* ---- giving ---- */

@@ -121,6 +121,8 @@ typedef struct weir_errors weir_errors;
 /* The log stays the caller's. per_s: sentences of a kind in a second, and at once; 0: 10. */
 int weir_errors_new(weir_log *log, weir_log_level least, unsigned per_s, weir_errors **ret_errors);
 void weir_errors_free(weir_errors **errors);
+/* Whether sentences of this level are said at all; for who would have to make their words first. NULL errors: no. */
+bool weir_errors_hears(const weir_errors *errors, weir_log_level level);
 /*
  * A sentence, without a newline. kind: a literal that all sentences alike have in common ("tls", "backend"), which is what is limited; beyond the limit they are counted, and the next one of the kind
  * tells how many. Control characters are escaped. Any thread, not in a signal handler. NULL errors: nothing happens.

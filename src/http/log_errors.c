@@ -54,6 +54,11 @@ void weir_errors_free(weir_errors **errors)
 	*errors = NULL;
 }
 
+bool weir_errors_hears(const weir_errors *errors, weir_log_level level)
+{
+	return errors != NULL && level >= errors->least;
+}
+
 static kind *find_kind_locked(weir_errors *errors, const char *name, uint64_t now_ns)
 {
 	unsigned i = 0;
@@ -119,7 +124,7 @@ void weir_errors_say(weir_errors *errors, weir_log_level level, const char *name
 {
 	char sentence[SENTENCE];
 	va_list args;
-	if (errors == NULL || level < errors->least)
+	if (!weir_errors_hears(errors, level))
 		return;
 	uint64_t now_ns = weir_clock_ns();
 	pthread_mutex_lock(&errors->lock);

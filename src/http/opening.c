@@ -166,10 +166,25 @@ static void tls_data(weir_link *link, weir_buf *buf, size_t offset, size_t lengt
 {
 }
 
+/* Who only looks whether somebody listens, or changes its mind, is nobody's mistake. */
+static void tell_handshake(const weir_http_conn *conn, int why)
+{
+	const char *error = weir_tls_error(&conn->link);
+	if (error[0] != '\0' && why != -ECONNABORTED)
+		weir_http_tell(conn->loop, &conn->client, WEIR_LOG_WARN, "tls", error);
+	else if (why == -ETIMEDOUT)
+		weir_http_tell(conn->loop, &conn->client, WEIR_LOG_INFO, "tls",
+			       "the handshake did not end in time");
+	else if (why != -ECANCELED)
+		weir_http_tell(conn->loop, &conn->client, WEIR_LOG_DEBUG, "client",
+			       "left during the TLS handshake");
+}
+
 static void tls_closed(weir_link *link, int why)
 {
 	weir_http_conn *conn = conn_of(link);
 	weir_http_count(&conn->loop->counts.handshakes_failed);
+	tell_handshake(conn, why);
 	weir_http_conn_free(conn);
 }
 

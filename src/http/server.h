@@ -20,6 +20,7 @@
 
 #include "http/h2_memory.h"
 #include "http/link.h"
+#include "http/log.h"
 #include "http/reject.h"
 #include "http/request.h"
 #include "loop/loop.h"
@@ -95,6 +96,7 @@ struct weir_http {
 	void (*log)(const weir_http_record *record, void *arg);
 	void *log_arg;
 	bool log_sheds_only;
+	weir_errors *errors;    /* NULL: nobody is told */
 	weir_stage *handshakes; /* of TLS; NULL: no listener has wanted any */
 
 	/* under lock */
@@ -108,6 +110,9 @@ struct weir_http {
 	unsigned done; /* loops that have carried out the order */
 	bool draining;
 };
+
+/* Where failed handshakes and malformed requests are told, limited by kind; outlives the server. Before its first listener. */
+void weir_http_set_errors(weir_http *http, weir_errors *errors);
 
 /* ---- listeners of a running server: handover.c; any one thread that is no reactor ---- */
 
@@ -187,6 +192,13 @@ void weir_http_conn_free(weir_http_conn *conn);
 
 /* opening.c: up to the first byte of a protocol. 0 or a negative errno. */
 int weir_http_conn_begin(weir_http_conn *conn);
+
+/* tell.c: a sentence in the error log about this client. */
+void weir_http_tell(const weir_http_loop *loop, const weir_client *client, weir_log_level level,
+		    const char *kind, const char *what);
+/* What was malformed or refused: access logs have it too, so only for who looks closely. status 0: it got no answer. */
+void weir_http_tell_refused(const weir_http_loop *loop, const weir_client *client, unsigned status,
+			    const char *what);
 
 /* request.c: a line in the log for what was no request. */
 void weir_http_log_malformed(weir_http_conn *conn, unsigned status, const char *error, uint64_t began_ns);

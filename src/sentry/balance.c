@@ -11,6 +11,7 @@ int weir_fleet_init(weir_fleet *fleet)
 {
 	atomic_init(&fleet->count, 0);
 	atomic_init(&fleet->panics, 0);
+	fleet->errors = NULL;
 	return -pthread_mutex_init(&fleet->lock, NULL);
 }
 
@@ -57,6 +58,25 @@ uint32_t weir_fleet_usable(const weir_fleet *fleet, uint64_t now_ns)
 	return usable;
 }
 
+static void tell_ejected(const weir_fleet *fleet, const weir_origin *backend, uint64_t now_ns)
+{
+	uint64_t until_ns = atomic_load_explicit(&backend->shared.ejected_until_ns, memory_order_relaxed);
+	uint64_t time_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+	weir_errors_say(fleet->errors, WEIR_LOG_WARN, "health",
+			"backend %s is ejected for %.3g s: %u requests in a row have failed", backend->name,
+			(double)time_ns / WEIR_NS_PER_S, backend->options.failures);
+}
+
+/* An ejection ends by itself: what shows it is the first call afterwards. In panic, ejected ones get calls as well. */
+static void tell_returned(const weir_fleet *fleet, weir_origin *backend, uint64_t now_ns)
+{
+	if (!atomic_load_explicit(&backend->shared.away, memory_order_relaxed) ||
+	    !weir_origin_usable(backend, now_ns) || !atomic_exchange(&backend->shared.away, false))
+		return;
+	weir_errors_say(fleet->errors, WEIR_LOG_INFO, "health", "backend %s gets requests again",
+			backend->name);
+}
+
 bool weir_fleet_failed(weir_fleet *fleet, weir_origin *backend, uint64_t now_ns)
 {
 	if (!weir_origin_failed(backend))
@@ -67,6 +87,8 @@ bool weir_fleet_failed(weir_fleet *fleet, weir_origin *backend, uint64_t now_ns)
 	if (eject)
 		weir_origin_eject(backend, now_ns);
 	pthread_mutex_unlock(&fleet->lock);
+	if (eject)
+		tell_ejected(fleet, backend, now_ns);
 	return eject;
 }
 
@@ -158,8 +180,12 @@ weir_origin *weir_fleet_pick(weir_fleet *fleet, weir_random *random, uint64_t no
 	for (uint32_t i = 0; i <= weir_fleet_count(fleet); i++) {
 		if (backend == NULL)
 			backend = choose_slowly(fleet, random, now_ns, not_this);
-		if (backend == NULL || weir_origin_take(backend))
+		if (backend == NULL)
+			return NULL;
+		if (weir_origin_take(backend)) {
+			tell_returned(fleet, backend, now_ns);
 			return backend;
+		}
 		backend = NULL;
 	}
 	return NULL;

@@ -16,6 +16,7 @@
 
 #include <weir/random.h>
 
+#include "http/log.h"
 #include "sentry/origin.h"
 
 #define WEIR_FLEET_MOST 256
@@ -25,6 +26,8 @@ typedef struct weir_fleet {
 	_Atomic uint32_t count;
 	pthread_mutex_t lock; /* of ejections and additions */
 	_Atomic uint64_t panics;
+	weir_errors
+		*errors; /* is told of ejections and returns; set before the first call; NULL: nobody is */
 } weir_fleet;
 
 int weir_fleet_init(weir_fleet *fleet);

@@ -225,6 +225,7 @@ void weir_origin_eject(weir_origin *backend, uint64_t now_ns)
 	STORE(backend->shared.ejections_in_row, before + 1);
 	STORE(backend->shared.failed_in_row, 0);
 	STORE(backend->shared.ejected_until_ns, now_ns + (time_ns < most_ns ? time_ns : most_ns));
+	STORE(backend->shared.away, true);
 	ADD(backend->shared.ejections);
 }
 

@@ -80,6 +80,7 @@ typedef struct weir_origin {
 		_Atomic uint64_t recovered_ns; /* 0: never was away */
 		_Atomic uint64_t ejections, checks_failed, checks;
 		_Atomic bool down, retired;
+		_Atomic bool away; /* was ejected, and has had no call since that was over */
 	} shared;
 } weir_origin;
 

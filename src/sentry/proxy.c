@@ -27,11 +27,42 @@ static void note(weir_exchange *exchange, const weir_call_failure *failure)
 			(weir_span){text, (size_t)length < sizeof(text) ? (size_t)length : sizeof(text) - 1});
 }
 
+/* Which backend, what was wrong, what became of it, and for whom. */
+static void tell(const weir_exchange *exchange, weir_log_level level, const char *kind,
+		 const weir_call_failure *failure, const char *outcome)
+{
+	char client[64];
+	weir_errors *errors = exchange->thread->proxy->options.errors;
+	/* What failed because everything ends here is nobody's mistake. */
+	if (failure->error == -ECANCELED || !weir_errors_hears(errors, level))
+		return;
+	/* Why there is no connection is known to the system alone. */
+	const char *why = failure->step == WEIR_CALL_CONNECT && failure->error != -ETIMEDOUT
+				  ? strerrordesc_np(-failure->error)
+				  : NULL;
+	weir_log_print_address(client, &exchange->request->client.any);
+	weir_errors_say(errors, level, kind, "backend %s: %s%s%s%s: %s, client %s", exchange->backend->name,
+			failure->text, why != NULL ? " (" : "", why != NULL ? why : "",
+			why != NULL ? ")" : "", outcome, client);
+}
+
+/* Tunnels are open for hours, and either side may just go. */
+static void tell_given_up(const weir_exchange *exchange, const weir_call_failure *failure)
+{
+	const char *outcome = exchange->begun                ? "the answer was cut"
+			      : failure->error == -ETIMEDOUT ? "answered with 504"
+							     : "answered with 502";
+	bool tunnel = failure->step == WEIR_CALL_TUNNEL;
+	tell(exchange, tunnel ? WEIR_LOG_DEBUG : WEIR_LOG_WARN, tunnel ? "tunnel" : "backend", failure,
+	     outcome);
+}
+
 void weir_exchange_give_up(weir_exchange *exchange, const weir_call_failure *failure)
 {
 	weir_request *request = exchange->request;
 	bool late = failure->error == -ETIMEDOUT;
 	note(exchange, failure);
+	tell_given_up(exchange, failure);
 	weir_exchange_let_go(exchange);
 	if (exchange->begun) {
 		WEIR_PROXY_COUNT(exchange, cut);
@@ -132,6 +163,7 @@ void weir_proxy_failed(weir_call *call, const weir_call_failure *failure)
 		return;
 	case WEIR_RETRY_PAID:
 		WEIR_PROXY_COUNT(exchange, retries);
+		tell(exchange, WEIR_LOG_INFO, "retry", failure, "it is tried again");
 		exchange->story.late |= late;
 		try_again(exchange, other != NULL ? other : pick(exchange, exchange->backend), false);
 		return;

@@ -40,6 +40,7 @@ typedef struct weir_proxy_options {
 	weir_retry_options retry; /* shares are each thread's own */
 	uint64_t expect_ns;       /* 0: 1 s */
 	uint64_t seed;
+	weir_errors *errors; /* is told of calls that fail; NULL: nobody is */
 } weir_proxy_options;
 
 /* What a proxy counts. X(name) */

@@ -78,6 +78,7 @@ static int make(weir_sentry *sentry, const weir_sentry_options *options)
 				    .via = options->via,
 				    .limits = options->limits,
 				    .retry = options->retry,
+				    .errors = options->errors,
 				    .seed = (uintptr_t)sentry};
 	int error = add_backends(sentry, options);
 	if (error == 0)
@@ -100,6 +101,7 @@ int weir_sentry_new(weir_domain *domain, const weir_sentry_options *options, wei
 		weir_mem_free(sentry);
 		return weir_error_set(error, "sentry: no lock");
 	}
+	sentry->fleet.errors = options->errors;
 	error = make(sentry, options);
 	if (error == 0)
 		*ret_sentry = sentry;

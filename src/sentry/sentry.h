@@ -36,7 +36,9 @@ typedef struct weir_sentry_options {
 	bool no_quality; /* as in proxy.h */
 	const char *via;
 	weir_health_options health; /* path NULL: none */
-	uint64_t resolve_ns;        /* how often names are resolved again; 0: 30 s */
+	weir_errors *
+		errors; /* is told of calls that fail, ejections and returns; outlives the sentry; NULL: nobody is */
+	uint64_t resolve_ns; /* how often names are resolved again; 0: 30 s */
 
 	/* the stage */
 	uint32_t capacity; /* requests that wait; 0: 1024 */

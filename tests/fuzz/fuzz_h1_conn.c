@@ -245,31 +245,37 @@ static int dial(void)
 	return fd;
 }
 
-static bool say(int fd, const uint8_t *from, size_t length)
+/* 0 or an errno. */
+static int say(int fd, const uint8_t *from, size_t length)
 {
 	while (length > 0) {
 		ssize_t sent = send(fd, from, length, MSG_NOSIGNAL);
 		if (sent < 0 && errno == EINTR)
 			continue;
 		if (sent <= 0)
-			return false;
+			return errno;
 		from += sent;
 		length -= (size_t)sent;
 	}
-	return true;
+	return 0;
 }
 
-static void say_all(int fd, const uint8_t *data, size_t size)
+/*
+ * Returns whether it was told of a reset: a socket tells it once, and to whoever asks first, so that the reader would only see an end. (EPIPE comes after a proper
+ * end, before which all has come.)
+ */
+static bool say_all(int fd, const uint8_t *data, size_t size)
 {
 	size_t fixed = data[0] < 128 ? data[0] : 0;
-	bool open = true;
-	for (size_t i = 1, portion; open && i < size; i += portion) {
+	int error = 0;
+	for (size_t i = 1, portion; error == 0 && i < size; i += portion) {
 		portion = data[0] >= 128 ? (size_t)(data[i] ^ data[0]) % 61 + 1 : fixed != 0 ? fixed : size;
 		if (portion > size - i)
 			portion = size - i;
-		open = say(fd, data + i, portion);
+		error = say(fd, data + i, portion);
 	}
 	shutdown(fd, SHUT_WR);
+	return error == ECONNRESET;
 }
 
 typedef struct heard {
@@ -479,8 +485,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	weir_http_read_stats(at.http, &stats);
 	int fd = dial();
-	say_all(fd, data, size);
+	bool reset = say_all(fd, data, size);
 	heard h = hear_all(fd);
+	h.reset |= reset;
 	close(fd);
 	wait_for_end(&stats);
 	check_answers(&h);

@@ -4,7 +4,9 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sentry/balance.h"
 #include "sentry/resolve.h"
@@ -195,6 +197,65 @@ static void failures_in_a_row_eject(void **state)
 }
 
 /* Twice as long each time, up to the bound; short again after a long good time. */
+/* What a log of its own was told, each line from its level on, all in one text. Frees it. */
+static void take_said(weir_log *log, weir_errors *errors, const char *path, char *ret_text, size_t size)
+{
+	char line[512];
+	size_t at = 0;
+	weir_errors_free(&errors);
+	weir_log_free(&log);
+	FILE *file = fopen(path, "r");
+	assert_non_null(file);
+	ret_text[0] = '\0';
+	while (fgets(line, sizeof(line), file) != NULL && strchr(line, ' ') != NULL && at < size)
+		at += (size_t)snprintf(ret_text + at, size - at, "%s", strchr(line, ' ') + 1);
+	fclose(file);
+	unlink(path);
+}
+
+/* Each once: ejected for so long, and back with the first call after that, not with those that it gets because all are away. */
+static void ejections_and_returns_are_told(void **state)
+{
+	yard y;
+	unsigned counts[8];
+	char path[] = "/tmp/weir-balance-XXXXXX", text[1024];
+	weir_log *log = NULL;
+	weir_errors *errors = NULL;
+	int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(weir_log_new(&(weir_log_options){.path = path, .format = WEIR_LOG_PLAIN}, &log), 0);
+	assert_int_equal(weir_errors_new(log, WEIR_LOG_INFO, 100, &errors), 0);
+	yard_open(
+		&y, 2,
+		(weir_origin_options){
+			.failures = 3, .eject_ns = 2 * S, .fall = 1, .rise = 1, .slow_start_ns = UINT64_MAX});
+	y.fleet.errors = errors;
+	fail_times(&y, y.at[0], 2, T0);
+	tally(&y, 100, T0, counts);
+	fail_times(&y, y.at[0], 1, T0);
+	tally(&y, 100, T0, counts);
+	assert_int_equal(counts[0], 0);
+	/* The other is down by its checks: both are chosen now, for want of better ones. */
+	assert_true(weir_origin_checked(y.at[1], false, T0));
+	tally(&y, 100, T0 + S, counts);
+	assert_true(counts[0] > 0);
+	assert_true(weir_origin_checked(y.at[1], true, T0));
+	weir_errors_say(errors, WEIR_LOG_INFO, "test", "its time is over");
+	tally(&y, 100, T0 + 3 * S, counts);
+	tally(&y, 100, T0 + 4 * S, counts);
+	/* The next one is for twice as long. */
+	fail_times(&y, y.at[0], 3, T0 + 4 * S);
+	weir_fleet_fini(&y.fleet);
+	take_said(log, errors, path, text, sizeof(text));
+	assert_string_equal(
+		text,
+		"warn health: backend 127.0.0.1:1000 is ejected for 2 s: 3 requests in a row have failed\n"
+		"info test: its time is over\n"
+		"info health: backend 127.0.0.1:1000 gets requests again\n"
+		"warn health: backend 127.0.0.1:1000 is ejected for 4 s: 3 requests in a row have failed\n");
+}
+
 static void ejections_grow(void **state)
 {
 	static const uint64_t expected_s[] = {2, 4, 8, 10, 10};
@@ -427,6 +488,7 @@ int main(void)
 		cmocka_unit_test(a_retired_one_is_never_chosen),
 		cmocka_unit_test(a_fleet_is_bounded),
 		cmocka_unit_test(failures_in_a_row_eject),
+		cmocka_unit_test(ejections_and_returns_are_told),
 		cmocka_unit_test(ejections_grow),
 		cmocka_unit_test(the_last_one_is_never_ejected),
 		cmocka_unit_test(checks_in_a_row_take_down_and_bring_back),

@@ -27,6 +27,12 @@ typedef struct listening {
 	bool closed;
 } listening;
 
+/* A name that a class has or had: whoever still looks at it may, however many reloads later. */
+typedef struct class_name {
+	struct class_name *next;
+	char text[];
+} class_name;
+
 struct weir_service {
 	const weir_config *config;
 	weir_world *world;
@@ -38,7 +44,8 @@ struct weir_service {
 	weir_admin *admin;
 	listening listen[LISTENERS_MOST];
 	unsigned listens;
-	const char *class_names[WEIR_CLASSES];
+	const char *class_names[WEIR_CLASSES]; /* atomic, as the admin's thread looks at them; of `names` */
+	class_name *names;
 	weir_log *access_file, *error_file;
 	weir_access_log *access;
 	weir_errors *errors;
@@ -191,10 +198,38 @@ static int make_world(weir_service *service)
 	return failed;
 }
 
+/* One copy of each, so that it is only new names that cost anything. NULL: out of memory, and the class goes without. */
+static const char *keep_name(weir_service *service, const char *text)
+{
+	for (const class_name *at = service->names; at != NULL; at = at->next)
+		if (strcmp(at->text, text) == 0)
+			return at->text;
+	size_t bytes = strlen(text) + 1;
+	class_name *name = weir_mem_zalloc(sizeof(*name) + bytes);
+	if (name == NULL)
+		return NULL;
+	memcpy(name->text, text, bytes);
+	name->next = service->names;
+	service->names = name;
+	return name->text;
+}
+
+/* Configurations go, and with them their texts, so these are copies; a class that is gone has no name any more. */
 static void name_classes(weir_service *service, const weir_config *config)
 {
+	const char *names[WEIR_CLASSES] = {NULL};
 	for (unsigned i = config->classes; i > 0; i--)
-		service->class_names[config->klass[i - 1].level] = config->klass[i - 1].head.title;
+		names[config->klass[i - 1].level] = keep_name(service, config->klass[i - 1].head.title);
+	for (unsigned i = 0; i < WEIR_CLASSES; i++)
+		__atomic_store_n(&service->class_names[i], names[i], __ATOMIC_RELEASE);
+}
+
+static void free_names(weir_service *service)
+{
+	for (class_name *at = service->names, *next; at != NULL; at = next) {
+		next = at->next;
+		weir_mem_free(at);
+	}
 }
 
 int weir_service_new(const weir_config *config, const weir_service_options *options,
@@ -672,6 +707,7 @@ int weir_service_free(weir_service **at, uint64_t timeout_ns)
 	weir_files_free(&service->files);
 	weir_world_free(&service->world);
 	free_logs(service);
+	free_names(service);
 	weir_mem_free(service);
 	return failed;
 }

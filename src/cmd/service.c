@@ -115,6 +115,16 @@ static json_t *backend_json(const weir_place *place, uint32_t index, uint64_t no
 			 stats.weight);
 }
 
+/* Of a place that no route leads to any more, those that still have something to do. */
+static bool is_shown(const weir_place *place, uint32_t index)
+{
+	weir_sentry_backend_stats stats;
+	if (!__atomic_load_n(&place->resting, __ATOMIC_ACQUIRE))
+		return true;
+	weir_sentry_read_backend(place->sentry, index, 0, &stats);
+	return stats.in_flight > 0;
+}
+
 /* The admin's thread: places are only ever added, at the front, by the main thread. */
 static json_t *backends(void *arg)
 {
@@ -123,7 +133,9 @@ static json_t *backends(void *arg)
 	weir_place *first = __atomic_load_n(&service->places.first, __ATOMIC_ACQUIRE);
 	for (const weir_place *place = first; place != NULL; place = place->next)
 		for (uint32_t i = 0; place->sentry != NULL && i < weir_sentry_backends(place->sentry); i++)
-			json_array_append_new(array, backend_json(place, i, weir_world_now(service->world)));
+			if (is_shown(place, i))
+				json_array_append_new(
+					array, backend_json(place, i, weir_world_now(service->world)));
 	return array;
 }
 
@@ -521,6 +533,8 @@ int weir_service_start(weir_service *service, weir_inherited *inherited, size_t 
 	failed = make_http(service, routes);
 	weir_routes_unref(routes);
 	if (failed == 0)
+		failed = weir_places_settle(&service->places, service->config);
+	if (failed == 0)
 		failed = weir_places_start(&service->places);
 	for (unsigned i = 0; failed == 0 && i < service->config->listens; i++)
 		failed =
@@ -552,54 +566,94 @@ static bool is_configured(const weir_config *config, const listening *at)
 	return false;
 }
 
-/* New certificates for those that go on, new listeners, and no more accepting where there is none any more. */
-static int change_listeners(weir_service *service, const weir_config *config)
+/* Of a listen block that is there already. */
+static listening *listening_of(weir_service *service, const weir_config *config, unsigned listen)
 {
-	for (unsigned i = 0; i < config->listens; i++) {
-		listening *at = listening_at(service, config->listen[i].head.title,
-					     nth_of(config, &config->listen[i]));
-		weir_tls *tls = NULL;
-		int failed = at == NULL ? add_listener(service, config, &config->listen[i], NULL, 0) : 0;
-		if (failed == 0 && at != NULL && config->listen[i].tls) {
-			failed = weir_config_tls(&config->listen[i], &tls);
-			if (failed == 0)
-				failed = weir_http_set_tls(service->http, at->number, tls);
-			if (failed == 0) {
-				weir_tls_unref(at->tls);
-				at->tls = tls;
-			}
-		}
-		if (failed != 0)
-			return failed;
+	return listening_at(service, config->listen[listen].head.title,
+			    nth_of(config, &config->listen[listen]));
+}
+
+static void close_from(weir_service *service, unsigned first)
+{
+	for (unsigned i = first; i < service->listens; i++) {
+		weir_http_close_listener(service->http, service->listen[i].number);
+		service->listen[i].closed = true;
 	}
-	for (unsigned i = 0; i < service->listens; i++)
-		if (!service->listen[i].closed && !is_configured(config, &service->listen[i])) {
-			weir_http_close_listener(service->http, service->listen[i].number);
-			service->listen[i].closed = true;
+}
+
+/* Listeners that are new, and the certificates of those that go on, which nobody uses yet: all that may fail. */
+static int add_listeners(weir_service *service, const weir_config *config, weir_tls *ret_tls[LISTENERS_MOST])
+{
+	int failed = 0;
+	for (unsigned i = 0; failed == 0 && i < config->listens; i++) {
+		listening *at = listening_of(service, config, i);
+		if (at == NULL)
+			failed = add_listener(service, config, &config->listen[i], NULL, 0);
+		else if (config->listen[i].tls)
+			failed = weir_config_tls(&config->listen[i], &ret_tls[at - service->listen]);
+	}
+	return failed;
+}
+
+/* New certificates for those that go on, and no more accepting where there is no listen block any more. */
+static void change_listeners(weir_service *service, const weir_config *config, weir_tls *tls[LISTENERS_MOST])
+{
+	for (unsigned i = 0; i < service->listens; i++) {
+		listening *at = &service->listen[i];
+		if (tls[i] != NULL && weir_http_set_tls(service->http, at->number, tls[i]) == 0) {
+			weir_tls_unref(at->tls);
+			at->tls = tls[i];
+			tls[i] = NULL;
 		}
-	return 0;
+		if (!at->closed && !is_configured(config, at)) {
+			weir_http_close_listener(service->http, at->number);
+			at->closed = true;
+		}
+	}
+}
+
+/* All that may fail, in an order in which it can be taken back. */
+static int prepare(weir_service *service, const weir_config *config, weir_tls *ret_tls[LISTENERS_MOST])
+{
+	weir_routes *routes;
+	unsigned before = service->listens;
+	int failed = make_routes(service, config, &routes);
+	if (failed != 0)
+		return failed;
+	failed = weir_places_add_servers(&service->places, config);
+	if (failed == 0)
+		failed = add_listeners(service, config, ret_tls);
+	if (failed == 0)
+		failed = weir_places_start(&service->places);
+	if (failed == 0)
+		failed = weir_http_set_routes(service->http, routes);
+	if (failed != 0)
+		close_from(service, before);
+	weir_routes_unref(routes);
+	return failed;
 }
 
 int weir_service_apply(weir_service *service, const weir_config *config)
 {
-	weir_routes *routes;
-	int failed = make_routes(service, config, &routes);
-	if (failed != 0)
-		return failed;
-	failed = weir_places_start(&service->places);
-	if (failed == 0)
-		failed = change_listeners(service, config);
-	if (failed == 0)
-		failed = weir_http_set_routes(service->http, routes);
-	weir_routes_unref(routes);
-	if (failed != 0)
-		return failed;
-	name_classes(service, config);
-	watch_resources(service->monitor, &config->resources); /* what the tables let through is right */
-	if (service->admin != NULL)
-		weir_admin_set_page(service->admin, config->admin.page);
-	__atomic_store_n(&service->config, config, __ATOMIC_RELEASE);
-	return 0;
+	weir_tls *tls[LISTENERS_MOST] = {NULL};
+	int failed = prepare(service, config, tls);
+	if (failed == 0) {
+		change_listeners(service, config, tls);
+		/* By now it is in force, and what could not be had is told. */
+		if (weir_places_settle(&service->places, config) != 0)
+			weir_errors_say(service->errors, WEIR_LOG_ERROR, "reload", "%s", weir_error());
+		name_classes(service, config);
+		watch_resources(service->monitor,
+				&config->resources); /* what the tables let through is right */
+		if (service->admin != NULL)
+			weir_admin_set_page(service->admin, config->admin.page);
+		__atomic_store_n(&service->config, config, __ATOMIC_RELEASE);
+	}
+	/* With what stays in force: takes back what was added for one that failed. */
+	weir_places_leave(&service->places, service->config);
+	for (unsigned i = 0; i < LISTENERS_MOST; i++)
+		weir_tls_unref(tls[i]);
+	return failed;
 }
 
 /* ---- the rest ---- */

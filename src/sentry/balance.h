@@ -25,6 +25,7 @@ typedef struct weir_fleet {
 	_Atomic uint32_t count;
 	pthread_mutex_t lock; /* of ejections and additions */
 	_Atomic uint64_t panics;
+	_Atomic bool resting; /* nobody is to come any more: neither checked nor resolved */
 } weir_fleet;
 
 int weir_fleet_init(weir_fleet *fleet);

@@ -192,6 +192,11 @@ int weir_sentry_retire(weir_sentry *sentry, const char *name)
 	return 0;
 }
 
+void weir_sentry_rest(weir_sentry *sentry, bool resting)
+{
+	atomic_store(&sentry->fleet.resting, resting);
+}
+
 /* ---- how they fare ---- */
 
 uint32_t weir_sentry_backends(const weir_sentry *sentry)
@@ -224,7 +229,9 @@ void weir_sentry_read_backend(const weir_sentry *sentry, uint32_t index, uint64_
 	weir_proxy_read_counts(sentry->proxy, index, &counts);
 	*ret_stats =
 		(weir_sentry_backend_stats){.name = backend->name,
-					    .state = state_of(backend, now_ns),
+					    .state = atomic_load(&sentry->fleet.resting)
+							     ? WEIR_BACKEND_RETIRED
+							     : state_of(backend, now_ns),
 					    .weight = weir_origin_weight(backend, now_ns),
 					    .in_flight = weir_origin_in_flight(backend),
 					    .open = counts.open,

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a reload changes, what it leaves, and what it says about that: one thing at a time, without load."""
-import contextlib
 import http.client
 import json
 import os
@@ -12,6 +11,7 @@ import tempfile
 from service import BOUND_S, Backend, Weir, free_port, wait_for
 
 READ_ANEW = r"the configuration was read anew"
+CANNOT = r"reload: .*(in use|cannot listen)"
 
 
 class Place:
@@ -72,10 +72,108 @@ def test_classes(folder):
     assert place.weir.end() == 0
 
 
-TESTS = [test_classes]
+def refused(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_nothing(folder):
+    """A reload that cannot be done changes nothing of what is there, whatever it would have changed before it came to that."""
+    first, second = Backend(), Backend()
+    place = Place(folder, app(first, target="p90 = 400ms"))
+    free = free_port()
+    good = f'listen "127.0.0.1:{place.listen}" {{}}\nlisten "127.0.0.1:{free}" {{}}\nadmin "127.0.0.1:{place.admin}" {{}}\n'
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        bad = good + f'listen "127.0.0.1:{taken.getsockname()[1]}" {{}}\n'
+        told = place.reload(bad + app(second, target="p90 = 2s; dry-run = on; shed-ceiling = 10%", rest='class "scrap" { level = 0 }'), CANNOT)
+        # The same with a place that would be a new one.
+        told += place.reload(bad + app(second, more="connect-timeout = 3s; health = /up; health-interval = 10ms"), CANNOT)
+    assert not any(READ_ANEW in line for line in told), told
+    state = place.weir.stage("app")
+    assert (state["class"][0]["target_ns"], state["mode"], state["shed_ceiling"]) == (400e6, "enforce", 1), state
+    assert place.weir.api("/api/stages")["classes"][0] is None
+    states = {backend["address"]: backend["state"] for backend in place.weir.api("/api/backends")["backends"]}
+    assert states == {f"127.0.0.1:{first.port}": "up", f"127.0.0.1:{second.port}": "retired"}, states
+    assert [place.get() for _ in range(20)] == [200] * 20
+    assert first.served == 20 and second.served == 0, "one that was never in force is asked"
+    wait_for("the end of the listener that was added in vain", lambda: refused(free))
+    place.reload(app(second, target="p90 = 2s"))
+    assert place.weir.stage("app")["class"][0]["target_ns"] == 2e9
+    assert place.weir.end() == 0
+
+
+def test_rest(folder):
+    """A place that no route leads to any more asks nobody for his health, and is not told of; one that is led to again does."""
+    old, new = Backend(ms=0), Backend(ms=0)
+    checks = "health = /up; health-interval = 50ms; "
+    place = Place(folder, app(old, checks))
+
+    def pools():
+        return [(backend["pool"], backend["state"] == "retired") for backend in place.weir.api("/api/backends")["backends"]]
+    wait_for("checks", lambda: old.served > 3)
+    place.reload(app(new, checks + "connect-timeout = 3s"))
+    wait_for("checks of the new place", lambda: new.served > 3)
+    wait_for("the end of what was under way", lambda: old.inside == 0)
+    served, until = old.served, new.served + 10
+    wait_for("ten more of the new place", lambda: new.served >= until)
+    assert old.served <= served + 1, "a place that is left is still checked"
+    assert pools() == [("app~2", False)], pools()
+    place.reload(app(old, checks))
+    served = old.served
+    wait_for("checks of the old place again", lambda: old.served > served + 3)
+    assert pools() == [("app", False)], pools()
+    assert place.get() == 200
+    assert place.weir.end() == 0
+
+
+def test_room(folder):
+    """Stages are for ever, so there is an end to changes that need another; that is said, and nothing is changed."""
+    backend = Backend()
+
+    def many(queue, target):
+        return "".join(f'route "r{i}" {{ backend = app; queue = {queue}; match = "path /{i}" }}\n' for i in range(100)) + app(backend, target=target)
+    place = Place(folder, many(10, "p90 = 1s"))
+    place.reload(many(11, "p90 = 2s"))
+    place.reload(many(12, "p90 = 3s"), r"reload: route \"r\d+\": there is no room for its stage: .* at most 256 .*SIGUSR2")
+
+    def served(stage, target_ns):
+        """A request went there, and is held to this."""
+        assert place.get("/7") == 200
+        wait_for("its count", lambda: [one["all"]["completed"] for one in place.weir.api("/api/stages")["stages"] if one["name"] == stage] == [1])
+        assert place.weir.stage(stage)["class"][0]["target_ns"] == target_ns
+    served("r7~2", 2e9)
+    place.reload(many(10, "p90 = 4s"))
+    served("r7", 4e9)
+    assert place.weir.end() == 0
+
+
+def test_file_wins(folder):
+    """What was changed by the API goes back to what the file says, all of it."""
+    backend = Backend()
+    place = Place(folder, app(backend, target="p90 = 400ms"))
+
+    def in_force():
+        stage = place.weir.stage("app")
+        return stage["law"], stage["class"][0].get("target_ns"), stage["mode"], stage["shed_ceiling"]
+    written = ("adaptive-remote", 400e6, "enforce", 1)
+    assert in_force() == written, in_force()
+    place.put("app", {"target": "p90 900ms", "mode": "dry-run", "shed_ceiling": 0.5})
+    assert in_force() == ("adaptive-remote", 900e6, "dry-run", 0.5), in_force()
+    place.reload()
+    assert in_force() == written, in_force()
+    place.put("app", {"law": "fixed", "params": {"concurrency": "50"}})
+    assert in_force()[0] == "fixed"
+    place.reload()
+    assert in_force() == written, in_force()
+    assert place.weir.end() == 0
+
+
+TESTS = [test_classes, test_nothing, test_rest, test_room, test_file_wins]
 
 if __name__ == "__main__":
-    for test in TESTS:
+    for test in [test for test in TESTS if test.__name__ in sys.argv] or TESTS:
         print(f"-- {test.__name__}", flush=True)
         with tempfile.TemporaryDirectory() as scratch:
             test(scratch)

@@ -233,10 +233,11 @@ static int add_servers(weir_place *place, const weir_config_backend *backend)
 		weir_origin_options origin = origin_of(backend, backend->server[i].url);
 		int failed = weir_sentry_add(place->sentry, &origin);
 		if (failed == -ENOSPC)
-			return weir_error_set(failed,
-					      "backend \"%s\": more than %u servers since the start, those that "
-					      "were removed included; " ANEW,
-					      backend->head.title, BACKENDS_MOST);
+			return weir_error_set(
+				failed,
+				"backend \"%s\": more than %u servers since the start, those that "
+				"were removed included; " ANEW,
+				backend->head.title, BACKENDS_MOST);
 		if (failed != 0 && failed != -EEXIST)
 			return failed;
 	}
@@ -289,10 +290,8 @@ static int make_site(weir_places *places, weir_place *place, const void *params,
 static int make_demo(weir_places *places, weir_place *place, const void *params,
 		     const weir_config_route *route)
 {
-	bottleneck_options options = {.name = place->name,
-				      .capacity = route->queue,
-				      .law = place->law,
-				      .law_params = params};
+	bottleneck_options options = {
+		.name = place->name, .capacity = route->queue, .law = place->law, .law_params = params};
 	if (places->running)
 		return weir_error_set(-EINVAL, "route \"%s\": a demo cannot be added while the service runs",
 				      route->head.title);
@@ -336,10 +335,11 @@ static int make(weir_places *places, weir_place *place, const void *params, cons
 	else
 		failed = make_demo(places, place, params, route);
 	if (failed == -ENOSPC)
-		weir_error_set(failed,
-			       "route \"%s\": there is no room for its stage: a process has at most %d since its "
-			       "start, those that reloads have replaced included; " ANEW,
-			       route->head.title, WEIR_STAGES_MAX);
+		weir_error_set(
+			failed,
+			"route \"%s\": there is no room for its stage: a process has at most %d since its "
+			"start, those that reloads have replaced included; " ANEW,
+			route->head.title, WEIR_STAGES_MAX);
 	return failed;
 }
 
@@ -385,9 +385,8 @@ int weir_places_add_servers(weir_places *places, const weir_config *config)
 {
 	for (unsigned i = 0; i < config->routes; i++) {
 		weir_place *place = place_of(places, config, &config->route[i]);
-		int failed = place->sentry != NULL
-				     ? add_servers(place, backend_of(config, &config->route[i]))
-				     : 0;
+		int failed =
+			place->sentry != NULL ? add_servers(place, backend_of(config, &config->route[i])) : 0;
 		if (failed != 0)
 			return failed;
 	}

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "cmd/place.h"
+#include "http/routes.h"
 #include "http/server.h"
 #include "http/tls.h"
 
@@ -41,6 +42,7 @@ struct weir_service {
 	weir_monitor *monitor;
 	weir_places places;
 	weir_http *http;
+	weir_routes *routes; /* in force */
 	weir_admin *admin;
 	listening listen[LISTENERS_MOST];
 	unsigned listens;
@@ -134,8 +136,8 @@ static json_t *backends(void *arg)
 	for (const weir_place *place = first; place != NULL; place = place->next)
 		for (uint32_t i = 0; place->sentry != NULL && i < weir_sentry_backends(place->sentry); i++)
 			if (is_shown(place, i))
-				json_array_append_new(
-					array, backend_json(place, i, weir_world_now(service->world)));
+				json_array_append_new(array,
+						      backend_json(place, i, weir_world_now(service->world)));
 	return array;
 }
 
@@ -373,8 +375,10 @@ static int make_routes(weir_service *service, const weir_config *config, weir_ro
 		return failed;
 	for (unsigned i = 0; failed == 0 && i < config->classes; i++)
 		failed = add_class(&config->klass[i], routes);
+	weir_routes_go_on(routes, service->routes);
 	for (unsigned i = 0; failed == 0 && i < config->limits; i++)
 		failed = add_limit(&config->limit[i], routes);
+	weir_routes_go_on(routes, NULL);
 	for (unsigned i = 0; failed == 0 && i < config->routes; i++)
 		failed = add_route(service, config, &config->route[i], routes);
 	if (failed != 0)
@@ -445,15 +449,6 @@ static size_t take_inherited(const struct sockaddr *address, const char *name, w
 	return found;
 }
 
-/* How many before this one have its title. */
-static unsigned nth_of(const weir_config *config, const weir_config_listen *listen)
-{
-	unsigned nth = 0;
-	for (const weir_config_listen *at = config->listen; at < listen; at++)
-		nth += strcmp(at->head.title, listen->head.title) == 0;
-	return nth;
-}
-
 static int add_listener(weir_service *service, const weir_config *config, const weir_config_listen *listen,
 			weir_inherited *inherited, size_t count)
 {
@@ -463,7 +458,7 @@ static int add_listener(weir_service *service, const weir_config *config, const 
 		return weir_error_set(-ENOSPC,
 				      "there are more than %u listen blocks, those that were closed included",
 				      LISTENERS_MOST);
-	*at = (listening){.nth = nth_of(config, listen)};
+	*at = (listening){.nth = weir_config_nth(config, listen)};
 	snprintf(at->title, sizeof(at->title), "%s", listen->head.title);
 	snprintf(at->name, sizeof(at->name), "listen %.127s %u", listen->head.title, at->nth);
 	int failed = listen->tls ? weir_config_tls(listen, &at->tls) : 0;
@@ -530,8 +525,8 @@ int weir_service_start(weir_service *service, weir_inherited *inherited, size_t 
 	failed = make_routes(service, service->config, &routes);
 	if (failed != 0)
 		return failed;
+	service->routes = routes;
 	failed = make_http(service, routes);
-	weir_routes_unref(routes);
 	if (failed == 0)
 		failed = weir_places_settle(&service->places, service->config);
 	if (failed == 0)
@@ -559,18 +554,14 @@ static listening *listening_at(weir_service *service, const char *title, unsigne
 
 static bool is_configured(const weir_config *config, const listening *at)
 {
-	for (unsigned i = 0; i < config->listens; i++)
-		if (strcmp(config->listen[i].head.title, at->title) == 0 &&
-		    nth_of(config, &config->listen[i]) == at->nth)
-			return true;
-	return false;
+	return weir_config_listen_find(config, at->title, at->nth) != NULL;
 }
 
 /* Of a listen block that is there already. */
 static listening *listening_of(weir_service *service, const weir_config *config, unsigned listen)
 {
 	return listening_at(service, config->listen[listen].head.title,
-			    nth_of(config, &config->listen[listen]));
+			    weir_config_nth(config, &config->listen[listen]));
 }
 
 static void close_from(weir_service *service, unsigned first)
@@ -629,7 +620,9 @@ static int prepare(weir_service *service, const weir_config *config, weir_tls *r
 		failed = weir_http_set_routes(service->http, routes);
 	if (failed != 0)
 		close_from(service, before);
-	weir_routes_unref(routes);
+	weir_routes_unref(failed == 0 ? service->routes : routes);
+	if (failed == 0)
+		service->routes = routes;
 	return failed;
 }
 
@@ -754,6 +747,7 @@ int weir_service_free(weir_service **at, uint64_t timeout_ns)
 		failed = weir_world_stop(service->world, timeout_ns, NULL);
 	if (service->http != NULL)
 		weir_http_free(&service->http);
+	weir_routes_unref(service->routes);
 	for (unsigned i = 0; i < service->listens; i++)
 		weir_tls_unref(service->listen[i].tls);
 	weir_places_free(&service->places);

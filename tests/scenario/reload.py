@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 
@@ -170,7 +171,54 @@ def test_file_wins(folder):
     assert place.weir.end() == 0
 
 
-TESTS = [test_classes, test_nothing, test_rest, test_room, test_file_wins]
+def test_kept(folder):
+    """What a reload cannot change is named each time, and /api/config goes on to say what is in force."""
+    backend = Backend()
+    log = os.path.join(folder, "error.log")
+
+    def text(listen="", rest=""):
+        return f'listen "127.0.0.1:{place.listen}" {{ {listen} }}\nadmin "127.0.0.1:{place.admin}" {{}}\n{app(backend)}{rest}'
+    place = Place(folder, app(backend))
+    told = place.reload(text())
+    assert not any("only a restart" in line for line in told), told
+    certificate, key = os.path.join(folder, "c.pem"), os.path.join(folder, "k.pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=a", "-days", "2", "-keyout",
+                    key, "-out", certificate], check=True, capture_output=True, timeout=BOUND_S)
+    changes = ((text("http2 = off; max-connections = 7"), f'listen "127.0.0.1:{place.listen}".http2, listen "127.0.0.1:{place.listen}".max-connections'),
+               (text(f'certificate = "{certificate}"; key = "{key}"'), f'listen "127.0.0.1:{place.listen}".tls'),
+               (text(rest=f'limits {{ head = 9KB; body-rate = 5B }}\nlog {{ error = "{log}" }}'), "limits.head, limits.body-rate, log.error"),
+               (text(rest="files { cache = 5MB }\nprocess { threads = 3; drain-timeout = 1s }"), "files.cache, process.threads"),
+               (text().replace(str(place.admin), str(free_port())), "admin"))
+    for changed, names in changes:
+        for _ in range(2):  # the second time it is no less true
+            told = place.reload(changed)
+            assert sum(line.endswith(f" {names}: changed, but only a restart or SIGUSR2 brings that") for line in told) == 1, (names, told)
+            assert place.get() == 200
+            status, config = place.weir.get("/api/config")
+            assert status == 200 and b"HTTP/2" not in config and b", tls" not in config, config
+    told = place.reload(text(rest='resources { memory = 50% }\nprocess { drain-timeout = 2s }\nclass "x" { level = 1 }'))
+    assert not any("only a restart" in line for line in told), told
+    assert place.weir.end() == 0
+
+
+def test_quotas(folder):
+    """A reload gives nobody his quota anew, unless it is another quota."""
+    backend = Backend()
+
+    def limited(rate):
+        return app(backend, rest=f'limit "each" {{ key = "header Who"; rate = {rate}; burst = 3 }}')
+    place = Place(folder, limited("0.06/m"))
+    assert [place.get(Who="a") for _ in range(4)] == [200, 200, 200, 429]
+    for _ in range(4):
+        place.reload()
+        assert place.get(Who="a") == 429, "a reload has filled a bucket"
+    assert place.get(Who="b") == 200
+    place.reload(limited("0.07/m"))
+    wait_for("the quota that is new", lambda: place.get(Who="a") == 200)
+    assert place.weir.end() == 0
+
+
+TESTS = [test_kept, test_quotas, test_classes, test_nothing, test_rest, test_room, test_file_wins]
 
 if __name__ == "__main__":
     for test in [test for test in TESTS if test.__name__ in sys.argv] or TESTS:

@@ -443,24 +443,24 @@ static void rest(weir_place *place, bool resting)
 		weir_sentry_rest(place->sentry, resting);
 }
 
-/* The route that leads to the place; NULL: none does. */
-static const weir_config_route *route_to(const weir_places *places, const weir_config *config,
-					 const weir_place *place)
+/* Which route leads to the place; -1: none does. */
+static int route_to(const weir_places *places, const weir_config *config, const weir_place *place)
 {
 	for (unsigned i = 0; i < config->routes; i++)
 		if (place_of(places, config, &config->route[i]) == place)
-			return &config->route[i];
-	return NULL;
+			return (int)i;
+	return -1;
 }
 
 void weir_places_leave(weir_places *places, const weir_config *config)
 {
 	places->config = config;
 	for (weir_place *place = places->first; place != NULL; place = place->next) {
-		const weir_config_route *route = route_to(places, config, place);
-		rest(place, route == NULL);
-		if (route != NULL && place->sentry != NULL)
-			retire_servers(place, backend_of(config, route), weir_world_now(places->world));
+		int at = route_to(places, config, place);
+		rest(place, at < 0);
+		if (at >= 0 && place->sentry != NULL)
+			retire_servers(place, backend_of(config, &config->route[at]),
+				       weir_world_now(places->world));
 	}
 }
 

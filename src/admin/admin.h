@@ -24,7 +24,7 @@ typedef struct weir_admin_options {
 	/* Names, besides its own address and localhost, that requests may give; ends with NULL; may be NULL. Without spaces. */
 	const char *const *hosts;
 	const char *const *
-		class_names; /* of WEIR_CLASSES, NULL where a class has none; may be NULL; lives as long as the admin */
+		class_names; /* of WEIR_CLASSES, NULL where a class has none; may be NULL. The table and its texts live as long as the admin; which text is there may change, atomically */
 	/* The servers whose connections are counted in "process", and what is told of backends; both may be NULL. On the admin's thread. */
 	void (*http_stats)(weir_http_stats *ret_stats, void *arg);
 	json_t *(*backends)(void *arg); /* an array, a new reference; NULL: out of memory */

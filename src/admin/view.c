@@ -102,7 +102,8 @@ static void put_class(json_t *object, const weir_class_view *view, int *failed)
 
 static const char *class_name(const weir_view_context *context, unsigned klass)
 {
-	return context->options->class_names != NULL ? context->options->class_names[klass] : NULL;
+	const char *const *names = context->options->class_names;
+	return names != NULL ? __atomic_load_n(&names[klass], __ATOMIC_ACQUIRE) : NULL;
 }
 
 static json_t *stage_class(const weir_stage_view *stage, unsigned klass, const weir_view_context *context,

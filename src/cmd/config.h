@@ -264,6 +264,16 @@ int weir_config_read_text(weir_config *config, const char *name, const char *tex
 int weir_config_check(weir_config *config);
 
 /*
+ * Before a checked configuration follows on another: keys that a reload cannot change get the old values, and are named in ret_names, as `limits.head, log.access`. false: there
+ * are none.
+ */
+bool weir_config_keep(weir_config *config, const weir_config *old, char *ret_names, size_t size);
+/* How many listen blocks before this one have its title: those without a port may share one. */
+unsigned weir_config_nth(const weir_config *config, const weir_config_listen *listen);
+/* NULL: there is none. */
+const weir_config_listen *weir_config_listen_find(const weir_config *config, const char *title, unsigned nth);
+
+/*
  * The law of a route that was checked, with its parameters (weir_mem_free): those of its target, then those of the route; *ret_law is NULL where it has no target. -EINVAL
  * with weir_error, which names the place.
  */

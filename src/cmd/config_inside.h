@@ -36,6 +36,7 @@ typedef struct weir_config_key {
 	double min, max;          /* both included, in bytes or ns; both 0: any */
 	const char *const *words; /* of a CHOICE, ended by NULL */
 	bool required;
+	bool live; /* a reload changes it; those of a block that is live need not say so */
 } weir_config_key;
 
 typedef struct weir_config_block {
@@ -47,6 +48,7 @@ typedef struct weir_config_block {
 	size_t offset,
 		count_offset; /* in weir_config: the array and its count; count_offset 0: one, in place */
 	size_t params_offset; /* where keys that no row has go, as parameters of a law; 0: they are wrong */
+	bool live;            /* a reload changes all of it */
 } weir_config_block;
 
 /* Ended by a row without a name. */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What can be configured: a table for each kind of block. To add a key: a field in its struct (config.h) and a row here, then
- * `weir check --markdown` for docs/config.md. Names are those that users of other servers would try first.
+ * `weir check --markdown` for docs/config.md; LIVE if a reload changes it. Names are those that users of other servers would try first.
  */
 #include <string.h>
 
 #include "cmd/config_inside.h"
+#include "http/match.h"
 
 #define COUNT_MAX 4294967295.0
 #define S         1e9
@@ -28,21 +29,23 @@ static const char *const loop_words[] = {"auto", "epoll", "uring", NULL};
 	}
 #define ANY           .required = false
 #define BETWEEN(a, b) .min = a, .max = b
+/* What a reload does not change goes without; weir_config_keep says so to whoever changes it. */
+#define LIVE .live = true
 
 #define BLOCK weir_config_listen
 static const weir_config_key listen_keys[] = {
 	ROW("tls", SWITCH, tls, NULL, "TLS on this address; on where there is a certificate", ANY),
 	ROW("certificate", PATHS, certificates, NULL,
-	    "PEM files, leaf first; the first answers clients that name no other's host", ANY),
-	ROW("key", PATHS, keys, NULL, "PEM files, one for each certificate, in the same order", ANY),
+	    "PEM files, leaf first; the first answers clients that name no other's host", LIVE),
+	ROW("key", PATHS, keys, NULL, "PEM files, one for each certificate, in the same order", LIVE),
 	ROW("client-certificate", CHOICE, client_certificate, "off", "whether clients may or must show one",
-	    .words = client_words),
+	    .words = client_words, LIVE),
 	ROW("client-ca", PATH, client_ca, NULL,
-	    "PEM file with the authorities that sign clients' certificates", ANY),
-	ROW("tls-version", CHOICE, tls_version, "1.2", "the oldest that is spoken", .words = tls_words),
+	    "PEM file with the authorities that sign clients' certificates", LIVE),
+	ROW("tls-version", CHOICE, tls_version, "1.2", "the oldest that is spoken", .words = tls_words, LIVE),
 	ROW("ciphers", TEXT, ciphers, NULL,
-	    "of TLS 1.2, as OpenSSL names them; by default those with forward secrecy", ANY),
-	ROW("tickets", SWITCH, tickets, "on", "sessions can be resumed", ANY),
+	    "of TLS 1.2, as OpenSSL names them; by default those with forward secrecy", LIVE),
+	ROW("tickets", SWITCH, tickets, "on", "sessions can be resumed", LIVE),
 	ROW("http2", SWITCH, http2, "on", "HTTP/2 by ALPN, and without TLS by prior knowledge", ANY),
 	ROW("proxy-protocol", SWITCH, proxy, "off",
 	    "every connection begins with a PROXY header, version 1 or 2, which says who the client is", ANY),
@@ -61,7 +64,7 @@ static const weir_config_key admin_keys[] = {
 	ROW("host", TEXTS, hosts, NULL,
 	    "names that requests may ask for it by, besides localhost and addresses; others are refused",
 	    ANY),
-	ROW("page", SWITCH, page, "on", "the live page at /", ANY),
+	ROW("page", SWITCH, page, "on", "the live page at /", LIVE),
 	{0}};
 #undef BLOCK
 
@@ -167,7 +170,7 @@ static const weir_config_key limit_keys[] = {
 	ROW("rate", RATE, rate_per_s, NULL, "what is beyond it is answered with 429", BETWEEN(1e-3, 1e9),
 	    .required = true),
 	ROW("burst", NUMBER, burst, "0", "at once, after a pause; 0: those of a second", BETWEEN(0, 1e9)),
-	ROW("keys", COUNT, keys, "65536", "that are remembered", BETWEEN(1, 100e6)),
+	ROW("keys", COUNT, keys, "65536", "that are remembered", BETWEEN(1, WEIR_QUOTA_KEYS_MAX)),
 	{0}};
 #undef BLOCK
 
@@ -226,9 +229,9 @@ static const weir_config_key process_keys[] = {
 	ROW("drain-delay", TIME, drain_delay_ns, "0s",
 	    "how long an end goes on serving while /readyz says 503 already, so that balancers hear of it "
 	    "before connections are refused",
-	    BETWEEN(0, H)),
+	    BETWEEN(0, H), LIVE),
 	ROW("drain-timeout", TIME, drain_timeout_ns, "30s", "how long an end waits for requests under way",
-	    BETWEEN(0, H)),
+	    BETWEEN(0, H), LIVE),
 	ROW("loop", CHOICE, loop, "auto", "the back end of the event loop", .words = loop_words),
 	ROW("confine", CHOICE, confine, "on",
 	    "what it gives up at the start, where the kernel lets it; config.md says what each word means",
@@ -261,39 +264,42 @@ static const weir_config_key resources_keys[] = {
 const weir_config_block weir_config_blocks[] = {
 	{"listen", "address, as 127.0.0.1:8080, [::1]:8080 or *:8080",
 	 "An address that is served. Without any: 127.0.0.1:8080.", listen_keys, sizeof(weir_config_listen),
-	 MANY(listen, listens), 0},
+	 MANY(listen, listens), 0, false},
 	{"admin", "address, or off", "Where metrics, API and live page are. Without one: 127.0.0.1:7777.",
-	 admin_keys, sizeof(weir_config_admin), ONE(admin), 0},
+	 admin_keys, sizeof(weir_config_admin), ONE(admin), 0, false},
 	{"class", "name",
 	 "How important requests are. The first whose rules match is taken; those that none matches are of "
 	 "level 0.",
-	 class_keys, sizeof(weir_config_class), MANY(klass, classes), 0},
+	 class_keys, sizeof(weir_config_class), MANY(klass, classes), 0, true},
 	{"route", "name",
 	 "Where requests go. The first whose rules match is taken; those that none matches are answered with "
 	 "404. Other keys than these "
 	 "are parameters of its law, instead of its target's.",
-	 route_keys, sizeof(weir_config_route), MANY(route, routes), offsetof(weir_config_route, params)},
+	 route_keys, sizeof(weir_config_route), MANY(route, routes), offsetof(weir_config_route, params),
+	 true},
 	{"backend", "name", "Servers that do the same work.", backend_keys, sizeof(weir_config_backend),
-	 MANY(backend, backends), 0},
+	 MANY(backend, backends), 0, true},
 	{"target", "name",
 	 "A response time to hold. Other keys than these are parameters of its law: p90 = 200ms is all that "
 	 "is needed; target[2] = 1s and "
 	 "minimum[2] = .05 are for class level 2.",
-	 target_keys, sizeof(weir_config_target), MANY(target, targets),
-	 offsetof(weir_config_target, params)},
+	 target_keys, sizeof(weir_config_target), MANY(target, targets), offsetof(weir_config_target, params),
+	 true},
 	{"limit", "name", "A quota. Every one whose rules match is asked, in order, before the route's law.",
-	 limit_keys, sizeof(weir_config_limit), MANY(limit, limits), 0},
+	 limit_keys, sizeof(weir_config_limit), MANY(limit, limits), 0, true},
 	{"limits", NULL, "What clients may make the server keep, or wait for.", limits_keys,
-	 sizeof(weir_config_limits), ONE(http), 0},
-	{"log", NULL, "Logs; logs.md has their formats.", log_keys, sizeof(weir_config_log), ONE(log), 0},
+	 sizeof(weir_config_limits), ONE(http), 0, false},
+	{"log", NULL, "Logs; logs.md has their formats.", log_keys, sizeof(weir_config_log), ONE(log), 0,
+	 false},
 	{"files", NULL, "Files of the routes with a root.", files_keys, sizeof(weir_config_files), ONE(files),
-	 0},
-	{"process", NULL, "The process itself.", process_keys, sizeof(weir_config_process), ONE(process), 0},
+	 0, false},
+	{"process", NULL, "The process itself.", process_keys, sizeof(weir_config_process), ONE(process), 0,
+	 false},
 	{"resources", NULL,
 	 "What the whole process may use: beyond it requests are turned away whatever their targets say, "
 	 "lowest class first, "
 	 "and more the further beyond. What the system does not tell is not watched.",
-	 resources_keys, sizeof(weir_config_resources), ONE(resources), 0},
+	 resources_keys, sizeof(weir_config_resources), ONE(resources), 0, true},
 	{0}};
 
 const weir_config_block *weir_config_block_find(const char *name)

@@ -24,6 +24,7 @@
 #define TOKEN_MOST    256u
 #define FDS_MOST      1024u
 #define MISTAKE_MOST  600u
+#define KEPT_MOST     800u
 #define DRAIN_LOOK_MS 20
 
 typedef struct daemon_state {
@@ -219,17 +220,32 @@ static int start(daemon_state *d)
 
 /* ---- signals ---- */
 
+/* What was changed in the file but is not, in the log and where whoever reloads may look. */
+static void say_kept(daemon_state *d, const char *names)
+{
+	static const char *const but = "changed, but only a restart or SIGUSR2 brings that";
+	const char *log = d->config->log.error;
+	weir_errors_say(weir_service_errors(d->service), WEIR_LOG_WARN, "reload", "%s: %s", names, but);
+	if (log == NULL || strcmp(log, "-") != 0)
+		fprintf(stderr, "weir %s: %s: %s\n", d->kind->verb, names, but);
+}
+
 static void reload(daemon_state *d)
 {
+	char kept[KEPT_MOST] = "";
 	weir_errors *errors = weir_service_errors(d->service);
 	weir_config *config = NULL;
 	weir_process_notify("RELOADING=1");
 	if (read_config(d, &config) != WEIR_EXIT_OK) {
 		weir_errors_say(errors, WEIR_LOG_ERROR, "reload",
 				"the configuration has errors; nothing was changed%s", d->mistake);
+	} else if (weir_config_keep(config, d->config, kept, sizeof(kept)), config->out_of_memory) {
+		weir_errors_say(errors, WEIR_LOG_ERROR, "reload", "reload: out of memory");
 	} else if (weir_service_apply(d->service, config) != 0) {
 		weir_errors_say(errors, WEIR_LOG_ERROR, "reload", "reload: %s", weir_error());
 	} else {
+		if (kept[0] != '\0')
+			say_kept(d, kept);
 		weir_errors_say(errors, WEIR_LOG_INFO, "reload", "the configuration was read anew");
 		weir_config_free(&d->old[1]);
 		d->old[1] = d->old[0];

@@ -8,9 +8,11 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "stage/runtime.h"
 
 #define STATE_BYTES   8192u
 #define BACKENDS_MOST 256u
+#define ANEW          "a restart or a successor (SIGUSR2) begins anew"
 
 /* ---- which place ---- */
 
@@ -141,15 +143,19 @@ static weir_bound *make_bound(weir_places *places, const weir_config_backend *ba
 	return at->bound;
 }
 
-/* The bound of a backend that has one, as it is configured now. NULL: weir_error says why. */
+static weir_bound *find_bound(const weir_places *places, const weir_config_backend *backend)
+{
+	for (const weir_place_bound *at = places->bounds; at != NULL; at = at->next)
+		if (strcmp(at->backend, backend->head.title) == 0)
+			return at->bound;
+	return NULL;
+}
+
+/* The bound of a backend that has one; one that is there is left as it is. NULL: weir_error says why. */
 static weir_bound *bound_of(weir_places *places, const weir_config_backend *backend)
 {
-	for (weir_place_bound *at = places->bounds; at != NULL; at = at->next)
-		if (strcmp(at->backend, backend->head.title) == 0) {
-			weir_bound_set(at->bound, backend->concurrency);
-			return at->bound;
-		}
-	return make_bound(places, backend);
+	weir_bound *bound = find_bound(places, backend);
+	return bound != NULL ? bound : make_bound(places, backend);
 }
 
 static void free_bounds(weir_places *places)
@@ -168,8 +174,8 @@ static void backend_changed(const weir_origin *origin, bool up, void *errors)
 			origin->name, up ? "up again" : "down: its health checks fail");
 }
 
-static int make_sentry(weir_places *places, weir_place *place, const weir_config_route *route,
-		       const weir_config_backend *backend)
+static int make_sentry(weir_places *places, weir_place *place, const void *params,
+		       const weir_config_route *route, const weir_config_backend *backend)
 {
 	weir_origin_options origins[BACKENDS_MOST];
 	weir_bound *bound = backend->concurrency != 0 ? bound_of(places, backend) : NULL;
@@ -203,7 +209,7 @@ static int make_sentry(weir_places *places, weir_place *place, const weir_config
 		.bound = bound,
 		.heed_downstream = backend->heed_refusals,
 		.law = place->law,
-		.law_params = place->params,
+		.law_params = params,
 	};
 	int failed = weir_sentry_new(places->domain, &options, &place->sentry);
 	if (failed == 0)
@@ -222,22 +228,32 @@ static bool has_server(const weir_config_backend *backend, const char *name)
 	return false;
 }
 
-/* New servers are added first, so that there is never none. */
-static int update_servers(weir_place *place, const weir_config_backend *backend, uint64_t now_ns)
+/* New servers are added before others are taken away, so that there is never none. */
+static int add_servers(weir_place *place, const weir_config_backend *backend)
 {
 	for (unsigned i = 0; i < backend->server_count; i++) {
 		weir_origin_options origin = origin_of(backend, backend->server[i].url);
 		int failed = weir_sentry_add(place->sentry, &origin);
+		if (failed == -ENOSPC)
+			return weir_error_set(
+				failed,
+				"backend \"%s\": more than %u servers since the start, those that "
+				"were removed included; " ANEW,
+				backend->head.title, BACKENDS_MOST);
 		if (failed != 0 && failed != -EEXIST)
 			return failed;
 	}
+	return 0;
+}
+
+static void retire_servers(weir_place *place, const weir_config_backend *backend, uint64_t now_ns)
+{
 	for (uint32_t i = 0; i < weir_sentry_backends(place->sentry); i++) {
 		weir_sentry_backend_stats stats;
 		weir_sentry_read_backend(place->sentry, i, now_ns, &stats);
 		if (stats.state != WEIR_BACKEND_RETIRED && !has_server(backend, stats.name))
 			weir_sentry_retire(place->sentry, stats.name);
 	}
-	return 0;
 }
 
 /* ---- files and demos ---- */
@@ -253,7 +269,8 @@ static int make_cache(weir_places *places)
 	return weir_cache_new(places->domain, places->files, &options, &places->cache);
 }
 
-static int make_site(weir_places *places, weir_place *place, const weir_config_route *route)
+static int make_site(weir_places *places, weir_place *place, const void *params,
+		     const weir_config_route *route)
 {
 	weir_site_options options = {.name = place->name,
 				     .root = route->root,
@@ -263,7 +280,7 @@ static int make_site(weir_places *places, weir_place *place, const weir_config_r
 				     .types = places->config->files.types,
 				     .capacity = route->queue,
 				     .law = place->law,
-				     .law_params = place->params};
+				     .law_params = params};
 	int failed = make_cache(places);
 	if (failed == 0)
 		failed = weir_site_new(places->domain, places->cache, &options, &place->site);
@@ -272,19 +289,18 @@ static int make_site(weir_places *places, weir_place *place, const weir_config_r
 	return failed;
 }
 
-static int make_demo(weir_places *places, weir_place *place, const weir_config_route *route)
+static int make_demo(weir_places *places, weir_place *place, const void *params,
+		     const weir_config_route *route)
 {
-	bottleneck_options options = {.name = place->name,
-				      .capacity = route->queue,
-				      .law = place->law,
-				      .law_params = place->params};
+	bottleneck_options options = {
+		.name = place->name, .capacity = route->queue, .law = place->law, .law_params = params};
 	if (places->running)
 		return weir_error_set(-EINVAL, "route \"%s\": a demo cannot be added while the service runs",
 				      route->head.title);
 	return bottleneck_new(places->world, &options, &place->stage);
 }
 
-/* ---- making and changing ---- */
+/* ---- making ---- */
 
 /* What its law has learnt; false: nothing that could be saved. */
 static bool save_law(const weir_place *place, char state[STATE_BYTES])
@@ -309,90 +325,145 @@ static void inherit_law(const weir_places *places, weir_place *place)
 		weir_stage_load(place->stage, learnt);
 }
 
-static int make(weir_places *places, weir_place *place, const weir_config *config,
+static int make(weir_places *places, weir_place *place, const void *params, const weir_config *config,
 		const weir_config_route *route)
 {
 	const weir_config_backend *backend = backend_of(config, route);
+	int failed;
 	if (backend != NULL)
-		return make_sentry(places, place, route, backend);
-	return route->root != NULL ? make_site(places, place, route) : make_demo(places, place, route);
-}
-
-static bool same_law(const weir_place *place, const weir_admission_law *law, const void *params)
-{
-	if (place->law != law || law == NULL)
-		return place->law == law;
-	return law->params_bytes == 0 || memcmp(place->params, params, law->params_bytes) == 0;
-}
-
-static int set_law(weir_place *place, const weir_admission_law *law, void *params)
-{
-	int failed = same_law(place, law, params) ? 0 : weir_stage_admission(place->stage, law, params);
-	if (failed != 0) {
-		weir_mem_free(params);
-		return failed;
-	}
-	weir_mem_free(place->params);
-	place->law = law;
-	place->params = params;
-	return 0;
-}
-
-static void free_place(weir_place *place)
-{
-	weir_mem_free(place->params);
-	weir_mem_free(place);
+		failed = make_sentry(places, place, params, route, backend);
+	else if (route->root != NULL)
+		failed = make_site(places, place, params, route);
+	else
+		failed = make_demo(places, place, params, route);
+	if (failed == -ENOSPC)
+		weir_error_set(
+			failed,
+			"route \"%s\": there is no room for its stage: a process has at most %d since its "
+			"start, those that reloads have replaced included; " ANEW,
+			route->head.title, WEIR_STAGES_MAX);
+	return failed;
 }
 
 static weir_place *make_place(weir_places *places, const weir_config *config, const weir_config_route *route,
 			      uint64_t fingerprint)
 {
 	weir_place *place = new_place(places, name_of(route), fingerprint);
+	void *params = NULL;
 	if (place == NULL)
 		return NULL;
-	if (weir_config_law(config, route, &place->law, &place->params) != 0 ||
-	    make(places, place, config, route) != 0) {
-		free_place(place);
+	int failed = weir_config_law(config, route, &place->law, &params);
+	if (failed == 0)
+		failed = make(places, place, params, config, route);
+	weir_mem_free(params);
+	if (failed != 0) {
+		weir_mem_free(place);
 		return NULL;
 	}
 	if (places->monitor != NULL)
 		weir_monitor_subscribe(places->monitor, place->stage);
 	inherit_law(places, place);
 	place->next = places->first;
-	places->first = place;
+	__atomic_store_n(&places->first, place, __ATOMIC_RELEASE); /* the admin's thread goes through them */
 	return place;
 }
 
-static int change_place(weir_places *places, weir_place *place, const weir_config *config,
-			const weir_config_route *route)
+static weir_place *place_of(const weir_places *places, const weir_config *config,
+			    const weir_config_route *route)
 {
-	const weir_admission_law *law;
-	void *params = NULL;
-	int failed = weir_config_law(config, route, &law, &params);
-	if (failed == 0)
-		failed = set_law(place, law, params);
-	if (failed == 0 && place->sentry != NULL)
-		failed = update_servers(place, backend_of(config, route), weir_world_now(places->world));
-	/* One that has a bound had it when it was made. */
-	if (failed == 0 && place->sentry != NULL && backend_of(config, route)->concurrency != 0)
-		bound_of(places, backend_of(config, route));
-	return failed;
+	return find(places, name_of(route), fingerprint_of(config, route));
 }
 
 weir_place *weir_places_for(weir_places *places, const weir_config *config, const weir_config_route *route)
 {
-	uint64_t fingerprint = fingerprint_of(config, route);
-	weir_place *place = find(places, name_of(route), fingerprint);
+	weir_place *place = place_of(places, config, route);
 	places->config = config;
-	if (place == NULL)
-		place = make_place(places, config, route, fingerprint);
-	else if (change_place(places, place, config, route) != 0)
-		place = NULL;
-	if (place == NULL)
-		return NULL;
-	weir_stage_mode(place->stage, route->dry_run ? WEIR_DRY_RUN : WEIR_ENFORCE);
-	weir_stage_shed_ceiling(place->stage, route->shed_ceiling);
-	return place;
+	return place != NULL ? place : make_place(places, config, route, fingerprint_of(config, route));
+}
+
+/* ---- changing ---- */
+
+int weir_places_add_servers(weir_places *places, const weir_config *config)
+{
+	for (unsigned i = 0; i < config->routes; i++) {
+		weir_place *place = place_of(places, config, &config->route[i]);
+		int failed =
+			place->sentry != NULL ? add_servers(place, backend_of(config, &config->route[i])) : 0;
+		if (failed != 0)
+			return failed;
+	}
+	return 0;
+}
+
+/* Whether it is what is in force now. That may have come by the API, so the stage is asked; its gates stay until it is freed. */
+static bool same_law(const weir_stage *stage, const weir_admission_law *law, const void *params)
+{
+	const weir_gate *gate = weir_stage_gate(stage);
+	const weir_admission_law *current = gate != NULL && !gate->bare ? gate->law : NULL;
+	if (current != law || law == NULL)
+		return current == law;
+	return law->params_bytes == 0 ||
+	       (gate->params != NULL && memcmp(gate->params, params, law->params_bytes) == 0);
+}
+
+/* A law is touched only where it is to be another: what it has counted goes with it. */
+static int set_law(weir_place *place, const weir_config *config, const weir_config_route *route)
+{
+	const weir_admission_law *law;
+	void *params = NULL;
+	int failed = weir_config_law(config, route, &law, &params);
+	if (failed == 0 && !same_law(place->stage, law, params))
+		failed = weir_stage_admission(place->stage, law, params);
+	if (failed == 0)
+		place->law = law;
+	weir_mem_free(params);
+	return failed;
+}
+
+int weir_places_settle(weir_places *places, const weir_config *config)
+{
+	int failed = 0;
+	for (unsigned i = 0; i < config->routes; i++) {
+		const weir_config_route *route = &config->route[i];
+		const weir_config_backend *backend = backend_of(config, route);
+		weir_place *place = place_of(places, config, route);
+		int error = set_law(place, config, route);
+		/* One that has a bound had it when it was made. */
+		if (backend != NULL && backend->concurrency != 0)
+			weir_bound_set(find_bound(places, backend), backend->concurrency);
+		weir_stage_mode(place->stage, route->dry_run ? WEIR_DRY_RUN : WEIR_ENFORCE);
+		weir_stage_shed_ceiling(place->stage, route->shed_ceiling);
+		failed = failed != 0 ? failed : error;
+	}
+	return failed;
+}
+
+static void rest(weir_place *place, bool resting)
+{
+	__atomic_store_n(&place->resting, resting, __ATOMIC_RELEASE);
+	if (place->sentry != NULL)
+		weir_sentry_rest(place->sentry, resting);
+}
+
+/* Which route leads to the place; -1: none does. */
+static int route_to(const weir_places *places, const weir_config *config, const weir_place *place)
+{
+	for (unsigned i = 0; i < config->routes; i++)
+		if (place_of(places, config, &config->route[i]) == place)
+			return (int)i;
+	return -1;
+}
+
+void weir_places_leave(weir_places *places, const weir_config *config)
+{
+	places->config = config;
+	for (weir_place *place = places->first; place != NULL; place = place->next) {
+		int at = route_to(places, config, place);
+		rest(place, at < 0);
+		if (at >= 0 && place->sentry != NULL)
+			retire_servers(place, backend_of(config, &config->route[at]),
+				       weir_world_now(places->world));
+	}
 }
 
 int weir_places_start(weir_places *places)
@@ -422,7 +493,7 @@ void weir_places_save(const weir_places *places, const weir_config *config, FILE
 	char state[STATE_BYTES];
 	for (unsigned i = 0; i < config->routes; i++) {
 		const weir_config_route *route = &config->route[i];
-		const weir_place *place = find(places, name_of(route), fingerprint_of(config, route));
+		const weir_place *place = place_of(places, config, route);
 		if (place != NULL && !is_repeated(config, i) && save_law(place, state))
 			weir_handover_put_law(to, place->wanted, state);
 	}
@@ -434,7 +505,7 @@ void weir_places_free(weir_places *places)
 		next = place->next;
 		weir_sentry_free(&place->sentry);
 		weir_site_free(&place->site);
-		free_place(place);
+		weir_mem_free(place);
 	}
 	places->first = NULL;
 	free_bounds(places);

@@ -34,9 +34,8 @@ typedef struct weir_place {
 	weir_sentry *sentry;
 	weir_site *site;
 	bool started;
-	/* what is in force, so that a law is touched only when it is to be another */
-	const weir_admission_law *law;
-	void *params;
+	const weir_admission_law *law; /* it was made with; NULL: none */
+	bool resting;                  /* atomic: no route leads to it */
 } weir_place;
 
 typedef struct weir_places {
@@ -53,10 +52,21 @@ typedef struct weir_places {
 	const weir_handover *handover; /* what the laws of a predecessor have learnt; NULL: nothing */
 } weir_places;
 
-/* The place of a route, found or made, with law, mode and servers as the configuration has them. NULL: weir_error says why. */
+/*
+ * A change is in steps, so that one that cannot be done changes nothing: places that are new are made and started, and servers that are new are added, all of which can fail; then
+ * what is there is changed. weir_places_leave takes the first steps back when it is given the configuration that stays.
+ */
+
+/* The place of a route, found or made; one that is found is left as it is. NULL: weir_error says why. */
 weir_place *weir_places_for(weir_places *places, const weir_config *config, const weir_config_route *route);
 /* Starts what is not started: health checks, resolvers. Of a started world. */
 int weir_places_start(weir_places *places);
+/* Adds the servers that the configuration's places do not have yet. */
+int weir_places_add_servers(weir_places *places, const weir_config *config);
+/* Law, mode, ceiling and bound as the configuration has them, wherever something else is in force, also by the API. Only memory can be wanting: then the rest is done. */
+int weir_places_settle(weir_places *places, const weir_config *config);
+/* Servers that the configuration does not have get no more requests, and places that it does not lead to rest. */
+void weir_places_leave(weir_places *places, const weir_config *config);
 /* What the laws of the configuration's routes have learnt, for a successor. */
 void weir_places_save(const weir_places *places, const weir_config *config, FILE *to);
 /* After the world has stopped. */

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "cmd/place.h"
+#include "http/routes.h"
 #include "http/server.h"
 #include "http/tls.h"
 
@@ -26,6 +27,12 @@ typedef struct listening {
 	bool closed;
 } listening;
 
+/* A name that a class has or had: whoever still looks at it may, however many reloads later. */
+typedef struct class_name {
+	struct class_name *next;
+	char text[];
+} class_name;
+
 struct weir_service {
 	const weir_config *config;
 	weir_world *world;
@@ -34,10 +41,12 @@ struct weir_service {
 	weir_monitor *monitor;
 	weir_places places;
 	weir_http *http;
+	weir_routes *routes; /* in force */
 	weir_admin *admin;
 	listening listen[LISTENERS_MOST];
 	unsigned listens;
-	const char *class_names[WEIR_CLASSES];
+	const char *class_names[WEIR_CLASSES]; /* atomic, as the admin's thread looks at them; of `names` */
+	class_name *names;
 	weir_log *access_file, *error_file;
 	weir_access_log *access;
 	weir_errors *errors;
@@ -107,6 +116,16 @@ static json_t *backend_json(const weir_place *place, uint32_t index, uint64_t no
 			 stats.weight);
 }
 
+/* Of a place that no route leads to any more, those that still have something to do. */
+static bool is_shown(const weir_place *place, uint32_t index)
+{
+	weir_sentry_backend_stats stats;
+	if (!__atomic_load_n(&place->resting, __ATOMIC_ACQUIRE))
+		return true;
+	weir_sentry_read_backend(place->sentry, index, 0, &stats);
+	return stats.in_flight > 0;
+}
+
 /* The admin's thread: places are only ever added, at the front, by the main thread. */
 static json_t *backends(void *arg)
 {
@@ -115,7 +134,9 @@ static json_t *backends(void *arg)
 	weir_place *first = __atomic_load_n(&service->places.first, __ATOMIC_ACQUIRE);
 	for (const weir_place *place = first; place != NULL; place = place->next)
 		for (uint32_t i = 0; place->sentry != NULL && i < weir_sentry_backends(place->sentry); i++)
-			json_array_append_new(array, backend_json(place, i, weir_world_now(service->world)));
+			if (is_shown(place, i))
+				json_array_append_new(array,
+						      backend_json(place, i, weir_world_now(service->world)));
 	return array;
 }
 
@@ -191,10 +212,38 @@ static int make_world(weir_service *service)
 	return failed;
 }
 
+/* One copy of each, so that it is only new names that cost anything. NULL: out of memory, and the class goes without. */
+static const char *keep_name(weir_service *service, const char *text)
+{
+	for (const class_name *at = service->names; at != NULL; at = at->next)
+		if (strcmp(at->text, text) == 0)
+			return at->text;
+	size_t bytes = strlen(text) + 1;
+	class_name *name = weir_mem_zalloc(sizeof(*name) + bytes);
+	if (name == NULL)
+		return NULL;
+	memcpy(name->text, text, bytes);
+	name->next = service->names;
+	service->names = name;
+	return name->text;
+}
+
+/* Configurations go, and with them their texts, so these are copies; a class that is gone has no name any more. */
 static void name_classes(weir_service *service, const weir_config *config)
 {
+	const char *names[WEIR_CLASSES] = {NULL};
 	for (unsigned i = config->classes; i > 0; i--)
-		service->class_names[config->klass[i - 1].level] = config->klass[i - 1].head.title;
+		names[config->klass[i - 1].level] = keep_name(service, config->klass[i - 1].head.title);
+	for (unsigned i = 0; i < WEIR_CLASSES; i++)
+		__atomic_store_n(&service->class_names[i], names[i], __ATOMIC_RELEASE);
+}
+
+static void free_names(weir_service *service)
+{
+	for (class_name *at = service->names, *next; at != NULL; at = next) {
+		next = at->next;
+		weir_mem_free(at);
+	}
 }
 
 int weir_service_new(const weir_config *config, const weir_service_options *options,
@@ -325,8 +374,10 @@ static int make_routes(weir_service *service, const weir_config *config, weir_ro
 		return failed;
 	for (unsigned i = 0; failed == 0 && i < config->classes; i++)
 		failed = add_class(&config->klass[i], routes);
+	weir_routes_go_on(routes, service->routes);
 	for (unsigned i = 0; failed == 0 && i < config->limits; i++)
 		failed = add_limit(&config->limit[i], routes);
+	weir_routes_go_on(routes, NULL);
 	for (unsigned i = 0; failed == 0 && i < config->routes; i++)
 		failed = add_route(service, config, &config->route[i], routes);
 	if (failed != 0)
@@ -397,15 +448,6 @@ static size_t take_inherited(const struct sockaddr *address, const char *name, w
 	return found;
 }
 
-/* How many before this one have its title. */
-static unsigned nth_of(const weir_config *config, const weir_config_listen *listen)
-{
-	unsigned nth = 0;
-	for (const weir_config_listen *at = config->listen; at < listen; at++)
-		nth += strcmp(at->head.title, listen->head.title) == 0;
-	return nth;
-}
-
 static int add_listener(weir_service *service, const weir_config *config, const weir_config_listen *listen,
 			weir_inherited *inherited, size_t count)
 {
@@ -415,7 +457,7 @@ static int add_listener(weir_service *service, const weir_config *config, const 
 		return weir_error_set(-ENOSPC,
 				      "there are more than %u listen blocks, those that were closed included",
 				      LISTENERS_MOST);
-	*at = (listening){.nth = nth_of(config, listen)};
+	*at = (listening){.nth = weir_config_nth(config, listen)};
 	snprintf(at->title, sizeof(at->title), "%s", listen->head.title);
 	snprintf(at->name, sizeof(at->name), "listen %.127s %u", listen->head.title, at->nth);
 	int failed = listen->tls ? weir_config_tls(listen, &at->tls) : 0;
@@ -485,8 +527,10 @@ int weir_service_start(weir_service *service, weir_inherited *inherited, size_t 
 	failed = make_routes(service, service->config, &routes);
 	if (failed != 0)
 		return failed;
+	service->routes = routes;
 	failed = make_http(service, routes);
-	weir_routes_unref(routes);
+	if (failed == 0)
+		failed = weir_places_settle(&service->places, service->config);
 	if (failed == 0)
 		failed = weir_places_start(&service->places);
 	for (unsigned i = 0; failed == 0 && i < service->config->listens; i++)
@@ -512,61 +556,99 @@ static listening *listening_at(weir_service *service, const char *title, unsigne
 
 static bool is_configured(const weir_config *config, const listening *at)
 {
-	for (unsigned i = 0; i < config->listens; i++)
-		if (strcmp(config->listen[i].head.title, at->title) == 0 &&
-		    nth_of(config, &config->listen[i]) == at->nth)
-			return true;
-	return false;
+	return weir_config_listen_find(config, at->title, at->nth) != NULL;
 }
 
-/* New certificates for those that go on, new listeners, and no more accepting where there is none any more. */
-static int change_listeners(weir_service *service, const weir_config *config)
+/* Of a listen block that is there already. */
+static listening *listening_of(weir_service *service, const weir_config *config, unsigned listen)
 {
-	for (unsigned i = 0; i < config->listens; i++) {
-		listening *at = listening_at(service, config->listen[i].head.title,
-					     nth_of(config, &config->listen[i]));
-		weir_tls *tls = NULL;
-		int failed = at == NULL ? add_listener(service, config, &config->listen[i], NULL, 0) : 0;
-		if (failed == 0 && at != NULL && config->listen[i].tls) {
-			failed = weir_config_tls(&config->listen[i], &tls);
-			if (failed == 0)
-				failed = weir_http_set_tls(service->http, at->number, tls);
-			if (failed == 0) {
-				weir_tls_unref(at->tls);
-				at->tls = tls;
-			}
-		}
-		if (failed != 0)
-			return failed;
+	return listening_at(service, config->listen[listen].head.title,
+			    weir_config_nth(config, &config->listen[listen]));
+}
+
+static void close_from(weir_service *service, unsigned first)
+{
+	for (unsigned i = first; i < service->listens; i++) {
+		weir_http_close_listener(service->http, service->listen[i].number);
+		service->listen[i].closed = true;
 	}
-	for (unsigned i = 0; i < service->listens; i++)
-		if (!service->listen[i].closed && !is_configured(config, &service->listen[i])) {
-			weir_http_close_listener(service->http, service->listen[i].number);
-			service->listen[i].closed = true;
+}
+
+/* Listeners that are new, and the certificates of those that go on, which nobody uses yet: all that may fail. */
+static int add_listeners(weir_service *service, const weir_config *config, weir_tls *ret_tls[LISTENERS_MOST])
+{
+	int failed = 0;
+	for (unsigned i = 0; failed == 0 && i < config->listens; i++) {
+		listening *at = listening_of(service, config, i);
+		if (at == NULL)
+			failed = add_listener(service, config, &config->listen[i], NULL, 0);
+		else if (config->listen[i].tls)
+			failed = weir_config_tls(&config->listen[i], &ret_tls[at - service->listen]);
+	}
+	return failed;
+}
+
+/* New certificates for those that go on, and no more accepting where there is no listen block any more. */
+static void change_listeners(weir_service *service, const weir_config *config, weir_tls *tls[LISTENERS_MOST])
+{
+	for (unsigned i = 0; i < service->listens; i++) {
+		listening *at = &service->listen[i];
+		if (tls[i] != NULL && weir_http_set_tls(service->http, at->number, tls[i]) == 0) {
+			weir_tls_unref(at->tls);
+			at->tls = tls[i];
+			tls[i] = NULL;
 		}
-	return 0;
+		if (!at->closed && !is_configured(config, at)) {
+			weir_http_close_listener(service->http, at->number);
+			at->closed = true;
+		}
+	}
+}
+
+/* All that may fail, in an order in which it can be taken back. */
+static int prepare(weir_service *service, const weir_config *config, weir_tls *ret_tls[LISTENERS_MOST])
+{
+	weir_routes *routes;
+	unsigned before = service->listens;
+	int failed = make_routes(service, config, &routes);
+	if (failed != 0)
+		return failed;
+	failed = weir_places_add_servers(&service->places, config);
+	if (failed == 0)
+		failed = add_listeners(service, config, ret_tls);
+	if (failed == 0)
+		failed = weir_places_start(&service->places);
+	if (failed == 0)
+		failed = weir_http_set_routes(service->http, routes);
+	if (failed != 0)
+		close_from(service, before);
+	weir_routes_unref(failed == 0 ? service->routes : routes);
+	if (failed == 0)
+		service->routes = routes;
+	return failed;
 }
 
 int weir_service_apply(weir_service *service, const weir_config *config)
 {
-	weir_routes *routes;
-	int failed = make_routes(service, config, &routes);
-	if (failed != 0)
-		return failed;
-	failed = weir_places_start(&service->places);
-	if (failed == 0)
-		failed = change_listeners(service, config);
-	if (failed == 0)
-		failed = weir_http_set_routes(service->http, routes);
-	weir_routes_unref(routes);
-	if (failed != 0)
-		return failed;
-	name_classes(service, config);
-	watch_resources(service->monitor, &config->resources); /* what the tables let through is right */
-	if (service->admin != NULL)
-		weir_admin_set_page(service->admin, config->admin.page);
-	__atomic_store_n(&service->config, config, __ATOMIC_RELEASE);
-	return 0;
+	weir_tls *tls[LISTENERS_MOST] = {NULL};
+	int failed = prepare(service, config, tls);
+	if (failed == 0) {
+		change_listeners(service, config, tls);
+		/* By now it is in force, and what could not be had is told. */
+		if (weir_places_settle(&service->places, config) != 0)
+			weir_errors_say(service->errors, WEIR_LOG_ERROR, "reload", "%s", weir_error());
+		name_classes(service, config);
+		watch_resources(service->monitor,
+				&config->resources); /* what the tables let through is right */
+		if (service->admin != NULL)
+			weir_admin_set_page(service->admin, config->admin.page);
+		__atomic_store_n(&service->config, config, __ATOMIC_RELEASE);
+	}
+	/* With what stays in force: takes back what was added for one that failed. */
+	weir_places_leave(&service->places, service->config);
+	for (unsigned i = 0; i < LISTENERS_MOST; i++)
+		weir_tls_unref(tls[i]);
+	return failed;
 }
 
 /* ---- the rest ---- */
@@ -668,6 +750,7 @@ int weir_service_free(weir_service **at, uint64_t timeout_ns)
 		failed = weir_world_stop(service->world, timeout_ns, NULL);
 	if (service->http != NULL)
 		weir_http_free(&service->http);
+	weir_routes_unref(service->routes);
 	for (unsigned i = 0; i < service->listens; i++)
 		weir_tls_unref(service->listen[i].tls);
 	weir_places_free(&service->places);
@@ -675,6 +758,7 @@ int weir_service_free(weir_service **at, uint64_t timeout_ns)
 	weir_files_free(&service->files);
 	weir_world_free(&service->world);
 	free_logs(service);
+	free_names(service);
 	weir_mem_free(service);
 	return failed;
 }

@@ -12,7 +12,9 @@
  *
  * Reloading. A place whose name and kind are still there keeps its stage, and with it what its law has learnt; targets, laws, modes and lists of servers are changed in place. What cannot be changed in place (a backend's timeouts, a site's
  * root) makes a new place, under a name with a number, that starts with what the old one's law has saved. Routes, classes and limits are a table that is replaced as a whole: requests under way keep the old one. Places that no
- * route leads to any more stay, idle, until the end: one hundred such changes cost a few megabytes.
+ * route leads to any more stay until the end, but rest: nothing is checked or resolved for them. One hundred such changes cost a few megabytes; there is room for WEIR_STAGES_MAX.
+ *
+ * What may fail (files, addresses, room) is done before anything that is there is changed, and taken back if something does.
  *
  * Threads: the main thread.
  */
@@ -43,7 +45,7 @@ int weir_service_new(const weir_config *config, const weir_service_options *opti
 /* Starts the threads, makes the places and listens. inherited: may be NULL; those of its addresses are used. */
 int weir_service_start(weir_service *service, weir_inherited *inherited, size_t count);
 /*
- * Changes to another configuration, which from then on must outlive the service; on failure all is as before, as far as it was not yet changed (weir_error says what could not be). Listeners that are new are added; those that are not there any
+ * Changes to another configuration, which from then on must outlive the service; on failure all is as before (weir_error says what could not be done). Listeners that are new are added; those that are not there any
  * more are closed.
  */
 int weir_service_apply(weir_service *service, const weir_config *config);

@@ -43,6 +43,8 @@ bool weir_matcher_matches(const weir_matcher *matcher, const weir_match_input *i
 
 typedef struct weir_quota weir_quota;
 
+#define WEIR_QUOTA_KEYS_MAX (1u << 24)
+
 typedef struct weir_quota_options {
 	const char *name;
 	double rate_per_s, burst; /* burst 0: the rate, at least 1 */
@@ -50,7 +52,11 @@ typedef struct weir_quota_options {
 } weir_quota_options;
 
 int weir_quota_new(const weir_quota_options *options, weir_quota **ret_quota);
+/* Another owner: it goes when each of them has freed it. Any thread. */
+weir_quota *weir_quota_ref(weir_quota *quota);
 void weir_quota_free(weir_quota *quota);
+/* Whether one made by these options would have the same rate, burst and room. */
+bool weir_quota_is(const weir_quota *quota, const weir_quota_options *options);
 /* Whether the key may have one more; if not, when it may. Any thread: shards with a lock each, held for nanoseconds. */
 bool weir_quota_take(weir_quota *quota, const void *key, size_t key_length, uint64_t now_ns,
 		     uint64_t *ret_retry_after_ns);

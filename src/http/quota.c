@@ -18,6 +18,7 @@
 #include <math.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -26,7 +27,6 @@
 #include "http/match.h"
 
 #define KEYS           65536u
-#define KEYS_MAX       (1u << 24)
 #define SLOTS_PER_KEY  2u
 #define WAYS           8u
 #define SHARDS_MAX     64u
@@ -51,7 +51,10 @@ typedef struct shard {
 } __attribute__((aligned(64))) shard;
 
 struct weir_quota {
+	_Atomic uint32_t owners;
 	/* const after init */
+	double rate_per_s, burst;
+	uint32_t keys;
 	weir_siphash_key key;
 	uint64_t token_units, burst_units;
 	uint32_t sets; /* of a shard */
@@ -73,8 +76,9 @@ static int check(const weir_quota_options *options, double burst)
 	if (burst / options->rate_per_s > 365 * 86400.0)
 		return weir_error_set(-EINVAL,
 				      "quota '%s': its burst would take more than a year to come back", name);
-	if (options->keys > KEYS_MAX)
-		return weir_error_set(-EINVAL, "quota '%s': at most %u keys can be kept", name, KEYS_MAX);
+	if (options->keys > WEIR_QUOTA_KEYS_MAX)
+		return weir_error_set(-EINVAL, "quota '%s': at most %u keys can be kept", name,
+				      WEIR_QUOTA_KEYS_MAX);
 	return 0;
 }
 
@@ -97,22 +101,43 @@ static int allocate(weir_quota *quota, uint32_t keys)
 	return 0;
 }
 
+static double burst_of(const weir_quota_options *options)
+{
+	return options->burst != 0 ? options->burst : fmax(options->rate_per_s, 1);
+}
+
+bool weir_quota_is(const weir_quota *quota, const weir_quota_options *options)
+{
+	return quota->rate_per_s == options->rate_per_s && quota->burst == burst_of(options) &&
+	       quota->keys == (options->keys != 0 ? options->keys : KEYS);
+}
+
+weir_quota *weir_quota_ref(weir_quota *quota)
+{
+	atomic_fetch_add_explicit(&quota->owners, 1, memory_order_relaxed);
+	return quota;
+}
+
 int weir_quota_new(const weir_quota_options *options, weir_quota **ret_quota)
 {
-	double burst = options->burst != 0 ? options->burst : fmax(options->rate_per_s, 1);
+	double burst = burst_of(options);
 	int error = check(options, burst);
 	if (error != 0)
 		return error;
 	weir_quota *quota = weir_mem_zalloc(sizeof(*quota));
 	if (quota == NULL)
 		return weir_error_set(-ENOMEM, "quota: out of memory");
+	atomic_init(&quota->owners, 1);
+	quota->rate_per_s = options->rate_per_s;
+	quota->burst = burst;
+	quota->keys = options->keys != 0 ? options->keys : KEYS;
 	quota->token_units = (uint64_t)ceil(1e9 / options->rate_per_s * UNITS_PER_NS);
 	quota->burst_units = (uint64_t)(burst * (double)quota->token_units);
 	error = weir_siphash_key_init(&quota->key);
 	if (error != 0)
 		weir_error_set(error, "quota: no random numbers: %s", strerror(-error));
 	else
-		error = allocate(quota, options->keys != 0 ? options->keys : KEYS);
+		error = allocate(quota, quota->keys);
 	if (error != 0) {
 		weir_quota_free(quota);
 		return error;
@@ -123,7 +148,7 @@ int weir_quota_new(const weir_quota_options *options, weir_quota **ret_quota)
 
 void weir_quota_free(weir_quota *quota)
 {
-	if (quota == NULL)
+	if (quota == NULL || atomic_fetch_sub_explicit(&quota->owners, 1, memory_order_acq_rel) != 1)
 		return;
 	for (uint32_t i = 0; i < quota->shard_count; i++)
 		pthread_mutex_destroy(&quota->shards[i].lock);

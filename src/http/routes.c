@@ -271,7 +271,48 @@ static int set_key(weir_limit *limit, const weir_limit_options *options)
 	return copy_text(name, &limit->key);
 }
 
-static int fill_limit(weir_limit *limit, const weir_limit_options *options)
+void weir_routes_go_on(weir_routes *routes, const weir_routes *from)
+{
+	routes->from = from;
+}
+
+static bool is_taken(const weir_routes *routes, const weir_quota *quota)
+{
+	for (uint32_t i = 0; i < routes->limit_count; i++)
+		if (routes->limits[i].quota == quota)
+			return true;
+	return false;
+}
+
+static bool same_key(const weir_limit *a, const weir_limit *b)
+{
+	return a->by == b->by && (a->key == NULL || strcmp(a->key, b->key) == 0);
+}
+
+/* The quota to go on with; NULL: none. Two limits never get one. */
+static weir_quota *find_quota(const weir_routes *routes, const weir_limit *limit,
+			      const weir_quota_options *options)
+{
+	const weir_routes *from = routes->from;
+	for (uint32_t i = 0; from != NULL && i < from->limit_count; i++) {
+		const weir_limit *old = &from->limits[i];
+		if (strcmp(old->name, limit->name) == 0 && same_key(old, limit) &&
+		    weir_quota_is(old->quota, options) && !is_taken(routes, old->quota))
+			return old->quota;
+	}
+	return NULL;
+}
+
+static int make_quota(const weir_routes *routes, weir_limit *limit, const weir_quota_options *options)
+{
+	weir_quota *quota = find_quota(routes, limit, options);
+	if (quota == NULL)
+		return weir_quota_new(options, &limit->quota);
+	limit->quota = weir_quota_ref(quota);
+	return 0;
+}
+
+static int fill_limit(const weir_routes *routes, weir_limit *limit, const weir_limit_options *options)
 {
 	weir_quota_options quota = {.name = options->name,
 				    .rate_per_s = options->rate_per_s,
@@ -284,7 +325,7 @@ static int fill_limit(weir_limit *limit, const weir_limit_options *options)
 	if (error == 0)
 		error = copy_text(options->name, &limit->name);
 	if (error == 0)
-		error = weir_quota_new(&quota, &limit->quota);
+		error = make_quota(routes, limit, &quota);
 	return error;
 }
 
@@ -294,7 +335,7 @@ int weir_routes_add_limit(weir_routes *routes, const weir_limit_options *options
 	int error = check_change(routes, "limit", options->name);
 	if (error != 0)
 		return error;
-	error = fill_limit(&limit, options);
+	error = fill_limit(routes, &limit, options);
 	if (error == 0)
 		error = grow((void **)&routes->limits, routes->limit_count, sizeof(limit));
 	if (error != 0) {

@@ -61,6 +61,7 @@ struct weir_routes {
 	uint32_t route_count, class_count, limit_count;
 	unsigned default_class;
 	char *class_name[WEIR_CLASSES]; /* NULL: its number */
+	const weir_routes *from;        /* whose quotas are gone on with; NULL: nobody's */
 	bool plain; /* one route for everything, no classes, no limits: nothing to compare */
 };
 
@@ -71,6 +72,11 @@ typedef struct weir_table {
 } weir_table;
 
 weir_routes *weir_routes_ref(weir_routes *routes);
+/*
+ * Limits that are added from now on go on with the buckets of those in another table that have the same name, key, rate, burst and room, whatever their rules. from lives until it is
+ * called again with NULL.
+ */
+void weir_routes_go_on(weir_routes *routes, const weir_routes *from);
 /* With a reference of its own; NULL: out of memory. */
 weir_table *weir_table_new(weir_routes *routes);
 void weir_table_free(weir_table *table);

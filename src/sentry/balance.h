@@ -28,6 +28,7 @@ typedef struct weir_fleet {
 	_Atomic uint64_t panics;
 	weir_errors
 		*errors; /* is told of ejections and returns; set before the first call; NULL: nobody is */
+	_Atomic bool resting; /* nobody is to come any more: neither checked nor resolved */
 } weir_fleet;
 
 int weir_fleet_init(weir_fleet *fleet);

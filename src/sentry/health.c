@@ -139,7 +139,7 @@ static void next_round(weir_timer *timer, void *arg)
 	weir_health *health = arg;
 	weir_loop *loop = weir_upstream_loop(health->upstream);
 	const weir_fleet *fleet = weir_upstream_fleet(health->upstream);
-	for (uint32_t i = 0; i < weir_fleet_count(fleet); i++) {
+	for (uint32_t i = 0; i < weir_fleet_count(fleet) && !atomic_load(&fleet->resting); i++) {
 		check *c = check_of(health, i);
 		if (c != NULL && !c->busy && !atomic_load(&c->backend->shared.retired))
 			begin_check(c);

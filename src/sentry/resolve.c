@@ -89,7 +89,8 @@ void weir_origin_prefer(weir_origin *backend, uint32_t attempt)
 
 static void resolve_all(const weir_resolver *resolver)
 {
-	for (uint32_t i = 0; i < weir_fleet_count(resolver->fleet); i++) {
+	for (uint32_t i = 0; i < weir_fleet_count(resolver->fleet) && !atomic_load(&resolver->fleet->resting);
+	     i++) {
 		weir_origin *backend = weir_fleet_at(resolver->fleet, i);
 		if (!backend->numeric)
 			weir_origin_resolve(backend);

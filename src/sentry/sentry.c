@@ -194,6 +194,11 @@ int weir_sentry_retire(weir_sentry *sentry, const char *name)
 	return 0;
 }
 
+void weir_sentry_rest(weir_sentry *sentry, bool resting)
+{
+	atomic_store(&sentry->fleet.resting, resting);
+}
+
 /* ---- how they fare ---- */
 
 uint32_t weir_sentry_backends(const weir_sentry *sentry)
@@ -224,21 +229,22 @@ void weir_sentry_read_backend(const weir_sentry *sentry, uint32_t index, uint64_
 	const weir_origin *backend = weir_fleet_at(&sentry->fleet, index);
 	weir_upstream_counts counts;
 	weir_proxy_read_counts(sentry->proxy, index, &counts);
-	*ret_stats =
-		(weir_sentry_backend_stats){.name = backend->name,
-					    .state = state_of(backend, now_ns),
-					    .weight = weir_origin_weight(backend, now_ns),
-					    .in_flight = weir_origin_in_flight(backend),
-					    .open = counts.open,
-					    .idle = counts.idle,
-					    .latency_ns = atomic_load(&backend->shared.latency_ns),
-					    .calls = counts.calls,
-					    .failures = counts.failures,
-					    .connects = counts.connects,
-					    .reused = counts.reused,
-					    .ejections = atomic_load(&backend->shared.ejections),
-					    .checks = atomic_load(&backend->shared.checks),
-					    .checks_failed = atomic_load(&backend->shared.checks_failed)};
+	*ret_stats = (weir_sentry_backend_stats){
+		.name = backend->name,
+		.state = atomic_load(&sentry->fleet.resting) ? WEIR_BACKEND_RETIRED
+							     : state_of(backend, now_ns),
+		.weight = weir_origin_weight(backend, now_ns),
+		.in_flight = weir_origin_in_flight(backend),
+		.open = counts.open,
+		.idle = counts.idle,
+		.latency_ns = atomic_load(&backend->shared.latency_ns),
+		.calls = counts.calls,
+		.failures = counts.failures,
+		.connects = counts.connects,
+		.reused = counts.reused,
+		.ejections = atomic_load(&backend->shared.ejections),
+		.checks = atomic_load(&backend->shared.checks),
+		.checks_failed = atomic_load(&backend->shared.checks_failed)};
 }
 
 void weir_sentry_read_stats(const weir_sentry *sentry, weir_proxy_stats *ret_stats, uint64_t *ret_panics)

@@ -88,6 +88,11 @@ weir_stage *weir_sentry_stage(const weir_sentry *sentry);
 int weir_sentry_add(weir_sentry *sentry, const weir_origin_options *backend);
 /* name: "host:port" as in its URL. -ENOENT. */
 int weir_sentry_retire(weir_sentry *sentry, const char *name);
+/*
+ * No route leads here any more, or one does again: while it rests, nothing is checked or resolved, and its backends are told as retired. Requests that are still under way, or
+ * come by an old table, are served as ever: so the backends themselves stay.
+ */
+void weir_sentry_rest(weir_sentry *sentry, bool resting);
 
 uint32_t weir_sentry_backends(const weir_sentry *sentry);
 void weir_sentry_read_backend(const weir_sentry *sentry, uint32_t index, uint64_t now_ns,

@@ -118,8 +118,11 @@ def test_errors(place, weir, crowd):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        place.write([place.first], p90="500ms", more=f"\nlisten \"127.0.0.1:{taken.getsockname()[1]}\" {{}}\n")
+        place.write([place.second], p90="2s", more=f"\nlisten \"127.0.0.1:{taken.getsockname()[1]}\" {{}}\n")
         place.reload(weir, r"reload: .*(in use|cannot listen)")
+        assert weir.stage("app")["class"][0]["target_ns"] == 500e6, "a reload that failed has changed a target"
+        states = {backend["address"]: backend["state"] for backend in weir.api("/api/backends")["backends"]}
+        assert states[f"127.0.0.1:{place.second.port}"] == "retired" != states[f"127.0.0.1:{place.first.port}"], states
     progress(crowd)
     place.write([place.first], p90="500ms")
     place.reload(weir)

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "cmd/config.h"
 #include "cmd/config_inside.h"
+#include "http/match.h"
 
 static char folder[64], said[65536];
 
@@ -817,6 +818,61 @@ static int remove_folder(void **state)
 	return system(command);
 }
 
+/* The bound of the table is the one of what the value is for. */
+static void test_keys_of_a_limit(void **state)
+{
+	weir_config *config =
+		read_good("route \"r\" { demo = bottleneck }\nlimit \"l\" { rate = 1/s; keys = 16777216 }");
+	assert_int_equal(config->limit[0].keys, WEIR_QUOTA_KEYS_MAX);
+	weir_config_free(&config);
+	config = read_named("t",
+			    "route \"r\" { demo = bottleneck }\nlimit \"l\" { rate = 1/s; keys = 16777217 }");
+	assert_int_equal(config->errors, 1);
+	weir_config_free(&config);
+}
+
+/* What a reload cannot change is named, and stays; a text of it is the new configuration's own. */
+static void test_kept(void **state)
+{
+	static const char route[] = "route \"r\" { demo = bottleneck }\n";
+	char text[512], names[200];
+	snprintf(text, sizeof(text),
+		 "%slisten \"127.0.0.1:81\" { http2 = off }\nprocess { user = \"root\"; allow-write = "
+		 "{\"/tmp\", "
+		 "\"/usr\"} }",
+		 route);
+	weir_config *old = read_named("t", text), *new = read_good(text);
+	assert_false(weir_config_keep(new, old, names, sizeof(names)));
+	assert_string_equal(names, "");
+	weir_config_free(&new);
+	snprintf(text, sizeof(text),
+		 "%slisten \"127.0.0.1:80\" {}\nlisten \"127.0.0.1:81\" {}\nlimits { head = 64KB }\n"
+		 "process { allow-write = \"/tmp\"; drain-timeout = 7s }\nresources { cpu = 5%% }\nadmin "
+		 "\"off\" { page = off }",
+		 route);
+	new = read_good(text);
+	assert_true(weir_config_keep(new, old, names, sizeof(names)));
+	assert_string_equal(
+		names,
+		"listen \"127.0.0.1:81\".http2, admin, limits.head, process.user, process.allow-write");
+	weir_config_free(&old);
+	assert_true(new->listen[0].http2 && !new->listen[1].http2 && !new->admin.off && !new->admin.page);
+	assert_string_equal(new->process.user, "root");
+	assert_string_equal(new->process.allow_write[1], "/usr");
+	assert_null(new->process.allow_write[2]);
+	assert_int_equal(new->http.http.head_bytes, 32 * 1024);
+	assert_int_equal(new->process.drain_timeout_ns, 7 * WEIR_NS_PER_S);
+	assert_true(new->resources.cpu == .05);
+	weir_config_free(&new);
+	/* More than there is room for. */
+	old = read_good(route);
+	new = read_good(text);
+	char few[20];
+	assert_true(weir_config_keep(new, old, few, sizeof(few)));
+	weir_config_free(&old);
+	weir_config_free(&new);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -841,6 +897,8 @@ int main(void)
 		CHECK_TEST(test_flags_override_the_file),
 		CHECK_TEST(test_bad_flags),
 		CHECK_TEST(test_tables),
+		CHECK_TEST(test_keys_of_a_limit),
+		CHECK_TEST(test_kept),
 	};
 	return cmocka_run_group_tests_name("config", tests, make_folder, remove_folder);
 }

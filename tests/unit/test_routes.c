@@ -99,6 +99,52 @@ static void survives_without_memory(void **state)
 	weir_world_free(&world);
 }
 
+static weir_quota *quota_of(weir_routes *routes, const weir_routes *from, weir_limit_options options)
+{
+	weir_routes_go_on(routes, from);
+	must(weir_routes_add_limit(routes, &options));
+	weir_routes_go_on(routes, NULL);
+	return routes->limits[routes->limit_count - 1].quota;
+}
+
+/* The buckets of a limit go on in the next table if they are those of the same limit, and only once. */
+static void goes_on_with_quotas(void **state)
+{
+	weir_routes *old, *new;
+	weir_limit_options limit = {.name = "l", .rate_per_s = 5, .key = "header x"}, other;
+	must(weir_routes_new(&old));
+	must(weir_routes_new(&new));
+	weir_quota *quota = quota_of(old, NULL, limit);
+	other = limit;
+	other.name = "m";
+	assert_ptr_not_equal(quota_of(new, old, other), quota);
+	other = limit;
+	other.key = "header y";
+	assert_ptr_not_equal(quota_of(new, old, other), quota);
+	other = limit;
+	other.key = "cookie x";
+	assert_ptr_not_equal(quota_of(new, old, other), quota);
+	other = limit;
+	other.rate_per_s = 6;
+	assert_ptr_not_equal(quota_of(new, old, other), quota);
+	other = limit;
+	other.burst = 6;
+	assert_ptr_not_equal(quota_of(new, old, other), quota);
+	other = limit;
+	other.keys = 100;
+	assert_ptr_not_equal(quota_of(new, old, other), quota);
+	other = limit;
+	other.rules = RULES("path /l");
+	assert_ptr_equal(quota_of(new, old, other), quota);
+	assert_ptr_not_equal(quota_of(new, old, limit), quota);
+	weir_routes_unref(old);
+	uint64_t after_ns;
+	for (int i = 0; i < 5; i++)
+		assert_true(weir_quota_take(quota, "a", 1, 1, &after_ns));
+	assert_false(weir_quota_take(quota, "a", 1, 1, &after_ns));
+	weir_routes_unref(new);
+}
+
 /* ---- on a server ---- */
 
 static void page_any(site *s, weir_request *request)
@@ -310,6 +356,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CHECK_TEST(refuses_bad_routes),
 		CHECK_TEST(survives_without_memory),
+		CHECK_TEST(goes_on_with_quotas),
 		ON_BOTH(finds_class_and_route),
 		ON_BOTH(limits_by_key),
 		ON_BOTH(tells_each_its_reason),

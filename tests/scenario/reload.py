@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a reload changes, what it leaves, and what it says about that: one thing at a time, without load."""
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+from service import BOUND_S, Backend, Weir, free_port, wait_for
+
+READ_ANEW = r"the configuration was read anew"
+CANNOT = r"reload: .*(in use|cannot listen)"
+
+
+class Place:
+    """A weir with a configuration that can be changed."""
+
+    def __init__(self, folder, text):
+        self.file = os.path.join(folder, "weir.conf")
+        self.listen, self.admin = free_port(), free_port()
+        self.write(text)
+        self.weir = Weir("sentry", "-c", self.file)
+
+    def write(self, text):
+        head = f'listen "127.0.0.1:{self.listen}" {{}}\nadmin "127.0.0.1:{self.admin}" {{}}\n'
+        with open(self.file, "w", encoding="utf-8") as file:
+            file.write(text if "listen " in text else head + text)
+
+    def reload(self, text=None, expected=READ_ANEW):
+        """Returns the lines that it said meanwhile."""
+        if text is not None:
+            self.write(text)
+        before = self.weir.signal(signal.SIGHUP)
+        wait_for(expected, lambda: self.weir.said(expected, before))
+        return self.weir.lines[before:]
+
+    def get(self, path="/", port=None, **fields):
+        link = http.client.HTTPConnection("127.0.0.1", port or self.listen, timeout=BOUND_S)
+        link.request("GET", path, headers=fields)
+        answer = link.getresponse()
+        answer.read()
+        link.close()
+        return answer.status
+
+    def put(self, stage, change):
+        link = http.client.HTTPConnection("127.0.0.1", self.admin, timeout=BOUND_S)
+        link.request("PUT", f"/api/stages/{stage}", body=json.dumps(change), headers={"Authorization": f"Bearer {self.weir.token()}"})
+        answer = link.getresponse()
+        assert answer.status == 200, (answer.status, answer.read())
+        link.close()
+
+
+def app(backend, more="", target="p90 = 400ms", rest=""):
+    return (f'backend "app" {{ server = "http://127.0.0.1:{backend.port}"; {more} }}\n'
+            f'target "default" {{ {target} }}\nroute "all" {{ backend = app }}\n{rest}\n')
+
+
+def test_classes(folder):
+    """A class that is gone has no name, and the names of those that stay outlive the configuration they came with."""
+    backend = Backend()
+    place = Place(folder, app(backend, rest='class "gold" { level = 0; match = "path /gold" }\nclass "scrap" { level = 3 }'))
+
+    def names():
+        return place.weir.api("/api/stages")["classes"]
+    assert names()[0] == "gold" and names()[3] == "scrap", names()
+    place.reload(app(backend, rest='class "silver" { level = 0 }'))
+    for _ in range(4):
+        wait_for("other names", lambda: names()[:4] == ["silver", None, None, None])
+        place.reload()
+    assert place.weir.end() == 0
+
+
+def refused(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_nothing(folder):
+    """A reload that cannot be done changes nothing of what is there, whatever it would have changed before it came to that."""
+    first, second = Backend(), Backend()
+    place = Place(folder, app(first, target="p90 = 400ms"))
+    free = free_port()
+    good = f'listen "127.0.0.1:{place.listen}" {{}}\nlisten "127.0.0.1:{free}" {{}}\nadmin "127.0.0.1:{place.admin}" {{}}\n'
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        bad = good + f'listen "127.0.0.1:{taken.getsockname()[1]}" {{}}\n'
+        told = place.reload(bad + app(second, target="p90 = 2s; dry-run = on; shed-ceiling = 10%", rest='class "scrap" { level = 0 }'), CANNOT)
+        # The same with a place that would be a new one.
+        told += place.reload(bad + app(second, more="connect-timeout = 3s; health = /up; health-interval = 10ms"), CANNOT)
+    assert not any(READ_ANEW in line for line in told), told
+    state = place.weir.stage("app")
+    assert (state["class"][0]["target_ns"], state["mode"], state["shed_ceiling"]) == (400e6, "enforce", 1), state
+    assert place.weir.api("/api/stages")["classes"][0] is None
+    states = {backend["address"]: backend["state"] for backend in place.weir.api("/api/backends")["backends"]}
+    assert states == {f"127.0.0.1:{first.port}": "up", f"127.0.0.1:{second.port}": "retired"}, states
+    assert [place.get() for _ in range(20)] == [200] * 20
+    assert first.served == 20 and second.served == 0, "one that was never in force is asked"
+    wait_for("the end of the listener that was added in vain", lambda: refused(free))
+    place.reload(app(second, target="p90 = 2s"))
+    assert place.weir.stage("app")["class"][0]["target_ns"] == 2e9
+    assert place.weir.end() == 0
+
+
+def test_rest(folder):
+    """A place that no route leads to any more asks nobody for his health, and is not told of; one that is led to again does."""
+    old, new = Backend(ms=0), Backend(ms=0)
+    checks = "health = /up; health-interval = 50ms; "
+    place = Place(folder, app(old, checks))
+
+    def pools():
+        return [(backend["pool"], backend["state"] == "retired") for backend in place.weir.api("/api/backends")["backends"]]
+    wait_for("checks", lambda: old.served > 3)
+    place.reload(app(new, checks + "connect-timeout = 3s"))
+    wait_for("checks of the new place", lambda: new.served > 3)
+    wait_for("the end of what was under way", lambda: old.inside == 0)
+    served, until = old.served, new.served + 10
+    wait_for("ten more of the new place", lambda: new.served >= until)
+    assert old.served <= served + 1, "a place that is left is still checked"
+    assert pools() == [("app~2", False)], pools()
+    place.reload(app(old, checks))
+    served = old.served
+    wait_for("checks of the old place again", lambda: old.served > served + 3)
+    assert pools() == [("app", False)], pools()
+    assert place.get() == 200
+    assert place.weir.end() == 0
+
+
+def test_room(folder):
+    """Stages are for ever, so there is an end to changes that need another; that is said, and nothing is changed."""
+    backend = Backend()
+
+    def many(queue, target):
+        return "".join(f'route "r{i}" {{ backend = app; queue = {queue}; match = "path /{i}" }}\n' for i in range(100)) + app(backend, target=target)
+    place = Place(folder, many(10, "p90 = 1s"))
+    place.reload(many(11, "p90 = 2s"))
+    place.reload(many(12, "p90 = 3s"), r"reload: route \"r\d+\": there is no room for its stage: .* at most 256 .*SIGUSR2")
+
+    def served(stage, target_ns):
+        """A request went there, and is held to this."""
+        assert place.get("/7") == 200
+        wait_for("its count", lambda: [one["all"]["completed"] for one in place.weir.api("/api/stages")["stages"] if one["name"] == stage] == [1])
+        assert place.weir.stage(stage)["class"][0]["target_ns"] == target_ns
+    served("r7~2", 2e9)
+    place.reload(many(10, "p90 = 4s"))
+    served("r7", 4e9)
+    assert place.weir.end() == 0
+
+
+def test_file_wins(folder):
+    """What was changed by the API goes back to what the file says, all of it."""
+    backend = Backend()
+    place = Place(folder, app(backend, target="p90 = 400ms"))
+
+    def in_force():
+        stage = place.weir.stage("app")
+        return stage["law"], stage["class"][0].get("target_ns"), stage["mode"], stage["shed_ceiling"]
+    written = ("adaptive-remote", 400e6, "enforce", 1)
+    assert in_force() == written, in_force()
+    place.put("app", {"target": "p90 900ms", "mode": "dry-run", "shed_ceiling": 0.5})
+    assert in_force() == ("adaptive-remote", 900e6, "dry-run", 0.5), in_force()
+    place.reload()
+    assert in_force() == written, in_force()
+    place.put("app", {"law": "fixed", "params": {"concurrency": "50"}})
+    assert in_force()[0] == "fixed"
+    place.reload()
+    assert in_force() == written, in_force()
+    assert place.weir.end() == 0
+
+
+def test_kept(folder):
+    """What a reload cannot change is named each time, and /api/config goes on to say what is in force."""
+    backend = Backend()
+    log = os.path.join(folder, "error.log")
+
+    def text(listen="", rest=""):
+        return f'listen "127.0.0.1:{place.listen}" {{ {listen} }}\nadmin "127.0.0.1:{place.admin}" {{}}\n{app(backend)}{rest}'
+    place = Place(folder, app(backend))
+    told = place.reload(text())
+    assert not any("only a restart" in line for line in told), told
+    certificate, key = os.path.join(folder, "c.pem"), os.path.join(folder, "k.pem")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=a", "-days", "2", "-keyout",
+                    key, "-out", certificate], check=True, capture_output=True, timeout=BOUND_S)
+    changes = ((text("http2 = off; max-connections = 7"), f'listen "127.0.0.1:{place.listen}".http2, listen "127.0.0.1:{place.listen}".max-connections'),
+               (text(f'certificate = "{certificate}"; key = "{key}"'), f'listen "127.0.0.1:{place.listen}".tls'),
+               (text(rest=f'limits {{ head = 9KB; body-rate = 5B }}\nlog {{ error = "{log}" }}'), "limits.head, limits.body-rate, log.error"),
+               (text(rest="files { cache = 5MB }\nprocess { threads = 3; drain-timeout = 1s }"), "files.cache, process.threads"),
+               (text().replace(str(place.admin), str(free_port())), "admin"))
+    for changed, names in changes:
+        for _ in range(2):  # the second time it is no less true
+            told = place.reload(changed)
+            assert sum(line.endswith(f" {names}: changed, but only a restart or SIGUSR2 brings that") for line in told) == 1, (names, told)
+            assert place.get() == 200
+            status, config = place.weir.get("/api/config")
+            assert status == 200 and b"HTTP/2" not in config and b", tls" not in config, config
+    told = place.reload(text(rest='resources { memory = 50% }\nprocess { drain-timeout = 2s }\nclass "x" { level = 1 }'))
+    assert not any("only a restart" in line for line in told), told
+    assert place.weir.end() == 0
+
+
+def test_quotas(folder):
+    """A reload gives nobody his quota anew, unless it is another quota."""
+    backend = Backend()
+
+    def limited(rate):
+        return app(backend, rest=f'limit "each" {{ key = "header Who"; rate = {rate}; burst = 3 }}')
+    place = Place(folder, limited("0.06/m"))
+    assert [place.get(Who="a") for _ in range(4)] == [200, 200, 200, 429]
+    for _ in range(4):
+        place.reload()
+        assert place.get(Who="a") == 429, "a reload has filled a bucket"
+    assert place.get(Who="b") == 200
+    place.reload(limited("0.07/m"))
+    wait_for("the quota that is new", lambda: place.get(Who="a") == 200)
+    assert place.weir.end() == 0
+
+
+TESTS = [test_kept, test_quotas, test_classes, test_nothing, test_rest, test_room, test_file_wins]
+
+if __name__ == "__main__":
+    for test in [test for test in TESTS if test.__name__ in sys.argv] or TESTS:
+        print(f"-- {test.__name__}", flush=True)
+        with tempfile.TemporaryDirectory() as scratch:
+            test(scratch)
+    sys.exit(0)

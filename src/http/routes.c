@@ -286,7 +286,9 @@ static bool is_taken(const weir_routes *routes, const weir_quota *quota)
 
 static bool same_key(const weir_limit *a, const weir_limit *b)
 {
-	return a->by == b->by && (a->key == NULL || strcmp(a->key, b->key) == 0);
+	if (a->by != b->by || a->key == NULL || b->key == NULL)
+		return a->by == b->by && a->key == b->key;
+	return strcmp(a->key, b->key) == 0;
 }
 
 /* The quota to go on with; NULL: none. Two limits never get one. */
@@ -294,9 +296,9 @@ static weir_quota *find_quota(const weir_routes *routes, const weir_limit *limit
 			      const weir_quota_options *options)
 {
 	const weir_routes *from = routes->from;
-	for (uint32_t i = 0; from != NULL && i < from->limit_count; i++) {
+	for (uint32_t i = 0; from != NULL && options->name != NULL && i < from->limit_count; i++) {
 		const weir_limit *old = &from->limits[i];
-		if (strcmp(old->name, limit->name) == 0 && same_key(old, limit) &&
+		if (strcmp(old->name, options->name) == 0 && same_key(old, limit) &&
 		    weir_quota_is(old->quota, options) && !is_taken(routes, old->quota))
 			return old->quota;
 	}

@@ -16,7 +16,8 @@
 #include "http/match.h"
 #include "http/tls.h"
 
-#define QUOTE_BYTES 64
+#define QUOTE_BYTES  64
+#define BURST_MOST_S (365 * 86400.)
 
 /* ---- what all checks share ---- */
 
@@ -278,6 +279,17 @@ static bool is_limit_key(const char *key)
 	       (strncmp(key, "cookie ", 7) == 0 && key[7] != '\0');
 }
 
+/* As a quota takes it; 0: those of a second. */
+static void check_burst(weir_config *config, const weir_config_limit *limit)
+{
+	if (limit->burst > 0 && limit->burst < 1)
+		weir_config_wrong(config, place_of("limit", &limit->head, "burst"),
+				  "burst: less than 1 would let nobody in");
+	else if (limit->burst > limit->rate_per_s * BURST_MOST_S)
+		weir_config_wrong(config, place_of("limit", &limit->head, "burst"),
+				  "burst: at this rate it would take more than a year to come back");
+}
+
 static void check_limits(weir_config *config)
 {
 	char quoted[QUOTE_BYTES];
@@ -288,6 +300,7 @@ static void check_limits(weir_config *config)
 			weir_config_wrong(config, place_of("limit", &limit->head, "key"),
 					  "key: '%s': write client, all, header NAME or cookie NAME",
 					  weir_text_quote(quoted, sizeof(quoted), limit->key));
+		check_burst(config, limit);
 	}
 	if (config->http.http.line_bytes > config->http.http.head_bytes)
 		weir_config_wrong(config, place_of("limits", &config->http.head, "line"),

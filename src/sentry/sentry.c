@@ -17,8 +17,10 @@ struct weir_sentry {
 	weir_stage *stage; /* the world's */
 	weir_fleet fleet;
 	weir_proxy *proxy;
-	weir_health *health;     /* NULL: none */
+	weir_health *health; /* NULL: none */
+	/* under the fleet's lock */
 	weir_resolver *resolver; /* NULL: nothing to resolve */
+	bool started;
 	uint64_t resolve_ns;
 	weir_post start_post;
 };
@@ -119,13 +121,27 @@ static void start_health(weir_post *post, void *arg)
 		weir_health_start(sentry->health, upstream);
 }
 
+/* A thread that resolves names, once there is a name. */
+static int start_resolver(weir_sentry *sentry)
+{
+	int error = 0;
+	pthread_mutex_lock(&sentry->fleet.lock);
+	if (sentry->started && sentry->resolver == NULL)
+		error = weir_resolver_new(&sentry->fleet, sentry->resolve_ns, &sentry->resolver);
+	pthread_mutex_unlock(&sentry->fleet.lock);
+	return error;
+}
+
 int weir_sentry_start(weir_sentry *sentry)
 {
 	weir_loop *loop = weir_domain_loop(sentry->domain, 0);
 	if (loop == NULL)
 		return weir_error_set(-EINVAL,
 				      "sentry: its domain has no loop; a reactor of a started world does");
-	int error = weir_resolver_new(&sentry->fleet, sentry->resolve_ns, &sentry->resolver);
+	pthread_mutex_lock(&sentry->fleet.lock);
+	sentry->started = true;
+	pthread_mutex_unlock(&sentry->fleet.lock);
+	int error = start_resolver(sentry);
 	if (error != 0 || sentry->health == NULL)
 		return error;
 	sentry->start_post.run = start_health;
@@ -182,7 +198,7 @@ int weir_sentry_add(weir_sentry *sentry, const weir_origin_options *options)
 	error = same != NULL ? revive(same) : weir_fleet_add(&sentry->fleet, backend);
 	if (error != 0 || same != NULL)
 		weir_origin_free(backend);
-	return error;
+	return error == 0 ? start_resolver(sentry) : error;
 }
 
 int weir_sentry_retire(weir_sentry *sentry, const char *name)

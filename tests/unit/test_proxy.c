@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
+
 #include "on_site.h"
 
 #define GET      "GET /a?b HTTP/1.1\r\nHost: example.org\r\n\r\n"
@@ -1312,6 +1314,32 @@ static void backends_come_and_go(void **state)
 	site_close(&s);
 }
 
+static unsigned count_threads(void)
+{
+	unsigned count = 0;
+	DIR *threads = opendir("/proc/self/task");
+	assert_non_null(threads);
+	for (const struct dirent *entry; (entry = readdir(threads)) != NULL;)
+		count += entry->d_name[0] != '.';
+	closedir(threads);
+	return count;
+}
+
+/* The first backend with a name brings the thread that resolves names; others need no more. */
+static void a_name_that_comes_is_resolved(void **state)
+{
+	site s;
+	site_open(&s, ON(state), (site_options){0});
+	unsigned before = count_threads();
+	assert_int_equal(weir_sentry_add(s.sentry, &(weir_origin_options){.url = "http://127.0.0.1:9"}), 0);
+	assert_int_equal(count_threads(), before);
+	assert_int_equal(weir_sentry_add(s.sentry, &(weir_origin_options){.url = "http://localhost:9"}), 0);
+	assert_int_equal(count_threads(), before + 1);
+	assert_int_equal(weir_sentry_add(s.sentry, &(weir_origin_options){.url = "http://localhost:10"}), 0);
+	assert_int_equal(count_threads(), before + 1);
+	site_close(&s);
+}
+
 static void a_stop_ends_what_is_under_way(void **state)
 {
 	site s;
@@ -1518,6 +1546,7 @@ int main(void)
 		ON_BOTH(all_down_is_panic_and_all_are_tried),
 		ON_BOTH(an_ejected_backend_comes_back),
 		ON_BOTH(backends_come_and_go),
+		ON_BOTH(a_name_that_comes_is_resolved),
 		ON_BOTH(a_stop_ends_what_is_under_way),
 		cmocka_unit_test(wrong_options_are_told),
 		ON_BOTH(threads_share_backends),

@@ -44,7 +44,7 @@ static void print_backend(const weir_config_backend *backend, FILE *file)
 		fprintf(file, "%s%s", i > 0 ? ", " : "", backend->server[i].url);
 	if (backend->health != NULL)
 		fprintf(file, "; health %s", backend->health);
-	if (weir_config_health_rule(backend, rule, sizeof(rule)))
+	if (backend->health != NULL && weir_config_health_rule(backend, rule, sizeof(rule)))
 		fprintf(file, "; no law and no quota turns away %.*s", (int)strcspn(backend->health, "?"),
 			backend->health);
 	if (backend->concurrency != 0)

@@ -172,8 +172,8 @@ def parse(text):
     return result
 
 
-def children_ticks():
-    """Clock ticks that our programs, and theirs, which still run have used so far."""
+def ticks_of(root, itself):
+    """Clock ticks that the programs which a process started, and theirs, have used so far, those that still run; itself: and the process."""
     parents, ticks = {}, {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
@@ -183,14 +183,19 @@ def children_ticks():
             continue
         parents[int(name)], ticks[int(name)] = int(fields[1]), sum(map(int, fields[11:15]))
 
-    def ours(pid):
+    def below(pid):
         while pid in parents:
             pid = parents[pid]
-            if pid == os.getpid():
+            if pid == root:
                 return True
         return False
 
-    return sum(used for pid, used in ticks.items() if ours(pid))
+    return sum(used for pid, used in ticks.items() if below(pid) or (itself and pid == root))
+
+
+def process_seconds(pid):
+    """CPU seconds of a process and of those that it started, as far as they still run."""
+    return ticks_of(pid, True) / os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds():
@@ -200,7 +205,7 @@ def cpu_seconds():
     ticks = os.sysconf("SC_CLK_TCK")
     busy = (user + nice + system + irq + softirq + steal) / ticks
     own = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return busy, own.ru_utime + own.ru_stime + children_ticks() / ticks
+    return busy, own.ru_utime + own.ru_stime + ticks_of(os.getpid(), False) / ticks
 
 
 def watched(function):

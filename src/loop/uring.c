@@ -21,6 +21,7 @@
 #include "loop/loop_priv.h"
 
 #define SUBMISSIONS 1024
+#define SUBMIT_AT   64
 #define COMPLETIONS 4096
 
 #define NEEDED_FEATURES \
@@ -170,7 +171,10 @@ static int uring_await(weir_loop *loop, uint64_t wait_ns)
 	return got >= 0 || passing ? 0 : got;
 }
 
-/* Each entry is given back before its call: the call may submit, and then the kernel may need the room. */
+/*
+ * Each entry is given back before its call: the call may submit, and then the kernel may need the room. A thousand may be ready at once; what the first of
+ * them ask for does not wait for the last.
+ */
 static void uring_dispatch(weir_loop *loop)
 {
 	struct io_uring *ring = &loop->uring.ring;
@@ -182,6 +186,8 @@ static void uring_dispatch(weir_loop *loop)
 		io_uring_cq_advance(ring, 1);
 		if (op != NULL)
 			op->complete(op, result, flags);
+		if (io_uring_sq_ready(ring) >= SUBMIT_AT)
+			weir_uring_submit(loop);
 	}
 }
 

@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A service with a known capacity: so many workers, each busy with a request for so long, and one queue before them that nobody bounds. It
- * sleeps rather than computes, so that it does not take the processor from what is measured. GET /set?ms=20 changes the service time from
- * then on and is answered at once; so is GET /health.
+ * A service with a known capacity: so many workers, each busy with a request for so long, and one queue before them, first come first served,
+ * that nobody bounds. It sleeps rather than computes, so that it does not take the processor from what is measured.
  *
  *	slowd [--port P] [--workers 4] [--ms 10] [--exponential 1] [--seed N] [--bytes 64]
+ *	      [--slow 10] [--share .1 --factor 10] [--close 1] [--prefork 1] [--backlog 4096]
+ *
+ * What a request takes: --ms is the mean. Paths that begin with /slow take --slow times as long as --ms says. With --share, so many of all
+ * requests take --factor times as long as the others, whatever their path: nobody can tell them apart before. The mean stays --ms.
+ *
+ * Connections: --close ends each after its answer. --prefork takes a connection only when a worker is idle, as servers with a process for each
+ * connection do, and closes it after its answer; the queue is then the kernel's, of --backlog connections at most.
+ *
+ * While it runs, answered at once: GET /set?ms=20 and GET /set?speed=0.5 change the service times from then on; GET /health; GET /stats tells
+ * what is inside now, the most that ever was, and how many were answered; GET /stats?reset the same, and begins to count anew.
  */
 #include <math.h>
 #include <sys/epoll.h>
@@ -17,6 +26,7 @@ typedef struct job {
 	int fd;
 	uint32_t
 		generation; /* of the descriptor: it may be another connection by the time the work is done */
+	float factor;       /* times the usual service time */
 	uint64_t done_ns;
 } job;
 
@@ -29,6 +39,7 @@ typedef struct queue {
 typedef struct connection {
 	uint32_t generation;
 	uint16_t length;
+	bool open;
 	char bytes[REQUEST_BYTES];
 } connection;
 
@@ -36,8 +47,13 @@ static connection *connections[CONNECTIONS];
 static queue waiting;
 static job *workers;
 static size_t worker_count, busy;
-static double service_ms;
+static double service_ms, speed = 1;
 static bool exponential;
+static double slow_factor, mixed_share, mixed_factor;
+static bool closes, prefork;
+static int poll_fd, listener;
+static bool listens;
+static size_t open_count, most_inside, answered;
 static char *reply;
 static size_t reply_bytes;
 
@@ -65,11 +81,19 @@ static job pop(queue *q)
 	return j;
 }
 
-static uint64_t service_ns(void)
+/* The mean of the mix is 1. */
+static double mixed(void)
 {
-	double factor = exponential ? -log(1.0 - drand48()) : 1.0;
+	double others = 1 / (1 + mixed_share * (mixed_factor - 1));
 
-	return (uint64_t)(service_ms * factor * 1e6);
+	return drand48() < mixed_share ? others * mixed_factor : others;
+}
+
+static uint64_t service_ns(const job *j)
+{
+	double factor = exponential ? -log(1.0 - drand48()) : mixed_share > 0 ? mixed() : 1.0;
+
+	return (uint64_t)(service_ms * factor * j->factor / speed * 1e6);
 }
 
 static void start_waiting(uint64_t now_ns)
@@ -77,7 +101,7 @@ static void start_waiting(uint64_t now_ns)
 	for (size_t i = 0; i < worker_count && waiting.count > 0; i++)
 		if (workers[i].fd < 0) {
 			workers[i] = pop(&waiting);
-			workers[i].done_ns = now_ns + service_ns();
+			workers[i].done_ns = now_ns + service_ns(&workers[i]);
 			busy++;
 		}
 }
@@ -86,6 +110,36 @@ static void answer(int fd, const char *bytes, size_t length)
 {
 	if (send(fd, bytes, length, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)length)
 		shutdown(fd, SHUT_RDWR);
+}
+
+/* Whether new connections are waited for: without a place for them, the kernel keeps them. */
+static void listen_if(bool wanted)
+{
+	struct epoll_event watch = {.events = wanted ? EPOLLIN : 0, .data.fd = listener};
+
+	if (listens != wanted)
+		BENCH_REQUIRE(epoll_ctl(poll_fd, EPOLL_CTL_MOD, listener, &watch) == 0);
+	listens = wanted;
+}
+
+static void drop(int fd)
+{
+	connections[fd]->length = 0;
+	connections[fd]->generation++;
+	connections[fd]->open = false;
+	close(fd);
+	open_count--;
+	listen_if(true);
+}
+
+static void finish(const job *j)
+{
+	answered++;
+	if (connections[j->fd] == NULL || connections[j->fd]->generation != j->generation)
+		return;
+	answer(j->fd, reply, reply_bytes);
+	if (closes)
+		drop(j->fd);
 }
 
 /* A worker takes the next request at the time its last one ended, not at the time this loop got round to it. */
@@ -100,8 +154,7 @@ static void finish_until(uint64_t now_ns)
 		if (first == NULL || first->done_ns > now_ns)
 			return;
 		uint64_t at_ns = first->done_ns;
-		if (connections[first->fd] != NULL && connections[first->fd]->generation == first->generation)
-			answer(first->fd, reply, reply_bytes);
+		finish(first);
 		first->fd = -1;
 		busy--;
 		start_waiting(at_ns);
@@ -118,35 +171,63 @@ static struct timespec time_to_next(uint64_t now_ns)
 	return (struct timespec){.tv_nsec = next_ns <= now_ns ? 0 : (long)(next_ns - now_ns)};
 }
 
-static void drop(int fd)
+static void tell(int fd, bool anew)
 {
-	connections[fd]->length = 0;
-	connections[fd]->generation++;
-	close(fd);
+	char text[256], body[160];
+	int length =
+		snprintf(body, sizeof(body), "{\"inside\": %zu, \"most_inside\": %zu, \"answered\": %zu}\n",
+			 waiting.count + busy, most_inside, answered);
+	int all =
+		snprintf(text, sizeof(text), "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", length, body);
+
+	answer(fd, text, (size_t)all);
+	if (anew) {
+		most_inside = waiting.count + busy;
+		answered = 0;
+	}
 }
 
-/* One whole request at the beginning of the bytes. */
-static void take(int fd, connection *c)
+/* Whether the path is one of those that are answered at once. */
+static bool controlled(int fd, const char *path)
 {
 	static const char empty[] = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
-	const char *set = memmem(c->bytes, c->length, "/set?ms=", 8);
 
-	if (set != NULL && set == c->bytes + 4) {
-		service_ms = strtod(set + 8, NULL);
-		answer(fd, empty, sizeof(empty) - 1);
-	} else if (memcmp(c->bytes, "GET /health", 11) == 0) {
-		answer(fd, empty, sizeof(empty) - 1);
-	} else {
-		push(&waiting, (job){fd, c->generation, 0});
+	if (strncmp(path, "/stats", 6) == 0) {
+		tell(fd, strncmp(path + 6, "?reset", 6) == 0);
+		return true;
 	}
+	if (strncmp(path, "/set?ms=", 8) == 0)
+		service_ms = strtod(path + 8, NULL);
+	else if (strncmp(path, "/set?speed=", 11) == 0)
+		speed = strtod(path + 11, NULL);
+	else if (strncmp(path, "/health", 7) != 0)
+		return false;
+	answer(fd, empty, sizeof(empty) - 1);
+	return true;
+}
+
+/* One whole request at the beginning of the bytes, which end with an empty line: no search leaves them. */
+static void take(int fd, connection *c)
+{
+	const char *path = memchr(c->bytes, ' ', c->length);
+
+	path = path != NULL ? path + 1 : c->bytes;
+	if (controlled(fd, path))
+		return;
+	bool slow = strncmp(path, "/slow", 5) == 0;
+	push(&waiting, (job){fd, c->generation, slow ? (float)slow_factor : 1, 0});
+	if (waiting.count + busy > most_inside)
+		most_inside = waiting.count + busy;
 }
 
 static void readable(int fd)
 {
 	connection *c = connections[fd];
-	ssize_t n = recv(fd, c->bytes + c->length, sizeof(c->bytes) - c->length, 0);
 	char *end;
 
+	if (!c->open) /* closed after its answer, in this same turn */
+		return;
+	ssize_t n = recv(fd, c->bytes + c->length, sizeof(c->bytes) - c->length, 0);
 	if (n <= 0) {
 		if (n == 0 || (errno != EAGAIN && errno != EINTR))
 			drop(fd);
@@ -163,57 +244,89 @@ static void readable(int fd)
 		drop(fd);
 }
 
-static void accept_all(int listener, int poll)
+static void take_connection(int fd)
 {
-	int fd, one = 1;
+	struct epoll_event watch = {.events = EPOLLIN, .data.fd = fd};
+	int one = 1;
 
-	while ((fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-		struct epoll_event watch = {.events = EPOLLIN, .data.fd = fd};
+	BENCH_REQUIRE(fd < CONNECTIONS);
+	if (connections[fd] == NULL)
+		BENCH_REQUIRE((connections[fd] = calloc(1, sizeof(connection))) != NULL);
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	BENCH_REQUIRE(epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &watch) == 0);
+	connections[fd]->open = true;
+	open_count++;
+}
 
-		BENCH_REQUIRE(fd < CONNECTIONS);
-		if (connections[fd] == NULL)
-			BENCH_REQUIRE((connections[fd] = calloc(1, sizeof(connection))) != NULL);
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-		BENCH_REQUIRE(epoll_ctl(poll, EPOLL_CTL_ADD, fd, &watch) == 0);
-	}
+static void accept_some(void)
+{
+	int fd = 0;
+
+	while ((!prefork || open_count < worker_count) &&
+	       (fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0)
+		take_connection(fd);
+	if (fd >= 0)
+		listen_if(false);
 }
 
 static void make_reply(size_t body)
 {
 	BENCH_REQUIRE((reply = malloc(256 + body)) != NULL);
 	reply_bytes = (size_t)sprintf(
-		reply, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n\r\n", body);
+		reply, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n%s\r\n", body,
+		closes ? "Connection: close\r\n" : "");
 	memset(reply + reply_bytes, 'w', body);
 	reply_bytes += body;
 }
 
-int main(int argc, char **argv)
+static void read_options(char **argv)
 {
-	unsigned port = (unsigned)bench_number(argv, "port", 0);
-	struct epoll_event ready[256];
-	int listener = bench_listen_on(&port), poll = epoll_create1(EPOLL_CLOEXEC);
-	struct epoll_event watch = {.events = EPOLLIN, .data.fd = listener};
-
 	worker_count = (size_t)bench_number(argv, "workers", 4);
 	service_ms = bench_number(argv, "ms", 10);
 	exponential = bench_number(argv, "exponential", 0) != 0;
+	slow_factor = bench_number(argv, "slow", 10);
+	mixed_share = bench_number(argv, "share", 0);
+	mixed_factor = bench_number(argv, "factor", 10);
+	prefork = bench_number(argv, "prefork", 0) != 0;
+	closes = prefork || bench_number(argv, "close", 0) != 0;
 	srand48((long)bench_number(argv, "seed", 1));
 	make_reply((size_t)bench_number(argv, "bytes", 64));
 	BENCH_REQUIRE(worker_count > 0 && (workers = calloc(worker_count, sizeof(*workers))) != NULL);
 	for (size_t i = 0; i < worker_count; i++)
 		workers[i].fd = -1;
-	bench_raise_nofile();
-	BENCH_REQUIRE(epoll_ctl(poll, EPOLL_CTL_ADD, listener, &watch) == 0);
+}
+
+static void start_listening(char **argv)
+{
+	unsigned port = (unsigned)bench_number(argv, "port", 0);
+	struct epoll_event watch = {.events = EPOLLIN};
+
+	listener = bench_listen_on(&port);
+	BENCH_REQUIRE(listen(listener, (int)bench_number(argv, "backlog", 4096)) == 0);
+	poll_fd = epoll_create1(EPOLL_CLOEXEC);
+	watch.data.fd = listener;
+	BENCH_REQUIRE(poll_fd >= 0 && epoll_ctl(poll_fd, EPOLL_CTL_ADD, listener, &watch) == 0);
+	listens = true;
 	printf("port %u\n", port);
 	fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	struct epoll_event ready[256];
+
+	(void)argc;
+	read_options(argv);
+	bench_raise_nofile();
+	start_listening(argv);
 	for (;;) {
 		struct timespec most = time_to_next(bench_now_ns());
-		int count = epoll_pwait2(poll, ready, 256, &most, NULL);
+		int count = epoll_pwait2(poll_fd, ready, 256, &most, NULL);
 
 		finish_until(bench_now_ns());
 		for (int i = 0; i < count; i++)
 			if (ready[i].data.fd == listener)
-				accept_all(listener, poll);
+				accept_some();
 			else
 				readable(ready[i].data.fd);
 		start_waiting(bench_now_ns());

@@ -67,6 +67,7 @@ static const struct entry {
 		concurrency; /* of the stage, as a sane guess, where the law works on a queue and sets no limit itself */
 } entries[] = {
 	{"adaptive-remote", NULL, fill_adaptive_remote, 0},
+	{"old", &weir_law_old_remote, fill_adaptive_remote, 0}, /* the default of version 0.1 */
 	{"envoy", &weir_law_envoy, fill_nothing, 0},
 	{"maxconn", &weir_law_maxconn, fill_maxconn, 0},
 	{"rate", &weir_law_bucket, fill_bucket, 0}, /* told the true capacity */

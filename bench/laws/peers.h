@@ -26,4 +26,7 @@ typedef struct weir_maxconn_params {
 } weir_maxconn_params;
 extern const weir_admission_law weir_law_maxconn;
 
+/* What `adaptive-remote` was in version 0.1: a search for the knee of throughput. Takes its parameters. */
+extern const weir_admission_law weir_law_old_remote;
+
 #endif

@@ -37,11 +37,16 @@ class Bench:
         self.notes = []
         self.disturbance = []
         self.patient_until = time.monotonic() + patience
+        self.match, self.cell_seconds = "", 0  # of the suite sockets
         self.say = say or (lambda text: None)
         cores = sorted(os.sched_getaffinity(0))
         self.server_core, self.client_core = cores[0], cores[-1]
         if len(cores) < 2:
             self.note("one core only: server and client share it, and nothing between them means much")
+
+    def patient(self):
+        """Whether a disturbed sample may be taken again."""
+        return time.monotonic() < self.patient_until
 
     def note(self, text):
         if text not in self.notes:

@@ -32,7 +32,8 @@ def wait_for_port(process, port, name):
     """Until somebody listens there. Whoever ends before it does has no numbers to show."""
     for _ in range(1000):
         if process.poll() is not None:
-            raise Failed(f"{name} ended at once: {process.stderr.read().decode(errors='replace')[-400:]}")
+            said = process.stderr.read().decode(errors="replace") if process.stderr else ""
+            raise Failed(f"{name} ended at once: {said[-400:]}")
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return

@@ -10,6 +10,7 @@ import os
 import re
 import resource
 import subprocess
+import tempfile
 
 from lib.measure import Failed, interleave
 from lib.report import machine
@@ -23,6 +24,10 @@ HOUR = 3600
 OWN_PEERS = ("aimd", "codel", "gradient", "red")
 PROXY_SEEDS = (1, 2, 3)
 PROXY_PEERS = ("envoy", "maxconn", "rate", "codel", "aimd", "none")
+# The judge's grids: the default before a backend, and what is beside it.
+JUDGED = "adaptive-remote"
+JUDGE_PEERS = ("envoy", "gradient", "aimd", "codel", "none")
+JUDGE_GRIDS = {"harm": "no harm", "mixed": "mixed overload", "change": "change"}
 
 
 def output_of(bench, name, *arguments):
@@ -142,6 +147,73 @@ def proxy_markdown(full, small):
     return "\n".join(lines)
 
 
+# ---- before a backend, requests of very different cost ----
+
+def judge_cells(bench, law, half, bars, quick=False):
+    bench.say(f"judge: {law}, {half}")
+    arguments = ["--law", law, "--half", half, "--bars", bars, "--json", "--jobs", jobs()] + ["--quick"] * quick
+    return [json.loads(line) for line in output_of(bench, "grid_judge", *arguments).splitlines()]
+
+
+def judge_count(cells, key, grid, part=None):
+    """(cells with the key, cells that count) of a grid or of one part of it."""
+    counted = [cell for cell in cells if cell["counts"] and cell["grid"] == grid and part in (None, cell["part"])]
+    return sum(cell[key] for cell in counted), len(counted)
+
+
+def judge_rows(cells, half):
+    rows = []
+    for grid, name in JUDGE_GRIDS.items():
+        met, counted = judge_count(cells, "met", grid)
+        goal = ">= 0.99" if grid == "harm" else ">= 1"
+        rows.append(row(f"{name}, {half}: cells met by {JUDGED}", [met], "cells", "that count", [counted], goal))
+    nearly, counted = judge_count(cells, "nearly", "harm")
+    rows.append(row(f"no harm, {half}: cells in which {JUDGED} refuses at most 1 %", [nearly], "cells", "that count", [counted], ">= 1"))
+    return rows
+
+
+def judge(bench):
+    """Kinds of requests, up to 4000 workers, bursts, silence, changes. Constants are chosen on the cells `tune`; `held` is what counts."""
+    with tempfile.TemporaryDirectory() as folder:
+        bars = os.path.join(folder, "bars")
+        tune = judge_cells(bench, JUDGED, "tune", bars, bench.quick)
+        if bench.quick:
+            return judge_rows(tune, "tune")
+        held = collections.OrderedDict()
+        for law in (JUDGED,) + JUDGE_PEERS:
+            try:
+                held[law] = judge_cells(bench, law, "held", bars)
+            except Failed as error:
+                bench.left_out(law, error)
+    write_part("judge", judge_markdown(tune, held))
+    return judge_rows(held[JUDGED], "held")
+
+
+def judge_line(name, tune, held, grid, part=None):
+    first = held[JUDGED]
+    cells = sum(cell["grid"] == grid and part in (None, cell["part"]) for cell in first)
+    met = [judge_count(found, "met", grid, part) for found in held.values()]
+    tuned = judge_count(tune, "met", grid, part)
+    return (f"| {name} | {tuned[0]}/{tuned[1]} | " + " | ".join(str(one) for one, _ in met) +
+            f" | {met[0][1]} | {cells - met[0][1]} |")
+
+
+def judge_markdown(tune, held):
+    lines = [f"Cells met. The constants of `{JUDGED}` may be chosen on the half *tune*; all other columns are of the cells held out. A cell of *no harm*",
+             "counts if the service alone, with no law, keeps the target there (a kind that takes longer by itself: five times its own time); a cell of the",
+             "others counts if an oracle keeps the percentiles. The rules are at the top of `bench/laws/judge_rules.c`.", "",
+             f"| | `{JUDGED}`, tune | " + " | ".join(f"`{law}`" for law in held) + " | count | do not |", "|---" * (len(held) + 4) + "|"]
+    for grid, name in JUDGE_GRIDS.items():
+        lines.append(judge_line(f"**{name}**", tune, held, grid))
+        parts = collections.OrderedDict((cell["part"], None) for cell in tune + held[JUDGED] if cell["grid"] == grid)
+        lines += [judge_line(part, tune, held, grid, part) for part in parts]
+    nearly = [judge_count(found, "nearly", "harm")[0] for found in held.values()]
+    tuned = judge_count(tune, "nearly", "harm")
+    counted = judge_count(held[JUDGED], "nearly", "harm")[1]
+    lines.append(f"| no harm, at most 1 % refused | {tuned[0]}/{tuned[1]} | " + " | ".join(str(one) for one in nearly) + f" | {counted} | |")
+    return "\n".join(lines)
+
+
 # ---- pages ----
 
 def write_part(name, markdown):
@@ -234,4 +306,4 @@ def costs(bench):
     return rows
 
 
-PARTS = [own_queue, proxy, pages, speed, costs]
+PARTS = [own_queue, proxy, judge, pages, speed, costs]

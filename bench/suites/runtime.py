@@ -235,4 +235,28 @@ def idle_memory(bench):
             for backend, samples in found.items()]
 
 
-PARTS = (offers, handoff, pipeline, sockets, responder, idle_memory)
+# ---- what a request costs ----
+
+COSTS = {
+    "look-up of a known kind, 30 bytes, an identifier folded": ("--path", "/shop/orders/1234567/positions"),
+    "look-up of a known kind, 21 bytes": ("--path", "/articles/rivers.html"),
+    "look-up of a name behind a prefix with many": ("--path", "/u/somebody"),
+    "look-up of a path asked for a moment ago, 30 bytes": ("--do", "recent"),
+    "learning from an answer": ("--do", "learn"),
+}
+
+
+def costs(bench):
+    """Instructions, which do not depend on the neighbours: the difference between two counts."""
+    rows, few, many = [], 1000, 11_000
+    for what, arguments in COSTS.items():
+        bench.say(f"instructions: {what}")
+        try:
+            counts = [bench.instructions("costs", *arguments, "--count", count) for count in (few, many)]
+            rows.append(row(f"{what}: instructions", [(counts[1] - counts[0]) / (many - few)], "instructions"))
+        except Failed as error:
+            bench.left_out(f"instructions of {what}", error)
+    return rows
+
+
+PARTS = (offers, costs, handoff, pipeline, sockets, responder, idle_memory)

@@ -43,7 +43,7 @@ extern "C" {
 #define WEIR_VERDICTS(X)                                                                       \
 	X(ADMITTED, "admitted")                                                                \
 	X(SHED_FULL, "full")               /* the queue holds its bound of events */           \
-	X(SHED_COST, "full-cost")          /* the queue holds its bound of cost (bytes) */     \
+	X(SHED_COST, "full-cost")          /* the queue holds its bound of cost */             \
 	X(SHED_THRESHOLD, "threshold")     /* a law's queue threshold for this class */        \
 	X(SHED_RATE, "rate")               /* a law's token bucket is empty */                 \
 	X(SHED_LATE, "predicted-late")     /* a law expects it to miss its target */           \
@@ -94,9 +94,15 @@ struct weir_event {
 	uint16_t entry;         /* the stage it was first admitted to, index + 1; 0: none yet */
 	uint8_t entry_klass;    /* the class it had then */
 	uint8_t told;           /* 1: the stage it entered at knows that it is shed after this one */
+	uint64_t note[2];       /* what its law wants to remember of it, from its start to its end */
 
 	/* Yours: set after weir_event_init and before an offer, also before a handler offers it on. */
-	uint32_t cost;        /* bytes, or whatever "shortest first" and cost bounds should count */
+	/*
+	 * What laws, "shortest first" and cost bounds count. Of an HTTP request the server sets it, before the first offer, to the time
+	 * that requests of its kind take by themselves, in microseconds; 0: unknown. A handler that offers it on may set its own, in
+	 * whatever unit the next stage's order, bound and law go by (bytes, say).
+	 */
+	uint32_t cost;
 	uint64_t entered_ns;  /* when its request entered the system; set at the first offer when 0 */
 	uint64_t deadline_ns; /* worthless afterwards; 0: never */
 	union {
@@ -111,6 +117,10 @@ struct weir_event {
 		};
 		uint64_t word; /* all of these in one look */
 	};
+
+	/* The runtime's, while it waits in a pool: what it is expected to take, and by when it should start. */
+	uint32_t work;  /* in 2^WEIR_WORK_SHIFT ns */
+	uint32_t slice; /* of the pool's backlog; once started: its cost */
 };
 
 /* Makes an event FREE and fit to be offered. Not for an event that a stage owns. */

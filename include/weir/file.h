@@ -39,7 +39,7 @@ struct weir_file_op {
 	struct stat stat; /* after weir_file_stat and weir_file_stat_path */
 	weir_file_fn *done;
 	void *arg;
-	uintptr_t runtime[28]; /* the file layer's */
+	uintptr_t runtime[32]; /* the file layer's */
 };
 
 typedef struct weir_files_options {

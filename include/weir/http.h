@@ -297,6 +297,11 @@ typedef struct weir_http_options {
 	void (*log)(const weir_http_record *record, void *arg);
 	void *log_arg;
 	bool log_sheds_only; /* told only of those that were turned away: the others need not pay for a record */
+	/*
+	 * Usually a server learns what its requests take by themselves, per route, method and folded path, from answers below 400 while their stage is calm (weir_stage_calm), and
+	 * sets the event's cost to it, in microseconds, before the first offer. true: it does not, and the cost is 0.
+	 */
+	bool no_costs;
 } weir_http_options;
 
 typedef struct weir_http_stats {

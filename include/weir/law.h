@@ -25,7 +25,7 @@
  *
  * Threads. admit, refund and settle may be called by several threads at once and must be lock-free; what they share
  * with others they share through atomics. start and gone are called for one queue (lane) by one thread at a time. tick
- * and save are called by one thread at a time, never both at once. The other hooks that read (limit, patience, quality, explain, report) may be
+ * and save are called by one thread at a time, never both at once. The other hooks that read (limit, patience, quality, explain, report, calm) may be
  * called by any thread at any time, and save while admit, start and settle run: what they read is atomic. A law that is per_lane has one
  * state for each queue of its stage, otherwise one state serves all of them. Pool and batch laws are called by one thread at a time.
  */
@@ -41,11 +41,18 @@ typedef struct weir_ask {
 	uint64_t now_ns;
 	uint64_t entered_ns;  /* of the first event */
 	uint64_t deadline_ns; /* of the first event; 0: none */
-	uint64_t cost;        /* of all */
+	uint64_t cost;        /* of all; of HTTP requests the expected time in us (event.h), 0: unknown */
 	uint32_t count;
 	uint32_t waiting;    /* events waiting in the queue this offer is for */
 	uint32_t in_service; /* started there, not yet settled */
 	uint8_t klass;
+	/*
+	 * Of a pool that several stages share, for a law that wants it (wants_pool): how long the pool will take for what waits in all of its
+	 * stages and goes before this offer; for all that waits, of its class and those above; and for how much of that everybody
+	 * would just be in time, if they come as they do now.
+	 */
+	bool shared;
+	uint64_t ahead_ns, total_ns, bound_ns;
 } weir_ask;
 
 /* The moment in which an event's turn has come. */
@@ -53,6 +60,8 @@ typedef struct weir_turn {
 	uint64_t now_ns;
 	uint32_t waiting;    /* left in this queue, this one not counted */
 	uint32_t in_service; /* of this queue, this one not counted */
+	uint64_t *note; /* two words for the law, kept with the event until it is settled (event->note) */
+	bool shared;    /* the queue's threads are a pool that several stages share */
 } weir_turn;
 
 /* How an event ended. */
@@ -77,6 +86,13 @@ typedef struct weir_sample {
 	uint32_t in_service;  /* started, not settled, now */
 	uint32_t workers;     /* threads that can run it, or its concurrency limit if that is lower */
 	double quantile;      /* that the law asked for */
+	bool dry_run;         /* what the law refuses is let in all the same */
+	/* Of a pool that several stages share, for a law that wants it. */
+	bool shared;
+	double pool_load
+		[WEIR_CLASSES]; /* work offered to the pool, of this class and those above, over what it can do */
+	double pool_quality; /* one for all its stages: what they should deliver, 0 to 1 */
+	double work_share;   /* work offered to this stage, over that offered to the pool's largest */
 	weir_class_sample klass[WEIR_CLASSES];
 } weir_sample;
 
@@ -97,6 +113,8 @@ typedef struct weir_report {
 	double quantile;
 	uint64_t target_ns;
 	uint64_t measured_ns; /* that quantile of the response times, as the law sees it now */
+	uint64_t alone_ns;    /* what that quantile takes with nothing else inside; 0: not known */
+	uint64_t wait_ns;     /* an event may wait so long and still be in time */
 	double rate_per_s;    /* it admits at most */
 	uint32_t limit;       /* events it lets inside */
 	double quality;       /* 1: the best; what a stage that can degrade should deliver */
@@ -137,6 +155,7 @@ typedef struct weir_admission_law {
 	uint64_t tick_ns;               /* how often tick wants to run; 0: never */
 	bool per_lane;                  /* a state for each queue */
 	bool by_class; /* expects higher classes to go first: a FIFO stage that is made with it is ordered by class */
+	bool wants_pool; /* asks, turns and samples say what is known of a pool that several stages share */
 	bool wants_quantiles; /* the samples have quantiles (of 0.9, or `quantile`), which cost time to find */
 	double quantile;
 
@@ -170,6 +189,8 @@ typedef struct weir_admission_law {
 	int (*save)(const void *state, char *text, size_t size);
 	/* Takes that over into a fresh state. -EINVAL: not such a text; the state is as after init. */
 	int (*load)(void *state, const char *text);
+	/* No sign of saturation lately: times seen now are what requests take by themselves. NULL: calm while nothing waits. */
+	bool (*calm)(const void *state);
 } weir_admission_law;
 
 /* ---- laws by name, parameters as text (configuration, command line, scenario files) ---- */
@@ -263,8 +284,8 @@ typedef struct weir_bucket_params {
 WEIR_API extern const weir_admission_law weir_law_bucket;
 
 /*
- * The default before a remote backend: each started event is a request that the backend holds until it answers. Finds by itself how many
- * the backend should have at once and how fast it is; sheds, lowest class first, what could not be answered in time.
+ * The default before a remote backend: each started event is a request that the backend holds until it answers. Lets everything in until
+ * there is evidence that the backend is saturated; then as many as it can answer in time, and sheds the others, lowest class first.
  */
 typedef struct weir_adaptive_remote_params {
 	double percentile;                /* .9: this share of the answers is to come within the target */
@@ -272,6 +293,7 @@ typedef struct weir_adaptive_remote_params {
 	double minimum
 		[WEIR_CLASSES]; /* share of the starts that a class keeps however many of higher classes come; .01 */
 	double quality_min; /* the lowest quality that it asks for (weir_stage_quality); 0: .1; 1: it asks for the best, always */
+	const struct weir_remote_tuning *tuning; /* the judge's: other constants than the law's own; NULL */
 } weir_adaptive_remote_params;
 WEIR_API extern const weir_admission_law weir_law_adaptive_remote;
 
@@ -322,8 +344,8 @@ typedef struct weir_gradient_params {
 WEIR_API extern const weir_admission_law weir_law_gradient;
 
 /*
- * The default for a stage's own queue: holds a percentile of the response times (from the offer to the stage until the end) at the
- * target, and needs nothing else. Class 0's target is required; 0 for another class: as the class above it.
+ * The default for a stage and for stages that share a pool: holds a percentile of the response times (since the request entered the system,
+ * until it ends here) at the target, and needs nothing else. Class 0's target is required; 0 for another class: as the class above it.
  */
 typedef struct weir_adaptive_params {
 	uint64_t target_ns[WEIR_CLASSES];
@@ -331,6 +353,8 @@ typedef struct weir_adaptive_params {
 	double minimum
 		[WEIR_CLASSES]; /* share of the starts that a class keeps however many of higher classes come; .01 */
 	double quality_min; /* as of adaptive-remote */
+	bool per_stage;     /* on a pool that several stages share: looks at its own queue only */
+	bool since_offer; /* the response time begins with the offer to the stage, not when the request entered the system */
 } weir_adaptive_params;
 WEIR_API extern const weir_admission_law weir_law_adaptive;
 
@@ -347,6 +371,12 @@ typedef struct weir_pool_sample {
 	uint64_t arrived;     /* events admitted since the last tick */
 	uint64_t busy_ns;  /* time in handlers since the last tick, over all threads, also if still in one */
 	uint64_t idle_ns;  /* how long the longest-idle thread has been idle; 0: none is */
+	uint64_t ended;    /* events settled since the last tick */
+	uint64_t ended_ns; /* how long their service took, all together, */
+	uint64_t usual_ns; /* and how long it would have taken as it does with few at once */
+	uint64_t cpu_ns; /* processor time of the process since the last tick; virtual: what handlers said */
+	uint32_t cores;  /* that it may use */
+	bool strained;   /* a stage's service alone takes so long that its target is hard to meet */
 	uint32_t min, max; /* bounds; the caller clamps to them as well */
 } weir_pool_sample;
 

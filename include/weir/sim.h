@@ -37,6 +37,9 @@ WEIR_API weir_random *weir_sim_random(weir_world *world);
  */
 WEIR_API void weir_finish_after(weir_event *event, weir_timer *timer, uint64_t delay_ns);
 
+/* From a handler of a pool: so much of what it does is processor time, the rest is waiting. Without it the pool's law is not told. */
+WEIR_API void weir_sim_cpu(weir_stage *stage, uint64_t cpu_ns);
+
 /* ---- arrivals: calls arrive at seeded times ---- */
 
 typedef struct weir_arrivals weir_arrivals;

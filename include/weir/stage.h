@@ -92,6 +92,9 @@ typedef struct weir_domain_options {
 	uint32_t min_threads;      /* 0: 1 */
 	uint32_t max_threads;      /* 0: 64 */
 	const weir_pool_law *pool; /* NULL: weir_pool_prompt */
+	uint32_t cores; /* that its handlers share, for the pool law; 0: those this process may use */
+	/* both: however many of higher classes wait, a class has a turn at least every so many of its targets; 0: 10 */
+	uint32_t turn_targets;
 } weir_domain_options;
 
 WEIR_API int weir_domain_new(weir_world *world, const weir_domain_options *options, weir_domain **ret_domain);
@@ -185,6 +188,11 @@ WEIR_API int weir_stage_shed_ceiling(weir_stage *stage, double fraction);
 WEIR_API bool weir_stage_report(const weir_stage *stage, unsigned klass, weir_report *ret_report);
 /* What a stage that can degrade should deliver to the class: 1 the best, towards 0 the cheapest. Cheap: ask for each event. */
 WEIR_API double weir_stage_quality(const weir_stage *stage, unsigned klass);
+/*
+ * Whether the times seen now are what requests take by themselves: the law sees no sign of saturation; without a law, or one that
+ * cannot tell, nothing waits in the stage's queues. Any thread.
+ */
+WEIR_API bool weir_stage_calm(const weir_stage *stage);
 /* What the law has learnt, as a line of text; returns its length, as snprintf. -ENOTSUP: its law learns nothing. */
 WEIR_API int weir_stage_save(const weir_stage *stage, char *text, size_t size);
 /* Starts the law in force anew with what the same law once saved. -EINVAL: not such a text; nothing has changed. */

@@ -27,6 +27,8 @@ typedef struct weir_admin_options {
 		class_names; /* of WEIR_CLASSES, NULL where a class has none; may be NULL. The table and its texts live as long as the admin; which text is there may change, atomically */
 	/* The servers whose connections are counted in "process", and what is told of backends; both may be NULL. On the admin's thread. */
 	void (*http_stats)(weir_http_stats *ret_stats, void *arg);
+	/* The server whose requests' costs are shown; NULL, or returns NULL: none. */
+	weir_http *(*http)(void *arg);
 	json_t *(*backends)(void *arg); /* an array, a new reference; NULL: out of memory */
 	/* The configuration in force as text; to be freed by the caller of it. */
 	char *(*config)(void *arg);

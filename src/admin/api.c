@@ -115,6 +115,17 @@ static void answer_backends(weir_admin *admin, weir_request *request)
 			      backends != NULL ? json_pack("{s:o}", "backends", backends) : NULL);
 }
 
+json_t *weir_admin_costs(const weir_admin *admin, size_t most)
+{
+	weir_http *http = admin->options.http != NULL ? admin->options.http(admin->options.arg) : NULL;
+	return weir_view_costs(http, weir_admin_context(admin).now_ns, most);
+}
+
+static void answer_costs(weir_admin *admin, weir_request *request)
+{
+	weir_admin_reply_json(request, 200, weir_admin_costs(admin, SIZE_MAX));
+}
+
 static void answer_config(weir_admin *admin, weir_request *request)
 {
 	char *text = admin->options.config != NULL ? admin->options.config(admin->options.arg) : NULL;
@@ -243,6 +254,7 @@ static const struct {
 	{"/api/graph", answer_graph, false},       {"/api/sheds", answer_sheds, false},
 	{"/api/backends", answer_backends, false}, {"/api/trace", answer_trace, true},
 	{"/api/config", answer_config, false},     {"/api/stream", weir_stream_begin, false},
+	{"/api/costs", answer_costs, false},
 };
 
 static bool asked_to_read(const weir_request *request)

@@ -4,7 +4,7 @@
 
 /*
  * What the files of the admin listener share. Reading order: admin.c (making, the thread's second), guard.c (who may), api.c (what is asked for), change.c (PUT), stream.c (server-sent
- * events), view.c and metrics.c (what is answered), sheds.c, snapshot.c.
+ * events), view.c, costs.c and metrics.c (what is answered), sheds.c, snapshot.c.
  *
  * Threads: the admin domain's one, but for what is atomic and the sheds.
  */
@@ -48,6 +48,8 @@ struct weir_admin {
 };
 
 weir_view_context weir_admin_context(const weir_admin *admin);
+/* What /api/costs answers, with at most so many kinds. A new reference; NULL: out of memory. */
+json_t *weir_admin_costs(const weir_admin *admin, size_t most);
 
 /* ---- guard.c ---- */
 

@@ -8,6 +8,7 @@
 #include "admin/inside.h"
 
 #define MISSES_MOST 5u
+#define COSTS_MOST  20u /* of the kinds of request: those that take the most time */
 
 struct weir_stream {
 	weir_admin *admin;
@@ -42,6 +43,7 @@ static char *snapshot_text(weir_admin *admin, uint64_t sheds_after, uint64_t *re
 	json_t *all = json_object();
 	int failed = json_object_set_new(all, "stages", stages) | json_object_set_new(all, "graph", graph) |
 		     json_object_set_new(all, "backends", backends) |
+		     json_object_set_new(all, "costs", weir_admin_costs(admin, COSTS_MOST)) |
 		     json_object_set_new(all, "sheds", sheds) |
 		     json_object_set_new(all, "sheds_total",
 					 json_integer((json_int_t)atomic_load(&admin->sheds.total)));

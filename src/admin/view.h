@@ -33,6 +33,9 @@ json_t *weir_view_trace(const weir_world *world);
 /* The parameters of the law in force, as weir_law_set takes them. */
 json_t *weir_view_params(const weir_stage *stage);
 
+/* costs.c: what kinds of request cost, at most so many of them; of no server: none. */
+json_t *weir_view_costs(weir_http *http, uint64_t now_ns, size_t most);
+
 /* The exposition, ended by "# EOF"; to be freed with free; NULL: out of memory. */
 char *weir_view_metrics(const weir_snapshot *snapshot, const weir_view_context *context, uint64_t sheds_total,
 			size_t *ret_length);

@@ -57,19 +57,45 @@ static inline uint64_t word_of(const uint8_t *bytes, size_t count)
 	return word;
 }
 
+static inline state begin(const weir_siphash_key *key)
+{
+	return (state){.a = key->k0 ^ UINT64_C(0x736f6d6570736575),
+		       .b = key->k1 ^ UINT64_C(0x646f72616e646f6d),
+		       .c = key->k0 ^ UINT64_C(0x6c7967656e657261),
+		       .d = key->k1 ^ UINT64_C(0x7465646279746573)};
+}
+
+static inline uint64_t end(state *s, unsigned rounds)
+{
+	s->c ^= 0xff;
+	for (unsigned i = 0; i < rounds; i++)
+		round_once(s);
+	return s->a ^ s->b ^ s->c ^ s->d;
+}
+
 uint64_t weir_siphash(const weir_siphash_key *key, const void *bytes, size_t length)
 {
 	const uint8_t *at = bytes;
-	state s = {.a = key->k0 ^ UINT64_C(0x736f6d6570736575),
-		   .b = key->k1 ^ UINT64_C(0x646f72616e646f6d),
-		   .c = key->k0 ^ UINT64_C(0x6c7967656e657261),
-		   .d = key->k1 ^ UINT64_C(0x7465646279746573)};
+	state s = begin(key);
 	size_t left = length;
 	for (; left >= 8; left -= 8, at += 8)
 		absorb(&s, word_of(at, 8));
 	absorb(&s, word_of(at, left) | (uint64_t)length << 56);
-	s.c ^= 0xff;
-	for (int i = 0; i < 4; i++)
-		round_once(&s);
-	return s.a ^ s.b ^ s.c ^ s.d;
+	return end(&s, 4);
+}
+
+static inline void absorb_once(state *s, uint64_t word)
+{
+	s->d ^= word;
+	round_once(s);
+	s->a ^= word;
+}
+
+uint64_t weir_siphash_words(const weir_siphash_key *key, const uint64_t *words, size_t count)
+{
+	state s = begin(key);
+	for (size_t i = 0; i < count; i++)
+		absorb_once(&s, words[i]);
+	absorb_once(&s, (uint64_t)count << 59); /* how many bytes, in the highest one */
+	return end(&s, 3);
 }

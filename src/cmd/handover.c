@@ -11,6 +11,7 @@
 
 #define SOCKETS_MOST 1024u
 #define LAWS_MOST    1024u
+#define COSTS_MOST   4096u
 
 typedef struct law {
 	const char *stage, *text;
@@ -18,9 +19,10 @@ typedef struct law {
 
 /* Lines are ended in place, so that all of it is strings. */
 struct weir_handover {
-	size_t sockets, laws;
+	size_t sockets, laws, costs;
 	const char *socket[SOCKETS_MOST];
 	law law[LAWS_MOST];
+	const char *cost[COSTS_MOST];
 	char text[];
 };
 
@@ -40,6 +42,12 @@ void weir_handover_put_law(FILE *to, const char *stage, const char *text)
 {
 	if (strchr(stage, '\n') == NULL && strchr(text, '\n') == NULL)
 		fprintf(to, "law %zu %s %s\n", strlen(stage), stage, text);
+}
+
+void weir_handover_put_cost(FILE *to, const char *text)
+{
+	if (strchr(text, '\n') == NULL)
+		fprintf(to, "cost %s\n", text);
 }
 
 void weir_handover_end(FILE *to)
@@ -90,10 +98,20 @@ static bool take_law(weir_handover *handover, char *line)
 	return true;
 }
 
+static bool take_cost(weir_handover *handover, char *text)
+{
+	if (handover->costs == COSTS_MOST)
+		return false;
+	handover->cost[handover->costs++] = text;
+	return true;
+}
+
 static bool take_line(weir_handover *handover, char *line)
 {
 	if (strncmp(line, "socket ", 7) == 0)
 		return take_socket(handover, line + 7);
+	if (strncmp(line, "cost ", 5) == 0)
+		return take_cost(handover, line + 5);
 	return strncmp(line, "law ", 4) == 0 && take_law(handover, line + 4);
 }
 
@@ -156,4 +174,9 @@ const char *weir_handover_law(const weir_handover *handover, const char *stage)
 		if (strcmp(handover->law[i].stage, stage) == 0)
 			return handover->law[i].text;
 	return NULL;
+}
+
+const char *weir_handover_cost(const weir_handover *handover, size_t index)
+{
+	return handover != NULL && index < handover->costs ? handover->cost[index] : NULL;
 }

@@ -3,12 +3,13 @@
 #define WEIR_CMD_HANDOVER_H
 
 /*
- * What a process leaves to its successor besides the listening sockets: whose each of them was, since a port that the system has chosen does not tell, and what the laws have learnt. Text, in a
+ * What a process leaves to its successor besides the listening sockets: whose each of them was, since a port that the system has chosen does not tell, what the laws have learnt, and what kinds of request cost. Text, in a
  * file without a name:
  *
  *	weir-handover 1 TIME            by the monotonic clock, in ns
  *	socket NAME                     one a descriptor, in their order
  *	law LENGTH STAGE TEXT           the length of the stage's name; what weir_stage_save has made
+ *	cost TEXT                       what weir_costs_save has made
  *	end
  *
  * A reader believes nothing: where anything is not as above, too long, or older than a minute, it is as if there were none. What a law has learnt belongs to the load and the
@@ -32,6 +33,8 @@ void weir_handover_begin(FILE *to, uint64_t now_ns);
 void weir_handover_put_socket(FILE *to, const char *name);
 /* Leaves out what a line cannot hold. */
 void weir_handover_put_law(FILE *to, const char *stage, const char *text);
+/* The same. */
+void weir_handover_put_cost(FILE *to, const char *text);
 void weir_handover_end(FILE *to);
 
 /* ---- reading ---- */
@@ -45,5 +48,7 @@ void weir_handover_free(weir_handover *handover);
 const char *weir_handover_socket(const weir_handover *handover, size_t index);
 /* What the law of this stage has learnt; NULL: nothing is known. handover may be NULL. */
 const char *weir_handover_law(const weir_handover *handover, const char *stage);
+/* A line about what a kind of request costs; NULL: no more. handover may be NULL. */
+const char *weir_handover_cost(const weir_handover *handover, size_t index);
 
 #endif

@@ -104,6 +104,12 @@ static void http_stats(weir_http_stats *ret_stats, void *arg)
 	weir_http_read_stats(service->http, ret_stats);
 }
 
+static weir_http *costs_of(void *arg)
+{
+	const weir_service *service = arg;
+	return service->http;
+}
+
 static json_t *backend_json(const weir_place *place, uint32_t index, uint64_t now_ns)
 {
 	weir_sentry_backend_stats stats;
@@ -161,6 +167,7 @@ static int make_admin(weir_service *service, const weir_service_options *options
 				    .hosts = service->config->admin.hosts,
 				    .class_names = service->class_names,
 				    .http_stats = http_stats,
+				    .http = costs_of,
 				    .backends = backends,
 				    .config = config_text,
 				    .arg = service};
@@ -484,6 +491,25 @@ static int add_listener(weir_service *service, const weir_config *config, const 
 	return 0;
 }
 
+/* Of a predecessor. What is not taken is learnt again. */
+static void load_costs(weir_service *service)
+{
+	uint64_t now_ns = weir_clock_ns();
+	const char *line;
+	for (size_t i = 0; (line = weir_handover_cost(service->places.handover, i)) != NULL; i++)
+		weir_costs_load(weir_http_costs(service->http), line, now_ns);
+}
+
+static void save_costs(const weir_service *service, FILE *to)
+{
+	const weir_costs *costs = weir_http_costs(service->http);
+	char line[WEIR_COSTS_LINE];
+	uint64_t now_ns = weir_clock_ns();
+	for (uint32_t at = 0; at < weir_costs_places(costs); at++)
+		if (weir_costs_save(costs, at, now_ns, line))
+			weir_handover_put_cost(to, line);
+}
+
 static int make_http(weir_service *service, weir_routes *routes)
 {
 	bool wanted = service->access != NULL || service->admin != NULL;
@@ -494,9 +520,11 @@ static int make_http(weir_service *service, weir_routes *routes)
 				     .log_arg = service,
 				     .log_sheds_only = service->access == NULL};
 	int failed = weir_http_new(&options, &service->http);
-	if (failed == 0)
-		weir_http_set_errors(service->http, service->errors);
-	return failed;
+	if (failed != 0)
+		return failed;
+	weir_http_set_errors(service->http, service->errors);
+	load_costs(service);
+	return 0;
 }
 
 static int listen_admin(weir_service *service, weir_inherited *inherited, size_t count)
@@ -686,6 +714,7 @@ size_t weir_service_listeners(const weir_service *service, weir_inherited *ret_s
 void weir_service_save(const weir_service *service, FILE *to)
 {
 	weir_places_save(&service->places, service->config, to);
+	save_costs(service, to);
 }
 
 void weir_service_ready(weir_service *service, bool ready)

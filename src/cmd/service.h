@@ -51,7 +51,7 @@ int weir_service_start(weir_service *service, weir_inherited *inherited, size_t 
 int weir_service_apply(weir_service *service, const weir_config *config);
 /* What a successor needs: copies of the listening sockets, with names that live as long as the service. Returns how many. */
 size_t weir_service_listeners(const weir_service *service, weir_inherited *ret_sockets, size_t most);
-/* And what the laws have learnt. */
+/* And what the laws have learnt, and what kinds of request cost. */
 void weir_service_save(const weir_service *service, FILE *to);
 void weir_service_ready(weir_service *service, bool ready);
 void weir_service_reopen_logs(weir_service *service);

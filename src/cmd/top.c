@@ -171,7 +171,8 @@ static void show(top *t)
 
 static void step(top *t, int by)
 {
-	size_t *at = t->view.page == WEIR_TOP_SHEDDING ? &t->view.scroll : &t->view.chosen;
+	bool scrolls = t->view.page == WEIR_TOP_SHEDDING || t->view.page == WEIR_TOP_COSTS;
+	size_t *at = scrolls ? &t->view.scroll : &t->view.chosen;
 	t->has_chosen = true;
 	if (by > 0)
 		*at += 1;
@@ -207,6 +208,9 @@ static bool press(top *t, int key)
 		break;
 	case 's':
 		turn_to(t, WEIR_TOP_SHEDDING);
+		break;
+	case 'c':
+		turn_to(t, WEIR_TOP_COSTS);
 		break;
 	case '?':
 	case 'h':

@@ -165,6 +165,46 @@ unsigned weir_top_draw_sheds(weir_screen *screen, unsigned row, unsigned rows, c
 	return row;
 }
 
+/* ---- what is expensive here ---- */
+
+static void draw_kind(weir_screen *screen, unsigned row, const json_t *kind)
+{
+	unsigned wide = screen->columns > 80 ? screen->columns - 80 : 0;
+	char text[256], expected[16], p90[16], count[16], share[16];
+	double part = weir_top_number(kind, "share"), sure = weir_top_number(kind, "confidence");
+	weir_screen_time(expected, sizeof(expected), weir_top_number(kind, "expected_ns"));
+	weir_screen_time(p90, sizeof(p90), weir_top_number(kind, "p90_ns"));
+	weir_screen_count(count, sizeof(count), weir_top_number(kind, "count"));
+	snprintf(share, sizeof(share), part >= 0 && part <= 1 ? "%.0f %%" : "-", 100 * part);
+	snprintf(text, sizeof(text), "%s %s", weir_top_text(kind, "method"), weir_top_text(kind, "path"));
+	weir_screen_put(screen, row, 1, 36 + wide, WEIR_TONE_PLAIN, text);
+	weir_screen_printf(screen, row, 38 + wide, WEIR_TONE_PLAIN, "%6s %8s %8s %8s %5.0f %%", share,
+			   expected, p90, count, sure >= 0 && sure <= 1 ? 100 * sure : 0.);
+}
+
+unsigned weir_top_draw_costs(weir_screen *screen, unsigned row, unsigned rows, const weir_top_model *model,
+			     size_t scroll)
+{
+	const json_t *kinds = weir_top_at(model->snapshot, "costs.kinds");
+	size_t count = json_array_size(kinds);
+	unsigned wide = screen->columns > 80 ? screen->columns - 80 : 0;
+	if (rows < 3)
+		return row;
+	if (count == 0) {
+		weir_screen_put(screen, row, 1, screen->columns, WEIR_TONE_QUIET,
+				"nothing is known yet of what requests cost");
+		return row + 1;
+	}
+	weir_screen_put(screen, row++, 1, screen->columns, WEIR_TONE_QUIET,
+			"what is expensive here: kinds of request, by the time they take in all");
+	weir_screen_put(screen, row, 1, 36, WEIR_TONE_QUIET, "request");
+	weir_screen_printf(screen, row++, 38 + wide, WEIR_TONE_QUIET, "%6s %8s %8s %8s %7s", "share", "takes",
+			   "p90", "answers", "sure");
+	for (size_t i = scroll; i < count && i - scroll + 2 < rows; i++)
+		draw_kind(screen, row++, json_array_get(kinds, i));
+	return row;
+}
+
 /* ---- pages ---- */
 
 static void draw_overview(weir_screen *screen, unsigned row, unsigned end, const weir_top_model *model,
@@ -189,6 +229,7 @@ static void draw_help(weir_screen *screen, unsigned row)
 		"j k, arrows   choose a stage",
 		"Enter         all about it: classes, counts, what its law is set to and says",
 		"s             what was turned away, and why",
+		"c             what is expensive here: kinds of request and what they take",
 		"p             holds the picture; once more: goes on",
 		"Esc, b        back",
 		"q             ends it",
@@ -213,6 +254,8 @@ void weir_top_draw(weir_screen *screen, const weir_top_model *model, const weir_
 		draw_help(screen, row);
 	else if (view->page == WEIR_TOP_SHEDDING)
 		weir_top_draw_sheds(screen, row, end > row ? end - row : 0, model, view->scroll);
+	else if (view->page == WEIR_TOP_COSTS)
+		weir_top_draw_costs(screen, row, end > row ? end - row : 0, model, view->scroll);
 	else if (view->page == WEIR_TOP_STAGE && stage != NULL)
 		weir_top_draw_stage(screen, row, model, stage);
 	else if (model->snapshot != NULL)
@@ -220,9 +263,9 @@ void weir_top_draw(weir_screen *screen, const weir_top_model *model, const weir_
 	for (unsigned i = 0; view->keys && i < screen->columns; i++)
 		screen->cells[(size_t)end * screen->columns + i] = (weir_cell){.sign = ' '};
 	if (view->keys)
-		weir_screen_put(
-			screen, end, 1, screen->columns, WEIR_TONE_QUIET,
-			view->page == WEIR_TOP_OVERVIEW
-				? "q quit   j k choose   Enter stage   s turned away   p pause   ? help"
-				: "q quit   Esc back   j k move   p pause   ? help");
+		weir_screen_put(screen, end, 1, screen->columns, WEIR_TONE_QUIET,
+				view->page == WEIR_TOP_OVERVIEW
+					? "q quit   j k choose   Enter stage   s turned away   c costs   p "
+					  "pause   ? help"
+					: "q quit   Esc back   j k move   p pause   ? help");
 }

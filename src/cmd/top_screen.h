@@ -15,13 +15,14 @@ typedef enum weir_top_page {
 	WEIR_TOP_OVERVIEW,
 	WEIR_TOP_STAGE,
 	WEIR_TOP_SHEDDING,
+	WEIR_TOP_COSTS,
 	WEIR_TOP_HELP
 } weir_top_page;
 
 typedef struct weir_top_view {
 	weir_top_page page;
 	size_t chosen;  /* of the stages */
-	size_t scroll;  /* of the sheds' page */
+	size_t scroll;  /* of the pages of sheds and costs */
 	bool connected; /* else `problem` is why not */
 	const char *problem;
 	bool keys; /* the last row tells about them */
@@ -41,6 +42,9 @@ unsigned weir_top_draw_stage(weir_screen *screen, unsigned row, const weir_top_m
 unsigned weir_top_draw_backends(weir_screen *screen, unsigned row, unsigned rows,
 				const weir_top_model *model);
 unsigned weir_top_draw_sheds(weir_screen *screen, unsigned row, unsigned rows, const weir_top_model *model,
+			     size_t scroll);
+/* What is expensive here. */
+unsigned weir_top_draw_costs(weir_screen *screen, unsigned row, unsigned rows, const weir_top_model *model,
 			     size_t scroll);
 
 #endif

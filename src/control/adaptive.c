@@ -61,9 +61,9 @@ uint64_t adaptive_live(const adaptive_class *k, uint64_t now_ns, uint64_t waitin
 }
 
 /* Whether it would start in time, going by what waits before it. */
-static bool promising(const adaptive_class *k, const weir_ask *ask, uint64_t waiting)
+static bool promising(const adaptive_class *k, const weir_ask *ask, uint64_t waiting, uint64_t spent_ns)
 {
-	float tau = GET(k->tau_ns), limit = GET(k->limit_ns);
+	float tau = GET(k->tau_ns), limit = adaptive_left(k, GET(k->limit_ns), spent_ns);
 	if (waiting == 0)
 		return true;
 	if (GET(k->starving))
@@ -76,8 +76,8 @@ static bool promising(const adaptive_class *k, const weir_ask *ask, uint64_t wai
 		return true;
 	float needed = (float)adaptive_live(k, ask->now_ns, waiting, limit) * tau;
 	/* The next turn will find that it is calm, and may be a long time coming. */
-	return needed <= room ||
-	       (adaptive_fallen(k, ask->now_ns) && needed <= GET(k->most_ns) * GET(k->slack));
+	return needed <= room || (adaptive_fallen(k, ask->now_ns) &&
+				  needed <= adaptive_left(k, GET(k->most_ns), spent_ns) * GET(k->slack));
 }
 
 /* ---- minimum ---- */
@@ -150,6 +150,15 @@ static void keep_account(adaptive *a, adaptive_class *k, uint64_t starts)
 	PUT(k->account, account > starts + most ? starts + most : account);
 }
 
+static bool may_enter(adaptive *a, adaptive_class *k, const weir_ask *ask)
+{
+	uint64_t spent_ns = adaptive_span(adaptive_begin(a, ask->entered_ns, ask->now_ns), ask->now_ns);
+	if (ask->shared && !a->per_stage)
+		return adaptive_pool_promising(k, ask, spent_ns);
+	bool held = GET(a->holding) > ask->klass;
+	return (!held && promising(k, ask, adaptive_waiting(k), spent_ns)) || pledge(a, k, ask);
+}
+
 static weir_verdict adaptive_admit(void *state, const weir_ask *ask)
 {
 	adaptive *a = state;
@@ -157,8 +166,7 @@ static weir_verdict adaptive_admit(void *state, const weir_ask *ask)
 	uint64_t slice = ask->now_ns >> k->slice_shift, newest = GET(k->slice);
 	if (slice != newest)
 		roll(k, slice, newest);
-	bool held = GET(a->holding) > ask->klass;
-	if ((held || !promising(k, ask, adaptive_waiting(k))) && !pledge(a, k, ask)) {
+	if (!may_enter(a, k, ask)) {
 		ADD(k->shed, ask->count);
 		return WEIR_SHED_LATE;
 	}
@@ -286,11 +294,15 @@ static bool has_pledge(const adaptive_class *k, const weir_event *event)
 	return GET(k->pledged) != 0 && event->offered_ns >= GET(k->pledge_ns);
 }
 
-/* What overload has left in the queue gets none of the credit that calm gives: it would be used up before those who come now have their turn. */
-static bool too_late(const adaptive_class *k, const weir_event *event, float waited_ns)
+/*
+ * What overload has left in the queue gets none of the credit that calm gives: it would be used up before those who come now have their turn. One
+ * that was late when it came is not dropped for it before it has waited here.
+ */
+static bool too_late(const adaptive_class *k, const weir_event *event, float waited_ns, uint64_t now_ns)
 {
 	bool left_over = event->offered_ns < k->calm_ns;
-	return waited_ns > GET(k->limit_ns) || (left_over && waited_ns > GET(k->strict_ns));
+	bool late = waited_ns > GET(k->limit_ns) || (left_over && waited_ns > GET(k->strict_ns));
+	return late && adaptive_span(event->offered_ns, now_ns) > k->target_ns / 16;
 }
 
 static weir_verdict drop_late(adaptive_class *k, bool others)
@@ -316,23 +328,26 @@ static weir_verdict adaptive_start(void *state, const weir_event *event, const w
 {
 	adaptive *a = state;
 	adaptive_class *k = &a->klass[event->klass];
-	uint64_t now_ns = turn->now_ns, waited_ns = adaptive_span(event->offered_ns, now_ns);
+	uint64_t now_ns = turn->now_ns, begin_ns = adaptive_begin(a, event->entered_ns, event->offered_ns);
+	uint64_t waited_ns = adaptive_span(begin_ns, now_ns);
+	bool shared = turn->shared && !a->per_stage;
 	leave_queue(k);
 	uint64_t waiting = adaptive_waiting(k);
-	if (too_late(k, event, (float)waited_ns) && !has_pledge(k, event))
+	if (shared ? adaptive_pool_hopeless(k, waited_ns)
+		   : too_late(k, event, (float)waited_ns, now_ns) && !has_pledge(k, event))
 		return drop_late(k, waiting != 0);
 	uint64_t starts = GET(a->starts) + 1, shed = GET(k->shed);
 	PUT(a->starts, starts);
 	measure_tau(k, now_ns, turn->in_service + 1);
 	k->queued = waiting != 0;
-	if (adaptive_may_look(k, now_ns))
+	if (!shared && adaptive_may_look(k, now_ns))
 		adaptive_measure_load(a, k, now_ns);
 	float margin = shed != k->shed_seen ? OVER_EARNINGS * GET(k->over) : 0;
 	k->shed_seen = shed;
 	pay(k,
 	    k->late_share * (1 - margin) - late_chance(k, waited_ns) + withhold(k, k->late_share * margin));
 	follow_credit(k);
-	if (event->klass != 0) {
+	if (event->klass != 0 && !shared) {
 		keep_account(a, k, starts);
 		note_order(a, event->klass);
 		redeem(a, k, waiting, now_ns);
@@ -353,6 +368,13 @@ static void adaptive_gone(void *state, const weir_event *event, uint64_t now_ns)
 
 /* ---- ends ---- */
 
+static void measure_spent(adaptive_class *k, uint64_t spent_ns)
+{
+	float at = GET(k->spent_ns);
+	if (at != 0 || spent_ns != 0)
+		PUT(k->spent_ns, at + ((float)spent_ns - at) * (1 / 64.0f));
+}
+
 /* A step towards the percentile: up for one above it, down a little for one below. */
 static void measure_response(adaptive_class *k, uint64_t response_ns)
 {
@@ -363,8 +385,10 @@ static void measure_response(adaptive_class *k, uint64_t response_ns)
 
 static void adaptive_settle(void *state, const weir_event *event, weir_outcome outcome, uint64_t now_ns)
 {
+	const adaptive *a = state;
 	adaptive_class *k = &((adaptive *)state)->klass[event->klass];
-	uint64_t started_ns = event->started_ns, waited_ns = adaptive_span(event->offered_ns, started_ns);
+	uint64_t begin_ns = adaptive_begin(a, event->entered_ns, event->offered_ns);
+	uint64_t started_ns = event->started_ns, waited_ns = adaptive_span(begin_ns, started_ns);
 	float expected = late_chance(k, waited_ns);
 	if (outcome != WEIR_DONE) {
 		/* Earns nothing, or, where somebody further down is overloaded, counts as late. */
@@ -378,18 +402,27 @@ static void adaptive_settle(void *state, const weir_event *event, weir_outcome o
 		pay(k, expected - (late ? 1.0f : 0.0f));
 	weir_service_add(&k->service, service_ns);
 	measure_response(k, waited_ns + service_ns);
+	measure_spent(k, adaptive_span(begin_ns, event->offered_ns));
 }
 
-/* Who waits beyond its limit will be dropped at its turn anyway: sooner is kinder. Not quite at once, since limits move. */
+/*
+ * Who waits beyond its limit will be dropped at its turn anyway: sooner is kinder. Not quite at once, since limits move. On a shared pool who is
+ * let in is answered, unless nobody waits for the answer any more.
+ */
 static uint64_t adaptive_patience(const void *state, unsigned klass)
 {
-	const adaptive_class *k = &((const adaptive *)state)->klass[klass];
+	const adaptive *a = state;
+	const adaptive_class *k = &a->klass[klass];
+	if (GET(a->pool_quality) != 0)
+		return adaptive_pool_hopeless(k, UINT64_MAX) ? 2 * k->target_ns : UINT64_MAX;
 	return GET(k->pledged) != 0 ? UINT64_MAX : (uint64_t)(1.25f * GET(k->limit_ns));
 }
 
 static double adaptive_quality(const void *state, unsigned klass)
 {
-	return weir_degrade_factor(&((const adaptive *)state)->klass[klass].degrade);
+	const adaptive *a = state;
+	float pool = GET(a->pool_quality);
+	return pool != 0 ? (double)pool : weir_degrade_factor(&a->klass[klass].degrade);
 }
 
 const weir_admission_law weir_law_adaptive = {
@@ -402,6 +435,7 @@ const weir_admission_law weir_law_adaptive = {
 	.tick_ns = 10000000,
 	.per_lane = true,
 	.by_class = true,
+	.wants_pool = true,
 	.init = adaptive_init,
 	.admit = adaptive_admit,
 	.refund = adaptive_refund,

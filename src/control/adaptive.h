@@ -3,9 +3,10 @@
 #define WEIR_CONTROL_ADAPTIVE_H
 
 /*
- * The state of the law `adaptive`; adaptive.c has the idea. Read by its four files:
+ * The state of the law `adaptive`; adaptive.c has the idea. Read by its five files:
  *
  *	adaptive.c       offers, turns, ends: the hooks that run for every event
+ *	adaptive_pool.c  where several stages share a pool: offers and turns by what waits in all of them
  *	adaptive_load.c  calm or overload, from what is offered
  *	adaptive_tick.c  what is made of the measurements every 10 ms
  *	adaptive_tell.c  parameters, explanations, reports, saving and loading
@@ -54,6 +55,7 @@ typedef struct adaptive_class {
 	_Atomic int64_t credit;
 	_Atomic uint64_t failed;
 	_Atomic float measured_ns; /* the percentile of the response times */
+	_Atomic float spent_ns;    /* before they were offered here: an average */
 
 	/* turns */
 	_Atomic uint64_t left;    /* of the admitted: those that wait no more */
@@ -102,13 +104,23 @@ typedef struct adaptive {
 	_Atomic uint64_t hold_at_ns; /* not before this again */
 	_Atomic uint32_t
 		mixed; /* lower classes start before higher ones that wait: no strict order; counts down */
-	double quality_least; /* const after init */
+	_Atomic float pool_quality; /* of a shared pool: what this stage should deliver; 0: it has its own */
+	/* const after init */
+	double quality_least;
+	bool per_stage, since_offer;
 } adaptive;
 
 static inline float adaptive_clamp(float value, float min, float max)
 {
 	value = value > max ? max : value;
 	return value < min ? min : value;
+}
+
+/* Of a request that has spent this much before: how much of the limit is left. Never nothing, or a slow stage before this one would close it. */
+static inline float adaptive_left(const adaptive_class *k, float limit_ns, uint64_t spent_ns)
+{
+	float least = (float)k->target_ns / 16, left = limit_ns - (float)spent_ns;
+	return left > least ? left : least;
 }
 
 /* The clocks of two threads may differ by a little, and a turn may be told a time from before the offer. */
@@ -145,10 +157,22 @@ static inline bool adaptive_may_look(const adaptive_class *k, uint64_t now_ns)
 	return more == 0 || more >= ADAPTIVE_LOAD_STEP || now_ns >= k->look_ns;
 }
 
+/* Since when the response time counts. */
+static inline uint64_t adaptive_begin(const adaptive *a, uint64_t entered_ns, uint64_t offered_ns)
+{
+	return a->since_offer || entered_ns == 0 || entered_ns > offered_ns ? offered_ns : entered_ns;
+}
+
 /* How many of the waiting will get a start, if those that have waited a limit will not. */
 uint64_t adaptive_live(const adaptive_class *k, uint64_t now_ns, uint64_t waiting, float limit_ns);
 /* The limit as credit and load now are. */
 void adaptive_set_limit(adaptive_class *k);
+/* Whether it would start in time on a pool that several stages share. */
+bool adaptive_pool_promising(const adaptive_class *k, const weir_ask *ask, uint64_t spent_ns);
+/* Nobody waits for it any more, and more are late than may be. */
+bool adaptive_pool_hopeless(const adaptive_class *k, uint64_t waited_ns);
+/* What a tick says of the pool. */
+void adaptive_pool_tick(adaptive *a, const weir_sample *sample);
 /* Calm or overload. */
 void adaptive_measure_load(adaptive *a, adaptive_class *k, uint64_t now_ns);
 /* Makes the numbers of a tick from the service times and tau. */

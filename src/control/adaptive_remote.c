@@ -2,35 +2,53 @@
 /*
  * The default law before a remote backend whose workers, queue and discipline nobody knows. The user gives a percentile and a time.
  *
- *	limit    how many requests the backend has at once: near the knee of its throughput (knee.c). The others wait here, where
- *	         they can be ordered, counted and dropped.
- *	admit    lets in as many as will be started in time: what waits of this class and above, times the time per request that the
- *	         backend takes when saturated (drain.c), must fit into the wait that the class can afford.
- *	start    drops what has waited longer than that after all.
- *	settle   counts: times of good answers, late ones, failures, refusals.
+ *	admit    lets everything in while there is no evidence that the backend is saturated. Then at most as many as fit: by Little's
+ *	         law what bounds the response time is how many are inside, here and in the backend.
+ *	limit    how many the backend gets at once; the others wait here, where they can be ordered by class.
+ *	start    notes how many a request meets in the backend. It refuses nobody: who is let in is answered.
+ *	settle   learns from the answer: slow or not, late or not, and what was done during its stay.
  *	tick     makes the numbers that the others only compare with (remote_tick.c).
  *
- * The wait that a class can afford is its target less the time that the backend takes, at a high quantile; see remote_tick.c.
- *
- * Invariants: what waits is bounded by the rooms; `limit` is never 0; no hook divides or calls libm.
- *
- * Threads: as law.h says. What the hooks share is counters that only grow, and numbers that a tick stores and others load, all relaxed: a decision
- * made with a number of the tick before is a decision made a moment earlier.
+ * One state serves all threads. Invariants: what was counted in is counted out, once; `limit` is never 0.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "control/remote.h"
 
-#define TARGET_MIN_NS  WEIR_NS_PER_US
-#define TARGET_MAX_NS  (3600 * WEIR_NS_PER_S)
-#define MINIMUM_MAX    .5
-#define MINIMUM_USUAL  .01
-#define PATIENCE_TIMES 4 /* targets, after which a request in flight is overdue */
-#define PURGED_TIMES   4 /* a class with a minimum is purged so much later */
-#define DUE_BURST      4 /* a minimum that was not used may be made up for, by so many */
-#define LIMIT_MOST     (1u << 30)
+#define TARGET_MIN_NS WEIR_NS_PER_US
+#define TARGET_MAX_NS (3600 * WEIR_NS_PER_S)
+#define MINIMUM_MAX   .5
+#define MINIMUM_USUAL .01
+#define DUE_BURST     4    /* a minimum that was not used may be made up for, by so many */
+#define LEFT_LEAST    .125 /* of the limit, to a request that has spent its target before it came here */
+#define ABOVE_LEAST   32.  /* requests that a credit may let in above the limit, however small that is */
+#define BETA_LEAST    -1.f
+#define BETA_MOST     .35f
+#define FRESH_SEEN    16u /* samples in which a median is new and moves faster */
+#define FRESH_TIMES   4
+#define OWN_FRESH     32u
+#define LN_SCALE      1000 /* of sums of logarithms */
+
+const weir_remote_tuning weir_remote_usual = {
+	.first = 32,
+	.ahead = 2,
+	.slow = 1.5,
+	.memory = 32,
+	.base_seen = 100,
+	.margin = .75,
+	.credit = 128,
+	.headroom = .1,
+	.own = 5,
+	.grow = 1.3,
+	.window = .5,
+	.enough = 30,
+	.lift_s = 2,
+	.lift = 10,
+	.step = .05,
+};
 
 /* ---- parameters ---- */
 
@@ -83,6 +101,15 @@ static int check(const weir_adaptive_remote_params *p, const char **ret_wrong)
 	return 0;
 }
 
+/* A stretch is an eighth of the target, and no shorter than a tick. */
+static unsigned age_shift(uint64_t target_ns)
+{
+	unsigned shift = 20;
+	while ((UINT64_C(1) << shift) < target_ns / 8 || (UINT64_C(1) << shift) < WEIR_REMOTE_TICK_NS)
+		shift++;
+	return shift;
+}
+
 static int remote_init(void *state, const void *params, const char **ret_wrong)
 {
 	weir_remote *r = state;
@@ -91,25 +118,29 @@ static int remote_init(void *state, const void *params, const char **ret_wrong)
 	if (failed != 0)
 		return failed;
 	memset(r, 0, sizeof(*r));
+	r->tuning = p->tuning != NULL ? *p->tuning : weir_remote_usual;
 	r->quantile = p->percentile;
+	r->aimed = 1 - r->tuning.margin * (1 - p->percentile);
 	r->least_target_ns = UINT64_MAX;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
 		r->target_ns[k] = p->target_ns[k] != 0 ? p->target_ns[k] : r->target_ns[k - 1];
 		if (r->target_ns[k] < r->least_target_ns)
 			r->least_target_ns = r->target_ns[k];
 		r->minimum[k] = p->minimum[k];
-		atomic_init(&r->patience_ns[k], r->target_ns[k]);
-		atomic_init(&r->room[k], 16);
+		atomic_init(&r->limit[k], WEIR_REMOTE_OPEN);
 		weir_degrade_init(&r->degrade[k]);
 	}
-	r->caution = r->yield = 1;
 	r->quality_least = p->quality_min > 0 ? p->quality_min : WEIR_QUALITY_LEAST;
-	weir_overdue_init(&r->overdue, PATIENCE_TIMES * r->target_ns[0]);
-	weir_knee_init(&r->knee);
+	r->age_shift = age_shift(r->target_ns[0]);
+	r->cap_now = r->tuning.first;
+	atomic_init(&r->cap, (uint32_t)r->tuning.first);
+	atomic_init(&r->told_gamma, 1);
+	atomic_init(&r->base_top, WEIR_REMOTE_LEVELS);
+	atomic_init(&r->credit, (int64_t)(1000 * r->tuning.credit));
 	return 0;
 }
 
-/* ---- single events ---- */
+/* ---- admission ---- */
 
 /* The clocks of two threads may differ by a little, and a turn may be told a time from before the offer. */
 static uint64_t span(uint64_t from_ns, uint64_t to_ns)
@@ -118,10 +149,10 @@ static uint64_t span(uint64_t from_ns, uint64_t to_ns)
 }
 
 /* Takes one of a class's minimum, if one is due. */
-static bool take_due(const weir_remote *r, weir_due *due, unsigned klass, uint64_t now_ns)
+static bool take_due(weir_remote *r, unsigned klass, uint64_t now_ns)
 {
 	uint64_t every_ns = atomic_load_explicit(&r->due_every_ns[klass], memory_order_relaxed), then;
-	uint64_t next_ns = atomic_load_explicit(&due->next_ns, memory_order_relaxed);
+	uint64_t next_ns = atomic_load_explicit(&r->due_next_ns[klass], memory_order_relaxed);
 	if (every_ns == 0)
 		return false;
 	do {
@@ -129,36 +160,88 @@ static bool take_due(const weir_remote *r, weir_due *due, unsigned klass, uint64
 			return false;
 		uint64_t first_ns = now_ns > DUE_BURST * every_ns ? now_ns - DUE_BURST * every_ns : 0;
 		then = (next_ns > first_ns ? next_ns : first_ns) + every_ns;
-	} while (!atomic_compare_exchange_weak_explicit(&due->next_ns, &next_ns, then, memory_order_relaxed,
-							memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(&r->due_next_ns[klass], &next_ns, then,
+							memory_order_relaxed, memory_order_relaxed));
 	return true;
 }
 
-/* What waits of this class and above: what will be started before one that comes now. */
-static int64_t count_ahead(const weir_remote *r, unsigned klass)
+/* Requests that fit earn the share that may be late. */
+static void earn(weir_remote *r, uint32_t count)
 {
-	int64_t ahead = 0;
-	for (unsigned k = 0; k <= klass; k++)
-		ahead += weir_flow_waiting(atomic_load_explicit(&r->flow[k], memory_order_relaxed));
-	return ahead;
+	if (atomic_load_explicit(&r->credit, memory_order_relaxed) < (int64_t)(1000 * r->tuning.credit))
+		atomic_fetch_add_explicit(&r->credit, (int64_t)((1 - r->quantile) * 1000 * count),
+					  memory_order_relaxed);
+}
+
+/* Half of the credit is for the highest class that is present. */
+static bool spend(weir_remote *r, unsigned klass, uint32_t count)
+{
+	int64_t price = (int64_t)count * 1000, had = atomic_load_explicit(&r->credit, memory_order_relaxed);
+	bool top = klass <= atomic_load_explicit(&r->top_class, memory_order_relaxed);
+	int64_t kept = top ? 0 : (int64_t)(500 * r->tuning.credit);
+	while (had >= price + kept)
+		if (atomic_compare_exchange_weak_explicit(&r->credit, &had, had - price, memory_order_relaxed,
+							  memory_order_relaxed))
+			return true;
+	return false;
+}
+
+/* The limit for a request that has spent some of its target before it came here. */
+static double room_for(const weir_remote *r, const weir_ask *ask, unsigned klass, uint32_t limit)
+{
+	double spent = ask->entered_ns != 0 ? (double)span(ask->entered_ns, ask->now_ns) : 0;
+	return limit * fmax(1 - spent / weir_remote_target_ns(r, klass), LEFT_LEAST);
+}
+
+/*
+ * In a dry run everybody is inside, also those who would have been refused. So who would have been let in queues in a shadow of the backend,
+ * which does one after the other at the rate that was measured.
+ */
+static bool fits_shadow(weir_remote *r, const weir_ask *ask, unsigned klass, uint32_t limit)
+{
+	double rate = atomic_load_explicit(&r->told_rate, memory_order_relaxed);
+	uint64_t ends_ns = atomic_load_explicit(&r->shadow_ns, memory_order_relaxed), then_ns;
+	do {
+		uint64_t from_ns = ends_ns > ask->now_ns ? ends_ns : ask->now_ns;
+		double ahead = (double)(from_ns - ask->now_ns) * rate / 1e9;
+		if (ahead + ask->count > room_for(r, ask, klass, limit) && ahead > 0)
+			return false;
+		then_ns = from_ns + (uint64_t)(ask->count / rate * 1e9);
+	} while (!atomic_compare_exchange_weak_explicit(&r->shadow_ns, &ends_ns, then_ns,
+							memory_order_relaxed, memory_order_relaxed));
+	return true;
+}
+
+static bool fits(weir_remote *r, const weir_ask *ask, unsigned klass, uint32_t limit)
+{
+	if (atomic_load_explicit(&r->dry_run, memory_order_relaxed))
+		return fits_shadow(r, ask, klass, limit);
+	double ahead = weir_remote_ahead(r, klass, limit), room = room_for(r, ask, klass, limit);
+	if (ahead + ask->count <= room || ahead <= 0) {
+		earn(r, ask->count);
+		return true;
+	}
+	if (ahead <= room + fmax(room, ABOVE_LEAST) && spend(r, klass, ask->count))
+		return true;
+	return ask->count == 1 && take_due(r, klass, ask->now_ns);
 }
 
 static weir_verdict remote_admit(void *state, const weir_ask *ask)
 {
 	weir_remote *r = state;
 	unsigned klass = ask->klass % WEIR_CLASSES;
-	if (count_ahead(r, klass) + ask->count >
-		    atomic_load_explicit(&r->room[klass], memory_order_relaxed) &&
-	    (ask->count != 1 || !take_due(r, &r->due_in[klass], klass, ask->now_ns)))
+	uint32_t limit = atomic_load_explicit(&r->limit[klass], memory_order_relaxed);
+	if (limit != WEIR_REMOTE_OPEN && !fits(r, ask, klass, limit)) {
+		atomic_fetch_add_explicit(&r->shed[klass], ask->count, memory_order_relaxed);
 		return WEIR_SHED_LATE;
-	atomic_fetch_add_explicit(&r->flow[klass], ask->count * WEIR_FLOW_ADMITTED, memory_order_relaxed);
+	}
+	atomic_fetch_add_explicit(&r->waiting[klass], (int32_t)ask->count, memory_order_relaxed);
 	return WEIR_ADMITTED;
 }
 
 static void leave_queue(weir_remote *r, unsigned klass, uint32_t count)
 {
-	atomic_fetch_sub_explicit(&r->flow[klass % WEIR_CLASSES], count * WEIR_FLOW_ADMITTED,
-				  memory_order_relaxed);
+	atomic_fetch_sub_explicit(&r->waiting[klass % WEIR_CLASSES], (int32_t)count, memory_order_relaxed);
 }
 
 static void remote_refund(void *state, const weir_ask *ask)
@@ -168,82 +251,163 @@ static void remote_refund(void *state, const weir_ask *ask)
 
 static void remote_gone(void *state, const weir_event *event, uint64_t now_ns)
 {
-	weir_remote *r = state;
-	unsigned klass = event->klass % WEIR_CLASSES;
-	leave_queue(r, klass, 1);
-	/* Purged, most likely: it counts as one that was let in though it could not be started in time. */
-	if (span(event->offered_ns, now_ns) >
-	    atomic_load_explicit(&r->patience_ns[klass], memory_order_relaxed))
-		atomic_fetch_add_explicit(&r->dropped, 1, memory_order_relaxed);
+	leave_queue(state, event->klass, 1);
 }
+
+/* ---- in the backend ---- */
 
 static uint32_t remote_limit(const void *state)
 {
 	const weir_remote *r = state;
-	return weir_knee_limit(&r->knee) + atomic_load_explicit(&r->allowance, memory_order_relaxed);
+	int32_t overdue = atomic_load_explicit(&r->overdue, memory_order_relaxed);
+	uint32_t cap = atomic_load_explicit(&r->cap, memory_order_relaxed);
+	/* Requests that may never end do not use up the places of others. */
+	return overdue > 0 ? cap + (uint32_t)overdue : cap;
 }
 
+/* Where requests that were started then are counted. */
+static _Atomic int32_t *age_of(weir_remote *r, uint64_t started_ns)
+{
+	uint64_t stretch = started_ns >> r->age_shift;
+	if (stretch < atomic_load_explicit(&r->oldest, memory_order_relaxed))
+		return &r->overdue;
+	return &r->age[stretch % WEIR_REMOTE_AGES];
+}
+
+/* The note: what was done before it, and how many it meets, itself included. */
 static weir_verdict remote_start(void *state, const weir_event *event, const weir_turn *turn)
 {
 	weir_remote *r = state;
-	unsigned klass = event->klass % WEIR_CLASSES;
-	uint64_t waited_ns = span(event->offered_ns, turn->now_ns);
-	if (waited_ns > atomic_load_explicit(&r->patience_ns[klass], memory_order_relaxed) &&
-	    !take_due(r, &r->due_start[klass], klass, turn->now_ns)) {
-		leave_queue(r, klass, 1);
-		atomic_fetch_add_explicit(&r->dropped, 1, memory_order_relaxed);
-		return WEIR_SHED_WAITED;
-	}
-	atomic_fetch_add_explicit(&r->flow[klass], WEIR_FLOW_STARTED - WEIR_FLOW_ADMITTED,
-				  memory_order_relaxed);
-	weir_overdue_started(&r->overdue, turn->now_ns);
-	weir_knee_started(&r->knee, turn->now_ns);
-	if (turn->waiting == 0 && turn->in_service + 1 < remote_limit(r))
-		atomic_fetch_add_explicit(&r->unsaturated, 1, memory_order_relaxed);
+	leave_queue(r, event->klass, 1);
+	atomic_fetch_add_explicit(&r->serving, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&r->serving_of[event->klass % WEIR_CLASSES], 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(age_of(r, turn->now_ns), 1, memory_order_relaxed);
+	int32_t met = weir_remote_serving(r);
+	turn->note[0] = atomic_load_explicit(&r->done, memory_order_relaxed);
+	turn->note[1] = met > 1 ? (uint64_t)met : 1;
 	return WEIR_ADMITTED;
 }
 
-/* One of eight, without regard to anything: for the report, which may be a little late. */
-static bool in_sample(uint64_t offered_ns)
+/* A quantile followed by steps: up by step x q when something is above it, down by step x (1 - q) otherwise. */
+static void follow(_Atomic float *quantile, double q, double step, float value)
 {
-	return (offered_ns * UINT64_C(0x9e3779b97f4a7c15)) >> 61 == 0;
+	float now = atomic_load_explicit(quantile, memory_order_relaxed);
+	now += (float)(value > now ? step * q : -step * (1 - q));
+	atomic_store_explicit(quantile, now, memory_order_relaxed);
+}
+
+/* Half as large as the quantiles' steps, as a median is crossed more often; larger while it is new, or far off. */
+static double median_step(const weir_remote *r, uint32_t seen, int32_t run)
+{
+	int32_t far = run > 6 ? run - 5 : run < -6 ? -run - 5 : 1;
+	return .6 * r->tuning.step * far * (seen < FRESH_SEEN ? FRESH_TIMES : 1);
+}
+
+static void learn_level(const weir_remote *r, weir_remote_level *level, float took)
+{
+	uint32_t seen = atomic_load_explicit(&level->seen, memory_order_relaxed);
+	int32_t run = atomic_load_explicit(&level->run, memory_order_relaxed);
+	float median = seen != 0 ? atomic_load_explicit(&level->median, memory_order_relaxed) : took;
+	bool above = took > median;
+	run = above ? (run > 0 ? run + 1 : 1) : (run < 0 ? run - 1 : -1);
+	float step = fminf((float)median_step(r, seen, run), fabsf(took - median));
+	atomic_store_explicit(&level->run, run, memory_order_relaxed);
+	atomic_store_explicit(&level->median, above ? median + step : median - step, memory_order_relaxed);
+	if (seen < UINT32_MAX)
+		atomic_store_explicit(&level->seen, seen + 1, memory_order_relaxed);
+}
+
+/* Of those only that met an unloaded backend, as far as one was seen. */
+static void learn_own(weir_remote *r, unsigned level, float took)
+{
+	if (level > atomic_load_explicit(&r->base_top, memory_order_relaxed))
+		return;
+	uint32_t seen = atomic_load_explicit(&r->own_seen, memory_order_relaxed);
+	if (seen == 0)
+		atomic_store_explicit(&r->own, took, memory_order_relaxed);
+	follow(&r->own, r->quantile, r->tuning.step * (seen < OWN_FRESH ? 6 : .4), took);
+	if (seen < UINT32_MAX)
+		atomic_store_explicit(&r->own_seen, seen + 1, memory_order_relaxed);
+}
+
+/* The rate that a slow request saw: while it was in the backend that had all that it could take. */
+static void judge_slow(weir_remote *r, float took, float completions)
+{
+	float slow_from = atomic_load_explicit(&r->slow_from, memory_order_relaxed);
+	if (slow_from == 0)
+		return;
+	atomic_fetch_add_explicit(&r->judged, 1, memory_order_relaxed);
+	if (!(took > slow_from))
+		return;
+	atomic_fetch_add_explicit(&r->slowed, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&r->rates_ln, (int64_t)((logf(completions) - took) * LN_SCALE),
+				  memory_order_relaxed);
+}
+
+static void judge_late(weir_remote *r, unsigned klass, uint64_t whole_ns)
+{
+	bool late = (double)whole_ns > weir_remote_target_ns(r, klass);
+	if (whole_ns > r->target_ns[klass])
+		atomic_fetch_add_explicit(&r->plainly_late, 1, memory_order_relaxed);
+	if (late)
+		atomic_fetch_add_explicit(&r->late, 1, memory_order_relaxed);
+	/* In a dry run nothing that the law does makes anybody less late. */
+	if (!atomic_load_explicit(&r->limited, memory_order_relaxed) ||
+	    atomic_load_explicit(&r->dry_run, memory_order_relaxed))
+		return;
+	float beta = atomic_load_explicit(&r->beta, memory_order_relaxed);
+	float step = atomic_load_explicit(&r->beta_step, memory_order_relaxed);
+	beta += step * (float)(late ? -r->aimed : 1 - r->aimed);
+	atomic_store_explicit(&r->beta, fminf(fmaxf(beta, BETA_LEAST), BETA_MOST), memory_order_relaxed);
+}
+
+static void learn_measured(weir_remote *r, uint64_t response_ns)
+{
+	float took = logf((float)response_ns + 1);
+	if (atomic_load_explicit(&r->measured, memory_order_relaxed) == 0)
+		atomic_store_explicit(&r->measured, took, memory_order_relaxed);
+	follow(&r->measured, r->quantile, r->tuning.step, took);
 }
 
 static void answered(weir_remote *r, const weir_event *event, uint64_t now_ns)
 {
-	unsigned klass = event->klass % WEIR_CLASSES;
-	uint64_t response_ns = span(event->offered_ns, now_ns);
-	weir_knee_settled(&r->knee, event->started_ns, span(event->started_ns, now_ns));
-	if (response_ns > r->target_ns[klass])
-		atomic_fetch_add_explicit(&r->late[klass], 1, memory_order_relaxed);
-	if (in_sample(event->offered_ns))
-		weir_tally_add(&r->response, response_ns);
+	uint64_t backend_ns = span(event->started_ns, now_ns);
+	float took = logf((float)backend_ns + 1), met = (float)event->note[1];
+	uint64_t done = atomic_fetch_add_explicit(&r->done, 1, memory_order_relaxed) + 1;
+	float completions = (float)(done - event->note[0]);
+	/* Of what it met at both ends: when more and more come, the first ones meet few and are slowed by those behind them. */
+	unsigned level = weir_remote_level_of((double)met * fmax(weir_remote_serving(r), 1));
+	learn_level(r, &r->level[level], took);
+	learn_own(r, level, took);
+	judge_slow(r, took, completions);
+	judge_late(r, event->klass % WEIR_CLASSES, span(event->entered_ns, now_ns));
+	learn_measured(r, span(event->offered_ns, now_ns));
+	if (atomic_load_explicit(&r->congested, memory_order_relaxed))
+		follow(&r->gamma, r->aimed, r->tuning.step, logf(completions / met));
+	atomic_fetch_add_explicit(&r->took_ln, (int64_t)(took * LN_SCALE), memory_order_relaxed);
+	atomic_fetch_add_explicit(&r->backend_us, backend_ns / 1000, memory_order_relaxed);
 }
 
+/* Failures and refusals teach nothing: fast ones are no sign of health, slow ones none of load. */
 static void remote_settle(void *state, const weir_event *event, weir_outcome outcome, uint64_t now_ns)
 {
 	weir_remote *r = state;
-	weir_overdue_ended(&r->overdue, event->started_ns);
-	if (outcome == WEIR_DONE) {
+	if (outcome == WEIR_DONE)
 		answered(r, event, now_ns);
-		return;
-	}
-	weir_knee_lost(&r->knee, event->started_ns);
-	if (outcome == WEIR_FAILED) {
-		atomic_fetch_add_explicit(&r->failed, 1, memory_order_relaxed);
-	} else {
-		atomic_fetch_add_explicit(&r->refused, 1, memory_order_relaxed);
-		weir_knee_refused(&r->knee, (uint32_t)weir_overdue_fresh(&r->overdue));
-	}
+	atomic_fetch_sub_explicit(&r->serving, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&r->serving_of[event->klass % WEIR_CLASSES], 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(age_of(r, event->started_ns), 1, memory_order_relaxed);
 }
 
-/* A part of what the class is told: judged at its turn, some of it is started however long it has waited. */
+/* ---- reading ---- */
+
+/* Only what is past helping: twice its target old, while far more are late than may be. */
 static uint64_t remote_patience(const void *state, unsigned klass)
 {
 	const weir_remote *r = state;
-	klass %= WEIR_CLASSES;
-	uint64_t patience_ns = atomic_load_explicit(&r->patience_ns[klass], memory_order_relaxed);
-	return klass != 0 && r->minimum[klass] > 0 ? PURGED_TIMES * patience_ns : patience_ns;
+	return atomic_load_explicit(&r->strict, memory_order_relaxed)
+		       ? 2 * (uint64_t)weir_remote_target_ns(r, klass % WEIR_CLASSES)
+		       : UINT64_MAX;
 }
 
 static double remote_quality(const void *state, unsigned klass)
@@ -251,31 +415,42 @@ static double remote_quality(const void *state, unsigned klass)
 	return weir_degrade_factor(&((const weir_remote *)state)->degrade[klass % WEIR_CLASSES]);
 }
 
-/* ---- saying why ---- */
+static bool remote_calm(const void *state)
+{
+	const weir_remote *r = state;
+	return !atomic_load_explicit(&r->congested, memory_order_relaxed) &&
+	       !atomic_load_explicit(&r->limited, memory_order_relaxed);
+}
 
+/* The numbers that the decision was made with: by how much what would be inside exceeds what fits into the target. */
 static void remote_explain(const void *state, const weir_ask *ask, weir_why *ret_why)
 {
 	const weir_remote *r = state;
 	unsigned klass = ask->klass % WEIR_CLASSES;
-	double drain_ns = atomic_load_explicit(&r->drain_ns, memory_order_relaxed);
-	double ahead = (double)count_ahead(r, klass) + ask->count;
-	double over = ahead - atomic_load_explicit(&r->room[klass], memory_order_relaxed);
-	ret_why->target_ns = r->target_ns[klass];
-	ret_why->estimate_ns = (uint64_t)((ahead > 0 ? ahead : 0) * drain_ns +
-					  atomic_load_explicit(&r->response_ns, memory_order_relaxed));
-	ret_why->retry_after_ns = (uint64_t)((over > 1 ? over : 1) * drain_ns);
+	uint32_t limit = atomic_load_explicit(&r->limit[klass], memory_order_relaxed);
+	double rate = atomic_load_explicit(&r->told_rate, memory_order_relaxed);
+	double target_ns = weir_remote_target_ns(r, klass);
+	ret_why->target_ns = (uint64_t)target_ns;
+	if (limit == WEIR_REMOTE_OPEN || !(rate > 0))
+		return;
+	double room = room_for(r, ask, klass, limit),
+	       wanted = weir_remote_ahead(r, klass, limit) + ask->count;
+	ret_why->estimate_ns = (uint64_t)(target_ns * fmax(wanted / room, 1)) + 1;
+	ret_why->retry_after_ns = (uint64_t)(fmax(wanted - room, 1) / rate * 1e9);
 }
 
 static void remote_report(const void *state, unsigned klass, weir_report *ret_report)
 {
 	const weir_remote *r = state;
 	klass %= WEIR_CLASSES;
-	double drain_ns = atomic_load_explicit(&r->drain_ns, memory_order_relaxed);
+	uint32_t limit = atomic_load_explicit(&r->limit[klass], memory_order_relaxed);
+	float slow_from = atomic_load_explicit(&r->slow_from, memory_order_relaxed);
 	ret_report->quantile = r->quantile;
 	ret_report->target_ns = r->target_ns[klass];
-	ret_report->measured_ns = atomic_load_explicit(&r->measured_ns, memory_order_relaxed);
-	ret_report->rate_per_s = drain_ns > 0 ? 1e9 / drain_ns : 0;
-	ret_report->limit = remote_limit(r);
+	ret_report->measured_ns = (uint64_t)exp(atomic_load_explicit(&r->measured, memory_order_relaxed)) - 1;
+	ret_report->alone_ns = (uint64_t)exp(atomic_load_explicit(&r->own, memory_order_relaxed)) - 1;
+	ret_report->rate_per_s = atomic_load_explicit(&r->told_rate, memory_order_relaxed);
+	ret_report->limit = limit == WEIR_REMOTE_OPEN ? 0 : limit;
 	ret_report->quality = remote_quality(r, klass);
 	ret_report->shedding = atomic_load_explicit(&r->shedding, memory_order_relaxed) >> klass & 1;
 	ret_report->unreachable = atomic_load_explicit(&r->unreachable, memory_order_relaxed);
@@ -283,14 +458,14 @@ static void remote_report(const void *state, unsigned klass, weir_report *ret_re
 		const char *name;
 		double value;
 	} values[] = {
-		{"searching", atomic_load_explicit(&r->told_low, memory_order_relaxed) > 0},
-		{"elasticity", atomic_load_explicit(&r->told_elasticity, memory_order_relaxed)},
-		{"backend_ms", atomic_load_explicit(&r->response_ns, memory_order_relaxed) / 1e6},
-		{"wait_limit_ms",
-		 (double)atomic_load_explicit(&r->patience_ns[klass], memory_order_relaxed) / 1e6},
-		{"room", atomic_load_explicit(&r->room[klass], memory_order_relaxed)},
-		{"overdue", weir_overdue_count(&r->overdue)},
-		{"caution", atomic_load_explicit(&r->told_caution, memory_order_relaxed)},
+		{"limited", atomic_load_explicit(&r->limited, memory_order_relaxed)},
+		{"slow_share", atomic_load_explicit(&r->told_slow, memory_order_relaxed)},
+		{"base_ms", slow_from != 0 ? exp(slow_from) / r->tuning.slow / 1e6 : 0},
+		{"inside", weir_remote_ahead(r, klass, WEIR_REMOTE_OPEN)},
+		{"backend_limit", atomic_load_explicit(&r->cap, memory_order_relaxed)},
+		{"tail", atomic_load_explicit(&r->told_gamma, memory_order_relaxed)},
+		{"caution", exp(atomic_load_explicit(&r->beta, memory_order_relaxed))},
+		{"credit", (double)atomic_load_explicit(&r->credit, memory_order_relaxed) / 1000},
 	};
 	for (unsigned i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
 		ret_report->value[i].name = values[i].name;
@@ -304,40 +479,59 @@ static void remote_report(const void *state, unsigned klass, weir_report *ret_re
 static int remote_save(const void *state, char *text, size_t size)
 {
 	const weir_remote *r = state;
-	return snprintf(text, size, "adaptive-remote 1 limit=%.2f drain_ns=%.0f level=%u",
-			atomic_load_explicit(&r->told_low, memory_order_relaxed),
-			atomic_load_explicit(&r->drain_ns, memory_order_relaxed),
-			(unsigned)atomic_load_explicit(&r->told_level, memory_order_relaxed));
+	float slow_from = atomic_load_explicit(&r->slow_from, memory_order_relaxed);
+	return snprintf(text, size,
+			"adaptive-remote 2 rate=%.6g base=%.6g own=%.6g gamma=%.4g beta=%.4g cap=%u",
+			atomic_load_explicit(&r->told_rate, memory_order_relaxed),
+			slow_from != 0 ? slow_from - log(r->tuning.slow) : 0,
+			atomic_load_explicit(&r->own, memory_order_relaxed),
+			atomic_load_explicit(&r->gamma, memory_order_relaxed),
+			atomic_load_explicit(&r->beta, memory_order_relaxed),
+			(unsigned)atomic_load_explicit(&r->cap, memory_order_relaxed));
 }
 
+static bool within(double value, double least, double most)
+{
+	return value >= least && value <= most;
+}
+
+/* The base goes to the lowest level: fewer than one cannot be inside, so nothing that comes later is below it. */
 static int remote_load(void *state, const char *text)
 {
 	weir_remote *r = state;
-	double low, drain_ns, level = 0;
-	int used = 0, more = 0;
-	if (sscanf(text, "adaptive-remote 1 limit=%lf drain_ns=%lf%n", &low, &drain_ns, &used) != 2)
+	double rate, base, own, gamma, beta,
+		cap; /* doubles: scanf does not tell when a whole number overflows */
+	int used = 0;
+	if (sscanf(text, "adaptive-remote 2 rate=%lf base=%lf own=%lf gamma=%lf beta=%lf cap=%lf%n", &rate,
+		   &base, &own, &gamma, &beta, &cap, &used) != 6 ||
+	    (text[used] != 0 && text[used] != '\n'))
 		return -EINVAL;
-	/* What was saved before there was a level is good without. */
-	if (sscanf(text + used, " level=%lf%n", &level, &more) == 1)
-		used += more;
-	if (text[used] != 0 && text[used] != '\n')
+	if (!within(rate, 0, 1e9) || !within(base, 0, 40) || !within(own, 0, 40) || !within(gamma, -7, 7) ||
+	    !within(beta, BETA_LEAST - .01, BETA_MOST + .01) || !within(cap, 1, 1e9))
 		return -EINVAL;
-	if (!(low >= 0 && low <= LIMIT_MOST) || !(drain_ns >= 0 && drain_ns <= 1e15) ||
-	    !(level >= 0 && level <= LIMIT_MOST))
-		return -EINVAL;
-	if (low >= 1)
-		weir_knee_assume(&r->knee, (uint32_t)low);
-	else if (level >= 1)
-		weir_knee_assume_level(&r->knee, (uint32_t)level);
-	if (drain_ns > 0)
-		weir_drain_assume(&r->drain, drain_ns);
-	weir_remote_tell(r);
+	if (base > 0) {
+		atomic_store(&r->level[0].median, (float)base);
+		atomic_store(&r->level[0].seen, (uint32_t)r->tuning.base_seen);
+		atomic_store(&r->own, (float)own);
+		atomic_store(&r->own_seen, OWN_FRESH);
+		atomic_store(&r->base_top,
+			     0); /* or the first tick would take the level for a new one, and forget */
+	}
+	r->rate = rate;
+	r->rate_seen = rate > 0 ? r->tuning.enough : 0;
+	r->rate_ln = rate > 0 ? log(rate / 1e9) * r->rate_seen : 0;
+	r->cap_now = fmax(cap, r->tuning.first);
+	atomic_store(&r->gamma, (float)gamma);
+	atomic_store(&r->beta, (float)beta);
+	atomic_store(&r->told_rate, rate);
+	atomic_store(&r->cap, (uint32_t)r->cap_now);
 	return 0;
 }
 
 const weir_admission_law weir_law_adaptive_remote = {
 	.name = "adaptive-remote",
-	.brief = "holds a percentile of the response time before an unknown backend; needs only the target",
+	.brief = "requests inside bounded by Little's law, once there is evidence that the backend is "
+		 "saturated",
 	.state_bytes = sizeof(weir_remote),
 	.params_bytes = sizeof(weir_adaptive_remote_params),
 	.params = params_table,
@@ -358,4 +552,5 @@ const weir_admission_law weir_law_adaptive_remote = {
 	.report = remote_report,
 	.save = remote_save,
 	.load = remote_load,
+	.calm = remote_calm,
 };

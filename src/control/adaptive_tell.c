@@ -25,6 +25,11 @@ const weir_param adaptive_params[] = {
 	{"quality_min", WEIR_PARAM_NUMBER, AT(quality_min), false, .001, 1,
 	 "the lowest quality that the stage is asked for before and while some are turned away; 1: always "
 	 "the best; default 0.1"},
+	{"per_stage", WEIR_PARAM_SWITCH, AT(per_stage), false, 0, 1,
+	 "looks at the stage's own queue only, also where several stages share a pool; default off"},
+	{"since_offer", WEIR_PARAM_SWITCH, AT(since_offer), false, 0, 1,
+	 "response times begin with the offer to the stage, not when the request entered the system; default "
+	 "off"},
 	{0},
 };
 
@@ -89,6 +94,8 @@ int adaptive_init(void *state, const void *params, const char **ret_wrong)
 		return -EINVAL;
 	}
 	memset(a, 0, sizeof(*a));
+	a->per_stage = p->per_stage;
+	a->since_offer = p->since_offer;
 	a->quality_least = p->quality_min > 0 ? p->quality_min : WEIR_QUALITY_LEAST;
 	double percentile = 0.9;
 	uint64_t target_ns = 0;
@@ -104,15 +111,21 @@ int adaptive_init(void *state, const void *params, const char **ret_wrong)
 
 void adaptive_explain(const void *state, const weir_ask *ask, weir_why *ret_why)
 {
-	const adaptive_class *k = &((const adaptive *)state)->klass[ask->klass];
-	float tau = GET(k->tau_ns), limit = GET(k->limit_ns);
-	float live = (float)adaptive_live(k, ask->now_ns, adaptive_waiting(k), limit);
-	float excess = live * tau - limit * GET(k->slack);
+	const adaptive *a = state;
+	const adaptive_class *k = &a->klass[ask->klass];
+	uint64_t spent_ns = adaptive_span(adaptive_begin(a, ask->entered_ns, ask->now_ns), ask->now_ns);
+	float tau = GET(k->tau_ns), limit = adaptive_left(k, GET(k->limit_ns), spent_ns);
+	bool shared = ask->shared && !a->per_stage;
+	float wait = shared ? (float)ask->ahead_ns
+			    : (float)adaptive_live(k, ask->now_ns, adaptive_waiting(k), limit) * tau;
+	float excess = wait - (shared ? limit : limit * GET(k->slack));
+	if (shared && ask->total_ns > ask->bound_ns)
+		excess = fmaxf(excess, (float)(ask->total_ns - ask->bound_ns));
 	/* Somebody else may be faster to the next place: not before it has been free for one start. */
 	float again = (excess > 0 ? excess : 0) + (tau > 0 ? tau : (float)k->target_ns / 4);
-	if (GET(k->starving) || GET(((const adaptive *)state)->holding) > ask->klass)
+	if (!shared && (GET(k->starving) || GET(a->holding) > ask->klass))
 		again = fmaxf(again, (float)k->target_ns);
-	ret_why->estimate_ns = (uint64_t)(live * tau + GET(k->service_ns));
+	ret_why->estimate_ns = spent_ns + (uint64_t)(wait + GET(k->service_ns));
 	ret_why->target_ns = k->target_ns;
 	ret_why->retry_after_ns = (uint64_t)again;
 }
@@ -129,7 +142,10 @@ void adaptive_report(const void *state, unsigned klass, weir_report *ret_report)
 	ret_report->quantile = 1 - (double)k->late_share;
 	ret_report->target_ns = k->target_ns;
 	ret_report->measured_ns = (uint64_t)GET(k->measured_ns);
-	ret_report->quality = weir_degrade_factor(&k->degrade);
+	float pool = GET(((const adaptive *)state)->pool_quality);
+	ret_report->quality = pool != 0 ? (double)pool : weir_degrade_factor(&k->degrade);
+	ret_report->wait_ns =
+		(uint64_t)(GET(k->over) > 0 ? GET(k->limit_ns) : fminf(GET(k->limit_ns), GET(k->base_ns)));
 	ret_report->shedding = GET(k->shedding);
 	ret_report->unreachable = GET(k->unreachable);
 	value(ret_report, "wait_limit_ns", (double)GET(k->limit_ns));

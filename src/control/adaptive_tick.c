@@ -45,7 +45,7 @@ static double slack_of(const weir_service *service, double n)
 /* A target that the service alone exceeds is a wish: it is said, and a floor is held (target / 4 of waiting). */
 static void judge_reachable(adaptive_class *k, double service_ns)
 {
-	double target = (double)k->target_ns;
+	double target = fmax((double)k->target_ns - (double)GET(k->spent_ns), 0);
 	if (service_ns > target / 2)
 		PUT(k->unreachable, true);
 	else if (service_ns < .4 * target)
@@ -150,4 +150,5 @@ void adaptive_tick(void *state, const weir_sample *sample)
 			judge_starving(a, k);
 	}
 	end_stuck_hold(a, sample->now_ns);
+	adaptive_pool_tick(a, sample);
 }

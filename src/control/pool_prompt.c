@@ -14,7 +14,18 @@
  * only while a thread is idle: a need that comes and goes within seconds moves nothing. Idle threads are cheap, a
  * pool that breathes is not.
  *
- * Known limit: where handlers compute rather than block, more threads make each slower and the need grows to max.
+ * More threads than can get on are no use: where handlers compute, or wait for a lock, each further one makes the others slower, and the need
+ * would grow to max. So the size is bounded by what the threads achieve:
+ *
+ * 3. Processors. While the cores are in use the pool has at most twice the threads that would keep all of them busy: cores over the part of the service that
+ *    is computing. With all of them in use it does not grow, and with more threads than cores it shrinks in steps.
+ * 4. Slowdown. Service times over what they are with few in service: n threads at slowdown s do the work of n / s. The pool has at most
+ *    twice that many. If a smaller pool then does less work in proportion, it was not the threads that got into each other's way, but the work
+ *    that has become slower: then this is the new usual.
+ *
+ * Where a stage's service alone takes too long for its target, less of a slowdown is borne.
+ *
+ * At first, while nobody knows what is usual, it grows by doubling, with time in between to see what that has brought.
  */
 #include <math.h>
 
@@ -22,13 +33,21 @@
 
 #include "control/clamp.h"
 
-#define TICK     (10 * WEIR_NS_PER_MS)
-#define MEMORY   (1 * WEIR_NS_PER_S) /* of the averages */
-#define RECENT   (30 * WEIR_NS_PER_MS)
-#define PATIENCE (5 * WEIR_NS_PER_MS)
-#define DRAIN    (10 * WEIR_NS_PER_MS)
-#define HOLD     (3 * WEIR_NS_PER_S)
-#define STEP     (100 * WEIR_NS_PER_MS) /* between two steps down */
+#define TICK       (10 * WEIR_NS_PER_MS)
+#define MEMORY     (1 * WEIR_NS_PER_S) /* of the averages */
+#define RECENT     (30 * WEIR_NS_PER_MS)
+#define PATIENCE   (5 * WEIR_NS_PER_MS)
+#define DRAIN      (10 * WEIR_NS_PER_MS)
+#define HOLD       (3 * WEIR_NS_PER_S)
+#define STEP       (100 * WEIR_NS_PER_MS) /* between two steps down */
+#define SEEN       (200 * WEIR_NS_PER_MS) /* memory of processors and slowdown */
+#define ENDS       4                      /* a thread, before the next doubling; */
+#define WAIT       (50 * WEIR_NS_PER_MS)  /* or this long without any */
+#define BUSY       .8                  /* part of the cores in use, from which on they may be what is short */
+#define CROWDED    2.0                 /* slowdown that is borne */
+#define STRAINED   1.5                 /* and where a target suffers from it */
+#define RETRY      (2 * WEIR_NS_PER_S) /* the bound that comes of it doubles in about this time */
+#define KNOWN_ENDS 64                  /* then it is known what is usual */
 
 typedef struct prompt {
 	/* Sums that fade, with MEMORY and with RECENT. */
@@ -38,11 +57,19 @@ typedef struct prompt {
 	double peak, peak_before;
 	uint64_t hold_until_ns;
 	uint64_t step_after_ns;
+	/* What the threads achieve: sums that fade with SEEN. */
+	double seen_ns, cpu_ns, ended_ns, usual_ns;
+	double usual; /* by how much the work has become slower by itself */
+	double cap; /* twice what they achieved when they last got into each other's way; 0: they never did */
+	uint64_t grown_ns, grown_ends, ends;
+	/* A smaller pool on trial: until then, from so many threads that did so much. */
+	uint64_t trial_ns;
+	double trial_threads, trial_work;
 } prompt;
 
 static void prompt_init(void *state)
 {
-	*(prompt *)state = (prompt){0};
+	*(prompt *)state = (prompt){.usual = 1};
 }
 
 /* How much of a sum is left after an interval. */
@@ -101,15 +128,114 @@ static uint32_t let_go(prompt *p, const weir_pool_sample *sample, uint32_t neede
 	return sample->threads - (step > 0 ? step : 1);
 }
 
+/* ---- what the threads achieve ---- */
+
+static void watch(prompt *p, const weir_pool_sample *sample)
+{
+	double keep = fade(SEEN, sample);
+	p->seen_ns = p->seen_ns * keep + (double)sample->interval_ns;
+	p->cpu_ns = p->cpu_ns * keep + (double)sample->cpu_ns;
+	p->ended_ns = p->ended_ns * keep + (double)sample->ended_ns;
+	p->usual_ns = p->usual_ns * keep + (double)sample->usual_ns;
+	p->grown_ends += sample->ended;
+	p->ends += sample->ended;
+}
+
+static double cores_used(const prompt *p, const weir_pool_sample *sample)
+{
+	return sample->cores > 0 && p->seen_ns > 0 ? p->cpu_ns / p->seen_ns / sample->cores : 0;
+}
+
+static double slowdown(const prompt *p)
+{
+	double slow = p->usual_ns > 0 ? p->ended_ns / p->usual_ns / p->usual : 1;
+	return slow > 1 ? slow : 1;
+}
+
+/* A trial is over: did fewer threads do less? */
+static void end_trial(prompt *p, const weir_pool_sample *sample)
+{
+	if (p->trial_ns == 0 || sample->now_ns < p->trial_ns)
+		return;
+	p->trial_ns = 0;
+	double work = p->usual_ns / p->seen_ns, fewer = sample->threads / p->trial_threads;
+	bool computing =
+		cores_used(p, sample) > BUSY; /* then it is clear what they get in each other's way for */
+	if (fewer < 1 && !computing && sample->waiting > 0 && work < p->trial_work * (1 + fewer) / 2) {
+		p->usual *= slowdown(p);
+		p->cap = 0;
+	}
+}
+
+/* No more threads than this get on. */
+static double useful(prompt *p, const weir_pool_sample *sample)
+{
+	double most = sample->max, used = cores_used(p, sample);
+	end_trial(p, sample);
+	double borne = sample->strained ? STRAINED : CROWDED;
+	/* Of the time of a service that nobody gets in the way of, this part is computing. */
+	double computing = p->usual_ns > 0 ? fmin(p->cpu_ns / p->usual_ns, 1) : 0;
+	if (used > BUSY && computing > 0)
+		most = fmin(most, borne * sample->cores / computing);
+	double threads = sample->threads;
+	if (used > .97) /* more would not get more of them */
+		most = fmin(most, threads);
+	if (used > (sample->strained ? .9 : .99) && threads > sample->cores)
+		most = fmin(most, fmax(threads - fmax(threads / 4, 1), sample->cores));
+	if (slowdown(p) > borne && p->trial_ns == 0)
+		p->cap = fmax(borne * p->usual * p->usual_ns / p->seen_ns, 1);
+	else if (p->trial_ns == 0)
+		p->cap *= 1 + (double)sample->interval_ns / RETRY;
+	if (p->cap > 0)
+		most = fmin(most, p->cap);
+	return fmax(most, sample->min);
+}
+
+/* Before it is known what is usual: twice as many as there are, once those there are have shown what they do. */
+static double may_grow_to(const prompt *p, const weir_pool_sample *sample)
+{
+	if (sample->cores == 0 || p->ends >= KNOWN_ENDS)
+		return sample->max;
+	bool blocked = p->grown_ends == 0 && sample->now_ns >= p->grown_ns + WAIT;
+	bool seen = blocked || p->grown_ends >= ENDS * (uint64_t)sample->threads ||
+		    sample->now_ns >= p->grown_ns + MEMORY;
+	return seen ? fmax(2.0 * sample->threads, sample->min) : sample->threads;
+}
+
+static uint32_t grow(prompt *p, const weir_pool_sample *sample, uint32_t threads)
+{
+	p->grown_ns = sample->now_ns;
+	p->grown_ends = 0;
+	return threads;
+}
+
+static uint32_t shrink(prompt *p, const weir_pool_sample *sample, uint32_t threads)
+{
+	if (sample->now_ns < p->step_after_ns)
+		return sample->threads;
+	p->step_after_ns = sample->now_ns + STEP;
+	if (p->trial_ns == 0) {
+		p->trial_ns = sample->now_ns + 3 * SEEN;
+		p->trial_threads = sample->threads;
+		p->trial_work = p->usual_ns / p->seen_ns;
+	}
+	return threads;
+}
+
 static uint32_t prompt_size(void *state, const weir_pool_sample *sample)
 {
 	prompt *p = state;
 	remember(p, sample);
-	double need = fmax(need_by_rate(p), need_by_queue(p, sample));
+	watch(p, sample);
+	double need = fmax(need_by_rate(p), need_by_queue(p, sample)), most = useful(p, sample);
+	need = fmin(need, most);
 	note_peak(p, need, sample->now_ns);
-	uint32_t grown = weir_clamp_up(need, sample->min, sample->max);
+	uint32_t grown = weir_clamp_up(fmin(need, may_grow_to(p, sample)), sample->min, sample->max);
 	if (grown > sample->threads)
-		return grown;
+		return grow(p, sample, grown);
+	uint32_t crowd = weir_clamp_up(most, sample->min, sample->max);
+	if (crowd < sample->threads)
+		return weir_clamp_up(shrink(p, sample, crowd), sample->min, sample->max);
 	uint32_t lately = weir_clamp_up(fmax(p->peak, p->peak_before), sample->min, sample->max);
 	return weir_clamp_up(let_go(p, sample, lately), sample->min, sample->max);
 }

@@ -1,43 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `adaptive-remote` learns, once a tick.
+ * What `adaptive-remote` learns, once a tick. remote.h has the words.
  *
- *	drain    time per good answer while saturated
- *	wait     what a class can afford to wait: with R(q) the quantiles of the time that the backend takes,
- *	             base = min(T - R(1 - .7 (1 - q)), 2T - R(98 %))
- *	         extended or shortened by the credit: a request started earns the share that may be late (half of it while the class is
- *	         shed), a late answer costs one. So nothing is shed for being late while few enough are.
- *	room     caution x wait / drain: how many of a class and above may wait. The time per request of a lower class is longer by the
- *	         share that higher classes take.
- *	quality  falls as what waits of a class and above nears what the base, without credit, has room for, and while the class is shed (degrade.c)
- *	caution  falls while more than one in two hundred of what is let in must be dropped after all, rises otherwise.
+ *	evidence   the base is the median at the lowest levels. While more than half of the answers take `slow` times as long, the
+ *	           backend is congested. So what is slow by nature, and a slow minority, is no evidence of load.
+ *	rate       completions during the stay of slow requests over that time: geometric mean over half a target's worth of them
+ *	limit      rate x target x beta, of what waits of a class and above, and gamma x what the backend has. In force from the first
+ *	           congestion on, until there was neither congestion nor rejection for a while.
+ *	growth     a limit that binds while nothing is slow is too low, and grows: without that a limit could stay low for ever
+ *	cap        how many the backend gets: few at first, twice as many whenever requests wait and those inside are not slow
+ *	below      own times above the target may be nature, or there may never have been few enough inside to see better: half as many are
+ *	           sent, until they take no less for it
+ *	less       while limited, does the backend do as much with fewer at once? Steps down are taken back where it does not
  */
 #include <math.h>
 
 #include "control/remote.h"
 
-#define REMEMBERED       1000. /* answers in the quantiles, to twice that */
-#define REMEMBERED_MOVED 50.   /* of those at another level */
-#define FAILURES_TRUST   .5    /* beyond this share of failures the rest says nothing about capacity */
-#define TRUST_OVER       30.   /* answers and failures */
-#define DROPS_WANTED     .005
-#define OUTDATED         4.
-#define CAUTION_LEAST    .2
-#define HUNG_TIMES       64u /* places: so many requests may hang before they use up the limit */
-#define PRESENT_NS       (10 * WEIR_NS_PER_S)
-#define BACKEND_SHARE \
-	.25 /* of the target that the backend should take, in the mean, where it can be helped */
-#define CREDIT_LEAST 20.
-#define CREDIT_NS    1e8
-#define CREDIT_TIMES 3.  /* targets by which a full credit extends the wait */
-#define SERVED_NS    1e9 /* over which a class's share and rate are averaged */
+#define LN_SCALE       1000.
+#define BASE_LEAST     8.  /* samples without which there is no base */
+#define PROBE_SEEN     24. /* answers, after those that had met more */
+#define PROBE_QUICK_S  1.
+#define PROBE_PART     .7 /* of the target, spent in the backend */
+#define LEVEL_LEAST    4u
+#define LATE_MANY      2. /* times the share that may be late */
+#define PROBE_S        2. /* seconds and times in the backend that a look below takes at most */
+#define PROBE_TIMES    8.
+#define OWN_ENOUGH     20. /* samples without which a target is not called unreachable */
+#define SAME           1.3 /* times: a time that has fallen by less is the same */
+#define NATURE_NS      (30 * WEIR_NS_PER_S)
+#define PRESENT_NS     (10 * WEIR_NS_PER_S)
+#define PART_LEAST     .3  /* of the limit, to the lowest class */
+#define HYSTERESIS     .9  /* of the share from which on it is congested */
+#define CALM_SHARE     .35 /* slow ones, as there are without any load */
+#define LATE_TIMES     3.  /* times the share that may be late, from which on the late ones are dropped */
+#define BETA_OVER      50. /* requests that beta moves over, at least */
+#define TRIAL_ANSWERS  200.
+#define TRIAL_LESS     .7
+#define TRIAL_SAME     .93 /* of the rate before */
+#define TRIAL_PAUSE_NS (10 * WEIR_NS_PER_S)
+#define AGES_AHEAD \
+	4 /* stretches that are still to come, so that what starts between two ticks finds its place */
 
 /* What has happened since the last tick. */
 struct news {
-	uint32_t answers, starts, unsaturated, dropped, failed, refused;
-	uint32_t started[WEIR_CLASSES], late[WEIR_CLASSES];
-	int32_t waiting[WEIR_CLASSES];
-	bool saturated, trusted;
+	double s;
+	uint32_t answers, judged, slowed, late, plainly_late, shed;
+	double took_ln, rates_ln, backend_s; /* sums */
+	double target_s;                     /* the shortest */
 };
 
 static uint32_t since(const _Atomic uint32_t *counter, uint32_t *seen)
@@ -47,295 +57,365 @@ static uint32_t since(const _Atomic uint32_t *counter, uint32_t *seen)
 	return more;
 }
 
+static double sum_since(const _Atomic int64_t *sum, int64_t *seen)
+{
+	int64_t now = atomic_load_explicit(sum, memory_order_relaxed), more = now - *seen;
+	*seen = now;
+	return (double)more / LN_SCALE;
+}
+
+static uint64_t total_since(const _Atomic uint64_t *sum, uint64_t *seen)
+{
+	uint64_t now = atomic_load_explicit(sum, memory_order_relaxed), more = now - *seen;
+	*seen = now;
+	return more;
+}
+
+/* ---- counts ---- */
+
+/* Requests that were started more than the ring's length ago are overdue. */
+static void tick_ages(weir_remote *r, uint64_t now_ns)
+{
+	uint64_t oldest = atomic_load_explicit(&r->oldest, memory_order_relaxed);
+	uint64_t wanted = (now_ns >> r->age_shift) + AGES_AHEAD;
+	wanted = wanted > WEIR_REMOTE_AGES ? wanted - WEIR_REMOTE_AGES : 0;
+	if (wanted > oldest + WEIR_REMOTE_AGES)
+		oldest = wanted - WEIR_REMOTE_AGES; /* after a long sleep: all of them, once */
+	for (; oldest < wanted; oldest++) {
+		atomic_store_explicit(&r->oldest, oldest + 1, memory_order_relaxed);
+		int32_t left =
+			atomic_exchange_explicit(&r->age[oldest % WEIR_REMOTE_AGES], 0, memory_order_relaxed);
+		if (left != 0)
+			atomic_fetch_add_explicit(&r->overdue, left, memory_order_relaxed);
+	}
+}
+
+/* Events that the law was not asked about make its own count of waiting ones drift. The runtime's count is right. */
+static void correct_waiting(weir_remote *r, const weir_sample *sample)
+{
+	int32_t sum = 0;
+	for (unsigned k = 0; k < WEIR_CLASSES; k++)
+		sum += atomic_load_explicit(&r->waiting[k], memory_order_relaxed);
+	if (sum != (int32_t)sample->waiting)
+		atomic_fetch_add_explicit(&r->waiting[0], (int32_t)sample->waiting - sum,
+					  memory_order_relaxed);
+}
+
 static void gather(weir_remote *r, const weir_sample *sample, struct news *news)
 {
-	*news = (struct news){.answers = weir_knee_take(&r->knee, &r->recent),
-			      .unsaturated = since(&r->unsaturated, &r->seen_unsaturated),
-			      .dropped = since(&r->dropped, &r->seen_dropped),
-			      .failed = since(&r->failed, &r->seen_failed),
-			      .refused = since(&r->refused, &r->seen_refused)};
+	uint32_t shedding = 0;
+	*news = (struct news){.s = (double)sample->interval_ns / 1e9,
+			      .answers = (uint32_t)total_since(&r->done, &r->seen_done),
+			      .judged = since(&r->judged, &r->seen_judged),
+			      .slowed = since(&r->slowed, &r->seen_slowed),
+			      .late = since(&r->late, &r->seen_late),
+			      .plainly_late = since(&r->plainly_late, &r->seen_plainly),
+			      .took_ln = sum_since(&r->took_ln, &r->seen_took_ln),
+			      .rates_ln = sum_since(&r->rates_ln, &r->seen_rates_ln),
+			      .backend_s = (double)total_since(&r->backend_us, &r->seen_backend_us) / 1e6,
+			      .target_s = (double)r->least_target_ns / 1e9};
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
-		uint64_t flow = atomic_load_explicit(&r->flow[k], memory_order_relaxed);
-		uint32_t started = weir_flow_started(flow);
-		news->waiting[k] = weir_flow_waiting(flow);
-		news->started[k] = started - r->seen_started[k];
-		news->late[k] = since(&r->late[k], &r->seen_late[k]);
-		news->starts += news->started[k];
-		r->seen_started[k] = started;
+		uint32_t shed = since(&r->shed[k], &r->seen_shed[k]);
+		news->shed += shed;
+		shedding |= (uint32_t)(shed != 0) << k;
 		if (sample->klass[k].offered != 0)
 			r->present_ns[k] = sample->now_ns;
 	}
-	news->saturated = news->unsaturated == 0 && sample->waiting != 0;
-	r->good += news->answers;
-	r->bad += news->failed + news->refused;
-	if (r->good + r->bad > TRUST_OVER) {
-		r->good /= 2;
-		r->bad /= 2;
-	}
-	news->trusted = r->bad <= FAILURES_TRUST * (r->good + r->bad);
-	if (news->answers != 0 || r->answered_ns == 0 || sample->in_service == 0)
-		r->answered_ns = sample->now_ns;
+	atomic_store_explicit(&r->shedding, shedding, memory_order_relaxed);
 }
 
-static void add_waiting(weir_remote *r, struct news *news, unsigned k, int64_t more)
+/* The weight of count more in an average over so many. */
+static double part_of(double over, uint32_t count)
 {
-	if (more == 0)
+	return 1 - pow(1 - 1 / over, count);
+}
+
+static void learn_averages(weir_remote *r, const struct news *news)
+{
+	if (news->answers == 0)
 		return;
-	news->waiting[k] += (int32_t)more;
-	atomic_fetch_add_explicit(&r->flow[k], (uint64_t)more, memory_order_relaxed);
+	double part = r->recent_seen == 0 ? 1 : part_of(r->tuning.memory, news->answers);
+	r->late_share += part * ((double)news->late / news->answers - r->late_share);
+	r->plain_share += part * ((double)news->plainly_late / news->answers - r->plain_share);
+	r->recent_ln += part * (news->took_ln / news->answers - r->recent_ln);
+	r->backend_s += part * (news->backend_s / news->answers - r->backend_s);
+	r->recent_seen += news->answers;
 }
 
-/* The lowest class that something was offered of lately. */
-static unsigned lowest_present(const weir_remote *r, uint64_t now_ns)
-{
-	unsigned lowest = 0;
-	for (unsigned k = 0; k < WEIR_CLASSES; k++)
-		if (r->present_ns[k] != 0 && now_ns - r->present_ns[k] < PRESENT_NS)
-			lowest = k;
-	return lowest;
-}
+/* ---- evidence ---- */
 
-/*
- * Where the law is told of events that it did not let in, or not told of some that wait (exempt ones), its own counts drift: the
- * runtime's are right. Nor does less than nothing wait of a class; or one would have for ever what another lacks.
- */
-static void correct_waiting(weir_remote *r, const weir_sample *sample, struct news *news)
+/* What requests take at the lowest levels that enough of them have met; INFINITY: not known. */
+static double learn_base(weir_remote *r)
 {
-	int64_t wrong = (int64_t)sample->waiting;
-	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
-		add_waiting(r, news, k, news->waiting[k] < 0 ? -(int64_t)news->waiting[k] : 0);
-		wrong -= news->waiting[k];
+	double sum = 0, seen = 0, enough = r->tuning.base_seen;
+	unsigned top = WEIR_REMOTE_LEVELS;
+	for (unsigned i = 0; i < WEIR_REMOTE_LEVELS && seen < enough; i++) {
+		const weir_remote_level *level = &r->level[i];
+		double more = fmin(atomic_load_explicit(&level->seen, memory_order_relaxed), enough - seen);
+		if (more <= 0)
+			continue;
+		sum += more * atomic_load_explicit(&level->median, memory_order_relaxed);
+		seen += more;
+		top = i;
 	}
-	for (unsigned k = WEIR_CLASSES; k-- > 0 && wrong < 0;) {
-		int64_t gone = news->waiting[k] < -wrong ? news->waiting[k] : -wrong;
-		add_waiting(r, news, k, -gone);
-		wrong += gone;
+	if (seen < BASE_LEAST)
+		return INFINITY;
+	/* Lower than ever before: what was known of own times is of more loaded ones. */
+	if (top + 1 < atomic_load_explicit(&r->base_top, memory_order_relaxed))
+		atomic_store_explicit(&r->own_seen, 0, memory_order_relaxed);
+	atomic_store_explicit(&r->base_top, top, memory_order_relaxed);
+	return sum / seen;
+}
+
+static bool judge(weir_remote *r, const struct news *news, double base)
+{
+	bool was = atomic_load_explicit(&r->congested, memory_order_relaxed);
+	if (news->judged != 0) {
+		r->judged_all = fmin(r->judged_all + news->judged, r->tuning.memory);
+		double part = part_of(fmax(r->judged_all, 2), news->judged);
+		r->slow_share += part * ((double)news->slowed / news->judged - r->slow_share);
 	}
-	add_waiting(r, news, lowest_present(r, sample->now_ns), wrong);
-}
-
-/* ---- the backend ---- */
-
-/*
- * Without being saturated the backend does this much, by Little's law, so it can do that at least: a time per answer several times as long is
- * from a stall that is over. Rooms made by it would keep the queue so short that the backend is never saturated again.
- */
-static bool is_outdated(double drain_ns, double now_ns, const struct news *news)
-{
-	return news->trusted && news->answers != 0 && now_ns > 0 && drain_ns > OUTDATED * now_ns;
-}
-
-static void learn_drain(weir_remote *r, const weir_sample *sample, const struct news *news,
-			double response_ns)
-{
-	double drain_ns = weir_drain_time_ns(&r->drain);
-	double now_ns = response_ns / fmax(weir_overdue_fresh(&r->overdue), 1);
-	if (news->saturated && news->trusted && drain_ns > 0)
-		weir_drain_saw(&r->drain, sample->interval_ns, news->answers, r->least_target_ns);
-	else if (drain_ns == 0 && r->recent.total >= 4)
-		weir_drain_assume(&r->drain, response_ns / weir_knee_limit(&r->knee));
-	else if (!news->saturated && is_outdated(drain_ns, now_ns, news))
-		weir_drain_assume(&r->drain, now_ns);
-}
-
-static void learn_limit(weir_remote *r, const weir_sample *sample, const struct news *news,
-			double response_ns)
-{
-	double variance,
-		cut_ns = weir_spread_mean(&r->recent, weir_spread_quantile(&r->recent, .8), &variance);
-	weir_knee_view view = {.now_ns = sample->now_ns,
-			       .response_ns = response_ns,
-			       .tail = cut_ns > 0 ? weir_spread_mean(&r->recent, INFINITY, &variance) / cut_ns
-						  : 1,
-			       .most_ns = BACKEND_SHARE * (double)r->least_target_ns,
-			       .in_flight = (uint32_t)weir_overdue_fresh(&r->overdue),
-			       .starts = news->starts,
-			       .unsaturated = news->unsaturated,
-			       .refused = news->refused != 0,
-			       .trusted = news->trusted};
-	weir_knee_tick(&r->knee, &view);
-	if (r->knee.moved && r->recent.total > REMEMBERED_MOVED)
-		weir_spread_fade(&r->recent, REMEMBERED_MOVED / r->recent.total);
-	r->knee.moved = false;
-}
-
-/*
- * Requests that hang must not use up the limit for good. While others are answered, those are on top of it; when nothing comes back
- * at all, a probe now and then is.
- */
-static void learn_allowance(weir_remote *r, const weir_sample *sample)
-{
-	uint64_t silent_ns = sample->now_ns - r->answered_ns, patience_ns = 2 * r->target_ns[0];
-	uint32_t overdue, most = HUNG_TIMES * r->knee.level[1];
-	weir_overdue_tick(&r->overdue, sample->now_ns);
-	overdue = (uint32_t)weir_overdue_count(&r->overdue);
-	if (silent_ns > 4 * patience_ns && silent_ns / patience_ns < most)
-		most = (uint32_t)(silent_ns / patience_ns);
-	atomic_store_explicit(&r->allowance, overdue < most ? overdue : most, memory_order_relaxed);
-}
-
-static double learn_times(weir_remote *r)
-{
-	double variance, cut = weir_spread_quantile(&r->recent, .95);
-	double mean_ns = weir_spread_mean(&r->recent, cut, &variance);
-	atomic_store_explicit(&r->response_ns, mean_ns, memory_order_relaxed);
-	weir_spread_take(&r->responses, &r->response, NULL);
-	atomic_store_explicit(&r->measured_ns, (uint64_t)weir_spread_quantile(&r->responses, r->quantile),
+	atomic_store_explicit(&r->slow_from, isfinite(base) ? (float)(base + log(r->tuning.slow)) : 0,
 			      memory_order_relaxed);
+	bool is = r->slow_share > .5 * (was ? HYSTERESIS : 1);
+	atomic_store_explicit(&r->congested, is, memory_order_relaxed);
+	return is;
+}
+
+static void learn_rate(weir_remote *r, const struct news *news)
+{
+	if (news->slowed == 0)
+		return;
+	double over = fmax(r->tuning.enough, r->tuning.window * r->rate * news->target_s);
+	r->rate_ln += news->rates_ln;
+	r->rate_seen += news->slowed;
+	if (r->rate_seen > 2 * over) {
+		r->rate_ln /= 2;
+		r->rate_seen /= 2;
+	}
+	r->rate = exp(r->rate_ln / r->rate_seen) * 1e9;
+}
+
+/* ---- how many the backend gets ---- */
+
+static double own_s(const weir_remote *r, double enough)
+{
+	if (atomic_load_explicit(&r->own_seen, memory_order_relaxed) < enough)
+		return 0;
+	return exp(atomic_load_explicit(&r->own, memory_order_relaxed)) / 1e9;
+}
+
+/*
+ * Whether what requests take now is what they take alone: 1 yes, -1 no, 0 nobody knows. Held against the lowest level that a few have met, if
+ * that is half as many as now, or fewer.
+ */
+static int is_nature(const weir_remote *r)
+{
+	for (unsigned i = 0; i < WEIR_REMOTE_LEVELS; i++) {
+		if (atomic_load_explicit(&r->level[i].seen, memory_order_relaxed) < LEVEL_LEAST)
+			continue;
+		if (exp2((i + 1) / 2.) > fmax(r->mean_serving / 2, 1.5))
+			return 0;
+		float median = atomic_load_explicit(&r->level[i].median, memory_order_relaxed);
+		return r->recent_ln < median + log(SAME) ? 1 : -1;
+	}
+	return 0;
+}
+
+/* Half as many were sent, and those who met more have left. */
+static void end_probe(weir_remote *r, const weir_sample *sample)
+{
+	if (r->recent_ln < r->probe_ln - log(SAME))
+		r->cap_now = r->probe; /* it was load, and fewer do */
+	else
+		r->nature_until_ns = sample->now_ns + NATURE_NS;
+	r->probe = 0;
+}
+
+/* Many answers are late, and it is the backend that takes the time. */
+static void look_below(weir_remote *r, const weir_sample *sample, const struct news *news)
+{
+	bool missed = r->plain_share > LATE_MANY * (1 - r->quantile) && r->recent_seen >= BASE_LEAST &&
+		      exp(r->recent_ln) / 1e9 > PROBE_PART * news->target_s;
+	int nature = missed ? is_nature(r) : 0;
+	r->mean_serving += .2 * (weir_remote_serving(r) - r->mean_serving);
+	r->probe_answers += news->answers;
+	r->probe_s += news->s;
+	if (nature > 0)
+		r->nature_until_ns = sample->now_ns + NATURE_NS;
+	if (nature < 0)
+		r->nature_until_ns = 0;
+	if (r->probe > 0 && (!missed || nature != 0))
+		r->probe = 0;
+	else if (r->probe > 0 && r->probe_answers >= r->probe_enough)
+		end_probe(r, sample);
+	else if (r->probe > 0 && r->probe_s > fmax(PROBE_S, PROBE_TIMES * r->backend_s))
+		r->probe = 0; /* what was asked for must not wait for it any longer */
+	/* Where answers are rare it would take too long. */
+	bool quick = (r->mean_serving + PROBE_SEEN) * r->backend_s < PROBE_QUICK_S * r->mean_serving;
+	if (r->probe > 0 || !missed || nature != 0 || !quick || sample->now_ns < r->nature_until_ns)
+		return;
+	r->probe = fmax(floor(r->mean_serving / 2), 1);
+	r->probe_enough = r->mean_serving + PROBE_SEEN;
+	r->probe_answers = r->probe_s = 0;
+	r->probe_ln = r->recent_ln;
+}
+
+static void restart_trial(weir_remote *r, uint64_t from_ns)
+{
+	r->trial_done = r->trial_s = 0;
+	r->trial_from_ns = from_ns;
+}
+
+static void try_less(weir_remote *r, const weir_sample *sample, const struct news *news)
+{
+	if (!atomic_load_explicit(&r->limited, memory_order_relaxed) || sample->waiting == 0) {
+		r->trial = false;
+		restart_trial(r, r->trial_from_ns);
+		return;
+	}
+	r->trial_done += news->answers;
+	r->trial_s += news->s;
+	if (r->trial_done < fmax(TRIAL_ANSWERS, 3 * r->cap_now) || sample->now_ns < r->trial_from_ns)
+		return;
+	double rate = r->trial_done / r->trial_s;
+	bool failed = r->trial && rate < TRIAL_SAME * r->trial_rate;
+	if (failed)
+		r->cap_now = r->trial_cap;
+	if (!r->trial) {
+		r->trial_rate = rate;
+		r->trial_cap = r->cap_now;
+		r->cap_now = fmax(r->cap_now * TRIAL_LESS, 1);
+	}
+	r->trial = !r->trial;
+	restart_trial(r, sample->now_ns + (failed ? TRIAL_PAUSE_NS : 0));
+}
+
+static void learn_cap(weir_remote *r, const weir_sample *sample, const struct news *news, double base)
+{
+	double slowdown = r->recent_seen >= BASE_LEAST && isfinite(base) ? exp(r->recent_ln - base) : 1;
+	r->cap_answers += news->answers;
+	/* Those that the last step has let in must have been answered, or it would be doubled on no evidence. */
+	if (r->recent_seen >= BASE_LEAST && r->cap_answers >= r->cap_now / 2) {
+		r->cap_answers = 0;
+		if (sample->waiting != 0 && slowdown < r->tuning.ahead)
+			r->cap_now = fmin(r->cap_now * 2, 1e9);
+	}
+	try_less(r, sample, news);
+	if (!atomic_load_explicit(&r->limited, memory_order_relaxed))
+		r->cap_now = fmax(r->cap_now, r->tuning.first);
+	double cap = r->probe > 0 ? fmin(r->probe, r->cap_now) : r->cap_now;
+	atomic_store_explicit(&r->cap, cap > 1 ? (uint32_t)cap : 1, memory_order_relaxed);
+}
+
+/* ---- the limit ---- */
+
+static bool decide(weir_remote *r, const weir_sample *sample, const struct news *news, bool congested)
+{
+	double lift_ns = 1e9 * fmax(r->tuning.lift_s, r->tuning.lift * news->target_s);
+	if (congested || news->shed != 0)
+		r->busy_ns = sample->now_ns;
+	if (!atomic_load_explicit(&r->limited, memory_order_relaxed))
+		return congested;
+	return (double)(sample->now_ns - r->busy_ns) < lift_ns;
+}
+
+static void grow(weir_remote *r, const weir_sample *sample, const struct news *news, bool congested)
+{
+	double round_ns = fmax(r->backend_s * 1e9, WEIR_REMOTE_TICK_NS);
+	bool late = r->late_share > 1 - r->quantile && r->slow_share > CALM_SHARE;
+	if (news->shed == 0 || congested || late || (double)(sample->now_ns - r->grown_ns) < round_ns)
+		return;
+	r->grown_ns = sample->now_ns;
+	r->rate *= r->tuning.grow;
+	r->rate_ln += log(r->tuning.grow) * r->rate_seen;
+}
+
+static uint32_t whole(double requests)
+{
+	return requests > 1 ? (uint32_t)fmin(requests, 1e9) : 1;
+}
+
+static void set_limits(weir_remote *r, const weir_sample *sample, const struct news *news, bool limited)
+{
+	double beta = exp(atomic_load_explicit(&r->beta, memory_order_relaxed)), part = 1;
+	double own = sample->now_ns < r->nature_until_ns ? own_s(r, OWN_ENOUGH) : 0;
+	bool known = limited && r->rate > 0;
+	unsigned above = 0; /* classes that are present */
+	atomic_store_explicit(&r->told_gamma, exp(atomic_load_explicit(&r->gamma, memory_order_relaxed)),
+			      memory_order_relaxed);
+	atomic_store_explicit(&r->told_own_ns, own * 1e9, memory_order_relaxed);
+	bool calm = !limited && !atomic_load_explicit(&r->congested, memory_order_relaxed);
 	atomic_store_explicit(&r->unreachable,
-			      r->recent.total >= 50 && weir_spread_quantile(&r->recent, r->quantile) >
-							       (double)r->least_target_ns,
+			      (own > 0 || calm) && own_s(r, BASE_LEAST) > news->target_s &&
+				      r->plain_share > LATE_MANY * (1 - r->quantile),
 			      memory_order_relaxed);
-	if (r->recent.total > 2 * REMEMBERED)
-		weir_spread_fade(&r->recent, .5);
-	if (r->responses.total > REMEMBERED)
-		weir_spread_fade(&r->responses, .5);
-	return mean_ns;
+	atomic_store_explicit(&r->beta_step, (float)(1 / fmax(r->rate * news->target_s, BETA_OVER)),
+			      memory_order_relaxed);
+	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
+		double fits = beta * r->rate * weir_remote_target_ns(r, k) / 1e9;
+		fits = fmin(part * fits, fits - above); /* where that is little, a whole request less */
+		uint64_t due_ns = known && k != 0 && r->minimum[k] > 0
+					  ? (uint64_t)(1e9 / r->rate / r->minimum[k]) + 1
+					  : 0;
+		atomic_store_explicit(&r->limit[k], known ? whole(fits) : WEIR_REMOTE_OPEN,
+				      memory_order_relaxed);
+		atomic_store_explicit(&r->due_every_ns[k], due_ns, memory_order_relaxed);
+		if (r->present_ns[k] != 0 && sample->now_ns - r->present_ns[k] < PRESENT_NS) {
+			part = fmax(part - r->tuning.headroom, PART_LEAST);
+			if (above == 0)
+				atomic_store_explicit(&r->top_class, k, memory_order_relaxed);
+			above++;
+		}
+	}
 }
 
-/* ---- the classes ---- */
-
-static double most_credit(double drain_ns)
+/* How short of room a class is: what is inside, of what fits. */
+static void learn_quality(weir_remote *r, unsigned k, const struct news *news)
 {
-	return drain_ns > 0 ? fmax(CREDIT_LEAST, CREDIT_NS / drain_ns) : CREDIT_LEAST;
-}
-
-static void learn_credit(weir_remote *r, unsigned k, const weir_sample *sample, const struct news *news)
-{
-	double most = most_credit(weir_drain_time_ns(&r->drain));
-	double earned = (1 - r->quantile) * news->started[k] * (sample->klass[k].shed != 0 ? .5 : 1);
-	double credit = (r->credit[k] + earned - news->late[k]) / most;
-	r->credit[k] = fmin(fmax(credit, -1), 1) * most;
-}
-
-/* Without credit. */
-static double base_of(const weir_remote *r, unsigned k, double usual, double longest)
-{
-	double target = (double)r->target_ns[k];
-	return fmax(fmin(target - usual, 2 * target - longest), target / 8);
-}
-
-static double wait_of(const weir_remote *r, unsigned k, double usual, double base)
-{
-	double target = (double)r->target_ns[k];
-	double x = r->credit[k] / most_credit(weir_drain_time_ns(&r->drain));
-	base += x > 0 ? x * x * CREDIT_TIMES * target : x * fmin(usual, base / 2);
-	/* The next one to be started waits for an answer: with less patience than that all would be dropped. */
-	return fmax(base, fmin(2 * weir_drain_time_ns(&r->drain), target / 2));
-}
-
-static uint32_t whole(double places)
-{
-	return places < 1 ? 1 : places < 1e9 ? (uint32_t)(places + .5) : 1000000000;
-}
-
-static double places_of(const weir_remote *r, unsigned k, double wait_ns, double above)
-{
-	double drain_ns = weir_drain_time_ns(&r->drain);
-	if (drain_ns == 0)
-		return 4. * weir_knee_limit(&r->knee);
-	/* However many the backend has: all of them together must drain within the target. */
-	double fit = fmax((double)r->target_ns[k], wait_ns) / drain_ns - weir_overdue_fresh(&r->overdue);
-	return fmin(r->caution * wait_ns / drain_ns, fit) * (1 - fmin(above, .95));
-}
-
-/*
- * How short of room a class is. Credit is what few late answers have earned: while it lasts more may wait than the target has room for, so
- * nobody is shed, but then it is time already to do with less.
- */
-static void learn_quality(weir_remote *r, unsigned k, const weir_sample *sample, double places, int64_t ahead)
-{
-	bool shed = sample->klass[k].shed != 0;
-	double room = weir_drain_time_ns(&r->drain) > 0 ? (double)ahead / fmax(places, 1) : 0;
-	weir_degrade_sample seen = {.interval_s = (double)sample->interval_ns / 1e9,
+	uint32_t limit = atomic_load_explicit(&r->limit[k], memory_order_relaxed);
+	double room = limit == WEIR_REMOTE_OPEN ? 0 : weir_remote_ahead(r, k, limit) / limit;
+	bool shed = atomic_load_explicit(&r->shedding, memory_order_relaxed) >> k & 1;
+	weir_degrade_sample seen = {.interval_s = news->s,
 				    .target_s = (double)r->target_ns[k] / 1e9,
 				    .least = r->quality_least,
 				    .room = shed ? fmax(room, 1) : room};
 	weir_degrade_step(&r->degrade[k], &seen);
 }
 
-static void set_rooms(weir_remote *r, const weir_sample *sample, const struct news *news, unsigned starving)
+/* What the next requests are judged by, and what others may look at. */
+static void publish(weir_remote *r, const weir_sample *sample, const struct news *news, bool limited)
 {
-	double drain_ns = weir_drain_time_ns(&r->drain), above = 0;
-	int64_t ahead = 0;
-	double usual = weir_spread_quantile(&r->recent, 1 - .7 * (1 - r->quantile));
-	double longest = weir_spread_quantile(&r->recent, .98);
-	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
-		double base_ns = base_of(r, k, usual, longest), wait_ns = wait_of(r, k, usual, base_ns);
-		double places = places_of(r, k, wait_ns, above);
-		bool due = k != 0 && r->minimum[k] > 0 && drain_ns > 0;
-		uint32_t room =
-			k < starving && r->yield <= 0 ? 0 : whole(k < starving ? places * r->yield : places);
-		atomic_store_explicit(&r->room[k], room, memory_order_relaxed);
-		atomic_store_explicit(&r->patience_ns[k], (uint64_t)wait_ns, memory_order_relaxed);
-		atomic_store_explicit(&r->due_every_ns[k], due ? (uint64_t)(drain_ns / r->minimum[k]) + 1 : 0,
-				      memory_order_relaxed);
-		ahead += news->waiting[k];
-		learn_quality(r, k, sample, places_of(r, k, fmin(base_ns, wait_ns), above), ahead);
-		above += r->share[k];
-	}
-}
-
-/*
- * The lowest class that waits and does not get its minimum, 0: none. Those above it take all there is, so they have to
- * leave some: less and less of them is let in until it gets its part.
- */
-static unsigned learn_yield(weir_remote *r, const struct news *news)
-{
-	unsigned starving = 0;
-	for (unsigned k = 1; k < WEIR_CLASSES; k++)
-		if (news->waiting[k] > 0 && r->share[k] < r->minimum[k])
-			starving = k;
-	r->yield = fmin(fmax(r->yield + (starving != 0 ? -.1 : .05), 0), 1);
-	return starving;
-}
-
-static void learn_shares(weir_remote *r, const weir_sample *sample, const struct news *news)
-{
-	double weight = fmin((double)sample->interval_ns / SERVED_NS, 1);
-	uint32_t shedding = 0;
-	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
-		double share = news->starts > 0 ? (double)news->started[k] / news->starts : 0;
-		if (news->starts > 0)
-			r->share[k] += weight * (share - r->share[k]);
-		shedding |= (uint32_t)(sample->klass[k].shed != 0) << k;
-	}
-	atomic_store_explicit(&r->shedding, shedding, memory_order_relaxed);
-}
-
-/* By as much as the drops of a whole queueful are too many. */
-static void learn_caution(weir_remote *r, const struct news *news)
-{
-	double drain_ns = weir_drain_time_ns(&r->drain);
-	double queue = drain_ns > 0 ? fmax((double)r->least_target_ns / drain_ns, 4) : 16;
-	double excess = news->dropped - DROPS_WANTED * (news->starts + news->dropped);
-	double factor = 1 - fmin(fmax(excess / queue, -.1), .1);
-	r->caution = fmin(fmax(r->caution * factor, CAUTION_LEAST), 1);
-}
-
-void weir_remote_tell(weir_remote *r)
-{
-	atomic_store_explicit(&r->drain_ns, weir_drain_time_ns(&r->drain), memory_order_relaxed);
-	atomic_store_explicit(&r->told_low, r->knee.searching ? r->knee.low : 0, memory_order_relaxed);
-	atomic_store_explicit(&r->told_level, r->knee.searching ? 0 : r->knee.level[1], memory_order_relaxed);
-	atomic_store_explicit(&r->told_elasticity, r->knee.elasticity, memory_order_relaxed);
-	atomic_store_explicit(&r->told_caution, r->caution, memory_order_relaxed);
+	int64_t full = (int64_t)(1000 * r->tuning.credit);
+	if (!limited)
+		atomic_store_explicit(&r->credit, full, memory_order_relaxed);
+	bool spent = atomic_load_explicit(&r->credit, memory_order_relaxed) < 1000;
+	atomic_store_explicit(&r->strict, limited && spent && r->late_share > LATE_TIMES * (1 - r->quantile),
+			      memory_order_relaxed);
+	atomic_store_explicit(&r->limited, limited, memory_order_relaxed);
+	set_limits(r, sample, news, limited);
+	for (unsigned k = 0; k < WEIR_CLASSES; k++)
+		learn_quality(r, k, news);
+	atomic_store_explicit(&r->told_rate, r->rate, memory_order_relaxed);
+	atomic_store_explicit(&r->told_slow, r->slow_share, memory_order_relaxed);
 }
 
 void weir_remote_tick(void *state, const weir_sample *sample)
 {
 	weir_remote *r = state;
 	struct news news;
+	atomic_store_explicit(&r->dry_run, sample->dry_run, memory_order_relaxed);
+	tick_ages(r, sample->now_ns);
+	correct_waiting(r, sample);
 	gather(r, sample, &news);
-	correct_waiting(r, sample, &news);
-	double response_ns = learn_times(r);
-	learn_drain(r, sample, &news, response_ns);
-	learn_limit(r, sample, &news, response_ns);
-	learn_allowance(r, sample);
-	learn_shares(r, sample, &news);
-	learn_caution(r, &news);
-	for (unsigned k = 0; k < WEIR_CLASSES; k++)
-		learn_credit(r, k, sample, &news);
-	set_rooms(r, sample, &news, learn_yield(r, &news));
-	weir_remote_tell(r);
+	learn_averages(r, &news);
+	double base = learn_base(r);
+	look_below(r, sample, &news);
+	learn_cap(r, sample, &news, base);
+	bool congested = judge(r, &news, base);
+	learn_rate(r, &news);
+	bool limited = decide(r, sample, &news, congested);
+	if (limited)
+		grow(r, sample, &news, congested);
+	publish(r, sample, &news, limited);
 }

@@ -22,6 +22,9 @@ bool weir_request_settle(weir_request *request, unsigned status)
 	switch (__atomic_load_n(&event->state, __ATOMIC_RELAXED)) {
 	case WEIR_EVENT_HANDLING:
 	case WEIR_EVENT_HELD:
+		/* Refusals and failures are quicker or slower than the work. */
+		if (status < 400 && request->kind.generation != 0)
+			weir_request_learn(request);
 		if (status < 500 && status != 429)
 			weir_done(event);
 		else if (status == 429 || status == 503)

@@ -135,6 +135,7 @@ weir_http_loop *weir_http_loop_new(weir_http *http, weir_loop *base, uint16_t in
 	loop->world = http->domain->world;
 	loop->http = http;
 	loop->table = table;
+	loop->costs = http->costs != NULL ? weir_costs_ref(http->costs) : NULL;
 	loop->draining = http->draining;
 	loop->shed_mix = weir_mix(index);
 	loop->refs = 1;
@@ -164,6 +165,7 @@ static void destroy(weir_http_loop *loop)
 	weir_pool_fini(&loop->conn_pool);
 	weir_h2_memory_fini(&loop->h2);
 	pthread_mutex_destroy(&loop->lock);
+	weir_costs_free(loop->costs);
 	weir_mem_free(loop);
 }
 

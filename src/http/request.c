@@ -214,6 +214,7 @@ static inline bool classify(weir_request *request, weir_found *ret_found)
 static void offer(weir_request *request)
 {
 	request->flags |= WEIR_REQUEST_OFFERED;
+	weir_request_estimate(request);
 	weir_verdict verdict = weir_offer(request->route->stage, &request->event);
 	/* Admitted, it may be over by now, or anybody's. */
 	if (verdict == WEIR_ADMITTED)
@@ -362,6 +363,7 @@ static void over(weir_request *request)
 void weir_request_body_end(weir_request *request)
 {
 	weir_body_mode mode = request->body_mode;
+	request->body_ended_ns = weir_loop_time(request->loop->loop);
 	request->flags |= WEIR_REQUEST_BODY_OVER;
 	if (weir_request_is(request, WEIR_REQUEST_ENDED)) {
 		over(request);

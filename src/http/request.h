@@ -31,6 +31,7 @@
 #include <netinet/in.h>
 #include <weir/http.h>
 
+#include "control/costs.h"
 #include "http/parse.h"
 #include "http/routes.h"
 
@@ -116,6 +117,7 @@ struct weir_request {
 	weir_chunk *chunks;
 	size_t chunk_bytes;
 	weir_afar *afar;
+	weir_kind kind; /* of its cost; none: its answer teaches nothing */
 	bool secure;
 
 	/* ---- home's ---- */
@@ -136,6 +138,7 @@ struct weir_request {
 	uint64_t
 		answer_seen; /* of these, when it was last looked whether they flow to a half-closed client */
 	uint64_t first_byte_ns;
+	uint64_t body_ended_ns; /* when the last of its body came */
 	const char *error;
 	weir_buf *rest; /* of a whole answer */
 	void (*over)(void *arg);
@@ -253,6 +256,10 @@ void weir_request_free(weir_request *request);
 void weir_request_log(weir_request *request);
 /* Ends the stay of the event in its stage, if a handler owns it. false: a stage's queue does, so nobody may answer. */
 bool weir_request_settle(weir_request *request, unsigned status);
+/* cost.c: sets the event's cost, before the first offer. */
+void weir_request_estimate(weir_request *request);
+/* The same file: it has been answered well, and its event is about to be settled. Whoever answers. */
+void weir_request_learn(weir_request *request);
 /* As weir_request_reply. */
 int weir_request_reply_prepared(weir_request *request, const weir_prepared *prepared);
 /* Sends an answer from home; the event is settled. */

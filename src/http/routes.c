@@ -207,9 +207,19 @@ static int check_route(const weir_routes *routes, const weir_route_options *opti
 	return check_reject(options);
 }
 
+/* FNV-1a. Routes whose numbers are the same by accident share what is known of costs, no worse. */
+static uint32_t number_of(const char *name)
+{
+	uint32_t hash = UINT32_C(0x811c9dc5);
+	for (; *name != '\0'; name++)
+		hash = (hash ^ (uint8_t)*name) * UINT32_C(0x01000193);
+	return hash;
+}
+
 static int fill_route(weir_route *route, const weir_route_options *options)
 {
 	*route = (weir_route){.stage = options->stage,
+			      .number = number_of(options->name),
 			      .arg = options->arg,
 			      .klass = options->klass,
 			      .exempt = options->exempt,

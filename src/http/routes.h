@@ -18,6 +18,7 @@
 
 typedef struct weir_route {
 	char *name;
+	uint32_t number;       /* made of the name: the same in every table and process */
 	weir_matcher *matcher; /* NULL: every request */
 	weir_stage *stage;
 	void *arg;

@@ -87,10 +87,13 @@ int weir_http_new(const weir_http_options *options, weir_http **ret_http)
 		return error;
 	weir_http *http = weir_mem_zalloc(sizeof(*http));
 	char *server = weir_mem_strdup(options->server != NULL ? options->server : "weir");
-	if (http == NULL || server == NULL) {
+	error = http == NULL || server == NULL ? weir_error_set(-ENOMEM, "http: out of memory")
+		: options->no_costs            ? 0
+					       : weir_http_make_costs(http);
+	if (error != 0) {
 		weir_mem_free(server);
 		weir_mem_free(http);
-		return weir_error_set(-ENOMEM, "http: out of memory");
+		return error;
 	}
 	http->domain = options->domain;
 	http->routes = weir_routes_ref(options->routes);
@@ -369,6 +372,7 @@ void weir_http_free(weir_http **where)
 	free_listeners(http);
 	order(http, leave_of);
 	weir_routes_unref(http->routes);
+	weir_costs_free(http->costs);
 	pthread_cond_destroy(&http->change);
 	pthread_mutex_destroy(&http->lock);
 	weir_mem_free(http->server);

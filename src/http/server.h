@@ -54,11 +54,14 @@ struct weir_http_loop {
 	weir_http_limits limits;
 	weir_head_limits head_limits;
 	size_t request_bytes; /* of a request's block */
+	weir_costs *costs;    /* a reference; NULL: nobody wants to know */
 	uint32_t link_bytes;  /* bound of a connection's output: that of the limits, and room for heads */
 
 	/* the loop's thread */
 	weir_http *http; /* NULL: the server is gone */
 	weir_table *table;
+	weir_costs_recent asked; /* the paths of the last requests */
+	uint64_t taught_mix;     /* steps on with every draw of an answer to learn from: base/mix.h */
 	weir_http_conn *conns;
 	weir_pool conn_pool;
 	weir_h2_memory h2;
@@ -97,6 +100,7 @@ struct weir_http {
 	void *log_arg;
 	bool log_sheds_only;
 	weir_errors *errors;    /* NULL: nobody is told */
+	weir_costs *costs;      /* NULL: nobody wants to know */
 	weir_stage *handshakes; /* of TLS; NULL: no listener has wanted any */
 
 	/* under lock */
@@ -113,6 +117,15 @@ struct weir_http {
 
 /* Where failed handshakes and malformed requests are told, limited by kind; outlives the server. Before its first listener. */
 void weir_http_set_errors(weir_http *http, weir_errors *errors);
+
+/* ---- what requests cost: cost.c ---- */
+
+/* Makes the table. 0 or a negative errno, with weir_error. */
+int weir_http_make_costs(weir_http *http);
+/* The table, as long as the server lives; NULL: it has none. Any thread. */
+weir_costs *weir_http_costs(const weir_http *http);
+/* The name of the route with this number in the table; false: there is none any more. Any thread. */
+bool weir_http_route_name(weir_http *http, uint32_t number, char *ret_name, size_t size);
 
 /* ---- listeners of a running server: handover.c; any one thread that is no reactor ---- */
 

@@ -151,6 +151,22 @@ static json_t *statuses_of(const load_tally *tally)
 	return all;
 }
 
+/* The steps of a distribution that have any: [upper end in ms, how many]. */
+static json_t *steps_of(const weir_hist *hist)
+{
+	json_t *all = json_array();
+	for (unsigned i = 0; i < WEIR_HIST_BUCKETS; i++) {
+		uint64_t many = load_get(&hist->bucket[i]);
+		double high_ms = (double)weir_hist_high(i) / 1e6;
+		if (many > 0 &&
+		    json_array_append_new(all, json_pack("[o, o]", real(high_ms), count(many))) != 0) {
+			json_decref(all);
+			return NULL;
+		}
+	}
+	return all;
+}
+
 static json_t *details_of(const load_story *story)
 {
 	const load_tally *tally = story->tally;
@@ -209,6 +225,8 @@ static json_t *story_of(const load_story *story)
 	whole = json_object_set_new(all, "capacity_per_s", known(story->capacity)) == 0 && whole;
 	whole = json_object_set_new(all, "search", search_of(story->search)) == 0 && whole;
 	whole = json_object_set_new(all, "paths", paths) == 0 && whole;
+	whole = json_object_set_new(all, "latency_steps", steps_of(&tally->all.response)) == 0 && whole;
+	whole = json_object_set_new(all, "shed_steps", steps_of(&tally->shed_response)) == 0 && whole;
 	json_decref(details);
 	if (whole)
 		return all;

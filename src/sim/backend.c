@@ -11,7 +11,7 @@
  * GOING and COMING only with a round trip, or for a refusal. A job runs its part without the lock first. One that waits for the lock
  * keeps its worker, as a thread would, but takes nothing of the others' share.
  *
- * Invariants: inside = waiting + busy; busy = running + those that wait for the lock; fifo: busy <= workers.
+ * Invariants: inside = waiting + busy; busy = running + those that wait for the lock; fifo: busy <= workers, unless workers were taken away while they ran.
  */
 #include <errno.h>
 #include <math.h>
@@ -377,6 +377,14 @@ void weir_backend_speed(weir_backend *backend, double factor)
 {
 	advance(backend);
 	backend->speed = factor > 0 ? factor : 0;
+	rearm(backend);
+}
+
+void weir_backend_workers(weir_backend *backend, uint32_t workers)
+{
+	advance(backend);
+	backend->options.workers = workers > 0 ? workers : 1;
+	begin_waiting(backend);
 	rearm(backend);
 }
 

@@ -14,6 +14,7 @@
  *	lock     this fraction of every job's work holds a lock that one job at a time can hold
  *	fail     with `most` jobs inside a new one is refused at once (0: never)
  *	speed    can be changed at any time: capacity halved, doubled, a stall (0)
+ *	workers  can be changed at any time: one of several servers is gone, or comes back
  *
  * Deterministic: the same calls at the same times give the same ends. One thread, as its world.
  */
@@ -63,6 +64,11 @@ void weir_backend_submit(weir_backend *backend, weir_backend_job *job, double wo
 void weir_backend_abandon(weir_backend *backend, weir_backend_job *job);
 /* 1: as made; 0: nothing moves until it is changed again. */
 void weir_backend_speed(weir_backend *backend, double factor);
+/*
+ * From now on it has so many workers, 1 or more. Of a fifo backend that has fewer now, those jobs that run go on: they share what is left until
+ * enough of them have ended.
+ */
+void weir_backend_workers(weir_backend *backend, uint32_t workers);
 /* Jobs there, waiting or running; those that travel are not. */
 uint32_t weir_backend_inside(const weir_backend *backend);
 /* Work done so far, of jobs that have ended and of those that run, in ns of one worker. */

@@ -228,6 +228,25 @@ uint64_t weir_scenario_target_ns(const weir_scenario_stage *stage, unsigned klas
 	return target;
 }
 
+/* A pool has one worker unless it is told. A reactor passes on whatever comes, unless it is told. */
+static int check_workers(const weir_scenario *scenario, weir_scenario_stage *stage)
+{
+	stage->unbounded = stage->threads != 0 && stage->workers == 0;
+	if (stage->unbounded && stage->service.mean != 0)
+		return weir_scenario_wrong(
+			scenario, stage->line,
+			"[stage %s] has threads and a service of its own, so it needs 'workers = COUNT'",
+			stage->name);
+	if (stage->workers == 0)
+		stage->workers = stage->unbounded ? 4096 : 1;
+	if (stage->workers < stage->threads)
+		return weir_scenario_wrong(scenario, stage->line,
+					   "[stage %s] needs at least as many workers as threads: each has "
+					   "its share of them",
+					   stage->name);
+	return 0;
+}
+
 static int check_stage(weir_scenario *scenario, weir_scenario_stage *stage)
 {
 	int failed =
@@ -252,6 +271,16 @@ static int check_stage(weir_scenario *scenario, weir_scenario_stage *stage)
 		return weir_scenario_wrong(scenario, stage->line,
 					   "[stage %s] needs 'service = DISTRIBUTION MEAN', or a backend",
 					   stage->name);
+	failed = check_workers(scenario, stage);
+	if (failed)
+		return failed;
+	for (const weir_scenario_stage *other = scenario->stage; stage->pool[0] != '\0' && other < stage;
+	     other++)
+		if (strcmp(other->pool, stage->pool) == 0 && other->workers != stage->workers)
+			return weir_scenario_wrong(scenario, stage->line,
+						   "[stage %s] and [stage %s] share pool '%s': they need the "
+						   "same 'workers', which are the pool's",
+						   other->name, stage->name, stage->pool);
 	return try_law(scenario, stage);
 }
 
@@ -401,12 +430,23 @@ static int check_path(const weir_scenario *scenario, int at, unsigned length)
 	return 0;
 }
 
+/* Of one request: what the stage's workers have to do, in all stages that share them. */
+static double pool_ns(const weir_scenario *scenario, const demand *sum, unsigned at)
+{
+	const char *pool = scenario->stage[at].pool;
+	double ns = sum->stage_ns[at];
+	for (unsigned i = 0; i < scenario->stages; i++)
+		if (i != at && pool[0] != '\0' && strcmp(scenario->stage[i].pool, pool) == 0)
+			ns += sum->stage_ns[i];
+	return ns;
+}
+
 /* Requests a second that the busiest place on the way can serve. 0: no place is known. */
 static double capacity_of(const weir_scenario *scenario, const demand *sum)
 {
 	double longest_ns = 0;
 	for (unsigned i = 0; i < scenario->stages; i++)
-		longest_ns = fmax(longest_ns, sum->stage_ns[i] / scenario->stage[i].workers);
+		longest_ns = fmax(longest_ns, pool_ns(scenario, sum, i) / scenario->stage[i].workers);
 	for (unsigned i = 0; i < scenario->backends; i++) {
 		const weir_backend_options *options = &scenario->backend[i].options;
 		longest_ns = fmax(longest_ns, sum->backend_ns[i] / options->workers);
@@ -589,8 +629,8 @@ static int check_new_target(const weir_scenario *scenario, const weir_scenario_c
 static int check_change(const weir_scenario *scenario, weir_scenario_change *change,
 			weir_scenario_stage *stages)
 {
-	static const char *const fixed[] = {"workers", "capacity", "order",   "newest_after",
-					    "next",    "backend",  "degrade", "heeds"};
+	static const char *const fixed[] = {"workers",      "threads", "pool",    "capacity", "order",
+					    "newest_after", "next",    "backend", "degrade",  "heeds"};
 	const weir_setting *set = &change->set;
 	change->stage = find_stage(scenario, change->name);
 	change->backend = find_backend(scenario, change->name);

@@ -93,6 +93,33 @@ double weir_dist_quantile(const weir_dist *dist, double q)
 	}
 }
 
+static double pareto_below(const weir_dist *d, double value)
+{
+	double low = d->mean / pareto_moment(d->alpha, d->ratio, 1);
+	if (value < low)
+		return 0;
+	return fmin((1 - pow(low / value, d->alpha)) / (1 - pow(d->ratio, -d->alpha)), 1);
+}
+
+double weir_dist_below(const weir_dist *dist, double value)
+{
+	weir_dist d = whole(dist);
+	if (!(value > 0))
+		return 0;
+	switch (d.kind) {
+	case WEIR_DIST_EXPONENTIAL:
+		return 1 - exp(-value / d.mean);
+	case WEIR_DIST_BIMODAL:
+		return value < bimodal_small(&d) ? 0 : value < bimodal_small(&d) * d.factor ? 1 - d.share : 1;
+	case WEIR_DIST_LOGNORMAL:
+		return 0.5 * erfc(-(log(value / d.mean) / d.sigma + d.sigma / 2) / sqrt(2));
+	case WEIR_DIST_PARETO:
+		return pareto_below(&d, value);
+	default:
+		return value < d.mean ? 0 : 1;
+	}
+}
+
 double weir_dist_second_moment(const weir_dist *dist)
 {
 	weir_dist d = whole(dist);

@@ -33,6 +33,8 @@ const char *weir_dist_name(weir_dist_kind kind);
 double weir_dist_draw(const weir_dist *dist, weir_random *random);
 /* The value that a fraction q of all values does not exceed, 0 < q < 1. */
 double weir_dist_quantile(const weir_dist *dist, double q);
+/* The fraction of all values that do not exceed this one. */
+double weir_dist_below(const weir_dist *dist, double value);
 /* The mean of the squares, over the square of the mean. */
 double weir_dist_second_moment(const weir_dist *dist);
 

@@ -42,11 +42,13 @@ const weir_key weir_keys_scenario[] = {
 #define SECTION weir_scenario_stage
 const weir_key weir_keys_stage[] = {
 	{"workers", WEIR_KEY_COUNT, AT(workers), RANGE(1, 4096)},
+	{"threads", WEIR_KEY_COUNT, AT(threads), RANGE(1, 16)},
 	{"capacity", WEIR_KEY_COUNT, AT(capacity), RANGE(1, 1e6)},
 	{"order", WEIR_KEY_CHOICE, AT(order), .words = orders},
 	{"newest_after", WEIR_KEY_TIME, AT(newest_after_ns), RANGE(US, H)},
 	{"service", WEIR_KEY_DIST, AT(service), LINE(service_line)},
 	{"next", WEIR_KEY_SHARES, AT(next), MANY(next_count, WEIR_SCENARIO_NEXT), LINE(next_line)},
+	{"pool", WEIR_KEY_NAME, AT(pool), ROOM(pool)},
 	{"backend", WEIR_KEY_NAME, AT(backend), ROOM(backend), LINE(backend_line)},
 	{"work", WEIR_KEY_DIST, AT(work)},
 	{"degrade", WEIR_KEY_NUMBER, AT(degrade), RANGE(0, 1)},

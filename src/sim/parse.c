@@ -116,7 +116,6 @@ static int add_stage(weir_scenario *scenario, unsigned line, const char *name, s
 		return too_many(scenario, line, "stage NAME", WEIR_SCENARIO_STAGES);
 	weir_scenario_stage *stage = &scenario->stage[scenario->stages++];
 	*stage = (weir_scenario_stage){.line = line,
-				       .workers = 1,
 				       .capacity = 10000,
 				       .degrade = 1,
 				       .ceiling = 1,

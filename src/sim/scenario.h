@@ -53,12 +53,15 @@ typedef struct weir_scenario_stage {
 	char name[WEIR_SCENARIO_NAME];
 	unsigned line;
 	uint32_t workers;
+	uint32_t
+		threads; /* of a reactor, each with a queue of its own; 0: a pool of workers with one queue */
 	uint32_t capacity; /* events that may wait */
 	weir_order order;
 	uint64_t newest_after_ns;
 	weir_dist service; /* mean 0: none of its own */
 	weir_share next[WEIR_SCENARIO_NEXT];
 	unsigned next_count;
+	char pool[WEIR_SCENARIO_NAME];    /* stages of this name share their workers; "": its own */
 	char backend[WEIR_SCENARIO_NAME]; /* "": none */
 	weir_dist work;                   /* of the job it sends there */
 	double degrade; /* share of the service time that is left at quality 0; 1: it cannot */
@@ -78,6 +81,7 @@ typedef struct weir_scenario_stage {
 	/* found by check */
 	int backend_index; /* -1: none */
 	bool used;         /* some request can come here */
+	bool unbounded;    /* by workers */
 } weir_scenario_stage;
 
 typedef struct weir_scenario_backend {

@@ -7,14 +7,28 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "sim/keys.h"
+#include "stage/play.h"
+
+/* Until a client has heard that it was turned away, its connection is not idle. */
+#define REJECTION_NS (100 * WEIR_NS_PER_US)
+
+/* A client's connection that no request is on. */
+typedef struct connection {
+	uint64_t from_ns; /* idle since, or from then on */
+	uint8_t thread;
+} connection;
 
 typedef struct place {
 	weir_topology *topology;
 	weir_scenario_stage *as; /* a copy that changes with the run */
 	weir_stage *stage;
+	weir_domain *domain;
 	unsigned index;
 	double speed;
 	bool law_changed;
+	/* threads only: the last one used at the end */
+	connection *idle;
+	unsigned idle_count, idle_size;
 } place;
 
 struct weir_topology {
@@ -25,6 +39,7 @@ struct weir_topology {
 	weir_scenario_stage *stages; /* copies */
 	place place[WEIR_SCENARIO_STAGES];
 	weir_backend *backend[WEIR_SCENARIO_BACKENDS];
+	const weir_request *entering; /* it is being offered by a connection's thread */
 	unsigned classes;
 	bool over;
 };
@@ -52,8 +67,65 @@ static void note_work(weir_request *request, unsigned at, double ns)
 	}
 }
 
+/* ---- threads and connections ---- */
+
+/* The idle one that was used last, taken out; false: none is. Few at the end are not idle yet. */
+static bool take_idle(place *at, uint64_t now_ns, uint8_t *ret_thread)
+{
+	for (unsigned i = at->idle_count; i-- > 0;)
+		if (at->idle[i].from_ns <= now_ns) {
+			*ret_thread = at->idle[i].thread;
+			memmove(&at->idle[i], &at->idle[i + 1], (--at->idle_count - i) * sizeof *at->idle);
+			return true;
+		}
+	return false;
+}
+
+static void take_connection(place *at, weir_request *request)
+{
+	weir_topology *topology = at->topology;
+	if (!take_idle(at, weir_world_now(topology->world), &request->thread))
+		request->thread = (uint8_t)weir_random_below(&topology->random, at->as->threads);
+	request->event.home = request->thread;
+}
+
+/* Without memory to remember it, a connection is closed. */
+static void give_connection(place *at, const weir_request *request, uint64_t delay_ns)
+{
+	if (at->idle_count == at->idle_size) {
+		unsigned size = at->idle_size != 0 ? 2 * at->idle_size : 64;
+		connection *more = weir_mem_array(size, sizeof *more);
+		if (more == NULL)
+			return;
+		if (at->idle_count > 0)
+			memcpy(more, at->idle, at->idle_count * sizeof *more);
+		weir_mem_free(at->idle);
+		at->idle = more;
+		at->idle_size = size;
+	}
+	at->idle[at->idle_count++] =
+		(connection){weir_world_now(at->topology->world) + delay_ns, request->thread};
+}
+
+/* Where the stage that it is at has threads, on the one that the request is on. */
+static void on_thread(weir_request *request, void (*run)(weir_request *request))
+{
+	const place *at = &request->topology->place[request->at];
+	if (at->as->threads == 0 || request->event.home == WEIR_ANYWHERE) {
+		run(request);
+		return;
+	}
+	struct weir_thread *before =
+		weir_sim_enter(weir_stage_domain(at->stage), request->event.home % at->as->threads);
+	run(request);
+	weir_sim_leave(before);
+}
+
 static void end(weir_request *request, weir_ending how)
 {
+	place *entry = &request->topology->place[request->entry];
+	if (entry->as->threads != 0)
+		give_connection(entry, request, how == WEIR_ENDED_COMPLETED ? 0 : REJECTION_NS);
 	if (!request->topology->over)
 		request->ended(request, how);
 }
@@ -100,17 +172,17 @@ static void leave(weir_request *request)
 	end(request, WEIR_ENDED_DROPPED);
 }
 
-static void backend_done(weir_backend_job *job, bool refused, void *arg)
+static void backend_refused(weir_request *request)
 {
-	weir_request *request = arg;
-	(void)job;
-	if (!refused) {
-		leave(request);
-		return;
-	}
 	request->works--; /* it was not even tried */
 	weir_refused(&request->event);
 	end(request, WEIR_ENDED_DROPPED);
+}
+
+static void backend_done(weir_backend_job *job, bool refused, void *arg)
+{
+	(void)job;
+	on_thread(arg, refused ? backend_refused : leave);
 }
 
 static void work_behind(weir_request *request)
@@ -127,10 +199,8 @@ static void served(weir_timer *timer, void *arg)
 {
 	weir_request *request = arg;
 	(void)timer;
-	if (request->topology->place[request->at].as->backend_index >= 0)
-		work_behind(request);
-	else
-		leave(request);
+	bool behind = request->topology->place[request->at].as->backend_index >= 0;
+	on_thread(request, behind ? work_behind : leave);
 }
 
 static void serve(place *at, weir_request *request)
@@ -155,15 +225,28 @@ static void handle(weir_stage *stage, weir_event **events, size_t count, void *a
 		serve(arg, (weir_request *)events[i]);
 }
 
+/* The caller hears of a drop within its own offer only after it: until then the request is still in its hands. */
+static void dropped_early(weir_timer *timer, void *arg)
+{
+	(void)timer;
+	end(arg, WEIR_ENDED_DROPPED);
+}
+
 static void drop(weir_stage *stage, weir_event *event, weir_verdict why, void *arg)
 {
+	weir_request *request = (weir_request *)event;
 	(void)stage;
 	(void)why;
 	(void)arg;
-	end((weir_request *)event, WEIR_ENDED_DROPPED);
+	if (request != request->topology->entering) {
+		end(request, WEIR_ENDED_DROPPED);
+		return;
+	}
+	weir_timer_init(&request->timer, dropped_early, request);
+	weir_sim_timer(request->topology->world, &request->timer, weir_world_now(request->topology->world));
 }
 
-static weir_stage *prepare(weir_topology *topology, weir_request *request)
+static place *prepare(weir_topology *topology, weir_request *request)
 {
 	unsigned at = (unsigned)topology->scenario->type[request->type].stage_index;
 	weir_event_init(&request->event, request->klass);
@@ -171,25 +254,45 @@ static weir_stage *prepare(weir_topology *topology, weir_request *request)
 	if (request->exempt)
 		request->event.flags |= WEIR_EVENT_EXEMPT;
 	request->topology = topology;
-	request->at = (uint8_t)at;
+	request->at = request->entry = (uint8_t)at;
 	request->works = 0;
-	return topology->place[at].stage;
+	return &topology->place[at];
+}
+
+static weir_verdict enter_by_connection(place *at, weir_request *request)
+{
+	take_connection(at, request);
+	struct weir_thread *before = weir_sim_enter(weir_stage_domain(at->stage), request->thread);
+	at->topology->entering = request;
+	weir_verdict verdict = weir_offer(at->stage, &request->event);
+	at->topology->entering = NULL;
+	weir_sim_leave(before);
+	if (verdict != WEIR_ADMITTED)
+		give_connection(at, request, REJECTION_NS);
+	return verdict;
 }
 
 weir_verdict weir_topology_enter(weir_topology *topology, weir_request *request)
 {
-	return weir_offer(prepare(topology, request), &request->event);
+	place *at = prepare(topology, request);
+	return at->as->threads != 0 ? enter_by_connection(at, request)
+				    : weir_offer(at->stage, &request->event);
 }
 
 weir_verdict weir_topology_enter_many(weir_topology *topology, weir_request **requests, unsigned count)
 {
 	weir_event *events[WEIR_BATCH_MAX];
-	weir_stage *stage = NULL;
+	place *at = &topology->place[topology->scenario->type[requests[0]->type].stage_index];
 	for (unsigned i = 0; i < count; i++) {
-		stage = prepare(topology, requests[i]);
+		prepare(topology, requests[i]);
+		if (at->as->threads != 0)
+			take_connection(at, requests[i]);
 		events[i] = &requests[i]->event;
 	}
-	return weir_offer_many(stage, events, count);
+	weir_verdict verdict = weir_offer_many(at->stage, events, count);
+	for (unsigned i = 0; verdict != WEIR_ADMITTED && at->as->threads != 0 && i < count; i++)
+		give_connection(at, requests[i], REJECTION_NS);
+	return verdict;
 }
 
 /* ---- making ---- */
@@ -228,10 +331,18 @@ static void name_traces(weir_topology *topology)
 		}
 }
 
-static int make_domain(weir_topology *topology, const weir_scenario_stage *as, weir_domain **ret_domain)
+/* Its own, or the one of an earlier stage with the same pool. */
+static int make_domain(weir_topology *topology, unsigned i, weir_domain **ret_domain)
 {
+	const weir_scenario_stage *as = &topology->stages[i];
+	for (unsigned j = 0; as->pool[0] != '\0' && j < i; j++)
+		if (strcmp(topology->stages[j].pool, as->pool) == 0) {
+			*ret_domain = topology->place[j].domain;
+			return 0;
+		}
 	weir_domain_options options = {.name = as->name,
-				       .kind = WEIR_ELASTIC,
+				       .kind = as->threads != 0 ? WEIR_REACTOR : WEIR_ELASTIC,
+				       .threads = as->threads,
 				       .min_threads = as->workers,
 				       .max_threads = as->workers};
 	return weir_domain_new(topology->world, &options, ret_domain);
@@ -241,7 +352,6 @@ static int make_stage(weir_topology *topology, unsigned i)
 {
 	place *at = &topology->place[i];
 	weir_scenario_stage *as = &topology->stages[i];
-	weir_domain *domain;
 	void *params = NULL;
 	*at = (place){.topology = topology, .as = as, .index = i, .speed = 1};
 	weir_stage_options options = {.name = as->name,
@@ -251,13 +361,14 @@ static int make_stage(weir_topology *topology, unsigned i)
 				      .capacity = as->capacity,
 				      .order = as->order,
 				      .newest_after_ns = as->newest_after_ns,
+				      .concurrency = as->threads != 0 && !as->unbounded ? as->workers : 0,
 				      .heed_downstream = as->heeds};
-	int failed = make_domain(topology, as, &domain);
+	int failed = make_domain(topology, i, &at->domain);
 	if (!failed)
 		failed = weir_scenario_law_of(topology->scenario, as, &options.admission, &params);
 	options.admission_params = params;
 	if (!failed)
-		failed = weir_stage_new(domain, &options, &at->stage);
+		failed = weir_stage_new(at->domain, &options, &at->stage);
 	if (!failed) {
 		weir_stage_mode(at->stage, as->mode);
 		failed = weir_stage_shed_ceiling(at->stage, as->ceiling);
@@ -311,6 +422,8 @@ void weir_topology_free(weir_topology **ref)
 	for (unsigned i = 0; i < WEIR_SCENARIO_BACKENDS; i++)
 		if (topology->backend[i] != NULL)
 			weir_backend_free(&topology->backend[i]);
+	for (unsigned i = 0; i < WEIR_SCENARIO_STAGES; i++)
+		weir_mem_free(topology->place[i].idle);
 	weir_mem_free(topology->stages);
 	weir_mem_free(topology);
 	*ref = NULL;

@@ -9,6 +9,9 @@
  *	  │                │                     │                      │
  *	  └─ shed          └─ dropped            └─ refused: dropped    └─ shed there: dropped
  *
+ * A stage with threads is played by a reactor of as many, each with a queue of its own. A request comes over a client's connection, which one of the
+ * threads has accepted by chance and keeps. A client takes the idle connection that was used last, and makes a new one when there is none.
+ *
  * A request that was not shed at once ends exactly once, with a call of its `ended`; then it is the caller's again. Work is written down
  * when a request ends: only then it is known whether it was of use.
  *
@@ -37,6 +40,8 @@ struct weir_request {
 	/* the service's */
 	uint8_t at; /* stage */
 	uint8_t works;
+	uint8_t entry;  /* stage that it entered */
+	uint8_t thread; /* of its connection, where that stage has threads */
 	struct {
 		uint32_t place;
 		double ns;

@@ -243,16 +243,18 @@ static void look_for_notices(weir_stage *stage, const weir_gate *gate, uint64_t 
 static void notice_unreachable(const weir_stage *stage, unsigned klass)
 {
 	weir_report report;
-	char text[256], target[32];
+	char text[256], target[32], now[96];
 	if (!weir_stage_report(stage, klass, &report) || !report.unreachable)
 		return; /* replaced or come within reach meanwhile */
-	snprintf(text, sizeof(text),
-		 "stage '%s': the target of class %u, p%g within %s, cannot be met: law '%s' can do no more "
-		 "and "
-		 "measures %.3gs",
+	if (report.alone_ns != 0)
+		snprintf(now, sizeof(now), "it takes %.3gs with nothing else to do",
+			 (double)report.alone_ns / WEIR_NS_PER_S);
+	else
+		snprintf(now, sizeof(now), "law '%s' can do no more and measures %.3gs", report.law,
+			 (double)report.measured_ns / WEIR_NS_PER_S);
+	snprintf(text, sizeof(text), "stage '%s': the target of class %u, p%g within %s, cannot be met: %s",
 		 stage->name, klass, report.quantile * 100,
-		 weir_text_print_time(target, sizeof(target), report.target_ns, ""), report.law,
-		 (double)report.measured_ns / WEIR_NS_PER_S);
+		 weir_text_print_time(target, sizeof(target), report.target_ns, ""), now);
 	stage->world->options.notice(text, stage->world->options.notice_arg);
 }
 
@@ -305,6 +307,7 @@ static uint64_t tick_admission(weir_stage *stage, uint64_t now_ns)
 	weir_sample sample = {.now_ns = now_ns,
 			      .interval_ns = now_ns - stage->ticks.last_ns,
 			      .workers = workers(stage),
+			      .dry_run = atomic_load(&stage->mode) == WEIR_DRY_RUN,
 			      .quantile = gate->law->quantile > 0 ? gate->law->quantile : 0.9};
 	for (uint32_t i = 0; i < stage->lane_count; i++) {
 		sample.waiting += atomic_load(&stage->lanes[i].waiting);
@@ -312,8 +315,11 @@ static uint64_t tick_admission(weir_stage *stage, uint64_t now_ns)
 	}
 	for (unsigned klass = 0; klass < WEIR_CLASSES; klass++)
 		sample_class(stage, klass, gate->law->wants_quantiles, &sample);
+	if (gate->law->wants_pool)
+		weir_pool_load_tell(stage, &sample);
 	for (uint32_t i = 0; i < gate->states; i++)
 		gate->law->tick(gate->state + i * gate->stride, &sample);
+	weir_turn_terms(stage);
 	tend_lanes(stage, gate, now_ns);
 	look_for_notices(stage, gate, now_ns);
 	stage->ticks.last_ns = now_ns;
@@ -328,6 +334,8 @@ uint64_t weir_control_tick(weir_world *world, uint64_t now_ns)
 	uint64_t next = weir_monitor_tick_locked(world, now_ns);
 	for (uint32_t i = 0; i < world->domain_count; i++) {
 		uint64_t at = tick_pool(world->domains[i], now_ns);
+		next = at < next ? at : next;
+		at = weir_pool_load_tick_locked(world->domains[i], now_ns);
 		next = at < next ? at : next;
 	}
 	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);

@@ -67,6 +67,8 @@ static __attribute__((noinline)) void leave_slowly(weir_lane *lane, weir_thread 
 	weir_bound_give(lane, 1, self);
 	if (atomic_load_explicit(&lane->waiting, memory_order_seq_cst) != 0)
 		weir_lane_kick(lane, self);
+	if (lane->stage->lane_count > 1)
+		weir_lane_pass_on(lane, self);
 	if (lane->stage->world->sim != NULL && domain->options.kind == WEIR_ELASTIC)
 		leave_virtual_thread(domain, started_ns, now_ns);
 }
@@ -113,6 +115,15 @@ static inline void tell_law(weir_lane *lane, const weir_event *event, weir_outco
 		gate->law->settle(weir_gate_state(gate, lane), event, outcome, now_ns);
 }
 
+/* What events of a pool's stage take. Failing is quick, and teaches nothing. */
+static void learn_work(weir_stage *stage, const weir_event *event, weir_outcome outcome, uint64_t now_ns)
+{
+	if (outcome == WEIR_DONE)
+		weir_turn_learn(stage, event->slice, span(event->started_ns, now_ns));
+	else
+		atomic_store_explicit(&stage->domain->disturbed, true, memory_order_relaxed);
+}
+
 void weir_settle(weir_thread *self, weir_event *event, weir_outcome outcome, uint64_t now_ns)
 {
 	weir_lane *lane = event->lane;
@@ -125,6 +136,8 @@ void weir_settle(weir_thread *self, weir_event *event, weir_outcome outcome, uin
 	if (__builtin_expect(outcome == WEIR_REFUSED, 0))
 		weir_pressure_refused(lane->stage, event, now_ns);
 	measure(counts, event, now_ns);
+	if (lane->thread == NULL)
+		learn_work(lane->stage, event, outcome, now_ns);
 	if (event->state == WEIR_EVENT_HANDLING)
 		leave_frame(event);
 	event->klass = given;
@@ -204,9 +217,12 @@ static inline void count_out(weir_lane *lane, const weir_thread *self, unsigned 
 	weir_count *completed = &weir_stage_counts(lane->stage, self)->completed[klass];
 	atomic_fetch_sub_explicit(&lane->in_service, count, memory_order_seq_cst);
 	/* A law with a limit may have come since we looked, and the lane may wait for this. */
-	if (__builtin_expect(atomic_load_explicit(&lane->slow_leave, memory_order_seq_cst), 0) &&
-	    atomic_load_explicit(&lane->waiting, memory_order_seq_cst) != 0)
-		weir_lane_kick(lane, weir_thread_here);
+	if (__builtin_expect(atomic_load_explicit(&lane->slow_leave, memory_order_seq_cst), 0)) {
+		if (atomic_load_explicit(&lane->waiting, memory_order_seq_cst) != 0)
+			weir_lane_kick(lane, weir_thread_here);
+		if (lane->stage->lane_count > 1)
+			weir_lane_pass_on(lane, weir_thread_here);
+	}
 	atomic_store_explicit(completed, atomic_load_explicit(completed, memory_order_relaxed) + count,
 			      memory_order_release);
 }
@@ -434,6 +450,7 @@ void weir_dispatch_held(weir_thread *self, weir_lane *lane, weir_event *event, u
 	weir_bound_force(lane);
 	begin(weir_stage_counts(lane->stage, self), lane, event, now_ns);
 	event->at.run.klass = event->klass;
+	event->slice = event->cost;
 	event->state = WEIR_EVENT_HELD;
 	weir_thread_worked(self, lane->stage->world);
 }

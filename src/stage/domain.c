@@ -18,6 +18,10 @@ static uint32_t usable_cores(void)
 
 static void set_defaults(weir_domain_options *options)
 {
+	if (options->turn_targets == 0)
+		options->turn_targets = 10;
+	if (options->cores == 0)
+		options->cores = usable_cores();
 	if (options->kind == WEIR_REACTOR) {
 		if (options->threads == 0)
 			options->threads = usable_cores();
@@ -105,6 +109,7 @@ static int fill_domain(weir_domain *domain, const weir_domain_options *options)
 	pthread_cond_init(&domain->work, NULL);
 	pthread_cond_init(&domain->gone, NULL);
 	domain->options = *options;
+	weir_backlog_init(&domain->backlog);
 	domain->name = weir_mem_strdup(options->name);
 	if (domain->name == NULL)
 		return -ENOMEM;

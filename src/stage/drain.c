@@ -158,6 +158,8 @@ static uint64_t sweep_lane(weir_lane *lane, uint64_t now_ns)
 	if (lane->thread != NULL)
 		weir_lane_absorb(lane);
 	for (weir_event *event; (event = weir_queue_pop(&lane->queue, now_ns)) != NULL; swept++) {
+		if (lane->thread == NULL)
+			weir_turn_leave_locked(lane, event);
 		weir_lane_give_back(lane, 1, event->cost);
 		weir_lane_gone(lane, event, now_ns);
 		weir_dispatch_drop(lane, NULL, event, WEIR_SHED_STOPPING, now_ns);

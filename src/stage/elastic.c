@@ -10,6 +10,7 @@
  * ones leave when they have nothing to do.
  */
 #include <errno.h>
+#include <time.h>
 
 #include "base/error.h"
 #include "base/mem.h"
@@ -17,25 +18,14 @@
 
 /* ---- work ---- */
 
-weir_lane *weir_elastic_pick_locked(weir_domain *domain)
-{
-	for (uint32_t i = 0; i < domain->stage_count; i++) {
-		uint32_t at = (domain->next_stage + i) % domain->stage_count;
-		weir_lane *lane = &domain->stages[at]->lanes[0];
-		if (weir_lane_startable(lane)) {
-			domain->next_stage = at + 1;
-			return lane;
-		}
-	}
-	return NULL;
-}
-
 void weir_elastic_push(weir_lane *lane, weir_event *const *events, size_t count)
 {
 	weir_domain *domain = lane->stage->domain;
 	pthread_mutex_lock(&domain->lock);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
 		weir_queue_push(&lane->queue, events[i]);
+		weir_turn_enter_locked(lane, events[i]);
+	}
 	domain->arrived += count;
 	domain->touched = true;
 	if (domain->idle != 0)
@@ -83,14 +73,15 @@ static size_t fair_batch_locked(const weir_domain *domain, const weir_lane *lane
 }
 
 /* Handles one batch. Called with the lock, which is given up meanwhile. */
-static void work_locked(weir_domain *domain, weir_thread *self, weir_lane *lane)
+static void work_locked(weir_domain *domain, weir_thread *self, weir_lane *lane, uint64_t began_ns)
 {
 	weir_batch batch;
-	uint64_t began_ns = weir_clock_ns();
 	weir_lane_collect(lane, began_ns, fair_batch_locked(domain, lane), &batch);
 	domain->started += batch.count;
+	domain->next_stage++;
 	weir_elastic_begin_locked(domain, began_ns);
-	if (domain->idle != 0 && weir_elastic_pick_locked(domain) != NULL)
+	weir_turn_started_locked(domain, batch.events, batch.count, domain->idle == 0, began_ns);
+	if (domain->idle != 0 && weir_elastic_pick_locked(domain, began_ns) != NULL)
 		pthread_cond_signal(&domain->work);
 	pthread_mutex_unlock(&domain->lock);
 	weir_dispatch(self, lane, &batch, began_ns);
@@ -118,9 +109,10 @@ static void *worker_main(void *arg)
 	weir_thread_here = &worker->thread;
 	pthread_mutex_lock(&domain->lock);
 	while (!domain->quit) {
-		weir_lane *lane = weir_elastic_pick_locked(domain);
+		uint64_t now_ns = weir_clock_ns();
+		weir_lane *lane = weir_elastic_pick_locked(domain, now_ns);
 		if (lane != NULL)
-			work_locked(domain, &worker->thread, lane);
+			work_locked(domain, &worker->thread, lane, now_ns);
 		else if (atomic_load(&domain->alive) > domain->target)
 			break;
 		else
@@ -203,6 +195,40 @@ static void note_idle(weir_domain *domain, uint32_t busy, uint64_t now_ns)
 		domain->none_idle_ns = now_ns;
 }
 
+/* Of the whole process: it is all one whether the cores are taken by this pool or by another. */
+static uint64_t cpu_until(const weir_domain *domain)
+{
+	struct timespec used;
+	if (domain->world->sim != NULL)
+		return domain->cpu_ns;
+	return clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) == 0
+		       ? (uint64_t)used.tv_sec * WEIR_NS_PER_S + (uint64_t)used.tv_nsec
+		       : 0;
+}
+
+static uint64_t more(uint64_t now, uint64_t *last)
+{
+	uint64_t by = now - *last;
+	*last = now;
+	return by;
+}
+
+static void sample_ends(weir_domain *domain, weir_pool_sample *sample)
+{
+	uint64_t ended = 0, ended_ns = 0, usual_ns = 0;
+	for (uint32_t i = 0; i < domain->stage_count; i++) {
+		const weir_terms *terms = &domain->stages[i]->terms;
+		ended += atomic_load_explicit(&terms->ended, memory_order_relaxed);
+		ended_ns += atomic_load_explicit(&terms->ended_ns, memory_order_relaxed);
+		usual_ns += atomic_load_explicit(&terms->usual_ns, memory_order_relaxed);
+		sample->strained |= atomic_load_explicit(&terms->strained, memory_order_relaxed);
+	}
+	sample->ended = more(ended, &domain->last_ended);
+	sample->ended_ns = more(ended_ns, &domain->last_ended_ns);
+	sample->usual_ns = more(usual_ns, &domain->last_usual_ns);
+	sample->cpu_ns = more(cpu_until(domain), &domain->last_cpu_ns);
+}
+
 void weir_elastic_sample_locked(weir_domain *domain, uint64_t now_ns, weir_pool_sample *ret_sample)
 {
 	uint32_t busy = busy_threads(domain);
@@ -216,6 +242,7 @@ void weir_elastic_sample_locked(weir_domain *domain, uint64_t now_ns, weir_pool_
 				   .arrived = domain->arrived - domain->last_arrived,
 				   .busy_ns = busy_ns - domain->last_busy_ns,
 				   .idle_ns = now_ns - domain->none_idle_ns,
+				   .cores = domain->options.cores,
 				   .min = domain->options.min_threads,
 				   .max = domain->options.max_threads};
 	for (uint32_t i = 0; i < domain->stage_count; i++) {
@@ -228,6 +255,7 @@ void weir_elastic_sample_locked(weir_domain *domain, uint64_t now_ns, weir_pool_
 		if (waited > sample.oldest_ns)
 			sample.oldest_ns = waited;
 	}
+	sample_ends(domain, &sample);
 	domain->last_started = domain->started;
 	domain->last_arrived = domain->arrived;
 	domain->last_busy_ns = busy_ns;

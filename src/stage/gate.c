@@ -105,6 +105,7 @@ static void install_locked(weir_stage *stage, weir_gate *gate)
 		weir_control_begin_locked(stage, law->wants_quantiles);
 	stage->ticks.at_ns = now_ns + (law != NULL ? law->tick_ns : 0);
 	stage->ticks.unreachable = stage->ticks.notify = 0;
+	weir_turn_terms(stage);
 	weir_gate_update_locked(stage);
 }
 
@@ -316,6 +317,26 @@ double weir_stage_quality(const weir_stage *stage, unsigned klass)
 		least = one < least ? one : least;
 	}
 	return least;
+}
+
+static bool nothing_waits(const weir_stage *stage)
+{
+	for (uint32_t i = 0; i < stage->lane_count; i++)
+		if (atomic_load_explicit(&stage->lanes[i].waiting, memory_order_relaxed) != 0)
+			return false;
+	return true;
+}
+
+/* Of several states, one that is not calm is enough: they share what is behind the stage. */
+bool weir_stage_calm(const weir_stage *stage)
+{
+	const weir_gate *gate = weir_stage_gate(stage);
+	if (gate == NULL || gate->law->calm == NULL)
+		return nothing_waits(stage);
+	for (uint32_t i = 0; i < gate->states; i++)
+		if (!gate->law->calm(gate->state + i * gate->stride))
+			return false;
+	return true;
 }
 
 /* ---- warm start ---- */

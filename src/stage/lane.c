@@ -137,29 +137,78 @@ void weir_lane_absorb(weir_lane *lane)
 	} while (count == 64);
 }
 
-/* The lane's share of what the law lets inside; at least one, or a lane could wait forever. */
-static uint32_t law_share(const weir_lane *lane)
+/* How many the law lets inside, in all lanes it decides about; UINT32_MAX: any. */
+static uint32_t law_limit(const weir_lane *lane, const weir_gate *gate)
 {
-	weir_gate *gate = weir_stage_gate(lane->stage);
 	if (gate == NULL || gate->law->limit == NULL ||
 	    atomic_load_explicit(&lane->stage->mode, memory_order_relaxed) != WEIR_ENFORCE)
 		return UINT32_MAX;
-	uint32_t limit = gate->law->limit(weir_gate_state(gate, lane)), lanes = lane->stage->lane_count;
-	if (limit == UINT32_MAX || lanes == 1 || gate->stride != 0)
-		return limit > 1 ? limit : 1;
-	uint32_t share = limit / lanes + (lane->index < limit % lanes);
-	return share > 1 ? share : 1;
+	uint32_t limit = gate->law->limit(weir_gate_state((weir_gate *)gate, lane));
+	return limit > 1 ? limit : 1;
+}
+
+/* Waits for a place and has not got its share. */
+static bool is_short(const weir_lane *lane, uint32_t share)
+{
+	return atomic_load_explicit(&lane->waiting, memory_order_seq_cst) != 0 &&
+	       atomic_load_explicit(&lane->in_service, memory_order_seq_cst) < share;
+}
+
+/*
+ * A limit that the lanes of a stage share. Each has an equal share, at least one place, or a lane could wait forever. What others do not
+ * use of theirs is anybody's: with a fixed share a busy lane would wait beside an idle one, and the law would see less done than could be.
+ * While a lane that waits has less than its share, the others take no more than theirs, so it gets the next places that become free.
+ */
+static uint32_t shared_room(const weir_lane *lane, uint32_t limit)
+{
+	const weir_stage *stage = lane->stage;
+	uint32_t share = limit / stage->lane_count + (lane->index < limit % stage->lane_count), total = 0;
+	uint32_t own = atomic_load_explicit(&lane->in_service, memory_order_seq_cst);
+	bool others_short = false;
+	share = share > 1 ? share : 1;
+	for (uint32_t i = 0; i < stage->lane_count; i++) {
+		total += atomic_load_explicit(&stage->lanes[i].in_service, memory_order_seq_cst);
+		others_short |= &stage->lanes[i] != lane && is_short(&stage->lanes[i], share);
+	}
+	uint32_t room = own < share ? share - own : 0,
+		 free = total < limit && !others_short ? limit - total : 0;
+	return room > free ? room : free;
+}
+
+static uint32_t law_room(const weir_lane *lane)
+{
+	const weir_gate *gate = weir_stage_gate(lane->stage);
+	uint32_t limit = law_limit(lane, gate);
+	if (limit == UINT32_MAX)
+		return limit;
+	if (lane->stage->lane_count > 1 && gate->stride == 0)
+		return shared_room(lane, limit);
+	uint32_t inside = atomic_load_explicit(&lane->in_service, memory_order_seq_cst);
+	return inside < limit ? limit - inside : 0;
 }
 
 uint32_t weir_lane_room(const weir_lane *lane)
 {
-	uint32_t bound = law_share(lane);
-	if (lane->concurrency != 0 && lane->concurrency < bound)
-		bound = lane->concurrency;
-	if (bound == UINT32_MAX)
-		return bound;
+	uint32_t room = law_room(lane);
+	if (lane->concurrency == 0)
+		return room;
 	uint32_t inside = atomic_load_explicit(&lane->in_service, memory_order_seq_cst);
-	return inside < bound ? bound - inside : 0;
+	uint32_t left = inside < lane->concurrency ? lane->concurrency - inside : 0;
+	return left < room ? left : room;
+}
+
+/* A place under the law's limit has become free: the next lane that waits may have it. */
+void weir_lane_pass_on(weir_lane *lane, weir_thread *self)
+{
+	weir_stage *stage = lane->stage;
+	for (uint32_t i = 1; i < stage->lane_count; i++) {
+		weir_lane *other = &stage->lanes[(lane->index + i) % stage->lane_count];
+		if (atomic_load_explicit(&other->waiting, memory_order_seq_cst) != 0 &&
+		    weir_lane_room(other) != 0) {
+			weir_lane_kick(other, self);
+			return;
+		}
+	}
 }
 
 static uint32_t startable_count(const weir_lane *lane)
@@ -186,8 +235,11 @@ static size_t pop(weir_lane *lane, uint64_t now_ns, size_t most, weir_event **re
 	}
 	if (weir_inbox_ready(&lane->inbox))
 		weir_lane_absorb(lane);
-	while (count < most && (ret_events[count] = weir_queue_pop(&lane->queue, now_ns)) != NULL)
+	while (count < most && (ret_events[count] = weir_queue_pop(&lane->queue, now_ns)) != NULL) {
+		if (lane->thread == NULL)
+			weir_turn_leave_locked(lane, ret_events[count]);
 		count++;
+	}
 	return count;
 }
 
@@ -230,6 +282,8 @@ size_t weir_lane_take_stale(weir_lane *lane, uint64_t now_ns, size_t most, weir_
 	}
 	size_t taken = weir_queue_take_older(&lane->queue, gate->number, before_ns, most, ret_events);
 	for (size_t i = 0; i < taken; i++) {
+		if (lane->thread == NULL)
+			weir_turn_leave_locked(lane, ret_events[i]);
 		weir_lane_gone(lane, ret_events[i], now_ns);
 		cost += ret_events[i]->cost;
 	}
@@ -278,9 +332,12 @@ void weir_lane_collect(weir_lane *lane, uint64_t now_ns, size_t most, weir_batch
 	uint32_t inside = atomic_load_explicit(&lane->in_service, memory_order_relaxed);
 	for (size_t i = 0; i < popped; i++) {
 		weir_event *event = ret_batch->events[i];
-		weir_turn turn = {.now_ns = now_ns,
-				  .waiting = waiting - (uint32_t)i - 1,
-				  .in_service = inside + (uint32_t)living};
+		weir_turn turn = {
+			.now_ns = now_ns,
+			.shared = atomic_load_explicit(&lane->stage->domain->shared, memory_order_relaxed),
+			.waiting = waiting - (uint32_t)i - 1,
+			.in_service = inside + (uint32_t)living,
+			.note = event->note};
 		weir_verdict verdict = judge(lane, event, &turn);
 		cost += event->cost;
 		if (verdict == WEIR_ADMITTED) {

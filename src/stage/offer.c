@@ -104,10 +104,11 @@ static inline weir_verdict admit_one(weir_attempt *offer, const weir_event *even
 }
 
 /* The law that has just admitted it, on its starting at once. */
-static weir_verdict ask_start(const weir_attempt *offer, const weir_event *event)
+static weir_verdict ask_start(const weir_attempt *offer, weir_event *event)
 {
 	weir_turn turn = {.now_ns = offer->ask.now_ns,
-			  .in_service = atomic_load_explicit(&offer->lane->in_service, memory_order_relaxed)};
+			  .in_service = atomic_load_explicit(&offer->lane->in_service, memory_order_relaxed),
+			  .note = event->note};
 	return weir_gate_start(offer->gate, offer->lane, event, &turn);
 }
 
@@ -184,6 +185,7 @@ static inline void attempt_one(weir_attempt *offer, weir_stage *stage, const wei
 	offer->ask.count = 1;
 	offer->ask.waiting = offer->ask.in_service = 0;
 	offer->ask.klass = event->klass;
+	offer->ask.shared = false;
 }
 
 __attribute__((noinline)) weir_verdict weir_offer_one(weir_stage *stage, weir_event *event, weir_thread *self,
@@ -314,6 +316,7 @@ static inline weir_verdict ask_plain(const weir_lane *lane, weir_gate *gate, con
 	ask->waiting = 0;
 	ask->in_service = atomic_load_explicit(&lane->in_service, memory_order_relaxed);
 	ask->klass = event->klass;
+	ask->shared = false;
 	return gate->law->admit(weir_gate_state(gate, lane), ask);
 }
 
@@ -321,7 +324,8 @@ static inline weir_verdict ask_plain(const weir_lane *lane, weir_gate *gate, con
 static inline weir_verdict run_started(weir_lane *lane, weir_thread *self, weir_gate *gate, weir_event *event,
 				       uint64_t now_ns)
 {
-	weir_turn turn = {.now_ns = now_ns, .in_service = weir_offer_last.offer.ask.in_service};
+	weir_turn turn = {
+		.now_ns = now_ns, .in_service = weir_offer_last.offer.ask.in_service, .note = event->note};
 	set_times(event, now_ns);
 	weir_verdict verdict = gate->law->start(weir_gate_state(gate, lane), event, &turn);
 	if (__builtin_expect(verdict != WEIR_ADMITTED, 0))

@@ -140,6 +140,8 @@ static inline weir_verdict weir_offer_ask_gate(weir_attempt *offer, weir_gate *g
 	offer->ask.waiting = atomic_load_explicit(&offer->lane->waiting, memory_order_relaxed);
 	offer->ask.in_service = atomic_load_explicit(&offer->lane->in_service, memory_order_relaxed);
 	offer->gate = gate;
+	if (gate->law->wants_pool)
+		weir_turn_ask(offer->lane, &offer->ask);
 	if (__builtin_expect(atomic_load_explicit(&gate->special, memory_order_acquire), 0))
 		return weir_gate_ask(offer);
 	return gate->law->admit(weir_gate_state(gate, offer->lane), &offer->ask);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "stage/queue.h"
 
-void weir_queue_init(weir_queue *queue, weir_order order, uint64_t newest_after_ns)
+void weir_queue_init(weir_queue *queue, weir_order order, uint64_t newest_after_ns,
+		     const _Atomic uint64_t *after_ns)
 {
-	*queue = (weir_queue){.order = order, .newest_after_ns = newest_after_ns};
+	*queue = (weir_queue){.order = order, .newest_after_ns = newest_after_ns, .after_ns = after_ns};
 }
 
 /* ---- lists ---- */
@@ -109,16 +110,64 @@ void weir_queue_push(weir_queue *queue, weir_event *event)
 	queue->occupied |= 1u << at;
 }
 
+static uint64_t since(uint64_t from_ns, uint64_t now_ns)
+{
+	return now_ns > from_ns ? now_ns - from_ns : 0;
+}
+
+/* The event's class should have had a turn by now, and the list has had none. */
+static bool is_overdue(const weir_queue *queue, unsigned at, const weir_event *head, uint64_t now_ns)
+{
+	if (queue->after_ns == NULL)
+		return false;
+	uint64_t last_ns = queue->turn_ns[at] > head->offered_ns ? queue->turn_ns[at] : head->offered_ns;
+	uint64_t after_ns = atomic_load_explicit(&queue->after_ns[head->klass], memory_order_relaxed);
+	return since(last_ns, now_ns) > after_ns;
+}
+
+/* The list whose turn it is. */
+static unsigned next_list(const weir_queue *queue, uint64_t now_ns)
+{
+	unsigned first = (unsigned)__builtin_ctz(queue->occupied);
+	for (uint32_t lower = queue->occupied & (queue->occupied - 1); lower != 0; lower &= lower - 1) {
+		unsigned at = (unsigned)__builtin_ctz(lower);
+		if (is_overdue(queue, at, queue->list[at].head, now_ns))
+			return at;
+	}
+	return first;
+}
+
+static bool takes_newest(const weir_queue *queue, const weir_list *list, uint64_t now_ns)
+{
+	return queue->order == WEIR_NEWEST_LATE &&
+	       since(list->head->offered_ns, now_ns) > queue->newest_after_ns;
+}
+
 static weir_event *pop_listed(weir_queue *queue, uint64_t now_ns)
 {
-	unsigned at = (unsigned)__builtin_ctz(queue->occupied);
+	unsigned at = next_list(queue, now_ns);
 	weir_list *list = &queue->list[at];
-	uint64_t oldest_ns = list->head->offered_ns, waited_ns = now_ns > oldest_ns ? now_ns - oldest_ns : 0;
-	bool newest = queue->order == WEIR_NEWEST_LATE && waited_ns > queue->newest_after_ns;
+	bool newest = takes_newest(queue, list, now_ns);
 	weir_event *event = newest ? list_pop_newest(list) : list_pop_oldest(list);
 	if (list->head == NULL)
 		queue->occupied &= ~(1u << at);
+	queue->turn_ns[at] = now_ns;
 	return event;
+}
+
+const weir_event *weir_queue_peek(const weir_queue *queue, uint64_t now_ns, bool *ret_overdue)
+{
+	*ret_overdue = false;
+	if (queue->count == 0)
+		return NULL;
+	if (queue->order == WEIR_SHORTEST) {
+		*ret_overdue = is_overdue(queue, 0, queue->heap, now_ns);
+		return queue->heap;
+	}
+	unsigned at = next_list(queue, now_ns);
+	const weir_list *list = &queue->list[at];
+	*ret_overdue = is_overdue(queue, at, list->head, now_ns);
+	return takes_newest(queue, list, now_ns) ? list->tail : list->head;
 }
 
 weir_event *weir_queue_pop(weir_queue *queue, uint64_t now_ns)
@@ -129,6 +178,7 @@ weir_event *weir_queue_pop(weir_queue *queue, uint64_t now_ns)
 	if (queue->order != WEIR_SHORTEST)
 		return pop_listed(queue, now_ns);
 	weir_event *event = queue->heap;
+	queue->turn_ns[0] = now_ns;
 	queue->heap = heap_meld_children(event->at.queue.prev);
 	return event;
 }

@@ -6,10 +6,12 @@
  * The order of waiting: an intrusive queue of events under one of the policies of weir_order. It knows neither
  * bounds nor threads: its user holds the bound (lane.h) and is its only user, or holds a lock.
  *
- * FIFO and NEWEST_LATE are one list; BY_CLASS is a list a class; SHORTEST is a pairing heap by (cost, arrival).
+ * FIFO and NEWEST_LATE are one list; BY_CLASS is a list a class; SHORTEST is a pairing heap by (cost, arrival). A lower class of BY_CLASS that has
+ * waited for its after_ns, and had no turn in that time, has one before the higher ones.
  * All operations are O(1), but a pop from the heap: O(log n) amortised.
  */
 
+#include <stdatomic.h>
 #include <weir/stage.h>
 
 /*
@@ -33,12 +35,18 @@ typedef struct weir_queue {
 	uint32_t occupied; /* bit c: list[c] is not empty */
 	weir_event *heap;
 	weir_list list[WEIR_CLASSES];
+	const _Atomic uint64_t *after_ns; /* NULL, or of each class: it has a turn at least so often */
+	uint64_t turn_ns[WEIR_CLASSES];   /* the last turn of each list */
 } weir_queue;
 
-void weir_queue_init(weir_queue *queue, weir_order order, uint64_t newest_after_ns);
+/* after_ns: times for WEIR_CLASSES classes, which may change; NULL: the highest class goes first whatever the others wait. */
+void weir_queue_init(weir_queue *queue, weir_order order, uint64_t newest_after_ns,
+		     const _Atomic uint64_t *after_ns);
 void weir_queue_push(weir_queue *queue, weir_event *event);
 /* The next by the policy; NULL when empty. */
 weir_event *weir_queue_pop(weir_queue *queue, uint64_t now_ns);
+/* What pop would give now. ret_overdue: its class has had no turn for longer than it should. */
+const weir_event *weir_queue_peek(const weir_queue *queue, uint64_t now_ns, bool *ret_overdue);
 /*
  * Takes out events that passed this gate and were offered before their class's time, at most so many; returns how many. Walks over those of
  * that age that may stay. None where the order does not tell the age (WEIR_SHORTEST).

@@ -23,7 +23,7 @@ static void gather(weir_thread *self)
 }
 
 /* The next stage with something in a queue here, in turn after the last one; -1: none. */
-static int next_ready(weir_thread *self)
+static int next_in_turn(weir_thread *self)
 {
 	for (unsigned i = 0; i <= WEIR_READY_WORDS; i++) {
 		unsigned word = (self->next_stage / 64 + i) % WEIR_READY_WORDS;
@@ -37,6 +37,39 @@ static int next_ready(weir_thread *self)
 		}
 	}
 	return -1;
+}
+
+static weir_candidate candidate(weir_thread *self, unsigned at, uint64_t now_ns)
+{
+	weir_lane *lane = weir_stage_lane(weir_world_stage(self->world, at), self);
+	/* What others have put before this thread has no order yet. */
+	if (weir_inbox_ready(&lane->inbox))
+		weir_lane_absorb(lane);
+	return weir_turn_candidate(lane, now_ns);
+}
+
+/*
+ * The stage whose turn it is; -1: none. Mostly one stage is ready, and nothing is compared: neither its inbox nor its events are looked at before
+ * its batch is taken.
+ */
+static int next_ready(weir_thread *self, uint64_t now_ns)
+{
+	int first = next_in_turn(self);
+	weir_candidate best = {0};
+	for (unsigned word = 0; first >= 0 && word < WEIR_READY_WORDS; word++) {
+		uint64_t bits = self->local_ready[word];
+		if (word == (unsigned)first / 64)
+			bits &= ~(UINT64_C(1) << (first % 64));
+		for (; bits != 0; bits &= bits - 1) {
+			if (best.lane == NULL)
+				best = candidate(self, (unsigned)first, now_ns);
+			unsigned at = word * 64 + (unsigned)__builtin_ctzll(bits);
+			weir_candidate other = candidate(self, at, now_ns);
+			if (weir_turn_before(&other, &best))
+				best = other;
+		}
+	}
+	return best.lane != NULL ? best.lane->stage->index : first;
 }
 
 /*
@@ -103,7 +136,7 @@ bool weir_reactor_run(weir_thread *self)
 	gather(self);
 	for (unsigned batches = 0; batches < TURN_BATCHES && now_ns - self->run_start_ns < turn_ns;
 	     batches++) {
-		int at = next_ready(self);
+		int at = next_ready(self, now_ns);
 		if (at < 0)
 			return false;
 		now_ns = run_lane(self, (unsigned)at, now_ns);

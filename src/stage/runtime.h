@@ -8,6 +8,7 @@
  *	offer.h      the steps of every offer: admission, places, counting
  *	offer.c      of one: run at once or queue    offer_many.c offer_wait.c reserve.c   the other forms
  *	lane.c       a stage's queue on one thread: places, pushing, waking, taking a batch out
+ *	turn.c       whose turn it is among stages, and the work that waits before a pool     pool_load.c  what is offered to it
  *	dispatch.c   handler calls (frames) and settling
  *	reactor.c    a reactor thread: its turn           elastic.c  a pool thread, and the pool's size
  *	gate.c       laws in force, and what is set around them     pressure.c  what others ask to be turned away
@@ -34,6 +35,8 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "control/backlog.h"
+#include "control/degrade.h"
 #include "control/downstream.h"
 #include "loop/loop.h"
 #include "stage/counts.h"
@@ -190,6 +193,27 @@ typedef struct weir_ticks {
 	weir_hist *seen[WEIR_CLASSES][WEIR_MEASURES];
 } weir_ticks;
 
+/* What decides about a stage's turn among others: its targets, and what its events take. */
+typedef struct weir_terms {
+	/* any thread; targets and turns are written under control_lock */
+	_Atomic uint64_t target_ns[WEIR_CLASSES]; /* 0: none */
+	_Atomic uint64_t wait_ns
+		[WEIR_CLASSES]; /* to be in time, an event of mean service waits no longer; 0: the law does not say */
+	_Atomic uint64_t after_ns[WEIR_CLASSES]; /* a class has a turn at least so often */
+	_Atomic float mean_ns, mean_cost;        /* of a pool's: service time and cost of an event */
+	_Atomic float per_cost_ns;
+	_Atomic uint32_t count;
+	_Atomic float least_ns;                     /* the lowest that the mean has been */
+	_Atomic uint64_t ended, ended_ns, usual_ns; /* settled; their service time; and at that lowest mean */
+	/* the controller */
+	uint64_t offered_seen[WEIR_CLASSES];
+	double work[WEIR_CLASSES], fresh_work[WEIR_CLASSES]; /* offered, sums that fade */
+	double share; /* of the work, over that of the pool's largest */
+	uint64_t shed_seen;
+	bool shed;             /* something, since the last tick */
+	_Atomic bool strained; /* its service alone takes too long for a target of its own */
+} weir_terms;
+
 struct weir_stage {
 	/* const after init */
 	weir_world *world;
@@ -211,6 +235,7 @@ struct weir_stage {
 	_Atomic uint32_t shed_ceiling; /* in WEIR_WHOLE */
 	_Atomic int64_t shed_credit;
 	weir_pressure pressure;
+	weir_terms terms;
 	/* waiting offers */
 	pthread_mutex_t wait_lock;
 	pthread_cond_t wait_space;
@@ -261,6 +286,16 @@ typedef struct weir_worker {
 	struct weir_worker *next;
 } weir_worker;
 
+/* What is offered to a pool that several stages share: pool_load.c. The controller's. */
+typedef struct weir_pool_load {
+	uint64_t at_ns, last_ns;
+	double count, time_ns,
+		work[WEIR_CLASSES]; /* offers, the time they came in, their work: sums that fade */
+	double fresh_count, fresh_ns, fresh_work[WEIR_CLASSES]; /* not in them yet */
+	double load[WEIR_CLASSES];
+	weir_degrade degrade;
+} weir_pool_load;
+
 struct weir_domain {
 	/* const after init */
 	weir_world *world;
@@ -285,9 +320,17 @@ struct weir_domain {
 	uint64_t started, arrived;
 	uint64_t busy_ns;               /* time in handler calls that have ended */
 	uint64_t running, began_sum_ns; /* calls under way, and the sum of when they began (modulo 2^64) */
+	uint64_t cpu_ns;                /* virtual: what handlers said */
+	weir_backlog backlog;           /* read by any thread */
+	_Atomic bool shared;            /* a pool with several stages; any thread */
+	_Atomic float
+		bound_ns[WEIR_CLASSES]; /* of what waits, so that all would just be in time; any thread */
+	_Atomic bool disturbed;         /* something has failed since the last start; any thread */
 	/* the controller */
+	weir_pool_load load;
 	void *pool_state;
 	uint64_t pool_at_ns, pool_last_ns, last_started, last_arrived, last_busy_ns;
+	uint64_t last_ended, last_ended_ns, last_usual_ns, last_cpu_ns;
 };
 
 struct weir_world {
@@ -426,6 +469,8 @@ bool weir_bound_wait(weir_lane *lane, bool could_start, weir_thread *self);
 void weir_lane_collect(weir_lane *lane, uint64_t now_ns, size_t most, weir_batch *ret_batch);
 /* How many more the lane's bound, and the law, let inside now. */
 uint32_t weir_lane_room(const weir_lane *lane);
+/* A place under the limit of its law has become free: wakes another lane that waits for one. */
+void weir_lane_pass_on(weir_lane *lane, weir_thread *self);
 /* Tells its law that an event leaves the queue without a start, and not because the law said so. */
 void weir_lane_gone(weir_lane *lane, const weir_event *event, uint64_t now_ns);
 /* Whether the lane may start something now, as far as it is up to the lane. */
@@ -544,6 +589,39 @@ bool weir_why_unspread(weir_why *ret_why);
 void weir_offer_note_drop(weir_lane *lane, weir_thread *self, const weir_event *event, weir_verdict why,
 			  uint64_t now_ns);
 
+/* ---- turn.c ---- */
+
+/* A stage's next event, as it compares with that of another stage. */
+typedef struct weir_candidate {
+	weir_lane *lane;
+	uint64_t due_ns;
+	uint8_t klass;
+	bool overdue;
+} weir_candidate;
+
+/* Takes the targets over from the law in force. Under control_lock, or before the stage is known. */
+void weir_turn_terms(weir_stage *stage);
+/* An event has been served. Any thread. */
+void weir_turn_learn(weir_stage *stage, uint32_t cost, uint64_t service_ns);
+/* The lane's next event; one without has class 0 and is due at once. The owner thread, or under the domain's lock. */
+weir_candidate weir_turn_candidate(weir_lane *lane, uint64_t now_ns);
+bool weir_turn_before(const weir_candidate *a, const weir_candidate *b);
+/* An event enters or leaves a queue of a pool. */
+void weir_turn_enter_locked(weir_lane *lane, weir_event *event);
+void weir_turn_leave_locked(weir_lane *lane, weir_event *event);
+/* A batch was taken to be handled now; all_busy: no thread of the pool is idle. */
+void weir_turn_started_locked(weir_domain *domain, weir_event *const *events, size_t count, bool all_busy,
+			      uint64_t now_ns);
+/* Tells a law what waits before the offer, in all stages of the pool. Any thread. */
+void weir_turn_ask(const weir_lane *lane, weir_ask *ask);
+
+/* ---- pool_load.c ---- */
+
+/* Measures what is offered to a pool; returns when to come again, UINT64_MAX: never. Under control_lock. */
+uint64_t weir_pool_load_tick_locked(weir_domain *domain, uint64_t now_ns);
+/* Tells a law of it. Under control_lock. */
+void weir_pool_load_tell(const weir_stage *stage, weir_sample *sample);
+
 /* ---- reactor.c, elastic.c, control.c, drain.c, sim.c ---- */
 
 int weir_reactor_start(weir_domain *domain);
@@ -555,8 +633,8 @@ int weir_elastic_start(weir_domain *domain);
 void weir_elastic_join(weir_domain *domain);
 void weir_elastic_push(weir_lane *lane, weir_event *const *events, size_t count);
 void weir_elastic_kick(weir_domain *domain);
-/* The next lane of the domain that may start something, in turn; NULL: none. Under lock. */
-weir_lane *weir_elastic_pick_locked(weir_domain *domain);
+/* The lane of the domain whose turn it is to start something (turn.c); NULL: none can. Under lock. */
+weir_lane *weir_elastic_pick_locked(weir_domain *domain, uint64_t now_ns);
 /* A handler call (virtual: an event's stay) begins, or ends after having begun then. */
 void weir_elastic_begin_locked(weir_domain *domain, uint64_t now_ns);
 void weir_elastic_end_locked(weir_domain *domain, uint64_t began_ns, uint64_t now_ns);

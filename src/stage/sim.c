@@ -10,6 +10,7 @@
 
 #include "base/mem.h"
 #include "base/timers.h"
+#include "stage/play.h"
 #include "stage/runtime.h"
 
 #include <errno.h>
@@ -144,6 +145,21 @@ static bool play_reactor(weir_thread *thread)
 	return true;
 }
 
+struct weir_thread *weir_sim_enter(weir_domain *domain, uint32_t thread)
+{
+	weir_thread *before = weir_thread_here, *self = &domain->threads[thread];
+	WEIR_ASSERT(domain->world->sim != NULL && domain->options.kind == WEIR_REACTOR);
+	if (before != self)
+		self->run_start_ns = domain->world->sim->now_ns;
+	weir_thread_here = self;
+	return before;
+}
+
+void weir_sim_leave(struct weir_thread *before)
+{
+	weir_thread_here = before;
+}
+
 static uint32_t occupied(const weir_domain *domain)
 {
 	uint32_t busy = 0;
@@ -155,15 +171,19 @@ static uint32_t occupied(const weir_domain *domain)
 /* Starts one event on an idle thread of the pool; false: no thread is idle, or nothing can be started. */
 static bool play_worker(struct weir_sim *sim, weir_domain *domain)
 {
-	weir_lane *lane =
-		occupied(domain) < atomic_load(&domain->alive) ? weir_elastic_pick_locked(domain) : NULL;
+	weir_lane *lane = occupied(domain) < atomic_load(&domain->alive)
+				  ? weir_elastic_pick_locked(domain, sim->now_ns)
+				  : NULL;
 	if (lane == NULL)
 		return false;
 	weir_batch batch;
 	weir_lane_collect(lane, sim->now_ns, 1, &batch);
 	domain->started += batch.count;
+	domain->next_stage++;
 	if (batch.count != 0)
 		weir_elastic_begin_locked(domain, sim->now_ns);
+	weir_turn_started_locked(domain, batch.events, batch.count,
+				 occupied(domain) >= atomic_load(&domain->alive), sim->now_ns);
 	weir_thread_here = &domain->threads[0];
 	weir_dispatch(&domain->threads[0], lane, &batch, sim->now_ns);
 	weir_thread_here = NULL;
@@ -265,6 +285,11 @@ void weir_sim_timer(weir_world *world, weir_timer *timer, uint64_t at_ns)
 {
 	if (world->sim != NULL)
 		weir_timers_start(&world->sim->timers, timer, at_ns);
+}
+
+void weir_sim_cpu(weir_stage *stage, uint64_t cpu_ns)
+{
+	stage->domain->cpu_ns += cpu_ns;
 }
 
 weir_random *weir_sim_random(weir_world *world)

@@ -73,7 +73,7 @@ static int make_lane(weir_stage *stage, weir_lane *lane, uint16_t index)
 	lane->concurrency = (uint32_t)share_of(options->concurrency, stage->lane_count);
 	lane->cost_capacity = share_of(options->cost_capacity, stage->lane_count);
 	atomic_init(&lane->batch, options->batch);
-	weir_queue_init(&lane->queue, options->order, options->newest_after_ns);
+	weir_queue_init(&lane->queue, options->order, options->newest_after_ns, stage->terms.after_ns);
 	lane->batch_last_ns = weir_world_now(stage->world);
 	if (options->batch_law != NULL) {
 		lane->batch_state = weir_mem_zalloc(options->batch_law->state_bytes);
@@ -137,6 +137,7 @@ static int fill_stage(weir_stage *stage, const weir_stage_options *options)
 		stage->options.order = WEIR_BY_CLASS;
 	atomic_init(&stage->shed_ceiling, WEIR_WHOLE);
 	weir_pressure_init(stage);
+	weir_turn_terms(stage);
 	stage->name = weir_mem_strdup(options->name);
 	stage->options.name = stage->name;
 	int failed = stage->name != NULL ? make_lanes(stage) : -ENOMEM;
@@ -166,6 +167,8 @@ static int enlist(weir_stage *stage)
 			weir_bound_enlist(stage->options.bound, stage);
 		pthread_mutex_lock(&domain->lock);
 		domain->stages[domain->stage_count++] = stage;
+		atomic_store(&domain->shared,
+			     domain->options.kind == WEIR_ELASTIC && domain->stage_count > 1);
 		pthread_mutex_unlock(&domain->lock);
 		pthread_cond_signal(&world->control_wake);
 	}

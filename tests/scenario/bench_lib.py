@@ -12,7 +12,63 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "..", "bench"))
 
 # pylint: disable=wrong-import-position
-from lib import measure, report, rows
+from lib import measure, report, rows, socket_cells
+
+
+def story(**changes):
+    """What `weir load` tells of 2x on 200 workers of 100 ms in 10 s, of which the half was answered in 150 ms."""
+    told = {"sent": 40000, "good": 20000, "shed": 20000, "errors": 0, "timeouts": 0, "aborted": 0, "latency_ms": {"p90": 150.0},
+            "latency_steps": [[160.0, 20000]], "shed_steps": [[0.1, 20000]], "shed_ms": {"p50": 0.1, "p99": 0.1}, "paths": {}}
+    return dict(told, **changes)
+
+
+class SocketCells(unittest.TestCase):
+    def test_every_cell_has_a_name_of_its_own_and_fits_the_machine(self):
+        cells = socket_cells.every()
+        self.assertEqual(len({socket_cells.name(cell) for cell in cells}), len(cells))
+        self.assertTrue(all(socket_cells.rate(cell) <= socket_cells.MOST_PER_S for cell in cells))
+        self.assertEqual(len(socket_cells.chosen("200 x 100 ms, alike, kept, cold, 2x")), 1)
+        self.assertLess(len(socket_cells.chosen(quick=True)), len(cells) / 3)
+
+    def test_a_step_that_the_bound_is_in_counts_in_part(self):
+        steps = [[1.0, 10], [2.0, 10], [33.0, 8]]
+        self.assertEqual([round(socket_cells.within(steps, ms), 6) for ms in (0.5, 1, 2, 32.5, 40)], [0, 10, 20, 24, 28])
+
+    def judged(self, told, load=2, sim=None, alone=None):
+        cell = socket_cells.Cell(200, 100, "alike", "kept", "cold", load)
+        return {key: holds for key, (holds, _) in socket_cells.judge(cell, socket_cells.of_sockets(cell, told, 10), sim, alone).items()}
+
+    def test_overload_that_is_held(self):
+        sim = {"shed": [0.48, 0.5], "p90": [0.5, 0.6], "in_2": [0.97, 1.0]}
+        self.assertEqual(self.judged(story(), sim=sim), {"rejections": True, "target": True, "work": True, "agree": True})
+
+    def test_each_bound_is_missed_on_its_own(self):
+        self.assertFalse(self.judged(story(good=18900))["work"])
+        self.assertFalse(self.judged(story(latency_ms={"p90": 331.0}))["target"])
+        self.assertFalse(self.judged(story(shed_steps=[[0.1, 19700], [9.0, 300]]))["rejections"])
+        self.assertFalse(self.judged(story(), sim={"shed": [0.4, 0.44], "p90": [0.5], "in_2": [1.0]})["agree"])
+
+    def test_harm_below_the_capacity_counts_where_the_service_alone_meets_the_target(self):
+        harmed = story(sent=10000, good=9980, shed=20)
+        self.assertEqual(self.judged(harmed, 0.5, alone=True), {"no harm": False, "target": True, "work": True})
+        self.assertEqual(self.judged(harmed, 0.5, alone=False), {})
+
+    def test_kinds_told_by_path_count_by_their_time(self):
+        cell = socket_cells.Cell(16, 20, "seen", "kept", "warm", 2)
+        told = story(sent=16000, good=8000, paths={"/fast": {"sent": 14400, "good": 7200}, "/slow": {"sent": 1600, "good": 800}})
+        self.assertAlmostEqual(socket_cells.of_sockets(cell, told, 10)["in_2"], 1.0)
+        # Below the capacity, of what was offered: here more of the slow ones than was to be expected, all of them answered.
+        told = story(sent=4000, good=4000, shed=0, paths={"/fast": {"sent": 3500, "good": 3500}, "/slow": {"sent": 500, "good": 500}})
+        self.assertAlmostEqual(socket_cells.of_sockets(cell._replace(load=0.5), told, 10)["in_2"], 1.0)
+
+    def test_a_table_has_a_line_for_each_cell_also_for_those_that_failed(self):
+        cell = socket_cells.every()[0]
+        failed = {"cell": list(cell), "error": "Failed: it ended", "disturbed": True, "bounds": {}}
+        fine = {"cell": list(cell), "seen": socket_cells.of_sockets(cell, story(), 10), "sim": None, "bounds": {"work": (False, "")}, "disturbed": False,
+                "most_inside": 3}
+        self.assertEqual(len(socket_cells.table([failed, fine]).splitlines()), 3)
+        self.assertIn("short: work", socket_cells.markdown([fine]))
+        self.assertEqual(socket_cells.short_of([failed, fine])["work"], (1, 1))
 
 
 class Rows(unittest.TestCase):

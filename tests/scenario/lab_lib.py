@@ -303,6 +303,23 @@ class Rules(unittest.TestCase):
         self.assertEqual(held("sentry-overload", {"nothing": front(0.0, 8000, 0), "nginx": front(0.1, 900, 3), "sentry": front(0.99, 100, 2)}), (6, 6))
         self.assertEqual(held("sentry-overload", {"nothing": front(0.9, 8000, 0), "nginx": front(0.95, 900, 3), "sentry": front(0.9, 150, 8, 3)}), (0, 6))
 
+    def test_real_services(self):
+        def cell(good, p90, rejection, shed):
+            return {"sent": 1000, "ok": good, "good": good, "shed": shed, "errors": 0, "timeouts": 0, "aborted": 0, "open": 0, "fell_behind": False, "seconds": 10,
+                    "p90_ms": p90, "rejected_p99_ms": rejection, "paths": {"/a": {"sent": 900, "ok": good, "good": good, "shed": shed}, "/b": {"sent": 100, "ok": 0, "good": 0, "shed": 0}}}
+
+        def front(good, p90, rejection, shed):
+            return {at: cell(good // 2 if at == "slowed" else good, p90, rejection, shed) for at in ("0.7x", "2x", "6x", "slowed")}
+
+        def data(ours, **others):
+            return {"php": {"capacity": 100.0, "slowed": 50.0, "costs": {"/a": 1.0, "/b": 1.0}, "fronts": {"weir": ours, **others}}}
+        alone = front(0, 250.0, None, 0)
+        self.assertEqual(held("real-services", data(front(980, 310.0, 4.0, 0), nothing=alone, envoy=front(840, 200.0, 1.0, 300))), (5, 5))
+        self.assertEqual(held("real-services", data(front(960, 320.0, 6.0, 9), nothing=alone, envoy=front(970, 200.0, 1.0, 300))), (0, 5))
+        # The service alone does not meet the target: then nothing is asked at 0.7x.
+        self.assertEqual(held("real-services", data(front(980, 310.0, 4.0, 9), nothing=front(0, 400.0, None, 0))), (3, 3))
+        self.assertFalse(KNOWN["real-services"].judge({})[0]["holds"])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -372,6 +372,44 @@ static void test_many_inside(void **state)
 	close_backend(&world, &backend);
 }
 
+/* Two of three go while three run: those share the one that is left, and then one runs at a time. They come back: all that wait begin. */
+static void test_workers_go_and_come_back(void **state)
+{
+	weir_backend *backend;
+	weir_world *world = open_backend(&(weir_backend_options){.workers = 3}, &backend);
+	struct call call[6];
+	for (int i = 0; i < 6; i++)
+		submit(world, backend, &call[i], 10);
+	weir_sim_run(world, weir_world_now(world) + 4 * WEIR_NS_PER_MS);
+	weir_backend_workers(backend, 1);
+	weir_sim_run(world, weir_world_now(world) + 23 * WEIR_NS_PER_MS);
+	for (int i = 0; i < 3; i++)
+		expect_ms(&call[i], 4 + 3 * 6);
+	expect_ms(&call[3], -1);
+	weir_backend_workers(backend, 3);
+	weir_sim_run(world, weir_world_now(world) + 20 * WEIR_NS_PER_MS);
+	expect_ms(&call[3], 32);
+	expect_ms(&call[4], 37);
+	expect_ms(&call[5], 37);
+	assert_true(fabs(weir_backend_worked(backend) - 60 * MS) < 1);
+	close_backend(&world, &backend);
+}
+
+/* What is below a quantile is that quantile's fraction; of those that jump, at least. */
+static void test_below_is_the_quantiles_inverse(void **state)
+{
+	for (unsigned kind = 0; kind < WEIR_DIST_KINDS; kind++) {
+		const weir_dist dist = {.kind = (weir_dist_kind)kind, .mean = 7};
+		bool jumps = kind == WEIR_DIST_DETERMINISTIC || kind == WEIR_DIST_BIMODAL;
+		for (double q = .05; q < 1; q += .1) {
+			double below = weir_dist_below(&dist, weir_dist_quantile(&dist, q));
+			assert_true(jumps ? below >= q - 1e-9 : fabs(below - q) < 1e-9);
+		}
+		assert_true(weir_dist_below(&dist, 0) == 0);
+		assert_true(weir_dist_below(&dist, 1e9) > 1 - 1e-9);
+	}
+}
+
 static void test_nonsense_is_refused(void **state)
 {
 	weir_backend *backend = NULL;
@@ -401,6 +439,8 @@ int main(void)
 		cmocka_unit_test(test_full_refuses_later_and_not_from_within),
 		cmocka_unit_test(test_round_trip_is_added),
 		cmocka_unit_test(test_speed_changes_mid_job),
+		cmocka_unit_test(test_workers_go_and_come_back),
+		cmocka_unit_test(test_below_is_the_quantiles_inverse),
 		cmocka_unit_test(test_abandoned_wherever_it_is),
 		cmocka_unit_test(test_abandoned_on_the_way),
 		cmocka_unit_test(test_many_inside),

@@ -104,6 +104,39 @@ static void processor_sharing_is_blind_to_the_distribution(void **state)
 	end(&r);
 }
 
+/* A reactor passes on what comes, on however many threads: the backend sees the same arrivals, and M/M/1 comes out. */
+static void threads_change_nothing_where_no_law_is(void **state)
+{
+	static const char format[] =
+		"[scenario]\nduration = 2000s\nwarmup = 10s\n[backend b]\n[stage s]\nthreads "
+		"= %u\nbackend = b\nwork = exponential 10ms\n[load l]\nrate = .7x\n";
+	char text[300];
+	for (unsigned threads = 1; threads <= 16; threads *= 4) {
+		snprintf(text, sizeof text, format, threads);
+		struct ran r = ran(text, 8);
+		near("the mean response", mean_ms(r.run), 10 / 0.3, 0.04);
+		assert_true(r.run->judgement.shed == 0);
+		end(&r);
+	}
+}
+
+/* The places are shared by the threads, and a full one may turn away what another has a place for. */
+static void a_full_thread_does_not_ask_another(void **state)
+{
+	static const char format[] =
+		"[scenario]\nduration = 400s\n[stage s]\nthreads = %u\nworkers = 2\ncapacity = 2\n"
+		"service = deterministic 10ms\n[load l]\nrate = 300\n";
+	char text[300];
+	double completed_per_s[2];
+	for (unsigned threads = 1; threads <= 2; threads++) {
+		snprintf(text, sizeof text, format, threads);
+		struct ran r = ran(text, 9);
+		completed_per_s[threads - 1] = r.run->judgement.completed_per_s;
+		end(&r);
+	}
+	assert_true(completed_per_s[1] < 0.99 * completed_per_s[0] && completed_per_s[1] > 150);
+}
+
 /* Closed users: throughput is users / (think + response), and with one user the response is the service. */
 static void users_think_and_wait_for_their_answer(void **state)
 {
@@ -359,8 +392,12 @@ static void any_scenario(uint64_t seed, char *text, size_t size)
 {
 	static const char *const dists[] = {"deterministic 5ms", "exponential 8ms", "bimodal 6ms",
 					    "lognormal 7ms", "pareto 9ms"};
-	static const char *const laws[] = {"none", "bucket\nbucket.rate = 300",
-					   "threshold\nthreshold.waiting = 20", "aimd", "multiclass"};
+	static const char *const laws[] = {"none",
+					   "bucket\nbucket.rate = 300",
+					   "threshold\nthreshold.waiting = 20",
+					   "aimd",
+					   "multiclass",
+					   "codel"};
 	static const char *const forms[] = {"poisson", "constant", "burst"};
 	static const char *const orders[] = {"fifo", "by-class", "shortest", "newest-late"};
 	weir_random r;
@@ -373,9 +410,12 @@ static void any_scenario(uint64_t seed, char *text, size_t size)
 	if (BELOW(3) == 0)
 		PUT("most = %u\n", 1 + BELOW(20));
 	for (unsigned i = 0; i < 3; i++) {
+		unsigned workers = 1 + BELOW(8);
 		PUT("[stage s%u]\nworkers = %u\ncapacity = %u\nservice = %s\norder = %s\np90 = 200ms\nlaw = "
 		    "%s\n",
-		    i, 1 + BELOW(8), 1 + BELOW(200), any(&r, dists, 5), any(&r, orders, 4), any(&r, laws, 5));
+		    i, workers, 1 + BELOW(200), any(&r, dists, 5), any(&r, orders, 4), any(&r, laws, 6));
+		if (BELOW(3) == 0)
+			PUT("threads = %u\n", 1 + BELOW(workers));
 		if (BELOW(2))
 			PUT("backend = db\nwork = %s\n", any(&r, dists, 5));
 		if (i < 2 && BELOW(2))
@@ -483,6 +523,8 @@ int main(void)
 		CHECK_TEST(d_d_1_never_waits),
 		CHECK_TEST(a_pipeline_of_m_m_1_is_their_sum),
 		CHECK_TEST(processor_sharing_is_blind_to_the_distribution),
+		CHECK_TEST(threads_change_nothing_where_no_law_is),
+		CHECK_TEST(a_full_thread_does_not_ask_another),
 		CHECK_TEST(users_think_and_wait_for_their_answer),
 		CHECK_TEST(rates_follow_the_profile),
 		CHECK_TEST(bursts_queue_more_than_poisson),

@@ -2,6 +2,7 @@
 /* A pool whose handlers really block grows to do them at once, and gives the threads back afterwards. */
 #include "support/worlds.h"
 
+#include <sched.h>
 #include <string.h>
 
 /* Handlers meet here: none gets through before this many are inside, so only a pool that grew can go on. */
@@ -134,6 +135,76 @@ static void the_time_in_handlers_never_shrinks(void **state)
 	assert_int_equal(pool_backwards, 0);
 }
 
+/*
+ * Many stages, targets and classes on one pool, offered from several threads with pauses in between so that threads go to sleep: if a wake-up
+ * were lost, the last events would wait for ever.
+ */
+enum { POOL_STAGES = 8, OFFERERS = 4, ROUNDS = 300 };
+
+struct offerer {
+	pthread_t thread;
+	struct probe *probes;
+	struct job jobs[16];
+	_Atomic unsigned ended; /* of this round */
+	unsigned seed;
+};
+
+/* The job is its offerer's again when it is done, not when it is handled. */
+static void end_and_tell(struct probe *probe, struct job *job)
+{
+	struct offerer *offerer = job->data;
+	weir_done(&job->event);
+	atomic_fetch_add(&offerer->ended, 1);
+}
+
+static void *offer_rounds(void *arg)
+{
+	struct offerer *offerer = arg;
+	weir_random random;
+	weir_random_init(&random, offerer->seed);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		unsigned count = 1 + (unsigned)weir_random_below(&random, 16);
+		for (unsigned i = 0; i < count; i++) {
+			struct job *job = &offerer->jobs[i];
+			job_init(job, i, (unsigned)weir_random_below(&random, 3));
+			job->data = offerer;
+			struct probe *probe = &offerer->probes[weir_random_below(&random, POOL_STAGES)];
+			while (weir_offer(probe->stage, &job->event) != WEIR_ADMITTED)
+				sched_yield();
+		}
+		while (atomic_load(&offerer->ended) != count)
+			sched_yield();
+		atomic_store(&offerer->ended, 0);
+	}
+	return NULL;
+}
+
+static void no_turn_is_lost_among_many_stages(void **state)
+{
+	weir_world *world = world_real();
+	weir_domain *domain = domain_elastic(world, "pool", 3, 3);
+	static struct probe probes[POOL_STAGES];
+	static struct offerer offerers[OFFERERS];
+	static const char *const names[POOL_STAGES] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+	for (unsigned i = 0; i < POOL_STAGES; i++) {
+		probes[i] = (struct probe){.each = end_and_tell};
+		probe_open(&probes[i], domain,
+			   (weir_stage_options){.name = names[i],
+						.order = i % 3 == 0 ? WEIR_BY_CLASS : WEIR_FIFO,
+						.single = i % 4 == 1,
+						.concurrency = i % 4 == 2 ? 2 : 0});
+	}
+	must(weir_world_start(world));
+	for (unsigned i = 0; i < OFFERERS; i++) {
+		offerers[i].probes = probes;
+		offerers[i].seed = i + 1;
+		assert_int_equal(pthread_create(&offerers[i].thread, NULL, offer_rounds, &offerers[i]), 0);
+	}
+	for (unsigned i = 0; i < OFFERERS; i++)
+		pthread_join(offerers[i].thread, NULL);
+	world_end(&world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -141,6 +212,7 @@ int main(void)
 		CHECK_TEST(a_burst_reaches_every_idle_thread),
 		CHECK_TEST(a_world_stops_while_its_pool_is_growing),
 		CHECK_TEST(the_time_in_handlers_never_shrinks),
+		CHECK_TEST(no_turn_is_lost_among_many_stages),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -245,11 +245,88 @@ static void no_lane_is_left_behind_a_limit(void **state)
 	}
 }
 
+/* ---- a limit that the queues share ---- */
+
+#define SHARED_LIMIT 6
+#define SHARED_JOBS  96
+
+static struct job shared_jobs[SHARED_JOBS];
+static struct job *_Atomic held[SHARED_JOBS]; /* by the number of the job */
+static _Atomic unsigned inside, most_inside;
+
+static uint32_t shared_limit(const void *state)
+{
+	return SHARED_LIMIT;
+}
+
+/* Nothing but the end of one event tells a queue that it may start another: there are no ticks. */
+static const weir_admission_law shared_law = {.name = "shared-limit",
+					      .state_bytes = sizeof(struct moody),
+					      .init = moody_init,
+					      .admit = moody_admit,
+					      .limit = shared_limit};
+
+static void hold_it(struct probe *probe, struct job *job)
+{
+	unsigned now = atomic_fetch_add(&inside, 1) + 1, most = atomic_load(&most_inside);
+	while (most < now && !atomic_compare_exchange_weak(&most_inside, &most, now))
+		;
+	weir_hold(&job->event);
+	atomic_store(&held[job - shared_jobs], job);
+}
+
+static void *settle_held(void *arg)
+{
+	for (unsigned at = *(unsigned *)arg; !atomic_load(&ends); at++) {
+		struct job *job = atomic_exchange(&held[at % SHARED_JOBS], NULL);
+		if (job == NULL)
+			continue;
+		atomic_fetch_sub(&inside, 1);
+		weir_done(&job->event);
+	}
+	return NULL;
+}
+
+/* Rounds of requests, of which most come to one queue, and each round to another one. */
+static void offer_rounds(weir_stage *stage, unsigned rounds)
+{
+	for (unsigned round = 0; round < rounds; round++) {
+		jobs_init(shared_jobs, SHARED_JOBS, 0);
+		for (unsigned i = 0; i < SHARED_JOBS; i++) {
+			shared_jobs[i].event.home = (uint16_t)((i % 8 == 0 ? i / 8 : round) % 4);
+			while (weir_offer(stage, &shared_jobs[i].event) != WEIR_ADMITTED)
+				;
+		}
+		CHECK_EVENTUALLY(stats_of(stage).in_flight == 0);
+	}
+}
+
+static void places_freed_on_one_queue_reach_the_others(void **state)
+{
+	weir_world *world = world_real();
+	struct probe probe = {.each = hold_it};
+	pthread_t settlers[2];
+	unsigned from[2] = {0, SHARED_JOBS / 2};
+	atomic_store(&ends, false);
+	probe_open(&probe, domain_reactor(world, "reactor", 4),
+		   (weir_stage_options){.capacity = 512, .batch = 4, .admission = &shared_law});
+	must(weir_world_start(world));
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&settlers[i], NULL, settle_held, &from[i]), 0);
+	offer_rounds(probe.stage, CHECK_SLOW ? 100 : 500);
+	atomic_store(&ends, true);
+	for (unsigned i = 0; i < 2; i++)
+		pthread_join(settlers[i], NULL);
+	print_message("at most %u inside, of %u\n", atomic_load(&most_inside), SHARED_LIMIT);
+	world_end(&world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CHECK_TEST(everything_around_the_laws_changes_under_fire),
 		CHECK_TEST(no_lane_is_left_behind_a_limit),
+		CHECK_TEST(places_freed_on_one_queue_reach_the_others),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

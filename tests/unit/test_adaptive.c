@@ -461,10 +461,77 @@ static void test_what_it_has_learnt_can_be_saved_and_loaded(void **state)
 	on_law_close(&b);
 }
 
+/* ---- on a pool that several stages share ---- */
+
+static weir_verdict ask_pool(on_law *a, uint64_t ahead_ns, uint64_t total_ns, uint64_t spent_ns)
+{
+	weir_ask ask = {.now_ns = a->now_ns,
+			.entered_ns = a->now_ns - spent_ns,
+			.count = 1,
+			.shared = true,
+			.ahead_ns = ahead_ns,
+			.total_ns = total_ns,
+			.bound_ns = 100 * MS};
+	return a->law->admit(a->state, &ask);
+}
+
+static void tick_pool(on_law *a, double load)
+{
+	weir_sample sample = {.now_ns = a->now_ns, .interval_ns = 10 * MS, .shared = true, .pool_quality = 1};
+	for (unsigned k = 0; k < WEIR_CLASSES; k++)
+		sample.pool_load[k] = load;
+	a->law->tick(a->state, &sample);
+}
+
+static void test_on_a_pool_it_goes_by_what_waits_in_all_stages(void **state)
+{
+	on_law a;
+	open_busy(&a, 10 * MS);
+	tick_pool(&a, 2);
+	assert_int_equal(ask_pool(&a, 0, 900 * MS, 0), WEIR_ADMITTED); /* nothing goes before it */
+	assert_int_equal(ask_pool(&a, 10 * MS, 10 * MS, 0), WEIR_ADMITTED);
+	assert_int_equal(ask_pool(&a, 95 * MS, 95 * MS, 0), WEIR_SHED_LATE);
+	assert_int_equal(ask_pool(&a, 10 * MS, 95 * MS, 0), WEIR_SHED_LATE); /* the others would be late */
+	tick_pool(&a, .5);
+	assert_int_equal(ask_pool(&a, 10 * MS, 95 * MS, 0), WEIR_ADMITTED); /* in calm there is time */
+	on_law_close(&a);
+}
+
+static void test_a_request_has_what_is_left_of_its_target(void **state)
+{
+	on_law a;
+	open_busy(&a, 10 * MS);
+	tick_pool(&a, 2);
+	assert_int_equal(ask_pool(&a, 20 * MS, 20 * MS, 0), WEIR_ADMITTED);
+	assert_int_equal(ask_pool(&a, 20 * MS, 20 * MS, 140 * MS), WEIR_SHED_LATE);
+	assert_int_equal(ask_pool(&a, 1 * MS, 1 * MS, 500 * MS),
+			 WEIR_ADMITTED); /* late anyhow, and hardly has to wait */
+	on_law_close(&a);
+}
+
+static void test_who_is_let_in_on_a_pool_is_started(void **state)
+{
+	on_law a;
+	weir_turn turn = {.shared = true};
+	open_busy(&a, 10 * MS);
+	tick_pool(&a, 2);
+	assert_int_equal(ask_pool(&a, 0, 0, 0), WEIR_ADMITTED);
+	turn.now_ns = a.now_ns;
+	weir_event event = {.entered_ns = a.now_ns - 150 * MS, .offered_ns = a.now_ns - 150 * MS};
+	assert_int_equal(a.law->start(a.state, &event, &turn), WEIR_ADMITTED);
+	event.entered_ns = event.offered_ns =
+		a.now_ns - 500 * MS; /* the others are in time: one may be late */
+	assert_int_equal(a.law->start(a.state, &event, &turn), WEIR_ADMITTED);
+	on_law_close(&a);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_it_accepts),
+		cmocka_unit_test(test_on_a_pool_it_goes_by_what_waits_in_all_stages),
+		cmocka_unit_test(test_a_request_has_what_is_left_of_its_target),
+		cmocka_unit_test(test_who_is_let_in_on_a_pool_is_started),
 		cmocka_unit_test(test_a_class_without_a_target_has_the_one_above),
 		cmocka_unit_test(test_it_learns_the_service_time_and_the_time_per_start),
 		cmocka_unit_test(test_who_waited_too_long_is_dropped_at_its_turn),

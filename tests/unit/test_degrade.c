@@ -92,50 +92,7 @@ static void test_nonsense_stays_between_the_bounds(void **state)
 	}
 }
 
-/* ---- as the laws have it ---- */
-
-static void shed_for(struct rig *rig, unsigned klass, unsigned ticks)
-{
-	for (unsigned i = 0; i < ticks; i++) {
-		while (rig_ask(rig, klass, 1) == WEIR_ADMITTED)
-			;
-		rig->now_ns += 10 * MS;
-		weir_sample sample = {.now_ns = rig->now_ns, .interval_ns = 10 * MS, .waiting = 16};
-		sample.klass[klass].offered = 17;
-		sample.klass[klass].shed = 1;
-		rig->law->tick(rig->state, &sample);
-	}
-}
-
-static void test_a_law_that_sheds_asks_for_less(void **state)
-{
-	weir_adaptive_remote_params params;
-	struct rig rig;
-	weir_law_defaults(&weir_law_adaptive_remote, &params);
-	params.target_ns[0] = 200 * MS;
-	params.quality_min = .4;
-	rig_open(&rig, &weir_law_adaptive_remote, &params);
-	assert_true(rig.law->quality(rig.state, 0) == 1);
-	shed_for(&rig, 2, 1000);
-	assert_true(rig.law->quality(rig.state, 2) == .4);
-	assert_true(rig_report(&rig, 2).quality == .4);
-	/* Of the class that is shed only. */
-	assert_true(rig.law->quality(rig.state, 0) == 1);
-	rig_close(&rig);
-}
-
-static void test_a_lowest_of_one_is_always_the_best(void **state)
-{
-	weir_adaptive_remote_params params;
-	struct rig rig;
-	weir_law_defaults(&weir_law_adaptive_remote, &params);
-	params.target_ns[0] = 200 * MS;
-	params.quality_min = 1;
-	rig_open(&rig, &weir_law_adaptive_remote, &params);
-	shed_for(&rig, 0, 1000);
-	assert_true(rig.law->quality(rig.state, 0) == 1);
-	rig_close(&rig);
-}
+/* ---- as the laws have it; what they ask for: tests/sim/test_degrade.c, test_adaptive_remote.c ---- */
 
 static void test_the_lowest_is_checked(void **state)
 {
@@ -167,8 +124,6 @@ int main(void)
 		cmocka_unit_test(test_it_is_back_in_seconds_whatever_the_target),
 		cmocka_unit_test(test_a_long_pause_is_one_step),
 		cmocka_unit_test(test_nonsense_stays_between_the_bounds),
-		cmocka_unit_test(test_a_law_that_sheds_asks_for_less),
-		cmocka_unit_test(test_a_lowest_of_one_is_always_the_best),
 		cmocka_unit_test(test_the_lowest_is_checked),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -370,6 +370,34 @@ static void reports_are_of_the_state_that_is_worst_off(void **state)
 	world_end(&world);
 }
 
+static bool script_calm(const void *state)
+{
+	const struct script_state *at = state;
+	return at->script->quality[at->index] == 1;
+}
+
+static const weir_admission_law calm_law = {
+	.name = "calm", SCRIPT_LAW, .per_lane = true, .calm = script_calm};
+
+static void a_stage_is_calm_while_its_law_says_so_or_nothing_waits(void **state)
+{
+	struct plugged p;
+	clear_script();
+	plugged_open(&p, WEIR_REACTOR, (weir_stage_options){.capacity = 10});
+	assert_true(weir_stage_calm(p.stage));
+	jobs_init(jobs, 1, 0);
+	assert_int_equal(weir_offer(p.stage, &jobs[0].event), WEIR_ADMITTED);
+	assert_false(weir_stage_calm(p.stage));
+	install(p.stage, &script_law); /* cannot tell */
+	assert_false(weir_stage_calm(p.stage));
+	install(p.stage, &calm_law);
+	assert_true(weir_stage_calm(p.stage));
+	for (int i = 0; i < LANES; i++)
+		script.quality[i] = 0.5;
+	assert_false(weir_stage_calm(p.stage));
+	plugged_end(&p);
+}
+
 static char noticed[4][256];
 static unsigned notices;
 
@@ -729,6 +757,128 @@ static void a_limit_is_shared_by_the_queues(void **state)
 	end_limited(&at);
 }
 
+static void offer_held(struct limited *at, unsigned from, unsigned until, unsigned home)
+{
+	for (unsigned i = from; i < until; i++) {
+		jobs[i].event.home = (uint16_t)home;
+		assert_int_equal(weir_offer(at->stage, &jobs[i].event), WEIR_ADMITTED);
+	}
+	world_run(at->world, WEIR_NS_PER_MS);
+}
+
+static unsigned started_of(unsigned from, unsigned until)
+{
+	unsigned started = 0;
+	for (unsigned i = from; i < until; i++)
+		started += jobs[i].handled != 0;
+	return started;
+}
+
+static void settle_started(struct limited *at, unsigned from, unsigned until, unsigned count)
+{
+	for (unsigned i = from; i < until && count != 0; i++)
+		if (jobs[i].handled != 0 && jobs[i].event.lane != NULL) {
+			weir_done(&jobs[i].event);
+			count--;
+		}
+	assert_int_equal(count, 0);
+	world_run(at->world, WEIR_NS_PER_MS); /* no tick: nobody but the one who ended tells the others */
+}
+
+/* Two queues, a law with this limit that never ticks, and nothing offered yet. */
+static void open_shared(struct limited *at, uint32_t limit)
+{
+	static const weir_admission_law law = {.name = "still",
+					       .state_bytes = sizeof(struct script_state),
+					       .params_bytes = sizeof(struct script *),
+					       .init = script_init,
+					       .admit = script_admit,
+					       .limit = script_limit};
+	memset(at, 0, sizeof *at);
+	clear_script();
+	script.limit = limit;
+	at->world = world_virtual(1);
+	probe_open(&at->probe, domain_reactor(at->world, "reactor", 2), (weir_stage_options){.batch = 4});
+	at->stage = at->probe.stage;
+	at->probe.act = PROBE_HOLD;
+	install(at->stage, &law);
+	must(weir_world_start(at->world));
+	jobs_init(jobs, 40, 0);
+}
+
+static void end_shared(struct limited *at, unsigned count)
+{
+	at->probe.act = PROBE_DONE;
+	for (unsigned i = 0; i < count; i++)
+		if (jobs[i].handled != 0 && jobs[i].event.lane != NULL)
+			weir_done(&jobs[i].event);
+	world_run(at->world, WEIR_NS_PER_MS);
+	assert_int_equal(at->probe.handled, count);
+	world_end(&at->world);
+}
+
+static void a_busy_queue_uses_what_an_idle_one_does_not(void **state)
+{
+	struct limited at;
+	open_shared(&at, 6);
+	offer_held(&at, 0, 20, 1);
+	assert_int_equal(at.probe.handled, 6);
+	settle_started(&at, 0, 20, 2);
+	assert_int_equal(at.probe.handled, 8);
+	end_shared(&at, 20);
+}
+
+/* The first queue has all places and more waiting. The second has its share as soon as they are free, and the first no more than its own. */
+static void a_queue_below_its_share_gets_the_next_places(void **state)
+{
+	struct limited at;
+	open_shared(&at, 6);
+	offer_held(&at, 0, 20, 0);
+	assert_int_equal(started_of(0, 20), 6);
+	offer_held(&at, 20, 30, 1);
+	settle_started(&at, 0, 20, 3);
+	assert_int_equal(started_of(20, 30), 3);
+	assert_int_equal(started_of(0, 20), 6); /* none of the free places is the first queue's */
+	settle_started(&at, 0, 20, 1);
+	assert_int_equal(started_of(0, 20), 7);
+	settle_started(&at, 20, 30, 1);
+	assert_int_equal(started_of(20, 30), 4);
+	end_shared(&at, 30);
+}
+
+/* A queue that has its share waits for more: whoever ends an event of the other queue tells it that there is room. */
+static void a_place_that_is_free_elsewhere_is_not_lost(void **state)
+{
+	struct limited at;
+	open_shared(&at, 6);
+	offer_held(&at, 0, 3, 0);
+	offer_held(&at, 3, 20, 1);
+	assert_int_equal(at.probe.handled, 6);
+	settle_started(&at, 0, 3, 1);
+	assert_int_equal(started_of(3, 20), 4);
+	settle_started(&at, 0, 3, 2);
+	assert_int_equal(started_of(3, 20), 6);
+	settle_started(&at, 3, 20, 6);
+	assert_int_equal(started_of(3, 20), 12);
+	end_shared(&at, 20);
+}
+
+/* Each queue may have one inside, or it could wait for ever. */
+static void a_limit_below_the_number_of_queues_stops_none(void **state)
+{
+	struct limited at;
+	open_shared(&at, 1);
+	offer_held(&at, 0, 10, 0);
+	offer_held(&at, 10, 20, 1);
+	assert_in_range(at.probe.handled, 1, 2);
+	for (unsigned i = 0; i < 9; i++) {
+		settle_started(&at, 0, 10, started_of(0, 10) > i);
+		settle_started(&at, 10, 20, started_of(10, 20) > i);
+		assert_true(started_of(0, 10) > i && started_of(10, 20) > i);
+	}
+	end_shared(&at, 20);
+}
+
 /* What was held back by a law that has gone, or does not rule any more, must not wait for ever. */
 static void nothing_stays_behind_a_limit_that_has_gone(void **state)
 {
@@ -884,6 +1034,7 @@ int main(void)
 		CHECK_TEST(a_ceiling_is_a_fraction),
 		CHECK_TEST(a_stage_without_a_law_takes_settings_and_has_nothing_to_report),
 		CHECK_TEST(reports_are_of_the_state_that_is_worst_off),
+		CHECK_TEST(a_stage_is_calm_while_its_law_says_so_or_nothing_waits),
 		CHECK_TEST(an_unreachable_target_is_noticed_once_each_time),
 		CHECK_TEST(a_stop_from_a_notice_is_refused_rather_than_waiting_for_itself),
 		CHECK_TEST(retry_after_is_spread_but_never_early),
@@ -898,6 +1049,10 @@ int main(void)
 		CHECK_TEST(work_that_its_offerer_does_is_shed_where_the_law_refuses_its_start),
 		CHECK_TEST(a_limit_holds_and_follows_the_law),
 		CHECK_TEST(a_limit_is_shared_by_the_queues),
+		CHECK_TEST(a_busy_queue_uses_what_an_idle_one_does_not),
+		CHECK_TEST(a_queue_below_its_share_gets_the_next_places),
+		CHECK_TEST(a_place_that_is_free_elsewhere_is_not_lost),
+		CHECK_TEST(a_limit_below_the_number_of_queues_stops_none),
 		CHECK_TEST(nothing_stays_behind_a_limit_that_has_gone),
 		CHECK_TEST(those_that_waited_too_long_go_at_a_tick),
 		CHECK_TEST(another_laws_events_are_not_dropped_for_waiting),

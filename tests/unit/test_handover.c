@@ -35,6 +35,9 @@ static void what_is_written_is_read(void **state)
 	weir_handover_put_law(to, "two\nlines", "x");
 	weir_handover_put_law(to, "c", "end\nend");
 	weir_handover_put_law(to, "a", "last");
+	weir_handover_put_cost(to, "1 a b");
+	weir_handover_put_cost(to, "two\nlines");
+	weir_handover_put_cost(to, "");
 	weir_handover_end(to);
 	fclose(to);
 	weir_handover *handover = weir_handover_read(fd, THEN + 1);
@@ -48,6 +51,10 @@ static void what_is_written_is_read(void **state)
 	assert_null(weir_handover_law(handover, "c"));
 	assert_null(weir_handover_law(handover, "two"));
 	assert_null(weir_handover_law(NULL, "a"));
+	assert_string_equal(weir_handover_cost(handover, 0), "1 a b");
+	assert_string_equal(weir_handover_cost(handover, 1), "");
+	assert_null(weir_handover_cost(handover, 2));
+	assert_null(weir_handover_cost(NULL, 0));
 	weir_handover_free(handover);
 	close(fd);
 	assert_null(weir_handover_read(fd, THEN));

@@ -282,6 +282,15 @@ static void json_has_all_figures_at_its_top(void **state)
 	assert_int_equal(json_object_size(json_object_get(all, "status")), 3);
 	expect_integer(json_object_get(all, "error_reasons"), "cut", 1);
 	expect_integer(json_object_get(all, "error_reasons"), "connect", 0);
+	/* Six were ok, the last of them after 150 ms. */
+	const json_t *steps = json_object_get(all, "latency_steps");
+	json_int_t many = 0;
+	for (size_t i = 0; i < json_array_size(steps); i++)
+		many += json_integer_value(json_array_get(json_array_get(steps, i), 1));
+	assert_int_equal(many, 6);
+	const json_t *last = json_array_get(steps, json_array_size(steps) - 1);
+	assert_true(json_number_value(json_array_get(last, 0)) >= 150);
+	assert_true(json_array_size(json_object_get(all, "shed_steps")) > 0);
 	json_decref(all);
 	made_load_fini(&made);
 }

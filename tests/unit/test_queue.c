@@ -58,7 +58,7 @@ static void compare(weir_order order, uint64_t seed)
 	uint64_t now_ns = 1;
 	m.count = 0;
 	weir_random_init(&random, seed);
-	weir_queue_init(&queue, order, 50);
+	weir_queue_init(&queue, order, 50, NULL);
 	for (size_t made = 0; made < EVENTS || m.count != 0;) {
 		now_ns += weir_random_below(&random, 4) + 1;
 		if (made < EVENTS && weir_random_below(&random, 5) < 3) {
@@ -70,6 +70,9 @@ static void compare(weir_order order, uint64_t seed)
 			m.waiting[m.count++] = event;
 		} else {
 			weir_event *expected = model_pop(&m, order, now_ns, 50);
+			bool overdue;
+			assert_for_seed(seed, weir_queue_peek(&queue, now_ns, &overdue) == expected);
+			assert_for_seed(seed, !overdue);
 			assert_for_seed(seed, weir_queue_pop(&queue, now_ns) == expected);
 		}
 		assert_for_seed(seed, queue.count == m.count);
@@ -93,7 +96,7 @@ static void test_heap_at_its_extremes(void **state)
 	weir_queue queue;
 	assert_non_null(events);
 	for (int falling = 0; falling < 2; falling++) {
-		weir_queue_init(&queue, WEIR_SHORTEST, 0);
+		weir_queue_init(&queue, WEIR_SHORTEST, 0, NULL);
 		for (size_t i = 0; i < count; i++) {
 			events[i].offered_ns = i + 1;
 			events[i].cost = falling ? (uint32_t)(count - i) : 7;
@@ -110,16 +113,43 @@ static void test_newest_late_may_be_never(void **state)
 {
 	weir_event events[2] = {{.offered_ns = 5}, {.offered_ns = 6}};
 	weir_queue queue;
-	weir_queue_init(&queue, WEIR_NEWEST_LATE, UINT64_MAX);
+	weir_queue_init(&queue, WEIR_NEWEST_LATE, UINT64_MAX, NULL);
 	weir_queue_push(&queue, &events[0]);
 	weir_queue_push(&queue, &events[1]);
 	assert_ptr_equal(weir_queue_pop(&queue, 1000), &events[0]);
 	assert_ptr_equal(weir_queue_pop(&queue, 1000), &events[1]);
 }
 
+/* One turn in a hundred, not all turns until it has caught up. */
+static void a_lower_class_has_a_turn_in_its_time(void **state)
+{
+	static weir_event high[1000], low[3];
+	_Atomic uint64_t after_ns[WEIR_CLASSES];
+	weir_queue queue;
+	bool overdue;
+	for (unsigned k = 0; k < WEIR_CLASSES; k++)
+		after_ns[k] = 100;
+	weir_queue_init(&queue, WEIR_BY_CLASS, 0, after_ns);
+	for (unsigned i = 0; i < 1000; i++)
+		weir_queue_push(&queue, &high[i]);
+	for (unsigned i = 0; i < 3; i++) {
+		low[i].klass = 5;
+		weir_queue_push(&queue, &low[i]);
+	}
+	for (unsigned now = 1, next = 0; now < 1000; now++) {
+		bool turn = next < 3 && now == 101 * (next + 1);
+		const weir_event *peeked = weir_queue_peek(&queue, now, &overdue);
+		assert_int_equal(overdue, turn);
+		assert_ptr_equal(weir_queue_pop(&queue, now), peeked);
+		assert_int_equal(peeked->klass, turn ? 5 : 0);
+		next += turn;
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_lower_class_has_a_turn_in_its_time),
 		cmocka_unit_test(test_every_order_is_as_its_model),
 		cmocka_unit_test(test_heap_at_its_extremes),
 		cmocka_unit_test(test_newest_late_may_be_never),

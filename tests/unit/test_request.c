@@ -3,6 +3,7 @@
 #include "on_http.h"
 
 #include "base/clock.h"
+#include "http/server.h"
 
 /* ---- looking ---- */
 
@@ -186,6 +187,73 @@ static void settles_by_status(void **state)
 	}
 	assert_int_equal(stats_of(s.stage).completed, 2);
 	assert_int_equal(stats_of(s.stage).failed, 4);
+	site_end(&s);
+}
+
+/* ---- what it costs ---- */
+
+/* Tells what it was thought to cost, with the status that it is asked for. */
+static void page_cost(site *s, weir_request *request)
+{
+	char text[32];
+	weir_span query = weir_request_query(request);
+	int n = snprintf(text, sizeof(text), "cost=%u;", weir_request_event(request)->cost);
+	weir_request_reply_text(request, query.length > 0 && query.at[0] == '4' ? 404 : 200,
+				(weir_span){text, (size_t)n});
+}
+
+static const page cost_pages[] = {PAGE("/cost", page_cost), PAGE("/none", page_cost),
+				  POOL_PAGE("/far", page_cost), NO_PAGE};
+
+static bool is_unknown(site *s, const char *request)
+{
+	char *text = ask(s, request);
+	bool unknown = strstr(text, "cost=0;") != NULL;
+	check_contains(text, "cost=");
+	free(text);
+	return unknown;
+}
+
+static void learns_what_requests_cost(void **state)
+{
+	skip_without(state);
+	site s = {.pages = cost_pages};
+	site_open(&s);
+	/* What is not answered well teaches nothing. */
+	for (int i = 0; i < 20; i++)
+		assert_true(is_unknown(&s, "GET /none?4 HTTP/1.0\r\n\r\n"));
+	assert_true(is_unknown(&s, "GET /cost HTTP/1.0\r\n\r\n"));
+	for (int i = 0; i < 6; i++)
+		free(ask(&s, "GET /cost?q HTTP/1.0\r\n\r\n"));
+	assert_false(is_unknown(&s, "GET /cost HTTP/1.0\r\n\r\n"));
+	/* Answered by another thread; a body that comes late. */
+	for (int i = 0; i < 6; i++) {
+		free(ask(&s, "GET /far HTTP/1.0\r\n\r\n"));
+		free(ask(&s, "POST /far HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc"));
+	}
+	unsigned kinds = 0;
+	for (uint32_t at = 0; at < weir_costs_places(weir_http_costs(s.http)); at++) {
+		weir_costs_view view;
+		if (!weir_costs_view_at(weir_http_costs(s.http), at, weir_world_now(s.world), &view) ||
+		    view.sort != WEIR_COSTS_KIND)
+			continue;
+		char name[16];
+		assert_true(weir_http_route_name(s.http, view.route, name, sizeof(name)));
+		assert_string_equal(name, "all");
+		assert_string_not_equal(view.path, "/none");
+		kinds += view.expected_ns > 0;
+	}
+	assert_true(kinds >= 2);
+	site_end(&s);
+}
+
+static void what_is_exempt_has_no_cost(void **state)
+{
+	skip_without(state);
+	site s = {.pages = cost_pages, .route = {.exempt = true}};
+	site_open(&s);
+	for (int i = 0; i < 10; i++)
+		assert_true(is_unknown(&s, "GET /cost HTTP/1.0\r\n\r\n"));
 	site_end(&s);
 }
 
@@ -792,6 +860,8 @@ int main(void)
 		ON_BOTH(shows_large_heads),
 		ON_BOTH(refuses_answers_that_are_none),
 		ON_BOTH(settles_by_status),
+		ON_BOTH(learns_what_requests_cost),
+		ON_BOTH(what_is_exempt_has_no_cost),
 		ON_BOTH(streams),
 		ON_BOTH(cuts_what_is_not_whole),
 		ON_BOTH(streams_as_fast_as_the_client_reads),

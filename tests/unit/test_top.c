@@ -403,8 +403,9 @@ static void overview_of_80_columns(void **state)
 	unsigned down = row_with(&at, "9001                down");
 	assert_int_equal(at.screen.cells[(size_t)down * 80 + 31].tone, WEIR_TONE_BAD);
 	row_with(&at, " 03:22:51.123 app         rest      GET /list                 predicted-late");
-	assert_string_equal(line(&at, 23),
-			    " q quit   j k choose   Enter stage   s turned away   p pause   ? help");
+	assert_string_equal(
+		line(&at, 23),
+		" q quit   j k choose   Enter stage   s turned away   c costs   p pause   ? help");
 	assert_int_equal(weir_top_usual_stage(&at.model), 0);
 	for (unsigned row = 0; row < 24; row++)
 		assert_null(strstr(line(&at, row), "idle")); /* it has nothing to tell */
@@ -438,9 +439,39 @@ static void other_pages(void **state)
 	weir_top_draw(&at.screen, &at.model, &at.view);
 	row_with(&at, "turned away: 1100 in all, the newest first");
 	row_with(&at, "GET /list");
+	at.view.page = WEIR_TOP_COSTS;
+	weir_top_draw(&at.screen, &at.model, &at.view);
+	row_with(&at, "nothing is known yet of what requests cost");
 	at.view.page = WEIR_TOP_HELP;
 	weir_top_draw(&at.screen, &at.model, &at.view);
 	row_with(&at, "choose a stage");
+	tear_down_drawing(&at);
+}
+
+static void costs_are_told(void **state)
+{
+	static const char text[] = "{\"costs\":{\"kinds\":["
+				   "{\"method\":\"GET\",\"path\":\"/reports/"
+				   "*\",\"count\":310,\"expected_ns\":812000000,\"p90_ns\":960000000,"
+				   "\"confidence\":0.8,\"share\":0.71},"
+				   "{\"method\":\"POST\",\"path\":\"/"
+				   "a\\u001b[2J\",\"count\":1,\"expected_ns\":null,\"p90_ns\":1000,"
+				   "\"confidence\":\"x\",\"share\":7},"
+				   "7]}}";
+	drawing at;
+	set_up_drawing(&at, text, 24, 80, false);
+	at.view.page = WEIR_TOP_COSTS;
+	weir_top_draw(&at.screen, &at.model, &at.view);
+	row_with(&at, "what is expensive here");
+	row_with(&at, " GET /reports/*                         71 %    812ms    960ms      310    80 %");
+	row_with(&at, " POST /a");
+	at.view.scroll = 1;
+	weir_top_draw(&at.screen, &at.model, &at.view);
+	row_with(&at, " POST /a");
+	tear_down_drawing(&at);
+	set_up_drawing(&at, text, 4, 20, false);
+	at.view.page = WEIR_TOP_COSTS;
+	weir_top_draw(&at.screen, &at.model, &at.view);
 	tear_down_drawing(&at);
 }
 
@@ -589,6 +620,7 @@ int main(void)
 		cmocka_unit_test(overview_of_80_columns),
 		cmocka_unit_test(wider_screens_show_more),
 		cmocka_unit_test(other_pages),
+		cmocka_unit_test(costs_are_told),
 		cmocka_unit_test(states_are_told),
 		cmocka_unit_test(many_stages),
 		cmocka_unit_test(nothing_but_signs),

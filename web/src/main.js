@@ -78,6 +78,19 @@ function showBackends(backends) {
   find("backends").querySelector("tbody").replaceChildren(...rows);
 }
 
+const part = (value) => `${Math.round(100 * value)} %`;
+
+function showCosts(costs) {
+  const kinds = costs?.kinds ?? [];
+  find("costs").hidden = kinds.length === 0;
+  const rows = kinds.slice(0, 12).map((one) => {
+    const takes = one.expected_ns === null ? "–" : time(one.expected_ns);
+    const cells = [`${one.method} ${one.path}`, one.route, part(one.share), takes, time(one.p90_ns), count(one.count), part(one.confidence)];
+    return element("tr", {}, ...cells.map((cell, at) => element("td", { class: at > 1 ? "n" : null }, cell)));
+  });
+  find("costs").querySelector("tbody").replaceChildren(...rows);
+}
+
 function show(snapshot) {
   history.add(Date.now() / 1000, valuesOf(snapshot));
   waitingSheds = [...(snapshot.sheds ?? []), ...waitingSheds].slice(0, 200);
@@ -89,6 +102,7 @@ function show(snapshot) {
   graph.show(snapshot);
   showPanels(snapshot.stages);
   showBackends(snapshot.backends);
+  showCosts(snapshot.costs);
   sheds.show(waitingSheds, snapshot.sheds_total ?? 0);
   waitingSheds = [];
   document.body.dataset.nowNs = String(snapshot.stages.now_ns); // which one this is, for tests

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "control/knee.h"
+#include "laws/old/knee.h"
 
 #include <math.h>
 #include <stddef.h>

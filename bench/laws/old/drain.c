@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "control/drain.h"
+#include "laws/old/drain.h"
 
 #include <math.h>
 

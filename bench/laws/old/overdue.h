@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WEIR_CONTROL_OVERDUE_H
-#define WEIR_CONTROL_OVERDUE_H
+#ifndef WEIR_OLD_OVERDUE_H
+#define WEIR_OLD_OVERDUE_H
 
 /*
  * How many requests are in flight, and how many of them for so long that they may never end. Requests are counted by the stretch of

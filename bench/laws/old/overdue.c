@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "control/overdue.h"
+#include "laws/old/overdue.h"
 
 #define SHORTEST_BITS 25 /* 34 ms: a few ticks, or what starts between two of them would not find its place */
 #define AHEAD         4

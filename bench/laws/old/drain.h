@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WEIR_CONTROL_DRAIN_H
-#define WEIR_CONTROL_DRAIN_H
+#ifndef WEIR_OLD_DRAIN_H
+#define WEIR_OLD_DRAIN_H
 
 /*
  * How fast a backend drains a queue before it: answers over time, counted only while it was saturated. Otherwise the number says how much was

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WEIR_CONTROL_TALLY_H
-#define WEIR_CONTROL_TALLY_H
+#ifndef WEIR_OLD_TALLY_H
+#define WEIR_OLD_TALLY_H
 
 /*
  * Times, counted by any thread and read by one. The counters only grow, so that nobody has to agree with anybody: the reader keeps what it

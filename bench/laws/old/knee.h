@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WEIR_CONTROL_KNEE_H
-#define WEIR_CONTROL_KNEE_H
+#ifndef WEIR_OLD_KNEE_H
+#define WEIR_OLD_KNEE_H
 
 /*
  * How many requests a backend should have at once: the knee of its throughput against concurrency, found from outside.
@@ -25,7 +25,7 @@
 
 #include <stdbool.h>
 
-#include "control/tally.h"
+#include "laws/old/tally.h"
 
 typedef struct weir_knee_view {
 	uint64_t now_ns;

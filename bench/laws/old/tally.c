@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "control/tally.h"
+#include "laws/old/tally.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What requests cost: asked before the offer, learnt when they are answered. The table is that of control/costs.h. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mix.h"
+#include "http/server.h"
+#include "stage/runtime.h"
+
+int weir_http_make_costs(weir_http *http)
+{
+	weir_costs_options options = {0};
+	int error = weir_siphash_key_init(&options.key);
+	if (error != 0)
+		return weir_error_set(error, "http: the system gives no random numbers");
+	http->costs = weir_costs_new(&options);
+	return http->costs != NULL ? 0 : weir_error_set(-ENOMEM, "http: out of memory");
+}
+
+weir_costs *weir_http_costs(const weir_http *http)
+{
+	return http->costs;
+}
+
+bool weir_http_route_name(weir_http *http, uint32_t number, char *ret_name, size_t size)
+{
+	bool found = false;
+	pthread_mutex_lock(&http->lock);
+	const weir_routes *routes = http->routes;
+	for (uint32_t i = 0; !found && i < routes->route_count; i++)
+		if (routes->routes[i].number == number) {
+			snprintf(ret_name, size, "%s", routes->routes[i].name);
+			found = true;
+		}
+	pthread_mutex_unlock(&http->lock);
+	return found;
+}
+
+void weir_request_estimate(weir_request *request)
+{
+	weir_costs *costs = request->loop->costs;
+	if (costs == NULL || request->route->exempt)
+		return;
+	weir_span path = weir_request_path(request);
+	request->kind = weir_costs_find_recent(costs, &request->loop->asked, request->route->number,
+					       (uint8_t)request->head.method, path.at, path.length,
+					       &request->event.cost);
+}
+
+static bool had_body(const weir_request *request)
+{
+	const weir_head *head = &request->head;
+	return head->framing != WEIR_BODY_NONE &&
+	       !(head->framing == WEIR_BODY_LENGTH && head->body_length == 0);
+}
+
+/* When all was there for it to be answered; 0: that is not known. Whoever waits for a slow client does no work. */
+static uint64_t began_work(const weir_request *request)
+{
+	uint64_t started_ns = request->event.started_ns;
+	if (!had_body(request) || request->collected != NULL)
+		return started_ns;
+	/* The rest of what tells is home's. */
+	if (!weir_request_at_home(request) || !weir_request_is(request, WEIR_REQUEST_BODY_OVER))
+		return 0;
+	return request->body_ended_ns > started_ns ? request->body_ended_ns : started_ns;
+}
+
+/* Of the answers that a kind is not due to learn from, one in so many is drawn. */
+#define ONE_DRAWN_IN 16u
+
+/* How many answers this one stands for; 0: it is not to be learnt from. */
+static unsigned answers_meant(weir_request *request, uint64_t now_ns)
+{
+	weir_http_loop *loop = request->loop;
+	if (!weir_request_at_home(request) || weir_costs_is_due(loop->costs, request->kind, now_ns))
+		return 1;
+	loop->taught_mix += WEIR_MIX_STEP;
+	return weir_mix(loop->taught_mix) % ONE_DRAWN_IN == 0 ? ONE_DRAWN_IN : 0;
+}
+
+void weir_request_learn(weir_request *request)
+{
+	const weir_stage *stage = request->event.lane->stage;
+	uint64_t from_ns = began_work(request);
+	uint64_t now_ns = weir_thread_now(weir_thread_in(stage->world), stage->world);
+	unsigned answers = from_ns != 0 ? answers_meant(request, now_ns) : 0;
+	if (answers == 0)
+		return;
+	/* The clocks of two threads may differ by a little. */
+	uint64_t took_ns = now_ns > from_ns ? now_ns - from_ns : 0;
+	weir_costs_learn_drawn(request->loop->costs, request->kind, took_ns, weir_stage_calm(stage), answers,
+			       now_ns);
+}

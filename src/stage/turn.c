@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whose turn it is among the stages of a thread or a pool: the highest class first, then what is due first, that is, has the least time
+ * left until it must start to be in time: entered + target - expected service (what the law says of its spread included). A stage without a target has a neutral one, so that
+ * among such stages the oldest goes first. Each stage has its own order within; here the next of each stage is compared with
+ * the next of the others.
+ *
+ * Starvation is bounded: a class that has waited for turn_targets of its targets, and had no turn meanwhile, goes before all others,
+ * once. It has one turn in that time, not all turns until it has caught up: else an old backlog of the lowest class would starve the
+ * highest.
+ *
+ * Work. A pool's backlog (control/backlog.h) has every event that waits in the queues of its stages, whichever law let it in. The expected service
+ * is the stage's mean, or, where events say their cost, that cost times what a unit of it has taken lately. Stages that cannot use the
+ * whole pool (single, or bounded) are not in it: their work does not hold up the others.
+ */
+#include "stage/runtime.h"
+
+#define GET(x)    atomic_load_explicit(&(x), memory_order_relaxed)
+#define PUT(x, v) atomic_store_explicit(&(x), (v), memory_order_relaxed)
+
+#define NEUTRAL_NS  WEIR_NS_PER_S
+#define MEMORY      256 /* service times that the mean remembers */
+#define USUAL_COUNT 64  /* of them are what is usual, until a lower mean is seen */
+
+/* ---- terms ---- */
+
+void weir_turn_terms(weir_stage *stage)
+{
+	bool strained = false;
+	for (unsigned klass = 0; klass < WEIR_CLASSES; klass++) {
+		weir_report report;
+		uint64_t target_ns = weir_stage_report(stage, klass, &report) ? report.target_ns : 0;
+		PUT(stage->terms.wait_ns[klass], target_ns != 0 ? report.wait_ns : 0);
+		uint64_t turns = stage->domain->options.turn_targets;
+		strained |= target_ns != 0 && report.unreachable;
+		PUT(stage->terms.target_ns[klass], target_ns);
+		PUT(stage->terms.after_ns[klass], turns * (target_ns != 0 ? target_ns : NEUTRAL_NS));
+	}
+	PUT(stage->terms.strained, strained);
+}
+
+/* What an event takes when few are in service, as far as has been seen: the lowest mean. The pool's law compares it with what they take now. */
+static void learn_usual(weir_terms *terms, uint64_t service_ns, float mean, uint32_t count)
+{
+	float least = GET(terms->least_ns);
+	if (count <= USUAL_COUNT || mean < least)
+		PUT(terms->least_ns, least = mean);
+	atomic_fetch_add_explicit(&terms->ended, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&terms->ended_ns, service_ns, memory_order_relaxed);
+	atomic_fetch_add_explicit(&terms->usual_ns, (uint64_t)least, memory_order_relaxed);
+}
+
+/* Two threads may do this at once, and one of the two values is lost: they are averages. */
+void weir_turn_learn(weir_stage *stage, uint32_t cost, uint64_t service_ns)
+{
+	weir_terms *terms = &stage->terms;
+	uint32_t count = GET(terms->count);
+	count += count < MEMORY;
+	PUT(terms->count, count);
+	float mean = GET(terms->mean_ns), mean_cost = GET(terms->mean_cost), weight = 1 / (float)count;
+	mean += ((float)service_ns - mean) * weight;
+	mean_cost += ((float)cost - mean_cost) * weight;
+	PUT(terms->mean_ns, mean);
+	PUT(terms->mean_cost, mean_cost);
+	PUT(terms->per_cost_ns, mean_cost > 0 ? mean / mean_cost : 0);
+	learn_usual(terms, service_ns, mean, count);
+}
+
+static float expected_ns(const weir_stage *stage, uint64_t cost, uint32_t count)
+{
+	if (cost != 0)
+		return (float)cost * GET(stage->terms.per_cost_ns);
+	return (float)count * GET(stage->terms.mean_ns);
+}
+
+/*
+ * When it should start. A law that knows the spread of the service times says how long a usual event may wait; one that is dearer than usual must start
+ * sooner.
+ */
+static uint64_t due_of(const weir_stage *stage, unsigned klass, uint64_t cost, uint64_t entered_ns)
+{
+	uint64_t target_ns = GET(stage->terms.target_ns[klass]), wait_ns = GET(stage->terms.wait_ns[klass]);
+	if (target_ns == 0)
+		return entered_ns + NEUTRAL_NS;
+	float service = expected_ns(stage, cost, 1);
+	if (wait_ns == 0)
+		wait_ns = target_ns;
+	else
+		service -= GET(stage->terms.mean_ns);
+	if (service <= 0)
+		return entered_ns + wait_ns;
+	return entered_ns + (service < (float)wait_ns ? wait_ns - (uint64_t)service : 0);
+}
+
+/* ---- turns ---- */
+
+weir_candidate weir_turn_candidate(weir_lane *lane, uint64_t now_ns)
+{
+	weir_candidate next = {.lane = lane};
+	const weir_event *event = weir_queue_peek(&lane->queue, now_ns, &next.overdue);
+	if (event == NULL)
+		return next;
+	next.klass = event->klass;
+	next.due_ns = due_of(lane->stage, event->klass, event->cost, event->entered_ns);
+	return next;
+}
+
+bool weir_turn_before(const weir_candidate *a, const weir_candidate *b)
+{
+	if (a->overdue != b->overdue)
+		return a->overdue;
+	if (!a->overdue && a->klass != b->klass)
+		return a->klass < b->klass;
+	return a->due_ns < b->due_ns;
+}
+
+weir_lane *weir_elastic_pick_locked(weir_domain *domain, uint64_t now_ns)
+{
+	weir_lane *only = NULL;
+	weir_candidate best = {0};
+	for (uint32_t i = 0; i < domain->stage_count; i++) {
+		/* In turn, so that equals take turns. */
+		weir_lane *lane = &domain->stages[(domain->next_stage + i) % domain->stage_count]->lanes[0];
+		if (!weir_lane_startable(lane))
+			continue;
+		if (only == NULL) { /* mostly there is one, and nothing to compare */
+			only = lane;
+			continue;
+		}
+		if (best.lane == NULL)
+			best = weir_turn_candidate(only, now_ns);
+		weir_candidate other = weir_turn_candidate(lane, now_ns);
+		if (weir_turn_before(&other, &best))
+			best = other;
+	}
+	return best.lane != NULL ? best.lane : only;
+}
+
+/* ---- a pool's work ---- */
+
+/* Whether its work takes up the whole pool. */
+static bool counts(const weir_lane *lane)
+{
+	uint32_t threads = GET(lane->stage->domain->alive);
+	return !lane->stage->options.single && (lane->concurrency == 0 || lane->concurrency >= threads);
+}
+
+static uint64_t work_of(const weir_stage *stage, uint64_t cost, uint32_t count)
+{
+	float work = expected_ns(stage, cost, count) * (1.0f / (1 << WEIR_WORK_SHIFT));
+	return work < 0x1p32f ? (uint64_t)work : UINT32_MAX;
+}
+
+void weir_turn_enter_locked(weir_lane *lane, weir_event *event)
+{
+	const weir_stage *stage = lane->stage;
+	uint64_t due_ns = due_of(stage, event->klass, event->cost, event->entered_ns);
+	event->work = counts(lane) ? (uint32_t)work_of(stage, event->cost, 1) : 0;
+	event->slice = weir_backlog_add(&stage->domain->backlog, event->klass, due_ns, event->offered_ns,
+					event->work);
+}
+
+/* Its handler may give it another cost, for the next stage: the one it has now is what its service time is put down to. */
+void weir_turn_leave_locked(weir_lane *lane, weir_event *event)
+{
+	weir_backlog_remove(&lane->stage->domain->backlog, event->klass, event->slice, event->work);
+	event->slice = event->cost;
+}
+
+void weir_turn_started_locked(weir_domain *domain, weir_event *const *events, size_t count, bool all_busy,
+			      uint64_t now_ns)
+{
+	bool saturated = all_busy && weir_elastic_pick_locked(domain, now_ns) != NULL;
+	bool failed = GET(domain->disturbed);
+	if (failed)
+		PUT(domain->disturbed, false);
+	if (failed ||
+	    count == 0) /* all that was taken was dropped: the next start has not waited for a thread */
+		weir_backlog_disturbed(&domain->backlog);
+	for (size_t i = 0; i < count; i++)
+		weir_backlog_started(&domain->backlog, events[i]->klass, now_ns, events[i]->work,
+				     GET(domain->alive), i + 1 < count || saturated);
+}
+
+void weir_turn_ask(const weir_lane *lane, weir_ask *ask)
+{
+	const weir_stage *stage = lane->stage;
+	ask->shared = GET(stage->domain->shared) && counts(lane);
+	if (!ask->shared)
+		return;
+	uint64_t entered_ns = ask->entered_ns != 0 ? ask->entered_ns : ask->now_ns;
+	uint64_t cost = ask->count > 1 ? ask->cost / ask->count : ask->cost;
+	uint64_t due_ns = due_of(stage, ask->klass, cost, entered_ns);
+	weir_backlog_look(&stage->domain->backlog, ask->klass, due_ns, ask->now_ns, &ask->ahead_ns,
+			  &ask->total_ns);
+	ask->bound_ns = (uint64_t)GET(stage->domain->bound_ns[ask->klass]);
+}

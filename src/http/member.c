@@ -3,7 +3,8 @@
  * Sessions of requests: what an answer makes known, what is counted, what an operator and a successor are told. Who is a member is found by routes.c, before the offer.
  *
  * A session becomes known by an answer to a request that was let in: the identifier that the answer sets, or, if it sets none, the one that the request
- * had. An answer that sets another identifier than the request had has not accepted that one, so it does not count.
+ * had. An answer that sets another identifier than the request had has not accepted that one, so it does not count. A refusal for overload ends it; one by a quota does
+ * not, as that says nothing about the service.
  */
 #include <string.h>
 #include <time.h>
@@ -105,6 +106,13 @@ void weir_request_remember(weir_request *request, const weir_reply *reply)
 	const weir_world *world = request->event.lane->stage->world;
 	weir_sessions_enter(rule->sessions, hash, rule->idle_ns,
 			    weir_thread_now(weir_thread_in(world), world));
+}
+
+void weir_request_forget(const weir_request *request)
+{
+	const weir_session_rule *rule = request->route->session;
+	weir_sessions_forget(rule->sessions, request->session, rule->idle_ns,
+			     weir_loop_time(request->loop->loop));
 }
 
 void weir_request_count_standing(const weir_request *request)

@@ -266,6 +266,8 @@ void weir_request_estimate(weir_request *request);
 void weir_request_learn(weir_request *request);
 /* member.c: remembers the session of a request with one that is about to be answered with this, and settled. Whoever answers. */
 void weir_request_remember(weir_request *request, const weir_reply *reply);
+/* The same file: its session is over, as the service could not go on with it. Home. */
+void weir_request_forget(const weir_request *request);
 /* The same file: counts that the request of a session has had its answer, or was turned away. Home. */
 void weir_request_count_standing(const weir_request *request);
 /* As weir_request_reply. */

@@ -225,19 +225,24 @@ static int check_route(const weir_routes *routes, const weir_route_options *opti
 static bool read_name(const char *text, weir_limit_key *ret_by, const char **ret_name)
 {
 	bool header = strncmp(text, "header ", 7) == 0;
-	if ((!header && strncmp(text, "cookie ", 7) != 0) || text[7] == '\0' ||
-	    strpbrk(text + 7, " \t=;,") != NULL)
+	if ((!header && strncmp(text, "cookie ", 7) != 0) || text[7] == '\0' || strchr(text + 7, ' ') != NULL)
 		return false;
 	*ret_by = header ? WEIR_BY_HEADER : WEIR_BY_COOKIE;
 	*ret_name = text + 7;
 	return true;
 }
 
+/* A name that no header and no cookie can have is a mistake; it also stands in metrics and in what a successor reads. */
 bool weir_session_text_is_good(const char *text)
 {
 	weir_limit_key by;
 	const char *name;
-	return strlen(text) < WEIR_SESSION_TEXT_MAX && read_name(text, &by, &name);
+	if (strlen(text) >= WEIR_SESSION_TEXT_MAX || !read_name(text, &by, &name))
+		return false;
+	for (; *name != '\0'; name++)
+		if (*name <= ' ' || *name >= 0x7f || strchr("=;,\"", *name) != NULL)
+			return false;
+	return true;
 }
 
 static weir_session_rule *session_of(const weir_routes *routes, const char *text)

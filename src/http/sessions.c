@@ -247,6 +247,15 @@ void weir_sessions_enter(weir_sessions *sessions, uint64_t hash, uint64_t idle_n
 	}
 }
 
+void weir_sessions_forget(weir_sessions *sessions, uint64_t hash, uint64_t idle_ns, uint64_t now_ns)
+{
+	uint64_t word;
+	place *at = hash != 0 ? find(sessions, hash, step_of(now_ns), idle_ns, &word) : NULL;
+	/* Where it fails another thread has just used it: one of the two is first anyway. */
+	if (at != NULL)
+		swap(at, word, 0);
+}
+
 /* ---- looking ---- */
 
 void weir_sessions_count(weir_sessions *sessions, unsigned number, weir_standing standing, bool refused)

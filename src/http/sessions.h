@@ -6,10 +6,11 @@
  * Sessions that were let in: who asks with the identifier of one is a member, and everybody else is a newcomer. Routes use it to handle newcomers one class lower.
  *
  * The table remembers identifiers by a keyed hash, in memory that is taken once: it never grows. An identifier enters after a good answer. It leaves when it has
- * not been used for the idle time.
+ * not been used for the idle time, and when a request of it is refused for overload. Without that, sessions that were begun while there was room would all stay members, more
+ * than the service can serve, and each would be refused now and then: as if there were no sessions. So there are never more members for long than can be served.
  *
  * Invariants
- *	1. A session that was used after it entered (an established one) keeps its place until it has been idle for the idle time, whatever else comes.
+ *	1. A session that was used after it entered (an established one) keeps its place until it is refused, or has been idle for the idle time, whatever others do.
  *	2. An identifier that was never used again is on trial. It makes room for a newer one if nothing else is free. So identifiers that somebody makes up
  *	   displace each other, and no session in use.
  *	3. Where all places are taken by established sessions, another one is not remembered, and counted as crowded.
@@ -57,6 +58,8 @@ uint64_t weir_sessions_hash(const weir_sessions *sessions, weir_span id);
 bool weir_sessions_known(weir_sessions *sessions, uint64_t hash, uint64_t idle_ns, uint64_t now_ns);
 /* Remembers it from now on. hash may be 0. */
 void weir_sessions_enter(weir_sessions *sessions, uint64_t hash, uint64_t idle_ns, uint64_t now_ns);
+/* A request of it was refused: it begins anew. hash may be 0. */
+void weir_sessions_forget(weir_sessions *sessions, uint64_t hash, uint64_t idle_ns, uint64_t now_ns);
 
 /* A request has had its answer, or was turned away. stripe: of the caller's thread, so that threads do not share a counter. */
 void weir_sessions_count(weir_sessions *sessions, unsigned stripe, weir_standing standing, bool refused);

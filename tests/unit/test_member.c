@@ -235,14 +235,36 @@ static void those_who_are_refused_stay_newcomers(void **state)
 	expect_class(&s, "/", "Cookie: sid=a\r\n", 1);
 	expect_class(&s, "/", "Cookie: sid=a\r\n", 0);
 	expect_class(&s, "/", "Cookie: sid=a\r\n", 0);
-	for (int i = 0; i < 2; i++) {
-		expect_contains(&s, "GET / HTTP/1.0\r\nCookie: sid=a\r\n\r\n", "503", "class=0;reason=rate");
+	assert_int_equal(known_of(&s), 1);
+	/* A member who is refused is none any more. */
+	expect_contains(&s, "GET / HTTP/1.0\r\nCookie: sid=a\r\n\r\n", "503", "class=0;reason=rate");
+	expect_contains(&s, "GET / HTTP/1.0\r\nCookie: sid=a\r\n\r\n", "503", "class=1;reason=rate");
+	for (int i = 0; i < 2; i++)
 		expect_contains(&s, "GET / HTTP/1.0\r\nCookie: sid=b\r\n\r\n", "503", "class=1;reason=rate");
-	}
 	weir_sessions_stats seen = sessions_of(&s, weir_world_now(s.world));
-	assert_int_equal(seen.known, 1);
+	assert_int_equal(seen.known, 0);
 	assert_true(seen.admitted[WEIR_MEMBER] == 2 && seen.admitted[WEIR_NEWCOMER] == 1);
-	assert_true(seen.refused[WEIR_MEMBER] == 2 && seen.refused[WEIR_NEWCOMER] == 2);
+	assert_true(seen.refused[WEIR_MEMBER] == 1 && seen.refused[WEIR_NEWCOMER] == 3);
+	site_end(&s);
+}
+
+static void routes_with_a_limit(site *s)
+{
+	routes_with_sessions(s);
+	must(weir_routes_add_limit(
+		s->routes, &(weir_limit_options){
+				   .name = "once", .rate_per_s = 0.001, .burst = 1, .key = "header X-Key"}));
+}
+
+/* A quota says nothing about the service. */
+static void a_quota_ends_no_session(void **state)
+{
+	skip_without(state);
+	site s = {.pages = pages, .make_routes = routes_with_a_limit};
+	site_open(&s);
+	expect_class(&s, "/", "X-Key: 1\r\nCookie: sid=a\r\n", 1);
+	expect_contains(&s, "GET / HTTP/1.0\r\nX-Key: 1\r\nCookie: sid=a\r\n\r\n", "429");
+	expect_class(&s, "/", "X-Key: 2\r\nCookie: sid=a\r\n", 0);
 	site_end(&s);
 }
 
@@ -313,8 +335,9 @@ static void refuses_bad_sessions(void **state)
 	char name[300] = "cookie ";
 	must(weir_routes_new(&routes));
 	memset(name + 7, 'x', sizeof(name) - 8);
-	static const char *const wrong[] = {"",          "sid",        "cookie", "cookie ",    "cookie a b",
-					    "cookie  a", "cookie a=b", "client", "header a,b", "Cookie a"};
+	static const char *const wrong[] = {
+		"",       "sid",        "cookie",   "cookie ",     "cookie a b",  "cookie  a",   "cookie a=b",
+		"client", "header a,b", "Cookie a", "cookie a\nb", "cookie \xe4", "cookie \"a\""};
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		expect_refused(routes, (weir_route_options){.stage = stage, .session = wrong[i]}, "session");
 	expect_refused(routes, (weir_route_options){.stage = stage, .session = name}, "session");
@@ -369,6 +392,7 @@ int main(void)
 		ON_BOTH(answers_make_members),
 		ON_BOTH(of_http_2),
 		ON_BOTH(those_who_are_refused_stay_newcomers),
+		ON_BOTH(a_quota_ends_no_session),
 		ON_BOTH(by_header),
 		ON_BOTH(a_new_table_goes_on_with_them),
 		CHECK_TEST(refuses_bad_sessions),

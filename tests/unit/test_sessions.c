@@ -73,6 +73,22 @@ static void is_known_while_it_is_used(void **state)
 	weir_sessions_free(sessions);
 }
 
+static void is_forgotten_when_it_is_refused(void **state)
+{
+	weir_sessions *sessions = make(100);
+	enter(sessions, 1, START_NS);
+	enter(sessions, 2, START_NS);
+	assert_true(known(sessions, 1, START_NS));
+	for (int i = 0; i < 2; i++)
+		weir_sessions_forget(sessions, hash(sessions, 1), IDLE_NS, START_NS);
+	weir_sessions_forget(sessions, 0, IDLE_NS, START_NS);
+	assert_false(known(sessions, 1, START_NS));
+	assert_true(known(sessions, 2, START_NS));
+	enter(sessions, 1, START_NS);
+	assert_true(known(sessions, 1, START_NS));
+	weir_sessions_free(sessions);
+}
+
 /* A thread whose clock is a little behind finds what one ahead of it has entered. */
 static void clocks_may_differ(void **state)
 {
@@ -427,6 +443,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(is_known_while_it_is_used),
+		cmocka_unit_test(is_forgotten_when_it_is_refused),
 		cmocka_unit_test(clocks_may_differ),
 		cmocka_unit_test(identifiers),
 		cmocka_unit_test(has_room_for_as_many_as_were_asked_for),

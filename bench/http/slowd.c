@@ -4,13 +4,15 @@
  * that nobody bounds. It sleeps rather than computes, so that it does not take the processor from what is measured.
  *
  *	slowd [--port P] [--workers 4] [--ms 10] [--exponential 1] [--seed N] [--bytes 64]
- *	      [--slow 10] [--share .1 --factor 10] [--close 1] [--prefork 1] [--backlog 4096]
+ *	      [--slow 10] [--share .1 --factor 10] [--close 1] [--prefork 1] [--backlog 4096] [--cookie 1]
  *
  * What a request takes: --ms is the mean. Paths that begin with /slow take --slow times as long as --ms says. With --share, so many of all
  * requests take --factor times as long as the others, whatever their path: nobody can tell them apart before. The mean stays --ms.
  *
  * Connections: --close ends each after its answer. --prefork takes a connection only when a worker is idle, as servers with a process for each
  * connection do, and closes it after its answer; the queue is then the kernel's, of --backlog connections at most.
+ *
+ * Sessions: with --cookie, answers to paths that begin with /login set a cookie sid, another one each time, and those to /logout delete it.
  *
  * While it runs, answered at once: GET /set?ms=20 and GET /set?speed=0.5 change the service times from then on; GET /health; GET /stats tells
  * what is inside now, the most that ever was, and how many were answered; GET /stats?reset the same, and begins to count anew.
@@ -22,11 +24,14 @@
 
 enum { CONNECTIONS = 65536, REQUEST_BYTES = 8192 };
 
+typedef enum step { STEP_OTHER, STEP_LOGIN, STEP_LOGOUT } step;
+
 typedef struct job {
 	int fd;
 	uint32_t
 		generation; /* of the descriptor: it may be another connection by the time the work is done */
 	float factor;       /* times the usual service time */
+	step step;          /* of a session */
 	uint64_t done_ns;
 } job;
 
@@ -50,11 +55,11 @@ static size_t worker_count, busy;
 static double service_ms, speed = 1;
 static bool exponential;
 static double slow_factor, mixed_share, mixed_factor;
-static bool closes, prefork;
+static bool closes, prefork, sets_cookies;
 static int poll_fd, listener;
 static bool listens;
 static size_t open_count, most_inside, answered;
-static char *reply;
+static char *reply, *cookie_reply;
 static size_t reply_bytes;
 
 static void push(queue *q, job j)
@@ -132,12 +137,32 @@ static void drop(int fd)
 	listen_if(true);
 }
 
+static const char status_line[] = "HTTP/1.1 200 OK\r\n";
+
+/* The usual answer, with a field behind its first line. */
+static void answer_step(const job *j)
+{
+	size_t line = sizeof(status_line) - 1;
+	int length =
+		j->step == STEP_LOGIN
+			? sprintf(cookie_reply, "%sSet-Cookie: sid=%08lx%08lx; Path=/; HttpOnly\r\n",
+				  status_line, (unsigned long)mrand48() & 0xffffffff,
+				  (unsigned long)mrand48() & 0xffffffff)
+			: sprintf(cookie_reply, "%sSet-Cookie: sid=; Path=/; Max-Age=0\r\n", status_line);
+
+	memcpy(cookie_reply + length, reply + line, reply_bytes - line);
+	answer(j->fd, cookie_reply, (size_t)length + reply_bytes - line);
+}
+
 static void finish(const job *j)
 {
 	answered++;
 	if (connections[j->fd] == NULL || connections[j->fd]->generation != j->generation)
 		return;
-	answer(j->fd, reply, reply_bytes);
+	if (j->step != STEP_OTHER)
+		answer_step(j);
+	else
+		answer(j->fd, reply, reply_bytes);
 	if (closes)
 		drop(j->fd);
 }
@@ -206,6 +231,13 @@ static bool controlled(int fd, const char *path)
 	return true;
 }
 
+static step step_of(const char *path)
+{
+	if (sets_cookies && strncmp(path, "/login", 6) == 0)
+		return STEP_LOGIN;
+	return sets_cookies && strncmp(path, "/logout", 7) == 0 ? STEP_LOGOUT : STEP_OTHER;
+}
+
 /* One whole request at the beginning of the bytes, which end with an empty line: no search leaves them. */
 static void take(int fd, connection *c)
 {
@@ -215,7 +247,10 @@ static void take(int fd, connection *c)
 	if (controlled(fd, path))
 		return;
 	bool slow = strncmp(path, "/slow", 5) == 0;
-	push(&waiting, (job){fd, c->generation, slow ? (float)slow_factor : 1, 0});
+	push(&waiting, (job){.fd = fd,
+			     .generation = c->generation,
+			     .factor = slow ? (float)slow_factor : 1,
+			     .step = step_of(path)});
 	if (waiting.count + busy > most_inside)
 		most_inside = waiting.count + busy;
 }
@@ -271,10 +306,9 @@ static void accept_some(void)
 
 static void make_reply(size_t body)
 {
-	BENCH_REQUIRE((reply = malloc(256 + body)) != NULL);
-	reply_bytes = (size_t)sprintf(
-		reply, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n%s\r\n", body,
-		closes ? "Connection: close\r\n" : "");
+	BENCH_REQUIRE((reply = malloc(256 + body)) != NULL && (cookie_reply = malloc(512 + body)) != NULL);
+	reply_bytes = (size_t)sprintf(reply, "%sContent-Type: text/plain\r\nContent-Length: %zu\r\n%s\r\n",
+				      status_line, body, closes ? "Connection: close\r\n" : "");
 	memset(reply + reply_bytes, 'w', body);
 	reply_bytes += body;
 }
@@ -288,6 +322,7 @@ static void read_options(char **argv)
 	mixed_share = bench_number(argv, "share", 0);
 	mixed_factor = bench_number(argv, "factor", 10);
 	prefork = bench_number(argv, "prefork", 0) != 0;
+	sets_cookies = bench_number(argv, "cookie", 0) != 0;
 	closes = prefork || bench_number(argv, "close", 0) != 0;
 	srand48((long)bench_number(argv, "seed", 1));
 	make_reply((size_t)bench_number(argv, "bytes", 64));

@@ -388,8 +388,8 @@ WORKERS, SERVICE_MS, TARGET_MS = 4, 10, 100
 
 
 @contextlib.contextmanager
-def slow_backend(bench):
-    with bench.server("slowd", "--workers", WORKERS, "--ms", SERVICE_MS, core=bench.client_core, polite=False) as server:
+def slow_backend(bench, *more):
+    with bench.server("slowd", "--workers", WORKERS, "--ms", SERVICE_MS, *more, core=bench.client_core, polite=False) as server:
         yield int(server.wait_for("port"))
 
 

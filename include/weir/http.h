@@ -224,6 +224,13 @@ typedef struct weir_route_options {
 	const char *location;
 	weir_buf *page;
 	const char *page_type;
+	/*
+	 * Admission by session: "cookie NAME" or "header NAME" says what a session is known by. NULL: nothing. A request of a session that was let in and answered well keeps its
+	 * class; any other is offered one class lower. Routes with the same text share what they know, and must have the same idle time and keys.
+	 */
+	const char *session;
+	uint64_t session_idle_ns; /* a session that is not used for so long is forgotten; 0: 10 min */
+	uint32_t session_keys;    /* sessions remembered at most; 0: 65,536 */
 } weir_route_options;
 
 /* An empty table. Made by one thread, then given to a server, which takes a reference; immutable from then on. */

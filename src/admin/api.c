@@ -126,6 +126,12 @@ static void answer_costs(weir_admin *admin, weir_request *request)
 	weir_admin_reply_json(request, 200, weir_admin_costs(admin, SIZE_MAX));
 }
 
+static void answer_sessions(weir_admin *admin, weir_request *request)
+{
+	weir_http *http = admin->options.http != NULL ? admin->options.http(admin->options.arg) : NULL;
+	weir_admin_reply_json(request, 200, weir_view_sessions(http, weir_admin_context(admin).now_ns));
+}
+
 static void answer_config(weir_admin *admin, weir_request *request)
 {
 	char *text = admin->options.config != NULL ? admin->options.config(admin->options.arg) : NULL;
@@ -254,7 +260,7 @@ static const struct {
 	{"/api/graph", answer_graph, false},       {"/api/sheds", answer_sheds, false},
 	{"/api/backends", answer_backends, false}, {"/api/trace", answer_trace, true},
 	{"/api/config", answer_config, false},     {"/api/stream", weir_stream_begin, false},
-	{"/api/costs", answer_costs, false},
+	{"/api/costs", answer_costs, false},       {"/api/sessions", answer_sessions, false},
 };
 
 static bool asked_to_read(const weir_request *request)

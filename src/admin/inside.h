@@ -4,7 +4,7 @@
 
 /*
  * What the files of the admin listener share. Reading order: admin.c (making, the thread's second), guard.c (who may), api.c (what is asked for), change.c (PUT), stream.c (server-sent
- * events), view.c, costs.c and metrics.c (what is answered), sheds.c, snapshot.c.
+ * events), view.c, costs.c, sessions.c and metrics.c (what is answered), sheds.c, snapshot.c.
  *
  * Threads: the admin domain's one, but for what is atomic and the sheds.
  */

@@ -11,7 +11,7 @@
 #include "admin/view.h"
 #include "stage/runtime.h"
 
-static void family(FILE *to, const char *name, const char *type, const char *unit, const char *help)
+void weir_view_family(FILE *to, const char *name, const char *type, const char *unit, const char *help)
 {
 	fprintf(to, "# TYPE %s %s\n", name, type);
 	if (unit != NULL)
@@ -20,7 +20,7 @@ static void family(FILE *to, const char *name, const char *type, const char *uni
 }
 
 /* Names of stages are the configuration's: quotes, backslashes and line ends in them are escaped. */
-static void label(FILE *to, const char *name, const char *value)
+void weir_view_label(FILE *to, const char *name, const char *value)
 {
 	fprintf(to, "%s=\"", name);
 	for (; *value != '\0'; value++)
@@ -38,9 +38,9 @@ static void labels(FILE *to, const weir_stage_view *stage, unsigned klass)
 	char number[8];
 	snprintf(number, sizeof(number), "%u", klass);
 	fputc('{', to);
-	label(to, "stage", weir_stage_name(stage->stage));
+	weir_view_label(to, "stage", weir_stage_name(stage->stage));
 	fputc(',', to);
-	label(to, "class", number);
+	weir_view_label(to, "class", number);
 }
 
 /* Calls fn for each class of each stage that was offered something. */
@@ -80,7 +80,7 @@ static void counters(FILE *to, const weir_snapshot *snapshot)
 		 offsetof(weir_stage_stats, failed)},
 	};
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		family(to, all[i].name, "counter", NULL, all[i].help);
+		weir_view_family(to, all[i].name, "counter", NULL, all[i].help);
 		each_class(to, snapshot, print_counter, &all[i]);
 	}
 }
@@ -111,7 +111,7 @@ static void reasons(FILE *to, const weir_snapshot *snapshot)
 		 offsetof(weir_stage_stats, spared)},
 	};
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		family(to, all[i].name, "counter", NULL, all[i].help);
+		weir_view_family(to, all[i].name, "counter", NULL, all[i].help);
 		each_class(to, snapshot, print_reasons, &all[i]);
 	}
 }
@@ -142,31 +142,32 @@ static void print_target(FILE *to, const weir_stage_view *stage, unsigned klass,
 
 static void times(FILE *to, const weir_snapshot *snapshot)
 {
-	family(to, "weir_stage_response_seconds", "summary", "seconds",
-	       "Response times of the last ten seconds.");
+	weir_view_family(to, "weir_stage_response_seconds", "summary", "seconds",
+			 "Response times of the last ten seconds.");
 	each_class(to, snapshot, print_times, NULL);
-	family(to, "weir_stage_target_seconds", "gauge", "seconds", "What the law holds them at.");
+	weir_view_family(to, "weir_stage_target_seconds", "gauge", "seconds", "What the law holds them at.");
 	each_class(to, snapshot, print_target, NULL);
 }
 
 static void print_of_stage(FILE *to, const char *name, const weir_stage_view *stage, double value)
 {
 	fprintf(to, "%s{", name);
-	label(to, "stage", weir_stage_name(stage->stage));
+	weir_view_label(to, "stage", weir_stage_name(stage->stage));
 	fprintf(to, "} %.9g\n", value);
 }
 
 static void stage_gauges(FILE *to, const weir_snapshot *snapshot)
 {
-	family(to, "weir_stage_waiting", "gauge", NULL, "Events that wait.");
+	weir_view_family(to, "weir_stage_waiting", "gauge", NULL, "Events that wait.");
 	for (size_t i = 0; i < snapshot->stage_count; i++)
 		print_of_stage(to, "weir_stage_waiting", &snapshot->stages[i],
 			       (double)snapshot->stages[i].all.stats.waiting);
-	family(to, "weir_stage_in_service", "gauge", NULL, "Events started and not settled.");
+	weir_view_family(to, "weir_stage_in_service", "gauge", NULL, "Events started and not settled.");
 	for (size_t i = 0; i < snapshot->stage_count; i++)
 		print_of_stage(to, "weir_stage_in_service", &snapshot->stages[i],
 			       (double)snapshot->stages[i].in_service);
-	family(to, "weir_stage_quality", "gauge", NULL, "What the stage should deliver: 1 is the best.");
+	weir_view_family(to, "weir_stage_quality", "gauge", NULL,
+			 "What the stage should deliver: 1 is the best.");
 	for (size_t i = 0; i < snapshot->stage_count; i++)
 		print_of_stage(to, "weir_stage_quality", &snapshot->stages[i],
 			       weir_view_quality(&snapshot->stages[i]));
@@ -180,7 +181,7 @@ static void bounds(FILE *to, const weir_snapshot *snapshot)
 		"Events that may be in service at once, with the other stages before the same backend.",
 		"Of these, how many are."};
 	for (unsigned which = 0; which < 2; which++) {
-		family(to, names[which], "gauge", NULL, helps[which]);
+		weir_view_family(to, names[which], "gauge", NULL, helps[which]);
 		for (size_t i = 0; i < snapshot->stage_count; i++) {
 			const weir_bound *bound = snapshot->stages[i].stage->options.bound;
 			if (bound != NULL)
@@ -198,7 +199,7 @@ static void law_gauges(FILE *to, const weir_snapshot *snapshot)
 					    "Events a second that it lets in.",
 					    "1 while the target cannot be met, even with nothing waiting."};
 	for (unsigned which = 0; which < 3; which++) {
-		family(to, names[which], "gauge", NULL, helps[which]);
+		weir_view_family(to, names[which], "gauge", NULL, helps[which]);
 		for (size_t i = 0; i < snapshot->stage_count; i++) {
 			weir_report report = {0};
 			if (!weir_stage_report(snapshot->stages[i].stage, 0, &report))
@@ -239,13 +240,13 @@ static void process(FILE *to, const weir_snapshot *snapshot, const weir_view_con
 		{"weir_ready", "1 while requests are taken.", context->ready, false},
 	};
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-		family(to, all[i].name, all[i].total ? "counter" : "gauge", NULL, all[i].help);
+		weir_view_family(to, all[i].name, all[i].total ? "counter" : "gauge", NULL, all[i].help);
 		fprintf(to, "%s%s %llu\n", all[i].name, all[i].total ? "_total" : "",
 			(unsigned long long)all[i].value);
 	}
-	family(to, "weir_uptime_seconds", "gauge", "seconds", "Since the start.");
+	weir_view_family(to, "weir_uptime_seconds", "gauge", "seconds", "Since the start.");
 	fprintf(to, "weir_uptime_seconds %.3f\n", (double)(context->now_ns - context->started_ns) / 1e9);
-	family(to, "weir_build_info", "gauge", NULL, "1; its labels have the version.");
+	weir_view_family(to, "weir_build_info", "gauge", NULL, "1; its labels have the version.");
 	fprintf(to, "weir_build_info{version=\"%s\",verb=\"%s\"} 1\n", weir_version(),
 		context->options->verb);
 }
@@ -256,14 +257,15 @@ static void resources(FILE *to, const weir_world *world)
 	if (world->monitor == NULL)
 		return;
 	weir_monitor_read(world->monitor, &seen);
-	family(to, "weir_resource_value", "gauge", NULL,
-	       "What was measured: memory and cpu as parts, loop-lag in seconds; only what is known.");
+	weir_view_family(
+		to, "weir_resource_value", "gauge", NULL,
+		"What was measured: memory and cpu as parts, loop-lag in seconds; only what is known.");
 	for (unsigned i = 0; i < WEIR_RESOURCES; i++)
 		if (seen.of[i].known)
 			fprintf(to, "weir_resource_value{resource=\"%s\"} %.9g\n",
 				weir_resource_name((weir_resource)i), seen.of[i].value);
-	family(to, "weir_resource_level", "gauge", NULL,
-	       "How short a resource is: 0 not at all, 1 entirely.");
+	weir_view_family(to, "weir_resource_level", "gauge", NULL,
+			 "How short a resource is: 0 not at all, 1 entirely.");
 	for (unsigned i = 0; i < WEIR_RESOURCES; i++)
 		fprintf(to, "weir_resource_level{resource=\"%s\"} %.9g\n",
 			weir_resource_name((weir_resource)i), seen.of[i].level);
@@ -318,6 +320,9 @@ char *weir_view_metrics(const weir_snapshot *snapshot, const weir_view_context *
 	law_gauges(to, snapshot);
 	process(to, snapshot, context, sheds_total);
 	resources(to, snapshot->world);
+	if (context->options->http != NULL)
+		weir_view_sessions_metrics(context->options->http(context->options->arg), context->now_ns,
+					   to);
 	fputs("# EOF\n", to);
 	if (fclose(to) != 0) {
 		free(text);

@@ -9,6 +9,7 @@
  */
 
 #include <jansson.h>
+#include <stdio.h>
 
 #include "admin/admin.h"
 #include "admin/sheds.h"
@@ -35,6 +36,14 @@ json_t *weir_view_params(const weir_stage *stage);
 
 /* costs.c: what kinds of request cost, at most so many of them; of no server: none. */
 json_t *weir_view_costs(weir_http *http, uint64_t now_ns, size_t most);
+
+/* sessions.c: what is known of sessions, an entry for each kind; of no server: none. */
+json_t *weir_view_sessions(weir_http *http, uint64_t now_ns);
+/* The same as families of metrics; nothing where no route has sessions. */
+void weir_view_sessions_metrics(weir_http *http, uint64_t now_ns, FILE *to);
+/* For the files of metrics: what comes before the samples of a family, and a label with its value escaped. */
+void weir_view_family(FILE *to, const char *name, const char *type, const char *unit, const char *help);
+void weir_view_label(FILE *to, const char *name, const char *value);
 
 /* The exposition, ended by "# EOF"; to be freed with free; NULL: out of memory. */
 char *weir_view_metrics(const weir_snapshot *snapshot, const weir_view_context *context, uint64_t sheds_total,

@@ -116,6 +116,9 @@ typedef struct weir_config_route {
 	uint64_t deadline_ns;
 	uint64_t collect_bytes;
 	const char *reject;
+	const char *session;
+	uint64_t session_idle_ns;
+	uint32_t session_keys;
 	/* by the check */
 	int backend_index, target_index; /* -1: none */
 	int level;                       /* of its class; -1: as the classes say */

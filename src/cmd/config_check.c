@@ -14,6 +14,7 @@
 #include "cmd/config_inside.h"
 #include "cmd/confine.h"
 #include "http/match.h"
+#include "http/routes.h"
 #include "http/tls.h"
 
 #define QUOTE_BYTES  64
@@ -441,6 +442,39 @@ static void check_target_of(weir_config *config, weir_config_route *route)
 						 place_of("route", &route->head, "target"));
 }
 
+/* Routes with the same session share what is known, so they must agree about it. The first one says what. */
+static void check_session(weir_config *config, const weir_config_route *route)
+{
+	const weir_config_head *head = &route->head;
+	char quoted[QUOTE_BYTES];
+	if (route->session == NULL) {
+		if (given("route", head, "session-idle") || given("route", head, "session-keys"))
+			weir_config_warn(
+				config, head->place,
+				"route \"%s\": session-idle and session-keys do nothing without session",
+				head->title);
+		return;
+	}
+	if (!weir_session_text_is_good(route->session))
+		weir_config_wrong(config, place_of("route", head, "session"),
+				  "session: '%s': write cookie NAME or header NAME",
+				  weir_text_quote(quoted, sizeof(quoted), route->session));
+	if (route->exempt)
+		weir_config_warn(config, place_of("route", head, "session"),
+				 "session does nothing where exempt is on: nobody is turned away");
+	for (const weir_config_route *other = config->route; other < route; other++)
+		if (other->session != NULL && !other->exempt && !route->exempt &&
+		    strcmp(other->session, route->session) == 0 &&
+		    (other->session_idle_ns != route->session_idle_ns ||
+		     other->session_keys != route->session_keys)) {
+			weir_config_wrong(config, place_of("route", head, "session"),
+					  "session: route \"%s\" has the same session with another "
+					  "session-idle or session-keys; give both the same",
+					  other->head.title);
+			return;
+		}
+}
+
 static void check_route(weir_config *config, weir_config_route *route)
 {
 	const weir_config_head *head = &route->head;
@@ -462,6 +496,7 @@ static void check_route(weir_config *config, weir_config_route *route)
 	}
 	if (route->reject != NULL && read_reject(config, route) != 0)
 		weir_config_wrong(config, place_of("route", head, "reject"), "reject: %s", weir_error());
+	check_session(config, route);
 	const weir_config_target *target =
 		route->target_index >= 0 ? &config->target[route->target_index] : NULL;
 	route->dry_run = config->dry_run || (target != NULL && target->dry_run);

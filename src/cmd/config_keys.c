@@ -7,6 +7,7 @@
 
 #include "cmd/config_inside.h"
 #include "http/match.h"
+#include "http/sessions.h"
 
 #define COUNT_MAX 4294967295.0
 #define S         1e9
@@ -101,6 +102,15 @@ static const weir_config_key route_keys[] = {
 	    BETWEEN(0, GB)),
 	ROW("reject", TEXT, reject, "503",
 	    "what is answered to those turned away: a status (503, 429), redirect URL, page FILE", ANY),
+	ROW("session", TEXT, session, NULL,
+	    "admission by session, known by cookie NAME or header NAME: requests of a session that was let "
+	    "in "
+	    "keep their class, others are handled one level lower",
+	    ANY),
+	ROW("session-idle", TIME, session_idle_ns, "10m",
+	    "a session that is not used for so long is forgotten", BETWEEN(1e9, 24 * H)),
+	ROW("session-keys", COUNT, session_keys, "65536", "sessions that are remembered",
+	    BETWEEN(1, WEIR_SESSIONS_KEYS_MAX)),
 	{0}};
 #undef BLOCK
 

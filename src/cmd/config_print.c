@@ -91,6 +91,7 @@ static void print_law(const weir_config *config, const weir_config_route *route,
 
 static void print_route(const weir_config *config, const weir_config_route *route, FILE *file)
 {
+	char text[32];
 	fprintf(file, "  route    %s: ", route->head.title);
 	print_list(file, route->match, "every request");
 	if (route->backend != NULL)
@@ -102,6 +103,9 @@ static void print_route(const weir_config *config, const weir_config_route *rout
 		fprintf(file, "; class %s", route->klass);
 	if (route->exempt)
 		fputs("; exempt", file);
+	if (route->session != NULL && !route->exempt)
+		fprintf(file, "; by session, %s, idle %s", route->session,
+			weir_text_print_time(text, sizeof(text), route->session_idle_ns, NULL));
 	print_law(config, route, file);
 	fputc('\n', file);
 }

@@ -3,25 +3,28 @@
 
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 
-#define SOCKETS_MOST 1024u
-#define LAWS_MOST    1024u
-#define COSTS_MOST   4096u
+#define SOCKETS_MOST  1024u
+#define LAWS_MOST     1024u
+#define COSTS_MOST    4096u
+#define SESSIONS_MOST 64u
 
-typedef struct law {
-	const char *stage, *text;
-} law;
+/* What is known of something that has a name: of a law's stage, of a kind of session. */
+typedef struct named {
+	const char *name, *text;
+} named;
 
 /* Lines are ended in place, so that all of it is strings. */
 struct weir_handover {
-	size_t sockets, laws, costs;
+	size_t sockets, laws, costs, sessions;
 	const char *socket[SOCKETS_MOST];
-	law law[LAWS_MOST];
+	named law[LAWS_MOST], session[SESSIONS_MOST];
 	const char *cost[COSTS_MOST];
 	char text[];
 };
@@ -48,6 +51,11 @@ void weir_handover_put_cost(FILE *to, const char *text)
 {
 	if (strchr(text, '\n') == NULL)
 		fprintf(to, "cost %s\n", text);
+}
+
+void weir_handover_begin_session(FILE *to, const char *name)
+{
+	fprintf(to, "session %zu %s ", strlen(name), name);
 }
 
 void weir_handover_end(FILE *to)
@@ -84,18 +92,29 @@ static bool take_socket(weir_handover *handover, char *name)
 	return true;
 }
 
-static bool take_law(weir_handover *handover, char *line)
+/* "LENGTH NAME TEXT", into a list with room for so many. */
+static bool take_named(named *list, size_t *count, size_t most, char *line)
 {
-	size_t length;
-	int used = 0;
-	if (handover->laws == LAWS_MOST || sscanf(line, "%zu%n", &length, &used) != 1 || line[used] != ' ')
+	char *end;
+	if (*count == most || line[0] < '0' || line[0] > '9')
 		return false;
-	char *stage = line + used + 1;
-	if (length >= strlen(stage) || stage[length] != ' ')
+	size_t length = strtoul(line, &end, 10);
+	if (*end != ' ')
 		return false;
-	stage[length] = '\0';
-	handover->law[handover->laws++] = (law){stage, stage + length + 1};
+	char *name = end + 1;
+	if (length >= strlen(name) || name[length] != ' ')
+		return false;
+	name[length] = '\0';
+	list[(*count)++] = (named){name, name + length + 1};
 	return true;
+}
+
+static const char *text_of(const named *list, size_t count, const char *name)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(list[i].name, name) == 0)
+			return list[i].text;
+	return NULL;
 }
 
 static bool take_cost(weir_handover *handover, char *text)
@@ -112,7 +131,10 @@ static bool take_line(weir_handover *handover, char *line)
 		return take_socket(handover, line + 7);
 	if (strncmp(line, "cost ", 5) == 0)
 		return take_cost(handover, line + 5);
-	return strncmp(line, "law ", 4) == 0 && take_law(handover, line + 4);
+	if (strncmp(line, "session ", 8) == 0)
+		return take_named(handover->session, &handover->sessions, SESSIONS_MOST, line + 8);
+	return strncmp(line, "law ", 4) == 0 &&
+	       take_named(handover->law, &handover->laws, LAWS_MOST, line + 4);
 }
 
 static bool take_all(weir_handover *handover, uint64_t now_ns)
@@ -170,10 +192,12 @@ const char *weir_handover_socket(const weir_handover *handover, size_t index)
 
 const char *weir_handover_law(const weir_handover *handover, const char *stage)
 {
-	for (size_t i = 0; handover != NULL && i < handover->laws; i++)
-		if (strcmp(handover->law[i].stage, stage) == 0)
-			return handover->law[i].text;
-	return NULL;
+	return handover != NULL ? text_of(handover->law, handover->laws, stage) : NULL;
+}
+
+const char *weir_handover_session(const weir_handover *handover, const char *name)
+{
+	return handover != NULL ? text_of(handover->session, handover->sessions, name) : NULL;
 }
 
 const char *weir_handover_cost(const weir_handover *handover, size_t index)

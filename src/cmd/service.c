@@ -346,7 +346,10 @@ static int add_route(weir_service *service, const weir_config *config, const wei
 				      .reject_status = route->reject_status,
 				      .location = route->reject_location,
 				      .page = page,
-				      .page_type = "text/html; charset=utf-8"};
+				      .page_type = "text/html; charset=utf-8",
+				      .session = route->session,
+				      .session_idle_ns = route->session_idle_ns,
+				      .session_keys = route->session_keys};
 	if (failed == 0)
 		failed = add_health_route(config, route, &options, routes);
 	if (failed == 0)
@@ -384,9 +387,9 @@ static int make_routes(weir_service *service, const weir_config *config, weir_ro
 	weir_routes_go_on(routes, service->routes);
 	for (unsigned i = 0; failed == 0 && i < config->limits; i++)
 		failed = add_limit(&config->limit[i], routes);
-	weir_routes_go_on(routes, NULL);
 	for (unsigned i = 0; failed == 0 && i < config->routes; i++)
 		failed = add_route(service, config, &config->route[i], routes);
+	weir_routes_go_on(routes, NULL);
 	if (failed != 0)
 		weir_routes_unref(routes);
 	else
@@ -510,6 +513,39 @@ static void save_costs(const weir_service *service, FILE *to)
 			weir_handover_put_cost(to, line);
 }
 
+/* The same of sessions, of the first few kinds: a bound on what is handed over. */
+#define SESSIONS_SAVED 8u
+
+static void load_sessions(weir_service *service)
+{
+	char text[WEIR_SESSION_TEXT_MAX];
+	uint64_t idle_ns;
+	weir_sessions *sessions;
+	for (uint32_t at = 0;
+	     (sessions = weir_http_sessions(service->http, at, text, sizeof(text), &idle_ns)) != NULL; at++) {
+		const char *line = weir_handover_session(service->places.handover, text);
+		if (line != NULL)
+			weir_sessions_load(sessions, line);
+		weir_sessions_free(sessions);
+	}
+}
+
+static void save_sessions(const weir_service *service, FILE *to)
+{
+	char text[WEIR_SESSION_TEXT_MAX];
+	uint64_t idle_ns, now_ns = weir_clock_ns();
+	weir_sessions *sessions;
+	for (uint32_t at = 0;
+	     at < SESSIONS_SAVED &&
+	     (sessions = weir_http_sessions(service->http, at, text, sizeof(text), &idle_ns)) != NULL;
+	     at++) {
+		weir_handover_begin_session(to, text);
+		weir_sessions_save(sessions, idle_ns, now_ns, to);
+		fputc('\n', to);
+		weir_sessions_free(sessions);
+	}
+}
+
 static int make_http(weir_service *service, weir_routes *routes)
 {
 	bool wanted = service->access != NULL || service->admin != NULL;
@@ -524,6 +560,7 @@ static int make_http(weir_service *service, weir_routes *routes)
 		return failed;
 	weir_http_set_errors(service->http, service->errors);
 	load_costs(service);
+	load_sessions(service);
 	return 0;
 }
 
@@ -715,6 +752,7 @@ void weir_service_save(const weir_service *service, FILE *to)
 {
 	weir_places_save(&service->places, service->config, to);
 	save_costs(service, to);
+	save_sessions(service, to);
 }
 
 void weir_service_ready(weir_service *service, bool ready)

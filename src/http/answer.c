@@ -41,6 +41,13 @@ bool weir_request_settle(weir_request *request, unsigned status)
 	}
 }
 
+bool weir_request_settle_with(weir_request *request, const weir_reply *reply)
+{
+	if (request->standing != WEIR_NO_SESSION)
+		weir_request_remember(request, reply);
+	return weir_request_settle(request, reply->status);
+}
+
 /* ---- whole answers ---- */
 
 static int check_body(const weir_reply *reply)
@@ -120,7 +127,7 @@ int weir_request_reply(weir_request *request, const weir_reply *reply)
 	if (weir_request_is(request, WEIR_REQUEST_BEGUN))
 		return weir_error_set(-EINVAL, "reply: the request has been answered");
 	int error = weir_reply_check(reply);
-	if (!weir_request_settle(request, error == 0 ? reply->status : 500))
+	if (!weir_request_settle_with(request, error == 0 ? reply : &internal_error))
 		return weir_error_set(-EINVAL, "reply: a stage's queue has the request");
 	if (error != 0 && reply->over != NULL)
 		reply->over(reply->over_arg);
@@ -146,7 +153,7 @@ int weir_request_reply_prepared(weir_request *request, const weir_prepared *prep
 	/* From elsewhere, or wrongly: not worth a second way. */
 	if (!weir_request_at_home(request) || weir_request_is(request, WEIR_REQUEST_BEGUN))
 		return weir_request_reply(request, reply);
-	if (!weir_request_settle(request, reply->status))
+	if (!weir_request_settle_with(request, reply))
 		return weir_error_set(-EINVAL, "reply: a stage's queue has the request");
 	if (!sent_prepared(request, prepared))
 		send_answer(request, reply,
@@ -191,7 +198,7 @@ int weir_request_begin(weir_request *request, const weir_reply *reply, uint64_t 
 			.status = reply->status, .fields = reply->fields, .field_count = reply->field_count});
 	if (error != 0)
 		return error;
-	if (!weir_request_settle(request, reply->status))
+	if (!weir_request_settle_with(request, reply))
 		return weir_error_set(-EINVAL, "begin: a stage's queue has the request");
 	request->flags |= WEIR_REQUEST_BEGUN;
 	request->status = (uint16_t)reply->status;
@@ -321,7 +328,8 @@ int weir_request_upgrade(weir_request *request, const weir_field *fields, size_t
 	if (request->codec->upgrade == NULL || !(request->head.flags & WEIR_HEAD_UPGRADE) ||
 	    !weir_request_is(request, WEIR_REQUEST_BODY_OVER))
 		return weir_error_set(-ENOTSUP, "upgrade: this request does not ask for one");
-	if (!weir_request_settle(request, 101))
+	if (!weir_request_settle_with(request,
+				      &(weir_reply){.status = 101, .fields = fields, .field_count = count}))
 		return weir_error_set(-EINVAL, "upgrade: a stage's queue has the request");
 	weir_http_count(&request->loop->counts.upgrades);
 	request->status = 101;

@@ -115,6 +115,8 @@ int weir_request_reply_afar(weir_request *request, const weir_reply *reply)
 	}
 	if (afar->error != 0)
 		status = afar->error == -ENOMEM ? 503 : 500;
+	else if (request->standing != WEIR_NO_SESSION)
+		weir_request_remember(request, reply);
 	request->afar = afar;
 	settle_and_go(request, status);
 	return error;

@@ -168,6 +168,8 @@ void weir_request_turn_away(weir_request *request, weir_verdict why, const char 
 			    uint64_t retry_after_ns)
 {
 	const weir_route *route = request->route;
+	if (request->standing == WEIR_MEMBER)
+		weir_request_forget(request);
 	turn_away(request, route, head_of(request, stage, status_of(route), why), retry_after_ns);
 }
 
@@ -201,6 +203,8 @@ void weir_request_shed(weir_request *request, weir_verdict why)
 	const weir_route *route = request->route;
 	uint64_t now_ns = weir_loop_time(request->loop->loop);
 	weir_shed_head *head = head_of(request, weir_stage_name(route->stage), status_of(route), why);
+	if (request->standing == WEIR_MEMBER)
+		weir_request_forget(request);
 	if (__builtin_expect(now_ns >= head->wait_until_ns, 0))
 		ask_law(head, now_ns);
 	turn_away(request, route, head, spread(request->loop, head->wait_ns));

@@ -304,6 +304,8 @@ void weir_request_made(weir_request *request, const char *base)
 		return;
 	}
 	request->route = found.route;
+	request->standing = (uint8_t)found.standing;
+	request->session = found.session;
 	set_event(request, found.klass);
 	if (found.limit != NULL) {
 		/* The stage counts it as an offer that was shed. */
@@ -449,6 +451,8 @@ static void call_over(weir_request *request)
 void weir_request_ended(weir_request *request)
 {
 	request->flags |= WEIR_REQUEST_BEGUN | WEIR_REQUEST_ENDED;
+	if (request->standing != WEIR_NO_SESSION)
+		weir_request_count_standing(request);
 	if (weir_http_logs(request->loop->http, request->shed))
 		weir_request_log(request);
 	if (request->over != NULL)

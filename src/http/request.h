@@ -117,7 +117,9 @@ struct weir_request {
 	weir_chunk *chunks;
 	size_t chunk_bytes;
 	weir_afar *afar;
-	weir_kind kind; /* of its cost; none: its answer teaches nothing */
+	weir_kind kind;   /* of its cost; none: its answer teaches nothing */
+	uint64_t session; /* the hash of what it said; 0: nothing */
+	uint8_t standing; /* weir_standing; set before the offer, and not changed */
 	bool secure;
 
 	/* ---- home's ---- */
@@ -256,10 +258,18 @@ void weir_request_free(weir_request *request);
 void weir_request_log(weir_request *request);
 /* Ends the stay of the event in its stage, if a handler owns it. false: a stage's queue does, so nobody may answer. */
 bool weir_request_settle(weir_request *request, unsigned status);
+/* The same with a handler's answer, which may make a session known. */
+bool weir_request_settle_with(weir_request *request, const weir_reply *reply);
 /* cost.c: sets the event's cost, before the first offer. */
 void weir_request_estimate(weir_request *request);
 /* The same file: it has been answered well, and its event is about to be settled. Whoever answers. */
 void weir_request_learn(weir_request *request);
+/* member.c: remembers the session of a request with one that is about to be answered with this, and settled. Whoever answers. */
+void weir_request_remember(weir_request *request, const weir_reply *reply);
+/* The same file: its session is over, as the service could not go on with it. Home. */
+void weir_request_forget(const weir_request *request);
+/* The same file: counts that the request of a session has had its answer, or was turned away. Home. */
+void weir_request_count_standing(const weir_request *request);
 /* As weir_request_reply. */
 int weir_request_reply_prepared(weir_request *request, const weir_prepared *prepared);
 /* Sends an answer from home; the event is settled. */

@@ -46,12 +46,23 @@ static void free_limit(weir_limit *limit)
 	weir_quota_free(limit->quota);
 }
 
+static void free_session(weir_session_rule *rule)
+{
+	if (rule == NULL)
+		return;
+	weir_mem_free(rule->text);
+	weir_sessions_free(rule->sessions);
+	weir_mem_free(rule);
+}
+
 static void destroy(weir_routes *routes)
 {
 	for (uint32_t i = 0; i < routes->route_count; i++)
 		free_route(&routes->routes[i]);
 	for (uint32_t i = 0; i < routes->limit_count; i++)
 		free_limit(&routes->limits[i]);
+	for (uint32_t i = 0; i < routes->session_count; i++)
+		free_session(routes->sessions[i]);
 	for (uint32_t i = 0; i < routes->class_count; i++)
 		weir_matcher_free(routes->classes[i].matcher);
 	for (unsigned i = 0; i < WEIR_CLASSES; i++)
@@ -59,6 +70,7 @@ static void destroy(weir_routes *routes)
 	weir_mem_free(routes->routes);
 	weir_mem_free(routes->classes);
 	weir_mem_free(routes->limits);
+	weir_mem_free(routes->sessions);
 	weir_mem_free(routes);
 }
 
@@ -112,7 +124,7 @@ static int copy_text(const char *text, char **ret_copy)
 static void update(weir_routes *routes)
 {
 	routes->plain = routes->class_count == 0 && routes->limit_count == 0 && routes->route_count == 1 &&
-			routes->routes[0].matcher == NULL;
+			routes->routes[0].matcher == NULL && routes->session_count == 0;
 }
 
 /* ---- classes ---- */
@@ -207,6 +219,101 @@ static int check_route(const weir_routes *routes, const weir_route_options *opti
 	return check_reject(options);
 }
 
+/* ---- sessions ---- */
+
+/* "header NAME" or "cookie NAME"; false: it is neither. */
+static bool read_name(const char *text, weir_limit_key *ret_by, const char **ret_name)
+{
+	bool header = strncmp(text, "header ", 7) == 0;
+	if ((!header && strncmp(text, "cookie ", 7) != 0) || text[7] == '\0' || strchr(text + 7, ' ') != NULL)
+		return false;
+	*ret_by = header ? WEIR_BY_HEADER : WEIR_BY_COOKIE;
+	*ret_name = text + 7;
+	return true;
+}
+
+/* A name that no header and no cookie can have is a mistake; it also stands in metrics and in what a successor reads. */
+bool weir_session_text_is_good(const char *text)
+{
+	weir_limit_key by;
+	const char *name;
+	if (strlen(text) >= WEIR_SESSION_TEXT_MAX || !read_name(text, &by, &name))
+		return false;
+	for (; *name != '\0'; name++)
+		if (*name <= ' ' || *name >= 0x7f || strchr("=;,\"", *name) != NULL)
+			return false;
+	return true;
+}
+
+static weir_session_rule *session_of(const weir_routes *routes, const char *text)
+{
+	for (uint32_t i = 0; routes != NULL && i < routes->session_count; i++)
+		if (strcmp(routes->sessions[i]->text, text) == 0)
+			return routes->sessions[i];
+	return NULL;
+}
+
+/* Those of the table before, or none yet. */
+static int make_sessions(const weir_routes *routes, weir_session_rule *rule, uint32_t keys)
+{
+	const weir_session_rule *old = session_of(routes->from, rule->text);
+	if (old == NULL || weir_sessions_keys(old->sessions) != (keys != 0 ? keys : WEIR_SESSIONS_KEYS))
+		return weir_sessions_new(keys, &rule->sessions);
+	rule->sessions = weir_sessions_ref(old->sessions);
+	return 0;
+}
+
+static int fill_session(const weir_routes *routes, weir_session_rule *rule, const weir_route_options *options)
+{
+	const char *name;
+	if (!weir_session_text_is_good(options->session) || !read_name(options->session, &rule->by, &name))
+		return weir_error_set(-EINVAL,
+				      "route '%s': '%s' is no session; 'cookie NAME' and 'header NAME' are",
+				      options->name, options->session);
+	int error = copy_text(options->session, &rule->text);
+	if (error != 0)
+		return error;
+	rule->name = (weir_span){rule->text + (name - options->session), strlen(name)};
+	rule->idle_ns = options->session_idle_ns != 0 ? options->session_idle_ns : WEIR_SESSIONS_IDLE_NS;
+	return make_sessions(routes, rule, options->session_keys);
+}
+
+static int add_session(weir_routes *routes, const weir_route_options *options, weir_session_rule **ret_rule)
+{
+	weir_session_rule *rule = weir_mem_zalloc(sizeof(*rule));
+	int error = rule != NULL ? fill_session(routes, rule, options)
+				 : weir_error_set(-ENOMEM, "routes: out of memory");
+	if (error == 0)
+		error = grow((void **)&routes->sessions, routes->session_count, sizeof(weir_session_rule *));
+	if (error != 0) {
+		free_session(rule);
+		return error;
+	}
+	routes->sessions[routes->session_count++] = rule;
+	*ret_rule = rule;
+	return 0;
+}
+
+/* The rule of the routes with this session, made by the first. What is exempt needs none: nobody turns it away. */
+static int set_session(weir_routes *routes, const weir_route_options *options, weir_route *route)
+{
+	if (options->session == NULL || options->exempt)
+		return 0;
+	uint64_t idle_ns = options->session_idle_ns != 0 ? options->session_idle_ns : WEIR_SESSIONS_IDLE_NS;
+	uint32_t keys = options->session_keys != 0 ? options->session_keys : WEIR_SESSIONS_KEYS;
+	weir_session_rule *rule = session_of(routes, options->session);
+	int error = rule == NULL ? add_session(routes, options, &rule) : 0;
+	if (error == 0 && (rule->idle_ns != idle_ns || weir_sessions_keys(rule->sessions) != keys))
+		error = weir_error_set(
+			-EINVAL,
+			"route '%s': another route with the session '%s' has another idle time or other keys",
+			options->name, options->session);
+	route->session = rule;
+	return error;
+}
+
+/* ---- routes, again ---- */
+
 /* FNV-1a. Routes whose numbers are the same by accident share what is known of costs, no worse. */
 static uint32_t number_of(const char *name)
 {
@@ -247,6 +354,8 @@ int weir_routes_add(weir_routes *routes, const weir_route_options *options)
 		return error;
 	error = fill_route(&route, options);
 	if (error == 0)
+		error = set_session(routes, options, &route);
+	if (error == 0)
 		error = grow((void **)&routes->routes, routes->route_count, sizeof(route));
 	if (error != 0) {
 		free_route(&route);
@@ -270,10 +379,8 @@ static int set_key(weir_limit *limit, const weir_limit_options *options)
 		limit->by = WEIR_BY_NOTHING;
 		return 0;
 	}
-	limit->by = strncmp(key, "header ", 7) == 0 ? WEIR_BY_HEADER : WEIR_BY_COOKIE;
-	const char *name = key + 7;
-	if ((limit->by == WEIR_BY_COOKIE && strncmp(key, "cookie ", 7) != 0) || name[0] == '\0' ||
-	    strchr(name, ' ') != NULL)
+	const char *name;
+	if (!read_name(key, &limit->by, &name))
 		return weir_error_set(
 			-EINVAL,
 			"limit '%s': '%s' is no key; 'client', 'header NAME', 'cookie NAME' and 'all' are",
@@ -400,20 +507,21 @@ static const weir_route *route_of(const weir_routes *routes, const weir_match_in
 	return NULL;
 }
 
+/* at is NULL: there is none. */
+static weir_span value_of(const weir_match_input *input, weir_limit_key by, weir_span name)
+{
+	return by == WEIR_BY_HEADER ? input->header(input->request, name)
+				    : input->cookie(input->request, name);
+}
+
 /* What has no such header or cookie shares one bucket, as if it were empty. */
 static weir_span limit_key(const weir_limit *limit, const weir_match_input *input, uint8_t client[static 8])
 {
-	weir_span name = {limit->key, limit->key != NULL ? strlen(limit->key) : 0};
-	switch (limit->by) {
-	case WEIR_BY_CLIENT:
+	if (limit->by == WEIR_BY_CLIENT)
 		return (weir_span){(const char *)client, weir_quota_client_key(input->client, client)};
-	case WEIR_BY_HEADER:
-		return input->header(input->request, name);
-	case WEIR_BY_COOKIE:
-		return input->cookie(input->request, name);
-	default:
+	if (limit->by == WEIR_BY_NOTHING)
 		return (weir_span){"", 0};
-	}
+	return value_of(input, limit->by, (weir_span){limit->key, strlen(limit->key)});
 }
 
 static const weir_limit *limit_of(const weir_routes *routes, const weir_match_input *input, uint64_t now_ns,
@@ -432,6 +540,17 @@ static const weir_limit *limit_of(const weir_routes *routes, const weir_match_in
 	return NULL;
 }
 
+/* Newcomers go one class lower, so that whatever law is in force refuses them first. */
+static void find_standing(const weir_session_rule *rule, const weir_match_input *input, uint64_t now_ns,
+			  weir_found *found)
+{
+	found->session = weir_sessions_hash(rule->sessions, value_of(input, rule->by, rule->name));
+	bool member = weir_sessions_known(rule->sessions, found->session, rule->idle_ns, now_ns);
+	found->standing = member ? WEIR_MEMBER : WEIR_NEWCOMER;
+	if (!member && found->klass < WEIR_CLASSES - 1)
+		found->klass++;
+}
+
 void weir_routes_find(const weir_routes *routes, const weir_match_input *input, uint64_t now_ns,
 		      weir_found *ret_found)
 {
@@ -440,6 +559,8 @@ void weir_routes_find(const weir_routes *routes, const weir_match_input *input, 
 		return;
 	if (ret_found->route->klass >= 0)
 		ret_found->klass = (unsigned)ret_found->route->klass;
+	if (ret_found->route->session != NULL)
+		find_standing(ret_found->route->session, input, now_ns, ret_found);
 	/* Last, as it takes from the buckets; what is exempt is not counted in them. */
 	if (!ret_found->route->exempt)
 		ret_found->limit = limit_of(routes, input, now_ns, &ret_found->retry_after_ns);

@@ -15,6 +15,24 @@
 #include <weir/http.h>
 
 #include "http/match.h"
+#include "http/sessions.h"
+
+/* What tells clients, or sessions, apart. */
+typedef enum weir_limit_key {
+	WEIR_BY_CLIENT,
+	WEIR_BY_HEADER,
+	WEIR_BY_COOKIE,
+	WEIR_BY_NOTHING
+} weir_limit_key;
+
+/* What all routes with the same session share. */
+typedef struct weir_session_rule {
+	char *text; /* "cookie sid" */
+	weir_limit_key by;
+	weir_span name; /* "sid", in text */
+	uint64_t idle_ns;
+	weir_sessions *sessions;
+} weir_session_rule;
 
 typedef struct weir_route {
 	char *name;
@@ -31,19 +49,13 @@ typedef struct weir_route {
 	char *location;
 	weir_buf *page;
 	char *page_type;
+	const weir_session_rule *session; /* NULL: none; the table's */
 } weir_route;
 
 typedef struct weir_class_rule {
 	weir_matcher *matcher;
 	unsigned klass;
 } weir_class_rule;
-
-typedef enum weir_limit_key {
-	WEIR_BY_CLIENT,
-	WEIR_BY_HEADER,
-	WEIR_BY_COOKIE,
-	WEIR_BY_NOTHING
-} weir_limit_key;
 
 typedef struct weir_limit {
 	char *name;
@@ -59,11 +71,12 @@ struct weir_routes {
 	weir_route *routes;
 	weir_class_rule *classes;
 	weir_limit *limits;
-	uint32_t route_count, class_count, limit_count;
+	weir_session_rule **sessions;
+	uint32_t route_count, class_count, limit_count, session_count;
 	unsigned default_class;
 	char *class_name[WEIR_CLASSES]; /* NULL: its number */
-	const weir_routes *from;        /* whose quotas are gone on with; NULL: nobody's */
-	bool plain; /* one route for everything, no classes, no limits: nothing to compare */
+	const weir_routes *from;        /* whose quotas and sessions are gone on with; NULL: nobody's */
+	bool plain; /* one route for everything, no classes, no limits, no sessions: nothing to compare */
 };
 
 /* A loop's use of a table. */
@@ -74,8 +87,8 @@ typedef struct weir_table {
 
 weir_routes *weir_routes_ref(weir_routes *routes);
 /*
- * Limits that are added from now on go on with the buckets of those in another table that have the same name, key, rate, burst and room, whatever their rules. from lives until it is
- * called again with NULL.
+ * Limits that are added from now on go on with the buckets of those in another table that have the same name, key, rate, burst and room, whatever their rules. Routes go on
+ * with the sessions of the same text and room, whatever their idle time. from lives until it is called again with NULL.
  */
 void weir_routes_go_on(weir_routes *routes, const weir_routes *from);
 /* With a reference of its own; NULL: out of memory. */
@@ -99,11 +112,15 @@ typedef struct weir_found {
 	const weir_limit *limit; /* whose quota is used up; NULL: none */
 	uint64_t retry_after_ns; /* of the limit */
 	unsigned klass;
+	weir_standing standing;
+	uint64_t session; /* the hash of what it said; 0: nothing */
 } weir_found;
 
-/* Finds class, limit and route. */
+/* Finds route, class, session and limit. */
 void weir_routes_find(const weir_routes *routes, const weir_match_input *input, uint64_t now_ns,
 		      weir_found *ret_found);
+/* Whether it is "cookie NAME" or "header NAME". */
+bool weir_session_text_is_good(const char *text);
 /* "gold", or "2" where nobody gave it a name. */
 const char *weir_routes_class_name(const weir_routes *routes, unsigned klass);
 

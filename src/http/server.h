@@ -127,6 +127,21 @@ weir_costs *weir_http_costs(const weir_http *http);
 /* The name of the route with this number in the table; false: there is none any more. Any thread. */
 bool weir_http_route_name(weir_http *http, uint32_t number, char *ret_name, size_t size);
 
+/* ---- sessions: member.c ---- */
+
+typedef struct weir_session_view {
+	char name[WEIR_SESSION_TEXT_MAX]; /* "cookie sid" */
+	uint64_t idle_ns;
+	uint32_t keys;
+	weir_sessions_stats stats;
+} weir_session_view;
+
+/* The at-th kind of session that routes in force have; false: no more. Any thread. */
+bool weir_http_session_at(weir_http *http, uint32_t at, uint64_t now_ns, weir_session_view *ret_view);
+/* The same: its sessions, of which the caller is an owner from then on, with their text and idle time; NULL: no more. */
+weir_sessions *weir_http_sessions(weir_http *http, uint32_t at, char *ret_text, size_t size,
+				  uint64_t *ret_idle_ns);
+
 /* ---- listeners of a running server: handover.c; any one thread that is no reactor ---- */
 
 /* Copies of its sockets, for a successor; returns how many. From then on closing it leaves what waits to be accepted to the successor. */

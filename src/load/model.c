@@ -73,7 +73,7 @@ static int read_name(const char *value, char ret[LOAD_PAGE_NAME])
 	return 0;
 }
 
-/* "wait 5s, login". */
+/* "wait 5s, login", "wait exponential 5s, login". */
 static int read_upset(const reader *in, const char *value, load_upset *ret)
 {
 	char copy[120];
@@ -83,10 +83,9 @@ static int read_upset(const reader *in, const char *value, load_upset *ret)
 		return weir_error_set(-EINVAL, "write 'wait 5s, PAGE', or 'wait 5s, end'");
 	memcpy(copy, value, strlen(value) + 1);
 	copy[comma - value] = '\0';
-	if (strcmp(weir_key_trim(copy + 5), "0") != 0 && weir_text_time(copy + 5, &upset.wait_ns) < 0)
-		return -EINVAL;
-	if (upset.wait_ns > WAIT_MAX)
-		return weir_error_set(-EINVAL, "a time is at most 1000h");
+	bool has_wait;
+	if (read_think(weir_key_trim(copy + 5), &upset.wait, &has_wait) < 0)
+		return weir_error_set(-EINVAL, "a wait is '5s' or 'exponential 5s', at most 1000h");
 	int failed = read_name(weir_key_trim(copy + (comma - value) + 1), upset.to_name);
 	if (!failed)
 		*ret = upset;

@@ -53,7 +53,7 @@ typedef struct load_page {
 /* What a user does when an answer is not what he wanted. */
 typedef struct load_upset {
 	bool is_set;
-	uint64_t wait_ns;
+	weir_dist wait;
 	uint16_t to;
 	char to_name[LOAD_PAGE_NAME];
 	unsigned line;

@@ -184,7 +184,7 @@ static uint16_t next_page(const load_model *model, load_user *user, const load_s
 	bool rejected = status == 503 || status == 429;
 	const load_upset *upset = rejected ? &model->rejected : &model->failed;
 	if (upset->is_set && (rejected || status == 0 || status >= 400)) {
-		ret->think_ns = upset->wait_ns;
+		ret->think_ns = think_of(&upset->wait, user);
 		return upset->to;
 	}
 	uint16_t to = page->to[page->nexts > 1 ? load_draw_one(&page->draw, &user->random) : 0];

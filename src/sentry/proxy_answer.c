@@ -230,7 +230,7 @@ static void call_whole(weir_call *call, const weir_call_answer *answer, weir_buf
 		return;
 	}
 	/* As weir_request_reply, but for what the parser has made sure of. */
-	if (weir_request_settle(request, reply.status))
+	if (weir_request_settle_with(request, &reply))
 		weir_request_answer(request, &reply);
 }
 

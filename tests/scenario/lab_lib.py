@@ -303,6 +303,14 @@ class Rules(unittest.TestCase):
         self.assertEqual(held("sentry-overload", {"nothing": front(0.0, 8000, 0), "nginx": front(0.1, 900, 3), "sentry": front(0.99, 100, 2)}), (6, 6))
         self.assertEqual(held("sentry-overload", {"nothing": front(0.9, 8000, 0), "nginx": front(0.95, 900, 3), "sentry": front(0.9, 150, 8, 3)}), (0, 6))
 
+    def test_sessions(self):
+        def way(begun, ended, refused, good, sent):
+            pages = {"login": {"sent": 9000, "ok": begun, "good": begun, "shed": 9000 - begun}, "list": {"sent": 5000, "ok": 5000 - refused, "good": 0, "shed": refused},
+                     "logout": {"sent": ended, "ok": ended, "good": ended, "shed": 0}}
+            return {**seen(), "sent": sent, "good": good, "duration_s": 10.0, "paths": pages, "series": [{"t_s": 1, "good": 1}]}
+        self.assertEqual(held("sessions", {"request": way(1000, 200, 900, 3000, 8000), "session": way(500, 400, 100, 3000, 8000)}), (5, 5))
+        self.assertEqual(held("sessions", {"request": way(1000, 200, 900, 3000, 5000), "session": way(1000, 240, 400, 2800, 8000)}), (0, 5))
+
     def test_real_services(self):
         def cell(good, p90, rejection, shed):
             return {"sent": 1000, "ok": good, "good": good, "shed": shed, "errors": 0, "timeouts": 0, "aborted": 0, "open": 0, "fell_behind": False, "seconds": 10,

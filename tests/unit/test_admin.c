@@ -270,6 +270,9 @@ static void test_other_views(void **state)
 	json_t *backends = json_for(&at, "/api/backends");
 	assert_int_equal(json_array_size(json_object_get(backends, "backends")), 2);
 	json_decref(backends);
+	json_t *sessions = json_for(&at, "/api/sessions");
+	assert_int_equal(json_array_size(json_object_get(sessions, "sessions")), 0);
+	json_decref(sessions);
 	json_t *trace = json_for(&at, "/api/trace");
 	assert_true(json_is_array(json_object_get(trace, "trace")));
 	json_decref(trace);

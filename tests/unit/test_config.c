@@ -394,6 +394,20 @@ static const struct {
 	 "t:1: reject: 'redirect a b': write a status ..."},
 	{"route \"a\" { root = \"/tmp\"; reject = \"page /nonexistent/x\" }",
 	 "t:1: reject: page: /nonexistent/x: No such file or directory"},
+	{"route \"a\" { root = /tmp; session = sid }",
+	 "t:1: session: 'sid': write cookie NAME or header NAME"},
+	{"route \"a\" { root = /tmp; session = 'cookie a b' }",
+	 "t:1: session: 'cookie a b': write cookie NAME or header NAME"},
+	{"route \"a\" { root = /tmp; session = 'cookie s'; session-idle = 10ms }", "t:1: session-idle: ..."},
+	{"route \"a\" { root = /tmp; session = 'cookie s'; exempt = on }",
+	 "t:1: warning: session does nothing where exempt is on: nobody is turned away"},
+	{"route \"a\" { root = /tmp; session-idle = 5m }",
+	 "t:1: warning: route \"a\": session-idle and session-keys do nothing without session"},
+	{"route \"a\" { root = /tmp; match = 'path /a'; session = 'cookie s' }\n"
+	 "route \"b\" { root = /tmp; session = 'cookie s'; session-idle = 5m }",
+	 "t:2: session: route \"a\" has the same session with another session-idle or session-keys; give "
+	 "both "
+	 "the same"},
 	/* TLS */
 	{"listen \"127.0.0.1:1\" { tls = on }", "t:1: tls needs a certificate and a key"},
 	{"listen \"127.0.0.1:1\" {\n certificate = \"/dev/null\" }",

@@ -38,6 +38,8 @@ static void what_is_written_is_read(void **state)
 	weir_handover_put_cost(to, "1 a b");
 	weir_handover_put_cost(to, "two\nlines");
 	weir_handover_put_cost(to, "");
+	weir_handover_begin_session(to, "cookie sid");
+	fputs("64 1 2\n", to);
 	weir_handover_end(to);
 	fclose(to);
 	weir_handover *handover = weir_handover_read(fd, THEN + 1);
@@ -55,6 +57,9 @@ static void what_is_written_is_read(void **state)
 	assert_string_equal(weir_handover_cost(handover, 1), "");
 	assert_null(weir_handover_cost(handover, 2));
 	assert_null(weir_handover_cost(NULL, 0));
+	assert_string_equal(weir_handover_session(handover, "cookie sid"), "64 1 2");
+	assert_null(weir_handover_session(handover, "cookie"));
+	assert_null(weir_handover_session(NULL, "cookie sid"));
 	weir_handover_free(handover);
 	close(fd);
 	assert_null(weir_handover_read(fd, THEN));
@@ -89,6 +94,8 @@ static void nonsense_is_not_believed(void **state)
 					    "weir-handover 1 5000000000\nlaw 9 a x\nend\n",
 					    "weir-handover 1 5000000000\nlaw -1 a x\nend\n",
 					    "weir-handover 1 5000000000\nlaw 99999999999999999999 a x\nend\n",
+					    "weir-handover 1 5000000000\nsession 9 cookie sid x\nend\n",
+					    "weir-handover 1 5000000000\nsession 10 cookie sid\nend\n",
 					    "weir-handover 1 5000000000\nhello\nend\n"};
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
 		if (parse(wrong[i], THEN) != NULL)

@@ -297,6 +297,8 @@ static const struct {
 	{"[model]\nstart = end\n" A, "m:2:", "begin with its end"},
 	{"[model]\nrejected = 5s, a\n" A, "m:2:", "wait 5s, PAGE"},
 	{"[model]\nrejected = wait 5s\n" A, "m:2:", "wait 5s, PAGE"},
+	{"[model]\nrejected = wait exponential, a\n" A, "m:2:", "exponential 5s"},
+	{"[model]\nrejected = wait 1001h, a\n" A, "m:2:", "1000h"},
 	{"[model]\nrejected = wait long, a\n" A, "m:2:", "rejected:"},
 	{"[model]\nrejected = wait 5s, a b\n" A, "m:2:", "not a name"},
 	{"[model]\nrejected = wait 5s, b\n" A, "m:2:", "no page 'b'"},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Judges a law before backends whose requests are of very different cost: grid_judge [--grid harm|mixed|change] [--law NAME] [--half tune|held|all]
- * [--match TEXT] [--quick] [--all] [--list] [--summary] [--json] [--jobs N] [--draw N] [--seed N] [--bars FILE]. The rules are those of
+ * [--match TEXT] [--quick] [--all] [--list] [--summary] [--json] [--jobs N] [--draw N] [--seed N] [--bars FILE] [--scale CONSTANT=FACTOR]. The rules are those of
  * judge_rules.c. Constants are chosen on the half `tune` (the default), and reported on the half `held`.
  *
  * Prints a line for each cell that is missed (--all: for each), then a summary by part; with --summary one line a grid. What a cell is held
@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 
 #include "common.h"
+#include "control/remote.h"
 #include "laws/judge.h"
 #include "laws/peers.h"
 
@@ -39,6 +40,38 @@ struct shared {
 static struct judge_cell cells[JUDGE_CELLS_MAX];
 static size_t cell_count;
 
+/* ---- constants of the law ---- */
+
+static weir_remote_tuning tuning;
+static bool tuned;
+
+#define CONSTANT(name)                                    \
+	{                                                 \
+#name, offsetof(weir_remote_tuning, name) \
+	}
+static const struct {
+	const char *name;
+	size_t offset;
+} constants[] = {CONSTANT(first),  CONSTANT(slow),     CONSTANT(sure), CONSTANT(base), CONSTANT(margin),
+		 CONSTANT(credit), CONSTANT(headroom), CONSTANT(own),  CONSTANT(grow), CONSTANT(window),
+		 CONSTANT(enough), CONSTANT(lift_s),   CONSTANT(lift), CONSTANT(step)};
+
+/* "slow=2": the constant is twice what it is; false: there is no such constant. */
+static bool scale_constant(const char *text)
+{
+	const char *equals = strchr(text, '=');
+	if (!tuned)
+		tuning = weir_remote_usual;
+	for (size_t i = 0; equals != NULL && i < sizeof(constants) / sizeof(constants[0]); i++)
+		if (strncmp(text, constants[i].name, (size_t)(equals - text)) == 0 &&
+		    constants[i].name[equals - text] == 0) {
+			double *value = (double *)(void *)((char *)&tuning + constants[i].offset);
+			*value *= atof(equals + 1);
+			return tuned = true;
+		}
+	return false;
+}
+
 /* ---- the law under test ---- */
 
 static const weir_admission_law *law_tested;
@@ -51,6 +84,8 @@ static void fill_target(void *params, const struct proxy_cell *cell)
 	for (const weir_param *p = law_tested->params; p != NULL && p->name != NULL; p++)
 		has_target |= strcmp(p->name, "target") == 0;
 	snprintf(text, sizeof(text), "%lluns", (unsigned long long)(cell->target_s * 1e9));
+	if (tuned && law_tested == &weir_law_adaptive_remote)
+		((weir_adaptive_remote_params *)params)->tuning = &tuning;
 	if (has_target && weir_law_set(law_tested, params, "target", text) != 0) {
 		fprintf(stderr, "%s: %s\n", cell->name, weir_error());
 		exit(1);
@@ -307,7 +342,8 @@ static void usage(void)
 {
 	fprintf(stderr, "usage: grid_judge [--grid harm|mixed|change] [--law NAME] [--half tune|held|all] "
 			"[--match TEXT] [--quick] [--all] [--list]\n"
-			"       [--summary] [--json] [--jobs N] [--draw N] [--seed N] [--bars FILE]\n");
+			"       [--scale CONSTANT=FACTOR] [--summary] [--json] [--jobs N] [--draw N] [--seed "
+			"N] [--bars FILE]\n");
 	exit(2);
 }
 
@@ -339,6 +375,8 @@ static bool parse_value(const char *name, const char *value, struct options *o)
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		if (strcmp(name, texts[i].name) == 0)
 			return (*texts[i].to = value) != NULL;
+	if (strcmp(name, "--scale") == 0)
+		return scale_constant(value);
 	if (strcmp(name, "--jobs") == 0)
 		o->jobs = (unsigned)atoi(value);
 	else if (strcmp(name, "--draw") == 0)

@@ -24,20 +24,16 @@
 #define MINIMUM_USUAL .01
 #define DUE_BURST     4    /* a minimum that was not used may be made up for, by so many */
 #define LEFT_LEAST    .125 /* of the limit, to a request that has spent its target before it came here */
-#define ABOVE_LEAST   32.  /* requests that a credit may let in above the limit, however small that is */
-#define BETA_LEAST    -1.f
-#define BETA_MOST     .35f
-#define FRESH_SEEN    16u /* samples in which a median is new and moves faster */
-#define FRESH_TIMES   4
-#define OWN_FRESH     32u
-#define LN_SCALE      1000 /* of sums of logarithms */
+#define ABOVE_LEAST   8.   /* requests that a credit may let in above the limit, however small that is */
+#define ALONE         (UINT64_C(1) << 63) /* in the note: met so few that its time is its own */
+#define COST_PART     .1f                 /* of a request in the average of its kind */
+#define LN_SCALE      1000                /* of sums of logarithms */
 
 const weir_remote_tuning weir_remote_usual = {
-	.first = 32,
-	.ahead = 2,
+	.first = 16,
 	.slow = 1.5,
-	.memory = 32,
-	.base_seen = 100,
+	.sure = 3,
+	.base = 256,
 	.margin = .75,
 	.credit = 128,
 	.headroom = .1,
@@ -135,7 +131,9 @@ static int remote_init(void *state, const void *params, const char **ret_wrong)
 	r->cap_now = r->tuning.first;
 	atomic_init(&r->cap, (uint32_t)r->tuning.first);
 	atomic_init(&r->told_gamma, 1);
-	atomic_init(&r->base_top, WEIR_REMOTE_LEVELS);
+	atomic_init(&r->own_top, -1);
+	atomic_init(&r->floor, 1);
+	r->base = INFINITY;
 	atomic_init(&r->credit, (int64_t)(1000 * r->tuning.credit));
 	return 0;
 }
@@ -190,7 +188,7 @@ static bool spend(weir_remote *r, unsigned klass, uint32_t count)
 static double room_for(const weir_remote *r, const weir_ask *ask, unsigned klass, uint32_t limit)
 {
 	double spent = ask->entered_ns != 0 ? (double)span(ask->entered_ns, ask->now_ns) : 0;
-	return limit * fmax(1 - spent / weir_remote_target_ns(r, klass), LEFT_LEAST);
+	return limit * fmax(1 - spent / weir_remote_bound_ns(r, klass), LEFT_LEAST);
 }
 
 /*
@@ -212,12 +210,21 @@ static bool fits_shadow(weir_remote *r, const weir_ask *ask, unsigned klass, uin
 	return true;
 }
 
+/* With so many more inside nobody is slowed. */
+static bool is_calm(const weir_remote *r, uint32_t more)
+{
+	int64_t inside = (int64_t)more + weir_remote_serving(r);
+	for (unsigned k = 0; k < WEIR_CLASSES; k++)
+		inside += atomic_load_explicit(&r->waiting[k], memory_order_relaxed);
+	return inside <= (int64_t)atomic_load_explicit(&r->floor, memory_order_relaxed);
+}
+
 static bool fits(weir_remote *r, const weir_ask *ask, unsigned klass, uint32_t limit)
 {
 	if (atomic_load_explicit(&r->dry_run, memory_order_relaxed))
 		return fits_shadow(r, ask, klass, limit);
 	double ahead = weir_remote_ahead(r, klass, limit), room = room_for(r, ask, klass, limit);
-	if (ahead + ask->count <= room || ahead <= 0) {
+	if (ahead + ask->count <= room || ahead <= 0 || is_calm(r, ask->count)) {
 		earn(r, ask->count);
 		return true;
 	}
@@ -274,6 +281,11 @@ static _Atomic int32_t *age_of(weir_remote *r, uint64_t started_ns)
 	return &r->age[stretch % WEIR_REMOTE_AGES];
 }
 
+static uint64_t met_by(const weir_event *event)
+{
+	return event->note[1] & ~ALONE;
+}
+
 /* The note: what was done before it, and how many it meets, itself included. */
 static weir_verdict remote_start(void *state, const weir_event *event, const weir_turn *turn)
 {
@@ -285,6 +297,10 @@ static weir_verdict remote_start(void *state, const weir_event *event, const wei
 	int32_t met = weir_remote_serving(r);
 	turn->note[0] = atomic_load_explicit(&r->done, memory_order_relaxed);
 	turn->note[1] = met > 1 ? (uint64_t)met : 1;
+	unsigned level = weir_remote_level_of(turn->note[1]);
+	atomic_fetch_add_explicit(&r->level[level].started, 1, memory_order_relaxed);
+	if ((int32_t)level <= atomic_load_explicit(&r->own_top, memory_order_relaxed))
+		turn->note[1] |= ALONE;
 	return WEIR_ADMITTED;
 }
 
@@ -296,69 +312,36 @@ static void follow(_Atomic float *quantile, double q, double step, float value)
 	atomic_store_explicit(quantile, now, memory_order_relaxed);
 }
 
-/* Half as large as the quantiles' steps, as a median is crossed more often; larger while it is new, or far off. */
-static double median_step(const weir_remote *r, uint32_t seen, int32_t run)
+static bool is_slow(weir_remote *r, unsigned mark, float took)
 {
-	int32_t far = run > 6 ? run - 5 : run < -6 ? -run - 5 : 1;
-	return .6 * r->tuning.step * far * (seen < FRESH_SEEN ? FRESH_TIMES : 1);
+	float slow_from = atomic_load_explicit(&r->slow_from[mark], memory_order_relaxed);
+	if (slow_from == 0 || !(took > slow_from))
+		return false;
+	atomic_fetch_add_explicit(&r->slowed[mark], 1, memory_order_relaxed);
+	return true;
 }
 
-static void learn_level(const weir_remote *r, weir_remote_level *level, float took)
+/* The rate that a slow or late request saw: while it was in the backend, that had all that it could take. */
+static void judge_slow(weir_remote *r, uint64_t took_ns, uint64_t met, double completions)
 {
-	uint32_t seen = atomic_load_explicit(&level->seen, memory_order_relaxed);
-	int32_t run = atomic_load_explicit(&level->run, memory_order_relaxed);
-	float median = seen != 0 ? atomic_load_explicit(&level->median, memory_order_relaxed) : took;
-	bool above = took > median;
-	run = above ? (run > 0 ? run + 1 : 1) : (run < 0 ? run - 1 : -1);
-	float step = fminf((float)median_step(r, seen, run), fabsf(took - median));
-	atomic_store_explicit(&level->run, run, memory_order_relaxed);
-	atomic_store_explicit(&level->median, above ? median + step : median - step, memory_order_relaxed);
-	if (seen < UINT32_MAX)
-		atomic_store_explicit(&level->seen, seen + 1, memory_order_relaxed);
-}
-
-/* Of those only that met an unloaded backend, as far as one was seen. */
-static void learn_own(weir_remote *r, unsigned level, float took)
-{
-	if (level > atomic_load_explicit(&r->base_top, memory_order_relaxed))
+	float took = logf((float)took_ns + 1);
+	bool slow = is_slow(r, 1, took);
+	is_slow(r, 0, took);
+	is_slow(r, 2, took);
+	if (met <= WEIR_REMOTE_FEW || (!slow && took_ns < r->least_target_ns))
 		return;
-	uint32_t seen = atomic_load_explicit(&r->own_seen, memory_order_relaxed);
-	if (seen == 0)
-		atomic_store_explicit(&r->own, took, memory_order_relaxed);
-	follow(&r->own, r->quantile, r->tuning.step * (seen < OWN_FRESH ? 6 : .4), took);
-	if (seen < UINT32_MAX)
-		atomic_store_explicit(&r->own_seen, seen + 1, memory_order_relaxed);
-}
-
-/* The rate that a slow request saw: while it was in the backend that had all that it could take. */
-static void judge_slow(weir_remote *r, float took, float completions)
-{
-	float slow_from = atomic_load_explicit(&r->slow_from, memory_order_relaxed);
-	if (slow_from == 0)
-		return;
-	atomic_fetch_add_explicit(&r->judged, 1, memory_order_relaxed);
-	if (!(took > slow_from))
-		return;
-	atomic_fetch_add_explicit(&r->slowed, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&r->rates_ln, (int64_t)((logf(completions) - took) * LN_SCALE),
+	atomic_fetch_add_explicit(&r->rated, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&r->rates_ln, (int64_t)((log(completions) - (double)took) * LN_SCALE),
 				  memory_order_relaxed);
 }
 
-static void judge_late(weir_remote *r, unsigned klass, uint64_t whole_ns)
+static void judge_late(weir_remote *r, unsigned klass, unsigned kind, uint64_t whole_ns)
 {
-	bool late = (double)whole_ns > weir_remote_target_ns(r, klass);
+	bool late = (double)whole_ns > weir_remote_target_ns(r, klass, kind);
 	if (whole_ns > r->target_ns[klass])
 		atomic_fetch_add_explicit(&r->plainly_late, 1, memory_order_relaxed);
 	if (late)
-		atomic_fetch_add_explicit(&r->late, 1, memory_order_relaxed);
-	/* In a dry run nothing that the law does makes anybody less late. */
-	if (!atomic_load_explicit(&r->limited, memory_order_relaxed) ||
-	    atomic_load_explicit(&r->dry_run, memory_order_relaxed))
-		return;
-	float beta = atomic_load_explicit(&r->beta, memory_order_relaxed);
-	float step = atomic_load_explicit(&r->beta_step, memory_order_relaxed);
-	beta += step * (float)(late ? -r->aimed : 1 - r->aimed);
-	atomic_store_explicit(&r->beta, fminf(fmaxf(beta, BETA_LEAST), BETA_MOST), memory_order_relaxed);
+		atomic_fetch_add_explicit(&r->kind[kind].late, 1, memory_order_relaxed);
 }
 
 static void learn_measured(weir_remote *r, uint64_t response_ns)
@@ -369,23 +352,36 @@ static void learn_measured(weir_remote *r, uint64_t response_ns)
 	follow(&r->measured, r->quantile, r->tuning.step, took);
 }
 
+/* What requests of the kind are expected to take: their own time, until that has been seen. */
+static void learn_cost(weir_remote_kind *kind, float cost_ns)
+{
+	float now = atomic_load_explicit(&kind->cost_ns, memory_order_relaxed);
+	atomic_store_explicit(&kind->cost_ns, now == 0 ? cost_ns : now + COST_PART * (cost_ns - now),
+			      memory_order_relaxed);
+}
+
 static void answered(weir_remote *r, const weir_event *event, uint64_t now_ns)
 {
-	uint64_t backend_ns = span(event->started_ns, now_ns);
-	float took = logf((float)backend_ns + 1), met = (float)event->note[1];
+	uint64_t took_ns = span(event->started_ns, now_ns);
+	unsigned at = weir_remote_kind_of(event->cost);
+	weir_remote_kind *kind = &r->kind[at];
 	uint64_t done = atomic_fetch_add_explicit(&r->done, 1, memory_order_relaxed) + 1;
-	float completions = (float)(done - event->note[0]);
-	/* Of what it met at both ends: when more and more come, the first ones meet few and are slowed by those behind them. */
-	unsigned level = weir_remote_level_of((double)met * fmax(weir_remote_serving(r), 1));
-	learn_level(r, &r->level[level], took);
-	learn_own(r, level, took);
-	judge_slow(r, took, completions);
-	judge_late(r, event->klass % WEIR_CLASSES, span(event->entered_ns, now_ns));
+	double completions = (double)(done - event->note[0]);
+	weir_times_add(&r->level[weir_remote_level_of(met_by(event))].times, took_ns);
+	weir_times_add(&r->recent, took_ns);
+	if ((event->note[1] & ALONE) != 0)
+		weir_times_add(&kind->own, took_ns);
+	atomic_fetch_add_explicit(&kind->answers, 1, memory_order_relaxed);
+	learn_cost(kind, 1e3f * (float)event->cost);
+	judge_slow(r, took_ns, met_by(event), completions);
+	judge_late(r, event->klass % WEIR_CLASSES, at, span(event->entered_ns, now_ns));
 	learn_measured(r, span(event->offered_ns, now_ns));
-	if (atomic_load_explicit(&r->congested, memory_order_relaxed))
-		follow(&r->gamma, r->aimed, r->tuning.step, logf(completions / met));
-	atomic_fetch_add_explicit(&r->took_ln, (int64_t)(took * LN_SCALE), memory_order_relaxed);
-	atomic_fetch_add_explicit(&r->backend_us, backend_ns / 1000, memory_order_relaxed);
+	/* With few inside, requests take their own time, which does not grow with how many there are. */
+	if (atomic_load_explicit(&r->congested, memory_order_relaxed) && met_by(event) > WEIR_REMOTE_FEW &&
+	    met_by(event) > atomic_load_explicit(&r->floor, memory_order_relaxed))
+		follow(&r->gamma, r->aimed, r->tuning.step,
+		       logf((float)(completions / (double)met_by(event))));
+	atomic_fetch_add_explicit(&r->backend_us, took_ns / 1000, memory_order_relaxed);
 }
 
 /* Failures and refusals teach nothing: fast ones are no sign of health, slow ones none of load. */
@@ -394,6 +390,8 @@ static void remote_settle(void *state, const weir_event *event, weir_outcome out
 	weir_remote *r = state;
 	if (outcome == WEIR_DONE)
 		answered(r, event, now_ns);
+	atomic_fetch_add_explicit(&r->level[weir_remote_level_of(met_by(event))].ended, 1,
+				  memory_order_relaxed);
 	atomic_fetch_sub_explicit(&r->serving, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&r->serving_of[event->klass % WEIR_CLASSES], 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(age_of(r, event->started_ns), 1, memory_order_relaxed);
@@ -406,7 +404,7 @@ static uint64_t remote_patience(const void *state, unsigned klass)
 {
 	const weir_remote *r = state;
 	return atomic_load_explicit(&r->strict, memory_order_relaxed)
-		       ? 2 * (uint64_t)weir_remote_target_ns(r, klass % WEIR_CLASSES)
+		       ? 2 * (uint64_t)weir_remote_bound_ns(r, klass % WEIR_CLASSES)
 		       : UINT64_MAX;
 }
 
@@ -429,7 +427,7 @@ static void remote_explain(const void *state, const weir_ask *ask, weir_why *ret
 	unsigned klass = ask->klass % WEIR_CLASSES;
 	uint32_t limit = atomic_load_explicit(&r->limit[klass], memory_order_relaxed);
 	double rate = atomic_load_explicit(&r->told_rate, memory_order_relaxed);
-	double target_ns = weir_remote_target_ns(r, klass);
+	double target_ns = weir_remote_bound_ns(r, klass);
 	ret_why->target_ns = (uint64_t)target_ns;
 	if (limit == WEIR_REMOTE_OPEN || !(rate > 0))
 		return;
@@ -439,16 +437,24 @@ static void remote_explain(const void *state, const weir_ask *ask, weir_why *ret
 	ret_why->retry_after_ns = (uint64_t)(fmax(wanted - room, 1) / rate * 1e9);
 }
 
+/* At the target's percentile, or until that has been seen, typically. */
+static uint64_t alone_ns(const weir_remote *r)
+{
+	unsigned kind = atomic_load_explicit(&r->binding, memory_order_relaxed);
+	uint64_t own_ns = atomic_load_explicit(&r->kind[kind].own_ns, memory_order_relaxed);
+	return own_ns != 0 ? own_ns : (uint64_t)atomic_load_explicit(&r->told_base_ns, memory_order_relaxed);
+}
+
 static void remote_report(const void *state, unsigned klass, weir_report *ret_report)
 {
 	const weir_remote *r = state;
 	klass %= WEIR_CLASSES;
 	uint32_t limit = atomic_load_explicit(&r->limit[klass], memory_order_relaxed);
-	float slow_from = atomic_load_explicit(&r->slow_from, memory_order_relaxed);
 	ret_report->quantile = r->quantile;
 	ret_report->target_ns = r->target_ns[klass];
-	ret_report->measured_ns = (uint64_t)exp(atomic_load_explicit(&r->measured, memory_order_relaxed)) - 1;
-	ret_report->alone_ns = (uint64_t)exp(atomic_load_explicit(&r->own, memory_order_relaxed)) - 1;
+	ret_report->measured_ns =
+		(uint64_t)expf(atomic_load_explicit(&r->measured, memory_order_relaxed)) - 1;
+	ret_report->alone_ns = alone_ns(r);
 	ret_report->rate_per_s = atomic_load_explicit(&r->told_rate, memory_order_relaxed);
 	ret_report->limit = limit == WEIR_REMOTE_OPEN ? 0 : limit;
 	ret_report->quality = remote_quality(r, klass);
@@ -459,12 +465,12 @@ static void remote_report(const void *state, unsigned klass, weir_report *ret_re
 		double value;
 	} values[] = {
 		{"limited", atomic_load_explicit(&r->limited, memory_order_relaxed)},
-		{"slow_share", atomic_load_explicit(&r->told_slow, memory_order_relaxed)},
-		{"base_ms", slow_from != 0 ? exp(slow_from) / r->tuning.slow / 1e6 : 0},
+		{"slowdown", exp(atomic_load_explicit(&r->told_slowdown, memory_order_relaxed))},
+		{"base_ms", atomic_load_explicit(&r->told_base_ns, memory_order_relaxed) / 1e6},
 		{"inside", weir_remote_ahead(r, klass, WEIR_REMOTE_OPEN)},
 		{"backend_limit", atomic_load_explicit(&r->cap, memory_order_relaxed)},
 		{"tail", atomic_load_explicit(&r->told_gamma, memory_order_relaxed)},
-		{"caution", exp(atomic_load_explicit(&r->beta, memory_order_relaxed))},
+		{"caution", exp((double)atomic_load_explicit(&r->beta, memory_order_relaxed))},
 		{"credit", (double)atomic_load_explicit(&r->credit, memory_order_relaxed) / 1000},
 	};
 	for (unsigned i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
@@ -479,15 +485,15 @@ static void remote_report(const void *state, unsigned klass, weir_report *ret_re
 static int remote_save(const void *state, char *text, size_t size)
 {
 	const weir_remote *r = state;
-	float slow_from = atomic_load_explicit(&r->slow_from, memory_order_relaxed);
-	return snprintf(text, size,
-			"adaptive-remote 2 rate=%.6g base=%.6g own=%.6g gamma=%.4g beta=%.4g cap=%u",
-			atomic_load_explicit(&r->told_rate, memory_order_relaxed),
-			slow_from != 0 ? slow_from - log(r->tuning.slow) : 0,
-			atomic_load_explicit(&r->own, memory_order_relaxed),
-			atomic_load_explicit(&r->gamma, memory_order_relaxed),
-			atomic_load_explicit(&r->beta, memory_order_relaxed),
-			(unsigned)atomic_load_explicit(&r->cap, memory_order_relaxed));
+	double base_ns = atomic_load_explicit(&r->told_base_ns, memory_order_relaxed);
+	unsigned kind = atomic_load_explicit(&r->binding, memory_order_relaxed);
+	return snprintf(
+		text, size, "adaptive-remote 3 rate=%.6g base=%.6g own=%.6g gamma=%.4g beta=%.4g cap=%u",
+		atomic_load_explicit(&r->told_rate, memory_order_relaxed), base_ns > 0 ? log(base_ns) : 0,
+		(double)atomic_load_explicit(&r->kind[kind].own_ns, memory_order_relaxed),
+		atomic_load_explicit(&r->told_gamma, memory_order_relaxed),
+		(double)atomic_load_explicit(&r->beta, memory_order_relaxed),
+		(unsigned)atomic_load_explicit(&r->cap, memory_order_relaxed));
 }
 
 static bool within(double value, double least, double most)
@@ -496,32 +502,39 @@ static bool within(double value, double least, double most)
 }
 
 /* The base goes to the lowest level: fewer than one cannot be inside, so nothing that comes later is below it. */
+static void load_base(weir_remote *r, double base_ln)
+{
+	weir_remote_level *level = &r->level[0];
+	for (unsigned i = 0; i < (unsigned)r->tuning.base; i++)
+		weir_times_add(&level->times, (uint64_t)exp(base_ln));
+	atomic_store(&level->started, (uint32_t)r->tuning.base);
+	atomic_store(&level->ended, (uint32_t)r->tuning.base);
+}
+
 static int remote_load(void *state, const char *text)
 {
 	weir_remote *r = state;
 	double rate, base, own, gamma, beta,
 		cap; /* doubles: scanf does not tell when a whole number overflows */
 	int used = 0;
-	if (sscanf(text, "adaptive-remote 2 rate=%lf base=%lf own=%lf gamma=%lf beta=%lf cap=%lf%n", &rate,
+	if (sscanf(text, "adaptive-remote 3 rate=%lf base=%lf own=%lf gamma=%lf beta=%lf cap=%lf%n", &rate,
 		   &base, &own, &gamma, &beta, &cap, &used) != 6 ||
 	    (text[used] != 0 && text[used] != '\n'))
 		return -EINVAL;
-	if (!within(rate, 0, 1e9) || !within(base, 0, 40) || !within(own, 0, 40) || !within(gamma, -7, 7) ||
-	    !within(beta, BETA_LEAST - .01, BETA_MOST + .01) || !within(cap, 1, 1e9))
+	if (!within(rate, 0, 1e9) || !within(base, 0, 40) || !within(own, 0, 1e15) ||
+	    !within(gamma, .001, 1000) ||
+	    !within(beta, WEIR_REMOTE_BETA_LEAST - .01, WEIR_REMOTE_BETA_MOST + .01) || !within(cap, 1, 1e9))
 		return -EINVAL;
-	if (base > 0) {
-		atomic_store(&r->level[0].median, (float)base);
-		atomic_store(&r->level[0].seen, (uint32_t)r->tuning.base_seen);
-		atomic_store(&r->own, (float)own);
-		atomic_store(&r->own_seen, OWN_FRESH);
-		atomic_store(&r->base_top,
-			     0); /* or the first tick would take the level for a new one, and forget */
-	}
+	if (base > 0)
+		load_base(r, base);
 	r->rate = rate;
 	r->rate_seen = rate > 0 ? r->tuning.enough : 0;
 	r->rate_ln = rate > 0 ? log(rate / 1e9) * r->rate_seen : 0;
 	r->cap_now = fmax(cap, r->tuning.first);
-	atomic_store(&r->gamma, (float)gamma);
+	for (unsigned i = 0; i < WEIR_REMOTE_KINDS; i++)
+		atomic_store(&r->kind[i].own_ns, (uint64_t)own);
+	atomic_store(&r->gamma, (float)log(gamma));
+	atomic_store(&r->told_gamma, gamma);
 	atomic_store(&r->beta, (float)beta);
 	atomic_store(&r->told_rate, rate);
 	atomic_store(&r->cap, (uint32_t)r->cap_now);

@@ -3,60 +3,83 @@
 #define WEIR_CONTROL_REMOTE_H
 
 /*
- * The state of `adaptive-remote`, for its two halves: the hooks of single events (adaptive_remote.c) and the tick (remote_tick.c).
- * docs/laws/adaptive-remote.md explains the law; this is its vocabulary.
+ * The state of `adaptive-remote`, for its parts: the hooks of single events (adaptive_remote.c), what is evidence (remote_evidence.c) and the
+ * tick (remote_tick.c). docs/laws/adaptive-remote.md explains the law; this is its vocabulary.
  *
  *	inside     requests that were admitted and have not ended: those that wait here and those that the backend has
- *	level      a range of numbers in the backend; half an octave each. Every level has the median of what requests took there
- *	base       what requests take on an unloaded backend: the median at the lowest levels that enough requests have met
+ *	level      a range of numbers in the backend that a request may meet when it is started; half an octave each
+ *	base       what requests take on an unloaded backend: the middle of the times at the lowest levels
+ *	slowdown   what requests take now, over the base
  *	slow       a request that took `slow` times the base, or more
- *	congested  more than half of the requests are slow
+ *	congested  most requests are slow, by more than chance (remote_evidence.c)
+ *	strain     how far the share of slow requests is from what it is without load (0) to what counts as congestion (1)
+ *	calm       a level at which requests are not slow. As many as the highest calm level are always let in
  *	limited    the limit is in force
  *	rate       requests a second that the backend does when it has all that it can take
- *	gamma      the tail of the time in the backend: completions during a request's stay over the number it met there, at a high quantile
+ *	kind       requests of about the same expected cost (event.cost), within a factor of 4; 0: of unknown cost
+ *	gamma      the tail: completions during a request's stay over the number it met, at a high quantile
  *	beta       what the limit has to be multiplied by so that few enough are late
- *	own        what a request takes on an unloaded backend, at the target's percentile
+ *	own        what requests of a kind take on an unloaded backend, at the target's percentile
  *
- * Times are kept as logarithms of nanoseconds: what matters is ratios.
+ * Times are compared as logarithms of nanoseconds: what matters is ratios.
  *
- * Threads: as law.h says. Counters only grow. Estimates that several threads write (medians, quantiles) are written without
- * synchronisation: a step that gets lost is one sample less.
+ * Threads: as law.h says. Counters only grow. Estimates that several threads write (gamma, beta) are written without synchronisation: a
+ * step that gets lost is one sample less.
  */
 
 #include <stdatomic.h>
 #include <weir/law.h>
 
 #include "control/degrade.h"
+#include "control/times.h"
 
-#define WEIR_REMOTE_TICK_NS (10 * WEIR_NS_PER_MS)
-#define WEIR_REMOTE_LEVELS  40
-#define WEIR_REMOTE_AGES    64
-#define WEIR_REMOTE_OPEN    UINT32_MAX
+#define WEIR_REMOTE_TICK_NS    (10 * WEIR_NS_PER_MS)
+#define WEIR_REMOTE_LEVELS     40
+#define WEIR_REMOTE_KINDS      16
+#define WEIR_REMOTE_MARKS      3
+#define WEIR_REMOTE_AGES       64
+#define WEIR_REMOTE_OPEN       UINT32_MAX
+#define WEIR_REMOTE_FEW        2     /* requests that do not saturate any backend */
+#define WEIR_REMOTE_BETA_LEAST (-1.) /* ln */
+#define WEIR_REMOTE_BETA_MOST  .35
 
 /* The law's constants. `./dev bench laws` scales each of them to show what it matters. */
 typedef struct weir_remote_tuning {
-	double first;     /* requests that an unknown backend gets at once */
-	double ahead;     /* it gets more while requests wait and take less than this many times the base */
-	double slow;      /* times the base */
-	double memory;    /* requests over which shares are averaged */
-	double base_seen; /* requests that make the base */
-	double margin;    /* part of the share that may be late that is aimed at */
-	double credit;    /* requests that may come in above the limit before anything is shed */
-	double headroom;  /* part of the limit that a class leaves to the classes above it */
+	double first;    /* requests that an unknown backend gets at once */
+	double slow;     /* times the base */
+	double sure;     /* standard deviations that the slowdown must be off by chance to be mistaken */
+	double base;     /* requests that make the base */
+	double margin;   /* part of the share that may be late that is aimed at */
+	double credit;   /* requests that may come in above the limit before anything is shed */
+	double headroom; /* part of the limit that a class leaves to the classes above it */
 	double own;    /* a request that misses the target by nature may take this many times its own time */
 	double grow;   /* factor of a limit that binds without congestion, a response time */
 	double window; /* of the rate: targets, */
 	double enough; /* and at least so many requests */
 	double lift_s; /* the limit is lifted after so many seconds, */
-	double lift;   /* and so many targets, without congestion and rejection */
-	double step;   /* of medians and quantiles */
+	double lift;   /* and so many targets, without congestion */
+	double step;   /* of quantiles */
 } weir_remote_tuning;
 
 typedef struct weir_remote_level {
-	_Atomic float median; /* ln ns */
-	_Atomic uint32_t seen;
-	_Atomic int32_t run; /* steps in one direction */
+	weir_times times;
+	_Atomic uint32_t started, ended; /* requests that met this level */
+	/* the tick */
+	uint32_t looked; /* of ended */
+	double seen, middle, spread, missing;
+	uint64_t last_ns;
 } weir_remote_level;
+
+typedef struct weir_remote_kind {
+	weir_times own; /* times on an unloaded backend */
+	_Atomic uint32_t answers, late;
+	_Atomic uint64_t own_ns; /* 0: not known */
+	_Atomic float cost_ns;   /* expected, on average; 0: not known */
+	/* the tick */
+	uint32_t looked, seen_answers, seen_late;
+	double present; /* of the last answers */
+	double late_share, late_seen;
+} weir_remote_kind;
 
 typedef struct weir_remote {
 	/* const after init */
@@ -72,15 +95,18 @@ typedef struct weir_remote {
 	/* any thread reads; the tick writes */
 	_Alignas(64) _Atomic uint32_t limit[WEIR_CLASSES]; /* requests inside; WEIR_REMOTE_OPEN: any */
 	_Atomic uint64_t due_every_ns[WEIR_CLASSES];       /* between two of a class's minimum; 0: none */
+	_Atomic uint32_t floor;                            /* so many inside are not slowed */
 	_Atomic uint32_t cap;                              /* requests that the backend gets at once */
-	_Atomic float slow_from;   /* ln ns from which on a request is slow; 0: not known */
-	_Atomic uint32_t base_top; /* the highest level that the base is made of */
-	_Atomic float beta_step;
-	_Atomic double told_gamma, told_own_ns, told_rate; /* own: 0: not known */
-	_Atomic uint32_t top_class;                        /* the highest that is present */
+	_Atomic float slow_from
+		[WEIR_REMOTE_MARKS]; /* ln ns: the base's quartiles times what is slow; 0: not known */
+	_Atomic int32_t own_top;     /* up to this level times are requests' own; -1: not known */
+	_Atomic uint32_t binding;    /* the kind that the limit is made for */
+	_Atomic double told_gamma, told_rate, told_slowdown, told_base_ns;
+	_Atomic uint32_t top_class; /* the highest that is present */
 	_Atomic bool congested, limited, dry_run;
 	_Atomic bool strict;     /* what is past helping is dropped */
 	_Atomic uint64_t oldest; /* stretch in the ring of ages */
+	_Atomic bool deep;       /* answers take so long that those who have left the ring will end, too */
 	_Atomic int32_t overdue; /* requests in the backend that have left the ring: they may never end */
 
 	/* any thread writes */
@@ -93,42 +119,48 @@ typedef struct weir_remote {
 		shadow_ns; /* in a dry run: when the backend would have done all that would have been let in */
 	_Atomic uint64_t due_next_ns[WEIR_CLASSES];
 	_Alignas(64) _Atomic uint64_t done;
-	_Atomic uint32_t judged, slowed, late, plainly_late;
+	_Atomic uint32_t rated, slowed[WEIR_REMOTE_MARKS], plainly_late;
 	_Atomic uint64_t backend_us; /* sum of the times in the backend */
-	_Atomic int64_t took_ln,
-		rates_ln; /* sums of their logarithms, and of the rates that slow ones saw, in thousandths */
-	_Atomic float gamma, beta, measured, own; /* ln */
-	_Atomic uint32_t own_seen;
+	_Atomic int64_t rates_ln; /* sum of the logarithms of the rates that slow ones saw, in thousandths */
+	_Atomic float gamma, beta, measured; /* ln */
 	_Alignas(64) _Atomic int32_t
 		age[WEIR_REMOTE_AGES]; /* requests in the backend, by when they were started */
-	_Alignas(64) weir_remote_level level[WEIR_REMOTE_LEVELS];
+	weir_times recent;
+	weir_remote_kind kind[WEIR_REMOTE_KINDS];
+	weir_remote_level level[WEIR_REMOTE_LEVELS];
 
 	/* the tick */
-	_Alignas(64) uint32_t seen_judged;
-	uint32_t seen_slowed, seen_late, seen_plainly, seen_shed[WEIR_CLASSES];
+	_Alignas(64) uint32_t seen_slowed[WEIR_REMOTE_MARKS];
+	uint32_t seen_rated, seen_plainly, seen_shed[WEIR_CLASSES];
 	uint64_t seen_done, seen_backend_us;
-	int64_t seen_took_ln, seen_rates_ln;
-	double judged_all;               /* up to the memory */
-	double slow_share, late_share;   /* late: of what requests are held to */
+	int64_t seen_rates_ln;
+	double base, spread; /* ln; INFINITY: not known */
+	double base_seen;    /* answers that it is made of */
+	double nature,
+		threshold; /* slow ones without any load; and if all took so much longer that it counts */
+	double slow_share, judged_seen, slow_seen, old_seen[WEIR_REMOTE_MARKS];
+	double strain; /* 0: as slow as without load; 1: slow enough to count */
+	float judged_by;
+	double slowdown;                 /* ln; 0 where nothing is known */
+	bool steady, ever_steady;        /* the backend keeps up, or did once */
+	uint64_t window_ns;              /* since when that is being looked at, */
+	double window_inside;            /* and how many were inside then */
+	unsigned calm_top;               /* the highest calm level */
+	double worst;                    /* late share of a kind that comes */
+	double late_share;               /* late: of what requests are held to */
 	double plain_share;              /* late: of the plain target */
-	double recent_ln, recent_seen;   /* mean logarithm of the time in the backend */
-	double backend_s;                /* mean */
+	double backend_s, backend_seen;  /* mean time there */
 	double rate, rate_ln, rate_seen; /* requests a second; the sum that it is made of */
 	uint64_t present_ns[WEIR_CLASSES], busy_ns, grown_ns;
 	/* how many the backend gets */
 	double cap_now, cap_answers;
-	/* looking below: half as many, to see whether they take less */
-	double probe, probe_ln; /* 0: not now */
-	double probe_answers, probe_enough, probe_s;
-	double mean_serving;
-	uint64_t nature_until_ns; /* times above the target are known to be nature */
+	uint64_t cap_ns, answered_ns, timely_ns;
 	/* trying less: does the backend do as much with fewer? */
 	bool trial;
 	double trial_done, trial_s, trial_rate, trial_cap;
 	uint64_t trial_from_ns;
 	/* what the tick tells others */
 	_Atomic uint32_t shedding; /* a bit a class */
-	_Atomic double told_slow;
 	_Atomic bool unreachable;
 	weir_degrade degrade[WEIR_CLASSES];
 } weir_remote;
@@ -136,23 +168,33 @@ typedef struct weir_remote {
 extern const weir_remote_tuning weir_remote_usual;
 
 void weir_remote_tick(void *state, const weir_sample *sample);
+/* Learns base, slowdown, calm levels and own times from what was answered. Returns whether the backend is congested. */
+bool weir_remote_evidence(weir_remote *r, uint64_t now_ns, bool open, uint32_t answers,
+			  const uint32_t slowed[WEIR_REMOTE_MARKS]);
 
-/* The level of a squared number of requests, or of the product of two: the exponent of 2. */
-static inline unsigned weir_remote_level_of(double squared)
+/* The level of so many requests: twice the binary logarithm. */
+static inline unsigned weir_remote_level_of(uint64_t met)
 {
 	union {
 		double number;
 		uint64_t bits;
-	} as = {squared};
-	int at = squared >= 1 ? (int)(as.bits >> 52) - 1023 : 0;
+	} as = {(double)met * (double)met};
+	int at = met > 1 ? (int)(as.bits >> 52) - 1023 : 0;
 	return at < WEIR_REMOTE_LEVELS ? (unsigned)at : WEIR_REMOTE_LEVELS - 1;
+}
+
+static inline unsigned weir_remote_kind_of(uint64_t cost_us)
+{
+	unsigned kind = cost_us == 0 ? 0 : 1 + (63 - (unsigned)__builtin_clzll(cost_us)) / 2;
+	return kind < WEIR_REMOTE_KINDS ? kind : WEIR_REMOTE_KINDS - 1;
 }
 
 /* In the backend, but for those that may never end. */
 static inline int32_t weir_remote_serving(const weir_remote *r)
 {
-	int32_t count = atomic_load_explicit(&r->serving, memory_order_relaxed) -
-			atomic_load_explicit(&r->overdue, memory_order_relaxed);
+	int32_t count = atomic_load_explicit(&r->serving, memory_order_relaxed);
+	if (!atomic_load_explicit(&r->deep, memory_order_relaxed))
+		count -= atomic_load_explicit(&r->overdue, memory_order_relaxed);
 	return count > 0 ? count : 0;
 }
 
@@ -175,12 +217,18 @@ static inline double weir_remote_ahead(const weir_remote *r, unsigned klass, dou
 	return (waiting > 0 ? waiting : 0) + gamma * (own < all ? own : all) + others;
 }
 
-/* What requests of a class are held to: its target, or a multiple of their own time where that alone is longer. */
-static inline double weir_remote_target_ns(const weir_remote *r, unsigned klass)
+/* What requests of a class and a kind are held to: the target, or a multiple of their own time where that alone is longer. */
+static inline double weir_remote_target_ns(const weir_remote *r, unsigned klass, unsigned kind)
 {
 	double target_ns = (double)r->target_ns[klass];
-	double own_ns = atomic_load_explicit(&r->told_own_ns, memory_order_relaxed);
+	double own_ns = (double)atomic_load_explicit(&r->kind[kind].own_ns, memory_order_relaxed);
 	return own_ns > target_ns ? r->tuning.own * own_ns : target_ns;
+}
+
+/* The same of the kind that the limit is made for. */
+static inline double weir_remote_bound_ns(const weir_remote *r, unsigned klass)
+{
+	return weir_remote_target_ns(r, klass, atomic_load_explicit(&r->binding, memory_order_relaxed));
 }
 
 #endif

@@ -2,15 +2,12 @@
 /*
  * What `adaptive-remote` learns, once a tick. remote.h has the words.
  *
- *	evidence   the base is the median at the lowest levels. While more than half of the answers take `slow` times as long, the
- *	           backend is congested. So what is slow by nature, and a slow minority, is no evidence of load.
+ *	evidence   whether the backend is congested (remote_evidence.c)
  *	rate       completions during the stay of slow requests over that time: geometric mean over half a target's worth of them
- *	limit      rate x target x beta, of what waits of a class and above, and gamma x what the backend has. In force from the first
- *	           congestion on, until there was neither congestion nor rejection for a while.
+ *	limit      rate x target x beta, of what waits of a class and above, and gamma x what the backend has, for the kind of request that
+ *	           has the least room. In force from the first congestion on, until there was none for a while.
  *	growth     a limit that binds while nothing is slow is too low, and grows: without that a limit could stay low for ever
  *	cap        how many the backend gets: few at first, twice as many whenever requests wait and those inside are not slow
- *	below      own times above the target may be nature, or there may never have been few enough inside to see better: half as many are
- *	           sent, until they take no less for it
  *	less       while limited, does the backend do as much with fewer at once? Steps down are taken back where it does not
  */
 #include <math.h>
@@ -18,21 +15,15 @@
 #include "control/remote.h"
 
 #define LN_SCALE       1000.
-#define BASE_LEAST     8.  /* samples without which there is no base */
-#define PROBE_SEEN     24. /* answers, after those that had met more */
-#define PROBE_QUICK_S  1.
-#define PROBE_PART     .7 /* of the target, spent in the backend */
-#define LEVEL_LEAST    4u
-#define LATE_MANY      2. /* times the share that may be late */
-#define PROBE_S        2. /* seconds and times in the backend that a look below takes at most */
-#define PROBE_TIMES    8.
-#define OWN_ENOUGH     20. /* samples without which a target is not called unreachable */
-#define SAME           1.3 /* times: a time that has fallen by less is the same */
-#define NATURE_NS      (30 * WEIR_NS_PER_S)
+#define MEMORY         32. /* answers that shares are averaged over */
+#define AHEAD          2. /* the backend gets more while requests wait and take less than this many times the base */
+#define CAP_LEAST      8. /* answers without which nothing is known */
+#define CAP_WAIT       .5 /* of the target: nobody waits longer for a backend that is not slow, and answers */
 #define PRESENT_NS     (10 * WEIR_NS_PER_S)
+#define PRESENT_MEMORY 256.
+#define PRESENT_LEAST  4.  /* of those, for a kind to count */
 #define PART_LEAST     .3  /* of the limit, to the lowest class */
-#define HYSTERESIS     .9  /* of the share from which on it is congested */
-#define CALM_SHARE     .35 /* slow ones, as there are without any load */
+#define UNREACHABLE    2.  /* times the share that may be late */
 #define LATE_TIMES     3.  /* times the share that may be late, from which on the late ones are dropped */
 #define BETA_OVER      50. /* requests that beta moves over, at least */
 #define TRIAL_ANSWERS  200.
@@ -45,9 +36,9 @@
 /* What has happened since the last tick. */
 struct news {
 	double s;
-	uint32_t answers, judged, slowed, late, plainly_late, shed;
-	double took_ln, rates_ln, backend_s; /* sums */
-	double target_s;                     /* the shortest */
+	uint32_t answers, rated, slowed[WEIR_REMOTE_MARKS], late, plainly_late, shed;
+	double rates_ln, backend_s; /* sums */
+	double target_s;            /* the shortest */
 };
 
 static uint32_t since(const _Atomic uint32_t *counter, uint32_t *seen)
@@ -106,14 +97,13 @@ static void gather(weir_remote *r, const weir_sample *sample, struct news *news)
 	uint32_t shedding = 0;
 	*news = (struct news){.s = (double)sample->interval_ns / 1e9,
 			      .answers = (uint32_t)total_since(&r->done, &r->seen_done),
-			      .judged = since(&r->judged, &r->seen_judged),
-			      .slowed = since(&r->slowed, &r->seen_slowed),
-			      .late = since(&r->late, &r->seen_late),
+			      .rated = since(&r->rated, &r->seen_rated),
 			      .plainly_late = since(&r->plainly_late, &r->seen_plainly),
-			      .took_ln = sum_since(&r->took_ln, &r->seen_took_ln),
 			      .rates_ln = sum_since(&r->rates_ln, &r->seen_rates_ln),
 			      .backend_s = (double)total_since(&r->backend_us, &r->seen_backend_us) / 1e6,
 			      .target_s = (double)r->least_target_ns / 1e9};
+	for (unsigned i = 0; i < WEIR_REMOTE_MARKS; i++)
+		news->slowed[i] = since(&r->slowed[i], &r->seen_slowed[i]);
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
 		uint32_t shed = since(&r->shed[k], &r->seen_shed[k]);
 		news->shed += shed;
@@ -134,61 +124,56 @@ static void learn_averages(weir_remote *r, const struct news *news)
 {
 	if (news->answers == 0)
 		return;
-	double part = r->recent_seen == 0 ? 1 : part_of(r->tuning.memory, news->answers);
+	double part = r->backend_seen == 0 ? 1 : part_of(MEMORY, news->answers);
 	r->late_share += part * ((double)news->late / news->answers - r->late_share);
 	r->plain_share += part * ((double)news->plainly_late / news->answers - r->plain_share);
-	r->recent_ln += part * (news->took_ln / news->answers - r->recent_ln);
 	r->backend_s += part * (news->backend_s / news->answers - r->backend_s);
-	r->recent_seen += news->answers;
+	r->backend_seen += news->answers;
+	double ring_s = WEIR_REMOTE_AGES * (double)(UINT64_C(1) << r->age_shift) / 1e9;
+	atomic_store_explicit(&r->deep, r->backend_s > ring_s / 2, memory_order_relaxed);
 }
 
-/* ---- evidence ---- */
-
-/* What requests take at the lowest levels that enough of them have met; INFINITY: not known. */
-static double learn_base(weir_remote *r)
+/* How many of each kind are late. Every kind has its target, so what counts is the worst of those that come. */
+static void learn_kinds(weir_remote *r, struct news *news)
 {
-	double sum = 0, seen = 0, enough = r->tuning.base_seen;
-	unsigned top = WEIR_REMOTE_LEVELS;
-	for (unsigned i = 0; i < WEIR_REMOTE_LEVELS && seen < enough; i++) {
-		const weir_remote_level *level = &r->level[i];
-		double more = fmin(atomic_load_explicit(&level->seen, memory_order_relaxed), enough - seen);
-		if (more <= 0)
-			continue;
-		sum += more * atomic_load_explicit(&level->median, memory_order_relaxed);
-		seen += more;
-		top = i;
+	r->worst = 0;
+	for (unsigned i = 0; i < WEIR_REMOTE_KINDS; i++) {
+		weir_remote_kind *kind = &r->kind[i];
+		uint32_t more = since(&kind->answers, &kind->seen_answers),
+			 late = since(&kind->late, &kind->seen_late);
+		news->late += late;
+		kind->present += more - part_of(PRESENT_MEMORY, news->answers) * kind->present;
+		if (more != 0) {
+			kind->late_seen = fmin(kind->late_seen + more, MEMORY);
+			kind->late_share += part_of(fmax(kind->late_seen, 2), more) *
+					    ((double)late / more - kind->late_share);
+		}
+		if (kind->present >= PRESENT_LEAST && kind->late_seen >= MEMORY / 2)
+			r->worst = fmax(r->worst, kind->late_share);
 	}
-	if (seen < BASE_LEAST)
-		return INFINITY;
-	/* Lower than ever before: what was known of own times is of more loaded ones. */
-	if (top + 1 < atomic_load_explicit(&r->base_top, memory_order_relaxed))
-		atomic_store_explicit(&r->own_seen, 0, memory_order_relaxed);
-	atomic_store_explicit(&r->base_top, top, memory_order_relaxed);
-	return sum / seen;
 }
 
-static bool judge(weir_remote *r, const struct news *news, double base)
+static void learn_beta(weir_remote *r, const struct news *news)
 {
-	bool was = atomic_load_explicit(&r->congested, memory_order_relaxed);
-	if (news->judged != 0) {
-		r->judged_all = fmin(r->judged_all + news->judged, r->tuning.memory);
-		double part = part_of(fmax(r->judged_all, 2), news->judged);
-		r->slow_share += part * ((double)news->slowed / news->judged - r->slow_share);
-	}
-	atomic_store_explicit(&r->slow_from, isfinite(base) ? (float)(base + log(r->tuning.slow)) : 0,
+	double step = 1 / fmax(r->rate * news->target_s, BETA_OVER);
+	double beta = (double)atomic_load_explicit(&r->beta, memory_order_relaxed);
+	/* In a dry run nothing that the law does makes anybody less late. */
+	if (!atomic_load_explicit(&r->limited, memory_order_relaxed) ||
+	    atomic_load_explicit(&r->dry_run, memory_order_relaxed))
+		return;
+	beta += step * news->answers * (1 - r->aimed - fmax(r->worst, r->late_share));
+	atomic_store_explicit(&r->beta,
+			      (float)fmin(fmax(beta, WEIR_REMOTE_BETA_LEAST), WEIR_REMOTE_BETA_MOST),
 			      memory_order_relaxed);
-	bool is = r->slow_share > .5 * (was ? HYSTERESIS : 1);
-	atomic_store_explicit(&r->congested, is, memory_order_relaxed);
-	return is;
 }
 
 static void learn_rate(weir_remote *r, const struct news *news)
 {
-	if (news->slowed == 0)
+	if (news->rated == 0)
 		return;
 	double over = fmax(r->tuning.enough, r->tuning.window * r->rate * news->target_s);
 	r->rate_ln += news->rates_ln;
-	r->rate_seen += news->slowed;
+	r->rate_seen += news->rated;
 	if (r->rate_seen > 2 * over) {
 		r->rate_ln /= 2;
 		r->rate_seen /= 2;
@@ -197,69 +182,6 @@ static void learn_rate(weir_remote *r, const struct news *news)
 }
 
 /* ---- how many the backend gets ---- */
-
-static double own_s(const weir_remote *r, double enough)
-{
-	if (atomic_load_explicit(&r->own_seen, memory_order_relaxed) < enough)
-		return 0;
-	return exp(atomic_load_explicit(&r->own, memory_order_relaxed)) / 1e9;
-}
-
-/*
- * Whether what requests take now is what they take alone: 1 yes, -1 no, 0 nobody knows. Held against the lowest level that a few have met, if
- * that is half as many as now, or fewer.
- */
-static int is_nature(const weir_remote *r)
-{
-	for (unsigned i = 0; i < WEIR_REMOTE_LEVELS; i++) {
-		if (atomic_load_explicit(&r->level[i].seen, memory_order_relaxed) < LEVEL_LEAST)
-			continue;
-		if (exp2((i + 1) / 2.) > fmax(r->mean_serving / 2, 1.5))
-			return 0;
-		float median = atomic_load_explicit(&r->level[i].median, memory_order_relaxed);
-		return r->recent_ln < median + log(SAME) ? 1 : -1;
-	}
-	return 0;
-}
-
-/* Half as many were sent, and those who met more have left. */
-static void end_probe(weir_remote *r, const weir_sample *sample)
-{
-	if (r->recent_ln < r->probe_ln - log(SAME))
-		r->cap_now = r->probe; /* it was load, and fewer do */
-	else
-		r->nature_until_ns = sample->now_ns + NATURE_NS;
-	r->probe = 0;
-}
-
-/* Many answers are late, and it is the backend that takes the time. */
-static void look_below(weir_remote *r, const weir_sample *sample, const struct news *news)
-{
-	bool missed = r->plain_share > LATE_MANY * (1 - r->quantile) && r->recent_seen >= BASE_LEAST &&
-		      exp(r->recent_ln) / 1e9 > PROBE_PART * news->target_s;
-	int nature = missed ? is_nature(r) : 0;
-	r->mean_serving += .2 * (weir_remote_serving(r) - r->mean_serving);
-	r->probe_answers += news->answers;
-	r->probe_s += news->s;
-	if (nature > 0)
-		r->nature_until_ns = sample->now_ns + NATURE_NS;
-	if (nature < 0)
-		r->nature_until_ns = 0;
-	if (r->probe > 0 && (!missed || nature != 0))
-		r->probe = 0;
-	else if (r->probe > 0 && r->probe_answers >= r->probe_enough)
-		end_probe(r, sample);
-	else if (r->probe > 0 && r->probe_s > fmax(PROBE_S, PROBE_TIMES * r->backend_s))
-		r->probe = 0; /* what was asked for must not wait for it any longer */
-	/* Where answers are rare it would take too long. */
-	bool quick = (r->mean_serving + PROBE_SEEN) * r->backend_s < PROBE_QUICK_S * r->mean_serving;
-	if (r->probe > 0 || !missed || nature != 0 || !quick || sample->now_ns < r->nature_until_ns)
-		return;
-	r->probe = fmax(floor(r->mean_serving / 2), 1);
-	r->probe_enough = r->mean_serving + PROBE_SEEN;
-	r->probe_answers = r->probe_s = 0;
-	r->probe_ln = r->recent_ln;
-}
 
 static void restart_trial(weir_remote *r, uint64_t from_ns)
 {
@@ -291,21 +213,35 @@ static void try_less(weir_remote *r, const weir_sample *sample, const struct new
 	restart_trial(r, sample->now_ns + (failed ? TRIAL_PAUSE_NS : 0));
 }
 
-static void learn_cap(weir_remote *r, const weir_sample *sample, const struct news *news, double base)
+static bool may_have_more(weir_remote *r, const weir_sample *sample, const struct news *news)
 {
-	double slowdown = r->recent_seen >= BASE_LEAST && isfinite(base) ? exp(r->recent_ln - base) : 1;
+	if (news->answers != 0 || weir_remote_serving(r) == 0)
+		r->answered_ns = sample->now_ns;
+	if (sample->waiting == 0) {
+		r->cap_ns = sample->now_ns;
+		return false;
+	}
+	if (r->slowdown > log(AHEAD))
+		return false;
+	/* Half of those that the last step has let in must have been answered, or it would be doubled on no evidence. Nobody waits for that for long. */
+	bool answered = r->backend_seen >= CAP_LEAST && r->cap_answers >= r->cap_now / 2;
+	return answered || (!atomic_load_explicit(&r->limited, memory_order_relaxed) && r->late_share < .5 &&
+			    (double)(sample->now_ns - r->answered_ns) < news->target_s * 1e9 &&
+			    (double)(sample->now_ns - r->cap_ns) > CAP_WAIT * news->target_s * 1e9);
+}
+
+static void learn_cap(weir_remote *r, const weir_sample *sample, const struct news *news)
+{
 	r->cap_answers += news->answers;
-	/* Those that the last step has let in must have been answered, or it would be doubled on no evidence. */
-	if (r->recent_seen >= BASE_LEAST && r->cap_answers >= r->cap_now / 2) {
+	if (may_have_more(r, sample, news)) {
+		r->cap_now = fmin(r->cap_now * 2, 1e9);
 		r->cap_answers = 0;
-		if (sample->waiting != 0 && slowdown < r->tuning.ahead)
-			r->cap_now = fmin(r->cap_now * 2, 1e9);
+		r->cap_ns = sample->now_ns;
 	}
 	try_less(r, sample, news);
 	if (!atomic_load_explicit(&r->limited, memory_order_relaxed))
 		r->cap_now = fmax(r->cap_now, r->tuning.first);
-	double cap = r->probe > 0 ? fmin(r->probe, r->cap_now) : r->cap_now;
-	atomic_store_explicit(&r->cap, cap > 1 ? (uint32_t)cap : 1, memory_order_relaxed);
+	atomic_store_explicit(&r->cap, r->cap_now > 1 ? (uint32_t)r->cap_now : 1, memory_order_relaxed);
 }
 
 /* ---- the limit ---- */
@@ -313,7 +249,7 @@ static void learn_cap(weir_remote *r, const weir_sample *sample, const struct ne
 static bool decide(weir_remote *r, const weir_sample *sample, const struct news *news, bool congested)
 {
 	double lift_ns = 1e9 * fmax(r->tuning.lift_s, r->tuning.lift * news->target_s);
-	if (congested || news->shed != 0)
+	if (congested || (news->shed != 0 && sample->waiting != 0))
 		r->busy_ns = sample->now_ns;
 	if (!atomic_load_explicit(&r->limited, memory_order_relaxed))
 		return congested;
@@ -323,7 +259,7 @@ static bool decide(weir_remote *r, const weir_sample *sample, const struct news 
 static void grow(weir_remote *r, const weir_sample *sample, const struct news *news, bool congested)
 {
 	double round_ns = fmax(r->backend_s * 1e9, WEIR_REMOTE_TICK_NS);
-	bool late = r->late_share > 1 - r->quantile && r->slow_share > CALM_SHARE;
+	bool late = r->late_share > 1 - r->quantile;
 	if (news->shed == 0 || congested || late || (double)(sample->now_ns - r->grown_ns) < round_ns)
 		return;
 	r->grown_ns = sample->now_ns;
@@ -336,24 +272,41 @@ static uint32_t whole(double requests)
 	return requests > 1 ? (uint32_t)fmin(requests, 1e9) : 1;
 }
 
+/* Of the kinds that come, the one that has the least time. */
+static void find_binding(weir_remote *r)
+{
+	double least = INFINITY;
+	for (unsigned i = 0; i < WEIR_REMOTE_KINDS; i++) {
+		double target_ns = weir_remote_target_ns(r, 0, i);
+		if (r->kind[i].present < PRESENT_LEAST || target_ns >= least)
+			continue;
+		least = target_ns;
+		atomic_store_explicit(&r->binding, i, memory_order_relaxed);
+	}
+}
+
+/* Own times above the target; until they have been seen, what requests typically take where there is no sign of load. */
+static bool is_unreachable(const weir_remote *r, const struct news *news, bool limited)
+{
+	unsigned kind = atomic_load_explicit(&r->binding, memory_order_relaxed);
+	double own_ns = (double)atomic_load_explicit(&r->kind[kind].own_ns, memory_order_relaxed);
+	if (own_ns == 0 && !limited && isfinite(r->base) && r->strain < 1)
+		own_ns = exp(r->base);
+	return own_ns > news->target_s * 1e9 && r->plain_share > UNREACHABLE * (1 - r->quantile);
+}
+
 static void set_limits(weir_remote *r, const weir_sample *sample, const struct news *news, bool limited)
 {
-	double beta = exp(atomic_load_explicit(&r->beta, memory_order_relaxed)), part = 1;
-	double own = sample->now_ns < r->nature_until_ns ? own_s(r, OWN_ENOUGH) : 0;
+	double beta = exp((double)atomic_load_explicit(&r->beta, memory_order_relaxed)), part = 1;
 	bool known = limited && r->rate > 0;
 	unsigned above = 0; /* classes that are present */
-	atomic_store_explicit(&r->told_gamma, exp(atomic_load_explicit(&r->gamma, memory_order_relaxed)),
+	find_binding(r);
+	atomic_store_explicit(&r->told_gamma,
+			      exp((double)atomic_load_explicit(&r->gamma, memory_order_relaxed)),
 			      memory_order_relaxed);
-	atomic_store_explicit(&r->told_own_ns, own * 1e9, memory_order_relaxed);
-	bool calm = !limited && !atomic_load_explicit(&r->congested, memory_order_relaxed);
-	atomic_store_explicit(&r->unreachable,
-			      (own > 0 || calm) && own_s(r, BASE_LEAST) > news->target_s &&
-				      r->plain_share > LATE_MANY * (1 - r->quantile),
-			      memory_order_relaxed);
-	atomic_store_explicit(&r->beta_step, (float)(1 / fmax(r->rate * news->target_s, BETA_OVER)),
-			      memory_order_relaxed);
+	atomic_store_explicit(&r->unreachable, is_unreachable(r, news, limited), memory_order_relaxed);
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
-		double fits = beta * r->rate * weir_remote_target_ns(r, k) / 1e9;
+		double fits = beta * r->rate * weir_remote_bound_ns(r, k) / 1e9;
 		fits = fmin(part * fits, fits - above); /* where that is little, a whole request less */
 		uint64_t due_ns = known && k != 0 && r->minimum[k] > 0
 					  ? (uint64_t)(1e9 / r->rate / r->minimum[k]) + 1
@@ -397,7 +350,6 @@ static void publish(weir_remote *r, const weir_sample *sample, const struct news
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
 		learn_quality(r, k, news);
 	atomic_store_explicit(&r->told_rate, r->rate, memory_order_relaxed);
-	atomic_store_explicit(&r->told_slow, r->slow_share, memory_order_relaxed);
 }
 
 void weir_remote_tick(void *state, const weir_sample *sample)
@@ -408,11 +360,12 @@ void weir_remote_tick(void *state, const weir_sample *sample)
 	tick_ages(r, sample->now_ns);
 	correct_waiting(r, sample);
 	gather(r, sample, &news);
+	learn_kinds(r, &news);
 	learn_averages(r, &news);
-	double base = learn_base(r);
-	look_below(r, sample, &news);
-	learn_cap(r, sample, &news, base);
-	bool congested = judge(r, &news, base);
+	learn_beta(r, &news);
+	bool congested =
+		weir_remote_evidence(r, sample->now_ns, sample->waiting == 0, news.answers, news.slowed);
+	learn_cap(r, sample, &news);
 	learn_rate(r, &news);
 	bool limited = decide(r, sample, &news, congested);
 	if (limited)

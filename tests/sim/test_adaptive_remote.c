@@ -39,7 +39,11 @@ static const struct {
 } expected_failures[] = {
 	/* From cold into ten times the capacity: what is let in before there is evidence is a tenth of what one worker does in the whole run. */
 	{"one worker, cold fifo-1 exponential at 10", 42, "timely .76, p90 6.3 targets"},
-	{"cold ps-16 exponential at 10", 42, "p90 a little above 1.1 targets"},
+	{"ps-64 exponential at 10", 42, "timely .90, p90 2.1 targets"},
+	/* From cold, the base is of a few requests that were slowed already: the limit grows into lateness, and is taken back. */
+	{"slower fifo-4 deterministic at 2", 1, "p90 1.14 targets"},
+	{"slower fifo-4 deterministic at 2", 2, "p90 1.16 targets"},
+	{"slower fifo-4 deterministic at 2", 3, "p90 1.16 targets"},
 	/* What a refusal says of the backend is not used. */
 	{"refusing fifo-16 exponential at 3", 42,
 	 "work .962, wanted .97; the backend refuses two of three itself"},

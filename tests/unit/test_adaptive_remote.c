@@ -325,7 +325,7 @@ static void all_are_admitted_while_there_is_no_evidence(void **state)
 	ON_LAW(&on, LAW, "p90", "200ms");
 	for (unsigned i = 0; i < 10000; i++)
 		assert_int_equal(on_law_admit(&on, 1), WEIR_ADMITTED);
-	assert_int_equal(on.law->limit(on.state), 32);
+	assert_int_equal(on.law->limit(on.state), 16);
 	assert_true(on.law->calm(on.state));
 	assert_true(on.law->patience(on.state, 0) == UINT64_MAX);
 	assert_int_equal(on_law_report(&on).limit, 0);
@@ -594,7 +594,7 @@ static void a_fresh_state_is_saved_and_loaded(void **state)
 	on.law->save(on.state, text, sizeof(text));
 	assert_int_equal(other.law->load(other.state, text), 0);
 	on_law_tick(&other, 10 * MS);
-	assert_int_equal(other.law->limit(other.state), 32);
+	assert_int_equal(other.law->limit(other.state), 16);
 	assert_true(on_law_report(&other).rate_per_s == 0);
 	for (unsigned i = 0; i < 1000; i++)
 		assert_int_equal(on_law_admit(&other, 1), WEIR_ADMITTED);

@@ -5,7 +5,8 @@
  * judge_rules.c. Constants are chosen on the half `tune` (the default), and reported on the half `held`.
  *
  * Prints a line for each cell that is missed (--all: for each), then a summary by part; with --summary one line a grid. What a cell is held
- * against does not depend on the law: --bars keeps it in a file between runs. The numbers do not depend on --jobs.
+ * against does not depend on the law: --bars keeps it in a file between runs. The numbers do not depend on --jobs. --scale multiplies one of the
+ * constants of adaptive-remote; --constants prints their names.
  */
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -21,7 +22,7 @@
 
 struct options {
 	const char *grid, *law, *half, *match, *bars;
-	bool quick, all, list, summary, json;
+	bool quick, all, list, summary, json, constants;
 	unsigned jobs;
 	uint64_t draw, seed;
 };
@@ -342,7 +343,8 @@ static void usage(void)
 {
 	fprintf(stderr, "usage: grid_judge [--grid harm|mixed|change] [--law NAME] [--half tune|held|all] "
 			"[--match TEXT] [--quick] [--all] [--list]\n"
-			"       [--scale CONSTANT=FACTOR] [--summary] [--json] [--jobs N] [--draw N] [--seed "
+			"       [--scale CONSTANT=FACTOR] [--constants] [--summary] [--json] [--jobs N] "
+			"[--draw N] [--seed "
 			"N] [--bars FILE]\n");
 	exit(2);
 }
@@ -352,11 +354,8 @@ static bool parse_switch(const char *name, struct options *o)
 	const struct {
 		const char *name;
 		bool *to;
-	} switches[] = {{"--quick", &o->quick},
-			{"--all", &o->all},
-			{"--list", &o->list},
-			{"--summary", &o->summary},
-			{"--json", &o->json}};
+	} switches[] = {{"--quick", &o->quick},     {"--all", &o->all},   {"--list", &o->list},
+			{"--summary", &o->summary}, {"--json", &o->json}, {"--constants", &o->constants}};
 	for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++)
 		if (strcmp(name, switches[i].name) == 0)
 			return *switches[i].to = true;
@@ -427,8 +426,11 @@ int main(int argc, char **argv)
 	BENCH_REQUIRE(shared != MAP_FAILED);
 	law_tested = find_law(o.law);
 	cell_count = judge_cells(cells, JUDGE_CELLS_MAX, o.draw, o.seed);
-	if (o.list) {
-		list_cells(&o);
+	if (o.list || o.constants) {
+		for (size_t i = 0; o.constants && i < sizeof(constants) / sizeof(constants[0]); i++)
+			printf("%s\n", constants[i].name);
+		if (o.list)
+			list_cells(&o);
 		return 0;
 	}
 	load_bars(&o, shared);

@@ -26,7 +26,7 @@ PROXY_SEEDS = (1, 2, 3)
 PROXY_PEERS = ("envoy", "maxconn", "rate", "codel", "aimd", "none")
 # The judge's grids: the default before a backend, and what is beside it.
 JUDGED = "adaptive-remote"
-JUDGE_PEERS = ("envoy", "gradient", "aimd", "codel", "none")
+JUDGE_PEERS = ("old", "envoy", "gradient", "aimd", "codel", "none")
 JUDGE_GRIDS = {"harm": "no harm", "mixed": "mixed overload", "change": "change"}
 
 
@@ -214,6 +214,40 @@ def judge_markdown(tune, held):
     return "\n".join(lines)
 
 
+# ---- what constants matter ----
+
+def sensitivity(bench):
+    """Every constant of the default law, halved and doubled: how many cells of the judge's grids are met then, over both halves."""
+    with tempfile.TemporaryDirectory() as folder:
+        bars = os.path.join(folder, "bars")
+
+        def met(*scaled):
+            arguments = ["--half", "all", "--bars", bars, "--json", "--jobs", jobs()] + ["--quick"] * bench.quick + list(scaled)
+            cells = [json.loads(line) for line in output_of(bench, "grid_judge", *arguments).splitlines()]
+            return {grid: judge_count(cells, "met", grid) for grid in JUDGE_GRIDS}
+
+        bench.say("constants: as they are")
+        usual, found = met(), collections.OrderedDict()
+        for name in output_of(bench, "grid_judge", "--constants").split():
+            bench.say(f"constants: {name}")
+            found[name] = [met("--scale", f"{name}={factor}") for factor in (0.5, 2)]
+    worst = {name: min(one[grid][0] - usual[grid][0] for one in both for grid in JUDGE_GRIDS) for name, both in found.items()}
+    if not bench.quick:
+        write_part("constants", sensitivity_markdown(usual, found))
+    cells = sum(count for _, count in usual.values())
+    return [row(f"{name} of {JUDGED}, halved or doubled: cells lost in the worst grid", [max(0, -lost)], "cells", "all cells", [cells], "<= 0.01")
+            for name, lost in worst.items()]
+
+
+def sensitivity_markdown(usual, found):
+    lines = ["Cells met when one constant of `adaptive-remote` (`src/control/remote.h`) is halved or doubled, of both halves; as they are: " +
+             ", ".join(f"{JUDGE_GRIDS[grid]} {met} of {count}" for grid, (met, count) in usual.items()) + ".", "",
+             "| | " + " | ".join(f"{name}, halved | doubled" for name in JUDGE_GRIDS.values()) + " |", "|---" * (2 * len(JUDGE_GRIDS) + 1) + "|"]
+    for name, (half, twice) in found.items():
+        lines.append(f"| `{name}` | " + " | ".join(f"{half[grid][0]:d} | {twice[grid][0]:d}" for grid in JUDGE_GRIDS) + " |")
+    return "\n".join(lines)
+
+
 # ---- pages ----
 
 def write_part(name, markdown):
@@ -306,4 +340,4 @@ def costs(bench):
     return rows
 
 
-PARTS = [own_queue, proxy, judge, pages, speed, costs]
+PARTS = [own_queue, proxy, judge, sensitivity, pages, speed, costs]

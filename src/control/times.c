@@ -21,7 +21,8 @@ static double from_ln(unsigned step)
 {
 	static const double part_ln[PARTS] = {0, 0.22314355131420976, 0.40546510810816438,
 					      0.55961578793542269};
-	return (double)(FIRST_EXPONENT + step / PARTS) * M_LN2 + part_ln[step % PARTS];
+	unsigned octave = FIRST_EXPONENT + step / PARTS;
+	return octave * M_LN2 + part_ln[step % PARTS];
 }
 
 void weir_times_add(weir_times *times, uint64_t ns)

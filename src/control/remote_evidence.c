@@ -19,24 +19,24 @@
 
 #include "control/remote.h"
 
-#define LEVEL_MEMORY    256.
-#define LEVEL_LEAST     4.  /* answers without which a level is not looked at */
-#define CALM_LEAST      16. /* or not called calm, or slow */
-#define BASE_LEAST      8.
-#define SLOW_MOST       4.  /* slower than this is slow, whatever chance may do */
-#define OPEN_MOST       .25 /* of the requests at a level, that have not ended */
-#define RECENT_LEAST    32.
-#define RECENT_MOST     1000.
-#define OWN_LEAST       20.
-#define OWN_MEMORY      512.
-#define WEIR_REMOTE_FEW 2 /* in the backend */
-#define LOST_TIMES      4 /* response times */
-#define APART_LEAST     .01
-#define STRAIN_OVER     .5 /* below this the congestion is over */
-#define FEW_LEVEL       2
-#define STEADY_NS       1e8
-#define STEADY_TIMES    3.
-#define STEADY_GROWTH   1.1
+#define LEVEL_MEMORY  256.
+#define LEVEL_LEAST   4.  /* answers without which a level is not looked at */
+#define CALM_LEAST    16. /* or not called calm, or slow */
+#define BASE_LEAST    8.
+#define SLOW_MOST     4.  /* slower than this is slow, whatever chance may do */
+#define SMALL_SAMPLE  20. /* the spread of so few may be twice what it seems */
+#define OPEN_MOST     .25 /* of the requests at a level, that have not ended */
+#define RECENT_LEAST  32.
+#define RECENT_MOST   1000.
+#define OWN_LEAST     20.
+#define OWN_MEMORY    512.
+#define LOST_TIMES    4 /* response times */
+#define APART_LEAST   .01
+#define STRAIN_OVER   .5 /* below this the congestion is over */
+#define FEW_LEVEL     2
+#define STEADY_NS     1e8
+#define STEADY_TIMES  3.
+#define STEADY_GROWTH 1.1
 
 /* ---- levels ---- */
 
@@ -74,7 +74,7 @@ static bool is_known(const weir_remote_level *level, double least)
 /* Factor, as logarithm, from which on so many are slow: more than chance makes of what is compared. */
 static double slow_ln(const weir_remote *r, double spread, double seen, double of)
 {
-	double chance = r->tuning.sure * spread * (1 + 20 / of) * sqrt(1 / seen + 1 / of);
+	double chance = r->tuning.sure * spread * (1 + SMALL_SAMPLE / of) * sqrt(1 / seen + 1 / of);
 	return fmin(fmax(log(r->tuning.slow), chance), log(SLOW_MOST));
 }
 

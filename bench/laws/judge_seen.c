@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cells that are given, since laws were seen to go wrong there. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "laws/judge_draw.h"
@@ -81,7 +82,7 @@ static void add_one_seen(struct judge_draw *draw, const struct seen *s)
 	proxy_cell_lots(&cell, JUDGE_OWN_FACTOR);
 	judge_name_cell(draw, &cell, s->grid, s->name);
 	if (s->visible)
-		strcat(cell.name, "/visible");
+		snprintf(cell.name + strlen(cell.name), sizeof(cell.name) - strlen(cell.name), "/visible");
 	judge_add(draw, s->grid, &cell);
 }
 

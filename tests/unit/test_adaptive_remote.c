@@ -270,9 +270,8 @@ static void hung_requests_are_forgotten_and_may_come_back(void **state)
 	on_law on;
 	weir_event event[10];
 	ON_LAW(&on, LAW, "p90", "200ms");
-	uint64_t started_ns = on.now_ns;
 	on_law_tick(&on, 10 * MS);
-	started_ns = on.now_ns;
+	uint64_t started_ns = on.now_ns;
 	for (unsigned i = 0; i < 10; i++) {
 		event[i] = (weir_event){
 			.entered_ns = started_ns, .offered_ns = started_ns, .started_ns = started_ns};

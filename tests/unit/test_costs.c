@@ -452,7 +452,7 @@ static void what_stands_out_keeps_its_name(void **state)
 static void what_comes_once_gets_no_place(void **state)
 {
 	weir_costs *costs = make();
-	weir_costs_view view;
+	weir_costs_view view = {0};
 	answer(costs, "/once", 10 * MS, 1);
 	assert_int_equal(count_kinds(costs), 0);
 	assert_true(is_there(costs, "", WEIR_COSTS_ROUTE, &view)); /* the route has learnt of it */
@@ -665,7 +665,7 @@ static void threads_use_it_at_once(void **state)
 		assert_int_equal(pthread_create(&threads[i], NULL, use, costs), 0);
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
-	for (char c = 'g'; c < 'g' + 20; c++) {
+	for (int c = 'g'; c < 'g' + 20; c++) {
 		char path[16];
 		snprintf(path, sizeof(path), "/real%c/x", c);
 		assert_near(cost(costs, path), 5000, .05);

@@ -231,12 +231,16 @@ def sensitivity(bench):
         for name in output_of(bench, "grid_judge", "--constants").split():
             bench.say(f"constants: {name}")
             found[name] = [met("--scale", f"{name}={factor}") for factor in (0.5, 2)]
-    worst = {name: min(one[grid][0] - usual[grid][0] for one in both for grid in JUDGE_GRIDS) for name, both in found.items()}
     if not bench.quick:
         write_part("constants", sensitivity_markdown(usual, found))
-    cells = sum(count for _, count in usual.values())
-    return [row(f"{name} of {JUDGED}, halved or doubled: cells lost in the worst grid", [max(0, -lost)], "cells", "all cells", [cells], "<= 0.01")
-            for name, lost in worst.items()]
+    return [row(f"{name} of {JUDGED}, halved or doubled: cells lost, in the grid that loses the largest part of its own", [max(0, lost)], "cells",
+                "cells of that grid", [cells], "<= 0.01") for name, (_, lost, cells) in ((name, worst_loss(usual, both)) for name, both in found.items())]
+
+
+def worst_loss(usual, both):
+    """(part, cells lost, cells) of the grid that loses the largest part of its cells."""
+    return max(((usual[grid][0] - one[grid][0]) / max(1, usual[grid][1]), usual[grid][0] - one[grid][0], usual[grid][1])
+               for one in both for grid in JUDGE_GRIDS)
 
 
 def sensitivity_markdown(usual, found):

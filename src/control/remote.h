@@ -145,7 +145,6 @@ typedef struct weir_remote {
 	bool steady, ever_steady;        /* the backend keeps up, or did once */
 	uint64_t window_ns;              /* since when that is being looked at, */
 	double window_inside;            /* and how many were inside then */
-	unsigned calm_top;               /* the highest calm level */
 	double worst;                    /* late share of a kind that comes */
 	double late_share;               /* late: of what requests are held to */
 	double plain_share;              /* late: of the plain target */

@@ -134,7 +134,6 @@ static void learn_calm(weir_remote *r)
 		else if (level->last_ns >= slow_ns)
 			top = i;
 	}
-	r->calm_top = top;
 	/* With the limit in force those who meet one or two are not joined by many. */
 	bool held = atomic_load_explicit(&r->limited, memory_order_relaxed);
 	atomic_store_explicit(&r->own_top,

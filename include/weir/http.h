@@ -324,7 +324,7 @@ WEIR_API int weir_http_new(const weir_http_options *options, weir_http **ret_htt
 WEIR_API int weir_http_set_routes(weir_http *http, weir_routes *routes);
 WEIR_API void weir_http_read_stats(const weir_http *http, weir_http_stats *ret_stats);
 
-typedef struct weir_tls weir_tls; /* certificates and settings: src/http/tls.h */
+typedef struct weir_tls weir_tls; /* certificates and settings: src/tls/tls.h */
 
 typedef struct weir_http_listen {
 	const struct sockaddr *address;

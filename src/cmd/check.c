@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "cmd/config.h"
-#include "cmd/config_inside.h"
 #include "cmd/verb.h"
+#include "service/config.h"
+#include "service/config_inside.h"
 
 /* BLOCK or BLOCK.KEY. */
 static int explain(const char *what)
@@ -55,7 +55,7 @@ static int check(const weir_config_flags *flags)
 /* One of the flags that serving takes, too, or the file. -1: the usage is wrong, and was told. */
 static int read_argument(weir_config_flags *flags, int argc, char **argv)
 {
-	int used = weir_config_flag(flags, "check", argc, argv);
+	int used = weir_config_flag(flags, "weir check", argc, argv);
 	if (used != 0)
 		return used;
 	if ((argv[0][0] == '-' && argv[0][1] != '\0') || flags->file != NULL) {

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "cmd/load_setup.h"
 #include "cmd/verb.h"
+#include "load/setup.h"
 #include "show/terminal.h"
 
 #define EXIT_INTERRUPTED 130

@@ -2,8 +2,8 @@
 /* `weir sentry`: in front of an HTTP service. */
 #include <stddef.h>
 
-#include "cmd/daemon.h"
 #include "cmd/verb.h"
+#include "service/daemon.h"
 
 static const char *missing(const weir_config *config)
 {
@@ -15,8 +15,9 @@ static const char *missing(const weir_config *config)
 
 static int run(int argc, char **argv)
 {
-	static const weir_daemon_kind kind = {.verb = "sentry", .missing = missing};
-	return weir_daemon_run(&kind, argc, argv);
+	const weir_program program = {
+		.name = "weir sentry", .usage = weir_verb_sentry.usage, .missing = missing};
+	return weir_daemon_run(&program, argc, argv);
 }
 
 const weir_verb weir_verb_sentry = {

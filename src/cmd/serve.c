@@ -2,8 +2,8 @@
 /* `weir serve`: files and pages. */
 #include <stddef.h>
 
-#include "cmd/daemon.h"
 #include "cmd/verb.h"
+#include "service/daemon.h"
 
 static const char *missing(const weir_config *config)
 {
@@ -14,8 +14,9 @@ static const char *missing(const weir_config *config)
 
 static int run(int argc, char **argv)
 {
-	static const weir_daemon_kind kind = {.verb = "serve", .missing = missing};
-	return weir_daemon_run(&kind, argc, argv);
+	const weir_program program = {
+		.name = "weir serve", .usage = weir_verb_serve.usage, .missing = missing};
+	return weir_daemon_run(&program, argc, argv);
 }
 
 const weir_verb weir_verb_serve = {

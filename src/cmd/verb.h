@@ -11,9 +11,7 @@
  * Threads: verbs start on the main thread, before any other exists.
  */
 
-#include <stddef.h>
-
-enum { WEIR_EXIT_OK = 0, WEIR_EXIT_FAILED = 1, WEIR_EXIT_USAGE = 2 };
+#include "keys/usage.h"
 
 typedef struct weir_verb {
 	const char *name;

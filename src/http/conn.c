@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "http/server.h"
-#include "http/tls.h"
 #include "net/buf.h"
+#include "tls/tls.h"
 
 /* A head that is not whole yet, and what may come behind one before reading has stopped. */
 #define KEPT_BEYOND_HEAD (4 * WEIR_BUF_READ_BYTES)

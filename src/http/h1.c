@@ -6,7 +6,7 @@
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 
-#include "http/tls.h"
+#include "tls/tls.h"
 
 static uint64_t now_of(const weir_http_conn *conn)
 {

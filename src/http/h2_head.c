@@ -14,7 +14,7 @@
 #include "http/h2.h"
 #include "http/head.h"
 #include "http/scan.h"
-#include "http/tls.h"
+#include "tls/tls.h"
 
 #define METHOD_BYTES       32
 #define LINE_EXTRA         11 /* two spaces and "HTTP/1.1" and so on: lines weigh what they do there */

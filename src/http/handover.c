@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "http/server.h"
-#include "http/tls.h"
+#include "tls/tls.h"
 
 static weir_http_listener *listener_at(weir_http *http, unsigned number)
 {

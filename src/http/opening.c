@@ -11,7 +11,7 @@
 
 #include "http/proxy_header.h"
 #include "http/server.h"
-#include "http/tls.h"
+#include "tls/tls.h"
 
 static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 #define PREFACE_BYTES (sizeof(preface) - 1)

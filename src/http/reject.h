@@ -9,7 +9,7 @@
  * Threads: the loop's.
  */
 
-#include "http/routes.h"
+#include "rules/routes.h"
 
 #define WEIR_SHED_HEADS     16
 #define WEIR_SHED_NAME_MOST 64

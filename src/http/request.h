@@ -33,7 +33,7 @@
 
 #include "control/costs.h"
 #include "http/parse.h"
-#include "http/routes.h"
+#include "rules/routes.h"
 
 typedef struct weir_http_loop weir_http_loop;
 typedef struct weir_http_conn weir_http_conn;

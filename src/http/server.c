@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "http/tls.h"
 #include "stage/runtime.h"
+#include "tls/tls.h"
 
 #define HANDSHAKES_WAITING 1024
 

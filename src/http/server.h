@@ -19,12 +19,12 @@
 #include <weir/loop.h>
 
 #include "http/h2_memory.h"
-#include "http/link.h"
-#include "http/log.h"
 #include "http/reject.h"
 #include "http/request.h"
+#include "log/log.h"
 #include "loop/loop.h"
 #include "net/pool.h"
+#include "tls/link.h"
 
 #define WEIR_HTTP_LISTENERS_MAX 64
 #define WEIR_HTTP_OLD_TLS       16

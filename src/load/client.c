@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections: who gets one, what comes over it, how it ends. */
-#include "http/tls.h"
 #include "load/reactor.h"
 #include "loop/loop.h"
+#include "tls/tls.h"
 
 /* Being made at the same time: more would be lost in the backlog of many a server, to be tried again a second later. */
 #define CONNECTING_MAX 128u

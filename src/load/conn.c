@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connections as sockets, plain or through TLS: how they are made, what they call, how they are gone. What goes over them is client.c's. */
-#include "http/tls.h"
 #include "load/reactor.h"
 #include "net/net.h"
+#include "tls/tls.h"
 
 /* ---- what they call ---- */
 

@@ -30,13 +30,13 @@
 #include <weir/loop.h>
 
 #include "base/clock.h"
-#include "http/link.h"
 #include "load/bytes.h"
 #include "load/h2.h"
 #include "load/plan.h"
 #include "load/reader.h"
 #include "load/tally.h"
 #include "net/pool.h"
+#include "tls/link.h"
 
 typedef struct load_reactor load_reactor;
 typedef struct load_session load_session;

@@ -16,7 +16,7 @@
 
 #include <weir/random.h>
 
-#include "http/log.h"
+#include "log/log.h"
 #include "sentry/origin.h"
 
 #define WEIR_FLEET_MOST 256

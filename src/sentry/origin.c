@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "http/tls.h"
+#include "tls/tls.h"
 
 #define FAILURES      5
 #define EJECT_NS      (2 * WEIR_NS_PER_S)

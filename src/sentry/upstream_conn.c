@@ -3,9 +3,9 @@
 #include <errno.h>
 
 #include "base/assert.h"
-#include "http/tls.h"
 #include "loop/loop.h"
 #include "sentry/upstream_priv.h"
+#include "tls/tls.h"
 
 /* ---- the end ---- */
 

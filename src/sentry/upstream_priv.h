@@ -17,10 +17,10 @@
  *	5. A paused connection delivers nothing: what comes all the same waits in the stash.
  */
 
-#include "http/link.h"
 #include "net/buf.h"
 #include "net/pool.h"
 #include "sentry/upstream.h"
+#include "tls/link.h"
 
 enum weir_upstream_state {
 	WEIR_UPSTREAM_CONNECTING,

@@ -14,7 +14,7 @@
 #include <weir/loop.h>
 
 #include "base/mem.h"
-#include "net/beneath.h"
+#include "file/beneath.h"
 #include "web/cache.h"
 
 #define NAMES_MOST 10000u

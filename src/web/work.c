@@ -5,7 +5,7 @@
  */
 #include <errno.h>
 
-#include "net/file_priv.h"
+#include "file/priv.h"
 #include "web/cache.h"
 
 #define CAPACITY 8192

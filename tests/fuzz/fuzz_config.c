@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "cmd/config.h"
+#include "service/config.h"
 #include "target.h"
 
 static void check_messages(const weir_config *config, unsigned lines)

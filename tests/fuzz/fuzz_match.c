@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "http/match.h"
+#include "rules/match.h"
 #include "target.h"
 
 /* The next part, copied to memory of just its size so that a read beyond it is noticed; *at moves on. */

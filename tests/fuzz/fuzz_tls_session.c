@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "http/tls_priv.h"
 #include "net/acceptor.h"
 #include "target.h"
+#include "tls/priv.h"
 
 /* ---- the server ---- */
 

@@ -26,7 +26,7 @@
 #include <weir/random.h>
 
 #include "base/mem.h"
-#include "net/file_priv.h"
+#include "file/priv.h"
 
 typedef struct file_way {
 	const char *name, *loop;

@@ -27,7 +27,7 @@
 #include <weir/inspect.h>
 
 #include "base/mem.h"
-#include "http/tls_priv.h"
+#include "tls/priv.h"
 #include "tls_certificates.h"
 
 enum mode {

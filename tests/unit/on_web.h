@@ -23,7 +23,7 @@
 #include <weir/http.h>
 
 #include "base/mem.h"
-#include "net/file_priv.h"
+#include "file/priv.h"
 #include "web/cache.h"
 
 #define HOUR_NS (3600 * WEIR_NS_PER_S)

@@ -213,12 +213,18 @@ static json_int_t count_in(json_t *object, const char *key)
 	return json_integer_value(value);
 }
 
-/* Snapshots are a second old at most: asked for until one has what was done. */
+/*
+ * Snapshots are a second old at most: asked for until one has what was done. A snapshot reads a stage's classes one
+ * after the other, and then all of them together: events may end in between.
+ */
 static json_t *stages_after(const place *at, json_int_t completed)
 {
 	for (;;) {
-		json_t *stages = json_for(at, "/api/stages");
-		if (count_in(json_object_get(stage_named(stages, "work"), "all"), "completed") >= completed)
+		json_t *stages = json_for(at, "/api/stages"), *work = stage_named(stages, "work");
+		json_int_t in_class = 0, in_all = count_in(json_object_get(work, "all"), "completed");
+		for (size_t i = 0; i < json_array_size(json_object_get(work, "class")); i++)
+			in_class += count_in(json_array_get(json_object_get(work, "class"), i), "completed");
+		if (in_all >= completed && in_class >= completed)
 			return stages;
 		json_decref(stages);
 		usleep(10000);

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "cmd/config.h"
-#include "cmd/config_inside.h"
-#include "http/match.h"
+#include "rules/match.h"
+#include "service/config.h"
+#include "service/config_inside.h"
 
 static char folder[64], said[65536];
 

@@ -14,7 +14,7 @@
 #include <sys/un.h>
 
 #include "base/error.h"
-#include "cmd/confine.h"
+#include "service/confine.h"
 
 static char folder[64], path_text[4][256];
 

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#include "cmd/confine.h"
+#include "service/confine.h"
 
 /* Written down once more, so that one that is lost from the list is missed here. */
 static const struct {

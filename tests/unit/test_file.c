@@ -2,7 +2,7 @@
 /* Files: contents, order, many at once, the bound, errors. */
 #include "on_files.h"
 
-#include "net/beneath.h"
+#include "file/beneath.h"
 
 #include <limits.h>
 #include <signal.h>

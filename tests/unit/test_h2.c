@@ -2,7 +2,7 @@
 /* HTTP/2 on real sockets: exchanges, bodies both ways, windows, priorities, ends. */
 #include "on_h2.h"
 
-#include "http/tls.h"
+#include "tls/tls.h"
 #include "tls_certificates.h"
 
 /* ---- pages ---- */

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "cmd/handover.h"
+#include "service/handover.h"
 
 #define THEN UINT64_C(5000000000)
 

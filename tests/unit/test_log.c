@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "http/log.h"
+#include "log/log.h"
 
 #define PATIENCE (30 * WEIR_NS_PER_S)
 #define RING     (4 * WEIR_LOG_LINE_MAX)

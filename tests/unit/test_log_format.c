@@ -11,7 +11,7 @@
 
 #include <weir/random.h>
 
-#include "http/log.h"
+#include "log/log.h"
 
 #define WALL_NS (INT64_C(971211336) * 1000000000 + 42000000) /* 2000-10-10T20:55:36.042Z */
 

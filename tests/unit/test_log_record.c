@@ -12,7 +12,7 @@
 
 #include <weir/http.h>
 
-#include "http/log.h"
+#include "log/log.h"
 
 #define PATIENCE (30 * WEIR_NS_PER_S)
 

@@ -10,7 +10,7 @@
 #include <sys/un.h>
 
 #include "base/mem.h"
-#include "http/match.h"
+#include "rules/match.h"
 
 /* ---- a request ---- */
 

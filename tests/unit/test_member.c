@@ -2,8 +2,8 @@
 /* Admission by session on a server: who is a newcomer, and what makes a member. */
 #include "on_h2.h"
 
-#include "http/routes.h"
 #include "http/server.h"
+#include "rules/routes.h"
 
 #define RULES(...) ((const char *const[]){__VA_ARGS__, NULL})
 

@@ -14,7 +14,7 @@
 
 #include "base/mem.h"
 #include "base/siphash.h"
-#include "http/match.h"
+#include "rules/match.h"
 
 #define START_NS (1000 * WEIR_NS_PER_S)
 

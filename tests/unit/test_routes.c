@@ -2,7 +2,7 @@
 /* Tables of routes: what they refuse, what they find, and what a server makes of it. */
 #include "on_http.h"
 
-#include "http/routes.h"
+#include "rules/routes.h"
 
 #define RULES(...) ((const char *const[]){__VA_ARGS__, NULL})
 

@@ -11,7 +11,7 @@
 #include <weir/random.h>
 
 #include "base/mem.h"
-#include "http/sessions.h"
+#include "rules/sessions.h"
 
 #define START_NS (1000 * WEIR_NS_PER_S)
 #define IDLE_NS  (60 * WEIR_NS_PER_S)

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "cmd/top_feed.h"
-#include "cmd/top_screen.h"
+#include "top/feed.h"
+#include "top/screen.h"
 
 /* ---- the stream ---- */
 

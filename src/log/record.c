@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From what a server tells of a request that is over to a line of the access log: on the request's own thread, into that thread's ring. */
+#include <errno.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "log/log.h"
+
+typedef struct line_clock {
+	_Alignas(64) weir_log_clock clock;
+} line_clock;
+
+struct weir_access_log {
+	weir_log *log;
+	weir_log_format format;
+	unsigned threads;
+	line_clock *clocks; /* one for each thread, which alone touches it */
+};
+
+int weir_access_log_new(weir_log *log, weir_log_format format, unsigned threads, weir_access_log **ret_access)
+{
+	weir_access_log *access = weir_mem_zalloc(sizeof(*access));
+	line_clock *clocks = weir_mem_aligned(64, threads * sizeof(*clocks));
+	if (access == NULL || clocks == NULL) {
+		weir_mem_free(access);
+		weir_mem_free(clocks);
+		return weir_error_set(-ENOMEM, "out of memory");
+	}
+	*access = (weir_access_log){log, format, threads, clocks};
+	*ret_access = access;
+	return 0;
+}
+
+void weir_access_log_free(weir_access_log **access)
+{
+	if (*access == NULL)
+		return;
+	weir_mem_free((*access)->clocks);
+	weir_mem_free(*access);
+	*access = NULL;
+}
+
+static void look_at_request(weir_log_entry *entry, const weir_request *request)
+{
+	entry->method = weir_request_method_text(request);
+	entry->path = weir_request_path(request);
+	entry->query = weir_request_query(request);
+	entry->host = weir_request_host(request);
+	entry->referer = weir_request_header(request, WEIR_SPAN("referer"));
+	entry->agent = weir_request_header(request, WEIR_SPAN("user-agent"));
+	entry->version = weir_request_version(request);
+	entry->secure = weir_request_secure(request);
+	entry->route = weir_request_route_name(request);
+}
+
+/* Empty spans are as good as none. */
+static weir_span some(weir_span span)
+{
+	return span.length > 0 ? span : (weir_span){0};
+}
+
+void weir_access_log_record(const weir_http_record *record, void *arg)
+{
+	weir_access_log *access = arg;
+	unsigned thread = weir_thread_home();
+	if (thread >= access->threads)
+		return;
+	char *line = weir_log_begin(access->log, thread);
+	if (line == NULL)
+		return;
+	weir_log_entry entry = {
+		.client = record->client,
+		.status = record->status,
+		.bytes = record->body_bytes,
+		.duration_ns = record->ended_ns - record->began_ns,
+		.first_byte_ns = record->first_byte_ns > record->began_ns
+					 ? record->first_byte_ns - record->began_ns
+					 : 0,
+		.shed = record->shed != WEIR_ADMITTED ? weir_verdict_name(record->shed) : NULL,
+		.error = record->error,
+		.stage = some(record->stage),
+		.note = some(record->note),
+		.klass = record->klass,
+		.gone = record->gone,
+	};
+	if (record->request != NULL)
+		look_at_request(&entry, record->request);
+	weir_log_clock *clock = &access->clocks[thread].clock;
+	weir_log_clock_set(clock, record->ended_ns);
+	weir_log_end(access->log, thread,
+		     access->format == WEIR_LOG_JSON ? weir_log_format_json(line, clock, &entry)
+						     : weir_log_format_combined(line, clock, &entry));
+}

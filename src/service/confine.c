@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/confine.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+/* ---- landlock, as the kernel has it: its header may be missing, or older than what we use ---- */
+
+#define CALL_CREATE_RULESET 444
+#define CALL_ADD_RULE       445
+#define CALL_RESTRICT_SELF  446
+#define ASK_VERSION         1u
+#define RULE_BENEATH        1
+
+typedef struct ruleset {
+	uint64_t files, ports, scopes;
+} ruleset;
+
+typedef struct beneath {
+	uint64_t allowed;
+	int32_t fd;
+} __attribute__((packed)) beneath;
+
+#define EXECUTE   (UINT64_C(1) << 0)
+#define WRITE     (UINT64_C(1) << 1)
+#define READ      (UINT64_C(1) << 2)
+#define READ_DIR  (UINT64_C(1) << 3)
+#define MAKE_REG  (UINT64_C(1) << 8)
+#define VERSION_1 ((UINT64_C(1) << 13) - 1)
+#define REFER     (UINT64_C(1) << 13)
+#define TRUNCATE  (UINT64_C(1) << 14)
+#define IOCTL_DEV (UINT64_C(1) << 15)
+#define OF_FILES \
+	(EXECUTE | WRITE | READ | TRUNCATE | IOCTL_DEV) /* the others are about what is in a folder */
+#define READING    (READ | READ_DIR)
+#define LOGGING    (WRITE | MAKE_REG)
+#define EVERYTHING ((VERSION_1 | REFER | TRUNCATE) & ~EXECUTE)
+
+#define SCOPE_ABSTRACT UINT64_C(1)
+#define SCOPE_SIGNAL   UINT64_C(2)
+
+/* What is in force, of the whole process. */
+static unsigned held;
+
+unsigned weir_confine_held(void)
+{
+	return held;
+}
+
+void weir_confine_inherited(unsigned what)
+{
+	held = what;
+}
+
+unsigned weir_confine_wanted(const weir_config *config)
+{
+	unsigned wanted = 0;
+	if (config->process.confine >= WEIR_CONFIG_CONFINE_CALLS)
+		wanted |= WEIR_CONFINED_CALLS;
+	if (config->process.confine >= WEIR_CONFIG_CONFINE_ON)
+		wanted |= WEIR_CONFINED_WRITING;
+	if (config->process.confine == WEIR_CONFIG_CONFINE_STRICT ||
+	    (config->process.confine == WEIR_CONFIG_CONFINE_ON && config->files_read == 0))
+		wanted |= WEIR_CONFINED_READING;
+	return wanted;
+}
+
+/* 0: there is none. */
+static int version(void)
+{
+	const char *pretended = getenv("WEIR_LANDLOCK");
+	long has = syscall(CALL_CREATE_RULESET, NULL, 0, ASK_VERSION);
+	uint32_t most;
+	if (has > 0 && pretended != NULL && weir_text_count(pretended, &most) == 0 && most < (uint32_t)has)
+		has = most;
+	return has > 0 ? (int)has : 0;
+}
+
+const char *weir_confine_lacks(int of)
+{
+	return of >= 6   ? ""
+	       : of == 5 ? ": signals are not confined"
+	       : of >= 3 ? ": signals and devices are not confined"
+			 : ": signals, devices and truncating are not confined";
+}
+
+static ruleset rules_of(int of, unsigned what, bool relieving)
+{
+	const char *manager = getenv("NOTIFY_SOCKET");
+	ruleset rules = {.files = VERSION_1};
+	if (of >= 2)
+		rules.files |= REFER;
+	if (of >= 3)
+		rules.files |= TRUNCATE;
+	if (of >= 5)
+		rules.files |= IOCTL_DEV;
+	if (of >= 6 && !relieving) /* a predecessor is outside */
+		rules.scopes |= SCOPE_SIGNAL;
+	if (of >= 6 && (manager == NULL || manager[0] != '@'))
+		rules.scopes |= SCOPE_ABSTRACT;
+	if ((what & WEIR_CONFINED_READING) == 0)
+		rules.files &= ~READING;
+	return rules;
+}
+
+/* ---- what is allowed ---- */
+
+typedef struct allowing {
+	int fd;         /* the ruleset */
+	uint64_t files; /* that it is about */
+	int failed;
+} allowing;
+
+/* A folder with all below it, or a file. What is not there needs no rule, and what is no file of any folder (a pipe) can have none. */
+static void allow(allowing *a, const char *path, uint64_t what)
+{
+	struct stat status;
+	beneath rule = {.fd = path != NULL ? open(path, O_PATH | O_CLOEXEC) : -1};
+	if (rule.fd < 0)
+		return;
+	rule.allowed = what & a->files;
+	if (fstat(rule.fd, &status) == 0 && !S_ISDIR(status.st_mode))
+		rule.allowed &= OF_FILES;
+	if (rule.allowed != 0 && syscall(CALL_ADD_RULE, a->fd, RULE_BENEATH, &rule, 0) != 0 &&
+	    errno != EBADFD)
+		a->failed = -errno;
+	close(rule.fd);
+}
+
+/* Folders that stand for far more than a file in them. */
+static bool is_too_much(const char *folder)
+{
+	return strcmp(folder, "/") == 0 || strcmp(folder, "/dev") == 0 || strcmp(folder, "/dev/pts") == 0 ||
+	       strncmp(folder, "/proc/", 6) == 0;
+}
+
+static void allow_folder_of(allowing *a, const char *path, uint64_t what)
+{
+	char folder[PATH_MAX], real[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+	size_t length = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
+	if (length >= sizeof(folder))
+		return;
+	memcpy(folder, length > 0 ? path : ".", length > 0 ? length : 1);
+	folder[length > 0 ? length : 1] = '\0';
+	if (realpath(folder, real) != NULL && !is_too_much(real))
+		allow(a, real, what);
+}
+
+/* A file that may be replaced: itself, the folder that was written, and the one that a link leads to. */
+static void allow_file(allowing *a, const char *path, uint64_t what)
+{
+	char real[PATH_MAX];
+	if (path == NULL)
+		return;
+	allow(a, path, what);
+	allow_folder_of(a, path, what);
+	if (realpath(path, real) != NULL)
+		allow_folder_of(a, real, what);
+}
+
+static void allow_list(allowing *a, const char *const *list, uint64_t what)
+{
+	for (size_t i = 0; list != NULL && list[i] != NULL; i++)
+		allow(a, list[i], what);
+}
+
+static void allow_files(allowing *a, const char *const *list, uint64_t what)
+{
+	for (size_t i = 0; list != NULL && list[i] != NULL; i++)
+		allow_file(a, list[i], what);
+}
+
+/* Folders with colons between them, as LD_LIBRARY_PATH has them; name: of a file in each, NULL: the folders themselves. */
+static void allow_path_list(allowing *a, const char *list, const char *name, uint64_t what)
+{
+	char path[PATH_MAX];
+	char *copy = list != NULL ? strdup(list) : NULL, *rest = copy;
+	for (char *folder; copy != NULL && (folder = strsep(&rest, ":")) != NULL;) {
+		snprintf(path, sizeof(path), "%s%s%s", folder, name != NULL ? "/" : "",
+			 name != NULL ? name : "");
+		if (path[0] == '/')
+			allow(a, path, what);
+	}
+	free(copy);
+}
+
+/* What libraries read for themselves, on the systems that there are. Of /etc only what is no secret. */
+static void allow_system(allowing *a)
+{
+	static const char *const all[] = {
+		"/proc", "/sys/fs/cgroup", "/sys/devices/system", "/dev/null", "/dev/zero", "/dev/urandom",
+		"/dev/random", "/etc/localtime", "/usr/share/zoneinfo",
+		/* the dynamic loader */
+		"/etc/ld.so.cache", "/etc/ld.so.preload", "/lib", "/lib64", "/usr/lib", "/usr/lib64",
+		"/usr/local/lib",
+		/* OpenSSL, and whose certificates are good */
+		"/etc/ssl/openssl.cnf", "/etc/ssl/certs", "/etc/ssl/cert.pem", "/usr/share/ca-certificates",
+		"/usr/local/share/ca-certificates", "/etc/ca-certificates", "/etc/pki/tls/certs",
+		"/etc/pki/tls/openssl.cnf", "/etc/pki/ca-trust", "/etc/crypto-policies",
+		"/usr/share/crypto-policies", "/var/lib/ca-certificates", NULL};
+	allow_list(a, all, READING);
+	allow(a, getenv("TZDIR"), READING);
+	allow_file(a, getenv("OPENSSL_CONF"), READING);
+	allow_file(a, getenv("SSL_CERT_FILE"), READING);
+	allow_path_list(a, getenv("SSL_CERT_DIR"), NULL, READING);
+	allow_path_list(a, getenv("LD_LIBRARY_PATH"), NULL, READING);
+	allow(a, "/dev/null", READING | WRITE);
+}
+
+static bool is_name(const char *host)
+{
+	unsigned char address[16];
+	return inet_pton(AF_INET, host, address) != 1 && inet_pton(AF_INET6, host, address) != 1;
+}
+
+/* What looking up a name needs. These files are replaced by new ones when the network changes, so their folders must be allowed. */
+static void allow_resolver(allowing *a, const weir_config *config)
+{
+	static const char *const files[] = {
+		"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf",
+		"/etc/services",    NULL};
+	bool named = false;
+	for (unsigned i = 0; i < config->backends; i++)
+		for (unsigned j = 0; j < config->backend[i].server_count; j++)
+			named |= is_name(config->backend[i].server[j].host);
+	if (named)
+		allow_files(a, files, READING);
+}
+
+static void allow_configured(allowing *a, const weir_config *config)
+{
+	for (unsigned i = 0; i < config->files_read; i++)
+		allow_file(a, config->file_read[i], READING);
+	for (unsigned i = 0; i < config->listens; i++) {
+		allow_files(a, config->listen[i].certificates, READING);
+		allow_files(a, config->listen[i].keys, READING);
+		allow_file(a, config->listen[i].client_ca, READING);
+	}
+	for (unsigned i = 0; i < config->routes; i++) {
+		allow(a, config->route[i].root, READING);
+		allow_file(a, config->route[i].reject_page, READING);
+	}
+	for (unsigned i = 0; i < config->backends; i++)
+		allow_file(a, config->backend[i].ca, READING);
+	allow_file(a, config->admin.token_file, READING);
+	allow_file(a, config->files.types, READING);
+}
+
+static void allow_log(allowing *a, const char *path)
+{
+	if (path != NULL && strcmp(path, "-") != 0)
+		allow_file(a, path, LOGGING);
+}
+
+/* Libraries are read, the loader is executed. */
+static int allow_library(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	bool loader = info->dlpi_addr != 0 && info->dlpi_addr == getauxval(AT_BASE);
+	if (strchr(info->dlpi_name, '/') != NULL)
+		allow_file(arg, info->dlpi_name, loader ? READING | EXECUTE : READING);
+	return 0;
+}
+
+static void allow_program(allowing *a, const char *program)
+{
+	allow_file(a, "/proc/self/exe", READING | EXECUTE);
+	if (program != NULL && strchr(program, '/') != NULL)
+		allow_file(a, program, READING | EXECUTE);
+	dl_iterate_phdr(allow_library, a);
+}
+
+#ifdef WEIR_CONFINE_SANITIZED
+/* "...:log_path=PATH:...", to which a pid is added. */
+static void allow_report(allowing *a, const char *variable)
+{
+	char path[PATH_MAX];
+	const char *options = getenv(variable), *at = options != NULL ? strstr(options, "log_path=") : NULL;
+	if (at != NULL && sscanf(at + strlen("log_path="), "%4095[^:]", path) == 1)
+		allow_folder_of(a, path, LOGGING);
+}
+
+static void allow_sanitizer(allowing *a)
+{
+	allow_path_list(a, getenv("PATH"), "llvm-symbolizer", READING | EXECUTE);
+	allow_report(a, "ASAN_OPTIONS");
+	allow_report(a, "TSAN_OPTIONS");
+	allow_report(a, "UBSAN_OPTIONS");
+}
+#endif
+
+static int allow_all(int fd, uint64_t files, const weir_config *config, const char *program)
+{
+	allowing a = {.fd = fd, .files = files};
+	allow_system(&a);
+	allow_resolver(&a, config);
+	allow_configured(&a, config);
+	allow_program(&a, program);
+	allow_log(&a, config->log.access);
+	allow_log(&a, config->log.error);
+#ifdef WEIR_CONFINE_SANITIZED
+	allow_sanitizer(&a);
+#endif
+	allow_list(&a, config->process.allow_read, READING | EXECUTE);
+	allow_list(&a, config->process.allow_write, EVERYTHING);
+	return a.failed;
+}
+
+/* ---- in force ---- */
+
+int weir_confine_files(const weir_config *config, unsigned what, const char *program, bool relieving)
+{
+	int has = version();
+	if (has == 0)
+		return -ENOSYS;
+	ruleset rules = rules_of(has, what, relieving);
+	int fd = (int)syscall(CALL_CREATE_RULESET, &rules, sizeof(rules), 0);
+	int failed = fd < 0 ? -errno : allow_all(fd, rules.files, config, program);
+	if (failed == 0 &&
+	    (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || syscall(CALL_RESTRICT_SELF, fd, 0) != 0))
+		failed = -errno;
+	if (fd >= 0)
+		close(fd);
+	if (failed != 0)
+		return weir_error_set(failed, "process: files cannot be confined: %s", strerror(-failed));
+	held |= what & (WEIR_CONFINED_WRITING | WEIR_CONFINED_READING);
+	return has;
+}
+
+bool weir_confine_hides(const char *path)
+{
+	/* The rights of a file are looked at by access(), landlock only when it is opened. */
+	if ((held & WEIR_CONFINED_READING) == 0 || access(path, R_OK) != 0)
+		return false;
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	int error = errno;
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 && error == EACCES;
+}

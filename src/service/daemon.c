@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "keys/usage.h"
+#include "service/confine.h"
+#include "service/service.h"
+
+#define TOKEN_BYTES   16u
+#define TOKEN_MOST    256u
+#define FDS_MOST      1024u
+#define MISTAKE_MOST  600u
+#define KEPT_MOST     800u
+#define DRAIN_LOOK_MS 20
+
+typedef struct daemon_state {
+	const weir_program *program;
+	char **argv;
+	weir_config_flags flags;
+	weir_config *config; /* in force */
+	weir_config *old
+		[2]; /* the last ones: requests under way, and the admin's thread, may still look at them */
+	weir_service *service;
+	char token[TOKEN_MOST];
+	char mistake[MISTAKE_MOST]; /* of the configuration that was read last */
+	pid_t successor;            /* 0: none */
+	bool relieving;             /* a predecessor, which waits for us */
+	bool inherited;             /* its confinement */
+	int landlock; /* the version that holds us; negative: why none does; 0: not wanted, or inherited */
+} daemon_state;
+
+/* ---- configuration ---- */
+
+static int read_flags(daemon_state *d, int argc, char **argv)
+{
+	for (int at = 1, used; at < argc; at += used) {
+		used = weir_config_flag(&d->flags, d->program->name, argc - at, argv + at);
+		if (used < 0)
+			return WEIR_EXIT_USAGE;
+		if (used == 0)
+			return weir_usage_unexpected(d->program->name, d->program->usage, argv[at]);
+	}
+	return WEIR_EXIT_OK;
+}
+
+/* The first one, for the log: who reads that may not see our standard error. */
+static void keep_mistake(daemon_state *d, const weir_config *config)
+{
+	for (unsigned i = 0; i < config->messages && d->mistake[0] == '\0'; i++) {
+		const weir_config_message *message = &config->message[i];
+		if (!message->warning)
+			snprintf(d->mistake, sizeof(d->mistake), ": %s:%u: %s",
+				 message->place.file != NULL ? message->place.file : "command line",
+				 message->place.line, message->text);
+	}
+}
+
+static int read_config(daemon_state *d, weir_config **ret_config)
+{
+	weir_config *config = NULL;
+	int failed = weir_config_load(&d->flags, &config);
+	d->mistake[0] = '\0';
+	if (config != NULL) {
+		weir_config_print_messages(config, stderr);
+		keep_mistake(d, config);
+	} else {
+		fprintf(stderr, "%s: %s\n", d->program->name, weir_error());
+	}
+	const char *missing = failed == 0 ? d->program->missing(config) : NULL;
+	if (missing != NULL)
+		fprintf(stderr, "%s: %s; see '%s --help'\n", d->program->name, missing, d->program->name);
+	if (failed != 0 || missing != NULL) {
+		weir_config_free(&config);
+		return missing != NULL ? WEIR_EXIT_USAGE : WEIR_EXIT_FAILED;
+	}
+	*ret_config = config;
+	return WEIR_EXIT_OK;
+}
+
+/* ---- the admin's token ---- */
+
+static int read_token(daemon_state *d, const char *path)
+{
+	FILE *file = fopen(path, "re");
+	char *got = file != NULL ? fgets(d->token, sizeof(d->token), file) : NULL;
+	int failed = got == NULL ? (errno != 0 ? -errno : -EINVAL) : 0;
+	if (file != NULL)
+		fclose(file);
+	d->token[strcspn(d->token, "\r\n")] = '\0';
+	if (failed == 0 && d->token[0] == '\0')
+		failed = -EINVAL;
+	return failed == 0 ? 0 : weir_error_set(failed, "admin: no token in %s: %s", path, strerror(-failed));
+}
+
+/* One for this run, where none is configured. */
+static int make_token(daemon_state *d)
+{
+	unsigned char bytes[TOKEN_BYTES];
+	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+		return weir_error_set(-EIO, "no random bytes for the admin's token");
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		snprintf(d->token + 2 * i, sizeof(d->token) - 2 * i, "%02x", bytes[i]);
+	return 0;
+}
+
+/* ---- starting ---- */
+
+static void say_started(daemon_state *d)
+{
+	const weir_config_admin *admin = &d->config->admin;
+	fprintf(stderr, "%s: ready\n", d->program->name);
+	weir_service_print(d->service, stderr);
+	if (!admin->off && admin->token_file == NULL)
+		fprintf(stderr, "  admin token  %s\n", d->token);
+}
+
+/* In this order: what tells who is who is read, then files are confined, and both before there is a second thread. */
+static int prepare(daemon_state *d, weir_account *ret_account)
+{
+	const weir_config *config = d->config;
+	unsigned wanted = weir_confine_wanted(config) & ~WEIR_CONFINED_CALLS;
+	int failed = weir_process_find_account(config->process.user, config->process.group, ret_account);
+	if (failed != 0)
+		return failed;
+	weir_process_own_log(ret_account, config->log.access);
+	weir_process_own_log(ret_account, config->log.error);
+	if ((wanted & ~weir_confine_held()) != 0)
+		d->landlock = weir_confine_files(config, wanted, d->argv[-1], d->relieving);
+	/* Where it is not asked for by name, going on without is better than not at all. */
+	bool strict = config->process.confine == WEIR_CONFIG_CONFINE_STRICT;
+	return strict && d->landlock < 0 && d->landlock != -ENOSYS ? d->landlock : 0;
+}
+
+static void say_log_is_lost(weir_errors *errors, const weir_account *account, const char *path)
+{
+	if (account->wanted && !weir_process_may_append(path))
+		weir_errors_say(
+			errors, WEIR_LOG_WARN, "user",
+			"log %s: '%s' cannot open it anew, so neither rotation nor a successor will work",
+			path, account->name);
+}
+
+static void say_account(const daemon_state *d, const weir_account *account)
+{
+	weir_errors *errors = weir_service_errors(d->service);
+	if (account->ignored)
+		weir_errors_say(errors, WEIR_LOG_INFO, "user",
+				"not started as root, so it stays who it is instead of '%s'", account->name);
+	say_log_is_lost(errors, account, d->config->log.access);
+	say_log_is_lost(errors, account, d->config->log.error);
+}
+
+static void say_confined(const daemon_state *d)
+{
+	weir_errors *errors = weir_service_errors(d->service);
+	unsigned wanted = weir_confine_wanted(d->config), held = weir_confine_held();
+	if (d->landlock == -ENOSYS)
+		weir_errors_say(errors, WEIR_LOG_INFO, "confine",
+				"this kernel has no landlock, so files are not confined");
+	else if (d->landlock < 0)
+		weir_errors_say(errors, WEIR_LOG_WARN, "confine", "files are not confined: %s",
+				strerror(-d->landlock));
+	else if (d->landlock > 0)
+		weir_errors_say(errors, WEIR_LOG_INFO, "confine", "%s files is confined by landlock %d%s",
+				(held & WEIR_CONFINED_READING) != 0 ? "reading, writing and executing"
+								    : "writing and executing",
+				d->landlock, weir_confine_lacks(d->landlock));
+	if ((wanted & ~held & WEIR_CONFINED_CALLS) != 0)
+		weir_errors_say(errors, WEIR_LOG_INFO, "confine",
+				"system calls are not confined, as this kernel cannot");
+	if (d->inherited && (held & ~wanted) != 0)
+		weir_errors_say(errors, WEIR_LOG_INFO, "confine",
+				"what the predecessor gave up cannot be had again without a restart");
+}
+
+/* "sentry" of "weir sentry". */
+static const char *last_word(const char *text)
+{
+	const char *space = strrchr(text, ' ');
+	return space != NULL ? space + 1 : text;
+}
+
+static int start(daemon_state *d)
+{
+	const weir_config *config = d->config;
+	weir_account account;
+	size_t inherited_count;
+	weir_handover *handover;
+	weir_inherited *inherited = weir_process_inherited(&inherited_count, &handover);
+	weir_service_options options = {
+		.verb = last_word(d->program->name), .token = d->token, .handover = handover};
+	int failed = prepare(d, &account);
+	if (failed == 0)
+		failed = config->admin.token_file != NULL ? read_token(d, config->admin.token_file)
+							  : make_token(d);
+	if (failed == 0)
+		failed = weir_service_new(config, &options, &d->service);
+	if (failed == 0)
+		failed = weir_service_start(d->service, inherited, inherited_count);
+	for (size_t i = 0; failed == 0 && i < inherited_count; i++)
+		if (!inherited[i].used)
+			close(inherited[i].fd);
+	weir_handover_free(handover);
+	if (failed == 0)
+		failed = weir_process_become(&account);
+	if (failed != 0)
+		return failed;
+	if ((weir_confine_wanted(config) & ~weir_confine_held() & WEIR_CONFINED_CALLS) != 0)
+		weir_confine_calls();
+	say_account(d, &account);
+	say_confined(d);
+	return 0;
+}
+
+/* ---- signals ---- */
+
+/* What was changed in the file but is not, in the log and where whoever reloads may look. */
+static void say_kept(daemon_state *d, const char *names)
+{
+	static const char *const but = "changed, but only a restart or SIGUSR2 brings that";
+	const char *log = d->config->log.error;
+	weir_errors_say(weir_service_errors(d->service), WEIR_LOG_WARN, "reload", "%s: %s", names, but);
+	if (log == NULL || strcmp(log, "-") != 0)
+		fprintf(stderr, "%s: %s: %s\n", d->program->name, names, but);
+}
+
+static void reload(daemon_state *d)
+{
+	char kept[KEPT_MOST] = "";
+	weir_errors *errors = weir_service_errors(d->service);
+	weir_config *config = NULL;
+	weir_process_notify("RELOADING=1");
+	if (read_config(d, &config) != WEIR_EXIT_OK) {
+		weir_errors_say(errors, WEIR_LOG_ERROR, "reload",
+				"the configuration has errors; nothing was changed%s", d->mistake);
+	} else if (weir_config_keep(config, d->config, kept, sizeof(kept)), config->out_of_memory) {
+		weir_errors_say(errors, WEIR_LOG_ERROR, "reload", "reload: out of memory");
+	} else if (weir_service_apply(d->service, config) != 0) {
+		weir_errors_say(errors, WEIR_LOG_ERROR, "reload", "reload: %s", weir_error());
+	} else {
+		if (kept[0] != '\0')
+			say_kept(d, kept);
+		weir_errors_say(errors, WEIR_LOG_INFO, "reload", "the configuration was read anew");
+		weir_config_free(&d->old[1]);
+		d->old[1] = d->old[0];
+		d->old[0] = d->config;
+		d->config = config;
+		config = NULL;
+	}
+	/* One that was applied in part is looked at by what it made. */
+	if (config != NULL) {
+		weir_config_free(&d->old[1]);
+		d->old[1] = config;
+	}
+	weir_process_notify("READY=1");
+}
+
+/* A file for the successor to read; -1: there is none, and it starts cold. */
+static int write_handover(const daemon_state *d, const weir_inherited *sockets, size_t count)
+{
+	int fd = memfd_create("weir-handover", MFD_CLOEXEC);
+	FILE *to = fd >= 0 ? fdopen(dup(fd), "w") : NULL;
+	bool good = to != NULL;
+	if (good) {
+		weir_handover_begin(to, weir_clock_ns());
+		for (size_t i = 0; i < count; i++)
+			weir_handover_put_socket(to, sockets[i].name);
+		weir_service_save(d->service, to);
+		weir_handover_end(to);
+		good = fclose(to) == 0;
+	}
+	if (!good && fd >= 0)
+		close(fd);
+	return good ? fd : -1;
+}
+
+static void succeed(daemon_state *d)
+{
+	static weir_inherited sockets[FDS_MOST];
+	weir_errors *errors = weir_service_errors(d->service);
+	if (d->successor != 0) { /* two would both serve, and only one relieve us */
+		weir_errors_say(errors, WEIR_LOG_WARN, "successor",
+				"a successor is on its way already, pid %d", (int)d->successor);
+		return;
+	}
+	size_t count = weir_service_listeners(d->service, sockets, FDS_MOST);
+	int handover = write_handover(d, sockets, count);
+	int pid = weir_process_successor(d->argv, sockets, count, handover);
+	for (size_t i = 0; i < count; i++)
+		close(sockets[i].fd);
+	if (handover >= 0)
+		close(handover);
+	if (pid < 0) {
+		weir_errors_say(errors, WEIR_LOG_ERROR, "successor", "%s", weir_error());
+		return;
+	}
+	d->successor = pid;
+	weir_errors_say(errors, WEIR_LOG_INFO, "successor",
+			"a successor was started, pid %d; once it is ready this process drains", pid);
+}
+
+static void child_ended(daemon_state *d)
+{
+	int status;
+	pid_t pid;
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		if (pid == d->successor) {
+			bool refused = WIFEXITED(status) && WEXITSTATUS(status) == WEIR_PROCESS_REFUSED;
+			d->successor = 0;
+			weir_errors_say(weir_service_errors(d->service), WEIR_LOG_ERROR, "successor",
+					"the successor ended before it was ready%s; this process goes on",
+					refused ? ": its file may not be executed, by its rights or since it "
+						  "is in another folder "
+						  "than ours (process { allow-read = ... })"
+						: "");
+		}
+}
+
+/* Until it is to end. */
+static void serve(daemon_state *d, const sigset_t *signals)
+{
+	for (int signo;;) {
+		if (sigwait(signals, &signo) != 0)
+			continue;
+		if (signo == SIGHUP)
+			reload(d);
+		else if (signo == SIGUSR1)
+			weir_service_reopen_logs(d->service);
+		else if (signo == SIGUSR2)
+			succeed(d);
+		else if (signo == SIGCHLD)
+			child_ended(d);
+		else
+			return;
+	}
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Serves on, not ready any more: who balances asks only every few seconds, and must not meet a refused connection first. A second signal ends it. */
+static void delay(const daemon_state *d, const sigset_t *ends)
+{
+	uint64_t left_ms = d->config->process.drain_delay_ns / WEIR_NS_PER_MS, until_ms = now_ms() + left_ms;
+	if (left_ms > 0)
+		weir_errors_say(weir_service_errors(d->service), WEIR_LOG_INFO, "drain",
+				"not ready any more; connections are taken for another %llu ms",
+				(unsigned long long)left_ms);
+	for (uint64_t now; (now = now_ms()) < until_ms;) {
+		struct timespec left = {.tv_sec = (time_t)((until_ms - now) / 1000),
+					.tv_nsec = (long)((until_ms - now) % 1000) * 1000000};
+		if (sigtimedwait(ends, NULL, &left) > 0)
+			return;
+	}
+}
+
+/* true: everything under way came to its end. */
+static bool drain(daemon_state *d)
+{
+	const struct timespec look = {.tv_nsec = DRAIN_LOOK_MS * 1000000L};
+	sigset_t ends;
+	sigemptyset(&ends);
+	sigaddset(&ends, SIGTERM);
+	sigaddset(&ends, SIGINT);
+	weir_service_ready(d->service, false);
+	if (d->successor == 0) { /* else the service goes on, only we do not */
+		weir_process_notify("STOPPING=1");
+		delay(d, &ends);
+	}
+	uint64_t until_ms = now_ms() + d->config->process.drain_timeout_ns / WEIR_NS_PER_MS;
+	weir_service_drain(d->service);
+	while (weir_service_open(d->service) > 0 && now_ms() < until_ms)
+		if (sigtimedwait(&ends, NULL, &look) > 0)
+			return false;
+	return weir_service_open(d->service) == 0;
+}
+
+static void block_signals(sigset_t *ret_signals)
+{
+	static const int ours[] = {SIGHUP, SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGCHLD};
+	sigemptyset(ret_signals);
+	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+		sigaddset(ret_signals, ours[i]);
+	pthread_sigmask(SIG_BLOCK, ret_signals, NULL);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+static int run(daemon_state *d)
+{
+	sigset_t signals;
+	char ready[48];
+	block_signals(&signals);
+	weir_process_raise_limits();
+	int failed = start(d);
+	if (failed != 0) {
+		fprintf(stderr, "%s: %s%s\n", d->program->name, weir_error(),
+			failed == -EACCES && d->inherited ? "; it may be outside of what the predecessor was "
+							    "confined to: restart it, and see process { "
+							    "allow-write = ... }"
+							  : "");
+		weir_service_free(&d->service, 0);
+		return WEIR_EXIT_FAILED;
+	}
+	weir_service_ready(d->service, true);
+	/* A successor is another process than the manager knows. */
+	snprintf(ready, sizeof(ready), "READY=1\nMAINPID=%d", (int)getpid());
+	weir_process_notify(ready);
+	say_started(d);
+	weir_process_relieve();
+	serve(d, &signals);
+	bool whole = drain(d);
+	failed = weir_service_free(&d->service, whole ? WEIR_NS_PER_S : 0);
+	if (!whole || failed != 0)
+		fprintf(stderr, "%s: ended before all requests were answered\n", d->program->name);
+	return whole ? WEIR_EXIT_OK : WEIR_EXIT_FAILED;
+}
+
+int weir_daemon_run(const weir_program *program, int argc, char **argv)
+{
+	daemon_state d = {.program = program, .argv = argv};
+	int status = read_flags(&d, argc, argv);
+	unsigned held;
+	/* Before the configuration is read: what is hidden from us is told as that. */
+	d.relieving = weir_process_has_predecessor(&held);
+	d.inherited = held != 0;
+	weir_confine_inherited(held);
+	if (status == WEIR_EXIT_OK)
+		status = read_config(&d, &d.config);
+	if (status == WEIR_EXIT_OK)
+		status = run(&d);
+	weir_config_free(&d.config);
+	weir_config_free(&d.old[0]);
+	weir_config_free(&d.old[1]);
+	return status;
+}

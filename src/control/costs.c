@@ -312,7 +312,7 @@ static __attribute__((noinline)) weir_cost_mark *find_slowly(weir_costs *costs, 
 	return mark != NULL ? mark : above;
 }
 
-weir_kind weir_costs_find(weir_costs *costs, uint32_t route, uint8_t method, const char *path, size_t length,
+weir_cost_kind weir_costs_find(weir_costs *costs, uint32_t route, uint8_t method, const char *path, size_t length,
 			  uint32_t *ret_cost)
 {
 	weir_cost_key key;
@@ -321,7 +321,7 @@ weir_kind weir_costs_find(weir_costs *costs, uint32_t route, uint8_t method, con
 	if (__builtin_expect(mark == NULL, 0))
 		mark = find_slowly(costs, &key);
 	*ret_cost = cost_of(costs, mark);
-	return mark != NULL ? weir_costs_kind(costs, mark) : (weir_kind){0};
+	return mark != NULL ? weir_costs_kind(costs, mark) : (weir_cost_kind){0};
 }
 
 /* ---- the last paths ---- */
@@ -362,7 +362,7 @@ static bool is_same(const struct weir_costs_asked *asked, uint32_t route, uint8_
 }
 
 /* What another stands in for is not kept: as long as a kind has no place, it has to be counted each time. */
-static void keep(struct weir_costs_asked *asked, const weir_costs *costs, weir_kind kind, uint32_t route,
+static void keep(struct weir_costs_asked *asked, const weir_costs *costs, weir_cost_kind kind, uint32_t route,
 		 uint8_t method, const char *path, size_t length)
 {
 	const weir_cost_record *record = &costs->records[kind.at];
@@ -375,7 +375,7 @@ static void keep(struct weir_costs_asked *asked, const weir_costs *costs, weir_k
 	memcpy(asked->path, path, length);
 }
 
-weir_kind weir_costs_find_recent(weir_costs *costs, weir_costs_recent *recent, uint32_t route, uint8_t method,
+weir_cost_kind weir_costs_find_recent(weir_costs *costs, weir_costs_recent *recent, uint32_t route, uint8_t method,
 				 const char *path, size_t length, uint32_t *ret_cost)
 {
 	if (length > WEIR_COSTS_WHOLE)
@@ -388,7 +388,7 @@ weir_kind weir_costs_find_recent(weir_costs *costs, weir_costs_recent *recent, u
 			return asked->kind;
 		}
 	}
-	weir_kind kind = weir_costs_find(costs, route, method, path, length, ret_cost);
+	weir_cost_kind kind = weir_costs_find(costs, route, method, path, length, ret_cost);
 	if (kind.generation != 0)
 		keep(asked, costs, kind, route, method, path, length);
 	return kind;

@@ -29,7 +29,7 @@
  *	  if it was itself asked for more often in the same stretch of time;
  *	- prefixes get a place, and count a segment, only with a first good answer: paths that do not exist change nothing.
  *
- * Handles. A weir_kind is an index and a generation. If its place has been given to another kind since, it is stale: learning by it does
+ * Handles. A weir_cost_kind is an index and a generation. If its place has been given to another kind since, it is stale: learning by it does
  * nothing, looking by it finds nothing. (A place that changes hands at the same moment may get one sample that was not its own.)
  *
  * Threads: find, learn and the functions that read may be called by any threads at once, and never wait. What they share is atomic and each
@@ -53,9 +53,9 @@
 typedef struct weir_costs weir_costs;
 
 /* A kind, or the prefix or route that stands in for it. All zero: none. */
-typedef struct weir_kind {
+typedef struct weir_cost_kind {
 	uint32_t at, generation;
-} weir_kind;
+} weir_cost_kind;
 
 typedef struct weir_costs_options {
 	weir_siphash_key key; /* secret */
@@ -73,7 +73,7 @@ void weir_costs_free(weir_costs *costs);
  * The kind of a request, and in *ret_cost what it is expected to take, in us (at least 1), or 0: unknown. path may have a query, and is
  * any bytes.
  */
-weir_kind weir_costs_find(weir_costs *costs, uint32_t route, uint8_t method, const char *path, size_t length,
+weir_cost_kind weir_costs_find(weir_costs *costs, uint32_t route, uint8_t method, const char *path, size_t length,
 			  uint32_t *ret_cost);
 /*
  * The last paths that one thread has asked for, as they came: most requests are for a path that was asked for a moment ago, and need no folding and no hash then. All zero at
@@ -84,7 +84,7 @@ weir_kind weir_costs_find(weir_costs *costs, uint32_t route, uint8_t method, con
 
 typedef struct weir_costs_recent {
 	struct weir_costs_asked {
-		weir_kind kind;
+		weir_cost_kind kind;
 		uint32_t route;
 		uint8_t method, length;
 		char path[WEIR_COSTS_WHOLE];
@@ -92,21 +92,21 @@ typedef struct weir_costs_recent {
 } weir_costs_recent;
 
 /* As weir_costs_find; recent is the calling thread's alone. */
-weir_kind weir_costs_find_recent(weir_costs *costs, weir_costs_recent *recent, uint32_t route, uint8_t method,
+weir_cost_kind weir_costs_find_recent(weir_costs *costs, weir_costs_recent *recent, uint32_t route, uint8_t method,
 				 const char *path, size_t length, uint32_t *ret_cost);
 /*
  * A request of the kind has been answered well after took_ns. weight: 0: it may have queued, so it is counted and teaches nothing; 1: a calm
  * answer (so `calm` as a bool is right); up to WEIR_COSTS_WEIGHT: what a server reports, worth so many answers.
  */
-void weir_costs_learn(weir_costs *costs, weir_kind kind, uint64_t took_ns, unsigned weight, uint64_t now_ns);
+void weir_costs_learn(weir_costs *costs, weir_cost_kind kind, uint64_t took_ns, unsigned weight, uint64_t now_ns);
 /*
  * Learning costs more than asking, and nobody needs to learn from each of a thousand answers a second. Whether the kind should learn from this one: it has not learnt much yet, or not for WEIR_COSTS_DUE_NS. Of
  * the other answers it is enough to draw some at random, each to stand for so many.
  */
 #define WEIR_COSTS_DUE_NS UINT64_C(10000000)
-bool weir_costs_is_due(const weir_costs *costs, weir_kind kind, uint64_t now_ns);
+bool weir_costs_is_due(const weir_costs *costs, weir_cost_kind kind, uint64_t now_ns);
 /* As weir_costs_learn for one answer that was drawn at random and stands for so many: it counts for all of them, and teaches as one. */
-void weir_costs_learn_drawn(weir_costs *costs, weir_kind kind, uint64_t took_ns, unsigned weight,
+void weir_costs_learn_drawn(weir_costs *costs, weir_cost_kind kind, uint64_t took_ns, unsigned weight,
 			    unsigned answers, uint64_t now_ns);
 
 /* ---- looking ---- */
@@ -136,7 +136,7 @@ uint32_t weir_costs_places(const weir_costs *costs);
 /* false: nothing at this place that has had an answer. */
 bool weir_costs_view_at(const weir_costs *costs, uint32_t at, uint64_t now_ns, weir_costs_view *ret_view);
 /* The same for a kind at hand; false: stale. */
-bool weir_costs_view_of(const weir_costs *costs, weir_kind kind, uint64_t now_ns, weir_costs_view *ret_view);
+bool weir_costs_view_of(const weir_costs *costs, weir_cost_kind kind, uint64_t now_ns, weir_costs_view *ret_view);
 
 /* ---- keeping: for a successor ---- */
 

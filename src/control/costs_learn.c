@@ -182,7 +182,7 @@ static bool teach_above(weir_costs *costs, const weir_cost_mark *mark, const les
 	return true;
 }
 
-void weir_costs_learn_drawn(weir_costs *costs, weir_kind kind, uint64_t took_ns, unsigned weight,
+void weir_costs_learn_drawn(weir_costs *costs, weir_cost_kind kind, uint64_t took_ns, unsigned weight,
 			    unsigned answers, uint64_t now_ns)
 {
 	weir_cost_mark *mark = weir_costs_place(costs, kind);
@@ -205,12 +205,12 @@ void weir_costs_learn_drawn(weir_costs *costs, weir_kind kind, uint64_t took_ns,
 		SET(record->proven, false);
 }
 
-void weir_costs_learn(weir_costs *costs, weir_kind kind, uint64_t took_ns, unsigned weight, uint64_t now_ns)
+void weir_costs_learn(weir_costs *costs, weir_cost_kind kind, uint64_t took_ns, unsigned weight, uint64_t now_ns)
 {
 	weir_costs_learn_drawn(costs, kind, took_ns, weight, 1, now_ns);
 }
 
-bool weir_costs_is_due(const weir_costs *costs, weir_kind kind, uint64_t now_ns)
+bool weir_costs_is_due(const weir_costs *costs, weir_cost_kind kind, uint64_t now_ns)
 {
 	const weir_cost_mark *mark = weir_costs_place(costs, kind);
 	if (mark == NULL)

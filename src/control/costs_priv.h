@@ -36,7 +36,7 @@ typedef struct weir_cost_record {
 	_Atomic bool spared; /* while somebody folds what is above it */
 	_Atomic uint64_t text[WEIR_COSTS_TEXT / 8];
 	/* any thread */
-	_Atomic uint64_t parent;      /* a weir_kind: the longest prefix, or the route; 0: none */
+	_Atomic uint64_t parent;      /* a weir_cost_kind: the longest prefix, or the route; 0: none */
 	_Atomic uint64_t children[2]; /* a prefix: segments seen behind it, as bits by their hashes */
 	_Atomic uint32_t uses;        /* lately: halved with the sketch */
 	_Atomic uint32_t samples;     /* calm answers, up to the window */
@@ -88,7 +88,7 @@ static inline weir_cost_record *weir_costs_record(const weir_costs *costs, const
 }
 
 /* The place of a handle; NULL: stale. */
-static inline weir_cost_mark *weir_costs_place(const weir_costs *costs, weir_kind kind)
+static inline weir_cost_mark *weir_costs_place(const weir_costs *costs, weir_cost_kind kind)
 {
 	if (kind.generation == 0 || kind.at >= costs->places)
 		return NULL;
@@ -96,19 +96,19 @@ static inline weir_cost_mark *weir_costs_place(const weir_costs *costs, weir_kin
 	return WEIR_COSTS_GET(mark->generation) == kind.generation ? mark : NULL;
 }
 
-static inline weir_kind weir_costs_kind(const weir_costs *costs, const weir_cost_mark *mark)
+static inline weir_cost_kind weir_costs_kind(const weir_costs *costs, const weir_cost_mark *mark)
 {
-	return (weir_kind){(uint32_t)(mark - costs->marks), WEIR_COSTS_GET(mark->generation)};
+	return (weir_cost_kind){(uint32_t)(mark - costs->marks), WEIR_COSTS_GET(mark->generation)};
 }
 
-static inline uint64_t weir_costs_pack(weir_kind kind)
+static inline uint64_t weir_costs_pack(weir_cost_kind kind)
 {
 	return (uint64_t)kind.at << 32 | kind.generation;
 }
 
-static inline weir_kind weir_costs_unpack(uint64_t packed)
+static inline weir_cost_kind weir_costs_unpack(uint64_t packed)
 {
-	return (weir_kind){(uint32_t)(packed >> 32), (uint32_t)packed};
+	return (weir_cost_kind){(uint32_t)(packed >> 32), (uint32_t)packed};
 }
 
 /* ---- costs_fold.c ---- */

@@ -52,7 +52,7 @@ bool weir_costs_view_at(const weir_costs *costs, uint32_t at, uint64_t now_ns, w
 	return at < costs->places && view(costs, &costs->marks[at], now_ns, ret_view);
 }
 
-bool weir_costs_view_of(const weir_costs *costs, weir_kind kind, uint64_t now_ns, weir_costs_view *ret_view)
+bool weir_costs_view_of(const weir_costs *costs, weir_cost_kind kind, uint64_t now_ns, weir_costs_view *ret_view)
 {
 	const weir_cost_mark *mark = weir_costs_place(costs, kind);
 	return mark != NULL && view(costs, mark, now_ns, ret_view);

@@ -39,7 +39,7 @@ static int wrong(const char *text)
 static bool read_size(char *text, double *ret_bytes, double *ret_weight)
 {
 	uint64_t bytes;
-	text = weir_key_trim(text);
+	text = weir_sim_key_trim(text);
 	char *space = strpbrk(text, " \t");
 	*ret_weight = 1;
 	if (space != NULL && weir_text_number(space, ret_weight) == 0)
@@ -91,7 +91,7 @@ static int read_sizes(const char *text, sizes *ret)
 	const char *first = text + strspn(text, " \t");
 	if (strchr("0123456789.", *first) != NULL)
 		return *first != '\0' ? read_list(text, ret) : wrong(text);
-	if (weir_key_dist_size(text, &dist) < 0)
+	if (weir_sim_key_dist_size(text, &dist) < 0)
 		return wrong(text);
 	if (dist.kind == WEIR_DIST_DETERMINISTIC) {
 		ret->bytes[0] = dist.mean;

@@ -128,7 +128,7 @@ static const char *param_name_at(const void *list, size_t at)
 
 static const char *stage_key_at(const void *list, size_t at)
 {
-	return weir_keys_stage[at].name;
+	return weir_sim_keys_stage[at].name;
 }
 
 /* What a law does not know was perhaps meant for its stage. */
@@ -153,7 +153,7 @@ static int unknown_setting(const weir_scenario *scenario, const weir_setting *se
 		scenario, set->line,
 		"there is no '%s' here; accepted are %s, a target (p90 = 200ms), and the parameters of the "
 		"stage's law",
-		set->key, weir_keys_list(weir_keys_stage, names, sizeof names));
+		set->key, weir_sim_keys_list(weir_sim_keys_stage, names, sizeof names));
 }
 
 /* law NULL: nothing but targets and other laws' parameters can be meant. */

@@ -268,7 +268,7 @@ METRIC(get_overshoot, j->overshoot)
 METRIC(get_shed_sd, j->shed_sd)
 METRIC(get_turns, j->turns)
 
-const weir_metric weir_metrics[] = {
+const weir_sim_metric weir_metrics[] = {
 	{"offered_per_s", "offered/s", WEIR_METRIC_PER_S, 1, get_offered},
 	{"shed", "shed", WEIR_METRIC_SHARE, 1, get_shed},
 	{"completed_per_s", "done/s", WEIR_METRIC_PER_S, -1, get_completed},

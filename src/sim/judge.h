@@ -64,14 +64,14 @@ typedef enum weir_metric_unit {
 	WEIR_METRIC_COUNT
 } weir_metric_unit;
 
-typedef struct weir_metric {
+typedef struct weir_sim_metric {
 	const char *name, *title; /* for machines; for the head of a column */
 	weir_metric_unit unit;
 	int worse; /* 1: more is worse; -1: less is worse */
 	double (*get)(const weir_judgement *judgement);
-} weir_metric;
+} weir_sim_metric;
 
 /* Ended by a row without a name. A settle time of "never" is INFINITY. */
-extern const weir_metric weir_metrics[];
+extern const weir_sim_metric weir_metrics[];
 
 #endif

@@ -11,7 +11,7 @@
 
 #include "sim/scenario.h"
 
-typedef enum weir_key_kind {
+typedef enum weir_sim_key_kind {
 	WEIR_KEY_TIME,
 	WEIR_KEY_COUNT,  /* uint32_t */
 	WEIR_KEY_SEED,   /* uint64_t */
@@ -25,11 +25,11 @@ typedef enum weir_key_kind {
 	WEIR_KEY_PROFILE,
 	WEIR_KEY_RETRIES, /* uint32_t, or "forever" */
 	WEIR_KEY_CLASS,   /* uint8_t, or int with -1 */
-} weir_key_kind;
+} weir_sim_key_kind;
 
-typedef struct weir_key {
+typedef struct weir_sim_key {
 	const char *name;
-	weir_key_kind kind;
+	weir_sim_key_kind kind;
 	size_t offset;
 	double min, max;          /* both included; times in ns */
 	size_t line_offset;       /* where the number of the line goes; 0: nowhere */
@@ -37,28 +37,28 @@ typedef struct weir_key {
 	size_t count_offset;      /* SHARES */
 	unsigned most;            /* SHARES */
 	size_t size;              /* NAME, TEXT, CLASS */
-} weir_key;
+} weir_sim_key;
 
 /* Each ended by a row without a name. */
-extern const weir_key weir_keys_scenario[], weir_keys_stage[], weir_keys_backend[], weir_keys_type[],
-	weir_keys_load[];
+extern const weir_sim_key weir_sim_keys_scenario[], weir_sim_keys_stage[], weir_sim_keys_backend[], weir_sim_keys_type[],
+	weir_sim_keys_load[];
 
 /* NULL: there is none of this name. */
-const weir_key *weir_key_find(const weir_key *keys, const char *name);
+const weir_sim_key *weir_sim_key_find(const weir_sim_key *keys, const char *name);
 /* Reads a value into its place in the section. */
-int weir_key_set(const weir_key *key, void *section, const char *value, unsigned line);
+int weir_sim_key_set(const weir_sim_key *key, void *section, const char *value, unsigned line);
 /* "workers, capacity, ...": all names; returns `text`. */
-char *weir_keys_list(const weir_key *keys, char *text, size_t size);
+char *weir_sim_keys_list(const weir_sim_key *keys, char *text, size_t size);
 
 /* A word of letters, digits, '-' and '_'. */
-bool weir_key_is_name(const char *text);
+bool weir_sim_key_is_name(const char *text);
 /* "a .7, b .3" or "a": at most `most` shares, each above 0. */
-int weir_key_shares(const char *text, weir_share *ret_shares, unsigned most, unsigned *ret_count);
+int weir_sim_key_shares(const char *text, weir_share *ret_shares, unsigned most, unsigned *ret_count);
 /* "exponential 10ms", "pareto 10ms alpha=1.1 ratio=1000". */
-int weir_key_dist(const char *text, weir_dist *ret_dist);
+int weir_sim_key_dist(const char *text, weir_dist *ret_dist);
 /* The same of bytes: "lognormal 10KB sigma=1.5". */
-int weir_key_dist_size(const char *text, weir_dist *ret_dist);
+int weir_sim_key_dist_size(const char *text, weir_dist *ret_dist);
 /* Without the spaces around it; the text is changed. */
-char *weir_key_trim(char *text);
+char *weir_sim_key_trim(char *text);
 
 #endif

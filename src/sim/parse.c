@@ -56,12 +56,12 @@ int weir_scenario_wrong(const weir_scenario *scenario, unsigned line, const char
 
 /* ---- sections ---- */
 
-static const weir_key *keys_of(section_kind kind)
+static const weir_sim_key *keys_of(section_kind kind)
 {
-	static const weir_key *const keys[] = {
-		[SECTION_SCENARIO] = weir_keys_scenario, [SECTION_STAGE] = weir_keys_stage,
-		[SECTION_BACKEND] = weir_keys_backend,   [SECTION_TYPE] = weir_keys_type,
-		[SECTION_LOAD] = weir_keys_load,         [SECTION_AT] = NULL};
+	static const weir_sim_key *const keys[] = {
+		[SECTION_SCENARIO] = weir_sim_keys_scenario, [SECTION_STAGE] = weir_sim_keys_stage,
+		[SECTION_BACKEND] = weir_sim_keys_backend,   [SECTION_TYPE] = weir_sim_keys_type,
+		[SECTION_LOAD] = weir_sim_keys_load,         [SECTION_AT] = NULL};
 	return keys[kind];
 }
 
@@ -89,7 +89,7 @@ static int check_name(weir_scenario *scenario, unsigned line, const char *name)
 {
 	unsigned other;
 	char quoted[48];
-	if (!weir_key_is_name(name) || strlen(name) >= WEIR_SCENARIO_NAME)
+	if (!weir_sim_key_is_name(name) || strlen(name) >= WEIR_SCENARIO_NAME)
 		return weir_scenario_wrong(
 			scenario, line,
 			"'%s' is not a name; accepted are letters, digits, '-' and '_', at most %d of them",
@@ -205,10 +205,10 @@ static int begin_section(weir_scenario *scenario, unsigned line, char *text, sec
 		return weir_scenario_wrong(scenario, line,
 					   "a section ends with ']'; accepted are " SECTIONS_WANTED);
 	text[length - 1] = '\0';
-	char *kind = weir_key_trim(text + 1), *name = kind + strcspn(kind, " \t");
+	char *kind = weir_sim_key_trim(text + 1), *name = kind + strcspn(kind, " \t");
 	if (*name != '\0')
 		*name++ = '\0';
-	name = weir_key_trim(name);
+	name = weir_sim_key_trim(name);
 	if (strcmp(kind, "scenario") == 0 && *name == '\0') {
 		*ret_section = (section){SECTION_SCENARIO, scenario, 0, 0};
 		return 0;
@@ -291,12 +291,12 @@ static void forget_law(weir_scenario_stage *stage)
 int weir_scenario_stage_set(const weir_scenario *scenario, weir_scenario_stage *stage,
 			    const weir_setting *set)
 {
-	const weir_key *key = weir_key_find(weir_keys_stage, set->key);
+	const weir_sim_key *key = weir_sim_key_find(weir_sim_keys_stage, set->key);
 	int failed = 0;
 	if (strcmp(set->key, "law") == 0 && stage->law[0] != '\0' && strcmp(stage->law, set->value) != 0)
 		forget_law(stage);
 	if (key != NULL)
-		failed = weir_key_set(key, stage, set->value, set->line);
+		failed = weir_sim_key_set(key, stage, set->value, set->line);
 	else if (weir_scenario_concerns_target(set->key))
 		failed = read_target(stage, set);
 	if (!failed && key == NULL)
@@ -314,14 +314,14 @@ static int read_row(weir_scenario_load *load, const weir_setting *set)
 	char key[WEIR_SCENARIO_NAME];
 	memset(&row, 0, sizeof row);
 	memcpy(key, set->key, sizeof key);
-	const char *name = weir_key_trim(key + 5);
+	const char *name = weir_sim_key_trim(key + 5);
 	row.line = set->line;
 	row.back = strcmp(set->value, "back") == 0;
-	if (!weir_key_is_name(name))
+	if (!weir_sim_key_is_name(name))
 		return weir_error_set(
 			-EINVAL, "write 'after TYPE = TYPE SHARE, TYPE SHARE, ...' or 'after TYPE = back'");
 	memcpy(row.name, name, strlen(name) + 1);
-	if (!row.back && weir_key_shares(set->value, row.to, WEIR_SCENARIO_TYPES, &row.count) < 0)
+	if (!row.back && weir_sim_key_shares(set->value, row.to, WEIR_SCENARIO_TYPES, &row.count) < 0)
 		return -EINVAL;
 	for (unsigned i = 0; i < load->chain_count; i++)
 		if (strcmp(load->chain[i].name, name) == 0)
@@ -355,19 +355,19 @@ static int unknown_key(const weir_scenario *scenario, const section *in, const w
 {
 	char names[300];
 	return weir_scenario_wrong(scenario, set->line, "there is no '%s' here; accepted are %s", set->key,
-				   weir_keys_list(keys_of(in->kind), names, sizeof names));
+				   weir_sim_keys_list(keys_of(in->kind), names, sizeof names));
 }
 
 static int set_key(weir_scenario *scenario, const section *in, const weir_setting *set)
 {
-	const weir_key *key = weir_key_find(keys_of(in->kind), set->key);
+	const weir_sim_key *key = weir_sim_key_find(keys_of(in->kind), set->key);
 	int failed;
 	if (in->kind == SECTION_LOAD && strncmp(set->key, "after ", 6) == 0)
 		failed = read_row(in->data, set);
 	else if (key == NULL)
 		return unknown_key(scenario, in, set);
 	else
-		failed = weir_key_set(key, in->data, set->value, set->line);
+		failed = weir_sim_key_set(key, in->data, set->value, set->line);
 	if (failed)
 		return weir_scenario_wrong(scenario, set->line, "%s = %s: %s", set->key, set->value,
 					   weir_error());
@@ -392,8 +392,8 @@ static int apply(weir_scenario *scenario, const section *in, const weir_setting 
 /* A key of the table that comes twice in a section is a slip; the other lines may come as often as they like. */
 static int check_twice(const weir_scenario *scenario, section *in, const weir_setting *set)
 {
-	const weir_key *keys = keys_of(in->kind);
-	const weir_key *key = keys != NULL ? weir_key_find(keys, set->key) : NULL;
+	const weir_sim_key *keys = keys_of(in->kind);
+	const weir_sim_key *key = keys != NULL ? weir_sim_key_find(keys, set->key) : NULL;
 	if (key == NULL)
 		return 0;
 	uint64_t bit = UINT64_C(1) << (key - keys);
@@ -416,7 +416,7 @@ static int split(const weir_scenario *scenario, unsigned line, char *text, weir_
 			"value, and # comments",
 			weir_text_quote(quoted, sizeof quoted, text));
 	*equals = '\0';
-	char *key = weir_key_trim(text), *value = weir_key_trim(equals + 1);
+	char *key = weir_sim_key_trim(text), *value = weir_sim_key_trim(equals + 1);
 	if (*key == '\0' || *value == '\0')
 		return weir_scenario_wrong(scenario, line, "a setting is key = value, neither of them empty");
 	if (strlen(key) >= sizeof ret_set->key)
@@ -435,7 +435,7 @@ static int read_line(weir_scenario *scenario, unsigned line, char *text, section
 {
 	weir_setting set = {.line = 0};
 	weir_line_cut_comment(text);
-	text = weir_key_trim(text);
+	text = weir_sim_key_trim(text);
 	if (*text == '\0')
 		return 0;
 	if (*text == '[')

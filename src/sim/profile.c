@@ -86,7 +86,7 @@ static int read_entry(char *text, struct weir_profile_entry *entry)
 		return read_value(text, entry);
 	*value++ = '\0';
 	int failed = read_value(value, entry);
-	return failed ? failed : read_when(weir_key_trim(text), entry);
+	return failed ? failed : read_when(weir_sim_key_trim(text), entry);
 }
 
 static int append(weir_profile *profile, char *text)
@@ -95,7 +95,7 @@ static int append(weir_profile *profile, char *text)
 	if (profile->entries == WEIR_PROFILE_ENTRIES)
 		return weir_error_set(-EINVAL, "at most %d changes over time are accepted",
 				      WEIR_PROFILE_ENTRIES);
-	text = weir_key_trim(text);
+	text = weir_sim_key_trim(text);
 	if (*text == '\0')
 		return wrong(text);
 	int failed = read_entry(text, entry);

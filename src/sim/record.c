@@ -146,7 +146,7 @@ static weir_window *row(weir_record *record, unsigned column)
 static void grow_blocks(weir_record *record)
 {
 	unsigned room = record->block_room == 0 ? 4096 : 2 * record->block_room;
-	weir_block *more = weir_mem_array(room, sizeof *more);
+	weir_sim_block *more = weir_mem_array(room, sizeof *more);
 	if (more == NULL)
 		return; /* the measure of oscillation ends here */
 	if (record->block != NULL)
@@ -162,7 +162,7 @@ static void end_block(weir_record *record, uint64_t now_ns)
 		grow_blocks(record);
 	if (record->blocks < record->block_room)
 		record->block[record->blocks++] =
-			(weir_block){.end_ns = now_ns, .turned_away = record->block_turned_away};
+			(weir_sim_block){.end_ns = now_ns, .turned_away = record->block_turned_away};
 	record->block_offered = record->block_turned_away = 0;
 }
 

@@ -45,10 +45,10 @@ typedef struct weir_slot {
 	uint32_t completed, late, offered, turned_away; /* late: by more than a tenth */
 } weir_slot;
 
-typedef struct weir_block {
+typedef struct weir_sim_block {
 	uint64_t end_ns;
 	uint32_t turned_away;
-} weir_block;
+} weir_sim_block;
 
 typedef struct weir_phase {
 	uint64_t from_ns, to_ns;
@@ -94,7 +94,7 @@ typedef struct weir_record {
 	weir_totals *klass, *type; /* options.classes, options.types of them */
 	weir_window *window;       /* windows rows of 1 + classes: all, then each */
 	weir_slot *slot;
-	weir_block *block;
+	weir_sim_block *block;
 	weir_phase *phase;
 	weir_place *place;
 	double *phase_work; /* what the phases' arrays are parts of */

@@ -31,7 +31,7 @@ void weir_plot(FILE *to, const weir_case *cases, unsigned count);
 void weir_report_laws(FILE *to);
 
 /* The mean and the worst value of a metric over a case's runs. */
-double weir_case_mean(const weir_case *of, const weir_metric *metric);
-double weir_case_worst(const weir_case *of, const weir_metric *metric);
+double weir_case_mean(const weir_case *of, const weir_sim_metric *metric);
+double weir_case_worst(const weir_case *of, const weir_sim_metric *metric);
 
 #endif

@@ -21,10 +21,10 @@ static void put(json_t *object, const char *name, double value)
 	json_object_set_new(object, name, real(value));
 }
 
-static json_t *metrics_of(const weir_case *of, double (*get)(const weir_case *, const weir_metric *))
+static json_t *metrics_of(const weir_case *of, double (*get)(const weir_case *, const weir_sim_metric *))
 {
 	json_t *object = json_object();
-	for (const weir_metric *metric = weir_metrics; metric->name != NULL; metric++)
+	for (const weir_sim_metric *metric = weir_metrics; metric->name != NULL; metric++)
 		put(object, metric->name, get(of, metric));
 	return object;
 }

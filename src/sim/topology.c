@@ -484,7 +484,7 @@ static int change_stage(weir_topology *topology, const weir_scenario_change *cha
 {
 	place *at = &topology->place[change->stage];
 	int failed = weir_scenario_stage_set(topology->scenario, at->as, &change->set);
-	at->law_changed |= weir_key_find(weir_keys_stage, change->set.key) == NULL ||
+	at->law_changed |= weir_sim_key_find(weir_sim_keys_stage, change->set.key) == NULL ||
 			   strcmp(change->set.key, "law") == 0;
 	if (failed || !change->last)
 		return failed;

@@ -140,23 +140,12 @@ static int make_bottleneck(bottleneck **ret_bottleneck)
 /* Its handler keeps a thread busy, so it has a few of its own. */
 static int make(const weir_making *making, void **ret_thing, weir_stage **ret_stage)
 {
+	static const weir_domain_options pool = {.min_threads = THREADS, .max_threads = THREADS};
 	bottleneck *b;
-	weir_domain *domain;
-	weir_domain_options pool = {
-		.name = making->name, .kind = WEIR_ELASTIC, .min_threads = THREADS, .max_threads = THREADS};
 	int failed = make_bottleneck(&b);
 	if (failed != 0)
 		return failed;
-	weir_stage_options stage = {.name = making->name,
-				    .handle = handle,
-				    .drop = weir_request_drop,
-				    .arg = b,
-				    .capacity = making->route.queue,
-				    .admission = making->law,
-				    .admission_params = making->law_params};
-	failed = weir_domain_new(making->world, &pool, &domain);
-	if (failed == 0)
-		failed = weir_stage_new(domain, &stage, ret_stage);
+	failed = weir_making_stage(making, &pool, handle, b, ret_stage);
 	if (failed == 0)
 		*ret_thing = b;
 	else

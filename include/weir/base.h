@@ -42,6 +42,10 @@ WEIR_API const char *weir_version(void);
 
 /* Why the last call on this thread failed; "" when none has. Valid until the next failure. */
 WEIR_API const char *weir_error(void);
+/*
+ * Keeps a sentence for weir_error() on this thread and returns code, so that one can `return weir_error_set(-EINVAL, ...)`.
+ */
+WEIR_API int weir_error_set(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #ifdef __cplusplus
 }

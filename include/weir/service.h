@@ -123,7 +123,18 @@ typedef struct weir_making {
 	weir_files *files;
 	struct weir_errors *errors; /* the error log; may be NULL */
 	void **shared;              /* what all things of the kind share; NULL at first, see close */
+	struct weir_thing *thing;   /* the kit's own */
 } weir_making;
+
+/*
+ * For make: the stage of a thing whose handler answers requests. Name, queue and law are those of the making. pool: threads
+ * of its own, for a handler that blocks or computes; the name is filled in. NULL: the handler runs on the reactor threads and
+ * must not block. 0 or a negative errno with weir_error.
+ */
+WEIR_API int weir_making_stage(const weir_making *making, const weir_domain_options *pool,
+			       void (*handle)(weir_stage *stage, weir_event **events, size_t count,
+					      void *arg),
+			       void *arg, weir_stage **ret_stage);
 
 /* A flag of the command line that makes one route for all requests: "--to URL". */
 typedef struct weir_kind_flag {

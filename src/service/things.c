@@ -119,6 +119,30 @@ static void inherit_law(const weir_things *things, weir_thing *thing)
 		weir_stage_load(thing->stage, learnt);
 }
 
+int weir_making_stage(const weir_making *making, const weir_domain_options *pool,
+		      void (*handle)(weir_stage *stage, weir_event **events, size_t count, void *arg),
+		      void *arg, weir_stage **ret_stage)
+{
+	weir_stage_options stage = {.name = making->name,
+				    .handle = handle,
+				    .drop = weir_request_drop,
+				    .arg = arg,
+				    .capacity = making->route.queue,
+				    .admission = making->law,
+				    .admission_params = making->law_params};
+	weir_domain *domain = making->domain;
+	int failed = 0;
+	if (pool != NULL) {
+		weir_domain_options threads = *pool;
+		threads.name = making->name;
+		threads.kind = WEIR_ELASTIC;
+		failed = weir_domain_new(making->world, &threads, &domain);
+	}
+	if (failed == 0 && pool != NULL)
+		making->thing->pool = domain;
+	return failed != 0 ? failed : weir_stage_new(domain, &stage, ret_stage);
+}
+
 /* The kind's own function. What all its things share is made with the first one, and published when it is whole. */
 static int make(weir_things *things, weir_thing *thing, const void *params, const weir_config *config,
 		const weir_config_route *route)
@@ -133,7 +157,8 @@ static int make(weir_things *things, weir_thing *thing, const void *params, cons
 			      .domain = things->domain,
 			      .files = things->files,
 			      .errors = things->errors,
-			      .shared = &shared};
+			      .shared = &shared,
+			      .thing = thing};
 	thing->kind = weir_config_kind(config, route);
 	int failed = thing->kind->make(&making, &thing->self, &thing->stage);
 	__atomic_store_n(&things->shared[route->kind], shared, __ATOMIC_RELEASE);

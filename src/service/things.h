@@ -32,6 +32,7 @@ typedef struct weir_thing {
 	uint64_t fingerprint;         /* of what cannot be changed in place */
 	void *self;                   /* the kind's */
 	weir_stage *stage;
+	weir_domain *pool; /* threads of its own, by weir_making_stage; NULL: none */
 	bool started;
 	const weir_admission_law *law; /* NULL: none */
 } weir_thing;

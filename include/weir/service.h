@@ -211,9 +211,9 @@ typedef struct weir_kind {
 } weir_kind;
 
 /* `backend = NAME`: a proxy in front of servers (docs/sentry.md). */
-extern WEIR_API const weir_kind weir_kind_backend;
+WEIR_API extern const weir_kind weir_kind_backend;
 /* `root = FOLDER`: files (docs/serve.md). */
-extern WEIR_API const weir_kind weir_kind_root;
+WEIR_API extern const weir_kind weir_kind_root;
 
 /* ---- programs ---- */
 

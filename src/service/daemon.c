@@ -259,6 +259,7 @@ static void say_kept(daemon_state *d, const char *names)
 static void reload(daemon_state *d)
 {
 	char kept[KEPT_MOST] = "";
+	bool done = false;
 	weir_errors *errors = weir_service_errors(d->service);
 	weir_config *config = NULL;
 	weir_process_notify("RELOADING=1");
@@ -278,7 +279,9 @@ static void reload(daemon_state *d)
 		d->old[0] = d->config;
 		d->config = config;
 		config = NULL;
+		done = true;
 	}
+	weir_service_count_reload(d->service, done);
 	/* One that was applied in part is looked at by what it made. */
 	if (config != NULL) {
 		weir_config_free(&d->old[1]);

@@ -313,6 +313,11 @@ void weir_service_save(const weir_service *service, FILE *to)
 	save_sessions(service, to);
 }
 
+void weir_service_count_reload(weir_service *service, bool done)
+{
+	__atomic_add_fetch(done ? &service->reloads : &service->reloads_failed, 1, __ATOMIC_RELAXED);
+}
+
 void weir_service_ready(weir_service *service, bool ready)
 {
 	if (service->admin != NULL)

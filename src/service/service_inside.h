@@ -45,6 +45,7 @@ struct weir_service {
 	weir_access_log *access;
 	weir_errors *errors;
 	bool started;
+	uint64_t reloads, reloads_failed; /* atomic, as the admin's thread looks at them */
 };
 
 /* ---- listeners.c ---- */

@@ -55,9 +55,30 @@ static void show_thing(const weir_service *service, const weir_thing *thing, wei
 	show_members(service, thing, fn, arg);
 }
 
+/* ---- the service itself ---- */
+
+typedef struct own_counts {
+	uint64_t reloads, failed_reloads;
+} own_counts;
+
+static const weir_metric own_metrics[] = {{"reloads", WEIR_METRIC_COUNTER, offsetof(own_counts, reloads),
+					   "Configurations that were put in force by a reload."},
+					  {"failed_reloads", WEIR_METRIC_COUNTER,
+					   offsetof(own_counts, failed_reloads),
+					   "Reloads that changed nothing, since something was wrong."},
+					  {0}};
+
+static void show_own(const weir_service *service, weir_show_fn *fn, void *arg)
+{
+	own_counts values = {.reloads = __atomic_load_n(&service->reloads, __ATOMIC_RELAXED),
+			     .failed_reloads = __atomic_load_n(&service->reloads_failed, __ATOMIC_RELAXED)};
+	fn(&(weir_shown){.prefix = "weir_config_", .metrics = own_metrics, .values = &values}, arg);
+}
+
 static void show(weir_show_fn *fn, void *fn_arg, void *arg)
 {
 	const weir_service *service = arg;
+	show_own(service, fn, fn_arg);
 	max_align_t values[WEIR_SHOWN_BYTES / sizeof(max_align_t)];
 	for (unsigned i = 0; service->things.kinds[i] != NULL; i++) {
 		const weir_kind *kind = service->things.kinds[i];

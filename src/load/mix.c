@@ -14,7 +14,7 @@
 #define MIX_MAX    8000
 #define MIX_WANTED "write 'gold=.2:X-Class: gold;rest=.8': names, shares, and fields if they have any"
 
-/* "A: 1|B: 2" as lines. Each '|' makes room for a CR and an LF, and so does the end. */
+/* Converts "A: 1|B: 2" to lines. Each '|', and the end, makes room for a CR and an LF. */
 static int read_fields(const char *text, bool cookies, char **ret_lines)
 {
 	char field[LOAD_FIELD_MAX + 2];
@@ -64,7 +64,7 @@ int load_mix_add(load_mix *mix, const char *name, double weight, const char *fie
 	return failed;
 }
 
-/* "gold=.2:X-Class: gold"; the text is changed. */
+/* "gold=.2:X-Class: gold"; the text is modified. */
 static int read_class(load_mix *mix, char *text, bool cookies)
 {
 	double weight = 1;

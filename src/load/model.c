@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text of a model, line by line, in the manner of scenarios: "[section NAME]", "key = value", and comments from a '#' on. A line is judged when it is read; what only the whole can
- * tell (model_check.c) comes after the last.
+ * The text of a model, line by line, in the same format as scenarios: "[section NAME]", "key = value",
+ * and comments from a '#' on. A line is checked when it is read; checks that need the whole model
+ * (model_check.c) come after the last line.
  */
 #include "load/model.h"
 
@@ -32,10 +33,10 @@ typedef struct reader {
 	unsigned line;
 	bool cookies;
 	section in;
-	load_page *page; /* of SECTION_PAGE */
+	load_page *page; /* for SECTION_PAGE */
 	char class_name[LOAD_CLASS_NAME];
 	bool class_done; /* its fields were set */
-	uint32_t seen;   /* keys of this section, by their place in the table */
+	uint32_t seen;   /* keys of this section, by their index in the table */
 } reader;
 
 int load_model_wrong(const char *name, unsigned line, const char *why)
@@ -250,7 +251,7 @@ static int read_setting(reader *in, char *text)
 
 /* ---- sections ---- */
 
-/* A class without fields is added when its section is over. */
+/* A class without fields is added at the end of its section. */
 static int end_section(reader *in)
 {
 	if (in->in != SECTION_CLASS || in->class_done)

@@ -419,7 +419,7 @@ static int read_value(const weir_sim_key *key, char *section, const char *value)
 		return weir_sim_key_dist(value, place);
 	case WEIR_KEY_SHARES:
 		return weir_sim_key_shares(value, place, key->most,
-				       (unsigned *)(void *)(section + key->count_offset));
+					   (unsigned *)(void *)(section + key->count_offset));
 	case WEIR_KEY_PROFILE:
 		return weir_profile_parse(value, place);
 	case WEIR_KEY_RETRIES:

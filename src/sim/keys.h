@@ -3,10 +3,11 @@
 #define WEIR_SIM_KEYS_H
 
 /*
- * The lines that a section of a scenario takes, as tables: name, kind of value, place in the section's struct, what is accepted. Reading a
- * line, the sentence about a wrong one, and the list of what would be accepted all come from the same row.
+ * The lines that a section of a scenario accepts, as tables: name, kind of value, offset in the section's
+ * struct, accepted values. Reading a line, the error message about a wrong one, and the list of what
+ * would be accepted all come from the same row.
  *
- * Errors: -EINVAL with weir_error, without file and line: the caller knows those. Threads: any; no state.
+ * Errors: -EINVAL with weir_error, without file and line, which the caller knows. Threads: any; no state.
  */
 
 #include "sim/scenario.h"
@@ -19,9 +20,9 @@ typedef enum weir_sim_key_kind {
 	WEIR_KEY_SWITCH,
 	WEIR_KEY_NAME,
 	WEIR_KEY_TEXT,
-	WEIR_KEY_CHOICE, /* one of some words: an enum */
+	WEIR_KEY_CHOICE, /* one of several words: an enum */
 	WEIR_KEY_DIST,
-	WEIR_KEY_SHARES, /* "a .7, b .3", and how many: at count_offset */
+	WEIR_KEY_SHARES, /* "a .7, b .3", and their number at count_offset */
 	WEIR_KEY_PROFILE,
 	WEIR_KEY_RETRIES, /* uint32_t, or "forever" */
 	WEIR_KEY_CLASS,   /* uint8_t, or int with -1 */
@@ -31,23 +32,23 @@ typedef struct weir_sim_key {
 	const char *name;
 	weir_sim_key_kind kind;
 	size_t offset;
-	double min, max;          /* both included; times in ns */
-	size_t line_offset;       /* where the number of the line goes; 0: nowhere */
-	const char *const *words; /* CHOICE: ended by NULL */
+	double min, max;          /* inclusive; times in ns */
+	size_t line_offset;       /* offset for the line's number; 0: none */
+	const char *const *words; /* CHOICE: ends with NULL */
 	size_t count_offset;      /* SHARES */
 	unsigned most;            /* SHARES */
 	size_t size;              /* NAME, TEXT, CLASS */
 } weir_sim_key;
 
-/* Each ended by a row without a name. */
-extern const weir_sim_key weir_sim_keys_scenario[], weir_sim_keys_stage[], weir_sim_keys_backend[], weir_sim_keys_type[],
-	weir_sim_keys_load[];
+/* Each ends with a row without a name. */
+extern const weir_sim_key weir_sim_keys_scenario[], weir_sim_keys_stage[], weir_sim_keys_backend[],
+	weir_sim_keys_type[], weir_sim_keys_load[];
 
-/* NULL: there is none of this name. */
+/* NULL: there is no key with this name. */
 const weir_sim_key *weir_sim_key_find(const weir_sim_key *keys, const char *name);
-/* Reads a value into its place in the section. */
+/* Reads a value into its field of the section. */
 int weir_sim_key_set(const weir_sim_key *key, void *section, const char *value, unsigned line);
-/* "workers, capacity, ...": all names; returns `text`. */
+/* Writes all names, as "workers, capacity, ..."; returns `text`. */
 char *weir_sim_keys_list(const weir_sim_key *keys, char *text, size_t size);
 
 /* A word of letters, digits, '-' and '_'. */
@@ -56,9 +57,9 @@ bool weir_sim_key_is_name(const char *text);
 int weir_sim_key_shares(const char *text, weir_share *ret_shares, unsigned most, unsigned *ret_count);
 /* "exponential 10ms", "pareto 10ms alpha=1.1 ratio=1000". */
 int weir_sim_key_dist(const char *text, weir_dist *ret_dist);
-/* The same of bytes: "lognormal 10KB sigma=1.5". */
+/* The same for bytes: "lognormal 10KB sigma=1.5". */
 int weir_sim_key_dist_size(const char *text, weir_dist *ret_dist);
-/* Without the spaces around it; the text is changed. */
+/* Removes the spaces around the text, in place. */
 char *weir_sim_key_trim(char *text);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text of a scenario, line by line: "[section NAME]", "key = value", and comments from a '#' (at the beginning of a line or after a
- * space) to the end. What a value may be is in the tables of keys.c; what only the whole can tell is left to check.c. Nothing
- * is assumed about the bytes: every line is copied into a buffer of bounded size first.
+ * The text of a scenario, line by line: "[section NAME]", "key = value", and comments from a '#' (at the
+ * beginning of a line or after a space) to the end. The tables of keys.c define the values; checks that
+ * need the whole scenario are left to check.c. Nothing is assumed about the bytes: every line is first
+ * copied into a buffer of bounded size.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -18,7 +19,7 @@
 
 #define TEXT_MAX     (1 << 20)
 #define LINE_MAX     600
-#define COMMAND_LINE (~0u) /* the place of what `--set` says: a line, so that it counts as given */
+#define COMMAND_LINE (~0u) /* the line number of `--set`, so that its keys count as given */
 
 #define SECTIONS_WANTED "[scenario], [stage NAME], [backend NAME], [type NAME], [load NAME], [at TIME]"
 
@@ -36,7 +37,7 @@ typedef struct section {
 	section_kind kind;
 	void *data; /* its struct; AT: none */
 	uint64_t at_ns;
-	uint64_t seen; /* keys that were set, by their place in the table */
+	uint64_t seen; /* keys that were set, by their index in the table */
 } section;
 
 int weir_scenario_wrong(const weir_scenario *scenario, unsigned line, const char *format, ...)
@@ -65,7 +66,7 @@ static const weir_sim_key *keys_of(section_kind kind)
 	return keys[kind];
 }
 
-/* The section of this name, of any kind; kind NONE: there is none. */
+/* The section with this name, of any kind; kind NONE: there is none. */
 static section find_named(weir_scenario *scenario, const char *name, unsigned *ret_line)
 {
 #define LOOK(array, count, section_kind_)                                           \
@@ -228,7 +229,7 @@ static int keep(const weir_setting *set, weir_setting *settings, unsigned *count
 	return 0;
 }
 
-/* "target[2]": 2; "target": WEIR_CLASSES for all; negative: neither. The key is cut at the bracket. */
+/* "target[2]": 2; "target": WEIR_CLASSES, for all; negative: neither. The key is cut at the bracket. */
 static int cut_class(char *key)
 {
 	char *bracket = strchr(key, '[');
@@ -244,7 +245,7 @@ static bool is_percentile_key(const char *key)
 	return key[0] == 'p' && key[1] >= '0' && key[1] <= '9';
 }
 
-/* What concerns the target is the judge's as well as the law's. */
+/* Settings of the target are for the judge as well as for the law. */
 static int read_target(weir_scenario_stage *stage, const weir_setting *set)
 {
 	char key[WEIR_SCENARIO_NAME];
@@ -276,7 +277,10 @@ bool weir_scenario_concerns_target(const char *key)
 	       (length == 10 && memcmp(key, "percentile", 10) == 0);
 }
 
-/* What was written for the law before; "aimd.decrease" stays, it is another's or a return's. */
+/*
+ * Drops the settings of the previous law. "aimd.decrease" stays: it is for another law, or for a later
+ * return to that one.
+ */
 static void forget_law(weir_scenario_stage *stage)
 {
 	unsigned kept = 0;
@@ -389,7 +393,7 @@ static int apply(weir_scenario *scenario, const section *in, const weir_setting 
 	}
 }
 
-/* A key of the table that comes twice in a section is a slip; the other lines may come as often as they like. */
+/* A key of the table that comes twice in a section is a mistake; other lines may be repeated. */
 static int check_twice(const weir_scenario *scenario, section *in, const weir_setting *set)
 {
 	const weir_sim_key *keys = keys_of(in->kind);
@@ -404,7 +408,7 @@ static int check_twice(const weir_scenario *scenario, section *in, const weir_se
 	return 0;
 }
 
-/* "key = value" taken apart. */
+/* Splits "key = value". */
 static int split(const weir_scenario *scenario, unsigned line, char *text, weir_setting *ret_set)
 {
 	char quoted[64];
@@ -472,7 +476,7 @@ static int read_lines(weir_scenario *scenario, const char *text, size_t size)
 	return 0;
 }
 
-/* ---- the calls ---- */
+/* ---- public functions ---- */
 
 int weir_scenario_parse(const char *path, const char *text, size_t size, weir_scenario **ret_scenario)
 {

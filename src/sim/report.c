@@ -32,7 +32,7 @@ double weir_case_worst(const weir_case *of, const weir_sim_metric *metric)
 	return worst;
 }
 
-/* Words up to the last column, the first line from column `at` on and the others from `indent` on. */
+/* Wraps words at the last column: the first line begins at column `at`, the others at `indent`. */
 static void print_folded(FILE *to, const char *text, unsigned at, unsigned indent)
 {
 	const char *space = "";
@@ -200,7 +200,7 @@ static void print_head(FILE *to, const weir_case *of, const char *label)
 	fputs("\n\n", to);
 }
 
-/* ---- several ---- */
+/* ---- several cases ---- */
 
 static bool in_comparison(const weir_sim_metric *metric)
 {
@@ -211,7 +211,7 @@ static bool in_comparison(const weir_sim_metric *metric)
 	return true;
 }
 
-/* Eleven of seven and one of six: 83, after a label of 17. */
+/* Eleven columns of seven and one of six: 83, after a label of 17. */
 static int column_width(const weir_sim_metric *metric)
 {
 	return metric->unit == WEIR_METRIC_COUNT ? 6 : 7;

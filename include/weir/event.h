@@ -91,7 +91,7 @@ struct weir_event {
 	uint64_t started_ns;    /* when that stage's handler got it */
 	uint32_t trace;         /* number in the trace, given at the first offer */
 	uint32_t gate;          /* number of the law's gate that it passed there; 0: none */
-	uint16_t entry;         /* the stage it was first admitted to, index + 1; 0: none yet */
+	uint16_t entry;         /* the mark of the stage it was first admitted to; 0: none yet */
 	uint8_t entry_klass;    /* the class it had then */
 	uint8_t told;           /* 1: the stage it entered at knows that it is shed after this one */
 	uint64_t note[2];       /* what its law wants to remember of it, from its start to its end */

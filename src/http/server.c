@@ -209,12 +209,14 @@ static int add_loops(weir_http *http)
 static int find_handshakes(weir_http *http)
 {
 	weir_world *world = http->domain->world;
+	unsigned side = weir_outsider_enter(world, NULL);
 	uint32_t count = atomic_load(&world->stage_count);
 	for (uint32_t i = 0; i < count && http->handshakes == NULL; i++) {
 		weir_stage *stage = weir_world_stage(world, i);
-		if (stage->domain == http->domain && strcmp(stage->name, "handshake") == 0)
+		if (stage != NULL && stage->domain == http->domain && strcmp(stage->name, "handshake") == 0)
 			http->handshakes = stage;
 	}
+	weir_outsider_leave(world, NULL, side);
 	if (http->handshakes != NULL)
 		return 0;
 	return weir_tls_stage_new(http->domain, HANDSHAKES_WAITING, &http->handshakes);

@@ -179,7 +179,6 @@ int weir_listeners_prepare(weir_service *service, const weir_config *config,
 			   weir_tls *ret_tls[WEIR_LISTENERS_MOST])
 {
 	int failed = 0;
-	weir_listeners_keep(service, true); /* those from before */
 	for (unsigned i = 0; failed == 0 && i < config->listens; i++) {
 		weir_listening *at = listening_of(service, config, i);
 		if (at == NULL)

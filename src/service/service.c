@@ -265,6 +265,7 @@ static int prepare(weir_service *service, const weir_config *config, weir_tls *r
 	int failed = weir_service_make_routes(service, config, &routes);
 	if (failed != 0)
 		return failed;
+	weir_listeners_keep(service, true); /* those from before */
 	failed = weir_things_prepare(&service->things, config);
 	if (failed == 0)
 		failed = weir_listeners_prepare(service, config, ret_tls);

@@ -90,9 +90,9 @@ struct weir_event {
 	struct weir_lane *lane; /* the part of a stage's queue that it is in; NULL if no stage owns it */
 	uint64_t offered_ns;    /* when that stage admitted it */
 	uint64_t started_ns;    /* when that stage's handler got it */
-	uint32_t trace;         /* number in the trace, assigned at the first offer */
-	uint32_t gate;          /* number of the admission gate that it passed there; 0: none */
-	uint16_t entry;         /* the stage that first admitted it, as index + 1; 0: none yet */
+	uint32_t trace;         /* number in the trace, given at the first offer */
+	uint32_t gate;          /* number of the law's gate that it passed there; 0: none */
+	uint16_t entry;         /* the mark of the stage it was first admitted to; 0: none yet */
 	uint8_t entry_klass;    /* the class it had then */
 	uint8_t told;           /* 1: its entry stage knows that a later stage shed it */
 	uint64_t note[2];       /* two words for its law, kept from its start to its end */

@@ -3,9 +3,9 @@
 #define WEIR_INSPECT_H
 
 /*
- * Introspection: counters, distributions, graph, faults, trace. Any thread may call it at any time:
- * reading takes no lock that a running stage needs. While the world runs each number is correct, but they
- * are not all from the same instant.
+ * Looking inside: counters, distributions, graph, faults, trace. Any thread, at any time: reading
+ * takes no lock that a running stage needs. Numbers read while the world runs are each right, but not all of one instant.
+ * Stages that are retired vanish from all of it, with the edges that led to them and from them.
  */
 
 #include <stdio.h>
@@ -76,7 +76,7 @@ WEIR_API const char *weir_fault_text(weir_fault fault);
 typedef struct weir_trace_entry {
 	uint64_t at_ns;
 	uint32_t event; /* its number */
-	uint16_t stage; /* index, as in the dump */
+	uint16_t stage; /* its number: that of a stage that was retired may be another's by now */
 	uint8_t klass;
 	/* 'o'ffered and run at once, 'q'ueued, 's'hed, 'b'egun, 'h'eld, 'd'one, 'f'ailed, 'x': dropped */
 	uint8_t step;

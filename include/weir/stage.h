@@ -6,9 +6,10 @@
  * The runtime: a world holds domains (threads), domains run stages (queue + handler + admission), and
  * events are offered to stages.
  *
- *  weir_world_new → weir_domain_new → weir_stage_new ... → weir_world_start
- *  weir_offer ...                                            (any thread, any time after start)
- *  weir_world_stop → weir_world_free
+ *	weir_world_new → weir_domain_new → weir_stage_new ... → weir_world_start
+ *	weir_offer ...                                            (any thread, any time after start)
+ *	weir_stage_retire → weir_domain_retire                    (what is not needed any more)
+ *	weir_world_stop → weir_world_free
  *
  * Domains. A reactor domain has a fixed number of threads, each with an event loop (weir/loop.h). Each
  * thread has its own part of every stage's queue, and an event stays on its home thread. Handlers there
@@ -17,13 +18,14 @@
  * Offers. Every offer passes admission and is counted, whether the handler then runs at once (same
  * reactor thread, nothing waiting, within the budgets of depth and time) or the event is queued.
  *
- * Invariants, per stage and class, checked at shutdown and by weir_world_check:
- *  offered  = admitted + shed
- *  admitted = completed + failed + dropped + in flight
+ * Invariants, per stage and class, checked at shutdown, when a stage is retired, and by weir_world_check:
+ *	offered  = admitted + shed
+ *	admitted = completed + failed + dropped + in flight
  *
- * Threads: one thread makes, starts, stops and frees worlds, domains and stages. Stages may also be added
- * and closed while the world runs. Any thread may offer; the owner of an event may call done, fail and
- * hold. Handlers of a stage run on several threads at once, unless the stage is single.
+ * Threads: worlds, domains and stages are made, started, stopped and freed by one thread. Stages and
+ * elastic domains may also be added and retired while the world runs, and stages be closed; several threads
+ * may retire different ones at once. Offers may come from any thread; done, fail and hold from whoever owns
+ * the event. Handlers of a stage run on several threads at once, unless it is single.
  */
 
 #include <weir/event.h>
@@ -33,6 +35,7 @@
 extern "C" {
 #endif
 
+/* At one time; what has been retired does not count. */
 #define WEIR_STAGES_MAX  256
 #define WEIR_DOMAINS_MAX 64
 #define WEIR_THREADS_MAX 64 /* reactor threads in a world */
@@ -108,16 +111,37 @@ typedef struct weir_domain_options {
 	 * higher classes wait; 0: 10
 	 */
 	uint32_t turn_targets;
+	/*
+	 * elastic: called by each thread of the pool before its first handler call and after its last, for
+	 * what it needs for itself (a database connection); handlers get what thread_start returned from
+	 * weir_thread_state. They may block. A virtual pool has one thread in this sense. NULL: nothing is
+	 * called.
+	 */
+	void *(*thread_start)(void *arg);
+	void (*thread_end)(void *arg, void *state);
+	void *thread_arg; /* for both */
 } weir_domain_options;
 
+/* Elastic domains can be made while the world runs too; then their threads start at once. */
 WEIR_API int weir_domain_new(weir_world *world, const weir_domain_options *options, weir_domain **ret_domain);
-/* Current number of threads. */
+/*
+ * Ends an elastic domain that has no stages any more: its threads end (thread_end is called on each), it is
+ * freed, and its name can be used again. Waits for at most timeout_ns. 0, and *domain is NULL; otherwise it
+ * is still there: -ETIMEDOUT: a thread has not ended, or a handler elsewhere may still look at the domain;
+ * nothing runs in it any more, call again. -EBUSY: it has stages, which are retired first. -ENOTSUP: a
+ * reactor domain; these end with the world. -EALREADY, -EDEADLK, -ESHUTDOWN as for weir_stage_retire. NULL
+ * is left alone.
+ */
+WEIR_API int weir_domain_retire(weir_domain **domain, uint64_t timeout_ns);
+/* Threads it has now. */
 WEIR_API uint32_t weir_domain_threads(const weir_domain *domain);
 WEIR_API const char *weir_domain_name(const weir_domain *domain);
 /* The loop of a reactor domain's thread; NULL: the domain is elastic, or has no such thread. */
 WEIR_API weir_loop *weir_domain_loop(const weir_domain *domain, uint32_t thread);
 /* The number of the calling thread in its reactor domain; WEIR_ANYWHERE on other threads. */
 WEIR_API uint16_t weir_thread_home(void);
+/* What thread_start returned on the pool thread that calls; NULL elsewhere. */
+WEIR_API void *weir_thread_state(void);
 
 /* ---- stages ---- */
 
@@ -132,7 +156,7 @@ typedef struct weir_bound weir_bound;
 
 /* -EINVAL: most is 0; -ENOMEM. */
 WEIR_API int weir_bound_new(uint32_t most, weir_bound **ret_bound);
-/* Call it after the world of its stages has stopped. Sets *bound to NULL. */
+/* After its stages have been retired, or their world has stopped. Sets it to NULL. */
 WEIR_API void weir_bound_free(weir_bound **bound);
 /*
  * Changes the bound at any time, by any thread; 0 is taken as 1. If it is lowered, events already inside
@@ -190,10 +214,45 @@ typedef struct weir_stage_options {
 WEIR_API int weir_stage_new(weir_domain *domain, const weir_stage_options *options, weir_stage **ret_stage);
 /* Sheds all further offers ("closed"); waiting events are still handled. */
 WEIR_API void weir_stage_close(weir_stage *stage);
+
+/* What a retirement found. */
+typedef struct weir_retire_report {
+	uint64_t inside; /* events that are still in it: the time was up */
+	uint64_t faults; /* that it has counted, of all kinds; once it is freed */
+} weir_retire_report;
+
 /*
- * Replaces the admission law while the stage runs. NULL law: only the bounds. The same law with other
- * parameters keeps what it has learnt. No event is lost: those inside continue, and the new law does not
- * see them.
+ * Ends a stage while the world runs. From now on its offers are shed as "stopping", also those made by handlers.
+ * Events inside run to their end. Then the stage leaves the tables (counts, dump, graph, monitor, pool, bound), its
+ * counts are checked, and it is freed. Its number and its name can be used again.
+ *
+ * Waits for at most timeout_ns. With 0 it only looks, for callers that have a loop of their own and call again.
+ *
+ *	0            the stage is freed; *stage is NULL
+ *	-EPROTO      the same, but its counts did not add up
+ *	-ETIMEDOUT   not yet: events or tickets are in it, or a handler that may still use it has not returned.
+ *	             The stage takes nothing any more. Call again to go on; otherwise the world frees it.
+ *	-EALREADY    another thread is in this call for the same stage
+ *	-EDEADLK     called by a thread of the world, by a drop function or by a notice
+ *	-ESHUTDOWN   the world is stopping or has stopped, and frees the stage
+ *
+ * What the caller guarantees: before the call, it has changed everything that leads to the stage. From then on
+ * nobody gets hold of the stage anew. Handlers, callbacks and posts on the world's threads that are running may use
+ * it until they return; the call waits for them. It also waits for calls that other threads have begun, but such
+ * threads must not begin another one with this stage. It does not know of pointers that are kept for later, as the
+ * route of a request that is still being read: they must be gone before the call.
+ *
+ * When the stage is freed, nobody uses the argument of its handler and drop function any more.
+ *
+ * In a virtual world, time passes during the call, as in weir_world_stop. A NULL stage is left alone. ret_report
+ * may be NULL.
+ */
+WEIR_API int weir_stage_retire(weir_stage **stage, uint64_t timeout_ns, weir_retire_report *ret_report);
+/*
+ * Replaces the admission law while the stage runs; NULL law: only the bounds. The same law with other
+ * parameters goes on with what it has learnt. No event is lost: those inside go on, and the new law is not
+ * told of them. The old one is freed when every handler, and every call that may be asking it, has
+ * returned.
  */
 WEIR_API int weir_stage_admission(weir_stage *stage, const weir_admission_law *law, const void *params);
 WEIR_API const char *weir_stage_name(const weir_stage *stage);
@@ -293,8 +352,10 @@ WEIR_API int weir_commit(weir_ticket *ticket, weir_event **events, size_t count)
 WEIR_API void weir_cancel(weir_ticket *ticket);
 
 /*
- * Why the last offer on this thread was shed or, in a drop function, why the event is dropped. false: the
- * offer was admitted, or its world may be gone. The names live as long as the world.
+ * Why the last offer on this thread was shed or, in a drop function, why the event is dropped. To be asked
+ * right after it: a thread of the world forgets it when its handler or callback returns. false: it was
+ * admitted, or is not known any more, as a world, a stage or a law has gone since. The name lives as long
+ * as the stage.
  */
 WEIR_API bool weir_why_shed(weir_why *ret_why);
 

@@ -180,9 +180,11 @@ static void answer_trace(weir_admin *admin, weir_request *request)
 
 static weir_stage_view *stage_named(weir_admin *admin, const char *name)
 {
-	for (size_t i = 0; i < admin->snapshot.stage_count; i++)
-		if (strcmp(weir_stage_name(admin->snapshot.stages[i].stage), name) == 0)
-			return &admin->snapshot.stages[i];
+	for (size_t i = 0; i < admin->snapshot.stage_count; i++) {
+		weir_stage_view *view = &admin->snapshot.stages[i];
+		if (view->stage != NULL && strcmp(weir_stage_name(view->stage), name) == 0)
+			return view;
+	}
 	return NULL;
 }
 
@@ -312,6 +314,7 @@ void weir_admin_answer(weir_admin *admin, weir_request *request)
 	char path[256];
 	size_t length;
 	bool dot;
+	weir_snapshot_prune(&admin->snapshot);
 	if (!weir_path_clean(weir_request_path(request), path, sizeof(path), &length, &dot)) {
 		weir_admin_reply_error(request, 404, "there is nothing of that name; see docs/admin.md");
 		return;

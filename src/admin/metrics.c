@@ -149,8 +149,11 @@ static void times(FILE *to, const weir_snapshot *snapshot)
 	each_class(to, snapshot, print_target, NULL);
 }
 
+/* Nothing of a place where there is no stage. */
 static void print_of_stage(FILE *to, const char *name, const weir_stage_view *stage, double value)
 {
+	if (stage->stage == NULL)
+		return;
 	fprintf(to, "%s{", name);
 	weir_view_label(to, "stage", weir_stage_name(stage->stage));
 	fprintf(to, "} %.9g\n", value);
@@ -169,8 +172,9 @@ static void stage_gauges(FILE *to, const weir_snapshot *snapshot)
 	weir_view_family(to, "weir_stage_quality", "gauge", NULL,
 			 "What the stage should deliver: 1 is the best.");
 	for (size_t i = 0; i < snapshot->stage_count; i++)
-		print_of_stage(to, "weir_stage_quality", &snapshot->stages[i],
-			       weir_view_quality(&snapshot->stages[i]));
+		if (snapshot->stages[i].stage != NULL)
+			print_of_stage(to, "weir_stage_quality", &snapshot->stages[i],
+				       weir_view_quality(&snapshot->stages[i]));
 }
 
 /* Of the stages that have one; those before the same backend share it. */
@@ -183,7 +187,8 @@ static void bounds(FILE *to, const weir_snapshot *snapshot)
 	for (unsigned which = 0; which < 2; which++) {
 		weir_view_family(to, names[which], "gauge", NULL, helps[which]);
 		for (size_t i = 0; i < snapshot->stage_count; i++) {
-			const weir_bound *bound = snapshot->stages[i].stage->options.bound;
+			const weir_stage *stage = snapshot->stages[i].stage;
+			const weir_bound *bound = stage != NULL ? stage->options.bound : NULL;
 			if (bound != NULL)
 				print_of_stage(to, names[which], &snapshot->stages[i],
 					       which == 0 ? weir_bound_most(bound)
@@ -202,7 +207,8 @@ static void law_gauges(FILE *to, const weir_snapshot *snapshot)
 		weir_view_family(to, names[which], "gauge", NULL, helps[which]);
 		for (size_t i = 0; i < snapshot->stage_count; i++) {
 			weir_report report = {0};
-			if (!weir_stage_report(snapshot->stages[i].stage, 0, &report))
+			const weir_stage *stage = snapshot->stages[i].stage;
+			if (stage == NULL || !weir_stage_report(stage, 0, &report))
 				continue;
 			double value = which == 0   ? report.limit
 				       : which == 1 ? report.rate_per_s

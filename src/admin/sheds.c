@@ -61,7 +61,11 @@ static void fill(weir_shed *shed, const weir_http_record *record, const weir_why
 	*shed = (weir_shed){
 		.at_ns = record->ended_ns, .at_ms = wall_ms(), .status = (uint16_t)record->status};
 	shed->why = why != NULL ? *why : (weir_why){.verdict = record->shed, .klass = (uint8_t)record->klass};
-	copy_text(shed->stage, sizeof(shed->stage), record->stage);
+	if (shed->why.stage != NULL)
+		snprintf(shed->stage, sizeof(shed->stage), "%s", shed->why.stage);
+	else
+		copy_text(shed->stage, sizeof(shed->stage), record->stage);
+	shed->why.stage = NULL;
 	copy_client(shed->client, sizeof(shed->client), record->client);
 	if (record->request == NULL)
 		return;

@@ -20,9 +20,9 @@ typedef struct weir_shed {
 	uint64_t id; /* 1, 2, ... of those kept */
 	uint64_t at_ns;
 	int64_t at_ms; /* since 1970 */
-	weir_why why;  /* its strings live as long as the world */
+	weir_why why;  /* without its stage, which may be retired meanwhile */
 	uint16_t status;
-	char method[16], path[160], client[56], route[48], stage[48];
+	char method[16], path[160], client[56], route[48], stage[96];
 } weir_shed;
 
 typedef struct weir_sheds {

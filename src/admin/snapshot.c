@@ -177,9 +177,12 @@ static void share_sheds(weir_snapshot *snapshot, uint16_t to)
 static void look_at_edges(weir_snapshot *snapshot, double seconds)
 {
 	for (size_t to = 0; to < snapshot->stage_count; to++) {
+		if (snapshot->stages[to].stage == NULL)
+			continue;
 		look_at_edge(snapshot, OUTSIDE, (uint16_t)to, seconds);
 		for (size_t from = 0; from < snapshot->stage_count; from++)
-			look_at_edge(snapshot, (uint16_t)from, (uint16_t)to, seconds);
+			if (snapshot->stages[from].stage != NULL)
+				look_at_edge(snapshot, (uint16_t)from, (uint16_t)to, seconds);
 		share_sheds(snapshot, (uint16_t)to);
 	}
 }
@@ -193,25 +196,64 @@ int weir_snapshot_init(weir_snapshot *snapshot, weir_world *world)
 	return snapshot->stages != NULL ? 0 : weir_error_set(-ENOMEM, "admin: out of memory");
 }
 
+static void clear_view(weir_stage_view *view)
+{
+	for (unsigned klass = 0; klass <= WEIR_CLASSES; klass++)
+		weir_mem_free(view->window[klass]);
+	*view = (weir_stage_view){0};
+}
+
 void weir_snapshot_fini(weir_snapshot *snapshot)
 {
 	for (size_t i = 0; snapshot->stages != NULL && i < snapshot->stage_count; i++)
-		for (unsigned klass = 0; klass <= WEIR_CLASSES; klass++)
-			weir_mem_free(snapshot->stages[i].window[klass]);
+		clear_view(&snapshot->stages[i]);
 	weir_mem_free(snapshot->stages);
 	weir_mem_free(snapshot->edges);
 	*snapshot = (weir_snapshot){0};
 }
 
+static void drop_edges(weir_snapshot *snapshot, size_t stage)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < snapshot->edge_count; i++) {
+		const weir_edge_view *edge = &snapshot->edges[i];
+		if (edge->from != stage && edge->to != stage)
+			snapshot->edges[kept++] = *edge;
+	}
+	snapshot->edge_count = kept;
+}
+
+void weir_snapshot_prune(weir_snapshot *snapshot)
+{
+	for (size_t i = 0; i < snapshot->stage_count; i++) {
+		weir_stage_view *view = &snapshot->stages[i];
+		const weir_stage *stage = weir_world_stage(snapshot->world, (uint32_t)i);
+		if (view->stage == NULL || (stage != NULL && stage->serial == view->serial))
+			continue;
+		clear_view(view);
+		drop_edges(snapshot, i);
+	}
+}
+
+static void find_stages(weir_snapshot *snapshot)
+{
+	uint32_t stages = atomic_load_explicit(&snapshot->world->stage_count, memory_order_acquire);
+	for (uint32_t i = 0; i < stages; i++) {
+		weir_stage *stage = weir_world_stage(snapshot->world, i);
+		snapshot->stages[i].stage = stage;
+		snapshot->stages[i].serial = stage != NULL ? stage->serial : 0;
+	}
+	snapshot->stage_count = stages;
+}
+
 void weir_snapshot_take(weir_snapshot *snapshot, uint64_t now_ns)
 {
 	double seconds = snapshot->taken_ns != 0 ? (double)(now_ns - snapshot->taken_ns) / 1e9 : 0;
-	uint32_t stages = atomic_load_explicit(&snapshot->world->stage_count, memory_order_acquire);
-	for (uint32_t i = 0; i < stages; i++)
-		snapshot->stages[i].stage = weir_world_stage(snapshot->world, i);
-	snapshot->stage_count = stages;
-	for (uint32_t i = 0; i < stages; i++)
-		look_at_stage(&snapshot->stages[i], now_ns, seconds);
+	weir_snapshot_prune(snapshot);
+	find_stages(snapshot);
+	for (size_t i = 0; i < snapshot->stage_count; i++)
+		if (snapshot->stages[i].stage != NULL)
+			look_at_stage(&snapshot->stages[i], now_ns, seconds);
 	look_at_edges(snapshot, seconds);
 	snapshot->taken_ns = now_ns;
 }

@@ -6,7 +6,8 @@
  * What a world does, second by second: the counts of every stage, their rates over the last interval, the percentiles of the last ten seconds. Taken from counters that only
  * grow, so nothing of the runtime is touched but read.
  *
- * Threads: one, whichever.
+ * Threads: one, of the world, or one that is in a section (stage/grace.h) while it looks. Stages may be
+ * retired between two looks: weir_snapshot_prune comes before whatever looks at them.
  */
 
 #include <weir/inspect.h>
@@ -35,7 +36,8 @@ typedef struct weir_class_view {
 typedef struct weir_window weir_window; /* snapshot.c */
 
 typedef struct weir_stage_view {
-	weir_stage *stage;
+	weir_stage *stage; /* NULL: there is none at this place */
+	uint64_t serial;   /* of the stage: another may come to the same place, or the same memory */
 	weir_class_view all;
 	weir_class_view klass[WEIR_CLASSES];
 	uint64_t in_service;
@@ -53,13 +55,16 @@ typedef struct weir_snapshot {
 	weir_world *world;
 	uint64_t taken_ns;
 	size_t stage_count;
-	weir_stage_view *stages; /* WEIR_STAGES_MAX; those from stage_count on are empty */
+	weir_stage_view
+		*stages; /* WEIR_STAGES_MAX, by the stage's index; those from stage_count on are empty */
 	size_t edge_count, edge_room;
 	weir_edge_view *edges;
 } weir_snapshot;
 
 int weir_snapshot_init(weir_snapshot *snapshot, weir_world *world);
 void weir_snapshot_fini(weir_snapshot *snapshot);
+/* Forgets the stages that have been retired. */
+void weir_snapshot_prune(weir_snapshot *snapshot);
 /* Reads it all anew; rates are those since the last time. */
 void weir_snapshot_take(weir_snapshot *snapshot, uint64_t now_ns);
 

@@ -268,7 +268,9 @@ json_t *weir_view_stages(const weir_snapshot *snapshot, const weir_view_context 
 	put(object, "resources", resources(snapshot->world, &failed), &failed);
 	put(object, "classes", class_names(context, &failed), &failed);
 	for (size_t i = 0; i < snapshot->stage_count; i++)
-		failed |= json_array_append_new(stages, weir_view_stage(&snapshot->stages[i], context));
+		if (snapshot->stages[i].stage != NULL)
+			failed |=
+				json_array_append_new(stages, weir_view_stage(&snapshot->stages[i], context));
 	put(object, "stages", stages, &failed);
 	return finished(object, failed);
 }
@@ -278,6 +280,8 @@ json_t *weir_view_graph(const weir_snapshot *snapshot)
 	int failed = 0;
 	json_t *object = json_object(), *nodes = json_array(), *edges = json_array();
 	for (size_t i = 0; i < snapshot->stage_count; i++) {
+		if (snapshot->stages[i].stage == NULL)
+			continue;
 		json_t *node = json_object();
 		put_text(node, "name", weir_stage_name(snapshot->stages[i].stage), &failed);
 		put_text(node, "domain", weir_domain_name(weir_stage_domain(snapshot->stages[i].stage)),
@@ -327,7 +331,7 @@ static json_t *one_shed(const weir_shed *shed, const weir_view_context *context,
 	put_count(object, "id", shed->id, failed);
 	put_count(object, "at_ns", shed->at_ns, failed);
 	put_when(object, shed->at_ms, failed);
-	put_text(object, "stage", shed->why.stage != NULL ? shed->why.stage : shed->stage, failed);
+	put_text(object, "stage", shed->stage, failed);
 	put_count(object, "class", shed->why.klass, failed);
 	put_text(object, "class_name", class_name(context, shed->why.klass % WEIR_CLASSES), failed);
 	put(object, "route", shown(shed->route), failed);
@@ -371,7 +375,7 @@ json_t *weir_view_trace(const weir_world *world)
 		json_t *object = json_object();
 		put_count(object, "at_ns", at->at_ns, &failed);
 		put_count(object, "event", at->event, &failed);
-		put_text(object, "stage", weir_stage_name(weir_world_stage(world, at->stage)), &failed);
+		put_text(object, "stage", weir_trace_stage(world, at), &failed);
 		put_count(object, "class", at->klass, &failed);
 		put_text(object, "step", step, &failed);
 		if (at->verdict != WEIR_ADMITTED)

@@ -3,26 +3,49 @@
 #include <errno.h>
 
 #include "base/error.h"
+#include "base/mem.h"
 #include "http/server.h"
 #include "tls/tls.h"
 
-static weir_http_listener *listener_at(weir_http *http, unsigned number)
+weir_http_listener *weir_http_listener_at(const weir_http *http, unsigned number)
 {
-	return number < http->listener_count ? http->listeners[number] : NULL;
+	return number < WEIR_HTTP_LISTENERS_MAX ? http->listeners[number] : NULL;
 }
 
 size_t weir_http_fds(weir_http *http, unsigned number, int *ret_fds, size_t most)
 {
-	weir_http_listener *at = listener_at(http, number);
+	weir_http_listener *at = weir_http_listener_at(http, number);
 	int count = at != NULL ? weir_listener_fds(at->listener, ret_fds, most) : 0;
 	return count > 0 ? (size_t)count : 0;
 }
 
+/* Its connections refer to it, so it is kept for them, and its number is not. */
 void weir_http_close_listener(weir_http *http, unsigned number)
 {
-	weir_http_listener *at = listener_at(http, number);
-	if (at != NULL)
-		weir_listener_close(at->listener);
+	weir_http_listener *at = weir_http_listener_at(http, number);
+	if (at == NULL)
+		return;
+	weir_listener_close(at->listener);
+	http->listeners[number] = NULL;
+	at->next = http->closed;
+	http->closed = at;
+	weir_http_reap_listeners(http);
+}
+
+/* Freeing waits for its acceptors, which have nothing left to do. */
+void weir_http_reap_listeners(weir_http *http)
+{
+	for (weir_http_listener **at = &http->closed; *at != NULL;) {
+		weir_http_listener *listener = *at;
+		weir_listener_stats stats;
+		weir_listener_read_stats(listener->listener, &stats);
+		if (stats.connections == 0) {
+			*at = listener->next;
+			weir_http_listener_free(listener);
+		} else {
+			at = &listener->next;
+		}
+	}
 }
 
 /*
@@ -31,7 +54,7 @@ void weir_http_close_listener(weir_http *http, unsigned number)
  */
 int weir_http_set_tls(weir_http *http, unsigned number, weir_tls *tls)
 {
-	weir_http_listener *at = listener_at(http, number);
+	weir_http_listener *at = weir_http_listener_at(http, number);
 	if (at == NULL || at->tls == NULL || tls == NULL)
 		return weir_error_set(-EINVAL, "http: listener %u has no TLS to be replaced", number);
 	pthread_mutex_lock(&http->lock);
@@ -43,9 +66,11 @@ int weir_http_set_tls(weir_http *http, unsigned number, weir_tls *tls)
 	return 0;
 }
 
-void weir_http_listener_free_tls(weir_http_listener *listener)
+void weir_http_listener_free(weir_http_listener *listener)
 {
+	weir_listener_free(&listener->listener);
 	weir_tls_unref(listener->tls);
 	for (unsigned i = 0; i < WEIR_HTTP_OLD_TLS; i++)
 		weir_tls_unref(listener->old_tls[i]);
+	weir_mem_free(listener);
 }

@@ -93,10 +93,10 @@ static void settle_and_go(weir_request *request, unsigned status)
 	weir_world *world = request->loop->world;
 	const weir_thread *self = weir_thread_in(world);
 	/* Settled, it does not keep a stop of the world waiting; until it is on its way, this does. */
-	weir_outsider_enter(world, self);
+	unsigned side = weir_outsider_enter(world, self);
 	if (weir_request_settle(request, status))
 		go_home(request);
-	weir_outsider_leave(world, self);
+	weir_outsider_leave(world, self, side);
 }
 
 static weir_afar out_of_memory = {.error = -ENOMEM};

@@ -209,12 +209,14 @@ static int add_loops(weir_http *http)
 static int find_handshakes(weir_http *http)
 {
 	weir_world *world = http->domain->world;
+	unsigned side = weir_outsider_enter(world, NULL);
 	uint32_t count = atomic_load(&world->stage_count);
 	for (uint32_t i = 0; i < count && http->handshakes == NULL; i++) {
 		weir_stage *stage = weir_world_stage(world, i);
-		if (stage->domain == http->domain && strcmp(stage->name, "handshake") == 0)
+		if (stage != NULL && stage->domain == http->domain && strcmp(stage->name, "handshake") == 0)
 			http->handshakes = stage;
 	}
+	weir_outsider_leave(world, NULL, side);
 	if (http->handshakes != NULL)
 		return 0;
 	return weir_tls_stage_new(http->domain, HANDSHAKES_WAITING, &http->handshakes);
@@ -235,13 +237,23 @@ static int start_listening(weir_http *http, const weir_http_listen *listen, weir
 	return weir_listen(http->domain, &options, &listener->listener);
 }
 
+static unsigned free_number(const weir_http *http)
+{
+	unsigned number = 0;
+	while (number < WEIR_HTTP_LISTENERS_MAX && http->listeners[number] != NULL)
+		number++;
+	return number;
+}
+
 int weir_http_add_listener(weir_http *http, const weir_http_listen *listen, unsigned *ret_number)
 {
 	if (weir_loop_self() != NULL)
 		return weir_error_set(-EINVAL, "http: listeners are not added by reactor threads");
-	if (http->listener_count == WEIR_HTTP_LISTENERS_MAX)
+	unsigned number = free_number(http);
+	if (number == WEIR_HTTP_LISTENERS_MAX)
 		return weir_error_set(-ENOSPC, "http: a server has at most %d listeners",
 				      WEIR_HTTP_LISTENERS_MAX);
+	weir_http_reap_listeners(http);
 	int error = add_loops(http);
 	if (error != 0)
 		return error;
@@ -261,17 +273,18 @@ int weir_http_add_listener(weir_http *http, const weir_http_listen *listen, unsi
 		return error;
 	}
 	if (ret_number != NULL)
-		*ret_number = http->listener_count;
-	http->listeners[http->listener_count++] = listener;
+		*ret_number = number;
+	http->listeners[number] = listener;
 	return 0;
 }
 
 int weir_http_address(const weir_http *http, unsigned number, char *ret_text, size_t size,
 		      struct sockaddr_storage *ret_address)
 {
-	if (number >= http->listener_count)
+	const weir_http_listener *at = weir_http_listener_at(http, number);
+	if (at == NULL)
 		return weir_error_set(-EINVAL, "http: there is no listener %u", number);
-	return weir_listener_address(http->listeners[number]->listener, ret_text, size, ret_address);
+	return weir_listener_address(at->listener, ret_text, size, ret_address);
 }
 
 /* ---- routes ---- */
@@ -350,17 +363,21 @@ void weir_http_drain(weir_http *http)
 	if (http->draining)
 		return;
 	http->draining = true;
-	for (unsigned i = 0; i < http->listener_count; i++)
-		weir_listener_close(http->listeners[i]->listener);
+	for (unsigned i = 0; i < WEIR_HTTP_LISTENERS_MAX; i++)
+		if (http->listeners[i] != NULL)
+			weir_listener_close(http->listeners[i]->listener);
 	order(http, drain_of);
 }
 
 static void free_listeners(weir_http *http)
 {
-	for (unsigned i = 0; i < http->listener_count; i++) {
-		weir_listener_free(&http->listeners[i]->listener);
-		weir_http_listener_free_tls(http->listeners[i]);
-		weir_mem_free(http->listeners[i]);
+	for (unsigned i = 0; i < WEIR_HTTP_LISTENERS_MAX; i++)
+		if (http->listeners[i] != NULL)
+			weir_http_listener_free(http->listeners[i]);
+	while (http->closed != NULL) {
+		weir_http_listener *listener = http->closed;
+		http->closed = listener->next;
+		weir_http_listener_free(listener);
 	}
 }
 

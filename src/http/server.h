@@ -31,6 +31,7 @@
 #define WEIR_HTTP_SERVER_MOST   128
 
 typedef struct weir_http_listener {
+	struct weir_http_listener *next; /* of those that are closed */
 	weir_http *http;
 	weir_listener *listener;
 	weir_tls *tls; /* atomic: it may be replaced */
@@ -109,9 +110,9 @@ struct weir_http {
 	weir_routes *routes;
 	weir_http_loop *loops[WEIR_THREADS_MAX];
 	unsigned loop_count;
-	weir_http_listener *listeners[WEIR_HTTP_LISTENERS_MAX];
-	unsigned listener_count;
-	unsigned done; /* loops that have carried out the order */
+	weir_http_listener *listeners[WEIR_HTTP_LISTENERS_MAX]; /* by number; NULL: free */
+	weir_http_listener *closed; /* they live on as long as they have connections */
+	unsigned done;              /* loops that have carried out the order */
 	bool draining;
 };
 
@@ -148,9 +149,13 @@ weir_sessions *weir_http_sessions(weir_http *http, uint32_t at, char *ret_text, 
 size_t weir_http_fds(weir_http *http, unsigned number, int *ret_fds, size_t most);
 /* Other certificates from the next handshake on; for a listener with TLS. Takes a reference. */
 int weir_http_set_tls(weir_http *http, unsigned number, weir_tls *tls);
-void weir_http_listener_free_tls(weir_http_listener *listener);
-/* No more connections from it; those it has live on. */
+/* No more connections from it; those it has live on. Its number is free from then on. */
 void weir_http_close_listener(weir_http *http, unsigned number);
+/* The open one of this number; NULL: there is none. */
+weir_http_listener *weir_http_listener_at(const weir_http *http, unsigned number);
+/* Frees the closed ones that have no connections any more. Not on a reactor thread. */
+void weir_http_reap_listeners(weir_http *http);
+void weir_http_listener_free(weir_http_listener *listener);
 
 /* ---- connections ---- */
 

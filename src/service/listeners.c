@@ -70,16 +70,26 @@ static size_t take_inherited(const struct sockaddr *address, const char *name, w
 	return found;
 }
 
+/* The entry of one that was closed, or a new one; NULL: there is none. */
+static weir_listening *free_listening(weir_service *service)
+{
+	for (unsigned i = 0; i < service->listens; i++)
+		if (service->listen[i].closed) {
+			weir_tls_unref(service->listen[i].tls);
+			return &service->listen[i];
+		}
+	return service->listens < WEIR_LISTENERS_MOST ? &service->listen[service->listens++] : NULL;
+}
+
 int weir_listeners_add(weir_service *service, const weir_config *config, const weir_config_listen *listen,
 		       weir_inherited *inherited, size_t count)
 {
 	int fds[WEIR_THREADS_MAX];
-	weir_listening *at = &service->listen[service->listens];
-	if (service->listens == WEIR_LISTENERS_MOST)
-		return weir_error_set(-ENOSPC,
-				      "there are more than %u listen blocks, those that were closed included",
-				      WEIR_LISTENERS_MOST);
-	*at = (weir_listening){.nth = weir_config_nth(config, listen)};
+	weir_listening *at = free_listening(service);
+	if (at == NULL)
+		return weir_error_set(-ENOSPC, "there are more than %u listen blocks", WEIR_LISTENERS_MOST);
+	/* It counts as closed until all of it is there. */
+	*at = (weir_listening){.nth = weir_config_nth(config, listen), .closed = true};
 	snprintf(at->title, sizeof(at->title), "%s", listen->head.title);
 	snprintf(at->name, sizeof(at->name), "listen %.127s %u", listen->head.title, at->nth);
 	int failed = listen->tls ? weir_config_tls(listen, &at->tls) : 0;
@@ -100,9 +110,11 @@ int weir_listeners_add(weir_service *service, const weir_config *config, const w
 		failed = weir_http_add_listener(service->http, &options, &at->number);
 	if (failed != 0) {
 		weir_tls_unref(at->tls);
+		at->tls = NULL;
 		return failed;
 	}
-	service->listens++;
+	at->closed = false;
+	at->fresh = true;
 	return 0;
 }
 
@@ -147,11 +159,19 @@ static weir_listening *listening_of(weir_service *service, const weir_config *co
 			    weir_config_nth(config, &config->listen[listen]));
 }
 
-void weir_listeners_close_from(weir_service *service, unsigned first)
+static void close_listening(weir_service *service, weir_listening *at)
 {
-	for (unsigned i = first; i < service->listens; i++) {
-		weir_http_close_listener(service->http, service->listen[i].number);
-		service->listen[i].closed = true;
+	weir_http_close_listener(service->http, at->number);
+	at->closed = true;
+}
+
+void weir_listeners_keep(weir_service *service, bool keep)
+{
+	for (unsigned i = 0; i < service->listens; i++) {
+		weir_listening *at = &service->listen[i];
+		if (at->fresh && !keep)
+			close_listening(service, at);
+		at->fresh = false;
 	}
 }
 
@@ -180,10 +200,8 @@ void weir_listeners_change(weir_service *service, const weir_config *config,
 			at->tls = tls[i];
 			tls[i] = NULL;
 		}
-		if (!at->closed && !is_configured(config, at)) {
-			weir_http_close_listener(service->http, at->number);
-			at->closed = true;
-		}
+		if (!at->closed && !is_configured(config, at))
+			close_listening(service, at);
 	}
 }
 

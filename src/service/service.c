@@ -262,10 +262,10 @@ int weir_service_start(weir_service *service, weir_inherited *inherited, size_t 
 static int prepare(weir_service *service, const weir_config *config, weir_tls *ret_tls[WEIR_LISTENERS_MOST])
 {
 	weir_routes *routes;
-	unsigned before = service->listens;
 	int failed = weir_service_make_routes(service, config, &routes);
 	if (failed != 0)
 		return failed;
+	weir_listeners_keep(service, true); /* those from before */
 	failed = weir_things_prepare(&service->things, config);
 	if (failed == 0)
 		failed = weir_listeners_prepare(service, config, ret_tls);
@@ -273,8 +273,7 @@ static int prepare(weir_service *service, const weir_config *config, weir_tls *r
 		failed = weir_things_start(&service->things);
 	if (failed == 0)
 		failed = weir_http_set_routes(service->http, routes);
-	if (failed != 0)
-		weir_listeners_close_from(service, before);
+	weir_listeners_keep(service, failed == 0);
 	weir_routes_unref(failed == 0 ? service->routes : routes);
 	if (failed == 0)
 		service->routes = routes;

@@ -19,6 +19,7 @@ typedef struct weir_listening {
 	unsigned number; /* of the server's */
 	weir_tls *tls;
 	bool closed;
+	bool fresh; /* added by the change that is under way */
 } weir_listening;
 
 /* A name that a class has or had: whoever still looks at it may, however many reloads later. */
@@ -62,7 +63,8 @@ int weir_listeners_prepare(weir_service *service, const weir_config *config,
 			   weir_tls *ret_tls[WEIR_LISTENERS_MOST]);
 void weir_listeners_change(weir_service *service, const weir_config *config,
 			   weir_tls *tls[WEIR_LISTENERS_MOST]);
-void weir_listeners_close_from(weir_service *service, unsigned first);
+/* The listeners that were added by the change under way stay, or are closed. */
+void weir_listeners_keep(weir_service *service, bool keep);
 
 /* ---- routes.c ---- */
 

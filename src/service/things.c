@@ -74,7 +74,7 @@ static weir_thing *thing_of(const weir_things *things, const weir_config *config
 	return NULL;
 }
 
-/* "app", then "app~2", "app~3": names of stages are for ever. */
+/* "app", then "app~2", "app~3": a thing that is replaced keeps its stage, and the name, until the end. */
 static weir_thing *new_thing(const weir_things *things, const char *wanted, uint64_t fingerprint)
 {
 	weir_thing *thing = weir_mem_zalloc(sizeof(*thing));
@@ -138,9 +138,14 @@ int weir_making_stage(const weir_making *making, const weir_domain_options *pool
 		threads.kind = WEIR_ELASTIC;
 		failed = weir_domain_new(making->world, &threads, &domain);
 	}
-	if (failed == 0 && pool != NULL)
+	if (failed != 0)
+		return failed;
+	failed = weir_stage_new(domain, &stage, ret_stage);
+	if (pool != NULL && failed == 0)
 		making->thing->pool = domain;
-	return failed != 0 ? failed : weir_stage_new(domain, &stage, ret_stage);
+	else if (pool != NULL)
+		weir_domain_retire(&domain, UINT64_MAX);
+	return failed;
 }
 
 /* The kind's own function. What all its things share is made with the first one, and published when it is whole. */
@@ -226,15 +231,25 @@ int weir_things_prepare(weir_things *things, const weir_config *config)
 	return failed;
 }
 
-/* Whether it is what is in force now. That may have come by the API, so the stage is asked; its gates stay until it is freed. */
-static bool same_law(const weir_stage *stage, const weir_admission_law *law, const void *params)
+static bool is_gate_of(const weir_gate *gate, const weir_admission_law *law, const void *params)
 {
-	const weir_gate *gate = weir_stage_gate(stage);
 	const weir_admission_law *current = gate != NULL && !gate->bare ? gate->law : NULL;
 	if (current != law || law == NULL)
 		return current == law;
 	return law->params_bytes == 0 ||
 	       (gate->params != NULL && memcmp(gate->params, params, law->params_bytes) == 0);
+}
+
+/*
+ * Whether it is what is in force now. That may have come by the API, so the stage is asked; and the API may replace
+ * it at the same time.
+ */
+static bool same_law(const weir_stage *stage, const weir_admission_law *law, const void *params)
+{
+	unsigned side = weir_outsider_enter(stage->world, NULL);
+	bool same = is_gate_of(weir_stage_gate(stage), law, params);
+	weir_outsider_leave(stage->world, NULL, side);
+	return same;
 }
 
 /* A law is touched only where it is to be another: what it has counted goes with it. */

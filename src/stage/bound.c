@@ -18,7 +18,8 @@
  * free, then looks for who wants one. All in the sequentially consistent order, so one of the two sees the other. A lane says so only
  * when it has something that it could start but for this, and what was granted and cannot be used after all is passed on.
  *
- * Threads: any. The lock is for stages that come, and for changes.
+ * Threads: any. The lock is for stages that come and go. The table has holes; who goes through it is in a
+ * section (grace.h).
  */
 #include <errno.h>
 
@@ -32,7 +33,7 @@ struct weir_bound {
 	_Atomic uint32_t turn; /* the stage and lane after which waiting ones are looked for */
 	_Atomic uint32_t stage_count;
 	_Atomic(weir_stage *) stages[WEIR_STAGES_MAX];
-	/* new stages */
+	/* stages that come and go */
 	pthread_mutex_t lock;
 };
 
@@ -62,9 +63,21 @@ void weir_bound_free(weir_bound **where)
 void weir_bound_enlist(weir_bound *bound, weir_stage *stage)
 {
 	pthread_mutex_lock(&bound->lock);
-	uint32_t count = atomic_load(&bound->stage_count);
-	atomic_store(&bound->stages[count], stage);
-	atomic_store(&bound->stage_count, count + 1);
+	uint32_t count = atomic_load(&bound->stage_count), at = 0;
+	while (at < count && atomic_load(&bound->stages[at]) != NULL)
+		at++;
+	atomic_store(&bound->stages[at], stage);
+	if (at == count)
+		atomic_store(&bound->stage_count, count + 1);
+	pthread_mutex_unlock(&bound->lock);
+}
+
+void weir_bound_delist(weir_bound *bound, const weir_stage *stage)
+{
+	pthread_mutex_lock(&bound->lock);
+	for (uint32_t i = 0; i < atomic_load(&bound->stage_count); i++)
+		if (atomic_load(&bound->stages[i]) == stage)
+			atomic_store(&bound->stages[i], NULL);
 	pthread_mutex_unlock(&bound->lock);
 }
 
@@ -123,19 +136,26 @@ void weir_bound_force(const weir_lane *lane)
 
 /* ---- giving back ---- */
 
+/* NULL: a stage has been retired since the lanes were counted. */
 static weir_lane *lane_at(const weir_bound *bound, uint32_t at)
 {
-	uint32_t stage = 0;
-	while (at >= atomic_load(&bound->stages[stage])->lane_count)
-		at -= atomic_load(&bound->stages[stage++])->lane_count;
-	return &atomic_load(&bound->stages[stage])->lanes[at];
+	for (uint32_t i = 0; i < atomic_load(&bound->stage_count); i++) {
+		weir_stage *stage = atomic_load(&bound->stages[i]);
+		uint32_t lanes = stage != NULL ? stage->lane_count : 0;
+		if (at < lanes)
+			return &stage->lanes[at];
+		at -= lanes;
+	}
+	return NULL;
 }
 
 static uint32_t count_lanes(const weir_bound *bound)
 {
 	uint32_t lanes = 0;
-	for (uint32_t i = 0; i < atomic_load(&bound->stage_count); i++)
-		lanes += atomic_load(&bound->stages[i])->lane_count;
+	for (uint32_t i = 0; i < atomic_load(&bound->stage_count); i++) {
+		const weir_stage *stage = atomic_load(&bound->stages[i]);
+		lanes += stage != NULL ? stage->lane_count : 0;
+	}
 	return lanes;
 }
 
@@ -143,7 +163,7 @@ static bool somebody_wants(const weir_bound *bound)
 {
 	for (uint32_t i = 0; i < atomic_load(&bound->stage_count); i++) {
 		const weir_stage *stage = atomic_load(&bound->stages[i]);
-		for (uint32_t k = 0; k < stage->lane_count; k++)
+		for (uint32_t k = 0; stage != NULL && k < stage->lane_count; k++)
 			if (atomic_load(&stage->lanes[k].wants))
 				return true;
 	}
@@ -156,7 +176,7 @@ static bool grant(weir_bound *bound, weir_thread *self)
 	uint32_t lanes = count_lanes(bound), turn = atomic_load(&bound->turn);
 	for (uint32_t i = 1; i <= lanes; i++) {
 		weir_lane *lane = lane_at(bound, (turn + i) % lanes);
-		if (!atomic_load(&lane->wants) || !atomic_exchange(&lane->wants, false))
+		if (lane == NULL || !atomic_load(&lane->wants) || !atomic_exchange(&lane->wants, false))
 			continue;
 		atomic_store(&bound->turn, (turn + i) % lanes);
 		atomic_fetch_add(&lane->granted, 1);
@@ -188,6 +208,16 @@ void weir_bound_give(weir_lane *lane, uint32_t count, weir_thread *self)
 {
 	if (lane->stage->options.bound != NULL && count != 0)
 		give(lane->stage->options.bound, count, self);
+}
+
+void weir_bound_clear(weir_stage *stage)
+{
+	weir_bound *bound = stage->options.bound;
+	for (uint32_t i = 0; bound != NULL && i < stage->lane_count; i++) {
+		uint32_t granted = atomic_exchange(&stage->lanes[i].granted, 0);
+		if (granted != 0)
+			give(bound, granted, NULL);
+	}
 }
 
 bool weir_bound_wait(weir_lane *lane, bool could_start, weir_thread *self)

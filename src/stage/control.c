@@ -258,15 +258,21 @@ static void notice_unreachable(const weir_stage *stage, unsigned klass)
 	stage->world->options.notice(text, stage->world->options.notice_arg);
 }
 
+static uint32_t take_notify(weir_stage *stage)
+{
+	pthread_mutex_lock(&stage->world->control_lock);
+	uint32_t notify = stage->ticks.notify;
+	stage->ticks.notify = 0;
+	pthread_mutex_unlock(&stage->world->control_lock);
+	return notify;
+}
+
 static void call_notices(weir_world *world)
 {
 	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
 	for (uint32_t i = 0; i < stages; i++) {
 		weir_stage *stage = weir_world_stage(world, i);
-		pthread_mutex_lock(&world->control_lock);
-		uint32_t notify = stage->ticks.notify;
-		stage->ticks.notify = 0;
-		pthread_mutex_unlock(&world->control_lock);
+		uint32_t notify = stage != NULL ? take_notify(stage) : 0;
 		for (unsigned klass = 0; klass < WEIR_CLASSES; klass++)
 			if (notify >> klass & 1 && world->options.notice != NULL)
 				notice_unreachable(stage, klass);
@@ -278,9 +284,11 @@ bool weir_control_has_calls(const weir_world *world)
 	return world->purged != NULL || world->notify || weir_monitor_is_due(world);
 }
 
+/* Without the lock, so in a section as of a thread from outside: what is found here stays until its end. */
 void weir_control_calls(weir_world *world)
 {
 	uint64_t now_ns = weir_world_now(world);
+	unsigned side = weir_outsider_enter(world, NULL);
 	pthread_mutex_lock(&world->control_lock);
 	weir_event *purged = world->purged;
 	bool notify = world->notify;
@@ -294,6 +302,8 @@ void weir_control_calls(weir_world *world)
 	}
 	if (notify)
 		call_notices(world);
+	weir_offer_forget();
+	weir_outsider_leave(world, NULL, side);
 	weir_monitor_look(world);
 }
 
@@ -329,23 +339,39 @@ static uint64_t tick_admission(weir_stage *stage, uint64_t now_ns)
 
 /* ---- the controller ---- */
 
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t tick_domain(weir_domain *domain, uint64_t now_ns)
+{
+	uint64_t pool = tick_pool(domain, now_ns);
+	return sooner(pool, weir_pool_load_tick_locked(domain, now_ns));
+}
+
+static uint64_t tick_stage(weir_stage *stage, uint64_t now_ns)
+{
+	uint64_t pressure = weir_pressure_tick_locked(stage, now_ns);
+	uint64_t admission = tick_admission(stage, now_ns);
+	return sooner(pressure, sooner(admission, tick_batches(stage, now_ns)));
+}
+
 uint64_t weir_control_tick(weir_world *world, uint64_t now_ns)
 {
-	uint64_t next = weir_monitor_tick_locked(world, now_ns);
-	for (uint32_t i = 0; i < world->domain_count; i++) {
-		uint64_t at = tick_pool(world->domains[i], now_ns);
-		next = at < next ? at : next;
-		at = weir_pool_load_tick_locked(world->domains[i], now_ns);
-		next = at < next ? at : next;
+	uint64_t next =
+		sooner(weir_monitor_tick_locked(world, now_ns), weir_grace_tick_locked(world, now_ns));
+	uint32_t domains = atomic_load_explicit(&world->domain_count, memory_order_acquire);
+	for (uint32_t i = 0; i < domains; i++) {
+		weir_domain *domain = weir_world_domain(world, i);
+		if (domain != NULL && !domain->retiring)
+			next = sooner(next, tick_domain(domain, now_ns));
 	}
 	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
 	for (uint32_t i = 0; i < stages; i++) {
 		weir_stage *stage = weir_world_stage(world, i);
-		uint64_t pressure = weir_pressure_tick_locked(stage, now_ns);
-		uint64_t admission = tick_admission(stage, now_ns), batches = tick_batches(stage, now_ns);
-		next = pressure < next ? pressure : next;
-		next = admission < next ? admission : next;
-		next = batches < next ? batches : next;
+		if (stage != NULL)
+			next = sooner(next, tick_stage(stage, now_ns));
 	}
 	return next;
 }
@@ -357,7 +383,7 @@ static uint64_t activity(weir_world *world)
 	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
 	for (uint32_t i = 0; i < stages; i++) {
 		weir_stage *stage = weir_world_stage(world, i);
-		for (unsigned klass = 0; klass < WEIR_CLASSES; klass++) {
+		for (unsigned klass = 0; stage != NULL && klass < WEIR_CLASSES; klass++) {
 			weir_class_sample now;
 			sum_class(stage, klass, &now);
 			sum += now.offered + now.started + now.completed + now.failed + now.dropped;
@@ -368,9 +394,9 @@ static uint64_t activity(weir_world *world)
 
 static bool pools_at_rest(const weir_world *world)
 {
-	for (uint32_t i = 0; i < world->domain_count; i++) {
-		const weir_domain *domain = world->domains[i];
-		if (domain->options.kind == WEIR_ELASTIC &&
+	for (uint32_t i = 0; i < atomic_load(&world->domain_count); i++) {
+		const weir_domain *domain = weir_world_domain(world, i);
+		if (domain != NULL && domain->options.kind == WEIR_ELASTIC && !domain->retiring &&
 		    atomic_load(&domain->alive) != domain->options.min_threads)
 			return false;
 	}
@@ -383,7 +409,7 @@ static bool somebody_waits(const weir_world *world)
 	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
 	for (uint32_t i = 0; i < stages; i++) {
 		const weir_stage *stage = weir_world_stage(world, i);
-		const weir_gate *gate = weir_stage_gate(stage);
+		const weir_gate *gate = stage != NULL ? weir_stage_gate(stage) : NULL;
 		if (gate == NULL || (gate->law->patience == NULL && gate->law->limit == NULL))
 			continue;
 		for (uint32_t lane = 0; lane < stage->lane_count; lane++)
@@ -396,7 +422,9 @@ static bool somebody_waits(const weir_world *world)
 static bool should_pause(weir_world *world, uint64_t now_ns)
 {
 	uint64_t seen = activity(world);
-	if (seen != world->control_seen || !pools_at_rest(world) || somebody_waits(world)) {
+	bool idle =
+		pools_at_rest(world) && !somebody_waits(world) && world->grace.ended == world->grace.asked;
+	if (seen != world->control_seen || !idle) {
 		world->control_seen = seen;
 		world->control_busy_ns = now_ns;
 	}
@@ -458,6 +486,12 @@ void weir_control_resume(weir_world *world)
 	pthread_mutex_lock(&world->control_lock);
 	pthread_cond_signal(&world->control_wake);
 	pthread_mutex_unlock(&world->control_lock);
+}
+
+void weir_control_wake_locked(weir_world *world)
+{
+	atomic_store(&world->control_paused, false);
+	pthread_cond_signal(&world->control_wake);
 }
 
 int weir_control_start(weir_world *world)

@@ -179,8 +179,12 @@ static __attribute__((noinline)) void settle_public(weir_event *event, weir_outc
 	weir_stage *stage = owned(event);
 	if (stage == NULL)
 		return;
-	weir_thread *self = weir_thread_in(stage->world);
-	weir_settle(self, event, outcome, weir_thread_now(self, stage->world));
+	weir_world *world = stage->world;
+	weir_thread *self = weir_thread_in(world);
+	/* From outside: it looks at the law, and perhaps at other stages, which must not go meanwhile. */
+	unsigned side = weir_outsider_enter(world, self);
+	weir_settle(self, event, outcome, weir_thread_now(self, world));
+	weir_outsider_leave(world, self, side);
 }
 
 /*
@@ -347,7 +351,7 @@ void weir_dispatch_drop(weir_lane *lane, weir_thread *self, weir_event *event, w
 	weir_counts *counts = weir_stage_counts(stage, self);
 	unsigned klass = event->klass;
 	trace_step(lane, event, 'x', why, now_ns);
-	if (event->entry != stage->index + 1)
+	if (event->entry != stage->mark)
 		weir_pressure_below(stage, event, why, now_ns);
 	weir_offer_note_drop(lane, self, event, why, now_ns);
 	set_free(event);

@@ -39,19 +39,52 @@ static void set_defaults(weir_domain_options *options)
 		options->pool = &weir_pool_prompt;
 }
 
-/* Whether the world takes one more domain, of this name. */
-static int check_room(const weir_world *world, const char *name)
+static int check_phase(const weir_world *world, const weir_domain_options *options)
 {
-	if (atomic_load(&world->phase) != WEIR_PHASE_NEW)
-		return weir_error_set(-EBUSY, "domain '%s': domains are made before the world starts", name);
-	for (uint32_t i = 0; i < world->domain_count; i++)
-		if (strcmp(world->domains[i]->name, name) == 0)
+	weir_phase phase = atomic_load(&world->phase);
+	if (phase > WEIR_PHASE_RUNNING)
+		return weir_error_set(-ESHUTDOWN, "domain '%s': the world is stopping or stopped",
+				      options->name);
+	/* Every stage has counts for each reactor thread, and every loop knows of the others. */
+	if (phase == WEIR_PHASE_RUNNING && options->kind == WEIR_REACTOR)
+		return weir_error_set(-EBUSY,
+				      "domain '%s': reactor domains are made before the world starts, only "
+				      "elastic ones later",
+				      options->name);
+	return 0;
+}
+
+static int check_name_locked(const weir_world *world, const char *name)
+{
+	for (uint32_t i = 0; i < atomic_load(&world->domain_count); i++) {
+		const weir_domain *other = weir_world_domain(world, i);
+		if (other != NULL && strcmp(other->name, name) == 0)
 			return weir_error_set(-EEXIST, "domain '%s': there is one of that name already",
 					      name);
-	if (world->domain_count == WEIR_DOMAINS_MAX)
-		return weir_error_set(-ENOSPC, "domain '%s': a world can have at most %d domains", name,
-				      WEIR_DOMAINS_MAX);
+	}
 	return 0;
+}
+
+/* The lowest index that no domain has; -ENOSPC: all are taken. */
+static int free_index_locked(const weir_world *world, const char *name)
+{
+	for (int i = 0; i < WEIR_DOMAINS_MAX; i++)
+		if (!world->domain_taken[i])
+			return i;
+	return weir_error_set(-ENOSPC, "domain '%s': a world can have at most %d domains", name,
+			      WEIR_DOMAINS_MAX);
+}
+
+/* An index for a domain of this name, which is taken from now on. */
+static int take_index(weir_world *world, const char *name)
+{
+	pthread_mutex_lock(&world->control_lock);
+	int failed = check_name_locked(world, name);
+	int index = failed == 0 ? free_index_locked(world, name) : failed;
+	if (index >= 0)
+		world->domain_taken[index] = true;
+	pthread_mutex_unlock(&world->control_lock);
+	return index;
 }
 
 static int check_options(const weir_world *world, const weir_domain_options *options)
@@ -105,9 +138,13 @@ static int make_threads(weir_domain *domain)
 
 static int fill_domain(weir_domain *domain, const weir_domain_options *options)
 {
+	pthread_condattr_t monotonic;
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_mutex_init(&domain->lock, NULL);
 	pthread_cond_init(&domain->work, NULL);
-	pthread_cond_init(&domain->gone, NULL);
+	pthread_cond_init(&domain->gone, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	domain->options = *options;
 	weir_backlog_init(&domain->backlog);
 	domain->name = weir_mem_strdup(options->name);
@@ -123,31 +160,72 @@ static int fill_domain(weir_domain *domain, const weir_domain_options *options)
 	return make_threads(domain);
 }
 
+/* Its threads first: the controller, which sizes the pool, does not know it before it is in the table. */
+static int start_late(weir_domain *domain)
+{
+	if (atomic_load(&domain->world->phase) != WEIR_PHASE_RUNNING)
+		return 0;
+	int failed = weir_elastic_start(domain);
+	if (failed != 0)
+		weir_elastic_join(domain, UINT64_MAX);
+	return failed;
+}
+
+static void enlist(weir_domain *domain)
+{
+	weir_world *world = domain->world;
+	pthread_mutex_lock(&world->control_lock);
+	atomic_store_explicit(&world->domains[domain->index], domain, memory_order_release);
+	if (domain->index >= atomic_load(&world->domain_count))
+		atomic_store_explicit(&world->domain_count, domain->index + 1u, memory_order_release);
+	pthread_cond_signal(&world->control_wake);
+	pthread_mutex_unlock(&world->control_lock);
+}
+
+static int make_domain(weir_world *world, const weir_domain_options *options, uint16_t index,
+		       weir_domain **ret_domain)
+{
+	weir_domain *domain = weir_mem_aligned(64, sizeof(*domain));
+	if (domain == NULL)
+		return weir_error_set(-ENOMEM, "domain '%s': out of memory", options->name);
+	domain->world = world;
+	domain->index = index;
+	int failed = fill_domain(domain, options);
+	if (failed != 0)
+		weir_error_set(failed, "domain '%s': out of memory", options->name);
+	else
+		failed = start_late(domain);
+	if (failed != 0) {
+		weir_domain_free(domain);
+		return failed;
+	}
+	enlist(domain);
+	*ret_domain = domain;
+	return 0;
+}
+
 int weir_domain_new(weir_world *world, const weir_domain_options *given, weir_domain **ret_domain)
 {
 	if (given == NULL || given->name == NULL || given->name[0] == '\0')
 		return weir_error_set(-EINVAL, "a domain needs a name");
 	weir_domain_options options = *given;
-	int failed = check_room(world, options.name);
+	int failed = check_phase(world, &options);
 	if (failed != 0)
 		return failed;
 	set_defaults(&options);
 	failed = check_options(world, &options);
-	if (failed != 0)
-		return failed;
-	weir_domain *domain = weir_mem_aligned(64, sizeof(*domain));
-	if (domain == NULL)
-		return weir_error_set(-ENOMEM, "domain '%s': out of memory", options.name);
-	domain->world = world;
-	domain->index = (uint16_t)world->domain_count;
-	failed = fill_domain(domain, &options);
+	int index = failed == 0 ? take_index(world, options.name) : failed;
+	if (index < 0)
+		return index;
+	failed = make_domain(world, &options, (uint16_t)index, ret_domain);
+	if (failed == 0 && world->sim != NULL && atomic_load(&world->phase) == WEIR_PHASE_RUNNING)
+		weir_sim_start(world);
 	if (failed != 0) {
-		weir_domain_free(domain);
-		return weir_error_set(failed, "domain '%s': out of memory", options.name);
+		pthread_mutex_lock(&world->control_lock);
+		world->domain_taken[index] = false;
+		pthread_mutex_unlock(&world->control_lock);
 	}
-	world->domains[world->domain_count++] = domain;
-	*ret_domain = domain;
-	return 0;
+	return failed;
 }
 
 void weir_domain_free(weir_domain *domain)
@@ -174,6 +252,12 @@ uint32_t weir_domain_threads(const weir_domain *domain)
 const char *weir_domain_name(const weir_domain *domain)
 {
 	return domain->name;
+}
+
+void *weir_thread_state(void)
+{
+	const weir_thread *self = weir_thread_here;
+	return self != NULL ? self->state : NULL;
 }
 
 weir_loop *weir_domain_loop(const weir_domain *domain, uint32_t thread)

@@ -37,15 +37,31 @@ static void sum_stage(weir_stage *stage, bool ended, uint64_t *sum)
 	*sum += ended ? counted.completed + counted.failed + counted.dropped : counted.admitted;
 }
 
+static uint64_t sum_stages(weir_world *world, bool ended)
+{
+	uint64_t sum = 0;
+	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
+	for (uint32_t i = 0; i < stages; i++) {
+		weir_stage *stage = weir_world_stage(world, i);
+		if (stage != NULL)
+			sum_stage(stage, ended, &sum);
+	}
+	return sum;
+}
+
 static tally tally_world(weir_world *world)
 {
-	tally sums = {0};
-	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
-	for (uint32_t i = 0; i < stages; i++)
-		sum_stage(weir_world_stage(world, i), true, &sums.ended);
-	for (uint32_t i = 0; i < stages; i++)
-		sum_stage(weir_world_stage(world, i), false, &sums.admitted);
+	tally sums = {.ended = sum_stages(world, true)};
+	sums.admitted = sum_stages(world, false);
 	return sums;
+}
+
+uint64_t weir_stage_in_flight(weir_stage *stage)
+{
+	tally sums = {0};
+	sum_stage(stage, true, &sums.ended);
+	sum_stage(stage, false, &sums.admitted);
+	return sums.admitted - sums.ended;
 }
 
 uint64_t weir_world_in_flight(weir_world *world)
@@ -56,8 +72,7 @@ uint64_t weir_world_in_flight(weir_world *world)
 
 /* ---- draining ---- */
 
-/* Sleeps a little longer each time, up to 1 ms; false: the time is up. */
-static bool nap(uint64_t *nap_ns, uint64_t until_ns)
+bool weir_nap(uint64_t *nap_ns, uint64_t until_ns)
 {
 	if (weir_clock_ns() >= until_ns)
 		return false;
@@ -79,7 +94,7 @@ static bool reactors_turned(weir_world *world, uint64_t until_ns)
 		do
 			weir_loop_wake(thread->loop);
 		while (atomic_load_explicit(&thread->turns, memory_order_acquire) == before &&
-		       nap(&nap_ns, until_ns));
+		       weir_nap(&nap_ns, until_ns));
 		if (atomic_load_explicit(&thread->turns, memory_order_acquire) == before)
 			return false;
 	}
@@ -88,9 +103,9 @@ static bool reactors_turned(weir_world *world, uint64_t until_ns)
 
 static bool pools_idle(weir_world *world)
 {
-	for (uint32_t i = 0; i < world->domain_count; i++) {
-		weir_domain *domain = world->domains[i];
-		if (domain->options.kind != WEIR_ELASTIC)
+	for (uint32_t i = 0; i < atomic_load(&world->domain_count); i++) {
+		weir_domain *domain = weir_world_domain(world, i);
+		if (domain == NULL || domain->options.kind != WEIR_ELASTIC)
 			continue;
 		pthread_mutex_lock(&domain->lock);
 		bool idle = domain->idle == atomic_load(&domain->alive);
@@ -103,7 +118,7 @@ static bool pools_idle(weir_world *world)
 
 static bool quiet(weir_world *world, uint64_t until_ns)
 {
-	if (atomic_load(&world->outsiders) != 0 || atomic_load(&world->tickets) != 0)
+	if (weir_outsiders_inside(world) || atomic_load(&world->tickets) != 0)
 		return false;
 	tally first = tally_world(world);
 	if (first.admitted != first.ended)
@@ -117,8 +132,17 @@ static bool quiet(weir_world *world, uint64_t until_ns)
 static void wake_all_waiters(weir_world *world)
 {
 	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
-	for (uint32_t i = 0; i < stages; i++)
-		weir_stage_wake_waiters(weir_world_stage(world, i));
+	for (uint32_t i = 0; i < stages; i++) {
+		weir_stage *stage = weir_world_stage(world, i);
+		if (stage != NULL)
+			weir_stage_wake_waiters(stage);
+	}
+}
+
+static bool world_is_busy(void *arg)
+{
+	weir_world *world = arg;
+	return weir_world_in_flight(world) + atomic_load(&world->tickets) != 0;
 }
 
 static void drain(weir_world *world, uint64_t timeout_ns)
@@ -126,10 +150,10 @@ static void drain(weir_world *world, uint64_t timeout_ns)
 	uint64_t now_ns = weir_world_now(world), nap_ns = 20000;
 	uint64_t until_ns = timeout_ns < UINT64_MAX - now_ns ? now_ns + timeout_ns : UINT64_MAX;
 	if (world->sim != NULL) {
-		weir_sim_drain(world, until_ns);
+		weir_sim_drain(world, until_ns, world_is_busy, world);
 		return;
 	}
-	while (!quiet(world, until_ns) && nap(&nap_ns, until_ns))
+	while (!quiet(world, until_ns) && weir_nap(&nap_ns, until_ns))
 		;
 }
 
@@ -139,16 +163,16 @@ static void end_threads(weir_world *world)
 {
 	weir_control_stop(world);
 	atomic_store_explicit(&world->quit, true, memory_order_release);
-	for (uint32_t i = 0; i < world->domain_count; i++) {
-		weir_domain *domain = world->domains[i];
-		if (domain->options.kind == WEIR_ELASTIC)
-			weir_elastic_join(domain);
-		else if (world->sim == NULL)
+	for (uint32_t i = 0; i < atomic_load(&world->domain_count); i++) {
+		weir_domain *domain = weir_world_domain(world, i);
+		if (domain != NULL && domain->options.kind == WEIR_ELASTIC)
+			weir_elastic_join(domain, UINT64_MAX);
+		else if (domain != NULL && world->sim == NULL)
 			weir_reactor_join(domain);
 	}
 	uint64_t nap_ns = 20000;
-	while (atomic_load(&world->outsiders) != 0)
-		nap(&nap_ns, UINT64_MAX);
+	while (weir_outsiders_inside(world))
+		weir_nap(&nap_ns, UINT64_MAX);
 }
 
 /* No thread of the world is left, so every queue is ours. */
@@ -194,7 +218,7 @@ static uint64_t count_unbalanced(const weir_world *world)
 {
 	uint64_t unbalanced, nap_ns = 20000;
 	for (unsigned looks = 0; (unbalanced = weir_world_check(world)) != 0 && looks < 100; looks++)
-		nap(&nap_ns, UINT64_MAX);
+		weir_nap(&nap_ns, UINT64_MAX);
 	return unbalanced;
 }
 
@@ -204,6 +228,8 @@ static void sweep(weir_world *world, weir_stop_report *report)
 	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
 	for (uint32_t i = 0; i < stages; i++) {
 		weir_stage *stage = weir_world_stage(world, i);
+		if (stage == NULL)
+			continue;
 		uint64_t left = sweep_stage(stage, now_ns) + count_held(stage);
 		report->undrained += left;
 		if (left != 0 && report->stuck == NULL)
@@ -230,18 +256,39 @@ static int judge_report(const weir_stop_report *report, uint64_t tickets)
 	return 0;
 }
 
+/* The controller calls notices, and drop functions of what waited too long. */
+int weir_world_check_thread(weir_world *world, const char *what)
+{
+	bool controller = world->control_started && pthread_equal(pthread_self(), world->control_thread);
+	if (weir_thread_in(world) == NULL && !controller)
+		return 0;
+	return weir_error_set(-EDEADLK, "%s: called from a thread of the world that it would wait for", what);
+}
+
+/* They see the phase, and leave what they were about to the end of the world. */
+static void await_retirers(weir_world *world)
+{
+	uint64_t nap_ns = 20000;
+	for (unsigned retirers = 1; retirers != 0;) {
+		pthread_mutex_lock(&world->control_lock);
+		retirers = world->retirers;
+		pthread_mutex_unlock(&world->control_lock);
+		if (retirers != 0)
+			weir_nap(&nap_ns, UINT64_MAX);
+	}
+}
+
 int weir_world_stop(weir_world *world, uint64_t timeout_ns, weir_stop_report *ret_report)
 {
 	weir_stop_report report = {0};
-	/* The controller calls notices, and drop functions of what waited too long. */
-	bool controller = world->control_started && pthread_equal(pthread_self(), world->control_thread);
-	if (weir_thread_in(world) != NULL || controller)
-		return weir_error_set(-EDEADLK,
-				      "stop: called from a thread of the world that it would wait for");
+	int refused = weir_world_check_thread(world, "stop");
+	if (refused != 0)
+		return refused;
 	weir_phase phase = atomic_load(&world->phase);
 	if (phase == WEIR_PHASE_RUNNING) {
 		uint64_t ended = tally_world(world).ended;
 		weir_world_set_phase(world, WEIR_PHASE_DRAINING);
+		await_retirers(world);
 		wake_all_waiters(world);
 		drain(world, timeout_ns);
 		report.drained = tally_world(world).ended - ended;

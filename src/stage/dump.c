@@ -100,7 +100,8 @@ static json_t *dump_stage(const weir_stage *stage, int *failed)
 	put(object, "name", json_string(stage->name), failed);
 	put(object, "domain", json_string(stage->domain->name), failed);
 	put(object, "law", gate != NULL && !gate->bare ? json_string(gate->law->name) : json_null(), failed);
-	put(object, "closed", json_boolean(atomic_load(&stage->closed)), failed);
+	put(object, "closed", json_boolean(atomic_load(&stage->closed) || atomic_load(&stage->retiring)),
+	    failed);
 	put_count(object, "capacity", stage->options.capacity, failed);
 	put_count(object, "batch", atomic_load(&stage->lanes[0].batch), failed);
 	put_count(object, "waiting", stats.waiting, failed);
@@ -136,13 +137,15 @@ static void each_edge(const weir_world *world,
 		      void *arg)
 {
 	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
-	for (uint32_t to = 0; to < stages; to++)
-		for (uint32_t from = 0; from <= stages; from++) {
-			const weir_stage *source = from != 0 ? weir_world_stage(world, from - 1) : NULL;
-			uint64_t count = weir_edge_count(source, weir_world_stage(world, to));
+	for (uint32_t i = 0; i < stages; i++) {
+		const weir_stage *to = weir_world_stage(world, i);
+		for (uint32_t k = 0; to != NULL && k <= stages; k++) {
+			const weir_stage *from = k != 0 ? weir_world_stage(world, k - 1) : NULL;
+			uint64_t count = from != NULL || k == 0 ? weir_edge_count(from, to) : 0;
 			if (count != 0)
-				fn(source, weir_world_stage(world, to), count, arg);
+				fn(from, to, count, arg);
 		}
+	}
 }
 
 typedef struct edge_list {
@@ -171,7 +174,7 @@ static json_t *dump_trace(const weir_world *world, int *failed)
 		put_count(object, "at_ns", entries[i].at_ns, failed);
 		put_count(object, "event", entries[i].event, failed);
 		put_count(object, "class", entries[i].klass, failed);
-		put(object, "stage", json_string(weir_world_stage(world, entries[i].stage)->name), failed);
+		put(object, "stage", json_string(weir_trace_stage(world, &entries[i])), failed);
 		put(object, "step", json_string(step), failed);
 		if (entries[i].step == 's' || entries[i].step == 'x')
 			put(object, "why", json_string(weir_verdict_name(entries[i].verdict)), failed);
@@ -185,11 +188,17 @@ static json_t *dump_world(const weir_world *world, int *failed)
 	json_t *root = json_object(), *domains = json_array(), *stages = json_array(), *edges = json_array();
 	put(root, "version", json_string(weir_version()), failed);
 	put_count(root, "now_ns", weir_world_now(world), failed);
-	for (uint32_t i = 0; i < world->domain_count; i++)
-		*failed |= json_array_append_new(domains, dump_domain(world->domains[i], failed));
+	for (uint32_t i = 0; i < atomic_load(&world->domain_count); i++) {
+		const weir_domain *domain = weir_world_domain(world, i);
+		if (domain != NULL)
+			*failed |= json_array_append_new(domains, dump_domain(domain, failed));
+	}
 	uint32_t count = atomic_load_explicit(&world->stage_count, memory_order_acquire);
-	for (uint32_t i = 0; i < count; i++)
-		*failed |= json_array_append_new(stages, dump_stage(weir_world_stage(world, i), failed));
+	for (uint32_t i = 0; i < count; i++) {
+		const weir_stage *stage = weir_world_stage(world, i);
+		if (stage != NULL)
+			*failed |= json_array_append_new(stages, dump_stage(stage, failed));
+	}
 	each_edge(world, dump_edge, &(edge_list){edges, failed});
 	put(root, "domains", domains, failed);
 	put(root, "stages", stages, failed);
@@ -201,7 +210,10 @@ static json_t *dump_world(const weir_world *world, int *failed)
 int weir_dump(const weir_world *world, FILE *to)
 {
 	int failed = 0;
+	const weir_thread *self = weir_thread_in(world);
+	unsigned side = weir_outsider_enter((weir_world *)world, self);
 	json_t *root = dump_world(world, &failed);
+	weir_outsider_leave((weir_world *)world, self, side);
 	if (failed != 0)
 		failed = weir_error_set(-ENOMEM, "dump: out of memory");
 	else if (json_dumpf(root, to, JSON_INDENT(2) | JSON_PRESERVE_ORDER) != 0 || fputc('\n', to) == EOF)
@@ -234,22 +246,35 @@ static void write_edge(const weir_stage *from, const weir_stage *to, uint64_t co
 	fprintf(out, " [label=\"%" PRIu64 "\"];\n", count);
 }
 
+/* The stages as the world has them: a domain's own list changes under its lock. */
+static void write_domain(const weir_world *world, const weir_domain *domain, FILE *to)
+{
+	fprintf(to, "\tsubgraph cluster_%u {\n\t\tlabel=", domain->index);
+	write_quoted(to, domain->name);
+	fputs(";\n", to);
+	for (uint32_t i = 0; i < atomic_load(&world->stage_count); i++) {
+		const weir_stage *stage = weir_world_stage(world, i);
+		if (stage == NULL || stage->domain != domain)
+			continue;
+		fputs("\t\t", to);
+		write_quoted(to, stage->name);
+		fputs(";\n", to);
+	}
+	fputs("\t}\n", to);
+}
+
 int weir_dump_graph(const weir_world *world, FILE *to)
 {
+	const weir_thread *self = weir_thread_in(world);
+	unsigned side = weir_outsider_enter((weir_world *)world, self);
 	fputs("digraph weir {\n\trankdir=LR;\n\tnode [shape=box];\n", to);
-	for (uint32_t i = 0; i < world->domain_count; i++) {
-		const weir_domain *domain = world->domains[i];
-		fprintf(to, "\tsubgraph cluster_%u {\n\t\tlabel=", i);
-		write_quoted(to, domain->name);
-		fputs(";\n", to);
-		for (uint32_t s = 0; s < domain->stage_count; s++) {
-			fputs("\t\t", to);
-			write_quoted(to, domain->stages[s]->name);
-			fputs(";\n", to);
-		}
-		fputs("\t}\n", to);
+	for (uint32_t i = 0; i < atomic_load(&world->domain_count); i++) {
+		const weir_domain *domain = weir_world_domain(world, i);
+		if (domain != NULL)
+			write_domain(world, domain, to);
 	}
 	each_edge(world, write_edge, to);
 	fputs("}\n", to);
+	weir_outsider_leave((weir_world *)world, self, side);
 	return ferror(to) ? weir_error_set(-EIO, "graph: it could not be written") : 0;
 }

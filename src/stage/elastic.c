@@ -72,6 +72,14 @@ static size_t fair_batch_locked(const weir_domain *domain, const weir_lane *lane
 	return share < most ? share : most;
 }
 
+/* What the thread finds from here on is there until the call has been counted out (grace.h). */
+static unsigned enter_call_locked(weir_domain *domain)
+{
+	unsigned side = atomic_load_explicit(&domain->world->grace.side, memory_order_relaxed) & 1;
+	domain->calls[side]++;
+	return side;
+}
+
 /* Handles one batch. Called with the lock, which is given up meanwhile. */
 static void work_locked(weir_domain *domain, weir_thread *self, weir_lane *lane, uint64_t began_ns)
 {
@@ -79,6 +87,7 @@ static void work_locked(weir_domain *domain, weir_thread *self, weir_lane *lane,
 	weir_lane_collect(lane, began_ns, fair_batch_locked(domain, lane), &batch);
 	domain->started += batch.count;
 	domain->next_stage++;
+	unsigned side = enter_call_locked(domain);
 	weir_elastic_begin_locked(domain, began_ns);
 	weir_turn_started_locked(domain, batch.events, batch.count, domain->idle == 0, began_ns);
 	if (domain->idle != 0 && weir_elastic_pick_locked(domain, began_ns) != NULL)
@@ -86,12 +95,14 @@ static void work_locked(weir_domain *domain, weir_thread *self, weir_lane *lane,
 	pthread_mutex_unlock(&domain->lock);
 	weir_dispatch(self, lane, &batch, began_ns);
 	weir_thread_flush_wakes(self);
+	weir_offer_forget();
 	pthread_mutex_lock(&domain->lock);
 	/* The time is read under the lock: a sample taken since the handler ended has counted the call until then. */
 	weir_elastic_end_locked(domain, began_ns, weir_clock_ns());
 	/* One call at a time: only the thread that set it clears it. */
 	if (lane->stage->options.single && batch.count != 0)
 		lane->running = false;
+	domain->calls[side]--;
 }
 
 static void rest_locked(weir_domain *domain)
@@ -102,10 +113,45 @@ static void rest_locked(weir_domain *domain)
 		domain->none_idle_ns = weir_clock_ns();
 }
 
+/*
+ * The hooks are the user's: what they offer comes from outside, as this is not yet, or not any more, a
+ * thread of the world.
+ */
+static void *call_thread_start(const weir_domain *domain)
+{
+	const weir_domain_options *options = &domain->options;
+	return options->thread_start != NULL ? options->thread_start(options->thread_arg) : NULL;
+}
+
+static void call_thread_end(const weir_domain *domain, void *state)
+{
+	const weir_domain_options *options = &domain->options;
+	if (options->thread_end != NULL)
+		options->thread_end(options->thread_arg, state);
+}
+
+/* Not alive before its hook is called: the pool may have another in its place meanwhile. */
+static void leave_locked(weir_domain *domain, weir_worker *worker)
+{
+	domain->leaving++;
+	atomic_fetch_sub(&domain->alive, 1);
+	weir_thread_here = NULL;
+	if (domain->options.thread_end != NULL) {
+		pthread_mutex_unlock(&domain->lock);
+		call_thread_end(domain, worker->thread.state);
+		pthread_mutex_lock(&domain->lock);
+	}
+	domain->leaving--;
+	worker->next = domain->exited;
+	domain->exited = worker;
+	pthread_cond_signal(&domain->gone);
+}
+
 static void *worker_main(void *arg)
 {
 	weir_worker *worker = arg;
 	weir_domain *domain = worker->thread.domain;
+	worker->thread.state = call_thread_start(domain);
 	weir_thread_here = &worker->thread;
 	pthread_mutex_lock(&domain->lock);
 	while (!domain->quit) {
@@ -118,12 +164,8 @@ static void *worker_main(void *arg)
 		else
 			rest_locked(domain);
 	}
-	worker->next = domain->exited;
-	domain->exited = worker;
-	atomic_fetch_sub(&domain->alive, 1);
-	pthread_cond_signal(&domain->gone);
+	leave_locked(domain, worker);
 	pthread_mutex_unlock(&domain->lock);
-	weir_thread_here = NULL;
 	return NULL;
 }
 
@@ -269,6 +311,10 @@ int weir_elastic_start(weir_domain *domain)
 {
 	domain->quit = false;
 	domain->none_idle_ns = domain->pool_last_ns = weir_world_now(domain->world);
+	if (domain->world->sim != NULL) { /* one thread stands for all of them */
+		domain->threads[0].state = call_thread_start(domain);
+		domain->hooked = true;
+	}
 	weir_elastic_resize(domain, domain->options.min_threads);
 	if (atomic_load(&domain->alive) < domain->options.min_threads)
 		return weir_error_set(-EAGAIN, "domain '%s': cannot start its %u threads", domain->name,
@@ -276,13 +322,36 @@ int weir_elastic_start(weir_domain *domain)
 	return 0;
 }
 
-void weir_elastic_join(weir_domain *domain)
+static bool await_gone_locked(weir_domain *domain, uint64_t until_ns)
+{
+	struct timespec until = {.tv_sec = (time_t)(until_ns / WEIR_NS_PER_S),
+				 .tv_nsec = (long)(until_ns % WEIR_NS_PER_S)};
+	int failed = 0;
+	while (atomic_load(&domain->alive) + domain->leaving != 0 && failed == 0)
+		failed = until_ns == UINT64_MAX
+				 ? pthread_cond_wait(&domain->gone, &domain->lock)
+				 : pthread_cond_timedwait(&domain->gone, &domain->lock, &until);
+	return atomic_load(&domain->alive) + domain->leaving == 0;
+}
+
+static void end_virtual(weir_domain *domain)
+{
+	if (!domain->hooked)
+		return;
+	domain->hooked = false;
+	call_thread_end(domain, domain->threads[0].state);
+	domain->threads[0].state = NULL;
+}
+
+bool weir_elastic_join(weir_domain *domain, uint64_t until_ns)
 {
 	pthread_mutex_lock(&domain->lock);
 	domain->quit = true;
 	pthread_cond_broadcast(&domain->work);
-	while (domain->world->sim == NULL && atomic_load(&domain->alive) != 0)
-		pthread_cond_wait(&domain->gone, &domain->lock);
+	bool all = domain->world->sim != NULL || await_gone_locked(domain, until_ns);
 	pthread_mutex_unlock(&domain->lock);
+	if (domain->world->sim != NULL)
+		end_virtual(domain);
 	join_exited(domain);
+	return all;
 }

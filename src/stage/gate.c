@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gates: laws in force. A gate is never changed, only replaced, so that those inside need no lock; events carry its number.
+ * Gates: laws in force. A gate is never changed, only replaced, so that those inside need no lock; events
+ * carry its number. One that was replaced is freed when nobody can be inside any more (grace.h). Events
+ * that it let in do not refer to it but by number, tickets do.
  *
  * Around the law a stage has settings of its own, which outlive any law: the mode (enforce, dry run, admit all), a ceiling on
  * what is shed, and the pressure from elsewhere (pressure.c). While all of them are as usual the gate is not
@@ -87,6 +89,32 @@ static bool is_special(const weir_stage *stage)
 	       atomic_load(&stage->pressure.active);
 }
 
+void weir_gates_collect_locked(weir_stage *stage)
+{
+	for (weir_gate **at = &stage->retired; *at != NULL;) {
+		weir_gate *gate = *at;
+		if (weir_grace_over_locked(stage->world, gate->grace) && atomic_load(&gate->tickets) == 0) {
+			*at = gate->retired;
+			weir_mem_free(gate);
+		} else {
+			at = &gate->retired;
+		}
+	}
+}
+
+/* It is not in force any more. Where nobody is inside, as before the start, it goes at once. */
+static void put_away_locked(weir_stage *stage, weir_gate *gate)
+{
+	atomic_fetch_add(&weir_things_gone, 1);
+	gate->grace = weir_grace_ask_locked(stage->world);
+	gate->retired = stage->retired;
+	stage->retired = gate;
+	weir_grace_step_locked(stage->world);
+	weir_gates_collect_locked(stage);
+	if (stage->retired != NULL)
+		weir_control_wake_locked(stage->world);
+}
+
 static void install_locked(weir_stage *stage, weir_gate *gate)
 {
 	const weir_admission_law *law = gate != NULL ? gate->law : NULL;
@@ -96,10 +124,8 @@ static void install_locked(weir_stage *stage, weir_gate *gate)
 	if (gate != NULL) /* before anybody can pass it */
 		atomic_store(&gate->special, is_special(stage));
 	weir_gate *old = atomic_exchange(&stage->gate, gate);
-	if (old != NULL) {
-		old->retired = stage->retired;
-		stage->retired = old;
-	}
+	if (old != NULL)
+		put_away_locked(stage, old);
 	stage->ticks.last_ns = now_ns;
 	if (law != NULL && law->tick != NULL)
 		weir_control_begin_locked(stage, law->wants_quantiles);
@@ -290,12 +316,8 @@ void weir_gate_dropped(weir_stage *stage, size_t count)
 /* ---- reading ---- */
 
 /* Of several states, the one that is worst off. */
-bool weir_stage_report(const weir_stage *stage, unsigned klass, weir_report *ret_report)
+static void report_of(weir_gate *gate, unsigned klass, weir_report *ret_report)
 {
-	weir_gate *gate = weir_stage_gate(stage);
-	*ret_report = (weir_report){.quality = 1};
-	if (gate == NULL || gate->bare || klass >= WEIR_CLASSES)
-		return false;
 	for (uint32_t i = 0; i < gate->states; i++) {
 		weir_report one = {.law = gate->law->name, .quality = 1};
 		if (gate->law->report != NULL)
@@ -303,20 +325,40 @@ bool weir_stage_report(const weir_stage *stage, unsigned klass, weir_report *ret
 		if (i == 0 || one.measured_ns > ret_report->measured_ns)
 			*ret_report = one;
 	}
-	return true;
 }
 
-double weir_stage_quality(const weir_stage *stage, unsigned klass)
+bool weir_stage_report(const weir_stage *stage, unsigned klass, weir_report *ret_report)
 {
+	const weir_thread *self = weir_thread_in(stage->world);
+	unsigned side = weir_outsider_enter(stage->world, self);
 	weir_gate *gate = weir_stage_gate(stage);
+	bool any = gate != NULL && !gate->bare && klass < WEIR_CLASSES;
+	*ret_report = (weir_report){.quality = 1};
+	if (any)
+		report_of(gate, klass, ret_report);
+	weir_outsider_leave(stage->world, self, side);
+	return any;
+}
+
+static double quality_of(weir_gate *gate, unsigned klass)
+{
 	double least = 1;
-	if (gate == NULL || gate->law->quality == NULL || klass >= WEIR_CLASSES)
-		return 1;
 	for (uint32_t i = 0; i < gate->states; i++) {
 		double one = gate->law->quality(gate->state + i * gate->stride, klass);
 		least = one < least ? one : least;
 	}
 	return least;
+}
+
+double weir_stage_quality(const weir_stage *stage, unsigned klass)
+{
+	const weir_thread *self = weir_thread_in(stage->world);
+	unsigned side = weir_outsider_enter(stage->world, self);
+	weir_gate *gate = weir_stage_gate(stage);
+	bool any = gate != NULL && gate->law->quality != NULL && klass < WEIR_CLASSES;
+	double quality = any ? quality_of(gate, klass) : 1;
+	weir_outsider_leave(stage->world, self, side);
+	return quality;
 }
 
 static bool nothing_waits(const weir_stage *stage)
@@ -328,15 +370,22 @@ static bool nothing_waits(const weir_stage *stage)
 }
 
 /* Of several states, one that is not calm is enough: they share what is behind the stage. */
-bool weir_stage_calm(const weir_stage *stage)
+static bool is_calm(const weir_gate *gate)
 {
-	const weir_gate *gate = weir_stage_gate(stage);
-	if (gate == NULL || gate->law->calm == NULL)
-		return nothing_waits(stage);
 	for (uint32_t i = 0; i < gate->states; i++)
 		if (!gate->law->calm(gate->state + i * gate->stride))
 			return false;
 	return true;
+}
+
+bool weir_stage_calm(const weir_stage *stage)
+{
+	const weir_thread *self = weir_thread_in(stage->world);
+	unsigned side = weir_outsider_enter(stage->world, self);
+	const weir_gate *gate = weir_stage_gate(stage);
+	bool calm = gate != NULL && gate->law->calm != NULL ? is_calm(gate) : nothing_waits(stage);
+	weir_outsider_leave(stage->world, self, side);
+	return calm;
 }
 
 /* ---- warm start ---- */

@@ -74,14 +74,14 @@ uint64_t weir_stage_quantile(const weir_stage *stage, unsigned klass, weir_measu
 
 uint64_t weir_edge_count(const weir_stage *from, const weir_stage *to)
 {
-	uint64_t sum = 0;
 	unsigned at = from != NULL ? from->index + 1u : 0;
+	uint64_t sum = 0, gone = atomic_load(&to->gone_from[at]);
 	for (unsigned slot = 0; slot <= to->world->reactor_count; slot++) {
 		weir_counts *counts = atomic_load_explicit(&to->counts[slot], memory_order_acquire);
 		if (counts != NULL)
 			sum += weir_count_get(&counts->from[at]);
 	}
-	return sum;
+	return sum - gone;
 }
 
 uint64_t weir_stage_faults(const weir_stage *stage, weir_fault fault)
@@ -116,16 +116,24 @@ static bool lanes_agree(const weir_stage *stage)
 	return tickets ? inside >= stats.in_flight : inside == stats.in_flight;
 }
 
+bool weir_stage_check(const weir_stage *stage)
+{
+	bool right = lanes_agree(stage);
+	for (unsigned klass = 0; klass < WEIR_CLASSES; klass++)
+		right = right && balanced(stage, klass);
+	return right;
+}
+
 size_t weir_world_check(const weir_world *world)
 {
 	size_t wrong = 0;
+	const weir_thread *self = weir_thread_in(world);
+	unsigned side = weir_outsider_enter((weir_world *)world, self);
 	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
 	for (uint32_t i = 0; i < stages; i++) {
 		const weir_stage *stage = weir_world_stage(world, i);
-		bool right = lanes_agree(stage);
-		for (unsigned klass = 0; klass < WEIR_CLASSES; klass++)
-			right = right && balanced(stage, klass);
-		wrong += !right;
+		wrong += stage != NULL && !weir_stage_check(stage);
 	}
+	weir_outsider_leave((weir_world *)world, self, side);
 	return wrong;
 }

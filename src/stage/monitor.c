@@ -154,7 +154,7 @@ static void press_subscribers_locked(weir_world *world, double level)
 	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
 	for (uint32_t i = 0; i < stages; i++) {
 		weir_stage *stage = weir_world_stage(world, i);
-		if (stage->heeds_monitor && stage->pressure.asked[WEIR_BY_MONITOR] != level)
+		if (stage != NULL && stage->heeds_monitor && stage->pressure.asked[WEIR_BY_MONITOR] != level)
 			weir_pressure_set_locked(stage, WEIR_BY_MONITOR, level);
 	}
 }
@@ -172,8 +172,11 @@ void weir_monitor_free(weir_monitor **monitor_at)
 			pthread_cond_wait(&world->monitor_done, &world->control_lock);
 		press_subscribers_locked(world, 0);
 		uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
-		for (uint32_t i = 0; i < stages; i++)
-			weir_world_stage(world, i)->heeds_monitor = false;
+		for (uint32_t i = 0; i < stages; i++) {
+			weir_stage *stage = weir_world_stage(world, i);
+			if (stage != NULL)
+				stage->heeds_monitor = false;
+		}
 		pthread_mutex_unlock(&world->control_lock);
 	}
 	destroy(monitor);

@@ -4,23 +4,32 @@
 
 _Thread_local weir_last_shed weir_offer_last __attribute__((tls_model("initial-exec")));
 
+/*
+ * Whether stage and law are still in use. Asked after the count of things gone was read: they are counted
+ * when they have left their places, so what is in its place now will be counted later than that.
+ */
+static bool in_use(const weir_attempt *offer)
+{
+	return !atomic_load(&offer->stage->unlisted) &&
+	       (offer->gate == NULL || atomic_load(&offer->stage->gate) == offer->gate);
+}
+
+/* A thread of the world forgets it at the end of its section, and until then nothing of it is freed. */
 static void remember(const weir_attempt *offer, weir_verdict why)
 {
 	weir_offer_last.offer = *offer;
 	weir_offer_last.verdict = why;
-	weir_offer_last.worlds_freed = atomic_load(&weir_worlds_freed);
+	if (offer->self != NULL)
+		return;
+	weir_offer_last.world = offer->stage->world;
+	weir_offer_last.things_gone = atomic_load(&weir_things_gone);
+	if (!in_use(offer))
+		weir_offer_forget();
 }
 
-void weir_outsider_enter(weir_world *world, const weir_thread *self)
+void weir_offer_forget(void)
 {
-	if (self == NULL)
-		atomic_fetch_add_explicit(&world->outsiders, 1, memory_order_seq_cst);
-}
-
-void weir_outsider_leave(weir_world *world, const weir_thread *self)
-{
-	if (self == NULL)
-		atomic_fetch_sub_explicit(&world->outsiders, 1, memory_order_seq_cst);
+	weir_offer_last.verdict = WEIR_ADMITTED;
 }
 
 __attribute__((noinline, cold)) bool weir_offer_unfit(weir_stage *stage, weir_fault fault)
@@ -38,6 +47,8 @@ __attribute__((noinline, cold)) weir_verdict weir_offer_closed(weir_stage *stage
 	if (phase == WEIR_PHASE_NEW)
 		return WEIR_SHED_CLOSED;
 	if (phase == WEIR_PHASE_STOPPED || (phase == WEIR_PHASE_DRAINING && !inside))
+		return WEIR_SHED_STOPPING;
+	if (atomic_load_explicit(&stage->retiring, memory_order_seq_cst))
 		return WEIR_SHED_STOPPING;
 	return atomic_load_explicit(&stage->closed, memory_order_acquire) ? WEIR_SHED_CLOSED : WEIR_ADMITTED;
 }
@@ -204,9 +215,10 @@ __attribute__((noinline)) weir_verdict weir_offer_one(weir_stage *stage, weir_ev
 
 static __attribute__((noinline)) weir_verdict offer_from_outside(weir_stage *stage, weir_event *event)
 {
-	weir_outsider_enter(stage->world, NULL);
+	weir_world *world = stage->world;
+	unsigned side = weir_outsider_enter(world, NULL);
 	weir_verdict verdict = weir_offer_one(stage, event, NULL, false);
-	weir_outsider_leave(stage->world, NULL);
+	weir_outsider_leave(world, NULL, side);
 	return verdict;
 }
 
@@ -270,7 +282,6 @@ static inline weir_verdict shed_plain(weir_lane *lane, weir_thread *self, weir_g
 	last->offer.gate = gate;
 	last->offer.spared = false;
 	last->verdict = why;
-	last->worlds_freed = atomic_load(&weir_worlds_freed);
 	if (event->entry != 0)
 		weir_pressure_below(stage, event, why, last->offer.ask.now_ns);
 	return why;
@@ -379,10 +390,11 @@ static weir_verdict ask_held_start(const weir_attempt *offer, weir_event *event)
 
 weir_verdict weir_offer_held(weir_stage *stage, weir_event *event)
 {
-	weir_thread *self = weir_thread_in(stage->world);
+	weir_world *world = stage->world;
+	weir_thread *self = weir_thread_in(world);
 	if (!weir_offer_fit(stage, event))
 		return WEIR_SHED_MISUSE;
-	weir_outsider_enter(stage->world, self);
+	unsigned side = weir_outsider_enter(world, self);
 	weir_attempt offer;
 	attempt_one(&offer, stage, event, self);
 	weir_verdict verdict = admit_one(&offer, event);
@@ -397,16 +409,20 @@ weir_verdict weir_offer_held(weir_stage *stage, weir_event *event)
 	} else {
 		weir_offer_shed(&offer, &event, verdict);
 	}
-	weir_outsider_leave(stage->world, self);
+	weir_outsider_leave(world, self, side);
 	return verdict;
 }
 
 weir_verdict weir_offer_refused(weir_stage *stage, weir_event *event, weir_verdict why)
 {
-	weir_thread *self = weir_thread_in(stage->world);
+	weir_world *world = stage->world;
+	weir_thread *self = weir_thread_in(world);
+	unsigned side = weir_outsider_enter(world, self);
 	weir_attempt offer;
 	attempt_one(&offer, stage, event, self);
-	return weir_offer_shed(&offer, &event, why);
+	weir_offer_shed(&offer, &event, why);
+	weir_outsider_leave(world, self, side);
+	return why;
 }
 
 /* ---- why ---- */
@@ -437,12 +453,8 @@ static uint64_t jitter(uint64_t wait_ns, const weir_attempt *offer, weir_verdict
 	return wait_ns + (uint64_t)((unsigned __int128)(wait_ns / 2) * (mixed >> 32) >> 32);
 }
 
-bool weir_why_unspread(weir_why *ret_why)
+static void explain(const weir_attempt *offer, bool spread, weir_why *ret_why)
 {
-	const weir_attempt *offer = &weir_offer_last.offer;
-	if (weir_offer_last.verdict == WEIR_ADMITTED ||
-	    weir_offer_last.worlds_freed != atomic_load(&weir_worlds_freed))
-		return false;
 	*ret_why = (weir_why){
 		.stage = offer->stage->name, .verdict = weir_offer_last.verdict, .klass = offer->ask.klass};
 	/* Not the law's doing; it is looked at again within about a second. */
@@ -450,19 +462,49 @@ bool weir_why_unspread(weir_why *ret_why)
 	if (pressed)
 		ret_why->retry_after_ns = WEIR_NS_PER_S;
 	if (offer->gate == NULL)
-		return true;
+		return;
 	ret_why->law = offer->gate->bare ? NULL : offer->gate->law->name;
 	if (offer->gate->law->explain != NULL && !pressed)
 		offer->gate->law->explain(weir_gate_state(offer->gate, offer->lane), &offer->ask, ret_why);
+	if (spread)
+		ret_why->retry_after_ns = jitter(ret_why->retry_after_ns, offer, ret_why->verdict);
+}
+
+static bool nothing_gone(void)
+{
+	return weir_offer_last.things_gone == atomic_load(&weir_things_gone);
+}
+
+/* By a thread from outside: within a section of its own, before which nothing of it had gone. */
+static bool explain_outside(bool spread, weir_why *ret_why)
+{
+	weir_world *world = weir_offer_last.world;
+	if (!nothing_gone())
+		return false; /* the world may be one of them */
+	unsigned side = weir_outsider_enter(world, NULL);
+	bool known = nothing_gone();
+	if (known)
+		explain(&weir_offer_last.offer, spread, ret_why);
+	weir_outsider_leave(world, NULL, side);
+	return known;
+}
+
+static bool why(bool spread, weir_why *ret_why)
+{
+	if (weir_offer_last.verdict == WEIR_ADMITTED)
+		return false;
+	if (weir_offer_last.offer.self == NULL)
+		return explain_outside(spread, ret_why);
+	explain(&weir_offer_last.offer, spread, ret_why);
 	return true;
+}
+
+bool weir_why_unspread(weir_why *ret_why)
+{
+	return why(false, ret_why);
 }
 
 bool weir_why_shed(weir_why *ret_why)
 {
-	if (!weir_why_unspread(ret_why))
-		return false;
-	if (weir_offer_last.offer.gate != NULL)
-		ret_why->retry_after_ns =
-			jitter(ret_why->retry_after_ns, &weir_offer_last.offer, weir_offer_last.verdict);
-	return true;
+	return why(true, ret_why);
 }

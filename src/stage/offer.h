@@ -34,7 +34,9 @@ typedef struct weir_attempt {
 typedef struct weir_last_shed {
 	weir_attempt offer;
 	weir_verdict verdict;
-	uint64_t worlds_freed; /* then; offer points into a world */
+	/* of a thread from outside, which is in no section (grace.h) when it asks why: */
+	weir_world *world;
+	uint64_t things_gone; /* then; offer may point to some of them */
 } weir_last_shed;
 
 extern _Thread_local weir_last_shed weir_offer_last __attribute__((tls_model("initial-exec")));
@@ -193,7 +195,7 @@ static inline void weir_offer_trace(weir_stage *stage, weir_event *event, weir_v
 static inline void weir_offer_enter(weir_event *event, const weir_stage *stage)
 {
 	if (event->entry == 0) {
-		event->entry = (uint16_t)(stage->index + 1);
+		event->entry = stage->mark;
 		event->entry_klass = event->klass;
 	}
 	event->told = 0;

@@ -255,7 +255,8 @@ weir_verdict weir_offer_many(weir_stage *stage, weir_event **events, size_t coun
 	bool plain = untraced && choose_plain(stage, self, lane, events, count, &cost);
 	if (!plain && !weir_offer_choose(stage, events, count, states))
 		return WEIR_SHED_MISUSE;
-	weir_outsider_enter(stage->world, self);
+	weir_world *world = stage->world;
+	unsigned side = weir_outsider_enter(world, self);
 	weir_attempt offer = {.stage = stage,
 			      .self = self,
 			      .lane = lane,
@@ -267,6 +268,6 @@ weir_verdict weir_offer_many(weir_stage *stage, weir_event **events, size_t coun
 				      .klass = events[0]->klass}};
 	weir_verdict verdict =
 		plain ? hand_over_plain(&offer, events, count) : offer_chunk(&offer, events, count, states);
-	weir_outsider_leave(stage->world, self);
+	weir_outsider_leave(world, self, side);
 	return verdict;
 }

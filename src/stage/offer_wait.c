@@ -8,13 +8,19 @@
  * Domains whose threads wait for each other in a circle may never get on. Each domain keeps the set of domains it has
  * ever waited for; a wait that would close a circle in that graph is refused. Only elastic threads can be part of one.
  */
+static uint64_t waits_of(const weir_world *world, uint32_t index)
+{
+	weir_domain *domain = weir_world_domain(world, index);
+	return domain != NULL ? atomic_load(&domain->waits_for) : 0;
+}
+
 static bool closes_circle_locked(weir_world *world, weir_domain *waiter, weir_domain *target)
 {
 	uint64_t reached = UINT64_C(1) << target->index, before;
 	do {
 		before = reached;
 		for (uint64_t left = reached; left != 0; left &= left - 1)
-			reached |= atomic_load(&world->domains[__builtin_ctzll(left)]->waits_for);
+			reached |= waits_of(world, (uint32_t)__builtin_ctzll(left));
 	} while (reached != before);
 	if (reached >> waiter->index & 1)
 		return true;
@@ -61,8 +67,19 @@ static weir_verdict give_up(weir_stage *stage, weir_thread *self, weir_event *ev
 	return weir_offer_shed(&offer, &event, why);
 }
 
+/*
+ * Who waits looks at nothing but its stage, which does not go while somebody waits for it: laws need not
+ * stay for that long.
+ */
+static unsigned begin_again(weir_world *world, const weir_thread *self, unsigned side)
+{
+	unsigned other = weir_outsider_enter(world, self);
+	weir_outsider_leave(world, self, side);
+	return other;
+}
+
 static weir_verdict offer_waiting(weir_stage *stage, weir_event *event, weir_thread *self,
-				  uint64_t timeout_ns)
+				  uint64_t timeout_ns, unsigned *side)
 {
 	uint64_t now_ns = weir_clock_ns();
 	uint64_t until_ns = timeout_ns < UINT64_MAX / 2 - now_ns ? now_ns + timeout_ns : UINT64_MAX / 2;
@@ -77,22 +94,25 @@ static weir_verdict offer_waiting(weir_stage *stage, weir_event *event, weir_thr
 			return give_up(stage, self, event, WEIR_SHED_DEADLOCK);
 		}
 		first = false;
-		if (!wait_for_space(stage, turn, until_ns))
+		bool in_time = wait_for_space(stage, turn, until_ns);
+		*side = begin_again(stage->world, self, *side);
+		if (!in_time)
 			return give_up(stage, self, event, WEIR_SHED_TIMEOUT);
 	}
 }
 
 weir_verdict weir_offer_wait(weir_stage *stage, weir_event *event, uint64_t timeout_ns)
 {
-	weir_thread *self = weir_thread_in(stage->world);
-	if (stage->world->sim != NULL || (weir_thread_here != NULL && weir_thread_here->loop != NULL)) {
+	weir_world *world = stage->world;
+	weir_thread *self = weir_thread_in(world);
+	if (world->sim != NULL || (weir_thread_here != NULL && weir_thread_here->loop != NULL)) {
 		weir_offer_unfit(stage, WEIR_FAULT_BAD_WAIT);
 		return WEIR_SHED_MISUSE;
 	}
-	weir_outsider_enter(stage->world, self);
+	unsigned side = weir_outsider_enter(world, self);
 	atomic_fetch_add_explicit(&stage->waiters, 1, memory_order_seq_cst);
-	weir_verdict verdict = offer_waiting(stage, event, self, timeout_ns);
+	weir_verdict verdict = offer_waiting(stage, event, self, timeout_ns, &side);
 	atomic_fetch_sub_explicit(&stage->waiters, 1, memory_order_seq_cst);
-	weir_outsider_leave(stage->world, self);
+	weir_outsider_leave(world, self, side);
 	return verdict;
 }

@@ -61,11 +61,12 @@ static bool is_overload(weir_verdict why)
 
 static void tell_entry(const weir_stage *stage, weir_event *event, uint64_t now_ns)
 {
-	weir_stage *first = weir_world_stage(stage->world, event->entry - 1u);
-	weir_pressure *pressure = &first->pressure;
+	weir_stage *first = weir_world_stage(stage->world, WEIR_MARK_INDEX(event->entry));
 	unsigned klass = event->entry_klass;
-	if (!first->options.heed_downstream || event->told)
+	/* Where it entered may have been retired since, and another be in its place. */
+	if (first == NULL || first->mark != event->entry || !first->options.heed_downstream || event->told)
 		return;
+	weir_pressure *pressure = &first->pressure;
 	event->told = 1;
 	uint64_t lag_ns = now_ns > event->entered_ns ? now_ns - event->entered_ns : 0;
 	atomic_fetch_add_explicit(&pressure->lag_sum[klass], lag_ns, memory_order_relaxed);
@@ -74,7 +75,7 @@ static void tell_entry(const weir_stage *stage, weir_event *event, uint64_t now_
 
 void weir_pressure_below(const weir_stage *stage, weir_event *event, weir_verdict why, uint64_t now_ns)
 {
-	if (event->entry != 0 && event->entry != stage->index + 1 && is_overload(why))
+	if (event->entry != 0 && event->entry != stage->mark && is_overload(why))
 		tell_entry(stage, event, now_ns);
 }
 

@@ -39,9 +39,26 @@ static int next_in_turn(weir_thread *self)
 	return -1;
 }
 
+/*
+ * The lane here of the stage that has the index. NULL: a mark was left by a stage that has been retired
+ * meanwhile, and the index is free, or that of a stage elsewhere.
+ */
+static weir_lane *lane_at(weir_thread *self, unsigned at)
+{
+	weir_stage *stage = weir_world_stage(self->world, at);
+	if (__builtin_expect(stage == NULL || stage->domain != self->domain, 0))
+		return NULL;
+	return weir_stage_lane(stage, self);
+}
+
+/* Its lane is NULL: the mark means nothing any more, and is dropped. */
 static weir_candidate candidate(weir_thread *self, unsigned at, uint64_t now_ns)
 {
-	weir_lane *lane = weir_stage_lane(weir_world_stage(self->world, at), self);
+	weir_lane *lane = lane_at(self, at);
+	if (lane == NULL) {
+		self->local_ready[at / 64] &= ~(UINT64_C(1) << (at % 64));
+		return (weir_candidate){0};
+	}
 	/* What others have put before this thread has no order yet. */
 	if (weir_inbox_ready(&lane->inbox))
 		weir_lane_absorb(lane);
@@ -65,7 +82,7 @@ static int next_ready(weir_thread *self, uint64_t now_ns)
 				best = candidate(self, (unsigned)first, now_ns);
 			unsigned at = word * 64 + (unsigned)__builtin_ctzll(bits);
 			weir_candidate other = candidate(self, at, now_ns);
-			if (weir_turn_before(&other, &best))
+			if (other.lane != NULL && (best.lane == NULL || weir_turn_before(&other, &best)))
 				best = other;
 		}
 	}
@@ -111,11 +128,13 @@ static bool has_more(weir_thread *self, weir_lane *lane)
 /* One batch of one lane; returns the time afterwards. The bit is cleared unless there is more to start now. */
 static uint64_t run_lane(weir_thread *self, unsigned at, uint64_t now_ns)
 {
-	weir_lane *lane = weir_stage_lane(weir_world_stage(self->world, at), self);
+	weir_lane *lane = lane_at(self, at);
 	uint64_t bit = UINT64_C(1) << (at % 64);
 	weir_batch batch;
 	/* Cleared before the batch: a settling in it that makes room sets it again. */
 	self->local_ready[at / 64] &= ~bit;
+	if (__builtin_expect(lane == NULL, 0))
+		return now_ns;
 	weir_lane_collect(lane, now_ns, atomic_load_explicit(&lane->batch, memory_order_relaxed), &batch);
 	now_ns = weir_dispatch(self, lane, &batch, now_ns);
 	lane->running = false;
@@ -179,7 +198,12 @@ static void *reactor_main(void *arg)
 		if (self->worked)
 			weir_control_touch(world);
 		self->worked = false;
-		atomic_fetch_add_explicit(&self->turns, 1, memory_order_release);
+		weir_offer_forget();
+		/*
+		 * Here the thread has nothing that it has found in a table: see grace.h. Acquire: the next
+		 * turn finds the tables as they are.
+		 */
+		atomic_fetch_add_explicit(&self->turns, 1, memory_order_acq_rel);
 		int failed = weir_loop_turn(self->loop, more ? 0 : UINT64_MAX);
 		WEIR_ASSERT(failed == 0 || failed == -EINTR);
 	}
@@ -187,6 +211,7 @@ static void *reactor_main(void *arg)
 	weir_loop_end(self->loop);
 	weir_loop_set_self(NULL);
 	weir_thread_here = NULL;
+	atomic_store_explicit(&self->over, true, memory_order_release);
 	return NULL;
 }
 

@@ -12,8 +12,9 @@ weir_verdict weir_reserve(weir_stage *stage, unsigned klass, size_t count, uint6
 		weir_offer_unfit(stage, klass >= WEIR_CLASSES ? WEIR_FAULT_BAD_CLASS : WEIR_FAULT_BAD_OFFER);
 		return WEIR_SHED_MISUSE;
 	}
-	weir_thread *self = weir_thread_in(stage->world);
-	weir_outsider_enter(stage->world, self);
+	weir_world *world = stage->world;
+	weir_thread *self = weir_thread_in(world);
+	unsigned side = weir_outsider_enter(world, self);
 	weir_attempt offer = {.stage = stage,
 			      .self = self,
 			      .lane = weir_offer_lane(stage, self, home),
@@ -30,7 +31,9 @@ weir_verdict weir_reserve(weir_stage *stage, unsigned klass, size_t count, uint6
 			weir_offer_refund(&offer);
 	}
 	if (verdict == WEIR_ADMITTED) {
-		atomic_fetch_add(&stage->world->tickets, 1);
+		atomic_fetch_add(&world->tickets, 1);
+		if (offer.gate != NULL)
+			atomic_fetch_add(&offer.gate->tickets, 1);
 		*ret_ticket = (weir_ticket){.stage = stage,
 					    .gate = offer.gate,
 					    .spared = offer.spared,
@@ -43,8 +46,20 @@ weir_verdict weir_reserve(weir_stage *stage, unsigned klass, size_t count, uint6
 	} else {
 		weir_offer_shed(&offer, NULL, verdict);
 	}
-	weir_outsider_leave(stage->world, self);
+	weir_outsider_leave(world, self, side);
 	return verdict;
+}
+
+/*
+ * The ticket is used up. Last of all the place of its gate: a law that was replaced may be freed from then
+ * on. The stage's own places are given back, or are its events', before.
+ */
+static void use_up(weir_ticket *ticket, weir_world *world)
+{
+	ticket->stage = NULL;
+	if (ticket->gate != NULL)
+		atomic_fetch_sub(&ticket->gate->tickets, 1);
+	atomic_fetch_sub(&world->tickets, 1);
 }
 
 static bool ticket_fits(const weir_ticket *ticket, weir_event **events, size_t count)
@@ -122,14 +137,13 @@ int weir_commit(weir_ticket *ticket, weir_event **events, size_t count)
 	if (stage == NULL)
 		return weir_error_set(-EINVAL,
 				      "commit: the ticket holds no place (never reserved, or already used)");
-	weir_thread *self = weir_thread_in(stage->world);
-	weir_outsider_enter(stage->world, self);
+	weir_world *world = stage->world;
+	weir_thread *self = weir_thread_in(world);
+	unsigned side = weir_outsider_enter(world, self);
 	int failed = commit_places(ticket, self, events, count);
-	if (failed == 0) {
-		ticket->stage = NULL;
-		atomic_fetch_sub(&stage->world->tickets, 1);
-	}
-	weir_outsider_leave(stage->world, self);
+	if (failed == 0)
+		use_up(ticket, world);
+	weir_outsider_leave(world, self, side);
 	return failed;
 }
 
@@ -138,12 +152,12 @@ void weir_cancel(weir_ticket *ticket)
 	weir_stage *stage = ticket->stage;
 	if (stage == NULL)
 		return;
-	weir_thread *self = weir_thread_in(stage->world);
-	weir_outsider_enter(stage->world, self);
+	weir_world *world = stage->world;
+	weir_thread *self = weir_thread_in(world);
+	unsigned side = weir_outsider_enter(world, self);
 	weir_attempt offer = attempt_of(ticket);
 	weir_offer_refund(&offer);
 	weir_lane_give_back(&stage->lanes[ticket->home], ticket->count, ticket->cost);
-	ticket->stage = NULL;
-	atomic_fetch_sub(&stage->world->tickets, 1);
-	weir_outsider_leave(stage->world, self);
+	use_up(ticket, world);
+	weir_outsider_leave(world, self, side);
 }

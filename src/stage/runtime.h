@@ -14,6 +14,7 @@
  *	gate.c       laws in force, and what is set around them     pressure.c  what others ask to be turned away
  *	control.c    ticks: admission, pool and batch laws     monitor.c resources.c   memory, processor, loops
  *	drain.c      stopping without loss                sim.c      the virtual world
+ *	retire.c     stages and pools that end before the world      grace.c  when memory may be freed
  *	stage.c domain.c world.c   making and freeing     inspect.c dump.c trace.c   looking inside
  *
  * Lanes. A stage has one lane per thread of its reactor domain, or a single one (elastic domain, or `single`).
@@ -40,6 +41,7 @@
 #include "control/downstream.h"
 #include "loop/loop.h"
 #include "stage/counts.h"
+#include "stage/grace.h"
 #include "stage/inbox.h"
 #include "stage/queue.h"
 #include "stage/trace.h"
@@ -104,8 +106,9 @@ typedef struct weir_frame {
 } weir_frame;
 
 /*
- * An admission law with its state, or one state a lane. Events carry the number of the gate they passed, so that a law is told
- * of its own events only. Replaced gates are kept until the world is freed: somebody may be inside.
+ * An admission law with its state, or one state a lane. Events carry the number of the gate they passed, so
+ * that a law is told of its own events only. A gate that is replaced is freed after a grace period
+ * (grace.h), once no ticket refers to it.
  */
 typedef struct weir_gate {
 	/* const after init */
@@ -117,9 +120,11 @@ typedef struct weir_gate {
 	bool learnt;   /* took over what was saved */
 	bool bare;     /* there is no law: the stage has other reasons to have a gate */
 	/* any thread */
-	_Atomic bool special; /* more is to be looked at than the law: see gate.c */
+	_Atomic bool special;     /* more is to be looked at than the law: see gate.c */
+	_Atomic uint32_t tickets; /* reservations that would be refunded here */
 	/* under control_lock */
 	struct weir_gate *retired;
+	uint64_t grace; /* replaced: the grace period after which nobody can be inside */
 	_Alignas(64) unsigned char state[];
 } weir_gate;
 
@@ -221,11 +226,14 @@ struct weir_stage {
 	char *name;
 	weir_stage_options options; /* name, admission and params are not kept here */
 	uint16_t index;
+	uint16_t mark; /* index + 1, and how often the index has been used before: see WEIR_MARK_INDEX */
 	uint32_t lane_count;
 	weir_lane *lanes;
 	/* any thread */
 	_Atomic bool open; /* world running and stage not closed */
 	_Atomic bool closed;
+	_Atomic bool retiring; /* for ever: see retire.c */
+	_Atomic bool unlisted; /* no table has it any more */
 	_Atomic uint32_t next_lane;
 	_Atomic(weir_gate *) gate;
 	_Atomic(weir_counts *)
@@ -246,6 +254,18 @@ struct weir_stage {
 	weir_gate *retired;
 	uint32_t gate_number; /* of the last one made */
 	weir_ticks ticks;
+	/* const after init */
+	uint64_t serial;  /* no other stage of the world has had it */
+	uint64_t made_ns; /* what a trace has of this index from before is about another stage */
+	/*
+	 * what came from stages that had an index before, which an edge does not count; written under
+	 * control_lock
+	 */
+	_Atomic uint64_t gone_from[WEIR_STAGES_MAX + 1];
+	/* under control_lock: retire.c */
+	bool attended;              /* a thread is in weir_stage_retire */
+	uint64_t grace;             /* that the next step waits for */
+	struct weir_stage *leaving; /* the next one that is unlisted and not freed */
 };
 
 /* How late a loop runs what it is given: monitor.c. */
@@ -278,7 +298,10 @@ struct weir_thread {
 	_Alignas(
 		64) _Atomic uint64_t ready[WEIR_READY_WORDS]; /* stages whose lane here others have touched */
 	_Atomic uint64_t turns;
+	_Atomic bool over; /* a reactor's: it runs nothing any more */
 	weir_lag lag;
+	/* this thread */
+	void *state; /* a pool's: what thread_start has made */
 };
 
 typedef struct weir_worker {
@@ -302,6 +325,12 @@ struct weir_domain {
 	char *name;
 	weir_domain_options options;
 	uint16_t index;
+	/* under control_lock: retire.c */
+	bool retiring; /* its threads have been told to end */
+	bool attended; /* a thread is in weir_domain_retire */
+	bool unlisted; /* no table has it any more */
+	uint64_t grace;
+	struct weir_domain *next; /* that is unlisted and not freed */
 	/* reactor: const after start; in a virtual world also the one thread that stands for an elastic domain's */
 	weir_thread *threads;
 	uint32_t thread_count;
@@ -313,7 +342,10 @@ struct weir_domain {
 	uint32_t stage_count, next_stage;
 	_Atomic uint32_t alive; /* threads; read without the lock */
 	uint32_t idle, target;
+	uint32_t leaving;  /* threads that are not alive any more, and not yet in `exited` */
+	uint64_t calls[2]; /* handler calls under way, by the side they began on: grace.h */
 	bool quit;
+	bool hooked;           /* virtual: thread_start was called */
 	bool touched;          /* virtual: something may be startable */
 	weir_worker *exited;   /* to be joined */
 	uint64_t none_idle_ns; /* the last time no thread was idle */
@@ -337,16 +369,19 @@ struct weir_world {
 	weir_world_options options;
 	_Atomic weir_phase phase;
 	struct weir_sim *sim; /* NULL: the real world */
-	/* made before the start, or appended while running */
-	weir_domain *domains[WEIR_DOMAINS_MAX];
-	uint32_t domain_count;
+	/*
+	 * Tables with holes: counts are one more than the highest index in use so far. Written under
+	 * control_lock.
+	 */
+	_Atomic(weir_domain *) domains[WEIR_DOMAINS_MAX];
+	_Atomic uint32_t domain_count;
 	_Atomic(weir_stage *) stages[WEIR_STAGES_MAX];
 	_Atomic uint32_t stage_count;
 	weir_thread *reactors[WEIR_THREADS_MAX]; /* by slot - 1 */
 	uint32_t reactor_count;
 	weir_trace trace;
 	/* any thread */
-	_Alignas(64) _Atomic uint64_t outsiders; /* threads from outside that are inside a call */
+	_Alignas(64) weir_grace grace; /* first the threads from outside that are inside a call */
 	_Atomic uint64_t tickets;
 	_Atomic bool control_paused;
 	_Atomic bool quit; /* reactor threads end */
@@ -359,6 +394,13 @@ struct weir_world {
 	/* under control_lock: taken out of queues, their drop functions not yet called; linked by at.queue.next */
 	weir_event *purged;
 	bool notify;
+	/* under control_lock: what is retired */
+	bool stage_taken[WEIR_STAGES_MAX], domain_taken[WEIR_DOMAINS_MAX]; /* indices in use */
+	uint32_t stage_uses[WEIR_STAGES_MAX]; /* how often an index has been used */
+	uint64_t serials;
+	weir_stage *leaving; /* unlisted, not yet freed */
+	weir_domain *leaving_domains;
+	unsigned retirers; /* threads in weir_stage_retire or weir_domain_retire: a stop waits for them */
 	struct weir_monitor *monitor; /* NULL: none */
 	pthread_cond_t monitor_done;  /* it is not busy any more */
 };
@@ -385,8 +427,12 @@ static inline weir_gate *weir_event_gate(const weir_event *event, const weir_sta
 
 /* ---- threads ---- */
 
-/* Worlds freed in this process: what a thread remembers of a world's stages may be gone when it has changed. */
-extern _Atomic uint64_t weir_worlds_freed;
+/*
+ * Worlds, stages and laws that have been taken out of use in this process. What a thread from outside
+ * remembers of them may be gone when it has changed. It grows before their memory is freed, and after they
+ * have left the tables.
+ */
+extern _Atomic uint64_t weir_things_gone;
 
 /* initial-exec: one instruction also from within a shared library. */
 extern _Thread_local weir_thread *weir_thread_here __attribute__((tls_model("initial-exec")));
@@ -452,6 +498,10 @@ typedef struct weir_batch {
 
 /* Of a stage that has just got it. */
 void weir_bound_enlist(weir_bound *bound, weir_stage *stage);
+/* Of one that is empty and retires: no place is granted to it any more, once a grace period is over. */
+void weir_bound_delist(weir_bound *bound, const weir_stage *stage);
+/* After that: what was granted to it is others' to use. */
+void weir_bound_clear(weir_stage *stage);
 /* A look: there is a place for this lane now. */
 bool weir_bound_open(const weir_lane *lane);
 /* As many places as there are, at most those wanted. The lane's own thread. */
@@ -482,7 +532,10 @@ void weir_lane_absorb(weir_lane *lane);
 
 /* ---- gate.c, pressure.c ---- */
 
+/* Of a stage that nobody knows any more. */
 void weir_gates_free(weir_stage *stage);
+/* Frees what was replaced and nobody can be inside any more. Under control_lock. */
+void weir_gates_collect_locked(weir_stage *stage);
 /* Looks again at what is set around the law. Under control_lock. */
 void weir_gate_update_locked(weir_stage *stage);
 /* The law on an event's start, as far as it is enforced. */
@@ -576,9 +629,8 @@ void weir_inside_leave(const weir_frame *frame);
 
 /* ---- offer.c, beyond what offer.h has for the other forms ---- */
 
-/* Keeps a stop from ending while a thread from outside (self NULL) is in a call. */
-void weir_outsider_enter(weir_world *world, const weir_thread *self);
-void weir_outsider_leave(weir_world *world, const weir_thread *self);
+/* Why the last offer of this thread was shed is not known any more: it leaves a section (grace.h). */
+void weir_offer_forget(void);
 /* As weir_offer, but the offerer does the work itself: an admitted event is HELD at once, on any kind of domain. */
 weir_verdict weir_offer_held(weir_stage *stage, weir_event *event);
 /* Counts an offer that a bound of the offerer's own refuses; returns why. */
@@ -630,7 +682,8 @@ void weir_reactor_join(weir_domain *domain);
 bool weir_reactor_run(weir_thread *self);
 
 int weir_elastic_start(weir_domain *domain);
-void weir_elastic_join(weir_domain *domain);
+/* Has the threads end, and waits for them; false: the time was up first. It can be called again. */
+bool weir_elastic_join(weir_domain *domain, uint64_t until_ns);
 void weir_elastic_push(weir_lane *lane, weir_event *const *events, size_t count);
 void weir_elastic_kick(weir_domain *domain);
 /* The lane of the domain whose turn it is to start something (turn.c); NULL: none can. Under lock. */
@@ -645,6 +698,8 @@ void weir_elastic_resize(weir_domain *domain, uint32_t threads);
 int weir_control_start(weir_world *world);
 void weir_control_stop(weir_world *world);
 void weir_control_resume(weir_world *world);
+/* Has the controller look at once, even if it pauses. Under control_lock. */
+void weir_control_wake_locked(weir_world *world);
 /* The next sample of the stage is of what happens from now on. Under control_lock. */
 void weir_control_begin_locked(weir_stage *stage, bool quantiles);
 /* Runs the laws that are due; returns when the next one is, UINT64_MAX: never. Under control_lock. */
@@ -670,12 +725,19 @@ static inline void weir_thread_worked(weir_thread *self, weir_world *world)
 
 /* Events in flight, all stages; 0 is certain (see drain.c), other numbers are of about now. */
 uint64_t weir_world_in_flight(weir_world *world);
+uint64_t weir_stage_in_flight(weir_stage *stage);
+/* Sleeps a little longer each time, from *nap_ns up to 1 ms; false: the time is up. */
+bool weir_nap(uint64_t *nap_ns, uint64_t until_ns);
+/* Whether the invariants hold for it. Exact only while nothing is being offered to it. */
+bool weir_stage_check(const weir_stage *stage);
+/* The stage of a trace's entry; "(retired)" where it is no more. Within a section (grace.h). */
+const char *weir_trace_stage(const weir_world *world, const weir_trace_entry *entry);
 
 int weir_sim_new(uint64_t seed, struct weir_sim **ret_sim);
 void weir_sim_free(struct weir_sim *sim);
 int weir_sim_start(weir_world *world);
-/* Runs until nothing is in flight, or the clock is at until_ns. */
-void weir_sim_drain(weir_world *world, uint64_t until_ns);
+/* Runs as long as busy says so, or until the clock is at until_ns. */
+void weir_sim_drain(weir_world *world, uint64_t until_ns, bool (*busy)(void *arg), void *arg);
 /* Virtual: starts what the domain's idle threads can take. */
 void weir_sim_touch(weir_domain *domain);
 
@@ -693,10 +755,28 @@ void weir_world_update_stages(weir_world *world);
 int weir_stage_add_counts(weir_stage *stage);
 void weir_stage_free(weir_stage *stage);
 void weir_domain_free(weir_domain *domain);
-/* Stage names in errors: the world's stage by index. */
+/* Refuses threads of the world, and its controller, which others would wait for. what: "stop". */
+int weir_world_check_thread(weir_world *world, const char *what);
+
+/* The world's stage by index; NULL: none has it now. Within a section (grace.h), or under control_lock. */
 static inline weir_stage *weir_world_stage(const weir_world *world, uint32_t index)
 {
 	return atomic_load_explicit(&world->stages[index], memory_order_acquire);
 }
+
+/* The same of a domain. */
+static inline weir_domain *weir_world_domain(const weir_world *world, uint32_t index)
+{
+	return atomic_load_explicit(&world->domains[index], memory_order_acquire);
+}
+
+/*
+ * The mark of a stage is what an event remembers of where it entered: its index + 1 in the low bits, and
+ * above them how often the index had been used, so that a stage is not told of events that entered at
+ * another one before it.
+ */
+#define WEIR_MARK_INDEX(mark)  (((mark)&0x1ff) - 1u)
+#define WEIR_MARK(index, uses) ((uint16_t)((index) + 1u + ((uses)&0x7fu) * 0x200u))
+_Static_assert(WEIR_STAGES_MAX < 0x200, "a mark has nine bits for index + 1");
 
 #endif

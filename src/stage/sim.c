@@ -141,6 +141,7 @@ static bool play_reactor(weir_thread *thread)
 		return false;
 	weir_thread_here = thread;
 	weir_reactor_run(thread);
+	weir_offer_forget();
 	weir_thread_here = NULL;
 	return true;
 }
@@ -157,6 +158,8 @@ struct weir_thread *weir_sim_enter(weir_domain *domain, uint32_t thread)
 
 void weir_sim_leave(struct weir_thread *before)
 {
+	if (before == NULL)
+		weir_offer_forget();
 	weir_thread_here = before;
 }
 
@@ -186,6 +189,7 @@ static bool play_worker(struct weir_sim *sim, weir_domain *domain)
 				 occupied(domain) >= atomic_load(&domain->alive), sim->now_ns);
 	weir_thread_here = &domain->threads[0];
 	weir_dispatch(&domain->threads[0], lane, &batch, sim->now_ns);
+	weir_offer_forget();
 	weir_thread_here = NULL;
 	lane->running = false;
 	if (occupied(domain) == atomic_load(&domain->alive))
@@ -223,8 +227,10 @@ static void play(struct weir_sim *sim, uint64_t until_ns)
 	bool played;
 	do {
 		played = false;
-		for (uint32_t i = 0; i < sim->world->domain_count; i++)
-			played |= play_domain(sim, sim->world->domains[i], until_ns);
+		for (uint32_t i = 0; i < atomic_load(&sim->world->domain_count); i++) {
+			weir_domain *domain = weir_world_domain(sim->world, i);
+			played |= domain != NULL && play_domain(sim, domain, until_ns);
+		}
 	} while (played && sim->now_ns <= until_ns);
 }
 
@@ -268,13 +274,12 @@ uint64_t weir_sim_run(weir_world *world, uint64_t until_ns)
 	return fired;
 }
 
-void weir_sim_drain(weir_world *world, uint64_t until_ns)
+void weir_sim_drain(weir_world *world, uint64_t until_ns, bool (*busy)(void *arg), void *arg)
 {
 	struct weir_sim *sim = world->sim;
 	weir_timers *outer = weir_timers_set_self(&sim->timers);
 	play(sim, until_ns);
-	while (weir_world_in_flight(world) + atomic_load(&world->tickets) != 0 && sim->heap != NULL &&
-	       sim->heap->at_ns <= until_ns && sim->now_ns <= until_ns) {
+	while (busy(arg) && sim->heap != NULL && sim->heap->at_ns <= until_ns && sim->now_ns <= until_ns) {
 		fire_next(sim);
 		play(sim, until_ns);
 	}

@@ -35,16 +35,27 @@ static int check_options(const weir_stage_options *options)
 	return 0;
 }
 
-static int check_name(const weir_world *world, const char *name)
+/* Also of those that are retired and not yet freed: somebody may still look at them. */
+static int check_name_locked(const weir_world *world, const char *name)
 {
-	uint32_t stages = atomic_load(&world->stage_count);
-	if (stages == WEIR_STAGES_MAX)
-		return weir_error_set(-ENOSPC, "stage '%s': a world can have at most %d stages", name,
-				      WEIR_STAGES_MAX);
-	for (uint32_t i = 0; i < stages; i++)
-		if (strcmp(weir_world_stage(world, i)->name, name) == 0)
-			return weir_error_set(-EEXIST, "stage '%s': there is one of that name already", name);
-	return 0;
+	bool taken = false;
+	for (uint32_t i = 0; i < atomic_load(&world->stage_count); i++) {
+		const weir_stage *other = weir_world_stage(world, i);
+		taken |= other != NULL && strcmp(other->name, name) == 0;
+	}
+	for (const weir_stage *other = world->leaving; other != NULL; other = other->leaving)
+		taken |= strcmp(other->name, name) == 0;
+	return taken ? weir_error_set(-EEXIST, "stage '%s': there is one of that name already", name) : 0;
+}
+
+/* The lowest index that no stage has; -ENOSPC: all are taken. */
+static int free_index_locked(const weir_world *world, const char *name)
+{
+	for (int i = 0; i < WEIR_STAGES_MAX; i++)
+		if (!world->stage_taken[i])
+			return i;
+	return weir_error_set(-ENOSPC, "stage '%s': a world can have at most %d stages", name,
+			      WEIR_STAGES_MAX);
 }
 
 static void set_defaults(weir_stage_options *options, weir_domain_kind kind)
@@ -150,29 +161,68 @@ static int fill_stage(weir_stage *stage, const weir_stage_options *options)
 		       : 0;
 }
 
-/* The index is not seen by anybody before the pointer is: readers go by stage_count. */
-static int enlist(weir_stage *stage)
+/* What others have counted as coming from this index came from stages that are no more. */
+static void forget_edges_locked(const weir_stage *stage)
+{
+	const weir_world *world = stage->world;
+	for (uint32_t i = 0; i < atomic_load(&world->stage_count); i++) {
+		weir_stage *to = weir_world_stage(world, i);
+		_Atomic uint64_t *gone = to != NULL ? &to->gone_from[stage->index + 1] : NULL;
+		if (to != NULL)
+			atomic_store(gone, atomic_load(gone) + weir_edge_count(stage, to));
+	}
+}
+
+/* Everything that tells it from a stage that had the index before. */
+static void number_locked(weir_stage *stage, uint32_t index)
 {
 	weir_world *world = stage->world;
+	stage->index = (uint16_t)index;
+	stage->mark = WEIR_MARK(index, world->stage_uses[index]);
+	stage->serial = ++world->serials;
+	stage->made_ns = world->stage_uses[index] != 0 ? weir_world_now(world) : 0;
+	world->stage_uses[index]++;
+	world->stage_taken[index] = true;
+	forget_edges_locked(stage);
+}
+
+static void join_domain_locked(weir_stage *stage)
+{
 	weir_domain *domain = stage->domain;
-	pthread_mutex_lock(&world->control_lock);
-	int failed = check_name(world, stage->name);
-	if (failed == 0) {
-		uint32_t index = atomic_load(&world->stage_count);
-		stage->index = (uint16_t)index;
-		atomic_store_explicit(&world->stages[index], stage, memory_order_release);
-		atomic_store_explicit(&world->stage_count, index + 1, memory_order_release);
-		weir_stage_update_open(stage);
-		if (stage->options.bound != NULL)
-			weir_bound_enlist(stage->options.bound, stage);
-		pthread_mutex_lock(&domain->lock);
-		domain->stages[domain->stage_count++] = stage;
-		atomic_store(&domain->shared,
-			     domain->options.kind == WEIR_ELASTIC && domain->stage_count > 1);
-		pthread_mutex_unlock(&domain->lock);
-		pthread_cond_signal(&world->control_wake);
-	}
-	pthread_mutex_unlock(&world->control_lock);
+	pthread_mutex_lock(&domain->lock);
+	domain->stages[domain->stage_count++] = stage;
+	atomic_store(&domain->shared, domain->options.kind == WEIR_ELASTIC && domain->stage_count > 1);
+	pthread_mutex_unlock(&domain->lock);
+}
+
+/* The index is not seen by anybody before the pointer is: readers go by stage_count. */
+static int enlist_locked(weir_stage *stage)
+{
+	weir_world *world = stage->world;
+	if (stage->domain->retiring)
+		return weir_error_set(-EBUSY, "stage '%s': its domain '%s' is being retired", stage->name,
+				      stage->domain->name);
+	int failed = check_name_locked(world, stage->name);
+	int index = failed == 0 ? free_index_locked(world, stage->name) : failed;
+	if (index < 0)
+		return index;
+	number_locked(stage, (uint32_t)index);
+	atomic_store_explicit(&world->stages[index], stage, memory_order_release);
+	if ((uint32_t)index >= atomic_load(&world->stage_count))
+		atomic_store_explicit(&world->stage_count, (uint32_t)index + 1, memory_order_release);
+	weir_stage_update_open(stage);
+	if (stage->options.bound != NULL)
+		weir_bound_enlist(stage->options.bound, stage);
+	join_domain_locked(stage);
+	pthread_cond_signal(&world->control_wake);
+	return 0;
+}
+
+static int enlist(weir_stage *stage)
+{
+	pthread_mutex_lock(&stage->world->control_lock);
+	int failed = enlist_locked(stage);
+	pthread_mutex_unlock(&stage->world->control_lock);
 	return failed;
 }
 
@@ -233,7 +283,8 @@ void weir_stage_free(weir_stage *stage)
 
 void weir_stage_update_open(weir_stage *stage)
 {
-	bool open = atomic_load(&stage->world->phase) == WEIR_PHASE_RUNNING && !atomic_load(&stage->closed);
+	bool closed = atomic_load(&stage->closed) || atomic_load(&stage->retiring);
+	bool open = atomic_load(&stage->world->phase) == WEIR_PHASE_RUNNING && !closed;
 	atomic_store_explicit(&stage->open, open, memory_order_seq_cst);
 	bool tracing = atomic_load(&stage->world->trace.every) != 0;
 	const weir_gate *gate = weir_stage_gate(stage);

@@ -76,6 +76,12 @@ size_t weir_trace_read(const weir_world *world, weir_trace_entry *ret_entries, s
 	return found;
 }
 
+const char *weir_trace_stage(const weir_world *world, const weir_trace_entry *entry)
+{
+	const weir_stage *stage = weir_world_stage(world, entry->stage);
+	return stage != NULL && entry->at_ns >= stage->made_ns ? stage->name : "(retired)";
+}
+
 void weir_trace_every(weir_world *world, uint32_t n)
 {
 	pthread_mutex_lock(&world->control_lock);

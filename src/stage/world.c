@@ -46,12 +46,15 @@ static int start_domain(weir_domain *domain)
 
 static int start_all(weir_world *world)
 {
-	uint32_t stages = atomic_load(&world->stage_count);
-	for (uint32_t i = 0; i < stages; i++)
-		if (weir_stage_add_counts(weir_world_stage(world, i)) != 0)
+	uint32_t stages = atomic_load(&world->stage_count), domains = atomic_load(&world->domain_count);
+	for (uint32_t i = 0; i < stages; i++) {
+		weir_stage *stage = weir_world_stage(world, i);
+		if (stage != NULL && weir_stage_add_counts(stage) != 0)
 			return weir_error_set(-ENOMEM, "start: out of memory");
-	for (uint32_t i = 0; i < world->domain_count; i++) {
-		int failed = start_domain(world->domains[i]);
+	}
+	for (uint32_t i = 0; i < domains; i++) {
+		weir_domain *domain = weir_world_domain(world, i);
+		int failed = domain != NULL ? start_domain(domain) : 0;
 		if (failed != 0)
 			return failed;
 	}
@@ -61,8 +64,11 @@ static int start_all(weir_world *world)
 void weir_world_update_stages(weir_world *world)
 {
 	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
-	for (uint32_t i = 0; i < stages; i++)
-		weir_stage_update_open(weir_world_stage(world, i));
+	for (uint32_t i = 0; i < stages; i++) {
+		weir_stage *stage = weir_world_stage(world, i);
+		if (stage != NULL)
+			weir_stage_update_open(stage);
+	}
 }
 
 void weir_world_set_phase(weir_world *world, weir_phase phase)
@@ -73,11 +79,19 @@ void weir_world_set_phase(weir_world *world, weir_phase phase)
 	pthread_mutex_unlock(&world->control_lock);
 }
 
+static bool has_domain(const weir_world *world)
+{
+	for (uint32_t i = 0; i < atomic_load(&world->domain_count); i++)
+		if (weir_world_domain(world, i) != NULL)
+			return true;
+	return false;
+}
+
 int weir_world_start(weir_world *world)
 {
 	if (atomic_load(&world->phase) != WEIR_PHASE_NEW)
 		return weir_error_set(-EALREADY, "start: a world starts once");
-	if (world->domain_count == 0)
+	if (!has_domain(world))
 		return weir_error_set(-EINVAL, "start: the world has no domain, so nothing could run");
 	int failed = start_all(world);
 	/* RUNNING also after a failure, so that the stop ends what did start. */
@@ -87,7 +101,33 @@ int weir_world_start(weir_world *world)
 	return failed;
 }
 
-_Atomic uint64_t weir_worlds_freed;
+_Atomic uint64_t weir_things_gone;
+
+static void free_stages(weir_world *world)
+{
+	for (uint32_t i = 0; i < atomic_load(&world->stage_count); i++) {
+		weir_stage *stage = weir_world_stage(world, i);
+		if (stage != NULL)
+			weir_stage_free(stage);
+	}
+	for (weir_stage *stage = world->leaving, *next; stage != NULL; stage = next) {
+		next = stage->leaving;
+		weir_stage_free(stage);
+	}
+}
+
+static void free_domains(weir_world *world)
+{
+	for (uint32_t i = 0; i < atomic_load(&world->domain_count); i++) {
+		weir_domain *domain = weir_world_domain(world, i);
+		if (domain != NULL)
+			weir_domain_free(domain);
+	}
+	for (weir_domain *domain = world->leaving_domains, *next; domain != NULL; domain = next) {
+		next = domain->next;
+		weir_domain_free(domain);
+	}
+}
 
 void weir_world_free(weir_world **world_at)
 {
@@ -96,13 +136,10 @@ void weir_world_free(weir_world **world_at)
 		return;
 	if (atomic_load(&world->phase) == WEIR_PHASE_RUNNING)
 		weir_world_stop(world, 0, NULL);
-	atomic_fetch_add(&weir_worlds_freed, 1);
+	atomic_fetch_add(&weir_things_gone, 1);
 	weir_monitor_orphan(world);
-	uint32_t stages = atomic_load(&world->stage_count);
-	for (uint32_t i = 0; i < stages; i++)
-		weir_stage_free(weir_world_stage(world, i));
-	for (uint32_t i = 0; i < world->domain_count; i++)
-		weir_domain_free(world->domains[i]);
+	free_stages(world);
+	free_domains(world);
 	weir_sim_free(world->sim);
 	weir_trace_fini(&world->trace);
 	pthread_mutex_destroy(&world->control_lock);

@@ -544,7 +544,7 @@ static void page_client(site *s, weir_request *request)
 
 static const page client_pages[] = {PAGE("/client", page_client), NO_PAGE};
 
-static void listen_too(site *s, bool proxy, bool http2)
+static unsigned listen_too(site *s, bool proxy, bool http2)
 {
 	struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	weir_http_listen listen = {.address = (struct sockaddr *)&any,
@@ -554,6 +554,7 @@ static void listen_too(site *s, bool proxy, bool http2)
 	unsigned number;
 	must(weir_http_add_listener(s->http, &listen, &number));
 	must(weir_http_address(s->http, number, NULL, 0, &s->address));
+	return number;
 }
 
 static void heeds_proxy_headers(void **state)
@@ -607,6 +608,46 @@ static void tells_protocols_apart(void **state)
 			close(fd);
 		}
 	}
+	site_end(&s);
+}
+
+/* ---- listeners that come and go ---- */
+
+static void closed_listeners_do_not_count(void **state)
+{
+	skip_without(state);
+	site s = {.pages = pages};
+	site_open(&s);
+	unsigned kept = listen_too(&s, false, false);
+	int fd = dial(&s);
+	say(fd, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+	heard h = hear_until(fd, "hello");
+	free(h.text);
+	/* Its connection lives on, and its number is free. */
+	weir_http_close_listener(s.http, kept);
+	assert_int_equal(weir_http_address(s.http, kept, NULL, 0, NULL), -EINVAL);
+	uint64_t live = 0;
+	for (int i = 0; i < 3 * WEIR_HTTP_LISTENERS_MAX; i++) {
+		unsigned number = listen_too(&s, false, false);
+		assert_int_equal(number, kept);
+		weir_http_close_listener(s.http, number);
+		weir_http_close_listener(s.http, number);
+		live = i == 1 ? weir_mem_live() : live;
+	}
+	assert_int_equal(weir_mem_live(), live);
+	assert_non_null(s.http->closed);
+	say(fd, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+	h = hear_until(fd, "hello");
+	free(h.text);
+	close(fd);
+	CHECK_EVENTUALLY(weir_http_open(s.http) == 0);
+	CHECK_EVENTUALLY((weir_http_reap_listeners(s.http), s.http->closed == NULL));
+	/* As many as there may be, at one time. */
+	for (unsigned i = 1; i < WEIR_HTTP_LISTENERS_MAX; i++)
+		assert_int_equal(listen_too(&s, false, false), i);
+	struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	weir_http_listen more = {.address = (struct sockaddr *)&any, .address_length = sizeof(any)};
+	assert_int_equal(weir_http_add_listener(s.http, &more, NULL), -ENOSPC);
 	site_end(&s);
 }
 
@@ -664,6 +705,7 @@ int main(void)
 		ON_BOTH(worlds_stop_before_the_server_is_freed),
 		ON_BOTH(heeds_proxy_headers),
 		ON_BOTH(tells_protocols_apart),
+		ON_BOTH(closed_listeners_do_not_count),
 		CHECK_TEST(refuses_bad_options),
 	};
 	cmocka_set_test_filter(getenv("WEIR_TEST"));

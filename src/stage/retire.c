@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stages and pools that end while the world runs.
+ *
+ *	in use ──▶ retiring ──▶ unlisted ──▶ freed
+ *
+ *	retiring   Begins with weir_stage_retire. The stage takes nothing more: its offers are shed as "stopping".
+ *	           It handles what it has, and is still in every table. A grace period (grace.h) covers the offers
+ *	           that had found it open: when it is over, all of them have been counted.
+ *	unlisted   Begins when the stage is empty and that period is over. It is in no table any more, but keeps
+ *	           its index and its name. A second grace period covers threads that have found it in a table
+ *	           before, and handlers that have settled their last event and have not returned yet.
+ *	freed      Nobody writes the counts any more, so they are checked, and must add up exactly.
+ *
+ * A pool without stages goes the same way: its threads end, it leaves the table, and is freed after a grace
+ * period.
+ *
+ * The calling thread takes all steps, under control_lock. No step waits; between them the thread naps. When its
+ * time is up it returns, and the next call goes on from there. When the world is stopped meanwhile, the caller
+ * returns, and the world frees what is left.
+ */
+#include <errno.h>
+
+#include "base/error.h"
+#include "stage/runtime.h"
+
+/* ---- waiting ---- */
+
+/* What is on its way, for both kinds. */
+typedef struct leaving {
+	weir_world *world;
+	bool (*step)(struct leaving *about); /* goes on as far as it can; true: to the end */
+	bool (*busy)(void *about);           /* virtual: time must pass first */
+	weir_stage *stage;
+	weir_domain *domain;
+	bool unbalanced;
+	weir_retire_report report;
+} leaving;
+
+static bool is_running(const weir_world *world)
+{
+	return atomic_load(&world->phase) <= WEIR_PHASE_RUNNING;
+}
+
+static bool await_virtual(leaving *about, uint64_t until_ns)
+{
+	if (about->step(about))
+		return true;
+	if (atomic_load(&about->world->phase) == WEIR_PHASE_RUNNING)
+		weir_sim_drain(about->world, until_ns, about->busy, about);
+	return about->step(about);
+}
+
+static bool await(leaving *about, uint64_t timeout_ns)
+{
+	uint64_t now_ns = weir_world_now(about->world), nap_ns = 20000;
+	uint64_t until_ns = timeout_ns < UINT64_MAX - now_ns ? now_ns + timeout_ns : UINT64_MAX;
+	if (about->world->sim != NULL)
+		return await_virtual(about, until_ns);
+	while (!about->step(about))
+		if (!is_running(about->world) || !weir_nap(&nap_ns, until_ns))
+			return false;
+	return true;
+}
+
+/* ---- a stage ---- */
+
+static bool lanes_are_empty(const weir_stage *stage)
+{
+	/* An event is in service before it stops to wait. */
+	for (uint32_t i = 0; i < stage->lane_count; i++)
+		if (atomic_load(&stage->lanes[i].waiting) != 0 ||
+		    atomic_load(&stage->lanes[i].in_service) != 0)
+			return false;
+	return true;
+}
+
+/* Nothing inside, and no place that a ticket holds, and nobody who waits for one. */
+static bool is_empty(weir_stage *stage)
+{
+	return atomic_load(&stage->waiters) == 0 && lanes_are_empty(stage) &&
+	       weir_stage_in_flight(stage) == 0;
+}
+
+static bool is_busy(void *about)
+{
+	return !is_empty(((leaving *)about)->stage);
+}
+
+/* What the pool's law sees next is more than the last time: sums over the stages must not fall. */
+static void leave_domain_locked(const weir_stage *stage)
+{
+	weir_domain *domain = stage->domain;
+	uint32_t at = 0;
+	pthread_mutex_lock(&domain->lock);
+	while (domain->stages[at] != stage)
+		at++;
+	domain->stage_count--;
+	for (; at < domain->stage_count; at++)
+		domain->stages[at] = domain->stages[at + 1];
+	atomic_store(&domain->shared, domain->options.kind == WEIR_ELASTIC && domain->stage_count > 1);
+	domain->last_ended -= atomic_load(&stage->terms.ended);
+	domain->last_ended_ns -= atomic_load(&stage->terms.ended_ns);
+	domain->last_usual_ns -= atomic_load(&stage->terms.usual_ns);
+	pthread_mutex_unlock(&domain->lock);
+}
+
+static void unlist_locked(weir_stage *stage)
+{
+	weir_world *world = stage->world;
+	atomic_store(&world->stages[stage->index], NULL);
+	leave_domain_locked(stage);
+	if (stage->options.bound != NULL)
+		weir_bound_delist(stage->options.bound, stage);
+	stage->leaving = world->leaving;
+	world->leaving = stage;
+	atomic_store(&stage->unlisted, true);
+	atomic_fetch_add(&weir_things_gone, 1);
+	stage->grace = weir_grace_ask_locked(world);
+}
+
+static void free_index_locked(weir_stage *stage)
+{
+	weir_stage **at = &stage->world->leaving;
+	while (*at != stage)
+		at = &(*at)->leaving;
+	*at = stage->leaving;
+	stage->world->stage_taken[stage->index] = false;
+}
+
+/* The last look: from here on nobody but the caller knows it. */
+static void settle_accounts_locked(leaving *about)
+{
+	weir_stage *stage = about->stage;
+	weir_bound_clear(stage);
+	about->unbalanced = !weir_stage_check(stage);
+	for (unsigned fault = 0; fault < WEIR_FAULT_COUNT; fault++)
+		about->report.faults += weir_stage_faults(stage, (weir_fault)fault);
+	free_index_locked(stage);
+}
+
+static bool step_stage_locked(leaving *about)
+{
+	weir_stage *stage = about->stage;
+	weir_grace_step_locked(about->world);
+	if (!weir_grace_over_locked(about->world, stage->grace))
+		return false;
+	if (!atomic_load(&stage->unlisted)) {
+		if (!is_empty(stage))
+			return false;
+		unlist_locked(stage);
+		weir_grace_step_locked(about->world);
+	}
+	if (!weir_grace_over_locked(about->world, stage->grace))
+		return false;
+	settle_accounts_locked(about);
+	return true;
+}
+
+static bool step_stage(leaving *about)
+{
+	pthread_mutex_lock(&about->world->control_lock);
+	bool done = step_stage_locked(about);
+	pthread_mutex_unlock(&about->world->control_lock);
+	return done;
+}
+
+static int begin_stage_locked(weir_stage *stage)
+{
+	weir_world *world = stage->world;
+	if (!is_running(world))
+		return weir_error_set(-ESHUTDOWN, "stage '%s': the world is stopping or stopped",
+				      stage->name);
+	if (stage->attended)
+		return weir_error_set(-EALREADY, "stage '%s': another thread is retiring it", stage->name);
+	stage->attended = true;
+	world->retirers++;
+	if (atomic_load(&stage->retiring))
+		return 0;
+	atomic_store(&stage->retiring, true);
+	weir_stage_update_open(stage);
+	stage->grace = weir_grace_ask_locked(world);
+	return 0;
+}
+
+static int begin_stage(weir_stage *stage)
+{
+	pthread_mutex_lock(&stage->world->control_lock);
+	int failed = begin_stage_locked(stage);
+	pthread_mutex_unlock(&stage->world->control_lock);
+	if (failed == 0)
+		weir_stage_wake_waiters(stage);
+	return failed;
+}
+
+/* It stays: for the next call, or for the end of the world. */
+static int give_up_stage(leaving *about)
+{
+	weir_stage *stage = about->stage;
+	about->report.inside = weir_stage_in_flight(stage);
+	bool empty = is_empty(stage);
+	pthread_mutex_lock(&about->world->control_lock);
+	stage->attended = false;
+	about->world->retirers--;
+	pthread_mutex_unlock(&about->world->control_lock);
+	if (!is_running(about->world))
+		return weir_error_set(-ESHUTDOWN, "stage '%s': the world has been stopped meanwhile",
+				      stage->name);
+	if (empty)
+		return weir_error_set(-ETIMEDOUT,
+				      "stage '%s': it is empty, but a handler that may still look at it has "
+				      "not returned",
+				      stage->name);
+	return weir_error_set(-ETIMEDOUT,
+			      "stage '%s': %llu events, or places reserved for some, are still in it",
+			      stage->name, (unsigned long long)about->report.inside);
+}
+
+static int free_stage(const leaving *about)
+{
+	int failed = 0;
+	if (about->unbalanced)
+		failed = weir_error_set(-EPROTO, "stage '%s': its counts do not add up", about->stage->name);
+	weir_stage_free(about->stage);
+	pthread_mutex_lock(&about->world->control_lock);
+	about->world->retirers--;
+	pthread_mutex_unlock(&about->world->control_lock);
+	return failed;
+}
+
+int weir_stage_retire(weir_stage **where, uint64_t timeout_ns, weir_retire_report *ret_report)
+{
+	weir_stage *stage = *where;
+	if (stage == NULL)
+		return 0;
+	leaving about = {.world = stage->world, .step = step_stage, .busy = is_busy, .stage = stage};
+	int failed = weir_world_check_thread(stage->world, "retire");
+	if (failed == 0)
+		failed = begin_stage(stage);
+	if (failed != 0)
+		return failed;
+	if (await(&about, timeout_ns)) {
+		*where = NULL;
+		failed = free_stage(&about);
+	} else {
+		failed = give_up_stage(&about);
+	}
+	if (ret_report != NULL)
+		*ret_report = about.report;
+	return failed;
+}
+
+/* ---- a pool ---- */
+
+static bool never_busy(void *about)
+{
+	(void)about;
+	return false;
+}
+
+static void unlist_domain_locked(weir_domain *domain)
+{
+	weir_world *world = domain->world;
+	atomic_store(&world->domains[domain->index], NULL);
+	domain->next = world->leaving_domains;
+	world->leaving_domains = domain;
+	domain->unlisted = true;
+	domain->grace = weir_grace_ask_locked(world);
+}
+
+/* Whoever has waited for it does not wait for the domain that has its index next. */
+static void free_domain_index_locked(weir_domain *domain)
+{
+	weir_world *world = domain->world;
+	weir_domain **at = &world->leaving_domains;
+	while (*at != domain)
+		at = &(*at)->next;
+	*at = domain->next;
+	for (uint32_t i = 0; i < atomic_load(&world->domain_count); i++) {
+		weir_domain *other = weir_world_domain(world, i);
+		if (other != NULL)
+			atomic_fetch_and(&other->waits_for, ~(UINT64_C(1) << domain->index));
+	}
+	world->domain_taken[domain->index] = false;
+}
+
+static bool step_domain(leaving *about)
+{
+	weir_domain *domain = about->domain;
+	if (!weir_elastic_join(domain, 0))
+		return false;
+	pthread_mutex_lock(&about->world->control_lock);
+	if (!domain->unlisted)
+		unlist_domain_locked(domain);
+	weir_grace_step_locked(about->world);
+	bool done = weir_grace_over_locked(about->world, domain->grace);
+	if (done)
+		free_domain_index_locked(domain);
+	pthread_mutex_unlock(&about->world->control_lock);
+	return done;
+}
+
+/* A stage of the domain, also one that is not freed yet; NULL: it has none. */
+static const weir_stage *stage_of_locked(const weir_domain *domain)
+{
+	if (domain->stage_count != 0)
+		return domain->stages[0];
+	const weir_stage *stage = domain->world->leaving;
+	while (stage != NULL && stage->domain != domain)
+		stage = stage->leaving;
+	return stage;
+}
+
+static int begin_domain_locked(weir_domain *domain)
+{
+	const weir_stage *stage = stage_of_locked(domain);
+	if (!is_running(domain->world))
+		return weir_error_set(-ESHUTDOWN, "domain '%s': the world is stopping or stopped",
+				      domain->name);
+	if (domain->options.kind != WEIR_ELASTIC)
+		return weir_error_set(-ENOTSUP, "domain '%s': only elastic domains can be retired",
+				      domain->name);
+	if (stage != NULL)
+		return weir_error_set(-EBUSY, "domain '%s': its stages are retired first; it has '%s'",
+				      domain->name, stage->name);
+	if (domain->attended)
+		return weir_error_set(-EALREADY, "domain '%s': another thread is retiring it", domain->name);
+	domain->attended = domain->retiring = true;
+	domain->world->retirers++;
+	return 0;
+}
+
+static int begin_domain(weir_domain *domain)
+{
+	pthread_mutex_lock(&domain->world->control_lock);
+	int failed = begin_domain_locked(domain);
+	pthread_mutex_unlock(&domain->world->control_lock);
+	return failed;
+}
+
+static int give_up_domain(weir_domain *domain)
+{
+	weir_world *world = domain->world;
+	pthread_mutex_lock(&world->control_lock);
+	domain->attended = false;
+	world->retirers--;
+	pthread_mutex_unlock(&world->control_lock);
+	if (!is_running(world))
+		return weir_error_set(-ESHUTDOWN, "domain '%s': the world has been stopped meanwhile",
+				      domain->name);
+	return weir_error_set(-ETIMEDOUT, "domain '%s': its threads have not ended yet", domain->name);
+}
+
+int weir_domain_retire(weir_domain **where, uint64_t timeout_ns)
+{
+	weir_domain *domain = *where;
+	if (domain == NULL)
+		return 0;
+	weir_world *world = domain->world;
+	leaving about = {.world = world, .step = step_domain, .busy = never_busy, .domain = domain};
+	int failed = weir_world_check_thread(world, "retire");
+	if (failed == 0)
+		failed = begin_domain(domain);
+	if (failed != 0)
+		return failed;
+	if (!await(&about, timeout_ns))
+		return give_up_domain(domain);
+	*where = NULL;
+	weir_domain_free(domain);
+	pthread_mutex_lock(&world->control_lock);
+	world->retirers--;
+	pthread_mutex_unlock(&world->control_lock);
+	return 0;
+}

@@ -26,7 +26,8 @@
  *	prepare   a reload: does what may fail, and can be taken back
  *	apply     a reload: changes the thing in place; cannot fail
  *	retire    no route leads to the thing any more
- *	free      its stage is empty, and nobody looks at it
+ *	over      all its requests have ended and its stage is gone: is there anything left?
+ *	free      nobody looks at it any more
  *
  * A reload compares the values of keys. Where only keys with WEIR_KEY_LIVE differ, the thing stays, with what its law has
  * learnt, and is changed by prepare and apply. Where others differ a new thing is made, which starts with what the law of
@@ -185,7 +186,13 @@ typedef struct weir_kind {
 	int (*start)(void *thing);
 	int (*prepare)(void *thing, const weir_config *config, const weir_route_view *route);
 	void (*apply)(void *thing, const weir_config *config, const weir_route_view *route);
-	void (*retire)(void *thing, bool retired);
+	/* No route leads to it any more. NULL: there is nothing to do. */
+	void (*retire)(void *thing);
+	/*
+	 * Whether nothing of it is in use any more, in the background, so that it can be freed: its stage is gone, and
+	 * so is every request that came by a route to it. Called again and again until it is so. NULL: at once.
+	 */
+	bool (*over)(void *thing);
 	void (*free)(void *thing);
 	/* Frees what was kept in *shared, after the last thing. NULL: nothing is. */
 	void (*close)(void *shared);

@@ -74,6 +74,11 @@ static void destroy(weir_routes *routes)
 	weir_mem_free(routes);
 }
 
+bool weir_routes_is_last(const weir_routes *routes)
+{
+	return atomic_load_explicit(&routes->refs, memory_order_acquire) == 1;
+}
+
 void weir_routes_unref(weir_routes *routes)
 {
 	if (routes != NULL && atomic_fetch_sub_explicit(&routes->refs, 1, memory_order_acq_rel) == 1)

@@ -88,6 +88,8 @@ typedef struct weir_table {
 } weir_table;
 
 weir_routes *weir_routes_ref(weir_routes *routes);
+/* Whether the caller's reference is the only one left. */
+bool weir_routes_is_last(const weir_routes *routes);
 /*
  * Limits that are added from now on continue with the buckets of those in `from` that have the same name,
  * key, rate, burst and room, whatever their rules. Routes continue with the sessions of the same text and

@@ -341,29 +341,44 @@ typedef struct shared_bound {
 	struct shared_bound *next;
 	char backend[NAME_BYTES];
 	weir_bound *bound;
+	unsigned users; /* things; 0: free for another backend */
 } shared_bound;
 
-static weir_bound *make_bound(void **shared, const backend *b)
+static shared_bound *find_bound(shared_bound *at, const char *title)
 {
-	shared_bound *at = weir_mem_zalloc(sizeof(*at));
-	if (at == NULL || weir_bound_new(b->concurrency, &at->bound) != 0) {
-		weir_mem_free(at);
-		weir_error_set(-ENOMEM, "out of memory");
-		return NULL;
-	}
-	snprintf(at->backend, sizeof(at->backend), "%.95s", b->head.title);
+	while (at != NULL &&
+	       (title != NULL ? at->users == 0 || strcmp(at->backend, title) != 0 : at->users != 0))
+		at = at->next;
+	return at;
+}
+
+/* A bound that nobody uses any more, or one more. NULL: out of memory. */
+static shared_bound *room_for_bound(void **shared)
+{
+	shared_bound *at = find_bound(*shared, NULL);
+	if (at != NULL || (at = weir_mem_zalloc(sizeof(*at))) == NULL)
+		return at;
 	at->next = *shared;
 	*shared = at;
-	return at->bound;
+	return at;
 }
 
 /* One that is there is left as it is: how much it lets in is changed when the configuration is in force. */
-static weir_bound *bound_of(void **shared, const backend *b)
+static shared_bound *take_bound(void **shared, const backend *b)
 {
-	for (const shared_bound *at = *shared; at != NULL; at = at->next)
-		if (strcmp(at->backend, b->head.title) == 0)
-			return at->bound;
-	return make_bound(shared, b);
+	shared_bound *at = find_bound(*shared, b->head.title);
+	if (at == NULL && (at = room_for_bound(shared)) != NULL) {
+		weir_bound_free(&at->bound);
+		if (weir_bound_new(b->concurrency, &at->bound) != 0)
+			at = NULL;
+		else
+			snprintf(at->backend, sizeof(at->backend), "%.95s", b->head.title);
+	}
+	if (at != NULL)
+		at->users++;
+	else
+		weir_error_set(-ENOMEM, "out of memory");
+	return at;
 }
 
 static void close_bounds(void *shared)
@@ -379,8 +394,7 @@ static void close_bounds(void *shared)
 
 typedef struct thing {
 	weir_sentry *sentry;
-	weir_bound *bound; /* NULL: none */
-	bool retired;      /* atomic: the admin's thread looks */
+	shared_bound *bound; /* NULL: none */
 } thing;
 
 static const char *shares(const weir_route_view *route)
@@ -443,7 +457,7 @@ static int make_sentry(const weir_making *making, const backend *b, thing *t)
 			   .arg = making->errors},
 		.errors = making->errors,
 		.capacity = making->route.queue,
-		.bound = t->bound,
+		.bound = t->bound != NULL ? t->bound->bound : NULL,
 		.heed_downstream = b->heed_refusals,
 		.law = making->law,
 		.law_params = making->law_params,
@@ -461,6 +475,8 @@ static void free_thing(void *arg)
 {
 	thing *t = arg;
 	weir_sentry_free(&t->sentry);
+	if (t->bound != NULL)
+		t->bound->users--;
 	weir_mem_free(t);
 }
 
@@ -471,7 +487,7 @@ static int make(const weir_making *making, void **ret_thing, weir_stage **ret_st
 	if (t == NULL)
 		return weir_error_set(-ENOMEM, "out of memory");
 	if (b->concurrency != 0)
-		t->bound = bound_of(making->shared, b);
+		t->bound = take_bound(making->shared, b);
 	int failed = b->concurrency != 0 && t->bound == NULL ? -ENOMEM : make_sentry(making, b, t);
 	if (failed != 0) {
 		free_thing(t);
@@ -519,7 +535,7 @@ static void apply(void *arg, const weir_config *config, const weir_route_view *r
 	const thing *t = arg;
 	const backend *b = backend_of(config, route);
 	if (t->bound != NULL)
-		weir_bound_set(t->bound, b->concurrency);
+		weir_bound_set(t->bound->bound, b->concurrency);
 	for (uint32_t i = 0; i < weir_sentry_backends(t->sentry); i++) {
 		weir_sentry_backend_stats stats;
 		weir_sentry_read_backend(t->sentry, i, 0, &stats);
@@ -528,11 +544,16 @@ static void apply(void *arg, const weir_config *config, const weir_route_view *r
 	}
 }
 
-static void retire(void *arg, bool retired)
+static void retire(void *arg)
 {
-	thing *t = arg;
-	__atomic_store_n(&t->retired, retired, __ATOMIC_RELEASE);
-	weir_sentry_rest(t->sentry, retired);
+	const thing *t = arg;
+	weir_sentry_rest(t->sentry, true);
+}
+
+static bool is_over(void *arg)
+{
+	const thing *t = arg;
+	return weir_sentry_end(t->sentry);
 }
 
 /* ---- what is shown ---- */
@@ -584,7 +605,6 @@ static size_t member_count(const void *arg)
 	return weir_sentry_backends(t->sentry);
 }
 
-/* Of a sentry that no route leads to any more, servers that still have something to do. */
 static bool read_member(const void *arg, size_t at, uint64_t now_ns, void *ret_values)
 {
 	const thing *t = arg;
@@ -604,7 +624,7 @@ static bool read_member(const void *arg, size_t at, uint64_t now_ns, void *ret_v
 						       .checks_failed = stats.checks_failed,
 						       .latency_ns = stats.latency_ns,
 						       .weight = stats.weight};
-	return !__atomic_load_n(&t->retired, __ATOMIC_ACQUIRE) || stats.in_flight > 0;
+	return true;
 }
 
 #define COUNT(field, tells)                                                       \
@@ -646,6 +666,7 @@ const weir_kind weir_kind_backend = {
 	.prepare = prepare,
 	.apply = apply,
 	.retire = retire,
+	.over = is_over,
 	.free = free_thing,
 	.close = close_bounds,
 	.prefix = "weir_backend_",

@@ -290,6 +290,33 @@ int weir_proxy_new(const weir_proxy_options *options, weir_proxy **ret_proxy)
 	return 0;
 }
 
+/* How far a thread's connections have ended. */
+enum { ENDING_NOT, ENDING_POSTED, ENDING_DONE };
+
+static void end_thread(weir_post *post, void *arg)
+{
+	weir_proxy_thread *thread = arg;
+	bool gone = weir_upstream_let_go(thread->upstream);
+	atomic_store_explicit(&thread->ending, gone ? ENDING_DONE : ENDING_NOT, memory_order_release);
+}
+
+bool weir_proxy_end(weir_proxy *proxy)
+{
+	bool done = true;
+	for (unsigned i = 0; i < WEIR_THREADS_MAX; i++) {
+		weir_proxy_thread *thread = atomic_load_explicit(&proxy->threads[i], memory_order_acquire);
+		uint32_t ending = thread != NULL ? atomic_load_explicit(&thread->ending, memory_order_acquire)
+						 : ENDING_DONE;
+		done &= ending == ENDING_DONE;
+		if (ending != ENDING_NOT)
+			continue;
+		atomic_store_explicit(&thread->ending, ENDING_POSTED, memory_order_relaxed);
+		thread->end_post = (weir_post){.run = end_thread, .arg = thread};
+		weir_loop_post(weir_upstream_loop(thread->upstream), &thread->end_post);
+	}
+	return done;
+}
+
 void weir_proxy_free(weir_proxy *proxy)
 {
 	if (proxy == NULL)

@@ -65,7 +65,12 @@ typedef struct weir_proxy_stats {
 typedef struct weir_proxy weir_proxy;
 
 int weir_proxy_new(const weir_proxy_options *options, weir_proxy **ret_proxy);
-/* Once no thread uses it any more: the world has stopped. */
+/*
+ * Ends its connections while the world runs, once no request uses it any more. True: none is left. False: not yet;
+ * call again.
+ */
+bool weir_proxy_end(weir_proxy *proxy);
+/* Once no thread uses it any more: it has ended, or the world has stopped. */
 void weir_proxy_free(weir_proxy *proxy);
 /* weir_stage_options.handle; its arg is the proxy. */
 void weir_proxy_handle(weir_stage *stage, weir_event **events, size_t count, void *arg);

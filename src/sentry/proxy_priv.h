@@ -34,6 +34,8 @@ typedef struct weir_proxy_thread {
 		WEIR_PROXY_COUNTS(WEIR_X)
 #undef WEIR_X
 	} counts; /* written by the thread alone */
+	weir_post end_post;
+	_Atomic uint32_t ending; /* ENDING_* of proxy.c */
 } weir_proxy_thread;
 
 /* One more, by the only thread that writes. */

@@ -22,7 +22,8 @@ struct weir_sentry {
 	weir_resolver *resolver; /* NULL: nothing to resolve */
 	bool started;
 	uint64_t resolve_ns;
-	weir_post start_post;
+	weir_post start_post, stop_post;
+	_Atomic uint32_t health_stopped; /* 0: not yet, 1: asked for, 2: done */
 };
 
 /* ---- making one ---- */
@@ -148,6 +149,26 @@ int weir_sentry_start(weir_sentry *sentry)
 	sentry->start_post.arg = sentry;
 	weir_loop_post(loop, &sentry->start_post);
 	return 0;
+}
+
+static void stop_health(weir_post *post, void *arg)
+{
+	weir_sentry *sentry = arg;
+	weir_health_stop(sentry->health);
+	atomic_store(&sentry->health_stopped, 2);
+}
+
+bool weir_sentry_end(weir_sentry *sentry)
+{
+	if (sentry->health != NULL && sentry->started && atomic_load(&sentry->health_stopped) < 2) {
+		if (atomic_load(&sentry->health_stopped) == 0) {
+			atomic_store(&sentry->health_stopped, 1);
+			sentry->stop_post = (weir_post){.run = stop_health, .arg = sentry};
+			weir_loop_post(weir_domain_loop(sentry->domain, 0), &sentry->stop_post);
+		}
+		return false;
+	}
+	return weir_proxy_end(sentry->proxy);
 }
 
 void weir_sentry_free(weir_sentry **where)

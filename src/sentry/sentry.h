@@ -80,7 +80,12 @@ typedef struct weir_sentry_backend_stats {
 int weir_sentry_new(weir_domain *domain, const weir_sentry_options *options, weir_sentry **ret_sentry);
 /* Starts the health checks and the resolver, of a started world. */
 int weir_sentry_start(weir_sentry *sentry);
-/* After the world has stopped, or before it has started. Sets it to NULL. */
+/*
+ * Ends it while the world runs: its stage is gone, and so is every request that came through it. True: done. False: not
+ * yet; call again.
+ */
+bool weir_sentry_end(weir_sentry *sentry);
+/* After it has ended, or the world has stopped, or before that has started. Sets it to NULL. */
 void weir_sentry_free(weir_sentry **sentry);
 
 weir_stage *weir_sentry_stage(const weir_sentry *sentry);

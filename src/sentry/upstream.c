@@ -98,6 +98,18 @@ void weir_upstream_close(weir_upstream *upstream)
 	}
 }
 
+bool weir_upstream_let_go(weir_upstream *upstream)
+{
+	for (weir_upstream_conn *conn = upstream->all, *next; conn != NULL; conn = next) {
+		next = conn->all_next;
+		if (conn->state == WEIR_UPSTREAM_IDLE) {
+			weir_upstream_take_idle(conn);
+			weir_upstream_cut(conn, 0);
+		}
+	}
+	return upstream->open == 0;
+}
+
 uint32_t weir_upstream_open(const weir_upstream *upstream)
 {
 	return upstream->open;

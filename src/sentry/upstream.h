@@ -154,6 +154,8 @@ int weir_upstream_new(weir_loop *loop, weir_fleet *fleet, const weir_upstream_li
 		      weir_upstream **ret_upstream);
 /* Cuts every connection; calls under way fail with -ECANCELED, from within. On the loop's thread. */
 void weir_upstream_close(weir_upstream *upstream);
+/* Closes connections that no call uses. True: none is left. On its thread. */
+bool weir_upstream_let_go(weir_upstream *upstream);
 /* Connections that are not gone yet. */
 uint32_t weir_upstream_open(const weir_upstream *upstream);
 /* Once no connection is open; also when its loop is gone. */

@@ -26,6 +26,7 @@
 #define MISTAKE_MOST  600u
 #define KEPT_MOST     800u
 #define DRAIN_LOOK_MS 20
+#define TIDY_MS       20
 
 typedef struct daemon_state {
 	const weir_program *program;
@@ -351,11 +352,23 @@ static void child_ended(daemon_state *d)
 		}
 }
 
+/* The next signal. While what reloads have replaced is ending, looks after that from time to time. */
+static int next_signal(daemon_state *d, const sigset_t *signals)
+{
+	const struct timespec look = {.tv_nsec = TIDY_MS * 1000000L};
+	int signo;
+	while (weir_service_tidy(d->service))
+		if ((signo = sigtimedwait(signals, NULL, &look)) > 0)
+			return signo;
+	return sigwait(signals, &signo) == 0 ? signo : 0;
+}
+
 /* Until it is to end. */
 static void serve(daemon_state *d, const sigset_t *signals)
 {
-	for (int signo;;) {
-		if (sigwait(signals, &signo) != 0)
+	for (;;) {
+		int signo = next_signal(d, signals);
+		if (signo == 0)
 			continue;
 		if (signo == SIGHUP)
 			reload(d);

@@ -93,6 +93,7 @@ static int make_world(weir_service *service)
 					.domain = service->domain,
 					.files = service->files,
 					.monitor = service->monitor};
+	weir_things_init(&service->things);
 	return failed;
 }
 
@@ -274,10 +275,13 @@ static int prepare(weir_service *service, const weir_config *config, weir_tls *r
 	if (failed == 0)
 		failed = weir_http_set_routes(service->http, routes);
 	weir_listeners_keep(service, failed == 0);
-	weir_routes_unref(failed == 0 ? service->routes : routes);
-	if (failed == 0)
-		service->routes = routes;
-	return failed;
+	if (failed != 0) {
+		weir_routes_unref(routes);
+		return failed;
+	}
+	weir_things_replaced(&service->things, service->routes);
+	service->routes = routes;
+	return 0;
 }
 
 int weir_service_apply(weir_service *service, const weir_config *config)
@@ -315,6 +319,11 @@ void weir_service_save(const weir_service *service, FILE *to)
 void weir_service_count_reload(weir_service *service, bool done)
 {
 	__atomic_add_fetch(done ? &service->reloads : &service->reloads_failed, 1, __ATOMIC_RELAXED);
+}
+
+bool weir_service_tidy(weir_service *service)
+{
+	return weir_things_tidy(&service->things);
 }
 
 void weir_service_ready(weir_service *service, bool ready)

@@ -52,6 +52,8 @@ int weir_service_apply(weir_service *service, const weir_config *config);
 size_t weir_service_listeners(const weir_service *service, weir_inherited *ret_sockets, size_t most);
 /* And what the laws have learnt, and what kinds of request cost. */
 void weir_service_save(const weir_service *service, FILE *to);
+/* Goes on with the end of what reloads have replaced. True: something is left to do, later. */
+bool weir_service_tidy(weir_service *service);
 /* Counts a reload. */
 void weir_service_count_reload(weir_service *service, bool done);
 void weir_service_ready(weir_service *service, bool ready);

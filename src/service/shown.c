@@ -18,12 +18,6 @@ static weir_http *costs_of(void *arg)
 
 /* ---- things ---- */
 
-/* Calls fn with every thing. Things are only ever added, at the front, by the main thread. */
-static const weir_thing *first_thing(const weir_service *service)
-{
-	return __atomic_load_n(&service->things.first, __ATOMIC_ACQUIRE);
-}
-
 static void show_members(const weir_service *service, const weir_thing *thing, weir_show_fn *fn, void *arg)
 {
 	const weir_kind *kind = thing->kind;
@@ -77,7 +71,7 @@ static void show_own(const weir_service *service, weir_show_fn *fn, void *arg)
 
 static void show(weir_show_fn *fn, void *fn_arg, void *arg)
 {
-	const weir_service *service = arg;
+	weir_service *service = arg;
 	show_own(service, fn, fn_arg);
 	max_align_t values[WEIR_SHOWN_BYTES / sizeof(max_align_t)];
 	for (unsigned i = 0; service->things.kinds[i] != NULL; i++) {
@@ -91,8 +85,10 @@ static void show(weir_show_fn *fn, void *fn_arg, void *arg)
 				 .values = values},
 		   fn_arg);
 	}
-	for (const weir_thing *thing = first_thing(service); thing != NULL; thing = thing->next)
+	pthread_mutex_lock(&service->things.lock);
+	for (const weir_thing *thing = service->things.first; thing != NULL; thing = thing->next)
 		show_thing(service, thing, fn, fn_arg);
+	pthread_mutex_unlock(&service->things.lock);
 }
 
 static char *config_text(void *arg)

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "rules/routes.h"
 #include "service/config_inside.h"
 #include "stage/runtime.h"
 
@@ -74,21 +75,26 @@ static weir_thing *thing_of(const weir_things *things, const weir_config *config
 	return NULL;
 }
 
-/* "app", then "app~2", "app~3": a thing that is replaced keeps its stage, and the name, until the end. */
+static bool has_name(const weir_thing *list, const char *name)
+{
+	for (; list != NULL; list = list->next)
+		if (strcmp(list->name, name) == 0)
+			return true;
+	return false;
+}
+
+/* "app", or "app~2" while the one that it replaces is still there. */
 static weir_thing *new_thing(const weir_things *things, const char *wanted, uint64_t fingerprint)
 {
 	weir_thing *thing = weir_mem_zalloc(sizeof(*thing));
-	unsigned number = 1;
 	if (thing == NULL) {
 		weir_error_set(-ENOMEM, "out of memory");
 		return NULL;
 	}
-	for (const weir_thing *other = things->first; other != NULL; other = other->next)
-		number += strcmp(other->wanted, wanted) == 0;
 	snprintf(thing->wanted, sizeof(thing->wanted), "%.80s", wanted);
-	if (number == 1)
-		snprintf(thing->name, sizeof(thing->name), "%.80s", wanted);
-	else
+	snprintf(thing->name, sizeof(thing->name), "%.80s", wanted);
+	for (unsigned number = 2;
+	     has_name(things->first, thing->name) || has_name(things->retired, thing->name); number++)
 		snprintf(thing->name, sizeof(thing->name), "%.80s~%u", wanted, number);
 	thing->fingerprint = fingerprint;
 	return thing;
@@ -194,8 +200,10 @@ static weir_thing *make_thing(weir_things *things, const weir_config *config, co
 	if (things->monitor != NULL)
 		weir_monitor_subscribe(things->monitor, thing->stage);
 	inherit_law(things, thing);
+	pthread_mutex_lock(&things->lock);
 	thing->next = things->first;
-	__atomic_store_n(&things->first, thing, __ATOMIC_RELEASE);
+	things->first = thing;
+	pthread_mutex_unlock(&things->lock);
 	return thing;
 }
 
@@ -290,17 +298,99 @@ static const weir_config_route *route_to(const weir_things *things, const weir_c
 	return NULL;
 }
 
+/* Out of the list, so that nobody finds it any more. */
+static void retire(weir_things *things, weir_thing **link)
+{
+	weir_thing *thing = *link;
+	pthread_mutex_lock(&things->lock);
+	*link = thing->next;
+	pthread_mutex_unlock(&things->lock);
+	if (thing->kind->retire != NULL)
+		thing->kind->retire(thing->self);
+	thing->last_table = things->table;
+	thing->next = things->retired;
+	things->retired = thing;
+}
+
 void weir_things_leave(weir_things *things, const weir_config *config)
 {
-	for (weir_thing *thing = things->first; thing != NULL; thing = thing->next) {
+	for (weir_thing **link = &things->first, *thing; (thing = *link) != NULL;) {
 		const weir_config_route *route = route_to(things, config, thing);
-		if (thing->kind->retire != NULL)
-			thing->kind->retire(thing->self, route == NULL);
-		if (route != NULL && thing->kind->apply != NULL) {
-			weir_route_view view = weir_config_view(config, route);
-			thing->kind->apply(thing->self, config, &view);
+		if (route == NULL) {
+			retire(things, link);
+			continue;
 		}
+		weir_route_view view = weir_config_view(config, route);
+		if (thing->kind->apply != NULL)
+			thing->kind->apply(thing->self, config, &view);
+		link = &thing->next;
 	}
+}
+
+/* ---- ending ---- */
+
+void weir_things_replaced(weir_things *things, struct weir_routes *old)
+{
+	weir_old_table *table = old != NULL ? weir_mem_zalloc(sizeof(*table)) : NULL;
+	if (table != NULL) {
+		*table = (weir_old_table){things->tables, old, things->table};
+		things->tables = table;
+	} else if (old != NULL) {
+		things->lost_table = true; /* out of memory: what it led to stays until the end */
+		weir_routes_unref(old);
+	}
+	things->table++;
+}
+
+/* Those that only we still hold are gone. */
+static void drop_tables(weir_things *things)
+{
+	for (weir_old_table **link = &things->tables, *table; (table = *link) != NULL;) {
+		if (!weir_routes_is_last(table->routes)) {
+			link = &table->next;
+			continue;
+		}
+		*link = table->next;
+		weir_routes_unref(table->routes);
+		weir_mem_free(table);
+	}
+}
+
+/* Tables up to the last that led to it: none later did. */
+static bool is_led_to(const weir_things *things, const weir_thing *thing)
+{
+	for (const weir_old_table *table = things->tables; table != NULL; table = table->next)
+		if (table->number <= thing->last_table)
+			return true;
+	return things->lost_table;
+}
+
+/* True: it is free. */
+static bool end_thing(weir_things *things, weir_thing *thing)
+{
+	int failed = thing->stage != NULL ? weir_stage_retire(&thing->stage, 0, NULL) : 0;
+	if (failed == -EPROTO)
+		weir_errors_say(things->errors, WEIR_LOG_ERROR, "retire",
+				"stage '%s': its counts do not add up", thing->name);
+	if (thing->stage != NULL || (thing->pool != NULL && weir_domain_retire(&thing->pool, 0) != 0) ||
+	    (thing->kind->over != NULL && !thing->kind->over(thing->self)))
+		return false;
+	thing->kind->free(thing->self);
+	weir_mem_free(thing);
+	return true;
+}
+
+bool weir_things_tidy(weir_things *things)
+{
+	drop_tables(things);
+	for (weir_thing **link = &things->retired, *thing; (thing = *link) != NULL;) {
+		weir_thing *next = thing->next;
+		if (!is_led_to(things, thing) && end_thing(things, thing))
+			*link = next;
+		else
+			link = &thing->next;
+	}
+	return things->retired != NULL || things->tables != NULL;
 }
 
 /* Whether a route before this one leads to the same thing. */
@@ -323,15 +413,33 @@ void weir_things_save(const weir_things *things, const weir_config *config, FILE
 	}
 }
 
-void weir_things_free(weir_things *things)
+static void free_list(weir_thing *thing)
 {
-	for (weir_thing *thing = things->first, *next; thing != NULL; thing = next) {
+	for (weir_thing *next; thing != NULL; thing = next) {
 		next = thing->next;
 		thing->kind->free(thing->self);
 		weir_mem_free(thing);
 	}
-	things->first = NULL;
-	for (unsigned i = 0; things->kinds != NULL && things->kinds[i] != NULL; i++)
+}
+
+void weir_things_init(weir_things *things)
+{
+	pthread_mutex_init(&things->lock, NULL);
+}
+
+void weir_things_free(weir_things *things)
+{
+	if (things->kinds == NULL)
+		return;
+	for (weir_old_table *table = things->tables, *next; table != NULL; table = next) {
+		next = table->next;
+		weir_routes_unref(table->routes);
+		weir_mem_free(table);
+	}
+	free_list(things->first);
+	free_list(things->retired);
+	for (unsigned i = 0; things->kinds[i] != NULL; i++)
 		if (things->kinds[i]->close != NULL && things->shared[i] != NULL)
 			things->kinds[i]->close(things->shared[i]);
+	pthread_mutex_destroy(&things->lock);
 }

@@ -13,9 +13,14 @@
  * and started, and those that stay are prepared, all of which can fail; then what is there is changed. weir_things_leave
  * takes the first steps back when it is given the configuration that stays.
  *
- * Threads: the main thread, but for weir_things_each, which the admin's thread calls.
+ * Things end. One that no route leads to is retired: it leaves the list, and waits until the tables of routes that led to
+ * it are gone, and with them every request that was classified by them. Then its stage is retired, its pool, and at last it
+ * is freed by its kind. Nothing of that blocks: weir_things_tidy does what can be done, and is called again.
+ *
+ * Threads: the main thread. The admin's thread looks at the list under the lock.
  */
 
+#include <pthread.h>
 #include <weir/monitor.h>
 
 #include "log/log.h"
@@ -35,12 +40,25 @@ typedef struct weir_thing {
 	weir_domain *pool; /* threads of its own, by weir_making_stage; NULL: none */
 	bool started;
 	const weir_admission_law *law; /* NULL: none */
+	uint64_t last_table;           /* of a retired one: the last table that led to it */
 } weir_thing;
 
+/* A table of routes that is not in force any more, and that requests may still use. */
+typedef struct weir_old_table {
+	struct weir_old_table *next;
+	struct weir_routes *routes;
+	uint64_t number;
+} weir_old_table;
+
 typedef struct weir_things {
-	weir_thing *first; /* atomic: added at the front by the main thread, gone through by the admin's */
+	weir_thing *first; /* changed under the lock */
+	weir_thing *retired;
+	weir_old_table *tables;
+	uint64_t table;  /* the number of the one in force */
+	bool lost_table; /* there was no memory for an old one, so nobody knows when it is gone */
+	pthread_mutex_t lock;
 	const weir_kind *const *kinds;
-	void *shared[WEIR_KINDS_MAX]; /* of each kind; atomic, as above */
+	void *shared[WEIR_KINDS_MAX]; /* of each kind; atomic, as the admin's thread looks */
 	weir_world *world;
 	weir_domain *domain;
 	weir_files *files;
@@ -50,6 +68,7 @@ typedef struct weir_things {
 	const weir_handover *handover; /* what the laws of a predecessor have learnt; NULL: nothing */
 } weir_things;
 
+void weir_things_init(weir_things *things);
 /* The thing of a route, found or made; one that is found is left as it is. NULL: weir_error says why. */
 weir_thing *weir_things_for(weir_things *things, const weir_config *config, const weir_config_route *route);
 /* Starts what is not started. Of a started world. */
@@ -63,6 +82,10 @@ int weir_things_prepare(weir_things *things, const weir_config *config);
 int weir_things_settle(weir_things *things, const weir_config *config);
 /* Those that the configuration leads to are as it says, and the others are retired. */
 void weir_things_leave(weir_things *things, const weir_config *config);
+/* Another table of routes is in force: takes the reference to the old one. NULL: there was none. */
+void weir_things_replaced(weir_things *things, struct weir_routes *old);
+/* Goes on with the end of what was retired. True: something is left to do, later. */
+bool weir_things_tidy(weir_things *things);
 /* What the laws of the configuration's routes have learnt, for a successor. */
 void weir_things_save(const weir_things *things, const weir_config *config, FILE *to);
 /* After the world has stopped. */

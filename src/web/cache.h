@@ -152,6 +152,7 @@ typedef struct weir_loader {
 	const struct weir_types *types;
 	/* The page is the caller's reference still; NULL: status. */
 	void (*answer)(weir_request *request, weir_page *page, unsigned status);
+	_Atomic uint32_t *loads; /* under way: they look at the loader until their end */
 } weir_loader;
 
 int weir_load_stage_new(weir_cache *cache);

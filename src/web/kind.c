@@ -128,6 +128,11 @@ static int make(const weir_making *making, void **ret_thing, weir_stage **ret_st
 	return 0;
 }
 
+static bool is_over(void *thing)
+{
+	return weir_site_is_idle(thing);
+}
+
 static void free_site(void *thing)
 {
 	weir_site *site = thing;
@@ -171,6 +176,7 @@ const weir_kind weir_kind_root = {
 	.check_route = check_route,
 	.print_route = print_route,
 	.make = make,
+	.over = is_over,
 	.free = free_site,
 	.close = close_cache,
 	.shared_prefix = "weir_cache_",

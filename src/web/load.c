@@ -36,6 +36,7 @@ static void free_load(weir_load *load)
 		atomic_fetch_sub_explicit(&load->cache->checks, 1, memory_order_relaxed);
 	weir_page_unref(load->page);
 	weir_page_unref(load->old);
+	atomic_fetch_sub_explicit(load->loader->loads, 1, memory_order_release);
 	weir_mem_free(load);
 }
 
@@ -93,6 +94,7 @@ static weir_load *new_load(weir_cache *cache, const weir_loader *loader, uint64_
 		return NULL;
 	load->cache = cache;
 	load->loader = loader;
+	atomic_fetch_add_explicit(loader->loads, 1, memory_order_relaxed);
 	load->hash = hash;
 	memcpy(load->text, path.at, path.length);
 	load->path = (weir_span){load->text, path.length};

@@ -29,6 +29,7 @@ struct weir_site {
 	weir_stage *stage;
 	weir_types *types;
 	char *index[INDEX_MOST + 1];
+	_Atomic uint32_t loads;
 };
 
 /* ---- requests ---- */
@@ -198,7 +199,8 @@ int weir_site_new(weir_domain *domain, weir_cache *cache, const weir_site_option
 				     .index = (const char *const *)site->index,
 				     .listing = options->listing,
 				     .precompressed = options->precompressed,
-				     .answer = weir_page_answer};
+				     .answer = weir_page_answer,
+				     .loads = &site->loads};
 	int error = options->root != NULL ? open_root(site, options->root)
 					  : weir_error_set(-EINVAL, "site: a root is needed");
 	if (error == 0)
@@ -218,6 +220,11 @@ int weir_site_new(weir_domain *domain, weir_cache *cache, const weir_site_option
 weir_stage *weir_site_stage(const weir_site *site)
 {
 	return site->stage;
+}
+
+bool weir_site_is_idle(const weir_site *site)
+{
+	return atomic_load_explicit(&site->loads, memory_order_acquire) == 0;
 }
 
 void weir_site_free(weir_site **where)

@@ -57,6 +57,8 @@ typedef struct weir_site_options {
 	const void *law_params;
 } weir_site_options;
 
+/* Whether nothing looks at it in the background. Once its stage is gone, it stays so. */
+bool weir_site_is_idle(const weir_site *site);
 /* -ENOENT, -ENOTDIR, -EACCES ... with weir_error. */
 int weir_site_new(weir_domain *domain, weir_cache *cache, const weir_site_options *options,
 		  weir_site **ret_site);

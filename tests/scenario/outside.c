@@ -80,8 +80,9 @@ static int make(const weir_making *making, void **ret_thing, weir_stage **ret_st
 	snprintf(e->text, sizeof(e->text), "%s", values->text);
 	e->times = values->times;
 	e->loud = voice != NULL && voice->loud;
-	int failed =
-		weir_making_stage(making, getenv("ECHO_POOL") != NULL ? &pool : NULL, handle, e, ret_stage);
+	int failed = weir_making_stage(making,
+				       getenv("ECHO_POOL") != NULL && values->times % 2 == 0 ? &pool : NULL,
+				       handle, e, ret_stage);
 	if (failed != 0) {
 		free(e);
 		return failed;

@@ -28,6 +28,7 @@ def text_of(random_, backend, root, number):
 def reloads():
     random_ = random.Random(1)
     backend = Backend(good)
+    os.environ["ECHO_POOL"] = "1"  # some things have threads of their own
     weir = Weir("--threads=2", config='listen "127.0.0.1:0" {}\nroute "all" { echo = t }\n', program=OUTSIDE)
     root = os.path.join(weir.folder, "root")
     os.mkdir(root)

@@ -324,7 +324,7 @@ WEIR_API int weir_http_new(const weir_http_options *options, weir_http **ret_htt
 WEIR_API int weir_http_set_routes(weir_http *http, weir_routes *routes);
 WEIR_API void weir_http_read_stats(const weir_http *http, weir_http_stats *ret_stats);
 
-typedef struct weir_tls weir_tls; /* certificates and settings: src/tls/tls.h */
+typedef struct weir_tls weir_tls; /* certificates and settings: weir/tls.h */
 
 typedef struct weir_http_listen {
 	const struct sockaddr *address;
@@ -334,7 +334,7 @@ typedef struct weir_http_listen {
 	size_t fd_count;
 	int backlog;
 	uint32_t max_connections;
-	weir_tls *tls; /* NULL: plain */
+	weir_tls *tls; /* a reference is taken; NULL: plain */
 	bool http2;    /* by prior knowledge, and by ALPN with TLS */
 	bool proxy;    /* every connection begins with a PROXY header (v1 or v2) */
 } weir_http_listen;
@@ -343,6 +343,11 @@ typedef struct weir_http_listen {
 WEIR_API int weir_http_add_listener(weir_http *http, const weir_http_listen *listen, unsigned *ret_number);
 WEIR_API int weir_http_address(const weir_http *http, unsigned number, char *ret_text, size_t size,
 			       struct sockaddr_storage *ret_address);
+/*
+ * Other certificates from the next handshake on, for a listener that has TLS already: after a renewal. Takes
+ * a reference. Any one thread that is no reactor. -EINVAL: there is no such listener, or it has no TLS.
+ */
+WEIR_API int weir_http_set_tls(weir_http *http, unsigned number, weir_tls *tls);
 /* No new connections; idle ones are closed, busy ones after their answer ("Connection: close", GOAWAY). Any thread but reactors. */
 WEIR_API void weir_http_drain(weir_http *http);
 /* Connections still open. */

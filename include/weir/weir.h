@@ -16,5 +16,6 @@
 #include <weir/random.h>
 #include <weir/sim.h>
 #include <weir/stage.h>
+#include <weir/tls.h>
 
 #endif

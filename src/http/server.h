@@ -146,8 +146,6 @@ weir_sessions *weir_http_sessions(weir_http *http, uint32_t at, char *ret_text, 
 
 /* Copies of its sockets, for a successor; returns how many. From then on closing it leaves what waits to be accepted to the successor. */
 size_t weir_http_fds(weir_http *http, unsigned number, int *ret_fds, size_t most);
-/* Other certificates from the next handshake on; for a listener with TLS. Takes a reference. */
-int weir_http_set_tls(weir_http *http, unsigned number, weir_tls *tls);
 void weir_http_listener_free_tls(weir_http_listener *listener);
 /* No more connections from it; those it has live on. */
 void weir_http_close_listener(weir_http *http, unsigned number);

@@ -3,42 +3,23 @@
 #define WEIR_TLS_TLS_H
 
 /*
- * TLS by OpenSSL: certificates and settings (weir_tls), sessions on connections, and handshakes as a bounded stage of their own.
+ * TLS by OpenSSL: certificates and settings (weir_tls: weir/tls.h), sessions on connections, and handshakes
+ * as a bounded stage of their own.
  *
- * Handshakes. A handshake costs thousands of times what a request does. The steps that compute (the server's answer to a ClientHello, the client's Finished) are events of
- * the stage "handshake" in the server's reactor domain: never inlined, a batch of 1, so that between two of them the loop turns and traffic is served; bounded in count, shed beyond
- * (the connection is closed with an alert). What a flood of handshakes gets is a share of the processor, set by how many steps a turn may take.
+ * Handshakes. A handshake costs thousands of times what a request does. The steps that compute (the server's
+ * answer to a ClientHello, the client's Finished) are events of the stage "handshake" in the server's reactor
+ * domain: never inlined, a batch of 1, so that between two of them the loop turns and traffic is served;
+ * bounded in count, shed beyond (the connection is closed with an alert). What a flood of handshakes gets is
+ * a share of the processor, set by how many steps a turn may take.
  *
- * Threads: a weir_tls is made by one thread, immutable once used, and may be replaced live (a listener takes a reference for each handshake); sessions belong to their connection's thread.
+ * Threads: a weir_tls is made by one thread, immutable once used, and may be replaced live (a listener takes
+ * a reference for each handshake); sessions belong to their connection's thread.
  */
 
 #include <weir/http.h>
+#include <weir/tls.h>
 
 #include "tls/link.h"
-
-typedef struct weir_tls_certificate {
-	const char *chain; /* PEM file, leaf first */
-	const char *key;
-} weir_tls_certificate;
-
-typedef struct weir_tls_options {
-	const weir_tls_certificate *
-		certificates; /* the first one answers names that no other has, and clients without SNI; names are taken from the certificates (wildcards too) */
-	size_t certificate_count;
-	const char *
-		client_ca; /* PEM: clients may, or must, show a certificate signed by one of these; NULL: not asked */
-	bool client_required;
-	const char *min_version; /* "1.2" or "1.3"; NULL: "1.2" */
-	const char
-		*ciphers; /* of TLS 1.2, as OpenSSL names them; NULL: the modern ones with forward secrecy */
-	bool http2;       /* offer h2 by ALPN before http/1.1 */
-	bool no_tickets; /* session tickets are on, with keys that turn over every hour and are accepted for one more */
-} weir_tls_options;
-
-/* -EINVAL, -ENOENT ... with weir_error: which file, what OpenSSL said. */
-int weir_tls_new(const weir_tls_options *options, weir_tls **ret_tls);
-weir_tls *weir_tls_ref(weir_tls *tls);
-void weir_tls_unref(weir_tls *tls);
 
 /* The stage "handshake" of a server; capacity: handshakes that may wait (all threads). Before or after the world starts. */
 int weir_tls_stage_new(weir_domain *domain, uint32_t capacity, weir_stage **ret_stage);

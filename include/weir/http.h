@@ -156,6 +156,12 @@ typedef struct weir_reply {
 WEIR_API int weir_request_reply(weir_request *request, const weir_reply *reply);
 /* A short text as the body, text/plain; for errors and examples. */
 WEIR_API int weir_request_reply_text(weir_request *request, unsigned status, weir_span text);
+/*
+ * 405: the path exists, but not for this method. allow becomes the field Allow, as in "GET, HEAD"; "" is an
+ * empty one: no method is allowed at the moment. For handlers that look at the method themselves; see
+ * "Methods" below for what the server does.
+ */
+WEIR_API int weir_request_reply_not_allowed(weir_request *request, const char *allow);
 
 /* The head of a streamed answer of that many bytes (WEIR_UNKNOWN_LENGTH: chunked, or up to the end of the connection). Body members of reply are ignored. At home. */
 WEIR_API int weir_request_begin(weir_request *request, const weir_reply *reply, uint64_t length);
@@ -195,8 +201,45 @@ WEIR_API void weir_request_drop(weir_stage *stage, weir_event *event, weir_verdi
  *	"method GET HEAD" (one of them), "header NAME" (is there), "header NAME = VALUE", "header NAME ~ PART" (contains it),
  *	"cookie NAME", "cookie NAME = VALUE", "from 10.0.0.0/8 ::1" (one of them), "certificate" (any), "certificate CN=VALUE", "scheme https",
  *	"not RULE".
+ *
+ * Methods. A request that no route matches, but that a route would match by another method, is answered with
+ * 405 and Allow; all others that no route matches with 404. Allow lists the methods of WEIR_METHODS that a
+ * route would match; CONNECT, and methods of other names, are not listed. Rules other than "method" must
+ * match as ever, so nobody learns of routes that are not for him. A route behind them that matches everything
+ * takes such requests; its handler may answer by weir_request_reply_not_allowed.
+ *
+ * Copies. All texts in the options below (names, rules, location, page_type, session, key) are copied, as are
+ * the arrays of rules: nothing that an option points to need outlive the call. Two are not: of page a
+ * reference is taken, and stage and arg are kept as pointers, so the stage must live as long as the server,
+ * and arg as long as requests of the route.
  */
 #define WEIR_RULES_MAX 16
+
+/*
+ * Sees a request before it is admitted, and decides its class: from a session that the application has
+ * verified, say. Its head is all there is: method, path, query, fields, cookies, client, certificate. The
+ * body has not come. klass is what rules and sessions came to, and what is returned is the class; anything
+ * beyond the lowest class is taken as the lowest. It may also note what it found for the handler:
+ * weir_request_set_user, with memory of weir_request_alloc or something that outlives the request, since a
+ * request that is shed then is freed without another call of the application.
+ *
+ * Nothing that a client sends sets the class past this function. So it has to verify what it goes by (a
+ * signature, a look at a table of sessions): a class that is taken from a field or cookie as it came is one
+ * that every client can choose.
+ *
+ * Threads: the request's home, for several requests at once on several threads. It must not block, answer or
+ * offer the request. Cost: its own time, for every request of the route that no quota has turned away, also
+ * under overload, when most are then shed: keep it to a microsecond or so. A route without it pays nothing.
+ */
+typedef unsigned weir_classify(weir_request *request, unsigned klass, void *arg);
+
+/*
+ * For weir_route_options.klass. A route that says nothing (0) leaves the class to the rules of
+ * weir_routes_add_class. -1 says the same. 1 to 7 are that class. As 0 is what forgetting gives, the highest
+ * class has to be asked for by name.
+ */
+#define WEIR_CLASS_BY_RULES 0
+#define WEIR_CLASS_HIGHEST  (-100)
 
 typedef enum weir_reject_kind {
 	WEIR_REJECT_STATUS,   /* status with a short text */
@@ -206,7 +249,7 @@ typedef enum weir_reject_kind {
 
 typedef struct weir_class_options {
 	const char *name; /* for Weir-Shed, logs and metrics */
-	unsigned klass;
+	unsigned klass;   /* 0 is the highest, 7 the lowest; there is no default */
 	const char *const *rules; /* ends with NULL; none: every request */
 } weir_class_options;
 
@@ -215,8 +258,10 @@ typedef struct weir_route_options {
 	const char *const *rules;
 	weir_stage *stage; /* where its requests are offered to; required */
 	void *arg;
-	int klass;   /* -1: as the classes say */
-	bool exempt; /* never shed by a law: health checks */
+	int klass;               /* 1 to 7, WEIR_CLASS_HIGHEST, or 0: as the classes say */
+	bool exempt;             /* never shed by a law: health checks */
+	weir_classify *classify; /* has the last word on the class; NULL: nobody is asked */
+	void *classify_arg;
 	size_t collect_bytes; /* bodies are collected before the offer, up to this; beyond: 413. 0: handlers read them */
 	uint64_t deadline_ns; /* after the first byte of the request; 0: none */
 	weir_reject_kind reject;
@@ -251,7 +296,11 @@ typedef struct weir_limit_options {
 	uint32_t keys; /* kept at most; 0: 65,536 */
 } weir_limit_options;
 WEIR_API int weir_routes_add_limit(weir_routes *routes, const weir_limit_options *options);
-/* The class of a request that no class' rules match; 0 unless set. */
+/*
+ * The class of a request that no class' rules match. Without this call it is 0, the highest: right where
+ * there are no classes, and wrong where the classes are those of better clients. Call it wherever
+ * weir_routes_add_class is called without a class for the rest.
+ */
 WEIR_API int weir_routes_default_class(weir_routes *routes, unsigned klass, const char *name);
 
 /* ---- servers ---- */

@@ -40,8 +40,13 @@ typedef struct weir_route {
 	weir_matcher *matcher; /* NULL: every request */
 	weir_stage *stage;
 	void *arg;
-	int klass;
+	int klass; /* -1: as the classes say */
 	bool exempt;
+	/* Exempt, or with a deadline or a classify function: one look tells whether there is more to do. */
+	bool special;
+	bool by_method;          /* another method may match where one does not */
+	weir_classify *classify; /* NULL: nobody is asked */
+	void *classify_arg;
 	size_t collect_bytes;
 	uint64_t deadline_ns;
 	weir_reject_kind reject;
@@ -76,6 +81,7 @@ struct weir_routes {
 	unsigned default_class;
 	char *class_name[WEIR_CLASSES]; /* NULL: its number */
 	const weir_routes *from;        /* whose quotas and sessions are gone on with; NULL: nobody's */
+	bool by_method;                 /* some route is */
 	bool plain; /* one route for everything, no classes, no limits, no sessions: nothing to compare */
 };
 
@@ -119,6 +125,15 @@ typedef struct weir_found {
 /* Finds route, class, session and limit. */
 void weir_routes_find(const weir_routes *routes, const weir_match_input *input, uint64_t now_ns,
 		      weir_found *ret_found);
+/*
+ * The methods by which a route would match a request that none has matched: a bit for each weir_method. 0: no
+ * method would do. A walk over the routes with rules on methods for each method, so only for requests that
+ * are refused anyway.
+ */
+uint32_t weir_routes_allowed(const weir_routes *routes, const weir_match_input *input);
+/* These as the field Allow has them: "GET, HEAD". Returns the length. */
+#define WEIR_ALLOW_BYTES 96
+size_t weir_routes_print_allowed(uint32_t methods, char ret_text[static WEIR_ALLOW_BYTES]);
 /* Whether it is "cookie NAME" or "header NAME". */
 bool weir_session_text_is_good(const char *text);
 /* "gold", or "2" where nobody gave it a name. */

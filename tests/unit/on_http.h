@@ -211,8 +211,6 @@ static inline void site_open(site *s)
 	s->pool = domain_elastic(s->world, "elastic", 1, 4);
 	must(weir_stage_new(s->reactor, &web, &s->stage));
 	must(weir_stage_new(s->pool, &pool, &s->pool_stage));
-	if (s->route.klass == 0)
-		s->route.klass = -1;
 	must(weir_world_start(s->world));
 	site_routes(s);
 	weir_http_options options = {.domain = s->reactor,

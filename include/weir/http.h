@@ -188,7 +188,11 @@ WEIR_API void weir_request_abort(weir_request *request);
  */
 WEIR_API int weir_request_upgrade(weir_request *request, const weir_field *fields, size_t count);
 
-/* Turns it away as the route says: 503 with Retry-After and Weir-Shed, from the last offer's weir_why_shed where that is about it. */
+/*
+ * Turns it away as the route says: 503 with Retry-After and Weir-Shed, from the last offer's weir_why_shed
+ * where that is about it. Weir-Shed names the stage or quota, the class and the reason;
+ * weir_http_options.no_shed_details leaves it out.
+ */
 WEIR_API void weir_request_reject(weir_request *request, weir_verdict why);
 /* The drop function for stages that handle requests: rejects. */
 WEIR_API void weir_request_drop(weir_stage *stage, weir_event *event, weir_verdict why, void *arg);
@@ -358,6 +362,13 @@ typedef struct weir_http_options {
 	 * sets the event's cost to it, in microseconds, before the first offer. true: it does not, and the cost is 0.
 	 */
 	bool no_costs;
+	/*
+	 * Usually a request that is turned away is told by whom and why, in the field Weir-Shed:
+	 * "stage=db;class=gold;reason=full". Good for clients of one's own and for finding faults; but it
+	 * tells strangers the names of stages, quotas and classes. true: there is no such field. Status and
+	 * Retry-After stay, and the log has the reason in either case.
+	 */
+	bool no_shed_details;
 } weir_http_options;
 
 typedef struct weir_http_stats {

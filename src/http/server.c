@@ -103,6 +103,7 @@ int weir_http_new(const weir_http_options *options, weir_http **ret_http)
 	http->log = options->log;
 	http->log_arg = options->log_arg;
 	http->log_sheds_only = options->log_sheds_only;
+	http->no_shed_details = options->no_shed_details;
 	pthread_mutex_init(&http->lock, NULL);
 	pthread_cond_init(&http->change, NULL);
 	*ret_http = http;

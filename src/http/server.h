@@ -56,6 +56,7 @@ struct weir_http_loop {
 	size_t request_bytes; /* of a request's block */
 	weir_costs *costs;    /* a reference; NULL: nobody wants to know */
 	uint32_t link_bytes;  /* bound of a connection's output: that of the limits, and room for heads */
+	bool no_shed_details; /* rejections have no Weir-Shed */
 
 	/* the loop's thread */
 	weir_http *http; /* NULL: the server is gone */
@@ -98,7 +99,7 @@ struct weir_http {
 	char *server;
 	void (*log)(const weir_http_record *record, void *arg);
 	void *log_arg;
-	bool log_sheds_only;
+	bool log_sheds_only, no_shed_details;
 	weir_errors *errors;    /* NULL: nobody is told */
 	weir_costs *costs;      /* NULL: nobody wants to know */
 	weir_stage *handshakes; /* of TLS; NULL: no listener has wanted any */

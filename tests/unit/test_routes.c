@@ -480,6 +480,40 @@ static void dates_each(void **state)
 	site_end(&s);
 }
 
+static void routes_that_reject_plainly_and_elsewhere(site *s)
+{
+	three_routes(s);
+	add(s, (weir_route_options){.name = "moved",
+				    .reject = WEIR_REJECT_REDIRECT,
+				    .location = "/sorry",
+				    .rules = RULES("path /moved")});
+}
+
+/* Who is turned away hears nothing of stages, whichever way the answer is made. */
+static void keeps_names_to_itself(void **state)
+{
+	skip_without(state);
+	static const weir_fixed_params one = {.rate_per_s = 0.001, .burst = 1};
+	site s = {.pages = any_pages,
+		  .make_routes = routes_that_reject_plainly_and_elsewhere,
+		  .no_shed_details = true,
+		  .stage_options = {.admission = &weir_law_fixed, .admission_params = &one}};
+	site_open(&s);
+	expect_contains(&s, "GET /a HTTP/1.0\r\n\r\n", "HTTP/1.1 200 OK");
+	for (int i = 0; i < 2; i++) {
+		char *text = ask(&s, i == 0 ? "GET /a HTTP/1.0\r\n\r\n" : "GET /moved HTTP/1.0\r\n\r\n");
+		check_contains(text, i == 0 ? "HTTP/1.1 503 " : "HTTP/1.1 302 ");
+		check_contains(text,
+			       i == 0 ? "\r\n\r\noverloaded, try again later\n" : "\r\nLocation: /sorry\r\n");
+		check_contains(text, "\r\nRetry-After: ");
+		check_lacks(text, "Weir-Shed");
+		check_lacks(text, "web");
+		free(text);
+	}
+	assert_int_equal(site_record(&s, 1).shed, WEIR_SHED_RATE);
+	site_end(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -491,6 +525,7 @@ int main(void)
 		ON_BOTH(tells_which_methods_would_do),
 		ON_BOTH(asks_the_application_for_the_class),
 		ON_BOTH(asks_in_a_plain_table_too),
+		ON_BOTH(keeps_names_to_itself),
 		ON_BOTH(tells_each_its_reason),
 		ON_BOTH(spreads_when_to_come_again),
 		ON_BOTH(dates_each),

@@ -97,9 +97,19 @@ WEIR_API void *weir_request_arg(const weir_request *request);
 WEIR_API const char *weir_request_route_name(const weir_request *request);
 /* When its first byte came. */
 WEIR_API uint64_t weir_request_began_ns(const weir_request *request);
-/* Memory that lives as long as the request, aligned for anything; NULL: none left. Its owner's thread. */
+/*
+ * Memory that lives as long as the request, aligned for anything. It is freed with the request, never before.
+ * Its owner's thread.
+ *
+ * A request has WEIR_REQUEST_ALLOC_MAX bytes in all: one piece of that size, or many small ones. The head of
+ * the request is kept in the same memory, and so are fields and small bodies of answers from other threads.
+ * Pieces are rounded up to 16 bytes, and a piece that does not fit into the rest of a block begins a new one,
+ * so some of the total is lost between pieces. The first pieces, about 1 KB together, cost no malloc. NULL:
+ * the total is used up, or the system has no memory.
+ */
+#define WEIR_REQUEST_ALLOC_MAX (1024u * 1024u)
 WEIR_API void *weir_request_alloc(weir_request *request, size_t bytes);
-/* The owner's pointer; NULL at first. */
+/* The owner's pointer; NULL at first. The server never frees it. */
 WEIR_API void weir_request_set_user(weir_request *request, void *user);
 WEIR_API void *weir_request_user(const weir_request *request);
 /* Called once, at home, when the client leaves before the end of the answer; not from within another call. NULL fn: nobody wants to know. */

@@ -5,8 +5,10 @@
 /* All of libweir. Each header begins with what its part is for. */
 
 #include <weir/base.h>
+#include <weir/cookie.h>
 #include <weir/event.h>
 #include <weir/file.h>
+#include <weir/form.h>
 #include <weir/http.h>
 #include <weir/inspect.h>
 #include <weir/law.h>

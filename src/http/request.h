@@ -39,8 +39,8 @@ typedef struct weir_http_loop weir_http_loop;
 typedef struct weir_http_conn weir_http_conn;
 typedef struct weir_codec weir_codec;
 
-#define WEIR_REQUEST_ARENA      1536u           /* bytes in the block itself */
-#define WEIR_REQUEST_ARENA_MOST (1024u * 1024u) /* with chunks */
+#define WEIR_REQUEST_ARENA      1536u                  /* bytes in the block itself */
+#define WEIR_REQUEST_ARENA_MOST WEIR_REQUEST_ALLOC_MAX /* with chunks */
 
 enum weir_request_flag {
 	WEIR_REQUEST_OFFERED = 1 << 0, /* a stage has had it */

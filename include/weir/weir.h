@@ -12,6 +12,7 @@
 #include <weir/http.h>
 #include <weir/inspect.h>
 #include <weir/law.h>
+#include <weir/log.h>
 #include <weir/loop.h>
 #include <weir/monitor.h>
 #include <weir/net.h>

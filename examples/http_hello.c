@@ -50,7 +50,9 @@ int main(int argc, char **argv)
 	fflush(stdout);
 
 	sigwait(&ends, &signal);
-	weir_http_drain(http);
+	/* Answers first, then whatever work is left: nobody who was let in is cut. */
+	if (weir_http_drain_wait(http, 5 * WEIR_NS_PER_S))
+		warnx("%s", weir_error());
 	if (weir_world_stop(world, 5 * WEIR_NS_PER_S, NULL))
 		warnx("%s", weir_error());
 	weir_http_free(&http);

@@ -420,6 +420,18 @@ WEIR_API int weir_http_address(const weir_http *http, unsigned number, char *ret
 WEIR_API int weir_http_set_tls(weir_http *http, unsigned number, weir_tls *tls);
 /* No new connections; idle ones are closed, busy ones after their answer ("Connection: close", GOAWAY). Any thread but reactors. */
 WEIR_API void weir_http_drain(weir_http *http);
+/*
+ * Drains, and waits until the last connection has closed: every request that came has its answer by then. At
+ * most timeout_ns (UINT64_MAX: as long as it takes). 0, or -ETIMEDOUT: some are still open, and the server
+ * goes on draining; call it again, or go on and cut them. The world has to run meanwhile. Any thread but
+ * reactors (-EINVAL). An orderly end is
+ *
+ *	weir_http_drain_wait(http, ...);    answers are out
+ *	weir_world_stop(world, ...);        stages are empty
+ *	weir_http_free(&http);
+ *	weir_world_free(&world);
+ */
+WEIR_API int weir_http_drain_wait(weir_http *http, uint64_t timeout_ns);
 /* Connections still open. */
 WEIR_API uint32_t weir_http_open(const weir_http *http);
 /* Closes everything, frees. As weir_listener_free: not on a reactor thread. Sets it to NULL. */

@@ -267,8 +267,13 @@ int weir_h2_start(weir_http_conn *conn);
 
 /* server.c */
 
+/* A condition whose waits go by the clock that nobody sets. */
+void weir_http_init_condition(pthread_cond_t *condition);
 /* One loop has done as ordered. */
 void weir_http_carried_out(weir_http *http);
+
+/* drain.c: a connection of a loop that drains has closed. Whoever waits for the last one is told. Home. */
+void weir_http_left(weir_http_loop *loop);
 
 /* loop_share.c */
 

@@ -145,6 +145,10 @@ typedef struct weir_param {
 	const char *help; /* one line; ends with the default */
 } weir_param;
 
+/*
+ * A stage keeps a pointer to its law, which is usually a constant, and a copy of the params_bytes of its
+ * parameters (weir_stage_options.admission_params, weir_stage_admission): these may be on the stack.
+ */
 typedef struct weir_admission_law {
 	const char *name;
 	const char *brief; /* one line for people */

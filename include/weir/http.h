@@ -7,27 +7,34 @@
  *
  *	listen → read → parse → classify → admit → handle → write → done
  *
- * The server reads and parses on the reactor threads of one domain, finds class and route of the request by the rules of its weir_routes, and offers
- * the request's event to the route's stage: that offer is the admission. Shed, the server answers by itself, from a canned
- * reply with a reason. Admitted, the request belongs to the stage like every event, until somebody answers it:
+ * The server reads and parses on the reactor threads of one domain, finds class and route of the request by
+ * the rules of its weir_routes, and offers the request's event to the route's stage: that offer is the
+ * admission. Shed, the server answers by itself, from a canned reply with a reason. Admitted, the request
+ * belongs to the stage like every event, until somebody answers it:
  *
  *	weir_request_reply                          a whole answer
  *	weir_request_begin, _write ..., _end        a stream
  *	weir_request_reject                         no answer but why
  *
- * Each of the three (begin, of a stream) settles the event if a handler owns it: as done; as refused where the status is 429 or 503; as failed for other
- * statuses from 500 on. So a stage's response time is that to the first byte, and neither a slow reader nor a long stream
- * counts as a slow service. A handler may as well offer the event on to another stage, or hold it (weir_hold) and answer later.
- * It never calls weir_done and the like on a request: an answer does.
+ * Each of the three (begin, of a stream) settles the event if a handler owns it: as done; as refused where
+ * the status is 429 or 503; as failed for other statuses from 500 on. So a stage's response time is that to
+ * the first byte, and neither a slow reader nor a long stream counts as a slow service. A handler may as well
+ * offer the event on to another stage, or hold it (weir_hold) and answer later. It never calls weir_done and
+ * the like on a request: an answer does.
  *
- * Lifetime. A request lives until it is answered to the end, its body has been read or given up, and no stage owns its event. When the client leaves before that, the
- * event is cancelled and the gone function is called; the owner still has to answer, which then only frees it. After a reply, an end, a rejection
- * or an abort the request is not the caller's any more.
+ * Lifetime. A request lives until it is answered to the end, its body has been read or given up, and no stage
+ * owns its event. When the client leaves before that, the event is cancelled and the gone function is called;
+ * the owner still has to answer, which then only frees it. After a reply, an end, a rejection or an abort the
+ * request is not the caller's any more.
  *
- * Threads. A request's home is the thread of its connection. Everything is called there, but for these, which any thread that owns the event
- * may call: the looks at the request (method, path, header, ...), weir_request_alloc, weir_request_reply, weir_request_reject.
+ * Threads. A request's home is the thread of its connection. Everything is called there, but for these, which
+ * any thread that owns the event may call: the looks at the request (method, path, header, ...),
+ * weir_request_alloc, weir_request_reply, weir_request_reject. Streams and bodies for threads that may wait
+ * are in weir/stream.h; forms in weir/form.h, cookies in weir/cookie.h, certificates in weir/tls.h, an access
+ * log in weir/log.h.
  *
- * Spans point into the request and are valid while the request is, but may move when a handler returns without an answer: look again.
+ * Spans point into the request and are valid while the request is, but may move when a handler returns
+ * without an answer: look again.
  */
 
 #include <sys/socket.h>
@@ -262,8 +269,8 @@ typedef enum weir_reject_kind {
 } weir_reject_kind;
 
 typedef struct weir_class_options {
-	const char *name; /* for Weir-Shed, logs and metrics */
-	unsigned klass;   /* 0 is the highest, 7 the lowest; there is no default */
+	const char *name;         /* for Weir-Shed, logs and metrics */
+	unsigned klass;           /* 0 is the highest, 7 the lowest; there is no default */
 	const char *const *rules; /* ends with NULL; none: every request */
 } weir_class_options;
 

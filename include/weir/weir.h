@@ -19,6 +19,7 @@
 #include <weir/random.h>
 #include <weir/sim.h>
 #include <weir/stage.h>
+#include <weir/stream.h>
 #include <weir/tls.h>
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/mem.h"
+#include "http/ferry.h"
 #include "http/server.h"
 #include "stage/runtime.h"
 
@@ -55,6 +56,8 @@ static void free_chunks(weir_request *request)
 
 static void free_parts(weir_request *request)
 {
+	if (request->ferry != NULL)
+		weir_ferry_leave(request->ferry);
 	free_chunks(request);
 	weir_buf_unref(request->collected);
 	weir_buf_unref(request->rest);
@@ -96,6 +99,11 @@ static void *alloc_chunk(weir_request *request, size_t bytes)
 	request->arena = chunk->bytes + bytes;
 	request->arena_end = chunk->bytes + size;
 	return chunk->bytes;
+}
+
+bool weir_request_hold_chunk(weir_request *request)
+{
+	return request->chunks != NULL || alloc_chunk(request, 0) != NULL;
 }
 
 static inline void *alloc(weir_request *request, size_t bytes)

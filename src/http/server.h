@@ -88,6 +88,8 @@ struct weir_http_loop {
 	/* under lock */
 	pthread_mutex_t lock;
 	weir_request *arrived, **arrived_end; /* answered elsewhere */
+	weir_ferry *ferries, **ferries_end;   /* with orders from elsewhere */
+	bool arriving;                        /* arrive_post is on its way: it must not be posted twice */
 	bool over;                            /* the loop has ended */
 	weir_post arrive_post;
 };
@@ -285,6 +287,12 @@ void weir_http_loop_leave(weir_http_loop *loop);
 void weir_http_loop_unref(weir_http_loop *loop);
 /* Frees a request's block, and lets go of what it holds of the loop. */
 void weir_http_loop_give(weir_http_loop *loop, weir_request *request);
+
+/*
+ * Something is in the lists of arrivals: sees to it that home looks. Under the lock, and not once the loop is
+ * over.
+ */
+void weir_http_loop_announce_locked(weir_http_loop *loop);
 
 /* At home. */
 static inline void weir_http_loop_ref(weir_http_loop *loop)

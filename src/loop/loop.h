@@ -62,6 +62,12 @@ void weir_loop_defer(weir_loop *loop, weir_deferred *deferred);
 bool weir_loop_run_deferred(weir_loop *loop);
 bool weir_loop_has_deferred(const weir_loop *loop);
 
+/*
+ * Takes back a post that has not run. true: it was there. Outside of turns: for who ends with the loop, and
+ * must leave nothing behind that a last turn would run.
+ */
+bool weir_loop_unpost(weir_loop *loop, const weir_post *post);
+
 /* A place in each loop for what a layer above has once a loop. It is freed with the loop, before its back end. */
 enum weir_loop_slot { WEIR_LOOP_NET, WEIR_LOOP_SLOTS };
 

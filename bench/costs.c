@@ -18,7 +18,7 @@ static void fill(weir_costs *costs)
 	for (unsigned i = 0; i < 64; i++)
 		for (unsigned n = 0; n < 4; n++) {
 			snprintf(path, sizeof(path), "/u/name%c%c", 'g' + (int)i % 8, 'g' + (int)i / 8);
-			weir_kind kind = weir_costs_find(costs, 1, 1, path, strlen(path), &us);
+			weir_cost_kind kind = weir_costs_find(costs, 1, 1, path, strlen(path), &us);
 			weir_costs_learn(costs, kind, 1000000, 1, i + 1);
 		}
 }
@@ -32,7 +32,7 @@ int main(int argc, char **argv)
 	uint64_t count = (uint64_t)bench_number(argv, "count", 1000000), sum = 0;
 	uint64_t warm = (uint64_t)bench_number(argv, "warm", 100);
 	weir_costs *costs = weir_costs_new(&(weir_costs_options){.key = {1, 2}});
-	weir_kind kind = {0};
+	weir_cost_kind kind = {0};
 	size_t length = strlen(path);
 	uint32_t us = 0;
 

@@ -92,6 +92,7 @@ complete -c weir -n '__fish_seen_subcommand_from sentry' -l demo -d 'a page that
 complete -c weir -n '__fish_seen_subcommand_from sentry' -l dry-run -d 'decide and count, but turn nobody away'
 complete -c weir -n '__fish_seen_subcommand_from sentry' -l threads -x -d 'instead of one for each core'
 complete -c weir -n '__fish_seen_subcommand_from sentry' -l access-log -r -F -d '- for standard output, off for none'
+complete -c weir -n '__fish_seen_subcommand_from sentry' -l check -d 'say what would run, or everything that is wrong, and end'
 complete -c weir -n '__fish_seen_subcommand_from serve' -l help -d 'tells about it'
 complete -c weir -n '__fish_seen_subcommand_from serve' -s c -r -F -d 'the configuration; without one, the defaults and the flags below'
 complete -c weir -n '__fish_seen_subcommand_from serve' -l listen -x -d 'may be repeated; instead of the file\'s listen blocks'
@@ -104,6 +105,7 @@ complete -c weir -n '__fish_seen_subcommand_from serve' -l demo -d 'a page that 
 complete -c weir -n '__fish_seen_subcommand_from serve' -l dry-run -d 'decide and count, but turn nobody away'
 complete -c weir -n '__fish_seen_subcommand_from serve' -l threads -x -d 'instead of one for each core'
 complete -c weir -n '__fish_seen_subcommand_from serve' -l access-log -r -F -d '- for standard output, off for none'
+complete -c weir -n '__fish_seen_subcommand_from serve' -l check -d 'say what would run, or everything that is wrong, and end'
 complete -c weir -n '__fish_seen_subcommand_from sim' -F
 complete -c weir -n '__fish_seen_subcommand_from sim' -l help -d 'tells about it'
 complete -c weir -n '__fish_seen_subcommand_from sim' -l law -x -a '(weir sim --laws | grep -v "^ ")' -d 'instead of the law of every stage that has a line for one; none: no law'

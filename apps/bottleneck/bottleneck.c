@@ -9,17 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CHECKSUMS = 50, BYTES = 100 * 1024, CAPACITY = 4096, THREADS = 2, PAGE_BYTES = 8192, SHOWN = 20 };
+enum { CHECKSUMS = 50, BYTES = 100 * 1024, THREADS = 2, PAGE_BYTES = 8192, SHOWN = 20 };
 
 typedef struct bottleneck {
-	struct bottleneck *next;
-	int fd;
+	int fd; /* of the program itself, which is what is read */
 	off_t file_bytes;
-	uint32_t checksums, bytes;
+	uint32_t checksums, bytes; /* at the best quality */
 } bottleneck;
-
-/* All that were made: a stage has no end that could free them. Made by one thread. */
-static bottleneck *made;
 
 /* Adler-32, as it is defined: cheap enough to do fifty times, dear enough to be work. */
 static uint32_t checksum(const unsigned char *bytes, size_t length)
@@ -81,47 +77,89 @@ static void handle(weir_stage *stage, weir_event **events, size_t count, void *a
 	free(buffer);
 }
 
-static int open_file(const bottleneck_options *options, bottleneck *b)
+/* ---- the kind ---- */
+
+typedef struct route_keys {
+	const char *demo;
+} route_keys;
+
+static const weir_key keys[] = {WEIR_KEY("demo", TEXT, route_keys, demo, NULL, "a built-in page: bottleneck"),
+				{0}};
+
+static void check_route(weir_config *config, const weir_route_view *route)
 {
-	struct stat stat;
-	b->fd = open(options->file != NULL ? options->file : "/proc/self/exe", O_RDONLY | O_CLOEXEC);
-	if (b->fd < 0 || fstat(b->fd, &stat) != 0)
-		return -errno;
-	b->file_bytes = stat.st_size;
-	return 0;
+	const route_keys *values = route->values;
+	if (strcmp(values->demo, "bottleneck") != 0)
+		weir_config_wrong(config, route->head, "demo", "demo: there is only bottleneck");
 }
 
-int bottleneck_new(weir_world *world, const bottleneck_options *options, weir_stage **ret_stage)
+static void print_route(const weir_route_view *route, FILE *file)
 {
-	const char *name = options->name != NULL ? options->name : "bottleneck";
+	const route_keys *values = route->values;
+	fprintf(file, "demo %s", values->demo);
+}
+
+static void apply_flag(weir_config *config, const char *const *values, unsigned count)
+{
+	weir_block_head *route = weir_config_add(config, "route", "demo");
+	if (route != NULL)
+		weir_config_set(config, route, "demo", "bottleneck");
+}
+
+static const weir_kind_flag flag = {
+	.name = "--demo",
+	.help = "a page that computes, for all requests, instead of routes",
+	.apply = apply_flag,
+};
+
+static void free_bottleneck(void *thing)
+{
+	bottleneck *b = thing;
+	close(b->fd);
+	free(b);
+}
+
+static int make_bottleneck(bottleneck **ret_bottleneck)
+{
+	struct stat stat;
 	bottleneck *b = calloc(1, sizeof(*b));
 	if (b == NULL)
 		return -ENOMEM;
-	b->checksums = options->checksums != 0 ? options->checksums : CHECKSUMS;
-	b->bytes = options->bytes != 0 ? options->bytes : BYTES;
-	uint32_t threads = options->threads != 0 ? options->threads : THREADS;
-	weir_domain_options pool = {
-		.name = name, .kind = WEIR_ELASTIC, .min_threads = threads, .max_threads = threads};
-	weir_stage_options stage = {.name = name,
-				    .handle = handle,
-				    .drop = weir_request_drop,
-				    .arg = b,
-				    .capacity = options->capacity != 0 ? options->capacity : CAPACITY,
-				    .admission = options->law,
-				    .admission_params = options->law_params};
-	weir_domain *domain;
-	int failed = open_file(options, b);
-	if (failed == 0)
-		failed = weir_domain_new(world, &pool, &domain);
-	if (failed == 0)
-		failed = weir_stage_new(domain, &stage, ret_stage);
-	if (failed == 0) {
-		b->next = made;
-		made = b;
-	} else {
-		if (b->fd > 0)
-			close(b->fd);
-		free(b);
+	*b = (bottleneck){.checksums = CHECKSUMS, .bytes = BYTES};
+	b->fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	if (b->fd < 0 || fstat(b->fd, &stat) != 0) {
+		int failed = -errno;
+		free_bottleneck(b);
+		return failed;
 	}
+	b->file_bytes = stat.st_size;
+	*ret_bottleneck = b;
+	return 0;
+}
+
+/* Its handler keeps a thread busy, so it has a few of its own. */
+static int make(const weir_making *making, void **ret_thing, weir_stage **ret_stage)
+{
+	static const weir_domain_options pool = {.min_threads = THREADS, .max_threads = THREADS};
+	bottleneck *b;
+	int failed = make_bottleneck(&b);
+	if (failed != 0)
+		return failed;
+	failed = weir_making_stage(making, &pool, handle, b, ret_stage);
+	if (failed == 0)
+		*ret_thing = b;
+	else
+		free_bottleneck(b);
 	return failed;
 }
+
+const weir_kind bottleneck_kind = {
+	.name = "demo",
+	.keys = keys,
+	.bytes = sizeof(route_keys),
+	.flag = &flag,
+	.check_route = check_route,
+	.print_route = print_route,
+	.make = make,
+	.free = free_bottleneck,
+};

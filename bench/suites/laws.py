@@ -66,9 +66,10 @@ def own_queue(bench):
 
 
 def own_markdown(full, small):
-    lines = [f"`adaptive`, {full['points']} points, seed {full['seed']}. *Short*: a bound missed. *Cannot*: missed, and no fixed limit on the",
-             "wait meets the bounds there either (for the highest class: the residual service of one worker alone misses it; after a fall: no pair of",
-             "limits, before and after it, that is told of it as soon as arrivals can tell).", "",
+    lines = [f"This is `adaptive` over {full['points']} points, seed {full['seed']}. *Short* means that a bound is missed. *Cannot* means that it is missed, and that",
+             "no fixed limit on the wait meets the bounds there either. For the highest class: the residual service of one worker",
+             "alone misses it. After a fall of the load: no pair of limits, one before and one after it, meets the bounds, even if",
+             "it is told of the fall as soon as arrivals can show it.", "",
              "| bound | | met | short | cannot | worst |", "|---|---|---|---|---|---|"]
     for item in full["criteria"]:
         lines.append(f"| {item['criterion']} | {item['bound']:g} | {item['passed']} | {item['short']} | {item['cannot']} | "
@@ -132,8 +133,8 @@ def proxy(bench):
 
 def proxy_markdown(full, small):
     first = full[1]
-    lines = ["`adaptive-remote`, cells met, by seed. Its constants were chosen with seed 1. *Cannot*: of those missed with seed 1, the ones that a proxy",
-             "misses as well which was told the best fixed limit, room and patience for that very cell.", "",
+    lines = ["These are the cells that `adaptive-remote` meets, by seed. Its constants were chosen with seed 1. *Cannot* counts the cells",
+             "missed with seed 1 that are also missed by a proxy that is told the best fixed limit, room and patience for that cell.", "",
              "| part | cells | " + " | ".join(f"seed {seed}" for seed in full) + " | cannot |", "|---" * (len(full) + 3) + "|"]
     for part, (met, short, cells) in first.items():
         lines.append(f"| {part} | {cells} | " + " | ".join(str(f[part][0]) for f in full.values()) + f" | {cells - met - short} |")
@@ -199,9 +200,10 @@ def judge_line(name, tune, held, grid, part=None):
 
 
 def judge_markdown(tune, held):
-    lines = [f"Cells met. The constants of `{JUDGED}` may be chosen on the half *tune*; all other columns are of the cells held out. A cell of *no harm*",
-             "counts if the service alone, with no law, keeps the target there (a kind that takes longer by itself: five times its own time); a cell of the",
-             "others counts if an oracle keeps the percentiles. The rules are at the top of `bench/laws/judge_rules.c`.", "",
+    lines = [f"The table has the cells met. The constants of `{JUDGED}` may be chosen on the half *tune*; all other columns are of",
+             "the half held out. A cell of *no harm* counts if the service alone, with no law, keeps the target there (for a kind",
+             "that takes longer by itself: five times its own time). A cell of the others counts if an oracle keeps the",
+             "percentiles. The rules are at the top of `bench/laws/judge_rules.c`.", "",
              f"| | `{JUDGED}`, tune | " + " | ".join(f"`{law}`" for law in held) + " | count | do not |", "|---" * (len(held) + 4) + "|"]
     for grid, name in JUDGE_GRIDS.items():
         lines.append(judge_line(f"**{name}**", tune, held, grid))
@@ -244,8 +246,8 @@ def worst_loss(usual, both):
 
 
 def sensitivity_markdown(usual, found):
-    lines = ["Cells met when one constant of `adaptive-remote` (`src/control/remote.h`) is halved or doubled, of both halves; as they are: " +
-             ", ".join(f"{JUDGE_GRIDS[grid]} {met} of {count}" for grid, (met, count) in usual.items()) + ".", "",
+    lines = ["The table has the cells met, over both halves, when one constant of `adaptive-remote` (`src/control/remote.h`) is halved or doubled.",
+             "With the constants as they are: " + ", ".join(f"{JUDGE_GRIDS[grid]} {met} of {count}" for grid, (met, count) in usual.items()) + ".", "",
              "| | " + " | ".join(f"{name}, halved | doubled" for name in JUDGE_GRIDS.values()) + " |", "|---" * (2 * len(JUDGE_GRIDS) + 1) + "|"]
     for name, (half, twice) in found.items():
         lines.append(f"| `{name}` | " + " | ".join(f"{half[grid][0]:d} | {twice[grid][0]:d}" for grid in JUDGE_GRIDS) + " |")

@@ -3,8 +3,9 @@
 #define WEIR_INSPECT_H
 
 /*
- * Looking inside: counters, distributions, graph, faults, trace. Any thread, at any time: reading
- * takes no lock that a running stage needs. Numbers read while the world runs are each right, but not all of one instant.
+ * Introspection: counters, distributions, graph, faults, trace. Any thread may call it at any time:
+ * reading takes no lock that a running stage needs. While the world runs each number is correct, but they
+ * are not all from the same instant.
  */
 
 #include <stdio.h>
@@ -23,9 +24,9 @@ typedef struct weir_stage_stats {
 	uint64_t waiting;                        /* all classes */
 	uint64_t inlined;                        /* admitted and handled at once */
 	uint64_t batches;                        /* handler calls, all classes */
-	uint64_t by_verdict[WEIR_VERDICT_COUNT]; /* sheds at the offer, by reason */
-	uint64_t drops[WEIR_VERDICT_COUNT];      /* drops after admission, by reason */
-	uint64_t spared[WEIR_VERDICT_COUNT];     /* would have been shed or dropped: dry run, shed ceiling */
+	uint64_t by_verdict[WEIR_VERDICT_COUNT]; /* shed at the offer, by reason */
+	uint64_t drops[WEIR_VERDICT_COUNT];      /* dropped after admission, by reason */
+	uint64_t spared[WEIR_VERDICT_COUNT];     /* refused but let in all the same: dry run, shed ceiling */
 } weir_stage_stats;
 
 /* klass: 0 .. WEIR_CLASSES - 1, or WEIR_ALL_CLASSES. */
@@ -33,11 +34,17 @@ WEIR_API void weir_stage_read(const weir_stage *stage, unsigned klass, weir_stag
 
 typedef enum weir_measure { WEIR_WAITING, WEIR_SERVICE, WEIR_RESPONSE, WEIR_MEASURES } weir_measure;
 
-/* The quantile (0 .. 1) of what was measured since the start, in ns, to 3 %; 0 when nothing was. */
+/*
+ * The quantile (0 to 1) of what was measured since the start, in ns, accurate to 3 %; 0 if nothing was
+ * measured.
+ */
 WEIR_API uint64_t weir_stage_quantile(const weir_stage *stage, unsigned klass, weir_measure measure,
 				      double quantile);
 
-/* How many events went from one stage's handler to the other, admitted. from NULL: from outside any handler. */
+/*
+ * How many events one stage's handler offered to the other and had admitted. If from is NULL: offered
+ * from outside any handler.
+ */
 WEIR_API uint64_t weir_edge_count(const weir_stage *from, const weir_stage *to);
 
 /* Misuse that was survived. X(name, text) */
@@ -71,7 +78,8 @@ typedef struct weir_trace_entry {
 	uint32_t event; /* its number */
 	uint16_t stage; /* index, as in the dump */
 	uint8_t klass;
-	uint8_t step; /* 'o'ffered and run at once, 'q'ueued, 's'hed, 'b'egun, 'h'eld, 'd'one, 'f'ailed, 'x' dropped */
+	/* 'o'ffered and run at once, 'q'ueued, 's'hed, 'b'egun, 'h'eld, 'd'one, 'f'ailed, 'x': dropped */
+	uint8_t step;
 	weir_verdict verdict; /* for 's' and 'x' */
 } weir_trace_entry;
 

@@ -6,14 +6,15 @@
  * The event loop of a reactor thread: timers, posts from other threads, signals, readiness of file
  * descriptors. Sockets and files have layers of their own (weir/net.h, weir/file.h).
  *
- * Two back ends, epoll and io_uring, behave alike. The better one that works here is found by
- * probing; the environment's WEIR_LOOP=epoll or WEIR_LOOP=uring forces one (then failing says why).
+ * There are two back ends, epoll and io_uring, which behave alike. The better one that works on this
+ * machine is found by probing. The environment variable WEIR_LOOP=epoll or WEIR_LOOP=uring forces one; if
+ * that one does not work, the error says why.
  *
- * Threads: everything but weir_loop_post and weir_loop_wake is for the loop's own thread. All objects
- * are yours and embedded in your structs: a loop allocates nothing per timer or post, so its memory is
- * bounded by what its users have.
+ * Threads: weir_loop_post and weir_loop_wake may be called by any thread, everything else only by the
+ * loop's own thread. All objects are yours and are embedded in your structs. A loop allocates nothing per
+ * timer or post, so its memory is bounded by what its users have.
  *
- * One clock read a turn: weir_loop_now is the time this turn began.
+ * The clock is read once per turn: weir_loop_now is the time at which this turn began.
  */
 
 #include <weir/base.h>
@@ -22,19 +23,22 @@
 extern "C" {
 #endif
 
-/* ---- loops of one's own; the threads of a reactor domain already have one ---- */
+/* ---- creating a loop; the threads of a reactor domain already have one ---- */
 
 WEIR_API int weir_loop_new(weir_loop **ret_loop);
-/* The loop must be idle: no watch, timer or socket left on it. Sets *loop to NULL. */
+/* The loop must be idle, with no watch, timer or socket left on it. Sets *loop to NULL. */
 WEIR_API void weir_loop_free(weir_loop **loop);
-/* One turn: waits at most wait_ns for something to happen, then handles all of it. 0 or a negative errno. */
+/*
+ * One turn: waits at most wait_ns for something to happen, then handles everything that has happened.
+ * Returns 0 or a negative errno.
+ */
 WEIR_API int weir_loop_turn(weir_loop *loop, uint64_t wait_ns);
-/* The loop of the thread that calls, inside handlers and callbacks of a reactor; NULL elsewhere. */
+/* The loop of the calling thread, inside handlers and callbacks of a reactor; NULL elsewhere. */
 WEIR_API weir_loop *weir_loop_self(void);
 WEIR_API uint64_t weir_loop_now(const weir_loop *loop);
 /* "epoll" or "uring". */
 WEIR_API const char *weir_loop_backend(const weir_loop *loop);
-/* Ends a wait, now or the next one. Any thread. Wakes of a sleeping loop coalesce. */
+/* Ends the current wait, or the next one. Any thread. Wake-ups of a sleeping loop coalesce. */
 WEIR_API void weir_loop_wake(weir_loop *loop);
 
 /* ---- timers: O(1), in a wheel with slots of 65 us; exact in a virtual world ---- */
@@ -43,26 +47,27 @@ typedef struct weir_timer weir_timer;
 typedef void weir_timer_fn(weir_timer *timer, void *arg);
 
 struct weir_timer {
-	weir_timer *next, **link; /* the wheel's, or a virtual world's heap's */
+	weir_timer *next, **link; /* for the timer wheel, or for a virtual world's heap */
 	weir_timer *child;
 	uint64_t at_ns;
 	uint64_t order; /* among timers of the same instant, in a virtual world */
 	weir_timer_fn *fire;
 	void *arg;
-	struct weir_timers *owner; /* loop or virtual world it is pending on; NULL: not pending */
+	struct weir_timers *owner; /* loop or virtual world that it is pending on; NULL: not pending */
 };
 
 WEIR_API void weir_timer_init(weir_timer *timer, weir_timer_fn *fire, void *arg);
 /*
- * Fires once, at at_ns or as soon after as the wheel's step allows, never before. Restarts a pending one. loop NULL: on
- * this thread's loop, or in the virtual world that is running; -EINVAL where there is neither.
+ * Fires once, at at_ns or as soon afterwards as the wheel's step allows, never before. Restarts a pending
+ * timer. If loop is NULL, the timer runs on this thread's loop, or in the virtual world that is running;
+ * -EINVAL if there is neither.
  */
 WEIR_API int weir_timer_start(weir_loop *loop, weir_timer *timer, uint64_t at_ns);
-/* Does nothing to one that is not pending. After this it does not fire. */
+/* After this the timer does not fire. Does nothing to a timer that is not pending. */
 WEIR_API void weir_timer_stop(weir_timer *timer);
 WEIR_API bool weir_timer_pending(const weir_timer *timer);
 
-/* ---- posts: run a function on the loop's thread, in order of posting ---- */
+/* ---- posts: run a function on the loop's thread, in the order of posting ---- */
 
 typedef struct weir_post weir_post;
 typedef void weir_post_fn(weir_post *post, void *arg);
@@ -73,7 +78,7 @@ struct weir_post {
 	void *arg;
 };
 
-/* Any thread. The post is the loop's until it runs; it may be posted again from within run. */
+/* Any thread. The loop owns the post until it runs; it may be posted again from within run. */
 WEIR_API void weir_loop_post(weir_loop *loop, weir_post *post);
 
 /* ---- watches: readiness of any file descriptor ---- */
@@ -88,7 +93,7 @@ struct weir_watch {
 	uint32_t events; /* weir_ready bits wanted */
 	weir_watch_fn *fn;
 	void *arg;
-	void *backend; /* the loop's */
+	void *backend; /* for the loop */
 };
 
 /* Calls fn whenever fd is ready (level-triggered) until stopped. The watch must outlive the stop. */
@@ -110,7 +115,7 @@ struct weir_signal {
 
 /*
  * Calls fn on the loop's thread for each arrival of signo. The signal must be blocked in all threads:
- * weir_signal_block it before any thread starts.
+ * call weir_signal_block before any thread starts.
  */
 WEIR_API int weir_signal_start(weir_loop *loop, weir_signal *signal, int signo, weir_signal_fn *fn,
 			       void *arg);

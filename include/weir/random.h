@@ -3,8 +3,8 @@
 #define WEIR_RANDOM_H
 
 /*
- * Seeded random numbers and the distributions that queueing people use. Not for secrets. The same seed gives
- * the same numbers on every machine. One thread per generator.
+ * Seeded random numbers and the distributions used in queueing. Not for secrets. The same seed gives the
+ * same numbers on every machine. A generator may be used by one thread at a time.
  */
 
 #include <weir/base.h>
@@ -25,7 +25,7 @@ WEIR_API uint64_t weir_random_below(weir_random *random, uint64_t bound);
 WEIR_API double weir_random_unit(weir_random *random);
 WEIR_API double weir_random_exponential(weir_random *random, double mean);
 WEIR_API double weir_random_normal(weir_random *random);
-/* Lognormal with this mean and the sigma of the underlying normal. */
+/* Lognormal with this mean; sigma is that of the underlying normal distribution. */
 WEIR_API double weir_random_lognormal(weir_random *random, double mean, double sigma);
 /* Pareto with shape alpha, bounded to [low, ratio * low], scaled to this mean. */
 WEIR_API double weir_random_pareto(weir_random *random, double mean, double alpha, double ratio);

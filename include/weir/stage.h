@@ -6,24 +6,24 @@
  * The runtime: a world holds domains (threads), domains run stages (queue + handler + admission), and
  * events are offered to stages.
  *
- *	weir_world_new → weir_domain_new → weir_stage_new ... → weir_world_start
- *	weir_offer ...                                            (any thread, any time after start)
- *	weir_world_stop → weir_world_free
+ *  weir_world_new → weir_domain_new → weir_stage_new ... → weir_world_start
+ *  weir_offer ...                                            (any thread, any time after start)
+ *  weir_world_stop → weir_world_free
  *
- * Domains. A reactor domain has a fixed number of threads, each with an event loop (weir/loop.h); each
- * of them has its own share of every stage's queue, and an event stays on its home thread. Handlers there
+ * Domains. A reactor domain has a fixed number of threads, each with an event loop (weir/loop.h). Each
+ * thread has its own part of every stage's queue, and an event stays on its home thread. Handlers there
  * must not block. An elastic domain has a pool that grows and shrinks; its handlers may block.
  *
  * Offers. Every offer passes admission and is counted, whether the handler then runs at once (same
  * reactor thread, nothing waiting, within the budgets of depth and time) or the event is queued.
  *
  * Invariants, per stage and class, checked at shutdown and by weir_world_check:
- *	offered  = admitted + shed
- *	admitted = completed + failed + dropped + in flight
+ *  offered  = admitted + shed
+ *  admitted = completed + failed + dropped + in flight
  *
- * Threads: worlds, domains and stages are made, started, stopped and freed by one thread. Stages may
- * also be added and closed while the world runs. Offers may come from any thread; done, fail and hold
- * from whoever owns the event. Handlers of a stage run on several threads at once, unless it is single.
+ * Threads: one thread makes, starts, stops and frees worlds, domains and stages. Stages may also be added
+ * and closed while the world runs. Any thread may offer; the owner of an event may call done, fail and
+ * hold. Handlers of a stage run on several threads at once, unless the stage is single.
  */
 
 #include <weir/event.h>
@@ -42,17 +42,20 @@ extern "C" {
 
 typedef struct weir_world_options {
 	bool simulated;         /* a virtual world: see weir/sim.h */
-	uint64_t seed;          /* of everything random in it; 0: from the system (simulated: 1) */
+	uint64_t seed;          /* of all random numbers in it; 0: from the system (simulated: 1) */
 	uint32_t trace_entries; /* size of the trace ring; 0: 4096 */
-	/* Told, by the thread that runs the ticks, of what an operator should know, once each time it becomes so; the library logs nothing. */
+	/*
+	 * Called by the thread that runs the ticks, with what an operator should know, once each time it
+	 * becomes true. The library itself logs nothing.
+	 */
 	void (*notice)(const char *text, void *arg);
 	void *notice_arg;
 } weir_world_options;
 
-/* What a stop found; names point into the world and live until it is freed. */
+/* The result of a stop. Names point into the world and live until it is freed. */
 typedef struct weir_stop_report {
 	uint64_t drained;    /* events settled between the call and the end */
-	uint64_t undrained;  /* events that were still inside when the time was up; dropped if waiting */
+	uint64_t undrained;  /* events still inside when the time was up; those waiting are dropped */
 	const char *stuck;   /* a stage that still held some; NULL: none */
 	uint64_t unbalanced; /* stages whose counts do not add up */
 	uint64_t faults;     /* of all stages */
@@ -63,15 +66,22 @@ WEIR_API int weir_world_new(const weir_world_options *options, weir_world **ret_
 /* Starts the threads of all domains. */
 WEIR_API int weir_world_start(weir_world *world);
 /*
- * Drains and stops. From now on new events are shed as "stopping" while events already inside, and what
- * handlers make of them, run to their end, for at most timeout_ns. Then the threads end, and what still
- * waits goes to the drop functions. 0; -ETIMEDOUT: something did not drain; -EPROTO: the counts do
- * not add up. ret_report may be NULL. Not from a handler, drop function or notice.
+ * Drains and stops. From now on new events are shed as "stopping". Events already inside, and those that
+ * handlers make of them, run to their end, for at most timeout_ns. Then the threads end, and events that
+ * still wait go to the drop functions. Returns 0; -ETIMEDOUT if something did not drain; -EPROTO if the
+ * counts do not add up. ret_report may be NULL. Must not be called from a handler, drop function or
+ * notice.
  */
 WEIR_API int weir_world_stop(weir_world *world, uint64_t timeout_ns, weir_stop_report *ret_report);
-/* Frees a world that never started or has stopped (stops it, with no patience, if it runs). Sets *world to NULL. */
+/*
+ * Frees a world that never started or has stopped. A running world is stopped first, without a grace
+ * period. Sets *world to NULL.
+ */
 WEIR_API void weir_world_free(weir_world **world);
-/* The time in this world: cached once per turn on its own threads, read anew elsewhere. */
+/*
+ * The time in this world. The world's own threads read the clock once per turn; other threads read it at
+ * each call.
+ */
 WEIR_API uint64_t weir_world_now(const weir_world *world);
 /* Returns the number of stages whose invariants do not hold. Exact only while nothing is being offered. */
 WEIR_API size_t weir_world_check(const weir_world *world);
@@ -84,57 +94,68 @@ typedef struct weir_domain_options {
 	const char *name; /* copied; required, unique in the world */
 	weir_domain_kind kind;
 	/* reactor */
-	uint32_t threads;      /* 0: one a core this process may use */
+	uint32_t threads;      /* 0: one per core that this process may use */
 	bool pin;              /* each thread to its core */
-	uint32_t inline_depth; /* how deep offers may run at once within offers, at most 256; 0: 16 */
+	uint32_t inline_depth; /* nesting depth of offers that run at once, at most 256; 0: 16 */
 	uint64_t turn_ns;      /* how long stages may run before I/O and timers get a turn; 0: 200 us */
 	/* elastic */
 	uint32_t min_threads;      /* 0: 1 */
-	uint32_t max_threads;      /* 0: 64 */
+	uint32_t max_threads;      /* 0: 64, or min_threads if that is more */
 	const weir_pool_law *pool; /* NULL: weir_pool_prompt */
-	uint32_t cores; /* that its handlers share, for the pool law; 0: those this process may use */
-	/* both: however many of higher classes wait, a class has a turn at least every so many of its targets; 0: 10 */
+	uint32_t cores; /* cores that its handlers share, for the pool law; 0: those this process may use */
+	/*
+	 * both: a class gets a turn at least once per this many of its targets, however many events of
+	 * higher classes wait; 0: 10
+	 */
 	uint32_t turn_targets;
 } weir_domain_options;
 
 WEIR_API int weir_domain_new(weir_world *world, const weir_domain_options *options, weir_domain **ret_domain);
-/* Threads it has now. */
+/* Current number of threads. */
 WEIR_API uint32_t weir_domain_threads(const weir_domain *domain);
 WEIR_API const char *weir_domain_name(const weir_domain *domain);
-/* The loop of a reactor domain's thread; NULL: elastic, or no such thread. */
+/* The loop of a reactor domain's thread; NULL: the domain is elastic, or has no such thread. */
 WEIR_API weir_loop *weir_domain_loop(const weir_domain *domain, uint32_t thread);
-/* The number, in its reactor domain, of the thread that calls; WEIR_ANYWHERE elsewhere. */
+/* The number of the calling thread in its reactor domain; WEIR_ANYWHERE on other threads. */
 WEIR_API uint16_t weir_thread_home(void);
 
 /* ---- stages ---- */
 
 /*
- * A bound that stages share: of all events of all stages that were made with it, on all threads, at most so many are started and not settled. The
- * others wait in their stages' queues, and their threads take turns. Exact, but that weir_offer_held, whose work has begun, is counted and
- * never refused by it. Costs a few contended writes an event, and events do not take the short way.
+ * A bound that stages share. Of all events of all stages made with it, on all threads, at most this many
+ * are started and not settled. The others wait in their stages' queues, and their threads take turns. The
+ * bound is exact, with one exception: an event offered with weir_offer_held, whose work has already
+ * begun, is counted but never refused. The price is a few contended writes per event, and events never
+ * take the short path.
  */
 typedef struct weir_bound weir_bound;
 
-/* -EINVAL: 0; -ENOMEM. */
+/* -EINVAL: most is 0; -ENOMEM. */
 WEIR_API int weir_bound_new(uint32_t most, weir_bound **ret_bound);
-/* After the world of its stages has stopped. Sets it to NULL. */
+/* Call it after the world of its stages has stopped. Sets *bound to NULL. */
 WEIR_API void weir_bound_free(weir_bound **bound);
-/* Another bound, at any time, by any thread; 0 is taken as 1. Where it is lowered, those inside go on. */
+/*
+ * Changes the bound at any time, by any thread; 0 is taken as 1. If it is lowered, events already inside
+ * continue.
+ */
 WEIR_API void weir_bound_set(weir_bound *bound, uint32_t most);
 WEIR_API uint32_t weir_bound_most(const weir_bound *bound);
-/* Places that are in use, or on their way to one that waits. */
+/* Places in use, or on their way to an event that waits for one. */
 WEIR_API uint32_t weir_bound_inside(const weir_bound *bound);
 
 typedef enum weir_order {
-	WEIR_FIFO,        /* by class where the stage's law expects that */
-	WEIR_BY_CLASS,    /* highest class first, FIFO within */
+	WEIR_FIFO,        /* FIFO, but by class if the stage's law has by_class */
+	WEIR_BY_CLASS,    /* highest class first, FIFO within a class */
 	WEIR_SHORTEST,    /* smallest cost first */
 	WEIR_NEWEST_LATE, /* FIFO; newest first while the oldest has waited longer than newest_after_ns */
 } weir_order;
 
-/* Handles count events, all of which it must settle. They are gone once settled: do not look again. */
+/* Handles count events and must settle all of them. A settled event must not be used again. */
 typedef void weir_handler(weir_stage *stage, weir_event **events, size_t count, void *arg);
-/* Takes back an admitted event that will not be handled: it is FREE again. On a thread of the domain, or of the stop. */
+/*
+ * Takes back an admitted event that will not be handled; it is FREE again. Runs on a thread of the
+ * domain, or on the thread that stops the world.
+ */
 typedef void weir_dropper(weir_stage *stage, weir_event *event, weir_verdict why, void *arg);
 
 typedef struct weir_stage_options {
@@ -142,32 +163,37 @@ typedef struct weir_stage_options {
 	weir_handler *handle;   /* required */
 	weir_dropper *drop;     /* required: admitted events can always be dropped (deadline, stop) */
 	void *arg;              /* for both */
-	uint32_t capacity;      /* events that may wait; required; shared evenly by a reactor's threads */
-	uint64_t cost_capacity; /* sum of their cost; 0: no bound */
+	uint32_t capacity;      /* events that may wait; required; divided evenly among a reactor's threads */
+	uint64_t cost_capacity; /* sum of the costs of waiting events; 0: no bound */
 	weir_order order;
 	uint64_t newest_after_ns; /* for WEIR_NEWEST_LATE; 0: 100 ms */
-	bool single;              /* one handler call at a time, always on one thread of a reactor */
+	bool single;              /* one handler call at a time, in a reactor always on the same thread */
 	bool no_inline;           /* always queue */
-	uint32_t concurrency;     /* events started but not settled; 0: no bound; shared like capacity */
-	weir_bound *
-		bound; /* the same for all threads together, and for all stages that have it; of a reactor; NULL: none */
-	uint32_t batch;                      /* events a handler gets at once, at most; 0: 32, in a pool 1 */
-	const weir_batch_law *batch_law;     /* adapts the batch within [1, batch]; NULL: always batch */
+	uint32_t concurrency;     /* events started but not settled; 0: no bound; divided like capacity */
+	/*
+	 * A concurrency bound over all threads and all stages that share it; reactor domains only; NULL:
+	 * none.
+	 */
+	weir_bound *bound;
+	uint32_t batch;                      /* events per handler call, at most; 0: 32, in a pool 1 */
+	const weir_batch_law *batch_law;     /* adapts the batch within [1, batch]; NULL: fixed at batch */
 	const weir_admission_law *admission; /* NULL: only the bounds above */
 	const void *admission_params;
 	/*
-	 * Requests enter the system here: when stages further down shed what this one let in, or handlers settle it with weir_refused, it lets
-	 * in less of that class, so that no work is wasted on them. Goes by the event: one that was offered here first.
+	 * Requests enter the system at this stage. When later stages shed what this one admitted, or
+	 * handlers settle it with weir_refused, this stage admits less of that class, so that no work is
+	 * wasted. This goes by the event's entry: the stage that first admitted it.
 	 */
 	bool heed_downstream;
 } weir_stage_options;
 
 WEIR_API int weir_stage_new(weir_domain *domain, const weir_stage_options *options, weir_stage **ret_stage);
-/* No more offers from anyone ("closed"); what waits is still handled. */
+/* Sheds all further offers ("closed"); waiting events are still handled. */
 WEIR_API void weir_stage_close(weir_stage *stage);
 /*
- * Replaces the admission law while the stage runs; NULL law: only the bounds. The same law with other parameters goes on with what
- * it has learnt. No event is lost: those inside go on, and the new law is not told of them.
+ * Replaces the admission law while the stage runs. NULL law: only the bounds. The same law with other
+ * parameters keeps what it has learnt. No event is lost: those inside continue, and the new law does not
+ * see them.
  */
 WEIR_API int weir_stage_admission(weir_stage *stage, const weir_admission_law *law, const void *params);
 WEIR_API const char *weir_stage_name(const weir_stage *stage);
@@ -176,88 +202,117 @@ WEIR_API weir_domain *weir_stage_domain(const weir_stage *stage);
 
 typedef enum weir_admission_mode {
 	WEIR_ENFORCE,
-	WEIR_DRY_RUN,   /* the law decides and is counted ("spared"), but everything is admitted */
-	WEIR_ADMIT_ALL, /* the law is not asked, only told of starts and ends, so that it goes on measuring */
+	WEIR_DRY_RUN,   /* the law's refusals are counted ("spared"), but everything is admitted */
+	WEIR_ADMIT_ALL, /* the law is not asked; it sees starts and ends, so that it continues to measure */
 } weir_admission_mode;
 
-/* Switches admission control, leaving the law and what it knows in place. The queue's bounds hold in every mode. */
+/*
+ * Switches admission control and leaves the law and its state in place. The queue's bounds apply in every
+ * mode.
+ */
 WEIR_API void weir_stage_mode(weir_stage *stage, weir_admission_mode mode);
-/* Law and pressure together may shed at most this fraction of what they are asked about, over any long while; 1: no ceiling. Bounds still hold. */
+/*
+ * Law and pressure together may shed at most this fraction of what they are asked about, in the long run;
+ * 1: no ceiling. The queue's bounds still apply.
+ */
 WEIR_API int weir_stage_shed_ceiling(weir_stage *stage, double fraction);
-/* What the law says about itself and the class; false: there is none. */
+/* What the law reports about itself and the class; false: the stage has no law. */
 WEIR_API bool weir_stage_report(const weir_stage *stage, unsigned klass, weir_report *ret_report);
-/* What a stage that can degrade should deliver to the class: 1 the best, towards 0 the cheapest. Cheap: ask for each event. */
+/*
+ * The quality that a stage that can degrade should deliver to the class, from 1 (the best) towards 0 (the
+ * cheapest). This is cheap enough to call for each event.
+ */
 WEIR_API double weir_stage_quality(const weir_stage *stage, unsigned klass);
 /*
- * Whether the times seen now are what requests take by themselves: the law sees no sign of saturation; without a law, or one that
- * cannot tell, nothing waits in the stage's queues. Any thread.
+ * Whether times measured now are free of queueing: the law sees no sign of saturation or, without a law
+ * that can tell, nothing waits in the stage's queues. Any thread.
  */
 WEIR_API bool weir_stage_calm(const weir_stage *stage);
-/* What the law has learnt, as a line of text; returns its length, as snprintf. -ENOTSUP: its law learns nothing. */
+/*
+ * Writes what the law has learnt as one line of text; returns its length, as snprintf does. -ENOTSUP: the
+ * law learns nothing.
+ */
 WEIR_API int weir_stage_save(const weir_stage *stage, char *text, size_t size);
-/* Starts the law in force anew with what the same law once saved. -EINVAL: not such a text; nothing has changed. */
+/*
+ * Restarts the current law with what the same law once saved. -EINVAL: the text is not valid; nothing has
+ * changed.
+ */
 WEIR_API int weir_stage_load(weir_stage *stage, const char *text);
 /*
- * Asks the stage to turn away this fraction of what it is offered (0 to 1), the lowest class first: a resource runs short. Stays
- * until it is asked otherwise. The resource monitor asks the same of stages that subscribe (weir/monitor.h); the larger counts.
+ * Asks the stage to shed this fraction of its offers (0 to 1), lowest class first, because a resource
+ * runs short. Stays in force until the next call. The resource monitor does the same for stages that
+ * subscribe (weir/monitor.h); the larger fraction applies.
  */
 WEIR_API void weir_stage_press(weir_stage *stage, double fraction);
 
-/* Places taken now, over all its queues: events that wait, and places that tickets hold. */
+/* Places currently taken in all its queues: waiting events, and places that tickets hold. */
 WEIR_API uint32_t weir_stage_waiting(const weir_stage *stage);
 
 /* ---- offers ---- */
 
-/* Offers one event. Admitted: the stage owns it, and may already have handled it. Shed: still yours. */
+/* Offers one event. Admitted: the stage owns it, and may already have handled it. Shed: it is still yours. */
 WEIR_API weir_verdict weir_offer(weir_stage *stage, weir_event *event);
-/* Offers count (at most WEIR_BATCH_MAX) events, all or none. They must be of one class. Never runs them at once. */
+/*
+ * Offers count events (at most WEIR_BATCH_MAX), all or none. They must be of one class. Their handler
+ * never runs within the call.
+ */
 WEIR_API weir_verdict weir_offer_many(weir_stage *stage, weir_event **events, size_t count);
 /*
- * Waits up to timeout_ns while the queue is full. Not on a reactor thread (misuse) nor in a virtual
- * world, nor where the wait could close a circle of domains that wait for each other ("would-deadlock").
+ * Waits up to timeout_ns while the queue is full. It is misuse on a reactor thread and in a virtual
+ * world. Where the wait could close a cycle of domains that wait for each other, it is shed as
+ * "would-deadlock".
  */
 WEIR_API weir_verdict weir_offer_wait(weir_stage *stage, weir_event *event, uint64_t timeout_ns);
 
-/* A place kept for events to come: admission is passed and the queue has room for them. */
+/* Places reserved for future events: they have passed admission, and the queue has room for them. */
 typedef struct weir_ticket {
-	weir_stage *stage; /* NULL: no place is held */
+	weir_stage *stage; /* NULL: no places are held */
 	struct weir_gate *gate;
 	uint64_t cost;
 	uint64_t now_ns;
 	uint32_t count;
 	uint16_t home;
 	uint8_t klass;
-	bool spared; /* the law had refused */
+	bool spared; /* the law had refused, but was overridden */
 } weir_ticket;
 
 /*
- * Reserves places for count events of a class, cost in total, on the home thread (WEIR_ANYWHERE: this one, or any).
- * A ticket must be committed or cancelled, by any thread; a stop waits for it.
+ * Reserves places for count events of a class, with this cost in total, on the home thread
+ * (WEIR_ANYWHERE: this one, or any). A ticket must be committed or cancelled, by any thread; a stop waits
+ * for it.
  */
 WEIR_API weir_verdict weir_reserve(weir_stage *stage, unsigned klass, size_t count, uint64_t cost,
 				   uint16_t home, weir_ticket *ret_ticket);
 /*
- * Hands over exactly the reserved events. 0; -EINVAL: not a live ticket, or other events than reserved; -ESHUTDOWN: the world has
- * stopped meanwhile. A failure changes nothing: the events are yours, the ticket holds its places until it is cancelled.
+ * Hands over exactly the reserved events. Returns 0; -EINVAL if the ticket is not live, or the events are
+ * not those reserved; -ESHUTDOWN if the world has stopped meanwhile. A failure changes nothing: the
+ * events are yours, and the ticket holds its places until it is cancelled.
  */
 WEIR_API int weir_commit(weir_ticket *ticket, weir_event **events, size_t count);
-/* Gives the places back. A ticket without places is left alone. */
+/* Gives the places back. Does nothing to a ticket without places. */
 WEIR_API void weir_cancel(weir_ticket *ticket);
 
-/* Why the last offer on this thread was shed or, in a drop function, why the event is dropped. false: it was admitted, or its world may be gone. The names live as long as the world. */
+/*
+ * Why the last offer on this thread was shed or, in a drop function, why the event is dropped. false: the
+ * offer was admitted, or its world may be gone. The names live as long as the world.
+ */
 WEIR_API bool weir_why_shed(weir_why *ret_why);
 
 /* ---- settling: by the owner of a HANDLING or HELD event; afterwards it is FREE ---- */
 
-/* The work is done. */
 WEIR_API void weir_done(weir_event *event);
-/* The work of all of them is done, at one time: cheaper than one by one, for handlers that work on a batch as a whole. */
+/*
+ * Settles all of them as done, at one time. This is cheaper than one by one, for handlers that work on a
+ * batch as a whole.
+ */
 WEIR_API void weir_done_many(weir_event **events, size_t count);
-/* The work could not be done. */
 WEIR_API void weir_fail(weir_event *event);
-/* The same, because somebody further down is overloaded and said so (429, 503, a shed offer): counted as failed, and the law knows. */
+/*
+ * Settles as failed because something further down is overloaded and said so (429, 503, a shed offer).
+ * Counted as failed; the law is told the difference.
+ */
 WEIR_API void weir_refused(weir_event *event);
-/* The handler will settle it later, from anywhere: it stays in flight. */
+/* The handler will settle it later, from any thread: it stays in flight. */
 WEIR_API void weir_hold(weir_event *event);
 
 #ifdef __cplusplus

@@ -26,8 +26,8 @@
  *	-EINVAL     misuse: on a reactor thread, or out of order
  *	-ENOMEM
  *
- * After any failure of a write the answer is not whole: call weir_request_stream_abort, or weir_request_stream_end, which
- * comes to the same for a client that has gone. Nobody else ends it.
+ * After any failure of a write the answer is not whole: call weir_request_stream_abort. For a client that has
+ * gone weir_request_stream_end does as well. Nobody else ends it.
  *
  * Threads: the owner's, which must not be a reactor; one at a time.
  */

@@ -2,7 +2,7 @@
 #ifndef WEIR_WEIR_H
 #define WEIR_WEIR_H
 
-/* All of libweir. Each header begins with what its part is for. */
+/* All of libweir. Each header begins with the purpose of its part. */
 
 #include <weir/base.h>
 #include <weir/cookie.h>

@@ -12,10 +12,24 @@
  * enough sheds were taken in this second.
  */
 
-#include <jansson.h>
 #include <weir/http.h>
+#include <weir/metric.h>
 
 typedef struct weir_admin weir_admin;
+
+/* What an owner counts: rows, and the struct that they are about. */
+typedef struct weir_shown {
+	const char *list;   /* the array of the API that it is an element of; NULL: none */
+	const char *prefix; /* of the names in /metrics */
+	const char *owner;  /* the stage; NULL: none */
+	const weir_metric *metrics;
+	const void *values;
+} weir_shown;
+
+/* Structs of values have at most so many bytes. */
+#define WEIR_SHOWN_BYTES 512
+
+typedef void weir_show_fn(const weir_shown *shown, void *arg);
 
 typedef struct weir_admin_options {
 	weir_world *world;
@@ -25,11 +39,12 @@ typedef struct weir_admin_options {
 	const char *const *hosts;
 	const char *const *
 		class_names; /* of WEIR_CLASSES, NULL where a class has none; may be NULL. The table and its texts live as long as the admin; which text is there may change, atomically */
-	/* The servers whose connections are counted in "process", and what is told of backends; both may be NULL. On the admin's thread. */
+	/* The servers whose connections are counted in "process"; may be NULL, as all functions here. On the admin's thread. */
 	void (*http_stats)(weir_http_stats *ret_stats, void *arg);
 	/* The server whose requests' costs are shown; NULL, or returns NULL: none. */
 	weir_http *(*http)(void *arg);
-	json_t *(*backends)(void *arg); /* an array, a new reference; NULL: out of memory */
+	/* Calls fn with everything that is counted besides stages. */
+	void (*show)(weir_show_fn *fn, void *fn_arg, void *arg);
 	/* The configuration in force as text; to be freed by the caller of it. */
 	char *(*config)(void *arg);
 	void *arg;

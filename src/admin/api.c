@@ -109,10 +109,16 @@ static void answer_sheds(weir_admin *admin, weir_request *request)
 
 static void answer_backends(weir_admin *admin, weir_request *request)
 {
-	json_t *backends =
-		admin->options.backends != NULL ? admin->options.backends(admin->options.arg) : json_array();
+	json_t *backends = weir_view_shown(&admin->options, "backends");
 	weir_admin_reply_json(request, 200,
 			      backends != NULL ? json_pack("{s:o}", "backends", backends) : NULL);
+}
+
+static void answer_counters(weir_admin *admin, weir_request *request)
+{
+	json_t *counters = weir_view_shown(&admin->options, NULL);
+	weir_admin_reply_json(request, 200,
+			      counters != NULL ? json_pack("{s:o}", "counters", counters) : NULL);
 }
 
 json_t *weir_admin_costs(const weir_admin *admin, size_t most)
@@ -258,9 +264,10 @@ static const struct {
 } answers[] = {
 	{"/metrics", answer_metrics, false},       {"/api/stages", answer_stages, false},
 	{"/api/graph", answer_graph, false},       {"/api/sheds", answer_sheds, false},
-	{"/api/backends", answer_backends, false}, {"/api/trace", answer_trace, true},
-	{"/api/config", answer_config, false},     {"/api/stream", weir_stream_begin, false},
-	{"/api/costs", answer_costs, false},       {"/api/sessions", answer_sessions, false},
+	{"/api/backends", answer_backends, false}, {"/api/counters", answer_counters, false},
+	{"/api/trace", answer_trace, true},        {"/api/config", answer_config, false},
+	{"/api/stream", weir_stream_begin, false}, {"/api/costs", answer_costs, false},
+	{"/api/sessions", answer_sessions, false},
 };
 
 static bool asked_to_read(const weir_request *request)

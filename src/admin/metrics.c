@@ -323,6 +323,7 @@ char *weir_view_metrics(const weir_snapshot *snapshot, const weir_view_context *
 	if (context->options->http != NULL)
 		weir_view_sessions_metrics(context->options->http(context->options->arg), context->now_ns,
 					   to);
+	weir_view_shown_metrics(context->options, to);
 	fputs("# EOF\n", to);
 	if (fclose(to) != 0) {
 		free(text);

@@ -35,8 +35,7 @@ static void reader_gone(weir_request *request, void *arg)
 static char *snapshot_text(weir_admin *admin, uint64_t sheds_after, uint64_t *ret_newest, size_t *ret_length)
 {
 	weir_view_context context = weir_admin_context(admin);
-	json_t *backends =
-		admin->options.backends != NULL ? admin->options.backends(admin->options.arg) : json_array();
+	json_t *backends = weir_view_shown(&admin->options, "backends");
 	json_t *sheds = weir_view_sheds(&admin->sheds, sheds_after, &context, ret_newest);
 	json_t *stages = weir_view_stages(&admin->snapshot, &context),
 	       *graph = weir_view_graph(&admin->snapshot);

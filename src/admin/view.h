@@ -51,4 +51,9 @@ char *weir_view_metrics(const weir_snapshot *snapshot, const weir_view_context *
 /* The same text in the format before OpenMetrics (0.0.4); the caller frees it. NULL: out of memory. */
 char *weir_view_metrics_older(const char *metrics, size_t *ret_length);
 
+/* What owners count (admin.h): the elements of a list of the API; NULL: what is in none. A new reference; NULL: out of memory. */
+json_t *weir_view_shown(const weir_admin_options *options, const char *list);
+/* All of it, for /metrics. */
+void weir_view_shown_metrics(const weir_admin_options *options, FILE *to);
+
 #endif

@@ -3,8 +3,8 @@
 #define WEIR_BASE_ASSERT_H
 
 /*
- * WEIR_ASSERT is for our own bugs only and stays on in every build; what a user or a peer can cause is
- * an error or a counted fault, never an assertion.
+ * WEIR_ASSERT is for our own bugs only and stays on in every build. What a user or a peer can cause is an
+ * error or a counted fault, never an assertion.
  */
 
 _Noreturn void weir_assert_failed(const char *what, const char *file, int line);

@@ -3,13 +3,14 @@
 #define WEIR_BASE_BYTES_H
 
 /*
- * Copying and clearing by the C library, which knows the processor. A compiler that knows the length, or a bound of it, puts string instructions in its place, which
- * take longer for a hundred bytes or more. Any thread.
+ * Copying and clearing by the C library, which is tuned for the processor. A compiler that knows the
+ * length, or a bound of it, would emit string instructions instead, which are slower for a hundred bytes
+ * or more. Any thread.
  */
 
 #include <string.h>
 
-/* Returns where the copy ends. */
+/* Returns the end of the copy. */
 static inline char *weir_copy(char *to, const void *from, size_t length)
 {
 	__asm__("" : "+r"(length));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 
-#define PAIR_TICKS_MAX 65536u /* some 20 us: no read of the clock takes that long, a preempted thread does */
+#define PAIR_TICKS_MAX 65536u /* about 20 us: no clock read takes that long unless the thread is preempted */
 #define PAIR_TRIES     4
 
 #if defined(__x86_64__)
@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#define WINDOW_NS 1000000u /* each of the two measurements of the counter's speed */
+#define WINDOW_NS 1000000u /* length of each of the two measurements of the counter's speed */
 
 static uint64_t counter_scale; /* set once, by find_scale */
 static pthread_once_t scale_found = PTHREAD_ONCE_INIT;
@@ -19,14 +19,17 @@ typedef struct pair {
 	uint64_t ns, ticks;
 } pair;
 
-/* Whether the counter runs at one speed in all power states. */
+/* Whether the counter runs at the same speed in all power states. */
 static bool counter_invariant(void)
 {
 	unsigned a, b, c, d;
 	return __get_cpuid(0x80000007, &a, &b, &c, &d) != 0 && (d & (1u << 8)) != 0;
 }
 
-/* Both clocks at one instant: the tightest of a few tries, as the thread may be preempted in between. */
+/*
+ * Reads both clocks at one instant: the tightest of a few tries, because the thread may be preempted in
+ * between.
+ */
 static pair read_pair(void)
 {
 	pair best = {0, 0};
@@ -50,7 +53,7 @@ static pair read_pair_after(uint64_t ns)
 	return read_pair();
 }
 
-/* 0: no sense in it. */
+/* 0: implausible. */
 static uint64_t scale_between(pair from, pair to)
 {
 	uint64_t ticks = to.ticks - from.ticks;
@@ -60,7 +63,7 @@ static uint64_t scale_between(pair from, pair to)
 	return scale <= WEIR_CLOCK_SCALE_MAX ? scale : 0;
 }
 
-/* Measured twice: a counter that does not agree with itself to a thousandth is not used. */
+/* Measured twice: if the two results differ by more than a thousandth, the counter is not used. */
 static void find_scale(void)
 {
 	if (!counter_invariant())
@@ -103,8 +106,9 @@ static uint64_t counter(const weir_clock *clock)
 #endif
 
 /*
- * A thread that is preempted between the two clocks would run late by its pause until the next turn: such a pair is read again.
- * Not for ever: on a machine that is that busy the turn after this one is soon.
+ * If the thread is preempted between the two reads, the clock would be late by that pause until the next
+ * turn, so the pair is read again. The number of tries is limited: on a machine that is that busy the
+ * next turn is soon.
  */
 uint64_t weir_clock_turn(weir_clock *clock)
 {
@@ -115,7 +119,10 @@ uint64_t weir_clock_turn(weir_clock *clock)
 		now = weir_clock_ns();
 		ticks = counter(clock);
 	} while (ticks - before > PAIR_TICKS_MAX && ++tries < PAIR_TRIES);
-	/* The extrapolation may have run ahead by some nanoseconds: then time stands still until it is true again. */
+	/*
+	 * The extrapolation may have run ahead by some nanoseconds. Then time stands still until the true
+	 * clock has caught up.
+	 */
 	if (now < clock->last_ns)
 		now = clock->last_ns;
 	clock->base_ticks = ticks;

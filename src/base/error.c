@@ -12,7 +12,7 @@ static _Thread_local char last[512];
 
 int weir_error_set(int code, const char *format, ...)
 {
-	/* Made aside, so that an error may quote the one before it. */
+	/* Formatted into a separate buffer, so that an error may quote the previous one. */
 	char text[sizeof(last)];
 	va_list args;
 	va_start(args, format);

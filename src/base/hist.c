@@ -52,7 +52,7 @@ uint64_t weir_hist_count(const weir_hist *hist)
 	return count;
 }
 
-/* The last bucket has no upper end, so no middle: its low end is all that is known. */
+/* The last bucket has no upper end, hence no middle: its low end is used. */
 static uint64_t middle(unsigned index)
 {
 	uint64_t low = weir_hist_low(index);
@@ -71,10 +71,10 @@ double weir_hist_mean(const weir_hist *hist)
 	return count == 0 ? 0 : sum / (double)count;
 }
 
-/* Which of count values, in order, is the quantile: 1 .. count. */
+/* The rank of the quantile among count ordered values: 1 .. count. */
 static uint64_t rank(uint64_t count, double quantile)
 {
-	/* A hair less, so that 0.9 of 10 is the 9th although 0.9 * 10 may come out as 9.000000000000002. */
+	/* Slightly less, so that 0.9 of 10 is the 9th although 0.9 * 10 may come out as 9.000000000000002. */
 	double exact = ceil(quantile * (double)count * (1 - 1e-15));
 	if (!(exact >= 1))
 		return 1;

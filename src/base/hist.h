@@ -3,11 +3,11 @@
 #define WEIR_BASE_HIST_H
 
 /*
- * A log-linear histogram: 32 buckets an octave, so a value is known to 3.2 %; values below 32 exactly; values of
- * 2^42 (73 minutes in ns) and above go into the last bucket.
+ * A log-linear histogram with 32 buckets per octave, so a value is known to 3.2 %. Values below 32 are
+ * exact. Values of 2^42 (73 minutes in ns) and above go into the last bucket.
  *
- * Threads: one writer (weir_hist_add) or several (weir_hist_add_shared); readers at any time, relaxed. Counts only grow: a
- * window is the difference of two snapshots (weir_hist_subtract).
+ * Threads: one writer (weir_hist_add) or several (weir_hist_add_shared); readers at any time, relaxed.
+ * Counts only grow: a window is the difference of two snapshots (weir_hist_subtract).
  */
 
 #include <stdatomic.h>
@@ -24,8 +24,8 @@ typedef struct weir_hist {
 } weir_hist;
 
 /*
- * The octave counts from the highest bit, the place in it from the five bits below; below 64 that is the value itself. Written
- * without branches: this runs for every event.
+ * The highest bit gives the octave, the five bits below it the place in it; below 64 the index is the
+ * value itself. Written without branches, because it runs for every event.
  */
 static inline unsigned weir_hist_index(uint64_t value)
 {
@@ -39,7 +39,7 @@ static inline unsigned weir_hist_index(uint64_t value)
 uint64_t weir_hist_low(unsigned index);
 uint64_t weir_hist_high(unsigned index);
 
-/* Relaxed load and store: for the only writer. */
+/* Relaxed load and store: only for a single writer. */
 static inline void weir_hist_bump(_Atomic uint64_t *counter, uint64_t by)
 {
 	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + by,
@@ -53,14 +53,17 @@ static inline void weir_hist_add(weir_hist *hist, uint64_t value)
 
 void weir_hist_add_shared(weir_hist *hist, uint64_t value);
 
-/* Adds or takes away, bucket by bucket; `into` and `from` are the caller's alone. */
+/* Adds or subtracts, bucket by bucket. `into` and `from`, which change, belong to the caller alone. */
 void weir_hist_merge(weir_hist *into, const weir_hist *from);
 void weir_hist_subtract(weir_hist *from, const weir_hist *what);
 void weir_hist_clear(weir_hist *hist);
 uint64_t weir_hist_count(const weir_hist *hist);
-/* To 1.6 %: each value counts as the middle of its bucket. */
+/* Accurate to 1.6 %: each value counts as the middle of its bucket. */
 double weir_hist_mean(const weir_hist *hist);
-/* The smallest value v such that a share of at least `quantile` of the values is <= v, as the middle of its bucket; 0 when empty. */
+/*
+ * The smallest value v such that at least a share `quantile` of the values is <= v, as the middle of its
+ * bucket; 0 if empty.
+ */
 uint64_t weir_hist_quantile(const weir_hist *hist, double quantile);
 
 #endif

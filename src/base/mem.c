@@ -10,7 +10,7 @@ static _Atomic uint64_t allocations;
 static _Atomic uint64_t releases;
 static _Atomic uint64_t fail_in; /* allocations until one fails; 0: none will */
 
-/* Counts down to the allocation that is to fail; true when this is the one. */
+/* Counts down to the allocation that should fail; true if this is the one. */
 static bool must_fail(void)
 {
 	uint64_t left = atomic_load_explicit(&fail_in, memory_order_relaxed);
@@ -42,7 +42,7 @@ void *weir_mem_array(size_t count, size_t size)
 	size_t bytes;
 	if (must_fail() || __builtin_mul_overflow(count, size, &bytes))
 		return NULL;
-	/* Something even for nothing: NULL always means failure. */
+	/* Never zero bytes, so that NULL always means failure. */
 	return counted(calloc(1, bytes > 0 ? bytes : 1));
 }
 
@@ -87,7 +87,10 @@ uint64_t weir_mem_count(void)
 
 uint64_t weir_mem_live(void)
 {
-	/* Releases first: what is allocated meanwhile then counts as live, and the difference is never negative. */
+	/*
+	 * Releases are read first: concurrent allocations then count as live, and the difference is never
+	 * negative.
+	 */
 	uint64_t gone = atomic_load(&releases);
 	return atomic_load(&allocations) - gone;
 }

@@ -2,31 +2,29 @@
 #ifndef WEIR_BASE_MEM_H
 #define WEIR_BASE_MEM_H
 
-/*
- * Allocation in one place, so that tests can make each one fail in turn. Any thread.
- */
+/* All allocations go through here, so that tests can make each one fail in turn. Any thread. */
 
 #include <stddef.h>
 #include <stdint.h>
 
 /* Zeroed memory, or NULL. Free with weir_mem_free. */
 void *weir_mem_zalloc(size_t size) __attribute__((malloc, warn_unused_result));
-/* The same as it comes, not zeroed: for large blocks that are written before they are read, and may never be. */
+/* The same, but not zeroed: for large blocks that are written before they are read, and may never be used. */
 void *weir_mem_raw(size_t size) __attribute__((malloc, warn_unused_result));
-/* Zeroed array; NULL also when the product overflows. */
+/* A zeroed array; NULL also if the product overflows. */
 void *weir_mem_array(size_t count, size_t size) __attribute__((malloc, warn_unused_result));
-/* Zeroed memory on a boundary (a power of two), for what several threads must not share a cache line in. */
+/* Zeroed and aligned memory (to a power of two), for data of which threads must not share a cache line. */
 void *weir_mem_aligned(size_t alignment, size_t size) __attribute__((malloc, warn_unused_result));
 char *weir_mem_strdup(const char *text) __attribute__((malloc, warn_unused_result));
 void weir_mem_free(void *memory);
 
 /* ---- for tests ---- */
 
-/* Makes the nth allocation from now fail (1: the next), once; 0: none. All threads together. */
+/* Makes the nth allocation from now fail (1: the next), once; 0: none. Counts over all threads. */
 void weir_mem_fail_after(uint64_t nth);
 /* Allocations since the program began. */
 uint64_t weir_mem_count(void);
-/* Allocated and not freed. */
+/* Number of allocations not yet freed. */
 uint64_t weir_mem_live(void);
 
 #endif

@@ -3,8 +3,8 @@
 #define WEIR_BASE_MIX_H
 
 /*
- * splitmix64 (Steele, Lea, Flood): numbers that step by WEIR_MIX_STEP, mixed, are random. The state is a sum, so several threads may
- * draw from one atomic: fetch_add the step, mix what comes out.
+ * splitmix64 (Steele, Lea, Flood): a counter that advances by WEIR_MIX_STEP, mixed, gives random numbers.
+ * The state is a sum, so several threads may draw from one atomic: fetch_add the step and mix the result.
  */
 
 #include <stdint.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What somebody may have meant who typed a name that does not exist. */
+/* Suggests the name that was probably meant by a mistyped one. */
 #include <string.h>
 
 #include "base/text.h"
 
-/* Longer words than any name are never a slip of the finger. */
+/* A word longer than any name is never a typing error. */
 enum { WORD_MAX = 31 };
 
 static unsigned smaller(unsigned a, unsigned b)
@@ -13,8 +13,8 @@ static unsigned smaller(unsigned a, unsigned b)
 }
 
 /*
- * Insertions, deletions, replacements, and swaps of neighbours that turn a into b; each word at most
- * WORD_MAX long. Row by row of the usual table, three rows kept.
+ * Number of insertions, deletions, replacements, and swaps of neighbours that turn a into b; each word is
+ * at most WORD_MAX long. Computes the usual table row by row and keeps three rows.
  */
 static unsigned distance(const char *a, const char *b)
 {
@@ -40,8 +40,8 @@ static unsigned distance(const char *a, const char *b)
 const char *weir_text_nearest(const char *typed, weir_text_name_at *name_at, const void *list)
 {
 	const char *best = NULL, *name;
-	unsigned best_distance =
-		3; /* two slips are a typing error, three are another word; in short names two are one, too */
+	/* Two errors are a typing error, three are another word; in short names two already are. */
+	unsigned best_distance = 3;
 
 	if (*typed == '\0' || strlen(typed) > WORD_MAX)
 		return NULL;

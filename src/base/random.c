@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * xoshiro256** (Blackman, Vigna), seeded by splitmix64. The distributions use only +, -, *, / and sqrt, which IEEE 754 fixes to
- * the last bit: logarithm and exponential are our own, as those of C libraries differ from machine to machine, and a
- * simulation that differs in one bit soon differs in all.
+ * xoshiro256** (Blackman, Vigna), seeded by splitmix64. The distributions use only +, -, *, / and sqrt,
+ * whose results IEEE 754 defines to the last bit. Logarithm and exponential are our own, because those of
+ * C libraries differ between machines, and a simulation that differs in one bit soon differs completely.
  */
 #include <math.h>
 
@@ -39,7 +39,10 @@ uint64_t weir_random_u64(weir_random *random)
 
 uint64_t weir_random_below(weir_random *random, uint64_t bound)
 {
-	/* The high half of a product is uniform once the few low halves that would come once too often are rejected. */
+	/*
+	 * The high half of a product is uniform, once the few low halves that would occur once too often
+	 * are rejected.
+	 */
 	if (bound == 0)
 		return 0;
 	uint64_t excess = -bound % bound;
@@ -88,7 +91,7 @@ double weir_random_exponential(weir_random *random, double mean)
 	return mean * -natural_log(1 - weir_random_unit(random));
 }
 
-/* Marsaglia's polar method. The second number is thrown away: a generator has no state but its own. */
+/* Marsaglia's polar method. The second number is discarded: a generator has no other state. */
 double weir_random_normal(weir_random *random)
 {
 	for (;;) {
@@ -104,7 +107,7 @@ double weir_random_lognormal(weir_random *random, double mean, double sigma)
 	return mean * exponential(sigma * weir_random_normal(random) - sigma * sigma / 2);
 }
 
-/* (1 - e^-x) / x, which goes to 1 at 0. */
+/* (1 - e^-x) / x, which approaches 1 at 0. */
 static double decay(double x)
 {
 	if (fabs(x) < 1e-4)
@@ -113,9 +116,10 @@ static double decay(double x)
 }
 
 /*
- * With l = ln ratio, the mean of the bounded Pareto on [low, ratio low] is
- *	low (alpha / (alpha - 1)) (1 - ratio^(1 - alpha)) / (1 - ratio^-alpha) = low decay((alpha - 1) l) / decay(alpha l)
- * which also holds, as a limit, where alpha is 1 or 0.
+ * With l = ln ratio, the mean of the bounded Pareto distribution on [low, ratio low] is
+ *  low (alpha / (alpha - 1)) (1 - ratio^(1 - alpha)) / (1 - ratio^-alpha)
+ *   = low decay((alpha - 1) l) / decay(alpha l)
+ * which also holds, as a limit, if alpha is 1 or 0.
  */
 double weir_random_pareto(weir_random *random, double mean, double alpha, double ratio)
 {

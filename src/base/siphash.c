@@ -48,7 +48,7 @@ static inline void absorb(state *s, uint64_t word)
 	s->a ^= word;
 }
 
-/* The first bytes, at most 8, as a number, the lowest first. */
+/* The first `count` bytes (at most 8) as a little-endian number. */
 static inline uint64_t word_of(const uint8_t *bytes, size_t count)
 {
 	uint64_t word = 0;
@@ -96,6 +96,6 @@ uint64_t weir_siphash_words(const weir_siphash_key *key, const uint64_t *words, 
 	state s = begin(key);
 	for (size_t i = 0; i < count; i++)
 		absorb_once(&s, words[i]);
-	absorb_once(&s, (uint64_t)count << 59); /* how many bytes, in the highest one */
+	absorb_once(&s, (uint64_t)count << 59); /* the number of bytes, in the highest byte */
 	return end(&s, 3);
 }

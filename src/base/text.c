@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Times and percentiles are read as decimals, digit by digit into integers, and scaled once at the end: "0.3s" is 300000000 ns and not what
- * 0.3 happens to be in binary, and "p99.9" is the same double as ".999".
+ * Times and percentiles are read as decimals, digit by digit into integers, and scaled once at the end.
+ * So "0.3s" is 300000000 ns and not what 0.3 happens to be in binary, and "p99.9" is the same double as
+ * ".999".
  */
 #include "base/text.h"
 
@@ -13,7 +14,7 @@
 
 #include "base/error.h"
 
-#define FRACTION_DIGITS 18 /* more than these cannot move a time of any unit by a nanosecond */
+#define FRACTION_DIGITS 18 /* further digits cannot change a time of any unit by a nanosecond */
 #define QUOTE_BYTES     48
 #define TIME_WANTED \
 	"write a time as a number and a unit: 20us, 200ms, 1.5s, 2m (units are ns, us, ms, s, m, h)"
@@ -21,7 +22,7 @@
 static const struct unit {
 	const char *name;
 	uint64_t ns;
-	unsigned digits; /* the ns are 10 to this power; 0 also where they are none */
+	unsigned digits; /* the ns are 10 to this power; 0 also if they are no power of 10 */
 } units[] = {
 	{"ns", 1, 0},
 	{"us", 1000, 3},
@@ -37,7 +38,7 @@ static const struct unit {
 #define UNITS_PRINTED 6
 #define UNITS         (sizeof(units) / sizeof(units[0]))
 
-/* ---- what all readers share ---- */
+/* ---- shared by all readers ---- */
 
 static bool is_space(char c)
 {
@@ -61,7 +62,7 @@ static const char *begin(const char *text)
 	return text != NULL ? skip_spaces(text) : "";
 }
 
-/* Nothing but spaces follows. */
+/* Only spaces follow. */
 static bool ends(const char *text)
 {
 	return *skip_spaces(text) == '\0';
@@ -94,7 +95,7 @@ static int wrong(const char *text, const char *wanted)
 /* 12.034 is whole 12, fraction 34 of 10^3. */
 typedef struct decimal {
 	uint64_t whole, fraction;
-	unsigned digits; /* of the fraction that were kept */
+	unsigned digits; /* number of digits of the fraction that were kept */
 	bool some;       /* not zero, though perhaps only in digits that were not kept */
 	bool fits;
 } decimal;
@@ -124,7 +125,7 @@ static const char *scan_fraction(const char *text, decimal *d)
 	return text;
 }
 
-/* Digits with at most one point among them; returns what follows, NULL: there is no digit. */
+/* Digits with at most one point among them; returns what follows, NULL if there is no digit. */
 static const char *scan_decimal(const char *text, decimal *ret_decimal)
 {
 	decimal d = {.fits = true};
@@ -145,7 +146,7 @@ static uint64_t power_of_ten(unsigned exponent)
 
 /* ---- times ---- */
 
-/* The unit that is all that is left, but for spaces; NULL: none is. */
+/* The unit, if only a unit and spaces are left; NULL otherwise. */
 static const struct unit *scan_unit(const char *text)
 {
 	text = skip_spaces(text);
@@ -192,7 +193,7 @@ const char *weir_text_time_unit(const char *text)
 	return unit != NULL ? unit->name : "";
 }
 
-/* Digits after the point that the time needs in this unit; UINT32_MAX: no number of them is exact. */
+/* Digits after the point that the time needs in this unit; UINT32_MAX: it has no exact representation. */
 static unsigned decimals_needed(uint64_t ns, const struct unit *unit)
 {
 	unsigned needed = unit->digits;
@@ -204,7 +205,7 @@ static unsigned decimals_needed(uint64_t ns, const struct unit *unit)
 	return needed;
 }
 
-/* The named unit, if it is exact; or else the largest that needs the fewest digits. */
+/* The named unit, if it is exact; otherwise the largest of those that need the fewest digits. */
 static const struct unit *unit_for(uint64_t ns, const char *name)
 {
 	const struct unit *best = &units[0];
@@ -236,14 +237,14 @@ char *weir_text_print_time(char *text, size_t size, uint64_t ns, const char *uni
 #define SIZE_WANTED \
 	"write a size as a number and a unit: 512, 64KB, 1.5MB, 2GB (units are B, KB, MB, GB, TB, of 1024)"
 
-static const char size_letters[] = "BKMGT"; /* each 1024 times the one before */
+static const char size_letters[] = "BKMGT"; /* each is 1024 times the one before */
 
 static bool same_letter(char a, char upper)
 {
 	return a == upper || (upper != '\0' && a == upper + ('a' - 'A'));
 }
 
-/* Bytes of the unit that is all that is left, but for spaces: "", "B", "K", "KB", "KiB"; 0: none of them is. */
+/* Bytes of the unit, if only a unit and spaces are left: "", "B", "K", "KB", "KiB"; 0 otherwise. */
 static uint64_t scan_size_unit(const char *text)
 {
 	text = skip_spaces(text);
@@ -291,7 +292,7 @@ char *weir_text_print_size(char *text, size_t size, uint64_t bytes)
 
 /* ---- numbers ---- */
 
-/* What strtod would take, less hexadecimals, infinities and what is no number. */
+/* What strtod would accept, except hexadecimals, infinities and NaN. */
 static bool is_number(const char *text)
 {
 	decimal ignored;
@@ -314,7 +315,7 @@ int weir_text_number(const char *text, double *ret_number)
 {
 	if (!is_number(begin(text)))
 		return wrong(text, "write a number as 12, 0.5 or 1e6");
-	/* The program's own locale may have a comma for the point. */
+	/* The program's own locale may use a decimal comma. */
 	locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 	if (plain == (locale_t)0)
 		return weir_error_set(-ENOMEM, "out of memory");

@@ -10,7 +10,7 @@
 
 _Static_assert(WEIR_WHEEL_SHIFT + WEIR_WHEEL_LEVELS * WEIR_WHEEL_BITS >= 64, "the levels cover all of time");
 
-/* The first slot whose beginning is not before at_ns. (The one after the last slot of time does not exist.) */
+/* The first slot that does not begin before at_ns. (There is none after the last slot of time.) */
 static uint64_t slot_number(uint64_t at_ns)
 {
 	uint64_t slot = at_ns >> WEIR_WHEEL_SHIFT;
@@ -28,7 +28,7 @@ static void push(weir_timer **head, weir_timer *timer)
 	*head = timer;
 }
 
-/* Puts a timer into the place of a slot, as seen from the wheel's tick. */
+/* Puts a timer into a slot's place, relative to the wheel's tick. */
 static void place(weir_wheel *wheel, weir_timer *timer, uint64_t slot)
 {
 	uint64_t differs = slot ^ wheel->tick;
@@ -48,12 +48,12 @@ void weir_wheel_init(weir_wheel *wheel, uint64_t now_ns)
 
 void weir_wheel_insert(weir_wheel *wheel, weir_timer *timer)
 {
-	/* What is already due need not wait for the slot to end. */
+	/* A timer that is already due need not wait for the slot to end. */
 	place(wheel, timer, timer->at_ns <= wheel->now_ns ? wheel->tick : slot_number(timer->at_ns));
 	wheel->count++;
 }
 
-/* If link is a slot's head, the slot has become empty: its bit goes. */
+/* If link is a slot's head, the slot has become empty: its bit is cleared. */
 static void forget_slot(weir_wheel *wheel, weir_timer **link)
 {
 	uintptr_t offset = (uintptr_t)link - (uintptr_t)wheel->slot;
@@ -78,7 +78,7 @@ void weir_wheel_remove(weir_wheel *wheel, weir_timer *timer)
 	wheel->count--;
 }
 
-/* The first occupied slot: its level, and the number of the slot it begins with. NO_SLOT: none. */
+/* The first occupied slot: its level, and the number of the slot at which it begins. NO_SLOT: none. */
 static uint64_t first_slot(const weir_wheel *wheel, unsigned *ret_level)
 {
 	for (unsigned level = 0; level < WEIR_WHEEL_LEVELS; level++) {
@@ -109,7 +109,7 @@ static void append_due(weir_wheel *wheel, weir_timer *timer)
 	wheel->due_end = &timer->next;
 }
 
-/* Empties the first slot: to the due ones if it is of level 0, else to the levels below. */
+/* Empties the first slot: into the list of due timers if it is of level 0, else into the levels below. */
 static void open_slot(weir_wheel *wheel, unsigned level)
 {
 	weir_timer *next, *timer = take_slot(wheel, level);
@@ -123,8 +123,8 @@ static void open_slot(weir_wheel *wheel, unsigned level)
 }
 
 /*
- * Moves the tick to now. It may skip everything up to the first occupied slot: for a timer in a slot after the new tick, the
- * highest digit that differs is still the same.
+ * Moves the tick to now. It may skip everything up to the first occupied slot: for a timer in a slot
+ * after the new tick, the highest digit that differs stays the same.
  */
 static void collect_due(weir_wheel *wheel, uint64_t now_ns)
 {

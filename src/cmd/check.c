@@ -8,48 +8,27 @@
 #include "cmd/verb.h"
 #include "service/config.h"
 #include "service/config_inside.h"
+#include "service/daemon.h"
 
-/* BLOCK or BLOCK.KEY. */
-static int explain(const char *what)
+static int no_such(const weir_config *config, const char *what, const char *block, const char *key)
 {
-	char block[64];
-	size_t length = strcspn(what, ".");
-	const char *key = what[length] == '.' ? what + length + 1 : NULL;
-	snprintf(block, sizeof(block), "%.*s", (int)(length < sizeof(block) ? length : 0), what);
-	if (weir_config_explain(block, key, stdout))
-		return WEIR_EXIT_OK;
-	const weir_config_block *found = weir_config_block_find(block);
-	const char *near = found == NULL ? weir_text_nearest(block, weir_config_block_name_at, NULL)
-					 : weir_text_nearest(key, weir_config_key_name_at, found->keys);
+	const weir_config_block *found = weir_config_block_find(config, block);
+	const char *near = found == NULL ? weir_text_nearest(block, weir_config_block_name_at, config)
+					 : weir_text_nearest(key, weir_config_row_name_at, found);
 	fprintf(stderr, "weir check: there is no '%s'; %s%s%s\n", what, near != NULL ? "did you mean '" : "",
 		near != NULL ? near : "'weir check --list' lists all there is", near != NULL ? "'?" : "");
 	return WEIR_EXIT_USAGE;
 }
 
-/* Errors are the result that was asked for: they go where the ok would. */
-static int show(const weir_config_flags *flags, const weir_config *config, int failed)
+/* BLOCK or BLOCK.KEY. */
+static int explain(const weir_config *config, const char *what)
 {
-	weir_config_print_messages(config, stdout);
-	if (failed != 0) {
-		printf("%s: %u error%s\n", flags->file, config->errors, config->errors == 1 ? "" : "s");
-		return WEIR_EXIT_FAILED;
-	}
-	printf("%s: ok\n", flags->file);
-	weir_config_print(config, stdout);
-	return WEIR_EXIT_OK;
-}
-
-static int check(const weir_config_flags *flags)
-{
-	weir_config *config = NULL;
-	int failed = weir_config_load(flags, &config);
-	if (config == NULL) {
-		fprintf(stderr, "weir check: %s\n", weir_error());
-		return WEIR_EXIT_FAILED;
-	}
-	int status = show(flags, config, failed);
-	weir_config_free(&config);
-	return status;
+	char block[64];
+	size_t length = strcspn(what, ".");
+	const char *key = what[length] == '.' ? what + length + 1 : NULL;
+	snprintf(block, sizeof(block), "%.*s", (int)(length < sizeof(block) ? length : 0), what);
+	return weir_config_explain(config, block, key, stdout) ? WEIR_EXIT_OK
+							       : no_such(config, what, block, key);
 }
 
 /* One of the flags that serving takes, too, or the file. -1: the usage is wrong, and was told. */
@@ -64,6 +43,23 @@ static int read_argument(weir_config_flags *flags, int argc, char **argv)
 	}
 	flags->file = argv[0];
 	return 1;
+}
+
+/* What can be configured at all. */
+static int tell(const char *what, bool markdown)
+{
+	weir_config *config;
+	int status = WEIR_EXIT_OK;
+	if (weir_config_new(weir_kinds, &config) != 0)
+		return WEIR_EXIT_FAILED;
+	if (what != NULL)
+		status = explain(config, what);
+	else if (markdown)
+		weir_config_markdown(config, stdout);
+	else
+		weir_config_explain(config, NULL, NULL, stdout);
+	weir_config_free(&config);
+	return status;
 }
 
 /* What is asked about keys, not about a file. */
@@ -83,18 +79,12 @@ static int answer(int argc, char **argv, bool *ret_asks)
 		      stderr);
 		return WEIR_EXIT_USAGE;
 	}
-	if (explains)
-		return explain(argv[2]);
-	if (markdown)
-		weir_config_markdown(stdout);
-	else
-		weir_config_explain(NULL, NULL, stdout);
-	return WEIR_EXIT_OK;
+	return tell(explains ? argv[2] : NULL, markdown);
 }
 
 static int run(int argc, char **argv)
 {
-	weir_config_flags flags = {0};
+	weir_config_flags flags = {.kinds = weir_kinds};
 	bool asks = false;
 	int status = argc > 1 ? answer(argc, argv, &asks) : WEIR_EXIT_OK;
 	if (asks)
@@ -108,7 +98,7 @@ static int run(int argc, char **argv)
 		fputs("weir check: name a configuration; see 'weir check --help'\n", stderr);
 		return WEIR_EXIT_USAGE;
 	}
-	return check(&flags);
+	return weir_program_check(&flags, "weir check", stdout);
 }
 
 const weir_verb weir_verb_check = {
@@ -124,6 +114,7 @@ const weir_verb weir_verb_check = {
 		"  --list             all blocks and keys\n"
 		"  --explain BLOCK    the keys of a block; BLOCK.KEY: one of them\n"
 		"  --markdown         all of them as docs/config.md has them\n\n"
-		"The flags of the serving verbs override the file here, too:\n\n" WEIR_CONFIG_FLAGS_USAGE,
+		"The flags of the serving verbs override the file here, too:\n\n",
+	.takes_flags = true,
 	.run = run,
 };

@@ -38,7 +38,7 @@ static int run(int argc, char **argv)
 	const weir_verb *verb = weir_verb_find(argv[1]);
 	if (verb == NULL)
 		return weir_verb_unknown(argv[1]);
-	fputs(verb->usage, stdout);
+	weir_verb_print_usage(verb, stdout);
 	return WEIR_EXIT_OK;
 }
 

@@ -2,10 +2,16 @@
 /* `weir VERB ...`: finds the verb and runs it. */
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include <bottleneck/bottleneck.h>
 
 #include "base/text.h"
 #include "cmd/verb.h"
+#include "service/daemon.h"
+
+const weir_kind *const weir_kinds[] = {&weir_kind_backend, &weir_kind_root, &bottleneck_kind, NULL};
 
 const weir_verb *const weir_verbs[] = {&weir_verb_check,  &weir_verb_help,    &weir_verb_load,
 				       &weir_verb_sentry, &weir_verb_serve,   &weir_verb_sim,
@@ -34,11 +40,29 @@ int weir_verb_unknown(const char *typed)
 	return WEIR_EXIT_USAGE;
 }
 
+void weir_verb_print_usage(const weir_verb *verb, FILE *file)
+{
+	if (verb->program != NULL)
+		weir_program_usage(verb->program, file);
+	else
+		fputs(verb->usage, file);
+	if (verb->takes_flags)
+		weir_config_flags_usage(weir_kinds, file);
+}
+
 int weir_verb_unexpected(const weir_verb *verb, const char *argument)
 {
-	char program[32];
+	char program[32], *usage = NULL;
+	size_t length;
+	FILE *file = open_memstream(&usage, &length);
+	if (file == NULL)
+		return WEIR_EXIT_USAGE;
+	weir_verb_print_usage(verb, file);
+	fclose(file);
 	snprintf(program, sizeof(program), "weir %s", verb->name);
-	return weir_usage_unexpected(program, verb->usage, argument);
+	int status = weir_usage_unexpected(program, usage != NULL ? usage : "", argument);
+	free(usage);
+	return status;
 }
 
 /* The usual spellings of the two verbs that everybody tries first. */
@@ -70,7 +94,7 @@ int main(int argc, char **argv)
 	if (verb == NULL)
 		return weir_verb_unknown(argv[1]);
 	if (argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-h") == 0)) {
-		fputs(verb->usage, stdout);
+		weir_verb_print_usage(verb, stdout);
 		return flushed(WEIR_EXIT_OK);
 	}
 	return flushed(verb->run(argc - 1, argv + 1));

@@ -11,12 +11,16 @@
  * Threads: verbs start on the main thread, before any other exists.
  */
 
+#include <weir/service.h>
+
 #include "keys/usage.h"
 
 typedef struct weir_verb {
 	const char *name;
 	const char *summary; /* one line, for the list */
-	const char *usage;   /* the whole of `weir NAME --help`, ending in a newline */
+	const char *usage;   /* the whole of `weir NAME --help`, ending in a newline; NULL: the program's */
+	bool takes_flags;    /* the flags of services follow the usage */
+	const weir_program *program; /* NULL: it is no service */
 	/* argv[0] is the verb. Returns the exit status. `--help` as the first argument never gets here. */
 	int (*run)(int argc, char **argv);
 } weir_verb;
@@ -30,6 +34,9 @@ extern const weir_verb weir_verb_sim;
 extern const weir_verb weir_verb_top;
 extern const weir_verb weir_verb_version;
 
+/* What routes can lead to in this binary, ended by NULL. */
+extern const weir_kind *const weir_kinds[];
+
 /* The table, ended by NULL. */
 extern const weir_verb *const weir_verbs[];
 
@@ -37,6 +44,8 @@ extern const weir_verb *const weir_verbs[];
 const weir_verb *weir_verb_find(const char *name);
 /* Says on stderr that there is no such verb, with a hint; returns WEIR_EXIT_USAGE. */
 int weir_verb_unknown(const char *typed);
+/* Its help. */
+void weir_verb_print_usage(const weir_verb *verb, FILE *file);
 /* Says on stderr that this verb does not take an argument, and which option of its help was meant if one is near; returns WEIR_EXIT_USAGE. */
 int weir_verb_unexpected(const weir_verb *verb, const char *argument);
 

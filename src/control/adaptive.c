@@ -2,37 +2,42 @@
 /*
  * The default law for a stage's own queue: an error budget.
  *
- * A loop around the measured percentile comes one target too late, and oscillates. Instead every class has a credit, in requests. A start
- * earns what may be late (1 - percentile), and pays the chance that this one will be: P(service > target - waited), from the
- * histogram of the service times; at the end the chance is replaced by the fact. As long as there is credit the percentile holds, and waits
- * may be longer than it would bear for good; with debt they must be shorter:
+ * A feedback loop around the measured percentile reacts one target too late, and oscillates. Instead
+ * every class has a credit, counted in requests. A start earns the share that may be late (1 -
+ * percentile) and pays the probability that this request will be late: P(service > target - waited), from
+ * the histogram of the service times. When the request ends, the probability is replaced by the fact. As
+ * long as there is credit the percentile holds, and waits may be longer than would be sustainable; with
+ * debt they must be shorter:
  *
- *	limit = base + credit / bound * extension,   base = target - a high quantile of the service time
+ *  limit = base + credit / bound * extension,   base = target - a high quantile of the service time
  *
- * Who has waited longer than the limit when its turn comes is dropped (start); that test is exact. Who would, going by the
- * queue and the time per start, is refused when it comes (admit); that is an estimate, on the generous side, and only makes refusals early.
+ * A request that has waited longer than the limit when its turn comes is dropped (start); that test is
+ * exact. A request that would wait longer, judging by the queue and the time per start, is refused on
+ * arrival (admit). That is an estimate, on the generous side, and only makes refusals early.
  *
- * Calm and overload. A queue that grows by chance at 0.7x looks like one that grows because of 1.4x, but for the arrivals.
- * So the offered work is measured: in calm, credit may be saved up tenfold and a burst rides on it; when the load is more than the
- * workers can do, all but a tenth of one bound is forfeited at once, since what overload would do with it is no use to anybody.
+ * Calm and overload. A queue that grows by chance at 0.7x looks like one that grows because of 1.4x,
+ * except for the arrivals. So the offered work is measured. In calm, up to ten bounds of credit may be
+ * saved, and a burst can use them. When the load exceeds the capacity of the workers, all but a tenth of
+ * one bound is forfeited at once, because overload would spend it without benefit to anybody.
  *
- * Classes have all of this for themselves; higher classes show up as a longer time per start. Minimum: the stage's order may be strict
- * (highest class first), and then a law can let a lower class in only by holding the higher ones back. A class that would be refused though
- * it has not had its minimum of the starts gets a pledge: its event is let in and will be started however late, and until then higher
- * classes are refused, so that what waits before it drains: no longer than they would have waited themselves. Not more than a quarter of the time
- * is spent so.
+ * Each class has all of this for itself; higher classes show up as a longer time per start. Minimum: the
+ * stage's order may be strict (highest class first), and then a law can let a lower class in only by
+ * holding the higher ones back. A class that would be refused although it has not had its minimum of the
+ * starts gets a pledge: its event is admitted and will be started however late. Until then higher classes
+ * are refused, so that the queue before it drains; that takes no longer than they would have waited
+ * themselves. At most a quarter of the time is spent this way.
  */
 #include <math.h>
 
 #include "control/adaptive.h"
 
-#define CALM_BOUNDS   10.0f /* what credit may be saved, in bounds */
+#define CALM_BOUNDS   10.0f /* how much credit may be saved, in bounds */
 #define OVER_BOUNDS   .1f
 #define CALM_LOAN     .5f
 #define OVER_EARNINGS .5f  /* in overload a start earns less: a margin for the percentile */
 #define TAU_LONG      1000 /* starts */
-#define GAP_TARGETS   32   /* no service takes so long: the clock has jumped */
-#define MINIMUM_PRICE .95f /* of a start of the minimum: pledges come a little late */
+#define GAP_TARGETS   32   /* no service takes this long: the clock has jumped */
+#define MINIMUM_PRICE .95f /* of a start of the minimum, because pledges come a little late */
 #define MIXED_SURE    16
 
 /* ---- offers ---- */
@@ -60,7 +65,7 @@ uint64_t adaptive_live(const adaptive_class *k, uint64_t now_ns, uint64_t waitin
 	return young < waiting ? young : waiting;
 }
 
-/* Whether it would start in time, going by what waits before it. */
+/* Whether it would start in time, judging by what waits before it. */
 static bool promising(const adaptive_class *k, const weir_ask *ask, uint64_t waiting, uint64_t spent_ns)
 {
 	float tau = GET(k->tau_ns), limit = adaptive_left(k, GET(k->limit_ns), spent_ns);
@@ -68,21 +73,21 @@ static bool promising(const adaptive_class *k, const weir_ask *ask, uint64_t wai
 		return true;
 	if (GET(k->starving))
 		return false;
-	if (tau == 0) /* nothing known: some, as long as they get on */
+	if (tau == 0) /* nothing is known yet: admit some, as long as they make progress */
 		return waiting < 4 * ((uint64_t)ask->in_service + 1) &&
 		       adaptive_live(k, ask->now_ns, waiting, limit / 2) == waiting;
 	float room = limit * GET(k->slack);
 	if ((float)waiting * tau <= room)
 		return true;
 	float needed = (float)adaptive_live(k, ask->now_ns, waiting, limit) * tau;
-	/* The next turn will find that it is calm, and may be a long time coming. */
+	/* The next turn will find that it is calm, but that turn may be a long time coming. */
 	return needed <= room || (adaptive_fallen(k, ask->now_ns) &&
 				  needed <= adaptive_left(k, GET(k->most_ns), spent_ns) * GET(k->slack));
 }
 
 /* ---- minimum ---- */
 
-/* Starts that the class should have had and has not, less those it is promised. */
+/* Whether the class has had fewer starts than its minimum, counting those that it has been pledged. */
 static bool owed(const adaptive *a, const adaptive_class *k)
 {
 	uint64_t starts = GET(a->starts), account = GET(k->account);
@@ -90,7 +95,7 @@ static bool owed(const adaptive *a, const adaptive_class *k)
 	       (float)(starts - account) * k->minimum >= MINIMUM_PRICE * (1 + (float)GET(k->pledged));
 }
 
-/* Holds come one after the other, with time between; a pledge given late in a hold would make it longer. */
+/* Holds come one after the other, with time in between. A pledge given late in a hold would prolong it. */
 static bool may_hold(const adaptive *a, const adaptive_class *k, uint64_t now_ns)
 {
 	if (GET(a->holding) != 0)
@@ -114,7 +119,7 @@ static bool pledge(adaptive *a, adaptive_class *k, const weir_ask *ask)
 	return true;
 }
 
-/* A hold ends when nobody with a pledge waits any more. */
+/* A hold ends when no request with a pledge is waiting. */
 static void end_hold(adaptive *a, uint64_t now_ns)
 {
 	uint32_t holding = 0;
@@ -139,7 +144,7 @@ static void redeem(adaptive *a, adaptive_class *k, uint64_t waiting, uint64_t no
 	}
 }
 
-/* Up to a point: what it did not want for a long time is not owed. */
+/* The debt is limited: what the class did not use for a long time is not owed to it. */
 static void keep_account(adaptive *a, adaptive_class *k, uint64_t starts)
 {
 	uint64_t price = k->minimum > 0 ? (uint64_t)(MINIMUM_PRICE / k->minimum) : 0,
@@ -183,8 +188,9 @@ static void adaptive_refund(void *state, const weir_ask *ask)
 /* ---- credit ---- */
 
 /*
- * Two that pay at once may overshoot a bound by a request for a moment. Mostly there is nothing to pay: the credit is full, or neither was
- * lateness expected nor did it come; then the word that all threads share is not written.
+ * Two threads that pay at once may exceed a bound by one request for a moment. Usually there is nothing
+ * to pay: the credit is full, or lateness was neither expected nor happened. Then the word that all
+ * threads share is not written.
  */
 static void pay(adaptive_class *k, float requests)
 {
@@ -200,7 +206,7 @@ static void pay(adaptive_class *k, float requests)
 		PUT(k->credit, least);
 }
 
-/* In calm a debt is soon paid off, and waits are not cut for a small one. */
+/* In calm a debt is soon paid off, so waits are not cut for a small one. */
 void adaptive_set_limit(adaptive_class *k)
 {
 	float credit = (float)GET(k->credit) * (1 / ADAPTIVE_CREDIT) * GET(k->per_bound);
@@ -214,7 +220,7 @@ void adaptive_set_limit(adaptive_class *k)
 	PUT(k->strict_ns, adaptive_clamp(base + strict, least, most));
 }
 
-/* Ticks make a limit of what they have learnt; from turn to turn only credit and load can have changed. */
+/* Ticks compute a limit from what they have learnt. Between turns only credit and load can have changed. */
 static void follow_credit(adaptive_class *k)
 {
 	int64_t credit = GET(k->credit);
@@ -226,7 +232,7 @@ static void follow_credit(adaptive_class *k)
 	adaptive_set_limit(k);
 }
 
-/* That it will be late if it starts after so long a wait. */
+/* The probability that a request is late if it starts after this wait. */
 static float late_chance(const adaptive_class *k, uint64_t waited_ns)
 {
 	return waited_ns >= k->target_ns ? 1 : weir_service_tail(&k->service, k->target_ns - waited_ns);
@@ -235,8 +241,8 @@ static float late_chance(const adaptive_class *k, uint64_t waited_ns)
 /* ---- turns ---- */
 
 /*
- * Not more than it has admitted: it is told of others where its no did not count (a dry run, a shed ceiling), and would think the queue
- * empty ever after.
+ * Never counts more than it has admitted. In a dry run, or above the shed ceiling, the law also sees
+ * events that it refused, and would otherwise take the queue for empty ever after.
  */
 static void leave_queue(adaptive_class *k)
 {
@@ -245,7 +251,10 @@ static void leave_queue(adaptive_class *k)
 		PUT(k->left, left + 1);
 }
 
-/* So slow that not even two may wait: then nobody ever waits from start to start, and it would be believed for ever. */
+/*
+ * The measured time per start is so long that not even two may wait. Then nobody ever waits from one
+ * start to the next, it is never measured again, and would be believed for ever.
+ */
 static bool implausible(const adaptive_class *k, uint64_t took_ns)
 {
 	float tau = GET(k->tau_ns);
@@ -253,8 +262,9 @@ static bool implausible(const adaptive_class *k, uint64_t took_ns)
 }
 
 /*
- * Only from one start to the next with somebody waiting in between: other times say how often they come, not how fast it goes. Nor
- * those that a failure has made room for: failing is quick.
+ * Measured only from one start to the next with requests waiting all the time in between: other intervals
+ * show how often requests arrive, not how fast they are served. Intervals that contain a failure are left
+ * out, because failing is quick.
  */
 static void measure_tau(adaptive_class *k, uint64_t now_ns, uint32_t inside)
 {
@@ -272,7 +282,10 @@ static void measure_tau(adaptive_class *k, uint64_t now_ns, uint32_t inside)
 	PUT(k->inside, before + ((float)inside - before) / (taus < TAU_LONG ? taus : TAU_LONG));
 }
 
-/* A lower class that starts while a higher one waits: the stage's order is another, and nobody needs to be held back for it. */
+/*
+ * If a lower class starts while a higher one waits, the stage's order is not strict, and nobody needs to
+ * be held back for the lower class.
+ */
 static void note_order(adaptive *a, unsigned klass)
 {
 	uint32_t mixed = GET(a->mixed);
@@ -286,8 +299,8 @@ static void note_order(adaptive *a, unsigned klass)
 }
 
 /*
- * Who came before the first pledge has none: those that wait since long before a hold would else all start in it, late, and in place of
- * those that it is for.
+ * Requests that arrived before the first pledge have none. Otherwise those waiting since long before a
+ * hold would all start in it, late, in place of those that it is meant for.
  */
 static bool has_pledge(const adaptive_class *k, const weir_event *event)
 {
@@ -295,8 +308,9 @@ static bool has_pledge(const adaptive_class *k, const weir_event *event)
 }
 
 /*
- * What overload has left in the queue gets none of the credit that calm gives: it would be used up before those who come now have their turn. One
- * that was late when it came is not dropped for it before it has waited here.
+ * Requests that overload has left in the queue get none of the credit of the calm that follows: they
+ * would use it up before new arrivals have their turn. A request that was already late on arrival is not
+ * dropped for it before it has waited here.
  */
 static bool too_late(const adaptive_class *k, const weir_event *event, float waited_ns, uint64_t now_ns)
 {
@@ -308,12 +322,12 @@ static bool too_late(const adaptive_class *k, const weir_event *event, float wai
 static weir_verdict drop_late(adaptive_class *k, bool others)
 {
 	k->queued = k->queued && others;
-	PUT(k->load_offered, GET(k->load_offered) + 1); /* it was counted when it came */
+	PUT(k->load_offered, GET(k->load_offered) + 1); /* it was counted on arrival */
 	ADD(k->shed, 1);
 	return WEIR_SHED_WAITED;
 }
 
-/* What is held back as a margin in overload is paid when it is over: it was earned. */
+/* The margin that is withheld in overload is paid out when overload is over: it was earned. */
 static float withhold(adaptive_class *k, float requests)
 {
 	float all = k->withheld + requests, most = GET(k->bound);
@@ -375,7 +389,7 @@ static void measure_spent(adaptive_class *k, uint64_t spent_ns)
 		PUT(k->spent_ns, at + ((float)spent_ns - at) * (1 / 64.0f));
 }
 
-/* A step towards the percentile: up for one above it, down a little for one below. */
+/* A step towards the percentile: up for a value above it, down a little for one below. */
 static void measure_response(adaptive_class *k, uint64_t response_ns)
 {
 	float at = GET(k->measured_ns), response = (float)response_ns;
@@ -391,7 +405,7 @@ static void adaptive_settle(void *state, const weir_event *event, weir_outcome o
 	uint64_t started_ns = event->started_ns, waited_ns = adaptive_span(begin_ns, started_ns);
 	float expected = late_chance(k, waited_ns);
 	if (outcome != WEIR_DONE) {
-		/* Earns nothing, or, where somebody further down is overloaded, counts as late. */
+		/* Earns nothing. If something further down is overloaded (refused), it counts as late. */
 		ADD(k->failed, 1);
 		pay(k, expected - (outcome == WEIR_REFUSED ? 1 : k->late_share));
 		return;
@@ -406,8 +420,9 @@ static void adaptive_settle(void *state, const weir_event *event, weir_outcome o
 }
 
 /*
- * Who waits beyond its limit will be dropped at its turn anyway: sooner is kinder. Not quite at once, since limits move. On a shared pool who is
- * let in is answered, unless nobody waits for the answer any more.
+ * A request that waits beyond its limit will be dropped at its turn anyway: sooner is kinder. It is not
+ * dropped quite at once, since limits move. In a shared pool an admitted request is always answered,
+ * unless nobody waits for the answer any more.
  */
 static uint64_t adaptive_patience(const void *state, unsigned klass)
 {

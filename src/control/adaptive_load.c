@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much work `adaptive` is offered, over what the workers can do. Looked at every sixteen offers, or when so few have come that the load
- * must have fallen: after a fall a second may be five offers, and as long as it believes in overload it sheds them.
+ * How much work `adaptive` is offered, over the capacity of the workers. This is checked every sixteen
+ * offers, or when so few have come that the load must have fallen: after a fall, five offers may take a
+ * second, and as long as the law believes in overload it sheds them.
  */
 #include <math.h>
 
 #include "control/adaptive.h"
 
-#define LOAD_MEMORY  40.0 /* offers that the load remembers, at least */
-#define LOAD_TARGETS .25  /* and as many as come in this part of a target */
+#define LOAD_MEMORY  40.0 /* minimum number of offers that the load remembers ... */
+#define LOAD_TARGETS .25  /* ... and as many as come in this part of a target */
 #define OVER_FROM    1.05f
 #define OVER_FULL    1.20f
 
 /*
- * A quiet hour says no more than a quiet while, or it would take the offers of many busy ones to be forgotten. As it is, a step after
- * it counts as half of a worker's work at most.
+ * A quiet hour counts no more than a quiet moment, or it would take very many busy offers to outweigh it.
+ * With this bound a step after the quiet time counts as half of a worker's work at most.
  */
 static double load_span(const adaptive_class *k, uint64_t now_ns)
 {
@@ -22,7 +23,7 @@ static double load_span(const adaptive_class *k, uint64_t now_ns)
 	return fmin((double)adaptive_span(GET(k->load_ns), now_ns), most);
 }
 
-/* Workers that the offers of a class would keep busy. */
+/* The number of workers that the offers of a class would keep busy. */
 static double offered_work(const adaptive_class *k, uint64_t now_ns)
 {
 	double count = k->load_count + (double)adaptive_offered_since(k);
@@ -30,7 +31,7 @@ static double offered_work(const adaptive_class *k, uint64_t now_ns)
 	return time > 0 ? count / time * (double)GET(k->mean_ns) : 0;
 }
 
-/* What a class and those above it would keep busy, over the workers there are. */
+/* The workers that a class and those above it would keep busy, over the number of workers. */
 static void judge_load(adaptive *a, adaptive_class *k, double inside, uint64_t now_ns)
 {
 	double work = 0;
@@ -44,19 +45,19 @@ static void judge_load(adaptive *a, adaptive_class *k, double inside, uint64_t n
 	PUT(k->over, over);
 }
 
-/* Looks again after ADAPTIVE_LOAD_STEP offers, or when ADAPTIVE_FALL_STEP should have come. */
+/* The next check comes after ADAPTIVE_LOAD_STEP offers, or when ADAPTIVE_FALL_STEP were due. */
 static void next_look(adaptive_class *k, uint64_t more, uint64_t now_ns)
 {
 	double every_ns = k->load_count > 0 ? k->load_time / k->load_count : INFINITY;
 	PUT(k->load_every_ns, (float)every_ns);
 	PUT(k->load_offered, GET(k->load_offered) + more);
 	PUT(k->load_ns, now_ns);
-	/* A little early: whether it has fallen is told by the look itself. */
+	/* A little early: the check itself finds out whether the load has fallen. */
 	k->look_ns = every_ns < 1e15 ? now_ns + (uint64_t)(.99 * (double)ADAPTIVE_FALL_STEP * every_ns)
 				     : UINT64_MAX;
 }
 
-/* By how much it has fallen is not known yet, and until it is, it is taken to be nothing. */
+/* How far the load has fallen is not known yet. Until it is, the load is taken to be zero. */
 static void forget_load(adaptive *a, adaptive_class *k, double inside, uint64_t more, uint64_t now_ns)
 {
 	uint64_t before_ns = GET(k->load_ns);
@@ -72,7 +73,7 @@ void adaptive_measure_load(adaptive *a, adaptive_class *k, uint64_t now_ns)
 {
 	uint64_t more = adaptive_offered_since(k);
 	double inside = (double)GET(k->inside), mean_ns = (double)GET(k->mean_ns);
-	if (GET(k->load_ns) == 0 || more == 0) { /* the first start; or all was refunded */
+	if (GET(k->load_ns) == 0 || more == 0) { /* the first start, or everything was refunded */
 		PUT(k->load_offered, GET(k->admitted) + GET(k->shed));
 		if (GET(k->load_ns) == 0)
 			PUT(k->load_ns, now_ns);

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `adaptive` on a pool that several stages share. What is scarce there is the time of the pool's threads, so offers are judged by the work that
- * waits in all stages and goes before them, not by the stage's own queue. Two things must hold:
+ * `adaptive` in a pool that several stages share. The scarce resource there is the time of the pool's
+ * threads. So offers are judged by the work in all stages that goes before them, not by the stage's own
+ * queue. Two conditions must hold:
  *
- *	it starts in time      what goes before it takes no longer than this request may wait (the limit, less what it has spent before)
- *	all can be in time     in overload: what waits in all stages is not more than can be started in time (the pool's bound)
+ *  it starts in time    the work before it takes no longer than this request may wait (the limit, less
+ *                       the time it has already spent)
+ *  all can be in time   in overload: the work waiting in all stages is no more than can be started in
+ *                       time (the pool's bound)
  *
- * With the first alone the parts that stages get depend on their targets. The bound is the same for all, so each stage gets about the same part of what it asks
- * for. While nothing waits before it, a request is let in whatever the percentiles say.
+ * With the first condition alone, the share that a stage gets would depend on its target. The bound is
+ * the same for all, so each stage gets about the same share of what it asks for. While nothing waits
+ * before a request, it is admitted whatever the percentiles say.
  *
- * The error budget (credit, limit) is that of a queue of its own, a stage and class. Calm or overload is the pool's. Who is let in is answered:
- * the exact test at the turn is left out, since late is better than refused after waiting, and the order has seen to it that those who
- * can be in time are.
+ * The error budget (credit, limit) is kept per stage and class, as for a queue of its own. Calm or
+ * overload is decided for the pool. An admitted request is always answered. The exact test at the turn is
+ * left out: a late answer is better than a refusal after waiting, and the order has already favoured
+ * those that can be in time.
  */
 #include <math.h>
 
@@ -19,8 +24,8 @@
 
 #define OVER_FROM 1.05f
 #define OVER_FULL 1.20f
-#define OVER_PART \
-	.3f /* of what may wait: in overload a longer queue gets no more done, it only makes more of them late */
+/* Part of the allowed wait: in overload a longer queue completes no more, it only makes more late. */
+#define OVER_PART .3f
 
 bool adaptive_pool_promising(const adaptive_class *k, const weir_ask *ask, uint64_t spent_ns)
 {
@@ -37,7 +42,10 @@ bool adaptive_pool_hopeless(const adaptive_class *k, uint64_t waited_ns)
 	return waited_ns > 2 * k->target_ns && GET(k->measured_ns) > (float)k->target_ns;
 }
 
-/* One quality for the pool; a stage that has little of the work can save little, and keeps nearly all of its quality. */
+/*
+ * The pool has one quality. A stage with little of the work can save little, so it keeps nearly all of
+ * its quality.
+ */
 static void share_quality(adaptive *a, const weir_sample *sample)
 {
 	double quality = pow(sample->pool_quality, sample->work_share);

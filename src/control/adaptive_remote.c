@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The default law before a remote backend whose workers, queue and discipline nobody knows. The user gives a percentile and a time.
+ * The default law in front of a remote backend whose workers, queue and discipline are unknown. The user
+ * gives a percentile and a time.
  *
- *	admit    lets everything in while there is no evidence that the backend is saturated. Then at most as many as fit: by Little's
- *	         law what bounds the response time is how many are inside, here and in the backend.
- *	limit    how many the backend gets at once; the others wait here, where they can be ordered by class.
- *	start    notes how many a request meets in the backend. It refuses nobody: who is let in is answered.
- *	settle   learns from the answer: slow or not, late or not, and what was done during its stay.
- *	tick     makes the numbers that the others only compare with (remote_tick.c).
+ *  admit    admits everything while there is no evidence that the backend is saturated; then at most as
+ *           many as fit: by Little's law, the number inside (here and in the backend) bounds the
+ *           response time
+ *  limit    how many the backend gets at once; the others wait here, where they can be ordered by class
+ *  start    notes how many requests it meets in the backend; it refuses none: an admitted request is
+ *           answered
+ *  settle   learns from the answer: slow or not, late or not, and how many completed during its stay
+ *  tick     computes the numbers that the other hooks only compare with (remote_tick.c)
  *
- * One state serves all threads. Invariants: what was counted in is counted out, once; `limit` is never 0.
+ * One state serves all threads. Invariants: each event that was counted in is counted out exactly once;
+ * `limit` is never 0.
  */
 #include <errno.h>
 #include <math.h>
@@ -22,12 +26,13 @@
 #define TARGET_MAX_NS (3600 * WEIR_NS_PER_S)
 #define MINIMUM_MAX   .5
 #define MINIMUM_USUAL .01
-#define DUE_BURST     4    /* a minimum that was not used may be made up for, by so many */
-#define LEFT_LEAST    .125 /* of the limit, to a request that has spent its target before it came here */
-#define ABOVE_LEAST   8.   /* requests that a credit may let in above the limit, however small that is */
-#define ALONE         (UINT64_C(1) << 63) /* in the note: met so few that its time is its own */
-#define COST_PART     .1f                 /* of a request in the average of its kind */
-#define LN_SCALE      1000                /* of sums of logarithms */
+#define DUE_BURST     4 /* up to this many unused starts of a minimum may be made up for */
+/* Part of the limit for a request that had spent its target before it came here. */
+#define LEFT_LEAST  .125
+#define ABOVE_LEAST 8. /* requests that a credit may admit above the limit, however small the limit is */
+#define ALONE       (UINT64_C(1) << 63) /* in the note: it met so few that its time is its own */
+#define COST_PART   .1f                 /* weight of one request in the average of its kind */
+#define LN_SCALE    1000                /* scale of sums of logarithms */
 
 const weir_remote_tuning weir_remote_usual = {
 	.first = 16,
@@ -97,7 +102,7 @@ static int check(const weir_adaptive_remote_params *p, const char **ret_wrong)
 	return 0;
 }
 
-/* A stretch is an eighth of the target, and no shorter than a tick. */
+/* A time slot is an eighth of the target, and no shorter than a tick. */
 static unsigned age_shift(uint64_t target_ns)
 {
 	unsigned shift = 20;
@@ -140,13 +145,13 @@ static int remote_init(void *state, const void *params, const char **ret_wrong)
 
 /* ---- admission ---- */
 
-/* The clocks of two threads may differ by a little, and a turn may be told a time from before the offer. */
+/* The clocks of two threads may differ a little, so a turn may come with a time from before the offer. */
 static uint64_t span(uint64_t from_ns, uint64_t to_ns)
 {
 	return to_ns > from_ns ? to_ns - from_ns : 0;
 }
 
-/* Takes one of a class's minimum, if one is due. */
+/* Takes one start of a class's minimum, if one is due. */
 static bool take_due(weir_remote *r, unsigned klass, uint64_t now_ns)
 {
 	uint64_t every_ns = atomic_load_explicit(&r->due_every_ns[klass], memory_order_relaxed), then;
@@ -171,7 +176,7 @@ static void earn(weir_remote *r, uint32_t count)
 					  memory_order_relaxed);
 }
 
-/* Half of the credit is for the highest class that is present. */
+/* Half of the credit is reserved for the highest class present. */
 static bool spend(weir_remote *r, unsigned klass, uint32_t count)
 {
 	int64_t price = (int64_t)count * 1000, had = atomic_load_explicit(&r->credit, memory_order_relaxed);
@@ -192,8 +197,9 @@ static double room_for(const weir_remote *r, const weir_ask *ask, unsigned klass
 }
 
 /*
- * In a dry run everybody is inside, also those who would have been refused. So who would have been let in queues in a shadow of the backend,
- * which does one after the other at the rate that was measured.
+ * In a dry run everybody is inside, including those who would have been refused. So the requests that
+ * would have been admitted queue in a model of the backend, which serves them one after the other at the
+ * measured rate.
  */
 static bool fits_shadow(weir_remote *r, const weir_ask *ask, unsigned klass, uint32_t limit)
 {
@@ -210,7 +216,7 @@ static bool fits_shadow(weir_remote *r, const weir_ask *ask, unsigned klass, uin
 	return true;
 }
 
-/* With so many more inside nobody is slowed. */
+/* Whether this many more inside would slow nobody down. */
 static bool is_calm(const weir_remote *r, uint32_t more)
 {
 	int64_t inside = (int64_t)more + weir_remote_serving(r);
@@ -268,11 +274,11 @@ static uint32_t remote_limit(const void *state)
 	const weir_remote *r = state;
 	int32_t overdue = atomic_load_explicit(&r->overdue, memory_order_relaxed);
 	uint32_t cap = atomic_load_explicit(&r->cap, memory_order_relaxed);
-	/* Requests that may never end do not use up the places of others. */
+	/* Requests that may never end do not take the places of others. */
 	return overdue > 0 ? cap + (uint32_t)overdue : cap;
 }
 
-/* Where requests that were started then are counted. */
+/* The counter for requests that were started at that time. */
 static _Atomic int32_t *age_of(weir_remote *r, uint64_t started_ns)
 {
 	uint64_t stretch = started_ns >> r->age_shift;
@@ -286,7 +292,7 @@ static uint64_t met_by(const weir_event *event)
 	return event->note[1] & ~ALONE;
 }
 
-/* The note: what was done before it, and how many it meets, itself included. */
+/* The note holds how many had completed before it, and how many it meets, itself included. */
 static weir_verdict remote_start(void *state, const weir_event *event, const weir_turn *turn)
 {
 	weir_remote *r = state;
@@ -304,7 +310,7 @@ static weir_verdict remote_start(void *state, const weir_event *event, const wei
 	return WEIR_ADMITTED;
 }
 
-/* A quantile followed by steps: up by step x q when something is above it, down by step x (1 - q) otherwise. */
+/* Follows a quantile by steps: up by step x q when a value is above it, down by step x (1 - q) otherwise. */
 static void follow(_Atomic float *quantile, double q, double step, float value)
 {
 	float now = atomic_load_explicit(quantile, memory_order_relaxed);
@@ -321,7 +327,7 @@ static bool is_slow(weir_remote *r, unsigned mark, float took)
 	return true;
 }
 
-/* The rate that a slow or late request saw: while it was in the backend, that had all that it could take. */
+/* The rate that a slow or late request saw: while it was inside, the backend was fully loaded. */
 static void judge_slow(weir_remote *r, uint64_t took_ns, uint64_t met, double completions)
 {
 	float took = logf((float)took_ns + 1);
@@ -352,7 +358,7 @@ static void learn_measured(weir_remote *r, uint64_t response_ns)
 	follow(&r->measured, r->quantile, r->tuning.step, took);
 }
 
-/* What requests of the kind are expected to take: their own time, until that has been seen. */
+/* How long requests of the kind are expected to take: their own time, until that has been measured. */
 static void learn_cost(weir_remote_kind *kind, float cost_ns)
 {
 	float now = atomic_load_explicit(&kind->cost_ns, memory_order_relaxed);
@@ -376,7 +382,7 @@ static void answered(weir_remote *r, const weir_event *event, uint64_t now_ns)
 	judge_slow(r, took_ns, met_by(event), completions);
 	judge_late(r, event->klass % WEIR_CLASSES, at, span(event->entered_ns, now_ns));
 	learn_measured(r, span(event->offered_ns, now_ns));
-	/* With few inside, requests take their own time, which does not grow with how many there are. */
+	/* With few inside, requests take their own time, which does not grow with the number inside. */
 	if (atomic_load_explicit(&r->congested, memory_order_relaxed) && met_by(event) > WEIR_REMOTE_FEW &&
 	    met_by(event) > atomic_load_explicit(&r->floor, memory_order_relaxed))
 		follow(&r->gamma, r->aimed, r->tuning.step,
@@ -384,7 +390,7 @@ static void answered(weir_remote *r, const weir_event *event, uint64_t now_ns)
 	atomic_fetch_add_explicit(&r->backend_us, took_ns / 1000, memory_order_relaxed);
 }
 
-/* Failures and refusals teach nothing: fast ones are no sign of health, slow ones none of load. */
+/* Failures and refusals teach nothing: fast ones are no sign of health, slow ones no sign of load. */
 static void remote_settle(void *state, const weir_event *event, weir_outcome outcome, uint64_t now_ns)
 {
 	weir_remote *r = state;
@@ -399,7 +405,7 @@ static void remote_settle(void *state, const weir_event *event, weir_outcome out
 
 /* ---- reading ---- */
 
-/* Only what is past helping: twice its target old, while far more are late than may be. */
+/* Drops only hopeless requests: twice their target old, while far more are late than may be. */
 static uint64_t remote_patience(const void *state, unsigned klass)
 {
 	const weir_remote *r = state;
@@ -420,7 +426,7 @@ static bool remote_calm(const void *state)
 	       !atomic_load_explicit(&r->limited, memory_order_relaxed);
 }
 
-/* The numbers that the decision was made with: by how much what would be inside exceeds what fits into the target. */
+/* The numbers behind the decision: by how much the number inside would exceed what fits into the target. */
 static void remote_explain(const void *state, const weir_ask *ask, weir_why *ret_why)
 {
 	const weir_remote *r = state;
@@ -437,7 +443,7 @@ static void remote_explain(const void *state, const weir_ask *ask, weir_why *ret
 	ret_why->retry_after_ns = (uint64_t)(fmax(wanted - room, 1) / rate * 1e9);
 }
 
-/* At the target's percentile, or until that has been seen, typically. */
+/* At the target's percentile; until that has been measured, the typical time. */
 static uint64_t alone_ns(const weir_remote *r)
 {
 	unsigned kind = atomic_load_explicit(&r->binding, memory_order_relaxed);
@@ -501,7 +507,7 @@ static bool within(double value, double least, double most)
 	return value >= least && value <= most;
 }
 
-/* The base goes to the lowest level: fewer than one cannot be inside, so nothing that comes later is below it. */
+/* The base goes to the lowest level. Fewer than one cannot be inside, so no later value is below it. */
 static void load_base(weir_remote *r, double base_ln)
 {
 	weir_remote_level *level = &r->level[0];
@@ -515,7 +521,7 @@ static int remote_load(void *state, const char *text)
 {
 	weir_remote *r = state;
 	double rate, base, own, gamma, beta,
-		cap; /* doubles: scanf does not tell when a whole number overflows */
+		cap; /* doubles, because scanf does not report the overflow of an integer */
 	int used = 0;
 	if (sscanf(text, "adaptive-remote 3 rate=%lf base=%lf own=%lf gamma=%lf beta=%lf cap=%lf%n", &rate,
 		   &base, &own, &gamma, &beta, &cap, &used) != 6 ||

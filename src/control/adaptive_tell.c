@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `adaptive` is told and tells: parameters, why it refused, how it is doing, and what it has learnt, as a line of text. */
+/*
+ * Input and output of `adaptive`: parameters, reasons for refusals, reports, and what it has learnt, as a
+ * line of text.
+ */
 #include <errno.h>
 #include <math.h>
 #include <stddef.h>
@@ -11,7 +14,7 @@
 
 #define TARGET_MIN_NS 1000
 #define TARGET_MAX_NS 3600e9
-#define BOUND_FIRST   20 /* requests, until something is known */
+#define BOUND_FIRST   20 /* requests, until something has been measured */
 #define TAU_FIRST     64
 
 #define AT(field) offsetof(weir_adaptive_params, field)
@@ -42,7 +45,7 @@ void adaptive_defaults(void *params)
 		p->minimum[i] = 0.01;
 }
 
-/* ---- making ---- */
+/* ---- initialisation ---- */
 
 static const char *wrong_with(const weir_adaptive_params *p)
 {
@@ -71,7 +74,7 @@ static void init_class(adaptive_class *k, double percentile, uint64_t target_ns,
 	k->late_share = (float)(1 - percentile);
 	k->minimum = (float)minimum;
 	k->slice_shift = 60u - (unsigned)__builtin_clzll(target_ns | 8);
-	/* Half of the target for the wait and half for the service, until that is known. */
+	/* Half of the target for the wait and half for the service, until the service time is known. */
 	PUT(k->limit_ns, (float)target_ns / 2);
 	PUT(k->strict_ns, (float)target_ns / 2);
 	PUT(k->base_ns, (float)target_ns / 2);
@@ -107,7 +110,7 @@ int adaptive_init(void *state, const void *params, const char **ret_wrong)
 	return 0;
 }
 
-/* ---- telling ---- */
+/* ---- reports ---- */
 
 void adaptive_explain(const void *state, const weir_ask *ask, weir_why *ret_why)
 {
@@ -121,7 +124,7 @@ void adaptive_explain(const void *state, const weir_ask *ask, weir_why *ret_why)
 	float excess = wait - (shared ? limit : limit * GET(k->slack));
 	if (shared && ask->total_ns > ask->bound_ns)
 		excess = fmaxf(excess, (float)(ask->total_ns - ask->bound_ns));
-	/* Somebody else may be faster to the next place: not before it has been free for one start. */
+	/* Another request may take the next free place, so wait until one has been free for one start. */
 	float again = (excess > 0 ? excess : 0) + (tau > 0 ? tau : (float)k->target_ns / 4);
 	if (!shared && (GET(k->starving) || GET(a->holding) > ask->klass))
 		again = fmaxf(again, (float)k->target_ns);
@@ -158,14 +161,14 @@ void adaptive_report(const void *state, unsigned klass, weir_report *ret_report)
 	value(ret_report, "workers", (double)GET(k->inside));
 }
 
-/* ---- what it has learnt: per class "k tau inside q q q ...;", the service time at these quantiles ---- */
+/* ---- saved state: per class "k tau inside q q q ...;", the service time at these quantiles ---- */
 
 #define SAVED 12
 static const double saved_at[SAVED] = {.05, .15, .25, .35, .45, .55, .65, .75, .85, .925, .97, .995};
 static const double saved_weight[SAVED] = {.1, .1, .1, .1, .1, .1, .1, .1, .1, .05, .04, .01};
-#define SAVED_COUNT 200 /* what it is worth, in service times: enough to start with, soon outvoted */
+#define SAVED_COUNT 200 /* its weight, in service times: enough to start with, soon outweighed */
 
-#define CLASS_TEXT 512 /* three numbers and SAVED more fit well */
+#define CLASS_TEXT 512 /* room for three numbers and SAVED more */
 
 static void save_class(const adaptive_class *k, unsigned klass, char text[CLASS_TEXT])
 {
@@ -192,7 +195,7 @@ int adaptive_save(const void *state, char *text, size_t size)
 	return length;
 }
 
-/* The next number; false: there is none, or one that no time can be. */
+/* Reads the next number; false: there is none, or it cannot be a time. */
 static bool read_number(const char **text, double *ret_number)
 {
 	char *end;

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `adaptive` between events: every tick the service times that have come in are made into a table and the numbers that the limit is
- * computed from. All of them are in relation to the target, to the time per start (tau) or to the spread of the service times; none
- * is a setting.
+ * `adaptive` between events: at every tick the new service times become a table, and the numbers from
+ * which the limit is computed. All of these are relative to the target, to the time per start (tau) or to
+ * the spread of the service times; none is a setting.
  *
- *	s(q)    quantile of the service time
- *	base    min(target - s(1 - .7 late_share), 2 target - s(.993)): at that wait 7 of 10 allowed are late, and 7 of 1000 beyond two targets
- *	bound   of the credit: 20 requests, or 100 ms of starts, or what the spread asks for; not more than start within a target
- *	calm    full credit lifts the limit to the most there is: two targets, less s
- *	over    in overload by 12 tau times the spread, to even out what chance does, no more
- *	slack   a queue of n holds less work than n tau as long as none of the long ones is among them; that must last for a limit,
- *	        or the workers run dry while others are refused
+ *  s(q)    quantile of the service time
+ *  base    min(target - s(1 - .7 late_share), 2 target - s(.993)): with that wait, 7 of 10 allowed
+ *          ones are late, and 7 of 1000 take longer than two targets
+ *  bound   of the credit: 20 requests, or 100 ms of starts, or what the spread requires; not more
+ *          than start within a target
+ *  calm    full credit raises the limit to its maximum: two targets, less s
+ *  over    in overload full credit adds 12 tau times the spread, to even out chance, and no more
+ *  slack   a queue of n requests holds less work than n tau as long as it contains none of the long
+ *          ones; that must last for a limit, or the workers run dry while others are refused
  */
 #include <math.h>
 
 #include "control/adaptive.h"
 
-#define ENOUGH         16 /* service times, before anything is made of them */
+#define ENOUGH         16 /* service times needed before they are used */
 #define MEMORY_SAMPLES 1000
 #define BOUND_LEAST    20
 #define BOUND_S        .1
@@ -35,14 +37,17 @@ static double bound_of(const adaptive_class *k, double per_s, double spread)
 	return fmin(wanted, fmax(BOUND_LEAST, per_target));
 }
 
-/* Of the mean of all, over the mean without those too rare to be found among n. */
+/* The mean of all, over the mean without those too rare to be found among n. */
 static double slack_of(const weir_service *service, double n)
 {
 	double usual = weir_service_mean_below(service, 1 - 1 / fmax(n, 2));
 	return usual > 0 ? fmin(service->mean / usual, SLACK_MOST) : 1;
 }
 
-/* A target that the service alone exceeds is a wish: it is said, and a floor is held (target / 4 of waiting). */
+/*
+ * A target that the service time alone exceeds cannot be met. The law reports this, and uses a floor
+ * (target / 4 of waiting).
+ */
 static void judge_reachable(adaptive_class *k, double service_ns)
 {
 	double target = fmax((double)k->target_ns - (double)GET(k->spent_ns), 0);
@@ -66,7 +71,7 @@ void adaptive_learnt(adaptive_class *k)
 	PUT(k->base_ns, (float)base);
 	PUT(k->bound, (float)bound);
 	PUT(k->per_bound, (float)(1 / bound));
-	/* Where two targets are the nearer bound, credit for being late by one buys nothing. */
+	/* Where two targets are the tighter bound, credit for being late by one buys nothing. */
 	PUT(k->over_ns, 2 * target - highest < target - high ? 0 : (float)(spread * tau));
 	PUT(k->ease_ns, (float)fmax(spread * tau, 3 * target));
 	PUT(k->debt_ns, (float)fmax(spread * tau, high));
@@ -87,8 +92,8 @@ static void learn(adaptive_class *k)
 }
 
 /*
- * Others start and start, and this class waits, or has waited and was dropped: what its time per start once was is no guide. A class that
- * nobody has wanted meanwhile does not starve.
+ * Other classes keep starting while requests of this class wait, or have waited and were dropped. Then
+ * its former time per start is no guide. A class without any requests in that time does not starve.
  */
 static void judge_starving(adaptive *a, adaptive_class *k)
 {
@@ -102,7 +107,7 @@ static void judge_starving(adaptive *a, adaptive_class *k)
 	PUT(k->starving, starts - k->seen_starts > many);
 }
 
-/* How short of room it is: what it has of the wait that the target allows, without credit. */
+/* How much of the wait that the target allows, without credit, is used. */
 static void learn_quality(const adaptive *a, adaptive_class *k, const weir_sample *sample)
 {
 	double limit = fmin((double)GET(k->limit_ns), (double)GET(k->base_ns)) * (double)GET(k->slack);
@@ -122,7 +127,7 @@ static void judge_shedding(adaptive_class *k)
 	k->seen_shed = shed;
 }
 
-/* No pledge may keep the others out for good, whatever has become of who had it. */
+/* No pledge may keep the others out for ever, whatever has happened to its request. */
 static void end_stuck_hold(adaptive *a, uint64_t now_ns)
 {
 	uint64_t target_ns = a->klass[GET(a->holding)].target_ns;
@@ -140,7 +145,7 @@ void adaptive_tick(void *state, const weir_sample *sample)
 	for (unsigned i = 0; i < WEIR_CLASSES; i++) {
 		adaptive_class *k = &a->klass[i];
 		if (GET(k->admitted) == 0 && GET(k->shed) == 0) {
-			k->seen_starts = GET(a->starts); /* it does not starve from the day it comes */
+			k->seen_starts = GET(a->starts); /* it does not starve from its first arrival on */
 			continue;
 		}
 		learn(k);

@@ -2,12 +2,13 @@
 /*
  * The response-time controller of AOC 3.2 (see aimd_core.h), one for all classes of a stage:
  *
- *	cur  = alpha cur + (1 - alpha) samp         samp: the percentile of a window
- *	err  = (cur - target) / target
- *	err > err_d:  rate = rate / adj_d
- *	err < err_i:  rate = rate - (err - c_i) adj_i
+ *  cur  = alpha cur + (1 - alpha) samp         samp: the percentile of a window
+ *  err  = (cur - target) / target
+ *  err > err_d:  rate = rate / adj_d
+ *  err < err_i:  rate = rate - (err - c_i) adj_i
  *
- * Faithful in shape, slow where the paper's was slow; what differs by default and what can be switched on is in docs/laws/aimd.md.
+ * It has the paper's shape, and is slow where the paper's controller is slow. docs/laws/aimd.md lists
+ * what differs by default and what can be switched on.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* With `proportional`, a rise is what the paper says at this rate, and grows with the rate above it. */
+/* With `proportional`, a rise is the paper's up to this rate, and grows with the rate above it. */
 #define PROPORTIONAL_FROM_PER_S 100
 
 #define GET(field)        atomic_load_explicit(&(field), memory_order_relaxed)
@@ -32,7 +32,7 @@ void weir_aimd_defaults(weir_aimd_tuning *tuning)
 
 static bool within(double value, double min, double max)
 {
-	return value >= min && value <= max; /* and no number is not */
+	return value >= min && value <= max; /* false for NaN, too */
 }
 
 static bool rate(double per_s)
@@ -109,7 +109,7 @@ int weir_aimd_check_target(uint64_t target_ns, const char **ret_wrong)
 	return -EINVAL;
 }
 
-/* One sample above the percentile, on average. */
+/* As many as have one sample above the percentile, on average. */
 static uint32_t samples_needed(const weir_aimd_tuning *t)
 {
 	double needed = ceil(1 / (1 - t->percentile) - 1e-6);
@@ -160,7 +160,7 @@ weir_verdict weir_aimd_admit(weir_aimd *aimd, const weir_ask *ask)
 	return WEIR_SHED_RATE;
 }
 
-/* Releases what was seen of the event, its admission above all: see inside. */
+/* Releases what was written for the event, above all its admission: see inside. */
 static void end(weir_aimd *aimd, uint32_t count)
 {
 	atomic_fetch_add_explicit(&aimd->ended, count, memory_order_release);
@@ -174,7 +174,7 @@ void weir_aimd_refund(weir_aimd *aimd, const weir_ask *ask)
 
 weir_verdict weir_aimd_start(weir_aimd *aimd, const weir_event *event, const weir_turn *turn)
 {
-	/* Not by subtraction: the time of entry may be of a thread whose clock is a little ahead. */
+	/* No subtraction: the time of entry may come from a thread whose clock is a little ahead. */
 	if (aimd->patience_ns == UINT64_MAX || turn->now_ns <= event->entered_ns + aimd->patience_ns)
 		return WEIR_ADMITTED;
 	end(aimd, 1);
@@ -194,14 +194,20 @@ void weir_aimd_settle(weir_aimd *aimd, const weir_event *event, weir_outcome out
 
 /* ---- windows ---- */
 
-/* Admitted and not ended. The ends first: whoever ended was admitted before, so it cannot come out too low. */
+/*
+ * Events admitted and not ended. The ends are read first: every event that ended was admitted before, so
+ * the result cannot be too low.
+ */
 static int64_t inside(const weir_aimd *aimd)
 {
 	uint64_t ended = atomic_load_explicit(&aimd->ended, memory_order_acquire);
 	return (int64_t)(GET(aimd->admitted) - ended);
 }
 
-/* Ends of events that came in without being asked about (a dry run, admission switched off) are not held against those to come. */
+/*
+ * Events that were admitted without being asked about (a dry run, admission switched off) also end. These
+ * ends must not count against later events.
+ */
 static void forgive(weir_aimd *aimd)
 {
 	int64_t count = inside(aimd);
@@ -231,7 +237,7 @@ static void begin(weir_aimd *aimd, uint64_t now_ns)
 	aimd->began_ended = GET(aimd->ended);
 }
 
-/* What the window says about the use of the rate. */
+/* How much of the rate the window has used. */
 static void account(weir_aimd *aimd, uint64_t now_ns)
 {
 	double seconds = (double)(now_ns - aimd->began_ns) / 1e9;
@@ -318,7 +324,7 @@ void weir_aimd_cut(weir_aimd *aimd, double factor, uint64_t now_ns)
 	weir_aimd_set_rate(aimd, GET(aimd->rate_per_s) / factor, now_ns);
 }
 
-/* ---- what it says about itself ---- */
+/* ---- reports ---- */
 
 void weir_aimd_explain(const weir_aimd *aimd, const weir_ask *ask, weir_why *ret_why)
 {

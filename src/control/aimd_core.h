@@ -3,21 +3,25 @@
 #define WEIR_CONTROL_AIMD_CORE_H
 
 /*
- * The response-time controller of AOC 3.2, as a part: a window of response times, their percentile smoothed, the error against a target, and a
- * token bucket whose rate follows it. `aimd` is one of these, `multiclass` one a class, `quality` one whose bucket is used only sometimes.
+ * The response-time controller of AOC 3.2, as a component: a window of response times, their smoothed
+ * percentile, the error against a target, and a token bucket whose rate follows it. `aimd` has one of
+ * these, `multiclass` one per class, `quality` one whose bucket is used only sometimes.
  *
- *	settle ──▶ window ──(observe, at a tick)──▶ cur, err ──(step)──▶ rate ──▶ bucket ──▶ admit
+ *  settle ──▶ window ──(observe, at a tick)──▶ cur, err ──(step)──▶ rate ──▶ bucket ──▶ admit
  *
- * When a window ends, looked at every tick:
- *	1. `samples` response times are there, or
- *	2. `timeout` is over and `samples_min` are there, or
- *	3. `timeout` is over and nothing is inside: with no samples (idle: an empty stage has a response time of 0), or with too few of them
- *	   although it refused (starved: to wait for more would take the longer the less is let in).
- * Otherwise everything holds as it is, and the window goes on.
+ * A window is checked at every tick, and ends when
+ * 1. it has `samples` response times, or
+ * 2. `timeout` has passed and it has `samples_min`, or
+ * 3. `timeout` has passed and nothing is inside: with no samples (idle: an empty stage has a response
+ *    time of 0), or with too few of them although it refused some (starved: waiting for more would take
+ *    longer the less is admitted).
  *
- * Threads: enter, admit, refund, start, gone, settle, explain and report by any; observe, step and set_rate by the thread of the ticks.
- * What is inside = admitted - ended. In a dry run, or with admission switched off, more end than were asked about; a tick then starts from 0
- * again, so that it is right once the stage has been empty.
+ * Otherwise everything stays as it is, and the window continues.
+ *
+ * Threads: any thread may call enter, admit, refund, start, gone, settle, explain and report; the thread
+ * of the ticks calls observe, step and set_rate. The number inside is admitted - ended. In a dry run, or
+ * with admission switched off, more events end than were asked about. A tick then resets the number to 0,
+ * so that it is right once the stage has been empty.
  */
 
 #include <stddef.h>
@@ -30,33 +34,33 @@
 
 typedef struct weir_aimd {
 	/* const after init */
-	weir_aimd_tuning tuning; /* with nothing left to be filled in */
+	weir_aimd_tuning tuning; /* with all defaults filled in */
 	uint64_t target_ns;
-	uint64_t patience_ns; /* UINT64_MAX: any */
+	uint64_t patience_ns; /* UINT64_MAX: unlimited */
 	/* any thread */
 	weir_shaper shaper;
 	_Atomic uint64_t admitted, refused, ended;
 	/* written at ticks, read by any */
 	_Atomic double rate_per_s, sample_ns, cur_ns, error;
 	_Atomic uint64_t windows;
-	_Atomic bool shedding; /* it refused in the last window */
+	_Atomic bool shedding; /* it refused some in the last window */
 	/* the thread of the ticks */
 	uint64_t began_ns, began_admitted, began_refused, began_ended;
 	/* of the last window */
-	bool asked; /* somebody asked */
-	bool used;  /* at least half of the rate was used, or it had to refuse */
+	bool asked; /* there was at least one offer */
+	bool used;  /* at least half of the rate was used, or some were refused */
 	double ended_per_s;
 	weir_window window;
 } weir_aimd;
 
 void weir_aimd_defaults(weir_aimd_tuning *tuning);
-/* -EINVAL with *ret_wrong saying what is accepted. */
+/* -EINVAL, with *ret_wrong saying what is accepted. */
 int weir_aimd_check(const weir_aimd_tuning *tuning, const char **ret_wrong);
-/* A target from 1 us to an hour? As weir_aimd_check. */
+/* Checks that a target is from 1 us to an hour. Returns as weir_aimd_check. */
 int weir_aimd_check_target(uint64_t target_ns, const char **ret_wrong);
 void weir_aimd_init(weir_aimd *aimd, const weir_aimd_tuning *tuning, uint64_t target_ns);
 
-/* Lets the ask in without asking the bucket. */
+/* Admits the ask without the bucket. */
 void weir_aimd_enter(weir_aimd *aimd, const weir_ask *ask);
 weir_verdict weir_aimd_admit(weir_aimd *aimd, const weir_ask *ask);
 void weir_aimd_refund(weir_aimd *aimd, const weir_ask *ask);
@@ -64,33 +68,32 @@ weir_verdict weir_aimd_start(weir_aimd *aimd, const weir_event *event, const wei
 void weir_aimd_gone(weir_aimd *aimd);
 void weir_aimd_settle(weir_aimd *aimd, const weir_event *event, weir_outcome outcome, uint64_t now_ns);
 
-/* If a window has ended: cur and err are anew, and a step is due. */
+/* Returns true if a window has ended: cur and err are new, and a step is due. */
 bool weir_aimd_observe(weir_aimd *aimd, uint64_t now_ns);
-/* Somebody has asked, ever; by any thread. */
+/* Whether there has ever been an offer; any thread. */
 bool weir_aimd_used(const weir_aimd *aimd);
-/* Somebody asked in this window or the one before; at ticks. */
+/* Whether there was an offer in this window or the one before; at ticks. */
 bool weir_aimd_wanted(const weir_aimd *aimd);
-/* The error is above the band, below it. */
+/* The error is above the band, or below it. */
 bool weir_aimd_over(const weir_aimd *aimd);
 bool weir_aimd_under(const weir_aimd *aimd);
-/* The rate up, by what the error says; unless half_used says no. */
+/* Raises the rate by what the error says, unless half_used forbids it. */
 void weir_aimd_raise(weir_aimd *aimd, uint64_t now_ns);
-/* The rate down. */
 void weir_aimd_cut(weir_aimd *aimd, double factor, uint64_t now_ns);
-/* Within rate_min and rate_max. */
+/* Clamps the rate to rate_min and rate_max. */
 void weir_aimd_set_rate(weir_aimd *aimd, double rate_per_s, uint64_t now_ns);
 double weir_aimd_rate(const weir_aimd *aimd);
 
 void weir_aimd_explain(const weir_aimd *aimd, const weir_ask *ask, weir_why *ret_why);
 void weir_aimd_report(const weir_aimd *aimd, weir_report *ret_report);
-/* One of the law's own numbers more; dropped when there are too many. */
+/* Adds one of the law's own values; it is dropped when there are too many. */
 void weir_report_add(weir_report *report, const char *name, double value);
-/* What is worth keeping over a restart, as two numbers: rate, cur. As snprintf. */
+/* What is worth keeping over a restart, as two numbers: rate, cur. Returns as snprintf does. */
 typedef struct weir_aimd_learned {
 	double rate_per_s, cur_ns;
 } weir_aimd_learned;
 int weir_aimd_save(const weir_aimd *aimd, char *text, size_t size);
-/* Reads them from *text, which is behind them afterwards. -EINVAL: they are not there. */
+/* Reads them from *text and advances it behind them. -EINVAL: they are not there. */
 int weir_aimd_parse(const char **text, weir_aimd_learned *ret_learned);
 void weir_aimd_learn(weir_aimd *aimd, const weir_aimd_learned *learned);
 
@@ -141,7 +144,7 @@ void weir_aimd_learn(weir_aimd *aimd, const weir_aimd_learned *learned);
 		WEIR_AIMD_ROW(type, patience, NUMBER, 0, 1000,                                               \
 			      "what is older than this many targets at its start is dropped; default 0: "    \
 			      "nothing is")
-/* Of `target`. */
+/* Range of `target`, in ns. */
 #define WEIR_AIMD_TARGET_MIN 1e3
 #define WEIR_AIMD_TARGET_MAX 3.6e12
 

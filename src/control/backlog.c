@@ -6,10 +6,11 @@
 #define GET(x)    atomic_load_explicit(&(x), memory_order_relaxed)
 #define PUT(x, v) atomic_store_explicit(&(x), (v), memory_order_relaxed)
 
-#define SHIFT_LEAST 14 /* slices of 16 us: nobody's target needs shorter ones */
+#define SHIFT_LEAST 14 /* slices of 16 us: no target needs shorter ones */
 #define SHIFT_MOST  40
-#define SHIFT_FIRST 26   /* until a target is known: 67 ms, 8 s ahead */
-#define LEFT_LEAST  .02f /* of the pool, that a class is taken to get whatever those above it take */
+#define SHIFT_FIRST 26 /* until a target is known: 67 ms, 8 s ahead */
+/* Part of the pool that a class is assumed to get, whatever the classes above it take. */
+#define LEFT_LEAST .02f
 
 void weir_backlog_init(weir_backlog *backlog)
 {
@@ -45,7 +46,7 @@ static void change(_Atomic uint64_t *sum, uint64_t by)
 	PUT(*sum, GET(*sum) + by);
 }
 
-/* What was due in slices that have passed becomes overdue. */
+/* Work that was due in slices that have passed becomes overdue. */
 static void advance(weir_backlog *backlog, uint32_t now)
 {
 	uint32_t first = GET(backlog->first);
@@ -69,7 +70,10 @@ static uint32_t slice_at(const weir_backlog *backlog, uint64_t ns)
 	return (uint32_t)(ns >> GET(backlog->shift));
 }
 
-/* One that is due long ago is in the slice before the first, one that is due beyond the last in the last. */
+/*
+ * Work that was due long ago goes to the slice before the first, work due beyond the last slice to the
+ * last.
+ */
 uint32_t weir_backlog_add(weir_backlog *backlog, unsigned klass, uint64_t due_ns, uint64_t now_ns,
 			  uint64_t work)
 {
@@ -117,7 +121,7 @@ void weir_backlog_started(weir_backlog *backlog, unsigned klass, uint64_t now_ns
 	backlog->failed = false;
 }
 
-/* What is left of the pool for a class, when those above it have had theirs, makes its pace. */
+/* The pace of a class depends on what the classes above it leave of the pool. */
 static void set_paces(weir_backlog *backlog, double pace)
 {
 	double all = 0, above = 0;
@@ -125,7 +129,7 @@ static void set_paces(weir_backlog *backlog, double pace)
 		all += backlog->started[k];
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
 		double left = all > 0 ? 1 - above / all : 1;
-		/* Only while the pool is busy do those above take anything away. */
+		/* The classes above take capacity away only while the pool is busy. */
 		if (!backlog->saturated || left > 1)
 			left = 1;
 		PUT(backlog->pace[k],
@@ -134,7 +138,7 @@ static void set_paces(weir_backlog *backlog, double pace)
 	}
 }
 
-/* Sums over at most so much time of the threads. */
+/* Limits the sums to at most this much time of the threads. */
 static void fade(weir_backlog *backlog, double memory_ns)
 {
 	double time = backlog->pace_time, keep = time > memory_ns ? memory_ns / time : 1, all = 0;
@@ -150,7 +154,10 @@ static void fade(weir_backlog *backlog, double memory_ns)
 void weir_backlog_tick(weir_backlog *backlog, uint64_t now_ns, uint64_t memory_ns, uint32_t threads)
 {
 	advance(backlog, slice_at(backlog, now_ns));
-	/* Nothing measured for long: a pace so slow that nobody may wait would never be measured again. */
+	/*
+	 * Nothing has been measured for long. A pace so slow that nobody may wait would never be measured
+	 * again.
+	 */
 	if (now_ns > backlog->measured_ns + 4 * memory_ns)
 		backlog->pace_time = backlog->pace_work = 0;
 	bool known = backlog->pace_work > 0 && backlog->pace_time > 0;
@@ -159,14 +166,14 @@ void weir_backlog_tick(weir_backlog *backlog, uint64_t now_ns, uint64_t memory_n
 	fade(backlog, (double)memory_ns * threads);
 }
 
-/* ---- looking ---- */
+/* ---- queries ---- */
 
 static float time_of(const weir_backlog *backlog, unsigned klass, uint64_t work)
 {
 	return (float)(work << WEIR_WORK_SHIFT) * GET(backlog->pace[klass]);
 }
 
-/* Of the class: what is due before the offer. */
+/* Work of the class that is due before the offer. */
 static uint64_t due_before(const weir_backlog *backlog, unsigned klass, uint64_t due_ns, uint64_t now_ns)
 {
 	uint32_t shift = GET(backlog->shift), first = GET(backlog->first);
@@ -183,7 +190,7 @@ static uint64_t due_before(const weir_backlog *backlog, unsigned klass, uint64_t
 	       (uint64_t)((float)GET(backlog->work[klass][(first + mine) % WEIR_BACKLOG_SLICES]) * part);
 }
 
-/* Most of the time so little waits that all of it is done long before the offer is due, whatever goes first. */
+/* Usually so little waits that all of it is done long before the offer is due, in any order. */
 void weir_backlog_look(const weir_backlog *backlog, unsigned klass, uint64_t due_ns, uint64_t now_ns,
 		       uint64_t *ret_ahead_ns, uint64_t *ret_total_ns)
 {

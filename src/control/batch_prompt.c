@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The smallest batch whose cost per event is near the best. Batches pay where a call has a cost of its own; beyond that they only
- * make the first of a batch wait for the last.
+ * The smallest batch whose cost per event is near the best. Batches pay off if a call has a cost of its
+ * own; beyond that they only make the first event of a batch wait for the last.
  *
- * It fits, over the last seconds, cost per event = V + F / batch: V is what an event costs, F what a call costs. The
- * wanted size is the smallest within NEAR of the cost at the largest:
+ * Over the last seconds the law fits cost per event = V + F / batch, where V is the cost of an event and
+ * F the cost of a call. The wanted size is the smallest whose cost is within a factor NEAR of that of the
+ * largest:
  *
- *	V + F / b <= NEAR (V + F / max)   at   b = F / ((NEAR - 1) V + NEAR F / max)
+ *  V + F / b <= NEAR (V + F / max)   at   b = F / ((NEAR - 1) V + NEAR F / max)
  *
- * A line needs two points: a tick now and then is spent on half or twice the size. Where queues are so short that
- * batches never fill, the size has no effect and nothing can be learnt: it stays.
+ * A line needs two points, so occasionally a tick runs with half or twice the size. Where queues are so
+ * short that batches never fill, the size has no effect and nothing can be learnt: it stays.
  *
- *	queue longer than LONG batches   twice the size: throughput is what is missing
- *	at most one batch, CALM ticks    the wanted size
- *	between                          stays
+ *  queue longer than LONG batches   twice the size: throughput is what is missing
+ *  at most one batch, CALM ticks    the wanted size
+ *  between                          unchanged
  */
 #include <math.h>
 
@@ -22,16 +23,16 @@
 #include "control/clamp.h"
 
 #define NEAR  1.1
-#define KEEP  0.98 /* of what was seen, a tick: 2.5 s */
+#define KEEP  0.98 /* decay of the sums per tick: 2.5 s */
 #define LONG  4    /* batches in the queue */
 #define CALM  3    /* ticks */
-#define PROBE 16   /* ticks from one to the next */
+#define PROBE 16   /* ticks between probes */
 
 typedef struct prompt {
-	double size;   /* 0: nothing decided yet */
+	double size;   /* 0: not decided yet */
 	uint32_t calm; /* ticks in a row with a short queue */
 	uint32_t ticks;
-	/* Fading sums over ticks; x is 1 / batch, y the cost of an event in ns. */
+	/* Decaying sums over ticks; x is 1 / batch, y the cost of an event in ns. */
 	double n, x, y, xx, xy;
 } prompt;
 
@@ -53,7 +54,10 @@ static void learn(prompt *p, const weir_batch_sample *sample)
 	p->xy = p->xy * KEEP + x * y;
 }
 
-/* The smallest size near the best, by the fitted line; 0: there is none, as all batches were alike (to 1 %). */
+/*
+ * The smallest size near the best, by the fitted line; 0: no result, because all batches had the same
+ * size (within 1 %).
+ */
 static double wanted(const prompt *p, uint32_t max)
 {
 	double spread = p->n * p->xx - p->x * p->x;
@@ -76,7 +80,7 @@ static void adapt(prompt *p, const weir_batch_sample *sample)
 	p->size = fmin(fmax(p->size, sample->min), sample->max);
 }
 
-/* Now and then another size, smaller and larger in turn; never while the queue is long. */
+/* Tries another size from time to time, smaller and larger in turn; never while the queue is long. */
 static double probe(prompt *p, const weir_batch_sample *sample)
 {
 	p->ticks++;

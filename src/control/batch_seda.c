@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SEDA's batching controller: searches the smallest batch that sustains the output rate. It starts at the largest, shrinks while
- * the moving average of the rate holds near the best, grows a little when it falls, and starts over when it changes abruptly.
+ * SEDA's batching controller: searches for the smallest batch that sustains the output rate. It starts at
+ * the largest, shrinks while the moving average of the rate stays near the best, grows a little when it
+ * falls, and starts over when it changes abruptly.
  */
 #include <math.h>
 
@@ -9,14 +10,14 @@
 
 #include "control/clamp.h"
 
-#define KEEP   0.5 /* of the moving average, a tick */
+#define KEEP   0.5 /* weight of the past in the moving average, per tick */
 #define FACTOR 1.2
-#define HOLDS  0.9 /* of the best rate: not worse */
-#define DROP   0.2 /* below, or above JUMP: another load altogether */
+#define HOLDS  0.9 /* part of the best rate that counts as no worse */
+#define DROP   0.2 /* below this part, or above JUMP, the load is a different one */
 #define JUMP   2.0
 
 typedef struct seda {
-	double batch; /* 0: nothing seen yet */
+	double batch; /* 0: nothing measured yet */
 	double rate;  /* events per s, moving average */
 	double best;
 } seda;

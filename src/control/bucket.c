@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A token bucket without a lock and without a refill: the generic cell rate algorithm. The only thing that changes is the
- * time at which the bucket will be full again ("full_at"). An ask for n tokens moves it n token times later, from now
- * at the earliest; it is granted if it is then at most a burst ahead of now.
+ * A token bucket without a lock and without a refill: the generic cell rate algorithm. The only state is
+ * the time at which the bucket will be full again ("full_at"). An ask for n tokens moves it n token times
+ * later, starting from now at the earliest. The ask is granted if full_at is then at most a burst ahead
+ * of now.
  *
- *	tokens in the bucket = burst - max(0, full_at - now) / time of a token
+ *  tokens in the bucket = burst - max(0, full_at - now) / time of a token
  *
- * Time is measured not in ns but in units that make a token exactly a power of two of them, one to two units a ns: taking
- * tokens rounds nothing at any rate, so nothing drifts however many are taken; only reading the clock rounds, down, by less than a ns.
- * Units fit into 64 bits for the first 146 years.
+ * Time is not measured in ns, but in units of which a token takes exactly a power of two; there are one
+ * to two units per ns. So taking tokens rounds nothing at any rate, and nothing drifts however many are
+ * taken. Only reading the clock rounds: down, by less than a ns. Units fit into 64 bits for the first 146
+ * years.
  */
 #include "control/bucket.h"
 
@@ -18,10 +20,10 @@
 #include <weir/law.h>
 
 #define SPEED_BITS   62
-#define BURST_UNITS  0x1p61 /* what a burst may be, so that sums fit into 64 bits */
+#define BURST_UNITS  0x1p61 /* largest burst whose sums still fit into 64 bits */
 #define BURST_WANTED "burst must be 0 (then rate / 10) or from 1 to what refills within 70 years"
 
-/* ---- the part ---- */
+/* ---- the component ---- */
 
 int weir_bucket_init(weir_bucket *b, double rate_per_s, double burst, const char **ret_wrong)
 {
@@ -32,7 +34,7 @@ int weir_bucket_init(weir_bucket *b, double rate_per_s, double burst, const char
 	}
 	if (burst == 0)
 		burst = fmax(rate_per_s / 10, 1);
-	double fraction = frexp(rate_per_s / 1e9, &exponent); /* tokens a ns, as fraction 2^exponent */
+	double fraction = frexp(rate_per_s / 1e9, &exponent); /* tokens per ns, as fraction 2^exponent */
 	unsigned shift = (unsigned)(1 - exponent);
 	if (!(burst >= 1 && ldexp(burst, (int)shift) <= BURST_UNITS)) {
 		*ret_wrong = BURST_WANTED;
@@ -50,14 +52,17 @@ static uint64_t units_at(const weir_bucket *b, uint64_t now_ns)
 	return (uint64_t)((unsigned __int128)now_ns * b->speed >> SPEED_BITS);
 }
 
-/* The first ns at which units_at is not less. */
+/* The first ns at which units_at is not less than units. */
 static uint64_t ns_at(const weir_bucket *b, uint64_t units)
 {
 	unsigned __int128 scaled = (unsigned __int128)units << SPEED_BITS;
 	return (uint64_t)((scaled + b->speed - 1) / b->speed);
 }
 
-/* More than the bucket can ever hold? Asked first, as the product of such a count may not fit. */
+/*
+ * Whether this is more than the bucket can ever hold. Checked first, as the product of such a count may
+ * overflow.
+ */
 static bool never(const weir_bucket *b, uint32_t count)
 {
 	return count > b->burst_units >> b->token_shift;
@@ -80,7 +85,7 @@ bool weir_bucket_take(weir_bucket *b, uint64_t now_ns, uint32_t count)
 
 void weir_bucket_give_back(weir_bucket *b, uint32_t count)
 {
-	/* If it falls before now the bucket is full, and what is above the brim is lost at the next take. */
+	/* If full_at falls before now the bucket is full, and the excess is lost at the next take. */
 	uint64_t back = (uint64_t)count << b->token_shift, then;
 	uint64_t full_at = atomic_load_explicit(&b->full_at, memory_order_relaxed);
 	do

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* The whole number at or above a wish, within bounds; min where the wish is no number. */
+/* Rounds a wish up to a whole number within bounds; min if the wish is NaN. */
 static inline uint32_t weir_clamp_up(double wish, uint32_t min, uint32_t max)
 {
 	if (!(wish > min))

@@ -1,23 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CoDel (RFC 8289): a queue is bad not when it is long but when even its luckiest event waits for long. Looks at each event as its turn
- * comes: if all that came to their turn for an interval had waited for more than `delay`, events are dropped, the first one then and
- * the following ones at times that come closer by the square root of their number, until one has waited less.
+ * CoDel (RFC 8289): a queue is bad not when it is long, but when even its luckiest event waits for long.
+ * The law looks at each event as its turn comes. If for an interval every such event has waited for more
+ * than `delay`, events are dropped: the first one at once, and the following ones at intervals that
+ * shrink with the square root of their number, until one has waited less.
  *
- *	calm ──all above `delay` for an interval: drop──▶ dropping ──now >= next: drop, next += interval / sqrt(count)──┐
- *	  ▲                                                 │   ▲──────────────────────────────────────────────────────┘
- *	  └────────one below, or (almost) nothing waits─────┘
+ *  calm ──all above `delay` for an interval: drop──▶ dropping ──now >= next: drop, ──────────────┐
+ *    ▲                                                │    ▲     next += interval / sqrt(count)  │
+ *    └───────one below, or (almost) nothing waits─────┘    └─────────────────────────────────────┘
  *
- * Who was dropping not long ago goes on about where it was: count continues from what the last time needed.
+ * If it was dropping not long ago, it continues about where it was: count starts from what the last time
+ * needed.
  *
- * With `timeouts`, controlled delay as Facebook has it for servers (Maurer 2015): events may wait for an interval, but only for `delay` if the
- * queue had not been empty for an interval when they came. While an event waits the queue is not empty, so the question can be answered
- * at its turn as well as it could have been when it came.
+ * With `timeouts`, this is controlled delay as Facebook uses it for servers (Maurer 2015): events may
+ * wait for an interval, but only for `delay` if, when they arrived, the queue had not been empty for an
+ * interval. While an event waits the queue is not empty, so the question can be answered at its turn just
+ * as well as on its arrival.
  *
- * Both are for a queue that gives out its newest event first once it stands (WEIR_NEWEST_LATE): `patience` then sees to those at its far end.
+ * Both are for a queue that serves its newest event first once it is standing (WEIR_NEWEST_LATE).
+ * `patience` then takes care of the events at its far end.
  *
- * Threads: one state a queue; start by one thread at a time, whose numbers others only read: atomics with one writer. When the
- * queue was last empty is written by offers too, on any thread.
+ * Threads: one state per queue. start is called by one thread at a time, and other threads only read its
+ * numbers: atomics with one writer. The time when the queue was last empty is also written by offers, on
+ * any thread.
  */
 #include <errno.h>
 #include <math.h>
@@ -27,11 +32,11 @@
 
 #include "control/recent.h"
 
-/* Fractions of the target that are the defaults. */
+/* The defaults, as fractions of the target. */
 #define DELAY_PART    .1
 #define INTERVAL_PART 1
 #define PATIENCE_PART .75 /* the rest is for the work */
-#define FORGET        16  /* intervals after which the last time's count says nothing */
+#define FORGET        16  /* intervals after which the last count says nothing */
 
 typedef struct codel {
 	/* const after init */
@@ -43,13 +48,13 @@ typedef struct codel {
 	_Atomic uint64_t tick_ns;  /* the time of the last tick */
 	weir_recent recent;
 	/* start; the atomics are read by others */
-	uint64_t bad_at_ns; /* all above until then: bad; 0: the last one was not above */
-	uint64_t next_ns;   /* the next drop */
+	uint64_t bad_at_ns; /* bad if all are above until then; 0: the last one was not above */
+	uint64_t next_ns;   /* time of the next drop */
 	uint32_t count_before;
-	bool dropped_last; /* next_ns waits for the event after the dropped one */
+	bool dropped_last; /* next_ns is set at the event after the dropped one */
 	_Atomic uint32_t count;
 	_Atomic bool dropping;
-	_Atomic uint64_t waited_ns; /* by the event whose turn came last */
+	_Atomic uint64_t waited_ns; /* wait of the event whose turn came last */
 } codel;
 
 static uint32_t drops(const codel *c)
@@ -72,7 +77,7 @@ static void set_drops(codel *c, uint32_t count)
 	atomic_store_explicit(&c->count, count, memory_order_relaxed);
 }
 
-/* ---- making ---- */
+/* ---- initialisation ---- */
 
 static const char *wrong_params(const weir_codel_params *p)
 {
@@ -127,7 +132,10 @@ static uint64_t after(const codel *c, uint64_t from_ns, uint32_t count)
 	return from_ns + (uint64_t)((double)c->interval_ns / sqrt((double)count));
 }
 
-/* Has every event for an interval waited for too long? One that leaves next to nothing behind has not. */
+/*
+ * Whether every event for an interval has waited too long. An event that leaves next to nothing behind it
+ * has not.
+ */
 static bool is_bad(codel *c, uint64_t waited_ns, const weir_turn *turn)
 {
 	if (waited_ns < c->delay_ns || turn->waiting <= 1) {
@@ -199,7 +207,7 @@ static weir_verdict codel_start(void *state, const weir_event *event, const weir
 	return drop ? WEIR_SHED_WAITED : WEIR_ADMITTED;
 }
 
-/* Everybody comes in; only when is of interest. */
+/* Admits everybody; only the time is of interest. */
 static weir_verdict codel_admit(void *state, const weir_ask *ask)
 {
 	codel *c = state;
@@ -218,8 +226,8 @@ static void codel_tick(void *state, const weir_sample *sample)
 }
 
 /*
- * With timeouts: those that came while the queue was standing may wait for `delay`, the others for an interval. Once it has stood for
- * two, the others' time is up anyway.
+ * With timeouts: events that arrived while the queue was standing may wait for `delay`, the others for an
+ * interval. Once it has been standing for two intervals, the others' time is over anyway.
  */
 static uint64_t codel_patience(const void *state, unsigned klass)
 {
@@ -233,7 +241,7 @@ static uint64_t codel_patience(const void *state, unsigned klass)
 	return limit_ns < most_ns ? limit_ns : most_ns;
 }
 
-/* ---- what it says ---- */
+/* ---- reports ---- */
 
 static void codel_explain(const void *state, const weir_ask *ask, weir_why *ret_why)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table: which kind a request is, and who gets a place. */
+/* The table: which kind a request belongs to, and which kinds get a place. */
 #include "control/costs.h"
 
 #include <string.h>
@@ -10,11 +10,11 @@
 #define PLACES        1024u
 #define PLACES_LEAST  64u
 #define PLACES_MOST   65536u
-#define SKETCH_FACTOR 8u /* counters of a row for each place; and bumps for each place until all are halved */
+#define SKETCH_FACTOR 8u /* counters of a row per place, and bumps per place until all are halved */
 #define SKETCH_MOST   UINT8_MAX
 #define PARENTS_MOST  (WEIR_COST_SEGMENTS + 3u)
 
-/* ---- making ---- */
+/* ---- initialisation ---- */
 
 static uint32_t places_for(uint32_t wanted)
 {
@@ -113,7 +113,7 @@ void weir_costs_drop(weir_costs *costs, weir_cost_mark *mark)
 	atomic_store_explicit(&mark->generation, generation != 0 ? generation : 1, memory_order_release);
 }
 
-/* How little would be lost with this place; UINT64_MAX: too much for one that was asked for so often. */
+/* How useful this place is; UINT64_MAX: too useful to give way to a key that was asked for this often. */
 static uint64_t worth(const weir_costs *costs, const weir_cost_mark *mark, uint32_t frequency)
 {
 	const weir_cost_record *record = weir_costs_record(costs, mark);
@@ -180,7 +180,7 @@ weir_cost_mark *weir_costs_take(weir_costs *costs, const weir_cost_key *key, uin
 	if (mark == NULL)
 		return NULL;
 	weir_cost_record *record = weir_costs_record(costs, mark);
-	weir_costs_drop(costs, mark); /* handles of whoever was here are stale from now on */
+	weir_costs_drop(costs, mark); /* handles of the previous kind are stale from now on */
 	atomic_store_explicit(&mark->tag, WEIR_COSTS_WRITING, memory_order_release);
 	atomic_thread_fence(memory_order_release);
 	WEIR_COSTS_SET(mark->cost_us, 0);
@@ -209,11 +209,11 @@ bool weir_costs_read_key(const weir_costs *costs, const weir_cost_mark *mark, we
 	if (ret_key->length > WEIR_COSTS_TEXT)
 		return false;
 	weir_cost_key_split(ret_key);
-	/* The hash tells whether all of it was of one key. */
+	/* The hash shows whether all of it was from one key. */
 	return weir_costs_hash(costs, ret_key) == tag;
 }
 
-/* ---- how often keys are asked for ---- */
+/* ---- how often keys are requested ---- */
 
 static void halve(weir_costs *costs)
 {
@@ -225,7 +225,10 @@ static void halve(weir_costs *costs)
 	WEIR_COSTS_SET(costs->bumps, 0);
 }
 
-/* One more; returns how often it has come before, or a little more. Only the lowest counters grow, so that keys that share some disturb each other less. */
+/*
+ * Counts one more request. Returns how many there were before, or a little more. Only the lowest counters
+ * grow, so that keys that share some disturb each other less.
+ */
 static uint32_t bump(weir_costs *costs, uint64_t hash)
 {
 	_Atomic uint8_t *counter[WEIR_COSTS_ROWS];
@@ -242,9 +245,9 @@ static uint32_t bump(weir_costs *costs, uint64_t hash)
 	return least;
 }
 
-/* ---- finding ---- */
+/* ---- look-up ---- */
 
-/* What it costs, else what stands in for it. */
+/* Its own cost, else that of the prefix or route that stands in for it. */
 static uint32_t cost_of(const weir_costs *costs, const weir_cost_mark *mark)
 {
 	for (unsigned i = 0; mark != NULL && i < PARENTS_MOST; i++) {
@@ -265,7 +268,7 @@ weir_cost_mark *weir_costs_route(weir_costs *costs, uint32_t route, uint32_t fre
 	return mark != NULL ? mark : weir_costs_take(costs, &key, hash, frequency);
 }
 
-/* A place for a key that has come before; NULL: not this time. */
+/* A place for a key that has been seen before; NULL: not this time. */
 static weir_cost_mark *admit(weir_costs *costs, const weir_cost_key *key, uint64_t hash,
 			     const weir_cost_mark *above)
 {
@@ -292,12 +295,12 @@ static weir_cost_mark *route_mark(weir_costs *costs, uint32_t route)
 	weir_cost_mark *mark = weir_costs_look(costs, weir_costs_hash(costs, &key));
 	if (mark != NULL || !weir_costs_enter(costs))
 		return mark;
-	mark = weir_costs_route(costs, route, UINT32_MAX); /* there are as many as were configured */
+	mark = weir_costs_route(costs, route, UINT32_MAX); /* there are as many as are configured */
 	weir_costs_leave(costs);
 	return mark;
 }
 
-/* Not as it stands: perhaps as "*", or not at all. */
+/* The key is not in the table as it stands: perhaps with a "*", or not at all. */
 static __attribute__((noinline)) weir_cost_mark *find_slowly(weir_costs *costs, weir_cost_key *key)
 {
 	weir_cost_key_split(key);
@@ -312,8 +315,8 @@ static __attribute__((noinline)) weir_cost_mark *find_slowly(weir_costs *costs, 
 	return mark != NULL ? mark : above;
 }
 
-weir_kind weir_costs_find(weir_costs *costs, uint32_t route, uint8_t method, const char *path, size_t length,
-			  uint32_t *ret_cost)
+weir_cost_kind weir_costs_find(weir_costs *costs, uint32_t route, uint8_t method, const char *path,
+			       size_t length, uint32_t *ret_cost)
 {
 	weir_cost_key key;
 	weir_cost_key_fold(&key, route, method, path, length);
@@ -321,7 +324,7 @@ weir_kind weir_costs_find(weir_costs *costs, uint32_t route, uint8_t method, con
 	if (__builtin_expect(mark == NULL, 0))
 		mark = find_slowly(costs, &key);
 	*ret_cost = cost_of(costs, mark);
-	return mark != NULL ? weir_costs_kind(costs, mark) : (weir_kind){0};
+	return mark != NULL ? weir_costs_kind(costs, mark) : (weir_cost_kind){0};
 }
 
 /* ---- the last paths ---- */
@@ -343,7 +346,10 @@ static inline uint64_t end_of(const char *path, size_t length)
 	return word;
 }
 
-/* Where a path is kept: by its end, which differs more than its beginning. Not keyed: whoever makes paths share a place gets what he would get without it. */
+/*
+ * The slot for a path: by its end, which varies more than its beginning. The hash is not keyed: a client
+ * that makes paths share a slot only loses the benefit of this cache.
+ */
 static struct weir_costs_asked *asked_at(weir_costs_recent *recent, uint32_t route, const char *path,
 					 size_t length)
 {
@@ -361,8 +367,8 @@ static bool is_same(const struct weir_costs_asked *asked, uint32_t route, uint8_
 	       memcmp(asked->path, path, length) == 0;
 }
 
-/* What another stands in for is not kept: as long as a kind has no place, it has to be counted each time. */
-static void keep(struct weir_costs_asked *asked, const weir_costs *costs, weir_kind kind, uint32_t route,
+/* Substitutes are not cached: as long as a kind has no place of its own, it must be counted each time. */
+static void keep(struct weir_costs_asked *asked, const weir_costs *costs, weir_cost_kind kind, uint32_t route,
 		 uint8_t method, const char *path, size_t length)
 {
 	const weir_cost_record *record = &costs->records[kind.at];
@@ -375,8 +381,8 @@ static void keep(struct weir_costs_asked *asked, const weir_costs *costs, weir_k
 	memcpy(asked->path, path, length);
 }
 
-weir_kind weir_costs_find_recent(weir_costs *costs, weir_costs_recent *recent, uint32_t route, uint8_t method,
-				 const char *path, size_t length, uint32_t *ret_cost)
+weir_cost_kind weir_costs_find_recent(weir_costs *costs, weir_costs_recent *recent, uint32_t route,
+				      uint8_t method, const char *path, size_t length, uint32_t *ret_cost)
 {
 	if (length > WEIR_COSTS_WHOLE)
 		return weir_costs_find(costs, route, method, path, length, ret_cost);
@@ -388,7 +394,7 @@ weir_kind weir_costs_find_recent(weir_costs *costs, weir_costs_recent *recent, u
 			return asked->kind;
 		}
 	}
-	weir_kind kind = weir_costs_find(costs, route, method, path, length, ret_cost);
+	weir_cost_kind kind = weir_costs_find(costs, route, method, path, length, ret_cost);
 	if (kind.generation != 0)
 		keep(asked, costs, kind, route, method, path, length);
 	return kind;

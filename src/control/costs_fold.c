@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prefixes: what stands in for a kind that is not known, and where segments are folded because there are many. */
+/* Prefixes: they stand in for kinds that are not known, and fold segments when there are many. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "control/costs_priv.h"
 
-/* Bits of 128 that are set by so many different segments as make a prefix fold, collisions considered. */
+/*
+ * How many of 128 bits are set by the number of segments that makes a prefix fold, allowing for
+ * collisions.
+ */
 #define CHILD_BITS 29
-/* What a segment's cost must differ by from that of the others, to keep its name: as a logarithm, a factor of 1.5; and in standard errors. */
+/*
+ * To keep its name, a segment's cost must differ from that of the others by this much: as a logarithm (a
+ * factor of 1.5), and in standard errors.
+ */
 #define KEEP_LOG    .4
 #define KEEP_ERRORS 3.
 #define SIBLINGS    256u
@@ -30,7 +36,7 @@ static weir_cost_mark *look_for(const weir_costs *costs, const weir_cost_key *ke
 	return weir_costs_look(costs, weir_costs_hash(costs, key));
 }
 
-/* Whether what is up to and with this segment is known by its name. */
+/* Whether the path up to and including this segment is known by its name. */
 static bool has_name(const weir_costs *costs, const weir_cost_key *key, unsigned at)
 {
 	weir_cost_key longer;
@@ -59,7 +65,10 @@ weir_cost_mark *weir_costs_walk(const weir_costs *costs, weir_cost_key *key)
 
 /* ---- many children ---- */
 
-/* Whether the key is below the prefix, by a name; direct: it is the child itself, or the prefix that the child is. */
+/*
+ * Whether the key is below the prefix, by a name. direct: it is the child itself, or the prefix that ends
+ * in the child.
+ */
 static bool is_below(const weir_cost_key *prefix, const weir_cost_key *key, bool *ret_direct)
 {
 	unsigned at = prefix->segments;
@@ -88,18 +97,19 @@ static int compare(const void *a, const void *b)
 }
 
 /*
- * "*" will stand for newcomers, so that names are held against these: the children that have not filled a window of answers. Who asks for
- * many paths can make a prefix fold, but what is well known by then keeps its name, unless it costs as much as they do.
+ * "*" will stand for newcomers, so names are compared with these: the children that have not filled a
+ * window of answers. A client with many paths can make a prefix fold, but kinds that are well known by
+ * then keep their names, unless they cost the same as the newcomers.
  */
 typedef struct sweep {
 	weir_costs *costs;
 	const weir_cost_key *prefix;
-	float usual_ns; /* the median of the newcomers; 0: not known */
+	float usual_ns; /* the median of the newcomers; 0: unknown */
 	float times[SIBLINGS];
 	unsigned count;
 } sweep;
 
-/* Its cost is known, and is another one. */
+/* Its cost is known, and differs. */
 static bool stands_out(const sweep *s, const weir_cost_mark *mark)
 {
 	const weir_cost_record *record = weir_costs_record(s->costs, mark);
@@ -119,7 +129,7 @@ static void note_time(sweep *s, weir_cost_mark *mark, const weir_cost_key *key, 
 		s->times[s->count++] = WEIR_COSTS_GET(record->base_ns);
 }
 
-/* A prefix keeps its name for the sake of one well known kind below it that stands out. */
+/* A prefix keeps its name if a well-known kind below it stands out. */
 static void spare_above(sweep *s, weir_cost_mark *mark, const weir_cost_key *key, bool direct)
 {
 	const weir_cost_record *record = weir_costs_record(s->costs, mark);
@@ -141,7 +151,7 @@ static void drop_usual(sweep *s, weir_cost_mark *mark, const weir_cost_key *key,
 	WEIR_COSTS_SET(record->spared, false);
 }
 
-/* What is further below goes with the prefix that led to it. */
+/* Kinds further below are dropped with the prefix that led to them. */
 static void drop_orphan(sweep *s, weir_cost_mark *mark, const weir_cost_key *key, bool direct)
 {
 	weir_cost_key child;
@@ -164,7 +174,7 @@ static void for_all_below(sweep *s,
 	}
 }
 
-/* Seldom: once for a prefix. It looks at the whole table. */
+/* Scans the whole table, but happens only once per prefix. */
 static void fold_children(weir_costs *costs, const weir_cost_key *prefix)
 {
 	sweep s = {.costs = costs, .prefix = prefix};
@@ -184,7 +194,7 @@ static unsigned bits(const weir_cost_record *record)
 	       (unsigned)__builtin_popcountll(WEIR_COSTS_GET(record->children[1]));
 }
 
-/* Notes the segment behind the prefix; true: they are many now, and were not before. */
+/* Records the segment behind the prefix; true: there are now too many, and were not before. */
 static bool count_child(weir_costs *costs, weir_cost_record *record, const weir_cost_key *key, unsigned at)
 {
 	unsigned from = key->start[at], to = is_last(key, at) ? key->length : key->start[at + 1] - 1u;
@@ -222,7 +232,7 @@ static void prove(weir_costs *costs, weir_cost_mark *mark)
 	bool folds = false;
 	if (!weir_costs_read_key(costs, mark, &key) || key.sort != WEIR_COSTS_KIND)
 		return;
-	/* A place for its prefix is as well earned as its own. */
+	/* Its prefix deserves a place as much as the kind itself. */
 	uint32_t uses = WEIR_COSTS_GET(record->uses);
 	const weir_cost_mark *above = weir_costs_route(costs, key.route, uses);
 	for (unsigned at = 0; at < key.segments; at++) {
@@ -236,7 +246,7 @@ static void prove(weir_costs *costs, weir_cost_mark *mark)
 			fold = prefix;
 		}
 	}
-	/* Its prefix may have taken its own place. */
+	/* Its prefix may have taken the kind's own place. */
 	if (!weir_costs_read_key(costs, mark, &prefix) || prefix.sort != WEIR_COSTS_KIND)
 		return;
 	WEIR_COSTS_SET(record->proven, true);

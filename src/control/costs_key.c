@@ -12,7 +12,7 @@
 #define TOKEN_LEAST  16u
 #define TOKEN_DIGITS 2u
 
-/* What a byte is, as bits, so that what a segment consists of is known after one pass. */
+/* Types of bytes, as bits, so that one pass tells what a segment consists of. */
 enum {
 	DIGIT = 1,
 	HEX_LOWER = 2,
@@ -21,8 +21,8 @@ enum {
 	UPPER = 16,
 	DASH = 32,
 	POINT = 64,
-	MARK = 128,  /* of tokens */
-	OTHER = 256, /* printable, in no identifier */
+	MARK = 128,  /* punctuation in tokens */
+	OTHER = 256, /* printable, but in no identifier */
 	FOREIGN = 512,
 	END_OF_SEGMENT = 1024,
 };
@@ -99,7 +99,7 @@ static bool is_identifier(const segment *s)
 	return is_uuid(s) || is_token(s);
 }
 
-/* What is behind a segment up to the next slash: parameters, or the end of the path. */
+/* Skips what follows a segment up to the next slash: parameters, or the end of the path. */
 static const uint8_t *skip_parameters(const uint8_t *at, const uint8_t *end)
 {
 	if (*at == ';')
@@ -108,10 +108,10 @@ static const uint8_t *skip_parameters(const uint8_t *at, const uint8_t *end)
 	return at < end && *at == '/' ? at : end;
 }
 
-/* "/.." is always left room for, so that what was cut can say so. */
+/* Room is always left for "/..", so that a truncated path can say so. */
 #define ROOM (WEIR_COSTS_TEXT - 3u)
 
-/* Copies a segment as far as there is room and looks at all of it. */
+/* Copies as much of a segment as there is room for, and classifies all of it. */
 static inline size_t copy_segment(char *to, size_t room, const uint8_t *at, const uint8_t *end, segment *ret)
 {
 	size_t most = (size_t)(end - at) < room ? (size_t)(end - at) : room, i = 0;
@@ -142,13 +142,13 @@ static void pad(weir_cost_key *key)
 	memset(key->text + key->length, 0, 8);
 }
 
-/* ---- the short way, for most paths: what bytes are is found out by 16 at once ---- */
+/* ---- the fast path, for most paths: bytes are classified 16 at a time ---- */
 
 #define SHORT_MOST 64u
 
 #if defined(__SSE2__)
 
-/* A bit for each byte. */
+/* One bit per byte. */
 typedef struct masks {
 	uint64_t slash, digit, odd;
 } masks;
@@ -158,10 +158,10 @@ static inline __m128i is(__m128i bytes, char wanted)
 	return _mm_cmpeq_epi8(bytes, _mm_set1_epi8(wanted));
 }
 
-/* FOREIGN, or the end of a segment that is no slash. */
+/* FOREIGN, or an end of a segment other than a slash. */
 static inline __m128i is_odd(__m128i bytes)
 {
-	/* As signed numbers, those from 0x80 on are negative. */
+	/* As signed numbers, bytes from 0x80 on are negative. */
 	__m128i low = _mm_cmplt_epi8(bytes, _mm_set1_epi8(0x21));
 	__m128i quotes = _mm_or_si128(is(bytes, '"'), is(bytes, '\\'));
 	__m128i ends = _mm_or_si128(_mm_or_si128(is(bytes, '?'), is(bytes, '#')), is(bytes, ';'));
@@ -183,7 +183,7 @@ static inline masks look_at(const uint8_t bytes[static SHORT_MOST], size_t lengt
 		m.digit |= (uint64_t)(uint32_t)_mm_movemask_epi8(is_digit(part)) << i;
 		m.odd |= (uint64_t)(uint32_t)_mm_movemask_epi8(is_odd(part)) << i;
 	}
-	m.odd &= length < 64 ? (UINT64_C(1) << length) - 1 : UINT64_MAX; /* what is behind it is zero */
+	m.odd &= length < 64 ? (UINT64_C(1) << length) - 1 : UINT64_MAX; /* the rest is zero */
 	return m;
 }
 
@@ -200,7 +200,7 @@ static inline segment segment_at(const uint8_t *bytes, size_t length, masks m)
 	return s;
 }
 
-/* Copies it with "*" in place of identifiers, which have digits. */
+/* Copies the path with "*" in place of identifiers, which contain digits. */
 static void copy_folded(weir_cost_key *key, const uint8_t *bytes, size_t length, masks m)
 {
 	char *to = key->text;
@@ -222,7 +222,7 @@ static void copy_folded(weir_cost_key *key, const uint8_t *bytes, size_t length,
 	pad(key);
 }
 
-/* false: not such a path. */
+/* false: not suited to the fast path. */
 static bool fold_short(weir_cost_key *key, const char *path, size_t length)
 {
 	_Alignas(16) uint8_t bytes[SHORT_MOST] = {0};
@@ -273,7 +273,7 @@ void weir_cost_key_fold(weir_cost_key *ret_key, uint32_t route, uint8_t method, 
 void weir_cost_key_fold_any(weir_cost_key *key, const char *path, size_t length)
 {
 	const uint8_t *at = (const uint8_t *)path, *end = at + length;
-	size_t used = 1; /* with the slash before the next segment */
+	size_t used = 1; /* including the slash before the next segment */
 	unsigned segments = 0;
 	key->text[0] = '/';
 	while (at < end) {

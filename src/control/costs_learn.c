@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Estimates: what an answer teaches. costs.h says how. */
+/* Estimates: what is learnt from an answer. costs.h explains the method. */
 #include "control/costs_priv.h"
 
-#define TOO_LONG_RUN    8u  /* unusually long ones in a row that are a change */
-#define USUAL_DEVIATION 4.f /* up to so many deviations above the typical time */
-#define LEAST_DEVIATION \
-	(1.f / 8) /* of the typical time: times that are all alike leave room for a little change */
-#define RARE_WEIGHT (1.f / 64)
-#define RARE_SHARE \
-	.02f /* up to this share, unusually long ones are accidents; from twice it on they count in full */
+#define TOO_LONG_RUN    8u  /* number of unusually long times in a row that are a change */
+#define USUAL_DEVIATION 4.f /* usual: up to this many deviations above the typical time */
+/* Part of the typical time, so that times that are all alike leave room for a little change. */
+#define LEAST_DEVIATION (1.f / 8)
+#define RARE_WEIGHT     (1.f / 64)
+/* Up to this share, unusually long times are accidents; from twice the share on they count in full. */
+#define RARE_SHARE   .02f
 #define EXTRA_WEIGHT (1.f / 128)
 #define P90_STEP     (1.f / 8)
 #define P90_SHARE    .9f
-#define COST_CHANGE  32u /* a cost is written only if it differs by a 32nd: others read its line */
-#define LONG_AGO_NS  UINT64_C(600000000000)     /* what was learnt before such a silence weighs little */
-#define WORK_NS      UINT64_C(60000000000)      /* how often the work fades */
-#define WORK_FADES   .933f                      /* by so much: by half in ten times */
-#define TOOK_MOST_NS UINT64_C(4000000000000000) /* some weeks, of which us fit into a cost */
+/* A cost is written only if it changes by 1/32, because others read its cache line. */
+#define COST_CHANGE  32u
+#define LONG_AGO_NS  UINT64_C(600000000000) /* after such a silence, what was learnt before weighs little */
+#define WORK_NS      UINT64_C(60000000000)  /* how often the work decays */
+#define WORK_FADES   .933f                  /* its factor: half after ten times */
+#define TOOK_MOST_NS UINT64_C(4000000000000000) /* some weeks, so that the us fit into a cost */
 
 #define GET WEIR_COSTS_GET
 #define SET WEIR_COSTS_SET
@@ -44,7 +45,10 @@ static void begin(weir_cost_record *record, float base_ns, uint32_t samples)
 	SET(record->samples, samples);
 }
 
-/* One more that is too long; true: there have been enough in a row, and the estimate begins anew with them. */
+/*
+ * Counts one more that is too long. true: there were enough in a row, and the estimate starts over with
+ * them.
+ */
 static bool is_change(weir_cost_record *record, float took_ns)
 {
 	uint32_t run = GET(record->run) + 1;
@@ -58,7 +62,7 @@ static bool is_change(weir_cost_record *record, float took_ns)
 	return true;
 }
 
-/* The part beyond what is usual: an accident, or a part of the kind if it keeps coming. */
+/* The time beyond the usual: an accident, or a property of the kind if it keeps coming. */
 static void learn_extra(weir_cost_record *record, float beyond_ns)
 {
 	float rare = GET(record->rare), extra = GET(record->extra_ns);
@@ -91,7 +95,7 @@ static void learn(weir_cost_record *record, float took_ns, unsigned weight)
 	float base = GET(record->base_ns);
 	float usual = base + USUAL_DEVIATION * larger(GET(record->deviation_ns), base * LEAST_DEVIATION);
 	bool known = had >= WEIR_COSTS_TRUSTED;
-	/* The first of all may have come to cold caches. */
+	/* The very first one may have met cold caches. */
 	if (had == 0 || (!known && took_ns < base / 2)) {
 		begin(record, took_ns, samples < WEIR_COSTS_WINDOW ? samples : WEIR_COSTS_WINDOW);
 		return;
@@ -133,7 +137,7 @@ static void add_work(weir_cost_record *record, float took_ns, uint64_t now_ns)
 	SET(record->work_ns, work + took_ns);
 }
 
-/* An answer, or one for several. */
+/* One answer, or one that represents several. */
 typedef struct lesson {
 	float took_ns;
 	unsigned weight, answers;
@@ -143,7 +147,7 @@ typedef struct lesson {
 static void count(weir_cost_record *record, const lesson *l)
 {
 	uint32_t uses = GET(record->uses);
-	/* What has queued did not work for all of its time. */
+	/* A request that queued did not work for all of its time. */
 	float usual = GET(record->base_ns) + GET(record->extra_ns);
 	bool queued = l->weight == 0 && usual > 0 && usual < l->took_ns;
 	SET(record->last_ns, l->now_ns);
@@ -166,7 +170,7 @@ static void teach(weir_costs *costs, weir_cost_mark *mark, const lesson *l)
 	}
 }
 
-/* Up to the route; false: a prefix has lost its place. */
+/* Teaches all prefixes up to the route; false: a prefix has lost its place. */
 static bool teach_above(weir_costs *costs, const weir_cost_mark *mark, const lesson *l)
 {
 	const weir_cost_record *record = weir_costs_record(costs, mark);
@@ -182,7 +186,7 @@ static bool teach_above(weir_costs *costs, const weir_cost_mark *mark, const les
 	return true;
 }
 
-void weir_costs_learn_drawn(weir_costs *costs, weir_kind kind, uint64_t took_ns, unsigned weight,
+void weir_costs_learn_drawn(weir_costs *costs, weir_cost_kind kind, uint64_t took_ns, unsigned weight,
 			    unsigned answers, uint64_t now_ns)
 {
 	weir_cost_mark *mark = weir_costs_place(costs, kind);
@@ -200,17 +204,18 @@ void weir_costs_learn_drawn(weir_costs *costs, weir_kind kind, uint64_t took_ns,
 		weir_costs_prove(costs, mark);
 	if (known && before / WEIR_COSTS_SHARE == (before + answers) / WEIR_COSTS_SHARE)
 		return;
-	/* Proven anew with the next answer. */
+	/* The next answer proves the kind again. */
 	if (!teach_above(costs, mark, &l))
 		SET(record->proven, false);
 }
 
-void weir_costs_learn(weir_costs *costs, weir_kind kind, uint64_t took_ns, unsigned weight, uint64_t now_ns)
+void weir_costs_learn(weir_costs *costs, weir_cost_kind kind, uint64_t took_ns, unsigned weight,
+		      uint64_t now_ns)
 {
 	weir_costs_learn_drawn(costs, kind, took_ns, weight, 1, now_ns);
 }
 
-bool weir_costs_is_due(const weir_costs *costs, weir_kind kind, uint64_t now_ns)
+bool weir_costs_is_due(const weir_costs *costs, weir_cost_kind kind, uint64_t now_ns)
 {
 	const weir_cost_mark *mark = weir_costs_place(costs, kind);
 	if (mark == NULL)

@@ -8,17 +8,17 @@
 
 #include "control/costs_priv.h"
 
-#define HALF_KNOWN 8.   /* calm answers that make half of the confidence */
-#define MOST_NS    1e16 /* of any time in a line */
+#define HALF_KNOWN 8.   /* calm answers for a confidence of one half */
+#define MOST_NS    1e16 /* limit for any time in a line */
 #define MOST_WORK  1e24
-#define HALF_NS    600e9 /* in which the work fades by half */
+#define HALF_NS    600e9 /* half-life of the work */
 #define MOST_AGE   1e9   /* seconds */
 #define VERSION    1
 
 #define GET WEIR_COSTS_GET
 #define SET WEIR_COSTS_SET
 
-/* ---- looking ---- */
+/* ---- views ---- */
 
 static bool view(const weir_costs *costs, const weir_cost_mark *mark, uint64_t now_ns,
 		 weir_costs_view *ret_view)
@@ -52,13 +52,14 @@ bool weir_costs_view_at(const weir_costs *costs, uint32_t at, uint64_t now_ns, w
 	return at < costs->places && view(costs, &costs->marks[at], now_ns, ret_view);
 }
 
-bool weir_costs_view_of(const weir_costs *costs, weir_kind kind, uint64_t now_ns, weir_costs_view *ret_view)
+bool weir_costs_view_of(const weir_costs *costs, weir_cost_kind kind, uint64_t now_ns,
+			weir_costs_view *ret_view)
 {
 	const weir_cost_mark *mark = weir_costs_place(costs, kind);
 	return mark != NULL && view(costs, mark, now_ns, ret_view);
 }
 
-/* ---- keeping ---- */
+/* ---- saving and loading ---- */
 
 /* A line as numbers; times in ns. */
 typedef struct line {
@@ -88,7 +89,7 @@ bool weir_costs_save(const weir_costs *costs, uint32_t at, uint64_t now_ns, char
 
 static bool within(double value, double most)
 {
-	return value >= 0 && value <= most; /* no NaN is */
+	return value >= 0 && value <= most; /* false for NaN, too */
 }
 
 static bool is_fit(const line *l)
@@ -115,7 +116,7 @@ static bool scan(const char *text, line *ret)
 	return got == 17 && version == VERSION && is_fit(ret);
 }
 
-/* Only what folding would have made is a key. */
+/* Accepts only keys that folding would have produced. */
 static bool make_key(const line *l, weir_cost_key *ret_key)
 {
 	size_t length = strlen(l->path);
@@ -172,7 +173,7 @@ int weir_costs_load(weir_costs *costs, const char *text, uint64_t now_ns)
 	if (GET(record->samples) != 0)
 		return 0;
 	fill(mark, record, &l, now_ns);
-	/* Finds or takes its prefixes; that fails where the table is full. */
+	/* Finds or takes its prefixes; that fails if the table is full. */
 	if (l.sort == WEIR_COSTS_KIND)
 		weir_costs_prove(costs, mark);
 	return 0;

@@ -3,29 +3,32 @@
 #define WEIR_CONTROL_DEGRADE_H
 
 /*
- * A quality factor beside a law that holds a target by admission: what a service that can do its work worse should deliver, so that nobody, or
- * fewer, need be turned away. Made of how short of room the law is: what waits as a part of what the target allows (1: the next one is shed).
+ * A quality factor beside a law that holds a target by admission: what a service that can degrade should
+ * deliver, so that fewer requests are shed, or none. It is computed from the law's use of its room: the
+ * waiting work as a part of what the target allows (1: the next one is shed).
  *
- * It looks and does not touch: no decision of a law depends on it. A service that does not heed it is controlled as if it were not there.
+ * It only observes: no decision of a law depends on it. A service that ignores it is controlled as if it
+ * did not exist.
  *
- * A pure state machine, one a class. Stepped at the law's ticks by one thread; the factor is read by any.
+ * A pure state machine, one per class. One thread steps it at the law's ticks; any thread may read the
+ * factor.
  */
 
 #include <stdatomic.h>
 
-#define WEIR_QUALITY_LEAST 0.1 /* where nobody said otherwise */
+#define WEIR_QUALITY_LEAST 0.1 /* default minimum */
 
 typedef struct weir_degrade {
-	double room;  /* taken, smoothed */
-	double drift; /* what it has come to: the logarithm of a factor, 0 or less */
+	double room;  /* room used, smoothed */
+	double drift; /* the integral part: the logarithm of a factor, 0 or less */
 	_Atomic double factor;
 } weir_degrade;
 
 typedef struct weir_degrade_sample {
 	double interval_s;
 	double target_s; /* how long a queue that fits the target takes to fill or drain */
-	double least;    /* no factor is lower */
-	double room;     /* taken: waiting over what may wait; 1 or more where something was shed */
+	double least;    /* minimum of the factor */
+	double room;     /* room used: waiting over what may wait; 1 or more if something was shed */
 } weir_degrade_sample;
 
 void weir_degrade_init(weir_degrade *degrade);

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The law keeps a rate, not a fraction: what the stages below can take does not change when the load does. So when the load falls under
- * the rate everything is let in again at the next step, with nothing to be learnt first.
+ * The law keeps a rate, not a fraction: the capacity of the stages below does not change with the load.
+ * So when the load falls below the rate, everything is admitted again at the next step, with nothing to
+ * be learnt first.
  *
- * While they shed, what the stages below take is what came to them less what they shed; that and WANTED on top is let in. What is
- * shed now was let in a while ago (the lag, which each shed event tells), so "what came" is what was let in that long ago. The difference is
- * right whatever was let in meanwhile, so a change of the rate needs no waiting for its effect.
+ * While they shed, the throughput of the stages below is what arrived there less what they shed. That
+ * much is admitted, and WANTED on top. Events that are shed now were admitted a while ago (the lag, which
+ * each shed event reports), so "what arrived" is what was admitted that long ago. The difference is right
+ * whatever was admitted meanwhile, so there is no need to wait for the effect of a change of the rate.
  *
- * While nothing is shed nobody knows how much more would do, so the rate probes: slowly at first, then faster and faster, as one does
- * who has not hit anything for a while. Rare events must not be taken for a quiet time, nor events that have not arrived yet: the
- * slower they come and the longer they take, the slower it probes.
+ * While nothing is shed, nobody knows how much more would be possible, so the rate probes: slowly at
+ * first, then faster and faster the longer no shed has occurred. Neither rare events nor events that have
+ * not arrived yet must be mistaken for a quiet time: the rarer the events and the longer the lag, the
+ * slower it probes.
  */
 #include "control/downstream.h"
 
@@ -19,17 +22,22 @@
 #define STEPS     WEIR_DOWNSTREAM_STEPS
 #define STEP_NS   1e8
 #define SECOND_NS 1e9
-#define RECENT_NS 3e8  /* harmed so lately: nothing is to be concluded from a moment without */
-#define FORGET_NS 2e9  /* not harmed for so long, and not in the way: forgotten */
-#define FAR       0.06 /* a part shed that is no chance */
-#define FLOOR     0.02 /* of the offered is let in at least, or nobody would notice that it works again */
-#define ENOUGH    20   /* events in a step, so that they say something */
+#define RECENT_NS 3e8 /* after a shed this recent, a moment without one proves nothing */
+/* Without a shed for this long, and with a rate above the load, the limit is dropped. */
+#define FORGET_NS 2e9
+#define FAR       0.06 /* a fraction shed that is no chance */
+#define FLOOR     0.02 /* part of the offers that is always admitted, or a recovery would go unnoticed */
+#define ENOUGH    20   /* events that make a step significant */
 #define SMOOTH    0.2  /* the weight of such a step */
-/* Probing: growth in a step at first, and when this time, so many events and so many lags have passed unharmed. */
+/*
+ * Probing: growth per step at first, and after this time, this many events and this many lags without a
+ * shed.
+ */
 #define SLOWEST 0.002
 #define FASTEST 0.5
-#define UNIT_NS 1.8e9 /* if nearly all were shed before; the rarer sheds were, the less a time without says */
-#define PATIENT 20    /* likewise */
+/* If nearly all were shed before; the rarer sheds were, the less a time without them means. */
+#define UNIT_NS 1.8e9
+#define PATIENT 20 /* likewise */
 #define LAGS    12
 
 void weir_downstream_init(weir_downstream *state, uint64_t now_ns)

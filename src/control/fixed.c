@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an operator would set who knows the capacity: a rate, or a number of events inside, or both. Learns nothing and adapts to
- * nothing, which makes it the law to compare others with.
+ * The setting of an operator who knows the capacity: a rate, a number of events inside, or both. It
+ * learns nothing and adapts to nothing, which makes it the law to compare others with.
  *
- * An offer passes the bound on the number first: a place there is easily given back, and tokens are for those who come in.
+ * An offer passes the bound on the number first: a place there is easily given back, and tokens are for
+ * those that are admitted.
  *
- * Threads: as the contract says; bucket and count are one atomic word each.
+ * Threads: as in law.h; bucket and count are one atomic word each.
  */
 #include <errno.h>
 
@@ -17,8 +18,8 @@
 
 typedef struct fixed {
 	/* const after init */
-	double rate_per_s; /* 0: any */
-	uint32_t most;     /* inside; UINT32_MAX: any */
+	double rate_per_s; /* 0: unlimited */
+	uint32_t most;     /* inside; UINT32_MAX: unlimited */
 	/* any thread */
 	weir_bucket bucket;
 	weir_inside inside;
@@ -78,7 +79,7 @@ static void fixed_settle(void *state, const weir_event *event, weir_outcome outc
 	weir_inside_leave(&((fixed *)state)->inside, 1);
 }
 
-/* Only to be able to say when there will be room. */
+/* Only needed to say when there will be room. */
 static void fixed_tick(void *state, const weir_sample *sample)
 {
 	weir_recent_tick(&((fixed *)state)->recent, sample);

@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A limit on the events inside (waiting and in service) that follows the response time. As in the gradient limits of today's proxies, but held
- * against the configured target instead of a minimum that was measured some time ago:
+ * A limit on the events inside (waiting and in service) that follows the response time. It works like the
+ * gradient limits of current proxies, but compares with the configured target instead of a minimum that
+ * was measured some time ago:
  *
- *	gradient = clamp(aim * target / measured, 1/2, most)
- *	wanted   = limit * gradient + headroom * sqrt(limit)
- *	limit    = limit + smoothing * (wanted - limit), within [min_limit, max_limit]
+ *  gradient = clamp(aim * target / measured, 1/2, most)
+ *  wanted   = limit * gradient + headroom * sqrt(limit)
+ *  limit    = limit + smoothing * (wanted - limit), within [min_limit, max_limit]
  *
- * once a window, which is as long as the target, and longer while too few events have ended to know a percentile. measured is the percentile
- * (or the mean) of the response times of what ended in it.
+ * This happens once per window. A window is as long as the target, and longer while too few events have
+ * ended to know a percentile. measured is the percentile (or the mean) of the response times of the
+ * events that ended in it.
  *
- * 1. The limit grows only if at least half of it was used in the window: idleness is no proof of capacity.
- * 2. An event that somebody further down refused counts as one of twice the target: it was fast, but no sign of health. One that
- *    left the queue after more than the target's time counts with that time. Other failures say nothing.
- * 3. With nothing ended there is nothing to learn, and the limit stays.
+ * 1. The limit grows only if at least half of it was used in the window: idleness is no proof of
+ *    capacity.
+ * 2. An event that was refused further down counts as twice the target: it was fast, but no sign of
+ *    health. An event that left the queue after more than the target's time counts with that time. Other
+ *    failures are ignored.
+ * 3. If nothing ended there is nothing to learn, and the limit stays.
  *
- * Threads: as the contract says. Offers and ends share the count of events inside, the peak and the histogram; the limit is written by ticks.
+ * Threads: as in law.h. Offers and ends share the count of events inside, the peak and the histogram;
+ * ticks write the limit.
  */
 #include <errno.h>
 #include <math.h>
@@ -37,21 +42,21 @@ typedef struct gradient {
 	weir_gradient_params params;
 	uint64_t window_ns;
 	/* any thread */
-	_Alignas(64) _Atomic uint32_t limit; /* whole events */
+	_Alignas(64) _Atomic uint32_t limit; /* in whole events */
 	weir_inside inside;
-	_Atomic uint32_t peak; /* inside, in this window */
+	_Atomic uint32_t peak; /* maximum inside, in this window */
 	weir_recent recent;
 	/* ticks; the atomics are read by others */
-	uint64_t began_ns;     /* of the window; 0: not yet */
-	_Atomic double finely; /* the limit */
+	uint64_t began_ns;     /* start of the window; 0: none yet */
+	_Atomic double finely; /* the limit, unrounded */
 	_Atomic double slope;  /* the last gradient */
 	_Atomic uint64_t measured_ns;
-	weir_hist seen; /* responses before the window */
+	weir_hist seen; /* response times before the window */
 	/* any thread */
 	weir_hist responses;
 } gradient;
 
-/* ---- making ---- */
+/* ---- initialisation ---- */
 
 static const char *wrong_params(const weir_gradient_params *p)
 {
@@ -154,7 +159,7 @@ static void gradient_settle(void *state, const weir_event *event, weir_outcome o
 
 /* ---- ticks ---- */
 
-/* What was measured in the window, which ends with that; 0: too little yet, it goes on. */
+/* Ends the window and returns what it measured; 0: too little so far, the window continues. */
 static double end_window(gradient *g)
 {
 	weir_hist now, window;
@@ -200,7 +205,7 @@ static void gradient_tick(void *state, const weir_sample *sample)
 	g->began_ns = sample->now_ns;
 }
 
-/* ---- what it says ---- */
+/* ---- reports ---- */
 
 static void gradient_explain(const void *state, const weir_ask *ask, weir_why *ret_why)
 {
@@ -229,7 +234,7 @@ static void gradient_report(const void *state, unsigned klass, weir_report *ret_
 	ret_report->count = 2;
 }
 
-/* A whole number, so that it comes back as it was in every locale. */
+/* A whole number, so that every locale reads it back unchanged. */
 static int gradient_save(const void *state, char *text, size_t size)
 {
 	const gradient *g = state;

@@ -3,11 +3,12 @@
 #define WEIR_CONTROL_INSIDE_H
 
 /*
- * Events inside (admitted, not ended) and a bound on them, for laws that have one.
+ * A count of the events inside (admitted, not ended) and a bound on it, for laws that have one.
  *
- * The law's own count is exact over all queues of a stage as long as the law decides about every event. Where it does not (exempt
- * events, those that a law before it let in, a dry run) the count knows too little, so the queue's own numbers, which come with
- * the offer, are held against the bound as well. Ends of events that were never counted leave the count at 0.
+ * The law's own count is exact over all queues of a stage as long as the law decides about every event.
+ * Where it does not (exempt events, those that an earlier law admitted, a dry run) the count is too low.
+ * So the queue's own numbers, which come with the offer, are compared with the bound as well. Ends of
+ * events that were never counted leave the count at 0.
  *
  * Threads: any.
  */
@@ -20,7 +21,7 @@ typedef struct weir_inside {
 	_Atomic uint32_t count;
 } weir_inside;
 
-/* All of the ask, or nothing. */
+/* Admits all of the ask, or nothing. */
 static inline bool weir_inside_enter(weir_inside *inside, const weir_ask *ask, uint32_t limit)
 {
 	if ((uint64_t)ask->waiting + ask->in_service + ask->count > limit)

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * AOC 3.3: a response-time controller (aimd_core.h) and a bucket for each class. A class that misses its target takes from those
- * below it before it gives up anything itself:
+ * AOC 3.3: a response-time controller (aimd_core.h) and a bucket for each class. A class that misses its
+ * target takes from the classes below it before it gives up anything itself:
  *
- *	err > err_d:  all classes below: rate = rate / adjlo_d, and no rise until this class's next window
- *	              all of those at rate_min already: lag = lag + 1; at lc_thresh and beyond: rate = rate / adj_d
- *	err < err_i:  rate = rate - (err - c_i) adj_i, unless a class above has forbidden it
+ *  err > err_d:  all classes below: rate = rate / adjlo_d, and no rise until this class's next window
+ *                if all of those are already at rate_min: lag = lag + 1; from lc_thresh on:
+ *                rate = rate / adj_d
+ *  err < err_i:  rate = rate - (err - c_i) adj_i, unless a class above has forbidden it
  *
- * "The next iteration", for which the paper forbids rises, is here the next window of the class that forbids: windows of the classes
- * are not in step, and those of a class that is let in a little end oftener.
- * Where the paper says nothing: the lag starts again from 0 when the class is back within its target; only classes that somebody
- * asked for lately count as "all of those", or a service with two classes of eight would wait for six that nobody uses.
+ * "The next iteration", for which the paper forbids rises, is here the next window of the class that
+ * forbids them: the windows of the classes are not synchronous, and do not end equally often. Where the
+ * paper says nothing: the lag starts again from 0 when the class is back within its target. Only classes
+ * with recent offers count as "all of those", or a service with two classes of eight would wait for six
+ * unused ones.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -44,7 +46,7 @@ static void multiclass_defaults(void *params)
 	weir_aimd_defaults(&p->tuning);
 }
 
-/* A target of 0 is the one of the class above. */
+/* A target of 0 means that of the class above. */
 static int fill_targets(const uint64_t *given, uint64_t *ret_targets, const char **ret_wrong)
 {
 	uint64_t target_ns = 0;
@@ -136,7 +138,7 @@ static void over(multiclass *m, unsigned klass, uint64_t now_ns)
 		weir_aimd_cut(&m->klass[klass], m->klass[klass].tuning.adj_d, now_ns);
 }
 
-/* A class above missed its target in its last window: what is saved here is meant for that one. */
+/* A class above missed its target in its last window: what is saved here is meant for it. */
 static bool held(const multiclass *m, unsigned klass)
 {
 	for (unsigned higher = 0; higher < klass; higher++)
@@ -165,7 +167,7 @@ static void multiclass_tick(void *state, const weir_sample *sample)
 			step(m, k, sample->now_ns);
 }
 
-/* ---- what it says about itself ---- */
+/* ---- reports ---- */
 
 static uint64_t multiclass_patience(const void *state, unsigned klass)
 {
@@ -190,7 +192,7 @@ static void multiclass_report(const void *state, unsigned klass, weir_report *re
 	const multiclass *m = state;
 	klass %= WEIR_CLASSES;
 	weir_aimd_report(&m->klass[klass], ret_report);
-	/* What is cut to the least for the sake of those above is not out of reach. */
+	/* A class that is cut to its minimum for the sake of those above is not unreachable. */
 	ret_report->unreachable &= is_alone(m, klass);
 	weir_report_add(ret_report, "lag", atomic_load_explicit(&m->lag[klass], memory_order_relaxed));
 }

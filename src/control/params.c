@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parameters of laws as text, by the law's table: one parser for all laws, for configuration, command line and scenario files.
+ * Parameters of laws as text, by the law's table: one parser for all laws, for configuration, command
+ * line and scenario files.
  *
- *	name = value        for all classes, where the parameter has one for each
- *	name[2] = value     for class 2
- *	p90 = 200ms         percentile = p90 and target = 200ms, in laws that have both; also p90[2]
+ *  name = value        for all classes, if the parameter has one per class
+ *  name[2] = value     for class 2
+ *  p90 = 200ms         percentile = p90 and target = 200ms, in laws that have both; also p90[2]
  *
  * A call that fails has changed nothing. Names and values may be any bytes.
  */
@@ -22,7 +23,7 @@
 #define NAME_MAX    31
 #define ALL_CLASSES WEIR_CLASSES
 
-/* A value on its way from text to its place. */
+/* A value between its text and its field. */
 typedef union value {
 	double number;
 	uint64_t time_ns;
@@ -30,10 +31,10 @@ typedef union value {
 	bool on;
 } value;
 
-/* "name[klass]", taken apart. */
+/* "name[klass]", split. */
 typedef struct address {
 	char name[NAME_MAX + 1];
-	unsigned klass; /* ALL_CLASSES: no index */
+	unsigned klass; /* ALL_CLASSES: without an index */
 } address;
 
 /* ---- tables ---- */
@@ -59,7 +60,7 @@ static const weir_param *find_kind(const weir_admission_law *law, const char *na
 	return param != NULL && param->kind == kind ? param : NULL;
 }
 
-/* All names, for a sentence. */
+/* All names, for an error message. */
 static void list_names(const weir_admission_law *law, char *text, size_t size)
 {
 	size_t at = 0;
@@ -97,7 +98,7 @@ static int bad_index(const weir_admission_law *law, const char *typed)
 			      weir_text_quote(quoted, sizeof(quoted), typed), WEIR_CLASSES - 1);
 }
 
-/* Too long a name becomes "", which is none of the table's either. */
+/* A name that is too long becomes "", which is not in the table either. */
 static int take_apart(const weir_admission_law *law, const char *typed, address *ret_address)
 {
 	size_t length = strcspn(typed, "[");
@@ -170,7 +171,7 @@ static bool in_range(const weir_param *param, const value *v)
 	}
 }
 
-/* A bound as one would write it, times in the unit of what was written. */
+/* A bound as a user would write it, times in the unit of the given text. */
 static void print_bound(const weir_param *param, double bound, const char *written, char *text, size_t size)
 {
 	if (param->kind == WEIR_PARAM_TIME)
@@ -221,7 +222,7 @@ static bool is_shorthand(const weir_admission_law *law, const char *name)
 	       find_kind(law, "target", WEIR_PARAM_TIME) != NULL;
 }
 
-/* Where all classes have one percentile, another one for a single class would change the others' behind their back. */
+/* If all classes share one percentile, setting it for a single class would silently change the others. */
 static int check_shared_percentile(const weir_admission_law *law, const weir_param *percentile,
 				   const void *params, const address *where, double wanted)
 {
@@ -257,7 +258,7 @@ static int set_shorthand(const weir_admission_law *law, void *params, const addr
 	return 0;
 }
 
-/* ---- the two calls ---- */
+/* ---- public functions ---- */
 
 int weir_law_set(const weir_admission_law *law, void *params, const char *name, const char *text)
 {

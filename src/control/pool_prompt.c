@@ -1,31 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Follows a step of blocking load within a few ticks of 10 ms, and lets go slowly.
+ * Follows a step of blocking load within a few ticks of 10 ms, and shrinks slowly.
  *
- * Two estimates of the threads needed; the larger counts:
+ * The number of threads needed is the larger of two estimates:
  *
- * 1. Little's law over the last second or so: arrival rate x mean time in the handler = threads busy on average, and some more,
- *    as arrivals come in bunches: twice the square root keeps the share that must wait small at any size. Steady, but slow.
- * 2. The queue, when events have waited for PATIENCE although all threads are busy: the busy ones plus as many as would
- *    start what waits within DRAIN, at the speed of the last few ticks. While handlers block for longer than that, that is one thread for each
- *    event that waits; this needs no handler to have finished, so a step to long blocking is followed at once.
+ * 1. Little's law over about the last second: arrival rate x mean time in the handler = threads busy on
+ *    average. Some more are added because arrivals come in bursts: twice the square root keeps the share
+ *    that must wait small at any size. Steady, but slow.
+ * 2. The queue, when events have waited for PATIENCE although all threads are busy: the busy threads plus
+ *    as many as would start the waiting events within DRAIN, at the speed of the last few ticks. While
+ *    handlers block for longer than that, this is one thread for each waiting event. No handler needs to
+ *    have finished, so a step to long blocking is followed at once.
  *
- * The pool grows to the need at once. It shrinks only to the largest need of the last HOLD or two, in steps, and
- * only while a thread is idle: a need that comes and goes within seconds moves nothing. Idle threads are cheap, a
- * pool that breathes is not.
+ * The pool grows to the need at once. It shrinks only to the largest need of the last one or two HOLD
+ * periods, in steps, and only while a thread is idle: a need that comes and goes within seconds changes
+ * nothing. Idle threads are cheap; a pool whose size oscillates is not.
  *
- * More threads than can get on are no use: where handlers compute, or wait for a lock, each further one makes the others slower, and the need
- * would grow to max. So the size is bounded by what the threads achieve:
+ * More threads than can make progress are useless. Where handlers compute, or wait for a lock, each
+ * further thread slows down the others, and the need would grow to max. So the size is bounded by what
+ * the threads achieve:
  *
- * 3. Processors. While the cores are in use the pool has at most twice the threads that would keep all of them busy: cores over the part of the service that
- *    is computing. With all of them in use it does not grow, and with more threads than cores it shrinks in steps.
- * 4. Slowdown. Service times over what they are with few in service: n threads at slowdown s do the work of n / s. The pool has at most
- *    twice that many. If a smaller pool then does less work in proportion, it was not the threads that got into each other's way, but the work
- *    that has become slower: then this is the new usual.
+ * 3. Processors. While the cores are in use, the pool has at most twice the threads that would keep all
+ *    of them busy: the cores, over the part of the service that is computing. With all cores in use it
+ *    does not grow, and with more threads than cores it shrinks in steps.
+ * 4. Slowdown: service times over those with few in service. n threads at slowdown s do the work of n /
+ *    s. The pool has at most twice that many. If a smaller pool then does proportionally less work, the
+ *    threads were not obstructing each other, but the work itself has become slower: then this is the new
+ *    usual time.
  *
- * Where a stage's service alone takes too long for its target, less of a slowdown is borne.
+ * If a stage's service time alone makes its target hard to meet, less slowdown is tolerated.
  *
- * At first, while nobody knows what is usual, it grows by doubling, with time in between to see what that has brought.
+ * At first, while the usual time is unknown, the pool grows by doubling, with time in between to measure
+ * the effect.
  */
 #include <math.h>
 
@@ -39,30 +45,30 @@
 #define PATIENCE   (5 * WEIR_NS_PER_MS)
 #define DRAIN      (10 * WEIR_NS_PER_MS)
 #define HOLD       (3 * WEIR_NS_PER_S)
-#define STEP       (100 * WEIR_NS_PER_MS) /* between two steps down */
+#define STEP       (100 * WEIR_NS_PER_MS) /* between two steps of shrinking */
 #define SEEN       (200 * WEIR_NS_PER_MS) /* memory of processors and slowdown */
-#define ENDS       4                      /* a thread, before the next doubling; */
-#define WAIT       (50 * WEIR_NS_PER_MS)  /* or this long without any */
-#define BUSY       .8                  /* part of the cores in use, from which on they may be what is short */
-#define CROWDED    2.0                 /* slowdown that is borne */
-#define STRAINED   1.5                 /* and where a target suffers from it */
-#define RETRY      (2 * WEIR_NS_PER_S) /* the bound that comes of it doubles in about this time */
-#define KNOWN_ENDS 64                  /* then it is known what is usual */
+#define ENDS       4                      /* completions per thread before the next doubling, ... */
+#define WAIT       (50 * WEIR_NS_PER_MS)  /* ... or this long without any */
+#define BUSY       .8                     /* part of the cores in use from which they may be the bottleneck */
+#define CROWDED    2.0                    /* slowdown that is tolerated ... */
+#define STRAINED   1.5                    /* ... and where a target suffers from it */
+#define RETRY      (2 * WEIR_NS_PER_S)    /* the bound that follows from it doubles in about this time */
+#define KNOWN_ENDS 64                     /* completions after which the usual time is known */
 
 typedef struct prompt {
-	/* Sums that fade, with MEMORY and with RECENT. */
+	/* Decaying sums, with time constants MEMORY and RECENT. */
 	double arrived, started, busy_ns;
 	double recent_started, recent_busy_ns;
-	/* The largest need in this stretch of HOLD and in the one before. */
+	/* The largest need in this HOLD period and in the one before. */
 	double peak, peak_before;
 	uint64_t hold_until_ns;
 	uint64_t step_after_ns;
-	/* What the threads achieve: sums that fade with SEEN. */
+	/* What the threads achieve: decaying sums with the time constant SEEN. */
 	double seen_ns, cpu_ns, ended_ns, usual_ns;
-	double usual; /* by how much the work has become slower by itself */
-	double cap; /* twice what they achieved when they last got into each other's way; 0: they never did */
+	double usual; /* the factor by which the work itself has become slower */
+	double cap;   /* twice what they achieved when they last obstructed each other; 0: they never did */
 	uint64_t grown_ns, grown_ends, ends;
-	/* A smaller pool on trial: until then, from so many threads that did so much. */
+	/* A trial with a smaller pool: its end, and the threads and the work before it. */
 	uint64_t trial_ns;
 	double trial_threads, trial_work;
 } prompt;
@@ -72,7 +78,7 @@ static void prompt_init(void *state)
 	*(prompt *)state = (prompt){.usual = 1};
 }
 
-/* How much of a sum is left after an interval. */
+/* The factor by which a sum decays in an interval. */
 static double fade(double memory_ns, const weir_pool_sample *sample)
 {
 	return memory_ns / (memory_ns + (double)sample->interval_ns);
@@ -88,11 +94,14 @@ static void remember(prompt *p, const weir_pool_sample *sample)
 	p->recent_busy_ns = p->recent_busy_ns * keep_recent + (double)sample->busy_ns;
 }
 
-/* Threads busy on average if all that arrives is to be handled, and what bunches need on top. */
+/* Threads busy on average if everything that arrives is handled, plus what bursts need. */
 static double need_by_rate(const prompt *p)
 {
 	double busy = p->busy_ns / MEMORY;
-	/* While they do not keep up, what is handled says too little. With hardly any starts the ratio says nothing. */
+	/*
+	 * While the pool does not keep up, what it handles says too little. With hardly any starts the
+	 * ratio says nothing.
+	 */
 	if (p->started >= 1 && p->arrived > p->started)
 		busy *= p->arrived / p->started;
 	return busy + 2 * sqrt(busy);
@@ -103,7 +112,7 @@ static double need_by_queue(const prompt *p, const weir_pool_sample *sample)
 	if (sample->waiting == 0 || sample->busy < sample->threads || sample->oldest_ns < PATIENCE)
 		return 0;
 	double mean_ns = p->recent_busy_ns / fmax(p->recent_started, 1);
-	double share = fmin(mean_ns / DRAIN, 1); /* of a thread, to start one event in time */
+	double share = fmin(mean_ns / DRAIN, 1); /* part of a thread, to start one event in time */
 	return sample->busy + fmax(sample->waiting * share, 1);
 }
 
@@ -117,7 +126,7 @@ static void note_peak(prompt *p, double need, uint64_t now_ns)
 	p->peak = fmax(p->peak, need);
 }
 
-/* One step down towards what was needed lately: an eighth of the way, at least one thread. */
+/* One step down towards the recent need: an eighth of the way, at least one thread. */
 static uint32_t let_go(prompt *p, const weir_pool_sample *sample, uint32_t needed)
 {
 	bool idle = sample->busy < sample->threads;
@@ -152,33 +161,32 @@ static double slowdown(const prompt *p)
 	return slow > 1 ? slow : 1;
 }
 
-/* A trial is over: did fewer threads do less? */
+/* Ends a trial: did fewer threads do less? */
 static void end_trial(prompt *p, const weir_pool_sample *sample)
 {
 	if (p->trial_ns == 0 || sample->now_ns < p->trial_ns)
 		return;
 	p->trial_ns = 0;
 	double work = p->usual_ns / p->seen_ns, fewer = sample->threads / p->trial_threads;
-	bool computing =
-		cores_used(p, sample) > BUSY; /* then it is clear what they get in each other's way for */
+	bool computing = cores_used(p, sample) > BUSY; /* then the cause of the obstruction is clear */
 	if (fewer < 1 && !computing && sample->waiting > 0 && work < p->trial_work * (1 + fewer) / 2) {
 		p->usual *= slowdown(p);
 		p->cap = 0;
 	}
 }
 
-/* No more threads than this get on. */
+/* The largest number of threads that make progress. */
 static double useful(prompt *p, const weir_pool_sample *sample)
 {
 	double most = sample->max, used = cores_used(p, sample);
 	end_trial(p, sample);
 	double borne = sample->strained ? STRAINED : CROWDED;
-	/* Of the time of a service that nobody gets in the way of, this part is computing. */
+	/* The part of an unobstructed service that is computing. */
 	double computing = p->usual_ns > 0 ? fmin(p->cpu_ns / p->usual_ns, 1) : 0;
 	if (used > BUSY && computing > 0)
 		most = fmin(most, borne * sample->cores / computing);
 	double threads = sample->threads;
-	if (used > .97) /* more would not get more of them */
+	if (used > .97) /* more threads would not get more processor time */
 		most = fmin(most, threads);
 	if (used > (sample->strained ? .9 : .99) && threads > sample->cores)
 		most = fmin(most, fmax(threads - fmax(threads / 4, 1), sample->cores));
@@ -191,7 +199,10 @@ static double useful(prompt *p, const weir_pool_sample *sample)
 	return fmax(most, sample->min);
 }
 
-/* Before it is known what is usual: twice as many as there are, once those there are have shown what they do. */
+/*
+ * Before the usual time is known: twice the current number, once the current threads have completed
+ * enough.
+ */
 static double may_grow_to(const prompt *p, const weir_pool_sample *sample)
 {
 	if (sample->cores == 0 || p->ends >= KNOWN_ENDS)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SEDA's thread pool controller: every 2 s, one thread more if a queue holds more than 100 events; one that has been idle
- * for 5 s goes. Slow by design; kept to repeat the paper's experiments.
+ * SEDA's thread pool controller: every 2 s, adds one thread if a queue holds more than 100 events; a
+ * thread that has been idle for 5 s ends. Slow by design; kept to repeat the paper's experiments.
  */
 #include <weir/law.h>
 

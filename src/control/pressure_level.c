@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/pressure_level.h"
 
-#define EDGE 0.25 /* of the way from `from` to `full`, below `from`, or half of that */
+#define EDGE 0.25 /* width of the band below `from`, as a part of full - from; at most half of `from` */
 #define SLOW 0.25
 
 double weir_level_step(double level, const weir_level_params *params, double value, double interval_s)

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * AOC 3.4 and 4.5: a quality factor that the stage reads and delivers by. The controller of aimd_core.h measures; what moves is first the
- * factor, then, if that does not suffice and `admission` is on, the rate.
+ * AOC 3.4 and 4.5: a quality factor that the stage reads and delivers by. The controller of aimd_core.h
+ * does the measuring. It first moves the factor and then, if that does not suffice and `admission` is on,
+ * the rate.
  *
- *	DEGRADING (everything is let in)                        REFUSING (quality at its lowest)
- *	err > err_d:  quality = quality / fall                  err > err_d:  rate = rate / adj_d
- *	err < err_i:  quality = quality + rise                  err < err_i:  rate = rate - (err - c_i) adj_i
- *	     at the lowest and err > err_d ──────────────────────▶
- *	     ◀────────────── err < err_i, and nothing had to be refused for a window
+ *  DEGRADING (everything is admitted)                      REFUSING (quality at its lowest)
+ *  err > err_d:  quality = quality / fall                  err > err_d:  rate = rate / adj_d
+ *  err < err_i:  quality = quality + rise                  err < err_i:  rate = rate - (err - c_i) adj_i
+ *       at the lowest and err > err_d ──────────────────────▶
+ *       ◀────────────── err < err_i, and nothing was refused for a window
  *
- * The paper does not say from which rate the controller starts when it is switched on: here from what the last window completed, which is what
- * the stage can do. Nor by how much quality falls and rises ("slowly"). On the way back everybody is let in before anybody gets more.
+ * The paper does not say from which rate the controller starts when it is switched on. Here it starts
+ * from what the last window completed, which is what the stage can do. Nor does the paper say how fast
+ * quality falls and rises ("slowly"). On the way back everybody is admitted before anybody gets more
+ * quality.
  */
 #include <errno.h>
 #include <math.h>
@@ -94,7 +97,10 @@ static weir_verdict quality_admit(void *state, const weir_ask *ask)
 
 static void quality_refund(void *state, const weir_ask *ask)
 {
-	/* While everything is let in no tokens are taken; what is given back nevertheless goes over the brim. */
+	/*
+	 * While everything is admitted no tokens are taken. Tokens that are given back then overflow the
+	 * bucket.
+	 */
 	weir_aimd_refund(&((quality *)state)->aimd, ask);
 }
 
@@ -154,7 +160,7 @@ static void quality_tick(void *state, const weir_sample *sample)
 		step_degrading(q, sample->now_ns);
 }
 
-/* ---- what it says about itself ---- */
+/* ---- reports ---- */
 
 static uint64_t quality_patience(const void *state, unsigned klass)
 {

@@ -3,10 +3,10 @@
 #define WEIR_CONTROL_RECENT_H
 
 /*
- * What a law remembers of the last ticks in order to explain itself: which classes it refused, and how long it is from one end
- * of an event to the next, which is when there is room for another.
+ * What a law remembers of the last ticks in order to explain itself: which classes it refused, and the
+ * time from one completion to the next, which is when there is room for another event.
  *
- * Threads: refused and the readers any; tick one at a time.
+ * Threads: any thread may call refused and the readers; one at a time calls tick.
  */
 
 #include <stdatomic.h>
@@ -14,15 +14,15 @@
 #include <weir/law.h>
 
 typedef struct weir_recent {
-	_Atomic uint32_t refused;  /* classes, as bits, since the last tick */
-	_Atomic uint32_t shedding; /* and in the interval before it */
-	_Atomic uint64_t gap_ns;   /* between two ends; 0: none has been seen */
+	_Atomic uint32_t refused;  /* bit mask of classes, since the last tick */
+	_Atomic uint32_t shedding; /* the same for the interval before it */
+	_Atomic uint64_t gap_ns;   /* between two completions; 0: none seen yet */
 } weir_recent;
 
 static inline void weir_recent_refused(weir_recent *recent, unsigned klass)
 {
 	uint32_t bit = 1u << klass % WEIR_CLASSES;
-	/* Written once a tick only: all refusing threads share the word. */
+	/* Written only once per tick: all refusing threads share the word. */
 	if (!(atomic_load_explicit(&recent->refused, memory_order_relaxed) & bit))
 		atomic_fetch_or_explicit(&recent->refused, bit, memory_order_relaxed);
 }
@@ -34,7 +34,7 @@ static inline bool weir_recent_shedding(const weir_recent *recent, unsigned klas
 	return bits >> klass % WEIR_CLASSES & 1;
 }
 
-/* When so many should have ended. */
+/* The time until this many should have ended. */
 static inline uint64_t weir_recent_retry_ns(const weir_recent *recent, uint32_t count)
 {
 	return atomic_load_explicit(&recent->gap_ns, memory_order_relaxed) * count;

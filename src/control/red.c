@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random early detection (Floyd and Jacobson 1993): refuses with a probability that grows with the average length of the queue, so
- * that a burst passes and a standing queue does not.
+ * Random early detection (Floyd and Jacobson 1993): refuses with a probability that grows with the
+ * average length of the queue, so that a burst passes and a standing queue does not.
  *
- *	each offer      avg = (1 - w) avg + w q;  at an empty queue once more for every event that could have gone since it is empty
- *	avg < min       admit;  c = 0
- *	avg < max       p = max_p (avg - min) / (max - min)
- *	avg < 2 max     p = max_p + (1 - max_p) (avg - max) / max      if gentle (Floyd 2000), otherwise refuse
- *	else            refuse
- *	                refuse with p / (1 - c p), where c have come in since the last refusal: then c = 0
+ *  each offer      avg = (1 - w) avg + w q;  if the queue is empty, once more for every event that
+ *                  could have left since it became empty
+ *  avg < min       admit;  c = 0
+ *  avg < max       p = max_p (avg - min) / (max - min)
+ *  avg < 2 max     p = max_p + (1 - max_p) (avg - max) / max      if gentle (Floyd 2000), otherwise refuse
+ *  else            refuse
+ *                  refuse with p / (1 - c p), where c were admitted since the last refusal: then c = 0
  *
- * So the number of offers from one refusal to the next is uniform on 1 .. 1/p, as the paper derives it. (Its pseudo-code begins with c = 1 after
- * a refusal and -1 otherwise, which is uniform on 1 .. 1/p - 1.)
+ * So the number of offers from one refusal to the next is uniform on 1 .. 1/p, as the paper derives it.
+ * (Its pseudo-code begins with c = 1 after a refusal and -1 otherwise, which is uniform on 1 .. 1/p - 1.)
  *
- * Thresholds are numbers of events. With a target they follow from it and from the time g between two starts while events wait:
- * 2 max = 3/4 target / g, so that whoever comes in last waits for three quarters of the target, and min = max / 3.
+ * Thresholds are numbers of events. With a target they follow from it and from the time g between two
+ * starts while events wait: 2 max = 3/4 target / g, so that the last event admitted waits for three
+ * quarters of the target, and min = max / 3.
  *
- * No function of the C library's that differs from machine to machine, and a generator of its own: the same seed and offers give
- * the same verdicts.
+ * The law uses no function of the C library that differs between machines, and has its own generator: the
+ * same seed and offers give the same verdicts.
  *
- * Threads: one state a queue. Offers, on any thread, share avg, c, the generator and the time since when the queue is empty; starts,
- * on one thread, write g. All atomics, relaxed: each number is right by itself, and nothing depends on two of them.
+ * Threads: one state per queue. Offers, on any thread, share avg, c, the generator and the time since
+ * which the queue has been empty; starts, on one thread, write g. All are relaxed atomics: each number is
+ * right by itself, and nothing depends on two of them.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -34,7 +37,7 @@
 #include "control/recent.h"
 
 #define GAP_WEIGHT (1.0 / 64)
-#define WAIT_PART  .75 /* of the target is for waiting, the rest for the work */
+#define WAIT_PART  .75 /* part of the target for waiting; the rest is for the work */
 
 typedef struct red {
 	/* const after init */
@@ -43,12 +46,12 @@ typedef struct red {
 	_Atomic double average;
 	_Atomic int64_t since; /* c */
 	_Atomic uint64_t random;
-	_Atomic uint64_t
-		left_ns; /* when an event last left the queue; the time since is idle if it is empty */
+	/* When an event last left the queue. If the queue is empty, it has been idle since then. */
+	_Atomic uint64_t left_ns;
 	/* written by starts */
-	_Atomic double gap_ns; /* 0: not known */
+	_Atomic double gap_ns; /* 0: unknown */
 	uint64_t started_ns;
-	bool busy; /* others waited at the last start */
+	bool busy; /* other events waited at the last start */
 	weir_recent recent;
 } red;
 
@@ -104,7 +107,7 @@ static int red_init(void *state, const void *params, const char **ret_wrong)
 
 /* ---- the average ---- */
 
-/* base to the power of a whole number, by multiplying only. */
+/* base to the power of a whole number, by multiplication only. */
 static double power(double base, uint64_t exponent)
 {
 	double result = 1;
@@ -114,11 +117,11 @@ static double power(double base, uint64_t exponent)
 	return result;
 }
 
-/* How many events could have left a queue that has been empty since the last one did. */
+/* How many events could have left the queue since it became empty. */
 static uint64_t idle_slots(red *r, uint64_t now_ns)
 {
 	double gap_ns = read_number(&r->gap_ns);
-	/* Exchanged, so that two offers do not let the same time pass twice. */
+	/* Exchanged, so that two offers do not both count the same time. */
 	uint64_t left_ns = atomic_exchange_explicit(&r->left_ns, now_ns, memory_order_relaxed);
 	if (gap_ns <= 0 || left_ns == 0 || left_ns >= now_ns)
 		return 0;
@@ -126,7 +129,7 @@ static uint64_t idle_slots(red *r, uint64_t now_ns)
 	return slots < 1e9 ? (uint64_t)slots : 1000000000;
 }
 
-/* The average after this offer's look at the queue. */
+/* The average, updated with this offer's view of the queue. */
 static double take_average(red *r, const weir_ask *ask)
 {
 	uint64_t looks = ask->count;
@@ -173,7 +176,7 @@ static double draw(red *r)
 	return (double)(weir_mix(z + WEIR_MIX_STEP) >> 11) * 0x1p-53;
 }
 
-/* An offer of many is refused with the sum of its events' chances. */
+/* An offer of many is refused with the sum of its events' probabilities. */
 static bool refuses(red *r, double p, uint32_t count)
 {
 	int64_t since = atomic_fetch_add_explicit(&r->since, count, memory_order_relaxed);
@@ -201,7 +204,7 @@ static weir_verdict red_admit(void *state, const weir_ask *ask)
 
 /* ---- what leaves the queue ---- */
 
-/* Starts follow each other at the rate of the service only while others wait. */
+/* Starts follow each other at the speed of the service only while others wait. */
 static weir_verdict red_start(void *state, const weir_event *event, const weir_turn *turn)
 {
 	red *r = state;
@@ -226,9 +229,12 @@ static void red_tick(void *state, const weir_sample *sample)
 	weir_recent_tick(&((red *)state)->recent, sample);
 }
 
-/* ---- what it says ---- */
+/* ---- reports ---- */
 
-/* Until the average is below where refusing begins: nothing can make it fall faster than an empty queue. */
+/*
+ * Until the average is below the point where refusals begin: nothing makes it fall faster than an empty
+ * queue.
+ */
 static void red_explain(const void *state, const weir_ask *ask, weir_why *ret_why)
 {
 	const red *r = state;
@@ -258,7 +264,7 @@ static void red_report(const void *state, unsigned klass, weir_report *ret_repor
 	}
 }
 
-/* The time between two starts, on which the thresholds stand; the average is of the moment. */
+/* Saves the time between two starts, from which the thresholds follow. The average is only momentary. */
 static int red_save(const void *state, char *text, size_t size)
 {
 	char gap[32];

@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is the backend saturated? What requests take now is compared with what they take when little is inside.
+ * Is the backend saturated? The current times of requests are compared with their times when little is
+ * inside.
  *
- *	levels     the times of requests, by how many they met when they were started. Those that have not ended count as slow
- *	base       of the lowest levels: the first few requests, and then levels for as long as they are not slower
- *	marks      the base's quartiles, times `slow`; more where requests differ so much that chance could do that. The share of requests
- *	           above the three marks is between `nature`, without load, and `threshold`, if all took that much longer. That is the strain:
- *	           0 to 1
- *	calm       the highest level at which requests are not slow; what was seen there before a lower level became slow is out of date
- *	steady     the backend keeps up: nothing waits here, nobody is refused, and the number inside does not grow
- *	own        what requests take by themselves, by kind: of those that were started at a calm level while it was steady, or met one or
- *	           two while the limit was in force
- *	lost       most answers are late, for several response times, and nobody has seen it better: the backend was saturated from the
- *	           beginning. Then the limit goes down until times fall, or are seen to be the requests' own
+ *  levels     the times of requests, by how many they met when they started; those that have not ended
+ *             count as slow
+ *  base       from the lowest levels: the first few requests, and then further levels as long as they
+ *             are not slower
+ *  marks      the base's quartiles, times `slow`; more if requests differ so much that chance could
+ *             cause that. The share of requests above the three marks is between `nature`, without load,
+ *             and `threshold`, if all took that much longer. Its position between them is the strain:
+ *             0 to 1
+ *  calm       the highest level at which requests are not slow; measurements there from before a lower
+ *             level became slow are out of date
+ *  steady     the backend keeps up: nothing waits here, nobody is refused, and the number inside does
+ *             not grow
+ *  own        the time that requests take by themselves, by kind: of those that were started at a calm
+ *             level while it was steady, or met one or two while the limit was in force
+ *  lost       most answers are late, for several response times, and nothing better has ever been seen:
+ *             the backend was saturated from the beginning. Then the limit goes down until times fall,
+ *             or turn out to be the requests' own
  */
 #include <math.h>
 #include <string.h>
@@ -20,12 +27,12 @@
 #include "control/remote.h"
 
 #define LEVEL_MEMORY  256.
-#define LEVEL_LEAST   4.  /* answers without which a level is not looked at */
-#define CALM_LEAST    16. /* or not called calm, or slow */
+#define LEVEL_LEAST   4.  /* answers that a level needs to be considered ... */
+#define CALM_LEAST    16. /* ... and to be called calm or slow */
 #define BASE_LEAST    8.
-#define SLOW_MOST     4.  /* slower than this is slow, whatever chance may do */
+#define SLOW_MOST     4.  /* anything slower than this is slow, whatever chance may do */
 #define SMALL_SAMPLE  20. /* the spread of so few may be twice what it seems */
-#define OPEN_MOST     .25 /* of the requests at a level, that have not ended */
+#define OPEN_MOST     .25 /* maximum part of the requests at a level that have not ended */
 #define RECENT_LEAST  32.
 #define RECENT_MOST   1000.
 #define OWN_LEAST     20.
@@ -40,7 +47,7 @@
 
 /* ---- levels ---- */
 
-/* Answers that the slowdown is made of: as many as it takes to be sure. */
+/* Answers from which the slowdown is computed: as many as it takes to be certain. */
 static double recent_enough(const weir_remote *r)
 {
 	double needed = 2 * pow(r->tuning.sure * r->spread / log(r->tuning.slow), 2);
@@ -71,7 +78,7 @@ static bool is_known(const weir_remote_level *level, double least)
 	return level->seen >= least && level->missing < OPEN_MOST;
 }
 
-/* Factor, as logarithm, from which on so many are slow: more than chance makes of what is compared. */
+/* The factor, as a logarithm, from which requests are slow: more than chance causes between these samples. */
 static double slow_ln(const weir_remote *r, double spread, double seen, double of)
 {
 	double chance = r->tuning.sure * spread * (1 + SMALL_SAMPLE / of) * sqrt(1 / seen + 1 / of);
@@ -92,7 +99,7 @@ static void set_marks(weir_remote *r, const weir_times_sum *sum)
 	}
 }
 
-/* The base, and how much requests differ that meet the same. */
+/* The base, and the spread among requests that meet the same number. */
 static void learn_base(weir_remote *r)
 {
 	weir_times_sum sum = {0};
@@ -134,7 +141,7 @@ static void learn_calm(weir_remote *r)
 		else if (level->last_ns >= slow_ns)
 			top = i;
 	}
-	/* With the limit in force those who meet one or two are not joined by many. */
+	/* With the limit in force, not many join those that meet one or two. */
 	bool held = atomic_load_explicit(&r->limited, memory_order_relaxed);
 	atomic_store_explicit(&r->own_top,
 			      r->steady ? (int32_t)top
@@ -146,8 +153,8 @@ static void learn_calm(weir_remote *r)
 }
 
 /*
- * The backend keeps up: for some response times nothing waited here, nobody was refused, and the number inside did not grow. Then times are
- * the requests' own, or nearly so.
+ * The backend keeps up: for some response times nothing waited here, nobody was refused, and the number
+ * inside did not grow. Then times are the requests' own, or nearly so.
  */
 static void learn_steady(weir_remote *r, uint64_t now_ns, bool open)
 {
@@ -188,7 +195,7 @@ static void learn_own(weir_remote *r)
 	}
 }
 
-/* ---- now ---- */
+/* ---- the present ---- */
 
 /* Requests in the backend that are older than this. */
 static double older_than(const weir_remote *r, uint64_t now_ns, double age_ns)
@@ -203,8 +210,9 @@ static double older_than(const weir_remote *r, uint64_t now_ns, double age_ns)
 }
 
 /*
- * A request is judged once: when it ends, or at the age from which on it is slow. Judged at their ends alone, the quick ones come first when load
- * begins, and the slow ones last when it ends.
+ * A request is judged once: when it ends, or at the age from which it is slow. If requests were judged
+ * only at their ends, the fast ones would come first when load begins, and the slow ones last when it
+ * ends.
  */
 static void learn_share(weir_remote *r, uint64_t now_ns, uint32_t answers, const uint32_t *slowed)
 {
@@ -222,7 +230,7 @@ static void learn_share(weir_remote *r, uint64_t now_ns, uint32_t answers, const
 	r->judged_by = by;
 	if (by == 0 || !same)
 		return;
-	/* Sums, as what is judged in a single tick may be less than nothing: ages are not known exactly. */
+	/* Sums, because the number judged in a single tick may be negative: ages are not known exactly. */
 	r->judged_seen += judged;
 	r->slow_seen += share;
 	double keep = r->judged_seen > 0 ? fmin(recent_enough(r) / r->judged_seen, 1) : 1;

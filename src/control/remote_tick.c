@@ -1,44 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `adaptive-remote` learns, once a tick. remote.h has the words.
+ * What `adaptive-remote` learns, once per tick. remote.h defines the terms.
  *
- *	evidence   whether the backend is congested (remote_evidence.c)
- *	rate       completions during the stay of slow requests over that time: geometric mean over half a target's worth of them
- *	limit      rate x target x beta, of what waits of a class and above, and gamma x what the backend has, for the kind of request that
- *	           has the least room. In force from the first congestion on, until there was none for a while.
- *	growth     a limit that binds while nothing is slow is too low, and grows: without that a limit could stay low for ever
- *	cap        how many the backend gets: few at first, twice as many whenever requests wait and those inside are not slow
- *	less       while limited, does the backend do as much with fewer at once? Steps down are taken back where it does not
+ *  evidence   whether the backend is congested (remote_evidence.c)
+ *  rate       completions during the stay of slow requests over that time: geometric mean over half a
+ *             target's worth of them
+ *  limit      rate x target x beta, for what waits of a class and above, plus gamma x what the backend
+ *             has, by the kind of request that has the least room. In force from the first congestion
+ *             on, until there was none for a while
+ *  growth     a limit that binds while nothing is slow is too low, and grows: otherwise a limit could
+ *             stay low for ever
+ *  cap        how many the backend gets: few at first, twice as many whenever requests wait and those
+ *             inside are not slow
+ *  less       while limited: does the backend complete as much with fewer at once? Steps down are
+ *             reverted if not
  */
 #include <math.h>
 
 #include "control/remote.h"
 
-#define LN_SCALE       1000.
-#define MEMORY         32. /* answers that shares are averaged over */
-#define AHEAD          2. /* the backend gets more while requests wait and take less than this many times the base */
-#define CAP_LEAST      8. /* answers without which nothing is known */
-#define CAP_WAIT       .5 /* of the target: nobody waits longer for a backend that is not slow, and answers */
+#define LN_SCALE 1000.
+#define MEMORY   32. /* answers over which shares are averaged */
+/* The backend gets more while requests wait and take less than this many times the base. */
+#define AHEAD     2.
+#define CAP_LEAST 8. /* answers below which nothing is known */
+/* Part of the target: nobody waits longer for a backend that is not slow, and answers. */
+#define CAP_WAIT       .5
 #define PRESENT_NS     (10 * WEIR_NS_PER_S)
 #define PRESENT_MEMORY 256.
 #define PRESENT_LEAST  4.  /* of those, for a kind to count */
-#define PART_LEAST     .3  /* of the limit, to the lowest class */
-#define UNREACHABLE    2.  /* times the share that may be late */
-#define LATE_TIMES     3.  /* times the share that may be late, from which on the late ones are dropped */
-#define BETA_OVER      50. /* requests that beta moves over, at least */
+#define PART_LEAST     .3  /* minimum part of the limit for the lowest class */
+#define UNREACHABLE    2.  /* factor on the share that may be late */
+#define LATE_TIMES     3.  /* factor on the share that may be late from which late requests are dropped */
+#define BETA_OVER      50. /* minimum number of requests over which beta moves */
 #define TRIAL_ANSWERS  200.
 #define TRIAL_LESS     .7
-#define TRIAL_SAME     .93 /* of the rate before */
+#define TRIAL_SAME     .93 /* of the previous rate */
 #define TRIAL_PAUSE_NS (10 * WEIR_NS_PER_S)
-#define AGES_AHEAD \
-	4 /* stretches that are still to come, so that what starts between two ticks finds its place */
+/* Future slots of the ring, so that a request that starts between two ticks finds its slot. */
+#define AGES_AHEAD 4
 
 /* What has happened since the last tick. */
 struct news {
 	double s;
 	uint32_t answers, rated, slowed[WEIR_REMOTE_MARKS], late, plainly_late, shed;
 	double rates_ln, backend_s; /* sums */
-	double target_s;            /* the shortest */
+	double target_s;            /* of the class with the shortest */
 };
 
 static uint32_t since(const _Atomic uint32_t *counter, uint32_t *seen)
@@ -64,14 +71,15 @@ static uint64_t total_since(const _Atomic uint64_t *sum, uint64_t *seen)
 
 /* ---- counts ---- */
 
-/* Requests that were started more than the ring's length ago are overdue. */
+/* Requests that were started longer ago than the ring covers are overdue. */
 static void tick_ages(weir_remote *r, uint64_t now_ns)
 {
 	uint64_t oldest = atomic_load_explicit(&r->oldest, memory_order_relaxed);
 	uint64_t wanted = (now_ns >> r->age_shift) + AGES_AHEAD;
 	wanted = wanted > WEIR_REMOTE_AGES ? wanted - WEIR_REMOTE_AGES : 0;
+	/* After a long sleep: all of them, once. */
 	if (wanted > oldest + WEIR_REMOTE_AGES)
-		oldest = wanted - WEIR_REMOTE_AGES; /* after a long sleep: all of them, once */
+		oldest = wanted - WEIR_REMOTE_AGES;
 	for (; oldest < wanted; oldest++) {
 		atomic_store_explicit(&r->oldest, oldest + 1, memory_order_relaxed);
 		int32_t left =
@@ -81,7 +89,10 @@ static void tick_ages(weir_remote *r, uint64_t now_ns)
 	}
 }
 
-/* Events that the law was not asked about make its own count of waiting ones drift. The runtime's count is right. */
+/*
+ * Events that the law was not asked about make its own count of waiting ones drift. The runtime's count
+ * is right.
+ */
 static void correct_waiting(weir_remote *r, const weir_sample *sample)
 {
 	int32_t sum = 0;
@@ -114,7 +125,7 @@ static void gather(weir_remote *r, const weir_sample *sample, struct news *news)
 	atomic_store_explicit(&r->shedding, shedding, memory_order_relaxed);
 }
 
-/* The weight of count more in an average over so many. */
+/* The weight of count more samples in an average over `over` of them. */
 static double part_of(double over, uint32_t count)
 {
 	return 1 - pow(1 - 1 / over, count);
@@ -133,7 +144,7 @@ static void learn_averages(weir_remote *r, const struct news *news)
 	atomic_store_explicit(&r->deep, r->backend_s > ring_s / 2, memory_order_relaxed);
 }
 
-/* How many of each kind are late. Every kind has its target, so what counts is the worst of those that come. */
+/* How many of each kind are late. Every kind has its own target, so the worst kind present counts. */
 static void learn_kinds(weir_remote *r, struct news *news)
 {
 	r->worst = 0;
@@ -223,7 +234,10 @@ static bool may_have_more(weir_remote *r, const weir_sample *sample, const struc
 	}
 	if (r->slowdown > log(AHEAD))
 		return false;
-	/* Half of those that the last step has let in must have been answered, or it would be doubled on no evidence. Nobody waits for that for long. */
+	/*
+	 * Half of the requests that the last step admitted must have been answered, or the cap would
+	 * double without evidence. Nobody waits long for that.
+	 */
 	bool answered = r->backend_seen >= CAP_LEAST && r->cap_answers >= r->cap_now / 2;
 	return answered || (!atomic_load_explicit(&r->limited, memory_order_relaxed) && r->late_share < .5 &&
 			    (double)(sample->now_ns - r->answered_ns) < news->target_s * 1e9 &&
@@ -272,7 +286,7 @@ static uint32_t whole(double requests)
 	return requests > 1 ? (uint32_t)fmin(requests, 1e9) : 1;
 }
 
-/* Of the kinds that come, the one that has the least time. */
+/* Of the kinds present, the one with the least time. */
 static void find_binding(weir_remote *r)
 {
 	double least = INFINITY;
@@ -285,7 +299,10 @@ static void find_binding(weir_remote *r)
 	}
 }
 
-/* Own times above the target; until they have been seen, what requests typically take where there is no sign of load. */
+/*
+ * Own times above the target or, until they are known, the typical time of requests without any sign of
+ * load.
+ */
 static bool is_unreachable(const weir_remote *r, const struct news *news, bool limited)
 {
 	unsigned kind = atomic_load_explicit(&r->binding, memory_order_relaxed);
@@ -307,7 +324,7 @@ static void set_limits(weir_remote *r, const weir_sample *sample, const struct n
 	atomic_store_explicit(&r->unreachable, is_unreachable(r, news, limited), memory_order_relaxed);
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
 		double fits = beta * r->rate * weir_remote_bound_ns(r, k) / 1e9;
-		fits = fmin(part * fits, fits - above); /* where that is little, a whole request less */
+		fits = fmin(part * fits, fits - above); /* if that is little, a whole request less */
 		uint64_t due_ns = known && k != 0 && r->minimum[k] > 0
 					  ? (uint64_t)(1e9 / r->rate / r->minimum[k]) + 1
 					  : 0;
@@ -323,7 +340,7 @@ static void set_limits(weir_remote *r, const weir_sample *sample, const struct n
 	}
 }
 
-/* How short of room a class is: what is inside, of what fits. */
+/* How much of a class's room is used: the number inside, over what fits. */
 static void learn_quality(weir_remote *r, unsigned k, const struct news *news)
 {
 	uint32_t limit = atomic_load_explicit(&r->limit[k], memory_order_relaxed);
@@ -336,7 +353,7 @@ static void learn_quality(weir_remote *r, unsigned k, const struct news *news)
 	weir_degrade_step(&r->degrade[k], &seen);
 }
 
-/* What the next requests are judged by, and what others may look at. */
+/* Publishes what the next requests are judged by, and what others may read. */
 static void publish(weir_remote *r, const weir_sample *sample, const struct news *news, bool limited)
 {
 	int64_t full = (int64_t)(1000 * r->tuning.credit);

@@ -14,7 +14,7 @@ static double bucket_middle(unsigned index)
 	return (bucket_low(index) + bucket_low(index + 1)) / 2;
 }
 
-/* The table follows the weights. */
+/* Computes the table from the weights. */
 static void publish(weir_service *s)
 {
 	double above = 0, sum = 0, squares = 0;

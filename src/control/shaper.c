@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/shaper.h"
 
-#define UNITS     16     /* a ns */
+#define UNITS     16     /* per ns */
 #define DEPTH_MAX 0x1p61 /* so that sums fit into 64 bits */
 
 static uint64_t load(const _Atomic uint64_t *number)
@@ -65,7 +65,10 @@ bool weir_shaper_take(weir_shaper *shaper, uint32_t count, uint64_t now_ns)
 
 void weir_shaper_refund(weir_shaper *shaper, uint32_t count)
 {
-	/* At the rate of now, which may not be the one it was taken at. Above the brim it is lost at the next take. */
+	/*
+	 * At the current rate, which may differ from that at the take. What overflows the bucket is lost
+	 * at the next take.
+	 */
 	uint64_t back = count * load(&shaper->token), full_at = load(&shaper->full_at);
 	while (!swap(&shaper->full_at, &full_at, full_at > back ? full_at - back : 0))
 		;

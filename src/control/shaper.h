@@ -3,14 +3,16 @@
 #define WEIR_CONTROL_SHAPER_H
 
 /*
- * A token bucket whose rate and depth change while it is used, for the laws that steer a rate. As `bucket`, it keeps the time at
- * which it will be full again; unlike there a token is a whole number of sixteenths of a ns, so a rate is met to 0.1 % (at ten million a
- * second; far better below).
+ * A token bucket whose rate and depth change while it is in use, for the laws that control a rate. Like
+ * `bucket`, it keeps the time at which it will be full again. Unlike there, a token takes a whole number
+ * of sixteenths of a ns, so a rate is accurate to 0.1 % (at ten million per second; far better below).
  *
- * A change keeps the bucket as full as it was, as a fraction of its depth: an empty one stays empty, and what had to wait 20 s for
- * its token at the lowest rate waits only as long as the new rate asks.
+ * A change keeps the fill level, as a fraction of the depth: an empty bucket stays empty, and an event
+ * that would have had to wait 20 s for its token at the lowest rate waits only as long as the new rate
+ * requires.
  *
- * Threads: take, refund and wait_ns by any number at once; set by one at a time. A take that meets a set may use the old rate once.
+ * Threads: any number at once may call take, refund and wait_ns; one at a time calls set. A take that
+ * coincides with a set may use the old rate once.
  */
 
 #include <stdatomic.h>
@@ -21,18 +23,18 @@
 #define WEIR_SHAPER_RATE_MAX 1e7
 
 typedef struct weir_shaper {
-	_Atomic uint64_t token;   /* time of one, in sixteenths of a ns */
-	_Atomic uint64_t depth;   /* time in which it fills, in the same units */
+	_Atomic uint64_t token;   /* time per token, in sixteenths of a ns */
+	_Atomic uint64_t depth;   /* time to fill the bucket, in the same units */
 	_Atomic uint64_t full_at; /* in the same units */
 } weir_shaper;
 
-/* Full. depth: tokens, at least 1. */
+/* Starts full. depth: tokens, at least 1. */
 void weir_shaper_init(weir_shaper *shaper, double rate_per_s, double depth);
 void weir_shaper_set(weir_shaper *shaper, double rate_per_s, double depth, uint64_t now_ns);
 /* Takes count tokens, or none of them. */
 bool weir_shaper_take(weir_shaper *shaper, uint32_t count, uint64_t now_ns);
 void weir_shaper_refund(weir_shaper *shaper, uint32_t count);
-/* How long until there are count tokens, if nobody else asks; 0: now, or never at this depth. */
+/* How long until there are count tokens, if nobody else takes any; 0: now, or never at this depth. */
 uint64_t weir_shaper_wait_ns(const weir_shaper *shaper, uint32_t count, uint64_t now_ns);
 
 #endif

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SEDA's load shedding: a queue longer than the class's threshold takes no more of that class. With a target, one more threshold for
- * all classes, which follows the mean response time of a window (100 requests, or a second):
+ * SEDA's load shedding: a queue longer than the class's threshold admits no more of that class. With a
+ * target there is one more threshold for all classes, which follows the mean response time of a window
+ * (100 requests, or a second):
  *
- *	mean > target:  threshold = threshold / fall, at least `least`
- *	mean < target:  threshold = threshold + rise, at most `most`
+ *  mean > target:  threshold = threshold / fall, at least `least`
+ *  mean < target:  threshold = threshold + rise, at most `most`
  *
- * The paper says "exponentially reduces" and "increases by a fixed amount", and not by how much. It also says that this guarantees no response
- * time: what is in the queue when the threshold falls still waits its turn, and a mean is not a percentile. It is here as a baseline.
+ * The paper says "exponentially reduces" and "increases by a fixed amount", but not by how much. It also
+ * says that this guarantees no response time: events in the queue when the threshold falls still wait for
+ * their turn, and a mean is not a percentile. It is here as a baseline.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,11 +18,11 @@
 
 #include "control/aimd_core.h"
 
-/* A second of control is enough for a window of a second; without a target a tick does nothing. */
+/* A tick of 100 ms is short enough for a window of a second. Without a target a tick does nothing. */
 #define TICK_NS UINT64_C(100000000)
 
 typedef struct threshold {
-	/* const after init, with nothing left to be filled in */
+	/* const after init, with all defaults filled in */
 	weir_threshold_params params;
 	/* written at ticks, read by any */
 	_Atomic uint32_t now; /* UINT32_MAX: without a target */
@@ -35,7 +37,7 @@ static uint32_t current(const threshold *t)
 	return atomic_load_explicit(&t->now, memory_order_relaxed);
 }
 
-/* Also for those who set some fields of their own and leave the others 0. */
+/* Also for callers that set some fields and leave the others 0. */
 static void fill_in(weir_threshold_params *p)
 {
 	p->most = p->most != 0 ? p->most : 1024;
@@ -140,7 +142,7 @@ static void threshold_tick(void *state, const weir_sample *sample)
 	t->began_ns = sample->now_ns;
 }
 
-/* ---- what it says about itself ---- */
+/* ---- reports ---- */
 
 static void threshold_explain(const void *state, const weir_ask *ask, weir_why *ret_why)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define FIRST_EXPONENT 10 /* 1024 ns */
-#define PARTS          4  /* of an octave */
+#define PARTS          4  /* per octave */
 
 static unsigned step_of(uint64_t ns)
 {

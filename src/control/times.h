@@ -3,13 +3,16 @@
 #define WEIR_CONTROL_TIMES_H
 
 /*
- * How long requests take: counts in steps of a quarter of an octave, from a microsecond to an hour. What is asked of them is the middle (the
- * mean logarithm of the middle half), which neither a slow minority nor a quick one moves, and quantiles.
+ * The times that requests take: counts in steps of a quarter of an octave, from a microsecond to an hour.
+ * They yield quantiles and the middle: the mean logarithm of the middle half, which neither a slow nor a
+ * fast minority moves.
  *
- * Requests that have not ended yet are the slower ones. Who leaves them out takes a service that has just begun for a quick one. So a
- * sum has a part that is missing, and its quantiles count the missing as longer than all others.
+ * Requests that have not ended yet are the slower ones. If they were left out, a service that has just
+ * begun would seem fast. So a sum has a part that is missing, and its quantiles count the missing ones as
+ * longer than all others.
  *
- * Threads: any thread adds. One thread at a time sums and fades; counts that are added while it fades may get lost.
+ * Threads: any thread may add. One thread at a time sums and fades; counts that are added during a fade
+ * may get lost.
  */
 
 #include <stdatomic.h>
@@ -23,22 +26,22 @@ typedef struct weir_times {
 
 typedef struct weir_times_sum {
 	double count[WEIR_TIMES_STEPS];
-	double seen; /* of all counts */
-	double all;  /* and with what is missing */
+	double seen; /* sum of all counts */
+	double all;  /* the same, including the missing */
 } weir_times_sum;
 
 void weir_times_add(weir_times *times, uint64_t ns);
 /* Adds the times to the sum; missing: the part of those requests that has not ended. */
 void weir_times_sum_up(weir_times_sum *sum, const weir_times *times, double missing);
-/* Halves the counts until there are at most so many. */
+/* Halves the counts until there are at most this many. */
 void weir_times_fade(weir_times *times, double most);
-/* In logarithms of nanoseconds. INFINITY: it is among the missing, or nothing is known. */
+/* As a logarithm of nanoseconds. INFINITY: it is among the missing, or nothing is known. */
 double weir_times_quantile(const weir_times_sum *sum, double q);
 /* Mean of the middle half, as far as it is not missing. INFINITY: nothing is known. */
 double weir_times_middle(const weir_times_sum *sum);
-/* The part that takes longer than this, the missing included. */
+/* The part that takes longer than this, including the missing. */
 double weir_times_above(const weir_times_sum *sum, double ln);
-/* What the standard deviation would be if the logarithms were normally distributed, from the quartiles. */
+/* The standard deviation, estimated from the quartiles as if the logarithms were normally distributed. */
 double weir_times_spread(const weir_times_sum *sum);
 
 #endif

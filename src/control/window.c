@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* What a refusal further down counts as, in targets. */
+/* The response time counted for a refusal further down, in targets. */
 #define REFUSED_TARGETS 2
 
 void weir_window_init(weir_window *window, uint32_t size)
@@ -23,7 +23,7 @@ void weir_window_add(weir_window *window, uint64_t ns)
 void weir_window_settle(weir_window *window, const weir_event *event, weir_outcome outcome,
 			uint64_t target_ns, uint64_t now_ns)
 {
-	/* The time of entry may be of a thread whose clock is a little ahead. */
+	/* The time of entry may come from a thread whose clock is a little ahead. */
 	uint64_t response_ns = now_ns > event->entered_ns ? now_ns - event->entered_ns : 0;
 	if (outcome == WEIR_REFUSED && response_ns < REFUSED_TARGETS * target_ns)
 		response_ns = REFUSED_TARGETS * target_ns;
@@ -41,7 +41,10 @@ uint32_t weir_window_count(const weir_window *window)
 uint32_t weir_window_take(weir_window *window, uint64_t *ret_ns)
 {
 	uint32_t count = 0;
-	/* The count first: who comes in between writes over a place that is about to be read, or is in the next window. */
+	/*
+	 * The count is reset first: a concurrent add overwrites a slot that is about to be read, or
+	 * belongs to the next window.
+	 */
 	atomic_store_explicit(&window->taken, 0, memory_order_relaxed);
 	for (uint32_t i = 0; i < window->size; i++) {
 		uint64_t ns = 0;
@@ -53,7 +56,10 @@ uint32_t weir_window_take(weir_window *window, uint64_t *ret_ns)
 	return count;
 }
 
-/* Hoare's partition: what is below the pivot to the left, what is above to the right; returns the last of the left. */
+/*
+ * Hoare's partition: values below the pivot go to the left, those above to the right. Returns the last
+ * index of the left part.
+ */
 static uint32_t partition(uint64_t *ns, uint32_t low, uint32_t high)
 {
 	uint64_t pivot = ns[low + (high - low) / 2];
@@ -73,11 +79,11 @@ static uint32_t partition(uint64_t *ns, uint32_t low, uint32_t high)
 
 uint64_t weir_window_quantile(uint64_t *ns, uint32_t count, double q)
 {
-	/* 0.55 x 100 is a little more than 55 in binary. */
+	/* In binary 0.55 x 100 is a little more than 55. */
 	double wish = ceil(q * count - 1e-9);
 	uint32_t rank = wish < 1 ? 0 : (wish > count ? count : (uint32_t)wish) - 1;
 	uint32_t low = 0, high = count - 1;
-	/* Sorting, of which only the half is done that holds the rank. */
+	/* A quicksort that only continues in the half that holds the rank. */
 	while (low < high) {
 		uint32_t middle = partition(ns, low, high);
 		if (rank <= middle)

@@ -23,11 +23,14 @@ static int open_natively(int dir_fd, const char *path, int flags)
 
 bool weir_beneath_native(void)
 {
-	static _Atomic int known; /* 0: not yet; 1: it has; -1: it has not */
+	static _Atomic int known; /* 0: unknown; 1: available; -1: not available */
 	int state = atomic_load_explicit(&known, memory_order_relaxed);
 	if (state == 0) {
 		int fd = open_natively(AT_FDCWD, ".", O_PATH | O_DIRECTORY);
-		/* A filter may as well say EPERM. Anything else is about this folder, so openat2 itself is there. */
+		/*
+		 * A seccomp filter may return EPERM. Any other error is about this folder, so openat2
+		 * itself works.
+		 */
 		state = fd == -ENOSYS || fd == -EPERM || fd == -EINVAL ? -1 : 1;
 		if (fd >= 0)
 			close(fd);

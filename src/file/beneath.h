@@ -3,13 +3,15 @@
 #define WEIR_FILE_BENEATH_H
 
 /*
- * Opening a name below a folder and nowhere else, whatever the name and the symbolic links on its way say: openat2 with RESOLVE_BENEATH. A link that
- * leads out, an absolute link and ".." above the folder are -EXDEV; links within are followed.
+ * Opens a path that must stay below a folder, whatever the path and the symbolic links on its way say:
+ * openat2 with RESOLVE_BENEATH. A link that leads out, an absolute link and ".." above the folder give
+ * -EXDEV; links within are followed.
  *
- * Where openat2 is missing (before Linux 5.6, or filtered away) the name is walked step by step and no link is followed at all (-ELOOP, or -ENOTDIR on the way), nor any "..":
- * less than with it, and never more.
+ * Where openat2 is missing (before Linux 5.6, or filtered out) the path is walked step by step, and
+ * neither links (-ELOOP, or -ENOTDIR on the way) nor ".." are followed at all: this allows less than
+ * openat2, and never more.
  *
- * Threads: any. Blocks as an open does.
+ * Threads: any. Blocks like an open.
  */
 
 #include <stdbool.h>
@@ -17,11 +19,14 @@
 
 #define WEIR_BENEATH_PATH_MAX 4096
 
-/* Whether the kernel has openat2; looked for once. */
+/* Whether the kernel has openat2; determined once. */
 bool weir_beneath_native(void);
-/* What openat2 is told to keep to. */
+/* The resolve flags for openat2. */
 uint64_t weir_beneath_resolve(void);
-/* A descriptor or a negative errno; flags as of open, without O_CREAT. -EAGAIN: something was renamed meanwhile, try again. */
+/*
+ * Returns a descriptor or a negative errno; flags as for open, without O_CREAT. -EAGAIN: something was
+ * renamed meanwhile, try again.
+ */
 int weir_beneath_open(int dir_fd, const char *path, int flags);
 /* The same without openat2. */
 int weir_beneath_walk(int dir_fd, const char *path, int flags);

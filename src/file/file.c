@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asynchronous files: the public functions, the order of a file's requests, the bound, the results. How a request is run is
- * in file_uring.c and file_pool.c.
+ * Asynchronous files: the public functions, the order of a file's requests, the bound, the results.
+ * uring.c and pool.c run the requests.
  */
 #include <weir/file.h>
 
@@ -16,10 +16,13 @@
 #include "file/beneath.h"
 #include "file/priv.h"
 
-/* The bound is a thread's, and ours; the stage's own must only not come before it. */
+/* The real bound is per thread, and checked here; the stage's own bound must merely not be reached first. */
 #define STAGE_CAPACITY (1u << 26)
 
-/* A path with ".." in its links is to be tried again when anything was renamed meanwhile, anywhere; or it is a lease, and that is not waited for. */
+/*
+ * A path with ".." in its links must be tried again if anything was renamed meanwhile, anywhere.
+ * Otherwise it is a lease, and that is not waited for.
+ */
 #define BENEATH_TRIES 16
 
 /* ---- a world's files ---- */
@@ -34,7 +37,10 @@ static int add_stage(weir_files *files)
 				     &domain);
 	if (failed != 0)
 		return failed;
-	/* One at a time: what blocks, a pipe's open say, must not keep others that a thread took along. */
+	/*
+	 * One event per batch: a request that blocks, say the open of a pipe, must not hold up others
+	 * that its thread took along.
+	 */
 	return weir_stage_new(domain,
 			      &(weir_stage_options){.name = "file",
 						    .handle = weir_file_pool_handle,
@@ -73,8 +79,9 @@ int weir_files_new(weir_world *world, const weir_files_options *options, weir_fi
 }
 
 /*
- * After a stop that ran out of time the ring may still have something. A stat: then the kernel will write into the file, which is
- * left to it. A close: then the descriptor is closed, or another's by now.
+ * After a stop that ran out of time the ring may still have a request. If it is a stat, the kernel will
+ * write into the file, so its memory is left alone. If it is a close, the descriptor is already closed,
+ * or belongs to another file by now.
  */
 static void free_file(weir_file *file)
 {
@@ -123,7 +130,10 @@ static weir_file *take_spare(weir_files_part *part)
 	return file;
 }
 
-/* The one closed longest ago is used again first, so that a late use of a closed file is found for as long as possible. */
+/*
+ * The file that was closed longest ago is reused first, so that a late use of a closed file is detected
+ * for as long as possible.
+ */
 static void give_spare(weir_files_part *part, weir_file *file)
 {
 	*file = (weir_file){.part = part, .fd = -1};
@@ -167,7 +177,7 @@ static void release_file(weir_file *file)
 	give_spare(file->part, file);
 }
 
-/* ---- making requests ---- */
+/* ---- submitting requests ---- */
 
 static weir_files_part *part_here(weir_files *files)
 {
@@ -207,7 +217,7 @@ static int refused(const weir_files *files, weir_verdict why)
 			      files->options.max_requests);
 }
 
-/* Before anything is allocated: to refuse should cost little. */
+/* Checked before anything is allocated: a refusal should be cheap. */
 static int check_room(const weir_files_part *part, weir_file_request *request)
 {
 	weir_files *files = part->files;
@@ -226,7 +236,7 @@ static int submit(weir_file *file, weir_file_request *request)
 	weir_inside_leave(&frame);
 	if (verdict != WEIR_ADMITTED)
 		return refused(part->files, verdict);
-	/* Not before: when the caller is refused, the op may be where he has the file. */
+	/* Not earlier: if the caller is refused, the op may be the only place where it keeps the file. */
 	weir_file_op_of(request)->file = file->state == WEIR_FILE_READY ? file : NULL;
 	request->magic = WEIR_FILE_IN_USE;
 	part->inside++;
@@ -237,7 +247,7 @@ static int submit(weir_file *file, weir_file_request *request)
 	return 0;
 }
 
-/* ---- open and stat_path: the file is made for them ---- */
+/* ---- open and stat_path, which create the file object ---- */
 
 static int check_path(const char *path)
 {
@@ -378,23 +388,27 @@ int weir_file_fd(const weir_file *file)
 /* ---- results ---- */
 
 /*
- * An open must not wait until somebody opens the other end of a pipe: that could be for ever, and the ring's would wait or
- * not as the name is in the kernel's cache or not. So O_NONBLOCK, for the open only. It is refused with -EAGAIN where another
- * process has a lease on the file; such a wait has an end, and there is no other way.
+ * An open must not wait until somebody opens the other end of a pipe: that could take for ever, and in
+ * the ring it would depend on whether the name is in the kernel's cache. So O_NONBLOCK is set, for the
+ * open only. Such an open fails with -EAGAIN if another process has a lease on the file; then it is
+ * repeated without O_NONBLOCK, because that wait ends, and there is no other way.
  */
 int weir_file_open_flags(const weir_file *file)
 {
 	return file->patient ? file->flags : file->flags | O_NONBLOCK;
 }
 
-/* Interrupted, or not ready yet. Not a close, which Linux has done even when it says that it was interrupted. */
+/*
+ * Interrupted, or not ready yet. Not for a close, which Linux completes even if it reports an
+ * interruption.
+ */
 static bool worth_another_try(const weir_file_request *request, int64_t result)
 {
 	bool transfer = request->kind == WEIR_FILE_READ || request->kind == WEIR_FILE_WRITE;
 	return (result == -EINTR && request->kind != WEIR_FILE_CLOSE) || (result == -EAGAIN && transfer);
 }
 
-/* A transfer goes on until all bytes are moved, or none can be: the end of the file, for a read. */
+/* A transfer continues until all bytes are moved, or no more can be: for a read, at the end of the file. */
 static bool advance_transfer(weir_file_request *request, int64_t result)
 {
 	if (result > 0)
@@ -425,7 +439,7 @@ static bool advance_open(weir_file_request *request, int64_t result)
 	return wait;
 }
 
-/* A close that fails has closed all the same. */
+/* A close that fails has closed the file all the same. */
 static bool advance_other(weir_file_request *request, int64_t result)
 {
 	request->outcome = result;
@@ -475,7 +489,10 @@ static void make_ready(weir_file *file)
 	file->path = NULL;
 }
 
-/* It leaves its file, and the next one begins. A file without a descriptor (not opened, closed, only a path) is gone. */
+/*
+ * The request leaves its file, and the next one begins. A file without a descriptor (not opened, closed,
+ * only a path) is freed.
+ */
 static void leave_file(weir_file_request *request)
 {
 	weir_file *file = request->file;
@@ -518,7 +535,7 @@ void weir_file_finish(weir_file_request *request)
 	op->result = request->outcome;
 	settle_event(request);
 	part->inside--;
-	/* From here on the op is the caller's again, and may be gone when done returns. */
+	/* From here on the caller owns the op again, and it may be freed when done returns. */
 	request->magic = 0;
 	weir_inside_enter(part->files->stage, &frame);
 	op->done(op, op->arg);

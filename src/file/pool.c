@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests by the threads of the elastic domain "file", which may block. A request takes a ticket of the stage when it is
- * made, and is committed when it is the first of its file: the pool itself keeps no order. A thread that has run it holds the
- * event and posts the request home.
+ * Requests run by the threads of the elastic domain "file", which may block. A request takes a ticket of
+ * the stage when it is made, and is committed when it is the first of its file: the pool itself keeps no
+ * order. A thread that has run a request holds the event and posts the request home.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -30,19 +30,19 @@ static void start(weir_file_request *request)
 	weir_file_finish_soon(request);
 }
 
-/* The close goes to the pool as an event of its own: the open ends where it begins. */
+/* The close goes to the pool as a new event: the event of the open ends here. */
 static void discard(weir_file_request *request)
 {
 	weir_stage *stage = request->file->part->files->stage;
 	request->event.flags |= WEIR_EVENT_EXEMPT;
 	if (weir_offer(stage, &request->event) == WEIR_ADMITTED)
 		return;
-	/* The world has stopped: nobody else is left to do it. */
+	/* The world has stopped, so no pool thread can do it. */
 	weir_file_advance(request, close(request->file->fd) == 0 ? 0 : -errno);
 	weir_file_finish_soon(request);
 }
 
-/* A thread in a system call cannot be called back; it looks for itself before and after. */
+/* A thread in a system call cannot be interrupted; it checks by itself before and after. */
 static void abandon(weir_file_request *request)
 {
 }
@@ -56,7 +56,7 @@ const weir_file_way weir_file_way_pool = {
 
 /* ---- on a thread of the pool ---- */
 
-/* Pipes and terminals have no positions; the ring ignores the offset there, and so do we. */
+/* Pipes and terminals have no positions. The ring ignores the offset there, and so do we. */
 static ssize_t transfer(const weir_file_request *request)
 {
 	int fd = request->file->fd;
@@ -139,7 +139,10 @@ void weir_file_pool_handle(weir_stage *stage, weir_event **events, size_t count,
 	}
 }
 
-/* Only by a stop that ran out of time: nothing here cancels events or gives them deadlines. No loop turns any more. */
+/*
+ * Only called by a stop that ran out of time: nothing here cancels events or gives them deadlines. No
+ * loop turns any more.
+ */
 void weir_file_pool_drop(weir_stage *stage, weir_event *event, weir_verdict why, void *arg)
 {
 	request_of(event)->unowned = true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests by the ring of the calling thread's loop. The event is held by the stage "file" while the kernel works.
+ * Requests run by the ring of the calling thread's loop. The stage "file" holds the event while the
+ * kernel works.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +10,10 @@
 #include "file/beneath.h"
 #include "file/priv.h"
 
-/* What the kernel moves at once, at most; more is rounded down by it, and lengths in the ring are of 32 bits. */
+/*
+ * The most that the kernel moves at once; it truncates longer transfers, and lengths in the ring have 32
+ * bits.
+ */
 #define TRANSFER_MAX 0x7ffff000u
 
 static weir_verdict admit(weir_file_request *request)
@@ -67,7 +71,7 @@ static void complete(weir_uring_op *op, int result, uint32_t flags)
 		weir_file_finish(request);
 }
 
-/* ---- submitting ---- */
+/* ---- submission ---- */
 
 static unsigned transfer_length(const weir_file_request *request)
 {
@@ -130,7 +134,7 @@ static void start(weir_file_request *request)
 	request->ring.complete = complete;
 	struct io_uring_sqe *sqe = weir_uring_sqe(loop, &request->ring);
 	if (sqe == NULL) {
-		/* The ring is stuck until completions are collected: the next turn does. */
+		/* The ring is stuck until completions are collected, which happens in the next turn. */
 		request->post = (weir_post){.run = start_again, .arg = request};
 		weir_loop_post(loop, &request->post);
 		return;
@@ -139,7 +143,7 @@ static void start(weir_file_request *request)
 	request->file->in_ring = (weir_file_kind)request->kind;
 }
 
-/* Where the ring cannot take the cancellation, the request ends by itself. */
+/* If the ring cannot take the cancellation, the request ends by itself. */
 static void abandon(weir_file_request *request)
 {
 	if (request->file->in_ring != WEIR_FILE_NOTHING && weir_file_pointless(request))

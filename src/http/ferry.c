@@ -161,7 +161,7 @@ int weir_request_stream_begin(weir_request *request, const weir_reply *reply, ui
 	/*
 	 * How long it takes is the client's doing as much as the service's: it teaches nothing about costs.
 	 */
-	request->kind = (weir_kind){0};
+	request->kind = (weir_cost_kind){0};
 	ferry->reply = head;
 	ferry->length = ferry->left = length;
 	ferry->begun = true;

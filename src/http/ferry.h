@@ -14,13 +14,13 @@
  *
  * Invariants
  *	1. A ferry belongs to its request and is freed with it, at home, where it is known by request->ferry.
- *	2. While orders wait it is in its loop's list (`posted`). If its request is freed then, as somebody at
- *	   home has answered it, the list has the last pointer to it, and a reference on the loop's share: `request`
- *	   is NULL, and whoever takes it from the list frees it.
+ *	2. While orders wait it is in its loop's list (`posted`). If somebody at home answers the request
+ *	   then and it is freed, the list has the last pointer to the ferry, and a reference on the loop's
+ *	   share: `request` is NULL, and whoever takes the ferry from the list frees it.
  *	3. The owner touches the request and the ferry until it has given END or ABORT. These are given under
  *	   the lock, so home cannot end the request before the owner has let go.
- *	4. Home ends the request after END or ABORT only. A client that leaves sets `gone` and wakes the owner,
- *	   nothing more.
+ *	4. Home ends the request after END or ABORT only. A client that leaves sets `gone` and wakes the
+ *	   owner, nothing more.
  *	5. out_bytes and in_bytes count each piece from its making to its sending or reading, with its header:
  *	   they bound memory.
  *	6. Once the loop is over there is no home: the owner carries out its orders itself, on a request that

@@ -118,10 +118,10 @@ struct weir_request {
 	weir_chunk *chunks;
 	size_t chunk_bytes;
 	weir_afar *afar;
-	weir_ferry *ferry; /* to a thread that streams or reads: ferry.h; NULL: none */
-	weir_kind kind;    /* of its cost; none: its answer teaches nothing */
-	uint64_t session;  /* the hash of what it said; 0: nothing */
-	uint8_t standing;  /* weir_standing; set before the offer, and not changed */
+	weir_ferry *ferry;   /* to a thread that streams or reads: ferry.h; NULL: none */
+	weir_cost_kind kind; /* of its cost; none: its answer teaches nothing */
+	uint64_t session;    /* the hash of what it said; 0: nothing */
+	uint8_t standing;    /* weir_standing; set before the offer, and not changed */
 	bool secure;
 
 	/* ---- home's ---- */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arrivals from phases are points on one axis: the area under the rate, which is how many are expected until then. The n-th of an even process is where the area is n; those of a
- * Poisson process are exponential steps along it. So a time is a function of an area alone, whichever thread asks, and thread t of n takes the areas t, t + n, t + 2n ...: together
- * exactly the process of one thread; of a Poisson process each takes steps n times as long.
+ * Arrivals from phases are points on one axis: the area under the rate, which is the number expected
+ * until then. The n-th arrival of an evenly spaced process is where the area is n; those of a Poisson
+ * process are exponential steps along it. So a time is a function of an area alone, whichever thread
+ * asks. Thread t of n takes the areas t, t + n, t + 2n ...: together they are exactly the process of one
+ * thread. Of a Poisson process each thread takes steps n times as long.
  */
 #include "load/arrive.h"
 
@@ -17,10 +19,13 @@
 #include "sim/trace.h"
 
 #define NOBODY UINT64_MAX
-/* What sums of products of decimal numbers may be off by; an arrival that is this close to the end of a phase belongs to the next. */
+/*
+ * Tolerance for sums of products of decimal numbers. An arrival this close to the end of a phase belongs
+ * to the next.
+ */
 #define SLACK 1e-6
 
-/* A phase with what comes before it in its cycle. */
+/* A phase with the sums of those before it in its cycle. */
 typedef struct leg {
 	uint64_t from_ns;
 	double from_area, to_area, rate;
@@ -37,7 +42,7 @@ struct load_schedule {
 	size_t times;
 };
 
-/* ---- making ---- */
+/* ---- initialisation ---- */
 
 static int check_phases(const load_phase *phases, unsigned count)
 {
@@ -132,7 +137,7 @@ void load_schedule_free(load_schedule **schedule)
 	*schedule = NULL;
 }
 
-/* ---- what it is ---- */
+/* ---- properties ---- */
 
 uint64_t load_schedule_end(const load_schedule *schedule)
 {
@@ -163,7 +168,7 @@ double load_schedule_rate(const load_schedule *schedule)
 	return area_until(schedule, schedule->end_ns) / ((double)schedule->end_ns / 1e9);
 }
 
-/* ---- arriving ---- */
+/* ---- arrivals ---- */
 
 void load_arrivals_start(load_arrivals *arrivals, const load_schedule *schedule, unsigned thread,
 			 unsigned threads, uint64_t seed)
@@ -172,7 +177,10 @@ void load_arrivals_start(load_arrivals *arrivals, const load_schedule *schedule,
 	weir_random_init(&arrivals->random, seed + thread * WEIR_MIX_STEP * 4);
 }
 
-/* When the area is reached; NOBODY: never. Areas grow from call to call: where the last one was is where to look on. */
+/*
+ * When the area is reached; NOBODY: never. Areas grow from call to call, so the search continues where
+ * the last one ended.
+ */
 static uint64_t time_of(load_arrivals *arrivals, double area)
 {
 	const load_schedule *schedule = arrivals->schedule;

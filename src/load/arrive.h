@@ -3,12 +3,15 @@
 #define WEIR_LOAD_ARRIVE_H
 
 /*
- * When users, sessions or requests arrive in an open workload: a sequence of times since the start of the run, from phases or from a trace. Pure: seeded, no clock.
+ * When users, sessions or requests arrive in an open workload: a sequence of times since the start of the
+ * run, from phases or from a trace. Pure: seeded, no clock.
  *
- * A run on n threads has n arrivals, each told its number: together they are the process that was asked for (constant: each takes every n-th; Poisson: each has an n-th of the
- * rate; trace: each takes every n-th line).
+ * A run on n threads has n arrivals objects, each with its number. Together they are the requested
+ * process (constant: each takes every n-th; Poisson: each has an n-th of the rate; trace: each takes
+ * every n-th line).
  *
- * Threads: an arrivals object is its thread's alone; a schedule is read-only once it is made, and shared.
+ * Threads: an arrivals object belongs to its thread alone; a schedule is read-only once it is made, and
+ * shared.
  */
 
 #include <stdbool.h>
@@ -17,22 +20,25 @@
 
 typedef struct load_phase {
 	uint64_t length_ns;
-	double rate; /* arrivals a second; 0: nobody comes */
+	double rate; /* arrivals per second; 0: none */
 } load_phase;
 
 typedef struct load_schedule load_schedule;
-typedef struct weir_tracefile
-	load_trace; /* sim/trace.h reads them: weir_tracefile_read, weir_tracefile_free */
+/* Read with weir_tracefile_read and freed with weir_tracefile_free: see sim/trace.h. */
+typedef struct weir_tracefile load_trace;
 
 typedef struct load_arrivals {
 	const load_schedule *schedule;
-	uint64_t at_ns; /* of the one that load_arrivals_next gave last */
-	uint64_t
-		number; /* of that one, among those of all threads (Poisson: of this thread); of a trace: its line, from 0, for load_user_start_at */
+	uint64_t at_ns; /* time of the last result of load_arrivals_next */
+	/*
+	 * Its number among those of all threads (Poisson: of this thread). Of a trace: its line, from 0,
+	 * for load_user_start_at.
+	 */
+	uint64_t number;
 	weir_random random;
 	uint32_t phase, thread, threads;
 	uint64_t cycle, given;
-	double area; /* Poisson: how many have come so far, if as many came as are expected */
+	double area; /* Poisson: the expected number of arrivals so far */
 } load_arrivals;
 
 /* ---- schedules ---- */
@@ -42,46 +48,60 @@ typedef struct load_arrivals {
 #define LOAD_LENGTH_MAX UINT64_C(3600000000000000) /* 1000 hours */
 
 /*
- * Phases one after the other, again from the first when `repeat`, until until_ns (UINT64_MAX: no such end). Poisson, or evenly spaced: then the first comes at once, and a part of an
- * arrival that is left over at the end of a phase counts in the next. 0, -EINVAL or -ENOMEM (weir_error tells).
+ * Phases one after the other, again from the first if `repeat`, until until_ns (UINT64_MAX: without end).
+ * Poisson, or evenly spaced: then the first comes at once, and a fraction of an arrival that is left at
+ * the end of a phase counts in the next. 0, -EINVAL or -ENOMEM with weir_error.
  */
 int load_schedule_phases(const load_phase *phases, unsigned count, bool poisson, bool repeat,
 			 uint64_t until_ns, load_schedule **ret);
-/* As a trace has them: its times divided by `faster`, so that twice the load is 2. The trace may be freed. */
+/*
+ * Arrivals as in a trace: its times divided by `faster`, so that 2 is twice the load. The trace may be
+ * freed afterwards.
+ */
 int load_schedule_trace(const load_trace *trace, double faster, load_schedule **ret);
-/* The factor with which this many come a second on average (of a trace of less than two different times there is none: -EINVAL). */
+/*
+ * The factor that gives this many arrivals per second on average. -EINVAL: the trace has less than two
+ * different times.
+ */
 int load_trace_faster(const load_trace *trace, double rate, double *ret_faster);
 void load_schedule_free(load_schedule **schedule);
-/* When it is over (trace: just after its last), UINT64_MAX if it never is; and how many arrive a second on average until then. */
+/*
+ * When it is over (trace: just after its last arrival), UINT64_MAX if never; and the average number of
+ * arrivals per second until then.
+ */
 uint64_t load_schedule_end(const load_schedule *schedule);
 double load_schedule_rate(const load_schedule *schedule);
 
 void load_arrivals_start(load_arrivals *arrivals, const load_schedule *schedule, unsigned thread,
 			 unsigned threads, uint64_t seed);
-/* Nanoseconds since the start, never less than the last; UINT64_MAX: nobody comes any more. */
+/* Nanoseconds since the start, never less than the last; UINT64_MAX: no more arrivals. */
 uint64_t load_arrivals_next(load_arrivals *arrivals);
 
-/* ---- as people write them ---- */
+/* ---- text forms ---- */
 
-/* "10s@500", "10s@500/s"; "5s@1.4x" is a multiple of the capacity (0: none is known, and an x is refused). */
+/* "10s@500", "10s@500/s"; "5s@1.4x" is a multiple of the capacity (0: unknown, and an x is refused). */
 int load_phase_parse(const char *text, double capacity, load_phase *ret);
-/* Whether a phase as written needs a capacity. */
+/* Whether the text of a phase needs a capacity. */
 bool load_phase_is_multiple(const char *text);
 
-/* The transient workloads W1 to W10 of the study of SRPT under overload (its Table I): low, then overload, again and again. Loads are multiples of the capacity. */
+/*
+ * The transient workloads W1 to W10 of the study of SRPT under overload (its Table I): low load, then
+ * overload, again and again. Loads are multiples of the capacity.
+ */
 typedef struct load_transient {
 	const char *name;
-	bool intermittent; /* overload is short beside the low; else both are as long: alternating */
+	/* Overload is short compared with low load; otherwise both have the same length: alternating. */
+	bool intermittent;
 	uint64_t low_ns, high_ns;
 	double low, high;
-	double mean; /* as the paper has it, to one digit */
+	double mean; /* as in the paper, to one digit */
 } load_transient;
 
 #define LOAD_TRANSIENTS 10
 const load_transient *load_transient_at(unsigned at);
-/* "W7", "w7"; NULL: there is none of this name. */
+/* "W7", "w7"; NULL: there is none with this name. */
 const load_transient *load_transient_find(const char *name);
-/* Its two phases for a service of this capacity (a second); for load_schedule_phases with repeat. */
+/* Its two phases for a service of this capacity (per second); for load_schedule_phases with repeat. */
 void load_transient_phases(const load_transient *transient, double capacity, load_phase ret[2]);
 
 #endif

@@ -31,9 +31,9 @@ void load_bytes_fini(load_bytes *bytes)
 	bytes->room = NULL;
 }
 
-/* ---- writing one out ---- */
+/* ---- writing a request ---- */
 
-/* Appends to `to`, or only counts where that is NULL. */
+/* Appends to `to`, or only counts if that is NULL. */
 static size_t put(char *to, size_t at, const char *bytes, size_t length)
 {
 	if (to != NULL && length > 0)
@@ -46,7 +46,7 @@ static size_t put_text(char *to, size_t at, const char *text)
 	return put(to, at, text, strlen(text));
 }
 
-/* A request without a body says so where its method would lead one to expect a body. */
+/* A request without a body states a length of 0 if its method normally has a body. */
 static bool tells_length(const load_form *form, weir_method method)
 {
 	return form->body.length > 0 || method == WEIR_METHOD_POST || method == WEIR_METHOD_PUT ||
@@ -96,7 +96,7 @@ static int write_anew(load_bytes *bytes, const load_form *form, weir_span target
 	return 0;
 }
 
-/* ---- those that are kept ---- */
+/* ---- the table ---- */
 
 static load_form_bytes *slot_of(load_form_bytes *table, uint32_t size, const load_form *form)
 {

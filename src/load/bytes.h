@@ -3,14 +3,15 @@
 #define WEIR_LOAD_BYTES_H
 
 /*
- * Requests as bytes of HTTP/1: a form is written out once and kept; one with a target or cookies of its own is written out each time, into room that is used again.
+ * Requests as bytes of HTTP/1. A form is written out once and kept. One with a target or cookies of its
+ * own is written out each time, into a buffer that is reused.
  *
- * Threads: its thread's alone. A form is known by its address.
+ * Threads: for its thread alone. A form is identified by its address.
  */
 
 #include "load/work.h"
 
-#define LOAD_BYTES_FORMS 65536u /* kept; others are written out each time */
+#define LOAD_BYTES_FORMS 65536u /* number of forms kept; others are written out each time */
 
 typedef struct load_request {
 	const char *bytes; /* valid until the next call */
@@ -27,7 +28,7 @@ typedef struct load_bytes {
 	size_t room_size;
 } load_bytes;
 
-/* close: requests ask for the connection to be closed. */
+/* close: requests ask the server to close the connection. */
 void load_bytes_init(load_bytes *bytes, const char *authority, bool close);
 void load_bytes_fini(load_bytes *bytes);
 /* 0 or -ENOMEM. */

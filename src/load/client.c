@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections: who gets one, what comes over it, how it ends. */
+/* Connections: which request gets one, what comes over it, how it ends. */
 #include "load/reactor.h"
 #include "loop/loop.h"
 #include "tls/tls.h"
 
-/* Being made at the same time: more would be lost in the backlog of many a server, to be tried again a second later. */
+/*
+ * Connections being made at the same time. More would overflow the backlog of many servers, and be
+ * retried a second later.
+ */
 #define CONNECTING_MAX 128u
 
-/* ---- the list of those with room: the last used first ---- */
+/* ---- the list of connections with room: most recently used first ---- */
 
 static void put_roomy(load_conn *conn)
 {
@@ -37,7 +40,7 @@ static bool is_spent(const load_conn *conn)
 	       (conn->h2 != NULL && !load_h2_is_open(conn->h2));
 }
 
-/* One is always possible: if the peer allows none it waits within. */
+/* One request is always possible: if the peer allows none, it waits inside h2. */
 static bool has_room(const load_conn *conn)
 {
 	unsigned most = conn->reactor->streams;
@@ -56,7 +59,7 @@ static void see_room(load_conn *conn)
 		put_roomy(conn);
 }
 
-/* ---- the queue of those who wait ---- */
+/* ---- the queue of waiting sessions ---- */
 
 static void wait_in_line(load_session *session)
 {
@@ -89,7 +92,7 @@ static load_session *take_waiting(load_reactor *reactor)
 	return session;
 }
 
-/* ---- a request goes out ---- */
+/* ---- sending a request ---- */
 
 /* The connection has room, or is the session's own. */
 static void use(load_conn *conn, load_session *session)
@@ -117,7 +120,7 @@ static void start_all(load_conn *conn)
 	}
 }
 
-/* ---- the end of one ---- */
+/* ---- the end of a connection ---- */
 
 static void unpump(load_conn *conn)
 {
@@ -144,7 +147,7 @@ void load_client_drop(load_conn *conn)
 	weir_conn_abort(conn->link.conn, 0);
 }
 
-/* Each of those under way fails, and may go on elsewhere; the connection is dying. */
+/* Every request in progress fails, and may continue elsewhere; the connection is dying. */
 static void fail_all(load_conn *conn, load_error error)
 {
 	const load_outcome outcome = {.end = LOAD_ERROR, .error = error, .ended_ns = load_now(conn->reactor)};
@@ -176,7 +179,7 @@ void load_client_settle(load_conn *conn, load_session *session)
 		load_client_serve(reactor);
 }
 
-/* ---- HTTP/2: frames go out together ---- */
+/* ---- HTTP/2: frames are sent together ---- */
 
 void load_client_wants_pump(load_conn *conn)
 {
@@ -201,7 +204,7 @@ static void end_stream(load_exchange *exchange)
 		load_exchange_failed(exchange, LOAD_ERROR, errors[exchange->stream.end]);
 }
 
-/* Those that are over, and what the peer has said about the connection. */
+/* Handles streams that are over, and what the peer has said about the connection. */
 static void hear_h2(load_conn *conn, int error)
 {
 	load_stream *stream;
@@ -219,10 +222,10 @@ static int flush(load_conn *conn)
 {
 	const uint8_t *bytes;
 	ssize_t length = 0;
-	/* Bodies may be more than can wait; the rest follows when it has drained. */
+	/* Bodies may be larger than the output bound; the rest follows when it has drained. */
 	while (weir_link_output(&conn->link) <= LOAD_OUTPUT_BYTES / 2 &&
 	       (length = load_h2_output(conn->h2, &bytes)) > 0)
-		/* Refused only by a connection that is ending, of which we will hear. */
+		/* Refused only by a connection that is ending, which will be reported. */
 		weir_link_write(&conn->link, bytes, (size_t)length);
 	return length < 0 ? (int)length : 0;
 }
@@ -230,7 +233,7 @@ static int flush(load_conn *conn)
 bool load_client_pump(load_reactor *reactor)
 {
 	load_conn *turn = reactor->pump;
-	/* Those that are added meanwhile have their turn later. */
+	/* Connections that are added meanwhile have their turn later. */
 	reactor->pump = NULL;
 	if (turn != NULL)
 		turn->pump_in = &turn;
@@ -242,7 +245,7 @@ bool load_client_pump(load_reactor *reactor)
 	return reactor->pump != NULL;
 }
 
-/* ---- what a connection calls ---- */
+/* ---- callbacks of a connection ---- */
 
 static void take_h2(load_conn *conn, const char *bytes, size_t length)
 {
@@ -275,7 +278,7 @@ void load_client_data(load_conn *conn, const char *bytes, size_t length)
 	else if (conn->under_way > 0)
 		take_h1(conn, bytes, length);
 	else
-		load_client_drop(conn); /* nobody asked */
+		load_client_drop(conn); /* nothing was requested */
 }
 
 void load_client_eof(load_conn *conn)
@@ -304,7 +307,7 @@ static bool speaks_h2(load_conn *conn)
 	return load_h2_new(plan->place->authority, plan->place->secure, &conn->h2) == 0;
 }
 
-/* Of those who wait for it the first is who it was made for; he may have left. */
+/* The first of those that wait for it is the one for which it was made; it may have left. */
 static void count_connected(load_conn *conn, uint64_t took_ns)
 {
 	load_tally *tally = &conn->reactor->tally;
@@ -350,7 +353,7 @@ void load_client_closed(load_conn *conn)
 	load_client_serve(reactor);
 }
 
-/* ---- who gets one ---- */
+/* ---- assigning connections ---- */
 
 static void connect_or_fail(load_session *session)
 {

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections as sockets, plain or through TLS: how they are made, what they call, how they are gone. What goes over them is client.c's. */
+/*
+ * Connections as sockets, plain or with TLS: how they are made, their callbacks, how they end. client.c
+ * handles what goes over them.
+ */
 #include "load/reactor.h"
 #include "net/net.h"
 #include "tls/tls.h"
 
-/* ---- what they call ---- */
+/* ---- callbacks ---- */
 
 static int conn_open(weir_conn *raw, void *arg)
 {
@@ -91,7 +94,7 @@ static void tls_closed(weir_conn *raw, int why)
 		load_client_closed(conn);
 }
 
-/* Those of a session, but for the beginning and an end before there is a session. */
+/* The callbacks of a TLS session, except for the beginning, and for an end before there is a session. */
 static const weir_conn_ops *tls_ops(void)
 {
 	static _Thread_local weir_conn_ops ops;
@@ -103,7 +106,7 @@ static const weir_conn_ops *tls_ops(void)
 	return &ops;
 }
 
-/* ---- making one ---- */
+/* ---- opening ---- */
 
 static int open_socket(load_conn *conn)
 {

@@ -7,8 +7,9 @@
 #include "base/mem.h"
 
 /*
- * Vose's way: those with less than an average share (low) are filled up by one with more (high), whose rest may then be less itself. Both stacks share one array, from its two ends. A
- * column that points to itself needs no threshold, which heals the rounding at the end.
+ * Vose's method: columns with less than an average share (low) are filled up by one with more (high),
+ * whose rest may then be below average itself. Both stacks share one array, from its two ends. A column
+ * that points to itself needs no threshold, which absorbs the rounding at the end.
  */
 static void fill(load_draw *draw, double *share, uint32_t *stack)
 {

@@ -3,8 +3,9 @@
 #define WEIR_LOAD_DRAW_H
 
 /*
- * Drawing from many with given weights, at the same price however many there are: Walker's alias method. Each of n columns holds its own number up to a threshold and
- * another's above it. One random number draws: its product with n has the column in its high half, and the place in the column in its low half.
+ * Drawing from many items with given weights, at the same cost for any number: Walker's alias method.
+ * Each of n columns holds its own number up to a threshold, and another's above it. One random number
+ * suffices: the high half of its product with n is the column, the low half the place in the column.
  *
  * Threads: read-only once it is made.
  */
@@ -14,12 +15,12 @@
 
 typedef struct load_draw {
 	struct load_column {
-		uint32_t other, threshold; /* threshold: of 2^32 */
+		uint32_t other, threshold; /* threshold: in units of 2^-32 */
 	} * column;
 	uint32_t count;
 } load_draw;
 
-/* Weights are finite and not negative, and one is above 0 (the caller's duty). -ENOMEM. */
+/* Weights must be finite and not negative, and at least one above 0. -ENOMEM. */
 int load_draw_init(load_draw *draw, const double *weights, uint32_t count);
 void load_draw_fini(load_draw *draw);
 

@@ -18,7 +18,7 @@ struct load_engine {
 	/* shared */
 	atomic_bool stop;
 	atomic_bool answered;
-	atomic_uint redirect; /* the status of the first answer, if it was one */
+	atomic_uint redirect; /* the status of the first answer, if it was a redirect */
 	char failure[160];
 
 	load_reactor reactor[];
@@ -31,7 +31,7 @@ static void *run_thread(void *arg)
 	return NULL;
 }
 
-/* Those that were made are stopped and waited for. */
+/* Stops the threads that were started, and waits for them. */
 static void end_threads(load_engine *engine)
 {
 	atomic_store(&engine->stop, true);
@@ -111,7 +111,7 @@ bool load_engine_is_over(const load_engine *engine)
 	return true;
 }
 
-/* ---- what it has counted ---- */
+/* ---- counts ---- */
 
 int load_engine_tally(const load_engine *engine, load_tally *ret)
 {
@@ -144,7 +144,7 @@ uint64_t load_engine_length(const load_engine *engine)
 	return now_ns > from_ns ? now_ns - from_ns : 0;
 }
 
-/* ---- what ends it early ---- */
+/* ---- early ends ---- */
 
 void load_engine_answered(load_reactor *reactor, unsigned status)
 {

@@ -3,7 +3,7 @@
 #define WEIR_LOAD_ENGINE_H
 
 /*
- * A run: the threads of a plan, started together and stopped together, and what they have counted so far.
+ * A run: the threads of a plan, started and stopped together, and what they have counted so far.
  *
  * Threads: one thread starts, reads, stops and frees it.
  */
@@ -13,20 +13,26 @@
 
 typedef struct load_engine load_engine;
 
-/* The plan, and all it points to, must outlive it. 0 or a negative errno with weir_error. */
+/* The plan, and everything it points to, must outlive the engine. 0 or a negative errno with weir_error. */
 int load_engine_start(const load_plan *plan, load_engine **ret);
-/* Ends it before its time: nobody comes any more; what was due is sent and answers are waited for as at any other end. */
+/*
+ * Ends the run early: there are no more arrivals. What was due is sent, and answers are awaited, as at
+ * any other end.
+ */
 void load_engine_stop(load_engine *engine);
 /* Everything has been sent and counted. */
 bool load_engine_is_over(const load_engine *engine);
 /* Adds what has been counted so far to a tally made by load_engine_tally. */
 void load_engine_read(const load_engine *engine, load_tally *into);
 int load_engine_tally(const load_engine *engine, load_tally *ret);
-/* How long it has been measuring; at the end: until the last answer, and not less than was planned unless it was stopped. */
+/*
+ * How long it has been measuring. At the end: until the last answer, and not less than planned unless it
+ * was stopped.
+ */
 uint64_t load_engine_length(const load_engine *engine);
-/* Why it ended by itself before its time; "": it did not. */
+/* Why it ended early by itself; "": it did not. */
 const char *load_engine_failure(const load_engine *engine);
-/* Waits for the threads. Sets it to NULL. */
+/* Waits for the threads. Sets *engine to NULL. */
 void load_engine_free(load_engine **engine);
 
 #endif

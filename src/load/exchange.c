@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request and its answer on a connection: how it begins, the time it has, how it ends. */
+/* A request and its answer on a connection: how it begins, its deadline, how it ends. */
 #include "base/mem.h"
 #include "load/reactor.h"
 #include "loop/loop.h"
@@ -9,7 +9,7 @@ static load_exchange *of_timer(void *arg)
 	return arg;
 }
 
-/* ---- having one ---- */
+/* ---- allocation ---- */
 
 static void time_is_up(weir_timer *timer, void *arg);
 
@@ -33,7 +33,7 @@ static void init(load_exchange *exchange, load_conn *conn)
 		exchange->stream.reader.kept = exchange->kept = new_kept(conn->reactor);
 }
 
-/* The first is part of the connection: with HTTP/1 there is no other. */
+/* The first one is part of the connection: with HTTP/1 there is no other. */
 load_exchange *load_exchange_take(load_conn *conn)
 {
 	load_exchange *exchange = conn->spare;
@@ -59,14 +59,14 @@ void load_exchange_fini(load_exchange *exchange)
 		weir_pool_give(&conn->reactor->exchange_pool, exchange);
 }
 
-/* ---- its time ---- */
+/* ---- deadlines ---- */
 
 static uint64_t after(uint64_t from_ns, uint64_t ns)
 {
 	return ns > UINT64_MAX - from_ns ? UINT64_MAX : from_ns + ns;
 }
 
-/* The timer runs on from request to request, and looks for itself whether it is still early. */
+/* The timer keeps running from request to request, and checks by itself whether it is still too early. */
 void load_exchange_pair(load_exchange *exchange, load_session *session, uint64_t now_ns)
 {
 	load_conn *conn = exchange->conn;
@@ -98,7 +98,7 @@ load_session *load_exchange_part(load_exchange *exchange)
 	return session;
 }
 
-/* Nobody has said a word for as long as a request may take: who comes next is not sent there. */
+/* If nothing has come over the connection for as long as a request may take, it gets no further requests. */
 static void time_is_up(weir_timer *timer, void *arg)
 {
 	load_exchange *exchange = of_timer(arg);
@@ -115,7 +115,7 @@ static void time_is_up(weir_timer *timer, void *arg)
 	load_exchange_failed(exchange, exchange->impatient ? LOAD_ABORTED : LOAD_TIMEOUT, LOAD_ERROR_NONE);
 }
 
-/* ---- on its way ---- */
+/* ---- sending ---- */
 
 void load_exchange_start(load_exchange *exchange)
 {
@@ -137,13 +137,16 @@ void load_exchange_start(load_exchange *exchange)
 		return;
 	}
 	load_reader_begin(&exchange->stream.reader, request.method);
-	/* Refused only by a connection that is ending, of which we will hear. */
+	/* Refused only by a connection that is ending, which will be reported. */
 	weir_link_write(&conn->link, request.bytes, request.length);
 }
 
 /* ---- its end ---- */
 
-/* Who waits has been waiting for longer than what this session will want next, and may be given this very exchange, so the session sees its answer before. */
+/*
+ * Waiting sessions have waited longer than this one will for its next request, and may be given this very
+ * exchange. So if there are any, this session sees its answer first.
+ */
 static void go_on(load_conn *conn, load_session *session, const load_outcome *outcome, bool may_keep)
 {
 	bool others = conn->reactor->waiting != NULL;
@@ -187,7 +190,10 @@ void load_exchange_answered(load_exchange *exchange, bool alone)
 	go_on(conn, load_exchange_part(exchange), &outcome, true);
 }
 
-/* With HTTP/1 the connection goes with it: an answer may still come. One that is being made goes with the last who wanted it. */
+/*
+ * With HTTP/1 the connection is dropped, too, because an answer may still come. A connection that is
+ * being made is dropped with the last request that wanted it.
+ */
 static void let_go(load_exchange *exchange)
 {
 	load_conn *conn = exchange->conn;

@@ -37,7 +37,7 @@ load_times load_times_of_spread(const load_spread *spread)
 	return load_times_of_hist(&hist);
 }
 
-/* The middle of a bucket may be more than the largest value in it, and a percentile is never more than the maximum. */
+/* The middle of a bucket may be above its largest value, and a percentile is never above the maximum. */
 static load_times exact(const weir_hist *hist, uint64_t sum_ns, uint64_t max_ns)
 {
 	load_times times = load_times_of_hist(hist);
@@ -102,7 +102,7 @@ int load_last_second(const load_story *story)
 	return (int)(over < seconds ? over : seconds) - 1;
 }
 
-/* Of all that was meant to be sent. */
+/* As a part of everything that was meant to be sent. */
 static bool are_many(const load_tally *tally, uint64_t count)
 {
 	return (double)count > LATE_SHARE * (double)(load_get(&tally->all.sent) + load_get(&tally->unsent));
@@ -162,7 +162,7 @@ double load_latest_ms(const load_story *story)
 	return ms((double)load_get(&story->tally->offered_late_ns_max));
 }
 
-/* ---- words ---- */
+/* ---- texts ---- */
 
 const char *load_name(const char *const *names, unsigned at, char *text)
 {

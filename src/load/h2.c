@@ -12,7 +12,7 @@
 #define FIELDS_MOST   80
 #define NAMES_BYTES   4096
 #define INTERIMS_MOST 16
-/* As wide as can be, so that it is the service that is measured and not a window; what comes is read at once. */
+/* As large as possible, so that the service is measured and not a window; input is read at once. */
 #define STREAM_WINDOW     (1 << 20)
 #define CONNECTION_WINDOW (1 << 30)
 
@@ -20,7 +20,7 @@ struct load_h2 {
 	nghttp2_session *session;
 	const char *authority;
 	bool secure, settled;
-	uint64_t now_ns; /* of the bytes that are being taken */
+	uint64_t now_ns; /* time of the bytes being processed */
 	load_stream *over, **over_end;
 };
 
@@ -44,7 +44,7 @@ static bool is_named(const uint8_t *name, size_t length, const char *text)
 	return length == strlen(text) && memcmp(name, text, length) == 0;
 }
 
-/* It is nobody's stream from now on; the caller hears of it when all bytes have been taken. */
+/* From now on the stream belongs to nobody. The caller learns of it when all bytes have been processed. */
 static void end_stream(load_h2 *h2, load_stream *stream, load_stream_end end)
 {
 	nghttp2_session_set_stream_user_data(h2->session, stream->id, NULL);
@@ -55,7 +55,7 @@ static void end_stream(load_h2 *h2, load_stream *stream, load_stream_end end)
 	h2->over_end = &stream->next;
 }
 
-/* The peer goes too far on this one; the others may go on. */
+/* The peer exceeds a bound on this stream; the others may continue. */
 static void end_badly(load_h2 *h2, load_stream *stream)
 {
 	nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_ENHANCE_YOUR_CALM);
@@ -110,7 +110,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 	return 0;
 }
 
-/* An answer is over with its last frame, whether or not the server has taken all of the request. */
+/* An answer is over with its last frame, whether or not the server has read the whole request. */
 static void on_last(load_h2 *h2, load_stream *stream)
 {
 	if (stream->body.length > 0)
@@ -135,7 +135,10 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 	return 0;
 }
 
-/* Of one that is still somebody's: a GOAWAY leaves it out, it could not be sent, or nghttp2 has reset it because what came was no answer. */
+/*
+ * The stream still has an owner: a GOAWAY excluded it, it could not be sent, or nghttp2 reset it because
+ * the input was not a valid answer.
+ */
 static int on_close(nghttp2_session *session, int32_t id, uint32_t error, void *user)
 {
 	load_stream *stream = stream_of(session, id);
@@ -145,7 +148,7 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t error, void *
 	return 0;
 }
 
-/* ---- making one ---- */
+/* ---- initialisation ---- */
 
 static int make_session(load_h2 *h2)
 {
@@ -161,7 +164,7 @@ static int make_session(load_h2 *h2)
 	nghttp2_session_callbacks_set_on_frame_recv_callback(calls, on_frame);
 	int error = nghttp2_option_new(&option);
 	if (error == 0) {
-		/* More would be refused by a server that allows fewer and has not come to say so. */
+		/* A server that allows fewer and has not said so yet would refuse more. */
 		nghttp2_option_set_peer_max_concurrent_streams(option, 1);
 		error = nghttp2_session_client_new2(&h2->session, calls, h2, option);
 		nghttp2_option_del(option);
@@ -206,7 +209,7 @@ typedef struct fields {
 	char names[NAMES_BYTES];
 } fields;
 
-/* Names are sent in lower case; those that do not fit are left out. */
+/* Names are sent in lower case; fields that do not fit are omitted. */
 static void add(fields *f, const char *name, size_t name_length, const char *value, size_t value_length)
 {
 	if (f->count == FIELDS_MOST || name_length > NAMES_BYTES - f->used)

@@ -15,7 +15,7 @@ static weir_span trimmed(weir_span text)
 	return text;
 }
 
-/* What comes before the sign, and *rest what comes after it: empty where there is none. */
+/* The text before the sign; *rest is what follows it, empty if there is no sign. */
 static weir_span until(weir_span text, char sign, weir_span *rest)
 {
 	const char *at = text.length > 0 ? memchr(text.at, sign, text.length) : NULL;
@@ -54,7 +54,7 @@ static bool is_over(weir_span attributes)
 	return false;
 }
 
-/* Takes the cookie of this name out; returns how many are left. */
+/* Removes the cookie with this name; returns how many are left. */
 static unsigned take_out(load_jar *jar, weir_span name)
 {
 	unsigned count = 0;
@@ -67,7 +67,7 @@ static unsigned take_out(load_jar *jar, weir_span name)
 			memmove(jar->text + at, jar->text + end, jar->length - end);
 			jar->length -= end - at;
 			if (at == jar->length && at > 0)
-				jar->length -= 2; /* it was the last: the "; " before it */
+				jar->length -= 2; /* it was the last: also remove the "; " before it */
 			continue;
 		}
 		count++;

@@ -3,10 +3,11 @@
 #define WEIR_LOAD_JAR_H
 
 /*
- * A user's cookies, kept as they are sent: "a=1; b=2". One server, so no domains; Path, Secure, Expires and the rest are ignored, but Max-Age of 0 or less deletes. At most
- * LOAD_COOKIES of them and LOAD_JAR_MAX bytes: what goes beyond is not kept.
+ * A user's cookies, stored as they are sent: "a=1; b=2". There is one server, so no domains. Path,
+ * Secure, Expires and the rest are ignored, but a Max-Age of 0 or less deletes. At most LOAD_COOKIES
+ * cookies and LOAD_JAR_MAX bytes are kept; further ones are ignored.
  *
- * Threads: the user's.
+ * Threads: that of the user.
  */
 
 #include <weir/http.h>
@@ -19,7 +20,10 @@ typedef struct load_jar {
 	uint32_t length, room;
 } load_jar;
 
-/* The value of a Set-Cookie: keeps, replaces or deletes. What is not one, does not fit, or has no memory is not kept. */
+/*
+ * Processes the value of a Set-Cookie: keeps, replaces or deletes. Cookies that are malformed, or for
+ * which there is no room or memory, are not kept.
+ */
 void load_jar_set(load_jar *jar, weir_span cookie);
 void load_jar_fini(load_jar *jar);
 

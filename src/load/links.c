@@ -27,7 +27,10 @@ static bool copy_clean(weir_span link, text *to)
 	return true;
 }
 
-/* Of "http://host:port/path" what comes after the origin; "//host:port/path" the same. NULL: of another server, or not of the web. */
+/*
+ * The part of "http://host:port/path", or of "//host:port/path", after the origin. NULL: another server,
+ * or not http(s).
+ */
 static const char *after_origin(const char *link, const char *origin)
 {
 	const char *host = origin != NULL ? strstr(origin, "://") : NULL;
@@ -44,7 +47,7 @@ static bool has_scheme(const char *link)
 	return link[strcspn(link, ":/?#")] == ':';
 }
 
-/* The part of the base that a relative link is put behind. */
+/* The length of the part of the base that a relative link is appended to. */
 static size_t base_length(weir_span base, char first)
 {
 	const char *query = memchr(base.at, '?', base.length);
@@ -56,7 +59,7 @@ static size_t base_length(weir_span base, char first)
 	return length;
 }
 
-/* RFC 3986, 5.2.4: "." and ".." are gone; a path that goes above the root stays at it. In place. */
+/* RFC 3986, 5.2.4: removes "." and ".."; a path that goes above the root stays at it. In place. */
 static void remove_dots(text *path)
 {
 	char *query = strchr(path->at, '?');
@@ -118,7 +121,7 @@ static bool is_space(char c)
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Where this ends; the page's end if it does not. */
+/* The position after the sign; the page's end if there is none. */
 static size_t past(weir_span page, size_t from, const char *sign)
 {
 	size_t length = strlen(sign);
@@ -126,7 +129,7 @@ static size_t past(weir_span page, size_t from, const char *sign)
 	return at != NULL ? (size_t)(at - page.at) + length : page.length;
 }
 
-/* The value after the '=' at *at, which moves behind it. */
+/* The value after the '=' at *at, which is moved behind it. */
 static weir_span read_value(weir_span page, size_t *at)
 {
 	size_t from = *at + 1, end;
@@ -142,7 +145,7 @@ static weir_span read_value(weir_span page, size_t *at)
 		for (end = from; end < page.length && page.at[end] != quote;)
 			end++;
 		*at = end < page.length ? end + 1 : end;
-		/* Without its other quote it is cut off. */
+		/* Without its closing quote it is cut off. */
 		return (weir_span){page.at + from, end < page.length ? end - from : 0};
 	}
 	for (end = from; end < page.length && !is_space(page.at[end]) && page.at[end] != '>';)
@@ -157,7 +160,7 @@ static bool is_link(weir_span name)
 	       (name.length == 3 && strncasecmp(name.at, "src", 3) == 0);
 }
 
-/* The next link within the tag that *at is in; *at moves on, to behind the tag if there is none. */
+/* The next link within the tag that *at is in; *at advances, to behind the tag if there is none. */
 static bool next_in_tag(weir_span page, size_t *at, weir_span *ret_link)
 {
 	while (*at < page.length && page.at[*at] != '>') {
@@ -199,7 +202,10 @@ bool load_link_draw(weir_span page, weir_span target, const char *origin, weir_r
 			bool fine = load_link_resolve(link, target, origin, resolved);
 			bool itself = fine && strlen(resolved) == target.length &&
 				      memcmp(resolved, target.at, target.length) == 0;
-			/* The n-th takes the place with chance 1 / n: then each has the same. */
+			/*
+			 * The n-th replaces the choice with probability 1 / n: then all are equally
+			 * likely.
+			 */
 			if (fine && !itself && weir_random_below(random, ++seen) == 0)
 				memcpy(ret_target, resolved, sizeof resolved);
 		}

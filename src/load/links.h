@@ -3,8 +3,10 @@
 #define WEIR_LOAD_LINKS_H
 
 /*
- * Links in pages. No parser of HTML: within a tag ("<" to ">"; comments are passed over) the attributes href and src, in quotes or not, with &amp; read as '&'. A link is resolved against
- * the page, loses its fragment and its dots, and counts if it leads to the same server by http(s) and to somewhere else than the page itself.
+ * Links in pages. This is no HTML parser: it looks for the attributes href and src within a tag ("<" to
+ * ">"; comments are skipped), quoted or not, with &amp; read as '&'. A link is resolved against the page,
+ * without its fragment and dots. It counts if it leads to the same server by http(s), and to another
+ * target than the page itself.
  *
  * Threads: any; no state.
  */
@@ -13,14 +15,17 @@
 #include <weir/http.h>
 #include <weir/random.h>
 
-#define LOAD_LINK_MAX    512   /* bytes of a link; longer ones are not followed */
-#define LOAD_LINKS_MAX   1000  /* links of a page that are looked at */
-#define LOAD_LINKS_BYTES 65536 /* of a page that are looked at */
+#define LOAD_LINK_MAX    512   /* bytes of a link; longer ones are ignored */
+#define LOAD_LINKS_MAX   1000  /* links of a page that are considered */
+#define LOAD_LINKS_BYTES 65536 /* bytes of a page that are searched */
 
-/* One of the page's links, each with the same chance. target: what was asked for. false: there is none. */
+/* Draws one of the page's links, all equally likely. target: the page's own. false: there is none. */
 bool load_link_draw(weir_span page, weir_span target, const char *origin, weir_random *random,
 		    char ret_target[LOAD_LINK_MAX + 1]);
-/* A link as written, as a target of this server; false: it leads elsewhere, or nowhere, or is too long. */
+/*
+ * Resolves a link, as written, to a target of this server; false: it leads elsewhere, or nowhere, or is
+ * too long.
+ */
 bool load_link_resolve(weir_span link, weir_span base, const char *origin,
 		       char ret_target[LOAD_LINK_MAX + 1]);
 

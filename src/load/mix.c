@@ -14,7 +14,7 @@
 #define MIX_MAX    8000
 #define MIX_WANTED "write 'gold=.2:X-Class: gold;rest=.8': names, shares, and fields if they have any"
 
-/* "A: 1|B: 2" as lines. Each '|' makes room for a CR and an LF, and so does the end. */
+/* Converts "A: 1|B: 2" to lines. Each '|', and the end, makes room for a CR and an LF. */
 static int read_fields(const char *text, bool cookies, char **ret_lines)
 {
 	char field[LOAD_FIELD_MAX + 2];
@@ -28,7 +28,7 @@ static int read_fields(const char *text, bool cookies, char **ret_lines)
 			length = LOAD_FIELD_MAX + 1;
 		memcpy(field, from, length);
 		field[length] = '\0';
-		const char *trimmed = weir_key_trim(field);
+		const char *trimmed = weir_sim_key_trim(field);
 		if (load_check_field(trimmed, cookies) < 0) {
 			weir_mem_free(lines);
 			return -EINVAL;
@@ -43,7 +43,7 @@ static int read_fields(const char *text, bool cookies, char **ret_lines)
 int load_mix_add(load_mix *mix, const char *name, double weight, const char *fields, bool cookies)
 {
 	char quoted[48];
-	if (!weir_key_is_name(name) || strlen(name) >= LOAD_CLASS_NAME)
+	if (!weir_sim_key_is_name(name) || strlen(name) >= LOAD_CLASS_NAME)
 		return weir_error_set(
 			-EINVAL,
 			"'%s' is not the name of a class; accepted are letters, digits, '-' and "
@@ -64,7 +64,7 @@ int load_mix_add(load_mix *mix, const char *name, double weight, const char *fie
 	return failed;
 }
 
-/* "gold=.2:X-Class: gold"; the text is changed. */
+/* "gold=.2:X-Class: gold"; the text is modified. */
 static int read_class(load_mix *mix, char *text, bool cookies)
 {
 	double weight = 1;
@@ -76,7 +76,7 @@ static int read_class(load_mix *mix, char *text, bool cookies)
 		*equals++ = '\0';
 	if (equals != NULL && weir_text_number(equals, &weight) < 0)
 		return weir_error_set(-EINVAL, "a share is a number above 0; " MIX_WANTED);
-	return load_mix_add(mix, weir_key_trim(text), weight, colon, cookies);
+	return load_mix_add(mix, weir_sim_key_trim(text), weight, colon, cookies);
 }
 
 int load_mix_parse(const char *text, bool cookies, load_mix *ret)

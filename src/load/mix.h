@@ -3,11 +3,12 @@
 #define WEIR_LOAD_MIX_H
 
 /*
- * Classes of users and what tells them apart: a name, a share, and fields that each of its requests has.
+ * Classes of users and what distinguishes them: a name, a share, and fields in each of their requests.
  *
- *	gold=.2:X-Class: gold;silver=.3:X-Class: silver|X-Tier: 2;rest=.5
+ *  gold=.2:X-Class: gold;silver=.3:X-Class: silver|X-Tier: 2;rest=.5
  *
- * Classes are separated by ';', fields of a class by '|' (so neither is part of a value here). Shares are weights of any scale, 1 where none is given. The first class is 0.
+ * Classes are separated by ';', fields of a class by '|' (so a value can contain neither). Shares are
+ * weights of any scale; the default is 1. The first class is 0.
  */
 
 #include "load/draw.h"
@@ -28,9 +29,9 @@ typedef struct load_mix {
 	unsigned count;
 } load_mix;
 
-/* Reads a mix; NULL: one class, "all". What is read is freed by load_mix_fini. -EINVAL, -ENOMEM: nothing to free. */
+/* Parses a mix; NULL: one class, "all". Free it with load_mix_fini. -EINVAL, -ENOMEM: nothing to free. */
 int load_mix_parse(const char *text, bool cookies, load_mix *ret);
-/* One more: fields are as in a mix, NULL: none. */
+/* Adds a class: fields are as in a mix, NULL: none. */
 int load_mix_add(load_mix *mix, const char *name, double weight, const char *fields, bool cookies);
 void load_mix_fini(load_mix *mix);
 

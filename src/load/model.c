@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text of a model, line by line, in the manner of scenarios: "[section NAME]", "key = value", and comments from a '#' on. A line is judged when it is read; what only the whole can
- * tell (model_check.c) comes after the last.
+ * The text of a model, line by line, in the same format as scenarios: "[section NAME]", "key = value",
+ * and comments from a '#' on. A line is checked when it is read; checks that need the whole model
+ * (model_check.c) come after the last line.
  */
 #include "load/model.h"
 
@@ -32,10 +33,10 @@ typedef struct reader {
 	unsigned line;
 	bool cookies;
 	section in;
-	load_page *page; /* of SECTION_PAGE */
+	load_page *page; /* for SECTION_PAGE */
 	char class_name[LOAD_CLASS_NAME];
 	bool class_done; /* its fields were set */
-	uint32_t seen;   /* keys of this section, by their place in the table */
+	uint32_t seen;   /* keys of this section, by their index in the table */
 } reader;
 
 int load_model_wrong(const char *name, unsigned line, const char *why)
@@ -54,7 +55,7 @@ static int read_think(const char *value, weir_dist *ret, bool *ret_is_set)
 		dist = (weir_dist){.kind = WEIR_DIST_DETERMINISTIC};
 	else if (weir_text_time(value, &ns) == 0 && ns <= WAIT_MAX)
 		dist = (weir_dist){.kind = WEIR_DIST_DETERMINISTIC, .mean = (double)ns};
-	else if (weir_key_dist(value, &dist) < 0)
+	else if (weir_sim_key_dist(value, &dist) < 0)
 		return weir_error_set(-EINVAL, THINK_WANTED);
 	*ret = dist;
 	*ret_is_set = true;
@@ -64,7 +65,7 @@ static int read_think(const char *value, weir_dist *ret, bool *ret_is_set)
 static int read_name(const char *value, char ret[LOAD_PAGE_NAME])
 {
 	char quoted[48];
-	if (!weir_key_is_name(value) || strlen(value) >= LOAD_PAGE_NAME)
+	if (!weir_sim_key_is_name(value) || strlen(value) >= LOAD_PAGE_NAME)
 		return weir_error_set(
 			-EINVAL,
 			"'%s' is not a name; accepted are letters, digits, '-' and '_', at most %d of them",
@@ -84,9 +85,9 @@ static int read_upset(const reader *in, const char *value, load_upset *ret)
 	memcpy(copy, value, strlen(value) + 1);
 	copy[comma - value] = '\0';
 	bool has_wait;
-	if (read_think(weir_key_trim(copy + 5), &upset.wait, &has_wait) < 0)
+	if (read_think(weir_sim_key_trim(copy + 5), &upset.wait, &has_wait) < 0)
 		return weir_error_set(-EINVAL, "a wait is '5s' or 'exponential 5s', at most 1000h");
-	int failed = read_name(weir_key_trim(copy + (comma - value) + 1), upset.to_name);
+	int failed = read_name(weir_sim_key_trim(copy + (comma - value) + 1), upset.to_name);
 	if (!failed)
 		*ret = upset;
 	return failed;
@@ -163,7 +164,7 @@ static int set_next(reader *in, const char *value)
 	weir_share shares[LOAD_PAGE_NEXT];
 	load_page *page = in->page;
 	double sum = 0;
-	if (weir_key_shares(value, shares, LOAD_PAGE_NEXT, &page->nexts) < 0)
+	if (weir_sim_key_shares(value, shares, LOAD_PAGE_NEXT, &page->nexts) < 0)
 		return -EINVAL;
 	page->next_line = in->line;
 	for (unsigned i = 0; i < page->nexts; i++) {
@@ -242,7 +243,7 @@ static int read_setting(reader *in, char *text)
 	if (in->in == SECTION_NONE)
 		return weir_error_set(-EINVAL, "a line before the first section; " SECTIONS_WANTED);
 	*equals = '\0';
-	const char *name = weir_key_trim(text), *value = weir_key_trim(equals + 1);
+	const char *name = weir_sim_key_trim(text), *value = weir_sim_key_trim(equals + 1);
 	if (*name == '\0' || *value == '\0')
 		return weir_error_set(-EINVAL, "a setting is key = value, neither of them empty");
 	return set_key(in, name, value);
@@ -250,7 +251,7 @@ static int read_setting(reader *in, char *text)
 
 /* ---- sections ---- */
 
-/* A class without fields is added when its section is over. */
+/* A class without fields is added at the end of its section. */
 static int end_section(reader *in)
 {
 	if (in->in != SECTION_CLASS || in->class_done)
@@ -302,10 +303,10 @@ static int begin_section(reader *in, char *text)
 	if (text[length - 1] != ']')
 		return weir_error_set(-EINVAL, "a section ends with ']'; " SECTIONS_WANTED);
 	text[length - 1] = '\0';
-	char *kind = weir_key_trim(text + 1), *name = kind + strcspn(kind, " \t");
+	char *kind = weir_sim_key_trim(text + 1), *name = kind + strcspn(kind, " \t");
 	if (*name != '\0')
 		*name++ = '\0';
-	name = weir_key_trim(name);
+	name = weir_sim_key_trim(name);
 	bool again = strcmp(kind, "model") == 0 && in->in == SECTION_MODEL;
 	in->seen = 0;
 	if (strcmp(kind, "model") == 0 && *name == '\0' && !again && in->model->pages == 0 &&
@@ -330,7 +331,7 @@ static int read_line(reader *in, const char *from, size_t length)
 	if (weir_line_copy(from, length, line, sizeof line) < 0)
 		return -EINVAL;
 	weir_line_cut_comment(line);
-	char *text = weir_key_trim(line);
+	char *text = weir_sim_key_trim(line);
 	if (*text == '\0')
 		return 0;
 	return *text == '[' ? begin_section(in, text) : read_setting(in, text);

@@ -11,9 +11,9 @@
 
 #define PARTS_WANTED "accepted in braces are {user} and a range of numbers, {1..100}"
 
-/* ---- targets that are made anew ---- */
+/* ---- generated targets ---- */
 
-/* What is between the braces; the length is without them. */
+/* Parses the text between the braces; the length is without them. */
 static int read_part(const char *text, size_t length, load_part *part)
 {
 	char copy[32], *dots;
@@ -47,7 +47,10 @@ static int add_part(load_page *page, const char *text, size_t length)
 	return 0;
 }
 
-/* With the lowest numbers: what is shorter is sent, and where there is no memory for another. */
+/*
+ * The target with the lowest numbers: the shortest that is sent, and the one used if there is no memory
+ * for another.
+ */
 static int make_lowest(load_page *page)
 {
 	char made[LOAD_LINK_MAX + 1];
@@ -95,7 +98,7 @@ int load_model_parts(load_page *page)
 	return failed ? failed : make_lowest(page);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole model ---- */
 
 static int no_page(const char *file, unsigned line, const char *name)
 {

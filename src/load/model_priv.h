@@ -2,15 +2,15 @@
 #ifndef WEIR_LOAD_MODEL_PRIV_H
 #define WEIR_LOAD_MODEL_PRIV_H
 
-/* Between the two files that read a model: its lines (model.c), and the whole (model_check.c). */
+/* Shared by the two files that read a model: line by line (model.c), and as a whole (model_check.c). */
 
 #include "load/model.h"
 
 /* -EINVAL with "NAME:LINE: why", all of it printable. */
 int load_model_wrong(const char *name, unsigned line, const char *why);
-/* Takes a target with {user} or {1..9} in it apart, and leaves in the target what it is with the lowest numbers. */
+/* Splits a target that contains {user} or {1..9}, and replaces it by the target with the lowest numbers. */
 int load_model_parts(load_page *page);
-/* That all names are there, every page has what it needs and can be reached; makes the draws. */
+/* Checks that all names exist, and that every page is complete and can be reached; makes the draws. */
 int load_model_check(load_model *model, const char *name);
 
 #endif

@@ -118,7 +118,7 @@ static const struct option long_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-/* ---- the options, by what they are about ---- */
+/* ---- the options, by topic ---- */
 
 static const char *name_of(int option)
 {
@@ -347,13 +347,13 @@ static bool is_json_file(const char *word)
 	return strstr(word, "://") == NULL && length > 5 && strcmp(word + length - 5, ".json") == 0;
 }
 
-/* Requests arrive, and not users. */
+/* Requests arrive, not users. */
 static bool ways_open(const load_options *o)
 {
 	return o->rate > 0 || o->phases > 0 || o->trace != NULL || o->transient != NULL || o->loads > 0;
 }
 
-/* Options that mean nothing without another one: who gives them expects something. */
+/* Options that mean nothing without another one: whoever gives them expects an effect. */
 static int check_company(const load_options *o, bool closed)
 {
 	if (o->poisson && (o->users > 0 || closed || o->trace != NULL))
@@ -429,7 +429,7 @@ int load_options_read(int argc, char **argv, load_options *options)
 			options->url = optarg;
 			continue;
 		}
-		/* getopt takes a value that may be left out only after '='. */
+		/* getopt accepts an optional value only after '='. */
 		if (option == JSON && optarg == NULL && optind < argc && is_json_file(argv[optind]))
 			optarg = argv[optind++];
 		int status = read_option(option, optarg, options);

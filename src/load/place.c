@@ -31,7 +31,7 @@ static bool skip(const char **at, const char *word)
 	return true;
 }
 
-/* "host:port", "[::1]:port", "host": where the host ends, and the port begins (NULL: none). */
+/* "host:port", "[::1]:port", "host": finds where the host ends and the port begins (NULL: none). */
 static int split_authority(const char *url, const char *at, const char *end, load_place *place)
 {
 	const char *host = at, *host_end, *port = NULL;
@@ -145,7 +145,7 @@ int load_place_reach(load_place *place, unsigned timeout_ms)
 	return 0;
 }
 
-/* ---- our own addresses ---- */
+/* ---- local addresses ---- */
 
 static int bad_source(const char *text)
 {

@@ -2,9 +2,7 @@
 #ifndef WEIR_LOAD_PLACE_H
 #define WEIR_LOAD_PLACE_H
 
-/*
- * Where the requests go: a URL taken apart, its address found, and a first look at whether anybody is there.
- */
+/* Where the requests go: a parsed URL, its address, and a first check whether anybody listens there. */
 
 #include <stdbool.h>
 #include <sys/socket.h>
@@ -19,19 +17,28 @@ typedef struct load_place {
 	bool secure;
 	char host[256]; /* without brackets */
 	char port[8];
-	char authority[272]; /* as Host has it: no port where it is the scheme's own */
+	char authority[272]; /* as in Host: without the port if it is the scheme's default */
 	char origin[288];    /* "http://authority" */
-	weir_span target;    /* within the URL given: "/path?query"; empty: "/" */
+	weir_span target;    /* within the given URL: "/path?query"; empty: "/" */
 	load_address address;
 } load_place;
 
-/* "http://host:port/path?query", "https://...", "host:port/path". The URL must outlive it. -EINVAL with weir_error. */
+/*
+ * "http://host:port/path?query", "https://...", "host:port/path". The URL must outlive it. -EINVAL with
+ * weir_error.
+ */
 int load_place_parse(const char *url, load_place *ret);
-/* Resolves the host, and takes the first of its addresses that a connection can be made to; the connection is closed again. Blocks. */
+/*
+ * Resolves the host and chooses the first of its addresses that accepts a connection; the connection is
+ * closed again. Blocks.
+ */
 int load_place_reach(load_place *place, unsigned timeout_ms);
-/* "127.0.0.1", "127.0.0.1-127.0.0.8", or several with commas: at most `most` numeric addresses. Returns how many, or -EINVAL with weir_error. */
+/*
+ * "127.0.0.1", "127.0.0.1-127.0.0.8", or several with commas: at most `most` numeric addresses. Returns
+ * how many, or -EINVAL with weir_error.
+ */
 int load_sources_parse(const char *text, load_address *ret, unsigned most);
-/* Whether this machine can come to the place from each of them. 0, or -EINVAL with weir_error. */
+/* Checks that this machine can reach the place from each of them. 0, or -EINVAL with weir_error. */
 int load_sources_check(const load_address *sources, unsigned count, const load_place *place);
 
 #endif

@@ -3,7 +3,8 @@
 #define WEIR_LOAD_PLAN_H
 
 /*
- * What a run does: who comes when, asks where for what, over how many connections, with how much patience. Read-only while a run uses it.
+ * What a run does: who arrives when, requests what from where, over how many connections, with how much
+ * patience. Read-only while a run uses it.
  */
 
 #include "load/arrive.h"
@@ -12,36 +13,37 @@
 
 #define LOAD_THREADS_MAX     256u
 #define LOAD_CONNECTIONS_MAX 1000000u
-#define LOAD_SESSIONS_MAX \
-	400000u /* of a thread, under way or waiting; who comes beyond is counted as unsent */
-#define LOAD_SOURCES_MAX 256u
-#define LOAD_STREAMS_MAX 10000u
+/* Of a thread, in progress or waiting; further arrivals are counted as unsent. */
+#define LOAD_SESSIONS_MAX 400000u
+#define LOAD_SOURCES_MAX  256u
+#define LOAD_STREAMS_MAX  10000u
 
 typedef struct load_plan {
 	const load_work *work;
-	const load_schedule *schedule; /* NULL: closed, `users` of them */
+	const load_schedule *schedule; /* NULL: closed, with `users` users */
 	const load_place *place;
-	const load_address *sources; /* of our own, in turn; NULL: as the kernel chooses */
+	const load_address *sources; /* local addresses, used in turn; NULL: the kernel chooses */
 	unsigned source_count;
 	unsigned threads, users;
-	unsigned connections; /* at most, over all threads */
-	unsigned retries;     /* attempts after the first */
-	unsigned streams;     /* HTTP/2: requests under way on a connection at the same time; 0 or 1: one */
+	unsigned connections;    /* maximum, over all threads */
+	unsigned retries;        /* attempts after the first */
+	unsigned streams;        /* HTTP/2: concurrent requests on a connection; 0 or 1: one */
 	uint32_t per_connection; /* requests; 0: no limit */
 	uint64_t seed;
-	uint64_t
-		duration_ns; /* of what is measured; UINT64_MAX: until it is stopped, or nobody comes any more */
-	uint64_t warmup_ns; /* before it, not counted */
-	uint64_t
-		drain_ns; /* so long after the end what was due before it is still sent, and answers are waited for */
-	uint64_t timeout_ns;  /* from sending an attempt on */
-	uint64_t patience_ns; /* from when an attempt was due; UINT64_MAX: endless */
-	uint64_t
-		backoff_ns; /* before the first further attempt, then twice that, each with jitter; 0: at once */
-	uint64_t stagger_ns; /* closed: the users begin within this time */
+	uint64_t duration_ns; /* of the measurement; UINT64_MAX: until it is stopped, or arrivals end */
+	uint64_t warmup_ns;   /* before it, not counted */
+	/*
+	 * For this long after the end, requests that were due before it are still sent, and answers
+	 * awaited.
+	 */
+	uint64_t drain_ns;
+	uint64_t timeout_ns;  /* since an attempt was sent */
+	uint64_t patience_ns; /* since an attempt was due; UINT64_MAX: unlimited */
+	uint64_t backoff_ns;  /* before the second attempt, then doubling, each with jitter; 0: no delay */
+	uint64_t stagger_ns;  /* closed: the users begin within this time */
 	uint64_t target_ns;
-	bool cookies;          /* answers' cookies are shown to users */
-	bool obey_retry_after; /* who is shed comes again when it was told to */
+	bool cookies;          /* cookies of answers are passed to users */
+	bool obey_retry_after; /* a shed request is retried when the answer says */
 	bool allow_redirects;
 	bool secure_unverified;
 	bool http2;

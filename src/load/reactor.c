@@ -10,7 +10,7 @@
 #include "loop/loop.h"
 
 #define WAIT_MOST_NS (100 * WEIR_NS_PER_MS)
-/* Sent in one go, so that answers are read in between however far behind the arrivals are. */
+/* Sent at once, so that answers are read in between, however late the arrivals are. */
 #define ARRIVALS_A_TURN 64
 #define MISSED_MOST     10000000u
 
@@ -70,7 +70,7 @@ void load_reactor_fini(load_reactor *reactor)
 	load_tally_fini(&reactor->tally);
 }
 
-/* ---- who comes ---- */
+/* ---- arrivals ---- */
 
 static void next_arrival(load_reactor *reactor)
 {
@@ -102,7 +102,7 @@ static bool is_due(const load_reactor *reactor, uint64_t now_ns)
 	return reactor->arrival_ns <= now_ns && reactor->arrival_ns < reactor->end_ns;
 }
 
-/* True: some are still due. */
+/* True: more are due. */
 static bool begin_arrivals(load_reactor *reactor, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < ARRIVALS_A_TURN && is_due(reactor, now_ns); i++) {
@@ -117,7 +117,10 @@ static bool begin_arrivals(load_reactor *reactor, uint64_t now_ns)
 
 /* ---- the end ---- */
 
-/* Those who were due before the end and not come to: so many that counting takes no longer than moments. */
+/*
+ * Counts arrivals that were due before the end and never processed. The number is limited, so that
+ * counting takes only a moment.
+ */
 static void count_missed(load_reactor *reactor)
 {
 	for (unsigned i = 0; i < MISSED_MOST && reactor->arrival_ns < reactor->end_ns; i++) {
@@ -130,7 +133,10 @@ static void count_missed(load_reactor *reactor)
 	reactor->arrival_ns = UINT64_MAX;
 }
 
-/* From now on nobody comes any more, and who thinks does not come back. What was due before is still sent, be it late. */
+/*
+ * From now on there are no arrivals, and users who think do not return. What was due before is still
+ * sent, even if late.
+ */
 static void end_arrivals(load_reactor *reactor)
 {
 	uint64_t now_ns = load_now(reactor);
@@ -145,7 +151,7 @@ static void end_arrivals(load_reactor *reactor)
 	}
 }
 
-/* What was meant to be sent and has not been never will. */
+/* Requests that should have been sent and were not will never be. */
 static void give_up(load_reactor *reactor)
 {
 	count_missed(reactor);
@@ -185,7 +191,7 @@ static uint64_t wait_of(load_reactor *reactor, uint64_t until_ns)
 	at_ns = until_ns < at_ns ? until_ns : at_ns;
 	at_ns = reactor->arrival_ns < at_ns && reactor->arrival_ns < reactor->end_ns ? reactor->arrival_ns
 										     : at_ns;
-	/* Users whose time has come wait for connections: the loop will tell. */
+	/* Users whose time has come wait for connections: the loop will wake us. */
 	at_ns = user < at_ns && user > now_ns ? user : at_ns;
 	return at_ns > now_ns ? at_ns - now_ns : 0;
 }
@@ -226,7 +232,7 @@ static void drain(load_reactor *reactor)
 void load_reactor_run(load_reactor *reactor, const atomic_bool *stop)
 {
 	const load_plan *plan = reactor->plan;
-	/* The kernel may otherwise wake us 50 us later than asked. */
+	/* Otherwise the kernel may wake us 50 us later than asked. */
 	prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
 	weir_clock_turn(reactor->clock);
 	reactor->arrival_ns = UINT64_MAX;

@@ -38,9 +38,9 @@ void load_reader_fini(load_reader *reader)
 	reader->held = NULL;
 }
 
-/* ---- the head that is the last one again ---- */
+/* ---- heads equal to the last one ---- */
 
-/* The Date may be any bytes but those that could end a line. */
+/* The Date may be any bytes except those that could end a line. */
 static bool is_plain(const char *bytes, size_t length)
 {
 	unsigned least = 0xff;
@@ -75,7 +75,7 @@ static void remember(load_heads *heads, uint8_t method, const weir_head *head, c
 	heads->method = method;
 }
 
-/* ---- what is in a head ---- */
+/* ---- the contents of a head ---- */
 
 static uint32_t read_seconds(const char *text, size_t length)
 {
@@ -123,7 +123,7 @@ static void understand(load_reader *reader, load_heads *heads, const weir_head *
 					 .keep = (head->flags & WEIR_HEAD_KEEP) != 0};
 	read_fields(reader, heads, head, bytes);
 	heads->read++;
-	/* Who keeps cookies must read them each time. */
+	/* A reader that keeps cookies must read them each time. */
 	if (reader->kept == NULL && head->status >= 200) {
 		remember(heads, reader->method, head, bytes);
 		heads->meaning = reader->meaning;
@@ -132,11 +132,11 @@ static void understand(load_reader *reader, load_heads *heads, const weir_head *
 
 /* ---- heads and trailers, in one piece or in several ---- */
 
-/* Bytes of a head as a whole, or what there is of it. */
+/* The bytes of a head, complete or so far. */
 typedef struct piece {
 	const char *bytes;
 	size_t length;
-	size_t before; /* bytes that were held before this call */
+	size_t before; /* bytes held from earlier calls */
 } piece;
 
 static bool hold(load_reader *reader, const char *bytes, size_t length)
@@ -172,7 +172,7 @@ static load_read wrong(load_reader *reader)
 	return LOAD_READ_BAD;
 }
 
-/* MORE: the bytes are kept. DONE: used of the bytes given belong to it. */
+/* MORE: the bytes are kept. DONE: *ret_used of the given bytes belong to it. */
 static load_read read_head(load_reader *reader, load_heads *heads, const char *bytes, size_t length,
 			   size_t *ret_used, piece *ret_piece)
 {
@@ -197,7 +197,7 @@ static load_read read_head(load_reader *reader, load_heads *heads, const char *b
 	return LOAD_READ_DONE;
 }
 
-/* The head is known: what follows it. DONE: nothing. */
+/* The head is complete: decides what follows. DONE: nothing. */
 static load_read after_head(load_reader *reader)
 {
 	switch (reader->meaning.framing) {

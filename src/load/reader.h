@@ -3,22 +3,25 @@
 #define WEIR_LOAD_READER_H
 
 /*
- * Reads answers of HTTP/1 from bytes as they come: finds status, framing, the end. Heads are read by http/parse.h, strictly, but for one short way: a head that is byte for byte the last one
- * a thread has seen, except for the 29 bytes of its Date, means what that one meant. Most answers of a benchmark are of that kind.
+ * Reads HTTP/1 answers from bytes as they arrive: finds status, framing, the end. Heads are parsed by
+ * http/parse.h, strictly. There is one shortcut: a head that equals the last one that the thread has
+ * seen, byte for byte except for the 29 bytes of its Date, means the same. Most answers of a benchmark
+ * are like that.
  *
- * Bounds: a head of 32 KB and 100 fields, 16 interim answers, as many bytes of a body kept as the work wants. Nothing is allocated for an answer whose head comes in one piece.
+ * Bounds: a head of 32 KB and 100 fields, 16 interim answers, and as many bytes of a body as the work
+ * wants. Nothing is allocated for an answer whose head comes in one piece.
  *
- * Threads: a reader and the heads it is used with are their thread's alone.
+ * Threads: a reader and the heads it is used with belong to their thread alone.
  */
 
 #include "http/parse.h"
 
 #define LOAD_HEAD_BYTES  32768u
 #define LOAD_HEAD_FIELDS 100u
-#define LOAD_HEAD_SAME   1024u /* longer ones are always read in full */
+#define LOAD_HEAD_SAME   1024u /* longer ones are always parsed */
 #define LOAD_COOKIES_MAX 16u
 
-/* What an answer's head means. */
+/* The meaning of an answer's head. */
 typedef struct load_meaning {
 	uint64_t body_length;
 	uint32_t retry_after_s; /* 0: none, or a date */
@@ -27,17 +30,17 @@ typedef struct load_meaning {
 	bool keep;
 } load_meaning;
 
-/* A thread's: room for fields, and the last head. */
+/* Per thread: room for fields, and the last head. */
 typedef struct load_heads {
 	weir_head_field fields[LOAD_HEAD_FIELDS];
 	load_meaning meaning;
-	uint32_t length, date; /* length 0: none; date: where its 29 bytes are, 0: there is none */
+	uint32_t length, date; /* length 0: none; date: offset of its 29 bytes, 0: there is no Date */
 	uint8_t method;
-	uint64_t same, read; /* how often each way was taken */
+	uint64_t same, read; /* how many times each path was taken */
 	char bytes[LOAD_HEAD_SAME];
 } load_heads;
 
-/* What a work wants to see of an answer: kept only for those that do. */
+/* What a work wants to see of an answer: kept only for works that do. */
 typedef struct load_kept {
 	char *body;
 	uint32_t length, most;
@@ -47,7 +50,7 @@ typedef struct load_kept {
 	char cookie[4096];
 } load_kept;
 
-/* What does not fit is left out. */
+/* What does not fit is dropped. */
 void load_kept_body(load_kept *kept, const char *bytes, size_t length);
 void load_kept_cookie(load_kept *kept, const char *value, uint32_t length);
 
@@ -58,25 +61,25 @@ typedef enum load_read {
 } load_read;
 
 typedef struct load_reader {
-	load_meaning meaning; /* of the answer, once its head has been read: status is not 0 */
-	uint64_t left;        /* of a body of known length */
-	uint64_t bytes;       /* taken so far */
+	load_meaning meaning; /* of the answer; once its head has been read, status is not 0 */
+	uint64_t left;        /* remaining bytes of a body of known length */
+	uint64_t bytes;       /* read so far */
 	weir_chunks chunks;
-	char *held; /* the beginning of a head or trailers that came in pieces */
+	char *held; /* the beginning of a head or of trailers that came in pieces */
 	weir_head head;
 	uint32_t held_length;
 	uint8_t phase, method, interims;
-	load_kept *kept; /* the caller's; NULL: nothing is kept */
+	load_kept *kept; /* owned by the caller; NULL: nothing is kept */
 } load_reader;
 
-/* Before the first use, and before each answer. */
+/* init: before the first use; begin: before each answer. */
 void load_reader_init(load_reader *reader);
 void load_reader_begin(load_reader *reader, weir_method method);
 void load_reader_fini(load_reader *reader);
-/* DONE: used bytes belong to the answer, which is over; more are not part of it. BAD: for ever. */
+/* DONE: *ret_used bytes belong to the answer, which is complete; further bytes do not. BAD: permanently. */
 load_read load_reader_take(load_reader *reader, load_heads *heads, const char *bytes, size_t length,
 			   size_t *ret_used);
-/* The stream is over: DONE where that is the end of the answer; BAD where it was cut. */
+/* The stream has ended: DONE if that is the end of the answer; BAD if it was cut. */
 load_read load_reader_end(load_reader *reader);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The series as a table for other programs: a row a second, of all runs; nothing between two commas where there is no number. */
+/*
+ * The series as a table for other programs: one row per second, for all runs. A missing number is an
+ * empty field.
+ */
 #include <inttypes.h>
 
 #include "load/figures.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For programs: the whole run as one object. What there is no number for is null. */
+/* For programs: the whole run as one object. Missing numbers are null. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -21,13 +21,13 @@ static json_t *real(double number)
 	return isfinite(number) ? json_real(number) : json_null();
 }
 
-/* 0 stands for what is not known or was not asked for. */
+/* 0 stands for unknown or not requested. */
 static json_t *known(double number)
 {
 	return number > 0 ? real(number) : json_null();
 }
 
-/* JSON is UTF-8; a name that is not is shown with '?' where it cannot be. */
+/* JSON is UTF-8; invalid bytes of a name are shown as '?'. */
 static const char *clean(const char *name, char *room)
 {
 	json_t *whole = json_string(name);
@@ -53,7 +53,7 @@ static json_t *times_of(load_times times)
 			 real(some ? times.max : NAN));
 }
 
-/* What the whole run, a class and a path have in common. */
+/* Members that the whole run, a class and a path have in common. */
 static json_t *group_of(const load_group *group, double seconds)
 {
 	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "sent",
@@ -68,7 +68,7 @@ static json_t *group_of(const load_group *group, double seconds)
 			 "bytes", count(load_get(&group->bytes)));
 }
 
-/* A class or a path: what only the whole run has elsewhere comes along. */
+/* A class or a path: also contains the times that for the whole run are stored elsewhere. */
 static json_t *part_of(const load_group *group, double seconds)
 {
 	json_t *part = group_of(group, seconds);
@@ -83,7 +83,7 @@ static json_t *part_of(const load_group *group, double seconds)
 	return NULL;
 }
 
-/* By name. Two of the same name would hide each other: the second is told by its number as well. */
+/* By name. Two groups with the same name would hide each other, so the second also has its number. */
 static json_t *groups_of(const load_group *groups, unsigned number, const char *const *names, double seconds)
 {
 	json_t *all = json_object();
@@ -151,7 +151,7 @@ static json_t *statuses_of(const load_tally *tally)
 	return all;
 }
 
-/* The steps of a distribution that have any: [upper end in ms, how many]. */
+/* The non-empty buckets of a distribution: [upper end in ms, count]. */
 static json_t *steps_of(const weir_hist *hist)
 {
 	json_t *all = json_array();
@@ -193,7 +193,7 @@ static json_t *step_of(const load_step *step)
 			 "mean_ms", known(step->mean_ms), "interrupted", step->interrupted);
 }
 
-/* null: the capacity was not looked for. Without memory it is NULL, as everywhere here. */
+/* null: there was no search for the capacity. Without memory it is NULL, as everywhere here. */
 static json_t *search_of(const load_search *search)
 {
 	if (search == NULL)
@@ -218,7 +218,7 @@ static json_t *story_of(const load_story *story)
 	json_t *details = details_of(story), *series = series_of(story);
 	bool whole =
 		all != NULL && details != NULL && json_object_set_new(all, "duration_s", real(seconds)) == 0;
-	/* Each of these takes its value, also where it fails. */
+	/* Each of these takes ownership of its value, even if it fails. */
 	whole = json_object_set_new(all, "classes", classes) == 0 && whole;
 	whole = json_object_set_new(all, "series", series) == 0 && whole;
 	whole = whole && json_object_update(all, details) == 0;
@@ -234,7 +234,7 @@ static json_t *story_of(const load_story *story)
 	return NULL;
 }
 
-/* Takes the document. */
+/* Takes ownership of the document. */
 static int write_json(FILE *out, json_t *document)
 {
 	if (document == NULL)
@@ -242,7 +242,7 @@ static int write_json(FILE *out, json_t *document)
 	int failed = json_dumpf(document, out, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
 	json_decref(document);
 	fputc('\n', out);
-	/* Without an error of the stream it is memory that it lacked. */
+	/* Without an error of the stream, the cause is a lack of memory. */
 	if (failed != 0 && !ferror(out))
 		return weir_error_set(-ENOMEM, "out of memory for the report");
 	return load_report_end(out);

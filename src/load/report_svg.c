@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plot: requests a second, and below it the response times, over the seconds of the run, or of several, one after the other. */
+/*
+ * The plot: requests per second, and below it the response times, over the seconds of one run, or of
+ * several consecutive ones.
+ */
 #include <errno.h>
 #include <math.h>
 
@@ -12,7 +15,7 @@
 enum { RATES, RESPONSE, PANELS };
 enum { WIDTH = 800, HEIGHT = 500 };
 
-/* Less of a second than this says nothing about a rate. */
+/* A shorter part of a second says nothing about a rate. */
 #define LEAST_SECOND 0.05
 
 /* A second of one of the runs. */
@@ -70,7 +73,7 @@ static double time_at(const void *of, unsigned at)
 	return from->which == 0 ? times->p50 : from->which == 1 ? times->p90 : times->p99;
 }
 
-/* What is too short at the end is left out, unless there is nothing else. */
+/* The last second is omitted if it is too short, unless there is no other. */
 static unsigned seconds_of(const load_story *story)
 {
 	unsigned seconds = story->tally->seconds;
@@ -138,7 +141,7 @@ static void make_response(weir_chart *on, const story_line *line)
 	on->low = fmax(on->low / 1.3, on->high / 1e6);
 }
 
-/* Which load it is, where a run begins. */
+/* Labels each run with its load, where it begins. */
 static void draw_loads(FILE *out, const story_line *line, const weir_chart_frame *in)
 {
 	char text[32];
@@ -151,7 +154,7 @@ static void draw_loads(FILE *out, const story_line *line, const weir_chart_frame
 	}
 }
 
-/* What came, in words: of several runs each has a load of its own. */
+/* The arrivals in words; of several runs each has its own load. */
 static void say_arrivals(const story_line *line, char *ret, size_t size)
 {
 	const load_story *first = &line->stories[0];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The summary for people: at most 80 columns wide but for names; the same figures in the same places every time. */
+/*
+ * The summary for people: at most 80 columns wide except for names; the same figures in the same places
+ * every time.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -104,7 +107,10 @@ static bool is_warned(const load_story *story)
 	return load_was_in_vain(story) || load_fell_behind(story) || load_ran_short(story);
 }
 
-/* Twice, above the figures and below them: whoever reads only one end of the report has read it. */
+/*
+ * Printed twice, above the figures and below them, so that nobody who reads only one end of the report
+ * misses them.
+ */
 static void put_warnings(const page *on)
 {
 	put_vain(on);
@@ -227,7 +233,7 @@ static void put_latency(const page *on)
 		fputs("  nothing was answered with success\n", on->out);
 }
 
-/* Steps of the same ratio from the fastest to the slowest: a long tail leaves the rest in sight. */
+/* Bars of equal ratio from the fastest to the slowest, so that a long tail does not hide the rest. */
 typedef struct bars {
 	double low, high;
 	unsigned count;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs of `weir load`: the signals that stop them; one, with the screen around it; and the search of a capacity. */
+/*
+ * Runs of `weir load`: the signals that stop them, a single run with its screen, and the search for a
+ * capacity.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,7 +18,7 @@
 /* The seconds that a live screen shows. */
 #define SCREEN_SECONDS 120u
 
-/* ---- signals: blocked in all threads, and looked for while waiting ---- */
+/* ---- signals: blocked in all threads, and checked while waiting ---- */
 
 static void stop_signals(sigset_t *ret)
 {
@@ -116,7 +119,7 @@ void load_run_free(load_run *run)
 #define USERS_MAX 4096u
 /* 1 to 4096 users, and the best twice more. */
 _Static_assert(LOAD_STEPS_MAX >= 13 + 2, "the steps of a search");
-/* So much more is more; less is noise. */
+/* A smaller gain is noise. */
 #define GAIN 1.05
 
 static void keep_step(load_search *search, const load_run *run, unsigned users)
@@ -139,7 +142,7 @@ static void tell_step(FILE *out, const load_step *step)
 		step->mean_ms, step->interrupted ? ", interrupted" : "");
 }
 
-/* Answers a second of a closed run of this many users. */
+/* Answers per second of a closed run with this many users. */
 static int measure(load_setup *setup, const load_work *work, unsigned users, FILE *out, double *ret_per_s)
 {
 	load_search *search = &setup->search;
@@ -167,7 +170,10 @@ static double middle(double a, double b, double c)
 	return c < low ? low : c > high ? high : c;
 }
 
-/* Twice as many users until two steps in a row gave no more; then the best is measured twice more, and the middle one counts. */
+/*
+ * Doubles the users until two consecutive steps gave no more. Then the best step is measured twice more,
+ * and the median counts.
+ */
 static int climb(load_setup *setup, const load_work *work, FILE *out, double *ret_per_s)
 {
 	double best = 0, per_s = 0, again[2];

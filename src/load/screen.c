@@ -11,7 +11,7 @@
 struct load_screen {
 	FILE *out;
 	bool terminal, colour, utf8;
-	unsigned told; /* seconds that have had their line */
+	unsigned told; /* seconds that have been printed */
 };
 
 int load_screen_open(FILE *out, bool terminal, load_screen **ret)
@@ -29,7 +29,7 @@ int load_screen_open(FILE *out, bool terminal, load_screen **ret)
 	return 0;
 }
 
-/* Its size is asked for each time: a window that has changed is filled with the next picture. */
+/* The size is read each time: after a resize the next picture fills the window. */
 static void draw_terminal(const load_screen *screen, const load_story *story)
 {
 	weir_screen cells;
@@ -49,7 +49,7 @@ void load_screen_draw(load_screen *screen, const load_story *story)
 		return;
 	}
 	int last = load_last_second(story);
-	/* Fewer seconds than it had: another run has begun. */
+	/* Fewer seconds than before: another run has begun. */
 	if (last + 1 < (int)screen->told)
 		screen->told = 0;
 	for (; (int)screen->told <= last; screen->told++)

@@ -10,16 +10,16 @@
 #define MINUTE   60u
 #define LABEL    9u
 #define COLUMN   8u
-#define ROOMY    18u /* rows from which there are empty ones between the parts */
-#define NOW_ROOM 24u /* right of a sparkline */
+#define ROOMY    18u /* number of rows from which the parts are separated by empty ones */
+#define NOW_ROOM 24u /* to the right of a sparkline */
 
-/* What the parts need; worked out once a picture. */
+/* What the parts need; computed once per picture. */
 typedef struct sight {
 	const load_story *story;
 	const load_tally *tally;
-	const load_second *now; /* the last second that is over; NULL: none is */
+	const load_second *now; /* the last complete second; NULL: there is none */
 	load_times now_times;
-	bool behind, shorted; /* the generator; of connections */
+	bool behind, shorted; /* behind: the generator; shorted: of connections */
 } sight;
 
 static sight look(const load_story *story)
@@ -75,7 +75,7 @@ static void draw_progress(weir_screen *screen, unsigned row, const load_story *s
 
 static void put_cell(weir_screen *screen, unsigned row, unsigned at, weir_tone tone, const char *text)
 {
-	/* Half a number would be another number. */
+	/* A truncated number would be another number. */
 	if (LABEL + COLUMN * (at + 1) <= screen->columns)
 		weir_screen_put_right(screen, row, LABEL + COLUMN * at, COLUMN, tone, text);
 }
@@ -209,7 +209,7 @@ static unsigned draw_minutes(weir_screen *screen, unsigned row, const sight *of)
 	return row;
 }
 
-/* ---- what went wrong, and classes ---- */
+/* ---- errors and classes ---- */
 
 static unsigned draw_errors(weir_screen *screen, unsigned row, const sight *of)
 {
@@ -299,7 +299,7 @@ void load_screen_picture(weir_screen *screen, const load_story *story)
 	draw_classes(screen, row, &of);
 }
 
-/* ---- where there is no terminal ---- */
+/* ---- without a terminal ---- */
 
 void load_screen_line(FILE *out, const load_story *story, unsigned second)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Users on their way: what they ask for next, when, and what they do when it fails. */
+/* Active users: what they request next, when, and what they do when it fails. */
 #include "base/mix.h"
 #include "load/reactor.h"
 #include "loop/loop.h"
 
-/* Who could not even connect does not try again at once, or a closed run would do nothing else. */
+/* After a failed connect the user pauses before it tries again, or a closed run would do nothing else. */
 #define REFUSED_PAUSE_NS (10 * WEIR_NS_PER_MS)
 #define BACKOFF_STEPS    10
 
@@ -13,9 +13,9 @@ static uint64_t since(const load_reactor *reactor, uint64_t at_ns)
 	return at_ns > reactor->measure_ns ? at_ns - reactor->measure_ns : 0;
 }
 
-/* ---- being due ---- */
+/* ---- due times ---- */
 
-/* Of one who waits for a connection it is the patience that is over. */
+/* If the session waits for a connection, its patience is over. */
 static void timer_fired(weir_timer *timer, void *arg)
 {
 	load_session *session = arg;
@@ -54,7 +54,7 @@ static void start_user(load_session *session, uint64_t number)
 	load_user_start_at(reactor->plan->work, &session->user, weir_random_u64(&reactor->random), number);
 }
 
-/* Meant for from_ns, and the think that the work wants before it. */
+/* The request is meant for from_ns plus the think time that the work asks for. */
 static void plan_request(load_session *session, const load_next *next, uint64_t from_ns)
 {
 	session->form = next->form;
@@ -67,7 +67,7 @@ static void plan_request(load_session *session, const load_next *next, uint64_t 
 	be_due_at(session, session->meant_ns);
 }
 
-/* A closed run has always as many users: where one's session is over, another comes. */
+/* A closed run has a constant number of users: when a session is over, another begins. */
 static void go_on(load_session *session, const load_seen *seen, uint64_t from_ns)
 {
 	load_reactor *reactor = session->reactor;
@@ -120,7 +120,7 @@ void load_session_free(load_session *session)
 	weir_pool_give(&reactor->session_pool, session);
 }
 
-/* ---- what comes of it ---- */
+/* ---- outcomes ---- */
 
 void load_session_sent(load_session *session, uint64_t now_ns)
 {
@@ -162,7 +162,7 @@ static uint64_t told_to_wait(const load_session *session, const load_outcome *ou
 		       : 0;
 }
 
-/* Twice as long each time, and each time between half and one and a half of it. */
+/* Doubles each time, with jitter: between half and one and a half times that. */
 static uint64_t backoff(const load_session *session)
 {
 	load_reactor *reactor = session->reactor;

@@ -19,9 +19,9 @@
 #define REACH_MS          5000u
 #define DESCRIPTORS_EXTRA 256u
 
-/* ---- what is asked for ---- */
+/* ---- what is requested ---- */
 
-/* The target of the URL, ended by a NUL: within it, or "/". */
+/* The target of the URL, terminated by a NUL: within it, or "/". */
 static const char *target_of(const load_setup *setup, char *room, size_t size)
 {
 	weir_span target = setup->place.target;
@@ -53,7 +53,7 @@ int load_setup_work(const load_setup *setup, const load_habits *habits, load_wor
 	return load_work_url(habits, target, ret);
 }
 
-/* Of an open run each arrival is a user with one request, unless sessions were asked for. */
+/* In an open run each arrival is a user with one request, unless sessions were asked for. */
 static load_habits habits_of(const load_setup *setup)
 {
 	const load_options *options = setup->options;
@@ -92,7 +92,7 @@ int load_setup_make(load_setup *setup, const load_options *options)
 		error = load_place_reach(&setup->place, REACH_MS);
 	if (error == 0)
 		error = load_sources_check(options->source, options->plan.source_count, &setup->place);
-	/* Rather than once for each request. */
+	/* Checked once here, rather than for each request. */
 	if (error == 0 && setup->place.secure && !options->plan.secure_unverified &&
 	    weir_tls_prepare(options->plan.authorities) != 0)
 		error = -EINVAL;
@@ -115,7 +115,7 @@ bool load_setup_needs_capacity(const load_options *options)
 	return options->loads > 0 || options->transient != NULL;
 }
 
-/* ---- who comes ---- */
+/* ---- arrivals ---- */
 
 static int one_phase(double rate, load_run *run, bool poisson)
 {
@@ -123,7 +123,7 @@ static int one_phase(double rate, load_run *run, bool poisson)
 	return load_schedule_phases(&phase, 1, poisson, false, UINT64_MAX, &run->schedule);
 }
 
-/* Arrivals a second that make as many requests as there can be answers: where each arrival makes several, that is fewer. */
+/* Arrivals per second that make as many requests as the capacity: fewer, if each arrival makes several. */
 static double arrivals_at_capacity(const load_setup *setup)
 {
 	double requests = setup->options->habits.requests;
@@ -194,7 +194,7 @@ static int schedule(const load_setup *setup, double load, load_run *run)
 
 /* ---- plans ---- */
 
-/* Descriptors for as many connections; what cannot be had is said. */
+/* Raises the limit of descriptors for this many connections; reports it if that is not possible. */
 static void raise_descriptors(load_plan *plan)
 {
 	struct rlimit limit;
@@ -221,7 +221,7 @@ static unsigned cores(void)
 	return count < 1 ? 1 : count > (long)LOAD_THREADS_MAX ? LOAD_THREADS_MAX : (unsigned)count;
 }
 
-/* As many connections as the users need, each on its own thread. */
+/* As many connections as the users need, divided evenly among the threads. */
 static unsigned connections_of(unsigned users, unsigned streams, unsigned threads)
 {
 	WEIR_ASSERT(threads > 0 && streams > 0);
@@ -229,7 +229,7 @@ static unsigned connections_of(unsigned users, unsigned streams, unsigned thread
 	return threads * ((share + streams - 1) / streams);
 }
 
-/* Each thread has a user at least, and a connection. */
+/* Each thread has at least one user and one connection. */
 static void fill(load_plan *plan, bool closed)
 {
 	unsigned streams = plan->http2 && plan->streams > 0 ? plan->streams : 1;

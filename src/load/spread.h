@@ -3,8 +3,10 @@
 #define WEIR_LOAD_SPREAD_H
 
 /*
- * How the response times of one second are spread: the buckets of weir_hist, of 32 bits and only from 8 us to 137 s, so that there can be one for every second of every thread (3 KB). What is
- * outside counts as the nearest. Percentiles of several threads come from the merged counts; percentiles of percentiles would be wrong.
+ * The distribution of the response times of one second: the buckets of weir_hist, but with 32 bits and
+ * only from 8 us to 137 s, so that there can be one for every second of every thread (3 KB). Values
+ * outside count as the nearest bucket. Percentiles over several threads are computed from the merged
+ * counts; percentiles of percentiles would be wrong.
  *
  * Threads: one writer; readers at any time, relaxed.
  */
@@ -27,9 +29,9 @@ static inline void load_spread_add(load_spread *spread, uint64_t ns)
 	atomic_store_explicit(&spread->bucket[index], count + 1, memory_order_relaxed);
 }
 
-/* `into` is the caller's alone. */
+/* `into` belongs to the caller alone. */
 void load_spread_merge(load_spread *into, const load_spread *from);
-/* Adds the counts to a histogram, for percentiles (weir_hist_quantile) of one second or of several. */
+/* Adds the counts to a histogram, for percentiles (weir_hist_quantile) of one or several seconds. */
 void load_spread_put(weir_hist *into, const load_spread *from);
 
 #endif

@@ -3,8 +3,8 @@
 #define WEIR_LOAD_SYNTAX_H
 
 /*
- * What may become part of a request: nothing that is given as a method, a target or a field can end its line and begin another. Each returns 0, or -EINVAL with a sentence that
- * says what would be accepted.
+ * Checks of what becomes part of a request: no method, target or field can end its line and begin
+ * another. Each function returns 0, or -EINVAL with a sentence that says what would be accepted.
  *
  * Threads: any; no state.
  */
@@ -19,11 +19,14 @@
 int load_check_method(const char *method);
 /* From '/' on, printable ASCII without spaces or '#'. */
 int load_check_target(const char *target);
-/* "Name: value"; not what the connection itself is about. cookies: the user carries them, so not Cookie. */
+/*
+ * "Name: value"; not the fields of the connection itself. cookies: the user carries them, so Cookie is
+ * not allowed.
+ */
 int load_check_field(const char *field, bool cookies);
 /*
- * The origin form of a target that may begin with the origin ("http://host:port"): what follows it, or "/" where nothing does. NULL: it is that of another server, or no target;
- * weir_error says which.
+ * The origin form of a target that may begin with the origin ("http://host:port"): what follows it, or
+ * "/" if nothing does. NULL: it belongs to another server, or is no target; weir_error says which.
  */
 const char *load_target_within(const char *origin, const char *target);
 

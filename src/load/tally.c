@@ -31,7 +31,7 @@ static void raise(_Atomic uint64_t *counter, uint64_t value)
 		set(counter, value);
 }
 
-/* ---- making one ---- */
+/* ---- initialisation ---- */
 
 int load_tally_init(load_tally *tally, unsigned classes, unsigned paths, uint64_t target_ns,
 		    unsigned seconds_max)
@@ -112,7 +112,10 @@ static void count_ended(load_group *group, const load_result *result, uint64_t r
 		count_ok(group, response_ns);
 }
 
-/* The spread of a second, made if need be; NULL: no memory, and then percentiles of that second are not known. */
+/*
+ * The distribution of a second, allocated if needed; NULL: no memory, and then the percentiles of that
+ * second are unknown.
+ */
 static load_spread *spread_of(load_second *second)
 {
 	load_spread *spread = atomic_load_explicit(&second->spread, memory_order_relaxed);
@@ -143,7 +146,7 @@ static void count_status(load_tally *tally, unsigned status)
 		add(&tally->status[status], 1);
 }
 
-/* (n + 1)^2 - n^2. */
+/* The square of the user's count grows by (n + 1)^2 - n^2. */
 void load_tally_user(load_tally *tally, uint32_t before)
 {
 	add(&tally->user_answers, 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schedules as people write them: a phase, and the transient workloads by name. */
+/* Text forms of schedules: a phase, and the transient workloads by name. */
 #include <errno.h>
 #include <string.h>
 #include <strings.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The whole of `weir load --help`; docs/load.md and the manual tell the same, and a test compares them. */
+/* The text of `weir load --help`; docs/load.md and the manual say the same, and a test compares them. */
 #include "load/options.h"
 
 /* clang-format off */

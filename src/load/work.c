@@ -6,9 +6,9 @@
 #include "base/mem.h"
 #include "load/work_priv.h"
 
-#define STATE_DRAWS UINT32_MAX /* of a user of a trace: he was not started at a line */
+#define STATE_DRAWS UINT32_MAX /* a user of a trace that was not started at a line */
 
-/* ---- what it is ---- */
+/* ---- properties ---- */
 
 unsigned load_work_classes(const load_work *work)
 {
@@ -67,7 +67,7 @@ void load_user_end(const load_work *work, load_user *user)
 	user->own = NULL;
 }
 
-/* NULL: there is no memory, and he does without. */
+/* NULL: no memory, and the user does without. */
 static load_own *own_of(const load_work *work, load_user *user)
 {
 	if (user->own != NULL)
@@ -114,7 +114,7 @@ static void ask_item(const load_work *work, load_user *user, load_next *ret)
 	ret->target = item->target;
 }
 
-/* Follows a link of the page that was seen, if that is what is due. */
+/* Follows a link of the last page, if that is due. */
 static bool ask_link(const load_work *work, load_user *user, const load_seen *seen, load_next *ret)
 {
 	load_own *own = own_of(work, user);
@@ -154,7 +154,10 @@ static size_t put_number(char *to, uint32_t number)
 	return count;
 }
 
-/* A target that is made for this request; it fits, as the model was checked for that. Without memory for it, the form's, which has the lowest numbers. */
+/*
+ * Generates a target for this request; it fits, because the model was checked for that. Without memory
+ * for it the form's target is used, which has the lowest numbers.
+ */
 static void make_target(const load_work *work, load_user *user, const load_page *page, load_next *ret)
 {
 	load_own *own = own_of(work, user);
@@ -176,7 +179,7 @@ static void make_target(const load_work *work, load_user *user, const load_page 
 	ret->target = (weir_span){own->target, length};
 }
 
-/* Where he goes after what he saw; sets how long he waits. END: the session is over. */
+/* The page after what the user saw; sets the wait. END: the session is over. */
 static uint16_t next_page(const load_model *model, load_user *user, const load_seen *seen, load_next *ret)
 {
 	const load_page *page = &model->page[user->state];

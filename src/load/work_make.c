@@ -127,7 +127,7 @@ int load_work_begin(const load_habits *habits, load_work **ret)
 
 /* ---- rows and items ---- */
 
-/* Two places are kept free: for "other", and for what links lead to. */
+/* Two places are kept free: for "other", and for targets of links. */
 uint16_t load_work_add_row(load_work *work, const char *name)
 {
 	if (work->rows == LOAD_PATHS_MAX - 1)
@@ -139,7 +139,10 @@ uint16_t load_work_add_row(load_work *work, const char *name)
 	return (uint16_t)work->rows++;
 }
 
-/* The only item of a row gives its forms the target; of several, the first is there for the forms to be whole. */
+/*
+ * If a row has one item, its forms get the target. If it has several, the first is used so that the forms
+ * are complete.
+ */
 static void give_targets(load_work *work)
 {
 	bool several[LOAD_PATHS_MAX] = {false};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A work from a model: each page is a row, so that the tally keeps them apart by name. */
+/* A work from a model: each page is a row, so that the tally distinguishes them by name. */
 #include <errno.h>
 #include <string.h>
 
@@ -54,7 +54,7 @@ int load_work_model_text(const load_habits *habits, const char *name, const char
 	for (unsigned i = 0; i < work->model->pages; i++)
 		make_row(work, &work->model->page[i]);
 	failed = load_work_finish(work);
-	/* Its classes are of pages, not of users: nothing is drawn. */
+	/* Its classes belong to pages, not to users: none is drawn. */
 	if (!failed && work->row[0].klass >= 0)
 		load_draw_fini(&work->class_draw);
 out:

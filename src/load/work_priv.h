@@ -3,14 +3,17 @@
 #define WEIR_LOAD_WORK_PRIV_H
 
 /*
- * What a work is made of, for the files that make one (work_*.c) and the one that users ask (work.c).
+ * The parts of a work, for the files that make one (work_*.c) and the one that serves users (work.c).
  *
- *	rows   kinds of requests that are kept apart: method, body, path. Each row has a form for each class: form[klass * rows + row]
- *	items  what is drawn: a target in a row, with a weight. Where a row has but one item its forms have the target; else the item has it
- *	lines  of a trace: which item each is
- *	model  pages and where one goes from there; a page is a row, and there are no items
+ *  rows   kinds of requests that are distinguished: method, body, path. Each row has a form for each class:
+ *         form[klass * rows + row]
+ *  items  what is drawn: a target in a row, with a weight. If a row has only one item its forms have the
+ *         target; otherwise the item has it
+ *  lines  of a trace: the item of each
+ *  model  pages and their successors; a page is a row, and there are no items
  *
- * A constructor begins a work with the habits, adds paths and rows, then items (or a model), and ends with load_work_finish.
+ * A constructor begins a work with the habits, adds paths and rows, then items (or a model), and ends
+ * with load_work_finish.
  */
 
 #include "load/draw.h"
@@ -26,7 +29,7 @@
 typedef struct load_row {
 	weir_span method, target, body; /* an empty method: the habits' method and body */
 	uint16_t path;
-	int klass; /* -1: the user's */
+	int klass; /* -1: that of the user */
 } load_row;
 
 typedef struct load_item {
@@ -47,11 +50,11 @@ struct load_work {
 	load_mix mix;
 	load_draw class_draw; /* count 0: one class */
 	char *class_fields[LOAD_CLASSES_MAX];
-	/* what is asked for */
+	/* what is requested */
 	char path_name[LOAD_PATHS_MAX][64];
 	unsigned paths;
 	load_row row[LOAD_PATHS_MAX];
-	unsigned rows, links_row; /* links_row: of what is followed */
+	unsigned rows, links_row; /* links_row: for followed links */
 	load_form *form;
 	load_item *item;
 	uint32_t items;
@@ -59,26 +62,35 @@ struct load_work {
 	uint32_t *line; /* of a trace */
 	uint64_t lines;
 	load_model *model;
-	struct load_block *blocks; /* of kept text */
+	struct load_block *blocks; /* of copied text */
 };
 
-/* ---- making (work_make.c) ---- */
+/* ---- construction (work_make.c) ---- */
 
-/* With habits that were checked; free it with load_work_free, also when something fails later. */
+/* The habits have been checked. Free the work with load_work_free, even if something fails later. */
 int load_work_begin(const load_habits *habits, load_work **ret);
-/* A copy that lives as long as the work; NULL: no memory, as weir_error says. */
+/* A copy that lives as long as the work; NULL: no memory, with weir_error. */
 const char *load_work_keep(load_work *work, const char *text, size_t length);
-/* A path and a row of it, for items; "other" when there is no room for one of its own. Returns its number. */
+/*
+ * Adds a path and a row for it, for items; "other" if there is no room for one of its own. Returns its
+ * number.
+ */
 uint16_t load_work_add_row(load_work *work, const char *name);
-/* The items, which the work owns from now on whatever happens, and their weights (NULL: all the same). Targets were kept. */
+/*
+ * Sets the items, which the work owns from now on in any case, and their weights (NULL: all equal). The
+ * targets were copied by load_work_keep.
+ */
 int load_work_set_items(load_work *work, load_item *items, const double *weights, uint32_t count);
-/* Makes the forms. The work is ready. */
+/* Makes the forms; the work is then ready. */
 int load_work_finish(load_work *work);
-/* "/bytes/{size}" with the size put in, kept; an empty span: no memory. */
+/* "/bytes/{size}" with the size inserted, copied; an empty span: no memory. */
 weir_span load_work_size_target(load_work *work, const char *target, const char *size);
-/* -EINVAL: there is no {size} in it, or it is no target. */
+/* -EINVAL: it does not contain one {size}, or is no target. */
 int load_check_size_target(const char *target);
-/* Sizes are kept apart by powers of ten: "1 KB to 10 KB". Which of these it is; and rows for those that are present, in order of size. */
+/*
+ * Sizes are distinguished by powers of ten: "1 KB to 10 KB". Returns the group of a size; adds rows for
+ * the groups that are present, in order of size.
+ */
 #define LOAD_SIZE_GROUPS 8
 unsigned load_size_group(double bytes);
 void load_work_add_size_rows(load_work *work, const bool present[LOAD_SIZE_GROUPS],
@@ -88,8 +100,8 @@ void load_work_add_size_rows(load_work *work, const bool present[LOAD_SIZE_GROUP
 
 typedef struct load_own {
 	load_jar jar;
-	weir_span last;    /* the target that was asked for last, if links are followed */
-	uint32_t followed; /* links in a row */
+	weir_span last;    /* the last target, if links are followed */
+	uint32_t followed; /* consecutive links */
 	uint32_t number;   /* of the user, in templates */
 	char target[LOAD_LINK_MAX + 1];
 } load_own;

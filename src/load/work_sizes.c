@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A size distribution as a list of sizes. One that is continuous becomes LOAD_SIZES sizes of equal chance: the middle of each part of the distribution, and the last, which stands for the
- * tail, as large as the mean needs it to be.
+ * A size distribution as a list of sizes. A continuous one becomes LOAD_SIZES equally likely sizes: the
+ * middle of each part of the distribution. The last one stands for the tail and is as large as the mean
+ * requires.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -35,11 +36,11 @@ static int wrong(const char *text)
 			      weir_text_quote(quoted, sizeof quoted, text));
 }
 
-/* "10KB .4" or "10KB"; the text is changed. */
+/* "10KB .4" or "10KB"; the text is modified. */
 static bool read_size(char *text, double *ret_bytes, double *ret_weight)
 {
 	uint64_t bytes;
-	text = weir_key_trim(text);
+	text = weir_sim_key_trim(text);
 	char *space = strpbrk(text, " \t");
 	*ret_weight = 1;
 	if (space != NULL && weir_text_number(space, ret_weight) == 0)
@@ -81,7 +82,7 @@ static void cut(const weir_dist *dist, sizes *ret)
 		if (i + 1 < LOAD_SIZES)
 			rest -= ret->bytes[i];
 	}
-	/* Of very small sizes, which are rounded up, there may be nothing left. */
+	/* For very small sizes, which are rounded up, there may be nothing left. */
 	ret->bytes[LOAD_SIZES - 1] = fmax(rest, 1);
 }
 
@@ -91,7 +92,7 @@ static int read_sizes(const char *text, sizes *ret)
 	const char *first = text + strspn(text, " \t");
 	if (strchr("0123456789.", *first) != NULL)
 		return *first != '\0' ? read_list(text, ret) : wrong(text);
-	if (weir_key_dist_size(text, &dist) < 0)
+	if (weir_sim_key_dist_size(text, &dist) < 0)
 		return wrong(text);
 	if (dist.kind == WEIR_DIST_DETERMINISTIC) {
 		ret->bytes[0] = dist.mean;

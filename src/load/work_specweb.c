@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The static part of SPECweb99: directories of 36 files, nine in each of four classes, of 102.4 (j + 1) 10^class bytes. 35, 50, 14 and 1 % of the requests go to the classes; within a
- * class to its files, and to the directories, by Zipf with alpha 1, the files in an order of rank of their own.
+ * The static part of SPECweb99: directories of 36 files, nine in each of four classes, of 102.4 (j + 1)
+ * 10^class bytes. The classes get 35, 50, 14 and 1 % of the requests. The files within a class, and the
+ * directories, are drawn by Zipf with alpha 1; the files have a rank order of their own.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 #define FILES   9
 
 static const double class_share[CLASSES] = {0.35, 0.50, 0.14, 0.01};
-/* The file at each rank: the middle sizes are asked for most. */
+/* The file at each rank: the middle sizes are requested most. */
 static const unsigned file_at_rank[FILES] = {4, 3, 5, 2, 6, 1, 7, 8, 0};
 
 uint32_t load_specweb_file(unsigned klass, unsigned number)
@@ -102,7 +103,7 @@ static int make_items(load_work *work, const char *prefix, unsigned directories,
 	return 0;
 }
 
-/* "", "/", "/files/": without its last '/'. */
+/* "", "/", "/files/": without a trailing '/'. */
 static int copy_prefix(const char *prefix, char *copy, size_t room)
 {
 	size_t length = strlen(prefix);

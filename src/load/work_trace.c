@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A work of a trace's lines: what is asked for more than once is one item, which its lines share. */
+/* A work of a trace's lines: equal requests are one item, which their lines share. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

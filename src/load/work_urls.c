@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Works of targets that are given: one, several, or a file of them. */
+/* Works of given targets: one, several, or a file of them. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #define LIST_MAX   1000000
 #define WEIGHT_MAX 1e9
 
-/* Items that grow in number while a file is read. */
+/* An array of items that grows while a file is read. */
 typedef struct list {
 	load_item *item;
 	double *weight;
@@ -103,7 +103,7 @@ int load_work_url(const load_habits *habits, const char *target, load_work **ret
 
 /* ---- files ---- */
 
-/* "/path", or "3 /path"; the line is changed. */
+/* "/path", or "3 /path"; the line is modified. */
 static int read_line(load_work *work, list *all, char *line)
 {
 	double weight = 1;

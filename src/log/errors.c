@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The error log: sentences with a level, limited by kind. */
+/* The error log: messages with a level, rate-limited by kind. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "log/log.h"
 
-#define KINDS    64 /* the last one is for all that find no place of their own */
+#define KINDS    64 /* the last one is shared by kinds that have no entry of their own */
 #define PER_S    10
 #define SENTENCE 2048
 
@@ -26,7 +26,7 @@ struct weir_errors {
 	weir_log *log;
 	weir_log_level least;
 	unsigned per_s;
-	/* under lock, which is held for the making of a line and never for its writing */
+	/* under lock, which is held while a line is made and never while it is written */
 	pthread_mutex_t lock;
 	kind kinds[KINDS];
 	weir_log_clock clock;
@@ -72,7 +72,7 @@ static kind *find_kind_locked(weir_errors *errors, const char *name, uint64_t no
 	return k;
 }
 
-/* A token bucket: as many at once as in a second. */
+/* A token bucket that holds the tokens of one second. */
 static bool take_locked(const weir_errors *errors, kind *k, uint64_t now_ns)
 {
 	double more = (double)(now_ns - k->refilled_ns) * 1e-9 * errors->per_s;
@@ -86,7 +86,7 @@ static bool take_locked(const weir_errors *errors, kind *k, uint64_t now_ns)
 	return true;
 }
 
-/* Control characters and what is no ASCII, so that nobody can forge a line or talk to a terminal. */
+/* Escapes control characters and non-ASCII bytes, so that nobody can forge a line or control a terminal. */
 static size_t escape(char *to, size_t size, const char *text)
 {
 	static const char hex[] = "0123456789abcdef";
@@ -129,7 +129,7 @@ void weir_errors_say(weir_errors *errors, weir_log_level level, const char *name
 	uint64_t now_ns = weir_clock_ns();
 	pthread_mutex_lock(&errors->lock);
 	kind *k = find_kind_locked(errors, name, now_ns);
-	/* Threads read the clock before the lock, so one may come with an older time. */
+	/* Threads read the clock before they take the lock, so one may come with an older time. */
 	if (now_ns < k->refilled_ns)
 		now_ns = k->refilled_ns;
 	if (take_locked(errors, k, now_ns)) {

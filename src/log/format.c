@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines of the access log. Each field that a client chooses has a share of the line that its escaped form may take, the shares of all together fit, and an escape is never cut:
- * so every line is whole and ends with its newline, whatever came.
+ * Lines of the access log. Each field that a client chooses has a maximum size for its escaped form. All
+ * of these together fit into a line, and an escape is never cut. So every line is complete and ends with
+ * its newline, whatever the input.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -16,7 +17,10 @@
 #include <emmintrin.h>
 #endif
 
-/* Bytes that the escaped form of each may take. Together with the rest of a line, which is less than 800 bytes, they fit into a line. */
+/*
+ * Maximum bytes of the escaped form of each field. Together with the rest of a line, which is less than
+ * 800 bytes, they fit into a line.
+ */
 enum {
 	METHOD_SHARE = 64,
 	PATH_SHARE = 3072,
@@ -67,7 +71,7 @@ void weir_log_clock_at(weir_log_clock *clock, int64_t wall_ns)
 	print_utc(clock->utc, sizeof(clock->utc), (time_t)second);
 }
 
-/* The distance of the two clocks is looked at once a second: the wall clock may be set. */
+/* The offset between the two clocks is checked once a second: the wall clock may be set. */
 void weir_log_clock_set(weir_log_clock *clock, uint64_t monotonic_ns)
 {
 	int64_t second = (int64_t)(monotonic_ns / WEIR_NS_PER_S);
@@ -83,7 +87,7 @@ void weir_log_clock_set(weir_log_clock *clock, uint64_t monotonic_ns)
 
 /* ---- numbers, addresses ---- */
 
-/* Inlined, so that a literal is a few moves. */
+/* Inlined, so that a literal takes only a few moves. */
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE char *put_text(char *at, const char *text)
@@ -103,7 +107,7 @@ static char *put_number(char *at, uint64_t number)
 	return at;
 }
 
-/* Milliseconds with three digits after the point. */
+/* Milliseconds with three decimals. */
 static char *put_ms(char *at, uint64_t ns)
 {
 	uint64_t us = ns / 1000;
@@ -161,11 +165,11 @@ static const char hex[] = "0123456789abcdef";
 
 typedef struct escape {
 	size_t used;     /* bytes of the input */
-	unsigned length; /* of the output; 0: the bytes as they are */
+	unsigned length; /* of the output; 0: the bytes unchanged */
 	char text[8];
 } escape;
 
-/* What is not printable ASCII, quotes and backslashes: \xHH, as other servers write them. */
+/* Bytes that are not printable ASCII, quotes and backslashes: \xHH, as other servers write them. */
 static escape escape_plain(const unsigned char *at, size_t left)
 {
 	unsigned char c = *at;
@@ -174,7 +178,7 @@ static escape escape_plain(const unsigned char *at, size_t left)
 	return (escape){1, 4, {'\\', 'x', hex[c >> 4], hex[c & 15]}};
 }
 
-/* Length of a whole and shortest UTF-8 sequence of a character that may be in a text; 0: it is none. */
+/* Length of a complete and shortest UTF-8 sequence of a character that may occur in text; 0: it is none. */
 static size_t utf8_length(const unsigned char *at, size_t left)
 {
 	unsigned char c = at[0];
@@ -189,13 +193,16 @@ static size_t utf8_length(const unsigned char *at, size_t left)
 	return overlong || beyond ? 0 : length;
 }
 
-/* NUL and bytes that are no UTF-8 become U+FFFD; DEL and the C1 controls are escaped for the sake of terminals. */
+/*
+ * NUL and bytes that are not UTF-8 become U+FFFD; DEL and the C1 controls are escaped to protect
+ * terminals.
+ */
 static escape escape_json(const unsigned char *at, size_t left)
 {
 	unsigned char c = *at;
 	if (c == '"' || c == '\\')
 		return (escape){1, 2, {'\\', (char)c}};
-	if (c == 0) /* which many readers of JSON refuse */
+	if (c == 0) /* many JSON readers refuse it */
 		return (escape){1, 6, {'\\', 'u', 'f', 'f', 'f', 'd'}};
 	if (c < ' ' || c == 127)
 		return (escape){1, 6, {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15]}};
@@ -211,7 +218,7 @@ static escape escape_json(const unsigned char *at, size_t left)
 
 typedef escape escaper(const unsigned char *at, size_t left);
 
-/* How many bytes from here on both formats have as they are: nearly all, so sixteen are looked at together. */
+/* How many of the next bytes are unchanged in both formats: nearly all, so sixteen are checked at a time. */
 static size_t plain_run(const unsigned char *from, size_t left)
 {
 	size_t run = 0;
@@ -233,7 +240,7 @@ static size_t plain_run(const unsigned char *from, size_t left)
 	return run;
 }
 
-/* At most `share` bytes; what is cut ends with "...". */
+/* At most `share` bytes; a text that is cut ends with "...". */
 static inline char *put_escaped(char *at, weir_span span, size_t share, escaper *escape_one)
 {
 	const unsigned char *from = (const unsigned char *)span.at;
@@ -244,7 +251,7 @@ static inline char *put_escaped(char *at, weir_span span, size_t share, escaper 
 			e = escape_one(from, left);
 		size_t length = e.length != 0 ? e.length : e.used;
 		if (length > room) {
-			/* A run may end anywhere, a character or an escape may not. */
+			/* A run of plain bytes may be cut anywhere, a character or an escape may not. */
 			size_t part = e.length == 0 && *from < 128 ? room : 0;
 			memcpy(at, from, part);
 			return put_text(at + part, "...");
@@ -270,7 +277,7 @@ static char *put_plain(char *at, weir_span span, size_t share)
 	return put_escaped(at, span, share, escape_plain);
 }
 
-/* Quoted; what is not there is "-". */
+/* Quoted; a missing value is "-". */
 static char *put_quoted(char *at, weir_span span, size_t share)
 {
 	*at++ = '"';
@@ -306,7 +313,7 @@ static char *put_request_line(char *at, const weir_log_entry *entry)
 	return at;
 }
 
-/* Nothing of a name=value that a client chose is outside of quotes. */
+/* In name=value, the part that a client chose is always quoted. */
 INLINE char *put_pair(char *at, const char *name, weir_span value)
 {
 	if (value.at == NULL)

@@ -2,12 +2,15 @@
 /*
  * Rings and the thread that empties them.
  *
- * A ring is `size` bytes and room for one more line behind them, so that a line that begins within is whole wherever it ends. Positions only grow; their remainder by `size` is the
- * place. A line that reaches the end makes the next one begin at the next multiple of `size` (a lap); `lap_end` says where the data of the lap before ends. While the
- * writer is still in the lap before, a line that fits ends before the writer's place, so it cannot reach the end: there is never more than one such end to remember.
+ * A ring has `size` bytes and room for one more line after them, so that a line that begins within is
+ * contiguous wherever it ends. Positions only grow; their remainder modulo `size` is the offset. After a
+ * line that reaches the end, the next one begins at the next multiple of `size` (a lap); `lap_end` says
+ * where the data of the previous lap ends. While the writer is still in the previous lap, a line that
+ * fits ends before the writer's offset, so it cannot reach the end: there is never more than one such end
+ * to remember.
  *
- *	producer: head (release), lap_end before it     writer: tail (release)
- *	free if   line_max <= tail + size - head        data: [tail, head), or to lap_end first
+ *  producer: head (release), lap_end before it     writer: tail (release)
+ *  free if   line_max <= tail + size - head        data: [tail, head), or to lap_end first
  */
 #include "log/log.h"
 
@@ -32,26 +35,26 @@
 #define RING_BYTES  (256u << 10)
 #define PERIOD_NS   (200 * WEIR_NS_PER_MS)
 #define STOP_NS     (2 * WEIR_NS_PER_S)
-#define PATIENCE_MS 50   /* of a look at a pipe that takes nothing */
-#define PIPE_PART   4096 /* a pipe that says it is writable takes this without blocking */
+#define PATIENCE_MS 50   /* timeout of a poll of a pipe that takes nothing */
+#define PIPE_PART   4096 /* a pipe that reports to be writable takes this much without blocking */
 #define CACHE_LINE  64
 
 typedef struct ring {
 	char *bytes;
-	/* the producer's */
+	/* producer */
 	_Alignas(CACHE_LINE) _Atomic uint64_t head;
-	_Atomic uint64_t lap_end; /* position where the lap before head's ends */
+	_Atomic uint64_t lap_end; /* position where the lap before that of head ends */
 	_Atomic uint64_t dropped;
-	uint64_t tail_seen; /* so that the writer's cache line is looked at only when the ring seems full */
-	bool woken;         /* since it was last found below half */
-	/* the writer's */
+	uint64_t tail_seen; /* so that the writer's cache line is read only when the ring seems full */
+	bool woken;         /* since the ring was last found below half */
+	/* writer */
 	_Alignas(CACHE_LINE) _Atomic uint64_t tail;
 	uint64_t dropped_told;
 } ring;
 
 struct weir_log {
 	/* const after new */
-	char *path; /* NULL: the descriptor that was given */
+	char *path; /* NULL: the given descriptor */
 	weir_log_format format;
 	unsigned rings; /* the shared one is the last */
 	size_t size;
@@ -60,15 +63,15 @@ struct weir_log {
 	pthread_t thread;
 	pthread_mutex_t shared; /* the producer's side of the last ring */
 
-	/* the writer's */
+	/* writer */
 	int fd;
 	bool own_fd;
 	bool regular;  /* a file: writes do not wait for a reader */
-	bool torn;     /* the last line was not written to its end */
-	bool given_up; /* it stops, and nobody reads */
+	bool torn;     /* the last line was not written completely */
+	bool given_up; /* stopping, and nobody reads */
 
-	_Atomic uint32_t wake;   /* a futex: grows with every reason to look */
-	_Atomic uint32_t rounds; /* a futex: rounds of the writer that are over */
+	_Atomic uint32_t wake;   /* a futex: incremented for every reason to wake the writer */
+	_Atomic uint32_t rounds; /* a futex: number of finished rounds of the writer */
 	_Atomic bool stopping, reopen;
 	_Atomic uint64_t lines, lost, written, failures, reopened;
 };
@@ -87,7 +90,7 @@ static void futex_wake(_Atomic uint32_t *word)
 	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* ---- the producer's side ---- */
+/* ---- producers ---- */
 
 char *weir_log_begin(weir_log *log, unsigned at)
 {
@@ -104,7 +107,7 @@ char *weir_log_begin(weir_log *log, unsigned at)
 	return r->bytes + head % log->size;
 }
 
-/* Half full is reason to wake the writer, once until it has looked. */
+/* A ring that is half full wakes the writer, once until it has been emptied. */
 static void wake_at_half(weir_log *log, ring *r, uint64_t head)
 {
 	if (head - r->tail_seen > log->size / 2)
@@ -152,7 +155,7 @@ bool weir_log_put(weir_log *log, const char *line, size_t length)
 
 static int open_path(const char *path)
 {
-	/* Not blocking: a named pipe without a reader is an error now instead of a hang. */
+	/* Non-blocking: a named pipe without a reader is then an error instead of a hang. */
 	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0640);
 	return fd >= 0 ? fd : -errno;
 }
@@ -180,14 +183,14 @@ static void reopen(weir_log *log)
 	atomic_fetch_add(&log->reopened, 1);
 }
 
-/* Whether a write now would not block, be it because it fails at once; waits a little for that. */
+/* Whether a write now would not block, even if only because it fails at once; waits a little for that. */
 static bool writable(weir_log *log)
 {
 	struct pollfd look = {.fd = log->fd, .events = POLLOUT};
 	return log->regular || poll(&look, 1, PATIENCE_MS) == 1;
 }
 
-/* Bytes that were taken; 0: none yet, try again; -1: it cannot be written. */
+/* Bytes that were written; 0: none yet, try again; -1: it cannot be written. */
 static ssize_t write_some(weir_log *log, const char *bytes, size_t length)
 {
 	if (!writable(log))
@@ -207,9 +210,9 @@ static unsigned count_lines(const char *bytes, size_t length)
 	return count;
 }
 
-/* ---- the writer's side ---- */
+/* ---- the writer ---- */
 
-/* All of them or none any more. When stopping, whoever does not read within a while loses them. */
+/* Writes all of them, or gives up. When stopping, a reader that does not read for a while loses them. */
 static void write_all(weir_log *log, const char *bytes, size_t length)
 {
 	uint64_t until_ns = 0;
@@ -235,7 +238,7 @@ static void write_all(weir_log *log, const char *bytes, size_t length)
 	atomic_fetch_add(&log->lines, count_lines(bytes, done));
 }
 
-/* What a disk that was full left of a line must not become the beginning of the next. */
+/* The rest of a line that a full disk cut off must not become the beginning of the next. */
 static void write_lines(weir_log *log, const char *bytes, size_t length)
 {
 	if (log->torn && length > 0)
@@ -290,7 +293,7 @@ static void tell_dropped(weir_log *log)
 	write_lines(log, line, (size_t)length);
 }
 
-/* One round: everything that is there now. Returns how much that was. */
+/* One round: writes everything that is there now. Returns how much that was. */
 static uint64_t round_trip(weir_log *log)
 {
 	uint64_t bytes = 0;
@@ -308,12 +311,12 @@ static void *write_for_ever(void *arg)
 	weir_log *log = arg;
 	sigset_t all;
 	pthread_setname_np(pthread_self(), "weir-log");
-	/* Signals are others' business, and a pipe that closes is a failed write. */
+	/* Signals are handled by other threads, and a closed pipe is a failed write. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, NULL);
 	while (!atomic_load(&log->stopping)) {
 		uint32_t seen = atomic_load(&log->wake);
-		/* Half a ring at once is much: there may be as much again already. */
+		/* Half a ring in one round is much: there may already be as much again. */
 		if (round_trip(log) < log->size / 2 && !atomic_load(&log->stopping))
 			futex_wait(&log->wake, seen, log->period_ns);
 	}
@@ -321,7 +324,7 @@ static void *write_for_ever(void *arg)
 	return NULL;
 }
 
-/* ---- making and ending ---- */
+/* ---- start and end ---- */
 
 static int make_rings(weir_log *log)
 {
@@ -403,7 +406,7 @@ void weir_log_free(weir_log **log)
 	*log = NULL;
 }
 
-/* ---- asking the writer ---- */
+/* ---- requests to the writer ---- */
 
 void weir_log_reopen(weir_log *log)
 {
@@ -411,7 +414,7 @@ void weir_log_reopen(weir_log *log)
 	futex_wake(&log->wake);
 }
 
-/* The round that is under way may have passed what is there now; the next one has not. */
+/* The round in progress may have passed what is there now; the next one has not. */
 bool weir_log_flush(weir_log *log, uint64_t timeout_ns)
 {
 	uint64_t until = weir_clock_ns() + timeout_ns;

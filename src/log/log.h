@@ -5,20 +5,26 @@
 /*
  * Logs that never make a reactor wait.
  *
- * weir_log is a file and one thread that writes to it. Lines come through rings of bounded size: one for each thread that has one of its own (a reactor's: no lock, no
- * system call, the line is formatted in place), and one with a lock that all others share. The writer gathers what is there a few times a second, or as soon as a ring is half full, and
- * writes it at once. A disk that is too slow, or a pipe that nobody reads, fills the rings: then lines are dropped and counted, and once there is room a
- * line says how many. Rotation: rename the file and call weir_log_reopen; lines go to the old file or the new one, and none is lost.
+ * weir_log is a file and one thread that writes to it. Lines come through rings of bounded size: one for
+ * each thread that has its own (a reactor's: no lock, no system call, the line is formatted in place),
+ * and one with a lock that all others share. The writer collects the lines a few times a second, or as
+ * soon as a ring is half full, and writes them at once. A disk that is too slow, or a pipe that nobody
+ * reads, fills the rings. Then lines are dropped and counted, and once there is room a line says how
+ * many. Rotation: rename the file and call weir_log_reopen; each line goes to the old file or the new
+ * one, and none is lost.
  *
- *	owner of ring i:  weir_log_begin ─▶ format ─▶ weir_log_end
- *	anybody:          weir_log_put
+ *  owner of ring i:  weir_log_begin ─▶ format ─▶ weir_log_end
+ *  any thread:       weir_log_put
  *
- * weir_log_format_* make lines of the access log from a plain struct. Nothing that a client sends can end a line, begin a field or leave the log's encoding: all is
- * escaped, and cut at a bound. docs/logs.md has the formats.
+ * weir_log_format_* make lines of the access log from a plain struct. Nothing that a client sends can end
+ * a line, begin a field or leave the log's encoding: everything is escaped, and cut at a bound.
+ * docs/logs.md describes the formats.
  *
- * weir_errors is the error log: sentences with a level, and of each kind of sentence so many a second, so that an attack does not fill a disk.
+ * weir_errors is the error log: messages with a level, and a limited number per second of each kind, so
+ * that an attack does not fill a disk.
  *
- * Threads: a ring belongs to one thread at a time; everything else any thread, but free, which is last.
+ * Threads: a ring belongs to one thread at a time. Everything else may be called by any thread, except
+ * free, which is last.
  */
 
 #include <weir/log.h>
@@ -26,7 +32,7 @@
 typedef struct weir_log weir_log;
 
 enum {
-	WEIR_LOG_LINE_MAX = 8192, /* of one line, its newline included */
+	WEIR_LOG_LINE_MAX = 8192, /* of one line, including its newline */
 	WEIR_LOG_RINGS_MAX = 1024,
 };
 
@@ -34,24 +40,30 @@ typedef struct weir_log_options {
 	const char *path;       /* "-": the descriptor below; copied */
 	int fd;                 /* for "-": 1 or 2, which stays open */
 	weir_log_format format; /* of the line that says how many were dropped */
-	unsigned rings;         /* besides the shared one */
+	unsigned rings;         /* in addition to the shared one */
 	size_t ring_bytes;      /* 0: 256 KB; at least 4 lines */
 	uint64_t period_ns;     /* how long a line waits at most while the disk is fast; 0: 200 ms */
 } weir_log_options;
 
-/* Opens (appending, made with mode 0640) and starts the writer. -errno with weir_error. */
+/* Opens the file (appending, created with mode 0640) and starts the writer. -errno with weir_error. */
 int weir_log_new(const weir_log_options *options, weir_log **ret_log);
-/* Writes what is there, for at most two seconds where nobody reads, and closes. Sets it to NULL. */
+/* Writes what is in the rings, for at most two seconds if nobody reads, and closes. Sets *log to NULL. */
 void weir_log_free(weir_log **log);
 
-/* Room for WEIR_LOG_LINE_MAX bytes; NULL: there is none, and the line is counted as dropped. Of the ring's owner. */
+/*
+ * Room for WEIR_LOG_LINE_MAX bytes; NULL: there is none, and the line is counted as dropped. Only for the
+ * ring's owner.
+ */
 char *weir_log_begin(weir_log *log, unsigned ring);
-/* The line that was made there: so many bytes, with its newline; 0: none after all. */
+/* Commits the line that was made there: its bytes, including the newline; 0: none after all. */
 void weir_log_end(weir_log *log, unsigned ring, size_t length);
-/* A line through the shared ring. false: dropped. Takes a lock, for as long as it takes to copy. */
+/* Puts a line through the shared ring. false: dropped. Takes a lock, for as long as the copy takes. */
 bool weir_log_put(weir_log *log, const char *line, size_t length);
 
-/* Opens the path anew, soon, on the writer's thread; if that fails the old file stays. Safe in a signal handler. */
+/*
+ * Reopens the path, soon, on the writer's thread; if that fails the old file stays. Safe in a signal
+ * handler.
+ */
 void weir_log_reopen(weir_log *log);
 /* Waits until what was in the rings is written (false: not within the time). Not on a reactor thread. */
 bool weir_log_flush(weir_log *log, uint64_t timeout_ns);
@@ -59,7 +71,10 @@ void weir_log_read_stats(const weir_log *log, weir_log_stats *ret_stats);
 
 /* ---- lines of the access log ---- */
 
-/* The time of a line, whose text is made once a second. Belongs to who makes lines: one for each ring. All zero at the beginning. */
+/*
+ * The time of a line, whose text is made once a second. One per ring, for the thread that makes its
+ * lines. All zero at the beginning.
+ */
 typedef struct weir_log_clock {
 	int64_t wall_less_monotonic_ns;
 	int64_t checked_s, second;
@@ -70,32 +85,32 @@ typedef struct weir_log_clock {
 
 /* Sets it to a time of the monotonic clock. */
 void weir_log_clock_set(weir_log_clock *clock, uint64_t monotonic_ns);
-/* To a wall-clock time; for tests. */
+/* Sets it to a wall-clock time; for tests. */
 void weir_log_clock_at(weir_log_clock *clock, int64_t wall_ns);
 
-/* A request that is over, in bytes of any kind. at is NULL: there is none. */
+/* A finished request, with any bytes. at is NULL: missing. */
 typedef struct weir_log_entry {
-	const struct sockaddr *client; /* NULL: not known */
+	const struct sockaddr *client; /* NULL: unknown */
 	weir_span method, path, query, host, referer, agent;
-	unsigned version; /* 10, 11, 20; 0: what came was no request */
+	unsigned version; /* 10, 11, 20; 0: the input was not a valid request */
 	unsigned status;  /* 0: none was sent */
 	uint64_t bytes;
-	uint64_t duration_ns, first_byte_ns; /* from the first byte of the request */
+	uint64_t duration_ns, first_byte_ns; /* since the first byte of the request */
 	const char *route, *shed, *error;    /* NULL: none */
 	weir_span stage, note;
 	unsigned klass;
 	bool secure, gone;
 } weir_log_entry;
 
-/* A line with its newline into WEIR_LOG_LINE_MAX bytes; returns its length. */
+/* Writes a line with its newline into WEIR_LOG_LINE_MAX bytes; returns its length. */
 size_t weir_log_format_combined(char *line, const weir_log_clock *clock, const weir_log_entry *entry);
 size_t weir_log_format_json(char *line, const weir_log_clock *clock, const weir_log_entry *entry);
 /* "127.0.0.1", "2001:db8::1", "unix", "-"; text has room for 64 bytes. Returns its length. */
 size_t weir_log_print_address(char *text, const struct sockaddr *address);
 
 /*
- * An access log (weir/log.h) on a log that is there already and stays the caller's; it has a ring for each of
- * the threads of the server's domain. -ENOMEM.
+ * An access log (weir/log.h) on an existing log, which the caller still owns. The log has a ring for each
+ * thread of the server's domain. -ENOMEM.
  */
 int weir_access_log_new(weir_log *log, weir_log_format format, unsigned threads,
 			weir_access_log **ret_access);
@@ -106,14 +121,19 @@ typedef enum weir_log_level { WEIR_LOG_DEBUG, WEIR_LOG_INFO, WEIR_LOG_WARN, WEIR
 
 typedef struct weir_errors weir_errors;
 
-/* The log stays the caller's. per_s: sentences of a kind in a second, and at once; 0: 10. */
+/* The caller still owns the log. per_s: messages of a kind per second, and at once; 0: 10. */
 int weir_errors_new(weir_log *log, weir_log_level least, unsigned per_s, weir_errors **ret_errors);
 void weir_errors_free(weir_errors **errors);
-/* Whether sentences of this level are said at all; for who would have to make their words first. NULL errors: no. */
+/*
+ * Whether messages of this level are logged at all, for callers that would first have to make the text.
+ * NULL errors: no.
+ */
 bool weir_errors_hears(const weir_errors *errors, weir_log_level level);
 /*
- * A sentence, without a newline. kind: a literal that all sentences alike have in common ("tls", "backend"), which is what is limited; beyond the limit they are counted, and the next one of the kind
- * tells how many. Control characters are escaped. Any thread, not in a signal handler. NULL errors: nothing happens.
+ * Logs a message, without a newline. kind: a literal that all similar messages share ("tls", "backend"),
+ * and that is rate-limited; beyond the limit they are counted, and the next one of the kind says how
+ * many. Control characters are escaped. Any thread, but not in a signal handler. NULL errors: does
+ * nothing.
  */
 void weir_errors_say(weir_errors *errors, weir_log_level level, const char *kind, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From what a server tells of a request that is over to a line of the access log: on the request's own thread, into that thread's ring. */
+/*
+ * Turns a server's record of a finished request into a line of the access log: on the request's own
+ * thread, into that thread's ring.
+ */
 #include <errno.h>
 #include <unistd.h>
 
@@ -17,7 +20,7 @@ struct weir_access_log {
 	bool own; /* the log goes with it */
 	weir_log_format format;
 	unsigned threads;
-	line_clock *clocks; /* one for each thread, which alone touches it */
+	line_clock *clocks; /* one per thread, used by it alone */
 };
 
 int weir_access_log_new(weir_log *log, weir_log_format format, unsigned threads, weir_access_log **ret_access)
@@ -110,7 +113,7 @@ static void look_at_request(weir_log_entry *entry, const weir_request *request)
 	entry->route = weir_request_route_name(request);
 }
 
-/* Empty spans are as good as none. */
+/* Empty spans count as missing. */
 static weir_span some(weir_span span)
 {
 	return span.length > 0 ? span : (weir_span){0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The epoll back end. What a wait found is kept in an array; whoever removes a source in the middle of the turn also
- * strikes it from the rest of that array, so that no call goes to memory that is gone.
+ * The epoll back end. The result of a wait is kept in an array. When a source is removed in the middle of
+ * a turn, it is also struck from the rest of that array, so that no call goes to freed memory.
  */
 #include "loop/epoll.h"
 
@@ -44,7 +44,7 @@ int weir_epoll_change(weir_loop *loop, weir_epoll_source *source, int fd, uint32
 void weir_epoll_remove(weir_loop *loop, weir_epoll_source *source, int fd)
 {
 	weir_loop_epoll *epoll = &loop->epoll;
-	/* It fails when fd has been closed already, which has removed it. */
+	/* Fails if fd has already been closed, which removed it. */
 	control(loop, EPOLL_CTL_DEL, source, fd, 0);
 	for (int i = epoll->cursor + 1; i < epoll->count; i++)
 		if (epoll->events[i].data.ptr == source)
@@ -53,7 +53,7 @@ void weir_epoll_remove(weir_loop *loop, weir_epoll_source *source, int fd)
 
 /* ---- the back end ---- */
 
-/* Registered edge-triggered: each write wakes once, and nobody needs to read the counter back. */
+/* Registered edge-triggered: each write wakes once, and nobody needs to read the counter. */
 static void wake_ready(weir_epoll_source *source, uint32_t events)
 {
 }
@@ -78,7 +78,10 @@ static void epoll_fini(weir_loop *loop)
 	close(loop->epoll.fd);
 }
 
-/* For kernels before 5.11: whole milliseconds, rounded up, as a timer must not be found early again and again. */
+/*
+ * For kernels before 5.11: whole milliseconds, rounded up, so that the loop does not wake early for a
+ * timer again and again.
+ */
 static int wait_coarse(weir_loop_epoll *epoll, uint64_t wait_ns)
 {
 	uint64_t wait_ms = wait_ns / WEIR_NS_PER_MS + (wait_ns % WEIR_NS_PER_MS != 0);
@@ -103,7 +106,10 @@ static int epoll_await(weir_loop *loop, uint64_t wait_ns)
 	return count >= 0 || errno == EINTR ? 0 : -errno;
 }
 
-/* With many connections, each is cold when its turn comes: its first lines are asked for while the one before is served. */
+/*
+ * With many connections, each is cold in the cache when its turn comes. So its first lines are prefetched
+ * while the one before is served.
+ */
 static void fetch(const weir_loop_epoll *epoll, int at)
 {
 	const char *source = at < epoll->count ? epoll->events[at].data.ptr : NULL;

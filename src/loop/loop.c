@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A loop's turn: put-off work, the wait, one clock read, then what is ready, timers, posts, put-off work again.
+ * A loop's turn: deferred work, the wait, one clock read, then ready sources, timers, posts, and deferred
+ * work again.
  *
  * Invariants
- *	1. A post or a wake is never missed: see shared in loop_priv.h.
- *	2. A loop with deferred work, posts, or timers that are due does not sleep; a loop without sleeps until one comes.
- *	3. Posts run in the order in which they were posted; one posted from within a post runs in the next turn.
+ * 1. A post or a wake is never missed: see shared in loop_priv.h.
+ * 2. A loop with deferred work, posts, or due timers does not sleep; otherwise it sleeps until something
+ *    comes.
+ * 3. Posts run in the order in which they were posted; one posted from within a post runs in the next
+ *    turn.
  */
 #include "loop/loop_priv.h"
 
@@ -20,7 +23,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 
-/* So that a flood of timers cannot keep a turn from ending; the rest are still due in the next one. */
+/* Limited, so that a flood of timers cannot keep a turn from ending. The rest stay due in the next turn. */
 #define TIMERS_A_TURN 1024
 
 _Thread_local weir_loop *weir_loop_here __attribute__((tls_model("initial-exec")));
@@ -62,7 +65,7 @@ void weir_loop_set_part(weir_loop *loop, enum weir_loop_slot slot, weir_loop_par
 	loop->part[slot] = part;
 }
 
-/* ---- making one ---- */
+/* ---- initialisation ---- */
 
 static void insert_timer(weir_timers *timers, weir_timer *timer)
 {
@@ -80,7 +83,7 @@ static int start_backend(weir_loop *loop, const weir_backend *backend)
 	return backend->init(loop);
 }
 
-/* The ring where it works: it needs fewer system calls. Else epoll, which works everywhere. */
+/* io_uring if it works, because it needs fewer system calls; else epoll, which works everywhere. */
 static int choose_backend(weir_loop *loop)
 {
 	const char *wish = getenv("WEIR_LOOP");
@@ -149,7 +152,7 @@ void weir_loop_remove_ending(weir_ending *ending)
 
 void weir_loop_end(weir_loop *loop)
 {
-	/* What has been posted may be what makes a part. */
+	/* A pending post may be about to create a part. */
 	weir_loop_turn(loop, 0);
 	while (loop->endings != NULL) {
 		weir_ending *ending = loop->endings;
@@ -179,13 +182,13 @@ void weir_loop_free(weir_loop **where)
 
 /* ---- from other threads ---- */
 
-/* One system call for each time the loop sleeps, however many ask. */
+/* One system call for each time the loop sleeps, however many threads ask. */
 static void interrupt_sleep(weir_loop *loop)
 {
 	if (!atomic_load(&loop->shared.sleeping) || !atomic_exchange(&loop->shared.sleeping, false))
 		return;
 	uint64_t one = 1;
-	/* It cannot fail: the counter is far from its end, and the descriptor lives as long as the loop. */
+	/* Cannot fail: the counter is far from its limit, and the descriptor lives as long as the loop. */
 	ssize_t written = write(loop->wake_fd, &one, sizeof(one));
 	(void)written;
 }
@@ -202,7 +205,10 @@ void weir_loop_post(weir_loop *loop, weir_post *post)
 	do
 		post->next = head;
 	while (!atomic_compare_exchange_weak(&loop->shared.posts, &head, post));
-	/* Not the first: whoever was has the duty to wake. (post is the loop's by now, not to be looked at.) */
+	/*
+	 * If this was not the first post, whoever posted the first must wake the loop. (The loop owns
+	 * post by now, so it must not be accessed.)
+	 */
 	if (head == NULL)
 		interrupt_sleep(loop);
 }
@@ -276,7 +282,10 @@ bool weir_loop_has_deferred(const weir_loop *loop)
 	return loop->deferred != NULL;
 }
 
-/* How long this turn may wait. The time of the last turn is too old for it, as handlers have run since. */
+/*
+ * How long this turn may wait. The time of the last turn is too old for that, because handlers have run
+ * since.
+ */
 static uint64_t patience(weir_loop *loop, uint64_t wait_ns)
 {
 	if (wait_ns == 0 || loop->deferred != NULL)
@@ -306,7 +315,7 @@ static int sleep_until_ready(weir_loop *loop, uint64_t wait_ns)
 	int error = loop->backend->wait(loop, wait_ns);
 	if (may_sleep)
 		atomic_store_explicit(&loop->shared.sleeping, false, memory_order_relaxed);
-	/* Cleared before any handler runs, so that what a waker wrote before it woke us is seen by them. */
+	/* Cleared before any handler runs, so that handlers see what a waker wrote before it woke us. */
 	if (atomic_load_explicit(&loop->shared.woken, memory_order_relaxed))
 		atomic_exchange(&loop->shared.woken, false);
 	return error;
@@ -322,7 +331,10 @@ int weir_loop_turn(weir_loop *loop, uint64_t wait_ns)
 	weir_loop *before = weir_loop_here;
 	if (before != loop)
 		weir_loop_set_self(loop);
-	/* Such work may have put something into a stage's queue: whoever turns the loop looks there before it may sleep. */
+	/*
+	 * Such work may have put something into a stage's queue, and the loop's caller checks that before
+	 * the loop may sleep.
+	 */
 	if (loop->deferred != NULL) {
 		run_deferred(loop);
 		wait_ns = 0;
@@ -347,7 +359,7 @@ uint32_t weir_loop_poll_bits(uint32_t ready)
 	return (ready & WEIR_READABLE ? POLLIN : 0u) | (ready & WEIR_WRITABLE ? POLLOUT : 0u);
 }
 
-/* After a hangup or an error, reading and writing do not block: what was asked for is ready. */
+/* After a hangup or an error, reading and writing do not block: everything that was asked for is ready. */
 uint32_t weir_loop_ready_bits(uint32_t wanted, uint32_t poll_bits)
 {
 	if (poll_bits & (POLLHUP | POLLERR))

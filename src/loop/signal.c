@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signals as readiness of a signalfd, one descriptor a weir_signal. */
+/* Signals as readiness of a signalfd, one descriptor per weir_signal. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -10,7 +10,10 @@
 
 #include "base/error.h"
 
-/* One arrival a call: fn may stop the signal and free it, and more are still there for the next turn. */
+/*
+ * Handles one arrival per call: fn may stop the signal and free it, and further arrivals remain for the
+ * next turn.
+ */
 static void signal_ready(weir_watch *watch, uint32_t ready, void *arg)
 {
 	weir_signal *signal = arg;

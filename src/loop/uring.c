@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The io_uring back end. One ring a loop, used by one thread (SINGLE_ISSUER), whose completions are worked out only when it
- * waits (DEFER_TASKRUN): submitting a turn's operations, waiting and collecting is one system call.
+ * The io_uring back end. There is one ring per loop, used by one thread (SINGLE_ISSUER), whose
+ * completions are processed only when it waits (DEFER_TASKRUN): submitting a turn's operations, waiting
+ * and collecting take one system call.
  *
  * Invariants
- *	1. An operation in the ring names a weir_uring_op that stays where it is until its last completion has come.
- *	2. An entry that is prepared names a file descriptor that stays open until then (the kernel looks it up at
- *	   submission: a closed one might by then be another file). Watches are exempt: a poll of the wrong file does
- *	   nothing, and its cancellation is right behind it.
+ * 1. An operation in the ring refers to a weir_uring_op, which stays in place until its last completion.
+ * 2. A prepared entry refers to a file descriptor, which stays open until then: the kernel looks it up at
+ *    submission, and a closed one might by then be another file. Watches are exempt: a poll of the wrong
+ *    file does nothing, and its cancellation follows immediately.
  */
 #include "loop/uring.h"
 
@@ -50,7 +51,7 @@ static int enable(weir_loop_uring *uring)
 
 void weir_uring_submit(weir_loop *loop)
 {
-	/* What it cannot take now goes with the next wait. */
+	/* What the ring cannot take now is submitted with the next wait. */
 	if (enable(&loop->uring) == 0)
 		io_uring_submit(&loop->uring.ring);
 }
@@ -82,7 +83,7 @@ int weir_uring_cancel(weir_loop *loop, weir_uring_op *op)
 
 /* ---- the back end ---- */
 
-/* A multishot poll completes once a write; nobody needs to read the counter back. */
+/* A multishot poll completes once per write; nobody needs to read the counter. */
 static void arm_wake(weir_deferred *deferred)
 {
 	weir_loop_uring *uring =
@@ -166,14 +167,18 @@ static int uring_await(weir_loop *loop, uint64_t wait_ns)
 					      .tv_nsec = (int64_t)(wait_ns % WEIR_NS_PER_S)};
 		got = io_uring_submit_and_wait_timeout(ring, &cqe, 1, &t, NULL);
 	}
-	/* Short of memory or of completion space: collecting what is there helps, then it is tried again. */
+	/*
+	 * Short of memory or of completion space: collecting what is there helps, and then it is tried
+	 * again.
+	 */
 	bool passing = got == -EINTR || got == -ETIME || got == -EBUSY || got == -EAGAIN;
 	return got >= 0 || passing ? 0 : got;
 }
 
 /*
- * Each entry is given back before its call: the call may submit, and then the kernel may need the room. A thousand may be ready at once; what the first of
- * them ask for does not wait for the last.
+ * Each entry is returned to the ring before its call: the call may submit, and then the kernel may need
+ * the space. A thousand may be ready at once, and what the first of them request does not wait for the
+ * last.
  */
 static void uring_dispatch(weir_loop *loop)
 {
@@ -201,7 +206,7 @@ struct weir_uring_watch {
 	weir_loop *loop;
 	weir_watch *watch; /* NULL: stopped, to be freed */
 	bool armed, calling, deferred;
-	weir_uring_watch *next, **link; /* of the loop's */
+	weir_uring_watch *next, **link; /* in the loop's list */
 };
 
 static void free_watch(weir_uring_watch *entry)
@@ -261,7 +266,7 @@ static void watch_complete(weir_uring_op *op, int result, uint32_t flags)
 			watch->fn(watch, ready, watch->arg);
 		entry->calling = false;
 	}
-	/* A descriptor that cannot be polled has been reported once; asking again would only spin. */
+	/* A descriptor that cannot be polled has been reported once; polling again would only spin. */
 	if (entry->watch == NULL || result >= 0)
 		settle_watch(entry);
 }
@@ -294,7 +299,7 @@ static void uring_unwatch(weir_loop *loop, weir_watch *watch)
 	settle_watch(entry);
 }
 
-/* Stopped watches whose cancellation nobody waited for are still here. */
+/* Stopped watches whose cancellation nobody waited for are still in the list. */
 static void uring_fini(weir_loop *loop)
 {
 	io_uring_queue_exit(&loop->uring.ring);

@@ -2,9 +2,9 @@
 /*
  * Accepting on one loop.
  *
- *	ARMED ──no room, no descriptors──▶ PAUSED ──a connection closes, or 100 ms──▶ ARMED
- *	any   ──weir_acceptor_close──▶ CLOSING ──the back end has stopped, backlog accepted──▶ CLOSED
- *	CLOSED and ABORTING ──the last connection is released──▶ GONE
+ *  ARMED ──no room, no descriptors──▶ PAUSED ──a connection closes, or 100 ms──▶ ARMED
+ *  any   ──weir_acceptor_close──▶ CLOSING ──the back end has stopped, backlog accepted──▶ CLOSED
+ *  CLOSED and ABORTING ──the last connection is released──▶ GONE
  */
 #include "net/acceptor.h"
 
@@ -12,7 +12,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* A number a turn, so that a flood of connections leaves time for those that are there. */
+/* Bounded per turn, so that a flood of new connections leaves time for the existing ones. */
 #define ACCEPTS_A_TURN 64
 #define RETRY_NS       (100 * WEIR_NS_PER_MS)
 
@@ -82,12 +82,12 @@ static void disarm(weir_acceptor *acceptor)
 	if (!(acceptor->flags & WEIR_ACCEPTOR_ARMED))
 		return;
 	acceptor->net->io->accept_stop(acceptor);
-	/* Neither stopped nor asked to: the ring was stuck. */
+	/* Neither stopped nor asked to stop: the ring was stuck. */
 	if ((acceptor->flags & (WEIR_ACCEPTOR_ARMED | WEIR_ACCEPTOR_STOPPED)) == WEIR_ACCEPTOR_ARMED)
 		retry_later(acceptor);
 }
 
-/* full: for want of room, not of descriptors. */
+/* full: for lack of room, not of descriptors. */
 static void pause_accepting(weir_acceptor *acceptor, bool full)
 {
 	if (acceptor->flags & (WEIR_ACCEPTOR_PAUSED | WEIR_ACCEPTOR_CLOSING))
@@ -110,7 +110,7 @@ void weir_acceptor_tell(weir_acceptor *acceptor)
 
 /* ---- connections ---- */
 
-/* peer: who it is, where that is known already; or NULL. */
+/* peer: its address, if already known; or NULL. */
 static void adopt(weir_acceptor *acceptor, int fd, const struct sockaddr_storage *peer)
 {
 	count(&acceptor->accepted);
@@ -164,7 +164,7 @@ static void retry(weir_timer *timer, void *arg)
 		arm(acceptor);
 }
 
-/* Whether a failure is about the one connection that did not come to be, so that the next may be tried at once. */
+/* Whether a failure concerns only the connection that failed, so that the next may be tried at once. */
 static bool passing(int error)
 {
 	switch (error) {
@@ -199,7 +199,7 @@ static bool accept_one(weir_acceptor *acceptor)
 	}
 	int error = errno;
 	weir_listener_unreserve(acceptor->listener);
-	/* Out of descriptors or memory, mostly: trying on would only spin. */
+	/* Usually out of descriptors or memory: further tries would only spin. */
 	if (error != EAGAIN && !passing(error))
 		pause_accepting(acceptor, false);
 	return passing(error);
@@ -226,7 +226,7 @@ void weir_acceptor_accepted(weir_acceptor *acceptor, int fd)
 	}
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and end ---- */
 
 static void check_gone(weir_acceptor *acceptor)
 {
@@ -239,8 +239,11 @@ static void check_gone(weir_acceptor *acceptor)
 	weir_listener_acceptor_gone(acceptor->listener);
 }
 
-/* Connections the kernel has already established for this socket would be reset: take them in, as far as there is room. A
- * successor that has the socket too takes care of them, and both together could go on for ever. */
+/*
+ * Connections that the kernel has already established for this socket would be reset, so they are
+ * accepted, as far as there is room. If a successor shares the socket, it takes care of them; otherwise
+ * both could go on accepting for ever.
+ */
 static void accept_backlog(weir_acceptor *acceptor)
 {
 	adopt_parked(acceptor);
@@ -281,7 +284,7 @@ static void loop_ends(weir_ending *ending)
 
 void weir_acceptor_start(weir_acceptor *acceptor)
 {
-	/* Not left to the loop's net: for want of memory there may be none yet when the loop ends. */
+	/* Not left to the loop's net: for lack of memory there may be none yet when the loop ends. */
 	acceptor->ending.run = loop_ends;
 	weir_loop_add_ending(acceptor->loop, &acceptor->ending);
 	arm(acceptor);

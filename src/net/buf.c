@@ -65,7 +65,7 @@ static void give_home(weir_buf_pool *pool, weir_pooled *pooled)
 	pool->free_count++;
 }
 
-/* Once it is pushed the pool may be gone, so it is counted before. */
+/* The pool may be freed once the buffer is pushed, so it is counted before. */
 static void give_from_afar(weir_buf_pool *pool, weir_pooled *pooled)
 {
 	weir_pooled *head = atomic_load(&pool->shared.returned);
@@ -165,7 +165,7 @@ static void release(weir_buf *buf)
 
 void weir_buf_unref(weir_buf *buf)
 {
-	/* The only holder need not pay for an atomic subtraction: nobody can be adding. */
+	/* The only holder can skip the atomic subtraction: nobody can be adding a reference. */
 	if (buf != NULL &&
 	    (weir_buf_exclusive(buf) || __atomic_fetch_sub(&buf->refs, 1, __ATOMIC_ACQ_REL) == 1))
 		release(buf);

@@ -3,12 +3,14 @@
 #define WEIR_NET_BUF_H
 
 /*
- * Pools of buffers of one size, one pool a loop. A buffer is taken by the loop's thread and may be let go by any: the own
- * thread puts it on a plain list, others on a lock-free stack that the owner empties when its list is empty.
+ * Pools of buffers of one size, one pool per loop. The loop's thread takes a buffer, and any thread may
+ * release it: the owner puts it on a plain list, others on a lock-free stack that the owner empties when
+ * its list is empty.
  *
- * Bounds: each list keeps at most `keep` buffers, the rest go back to malloc.
+ * Bounds: each list keeps at most `keep` buffers; the rest is freed.
  *
- * A pool outlives its loop until the last of its buffers is let go: refs counts the buffers it has made, and the loop.
+ * A pool outlives its loop until the last of its buffers is released: refs counts the buffers that it has
+ * made, and the loop.
  */
 
 #include <stdatomic.h>
@@ -35,8 +37,9 @@ typedef struct weir_buf_pool {
 
 	/* any thread */
 	struct {
-		_Atomic(weir_loop *) loop;       /* NULL: it is gone */
-		_Atomic(weir_pooled *) returned; /* from other threads; CLOSED in buf.c: the loop is gone */
+		_Atomic(weir_loop *) loop; /* NULL: the loop has ended */
+		/* From other threads; CLOSED in buf.c: the loop has ended. */
+		_Atomic(weir_pooled *) returned;
 		_Atomic uint32_t returned_count;
 		_Atomic uint32_t refs;
 	} shared;
@@ -44,7 +47,7 @@ typedef struct weir_buf_pool {
 
 /* NULL: out of memory. */
 weir_buf_pool *weir_buf_pool_new(weir_loop *loop, uint32_t capacity, uint32_t keep);
-/* The loop ends; buffers still out are freed when they are let go. Sets it to NULL. */
+/* The loop ends; buffers still in use are freed when they are released. Sets *pool to NULL. */
 void weir_buf_pool_close(weir_buf_pool **pool);
 /* An empty buffer with one reference; NULL: out of memory. */
 weir_buf *weir_buf_pool_take(weir_buf_pool *pool);

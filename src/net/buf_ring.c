@@ -48,7 +48,7 @@ int weir_buf_ring_init(weir_buf_ring *ring, struct io_uring *uring, weir_buf_poo
 		ring->spare[ring->spare_count] = (uint16_t)ring->spare_count;
 		ring->spare_count++;
 	}
-	/* Not all of them need be there: fill is tried again whenever the kernel finds none. */
+	/* Not all of them need to be filled: that is tried again whenever the kernel finds none. */
 	if (weir_buf_ring_fill(ring))
 		return 0;
 	weir_buf_ring_fini(ring, uring);
@@ -57,7 +57,10 @@ int weir_buf_ring_init(weir_buf_ring *ring, struct io_uring *uring, weir_buf_poo
 
 void weir_buf_ring_fini(weir_buf_ring *ring, struct io_uring *uring)
 {
-	/* On another thread than the ring's it fails; the ring goes next anyway, and nothing is under way. */
+	/*
+	 * Fails on another thread than the ring's. That does not matter: the ring is freed next, and
+	 * nothing is in progress.
+	 */
 	io_uring_unregister_buf_ring(uring, WEIR_BUF_RING_GROUP);
 	for (unsigned i = 0; i < WEIR_BUF_RING_ENTRIES; i++)
 		weir_buf_unref(ring->buf[i]);

@@ -3,8 +3,9 @@
 #define WEIR_NET_BUF_RING_H
 
 /*
- * The read buffers that the kernel of an io_uring loop may fill, for all its connections together: so an idle connection
- * has none. A buffer that comes back filled leaves the ring, and is put back, or another in its place.
+ * The read buffers that the kernel may fill in an io_uring loop, shared by all its connections, so that
+ * an idle connection has none. A filled buffer leaves the ring; afterwards it is put back, or another in
+ * its place.
  *
  * Invariant: every number is either in the ring with a buffer or among the spare ones.
  *
@@ -31,14 +32,14 @@ int weir_buf_ring_init(weir_buf_ring *ring, struct io_uring *uring, weir_buf_poo
 void weir_buf_ring_fini(weir_buf_ring *ring, struct io_uring *uring);
 /* The buffer of a completion, with the ring's reference. */
 weir_buf *weir_buf_ring_take(weir_buf_ring *ring, uint32_t completion_flags);
-/* Puts a buffer that was taken back, or another if someone keeps it; takes over the reference. */
+/* Puts back a buffer that was taken, or another if somebody keeps it; takes over the reference. */
 void weir_buf_ring_give(weir_buf_ring *ring, weir_buf *buf);
-/* Buffers that the kernel can take. */
+/* Number of buffers available to the kernel. */
 static inline unsigned weir_buf_ring_filled(const weir_buf_ring *ring)
 {
 	return WEIR_BUF_RING_ENTRIES - ring->spare_count;
 }
-/* Fills places that are empty. False: there is no buffer in it at all. */
+/* Fills empty places. False: the ring has no buffer at all. */
 bool weir_buf_ring_fill(weir_buf_ring *ring);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections: what is the same for both back ends. States and invariants are in conn_priv.h. */
+/* Connections: what is common to both back ends. States and invariants are in conn_priv.h. */
 #include "net/conn_priv.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "net/acceptor.h"
 
-/* ---- calls of the ops: output written in one goes out when it returns ---- */
+/* ---- calls of the ops: output written in one is sent when it returns ---- */
 
 static void begin_call(weir_conn *conn)
 {
@@ -77,7 +77,7 @@ void weir_conn_call_open(weir_conn *conn)
 		conn->net->io->input(conn);
 }
 
-/* ---- what the back ends report ---- */
+/* ---- reports of the back ends ---- */
 
 void weir_conn_connected(weir_conn *conn, int result)
 {
@@ -126,7 +126,7 @@ void weir_conn_sent(weir_conn *conn, size_t count)
 	weir_net_tell_over(conn->net);
 }
 
-/* Without this the kernel would go on sending what it has, then end the stream as if it were whole. */
+/* Otherwise the kernel would continue to send what it has, then end the stream as if it were complete. */
 static void close_with_reset(int fd)
 {
 	struct linger now = {.l_onoff = 1, .l_linger = 0};
@@ -145,7 +145,10 @@ void weir_conn_die(weir_conn *conn, int why)
 	conn->net->io->close(conn);
 }
 
-/* Who lingers has said all and closed: how the peer takes its leave is no failure. */
+/*
+ * A lingering connection has sent everything and been closed: however the peer ends it, that is no
+ * failure.
+ */
 void weir_conn_fail(weir_conn *conn, int why)
 {
 	weir_conn_die(conn, weir_conn_is(conn, WEIR_CONN_LINGERING) ? 0 : why);
@@ -195,7 +198,7 @@ static void finish(weir_conn *conn)
 	/* Whatever closed calls, nothing more is queued. */
 	conn->flags |= WEIR_CONN_QUEUED;
 	weir_net *net = conn->net;
-	/* The owners of its files hear first, so that closed stays the last call. */
+	/* The owners of its files are told first, so that closed stays the last call. */
 	weir_output_run_over(&net->output);
 	conn->ops->closed(conn, conn->why);
 	weir_conn_unlink(conn);
@@ -242,7 +245,7 @@ void weir_conn_turn(weir_deferred *deferred)
 		turn_conn(conn);
 }
 
-/* ---- what its user calls ---- */
+/* ---- calls of the user ---- */
 
 int weir_conn_check_output(weir_conn *conn, size_t length)
 {
@@ -250,7 +253,10 @@ int weir_conn_check_output(weir_conn *conn, size_t length)
 		return -EPIPE;
 	if (length > conn->limits.output_bytes || conn->output.bytes > conn->limits.output_bytes - length) {
 		conn->flags |= WEIR_CONN_CLOGGED;
-		/* Nothing waits, so no progress will come to tell of: it was simply too much at once. */
+		/*
+		 * Nothing waits, so no progress will trigger the call of drained: the data was simply too
+		 * much at once.
+		 */
 		if (conn->output.bytes == 0)
 			weir_conn_later(conn);
 		return -ENOBUFS;
@@ -294,7 +300,7 @@ char *weir_conn_reserve(weir_conn *conn, size_t most)
 	if (weir_conn_is(conn, unfit) || conn->output.head != NULL ||
 	    (quick->owner != NULL && quick->owner != conn) || !conn->net->io->quick)
 		return NULL;
-	/* Its whole output is here: so much for the bound. */
+	/* This is its whole output, so the bound applies here. */
 	size_t length = quick->length + most;
 	if (length > WEIR_QUICK_BYTES || length > conn->limits.output_bytes)
 		return NULL;
@@ -315,7 +321,7 @@ void weir_conn_commit(weir_conn *conn, size_t length)
 	weir_conn_settle(conn);
 }
 
-/* ---- the output proper ---- */
+/* ---- output ---- */
 
 int weir_conn_write(weir_conn *conn, const void *data, size_t length)
 {
@@ -334,7 +340,7 @@ int weir_conn_write(weir_conn *conn, const void *data, size_t length)
 int weir_conn_send(weir_conn *conn, weir_buf *buf, size_t offset, size_t length)
 {
 	size_t before = conn->output.bytes;
-	/* What is behind the bytes in use is somebody's, and must not go to a peer. */
+	/* Bytes beyond the used length are not ours, and must not be sent to a peer. */
 	if (offset > buf->length || length > buf->length - offset)
 		return weir_error_set(-EINVAL, "send: the buffer has %u bytes, not %zu from %zu on",
 				      buf->length, length, offset);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of files as output: what is the same for both back ends, which both send them by sendfile(2). */
+/* Parts of files as output: what is common to both back ends, which both use sendfile(2). */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -10,8 +10,8 @@
 #include "net/conn_priv.h"
 
 /*
- * Unlike send, sendfile cannot be told not to raise SIGPIPE where the peer has gone. What the program does with that signal is its
- * own affair; on a thread that sends files it is blocked, from the first file on.
+ * Unlike send, sendfile has no flag to suppress SIGPIPE when the peer has gone. How the program handles
+ * that signal is its own decision; on a thread that sends files it is blocked, from the first file on.
  */
 static void block_sigpipe(weir_net *net)
 {
@@ -58,11 +58,12 @@ int weir_conn_send_file(weir_conn *conn, int fd, uint64_t offset, size_t length,
 	return 0;
 }
 
-/* ---- what is not in the kernel's cache ---- */
+/* ---- parts that are not in the page cache ---- */
 
 /*
- * A reactor must not wait for a disk. Where the part that is next is not in the cache, the kernel is asked to read it and the connection looks again a little later. Where it does not come (memory is so short that it is gone
- * again before it is sent, or the file system cannot tell), it is sent as it is, in the end.
+ * A reactor must not wait for a disk. If the next part is not in the page cache, the kernel is asked to
+ * read it, and the connection checks again a little later. If it does not appear (memory is so short that
+ * it is evicted before it is sent, or the file system cannot tell), it is finally sent anyway.
  */
 #define LOOK_NS    WEIR_NS_PER_MS
 #define LOOKS_MOST 200
@@ -74,7 +75,7 @@ static bool is_near(int fd, uint64_t offset)
 	return preadv2(fd, &one, 1, (off_t)offset, RWF_NOWAIT) >= 0 || errno != EAGAIN;
 }
 
-/* Its first and its last byte tell for all of it: what is read is read in one go. */
+/* Its first and last byte represent all of it, because it is read in one go. */
 static bool part_is_near(const weir_output_file *file, size_t length)
 {
 	return is_near(file->fd, file->offset) && is_near(file->fd, file->offset + length - 1);
@@ -108,7 +109,7 @@ int weir_conn_send_from_file(weir_conn *conn, size_t *budget)
 		weir_conn_sent(conn, (size_t)sent);
 		return 0;
 	}
-	/* The file ends before the part does: the peer waits for bytes that there are not. */
+	/* The file ends before the part does: the peer waits for bytes that do not exist. */
 	int error = sent == 0 ? EIO : errno;
 	if (error == EAGAIN || error == EWOULDBLOCK)
 		return -EAGAIN;

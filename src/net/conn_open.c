@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making connections: of an accepted socket, or to an address. */
+/* Making connections: from an accepted socket, or to an address. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -99,7 +99,10 @@ static int begin_connect(weir_net *net, int fd, const struct sockaddr *to, sockl
 	return 0;
 }
 
-/* The port is chosen when it connects, so that an address can have as many connections as there are ports to each peer. */
+/*
+ * The port is chosen at connect, so that an address can have as many connections as there are ports to
+ * each peer.
+ */
 static int bind_socket(int fd, const struct sockaddr *from, socklen_t from_length)
 {
 	int on = 1;

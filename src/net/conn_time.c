@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All of a connection's deadlines on one timer, armed lazily: bytes only store the time, and a timer that finds nothing due is
- * armed for what is next. So a busy connection touches the wheel a few times per deadline, not once per byte.
+ * All of a connection's deadlines on one timer, armed lazily: bytes only store the time, and a timer that
+ * finds nothing due is armed for the next deadline. So a busy connection touches the wheel a few times
+ * per deadline, not once per byte.
  */
 #include <errno.h>
 
@@ -10,7 +11,7 @@
 
 #define LINGER_NS WEIR_NS_PER_S
 
-/* An eighth of a second's bytes at once, so that a slow rate does not come in lumps of 16 KB. */
+/* An eighth of a second's bytes at once, so that a slow rate does not come in pieces of 16 KB. */
 #define RATE_STEPS 8
 #define RATE_LEAST 256
 
@@ -95,7 +96,10 @@ void weir_conn_time_init(weir_conn *conn)
 	conn->activity_ns = conn->progress_ns = weir_loop_time(conn->net->loop);
 }
 
-/* ---- the read rate: each byte books its share of time, and nothing is read before the booked time is over ---- */
+/*
+ * ---- the read rate: each byte reserves its share of time, and nothing is read before that time is over
+ * ----
+ */
 
 void weir_conn_charge(weir_conn *conn, size_t bytes)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sockets on epoll. A connection is registered once, edge-triggered for both directions, so that serving it takes no
- * epoll_ctl: a turn costs one recv and one send a request, and a share of one epoll_wait.
+ * Sockets on epoll. A connection is registered once, edge-triggered for both directions, so that serving
+ * it takes no epoll_ctl: a turn costs one recv and one send per request, and a share of one epoll_wait.
  *
- * Edges. READABLE is set by an edge and cleared when the socket is known to be empty: by EAGAIN, or by a read that did not
- * fill the buffer (bytes that come after it make an edge of their own). The peer's end may hide behind a short read, so an
- * edge that told of it (HALF) keeps READABLE until the end has been read. A send that is cut short waits for the
- * edge of room (SENDING).
+ * Edges. READABLE is set by an edge and cleared when the socket is known to be empty: by EAGAIN, or by a
+ * read that did not fill the buffer (later bytes cause an edge of their own). The peer's end may hide
+ * behind a short read, so an edge that reported it (HALF) keeps READABLE until the end has been read. A
+ * send that was cut short waits for the edge that reports room (SENDING).
  */
 #include <errno.h>
 #include <sys/socket.h>
@@ -39,7 +39,7 @@ static int add(weir_conn *conn)
 static int epoll_connect(weir_conn *conn, const struct sockaddr *to, socklen_t to_length)
 {
 	int error = connect(conn->fd, to, to_length) == 0 ? 0 : errno;
-	/* Where it succeeds at once, the first edge reports it all the same. */
+	/* If it succeeds at once, the first edge still reports it. */
 	if (error == 0 || error == EINPROGRESS)
 		return add(conn);
 	weir_conn_die(conn, -error);
@@ -67,8 +67,8 @@ static weir_buf *read_buffer(weir_net *net)
 }
 
 /*
- * The C library's recv and send are points where a thread can be cancelled, and in a program with threads each call first makes
- * that possible and then impossible again. Nobody cancels ours.
+ * The C library's recv and send are cancellation points: in a program with threads, each call first
+ * enables cancellation and then disables it again. Nobody cancels our threads.
  */
 static ssize_t receive_bytes(int fd, void *into, size_t most)
 {
@@ -179,7 +179,7 @@ static void send_quick(weir_conn *conn)
 		return;
 	}
 	int why = errno;
-	/* What does not go out at once waits like everything else. */
+	/* What cannot be sent at once waits like everything else. */
 	if (weir_conn_unquick(conn) != 0)
 		weir_conn_fail(conn, -ENOMEM);
 	else if (sent < 0)
@@ -221,7 +221,7 @@ static void note_edge(weir_conn *conn, uint32_t events)
 		conn->flags &= ~(uint32_t)WEIR_CONN_SENDING;
 }
 
-/* A reset shows even while nothing is read, so that whoever works for this peer can stop. */
+/* A reset is reported even while nothing is read, so that whoever works for this peer can stop. */
 static void note_error(weir_conn *conn, uint32_t events)
 {
 	if (!(events & EPOLLERR) || weir_conn_wants_input(conn))
@@ -249,7 +249,10 @@ static void conn_ready(weir_epoll_source *source, uint32_t events)
 	}
 }
 
-/* Not left to close(): a forked child may hold the socket too, and then epoll would go on reporting it. */
+/*
+ * Not left to close(): a forked child may also hold the socket, and then epoll would continue to report
+ * it.
+ */
 static void epoll_close(weir_conn *conn)
 {
 	weir_epoll_remove(conn->net->loop, &conn->epoll.source, conn->fd);

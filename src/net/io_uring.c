@@ -2,15 +2,16 @@
 /*
  * Sockets on io_uring.
  *
- * Receiving is one multishot operation a connection, which takes a buffer of the loop's ring for each piece that comes. It
- * stays armed while the connection is paused: mostly nothing comes, and pausing then costs nothing. What does come is put
- * aside (waiting), and the operation is cancelled. The same happens to a connection that has had its 16 KB of this
- * turn. A connection that sends in bulk, or has a read rate, is TIGHT: it receives one piece at a time,
- * asked for when the last one has been delivered.
+ * Receiving is one multishot operation per connection, which takes a buffer of the loop's ring for each
+ * piece that arrives. It stays armed while the connection is paused: usually nothing arrives, and pausing
+ * then costs nothing. If something does arrive it is put aside (waiting), and the operation is cancelled.
+ * The same happens to a connection that has had its 16 KB of this turn. A connection that sends in bulk,
+ * or has a read rate, is TIGHT: it receives one piece at a time, requested when the last one has been
+ * delivered.
  *
- * The end of the stream, or an error, is kept (ENDED) behind what waits.
+ * The end of the stream, or an error, is kept (ENDED) behind the waiting buffers.
  *
- * While nothing is being received, a poll for errors shows a reset.
+ * While nothing is being received, a poll for errors detects a reset.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -63,12 +64,12 @@ static int uring_connect(weir_conn *conn, const struct sockaddr *to, socklen_t t
 		return -EAGAIN;
 	io_uring_prep_connect(sqe, conn->fd, to, to_length);
 	conn->flags |= WEIR_CONN_POLLING;
-	/* The address is the caller's: it has been read once this returns. */
+	/* The address belongs to the caller: submitting reads it before this returns. */
 	weir_uring_submit(conn->net->loop);
 	return 0;
 }
 
-/* ---- closing: what is under way is cancelled, and the last completion ends it ---- */
+/* ---- closing: operations in progress are cancelled, and the last completion ends it ---- */
 
 static void drop_waiting(weir_conn *conn)
 {
@@ -80,7 +81,7 @@ static void drop_waiting(weir_conn *conn)
 	conn->uring.waiting_end = &conn->uring.waiting;
 }
 
-/* Cancels an operation if it is under way, once. False: the ring is stuck. */
+/* Cancels an operation if it is in progress, once. False: the ring is stuck. */
 static bool cancel(weir_conn *conn, weir_uring_op *op, uint32_t under_way, uint32_t asked)
 {
 	if (!weir_conn_is(conn, under_way) || weir_conn_is(conn, asked))
@@ -113,9 +114,9 @@ static void uring_close(weir_conn *conn)
 /* ---- input ---- */
 
 /*
- * The ring has fewer buffers than a busy loop has connections. A receive that found none would find none again if all that are in the
- * same position asked at once: so of those only as many ask in a turn as there are buffers, in turn; the others come again in
- * the next.
+ * The ring has fewer buffers than a busy loop has connections. If all receives that found no buffer asked
+ * again at once, they would find none again. So only as many of them ask in a turn as there are buffers;
+ * the others ask in the next.
  */
 static bool must_wait_for_buffer(weir_conn *conn)
 {
@@ -124,7 +125,7 @@ static bool must_wait_for_buffer(weir_conn *conn)
 	if (!weir_conn_is(conn, WEIR_CONN_HUNGRY))
 		return false;
 	if (!weir_buf_ring_fill(&net->ring))
-		return false; /* none at all, and none to be had: let the receive fail and say so */
+		return false; /* none at all, and none available: let the receive fail and report it */
 	if (net->hungry_turn != turn) {
 		net->hungry_turn = turn;
 		net->hungry_left = weir_buf_ring_filled(&net->ring);
@@ -155,7 +156,7 @@ static void arm_receive(weir_conn *conn)
 	conn->flags |= WEIR_CONN_RECEIVING;
 }
 
-/* Nothing is received: watch for a reset. */
+/* Nothing is being received: watches for a reset. */
 static void arm_error_poll(weir_conn *conn)
 {
 	struct io_uring_sqe *sqe = weir_uring_sqe(conn->net->loop, &conn->uring.poll);
@@ -211,7 +212,7 @@ static void uring_input(weir_conn *conn)
 		arm_error_poll(conn);
 }
 
-/* To be delivered later; until then no more is wanted. */
+/* Kept for later delivery; until then no more is wanted. */
 static void put_aside(weir_conn *conn, weir_buf *buf)
 {
 	weir_pooled *pooled = (weir_pooled *)(void *)buf;
@@ -224,7 +225,7 @@ static void put_aside(weir_conn *conn, weir_buf *buf)
 		weir_conn_later(conn);
 }
 
-/* A full buffer is the mark of bulk, a part of one its end. */
+/* A full buffer is a sign of bulk, a partial one of its end. */
 static void choose_pace(weir_conn *conn, size_t count)
 {
 	if (count == WEIR_BUF_READ_BYTES) {
@@ -252,7 +253,7 @@ static void arrived(weir_conn *conn, weir_buf *buf)
 
 static void note_end(weir_conn *conn, int result)
 {
-	/* Cancelled, interrupted, or no buffer just then: asked for again if it is still wanted. */
+	/* Cancelled, interrupted, or no buffer at that moment: requested again if it is still wanted. */
 	if (result == -ECANCELED || result == -EINTR || result == -EAGAIN)
 		return;
 	if (result == -ENOBUFS && weir_buf_ring_fill(&conn->net->ring)) {
@@ -289,7 +290,7 @@ static void received(weir_uring_op *op, int result, uint32_t flags)
 
 /* ---- output ---- */
 
-/* An entry for what goes on with the output; NULL: the ring is stuck, and it is tried again in the next turn. */
+/* An entry that continues the output; NULL: the ring is stuck, and it is tried again in the next turn. */
 static struct io_uring_sqe *send_entry(weir_conn *conn,
 				       void (*complete)(weir_uring_op *op, int result, uint32_t flags))
 {
@@ -325,15 +326,16 @@ static void await_room(weir_conn *conn)
 		io_uring_prep_poll_add(sqe, conn->fd, POLLOUT);
 }
 
-/* Whether a file is what goes out next. */
+/* Whether a file is next in the output. */
 static bool has_file(const weir_conn *conn)
 {
 	return conn->output.bytes > 0 && conn->output.head->is_file && !weir_conn_is(conn, WEIR_CONN_DEAD);
 }
 
 /*
- * Files go by sendfile and polls: the ring's own splice runs on a thread of the kernel's, one for each that waits for its peer. The socket
- * must not block then. The ring's sends and receives do not mind.
+ * Files are sent by sendfile and polls: the ring's own splice runs on kernel threads, one for each
+ * connection that waits for its peer. The socket must then be non-blocking, which does not affect the
+ * ring's sends and receives.
  */
 static void send_files(weir_conn *conn)
 {
@@ -421,8 +423,8 @@ static void polled(weir_uring_op *op, int result, uint32_t flags)
 }
 
 /*
- * ---- accepting: multishot while there is ample room, and near the bound a poll and plain accepts, since a multishot
- * accept may take in the whole backlog before we can stop it ----
+ * ---- accepting: multishot while there is ample room; near the bound a poll and plain accepts, because a
+ * multishot accept may take the whole backlog before we can stop it ----
  */
 
 static weir_acceptor *acceptor_of(weir_uring_op *op)
@@ -438,7 +440,7 @@ static void accepted(weir_uring_op *op, int result, uint32_t flags)
 	bool more = flags & IORING_CQE_F_MORE;
 	if (!more)
 		acceptor->flags &= ~(uint32_t)(WEIR_ACCEPTOR_ARMED | WEIR_ACCEPTOR_STOPPED);
-	/* -EAGAIN: a successor with the same socket has made it one that does not block. */
+	/* -EAGAIN: a successor with the same socket has made it non-blocking. */
 	if (result != -ECANCELED && result != -EAGAIN)
 		weir_acceptor_accepted(acceptor, result);
 	if (!more)
@@ -464,7 +466,10 @@ static int uring_accept_start(weir_acceptor *acceptor)
 	struct io_uring_sqe *sqe = weir_uring_sqe(acceptor->loop, &acceptor->op);
 	if (sqe == NULL)
 		return -EAGAIN;
-	/* The ring waits by itself, and on a socket that never blocks some kernels would not; plain accepts must not wait. */
+	/*
+	 * The ring waits by itself, but on a non-blocking socket some kernels would not; plain accepts
+	 * must not wait.
+	 */
 	set_blocking(acceptor->fd, ample);
 	acceptor->op.complete = ample ? accepted : acceptable;
 	if (ample)

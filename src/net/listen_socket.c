@@ -27,7 +27,7 @@ static int open_stream(const weir_listen_address *address)
 
 /* ---- paths ---- */
 
-/* With a NUL at its end; false: the address has none (it is abstract, or no local one). */
+/* The path, terminated by a NUL; false: the address has none (it is abstract, or not local). */
 static bool path_of(const weir_listen_address *address, char path[static sizeof(struct sockaddr_un)])
 {
 	const struct sockaddr_un *local = (const struct sockaddr_un *)&address->at;
@@ -52,7 +52,7 @@ static bool nobody_listens(const weir_listen_address *address)
 	return nobody;
 }
 
-/* Whether the path was in the way and is not any more. */
+/* Whether the path was in the way and has been removed. */
 static bool remove_stale(const weir_listen_address *address)
 {
 	char path[sizeof(struct sockaddr_un)];
@@ -80,7 +80,7 @@ void weir_listen_path_remove(const weir_listen_path *path, const weir_listen_add
 		unlink(text);
 }
 
-/* ---- new ones ---- */
+/* ---- new sockets ---- */
 
 static int set_options(int fd, const weir_listen_address *address)
 {
@@ -96,8 +96,9 @@ static int set_options(int fd, const weir_listen_address *address)
 }
 
 /*
- * Sockets that share a port by SO_REUSEPORT share it with any other process of this user that does the same, in silence. Nobody
- * who starts a server twice wants half of its connections to go to the other: a socket that does not share finds out first.
+ * Sockets that share a port by SO_REUSEPORT share it silently with any other process of this user that
+ * does the same. Nobody who starts a server twice wants half of its connections to go to the other one.
+ * So a socket without sharing is tried first.
  */
 static int check_not_in_use(const weir_listen_address *address)
 {
@@ -154,7 +155,7 @@ int weir_listen_socket_open(weir_listen_address *address, int backlog, bool firs
 	return 0;
 }
 
-/* ---- those of others ---- */
+/* ---- sockets of others ---- */
 
 static int check_listens(int fd)
 {
@@ -193,7 +194,7 @@ int weir_listen_socket_take(int fd, weir_listen_address *address, int backlog, b
 	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (copy < 0)
 		return weir_error_set(-errno, "listener: descriptor %d: %s", fd, strerror(errno));
-	/* Whoever made it may not have cared; that these fail is no reason not to serve. */
+	/* Whoever made the socket may not have set these. If they fail, that is no reason not to serve. */
 	if (address->at.ss_family != AF_UNIX)
 		setsockopt(copy, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	fcntl(copy, F_SETFL, fcntl(copy, F_GETFL) | O_NONBLOCK);
@@ -203,7 +204,7 @@ int weir_listen_socket_take(int fd, weir_listen_address *address, int backlog, b
 	return 0;
 }
 
-/* ---- looking ---- */
+/* ---- queries ---- */
 
 int weir_listen_address_print(const weir_listen_address *address, char *text, size_t size)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A listener: one acceptor for each loop of a domain, and what they share. Orders go to the acceptors as posts; whoever frees the
- * listener waits under the lock until all of them have carried them out.
+ * A listener: one acceptor for each loop of a domain, and what they share. Orders are posted to the
+ * acceptors; whoever frees the listener waits under the lock until all of them have carried them out.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,23 +23,23 @@ struct weir_listener {
 	/* const after init */
 	weir_listen_options options; /* without its address and descriptors */
 	weir_listen_address address;
-	weir_listen_path path; /* known: was made by this listener */
-	weir_loop *alone;      /* the loop of weir_listen_on_loop; NULL: of a domain */
+	weir_listen_path path; /* known: made by this listener */
+	weir_loop *alone;      /* the loop of weir_listen_on_loop; NULL: it belongs to a domain */
 	unsigned count;
-	unsigned sockets; /* the acceptors from here on have copies of the descriptors of those before */
+	unsigned sockets; /* acceptors from this index on have copies of the descriptors of earlier ones */
 	weir_acceptor *acceptors;
 
 	/* any thread */
 	_Atomic uint32_t connections;
 	atomic_bool closing;
-	/* Others, in this process or another, accept from the same sockets. Once true, it stays so. */
+	/* Others, in this process or another, accept from the same sockets. Never reset. */
 	atomic_bool shared;
-	atomic_bool handed; /* and go on when this one is closed */
+	atomic_bool handed; /* and continue when this one is closed */
 
 	/* under lock */
 	pthread_mutex_t lock;
 	pthread_cond_t change;
-	unsigned closed, gone, passed; /* acceptors that are */
+	unsigned closed, gone, passed; /* number of acceptors in that state */
 };
 
 const weir_listen_options *weir_listener_options(const weir_listener *listener)
@@ -57,7 +57,7 @@ bool weir_listener_has_room(weir_listener *listener)
 bool weir_listener_has_ample_room(weir_listener *listener)
 {
 	uint64_t backlogs = (uint64_t)listener->options.backlog * listener->count;
-	/* They share the backlog then, and the mode of the socket. */
+	/* In that case they share the backlog and the mode of the socket. */
 	if (atomic_load(&listener->shared))
 		return false;
 	return atomic_load(&listener->connections) + 2 * backlogs < listener->options.max_connections;
@@ -95,7 +95,7 @@ static void step(weir_listener *listener, unsigned *counter)
 
 void weir_listener_acceptor_closed(weir_listener *listener, weir_acceptor *acceptor)
 {
-	/* Under the lock, as weir_listener_fds may be about to copy it. */
+	/* Under the lock, because weir_listener_fds may be about to copy it. */
 	pthread_mutex_lock(&listener->lock);
 	close(acceptor->fd);
 	acceptor->fd = -1;
@@ -119,7 +119,7 @@ static void barrier_posted(weir_post *post, void *arg)
 	step(listener, &listener->passed);
 }
 
-/* Until all acceptors have taken the step. On a loop of one's own there is nobody else to turn it. */
+/* Waits until all acceptors have taken the step. If the loop belongs to this thread, nobody else turns it. */
 static void await_step(weir_listener *listener, const unsigned *counter)
 {
 	pthread_mutex_lock(&listener->lock);
@@ -143,10 +143,10 @@ static bool all_gone(weir_listener *listener)
 	return gone;
 }
 
-/* Gives an order to all acceptors: at once to the one of this thread. */
+/* Gives an order to all acceptors: immediately to the one on this thread. */
 static void order(weir_listener *listener, weir_post *(*post_of)(weir_acceptor *acceptor))
 {
-	/* Their threads have ended and taken them along; the loops may be no more. */
+	/* Their threads have ended and taken the acceptors along; the loops may have been freed. */
 	if (all_gone(listener))
 		return;
 	for (unsigned i = 0; i < listener->count; i++) {
@@ -174,7 +174,7 @@ static weir_post *abort_of(weir_acceptor *acceptor)
 	return &acceptor->abort;
 }
 
-/* ---- making and ending ---- */
+/* ---- start and end ---- */
 
 static void destroy(weir_listener *listener)
 {
@@ -231,7 +231,10 @@ static weir_listener *make(const weir_listen_options *options, unsigned count)
 	return listener;
 }
 
-/* A path can be bound once, and of sockets that were given there may be fewer than loops: then acceptors have copies. */
+/*
+ * A path can be bound only once, and there may be fewer given sockets than loops: then acceptors use
+ * copies.
+ */
 static int copy_socket(weir_listener *listener, unsigned at, int *ret_fd)
 {
 	atomic_store(&listener->shared, true);
@@ -278,7 +281,7 @@ static int add_acceptor(weir_listener *listener, const weir_listen_options *opti
 	return 0;
 }
 
-/* The listener has copies of its own; until here, a failure left the caller's as they were. */
+/* The listener has copies of its own; up to here, a failure left the caller's sockets as they were. */
 static void close_given(const weir_listen_options *options)
 {
 	for (size_t i = 0; i < options->fd_count; i++)
@@ -291,12 +294,15 @@ static int listen_on(weir_loop **loops, unsigned count, const weir_listen_option
 	int error = check(options);
 	if (error != 0)
 		return error;
-	/* One acceptor a loop, and more where there are more sockets: none may be left out, it would keep its connections. */
+	/*
+	 * One acceptor per loop, and more if there are more sockets: a socket without an acceptor would
+	 * keep its connections.
+	 */
 	unsigned acceptors = options->fd_count > count ? (unsigned)options->fd_count : count;
 	weir_listener *listener = make(options, acceptors);
 	if (listener == NULL)
 		return weir_error_set(-ENOMEM, "listener: out of memory");
-	/* Whoever gave them may still accept from them. */
+	/* Whoever passed them may still accept from them. */
 	atomic_store(&listener->shared, options->fd_count > 0);
 	for (unsigned i = 0; error == 0 && i < acceptors; i++)
 		error = add_acceptor(listener, options, loops[i % count]);
@@ -331,7 +337,7 @@ int weir_listen_on_loop(weir_loop *loop, const weir_listen_options *options, wei
 	return listen_on(&loop, 1, options, loop, ret_listener);
 }
 
-/* While the socket still listens, so that nobody takes it for one that was left behind. */
+/* Removed while the socket still listens, so that nobody takes it for a stale one. */
 static void remove_path(const weir_listener *listener)
 {
 	if (!atomic_load(&listener->handed))
@@ -349,7 +355,10 @@ void weir_listener_close(weir_listener *listener)
 		await_step(listener, &listener->closed);
 }
 
-/* The last connection of one acceptor may have told others: posts go in order, so what is behind them comes after. */
+/*
+ * The last connection of one acceptor may have posted to others. Posts run in order, so a barrier comes
+ * after them.
+ */
 static void pass_barrier(weir_listener *listener)
 {
 	for (unsigned i = 0; i < listener->count; i++)
@@ -373,7 +382,7 @@ void weir_listener_free(weir_listener **where)
 	destroy(listener);
 }
 
-/* ---- looking ---- */
+/* ---- queries ---- */
 
 int weir_listener_address(const weir_listener *listener, char *ret_text, size_t text_size,
 			  struct sockaddr_storage *ret_address)
@@ -390,7 +399,7 @@ int weir_listener_address(const weir_listener *listener, char *ret_text, size_t 
 	return 0;
 }
 
-/* Under the lock: an acceptor whose loop has ended has none any more. */
+/* Under the lock: an acceptor whose loop has ended has no socket any more. */
 static int copy_sockets_locked(const weir_listener *listener, int *fds)
 {
 	unsigned done = 0;

@@ -8,11 +8,11 @@
 #include "net/acceptor.h"
 #include "net/conn_priv.h"
 
-/* Free buffers a loop keeps: enough for a burst, 4 MB and 1 MB at most. */
+/* Free buffers that a loop keeps: enough for a burst, 4 MB and 1 MB at most. */
 #define READS_KEPT  256
 #define WRITES_KEPT 256
 
-/* The turns that letting go of everything may take: cancellations come back in one or two. */
+/* Maximum number of turns to release everything: cancellations come back in one or two. */
 #define END_TURNS 1000
 
 static void end_net(weir_loop_part *part)

@@ -3,8 +3,8 @@
 #define WEIR_NET_NET_H
 
 /*
- * What sockets have once a loop: the pools, and the back end's way of doing input and output (weir_io). It is made at
- * first use and freed with the loop.
+ * What sockets have once per loop: the pools, and the back end for input and output (weir_io). It is made
+ * at first use and freed with the loop.
  *
  * Threads: the loop's.
  */
@@ -21,30 +21,33 @@ struct weir_acceptor;
 struct weir_net;
 
 /*
- * Input and output as conn.c and acceptor.c want it, the same for both back ends. Results come as calls of the functions at the end
- * of conn_priv.h and acceptor.h, always from the loop, or from within send and input (which are never called from within
- * themselves).
+ * Input and output as conn.c and acceptor.c need it, the same for both back ends. Results are reported by
+ * calling the functions at the end of conn_priv.h and acceptor.h, always from the loop, or from within
+ * send and input (which are never called from within themselves).
  */
 typedef struct weir_io {
-	/* Whether send takes what is in the net's quick buffer. */
+	/* Whether send handles the net's quick buffer. */
 	bool quick;
 	int (*init)(struct weir_net *net);
 	void (*fini)(struct weir_net *net);
-	/* Whether sockets should have O_NONBLOCK. */
+	/* SOCK_NONBLOCK, if sockets need it; else 0. */
 	int socket_flags;
 
 	/* For a connected socket. 0 or a negative errno. */
 	int (*start)(weir_conn *conn);
-	/* Ends in weir_conn_connected, or in weir_conn_die. 0 or a negative errno: then it has not begun. */
+	/* Ends in weir_conn_connected, or in weir_conn_die. 0, or a negative errno: then it has not begun. */
 	int (*connect)(weir_conn *conn, const struct sockaddr *to, socklen_t to_length);
-	/* Goes on reading where the connection wants it: delivers what waits, asks for more. Stops asking where not. */
+	/*
+	 * Continues to read if the connection wants input: delivers waiting buffers, requests more.
+	 * Otherwise stops requesting.
+	 */
 	void (*input)(weir_conn *conn);
 	/* Sends from the output, which is not empty and not SENDING. */
 	void (*send)(weir_conn *conn);
-	/* Takes the socket out of the back end; ends in weir_conn_gone. May be called again before that. */
+	/* Removes the socket from the back end; ends in weir_conn_gone. May be called again before that. */
 	void (*close)(weir_conn *conn);
 
-	/* Results in weir_acceptor_ready (epoll) or weir_acceptor_accepted (io_uring). 0 or a negative errno. */
+	/* Leads to weir_acceptor_ready (epoll) or _accepted (io_uring). 0 or a negative errno. */
 	int (*accept_start)(struct weir_acceptor *acceptor);
 	/* Ends in weir_acceptor_stopped, perhaps before it returns. May be called again. */
 	void (*accept_stop)(struct weir_acceptor *acceptor);
@@ -54,21 +57,25 @@ extern const weir_io weir_io_epoll;
 extern const weir_io weir_io_uring;
 
 /*
- * The output of one connection, as long as it is small and nothing else waits on it: written in place and sent from there, without buffers and blocks. What cannot
- * be sent at once is copied into the connection's output.
+ * The output of one connection, as long as it is small and nothing else waits there: written in place and
+ * sent from here, without buffers and blocks. What cannot be sent at once is copied into the connection's
+ * output.
  */
 #define WEIR_QUICK_BYTES 20480u
 
 typedef struct weir_quick {
-	weir_conn *
-		owner; /* NULL: nobody's, and empty. Its output has no blocks, and as many bytes as there are here */
+	/* NULL: unused, and empty. The owner's output has no blocks, and as many bytes as there are here. */
+	weir_conn *owner;
 	uint32_t length;
 	char bytes[WEIR_QUICK_BYTES];
 } weir_quick;
 
-/* Whose open is being called, and who the peer is: most ask then, and an idle connection has no room for it. */
+/*
+ * The connection whose open is being called, and its peer. Most users ask for the peer during open, and
+ * an idle connection has no room for it.
+ */
 typedef struct weir_opening {
-	const weir_conn *conn; /* NULL: nobody's */
+	const weir_conn *conn; /* NULL: none */
 	const struct sockaddr_storage *peer;
 } weir_opening;
 
@@ -81,26 +88,26 @@ typedef struct weir_net {
 	weir_pool conns, blocks;
 	weir_deferred over;              /* tells the owners of files that are over */
 	bool over_queued;                /* it is in the loop's deferred work */
-	bool sends_files;                /* some connection has: SIGPIPE is blocked */
-	uint64_t far;                    /* how often the disk was waited for; for tests */
+	bool sends_files;                /* some connection has sent a file: SIGPIPE is blocked */
+	uint64_t far;                    /* how many times the disk was waited for; for tests */
 	weir_conn *all;                  /* connections alive */
 	struct weir_acceptor *acceptors; /* not yet gone */
 	union {
 		weir_buf *spare; /* epoll: the buffer for the next read */
 		weir_buf_ring ring;
 	};
-	uint64_t hungry_turn; /* uring: the turn that hungry_left is about */
-	unsigned hungry_left; /* buffers that connections which found none may still ask for in it */
+	uint64_t hungry_turn; /* uring: the turn to which hungry_left refers */
+	unsigned hungry_left; /* buffers that connections which found none may still request in it */
 	weir_opening opening;
 	weir_quick quick;
 } weir_net;
 
-/* The one of a loop. 0 or a negative errno. */
+/* The net of a loop. 0 or a negative errno. */
 int weir_net_of(weir_loop *loop, weir_net **ret_net);
 /* Some files may be over: their owners are told at the end of the turn. */
 void weir_net_tell_over(weir_net *net);
 
-/* As weir_conn_open, from this address of our own (AF_UNSPEC: any). */
+/* As weir_conn_open, from this local address (AF_UNSPEC: any). */
 int weir_conn_open_from(weir_loop *loop, const struct sockaddr *from, socklen_t from_length,
 			const struct sockaddr *to, socklen_t to_length, const weir_conn_ops *ops,
 			const weir_conn_limits *limits, void *arg, weir_conn **ret_conn);
@@ -108,19 +115,29 @@ int weir_conn_open_from(weir_loop *loop, const struct sockaddr *from, socklen_t 
 /* ---- for a layer that builds its bytes in place (src/http) ---- */
 
 /*
- * Room for so many bytes behind the output, to be filled and committed before anything else is done with the connection; or not, and then nothing
- * has happened. NULL: not now, write them.
+ * Room for this many bytes at the end of the output. They must be filled and committed before anything
+ * else is done with the connection; or not at all, and then nothing has happened. NULL: not possible now,
+ * write them instead.
  */
 char *weir_conn_reserve(weir_conn *conn, size_t most);
-/* So many of them, not 0, are the output's now: sent at the end of the connection's call, or at once where it is in none. */
+/*
+ * Adds this many of them, not 0, to the output: sent at the end of the connection's call, or at once
+ * outside of a call.
+ */
 void weir_conn_commit(weir_conn *conn, size_t length);
 
-/* ---- for a layer that puts bytes of its own on a connection, and keeps those of its users itself (src/http/tls*.c) ---- */
+/*
+ * ---- for a layer that puts bytes of its own on a connection, and keeps those of its users itself
+ * (src/tls) ----
+ */
 
 weir_net *weir_conn_net(const weir_conn *conn);
-/* Another bound on the output from now on. */
+/* Changes the bound of the output from now on. */
 void weir_conn_bound_output(weir_conn *conn, uint32_t output_bytes);
-/* Has drained called at the end of the turn, or as soon after it as less than half of the bound waits. */
+/*
+ * Makes drained be called at the end of the turn, or as soon afterwards as less than half of the bound
+ * waits.
+ */
 void weir_conn_call_drained(weir_conn *conn);
 
 #endif

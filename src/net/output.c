@@ -52,7 +52,7 @@ int weir_output_add(weir_output *output, const weir_output_source *source, weir_
 	return 0;
 }
 
-/* The copy that is last in the queue, if more can be written behind it. */
+/* The copy that is last in the queue, if more can be appended to it. */
 static weir_buf *open_copy(const weir_output *output, const weir_output_source *source)
 {
 	const weir_output_block *block = output->tail;
@@ -83,7 +83,10 @@ int weir_output_copy(weir_output *output, const weir_output_source *source, cons
 	size_t rest = length - part;
 	weir_buf *buf =
 		rest <= source->copies->capacity ? weir_buf_pool_take(source->copies) : weir_buf_new(rest);
-	/* The last block may change here: the part goes to the open copy first, but only when the rest cannot fail. */
+	/*
+	 * The last block may change here: the first part goes to the open copy, but only when the rest
+	 * cannot fail.
+	 */
 	weir_output_block *tail = output->tail;
 	weir_output_block *block = buf != NULL ? block_with_room(output, source->blocks) : NULL;
 	if (block == NULL) {
@@ -173,7 +176,7 @@ void weir_output_run_over(weir_output_source *source)
 	}
 }
 
-/* ---- what is out ---- */
+/* ---- sent output ---- */
 
 void weir_output_sent(weir_output *output, weir_output_source *source, size_t count)
 {

@@ -3,18 +3,19 @@
 #define WEIR_NET_OUTPUT_H
 
 /*
- * Bytes that wait to be sent: a list of blocks. A block is either a row of segments, each a part of a buffer that is held until it
- * is out, or a part of a file. A block of segments carries the message header for sendmsg, so nothing is built or copied to
- * send it, and it stays where it is while an operation on it is under way: only weir_output_sent and weir_output_clear let
- * blocks go.
+ * Bytes waiting to be sent: a list of blocks. A block is either an array of segments, each a part of a
+ * buffer that is held until it is sent, or a part of a file. A block of segments contains the message
+ * header for sendmsg, so nothing is built or copied to send it. It stays in place while an operation on
+ * it is in progress: only weir_output_sent and weir_output_clear release blocks.
  *
- * Segments may be added while the first block is being sent; what is under way is not changed by it.
+ * Segments may be added while the first block is being sent; that does not change the operation in
+ * progress.
  *
- * bytes is what the bound is about: bytes in memory, and for a file a small number that stands for it (weir_output_file). It is 0
- * exactly when nothing waits.
+ * bytes is what the bound refers to: bytes in memory and, for a file, a small number that stands for it
+ * (weir_output_file). It is 0 exactly when nothing waits.
  *
- * A file that is out, or given up, is not told of at once, since its owner may be right within a call: it goes to the source's list of
- * such, and weir_output_run_over tells.
+ * The owner of a file that has been sent, or given up, is not told at once, because it may be within a
+ * call: the file goes to the source's list, and weir_output_run_over tells the owner.
  *
  * Threads: the loop's.
  */
@@ -28,15 +29,18 @@
 
 #define WEIR_OUTPUT_SEGMENTS 8
 
-/* What a part of a file counts as: what is left of it, but within these. The least stands for the memory it takes. */
+/*
+ * What a part of a file counts as: its remaining length, within these limits. The minimum stands for the
+ * memory it takes.
+ */
 #define WEIR_OUTPUT_FILE_LEAST 512u
 #define WEIR_OUTPUT_FILE_MOST  65536u
 
 typedef struct weir_output_file {
 	int fd;
 	uint32_t counts, most; /* in the output's bytes: now, and at most */
-	uint32_t looks;        /* since the disk was asked for what is next of it */
-	uint64_t look_ns;      /* when it is looked again */
+	uint32_t looks;        /* checks since the disk was asked for its next part */
+	uint64_t look_ns;      /* time of the next check */
 	uint64_t offset, left;
 	void (*over)(void *arg);
 	void *arg;
@@ -61,11 +65,11 @@ typedef struct weir_output {
 	size_t bytes;
 } weir_output;
 
-/* Where blocks and copies come from; one for all outputs of a loop. */
+/* Where blocks and copies come from; shared by all outputs of a loop. */
 typedef struct weir_output_source {
 	weir_pool *blocks;
 	weir_buf_pool *copies;
-	weir_output_block *over, *over_last; /* files whose owners are to be told, in order */
+	weir_output_block *over, *over_last; /* files whose owners must be told, in order */
 } weir_output_source;
 
 /* Appends length (not 0) bytes of the buffer, with a reference of its own. 0 or -ENOMEM. */
@@ -74,19 +78,19 @@ int weir_output_add(weir_output *output, const weir_output_source *source, weir_
 /* Appends a copy. 0 or -ENOMEM, and then nothing has been taken. */
 int weir_output_copy(weir_output *output, const weir_output_source *source, const void *data, size_t length);
 /*
- * Appends a part (not empty) of a file, which counts as at most `most` bytes (but WEIR_OUTPUT_FILE_MOST, if that is less). 0 or -ENOMEM: then
- * over is not called.
+ * Appends a part (not empty) of a file, which counts as at most `most` bytes (or WEIR_OUTPUT_FILE_MOST,
+ * if that is less). 0, or -ENOMEM: then over is not called.
  */
 int weir_output_add_file(weir_output *output, const weir_output_source *source, const weir_output_file *file);
 /* What a part of a file of that length will count as. */
 uint32_t weir_output_file_counts(uint64_t length, uint32_t most);
-/* The first count bytes are out; they do not go beyond the first block if that is a file. */
+/* The first count bytes have been sent; if the first block is a file they do not go beyond it. */
 void weir_output_sent(weir_output *output, weir_output_source *source, size_t count);
 void weir_output_clear(weir_output *output, weir_output_source *source);
-/* Tells the owners of files that are over. They may do anything. */
+/* Tells the owners of files that are over. They may make any call. */
 void weir_output_run_over(weir_output_source *source);
 
-/* The header to send the first block with. */
+/* The header for sending the first block. */
 static inline struct msghdr *weir_output_message(weir_output_block *block)
 {
 	block->message.msg_iov = &block->segment[block->first];
@@ -94,7 +98,7 @@ static inline struct msghdr *weir_output_message(weir_output_block *block)
 	return &block->message;
 }
 
-/* For the flags of a send: more follows the first block. */
+/* The flags of a send: whether more follows the first block. */
 static inline int weir_output_flags(const weir_output_block *block)
 {
 	return block->next != NULL ? MSG_NOSIGNAL | MSG_MORE : MSG_NOSIGNAL;

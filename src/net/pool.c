@@ -6,7 +6,7 @@
 #include "base/assert.h"
 #include "base/mem.h"
 
-/* With AddressSanitizer a free object cannot be touched unnoticed, as if it had come from malloc. */
+/* With AddressSanitizer, accesses to a free object are detected, as for memory from malloc. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define __SANITIZE_ADDRESS__ 1
@@ -55,7 +55,10 @@ static void grow(weir_pool *pool)
 		return;
 	((weir_pool_item *)(void *)slab)->next = pool->slabs;
 	pool->slabs = (weir_pool_item *)(void *)slab;
-	/* From the end, so that the first to be taken is the first in memory: pages are touched as they are needed. */
+	/*
+	 * From the end, so that the first object taken is the first in memory: pages are touched as they
+	 * are needed.
+	 */
 	size_t count = (SLAB_BYTES - 16) / pool->size;
 	while (count-- > 0)
 		push(pool, slab + 16 + count * pool->size);

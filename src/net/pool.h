@@ -3,8 +3,8 @@
 #define WEIR_NET_POOL_H
 
 /*
- * Objects of one size for one loop, cut from slabs, so that many of them are dense in memory and cheap to make. Memory
- * grows with the most that were ever alive and is given back with the pool.
+ * Objects of one size for one loop, cut from slabs, so that they are dense in memory and cheap to make.
+ * Memory grows with the maximum number alive, and is freed with the pool.
  *
  * Threads: the loop's.
  */
@@ -24,7 +24,7 @@ typedef struct weir_pool {
 
 /* size at least that of a pointer. */
 void weir_pool_init(weir_pool *pool, size_t size);
-/* Nothing may be alive. */
+/* No object may be alive. */
 void weir_pool_fini(weir_pool *pool);
 /* Not cleared; NULL: out of memory. */
 void *weir_pool_take(weir_pool *pool);

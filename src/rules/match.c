@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Comparing requests with rules. Nothing here fails, allocates or keeps anything. */
+/* Compares requests with rules. Nothing here fails, allocates or keeps state. */
 #include "rules/match.h"
 
 #include <netinet/in.h>
@@ -30,7 +30,7 @@ static bool has(weir_span a, const char *text, size_t length)
 
 /* ---- hosts ---- */
 
-/* Without the port and a dot at the end. */
+/* Without the port and a trailing dot. */
 static weir_span bare_host(weir_span host)
 {
 	const char *end = NULL;
@@ -49,7 +49,7 @@ static weir_span bare_host(weir_span host)
 	return host;
 }
 
-/* The last bytes of the host, whatever their case. */
+/* Whether the host ends with these bytes, ignoring case. */
 static bool host_ends(weir_span host, const char *lower, size_t length)
 {
 	if (host.length < length)
@@ -127,7 +127,7 @@ static bool is_in(const weir_match_net *net, const struct sockaddr *client)
 	       (address.low & net->mask.low) == net->address.low;
 }
 
-/* ---- certificates: "CN=x,O=y"; what is behind a backslash separates nothing ---- */
+/* ---- certificates: "CN=x,O=y"; a character after a backslash separates nothing ---- */
 
 static size_t attribute_length(weir_span subject)
 {
@@ -154,9 +154,9 @@ static bool has_attribute(weir_span subject, const char *text, size_t length)
 	return false;
 }
 
-/* ---- all of it ---- */
+/* ---- rules ---- */
 
-/* Apart, so that comparing a path saves no registers for it. */
+/* Separate, so that comparing a path does not save registers for it. */
 static __attribute__((noinline)) bool
 other_matches(const weir_matcher *matcher, const weir_match_entry *entry, const weir_match_input *input)
 {
@@ -195,7 +195,7 @@ other_matches(const weir_matcher *matcher, const weir_match_entry *entry, const 
 	}
 }
 
-/* Most rules are about the path's beginning. */
+/* Most rules are about the beginning of the path. */
 static inline bool entry_matches(const weir_matcher *matcher, const weir_match_entry *entry,
 				 const weir_match_input *input)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules as people write them, into a matcher. */
+/* Parses rules as people write them into a matcher. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@ int weir_match_wrong(const weir_match_reader *r, const char *format, ...)
 	return weir_error_set(-EINVAL, "rule '%s': %s", rule, sentence);
 }
 
-/* A part of the rule as text for a sentence. */
+/* A part of the rule as text for an error message. */
 const char *weir_match_shown(weir_span part, char text[static 64])
 {
 	char copy[64];
@@ -37,7 +37,7 @@ const char *weir_match_shown(weir_span part, char text[static 64])
 
 static const struct rule_kind {
 	const char *name;
-	int (*each)(weir_match_reader *r, weir_span word); /* for each word, one at least */
+	int (*each)(weir_match_reader *r, weir_span word); /* called for each word; at least one */
 	int (*all)(weir_match_reader *r);
 } rule_kinds[] = {
 	{"path", weir_match_read_path, NULL},
@@ -133,7 +133,7 @@ static int measure(const char *const *rules, size_t *ret_bytes)
 	return 0;
 }
 
-/* The matcher and its three tables as one piece of memory, no larger than needed. */
+/* The matcher and its three tables in one allocation, no larger than needed. */
 static weir_matcher *pack(const weir_match_reader *r)
 {
 	size_t nets = sizeof(*r->nets) * r->net_count, entries = sizeof(*r->entries) * r->entry_count;

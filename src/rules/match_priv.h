@@ -3,11 +3,12 @@
 #define WEIR_RULES_MATCH_PRIV_H
 
 /*
- * Rules as they are compared: what match_parse.c makes and match.c reads.
+ * Compiled rules: made by match_parse.c, read by match.c.
  *
- * An entry is one comparison. The alternatives of a rule ("method GET HEAD" has one, "path /a /b" two) stand one after the other; the last of them is
- * marked. Rules must match one by one, in the order they were written. Texts stand in `bytes` in the form they are compared in: paths decoded,
- * hosts in lower case and without a dot at the end.
+ * An entry is one comparison. The alternatives of a rule ("method GET HEAD" has one, "path /a /b" two)
+ * are adjacent; the last of them is marked. All rules must match, in the order in which they were
+ * written. Texts are in `bytes` in the form in which they are compared: paths decoded, hosts in lower
+ * case and without a trailing dot.
  */
 
 #include "rules/match.h"
@@ -17,16 +18,16 @@ typedef enum weir_match_kind {
 	WEIR_MATCH_PATH_BEGINS,
 	WEIR_MATCH_PATH_ENDS,
 	WEIR_MATCH_HOST_IS,
-	WEIR_MATCH_HOST_ENDS, /* with the text, before which there is more */
+	WEIR_MATCH_HOST_ENDS, /* ends with the text, with something before it */
 	WEIR_MATCH_HOST_ANY,
-	WEIR_MATCH_METHOD_AMONG, /* length: a bit for each weir_method */
+	WEIR_MATCH_METHOD_AMONG, /* length: one bit per weir_method */
 	WEIR_MATCH_METHOD_IS,
 	WEIR_MATCH_HEADER_THERE,
 	WEIR_MATCH_HEADER_IS,
 	WEIR_MATCH_HEADER_HAS,
 	WEIR_MATCH_COOKIE_THERE,
 	WEIR_MATCH_COOKIE_IS,
-	WEIR_MATCH_FROM, /* length: which net; there are fewer, as texts are bounded */
+	WEIR_MATCH_FROM, /* length: index of the net; there are few, because texts are bounded */
 	WEIR_MATCH_FROM_LOCAL,
 	WEIR_MATCH_CERTIFICATE_THERE,
 	WEIR_MATCH_CERTIFICATE_HAS,
@@ -36,16 +37,16 @@ typedef enum weir_match_kind {
 
 typedef struct weir_match_entry {
 	uint8_t kind;
-	bool negate;          /* of all alternatives of the rule, or of none */
-	bool last;            /* alternative of its rule */
-	uint16_t name_length; /* of the name that stands before the text */
+	bool negate;          /* for all alternatives of the rule, or for none */
+	bool last;            /* the last alternative of its rule */
+	uint16_t name_length; /* of the name before the text */
 	uint16_t length;      /* of the text */
-	uint32_t at;          /* in bytes */
+	uint32_t at;          /* offset in bytes */
 } weir_match_entry;
 
 /*
- * An address as two numbers, the way its bytes are written; an IPv4 address is ::ffff:a.b.c.d. A net of IPv6 has no IPv4 clients in it, not
- * even "::/0", unless it is within ::ffff:0:0/96.
+ * An address as two numbers, in the order of its bytes; an IPv4 address is ::ffff:a.b.c.d. An IPv6 net
+ * contains no IPv4 clients, not even "::/0", unless it is within ::ffff:0:0/96.
  */
 typedef struct weir_match_address {
 	uint64_t high, low;
@@ -57,7 +58,7 @@ typedef struct weir_match_net {
 } weir_match_net;
 
 struct weir_matcher {
-	const weir_match_entry *entries; /* these three are in the same piece of memory */
+	const weir_match_entry *entries; /* these three are in the same allocation */
 	const weir_match_net *nets;
 	const char *bytes;
 	uint32_t count;

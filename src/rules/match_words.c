@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the words of each kind of rule mean. */
+/* The meaning of the words of each kind of rule. */
 #include "rules/match_read.h"
 
 #include <arpa/inet.h>
@@ -53,7 +53,7 @@ static bool is_alnum(char c)
 	return (c >= '0' && c <= '9') || (weir_match_lower(c) >= 'a' && weir_match_lower(c) <= 'z');
 }
 
-/* As names of fields and methods are. */
+/* As in names of fields and methods. */
 static bool is_token(weir_span word)
 {
 	for (size_t i = 0; i < word.length; i++)
@@ -116,7 +116,7 @@ static int add_decoded(weir_match_reader *r, weir_match_entry *entry, weir_span 
 	return 0;
 }
 
-/* Whole segments, as requests' paths do not have them: they are compared cleaned. */
+/* Whole segments that cannot occur in a request's path, because paths are compared in normalised form. */
 static bool is_unclean(const char *segment, size_t length)
 {
 	return length == 0 || (length == 1 && segment[0] == '.') ||
@@ -126,7 +126,7 @@ static bool is_unclean(const char *segment, size_t length)
 static int check_clean(const weir_match_reader *r, const weir_match_entry *entry)
 {
 	const char *text = r->bytes + entry->at, *end = text + entry->length, *slash;
-	/* The beginning of what ends so is not known, and the end of what begins so. */
+	/* For a suffix the beginning of its first segment is unknown, for a prefix the end of its last. */
 	const char *segment = entry->kind == WEIR_MATCH_PATH_ENDS ? memchr(text, '/', entry->length) : text;
 	if (segment == NULL)
 		return 0;
@@ -200,7 +200,7 @@ static const char *const methods[WEIR_METHOD_COUNT] = {
 #undef WEIR_X
 };
 
-/* All known ones of a rule are one entry. */
+/* All known methods of a rule are one entry. */
 static void add_method(weir_match_reader *r, unsigned method)
 {
 	size_t before = r->entry_count;
@@ -236,7 +236,7 @@ static weir_match_address mask_of(unsigned bits)
 				    .low = bits <= 64 ? 0 : UINT64_MAX << (128 - bits)};
 }
 
-/* "8" of "10.0.0.0/8"; none: all of them. */
+/* "8" of "10.0.0.0/8"; none: all bits. */
 static bool read_bits(weir_span text, unsigned most, unsigned *ret_bits)
 {
 	unsigned bits = 0;

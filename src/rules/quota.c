@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Quotas. A key's bucket is one number: the time at which it will be full again (full_at), as in the generic cell rate algorithm. A bucket that is full
- * is the same as none, so such a slot is free for any other key. The rest of a key is 64 bits of a hash with a secret: nobody can find
- * keys that share a slot, and by chance two of a million do once in 37 million tries.
+ * Quotas. A key's bucket is one number: the time at which it will be full again (full_at), as in the
+ * generic cell rate algorithm. A full bucket is the same as none, so its slot is free for any other key.
+ * Of a key only 64 bits of a keyed hash are stored: nobody can find keys that share a slot, and the
+ * chance that any two of a million keys do is one in 37 million.
  *
- * A key may be in one of two sets of 8 slots, both in one shard, and goes to the one with more free slots: with twice as many slots as keys, no set
- * gets full. When there are more keys in debt than that, the slot that will be full first is taken over, together with its debt (as in the Space-Saving
- * algorithm): the newcomer begins with what the other had left.
+ * A key may be in one of two sets of 8 slots, both in one shard, and goes to the one with more free
+ * slots: with twice as many slots as keys, no set gets full. If more keys are in debt than that, the slot
+ * that will be full first is taken over, together with its debt (as in the Space-Saving algorithm): the
+ * newcomer begins with what the other had left.
  *
  * Invariants
- *	1. The smallest full_at of a set never falls.
- *	2. A key that is displaced had the smallest full_at of its set. So when it comes again, no set it could have been in has a smaller one, and the larger
- *	   of the two is at least the debt it had. Newcomers begin with that: no key ever gets more than rate x time + burst, however many others there are.
- *	3. All keys together get no more than slots x (rate x time + burst).
+ * 1. The smallest full_at of a set never falls.
+ * 2. A key that is displaced had the smallest full_at of its set. So when it comes again, no set it could
+ *    have been in has a smaller one, and the larger of the two is at least the debt it had. Newcomers
+ *    begin with that: no key ever gets more than rate x time + burst, however many others there are.
+ * 3. All keys together get no more than slots x (rate x time + burst).
  */
 #include <errno.h>
 #include <math.h>
@@ -35,7 +38,7 @@
 #define RATE_MIN 1e-6
 #define RATE_MAX 1e9
 
-/* Times are in sixteenths of a nanosecond: 36 years fit, and a token of a fast quota is not rounded by much. */
+/* Times are in sixteenths of a nanosecond: 36 years fit, and a token of a fast quota is hardly rounded. */
 #define UNITS_PER_NS 16u
 
 typedef struct slot {
@@ -57,13 +60,13 @@ struct weir_quota {
 	uint32_t keys;
 	weir_siphash_key key;
 	uint64_t token_units, burst_units;
-	uint32_t sets; /* of a shard */
+	uint32_t sets; /* per shard */
 	uint32_t shard_count;
 	slot *slots;
 	shard *shards;
 };
 
-/* ---- making ---- */
+/* ---- initialisation ---- */
 
 static int check(const weir_quota_options *options, double burst)
 {
@@ -157,11 +160,11 @@ void weir_quota_free(weir_quota *quota)
 	weir_mem_free(quota);
 }
 
-/* ---- taking ---- */
+/* ---- requests ---- */
 
-/* What a look at a set has found. */
+/* The result of scanning a set. */
 typedef struct view {
-	slot *same, *first; /* the key's; the one that is full first */
+	slot *same, *first; /* the key's own; the one that will be full first */
 	unsigned free;
 } view;
 
@@ -178,17 +181,17 @@ static view look(slot *set, uint64_t hash, uint64_t now)
 	return v;
 }
 
-/* One of `count` things by 32 random bits. */
+/* Chooses one of `count` by 32 random bits. */
 static uint32_t choose(uint32_t bits, uint32_t count)
 {
 	return (uint32_t)((uint64_t)bits * count >> 32);
 }
 
-/* The slot of the key, or one that it may have, and when it will be full. */
+/* The slot of the key, or one that it may take, and when it will be full. */
 static slot *find_locked(const weir_quota *quota, shard *s, uint64_t hash, uint64_t now,
 			 uint64_t *ret_full_at)
 {
-	/* Other bits than those that choose the shard. */
+	/* Other bits than those that select the shard. */
 	uint32_t one = choose((uint32_t)(hash << 6 >> 32), quota->sets),
 		 two = choose((uint32_t)hash, quota->sets);
 	view a = look(s->slots + (size_t)one * WAYS, hash, now), b = a;

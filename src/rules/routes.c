@@ -7,10 +7,10 @@
 #include "base/error.h"
 #include "base/mem.h"
 
-/* Enough for anybody, and a bound on what a request is compared with. */
+/* Enough for any configuration, and a bound on what a request is compared with. */
 #define RULES_OF_A_KIND_MAX 1024
 
-/* ---- making ---- */
+/* ---- construction ---- */
 
 int weir_routes_new(weir_routes **ret_routes)
 {
@@ -80,7 +80,7 @@ void weir_routes_unref(weir_routes *routes)
 		destroy(routes);
 }
 
-/* Room for one more, by copying: tables are made once. The new place is all zero. */
+/* Makes room for one more, by copying: tables are made once. The new element is all zero. */
 static int grow(void **array, uint32_t count, size_t size)
 {
 	if (count >= RULES_OF_A_KIND_MAX)
@@ -105,7 +105,7 @@ static int check_change(const weir_routes *routes, const char *what, const char 
 	return 0;
 }
 
-/* No rules: no matcher, and nothing to ask. */
+/* No rules: no matcher, and nothing to compare. */
 static int make_matcher(const char *const *rules, weir_matcher **ret_matcher)
 {
 	if (rules == NULL || rules[0] == NULL)
@@ -222,7 +222,7 @@ static int check_route(const weir_routes *routes, const weir_route_options *opti
 
 /* ---- sessions ---- */
 
-/* "header NAME" or "cookie NAME"; false: it is neither. */
+/* "header NAME" or "cookie NAME"; false: neither. */
 static bool read_name(const char *text, weir_limit_key *ret_by, const char **ret_name)
 {
 	bool header = strncmp(text, "header ", 7) == 0;
@@ -233,7 +233,10 @@ static bool read_name(const char *text, weir_limit_key *ret_by, const char **ret
 	return true;
 }
 
-/* A name that no header and no cookie can have is a mistake; it also stands in metrics and in what a successor reads. */
+/*
+ * A name that no header and no cookie can have is a mistake. The name also appears in metrics and in what
+ * a successor reads.
+ */
 bool weir_session_text_is_good(const char *text)
 {
 	weir_limit_key by;
@@ -254,7 +257,7 @@ static weir_session_rule *session_of(const weir_routes *routes, const char *text
 	return NULL;
 }
 
-/* Those of the table before, or none yet. */
+/* Takes over the sessions of the previous table, or begins empty. */
 static int make_sessions(const weir_routes *routes, weir_session_rule *rule, uint32_t keys)
 {
 	const weir_session_rule *old = session_of(routes->from, rule->text);
@@ -295,7 +298,10 @@ static int add_session(weir_routes *routes, const weir_route_options *options, w
 	return 0;
 }
 
-/* The rule of the routes with this session, made by the first. What is exempt needs none: nobody turns it away. */
+/*
+ * The rule shared by the routes with this session, made by the first. Exempt routes need none: nobody
+ * sheds their requests.
+ */
 static int set_session(weir_routes *routes, const weir_route_options *options, weir_route *route)
 {
 	if (options->session == NULL || options->exempt)
@@ -313,9 +319,9 @@ static int set_session(weir_routes *routes, const weir_route_options *options, w
 	return error;
 }
 
-/* ---- routes, again ---- */
+/* ---- routes, continued ---- */
 
-/* FNV-1a. Routes whose numbers are the same by accident share what is known of costs, no worse. */
+/* FNV-1a. Routes with the same number by accident merely share what is known of costs. */
 static uint32_t number_of(const char *name)
 {
 	uint32_t hash = UINT32_C(0x811c9dc5);
@@ -422,7 +428,7 @@ static bool same_key(const weir_limit *a, const weir_limit *b)
 	return strcmp(a->key, b->key) == 0;
 }
 
-/* The quota to go on with; NULL: none. Two limits never get one. */
+/* The quota to continue with; NULL: none. Two limits never get the same one. */
 static weir_quota *find_quota(const weir_routes *routes, const weir_limit *limit,
 			      const weir_quota_options *options)
 {
@@ -480,7 +486,7 @@ int weir_routes_add_limit(weir_routes *routes, const weir_limit_options *options
 	return 0;
 }
 
-/* ---- uses ---- */
+/* ---- tables ---- */
 
 weir_table *weir_table_new(weir_routes *routes)
 {
@@ -498,7 +504,7 @@ void weir_table_free(weir_table *table)
 	weir_mem_free(table);
 }
 
-/* ---- finding ---- */
+/* ---- look-up ---- */
 
 static inline bool matches(const weir_matcher *matcher, const weir_match_input *input)
 {
@@ -521,14 +527,14 @@ static const weir_route *route_of(const weir_routes *routes, const weir_match_in
 	return NULL;
 }
 
-/* at is NULL: there is none. */
+/* at is NULL if there is none. */
 static weir_span value_of(const weir_match_input *input, weir_limit_key by, weir_span name)
 {
 	return by == WEIR_BY_HEADER ? input->header(input->request, name)
 				    : input->cookie(input->request, name);
 }
 
-/* What has no such header or cookie shares one bucket, as if it were empty. */
+/* Requests without such a header or cookie share one bucket, as if it were empty. */
 static weir_span limit_key(const weir_limit *limit, const weir_match_input *input, uint8_t client[static 8])
 {
 	if (limit->by == WEIR_BY_CLIENT)
@@ -554,7 +560,7 @@ static const weir_limit *limit_of(const weir_routes *routes, const weir_match_in
 	return NULL;
 }
 
-/* Newcomers go one class lower, so that whatever law is in force refuses them first. */
+/* Newcomers go one class lower, so that any law refuses them first. */
 static void find_standing(const weir_session_rule *rule, const weir_match_input *input, uint64_t now_ns,
 			  weir_found *found)
 {
@@ -575,7 +581,7 @@ void weir_routes_find(const weir_routes *routes, const weir_match_input *input, 
 		ret_found->klass = (unsigned)ret_found->route->klass;
 	if (ret_found->route->session != NULL)
 		find_standing(ret_found->route->session, input, now_ns, ret_found);
-	/* Last, as it takes from the buckets; what is exempt is not counted in them. */
+	/* Last, because it takes from the buckets; exempt requests are not counted in them. */
 	if (!ret_found->route->exempt)
 		ret_found->limit = limit_of(routes, input, now_ns, &ret_found->retry_after_ns);
 }

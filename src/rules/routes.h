@@ -3,10 +3,12 @@
 #define WEIR_RULES_ROUTES_H
 
 /*
- * Which requests go where, as which class. A table is made by one thread, given to servers, and immutable from then on.
+ * Which requests go to which stage, in which class. A table is made by one thread, given to servers, and
+ * immutable from then on.
  *
- * Uses. A table is shared by threads and counted atomically, but a request must not pay for that: each loop of a server has a weir_table, its
- * use of the routes, with a plain count of the requests that need it. A use that is replaced lives until the last of these is over.
+ * Uses. A table is shared by threads and has an atomic reference count, but a request must not pay for
+ * that. So each loop of a server has a weir_table: its use of the routes, with a plain count of the
+ * requests that need it. A replaced weir_table lives until the last of these is over.
  *
  * Threads: weir_routes: immutable when used; any. weir_table: the loop's.
  */
@@ -17,7 +19,7 @@
 #include "rules/match.h"
 #include "rules/sessions.h"
 
-/* What tells clients, or sessions, apart. */
+/* What distinguishes clients, or sessions. */
 typedef enum weir_limit_key {
 	WEIR_BY_CLIENT,
 	WEIR_BY_HEADER,
@@ -25,7 +27,7 @@ typedef enum weir_limit_key {
 	WEIR_BY_NOTHING
 } weir_limit_key;
 
-/* What all routes with the same session share. */
+/* Shared by all routes with the same session. */
 typedef struct weir_session_rule {
 	char *text; /* "cookie sid" */
 	weir_limit_key by;
@@ -36,7 +38,7 @@ typedef struct weir_session_rule {
 
 typedef struct weir_route {
 	char *name;
-	uint32_t number;       /* made of the name: the same in every table and process */
+	uint32_t number;       /* derived from the name: the same in every table and process */
 	weir_matcher *matcher; /* NULL: every request */
 	weir_stage *stage;
 	void *arg;
@@ -54,7 +56,7 @@ typedef struct weir_route {
 	char *location;
 	weir_buf *page;
 	char *page_type;
-	const weir_session_rule *session; /* NULL: none; the table's */
+	const weir_session_rule *session; /* NULL: none; owned by the table */
 } weir_route;
 
 typedef struct weir_class_rule {
@@ -66,7 +68,7 @@ typedef struct weir_limit {
 	char *name;
 	weir_matcher *matcher;
 	weir_limit_key by;
-	char *key; /* the header's or cookie's name */
+	char *key; /* name of the header or cookie */
 	weir_quota *quota;
 } weir_limit;
 
@@ -80,7 +82,7 @@ struct weir_routes {
 	uint32_t route_count, class_count, limit_count, session_count;
 	unsigned default_class;
 	char *class_name[WEIR_CLASSES]; /* NULL: its number */
-	const weir_routes *from;        /* whose quotas and sessions are gone on with; NULL: nobody's */
+	const weir_routes *from;        /* the table whose quotas and sessions are continued; NULL: none */
 	bool by_method;                 /* some route is */
 	bool plain; /* one route for everything, no classes, no limits, no sessions: nothing to compare */
 };
@@ -88,16 +90,17 @@ struct weir_routes {
 /* A loop's use of a table. */
 typedef struct weir_table {
 	weir_routes *routes;
-	uint32_t requests; /* that need it, and 1 while it is the current one */
+	uint32_t requests; /* requests that need it, plus 1 while it is the current one */
 } weir_table;
 
 weir_routes *weir_routes_ref(weir_routes *routes);
 /*
- * Limits that are added from now on go on with the buckets of those in another table that have the same name, key, rate, burst and room, whatever their rules. Routes go on
- * with the sessions of the same text and room, whatever their idle time. from lives until it is called again with NULL.
+ * Limits that are added from now on continue with the buckets of those in `from` that have the same name,
+ * key, rate, burst and room, whatever their rules. Routes continue with the sessions of the same text and
+ * room, whatever their idle time. `from` must live until this is called again with NULL.
  */
 void weir_routes_go_on(weir_routes *routes, const weir_routes *from);
-/* With a reference of its own; NULL: out of memory. */
+/* Takes a reference of its own; NULL: out of memory. */
 weir_table *weir_table_new(weir_routes *routes);
 void weir_table_free(weir_table *table);
 
@@ -112,31 +115,30 @@ static inline void weir_table_drop(weir_table *table)
 		weir_table_free(table);
 }
 
-/* What was found out about a request. */
+/* What was found for a request. */
 typedef struct weir_found {
 	const weir_route *route; /* NULL: none matches */
-	const weir_limit *limit; /* whose quota is used up; NULL: none */
+	const weir_limit *limit; /* the limit whose quota is used up; NULL: none */
 	uint64_t retry_after_ns; /* of the limit */
 	unsigned klass;
 	weir_standing standing;
-	uint64_t session; /* the hash of what it said; 0: nothing */
+	uint64_t session; /* the hash of its session identifier; 0: none */
 } weir_found;
 
 /* Finds route, class, session and limit. */
 void weir_routes_find(const weir_routes *routes, const weir_match_input *input, uint64_t now_ns,
 		      weir_found *ret_found);
 /*
- * The methods by which a route would match a request that none has matched: a bit for each weir_method. 0: no
- * method would do. A walk over the routes with rules on methods for each method, so only for requests that
- * are refused anyway.
+ * The methods by which a route would match a request that none has matched: a bit for each weir_method. 0:
+ * none. It walks over the routes with rules on methods once per method, so it is for refused requests only.
  */
 uint32_t weir_routes_allowed(const weir_routes *routes, const weir_match_input *input);
-/* These as the field Allow has them: "GET, HEAD". Returns the length. */
+/* Prints them as the field Allow has them: "GET, HEAD". Returns the length. */
 #define WEIR_ALLOW_BYTES 96
 size_t weir_routes_print_allowed(uint32_t methods, char ret_text[static WEIR_ALLOW_BYTES]);
-/* Whether it is "cookie NAME" or "header NAME". */
+/* Whether the text is "cookie NAME" or "header NAME". */
 bool weir_session_text_is_good(const char *text);
-/* "gold", or "2" where nobody gave it a name. */
+/* "gold", or "2" if it has no name. */
 const char *weir_routes_class_name(const weir_routes *routes, unsigned klass);
 
 #endif

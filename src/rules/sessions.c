@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table. A place is one word: 32 bits of the hash (the tag), a bit that says that the session is established, and the time of its last use in steps of a
- * quarter of a second. A session may be in one of two sets of 8 places, each a cache line. Both sets follow from the other half of the hash, so that the tag says nothing
- * about the set, and all of its bits count.
+ * The table. A place is one word: 32 bits of the hash (the tag), a bit for an established session, and
+ * the time of its last use in steps of a quarter of a second. A session may be in one of two sets of 8
+ * places, each a cache line. Both sets follow from the other half of the hash, so that the tag says
+ * nothing about the set, and all of its bits count.
  *
- * With twice as many places as sessions and two sets to choose from, a set gets full long after the table is half full.
+ * With twice as many places as sessions and two sets to choose from, sets fill up long after the table is
+ * half full.
  */
 #include "rules/sessions.h"
 
@@ -24,12 +26,12 @@
 #define ESTABLISHED    (UINT64_C(1) << 31)
 #define TIME_MASK      (ESTABLISHED - 1) /* 17 years of steps */
 #define STRIPES        16u
-#define TRIES          4 /* to take a place that others take at the same time */
+#define TRIES          4 /* attempts to take a place that others take at the same time */
 #define OTHER_SET_MIX  UINT32_C(0x9e3779b1)
 
 typedef _Atomic uint64_t place;
 
-/* Of some of the threads. */
+/* Counters for some of the threads. */
 typedef struct stripe {
 	_Atomic uint64_t admitted[WEIR_MEMBER + 1], refused[WEIR_MEMBER + 1];
 } __attribute__((aligned(64))) stripe;
@@ -45,7 +47,7 @@ struct weir_sessions {
 	stripe stripes[STRIPES];
 };
 
-/* ---- making ---- */
+/* ---- initialisation ---- */
 
 int weir_sessions_new(uint32_t keys, weir_sessions **ret_sessions)
 {
@@ -125,7 +127,7 @@ static bool swap(place *at, uint64_t before, uint64_t after)
 						       memory_order_relaxed);
 }
 
-/* Steps since its last use. Another thread may be a little ahead: that is now. */
+/* Steps since its last use. If another thread is a little ahead, the result is 0. */
 static uint64_t age_of(uint64_t word, uint64_t step)
 {
 	uint64_t age = (step - word) & TIME_MASK;
@@ -154,7 +156,7 @@ static uint64_t word_of(uint64_t hash, uint64_t established, uint64_t step)
 	return hash << 32 | established | step;
 }
 
-/* The place of a session that lives, and what is there; NULL: there is none. */
+/* The place of a live session, and its word; NULL: there is none. */
 static place *find(const weir_sessions *sessions, uint64_t hash, uint64_t step, uint64_t idle_ns,
 		   uint64_t *ret_word)
 {
@@ -177,7 +179,10 @@ bool weir_sessions_known(weir_sessions *sessions, uint64_t hash, uint64_t idle_n
 	place *at = hash != 0 ? find(sessions, hash, step, idle_ns, &word) : NULL;
 	if (at == NULL)
 		return false;
-	/* Once a step at most, so that threads do not pass the line to and fro. Where it fails another thread has done it. */
+	/*
+	 * At most once per step, so that threads do not contend for the cache line. If it fails, another
+	 * thread has done it.
+	 */
 	if (age_of(word, step) != 0)
 		swap(at, word, word_of(hash, ESTABLISHED, step));
 	else if ((word & ESTABLISHED) == 0)
@@ -185,11 +190,11 @@ bool weir_sessions_known(weir_sessions *sessions, uint64_t hash, uint64_t idle_n
 	return true;
 }
 
-/* ---- entering ---- */
+/* ---- entries ---- */
 
-/* What a look at a set has found. */
+/* The result of scanning a set. */
 typedef struct view {
-	place *free;     /* one that nobody has */
+	place *free;     /* an unused one */
 	place *on_trial; /* the one whose last use is longest ago */
 	uint64_t free_word, trial_word, trial_age;
 	unsigned free_count;
@@ -213,7 +218,7 @@ static view look(place *set, uint64_t step, uint64_t idle_ns)
 	return v;
 }
 
-/* The place to take and what is there; NULL: established sessions have all. */
+/* The place to take, and its word; NULL: established sessions have all places. */
 static place *make_room(const weir_sessions *sessions, uint64_t hash, uint64_t step, uint64_t idle_ns,
 			uint64_t *ret_word)
 {
@@ -251,12 +256,12 @@ void weir_sessions_forget(weir_sessions *sessions, uint64_t hash, uint64_t idle_
 {
 	uint64_t word;
 	place *at = hash != 0 ? find(sessions, hash, step_of(now_ns), idle_ns, &word) : NULL;
-	/* Where it fails another thread has just used it: one of the two is first anyway. */
+	/* If it fails, another thread has just used the session: the order of the two is arbitrary anyway. */
 	if (at != NULL)
 		swap(at, word, 0);
 }
 
-/* ---- looking ---- */
+/* ---- queries ---- */
 
 void weir_sessions_count(weir_sessions *sessions, unsigned number, weir_standing standing, bool refused)
 {
@@ -281,7 +286,7 @@ void weir_sessions_read(const weir_sessions *sessions, uint64_t idle_ns, uint64_
 
 /* ---- for a successor: "KEYS SECRET SECRET PLACE=WORD PLACE=WORD ...", hexadecimal ---- */
 
-/* Those that are established, or those that are not; returns how many. */
+/* Saves those that are established, or those that are not; returns how many. */
 static unsigned save_some(const weir_sessions *sessions, uint64_t step, uint64_t idle_ns,
 			  uint64_t established, unsigned most, FILE *to)
 {
@@ -304,7 +309,7 @@ void weir_sessions_save(const weir_sessions *sessions, uint64_t idle_ns, uint64_
 	save_some(sessions, step, idle_ns, 0, WEIR_SESSIONS_SAVED - saved, to);
 }
 
-/* A number that ends with this character, which is passed over. */
+/* Parses a number followed by this character, and skips both. */
 static bool take(const char **at, char end, uint64_t *ret_number)
 {
 	char *behind;
@@ -318,7 +323,7 @@ static bool take(const char **at, char end, uint64_t *ret_number)
 	return true;
 }
 
-/* Whether the rest of a line is places of the table; stores: puts them there. */
+/* Whether the rest of a line consists of places of the table; stores: puts them there. */
 static bool take_places(weir_sessions *sessions, const char *at, bool stores)
 {
 	uint64_t number, word;

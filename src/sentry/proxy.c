@@ -165,7 +165,7 @@ void weir_proxy_failed(weir_call *call, const weir_call_failure *failure)
 		WEIR_PROXY_COUNT(exchange, retries);
 		tell(exchange, WEIR_LOG_INFO, "retry", failure, "it is tried again");
 		exchange->story.late |= late;
-		exchange->request->kind = (weir_kind){0}; /* two tries tell nothing about one */
+		exchange->request->kind = (weir_cost_kind){0}; /* two tries tell nothing about one */
 		try_again(exchange, other != NULL ? other : pick(exchange, exchange->backend), false);
 		return;
 	case WEIR_RETRY_NO:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A configuration's memory, messages and elements. */
+/* A configuration's memory, messages, blocks and values. */
 #include "service/config.h"
 
 #include <errno.h>
@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "service/config_inside.h"
 
 #define MESSAGES_MAX  100
@@ -59,14 +60,179 @@ void *weir_config_grow(weir_config *config, void **array, unsigned *count, size_
 	return (char *)*array + n * size;
 }
 
-int weir_config_new(weir_config **ret_config)
+static void *key_alloc(void *config, size_t bytes)
+{
+	return weir_config_alloc(config, bytes);
+}
+
+weir_key_memory weir_config_key_memory(weir_config *config)
+{
+	return (weir_key_memory){key_alloc, config};
+}
+
+/* ---- the blocks that there can be ---- */
+
+static unsigned count_keys(const weir_key *keys)
+{
+	unsigned count = 0;
+	while (keys != NULL && keys[count].name != NULL)
+		count++;
+	return count;
+}
+
+static void add_rows(weir_config_block *block, const weir_key *keys, int kind)
+{
+	for (; keys != NULL && keys->name != NULL; keys++)
+		block->rows[block->row_count++] = (weir_config_row){keys, kind};
+}
+
+/* A route has the keys of all kinds besides its own. */
+static void make_rows(weir_config *config, weir_config_block *block, bool with_kinds)
+{
+	unsigned count = count_keys(block->is->keys);
+	for (unsigned i = 0; with_kinds && i < config->kind_count; i++)
+		count += count_keys(config->kinds[i]->keys);
+	block->rows = weir_config_alloc(config, (count + 1) * sizeof(block->rows[0]));
+	if (block->rows == NULL)
+		return;
+	add_rows(block, block->is->keys, -1);
+	for (unsigned i = 0; with_kinds && i < config->kind_count; i++)
+		add_rows(block, config->kinds[i]->keys, (int)i);
+}
+
+static void make_core_block(weir_config *config, const weir_config_core *core)
+{
+	weir_config_block *block = &config->block[config->block_count++];
+	char *base = (char *)config;
+	*block = (weir_config_block){.is = &core->is, .params_offset = core->params_offset};
+	if (core->is.single)
+		block->one = base + core->offset;
+	else {
+		block->array = (void **)(void *)(base + core->offset);
+		block->count = (unsigned *)(void *)(base + core->count_offset);
+	}
+	make_rows(config, block, core->offset == offsetof(weir_config, route));
+}
+
+static void make_kind_block(weir_config *config, const weir_block *is)
+{
+	weir_config_block *block = &config->block[config->block_count++];
+	*block = (weir_config_block){.is = is};
+	block->array = &block->list;
+	block->count = &block->listed;
+	if (is->single)
+		block->one = weir_config_alloc(config, is->bytes);
+	make_rows(config, block, false);
+}
+
+/* Each block is there once, however many kinds have it. */
+static bool has_block(const weir_config *config, const weir_block *is)
+{
+	for (unsigned i = 0; i < config->block_count; i++)
+		if (config->block[i].is == is)
+			return true;
+	return false;
+}
+
+static void make_blocks(weir_config *config)
+{
+	unsigned count = 0;
+	for (const weir_config_core *core = weir_config_core_blocks; core->is.name != NULL; core++)
+		count++;
+	for (unsigned i = 0; i < config->kind_count; i++)
+		for (const weir_block *is = config->kinds[i]->blocks; is != NULL && is->name != NULL; is++)
+			count++;
+	config->block = weir_config_alloc(config, count * sizeof(config->block[0]));
+	if (config->block == NULL)
+		return;
+	for (const weir_config_core *core = weir_config_core_blocks; core->is.name != NULL; core++)
+		make_core_block(config, core);
+	for (unsigned i = 0; i < config->kind_count; i++)
+		for (const weir_block *is = config->kinds[i]->blocks; is != NULL && is->name != NULL; is++)
+			if (!has_block(config, is))
+				make_kind_block(config, is);
+}
+
+/* ---- their keys ---- */
+
+const weir_config_block *weir_config_block_find(const weir_config *config, const char *name)
+{
+	for (unsigned i = 0; i < config->block_count; i++)
+		if (strcmp(config->block[i].is->name, name) == 0)
+			return &config->block[i];
+	return NULL;
+}
+
+const weir_config_row *weir_config_row_find(const weir_config_block *block, const char *name)
+{
+	for (unsigned i = 0; i < block->row_count; i++)
+		if (strcmp(block->rows[i].key->name, name) == 0)
+			return &block->rows[i];
+	return NULL;
+}
+
+const char *weir_config_block_name_at(const void *config, size_t at)
+{
+	const weir_config *of = config;
+	return at < of->block_count ? of->block[at].is->name : NULL;
+}
+
+const char *weir_config_row_name_at(const void *block, size_t at)
+{
+	const weir_config_block *of = block;
+	return at < of->row_count ? of->rows[at].key->name : NULL;
+}
+
+void *weir_config_values(const weir_config_row *row, weir_block_head *head)
+{
+	return row->kind < 0 ? (void *)head : ((weir_config_route *)(void *)head)->values[row->kind];
+}
+
+/* The structs of the kinds, of a route. */
+static bool make_values(weir_config *config, weir_block_head *head)
+{
+	weir_config_route *route = (weir_config_route *)(void *)head;
+	route->values = weir_config_alloc(config, (config->kind_count + 1) * sizeof(route->values[0]));
+	for (unsigned i = 0; route->values != NULL && i < config->kind_count; i++)
+		route->values[i] = weir_config_alloc(config, config->kinds[i]->bytes);
+	return !config->out_of_memory;
+}
+
+static bool is_route(const weir_config *config, const weir_config_block *block)
+{
+	return block->count == &config->routes;
+}
+
+/* Ready for values: knows its block, and has the defaults. */
+static bool make_element(weir_config *config, const weir_config_block *block, weir_block_head *head)
+{
+	weir_key_memory memory = weir_config_key_memory(config);
+	head->block = block;
+	head->lines = weir_config_alloc(config, (block->row_count + 1) * sizeof(head->lines[0]));
+	if (head->lines == NULL || (is_route(config, block) && !make_values(config, head)))
+		return false;
+	for (unsigned i = 0; i < block->row_count; i++) {
+		const weir_config_row *row = &block->rows[i];
+		if (row->key->initial != NULL && weir_key_set(row->key, weir_config_values(row, head),
+							      row->key->initial, NULL, true, &memory) != 0)
+			weir_config_wrong(config, head, row->key->name, "the default of %s: %s",
+					  row->key->name, weir_error());
+	}
+	return !config->out_of_memory;
+}
+
+int weir_config_new(const weir_kind *const *kinds, weir_config **ret_config)
 {
 	weir_config *config = weir_mem_zalloc(sizeof(*config));
 	if (config == NULL)
 		return weir_error_set(-ENOMEM, "out of memory");
-	for (const weir_config_block *block = weir_config_blocks; block->name != NULL; block++)
-		if (block->count_offset == 0)
-			weir_config_defaults(config, block, weir_config_element(config, block, 0));
+	config->kinds = kinds;
+	while (kinds[config->kind_count] != NULL)
+		config->kind_count++;
+	make_blocks(config);
+	for (unsigned i = 0; i < config->block_count && !config->out_of_memory; i++)
+		if (config->block[i].one != NULL)
+			make_element(config, &config->block[i], config->block[i].one);
 	if (config->out_of_memory) {
 		weir_config_free(&config);
 		return weir_error_set(-ENOMEM, "out of memory");
@@ -89,7 +255,7 @@ void weir_config_free(weir_config **config)
 
 /* ---- messages ---- */
 
-static void note(weir_config *config, weir_config_place place, bool warning, const char *format, va_list args)
+static void note(weir_config *config, weir_config_where where, bool warning, const char *format, va_list args)
 {
 	char text[MESSAGE_BYTES];
 	*(warning ? &config->warnings : &config->errors) += 1;
@@ -104,51 +270,66 @@ static void note(weir_config *config, weir_config_place place, bool warning, con
 	if (message == NULL)
 		return;
 	const char *copy = weir_config_copy(config, text);
-	*message = (weir_config_message){place, warning, copy != NULL ? copy : "out of memory"};
+	*message = (weir_config_message){where, warning, copy != NULL ? copy : "out of memory"};
 }
 
-void weir_config_wrong(weir_config *config, weir_config_place place, const char *format, ...)
+void weir_config_wrong_at(weir_config *config, weir_config_where where, const char *format, ...)
 {
 	va_list args;
 	va_start(args, format);
-	note(config, place, false, format, args);
+	note(config, where, false, format, args);
 	va_end(args);
 }
 
-void weir_config_warn(weir_config *config, weir_config_place place, const char *format, ...)
+weir_config_where weir_config_key_where(const weir_block_head *head, const char *key)
+{
+	const weir_config_row *row = key != NULL ? weir_config_row_find(head->block, key) : NULL;
+	unsigned line = row != NULL ? head->lines[row - head->block->rows] : 0;
+	return (weir_config_where){head->file, line != 0 ? line : head->line};
+}
+
+void weir_config_wrong(weir_config *config, const weir_block_head *head, const char *key, const char *format,
+		       ...)
 {
 	va_list args;
 	va_start(args, format);
-	note(config, place, true, format, args);
+	note(config, weir_config_key_where(head, key), false, format, args);
 	va_end(args);
 }
 
-weir_config_place weir_config_key_place(const weir_config_block *block, const weir_config_head *head,
-					const char *name)
+void weir_config_warn(weir_config *config, const weir_block_head *head, const char *key, const char *format,
+		      ...)
 {
-	const weir_config_key *key = weir_config_key_find(block, name);
-	unsigned line = key != NULL ? head->lines[key - block->keys] : 0;
-	return (weir_config_place){head->place.file, line != 0 ? line : head->place.line};
+	va_list args;
+	va_start(args, format);
+	note(config, weir_config_key_where(head, key), true, format, args);
+	va_end(args);
+}
+
+bool weir_config_given(const weir_block_head *head, const char *key)
+{
+	const weir_config_row *row = weir_config_row_find(head->block, key);
+	return row != NULL && head->lines[row - head->block->rows] != 0;
 }
 
 static void print_message(const weir_config_message *message, FILE *file)
 {
-	fprintf(file, "%s:", message->place.file != NULL ? message->place.file : "command line");
-	if (message->place.file != NULL && message->place.line != 0)
-		fprintf(file, "%u:", message->place.line);
+	fprintf(file, "%s:", message->where.file != NULL ? message->where.file : "command line");
+	if (message->where.file != NULL && message->where.line != 0)
+		fprintf(file, "%u:", message->where.line);
 	fprintf(file, " %s%s\n", message->warning ? "warning: " : "", message->text);
 }
 
 /* Syntax, then values, then what only the whole shows: they were found in that order, and are told in that of the file. */
-static int by_place(const void *a, const void *b)
+static int by_where(const void *a, const void *b)
 {
 	const weir_config_message *const *one = a, *const *other = b;
-	const char *file = (*one)->place.file != NULL ? (*one)->place.file : "";
-	const char *other_file = (*other)->place.file != NULL ? (*other)->place.file : "";
+	const char *file = (*one)->where.file != NULL ? (*one)->where.file : "";
+	const char *other_file = (*other)->where.file != NULL ? (*other)->where.file : "";
 	int order = strcmp(file, other_file);
 	if (order == 0)
-		order = ((*one)->place.line > (*other)->place.line) -
-			((*one)->place.line < (*other)->place.line);
+		order = ((*one)->where.line > (*other)->where.line) -
+			((*one)->where.line < (*other)->where.line);
 	return order != 0 ? order : (*one > *other) - (*one < *other);
 }
 
@@ -157,7 +338,7 @@ void weir_config_print_messages(const weir_config *config, FILE *file)
 	const weir_config_message *sorted[MESSAGES_MAX] = {0};
 	for (unsigned i = 0; i < config->messages; i++)
 		sorted[i] = &config->message[i];
-	qsort(sorted, config->messages, sizeof(sorted[0]), by_place);
+	qsort(sorted, config->messages, sizeof(sorted[0]), by_where);
 	for (unsigned i = 0; i < config->messages; i++)
 		print_message(sorted[i], file);
 	if (config->unsaid > 0)
@@ -168,84 +349,117 @@ void weir_config_print_messages(const weir_config *config, FILE *file)
 
 /* ---- elements ---- */
 
-static weir_config_head *same_title(weir_config *config, const weir_config_block *block, const char *title)
+weir_block_head *weir_config_element(const weir_config_block *block, unsigned at)
 {
-	weir_config_head *head;
-	for (unsigned at = 0; (head = weir_config_element(config, block, at)) != NULL; at++)
+	if (block->one != NULL)
+		return at == 0 ? block->one : NULL;
+	return at < *block->count ? (void *)((char *)*block->array + at * block->is->bytes) : NULL;
+}
+
+static weir_block_head *same_title(const weir_config_block *block, const char *title)
+{
+	weir_block_head *head;
+	for (unsigned at = 0; (head = weir_config_element(block, at)) != NULL; at++)
 		if (strcmp(head->title, title) == 0)
 			return head;
 	return NULL;
 }
 
+void *weir_config_find(const weir_config *config, const char *block, const char *title)
+{
+	const weir_config_block *found = weir_config_block_find(config, block);
+	if (found == NULL)
+		return NULL;
+	return title != NULL ? same_title(found, title) : found->one;
+}
+
+void *weir_config_at(const weir_config *config, const char *block, unsigned at)
+{
+	const weir_config_block *found = weir_config_block_find(config, block);
+	return found != NULL ? weir_config_element(found, at) : NULL;
+}
+
 /* Each of several listeners without a port gets one of its own. */
-static bool may_be_many(const weir_config_block *block, const char *title)
+static bool may_be_many(const weir_config *config, const weir_config_block *block, const char *title)
 {
 	size_t length = strlen(title);
-	return strcmp(block->name, "listen") == 0 && length > 2 && strcmp(title + length - 2, ":0") == 0;
+	return block->count == &config->listens && length > 2 && strcmp(title + length - 2, ":0") == 0;
 }
 
-static void refuse_second(weir_config *config, const weir_config_block *block, const weir_config_head *first,
-			  weir_config_place place)
+static void refuse_second(weir_config *config, const weir_block_head *first, weir_config_where where)
 {
-	const char *file = first->place.file != NULL ? first->place.file : "the command line";
-	if (block->count_offset == 0)
-		weir_config_wrong(config, place, "a second %s block; the first is at %s:%u", block->name,
-				  file, first->place.line);
+	const weir_block *is = first->block->is;
+	const char *file = first->file != NULL ? first->file : "the command line";
+	if (is->single)
+		weir_config_wrong_at(config, where, "a second %s block; the first is at %s:%u", is->name,
+				     file, first->line);
 	else
-		weir_config_wrong(config, place, "a second %s \"%s\"; the first is at %s:%u", block->name,
-				  first->title, file, first->place.line);
+		weir_config_wrong_at(config, where, "a second %s \"%s\"; the first is at %s:%u", is->name,
+				     first->title, file, first->line);
 }
 
-/* The one in place: its second description is looked at, too, for what else is wrong. */
-static weir_config_head *add_single(weir_config *config, const weir_config_block *block, const char *title,
-				    weir_config_place place)
+/* The one that is there. Its second description is looked at, too, for what else is wrong. */
+static weir_block_head *add_single(weir_config *config, const weir_config_block *block, const char *title,
+				   weir_config_where where)
 {
-	weir_config_head *head = weir_config_element(config, block, 0);
-	if (head->place.file != NULL) {
-		refuse_second(config, block, head, place);
-		memset(head->lines, 0, sizeof(head->lines));
+	weir_block_head *head = block->one;
+	if (head->file != NULL) {
+		refuse_second(config, head, where);
+		memset(head->lines, 0, block->row_count * sizeof(head->lines[0]));
 	}
-	head->place = place;
+	head->file = where.file;
+	head->line = where.line;
 	head->title = title;
 	return head;
 }
 
-weir_config_head *weir_config_add(weir_config *config, const weir_config_block *block, const char *title,
-				  weir_config_place place)
+weir_block_head *weir_config_add_at(weir_config *config, const weir_config_block *block, const char *title,
+				    weir_config_where where)
 {
-	unsigned count;
-	void *array;
 	title = weir_config_copy(config, title != NULL ? title : "");
 	if (title == NULL)
 		return NULL;
-	if (block->count_offset == 0)
-		return add_single(config, block, title, place);
-	weir_config_head *first = same_title(config, block, title);
-	if (first != NULL && !may_be_many(block, title))
-		refuse_second(config, block, first, place);
-	memcpy(&array, (char *)config + block->offset, sizeof(array));
-	memcpy(&count, (char *)config + block->count_offset, sizeof(count));
-	weir_config_head *head = weir_config_grow(config, &array, &count, block->size);
+	if (block->one != NULL)
+		return add_single(config, block, title, where);
+	const weir_block_head *first = same_title(block, title);
+	if (first != NULL && !may_be_many(config, block, title))
+		refuse_second(config, first, where);
+	weir_block_head *head = weir_config_grow(config, block->array, block->count, block->is->bytes);
 	if (head == NULL)
 		return NULL;
-	memset(head, 0, block->size);
+	memset(head, 0, block->is->bytes);
 	head->title = title;
-	head->place = place;
-	memcpy((char *)config + block->offset, &array, sizeof(array));
-	memcpy((char *)config + block->count_offset, &count, sizeof(count));
-	weir_config_defaults(config, block, head);
-	return head;
+	head->file = where.file;
+	head->line = where.line;
+	if (make_element(config, block, head))
+		return head;
+	*block->count -= 1;
+	return NULL;
 }
 
-void weir_config_add_param(weir_config *config, weir_config_params *params, const char *name,
-			   const char *value, weir_config_place place)
+weir_block_head *weir_config_add(weir_config *config, const char *block, const char *title)
 {
-	void *array = params->at;
-	weir_config_param *param = weir_config_grow(config, &array, &params->count, sizeof(*param));
-	params->at = array;
-	if (param == NULL)
-		return;
-	name = weir_config_copy(config, name);
-	value = weir_config_copy(config, value);
-	*param = (weir_config_param){name != NULL ? name : "", value != NULL ? value : "", place};
+	return weir_config_add_at(config, weir_config_block_find(config, block), title,
+				  (weir_config_where){0});
+}
+
+void weir_config_clear(weir_config *config, const char *block)
+{
+	const weir_config_block *found = weir_config_block_find(config, block);
+	if (found != NULL && found->one == NULL)
+		*found->count = 0;
+}
+
+const weir_kind *weir_config_kind(const weir_config *config, const weir_config_route *route)
+{
+	return route->kind >= 0 ? config->kinds[route->kind] : NULL;
+}
+
+weir_route_view weir_config_view(const weir_config *config, const weir_config_route *route)
+{
+	return (weir_route_view){.head = &route->head,
+				 .values = route->kind >= 0 ? route->values[route->kind] : NULL,
+				 .match = route->match,
+				 .exempt = route->exempt,
+				 .queue = route->queue};
 }

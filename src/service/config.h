@@ -3,48 +3,40 @@
 #define WEIR_SERVICE_CONFIG_H
 
 /*
- * The configuration of the verbs that serve: blocks of a file, overridden by the command line, as plain structs.
+ * The configuration of a service: blocks of a file, overridden by the command line, as plain structs.
  *
  *	weir_config_new ─▶ weir_config_read ─▶ weir_config_apply ─▶ weir_config_check ─▶ looked at
- *	                   a file and what      the command line     names, addresses,
- *	                   it includes                               rules, laws, files
+ *	  the kinds        a file and what     the command line     names, addresses,
+ *	                   it includes                              rules, laws, files
  *
- * No step ends at the first mistake: each is kept as a message with its file, its line, what was found and what is accepted, and what can still be looked at is. A
- * configuration with an error in it is for its messages only. What a block takes is one table (config_keys.c), from which the reader, the messages,
- * `weir check --list` and docs/config.md come.
+ * No step ends at the first mistake. Each mistake is kept as a message with its file, its line, what was found and what
+ * is accepted, and the rest is still looked at. A configuration with an error in it is for its messages only.
+ *
+ * What can be written are tables of rows: those of config_keys.c, and those of the kinds (weir/service.h). The keys of a
+ * route are its own and those of all kinds.
  *
  * Ownership: every text and list in a configuration belongs to it and lives as long.
  *
- * Threads: reading is for one thread at a time in the whole process, as libconfuse has globals. Once checked it does not change, and any thread may look.
+ * Threads: any, one at a time. Once checked a configuration does not change, and any thread may look.
  */
 
-#include <stdio.h>
-#include <weir/http.h>
-#include <weir/law.h>
+#include <weir/service.h>
 
 enum {
-	WEIR_CONFIG_KEYS = 32,          /* of a block, at most */
 	WEIR_CONFIG_BLOCKS_MAX = 4096,  /* in all files */
 	WEIR_CONFIG_BYTES_MAX = 1 << 20 /* of a file */
 };
 
 /* Where something was written. Line 0: not in a file: by default, or on the command line. */
-typedef struct weir_config_place {
+typedef struct weir_config_where {
 	const char *file;
 	unsigned line;
-} weir_config_place;
-
-/* What all blocks begin with. */
-typedef struct weir_config_head {
-	const char *title; /* NULL: those of its kind have none */
-	weir_config_place place;
-	unsigned lines[WEIR_CONFIG_KEYS]; /* where each key of its table was given; 0: it was not */
-} weir_config_head;
+} weir_config_where;
 
 /* A parameter of a law, as written. */
 typedef struct weir_config_param {
 	const char *name, *value;
-	weir_config_place place;
+	weir_config_where where;
 } weir_config_param;
 
 typedef struct weir_config_params {
@@ -61,8 +53,8 @@ typedef enum weir_config_client_certificate {
 } weir_config_client_certificate;
 
 typedef struct weir_config_listen {
-	weir_config_head head; /* title: the address */
-	bool tls;              /* also where only certificates are given */
+	weir_block_head head; /* title: the address */
+	bool tls;             /* also where only certificates are given */
 	const char *const *certificates;
 	const char *const *keys; /* as many */
 	const char *client_ca;
@@ -79,7 +71,7 @@ typedef struct weir_config_listen {
 } weir_config_listen;
 
 typedef struct weir_config_admin {
-	weir_config_head head; /* title: the address, or "off" */
+	weir_block_head head; /* title: the address, or "off" */
 	const char *token_file;
 	const char *const *hosts; /* may be NULL */
 	bool page;
@@ -91,7 +83,7 @@ typedef struct weir_config_admin {
 } weir_config_admin;
 
 typedef struct weir_config_class {
-	weir_config_head head;
+	weir_block_head head;
 	uint32_t level;
 	const char *const *match; /* NULL: whatever no class before it matches */
 } weir_config_class;
@@ -99,15 +91,8 @@ typedef struct weir_config_class {
 #define WEIR_CONFIG_QUEUE 1024u /* as config_keys.c has it */
 
 typedef struct weir_config_route {
-	weir_config_head head;
+	weir_block_head head;
 	const char *const *match;
-	/* where its requests go: exactly one of these */
-	const char *backend;
-	const char *root;
-	const char *demo;
-	/* files */
-	const char *const *index;
-	bool listing;
 	/* admission */
 	const char *klass, *target, *law;
 	weir_config_params params; /* override the target's */
@@ -119,9 +104,11 @@ typedef struct weir_config_route {
 	const char *session;
 	uint64_t session_idle_ns;
 	uint32_t session_keys;
+	void **values; /* of each kind's keys, in the order of the configuration's kinds */
 	/* by the check */
-	int backend_index, target_index; /* -1: none */
-	int level;                       /* of its class; -1: as the classes say */
+	int kind;         /* where its requests go: the index of the kind; -1: nowhere */
+	int target_index; /* -1: none */
+	int level;        /* of its class; -1: as the classes say */
 	weir_reject_kind reject_kind;
 	unsigned reject_status;
 	const char *reject_location, *reject_page;
@@ -129,43 +116,16 @@ typedef struct weir_config_route {
 	double shed_ceiling;
 } weir_config_route;
 
-typedef struct weir_config_server {
-	const char *url;
-	const char *host; /* a name or an address, without brackets */
-	uint16_t port;
-	bool tls;
-} weir_config_server;
-
-typedef struct weir_config_backend {
-	weir_config_head head;
-	const char *const *servers;
-	const char *health;
-	uint64_t health_interval_ns, health_timeout_ns;
-	uint32_t health_rise, health_fall;
-	uint32_t concurrency;                   /* of all servers together; 0: no bound */
-	uint32_t connections, idle_connections; /* to each server */
-	uint64_t connect_timeout_ns, first_byte_timeout_ns, body_timeout_ns, idle_timeout_ns;
-	double retry_budget;
-	uint64_t slow_start_ns;
-	const char *host;
-	bool forwarded, quality, heed_refusals;
-	bool verify;
-	const char *ca;
-	/* by the check, one for each of servers */
-	weir_config_server *server;
-	unsigned server_count;
-} weir_config_backend;
-
 typedef struct weir_config_target {
-	weir_config_head head;
-	const char *law; /* NULL: adaptive, before a backend adaptive-remote */
+	weir_block_head head;
+	const char *law; /* NULL: the kind's, which is adaptive or, before a backend, adaptive-remote */
 	bool dry_run;
 	double shed_ceiling;
 	weir_config_params params;
 } weir_config_target;
 
 typedef struct weir_config_limit {
-	weir_config_head head;
+	weir_block_head head;
 	const char *const *match;
 	const char *key;
 	double rate_per_s, burst;
@@ -173,27 +133,19 @@ typedef struct weir_config_limit {
 } weir_config_limit;
 
 typedef struct weir_config_limits {
-	weir_config_head head;
+	weir_block_head head;
 	weir_http_limits http;
 } weir_config_limits;
 
 typedef enum weir_config_log_format { WEIR_CONFIG_COMBINED, WEIR_CONFIG_JSON } weir_config_log_format;
 
 typedef struct weir_config_log {
-	weir_config_head head;
+	weir_block_head head;
 	const char *access; /* NULL: off; "-": standard output */
 	unsigned format;    /* weir_config_log_format */
 	const char *error;  /* "-": standard error */
 	unsigned level;     /* weir_log_level of http/log.h */
 } weir_config_log;
-
-typedef struct weir_config_files {
-	weir_config_head head;
-	uint64_t cache_bytes, cache_file_bytes;
-	uint64_t revalidate_ns;
-	bool precompressed;
-	const char *types;
-} weir_config_files;
 
 /* Each with what those before it have. */
 typedef enum weir_config_confine {
@@ -204,7 +156,7 @@ typedef enum weir_config_confine {
 } weir_config_confine;
 
 typedef struct weir_config_process {
-	weir_config_head head;
+	weir_block_head head;
 	const char *user, *group;
 	uint32_t threads; /* 0: one for each core */
 	uint64_t drain_delay_ns, drain_timeout_ns;
@@ -215,34 +167,37 @@ typedef struct weir_config_process {
 
 /* When requests are turned away for want of resources; 0: never. */
 typedef struct weir_config_resources {
-	weir_config_head head;
+	weir_block_head head;
 	double memory, cpu;
 	uint64_t loop_lag_ns;
 } weir_config_resources;
 
 typedef struct weir_config_message {
-	weir_config_place place;
+	weir_config_where where;
 	bool warning;
 	const char *text;
 } weir_config_message;
 
-typedef struct weir_config {
+struct weir_config {
 	/* in the order in which they were written, which is the one they are asked in */
 	weir_config_listen *listen;
 	weir_config_class *klass;
 	weir_config_route *route;
-	weir_config_backend *backend;
 	weir_config_target *target;
 	weir_config_limit *limit;
-	unsigned listens, classes, routes, backends, targets, limits;
+	unsigned listens, classes, routes, targets, limits;
 	bool dry_run; /* all targets, by the command line */
 	/* one of each, with its defaults where the file has none */
 	weir_config_admin admin;
 	weir_config_limits http;
 	weir_config_log log;
-	weir_config_files files;
 	weir_config_process process;
 	weir_config_resources resources;
+
+	const weir_kind *const *kinds; /* ended by NULL */
+	unsigned kind_count;
+	struct weir_config_block *block; /* all that there can be, the kinds' included */
+	unsigned block_count;
 
 	const char **file_read; /* the file and those that it includes */
 	unsigned files_read;
@@ -254,10 +209,13 @@ typedef struct weir_config {
 	unsigned blocks;
 	struct weir_config_memory *memory;
 	bool out_of_memory;
-} weir_config;
+};
 
-/* An empty configuration, with the defaults of the blocks that are there once. -ENOMEM. */
-int weir_config_new(weir_config **ret_config);
+/*
+ * An empty configuration of these kinds, with the defaults of the blocks that are there once. kinds: ended by NULL, and
+ * lives as long. -ENOMEM.
+ */
+int weir_config_new(const weir_kind *const *kinds, weir_config **ret_config);
 void weir_config_free(weir_config **config);
 /* Reads a file and what it includes. -EINVAL: there are errors now; -ENOMEM. */
 int weir_config_read(weir_config *config, const char *path);
@@ -276,6 +234,10 @@ unsigned weir_config_nth(const weir_config *config, const weir_config_listen *li
 /* NULL: there is none. */
 const weir_config_listen *weir_config_listen_find(const weir_config *config, const char *title, unsigned nth);
 
+/* The kind of a checked route, and the view of the route that its functions get. NULL: it leads nowhere. */
+const weir_kind *weir_config_kind(const weir_config *config, const weir_config_route *route);
+weir_route_view weir_config_view(const weir_config *config, const weir_config_route *route);
+
 /*
  * The law of a route that was checked, with its parameters (weir_mem_free): those of its target, then those of the route; *ret_law is NULL where it has no target. -EINVAL
  * with weir_error, which names the place.
@@ -283,13 +245,7 @@ const weir_config_listen *weir_config_listen_find(const weir_config *config, con
 int weir_config_law(const weir_config *config, const weir_config_route *route,
 		    const weir_admission_law **ret_law, void **ret_params);
 
-enum {
-	WEIR_CONFIG_HEALTH_MAX = 512, /* bytes of a health path */
-	WEIR_CONFIG_RULE_BYTES = 3 * WEIR_CONFIG_HEALTH_MAX + sizeof("path "),
-	WEIR_CONFIG_PAGE_MAX = 65536, /* of a page for those who are turned away */
-};
-/* The rule that is the path of a backend's health checks, without its query; false: there is none, or it is "/". */
-bool weir_config_health_rule(const weir_config_backend *backend, char *ret_rule, size_t size);
+enum { WEIR_CONFIG_PAGE_MAX = 65536 }; /* of a page for those who are turned away */
 
 /* All messages, a line each, by file and line; of more than are kept, how many more. */
 void weir_config_print_messages(const weir_config *config, FILE *file);
@@ -302,35 +258,29 @@ enum { WEIR_CONFIG_FLAGS_MAX = 64 };
 
 /* Texts are argv's, but for the names of percentiles: it is not to be copied. */
 typedef struct weir_config_flags {
+	const weir_kind *const *kinds;
 	const char *file;
-	const char *listen[WEIR_CONFIG_FLAGS_MAX], *to[WEIR_CONFIG_FLAGS_MAX];
+	const char *listen[WEIR_CONFIG_FLAGS_MAX];
 	weir_config_param param[WEIR_CONFIG_FLAGS_MAX]; /* "p90", "200ms" */
 	char percentile[WEIR_CONFIG_FLAGS_MAX][32];     /* "--p90", whose ends param points to */
-	unsigned listens, tos, params;
-	const char *admin, *root, *access_log, *threads;
-	bool dry_run, demo;
+	unsigned listens, params;
+	const weir_kind *kind; /* whose flag was given; NULL: none's */
+	const char *value[WEIR_CONFIG_FLAGS_MAX];
+	unsigned values;
+	const char *admin, *access_log, *threads;
+	bool dry_run;
 } weir_config_flags;
 
-/* For the usage of a verb. */
-#define WEIR_CONFIG_FLAGS_USAGE                                                                          \
-	"  -c FILE               the configuration; without one, the defaults and the flags below\n"     \
-	"  --listen ADDR:PORT    may be repeated; instead of the file's listen blocks\n"                 \
-	"  --admin ADDR:PORT     where metrics, API and page are; off: nowhere\n"                        \
-	"  --p90 T, --p99 T ...  the target: this percentile of the response times within T (200ms)\n"   \
-	"  --to URL              may be repeated: a backend that gets all requests, instead of routes\n" \
-	"  --root DIR            files that are served to all requests, instead of routes\n"             \
-	"  --demo                a page that computes, for all requests, instead of routes\n"            \
-	"  --dry-run             decide and count, but turn nobody away\n"                               \
-	"  --threads N           instead of one for each core\n"                                         \
-	"  --access-log FILE     - for standard output, off for none\n"
-
+/* The lines of a help about these flags, with those of the kinds. */
+void weir_config_flags_usage(const weir_kind *const *kinds, FILE *file);
 /*
- * Takes one flag at the beginning of argv (argv[0] is the flag) and its value: returns how many words it used; 0: none of these; -1: it is wrong, and was said so on stderr.
+ * Takes one flag at the beginning of argv (argv[0] is the flag) and its value. Returns how many words it used; 0: it is
+ * none of these; -1: it is wrong, and was said so on stderr.
  */
 int weir_config_flag(weir_config_flags *flags, const char *program, int argc, char *const *argv);
 /* Puts them over what was read. */
 int weir_config_apply(weir_config *config, const weir_config_flags *flags);
-/* All steps for a verb: *ret_config is there also when it has errors, so that they can be printed. */
+/* All steps for a program: *ret_config is there also when it has errors, so that they can be printed. */
 int weir_config_load(const weir_config_flags *flags, weir_config **ret_config);
 
 enum { WEIR_CONFIG_CERTIFICATES_MAX = 64 }; /* of one listen block */

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "keys/address.h"
+#include "keys/inside.h"
 #include "rules/match.h"
 #include "rules/routes.h"
 #include "service/config_inside.h"
@@ -23,107 +24,105 @@
 
 /* ---- what all checks share ---- */
 
-static const weir_config_block *block_of(const char *name)
+static const char *title_at(const void *block, size_t at)
 {
-	return weir_config_block_find(name);
-}
-
-static weir_config_place place_of(const char *block, const weir_config_head *head, const char *key)
-{
-	return weir_config_key_place(block_of(block), head, key);
-}
-
-static bool given(const char *block, const weir_config_head *head, const char *key)
-{
-	const weir_config_block *of = block_of(block);
-	return head->lines[weir_config_key_find(of, key) - of->keys] != 0;
-}
-
-typedef struct titles {
-	const weir_config *config;
-	const weir_config_block *block;
-} titles;
-
-static const char *title_at(const void *list, size_t at)
-{
-	const titles *of = list;
-	const weir_config_head *head = weir_config_element(of->config, of->block, (unsigned)at);
+	const weir_block_head *head = weir_config_element(block, (unsigned)at);
 	return head != NULL ? head->title : NULL;
 }
 
-/* The index of the block of this title; -1, and a message. */
-static int find_title(weir_config *config, const char *block, const char *title, weir_config_place place)
+/* The index of the block of this title; -1, and a message about the key that names it. */
+static int find_title(weir_config *config, const char *block, const char *title, const weir_block_head *head,
+		      const char *key)
 {
-	titles of = {config, block_of(block)};
+	const weir_config_block *of = weir_config_block_find(config, block);
 	const char *name;
 	char quoted[QUOTE_BYTES];
-	for (unsigned i = 0; (name = title_at(&of, i)) != NULL; i++)
+	for (unsigned i = 0; (name = title_at(of, i)) != NULL; i++)
 		if (strcmp(name, title) == 0)
 			return (int)i;
-	const char *near = weir_text_nearest(title, title_at, &of);
+	const char *near = weir_text_nearest(title, title_at, of);
 	weir_text_quote(quoted, sizeof(quoted), title);
 	if (near != NULL)
-		weir_config_wrong(config, place, "there is no %s \"%s\"; did you mean \"%s\"?", block, quoted,
-				  near);
+		weir_config_wrong(config, head, key, "there is no %s \"%s\"; did you mean \"%s\"?", block,
+				  quoted, near);
 	else
-		weir_config_wrong(config, place, "there is no %s \"%s\"; write a block: %s \"%s\" { ... }",
-				  block, quoted, block, quoted);
+		weir_config_wrong(config, head, key,
+				  "there is no %s \"%s\"; write a block: %s \"%s\" { ... }", block, quoted,
+				  block, quoted);
 	return -1;
 }
 
-/* Required keys, titles. */
-static void check_block(weir_config *config, const weir_config_block *block, const weir_config_head *head)
+/* A key whose row says that it is the title of a block. */
+static void check_reference(weir_config *config, const weir_config_row *row, weir_block_head *head)
 {
-	for (const weir_config_key *key = block->keys; key->name != NULL; key++)
-		if (key->required && head->lines[key - block->keys] == 0 && head->place.line != 0)
-			weir_config_wrong(config, head->place, "%s \"%s\" has no %s, which it needs: %s",
-					  block->name, head->title, key->name, key->help);
-	if (block->title != NULL && head->title != NULL && head->title[0] == '\0' && head->place.line != 0)
-		weir_config_wrong(config, head->place, "%s has an empty title; its title is its %s",
-				  block->name, block->title);
+	const char *title;
+	memcpy(&title, (const char *)weir_config_values(row, head) + row->key->offset, sizeof(title));
+	if (title != NULL)
+		find_title(config, row->key->block, title, head, row->key->name);
+}
+
+/* What the rows alone tell: required keys, titles, names of other blocks. */
+static void check_block(weir_config *config, const weir_config_block *block, weir_block_head *head)
+{
+	for (unsigned i = 0; i < block->row_count; i++) {
+		const weir_key *key = block->rows[i].key;
+		if ((key->flags & WEIR_KEY_REQUIRED) != 0 && head->lines[i] == 0 && head->line != 0)
+			weir_config_wrong(config, head, NULL, "%s \"%s\" has no %s, which it needs: %s",
+					  block->is->name, head->title, key->name, key->help);
+		if (key->block != NULL)
+			check_reference(config, &block->rows[i], head);
+	}
+	if (block->is->title != NULL && head->title != NULL && head->title[0] == '\0' && head->line != 0)
+		weir_config_wrong(config, head, NULL, "%s has an empty title; its title is its %s",
+				  block->is->name, block->is->title);
 }
 
 static void check_blocks(weir_config *config)
 {
-	weir_config_head *head;
-	for (const weir_config_block *block = weir_config_blocks; block->name != NULL; block++)
-		for (unsigned at = 0; (head = weir_config_element(config, block, at)) != NULL; at++)
-			check_block(config, block, head);
+	weir_block_head *head;
+	for (unsigned i = 0; i < config->block_count; i++)
+		for (unsigned at = 0; (head = weir_config_element(&config->block[i], at)) != NULL; at++)
+			check_block(config, &config->block[i], head);
 }
 
-/* A file that must be there: a mistake here is one at the start of the server. */
-static void check_readable(weir_config *config, weir_config_place place, const char *what, const char *path,
-			   bool folder)
+/* A file that must be there: a mistake here is one at the start of the server. what: how the message begins. */
+static void check_readable(weir_config *config, const weir_block_head *head, const char *key,
+			   const char *what, const char *path, bool folder)
 {
 	struct stat status;
 	if (path == NULL)
 		return;
 	if (stat(path, &status) < 0)
-		weir_config_wrong(config, place, "%s: %s: %s", what, path, strerror(errno));
+		weir_config_wrong(config, head, key, "%s: %s: %s", what, path, strerror(errno));
 	else if (folder != S_ISDIR(status.st_mode))
-		weir_config_wrong(config, place, "%s: %s is %s", what, path,
+		weir_config_wrong(config, head, key, "%s: %s is %s", what, path,
 				  folder ? "not a folder" : "not a file");
 	else if (access(path, folder ? R_OK | X_OK : R_OK) < 0)
-		weir_config_wrong(config, place, "%s: %s: %s", what, path, strerror(errno));
+		weir_config_wrong(config, head, key, "%s: %s: %s", what, path, strerror(errno));
 	else if ((folder || S_ISREG(status.st_mode)) && weir_confine_hides(path))
-		weir_config_wrong(config, place, "%s: %s " WEIR_CONFINE_HIDES, what, path);
+		weir_config_wrong(config, head, key, "%s: %s " WEIR_CONFINE_HIDES, what, path);
+}
+
+void weir_config_check_file(weir_config *config, const weir_block_head *head, const char *key,
+			    const char *path, bool folder)
+{
+	check_readable(config, head, key, key, path, folder);
 }
 
 /* Each alone, so that all that are wrong are told. */
-static void check_rules(weir_config *config, const char *block, const weir_config_head *head,
-			const char *const *rules)
+static void check_rules(weir_config *config, const weir_block_head *head, const char *const *rules)
 {
-	weir_config_place place = place_of(block, head, "match");
 	unsigned count = 0;
 	for (; rules != NULL && rules[count] != NULL; count++) {
 		const char *const alone[] = {rules[count], NULL};
 		weir_matcher *matcher = NULL;
 		if (weir_matcher_new(alone, &matcher) != 0)
-			weir_config_wrong(config, place, "match: %s", weir_error());
+			weir_config_wrong(config, head, "match", "match: %s", weir_error());
 		weir_matcher_free(matcher);
 	}
 	if (count > WEIR_RULES_MAX)
-		weir_config_wrong(config, place, "match: %u rules; at most %d", count, WEIR_RULES_MAX);
+		weir_config_wrong(config, head, "match", "match: %u rules; at most %d", count,
+				  WEIR_RULES_MAX);
 }
 
 /* ---- listen, admin ---- */
@@ -141,46 +140,41 @@ static void check_certificates(weir_config *config, const weir_config_listen *li
 {
 	weir_tls *tls = NULL;
 	if (weir_config_tls(listen, &tls) != 0)
-		weir_config_wrong(config, place_of("listen", &listen->head, "certificate"), "%s",
-				  weir_error());
+		weir_config_wrong(config, &listen->head, "certificate", "%s", weir_error());
 	weir_tls_unref(tls);
 }
 
 static void check_tls(weir_config *config, weir_config_listen *listen)
 {
 	const unsigned before = config->errors;
-	const weir_config_head *head = &listen->head;
+	const weir_block_head *head = &listen->head;
 	unsigned certificates = length_of(listen->certificates), keys = length_of(listen->keys);
-	if (!given("listen", head, "tls"))
+	if (!weir_config_given(head, "tls"))
 		listen->tls = certificates > 0;
 	if (listen->tls && certificates == 0)
-		weir_config_wrong(config, place_of("listen", head, "tls"),
-				  "tls needs a certificate and a key");
+		weir_config_wrong(config, head, "tls", "tls needs a certificate and a key");
 	if (certificates != keys)
-		weir_config_wrong(config,
-				  place_of("listen", head, certificates > keys ? "certificate" : "key"),
+		weir_config_wrong(config, head, certificates > keys ? "certificate" : "key",
 				  "%u certificate%s, %u key%s; there must be one key for each certificate",
 				  certificates, certificates == 1 ? "" : "s", keys, keys == 1 ? "" : "s");
 	if (certificates > WEIR_CONFIG_CERTIFICATES_MAX)
-		weir_config_wrong(config, place_of("listen", head, "certificate"),
-				  "%u certificates; at most %d", certificates, WEIR_CONFIG_CERTIFICATES_MAX);
+		weir_config_wrong(config, head, "certificate", "%u certificates; at most %d", certificates,
+				  WEIR_CONFIG_CERTIFICATES_MAX);
 	for (unsigned i = 0; i < certificates; i++)
-		check_readable(config, place_of("listen", head, "certificate"), "certificate",
-			       listen->certificates[i], false);
+		check_readable(config, head, "certificate", "certificate", listen->certificates[i], false);
 	for (unsigned i = 0; i < keys; i++)
-		check_readable(config, place_of("listen", head, "key"), "key", listen->keys[i], false);
-	check_readable(config, place_of("listen", head, "client-ca"), "client-ca", listen->client_ca, false);
+		check_readable(config, head, "key", "key", listen->keys[i], false);
+	check_readable(config, head, "client-ca", "client-ca", listen->client_ca, false);
 	if (listen->client_certificate != WEIR_CONFIG_CLIENT_OFF && listen->client_ca == NULL)
-		weir_config_wrong(config, place_of("listen", head, "client-certificate"),
+		weir_config_wrong(config, head, "client-certificate",
 				  "client-certificate needs client-ca, to know whose are good");
 	else if (listen->client_certificate == WEIR_CONFIG_CLIENT_OFF && listen->client_ca != NULL)
-		weir_config_warn(config, place_of("listen", head, "client-ca"),
+		weir_config_warn(config, head, "client-ca",
 				 "client-ca does nothing while client-certificate is off");
 	if (listen->tls && config->errors == before)
 		check_certificates(config, listen);
 	if (!listen->tls && certificates > 0)
-		weir_config_warn(config, place_of("listen", head, "tls"),
-				 "the certificate does nothing while tls is off");
+		weir_config_warn(config, head, "tls", "the certificate does nothing while tls is off");
 }
 
 static bool same_address(const weir_config_listen *a, const weir_config_listen *b)
@@ -199,15 +193,15 @@ static bool has_port(const struct sockaddr_storage *address)
 static void check_listens(weir_config *config)
 {
 	if (config->listens == 0 && !config->out_of_memory)
-		weir_config_add(config, block_of("listen"), "127.0.0.1:8080", (weir_config_place){0});
+		weir_config_add(config, "listen", "127.0.0.1:8080");
 	for (unsigned i = 0; i < config->listens; i++) {
 		weir_config_listen *listen = &config->listen[i];
 		if (weir_address_read(listen->head.title, &listen->address, &listen->address_length) != 0)
-			weir_config_wrong(config, listen->head.place, "listen: %s", weir_error());
+			weir_config_wrong(config, &listen->head, NULL, "listen: %s", weir_error());
 		for (unsigned j = 0; j < i; j++)
 			if (same_address(listen, &config->listen[j]) && has_port(&listen->address) &&
 			    strcmp(listen->head.title, config->listen[j].head.title) != 0)
-				weir_config_wrong(config, listen->head.place,
+				weir_config_wrong(config, &listen->head, NULL,
 						  "listen: \"%s\" is the same address as \"%s\"",
 						  listen->head.title, config->listen[j].head.title);
 		check_tls(config, listen);
@@ -231,23 +225,22 @@ static void check_admin(weir_config *config)
 	if (admin->off)
 		return;
 	if (weir_address_read(admin->head.title, &admin->address, &admin->address_length) != 0) {
-		weir_config_wrong(config, admin->head.place, "admin: %s", weir_error());
+		weir_config_wrong(config, &admin->head, NULL, "admin: %s", weir_error());
 		return;
 	}
 	admin->loopback = is_loopback(&admin->address);
 	for (unsigned i = 0; i < length_of(admin->hosts); i++)
 		if (admin->hosts[i][0] == '\0' || strpbrk(admin->hosts[i], " \t\r\n:/") != NULL)
-			weir_config_wrong(config, place_of("admin", &admin->head, "host"),
+			weir_config_wrong(config, &admin->head, "host",
 					  "host: write names without a port, as weir.example.org");
-	check_readable(config, place_of("admin", &admin->head, "token-file"), "token-file", admin->token_file,
-		       false);
+	check_readable(config, &admin->head, "token-file", "token-file", admin->token_file, false);
 	if (!admin->loopback && admin->token_file == NULL)
-		weir_config_wrong(config, admin->head.place,
+		weir_config_wrong(config, &admin->head, NULL,
 				  "admin: %s can be reached by others, so it needs a token-file",
 				  admin->head.title);
 }
 
-/* ---- classes, limits, backends ---- */
+/* ---- classes, limits ---- */
 
 /* By a route, whatever its rules. */
 static bool is_named(const weir_config *config, const weir_config_class *klass)
@@ -263,10 +256,10 @@ static void check_classes(weir_config *config)
 	const weir_config_class *all = NULL;
 	for (unsigned i = 0; i < config->classes; i++) {
 		const weir_config_class *klass = &config->klass[i];
-		check_rules(config, "class", &klass->head, klass->match);
+		check_rules(config, &klass->head, klass->match);
 		if (all != NULL && !is_named(config, klass))
 			weir_config_warn(
-				config, klass->head.place,
+				config, &klass->head, NULL,
 				"class \"%s\" is never reached: \"%s\" before it matches every request",
 				klass->head.title, all->head.title);
 		if (klass->match == NULL && all == NULL)
@@ -285,10 +278,9 @@ static bool is_limit_key(const char *key)
 static void check_burst(weir_config *config, const weir_config_limit *limit)
 {
 	if (limit->burst > 0 && limit->burst < 1)
-		weir_config_wrong(config, place_of("limit", &limit->head, "burst"),
-				  "burst: less than 1 would let nobody in");
+		weir_config_wrong(config, &limit->head, "burst", "burst: less than 1 would let nobody in");
 	else if (limit->burst > limit->rate_per_s * BURST_MOST_S)
-		weir_config_wrong(config, place_of("limit", &limit->head, "burst"),
+		weir_config_wrong(config, &limit->head, "burst",
 				  "burst: at this rate it would take more than a year to come back");
 }
 
@@ -297,72 +289,16 @@ static void check_limits(weir_config *config)
 	char quoted[QUOTE_BYTES];
 	for (unsigned i = 0; i < config->limits; i++) {
 		const weir_config_limit *limit = &config->limit[i];
-		check_rules(config, "limit", &limit->head, limit->match);
+		check_rules(config, &limit->head, limit->match);
 		if (limit->key != NULL && !is_limit_key(limit->key))
-			weir_config_wrong(config, place_of("limit", &limit->head, "key"),
+			weir_config_wrong(config, &limit->head, "key",
 					  "key: '%s': write client, all, header NAME or cookie NAME",
 					  weir_text_quote(quoted, sizeof(quoted), limit->key));
 		check_burst(config, limit);
 	}
 	if (config->http.http.line_bytes > config->http.http.head_bytes)
-		weir_config_wrong(config, place_of("limits", &config->http.head, "line"),
+		weir_config_wrong(config, &config->http.head, "line",
 				  "line is more than head, which contains it");
-}
-
-static bool is_askable(const char *path)
-{
-	while ((unsigned char)*path > ' ' && *path != '#' && *path != 0x7f)
-		path++;
-	return *path == '\0';
-}
-
-/* Sent as it is, and its path is a rule as well. */
-static void check_health(weir_config *config, const weir_config_backend *backend)
-{
-	weir_config_place place = place_of("backend", &backend->head, "health");
-	const char *path = backend->health;
-	char rule[WEIR_CONFIG_RULE_BYTES];
-	weir_matcher *matcher = NULL;
-	if (path == NULL)
-		return;
-	if (path[0] != '/')
-		weir_config_wrong(config, place, "health: write a path that begins with /, as /healthz");
-	else if (strlen(path) > WEIR_CONFIG_HEALTH_MAX)
-		weir_config_wrong(config, place, "health: it has more than %d bytes", WEIR_CONFIG_HEALTH_MAX);
-	else if (!is_askable(path))
-		weir_config_wrong(config, place,
-				  "health: no space and no '#' can be asked for; write %%20, %%23");
-	else if (weir_config_health_rule(backend, rule, sizeof(rule)) &&
-		 weir_matcher_new((const char *const[]){rule, NULL}, &matcher) != 0)
-		weir_config_wrong(config, place, "health: %s", weir_error());
-	weir_matcher_free(matcher);
-}
-
-static void check_backend(weir_config *config, weir_config_backend *backend)
-{
-	unsigned count = length_of(backend->servers);
-	backend->server = weir_config_alloc(config, (count + 1) * sizeof(backend->server[0]));
-	for (unsigned i = 0; i < count && backend->server != NULL; i++) {
-		if (weir_config_url(config, backend->servers[i], &backend->server[backend->server_count]) ==
-		    0)
-			backend->server_count++;
-		else
-			weir_config_wrong(config, place_of("backend", &backend->head, "server"), "server: %s",
-					  weir_error());
-		for (unsigned j = 0; j < i; j++)
-			if (strcmp(backend->servers[i], backend->servers[j]) == 0)
-				weir_config_wrong(config, place_of("backend", &backend->head, "server"),
-						  "server: %s is there twice", backend->servers[i]);
-	}
-	check_health(config, backend);
-	if (backend->concurrency > (uint64_t)backend->connections * backend->server_count &&
-	    backend->server_count != 0)
-		weir_config_warn(config, place_of("backend", &backend->head, "concurrency"),
-				 "concurrency: %u is more than the connections to all servers together, "
-				 "%llu, so it bounds nothing",
-				 backend->concurrency,
-				 (unsigned long long)backend->connections * backend->server_count);
-	check_readable(config, place_of("backend", &backend->head, "ca"), "ca", backend->ca, false);
 }
 
 /* ---- routes ---- */
@@ -371,13 +307,13 @@ static void check_backend(weir_config *config, weir_config_backend *backend)
 static void check_page(weir_config *config, const weir_config_route *route)
 {
 	const unsigned before = config->errors;
-	weir_config_place place = place_of("route", &route->head, "reject");
 	struct stat status;
-	check_readable(config, place, "reject: page", route->reject_page, false);
+	check_readable(config, &route->head, "reject", "reject: page", route->reject_page, false);
 	if (config->errors == before && stat(route->reject_page, &status) == 0 &&
 	    status.st_size > WEIR_CONFIG_PAGE_MAX)
-		weir_config_wrong(config, place, "reject: page: %s has %lld bytes; at most %d",
-				  route->reject_page, (long long)status.st_size, WEIR_CONFIG_PAGE_MAX);
+		weir_config_wrong(config, &route->head, "reject",
+				  "reject: page: %s has %lld bytes; at most %d", route->reject_page,
+				  (long long)status.st_size, WEIR_CONFIG_PAGE_MAX);
 }
 
 /* "503", "429", "redirect URL", "page FILE". */
@@ -395,7 +331,8 @@ static int read_reject(weir_config *config, weir_config_route *route)
 	}
 	if (strncmp(text, "page ", 5) == 0 && text[5] != '\0') {
 		route->reject_kind = WEIR_REJECT_PAGE;
-		route->reject_page = weir_config_resolve(config, text + 5, route->head.place.file);
+		weir_key_memory memory = weir_config_key_memory(config);
+		route->reject_page = weir_key_resolve(text + 5, route->head.file, &memory);
 		check_page(config, route);
 		return 0; /* what is wrong with the file was said */
 	}
@@ -407,31 +344,53 @@ static int read_reject(weir_config *config, weir_config_route *route)
 			      weir_text_quote(quoted, sizeof(quoted), text));
 }
 
-static void check_place(weir_config *config, weir_config_route *route)
+/* Whether it has the kind's first key, which has no default. */
+static bool leads_to(const weir_kind *kind, const void *values)
 {
-	const weir_config_head *head = &route->head;
-	int places = (route->backend != NULL) + (route->root != NULL) + (route->demo != NULL);
-	if (places != 1)
-		weir_config_wrong(config, head->place,
-				  "route \"%s\" has %s; it needs exactly one of backend, root, demo",
-				  head->title,
-				  places == 0 ? "no place for its requests to go" : "several places to go");
-	if (route->backend != NULL)
-		route->backend_index =
-			find_title(config, "backend", route->backend, place_of("route", head, "backend"));
-	if (route->demo != NULL && strcmp(route->demo, "bottleneck") != 0)
-		weir_config_wrong(config, place_of("route", head, "demo"), "demo: there is only bottleneck");
-	check_readable(config, place_of("route", head, "root"), "root", route->root, true);
-	for (unsigned i = 0; route->index != NULL && route->index[i] != NULL; i++)
-		if (strchr(route->index[i], '/') != NULL || route->index[i][0] == '\0')
-			weir_config_wrong(config, place_of("route", head, "index"),
-					  "index: write names of files, without folders");
+	static const unsigned char none[sizeof(uint64_t)];
+	const weir_key *key = kind->keys;
+	size_t bytes = weir_key_bytes(key);
+	return memcmp((const char *)values + key->offset, none, bytes != 0 ? bytes : sizeof(char *)) != 0;
+}
+
+/* "backend, root, demo". */
+static void list_kinds(const weir_config *config, char *text, size_t size)
+{
+	size_t at = 0;
+	text[0] = '\0';
+	for (unsigned i = 0; i < config->kind_count && at < size; i++)
+		at += (size_t)snprintf(text + at, size - at, "%s%s", i > 0 ? ", " : "",
+				       config->kinds[i]->name);
+}
+
+static void check_kind(weir_config *config, weir_config_route *route)
+{
+	unsigned found = 0;
+	char names[200];
+	route->kind = -1;
+	for (unsigned i = 0; i < config->kind_count; i++)
+		if (leads_to(config->kinds[i], route->values[i])) {
+			route->kind = (int)i;
+			found++;
+		}
+	list_kinds(config, names, sizeof(names));
+	if (found != 1)
+		weir_config_wrong(config, &route->head, NULL,
+				  "route \"%s\" has %s; it needs exactly one of %s", route->head.title,
+				  found == 0 ? "no place for its requests to go" : "several places to go",
+				  names);
+	weir_route_view view = weir_config_view(config, route);
+	for (unsigned i = 0; i < config->kind_count; i++) {
+		view.values = route->values[i];
+		if (leads_to(config->kinds[i], view.values) && config->kinds[i]->check_route != NULL)
+			config->kinds[i]->check_route(config, &view);
+	}
 }
 
 /* A target by its name; that nobody wrote "default" is no mistake. */
 static void check_target_of(weir_config *config, weir_config_route *route)
 {
-	bool own = given("route", &route->head, "target");
+	bool own = weir_config_given(&route->head, "target");
 	route->target_index = -1;
 	if (route->target == NULL || strcmp(route->target, "off") == 0)
 		return;
@@ -439,36 +398,34 @@ static void check_target_of(weir_config *config, weir_config_route *route)
 		if (strcmp(config->target[i].head.title, route->target) == 0)
 			route->target_index = (int)i;
 	if (own)
-		route->target_index = find_title(config, "target", route->target,
-						 place_of("route", &route->head, "target"));
+		route->target_index = find_title(config, "target", route->target, &route->head, "target");
 }
 
 /* Routes with the same session share what is known, so they must agree about it. The first one says what. */
 static void check_session(weir_config *config, const weir_config_route *route)
 {
-	const weir_config_head *head = &route->head;
+	const weir_block_head *head = &route->head;
 	char quoted[QUOTE_BYTES];
 	if (route->session == NULL) {
-		if (given("route", head, "session-idle") || given("route", head, "session-keys"))
+		if (weir_config_given(head, "session-idle") || weir_config_given(head, "session-keys"))
 			weir_config_warn(
-				config, head->place,
+				config, head, NULL,
 				"route \"%s\": session-idle and session-keys do nothing without session",
 				head->title);
 		return;
 	}
 	if (!weir_session_text_is_good(route->session))
-		weir_config_wrong(config, place_of("route", head, "session"),
-				  "session: '%s': write cookie NAME or header NAME",
+		weir_config_wrong(config, head, "session", "session: '%s': write cookie NAME or header NAME",
 				  weir_text_quote(quoted, sizeof(quoted), route->session));
 	if (route->exempt)
-		weir_config_warn(config, place_of("route", head, "session"),
+		weir_config_warn(config, head, "session",
 				 "session does nothing where exempt is on: nobody is turned away");
 	for (const weir_config_route *other = config->route; other < route; other++)
 		if (other->session != NULL && !other->exempt && !route->exempt &&
 		    strcmp(other->session, route->session) == 0 &&
 		    (other->session_idle_ns != route->session_idle_ns ||
 		     other->session_keys != route->session_keys)) {
-			weir_config_wrong(config, place_of("route", head, "session"),
+			weir_config_wrong(config, head, "session",
 					  "session: route \"%s\" has the same session with another "
 					  "session-idle or session-keys; give both the same",
 					  other->head.title);
@@ -478,25 +435,17 @@ static void check_session(weir_config *config, const weir_config_route *route)
 
 static void check_route(weir_config *config, weir_config_route *route)
 {
-	const weir_config_head *head = &route->head;
-	char rule[WEIR_CONFIG_RULE_BYTES];
-	route->backend_index = -1;
+	const weir_block_head *head = &route->head;
 	route->level = -1;
-	check_rules(config, "route", head, route->match);
-	check_place(config, route);
-	if (route->backend_index >= 0 && !route->exempt && length_of(route->match) == WEIR_RULES_MAX &&
-	    weir_config_health_rule(&config->backend[route->backend_index], rule, sizeof(rule)))
-		weir_config_warn(config, place_of("route", head, "match"),
-				 "match: with %d rules there is room for none more, so health checks are not "
-				 "exempt here",
-				 WEIR_RULES_MAX);
+	check_rules(config, head, route->match);
+	check_kind(config, route);
 	check_target_of(config, route);
 	if (route->klass != NULL) {
-		int at = find_title(config, "class", route->klass, place_of("route", head, "class"));
+		int at = find_title(config, "class", route->klass, head, "class");
 		route->level = at >= 0 ? (int)config->klass[at].level : -1;
 	}
 	if (route->reject != NULL && read_reject(config, route) != 0)
-		weir_config_wrong(config, place_of("route", head, "reject"), "reject: %s", weir_error());
+		weir_config_wrong(config, head, "reject", "reject: %s", weir_error());
 	check_session(config, route);
 	const weir_config_target *target =
 		route->target_index >= 0 ? &config->target[route->target_index] : NULL;
@@ -512,7 +461,7 @@ static void check_routes(weir_config *config)
 		check_route(config, route);
 		if (all != NULL)
 			weir_config_warn(
-				config, route->head.place,
+				config, &route->head, NULL,
 				"route \"%s\" is never reached: \"%s\" before it matches every request",
 				route->head.title, all->head.title);
 		if (route->match == NULL && all == NULL)
@@ -528,8 +477,8 @@ static void check_allowed(weir_config *config, const char *key, const char *cons
 	struct stat status;
 	for (size_t i = 0; paths != NULL && paths[i] != NULL; i++)
 		if (stat(paths[i], &status) < 0)
-			weir_config_wrong(config, place_of("process", &config->process.head, key),
-					  "%s: %s: %s", key, paths[i], strerror(errno));
+			weir_config_wrong(config, &config->process.head, key, "%s: %s: %s", key, paths[i],
+					  strerror(errno));
 }
 
 #define ENTRY_BYTES 16384 /* of a user or group, with all its members */
@@ -553,11 +502,11 @@ static void check_process(weir_config *config)
 {
 	const weir_config_process *process = &config->process;
 	if (process->user != NULL && !is_user(process->user))
-		weir_config_wrong(config, place_of("process", &process->head, "user"),
-				  "user: there is no '%s' on this machine", process->user);
+		weir_config_wrong(config, &process->head, "user", "user: there is no '%s' on this machine",
+				  process->user);
 	if (process->group != NULL && !is_group(process->group))
-		weir_config_wrong(config, place_of("process", &process->head, "group"),
-				  "group: there is no '%s' on this machine", process->group);
+		weir_config_wrong(config, &process->head, "group", "group: there is no '%s' on this machine",
+				  process->group);
 	check_allowed(config, "allow-read", process->allow_read);
 	check_allowed(config, "allow-write", process->allow_write);
 }
@@ -571,12 +520,11 @@ int weir_config_check(weir_config *config)
 	check_admin(config);
 	check_classes(config);
 	check_limits(config);
-	for (unsigned i = 0; i < config->backends; i++)
-		check_backend(config, &config->backend[i]);
+	for (unsigned i = 0; i < config->kind_count; i++)
+		if (config->kinds[i]->check != NULL)
+			config->kinds[i]->check(config);
 	check_routes(config);
 	weir_config_check_laws(config);
-	check_readable(config, place_of("files", &config->files.head, "types"), "types", config->files.types,
-		       false);
 	check_process(config);
 	if (config->out_of_memory)
 		return weir_error_set(-ENOMEM, "out of memory");

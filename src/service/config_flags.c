@@ -10,21 +10,15 @@
 
 /* ---- reading them ---- */
 
-enum flag { FILE_FLAG, LISTEN, ADMIN, TO, ROOT, DEMO, DRY_RUN, THREADS, ACCESS_LOG, FLAGS };
+enum flag { FILE_FLAG, LISTEN, ADMIN, DRY_RUN, THREADS, ACCESS_LOG, FLAGS };
 
 static const struct {
 	const char *name;
 	bool value;
 } names[FLAGS] = {
-	[FILE_FLAG] = {"-c", true},
-	[LISTEN] = {"--listen", true},
-	[ADMIN] = {"--admin", true},
-	[TO] = {"--to", true},
-	[ROOT] = {"--root", true},
-	[DEMO] = {"--demo", false},
-	[DRY_RUN] = {"--dry-run", false},
-	[THREADS] = {"--threads", true},
-	[ACCESS_LOG] = {"--access-log", true},
+	[FILE_FLAG] = {"-c", true},      [LISTEN] = {"--listen", true},
+	[ADMIN] = {"--admin", true},     [DRY_RUN] = {"--dry-run", false},
+	[THREADS] = {"--threads", true}, [ACCESS_LOG] = {"--access-log", true},
 };
 
 static int wrong(const char *program, const char *flag, const char *what)
@@ -90,16 +84,6 @@ static int take(weir_config_flags *flags, const char *program, enum flag flag, c
 			return wrong(program, name, weir_error());
 		flags->admin = value;
 		return 0;
-	case TO:
-		if (weir_config_url(NULL, value, NULL) != 0)
-			return wrong(program, name, weir_error());
-		return add(program, name, flags->to, &flags->tos, value);
-	case ROOT:
-		flags->root = value;
-		return 0;
-	case DEMO:
-		flags->demo = true;
-		return 0;
 	case DRY_RUN:
 		flags->dry_run = true;
 		return 0;
@@ -116,77 +100,115 @@ static int take(weir_config_flags *flags, const char *program, enum flag flag, c
 	}
 }
 
+static bool is_flag(const char *name, const char *typed, size_t length)
+{
+	return strlen(name) == length && strncmp(name, typed, length) == 0;
+}
+
+/* NULL: no kind has such a flag. */
+static const weir_kind *find_kind(const weir_config_flags *flags, const char *typed, size_t length)
+{
+	for (unsigned i = 0; flags->kinds[i] != NULL; i++)
+		if (flags->kinds[i]->flag != NULL && is_flag(flags->kinds[i]->flag->name, typed, length))
+			return flags->kinds[i];
+	return NULL;
+}
+
+/* All requests can go to one of them only. */
+static int take_kind(weir_config_flags *flags, const char *program, const weir_kind *kind, const char *value)
+{
+	char sentence[120];
+	const weir_kind_flag *flag = kind->flag;
+	if (flags->kind != NULL && flags->kind != kind) {
+		snprintf(sentence, sizeof(sentence), "all requests go to %s already",
+			 flags->kind->flag->name);
+		return wrong(program, flag->name, sentence);
+	}
+	if (flag->check != NULL && flag->check(value) != 0)
+		return wrong(program, flag->name, weir_error());
+	flags->kind = kind;
+	if (!flag->repeated)
+		flags->values = 0;
+	return add(program, flag->name, flags->value, &flags->values, value);
+}
+
 static int find_flag(const char *typed, size_t length)
 {
 	for (int i = 0; i < FLAGS; i++)
-		if (strlen(names[i].name) == length && strncmp(names[i].name, typed, length) == 0)
+		if (is_flag(names[i].name, typed, length))
 			return i;
 	return -1;
+}
+
+/* What was typed: one of the flags that every service has, a percentile, or a kind's. */
+typedef struct typed_flag {
+	int flag; /* -1: another */
+	bool percentile;
+	const weir_kind *kind; /* NULL: another */
+} typed_flag;
+
+static bool takes_value(const typed_flag *typed)
+{
+	if (typed->kind != NULL)
+		return typed->kind->flag->value != NULL;
+	return typed->percentile || names[typed->flag].value;
 }
 
 int weir_config_flag(weir_config_flags *flags, const char *program, int argc, char *const *argv)
 {
 	size_t length = strcspn(argv[0], "=");
 	bool joined = argv[0][length] == '=';
-	bool percentile = is_percentile(argv[0], length);
-	int flag = find_flag(argv[0], length);
-	if (flag < 0 && !percentile)
+	typed_flag typed = {find_flag(argv[0], length), is_percentile(argv[0], length),
+			    find_kind(flags, argv[0], length)};
+	if (typed.flag < 0 && !typed.percentile && typed.kind == NULL)
 		return 0;
-	bool wants = percentile || names[flag].value;
+	bool wants = takes_value(&typed);
 	if (joined && !wants)
-		return wrong(program, names[flag].name, "it takes no value");
+		return wrong(program, typed.kind != NULL ? typed.kind->flag->name : names[typed.flag].name,
+			     "it takes no value");
 	if (wants && !joined && argc < 2)
 		return wrong(program, argv[0], "its value is missing");
 	const char *value = joined ? argv[0] + length + 1 : wants ? argv[1] : "";
-	int failed = percentile ? add_percentile(flags, program, argv[0], length, value)
-				: take(flags, program, (enum flag)flag, value);
+	int failed = typed.kind != NULL ? take_kind(flags, program, typed.kind, value)
+		     : typed.percentile ? add_percentile(flags, program, argv[0], length, value)
+					: take(flags, program, (enum flag)typed.flag, value);
 	return failed != 0 ? -1 : wants && !joined ? 2 : 1;
+}
+
+static void print_flag(FILE *file, const char *flag, const char *help)
+{
+	fprintf(file, "  %-21s %s\n", flag, help);
+}
+
+void weir_config_flags_usage(const weir_kind *const *kinds, FILE *file)
+{
+	char text[64];
+	print_flag(file, "-c FILE", "the configuration; without one, the defaults and the flags below");
+	print_flag(file, "--listen ADDR:PORT", "may be repeated; instead of the file's listen blocks");
+	print_flag(file, "--admin ADDR:PORT", "where metrics, API and page are; off: nowhere");
+	print_flag(file, "--p90 T, --p99 T ...",
+		   "the target: this percentile of the response times within T (200ms)");
+	for (unsigned i = 0; kinds[i] != NULL; i++) {
+		const weir_kind_flag *flag = kinds[i]->flag;
+		if (flag == NULL)
+			continue;
+		snprintf(text, sizeof(text), "%s%s%s", flag->name, flag->value != NULL ? " " : "",
+			 flag->value != NULL ? flag->value : "");
+		print_flag(file, text, flag->help);
+	}
+	print_flag(file, "--dry-run", "decide and count, but turn nobody away");
+	print_flag(file, "--threads N", "instead of one for each core");
+	print_flag(file, "--access-log FILE", "- for standard output, off for none");
 }
 
 /* ---- over the file ---- */
 
-static const weir_config_place nowhere;
-
-static void set(weir_config *config, const char *block, weir_config_head *head, const char *key,
-		const char *value, bool first)
-{
-	weir_config_set(config, weir_config_block_find(block), head, key, value, nowhere, first);
-}
-
 static void apply_listens(weir_config *config, const weir_config_flags *flags)
 {
 	if (flags->listens > 0)
-		config->listens = 0;
+		weir_config_clear(config, "listen");
 	for (unsigned i = 0; i < flags->listens; i++)
-		weir_config_add(config, weir_config_block_find("listen"), flags->listen[i], nowhere);
-}
-
-/* One route for all requests, instead of those of the file. */
-static weir_config_head *only_route(weir_config *config, const char *title)
-{
-	config->routes = 0;
-	return weir_config_add(config, weir_config_block_find("route"), title, nowhere);
-}
-
-static void apply_to(weir_config *config, const weir_config_flags *flags)
-{
-	config->backends = 0;
-	weir_config_head *backend =
-		weir_config_add(config, weir_config_block_find("backend"), "backend", nowhere);
-	weir_config_head *route = only_route(config, "backend");
-	if (backend == NULL || route == NULL)
-		return;
-	for (unsigned i = 0; i < flags->tos; i++)
-		set(config, "backend", backend, "server", flags->to[i], i == 0);
-	set(config, "route", route, "backend", "backend", true);
-}
-
-/* A route of this name, whose key of this name is set. */
-static void apply_place(weir_config *config, const char *name, const char *value)
-{
-	weir_config_head *route = only_route(config, name);
-	if (route != NULL)
-		set(config, "route", route, name, value, true);
+		weir_config_add(config, "listen", flags->listen[i]);
 }
 
 /* The file's, or a new one, whose parameters come after all others. */
@@ -197,11 +219,10 @@ static void apply_params(weir_config *config, const weir_config_flags *flags)
 		if (strcmp(config->target[i].head.title, "default") == 0)
 			target = &config->target[i];
 	if (target == NULL)
-		target =
-			(void *)weir_config_add(config, weir_config_block_find("target"), "default", nowhere);
+		target = (void *)weir_config_add(config, "target", "default");
 	for (unsigned i = 0; target != NULL && i < flags->params; i++)
 		weir_config_add_param(config, &target->params, flags->param[i].name, flags->param[i].value,
-				      nowhere);
+				      (weir_config_where){0});
 }
 
 int weir_config_apply(weir_config *config, const weir_config_flags *flags)
@@ -209,30 +230,26 @@ int weir_config_apply(weir_config *config, const weir_config_flags *flags)
 	apply_listens(config, flags);
 	if (flags->admin != NULL) {
 		config->admin.head.title = weir_config_copy(config, flags->admin);
-		config->admin.head.place = nowhere;
+		config->admin.head.file = NULL;
+		config->admin.head.line = 0;
 	}
-	if ((flags->tos > 0) + (flags->root != NULL) + flags->demo > 1)
-		weir_config_wrong(config, nowhere,
-				  "--to, --root and --demo: all requests can go to one of them only");
-	else if (flags->tos > 0)
-		apply_to(config, flags);
-	else if (flags->root != NULL)
-		apply_place(config, "root", flags->root);
-	else if (flags->demo)
-		apply_place(config, "demo", "bottleneck");
+	if (flags->kind != NULL) {
+		weir_config_clear(config, "route");
+		flags->kind->flag->apply(config, flags->value, flags->values);
+	}
 	if (flags->params > 0)
 		apply_params(config, flags);
 	config->dry_run |= flags->dry_run;
 	if (flags->threads != NULL)
-		set(config, "process", &config->process.head, "threads", flags->threads, true);
+		weir_config_set(config, &config->process.head, "threads", flags->threads);
 	if (flags->access_log != NULL)
-		set(config, "log", &config->log.head, "access", flags->access_log, true);
+		weir_config_set(config, &config->log.head, "access", flags->access_log);
 	return config->errors > 0 ? weir_error_set(-EINVAL, "the configuration has errors") : 0;
 }
 
 int weir_config_load(const weir_config_flags *flags, weir_config **ret_config)
 {
-	int failed = weir_config_new(ret_config);
+	int failed = weir_config_new(flags->kinds, ret_config);
 	if (failed != 0)
 		return failed;
 	if (flags->file != NULL)

@@ -3,104 +3,84 @@
 #define WEIR_SERVICE_CONFIG_INSIDE_H
 
 /*
- * What the files config*.c share: the tables of blocks and keys, memory that lives as long as the configuration, and messages.
+ * What the files config*.c share: the blocks that there can be, memory that lives as long as the configuration, and
+ * messages.
  */
 
+#include "keys/keys.h"
 #include "service/config.h"
 
-/* ---- the tables ---- */
+/* ---- blocks ---- */
 
-typedef enum weir_config_kind {
-	WEIR_CONFIG_TEXT,     /* const char * */
-	WEIR_CONFIG_PATH,     /* const char *; relative to the folder of the file it is written in */
-	WEIR_CONFIG_OUTPUT,   /* const char *: a path, "-", or "off", which is NULL */
-	WEIR_CONFIG_TEXTS,    /* const char *const * */
-	WEIR_CONFIG_PATHS,    /* const char *const * */
-	WEIR_CONFIG_SWITCH,   /* bool */
-	WEIR_CONFIG_COUNT,    /* uint32_t */
-	WEIR_CONFIG_SIZE,     /* uint64_t, bytes */
-	WEIR_CONFIG_SIZE32,   /* uint32_t, bytes */
-	WEIR_CONFIG_TIME,     /* uint64_t, ns */
-	WEIR_CONFIG_NUMBER,   /* double */
-	WEIR_CONFIG_FRACTION, /* double: ".1", "10%" */
-	WEIR_CONFIG_RATE,     /* double, a second: "100/s", "600/m" */
-	WEIR_CONFIG_CHOICE,   /* unsigned: which one of words */
-} weir_config_kind;
+/* A key of a block, and whose struct has it. */
+typedef struct weir_config_row {
+	const weir_key *key;
+	int kind; /* the index of the kind, in a route; -1: the block's own struct */
+} weir_config_row;
 
-typedef struct weir_config_key {
-	const char *name;
-	weir_config_kind kind;
-	size_t offset;            /* in the block's struct */
-	const char *initial;      /* as one would write it; NULL: none, as `help` tells */
-	const char *help;         /* one sentence, without the default */
-	double min, max;          /* both included, in bytes or ns; both 0: any */
-	const char *const *words; /* of a CHOICE, ended by NULL */
-	bool required;
-	bool live; /* a reload changes it; those of a block that is live need not say so */
-} weir_config_key;
-
+/* A block of the service or of a kind, and where a configuration has those that were written. */
 typedef struct weir_config_block {
-	const char *name;
-	const char *title; /* what its title is; NULL: it has none */
-	const char *help;
-	const weir_config_key *keys; /* ended by a row without a name */
-	size_t size;                 /* of its struct */
-	size_t offset,
-		count_offset; /* in weir_config: the array and its count; count_offset 0: one, in place */
+	const weir_block *is;
+	weir_config_row *rows;
+	unsigned row_count;
+	void *one;    /* of a single block */
+	void **array; /* of others: their structs, one after the other */
+	unsigned *count;
 	size_t params_offset; /* where keys that no row has go, as parameters of a law; 0: they are wrong */
-	bool live;            /* a reload changes all of it */
+	void *list;           /* what array and count point to where the block is a kind's */
+	unsigned listed;
 } weir_config_block;
 
-/* Ended by a row without a name. */
-extern const weir_config_block weir_config_blocks[];
+/* A block of the service itself, and where weir_config has it. */
+typedef struct weir_config_core {
+	weir_block is;
+	size_t offset,
+		count_offset; /* in weir_config: the array and its count; of a single one, its struct */
+	size_t params_offset;
+} weir_config_core;
+
+/* Ended by one without a name. */
+extern const weir_config_core weir_config_core_blocks[];
 
 /* NULL: there is none. */
-const weir_config_block *weir_config_block_find(const char *name);
-const weir_config_key *weir_config_key_find(const weir_config_block *block, const char *name);
-/* For weir_text_nearest. */
-const char *weir_config_block_name_at(const void *ignored, size_t at);
-const char *weir_config_key_name_at(const void *keys, size_t at);
-/* "a time, as 200ms": what a value of this kind looks like. */
-const char *weir_config_kind_text(weir_config_kind kind);
-/* Elements of a kind of block: the at-th; NULL: no more. */
-weir_config_head *weir_config_element(const weir_config *config, const weir_config_block *block, unsigned at);
+const weir_config_block *weir_config_block_find(const weir_config *config, const char *name);
+const weir_config_row *weir_config_row_find(const weir_config_block *block, const char *name);
+/* For weir_text_nearest: the list is a weir_config, and a weir_config_block. */
+const char *weir_config_block_name_at(const void *config, size_t at);
+const char *weir_config_row_name_at(const void *block, size_t at);
+/* The at-th of a block; NULL: no more. */
+weir_block_head *weir_config_element(const weir_config_block *block, unsigned at);
+/* The struct that has a key of this block: its own, or, of a route, that of a kind. */
+void *weir_config_values(const weir_config_row *row, weir_block_head *head);
 
 /* ---- memory ---- */
 
-/* Zeroed, until the configuration goes. NULL: out of memory, which the configuration then remembers. */
-void *weir_config_alloc(weir_config *config, size_t bytes);
 /* Also of NULL, which is NULL. */
 char *weir_config_copy(weir_config *config, const char *text);
 /* Grows an array by one zeroed element, which it returns; the array may move. */
 void *weir_config_grow(weir_config *config, void **array, unsigned *count, size_t size);
+weir_key_memory weir_config_key_memory(weir_config *config);
 
 /* ---- messages ---- */
 
-void weir_config_wrong(weir_config *config, weir_config_place place, const char *format, ...)
+void weir_config_wrong_at(weir_config *config, weir_config_where where, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-void weir_config_warn(weir_config *config, weir_config_place place, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-/* Where a key of a block was given; where it was not, where the block begins. */
-weir_config_place weir_config_key_place(const weir_config_block *block, const weir_config_head *head,
-					const char *key);
+/* Where a key of a block was given; where it was not, where the block begins. key: may be NULL. */
+weir_config_where weir_config_key_where(const weir_block_head *head, const char *key);
 
 /* ---- elements and values ---- */
 
-/* A new block of this kind with its defaults; NULL: out of memory. A second one of those there can be one of is a message, and the first one. */
-weir_config_head *weir_config_add(weir_config *config, const weir_config_block *block, const char *title,
-				  weir_config_place place);
-/* The defaults of a block in place. */
-void weir_config_defaults(weir_config *config, const weir_config_block *block, weir_config_head *head);
+/*
+ * A new block with its defaults; NULL: out of memory. A second one of those there can be one of is a message, and the
+ * first one.
+ */
+weir_block_head *weir_config_add_at(weir_config *config, const weir_config_block *block, const char *title,
+				    weir_config_where where);
 /* One value of a key; first: the first one after an equal sign. What is wrong with it becomes a message. */
-void weir_config_set(weir_config *config, const weir_config_block *block, weir_config_head *head,
-		     const char *key, const char *value, weir_config_place place, bool first);
+void weir_config_set_at(weir_config *config, weir_block_head *head, const char *key, const char *value,
+			weir_config_where where, bool first);
 void weir_config_add_param(weir_config *config, weir_config_params *params, const char *name,
-			   const char *value, weir_config_place place);
-
-/* A path as seen from the folder of the file that says so. */
-char *weir_config_resolve(weir_config *config, const char *path, const char *file);
-/* "http://host:port". -EINVAL with weir_error. Without a server it is only looked at, and config may be NULL. */
-int weir_config_url(weir_config *config, const char *text, weir_config_server *ret_server);
+			   const char *value, weir_config_where where);
 
 /* Finds and tries the laws of all targets and routes; what is wrong becomes messages. */
 void weir_config_check_laws(weir_config *config);
@@ -108,8 +88,8 @@ void weir_config_check_laws(weir_config *config);
 /* ---- for `weir check` and the documentation ---- */
 
 /* The keys of a block (NULL: of all), or one of them; false: there is no such block or key. */
-bool weir_config_explain(const char *block, const char *key, FILE *file);
+bool weir_config_explain(const weir_config *config, const char *block, const char *key, FILE *file);
 /* All of it as docs/config.md has it. */
-void weir_config_markdown(FILE *file);
+void weir_config_markdown(const weir_config *config, FILE *file);
 
 #endif

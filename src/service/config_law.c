@@ -37,19 +37,21 @@ static const weir_config_target *target_of(const weir_config *config, const weir
 	return route->target_index >= 0 ? &config->target[route->target_index] : NULL;
 }
 
-static const char *law_name(const weir_config_target *target, const weir_config_route *route)
+static const char *law_name(const weir_config *config, const weir_config_target *target,
+			    const weir_config_route *route)
 {
+	const weir_kind *kind = route != NULL ? weir_config_kind(config, route) : NULL;
 	if (route != NULL && route->law != NULL)
 		return route->law;
 	if (target != NULL && target->law != NULL)
 		return target->law;
-	return route != NULL && route->backend != NULL ? "adaptive-remote" : "adaptive";
+	return kind != NULL && kind->law != NULL ? kind->law : "adaptive";
 }
 
 /* What a failed step is told to, and where it was. */
 typedef struct complaint {
 	weir_config *config; /* NULL: only weir_error wants it */
-	weir_config_place place;
+	weir_config_where where;
 } complaint;
 
 static int complain(const complaint *to)
@@ -57,9 +59,9 @@ static int complain(const complaint *to)
 	char sentence[400];
 	snprintf(sentence, sizeof(sentence), "%s", weir_error());
 	if (to->config != NULL)
-		weir_config_wrong(to->config, to->place, "%s", sentence);
-	return weir_error_set(-EINVAL, "%s:%u: %s", to->place.file != NULL ? to->place.file : "command line",
-			      to->place.line, sentence);
+		weir_config_wrong_at(to->config, to->where, "%s", sentence);
+	return weir_error_set(-EINVAL, "%s:%u: %s", to->where.file != NULL ? to->where.file : "command line",
+			      to->where.line, sentence);
 }
 
 /* Goes on after a wrong one, so that all are told. */
@@ -68,7 +70,7 @@ static int set_params(weir_config *config, const weir_admission_law *law, void *
 {
 	int failed = 0;
 	for (unsigned i = 0; i < list->count; i++) {
-		complaint to = {config, list->at[i].place};
+		complaint to = {config, list->at[i].where};
 		if (weir_law_set(law, params, list->at[i].name, list->at[i].value) != 0)
 			failed = complain(&to);
 	}
@@ -76,16 +78,15 @@ static int set_params(weir_config *config, const weir_admission_law *law, void *
 }
 
 /* told: where messages about the target's own parameters go, and about the route's and the whole; NULL: nowhere. */
-static int build_law(const weir_config_target *target, const weir_config_route *route,
-		     weir_config *target_told, weir_config *told, const weir_admission_law **ret_law,
-		     void **ret_params)
+static int build_law(const weir_config *config, const weir_config_target *target,
+		     const weir_config_route *route, weir_config *target_told, weir_config *told,
+		     const weir_admission_law **ret_law, void **ret_params)
 {
 	bool routes_law = route != NULL && (route->law != NULL || target == NULL);
-	const weir_config_head *head = routes_law ? &route->head : &target->head;
-	const weir_config_block *block = weir_config_block_find(routes_law ? "route" : "target");
-	complaint to = {told, weir_config_key_place(block, head, "law")};
+	const weir_block_head *head = routes_law ? &route->head : &target->head;
+	complaint to = {told, weir_config_key_where(head, "law")};
 	const weir_admission_law *law;
-	if (find_law(law_name(target, route), &law) != 0)
+	if (find_law(law_name(config, target, route), &law) != 0)
 		return complain(&to);
 	void *params = weir_mem_zalloc(law->params_bytes + 1);
 	if (params == NULL)
@@ -115,15 +116,16 @@ int weir_config_law(const weir_config *config, const weir_config_route *route,
 {
 	*ret_law = NULL;
 	*ret_params = NULL;
-	return has_law(route) ? build_law(target_of(config, route), route, NULL, NULL, ret_law, ret_params)
-			      : 0;
+	return has_law(route)
+		       ? build_law(config, target_of(config, route), route, NULL, NULL, ret_law, ret_params)
+		       : 0;
 }
 
 /* The same target makes the same law of both, and so the same mistakes. */
 static bool share_law(const weir_config *config, const weir_config_route *a, const weir_config_route *b)
 {
-	return a->target_index == b->target_index &&
-	       strcmp(law_name(target_of(config, a), a), law_name(target_of(config, b), b)) == 0;
+	return a->target_index == b->target_index && strcmp(law_name(config, target_of(config, a), a),
+							    law_name(config, target_of(config, b), b)) == 0;
 }
 
 /* Each target is judged with the first route of each law that uses it, so that its mistakes are told once; one that nobody uses, alone. */
@@ -135,7 +137,7 @@ void weir_config_check_laws(weir_config *config)
 		bool used = false;
 		for (unsigned j = 0; j < config->routes; j++)
 			used |= config->route[j].target_index == (int)i;
-		if (!used && build_law(&config->target[i], NULL, config, config, &law, &params) == 0)
+		if (!used && build_law(config, &config->target[i], NULL, config, config, &law, &params) == 0)
 			weir_mem_free(params);
 	}
 	for (unsigned i = 0; i < config->routes; i++) {
@@ -143,8 +145,8 @@ void weir_config_check_laws(weir_config *config)
 		bool first = true;
 		for (unsigned j = 0; j < i; j++)
 			first &= !share_law(config, &config->route[j], route);
-		if (has_law(route) && build_law(target_of(config, route), route, first ? config : NULL,
-						config, &law, &params) == 0)
+		if (has_law(route) && build_law(config, target_of(config, route), route,
+						first ? config : NULL, config, &law, &params) == 0)
 			weir_mem_free(params);
 	}
 }

@@ -36,22 +36,6 @@ static void print_limit(const weir_config_limit *limit, FILE *file)
 	fputc('\n', file);
 }
 
-static void print_backend(const weir_config_backend *backend, FILE *file)
-{
-	char rule[WEIR_CONFIG_RULE_BYTES];
-	fprintf(file, "  backend  %s: ", backend->head.title);
-	for (unsigned i = 0; i < backend->server_count; i++)
-		fprintf(file, "%s%s", i > 0 ? ", " : "", backend->server[i].url);
-	if (backend->health != NULL)
-		fprintf(file, "; health %s", backend->health);
-	if (backend->health != NULL && weir_config_health_rule(backend, rule, sizeof(rule)))
-		fprintf(file, "; no law and no quota turns away %.*s", (int)strcspn(backend->health, "?"),
-			backend->health);
-	if (backend->concurrency != 0)
-		fprintf(file, "; at most %u requests at once", backend->concurrency);
-	fputc('\n', file);
-}
-
 /* The percentile and the time that a law holds, for class 0. */
 static void print_target(const weir_admission_law *law, const void *params, FILE *file)
 {
@@ -89,16 +73,25 @@ static void print_law(const weir_config *config, const weir_config_route *route,
 		fprintf(file, ", sheds at most %g%%", route->shed_ceiling * 100);
 }
 
+static void print_kind(const weir_config *config, const weir_config_route *route, FILE *file)
+{
+	const weir_kind *kind = weir_config_kind(config, route);
+	weir_route_view view = weir_config_view(config, route);
+	if (kind == NULL)
+		fputs("nothing", file);
+	else if (kind->print_route != NULL)
+		kind->print_route(&view, file);
+	else
+		fputs(kind->name, file);
+}
+
 static void print_route(const weir_config *config, const weir_config_route *route, FILE *file)
 {
 	char text[32];
 	fprintf(file, "  route    %s: ", route->head.title);
 	print_list(file, route->match, "every request");
-	if (route->backend != NULL)
-		fprintf(file, " -> backend %s", route->backend);
-	else
-		fprintf(file, " -> %s %s", route->root != NULL ? "files in" : "demo",
-			route->root != NULL ? route->root : route->demo);
+	fputs(" -> ", file);
+	print_kind(config, route, file);
 	if (route->klass != NULL)
 		fprintf(file, "; class %s", route->klass);
 	if (route->exempt)
@@ -141,8 +134,9 @@ void weir_config_print(const weir_config *config, FILE *file)
 		print_class(&config->klass[i], file);
 	for (unsigned i = 0; i < config->limits; i++)
 		print_limit(&config->limit[i], file);
-	for (unsigned i = 0; i < config->backends; i++)
-		print_backend(&config->backend[i], file);
+	for (unsigned i = 0; i < config->kind_count; i++)
+		if (config->kinds[i]->print != NULL)
+			config->kinds[i]->print(config, file);
 	for (unsigned i = 0; i < config->routes; i++)
 		print_route(config, &config->route[i], file);
 	if (config->routes == 0)
@@ -155,44 +149,7 @@ void weir_config_print(const weir_config *config, FILE *file)
 
 /* ---- what can be configured ---- */
 
-static void print_kind(const weir_config_key *key, FILE *file)
-{
-	fputs(weir_config_kind_text(key->kind), file);
-	for (unsigned i = 0; key->words != NULL && key->words[i] != NULL; i++)
-		fprintf(file, "%s %s", i > 0 ? "," : "", key->words[i]);
-}
-
-static void print_bound(const weir_config_key *key, double bound, FILE *file)
-{
-	char text[32];
-	if (key->kind == WEIR_CONFIG_TIME)
-		fputs(weir_text_print_time(text, sizeof(text), (uint64_t)bound, NULL), file);
-	else if (key->kind == WEIR_CONFIG_SIZE || key->kind == WEIR_CONFIG_SIZE32)
-		fputs(weir_text_print_size(text, sizeof(text), (uint64_t)bound), file);
-	else if (key->kind == WEIR_CONFIG_FRACTION)
-		fprintf(file, "%g%%", bound * 100);
-	else
-		fprintf(file, "%.10g", bound);
-}
-
-static void explain_key(const weir_config_key *key, FILE *file)
-{
-	fprintf(file, "  %-20s %s\n  %-20s (", key->name, key->help, "");
-	print_kind(key, file);
-	if (key->min != key->max) {
-		fputs(", ", file);
-		print_bound(key, key->min, file);
-		fputs(" to ", file);
-		print_bound(key, key->max, file);
-	}
-	if (key->required)
-		fputs("; required", file);
-	else if (key->initial != NULL)
-		fprintf(file, "; default %s", key->initial);
-	fputs(")\n", file);
-}
-
-static void print_heading(const weir_config_block *block, FILE *file)
+static void print_heading(const weir_block *block, FILE *file)
 {
 	if (block->title != NULL)
 		fprintf(file, "%s \"TITLE\" { ... }   title: %s\n  %s\n", block->name, block->title,
@@ -201,55 +158,42 @@ static void print_heading(const weir_config_block *block, FILE *file)
 		fprintf(file, "%s { ... }\n  %s\n", block->name, block->help);
 }
 
-bool weir_config_explain(const char *block_name, const char *key_name, FILE *file)
+static void explain_block(const weir_config_block *block, FILE *file)
 {
-	bool found = false;
-	for (const weir_config_block *block = weir_config_blocks; block->name != NULL; block++) {
-		if (block_name != NULL && strcmp(block->name, block_name) != 0)
-			continue;
-		found = key_name == NULL;
-		if (key_name == NULL)
-			print_heading(block, file);
-		for (const weir_config_key *key = block->keys; key->name != NULL; key++) {
-			if (key_name != NULL && strcmp(key->name, key_name) != 0)
-				continue;
-			explain_key(key, file);
-			found = true;
-		}
-		if (block_name == NULL)
-			fputc('\n', file);
-	}
-	return found;
+	print_heading(block->is, file);
+	for (unsigned i = 0; i < block->row_count; i++)
+		weir_key_explain(block->rows[i].key, file);
 }
 
-static void markdown_key(const weir_config_key *key, FILE *file)
+bool weir_config_explain(const weir_config *config, const char *block_name, const char *key_name, FILE *file)
 {
-	fprintf(file, "| `%s` | ", key->name);
-	print_kind(key, file);
-	fputs(" | ", file);
-	if (key->required)
-		fputs("required", file);
-	else if (key->initial != NULL)
-		fprintf(file, "`%s`", key->initial);
-	fputs(" | ", file);
-	if (key->min != key->max) {
-		print_bound(key, key->min, file);
-		fputs(" to ", file);
-		print_bound(key, key->max, file);
+	for (unsigned i = 0; block_name == NULL && i < config->block_count; i++) {
+		explain_block(&config->block[i], file);
+		fputc('\n', file);
 	}
-	fprintf(file, " | %s |\n", key->help);
+	if (block_name == NULL)
+		return true;
+	const weir_config_block *block = weir_config_block_find(config, block_name);
+	const weir_config_row *row =
+		block != NULL && key_name != NULL ? weir_config_row_find(block, key_name) : NULL;
+	if (row != NULL)
+		weir_key_explain(row->key, file);
+	else if (block != NULL && key_name == NULL)
+		explain_block(block, file);
+	return row != NULL || (block != NULL && key_name == NULL);
 }
 
-void weir_config_markdown(FILE *file)
+void weir_config_markdown(const weir_config *config, FILE *file)
 {
-	for (const weir_config_block *block = weir_config_blocks; block->name != NULL; block++) {
-		fprintf(file, "### `%s%s`\n\n%s", block->name, block->title != NULL ? " \"...\"" : "",
-			block->help);
-		if (block->title != NULL)
-			fprintf(file, " Its title: %s.", block->title);
+	for (unsigned i = 0; i < config->block_count; i++) {
+		const weir_config_block *block = &config->block[i];
+		fprintf(file, "### `%s%s`\n\n%s", block->is->name, block->is->title != NULL ? " \"...\"" : "",
+			block->is->help);
+		if (block->is->title != NULL)
+			fprintf(file, " Its title: %s.", block->is->title);
 		fputs("\n\n| key | value | default | bounds | |\n|---|---|---|---|---|\n", file);
-		for (const weir_config_key *key = block->keys; key->name != NULL; key++)
-			markdown_key(key, file);
+		for (unsigned j = 0; j < block->row_count; j++)
+			weir_key_markdown(block->rows[j].key, file);
 		fputc('\n', file);
 	}
 }

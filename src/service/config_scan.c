@@ -11,8 +11,8 @@
 typedef struct scan {
 	weir_config *config;
 	const char *file;
-	char *text, *end; /* *end is a NUL */
-	char *at;
+	const char *end; /* *end is a NUL */
+	const char *at;
 	unsigned line;
 	unsigned errors;
 	weir_config_tokens tokens;
@@ -22,20 +22,21 @@ typedef struct scan {
 
 static void wrong(scan *s, unsigned line, const char *what)
 {
-	weir_config_wrong(s->config, (weir_config_place){s->file, line}, "%s", what);
+	weir_config_wrong_at(s->config, (weir_config_where){s->file, line}, "%s", what);
 	s->errors++;
 }
 
 static void wrong_byte(scan *s, unsigned char byte)
 {
-	weir_config_place place = {s->file, s->line};
+	weir_config_where where = {s->file, s->line};
 	s->errors++;
 	if (byte > ' ' && byte <= '~')
-		weir_config_wrong(s->config, place,
-				  "'%c' means nothing outside of quotes; write the value in \"quotes\"",
-				  byte);
+		weir_config_wrong_at(s->config, where,
+				     "'%c' means nothing outside of quotes; write the value in \"quotes\"",
+				     byte);
 	else
-		weir_config_wrong(s->config, place, "a byte of value %u, which no configuration has", byte);
+		weir_config_wrong_at(s->config, where, "a byte of value %u, which no configuration has",
+				     byte);
 }
 
 static void add(scan *s, weir_config_token_kind kind, const char *at, size_t length)
@@ -52,31 +53,29 @@ static void add(scan *s, weir_config_token_kind kind, const char *at, size_t len
 		*token = (weir_config_token){kind, s->line, at, length};
 }
 
-/* ---- what is blanked ---- */
+/* ---- what is skipped ---- */
 
-static void blank_line(scan *s)
+static void skip_line(scan *s)
 {
 	while (s->at < s->end && *s->at != '\n')
-		*s->at++ = ' ';
+		s->at++;
 }
 
-static void blank_comment(scan *s)
+static void skip_comment(scan *s)
 {
 	unsigned line = s->line;
-	char *close = strstr(s->at + 2, "*/");
+	const char *close = strstr(s->at + 2, "*/");
 	if (close == NULL)
 		wrong(s, line, "a comment begins with /* here and never ends; close it with */");
-	for (char *to = close != NULL ? close + 2 : s->end; s->at < to; s->at++) {
+	for (const char *to = close != NULL ? close + 2 : s->end; s->at < to; s->at++) {
 		if (*s->at == '\n')
 			s->line++;
-		else
-			*s->at = ' ';
 	}
 }
 
 /* ---- quotes ---- */
 
-/* "${NAME}" or "${NAME:-otherwise}": libconfuse puts in what the environment has. What it has not is a mistake, not an empty text. */
+/* "${NAME}" or "${NAME:-otherwise}". A variable that the environment does not have is a mistake, not an empty text. */
 static void check_variable(scan *s)
 {
 	char name[NAME_BYTES];
@@ -93,8 +92,8 @@ static void check_variable(scan *s)
 		memcpy(name, s->at + 2, name_length);
 		name[name_length] = '\0';
 		if (s->at[2 + name_length] != '}' || getenv(name) == NULL) {
-			weir_config_wrong(
-				s->config, (weir_config_place){s->file, s->line},
+			weir_config_wrong_at(
+				s->config, (weir_config_where){s->file, s->line},
 				"the environment has no '%s'; write \"${%s:-otherwise}\" to go without", name,
 				name);
 			s->errors++;
@@ -116,7 +115,7 @@ static void check_escape(scan *s, char quote)
 
 static void scan_quoted(scan *s)
 {
-	char quote = *s->at, *from = ++s->at;
+	const char quote = *s->at, *from = ++s->at;
 	for (; s->at < s->end && *s->at != quote && *s->at != '\n'; s->at++) {
 		if (quote == '"' && s->at[0] == '$' && s->at[1] == '{')
 			check_variable(s);
@@ -133,7 +132,7 @@ static void scan_quoted(scan *s)
 				   : "a text begins with ' and does not end in its line; close it with '");
 		return;
 	}
-	add(s, WEIR_TOKEN_QUOTED, from, (size_t)(s->at - from));
+	add(s, quote == '"' ? WEIR_TOKEN_DOUBLE : WEIR_TOKEN_SINGLE, from, (size_t)(s->at - from));
 	s->at++;
 }
 
@@ -163,14 +162,14 @@ static bool is_word(unsigned char c)
 
 static void scan_word(scan *s)
 {
-	char *from = s->at;
+	const char *from = s->at;
 	while (s->at < s->end && is_word((unsigned char)*s->at) && !(s->at[0] == '$' && s->at[1] == '{'))
 		s->at++;
 	if (s->at > from)
 		add(s, WEIR_TOKEN_WORD, from, (size_t)(s->at - from));
 	if (s->at[0] == '$' && s->at[1] == '{') {
 		wrong(s, s->line, "write \"${NAME}\" in double quotes");
-		blank_line(s);
+		skip_line(s);
 	}
 }
 
@@ -183,11 +182,11 @@ static void scan_one(scan *s)
 	} else if (c == ' ' || c == '\t') {
 		s->at++;
 	} else if (c == ';' || (c == '\r' && s->at[1] == '\n')) {
-		*s->at++ = ' ';
+		s->at++;
 	} else if (c == '#' || (c == '/' && s->at[1] == '/')) {
-		blank_line(s);
+		skip_line(s);
 	} else if (c == '/' && s->at[1] == '*') {
-		blank_comment(s);
+		skip_comment(s);
 	} else if (c == '"' || c == '\'') {
 		scan_quoted(s);
 	} else if (c != '\0' && (strchr("{}()=,", c) != NULL || (c == '+' && s->at[1] == '='))) {
@@ -200,10 +199,10 @@ static void scan_one(scan *s)
 	}
 }
 
-bool weir_config_scan(weir_config *config, const char *file, char *text, size_t length,
+bool weir_config_scan(weir_config *config, const char *file, const char *text, size_t length,
 		      weir_config_tokens *ret_tokens)
 {
-	scan s = {.config = config, .file = file, .text = text, .end = text + length, .at = text, .line = 1};
+	scan s = {.config = config, .file = file, .end = text + length, .at = text, .line = 1};
 	while (s.at < s.end && s.tokens.count <= TOKENS_MAX && !config->out_of_memory)
 		scan_one(&s);
 	if (s.depth > 0 && s.errors == 0)
@@ -216,4 +215,51 @@ bool weir_config_token_is(const weir_config_tokens *tokens, unsigned at, char si
 {
 	return at < tokens->count && tokens->token[at].kind == WEIR_TOKEN_SIGN &&
 	       tokens->token[at].at[0] == sign;
+}
+
+/* ---- the texts of tokens ---- */
+
+/* What is written as ${NAME} or ${NAME:-otherwise}. Returns how many bytes that was; *ret_length is that of the value. */
+static size_t variable(const char *at, const char **ret_value, size_t *ret_length)
+{
+	char name[NAME_BYTES] = "";
+	size_t length = strcspn(at, "}"), name_length = strcspn(at + 2, "}:");
+	if (name_length < sizeof(name))
+		memcpy(name, at + 2, name_length);
+	const char *value = getenv(name), *otherwise = at + 2 + name_length + 2;
+	*ret_value = value != NULL ? value : otherwise;
+	*ret_length = value != NULL             ? strlen(value)
+		      : otherwise < at + length ? (size_t)(at + length - otherwise)
+						: 0;
+	return length + 1;
+}
+
+/* Copies one token without its escapes, and with the values of variables; to NULL: only counts. */
+static size_t decode(const weir_config_token *token, char *to)
+{
+	const char *at = token->at, *end = at + token->length, *value = at;
+	size_t used = 0, length;
+	for (; at < end; used += length) {
+		bool escaped = *at == '\\' && at + 1 < end &&
+			       (token->kind == WEIR_TOKEN_DOUBLE ||
+				(token->kind == WEIR_TOKEN_SINGLE && (at[1] == '\'' || at[1] == '\\')));
+		if (token->kind == WEIR_TOKEN_DOUBLE && at[0] == '$' && at[1] == '{') {
+			at += variable(at, &value, &length);
+		} else {
+			value = escaped ? at + 1 : at;
+			length = 1;
+			at += escaped ? 2 : 1;
+		}
+		if (to != NULL)
+			memcpy(to + used, value, length);
+	}
+	return used;
+}
+
+const char *weir_config_token_text(weir_config *config, const weir_config_token *token)
+{
+	char *text = weir_config_alloc(config, decode(token, NULL) + 1);
+	if (text != NULL)
+		decode(token, text);
+	return text;
 }

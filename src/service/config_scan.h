@@ -3,9 +3,8 @@
 #define WEIR_SERVICE_CONFIG_SCAN_H
 
 /*
- * A look at the text of a configuration before libconfuse gets it. libconfuse ends at the first name it does not know, counts the lines of comments twice, leaves out
- * characters that it has no use for, and takes a file that ends within a block: so here comments are blanked, what would be left out is an error with its line, and the names and
- * blocks are found, so that libconfuse can be told to expect them.
+ * The text of a configuration as tokens: words, quoted texts and signs, each with its line. Comments, newlines and
+ * semicolons are white space. Bytes that mean nothing are errors.
  *
  * Errors are messages of the configuration. Threads: any.
  */
@@ -14,8 +13,9 @@
 
 typedef enum weir_config_token_kind {
 	WEIR_TOKEN_WORD,
-	WEIR_TOKEN_QUOTED,
-	WEIR_TOKEN_SIGN, /* one of { } ( ) = , or += */
+	WEIR_TOKEN_DOUBLE, /* in double quotes: a backslash takes the next byte as it is, ${NAME} is a variable */
+	WEIR_TOKEN_SINGLE, /* in single quotes: only \' and \\ are special */
+	WEIR_TOKEN_SIGN,   /* one of { } ( ) = , or += */
 } weir_config_token_kind;
 
 typedef struct weir_config_token {
@@ -30,9 +30,14 @@ typedef struct weir_config_tokens {
 	unsigned count;
 } weir_config_tokens;
 
-/* Blanks comments and semicolons in text and finds the tokens, which live as long as both. false: there are errors, and libconfuse must not see it. */
-bool weir_config_scan(weir_config *config, const char *file, char *text, size_t length,
+/*
+ * Finds the tokens, which point into the text and live as long as it and the configuration. text: ended by a NUL beyond its
+ * length. false: there are errors.
+ */
+bool weir_config_scan(weir_config *config, const char *file, const char *text, size_t length,
 		      weir_config_tokens *ret_tokens);
+/* What a word or a quoted text stands for; lives as long as the configuration. NULL: out of memory. */
+const char *weir_config_token_text(weir_config *config, const weir_config_token *token);
 /* This sign. */
 bool weir_config_token_is(const weir_config_tokens *tokens, unsigned at, char sign);
 

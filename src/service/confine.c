@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/confine.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "service/config_inside.h"
 
 /* ---- landlock, as the kernel has it: its header may be missing, or older than what we use ---- */
 
@@ -221,12 +221,6 @@ static void allow_system(allowing *a)
 	allow(a, "/dev/null", READING | WRITE);
 }
 
-static bool is_name(const char *host)
-{
-	unsigned char address[16];
-	return inet_pton(AF_INET, host, address) != 1 && inet_pton(AF_INET6, host, address) != 1;
-}
-
 /* What looking up a name needs. These files are replaced by new ones when the network changes, so their folders must be allowed. */
 static void allow_resolver(allowing *a, const weir_config *config)
 {
@@ -234,36 +228,49 @@ static void allow_resolver(allowing *a, const weir_config *config)
 		"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf",
 		"/etc/services",    NULL};
 	bool named = false;
-	for (unsigned i = 0; i < config->backends; i++)
-		for (unsigned j = 0; j < config->backend[i].server_count; j++)
-			named |= is_name(config->backend[i].server[j].host);
+	for (unsigned i = 0; i < config->kind_count; i++)
+		named |= config->kinds[i]->resolves != NULL && config->kinds[i]->resolves(config);
 	if (named)
 		allow_files(a, files, READING);
 }
 
+/* What the row of a key says about its files: a log is written, a folder read, of a file its folder counts. */
+static void allow_key(allowing *a, const weir_key *key, const void *values)
+{
+	const void *at = (const char *)values + key->offset;
+	bool written = (key->flags & WEIR_KEY_WRITTEN) != 0;
+	const char *path = key->type != WEIR_KEY_PATHS ? *(const char *const *)at : NULL;
+	const char *const *paths = key->type == WEIR_KEY_PATHS ? *(const char *const *const *)at : NULL;
+	if ((key->flags & WEIR_KEY_ALLOW) != 0)
+		allow_list(a, paths, written ? EVERYTHING : READING | EXECUTE);
+	else if (key->type == WEIR_KEY_FOLDER)
+		allow(a, path, written ? EVERYTHING : READING);
+	else if (key->type == WEIR_KEY_OUTPUT && path != NULL && strcmp(path, "-") != 0)
+		allow_file(a, path, LOGGING);
+	else if (key->type == WEIR_KEY_PATH)
+		allow_file(a, path, written ? EVERYTHING : READING);
+	else if (key->type == WEIR_KEY_PATHS)
+		allow_files(a, paths, READING);
+}
+
+static void allow_block(allowing *a, const weir_config_block *block)
+{
+	weir_block_head *head;
+	for (unsigned at = 0; (head = weir_config_element(block, at)) != NULL; at++)
+		for (unsigned i = 0; i < block->row_count; i++)
+			if (weir_key_is_path(block->rows[i].key))
+				allow_key(a, block->rows[i].key, weir_config_values(&block->rows[i], head));
+}
+
+/* All files that keys name. Pages for those who are turned away are a part of their key's text. */
 static void allow_configured(allowing *a, const weir_config *config)
 {
 	for (unsigned i = 0; i < config->files_read; i++)
 		allow_file(a, config->file_read[i], READING);
-	for (unsigned i = 0; i < config->listens; i++) {
-		allow_files(a, config->listen[i].certificates, READING);
-		allow_files(a, config->listen[i].keys, READING);
-		allow_file(a, config->listen[i].client_ca, READING);
-	}
-	for (unsigned i = 0; i < config->routes; i++) {
-		allow(a, config->route[i].root, READING);
+	for (unsigned i = 0; i < config->block_count; i++)
+		allow_block(a, &config->block[i]);
+	for (unsigned i = 0; i < config->routes; i++)
 		allow_file(a, config->route[i].reject_page, READING);
-	}
-	for (unsigned i = 0; i < config->backends; i++)
-		allow_file(a, config->backend[i].ca, READING);
-	allow_file(a, config->admin.token_file, READING);
-	allow_file(a, config->files.types, READING);
-}
-
-static void allow_log(allowing *a, const char *path)
-{
-	if (path != NULL && strcmp(path, "-") != 0)
-		allow_file(a, path, LOGGING);
 }
 
 /* Libraries are read, the loader is executed. */
@@ -309,13 +316,9 @@ static int allow_all(int fd, uint64_t files, const weir_config *config, const ch
 	allow_resolver(&a, config);
 	allow_configured(&a, config);
 	allow_program(&a, program);
-	allow_log(&a, config->log.access);
-	allow_log(&a, config->log.error);
 #ifdef WEIR_CONFINE_SANITIZED
 	allow_sanitizer(&a);
 #endif
-	allow_list(&a, config->process.allow_read, READING | EXECUTE);
-	allow_list(&a, config->process.allow_write, EVERYTHING);
 	return a.failed;
 }
 

@@ -29,7 +29,7 @@
 
 typedef struct daemon_state {
 	const weir_program *program;
-	char **argv;
+	char **command; /* what a successor is started as */
 	weir_config_flags flags;
 	weir_config *config; /* in force */
 	weir_config *old
@@ -37,6 +37,7 @@ typedef struct daemon_state {
 	weir_service *service;
 	char token[TOKEN_MOST];
 	char mistake[MISTAKE_MOST]; /* of the configuration that was read last */
+	bool check;                 /* only say what would run */
 	pid_t successor;            /* 0: none */
 	bool relieving;             /* a predecessor, which waits for us */
 	bool inherited;             /* its confinement */
@@ -45,14 +46,31 @@ typedef struct daemon_state {
 
 /* ---- configuration ---- */
 
+static int unexpected(const weir_program *program, const char *argument)
+{
+	char *usage = NULL;
+	size_t length;
+	FILE *file = open_memstream(&usage, &length);
+	if (file == NULL)
+		return WEIR_EXIT_USAGE;
+	weir_program_usage(program, file);
+	fclose(file);
+	int status = weir_usage_unexpected(program->name, usage != NULL ? usage : "", argument);
+	free(usage);
+	return status;
+}
+
 static int read_flags(daemon_state *d, int argc, char **argv)
 {
+	d->flags.kinds = d->program->kinds;
 	for (int at = 1, used; at < argc; at += used) {
 		used = weir_config_flag(&d->flags, d->program->name, argc - at, argv + at);
+		if (used == 0 && strcmp(argv[at], "--check") == 0)
+			used = d->check = true;
 		if (used < 0)
 			return WEIR_EXIT_USAGE;
 		if (used == 0)
-			return weir_usage_unexpected(d->program->name, d->program->usage, argv[at]);
+			return unexpected(d->program, argv[at]);
 	}
 	return WEIR_EXIT_OK;
 }
@@ -64,8 +82,8 @@ static void keep_mistake(daemon_state *d, const weir_config *config)
 		const weir_config_message *message = &config->message[i];
 		if (!message->warning)
 			snprintf(d->mistake, sizeof(d->mistake), ": %s:%u: %s",
-				 message->place.file != NULL ? message->place.file : "command line",
-				 message->place.line, message->text);
+				 message->where.file != NULL ? message->where.file : "command line",
+				 message->where.line, message->text);
 	}
 }
 
@@ -80,7 +98,7 @@ static int read_config(daemon_state *d, weir_config **ret_config)
 	} else {
 		fprintf(stderr, "%s: %s\n", d->program->name, weir_error());
 	}
-	const char *missing = failed == 0 ? d->program->missing(config) : NULL;
+	const char *missing = failed == 0 && d->program->missing != NULL ? d->program->missing(config) : NULL;
 	if (missing != NULL)
 		fprintf(stderr, "%s: %s; see '%s --help'\n", d->program->name, missing, d->program->name);
 	if (failed != 0 || missing != NULL) {
@@ -139,7 +157,7 @@ static int prepare(daemon_state *d, weir_account *ret_account)
 	weir_process_own_log(ret_account, config->log.access);
 	weir_process_own_log(ret_account, config->log.error);
 	if ((wanted & ~weir_confine_held()) != 0)
-		d->landlock = weir_confine_files(config, wanted, d->argv[-1], d->relieving);
+		d->landlock = weir_confine_files(config, wanted, d->command[0], d->relieving);
 	/* Where it is not asked for by name, going on without is better than not at all. */
 	bool strict = config->process.confine == WEIR_CONFIG_CONFINE_STRICT;
 	return strict && d->landlock < 0 && d->landlock != -ENOSYS ? d->landlock : 0;
@@ -241,6 +259,7 @@ static void say_kept(daemon_state *d, const char *names)
 static void reload(daemon_state *d)
 {
 	char kept[KEPT_MOST] = "";
+	bool done = false;
 	weir_errors *errors = weir_service_errors(d->service);
 	weir_config *config = NULL;
 	weir_process_notify("RELOADING=1");
@@ -260,7 +279,9 @@ static void reload(daemon_state *d)
 		d->old[0] = d->config;
 		d->config = config;
 		config = NULL;
+		done = true;
 	}
+	weir_service_count_reload(d->service, done);
 	/* One that was applied in part is looked at by what it made. */
 	if (config != NULL) {
 		weir_config_free(&d->old[1]);
@@ -299,7 +320,7 @@ static void succeed(daemon_state *d)
 	}
 	size_t count = weir_service_listeners(d->service, sockets, FDS_MOST);
 	int handover = write_handover(d, sockets, count);
-	int pid = weir_process_successor(d->argv, sockets, count, handover);
+	int pid = weir_process_successor(d->command, sockets, count, handover);
 	for (size_t i = 0; i < count; i++)
 		close(sockets[i].fd);
 	if (handover >= 0)
@@ -433,11 +454,56 @@ static int run(daemon_state *d)
 	return whole ? WEIR_EXIT_OK : WEIR_EXIT_FAILED;
 }
 
-int weir_daemon_run(const weir_program *program, int argc, char **argv)
+/* ---- the whole ---- */
+
+/* Errors are the result that was asked for: they go where the ok would. */
+int weir_program_check(const weir_config_flags *flags, const char *program, FILE *file)
 {
-	daemon_state d = {.program = program, .argv = argv};
+	weir_config *config = NULL;
+	int failed = weir_config_load(flags, &config);
+	const char *name = flags->file != NULL ? flags->file : "command line";
+	if (config == NULL) {
+		fprintf(stderr, "%s: %s\n", program, weir_error());
+		return WEIR_EXIT_FAILED;
+	}
+	weir_config_print_messages(config, file);
+	if (failed != 0)
+		fprintf(file, "%s: %u error%s\n", name, config->errors, config->errors == 1 ? "" : "s");
+	else
+		fprintf(file, "%s: ok\n", name);
+	if (failed == 0)
+		weir_config_print(config, file);
+	weir_config_free(&config);
+	return failed != 0 ? WEIR_EXIT_FAILED : WEIR_EXIT_OK;
+}
+
+void weir_program_usage(const weir_program *program, FILE *file)
+{
+	if (program->usage != NULL)
+		fprintf(file, "usage: %s\n", program->usage);
+	else
+		fprintf(file, "usage: %s [FLAG...]\n\n", program->name);
+	fprintf(file, "%s\n\n", program->summary);
+	if (program->examples != NULL)
+		fprintf(file, "%s\n", program->examples);
+	weir_config_flags_usage(program->kinds, file);
+	fprintf(file, "  %-21s %s\n", "--check", "say what would run, or everything that is wrong, and end");
+	fputs("\nSIGHUP reads the configuration again, SIGTERM drains, SIGUSR2 hands over to a new binary, "
+	      "SIGUSR1\n"
+	      "opens the logs anew.",
+	      file);
+	if (program->more != NULL)
+		fprintf(file, " %s have the rest.", program->more);
+	fputc('\n', file);
+}
+
+int weir_daemon_run(const weir_program *program, char **command, int argc, char **argv)
+{
+	daemon_state d = {.program = program, .command = command};
 	int status = read_flags(&d, argc, argv);
 	unsigned held;
+	if (status == WEIR_EXIT_OK && d.check)
+		return weir_program_check(&d.flags, program->name, stdout);
 	/* Before the configuration is read: what is hidden from us is told as that. */
 	d.relieving = weir_process_has_predecessor(&held);
 	d.inherited = held != 0;
@@ -450,4 +516,13 @@ int weir_daemon_run(const weir_program *program, int argc, char **argv)
 	weir_config_free(&d.old[0]);
 	weir_config_free(&d.old[1]);
 	return status;
+}
+
+int weir_service_main(const weir_program *program, int argc, char **argv)
+{
+	if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+		weir_program_usage(program, stdout);
+		return fflush(stdout) == 0 ? WEIR_EXIT_OK : WEIR_EXIT_FAILED;
+	}
+	return weir_daemon_run(program, argv, argc, argv);
 }

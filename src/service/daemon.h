@@ -3,12 +3,7 @@
 #define WEIR_SERVICE_DAEMON_H
 
 /*
- * What `weir serve` and `weir sentry` have in common, which is all but their names and defaults: reading the configuration, starting, signals, ending.
- *
- *	SIGHUP          reads the configuration again and changes to it; what is wrong with it is logged, and nothing changes
- *	SIGUSR1         opens the logs anew
- *	SIGUSR2         starts the binary anew (also a newer one), which takes over the listening sockets; once it is ready this one drains
- *	SIGTERM, SIGINT drains: readiness goes down first, then nothing more is accepted, and what is under way goes to its end; a second one ends at once
+ * A program of the service kit from its command line to its exit status: weir_service_main (weir/service.h), for verbs as well.
  *
  * Threads: the main thread waits for signals; everything else is the service's.
  */
@@ -20,14 +15,12 @@
 
 struct weir_inherited;
 
-typedef struct weir_program {
-	const char *name;  /* as its messages begin: "weir sentry" */
-	const char *usage; /* its help */
-	/* Whether the configuration gives it something to do: NULL, or what is missing. */
-	const char *(*missing)(const weir_config *config);
-} weir_program;
-
-int weir_daemon_run(const weir_program *program, int argc, char **argv);
+/* command: what a successor is started as, the program first; ended by NULL. argv[0] is not looked at. */
+int weir_daemon_run(const weir_program *program, char **command, int argc, char **argv);
+/* The help of a program. */
+void weir_program_usage(const weir_program *program, FILE *file);
+/* Says on `file` what the flags would run, or all that is wrong; an exit status. */
+int weir_program_check(const weir_config_flags *flags, const char *program, FILE *file);
 
 /* ---- process.c: what surrounds the process ---- */
 
@@ -47,7 +40,7 @@ void weir_process_notify(const char *state);
  */
 struct weir_inherited *weir_process_inherited(size_t *ret_count, weir_handover **ret_handover);
 /* Starts this program anew with these sockets, and a file for it to read; -1: none. The child's pid, or a negative errno with weir_error. */
-int weir_process_successor(char **argv, const struct weir_inherited *sockets, size_t count, int handover);
+int weir_process_successor(char **command, const struct weir_inherited *sockets, size_t count, int handover);
 /* The exit status of one that may not be executed. */
 #define WEIR_PROCESS_REFUSED 126
 /* Whether we are one, and what is in force for us by that (WEIR_CONFINED_*). Once. */

@@ -142,11 +142,10 @@ static char **successor_environment(size_t count, bool handover)
 	return all;
 }
 
-int weir_process_successor(char **argv, const weir_inherited *sockets, size_t count, int handover)
+int weir_process_successor(char **command, const weir_inherited *sockets, size_t count, int handover)
 {
 	int copies[FDS_MOST + 1];
 	char **environment = count <= FDS_MOST ? successor_environment(count, handover >= 0) : NULL;
-	char **all = argv - 1; /* argv[0] is the verb, before it the program */
 	if (environment == NULL)
 		return weir_error_set(-ENOMEM, "out of memory for a successor");
 	for (size_t i = 0; i < count; i++)
@@ -159,9 +158,9 @@ int weir_process_successor(char **argv, const weir_inherited *sockets, size_t co
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		hand_over(copies, handover >= 0 ? count + 1 : count);
 		/* By its name: what is there now may be newer than what we are. Only where there is nothing, what we are. */
-		execvpe(all[0], all, environment);
+		execvpe(command[0], command, environment);
 		if (errno == ENOENT)
-			execve("/proc/self/exe", all, environment);
+			execve("/proc/self/exe", command, environment);
 		_exit(errno == EACCES ? WEIR_PROCESS_REFUSED : 127);
 	}
 	int failed = errno;

@@ -3,16 +3,15 @@
 #define WEIR_SERVICE_SERVICE_H
 
 /*
- * A configuration at work: its world, with a stage for each place that routes lead to.
+ * A configuration at work: its world, with a stage for each thing that routes lead to.
  *
- *	weir_service_new ─▶ weir_service_start ─▶ weir_service_apply, for each new configuration ─▶ weir_service_drain ─▶ weir_service_free
+ *	weir_service_new ─▶ weir_service_start ─▶ weir_service_apply ... ─▶ weir_service_drain ─▶ weir_service_free
+ *	                                          for each new configuration
  *
- * Places. Routes to the same backend with the same admission share a stage, named after the backend, so that one law sees all that the backend is given; a route with a target of its own has a stage of its
- * own, named after the route. Files and demos have a stage a route.
- *
- * Reloading. A place whose name and kind are still there keeps its stage, and with it what its law has learnt; targets, laws, modes and lists of servers are changed in place. What cannot be changed in place (a backend's timeouts, a site's
- * root) makes a new place, under a name with a number, that starts with what the old one's law has saved. Routes, classes and limits are a table that is replaced as a whole: requests under way keep the old one. Places that no
- * route leads to any more stay until the end, but rest: nothing is checked or resolved for them. One hundred such changes cost a few megabytes; there is room for WEIR_STAGES_MAX.
+ * Reloading. A thing (things.h) whose name and fingerprint are still there keeps its stage, and with it what its law has
+ * learnt; targets, laws, modes and live keys are changed in place. Any other change makes a new thing, under a name with a
+ * number, that starts with what the old one's law has saved. Routes, classes and limits are a table that is replaced as a
+ * whole: requests under way keep the old one.
  *
  * What may fail (files, addresses, room) is done before anything that is there is changed, and taken back if something does.
  *
@@ -42,7 +41,7 @@ typedef struct weir_inherited {
 /* World, logs and admin, for a configuration that has been checked and outlives the service. 0 or a negative errno with weir_error. */
 int weir_service_new(const weir_config *config, const weir_service_options *options,
 		     weir_service **ret_service);
-/* Starts the threads, makes the places and listens. inherited: may be NULL; those of its addresses are used. */
+/* Starts the threads, makes the things and listens. inherited: may be NULL; those of its addresses are used. */
 int weir_service_start(weir_service *service, weir_inherited *inherited, size_t count);
 /*
  * Changes to another configuration, which from then on must outlive the service; on failure all is as before (weir_error says what could not be done). Listeners that are new are added; those that are not there any
@@ -53,6 +52,8 @@ int weir_service_apply(weir_service *service, const weir_config *config);
 size_t weir_service_listeners(const weir_service *service, weir_inherited *ret_sockets, size_t most);
 /* And what the laws have learnt, and what kinds of request cost. */
 void weir_service_save(const weir_service *service, FILE *to);
+/* Counts a reload. */
+void weir_service_count_reload(weir_service *service, bool done);
 void weir_service_ready(weir_service *service, bool ready);
 void weir_service_reopen_logs(weir_service *service);
 weir_errors *weir_service_errors(const weir_service *service);

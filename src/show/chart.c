@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* ---- numbers to points ---- */
+/* ---- from numbers to points ---- */
 
 weir_chart_line *weir_chart_add(weir_chart *on, const char *name)
 {
@@ -116,7 +116,7 @@ static double place(const weir_chart *on, const weir_chart_frame *in, double val
 	return in->y + in->h * (1 - part);
 }
 
-/* 1, 2 or 5 times a power of ten: about so many steps in the range. */
+/* 1, 2 or 5 times a power of ten, so that there are about `steps` steps in the range. */
 static double nice_step(double range, double steps)
 {
 	double rough = range / steps, power = pow(10, floor(log10(rough)));
@@ -124,7 +124,7 @@ static double nice_step(double range, double steps)
 	return power * (step < 1.5 ? 1 : step < 3.5 ? 2 : step < 7.5 ? 5 : 10);
 }
 
-/* Never as 1e+04. */
+/* Never in the form 1e+04. */
 static void count_label(double value, char *text, size_t size)
 {
 	double least = fabs(value);
@@ -157,7 +157,7 @@ static void even_marks(FILE *to, const weir_chart *on, const weir_chart_frame *i
 		y_mark(to, on, in, fabs(value) < step / 1e6 ? 0 : value);
 }
 
-/* A logarithmic scale of less than a factor of four may have none of 1, 2 and 5 on it, or one. */
+/* A logarithmic scale that covers less than a factor of four may contain only one of 1, 2 and 5, or none. */
 static void y_marks(FILE *to, const weir_chart *on, const weir_chart_frame *in)
 {
 	static const double parts[] = {1, 2, 5};
@@ -219,7 +219,7 @@ static void draw_line(FILE *to, const weir_chart *on, const weir_chart_frame *in
 	fputs("\"/>\n", to);
 }
 
-/* A point without neighbours is no line. */
+/* A point without neighbours does not make a line, so it is drawn as a dot. */
 static void draw_dots(FILE *to, const weir_chart *on, const weir_chart_frame *in, const weir_chart_line *line,
 		      unsigned points, unsigned colour)
 {
@@ -231,7 +231,7 @@ static void draw_dots(FILE *to, const weir_chart *on, const weir_chart_frame *in
 				place(on, in, line->value[i]));
 }
 
-/* Above the panel, as many in a line as fit. */
+/* Above the panel, with as many entries per line as fit. */
 static void draw_legend(FILE *to, const weir_chart *on, const weir_chart_frame *in)
 {
 	double x = in->x, y = in->y - 6;

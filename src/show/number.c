@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-/* The limits are where a number would be rounded up to one digit more. */
+/* The limits are where a number would be rounded up to one more digit. */
 static const char *three_digits(double value, const char *unit, char *text)
 {
 	snprintf(text, WEIR_NUMBER, "%.*f%s",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cells, and texts put into them. */
+/* Cells, and texts in them. */
 #include "show/screen.h"
 
 #include <errno.h>
@@ -33,9 +33,9 @@ void weir_screen_fini(weir_screen *screen)
 	*screen = (weir_screen){0};
 }
 
-/* ---- signs ---- */
+/* ---- characters ---- */
 
-/* One code point of a text; bytes that are none count as one each, and are '?'. */
+/* The next code point of a text; each invalid byte counts as one, and becomes '?'. */
 static uint32_t next_sign(const char **at)
 {
 	const unsigned char *byte = (const unsigned char *)*at;
@@ -53,7 +53,7 @@ static uint32_t next_sign(const char **at)
 	return sign;
 }
 
-/* What may stand in a cell. wcwidth knows as much as the locale: in one without UTF-8 only ASCII is left. */
+/* The character to be shown in a cell. wcwidth depends on the locale: without UTF-8 only ASCII is left. */
 static uint32_t harmless(const weir_screen *screen, uint32_t sign)
 {
 	if (sign >= ' ' && sign <= '~')

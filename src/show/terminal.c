@@ -7,9 +7,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#define ENTER  "\033[?1049h\033[?25l"
-#define LEAVE  "\033[0m\033[?25h\033[?1049l"
-#define BEGIN  "\033[?2026h\033[H" /* one picture: shown when it is whole, where terminals know how to */
+#define ENTER "\033[?1049h\033[?25l"
+#define LEAVE "\033[0m\033[?25h\033[?1049l"
+/* One picture, which terminals that support it show only when it is complete. */
+#define BEGIN  "\033[?2026h\033[H"
 #define FINISH "\033[?2026l"
 
 static FILE *entered;
@@ -48,7 +49,7 @@ void weir_terminal_size(FILE *out, unsigned *ret_rows, unsigned *ret_columns)
 void weir_terminal_enter(FILE *out)
 {
 	static bool registered;
-	/* When it cannot be registered, all that is lost is the tidying up of a program that gives up. */
+	/* If this cannot be registered, a program that exits early merely does not restore the terminal. */
 	if (!registered)
 		registered = atexit(weir_terminal_leave) == 0;
 	entered = out;
@@ -90,11 +91,14 @@ static void paint_row(FILE *out, const weir_screen *screen, unsigned row, bool c
 		fputs(text, out);
 	}
 	fputs(tone != WEIR_TONE_PLAIN ? WEIR_TERMINAL_PLAIN : "", out);
-	/* In the last column this would take the sign that was just put there away. */
+	/* In the last column this would erase the character that was just put there. */
 	fputs(end < screen->columns ? "\033[K" : "", out);
 }
 
-/* stderr has no buffer: written to it sign by sign, a picture would be seen while it is made. Without memory for it there is none this time. */
+/*
+ * stderr is unbuffered: if a picture were written to it character by character, it would be seen while it
+ * is being drawn. Without memory for the picture, this one is skipped.
+ */
 void weir_terminal_paint(FILE *out, const weir_screen *screen, bool colour)
 {
 	char *text = NULL;

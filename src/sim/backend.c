@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * At any moment all running jobs advance at one and the same rate, whatever the discipline: the speed, less what thrashing
- * takes, shared if there are more of them than workers. So a virtual clock that runs at this rate tells all of their ends in advance: a
- * job of work w that starts when it shows v ends when it shows v + w, however the rate changes meanwhile. The next end is the least
- * in a heap, and one timer waits for it; a change of the rate moves this timer and nothing else.
+ * At any moment all running jobs progress at the same rate, whatever the discipline: the speed, less what
+ * thrashing takes, shared if there are more jobs than workers. So a virtual clock that runs at this rate
+ * gives all their ends in advance: a job of work w that starts when it shows v ends when it shows v + w,
+ * however the rate changes meanwhile. The next end is the minimum of a heap, and one timer waits for it.
+ * A change of the rate moves only this timer.
  *
- *	submit ─▶ GOING ─▶ WAITING ─▶ RUNNING ─▶ (LOCKING ─▶ RUNNING) ─▶ COMING ─▶ done
- *	            └── refused ───────────────────────────────────────────▲
+ *  submit ─▶ GOING ─▶ WAITING ─▶ RUNNING ─▶ (LOCKING ─▶ RUNNING) ─▶ COMING ─▶ done
+ *              └── refused ───────────────────────────────────────────▲
  *
- * GOING and COMING only with a round trip, or for a refusal. A job runs its part without the lock first. One that waits for the lock
- * keeps its worker, as a thread would, but takes nothing of the others' share.
+ * GOING and COMING occur only with a round trip, or for a refusal. A job runs its part without the lock
+ * first. A job that waits for the lock keeps its worker, as a thread would, but takes nothing of the
+ * others' share.
  *
- * Invariants: inside = waiting + busy; busy = running + those that wait for the lock; fifo: busy <= workers, unless workers were taken away while they ran.
+ * Invariants: inside = waiting + busy; busy = running + those that wait for the lock; fifo: busy <=
+ * workers, unless workers were removed while they ran.
  */
 #include <errno.h>
 #include <math.h>
@@ -21,7 +24,7 @@
 #include "sim/backend.h"
 
 #define NEVER_NS 0x1p62
-#define ROUNDING 1e-6 /* of virtual time, in ns: sums of doubles */
+#define ROUNDING 1e-6 /* tolerance of virtual time, in ns, for sums of doubles */
 
 enum place { OUTSIDE, GOING, WAITING, RUNNING, LOCKING, COMING };
 
@@ -32,10 +35,10 @@ struct row {
 struct weir_backend {
 	weir_world *world;
 	weir_backend_options options;
-	weir_timer timer; /* the next end */
+	weir_timer timer; /* fires at the next end */
 	double speed, rate;
 	double virtual_ns, worked_ns;
-	uint64_t at_ns; /* when virtual_ns was right */
+	uint64_t at_ns; /* when virtual_ns was computed */
 	uint64_t orders;
 	uint32_t inside, busy, running;
 	struct row waiting, locking;
@@ -43,7 +46,7 @@ struct weir_backend {
 	weir_backend_job *heap;
 };
 
-/* ---- rows: in order of arrival ---- */
+/* ---- queues, in order of arrival ---- */
 
 static void row_append(struct row *row, weir_backend_job *job)
 {
@@ -68,7 +71,10 @@ static void row_remove(struct row *row, weir_backend_job *job)
 		row->last = job->prev;
 }
 
-/* ---- the heap: a pairing heap; next is the sibling, child the first child, prev the parent or the sibling before ---- */
+/*
+ * ---- a pairing heap: next is the sibling, child the first child, prev the parent or previous sibling
+ * ----
+ */
 
 static bool earlier(const weir_backend_job *a, const weir_backend_job *b)
 {
@@ -157,7 +163,7 @@ static double rate_now(const weir_backend *backend)
 	return rate;
 }
 
-/* Before anything changes that the rate depends on. */
+/* To be called before anything changes on which the rate depends. */
 static void advance(weir_backend *backend)
 {
 	uint64_t now_ns = weir_world_now(backend->world);
@@ -166,10 +172,10 @@ static void advance(weir_backend *backend)
 	backend->worked_ns += step_ns * backend->running;
 	backend->at_ns = now_ns;
 	if (backend->heap == NULL)
-		backend->virtual_ns = 0; /* nobody's end refers to it: a chance to be exact again */
+		backend->virtual_ns = 0; /* no end refers to it: a chance to drop rounding errors */
 }
 
-/* After such a change. */
+/* To be called after such a change. */
 static void rearm(weir_backend *backend)
 {
 	backend->rate = rate_now(backend);
@@ -182,9 +188,9 @@ static void rearm(weir_backend *backend)
 			       backend->at_ns + (in_ns > 0 ? (uint64_t)in_ns : 0));
 }
 
-/* ---- a job's way ---- */
+/* ---- the path of a job ---- */
 
-/* Runs so much more of it. */
+/* Runs this much more of its work. */
 static void run(weir_backend *backend, weir_backend_job *job, double work_ns)
 {
 	job->place = RUNNING;
@@ -234,7 +240,7 @@ static void stop_running(weir_backend *backend, weir_backend_job *job)
 	backend->running--;
 }
 
-/* It gives up its worker, and the lock. */
+/* Gives up its worker, and the lock. */
 static void leave(weir_backend *backend, weir_backend_job *job)
 {
 	backend->inside--;
@@ -254,7 +260,7 @@ static void travel(weir_backend *backend, weir_backend_job *job, enum place plac
 static void answer(weir_backend_job *job)
 {
 	job->place = OUTSIDE;
-	job->done(job, job->refused, job->arg); /* it may be gone, or submitted again */
+	job->done(job, job->refused, job->arg); /* the job may now be freed, or submitted again */
 }
 
 static void arrive(weir_backend *backend, weir_backend_job *job)
@@ -282,7 +288,7 @@ static void travelled(weir_timer *timer, void *arg)
 		answer(job);
 }
 
-/* The part of a job that ran is done: what is left needs the lock, or it is finished. */
+/* A part of a job has finished: the rest needs the lock, or the job is complete. */
 static void part_done(weir_backend *backend, weir_backend_job *job)
 {
 	stop_running(backend, job);
@@ -310,7 +316,7 @@ static void ended(weir_timer *timer, void *arg)
 	rearm(backend);
 }
 
-/* ---- what others call ---- */
+/* ---- public functions ---- */
 
 int weir_backend_new(weir_world *world, const weir_backend_options *options, weir_backend **ret_backend)
 {

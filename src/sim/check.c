@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A scenario as a whole: names become indexes, shares add up to 1, loads without types get one of their own, laws are tried with their
- * parameters, and from service times and routes follow the capacity (what 1x means) and whether a target is possible at all.
+ * Checks a scenario as a whole: names become indexes, shares are made to add up to 1, loads without types
+ * get one of their own, and laws are tried with their parameters. Service times and routes give the
+ * capacity (the meaning of 1x) and show whether a target is possible at all.
  */
 #include <errno.h>
 #include <math.h>
@@ -15,7 +16,7 @@
 #include "sim/keys.h"
 
 #define WINDOWS_MAX  100000
-#define REQUESTS_MAX 1e10 /* of a load in a run; they take an hour or so */
+#define REQUESTS_MAX 1e10 /* of a load in a run; they take about an hour */
 
 /* ---- names ---- */
 
@@ -42,7 +43,7 @@ static int find_type(const weir_scenario *scenario, const char *name)
 
 typedef int find_fn(const weir_scenario *scenario, const char *name);
 
-/* All of a list of shares; what: "stage" or "type". */
+/* Resolves a list of shares; what: "stage" or "type". */
 static int find_shares(const weir_scenario *scenario, weir_share *shares, unsigned count, unsigned line,
 		       find_fn *find, const char *what)
 {
@@ -107,7 +108,7 @@ static int set_param(const weir_scenario *scenario, const weir_admission_law *la
 	return weir_scenario_wrong(scenario, set->line, "%s = %s: %s", set->key, set->value, why);
 }
 
-/* "aimd.decrease": for that law only. */
+/* "aimd.decrease": only for that law. */
 static int set_named_param(const weir_scenario *scenario, const weir_admission_law *law, void *params,
 			   const weir_setting *set)
 {
@@ -128,10 +129,10 @@ static const char *param_name_at(const void *list, size_t at)
 
 static const char *stage_key_at(const void *list, size_t at)
 {
-	return weir_keys_stage[at].name;
+	return weir_sim_keys_stage[at].name;
 }
 
-/* What a law does not know was perhaps meant for its stage. */
+/* A key that a law does not know was perhaps meant for its stage. */
 static int set_own_param(const weir_scenario *scenario, const weir_admission_law *law, void *params,
 			 const weir_setting *set)
 {
@@ -153,10 +154,10 @@ static int unknown_setting(const weir_scenario *scenario, const weir_setting *se
 		scenario, set->line,
 		"there is no '%s' here; accepted are %s, a target (p90 = 200ms), and the parameters of the "
 		"stage's law",
-		set->key, weir_keys_list(weir_keys_stage, names, sizeof names));
+		set->key, weir_sim_keys_list(weir_sim_keys_stage, names, sizeof names));
 }
 
-/* law NULL: nothing but targets and other laws' parameters can be meant. */
+/* If law is NULL, only targets and other laws' parameters are allowed. */
 static int set_params(const weir_scenario *scenario, const weir_scenario_stage *stage,
 		      const weir_admission_law *law, void *params)
 {
@@ -228,7 +229,7 @@ uint64_t weir_scenario_target_ns(const weir_scenario_stage *stage, unsigned klas
 	return target;
 }
 
-/* A pool has one worker unless it is told. A reactor passes on whatever comes, unless it is told. */
+/* By default a pool has one worker, and a reactor passes everything on. */
 static int check_workers(const weir_scenario *scenario, weir_scenario_stage *stage)
 {
 	stage->unbounded = stage->threads != 0 && stage->workers == 0;
@@ -284,7 +285,7 @@ static int check_stage(weir_scenario *scenario, weir_scenario_stage *stage)
 	return try_law(scenario, stage);
 }
 
-/* A type that was not given a stage enters at the first one. */
+/* A type without a stage enters at the first one. */
 static int check_type(weir_scenario *scenario, weir_scenario_type *type)
 {
 	type->stage_index = type->stage[0] == '\0' ? 0 : find_stage(scenario, type->stage);
@@ -331,7 +332,7 @@ static int check_row(const weir_scenario *scenario, weir_scenario_load *load, un
 	return find_shares(scenario, at->to, at->count, at->line, find_type, "type");
 }
 
-/* Whatever a user can come to must say where he goes from there. */
+/* Every type that a user can reach must have a row that says what follows. */
 static int check_chain(const weir_scenario *scenario, weir_scenario_load *load)
 {
 	for (unsigned t = 0; t < WEIR_SCENARIO_TYPES; t++)
@@ -393,14 +394,17 @@ static int check_load(weir_scenario *scenario, weir_scenario_load *load)
 	return failed ? failed : check_chain(scenario, load);
 }
 
-/* ---- what each place is asked for ---- */
+/* ---- the demand at each place ---- */
 
 typedef struct demand {
-	double stage_ns[WEIR_SCENARIO_STAGES],
-		backend_ns[WEIR_SCENARIO_BACKENDS]; /* of one request, on average */
+	/* Of one request, on average. */
+	double stage_ns[WEIR_SCENARIO_STAGES], backend_ns[WEIR_SCENARIO_BACKENDS];
 } demand;
 
-/* Follows a request of this cost from a stage on, with the probability that it comes there. Not a circle: checked before. */
+/*
+ * Follows a request of this cost from a stage on, weighted by the probability that it gets there. There
+ * is no cycle: that was checked before.
+ */
 static void follow(weir_scenario *scenario, int at, double probability, double cost, demand *sum)
 {
 	weir_scenario_stage *stage = &scenario->stage[at];
@@ -430,7 +434,7 @@ static int check_path(const weir_scenario *scenario, int at, unsigned length)
 	return 0;
 }
 
-/* Of one request: what the stage's workers have to do, in all stages that share them. */
+/* The work of one request for this stage's workers, in all stages that share them. */
 static double pool_ns(const weir_scenario *scenario, const demand *sum, unsigned at)
 {
 	const char *pool = scenario->stage[at].pool;
@@ -441,7 +445,7 @@ static double pool_ns(const weir_scenario *scenario, const demand *sum, unsigned
 	return ns;
 }
 
-/* Requests a second that the busiest place on the way can serve. 0: no place is known. */
+/* Requests per second that the bottleneck on the way can serve. 0: unknown. */
 static double capacity_of(const weir_scenario *scenario, const demand *sum)
 {
 	double longest_ns = 0;
@@ -455,7 +459,7 @@ static double capacity_of(const weir_scenario *scenario, const demand *sum)
 	return longest_ns > 0 ? 1e9 / longest_ns : 0;
 }
 
-/* So many that nobody would see the end of it. */
+/* Whether there are so many requests that the run would practically never end. */
 static bool never_ends(const weir_scenario *scenario, const weir_scenario_load *load)
 {
 	double area = REQUESTS_MAX;
@@ -495,7 +499,7 @@ static int check_rate(weir_scenario *scenario, weir_scenario_load *load)
 
 /* ---- targets ---- */
 
-/* The cheapest request of each class that comes to a stage; 0: none does. */
+/* The cheapest request of each class that reaches a stage; 0: none does. */
 static void find_cheapest(const weir_scenario *scenario, int at, unsigned klass, double cost,
 			  double cheapest[][WEIR_CLASSES])
 {
@@ -514,7 +518,10 @@ static void find_cheapest_of(const weir_scenario *scenario, const weir_scenario_
 	find_cheapest(scenario, type->stage_index, klass, type->cost, cheapest);
 }
 
-/* What no law can change: the same quantile of the service time, or of the work behind it, with nobody waiting. */
+/*
+ * The minimum that no law can change: the same quantile of the service time, or of the work behind it,
+ * with nothing waiting.
+ */
 static double least_ns(const weir_scenario *scenario, const weir_scenario_stage *stage, double cost)
 {
 	double least = 0;
@@ -528,7 +535,7 @@ static double least_ns(const weir_scenario *scenario, const weir_scenario_stage 
 	return least;
 }
 
-/* To three digits, so that what is said to be accepted is. */
+/* Rounded up to three digits, so that the value suggested in a message is accepted. */
 static uint64_t round_up(double ns)
 {
 	double digit = pow(10, floor(log10(ns)) - 2);
@@ -609,7 +616,10 @@ static int read_speed(const weir_scenario *scenario, weir_scenario_change *chang
 				   change->set.value, least);
 }
 
-/* Speed and service times may put a target out of reach: that is what runs are for. A target that is set so is a slip. */
+/*
+ * Changes of speed and service times may put a target out of reach: runs exist to show that. A target
+ * that is set out of reach is a mistake.
+ */
 static int check_new_target(const weir_scenario *scenario, const weir_scenario_change *change,
 			    const weir_scenario_stage *stage)
 {
@@ -656,7 +666,7 @@ static int check_change(const weir_scenario *scenario, weir_scenario_change *cha
 	return failed || !change->last ? failed : check_new_target(scenario, change, stage);
 }
 
-/* A law and its parameters are several lines, and a law only with all of them. */
+/* A law and its parameters take several lines, and a law is only applied with all of them. */
 static void mark_last(weir_scenario *scenario)
 {
 	for (unsigned i = 0; i < scenario->changes; i++) {
@@ -685,12 +695,12 @@ static int check_changes(weir_scenario *scenario)
 	return failed;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole scenario ---- */
 
-/* About two hundred of them, of a length that people would choose: 1, 2, 2.5 or 5 times a power of ten. */
+/* About two hundred windows, of a length that people would choose: 1, 2, 2.5 or 5 times a power of ten. */
 static uint64_t usual_window(uint64_t duration_ns)
 {
-	static const uint64_t parts[] = {4, 8, 10, 20}; /* quarters */
+	static const uint64_t parts[] = {4, 8, 10, 20}; /* in quarters */
 	uint64_t power = 10 * WEIR_NS_PER_MS;
 	for (unsigned i = 0;; i = (i + 1) % 4) {
 		uint64_t window = power / 4 * parts[i];

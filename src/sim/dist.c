@@ -15,7 +15,7 @@ static double or_else(double given, double usual)
 	return given != 0 ? given : usual;
 }
 
-/* The shapes, with what was left out filled in. */
+/* The distribution with its default shape parameters filled in. */
 static weir_dist whole(const weir_dist *dist)
 {
 	weir_dist d = *dist;
@@ -44,7 +44,10 @@ double weir_dist_draw(const weir_dist *dist, weir_random *random)
 	}
 }
 
-/* The normal distribution's quantile, by bisection of its distribution function: exact enough, and used rarely. */
+/*
+ * The quantile of the normal distribution, by bisection of its distribution function: exact enough, and
+ * rarely used.
+ */
 static double normal_quantile(double q)
 {
 	double low = -10, high = 10;

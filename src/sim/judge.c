@@ -11,7 +11,7 @@ static double share(double part, double whole)
 	return whole > 0 ? part / whole : 0;
 }
 
-/* ---- settling ---- */
+/* ---- settle times ---- */
 
 typedef struct stretch {
 	uint64_t completed, late, offered;
@@ -24,12 +24,12 @@ static void add(stretch *sum, const weir_slot *slot)
 	sum->offered += slot->offered;
 }
 
-/* Where requests come and none is completed, nothing is held. */
+/* If requests arrive and none is completed, the target is not held. */
 static bool held(const stretch *sum, double quantile)
 {
 	if (sum->completed == 0)
 		return sum->offered == 0;
-	/* One in ten is what p90 allows, though 1 - 0.9 is a little less. */
+	/* One in ten is what p90 allows, though in binary 1 - 0.9 is a little less. */
 	return (double)sum->late <= (1 - quantile + 1e-9) * (double)sum->completed;
 }
 
@@ -42,7 +42,10 @@ static bool held_from(const weir_record *record, unsigned from, unsigned to, dou
 	return held(&sum, quantile);
 }
 
-/* The first slot from which it is held; `to`: never. What is left is summed from the end, once. */
+/*
+ * The first slot from which the target is held; `to`: never. The rest is summed up from the end, in one
+ * pass.
+ */
 static unsigned first_held(const weir_record *record, unsigned from, unsigned to, double quantile)
 {
 	unsigned best = to;
@@ -55,7 +58,7 @@ static unsigned first_held(const weir_record *record, unsigned from, unsigned to
 	return best;
 }
 
-/* The slots of a phase; the one in which it begins is of the one before. */
+/* The first slot of a phase; the slot in which it begins belongs to the phase before. */
 static unsigned slot_after(const weir_record *record, uint64_t ns)
 {
 	return (unsigned)((ns + record->slot_ns - 1) / record->slot_ns);
@@ -94,7 +97,10 @@ static double overshoot_of(const weir_record *record, const weir_phase *phase)
 	double most = 0;
 	for (uint64_t w = phase->from_ns / length; w < record->windows && w * length < phase->to_ns; w++) {
 		const weir_window *window = weir_record_at(record, (unsigned)w, WEIR_CLASSES);
-		/* A window that begins before the phase belongs to the one before, unless there is no other. */
+		/*
+		 * A window that begins before the phase belongs to the one before, unless there is no
+		 * other.
+		 */
 		if (w * length < phase->from_ns && phase->to_ns > (w + 1) * length)
 			continue;
 		most = fmax(most, window->ratio);
@@ -108,7 +114,7 @@ static void judge_blocks(const weir_record *record, uint64_t from_ns, uint64_t t
 			 weir_phase_judgement *ret)
 {
 	double sum = 0, squares = 0, count = 0;
-	/* The block that is under way when the stretch begins is of both sides. */
+	/* The block in progress when the period begins belongs to both sides. */
 	unsigned first = 0;
 	while (first < record->blocks && record->block[first].end_ns < from_ns)
 		first++;
@@ -167,7 +173,7 @@ static void judge_phase(const weir_record *record, const weir_phase *phase, bool
 	judge_blocks(record, phase->from_ns + settled, phase->to_ns, ret);
 }
 
-/* Those that ended before anything was measured are of no interest. */
+/* Phases that ended before the measurement began are skipped. */
 static void judge_phases(const weir_record *record, bool has_target, weir_judgement *ret)
 {
 	for (unsigned i = 0; i < record->phases; i++) {
@@ -184,7 +190,7 @@ static void judge_phases(const weir_record *record, bool has_target, weir_judgem
 	}
 }
 
-/* ---- the whole ---- */
+/* ---- the whole run ---- */
 
 static double jain_of(const weir_totals *tallies, unsigned count)
 {
@@ -200,7 +206,7 @@ static double jain_of(const weir_totals *tallies, unsigned count)
 	return used > 1 && squares > 0 ? sum * sum / (used * squares) : 0;
 }
 
-/* The busiest place is the one that was closest to its capacity. */
+/* The busiest place is the one that came closest to its capacity. */
 static void judge_work(const weir_record *record, weir_judgement *ret)
 {
 	double all = 0, wasted = 0, most = -1;
@@ -268,7 +274,7 @@ METRIC(get_overshoot, j->overshoot)
 METRIC(get_shed_sd, j->shed_sd)
 METRIC(get_turns, j->turns)
 
-const weir_metric weir_metrics[] = {
+const weir_sim_metric weir_metrics[] = {
 	{"offered_per_s", "offered/s", WEIR_METRIC_PER_S, 1, get_offered},
 	{"shed", "shed", WEIR_METRIC_SHARE, 1, get_shed},
 	{"completed_per_s", "done/s", WEIR_METRIC_PER_S, -1, get_completed},

@@ -3,19 +3,23 @@
 #define WEIR_SIM_JUDGE_H
 
 /*
- * What a record says about how a service was held, in numbers that laws can be compared by. Pure: a record goes in, a judgement comes out.
+ * What a record says about how well a service was controlled, in numbers by which laws can be compared.
+ * Pure: a record goes in, a judgement comes out.
  *
  * Per phase (from one change of the scenario to the next):
- *	settle     how long until the percentile was back within the target, give or take a tenth: the first moment such that over the next window,
- *	           and over all that is left of the phase, no more were late than the percentile allows; "never" where there is none
- *	clear      how long until (almost) nothing was turned away any more: the first moment from which it is at most one in a thousand, over all that
- *	           is left of the phase; "never" where there is none
- *	overshoot  the highest percentile of a window, as a multiple of the target
- *	shed sd    standard deviation of the fraction turned away, over blocks of 500 offers, of the part of the phase after it settled
- *	turns      how often that fraction changed from above its mean to below it, or back
- * Of the whole run: counts and percentiles per class and type, the work that was completed at the busiest place as a fraction of what it could
- * have done, and as a fraction of all work done that which was for nothing: for requests that were dropped or given up, or that came later than
- * twice the target; fairness as Jain's index of the fractions served.
+ *  settle     how long until the percentile was back within the target, with a tolerance of a tenth: the
+ *             first moment such that over the next window, and over the rest of the phase, no more were
+ *             late than the percentile allows; "never" if there is none
+ *  clear      how long until (almost) nothing was turned away any more: the first moment from which it is
+ *             at most one in a thousand over the rest of the phase; "never" if there is none
+ *  overshoot  the highest percentile of a window, as a multiple of the target
+ *  shed sd    standard deviation of the fraction turned away, over blocks of 500 offers, in the part of
+ *             the phase after it settled
+ *  turns      how many times that fraction crossed its mean
+ * Of the whole run: counts and percentiles per class and type; the work completed at the busiest place,
+ * as a fraction of its capacity; the wasted work, as a fraction of all work done (for requests that were
+ * dropped or given up, or that were answered later than twice the target); fairness as Jain's index of
+ * the fractions served.
  */
 
 #include "sim/record.h"
@@ -25,33 +29,33 @@
 typedef struct weir_phase_judgement {
 	uint64_t from_ns, to_ns;
 	double offered_per_s, completed_per_s, good_per_s;
-	double shed;      /* fraction turned away, of the offers */
+	double shed;      /* fraction turned away, of the offers and of those inside when it began */
 	double ratio;     /* the percentile over the whole phase / target; 0: no target */
-	double overshoot; /* the same of the worst window */
+	double overshoot; /* the same for the worst window */
 	uint64_t settle_ns, clear_ns;
 	double shed_sd;
-	double work; /* completed at the place that was busiest in this phase, as a fraction of what it could have done */
+	double work; /* completed at the busiest place of this phase, as a fraction of its capacity */
 	unsigned turns, blocks;
 } weir_phase_judgement;
 
 typedef struct weir_judgement {
-	double seconds; /* measured */
+	double seconds; /* length of the measurement */
 	weir_totals total;
 	double good_per_s, completed_per_s, offered_per_s;
 	double shed;     /* fraction of the offers that were shed, dropped */
-	double ratio;    /* the percentile of response / target, over all that was measured */
-	double too_late; /* fraction of the completed that came later than twice the target */
+	double ratio;    /* the percentile of response / target, over the whole measurement */
+	double too_late; /* fraction of the completed that took longer than twice the target */
 	double completed_work, wasted_work;
 	unsigned busiest; /* place */
 	double overshoot, shed_sd;
-	uint64_t settle_ns; /* the worst of the phases' */
+	uint64_t settle_ns; /* the worst of all phases */
 	unsigned turns;
 	double class_fairness, type_fairness, user_fairness; /* 0: there is only one, or none */
 	unsigned phases;
 	weir_phase_judgement phase[WEIR_RECORD_PHASES];
 } weir_judgement;
 
-/* has_target: whether any request has one; where none has, ratios and settle times are 0. */
+/* has_target: whether any request has a target; if none has, ratios and settle times are 0. */
 void weir_judge(const weir_record *record, bool has_target, weir_judgement *ret_judgement);
 
 /* ---- single numbers, for tables of several runs ---- */
@@ -64,14 +68,14 @@ typedef enum weir_metric_unit {
 	WEIR_METRIC_COUNT
 } weir_metric_unit;
 
-typedef struct weir_metric {
-	const char *name, *title; /* for machines; for the head of a column */
+typedef struct weir_sim_metric {
+	const char *name, *title; /* for machines; for the heading of a column */
 	weir_metric_unit unit;
 	int worse; /* 1: more is worse; -1: less is worse */
 	double (*get)(const weir_judgement *judgement);
-} weir_metric;
+} weir_sim_metric;
 
-/* Ended by a row without a name. A settle time of "never" is INFINITY. */
-extern const weir_metric weir_metrics[];
+/* Ends with a row without a name. A settle time of "never" is INFINITY. */
+extern const weir_sim_metric weir_metrics[];
 
 #endif

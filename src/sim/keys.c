@@ -29,7 +29,7 @@ static const char *const forms[] = {"poisson", "constant", "burst", "closed", "t
 #define MANY(member, limit) .count_offset = offsetof(SECTION, member), .most = (limit)
 
 #define SECTION weir_scenario
-const weir_key weir_keys_scenario[] = {
+const weir_sim_key weir_sim_keys_scenario[] = {
 	{"title", WEIR_KEY_TEXT, AT(title), ROOM(title)},
 	{"duration", WEIR_KEY_TIME, AT(duration_ns), RANGE(MS, 1000 * H), LINE(duration_line)},
 	{"warmup", WEIR_KEY_TIME, AT(warmup_ns), RANGE(0, 1000 * H)},
@@ -40,7 +40,7 @@ const weir_key weir_keys_scenario[] = {
 #undef SECTION
 
 #define SECTION weir_scenario_stage
-const weir_key weir_keys_stage[] = {
+const weir_sim_key weir_sim_keys_stage[] = {
 	{"workers", WEIR_KEY_COUNT, AT(workers), RANGE(1, 4096)},
 	{"threads", WEIR_KEY_COUNT, AT(threads), RANGE(1, 16)},
 	{"capacity", WEIR_KEY_COUNT, AT(capacity), RANGE(1, 1e6)},
@@ -61,7 +61,7 @@ const weir_key weir_keys_stage[] = {
 #undef SECTION
 
 #define SECTION weir_scenario_backend
-const weir_key weir_keys_backend[] = {
+const weir_sim_key weir_sim_keys_backend[] = {
 	{"workers", WEIR_KEY_COUNT, AT(options.workers), RANGE(1, 4096)},
 	{"discipline", WEIR_KEY_CHOICE, AT(options.discipline), .words = disciplines},
 	{"thrash_from", WEIR_KEY_COUNT, AT(options.thrash_from), RANGE(1, 1e6)},
@@ -74,7 +74,7 @@ const weir_key weir_keys_backend[] = {
 #undef SECTION
 
 #define SECTION weir_scenario_type
-const weir_key weir_keys_type[] = {
+const weir_sim_key weir_sim_keys_type[] = {
 	{"stage", WEIR_KEY_NAME, AT(stage), ROOM(stage)},
 	{"cost", WEIR_KEY_NUMBER, AT(cost), RANGE(1e-6, 1e6)},
 	{"class", WEIR_KEY_CLASS, AT(klass), ROOM(klass)},
@@ -83,7 +83,7 @@ const weir_key weir_keys_type[] = {
 #undef SECTION
 
 #define SECTION weir_scenario_load
-const weir_key weir_keys_load[] = {
+const weir_sim_key weir_sim_keys_load[] = {
 	{"arrivals", WEIR_KEY_CHOICE, AT(form), .words = forms},
 	{"rate", WEIR_KEY_PROFILE, AT(rate), LINE(rate_line)},
 	{"users", WEIR_KEY_PROFILE, AT(rate), LINE(users_line)},
@@ -112,7 +112,7 @@ const weir_key weir_keys_load[] = {
 };
 #undef SECTION
 
-const weir_key *weir_key_find(const weir_key *keys, const char *name)
+const weir_sim_key *weir_sim_key_find(const weir_sim_key *keys, const char *name)
 {
 	for (; keys->name != NULL; keys++)
 		if (strcmp(keys->name, name) == 0)
@@ -120,18 +120,18 @@ const weir_key *weir_key_find(const weir_key *keys, const char *name)
 	return NULL;
 }
 
-char *weir_keys_list(const weir_key *keys, char *text, size_t size)
+char *weir_sim_keys_list(const weir_sim_key *keys, char *text, size_t size)
 {
 	size_t at = 0;
 	*text = '\0';
-	for (const weir_key *key = keys; key->name != NULL && at < size; key++)
+	for (const weir_sim_key *key = keys; key->name != NULL && at < size; key++)
 		at += (size_t)snprintf(text + at, size - at, "%s%s", key == keys ? "" : ", ", key->name);
 	return text;
 }
 
 /* ---- readers ---- */
 
-char *weir_key_trim(char *text)
+char *weir_sim_key_trim(char *text)
 {
 	while (*text == ' ' || *text == '\t')
 		text++;
@@ -141,7 +141,7 @@ char *weir_key_trim(char *text)
 	return text;
 }
 
-bool weir_key_is_name(const char *text)
+bool weir_sim_key_is_name(const char *text)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
 	return *text != '\0' && text[strspn(text, letters)] == '\0';
@@ -149,7 +149,7 @@ bool weir_key_is_name(const char *text)
 
 static int read_name(const char *text, char *ret_name, size_t size)
 {
-	if (!weir_key_is_name(text) || strlen(text) >= size)
+	if (!weir_sim_key_is_name(text) || strlen(text) >= size)
 		return weir_error_set(-EINVAL,
 				      "must be a name of letters, digits, '-' and '_', at most %zu of them",
 				      size - 1);
@@ -179,7 +179,7 @@ static int read_choice(const char *text, const char *const *words, void *ret_cho
 	return weir_error_set(-EINVAL, "must be one of %s", all);
 }
 
-static int read_time(const weir_key *key, const char *text, uint64_t *ret_ns)
+static int read_time(const weir_sim_key *key, const char *text, uint64_t *ret_ns)
 {
 	char low[32], high[32];
 	uint64_t ns;
@@ -195,7 +195,7 @@ static int read_time(const weir_key *key, const char *text, uint64_t *ret_ns)
 	return 0;
 }
 
-static int read_count(const weir_key *key, const char *text, uint32_t *ret_count)
+static int read_count(const weir_sim_key *key, const char *text, uint32_t *ret_count)
 {
 	uint32_t count;
 	if (weir_text_count(text, &count) < 0 || count < key->min || count > key->max)
@@ -205,7 +205,7 @@ static int read_count(const weir_key *key, const char *text, uint32_t *ret_count
 	return 0;
 }
 
-static int read_retries(const weir_key *key, const char *text, uint32_t *ret_count)
+static int read_retries(const weir_sim_key *key, const char *text, uint32_t *ret_count)
 {
 	if (strcmp(text, "forever") == 0) {
 		*ret_count = UINT32_MAX;
@@ -225,7 +225,7 @@ static int read_seed(const char *text, uint64_t *ret_seed)
 	return 0;
 }
 
-static int read_number(const weir_key *key, const char *text, double *ret_number)
+static int read_number(const weir_sim_key *key, const char *text, double *ret_number)
 {
 	double number;
 	if (weir_text_number(text, &number) < 0 || !(number >= key->min && number <= key->max))
@@ -234,7 +234,7 @@ static int read_number(const weir_key *key, const char *text, double *ret_number
 	return 0;
 }
 
-static int read_class(const weir_key *key, const char *text, void *ret_class)
+static int read_class(const weir_sim_key *key, const char *text, void *ret_class)
 {
 	uint32_t klass;
 	if (weir_text_count(text, &klass) < 0 || klass >= WEIR_CLASSES)
@@ -251,7 +251,7 @@ static int read_class(const weir_key *key, const char *text, void *ret_class)
 
 static int read_share(char *text, weir_share *ret_share)
 {
-	text = weir_key_trim(text);
+	text = weir_sim_key_trim(text);
 	char *number = strpbrk(text, " \t");
 	ret_share->share = 1;
 	if (number != NULL) {
@@ -264,7 +264,7 @@ static int read_share(char *text, weir_share *ret_share)
 	return read_name(text, ret_share->name, sizeof ret_share->name);
 }
 
-int weir_key_shares(const char *text, weir_share *ret_shares, unsigned most, unsigned *ret_count)
+int weir_sim_key_shares(const char *text, weir_share *ret_shares, unsigned most, unsigned *ret_count)
 {
 	char copy[512];
 	weir_share shares[WEIR_SCENARIO_TYPES];
@@ -383,19 +383,19 @@ static int read_dist(const char *text, int (*mean)(const char *, weir_dist *), w
 	return failed;
 }
 
-int weir_key_dist(const char *text, weir_dist *ret_dist)
+int weir_sim_key_dist(const char *text, weir_dist *ret_dist)
 {
 	return read_dist(text, read_mean, ret_dist);
 }
 
-int weir_key_dist_size(const char *text, weir_dist *ret_dist)
+int weir_sim_key_dist_size(const char *text, weir_dist *ret_dist)
 {
 	return read_dist(text, read_mean_size, ret_dist);
 }
 
 /* ---- one line ---- */
 
-static int read_value(const weir_key *key, char *section, const char *value)
+static int read_value(const weir_sim_key *key, char *section, const char *value)
 {
 	void *place = section + key->offset;
 	switch (key->kind) {
@@ -416,10 +416,10 @@ static int read_value(const weir_key *key, char *section, const char *value)
 	case WEIR_KEY_CHOICE:
 		return read_choice(value, key->words, place);
 	case WEIR_KEY_DIST:
-		return weir_key_dist(value, place);
+		return weir_sim_key_dist(value, place);
 	case WEIR_KEY_SHARES:
-		return weir_key_shares(value, place, key->most,
-				       (unsigned *)(void *)(section + key->count_offset));
+		return weir_sim_key_shares(value, place, key->most,
+					   (unsigned *)(void *)(section + key->count_offset));
 	case WEIR_KEY_PROFILE:
 		return weir_profile_parse(value, place);
 	case WEIR_KEY_RETRIES:
@@ -430,7 +430,7 @@ static int read_value(const weir_key *key, char *section, const char *value)
 	return -EINVAL;
 }
 
-int weir_key_set(const weir_key *key, void *section, const char *value, unsigned line)
+int weir_sim_key_set(const weir_sim_key *key, void *section, const char *value, unsigned line)
 {
 	int failed = read_value(key, section, value);
 	if (!failed && key->line_offset != 0)

@@ -3,15 +3,16 @@
 #define WEIR_SIM_KEYS_H
 
 /*
- * The lines that a section of a scenario takes, as tables: name, kind of value, place in the section's struct, what is accepted. Reading a
- * line, the sentence about a wrong one, and the list of what would be accepted all come from the same row.
+ * The lines that a section of a scenario accepts, as tables: name, kind of value, offset in the section's
+ * struct, accepted values. Reading a line, the error message about a wrong one, and the list of what
+ * would be accepted all come from the same row.
  *
- * Errors: -EINVAL with weir_error, without file and line: the caller knows those. Threads: any; no state.
+ * Errors: -EINVAL with weir_error, without file and line, which the caller knows. Threads: any; no state.
  */
 
 #include "sim/scenario.h"
 
-typedef enum weir_key_kind {
+typedef enum weir_sim_key_kind {
 	WEIR_KEY_TIME,
 	WEIR_KEY_COUNT,  /* uint32_t */
 	WEIR_KEY_SEED,   /* uint64_t */
@@ -19,46 +20,46 @@ typedef enum weir_key_kind {
 	WEIR_KEY_SWITCH,
 	WEIR_KEY_NAME,
 	WEIR_KEY_TEXT,
-	WEIR_KEY_CHOICE, /* one of some words: an enum */
+	WEIR_KEY_CHOICE, /* one of several words: an enum */
 	WEIR_KEY_DIST,
-	WEIR_KEY_SHARES, /* "a .7, b .3", and how many: at count_offset */
+	WEIR_KEY_SHARES, /* "a .7, b .3", and their number at count_offset */
 	WEIR_KEY_PROFILE,
 	WEIR_KEY_RETRIES, /* uint32_t, or "forever" */
 	WEIR_KEY_CLASS,   /* uint8_t, or int with -1 */
-} weir_key_kind;
+} weir_sim_key_kind;
 
-typedef struct weir_key {
+typedef struct weir_sim_key {
 	const char *name;
-	weir_key_kind kind;
+	weir_sim_key_kind kind;
 	size_t offset;
-	double min, max;          /* both included; times in ns */
-	size_t line_offset;       /* where the number of the line goes; 0: nowhere */
-	const char *const *words; /* CHOICE: ended by NULL */
+	double min, max;          /* inclusive; times in ns */
+	size_t line_offset;       /* offset for the line's number; 0: none */
+	const char *const *words; /* CHOICE: ends with NULL */
 	size_t count_offset;      /* SHARES */
 	unsigned most;            /* SHARES */
 	size_t size;              /* NAME, TEXT, CLASS */
-} weir_key;
+} weir_sim_key;
 
-/* Each ended by a row without a name. */
-extern const weir_key weir_keys_scenario[], weir_keys_stage[], weir_keys_backend[], weir_keys_type[],
-	weir_keys_load[];
+/* Each ends with a row without a name. */
+extern const weir_sim_key weir_sim_keys_scenario[], weir_sim_keys_stage[], weir_sim_keys_backend[],
+	weir_sim_keys_type[], weir_sim_keys_load[];
 
-/* NULL: there is none of this name. */
-const weir_key *weir_key_find(const weir_key *keys, const char *name);
-/* Reads a value into its place in the section. */
-int weir_key_set(const weir_key *key, void *section, const char *value, unsigned line);
-/* "workers, capacity, ...": all names; returns `text`. */
-char *weir_keys_list(const weir_key *keys, char *text, size_t size);
+/* NULL: there is no key with this name. */
+const weir_sim_key *weir_sim_key_find(const weir_sim_key *keys, const char *name);
+/* Reads a value into its field of the section. */
+int weir_sim_key_set(const weir_sim_key *key, void *section, const char *value, unsigned line);
+/* Writes all names, as "workers, capacity, ..."; returns `text`. */
+char *weir_sim_keys_list(const weir_sim_key *keys, char *text, size_t size);
 
 /* A word of letters, digits, '-' and '_'. */
-bool weir_key_is_name(const char *text);
+bool weir_sim_key_is_name(const char *text);
 /* "a .7, b .3" or "a": at most `most` shares, each above 0. */
-int weir_key_shares(const char *text, weir_share *ret_shares, unsigned most, unsigned *ret_count);
+int weir_sim_key_shares(const char *text, weir_share *ret_shares, unsigned most, unsigned *ret_count);
 /* "exponential 10ms", "pareto 10ms alpha=1.1 ratio=1000". */
-int weir_key_dist(const char *text, weir_dist *ret_dist);
-/* The same of bytes: "lognormal 10KB sigma=1.5". */
-int weir_key_dist_size(const char *text, weir_dist *ret_dist);
-/* Without the spaces around it; the text is changed. */
-char *weir_key_trim(char *text);
+int weir_sim_key_dist(const char *text, weir_dist *ret_dist);
+/* The same for bytes: "lognormal 10KB sigma=1.5". */
+int weir_sim_key_dist_size(const char *text, weir_dist *ret_dist);
+/* Removes the spaces around the text, in place. */
+char *weir_sim_key_trim(char *text);
 
 #endif

@@ -16,7 +16,7 @@ void weir_line_cut_comment(char *text)
 		}
 }
 
-/* The length of the UTF-8 character at the beginning; 0: there is none, or one that should be written shorter. */
+/* The length of the UTF-8 character at the beginning; 0: there is none, or it is an overlong encoding. */
 static size_t utf8_length(const unsigned char *at, size_t size)
 {
 	static const unsigned char least[] = {0, 0, 0xc2, 0xe0, 0xf0}, most[] = {0, 0, 0xdf, 0xef, 0xf4};

@@ -3,16 +3,20 @@
 #define WEIR_SIM_LINES_H
 
 /*
- * The lines of the files that people write: scenarios, and models of users. Nothing is assumed about the bytes. Errors come without file and line: the caller knows those.
+ * The lines of files that people write: scenarios, and models of users. Nothing is assumed about the
+ * bytes. Errors come without file and line, which the caller knows.
  *
  * Threads: any; no state.
  */
 
 #include <stddef.h>
 
-/* A line as text, ended by a NUL, without its CR; -EINVAL: it does not fit, or is not UTF-8 without control characters. */
+/*
+ * Copies a line as text, terminated by a NUL, without its CR. -EINVAL: it does not fit, or is not UTF-8
+ * without control characters.
+ */
 int weir_line_copy(const char *from, size_t length, char *to, size_t room);
-/* Cuts a comment off: from a '#' at the beginning or after a space to the end. */
+/* Removes a comment: from a '#' at the beginning or after a space to the end. */
 void weir_line_cut_comment(char *text);
 
 #endif

@@ -16,7 +16,7 @@ typedef struct user {
 	struct load *load;
 	weir_timer timer;
 	uint64_t completed;
-	uint8_t type, before; /* what he asks for; what he asked for before that */
+	uint8_t type, before; /* of the current request, and of the one before it */
 	bool active;
 } user;
 
@@ -24,7 +24,7 @@ struct load {
 	weir_loads *loads;
 	const weir_scenario_load *as;
 	weir_random random;
-	weir_timer timer; /* the next arrival; or the next change of the number of users */
+	weir_timer timer; /* for the next arrival, or the next change of the number of users */
 	uint64_t target_ns[WEIR_SCENARIO_TYPES];
 	/* burst */
 	uint64_t on_until_ns;
@@ -148,7 +148,7 @@ static uint64_t back_off_ns(const weir_request *request, uint64_t retry_after_ns
 	return (uint64_t)ns + 1;
 }
 
-/* The request did not get what it wanted, and is the client's: another attempt, or none. */
+/* The attempt failed, and the client owns the request again: it retries or gives up. */
 static void rejected(weir_request *request, uint64_t retry_after_ns)
 {
 	weir_loads *loads = request->load->loads;
@@ -166,7 +166,7 @@ static void rejected(weir_request *request, uint64_t retry_after_ns)
 		user_answered(who, false);
 }
 
-/* The client goes, and takes another request along for what he does next. */
+/* The client leaves, and takes another request for what it does next. */
 static void run_out(weir_timer *timer, void *arg)
 {
 	weir_request *request = arg, *next = take(request->load);
@@ -216,7 +216,7 @@ static void ended(weir_request *request, weir_ending how)
 		user_answered(who, true);
 }
 
-/* What became of an offer. */
+/* The outcome of an offer. */
 static void offered(weir_request *request, weir_verdict verdict, uint64_t retry_after_ns)
 {
 	weir_loads *loads = request->load->loads;
@@ -247,7 +247,7 @@ static void attempt(weir_request *request)
 	offered(request, verdict, retry_after_ns(request->load, verdict));
 }
 
-/* All at once, and all or none; later attempts are each its own. */
+/* Offers a group, all or none; later attempts are made one by one. */
 static void attempt_together(struct load *load, unsigned type)
 {
 	weir_loads *loads = load->loads;
@@ -286,7 +286,7 @@ static double next_area(struct load *load)
 	return load->as->form == WEIR_LOAD_CONSTANT ? mean : weir_random_exponential(&load->random, mean);
 }
 
-/* Time stands still between bursts; within them the rate is so much higher that it is as written on average. */
+/* Time stands still between bursts. Within them the rate is raised so that its average is as written. */
 static uint64_t next_in_burst(struct load *load, uint64_t now, double area)
 {
 	uint64_t end = load->loads->scenario->duration_ns;
@@ -383,7 +383,7 @@ static void user_answered(user *who, bool served)
 	wait_then_ask(who, weir_dist_draw(&load->as->think, &load->random));
 }
 
-/* New ones begin within one think time, not all in the same instant. */
+/* New users begin within one think time, not all at the same instant. */
 static void wake_user(user *who)
 {
 	if (who->active)
@@ -427,9 +427,9 @@ static int make_users(struct load *load)
 	return 0;
 }
 
-/* ---- all of them ---- */
+/* ---- all loads ---- */
 
-/* Where the stage that it enters has no target, the next one that has. */
+/* If the entry stage has no target, that of the next stage which has one. */
 static uint64_t target_on_way(const weir_scenario *scenario, int at, unsigned klass)
 {
 	for (;;) {
@@ -453,7 +453,7 @@ static void find_targets(struct load *load)
 	}
 }
 
-/* A path that does not begin at the root is next to the scenario. */
+/* A relative path is relative to the scenario. */
 static int read_trace(struct load *load)
 {
 	char path[1200];
@@ -510,7 +510,7 @@ void weir_loads_start(weir_loads *loads)
 	}
 }
 
-/* Jain's index: 1 when all had the same, 1/n when one had all. */
+/* Jain's index: 1 if all had the same, 1/n if one had everything. */
 int weir_loads_finish(weir_loads *loads)
 {
 	double sum = 0, squares = 0, count = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text of a scenario, line by line: "[section NAME]", "key = value", and comments from a '#' (at the beginning of a line or after a
- * space) to the end. What a value may be is in the tables of keys.c; what only the whole can tell is left to check.c. Nothing
- * is assumed about the bytes: every line is copied into a buffer of bounded size first.
+ * The text of a scenario, line by line: "[section NAME]", "key = value", and comments from a '#' (at the
+ * beginning of a line or after a space) to the end. The tables of keys.c define the values; checks that
+ * need the whole scenario are left to check.c. Nothing is assumed about the bytes: every line is first
+ * copied into a buffer of bounded size.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -18,7 +19,7 @@
 
 #define TEXT_MAX     (1 << 20)
 #define LINE_MAX     600
-#define COMMAND_LINE (~0u) /* the place of what `--set` says: a line, so that it counts as given */
+#define COMMAND_LINE (~0u) /* the line number of `--set`, so that its keys count as given */
 
 #define SECTIONS_WANTED "[scenario], [stage NAME], [backend NAME], [type NAME], [load NAME], [at TIME]"
 
@@ -36,7 +37,7 @@ typedef struct section {
 	section_kind kind;
 	void *data; /* its struct; AT: none */
 	uint64_t at_ns;
-	uint64_t seen; /* keys that were set, by their place in the table */
+	uint64_t seen; /* keys that were set, by their index in the table */
 } section;
 
 int weir_scenario_wrong(const weir_scenario *scenario, unsigned line, const char *format, ...)
@@ -56,16 +57,16 @@ int weir_scenario_wrong(const weir_scenario *scenario, unsigned line, const char
 
 /* ---- sections ---- */
 
-static const weir_key *keys_of(section_kind kind)
+static const weir_sim_key *keys_of(section_kind kind)
 {
-	static const weir_key *const keys[] = {
-		[SECTION_SCENARIO] = weir_keys_scenario, [SECTION_STAGE] = weir_keys_stage,
-		[SECTION_BACKEND] = weir_keys_backend,   [SECTION_TYPE] = weir_keys_type,
-		[SECTION_LOAD] = weir_keys_load,         [SECTION_AT] = NULL};
+	static const weir_sim_key *const keys[] = {
+		[SECTION_SCENARIO] = weir_sim_keys_scenario, [SECTION_STAGE] = weir_sim_keys_stage,
+		[SECTION_BACKEND] = weir_sim_keys_backend,   [SECTION_TYPE] = weir_sim_keys_type,
+		[SECTION_LOAD] = weir_sim_keys_load,         [SECTION_AT] = NULL};
 	return keys[kind];
 }
 
-/* The section of this name, of any kind; kind NONE: there is none. */
+/* The section with this name, of any kind; kind NONE: there is none. */
 static section find_named(weir_scenario *scenario, const char *name, unsigned *ret_line)
 {
 #define LOOK(array, count, section_kind_)                                           \
@@ -89,7 +90,7 @@ static int check_name(weir_scenario *scenario, unsigned line, const char *name)
 {
 	unsigned other;
 	char quoted[48];
-	if (!weir_key_is_name(name) || strlen(name) >= WEIR_SCENARIO_NAME)
+	if (!weir_sim_key_is_name(name) || strlen(name) >= WEIR_SCENARIO_NAME)
 		return weir_scenario_wrong(
 			scenario, line,
 			"'%s' is not a name; accepted are letters, digits, '-' and '_', at most %d of them",
@@ -205,10 +206,10 @@ static int begin_section(weir_scenario *scenario, unsigned line, char *text, sec
 		return weir_scenario_wrong(scenario, line,
 					   "a section ends with ']'; accepted are " SECTIONS_WANTED);
 	text[length - 1] = '\0';
-	char *kind = weir_key_trim(text + 1), *name = kind + strcspn(kind, " \t");
+	char *kind = weir_sim_key_trim(text + 1), *name = kind + strcspn(kind, " \t");
 	if (*name != '\0')
 		*name++ = '\0';
-	name = weir_key_trim(name);
+	name = weir_sim_key_trim(name);
 	if (strcmp(kind, "scenario") == 0 && *name == '\0') {
 		*ret_section = (section){SECTION_SCENARIO, scenario, 0, 0};
 		return 0;
@@ -228,7 +229,7 @@ static int keep(const weir_setting *set, weir_setting *settings, unsigned *count
 	return 0;
 }
 
-/* "target[2]": 2; "target": WEIR_CLASSES for all; negative: neither. The key is cut at the bracket. */
+/* "target[2]": 2; "target": WEIR_CLASSES, for all; negative: neither. The key is cut at the bracket. */
 static int cut_class(char *key)
 {
 	char *bracket = strchr(key, '[');
@@ -244,7 +245,7 @@ static bool is_percentile_key(const char *key)
 	return key[0] == 'p' && key[1] >= '0' && key[1] <= '9';
 }
 
-/* What concerns the target is the judge's as well as the law's. */
+/* Settings of the target are for the judge as well as for the law. */
 static int read_target(weir_scenario_stage *stage, const weir_setting *set)
 {
 	char key[WEIR_SCENARIO_NAME];
@@ -276,7 +277,10 @@ bool weir_scenario_concerns_target(const char *key)
 	       (length == 10 && memcmp(key, "percentile", 10) == 0);
 }
 
-/* What was written for the law before; "aimd.decrease" stays, it is another's or a return's. */
+/*
+ * Drops the settings of the previous law. "aimd.decrease" stays: it is for another law, or for a later
+ * return to that one.
+ */
 static void forget_law(weir_scenario_stage *stage)
 {
 	unsigned kept = 0;
@@ -291,12 +295,12 @@ static void forget_law(weir_scenario_stage *stage)
 int weir_scenario_stage_set(const weir_scenario *scenario, weir_scenario_stage *stage,
 			    const weir_setting *set)
 {
-	const weir_key *key = weir_key_find(weir_keys_stage, set->key);
+	const weir_sim_key *key = weir_sim_key_find(weir_sim_keys_stage, set->key);
 	int failed = 0;
 	if (strcmp(set->key, "law") == 0 && stage->law[0] != '\0' && strcmp(stage->law, set->value) != 0)
 		forget_law(stage);
 	if (key != NULL)
-		failed = weir_key_set(key, stage, set->value, set->line);
+		failed = weir_sim_key_set(key, stage, set->value, set->line);
 	else if (weir_scenario_concerns_target(set->key))
 		failed = read_target(stage, set);
 	if (!failed && key == NULL)
@@ -314,14 +318,14 @@ static int read_row(weir_scenario_load *load, const weir_setting *set)
 	char key[WEIR_SCENARIO_NAME];
 	memset(&row, 0, sizeof row);
 	memcpy(key, set->key, sizeof key);
-	const char *name = weir_key_trim(key + 5);
+	const char *name = weir_sim_key_trim(key + 5);
 	row.line = set->line;
 	row.back = strcmp(set->value, "back") == 0;
-	if (!weir_key_is_name(name))
+	if (!weir_sim_key_is_name(name))
 		return weir_error_set(
 			-EINVAL, "write 'after TYPE = TYPE SHARE, TYPE SHARE, ...' or 'after TYPE = back'");
 	memcpy(row.name, name, strlen(name) + 1);
-	if (!row.back && weir_key_shares(set->value, row.to, WEIR_SCENARIO_TYPES, &row.count) < 0)
+	if (!row.back && weir_sim_key_shares(set->value, row.to, WEIR_SCENARIO_TYPES, &row.count) < 0)
 		return -EINVAL;
 	for (unsigned i = 0; i < load->chain_count; i++)
 		if (strcmp(load->chain[i].name, name) == 0)
@@ -355,19 +359,19 @@ static int unknown_key(const weir_scenario *scenario, const section *in, const w
 {
 	char names[300];
 	return weir_scenario_wrong(scenario, set->line, "there is no '%s' here; accepted are %s", set->key,
-				   weir_keys_list(keys_of(in->kind), names, sizeof names));
+				   weir_sim_keys_list(keys_of(in->kind), names, sizeof names));
 }
 
 static int set_key(weir_scenario *scenario, const section *in, const weir_setting *set)
 {
-	const weir_key *key = weir_key_find(keys_of(in->kind), set->key);
+	const weir_sim_key *key = weir_sim_key_find(keys_of(in->kind), set->key);
 	int failed;
 	if (in->kind == SECTION_LOAD && strncmp(set->key, "after ", 6) == 0)
 		failed = read_row(in->data, set);
 	else if (key == NULL)
 		return unknown_key(scenario, in, set);
 	else
-		failed = weir_key_set(key, in->data, set->value, set->line);
+		failed = weir_sim_key_set(key, in->data, set->value, set->line);
 	if (failed)
 		return weir_scenario_wrong(scenario, set->line, "%s = %s: %s", set->key, set->value,
 					   weir_error());
@@ -389,11 +393,11 @@ static int apply(weir_scenario *scenario, const section *in, const weir_setting 
 	}
 }
 
-/* A key of the table that comes twice in a section is a slip; the other lines may come as often as they like. */
+/* A key of the table that comes twice in a section is a mistake; other lines may be repeated. */
 static int check_twice(const weir_scenario *scenario, section *in, const weir_setting *set)
 {
-	const weir_key *keys = keys_of(in->kind);
-	const weir_key *key = keys != NULL ? weir_key_find(keys, set->key) : NULL;
+	const weir_sim_key *keys = keys_of(in->kind);
+	const weir_sim_key *key = keys != NULL ? weir_sim_key_find(keys, set->key) : NULL;
 	if (key == NULL)
 		return 0;
 	uint64_t bit = UINT64_C(1) << (key - keys);
@@ -404,7 +408,7 @@ static int check_twice(const weir_scenario *scenario, section *in, const weir_se
 	return 0;
 }
 
-/* "key = value" taken apart. */
+/* Splits "key = value". */
 static int split(const weir_scenario *scenario, unsigned line, char *text, weir_setting *ret_set)
 {
 	char quoted[64];
@@ -416,7 +420,7 @@ static int split(const weir_scenario *scenario, unsigned line, char *text, weir_
 			"value, and # comments",
 			weir_text_quote(quoted, sizeof quoted, text));
 	*equals = '\0';
-	char *key = weir_key_trim(text), *value = weir_key_trim(equals + 1);
+	char *key = weir_sim_key_trim(text), *value = weir_sim_key_trim(equals + 1);
 	if (*key == '\0' || *value == '\0')
 		return weir_scenario_wrong(scenario, line, "a setting is key = value, neither of them empty");
 	if (strlen(key) >= sizeof ret_set->key)
@@ -435,7 +439,7 @@ static int read_line(weir_scenario *scenario, unsigned line, char *text, section
 {
 	weir_setting set = {.line = 0};
 	weir_line_cut_comment(text);
-	text = weir_key_trim(text);
+	text = weir_sim_key_trim(text);
 	if (*text == '\0')
 		return 0;
 	if (*text == '[')
@@ -472,7 +476,7 @@ static int read_lines(weir_scenario *scenario, const char *text, size_t size)
 	return 0;
 }
 
-/* ---- the calls ---- */
+/* ---- public functions ---- */
 
 int weir_scenario_parse(const char *path, const char *text, size_t size, weir_scenario **ret_scenario)
 {

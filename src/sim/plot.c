@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plot: a row for each case, four panels on the same time axis:
+ * The plot: a row for each case, with four panels on the same time axis:
  *
- *	response  percentiles on a logarithmic scale, the target dashed
- *	rates     offered, admitted, completed
- *	shed      the fraction turned away
- *	control   what the law of the first controlled stage says of itself, each number as a fraction of its largest value, which the legend tells
+ *  response  percentiles on a logarithmic scale, the target dashed
+ *  rates     offered, admitted, completed
+ *  shed      the fraction turned away
+ *  control   the reports of the law of the first controlled stage, each number as a fraction of its
+ *            largest value, which the legend shows
  *
- * One case has its panels below each other, several have them side by side, with the same scales in every row.
+ * A single case has its panels below each other; several cases have them side by side, with the same
+ * scales in every row.
  */
 #include <math.h>
 #include <string.h>
@@ -19,7 +21,7 @@
 enum { PANELS = 4 };
 enum { RESPONSE, RATES, SHED, CONTROL };
 
-/* ---- numbers to points ---- */
+/* ---- from numbers to points ---- */
 
 static unsigned points_of(const weir_record *record)
 {
@@ -140,7 +142,7 @@ static double most_of(const weir_chart_line *line, unsigned points)
 	return most;
 }
 
-/* Milliseconds in the unit that a name ends with ("wait_limit_ns"); 0: it is no time. */
+/* Milliseconds per unit of a name's suffix ("wait_limit_ns"); 0: it is no time. */
 static double unit_of(const char *name, size_t *ret_length)
 {
 	static const struct {
@@ -191,7 +193,7 @@ static unsigned names_of(const weir_law_trace *trace)
 	return names;
 }
 
-/* Of the first stage with a law that says something, its highest class in use. */
+/* Uses the first stage whose law reports something, and its highest class in use. */
 static void make_control(weir_chart *on, const weir_run *run)
 {
 	unsigned trace = 0, traces = run->record->options.traces;
@@ -226,7 +228,7 @@ static void make_panels(weir_chart *panels, const weir_run *run)
 		weir_chart_range(&panels[i], points_of(run->record));
 }
 
-/* The same scales in every row; a little room above the highest. */
+/* The same scales in every row, with a little room above the highest value. */
 static void share_ranges(weir_chart (*rows)[PANELS], unsigned count)
 {
 	for (unsigned p = 0; p < PANELS; p++) {
@@ -254,7 +256,7 @@ static void draw_panel(FILE *to, const weir_chart *on, const weir_chart_frame *i
 	weir_chart_times times = {.seconds = (double)run->scenario->duration_ns / 1e9,
 				  .points = points_of(run->record),
 				  .mark_s = mark_s};
-	/* Where the scenario changes something. */
+	/* Marks where the scenario changes something. */
 	for (unsigned i = 1; i < run->record->phases; i++)
 		mark_s[times.marks++] = (double)run->record->phase[i].from_ns / 1e9;
 	weir_chart_draw(to, on, in, &times);

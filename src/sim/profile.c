@@ -86,7 +86,7 @@ static int read_entry(char *text, struct weir_profile_entry *entry)
 		return read_value(text, entry);
 	*value++ = '\0';
 	int failed = read_value(value, entry);
-	return failed ? failed : read_when(weir_key_trim(text), entry);
+	return failed ? failed : read_when(weir_sim_key_trim(text), entry);
 }
 
 static int append(weir_profile *profile, char *text)
@@ -95,13 +95,13 @@ static int append(weir_profile *profile, char *text)
 	if (profile->entries == WEIR_PROFILE_ENTRIES)
 		return weir_error_set(-EINVAL, "at most %d changes over time are accepted",
 				      WEIR_PROFILE_ENTRIES);
-	text = weir_key_trim(text);
+	text = weir_sim_key_trim(text);
 	if (*text == '\0')
 		return wrong(text);
 	int failed = read_entry(text, entry);
 	if (failed)
 		return failed;
-	/* The first may leave out its time; the others come in order. */
+	/* The first entry may omit its time; the others must come in order. */
 	if (profile->entries > 0 && (entry->at_ns == 0 || entry->at_ns < entry[-1].until_ns))
 		return weir_error_set(
 			-EINVAL,
@@ -139,7 +139,7 @@ static void push(weir_profile *profile, uint64_t at_ns, double from, double to)
 {
 	unsigned n = profile->segments;
 	if (n > 0 && profile->segment[n - 1].at_ns == at_ns)
-		n--; /* it had no time to be */
+		n--; /* the previous segment has no length */
 	profile->segment[n] = (struct weir_profile_segment){.at_ns = at_ns, .from = from, .to = to};
 	profile->segments = n + 1;
 }
@@ -212,7 +212,10 @@ uint64_t weir_profile_change(const weir_profile *profile, unsigned at)
 	return at + 1 < profile->segments ? profile->segment[at + 1].at_ns : UINT64_MAX;
 }
 
-/* Seconds until `area` has passed, where the value goes from v0 to v1 in `width` seconds: the root of a parabola, in the stable form. */
+/*
+ * Seconds until `area` has passed while the value goes from v0 to v1 in `width` seconds: the root of a
+ * parabola, in the numerically stable form.
+ */
 static double seconds_until(double area, double v0, double v1, double width)
 {
 	double slope = (v1 - v0) / width;

@@ -10,7 +10,7 @@
 #define RATIO_UNIT 10000
 #define LATE_BY    1.1
 
-/* ---- making ---- */
+/* ---- initialisation ---- */
 
 static int allocate(weir_record *record)
 {
@@ -43,7 +43,7 @@ static unsigned pieces(uint64_t whole, uint64_t piece)
 	return (unsigned)((whole + piece - 1) / piece);
 }
 
-/* Phases may move while there are none of them under way: their numbers stay where they are in order. */
+/* Phases may be inserted as long as none has begun: their numbers are assigned in order. */
 static void place_work(weir_record *record)
 {
 	for (unsigned i = 0; i < record->phases; i++) {
@@ -114,7 +114,7 @@ void weir_record_phase(weir_record *record, uint64_t at_ns)
 	place_work(record);
 }
 
-/* ---- where a moment belongs ---- */
+/* ---- mapping from time ---- */
 
 static bool measured(const weir_record *record, uint64_t now_ns)
 {
@@ -128,7 +128,7 @@ static weir_phase *phase_at(weir_record *record, uint64_t now_ns)
 	return &record->phase[record->phase_now];
 }
 
-/* What comes after the end of the last one is the last one's. */
+/* Anything after the end of the last slot belongs to the last slot. */
 static weir_slot *slot_at(weir_record *record, uint64_t now_ns)
 {
 	uint64_t at = now_ns / record->slot_ns;
@@ -146,7 +146,7 @@ static weir_window *row(weir_record *record, unsigned column)
 static void grow_blocks(weir_record *record)
 {
 	unsigned room = record->block_room == 0 ? 4096 : 2 * record->block_room;
-	weir_block *more = weir_mem_array(room, sizeof *more);
+	weir_sim_block *more = weir_mem_array(room, sizeof *more);
 	if (more == NULL)
 		return; /* the measure of oscillation ends here */
 	if (record->block != NULL)
@@ -162,7 +162,7 @@ static void end_block(weir_record *record, uint64_t now_ns)
 		grow_blocks(record);
 	if (record->blocks < record->block_room)
 		record->block[record->blocks++] =
-			(weir_block){.end_ns = now_ns, .turned_away = record->block_turned_away};
+			(weir_sim_block){.end_ns = now_ns, .turned_away = record->block_turned_away};
 	record->block_offered = record->block_turned_away = 0;
 }
 
@@ -183,7 +183,7 @@ static void end_block(weir_record *record, uint64_t now_ns)
 
 void weir_record_offered(weir_record *record, uint64_t now_ns, unsigned klass, unsigned type)
 {
-	/* A block ends with the outcome of its last offer, so before the next one. */
+	/* A block ends with the outcome of its last offer, hence before the next one. */
 	if (record->block_offered == WEIR_RECORD_BLOCK)
 		end_block(record, now_ns);
 	record->block_offered++;
@@ -231,7 +231,7 @@ void weir_record_given_up(weir_record *record, uint64_t now_ns, unsigned klass, 
 	TOTAL(given_up);
 }
 
-/* Of a tally: TOTAL for the counts, and the distribution. */
+/* Updates a tally: the counts and the distribution. */
 static void tally_response(weir_totals *tally, uint64_t response_ns, bool in_time, bool good)
 {
 	tally->completed++;
@@ -283,7 +283,7 @@ void weir_record_work(weir_record *record, uint64_t now_ns, unsigned place, doub
 		record->place[place].used_ns[use] += work_ns;
 }
 
-/* What two stretches of time have in common, ns. */
+/* The overlap of two periods, in ns. */
 static double common(uint64_t from, uint64_t to, uint64_t other_from, uint64_t other_to)
 {
 	from = from > other_from ? from : other_from;

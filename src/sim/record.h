@@ -5,19 +5,23 @@
 /*
  * What is measured while a scenario runs. Times are ns since the start of the run.
  *
- *	totals   per class and per type of request, from the end of the warmup on: counts and the distribution of response times
- *	windows  over time, for all classes together and for each: counts and percentiles of the window
- *	slots    a tenth of a window each, for settle times: how many were completed, and how many of them too late
- *	blocks   of 500 offers each: how many of them were turned away, for oscillation
- *	phases   between the moments at which the scenario changes something
- *	places   work done at each stage and backend, and how much of it was for nothing
- *	trace    what the laws said of themselves at the end of each window
+ *  totals   per class and per type of request, from the end of the warmup on: counts and the distribution
+ *           of response times
+ *  windows  over time, for all classes together and for each: counts and percentiles of the window
+ *  slots    a tenth of a window each, for settle times: how many were completed, and how many of them too
+ *           late
+ *  blocks   of 500 offers each: how many of them were turned away, for oscillation
+ *  phases   between the moments at which the scenario changes something
+ *  places   work done at each stage and backend, and how much of it was wasted
+ *  trace    the laws' reports at the end of each window
  *
- * An attempt is offered; then it is shed (at the first offer), dropped (later, by any stage or backend), given up (the client had gone), or
- * completed; or it is still inside at the end. Invariant, over the measured time: inside at its start + offered = shed + dropped + given up +
- * completed + inside at its end.
+ * An attempt is offered. Then it is shed (at the first offer), dropped (later, by any stage or backend),
+ * given up (the client had gone) or completed; or it is still inside at the end. Invariant, over the
+ * measured time: inside at its start + offered = shed + dropped + given up + completed + inside at its
+ * end.
  *
- * Nothing is allocated after weir_record_new, but for blocks, one array for thousands of them. Threads: one.
+ * Nothing is allocated after weir_record_new, except for blocks: one array for thousands of them.
+ * Threads: one.
  */
 
 #include <weir/law.h>
@@ -28,27 +32,27 @@ enum { WEIR_RECORD_PHASES = 48, WEIR_RECORD_BLOCK = 500, WEIR_RECORD_SLOTS = 10 
 
 typedef struct weir_totals {
 	uint64_t offered, shed, dropped, given_up, completed;
-	uint64_t in_time; /* within the target; where there is none, all */
+	uint64_t in_time; /* within the target; without a target, all */
 	uint64_t good;    /* within twice the target */
 	double sum_ns;    /* of response times */
 	weir_hist response;
 } weir_totals;
 
-/* One window, of all classes or one. Percentiles are 0 where nothing was completed. */
+/* One window, of all classes or one. Percentiles are 0 if nothing was completed. */
 typedef struct weir_window {
 	uint32_t offered, shed, dropped, completed, good;
 	float p50_ms, p90_ms, p99_ms;
-	float ratio; /* that quantile of response / target which is to be held */
+	float ratio; /* the quantile of response / target that should be held */
 } weir_window;
 
 typedef struct weir_slot {
 	uint32_t completed, late, offered, turned_away; /* late: by more than a tenth */
 } weir_slot;
 
-typedef struct weir_block {
+typedef struct weir_sim_block {
 	uint64_t end_ns;
 	uint32_t turned_away;
-} weir_block;
+} weir_sim_block;
 
 typedef struct weir_phase {
 	uint64_t from_ns, to_ns;
@@ -56,29 +60,33 @@ typedef struct weir_phase {
 	uint64_t inside; /* when it began */
 	weir_hist ratio; /* response / target, in 1/10000 */
 	weir_hist response;
-	double *completed_ns, *capacity_ns; /* of each place: work of the completed; worker time there was */
+	/* Per place: work of completed requests; available worker time. */
+	double *completed_ns, *capacity_ns;
 } weir_phase;
 
-/* What work was done for: a request that was completed within twice the target; later; or one that was dropped or given up in the end. */
+/*
+ * What became of the request for which work was done: completed within twice the target; completed later;
+ * or dropped or given up in the end.
+ */
 typedef enum weir_use { WEIR_USED_WELL, WEIR_USED_LATE, WEIR_USED_FOR_NOTHING } weir_use;
 
 typedef struct weir_place {
 	const char *name;
-	double capacity_ns; /* worker time that there was in the measured time, at its speed */
-	double used_ns[3];  /* by what became of it: weir_use */
-	double workers;     /* now, times their speed */
-	uint64_t since_ns;  /* when that began */
+	double capacity_ns; /* available worker time during the measurement, at its speed */
+	double used_ns[3];  /* by what became of the request: weir_use */
+	double workers;     /* currently, times their speed */
+	uint64_t since_ns;  /* since when */
 } weir_place;
 
-/* What a law said about one stage and class, at the end of a window. */
+/* What a law reported about one stage and class, at the end of a window. */
 enum { WEIR_TRACE_MEASURED, WEIR_TRACE_RATE, WEIR_TRACE_LIMIT, WEIR_TRACE_QUALITY, WEIR_TRACE_OWN };
 #define WEIR_TRACE_VALUES (WEIR_TRACE_OWN + WEIR_REPORT_VALUES)
 typedef struct weir_law_trace {
 	const char *stage;
 	unsigned klass;
-	const char *name[WEIR_TRACE_VALUES]; /* NULL: never seen */
-	float (*value)[WEIR_TRACE_VALUES];   /* one row a window */
-	bool unreachable;                    /* the law said so at some time */
+	const char *name[WEIR_TRACE_VALUES]; /* NULL: never reported */
+	float (*value)[WEIR_TRACE_VALUES];   /* one row per window */
+	bool unreachable;                    /* the law reported it at some time */
 } weir_law_trace;
 
 typedef struct weir_record_options {
@@ -91,17 +99,17 @@ typedef struct weir_record {
 	weir_record_options options;
 	uint64_t slot_ns;
 	unsigned windows, slots, phases, blocks, block_room;
-	weir_totals *klass, *type; /* options.classes, options.types of them */
-	weir_window *window;       /* windows rows of 1 + classes: all, then each */
+	weir_totals *klass, *type; /* options.classes and options.types of them */
+	weir_window *window;       /* `windows` rows of 1 + classes: all, then each */
 	weir_slot *slot;
-	weir_block *block;
+	weir_sim_block *block;
 	weir_phase *phase;
 	weir_place *place;
-	double *phase_work; /* what the phases' arrays are parts of */
+	double *phase_work; /* the memory for the phases' arrays */
 	weir_law_trace *trace;
 	uint64_t inside, inside_at_start;
 	double user_fairness; /* Jain's index over the users' completed requests; 0: no users */
-	/* the window under way */
+	/* the current window */
 	unsigned window_now, phase_now;
 	weir_hist *recent, *recent_ratio; /* per row */
 	uint32_t block_offered, block_turned_away;
@@ -109,7 +117,10 @@ typedef struct weir_record {
 
 int weir_record_new(const weir_record_options *options, weir_record **ret_record);
 void weir_record_free(weir_record **record);
-/* Another moment at which something changes; in any order, before the run. Too many are left out. */
+/*
+ * Adds a moment at which something changes, in any order, before the run. If there are too many, it is
+ * ignored.
+ */
 void weir_record_phase(weir_record *record, uint64_t at_ns);
 
 /* ---- what happens to an attempt ---- */
@@ -121,22 +132,25 @@ void weir_record_given_up(weir_record *record, uint64_t now_ns, unsigned klass, 
 /* Returns whether it was good: within twice the target (0: there is none). */
 bool weir_record_completed(weir_record *record, uint64_t now_ns, unsigned klass, unsigned type,
 			   uint64_t response_ns, uint64_t target_ns);
-/* So much work was done at a place. */
+/* Records work done at a place. */
 void weir_record_work(weir_record *record, uint64_t now_ns, unsigned place, double work_ns, weir_use use);
 
-/* From now on so many workers work at a place; half of their speed is half of them. To be told of the end of the run, too. */
+/*
+ * Sets the number of workers at a place from now on; at half their speed they count half. Must also be
+ * called at the end of the run.
+ */
 void weir_record_workers(weir_record *record, uint64_t now_ns, unsigned place, double workers);
 
 /* ---- over time ---- */
 
-/* The window under way ends at now_ns; to be called at the end of each. */
+/* Ends the current window at now_ns; must be called at the end of each. */
 void weir_record_window(weir_record *record, uint64_t now_ns);
-/* Before weir_record_window: what the law says. */
+/* Records the law's report. Call it before weir_record_window. */
 void weir_record_trace(weir_record *record, unsigned trace, const weir_report *report);
 
-/* The row of a window: klass WEIR_CLASSES for all. */
+/* The row of a window; klass WEIR_CLASSES: all classes. */
 const weir_window *weir_record_at(const weir_record *record, unsigned window, unsigned klass);
-/* Sums of the tallies of all classes. */
+/* Sums the tallies of all classes. */
 void weir_record_total(const weir_record *record, weir_totals *ret_total);
 
 #endif

@@ -14,7 +14,7 @@
 
 /* ---- single values ---- */
 
-double weir_case_mean(const weir_case *of, const weir_metric *metric)
+double weir_case_mean(const weir_case *of, const weir_sim_metric *metric)
 {
 	double sum = 0;
 	for (unsigned i = 0; i < of->runs; i++)
@@ -22,7 +22,7 @@ double weir_case_mean(const weir_case *of, const weir_metric *metric)
 	return sum / of->runs;
 }
 
-double weir_case_worst(const weir_case *of, const weir_metric *metric)
+double weir_case_worst(const weir_case *of, const weir_sim_metric *metric)
 {
 	double worst = metric->get(&of->run[0]->judgement);
 	for (unsigned i = 1; i < of->runs; i++) {
@@ -32,7 +32,7 @@ double weir_case_worst(const weir_case *of, const weir_metric *metric)
 	return worst;
 }
 
-/* Words up to the last column, the first line from column `at` on and the others from `indent` on. */
+/* Wraps words at the last column: the first line begins at column `at`, the others at `indent`. */
 static void print_folded(FILE *to, const char *text, unsigned at, unsigned indent)
 {
 	const char *space = "";
@@ -52,7 +52,7 @@ static void print_folded(FILE *to, const char *text, unsigned at, unsigned inden
 	fputc('\n', to);
 }
 
-static const char *metric_text(const weir_metric *metric, double value, char *text)
+static const char *metric_text(const weir_sim_metric *metric, double value, char *text)
 {
 	switch (metric->unit) {
 	case WEIR_METRIC_MS:
@@ -200,9 +200,9 @@ static void print_head(FILE *to, const weir_case *of, const char *label)
 	fputs("\n\n", to);
 }
 
-/* ---- several ---- */
+/* ---- several cases ---- */
 
-static bool in_comparison(const weir_metric *metric)
+static bool in_comparison(const weir_sim_metric *metric)
 {
 	static const char *const left_out[] = {"offered_per_s", "completed_per_s", "p50_ms"};
 	for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
@@ -211,8 +211,8 @@ static bool in_comparison(const weir_metric *metric)
 	return true;
 }
 
-/* Eleven of seven and one of six: 83, after a label of 17. */
-static int column_width(const weir_metric *metric)
+/* Eleven columns of seven and one of six: 83, after a label of 17. */
+static int column_width(const weir_sim_metric *metric)
 {
 	return metric->unit == WEIR_METRIC_COUNT ? 6 : 7;
 }
@@ -221,7 +221,7 @@ static void print_row(FILE *to, const weir_case *of, const char *label, bool wor
 {
 	char text[CELL];
 	fprintf(to, "  %-15.15s", label);
-	for (const weir_metric *metric = weir_metrics; metric->name != NULL; metric++) {
+	for (const weir_sim_metric *metric = weir_metrics; metric->name != NULL; metric++) {
 		double value = worst ? weir_case_worst(of, metric) : weir_case_mean(of, metric);
 		if (in_comparison(metric))
 			fprintf(to, "%*s", column_width(metric), metric_text(metric, value, text));
@@ -232,7 +232,7 @@ static void print_row(FILE *to, const weir_case *of, const char *label, bool wor
 static void print_comparison(FILE *to, const weir_case *cases, unsigned count)
 {
 	fprintf(to, "  %-15s", "");
-	for (const weir_metric *metric = weir_metrics; metric->name != NULL; metric++)
+	for (const weir_sim_metric *metric = weir_metrics; metric->name != NULL; metric++)
 		if (in_comparison(metric))
 			fprintf(to, "%*s", column_width(metric), metric->title);
 	fputc('\n', to);

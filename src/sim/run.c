@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "sim/load.h"
 
-/* What lives as long as the run goes. */
+/* What lives as long as the run. */
 struct stand {
 	weir_run *run;
 	weir_world *world;
@@ -18,7 +18,7 @@ struct stand {
 	weir_loads *loads;
 	weir_timer window, change;
 	unsigned next_change;
-	int failed; /* by a change on the way */
+	int failed; /* by a change during the run */
 	char why[300];
 };
 
@@ -48,7 +48,7 @@ static void end_window(weir_timer *timer, void *arg)
 		weir_sim_timer(stand->world, timer, now + options->window_ns + WEIR_NS_PER_S);
 }
 
-/* All that are due, then the timer for the next one. */
+/* Applies all changes that are due, then starts the timer for the next one. */
 static void apply_changes(weir_timer *timer, void *arg)
 {
 	struct stand *stand = arg;
@@ -67,9 +67,9 @@ static void apply_changes(weir_timer *timer, void *arg)
 	}
 }
 
-/* ---- before ---- */
+/* ---- before the run ---- */
 
-/* The percentile of the first stage that has a target and that requests enter at. */
+/* The percentile of the first stage that has a target and where requests enter. */
 static void find_targets(weir_run *run)
 {
 	const weir_scenario *scenario = run->scenario;
@@ -107,7 +107,7 @@ static void mark_phases(weir_run *run)
 			weir_record_phase(run->record, at);
 	for (unsigned i = 0; i < scenario->changes; i++)
 		weir_record_phase(run->record, scenario->change[i].at_ns);
-	/* What is before is not measured. */
+	/* Before the end of the warmup nothing is measured. */
 	weir_record_phase(run->record, scenario->warmup_ns);
 }
 
@@ -149,9 +149,9 @@ static int make_world(struct stand *stand)
 	return failed ? failed : weir_world_start(stand->world);
 }
 
-/* ---- and after ---- */
+/* ---- after the run ---- */
 
-/* Freeing the world hands back what waits; what is held is forgotten with the pool it is from. */
+/* Freeing the world hands back waiting requests; held ones are freed with their pool. */
 static void take_down(struct stand *stand)
 {
 	if (stand->topology != NULL)
@@ -190,7 +190,7 @@ static int go(struct stand *stand)
 	apply_changes(&stand->change, stand);
 	weir_loads_start(stand->loads);
 	weir_sim_run(stand->world, run->scenario->duration_ns + WEIR_NS_PER_S);
-	weir_record_window(run->record, run->scenario->duration_ns); /* what is left of the last one */
+	weir_record_window(run->record, run->scenario->duration_ns); /* the rest of the last one */
 	weir_topology_end(stand->topology);
 	failed = weir_loads_finish(stand->loads);
 	if (failed)

@@ -3,15 +3,17 @@
 #define WEIR_SIM_SCENARIO_H
 
 /*
- * A scenario as data: stages, servers behind them, loads, and what changes when. docs/sim.md describes the text it is read from.
+ * A scenario as data: stages, servers behind them, loads, and changes over time. docs/sim.md describes
+ * its text form.
  *
- *	weir_scenario_parse → weir_scenario_set, weir_scenario_law ... → weir_scenario_check → weir_run
+ *  weir_scenario_parse → weir_scenario_set, weir_scenario_law ... → weir_scenario_check → weir_run
  *
- * parse takes the text apart, line by line; set and law change what it says, as the command line may; check looks at the whole: that
- * every name exists, that the laws take their parameters, that targets are possible; and fills in what follows from the rest (fields
- * under "found by check"). A scenario that was checked is not changed any more.
+ * parse reads the text, line by line. set and law change it, as the command line may. check looks at the
+ * whole: every name exists, the laws accept their parameters, the targets are possible. It fills in what
+ * follows from the rest (fields under "found by check"). A checked scenario is not changed any more.
  *
- * Errors are -EINVAL (or -ENOMEM) with a sentence in weir_error that begins with FILE:LINE and says what would be accepted. Any bytes may be parsed.
+ * Errors are -EINVAL (or -ENOMEM) with a sentence in weir_error that begins with FILE:LINE and says what
+ * would be accepted. Any bytes may be parsed.
  *
  * Threads: one owner at a time; no globals.
  */
@@ -32,7 +34,7 @@ enum {
 	WEIR_SCENARIO_CHANGES = 64,
 	WEIR_SCENARIO_SETTINGS = 24,
 	WEIR_SCENARIO_NEXT = 4,
-	WEIR_SCENARIO_PATH = 8, /* stages that one request passes, at most */
+	WEIR_SCENARIO_PATH = 8, /* maximum number of stages that one request passes */
 };
 
 /* A line that is kept as text: for a law, or for later. line 0: it came from the command line. */
@@ -42,10 +44,10 @@ typedef struct weir_setting {
 	unsigned line;
 } weir_setting;
 
-/* A name with a share: where requests go, which types there are. */
+/* A name with a share: where requests go, or which types there are. */
 typedef struct weir_share {
 	char name[WEIR_SCENARIO_NAME];
-	double share; /* as written; check makes them add up to 1 */
+	double share; /* as written; check scales them to add up to 1 */
 	int index;    /* found by check */
 } weir_share;
 
@@ -53,35 +55,35 @@ typedef struct weir_scenario_stage {
 	char name[WEIR_SCENARIO_NAME];
 	unsigned line;
 	uint32_t workers;
-	uint32_t
-		threads; /* of a reactor, each with a queue of its own; 0: a pool of workers with one queue */
+	/* Of a reactor, each with a queue of its own; 0: a pool of workers with one queue. */
+	uint32_t threads;
 	uint32_t capacity; /* events that may wait */
 	weir_order order;
 	uint64_t newest_after_ns;
-	weir_dist service; /* mean 0: none of its own */
+	weir_dist service; /* mean 0: no service time of its own */
 	weir_share next[WEIR_SCENARIO_NEXT];
 	unsigned next_count;
-	char pool[WEIR_SCENARIO_NAME];    /* stages of this name share their workers; "": its own */
+	char pool[WEIR_SCENARIO_NAME]; /* stages with the same pool name share their workers; "": its own */
 	char backend[WEIR_SCENARIO_NAME]; /* "": none */
-	weir_dist work;                   /* of the job it sends there */
-	double degrade; /* share of the service time that is left at quality 0; 1: it cannot */
-	bool heeds;     /* lets in less while stages further down shed */
+	weir_dist work;                   /* of the job that it sends there */
+	double degrade; /* share of the service time that is left at quality 0; 1: it cannot degrade */
+	bool heeds;     /* admits less while later stages shed */
 	weir_admission_mode mode;
-	double ceiling; /* fraction that the law may shed, at most */
+	double ceiling; /* maximum fraction that the law may shed */
 	unsigned service_line, next_line, backend_line;
-	/* the law and what is set for it, in the order of the lines */
-	char law[WEIR_SCENARIO_NAME]; /* "": no line; "none": a line that says so */
+	/* the law and its settings, in the order of the lines */
+	char law[WEIR_SCENARIO_NAME]; /* "": no line; "none": an explicit line */
 	unsigned law_line;
 	weir_setting setting[WEIR_SCENARIO_SETTINGS];
 	unsigned settings;
-	/* what responses are held against; 0: nothing */
+	/* the target of responses; 0: none */
 	double quantile;
 	uint64_t target_ns[WEIR_CLASSES];
 	unsigned target_line;
 	/* found by check */
 	int backend_index; /* -1: none */
-	bool used;         /* some request can come here */
-	bool unbounded;    /* by workers */
+	bool used;         /* some request can reach it */
+	bool unbounded;    /* has no limit of workers */
 } weir_scenario_stage;
 
 typedef struct weir_scenario_backend {
@@ -98,8 +100,8 @@ typedef struct weir_scenario_type {
 	char name[WEIR_SCENARIO_NAME];
 	unsigned line;
 	char stage[WEIR_SCENARIO_NAME]; /* "": the first one */
-	double cost;                    /* its service times are so many times the stages' */
-	int klass;                      /* -1: the load's */
+	double cost;                    /* factor on the stages' service times */
+	int klass;                      /* -1: that of the load */
 	/* found by check */
 	int stage_index;
 	bool used;
@@ -114,12 +116,12 @@ typedef enum weir_load_form {
 	WEIR_LOAD_FORMS
 } weir_load_form;
 
-/* What a user asks for after a request of this type. */
+/* What a user requests after a request of this type. */
 typedef struct weir_chain_row {
 	char name[WEIR_SCENARIO_NAME];
 	weir_share to[WEIR_SCENARIO_TYPES];
 	unsigned count;
-	bool back; /* to the type before this one */
+	bool back; /* back to the type before this one */
 	unsigned line;
 	/* found by check */
 	int type;
@@ -129,10 +131,10 @@ typedef struct weir_scenario_load {
 	char name[WEIR_SCENARIO_NAME];
 	unsigned line;
 	weir_load_form form;
-	weir_profile rate; /* requests a second; closed: users */
+	weir_profile rate; /* requests per second; closed: users */
 	unsigned rate_line, users_line;
 	uint8_t klass;
-	/* what it asks for: one type of its own, or a mix, or a chain */
+	/* what it requests: one type of its own, or a mix, or a chain */
 	char stage[WEIR_SCENARIO_NAME];
 	double cost;
 	weir_share mix[WEIR_SCENARIO_TYPES];
@@ -140,24 +142,24 @@ typedef struct weir_scenario_load {
 	weir_chain_row chain[WEIR_SCENARIO_TYPES];
 	unsigned chain_count;
 	bool exempt;       /* no law may shed them: health checks */
-	uint32_t together; /* that many at once, all of them admitted or none */
+	uint32_t together; /* size of a group that arrives at once and is admitted or shed as a whole */
 	/* forms */
-	uint64_t on_ns, off_ns;         /* burst: means */
+	uint64_t on_ns, off_ns;         /* burst: mean lengths */
 	weir_dist think;                /* closed */
 	char file[WEIR_SCENARIO_VALUE]; /* trace */
 	unsigned file_line;
-	double faster; /* trace: time passes so many times faster */
+	double faster; /* trace: factor by which time passes faster */
 	/* what clients do */
-	uint64_t patience_ns; /* 0: without end */
-	bool noticed;         /* the service sees that a client has gone */
-	uint32_t retries;     /* after a rejection or without patience; UINT32_MAX: without end */
+	uint64_t patience_ns; /* 0: unlimited */
+	bool noticed;         /* the service notices that a client has gone */
+	uint32_t retries;     /* after a rejection, or when patience ran out; UINT32_MAX: unlimited */
 	uint64_t backoff_ns, backoff_max_ns;
 	double backoff_factor, jitter;
 	bool honours;              /* waits at least for the law's Retry-After */
-	uint64_t rejected_wait_ns; /* closed: then it starts again from the first type */
-	uint64_t target_ns;        /* of the whole request; 0: that of the stage it enters */
+	uint64_t rejected_wait_ns; /* closed: after that the user starts again from the first type */
+	uint64_t target_ns;        /* of the whole request; 0: that of its entry stage */
 	/* found by check */
-	double capacity_per_s; /* of what is on its way, for this load alone */
+	double capacity_per_s; /* of the stages on its way, for this load alone */
 	int row_of_type[WEIR_SCENARIO_TYPES];
 } weir_scenario_load;
 
@@ -167,10 +169,10 @@ typedef struct weir_scenario_change {
 	char name[WEIR_SCENARIO_NAME];
 	weir_setting set;
 	/* found by check */
-	int stage, backend; /* one of them, the other is -1 */
-	bool of_speed;      /* with either; otherwise a line of the stage's section */
+	int stage, backend; /* one of them; the other is -1 */
+	bool of_speed;      /* for either; otherwise a line of the stage's section */
 	double speed;
-	bool last; /* of its stage at this time: then they come into force */
+	bool last; /* last of its stage at this time: then they take effect */
 } weir_scenario_change;
 
 typedef struct weir_scenario {
@@ -187,32 +189,37 @@ typedef struct weir_scenario {
 	unsigned stages, backends, types, loads, changes;
 } weir_scenario;
 
-/* A scenario from its text; path is what messages call it. */
+/* Parses a scenario from its text; path is its name in messages. */
 int weir_scenario_parse(const char *path, const char *text, size_t size, weir_scenario **ret_scenario);
-/* The text of a file, at most 1 MB of it, for the function above; free with weir_mem_free. */
+/* Reads the text of a file, at most 1 MB, for the function above; free it with weir_mem_free. */
 int weir_scenario_read(const char *path, char **ret_text, size_t *ret_size);
 /* "NAME.KEY=VALUE", NAME being a stage, backend, type, load, or "scenario". */
 int weir_scenario_set(weir_scenario *scenario, const char *assignment);
-/* Replaces the law of every stage that has a line for one ("none": by no law at all). */
+/* Replaces the law of every stage that has a line for one ("none": removes it). */
 int weir_scenario_law(weir_scenario *scenario, const char *law);
-/* Looks at the whole and completes it. Once. */
+/* Checks the whole scenario and completes it. Call it once. */
 int weir_scenario_check(weir_scenario *scenario);
 /* Sets *scenario to NULL. */
 void weir_scenario_free(weir_scenario **scenario);
 
-/* The law of a stage and its parameters, in memory for weir_mem_free; both NULL: none. "LAW.KEY" lines of other laws are left out. */
+/*
+ * The law of a stage and its parameters, in memory for weir_mem_free; both NULL: no law. "LAW.KEY" lines
+ * of other laws are ignored.
+ */
 int weir_scenario_law_of(const weir_scenario *scenario, const weir_scenario_stage *stage,
 			 const weir_admission_law **ret_law, void **ret_params);
-/* What a request of the class is held against where it enters; 0: nothing. */
+/* The target for a request of the class that enters here; 0: none. */
 uint64_t weir_scenario_target_ns(const weir_scenario_stage *stage, unsigned klass);
 /*
- * One line of a stage, as in its section; check it afterwards with weir_scenario_law_of. Another law takes over what concerns the target and what
- * is written with its own name, and nothing else. 0 or -EINVAL.
+ * Applies one line of a stage, as in its section; check it afterwards with weir_scenario_law_of. A new
+ * law takes over the settings of the target and those prefixed with its own name, and nothing else. 0 or
+ * -EINVAL.
  */
 int weir_scenario_stage_set(const weir_scenario *scenario, weir_scenario_stage *stage,
 			    const weir_setting *set);
-/* Keeps a sentence that begins with the file and the line (0: the command line); returns -EINVAL. */
+/* Whether a key concerns the target: a percentile, "target" or "percentile", with or without a class. */
 bool weir_scenario_concerns_target(const char *key);
+/* Stores a sentence that begins with the file and the line (0: the command line); returns -EINVAL. */
 int weir_scenario_wrong(const weir_scenario *scenario, unsigned line, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same for programs: JSON with everything, CSV with the windows. */
+/* Reports for programs: JSON with everything, CSV with the windows. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -10,7 +10,7 @@
 
 /* ---- JSON ---- */
 
-/* A number that is none (never) is null. */
+/* NaN and infinity ("never") become null. */
 static json_t *real(double value)
 {
 	return isfinite(value) ? json_real(value) : json_null();
@@ -21,10 +21,10 @@ static void put(json_t *object, const char *name, double value)
 	json_object_set_new(object, name, real(value));
 }
 
-static json_t *metrics_of(const weir_case *of, double (*get)(const weir_case *, const weir_metric *))
+static json_t *metrics_of(const weir_case *of, double (*get)(const weir_case *, const weir_sim_metric *))
 {
 	json_t *object = json_object();
-	for (const weir_metric *metric = weir_metrics; metric->name != NULL; metric++)
+	for (const weir_sim_metric *metric = weir_metrics; metric->name != NULL; metric++)
 		put(object, metric->name, get(of, metric));
 	return object;
 }
@@ -135,7 +135,7 @@ int weir_report_json(FILE *to, const weir_case *cases, unsigned count)
 		(double)first->scenario->warmup_ns / 1e9, "window_s",
 		(double)first->scenario->window_ns / 1e9, "quantile", first->quantile, "target_ms",
 		(double)first->target_ns[0] / 1e6, "summary", summary, "runs", runs);
-	/* The only thing but memory that can be wrong is a title or a path that is not UTF-8. */
+	/* Apart from memory, only a title or a path that is not UTF-8 can be wrong. */
 	if (all == NULL)
 		return weir_error_set(-EINVAL,
 				      "the report cannot be written as JSON: is the scenario's title UTF-8?");

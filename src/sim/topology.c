@@ -9,10 +9,10 @@
 #include "sim/keys.h"
 #include "stage/play.h"
 
-/* Until a client has heard that it was turned away, its connection is not idle. */
+/* A client's connection is not idle until the client has received its rejection. */
 #define REJECTION_NS (100 * WEIR_NS_PER_US)
 
-/* A client's connection that no request is on. */
+/* A client's connection without a request on it. */
 typedef struct connection {
 	uint64_t from_ns; /* idle since, or from then on */
 	uint8_t thread;
@@ -20,13 +20,13 @@ typedef struct connection {
 
 typedef struct place {
 	weir_topology *topology;
-	weir_scenario_stage *as; /* a copy that changes with the run */
+	weir_scenario_stage *as; /* a copy that changes during the run */
 	weir_stage *stage;
 	weir_domain *domain;
 	unsigned index;
 	double speed;
 	bool law_changed;
-	/* threads only: the last one used at the end */
+	/* threads only: the most recently used is at the end */
 	connection *idle;
 	unsigned idle_count, idle_size;
 } place;
@@ -44,7 +44,7 @@ struct weir_topology {
 	bool over;
 };
 
-/* ---- the way of a request ---- */
+/* ---- the path of a request ---- */
 
 static uint64_t now_of(const weir_topology *topology)
 {
@@ -69,7 +69,10 @@ static void note_work(weir_request *request, unsigned at, double ns)
 
 /* ---- threads and connections ---- */
 
-/* The idle one that was used last, taken out; false: none is. Few at the end are not idle yet. */
+/*
+ * Takes the idle connection that was used last; false: there is none. Only a few at the end are not idle
+ * yet.
+ */
 static bool take_idle(place *at, uint64_t now_ns, uint8_t *ret_thread)
 {
 	for (unsigned i = at->idle_count; i-- > 0;)
@@ -107,7 +110,7 @@ static void give_connection(place *at, const weir_request *request, uint64_t del
 		(connection){weir_world_now(at->topology->world) + delay_ns, request->thread};
 }
 
-/* Where the stage that it is at has threads, on the one that the request is on. */
+/* Runs on the request's thread, if the stage that it is at has threads. */
 static void on_thread(weir_request *request, void (*run)(weir_request *request))
 {
 	const place *at = &request->topology->place[request->at];
@@ -130,7 +133,7 @@ static void end(weir_request *request, weir_ending how)
 		request->ended(request, how);
 }
 
-/* What the stage has to do for it, in ns of one worker at its usual speed. */
+/* The work of the stage for this request, in ns of one worker at its usual speed. */
 static double demand(weir_topology *topology, const place *at, const weir_dist *dist,
 		     const weir_request *request)
 {
@@ -174,7 +177,7 @@ static void leave(weir_request *request)
 
 static void backend_refused(weir_request *request)
 {
-	request->works--; /* it was not even tried */
+	request->works--; /* it was never started */
 	weir_refused(&request->event);
 	end(request, WEIR_ENDED_DROPPED);
 }
@@ -225,7 +228,10 @@ static void handle(weir_stage *stage, weir_event **events, size_t count, void *a
 		serve(arg, (weir_request *)events[i]);
 }
 
-/* The caller hears of a drop within its own offer only after it: until then the request is still in its hands. */
+/*
+ * A drop within the caller's own offer is reported to the caller only afterwards: until then the caller
+ * still holds the request.
+ */
 static void dropped_early(weir_timer *timer, void *arg)
 {
 	(void)timer;
@@ -295,7 +301,7 @@ weir_verdict weir_topology_enter_many(weir_topology *topology, weir_request **re
 	return verdict;
 }
 
-/* ---- making ---- */
+/* ---- initialisation ---- */
 
 unsigned weir_topology_classes(const weir_scenario *scenario)
 {
@@ -331,7 +337,7 @@ static void name_traces(weir_topology *topology)
 		}
 }
 
-/* Its own, or the one of an earlier stage with the same pool. */
+/* A domain of its own, or that of an earlier stage with the same pool. */
 static int make_domain(weir_topology *topology, unsigned i, weir_domain **ret_domain)
 {
 	const weir_scenario_stage *as = &topology->stages[i];
@@ -439,7 +445,7 @@ void weir_topology_end(weir_topology *topology)
 	topology->over = true;
 }
 
-/* ---- while it runs ---- */
+/* ---- during the run ---- */
 
 void weir_topology_trace(weir_topology *topology)
 {
@@ -479,12 +485,15 @@ static int change_law(weir_topology *topology, place *at)
 	return failed;
 }
 
-/* Service and work count from the next request on; what concerns the law, when all lines of this time have been read. */
+/*
+ * Service and work take effect from the next request on. Settings of the law take effect when all lines
+ * of this time have been read.
+ */
 static int change_stage(weir_topology *topology, const weir_scenario_change *change)
 {
 	place *at = &topology->place[change->stage];
 	int failed = weir_scenario_stage_set(topology->scenario, at->as, &change->set);
-	at->law_changed |= weir_key_find(weir_keys_stage, change->set.key) == NULL ||
+	at->law_changed |= weir_sim_key_find(weir_sim_keys_stage, change->set.key) == NULL ||
 			   strcmp(change->set.key, "law") == 0;
 	if (failed || !change->last)
 		return failed;

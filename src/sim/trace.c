@@ -22,13 +22,16 @@
 typedef struct reader {
 	weir_tracefile *trace;
 	size_t room;
-	unsigned column, what_column;     /* what_column NO_COLUMN: not there, or not wanted */
-	bool with_what, ascending, begun; /* begun: the first line is behind */
-	/* texts by hash: index + 1, 0: free. Never more than half full. */
+	unsigned column, what_column;     /* what_column NO_COLUMN: absent, or not wanted */
+	bool with_what, ascending, begun; /* begun: the first line has been read */
+	/* Texts by hash: index + 1, 0: free. Never more than half full. */
 	uint32_t *slot, slots, text_room;
 } reader;
 
-/* A larger array with the same beginning; the old one is freed. NULL: no memory, and the old one is as it was. */
+/*
+ * Returns a larger array with the same beginning and frees the old one. NULL: no memory; the old one is
+ * unchanged.
+ */
 static void *grown(void *old, size_t count, size_t room, size_t size)
 {
 	void *more = weir_mem_array(room, size);
@@ -39,7 +42,7 @@ static void *grown(void *old, size_t count, size_t room, size_t size)
 	return more;
 }
 
-/* ---- texts, each once ---- */
+/* ---- texts, each stored once ---- */
 
 static uint32_t hash(const char *text, uint32_t slots)
 {
@@ -151,7 +154,7 @@ static void read_names(reader *in, const char *line)
 		in->trace->what = WEIR_TRACEFILE_SIZES;
 }
 
-/* A column of the line, copied; NULL: there is none, or one that is too long. */
+/* Copies a column of the line; NULL: there is none, or it is too long. */
 static char *field(const char *line, unsigned column, char *text, size_t room)
 {
 	for (; column > 0 && line != NULL; column--) {
@@ -166,7 +169,7 @@ static char *field(const char *line, unsigned column, char *text, size_t room)
 	return text;
 }
 
-/* Without names, what the first line has second is what all have. */
+/* Without names, the second column of the first line decides for all lines. */
 static void guess_what(reader *in, const char *line)
 {
 	const char *second = in->with_what ? strchr(line, ',') : NULL;
@@ -272,9 +275,9 @@ static int sort(weir_tracefile *trace)
 	return 0;
 }
 
-/* ---- the calls ---- */
+/* ---- public functions ---- */
 
-/* One line, as fgets gives it; whole: it has its end, or is the last. */
+/* One line, as fgets returns it; whole: it has its end, or is the last. */
 static int take_line(reader *in, char *line, bool whole)
 {
 	if (!whole)

@@ -3,15 +3,17 @@
 #define WEIR_SIM_TRACE_H
 
 /*
- * Arrivals from a CSV: when, and if the reader wants it, what was asked for.
+ * Arrivals from a CSV: the times and, if the reader wants it, what was requested.
  *
- * The first line may have names: then the time is the column whose name begins with t_offset or time (or else the first), and what is asked for is the first column whose name
- * begins with path, url or target, or else with size or bytes. Without names: the time first, and second, if there is one, a path (it begins with '/') or a size. Times are
- * seconds from the start, sizes bytes. Lines in any order; those of the same time stay in theirs.
+ * The first line may have names. Then the time is the column whose name begins with t_offset or time (or
+ * else the first), and the request is the first column whose name begins with path, url or target, or
+ * else with size or bytes. Without names the time comes first, and second, if there is one, a path (which
+ * begins with '/') or a size. Times are seconds from the start, sizes bytes. Lines may be in any order;
+ * those with the same time keep theirs.
  *
- * What was asked for is kept once for all lines that ask for the same. Errors begin with FILE:LINE.
+ * Each different request is stored once. Errors begin with FILE:LINE.
  *
- * Threads: a trace is read-only once it is read.
+ * Threads: a trace is read-only once it has been read.
  */
 
 #include <stdbool.h>
@@ -28,12 +30,12 @@ typedef struct weir_tracefile {
 	uint64_t *times_ns; /* ascending */
 	size_t count;       /* at least 1 */
 	weir_tracefile_what what;
-	uint32_t *asked; /* by line: which of texts; NULL: nothing */
+	uint32_t *asked; /* per line: an index into texts; NULL: none */
 	char **texts;    /* all different: paths, or sizes in decimal digits */
 	uint32_t text_count;
 } weir_tracefile;
 
-/* with_what false: times alone. */
+/* with_what false: only times. */
 int weir_tracefile_read(const char *path, bool with_what, weir_tracefile **ret_trace);
 /* The same from memory; for tests and fuzzers. */
 int weir_tracefile_parse(const char *name, const char *text, size_t length, bool with_what,

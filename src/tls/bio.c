@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between OpenSSL and the connection. OpenSSL reads from the buffers as they came, which are held until then, and what it writes goes into the connection's
- * output: a whole record into a buffer of the loop, small ones behind each other.
+ * Between OpenSSL and the connection. OpenSSL reads from the buffers as they arrived, which are held
+ * until then. What it writes goes into the connection's output: a whole record into a buffer of the loop,
+ * small ones one after the other.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "tls/priv.h"
 
-/* From here on a buffer of its own is better than a copy among small ones. */
+/* From this size on a separate buffer is better than a copy among small ones. */
 #define OWN_BUFFER_BYTES 2048
 
-/* ---- what came ---- */
+/* ---- input ---- */
 
 static weir_tls_piece *piece_at(weir_tls_session *s, unsigned number)
 {
@@ -32,7 +33,10 @@ static int hold(weir_tls_session *s, weir_buf *buf, size_t offset, size_t length
 	return 0;
 }
 
-/* Handshakes are short and may come in crumbs: they go into small buffers, so that a slow one does not hold a large buffer for each of these. */
+/*
+ * Handshakes are short and may arrive in tiny pieces. They are copied into small buffers, so that a slow
+ * handshake does not hold a large buffer for each piece.
+ */
 static int copy(weir_tls_session *s, const uint8_t *bytes, size_t length)
 {
 	while (length > 0) {
@@ -116,7 +120,7 @@ static size_t take(weir_tls_session *s, char *into, size_t length)
 	return got;
 }
 
-/* ---- OpenSSL's calls ---- */
+/* ---- calls of OpenSSL ---- */
 
 static int bio_read(BIO *bio, char *into, size_t length, size_t *ret_length)
 {
@@ -165,7 +169,7 @@ static long bio_control(BIO *bio, int command, long number, void *pointer)
 	return command == BIO_CTRL_FLUSH;
 }
 
-/* ---- the one method of all sessions ---- */
+/* ---- the method, shared by all sessions ---- */
 
 static BIO_METHOD *method;
 static CRYPTO_ONCE once = CRYPTO_ONCE_STATIC_INIT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions to backends. Certificates of authorities are loaded once for each file (the system's have no name) and kept for the life of the process: there are as
- * many as a configuration names.
+ * Sessions to backends. The authorities' certificates are loaded once per file (those of the system have
+ * no name) and kept for the life of the process: there are as many as a configuration names.
  */
 #include <errno.h>
 #include <limits.h>
@@ -41,7 +41,7 @@ static SSL_CTX *make_context(void)
 	return ctx;
 }
 
-/* "": the system's. */
+/* "": those of the system. */
 static int load(const char *ca, SSL_CTX **ret_ctx)
 {
 	bool verified = strcmp(ca, NOBODY) != 0, system = *ca == '\0';
@@ -138,7 +138,7 @@ static int new_of(const char *file, SSL **ret_ssl)
 	return error;
 }
 
-/* An address is verified as one, and is no name to ask for. */
+/* An IP address is verified as one, and not sent as a server name. */
 static bool expect(SSL *ssl, const char *name)
 {
 	SSL_set_verify(ssl, SSL_VERIFY_PEER, NULL);
@@ -148,7 +148,7 @@ static bool expect(SSL *ssl, const char *name)
 	return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
 }
 
-/* protocols: as ALPN has them; NULL: HTTP/1.1, as the context says. */
+/* protocols: in ALPN format; NULL: HTTP/1.1, as set in the context. */
 static int connect_as(weir_link *link, const char *name, const char *ca, uint32_t output_bytes,
 		      const unsigned char *protocols, unsigned length)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * weir_tls: an SSL_CTX for each certificate, alike but for that; the first one starts every handshake, and the name that the client asks for
- * changes it to another. Sessions are kept by clients alone (tickets): nothing is shared between threads but the keys of these.
+ * weir_tls: one SSL_CTX per certificate, otherwise alike. The first one starts every handshake, and the
+ * server name that the client sends may switch to another. Only clients keep sessions (tickets): nothing
+ * is shared between threads except the ticket keys.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -21,15 +22,18 @@
 #include "base/mem.h"
 #include "tls/priv.h"
 
-/* Forward secrecy and authenticated encryption, the hardware's AES before what is faster without it (a client without that is heeded). */
+/*
+ * Forward secrecy and authenticated encryption. AES, which has hardware support, comes before ciphers
+ * that are faster without it (a client without that hardware gets its preference).
+ */
 #define CIPHERS                                                                                    \
 	"ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:" \
 	"ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
-/* A ticket is worth what its key is worth. */
+/* A ticket is valid no longer than its key. */
 #define TICKET_S       3600
 #define NAME_MAX_BYTES 255
 
-/* ---- what went wrong ---- */
+/* ---- errors ---- */
 
 const char *weir_tls_reason(void)
 {
@@ -48,7 +52,7 @@ int weir_tls_complain(int code, const char *what, const char *file)
 	return weir_error_set(code, "%s %s: %s", what, file, weir_tls_reason());
 }
 
-/* Said before OpenSSL opens it, whose own words for it are poor. */
+/* Checked before OpenSSL opens the file, because its own message is poor. */
 static int check_readable(const char *what, const char *file)
 {
 	if (file == NULL)
@@ -75,7 +79,7 @@ static const weir_tls_name *find_name(const weir_tls *tls, const char *text)
 	return bsearch(&key, tls->names, tls->name_count, sizeof(*tls->names), compare_names);
 }
 
-/* The name itself, else "*" in the place of its first label. */
+/* The name itself, else with "*" in place of its first label. */
 static const weir_tls_name *match_name(const weir_tls *tls, const char *asked)
 {
 	char lower[NAME_MAX_BYTES + 2];
@@ -102,7 +106,10 @@ static bool is_name(const unsigned char *text, int length)
 	return text[0] != '*' || (length > 2 && text[1] == '.');
 }
 
-/* Room for one more is there. Whoever was first has the name; what is no name is never asked for. */
+/*
+ * There is room for one more. The first certificate with a name gets it; a text that is no valid name is
+ * ignored.
+ */
 static int add_name(weir_tls *tls, SSL_CTX *ctx, const ASN1_STRING *value)
 {
 	const unsigned char *text = ASN1_STRING_get0_data(value);
@@ -135,7 +142,7 @@ static int make_room(weir_tls *tls, size_t more)
 	return 0;
 }
 
-/* An old certificate without alternative names has its one as the common name. */
+/* An old certificate without alternative names has its name as the common name. */
 static int add_common_name(weir_tls *tls, SSL_CTX *ctx, X509 *leaf)
 {
 	X509_NAME *subject = X509_get_subject_name(leaf);
@@ -188,7 +195,10 @@ static bool offers(const unsigned char *list, unsigned length, const char *name,
 	return false;
 }
 
-/* A client that offers only what is not spoken here is told so, as RFC 7301 wants: bytes meant for another protocol must not be read as HTTP. */
+/*
+ * A client that offers only protocols that we do not speak gets an alert, as RFC 7301 requires: bytes
+ * meant for another protocol must not be read as HTTP.
+ */
 static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_length,
 			   const unsigned char *in, unsigned int in_length, void *arg)
 {
@@ -229,7 +239,10 @@ static uint64_t ticket_now_ns(weir_tls *tls)
 	return weir_clock_ns() + atomic_load_explicit(&tls->shared.later_ns, memory_order_relaxed);
 }
 
-/* For OpenSSL: negative an error, 0 no such key (a whole handshake then), 1 fine, 2 fine but give the client a new one. */
+/*
+ * Result for OpenSSL: negative: an error; 0: no such key (then a full handshake); 1: fine; 2: fine, but
+ * issue a new ticket.
+ */
 static int use_ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
 			  EVP_MAC_CTX *mac, int encrypt)
 {
@@ -259,7 +272,7 @@ void weir_tls_let_time_pass(weir_tls *tls, uint64_t ns)
 
 /* ---- settings ---- */
 
-/* A key behind a password must not make a server ask its terminal. */
+/* A key with a password must not make a server prompt on its terminal. */
 static int no_password(char *buffer, int size, int writing, void *arg)
 {
 	return -1;
@@ -268,7 +281,7 @@ static int no_password(char *buffer, int size, int writing, void *arg)
 void weir_tls_set_common(SSL_CTX *ctx)
 {
 	SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-	/* Records may be given again from another place, and an idle connection holds no buffers of 16 KB. */
+	/* A record may be retried from another address, and an idle connection holds no buffers of 16 KB. */
 	SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 				      SSL_MODE_RELEASE_BUFFERS);
 	SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts of files as output of a session: read by pieces of a record, as the connection takes them.
+ * Parts of files as output of a session: read in pieces of a record, as the connection takes them.
  *
- * A disk must not hold up the loop. What is in the page cache is read at once (RWF_NOWAIT); for what is not, the kernel is asked to fetch it and the
- * session comes back a little later. Only if that brings nothing for a quarter of a second, or where a file system cannot tell, the thread waits for
- * the disk, for 16 KB at a time; for the rest of that part, as trying again would only make it slower.
+ * A disk must not hold up the loop. Data in the page cache is read at once (RWF_NOWAIT). For other data
+ * the kernel is asked to fetch it, and the session comes back a little later. Only if that yields nothing
+ * for a quarter of a second, or if the file system cannot tell, does the thread wait for the disk, for 16
+ * KB at a time. It then does so for the rest of that part, because further tries would only make it
+ * slower.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,16 +16,16 @@
 #include "base/mem.h"
 #include "tls/priv.h"
 
-/* What the kernel is asked for ahead. */
+/* How far the kernel is asked to read ahead. */
 #define AHEAD_BYTES (512 * 1024)
 #define TRIES_MOST  64
 #define TRY_NS      (WEIR_NS_PER_MS / 4)
 #define TRY_MOST_NS (4 * WEIR_NS_PER_MS)
-/* What a file counts as in the queue: what is left, but within these. */
+/* What a file counts as in the queue: its remaining length, within these limits. */
 #define COUNTS_LEAST 512u
 #define COUNTS_MOST  65536u
 
-/* ---- reading ---- */
+/* ---- reads ---- */
 
 static int64_t read_real(int fd, void *into, size_t length, uint64_t offset, bool wait)
 {
@@ -71,7 +73,7 @@ static uint32_t file_counts(const weir_tls_session *s, uint64_t left)
 	return left < COUNTS_LEAST ? COUNTS_LEAST : (uint32_t)left;
 }
 
-/* file_buf becomes the next piece. 1, 0: not now, negative: failed. */
+/* Reads the next piece into file_buf. 1; 0: not now; negative: failed. */
 static int fetch(weir_tls_session *s, const weir_tls_item *item)
 {
 	size_t length = item->left < WEIR_TLS_RECORD_BYTES ? (size_t)item->left : WEIR_TLS_RECORD_BYTES;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handshakes of a server, as events of a stage. OpenSSL gets whole records only, and what comes meanwhile is put aside: so nothing is computed outside of the stage,
- * and bytes that come one at a time cost nothing but their copy. What cannot be TLS is refused before it takes a place.
+ * Handshakes of a server, as events of a stage. OpenSSL gets only whole records, and input that arrives
+ * meanwhile is put aside. So all computation happens in the stage, and bytes that come one at a time cost
+ * only their copy. Input that cannot be TLS is refused before it takes a place.
  */
 #include <errno.h>
 #include <openssl/err.h>
@@ -11,7 +12,7 @@
 
 #define HEAD_BYTES  5
 #define RECORD_MOST (16384 + 256)
-#define STEPS_MOST  32 /* a handshake needs two to six; one cut into crumbs of records is not worth more */
+#define STEPS_MOST  32 /* a handshake needs two to six; one split into many tiny records is not worth more */
 
 enum { TYPE_LEAST = 20, TYPE_ALERT = 21, TYPE_HANDSHAKE = 22, TYPE_MOST = 23 };
 enum { ALERT_UNEXPECTED = 10, ALERT_INTERNAL = 80 };
@@ -21,7 +22,7 @@ static weir_tls_session *session_of(weir_event *event)
 	return (weir_tls_session *)(void *)((char *)event - offsetof(weir_tls_session, event));
 }
 
-/* In the clear, for a peer that has no keys with us. */
+/* Unencrypted, for a peer that shares no keys with us. */
 static void send_alert(weir_tls_session *s, uint8_t alert)
 {
 	const uint8_t record[] = {TYPE_ALERT, 3, 3, 0, 2, 2, alert};
@@ -45,7 +46,7 @@ static bool head_is_sane(const weir_tls_session *s, const uint8_t *head, size_t 
 	return length > 0 && length <= RECORD_MOST;
 }
 
-/* Bytes of whole records at the beginning of the input; -1: that is no TLS. */
+/* Bytes of whole records at the beginning of the input; -1: it is not TLS. */
 static int64_t whole_records(const weir_tls_session *s)
 {
 	size_t whole = 0, bytes = weir_tls_input_bytes(s);
@@ -81,7 +82,7 @@ int weir_tls_shake_step(weir_tls_session *s)
 	default:
 		break;
 	}
-	/* A certificate that is missing or wrong is told apart: that is somebody without a right, not a broken peer. */
+	/* A missing or wrong certificate is reported separately: that peer is unauthorised, not broken. */
 	long verified = SSL_get_verify_result(s->ssl);
 	int reason = ERR_GET_REASON(ERR_peek_last_error());
 	bool denied = reason == SSL_R_CERTIFICATE_VERIFY_FAILED ||
@@ -93,7 +94,7 @@ int weir_tls_shake_step(weir_tls_session *s)
 	return -EPROTO;
 }
 
-/* Reading stops meanwhile: a handshake that waits must not collect bytes. */
+/* Reading stops meanwhile: a waiting handshake must not collect bytes. */
 static void offer_step(weir_tls_session *s)
 {
 	weir_event_init(&s->event, 0);
@@ -159,7 +160,7 @@ static void after_step(weir_tls_session *s, int result)
 		weir_tls_become_ready(s);
 	} else if (result == 0) {
 		weir_conn_resume(s->link->conn);
-		/* What has to be written first will be when drained is called. */
+		/* What must be written first will be written when drained is called. */
 		if (!s->write_first)
 			weir_tls_shake(s);
 	}

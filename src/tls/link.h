@@ -3,12 +3,15 @@
 #define WEIR_TLS_LINK_H
 
 /*
- * One end of a connection as a protocol sees it: bytes both ways, plain over a weir_conn or through TLS. Embedded in the protocol's own struct.
+ * One end of a connection as a protocol sees it: bytes both ways, plain over a weir_conn or through TLS.
+ * Embedded in the protocol's own struct.
  *
- * Plain, it is nothing: the functions below are the connection's, and the connection's data calls go straight to the protocol. With TLS, the conn's ops are those of
- * tls_session.c, which decrypts into buffers of its own and calls weir_link_ops; writes are encrypted into records.
+ * A plain link adds nothing: the functions below are those of the connection, and the connection's data
+ * calls go straight to the protocol. With TLS, the connection's ops are those of session.c, which
+ * decrypts into buffers of its own and calls weir_link_ops; writes are encrypted into records.
  *
- * The promises of weir/net.h hold for both: a refused write changes nothing, output is bounded (in plaintext bytes), closed comes exactly once and last.
+ * The guarantees of weir/net.h hold for both: a refused write changes nothing, output is bounded (in
+ * plaintext bytes), closed comes exactly once and last.
  *
  * Threads: the connection's.
  */
@@ -20,9 +23,9 @@
 typedef struct weir_link weir_link;
 typedef struct weir_tls_session weir_tls_session;
 
-/* What a TLS session calls; a plain connection's own ops do the same. */
+/* Calls made by a TLS session; a plain connection's own ops do the same. */
 typedef struct weir_link_ops {
-	/* The handshake is over; what it agreed on is in the session. */
+	/* The handshake is over; its results are in the session. */
 	void (*ready)(weir_link *link);
 	void (*data)(weir_link *link, weir_buf *buf, size_t offset, size_t length);
 	void (*eof)(weir_link *link);
@@ -36,7 +39,7 @@ struct weir_link {
 	const weir_link_ops *ops;
 };
 
-/* ---- the TLS side of the calls below: src/tls/session.c ---- */
+/* ---- the TLS side of the calls below: session.c, output.c, file.c ---- */
 int weir_tls_write(weir_link *link, const void *bytes, size_t length);
 int weir_tls_send_file(weir_link *link, int fd, uint64_t offset, size_t length, void (*over)(void *arg),
 		       void *arg);
@@ -53,7 +56,7 @@ static inline int weir_link_write(weir_link *link, const void *bytes, size_t len
 				 : weir_tls_write(link, bytes, length);
 }
 
-/* As weir_conn_reserve; what is encrypted is not built in place. */
+/* As weir_conn_reserve; encrypted output is not built in place. */
 static inline char *weir_link_reserve(weir_link *link, size_t most)
 {
 	return link->tls == NULL ? weir_conn_reserve(link->conn, most) : NULL;
@@ -70,7 +73,10 @@ static inline int weir_link_send(weir_link *link, weir_buf *buf, size_t offset, 
 				 : weir_tls_write(link, buf->data + offset, length);
 }
 
-/* A part of a file; the descriptor must stay open until over, which is called exactly once unless this fails: see weir_conn_send_file. */
+/*
+ * Sends a part of a file. The descriptor must stay open until over, which is called exactly once unless
+ * this fails: see weir_conn_send_file.
+ */
 static inline int weir_link_send_file(weir_link *link, int fd, uint64_t offset, size_t length,
 				      void (*over)(void *arg), void *arg)
 {
@@ -90,7 +96,11 @@ static inline void weir_link_flush(weir_link *link)
 	weir_conn_flush(link->conn);
 }
 
-/* Stops reading until resumed (not weir_conn_pause: a session has bytes of its own that wait); with TLS nothing more is told meanwhile, without it what already came may still be told once. */
+/*
+ * Stops reading until resumed (not weir_conn_pause, because a session has waiting bytes of its own). With
+ * TLS nothing more is delivered meanwhile; without it, bytes that have already arrived may still be
+ * delivered once.
+ */
 static inline void weir_link_pause(weir_link *link)
 {
 	if (link->tls != NULL)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a session's user writes. Small writes are gathered until the end of the call or turn and become one record; large ones are encrypted at once, from where they
- * are, as far as the connection has room. The rest waits as plaintext, so that no more than the connection's bound is ever encrypted ahead.
+ * The output of a session's user. Small writes are gathered until the end of the call or turn and become
+ * one record. Large ones are encrypted at once, in place, as far as the connection has room. The rest
+ * waits as plaintext, so that never more than the connection's bound is encrypted ahead.
  *
- * Sizes of records. A peer can use nothing of a record before its last byte is there. So the first 16 KB after a pause go in records that fit into a
- * packet each, and from then on in records of 16 KB, which cost the least.
+ * Sizes of records. A peer can use nothing of a record before its last byte has arrived. So the first 16
+ * KB after a pause are sent in records that fit into one packet each, and from then on in records of 16
+ * KB, which cost the least.
  */
 #include <errno.h>
 #include <openssl/err.h>
@@ -27,7 +29,7 @@ static uint8_t *bytes_of(weir_tls_item *item)
 	return (uint8_t *)(item + 1);
 }
 
-/* Bytes against the bound. Once they are encrypted they count with what surrounds them. */
+/* Bytes counted against the bound. Encrypted bytes count with their record's overhead. */
 static size_t waiting_bytes(const weir_tls_session *s)
 {
 	return s->queued + weir_conn_output(s->link->conn);
@@ -107,7 +109,7 @@ static size_t record_most(weir_tls_session *s)
 	return s->small_left > 0 ? SMALL_RECORD_BYTES : WEIR_TLS_RECORD_BYTES;
 }
 
-/* Beyond half of its bound the connection calls drained: then is time for more. */
+/* Above half of its bound the connection will call drained: that is the time for more. */
 size_t weir_tls_record_room(weir_tls_session *s)
 {
 	size_t waiting = weir_conn_output(s->link->conn);
@@ -188,7 +190,10 @@ static void finish_closing(weir_tls_session *s)
 	weir_conn_close(s->link->conn);
 }
 
-/* A write of more than the bound is refused and sets the connection's own wish to call drained: at the end of the turn if nothing waits, else after progress. */
+/*
+ * A write beyond the bound is refused, and makes the connection call drained: at the end of the turn if
+ * nothing waits, else after progress.
+ */
 static void want_drained(weir_tls_session *s)
 {
 	weir_conn_write(s->link->conn, "", SIZE_MAX);
@@ -198,7 +203,7 @@ void weir_tls_pump(weir_tls_session *s)
 {
 	put_queue(s);
 	weir_tls_file_tell(s);
-	/* Once: whoever writes too much each time must not keep the turn from ending. */
+	/* Once: a user who writes too much each time must not keep the turn from ending. */
 	if (drained_is_due(s) && !weir_tls_conn_is_gone(s)) {
 		s->clogged = false;
 		s->inside = true;
@@ -212,9 +217,9 @@ void weir_tls_pump(weir_tls_session *s)
 	finish_closing(s);
 }
 
-/* ---- what the user calls ---- */
+/* ---- calls of the user ---- */
 
-/* As many large records as there is room for; returns the bytes used, negative: failed. */
+/* As many large records as there is room for; returns the bytes used; negative: failed. */
 static int64_t put_directly(weir_tls_session *s, const uint8_t *bytes, size_t length)
 {
 	size_t used = 0;
@@ -244,7 +249,7 @@ int weir_tls_output_check(weir_tls_session *s, size_t length)
 	return -ENOBUFS;
 }
 
-/* What waits goes out at the end of the call, or of the turn. */
+/* Waiting output is sent at the end of the call, or of the turn. */
 void weir_tls_output_added(weir_tls_session *s)
 {
 	if (waiting_bytes(s) > s->bound / 2)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A session's life: made on a connection, fed by it, ended by either side. States and invariants are in tls_priv.h. */
+/*
+ * A session's life: made on a connection, fed by it, ended by either side. States and invariants are in
+ * priv.h.
+ */
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/x509.h>
@@ -8,7 +11,7 @@
 #include "base/mem.h"
 #include "tls/priv.h"
 
-/* ---- making and freeing ---- */
+/* ---- allocation ---- */
 
 weir_tls_session *weir_tls_session_of(const SSL *ssl)
 {
@@ -96,7 +99,7 @@ void weir_tls_fail(weir_tls_session *s, int why, const char *error)
 	if (s->phase == WEIR_TLS_OVER)
 		return;
 	weir_conn *conn = s->link->conn;
-	/* A connection that is going has a reason of its own. */
+	/* A connection that is ending has a reason of its own. */
 	if (!weir_tls_conn_is_gone(s)) {
 		s->why = why;
 		s->error = error;
@@ -187,7 +190,10 @@ static enum read_end read_some(weir_tls_session *s)
 	return end;
 }
 
-/* Without close_notify nobody knows whether that was all: a stream that somebody cut must not look whole. */
+/*
+ * Without close_notify nobody knows whether that was all: a stream that somebody cut must not look
+ * complete.
+ */
 static void check_cut(weir_tls_session *s)
 {
 	if (!s->peer_cut || !may_read(s) || weir_tls_conn_is_gone(s))
@@ -203,7 +209,7 @@ void weir_tls_read_on(weir_tls_session *s)
 	check_cut(s);
 }
 
-/* What OpenSSL had to write before it could read on may go now. */
+/* What OpenSSL had to write before it could continue to read may be sent now. */
 static void unblock(weir_tls_session *s)
 {
 	if (!s->write_first)
@@ -256,14 +262,14 @@ void weir_tls_resume(weir_link *link)
 	if (s->phase != WEIR_TLS_READY || s->write_first)
 		return;
 	weir_conn_resume(link->conn);
-	/* What came before the pause is told from the loop, as new bytes would be. */
+	/* Input from before the pause is delivered by the loop, like new bytes. */
 	if (s->piece_count > 0 || SSL_has_pending(s->ssl) || s->peer_cut)
 		weir_conn_call_drained(link->conn);
 }
 
-/* ---- the handshake is over ---- */
+/* ---- the end of the handshake ---- */
 
-/* OpenSSL's memory; NULL: none. */
+/* Memory of OpenSSL; NULL: none. */
 static char *read_subject(const SSL *ssl)
 {
 	X509 *certificate = SSL_get0_peer_certificate(ssl);
@@ -321,9 +327,9 @@ const char *weir_tls_error(const weir_link *link)
 	return link->tls != NULL && link->tls->error != NULL ? link->tls->error : "";
 }
 
-/* ---- the connection's calls ---- */
+/* ---- calls of the connection ---- */
 
-/* A client's session that was made before its connection. */
+/* For a client's session that was made before its connection. */
 static int conn_open(weir_conn *conn, void *arg)
 {
 	weir_link *link = arg;
@@ -374,7 +380,7 @@ static void conn_closed(weir_conn *conn, int why)
 		s->phase = WEIR_TLS_OVER;
 		weir_timer_stop(&s->file_timer);
 		why = s->why != 0 ? s->why : why;
-		/* The owners of files hear first, so that closed stays the last call. */
+		/* The owners of files are told first, so that closed stays the last call. */
 		weir_tls_output_clear(s);
 		weir_tls_file_tell(s);
 	}

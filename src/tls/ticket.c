@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys of session tickets. Random, kept in memory only, so that what was recorded cannot be read once they are gone. They turn over when somebody asks for the
- * first time in a new hour: no timer, and a server without handshakes does nothing.
+ * Keys of session tickets. They are random and kept only in memory, so that recorded traffic cannot be
+ * decrypted once they are gone. They rotate at the first use in a new hour: there is no timer, and a
+ * server without handshakes does nothing.
  */
 #include <errno.h>
 #include <openssl/crypto.h>
@@ -42,7 +43,10 @@ static int make_key(weir_ticket_key *ret_key, uint64_t now_ns)
 	return 0;
 }
 
-/* The key of the last hour is accepted for one more. Older ones are gone, also where nobody asked in between. */
+/*
+ * The key of the last hour is accepted for one more. Older ones are dropped, even if there was no use in
+ * between.
+ */
 static int turn_over_locked(weir_tickets *tickets, uint64_t now_ns)
 {
 	weir_ticket_key next;
@@ -88,7 +92,7 @@ int weir_tickets_find(weir_tickets *tickets, const uint8_t *name, uint64_t now_n
 	forget_locked(tickets, now_ns);
 	if (has_name(&tickets->now, name)) {
 		*ret_key = tickets->now;
-		/* It may be past its hour where nobody has asked for a new one yet. */
+		/* It may be past its hour if nobody has requested a new one yet. */
 		which = expired(&tickets->now, now_ns, KEY_NS) ? 2 : 1;
 	} else if (has_name(&tickets->before, name)) {
 		*ret_key = tickets->before;

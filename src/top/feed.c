@@ -12,7 +12,7 @@
 
 #define READ_BYTES 65536u
 
-/* "http://127.0.0.1:7777/" as "127.0.0.1:7777". */
+/* Reduces "http://127.0.0.1:7777/" to "127.0.0.1:7777". */
 static int copy_host(const char *address, char *ret_host, size_t size)
 {
 	static const char scheme[] = "http://";
@@ -104,7 +104,7 @@ static void take_event(const char *data, size_t length, void *arg)
 	weir_top_feed *feed = arg;
 	json_t *snapshot = json_loadb(data, length, 0, NULL);
 	if (snapshot == NULL)
-		return; /* one that is no JSON is as one that did not come */
+		return; /* a snapshot that is not JSON is ignored */
 	feed->snapshots++;
 	feed->problem[0] = '\0';
 	feed->on_snapshot(snapshot, feed->arg);

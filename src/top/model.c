@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 
-/* ---- looking things up ---- */
+/* ---- lookup ---- */
 
 const json_t *weir_top_at(const json_t *object, const char *path)
 {
@@ -139,9 +139,9 @@ static void remember(weir_top_model *model, const json_t *snapshot)
 			push(&model->history[i], (double)NAN, (double)NAN);
 }
 
-/* ---- what was turned away ---- */
+/* ---- shed requests ---- */
 
-/* A server that began anew counts from one again; then the old ones are another's. */
+/* A restarted server counts from one again; then the old entries belong to its predecessor. */
 static void remember_sheds(weir_top_model *model, const json_t *snapshot)
 {
 	const json_t *fresh = weir_top_at(snapshot, "sheds");
@@ -154,7 +154,7 @@ static void remember_sheds(weir_top_model *model, const json_t *snapshot)
 	for (size_t i = json_array_size(fresh); i > 0; i--) {
 		json_t *shed = json_array_get(fresh, i - 1);
 		if (!json_is_object(shed) || weir_top_number(shed, "id") <= newest)
-			continue; /* the first snapshot of a connection brings some of those we have */
+			continue; /* the first snapshot of a connection repeats some that we have */
 		json_array_insert(model->sheds, 0, shed);
 	}
 	while (json_array_size(model->sheds) > WEIR_TOP_SHEDS)

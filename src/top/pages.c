@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pages, and what they have besides stages: the process, backends, what was turned away. */
+/* The pages, and their parts other than stages: the process, backends, shed requests. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -124,9 +124,9 @@ unsigned weir_top_draw_backends(weir_screen *screen, unsigned row, unsigned rows
 	return row;
 }
 
-/* ---- what was turned away ---- */
+/* ---- shed requests ---- */
 
-/* What the law expected has room on wide screens only; paths are cut. */
+/* Only wide screens show what the law expected; paths are cut. */
 static void draw_shed(weir_screen *screen, unsigned row, const json_t *shed)
 {
 	const char *when = weir_top_text(shed, "when"), *name = weir_top_text(shed, "class_name");
@@ -165,7 +165,7 @@ unsigned weir_top_draw_sheds(weir_screen *screen, unsigned row, unsigned rows, c
 	return row;
 }
 
-/* ---- what is expensive here ---- */
+/* ---- expensive requests ---- */
 
 static void draw_kind(weir_screen *screen, unsigned row, const json_t *kind)
 {
@@ -211,7 +211,7 @@ static void draw_overview(weir_screen *screen, unsigned row, unsigned end, const
 			  const weir_top_view *view)
 {
 	size_t backends = json_array_size(weir_top_at(model->snapshot, "backends"));
-	unsigned below = 5 + (backends > 0 ? 3 : 0) + 3; /* what the other parts want at least */
+	unsigned below = 5 + (backends > 0 ? 3 : 0) + 3; /* the minimum for the other parts */
 	unsigned room = end > row + below + STAGES_LEAST ? end - row - below : STAGES_LEAST;
 	const json_t *chosen = weir_top_stage(model, view->chosen);
 	row = weir_top_draw_stages(screen, row, room, model, view->chosen) + 1;

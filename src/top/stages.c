@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stages: a row each, their law, their last minute, their classes. */
+/* Stages: one row each, their law, their last minute, their classes. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,11 +15,11 @@
 #define SPARK_FROM 8u
 #define PAIRS_FROM 9u
 
-/* ---- a row a stage ---- */
+/* ---- one row per stage ---- */
 
 typedef enum kind { COUNT, TIME, TARGET_BAR, TARGET, TEXT } kind;
 
-/* In order; those that do not fit into the screen's width are left out. */
+/* In order; columns that do not fit into the screen's width are omitted. */
 static const struct {
 	const char *head, *path;
 	unsigned width;
@@ -50,7 +50,7 @@ static unsigned name_width(const weir_screen *screen)
 	return width < NAME_LEAST ? NAME_LEAST : width > NAME_MOST ? NAME_MOST : width;
 }
 
-/* The measured percentile that the target is about, as a part of it; NaN: there is no such thing. */
+/* The measured percentile that the target is for, as a part of it; NaN: there is none. */
 static double part_of_target(const json_t *stage)
 {
 	const json_t *judged = weir_top_judged_class(stage);
@@ -69,7 +69,7 @@ static weir_tone tone_of(const json_t *stage)
 	return part > LATE ? WEIR_TONE_BAD : part >= 0 ? WEIR_TONE_GOOD : WEIR_TONE_PLAIN;
 }
 
-/* Filled as far as the target is used up; the bar in it is the target. */
+/* Filled up to the used part of the target; the bar in it marks the target. */
 static void draw_bar(weir_screen *screen, unsigned row, unsigned column, const json_t *stage)
 {
 	double part = part_of_target(stage);
@@ -96,7 +96,7 @@ static char *print_target(char *text, size_t size, const json_t *judged)
 		snprintf(text, size, "-");
 		return text;
 	}
-	quantile = rint(quantile * 1e5) / 1e5; /* laws keep it as they need it, not to the last digit */
+	quantile = rint(quantile * 1e5) / 1e5; /* laws do not keep it to the last digit */
 	weir_text_print_percentile(percentile, sizeof(percentile),
 				   quantile > 0 && quantile < 1 ? quantile : .9);
 	snprintf(text, size, "%s %s", percentile,
@@ -239,7 +239,7 @@ unsigned weir_top_draw_law(weir_screen *screen, unsigned row, const weir_top_mod
 	return row;
 }
 
-/* ---- all of one stage ---- */
+/* ---- one stage in full ---- */
 
 /* "predicted-late 1100, full 3"; "none". */
 static void print_reasons(char *text, size_t size, const json_t *by)
@@ -280,7 +280,7 @@ static void draw_class(weir_screen *screen, unsigned row, const json_t *one)
 	weir_screen_put(screen, row, 73, screen->columns, WEIR_TONE_PLAIN, text);
 }
 
-/* "name value" side by side, as many as fit; the values of a law and its parameters. */
+/* "name value" side by side, as many as fit; for the values of a law and its parameters. */
 static unsigned draw_pairs(weir_screen *screen, unsigned row, const char *label, const json_t *pairs)
 {
 	unsigned column = PAIRS_FROM;

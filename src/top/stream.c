@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes of an answer as events. */
+/* Converts the bytes of an answer to events. */
 #include <errno.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ void weir_top_stream_fini(weir_top_stream *stream)
 	*stream = (weir_top_stream){0};
 }
 
-/* Room doubles, up to the bound of an event. */
+/* The buffer doubles, up to the bound of an event. */
 static int make_room(weir_top_stream *stream, size_t more)
 {
 	size_t room = stream->room != 0 ? stream->room : 2 * WEIR_TOP_HEAD_BYTES;
@@ -47,7 +47,7 @@ static int append(weir_top_stream *stream, const char *bytes, size_t length)
 
 /* ---- events ---- */
 
-/* The value of a line "name: value", or NULL: another line. */
+/* The value of a line "name: value"; NULL: another line. */
 static const char *value_of(const char *line, size_t length, const char *name, size_t *ret_length)
 {
 	size_t skip = strlen(name);
@@ -58,7 +58,7 @@ static const char *value_of(const char *line, size_t length, const char *name, s
 	return line + skip;
 }
 
-/* One event, without the empty line at its end. Ours have their data in one line. */
+/* One event, without the empty line at its end. Our server sends the data in one line. */
 static void tell(const char *text, size_t length, weir_top_on_event *on_event, void *arg)
 {
 	static const char wanted[] = "snapshot";
@@ -83,7 +83,7 @@ static void tell(const char *text, size_t length, weir_top_on_event *on_event, v
 		on_event(data, data_length, arg);
 }
 
-/* The end of a line. An empty one ends the event. Carriage returns before the end are not part of a line. */
+/* The end of a line. An empty line ends the event. A carriage return before the end is not part of a line. */
 static int end_line(weir_top_stream *stream, weir_top_on_event *on_event, void *arg)
 {
 	if (stream->length > 0 && stream->bytes[stream->length - 1] == '\r')
@@ -154,7 +154,7 @@ static int judge(const weir_top_stream *stream)
 	}
 }
 
-/* What comes behind the head is moved to the front and taken as the body. */
+/* The bytes after the head are moved to the front and processed as the body. */
 static int take_rest(weir_top_stream *stream, weir_top_on_event *on_event, void *arg)
 {
 	char *all = stream->bytes;

@@ -19,12 +19,12 @@
 #include "top/screen.h"
 
 #define ONCE_COLUMNS 100u
-#define ONCE_ROWS    24u /* and one more for each stage and backend */
+#define ONCE_ROWS    24u /* plus one for each stage and backend */
 #define ONCE_MS      5000u
 #define KEY_ESCAPE   27
 
 typedef struct top {
-	bool has_chosen; /* else it follows what matters */
+	bool has_chosen; /* otherwise the selection follows what matters */
 	char token[256];
 	weir_top_feed feed;
 	weir_top_model model;
@@ -44,7 +44,7 @@ static void take_snapshot(json_t *snapshot, void *arg)
 	weir_top_model_add(&t->model, snapshot);
 }
 
-/* Waits for the listener, and for keys if there are any to wait for. */
+/* Waits for the listener and, if there are any, for keys. */
 static void wait_and_turn(top *t, bool keys)
 {
 	struct pollfd wait[2] = {{.fd = -1}, {.fd = STDIN_FILENO, .events = POLLIN}};
@@ -67,7 +67,7 @@ static void look(top *t)
 		t->view.scroll = 0;
 }
 
-/* ---- once ---- */
+/* ---- --once ---- */
 
 static unsigned columns_of_output(void)
 {
@@ -129,7 +129,7 @@ static void choose_colours(void)
 		init_pair((short)(tone + 1), colours[tone], -1);
 }
 
-/* Without colours what matters still stands out. */
+/* Without colours, what matters still stands out. */
 static attr_t attributes_of(const weir_cell *cell)
 {
 	static const attr_t with[WEIR_TONES] = {0, A_DIM, A_BOLD, 0, A_BOLD, A_BOLD};
@@ -178,14 +178,14 @@ static void step(top *t, int by)
 		*at -= 1;
 }
 
-/* The page, or back to the overview when it is the one that is shown. */
+/* Shows the page, or returns to the overview if it is already shown. */
 static void turn_to(top *t, weir_top_page page)
 {
 	t->view.page = t->view.page == page ? WEIR_TOP_OVERVIEW : page;
 	t->view.scroll = 0;
 }
 
-/* false: to the end. */
+/* false: quit. */
 static bool press(top *t, int key)
 {
 	switch (key) {
@@ -265,7 +265,7 @@ static int run_terminal(top *t)
 	return WEIR_EXIT_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- the program ---- */
 
 static int read_token(top *t, const char *path)
 {

@@ -12,11 +12,11 @@
 
 typedef struct weir_top_options {
 	const char *address;    /* of the admin listener */
-	const char *token_file; /* NULL: it wants none for reading */
+	const char *token_file; /* NULL: reading needs no token */
 	bool once;              /* prints one snapshot as text instead */
 } weir_top_options;
 
-/* An exit status. What went wrong was said on stderr. */
+/* Returns an exit status. Errors have been printed on stderr. */
 int weir_top_run(const weir_top_options *options);
 
 #endif

@@ -9,15 +9,19 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include <bottleneck/bottleneck.h>
+
 #include "service/config.h"
 #include "target.h"
+
+static const weir_kind *const kinds[] = {&weir_kind_backend, &weir_kind_root, &bottleneck_kind, NULL};
 
 static void check_messages(const weir_config *config, unsigned lines)
 {
 	for (unsigned i = 0; i < config->messages; i++) {
 		const weir_config_message *message = &config->message[i];
-		CHECK(message->text[0] != '\0' && message->place.line <= lines);
-		CHECK(message->place.line == 0 || strcmp(message->place.file, "f") == 0);
+		CHECK(message->text[0] != '\0' && message->where.line <= lines);
+		CHECK(message->where.line == 0 || strcmp(message->where.file, "f") == 0);
 	}
 	CHECK(config->messages + config->unsaid == config->errors + config->warnings);
 }
@@ -26,9 +30,11 @@ static void check_route(const weir_config *config, const weir_config_route *rout
 {
 	const weir_admission_law *law;
 	void *params;
-	CHECK((route->backend != NULL) + (route->root != NULL) + (route->demo != NULL) == 1);
-	CHECK(route->backend == NULL ||
-	      (route->backend_index >= 0 && (unsigned)route->backend_index < config->backends));
+	const weir_kind *kind = weir_config_kind(config, route);
+	weir_route_view view = weir_config_view(config, route);
+	CHECK(kind != NULL && view.values != NULL);
+	const char *shared = kind->shares != NULL ? kind->shares(&view) : NULL;
+	CHECK(shared == NULL || weir_config_find(config, kind->name, shared) != NULL);
 	CHECK(route->target_index < (int)config->targets);
 	CHECK(route->level >= -1 && route->level < WEIR_CLASSES);
 	CHECK(route->reject_status >= 300 && route->reject_status <= 599);
@@ -43,8 +49,6 @@ static void check_accepted(const weir_config *config)
 		CHECK(config->listen[i].address_length > 0 && config->listen[i].backlog > 0);
 	for (unsigned i = 0; i < config->classes; i++)
 		CHECK(config->klass[i].level < WEIR_CLASSES);
-	for (unsigned i = 0; i < config->backends; i++)
-		CHECK(config->backend[i].server_count > 0);
 	for (unsigned i = 0; i < config->limits; i++)
 		CHECK(config->limit[i].rate_per_s > 0 && config->limit[i].key != NULL);
 	for (unsigned i = 0; i < config->routes; i++)
@@ -65,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	for (size_t i = 0; i < size; i++)
 		lines += data[i] == '\n';
-	CHECK(weir_config_new(&config) == 0);
+	CHECK(weir_config_new(kinds, &config) == 0);
 	weir_config_read_text(config, "f", (const char *)data, size);
 	int failed = weir_config_check(config);
 	check_messages(config, lines);

@@ -67,7 +67,7 @@ static void step(weir_costs *costs, unsigned what, unsigned much, char *text, si
 	}
 	check_fold(text, length);
 	for (unsigned i = 0; i <= much % 16; i++) {
-		weir_kind kind =
+		weir_cost_kind kind =
 			weir_costs_find(costs, what / 128, (uint8_t)(what / 64 % 2), text, length, &cost);
 		uint64_t took_ns = what % 8 == 6 ? UINT64_MAX : UINT64_C(1) << (much / 16 + what % 8 * 5);
 		if (what % 4 != 3)

@@ -187,7 +187,7 @@ def test_kept(folder):
     changes = ((text("http2 = off; max-connections = 7"), f'listen "127.0.0.1:{place.listen}".http2, listen "127.0.0.1:{place.listen}".max-connections'),
                (text(f'certificate = "{certificate}"; key = "{key}"'), f'listen "127.0.0.1:{place.listen}".tls'),
                (text(rest=f'limits {{ head = 9KB; body-rate = 5B }}\nlog {{ error = "{log}" }}'), "limits.head, limits.body-rate, log.error"),
-               (text(rest="files { cache = 5MB }\nprocess { threads = 3; drain-timeout = 1s }"), "files.cache, process.threads"),
+               (text(rest="files { cache = 5MB }\nprocess { threads = 3; drain-timeout = 1s }"), "process.threads, files.cache"),
                (text().replace(str(place.admin), str(free_port())), "admin"))
     for changed, names in changes:
         for _ in range(2):  # the second time it is no less true

@@ -39,9 +39,37 @@ static void drop(weir_stage *stage, weir_event *event, weir_verdict why, void *a
 {
 }
 
-static json_t *two_backends(void *arg)
+typedef struct counted {
+	const char *address;
+	uint64_t requests, latency_ns;
+	double weight;
+} counted;
+
+#define ROW(field, is)                                                                    \
+	{                                                                                 \
+#field, WEIR_METRIC_##is, offsetof(counted, field), "Help of " #field "." \
+	}
+
+/* Two members of a thing, and what is counted of the thing itself. */
+static void show_some(weir_show_fn *fn, void *fn_arg, void *arg)
 {
-	return json_pack("[{s:s},{s:s}]", "address", "http://127.0.0.1:1", "address", "http://127.0.0.1:2");
+	static const weir_metric members[] = {ROW(address, TEXT),
+					      ROW(requests, COUNTER),
+					      ROW(latency_ns, TIME),
+					      ROW(weight, NUMBER),
+					      {0}},
+				 own[] = {ROW(requests, GAUGE), {0}};
+	for (unsigned i = 1; i <= 2; i++) {
+		counted values = {i == 1 ? "a:1" : "b\"2", i, i * WEIR_NS_PER_MS, .5};
+		fn(&(weir_shown){.list = "backends",
+				 .prefix = "weir_backend_",
+				 .owner = "app",
+				 .metrics = members,
+				 .values = &values},
+		   fn_arg);
+	}
+	counted values = {.requests = 7};
+	fn(&(weir_shown){.prefix = "weir_page_", .metrics = own, .values = &values}, fn_arg);
 }
 
 static char *some_config(void *arg)
@@ -66,7 +94,7 @@ static void set_up_at(place *at, const char *token, uint32_t address)
 				    .token = token,
 				    .hosts = hosts,
 				    .class_names = names,
-				    .backends = two_backends,
+				    .show = show_some,
 				    .config = some_config};
 	struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
 	char text[64];
@@ -275,7 +303,14 @@ static void test_other_views(void **state)
 	json_decref(graph);
 	json_t *backends = json_for(&at, "/api/backends");
 	assert_int_equal(json_array_size(json_object_get(backends, "backends")), 2);
+	json_t *first = json_array_get(json_object_get(backends, "backends"), 0);
+	assert_string_equal(json_string_value(json_object_get(first, "pool")), "app");
+	assert_string_equal(json_string_value(json_object_get(first, "address")), "a:1");
+	assert_int_equal(json_integer_value(json_object_get(first, "latency_ns")), WEIR_NS_PER_MS);
 	json_decref(backends);
+	json_t *counters = json_for(&at, "/api/counters");
+	assert_int_equal(json_array_size(json_object_get(counters, "counters")), 1);
+	json_decref(counters);
 	json_t *sessions = json_for(&at, "/api/sessions");
 	assert_int_equal(json_array_size(json_object_get(sessions, "sessions")), 0);
 	json_decref(sessions);
@@ -357,6 +392,15 @@ static void test_metrics(void **state)
 	json_decref(stages_after(&at, 10));
 	char *metrics = ask(&at, "GET", "/metrics", "", "");
 	assert_non_null(strstr(metrics, "Content-Type: application/openmetrics-text"));
+	assert_non_null(strstr(metrics, "# TYPE weir_backend_requests counter\n"
+					"# HELP weir_backend_requests Help of requests.\n"
+					"weir_backend_requests_total{stage=\"app\",address=\"a:1\"} 1\n"
+					"weir_backend_requests_total{stage=\"app\",address=\"b\\\"2\"} 2\n"
+					"# TYPE weir_backend_latency_seconds gauge\n"
+					"# UNIT weir_backend_latency_seconds seconds\n"));
+	assert_non_null(
+		strstr(metrics, "\nweir_backend_latency_seconds{stage=\"app\",address=\"a:1\"} 0.001\n"));
+	assert_non_null(strstr(metrics, "\nweir_page_requests 7\n"));
 	assert_non_null(strstr(metrics, "\nweir_stage_completed_total{stage=\"work\",class=\"1\"} 10\n"));
 	assert_non_null(strstr(
 		metrics, "\nweir_stage_target_seconds{stage=\"work\",class=\"1\",percentile=\"0.9\"} 0.1\n"));

@@ -10,12 +10,26 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <bottleneck/bottleneck.h>
+
 #include "base/mem.h"
 #include "rules/match.h"
 #include "service/config.h"
 #include "service/config_inside.h"
 
+static const weir_kind *const kinds[] = {&weir_kind_backend, &weir_kind_root, &bottleneck_kind, NULL};
 static char folder[64], said[65536];
+
+/* A value of a key, also of one that only its kind knows. */
+static const void *value_at(const void *head, const char *key)
+{
+	const weir_config_row *row = weir_config_row_find(((const weir_block_head *)head)->block, key);
+	assert_non_null(row);
+	return (const char *)weir_config_values(row, (weir_block_head *)head) + row->key->offset;
+}
+
+#define VALUE(type, head, key) (*(type *)value_at(head, key))
+#define BACKEND(type, key)     VALUE(type, weir_config_at(config, "backend", 0), key)
 
 /* What is printed about it. */
 static const char *messages_of(const weir_config *config)
@@ -31,7 +45,7 @@ static const char *messages_of(const weir_config *config)
 static weir_config *read_named(const char *name, const char *text)
 {
 	weir_config *config = NULL;
-	assert_int_equal(weir_config_new(&config), 0);
+	assert_int_equal(weir_config_new(kinds, &config), 0);
 	weir_config_read_text(config, name, text, strlen(text));
 	weir_config_check(config);
 	return config;
@@ -74,7 +88,7 @@ static void test_defaults(void **state)
 	assert_null(config->log.access);
 	assert_string_equal(config->log.error, "-");
 	assert_int_equal(config->log.level, 1);
-	assert_int_equal(config->files.cache_bytes, 200 << 20);
+	assert_int_equal(VALUE(uint64_t, weir_config_find(config, "files", NULL), "cache"), 200 << 20);
 	assert_int_equal(config->process.threads, 0);
 	weir_config_free(&config);
 	assert_null(config);
@@ -101,14 +115,13 @@ static void test_defaults_are_values_of_their_rows(void **state)
 		"class \"a\" { level = 1 match = \"path /\" }\nbackend \"b\" { server = \"http://h\" }\n"
 		"limit \"l\" { rate = 1/s }\ntarget \"default\" { p90 = 1s }\n"
 		"route \"r\" { backend = b }");
-	const weir_config_backend *backend = &config->backend[0];
-	assert_int_equal(backend->connections, 1024);
-	assert_true(backend->retry_budget == .1);
-	assert_true(backend->verify && backend->forwarded && backend->quality);
-	assert_int_equal(backend->connect_timeout_ns, WEIR_NS_PER_S);
-	assert_int_equal(backend->health_interval_ns, 2 * WEIR_NS_PER_S);
-	assert_string_equal(config->route[0].index[0], "index.html");
-	assert_null(config->route[0].index[1]);
+	assert_int_equal(BACKEND(uint32_t, "connections"), 1024);
+	assert_true(BACKEND(double, "retry-budget") == .1);
+	assert_true(BACKEND(bool, "verify") && BACKEND(bool, "forwarded") && BACKEND(bool, "quality"));
+	assert_int_equal(BACKEND(uint64_t, "connect-timeout"), WEIR_NS_PER_S);
+	assert_int_equal(BACKEND(uint64_t, "health-interval"), 2 * WEIR_NS_PER_S);
+	assert_string_equal(VALUE(const char **, &config->route[0], "index")[0], "index.html");
+	assert_null(VALUE(const char **, &config->route[0], "index")[1]);
 	assert_int_equal(config->route[0].reject_status, 503);
 	assert_int_equal(config->route[0].reject_kind, WEIR_REJECT_STATUS);
 	assert_int_equal(config->route[0].level, -1);
@@ -155,24 +168,19 @@ static void test_a_whole_one(void **state)
 	assert_int_equal(config->listen[0].max_connections, 7);
 	assert_true(!config->listen[0].http2 && config->listen[0].proxy);
 	assert_int_equal(config->listen[1].address.ss_family, AF_INET6);
-	assert_int_equal(config->listen[1].head.place.line, 3);
+	assert_int_equal(config->listen[1].head.line, 3);
 	assert_true(config->admin.off);
 	assert_int_equal(config->classes, 2);
 	assert_string_equal(config->klass[0].match[1], "method GET");
 	assert_null(config->klass[0].match[2]);
 	assert_null(config->klass[1].match);
 	assert_int_equal(config->klass[1].level, 5);
-	const weir_config_backend *backend = &config->backend[0];
-	assert_int_equal(backend->server_count, 4);
-	assert_string_equal(backend->server[1].host, "example.org");
-	assert_int_equal(backend->server[1].port, 443);
-	assert_true(backend->server[1].tls && !backend->server[0].tls);
-	assert_string_equal(backend->server[2].host, "::1");
-	assert_int_equal(backend->server[2].port, 81);
-	assert_string_equal(backend->server[3].host, "last");
-	assert_int_equal(backend->server[3].port, 80);
-	assert_true(backend->retry_budget == .25);
-	assert_int_equal(backend->slow_start_ns, 0);
+	const char *const *servers = BACKEND(const char *const *, "server");
+	assert_string_equal(servers[1], "https://example.org/");
+	assert_string_equal(servers[3], "http://last");
+	assert_null(servers[4]);
+	assert_true(BACKEND(double, "retry-budget") == .25);
+	assert_int_equal(BACKEND(uint64_t, "slow-start"), 0);
 	const weir_config_route *route = config->route;
 	assert_int_equal(config->routes, 3);
 	assert_int_equal(route[0].target_index, 1);
@@ -186,8 +194,8 @@ static void test_a_whole_one(void **state)
 	assert_int_equal(route[0].reject_status, 429);
 	assert_int_equal(route[1].reject_kind, WEIR_REJECT_REDIRECT);
 	assert_string_equal(route[1].reject_location, "https://x/");
-	assert_string_equal(route[2].root, "/tmp");
-	assert_true(route[2].listing);
+	assert_string_equal(VALUE(const char *, &route[2], "root"), "/tmp");
+	assert_true(VALUE(bool, &route[2], "listing"));
 	assert_true(config->limit[0].rate_per_s == 10 && config->limit[0].burst == 20);
 	assert_int_equal(config->http.http.head_bytes, 1 << 20);
 	assert_int_equal(config->http.http.idle_ns, 1500 * WEIR_NS_PER_MS);
@@ -195,7 +203,8 @@ static void test_a_whole_one(void **state)
 	assert_string_equal(config->log.access, "/var/log/a");
 	assert_null(config->log.error);
 	assert_int_equal(config->log.format, WEIR_CONFIG_JSON);
-	assert_int_equal(config->files.cache_bytes, UINT64_C(3) << 29);
+	assert_int_equal(VALUE(uint64_t, weir_config_find(config, "files", NULL), "cache"), UINT64_C(3)
+												    << 29);
 	assert_int_equal(config->process.loop, 1);
 	assert_string_equal(config->process.user, "daemon");
 	weir_config_free(&config);
@@ -204,16 +213,16 @@ static void test_a_whole_one(void **state)
 static void test_bounds_and_resources(void **state)
 {
 	weir_config *config = read_good("backend \"b\" { server = \"http://h\" }\n");
-	assert_int_equal(config->backend[0].concurrency, 0);
-	assert_false(config->backend[0].heed_refusals);
+	assert_int_equal(BACKEND(uint32_t, "concurrency"), 0);
+	assert_false(BACKEND(bool, "heed-refusals"));
 	/* Watched unless told otherwise: memory, and loops that are very late. */
 	assert_true(config->resources.memory == .9 && config->resources.cpu == 0);
 	assert_int_equal(config->resources.loop_lag_ns, 500 * WEIR_NS_PER_MS);
 	weir_config_free(&config);
 	config = read_good("backend \"b\" { server = \"http://h\"; concurrency = 200; heed-refusals = on }\n"
 			   "resources { memory = 0; cpu = 80%; loop-lag = 20ms }\n");
-	assert_int_equal(config->backend[0].concurrency, 200);
-	assert_true(config->backend[0].heed_refusals);
+	assert_int_equal(BACKEND(uint32_t, "concurrency"), 200);
+	assert_true(BACKEND(bool, "heed-refusals"));
 	assert_true(config->resources.memory == 0 && config->resources.cpu == .8);
 	assert_int_equal(config->resources.loop_lag_ns, 20 * WEIR_NS_PER_MS);
 	FILE *file = fmemopen(said, sizeof(said), "w");
@@ -291,7 +300,7 @@ static const struct {
 	{"log { level = {info,,} }", "t:1: ',' is not expected here; ..."},
 	{"log", "t:1: the file ends in the middle of something; ..."},
 	{"frobnicate", "t:1: 'frobnicate' is not expected here; write a block, ..."},
-	{"root \"a\" {} root \"a\" {}", "t:1: 'root' needs an equal sign and a value: root = ..."},
+	{"root \"a\" {} root \"a\" {}", "t:1: there is no block 'root'; ..."},
 	{"log { access = \"${WEIR_NO_SUCH}\" }",
 	 "t:1: the environment has no 'WEIR_NO_SUCH'; write \"${WEIR_NO_SUCH:-otherwise}\" ..."},
 	{"log { access = \"${A\" }", "t:1: \"${\" without a \"}\" in the same quotes; write \"${NAME}\""},
@@ -541,8 +550,8 @@ static void test_quotes_and_environment(void **state)
 		"backend \"a\" { server = http://a:1 host = '${WEIR_TEST}\\n\\'' health = /caf\xc3\xa9 }");
 	assert_string_equal(config->log.access, "/x;#{}y\"z\\");
 	assert_string_equal(config->log.error, "/a \"b\" ;#{/c");
-	assert_string_equal(config->backend[0].host, "${WEIR_TEST}\\n'");
-	assert_string_equal(config->backend[0].health, "/caf\xc3\xa9");
+	assert_string_equal(BACKEND(const char *, "host"), "${WEIR_TEST}\\n'");
+	assert_string_equal(BACKEND(const char *, "health"), "/caf\xc3\xa9");
 	weir_config_free(&config);
 }
 
@@ -563,7 +572,7 @@ static void test_includes(void **state)
 	write_file("sub.conf",
 		   "class \"a\" { level = 1 }\n\ninclude(\"main.conf\")\nclass \"b\" { level = 9\n}\nbroken");
 	weir_config *config = NULL;
-	assert_int_equal(weir_config_new(&config), 0);
+	assert_int_equal(weir_config_new(kinds, &config), 0);
 	assert_int_equal(weir_config_read(config, path), -EINVAL);
 	snprintf(expected, sizeof(expected), "%s/main.conf:3: line: 'x': write a size", folder);
 	check_contains(messages_of(config), expected);
@@ -590,7 +599,7 @@ static void test_deep_includes(void **state)
 		write_file(name, text);
 	}
 	snprintf(path, sizeof(path), "%s/deep0", folder);
-	assert_int_equal(weir_config_new(&config), 0);
+	assert_int_equal(weir_config_new(kinds, &config), 0);
 	assert_int_equal(weir_config_read(config, path), -EINVAL);
 	check_contains(messages_of(config), "/deep7:1: include: more than 8 files within each other\n");
 	weir_config_free(&config);
@@ -601,7 +610,7 @@ static void test_deep_includes(void **state)
 		sprintf(many + strlen(many), "include(leaf)\n");
 	write_file("many", many);
 	snprintf(path, sizeof(path), "%s/many", folder);
-	assert_int_equal(weir_config_new(&config), 0);
+	assert_int_equal(weir_config_new(kinds, &config), 0);
 	assert_int_equal(weir_config_read(config, path), -EINVAL);
 	check_contains(messages_of(config), "more\n");
 	weir_config_free(&config);
@@ -610,12 +619,12 @@ static void test_deep_includes(void **state)
 static void test_files_that_cannot_be_read(void **state)
 {
 	weir_config *config = NULL;
-	assert_int_equal(weir_config_new(&config), 0);
+	assert_int_equal(weir_config_new(kinds, &config), 0);
 	assert_int_equal(weir_config_read(config, "/nonexistent/weir.conf"), -EINVAL);
 	assert_string_equal(messages_of(config),
 			    "command line: /nonexistent/weir.conf: No such file or directory\n");
 	weir_config_free(&config);
-	assert_int_equal(weir_config_new(&config), 0);
+	assert_int_equal(weir_config_new(kinds, &config), 0);
 	assert_int_equal(weir_config_read(config, "/dev/zero"), -EINVAL);
 	check_contains(messages_of(config), "/dev/zero: longer than 1MB");
 	weir_config_free(&config);
@@ -647,7 +656,7 @@ static void test_out_of_memory(void **state)
 	for (uint64_t nth = 1; !ended && nth < 100000; nth++) {
 		weir_config *config = NULL;
 		weir_mem_fail_after(nth);
-		int failed = weir_config_new(&config);
+		int failed = weir_config_new(kinds, &config);
 		if (failed == 0)
 			failed = weir_config_read_text(config, "t", whole, strlen(whole));
 		if (failed == 0)
@@ -686,7 +695,7 @@ static int take_flags(weir_config_flags *flags, char **args)
 
 static void test_flags_alone(void **state)
 {
-	weir_config_flags flags = {0};
+	weir_config_flags flags = {.kinds = kinds};
 	weir_config *config = NULL;
 	assert_int_equal(take_flags(&flags, ARGS("--to", "http://127.0.0.1:9000",
 						 "--to=http://127.0.0.1:9001", "--p90", "200ms", "--listen",
@@ -699,10 +708,10 @@ static void test_flags_alone(void **state)
 	assert_true(config->admin.off);
 	assert_int_equal(config->process.threads, 3);
 	assert_string_equal(config->log.access, "-");
-	assert_int_equal(config->backend[0].server_count, 2);
-	assert_int_equal(config->backend[0].server[1].port, 9001);
+	assert_string_equal(BACKEND(const char *const *, "server")[1], "http://127.0.0.1:9001");
+	assert_null(BACKEND(const char *const *, "server")[2]);
 	assert_int_equal(config->routes, 1);
-	assert_int_equal(config->route[0].backend_index, 0);
+	assert_ptr_equal(weir_config_kind(config, &config->route[0]), &weir_kind_backend);
 	assert_true(config->route[0].dry_run);
 	const weir_admission_law *law;
 	void *params;
@@ -716,7 +725,7 @@ static void test_flags_alone(void **state)
 static void test_flags_override_the_file(void **state)
 {
 	char path[128];
-	weir_config_flags flags = {0};
+	weir_config_flags flags = {.kinds = kinds};
 	weir_config *config = NULL;
 	snprintf(path, sizeof(path), "%s/flags.conf", folder);
 	write_file("flags.conf", "listen \"127.0.0.1:80\" {}\nadmin \"127.0.0.1:1\" {}\ntarget \"default\" { "
@@ -737,7 +746,7 @@ static void test_flags_override_the_file(void **state)
 	assert_null(config->log.access);
 	assert_int_equal(config->log.level, 2);
 	assert_int_equal(config->routes, 1);
-	assert_string_equal(config->route[0].root, "/tmp");
+	assert_string_equal(VALUE(const char *, &config->route[0], "root"), "/tmp");
 	const weir_admission_law *law;
 	void *params;
 	assert_int_equal(weir_config_law(config, &config->route[0], &law, &params), 0);
@@ -756,7 +765,7 @@ static void test_bad_flags(void **state)
 		{"--p90", "200"},        {"--p200", "1s"}, {"--p90"},
 		{"--threads", "many"},   {"--dry-run=on"}, {"-c"},
 	};
-	weir_config_flags flags = {0};
+	weir_config_flags flags = {.kinds = kinds};
 	weir_config *config = NULL;
 	int shown = dup(2);
 	assert_non_null(freopen("/dev/null", "w", stderr));
@@ -770,53 +779,51 @@ static void test_bad_flags(void **state)
 	for (unsigned i = 0; i < WEIR_CONFIG_FLAGS_MAX; i++)
 		assert_int_equal(take_flags(&flags, ARGS("--to", "http://a")), 0);
 	assert_int_equal(take_flags(&flags, ARGS("--to", "http://a")), -1);
+	/* All requests can go to one place only. */
+	assert_int_equal(take_flags(&flags, ARGS("--root", "/tmp")), -1);
+	assert_int_equal(take_flags(&flags, ARGS("--demo")), -1);
 	fflush(stderr);
 	dup2(shown, 2);
 	close(shown);
 	/* What only the check sees. */
-	flags = (weir_config_flags){.to = {"x"}, .tos = 1};
+	flags = (weir_config_flags){.kinds = kinds, .kind = &weir_kind_backend, .value = {"x"}, .values = 1};
 	assert_int_equal(weir_config_load(&flags, &config), -EINVAL);
 	assert_string_equal(messages_of(config),
 			    "command line: server: 'x': write http://HOST:PORT or https://HOST:PORT\n");
 	weir_config_free(&config);
-	flags = (weir_config_flags){.to = {"http://a"}, .tos = 1, .root = "/tmp"};
-	assert_int_equal(weir_config_load(&flags, &config), -EINVAL);
-	assert_string_equal(
-		messages_of(config),
-		"command line: --to, --root and --demo: all requests can go to one of them only\n");
-	weir_config_free(&config);
-	flags = (weir_config_flags){.demo = true, .root = "/tmp"};
-	assert_int_equal(weir_config_load(&flags, &config), -EINVAL);
-	weir_config_free(&config);
-	flags = (weir_config_flags){0};
+	flags = (weir_config_flags){.kinds = kinds};
 	assert_int_equal(take_flags(&flags, ARGS("--demo")), 0);
 	assert_int_equal(weir_config_load(&flags, &config), 0);
-	assert_string_equal(config->route[0].demo, "bottleneck");
+	assert_string_equal(VALUE(const char *, &config->route[0], "demo"), "bottleneck");
 	weir_config_free(&config);
-	flags = (weir_config_flags){.root = "/tmp", .param = {{"p90", "1ns", {0}}}, .params = 1};
+	flags = (weir_config_flags){.kinds = kinds,
+				    .kind = &weir_kind_root,
+				    .value = {"/tmp"},
+				    .values = 1,
+				    .param = {{"p90", "1ns", {0}}},
+				    .params = 1};
 	assert_int_equal(weir_config_load(&flags, &config), -EINVAL);
 	weir_config_free(&config);
 }
 
 /* ---- the tables ---- */
 
-/* Keys are few enough for their lines, unique, and defaults are in bounds: weir_config_new would have said so. */
+/* Names are unique, and defaults are in bounds: weir_config_add would have said so. */
 static void test_tables(void **state)
 {
-	for (const weir_config_block *block = weir_config_blocks; block->name != NULL; block++) {
-		assert_ptr_equal(weir_config_block_find(block->name), block);
-		for (const weir_config_key *key = block->keys; key->name != NULL; key++) {
-			assert_ptr_equal(weir_config_key_find(block, key->name), key);
-			assert_true(key - block->keys < WEIR_CONFIG_KEYS);
-			assert_true(key->offset < block->size);
-			assert_true((key->kind == WEIR_CONFIG_CHOICE) == (key->words != NULL));
+	weir_config *config = NULL;
+	assert_int_equal(weir_config_new(kinds, &config), 0);
+	for (unsigned i = 0; i < config->block_count; i++) {
+		const weir_config_block *block = &config->block[i];
+		assert_ptr_equal(weir_config_block_find(config, block->is->name), block);
+		for (unsigned j = 0; j < block->row_count; j++) {
+			const weir_key *key = block->rows[j].key;
+			assert_ptr_equal(weir_config_row_find(block, key->name), &block->rows[j]);
+			assert_true((key->type == WEIR_KEY_CHOICE) == (key->words != NULL));
 			assert_true(strlen(key->help) > 0 && key->help[strlen(key->help) - 1] != '.');
 		}
+		weir_config_add_at(config, block, "x", (weir_config_where){"t", 1});
 	}
-	weir_config *config = NULL;
-	assert_int_equal(weir_config_new(&config), 0);
-	for (const weir_config_block *block = weir_config_blocks; block->name != NULL; block++)
-		weir_config_add(config, block, "x", (weir_config_place){"t", 1});
 	assert_int_equal(config->errors, 0);
 	weir_config_free(&config);
 }

@@ -66,6 +66,8 @@ static int tear_down(void **state)
 
 /* ---- files ---- */
 
+static const weir_kind *const kinds[] = {&weir_kind_backend, &weir_kind_root, NULL};
+
 static weir_config *configured(const char *process)
 {
 	weir_config *config = NULL;
@@ -75,8 +77,8 @@ static weir_config *configured(const char *process)
 		 "log { access = \"%s/log/access\" }\n"
 		 "process { %s }\n",
 		 folder, folder, folder, process);
-	if (weir_config_new(&config) != 0 || weir_config_read_text(config, "t", text, strlen(text)) != 0 ||
-	    weir_config_check(config) != 0)
+	if (weir_config_new(kinds, &config) != 0 ||
+	    weir_config_read_text(config, "t", text, strlen(text)) != 0 || weir_config_check(config) != 0)
 		weir_config_print_messages(config, stderr);
 	return config;
 }
@@ -373,7 +375,7 @@ static int reads_what_names_need(void)
 	weir_config *config = NULL;
 	static const char text[] =
 		"backend \"b\" { server = \"http://localhost:9\" } route \"a\" { backend = b }";
-	if (weir_config_new(&config) != 0 ||
+	if (weir_config_new(kinds, &config) != 0 ||
 	    weir_config_read_text(config, "t", text, sizeof(text) - 1) != 0 || weir_config_check(config) != 0)
 		return __LINE__;
 	int version = weir_confine_files(config, weir_confine_wanted(config), NULL, false);

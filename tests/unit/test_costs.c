@@ -28,7 +28,7 @@ static weir_costs *make(void)
 	return costs;
 }
 
-static weir_kind find(weir_costs *costs, const char *path, uint32_t *ret_cost)
+static weir_cost_kind find(weir_costs *costs, const char *path, uint32_t *ret_cost)
 {
 	return weir_costs_find(costs, 7, GETS, path, strlen(path), ret_cost);
 }
@@ -44,7 +44,7 @@ static void answer(weir_costs *costs, const char *path, uint64_t took_ns, unsign
 {
 	for (unsigned i = 0; i < times; i++) {
 		uint32_t us;
-		weir_kind kind = find(costs, path, &us);
+		weir_cost_kind kind = find(costs, path, &us);
 		now_ns += MS;
 		weir_costs_learn(costs, kind, took_ns, 1, now_ns);
 	}
@@ -298,7 +298,7 @@ static void a_report_weighs_more(void **state)
 	weir_costs *costs = make();
 	uint32_t us;
 	answer(costs, "/a", 10 * MS, 2);
-	weir_kind kind = find(costs, "/a", &us);
+	weir_cost_kind kind = find(costs, "/a", &us);
 	weir_costs_learn(costs, kind, 20 * MS, 8, now_ns);
 	assert_near(cost(costs, "/a"), 19000, .1);
 	weir_costs_learn(costs, kind, 20 * MS, 1000000, now_ns);
@@ -320,7 +320,7 @@ static void one_may_stand_for_many(void **state)
 	assert_near((uint64_t)view.work_ns, 2600 * MS, .01);
 	assert_false(weir_costs_is_due(costs, find(costs, "/a", &us), now_ns));
 	assert_true(weir_costs_is_due(costs, find(costs, "/a", &us), now_ns + WEIR_COSTS_DUE_NS));
-	assert_false(weir_costs_is_due(costs, (weir_kind){0}, now_ns));
+	assert_false(weir_costs_is_due(costs, (weir_cost_kind){0}, now_ns));
 	answer(costs, "/new", MS, 3);
 	assert_true(weir_costs_is_due(costs, find(costs, "/new", &us), now_ns));
 	assert_true(is_there(costs, "", WEIR_COSTS_ROUTE, &route));
@@ -372,9 +372,9 @@ static void recent_paths_are_found_the_same(void **state)
 			 "longlonglonglonglonglonglonglonglonglonglonglonglonglong",
 			 'a' + (char)weir_random_below(&random, 26), (int)weir_random_below(&random, 4));
 		uint32_t route = (uint32_t)weir_random_below(&random, 2);
-		weir_kind kind =
+		weir_cost_kind kind =
 			weir_costs_find_recent(costs, &recent, route, method, path, strlen(path), &us);
-		weir_kind again = weir_costs_find(costs, route, method, path, strlen(path), &other);
+		weir_cost_kind again = weir_costs_find(costs, route, method, path, strlen(path), &other);
 		/* The first may have found it no place, which the second then did. */
 		if (kind.at == again.at && kind.generation == again.generation)
 			assert_int_equal(us, other);
@@ -472,7 +472,7 @@ static void flood(weir_costs *costs, weir_random *rng, unsigned count, unsigned 
 			 'g' + (char)weir_random_below(rng, 20));
 		for (unsigned n = 0; n < times; n++) {
 			uint32_t us;
-			weir_kind kind = find(costs, path, &us);
+			weir_cost_kind kind = find(costs, path, &us);
 			if (ok)
 				weir_costs_learn(costs, kind, MS, 1, now_ns);
 		}
@@ -522,15 +522,15 @@ static void a_handle_goes_stale_without_harm(void **state)
 	uint32_t us;
 	char path[32];
 	answer(costs, "/a", 10 * MS, 2);
-	weir_kind kind = find(costs, "/a", &us);
+	weir_cost_kind kind = find(costs, "/a", &us);
 	for (int i = 0; i < 2000; i++) {
 		snprintf(path, sizeof(path), "/k%c%c/x%c", 'g' + i % 20, 'g' + i / 20 % 20, 'g' + i / 400);
 		answer(costs, path, MS, 9);
 	}
 	assert_false(weir_costs_view_of(costs, kind, now_ns, &view));
 	weir_costs_learn(costs, kind, 900 * S, 1, now_ns);
-	weir_costs_learn(costs, (weir_kind){0}, 900 * S, 1, now_ns);
-	weir_costs_learn(costs, (weir_kind){77777, 1}, 900 * S, 1, now_ns);
+	weir_costs_learn(costs, (weir_cost_kind){0}, 900 * S, 1, now_ns);
+	weir_costs_learn(costs, (weir_cost_kind){77777, 1}, 900 * S, 1, now_ns);
 	for (uint32_t at = 0; at < weir_costs_places(costs); at++)
 		if (weir_costs_view_at(costs, at, now_ns, &view))
 			assert_true(view.p90_ns < S);
@@ -645,7 +645,7 @@ static void *use(void *arg)
 		snprintf(path, sizeof(path), flooding ? "/f/%c%c%c" : "/real%c/x",
 			 'g' + (char)weir_random_below(&rng, 20), 'g' + (char)weir_random_below(&rng, 20),
 			 'g' + (char)weir_random_below(&rng, 20));
-		weir_kind kind = weir_costs_find(costs, 7, GETS, path, strlen(path), &us);
+		weir_cost_kind kind = weir_costs_find(costs, 7, GETS, path, strlen(path), &us);
 		weir_costs_learn(costs, kind, 5 * MS, 1, 1000 * S + (uint64_t)i * MS);
 		if (i % 50 == 0) {
 			uint32_t at = (uint32_t)weir_random_below(&rng, weir_costs_places(costs));

@@ -211,7 +211,7 @@ static void metrics_are_the_judgements(void **state)
 	run(r, 100);
 	weir_judge(r, true, &j);
 	unsigned seen = 0;
-	for (const weir_metric *metric = weir_metrics; metric->name != NULL; metric++) {
+	for (const weir_sim_metric *metric = weir_metrics; metric->name != NULL; metric++) {
 		double value = metric->get(&j);
 		seen++;
 		if (strcmp(metric->name, "settle_ms") == 0)

@@ -171,7 +171,7 @@ static void json_can_be_read_back(void **state)
 	assert_int_equal(ends, offered);
 	assert_int_equal(json_array_size(json_object_get(run, "phases")), 2);
 	json_t *mean = json_object_get(json_array_get(json_object_get(all, "summary"), 0), "mean");
-	for (const weir_metric *metric = weir_metrics; metric->name != NULL; metric++)
+	for (const weir_sim_metric *metric = weir_metrics; metric->name != NULL; metric++)
 		assert_non_null(json_object_get(mean, metric->name));
 	json_decref(all);
 	free(output);

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_KEYS_H
+#define WEIR_KEYS_H
+
+/*
+ * Keys: settings that have a name, a type, bounds, a default and a help text. A key is one row of a table:
+ *
+ *	typedef struct page_keys {
+ *		const char *file;
+ *		uint64_t timeout_ns;
+ *	} page_keys;
+ *
+ *	static const weir_key keys[] = {
+ *		WEIR_KEY("file", PATH, page_keys, file, NULL, "what is read for each request"),
+ *		WEIR_KEY("timeout", TIME, page_keys, timeout_ns, "1s", "how long reading may take",
+ *			 .min = 1e6, .max = 60e9, .flags = WEIR_KEY_LIVE),
+ *		{0},
+ *	};
+ *
+ * Everything else follows from the row: reading a value and the message when it is wrong, `weir check --explain`, the
+ * tables in the documentation, what a reload can change, and which files a confined process may still open.
+ *
+ * Tables are constant and live as long as the process.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <weir/base.h>
+
+typedef enum weir_key_type {
+	WEIR_KEY_TEXT,     /* const char * */
+	WEIR_KEY_PATH,     /* const char *: a file that is read; relative to the file that names it */
+	WEIR_KEY_FOLDER,   /* const char *: a folder whose files are read */
+	WEIR_KEY_OUTPUT,   /* const char *: a file that is written, "-", or "off", which is NULL */
+	WEIR_KEY_TEXTS,    /* const char *const *, ended by NULL; NULL: none */
+	WEIR_KEY_PATHS,    /* const char *const * */
+	WEIR_KEY_SWITCH,   /* bool: "on", "off" */
+	WEIR_KEY_COUNT,    /* uint32_t */
+	WEIR_KEY_SIZE,     /* uint64_t, bytes: "64KB" */
+	WEIR_KEY_SIZE32,   /* uint32_t, bytes */
+	WEIR_KEY_TIME,     /* uint64_t, ns: "200ms" */
+	WEIR_KEY_NUMBER,   /* double */
+	WEIR_KEY_FRACTION, /* double: ".1", "10%" */
+	WEIR_KEY_RATE,     /* double, per second: "100/s", "600/m" */
+	WEIR_KEY_CHOICE,   /* unsigned: the index in words */
+} weir_key_type;
+
+enum {
+	WEIR_KEY_REQUIRED = 1, /* there is no default */
+	WEIR_KEY_LIVE = 2,     /* a reload changes it in place */
+	WEIR_KEY_ALLOW = 4, /* confinement allows all of it: files and folders are not those of one purpose */
+	WEIR_KEY_WRITTEN = 8, /* with ALLOW: for writing */
+};
+
+typedef struct weir_key {
+	const char *name;
+	weir_key_type type;
+	size_t offset;            /* in the struct that the table fills */
+	const char *initial;      /* the default, as one would write it; NULL: all zero */
+	const char *help;         /* one sentence, without the default */
+	double min, max;          /* both are accepted; bytes, or ns; both 0: any value */
+	const char *const *words; /* of a CHOICE, ended by NULL */
+	const char *block;        /* of a TEXT: it is the title of such a block, which must exist */
+	unsigned flags;
+} weir_key;
+
+/* A row: its name, its type without the prefix, the struct and its field, the default, the help; then what else it has. */
+#define WEIR_KEY(key, is, of, member, otherwise, tells, ...)                                              \
+	{                                                                                                 \
+		.name = key, .type = WEIR_KEY_##is, .offset = offsetof(of, member), .initial = otherwise, \
+		.help = tells, __VA_ARGS__                                                                \
+	}
+
+#endif

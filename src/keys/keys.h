@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_KEYS_KEYS_H
+#define WEIR_KEYS_KEYS_H
+
+/*
+ * What can be done with a row of a table (weir/keys.h): find it, read a value into its struct, compare and copy values,
+ * and explain it. No function here knows of configurations.
+ *
+ * Texts and lists are copied into memory of the caller's choice, which must live as long as the struct.
+ *
+ * Threads: any; a struct belongs to its caller.
+ */
+
+#include <stdio.h>
+#include <weir/keys.h>
+
+/* Where texts are kept. */
+typedef struct weir_key_memory {
+	void *(*alloc)(void *arg, size_t bytes); /* zeroed; NULL: out of memory, which the caller remembers */
+	void *arg;
+} weir_key_memory;
+
+enum { WEIR_KEY_VALUES_MAX = 1024 }; /* of a list */
+
+/* NULL: there is no such key. keys: ended by a row without a name. */
+const weir_key *weir_keys_find(const weir_key *keys, const char *name);
+bool weir_key_is_list(const weir_key *key);
+/* Whether its values are names of files, which are relative to the file that has them. */
+bool weir_key_is_path(const weir_key *key);
+
+/*
+ * Reads one value into the struct. file: the name of the file in which it is written; NULL: relative paths stay as they
+ * are. first: a list begins with it; otherwise it is added to the list. -EINVAL with weir_error, which says what is
+ * accepted but not the key's name; then nothing has changed.
+ */
+int weir_key_set(const weir_key *key, void *values, const char *text, const char *file, bool first,
+		 const weir_key_memory *memory);
+char *weir_key_copy_text(const char *text, const weir_key_memory *memory);
+/* A path as seen from the folder of the file that has it. */
+char *weir_key_resolve(const char *path, const char *file, const weir_key_memory *memory);
+
+bool weir_key_same(const weir_key *key, const void *values, const void *others);
+/* The value of another struct; texts are copied. */
+void weir_key_copy(const weir_key *key, void *values, const void *others, const weir_key_memory *memory);
+/* Mixes the value into a fingerprint, which begins with WEIR_KEY_HASH. */
+#define WEIR_KEY_HASH UINT64_C(0xcbf29ce484222325)
+uint64_t weir_key_hash(const weir_key *key, const void *values, uint64_t hash);
+
+/* "time", "one of on, off". */
+void weir_key_print_type(const weir_key *key, FILE *file);
+/* "1ms to 1h"; nothing where there are no bounds. */
+void weir_key_print_bounds(const weir_key *key, FILE *file);
+/* Two lines for a terminal, and a row of a Markdown table: name, type, default, bounds, help. */
+void weir_key_explain(const weir_key *key, FILE *file);
+void weir_key_markdown(const weir_key *key, FILE *file);
+
+#endif

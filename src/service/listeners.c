@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The addresses that a service listens at: made anew or taken over, changed by a reload, handed on to a successor. */
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "base/error.h"
+#include "service/service_inside.h"
+#include "tls/tls.h"
+
+#define ADMIN_NAME "admin"
+
+static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
+{
+	if (a->sa_family != b->sa_family)
+		return false;
+	if (a->sa_family == AF_INET)
+		return memcmp(a, b, offsetof(struct sockaddr_in, sin_zero)) == 0;
+	if (a->sa_family == AF_INET6) {
+		const struct sockaddr_in6 *x = (const struct sockaddr_in6 *)a,
+					  *y = (const struct sockaddr_in6 *)b;
+		return x->sin6_port == y->sin6_port &&
+		       memcmp(&x->sin6_addr, &y->sin6_addr, sizeof(x->sin6_addr)) == 0;
+	}
+	return a->sa_family == AF_UNIX &&
+	       strncmp(((const struct sockaddr_un *)a)->sun_path, ((const struct sockaddr_un *)b)->sun_path,
+		       sizeof(((const struct sockaddr_un *)a)->sun_path)) == 0;
+}
+
+/* The same but for the port, where that is to be chosen. */
+static bool same_host(const struct sockaddr *bound, const struct sockaddr *address)
+{
+	struct sockaddr_storage any = {0};
+	if (address->sa_family == AF_INET && ((const struct sockaddr_in *)address)->sin_port == 0) {
+		memcpy(&any, bound, sizeof(struct sockaddr_in));
+		((struct sockaddr_in *)&any)->sin_port = 0;
+	} else if (address->sa_family == AF_INET6 && ((const struct sockaddr_in6 *)address)->sin6_port == 0) {
+		memcpy(&any, bound, sizeof(struct sockaddr_in6));
+		((struct sockaddr_in6 *)&any)->sin6_port = 0;
+	} else {
+		return false;
+	}
+	return same_address((const struct sockaddr *)&any, address);
+}
+
+/* Whether a socket that listens at bound is the one that was configured as this: by its address, or by the name that a predecessor gave it. */
+static bool is_wanted(const weir_inherited *socket, const struct sockaddr *bound,
+		      const struct sockaddr *address, const char *name)
+{
+	return same_address(bound, address) ||
+	       (socket->name != NULL && strcmp(socket->name, name) == 0 && same_host(bound, address));
+}
+
+/* Those of the inherited sockets that listen at this address. */
+static size_t take_inherited(const struct sockaddr *address, const char *name, weir_inherited *inherited,
+			     size_t count, int *ret_fds, size_t most)
+{
+	size_t found = 0;
+	for (size_t i = 0; i < count && found < most; i++) {
+		struct sockaddr_storage bound = {0};
+		socklen_t length = sizeof(bound);
+		if (inherited[i].used ||
+		    getsockname(inherited[i].fd, (struct sockaddr *)&bound, &length) != 0 ||
+		    !is_wanted(&inherited[i], (const struct sockaddr *)&bound, address, name))
+			continue;
+		inherited[i].used = true;
+		ret_fds[found++] = inherited[i].fd;
+	}
+	return found;
+}
+
+int weir_listeners_add(weir_service *service, const weir_config *config, const weir_config_listen *listen,
+		       weir_inherited *inherited, size_t count)
+{
+	int fds[WEIR_THREADS_MAX];
+	weir_listening *at = &service->listen[service->listens];
+	if (service->listens == WEIR_LISTENERS_MOST)
+		return weir_error_set(-ENOSPC,
+				      "there are more than %u listen blocks, those that were closed included",
+				      WEIR_LISTENERS_MOST);
+	*at = (weir_listening){.nth = weir_config_nth(config, listen)};
+	snprintf(at->title, sizeof(at->title), "%s", listen->head.title);
+	snprintf(at->name, sizeof(at->name), "listen %.127s %u", listen->head.title, at->nth);
+	int failed = listen->tls ? weir_config_tls(listen, &at->tls) : 0;
+	const struct sockaddr *address = (const struct sockaddr *)&listen->address;
+	weir_http_listen options = {
+		.address = address,
+		.address_length = listen->address_length,
+		.fds = fds,
+		.fd_count = take_inherited(address, at->name, inherited, count, fds, WEIR_THREADS_MAX),
+		.backlog = (int)listen->backlog,
+		.max_connections = listen->max_connections,
+		.tls = at->tls,
+		.http2 = listen->http2,
+		.proxy = listen->proxy};
+	if (options.fd_count == 0)
+		options.fds = NULL;
+	if (failed == 0)
+		failed = weir_http_add_listener(service->http, &options, &at->number);
+	if (failed != 0) {
+		weir_tls_unref(at->tls);
+		return failed;
+	}
+	service->listens++;
+	return 0;
+}
+
+int weir_listeners_admin(weir_service *service, weir_inherited *inherited, size_t count)
+{
+	int fds[WEIR_THREADS_MAX];
+	const weir_config_admin *admin = &service->config->admin;
+	const struct sockaddr *address = (const struct sockaddr *)&admin->address;
+	if (service->admin == NULL)
+		return 0;
+	size_t found = take_inherited(address, ADMIN_NAME, inherited, count, fds, WEIR_THREADS_MAX);
+	int failed = weir_admin_listen(service->admin, address, admin->address_length, found > 0 ? fds : NULL,
+				       found);
+	/* Whoever runs two has often not asked for this one. */
+	if (failed == -EADDRINUSE)
+		weir_error_set(failed,
+			       "admin: %s is taken; choose another with --admin ADDR:PORT, or --admin off",
+			       admin->head.title);
+	return failed;
+}
+
+/* ---- a reload ---- */
+
+static weir_listening *listening_at(weir_service *service, const char *title, unsigned nth)
+{
+	for (unsigned i = 0; i < service->listens; i++)
+		if (!service->listen[i].closed && service->listen[i].nth == nth &&
+		    strcmp(service->listen[i].title, title) == 0)
+			return &service->listen[i];
+	return NULL;
+}
+
+static bool is_configured(const weir_config *config, const weir_listening *at)
+{
+	return weir_config_listen_find(config, at->title, at->nth) != NULL;
+}
+
+/* Of a listen block that is there already. */
+static weir_listening *listening_of(weir_service *service, const weir_config *config, unsigned listen)
+{
+	return listening_at(service, config->listen[listen].head.title,
+			    weir_config_nth(config, &config->listen[listen]));
+}
+
+void weir_listeners_close_from(weir_service *service, unsigned first)
+{
+	for (unsigned i = first; i < service->listens; i++) {
+		weir_http_close_listener(service->http, service->listen[i].number);
+		service->listen[i].closed = true;
+	}
+}
+
+int weir_listeners_prepare(weir_service *service, const weir_config *config,
+			   weir_tls *ret_tls[WEIR_LISTENERS_MOST])
+{
+	int failed = 0;
+	for (unsigned i = 0; failed == 0 && i < config->listens; i++) {
+		weir_listening *at = listening_of(service, config, i);
+		if (at == NULL)
+			failed = weir_listeners_add(service, config, &config->listen[i], NULL, 0);
+		else if (config->listen[i].tls)
+			failed = weir_config_tls(&config->listen[i], &ret_tls[at - service->listen]);
+	}
+	return failed;
+}
+
+/* New certificates for those that go on, and no more accepting where there is no listen block any more. */
+void weir_listeners_change(weir_service *service, const weir_config *config,
+			   weir_tls *tls[WEIR_LISTENERS_MOST])
+{
+	for (unsigned i = 0; i < service->listens; i++) {
+		weir_listening *at = &service->listen[i];
+		if (tls[i] != NULL && weir_http_set_tls(service->http, at->number, tls[i]) == 0) {
+			weir_tls_unref(at->tls);
+			at->tls = tls[i];
+			tls[i] = NULL;
+		}
+		if (!at->closed && !is_configured(config, at)) {
+			weir_http_close_listener(service->http, at->number);
+			at->closed = true;
+		}
+	}
+}
+
+/* ---- a successor ---- */
+
+static size_t name_sockets(weir_inherited *ret_sockets, const int *fds, size_t count, const char *name)
+{
+	for (size_t i = 0; i < count; i++)
+		ret_sockets[i] = (weir_inherited){.fd = fds[i], .name = name};
+	return count;
+}
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+size_t weir_service_listeners(const weir_service *service, weir_inherited *ret_sockets, size_t most)
+{
+	int fds[WEIR_THREADS_MAX];
+	size_t count = 0, got;
+	for (unsigned i = 0; i < service->listens; i++) {
+		const weir_listening *at = &service->listen[i];
+		if (at->closed)
+			continue;
+		got = weir_http_fds(service->http, at->number, fds, least(most - count, WEIR_THREADS_MAX));
+		count += name_sockets(ret_sockets + count, fds, got, at->name);
+	}
+	if (service->admin != NULL) {
+		got = weir_admin_fds(service->admin, fds, least(most - count, WEIR_THREADS_MAX));
+		count += name_sockets(ret_sockets + count, fds, got, ADMIN_NAME);
+	}
+	return count;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_SERVICE_THINGS_H
+#define WEIR_SERVICE_THINGS_H
+
+/*
+ * Things: what routes lead to, each made by its kind (weir/service.h): a stage and what is behind it.
+ *
+ * A thing is found by the name that it was wanted by and the fingerprint of all that cannot be changed in place. Routes to
+ * what their kind shares, with nothing of their own about admission, share a thing, named after that; any other route has
+ * one of its own, named after the route.
+ *
+ * A change of the configuration is in steps, so that one that cannot be done changes nothing: things that are new are made
+ * and started, and those that stay are prepared, all of which can fail; then what is there is changed. weir_things_leave
+ * takes the first steps back when it is given the configuration that stays.
+ *
+ * Threads: the main thread, but for weir_things_each, which the admin's thread calls.
+ */
+
+#include <weir/monitor.h>
+
+#include "log/log.h"
+#include "service/config.h"
+#include "service/handover.h"
+
+enum { WEIR_THING_NAME = 96, WEIR_KINDS_MAX = 32 };
+
+typedef struct weir_thing {
+	struct weir_thing *next;
+	const weir_kind *kind;
+	char name[WEIR_THING_NAME];   /* of the stage */
+	char wanted[WEIR_THING_NAME]; /* the name without a number */
+	uint64_t fingerprint;         /* of what cannot be changed in place */
+	void *self;                   /* the kind's */
+	weir_stage *stage;
+	weir_domain *pool; /* threads of its own, by weir_making_stage; NULL: none */
+	bool started;
+	const weir_admission_law *law; /* NULL: none */
+} weir_thing;
+
+typedef struct weir_things {
+	weir_thing *first; /* atomic: added at the front by the main thread, gone through by the admin's */
+	const weir_kind *const *kinds;
+	void *shared[WEIR_KINDS_MAX]; /* of each kind; atomic, as above */
+	weir_world *world;
+	weir_domain *domain;
+	weir_files *files;
+	weir_monitor *monitor;
+	weir_errors *errors;
+	bool running;                  /* the world has started */
+	const weir_handover *handover; /* what the laws of a predecessor have learnt; NULL: nothing */
+} weir_things;
+
+/* The thing of a route, found or made; one that is found is left as it is. NULL: weir_error says why. */
+weir_thing *weir_things_for(weir_things *things, const weir_config *config, const weir_config_route *route);
+/* Starts what is not started. Of a started world. */
+int weir_things_start(weir_things *things);
+/* The first step of a change for those that stay. */
+int weir_things_prepare(weir_things *things, const weir_config *config);
+/*
+ * Law, mode and ceiling as the configuration has them, wherever something else is in force, also by the API. Only memory can
+ * be wanting: then the rest is done.
+ */
+int weir_things_settle(weir_things *things, const weir_config *config);
+/* Those that the configuration leads to are as it says, and the others are retired. */
+void weir_things_leave(weir_things *things, const weir_config *config);
+/* What the laws of the configuration's routes have learnt, for a successor. */
+void weir_things_save(const weir_things *things, const weir_config *config, FILE *to);
+/* After the world has stopped. */
+void weir_things_free(weir_things *things);
+
+#endif

@@ -141,7 +141,7 @@ static int make_bottleneck(bottleneck **ret_bottleneck)
 static int make(const weir_making *making, void **ret_thing, weir_stage **ret_stage)
 {
 	static const weir_domain_options pool = {.min_threads = THREADS, .max_threads = THREADS};
-	bottleneck *b;
+	bottleneck *b = NULL;
 	int failed = make_bottleneck(&b);
 	if (failed != 0)
 		return failed;

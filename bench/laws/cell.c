@@ -272,9 +272,9 @@ static void drop(weir_stage *stage, weir_event *event, weir_verdict why, void *a
 
 /* ---- making ---- */
 
-static const weir_param *find_param(const weir_admission_law *law, const char *name)
+static const weir_key *find_param(const weir_admission_law *law, const char *name)
 {
-	for (const weir_param *p = law->params; p != NULL && p->name != NULL; p++)
+	for (const weir_key *p = law->params; p != NULL && p->name != NULL; p++)
 		if (strcmp(p->name, name) == 0)
 			return p;
 	return NULL;
@@ -283,13 +283,13 @@ static const weir_param *find_param(const weir_admission_law *law, const char *n
 /* Sets a number of the law, if it has such a thing, for one class; class 0 for all where it has no classes. */
 static void set_param(cell *c, const char *name, unsigned klass, double value)
 {
-	const weir_param *p = find_param(c->options.law, name);
-	if (p == NULL || (klass != 0 && !p->per_class))
+	const weir_key *p = find_param(c->options.law, name);
+	if (p == NULL || (klass != 0 && (p->flags & WEIR_KEY_PER_CLASS) == 0))
 		return;
 	char *at = (char *)c->params + p->offset;
-	if (p->kind == WEIR_PARAM_TIME)
+	if (p->type == WEIR_KEY_TIME)
 		((uint64_t *)(void *)at)[klass] = (uint64_t)value;
-	else if (p->kind == WEIR_PARAM_COUNT)
+	else if (p->type == WEIR_KEY_COUNT)
 		((uint32_t *)(void *)at)[klass] = (uint32_t)value;
 	else
 		((double *)(void *)at)[klass] = value;

@@ -82,7 +82,7 @@ static void fill_target(void *params, const struct proxy_cell *cell)
 {
 	char text[40];
 	bool has_target = false;
-	for (const weir_param *p = law_tested->params; p != NULL && p->name != NULL; p++)
+	for (const weir_key *p = law_tested->params; p != NULL && p->name != NULL; p++)
 		has_target |= strcmp(p->name, "target") == 0;
 	snprintf(text, sizeof(text), "%lluns", (unsigned long long)(cell->target_s * 1e9));
 	if (tuned && law_tested == &weir_law_adaptive_remote)

@@ -48,13 +48,25 @@ static weir_verdict limit_start(void *state, const weir_event *event, const weir
 	return turn->now_ns - event->offered_ns > limit_ns ? WEIR_SHED_WAITED : WEIR_ADMITTED;
 }
 
-static const weir_param limit_table[] = {
-	{"limit", WEIR_PARAM_TIME, offsetof(limit_params, limit_ns), false, 0, 1e18,
-	 "how long an event may wait"},
-	{"calm", WEIR_PARAM_TIME, offsetof(limit_params, calm_ns), false, 0, 1e18,
-	 "and how long if it came after the load fell"},
-	{"after", WEIR_PARAM_TIME, offsetof(limit_params, after_ns), false, 0, 1e18,
-	 "how long it takes to find out"},
+static const weir_key limit_table[] = {
+	{.name = "limit",
+	 .type = WEIR_KEY_TIME,
+	 .offset = offsetof(limit_params, limit_ns),
+	 .min = 0,
+	 .max = 1e18,
+	 .help = "how long an event may wait"},
+	{.name = "calm",
+	 .type = WEIR_KEY_TIME,
+	 .offset = offsetof(limit_params, calm_ns),
+	 .min = 0,
+	 .max = 1e18,
+	 .help = "and how long if it came after the load fell"},
+	{.name = "after",
+	 .type = WEIR_KEY_TIME,
+	 .offset = offsetof(limit_params, after_ns),
+	 .min = 0,
+	 .max = 1e18,
+	 .help = "how long it takes to find out"},
 	{0},
 };
 

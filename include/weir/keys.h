@@ -28,28 +28,31 @@
 #include <weir/base.h>
 
 typedef enum weir_key_type {
-	WEIR_KEY_TEXT,     /* const char * */
-	WEIR_KEY_PATH,     /* const char *: a file that is read; relative to the file that names it */
-	WEIR_KEY_FOLDER,   /* const char *: a folder whose files are read */
-	WEIR_KEY_OUTPUT,   /* const char *: a file that is written, "-", or "off", which is NULL */
-	WEIR_KEY_TEXTS,    /* const char *const *, ended by NULL; NULL: none */
-	WEIR_KEY_PATHS,    /* const char *const * */
-	WEIR_KEY_SWITCH,   /* bool: "on", "off" */
-	WEIR_KEY_COUNT,    /* uint32_t */
-	WEIR_KEY_SIZE,     /* uint64_t, bytes: "64KB" */
-	WEIR_KEY_SIZE32,   /* uint32_t, bytes */
-	WEIR_KEY_TIME,     /* uint64_t, ns: "200ms" */
-	WEIR_KEY_NUMBER,   /* double */
-	WEIR_KEY_FRACTION, /* double: ".1", "10%" */
-	WEIR_KEY_RATE,     /* double, per second: "100/s", "600/m" */
-	WEIR_KEY_CHOICE,   /* unsigned: the index in words */
+	WEIR_KEY_TEXT,       /* const char * */
+	WEIR_KEY_PATH,       /* const char *: a file that is read; relative to the file that names it */
+	WEIR_KEY_FOLDER,     /* const char *: a folder whose files are read */
+	WEIR_KEY_OUTPUT,     /* const char *: a file that is written, "-", or "off", which is NULL */
+	WEIR_KEY_TEXTS,      /* const char *const *, ended by NULL; NULL: none */
+	WEIR_KEY_PATHS,      /* const char *const * */
+	WEIR_KEY_SWITCH,     /* bool: "on", "off" */
+	WEIR_KEY_COUNT,      /* uint32_t */
+	WEIR_KEY_SIZE,       /* uint64_t, bytes: "64KB" */
+	WEIR_KEY_SIZE32,     /* uint32_t, bytes */
+	WEIR_KEY_TIME,       /* uint64_t, ns: "200ms" */
+	WEIR_KEY_NUMBER,     /* double */
+	WEIR_KEY_FRACTION,   /* double: ".1", "10%" */
+	WEIR_KEY_RATE,       /* double, per second: "100/s", "600/m" */
+	WEIR_KEY_CHOICE,     /* unsigned: the index in words */
+	WEIR_KEY_PERCENTILE, /* double: "p90", "99.9%", ".5" */
 } weir_key_type;
 
 enum {
 	WEIR_KEY_REQUIRED = 1, /* there is no default */
 	WEIR_KEY_LIVE = 2,     /* a reload changes it in place */
-	WEIR_KEY_ALLOW = 4, /* confinement allows all of it: files and folders are not those of one purpose */
-	WEIR_KEY_WRITTEN = 8, /* with ALLOW: for writing */
+	WEIR_KEY_ALLOW = 4,    /* confinement allows all of it, whatever it is for */
+	WEIR_KEY_WRITTEN = 8,  /* it may be written: a file's folder, too */
+	WEIR_KEY_PER_CLASS =
+		16, /* of a law: an array of WEIR_CLASSES; "a = x" is for all, "a[2] = x" for one */
 };
 
 typedef struct weir_key {

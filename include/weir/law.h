@@ -35,6 +35,7 @@
  */
 
 #include <weir/event.h>
+#include <weir/keys.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -136,27 +137,6 @@ typedef struct weir_report {
 } weir_report;
 
 /*
- * A parameter of a law, as text: its name, its offset in the law's struct of parameters, the accepted
- * values.
- */
-typedef enum weir_param_kind {
-	WEIR_PARAM_NUMBER,     /* double */
-	WEIR_PARAM_TIME,       /* uint64_t, ns: "200ms", "1.5s", "20us" */
-	WEIR_PARAM_COUNT,      /* uint32_t */
-	WEIR_PARAM_PERCENTILE, /* double: "p90", "99.9%", ".5" */
-	WEIR_PARAM_SWITCH,     /* bool: "on", "off" */
-} weir_param_kind;
-
-typedef struct weir_param {
-	const char *name;
-	weir_param_kind kind;
-	size_t offset;
-	bool per_class;   /* an array of WEIR_CLASSES: "name = x" for all of them, "name[2] = x" for one */
-	double min, max;  /* accepted range, inclusive; times in ns */
-	const char *help; /* one line, which ends with the default */
-} weir_param;
-
-/*
  * A stage keeps a pointer to its law, which is usually a constant, and a copy of the params_bytes of its
  * parameters (weir_stage_options.admission_params, weir_stage_admission): these may be on the stack.
  */
@@ -165,7 +145,7 @@ typedef struct weir_admission_law {
 	const char *brief; /* one line for people */
 	size_t state_bytes;
 	size_t params_bytes;
-	const weir_param *params;       /* ends with a NULL name; NULL: none */
+	const weir_key *params; /* ended by a row without a name; help ends with the default; NULL: none */
 	void (*defaults)(void *params); /* NULL: all zero */
 	uint64_t tick_ns;               /* interval between calls of tick; 0: never */
 	bool per_lane;                  /* one state for each queue */

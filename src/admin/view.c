@@ -13,6 +13,7 @@
 #include <weir/monitor.h>
 
 #include "base/text.h"
+#include "keys/keys.h"
 #include "stage/runtime.h"
 
 static void put(json_t *object, const char *key, json_t *value, int *failed)
@@ -382,34 +383,10 @@ json_t *weir_view_trace(const weir_world *world)
 
 /* ---- parameters ---- */
 
-static json_t *param_text(const weir_param *param, const void *at)
+static json_t *param_text(const weir_key *param, const void *at)
 {
 	char text[64];
-	switch (param->kind) {
-	case WEIR_PARAM_NUMBER:
-		snprintf(text, sizeof(text), "%.10g", *(const double *)at);
-		break;
-	case WEIR_PARAM_TIME:
-		weir_text_print_time(text, sizeof(text), *(const uint64_t *)at, "ms");
-		break;
-	case WEIR_PARAM_COUNT:
-		snprintf(text, sizeof(text), "%" PRIu32, *(const uint32_t *)at);
-		break;
-	case WEIR_PARAM_PERCENTILE:
-		weir_text_print_percentile(text, sizeof(text), *(const double *)at);
-		break;
-	case WEIR_PARAM_SWITCH:
-		snprintf(text, sizeof(text), "%s", *(const bool *)at ? "on" : "off");
-		break;
-	}
-	return json_string(text);
-}
-
-static size_t param_bytes(weir_param_kind kind)
-{
-	return kind == WEIR_PARAM_COUNT    ? sizeof(uint32_t)
-	       : kind == WEIR_PARAM_SWITCH ? sizeof(bool)
-					   : sizeof(uint64_t);
+	return json_string(weir_key_print(param, at, text, sizeof(text)));
 }
 
 json_t *weir_view_params(const weir_stage *stage)
@@ -419,11 +396,12 @@ json_t *weir_view_params(const weir_stage *stage)
 	int failed = 0;
 	if (gate == NULL || gate->bare || gate->params == NULL || gate->law->params == NULL)
 		return object;
-	for (const weir_param *param = gate->law->params; param->name != NULL; param++) {
+	for (const weir_key *param = gate->law->params; param->name != NULL; param++) {
 		const unsigned char *at = (const unsigned char *)gate->params + param->offset;
 		put(object, param->name, param_text(param, at), &failed);
-		size_t bytes = param_bytes(param->kind);
-		for (unsigned klass = 1; param->per_class && klass < WEIR_CLASSES; klass++) {
+		size_t bytes = weir_key_bytes(param);
+		for (unsigned klass = 1; (param->flags & WEIR_KEY_PER_CLASS) != 0 && klass < WEIR_CLASSES;
+		     klass++) {
 			char name[64];
 			if (memcmp(at, at + klass * bytes, bytes) == 0)
 				continue; /* as the highest class */

@@ -193,6 +193,6 @@ void adaptive_explain(const void *state, const weir_ask *ask, weir_why *ret_why)
 void adaptive_report(const void *state, unsigned klass, weir_report *ret_report);
 int adaptive_save(const void *state, char *text, size_t size);
 int adaptive_load(void *state, const char *text);
-extern const weir_param adaptive_params[];
+extern const weir_key adaptive_params[];
 
 #endif

@@ -53,17 +53,36 @@ const weir_remote_tuning weir_remote_usual = {
 
 /* ---- parameters ---- */
 
-static const weir_param params_table[] = {
-	{"percentile", WEIR_PARAM_PERCENTILE, offsetof(weir_adaptive_remote_params, percentile), false, .5,
-	 .999, "share of the answers that should come within the target; default p90"},
-	{"target", WEIR_PARAM_TIME, offsetof(weir_adaptive_remote_params, target_ns), true,
-	 (double)TARGET_MIN_NS, (double)TARGET_MAX_NS,
-	 "response time to hold, waiting included; required for class 0, others: as the class above"},
-	{"minimum", WEIR_PARAM_NUMBER, offsetof(weir_adaptive_remote_params, minimum), true, 0, MINIMUM_MAX,
-	 "share of the starts that the class keeps however many of higher classes come; default 0.01"},
-	{"quality_min", WEIR_PARAM_NUMBER, offsetof(weir_adaptive_remote_params, quality_min), false, .001, 1,
-	 "the lowest quality that a backend is asked for before and while some are turned away; 1: always "
-	 "the best; default 0.1"},
+static const weir_key params_table[] = {
+	{.name = "percentile",
+	 .type = WEIR_KEY_PERCENTILE,
+	 .offset = offsetof(weir_adaptive_remote_params, percentile),
+	 .min = .5,
+	 .max = .999,
+	 .help = "share of the answers that should come within the target; default p90"},
+	{.name = "target",
+	 .type = WEIR_KEY_TIME,
+	 .offset = offsetof(weir_adaptive_remote_params, target_ns),
+	 .flags = WEIR_KEY_PER_CLASS,
+	 .min = (double)TARGET_MIN_NS,
+	 .max = (double)TARGET_MAX_NS,
+	 .help = "response time to hold, waiting included; required for class 0, others: as the class above"},
+	{.name = "minimum",
+	 .type = WEIR_KEY_NUMBER,
+	 .offset = offsetof(weir_adaptive_remote_params, minimum),
+	 .flags = WEIR_KEY_PER_CLASS,
+	 .min = 0,
+	 .max = MINIMUM_MAX,
+	 .help = "share of the starts that the class keeps however many of higher classes come; default "
+		 "0.01"},
+	{.name = "quality_min",
+	 .type = WEIR_KEY_NUMBER,
+	 .offset = offsetof(weir_adaptive_remote_params, quality_min),
+	 .min = .001,
+	 .max = 1,
+	 .help = "the lowest quality that a backend is asked for before and while some are turned away; 1: "
+		 "always "
+		 "the best; default 0.1"},
 	{0},
 };
 

@@ -18,21 +18,50 @@
 #define TAU_FIRST     64
 
 #define AT(field) offsetof(weir_adaptive_params, field)
-const weir_param adaptive_params[] = {
-	{"target", WEIR_PARAM_TIME, AT(target_ns), true, TARGET_MIN_NS, TARGET_MAX_NS,
-	 "response time to hold; required for class 0, others as the class above"},
-	{"percentile", WEIR_PARAM_PERCENTILE, AT(percentile), true, 0.5, 0.999,
-	 "of the response times that the target is for; default p90"},
-	{"minimum", WEIR_PARAM_NUMBER, AT(minimum), true, 0, 0.1,
-	 "share of the starts that a class keeps however busy those above it are; default 0.01"},
-	{"quality_min", WEIR_PARAM_NUMBER, AT(quality_min), false, .001, 1,
-	 "the lowest quality that the stage is asked for before and while some are turned away; 1: always "
-	 "the best; default 0.1"},
-	{"per_stage", WEIR_PARAM_SWITCH, AT(per_stage), false, 0, 1,
-	 "looks at the stage's own queue only, also where several stages share a pool; default off"},
-	{"since_offer", WEIR_PARAM_SWITCH, AT(since_offer), false, 0, 1,
-	 "response times begin with the offer to the stage, not when the request entered the system; default "
-	 "off"},
+const weir_key adaptive_params[] = {
+	{.name = "target",
+	 .type = WEIR_KEY_TIME,
+	 .offset = AT(target_ns),
+	 .flags = WEIR_KEY_PER_CLASS,
+	 .min = TARGET_MIN_NS,
+	 .max = TARGET_MAX_NS,
+	 .help = "response time to hold; required for class 0, others as the class above"},
+	{.name = "percentile",
+	 .type = WEIR_KEY_PERCENTILE,
+	 .offset = AT(percentile),
+	 .flags = WEIR_KEY_PER_CLASS,
+	 .min = 0.5,
+	 .max = 0.999,
+	 .help = "of the response times that the target is for; default p90"},
+	{.name = "minimum",
+	 .type = WEIR_KEY_NUMBER,
+	 .offset = AT(minimum),
+	 .flags = WEIR_KEY_PER_CLASS,
+	 .min = 0,
+	 .max = 0.1,
+	 .help = "share of the starts that a class keeps however busy those above it are; default 0.01"},
+	{.name = "quality_min",
+	 .type = WEIR_KEY_NUMBER,
+	 .offset = AT(quality_min),
+	 .min = .001,
+	 .max = 1,
+	 .help = "the lowest quality that the stage is asked for before and while some are turned away; 1: "
+		 "always "
+		 "the best; default 0.1"},
+	{.name = "per_stage",
+	 .type = WEIR_KEY_SWITCH,
+	 .offset = AT(per_stage),
+	 .min = 0,
+	 .max = 1,
+	 .help = "looks at the stage's own queue only, also where several stages share a pool; default off"},
+	{.name = "since_offer",
+	 .type = WEIR_KEY_SWITCH,
+	 .offset = AT(since_offer),
+	 .min = 0,
+	 .max = 1,
+	 .help = "response times begin with the offer to the stage, not when the request entered the system; "
+		 "default "
+		 "off"},
 	{0},
 };
 

@@ -99,9 +99,13 @@ static int aimd_load(void *state, const char *text)
 	return 0;
 }
 
-static const weir_param aimd_params[] = {
-	{"target", WEIR_PARAM_TIME, offsetof(weir_aimd_params, target_ns), false, WEIR_AIMD_TARGET_MIN,
-	 WEIR_AIMD_TARGET_MAX, "response time that the percentile is held at; required"},
+static const weir_key aimd_params[] = {
+	{.name = "target",
+	 .type = WEIR_KEY_TIME,
+	 .offset = offsetof(weir_aimd_params, target_ns),
+	 .min = WEIR_AIMD_TARGET_MIN,
+	 .max = WEIR_AIMD_TARGET_MAX,
+	 .help = "response time that the percentile is held at; required"},
 	WEIR_AIMD_PARAMS(weir_aimd_params),
 	{0},
 };

@@ -98,14 +98,10 @@ int weir_aimd_parse(const char **text, weir_aimd_learned *ret_learned);
 void weir_aimd_learn(weir_aimd *aimd, const weir_aimd_learned *learned);
 
 /* The rows of a parameter table for a struct with a `tuning`. */
-#define WEIR_AIMD_ROW(type, field, kind, min, max, help)                                       \
-	{                                                                                      \
-#field, WEIR_PARAM_##kind, offsetof(type, tuning.field), false, min, max, help \
-	}
-#define WEIR_AIMD_TIME(type, field, min, max, help)                                               \
-	{                                                                                         \
-#field, WEIR_PARAM_TIME, offsetof(type, tuning.field##_ns), false, min, max, help \
-	}
+#define WEIR_AIMD_ROW(of, field, is, least, most, tells) \
+	WEIR_KEY(#field, is, of, tuning.field, NULL, tells, .min = least, .max = most)
+#define WEIR_AIMD_TIME(of, field, least, most, tells) \
+	WEIR_KEY(#field, TIME, of, tuning.field##_ns, NULL, tells, .min = least, .max = most)
 #define WEIR_AIMD_PARAMS(type)                                                                               \
 	WEIR_AIMD_ROW(type, percentile, PERCENTILE, .5, .999,                                                \
 		      "of the response times that is held; default p90"),                                    \

@@ -131,15 +131,15 @@ static void bucket_explain(const void *state, const weir_ask *ask, weir_why *ret
 	ret_why->retry_after_ns = weir_bucket_retry_ns(state, ask->now_ns, ask->count);
 }
 
-static const weir_param bucket_params[] = {
+static const weir_key bucket_params[] = {
 	{.name = "rate",
-	 .kind = WEIR_PARAM_NUMBER,
+	 .type = WEIR_KEY_NUMBER,
 	 .offset = offsetof(weir_bucket_params, rate_per_s),
 	 .min = WEIR_BUCKET_RATE_MIN,
 	 .max = WEIR_BUCKET_RATE_MAX,
 	 .help = "events a second, on average; required"},
 	{.name = "burst",
-	 .kind = WEIR_PARAM_NUMBER,
+	 .type = WEIR_KEY_NUMBER,
 	 .offset = offsetof(weir_bucket_params, burst),
 	 .max = 1e18,
 	 .help = "events at once; 0: a tenth of a second's, at least 1; default 0"},

@@ -109,19 +109,19 @@ static void fixed_report(const void *state, unsigned klass, weir_report *ret_rep
 	ret_report->count = 1;
 }
 
-static const weir_param fixed_params[] = {
+static const weir_key fixed_params[] = {
 	{.name = "rate",
-	 .kind = WEIR_PARAM_NUMBER,
+	 .type = WEIR_KEY_NUMBER,
 	 .offset = offsetof(weir_fixed_params, rate_per_s),
 	 .max = WEIR_BUCKET_RATE_MAX,
 	 .help = "events a second, on average; 0: any; default 0"},
 	{.name = "burst",
-	 .kind = WEIR_PARAM_NUMBER,
+	 .type = WEIR_KEY_NUMBER,
 	 .offset = offsetof(weir_fixed_params, burst),
 	 .max = 1e18,
 	 .help = "events at once; 0: a tenth of a second's, at least 1; default 0"},
 	{.name = "concurrency",
-	 .kind = WEIR_PARAM_COUNT,
+	 .type = WEIR_KEY_COUNT,
 	 .offset = offsetof(weir_fixed_params, concurrency),
 	 .max = UINT32_MAX,
 	 .help = "events inside, waiting ones included; 0: any; default 0"},

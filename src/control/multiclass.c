@@ -222,14 +222,26 @@ static int multiclass_load(void *state, const char *text)
 	return 0;
 }
 
-static const weir_param multiclass_params[] = {
-	{"target", WEIR_PARAM_TIME, offsetof(weir_multiclass_params, target_ns), true, 0,
-	 WEIR_AIMD_TARGET_MAX,
-	 "response time that the percentile is held at; of class 0 required, 0: as the class above"},
-	{"adjlo_d", WEIR_PARAM_NUMBER, offsetof(weir_multiclass_params, adjlo_d), false, 1, 1e6,
-	 "factor by which the classes below are cut; default 10"},
-	{"lc_thresh", WEIR_PARAM_COUNT, offsetof(weir_multiclass_params, lc_thresh), false, 0, 1e6,
-	 "windows with nothing to take from below, before a class itself is cut; default 20"},
+static const weir_key multiclass_params[] = {
+	{.name = "target",
+	 .type = WEIR_KEY_TIME,
+	 .offset = offsetof(weir_multiclass_params, target_ns),
+	 .flags = WEIR_KEY_PER_CLASS,
+	 .min = 0,
+	 .max = WEIR_AIMD_TARGET_MAX,
+	 .help = "response time that the percentile is held at; of class 0 required, 0: as the class above"},
+	{.name = "adjlo_d",
+	 .type = WEIR_KEY_NUMBER,
+	 .offset = offsetof(weir_multiclass_params, adjlo_d),
+	 .min = 1,
+	 .max = 1e6,
+	 .help = "factor by which the classes below are cut; default 10"},
+	{.name = "lc_thresh",
+	 .type = WEIR_KEY_COUNT,
+	 .offset = offsetof(weir_multiclass_params, lc_thresh),
+	 .min = 0,
+	 .max = 1e6,
+	 .help = "windows with nothing to take from below, before a class itself is cut; default 20"},
 	WEIR_AIMD_PARAMS(weir_multiclass_params),
 	{0},
 };

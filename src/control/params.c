@@ -18,18 +18,17 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "keys/keys.h"
 
 #define QUOTE_BYTES 48
 #define NAME_MAX    31
 #define ALL_CLASSES WEIR_CLASSES
 
 /* A value between its text and its field. */
-typedef union value {
+typedef union field {
 	double number;
-	uint64_t time_ns;
-	uint32_t count;
-	bool on;
-} value;
+	uint64_t whole;
+} field;
 
 /* "name[klass]", split. */
 typedef struct address {
@@ -41,23 +40,18 @@ typedef struct address {
 
 static const char *param_name_at(const void *list, size_t at)
 {
-	return ((const weir_param *)list)[at].name;
+	return ((const weir_key *)list)[at].name;
 }
 
-static const weir_param *find(const weir_admission_law *law, const char *name)
+static const weir_key *find(const weir_admission_law *law, const char *name)
 {
-	if (law->params == NULL)
-		return NULL;
-	for (const weir_param *param = law->params; param->name != NULL; param++)
-		if (strcmp(param->name, name) == 0)
-			return param;
-	return NULL;
+	return law->params != NULL ? weir_keys_find(law->params, name) : NULL;
 }
 
-static const weir_param *find_kind(const weir_admission_law *law, const char *name, weir_param_kind kind)
+static const weir_key *find_typed(const weir_admission_law *law, const char *name, weir_key_type type)
 {
-	const weir_param *param = find(law, name);
-	return param != NULL && param->kind == kind ? param : NULL;
+	const weir_key *param = find(law, name);
+	return param != NULL && param->type == type ? param : NULL;
 }
 
 /* All names, for an error message. */
@@ -65,9 +59,9 @@ static void list_names(const weir_admission_law *law, char *text, size_t size)
 {
 	size_t at = 0;
 	text[0] = '\0';
-	for (const weir_param *param = law->params; param->name != NULL && at < size; param++) {
+	for (const weir_key *param = law->params; param->name != NULL && at < size; param++) {
 		const char *comma = param == law->params ? "" : ", ",
-			   *index = param->per_class ? "[class]" : "";
+			   *index = (param->flags & WEIR_KEY_PER_CLASS) != 0 ? "[class]" : "";
 		int length = snprintf(text + at, size - at, "%s%s%s", comma, param->name, index);
 		at += length > 0 ? (size_t)length : 0;
 	}
@@ -116,9 +110,9 @@ static int take_apart(const weir_admission_law *law, const char *typed, address 
 	return 0;
 }
 
-static int check_index(const weir_admission_law *law, const weir_param *param, const address *where)
+static int check_index(const weir_admission_law *law, const weir_key *param, const address *where)
 {
-	if (where->klass == ALL_CLASSES || param->per_class)
+	if (where->klass == ALL_CLASSES || (param->flags & WEIR_KEY_PER_CLASS) != 0)
 		return 0;
 	return weir_error_set(-EINVAL, "law '%s': '%s' is one for all classes; write it without [%u]",
 			      law->name, param->name, where->klass);
@@ -126,88 +120,21 @@ static int check_index(const weir_admission_law *law, const weir_param *param, c
 
 /* ---- values ---- */
 
-static int read_text(weir_param_kind kind, const char *text, value *ret_value)
+static int read_value(const weir_admission_law *law, const weir_key *param, const char *text,
+		      field *ret_field)
 {
-	switch (kind) {
-	case WEIR_PARAM_NUMBER:
-		return weir_text_number(text, &ret_value->number);
-	case WEIR_PARAM_TIME:
-		return weir_text_time(text, &ret_value->time_ns);
-	case WEIR_PARAM_COUNT:
-		return weir_text_count(text, &ret_value->count);
-	case WEIR_PARAM_PERCENTILE:
-		return weir_text_percentile(text, &ret_value->number);
-	case WEIR_PARAM_SWITCH:
-		return weir_text_switch(text, &ret_value->on);
-	}
-	return weir_error_set(-EINVAL, "a parameter of no known kind");
+	int failed = weir_key_read(param, text, ret_field);
+	return failed == 0 ? 0
+			   : weir_error_set(failed, "law '%s': %s: %s", law->name, param->name, weir_error());
 }
 
-static size_t size_of(weir_param_kind kind)
+static void write_value(const weir_key *param, void *params, unsigned klass, const field *v)
 {
-	switch (kind) {
-	case WEIR_PARAM_TIME:
-		return sizeof(uint64_t);
-	case WEIR_PARAM_COUNT:
-		return sizeof(uint32_t);
-	case WEIR_PARAM_SWITCH:
-		return sizeof(bool);
-	default:
-		return sizeof(double);
-	}
-}
-
-static bool in_range(const weir_param *param, const value *v)
-{
-	switch (param->kind) {
-	case WEIR_PARAM_TIME:
-		return (double)v->time_ns >= param->min && (double)v->time_ns <= param->max;
-	case WEIR_PARAM_COUNT:
-		return v->count >= param->min && v->count <= param->max;
-	case WEIR_PARAM_SWITCH:
-		return true;
-	default:
-		return v->number >= param->min && v->number <= param->max;
-	}
-}
-
-/* A bound as a user would write it, times in the unit of the given text. */
-static void print_bound(const weir_param *param, double bound, const char *written, char *text, size_t size)
-{
-	if (param->kind == WEIR_PARAM_TIME)
-		weir_text_print_time(text, size, bound < 0x1p64 ? (uint64_t)bound : UINT64_MAX,
-				     weir_text_time_unit(written));
-	else if (param->kind == WEIR_PARAM_PERCENTILE)
-		weir_text_print_percentile(text, size, bound);
-	else
-		snprintf(text, size, "%.15g", bound);
-}
-
-static int read_value(const weir_admission_law *law, const weir_param *param, const char *text,
-		      value *ret_value)
-{
-	value v;
-	int failed = read_text(param->kind, text, &v);
-	if (failed != 0)
-		return weir_error_set(failed, "law '%s': %s: %s", law->name, param->name, weir_error());
-	if (in_range(param, &v)) {
-		*ret_value = v;
-		return 0;
-	}
-	char quoted[QUOTE_BYTES], min[32], max[32];
-	print_bound(param, param->min, text, min, sizeof(min));
-	print_bound(param, param->max, text, max, sizeof(max));
-	return weir_error_set(-EINVAL, "law '%s': %s must be from %s to %s, not '%s'", law->name, param->name,
-			      min, max, weir_text_quote(quoted, sizeof(quoted), text));
-}
-
-static void write_value(const weir_param *param, void *params, unsigned klass, const value *v)
-{
-	size_t size = size_of(param->kind);
+	size_t size = weir_key_bytes(param);
 	char *place = (char *)params + param->offset;
 	unsigned first = klass == ALL_CLASSES ? 0 : klass;
 	unsigned end = klass == ALL_CLASSES ? WEIR_CLASSES : klass + 1;
-	if (!param->per_class)
+	if ((param->flags & WEIR_KEY_PER_CLASS) == 0)
 		first = 0, end = 1;
 	for (unsigned at = first; at < end; at++)
 		memcpy(place + at * size, v, size);
@@ -218,17 +145,17 @@ static void write_value(const weir_param *param, void *params, unsigned klass, c
 static bool is_shorthand(const weir_admission_law *law, const char *name)
 {
 	return name[0] == 'p' && ((name[1] >= '0' && name[1] <= '9') || name[1] == '.') &&
-	       find_kind(law, "percentile", WEIR_PARAM_PERCENTILE) != NULL &&
-	       find_kind(law, "target", WEIR_PARAM_TIME) != NULL;
+	       find_typed(law, "percentile", WEIR_KEY_PERCENTILE) != NULL &&
+	       find_typed(law, "target", WEIR_KEY_TIME) != NULL;
 }
 
 /* If all classes share one percentile, setting it for a single class would silently change the others. */
-static int check_shared_percentile(const weir_admission_law *law, const weir_param *percentile,
+static int check_shared_percentile(const weir_admission_law *law, const weir_key *percentile,
 				   const void *params, const address *where, double wanted)
 {
 	double now;
 	char text[32];
-	if (where->klass == ALL_CLASSES || percentile->per_class)
+	if (where->klass == ALL_CLASSES || (percentile->flags & WEIR_KEY_PER_CLASS) != 0)
 		return 0;
 	memcpy(&now, (const char *)params + percentile->offset, sizeof(now));
 	if (now == wanted)
@@ -242,8 +169,8 @@ static int check_shared_percentile(const weir_admission_law *law, const weir_par
 
 static int set_shorthand(const weir_admission_law *law, void *params, const address *where, const char *text)
 {
-	const weir_param *percentile = find(law, "percentile"), *target = find(law, "target");
-	value fraction = {0}, time = {0};
+	const weir_key *percentile = find(law, "percentile"), *target = find(law, "target");
+	field fraction = {0}, time = {0};
 	int failed = read_value(law, percentile, where->name, &fraction);
 	if (failed == 0)
 		failed = check_shared_percentile(law, percentile, params, where, fraction.number);
@@ -263,12 +190,12 @@ static int set_shorthand(const weir_admission_law *law, void *params, const addr
 int weir_law_set(const weir_admission_law *law, void *params, const char *name, const char *text)
 {
 	address where;
-	value v;
+	field v;
 	name = name != NULL ? name : "";
 	int failed = take_apart(law, name, &where);
 	if (failed != 0)
 		return failed;
-	const weir_param *param = find(law, where.name);
+	const weir_key *param = find(law, where.name);
 	if (param == NULL && is_shorthand(law, where.name))
 		return set_shorthand(law, params, &where, text);
 	if (param == NULL)

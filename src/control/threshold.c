@@ -184,22 +184,33 @@ static int threshold_load(void *state, const char *text)
 	return 0;
 }
 
-#define ROW(field, kind, min, max, help)                                                                 \
-	{                                                                                                \
-#field, WEIR_PARAM_##kind, offsetof(weir_threshold_params, field), false, min, max, help \
-	}
-static const weir_param threshold_params[] = {
-	{"waiting", WEIR_PARAM_COUNT, offsetof(weir_threshold_params, waiting), true, 0, 4e9,
-	 "sheds when this many events wait; default 0: not limited"},
-	{"target", WEIR_PARAM_TIME, offsetof(weir_threshold_params, target_ns), false, 0,
-	 WEIR_AIMD_TARGET_MAX, "mean response time that one more threshold follows; default 0: none does"},
+#define ROW(field, is, least, most, tells) \
+	WEIR_KEY(#field, is, weir_threshold_params, field, NULL, tells, .min = least, .max = most)
+static const weir_key threshold_params[] = {
+	{.name = "waiting",
+	 .type = WEIR_KEY_COUNT,
+	 .offset = offsetof(weir_threshold_params, waiting),
+	 .flags = WEIR_KEY_PER_CLASS,
+	 .min = 0,
+	 .max = 4e9,
+	 .help = "sheds when this many events wait; default 0: not limited"},
+	{.name = "target",
+	 .type = WEIR_KEY_TIME,
+	 .offset = offsetof(weir_threshold_params, target_ns),
+	 .min = 0,
+	 .max = WEIR_AIMD_TARGET_MAX,
+	 .help = "mean response time that one more threshold follows; default 0: none does"},
 	ROW(most, COUNT, 0, 4e9, "where that starts, and its bound; default 1024"),
 	ROW(least, COUNT, 0, 4e9, "its lower bound; default 1"),
 	ROW(rise, COUNT, 0, 4e9, "events more, a window below the target; default 10"),
 	ROW(fall, NUMBER, 1.001, 1000, "divides it, a window above the target; default 2"),
 	ROW(samples, COUNT, 0, WEIR_WINDOW_MAX, "response times a window; default 100"),
-	{"timeout", WEIR_PARAM_TIME, offsetof(weir_threshold_params, timeout_ns), false, TICK_NS, 3.6e12,
-	 "a window that is not full ends after this; default 1s"},
+	{.name = "timeout",
+	 .type = WEIR_KEY_TIME,
+	 .offset = offsetof(weir_threshold_params, timeout_ns),
+	 .min = TICK_NS,
+	 .max = 3.6e12,
+	 .help = "a window that is not full ends after this; default 1s"},
 	{0},
 };
 

@@ -37,6 +37,7 @@ static const struct {
 	[WEIR_KEY_FRACTION] = {"part, as 10% or .1", sizeof(double), false, false},
 	[WEIR_KEY_RATE] = {"rate, as 100/s or 600/m", sizeof(double), false, false},
 	[WEIR_KEY_CHOICE] = {"one of", sizeof(unsigned), false, false},
+	[WEIR_KEY_PERCENTILE] = {"percentile", sizeof(double), false, false},
 };
 
 bool weir_key_is_list(const weir_key *key)
@@ -156,20 +157,51 @@ uint64_t weir_key_hash(const weir_key *key, const void *values, uint64_t hash)
 void weir_key_bound_text(const weir_key *key, double bound, const char *written, char *text, size_t size)
 {
 	if (key->type == WEIR_KEY_TIME)
-		weir_text_print_time(text, size, (uint64_t)bound,
+		weir_text_print_time(text, size, bound < 0x1p64 ? (uint64_t)bound : UINT64_MAX,
 				     written != NULL ? weir_text_time_unit(written) : NULL);
 	else if (key->type == WEIR_KEY_SIZE || key->type == WEIR_KEY_SIZE32)
 		weir_text_print_size(text, size, (uint64_t)bound);
 	else if (key->type == WEIR_KEY_FRACTION)
 		snprintf(text, size, "%g%%", bound * 100);
+	else if (key->type == WEIR_KEY_PERCENTILE)
+		weir_text_print_percentile(text, size, bound);
 	else
-		snprintf(text, size, "%.10g%s", bound,
+		snprintf(text, size, "%.15g%s", bound,
 			 written != NULL && key->type == WEIR_KEY_RATE ? "/s" : "");
+}
+
+char *weir_key_print(const weir_key *key, const void *field, char *text, size_t size)
+{
+	union {
+		bool on;
+		uint32_t count;
+		uint64_t whole;
+		double number;
+	} v = {0};
+	memcpy(&v, field, weir_key_bytes(key));
+	if (key->type == WEIR_KEY_SWITCH)
+		snprintf(text, size, "%s", v.on ? "on" : "off");
+	else if (key->type == WEIR_KEY_CHOICE)
+		snprintf(text, size, "%s", key->words[v.count]);
+	else if (key->type == WEIR_KEY_TIME)
+		weir_text_print_time(text, size, v.whole, "ms");
+	else
+		weir_key_bound_text(key,
+				    weir_key_bytes(key) == sizeof(uint32_t) ? v.count
+				    : key->type == WEIR_KEY_SIZE            ? (double)v.whole
+									    : v.number,
+				    NULL, text, size);
+	return text;
+}
+
+const char *weir_key_type_name(const weir_key *key)
+{
+	return types[key->type].name;
 }
 
 void weir_key_print_type(const weir_key *key, FILE *file)
 {
-	fputs(types[key->type].name, file);
+	fputs(weir_key_type_name(key), file);
 	for (unsigned i = 0; key->words != NULL && key->words[i] != NULL; i++)
 		fprintf(file, "%s %s", i > 0 ? "," : "", key->words[i]);
 }

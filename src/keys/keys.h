@@ -35,6 +35,16 @@ bool weir_key_is_path(const weir_key *key);
  */
 int weir_key_set(const weir_key *key, void *values, const char *text, const char *file, bool first,
 		 const weir_key_memory *memory);
+/* The same of a key that is neither a text nor a list, into its field, which has at most 8 bytes. */
+int weir_key_read(const weir_key *key, const char *text, void *ret_field);
+/* Of such a field. */
+size_t weir_key_bytes(const weir_key *key);
+/* Such a field as one would write it, times in ms where that can be; returns `text`. 32 bytes always suffice. */
+char *weir_key_print(const weir_key *key, const void *field, char *text, size_t size);
+/* "1ms": a bound, in the unit of the value that was written, which may be NULL. */
+void weir_key_bound_text(const weir_key *key, double bound, const char *written, char *text, size_t size);
+/* "time", "percentile". */
+const char *weir_key_type_name(const weir_key *key);
 char *weir_key_copy_text(const char *text, const weir_key_memory *memory);
 /* A path as seen from the folder of the file that has it. */
 char *weir_key_resolve(const char *path, const char *file, const weir_key_memory *memory);

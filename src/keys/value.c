@@ -155,6 +155,8 @@ static int read_value(const weir_key *key, const char *text, value *v)
 		return read_rate(text, &v->number);
 	case WEIR_KEY_CHOICE:
 		return read_choice(key->words, text, &v->choice);
+	case WEIR_KEY_PERCENTILE:
+		return weir_text_percentile(text, &v->number);
 	default:
 		return weir_error_set(-EINVAL, "a key of no known type");
 	}
@@ -173,6 +175,7 @@ static double magnitude(const weir_key *key, const value *v)
 	case WEIR_KEY_NUMBER:
 	case WEIR_KEY_FRACTION:
 	case WEIR_KEY_RATE:
+	case WEIR_KEY_PERCENTILE:
 		return v->number;
 	default:
 		return 0;
@@ -191,17 +194,9 @@ static int check_bounds(const weir_key *key, const value *v, const char *text)
 			      weir_text_quote(quoted, sizeof(quoted), text), min, max);
 }
 
-int weir_key_set(const weir_key *key, void *values, const char *text, const char *file, bool first,
-		 const weir_key_memory *memory)
+int weir_key_read(const weir_key *key, const char *text, void *ret_field)
 {
-	void *at = (char *)values + key->offset;
 	value v = {0};
-	if (weir_key_is_list(key))
-		return append(key, at, text, file, first, memory);
-	if (weir_key_is_text(key)) {
-		*(const char **)at = read_text(key, text, file, memory);
-		return 0;
-	}
 	int failed = read_value(key, text, &v);
 	if (failed == 0)
 		failed = check_bounds(key, &v, text);
@@ -209,8 +204,20 @@ int weir_key_set(const weir_key *key, void *values, const char *text, const char
 		return failed;
 	uint32_t narrow = (uint32_t)v.whole;
 	if (key->type == WEIR_KEY_SIZE32)
-		memcpy(at, &narrow, sizeof(narrow));
+		memcpy(ret_field, &narrow, sizeof(narrow));
 	else
-		memcpy(at, &v, weir_key_bytes(key));
+		memcpy(ret_field, &v, weir_key_bytes(key));
+	return 0;
+}
+
+int weir_key_set(const weir_key *key, void *values, const char *text, const char *file, bool first,
+		 const weir_key_memory *memory)
+{
+	void *at = (char *)values + key->offset;
+	if (weir_key_is_list(key))
+		return append(key, at, text, file, first, memory);
+	if (!weir_key_is_text(key))
+		return weir_key_read(key, text, at);
+	*(const char **)at = read_text(key, text, file, memory);
 	return 0;
 }

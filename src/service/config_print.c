@@ -42,12 +42,12 @@ static void print_target(const weir_admission_law *law, const void *params, FILE
 	char text[32];
 	double fraction;
 	uint64_t ns;
-	for (const weir_param *param = law->params; param != NULL && param->name != NULL; param++) {
-		if (strcmp(param->name, "percentile") == 0 && param->kind == WEIR_PARAM_PERCENTILE) {
+	for (const weir_key *param = law->params; param != NULL && param->name != NULL; param++) {
+		if (strcmp(param->name, "percentile") == 0 && param->type == WEIR_KEY_PERCENTILE) {
 			memcpy(&fraction, (const char *)params + param->offset, sizeof(fraction));
 			fprintf(file, ", %s", weir_text_print_percentile(text, sizeof(text), fraction));
 		}
-		if (strcmp(param->name, "target") == 0 && param->kind == WEIR_PARAM_TIME) {
+		if (strcmp(param->name, "target") == 0 && param->type == WEIR_KEY_TIME) {
 			memcpy(&ns, (const char *)params + param->offset, sizeof(ns));
 			fprintf(file, ", target %s", weir_text_print_time(text, sizeof(text), ns, NULL));
 		}

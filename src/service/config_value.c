@@ -17,7 +17,7 @@ static bool is_parameter(const char *name)
 	if (name[0] == 'p' && (name[1] == '.' || (name[1] >= '0' && name[1] <= '9')))
 		return true;
 	for (size_t i = 0; (law = weir_law_at(i)) != NULL; i++)
-		for (const weir_param *param = law->params; param != NULL && param->name != NULL; param++)
+		for (const weir_key *param = law->params; param != NULL && param->name != NULL; param++)
 			if (strlen(param->name) == length && strncmp(param->name, name, length) == 0)
 				return true;
 	return false;

@@ -92,7 +92,7 @@ static int find_law(const weir_scenario *scenario, const char *name, unsigned li
 
 static bool has_param(const weir_admission_law *law, const char *name)
 {
-	for (const weir_param *param = law->params; param != NULL && param->name != NULL; param++)
+	for (const weir_key *param = law->params; param != NULL && param->name != NULL; param++)
 		if (strcmp(param->name, name) == 0)
 			return true;
 	return false;
@@ -124,7 +124,7 @@ static int set_named_param(const weir_scenario *scenario, const weir_admission_l
 
 static const char *param_name_at(const void *list, size_t at)
 {
-	return ((const weir_param *)list)[at].name;
+	return ((const weir_key *)list)[at].name;
 }
 
 static const char *stage_key_at(const void *list, size_t at)

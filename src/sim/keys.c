@@ -30,84 +30,84 @@ static const char *const forms[] = {"poisson", "constant", "burst", "closed", "t
 
 #define SECTION weir_scenario
 const weir_sim_key weir_sim_keys_scenario[] = {
-	{"title", WEIR_KEY_TEXT, AT(title), ROOM(title)},
-	{"duration", WEIR_KEY_TIME, AT(duration_ns), RANGE(MS, 1000 * H), LINE(duration_line)},
-	{"warmup", WEIR_KEY_TIME, AT(warmup_ns), RANGE(0, 1000 * H)},
-	{"window", WEIR_KEY_TIME, AT(window_ns), RANGE(MS, H)},
-	{"seed", WEIR_KEY_SEED, AT(seed)},
+	{"title", WEIR_SIM_KEY_TEXT, AT(title), ROOM(title)},
+	{"duration", WEIR_SIM_KEY_TIME, AT(duration_ns), RANGE(MS, 1000 * H), LINE(duration_line)},
+	{"warmup", WEIR_SIM_KEY_TIME, AT(warmup_ns), RANGE(0, 1000 * H)},
+	{"window", WEIR_SIM_KEY_TIME, AT(window_ns), RANGE(MS, H)},
+	{"seed", WEIR_SIM_KEY_SEED, AT(seed)},
 	{.name = NULL},
 };
 #undef SECTION
 
 #define SECTION weir_scenario_stage
 const weir_sim_key weir_sim_keys_stage[] = {
-	{"workers", WEIR_KEY_COUNT, AT(workers), RANGE(1, 4096)},
-	{"threads", WEIR_KEY_COUNT, AT(threads), RANGE(1, 16)},
-	{"capacity", WEIR_KEY_COUNT, AT(capacity), RANGE(1, 1e6)},
-	{"order", WEIR_KEY_CHOICE, AT(order), .words = orders},
-	{"newest_after", WEIR_KEY_TIME, AT(newest_after_ns), RANGE(US, H)},
-	{"service", WEIR_KEY_DIST, AT(service), LINE(service_line)},
-	{"next", WEIR_KEY_SHARES, AT(next), MANY(next_count, WEIR_SCENARIO_NEXT), LINE(next_line)},
-	{"pool", WEIR_KEY_NAME, AT(pool), ROOM(pool)},
-	{"backend", WEIR_KEY_NAME, AT(backend), ROOM(backend), LINE(backend_line)},
-	{"work", WEIR_KEY_DIST, AT(work)},
-	{"degrade", WEIR_KEY_NUMBER, AT(degrade), RANGE(0, 1)},
-	{"heeds", WEIR_KEY_SWITCH, AT(heeds)},
-	{"mode", WEIR_KEY_CHOICE, AT(mode), .words = modes},
-	{"ceiling", WEIR_KEY_NUMBER, AT(ceiling), RANGE(0, 1)},
-	{"law", WEIR_KEY_NAME, AT(law), ROOM(law), LINE(law_line)},
+	{"workers", WEIR_SIM_KEY_COUNT, AT(workers), RANGE(1, 4096)},
+	{"threads", WEIR_SIM_KEY_COUNT, AT(threads), RANGE(1, 16)},
+	{"capacity", WEIR_SIM_KEY_COUNT, AT(capacity), RANGE(1, 1e6)},
+	{"order", WEIR_SIM_KEY_CHOICE, AT(order), .words = orders},
+	{"newest_after", WEIR_SIM_KEY_TIME, AT(newest_after_ns), RANGE(US, H)},
+	{"service", WEIR_SIM_KEY_DIST, AT(service), LINE(service_line)},
+	{"next", WEIR_SIM_KEY_SHARES, AT(next), MANY(next_count, WEIR_SCENARIO_NEXT), LINE(next_line)},
+	{"pool", WEIR_SIM_KEY_NAME, AT(pool), ROOM(pool)},
+	{"backend", WEIR_SIM_KEY_NAME, AT(backend), ROOM(backend), LINE(backend_line)},
+	{"work", WEIR_SIM_KEY_DIST, AT(work)},
+	{"degrade", WEIR_SIM_KEY_NUMBER, AT(degrade), RANGE(0, 1)},
+	{"heeds", WEIR_SIM_KEY_SWITCH, AT(heeds)},
+	{"mode", WEIR_SIM_KEY_CHOICE, AT(mode), .words = modes},
+	{"ceiling", WEIR_SIM_KEY_NUMBER, AT(ceiling), RANGE(0, 1)},
+	{"law", WEIR_SIM_KEY_NAME, AT(law), ROOM(law), LINE(law_line)},
 	{.name = NULL},
 };
 #undef SECTION
 
 #define SECTION weir_scenario_backend
 const weir_sim_key weir_sim_keys_backend[] = {
-	{"workers", WEIR_KEY_COUNT, AT(options.workers), RANGE(1, 4096)},
-	{"discipline", WEIR_KEY_CHOICE, AT(options.discipline), .words = disciplines},
-	{"thrash_from", WEIR_KEY_COUNT, AT(options.thrash_from), RANGE(1, 1e6)},
-	{"thrash_by", WEIR_KEY_NUMBER, AT(options.thrash_by), RANGE(0, 1000)},
-	{"lock", WEIR_KEY_NUMBER, AT(options.lock), RANGE(0, 1)},
-	{"most", WEIR_KEY_COUNT, AT(options.most), RANGE(1, 1e6)},
-	{"round_trip", WEIR_KEY_TIME, AT(options.round_trip_ns), RANGE(0, 60 * S)},
+	{"workers", WEIR_SIM_KEY_COUNT, AT(options.workers), RANGE(1, 4096)},
+	{"discipline", WEIR_SIM_KEY_CHOICE, AT(options.discipline), .words = disciplines},
+	{"thrash_from", WEIR_SIM_KEY_COUNT, AT(options.thrash_from), RANGE(1, 1e6)},
+	{"thrash_by", WEIR_SIM_KEY_NUMBER, AT(options.thrash_by), RANGE(0, 1000)},
+	{"lock", WEIR_SIM_KEY_NUMBER, AT(options.lock), RANGE(0, 1)},
+	{"most", WEIR_SIM_KEY_COUNT, AT(options.most), RANGE(1, 1e6)},
+	{"round_trip", WEIR_SIM_KEY_TIME, AT(options.round_trip_ns), RANGE(0, 60 * S)},
 	{.name = NULL},
 };
 #undef SECTION
 
 #define SECTION weir_scenario_type
 const weir_sim_key weir_sim_keys_type[] = {
-	{"stage", WEIR_KEY_NAME, AT(stage), ROOM(stage)},
-	{"cost", WEIR_KEY_NUMBER, AT(cost), RANGE(1e-6, 1e6)},
-	{"class", WEIR_KEY_CLASS, AT(klass), ROOM(klass)},
+	{"stage", WEIR_SIM_KEY_NAME, AT(stage), ROOM(stage)},
+	{"cost", WEIR_SIM_KEY_NUMBER, AT(cost), RANGE(1e-6, 1e6)},
+	{"class", WEIR_SIM_KEY_CLASS, AT(klass), ROOM(klass)},
 	{.name = NULL},
 };
 #undef SECTION
 
 #define SECTION weir_scenario_load
 const weir_sim_key weir_sim_keys_load[] = {
-	{"arrivals", WEIR_KEY_CHOICE, AT(form), .words = forms},
-	{"rate", WEIR_KEY_PROFILE, AT(rate), LINE(rate_line)},
-	{"users", WEIR_KEY_PROFILE, AT(rate), LINE(users_line)},
-	{"class", WEIR_KEY_CLASS, AT(klass), ROOM(klass)},
-	{"stage", WEIR_KEY_NAME, AT(stage), ROOM(stage)},
-	{"cost", WEIR_KEY_NUMBER, AT(cost), RANGE(1e-6, 1e6)},
-	{"mix", WEIR_KEY_SHARES, AT(mix), MANY(mix_count, WEIR_SCENARIO_TYPES), LINE(mix_line)},
-	{"exempt", WEIR_KEY_SWITCH, AT(exempt)},
-	{"together", WEIR_KEY_COUNT, AT(together), RANGE(1, 64)},
-	{"think", WEIR_KEY_DIST, AT(think)},
-	{"on", WEIR_KEY_TIME, AT(on_ns), RANGE(US, H)},
-	{"off", WEIR_KEY_TIME, AT(off_ns), RANGE(US, H)},
-	{"file", WEIR_KEY_TEXT, AT(file), ROOM(file), LINE(file_line)},
-	{"faster", WEIR_KEY_NUMBER, AT(faster), RANGE(1e-6, 1e6)},
-	{"patience", WEIR_KEY_TIME, AT(patience_ns), RANGE(US, 1000 * H)},
-	{"noticed", WEIR_KEY_SWITCH, AT(noticed)},
-	{"retries", WEIR_KEY_RETRIES, AT(retries), RANGE(0, 1e6)},
-	{"backoff", WEIR_KEY_TIME, AT(backoff_ns), RANGE(US, H)},
-	{"backoff_factor", WEIR_KEY_NUMBER, AT(backoff_factor), RANGE(1, 100)},
-	{"backoff_max", WEIR_KEY_TIME, AT(backoff_max_ns), RANGE(US, 1000 * H)},
-	{"jitter", WEIR_KEY_NUMBER, AT(jitter), RANGE(0, 1)},
-	{"honours", WEIR_KEY_SWITCH, AT(honours)},
-	{"rejected_wait", WEIR_KEY_TIME, AT(rejected_wait_ns), RANGE(US, 1000 * H)},
-	{"target", WEIR_KEY_TIME, AT(target_ns), RANGE(US, 1000 * H)},
+	{"arrivals", WEIR_SIM_KEY_CHOICE, AT(form), .words = forms},
+	{"rate", WEIR_SIM_KEY_PROFILE, AT(rate), LINE(rate_line)},
+	{"users", WEIR_SIM_KEY_PROFILE, AT(rate), LINE(users_line)},
+	{"class", WEIR_SIM_KEY_CLASS, AT(klass), ROOM(klass)},
+	{"stage", WEIR_SIM_KEY_NAME, AT(stage), ROOM(stage)},
+	{"cost", WEIR_SIM_KEY_NUMBER, AT(cost), RANGE(1e-6, 1e6)},
+	{"mix", WEIR_SIM_KEY_SHARES, AT(mix), MANY(mix_count, WEIR_SCENARIO_TYPES), LINE(mix_line)},
+	{"exempt", WEIR_SIM_KEY_SWITCH, AT(exempt)},
+	{"together", WEIR_SIM_KEY_COUNT, AT(together), RANGE(1, 64)},
+	{"think", WEIR_SIM_KEY_DIST, AT(think)},
+	{"on", WEIR_SIM_KEY_TIME, AT(on_ns), RANGE(US, H)},
+	{"off", WEIR_SIM_KEY_TIME, AT(off_ns), RANGE(US, H)},
+	{"file", WEIR_SIM_KEY_TEXT, AT(file), ROOM(file), LINE(file_line)},
+	{"faster", WEIR_SIM_KEY_NUMBER, AT(faster), RANGE(1e-6, 1e6)},
+	{"patience", WEIR_SIM_KEY_TIME, AT(patience_ns), RANGE(US, 1000 * H)},
+	{"noticed", WEIR_SIM_KEY_SWITCH, AT(noticed)},
+	{"retries", WEIR_SIM_KEY_RETRIES, AT(retries), RANGE(0, 1e6)},
+	{"backoff", WEIR_SIM_KEY_TIME, AT(backoff_ns), RANGE(US, H)},
+	{"backoff_factor", WEIR_SIM_KEY_NUMBER, AT(backoff_factor), RANGE(1, 100)},
+	{"backoff_max", WEIR_SIM_KEY_TIME, AT(backoff_max_ns), RANGE(US, 1000 * H)},
+	{"jitter", WEIR_SIM_KEY_NUMBER, AT(jitter), RANGE(0, 1)},
+	{"honours", WEIR_SIM_KEY_SWITCH, AT(honours)},
+	{"rejected_wait", WEIR_SIM_KEY_TIME, AT(rejected_wait_ns), RANGE(US, 1000 * H)},
+	{"target", WEIR_SIM_KEY_TIME, AT(target_ns), RANGE(US, 1000 * H)},
 	{.name = NULL},
 };
 #undef SECTION
@@ -399,32 +399,32 @@ static int read_value(const weir_sim_key *key, char *section, const char *value)
 {
 	void *place = section + key->offset;
 	switch (key->kind) {
-	case WEIR_KEY_TIME:
+	case WEIR_SIM_KEY_TIME:
 		return read_time(key, value, place);
-	case WEIR_KEY_COUNT:
+	case WEIR_SIM_KEY_COUNT:
 		return read_count(key, value, place);
-	case WEIR_KEY_SEED:
+	case WEIR_SIM_KEY_SEED:
 		return read_seed(value, place);
-	case WEIR_KEY_NUMBER:
+	case WEIR_SIM_KEY_NUMBER:
 		return read_number(key, value, place);
-	case WEIR_KEY_SWITCH:
+	case WEIR_SIM_KEY_SWITCH:
 		return weir_text_switch(value, place);
-	case WEIR_KEY_NAME:
+	case WEIR_SIM_KEY_NAME:
 		return read_name(value, place, key->size);
-	case WEIR_KEY_TEXT:
+	case WEIR_SIM_KEY_TEXT:
 		return read_text(value, place, key->size);
-	case WEIR_KEY_CHOICE:
+	case WEIR_SIM_KEY_CHOICE:
 		return read_choice(value, key->words, place);
-	case WEIR_KEY_DIST:
+	case WEIR_SIM_KEY_DIST:
 		return weir_sim_key_dist(value, place);
-	case WEIR_KEY_SHARES:
+	case WEIR_SIM_KEY_SHARES:
 		return weir_sim_key_shares(value, place, key->most,
 					   (unsigned *)(void *)(section + key->count_offset));
-	case WEIR_KEY_PROFILE:
+	case WEIR_SIM_KEY_PROFILE:
 		return weir_profile_parse(value, place);
-	case WEIR_KEY_RETRIES:
+	case WEIR_SIM_KEY_RETRIES:
 		return read_retries(key, value, place);
-	case WEIR_KEY_CLASS:
+	case WEIR_SIM_KEY_CLASS:
 		return read_class(key, value, place);
 	}
 	return -EINVAL;

@@ -13,19 +13,19 @@
 #include "sim/scenario.h"
 
 typedef enum weir_sim_key_kind {
-	WEIR_KEY_TIME,
-	WEIR_KEY_COUNT,  /* uint32_t */
-	WEIR_KEY_SEED,   /* uint64_t */
-	WEIR_KEY_NUMBER, /* double */
-	WEIR_KEY_SWITCH,
-	WEIR_KEY_NAME,
-	WEIR_KEY_TEXT,
-	WEIR_KEY_CHOICE, /* one of several words: an enum */
-	WEIR_KEY_DIST,
-	WEIR_KEY_SHARES, /* "a .7, b .3", and their number at count_offset */
-	WEIR_KEY_PROFILE,
-	WEIR_KEY_RETRIES, /* uint32_t, or "forever" */
-	WEIR_KEY_CLASS,   /* uint8_t, or int with -1 */
+	WEIR_SIM_KEY_TIME,
+	WEIR_SIM_KEY_COUNT,  /* uint32_t */
+	WEIR_SIM_KEY_SEED,   /* uint64_t */
+	WEIR_SIM_KEY_NUMBER, /* double */
+	WEIR_SIM_KEY_SWITCH,
+	WEIR_SIM_KEY_NAME,
+	WEIR_SIM_KEY_TEXT,
+	WEIR_SIM_KEY_CHOICE, /* one of several words: an enum */
+	WEIR_SIM_KEY_DIST,
+	WEIR_SIM_KEY_SHARES, /* "a .7, b .3", and their number at count_offset */
+	WEIR_SIM_KEY_PROFILE,
+	WEIR_SIM_KEY_RETRIES, /* uint32_t, or "forever" */
+	WEIR_SIM_KEY_CLASS,   /* uint8_t, or int with -1 */
 } weir_sim_key_kind;
 
 typedef struct weir_sim_key {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table for people. Every line is at most 100 columns wide. */
 #include "sim/report.h"
+#include "keys/keys.h"
 
 #include <math.h>
 #include <string.h>
@@ -258,30 +259,24 @@ void weir_report_table(FILE *to, const weir_case *cases, unsigned count)
 
 /* ---- laws ---- */
 
-static const char *kind_text(const weir_param *param)
+static const char *bound_text(const weir_key *param, double bound, char *text)
 {
-	static const char *const kinds[] = {"number", "time", "count", "percentile", "on/off"};
-	return kinds[param->kind];
-}
-
-static const char *bound_text(const weir_param *param, double bound, char *text)
-{
-	if (param->kind == WEIR_PARAM_TIME)
-		return weir_text_print_time(text, 32, bound < 0x1p64 ? (uint64_t)bound : UINT64_MAX, "");
-	if (param->kind == WEIR_PARAM_PERCENTILE)
-		return weir_text_print_percentile(text, 32, bound);
-	snprintf(text, 32, bound < 1e9 || bound > UINT32_MAX ? "%g" : "%.2g", bound);
+	if (param->type == WEIR_KEY_TIME || param->type == WEIR_KEY_PERCENTILE)
+		weir_key_bound_text(param, bound, NULL, text, 32);
+	else
+		snprintf(text, 32, bound < 1e9 || bound > UINT32_MAX ? "%g" : "%.2g", bound);
 	return text;
 }
 
-static void print_param(FILE *to, const weir_param *param)
+static void print_param(FILE *to, const weir_key *param)
 {
 	char name[CELL + 8], low[32], high[32], range[72] = "";
-	snprintf(name, sizeof name, "%s%s", param->name, param->per_class ? "[class]" : "");
-	if (param->kind != WEIR_PARAM_SWITCH)
+	snprintf(name, sizeof name, "%s%s", param->name,
+		 (param->flags & WEIR_KEY_PER_CLASS) != 0 ? "[class]" : "");
+	if (param->type != WEIR_KEY_SWITCH)
 		snprintf(range, sizeof range, "%s to %s", bound_text(param, param->min, low),
 			 bound_text(param, param->max, high));
-	int at = fprintf(to, "    %-17s %-10s %-16s ", name, kind_text(param), range);
+	int at = fprintf(to, "    %-17s %-10s %-16s ", name, weir_key_type_name(param), range);
 	print_folded(to, param->help != NULL ? param->help : "", at > 0 ? (unsigned)at : 0, 50);
 }
 
@@ -291,7 +286,7 @@ void weir_report_laws(FILE *to)
 	fputs("none\n    no law: only the bounds of the queue\n", to);
 	for (size_t i = 0; (law = weir_law_at(i)) != NULL; i++) {
 		fprintf(to, "%s\n    %s\n", law->name, law->brief != NULL ? law->brief : "");
-		for (const weir_param *param = law->params; param != NULL && param->name != NULL; param++)
+		for (const weir_key *param = law->params; param != NULL && param->name != NULL; param++)
 			print_param(to, param);
 	}
 }

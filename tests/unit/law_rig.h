@@ -4,6 +4,7 @@
 
 /* A law on a table: its hooks are called as a stage would, at times that the test chooses. */
 
+#include "keys/keys.h"
 #include "unit.h"
 
 #include <errno.h>
@@ -157,20 +158,18 @@ static inline void expect_params(const weir_admission_law *law)
 	unsigned char params[1024];
 	assert_true(law->params_bytes <= sizeof(params));
 	weir_law_defaults(law, params);
-	for (const weir_param *row = law->params; row->name != NULL; row++) {
-		static const size_t bytes[] = {sizeof(double), sizeof(uint64_t), sizeof(uint32_t),
-					       sizeof(double), sizeof(bool)};
-		size_t count = row->per_class ? WEIR_CLASSES : 1;
-		assert_true(row->offset + count * bytes[row->kind] <= law->params_bytes);
+	for (const weir_key *row = law->params; row->name != NULL; row++) {
+		size_t count = (row->flags & WEIR_KEY_PER_CLASS) != 0 ? WEIR_CLASSES : 1;
+		assert_true(row->offset + count * weir_key_bytes(row) <= law->params_bytes);
 		assert_true(row->min < row->max && row->help != NULL && strchr(row->help, ';') != NULL);
-		for (const weir_param *other = law->params; other != row; other++)
+		for (const weir_key *other = law->params; other != row; other++)
 			assert_true(strcmp(other->name, row->name) != 0 && other->offset != row->offset);
 		double value = 0;
-		if (row->kind == WEIR_PARAM_NUMBER || row->kind == WEIR_PARAM_PERCENTILE)
+		if (row->type == WEIR_KEY_NUMBER || row->type == WEIR_KEY_PERCENTILE)
 			value = *(double *)(params + row->offset);
-		else if (row->kind == WEIR_PARAM_TIME)
+		else if (row->type == WEIR_KEY_TIME)
 			value = (double)*(uint64_t *)(params + row->offset);
-		else if (row->kind == WEIR_PARAM_COUNT)
+		else if (row->type == WEIR_KEY_COUNT)
 			value = *(uint32_t *)(params + row->offset);
 		if (strcmp(row->name, "target") != 0 && !(value >= row->min && value <= row->max))
 			fail_msg("%s: the default of %s is not accepted", law->name, row->name);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "keys/keys.h"
 #include "unit.h"
 
 #include <errno.h>
@@ -35,17 +36,22 @@ static void sample_defaults(void *params)
 }
 
 #define AT(field) .offset = offsetof(sample_params, field)
-static weir_param table[] = {
-	{.name = "gain", .kind = WEIR_PARAM_NUMBER, AT(gain), .min = 0, .max = 10},
+static weir_key table[] = {
+	{.name = "gain", .type = WEIR_KEY_NUMBER, AT(gain), .min = 0, .max = 10},
 	{.name = "target",
-	 .kind = WEIR_PARAM_TIME,
+	 .type = WEIR_KEY_TIME,
 	 AT(target_ns),
-	 .per_class = true,
+	 .flags = WEIR_KEY_PER_CLASS,
 	 .min = 1e3,
 	 .max = 3.6e12},
-	{.name = "percentile", .kind = WEIR_PARAM_PERCENTILE, AT(percentile), .min = .5, .max = .999},
-	{.name = "depth", .kind = WEIR_PARAM_COUNT, AT(depth), .per_class = true, .min = 1, .max = 1000},
-	{.name = "gentle", .kind = WEIR_PARAM_SWITCH, AT(gentle)},
+	{.name = "percentile", .type = WEIR_KEY_PERCENTILE, AT(percentile), .min = .5, .max = .999},
+	{.name = "depth",
+	 .type = WEIR_KEY_COUNT,
+	 AT(depth),
+	 .flags = WEIR_KEY_PER_CLASS,
+	 .min = 1,
+	 .max = 1000},
+	{.name = "gentle", .type = WEIR_KEY_SWITCH, AT(gentle)},
 	{.name = NULL},
 };
 static const weir_admission_law sample_law = {.name = "sample",
@@ -127,16 +133,16 @@ static void test_shorthand_with_a_percentile_a_class(void **state)
 		double percentile[WEIR_CLASSES];
 		uint64_t target_ns[WEIR_CLASSES];
 	} many;
-	static const weir_param both[] = {
+	static const weir_key both[] = {
 		{.name = "percentile",
-		 .kind = WEIR_PARAM_PERCENTILE,
-		 .per_class = true,
+		 .type = WEIR_KEY_PERCENTILE,
+		 .flags = WEIR_KEY_PER_CLASS,
 		 .min = .5,
 		 .max = .999},
 		{.name = "target",
-		 .kind = WEIR_PARAM_TIME,
+		 .type = WEIR_KEY_TIME,
 		 .offset = sizeof(many.percentile),
-		 .per_class = true,
+		 .flags = WEIR_KEY_PER_CLASS,
 		 .max = 1e15},
 		{.name = NULL},
 	};
@@ -221,14 +227,13 @@ static void test_check_says_what_init_says(void **state)
 /* Every law's table names places within its parameters, and its defaults can be written. */
 static void test_all_tables(void **state)
 {
-	static const size_t size[] = {sizeof(double), sizeof(uint64_t), sizeof(uint32_t), sizeof(double),
-				      sizeof(bool)};
 	const weir_admission_law *law;
 	for (size_t at = 0; (law = weir_law_at(at)) != NULL; at++)
-		for (const weir_param *q = law->params; q != NULL && q->name != NULL; q++) {
-			size_t bytes = size[q->kind] * (q->per_class ? WEIR_CLASSES : 1);
+		for (const weir_key *q = law->params; q != NULL && q->name != NULL; q++) {
+			size_t bytes =
+				weir_key_bytes(q) * ((q->flags & WEIR_KEY_PER_CLASS) != 0 ? WEIR_CLASSES : 1);
 			if (q->offset + bytes > law->params_bytes || q->help == NULL ||
-			    strlen(q->name) > 31 || (q->kind != WEIR_PARAM_SWITCH && !(q->min < q->max)))
+			    strlen(q->name) > 31 || (q->type != WEIR_KEY_SWITCH && !(q->min < q->max)))
 				fail_msg("law %s: parameter %s", law->name, q->name);
 		}
 }

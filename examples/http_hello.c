@@ -34,7 +34,7 @@ int main(int argc, char **argv)
 		.name = "hello", .handle = greet, .drop = weir_request_drop, .capacity = 1000};
 	if (weir_world_new(NULL, &world) || weir_domain_new(world, &reactors, &domain) ||
 	    weir_stage_new(domain, &hello, &stage) || weir_world_start(world) || weir_routes_new(&routes) ||
-	    weir_routes_add(routes, &(weir_route_options){.name = "all", .stage = stage, .klass = -1}))
+	    weir_routes_add(routes, &(weir_route_options){.name = "all", .stage = stage}))
 		errx(1, "%s", weir_error());
 
 	struct sockaddr_in at = {.sin_family = AF_INET,
@@ -50,7 +50,9 @@ int main(int argc, char **argv)
 	fflush(stdout);
 
 	sigwait(&ends, &signal);
-	weir_http_drain(http);
+	/* Answers first, then whatever work is left: nobody who was let in is cut. */
+	if (weir_http_drain_wait(http, 5 * WEIR_NS_PER_S))
+		warnx("%s", weir_error());
 	if (weir_world_stop(world, 5 * WEIR_NS_PER_S, NULL))
 		warnx("%s", weir_error());
 	weir_http_free(&http);

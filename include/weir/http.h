@@ -30,7 +30,11 @@
  *
  * Threads. A request's home is the thread of its connection. All functions are called there, except
  * these, which may be called by any thread that owns the event: the functions that look at the request
- * (method, path, header, ...), weir_request_alloc, weir_request_reply, weir_request_reject.
+ * (method, path, header, ...), weir_request_alloc, weir_request_reply, weir_request_reject. Streams and
+ * bodies for threads that may wait are in weir/stream.h.
+ *
+ * Beside this header: forms in weir/form.h, cookies in weir/cookie.h, certificates in weir/tls.h, an access
+ * log in weir/log.h.
  *
  * Spans point into the request and are valid as long as it is. They may move when a handler returns
  * without an answer; look them up again after that.
@@ -103,9 +107,19 @@ WEIR_API void *weir_request_arg(const weir_request *request);
 WEIR_API const char *weir_request_route_name(const weir_request *request);
 /* When its first byte arrived. */
 WEIR_API uint64_t weir_request_began_ns(const weir_request *request);
-/* Memory that lives as long as the request, aligned for any type; NULL: none left. On the owner's thread. */
+/*
+ * Memory that lives as long as the request, aligned for any type. It is freed with the request, never
+ * before. On the owner's thread.
+ *
+ * A request has WEIR_REQUEST_ALLOC_MAX bytes in all: one piece of that size, or many small ones. The head of
+ * the request is kept in the same memory, and so are fields and small bodies of answers from other threads.
+ * Pieces are rounded up to 16 bytes. A piece that does not fit into the rest of a block begins a new one, so
+ * some of the total is lost between pieces. The first pieces, about 1 KB together, cost no malloc. NULL: the
+ * total is used up, or the system has no memory.
+ */
+#define WEIR_REQUEST_ALLOC_MAX (1024u * 1024u)
 WEIR_API void *weir_request_alloc(weir_request *request, size_t bytes);
-/* A pointer for the owner's use; NULL at first. */
+/* A pointer for the owner's use; NULL at first. The server never frees it. */
 WEIR_API void weir_request_set_user(weir_request *request, void *user);
 WEIR_API void *weir_request_user(const weir_request *request);
 /*
@@ -179,6 +193,12 @@ typedef struct weir_reply {
 WEIR_API int weir_request_reply(weir_request *request, const weir_reply *reply);
 /* Answers with a short text/plain body; for errors and examples. */
 WEIR_API int weir_request_reply_text(weir_request *request, unsigned status, weir_span text);
+/*
+ * 405: the path exists, but not for this method. allow becomes the field Allow, as in "GET, HEAD"; "" is an
+ * empty one: no method is allowed at the moment. For handlers that look at the method themselves; see
+ * "Methods" below for what the server does.
+ */
+WEIR_API int weir_request_reply_not_allowed(weir_request *request, const char *allow);
 
 /*
  * Sends the head of a streamed answer of that many bytes (WEIR_UNKNOWN_LENGTH: chunked, or up to the end
@@ -220,7 +240,8 @@ WEIR_API int weir_request_upgrade(weir_request *request, const weir_field *field
 
 /*
  * Rejects the request as its route says: by default 503 with Retry-After and Weir-Shed. The details come
- * from weir_why_shed if the last offer on this thread was that of this request.
+ * from weir_why_shed if the last offer on this thread was that of this request. Weir-Shed names the stage
+ * or quota, the class and the reason; weir_http_options.no_shed_details leaves it out.
  */
 WEIR_API void weir_request_reject(weir_request *request, weir_verdict why);
 /* The drop function for stages that handle requests: it rejects them. */
@@ -235,8 +256,45 @@ WEIR_API void weir_request_drop(weir_stage *stage, weir_event *event, weir_verdi
  *  "header NAME" (is present), "header NAME = VALUE", "header NAME ~ PART" (contains it),
  *  "cookie NAME", "cookie NAME = VALUE", "from 10.0.0.0/8 ::1" (one of them),
  *  "certificate" (any), "certificate CN=VALUE", "scheme https", "not RULE".
+ *
+ * Methods. If no route matches a request, but a route would match it with another method, the answer is 405
+ * with Allow. Otherwise it is 404. Allow lists those of WEIR_METHODS that a route would match, except
+ * CONNECT. Rules other than "method" must match as usual, so clients do not learn of routes that are not for them. A
+ * last route that matches everything takes such requests; its handler may answer with
+ * weir_request_reply_not_allowed.
+ *
+ * Copies. All texts in the options below (names, rules, location, page_type, session, key) and the arrays of
+ * rules are copied; they need not outlive the call. A reference is taken to page. stage, arg and classify_arg
+ * are kept as pointers: the stage must live as long as the server, and the others as long as requests of the
+ * route.
  */
 #define WEIR_RULES_MAX 16
+
+/*
+ * Sees a request before it is admitted, and decides its class: from a session that the application has
+ * verified, say. Its head is all there is: method, path, query, fields, cookies, client, certificate. The
+ * body has not come. klass is what rules and sessions came to, and what is returned is the class; anything
+ * beyond the lowest class is taken as the lowest. It may also note what it found for the handler:
+ * weir_request_set_user, with memory of weir_request_alloc or something that outlives the request, since a
+ * request that is shed then is freed without another call of the application.
+ *
+ * Nothing that a client sends sets the class past this function. So it has to verify what it goes by (a
+ * signature, a look at a table of sessions): a class that is taken from a field or cookie as it came is one
+ * that every client can choose.
+ *
+ * Threads: the request's home, for several requests at once on several threads. It must not block, answer or
+ * offer the request. Cost: its own time, for every request of the route that no quota has turned away, also
+ * under overload, when most are then shed: keep it to a microsecond or so. A route without it pays nothing.
+ */
+typedef unsigned weir_classify(weir_request *request, unsigned klass, void *arg);
+
+/*
+ * For weir_route_options.klass. A route that says nothing (0) leaves the class to the rules of
+ * weir_routes_add_class. -1 says the same. 1 to 7 are that class. As 0 is what forgetting gives, the highest
+ * class has to be asked for by name.
+ */
+#define WEIR_CLASS_BY_RULES 0
+#define WEIR_CLASS_HIGHEST  (-100)
 
 typedef enum weir_reject_kind {
 	WEIR_REJECT_STATUS,   /* status with a short text */
@@ -245,8 +303,8 @@ typedef enum weir_reject_kind {
 } weir_reject_kind;
 
 typedef struct weir_class_options {
-	const char *name; /* for Weir-Shed, logs and metrics */
-	unsigned klass;
+	const char *name;         /* for Weir-Shed, logs and metrics */
+	unsigned klass;           /* 0 is the highest, 7 the lowest; there is no default */
 	const char *const *rules; /* ends with NULL; an empty list matches every request */
 } weir_class_options;
 
@@ -255,8 +313,10 @@ typedef struct weir_route_options {
 	const char *const *rules;
 	weir_stage *stage; /* where its requests are offered; required */
 	void *arg;
-	int klass;   /* -1: as determined by the classes */
-	bool exempt; /* never shed by a law: health checks */
+	int klass;               /* 1 to 7, WEIR_CLASS_HIGHEST, or 0: as determined by the classes */
+	bool exempt;             /* never shed by a law: health checks */
+	weir_classify *classify; /* has the last word on the class; NULL: none */
+	void *classify_arg;
 	/*
 	 * Bodies up to this size are collected before the offer; larger ones get 413. 0: handlers read
 	 * them.
@@ -304,7 +364,11 @@ typedef struct weir_limit_options {
 	uint32_t keys; /* kept at most; 0: 65,536 */
 } weir_limit_options;
 WEIR_API int weir_routes_add_limit(weir_routes *routes, const weir_limit_options *options);
-/* The class of requests that match no class's rules; 0 unless set. */
+/*
+ * The class of requests that match no class's rules. Without this call it is 0, the highest. That is right
+ * where there are no classes, and wrong where the classes are those of better clients. Call it whenever you
+ * add classes but none for the rest.
+ */
 WEIR_API int weir_routes_default_class(weir_routes *routes, unsigned klass, const char *name);
 
 /* ---- servers ---- */
@@ -370,6 +434,13 @@ typedef struct weir_http_options {
 	 * cost is 0.
 	 */
 	bool no_costs;
+	/*
+	 * Usually a request that is turned away is told by whom and why, in the field Weir-Shed:
+	 * "stage=db;class=gold;reason=full". Good for clients of one's own and for finding faults; but it
+	 * tells strangers the names of stages, quotas and classes. true: there is no such field. Status and
+	 * Retry-After stay, and the log has the reason in either case.
+	 */
+	bool no_shed_details;
 } weir_http_options;
 
 typedef struct weir_http_stats {
@@ -385,7 +456,7 @@ WEIR_API int weir_http_new(const weir_http_options *options, weir_http **ret_htt
 WEIR_API int weir_http_set_routes(weir_http *http, weir_routes *routes);
 WEIR_API void weir_http_read_stats(const weir_http *http, weir_http_stats *ret_stats);
 
-typedef struct weir_tls weir_tls; /* certificates and settings: src/tls/tls.h */
+typedef struct weir_tls weir_tls; /* certificates and settings: weir/tls.h */
 
 typedef struct weir_http_listen {
 	const struct sockaddr *address;
@@ -395,7 +466,7 @@ typedef struct weir_http_listen {
 	size_t fd_count;
 	int backlog;
 	uint32_t max_connections;
-	weir_tls *tls; /* NULL: plain */
+	weir_tls *tls; /* a reference is taken; NULL: plain */
 	bool http2;    /* by prior knowledge, and by ALPN with TLS */
 	bool proxy;    /* every connection begins with a PROXY header (v1 or v2) */
 } weir_http_listen;
@@ -405,10 +476,28 @@ WEIR_API int weir_http_add_listener(weir_http *http, const weir_http_listen *lis
 WEIR_API int weir_http_address(const weir_http *http, unsigned number, char *ret_text, size_t size,
 			       struct sockaddr_storage *ret_address);
 /*
+ * Replaces the certificates of a listener with TLS, from the next handshake on: after a renewal. Takes a
+ * reference. Any one thread that is not a reactor thread. -EINVAL: there is no such listener, or it has no
+ * TLS.
+ */
+WEIR_API int weir_http_set_tls(weir_http *http, unsigned number, weir_tls *tls);
+/*
  * Accepts no new connections, closes idle ones, and closes busy ones after their answer ("Connection:
  * close", GOAWAY). Any thread except reactor threads.
  */
 WEIR_API void weir_http_drain(weir_http *http);
+/*
+ * Drains, and waits until the last connection has closed: by then every request that came has its answer. At
+ * most timeout_ns (UINT64_MAX: as long as it takes). 0, or -ETIMEDOUT: some are still open, and the server
+ * goes on draining; call it again, or go on and cut them. The world has to run meanwhile. Any thread except
+ * reactor threads (-EINVAL). An orderly end is
+ *
+ *  weir_http_drain_wait(http, ...);    answers are out
+ *  weir_world_stop(world, ...);        stages are empty
+ *  weir_http_free(&http);
+ *  weir_world_free(&world);
+ */
+WEIR_API int weir_http_drain_wait(weir_http *http, uint64_t timeout_ns);
 /* Number of open connections. */
 WEIR_API uint32_t weir_http_open(const weir_http *http);
 /*

@@ -136,6 +136,10 @@ typedef struct weir_report {
 	} value[WEIR_REPORT_VALUES];
 } weir_report;
 
+/*
+ * A stage keeps a pointer to its law, which is usually a constant, and a copy of the params_bytes of its
+ * parameters (weir_stage_options.admission_params, weir_stage_admission): these may be on the stack.
+ */
 typedef struct weir_admission_law {
 	const char *name;
 	const char *brief; /* one line for people */

@@ -172,6 +172,16 @@ int weir_request_reply_text(weir_request *request, unsigned status, weir_span te
 	return weir_request_reply(request, &reply);
 }
 
+int weir_request_reply_not_allowed(weir_request *request, const char *allow)
+{
+	static const weir_span text = {"this method is not allowed here\n", 32};
+	const weir_field fields[] = {{WEIR_SPAN("Allow"), {allow, strlen(allow)}},
+				     {WEIR_SPAN("Content-Type"), WEIR_SPAN("text/plain; charset=utf-8")}};
+	weir_reply reply = {
+		.status = 405, .fields = fields, .field_count = 2, .bytes = text.at, .length = text.length};
+	return weir_request_reply(request, &reply);
+}
+
 void weir_request_refuse(weir_request *request, unsigned status, const char *why)
 {
 	request->error = why;

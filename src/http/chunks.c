@@ -8,6 +8,7 @@
  * Size lines are short and read byte by byte; data are not looked at.
  */
 
+#include "http/digits.h"
 #include "http/parse.h"
 
 #define DIGITS_MAX    16
@@ -31,18 +32,9 @@ static bool refuse(weir_chunks *chunks, const char *error)
 	return false;
 }
 
-/* -1: no digit. */
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static bool take_size_byte(weir_chunks *chunks, char c)
 {
-	int digit = hex_digit(c);
+	int digit = weir_hex_digit(c);
 	if (digit >= 0) {
 		if (++chunks->line_seen > DIGITS_MAX)
 			return refuse(chunks, "a chunk size of too many digits");

@@ -81,6 +81,8 @@ void weir_http_conn_free(weir_http_conn *conn)
 	if (conn->next != NULL)
 		conn->next->prev = conn->prev;
 	weir_http_gauge(&loop->counts.open, -1);
+	if (loop->draining)
+		weir_http_left(loop);
 	if (conn->link.tls != NULL) {
 		weir_http_gauge(&loop->counts.tls_open, -1);
 		weir_tls_session_free(&conn->link);

@@ -29,4 +29,13 @@ static inline char *weir_put_number(char *to, uint64_t number)
 	return to + length;
 }
 
+/* What a hexadecimal digit stands for; -1: it is none. */
+static inline int weir_hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
 #endif

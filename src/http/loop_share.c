@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/mix.h"
+#include "http/ferry.h"
 #include "http/server.h"
 #include "stage/runtime.h"
 
@@ -29,28 +30,55 @@ void weir_http_set_date(weir_http_loop *loop, uint64_t now_ns)
 
 /* ---- answers from other threads ---- */
 
-static weir_request *take_arrived(weir_http_loop *loop)
+typedef struct arrivals {
+	weir_request *request;
+	weir_ferry *ferry;
+} arrivals;
+
+static arrivals take_arrived_locked(weir_http_loop *loop)
 {
-	pthread_mutex_lock(&loop->lock);
-	weir_request *first = loop->arrived;
+	arrivals all = {loop->arrived, loop->ferries};
 	loop->arrived = NULL;
 	loop->arrived_end = &loop->arrived;
-	pthread_mutex_unlock(&loop->lock);
-	return first;
+	loop->ferries = NULL;
+	loop->ferries_end = &loop->ferries;
+	return all;
 }
 
-static void arrive_all(weir_request *request)
+/* Orders first: an answer that was given after one may free the request that it is about. */
+static void arrive_all(arrivals all)
 {
-	while (request != NULL) {
-		weir_request *next = request->next;
-		weir_request_arrive(request);
-		request = next;
+	while (all.ferry != NULL) {
+		weir_ferry *next = all.ferry->next;
+		weir_ferry_arrive(all.ferry);
+		all.ferry = next;
+	}
+	while (all.request != NULL) {
+		weir_request *next = all.request->next;
+		weir_request_arrive(all.request);
+		all.request = next;
 	}
 }
 
 static void arrive_posted(weir_post *post, void *arg)
 {
-	arrive_all(take_arrived(arg));
+	weir_http_loop *loop = arg;
+	pthread_mutex_lock(&loop->lock);
+	loop->arriving = false;
+	arrivals all = take_arrived_locked(loop);
+	pthread_mutex_unlock(&loop->lock);
+	arrive_all(all);
+}
+
+/*
+ * Under the lock: without it home could be done with all of this, and the share be gone, before it is posted.
+ */
+void weir_http_loop_announce_locked(weir_http_loop *loop)
+{
+	if (loop->arriving)
+		return;
+	loop->arriving = true;
+	weir_loop_post(loop->loop, &loop->arrive_post);
 }
 
 /* ---- the end of the loop ---- */
@@ -65,15 +93,26 @@ static void strand_all(weir_http_loop *loop)
 static void loop_ends(weir_ending *ending)
 {
 	weir_http_loop *loop = (weir_http_loop *)(void *)((char *)ending - offsetof(weir_http_loop, ending));
-	arrive_all(take_arrived(loop));
+	/* The last request may go here, and the share with it. */
+	weir_http_loop_ref(loop);
+	pthread_mutex_lock(&loop->lock);
+	arrivals before = take_arrived_locked(loop);
+	pthread_mutex_unlock(&loop->lock);
+	arrive_all(before);
 	strand_all(loop);
 	pthread_mutex_lock(&loop->lock);
-	weir_request *late = loop->arrived;
-	loop->arrived = NULL;
-	loop->arrived_end = &loop->arrived;
+	arrivals late = take_arrived_locked(loop);
+	bool arriving = loop->arriving;
 	loop->over = true;
 	pthread_mutex_unlock(&loop->lock);
+	/*
+	 * From here on nobody posts it. One that is left would run in a last turn, when the share may be
+	 * gone.
+	 */
+	if (arriving)
+		weir_loop_unpost(loop->loop, &loop->arrive_post);
 	arrive_all(late);
+	weir_http_loop_unref(loop);
 }
 
 /* ---- making and freeing ---- */
@@ -137,9 +176,11 @@ weir_http_loop *weir_http_loop_new(weir_http *http, weir_loop *base, uint16_t in
 	loop->table = table;
 	loop->costs = http->costs != NULL ? weir_costs_ref(http->costs) : NULL;
 	loop->draining = http->draining;
+	loop->no_shed_details = http->no_shed_details;
 	loop->shed_mix = weir_mix(index);
 	loop->refs = 1;
 	loop->arrived_end = &loop->arrived;
+	loop->ferries_end = &loop->ferries;
 	set_limits(loop, &http->limits);
 	set_server(loop, http->server);
 	weir_pool_init(&loop->conn_pool, sizeof(weir_http_conn));

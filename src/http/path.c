@@ -5,15 +5,8 @@
 
 #include <string.h>
 
+#include "http/digits.h"
 #include "http/parse.h"
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 /* The byte at *at, which moves on; -1: none that a path may have. */
 static int take_byte(weir_span path, size_t *at)
@@ -23,7 +16,7 @@ static int take_byte(weir_span path, size_t *at)
 		return c != '\0' ? (uint8_t)c : -1;
 	if (path.length - *at < 2)
 		return -1;
-	int high = hex_digit(path.at[*at]), low = hex_digit(path.at[*at + 1]);
+	int high = weir_hex_digit(path.at[*at]), low = weir_hex_digit(path.at[*at + 1]);
 	if (high < 0 || low < 0)
 		return -1;
 	*at += 2;

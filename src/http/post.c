@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "http/ferry.h"
 #include "http/fit.h"
 #include "http/request.h"
 #include "http/server.h"
@@ -27,7 +28,7 @@ static bool copy_span(weir_request *request, weir_span *span)
 	return true;
 }
 
-static bool copy_fields(weir_request *request, weir_reply *reply)
+bool weir_reply_keep_fields(weir_request *request, weir_reply *reply)
 {
 	size_t count = reply->field_count;
 	if (count > WEIR_REQUEST_ARENA_MOST / sizeof(weir_field))
@@ -74,18 +75,17 @@ static void go_home(weir_request *request)
 {
 	weir_http_loop *loop = request->loop;
 	pthread_mutex_lock(&loop->lock);
-	bool over = loop->over, first = loop->arrived == NULL;
+	bool over = loop->over;
 	if (!over) {
 		request->next = NULL;
 		*loop->arrived_end = request;
 		loop->arrived_end = &request->next;
+		weir_http_loop_announce_locked(loop);
 	}
 	pthread_mutex_unlock(&loop->lock);
 	/* The loop has ended, and with it every connection: there is only its memory left to see to. */
 	if (over)
 		weir_request_arrive(request);
-	else if (first)
-		weir_loop_post(loop->loop, &loop->arrive_post);
 }
 
 static void settle_and_go(weir_request *request, unsigned status)
@@ -101,14 +101,23 @@ static void settle_and_go(weir_request *request, unsigned status)
 
 static weir_afar out_of_memory = {.error = -ENOMEM};
 
+/* Between the beginning and the end of a stream nothing else may answer. */
+static bool streams(const weir_request *request)
+{
+	return request->ferry != NULL && request->ferry->begun;
+}
+
 int weir_request_reply_afar(weir_request *request, const weir_reply *reply)
 {
+	if (streams(request))
+		return weir_error_set(-EINVAL, "reply: the answer has been begun as a stream");
 	int error = weir_reply_check(reply);
 	weir_afar *afar = weir_request_alloc(request, sizeof(*afar));
 	unsigned status = reply->status;
 	if (afar != NULL) {
 		*afar = (weir_afar){.reply = *reply, .error = error};
-		if (error == 0 && (!copy_fields(request, &afar->reply) || !copy_body(request, &afar->reply)))
+		if (error == 0 &&
+		    (!weir_reply_keep_fields(request, &afar->reply) || !copy_body(request, &afar->reply)))
 			afar->error = -ENOMEM;
 	} else {
 		afar = &out_of_memory;
@@ -124,6 +133,8 @@ int weir_request_reply_afar(weir_request *request, const weir_reply *reply)
 
 void weir_request_reject_afar(weir_request *request, weir_verdict why, const weir_why *about)
 {
+	if (streams(request))
+		return;
 	weir_afar *afar = weir_request_alloc(request, sizeof(*afar));
 	if (afar != NULL)
 		*afar = (weir_afar){.rejected = true,
@@ -147,6 +158,8 @@ static void answer_failed(weir_request *request, const weir_afar *afar)
 void weir_request_arrive(weir_request *request)
 {
 	weir_afar *afar = request->afar;
+	if (request->ferry != NULL)
+		weir_ferry_let_go(request);
 	if (afar->rejected && weir_request_is(request, WEIR_REQUEST_GONE)) {
 		weir_request_ended(request);
 	} else if (afar->rejected) {

@@ -18,7 +18,7 @@
 #define RETRY_GOOD_NS (10 * WEIR_NS_PER_MS)
 
 static const char plain_text[] = "overloaded, try again later\n";
-static const char plain_fields[] = "\r\nContent-Type: text/plain\r\nContent-Length: 28\r\nRetry-After: ";
+static const char plain_fields[] = "Content-Type: text/plain\r\nContent-Length: 28\r\nRetry-After: ";
 _Static_assert(sizeof(plain_text) - 1 == 28, "plain_fields says how long it is");
 
 /* ---- the head ---- */
@@ -52,18 +52,26 @@ _Static_assert(sizeof(((weir_shed_head *)NULL)->text) >=
 		       sizeof(((weir_http_loop *)NULL)->lines) + 3 * WEIR_SHED_NAME_MOST + 160,
 	       "a head fits");
 
-static __attribute__((noinline)) void fill_head(weir_shed_head *head, weir_http_loop *loop)
+/* Who turned it away and why. */
+static char *put_details(weir_shed_head *head, char *to)
 {
-	weir_span status = weir_status_line(head->status);
-	const char *lines = weir_http_lines(loop);
-	char *to = put_bytes(head->text, status.at, status.length);
-	to = put_bytes(to, lines, loop->lines_length);
 	char *value = to + sizeof("Weir-Shed: ") - 1;
 	to = put_part(to, "Weir-Shed: stage=", head->stage);
 	to = put_part(to, ";class=", weir_routes_class_name(head->routes, head->klass));
 	to = put_part(to, ";reason=", weir_verdict_name(head->why));
 	head->value = (uint16_t)(value - head->text);
 	head->value_length = (uint16_t)(to - value);
+	return put_bytes(to, "\r\n", 2);
+}
+
+static __attribute__((noinline)) void fill_head(weir_shed_head *head, weir_http_loop *loop)
+{
+	weir_span status = weir_status_line(head->status);
+	const char *lines = weir_http_lines(loop);
+	char *to = put_bytes(head->text, status.at, status.length);
+	to = put_bytes(to, lines, loop->lines_length);
+	if (!loop->no_shed_details)
+		to = put_details(head, to);
 	to = put_bytes(to, plain_fields, sizeof(plain_fields) - 1);
 	head->length = (uint16_t)(to - head->text);
 	head->good_until_ns = loop->date_until_ns;
@@ -123,8 +131,9 @@ static void answer_dressed(weir_request *request, const weir_route *route, const
 	size_t length = (size_t)(weir_put_number(seconds, canned->retry_after_s) - seconds);
 	weir_field fields[3] = {{WEIR_SPAN("Retry-After"), {seconds, length}},
 				{WEIR_SPAN("Weir-Shed"), value}};
-	weir_reply reply = {.status = canned->status, .fields = fields, .field_count = 3};
-	dress(&reply, route, &fields[2]);
+	size_t told = value.length > 0 ? 2 : 1;
+	weir_reply reply = {.status = canned->status, .fields = fields, .field_count = told + 1};
+	dress(&reply, route, &fields[told]);
 	weir_request_answer(request, &reply);
 }
 

@@ -19,7 +19,7 @@ typedef struct weir_shed_head {
 	const weir_routes *routes;
 	uint16_t status;
 	uint8_t klass, why;
-	uint16_t value, value_length; /* of Weir-Shed, in text */
+	uint16_t value, value_length; /* of Weir-Shed, in text; length 0: it is not told */
 	uint16_t length;
 	uint64_t good_until_ns;          /* then the date in text is another */
 	uint64_t wait_ns, wait_until_ns; /* what the law said last, and when it is asked again */

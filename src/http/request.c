@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/mem.h"
+#include "http/ferry.h"
 #include "http/server.h"
 #include "stage/runtime.h"
 
@@ -55,6 +56,8 @@ static void free_chunks(weir_request *request)
 
 static void free_parts(weir_request *request)
 {
+	if (request->ferry != NULL)
+		weir_ferry_leave(request->ferry);
 	free_chunks(request);
 	weir_buf_unref(request->collected);
 	weir_buf_unref(request->rest);
@@ -96,6 +99,11 @@ static void *alloc_chunk(weir_request *request, size_t bytes)
 	request->arena = chunk->bytes + bytes;
 	request->arena_end = chunk->bytes + size;
 	return chunk->bytes;
+}
+
+bool weir_request_hold_chunk(weir_request *request)
+{
+	return request->chunks != NULL || alloc_chunk(request, 0) != NULL;
 }
 
 static inline void *alloc(weir_request *request, size_t bytes)
@@ -180,23 +188,49 @@ static bool clean_path(const weir_request *request, char *clean, weir_span *ret_
 	return true;
 }
 
+/* What rules look at; clean is where its path may be. false: malformed. */
+static inline bool make_input(const weir_request *request, char *clean, weir_match_input *ret_input)
+{
+	*ret_input = (weir_match_input){.host = weir_request_host(request),
+					.method_text = weir_request_method_text(request),
+					.method = weir_request_method(request),
+					.secure = weir_request_secure(request),
+					.client = &request->client.any,
+					.certificate = request->certificate,
+					.header = input_header,
+					.cookie = input_cookie,
+					.request = request};
+	return clean_path(request, clean, &ret_input->path);
+}
+
 /* false: malformed. */
 static bool find(weir_request *request, const weir_routes *routes, weir_found *ret_found)
 {
 	char clean[CLEAN_BYTES];
-	weir_match_input input = {.host = weir_request_host(request),
-				  .method_text = weir_request_method_text(request),
-				  .method = weir_request_method(request),
-				  .secure = weir_request_secure(request),
-				  .client = &request->client.any,
-				  .certificate = request->certificate,
-				  .header = input_header,
-				  .cookie = input_cookie,
-				  .request = request};
-	if (!clean_path(request, clean, &input.path))
+	weir_match_input input;
+	if (!make_input(request, clean, &input))
 		return false;
 	weir_routes_find(routes, &input, request->began_ns, ret_found);
 	return true;
+}
+
+/* No route has it: by this method, or at all. */
+static __attribute__((noinline)) void refuse_unrouted(weir_request *request)
+{
+	char clean[CLEAN_BYTES], allow[WEIR_ALLOW_BYTES];
+	const weir_routes *routes = request->table->routes;
+	weir_match_input input;
+	uint32_t allowed = routes->by_method && make_input(request, clean, &input)
+				   ? weir_routes_allowed(routes, &input)
+				   : 0;
+	if (allowed == 0) {
+		weir_request_refuse(request, 404, "no route matches");
+		return;
+	}
+	request->error = "no route matches this method";
+	weir_http_tell_refused(request->loop, &request->client, 405, request->error);
+	weir_routes_print_allowed(allowed, allow);
+	weir_request_reply_not_allowed(request, allow);
 }
 
 static inline bool classify(weir_request *request, weir_found *ret_found)
@@ -223,16 +257,33 @@ static void offer(weir_request *request)
 	weir_request_shed(request, verdict);
 }
 
-/* The event is fresh. */
-static void set_event(weir_request *request, unsigned klass)
+static void set_class(weir_request *request, unsigned klass)
+{
+	request->klass = request->event.klass = (uint8_t)(klass < WEIR_CLASSES ? klass : WEIR_CLASSES - 1);
+}
+
+/*
+ * What few routes have. Last, the application's own word on the class: who is over a quota does not get as
+ * far.
+ */
+static __attribute__((noinline)) void set_special(weir_request *request, bool over_limit)
 {
 	const weir_route *route = request->route;
-	request->klass = request->event.klass = (uint8_t)klass;
-	request->event.entered_ns = request->began_ns;
 	if (route->exempt)
 		request->event.flags |= WEIR_EVENT_EXEMPT;
 	if (route->deadline_ns != 0)
 		request->event.deadline_ns = request->began_ns + route->deadline_ns;
+	if (route->classify != NULL && !over_limit)
+		set_class(request, route->classify(request, request->klass, route->classify_arg));
+}
+
+/* The event is fresh. */
+static inline void set_event(weir_request *request, const weir_found *found)
+{
+	request->klass = request->event.klass = (uint8_t)found->klass;
+	request->event.entered_ns = request->began_ns;
+	if (found->route->special)
+		set_special(request, found->limit != NULL);
 }
 
 static void collect(weir_request *request)
@@ -300,13 +351,13 @@ void weir_request_made(weir_request *request, const char *base)
 		return;
 	}
 	if (found.route == NULL) {
-		weir_request_refuse(request, 404, "no route matches");
+		refuse_unrouted(request);
 		return;
 	}
 	request->route = found.route;
 	request->standing = (uint8_t)found.standing;
 	request->session = found.session;
-	set_event(request, found.klass);
+	set_event(request, &found);
 	if (found.limit != NULL) {
 		/* The stage counts it as an offer that was shed. */
 		weir_offer_refused(found.route->stage, &request->event, WEIR_SHED_RATE);

@@ -38,9 +38,10 @@
 typedef struct weir_http_loop weir_http_loop;
 typedef struct weir_http_conn weir_http_conn;
 typedef struct weir_codec weir_codec;
+typedef struct weir_ferry weir_ferry;
 
-#define WEIR_REQUEST_ARENA      1536u           /* bytes in the block itself */
-#define WEIR_REQUEST_ARENA_MOST (1024u * 1024u) /* with chunks */
+#define WEIR_REQUEST_ARENA      1536u                  /* bytes in the block itself */
+#define WEIR_REQUEST_ARENA_MOST WEIR_REQUEST_ALLOC_MAX /* with chunks */
 
 enum weir_request_flag {
 	WEIR_REQUEST_OFFERED = 1 << 0, /* a stage has had it */
@@ -117,9 +118,10 @@ struct weir_request {
 	weir_chunk *chunks;
 	size_t chunk_bytes;
 	weir_afar *afar;
-	weir_cost_kind kind;   /* of its cost; none: its answer teaches nothing */
-	uint64_t session; /* the hash of what it said; 0: nothing */
-	uint8_t standing; /* weir_standing; set before the offer, and not changed */
+	weir_ferry *ferry;   /* to a thread that streams or reads: ferry.h; NULL: none */
+	weir_cost_kind kind; /* of its cost; none: its answer teaches nothing */
+	uint64_t session;    /* the hash of what it said; 0: nothing */
+	uint8_t standing;    /* weir_standing; set before the offer, and not changed */
 	bool secure;
 
 	/* ---- home's ---- */
@@ -283,6 +285,14 @@ void weir_request_shed(weir_request *request, weir_verdict why);
 void weir_request_over_limit(weir_request *request, const weir_found *found);
 /* Whether this is the request's thread. */
 bool weir_request_at_home(const weir_request *request);
+/*
+ * Sees to it that the request has a chunk. One that has none, nor a body or rest, is given back without a
+ * look at what else it may have; so whoever adds something that is rare asks for a chunk, and the usual
+ * request pays nothing for it. false: out of memory. The owner's.
+ */
+bool weir_request_hold_chunk(weir_request *request);
+/* Copies the fields of an answer into the request (post.c). false: out of memory. The owner's. */
+bool weir_reply_keep_fields(weir_request *request, weir_reply *reply);
 /* Answers from other threads: takes the request there (post.c). */
 int weir_request_reply_afar(weir_request *request, const weir_reply *reply);
 void weir_request_reject_afar(weir_request *request, weir_verdict why, const weir_why *known);

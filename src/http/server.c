@@ -75,6 +75,15 @@ static int check(const weir_http_options *options)
 
 /* ---- making ---- */
 
+void weir_http_init_condition(pthread_cond_t *condition)
+{
+	pthread_condattr_t attributes;
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	pthread_cond_init(condition, &attributes);
+	pthread_condattr_destroy(&attributes);
+}
+
 int weir_http_new(const weir_http_options *options, weir_http **ret_http)
 {
 	int error = check(options);
@@ -103,8 +112,9 @@ int weir_http_new(const weir_http_options *options, weir_http **ret_http)
 	http->log = options->log;
 	http->log_arg = options->log_arg;
 	http->log_sheds_only = options->log_sheds_only;
+	http->no_shed_details = options->no_shed_details;
 	pthread_mutex_init(&http->lock, NULL);
-	pthread_cond_init(&http->change, NULL);
+	weir_http_init_condition(&http->change);
 	*ret_http = http;
 	return 0;
 }

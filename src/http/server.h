@@ -57,6 +57,7 @@ struct weir_http_loop {
 	size_t request_bytes; /* of a request's block */
 	weir_costs *costs;    /* a reference; NULL: nobody wants to know */
 	uint32_t link_bytes;  /* bound of a connection's output: that of the limits, and room for heads */
+	bool no_shed_details; /* rejections have no Weir-Shed */
 
 	/* the loop's thread */
 	weir_http *http; /* NULL: the server is gone */
@@ -88,6 +89,8 @@ struct weir_http_loop {
 	/* under lock */
 	pthread_mutex_t lock;
 	weir_request *arrived, **arrived_end; /* answered elsewhere */
+	weir_ferry *ferries, **ferries_end;   /* with orders from elsewhere */
+	bool arriving;                        /* arrive_post is on its way: it must not be posted twice */
 	bool over;                            /* the loop has ended */
 	weir_post arrive_post;
 };
@@ -99,7 +102,7 @@ struct weir_http {
 	char *server;
 	void (*log)(const weir_http_record *record, void *arg);
 	void *log_arg;
-	bool log_sheds_only;
+	bool log_sheds_only, no_shed_details;
 	weir_errors *errors;    /* NULL: nobody is told */
 	weir_costs *costs;      /* NULL: nobody wants to know */
 	weir_stage *handshakes; /* of TLS; NULL: no listener has wanted any */
@@ -147,8 +150,6 @@ weir_sessions *weir_http_sessions(weir_http *http, uint32_t at, char *ret_text, 
 
 /* Copies of its sockets, for a successor; returns how many. From then on closing it leaves what waits to be accepted to the successor. */
 size_t weir_http_fds(weir_http *http, unsigned number, int *ret_fds, size_t most);
-/* Other certificates from the next handshake on; for a listener with TLS. Takes a reference. */
-int weir_http_set_tls(weir_http *http, unsigned number, weir_tls *tls);
 /* No more connections from it; those it has live on. Its number is free from then on. */
 void weir_http_close_listener(weir_http *http, unsigned number);
 /* The open one of this number; NULL: there is none. */
@@ -273,8 +274,13 @@ int weir_h2_start(weir_http_conn *conn);
 
 /* server.c */
 
+/* A condition whose waits go by the clock that nobody sets. */
+void weir_http_init_condition(pthread_cond_t *condition);
 /* One loop has done as ordered. */
 void weir_http_carried_out(weir_http *http);
+
+/* drain.c: a connection of a loop that drains has closed. Whoever waits for the last one is told. Home. */
+void weir_http_left(weir_http_loop *loop);
 
 /* loop_share.c */
 
@@ -286,6 +292,12 @@ void weir_http_loop_leave(weir_http_loop *loop);
 void weir_http_loop_unref(weir_http_loop *loop);
 /* Frees a request's block, and lets go of what it holds of the loop. */
 void weir_http_loop_give(weir_http_loop *loop, weir_request *request);
+
+/*
+ * Something is in the lists of arrivals: sees to it that home looks. Under the lock, and not once the loop is
+ * over.
+ */
+void weir_http_loop_announce_locked(weir_http_loop *loop);
 
 /* At home. */
 static inline void weir_http_loop_ref(weir_http_loop *loop)

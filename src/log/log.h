@@ -27,7 +27,7 @@
  * free, which is last.
  */
 
-#include <weir/http.h>
+#include <weir/log.h>
 
 typedef struct weir_log weir_log;
 
@@ -35,8 +35,6 @@ enum {
 	WEIR_LOG_LINE_MAX = 8192, /* of one line, including its newline */
 	WEIR_LOG_RINGS_MAX = 1024,
 };
-
-typedef enum weir_log_format { WEIR_LOG_COMBINED, WEIR_LOG_JSON, WEIR_LOG_PLAIN } weir_log_format;
 
 typedef struct weir_log_options {
 	const char *path;       /* "-": the descriptor below; copied */
@@ -46,14 +44,6 @@ typedef struct weir_log_options {
 	size_t ring_bytes;      /* 0: 256 KB; at least 4 lines */
 	uint64_t period_ns;     /* how long a line waits at most while the disk is fast; 0: 200 ms */
 } weir_log_options;
-
-typedef struct weir_log_stats {
-	uint64_t lines;    /* written */
-	uint64_t dropped;  /* for lack of room, or because they could not be written */
-	uint64_t bytes;    /* written */
-	uint64_t failures; /* of writes and reopens */
-	uint64_t reopened;
-} weir_log_stats;
 
 /* Opens the file (appending, created with mode 0640) and starts the writer. -errno with weir_error. */
 int weir_log_new(const weir_log_options *options, weir_log **ret_log);
@@ -118,14 +108,12 @@ size_t weir_log_format_json(char *line, const weir_log_clock *clock, const weir_
 /* "127.0.0.1", "2001:db8::1", "unix", "-"; text has room for 64 bytes. Returns its length. */
 size_t weir_log_print_address(char *text, const struct sockaddr *address);
 
-/* An access log for a server: the log function of weir_http_options, and its argument. */
-typedef struct weir_access_log weir_access_log;
-/* The log, which the caller still owns, has a ring for each thread of the server's domain. -ENOMEM. */
+/*
+ * An access log (weir/log.h) on an existing log, which the caller still owns. The log has a ring for each
+ * thread of the server's domain. -ENOMEM.
+ */
 int weir_access_log_new(weir_log *log, weir_log_format format, unsigned threads,
 			weir_access_log **ret_access);
-void weir_access_log_free(weir_access_log **access);
-/* Called on the home thread of the request: weir_thread_home() identifies the ring. */
-void weir_access_log_record(const weir_http_record *record, void *access);
 
 /* ---- the error log ---- */
 

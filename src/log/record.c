@@ -4,10 +4,12 @@
  * thread, into that thread's ring.
  */
 #include <errno.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/mem.h"
 #include "log/log.h"
+#include "stage/runtime.h"
 
 typedef struct line_clock {
 	_Alignas(64) weir_log_clock clock;
@@ -15,6 +17,7 @@ typedef struct line_clock {
 
 struct weir_access_log {
 	weir_log *log;
+	bool own; /* the log goes with it */
 	weir_log_format format;
 	unsigned threads;
 	line_clock *clocks; /* one per thread, used by it alone */
@@ -29,18 +32,72 @@ int weir_access_log_new(weir_log *log, weir_log_format format, unsigned threads,
 		weir_mem_free(clocks);
 		return weir_error_set(-ENOMEM, "out of memory");
 	}
-	*access = (weir_access_log){log, format, threads, clocks};
+	*access = (weir_access_log){.log = log, .format = format, .threads = threads, .clocks = clocks};
 	*ret_access = access;
 	return 0;
+}
+
+static int check(const weir_access_log_options *options, const weir_domain *domain)
+{
+	if (options->path == NULL || options->path[0] == '\0')
+		return weir_error_set(-EINVAL, "access log: a path is needed, or \"-\" for standard output");
+	if (options->format != WEIR_LOG_COMBINED && options->format != WEIR_LOG_JSON)
+		return weir_error_set(-EINVAL,
+				      "access log: its format is WEIR_LOG_COMBINED or WEIR_LOG_JSON");
+	if (domain->options.kind != WEIR_REACTOR)
+		return weir_error_set(-EINVAL,
+				      "access log: domain '%s' has no loops: a reactor domain is needed",
+				      weir_domain_name(domain));
+	return 0;
+}
+
+int weir_access_log_open(const weir_access_log_options *options, const weir_domain *domain,
+			 weir_access_log **ret_access)
+{
+	weir_log *log = NULL;
+	int error = check(options, domain);
+	if (error != 0)
+		return error;
+	unsigned threads = weir_domain_threads(domain);
+	error = weir_log_new(&(weir_log_options){.path = options->path,
+						 .fd = STDOUT_FILENO,
+						 .format = options->format,
+						 .rings = threads},
+			     &log);
+	if (error != 0)
+		return error;
+	error = weir_access_log_new(log, options->format, threads, ret_access);
+	if (error != 0)
+		weir_log_free(&log);
+	else
+		(*ret_access)->own = true;
+	return error;
 }
 
 void weir_access_log_free(weir_access_log **access)
 {
 	if (*access == NULL)
 		return;
+	if ((*access)->own)
+		weir_log_free(&(*access)->log);
 	weir_mem_free((*access)->clocks);
 	weir_mem_free(*access);
 	*access = NULL;
+}
+
+void weir_access_log_reopen(weir_access_log *access)
+{
+	weir_log_reopen(access->log);
+}
+
+bool weir_access_log_flush(weir_access_log *access, uint64_t timeout_ns)
+{
+	return weir_log_flush(access->log, timeout_ns);
+}
+
+void weir_access_log_read_stats(const weir_access_log *access, weir_log_stats *ret_stats)
+{
+	weir_log_read_stats(access->log, ret_stats);
 }
 
 static void look_at_request(weir_log_entry *entry, const weir_request *request)

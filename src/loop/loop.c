@@ -226,6 +226,20 @@ static weir_post *take_posts(weir_loop *loop)
 	return oldest;
 }
 
+bool weir_loop_unpost(weir_loop *loop, const weir_post *post)
+{
+	weir_post *next, *at = take_posts(loop);
+	bool found = false;
+	for (; at != NULL; at = next) {
+		next = at->next;
+		if (at == post)
+			found = true;
+		else
+			weir_loop_post(loop, at);
+	}
+	return found;
+}
+
 static void run_posts(weir_loop *loop)
 {
 	weir_post *next, *post = take_posts(loop);

@@ -63,6 +63,12 @@ bool weir_loop_run_deferred(weir_loop *loop);
 bool weir_loop_has_deferred(const weir_loop *loop);
 
 /*
+ * Takes back a post that has not run. true: it was pending. Outside of turns: for code that ends with the
+ * loop and must leave nothing that a last turn would run.
+ */
+bool weir_loop_unpost(weir_loop *loop, const weir_post *post);
+
+/*
  * A place in each loop for what a layer above has once per loop. It is freed with the loop, before the
  * back end.
  */

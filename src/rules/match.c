@@ -220,6 +220,15 @@ bool weir_matcher_matches(const weir_matcher *matcher, const weir_match_input *i
 	return true;
 }
 
+bool weir_matcher_asks_method(const weir_matcher *matcher)
+{
+	for (uint32_t i = 0; i < matcher->count; i++)
+		if (matcher->entries[i].kind == WEIR_MATCH_METHOD_AMONG ||
+		    matcher->entries[i].kind == WEIR_MATCH_METHOD_IS)
+			return true;
+	return false;
+}
+
 void weir_matcher_free(weir_matcher *matcher)
 {
 	weir_mem_free(matcher);

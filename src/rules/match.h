@@ -38,6 +38,8 @@ typedef struct weir_matcher weir_matcher;
 int weir_matcher_new(const char *const *rules, weir_matcher **ret_matcher);
 void weir_matcher_free(weir_matcher *matcher);
 bool weir_matcher_matches(const weir_matcher *matcher, const weir_match_input *input);
+/* Whether one of its rules is about the method. */
+bool weir_matcher_asks_method(const weir_matcher *matcher);
 
 /*
  * ---- quotas: a token bucket for each key, of which a bounded number is remembered ----

@@ -215,9 +215,10 @@ static int check_route(const weir_routes *routes, const weir_route_options *opti
 		return error;
 	if (options->stage == NULL)
 		return weir_error_set(-EINVAL, "route '%s': a stage is needed", options->name);
-	if (options->klass < -1 || options->klass >= WEIR_CLASSES)
+	if ((options->klass < -1 && options->klass != WEIR_CLASS_HIGHEST) || options->klass >= WEIR_CLASSES)
 		return weir_error_set(-EINVAL,
-				      "route '%s': %d is no class; 0 to %d are, and -1: as the classes say",
+				      "route '%s': %d is no class; 1 to %d and WEIR_CLASS_HIGHEST are, and "
+				      "0: as the classes say",
 				      options->name, options->klass, WEIR_CLASSES - 1);
 	if (options->collect_bytes > UINT32_MAX)
 		return weir_error_set(-EINVAL, "route '%s': collects bodies of at most 4 GB", options->name);
@@ -334,18 +335,30 @@ static uint32_t number_of(const char *name)
 	return hash;
 }
 
+static int class_wanted(const weir_route_options *options)
+{
+	if (options->klass == WEIR_CLASS_HIGHEST)
+		return 0;
+	return options->klass == WEIR_CLASS_BY_RULES ? -1 : options->klass;
+}
+
 static int fill_route(weir_route *route, const weir_route_options *options)
 {
 	*route = (weir_route){.stage = options->stage,
 			      .number = number_of(options->name),
 			      .arg = options->arg,
-			      .klass = options->klass,
+			      .klass = class_wanted(options),
 			      .exempt = options->exempt,
+			      .special = options->exempt || options->deadline_ns != 0 ||
+					 options->classify != NULL,
+			      .classify = options->classify,
+			      .classify_arg = options->classify_arg,
 			      .collect_bytes = options->collect_bytes,
 			      .deadline_ns = options->deadline_ns,
 			      .reject = options->reject,
 			      .reject_status = options->reject_status};
 	int error = make_matcher(options->rules, &route->matcher);
+	route->by_method = route->matcher != NULL && weir_matcher_asks_method(route->matcher);
 	if (error == 0)
 		error = copy_text(options->name, &route->name);
 	if (error == 0)
@@ -373,6 +386,7 @@ int weir_routes_add(weir_routes *routes, const weir_route_options *options)
 		return error;
 	}
 	routes->routes[routes->route_count++] = route;
+	routes->by_method = routes->by_method || route.by_method;
 	update(routes);
 	return 0;
 }
@@ -575,4 +589,52 @@ void weir_routes_find(const weir_routes *routes, const weir_match_input *input, 
 	/* Last, because it takes from the buckets; exempt requests are not counted in them. */
 	if (!ret_found->route->exempt)
 		ret_found->limit = limit_of(routes, input, now_ns, &ret_found->retry_after_ns);
+}
+
+/* ---- methods that would do ---- */
+
+static const weir_span method_names[WEIR_METHOD_COUNT] = {
+#define X(name) [WEIR_METHOD_##name] = {#name, sizeof(#name) - 1},
+	WEIR_METHODS(X)
+#undef X
+};
+
+static bool would_match(const weir_routes *routes, const weir_match_input *input)
+{
+	for (uint32_t i = 0; i < routes->route_count; i++)
+		if (routes->routes[i].by_method && weir_matcher_matches(routes->routes[i].matcher, input))
+			return true;
+	return false;
+}
+
+uint32_t weir_routes_allowed(const weir_routes *routes, const weir_match_input *input)
+{
+	weir_match_input other = *input;
+	uint32_t allowed = 0;
+	for (unsigned method = WEIR_METHOD_OTHER + 1; routes->by_method && method < WEIR_METHOD_COUNT;
+	     method++) {
+		other.method = (weir_method)method;
+		other.method_text = method_names[method];
+		/* A server is no proxy that could be asked to CONNECT, whatever its rules leave open. */
+		if (method != WEIR_METHOD_CONNECT && would_match(routes, &other))
+			allowed |= 1u << method;
+	}
+	return allowed;
+}
+
+size_t weir_routes_print_allowed(uint32_t methods, char ret_text[static WEIR_ALLOW_BYTES])
+{
+	size_t length = 0;
+	for (unsigned method = WEIR_METHOD_OTHER + 1; method < WEIR_METHOD_COUNT; method++) {
+		if (!(methods >> method & 1))
+			continue;
+		if (length > 0) {
+			memcpy(ret_text + length, ", ", 2);
+			length += 2;
+		}
+		memcpy(ret_text + length, method_names[method].at, method_names[method].length);
+		length += method_names[method].length;
+	}
+	ret_text[length] = '\0';
+	return length;
 }

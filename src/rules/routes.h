@@ -42,8 +42,13 @@ typedef struct weir_route {
 	weir_matcher *matcher; /* NULL: every request */
 	weir_stage *stage;
 	void *arg;
-	int klass;
+	int klass; /* -1: as the classes say */
 	bool exempt;
+	/* Exempt, or with a deadline or a classify function: one look tells whether there is more to do. */
+	bool special;
+	bool by_method;          /* another method may match where one does not */
+	weir_classify *classify; /* NULL: nobody is asked */
+	void *classify_arg;
 	size_t collect_bytes;
 	uint64_t deadline_ns;
 	weir_reject_kind reject;
@@ -78,6 +83,7 @@ struct weir_routes {
 	unsigned default_class;
 	char *class_name[WEIR_CLASSES]; /* NULL: its number */
 	const weir_routes *from;        /* the table whose quotas and sessions are continued; NULL: none */
+	bool by_method;                 /* some route is */
 	bool plain; /* one route for everything, no classes, no limits, no sessions: nothing to compare */
 };
 
@@ -124,6 +130,14 @@ typedef struct weir_found {
 /* Finds route, class, session and limit. */
 void weir_routes_find(const weir_routes *routes, const weir_match_input *input, uint64_t now_ns,
 		      weir_found *ret_found);
+/*
+ * The methods by which a route would match a request that none has matched: a bit for each weir_method. 0:
+ * none. It walks over the routes with rules on methods once per method, so it is for refused requests only.
+ */
+uint32_t weir_routes_allowed(const weir_routes *routes, const weir_match_input *input);
+/* Prints them as the field Allow has them: "GET, HEAD". Returns the length. */
+#define WEIR_ALLOW_BYTES 96
+size_t weir_routes_print_allowed(uint32_t methods, char ret_text[static WEIR_ALLOW_BYTES]);
 /* Whether the text is "cookie NAME" or "header NAME". */
 bool weir_session_text_is_good(const char *text);
 /* "gold", or "2" if it has no name. */

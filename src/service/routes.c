@@ -67,7 +67,7 @@ static int add_route(weir_service *service, const weir_config *config, const wei
 	weir_route_options options = {.name = route->head.title,
 				      .rules = route->match,
 				      .stage = thing->stage,
-				      .klass = route->level,
+				      .klass = route->level != 0 ? route->level : WEIR_CLASS_HIGHEST,
 				      .exempt = route->exempt,
 				      .collect_bytes = route->collect_bytes,
 				      .deadline_ns = route->deadline_ns,

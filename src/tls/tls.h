@@ -3,8 +3,8 @@
 #define WEIR_TLS_TLS_H
 
 /*
- * TLS by OpenSSL: certificates and settings (weir_tls), sessions on connections, and handshakes as a
- * bounded stage of their own.
+ * TLS by OpenSSL: certificates and settings (weir_tls, of weir/tls.h), sessions on connections, and
+ * handshakes as a bounded stage of their own.
  *
  * Handshakes. A handshake costs thousands of times as much as a request. The steps that compute (the
  * server's answer to a ClientHello, the client's Finished) are events of the stage "handshake" in the
@@ -18,39 +18,9 @@
  */
 
 #include <weir/http.h>
+#include <weir/tls.h>
 
 #include "tls/link.h"
-
-typedef struct weir_tls_certificate {
-	const char *chain; /* PEM file, leaf first */
-	const char *key;
-} weir_tls_certificate;
-
-typedef struct weir_tls_options {
-	/*
-	 * The first one serves names that no other has, and clients without SNI. Names, including
-	 * wildcards, are taken from the certificates.
-	 */
-	const weir_tls_certificate *certificates;
-	size_t certificate_count;
-	/*
-	 * PEM: clients may, or must, present a certificate signed by one of these; NULL: none is
-	 * requested.
-	 */
-	const char *client_ca;
-	bool client_required;
-	const char *min_version; /* "1.2" or "1.3"; NULL: "1.2" */
-	/* Of TLS 1.2, with OpenSSL's names; NULL: the modern ones with forward secrecy. */
-	const char *ciphers;
-	bool http2; /* offer h2 by ALPN before http/1.1 */
-	/* By default session tickets are on; their keys rotate every hour and are accepted for one more. */
-	bool no_tickets;
-} weir_tls_options;
-
-/* -EINVAL, -ENOENT ... with weir_error: which file, and OpenSSL's error. */
-int weir_tls_new(const weir_tls_options *options, weir_tls **ret_tls);
-weir_tls *weir_tls_ref(weir_tls *tls);
-void weir_tls_unref(weir_tls *tls);
 
 /*
  * Makes the stage "handshake" of a server; capacity: handshakes that may wait (all threads). Before or

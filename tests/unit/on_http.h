@@ -65,7 +65,7 @@ struct site {
 	weir_stage_options stage_options;
 	weir_route_options route;     /* of the only route, unless make_routes */
 	void (*make_routes)(site *s); /* fills routes */
-	bool no_log, sheds_only;
+	bool no_log, sheds_only, no_shed_details;
 	bool http2;
 	weir_tls *tls;
 
@@ -211,8 +211,6 @@ static inline void site_open(site *s)
 	s->pool = domain_elastic(s->world, "elastic", 1, 4);
 	must(weir_stage_new(s->reactor, &web, &s->stage));
 	must(weir_stage_new(s->pool, &pool, &s->pool_stage));
-	if (s->route.klass == 0)
-		s->route.klass = -1;
 	must(weir_world_start(s->world));
 	site_routes(s);
 	weir_http_options options = {.domain = s->reactor,
@@ -220,7 +218,8 @@ static inline void site_open(site *s)
 				     .limits = s->limits,
 				     .log = s->no_log ? NULL : site_log,
 				     .log_arg = s,
-				     .log_sheds_only = s->sheds_only};
+				     .log_sheds_only = s->sheds_only,
+				     .no_shed_details = s->no_shed_details};
 	must(weir_http_new(&options, &s->http));
 	site_listen(s);
 }

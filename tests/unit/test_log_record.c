@@ -3,6 +3,7 @@
 #include "support/check.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <jansson.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 
 #include <weir/http.h>
 
+#include "base/mem.h"
 #include "log/log.h"
 
 #define PATIENCE (30 * WEIR_NS_PER_S)
@@ -35,15 +37,52 @@ static void handle(weir_stage *stage, weir_event **events, size_t count, void *a
 	}
 }
 
-static void start_log(service *s, weir_log_format format)
+static void make_path(service *s)
 {
 	snprintf(s->path, sizeof(s->path), "/tmp/weir-test-record-XXXXXX");
 	int fd = mkstemp(s->path);
 	assert_true(fd >= 0);
 	close(fd);
+}
+
+static void start_log(service *s, weir_log_format format)
+{
+	make_path(s);
 	weir_log_options options = {.path = s->path, .rings = 1, .format = format};
 	assert_int_equal(weir_log_new(&options, &s->log), 0);
 	assert_int_equal(weir_access_log_new(s->log, format, 1, &s->access), 0);
+}
+
+static void expect_no_log(weir_access_log_options options, const weir_domain *domain, int error,
+			  const char *word)
+{
+	weir_access_log *access = NULL;
+	assert_int_equal(weir_access_log_open(&options, domain, &access), error);
+	check_contains(weir_error(), word);
+	assert_null(access);
+}
+
+/* By weir/log.h alone, with all that can go wrong first. */
+static void open_as_applications_do(service *s, const weir_domain *domain)
+{
+	weir_domain *pool;
+	weir_domain_options elastic = {.name = "pool", .kind = WEIR_ELASTIC};
+	assert_int_equal(weir_domain_new(s->world, &elastic, &pool), 0);
+	weir_access_log_options options = {.path = s->path};
+	expect_no_log((weir_access_log_options){0}, domain, -EINVAL, "path");
+	expect_no_log((weir_access_log_options){.path = "/no/such/folder/log"}, domain, -ENOENT,
+		      "/no/such/folder/log");
+	expect_no_log((weir_access_log_options){.path = s->path, .format = WEIR_LOG_PLAIN}, domain, -EINVAL,
+		      "format");
+	expect_no_log(options, pool, -EINVAL, "'pool'");
+	int failed = 0;
+	for (uint64_t nth = 1; s->access == NULL && nth < 100; nth++) {
+		weir_mem_fail_after(nth);
+		failed += weir_access_log_open(&options, domain, &s->access) == -ENOMEM;
+		weir_mem_fail_after(0);
+	}
+	assert_non_null(s->access);
+	assert_true(failed >= 4);
 }
 
 static void start_server(service *s)
@@ -62,6 +101,8 @@ static void start_server(service *s)
 	assert_int_equal(weir_routes_new(&routes), 0);
 	weir_route_options route = {.name = "all", .stage = s->stage, .klass = 3};
 	assert_int_equal(weir_routes_add(routes, &route), 0);
+	if (s->access == NULL)
+		open_as_applications_do(s, domain);
 	weir_http_options options = {
 		.domain = domain, .routes = routes, .log = weir_access_log_record, .log_arg = s->access};
 	assert_int_equal(weir_http_new(&options, &s->http), 0);
@@ -182,11 +223,53 @@ static void test_combined(void **state)
 	stop(&s);
 }
 
+static uint64_t lines_of(const char *path)
+{
+	uint64_t lines = 0;
+	FILE *file = fopen(path, "r");
+	assert_non_null(file);
+	for (int c; (c = getc(file)) != EOF;)
+		lines += c == '\n';
+	fclose(file);
+	return lines;
+}
+
+static uint64_t lines_written(weir_access_log *access)
+{
+	weir_log_stats stats;
+	assert_true(weir_access_log_flush(access, PATIENCE));
+	weir_access_log_read_stats(access, &stats);
+	return stats.lines;
+}
+
+/* An application's log: opened by its path, renamed, opened anew. */
+static void test_opened(void **state)
+{
+	service s = {0};
+	char old[80];
+	weir_log_stats stats = {0};
+	make_path(&s);
+	start_server(&s);
+	ask(&s, "GET /x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+	CHECK_EVENTUALLY(lines_written(s.access) == 1);
+	snprintf(old, sizeof(old), "%s.1", s.path);
+	assert_int_equal(rename(s.path, old), 0);
+	weir_access_log_reopen(s.access);
+	CHECK_EVENTUALLY((weir_access_log_read_stats(s.access, &stats), stats.reopened == 1));
+	ask(&s, "GET /y HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+	CHECK_EVENTUALLY(lines_written(s.access) == 2);
+	assert_int_equal(lines_of(old), 1);
+	assert_int_equal(lines_of(s.path), 1);
+	unlink(old);
+	stop(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CHECK_TEST(test_json),
 		CHECK_TEST(test_combined),
+		CHECK_TEST(test_opened),
 	};
 	return cmocka_run_group_tests_name("log_record", tests, NULL, NULL);
 }

@@ -229,6 +229,32 @@ static void runs_a_post_made_by_a_post_in_the_next_turn(void **state)
 	}
 }
 
+static void note_order(weir_post *post, void *arg)
+{
+	char **at = arg;
+	*(*at)++ = (char)('a' + (int)(post - (weir_post *)(void *)(at + 1)));
+}
+
+/* What is left runs in the order it was posted in. */
+static void takes_a_post_back(void **state)
+{
+	weir_loop *loop = loop_of(state);
+	char text[8] = "";
+	struct {
+		char *at;
+		weir_post posts[3];
+	} all = {.at = text};
+	for (int i = 0; i < 3; i++)
+		all.posts[i] = (weir_post){.run = note_order, .arg = &all};
+	assert_false(weir_loop_unpost(loop, &all.posts[1]));
+	for (int i = 0; i < 3; i++)
+		weir_loop_post(loop, &all.posts[i]);
+	assert_true(weir_loop_unpost(loop, &all.posts[1]));
+	assert_false(weir_loop_unpost(loop, &all.posts[1]));
+	weir_loop_turn(loop, 0);
+	assert_string_equal(text, "ac");
+}
+
 static void a_wake_ends_the_next_wait(void **state)
 {
 	weir_loop *loop = loop_of(state);
@@ -534,6 +560,7 @@ int main(void)
 		ON_BOTH(wakes_for_a_timer_without_spinning),
 		ON_BOTH(delivers_posts_of_many_threads_in_order),
 		ON_BOTH(runs_a_post_made_by_a_post_in_the_next_turn),
+		ON_BOTH(takes_a_post_back),
 		ON_BOTH(a_wake_ends_the_next_wait),
 		ON_BOTH(a_wake_ends_a_sleep),
 		ON_BOTH(an_idle_loop_sleeps),

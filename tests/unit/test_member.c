@@ -89,7 +89,7 @@ static void add(site *s, weir_route_options route)
 static void routes_with_sessions(site *s)
 {
 	add(s, (weir_route_options){.name = "health",
-				    .klass = 0,
+				    .klass = WEIR_CLASS_HIGHEST,
 				    .exempt = true,
 				    .session = "cookie sid",
 				    .rules = RULES("path /health")});

@@ -170,9 +170,12 @@ static void three_routes(site *s)
 {
 	add(s, (weir_route_options){
 		       .name = "a", .klass = -1, .rules = RULES("path /a /a/*", "not method DELETE")});
-	add(s, (weir_route_options){
-		       .name = "health", .klass = 0, .exempt = true, .rules = RULES("path /health")});
-	add(s, (weir_route_options){.name = "gold", .klass = -1, .rules = RULES("path /gold")});
+	add(s, (weir_route_options){.name = "health",
+				    .klass = WEIR_CLASS_HIGHEST,
+				    .exempt = true,
+				    .rules = RULES("path /health")});
+	/* Nothing said of its class: as the classes say, and no higher. */
+	add(s, (weir_route_options){.name = "gold", .rules = RULES("path /gold")});
 	must(weir_routes_add_class(
 		s->routes,
 		&(weir_class_options){.name = "gold", .klass = 1, .rules = RULES("header X-Gold")}));
@@ -196,7 +199,7 @@ static void finds_class_and_route(void **state)
 	expect_contains(&s, "GET /x/../a HTTP/1.0\r\n\r\n", "\r\n\r\na/5");
 	expect_contains(&s, "GET /%zz HTTP/1.0\r\n\r\n", "HTTP/1.1 400 ", "path is malformed");
 	expect_contains(&s, "GET /../a HTTP/1.0\r\n\r\n", "HTTP/1.1 400 ");
-	expect_contains(&s, "DELETE /a HTTP/1.0\r\n\r\n", "HTTP/1.1 404 ", "no route matches");
+	expect_contains(&s, "DELETE /a HTTP/1.0\r\n\r\n", "HTTP/1.1 405 ");
 	expect_contains(&s, "OPTIONS * HTTP/1.0\r\n\r\n", "HTTP/1.1 404 ");
 	expect_contains(&s, "GET /other HTTP/1.0\r\n\r\n", "HTTP/1.1 404 ");
 	record r = site_record(&s, 10);
@@ -234,6 +237,132 @@ static void limits_by_key(void **state)
 	assert_int_equal(site_stats(&s).rejected, 1);
 	/* Counted by the stage as well, under its verdict. */
 	assert_int_equal(stats_of(s.stage).shed, 1);
+	site_end(&s);
+}
+
+/* ---- methods ---- */
+
+static void page_not_allowed(site *s, weir_request *request)
+{
+	weir_request_reply_not_allowed(request, "POST");
+}
+
+static const page method_pages[] = {PAGE("/a", page_any), PAGE("/form", page_not_allowed),
+				    POOL_PAGE("/far", page_not_allowed), NO_PAGE};
+
+static void routes_by_method(site *s)
+{
+	add(s, (weir_route_options){.name = "a", .rules = RULES("path /a", "method GET HEAD")});
+	add(s, (weir_route_options){.name = "b",
+				    .rules = RULES("path /a /b", "method PUT PURGE", "header X-In")});
+	add(s, (weir_route_options){.name = "c", .rules = RULES("path /c", "not method GET")});
+	add(s, (weir_route_options){.name = "d", .rules = RULES("path /d", "method PURGE")});
+	add(s, (weir_route_options){.name = "form", .rules = RULES("path /form /far")});
+}
+
+static void tells_which_methods_would_do(void **state)
+{
+	skip_without(state);
+	site s = {.pages = method_pages, .make_routes = routes_by_method};
+	site_open(&s);
+	expect_contains(&s, "GET /a HTTP/1.0\r\n\r\n", "HTTP/1.1 200 ");
+	expect_contains(&s, "POST /a HTTP/1.0\r\n\r\n", "HTTP/1.1 405 Method Not Allowed\r\n",
+			"\r\nAllow: GET, HEAD\r\n");
+	expect_contains(&s, "BREW /a HTTP/1.0\r\n\r\n", "HTTP/1.1 405 ", "\r\nAllow: GET, HEAD\r\n");
+	/* Other rules hold as ever: who may not see a route is not told of it. */
+	expect_contains(&s, "GET /b HTTP/1.0\r\n\r\n", "HTTP/1.1 404 ");
+	expect_contains(&s, "GET /b HTTP/1.0\r\nX-In: 1\r\n\r\n", "HTTP/1.1 405 ", "\r\nAllow: PUT\r\n");
+	expect_contains(&s, "POST /a HTTP/1.0\r\nX-In: 1\r\n\r\n", "\r\nAllow: GET, HEAD, PUT\r\n");
+	expect_contains(&s, "GET /c HTTP/1.0\r\n\r\n",
+			"\r\nAllow: HEAD, POST, PUT, DELETE, OPTIONS, PATCH, TRACE\r\n");
+	/* Only a method of another name: nothing to tell. */
+	expect_contains(&s, "GET /d HTTP/1.0\r\n\r\n", "HTTP/1.1 404 ");
+	expect_contains(&s, "GET /none HTTP/1.0\r\n\r\n", "HTTP/1.1 404 ");
+	record r = site_record(&s, 1);
+	assert_true(r.status == 405 && r.error[0] != '\0' && r.stage[0] == '\0');
+	/* By handlers, here and in a pool. */
+	expect_contains(&s, "GET /form HTTP/1.0\r\n\r\n", "HTTP/1.1 405 ", "\r\nAllow: POST\r\n");
+	expect_contains(&s, "GET /far HTTP/1.0\r\n\r\n", "HTTP/1.1 405 ", "\r\nAllow: POST\r\n");
+	site_end(&s);
+}
+
+/* ---- the application's own word on the class ---- */
+
+static _Atomic unsigned classified;
+
+static unsigned by_session(weir_request *request, unsigned klass, void *arg)
+{
+	weir_span id = weir_request_cookie(request, WEIR_SPAN("sid"));
+	classified++;
+	if (arg != &classified || weir_request_client(request)->sa_family != AF_INET ||
+	    weir_request_arg(request) == NULL)
+		return WEIR_CLASSES - 1;
+	if (span_is(id, "anna")) {
+		weir_request_set_user(request, memcpy(weir_request_alloc(request, 5), "anna", 5));
+		return 1;
+	}
+	return span_is(id, "beyond") ? 1000 : klass;
+}
+
+static void page_user(site *s, weir_request *request)
+{
+	char text[64];
+	const char *user = weir_request_user(request);
+	int n = snprintf(text, sizeof(text), "%u %s", weir_request_event(request)->klass,
+			 user != NULL ? user : "nobody");
+	weir_request_reply_text(request, 200, (weir_span){text, (size_t)n});
+}
+
+static const page user_pages[] = {PAGE("/", page_user), POOL_PAGE("/far", page_user),
+				  PAGE("/other", page_user), NO_PAGE};
+
+static void routes_that_ask(site *s)
+{
+	add(s, (weir_route_options){.name = "other", .rules = RULES("path /other")});
+	add(s, (weir_route_options){.name = "all", .classify = by_session, .classify_arg = &classified});
+	must(weir_routes_default_class(s->routes, 5, "rest"));
+	must(weir_routes_add_limit(s->routes, &(weir_limit_options){.name = "key",
+								    .rules = RULES("header X-Key"),
+								    .rate_per_s = 0.001,
+								    .burst = 1,
+								    .key = "header X-Key"}));
+}
+
+static void asks_the_application_for_the_class(void **state)
+{
+	skip_without(state);
+	site s = {.pages = user_pages, .make_routes = routes_that_ask};
+	classified = 0;
+	site_open(&s);
+	expect_contains(&s, "GET / HTTP/1.0\r\nCookie: sid=anna\r\n\r\n", "\r\n\r\n1 anna");
+	expect_contains(&s, "GET /far HTTP/1.0\r\nCookie: sid=anna\r\n\r\n", "\r\n\r\n1 anna");
+	expect_contains(&s, "GET / HTTP/1.0\r\n\r\n", "\r\n\r\n5 nobody");
+	expect_contains(&s, "GET / HTTP/1.0\r\nCookie: sid=beyond\r\n\r\n", "\r\n\r\n7 nobody");
+	assert_int_equal(site_record(&s, 0).klass, 1);
+	assert_int_equal(classified, 4);
+	/* Not on other routes, and not once a quota has turned it away. */
+	expect_contains(&s, "GET /other HTTP/1.0\r\nCookie: sid=anna\r\n\r\n", "\r\n\r\n5 nobody");
+	assert_int_equal(classified, 4);
+	expect_contains(&s, "GET / HTTP/1.0\r\nX-Key: a\r\n\r\n", "HTTP/1.1 200 ");
+	expect_contains(&s, "GET / HTTP/1.0\r\nX-Key: a\r\nCookie: sid=anna\r\n\r\n", "HTTP/1.1 429 ",
+			"class=rest;");
+	assert_int_equal(classified, 5);
+	site_end(&s);
+}
+
+static void route_that_asks_for_all(site *s)
+{
+	add(s, (weir_route_options){.name = "all", .classify = by_session, .classify_arg = &classified});
+}
+
+/* A table with nothing to compare takes a shorter way. */
+static void asks_in_a_plain_table_too(void **state)
+{
+	skip_without(state);
+	site s = {.pages = user_pages, .make_routes = route_that_asks_for_all};
+	site_open(&s);
+	expect_contains(&s, "GET / HTTP/1.0\r\nCookie: sid=anna\r\n\r\n", "\r\n\r\n1 anna");
+	expect_contains(&s, "GET / HTTP/1.0\r\n\r\n", "\r\n\r\n0 nobody");
 	site_end(&s);
 }
 
@@ -351,6 +480,40 @@ static void dates_each(void **state)
 	site_end(&s);
 }
 
+static void routes_that_reject_plainly_and_elsewhere(site *s)
+{
+	three_routes(s);
+	add(s, (weir_route_options){.name = "moved",
+				    .reject = WEIR_REJECT_REDIRECT,
+				    .location = "/sorry",
+				    .rules = RULES("path /moved")});
+}
+
+/* Who is turned away hears nothing of stages, whichever way the answer is made. */
+static void keeps_names_to_itself(void **state)
+{
+	skip_without(state);
+	static const weir_fixed_params one = {.rate_per_s = 0.001, .burst = 1};
+	site s = {.pages = any_pages,
+		  .make_routes = routes_that_reject_plainly_and_elsewhere,
+		  .no_shed_details = true,
+		  .stage_options = {.admission = &weir_law_fixed, .admission_params = &one}};
+	site_open(&s);
+	expect_contains(&s, "GET /a HTTP/1.0\r\n\r\n", "HTTP/1.1 200 OK");
+	for (int i = 0; i < 2; i++) {
+		char *text = ask(&s, i == 0 ? "GET /a HTTP/1.0\r\n\r\n" : "GET /moved HTTP/1.0\r\n\r\n");
+		check_contains(text, i == 0 ? "HTTP/1.1 503 " : "HTTP/1.1 302 ");
+		check_contains(text,
+			       i == 0 ? "\r\n\r\noverloaded, try again later\n" : "\r\nLocation: /sorry\r\n");
+		check_contains(text, "\r\nRetry-After: ");
+		check_lacks(text, "Weir-Shed");
+		check_lacks(text, "web");
+		free(text);
+	}
+	assert_int_equal(site_record(&s, 1).shed, WEIR_SHED_RATE);
+	site_end(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -359,6 +522,10 @@ int main(void)
 		CHECK_TEST(goes_on_with_quotas),
 		ON_BOTH(finds_class_and_route),
 		ON_BOTH(limits_by_key),
+		ON_BOTH(tells_which_methods_would_do),
+		ON_BOTH(asks_the_application_for_the_class),
+		ON_BOTH(asks_in_a_plain_table_too),
+		ON_BOTH(keeps_names_to_itself),
 		ON_BOTH(tells_each_its_reason),
 		ON_BOTH(spreads_when_to_come_again),
 		ON_BOTH(dates_each),

@@ -464,6 +464,47 @@ static void drains(void **state)
 	site_end(&s);
 }
 
+static void try_to_wait(site *s)
+{
+	s->user = (void *)(intptr_t)weir_http_drain_wait(s->http, 0);
+}
+
+static void *wait_for_drain(void *arg)
+{
+	site *s = arg;
+	return (void *)(intptr_t)weir_http_drain_wait(s->http, UINT64_MAX);
+}
+
+/* Whoever waits for the end of a drain waits for the last answer, and no longer. */
+static void waits_for_the_last_answer(void **state)
+{
+	skip_without(state);
+	site s = {.pages = pages, .threads = 2};
+	site_open(&s);
+	int busy = dial(&s);
+	say(busy, "GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+	CHECK_EVENTUALLY(s.held_count == 1);
+	at_home(&s, try_to_wait);
+	assert_int_equal((intptr_t)s.user, -EINVAL);
+	assert_int_equal(weir_http_drain_wait(s.http, SHORT), -ETIMEDOUT);
+	check_contains(weir_error(), "1 connections");
+	pthread_t waiter;
+	assert_int_equal(pthread_create(&waiter, NULL, wait_for_drain, &s), 0);
+	/* From no thread of the server: it finds its way. */
+	weir_request_reply_text(s.held[0], 200, WEIR_SPAN("late"));
+	void *result;
+	assert_int_equal(pthread_join(waiter, &result), 0);
+	assert_null(result);
+	assert_int_equal(weir_http_open(s.http), 0);
+	heard h = hear_all(busy);
+	check_contains(h.text, "late");
+	free(h.text);
+	close(busy);
+	/* Again: nothing is left to wait for. */
+	assert_int_equal(weir_http_drain_wait(s.http, 0), 0);
+	site_end(&s);
+}
+
 /* Requests outlive connections and server, as long as somebody owns them. */
 static void requests_outlive_the_server(void **state)
 {
@@ -680,6 +721,9 @@ static void refuses_bad_options(void **state)
 	/* Of a world that has not started. */
 	assert_int_equal(weir_http_add_listener(http, &(weir_http_listen){0}, NULL), -EINVAL);
 	assert_int_equal(weir_http_address(http, 0, NULL, 0, NULL), -EINVAL);
+	/* It has none. */
+	assert_int_equal(weir_http_drain_wait(http, 0), 0);
+	assert_int_equal(weir_http_set_tls(http, 0, NULL), -EINVAL);
 	weir_http_free(&http);
 	weir_http_free(&http);
 	weir_routes_unref(routes);
@@ -700,6 +744,7 @@ int main(void)
 		ON_BOTH(upgrades),
 		ON_BOTH(changes_routes_live),
 		ON_BOTH(drains),
+		ON_BOTH(waits_for_the_last_answer),
 		ON_BOTH(requests_outlive_the_server),
 		ON_BOTH(worlds_stop_with_requests_inside),
 		ON_BOTH(worlds_stop_before_the_server_is_freed),

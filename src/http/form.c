@@ -110,7 +110,7 @@ static weir_span before(weir_span *rest, char sign, bool *ret_found)
 /* Room has been seen to by weir_form_begin: it is that of the text, and the NUL takes the separator's. */
 static int decode_part(weir_form_reader *form, weir_span part, weir_span *ret_text)
 {
-	size_t length;
+	size_t length = 0;
 	int error = weir_percent_decode(part, form->flags, form->to, part.length + 1, &length);
 	if (error != 0)
 		return error;
@@ -121,7 +121,7 @@ static int decode_part(weir_form_reader *form, weir_span part, weir_span *ret_te
 
 static int take_pair(weir_form_reader *form, weir_span pair, weir_field *ret_pair)
 {
-	weir_field found;
+	weir_field found = {0};
 	bool equals;
 	weir_span name = before(&pair, '=', &equals);
 	int error = decode_part(form, name, &found.name);
@@ -154,11 +154,15 @@ int weir_form_next(weir_form_reader *form, weir_field *ret_pair)
 	return result;
 }
 
+static bool same(weir_span a, weir_span b)
+{
+	return a.length == b.length && (a.length == 0 || memcmp(a.at, b.at, a.length) == 0);
+}
+
 static void note_value(const weir_field *pair, const weir_span *names, size_t count, weir_span *values)
 {
 	for (size_t i = 0; i < count; i++)
-		if (values[i].at == NULL && names[i].length == pair->name.length &&
-		    memcmp(names[i].at, pair->name.at, names[i].length) == 0)
+		if (values[i].at == NULL && same(names[i], pair->name))
 			values[i] = pair->value;
 }
 
@@ -170,7 +174,7 @@ static void clear_values(weir_span *values, size_t count)
 
 int weir_form_read(weir_form_reader *form, const weir_span *names, size_t count, weir_span *ret_values)
 {
-	weir_field pair;
+	weir_field pair = {0};
 	int result;
 	clear_values(ret_values, count);
 	while ((result = weir_form_next(form, &pair)) > 0)

@@ -2,22 +2,22 @@
 /*
  * Stages and pools that end while the world runs.
  *
- *	in use ──▶ retiring ──▶ unlisted ──▶ freed
+ *  in use ──▶ retiring ──▶ unlisted ──▶ freed
  *
- *	retiring   Begins with weir_stage_retire. The stage takes nothing more: its offers are shed as "stopping".
- *	           It handles what it has, and is still in every table. A grace period (grace.h) covers the offers
- *	           that had found it open: when it is over, all of them have been counted.
- *	unlisted   Begins when the stage is empty and that period is over. It is in no table any more, but keeps
- *	           its index and its name. A second grace period covers threads that have found it in a table
- *	           before, and handlers that have settled their last event and have not returned yet.
- *	freed      Nobody writes the counts any more, so they are checked, and must add up exactly.
+ *  retiring   Begins with weir_stage_retire. The stage takes nothing more: its offers are shed as "stopping".
+ *             It handles what it has, and is still in every table. A grace period (grace.h) covers the offers
+ *             that had found it open: when it is over, all of them have been counted.
+ *  unlisted   Begins when the stage is empty and that period is over. It is in no table any more, but keeps
+ *             its index and its name. A second grace period covers threads that have found it in a table
+ *             before, and handlers that have settled their last event and have not returned yet.
+ *  freed      Nobody writes the counts any more, so they are checked, and must add up exactly.
  *
  * A pool without stages goes the same way: its threads end, it leaves the table, and is freed after a grace
  * period.
  *
- * The calling thread takes all steps, under control_lock. No step waits; between them the thread naps. When its
- * time is up it returns, and the next call goes on from there. When the world is stopped meanwhile, the caller
- * returns, and the world frees what is left.
+ * The calling thread takes all steps, under control_lock. No step waits; between them the thread naps.
+ * When its time is up it returns, and the next call goes on from there. When the world is stopped
+ * meanwhile, the caller returns, and the world frees what is left.
  */
 #include <errno.h>
 
@@ -25,6 +25,9 @@
 #include "stage/runtime.h"
 
 /* ---- waiting ---- */
+
+#define NAP_NS      20000
+#define QUICK_LOOKS 32
 
 /* What is on its way, for both kinds. */
 typedef struct leaving {
@@ -53,13 +56,17 @@ static bool await_virtual(leaving *about, uint64_t until_ns)
 
 static bool await(leaving *about, uint64_t timeout_ns)
 {
-	uint64_t now_ns = weir_world_now(about->world), nap_ns = 20000;
+	uint64_t now_ns = weir_world_now(about->world), nap_ns = NAP_NS;
 	uint64_t until_ns = timeout_ns < UINT64_MAX - now_ns ? now_ns + timeout_ns : UINT64_MAX;
 	if (about->world->sim != NULL)
 		return await_virtual(about, until_ns);
-	while (!about->step(about))
+	for (unsigned looks = 1; !about->step(about); looks++) {
 		if (!is_running(about->world) || !weir_nap(&nap_ns, until_ns))
 			return false;
+		/* Mostly it takes a few turns of the loops: short naps at first. */
+		if (looks < QUICK_LOOKS)
+			nap_ns = NAP_NS;
+	}
 	return true;
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <weir/monitor.h>
 
+#include "admin/snapshot.h"
 #include "base/mem.h"
 
 #define PATIENCE (60 * WEIR_NS_PER_S)
@@ -364,6 +365,42 @@ static void a_virtual_world_runs_until_the_stage_is_empty(void **state)
 		assert_int_equal(probe.handled, 3);
 		world_end(&world);
 	}
+}
+
+/* The admin keeps a stage from one look to the next, and must not look at one that is gone. */
+static void a_snapshot_forgets_what_is_retired(void **state)
+{
+	weir_world *world = world_virtual(1);
+	weir_domain *domain = domain_reactor(world, "r", 1);
+	struct probe first = {.act = PROBE_FORWARD}, second = {0};
+	struct job job;
+	weir_snapshot snapshot;
+	probe_open(&first, domain, (weir_stage_options){.name = "first"});
+	probe_open(&second, domain, (weir_stage_options){.name = "second"});
+	first.next = second.stage;
+	must(weir_world_start(world));
+	must(weir_snapshot_init(&snapshot, world));
+	job_init(&job, 1, 0);
+	assert_int_equal(weir_offer(first.stage, &job.event), WEIR_ADMITTED);
+	world_run(world, WEIR_NS_PER_MS);
+	weir_snapshot_take(&snapshot, weir_world_now(world));
+	assert_ptr_equal(snapshot.stages[0].stage, first.stage);
+	assert_int_equal(snapshot.edge_count, 2);
+	retire(&first);
+	weir_snapshot_prune(&snapshot);
+	assert_null(snapshot.stages[0].stage);
+	assert_int_equal(snapshot.edge_count, 0);
+	/* Another at its place begins anew, also when nobody has looked meanwhile. */
+	for (int i = 0; i < 3; i++) {
+		probe_open(&first, domain, (weir_stage_options){.name = "other"});
+		world_run(world, WEIR_NS_PER_S);
+		weir_snapshot_take(&snapshot, weir_world_now(world));
+		assert_ptr_equal(snapshot.stages[0].stage, first.stage);
+		assert_int_equal(snapshot.stages[0].all.stats.offered, 0);
+		retire(&first);
+	}
+	weir_snapshot_fini(&snapshot);
+	world_end(&world);
 }
 
 /* ---- places and names ---- */
@@ -774,6 +811,7 @@ int main(void)
 		CHECK_TEST(a_handler_that_lingers_is_waited_for),
 		CHECK_TEST(faults_are_told_of_at_the_end),
 		CHECK_TEST(a_virtual_world_runs_until_the_stage_is_empty),
+		CHECK_TEST(a_snapshot_forgets_what_is_retired),
 		CHECK_TEST(places_and_names_are_used_again),
 		CHECK_TEST(the_most_stages_are_the_most_at_one_time),
 		CHECK_TEST(a_stage_is_not_told_of_what_entered_before_it),

@@ -8,15 +8,9 @@
  * see, and the main thread looks at the counts.
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <time.h>
 
 #include <weir/weir.h>

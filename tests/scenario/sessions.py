@@ -140,6 +140,11 @@ def members_go_on(place, sid, count):
     return answers.count(200) / count, newcomers_in / (newcomers_in + newcomers_out)
 
 
+def members_first(member, newcomer):
+    """How many there is room for is the machine's; that a member's chance is far better is not."""
+    return 1 - member <= (1 - newcomer) / 2
+
+
 def test_overload(folder):
     backend = Mail(workers=2, ms=20)
     place = Place(folder, backend, "p90 = 200ms")
@@ -148,13 +153,13 @@ def test_overload(folder):
     wait_for("newcomers who are refused", lambda: place.counts()[1] > 200)
     member, newcomer = members_go_on(place, "issued-1", 80)
     print(f"    {member:.2f} of a member's requests got in, {newcomer:.2f} of newcomers'")
-    assert member > .8 and newcomer < .5, (member, newcomer)
+    assert members_first(member, newcomer), (member, newcomer)
     # A reload in the middle of it keeps what is known, also with another idle time.
     place.write("p90 = 201ms", "session-idle = 5m")
     place.reload()
     assert place.sessions()["idle_s"] == 300
     member, newcomer = members_go_on(place, "issued-1", 40)
-    assert member > .8 and newcomer < .5, (member, newcomer)
+    assert members_first(member, newcomer), (member, newcomer)
     assert crowd.stop() == []
     assert place.weir.end() == 0
 
@@ -165,7 +170,7 @@ def test_successor(folder):
     for number in range(3):
         assert place.ask("/login") == 200
         assert place.ask("/", f"issued-{number + 1}") == 200
-    assert place.sessions()["known"] == 3
+    wait_for("three members", lambda: place.sessions()["known"] == 3)
     before = len(place.weir.lines)
     place.weir.signal(signal.SIGUSR2)
     heir = int(wait_for("a successor", lambda: place.weir.said(r"a successor was started, pid (\d+)", before))[1])

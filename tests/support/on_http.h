@@ -99,6 +99,41 @@ static inline bool span_is(weir_span span, const char *text)
 	return span.length == strlen(text) && memcmp(span.at, text, span.length) == 0;
 }
 
+/* ---- pages of several tests ---- */
+
+/* The number that the query is. */
+static inline size_t asked(const weir_request *request)
+{
+	weir_span query = weir_request_query(request);
+	size_t number = 0;
+	for (size_t i = 0; i < query.length; i++)
+		number = number * 10 + (size_t)(query.at[i] - '0');
+	return number;
+}
+
+static inline weir_buf *letters(size_t length)
+{
+	weir_buf *buf = weir_buf_new(length);
+	for (size_t i = 0; i < length; i++)
+		buf->data[i] = (uint8_t)('a' + i % 26);
+	buf->length = (uint32_t)length;
+	return buf;
+}
+
+static inline void note_over(void *arg)
+{
+	site *s = arg;
+	s->over++;
+}
+
+/* As many bytes as the query says. */
+static inline void page_bytes(site *s, weir_request *request)
+{
+	weir_buf *buf = letters(asked(request));
+	weir_request_reply(request, &(weir_reply){.status = 200, .bytes = buf->data, .length = buf->length});
+	weir_buf_unref(buf);
+}
+
 /* ---- stages ---- */
 
 static inline const page *page_of(site *s, weir_request *request)

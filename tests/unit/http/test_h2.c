@@ -2,34 +2,10 @@
 /* HTTP/2 on real sockets: exchanges, bodies both ways, windows, priorities, ends. */
 #include "on_h2.h"
 
-#include "tls/tls.h"
 #include "support/tls_certificates.h"
+#include "tls/tls.h"
 
 /* ---- pages ---- */
-
-static size_t asked(const weir_request *request)
-{
-	weir_span query = weir_request_query(request);
-	size_t number = 0;
-	for (size_t i = 0; i < query.length; i++)
-		number = number * 10 + (size_t)(query.at[i] - '0');
-	return number;
-}
-
-static weir_buf *letters(size_t length)
-{
-	weir_buf *buf = weir_buf_new(length);
-	for (size_t i = 0; i < length; i++)
-		buf->data[i] = (uint8_t)('a' + i % 26);
-	buf->length = (uint32_t)length;
-	return buf;
-}
-
-static void note_over(void *arg)
-{
-	site *s = arg;
-	s->over++;
-}
 
 static void page_letters(site *s, weir_request *request)
 {
@@ -41,13 +17,6 @@ static void page_letters(site *s, weir_request *request)
 			    .over = note_over,
 			    .over_arg = s};
 	weir_request_reply(request, &reply);
-	weir_buf_unref(buf);
-}
-
-static void page_bytes(site *s, weir_request *request)
-{
-	weir_buf *buf = letters(asked(request));
-	weir_request_reply(request, &(weir_reply){.status = 200, .bytes = buf->data, .length = buf->length});
 	weir_buf_unref(buf);
 }
 

@@ -460,12 +460,6 @@ static void page_far_bytes(site *s, weir_request *request)
 	memset(value, 'X', sizeof(value));
 }
 
-static void note_over(void *arg)
-{
-	site *s = arg;
-	s->over++;
-}
-
 static void page_far_buf(site *s, weir_request *request)
 {
 	weir_buf *buf = weir_buf_new(6000);

@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs against a server that does as the test says, request by request. */
-#include "support/check.h"
+#include "on_engine.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include "base/mem.h"
-#include "load/engine.h"
 
 /* ---- the server ---- */
 
@@ -100,15 +91,10 @@ static void *run_server(void *arg)
 
 static void start_server(server *s, serve_fn *serve)
 {
-	socklen_t length = sizeof(s->at);
 	memset(s, 0, sizeof(*s));
 	s->serve = serve;
 	memset(s->fd, -1, sizeof(s->fd));
-	s->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	s->at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	assert_int_equal(bind(s->listener, (struct sockaddr *)&s->at, sizeof(s->at)), 0);
-	assert_int_equal(listen(s->listener, 128), 0);
-	assert_int_equal(getsockname(s->listener, (struct sockaddr *)&s->at, &length), 0);
+	s->listener = listen_anywhere(&s->at);
 	assert_int_equal(pipe(s->quit), 0);
 	assert_int_equal(pthread_create(&s->thread, NULL, run_server, s), 0);
 }
@@ -126,18 +112,7 @@ static void stop_server(server *s)
 
 /* ---- runs ---- */
 
-typedef struct rig {
-	server server;
-	load_place place;
-	load_habits habits;
-	load_work *work;
-	load_schedule *schedule;
-	load_plan plan;
-	load_engine *engine;
-	load_tally tally;
-} rig;
-
-static rig r;
+static server site;
 
 #define OK_ANSWER "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 
@@ -147,66 +122,24 @@ static bool serve_ok(server *s, int fd, unsigned number, const char *request)
 	return true;
 }
 
-/* count arrivals, a millisecond apart, each a user with one request; one thread. */
+/* count arrivals, a millisecond apart, each a user with one request. */
 static void prepare(serve_fn *serve, unsigned count)
 {
-	memset(&r, 0, sizeof(r));
-	start_server(&r.server, serve);
-	const load_phase phase = {.length_ns = count * WEIR_NS_PER_MS, .rate = 1000};
-	assert_int_equal(load_schedule_phases(&phase, 1, false, false, UINT64_MAX, &r.schedule), 0);
-	strcpy(r.place.authority, "test");
-	memcpy(&r.place.address.at, &r.server.at, sizeof(r.server.at));
-	r.place.address.length = sizeof(r.server.at);
-	r.habits.requests = 1;
-	r.plan = (load_plan){.schedule = r.schedule,
-			     .place = &r.place,
-			     .threads = 1,
-			     .connections = 16,
-			     .seed = 1,
-			     .duration_ns = UINT64_MAX,
-			     .drain_ns = 10 * WEIR_NS_PER_S,
-			     .timeout_ns = 60 * WEIR_NS_PER_S,
-			     .patience_ns = UINT64_MAX,
-			     .target_ns = UINT64_MAX};
-}
-
-static uint64_t ends(void)
-{
-	uint64_t sum = 0;
-	for (unsigned i = 0; i < LOAD_ENDS; i++)
-		sum += r.tally.all.ended[i];
-	return sum;
-}
-
-static int begin(void)
-{
-	int error = load_work_url(&r.habits, "/page", &r.work);
-	r.plan.work = r.work;
-	return error == 0 ? load_engine_start(&r.plan, &r.engine) : error;
-}
-
-static void look(void)
-{
-	load_tally_fini(&r.tally);
-	assert_int_equal(load_engine_tally(r.engine, &r.tally), 0);
-	load_engine_read(r.engine, &r.tally);
+	start_server(&site, serve);
+	rig_prepare(&site.at, count, count);
+	r.plan.connections = 16;
 }
 
 static void run(void)
 {
-	assert_int_equal(begin(), 0);
-	CHECK_EVENTUALLY(load_engine_is_over(r.engine));
-	look();
-	assert_int_equal(r.tally.all.sent, ends() + r.tally.open);
+	assert_int_equal(rig_begin(), 0);
+	rig_await();
 }
 
 static void finish(void)
 {
-	load_tally_fini(&r.tally);
-	load_engine_free(&r.engine);
-	load_schedule_free(&r.schedule);
-	load_work_free(&r.work);
-	stop_server(&r.server);
+	rig_finish();
+	stop_server(&site);
 }
 
 /* ---- answers ---- */
@@ -380,7 +313,7 @@ static void test_patience(void **state)
 	assert_int_equal(r.tally.all.ended[LOAD_ABORTED], 5);
 	assert_int_equal(r.tally.all.retries, 10);
 	assert_int_equal(r.tally.all.sent, 5);
-	assert_int_equal(r.server.requests, 15);
+	assert_int_equal(site.requests, 15);
 	finish();
 }
 
@@ -466,14 +399,14 @@ static void test_per_connection(void **state)
 	r.plan.per_connection = 1;
 	run();
 	assert_int_equal(r.tally.connections, 6);
-	assert_int_equal(r.server.with_close, 6);
+	assert_int_equal(site.with_close, 6);
 	finish();
 	prepare(serve_counting, 6);
 	r.plan.connections = 1;
 	r.plan.per_connection = 2;
 	run();
 	assert_int_equal(r.tally.connections, 3);
-	assert_int_equal(r.server.with_close, 0);
+	assert_int_equal(site.with_close, 0);
 	finish();
 }
 
@@ -485,7 +418,7 @@ static void test_sessions(void **state)
 	run();
 	assert_int_equal(r.tally.all.sent, 12);
 	assert_int_equal(r.tally.all.ended[LOAD_OK], 12);
-	assert_int_equal(r.server.with_cookie, 8);
+	assert_int_equal(site.with_cookie, 8);
 	finish();
 }
 
@@ -498,7 +431,7 @@ static void test_sessions_wait(void **state)
 	r.habits.cookies = r.plan.cookies = true;
 	run();
 	assert_int_equal(r.tally.all.ended[LOAD_OK], 12);
-	assert_int_equal(r.server.with_cookie, 8);
+	assert_int_equal(site.with_cookie, 8);
 	finish();
 }
 
@@ -514,7 +447,7 @@ static void test_patience_waiting(void **state)
 	r.plan.patience_ns = 20 * WEIR_NS_PER_MS;
 	run();
 	assert_int_equal(r.tally.all.ended[LOAD_ABORTED], 50);
-	assert_true(atomic_load(&r.server.requests) <= 5);
+	assert_true(atomic_load(&site.requests) <= 5);
 	finish();
 }
 
@@ -525,12 +458,12 @@ static void test_closed(void **state)
 	r.plan.users = r.plan.connections = 5;
 	r.plan.threads = 2;
 	r.habits.requests = 0;
-	assert_int_equal(begin(), 0);
+	assert_int_equal(rig_begin(), 0);
 	/* One thread may be through with 200 before the other has begun. */
-	CHECK_EVENTUALLY(atomic_load(&r.server.requests) > 200 && atomic_load(&r.server.peers) == 5);
+	CHECK_EVENTUALLY(atomic_load(&site.requests) > 200 && atomic_load(&site.peers) == 5);
 	load_engine_stop(r.engine);
 	CHECK_EVENTUALLY(load_engine_is_over(r.engine));
-	look();
+	rig_look();
 	assert_int_equal(r.tally.connections, 5);
 	assert_int_equal(r.tally.all.sent, ends());
 	assert_int_equal(r.tally.all.ended[LOAD_OK], r.tally.all.sent);
@@ -545,7 +478,7 @@ static void test_warmup(void **state)
 	prepare(serve_ok, 20);
 	r.plan.warmup_ns = 10 * WEIR_NS_PER_MS;
 	run();
-	assert_int_equal(r.server.requests, 20);
+	assert_int_equal(site.requests, 20);
 	assert_int_equal(r.tally.all.sent, 10);
 	assert_int_equal(r.tally.all.ended[LOAD_OK], 10);
 	finish();
@@ -555,14 +488,7 @@ static void test_no_memory(void **state)
 {
 	for (uint64_t nth = 1; nth < 40; nth++) {
 		prepare(serve_ok, 2);
-		assert_int_equal(load_work_url(&r.habits, "/", &r.work), 0);
-		r.plan.work = r.work;
-		weir_mem_fail_after(nth);
-		int error = load_engine_start(&r.plan, &r.engine);
-		assert_true(error == 0 || error == -ENOMEM);
-		if (error == 0)
-			CHECK_EVENTUALLY(load_engine_is_over(r.engine));
-		weir_mem_fail_after(0);
+		rig_run_without_memory(nth);
 		finish();
 	}
 }

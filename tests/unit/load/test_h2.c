@@ -1,20 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs over HTTP/2 against a server, by nghttp2, that does as the test says, request by request. */
-#include "support/check.h"
+#include "on_engine.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/in.h>
 #include <nghttp2/nghttp2.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include "base/mem.h"
-#include "load/engine.h"
 
 /* ---- the server ---- */
 
@@ -178,16 +169,11 @@ static void *run_server(void *arg)
 
 static void start_server(serve_fn *serve)
 {
-	socklen_t length = sizeof(s.at);
 	memset(&s, 0, sizeof(s));
 	s.serve = serve;
 	for (unsigned i = 0; i < PEERS; i++)
 		s.peer[i].fd = -1;
-	s.listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	s.at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	assert_int_equal(bind(s.listener, (struct sockaddr *)&s.at, sizeof(s.at)), 0);
-	assert_int_equal(listen(s.listener, 128), 0);
-	assert_int_equal(getsockname(s.listener, (struct sockaddr *)&s.at, &length), 0);
+	s.listener = listen_anywhere(&s.at);
 	assert_int_equal(pipe(s.quit), 0);
 }
 
@@ -204,41 +190,13 @@ static void stop_server(void)
 
 /* ---- runs ---- */
 
-typedef struct rig {
-	load_place place;
-	load_habits habits;
-	load_work *work;
-	load_schedule *schedule;
-	load_plan plan;
-	load_engine *engine;
-	load_tally tally;
-} rig;
-
-static rig r;
-
 /* count arrivals within so many milliseconds, each a user with one request, on one connection that may have 32 under way. */
 static void prepare_within(serve_fn *serve, unsigned count, unsigned ms)
 {
-	memset(&r, 0, sizeof(r));
 	start_server(serve);
-	const load_phase phase = {.length_ns = ms * WEIR_NS_PER_MS, .rate = count * 1000.0 / ms};
-	assert_int_equal(load_schedule_phases(&phase, 1, false, false, UINT64_MAX, &r.schedule), 0);
-	strcpy(r.place.authority, "test");
-	memcpy(&r.place.address.at, &s.at, sizeof(s.at));
-	r.place.address.length = sizeof(s.at);
-	r.habits.requests = 1;
-	r.plan = (load_plan){.schedule = r.schedule,
-			     .place = &r.place,
-			     .threads = 1,
-			     .connections = 1,
-			     .streams = 32,
-			     .http2 = true,
-			     .seed = 1,
-			     .duration_ns = UINT64_MAX,
-			     .drain_ns = 10 * WEIR_NS_PER_S,
-			     .timeout_ns = 60 * WEIR_NS_PER_S,
-			     .patience_ns = UINT64_MAX,
-			     .target_ns = UINT64_MAX};
+	rig_prepare(&s.at, count, ms);
+	r.plan.streams = 32;
+	r.plan.http2 = true;
 }
 
 static void prepare(serve_fn *serve, unsigned count)
@@ -246,37 +204,21 @@ static void prepare(serve_fn *serve, unsigned count)
 	prepare_within(serve, count, 1);
 }
 
-static uint64_t ends(void)
-{
-	uint64_t sum = 0;
-	for (unsigned i = 0; i < LOAD_ENDS; i++)
-		sum += r.tally.all.ended[i];
-	return sum;
-}
-
 static void begin(void)
 {
 	assert_int_equal(pthread_create(&s.thread, NULL, run_server, NULL), 0);
-	assert_int_equal(load_work_url(&r.habits, "/page", &r.work), 0);
-	r.plan.work = r.work;
-	assert_int_equal(load_engine_start(&r.plan, &r.engine), 0);
+	assert_int_equal(rig_begin(), 0);
 }
 
 static void run(void)
 {
 	begin();
-	CHECK_EVENTUALLY(load_engine_is_over(r.engine));
-	assert_int_equal(load_engine_tally(r.engine, &r.tally), 0);
-	load_engine_read(r.engine, &r.tally);
-	assert_int_equal(r.tally.all.sent, ends() + r.tally.open);
+	rig_await();
 }
 
 static void finish(void)
 {
-	load_tally_fini(&r.tally);
-	load_engine_free(&r.engine);
-	load_schedule_free(&r.schedule);
-	load_work_free(&r.work);
+	rig_finish();
 	stop_server();
 }
 
@@ -607,14 +549,7 @@ static void test_no_memory(void **state)
 	for (uint64_t nth = 1; nth < 40; nth++) {
 		prepare(serve_at_once, 3);
 		assert_int_equal(pthread_create(&s.thread, NULL, run_server, NULL), 0);
-		assert_int_equal(load_work_url(&r.habits, "/", &r.work), 0);
-		r.plan.work = r.work;
-		weir_mem_fail_after(nth);
-		int error = load_engine_start(&r.plan, &r.engine);
-		assert_true(error == 0 || error == -ENOMEM);
-		if (error == 0)
-			CHECK_EVENTUALLY(load_engine_is_over(r.engine));
-		weir_mem_fail_after(0);
+		rig_run_without_memory(nth);
 		finish();
 	}
 }

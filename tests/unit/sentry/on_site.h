@@ -28,6 +28,9 @@
 #define BACKENDS   3
 #define PATIENCE_S 30
 
+/* The back end that a test is to run on. */
+#define ON(state) ((const char *)*(state))
+
 typedef struct site {
 	weir_world *world;
 	weir_domain *domain;

@@ -7,14 +7,49 @@
 #define OK_HELLO "HTTP/1.1 200 OK\r\nContent-Type: text/x\r\nContent-Length: 5\r\n\r\nhello"
 #define SHORT_NS (20 * WEIR_NS_PER_MS)
 
-#define ON(state) ((const char *)*(state))
+/* ---- what most of them do ---- */
+
+static void site_plain(site *s, void **state)
+{
+	site_open(s, ON(state), (site_options){0});
+}
+
+/* The next connection that the backend gets, with a head. */
+static int serve_head(const site *s)
+{
+	int backend = serve_next(s, 0);
+	hear_head(backend);
+	return backend;
+}
+
+/* A client asks, and the backend has heard it; returns the backend's side. */
+static int begin(const site *s, const char *request, int *ret_client)
+{
+	*ret_client = visit(s);
+	tell(*ret_client, request);
+	return serve_head(s);
+}
+
+static void answer_hello(int client, int backend)
+{
+	tell(backend, OK_HELLO);
+	check_contains(hear_head(client), "HTTP/1.1 200");
+	must_hear(client, "hello");
+}
+
+static void leave(site *s, int client, int backend)
+{
+	close(client);
+	close(backend);
+	site_close(s);
+}
 
 /* ---- the everyday ---- */
 
 static void a_request_goes_through_and_both_connections_stay(void **state)
 {
 	site s;
-	site_open(&s, ON(state), (site_options){0});
+	site_plain(&s, state);
 	int client = visit(&s), backend = -1;
 	for (int i = 0; i < 3; i++) {
 		tell(client, GET);
@@ -42,16 +77,14 @@ static void a_request_goes_through_and_both_connections_stay(void **state)
 	assert_int_equal(stats.state, WEIR_BACKEND_UP);
 	assert_string_equal(weir_sentry_state_name(stats.state), "up");
 	assert_true(stats.latency_ns > 0);
-	close(client);
-	close(backend);
-	site_close(&s);
+	leave(&s, client, backend);
 }
 
 /* Once everything is there, a request is served from what is: no allocation, whole answers and streams alike. */
 static void a_request_allocates_nothing(void **state)
 {
 	site s;
-	site_open(&s, ON(state), (site_options){0});
+	site_plain(&s, state);
 	int client = visit(&s), backend = -1;
 	uint64_t before = 0;
 	for (int i = 0; i < 40; i++) {
@@ -70,9 +103,7 @@ static void a_request_allocates_nothing(void **state)
 		listen_for(client, i % 4 < 2 ? "hello" : "5\r\nhello\r\n0\r\n\r\n");
 	}
 	assert_int_equal(weir_mem_count(), before);
-	close(client);
-	close(backend);
-	site_close(&s);
+	leave(&s, client, backend);
 }
 
 /* One request, whole, and what the backend saw of it; the text is valid until the next hearing. */
@@ -93,7 +124,7 @@ static const char *pass(site *s, const char *request)
 static void fields_of_one_connection_stay_behind(void **state)
 {
 	site s;
-	site_open(&s, ON(state), (site_options){0});
+	site_plain(&s, state);
 	const char *seen = pass(
 		&s,
 		"GET / HTTP/1.1\r\nKeep-Alive: 5\r\nHost: h\r\nConnection: x-own, keep-alive\r\nX-Own: 1\r\n"
@@ -124,11 +155,8 @@ static void fields_of_one_connection_stay_behind(void **state)
 static void answers_lose_them_too(void **state)
 {
 	site s;
-	site_open(&s, ON(state), (site_options){0});
-	int client = visit(&s);
-	tell(client, GET);
-	int backend = serve_next(&s, 0);
-	hear_head(backend);
+	site_plain(&s, state);
+	int client, backend = begin(&s, GET, &client);
 	tell(backend, "HTTP/1.1 200 Fine\r\nConnection: keep-alive, x-own\r\nX-Own: 1\r\nKeep-Alive: 5\r\n"
 		      "Proxy-Authenticate: x\r\nProxy-Status: x\r\nSet-Cookie: a=b\r\nSet-Cookie: c=d\r\n"
 		      "Upgrade: h2c\r\nContent-Length: 0\r\n\r\n");
@@ -138,9 +166,7 @@ static void answers_lose_them_too(void **state)
 	must_not_contain(head, "proxy-");
 	must_not_contain(head, "upgrade");
 	check_contains(head, "Set-Cookie: a=b\r\nSet-Cookie: c=d\r\n");
-	close(client);
-	close(backend);
-	site_close(&s);
+	leave(&s, client, backend);
 }
 
 static void who_the_client_is_can_be_told_in_three_ways(void **state)
@@ -149,7 +175,7 @@ static void who_the_client_is_can_be_told_in_three_ways(void **state)
 		"GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 1.2.3.4\r\nX-Forwarded-Proto: https\r\n"
 		"X-Forwarded-Host: first\r\nVia: 1.1 other\r\n\r\n";
 	site s;
-	site_open(&s, ON(state), (site_options){0});
+	site_plain(&s, state);
 	const char *seen = pass(&s, request);
 	check_contains(seen, "X-Forwarded-For: 1.2.3.4, 127.0.0.1\r\n");
 	check_contains(seen, "X-Forwarded-Proto: https\r\n");
@@ -216,11 +242,8 @@ static void targets_and_hosts(void **state)
 static void answers_without_a_body(void **state)
 {
 	site s;
-	site_open(&s, ON(state), (site_options){0});
-	int client = visit(&s);
-	tell(client, "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n");
-	int backend = serve_next(&s, 0);
-	hear_head(backend);
+	site_plain(&s, state);
+	int client, backend = begin(&s, "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n", &client);
 	tell(backend, "HTTP/1.1 200 OK\r\nContent-Length: 1234\r\n\r\n");
 	check_contains(hear_head(client), "Content-Length: 1234\r\n");
 	tell(client, GET);
@@ -245,19 +268,14 @@ static void answers_without_a_body(void **state)
 	check_contains(hear_head(client), "Content-Length: 5\r\n");
 	must_hear(client, "hello");
 	assert_int_equal(site_backend(&s, 0).connects, 1);
-	close(client);
-	close(backend);
-	site_close(&s);
+	leave(&s, client, backend);
 }
 
 static void streams_are_streamed(void **state)
 {
 	site s;
-	site_open(&s, ON(state), (site_options){0});
-	int client = visit(&s);
-	tell(client, "GET / HTTP/1.1\r\nHost: h\r\nTE: trailers\r\n\r\n");
-	int backend = serve_next(&s, 0);
-	hear_head(backend);
+	site_plain(&s, state);
+	int client, backend = begin(&s, "GET / HTTP/1.1\r\nHost: h\r\nTE: trailers\r\n\r\n", &client);
 	tell(backend, "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n");
 	check_contains(hear_head(client), "Link: </x>\r\n");
 	tell(backend, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
@@ -271,8 +289,7 @@ static void streams_are_streamed(void **state)
 	/* Up to the end of the backend's connection: chunked for the client. */
 	close(backend);
 	tell(client, GET);
-	backend = serve_next(&s, 0);
-	hear_head(backend);
+	backend = serve_head(&s);
 	tell(backend, "HTTP/1.0 200 OK\r\n\r\nxyz");
 	hear_head(client);
 	must_hear(client, "3\r\nxyz\r\n");
@@ -287,7 +304,7 @@ static void streams_are_streamed(void **state)
 static void bodies_pass(void **state)
 {
 	site s;
-	site_open(&s, ON(state), (site_options){0});
+	site_plain(&s, state);
 	int client = visit(&s);
 	tell(client, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\n\r\nabc");
 	int backend = serve_next(&s, 0);
@@ -295,21 +312,15 @@ static void bodies_pass(void **state)
 	must_hear(backend, "abc");
 	tell(client, "def");
 	must_hear(backend, "def");
-	tell(backend, OK_HELLO);
-	hear_head(client);
-	must_hear(client, "hello");
+	answer_hello(client, backend);
 	tell(client, "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
 	check_contains(hear_head(backend), "Transfer-Encoding: chunked\r\n");
 	must_hear(backend, "3\r\nabc\r\n");
 	tell(client, "0\r\nX-Sum: 3\r\n\r\n");
 	must_hear(backend, "0\r\nX-Sum: 3\r\n\r\n");
-	tell(backend, OK_HELLO);
-	hear_head(client);
-	must_hear(client, "hello");
+	answer_hello(client, backend);
 	assert_int_equal(site_backend(&s, 0).connects, 1);
-	close(client);
-	close(backend);
-	site_close(&s);
+	leave(&s, client, backend);
 }
 
 /* A collected body does not stand in the way of another try. */
@@ -321,12 +332,10 @@ static void a_collected_body_can_be_sent_again(void **state)
 	int client = visit(&s);
 	for (int i = 0; i < 2; i++) {
 		tell(client, "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\n\r\nabcdef");
-		int backend = serve_next(&s, 0);
-		hear_head(backend);
+		int backend = serve_head(&s);
 		must_hear(backend, "abcdef");
 		close(backend);
-		backend = serve_next(&s, 0);
-		hear_head(backend);
+		backend = serve_head(&s);
 		must_hear(backend, "abcdef");
 		tell(backend, "HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
 		check_contains(hear_head(client), "HTTP/1.1 204");
@@ -343,7 +352,7 @@ static void a_collected_body_can_be_sent_again(void **state)
 static void expectations_are_the_backends(void **state)
 {
 	site s;
-	site_open(&s, ON(state), (site_options){0});
+	site_plain(&s, state);
 	int client = visit(&s);
 	tell(client, EXPECTING);
 	int backend = serve_next(&s, 0);
@@ -352,54 +361,41 @@ static void expectations_are_the_backends(void **state)
 	check_contains(hear_head(client), "HTTP/1.1 100 Continue\r\n");
 	tell(client, "abc");
 	must_hear(backend, "abc");
-	tell(backend, OK_HELLO);
-	hear_head(client);
-	must_hear(client, "hello");
+	answer_hello(client, backend);
 	/* It does not want the body: nobody asks the client for it. */
 	tell(client, EXPECTING);
 	hear_head(backend);
 	tell(backend, "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");
 	check_contains(hear_head(client), "HTTP/1.1 403");
 	must_end(backend);
-	close(backend);
-	close(client);
-	site_close(&s);
+	leave(&s, client, backend);
 }
 
 static void a_silent_backend_gets_the_body_in_the_end(void **state)
 {
 	site s;
-	site_open(&s, ON(state), (site_options){0});
-	int client = visit(&s);
-	tell(client, EXPECTING);
-	int backend = serve_next(&s, 0);
-	hear_head(backend);
+	site_plain(&s, state);
+	int client, backend = begin(&s, EXPECTING, &client);
 	check_contains(hear_head(client), "HTTP/1.1 100 Continue\r\n");
 	tell(client, "abc");
 	must_hear(backend, "abc");
 	tell(backend, OK_HELLO);
 	check_contains(hear_head(client), "HTTP/1.1 200");
-	close(client);
-	close(backend);
-	site_close(&s);
+	leave(&s, client, backend);
 }
 
 static void an_answer_before_the_body_is_complete(void **state)
 {
 	site s;
-	site_open(&s, ON(state), (site_options){0});
-	int client = visit(&s);
-	tell(client, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 600000\r\n\r\nabc");
-	int backend = serve_next(&s, 0);
-	hear_head(backend);
+	site_plain(&s, state);
+	int client, backend = begin(&s, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 600000\r\n\r\nabc",
+				    &client);
 	must_hear(backend, "abc");
 	tell(backend, "HTTP/1.1 413 Too Large\r\nContent-Length: 5\r\n\r\nhello");
 	check_contains(hear_head(client), "HTTP/1.1 413");
 	must_hear(client, "hello");
 	must_end(backend);
-	close(backend);
-	close(client);
-	site_close(&s);
+	leave(&s, client, backend);
 }
 
 /* ---- what goes wrong ---- */
@@ -446,9 +442,7 @@ static void a_dead_backend_is_stepped_over(void **state)
 			backend = serve_next(&s, 1);
 		hear_head(backend);
 		must_hear(backend, "abc");
-		tell(backend, OK_HELLO);
-		check_contains(hear_head(client), "HTTP/1.1 200");
-		must_hear(client, "hello");
+		answer_hello(client, backend);
 	}
 	weir_sentry_backend_stats stats = site_backend(&s, 0);
 	assert_int_equal(stats.state, WEIR_BACKEND_EJECTED);
@@ -456,38 +450,27 @@ static void a_dead_backend_is_stepped_over(void **state)
 	assert_int_equal(stats.failures, 2);
 	assert_int_equal(site_stats(&s).retries, 2);
 	assert_int_equal(site_backend(&s, 1).calls, 30);
-	close(client);
-	close(backend);
-	site_close(&s);
+	leave(&s, client, backend);
 }
 
 /* After the request was sent, only what may be done twice is. */
 static void only_idempotent_requests_are_repeated(void **state)
 {
 	site s;
-	site_open(&s, ON(state), (site_options){0});
-	int client = visit(&s);
-	tell(client, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n");
-	int backend = serve_next(&s, 0);
-	hear_head(backend);
+	site_plain(&s, state);
+	int client, backend = begin(&s, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", &client);
 	close(backend);
 	check_contains(hear_head(client), "HTTP/1.1 502");
 	listen_for(client, "reached.\n");
 	assert_int_equal(site_stats(&s).retries, 0);
 	tell(client, GET);
-	backend = serve_next(&s, 0);
-	hear_head(backend);
+	backend = serve_head(&s);
 	close(backend);
-	backend = serve_next(&s, 0);
-	hear_head(backend);
-	tell(backend, OK_HELLO);
-	check_contains(hear_head(client), "HTTP/1.1 200");
-	must_hear(client, "hello");
+	backend = serve_head(&s);
+	answer_hello(client, backend);
 	assert_int_equal(site_stats(&s).retries, 1);
 	assert_int_equal(site_stats(&s).free_retries, 0);
-	close(client);
-	close(backend);
-	site_close(&s);
+	leave(&s, client, backend);
 }
 
 /* Nor what may be done twice, once more of its body was read than is kept for that. */
@@ -495,12 +478,11 @@ static void a_large_body_is_not_repeated(void **state)
 {
 	static char part[16384];
 	site s;
-	site_open(&s, ON(state), (site_options){0});
+	site_plain(&s, state);
 	int client = visit(&s);
 	memset(part, 'x', sizeof(part) - 1);
 	tell(client, "PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 16385\r\n\r\n");
-	int backend = serve_next(&s, 0);
-	hear_head(backend);
+	int backend = serve_head(&s);
 	tell(client, part);
 	listen_for(backend, part);
 	tell(client, "yz");
@@ -560,13 +542,8 @@ static void a_body_survives_a_stale_connection(void **state)
 		site s;
 		site_open(&s, ON(state),
 			  (site_options){.sentry = {.retry = {.share = -1, .floor_per_s = -1}}});
-		int client = visit(&s);
-		tell(client, GET);
-		int backend = serve_next(&s, 0);
-		hear_head(backend);
-		tell(backend, OK_HELLO);
-		hear_head(client);
-		must_hear(client, "hello");
+		int client, backend = begin(&s, GET, &client);
+		answer_hello(client, backend);
 		snprintf(head, sizeof(head), "PUT / HTTP/1.1\r\nHost: h\r\n%s\r\n\r\n%s", cases[i].head,
 			 cases[i].before);
 		tell(client, head);
@@ -574,17 +551,12 @@ static void a_body_survives_a_stale_connection(void **state)
 		if (cases[i].passed_before[0] != '\0')
 			listen_for(backend, cases[i].passed_before);
 		close(backend);
-		backend = serve_next(&s, 0);
-		hear_head(backend);
+		backend = serve_head(&s);
 		tell(client, cases[i].after);
 		listen_for(backend, cases[i].passed);
-		tell(backend, OK_HELLO);
-		check_contains(hear_head(client), "HTTP/1.1 200");
-		must_hear(client, "hello");
+		answer_hello(client, backend);
 		assert_int_equal(site_stats(&s).free_retries, 1);
-		close(client);
-		close(backend);
-		site_close(&s);
+		leave(&s, client, backend);
 	}
 }
 
@@ -592,11 +564,8 @@ static void a_body_survives_a_stale_connection(void **state)
 static void no_repetition_after_a_byte(void **state)
 {
 	site s;
-	site_open(&s, ON(state), (site_options){0});
-	int client = visit(&s);
-	tell(client, GET);
-	int backend = serve_next(&s, 0);
-	hear_head(backend);
+	site_plain(&s, state);
+	int client, backend = begin(&s, GET, &client);
 	tell(backend, "HTTP/1.1 ");
 	close(backend);
 	check_contains(hear_head(client), "HTTP/1.1 502");
@@ -611,10 +580,7 @@ static void a_budget_bounds_repetitions(void **state)
 {
 	site s;
 	site_open(&s, ON(state), (site_options){.sentry = {.retry = {.share = -1, .floor_per_s = -1}}});
-	int client = visit(&s);
-	tell(client, GET);
-	int backend = serve_next(&s, 0);
-	hear_head(backend);
+	int client, backend = begin(&s, GET, &client);
 	close(backend);
 	check_contains(hear_head(client), "HTTP/1.1 502");
 	assert_int_equal(site_stats(&s).retries, 0);
@@ -628,28 +594,19 @@ static void a_stale_connection_is_replaced_for_free(void **state)
 {
 	site s;
 	site_open(&s, ON(state), (site_options){.sentry = {.retry = {.share = -1, .floor_per_s = -1}}});
-	int client = visit(&s);
-	tell(client, GET);
-	int backend = serve_next(&s, 0);
-	hear_head(backend);
-	tell(backend, OK_HELLO);
-	hear_head(client);
-	must_hear(client, "hello");
+	int client, backend = begin(&s, GET, &client);
+	answer_hello(client, backend);
 	tell(client, GET);
 	hear_head(backend);
 	close(backend);
-	backend = serve_next(&s, 0);
-	hear_head(backend);
-	tell(backend, OK_HELLO);
-	check_contains(hear_head(client), "HTTP/1.1 200");
-	must_hear(client, "hello");
+	backend = serve_head(&s);
+	answer_hello(client, backend);
 	assert_int_equal(site_stats(&s).free_retries, 1);
 	/* Once: the fresh one is not stale. */
 	tell(client, GET);
 	hear_head(backend);
 	close(backend);
-	backend = serve_next(&s, 0);
-	hear_head(backend);
+	backend = serve_head(&s);
 	close(backend);
 	check_contains(hear_head(client), "HTTP/1.1 502");
 	assert_int_equal(site_stats(&s).free_retries, 2);
@@ -661,7 +618,7 @@ static void a_stale_connection_is_replaced_for_free(void **state)
 static void a_stale_connection_is_replaced_by_a_fresh_one(void **state)
 {
 	site s;
-	site_open(&s, ON(state), (site_options){0});
+	site_plain(&s, state);
 	int client[2], backend[2];
 	for (int i = 0; i < 2; i++) {
 		client[i] = visit(&s);
@@ -702,9 +659,7 @@ static void a_backend_that_hangs(void **state)
 	assert_int_equal(site_stats(&s).timeouts, 1);
 	assert_int_equal(site_stats(&s).retries, 0);
 	assert_int_equal(site_backend(&s, 0).calls, 1);
-	close(client);
-	close(backend);
-	site_close(&s);
+	leave(&s, client, backend);
 }
 
 /* Another one is asked, once; nobody is asked twice. */
@@ -735,12 +690,11 @@ static void garbage_is_a_bad_gateway(void **state)
 		"HTTP/1.1 777 Odd\r\nContent-Length: 9\r\n\r\nx",
 		"HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"};
 	site s;
-	site_open(&s, ON(state), (site_options){0});
+	site_plain(&s, state);
 	int client = visit(&s);
 	for (size_t i = 0; i < 4; i++) {
 		tell(client, GET);
-		int backend = serve_next(&s, 0);
-		hear_head(backend);
+		int backend = serve_head(&s);
 		tell(backend, garbage[i]);
 		check_contains(hear_head(client), "HTTP/1.1 502");
 		listen_for(client, "reached.\n");
@@ -762,12 +716,9 @@ static void an_answer_that_breaks_off_is_cut(void **state)
 		"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nabc",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"};
 	site s;
-	site_open(&s, ON(state), (site_options){0});
+	site_plain(&s, state);
 	for (int i = 0; i < 2; i++) {
-		int client = visit(&s);
-		tell(client, GET);
-		int backend = serve_next(&s, 0);
-		hear_head(backend);
+		int client, backend = begin(&s, GET, &client);
 		tell(backend, parts[i]);
 		hear_head(client);
 		listen_for(client, "abc");
@@ -794,11 +745,8 @@ static uint64_t failed_in_stage(const site *s)
 static void a_backend_that_refuses_is_believed(void **state)
 {
 	site s;
-	site_open(&s, ON(state), (site_options){0});
-	int client = visit(&s);
-	tell(client, GET);
-	int backend = serve_next(&s, 0);
-	hear_head(backend);
+	site_plain(&s, state);
+	int client, backend = begin(&s, GET, &client);
 	tell(backend, "HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nbusy");
 	const char *head = hear_head(client);
 	check_contains(head, "HTTP/1.1 503");
@@ -806,9 +754,7 @@ static void a_backend_that_refuses_is_believed(void **state)
 	must_hear(client, "busy");
 	CHECK_EVENTUALLY(failed_in_stage(&s) == 1);
 	assert_int_equal(site_backend(&s, 0).failures, 0);
-	close(client);
-	close(backend);
-	site_close(&s);
+	leave(&s, client, backend);
 }
 
 /* Every backend has as many calls as it may: turned away, while streams go on. */
@@ -818,8 +764,7 @@ static void full_backends_turn_away(void **state)
 	site_open(&s, ON(state), (site_options){.backend = {.concurrency = 1}});
 	int client = visit(&s), other = visit(&s);
 	tell(client, GET);
-	int backend = serve_next(&s, 0);
-	hear_head(backend);
+	int backend = serve_head(&s);
 	tell(backend, "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nabc");
 	hear_head(client);
 	must_hear(client, "abc");
@@ -843,14 +788,11 @@ static void requests_wait_in_the_stage(void **state)
 	site_open(&s, ON(state), (site_options){.sentry = {.concurrency = 1}});
 	int client = visit(&s), other = visit(&s);
 	tell(client, GET);
-	int backend = serve_next(&s, 0);
-	hear_head(backend);
+	int backend = serve_head(&s);
 	tell(other, GET);
 	CHECK_EVENTUALLY(weir_stage_waiting(weir_sentry_stage(s.sentry)) == 1);
 	assert_int_equal(site_backend(&s, 0).in_flight, 1);
-	tell(backend, OK_HELLO);
-	hear_head(client);
-	must_hear(client, "hello");
+	answer_hello(client, backend);
 	hear_head(backend);
 	tell(backend, OK_HELLO);
 	hear_head(other);
@@ -868,12 +810,11 @@ static void the_backend_hears_when_the_client_leaves(void **state)
 	static const char *const said[] = {"", "HTTP/1.1 200 OK\r\n",
 					   "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nabc"};
 	site s;
-	site_open(&s, ON(state), (site_options){0});
+	site_plain(&s, state);
 	for (int i = 0; i < 4; i++) {
 		int client = visit(&s);
 		tell(client, i < 3 ? GET : "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 6\r\n\r\nabc");
-		int backend = serve_next(&s, 0);
-		hear_head(backend);
+		int backend = serve_head(&s);
 		if (i < 3 && said[i][0] != '\0')
 			tell(backend, said[i]);
 		if (i == 2)
@@ -895,10 +836,7 @@ static void the_backend_hears_when_the_client_closes(void **state)
 {
 	site s;
 	site_open(&s, ON(state), (site_options){.limits.half_closed_gap_ns = WEIR_NS_PER_MS});
-	int client = visit(&s);
-	tell(client, GET);
-	int backend = serve_next(&s, 0);
-	hear_head(backend);
+	int client, backend = begin(&s, GET, &client);
 	tell(backend, "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nabc");
 	hear_head(client);
 	must_hear(client, "abc");
@@ -976,11 +914,8 @@ static void a_client_that_reads_slowly_stops_the_backend(void **state)
 	site s;
 	pthread_t thread;
 	char head[128];
-	site_open(&s, ON(state), (site_options){0});
-	int client = visit(&s);
-	tell(client, GET);
-	int backend = serve_next(&s, 0);
-	hear_head(backend);
+	site_plain(&s, state);
+	int client, backend = begin(&s, GET, &client);
 	snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\nContent-Length: %u\r\n\r\n", LARGE);
 	tell(backend, head);
 	pour p = {.fd = backend, .count = LARGE};
@@ -996,9 +931,7 @@ static void a_client_that_reads_slowly_stops_the_backend(void **state)
 	hear_head(backend);
 	tell(backend, OK_HELLO);
 	check_contains(hear_head(client), "HTTP/1.1 200");
-	close(client);
-	close(backend);
-	site_close(&s);
+	leave(&s, client, backend);
 }
 
 static void a_backend_that_reads_slowly_stops_the_client(void **state)
@@ -1006,7 +939,7 @@ static void a_backend_that_reads_slowly_stops_the_client(void **state)
 	site s;
 	pthread_t thread;
 	char head[128];
-	site_open(&s, ON(state), (site_options){0});
+	site_plain(&s, state);
 	int client = visit(&s);
 	snprintf(head, sizeof(head), "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %u\r\n\r\n", LARGE);
 	tell(client, head);
@@ -1018,12 +951,8 @@ static void a_backend_that_reads_slowly_stops_the_client(void **state)
 	hear_head(backend);
 	drink_pattern(backend, LARGE);
 	pthread_join(thread, NULL);
-	tell(backend, OK_HELLO);
-	check_contains(hear_head(client), "HTTP/1.1 200");
-	must_hear(client, "hello");
-	close(client);
-	close(backend);
-	site_close(&s);
+	answer_hello(client, backend);
+	leave(&s, client, backend);
 }
 
 /* Reads until the last chunk. */
@@ -1063,8 +992,7 @@ static void a_large_collected_body_is_sent_as_it_is_taken(void **state)
 		pthread_join(thread, NULL);
 		if (chunked)
 			tell(client, "\r\n0\r\n\r\n");
-		int backend = serve_next(&s, 0);
-		hear_head(backend);
+		int backend = serve_head(&s);
 		if (!chunked)
 			drink_pattern(backend, length);
 		else
@@ -1088,7 +1016,7 @@ static void upgrades_are_tunnels(void **state)
 {
 	for (int who = 0; who < 2; who++) {
 		site s;
-		site_open(&s, ON(state), (site_options){0});
+		site_plain(&s, state);
 		int client = visit(&s);
 		tell(client, UPGRADE);
 		int backend = serve_next(&s, 0);
@@ -1122,21 +1050,14 @@ static void upgrades_are_tunnels(void **state)
 static void a_refused_upgrade_is_an_answer(void **state)
 {
 	site s;
-	site_open(&s, ON(state), (site_options){0});
-	int client = visit(&s);
-	tell(client, UPGRADE);
-	int backend = serve_next(&s, 0);
-	hear_head(backend);
-	tell(backend, OK_HELLO);
-	check_contains(hear_head(client), "HTTP/1.1 200");
-	must_hear(client, "hello");
+	site_plain(&s, state);
+	int client, backend = begin(&s, UPGRADE, &client);
+	answer_hello(client, backend);
 	tell(client, GET);
 	hear_head(backend);
 	tell(backend, OK_HELLO);
 	check_contains(hear_head(client), "HTTP/1.1 200");
-	close(client);
-	close(backend);
-	site_close(&s);
+	leave(&s, client, backend);
 }
 
 /* ---- quality ---- */
@@ -1246,9 +1167,7 @@ static void all_down_is_panic_and_all_are_tried(void **state)
 	check_contains(hear_head(client), "HTTP/1.1 200");
 	weir_sentry_read_stats(s.sentry, &stats, &panics);
 	assert_true(panics >= 1);
-	close(client);
-	close(backend);
-	site_close(&s);
+	leave(&s, client, backend);
 }
 
 static void an_ejected_backend_comes_back(void **state)
@@ -1270,9 +1189,7 @@ static void an_ejected_backend_comes_back(void **state)
 		if (backend < 0)
 			backend = serve_next(&s, 1);
 		hear_head(backend);
-		tell(backend, OK_HELLO);
-		hear_head(client);
-		must_hear(client, "hello");
+		answer_hello(client, backend);
 		tell(client, GET);
 	}
 	assert_true(site_backend(&s, 0).ejections > 0);
@@ -1290,7 +1207,7 @@ static void backends_come_and_go(void **state)
 	site s;
 	char name[64], url[80];
 	uint16_t port = 0;
-	site_open(&s, ON(state), (site_options){0});
+	site_plain(&s, state);
 	int other = site_listen(&port);
 	snprintf(url, sizeof(url), "http://127.0.0.1:%u", port);
 	assert_int_equal(weir_sentry_add(s.sentry, &(weir_origin_options){.url = url}), 0);
@@ -1329,7 +1246,7 @@ static unsigned count_threads(void)
 static void a_name_that_comes_is_resolved(void **state)
 {
 	site s;
-	site_open(&s, ON(state), (site_options){0});
+	site_plain(&s, state);
 	unsigned before = count_threads();
 	assert_int_equal(weir_sentry_add(s.sentry, &(weir_origin_options){.url = "http://127.0.0.1:9"}), 0);
 	assert_int_equal(count_threads(), before);
@@ -1344,7 +1261,7 @@ static void a_stop_ends_what_is_under_way(void **state)
 {
 	site s;
 	weir_stop_report report;
-	site_open(&s, ON(state), (site_options){0});
+	site_plain(&s, state);
 	int client = visit(&s), stream = visit(&s);
 	tell(stream, GET);
 	int streaming = serve_next(&s, 0);
@@ -1352,8 +1269,7 @@ static void a_stop_ends_what_is_under_way(void **state)
 	tell(streaming, "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nabc");
 	hear_head(stream);
 	tell(client, GET);
-	int backend = serve_next(&s, 0);
-	hear_head(backend);
+	int backend = serve_head(&s);
 	weir_world_stop(s.world, WEIR_NS_PER_MS, &report);
 	assert_int_equal(report.unbalanced, 0);
 	assert_int_equal(report.undrained, 0);

@@ -7,9 +7,8 @@
 
 #include "support/tls_certificates.h"
 
-#define GET       "GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
-#define OK_HELLO  "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
-#define ON(state) ((const char *)*(state))
+#define GET      "GET /a HTTP/1.1\r\nHost: h\r\n\r\n"
+#define OK_HELLO "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
 typedef struct secure {
 	SSL_CTX *ctx;
@@ -73,6 +72,26 @@ static site_options to_address(void)
 	return (site_options){.backend = {.ca = certificates.ca}};
 }
 
+/* A client asks, and the backend, which has this certificate, has heard it; returns the client. */
+static int begin(site *s, secure *t, void **state, site_options options, const char *chain, const char *key)
+{
+	site_open(s, ON(state), options);
+	int client = visit(s);
+	tell(client, GET);
+	assert_true(shake(t, s, chain, key));
+	secure_hear_head(t);
+	return client;
+}
+
+static void answer_and_leave(site *s, secure *t, int client)
+{
+	secure_tell(t, OK_HELLO);
+	check_contains(hear_head(client), "HTTP/1.1 200");
+	secure_end(t);
+	close(client);
+	site_close(s);
+}
+
 static void requests_go_through_and_the_session_is_kept(void **state)
 {
 	site s;
@@ -104,17 +123,9 @@ static void a_name_is_asked_for_and_verified(void **state)
 	secure t;
 	site_options options = to_address();
 	options.host = "localhost";
-	site_open(&s, ON(state), options);
-	int client = visit(&s);
-	tell(client, GET);
-	assert_true(shake(&t, &s, certificates.a, certificates.a_key));
+	int client = begin(&s, &t, state, options, certificates.a, certificates.a_key);
 	assert_string_equal(SSL_get_servername(t.ssl, TLSEXT_NAMETYPE_host_name), "localhost");
-	secure_hear_head(&t);
-	secure_tell(&t, OK_HELLO);
-	check_contains(hear_head(client), "HTTP/1.1 200");
-	secure_end(&t);
-	close(client);
-	site_close(&s);
+	answer_and_leave(&s, &t, client);
 }
 
 static void a_wrong_certificate_is_a_bad_gateway(void **state)
@@ -143,16 +154,8 @@ static void verification_can_be_waived(void **state)
 	secure t;
 	site_options options = to_address();
 	options.backend.unverified = true;
-	site_open(&s, ON(state), options);
-	int client = visit(&s);
-	tell(client, GET);
-	assert_true(shake(&t, &s, certificates.stranger, certificates.stranger_key));
-	secure_hear_head(&t);
-	secure_tell(&t, OK_HELLO);
-	check_contains(hear_head(client), "HTTP/1.1 200");
-	secure_end(&t);
-	close(client);
-	site_close(&s);
+	int client = begin(&s, &t, state, options, certificates.stranger, certificates.stranger_key);
+	answer_and_leave(&s, &t, client);
 }
 
 static void no_handshake_in_time(void **state)
@@ -178,11 +181,7 @@ static void a_cut_stream_is_cut_for_the_client(void **state)
 	site s;
 	secure t;
 	char rest[64] = "";
-	site_open(&s, ON(state), to_address());
-	int client = visit(&s);
-	tell(client, GET);
-	assert_true(shake(&t, &s, certificates.address, certificates.address_key));
-	secure_hear_head(&t);
+	int client = begin(&s, &t, state, to_address(), certificates.address, certificates.address_key);
 	secure_tell(&t, "HTTP/1.0 200 OK\r\n\r\nabc");
 	hear_head(client);
 	listen_for(client, "abc\r\n");
@@ -202,11 +201,7 @@ static void a_large_answer_and_a_slow_client(void **state)
 	static char block[16384];
 	char head[128];
 	size_t large = 8u << 20, got = 0, sent = 0;
-	site_open(&s, ON(state), to_address());
-	int client = visit(&s);
-	tell(client, GET);
-	assert_true(shake(&t, &s, certificates.address, certificates.address_key));
-	secure_hear_head(&t);
+	int client = begin(&s, &t, state, to_address(), certificates.address, certificates.address_key);
 	snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n", large);
 	secure_tell(&t, head);
 	hear_head(client);

@@ -391,7 +391,9 @@ static void long_listings_are_cut(void **state)
 	web_start(&w);
 	answer a = get(&w, "/d/");
 	size_t rows = 0;
-	for (const char *at = a.body; (at = strstr(at, "href=\"./")) != NULL; at++)
+	/* Not strstr, which under a sanitizer goes through all of the rest each time. */
+	const char *end = a.body + strlen(a.body);
+	for (const char *at = a.body; (at = memmem(at, (size_t)(end - at), "href=\"./", 8)) != NULL; at++)
 		rows++;
 	assert_int_equal(rows, 10000);
 	assert_non_null(strstr(a.body, "and more"));

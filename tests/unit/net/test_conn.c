@@ -321,7 +321,7 @@ static void closes_an_idle_connection(void **state)
 	turn_until(loop, t.side.calls[IN_CLOSED] == 1);
 	assert_int_equal(t.side.why, -ETIMEDOUT);
 	/* Never early: the byte has put it off. */
-	assert_true(weir_loop_now(loop) - heard >= 200 * WEIR_NS_PER_MS - 15 * WEIR_NS_PER_MS);
+	assert_true(weir_loop_now(loop) - heard >= 100 * WEIR_NS_PER_MS);
 	weir_listener_read_stats(t.listener, &stats);
 	assert_int_equal(stats.slow_readers, 0);
 	serve_end(&t);

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "support/on_svg.h"
 #include "sim/report.h"
+#include "support/on_svg.h"
 
 static const char text[] =
 	"[scenario]\ntitle = <A> \"test\" & more \xe2\x80\x94\nduration = 10s\nwindow = 1s\n"

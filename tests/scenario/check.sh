@@ -5,23 +5,9 @@ set -u
 
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
-failures=0
-fail() {
-	printf '%s\n' "$*"
-	failures=$((failures + 1))
-}
-
-# expect STATUS PATTERN ARGUMENT...: the exit status, and a pattern that some line of the output matches.
-expect() {
-	expected=$1
-	pattern=$2
-	shift 2
-	output=$("$WEIR" check "$@" 2>&1)
-	status=$?
-	if [ "$status" -ne "$expected" ] || ! printf '%s\n' "$output" | grep -q -e "$pattern"; then
-		fail "weir check $*: status $status, expected $expected with \"$pattern\", said: $output"
-	fi
-}
+verb=check
+# shellcheck source=tests/scenario/expect.sh
+. "$SOURCE/tests/scenario/expect.sh"
 
 mkdir "$folder/www"
 cat >"$folder/good.conf" <<'END'

@@ -44,3 +44,21 @@ same "$(last_line)" '3 passed, 0 failed' 'nothing skipped'
 # shellcheck disable=SC2034
 skipped=2
 same "$(last_line)" '3 passed, 0 failed, 2 skipped' 'two skipped'
+
+# Which tests a word names, and what they need.
+mkdir -p "$scratch/build/meson-info"
+cat >"$scratch/build/meson-info/intro-tests.json" <<'END'
+[{"name": "unit base wheel", "suite": ["weir:unit"], "depends": ["a@exe"]}, {"name": "fuzz wheel", "suite": ["weir:fuzz"], "depends": ["b@exe"]},
+ {"name": "sim wheel at length", "suite": ["weir:long"], "depends": ["c@exe"]}, {"name": "scenario dev", "suite": ["weir:scenario"], "depends": []}]
+END
+printf '[{"id": "a@exe", "filename": ["%s/x/wheel"]}, {"id": "b@exe", "filename": ["%s/replay"]}, {"id": "c@exe", "filename": ["%s/sim"]}]' \
+	"$scratch/build" "$scratch/build" "$scratch/build" >"$scratch/build/meson-info/intro-targets.json"
+# of WORDS...: one a word
+of() {
+	"$SOURCE/tools/tests-of" "$scratch/build" "$@" | tr '\n' ','
+}
+same "$(of names wheel)" 'unit base wheel,fuzz wheel,' 'tests of a name, but for those of minutes'
+same "$(of targets wheel)" 'x/wheel,replay,' 'what they need'
+same "$(of targets --suite long --suite fuzz)" 'replay,sim,' 'tests of suites'
+same "$(of names nosuch)" ',' 'no test'
+same "$(of targets dev)" '' 'a script needs nothing'

@@ -99,7 +99,7 @@ def fails():
             else:
                 peer.reply("good")
 
-    weir = sentry([(backend := Backend(script)).url], backend="first-byte-timeout = 200ms; retry-budget = 0")
+    weir = sentry([(backend := Backend(script)).url], backend="first-byte-timeout = 1s; retry-budget = 0")
     address = re.escape(backend.url[7:])
     same(weir.ask("/hang").status, 504, "a backend that hangs")
     says(weir, rf"warn backend: backend {address}: no answer in time: answered with 504, client 127\.0\.0\.1", "late")
@@ -176,7 +176,7 @@ def flooded():
 def tls(log="level = info", listen=""):
     return Weir("serve", config=f"""
         listen "127.0.0.1:0" {{ certificate = "{path('a.pem')}"; key = "{path('a.key')}"; {listen} }}
-        limits {{ handshake-timeout = 300ms }}
+        limits {{ handshake-timeout = 1s }}
         log {{ {log} }}
         route "root" {{ root = "{folder}" }}
     """)

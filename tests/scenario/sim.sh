@@ -6,23 +6,9 @@ cd "$SOURCE" || exit 1
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 
-failures=0
-fail() {
-	printf '%s\n' "$*"
-	failures=$((failures + 1))
-}
-
-# expect STATUS PATTERN ARGUMENT...: the exit status, and a pattern that some line of the output matches.
-expect() {
-	expected=$1
-	pattern=$2
-	shift 2
-	output=$("$WEIR" sim "$@" 2>&1)
-	status=$?
-	if [ "$status" -ne "$expected" ] || ! printf '%s\n' "$output" | grep -q -e "$pattern"; then
-		fail "weir sim $*: status $status, expected $expected with \"$pattern\", said:" "$output"
-	fi
-}
+verb=sim
+# shellcheck source=tests/scenario/expect.sh
+. "$SOURCE/tests/scenario/expect.sh"
 
 cat >"$tmp/small.sim" <<'END'
 [scenario]

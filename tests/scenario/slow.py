@@ -77,9 +77,10 @@ def heads():
     """)
     drip = Drip([weir.client() for _ in range(300)], b"GET / HTTP/1.1\r\nHost: a\r\nX: ", b"x")
     silent = [weir.client() for _ in range(50)]
-    kept = [weir.client() for _ in range(50)]
-    for client in kept:
-        same(client.ask("/").status, 200, "a request before a long pause")
+    kept = []
+    for _ in range(50):  # each asks as soon as it is there: it has a second
+        kept.append(weir.client())
+        same(kept[-1].ask("/").status, 200, "a request before a long pause")
     before = weir.memory_kb()
     drip.start()
     end_of_drip(weir, drip, "heads byte by byte")

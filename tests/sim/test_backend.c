@@ -8,6 +8,7 @@
 
 #include "sim/backend.h"
 #include "sim/dist.h"
+#include "theory.h"
 
 #define MS ((double)WEIR_NS_PER_MS)
 
@@ -122,23 +123,6 @@ static double mean_response(struct theory *t, weir_discipline discipline, uint32
 	close_backend(&t->world, &t->backend);
 	free(t->calls);
 	return t->response_ns / (double)t->ended / t->work.mean;
-}
-
-static void expect_close(const char *what, double value, double theory, double tolerance)
-{
-	if (fabs(value - theory) > (CHECK_SLOW ? 3 : 1) * tolerance * theory)
-		fail_msg("%s is %g, theory says %g", what, value, theory);
-}
-
-static double erlang_c(unsigned servers, double rho)
-{
-	double load = servers * rho, term = 1, sum = 1;
-	for (unsigned k = 1; k < servers; k++) {
-		term *= load / k;
-		sum += term;
-	}
-	term *= load / servers / (1 - rho);
-	return term / (sum + term);
 }
 
 static void test_fifo_is_m_m_c(void **state)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Degradation before rejection under the default laws: services whose time is in proportion to the quality that they are asked for, at 2 and 10 times what they can
- * do at the best of it. Over five seeds.
+ * do at the best of it. Over two seeds, or five.
  */
 #include "support/worlds.h"
 
@@ -10,8 +10,6 @@
 #include <string.h>
 
 #include "sim/run.h"
-
-#define SEEDS 5
 
 static const char loads[] = "[load crowd]\nrate = 0.5x, 20s 2x, 60s 0.5x, 80s 10x, 100s 0.5x\n";
 static const char remote[] =
@@ -86,7 +84,7 @@ static struct stretch look(const struct ran *r, double from_s, double to_s)
 /* away: the share that may be turned away at twice the load; off: how far quality may be from half there. */
 static void expect_degradation_first(const char *service, double away, double off)
 {
-	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+	for (uint64_t seed = 1; seed <= check_seeds(2, 5); seed++) {
 		struct ran r = ran(service, "degrade = 0\nquality_min = .3\n", seed);
 		struct stretch calm = look(&r, 5, 20), twice = look(&r, 30, 60), ten = look(&r, 85, 100);
 		expect(&r, calm.least == 1 && calm.shed == 0);
@@ -121,11 +119,11 @@ static bool same_window(const weir_window *a, const weir_window *b)
 	       a->p90_ms == b->p90_ms && a->p99_ms == b->p99_ms;
 }
 
-/* A service that does not heed it is controlled as if nobody asked, to the last request. Two seeds: either they are the same or they are not. */
+/* A service that does not heed it is controlled as if nobody asked, to the last request. One seed or two: either they are the same or they are not. */
 static void nothing_else_changes(void **state)
 {
 	for (int which = 0; which < 2; which++)
-		for (uint64_t seed = 1; seed <= 2; seed++) {
+		for (uint64_t seed = 1; seed <= check_seeds(1, 2); seed++) {
 			const char *service = which == 0 ? remote : own;
 			struct ran asked = ran(service, "quality_min = .1\n", seed),
 				   never = ran(service, "quality_min = 1\n", seed);

@@ -12,7 +12,7 @@
 
 #define JOBS    60000
 #define CLASSES 2
-#define SEEDS   (CHECK_SLOW ? 1 : 3)
+#define SEEDS   check_seeds(1, 3)
 
 struct trial {
 	/* set by the test */

@@ -2,8 +2,9 @@
 /* The virtual world against queueing theory: what is exactly known of M/M/1, M/M/c, M/D/1 and M/M/1/K must come out. */
 #include "support/worlds.h"
 
-#include <math.h>
 #include <stdlib.h>
+
+#include "theory.h"
 
 struct queueing {
 	weir_world *world;
@@ -79,24 +80,6 @@ static void end_queue(struct queueing *q)
 {
 	world_end(&q->world);
 	free(q->jobs);
-}
-
-static void expect_close(const char *what, double value, double theory, double tolerance)
-{
-	if (fabs(value - theory) > (CHECK_SLOW ? 3 : 1) * tolerance * theory)
-		fail_msg("%s is %g, theory says %g", what, value, theory);
-}
-
-/* Probability that an arrival has to wait (Erlang C). */
-static double erlang_c(unsigned servers, double rho)
-{
-	double load = servers * rho, term = 1, sum = 1;
-	for (unsigned k = 1; k < servers; k++) {
-		term *= load / k;
-		sum += term;
-	}
-	term *= load / servers / (1 - rho);
-	return term / (sum + term);
 }
 
 /* servers: threads of a pool, or places in service on a reactor. */

@@ -462,7 +462,7 @@ static bool same(const weir_run *one, const weir_run *other)
 static void whatever_it_is_made_of_the_books_balance(void **state)
 {
 	char text[4000];
-	unsigned seeds = CHECK_SLOW ? 30 : 150;
+	uint64_t seeds = check_seeds(40, 150);
 	uint64_t given_up = 0, dropped = 0, shed = 0, completed = 0;
 	for (uint64_t seed = 1; seed <= seeds; seed++) {
 		any_scenario(seed, text, sizeof text);

@@ -3,12 +3,12 @@
  * A server with several threads under clients that come, ask, pipeline, leave early, reset, while tables change: everything that was asked is answered or
  * known to be gone, the counts balance, and no memory is left.
  */
-#include "../unit/on_http.h"
+#include "support/on_http.h"
 
 #define CLIENTS 6
 #define ROUNDS  (CHECK_SLOW ? 150 : 600)
 
-static void page_bytes(site *s, weir_request *request)
+static void page_x(site *s, weir_request *request)
 {
 	char bytes[3000];
 	memset(bytes, 'x', sizeof(bytes));
@@ -29,8 +29,8 @@ static void page_stream(site *s, weir_request *request)
 	weir_request_end(request, NULL, 0);
 }
 
-static const page pages[] = {PAGE("/hello", page_hello), PAGE("/bytes", page_bytes),
-			     POOL_PAGE("/pool", page_bytes), PAGE("/stream", page_stream), NO_PAGE};
+static const page pages[] = {PAGE("/hello", page_hello), PAGE("/bytes", page_x), POOL_PAGE("/pool", page_x),
+			     PAGE("/stream", page_stream), NO_PAGE};
 
 typedef struct client {
 	pthread_t thread;

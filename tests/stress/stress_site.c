@@ -3,7 +3,7 @@
  * Several threads serve files that change all the time, from a cache that is too small for them. Every version of a file is one letter, again and again, as often as the letter says: so an answer
  * that mixes two versions, or has the length of another, shows.
  */
-#include "unit/on_web.h"
+#include "support/on_web.h"
 
 #include <pthread.h>
 

@@ -4,7 +4,7 @@
  * in the middle of either direction. Every stream ends, answers that are read to the end are whole, the
  * counts balance, and no memory is left.
  */
-#include "../unit/on_http.h"
+#include "support/on_http.h"
 
 #include <weir/stream.h>
 

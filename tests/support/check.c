@@ -30,6 +30,16 @@ int check_memory_teardown(void **state)
 	return -1;
 }
 
+bool check_long(void)
+{
+	return check_env("WEIR_LONG", 0) != 0;
+}
+
+uint64_t check_seeds(uint64_t few, uint64_t all)
+{
+	return check_long() ? all : few;
+}
+
 uint64_t check_env(const char *name, uint64_t otherwise)
 {
 	const char *text = getenv(name);

@@ -8,15 +8,9 @@
  * see, and the main thread looks at the counts.
  */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
+#include "support/unit.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <time.h>
 
 #include <weir/weir.h>
@@ -57,6 +51,14 @@ int check_memory_teardown(void **state);
 #ifndef CHECK_SLOW
 #define CHECK_SLOW 0
 #endif
+
+/*
+ * Whether all is to be tried that there is (WEIR_LONG=1, as ./dev test --long has it): a simulation of minutes otherwise tries a part of it, for
+ * the same properties.
+ */
+bool check_long(void);
+/* So many seeds, or as many as there are. */
+uint64_t check_seeds(uint64_t few, uint64_t all);
 
 /* A number from the environment, or a default: WEIR_SEED and the like. */
 uint64_t check_env(const char *name, uint64_t otherwise);

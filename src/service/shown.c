@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the admin listener shows of a service beyond its stages. Its thread calls all but weir_service_make_admin. */
+/* What the admin shows besides stages. Its thread calls all but weir_service_make_admin. */
 #include <stdlib.h>
 
 #include "service/service_inside.h"
@@ -18,7 +18,7 @@ static weir_http *costs_of(void *arg)
 
 /* ---- things ---- */
 
-/* Calls fn with every thing. Things are only ever added, at the front, by the main thread. */
+/* The head of the list. Things are only ever added, at the front, by the main thread. */
 static const weir_thing *first_thing(const weir_service *service)
 {
 	return __atomic_load_n(&service->things.first, __ATOMIC_ACQUIRE);

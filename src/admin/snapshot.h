@@ -3,10 +3,10 @@
 #define WEIR_ADMIN_SNAPSHOT_H
 
 /*
- * What a world does, second by second: the counts of every stage, their rates over the last interval, the percentiles of the last ten seconds. Taken from counters that only
- * grow, so nothing of the runtime is touched but read.
+ * What a world does, second by second: the counts of every stage, their rates over the last interval, the
+ * percentiles of the last ten seconds. They come from counters that only grow, so the runtime is only read.
  *
- * Threads: one, whichever.
+ * Threads: any, one at a time.
  */
 
 #include <weir/inspect.h>
@@ -14,7 +14,7 @@
 #include "base/hist.h"
 
 #define WEIR_RECENT_SLOTS   5u
-#define WEIR_RECENT_STEP_NS (2 * WEIR_NS_PER_S) /* a slot; together ten seconds */
+#define WEIR_RECENT_STEP_NS (2 * WEIR_NS_PER_S) /* of a slot; together ten seconds */
 
 typedef struct weir_rates {
 	double offered, admitted, shed, completed, failed, dropped;
@@ -39,8 +39,8 @@ typedef struct weir_stage_view {
 	weir_class_view all;
 	weir_class_view klass[WEIR_CLASSES];
 	uint64_t in_service;
-	weir_window
-		*window[WEIR_CLASSES + 1]; /* made when the class is first offered something; the last: all */
+	/* made at the class's first offer; the last one: all classes */
+	weir_window *window[WEIR_CLASSES + 1];
 } weir_stage_view;
 
 typedef struct weir_edge_view {
@@ -60,7 +60,7 @@ typedef struct weir_snapshot {
 
 int weir_snapshot_init(weir_snapshot *snapshot, weir_world *world);
 void weir_snapshot_fini(weir_snapshot *snapshot);
-/* Reads it all anew; rates are those since the last time. */
+/* Reads everything again; rates are since the last time. */
 void weir_snapshot_take(weir_snapshot *snapshot, uint64_t now_ns);
 
 #endif

@@ -12,12 +12,12 @@
 enum { CHECKSUMS = 50, BYTES = 100 * 1024, THREADS = 2, PAGE_BYTES = 8192, SHOWN = 20 };
 
 typedef struct bottleneck {
-	int fd; /* of the program itself, which is what is read */
+	int fd; /* of the program itself, which is the file that is read */
 	off_t file_bytes;
 	uint32_t checksums, bytes; /* at the best quality */
 } bottleneck;
 
-/* Adler-32, as it is defined: cheap enough to do fifty times, dear enough to be work. */
+/* Adler-32, without optimisation: cheap enough to do fifty times, slow enough to be work. */
 static uint32_t checksum(const unsigned char *bytes, size_t length)
 {
 	uint32_t a = 1, b = 0;
@@ -33,7 +33,7 @@ static uint32_t at_least_one(double number)
 	return number < 1 ? 1 : (uint32_t)number;
 }
 
-/* A page with the first of the checksums; its length. */
+/* Writes a page with the first checksums; returns its length. */
 static size_t make_page(char *page, const bottleneck *b, double quality, unsigned char *buffer)
 {
 	size_t bytes = at_least_one(b->bytes * quality);
@@ -137,7 +137,7 @@ static int make_bottleneck(bottleneck **ret_bottleneck)
 	return 0;
 }
 
-/* Its handler keeps a thread busy, so it has a few of its own. */
+/* The handler keeps a thread busy, so it has threads of its own. */
 static int make(const weir_making *making, void **ret_thing, weir_stage **ret_stage)
 {
 	static const weir_domain_options pool = {.min_threads = THREADS, .max_threads = THREADS};

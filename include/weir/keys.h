@@ -17,8 +17,9 @@
  *		{0},
  *	};
  *
- * Everything else follows from the row: reading a value and the message when it is wrong, `weir check --explain`, the
- * tables in the documentation, what a reload can change, and which files a confined process may still open.
+ * Everything else follows from the row: reading a value, the message if it is wrong, `weir check --explain`,
+ * the tables in the documentation, what a reload can change, and which files a confined process may still
+ * open.
  *
  * Tables are constant and live as long as the process.
  */
@@ -29,9 +30,9 @@
 
 typedef enum weir_key_type {
 	WEIR_KEY_TEXT,       /* const char * */
-	WEIR_KEY_PATH,       /* const char *: a file that is read; relative to the file that names it */
-	WEIR_KEY_FOLDER,     /* const char *: a folder whose files are read */
-	WEIR_KEY_OUTPUT,     /* const char *: a file that is written, "-", or "off", which is NULL */
+	WEIR_KEY_PATH,       /* const char *: a file to read; relative to the file that names it */
+	WEIR_KEY_FOLDER,     /* const char *: a folder of files to read */
+	WEIR_KEY_OUTPUT,     /* const char *: a file to write, "-", or "off", which is NULL */
 	WEIR_KEY_TEXTS,      /* const char *const *, ended by NULL; NULL: none */
 	WEIR_KEY_PATHS,      /* const char *const * */
 	WEIR_KEY_SWITCH,     /* bool: "on", "off" */
@@ -47,27 +48,26 @@ typedef enum weir_key_type {
 } weir_key_type;
 
 enum {
-	WEIR_KEY_REQUIRED = 1, /* there is no default */
-	WEIR_KEY_LIVE = 2,     /* a reload changes it in place */
-	WEIR_KEY_ALLOW = 4,    /* confinement allows all of it, whatever it is for */
-	WEIR_KEY_WRITTEN = 8,  /* it may be written: a file's folder, too */
-	WEIR_KEY_PER_CLASS =
-		16, /* of a law: an array of WEIR_CLASSES; "a = x" is for all, "a[2] = x" for one */
+	WEIR_KEY_REQUIRED = 1,   /* there is no default */
+	WEIR_KEY_LIVE = 2,       /* a reload changes it in place */
+	WEIR_KEY_ALLOW = 4,      /* confinement allows the path and all below it */
+	WEIR_KEY_WRITTEN = 8,    /* it may be written; for a file, its folder as well */
+	WEIR_KEY_PER_CLASS = 16, /* for laws: an array of WEIR_CLASSES; "a = x" sets all, "a[2] = x" one */
 };
 
 typedef struct weir_key {
 	const char *name;
 	weir_key_type type;
 	size_t offset;            /* in the struct that the table fills */
-	const char *initial;      /* the default, as one would write it; NULL: all zero */
+	const char *initial;      /* the default, as it would be written; NULL: all zero */
 	const char *help;         /* one sentence, without the default */
-	double min, max;          /* both are accepted; bytes, or ns; both 0: any value */
+	double min, max;          /* inclusive; in bytes or ns; both 0: any value */
 	const char *const *words; /* of a CHOICE, ended by NULL */
-	const char *block;        /* of a TEXT: it is the title of such a block, which must exist */
+	const char *block;        /* of a TEXT: it names a block of this kind, which must exist */
 	unsigned flags;
 } weir_key;
 
-/* A row: its name, its type without the prefix, the struct and its field, the default, the help; then what else it has. */
+/* A row: name, type without the prefix, struct, field, default, help; then any further fields. */
 #define WEIR_KEY(key, is, of, member, otherwise, tells, ...)                                              \
 	{                                                                                                 \
 		.name = key, .type = WEIR_KEY_##is, .offset = offsetof(of, member), .initial = otherwise, \

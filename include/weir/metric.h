@@ -3,8 +3,9 @@
 #define WEIR_METRIC_H
 
 /*
- * Metrics: numbers that a module counts, as rows of a table. Whoever counts owns the table; `/metrics`, the JSON API and
- * the live page walk it, so a new counter is one row and the place where it is counted.
+ * Metrics: numbers that a module counts, as rows of a table. The module that counts owns the table.
+ * `/metrics`, the JSON API and the live page walk it, so a new counter is one row and the place where it is
+ * counted.
  *
  *	typedef struct page_counts { uint64_t hits; uint64_t open; } page_counts;
  *
@@ -25,7 +26,7 @@ typedef enum weir_metric_type {
 	WEIR_METRIC_GAUGE,   /* uint64_t */
 	WEIR_METRIC_NUMBER,  /* double */
 	WEIR_METRIC_TIME,    /* uint64_t, ns; "latency_ns" is latency_seconds in /metrics */
-	WEIR_METRIC_TEXT, /* const char *; only the API shows it, and of the first row it is a label in /metrics */
+	WEIR_METRIC_TEXT,    /* const char *; shown by the API only; in the first row, a label in /metrics */
 } weir_metric_type;
 
 typedef struct weir_metric {

@@ -29,7 +29,7 @@ static void handle(weir_stage *stage, weir_event **events, size_t count, void *a
 		weir_admin_answer(arg, weir_request_of(events[i]));
 }
 
-/* ---- the thread's second ---- */
+/* ---- once a second ---- */
 
 static void every_second(weir_timer *timer, void *arg)
 {
@@ -60,7 +60,7 @@ static char *copy_of(const char *text)
 	return copy;
 }
 
-/* With a space behind each. */
+/* Each with a space after it. */
 static char *joined(const char *const *words)
 {
 	size_t size = 1;
@@ -220,7 +220,7 @@ static void stop_here(weir_post *post, void *arg)
 	pthread_mutex_unlock(&stop->lock);
 }
 
-/* Timer and streams belong to the admin's thread, so they are ended there. */
+/* Timer and streams belong to the admin's thread, so they are stopped there. */
 static void stop_seconds(weir_admin *admin)
 {
 	stopping stop = {.admin = admin, .lock = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};

@@ -3,13 +3,16 @@
 #define WEIR_ADMIN_ADMIN_H
 
 /*
- * The admin listener: metrics, JSON API, live page, health (docs/admin.md says what it answers).
+ * The admin listener: metrics, JSON API, live page, health (docs/admin.md describes it).
  *
- * It is an HTTP server of its own on a reactor domain "admin" of one thread, so that it answers while the service's threads are busy. Its stage "admin" bounds what may
- * wait and has no law. Once a second that thread takes a snapshot of the world (snapshot.h); everything it answers is made from snapshots and live counters there, so nothing else is locked.
+ * It is an HTTP server of its own on a reactor domain "admin" with one thread, so that it answers while the
+ * service's threads are busy. Its stage "admin" bounds what may wait and has no law. Once a second that
+ * thread takes a snapshot of the world (snapshot.h). Its answers come from snapshots and live counters, so
+ * nothing else is locked.
  *
- * Threads: made, listening, freed by the main thread. weir_admin_set_ready, weir_admin_set_page and weir_admin_note_shed by any; note_shed is for access log functions on reactor threads: it returns at once when
- * enough sheds were taken in this second.
+ * Threads: made, listening and freed by the main thread. weir_admin_set_ready, weir_admin_set_page and
+ * weir_admin_note_shed by any. note_shed is for access log functions on reactor threads: it returns at once
+ * if enough sheds were noted in this second.
  */
 
 #include <weir/http.h>
@@ -17,16 +20,16 @@
 
 typedef struct weir_admin weir_admin;
 
-/* What an owner counts: rows, and the struct that they are about. */
+/* What an owner counts: rows, and the struct that they describe. */
 typedef struct weir_shown {
-	const char *list;   /* the array of the API that it is an element of; NULL: none */
+	const char *list;   /* the array of the API that it belongs to; NULL: none */
 	const char *prefix; /* of the names in /metrics */
 	const char *owner;  /* the stage; NULL: none */
 	const weir_metric *metrics;
 	const void *values;
 } weir_shown;
 
-/* Structs of values have at most so many bytes. */
+/* The largest struct of values, in bytes. */
 #define WEIR_SHOWN_BYTES 512
 
 typedef void weir_show_fn(const weir_shown *shown, void *arg);
@@ -34,18 +37,21 @@ typedef void weir_show_fn(const weir_shown *shown, void *arg);
 typedef struct weir_admin_options {
 	weir_world *world;
 	const char *verb;  /* "serve", "sentry" */
-	const char *token; /* what changes need it; NULL or "": nothing may be changed */
-	/* Names, besides its own address and localhost, that requests may give; ends with NULL; may be NULL. Without spaces. */
+	const char *token; /* for changes, and for reading unless on loopback; NULL or "": no changes */
+	/* Names for it besides its address and localhost; without spaces; ended by NULL; may be NULL. */
 	const char *const *hosts;
-	const char *const *
-		class_names; /* of WEIR_CLASSES, NULL where a class has none; may be NULL. The table and its texts live as long as the admin; which text is there may change, atomically */
-	/* The servers whose connections are counted in "process"; may be NULL, as all functions here. On the admin's thread. */
+	/*
+	 * WEIR_CLASSES names, NULL for a class without one; may be NULL. Table and texts live as long as the
+	 * admin; entries may change, atomically.
+	 */
+	const char *const *class_names;
+	/* All functions may be NULL and run on the admin's thread. This one: connections, for "process". */
 	void (*http_stats)(weir_http_stats *ret_stats, void *arg);
 	/* The server whose requests' costs are shown; NULL, or returns NULL: none. */
 	weir_http *(*http)(void *arg);
 	/* Calls fn with everything that is counted besides stages. */
 	void (*show)(weir_show_fn *fn, void *fn_arg, void *arg);
-	/* The configuration in force as text; to be freed by the caller of it. */
+	/* The configuration in force as text; the caller frees it. */
 	char *(*config)(void *arg);
 	void *arg;
 } weir_admin_options;
@@ -62,7 +68,7 @@ size_t weir_admin_fds(weir_admin *admin, int *ret_fds, size_t most);
 void weir_admin_set_ready(weir_admin *admin, bool ready);
 /* Whether there is a page at /; true at first. Everything else is there without it. */
 void weir_admin_set_page(weir_admin *admin, bool page);
-/* One request that was turned away, for /api/sheds; why: NULL, or the numbers that decided. */
+/* Notes a rejected request for /api/sheds. why: NULL, or the numbers that decided. */
 void weir_admin_note_shed(weir_admin *admin, const weir_http_record *record, const weir_why *why);
 /* Before the world is stopped. Sets it to NULL. */
 void weir_admin_free(weir_admin **admin);

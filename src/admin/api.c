@@ -45,7 +45,7 @@ void weir_admin_reply_error(weir_request *request, unsigned status, const char *
 	weir_admin_reply_json(request, status, json_pack("{s:s}", "error", sentence));
 }
 
-/* ---- what is asked for ---- */
+/* ---- answers ---- */
 
 static void answer_health(weir_admin *admin, weir_request *request)
 {
@@ -58,7 +58,7 @@ static void answer_ready(weir_admin *admin, weir_request *request)
 	reply_text(request, ready ? 200 : 503, ready ? "ready\n" : "not ready\n");
 }
 
-/* Who asks for plain text, and not for OpenMetrics, does not know it. */
+/* A client that asks for plain text, and not for OpenMetrics, does not know the latter. */
 static bool wants_older(const weir_request *request)
 {
 	weir_span accept = weir_request_header(request, WEIR_SPAN("accept"));
@@ -257,7 +257,7 @@ static const weir_asset *asset_at(const weir_admin *admin, const char *path)
 	return NULL;
 }
 
-/* ---- which of them ---- */
+/* ---- dispatch ---- */
 
 static const struct {
 	const char *path;
@@ -319,7 +319,7 @@ void weir_admin_answer(weir_admin *admin, weir_request *request)
 		weir_admin_reply_error(request, 404, "there is nothing of that name; see docs/admin.md");
 		return;
 	}
-	/* Supervisors ask these by whatever name they know. */
+	/* Before the guard: supervisors use whatever host name they know. */
 	if (asked_to_read(request) && strcmp(path, "/healthz") == 0) {
 		answer_health(admin, request);
 		return;

@@ -11,7 +11,7 @@
 #include "stage/runtime.h"
 
 typedef struct change {
-	const weir_admission_law *law; /* NULL: it stays as it is */
+	const weir_admission_law *law; /* NULL: no change */
 	void *params;
 	bool has_mode, has_ceiling;
 	weir_admission_mode mode;
@@ -32,7 +32,7 @@ static int no_law(const char *name)
 	return weir_error_set(-EINVAL, "there is no law '%.40s'; 'weir sim --laws' lists them", name);
 }
 
-/* The law that parameters are about: the one asked for, or the one in force, with what is set there. */
+/* The law that parameters are for: the one in the request, or the one in force, with its parameters. */
 static int read_law(weir_stage *stage, const json_t *wanted, change *to)
 {
 	const weir_gate *gate = weir_stage_gate(stage);
@@ -113,7 +113,7 @@ static int read_ceiling(const json_t *ceiling, change *to)
 static int read_member(weir_stage *stage, const char *name, json_t *value, change *to)
 {
 	if (strcmp(name, "law") == 0)
-		return 0; /* read before: parameters are about it */
+		return 0; /* already read, since parameters depend on it */
 	if (strcmp(name, "target") == 0)
 		return read_target(value, to);
 	if (strcmp(name, "params") == 0)

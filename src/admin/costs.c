@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kinds of request cost, as JSON: those that take the most time in all first. */
+/* Costs of kinds of request, as JSON, sorted by the time that they take in all. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ static const char *method_name(uint8_t method)
 	return method < WEIR_METHOD_COUNT ? names[method] : "other";
 }
 
-/* By work, and where that is the same by name, so that the order does not change from one look to the next. */
+/* By work, then by name, so that the order is stable. */
 static int compare(const void *a, const void *b)
 {
 	const weir_costs_view *x = a, *y = b;
@@ -26,7 +26,7 @@ static int compare(const void *a, const void *b)
 	return strcmp(x->path, y->path);
 }
 
-/* The kinds into an array with room for all, in order; returns how many. */
+/* Writes the kinds, sorted, into an array with room for all; returns how many. */
 static size_t collect(const weir_costs *costs, uint64_t now_ns, weir_costs_view *ret_views, double *ret_work)
 {
 	size_t count = 0;

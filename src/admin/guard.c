@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who may ask. A page anywhere can make a visitor's browser send requests to us, under a name that resolves to our address (rebinding) or as a cross-site request; so the name that was asked for
- * must be one of ours, and an Origin must be the page's own. Whatever changes something needs the token as well, and so does everything when the listener is reachable from elsewhere.
+ * Access control. Any page can make a visitor's browser send requests to us, under a name that resolves to
+ * our address (DNS rebinding) or cross-site. So the host asked for must be one of ours, and an Origin must be
+ * the page's own. Changes also need the token; if the listener can be reached from elsewhere, so does
+ * everything but /healthz and /readyz.
  *
- * A listener that others reach has more addresses than it knows, behind forwarded ports also such as no interface has: there any address will do, as rebinding needs a name.
+ * A listener that others can reach may have addresses that it does not know, such as those of forwarded
+ * ports. There any address is accepted, as rebinding needs a name.
  *
- * Tools show the token as "Bearer TOKEN". Browsers ask their user for it (Basic, with any name), since neither a link nor an EventSource can send a field of its own; and they send it along by themselves from then
- * on, also with what a page elsewhere makes them ask for. So with it alone nothing can be changed: the request must say as well that it comes from our page.
+ * Tools send the token as "Bearer TOKEN". Browsers ask the user for it (Basic, with any name), since neither
+ * a link nor an EventSource can send a field of its own. From then on they send it with every request, even
+ * one that another page causes. So Basic alone allows no change: the request must also show that it comes
+ * from our page.
  */
 #include <arpa/inet.h>
 #include <string.h>
@@ -16,7 +21,7 @@
 
 #define BASIC_BYTES 768u /* of a name and a token */
 
-/* Without looking at where they differ. */
+/* In constant time. */
 static bool same_secret(weir_span given, const char *secret)
 {
 	size_t length = strlen(secret);
@@ -26,7 +31,7 @@ static bool same_secret(weir_span given, const char *secret)
 	return different == 0 && length != 0;
 }
 
-/* What is behind the name of a scheme; NULL: it is another one. */
+/* What follows the name of the scheme; NULL: another scheme. */
 static weir_span shown_by(weir_span authorization, weir_span scheme)
 {
 	if (authorization.length <= scheme.length ||
@@ -42,7 +47,7 @@ static int digit_of(char c)
 	return at != NULL ? (int)(at - digits) : -1;
 }
 
-/* Base64 into at most size bytes; false: it is none, or longer. */
+/* Base64 into at most size bytes; false: not Base64, or longer. */
 static bool decode(weir_span text, char *ret_bytes, size_t size, size_t *ret_length)
 {
 	unsigned bits = 0, held = 0;
@@ -77,7 +82,7 @@ static bool is_basic(const weir_admin *admin, weir_span shown)
 	       same_secret((weir_span){colon + 1, (size_t)(text + length - colon - 1)}, admin->token);
 }
 
-/* As a page's own requests do: an Origin that is not ours was refused before. */
+/* As the page's own requests do. Any other Origin was refused before. */
 static bool is_from_our_page(const weir_request *request)
 {
 	weir_span site = weir_request_header(request, WEIR_SPAN("sec-fetch-site"));
@@ -140,7 +145,7 @@ static bool own_name(const weir_admin *admin, weir_span host)
 	       (!admin->loopback && is_address(name));
 }
 
-/* With https where something before us speaks TLS. */
+/* https if there is a TLS proxy in front of us. */
 static bool own_origin(const weir_request *request)
 {
 	weir_span origin = weir_request_header(request, WEIR_SPAN("origin"));
@@ -158,7 +163,7 @@ static bool is_scheme(weir_span authorization, weir_span scheme)
 	return authorization.at != NULL && shown_by(authorization, scheme).at != NULL;
 }
 
-/* Only who reads is asked as a browser's user is: the page asks for itself before it changes something. */
+/* Only readers are offered Basic, so that the browser asks for it; for changes, the page itself asks. */
 static void refuse_token(const weir_admin *admin, weir_request *request, bool changes)
 {
 	static const weir_field fields[] = {

@@ -3,10 +3,11 @@
 #define WEIR_ADMIN_INSIDE_H
 
 /*
- * What the files of the admin listener share. Reading order: admin.c (making, the thread's second), guard.c (who may), api.c (what is asked for), change.c (PUT), stream.c (server-sent
- * events), view.c, costs.c, sessions.c and metrics.c (what is answered), sheds.c, snapshot.c.
+ * What the files of the admin listener share. Reading order: admin.c (making, once a second), guard.c
+ * (access), api.c (requests), change.c (PUT), stream.c (server-sent events), view.c, costs.c, sessions.c,
+ * shown.c and metrics.c (answers), sheds.c, snapshot.c.
  *
- * Threads: the admin domain's one, but for what is atomic and the sheds.
+ * Threads: the one of the admin domain, except for atomics and the sheds.
  */
 
 #include <stdatomic.h>
@@ -23,13 +24,13 @@ struct weir_admin {
 	/* const after init */
 	weir_admin_options options;
 	char *verb, *token;
-	char *hosts; /* a space behind each */
+	char *hosts; /* each with a space after it */
 	weir_domain *domain;
 	weir_stage *stage;
 	weir_routes *routes;
 	weir_http *http;
 	uint64_t started_ns;
-	bool loopback; /* where it listens: reading needs no token */
+	bool loopback; /* it listens on loopback: reading needs no token */
 	char address[128];
 
 	/* any thread */
@@ -44,22 +45,22 @@ struct weir_admin {
 	weir_post start_post;
 	weir_stream *streams;
 	unsigned stream_count;
-	uint64_t shown_shed; /* the newest id that streams were sent */
+	uint64_t shown_shed; /* the newest id sent to streams */
 };
 
 weir_view_context weir_admin_context(const weir_admin *admin);
-/* What /api/costs answers, with at most so many kinds. A new reference; NULL: out of memory. */
+/* The answer of /api/costs, with at most that many kinds. A new reference; NULL: out of memory. */
 json_t *weir_admin_costs(const weir_admin *admin, size_t most);
 
 /* ---- guard.c ---- */
 
-/* Whether the request may be answered; otherwise it has been, with 401, 403 or 421. */
+/* Whether the request may be answered; if not, it was answered with 401, 403 or 421. */
 bool weir_admin_guard(const weir_admin *admin, weir_request *request, bool changes);
 
 /* ---- api.c ---- */
 
 void weir_admin_answer(weir_admin *admin, weir_request *request);
-/* Answers with JSON; takes the reference; NULL is out of memory. */
+/* Answers with JSON and takes the reference; NULL: out of memory. */
 void weir_admin_reply_json(weir_request *request, unsigned status, json_t *json);
 /* {"error": sentence} */
 void weir_admin_reply_error(weir_request *request, unsigned status, const char *sentence);
@@ -72,7 +73,7 @@ int weir_admin_change(weir_stage *stage, const json_t *wanted);
 /* ---- stream.c ---- */
 
 void weir_stream_begin(weir_admin *admin, weir_request *request);
-/* Sends every reader a snapshot. */
+/* Sends a snapshot to every reader. */
 void weir_stream_tick(weir_admin *admin);
 void weir_stream_end_all(weir_admin *admin);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * OpenMetrics: one family after the other, each with all its series, as the format wants it. Names follow the conventions: seconds, totals, a unit at the end. Those who read only the format
- * before it, in which a counter's family is named as its samples are and there are neither units nor an end, get that.
+ * OpenMetrics: one family after the other, each with all its series, as the format demands. Names follow its
+ * conventions: seconds, totals, a unit at the end. Clients that only read the older format get that: there a
+ * counter's family has the name of its samples, and there are no units and no end mark.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@ void weir_view_family(FILE *to, const char *name, const char *type, const char *
 	fprintf(to, "# HELP %s %s\n", name, help);
 }
 
-/* Names of stages are the configuration's: quotes, backslashes and line ends in them are escaped. */
+/* Stage names come from the configuration: quotes, backslashes and newlines are escaped. */
 void weir_view_label(FILE *to, const char *name, const char *value)
 {
 	fprintf(to, "%s=\"", name);
@@ -177,7 +178,7 @@ static void stage_gauges(FILE *to, const weir_snapshot *snapshot)
 				       weir_view_quality(&snapshot->stages[i]));
 }
 
-/* Of the stages that have one; those before the same backend share it. */
+/* For stages that have one; stages in front of the same backend share it. */
 static void bounds(FILE *to, const weir_snapshot *snapshot)
 {
 	static const char *const names[] = {"weir_stage_concurrency", "weir_stage_concurrency_used"};
@@ -277,7 +278,7 @@ static void resources(FILE *to, const weir_world *world)
 			weir_resource_name((weir_resource)i), seen.of[i].level);
 }
 
-/* One line of the newer format as the older has it; nothing for those that it has not. counts: whether the family is a counter. */
+/* Converts a line to the older format, or drops it if that has no such line. counts: it is a counter's. */
 static void print_older(FILE *to, const char *line, int length, bool *counts)
 {
 	static const char type[] = "# TYPE ", help[] = "# HELP ", kind[] = " counter";

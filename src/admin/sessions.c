@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions that were let in, and what became of the requests of members and newcomers: as JSON and as metrics. */
+/* Sessions, and what happened to the requests of members and newcomers: as JSON and as metrics. */
 #include "admin/view.h"
 #include "http/server.h"
 
@@ -51,7 +51,7 @@ static void print_one(FILE *to, const char *name, const weir_session_view *view,
 	fprintf(to, "} %llu\n", (unsigned long long)value);
 }
 
-/* One family after the other, so each kind of session is looked at several times. There are few. */
+/* One family after the other, so each kind of session is read several times. There are few. */
 void weir_view_sessions_metrics(weir_http *http, uint64_t now_ns, FILE *to)
 {
 	static const struct {

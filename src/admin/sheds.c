@@ -19,7 +19,7 @@ void weir_sheds_fini(weir_sheds *sheds)
 	pthread_mutex_destroy(&sheds->lock);
 }
 
-/* Whether there is room for one more in this second. Approximate when two threads see a second begin: a few more are taken. */
+/* Whether this second has room for one more. Approximate: two threads at its start may keep a few more. */
 static bool take_share(weir_sheds *sheds, uint64_t at_ns)
 {
 	uint64_t second = at_ns / WEIR_NS_PER_S;

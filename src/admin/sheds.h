@@ -3,10 +3,11 @@
 #define WEIR_ADMIN_SHEDS_H
 
 /*
- * The last requests that were turned away, with the numbers that decided. Under overload there are tens of thousands a second: all are counted, at most
- * WEIR_SHEDS_PER_S a second are kept, WEIR_SHEDS_KEPT in all.
+ * The last rejected requests, with the numbers that decided. Under overload there are tens of thousands a
+ * second: all are counted, at most WEIR_SHEDS_PER_S a second are kept, WEIR_SHEDS_KEPT in all.
  *
- * Threads: note by any, lock-free when this second's share is used up, else under a lock for a copy; read by any.
+ * Threads: any may note, lock-free if this second's share is used up, else under a lock for a copy; any may
+ * read.
  */
 
 #include <pthread.h>
@@ -17,7 +18,7 @@
 #define WEIR_SHEDS_PER_S 50u
 
 typedef struct weir_shed {
-	uint64_t id; /* 1, 2, ... of those kept */
+	uint64_t id; /* 1, 2, ..., of those kept */
 	uint64_t at_ns;
 	int64_t at_ms; /* since 1970 */
 	weir_why why;  /* without its stage, which may be retired meanwhile */
@@ -27,7 +28,7 @@ typedef struct weir_shed {
 
 typedef struct weir_sheds {
 	_Atomic uint64_t total;
-	_Atomic uint64_t second; /* that `taken` is about */
+	_Atomic uint64_t second; /* which `taken` is about */
 	_Atomic uint32_t taken;
 	pthread_mutex_t lock;
 	/* under lock */

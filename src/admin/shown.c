@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What owners count (weir/metric.h), in /metrics and in the API: the rows say how. OpenMetrics wants a family with all its
- * series together, so the families are found first, and then all owners are asked once for each.
+ * What owners count (weir/metric.h), in /metrics and in the API, by the rows. OpenMetrics wants all series of
+ * a family together, so the families are collected first, and then all owners are asked once for each.
  */
 #include <stdio.h>
 #include <string.h>
@@ -65,7 +65,7 @@ static json_t *object_of(const weir_shown *shown, const char *owner_name)
 
 typedef struct listing {
 	json_t *array;
-	const char *list; /* NULL: what is in none */
+	const char *list; /* NULL: those in no list */
 } listing;
 
 static void add_element(const weir_shown *shown, void *arg)
@@ -112,7 +112,7 @@ static void add_families(const weir_shown *shown, void *arg)
 			all->at[all->count++] = (family){shown->prefix, metric};
 }
 
-/* Times are in seconds there: "latency_ns" is latency_seconds. */
+/* In /metrics times are in seconds: "latency_ns" is latency_seconds. */
 static const char *name_of(const family *of, char name[NAME_BYTES])
 {
 	size_t length = strlen(of->metric->name);

@@ -11,12 +11,12 @@
 #define OUTSIDE UINT16_MAX
 
 /*
- * Cumulative histograms as they were at the last few turns, a ring for each measure. What happened since the oldest is now's less that one's: between
- * eight and ten seconds.
+ * Cumulative histograms of the last few turns, a ring for each measure. The difference between now and the
+ * oldest covers the last eight to ten seconds.
  */
 struct weir_window {
 	unsigned measures; /* all of them, or only the response times */
-	unsigned at;       /* slot of the oldest, which the next turn writes over */
+	unsigned at;       /* the slot of the oldest, which the next turn overwrites */
 	uint64_t turned_ns;
 	weir_hist hist[];
 };
@@ -32,7 +32,7 @@ static weir_window *window_new(unsigned measures)
 	return window;
 }
 
-/* Into one that is empty. */
+/* Adds to an empty histogram. */
 static void read_hist(const weir_stage *stage, unsigned klass, weir_measure measure, weir_hist *ret_hist)
 {
 	for (unsigned slot = 0; slot <= stage->world->reactor_count; slot++) {
@@ -43,7 +43,7 @@ static void read_hist(const weir_stage *stage, unsigned klass, weir_measure meas
 	}
 }
 
-/* What was measured in the last seconds; when it is time, the oldest slot becomes the newest. */
+/* What was measured in the last seconds; on a turn, the oldest slot becomes the newest. */
 static void window_recent(weir_window *window, const weir_stage *stage, unsigned klass, unsigned which,
 			  bool turn, weir_hist *ret_recent)
 {
@@ -154,8 +154,8 @@ static void look_at_edge(weir_snapshot *snapshot, uint16_t from, uint16_t to, do
 }
 
 /*
- * A stage knows what it turned away, not from where that came: it is shown on the edges in proportion to what passes along them, or, while nothing
- * passes, as coming from outside.
+ * A stage knows how many it shed, but not from where they came. So sheds are shown on the edges in proportion
+ * to what passes along them or, while nothing passes, as coming from outside.
  */
 static void share_sheds(weir_snapshot *snapshot, uint16_t to)
 {
@@ -187,7 +187,7 @@ static void look_at_edges(weir_snapshot *snapshot, double seconds)
 	}
 }
 
-/* ---- the whole ---- */
+/* ---- snapshots ---- */
 
 int weir_snapshot_init(weir_snapshot *snapshot, weir_world *world)
 {

@@ -3,8 +3,8 @@
 #define WEIR_ADMIN_SNAPSHOT_H
 
 /*
- * What a world does, second by second: the counts of every stage, their rates over the last interval, the percentiles of the last ten seconds. Taken from counters that only
- * grow, so nothing of the runtime is touched but read.
+ * What a world does, second by second: the counts of every stage, their rates over the last interval, the
+ * percentiles of the last ten seconds. They come from counters that only grow, so the runtime is only read.
  *
  * Threads: one, of the world, or one that is in a section (stage/grace.h) while it looks. Stages may be
  * retired between two looks: weir_snapshot_prune comes before whatever looks at them.
@@ -15,7 +15,7 @@
 #include "base/hist.h"
 
 #define WEIR_RECENT_SLOTS   5u
-#define WEIR_RECENT_STEP_NS (2 * WEIR_NS_PER_S) /* a slot; together ten seconds */
+#define WEIR_RECENT_STEP_NS (2 * WEIR_NS_PER_S) /* of a slot; together ten seconds */
 
 typedef struct weir_rates {
 	double offered, admitted, shed, completed, failed, dropped;
@@ -41,8 +41,8 @@ typedef struct weir_stage_view {
 	weir_class_view all;
 	weir_class_view klass[WEIR_CLASSES];
 	uint64_t in_service;
-	weir_window
-		*window[WEIR_CLASSES + 1]; /* made when the class is first offered something; the last: all */
+	/* made at the class's first offer; the last one: all classes */
+	weir_window *window[WEIR_CLASSES + 1];
 } weir_stage_view;
 
 typedef struct weir_edge_view {

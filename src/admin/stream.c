@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Server-sent events: the same text for every reader, once a second. A reader that takes nothing for some seconds is cut. */
+/* Server-sent events: the same text for every reader, once a second. Readers that take nothing are cut. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,12 +8,12 @@
 #include "admin/inside.h"
 
 #define MISSES_MOST 5u
-#define COSTS_MOST  20u /* of the kinds of request: those that take the most time */
+#define COSTS_MOST  20u /* kinds of request: those that take the most time */
 
 struct weir_stream {
 	weir_admin *admin;
 	weir_request *request;
-	unsigned misses; /* snapshots in a row that did not fit into its output */
+	unsigned misses; /* snapshots in a row that did not fit in its output */
 	weir_stream *next, **link;
 };
 
@@ -25,7 +25,7 @@ static void forget(weir_stream *stream)
 	stream->admin->stream_count--;
 }
 
-/* The memory is the request's: the end frees it. */
+/* The memory is the request's, and freed at its end. */
 static void reader_gone(weir_request *request, void *arg)
 {
 	forget(arg);
@@ -112,7 +112,7 @@ void weir_stream_begin(weir_admin *admin, weir_request *request)
 	link_up(admin, stream);
 	weir_request_on_gone(request, reader_gone, stream);
 	weir_request_begin(request, &head, WEIR_UNKNOWN_LENGTH);
-	/* The first one at once, with what was turned away lately. */
+	/* The first snapshot is sent at once, with recent sheds. */
 	char *text = snapshot_text(admin, newest > 50 ? newest - 50 : 0, &newest, &length);
 	if (admin->stream_count == 1)
 		admin->shown_shed = newest;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * jansson's setters take NULL (out of memory) and fail; a view that lacks a member for want of memory would be wrong unseen, so `failed` gathers
- * that and the whole is given up at the end.
+ * jansson's setters fail when given NULL (out of memory). A view without one of its members would be wrong
+ * and nobody would notice. So `failed` collects the results, and a failure discards the whole.
  */
 #include "admin/view.h"
 
@@ -36,7 +36,7 @@ static void put_text(json_t *object, const char *key, const char *text, int *fai
 	put(object, key, text != NULL ? json_string(text) : json_null(), failed);
 }
 
-/* 0 means that there is none. */
+/* 0 means none, shown as null. */
 static void put_if(json_t *object, const char *key, double number, int *failed)
 {
 	put(object, key, number != 0 ? json_real(number) : json_null(), failed);
@@ -125,7 +125,7 @@ static json_t *stage_class(const weir_stage_view *stage, unsigned klass, const w
 	return object;
 }
 
-/* Those that were offered something; before that, the highest, so that the target shows. */
+/* The classes that were offered something; before that the highest, so that the target is shown. */
 static json_t *stage_classes(const weir_stage_view *stage, const weir_view_context *context, int *failed)
 {
 	json_t *array = json_array();
@@ -159,7 +159,7 @@ double weir_view_quality(const weir_stage_view *view)
 	return least;
 }
 
-/* The law as a whole, from what it says of the highest class; the quality is that of the class that is worst off. */
+/* The law as a whole, from its report on the highest class; the quality is the worst of all classes. */
 static void put_law(json_t *object, const weir_stage_view *view, int *failed)
 {
 	const weir_stage *stage = view->stage;
@@ -305,9 +305,9 @@ json_t *weir_view_graph(const weir_snapshot *snapshot)
 	return finished(object, failed);
 }
 
-/* ---- what was turned away ---- */
+/* ---- sheds ---- */
 
-/* A peer's bytes: what is not ASCII is shown as '?', so that the JSON is valid whatever they are. */
+/* A peer's bytes: anything but ASCII is shown as '?', so that the JSON is always valid. */
 static json_t *shown(const char *text)
 {
 	char quoted[256];
@@ -408,7 +408,7 @@ json_t *weir_view_params(const weir_stage *stage)
 		     klass++) {
 			char name[64];
 			if (memcmp(at, at + klass * bytes, bytes) == 0)
-				continue; /* as the highest class */
+				continue; /* same as the highest class */
 			snprintf(name, sizeof(name), "%s[%u]", param->name, klass);
 			put(object, name, param_text(param, at + klass * bytes), &failed);
 		}

@@ -25,35 +25,35 @@ typedef struct weir_view_context {
 
 json_t *weir_view_stages(const weir_snapshot *snapshot, const weir_view_context *context);
 json_t *weir_view_stage(const weir_stage_view *stage, const weir_view_context *context);
-/* The lowest that the stage should deliver, of the classes that it was ever offered. */
+/* The lowest quality that the stage should deliver, over the classes that were ever offered. */
 double weir_view_quality(const weir_stage_view *stage);
 json_t *weir_view_graph(const weir_snapshot *snapshot);
 json_t *weir_view_sheds(weir_sheds *sheds, uint64_t after, const weir_view_context *context,
 			uint64_t *ret_newest);
 json_t *weir_view_trace(const weir_world *world);
-/* The parameters of the law in force, as weir_law_set takes them. */
+/* The parameters of the law in force, in the form that weir_law_set takes. */
 json_t *weir_view_params(const weir_stage *stage);
 
-/* costs.c: what kinds of request cost, at most so many of them; of no server: none. */
+/* costs.c: what kinds of request cost, at most that many; http may be NULL. */
 json_t *weir_view_costs(weir_http *http, uint64_t now_ns, size_t most);
 
-/* sessions.c: what is known of sessions, an entry for each kind; of no server: none. */
+/* sessions.c: what is known of sessions, an entry for each kind; http may be NULL. */
 json_t *weir_view_sessions(weir_http *http, uint64_t now_ns);
-/* The same as families of metrics; nothing where no route has sessions. */
+/* The same as metric families; nothing if no route has sessions. */
 void weir_view_sessions_metrics(weir_http *http, uint64_t now_ns, FILE *to);
-/* For the files of metrics: what comes before the samples of a family, and a label with its value escaped. */
+/* For files that write metrics: the head of a family, and a label with its value escaped. */
 void weir_view_family(FILE *to, const char *name, const char *type, const char *unit, const char *help);
 void weir_view_label(FILE *to, const char *name, const char *value);
 
-/* The exposition, ended by "# EOF"; to be freed with free; NULL: out of memory. */
+/* The exposition, ending with "# EOF"; release with free; NULL: out of memory. */
 char *weir_view_metrics(const weir_snapshot *snapshot, const weir_view_context *context, uint64_t sheds_total,
 			size_t *ret_length);
-/* The same text in the format before OpenMetrics (0.0.4); the caller frees it. NULL: out of memory. */
+/* The same text in the format before OpenMetrics (0.0.4); release with free; NULL: out of memory. */
 char *weir_view_metrics_older(const char *metrics, size_t *ret_length);
 
-/* What owners count (admin.h): the elements of a list of the API; NULL: what is in none. A new reference; NULL: out of memory. */
+/* What owners count (admin.h), from a list of the API; NULL: from no list. NULL: out of memory. */
 json_t *weir_view_shown(const weir_admin_options *options, const char *list);
-/* All of it, for /metrics. */
+/* Everything, for /metrics. */
 void weir_view_shown_metrics(const weir_admin_options *options, FILE *to);
 
 #endif

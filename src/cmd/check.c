@@ -31,7 +31,7 @@ static int explain(const weir_config *config, const char *what)
 							       : no_such(config, what, block, key);
 }
 
-/* One of the flags that serving takes, too, or the file. -1: the usage is wrong, and was told. */
+/* A flag of the serving verbs, or the file. -1: wrong usage, with a message. */
 static int read_argument(weir_config_flags *flags, int argc, char **argv)
 {
 	int used = weir_config_flag(flags, "weir check", argc, argv);
@@ -45,7 +45,7 @@ static int read_argument(weir_config_flags *flags, int argc, char **argv)
 	return 1;
 }
 
-/* What can be configured at all. */
+/* Tells what can be configured. */
 static int tell(const char *what, bool markdown)
 {
 	weir_config *config;
@@ -62,7 +62,7 @@ static int tell(const char *what, bool markdown)
 	return status;
 }
 
-/* What is asked about keys, not about a file. */
+/* Answers questions about keys rather than a file. */
 static int answer(int argc, char **argv, bool *ret_asks)
 {
 	const char *what = argv[1];

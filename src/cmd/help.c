@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weir help`: the verbs there are, or one of them. */
+/* `weir help`: lists the verbs, or explains one. */
 
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static void list_verbs(void)
 	fputs("\n'weir VERB --help' tells about one of them.\n", stdout);
 }
 
-/* For completion: nothing but the names. */
+/* For completion: only the names. */
 static void list_names(void)
 {
 	for (size_t i = 0; weir_verbs[i] != NULL; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weir load`: sends requests to a service and tells what became of them. */
+/* `weir load`: sends requests to a service and reports the results. */
 
 #include <errno.h>
 #include <locale.h>
@@ -21,7 +21,7 @@ static int complain(int status)
 	return status;
 }
 
-/* What the options say is wrong is the caller's fault; what the world says is not. */
+/* Wrong options are the caller's fault; other errors are not. */
 static int status_of(int error)
 {
 	if (error == -EINTR)
@@ -29,7 +29,7 @@ static int status_of(int error)
 	return complain(error == -EINVAL || error == -ENOENT ? WEIR_EXIT_USAGE : WEIR_EXIT_FAILED);
 }
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
 static bool has_colour(void)
 {
@@ -72,7 +72,7 @@ static int worse(int a, int b)
 	return a > b ? a : b;
 }
 
-/* Interrupted before the first run: all there is to tell is how far the search came. */
+/* Interrupted before the first run: reports how far the search got. */
 static void tell_search(const load_options *options, const load_runs *runs)
 {
 	double best = runs->search != NULL ? load_search_best(runs->search) : 0;
@@ -84,7 +84,7 @@ static void tell_search(const load_options *options, const load_runs *runs)
 		fprintf(stderr, "weir load: there was no run: nothing for --csv and --plot\n");
 }
 
-/* As much as there is of it, also after a failure. */
+/* Reports what there is, also after a failure. */
 static int tell(const load_options *options, const load_runs *runs)
 {
 	int status = WEIR_EXIT_OK;
@@ -108,7 +108,10 @@ static int tell(const load_options *options, const load_runs *runs)
 
 /* ---- running ---- */
 
-/* The generator fell behind: more than one in a hundred was late, or never sent, because this machine was. Who was never sent makes the results those of another rate: a failure. */
+/*
+ * Complains if the generator fell behind: more than one request in a hundred was late, or never sent, because
+ * of this machine. If requests were not sent, the results are for another rate: a failure.
+ */
 static int judge_pace(const load_run *run)
 {
 	const load_tally *tally = &run->tally;
@@ -123,7 +126,7 @@ static int judge_pace(const load_run *run)
 	return missed * 100 > all ? WEIR_EXIT_FAILED : WEIR_EXIT_OK;
 }
 
-/* Who measures what is shed or goes wrong has measured something; who had no answer at all has not. */
+/* A run with sheds and errors is a measurement; a run without any answer is not. */
 static int judge_answers(const load_run *run)
 {
 	const load_group *all = &run->tally.all;
@@ -163,7 +166,7 @@ static int run_one(const load_setup *setup, double load, load_run *run)
 	return error != 0 ? status_of(error) : judge(run);
 }
 
-/* A signal between two runs ends it as one within a run does. */
+/* A signal between two runs has the same effect as one within a run. */
 static int run_all(const load_setup *setup, load_run *runs, load_runs *ret)
 {
 	const load_options *options = setup->options;
@@ -184,7 +187,7 @@ static int run_all(const load_setup *setup, load_run *runs, load_runs *ret)
 	return ret->interrupted ? worse(status, EXIT_INTERRUPTED) : status;
 }
 
-/* Before the run rather than after it; nothing is changed by that. */
+/* Checked before the run, without changing anything. */
 static bool may_write(const char *path)
 {
 	bool was_there = path == NULL || access(path, F_OK) == 0;
@@ -231,7 +234,7 @@ static int act(load_setup *setup)
 	return status;
 }
 
-/* The folder itself may be new; those above it must be there. */
+/* The folder may be new; its parents must exist. */
 static int make_files(const load_options *options)
 {
 	if (mkdir(options->make, 0777) != 0 && errno != EEXIST)
@@ -245,7 +248,7 @@ static int run(int argc, char **argv)
 {
 	static load_options options;
 	static load_setup setup;
-	/* What can be drawn on the terminal; numbers stay as they are everywhere. */
+	/* For drawing on the terminal; numbers are not affected. */
 	setlocale(LC_CTYPE, "");
 	int status = load_options_read(argc, argv, &options);
 	if (status == WEIR_EXIT_OK && options.make != NULL) {

@@ -65,7 +65,7 @@ int weir_verb_unexpected(const weir_verb *verb, const char *argument)
 	return status;
 }
 
-/* The usual spellings of the two verbs that everybody tries first. */
+/* The usual spellings of two common verbs. */
 static const char *verb_for(const char *typed)
 {
 	if (strcmp(typed, "--help") == 0 || strcmp(typed, "-h") == 0)
@@ -75,7 +75,7 @@ static const char *verb_for(const char *typed)
 	return typed;
 }
 
-/* A result that was asked for and could not be written (a full disk, a closed pipe) is a failure. */
+/* Output that could not be written (a full disk, a closed pipe) is a failure. */
 static int flushed(int status)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))

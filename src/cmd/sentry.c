@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weir sentry`: in front of an HTTP service. */
+/* `weir sentry`: stands in front of an HTTP service. */
 #include "cmd/verb.h"
 #include "service/daemon.h"
 
@@ -25,7 +25,7 @@ static const weir_program program = {
 	.missing = missing,
 };
 
-/* argv[0] is the verb, and before it is the program. */
+/* argv[0] is the verb, and the program is before it. */
 static int run(int argc, char **argv)
 {
 	return weir_daemon_run(&program, argv - 1, argc, argv);

@@ -26,7 +26,7 @@ static const weir_program program = {
 	.missing = missing,
 };
 
-/* argv[0] is the verb, and before it is the program. */
+/* argv[0] is the verb, and the program is before it. */
 static int run(int argc, char **argv)
 {
 	return weir_daemon_run(&program, argv - 1, argc, argv);

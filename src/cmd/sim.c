@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weir sim`: runs a scenario in a virtual world, under one law or several, and shows how the service was held. */
+/* `weir sim`: runs a scenario in a virtual world, under one law or several, and judges the control. */
 
 #include <dirent.h>
 #include <errno.h>
@@ -26,7 +26,7 @@ typedef struct sim_options {
 	bool json, csv, list, laws;
 } sim_options;
 
-/* What belongs to one case: its scenario lives as long as its runs. */
+/* One case; its scenario lives as long as its runs. */
 typedef struct sim_case {
 	weir_scenario *scenario;
 	weir_run **run;
@@ -42,7 +42,7 @@ static int is_scenario(const struct dirent *entry)
 	return length > 4 && strcmp(entry->d_name + length - 4, ".sim") == 0;
 }
 
-/* The title of a scenario; of one that is wrong, what is wrong with it. */
+/* Prints the title of a scenario or, if it is wrong, the error. */
 static void print_scenario(const char *path)
 {
 	char *text;
@@ -84,7 +84,7 @@ static int complain(void)
 	return WEIR_EXIT_USAGE;
 }
 
-/* "aimd", or of a scenario that has several laws "as written". */
+/* "aimd"; "laws as written" for a scenario with several; or "no law". */
 static void name_case(sim_case *of, const char *law)
 {
 	const char *found = NULL;
@@ -165,7 +165,7 @@ static int show(const sim_options *options, const sim_case *of, unsigned count)
 	return status;
 }
 
-/* All are looked at before the first one runs. */
+/* All are checked before the first one runs. */
 static int run_cases(const sim_options *options, const char *text, size_t size)
 {
 	sim_case cases[CASES];

@@ -3,12 +3,12 @@
 #define WEIR_CMD_VERB_H
 
 /*
- * A verb of `weir`: one file each, one line each in the table in main.c. Everything that lists verbs (help, the hint
- * after a typing error, the completion) reads that table.
+ * A verb of `weir`: one file each, and one line each in the table in main.c. Everything that lists verbs
+ * (help, the hint after a typing error, completion) reads that table.
  *
- * Exit status, for every verb: 0 it worked, 1 it did not, 2 it was called wrongly.
+ * Exit status: 0 success, 1 failure, 2 wrong usage; 130 if `weir load` was interrupted.
  *
- * Threads: verbs start on the main thread, before any other exists.
+ * Threads: verbs start on the main thread, before there is any other.
  */
 
 #include <weir/service.h>
@@ -18,10 +18,10 @@
 typedef struct weir_verb {
 	const char *name;
 	const char *summary; /* one line, for the list */
-	const char *usage;   /* the whole of `weir NAME --help`, ending in a newline; NULL: the program's */
+	const char *usage;   /* the text of `weir NAME --help`, with a final newline; NULL: the program's */
 	bool takes_flags;    /* the flags of services follow the usage */
-	const weir_program *program; /* NULL: it is no service */
-	/* argv[0] is the verb. Returns the exit status. `--help` as the first argument never gets here. */
+	const weir_program *program; /* NULL: not a service */
+	/* argv[0] is the verb. Returns the exit status. Not called if the first argument is `--help`. */
 	int (*run)(int argc, char **argv);
 } weir_verb;
 
@@ -44,9 +44,9 @@ extern const weir_verb *const weir_verbs[];
 const weir_verb *weir_verb_find(const char *name);
 /* Says on stderr that there is no such verb, with a hint; returns WEIR_EXIT_USAGE. */
 int weir_verb_unknown(const char *typed);
-/* Its help. */
+/* Prints its help. */
 void weir_verb_print_usage(const weir_verb *verb, FILE *file);
-/* Says on stderr that this verb does not take an argument, and which option of its help was meant if one is near; returns WEIR_EXIT_USAGE. */
+/* Says on stderr that this verb does not take the argument, with a hint; returns WEIR_EXIT_USAGE. */
 int weir_verb_unexpected(const weir_verb *verb, const char *argument);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weir version`: what a bug report needs to say about this binary and this machine. */
+/* `weir version`: what a bug report needs about this binary and this machine. */
 
 #include <jansson.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #define COMPILER "gcc " __VERSION__
 #endif
 
-/* Makes a loop on a back end (NULL: the one it would choose) and says how that went. */
+/* Makes a loop on a back end (NULL: the default), and prints whether that worked. */
 static void print_backend(const char *backend)
 {
 	weir_loop *loop;
@@ -46,7 +46,7 @@ static int run(int argc, char **argv)
 	printf("  default   ");
 	print_backend(NULL);
 	printf("  compiler  %s\n", COMPILER);
-	/* liburing tells its version to the build only; jansson is the one that runs. */
+	/* liburing's version is that of the build; jansson's is that of the library in use. */
 	printf("  with      liburing %s, jansson %s\n", WEIR_LIBURING_VERSION, jansson_version_str());
 	struct utsname system;
 	if (uname(&system) == 0)

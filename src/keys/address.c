@@ -24,7 +24,7 @@ bool weir_address_split(const char *text, char *host, size_t size, uint16_t *ret
 		text++;
 		end--;
 	} else if (strchr(text, ':') != colon) {
-		return false; /* an IPv6 address without brackets: where does it end? */
+		return false; /* an IPv6 address without brackets is ambiguous */
 	}
 	if ((size_t)(end - text) >= size)
 		return false;

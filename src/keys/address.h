@@ -2,13 +2,13 @@
 #ifndef WEIR_KEYS_ADDRESS_H
 #define WEIR_KEYS_ADDRESS_H
 
-/* Addresses as people write them. Names are not looked up. Threads: any. */
+/* Addresses as users write them. Names are not resolved. Threads: any. */
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* Cuts "host:port" or "[host]:port" in two. */
+/* Splits "host:port" or "[host]:port". */
 bool weir_address_split(const char *text, char *ret_host, size_t size, uint16_t *ret_port);
 /* "127.0.0.1:8080", "[::1]:8080", "*:8080", "localhost:8080". -EINVAL with weir_error. */
 int weir_address_read(const char *text, struct sockaddr_storage *ret_address, socklen_t *ret_length);

@@ -126,7 +126,7 @@ void weir_key_copy(const weir_key *key, void *values, const void *others, const 
 			(text = text_of(key, others)) != NULL ? weir_key_copy_text(text, memory) : NULL;
 }
 
-/* FNV-1a. Two settings that share a fingerprint by accident would keep the old one until the next start, no worse. */
+/* FNV-1a. If two settings had the same fingerprint, the old one would stay until the next start. */
 static uint64_t mix(uint64_t hash, const void *bytes, size_t length)
 {
 	const unsigned char *at = bytes;

@@ -3,8 +3,8 @@
 #define WEIR_KEYS_KEYS_H
 
 /*
- * What can be done with a row of a table (weir/keys.h): find it, read a value into its struct, compare and copy values,
- * and explain it. No function here knows of configurations.
+ * What can be done with a row of a table (weir/keys.h): find it, read a value into its struct, compare and
+ * copy values, explain it. No function here knows of configurations.
  *
  * Texts and lists are copied into memory of the caller's choice, which must live as long as the struct.
  *
@@ -16,7 +16,7 @@
 
 /* Where texts are kept. */
 typedef struct weir_key_memory {
-	void *(*alloc)(void *arg, size_t bytes); /* zeroed; NULL: out of memory, which the caller remembers */
+	void *(*alloc)(void *arg, size_t bytes); /* zeroed; NULL: out of memory, which the caller notes */
 	void *arg;
 } weir_key_memory;
 
@@ -25,40 +25,40 @@ enum { WEIR_KEY_VALUES_MAX = 1024 }; /* of a list */
 /* NULL: there is no such key. keys: ended by a row without a name. */
 const weir_key *weir_keys_find(const weir_key *keys, const char *name);
 bool weir_key_is_list(const weir_key *key);
-/* Whether its values are names of files, which are relative to the file that has them. */
+/* Whether its values are file names, relative to the file that has them. */
 bool weir_key_is_path(const weir_key *key);
 
 /*
- * Reads one value into the struct. file: the name of the file in which it is written; NULL: relative paths stay as they
- * are. first: a list begins with it; otherwise it is added to the list. -EINVAL with weir_error, which says what is
- * accepted but not the key's name; then nothing has changed.
+ * Reads one value into the struct. file: the file in which it is written; NULL: relative paths stay as they
+ * are. first: a list begins with it; otherwise it is added to the list. -EINVAL with weir_error, which says
+ * what is accepted, without the key's name; nothing is changed then.
  */
 int weir_key_set(const weir_key *key, void *values, const char *text, const char *file, bool first,
 		 const weir_key_memory *memory);
-/* The same of a key that is neither a text nor a list, into its field, which has at most 8 bytes. */
+/* The same for a key that is neither a text nor a list, into its field, which has at most 8 bytes. */
 int weir_key_read(const weir_key *key, const char *text, void *ret_field);
-/* Of such a field. */
+/* The size of such a field. */
 size_t weir_key_bytes(const weir_key *key);
-/* Such a field as one would write it, times in ms where that can be; returns `text`. 32 bytes always suffice. */
+/* Prints such a field as it would be written, times in ms if possible; returns `text`. 32 bytes suffice. */
 char *weir_key_print(const weir_key *key, const void *field, char *text, size_t size);
-/* "1ms": a bound, in the unit of the value that was written, which may be NULL. */
+/* Prints a bound, "1ms", in the unit of the value that was written, which may be NULL. */
 void weir_key_bound_text(const weir_key *key, double bound, const char *written, char *text, size_t size);
 /* "time", "percentile". */
 const char *weir_key_type_name(const weir_key *key);
 char *weir_key_copy_text(const char *text, const weir_key_memory *memory);
-/* A path as seen from the folder of the file that has it. */
+/* Resolves a path relative to the folder of the file that has it. */
 char *weir_key_resolve(const char *path, const char *file, const weir_key_memory *memory);
 
 bool weir_key_same(const weir_key *key, const void *values, const void *others);
-/* The value of another struct; texts are copied. */
+/* Copies the value from another struct, with its texts. */
 void weir_key_copy(const weir_key *key, void *values, const void *others, const weir_key_memory *memory);
-/* Mixes the value into a fingerprint, which begins with WEIR_KEY_HASH. */
+/* Mixes the value into a fingerprint, which starts as WEIR_KEY_HASH. */
 #define WEIR_KEY_HASH UINT64_C(0xcbf29ce484222325)
 uint64_t weir_key_hash(const weir_key *key, const void *values, uint64_t hash);
 
 /* "time", "one of on, off". */
 void weir_key_print_type(const weir_key *key, FILE *file);
-/* "1ms to 1h"; nothing where there are no bounds. */
+/* "1ms to 1h"; nothing if there are no bounds. */
 void weir_key_print_bounds(const weir_key *key, FILE *file);
 /* Two lines for a terminal, and a row of a Markdown table: name, type, default, bounds, help. */
 void weir_key_explain(const weir_key *key, FILE *file);

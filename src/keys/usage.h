@@ -3,7 +3,7 @@
 #define WEIR_KEYS_USAGE_H
 
 /*
- * What all programs say about a command line that they do not understand, and how they end.
+ * The message of all programs about an unexpected argument, and their exit statuses.
  *
  * Threads: the main thread.
  */
@@ -11,8 +11,8 @@
 enum { WEIR_EXIT_OK = 0, WEIR_EXIT_FAILED = 1, WEIR_EXIT_USAGE = 2 };
 
 /*
- * Says on stderr that the program ("weir load") does not take an argument, and which option of its help was meant
- * if one is near. Returns WEIR_EXIT_USAGE.
+ * Says on stderr that the program ("weir load") does not take an argument, and suggests a similar option of
+ * its help. Returns WEIR_EXIT_USAGE.
  */
 int weir_usage_unexpected(const char *program, const char *usage, const char *argument);
 

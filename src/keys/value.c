@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the text of a value to its field, by the row of its key. */
+/* Reads the text of a value into its field, by the row of its key. */
 #include <errno.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 /* ---- types that base/text.h does not read ---- */
 
-/* "100/s", "6000/m", "1/h"; a number alone is ambiguous. */
+/* "100/s", "6000/m", "1/h"; a number alone would be ambiguous. */
 static int read_rate(const char *text, double *ret_per_s)
 {
 	static const struct {
@@ -105,7 +105,7 @@ static char *read_text(const weir_key *key, const char *text, const char *file, 
 	return weir_key_copy_text(text, memory);
 }
 
-/* The list with one more value. It is copied, so it is not long; and it never changes under a reader. */
+/* A copy of the list with one more value. Lists are short, and a list never changes under a reader. */
 static int append(const weir_key *key, const char ***list, const char *text, const char *file, bool first,
 		  const weir_key_memory *memory)
 {
@@ -162,7 +162,7 @@ static int read_value(const weir_key *key, const char *text, value *v)
 	}
 }
 
-/* What is compared with the bounds. */
+/* The number that is compared with the bounds. */
 static double magnitude(const weir_key *key, const value *v)
 {
 	switch (key->type) {

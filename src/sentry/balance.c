@@ -33,7 +33,7 @@ int weir_fleet_add(weir_fleet *fleet, weir_origin *backend)
 	} else {
 		backend->index = count;
 		atomic_store_explicit(&fleet->backend[count], backend, memory_order_relaxed);
-		/* Whoever sees the count sees the backend. */
+		/* A thread that sees the count also sees the backend. */
 		atomic_store_explicit(&fleet->count, count + 1, memory_order_release);
 	}
 	pthread_mutex_unlock(&fleet->lock);
@@ -67,7 +67,9 @@ static void tell_ejected(const weir_fleet *fleet, const weir_origin *backend, ui
 			(double)time_ns / WEIR_NS_PER_S, backend->options.failures);
 }
 
-/* An ejection ends by itself: what shows it is the first call afterwards. In panic, ejected ones get calls as well. */
+/*
+ * An ejection ends by itself, which the first call afterwards shows. In panic, ejected ones get calls, too.
+ */
 static void tell_returned(const weir_fleet *fleet, weir_origin *backend, uint64_t now_ns)
 {
 	if (!atomic_load_explicit(&backend->shared.away, memory_order_relaxed) ||
@@ -81,7 +83,7 @@ bool weir_fleet_failed(weir_fleet *fleet, weir_origin *backend, uint64_t now_ns)
 {
 	if (!weir_origin_failed(backend))
 		return false;
-	/* Two threads must not eject the last two at once. */
+	/* The lock keeps two threads from ejecting the last two backends at once. */
 	pthread_mutex_lock(&fleet->lock);
 	bool eject = healthy(backend, now_ns) && weir_fleet_usable(fleet, now_ns) > 1;
 	if (eject)
@@ -94,7 +96,7 @@ bool weir_fleet_failed(weir_fleet *fleet, weir_origin *backend, uint64_t now_ns)
 
 /* ---- choosing ---- */
 
-/* One that won a choice may lose it again while it starts slowly. */
+/* During a slow start, a backend that won a choice may still lose it. */
 static weir_origin *less_loaded(weir_random *random, weir_origin *a, weir_origin *b, uint64_t now_ns)
 {
 	if (weir_origin_in_flight(b) < weir_origin_in_flight(a)) {
@@ -113,7 +115,7 @@ typedef struct candidates {
 	uint32_t count;
 } candidates;
 
-/* Those with room; healthy ones only, unless in panic. */
+/* Backends with room; only healthy ones, unless in panic. */
 static void collect(const weir_fleet *fleet, uint64_t now_ns, const weir_origin *not_this, bool panic,
 		    candidates *found)
 {
@@ -151,7 +153,7 @@ static weir_origin *choose_slowly(weir_fleet *fleet, weir_random *random, uint64
 	return draw(random, &found, now_ns);
 }
 
-/* Two draws from the whole list, which is right wherever both are fit; NULL: look at all. */
+/* Two draws from the whole list, which is correct if both are fit; NULL: use choose_slowly. */
 static weir_origin *choose_quickly(weir_fleet *fleet, weir_random *random, uint64_t now_ns,
 				   const weir_origin *not_this)
 {
@@ -176,7 +178,7 @@ weir_origin *weir_fleet_pick(weir_fleet *fleet, weir_random *random, uint64_t no
 			     const weir_origin *not_this)
 {
 	weir_origin *backend = choose_quickly(fleet, random, now_ns, not_this);
-	/* Another thread may have taken the last place since it was looked at. */
+	/* Another thread may have taken the last place in the meantime. */
 	for (uint32_t i = 0; i <= weir_fleet_count(fleet); i++) {
 		if (backend == NULL)
 			backend = choose_slowly(fleet, random, now_ns, not_this);

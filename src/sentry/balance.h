@@ -3,15 +3,18 @@
 #define WEIR_SENTRY_BALANCE_H
 
 /*
- * A fleet: the backends of one sentry, and which of them gets a call.
+ * A fleet: the backends of one sentry, and the choice among them for each call.
  *
- * The choice is the less loaded of two that are drawn at random (Mitzenmacher): nearly as good as the least loaded of all, and threads that choose at the same moment do not all
- * choose the same. One that starts slowly loses a choice it has won with the probability that its weight lacks.
+ * The choice is the less loaded of two drawn at random (Mitzenmacher). This is nearly as good as the least
+ * loaded of all, and threads that choose at the same moment do not all choose the same one. During a slow
+ * start, a backend keeps a choice that it has won only with the probability of its weight.
  *
- * Backends that are down, ejected, or have as many calls as they may are left out. Where all of them are down or ejected, health is not looked at any more (panic): a check that is wrong about all of them,
- * or a fault that they share, must not turn a bad service into none.
+ * Backends that are down, ejected or full are left out. If all are down or ejected, health is ignored
+ * (panic): a check that is wrong about all of them, or a fault that they share, must not turn a bad service
+ * into none.
  *
- * Threads: the list is made by one thread and grows by one thread; every reader may be on any. Backends stay until the fleet is freed; one that is retired is not chosen again.
+ * Threads: additions are under the lock; any thread may read the list. Backends stay until the fleet is
+ * freed; a retired one is not chosen again.
  */
 
 #include <weir/random.h>
@@ -24,17 +27,16 @@
 typedef struct weir_fleet {
 	_Atomic(weir_origin *) backend[WEIR_FLEET_MOST];
 	_Atomic uint32_t count;
-	pthread_mutex_t lock; /* of ejections and additions */
+	pthread_mutex_t lock; /* for ejections and additions */
 	_Atomic uint64_t panics;
-	weir_errors
-		*errors; /* is told of ejections and returns; set before the first call; NULL: nobody is */
-	_Atomic bool resting; /* nobody is to come any more: neither checked nor resolved */
+	weir_errors *errors;  /* hears of ejections and returns; set before the first call; may be NULL */
+	_Atomic bool resting; /* no more requests will come, so nothing is checked or resolved */
 } weir_fleet;
 
 int weir_fleet_init(weir_fleet *fleet);
 /* Frees the backends; none may have a call. */
 void weir_fleet_fini(weir_fleet *fleet);
-/* Takes the backend over. -ENOSPC: it has as many as it may, and the backend is still the caller's. */
+/* Takes ownership of the backend. -ENOSPC: the fleet is full, and the backend is still the caller's. */
 int weir_fleet_add(weir_fleet *fleet, weir_origin *backend);
 
 static inline uint32_t weir_fleet_count(const weir_fleet *fleet)
@@ -48,14 +50,14 @@ static inline weir_origin *weir_fleet_at(const weir_fleet *fleet, uint32_t index
 }
 
 /*
- * Chooses a backend, with a place taken in it (weir_origin_give). not_this, which may be NULL, is chosen only where there is no other. NULL: all of them
- * are full.
+ * Chooses a backend and takes a place in it (weir_origin_give). not_this, which may be NULL, is chosen only
+ * if there is no other. NULL: all are full.
  */
 weir_origin *weir_fleet_pick(weir_fleet *fleet, weir_random *random, uint64_t now_ns,
 			     const weir_origin *not_this);
-/* A call to the backend failed by its fault: may eject it, but not the last usable one. true: ejected. */
+/* A call failed by the backend's fault: may eject it, unless it is the last usable one. true: ejected. */
 bool weir_fleet_failed(weir_fleet *fleet, weir_origin *backend, uint64_t now_ns);
-/* Backends that may be chosen by their health. */
+/* How many backends are fit by their health. */
 uint32_t weir_fleet_usable(const weir_fleet *fleet, uint64_t now_ns);
 
 #endif

@@ -43,7 +43,7 @@ static void judge(check *c, bool good)
 	const weir_health_options *options = &c->health->options;
 	weir_timer_stop(&c->timer);
 	c->busy = false;
-	/* What failed because everything ends here says nothing about the backend. */
+	/* A check that failed because the loop ends says nothing about the backend. */
 	if (c->health->upstream == NULL)
 		return;
 	uint64_t now_ns = weir_loop_time(weir_upstream_loop(c->health->upstream));
@@ -67,7 +67,7 @@ static void check_whole(weir_call *call, const weir_call_answer *answer, weir_bu
 	judge(of_call(call), is_good(answer));
 }
 
-/* Whatever the body is, nobody wants it. */
+/* The body does not matter. */
 static void check_head(weir_call *call, const weir_call_answer *answer)
 {
 	bool good = is_good(answer);
@@ -110,7 +110,7 @@ static void begin_check(check *c)
 		return;
 	int error = weir_call_start(health->upstream, &c->call, &check_ops, c->backend, &request);
 	weir_buf_unref(request.head);
-	/* No descriptor, no memory: our trouble, not the backend's. */
+	/* No descriptor or no memory: our fault, not the backend's. */
 	if (error != 0)
 		return;
 	weir_loop *loop = weir_upstream_loop(health->upstream);
@@ -118,7 +118,7 @@ static void begin_check(check *c)
 	weir_timer_start(loop, &c->timer, weir_loop_time(loop) + health->options.timeout_ns);
 }
 
-/* ---- all of them ---- */
+/* ---- all checks ---- */
 
 static check *check_of(weir_health *health, uint32_t index)
 {
@@ -147,7 +147,7 @@ static void next_round(weir_timer *timer, void *arg)
 	weir_timer_start(loop, timer, weir_loop_time(loop) + health->options.interval_ns);
 }
 
-/* Connections end with the loop by themselves; timers must not be left on it. */
+/* Connections end with the loop; timers must be removed from it. */
 static void loop_ends(weir_ending *ending)
 {
 	weir_health_stop((weir_health *)(void *)((char *)ending - offsetof(weir_health, ending)));

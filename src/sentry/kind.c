@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kind "backend": `route "a" { backend = app }` leads to the servers of `backend "app" { server = ... }`. Routes with the
- * same admission share one sentry, named after the backend, so that one law sees all that the backend is given.
+ * The kind "backend": `route "a" { backend = app }` leads to the servers of `backend "app" { server = ... }`.
+ * Routes with the same admission share one sentry, named after the backend, so that one law sees the
+ * backend's whole load.
  *
- * Servers, and how many requests they work on at once, are changed in place. All else makes another sentry.
+ * Servers, and how many requests they handle at once, can be changed in place. Any other change makes a new
+ * sentry.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -41,7 +43,7 @@ typedef struct backend {
 	bool forwarded, quality, heed_refusals;
 	bool verify;
 	const char *ca;
-	bool named; /* by the check: one of its servers has a name that is looked up */
+	bool named; /* set by the check: a server has a host name to resolve */
 } backend;
 
 typedef struct route_keys {
@@ -106,7 +108,7 @@ static const weir_block blocks[] = {{"backend", "name", "Servers that do the sam
 
 /* ---- servers ---- */
 
-/* What is between the scheme and the first slash: a server's name. */
+/* The part between the scheme and the next slash: a server's name. */
 static const char *authority_of(const char *url, size_t *ret_length)
 {
 	const char *at = strstr(url, "://");
@@ -170,7 +172,7 @@ static bool is_askable(const char *path)
 	return *path == '\0';
 }
 
-/* A star is one there: it is no pattern. */
+/* A star in the path is a literal one, not a pattern. */
 static size_t put_escaped(char c, char *rule, size_t at, size_t size)
 {
 	const char *text = c == '*' ? "%2A" : (char[]){c, '\0'};
@@ -180,7 +182,7 @@ static size_t put_escaped(char c, char *rule, size_t at, size_t size)
 	return at;
 }
 
-/* The rule that is the path of its health checks, without the query. False: there is none, or it is "/". */
+/* The rule for the path of its health checks, without the query. False: there is none, or it is "/". */
 static bool health_rule(const backend *b, char *ret_rule, size_t size)
 {
 	size_t length = b->health != NULL ? strcspn(b->health, "?") : 0;
@@ -192,7 +194,7 @@ static bool health_rule(const backend *b, char *ret_rule, size_t size)
 	return true;
 }
 
-/* Sent as it is, and its path is a rule as well. */
+/* The path is sent as it is, and is also used as a rule. */
 static void check_health(weir_config *config, const backend *b)
 {
 	const char *path = b->health;
@@ -246,7 +248,7 @@ static void check(weir_config *config)
 	}
 }
 
-/* The row of its key has seen to it that there is one. */
+/* The row of the key makes sure that there is one. */
 static const backend *backend_of(const weir_config *config, const weir_route_view *route)
 {
 	const route_keys *values = route->values;
@@ -335,7 +337,7 @@ static const weir_kind_flag flag = {
 	.apply = apply_flag,
 };
 
-/* ---- what all backends share: bounds on the requests at their servers, whatever route they came by ---- */
+/* ---- what all backends share: bounds on the requests at their servers, over all routes ---- */
 
 typedef struct shared_bound {
 	struct shared_bound *next;
@@ -403,7 +405,7 @@ static const char *shares(const weir_route_view *route)
 	return values->backend;
 }
 
-/* How large a bound is can be changed, but not whether there is one. */
+/* The size of a bound can be changed, but not whether there is one. */
 static uint64_t identity(const weir_config *config, const weir_route_view *route)
 {
 	return backend_of(config, route)->concurrency != 0;
@@ -447,7 +449,7 @@ static int make_sentry(const weir_making *making, const backend *b, thing *t)
 			   .idle_ns = b->idle_timeout_ns,
 			   .idle = b->idle_connections},
 		.retry = {.share = b->retry_budget > 0 ? b->retry_budget : -1,
-			  .floor_per_s = b->retry_budget > 0 ? 0 : -1}, /* 0: none at all */
+			  .floor_per_s = b->retry_budget > 0 ? 0 : -1}, /* negative: none at all */
 		.forwarded = b->forwarded ? WEIR_FORWARDED_APPEND : WEIR_FORWARDED_OFF,
 		.no_quality = !b->quality,
 		.health = {.path = b->health,
@@ -498,7 +500,7 @@ static int make(const weir_making *making, void **ret_thing, weir_stage **ret_st
 	return 0;
 }
 
-/* New servers are added before others are taken away, so that there is never none. */
+/* New servers are added before others are removed, so that there is always one. */
 static int prepare(void *arg, const weir_config *config, const weir_route_view *route)
 {
 	const thing *t = arg;

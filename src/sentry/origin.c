@@ -16,9 +16,9 @@
 #define RISE          2
 #define FALL          3
 
-/* What a backend gets of its share at the beginning of a slow start. */
+/* A backend's share at the beginning of a slow start. */
 #define WEIGHT_LEAST .1
-/* One answer's share in the average, as a shift: 1/8. */
+/* The weight of one answer in the average, as a shift: 1/8. */
 #define LATENCY_SHIFT 3
 
 #define LOAD(atom)         atomic_load_explicit(&(atom), memory_order_relaxed)
@@ -55,7 +55,7 @@ static bool is_port(const char *text, size_t length)
 	return value >= 1 && value <= 65535;
 }
 
-/* Where the host of an authority ends: at its last colon, or behind a bracket. */
+/* Where the host of an authority ends: at the first colon, or after the bracket. */
 static size_t host_length(const char *authority, size_t length)
 {
 	if (authority[0] == '[') {
@@ -83,7 +83,7 @@ static int split_authority(weir_origin *backend, const char *authority, size_t l
 	return backend->port != NULL && backend->name != NULL && backend->host != NULL ? 0 : -ENOMEM;
 }
 
-/* Bytes that would end a field or be another part of a URL. */
+/* No bytes that would end a field or begin another part of a URL. */
 static bool is_clean(const char *text, size_t length)
 {
 	for (size_t i = 0; i < length; i++)
@@ -157,7 +157,7 @@ int weir_origin_new(const weir_origin_options *options, weir_origin **ret_backen
 	}
 	if (error == -ENOMEM)
 		weir_error_set(error, "backend: out of memory");
-	/* So that no reactor reads certificates from a disk. */
+	/* Now, so that no reactor reads certificates from disk. */
 	if (error == 0 && backend->secure && !options->unverified)
 		error = weir_tls_prepare(backend->ca);
 	if (error == 0) {
@@ -216,7 +216,7 @@ void weir_origin_eject(weir_origin *backend, uint64_t now_ns)
 {
 	uint64_t most_ns = backend->options.eject_most_ns, time_ns = backend->options.eject_ns;
 	uint64_t last_ns = LOAD(backend->shared.ejected_until_ns);
-	/* Long well after the last one: this one is the first again. */
+	/* It was well for so long that this counts as the first ejection. */
 	if (last_ns != 0 && now_ns > last_ns && now_ns - last_ns > most_ns)
 		STORE(backend->shared.ejections_in_row, 0);
 	uint32_t before = LOAD(backend->shared.ejections_in_row);

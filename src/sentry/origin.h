@@ -3,17 +3,20 @@
 #define WEIR_SENTRY_ORIGIN_H
 
 /*
- * An origin: a backend as this process knows it, where it is and how it fares, over all threads.
+ * An origin: a backend as this process knows it: its address, load and health, over all threads.
  *
- * Health has two sources. Active checks (health.h) count answers in a row: `fall` bad ones take it down, `rise` good ones bring it back. What happens to
- * real calls is the passive source: `failures` in a row eject it for a time that doubles with each ejection. Whether an ejection is carried out is decided by the fleet
- * (balance.h), which never ejects the last one. A backend that comes back, either way, starts slowly: its weight grows from a tenth to 1 within slow_start_ns.
+ * Health has two sources. Active checks (health.h) count answers in a row: after `fall` bad ones it is down,
+ * after `rise` good ones it is up again. Real calls are the passive source: `failures` in a row eject it, for
+ * a time that doubles with each ejection. The fleet (balance.h) decides whether to eject, and never ejects
+ * the last one. A backend that comes back, either way, starts slowly: its weight grows from a tenth to 1
+ * within slow_start_ns.
  *
- * Addresses. A name is resolved when the backend is made and then again by a thread of its own (resolve.h), never by a reactor. Connections take the
- * address that last worked first, then the others.
+ * Addresses. A name is resolved when the backend is made, and then again by a separate thread (resolve.h),
+ * never by a reactor. New connections first try the address that worked last, then the others.
  *
- * Threads: options and names are const; addresses are under a lock that is held for a copy, and asked for by new connections only; everything else is
- * atomic and approximate: two threads that report at once may lose a count, never a bound.
+ * Threads: options and names are const. Addresses are under a lock, held for a copy, that only new
+ * connections take. Everything else is atomic and approximate: two threads that report at once may lose a
+ * count, never a bound.
  */
 
 #include <pthread.h>
@@ -23,7 +26,7 @@
 
 #define WEIR_ORIGIN_ADDRESSES 8
 
-/* The Host field that a backend gets. */
+/* The Host field that is sent to a backend. */
 typedef enum weir_host_policy {
 	WEIR_HOST_CLIENT,  /* as the client sent it */
 	WEIR_HOST_BACKEND, /* host and port of the backend's URL */
@@ -33,11 +36,11 @@ typedef enum weir_host_policy {
 typedef struct weir_origin_options {
 	const char *url; /* "http://HOST[:PORT]" or "https://..."; copied */
 	weir_host_policy host;
-	const char *host_name;  /* for WEIR_HOST_NAMED: "inner.test", with a port if it has one; copied */
+	const char *host_name;  /* for WEIR_HOST_NAMED: "inner.test", perhaps with a port; copied */
 	uint32_t concurrency;   /* calls at once, over all threads; 0: no bound */
 	const char *ca;         /* https: PEM file to verify by; NULL: the system's */
 	bool unverified;        /* https: take any certificate */
-	uint32_t failures;      /* calls that fail in a row and eject it; 0: 5 */
+	uint32_t failures;      /* failed calls in a row that eject it; 0: 5 */
 	uint64_t eject_ns;      /* the first ejection; 0: 2 s */
 	uint64_t eject_most_ns; /* 0: 60 s */
 	uint64_t slow_start_ns; /* 0: 10 s; UINT64_MAX: none */
@@ -52,13 +55,13 @@ typedef struct weir_address {
 typedef struct weir_origin {
 	/* const after init */
 	char *name;      /* "host:port", as in the URL */
-	char *host;      /* for resolving, SNI */
-	char *sent_host; /* the Host field where it is not the client's; else NULL */
+	char *host;      /* for resolving and SNI */
+	char *sent_host; /* the Host field; NULL: the client's */
 	char *port;
 	char *ca;
 	char note[280]; /* "upstream=host:port", for logs */
 	size_t note_length;
-	bool secure, numeric; /* numeric: nothing to resolve again */
+	bool secure, numeric; /* numeric: need not be resolved again */
 	weir_origin_options options;
 	uint32_t index; /* in its fleet */
 
@@ -75,12 +78,12 @@ typedef struct weir_origin {
 		_Atomic uint32_t failed_in_row;
 		_Atomic uint32_t ejections_in_row;
 		_Atomic uint32_t checks_in_row; /* of the kind that would change `down` */
-		_Atomic uint64_t latency_ns;    /* to the first byte, an average that forgets */
+		_Atomic uint64_t latency_ns;    /* to the first byte, a moving average */
 		_Atomic uint64_t ejected_until_ns;
-		_Atomic uint64_t recovered_ns; /* 0: never was away */
+		_Atomic uint64_t recovered_ns; /* 0: was never down */
 		_Atomic uint64_t ejections, checks_failed, checks;
 		_Atomic bool down, retired;
-		_Atomic bool away; /* was ejected, and has had no call since that was over */
+		_Atomic bool away; /* was ejected, and has had no call since that ended */
 	} shared;
 } weir_origin;
 
@@ -90,29 +93,29 @@ void weir_origin_free(weir_origin *backend);
 
 /* ---- addresses ---- */
 
-/* Resolves again; the old addresses stay where that fails. May block. */
+/* Resolves again; on failure the old addresses stay. May block. */
 int weir_origin_resolve(weir_origin *backend);
-/* The attempt'th address to try, counted from the one that worked last; false: there are no more. */
+/* The attempt-th address to try, counted from the one that worked last; false: there are no more. */
 bool weir_origin_address(weir_origin *backend, uint32_t attempt, weir_address *ret_address);
-/* That attempt'th one works. */
+/* Notes that the attempt-th one works. */
 void weir_origin_prefer(weir_origin *backend, uint32_t attempt);
 
 /* ---- calls ---- */
 
-/* Whether it may have a call by what is known of its health. */
+/* Whether its health allows a call. */
 bool weir_origin_usable(const weir_origin *backend, uint64_t now_ns);
-/* 1, or less while it starts slowly. */
+/* 1, or less during a slow start. */
 double weir_origin_weight(const weir_origin *backend, uint64_t now_ns);
-/* Takes a place; false: it has as many calls as it may. Each taken place is given back. */
+/* Takes a place; false: it is full. Each place that was taken must be given back. */
 bool weir_origin_take(weir_origin *backend);
 void weir_origin_give(weir_origin *backend);
 /* The first byte of an answer came after first_byte_ns. */
 void weir_origin_answered(weir_origin *backend, uint64_t first_byte_ns);
-/* A call failed by its fault. true: it should be ejected. */
+/* A call failed by the backend's fault. true: it should be ejected. */
 bool weir_origin_failed(weir_origin *backend);
 /* Ejects it, for longer each time. */
 void weir_origin_eject(weir_origin *backend, uint64_t now_ns);
-/* The result of an active check. true: it is down now, or up again. */
+/* Notes the result of an active check. true: it is now down, or up again. */
 bool weir_origin_checked(weir_origin *backend, bool good, uint64_t now_ns);
 
 static inline uint32_t weir_origin_in_flight(const weir_origin *backend)

@@ -27,16 +27,16 @@ static void note(weir_exchange *exchange, const weir_call_failure *failure)
 			(weir_span){text, (size_t)length < sizeof(text) ? (size_t)length : sizeof(text) - 1});
 }
 
-/* Which backend, what was wrong, what became of it, and for whom. */
+/* Logs which backend failed, why, what followed, and for which client. */
 static void tell(const weir_exchange *exchange, weir_log_level level, const char *kind,
 		 const weir_call_failure *failure, const char *outcome)
 {
 	char client[64];
 	weir_errors *errors = exchange->thread->proxy->options.errors;
-	/* What failed because everything ends here is nobody's mistake. */
+	/* Failures because the process ends are nobody's fault. */
 	if (failure->error == -ECANCELED || !weir_errors_hears(errors, level))
 		return;
-	/* Why there is no connection is known to the system alone. */
+	/* Only the system knows why there is no connection. */
 	const char *why = failure->step == WEIR_CALL_CONNECT && failure->error != -ETIMEDOUT
 				  ? strerrordesc_np(-failure->error)
 				  : NULL;
@@ -46,7 +46,7 @@ static void tell(const weir_exchange *exchange, weir_log_level level, const char
 			why != NULL ? ")" : "", outcome, client);
 }
 
-/* Tunnels are open for hours, and either side may just go. */
+/* Tunnels stay open for hours, and either side may leave, so their end is only a debug message. */
 static void tell_given_up(const weir_exchange *exchange, const weir_call_failure *failure)
 {
 	const char *outcome = exchange->begun                ? "the answer was cut"
@@ -96,7 +96,7 @@ static int try_backend(weir_exchange *exchange, bool fresh)
 	return error;
 }
 
-/* not_this has just failed. */
+/* not_this: the one that has just failed, or NULL. */
 static weir_origin *pick(const weir_exchange *exchange, weir_origin *not_this)
 {
 	weir_upstream *upstream = exchange->thread->upstream;
@@ -104,7 +104,7 @@ static weir_origin *pick(const weir_exchange *exchange, weir_origin *not_this)
 			       weir_loop_time(weir_upstream_loop(upstream)), not_this);
 }
 
-/* Any but the one that has just failed, or NULL. */
+/* Any backend except the one that has just failed, or NULL. */
 static weir_origin *pick_another(const weir_exchange *exchange)
 {
 	weir_origin *other = pick(exchange, exchange->backend);
@@ -114,7 +114,7 @@ static weir_origin *pick_another(const weir_exchange *exchange)
 	return NULL;
 }
 
-/* Calls a backend in which a place was taken; NULL: all of them are full. */
+/* Calls a backend in which a place was taken; NULL: all are full. */
 static void try(weir_exchange *exchange, weir_origin *backend, bool fresh)
 {
 	exchange->backend = backend;
@@ -132,7 +132,7 @@ static void try(weir_exchange *exchange, weir_origin *backend, bool fresh)
 								     .text = "no connection could be made"});
 }
 
-/* What still comes of the body has to wait until there is a call that takes it. */
+/* The client's body must wait until there is a call that takes it. */
 static void try_again(weir_exchange *exchange, weir_origin *backend, bool fresh)
 {
 	exchange->ready = false;
@@ -165,7 +165,8 @@ void weir_proxy_failed(weir_call *call, const weir_call_failure *failure)
 		WEIR_PROXY_COUNT(exchange, retries);
 		tell(exchange, WEIR_LOG_INFO, "retry", failure, "it is tried again");
 		exchange->story.late |= late;
-		exchange->request->kind = (weir_cost_kind){0}; /* two tries tell nothing about one */
+		/* the time of two tries says nothing about one */
+		exchange->request->kind = (weir_cost_kind){0};
 		try_again(exchange, other != NULL ? other : pick(exchange, exchange->backend), false);
 		return;
 	case WEIR_RETRY_NO:
@@ -189,7 +190,7 @@ static void client_gone(weir_request *request, void *arg)
 	weir_request_abort(request);
 }
 
-/* h2c would be a protocol that nobody here looks into. */
+/* Not h2c: nothing here understands that protocol. */
 static bool wants_upgrade(const weir_request *request)
 {
 	if (!(request->head.flags & WEIR_HEAD_UPGRADE) || weir_request_body_length(request) != 0)

@@ -3,21 +3,27 @@
 #define WEIR_SENTRY_PROXY_H
 
 /*
- * The handler of a sentry's stage: a request becomes a call to one of the fleet's backends, and its answer the request's.
+ * The handler of a sentry's stage: each request becomes a call to one of the fleet's backends, and the answer
+ * goes back.
  *
- * The event is held while the backend works, and settled by the head of the answer: so what the stage's law measures is the time to the first byte, for streams and
- * long polls too. A backend's 429 or 503 settles it as refused and goes to the client as it is, with its Retry-After.
+ * The event is held while the backend works, and settled by the head of the answer. So the stage's law
+ * measures the time to the first byte, also for streams and long polls. A backend's 429 or 503 settles it as
+ * refused, and goes to the client unchanged, with its Retry-After.
  *
- * What changes on the way. Fields of one connection (Connection and what it names, Keep-Alive, Proxy-*, TE, Trailer, Transfer-Encoding, Upgrade) are taken out; framing
- * is each side's own; X-Forwarded-For, -Proto and -Host and Via are added as the options say; Weir-Quality tells the backend what it should deliver while the
- * stage's law asks for less than the best. Everything else passes as it is, byte for byte.
+ * What is changed. Fields of one connection (Connection and what it names, Keep-Alive, Proxy-*, TE, Trailer,
+ * Transfer-Encoding, Upgrade) are removed. Each side has its own framing. X-Forwarded-For, -Proto and -Host
+ * and Via are added as the options say. While the stage's law asks for less than the best, Weir-Quality tells
+ * the backend how much to deliver. Everything else passes unchanged, byte for byte.
  *
- * Expect: 100-continue is passed to the backend, and the client's body is read once the backend has asked for it, or after expect_ns. Upgrades become tunnels. Interim answers are passed on.
+ * Expect: 100-continue is passed to the backend. The client's body is read once the backend has asked for it,
+ * or after expect_ns. Upgrades become tunnels. Interim answers are passed on.
  *
- * Errors: 502 where the backend could not be reached or answered nonsense, 504 where it took too long, 503 (as the route rejects) where every backend has as many calls as it may; the reason is in the access
- * log's note. Before that, retry.h decides whether it is tried again. An answer that breaks off is cut, so that the client knows.
+ * Errors: 502 if the backend could not be reached or its answer is malformed; 504 if it took too long; 503
+ * (as the route rejects) if every backend is full. The reason is in the access log's note. Before that,
+ * retry.h decides about another try. An answer that breaks off is cut, so that the client notices.
  *
- * Threads: one part a reactor thread, made by its first request; parts share the fleet only. Made before the world starts or later, freed once it has stopped.
+ * Threads: one part for each reactor thread, made by its first request; parts share only the fleet. Can be
+ * made before or after the world starts; freed once it has stopped.
  */
 
 #include <weir/stage.h>
@@ -26,34 +32,34 @@
 #include "sentry/upstream.h"
 
 typedef enum weir_forwarded {
-	WEIR_FORWARDED_APPEND,  /* the client's address is added to what came */
-	WEIR_FORWARDED_REPLACE, /* what came is not believed */
-	WEIR_FORWARDED_OFF,     /* nothing is touched */
+	WEIR_FORWARDED_APPEND,  /* the client's address is added to the list */
+	WEIR_FORWARDED_REPLACE, /* what came is dropped */
+	WEIR_FORWARDED_OFF,     /* nothing is changed */
 } weir_forwarded;
 
 typedef struct weir_proxy_options {
 	weir_fleet *fleet;
 	weir_forwarded forwarded;
-	bool no_quality; /* backends are not told by Weir-Quality */
+	bool no_quality; /* do not send Weir-Quality */
 	const char *via; /* our name in Via; NULL: "weir"; "": none. Copied */
 	weir_upstream_limits limits;
-	weir_retry_options retry; /* shares are each thread's own */
+	weir_retry_options retry; /* each thread has its own budget */
 	uint64_t expect_ns;       /* 0: 1 s */
 	uint64_t seed;
-	weir_errors *errors; /* is told of calls that fail; NULL: nobody is */
+	weir_errors *errors; /* hears of failed calls; may be NULL */
 } weir_proxy_options;
 
 /* What a proxy counts. X(name) */
-#define WEIR_PROXY_COUNTS(X)                                                                    \
-	X(requests)                                                                             \
-	X(retries)         /* paid for */                                                       \
-	X(free_retries)    /* of kept connections that had ended */                             \
-	X(retries_refused) /* would have been safe, but the budget or the tries were used up */ \
-	X(bad_gateway)                                                                          \
-	X(timeouts)                                                                             \
-	X(full) /* turned away: every backend had as many calls as it may */                    \
-	X(gone) /* the client left */                                                           \
-	X(cut)  /* answers that broke off */                                                    \
+#define WEIR_PROXY_COUNTS(X)                                                       \
+	X(requests)                                                                \
+	X(retries)         /* from the budget */                                   \
+	X(free_retries)    /* a kept connection had ended */                       \
+	X(retries_refused) /* safe, but the budget or the attempts were used up */ \
+	X(bad_gateway)                                                             \
+	X(timeouts)                                                                \
+	X(full) /* rejected: every backend was full */                             \
+	X(gone) /* the client left */                                              \
+	X(cut)  /* answers that broke off */                                       \
 	X(upgrades)
 
 typedef struct weir_proxy_stats {
@@ -74,7 +80,7 @@ bool weir_proxy_end(weir_proxy *proxy);
 void weir_proxy_free(weir_proxy *proxy);
 /* weir_stage_options.handle; its arg is the proxy. */
 void weir_proxy_handle(weir_stage *stage, weir_event **events, size_t count, void *arg);
-/* This thread's connections; NULL: out of memory. For health checks. */
+/* This thread's connections, for health checks; NULL: out of memory. */
 weir_upstream *weir_proxy_upstream(weir_proxy *proxy);
 /* Any thread. */
 void weir_proxy_read_stats(const weir_proxy *proxy, weir_proxy_stats *ret_stats);

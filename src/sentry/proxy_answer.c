@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An exchange under way: the client's body towards the backend, the backend's answer towards the client. */
+/* An exchange in progress: the client's body to the backend, the backend's answer to the client. */
 #include <errno.h>
 #include <string.h>
 
 #include "http/server.h"
 #include "sentry/proxy_priv.h"
 
-/* Fields of an answer on the stack, and ours; weir_proxy_new holds the limits to it. */
+/* Fields of an answer, on the stack, with ours; weir_proxy_new checks the limit. */
 #define FIELDS_MOST WEIR_PROXY_FIELDS(WEIR_PROXY_LIMIT)
 
-/* Of a collected body at once: well below half of what may wait. */
+/* The most of a collected body to send at once: well below half of what may wait. */
 #define PART_MOST 32768
 
-/* Of a body that was not collected, for another try: no more than one part. */
+/* The most of a body that was not collected to keep for another try. */
 #define KEPT_MOST 16384u
 
-/* ---- the client's body, towards the backend ---- */
+/* ---- the client's body, to the backend ---- */
 
-/* A body is kept for another try as long as it is small, and as another is thought of at all. */
+/* A body is kept only while it is small and another try is possible. */
 static bool may_keep(const weir_exchange *exchange, size_t length)
 {
 	size_t have = exchange->kept != NULL ? exchange->kept->length : 0;
@@ -33,7 +33,7 @@ static void forget_kept(weir_exchange *exchange)
 	exchange->kept = NULL;
 }
 
-/* false: no other call would get all of it. */
+/* false: another call could not get all of it. */
 static bool keep_part(weir_exchange *exchange, const weir_buf *buf, size_t offset, size_t length)
 {
 	if (may_keep(exchange, length) && exchange->kept == NULL)
@@ -47,7 +47,7 @@ static bool keep_part(weir_exchange *exchange, const weir_buf *buf, size_t offse
 	return true;
 }
 
-/* Between two tries, after a pause that came too late for it. */
+/* Between two tries, if the pause came too late for this part. */
 static void overflow(weir_exchange *exchange)
 {
 	weir_call_abort(&exchange->call);
@@ -65,7 +65,10 @@ static void body_data(weir_request *request, weir_buf *buf, size_t offset, size_
 			overflow(exchange);
 		return;
 	}
-	/* Refused only by a connection that is ending, of which we will hear, or one that was not paused for: what a client can have on its way fits. */
+	/*
+	 * -EPIPE: the connection is ending, and failed will be called. -ENOBUFS: it was not paused for; what
+	 * a client can have on its way fits.
+	 */
 	if (weir_call_send(&exchange->call, buf, offset, length) == -ENOBUFS) {
 		weir_call_abort(&exchange->call);
 		weir_exchange_let_go(exchange);
@@ -117,13 +120,13 @@ void weir_exchange_late(weir_timer *timer, void *arg)
 	start_reading(arg);
 }
 
-/* As much of a body that is here already as the connection takes; the rest when it has drained. */
+/* Sends as much of a collected body as the connection takes; the rest when it has drained. */
 static void send_collected(weir_exchange *exchange, weir_buf *body)
 {
 	while (exchange->collected_sent < body->length && !weir_call_clogged(&exchange->call)) {
 		size_t rest = body->length - exchange->collected_sent;
 		size_t part = rest < PART_MOST ? rest : PART_MOST;
-		/* Refused only by a connection that is ending, of which we will hear: a clogged one was not asked. */
+		/* Only fails if the connection is ending, and failed will be called: it is not clogged. */
 		if (weir_call_send(&exchange->call, body, exchange->collected_sent, part) != 0)
 			return;
 		exchange->collected_sent += part;
@@ -132,11 +135,11 @@ static void send_collected(weir_exchange *exchange, weir_buf *body)
 		weir_call_finish(&exchange->call, NULL, 0);
 }
 
-/* What a call before this one was given, and the rest. */
+/* Sends what the previous call was given, then the rest. */
 static void go_on_reading(weir_exchange *exchange)
 {
 	weir_buf *kept = exchange->kept;
-	/* Refused only by a connection that is ending, of which we will hear: this is all it has so far. */
+	/* Only fails if the connection is ending, and failed will be called: this is all it has so far. */
 	if (kept != NULL)
 		weir_call_send(&exchange->call, kept, 0, kept->length);
 	if (exchange->ended)
@@ -152,7 +155,7 @@ static void call_ready(weir_call *call)
 	exchange->ready = true;
 	if (!exchange->has_body)
 		return;
-	/* It can be sent again, so that it does not stand in the way of another try. */
+	/* A collected body is sent from the start, so it does not prevent another try. */
 	exchange->collected_sent = 0;
 	if (collected != NULL)
 		send_collected(exchange, collected);
@@ -175,7 +178,7 @@ static void call_drained(weir_call *call)
 		weir_request_resume(exchange->request);
 }
 
-/* ---- the answer, towards the client ---- */
+/* ---- the answer, to the client ---- */
 
 static void request_drained(weir_request *request, void *arg);
 
@@ -199,7 +202,7 @@ static void call_interim(weir_call *call, const weir_call_answer *answer)
 	weir_field fields[FIELDS_MOST];
 	if (answer->head->status != 100) {
 		size_t count = weir_proxy_fields(exchange->thread->proxy, answer, false, fields);
-		/* What the client cannot be told of, it need not know. */
+		/* It does not matter if this fails. */
 		weir_request_interim(exchange->request, answer->head->status, fields, count);
 	} else if (exchange->has_body && exchange->expects) {
 		start_reading(exchange);
@@ -229,7 +232,7 @@ static void call_whole(weir_call *call, const weir_call_answer *answer, weir_buf
 		weir_request_end(request, NULL, 0);
 		return;
 	}
-	/* As weir_request_reply, but for what the parser has made sure of. */
+	/* Like weir_request_reply, without the checks that the parser has made. */
 	if (weir_request_settle_with(request, &reply))
 		weir_request_answer(request, &reply);
 }
@@ -265,14 +268,14 @@ static void call_upgraded(weir_call *call, const weir_call_answer *answer)
 	WEIR_PROXY_COUNT(exchange, upgrades);
 	exchange->reading = exchange->tunnel = exchange->begun = true;
 	weir_request_read(exchange->request, &body_ops, exchange);
-	/* What the client has sent already is delivered from within, perhaps up to its end: the exchange may be over. */
+	/* This delivers what the client has already sent, perhaps to its end: the exchange may be over. */
 	if (weir_request_upgrade(exchange->request, fields, count) != 0) {
 		exchange->tunnel = exchange->begun = false;
 		nonsense(exchange, "an upgrade that cannot be passed on");
 	}
 }
 
-/* A client that reads slowly: the part that does not fit is held, and nothing more comes from the backend until it does. */
+/* If the client reads slowly, a part that does not fit is held, and the backend is paused until it does. */
 static void call_data(weir_call *call, weir_buf *buf, size_t offset, size_t length)
 {
 	weir_exchange *exchange = weir_exchange_of(call);

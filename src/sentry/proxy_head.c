@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Heads on their way through. Towards the backend, what passes unchanged is copied as it came, in runs of bytes as long as nothing in between has to go: an everyday request is one run from
- * its first byte to its last field.
+ * Heads on their way through. What passes to the backend unchanged is copied as it came, in runs of bytes up
+ * to the next field to be removed. A common request is one run, from its first byte to its last field.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -9,31 +9,32 @@
 
 #include "sentry/proxy_priv.h"
 
-/* For what is added: a line of our own each. */
+/* For the lines that are added. */
 #define EXTRA_BYTES 512
 
 #define BIT(name) (UINT64_C(1) << WEIR_FIELD_##name)
 
-/* Of one connection only, in both directions. What frames a body is seen to separately. */
+/* Fields of one connection, in both directions. Framing is handled separately. */
 #define HOP_BY_HOP                                                                             \
 	(BIT(CONNECTION) | BIT(KEEP_ALIVE) | BIT(PROXY_CONNECTION) | BIT(PROXY_AUTHENTICATE) | \
 	 BIT(PROXY_AUTHORIZATION) | BIT(TE) | BIT(TRAILER) | BIT(UPGRADE) | BIT(HTTP2_SETTINGS))
-/* A connection option must not take these out: framing and routing would be another message's. */
+/* Connection must not name these: framing and routing would be another message's. */
 #define NOT_TO_BE_NAMED (BIT(HOST) | BIT(CONTENT_LENGTH) | BIT(TRANSFER_ENCODING) | BIT(EXPECT))
-/* An answer's framing, and what the server writes itself. */
+/* The framing of an answer, and fields that our server writes itself. */
 #define SERVERS_OWN (BIT(CONTENT_LENGTH) | BIT(TRANSFER_ENCODING) | BIT(DATE) | BIT(SERVER))
 
 _Static_assert(WEIR_FIELD_COUNT <= 64, "fields are bits of a word");
 
-/* ---- which fields go ---- */
+/* ---- which fields are removed ---- */
 
-/* The fields of a head, wherever they came from, and what a first look at them has told. */
+/* The fields of a head, and what a first look at them showed. */
 typedef struct fields {
 	const char *bytes;
 	const weir_head_field *at;
 	size_t count;
 	uint64_t seen; /* ids, as bits */
-	bool suspicious; /* some name without a number is as long as, or begins like, one that has to be looked at */
+	/* the length or the first letter of a name without an id is that of a field to check */
+	bool suspicious;
 	bool named; /* Connection names some */
 } fields;
 
@@ -53,7 +54,7 @@ static bool is_usual_option(weir_span option)
 	       weir_span_is(option, WEIR_SPAN("upgrade"));
 }
 
-/* Whether Connection names fields at all: nearly never. */
+/* Whether Connection names any fields: it rarely does. */
 static bool names_fields(const fields *f)
 {
 	for (size_t i = 0; i < f->count; i++) {
@@ -112,7 +113,7 @@ static bool begins_with_proxy(weir_span name)
 	return name.length > 6 && weir_span_is((weir_span){name.at, 6}, WEIR_SPAN("proxy-"));
 }
 
-/* Of a name that has no number. Lengths tell most of them apart. */
+/* For a name without an id. Most differ by their lengths. */
 static bool is_unwanted_other(weir_span name, weir_forwarded forwarded)
 {
 	if ((name.at[0] | 0x20) == 'p')
@@ -131,7 +132,7 @@ static bool is_unwanted_other(weir_span name, weir_forwarded forwarded)
 	}
 }
 
-/* ---- towards the backend ---- */
+/* ---- to the backend ---- */
 
 typedef struct writer {
 	const weir_exchange *exchange;
@@ -201,7 +202,7 @@ static void put_request_line(writer *w)
 	PUT(w, " HTTP/1.1\r\n");
 }
 
-/* HTTP/1: from each field to the next, several at once where they all pass. The request line is part of the first run if it can stay as it is. */
+/* HTTP/1: copies runs of fields that pass. An unchanged request line is part of the first run. */
 static void put_runs(writer *w)
 {
 	const weir_head *head = &w->request->head;
@@ -222,7 +223,7 @@ static void put_runs(writer *w)
 	put(w, w->from.bytes + from, last - from);
 }
 
-/* HTTP/2 may have cut its cookies into several fields (RFC 9113 8.2.3). */
+/* HTTP/2 may have split cookies into several fields (RFC 9113 8.2.3). */
 static void put_cookies(writer *w)
 {
 	bool first = true;
@@ -275,7 +276,7 @@ static void put_ipv4(writer *w, uint32_t address)
 	weir_last_client *last = &w->exchange->thread->last_client;
 	if (last->address != address || last->length == 0)
 		write_ipv4(last, address);
-	/* All of it, as that is one move; there is room for more. */
+	/* A fixed size, which is one move; there is room for it. */
 	memcpy(w->to, last->text, sizeof(last->text));
 	w->to += last->length;
 }
@@ -305,7 +306,7 @@ static bool has_other(const writer *w, weir_span name)
 	return false;
 }
 
-/* Who comes first in the chain knows scheme and host; the addresses are a list. */
+/* The first proxy in the chain knows scheme and host, so those stay; the addresses are a list. */
 static void put_forwarded(writer *w, weir_forwarded forwarded)
 {
 	bool append = forwarded == WEIR_FORWARDED_APPEND;
@@ -371,7 +372,7 @@ static void put_extra(writer *w)
 	PUT(w, "\r\n");
 }
 
-/* More than the head can have in the end. */
+/* An upper bound of the head's size. */
 static size_t bound(const writer *w)
 {
 	const weir_head *head = &w->request->head;
@@ -379,7 +380,7 @@ static size_t bound(const writer *w)
 		       strlen(w->exchange->backend->name) + w->exchange->thread->proxy->via_length;
 	if (w->exchange->backend->sent_host != NULL)
 		bytes += strlen(w->exchange->backend->sent_host);
-	/* As it came, and addresses that were forwarded once more. */
+	/* The head as it came, and forwarded addresses once more. */
 	if (head->version != 20)
 		return bytes + 2 * (size_t)head->length;
 	for (size_t i = 0; i < w->from.count; i++)
@@ -420,7 +421,7 @@ weir_buf *weir_proxy_head(const weir_exchange *exchange)
 	return buf;
 }
 
-/* ---- towards the client ---- */
+/* ---- to the client ---- */
 
 size_t weir_proxy_fields(const weir_proxy *proxy, const weir_call_answer *answer, bool tunnel,
 			 weir_field *ret_fields)
@@ -450,7 +451,7 @@ uint64_t weir_proxy_announced(const weir_call_answer *answer)
 	for (size_t i = 0; i < from.count; i++) {
 		if (from.at[i].id != WEIR_FIELD_CONTENT_LENGTH)
 			continue;
-		/* The parser took it for a number of at most 19 digits. */
+		/* The parser has checked that it is a number of at most 19 digits. */
 		uint64_t length = 0;
 		weir_span value = value_of(&from, i);
 		for (size_t at = 0; at < value.length; at++)

@@ -3,13 +3,15 @@
 #define WEIR_SENTRY_PROXY_PRIV_H
 
 /*
- * The inside of the proxy: an exchange is a request under way and the call made for it. It lives in the request's memory.
+ * The inside of the proxy. An exchange is a request in progress and the call made for it. It lives in the
+ * request's memory.
  *
  *	TRYING ──answer's head──▶ ANSWERING ──end──▶ over
  *	   │  └────── 101 ──────▶ TUNNEL ────end──▶ over
  *	   └─ failed: another try, or an error's text ──▶ over
  *
- * Over means that the request was answered to the end, rejected or aborted: neither request nor exchange may be looked at after that.
+ * Over means that the request was answered completely, rejected or aborted: neither request nor exchange may
+ * be used after that.
  */
 
 #include <weir/loop.h>
@@ -17,9 +19,9 @@
 #include "http/request.h"
 #include "sentry/proxy.h"
 
-/* The address that was written last, as text: the next client is often the same. */
+/* The last address as text, since the next client is often the same. */
 typedef struct weir_last_client {
-	uint32_t address; /* IPv4, as it is in a sockaddr */
+	uint32_t address; /* IPv4, as in a sockaddr */
 	uint32_t length;  /* 0: none yet */
 	char text[16];
 } weir_last_client;
@@ -38,7 +40,7 @@ typedef struct weir_proxy_thread {
 	_Atomic uint32_t ending; /* ENDING_* of proxy.c */
 } weir_proxy_thread;
 
-/* One more, by the only thread that writes. */
+/* Adds one; only one thread writes, so no atomic addition is needed. */
 #define WEIR_PROXY_COUNT(exchange, name)                                                                     \
 	atomic_store_explicit(&(exchange)->thread->counts.name,                                              \
 			      atomic_load_explicit(&(exchange)->thread->counts.name, memory_order_relaxed) + \
@@ -59,16 +61,16 @@ typedef struct weir_exchange {
 	weir_stage *stage;
 	weir_origin *backend;
 	weir_timer timer; /* how long a backend may leave Expect unanswered */
-	weir_buf *kept;   /* the client's body so far, while all of it fits: for another try */
-	weir_buf *held;   /* of the answer, refused by a client that reads slowly */
+	weir_buf *kept;   /* the client's body so far, for another try, while all of it fits */
+	weir_buf *held;   /* a part of the answer that a slow client did not take */
 	size_t held_offset, held_length;
 	size_t collected_sent; /* of a body that was collected */
 	weir_retry_story story;
 	bool has_body, expects, upgrade;
 	bool ready;   /* the call takes the body */
 	bool reading; /* the client's body is being read */
-	bool ended;   /* and was to its end */
-	bool begun;   /* the answer's head is with the client */
+	bool ended;   /* and has been read to its end */
+	bool begun;   /* the answer's head was sent to the client */
 	bool tunnel;
 } weir_exchange;
 
@@ -77,7 +79,7 @@ static inline weir_exchange *weir_exchange_of(weir_call *call)
 	return (weir_exchange *)(void *)call; /* its first member */
 }
 
-/* Before a call that may be the request's last. */
+/* Call before anything that may end the request. */
 static inline void weir_exchange_let_go(weir_exchange *exchange)
 {
 	weir_timer_stop(&exchange->timer);
@@ -88,7 +90,7 @@ static inline void weir_exchange_let_go(weir_exchange *exchange)
 
 /* ---- proxy.c ---- */
 
-/* Answers with an error, or cuts the answer that was begun. The exchange is over. */
+/* Answers with an error, or cuts an answer that has begun. The exchange is over. */
 void weir_exchange_give_up(weir_exchange *exchange, const weir_call_failure *failure);
 /* Tries again, or gives up. */
 void weir_proxy_failed(weir_call *call, const weir_call_failure *failure);
@@ -96,21 +98,21 @@ void weir_proxy_failed(weir_call *call, const weir_call_failure *failure);
 /* ---- proxy_answer.c ---- */
 
 extern const weir_call_ops weir_proxy_call_ops;
-/* The timer's: the backend has left the expectation unanswered for too long. */
+/* For the timer: the backend did not answer the expectation in time. */
 void weir_exchange_late(weir_timer *timer, void *arg);
 
 /* ---- proxy_head.c ---- */
 
 /* The head for the backend, in a buffer of its own; NULL: out of memory. */
 weir_buf *weir_proxy_head(const weir_exchange *exchange);
-/* Most fields of an answer that limits may allow. */
+/* The most fields of an answer that limits may allow. */
 #define WEIR_PROXY_LIMIT 250
-/* Most fields that weir_proxy_fields makes of an answer with that many. */
+/* The most fields that weir_proxy_fields makes of that many. */
 #define WEIR_PROXY_FIELDS(count) ((count) + 1)
-/* The answer's fields for the client, into an array with room for them; returns how many. tunnel: with Upgrade. */
+/* Writes the answer's fields for the client into an array; returns how many. tunnel: with Upgrade. */
 size_t weir_proxy_fields(const weir_proxy *proxy, const weir_call_answer *answer, bool tunnel,
 			 weir_field *ret_fields);
-/* What the answer announces as its length although it has no body (to HEAD, 304). */
+/* The length that an answer without a body announces (to HEAD, 304). */
 uint64_t weir_proxy_announced(const weir_call_answer *answer);
 
 #endif

@@ -29,7 +29,7 @@ static int failed(const weir_origin *backend, int error)
 	return weir_error_set(code, "backend '%s': %s", backend->name, gai_strerror(error));
 }
 
-/* The order of getaddrinfo is by preference; it is kept. */
+/* getaddrinfo orders by preference; the order is kept. */
 static void store(weir_origin *backend, const struct addrinfo *list)
 {
 	uint32_t count = 0;
@@ -97,7 +97,7 @@ static void resolve_all(const weir_resolver *resolver)
 	}
 }
 
-/* Waits under the lock; true: go on. */
+/* Called with the lock held; true: continue. */
 static bool wait_for_turn(weir_resolver *resolver)
 {
 	struct timespec until;

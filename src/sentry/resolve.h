@@ -3,17 +3,17 @@
 #define WEIR_SENTRY_RESOLVE_H
 
 /*
- * A thread that resolves the names of a fleet's backends again, now and then. The system's resolver blocks, and a reactor must not. Fleets whose backends are all given by numeric
- * addresses need none.
+ * A thread that regularly resolves the names of a fleet's backends again, since the system's resolver blocks
+ * and a reactor must not. A fleet with only numeric addresses needs none.
  *
- * Threads: made and freed by one thread. Freeing waits for a resolution that is under way.
+ * Threads: made and freed by one thread. Freeing waits for a resolution in progress.
  */
 
 #include "sentry/balance.h"
 
 typedef struct weir_resolver weir_resolver;
 
-/* every_ns 0: 30 s. NULL in *ret_resolver: there is nothing to resolve. */
+/* every_ns 0: 30 s. *ret_resolver is NULL if there is nothing to resolve. */
 int weir_resolver_new(weir_fleet *fleet, uint64_t every_ns, weir_resolver **ret_resolver);
 void weir_resolver_free(weir_resolver *resolver);
 

@@ -6,7 +6,7 @@
 #define SHARE       .2
 #define FLOOR_PER_S 1.
 #define ATTEMPTS    3
-/* What a quiet time may save up. */
+/* The most tokens that can be saved up. */
 #define TOKENS_MOST 50.
 
 void weir_retry_init(weir_retry *retry, const weir_retry_options *options, uint64_t now_ns)
@@ -17,7 +17,7 @@ void weir_retry_init(weir_retry *retry, const weir_retry_options *options, uint6
 	own->floor_per_s = own->floor_per_s == 0 ? FLOOR_PER_S : own->floor_per_s < 0 ? 0 : own->floor_per_s;
 	if (own->attempts == 0)
 		own->attempts = ATTEMPTS;
-	/* A second's worth to begin with, so that the first request may already be repeated. */
+	/* The tokens of one second, so that the first request may already be retried. */
 	retry->tokens = own->floor_per_s;
 }
 
@@ -63,7 +63,7 @@ static bool was_late(const weir_call_failure *failure)
 	return failure->error == -ETIMEDOUT;
 }
 
-/* The backend may close a connection it has kept for us at any time; no answer to it is a backend in trouble. */
+/* The backend may close a kept connection at any time. A timeout, though, means a backend in trouble. */
 static bool is_stale(const weir_call_failure *failure)
 {
 	return failure->reused && !was_late(failure);

@@ -3,16 +3,19 @@
 #define WEIR_SENTRY_RETRY_H
 
 /*
- * When a call that failed may be made again.
+ * When a failed call may be made again.
  *
- * Safe is a repetition only if the backend cannot have acted on the first one, or acting twice is acting once: nothing was sent; or the method is idempotent,
- * no byte of an answer came, and the request's body was not consumed.
+ * A retry is safe only if the backend cannot have acted on the first call, or acting twice does no harm:
+ * nothing was sent; or the method is idempotent, no byte of an answer came, and the request's body was not
+ * consumed.
  *
- * A backend that did not answer in time is not asked again, nor is a third one asked after two of them: it has the first call's work to do still, and
- * another would double it.
+ * A backend that timed out is not asked again, and after two timeouts no third one is: it still has the first
+ * call's work to do, and another call would double it.
  *
- * Retries are paid from a budget, so that a backend that fails is not met with a multiple of its load: each request adds a part of a token (`retry-budget`), time adds a few (the floor), a retry
- * costs one. Only a reused connection that ended before any byte is free, once: the backend closed it for its own reasons while the request was on its way.
+ * Retries are paid from a budget, so that a failing backend does not get a multiple of its load. Each request
+ * adds a part of a token (`retry-budget`), time adds a few (the floor), and a retry costs one. One retry is
+ * free: if a reused connection ended before any byte, the backend closed it for its own reasons while the
+ * request was on its way.
  *
  * Threads: a budget belongs to one thread. Pure: time comes in as an argument.
  */
@@ -20,9 +23,9 @@
 #include "sentry/upstream.h"
 
 typedef struct weir_retry_options {
-	double share;       /* of the requests that may be repeated; 0: .2; below 0: none */
+	double share;       /* tokens that each request adds; 0: .2; below 0: none */
 	double floor_per_s; /* in addition; 0: 1; below 0: none */
-	uint32_t attempts;  /* for one request in all, the free one not counted; 0: 3 */
+	uint32_t attempts;  /* for one request in all, not counting the free one; 0: 3 */
 } weir_retry_options;
 
 typedef struct weir_retry {
@@ -37,7 +40,7 @@ typedef struct weir_retry_story {
 	weir_method method;
 	bool body_consumed;
 	bool free_used;
-	bool late;         /* a call before this one was */
+	bool late;         /* an earlier call timed out */
 	bool elsewhere;    /* there is another backend to try */
 	uint32_t attempts; /* so far */
 } weir_retry_story;
@@ -49,7 +52,7 @@ typedef enum weir_retry_verdict {
 } weir_retry_verdict;
 
 void weir_retry_init(weir_retry *retry, const weir_retry_options *options, uint64_t now_ns);
-/* A request came: adds its share. */
+/* Adds the share of a new request. */
 static inline void weir_retry_earn(weir_retry *retry)
 {
 	retry->tokens += retry->options.share;

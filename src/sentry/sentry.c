@@ -88,7 +88,7 @@ static int make(weir_sentry *sentry, const weir_sentry_options *options)
 		error = weir_proxy_new(&proxy, &sentry->proxy);
 	if (error == 0 && options->health.path != NULL)
 		error = weir_health_new(&options->health, &sentry->health);
-	/* Last: a stage cannot be taken back. */
+	/* Last, since a stage cannot be removed. */
 	return error == 0 ? make_stage(sentry, options) : error;
 }
 
@@ -117,12 +117,12 @@ static void start_health(weir_post *post, void *arg)
 {
 	weir_sentry *sentry = arg;
 	weir_upstream *upstream = weir_proxy_upstream(sentry->proxy);
-	/* Out of memory: what happens to calls still tells. */
+	/* Out of memory: health is then judged by calls only. */
 	if (upstream != NULL)
 		weir_health_start(sentry->health, upstream);
 }
 
-/* A thread that resolves names, once there is a name. */
+/* Starts a thread that resolves names, once there is a name. */
 static int start_resolver(weir_sentry *sentry)
 {
 	int error = 0;
@@ -184,7 +184,7 @@ void weir_sentry_free(weir_sentry **where)
 	weir_mem_free(sentry);
 }
 
-/* ---- backends come and go ---- */
+/* ---- adding and retiring backends ---- */
 
 weir_stage *weir_sentry_stage(const weir_sentry *sentry)
 {
@@ -236,7 +236,7 @@ void weir_sentry_rest(weir_sentry *sentry, bool resting)
 	atomic_store(&sentry->fleet.resting, resting);
 }
 
-/* ---- how they fare ---- */
+/* ---- stats ---- */
 
 uint32_t weir_sentry_backends(const weir_sentry *sentry)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Upstreams and calls: which connection a call gets, what its owner may do with it. */
+/* Upstreams and calls: which connection a call gets, and what its owner may do with it. */
 #include "sentry/upstream.h"
 
 #include <errno.h>
@@ -11,9 +11,9 @@
 #include "net/net.h"
 #include "sentry/upstream_priv.h"
 
-/* Bytes up to this are copied behind the head, to leave in one piece with it; more are not worth a copy. */
+/* Up to this size, bytes are copied behind the head, to be sent together; for more, a copy does not pay. */
 #define COPY_MOST 2048
-/* Of a chunk: 16 digits and two line ends. */
+/* For a chunk: 16 digits and two line ends. */
 #define CHUNK_EXTRA 20
 
 #define OUTPUT_LEAST (128u * 1024)
@@ -85,7 +85,7 @@ int weir_upstream_new(weir_loop *loop, weir_fleet *fleet, const weir_upstream_li
 void weir_upstream_close(weir_upstream *upstream)
 {
 	weir_upstream_conn *next;
-	/* A call that fails may start another, which is put in front: until none is left but dying ones. */
+	/* A failing call may start another, which is put in front: go on until all are dying. */
 	for (weir_upstream_conn *conn = upstream->all; conn != NULL; conn = next) {
 		next = conn->all_next;
 		if (conn->call != NULL) {
@@ -155,7 +155,7 @@ void weir_upstream_read(const weir_upstream *upstream, uint32_t backend, weir_up
 #undef READ
 }
 
-/* ---- idle connections: a list a lane, the last used first ---- */
+/* ---- idle connections: a list for each lane, last used first ---- */
 
 void weir_upstream_take_idle(weir_upstream_conn *conn)
 {
@@ -208,7 +208,7 @@ weir_call *weir_upstream_part(weir_upstream_conn *conn)
 	return call;
 }
 
-/* Mostly small: then a copy is cheaper than a queue. */
+/* Most heads are small; then a copy is cheaper than a queue. */
 static int send_head(weir_link *link, weir_buf *head)
 {
 	char *place = head->length <= COPY_MOST ? weir_link_reserve(link, head->length) : NULL;
@@ -219,13 +219,13 @@ static int send_head(weir_link *link, weir_buf *head)
 	return 0;
 }
 
-/* A kept connection that still takes bytes; NULL: none. Its head is on its way. */
+/* A kept connection that still takes bytes, with the head sent; NULL: none. */
 static weir_upstream_conn *use_kept(weir_upstream_lane *lane, weir_call *call, weir_buf *head)
 {
 	weir_upstream_conn *conn;
 	while ((conn = lane->newest) != NULL) {
 		weir_upstream_take_idle(conn);
-		/* It may have died in this turn, and we not have been told yet. */
+		/* It may have died in this turn, before we were told. */
 		if (send_head(&conn->link, head) == 0) {
 			conn->call = call;
 			call->conn = conn;
@@ -300,7 +300,7 @@ static int send_chunk(weir_upstream_conn *conn, weir_buf *buf, size_t offset, si
 	return error == 0 ? weir_link_write(&conn->link, "\r\n", 2) : error;
 }
 
-/* Half of a chunk must not stay behind: out of memory is the end of the connection. */
+/* After half of a chunk the connection is of no use: on -ENOMEM it is aborted. */
 static int end_on_failure(weir_upstream_conn *conn, int error)
 {
 	if (error == -ENOMEM)
@@ -362,7 +362,7 @@ void weir_call_finish(weir_call *call, const weir_field *trailers, size_t count)
 		return;
 	if (call->framing == WEIR_BODY_CHUNKED) {
 		int error = send_trailers(conn, trailers, count);
-		/* The end of a request that does not fit behind what waits: as bad as no memory. */
+		/* If the end of a request does not fit, the connection is of no use either. */
 		if (error == -ENOBUFS)
 			error = -ENOMEM;
 		end_on_failure(conn, error);

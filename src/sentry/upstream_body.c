@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a backend sends: heads, bodies, trailers, and everything it should not send. */
+/* What a backend sends: heads, bodies, trailers, and what it should not send. */
 #include <errno.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 #define INTERIMS_MOST 16
 
-/* Bytes that have come and are not used up yet. */
+/* Bytes that have come and are not used yet. */
 typedef struct incoming {
 	weir_buf *buf;
 	size_t offset, length;
@@ -21,7 +21,7 @@ static void advance(incoming *in, size_t count)
 	in->length -= count;
 }
 
-/* A call may end in what it is told, and another one begin on the same connection. */
+/* A callback may end a call, and another may begin on the same connection. */
 static bool is_same(const weir_upstream_conn *conn, uint32_t serial)
 {
 	return conn->serial == serial;
@@ -58,7 +58,10 @@ void weir_upstream_forget(weir_upstream_conn *conn)
 
 /* ---- the end of an answer ---- */
 
-/* used: what belongs to the answer; there should not be more. The call is not paused. It is told by the caller, and nothing else happens after that. */
+/*
+ * used: the bytes that belong to the answer; there should be no more. The call is not paused. The caller
+ * tells the call, as the last thing it does.
+ */
 static weir_call *part_at_end(weir_upstream_conn *conn, incoming *in, size_t used)
 {
 	bool again =
@@ -78,12 +81,12 @@ static void finish(weir_upstream_conn *conn, incoming *in, const weir_call_answe
 	call->ops->end(call, trailers);
 }
 
-/* ---- heads and trailers, at once or in parts ---- */
+/* ---- heads and trailers, complete or in parts ---- */
 
 typedef struct found {
 	weir_call_answer answer;
 	weir_head head;
-	weir_partial *partial; /* to be freed once the answer has been looked at */
+	weir_partial *partial; /* freed once the answer has been used */
 } found;
 
 static weir_parse parse(const weir_upstream_conn *conn, weir_head *head, const char *bytes, size_t length)
@@ -100,7 +103,7 @@ static weir_partial *new_partial(const weir_upstream *upstream)
 	weir_partial *partial = weir_mem_zalloc(sizeof(*partial));
 	if (partial == NULL)
 		return NULL;
-	/* One byte more than may be: whoever needs it has too many. */
+	/* One byte more than is allowed: a head that fills it is too long. */
 	partial->buf = weir_buf_new(upstream->head_limits.head_bytes + 1);
 	if (partial->buf == NULL) {
 		weir_mem_free(partial);
@@ -110,7 +113,7 @@ static weir_partial *new_partial(const weir_upstream *upstream)
 	return partial;
 }
 
-/* Goes on with a head that comes in parts: tells how many of the bytes belong to it. */
+/* Continues a head that comes in parts; *ret_used says how many of the bytes belong to it. */
 static weir_parse add_to_partial(weir_upstream_conn *conn, const incoming *in, size_t *ret_used)
 {
 	weir_partial *partial = conn->partial;
@@ -144,7 +147,7 @@ static weir_parse find_in_parts(weir_upstream_conn *conn, incoming *in, found *o
 	return parsed;
 }
 
-/* Nearly always a head is there in one piece, and is looked at where it is. */
+/* A head is nearly always in one piece, and is parsed in place. */
 static weir_parse find(weir_upstream_conn *conn, incoming *in, found *out)
 {
 	const char *bytes = (const char *)in->buf->data + in->offset;
@@ -283,7 +286,7 @@ static void take_length(weir_upstream_conn *conn, incoming *in)
 	advance(in, part);
 	if (part > 0)
 		give(conn, in, offset, part);
-	/* A call that is paused at its last byte hears of the end when it goes on. */
+	/* A call that is paused at its last byte gets the end when it is resumed. */
 	if (is_same(conn, serial) && conn->left == 0 && !conn->paused)
 		finish(conn, in, NULL);
 }
@@ -333,9 +336,9 @@ static void take(weir_upstream_conn *conn, incoming *in)
 	}
 }
 
-/* ---- what came while the call was paused ---- */
+/* ---- what came during a pause ---- */
 
-/* Appends to the stash; nearly always it is a reference to the one buffer. */
+/* Appends to the stash, which is nearly always a reference to a single buffer. */
 static int stash(weir_upstream_conn *conn, const incoming *in)
 {
 	if (conn->stash == NULL) {
@@ -357,7 +360,7 @@ static int stash(weir_upstream_conn *conn, const incoming *in)
 	return 0;
 }
 
-/* Delivers until all is used, the call pauses (or is paused already: then all of it waits), or the call is over. */
+/* Delivers until all is used, the call is paused (then the rest waits), or the call is over. */
 static void deliver(weir_upstream_conn *conn, incoming *in)
 {
 	uint32_t serial = conn->serial;
@@ -373,7 +376,7 @@ void weir_upstream_data(weir_upstream_conn *conn, weir_buf *buf, size_t offset, 
 {
 	incoming in = {buf, offset, length};
 	if (conn->state == WEIR_UPSTREAM_IDLE) {
-		/* An answer to nothing. */
+		/* Nothing was asked. */
 		weir_upstream_take_idle(conn);
 		weir_upstream_cut(conn, 0);
 		return;

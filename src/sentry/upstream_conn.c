@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections of an upstream: making them, plain or with TLS, their time, their end. States are in upstream_priv.h. */
+/* Connections of an upstream: making, timeouts, closing; plain or with TLS. States: upstream_priv.h. */
 #include <errno.h>
 
 #include "base/assert.h"
@@ -44,7 +44,7 @@ static weir_call_step step_of(const weir_upstream_conn *conn)
 	return conn->received ? WEIR_CALL_HEAD : WEIR_CALL_ANSWER;
 }
 
-/* A kept connection that was closed under a request, or an end that we brought about, is not the backend's fault. */
+/* Not if a kept connection was closed under a request, or if we caused the end. */
 static bool is_to_blame(const weir_call_failure *failure)
 {
 	switch (failure->error) {
@@ -60,7 +60,7 @@ static bool is_to_blame(const weir_call_failure *failure)
 	}
 }
 
-/* Call and connection part; the call hears of it last. The connection is DYING afterwards. */
+/* Separates call and connection, and tells the call last. The connection is DYING afterwards. */
 static void tell_failed(weir_upstream_conn *conn, int error, const char *text)
 {
 	weir_call_failure failure = {.step = step_of(conn),
@@ -88,7 +88,7 @@ void weir_upstream_fail(weir_upstream_conn *conn, int error, const char *text)
 	tell_failed(conn, error, text);
 }
 
-/* ---- time ---- */
+/* ---- timeouts ---- */
 
 static uint64_t after(uint64_t from_ns, uint64_t ns)
 {
@@ -106,14 +106,14 @@ static uint64_t step_deadline(const weir_upstream_conn *conn)
 	case WEIR_UPSTREAM_BUSY:
 		break;
 	default:
-		return UINT64_MAX; /* CONNECTING: the socket's own limit */
+		return UINT64_MAX; /* CONNECTING: the socket has its own timeout */
 	}
 	if (conn->phase == WEIR_PHASE_TUNNEL)
 		return after(conn->progress_ns, limits->tunnel_ns);
 	if (conn->paused)
 		return UINT64_MAX;
 	if (conn->phase == WEIR_PHASE_HEAD)
-		/* Until all of the request is written, whether there is progress is the client's and the socket's affair. */
+		/* Until the request is written, the client and the socket have their own timeouts. */
 		return conn->request_done ? after(conn->progress_ns, limits->head_ns) : UINT64_MAX;
 	return after(conn->progress_ns, limits->gap_ns);
 }
@@ -175,7 +175,7 @@ void weir_upstream_begin(weir_upstream_conn *conn, weir_buf *head)
 	weir_upstream_expect(conn);
 	conn->request_done = call->framing == WEIR_BODY_NONE;
 	conn->progress_ns = weir_loop_time(conn->upstream->loop);
-	/* Refused only by a connection that is ending, of which we will hear. */
+	/* Only fails if the connection is ending, of which we will hear. */
 	if (head != NULL)
 		weir_link_send(&conn->link, head, 0, head->length);
 	weir_upstream_arm(conn);
@@ -183,7 +183,7 @@ void weir_upstream_begin(weir_upstream_conn *conn, weir_buf *head)
 		call->ops->ready(call);
 }
 
-/* The connection is up: the head that has waited for it goes out. */
+/* The connection is up: sends the head that waited for it. */
 static void is_up(weir_upstream_conn *conn)
 {
 	weir_buf *head = conn->head;
@@ -194,7 +194,7 @@ static void is_up(weir_upstream_conn *conn)
 	weir_buf_unref(head);
 }
 
-/* ---- what a plain connection calls ---- */
+/* ---- callbacks of a plain connection ---- */
 
 static int conn_open(weir_conn *raw, void *arg)
 {
@@ -262,7 +262,7 @@ static void conn_closed(weir_conn *raw, int why)
 
 static const weir_conn_ops plain_ops = {conn_open, conn_data, conn_eof, conn_drained, conn_closed};
 
-/* ---- what a TLS session calls ---- */
+/* ---- callbacks of a TLS session ---- */
 
 static weir_upstream_conn *of_link(weir_link *link)
 {
@@ -320,7 +320,7 @@ static void tls_closed(weir_conn *raw, int why)
 		ended(conn, why);
 }
 
-/* Those of a session, but for the beginning and an end before there is a session. */
+/* Those of a session, except for the beginning and an end before there is a session. */
 static const weir_conn_ops *tls_ops(void)
 {
 	static _Thread_local weir_conn_ops ops;
@@ -332,7 +332,7 @@ static const weir_conn_ops *tls_ops(void)
 	return &ops;
 }
 
-/* Tries the address whose turn it is, and those after it. */
+/* Tries the current address, and those after it. */
 static int open_socket(weir_upstream_conn *conn)
 {
 	const weir_upstream_limits *limits = &conn->upstream->limits;

@@ -10,11 +10,12 @@
  *	     any ──over, failed, aborted, idle for too long────────▶ DYING ──closed──▶ free
  *
  * Invariants
- *	1. A connection that is CONNECTING, HANDSHAKE or BUSY has a call, and the call has it; one that is IDLE or DYING has none.
- *	2. IDLE ones, and no others, are in their lane's list.
- *	3. A call's place in its backend is given back when call and connection part (weir_upstream_part), and only there.
- *	4. Callbacks that end a call are made after the parting, when the connection is IDLE or DYING: whoever made it looks at neither call nor connection again.
- *	5. A paused connection delivers nothing: what comes all the same waits in the stash.
+ *	1. A CONNECTING, HANDSHAKE or BUSY connection has a call, and the call has it; others have none.
+ *	2. Exactly the IDLE ones are in their lane's list.
+ *	3. A call's place in its backend is given back by weir_upstream_part only.
+ *	4. Callbacks that end a call come after that, when the connection is IDLE or DYING: the code that
+ *	   made the callback uses neither call nor connection afterwards.
+ *	5. A paused connection delivers nothing: what still comes waits in the stash.
  */
 
 #include "net/buf.h"
@@ -59,25 +60,25 @@ struct weir_upstream_conn {
 	uint8_t state, phase;
 	uint8_t interims;
 	bool paused;
-	bool request_done; /* all of the request has been written */
-	bool keep;         /* the answer allows another */
-	bool received;     /* a byte since the call began */
+	bool request_done; /* the whole request was written */
+	bool keep;         /* the answer allows another request */
+	bool received;     /* a byte came since the call began */
 	bool reused;
-	bool ended;       /* the backend's end came while paused: it follows the stash */
-	bool taking;      /* inside weir_upstream_data */
-	uint32_t serial;  /* of partings */
-	uint32_t attempt; /* the backend's address that is tried */
+	bool ended;       /* the backend's end came during a pause: it follows the stash */
+	bool taking;      /* inside deliver */
+	uint32_t serial;  /* counts partings */
+	uint32_t attempt; /* the backend's address being tried */
 	uint64_t left;    /* of a body of known length */
 	weir_chunks chunks;
 	weir_partial *partial;
 	weir_buf *head;  /* of the request, until the connection is up */
-	weir_buf *stash; /* came while paused */
+	weir_buf *stash; /* what came during a pause */
 	size_t stash_offset, stash_length;
-	uint64_t progress_ns; /* the last byte, or the end of the request; IDLE: since then */
+	uint64_t progress_ns; /* of the last byte, or of the end of the request; IDLE: since when */
 	weir_timer timer;
 };
 
-/* One backend as one thread sees it. */
+/* A backend as one thread sees it. */
 struct weir_upstream_lane {
 	weir_origin *backend;
 	weir_upstream_conn *newest, *oldest; /* idle */
@@ -92,52 +93,52 @@ struct weir_upstream {
 	weir_fleet *fleet;
 	weir_upstream_limits limits;
 	weir_head_limits head_limits;
-	weir_buf_pool *bufs; /* the loop's, for what is sent */
+	weir_buf_pool *bufs; /* the loop's, for output */
 	weir_random random;
 	weir_pool conns;
 	weir_upstream_conn *all;
 	uint32_t open;
-	weir_head_field *fields; /* of the head that is looked at */
+	weir_head_field *fields; /* of the head being parsed */
 	weir_upstream_lane lanes[WEIR_FLEET_MOST];
 };
 
-/* One more, by the only thread that writes. */
+/* Adds; only one thread writes, so no atomic addition is needed. */
 #define WEIR_COUNT(atom, by)                                                                       \
 	atomic_store_explicit(&(atom), atomic_load_explicit(&(atom), memory_order_relaxed) + (by), \
 			      memory_order_relaxed)
 
 /* ---- upstream.c ---- */
 
-/* Call and connection go apart: the place is given back. Returns the call. */
+/* Separates call and connection, and gives the place back. Returns the call. */
 weir_call *weir_upstream_part(weir_upstream_conn *conn);
-/* After the parting: kept for the next call, or closed. */
+/* After the parting: keeps the connection for the next call, or closes it. */
 void weir_upstream_keep(weir_upstream_conn *conn);
-/* The idle connection leaves its list. */
+/* Removes an idle connection from its list. */
 void weir_upstream_take_idle(weir_upstream_conn *conn);
 
 /* ---- upstream_conn.c: making, closing, time ---- */
 
-/* A connection for the call to its lane's backend, under way. 0 or a negative errno. */
+/* Begins a connection for the call to its lane's backend. 0 or a negative errno. */
 int weir_upstream_connect(weir_upstream *upstream, weir_upstream_lane *lane, weir_call *call, weir_buf *head);
 /* Makes the timer fire by the earliest deadline. */
 void weir_upstream_arm(weir_upstream_conn *conn);
-/* Cuts it; it has no call. */
+/* Cuts the connection, which has no call. */
 void weir_upstream_cut(weir_upstream_conn *conn, int why);
-/* Tells the call, if there is one, that it failed, and cuts the connection. */
+/* Cuts the connection and tells its call that it failed. */
 void weir_upstream_fail(weir_upstream_conn *conn, int error, const char *text);
 /* Sends the request's head over a connection that is up, and tells the call. */
 void weir_upstream_begin(weir_upstream_conn *conn, weir_buf *head);
 
 /* ---- upstream_body.c: what the backend sends ---- */
 
-/* Before the first byte of an answer. */
+/* Prepares for the first byte of an answer. */
 void weir_upstream_expect(weir_upstream_conn *conn);
 void weir_upstream_data(weir_upstream_conn *conn, weir_buf *buf, size_t offset, size_t length);
 /* The backend sends no more. */
 void weir_upstream_eof(weir_upstream_conn *conn);
-/* After a resume: the stash, then the end if it came. */
+/* After a resume: delivers the stash, then the end if it came. */
 void weir_upstream_go_on(weir_upstream_conn *conn);
-/* Lets go of what it holds of an answer. */
+/* Releases what it holds of an answer. */
 void weir_upstream_forget(weir_upstream_conn *conn);
 
 #endif

@@ -15,7 +15,7 @@
 #define MESSAGES_MAX  100
 #define MESSAGE_BYTES 512
 
-/* Everything that was allocated, so that it can be given back without looking into it. */
+/* All allocations in one list, so that they can be freed without looking into them. */
 struct weir_config_memory {
 	struct weir_config_memory *next;
 	max_align_t bytes[];
@@ -44,7 +44,7 @@ char *weir_config_copy(weir_config *config, const char *text)
 	return copy;
 }
 
-/* Room is doubled whenever the count reaches a power of two; the old array stays until the end, which is at most as much again. */
+/* Room doubles at each power of two. Old arrays stay until the end; together they are below the last one. */
 void *weir_config_grow(weir_config *config, void **array, unsigned *count, size_t size)
 {
 	unsigned n = *count;
@@ -86,7 +86,7 @@ static void add_rows(weir_config_block *block, const weir_key *keys, int kind)
 		block->rows[block->row_count++] = (weir_config_row){keys, kind};
 }
 
-/* A route has the keys of all kinds besides its own. */
+/* Besides its own keys, a route has those of all kinds. */
 static void make_rows(weir_config *config, weir_config_block *block, bool with_kinds)
 {
 	unsigned count = count_keys(block->is->keys);
@@ -125,7 +125,7 @@ static void make_kind_block(weir_config *config, const weir_block *is)
 	make_rows(config, block, false);
 }
 
-/* Each block is there once, however many kinds have it. */
+/* A block appears once, even if several kinds have it. */
 static bool has_block(const weir_config *config, const weir_block *is)
 {
 	for (unsigned i = 0; i < config->block_count; i++)
@@ -188,7 +188,7 @@ void *weir_config_values(const weir_config_row *row, weir_block_head *head)
 	return row->kind < 0 ? (void *)head : ((weir_config_route *)(void *)head)->values[row->kind];
 }
 
-/* The structs of the kinds, of a route. */
+/* The structs of the kinds, for a route. */
 static bool make_values(weir_config *config, weir_block_head *head)
 {
 	weir_config_route *route = (weir_config_route *)(void *)head;
@@ -203,7 +203,7 @@ static bool is_route(const weir_config *config, const weir_config_block *block)
 	return block->count == &config->routes;
 }
 
-/* Ready for values: knows its block, and has the defaults. */
+/* Makes it ready for values: it knows its block, and has the defaults. */
 static bool make_element(weir_config *config, const weir_config_block *block, weir_block_head *head)
 {
 	weir_key_memory memory = weir_config_key_memory(config);
@@ -320,7 +320,7 @@ static void print_message(const weir_config_message *message, FILE *file)
 	fprintf(file, " %s%s\n", message->warning ? "warning: " : "", message->text);
 }
 
-/* Syntax, then values, then what only the whole shows: they were found in that order, and are told in that of the file. */
+/* Mistakes are found as syntax, values, then the whole, and printed in the order of the file. */
 static int by_where(const void *a, const void *b)
 {
 	const weir_config_message *const *one = a, *const *other = b;
@@ -379,7 +379,7 @@ void *weir_config_at(const weir_config *config, const char *block, unsigned at)
 	return found != NULL ? weir_config_element(found, at) : NULL;
 }
 
-/* Each of several listeners without a port gets one of its own. */
+/* Several listeners may be given without a port; each gets its own. */
 static bool may_be_many(const weir_config *config, const weir_config_block *block, const char *title)
 {
 	size_t length = strlen(title);
@@ -398,7 +398,7 @@ static void refuse_second(weir_config *config, const weir_block_head *first, wei
 				     first->title, file, first->line);
 }
 
-/* The one that is there. Its second description is looked at, too, for what else is wrong. */
+/* A second block gets an error, but is still read, to find what else is wrong. */
 static weir_block_head *add_single(weir_config *config, const weir_config_block *block, const char *title,
 				   weir_config_where where)
 {

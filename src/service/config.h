@@ -5,19 +5,20 @@
 /*
  * The configuration of a service: blocks of a file, overridden by the command line, as plain structs.
  *
- *	weir_config_new ─▶ weir_config_read ─▶ weir_config_apply ─▶ weir_config_check ─▶ looked at
+ *	weir_config_new ─▶ weir_config_read ─▶ weir_config_apply ─▶ weir_config_check ─▶ in use
  *	  the kinds        a file and what     the command line     names, addresses,
  *	                   it includes                              rules, laws, files
  *
- * No step ends at the first mistake. Each mistake is kept as a message with its file, its line, what was found and what
- * is accepted, and the rest is still looked at. A configuration with an error in it is for its messages only.
+ * No step ends at the first mistake. Each mistake is kept as a message with its file, its line, what was
+ * found and what is accepted, and the rest is still checked. A configuration with an error is only good for
+ * its messages.
  *
- * What can be written are tables of rows: those of config_keys.c, and those of the kinds (weir/service.h). The keys of a
- * route are its own and those of all kinds.
+ * Tables of rows say what can be written: those of config_keys.c, and those of the kinds (weir/service.h). A
+ * route has its own keys and those of all kinds.
  *
  * Ownership: every text and list in a configuration belongs to it and lives as long.
  *
- * Threads: any, one at a time. Once checked a configuration does not change, and any thread may look.
+ * Threads: any, one at a time. A checked configuration does not change, and any thread may read it.
  */
 
 #include <weir/service.h>
@@ -27,7 +28,7 @@ enum {
 	WEIR_CONFIG_BYTES_MAX = 1 << 20 /* of a file */
 };
 
-/* Where something was written. Line 0: not in a file: by default, or on the command line. */
+/* Where something was written. Line 0: not in a file, but a default or the command line. */
 typedef struct weir_config_where {
 	const char *file;
 	unsigned line;
@@ -54,7 +55,7 @@ typedef enum weir_config_client_certificate {
 
 typedef struct weir_config_listen {
 	weir_block_head head; /* title: the address */
-	bool tls;             /* also where only certificates are given */
+	bool tls;             /* also set if only certificates are given */
 	const char *const *certificates;
 	const char *const *keys; /* as many */
 	const char *client_ca;
@@ -65,7 +66,7 @@ typedef struct weir_config_listen {
 	bool http2;
 	bool proxy;
 	uint32_t backlog, max_connections;
-	/* by the check */
+	/* set by the check */
 	struct sockaddr_storage address;
 	socklen_t address_length;
 } weir_config_listen;
@@ -75,9 +76,9 @@ typedef struct weir_config_admin {
 	const char *token_file;
 	const char *const *hosts; /* may be NULL */
 	bool page;
-	/* by the check */
+	/* set by the check */
 	bool off;
-	bool loopback; /* else reading needs the token, too */
+	bool loopback; /* if not, reading needs the token as well */
 	struct sockaddr_storage address;
 	socklen_t address_length;
 } weir_config_admin;
@@ -85,7 +86,7 @@ typedef struct weir_config_admin {
 typedef struct weir_config_class {
 	weir_block_head head;
 	uint32_t level;
-	const char *const *match; /* NULL: whatever no class before it matches */
+	const char *const *match; /* NULL: whatever no earlier class matches */
 } weir_config_class;
 
 #define WEIR_CONFIG_QUEUE 1024u /* as config_keys.c has it */
@@ -97,18 +98,18 @@ typedef struct weir_config_route {
 	const char *klass, *target, *law;
 	weir_config_params params; /* override the target's */
 	bool exempt;
-	uint32_t queue; /* WEIR_CONFIG_QUEUE where nobody wrote it */
+	uint32_t queue; /* WEIR_CONFIG_QUEUE unless written */
 	uint64_t deadline_ns;
 	uint64_t collect_bytes;
 	const char *reject;
 	const char *session;
 	uint64_t session_idle_ns;
 	uint32_t session_keys;
-	void **values; /* of each kind's keys, in the order of the configuration's kinds */
-	/* by the check */
-	int kind;         /* where its requests go: the index of the kind; -1: nowhere */
+	void **values; /* of each kind's keys, in the order of the kinds */
+	/* set by the check */
+	int kind;         /* the index of the kind that it leads to; -1: none */
 	int target_index; /* -1: none */
-	int level;        /* of its class; -1: as the classes say */
+	int level;        /* of its class; -1: by the class blocks */
 	weir_reject_kind reject_kind;
 	unsigned reject_status;
 	const char *reject_location, *reject_page;
@@ -118,7 +119,7 @@ typedef struct weir_config_route {
 
 typedef struct weir_config_target {
 	weir_block_head head;
-	const char *law; /* NULL: the kind's, which is adaptive or, before a backend, adaptive-remote */
+	const char *law; /* NULL: the kind's: adaptive or, for a backend, adaptive-remote */
 	bool dry_run;
 	double shed_ceiling;
 	weir_config_params params;
@@ -144,10 +145,10 @@ typedef struct weir_config_log {
 	const char *access; /* NULL: off; "-": standard output */
 	unsigned format;    /* weir_config_log_format */
 	const char *error;  /* "-": standard error */
-	unsigned level;     /* weir_log_level of http/log.h */
+	unsigned level;     /* weir_log_level of log/log.h */
 } weir_config_log;
 
-/* Each with what those before it have. */
+/* Each includes those before it. */
 typedef enum weir_config_confine {
 	WEIR_CONFIG_CONFINE_OFF,
 	WEIR_CONFIG_CONFINE_CALLS,
@@ -160,12 +161,12 @@ typedef struct weir_config_process {
 	const char *user, *group;
 	uint32_t threads; /* 0: one for each core */
 	uint64_t drain_delay_ns, drain_timeout_ns;
-	unsigned loop;    /* 0: the better one, 1: epoll, 2: uring */
+	unsigned loop;    /* 0: the better one; 1: epoll; 2: uring */
 	unsigned confine; /* weir_config_confine */
 	const char *const *allow_read, *const *allow_write;
 } weir_config_process;
 
-/* When requests are turned away for want of resources; 0: never. */
+/* From where on requests are rejected for lack of resources; 0: never. */
 typedef struct weir_config_resources {
 	weir_block_head head;
 	double memory, cpu;
@@ -179,7 +180,7 @@ typedef struct weir_config_message {
 } weir_config_message;
 
 struct weir_config {
-	/* in the order in which they were written, which is the one they are asked in */
+	/* in the order of the file, which is the order of matching */
 	weir_config_listen *listen;
 	weir_config_class *klass;
 	weir_config_route *route;
@@ -187,7 +188,7 @@ struct weir_config {
 	weir_config_limit *limit;
 	unsigned listens, classes, routes, targets, limits;
 	bool dry_run; /* all targets, by the command line */
-	/* one of each, with its defaults where the file has none */
+	/* single blocks, with defaults if the file has none */
 	weir_config_admin admin;
 	weir_config_limits http;
 	weir_config_log log;
@@ -196,7 +197,7 @@ struct weir_config {
 
 	const weir_kind *const *kinds; /* ended by NULL */
 	unsigned kind_count;
-	struct weir_config_block *block; /* all that there can be, the kinds' included */
+	struct weir_config_block *block; /* all possible ones, including the kinds' */
 	unsigned block_count;
 
 	const char **file_read; /* the file and those that it includes */
@@ -204,87 +205,84 @@ struct weir_config {
 
 	weir_config_message *message;
 	unsigned messages, errors, warnings;
-	unsigned unsaid; /* beyond those that are kept */
+	unsigned unsaid; /* messages beyond those that are kept */
 	/* the reader's own */
 	unsigned blocks;
 	struct weir_config_memory *memory;
 	bool out_of_memory;
 };
 
-/*
- * An empty configuration of these kinds, with the defaults of the blocks that are there once. kinds: ended by NULL, and
- * lives as long. -ENOMEM.
- */
+/* An empty configuration with the defaults of single blocks. kinds: ended by NULL; lives as long. -ENOMEM. */
 int weir_config_new(const weir_kind *const *kinds, weir_config **ret_config);
 void weir_config_free(weir_config **config);
-/* Reads a file and what it includes. -EINVAL: there are errors now; -ENOMEM. */
+/* Reads a file and what it includes. -EINVAL: there are errors; -ENOMEM. */
 int weir_config_read(weir_config *config, const char *path);
-/* The same of a text; name: for messages, and its folder is what relative paths are relative to. */
+/* The same for a text. name: for messages; relative paths are relative to its folder. */
 int weir_config_read_text(weir_config *config, const char *name, const char *text, size_t length);
-/* Everything that can be known before the verb starts. -EINVAL: there are errors; -ENOMEM. */
+/* Checks everything that can be known before the start. -EINVAL: there are errors; -ENOMEM. */
 int weir_config_check(weir_config *config);
 
 /*
- * Before a checked configuration follows on another: keys that a reload cannot change get the old values, and are named in ret_names, as `limits.head, log.access`. false: there
- * are none.
+ * Called before a checked configuration replaces another: keys that a reload cannot change get the old
+ * values, and are named in ret_names (`limits.head, log.access`). false: there are none.
  */
 bool weir_config_keep(weir_config *config, const weir_config *old, char *ret_names, size_t size);
-/* How many listen blocks before this one have its title: those without a port may share one. */
+/* How many listen blocks before this one have its title: those without a port may share a title. */
 unsigned weir_config_nth(const weir_config *config, const weir_config_listen *listen);
 /* NULL: there is none. */
 const weir_config_listen *weir_config_listen_find(const weir_config *config, const char *title, unsigned nth);
 
-/* The kind of a checked route, and the view of the route that its functions get. NULL: it leads nowhere. */
+/* The kind of a checked route (NULL: it leads nowhere), and the view of it that the kind's functions get. */
 const weir_kind *weir_config_kind(const weir_config *config, const weir_config_route *route);
 weir_route_view weir_config_view(const weir_config *config, const weir_config_route *route);
 
 /*
- * The law of a route that was checked, with its parameters (weir_mem_free): those of its target, then those of the route; *ret_law is NULL where it has no target. -EINVAL
- * with weir_error, which names the place.
+ * The law of a checked route with its parameters (weir_mem_free): the target's, then the route's. *ret_law is
+ * NULL if the route has no target, no law and no parameters. -EINVAL with weir_error, which names the place.
  */
 int weir_config_law(const weir_config *config, const weir_config_route *route,
 		    const weir_admission_law **ret_law, void **ret_params);
 
-enum { WEIR_CONFIG_PAGE_MAX = 65536 }; /* of a page for those who are turned away */
+enum { WEIR_CONFIG_PAGE_MAX = 65536 }; /* bytes of the page for rejected requests */
 
-/* All messages, a line each, by file and line; of more than are kept, how many more. */
+/* All messages, one a line, by file and line; then how many more there were than are kept. */
 void weir_config_print_messages(const weir_config *config, FILE *file);
-/* What would run. */
+/* Prints what would run. */
 void weir_config_print(const weir_config *config, FILE *file);
 
 /* ---- the command line ---- */
 
 enum { WEIR_CONFIG_FLAGS_MAX = 64 };
 
-/* Texts are argv's, but for the names of percentiles: it is not to be copied. */
+/* Must not be copied: param points into percentile. Other texts are argv's. */
 typedef struct weir_config_flags {
 	const weir_kind *const *kinds;
 	const char *file;
 	const char *listen[WEIR_CONFIG_FLAGS_MAX];
 	weir_config_param param[WEIR_CONFIG_FLAGS_MAX]; /* "p90", "200ms" */
-	char percentile[WEIR_CONFIG_FLAGS_MAX][32];     /* "--p90", whose ends param points to */
+	char percentile[WEIR_CONFIG_FLAGS_MAX][32];     /* "--p90"; param points to the name in it */
 	unsigned listens, params;
-	const weir_kind *kind; /* whose flag was given; NULL: none's */
+	const weir_kind *kind; /* whose flag was given; NULL: no kind's */
 	const char *value[WEIR_CONFIG_FLAGS_MAX];
 	unsigned values;
 	const char *admin, *access_log, *threads;
 	bool dry_run;
 } weir_config_flags;
 
-/* The lines of a help about these flags, with those of the kinds. */
+/* Prints the help on these flags, including those of the kinds. */
 void weir_config_flags_usage(const weir_kind *const *kinds, FILE *file);
 /*
- * Takes one flag at the beginning of argv (argv[0] is the flag) and its value. Returns how many words it used; 0: it is
- * none of these; -1: it is wrong, and was said so on stderr.
+ * Takes one flag at the beginning of argv (argv[0] is the flag) and its value. Returns how many words it
+ * used; 0: not one of these flags; -1: wrong, with a message on stderr.
  */
 int weir_config_flag(weir_config_flags *flags, const char *program, int argc, char *const *argv);
-/* Puts them over what was read. */
+/* Overrides what was read by the flags. */
 int weir_config_apply(weir_config *config, const weir_config_flags *flags);
-/* All steps for a program: *ret_config is there also when it has errors, so that they can be printed. */
+/* All steps for a program. *ret_config is also set if there are errors, so that they can be printed. */
 int weir_config_load(const weir_config_flags *flags, weir_config **ret_config);
 
 enum { WEIR_CONFIG_CERTIFICATES_MAX = 64 }; /* of one listen block */
-/* What a checked listen block with TLS listens with. As weir_tls_new. */
+/* The TLS context of a checked listen block. Errors as weir_tls_new. */
 int weir_config_tls(const weir_config_listen *listen, weir_tls **ret_tls);
 
 #endif

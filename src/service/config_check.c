@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A configuration as a whole: names that must exist, addresses, rules, laws with their parameters, files that must be readable. */
+/* Checks a configuration as a whole: references, addresses, rules, laws with parameters, readable files. */
 #include <errno.h>
 #include <grp.h>
 #include <netinet/in.h>
@@ -30,7 +30,7 @@ static const char *title_at(const void *block, size_t at)
 	return head != NULL ? head->title : NULL;
 }
 
-/* The index of the block of this title; -1, and a message about the key that names it. */
+/* The index of the block with this title; -1, with a message about the key that names it. */
 static int find_title(weir_config *config, const char *block, const char *title, const weir_block_head *head,
 		      const char *key)
 {
@@ -52,7 +52,7 @@ static int find_title(weir_config *config, const char *block, const char *title,
 	return -1;
 }
 
-/* A key whose row says that it is the title of a block. */
+/* A key whose row says that its value is the title of a block. */
 static void check_reference(weir_config *config, const weir_config_row *row, weir_block_head *head)
 {
 	const char *title;
@@ -61,7 +61,7 @@ static void check_reference(weir_config *config, const weir_config_row *row, wei
 		find_title(config, row->key->block, title, head, row->key->name);
 }
 
-/* What the rows alone tell: required keys, titles, names of other blocks. */
+/* What follows from the rows alone: required keys, titles, names of other blocks. */
 static void check_block(weir_config *config, const weir_config_block *block, weir_block_head *head)
 {
 	for (unsigned i = 0; i < block->row_count; i++) {
@@ -85,7 +85,7 @@ static void check_blocks(weir_config *config)
 			check_block(config, &config->block[i], head);
 }
 
-/* A file that must be there: a mistake here is one at the start of the server. what: how the message begins. */
+/* A file that must exist, since the start would fail without it. what: how the message begins. */
 static void check_readable(weir_config *config, const weir_block_head *head, const char *key,
 			   const char *what, const char *path, bool folder)
 {
@@ -109,7 +109,7 @@ void weir_config_check_file(weir_config *config, const weir_block_head *head, co
 	check_readable(config, head, key, key, path, folder);
 }
 
-/* Each alone, so that all that are wrong are told. */
+/* Each rule alone, so that every wrong one gets a message. */
 static void check_rules(weir_config *config, const weir_block_head *head, const char *const *rules)
 {
 	unsigned count = 0;
@@ -135,7 +135,7 @@ static unsigned length_of(const char *const *list)
 	return count;
 }
 
-/* Whether they are what they are said to be, and fit each other: as it will be done to listen. */
+/* Whether certificates and keys are valid and match, by making the context that the start would make. */
 static void check_certificates(weir_config *config, const weir_config_listen *listen)
 {
 	weir_tls *tls = NULL;
@@ -242,7 +242,7 @@ static void check_admin(weir_config *config)
 
 /* ---- classes, limits ---- */
 
-/* By a route, whatever its rules. */
+/* Whether a route names it; the rules do not matter. */
 static bool is_named(const weir_config *config, const weir_config_class *klass)
 {
 	for (unsigned i = 0; i < config->routes; i++)
@@ -274,7 +274,7 @@ static bool is_limit_key(const char *key)
 	       (strncmp(key, "cookie ", 7) == 0 && key[7] != '\0');
 }
 
-/* As a quota takes it; 0: those of a second. */
+/* As a quota takes it; 0: the rate of one second. */
 static void check_burst(weir_config *config, const weir_config_limit *limit)
 {
 	if (limit->burst > 0 && limit->burst < 1)
@@ -303,7 +303,7 @@ static void check_limits(weir_config *config)
 
 /* ---- routes ---- */
 
-/* It is kept in memory, whole. */
+/* The page is kept in memory, so its size is bounded. */
 static void check_page(weir_config *config, const weir_config_route *route)
 {
 	const unsigned before = config->errors;
@@ -334,7 +334,7 @@ static int read_reject(weir_config *config, weir_config_route *route)
 		weir_key_memory memory = weir_config_key_memory(config);
 		route->reject_page = weir_key_resolve(text + 5, route->head.file, &memory);
 		check_page(config, route);
-		return 0; /* what is wrong with the file was said */
+		return 0; /* mistakes in the file have their messages */
 	}
 	if (weir_text_count(text, &status) == 0 && status >= 400 && status <= 599) {
 		route->reject_status = status;
@@ -387,7 +387,7 @@ static void check_kind(weir_config *config, weir_config_route *route)
 	}
 }
 
-/* A target by its name; that nobody wrote "default" is no mistake. */
+/* Only a target that the route names must exist; the default, "default", need not. */
 static void check_target_of(weir_config *config, weir_config_route *route)
 {
 	bool own = weir_config_given(&route->head, "target");
@@ -401,7 +401,7 @@ static void check_target_of(weir_config *config, weir_config_route *route)
 		route->target_index = find_title(config, "target", route->target, &route->head, "target");
 }
 
-/* Routes with the same session share what is known, so they must agree about it. The first one says what. */
+/* Routes with the same session share its table, so their settings must be equal. */
 static void check_session(weir_config *config, const weir_config_route *route)
 {
 	const weir_block_head *head = &route->head;
@@ -471,7 +471,7 @@ static void check_routes(weir_config *config)
 
 /* ---- process ---- */
 
-/* A misspelt one would be missed much later, when something is refused. */
+/* Otherwise a misspelt path would only show later, when access is denied. */
 static void check_allowed(weir_config *config, const char *key, const char *const *paths)
 {
 	struct stat status;
@@ -483,7 +483,7 @@ static void check_allowed(weir_config *config, const char *key, const char *cons
 
 #define ENTRY_BYTES 16384 /* of a user or group, with all its members */
 
-/* Where that cannot be told it counts as there: the start will say more. */
+/* If this cannot be found out, the answer is yes: the start will say more. */
 static bool is_user(const char *name)
 {
 	struct passwd entry, *found = NULL;

@@ -43,8 +43,8 @@ static int add(const char *program, const char *flag, const char **list, unsigne
 }
 
 /*
- * The text behind "--" and before "=" is the parameter's name, which weir_law_set reads: it must end where the name does. A copy, since argv is what a
- * successor is started with.
+ * The name of the parameter is the text between "--" and "=". weir_law_set needs it as a string of its own.
+ * It is copied, because a successor is started with argv.
  */
 static int add_percentile(weir_config_flags *flags, const char *program, const char *flag, size_t length,
 			  const char *value)
@@ -64,7 +64,7 @@ static int add_percentile(weir_config_flags *flags, const char *program, const c
 	return 0;
 }
 
-/* What can be said about a value at once is; the rest is the check's. */
+/* Checks what a value alone can tell; the rest is up to weir_config_check. */
 static int take(weir_config_flags *flags, const char *program, enum flag flag, const char *value)
 {
 	struct sockaddr_storage address;
@@ -114,7 +114,7 @@ static const weir_kind *find_kind(const weir_config_flags *flags, const char *ty
 	return NULL;
 }
 
-/* All requests can go to one of them only. */
+/* All requests go to one kind, so the flags of two kinds exclude each other. */
 static int take_kind(weir_config_flags *flags, const char *program, const weir_kind *kind, const char *value)
 {
 	char sentence[120];
@@ -201,7 +201,7 @@ void weir_config_flags_usage(const weir_kind *const *kinds, FILE *file)
 	print_flag(file, "--access-log FILE", "- for standard output, off for none");
 }
 
-/* ---- over the file ---- */
+/* ---- overriding the file ---- */
 
 static void apply_listens(weir_config *config, const weir_config_flags *flags)
 {
@@ -211,7 +211,7 @@ static void apply_listens(weir_config *config, const weir_config_flags *flags)
 		weir_config_add(config, "listen", flags->listen[i]);
 }
 
-/* The file's, or a new one, whose parameters come after all others. */
+/* Adds to the target "default", the file's or a new one. Flags come last and so override the file. */
 static void apply_params(weir_config *config, const weir_config_flags *flags)
 {
 	weir_config_target *target = NULL;

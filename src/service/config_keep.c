@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a reload cannot change: keys whose rows do not say that it can. The new configuration gets the values in force, so that it says what is, and the next
- * reload finds the same difference again.
+ * Keys that a reload cannot change: those without WEIR_KEY_LIVE. The new configuration gets the values in
+ * force, so that it says what is true, and the next reload finds the same difference again.
  */
 #include <string.h>
 
@@ -22,7 +22,7 @@ static void say(keeping *k, const weir_block_head *head, const char *key)
 		 titled ? " \"" : "", titled ? head->title : "", titled ? "\"" : "", key != NULL ? "." : "",
 		 key != NULL ? key : "");
 	size_t length = strlen(name);
-	/* The bound is far beyond what a file has that was not made to reach it. */
+	/* Only a file made for the purpose reaches this bound. */
 	if (k->used + length + sizeof(" ...") > k->size)
 		snprintf(k->text + k->used, k->size - k->used, " ...");
 	else
@@ -31,7 +31,7 @@ static void say(keeping *k, const weir_block_head *head, const char *key)
 
 /* ---- blocks ---- */
 
-/* all: whatever their rows say, and without a word. */
+/* all: live keys as well, without naming them. */
 static void keep_keys(keeping *k, weir_block_head *head, const weir_block_head *old, bool all)
 {
 	weir_key_memory memory = weir_config_key_memory(k->config);
@@ -46,7 +46,7 @@ static void keep_keys(keeping *k, weir_block_head *head, const weir_block_head *
 	}
 }
 
-/* With or without TLS is for good: then certificates and all else of it stay as well, so that there is no half of each. */
+/* A reload cannot turn TLS on or off. If it tries, no key changes, so that nothing is half changed. */
 static void keep_listen(keeping *k)
 {
 	for (unsigned i = 0; i < k->config->listens; i++) {
@@ -58,7 +58,7 @@ static void keep_listen(keeping *k)
 	}
 }
 
-/* Its title is the address, which the check has looked at. */
+/* The title of admin is its address, which the check has already read. */
 static void keep_admin(keeping *k)
 {
 	weir_config_admin *admin = &k->config->admin;

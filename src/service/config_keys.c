@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What can be configured of every service: a table for each block. To add a key: a field in its struct (config.h) and a row
- * here, then `weir check --markdown` for docs/config.md; LIVE if a reload changes it. Names are those that users of other
- * servers would try first. Kinds have tables of their own.
+ * What can be configured for every service: a table for each block. To add a key, add a field to its struct
+ * (config.h) and a row here, LIVE if a reload changes it; then put the output of `weir check --markdown` into
+ * docs/config.md. Names are those that users of other servers would try first. Kinds have tables of their
+ * own.
  */
 
 #include "rules/match.h"
@@ -25,7 +26,7 @@ static const char *const loop_words[] = {"auto", "epoll", "uring", NULL};
 
 #define ROW(key, is, member, ...) WEIR_KEY(key, is, BLOCK, member, __VA_ARGS__)
 #define BETWEEN(a, b)             .min = a, .max = b
-/* What a reload does not change goes without; weir_config_keep says so to whoever changes it. */
+/* Without LIVE, a reload does not change a key; weir_config_keep reports an attempt. */
 #define LIVE .flags = WEIR_KEY_LIVE
 
 #define BLOCK weir_config_listen

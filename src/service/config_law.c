@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Laws: found by name, given the parameters of target and route, and tried. */
+/* Laws: found by name, given the parameters of target and route, and checked. */
 #include <errno.h>
 #include <string.h>
 
@@ -48,9 +48,9 @@ static const char *law_name(const weir_config *config, const weir_config_target 
 	return kind != NULL && kind->law != NULL ? kind->law : "adaptive";
 }
 
-/* What a failed step is told to, and where it was. */
+/* Who hears of a failed step, and where it was. */
 typedef struct complaint {
-	weir_config *config; /* NULL: only weir_error wants it */
+	weir_config *config; /* NULL: only weir_error */
 	weir_config_where where;
 } complaint;
 
@@ -64,7 +64,7 @@ static int complain(const complaint *to)
 			      to->where.line, sentence);
 }
 
-/* Goes on after a wrong one, so that all are told. */
+/* Goes on after a mistake, so that all are reported. */
 static int set_params(weir_config *config, const weir_admission_law *law, void *params,
 		      const weir_config_params *list)
 {
@@ -77,7 +77,7 @@ static int set_params(weir_config *config, const weir_admission_law *law, void *
 	return failed;
 }
 
-/* told: where messages about the target's own parameters go, and about the route's and the whole; NULL: nowhere. */
+/* target_told gets messages about the target's parameters, told all others; either may be NULL. */
 static int build_law(const weir_config *config, const weir_config_target *target,
 		     const weir_config_route *route, weir_config *target_told, weir_config *told,
 		     const weir_admission_law **ret_law, void **ret_params)
@@ -121,14 +121,17 @@ int weir_config_law(const weir_config *config, const weir_config_route *route,
 		       : 0;
 }
 
-/* The same target makes the same law of both, and so the same mistakes. */
+/* Both build the same law from the same target, and so find the same mistakes. */
 static bool share_law(const weir_config *config, const weir_config_route *a, const weir_config_route *b)
 {
 	return a->target_index == b->target_index && strcmp(law_name(config, target_of(config, a), a),
 							    law_name(config, target_of(config, b), b)) == 0;
 }
 
-/* Each target is judged with the first route of each law that uses it, so that its mistakes are told once; one that nobody uses, alone. */
+/*
+ * Each target is checked with the first route of each law that uses it, so that its mistakes are reported
+ * once. A target that no route uses is checked alone.
+ */
 void weir_config_check_laws(weir_config *config)
 {
 	const weir_admission_law *law;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What would run, and what can be configured: for `weir check` and the documentation. */
+/* Prints what would run, and what can be configured, for `weir check` and the documentation. */
 #include <string.h>
 
 #include "base/mem.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading: the text is cut into tokens (config_scan.c), and these are read as
+ * The reader. config_scan.c cuts the text into tokens, which are read as
  *
  *	file    = { block | "include" "(" value ")" }
  *	block   = NAME [ TITLE ] "{" { KEY ( "=" | "+=" ) values } "}"
  *	values  = value | "{" [ value { "," value } [ "," ] ] "}"
  *
- * The tables say what keys mean. An unknown block, an unknown key and a bad value are messages, and the reader goes on;
- * only broken syntax ends a file.
+ * The tables say what keys mean. An unknown block, an unknown key and a bad value become messages, and the
+ * reader goes on. Only broken syntax ends a file.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,14 +25,14 @@
 #define FILES_MAX    256
 #define QUOTE_BYTES  64
 
-/* One file that is being read. */
+/* A file that is being read. */
 typedef struct reader {
-	const struct reader *outer; /* that includes it */
+	const struct reader *outer; /* the file that includes it */
 	weir_config *config;
 	const char *name;
 	weir_config_tokens tokens;
 	unsigned at;
-	bool failed; /* the syntax is broken: nothing more is read */
+	bool failed; /* broken syntax: nothing more is read */
 } reader;
 
 /* ---- tokens ---- */
@@ -90,7 +90,7 @@ static void broken(reader *r)
 			     weir_text_quote(quoted, sizeof(quoted), text));
 }
 
-/* Says what a name lacks behind it; at the end of the file that is what is wrong. */
+/* Reports what is missing after a name; at the end of the file, reports that instead. */
 static void lacks(reader *r, const char *format, const char *name)
 {
 	char quoted[QUOTE_BYTES];
@@ -110,7 +110,7 @@ static void lacks(reader *r, const char *format, const char *name)
 /* ---- values ---- */
 
 typedef struct key {
-	weir_block_head *head; /* NULL: its block is not known, and the values are not kept */
+	weir_block_head *head; /* NULL: the block is unknown, and the values are dropped */
 	const char *name;
 	bool adds; /* += */
 } key;
@@ -145,7 +145,7 @@ static void read_list(reader *r, const key *of)
 	r->at++;
 }
 
-/* What is behind the name of a key. */
+/* What follows the name of a key. */
 static void read_values(reader *r, weir_block_head *head, const char *name)
 {
 	key of = {head, name, is_sign(r, 0, '+')};
@@ -179,7 +179,7 @@ static void unknown_block(reader *r, const char *name, weir_config_where begins)
 				     quoted);
 }
 
-/* NULL: nothing of it is to be kept. */
+/* NULL: its contents are dropped. */
 static weir_block_head *enter(reader *r, const weir_config_block *block, const char *title,
 			      weir_config_where begins)
 {
@@ -192,7 +192,7 @@ static weir_block_head *enter(reader *r, const weir_config_block *block, const c
 		       : NULL;
 }
 
-/* A name within a block that no equal sign follows. */
+/* A name within a block that is not followed by an equal sign. */
 static void no_key(reader *r, const char *block_name, const weir_config_block *block, const char *name)
 {
 	char quoted[QUOTE_BYTES];
@@ -227,7 +227,7 @@ static void read_keys(reader *r, const char *block_name, const weir_config_block
 	r->at++;
 }
 
-/* A name at the top has been taken, and a block follows: its title, if it has one, and its {. */
+/* Called after the name of a block: reads its title, if it has one, and the rest. */
 static void read_block(reader *r, const char *name, weir_config_where begins)
 {
 	const weir_config_block *block = weir_config_block_find(r->config, name);
@@ -270,7 +270,7 @@ static unsigned depth_of(const reader *r)
 	return depth;
 }
 
-/* The name is relative to the folder of the file that has it. */
+/* The name is relative to the folder of the including file. */
 static void include(reader *r, const char *name, weir_config_where at)
 {
 	char path[4096];
@@ -314,7 +314,7 @@ static void read_include(reader *r, weir_config_where at)
 		include(r, name, at);
 }
 
-/* A name that neither begins a block nor is a key. */
+/* A name that is neither a block's nor a key's. */
 static void misplaced(reader *r, const char *name, weir_config_where at)
 {
 	char quoted[QUOTE_BYTES];
@@ -352,7 +352,7 @@ static void read_top(reader *r)
 	}
 }
 
-/* text: ended by a NUL beyond its length. */
+/* text: a NUL follows its last byte. */
 static void read_source(weir_config *config, const char *name, char *text, size_t length, const reader *outer)
 {
 	reader r = {.outer = outer, .config = config, .name = weir_config_copy(config, name)};
@@ -371,7 +371,7 @@ static void note_file(weir_config *config, const char *path)
 		config->files_read--;
 }
 
-/* where: what asks for the file, to which a message about it belongs. Bytes beyond the bound are not read. */
+/* where: what asks for the file; messages refer to it. Bytes beyond the bound are not read. */
 static void read_file(weir_config *config, const char *path, weir_config_where where, const reader *outer)
 {
 	char *text = weir_mem_zalloc(WEIR_CONFIG_BYTES_MAX + 1);

@@ -16,7 +16,7 @@ typedef struct scan {
 	unsigned line;
 	unsigned errors;
 	weir_config_tokens tokens;
-	unsigned opened[DEPTH_MAX]; /* lines of the braces that are open */
+	unsigned opened[DEPTH_MAX]; /* the lines of the open braces */
 	unsigned depth;
 } scan;
 
@@ -53,7 +53,7 @@ static void add(scan *s, weir_config_token_kind kind, const char *at, size_t len
 		*token = (weir_config_token){kind, s->line, at, length};
 }
 
-/* ---- what is skipped ---- */
+/* ---- white space and comments ---- */
 
 static void skip_line(scan *s)
 {
@@ -75,7 +75,7 @@ static void skip_comment(scan *s)
 
 /* ---- quotes ---- */
 
-/* "${NAME}" or "${NAME:-otherwise}". A variable that the environment does not have is a mistake, not an empty text. */
+/* "${NAME}" or "${NAME:-otherwise}". A variable that is not set is an error, not an empty text. */
 static void check_variable(scan *s)
 {
 	char name[NAME_BYTES];
@@ -154,7 +154,7 @@ static void scan_sign(scan *s)
 	s->at += length;
 }
 
-/* Everything that neither ends a word nor would be left out. */
+/* Neither a separator nor an invalid byte. */
 static bool is_word(unsigned char c)
 {
 	return c > ' ' && c != 127 && strchr("#\"'={}()+,*;|", c) == NULL;
@@ -219,7 +219,7 @@ bool weir_config_token_is(const weir_config_tokens *tokens, unsigned at, char si
 
 /* ---- the texts of tokens ---- */
 
-/* What is written as ${NAME} or ${NAME:-otherwise}. Returns how many bytes that was; *ret_length is that of the value. */
+/* Expands ${NAME} or ${NAME:-otherwise}. Returns its length in the text; *ret_length is that of the value. */
 static size_t variable(const char *at, const char **ret_value, size_t *ret_length)
 {
 	char name[NAME_BYTES] = "";
@@ -234,7 +234,7 @@ static size_t variable(const char *at, const char **ret_value, size_t *ret_lengt
 	return length + 1;
 }
 
-/* Copies one token without its escapes, and with the values of variables; to NULL: only counts. */
+/* Copies a token, with escapes removed and variables expanded; to NULL: only counts. */
 static size_t decode(const weir_config_token *token, char *to)
 {
 	const char *at = token->at, *end = at + token->length, *value = at;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The TLS of a listen block: what a service listens with, and what a check makes and throws away to see whether it can be. */
+/* The TLS context of a listen block. The check makes one too, to see whether it can be made. */
 #include "service/config.h"
 #include "tls/tls.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of keys, and parameters of laws, as they are written in blocks. */
+/* Sets values of keys, and parameters of laws. */
 #include <string.h>
 #include <weir/law.h>
 
@@ -9,7 +9,7 @@
 
 #define QUOTE_BYTES 64
 
-/* A parameter of some law, perhaps of a class: "p99", "target", "minimum[2]". Of which law, the check knows. */
+/* A parameter of any law, perhaps for one class: "p99", "target", "minimum[2]". The check knows which law. */
 static bool is_parameter(const char *name)
 {
 	const weir_admission_law *law;
@@ -90,7 +90,7 @@ void weir_config_set_at(weir_config *config, weir_block_head *head, const char *
 	}
 }
 
-/* A list grows with each. */
+/* Each call adds to a list. */
 void weir_config_set(weir_config *config, weir_block_head *head, const char *key, const char *value)
 {
 	const weir_config_row *row = weir_config_row_find(head->block, key);

@@ -17,7 +17,7 @@
 #include "base/text.h"
 #include "service/config_inside.h"
 
-/* ---- landlock, as the kernel has it: its header may be missing, or older than what we use ---- */
+/* ---- landlock, as the kernel defines it: its header may be missing, or too old ---- */
 
 #define CALL_CREATE_RULESET 444
 #define CALL_ADD_RULE       445
@@ -34,17 +34,16 @@ typedef struct beneath {
 	int32_t fd;
 } __attribute__((packed)) beneath;
 
-#define EXECUTE   (UINT64_C(1) << 0)
-#define WRITE     (UINT64_C(1) << 1)
-#define READ      (UINT64_C(1) << 2)
-#define READ_DIR  (UINT64_C(1) << 3)
-#define MAKE_REG  (UINT64_C(1) << 8)
-#define VERSION_1 ((UINT64_C(1) << 13) - 1)
-#define REFER     (UINT64_C(1) << 13)
-#define TRUNCATE  (UINT64_C(1) << 14)
-#define IOCTL_DEV (UINT64_C(1) << 15)
-#define OF_FILES \
-	(EXECUTE | WRITE | READ | TRUNCATE | IOCTL_DEV) /* the others are about what is in a folder */
+#define EXECUTE    (UINT64_C(1) << 0)
+#define WRITE      (UINT64_C(1) << 1)
+#define READ       (UINT64_C(1) << 2)
+#define READ_DIR   (UINT64_C(1) << 3)
+#define MAKE_REG   (UINT64_C(1) << 8)
+#define VERSION_1  ((UINT64_C(1) << 13) - 1)
+#define REFER      (UINT64_C(1) << 13)
+#define TRUNCATE   (UINT64_C(1) << 14)
+#define IOCTL_DEV  (UINT64_C(1) << 15)
+#define OF_FILES   (EXECUTE | WRITE | READ | TRUNCATE | IOCTL_DEV) /* the others are about folders */
 #define READING    (READ | READ_DIR)
 #define LOGGING    (WRITE | MAKE_REG)
 #define EVERYTHING ((VERSION_1 | REFER | TRUNCATE) & ~EXECUTE)
@@ -52,7 +51,7 @@ typedef struct beneath {
 #define SCOPE_ABSTRACT UINT64_C(1)
 #define SCOPE_SIGNAL   UINT64_C(2)
 
-/* What is in force, of the whole process. */
+/* What is in force for the whole process. */
 static unsigned held;
 
 unsigned weir_confine_held(void)
@@ -78,7 +77,7 @@ unsigned weir_confine_wanted(const weir_config *config)
 	return wanted;
 }
 
-/* 0: there is none. */
+/* The version of landlock; 0: there is none. */
 static int version(void)
 {
 	const char *pretended = getenv("WEIR_LANDLOCK");
@@ -107,7 +106,7 @@ static ruleset rules_of(int of, unsigned what, bool relieving)
 		rules.files |= TRUNCATE;
 	if (of >= 5)
 		rules.files |= IOCTL_DEV;
-	if (of >= 6 && !relieving) /* a predecessor is outside */
+	if (of >= 6 && !relieving) /* it signals a predecessor, which is outside */
 		rules.scopes |= SCOPE_SIGNAL;
 	if (of >= 6 && (manager == NULL || manager[0] != '@'))
 		rules.scopes |= SCOPE_ABSTRACT;
@@ -120,11 +119,11 @@ static ruleset rules_of(int of, unsigned what, bool relieving)
 
 typedef struct allowing {
 	int fd;         /* the ruleset */
-	uint64_t files; /* that it is about */
+	uint64_t files; /* the rights that it handles */
 	int failed;
 } allowing;
 
-/* A folder with all below it, or a file. What is not there needs no rule, and what is no file of any folder (a pipe) can have none. */
+/* Allows a file, or a folder with all below. A missing file needs no rule; a pipe can have none (EBADFD). */
 static void allow(allowing *a, const char *path, uint64_t what)
 {
 	struct stat status;
@@ -140,7 +139,7 @@ static void allow(allowing *a, const char *path, uint64_t what)
 	close(rule.fd);
 }
 
-/* Folders that stand for far more than a file in them. */
+/* Folders that would allow far more than the file in them. */
 static bool is_too_much(const char *folder)
 {
 	return strcmp(folder, "/") == 0 || strcmp(folder, "/dev") == 0 || strcmp(folder, "/dev/pts") == 0 ||
@@ -160,7 +159,7 @@ static void allow_folder_of(allowing *a, const char *path, uint64_t what)
 		allow(a, real, what);
 }
 
-/* A file that may be replaced: itself, the folder that was written, and the one that a link leads to. */
+/* A file that may be replaced: the file, its folder as written, and the folder that a link leads to. */
 static void allow_file(allowing *a, const char *path, uint64_t what)
 {
 	char real[PATH_MAX];
@@ -184,7 +183,7 @@ static void allow_files(allowing *a, const char *const *list, uint64_t what)
 		allow_file(a, list[i], what);
 }
 
-/* Folders with colons between them, as LD_LIBRARY_PATH has them; name: of a file in each, NULL: the folders themselves. */
+/* Folders separated by colons, as in LD_LIBRARY_PATH. name: of a file in each; NULL: the folders. */
 static void allow_path_list(allowing *a, const char *list, const char *name, uint64_t what)
 {
 	char path[PATH_MAX];
@@ -198,7 +197,7 @@ static void allow_path_list(allowing *a, const char *list, const char *name, uin
 	free(copy);
 }
 
-/* What libraries read for themselves, on the systems that there are. Of /etc only what is no secret. */
+/* What libraries read on their own, on common systems. Of /etc, only what is not secret. */
 static void allow_system(allowing *a)
 {
 	static const char *const all[] = {
@@ -207,7 +206,7 @@ static void allow_system(allowing *a)
 		/* the dynamic loader */
 		"/etc/ld.so.cache", "/etc/ld.so.preload", "/lib", "/lib64", "/usr/lib", "/usr/lib64",
 		"/usr/local/lib",
-		/* OpenSSL, and whose certificates are good */
+		/* OpenSSL, and trusted certificates */
 		"/etc/ssl/openssl.cnf", "/etc/ssl/certs", "/etc/ssl/cert.pem", "/usr/share/ca-certificates",
 		"/usr/local/share/ca-certificates", "/etc/ca-certificates", "/etc/pki/tls/certs",
 		"/etc/pki/tls/openssl.cnf", "/etc/pki/ca-trust", "/etc/crypto-policies",
@@ -221,7 +220,7 @@ static void allow_system(allowing *a)
 	allow(a, "/dev/null", READING | WRITE);
 }
 
-/* What looking up a name needs. These files are replaced by new ones when the network changes, so their folders must be allowed. */
+/* What name resolution reads. These files are replaced when the network changes, hence their folders. */
 static void allow_resolver(allowing *a, const weir_config *config)
 {
 	static const char *const files[] = {
@@ -234,7 +233,7 @@ static void allow_resolver(allowing *a, const weir_config *config)
 		allow_files(a, files, READING);
 }
 
-/* What the row of a key says about its files: a log is written, a folder read, of a file its folder counts. */
+/* By the row of a key: logs are written, folders read; a file also allows its folder. */
 static void allow_key(allowing *a, const weir_key *key, const void *values)
 {
 	const void *at = (const char *)values + key->offset;
@@ -262,7 +261,7 @@ static void allow_block(allowing *a, const weir_config_block *block)
 				allow_key(a, block->rows[i].key, weir_config_values(&block->rows[i], head));
 }
 
-/* All files that keys name. Pages for those who are turned away are a part of their key's text. */
+/* All files that keys name. The pages for rejected requests are only a part of their key's text. */
 static void allow_configured(allowing *a, const weir_config *config)
 {
 	for (unsigned i = 0; i < config->files_read; i++)
@@ -273,7 +272,7 @@ static void allow_configured(allowing *a, const weir_config *config)
 		allow_file(a, config->route[i].reject_page, READING);
 }
 
-/* Libraries are read, the loader is executed. */
+/* Libraries are read; the loader is executed. */
 static int allow_library(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	bool loader = info->dlpi_addr != 0 && info->dlpi_addr == getauxval(AT_BASE);
@@ -291,7 +290,7 @@ static void allow_program(allowing *a, const char *program)
 }
 
 #ifdef WEIR_CONFINE_SANITIZED
-/* "...:log_path=PATH:...", to which a pid is added. */
+/* "...:log_path=PATH:..."; the sanitizer appends a pid. */
 static void allow_report(allowing *a, const char *variable)
 {
 	char path[PATH_MAX];
@@ -322,7 +321,7 @@ static int allow_all(int fd, uint64_t files, const weir_config *config, const ch
 	return a.failed;
 }
 
-/* ---- in force ---- */
+/* ---- applying ---- */
 
 int weir_confine_files(const weir_config *config, unsigned what, const char *program, bool relieving)
 {
@@ -345,7 +344,7 @@ int weir_confine_files(const weir_config *config, unsigned what, const char *pro
 
 bool weir_confine_hides(const char *path)
 {
-	/* The rights of a file are looked at by access(), landlock only when it is opened. */
+	/* access() looks at the permissions of a file; landlock only acts when it is opened. */
 	if ((held & WEIR_CONFINED_READING) == 0 || access(path, R_OK) != 0)
 		return false;
 	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);

@@ -12,13 +12,15 @@
 #include "service/confine.h"
 
 /*
- * What a server that runs never does, so that whoever got hold of it cannot either: loading modules, mounting, tracing, rebooting, changing time or accounts, namespaces of its own. A list of what is forbidden: a
- * list of what is allowed would have to follow every version of every library. execve stays, for a successor.
+ * What a running server never does, so that an attacker who controls it cannot either: load modules, mount,
+ * trace, reboot, set the time, change accounting, make namespaces. The list says what is forbidden: a list of
+ * what is allowed would have to follow every version of every library. execve stays, for a successor.
  *
- * Numbers of other kinds of programs (32 bits, x32) are refused as a whole, since they name the same calls otherwise.
+ * System calls of other ABIs (32 bits, x32) are refused altogether, since they number the same calls
+ * differently.
  */
 static const int forbidden[] = {
-#ifndef WEIR_CONFINE_SANITIZED /* what looks for leaks at the end traces its own threads */
+#ifndef WEIR_CONFINE_SANITIZED /* the leak checker traces its own threads */
 	SYS_ptrace,
 #endif
 	SYS_mount,
@@ -54,7 +56,10 @@ static const int forbidden[] = {
 	SYS_quotactl,
 	SYS_syslog,
 	SYS_kcmp,
-	/* The newer ways to mount, and to take a descriptor from another process. By number: the headers may be older. They are the same on all machines. */
+	/*
+	 * Newer ways to mount, and to take a descriptor from another process. By number, since headers may be
+	 * older; the numbers are the same on all machines.
+	 */
 	428 /* open_tree */,
 	429 /* move_mount */,
 	430 /* fsopen */,
@@ -90,7 +95,7 @@ typedef struct sock_filter step;
 
 enum { COUNT = sizeof(forbidden) / sizeof(forbidden[0]), ALLOW = COUNT + 8, REFUSE, NOT_THERE, STEPS };
 
-/* A step that goes on at `to` where it is true, else at the next one. */
+/* Adds a step that continues at `to` if it is true, otherwise at the next one. */
 static void add(step filter[STEPS], unsigned *at, step what, unsigned to)
 {
 	what.jt = (unsigned char)(to - *at - 1);
@@ -108,7 +113,7 @@ static void make_filter(step filter[STEPS])
 	add(filter, &at, IF(BPF_JGE, X32_CALLS), REFUSE);
 	for (unsigned i = 0; i < COUNT; i++)
 		add(filter, &at, IF(BPF_JEQ, (unsigned)forbidden[i]), REFUSE);
-	/* Its flags are in memory, where no filter can look. The C library then takes the older one. */
+	/* A filter cannot read the flags of clone3. On ENOSYS the C library falls back to clone. */
 	add(filter, &at, IF(BPF_JEQ, CALL_CLONE3), NOT_THERE);
 	filter[at] = IF(BPF_JEQ, SYS_clone);
 	filter[at].jf = (unsigned char)(ALLOW - at - 1);

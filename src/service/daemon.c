@@ -30,19 +30,18 @@
 
 typedef struct daemon_state {
 	const weir_program *program;
-	char **command; /* what a successor is started as */
+	char **command; /* starts a successor */
 	weir_config_flags flags;
 	weir_config *config; /* in force */
-	weir_config *old
-		[2]; /* the last ones: requests under way, and the admin's thread, may still look at them */
+	weir_config *old[2]; /* earlier ones, which requests and the admin's thread may still read */
 	weir_service *service;
 	char token[TOKEN_MOST];
-	char mistake[MISTAKE_MOST]; /* of the configuration that was read last */
-	bool check;                 /* only say what would run */
+	char mistake[MISTAKE_MOST]; /* the first error of the configuration that was read last */
+	bool check;                 /* only print what would run */
 	pid_t successor;            /* 0: none */
-	bool relieving;             /* a predecessor, which waits for us */
-	bool inherited;             /* its confinement */
-	int landlock; /* the version that holds us; negative: why none does; 0: not wanted, or inherited */
+	bool relieving;             /* a predecessor waits for us */
+	bool inherited;             /* confinement from a predecessor */
+	int landlock; /* the version in use; negative: why none is; 0: not wanted, or inherited */
 } daemon_state;
 
 /* ---- configuration ---- */
@@ -76,7 +75,7 @@ static int read_flags(daemon_state *d, int argc, char **argv)
 	return WEIR_EXIT_OK;
 }
 
-/* The first one, for the log: who reads that may not see our standard error. */
+/* Keeps the first error for the log: its readers may not see our standard error. */
 static void keep_mistake(daemon_state *d, const weir_config *config)
 {
 	for (unsigned i = 0; i < config->messages && d->mistake[0] == '\0'; i++) {
@@ -125,7 +124,7 @@ static int read_token(daemon_state *d, const char *path)
 	return failed == 0 ? 0 : weir_error_set(failed, "admin: no token in %s: %s", path, strerror(-failed));
 }
 
-/* One for this run, where none is configured. */
+/* A token for this run, if none is configured. */
 static int make_token(daemon_state *d)
 {
 	unsigned char bytes[TOKEN_BYTES];
@@ -147,7 +146,7 @@ static void say_started(daemon_state *d)
 		fprintf(stderr, "  admin token  %s\n", d->token);
 }
 
-/* In this order: what tells who is who is read, then files are confined, and both before there is a second thread. */
+/* Order matters: the account is looked up before files are confined; both before a second thread. */
 static int prepare(daemon_state *d, weir_account *ret_account)
 {
 	const weir_config *config = d->config;
@@ -159,7 +158,7 @@ static int prepare(daemon_state *d, weir_account *ret_account)
 	weir_process_own_log(ret_account, config->log.error);
 	if ((wanted & ~weir_confine_held()) != 0)
 		d->landlock = weir_confine_files(config, wanted, d->command[0], d->relieving);
-	/* Where it is not asked for by name, going on without is better than not at all. */
+	/* Unless it was asked for by name, running without confinement is better than not running. */
 	bool strict = config->process.confine == WEIR_CONFIG_CONFINE_STRICT;
 	return strict && d->landlock < 0 && d->landlock != -ENOSYS ? d->landlock : 0;
 }
@@ -247,7 +246,7 @@ static int start(daemon_state *d)
 
 /* ---- signals ---- */
 
-/* What was changed in the file but is not, in the log and where whoever reloads may look. */
+/* Reports changes that did not take effect, in the log and to whoever reloads. */
 static void say_kept(daemon_state *d, const char *names)
 {
 	static const char *const but = "changed, but only a restart or SIGUSR2 brings that";
@@ -283,7 +282,7 @@ static void reload(daemon_state *d)
 		done = true;
 	}
 	weir_service_count_reload(d->service, done);
-	/* One that was applied in part is looked at by what it made. */
+	/* If it was applied in part, what it made may still refer to it. */
 	if (config != NULL) {
 		weir_config_free(&d->old[1]);
 		d->old[1] = config;
@@ -291,7 +290,7 @@ static void reload(daemon_state *d)
 	weir_process_notify("READY=1");
 }
 
-/* A file for the successor to read; -1: there is none, and it starts cold. */
+/* A file for the successor to read; -1: none, and the successor starts cold. */
 static int write_handover(const daemon_state *d, const weir_inherited *sockets, size_t count)
 {
 	int fd = memfd_create("weir-handover", MFD_CLOEXEC);
@@ -314,7 +313,7 @@ static void succeed(daemon_state *d)
 {
 	static weir_inherited sockets[FDS_MOST];
 	weir_errors *errors = weir_service_errors(d->service);
-	if (d->successor != 0) { /* two would both serve, and only one relieve us */
+	if (d->successor != 0) { /* two would both serve, and only one would relieve us */
 		weir_errors_say(errors, WEIR_LOG_WARN, "successor",
 				"a successor is on its way already, pid %d", (int)d->successor);
 		return;
@@ -390,7 +389,10 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* Serves on, not ready any more: who balances asks only every few seconds, and must not meet a refused connection first. A second signal ends it. */
+/*
+ * Serves on, but reports not ready: load balancers ask only every few seconds, and must not meet a refused
+ * connection first. A second signal ends the delay.
+ */
 static void delay(const daemon_state *d, const sigset_t *ends)
 {
 	uint64_t left_ms = d->config->process.drain_delay_ns / WEIR_NS_PER_MS, until_ms = now_ms() + left_ms;
@@ -406,7 +408,7 @@ static void delay(const daemon_state *d, const sigset_t *ends)
 	}
 }
 
-/* true: everything under way came to its end. */
+/* true: everything in progress was finished. */
 static bool drain(daemon_state *d)
 {
 	const struct timespec look = {.tv_nsec = DRAIN_LOOK_MS * 1000000L};
@@ -415,7 +417,7 @@ static bool drain(daemon_state *d)
 	sigaddset(&ends, SIGTERM);
 	sigaddset(&ends, SIGINT);
 	weir_service_ready(d->service, false);
-	if (d->successor == 0) { /* else the service goes on, only we do not */
+	if (d->successor == 0) { /* otherwise the service goes on; only this process ends */
 		weir_process_notify("STOPPING=1");
 		delay(d, &ends);
 	}
@@ -454,7 +456,7 @@ static int run(daemon_state *d)
 		return WEIR_EXIT_FAILED;
 	}
 	weir_service_ready(d->service, true);
-	/* A successor is another process than the manager knows. */
+	/* The manager does not know the pid of a successor. */
 	snprintf(ready, sizeof(ready), "READY=1\nMAINPID=%d", (int)getpid());
 	weir_process_notify(ready);
 	say_started(d);
@@ -467,9 +469,9 @@ static int run(daemon_state *d)
 	return whole ? WEIR_EXIT_OK : WEIR_EXIT_FAILED;
 }
 
-/* ---- the whole ---- */
+/* ---- programs ---- */
 
-/* Errors are the result that was asked for: they go where the ok would. */
+/* Errors are the requested result, so they go to the same place as the ok. */
 int weir_program_check(const weir_config_flags *flags, const char *program, FILE *file)
 {
 	weir_config *config = NULL;
@@ -517,7 +519,7 @@ int weir_daemon_run(const weir_program *program, char **command, int argc, char 
 	unsigned held;
 	if (status == WEIR_EXIT_OK && d.check)
 		return weir_program_check(&d.flags, program->name, stdout);
-	/* Before the configuration is read: what is hidden from us is told as that. */
+	/* Before the configuration is read, so that messages can say what confinement hides. */
 	d.relieving = weir_process_has_predecessor(&held);
 	d.inherited = held != 0;
 	weir_confine_inherited(held);

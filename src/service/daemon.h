@@ -3,7 +3,8 @@
 #define WEIR_SERVICE_DAEMON_H
 
 /*
- * A program of the service kit from its command line to its exit status: weir_service_main (weir/service.h), for verbs as well.
+ * A program of the service kit, from its command line to its exit status: weir_service_main (weir/service.h),
+ * also for verbs.
  *
  * Threads: the main thread waits for signals; everything else is the service's.
  */
@@ -15,50 +16,54 @@
 
 struct weir_inherited;
 
-/* command: what a successor is started as, the program first; ended by NULL. argv[0] is not looked at. */
+/* command: what starts a successor, the program first; ended by NULL. argv[0] is ignored. */
 int weir_daemon_run(const weir_program *program, char **command, int argc, char **argv);
-/* The help of a program. */
+/* Prints the help of a program. */
 void weir_program_usage(const weir_program *program, FILE *file);
-/* Says on `file` what the flags would run, or all that is wrong; an exit status. */
+/* Prints what the flags would run, or everything that is wrong, to `file`. Returns an exit status. */
 int weir_program_check(const weir_config_flags *flags, const char *program, FILE *file);
 
-/* ---- process.c: what surrounds the process ---- */
+/* ---- process.c: the environment of the process ---- */
 
 typedef struct weir_account {
 	const char *name;
 	bool wanted;
-	bool ignored; /* one was named, but only root could take it on */
+	bool ignored; /* one was named, but only root could become it */
 	uid_t uid;
 	gid_t gid;
 } weir_account;
 
-/* Tells the service manager, where there is one ("READY=1"); nothing otherwise. */
+/* Tells the service manager ("READY=1"), if there is one. */
 void weir_process_notify(const char *state);
 /*
- * Sockets that we were started with: from a predecessor (WEIR_FDS), or from a service manager (LISTEN_FDS). Sets *ret_count; the array is static. *ret_handover is what the predecessor has left besides, to
- * be freed once the sockets are not looked at any more; NULL: nothing.
+ * Sockets that we were started with: from a predecessor (WEIR_FDS), or from a service manager (LISTEN_FDS).
+ * Sets *ret_count; the array is static. *ret_handover is what else the predecessor left; the sockets' names
+ * are in it, so it is freed after their last use. NULL: nothing.
  */
 struct weir_inherited *weir_process_inherited(size_t *ret_count, weir_handover **ret_handover);
-/* Starts this program anew with these sockets, and a file for it to read; -1: none. The child's pid, or a negative errno with weir_error. */
+/*
+ * Starts this program again with these sockets, and a file for it to read (-1: none). Returns the child's
+ * pid, or a negative errno with weir_error.
+ */
 int weir_process_successor(char **command, const struct weir_inherited *sockets, size_t count, int handover);
-/* The exit status of one that may not be executed. */
+/* The exit status of a successor that may not be executed. */
 #define WEIR_PROCESS_REFUSED 126
-/* Whether we are one, and what is in force for us by that (WEIR_CONFINED_*). Once. */
+/* Whether we have a predecessor, and what confinement we inherit (WEIR_CONFINED_*). Call once. */
 bool weir_process_has_predecessor(unsigned *ret_confined);
-/* A predecessor that waits for us to be ready is told to end. */
+/* Tells a predecessor that waits for us to end. */
 void weir_process_relieve(void);
-/* As many descriptors as we may have. */
+/* Raises the limit of descriptors as far as possible. */
 void weir_process_raise_limits(void);
 /*
- * Whose rights to take on, looked for while the files that tell can be read; nobody's where none is named, or we are not root. The texts must outlive it. 0 or a negative errno with
- * weir_error.
+ * The account to become, looked up while the files for that can be read. None if none is named or we are not
+ * root. The texts must outlive it. 0 or a negative errno with weir_error.
  */
 int weir_process_find_account(const char *user, const char *group, weir_account *ret_account);
-/* A log that is not there yet is made as the account's, so that it can be opened anew when we are not root any more; else it stays as it is. */
+/* Creates a missing log as the account's, so that it can be reopened without root. Leaves existing ones. */
 void weir_process_own_log(const weir_account *account, const char *path);
-/* Whether a log that is there can be opened once more. */
+/* Whether an existing log can be opened again. */
 bool weir_process_may_append(const char *path);
-/* Gives up root for it, for good. 0 or a negative errno with weir_error. */
+/* Drops root for the account, for good. 0 or a negative errno with weir_error. */
 int weir_process_become(const weir_account *account);
 
 #endif

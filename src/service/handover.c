@@ -15,12 +15,12 @@
 #define COSTS_MOST    4096u
 #define SESSIONS_MOST 64u
 
-/* What is known of something that has a name: of a law's stage, of a kind of session. */
+/* What is known about something with a name: a law's stage, or a kind of session. */
 typedef struct named {
 	const char *name, *text;
 } named;
 
-/* Lines are ended in place, so that all of it is strings. */
+/* Newlines in text become NULs, so that all pointers are to strings. */
 struct weir_handover {
 	size_t sockets, laws, costs, sessions;
 	const char *socket[SOCKETS_MOST];
@@ -92,7 +92,7 @@ static bool take_socket(weir_handover *handover, char *name)
 	return true;
 }
 
-/* "LENGTH NAME TEXT", into a list with room for so many. */
+/* "LENGTH NAME TEXT", into a list with room for `most`. */
 static bool take_named(named *list, size_t *count, size_t most, char *line)
 {
 	char *end;

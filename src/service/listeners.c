@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The addresses that a service listens at: made anew or taken over, changed by a reload, handed on to a successor. */
+/* The addresses of a service: opened or taken over, changed by a reload, handed to a successor. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
 		       sizeof(((const struct sockaddr_un *)a)->sun_path)) == 0;
 }
 
-/* The same but for the port, where that is to be chosen. */
+/* The same except for the port, if the system is to choose that. */
 static bool same_host(const struct sockaddr *bound, const struct sockaddr *address)
 {
 	struct sockaddr_storage any = {0};
@@ -44,7 +44,7 @@ static bool same_host(const struct sockaddr *bound, const struct sockaddr *addre
 	return same_address((const struct sockaddr *)&any, address);
 }
 
-/* Whether a socket that listens at bound is the one that was configured as this: by its address, or by the name that a predecessor gave it. */
+/* Whether a bound socket is the one configured: by its address, or by its name from a predecessor. */
 static bool is_wanted(const weir_inherited *socket, const struct sockaddr *bound,
 		      const struct sockaddr *address, const char *name)
 {
@@ -52,7 +52,7 @@ static bool is_wanted(const weir_inherited *socket, const struct sockaddr *bound
 	       (socket->name != NULL && strcmp(socket->name, name) == 0 && same_host(bound, address));
 }
 
-/* Those of the inherited sockets that listen at this address. */
+/* The inherited sockets that listen at this address. */
 static size_t take_inherited(const struct sockaddr *address, const char *name, weir_inherited *inherited,
 			     size_t count, int *ret_fds, size_t most)
 {
@@ -128,7 +128,7 @@ int weir_listeners_admin(weir_service *service, weir_inherited *inherited, size_
 	size_t found = take_inherited(address, ADMIN_NAME, inherited, count, fds, WEIR_THREADS_MAX);
 	int failed = weir_admin_listen(service->admin, address, admin->address_length, found > 0 ? fds : NULL,
 				       found);
-	/* Whoever runs two has often not asked for this one. */
+	/* A second process on the machine often has the default address, which nobody wrote. */
 	if (failed == -EADDRINUSE)
 		weir_error_set(failed,
 			       "admin: %s is taken; choose another with --admin ADDR:PORT, or --admin off",
@@ -152,7 +152,7 @@ static bool is_configured(const weir_config *config, const weir_listening *at)
 	return weir_config_listen_find(config, at->title, at->nth) != NULL;
 }
 
-/* Of a listen block that is there already. */
+/* The listener of a listen block, if there is one. */
 static weir_listening *listening_of(weir_service *service, const weir_config *config, unsigned listen)
 {
 	return listening_at(service, config->listen[listen].head.title,
@@ -189,7 +189,7 @@ int weir_listeners_prepare(weir_service *service, const weir_config *config,
 	return failed;
 }
 
-/* New certificates for those that go on, and no more accepting where there is no listen block any more. */
+/* New certificates for listeners that stay; listeners without a listen block stop accepting. */
 void weir_listeners_change(weir_service *service, const weir_config *config,
 			   weir_tls *tls[WEIR_LISTENERS_MOST])
 {

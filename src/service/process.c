@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What surrounds the process: service manager, predecessor and successor, user, limits. */
+/* The environment of the process: service manager, predecessor and successor, user, limits. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -22,10 +22,10 @@
 #include "service/service.h"
 
 #define FDS_MOST    1024
-#define FIRST_FD    3 /* by the protocol of LISTEN_FDS */
+#define FIRST_FD    3 /* by the LISTEN_FDS protocol */
 #define NOTIFY_S    1
 #define FDS_NAME    "WEIR_FDS"
-#define STATE_NAME  "WEIR_HANDOVER" /* there is one, behind the sockets */
+#define STATE_NAME  "WEIR_HANDOVER" /* there is a handover, after the sockets */
 #define PARENT_NAME "WEIR_PREDECESSOR"
 #define CONFINED    "WEIR_CONFINED" /* WEIR_CONFINED_* of the predecessor */
 
@@ -44,7 +44,7 @@ void weir_process_notify(const char *state)
 	if (fd < 0)
 		return;
 	socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
-	/* A manager that does not read must not keep us from the next signal. */
+	/* A manager that does not read must not delay the next signal. */
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &(struct timeval){.tv_sec = NOTIFY_S},
 		   sizeof(struct timeval));
 	sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&to, length);
@@ -63,7 +63,7 @@ static int number_in(const char *name)
 		       : 0;
 }
 
-/* What a predecessor has left behind its sockets. */
+/* What a predecessor left, in the descriptor after the sockets. */
 static weir_handover *read_handover(int count)
 {
 	if (count == 0 || count > FDS_MOST || number_in(STATE_NAME) == 0)
@@ -73,7 +73,7 @@ static weir_handover *read_handover(int count)
 	return handover;
 }
 
-/* Both give the sockets as descriptors from 3 on; the manager also says whom they are for. */
+/* Both pass the sockets as descriptors from 3 on; the manager also says for which pid. */
 struct weir_inherited *weir_process_inherited(size_t *ret_count, weir_handover **ret_handover)
 {
 	static weir_inherited found[FDS_MOST];
@@ -101,7 +101,7 @@ struct weir_inherited *weir_process_inherited(size_t *ret_count, weir_handover *
 	return found;
 }
 
-/* In the child, between fork and exec: only calls that are allowed there. Sockets are moved above first, so that none is written over. */
+/* In the child, before exec: only async-signal-safe calls. Moves sockets up, so that none is overwritten. */
 static void hand_over(int *fds, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -114,14 +114,14 @@ static void hand_over(int *fds, size_t count)
 
 bool weir_process_has_predecessor(unsigned *ret_confined)
 {
-	/* Only our own parent: the variables may be older than that. */
+	/* Only our own parent counts: the variables may be older. */
 	bool has = number_in(PARENT_NAME) > 1 && number_in(PARENT_NAME) == (int)getppid();
 	*ret_confined = has ? (unsigned)number_in(CONFINED) : 0;
 	unsetenv(CONFINED);
 	return has;
 }
 
-/* The environment of the successor: ours, with four variables more. */
+/* Our environment, with up to four more variables. */
 static char **successor_environment(size_t count, bool handover)
 {
 	static char fds[64], parent[64], confined[64], state[] = STATE_NAME "=1";
@@ -157,7 +157,7 @@ int weir_process_successor(char **command, const weir_inherited *sockets, size_t
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		hand_over(copies, handover >= 0 ? count + 1 : count);
-		/* By its name: what is there now may be newer than what we are. Only where there is nothing, what we are. */
+		/* By its name, since the file may be newer. If it is missing, the same binary again. */
 		execvpe(command[0], command, environment);
 		if (errno == ENOENT)
 			execve("/proc/self/exe", command, environment);
@@ -173,7 +173,7 @@ void weir_process_relieve(void)
 {
 	int pid = number_in(PARENT_NAME);
 	unsetenv(PARENT_NAME);
-	if (pid > 1 && pid == (int)getppid()) /* as above */
+	if (pid > 1 && pid == (int)getppid()) /* see weir_process_has_predecessor */
 		kill(pid, SIGTERM);
 }
 
@@ -202,7 +202,7 @@ int weir_process_find_account(const char *user, const char *group, weir_account 
 	*ret_account = (weir_account){.name = user != NULL ? user : group};
 	if (ret_account->name == NULL)
 		return 0;
-	if (geteuid() != 0) { /* a successor may have nothing left to give up */
+	if (geteuid() != 0) { /* a successor may already have dropped root */
 		ret_account->ignored = getppid() != number_in(PARENT_NAME);
 		return 0;
 	}
@@ -219,7 +219,7 @@ void weir_process_own_log(const weir_account *account, const char *path)
 {
 	if (!account->wanted || path == NULL || strcmp(path, "-") == 0)
 		return;
-	/* Only what was not there before: a name that somebody else has put there may lead anywhere. */
+	/* Only new files: an existing name may be somebody else's link. */
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
 	if (fd < 0)
 		return;
@@ -235,14 +235,14 @@ bool weir_process_may_append(const char *path)
 	int fd = open(path, O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd >= 0)
 		close(fd);
-	return fd >= 0 || errno == ENXIO; /* a pipe that nobody reads */
+	return fd >= 0 || errno == ENXIO; /* a pipe without a reader */
 }
 
 int weir_process_become(const weir_account *account)
 {
 	if (!account->wanted)
 		return 0;
-	/* glibc carries these out in all threads. The order matters: without the user's rights the groups cannot be changed any more. */
+	/* glibc applies these to all threads. Order matters: groups need the user's rights. */
 	if (setgroups(0, NULL) != 0 || setresgid(account->gid, account->gid, account->gid) != 0 ||
 	    setresuid(account->uid, account->uid, account->uid) != 0)
 		return weir_error_set(-errno, "process: cannot become '%s': %s", account->name,

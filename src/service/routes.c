@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of routes, classes and limits: replaced as a whole, so requests under way keep the old one. */
+/* The table of routes, classes and limits, replaced as a whole: requests in progress keep the old one. */
 #include <errno.h>
 #include <string.h>
 
@@ -29,8 +29,9 @@ static int read_page(const char *path, weir_buf **ret_page)
 }
 
 /*
- * Requests that nothing may turn away: who asks for what a backend's own health checks ask for checks its health as well, and
- * must not be told that it is ill because it is busy. They get a route of their own before the route.
+ * A route of its own, placed before the route, for requests that are never rejected. A client that asks for
+ * the same as a backend's health checks is checking its health, too, and must not be told that it is
+ * unhealthy because it is busy.
  */
 static int add_exempt_route(const weir_config *config, const weir_config_route *route,
 			    const weir_route_options *like, weir_routes *routes)

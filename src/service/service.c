@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A service's life: made, started, changed, drained, freed. */
+/* The life of a service: made, started, changed, drained, freed. */
 #include "service/service.h"
 
 #include <errno.h>
@@ -36,7 +36,7 @@ static int make_logs(weir_service *service, unsigned threads)
 			   : weir_access_log_new(service->access_file, format, threads, &service->access);
 }
 
-/* Every request that is over, on its own thread. */
+/* Called for every finished request, on its own thread. */
 static void record(const weir_http_record *record, void *arg)
 {
 	weir_service *service = arg;
@@ -57,7 +57,7 @@ static void notice(const char *text, void *arg)
 
 /* ---- making ---- */
 
-/* From there on, more and more; a part is let in even at the worst (monitor.h). */
+/* Pressure grows from `from` to `full`; even then a part is admitted (monitor.h). */
 static weir_resource_bounds bounds_from(double from, double full)
 {
 	return (weir_resource_bounds){.from = from, .full = full, .off = from == 0};
@@ -97,7 +97,7 @@ static int make_world(weir_service *service)
 	return failed;
 }
 
-/* One copy of each, so that it is only new names that cost anything. NULL: out of memory, and the class goes without. */
+/* One copy of each name, so that only new names cost memory. NULL: out of memory; the class stays unnamed. */
 static const char *keep_name(weir_service *service, const char *text)
 {
 	for (const weir_class_name *at = service->names; at != NULL; at = at->next)
@@ -113,7 +113,7 @@ static const char *keep_name(weir_service *service, const char *text)
 	return name->text;
 }
 
-/* Configurations go, and with them their texts, so these are copies; a class that is gone has no name any more. */
+/* Names are copied, as configurations and their texts are freed. A class that was removed has no name. */
 static void name_classes(weir_service *service, const weir_config *config)
 {
 	const char *names[WEIR_CLASSES] = {NULL};
@@ -146,7 +146,7 @@ int weir_service_new(const weir_config *config, const weir_service_options *opti
 	service->things.errors = service->errors;
 	if (failed == 0)
 		failed = weir_service_make_admin(service, options);
-	/* Things that need more than the reactors' threads can only be made before the start. */
+	/* Things that need threads of their own can only be made before the start. */
 	for (unsigned i = 0; failed == 0 && i < config->routes; i++)
 		if (weir_things_for(&service->things, config, &config->route[i]) == NULL)
 			failed = -EINVAL;
@@ -159,7 +159,7 @@ int weir_service_new(const weir_config *config, const weir_service_options *opti
 
 /* ---- what a predecessor has learnt ---- */
 
-/* Of a predecessor. What is not taken is learnt again. */
+/* What cannot be loaded is learnt again. */
 static void load_costs(weir_service *service)
 {
 	uint64_t now_ns = weir_clock_ns();
@@ -178,7 +178,7 @@ static void save_costs(const weir_service *service, FILE *to)
 			weir_handover_put_cost(to, line);
 }
 
-/* The same of sessions, of the first few kinds: a bound on what is handed over. */
+/* The same for sessions, of the first few kinds only, to bound the handover. */
 #define SESSIONS_SAVED 8u
 
 static void load_sessions(weir_service *service)
@@ -250,7 +250,7 @@ int weir_service_start(weir_service *service, weir_inherited *inherited, size_t 
 	for (unsigned i = 0; failed == 0 && i < service->config->listens; i++)
 		failed = weir_listeners_add(service, service->config, &service->config->listen[i], inherited,
 					    count);
-	/* Last: its thread looks at what the listeners have made. */
+	/* Last, because its thread reads what the listeners made. */
 	if (failed == 0)
 		failed = weir_listeners_admin(service, inherited, count);
 	service->things.handover = NULL;
@@ -259,7 +259,7 @@ int weir_service_start(weir_service *service, weir_inherited *inherited, size_t 
 
 /* ---- changing ---- */
 
-/* All that may fail, in an order in which it can be taken back. */
+/* All steps that may fail, in an order in which they can be undone. */
 static int prepare(weir_service *service, const weir_config *config, weir_tls *ret_tls[WEIR_LISTENERS_MOST])
 {
 	weir_routes *routes;
@@ -290,24 +290,24 @@ int weir_service_apply(weir_service *service, const weir_config *config)
 	int failed = prepare(service, config, tls);
 	if (failed == 0) {
 		weir_listeners_change(service, config, tls);
-		/* By now it is in force, and what could not be had is told. */
+		/* It is in force now; what failed is reported. */
 		if (weir_things_settle(&service->things, config) != 0)
 			weir_errors_say(service->errors, WEIR_LOG_ERROR, "reload", "%s", weir_error());
 		name_classes(service, config);
 		watch_resources(service->monitor,
-				&config->resources); /* what the tables let through is right */
+				&config->resources); /* the tables only let valid bounds through */
 		if (service->admin != NULL)
 			weir_admin_set_page(service->admin, config->admin.page);
 		__atomic_store_n(&service->config, config, __ATOMIC_RELEASE);
 	}
-	/* With what stays in force: takes back what was added for one that failed. */
+	/* By the configuration in force: after a failure this removes what was added. */
 	weir_things_leave(&service->things, service->config);
 	for (unsigned i = 0; i < WEIR_LISTENERS_MOST; i++)
 		weir_tls_unref(tls[i]);
 	return failed;
 }
 
-/* ---- the rest ---- */
+/* ---- other functions ---- */
 
 void weir_service_save(const weir_service *service, FILE *to)
 {

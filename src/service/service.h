@@ -5,15 +5,14 @@
 /*
  * A configuration at work: its world, with a stage for each thing that routes lead to.
  *
- *	weir_service_new ─▶ weir_service_start ─▶ weir_service_apply ... ─▶ weir_service_drain ─▶ weir_service_free
- *	                                          for each new configuration
+ *	weir_service_new ─▶ _start ─▶ _apply, for each new configuration ─▶ _drain ─▶ _free
  *
- * Reloading. A thing (things.h) whose name and fingerprint are still there keeps its stage, and with it what its law has
- * learnt; targets, laws, modes and live keys are changed in place. Any other change makes a new thing, under a name with a
- * number, that starts with what the old one's law has saved. Routes, classes and limits are a table that is replaced as a
- * whole: requests under way keep the old one.
+ * Reloading. A thing (things.h) whose name and fingerprint are the same keeps its stage, and with it what its
+ * law has learnt; targets, laws, modes and live keys are changed in place. Any other change makes a new
+ * thing, under a name with a number, that starts with what the old one's law has saved. Routes, classes and
+ * limits are a table that is replaced as a whole: requests in progress keep the old one.
  *
- * What may fail (files, addresses, room) is done before anything that is there is changed, and taken back if something does.
+ * Steps that may fail (files, addresses, room) come before any change, and are undone if one fails.
  *
  * Threads: the main thread.
  */
@@ -31,26 +30,27 @@ typedef struct weir_service_options {
 	const weir_handover *handover; /* of a predecessor, until the service has started; may be NULL */
 } weir_service_options;
 
-/* A socket that listens already: from a predecessor, or from whoever started us. */
+/* A socket that is already listening: from a predecessor, or from whoever started us. */
 typedef struct weir_inherited {
 	int fd;
 	bool used;
 	const char *name; /* what a predecessor called it; NULL: it has none */
 } weir_inherited;
 
-/* World, logs and admin, for a configuration that has been checked and outlives the service. 0 or a negative errno with weir_error. */
+/* Makes world, logs, admin and things of a checked configuration. 0 or a negative errno with weir_error. */
 int weir_service_new(const weir_config *config, const weir_service_options *options,
 		     weir_service **ret_service);
-/* Starts the threads, makes the things and listens. inherited: may be NULL; those of its addresses are used. */
+/* Starts threads and things, and listens. inherited: sockets for matching addresses; may be NULL. */
 int weir_service_start(weir_service *service, weir_inherited *inherited, size_t count);
 /*
- * Changes to another configuration, which from then on must outlive the service; on failure all is as before (weir_error says what could not be done). Listeners that are new are added; those that are not there any
- * more are closed.
+ * Changes to another configuration. Each must live as long as requests and the admin's thread may read it:
+ * daemon.c keeps the last two that were replaced. On failure all is as before (weir_error says why). New
+ * listeners are added; those no longer configured are closed.
  */
 int weir_service_apply(weir_service *service, const weir_config *config);
-/* What a successor needs: copies of the listening sockets, with names that live as long as the service. Returns how many. */
+/* Copies of the listening sockets, for a successor; their names live as long as the service. How many. */
 size_t weir_service_listeners(const weir_service *service, weir_inherited *ret_sockets, size_t most);
-/* And what the laws have learnt, and what kinds of request cost. */
+/* Writes what the laws have learnt, what kinds of request cost, and the sessions, for a successor. */
 void weir_service_save(const weir_service *service, FILE *to);
 /* Goes on with the end of what reloads have replaced. True: something is left to do, later. */
 bool weir_service_tidy(weir_service *service);
@@ -59,12 +59,12 @@ void weir_service_count_reload(weir_service *service, bool done);
 void weir_service_ready(weir_service *service, bool ready);
 void weir_service_reopen_logs(weir_service *service);
 weir_errors *weir_service_errors(const weir_service *service);
-/* "http://127.0.0.1:8080" and so on, one a line, for people. */
+/* One address a line ("http://127.0.0.1:8080"), for people. */
 void weir_service_print(const weir_service *service, FILE *file);
-/* No new connections; connections still open afterwards. */
+/* Accepts no new connections; then, how many are still open. */
 void weir_service_drain(weir_service *service);
 uint32_t weir_service_open(const weir_service *service);
-/* Stops what is left, for at most timeout_ns, and frees. Sets it to NULL. -ETIMEDOUT: something had to be cut. */
+/* Stops what is left within timeout_ns, frees, and sets it to NULL. -ETIMEDOUT: something was cut off. */
 int weir_service_free(weir_service **service, uint64_t timeout_ns);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the admin listener shows of a service beyond its stages. Its thread calls all but weir_service_make_admin. */
+/* What the admin shows besides stages. Its thread calls all but weir_service_make_admin. */
 #include <stdlib.h>
 
 #include "service/service_inside.h"

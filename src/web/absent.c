@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names that were not there a moment ago, so that a flood of them does not reach the disk more often than once per name and revalidate_ns. Sets of fixed size under a secret hash of 128 bits: no
- * name is kept, none is taken for another, and nobody can choose names that push each other out.
+ * Names that did not exist a moment ago, so that a flood of requests reaches the disk at most once per name
+ * and revalidate_ns. They are in sets of fixed size under a secret hash of 128 bits: no name is stored, none
+ * is mistaken for another, and nobody can choose names that evict each other.
  */
 #include "web/cache.h"
 
@@ -35,7 +36,7 @@ unsigned weir_absent_find(weir_cache *cache, uint32_t site, uint64_t hash, weir_
 	return status;
 }
 
-/* Its own place, or that of whoever would be forgotten first. */
+/* Its own place, or that of the entry that expires first. */
 static weir_absent *place(weir_absent *set, const uint64_t *tag)
 {
 	weir_absent *place = set;

@@ -26,7 +26,7 @@ static void refuse(weir_request *request, unsigned status)
 	}
 }
 
-/* To itself with a '/', and with the query. */
+/* To the same path with a '/', and with the query. */
 static void redirect(weir_request *request, const weir_page *page)
 {
 	weir_span query = weir_request_query(request);
@@ -108,7 +108,7 @@ static void send_unmodified(weir_request *request, const weir_form *form)
 	weir_request_reply(request, &reply);
 }
 
-/* Something was asked for besides the name. */
+/* The request has conditions or a range. */
 static void answer_asked(weir_request *request, weir_page *page, const weir_form *form,
 			 const weir_asked *asked)
 {

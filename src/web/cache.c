@@ -13,7 +13,7 @@
 #define BYTES_DEFAULT      (UINT64_C(200) << 20)
 #define FILE_BYTES_DEFAULT (UINT64_C(1) << 20)
 #define FILE_BYTES_MOST    (UINT64_C(1) << 30)
-#define REVALIDATE_MOST    (WEIR_NS_PER_S * 1000000000) /* added to a time it must not wrap */
+#define REVALIDATE_MOST    (WEIR_NS_PER_S * 1000000000) /* must not overflow when added to a time */
 #define FDS_MOST           512u
 #define BUCKETS_FIRST      64u
 #define USED_MOST          3
@@ -40,7 +40,7 @@ static inline uint32_t load32(const char *at)
 	return x;
 }
 
-/* 16 bytes a multiplication. The last ones may be looked at twice, which does no harm, as the length is in it. */
+/* 16 bytes per multiplication. The last bytes may be used twice: harmless, as the length is hashed, too. */
 uint64_t weir_cache_hash(const weir_cache *cache, uint32_t site, weir_span path)
 {
 	const char *at = path.at;
@@ -79,7 +79,7 @@ static void set_options(weir_cache *cache, const weir_cache_options *options)
 	cache->bytes_most = given->bytes != 0 ? given->bytes : BYTES_DEFAULT;
 	cache->file_bytes = given->file_bytes != 0 ? given->file_bytes : FILE_BYTES_DEFAULT;
 	cache->revalidate_ns = given->revalidate_ns != 0 ? given->revalidate_ns : WEIR_NS_PER_S;
-	/* What could not be kept together with anything else is not worth reading. */
+	/* A file that leaves no room for others is not worth reading. */
 	if (cache->file_bytes > cache->bytes_most / 2)
 		cache->file_bytes = cache->bytes_most / 2;
 	if (cache->file_bytes > FILE_BYTES_MOST)
@@ -184,7 +184,7 @@ weir_page *weir_cache_find_locked(weir_shard *shard, uint32_t site, uint64_t has
 	return look_up(shard, site, hash, path, sent);
 }
 
-/* The page's line is written to only until it counts as used much. */
+/* Writes to the page's cache line only until the count is at its maximum. */
 static inline void touch(weir_page *page)
 {
 	uint8_t used = atomic_load_explicit(&page->used, memory_order_relaxed);
@@ -223,7 +223,7 @@ static uint32_t fds_of(const weir_page *page)
 	return count;
 }
 
-/* Behind the hand: it comes to it last. */
+/* Just behind the hand, which will reach it last. */
 static void enter_clock(weir_shard *shard, weir_page *page)
 {
 	weir_page *hand = shard->hand;
@@ -250,7 +250,7 @@ static void leave_clock(weir_shard *shard, weir_page *page)
 	page->older->newer = page->newer;
 }
 
-/* Twice the buckets where there are more pages than buckets; without memory the chains grow. */
+/* Doubles the buckets if there are more pages than buckets; out of memory, the chains grow. */
 static void grow(weir_shard *shard)
 {
 	uint32_t mask = shard->mask * 2 + 1;
@@ -309,7 +309,7 @@ static bool too_many_fds(const weir_cache *cache)
 	return atomic_load_explicit(&cache->fds, memory_order_relaxed) > cache->fds_most;
 }
 
-/* The first of so many pages at the hand that has not been used since it was last passed by; the others are a little less used then. */
+/* Of the next `most` pages, the first one not used since the hand last passed; counts the others down. */
 static weir_page *pick(weir_shard *shard, uint64_t most, bool with_fd)
 {
 	for (uint64_t i = 0; i < most && i < shard->count; i++) {
@@ -325,7 +325,10 @@ static weir_page *pick(weir_shard *shard, uint64_t most, bool with_fd)
 	return NULL;
 }
 
-/* A shard's turn. It has as many pages looked at as its share of all, on average: or pages in small shards would be passed by more often than others. */
+/*
+ * One shard's turn. It looks at as many pages as the shard's share of all, on average. Otherwise pages in
+ * small shards would be passed more often than others.
+ */
 static weir_page *evict_one(weir_cache *cache, uint32_t turn)
 {
 	weir_shard *shard = &cache->shards[turn % WEIR_CACHE_SHARDS];
@@ -342,7 +345,7 @@ static weir_page *evict_one(weir_cache *cache, uint32_t turn)
 	return page;
 }
 
-/* In vain for as long as it takes to wear out what is used most, and no longer. */
+/* Gives up after enough turns to bring the highest use count down to 0. */
 static void evict(weir_cache *cache)
 {
 	uint64_t in_vain = 0, most = atomic_load_explicit(&cache->entries, memory_order_relaxed);
@@ -362,7 +365,7 @@ void weir_cache_keep(weir_cache *cache, weir_page *page)
 	pthread_mutex_lock(&shard->lock);
 	weir_page *old = weir_cache_find_locked(shard, page->site, page->hash, path, false);
 	if (old != NULL) {
-		/* What was much used under its name will be. */
+		/* A new version is used as much as the old one was. */
 		atomic_store_explicit(&page->used, atomic_load_explicit(&old->used, memory_order_relaxed),
 				      memory_order_relaxed);
 		unlink_page(cache, shard, old);

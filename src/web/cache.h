@@ -3,24 +3,30 @@
 #define WEIR_WEB_CACHE_H
 
 /*
- * The inside of the page cache: pages by site and path, names that are not there, loads under way. In 64 shards with a lock each, which is held for a look-up or a change of links and
- * never while anything is answered, freed or asked of the kernel.
+ * The inside of the page cache: pages by site and path, absent names, loads in progress. It has 64 shards
+ * with a lock each, held for a look-up or a change of links, never while something is answered, freed or
+ * asked of the kernel.
  *
  *	cache.c     find, keep, forget; the clock
- *	absent.c    names that were not there a moment ago
- *	load.c      the stage "cache-miss": who waits for what; load_file.c: from a name to a page by asynchronous files
+ *	absent.c    names that did not exist a moment ago
+ *	load.c      the stage "cache-miss": who waits for what; load_file.c: from a name to a page by
+ *	            asynchronous files
  *	work.c      the stage "site-work": what blocks (listings, closing), on the files' own threads
  *
  * Invariants
- *	1. A page is in at most one bucket, and in the clock of that shard, as long as `kept`. Of a site and path there is at most one.
- *	2. A load is in its shard's list from its beginning until its page is kept; of a site and path there is at most one. So whoever finds neither page nor
- *	   load under the lock begins the load, and nobody else does.
- *	3. bytes and descriptors are sums over the pages kept, and at most their bounds once an insertion has returned.
+ *	1. While `kept`, a page is in one bucket and in the clock of that shard. There is at most one page for
+ *	   each site and path.
+ *	2. A load is in its shard's list from its beginning until its page is kept. There is at most one for
+ *	   each site and path. So a thread that finds neither page nor load under the lock begins the load,
+ *	   and no other does.
+ *	3. bytes and descriptors are sums over the pages kept, and within their bounds once an insertion has
+ *	   returned.
  *
- * Bounds: pages in bytes and descriptors; absent names 8192; requests in "cache-miss" by its capacity and concurrency, and so loads; checks of kept pages CHECKS_MOST.
+ * Bounds: pages in bytes and descriptors; absent names 8192; requests in "cache-miss" by its capacity and
+ * concurrency, and with them loads; checks of kept pages CHECKS_MOST.
  *
- * Only names of real files are in chains, so nobody makes these long from outside; the hash is keyed all the same. Names that do not exist are anybody's to choose: they are in sets of fixed size
- * under 128 bits of SipHash.
+ * Chains hold only names of real files, so clients cannot make them long; the hash is keyed nevertheless.
+ * Anybody can choose names that do not exist: they are in sets of fixed size under 128 bits of SipHash.
  */
 
 #include <pthread.h>
@@ -36,7 +42,7 @@
 
 typedef struct weir_load weir_load;
 
-/* A name that was asked for in vain. */
+/* A name that does not exist, or is forbidden. */
 typedef struct weir_absent {
 	uint64_t tag[2];
 	uint64_t until_ns;
@@ -54,7 +60,7 @@ typedef struct weir_shard {
 	uint64_t hits, misses, revalidated, evicted;
 } weir_shard;
 
-/* What a reactor thread has of the cache: reads under way, and loads that wait to read, the shortest first. */
+/* A reactor thread's part: reads in progress, and loads that wait to read, the shortest first. */
 typedef struct weir_readers {
 	_Alignas(64) uint32_t reading;
 	weir_load *waiting;
@@ -92,15 +98,18 @@ static inline weir_shard *weir_cache_shard(weir_cache *cache, uint64_t hash)
 	return &cache->shards[hash >> 58];
 }
 
-/* With a reference; NULL: it is not there. sent: the path is as it was sent, so what has an escape in it may be another name. */
+/* With a reference; NULL: not found. sent: path is as it was sent, so pages with a '%' do not match. */
 weir_page *weir_cache_find(weir_cache *cache, uint32_t site, uint64_t hash, weir_span path, bool sent);
-/* The same without a reference, under the shard's lock; uncounted. */
+/* The same without a reference, under the shard's lock; not counted. */
 weir_page *weir_cache_find_locked(weir_shard *shard, uint32_t site, uint64_t hash, weir_span path, bool sent);
-/* Keeps a page instead of the one of the same name; takes a reference of its own. Then evicts what is too much. The lock must not be held. */
+/*
+ * Keeps a page, replacing the one of the same name; takes a reference. Then evicts down to the bounds. The
+ * lock must not be held.
+ */
 void weir_cache_keep(weir_cache *cache, weir_page *page);
-/* Forgets it if it is kept. */
+/* Removes it if it is kept. */
 void weir_cache_forget(weir_cache *cache, weir_page *page);
-/* Whether it is due to be looked at again; at most one caller is told so until weir_cache_checked. */
+/* Whether it is due for a check; true for at most one caller until weir_cache_checked. */
 static inline bool weir_cache_is_due(const weir_cache *cache, weir_page *page, uint64_t now_ns)
 {
 	uint64_t checked_ns = atomic_load_explicit(&page->checked_ns, memory_order_relaxed);
@@ -111,7 +120,7 @@ static inline bool weir_cache_is_due(const weir_cache *cache, weir_page *page, u
 }
 void weir_cache_checked(weir_page *page, uint64_t now_ns);
 
-/* ---- absent.c; the status, or 0 ---- */
+/* ---- absent.c: the status, or 0 ---- */
 
 unsigned weir_absent_find(weir_cache *cache, uint32_t site, uint64_t hash, weir_span path, uint64_t now_ns);
 void weir_absent_add(weir_cache *cache, uint32_t site, uint64_t hash, weir_span path, unsigned status,
@@ -127,7 +136,7 @@ int weir_work_new(weir_cache *cache);
 typedef struct weir_listing {
 	weir_work work; /* first */
 	int root;
-	const char *folder; /* its clean path */
+	const char *folder; /* its normalised path */
 	weir_buf *html;     /* NULL: error says why */
 	int error;
 	weir_loop *home;
@@ -136,37 +145,37 @@ typedef struct weir_listing {
 	void *arg;
 } weir_listing;
 
-/* 0: done will be called, at home, and not from within; or a negative errno. On a reactor thread. */
+/* 0: done will be called later, at home; or a negative errno. On a reactor thread. */
 int weir_listing_start(weir_cache *cache, weir_listing *listing);
-/* The page of a folder's names; blocks. 0 or a negative errno. */
+/* Makes the page of a folder's names; blocks. 0 or a negative errno. */
 int weir_listing_make(int root, const char *folder, weir_buf **ret_html);
 
 /* ---- load.c ---- */
 
-/* What the loader needs of a site, and how it answers. */
+/* What the loader needs to know of a site, and how it answers. */
 typedef struct weir_loader {
 	uint32_t number;
 	int root;
 	const char *const *index; /* ends with NULL */
 	bool listing, precompressed;
 	const struct weir_types *types;
-	/* The page is the caller's reference still; NULL: status. */
+	/* The page stays the caller's reference; NULL: answers with status. */
 	void (*answer)(weir_request *request, weir_page *page, unsigned status);
 	_Atomic uint32_t *loads; /* under way: they look at the loader until their end */
 } weir_loader;
 
 int weir_load_stage_new(weir_cache *cache);
-/* A request that the stage "cache-miss" is offered has this as its user pointer, in its own memory. */
+/* The user pointer of a request that is offered to the stage "cache-miss"; in the request's memory. */
 typedef struct weir_want {
 	const weir_loader *loader;
 	weir_request *request;
 	struct weir_want *next;
 	uint64_t hash;
-	weir_span path; /* clean; in the request's memory */
+	weir_span path; /* normalised; in the request's memory */
 } weir_want;
-/* Looks at the disk for a page that is due; nobody waits. */
+/* Checks on disk a page that is due; nobody waits for it. */
 void weir_load_check(weir_cache *cache, const weir_loader *loader, weir_page *page);
-/* Loads that a stop has left behind. */
+/* Frees loads that were left when the world stopped. */
 void weir_load_free_all(weir_cache *cache);
 
 #endif

@@ -33,7 +33,7 @@ static bool same(weir_span a, weir_span b)
 	return a.length == b.length && memcmp(a.at, b.at, a.length) == 0;
 }
 
-/* Ours is strong, so a weak comparison is the one that looks past the other's "W/". */
+/* Our tag is strong, so a weak comparison only ignores the other's "W/". */
 static bool tag_matches(weir_span tag, const weir_validators *have, bool weak)
 {
 	if (have->etag.length == 0)
@@ -43,7 +43,7 @@ static bool tag_matches(weir_span tag, const weir_validators *have, bool weak)
 	return same(tag, have->etag);
 }
 
-/* Whether some field of the name lists our tag, or is "*". */
+/* Whether a field of this name lists our tag, or is "*". */
 static bool lists_tag(const weir_asked *asked, weir_field_id id, const weir_validators *have, bool weak)
 {
 	size_t at = 0;
@@ -58,14 +58,14 @@ static bool lists_tag(const weir_asked *asked, weir_field_id id, const weir_vali
 	return false;
 }
 
-/* 1: changed after that date; 0: not; -1: the field says nothing. */
+/* 1: changed after that date; 0: not changed; -1: the field is not usable. */
 static int changed_since(const weir_asked *asked, weir_field_id id, const weir_validators *have,
 			 int64_t now_s)
 {
 	weir_span text;
 	if (have->date.length == 0 || !weir_asked_only(asked, id, &text))
 		return -1;
-	/* Most send back what they were given. */
+	/* Most clients send back the date that they were given. */
 	if (same(text, have->date))
 		return 0;
 	int64_t since_s = weir_date_parse(text, now_s);
@@ -93,7 +93,7 @@ weir_condition weir_conditional(const weir_asked *asked, const weir_validators *
 	return WEIR_CONDITION_HOLDS;
 }
 
-/* 13.1.5: an entity-tag by strong comparison, or exactly the date, and that only if it is a strong validator. */
+/* 13.1.5: an entity tag by strong comparison, or exactly the date, if that is a strong validator. */
 static bool range_still_good(const weir_asked *asked, const weir_validators *have)
 {
 	weir_span text;

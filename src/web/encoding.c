@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accept-Encoding: RFC 9110 12.5.3. Weights are counted in thousandths. */
+/* Accept-Encoding: RFC 9110 12.5.3. Weights are in thousandths. */
 #include <string.h>
 
 #include "web/asked.h"
@@ -49,7 +49,7 @@ static int parse_weight(weir_span text)
 	return weight <= 1000 ? weight : -1;
 }
 
-/* The coding's name; *ret_weight is negative where the element is malformed. */
+/* The coding's name; *ret_weight is negative if the element is malformed. */
 static weir_span split(weir_span element, int *ret_weight)
 {
 	const char *semicolon = memchr(element.at, ';', element.length);
@@ -88,7 +88,7 @@ weir_encoding weir_encoding_choose(const weir_asked *asked, unsigned there)
 	while (weir_asked_next(asked, WEIR_FIELD_ACCEPT_ENCODING, &at, &list))
 		while (weir_list_next(&list, &element))
 			note(element, weights, &star);
-	/* Not mentioned, identity is acceptable, and the least wanted. */
+	/* If not mentioned, identity is acceptable, and the last choice. */
 	weir_encoding best = WEIR_ENCODING_IDENTITY;
 	int most = weights[WEIR_ENCODING_IDENTITY] > 0 ? weights[WEIR_ENCODING_IDENTITY] - 1 : 0;
 	for (unsigned i = WEIR_ENCODING_IDENTITY + 1; i < WEIR_ENCODING_COUNT; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kind "root": `route "a" { root = "/srv/www" }` serves the files of a folder, from one cache for all such routes. */
+/* The kind "root": `route "a" { root = "/srv/www" }` serves a folder's files. All share one cache. */
 #include <string.h>
 #include <weir/service.h>
 
@@ -88,7 +88,7 @@ static const weir_kind_flag flag = {
 	.apply = apply_flag,
 };
 
-/* ---- things; what they share is the cache ---- */
+/* ---- things; they share the cache ---- */
 
 static int make_cache(const weir_making *making)
 {

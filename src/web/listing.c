@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A folder's names as a page: folders first, then files, by name. Bounded in names and in bytes. Names are anybody's who can write to the folder: in text they are escaped, in links
- * encoded and begun with "./", so that none is taken for a scheme or for markup.
+ * A folder's names as a page: folders first, then files, by name. Bounded in names and in bytes. Anybody who
+ * can write to the folder chooses the names. So text is escaped, and links are encoded and begin with "./":
+ * no name can be taken for a scheme or for markup.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -19,7 +20,7 @@
 
 #define NAMES_MOST 10000u
 #define NAME_MOST  255u
-#define ROW_MOST   (WEIR_ENCODED_MOST(NAME_MOST) + 6 * NAME_MOST + 256) /* a byte becomes at most "&quot;" */
+#define ROW_MOST   (WEIR_ENCODED_MOST(NAME_MOST) + 6 * NAME_MOST + 256) /* "&quot;" for each byte */
 #define HEAD_MOST  (2 * 6 * 4096 + 1024)
 #define TAIL_MOST  256
 
@@ -33,12 +34,12 @@ typedef struct row {
 typedef struct row_list {
 	row *rows;
 	size_t count, room;
-	bool more; /* than are shown */
+	bool more; /* there are more than are shown */
 } row_list;
 
 /* ---- reading ---- */
 
-/* What a request for it would find: nothing, unless it is a file or a folder below the root. */
+/* What a request for it would find: a file or a folder below the root, or nothing. */
 static bool look(int root, int folder, const char *path, const char *name, struct stat *ret_stat)
 {
 	char whole[WEIR_BENEATH_PATH_MAX];
@@ -201,7 +202,7 @@ static weir_buf *write_page(const char *folder, const row_list *names)
 	return html;
 }
 
-/* What is kept for long should not have the room of the longest names. */
+/* Page memory is kept for long, so it should not have room for the longest names. */
 static weir_buf *shrink(weir_buf *large)
 {
 	weir_buf *small = weir_buf_new(large->length);
@@ -226,7 +227,7 @@ int weir_listing_make(int root, const char *folder, weir_buf **ret_html)
 	return error;
 }
 
-/* ---- as work ---- */
+/* ---- on a thread that may block ---- */
 
 static void at_home(weir_post *post, void *arg)
 {
@@ -244,7 +245,7 @@ static void run(weir_work *work)
 	weir_loop_post(listing->home, &listing->post);
 }
 
-/* No loop turns any more: whoever frees the loads that are left frees this. */
+/* No loop runs any more: weir_load_free_all frees it with its load. */
 static void drop(weir_work *work)
 {
 }

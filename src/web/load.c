@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The stage "cache-miss": who waits for which load, how a load begins, and what becomes of what it found. Its steps are in load_file.c.
- */
+/* The stage "cache-miss": who waits for which load, how it begins and ends. Its steps: load_file.c. */
 #include "web/load.h"
 
 #include <string.h>
@@ -11,7 +9,7 @@
 #define CHECKS_MOST 256u
 #define CAPACITY    4096u
 #define CONCURRENCY 2048u /* requests that wait for loads */
-#define END_MOST    8u    /* of an encoding's end of the name */
+#define END_MOST    8u    /* bytes of an encoding's file ending */
 
 /* ---- the end of a load ---- */
 
@@ -40,7 +38,7 @@ static void free_load(weir_load *load)
 	weir_mem_free(load);
 }
 
-/* Before the load is out of its list: whoever comes now finds what it found. */
+/* Before the load leaves its list, so that a request at this moment finds the result. */
 static unsigned publish(weir_load *load, unsigned status)
 {
 	weir_cache *cache = load->cache;
@@ -58,7 +56,7 @@ static unsigned publish(weir_load *load, unsigned status)
 		if (load->old != NULL)
 			weir_cache_forget(cache, load->old);
 	} else if (load->old != NULL) {
-		/* The disk is in trouble, or we are: the copy is better than nothing. */
+		/* The disk fails, or we lack resources: the old copy is better than nothing. */
 		weir_cache_checked(load->old, now_ns);
 	}
 	return status;
@@ -128,7 +126,10 @@ static void add_want_locked(weir_load *load, weir_want *want)
 	load->wants_end = &want->next;
 }
 
-/* It may be there by now, or on its way; else it is on its way from here on. Once it waits, whoever ends the load may answer it. */
+/*
+ * The page may be there by now, or being loaded; if not, a load begins. Once it waits, the thread that ends
+ * the load may answer it.
+ */
 static void take(weir_cache *cache, weir_want *want)
 {
 	const weir_loader *loader = want->loader;
@@ -196,7 +197,7 @@ void weir_load_check(weir_cache *cache, const weir_loader *loader, weir_page *pa
 	} else {
 		atomic_fetch_sub_explicit(&cache->checks, 1, memory_order_relaxed);
 	}
-	/* Not now: the next request tries again. */
+	/* Not now; the next request tries again. */
 	atomic_store_explicit(&page->checking, false, memory_order_release);
 }
 

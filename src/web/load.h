@@ -2,9 +2,7 @@
 #ifndef WEIR_WEB_LOAD_H
 #define WEIR_WEB_LOAD_H
 
-/*
- * The inside of a load: what load.c (beginning, waiting, end) and load_file.c (the steps) share.
- */
+/* The inside of a load: what load.c (beginning, waiting, end) and load_file.c (the steps) share. */
 
 #include "web/cache.h"
 
@@ -21,18 +19,18 @@ struct weir_load {
 	weir_load *next;
 	weir_want *wants, **wants_end;
 
-	/* the thread that began it */
-	weir_page *old;  /* the page that is checked, NULL: none */
-	bool comparing;  /* still the same, as far as is known */
-	weir_page *page; /* as far as it is made */
+	/* owned by the thread that began it */
+	weir_page *old;  /* the page being checked; NULL: none */
+	bool comparing;  /* no difference found so far */
+	weir_page *page; /* as far as it is complete */
 	unsigned candidate, encoding, tries;
 	bool has_turn;
 	weir_file *file;
 	weir_file_op op;
 	void (*then)(weir_load *load); /* after the close */
-	unsigned status;               /* for what ends without a page */
+	unsigned status;               /* if it ends without a page */
 	weir_stamp stamp;
-	weir_buf *buf, *before; /* before: read first, to be compared with */
+	weir_buf *buf, *before; /* before: the first of two reads, to compare */
 	int64_t got;            /* bytes read */
 	weir_load *next_reader;
 	weir_listing listing;
@@ -41,13 +39,13 @@ struct weir_load {
 	char text[]; /* path and name */
 };
 
-/* load_file.c: the first step; weir_load_finish follows, perhaps from within. */
+/* load_file.c: the first step; weir_load_finish follows, perhaps before this returns. */
 void weir_load_start(weir_load *load);
-/* Into the list of those who wait to read: the shortest first, and of equals who came first. */
+/* Inserts it in the list of those who wait to read: the shortest first; equals in the order of arrival. */
 void weir_load_queue(weir_load **waiting, weir_load *load);
-/* Lets go of bytes that were read. */
+/* Releases bytes that were read. */
 void weir_load_drop_bytes(weir_load *load);
-/* load.c: the page is made (0), or there is none for this reason. The load is gone then. */
+/* load.c: the page is complete (0), or there is none for this reason. Frees the load. */
 void weir_load_finish(weir_load *load, unsigned status);
 
 #endif

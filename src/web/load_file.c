@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steps of a load, from a name to a page. All of a load's steps run on the thread that began it; who waits for it may be at home on others.
+ * The steps of a load, from a name to a page. All run on the thread that began it; requests that wait for it
+ * may belong to other threads.
  *
- *	               ┌─ next index file ◀─┐                 ┌──── changed meanwhile: once more ────┐
- *	begin ──▶ open ┴▶ stat ─────────────┴▶ (wait for a turn) ─▶ read ─▶ stat ─────────────────────┴▶ close ─▶ next encoding ─▶ ... ─▶ finish
- *	          │        ├ too large to be kept: keeps the descriptor ───────────────────────────────▶ close
+ *	               ┌─ next index file ◀─┐                    ┌─ changed meanwhile: once more ─┐
+ *	begin ──▶ open ┴▶ stat ─────────────┴▶ (wait for a turn) ┴▶ read ─▶ stat ─────────────────┴▶ close
+ *	          │        ├ too large to be kept: keeps the descriptor ───────────────────────────▶ close
  *	          │        └ a folder: redirected, or the next index file
- *	          └ no index file: the listing, if there are such
+ *	          └ no index file: the listing, if enabled
+ *	close ─▶ next encoding ─▶ ... ─▶ finish
  *
- * A check of a kept page takes the same steps without reading, and compares. At the first difference it begins anew as a load.
+ * A check of a kept page takes the same steps without reading, and compares. At the first difference it
+ * starts again as a load.
  *
- * Whole or not at all: a file is taken as read only if its stamp is the same before and after. Where the stamp is so fresh that a change might not show in it, the file is read twice and
- * must be the same both times. After the second failure the request is told to come back (503), and nothing is kept.
+ * All or nothing: a read counts only if the file's stamp is the same before and after. If the stamp is so
+ * fresh that a change might not show in it, the file is read twice, and both reads must be equal. After the
+ * second failure the request is asked to retry (503), and nothing is kept.
  *
- * Reads: at most READS_AT_ONCE a thread, so that what is read into is bounded; of those that wait the shortest is next.
+ * Reads: at most READS_AT_ONCE per thread, to bound the memory for them; of those that wait, the shortest is
+ * next.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,9 +36,9 @@
 static void open_next(weir_load *load);
 static void next_encoding(weir_load *load);
 
-/* ---- results for people ---- */
+/* ---- statuses ---- */
 
-/* What is out of the root, not a folder on the way or too long is simply not there. */
+/* What is outside the root, has a file as a folder, or is too long, does not exist. */
 static unsigned status_of(int64_t error)
 {
 	switch (-error) {
@@ -121,7 +126,7 @@ void weir_load_drop_bytes(weir_load *load)
 	load->buf = load->before = NULL;
 }
 
-/* What cannot be closed any more is closed with the world's files. */
+/* If it cannot be closed any more, it is closed with the world's files. */
 static void close_then(weir_load *load, void (*then)(weir_load *load))
 {
 	weir_file *file = load->file;
@@ -138,7 +143,7 @@ static void finish_with_status(weir_load *load)
 	weir_load_finish(load, load->status);
 }
 
-/* An encoding that cannot be had is not missed. */
+/* A missing encoding does not matter. */
 static void give_up(weir_load *load, unsigned status)
 {
 	load->status = status;
@@ -164,7 +169,7 @@ static void got_whole(weir_load *load)
 		give_up(load, 503);
 		return;
 	}
-	load->buf = NULL; /* the page's */
+	load->buf = NULL; /* the page's now */
 	close_then(load, next_encoding);
 }
 
@@ -231,7 +236,7 @@ static void read_file(weir_load *load)
 		give_up(load, status_of(error));
 }
 
-/* Too large to be kept in memory: the page has a descriptor of its own, and it goes out by sendfile. */
+/* Too large for memory: the page gets a descriptor of its own, and is sent by sendfile. */
 static void keep_open(weir_load *load)
 {
 	int fd = fcntl(weir_file_fd(load->file), F_DUPFD_CLOEXEC, 3);
@@ -255,7 +260,7 @@ static void take_size(weir_load *load)
 		await_turn(load);
 }
 
-/* ---- what kind of thing it is ---- */
+/* ---- files and folders ---- */
 
 static void next_candidate(weir_load *load)
 {
@@ -263,7 +268,7 @@ static void next_candidate(weir_load *load)
 	open_next(load);
 }
 
-/* As it was when the page was made? */
+/* Whether it is unchanged since the page was made. */
 static bool is_as_kept(const weir_load *load)
 {
 	const weir_form *form = load->old->kind == WEIR_PAGE_FILE ? load->old->forms[load->encoding] : NULL;
@@ -292,7 +297,7 @@ static void finish_page(weir_load *load)
 	weir_load_finish(load, 0);
 }
 
-/* With the '/' that it lacks. Its path begins with one '/' only, so this never leads to another host. */
+/* Adds the missing '/'. The path begins with a single '/', so this never leads to another host. */
 static bool set_location(weir_page *page)
 {
 	page->location = weir_mem_zalloc(WEIR_ENCODED_MOST(page->path_length) + 1);
@@ -323,7 +328,7 @@ static void is_folder(weir_load *load)
 		close_then(load, finish_page);
 }
 
-/* Beside a file, and not older than it: a variant of it. */
+/* A file with an encoding's ending, not older than the original, is a variant of it. */
 static void is_variant(weir_load *load, const struct stat *stat)
 {
 	const weir_page *page = load->comparing ? load->old : load->page;
@@ -375,7 +380,7 @@ static void listed(void *arg)
 	weir_load_finish(load, 0);
 }
 
-/* No index file is there. */
+/* There is no index file. */
 static void list_folder(weir_load *load)
 {
 	int error = -ENOENT;
@@ -416,7 +421,7 @@ static void opened(weir_file_op *op, void *arg)
 		give_up(load, status_of(error));
 }
 
-/* The name below the root: of the path itself, or of an index file in it; with the end of the encoding. */
+/* The name below the root: the path itself, or an index file in it, with the ending of the encoding. */
 static void set_name(weir_load *load)
 {
 	const char *index = load->folder ? load->loader->index[load->candidate] : "";

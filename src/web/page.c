@@ -10,10 +10,13 @@
 #include "http/parse.h"
 #include "http/status.h"
 
-/* Kernels stamp files with the time of the last tick, 10 ms at worst; network and old file systems in seconds, which nobody can wait for. */
+/*
+ * Kernels stamp files with the time of the last tick, at most 10 ms ago. Network and old file systems do so
+ * in seconds, which is too long to wait.
+ */
 #define TICK_NS 20000000
 
-#define MEMORY_OVERHEAD 64 /* of malloc, for each of a page's parts */
+#define MEMORY_OVERHEAD 64 /* of malloc, for each part of a page */
 
 /* ---- stamps ---- */
 
@@ -50,7 +53,7 @@ bool weir_stamp_fresh(const weir_stamp *stamp, struct timespec now)
 	return ns_between(stamp->changed, now) < TICK_NS;
 }
 
-/* ---- life ---- */
+/* ---- lifetime ---- */
 
 weir_page *weir_page_new(weir_page_kind kind, uint32_t site, uint64_t hash, weir_span path, const char *type,
 			 weir_stage *closer)
@@ -96,7 +99,7 @@ static void run_form(weir_work *work)
 	drop_form(work);
 }
 
-/* A stage that takes no more leaves the close to whoever is here: the world ends, and nobody waits. */
+/* If the stage takes no more, the file is closed here: the world ends, and nobody waits. */
 static void release_form(weir_form *form, weir_stage *closer)
 {
 	if (form->fd >= 0 && closer != NULL) {
@@ -122,7 +125,7 @@ void weir_page_unref(weir_page *page)
 
 /* ---- forms ---- */
 
-/* Of mtime, size and inode: another version, and another encoding, has another tag. */
+/* From mtime, size and inode: each version and each encoding has its own tag. */
 static void print_etag(weir_form *form)
 {
 	const weir_stamp *stamp = &form->stamp;
@@ -151,7 +154,7 @@ static weir_form *new_form(weir_page *page, weir_encoding encoding, weir_buf *bu
 	return form;
 }
 
-/* A date in the future is none to give out (RFC 9110 8.8.2.1), and one of this very second may be that of another version too. */
+/* A date in the future must not be sent (RFC 9110 8.8.2.1); two versions may share that of this second. */
 static void set_date(weir_page *page, struct timespec modified, struct timespec now)
 {
 	page->modified_s = modified.tv_sec < now.tv_sec ? modified.tv_sec : now.tv_sec;
@@ -207,7 +210,7 @@ static char *put(char *to, weir_span text)
 	return to + text.length;
 }
 
-/* Once for all the answers: a field more or less costs each of them dearly otherwise. */
+/* Once for all answers, since each field would make every answer slower. */
 static int prepare(weir_page *page, weir_form *form)
 {
 	const weir_span status = weir_status_line(200);

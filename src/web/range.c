@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One range of bytes: "0-99", "100-", "-50". What is malformed, in another unit, or asks for several is ignored, as RFC 9110 14.2 lets a server do: the whole is
- * always a right answer, and many small ranges of one file are a known way to make a server work.
+ * One range of bytes: "0-99", "100-", "-50". A range that is malformed, in another unit, or one of several is
+ * ignored, as RFC 9110 14.2 allows: the whole is always a correct answer, and many small ranges of one file
+ * are a known attack.
  */
 #include "web/asked.h"
 
-/* A number's digits at the front of the text, which moves on; false: there is none. What does not fit is as good as endless. */
+/* Reads a number at the front of the text, which moves on; false: none. Too large: UINT64_MAX. */
 static bool take_number(weir_span *text, uint64_t *ret_number)
 {
 	uint64_t number = 0;

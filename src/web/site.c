@@ -2,8 +2,9 @@
 /*
  * The site's stage: a name becomes a page of the cache, or a request for "cache-miss".
  *
- * The path is first looked for as it was sent. Paths in the cache are clean, so what equals one of them is clean too, but for '%': "/a%20b" as sent and a file whose name has these bytes are
- * different things. Pages with a '%' in their path are therefore not found that way. So a hit pays for no cleaning.
+ * The path is first looked up as it was sent. Paths in the cache are normalised, so a path that equals one of
+ * them is too, except for '%': "/a%20b" as sent and a file whose name has these bytes are different things.
+ * So pages with a '%' in their path are not found that way. A hit needs no normalisation.
  */
 #include "web/site.h"
 
@@ -41,7 +42,7 @@ static void refuse_method(weir_request *request)
 	weir_request_reply(request, &(weir_reply){.status = status, .fields = &allow, .field_count = 1});
 }
 
-/* Names that begin with a dot do not exist, but for the folder of RFC 8615. */
+/* Names that begin with a dot do not exist, except for the folder of RFC 8615. */
 static bool is_hidden(const char *path)
 {
 	static const char known[] = "/.well-known";
@@ -60,7 +61,7 @@ static void answer_from(weir_site *site, weir_request *request, weir_page *page)
 	weir_page_unref(page);
 }
 
-/* Kept with the request until somebody has loaded it. false: no memory. */
+/* Kept with the request until the page is loaded. false: out of memory. */
 static bool note_want(const weir_site *site, weir_request *request, uint64_t hash, weir_span path)
 {
 	weir_want *want = weir_request_alloc(request, sizeof(*want) + path.length);
@@ -74,7 +75,7 @@ static bool note_want(const weir_site *site, weir_request *request, uint64_t has
 	return true;
 }
 
-/* Answers it, or says that it is to be loaded. Apart, so that a hit need not make room for the path. */
+/* Answers it; true: it must be loaded. Separate, so that a hit needs no stack space for the path. */
 static __attribute__((noinline)) bool look_closer(weir_site *site, weir_request *request, weir_span sent)
 {
 	weir_cache *cache = site->cache;
@@ -108,7 +109,7 @@ static __attribute__((noinline)) bool look_closer(weir_site *site, weir_request 
 	return status == 0;
 }
 
-/* Whether it is to be loaded; otherwise it has been answered. */
+/* true: it must be loaded; otherwise it was answered. */
 static bool serve(weir_site *site, weir_request *request)
 {
 	weir_cache *cache = site->cache;
@@ -126,7 +127,7 @@ static bool serve(weir_site *site, weir_request *request)
 	return false;
 }
 
-/* Hits before misses. */
+/* Hits come before misses. */
 static void handle(weir_stage *stage, weir_event **events, size_t count, void *arg)
 {
 	weir_site *site = arg;
@@ -146,7 +147,7 @@ static void handle(weir_stage *stage, weir_event **events, size_t count, void *a
 
 /* ---- making and freeing ---- */
 
-/* Names in the folder itself, and no hidden ones: what is not served by its own name is not served as an index. */
+/* Names in the folder itself, not hidden: what is not served by its name is no index either. */
 static int copy_index(weir_site *site, const char *const *index)
 {
 	static const char *const usual[] = {"index.html", NULL};

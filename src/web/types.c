@@ -20,7 +20,7 @@ typedef struct known {
 	const char *end, *type;
 } known;
 
-/* In the order of strcasecmp: looked up by bisection. */
+/* Sorted by strcasecmp, for binary search. */
 static const known built_in[] = {
 	{"7z", "application/x-7z-compressed"},
 	{"aac", "audio/aac"},
@@ -107,7 +107,7 @@ static const known built_in[] = {
 
 struct weir_types {
 	char *text;   /* the file, cut into words */
-	known *added; /* sorted; the last line that names an end counts */
+	known *added; /* sorted; the last line that names an ending counts */
 	size_t count, room;
 };
 
@@ -157,7 +157,7 @@ static bool add(weir_types *types, const char *end, const char *type)
 	return true;
 }
 
-/* It will stand in a field of every answer: no byte that a field may not have. */
+/* It is sent in a field of every answer, so it must not have a byte that a field may not have. */
 static bool is_type(const char *type)
 {
 	size_t length = strlen(type);
@@ -185,7 +185,7 @@ static int read_line(weir_types *types, char *line, const char *path, unsigned n
 	return 0;
 }
 
-/* Of several lines that name an end the last counts: the words lie in the text in their order. */
+/* If several lines name an ending, the last one counts: words are in the text in their order. */
 static int compare_added(const void *a, const void *b)
 {
 	const known *x = a, *y = b;
@@ -243,7 +243,7 @@ void weir_types_free(weir_types **where)
 	weir_mem_free(types);
 }
 
-/* ---- looking ---- */
+/* ---- look-up ---- */
 
 const char *weir_types_find(const weir_types *types, const char *name)
 {

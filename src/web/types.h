@@ -3,8 +3,8 @@
 #define WEIR_WEB_TYPES_H
 
 /*
- * The media type of a file, by the end of its name. Built-in ones for what the web is made of; a file in the format of /etc/mime.types ("type end end ...", '#' begins a comment) adds to them
- * and overrides them.
+ * The media type of a file, by the ending of its name. Common types are built in; a file in the format of
+ * /etc/mime.types ("type end end ...", '#' begins a comment) adds to them and overrides them.
  *
  * Threads: immutable once made.
  */
@@ -16,7 +16,7 @@
 
 typedef struct weir_types weir_types;
 
-/* path NULL: only the built-in ones. 0, or a negative errno with weir_error: which line, what is wrong with it. */
+/* path NULL: only the built-in ones. 0, or a negative errno with weir_error: which line, what is wrong. */
 int weir_types_new(const char *path, weir_types **ret_types);
 void weir_types_free(weir_types **types);
 /* By the name's last '.'; never NULL, and no longer than WEIR_TYPE_MOST. Lives as long as the types. */

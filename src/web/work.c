@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stage "site-work": what may block and has no asynchronous call, on the threads of the files' elastic domain. Reading folders, and closing the descriptors of pages: the last close
- * of a large file that was deleted frees its blocks, which takes as long as it takes.
+ * The stage "site-work": what may block and has no asynchronous call, on the threads of the files' elastic
+ * domain. It reads folders and closes the descriptors of pages: the last close of a large deleted file frees
+ * its blocks, which may take long.
  */
 #include <errno.h>
 

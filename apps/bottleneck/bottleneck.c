@@ -79,23 +79,23 @@ static void handle(weir_stage *stage, weir_event **events, size_t count, void *a
 
 /* ---- the kind ---- */
 
-typedef struct route_keys {
+typedef struct demo_keys {
 	const char *demo;
-} route_keys;
+} demo_keys;
 
-static const weir_key keys[] = {WEIR_KEY("demo", TEXT, route_keys, demo, NULL, "a built-in page: bottleneck"),
+static const weir_key keys[] = {WEIR_KEY("demo", TEXT, demo_keys, demo, NULL, "a built-in page: bottleneck"),
 				{0}};
 
 static void check_route(weir_config *config, const weir_route_view *route)
 {
-	const route_keys *values = route->values;
+	const demo_keys *values = route->values;
 	if (strcmp(values->demo, "bottleneck") != 0)
 		weir_config_wrong(config, route->head, "demo", "demo: there is only bottleneck");
 }
 
 static void print_route(const weir_route_view *route, FILE *file)
 {
-	const route_keys *values = route->values;
+	const demo_keys *values = route->values;
 	fprintf(file, "demo %s", values->demo);
 }
 
@@ -143,7 +143,7 @@ static int make(const weir_making *making, void **ret_thing, weir_stage **ret_st
 	static const weir_domain_options pool = {.min_threads = THREADS, .max_threads = THREADS};
 	bottleneck *b = NULL;
 	int failed = make_bottleneck(&b);
-	if (failed != 0)
+	if (failed != 0 || b == NULL)
 		return failed;
 	failed = weir_making_stage(making, &pool, handle, b, ret_stage);
 	if (failed == 0)
@@ -156,7 +156,7 @@ static int make(const weir_making *making, void **ret_thing, weir_stage **ret_st
 const weir_kind bottleneck_kind = {
 	.name = "demo",
 	.keys = keys,
-	.bytes = sizeof(route_keys),
+	.bytes = sizeof(demo_keys),
 	.flag = &flag,
 	.check_route = check_route,
 	.print_route = print_route,

@@ -198,6 +198,12 @@ typedef struct weir_kind {
 	/* Frees *shared, after the last thing. NULL: nothing is shared. */
 	void (*close)(void *shared);
 
+	/*
+	 * The class of a request of a route to the thing, decided by the application: as weir_classify (weir/http.h), with
+	 * the thing as its argument. On reactor threads. NULL: as the configuration says.
+	 */
+	unsigned (*classify)(weir_request *request, unsigned klass, void *thing);
+
 	/* ---- what is shown ---- */
 	/* Counts of what all its things share, such as a cache. NULL: none. */
 	const char *shared_prefix; /* of the metrics' names: "weir_cache_" */

@@ -119,7 +119,7 @@ static void reasons(FILE *to, const weir_snapshot *snapshot)
 
 static void print_times(FILE *to, const weir_stage_view *stage, unsigned klass, const void *arg)
 {
-	const weir_recent *seen = &stage->klass[klass].recent;
+	const weir_recent_times *seen = &stage->klass[klass].recent;
 	const struct {
 		const char *quantile;
 		uint64_t ns;

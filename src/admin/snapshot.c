@@ -58,11 +58,11 @@ static void window_recent(weir_window *window, const weir_stage *stage, unsigned
 }
 
 static void look_recent(weir_window *window, const weir_stage *stage, unsigned klass, uint64_t now_ns,
-			weir_recent *ret_recent)
+			weir_recent_times *ret_recent)
 {
 	bool turn = now_ns - window->turned_ns >= WEIR_RECENT_STEP_NS;
 	weir_hist recent;
-	*ret_recent = (weir_recent){0};
+	*ret_recent = (weir_recent_times){0};
 	for (unsigned which = 0; which < window->measures && which < WEIR_MEASURES; which++) {
 		window_recent(window, stage, klass, which, turn, &recent);
 		uint64_t p90_ns = weir_hist_quantile(&recent, .9);

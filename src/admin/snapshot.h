@@ -21,16 +21,16 @@ typedef struct weir_rates {
 	double offered, admitted, shed, completed, failed, dropped;
 } weir_rates;
 
-typedef struct weir_recent {
+typedef struct weir_recent_times {
 	uint64_t count;
 	uint64_t p50_ns, p90_ns, p99_ns, wait_p90_ns, service_p90_ns;
-} weir_recent;
+} weir_recent_times;
 
 /* One class of a stage, or all of them together. */
 typedef struct weir_class_view {
 	weir_stage_stats stats;
 	weir_rates rate;
-	weir_recent recent;
+	weir_recent_times recent;
 } weir_class_view;
 
 typedef struct weir_window weir_window; /* snapshot.c */

@@ -73,7 +73,7 @@ static json_t *rates(const weir_rates *rate, int *failed)
 	return object;
 }
 
-static json_t *recent(const weir_recent *seen, int *failed)
+static json_t *recent(const weir_recent_times *seen, int *failed)
 {
 	json_t *object = json_object();
 	put_count(object, "count", seen->count, failed);

@@ -9,7 +9,7 @@
  *  adaptive_pool.c  pools that several stages share: offers and turns by what waits in all of them
  *  adaptive_load.c  calm or overload, from the offered work
  *  adaptive_tick.c  computations from the measurements, every 10 ms
- *  adaptive_tell.c  parameters, explanations, reports, saving and loading
+ *  adaptive_report.c  parameters, explanations, reports, saving and loading
  *
  * Threads: this is the state of one queue. Offers and settlings come from any thread, turns from one at a
  * time, ticks from one at a time. Fields are grouped by who writes them, and what another thread reads is

@@ -28,20 +28,20 @@
 #define CALM  3    /* ticks */
 #define PROBE 16   /* ticks between probes */
 
-typedef struct prompt {
+typedef struct batch_prompt {
 	double size;   /* 0: not decided yet */
 	uint32_t calm; /* ticks in a row with a short queue */
 	uint32_t ticks;
 	/* Decaying sums over ticks; x is 1 / batch, y the cost of an event in ns. */
 	double n, x, y, xx, xy;
-} prompt;
+} batch_prompt;
 
 static void prompt_init(void *state)
 {
-	*(prompt *)state = (prompt){0};
+	*(batch_prompt *)state = (batch_prompt){0};
 }
 
-static void learn(prompt *p, const weir_batch_sample *sample)
+static void learn(batch_prompt *p, const weir_batch_sample *sample)
 {
 	if (sample->events == 0 || sample->batches == 0)
 		return;
@@ -58,7 +58,7 @@ static void learn(prompt *p, const weir_batch_sample *sample)
  * The smallest size near the best, by the fitted line; 0: no result, because all batches had the same
  * size (within 1 %).
  */
-static double wanted(const prompt *p, uint32_t max)
+static double wanted(const batch_prompt *p, uint32_t max)
 {
 	double spread = p->n * p->xx - p->x * p->x;
 	if (spread <= 1e-4 * p->x * p->x)
@@ -69,7 +69,7 @@ static double wanted(const prompt *p, uint32_t max)
 	return near > 0 ? fmax(call / near, 1) : 0;
 }
 
-static void adapt(prompt *p, const weir_batch_sample *sample)
+static void adapt(batch_prompt *p, const weir_batch_sample *sample)
 {
 	p->calm = sample->waiting <= p->size ? p->calm + 1 : 0;
 	double want = p->calm >= CALM ? wanted(p, sample->max) : 0;
@@ -81,7 +81,7 @@ static void adapt(prompt *p, const weir_batch_sample *sample)
 }
 
 /* Tries another size from time to time, smaller and larger in turn; never while the queue is long. */
-static double probe(prompt *p, const weir_batch_sample *sample)
+static double probe(batch_prompt *p, const weir_batch_sample *sample)
 {
 	p->ticks++;
 	if (p->ticks % PROBE != 0 || sample->waiting > LONG * p->size)
@@ -91,7 +91,7 @@ static double probe(prompt *p, const weir_batch_sample *sample)
 
 static uint32_t prompt_size(void *state, const weir_batch_sample *sample)
 {
-	prompt *p = state;
+	batch_prompt *p = state;
 	if (p->size == 0)
 		p->size = sample->batch;
 	learn(p, sample);
@@ -101,7 +101,7 @@ static uint32_t prompt_size(void *state, const weir_batch_sample *sample)
 
 const weir_batch_law weir_batch_prompt = {
 	.name = "prompt",
-	.state_bytes = sizeof(prompt),
+	.state_bytes = sizeof(batch_prompt),
 	.tick_ns = 50 * WEIR_NS_PER_MS,
 	.init = prompt_init,
 	.size = prompt_size,

@@ -55,7 +55,7 @@
 #define RETRY      (2 * WEIR_NS_PER_S)    /* the bound that follows from it doubles in about this time */
 #define KNOWN_ENDS 64                     /* completions after which the usual time is known */
 
-typedef struct prompt {
+typedef struct pool_prompt {
 	/* Decaying sums, with time constants MEMORY and RECENT. */
 	double arrived, started, busy_ns;
 	double recent_started, recent_busy_ns;
@@ -71,11 +71,11 @@ typedef struct prompt {
 	/* A trial with a smaller pool: its end, and the threads and the work before it. */
 	uint64_t trial_ns;
 	double trial_threads, trial_work;
-} prompt;
+} pool_prompt;
 
 static void prompt_init(void *state)
 {
-	*(prompt *)state = (prompt){.usual = 1};
+	*(pool_prompt *)state = (pool_prompt){.usual = 1};
 }
 
 /* The factor by which a sum decays in an interval. */
@@ -84,7 +84,7 @@ static double fade(double memory_ns, const weir_pool_sample *sample)
 	return memory_ns / (memory_ns + (double)sample->interval_ns);
 }
 
-static void remember(prompt *p, const weir_pool_sample *sample)
+static void remember(pool_prompt *p, const weir_pool_sample *sample)
 {
 	double keep = fade(MEMORY, sample), keep_recent = fade(RECENT, sample);
 	p->arrived = p->arrived * keep + (double)sample->arrived;
@@ -95,7 +95,7 @@ static void remember(prompt *p, const weir_pool_sample *sample)
 }
 
 /* Threads busy on average if everything that arrives is handled, plus what bursts need. */
-static double need_by_rate(const prompt *p)
+static double need_by_rate(const pool_prompt *p)
 {
 	double busy = p->busy_ns / MEMORY;
 	/*
@@ -107,7 +107,7 @@ static double need_by_rate(const prompt *p)
 	return busy + 2 * sqrt(busy);
 }
 
-static double need_by_queue(const prompt *p, const weir_pool_sample *sample)
+static double need_by_queue(const pool_prompt *p, const weir_pool_sample *sample)
 {
 	if (sample->waiting == 0 || sample->busy < sample->threads || sample->oldest_ns < PATIENCE)
 		return 0;
@@ -116,7 +116,7 @@ static double need_by_queue(const prompt *p, const weir_pool_sample *sample)
 	return sample->busy + fmax(sample->waiting * share, 1);
 }
 
-static void note_peak(prompt *p, double need, uint64_t now_ns)
+static void note_peak(pool_prompt *p, double need, uint64_t now_ns)
 {
 	if (now_ns >= p->hold_until_ns) {
 		p->peak_before = p->peak;
@@ -127,7 +127,7 @@ static void note_peak(prompt *p, double need, uint64_t now_ns)
 }
 
 /* One step down towards the recent need: an eighth of the way, at least one thread. */
-static uint32_t let_go(prompt *p, const weir_pool_sample *sample, uint32_t needed)
+static uint32_t let_go(pool_prompt *p, const weir_pool_sample *sample, uint32_t needed)
 {
 	bool idle = sample->busy < sample->threads;
 	if (sample->threads <= needed || !idle || sample->now_ns < p->step_after_ns)
@@ -139,7 +139,7 @@ static uint32_t let_go(prompt *p, const weir_pool_sample *sample, uint32_t neede
 
 /* ---- what the threads achieve ---- */
 
-static void watch(prompt *p, const weir_pool_sample *sample)
+static void watch(pool_prompt *p, const weir_pool_sample *sample)
 {
 	double keep = fade(SEEN, sample);
 	p->seen_ns = p->seen_ns * keep + (double)sample->interval_ns;
@@ -150,19 +150,19 @@ static void watch(prompt *p, const weir_pool_sample *sample)
 	p->ends += sample->ended;
 }
 
-static double cores_used(const prompt *p, const weir_pool_sample *sample)
+static double cores_used(const pool_prompt *p, const weir_pool_sample *sample)
 {
 	return sample->cores > 0 && p->seen_ns > 0 ? p->cpu_ns / p->seen_ns / sample->cores : 0;
 }
 
-static double slowdown(const prompt *p)
+static double slowdown(const pool_prompt *p)
 {
 	double slow = p->usual_ns > 0 ? p->ended_ns / p->usual_ns / p->usual : 1;
 	return slow > 1 ? slow : 1;
 }
 
 /* Ends a trial: did fewer threads do less? */
-static void end_trial(prompt *p, const weir_pool_sample *sample)
+static void end_trial(pool_prompt *p, const weir_pool_sample *sample)
 {
 	if (p->trial_ns == 0 || sample->now_ns < p->trial_ns)
 		return;
@@ -176,7 +176,7 @@ static void end_trial(prompt *p, const weir_pool_sample *sample)
 }
 
 /* The largest number of threads that make progress. */
-static double useful(prompt *p, const weir_pool_sample *sample)
+static double useful(pool_prompt *p, const weir_pool_sample *sample)
 {
 	double most = sample->max, used = cores_used(p, sample);
 	end_trial(p, sample);
@@ -203,7 +203,7 @@ static double useful(prompt *p, const weir_pool_sample *sample)
  * Before the usual time is known: twice the current number, once the current threads have completed
  * enough.
  */
-static double may_grow_to(const prompt *p, const weir_pool_sample *sample)
+static double may_grow_to(const pool_prompt *p, const weir_pool_sample *sample)
 {
 	if (sample->cores == 0 || p->ends >= KNOWN_ENDS)
 		return sample->max;
@@ -213,14 +213,14 @@ static double may_grow_to(const prompt *p, const weir_pool_sample *sample)
 	return seen ? fmax(2.0 * sample->threads, sample->min) : sample->threads;
 }
 
-static uint32_t grow(prompt *p, const weir_pool_sample *sample, uint32_t threads)
+static uint32_t grow(pool_prompt *p, const weir_pool_sample *sample, uint32_t threads)
 {
 	p->grown_ns = sample->now_ns;
 	p->grown_ends = 0;
 	return threads;
 }
 
-static uint32_t shrink(prompt *p, const weir_pool_sample *sample, uint32_t threads)
+static uint32_t shrink(pool_prompt *p, const weir_pool_sample *sample, uint32_t threads)
 {
 	if (sample->now_ns < p->step_after_ns)
 		return sample->threads;
@@ -235,7 +235,7 @@ static uint32_t shrink(prompt *p, const weir_pool_sample *sample, uint32_t threa
 
 static uint32_t prompt_size(void *state, const weir_pool_sample *sample)
 {
-	prompt *p = state;
+	pool_prompt *p = state;
 	remember(p, sample);
 	watch(p, sample);
 	double need = fmax(need_by_rate(p), need_by_queue(p, sample)), most = useful(p, sample);
@@ -253,7 +253,7 @@ static uint32_t prompt_size(void *state, const weir_pool_sample *sample)
 
 const weir_pool_law weir_pool_prompt = {
 	.name = "prompt",
-	.state_bytes = sizeof(prompt),
+	.state_bytes = sizeof(pool_prompt),
 	.tick_ns = TICK,
 	.init = prompt_init,
 	.size = prompt_size,

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "http/fit.h"
+#include "http/field_check.h"
 #include "http/request.h"
 #include "http/server.h"
 #include "stage/runtime.h"

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "http/fit.h"
+#include "http/field_check.h"
 #include "stage/runtime.h"
 
 /* How often a wait looks whether the world has stopped, which wakes nobody here. */

@@ -291,9 +291,9 @@ bool weir_request_at_home(const weir_request *request);
  * request pays nothing for it. false: out of memory. The owner's.
  */
 bool weir_request_hold_chunk(weir_request *request);
-/* Copies the fields of an answer into the request (post.c). false: out of memory. The owner's. */
+/* Copies the fields of an answer into the request (answer_remote.c). false: out of memory. The owner's. */
 bool weir_reply_keep_fields(weir_request *request, weir_reply *reply);
-/* Answers from other threads: takes the request there (post.c). */
+/* Answers from other threads: takes the request there (answer_remote.c). */
 int weir_request_reply_afar(weir_request *request, const weir_reply *reply);
 void weir_request_reject_afar(weir_request *request, weir_verdict why, const weir_why *known);
 void weir_request_arrive(weir_request *request);

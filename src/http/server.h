@@ -227,7 +227,7 @@ void weir_http_conn_free(weir_http_conn *conn);
 /* opening.c: up to the first byte of a protocol. 0 or a negative errno. */
 int weir_http_conn_begin(weir_http_conn *conn);
 
-/* tell.c: a sentence in the error log about this client. */
+/* client_errors.c: a sentence in the error log about this client. */
 void weir_http_tell(const weir_http_loop *loop, const weir_client *client, weir_log_level level,
 		    const char *kind, const char *what);
 /* What was malformed or refused: access logs have it too, so only for who looks closely. status 0: it got no answer. */

@@ -116,7 +116,7 @@ static int append(const weir_key *key, const char ***list, const char *text, con
 	const char **longer = memory->alloc(memory->arg, (count + 2) * sizeof(*longer));
 	if (longer == NULL)
 		return 0;
-	if (count > 0)
+	if (old != NULL)
 		memcpy(longer, old, count * sizeof(*longer));
 	longer[count] = read_text(key, text, file, memory);
 	*list = longer;

@@ -203,14 +203,14 @@ void load_h2_free(load_h2 *h2)
 
 /* ---- requests ---- */
 
-typedef struct fields {
+typedef struct h2_fields {
 	nghttp2_nv nv[FIELDS_MOST];
 	size_t count, used;
 	char names[NAMES_BYTES];
-} fields;
+} h2_fields;
 
 /* Names are sent in lower case; fields that do not fit are omitted. */
-static void add(fields *f, const char *name, size_t name_length, const char *value, size_t value_length)
+static void add(h2_fields *f, const char *name, size_t name_length, const char *value, size_t value_length)
 {
 	if (f->count == FIELDS_MOST || name_length > NAMES_BYTES - f->used)
 		return;
@@ -224,12 +224,12 @@ static void add(fields *f, const char *name, size_t name_length, const char *val
 					 .valuelen = value_length};
 }
 
-static void add_span(fields *f, const char *name, weir_span value)
+static void add_span(h2_fields *f, const char *name, weir_span value)
 {
 	add(f, name, strlen(name), value.at, value.length);
 }
 
-static void add_lines(fields *f, weir_span lines)
+static void add_lines(h2_fields *f, weir_span lines)
 {
 	const char *at = lines.at, *end = lines.at + lines.length;
 	while (at < end) {
@@ -267,7 +267,7 @@ ssize_t load_h2_output(load_h2 *h2, const uint8_t **ret)
 
 int load_h2_ask(load_h2 *h2, load_stream *stream, const load_form *form, weir_span target, weir_span cookies)
 {
-	fields f;
+	h2_fields f;
 	const nghttp2_data_provider provider = {.source.ptr = stream, .read_callback = read_body};
 	char length[24];
 	f.count = f.used = 0;

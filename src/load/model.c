@@ -25,19 +25,19 @@
 #define SECTIONS_WANTED "accepted are [model], [page NAME], [class NAME]"
 #define THINK_WANTED    "a think time is '20ms' or 'exponential 20ms'"
 
-typedef enum section { SECTION_NONE, SECTION_MODEL, SECTION_PAGE, SECTION_CLASS } section;
+typedef enum model_section { SECTION_NONE, SECTION_MODEL, SECTION_PAGE, SECTION_CLASS } model_section;
 
-typedef struct reader {
+typedef struct model_reader {
 	load_model *model;
 	const char *name;
 	unsigned line;
 	bool cookies;
-	section in;
+	model_section in;
 	load_page *page; /* for SECTION_PAGE */
 	char class_name[LOAD_CLASS_NAME];
 	bool class_done; /* its fields were set */
 	uint32_t seen;   /* keys of this section, by their index in the table */
-} reader;
+} model_reader;
 
 int load_model_wrong(const char *name, unsigned line, const char *why)
 {
@@ -75,7 +75,7 @@ static int read_name(const char *value, char ret[LOAD_PAGE_NAME])
 }
 
 /* "wait 5s, login", "wait exponential 5s, login". */
-static int read_upset(const reader *in, const char *value, load_upset *ret)
+static int read_upset(const model_reader *in, const char *value, load_upset *ret)
 {
 	char copy[120];
 	const char *comma = strchr(value, ',');
@@ -93,28 +93,28 @@ static int read_upset(const reader *in, const char *value, load_upset *ret)
 	return failed;
 }
 
-static int set_start(reader *in, const char *value)
+static int set_start(model_reader *in, const char *value)
 {
 	in->model->start_line = in->line;
 	return read_name(value, in->model->start_name);
 }
 
-static int set_model_think(reader *in, const char *value)
+static int set_model_think(model_reader *in, const char *value)
 {
 	return read_think(value, &in->model->think, &in->model->has_think);
 }
 
-static int set_rejected(reader *in, const char *value)
+static int set_rejected(model_reader *in, const char *value)
 {
 	return read_upset(in, value, &in->model->rejected);
 }
 
-static int set_failed(reader *in, const char *value)
+static int set_failed(model_reader *in, const char *value)
 {
 	return read_upset(in, value, &in->model->failed);
 }
 
-static int set_users(reader *in, const char *value)
+static int set_users(model_reader *in, const char *value)
 {
 	uint32_t users;
 	if (weir_text_count(value, &users) < 0 || users == 0)
@@ -123,7 +123,7 @@ static int set_users(reader *in, const char *value)
 	return 0;
 }
 
-static int set_method(reader *in, const char *value)
+static int set_method(model_reader *in, const char *value)
 {
 	if (load_check_method(value) < 0)
 		return -EINVAL;
@@ -131,7 +131,7 @@ static int set_method(reader *in, const char *value)
 	return 0;
 }
 
-static int set_target(reader *in, const char *value)
+static int set_target(model_reader *in, const char *value)
 {
 	int failed = load_check_target(value);
 	if (failed)
@@ -142,24 +142,24 @@ static int set_target(reader *in, const char *value)
 	return load_model_parts(in->page);
 }
 
-static int set_body(reader *in, const char *value)
+static int set_body(model_reader *in, const char *value)
 {
 	in->page->body = weir_mem_strdup(value);
 	return in->page->body != NULL ? 0 : weir_error_set(-ENOMEM, "out of memory");
 }
 
-static int set_class(reader *in, const char *value)
+static int set_class(model_reader *in, const char *value)
 {
 	in->page->class_line = in->line;
 	return read_name(value, in->page->class_name);
 }
 
-static int set_page_think(reader *in, const char *value)
+static int set_page_think(model_reader *in, const char *value)
 {
 	return read_think(value, &in->page->think, &in->page->has_think);
 }
 
-static int set_next(reader *in, const char *value)
+static int set_next(model_reader *in, const char *value)
 {
 	weir_share shares[LOAD_PAGE_NEXT];
 	load_page *page = in->page;
@@ -180,7 +180,7 @@ static int set_next(reader *in, const char *value)
 	return 0;
 }
 
-static int set_fields(reader *in, const char *value)
+static int set_fields(model_reader *in, const char *value)
 {
 	in->class_done = true;
 	return load_mix_add(&in->model->classes, in->class_name, 1, value, in->cookies);
@@ -190,7 +190,7 @@ static int set_fields(reader *in, const char *value)
 
 typedef struct setting {
 	const char *name;
-	int (*set)(reader *, const char *);
+	int (*set)(model_reader *, const char *);
 } setting;
 
 static const setting model_keys[] = {{"start", set_start},       {"think", set_model_think},
@@ -201,12 +201,12 @@ static const setting page_keys[] = {
 	{"think", set_page_think}, {"next", set_next},     {NULL, NULL}};
 static const setting class_keys[] = {{"fields", set_fields}, {NULL, NULL}};
 
-static const setting *keys_of(section in)
+static const setting *keys_of(model_section in)
 {
 	return in == SECTION_MODEL ? model_keys : in == SECTION_PAGE ? page_keys : class_keys;
 }
 
-static int unknown_key(const reader *in, const char *name)
+static int unknown_key(const model_reader *in, const char *name)
 {
 	char list[120], quoted[48];
 	size_t at = 0;
@@ -216,7 +216,7 @@ static int unknown_key(const reader *in, const char *name)
 			      weir_text_quote(quoted, sizeof quoted, name), list);
 }
 
-static int set_key(reader *in, const char *name, const char *value)
+static int set_key(model_reader *in, const char *name, const char *value)
 {
 	const setting *keys = keys_of(in->in), *key = keys;
 	while (key->name != NULL && strcmp(key->name, name) != 0)
@@ -233,7 +233,7 @@ static int set_key(reader *in, const char *name, const char *value)
 	return failed;
 }
 
-static int read_setting(reader *in, char *text)
+static int read_setting(model_reader *in, char *text)
 {
 	char *equals = strchr(text, '=');
 	if (equals == NULL)
@@ -252,14 +252,14 @@ static int read_setting(reader *in, char *text)
 /* ---- sections ---- */
 
 /* A class without fields is added at the end of its section. */
-static int end_section(reader *in)
+static int end_section(model_reader *in)
 {
 	if (in->in != SECTION_CLASS || in->class_done)
 		return 0;
 	return load_mix_add(&in->model->classes, in->class_name, 1, NULL, in->cookies);
 }
 
-static int begin_page(reader *in, const char *name)
+static int begin_page(model_reader *in, const char *name)
 {
 	load_model *model = in->model;
 	if (strcmp(name, "back") == 0 || strcmp(name, "end") == 0)
@@ -280,7 +280,7 @@ static int begin_page(reader *in, const char *name)
 	return 0;
 }
 
-static int begin_class(reader *in, const char *name)
+static int begin_class(model_reader *in, const char *name)
 {
 	in->in = SECTION_NONE;
 	int failed = read_name(name, in->class_name);
@@ -294,7 +294,7 @@ static int begin_class(reader *in, const char *name)
 	return failed;
 }
 
-static int begin_section(reader *in, char *text)
+static int begin_section(model_reader *in, char *text)
 {
 	size_t length = strlen(text);
 	int failed = end_section(in);
@@ -325,7 +325,7 @@ static int begin_section(reader *in, char *text)
 
 /* ---- lines ---- */
 
-static int read_line(reader *in, const char *from, size_t length)
+static int read_line(model_reader *in, const char *from, size_t length)
 {
 	char line[LINE_MAX];
 	if (weir_line_copy(from, length, line, sizeof line) < 0)
@@ -337,7 +337,7 @@ static int read_line(reader *in, const char *from, size_t length)
 	return *text == '[' ? begin_section(in, text) : read_setting(in, text);
 }
 
-static int read_lines(reader *in, const char *text, size_t size)
+static int read_lines(model_reader *in, const char *text, size_t size)
 {
 	int failed = 0;
 	for (size_t at = 0; at < size && !failed;) {
@@ -360,7 +360,7 @@ int load_model_parse(const char *name, const char *text, size_t length, bool coo
 		return weir_error_set(-ENOMEM, "out of memory");
 	}
 	model->users = 1000;
-	reader in = {.model = model, .name = name, .cookies = cookies};
+	model_reader in = {.model = model, .name = name, .cookies = cookies};
 	int failed = length > TEXT_MAX ? weir_error_set(-EINVAL, "a model of at most 1 MB is accepted")
 				       : read_lines(&in, text, length);
 	if (failed == -EINVAL)

@@ -33,10 +33,10 @@ typedef struct story_line {
 	double *mark_s;
 } story_line;
 
-typedef struct source {
+typedef struct curve_source {
 	const point *points;
 	unsigned which;
-} source;
+} curve_source;
 
 /* ---- values ---- */
 
@@ -60,7 +60,7 @@ static uint64_t count_at(const load_second *second, unsigned which)
 
 static double rate_at(const void *of, unsigned at)
 {
-	const source *from = of;
+	const curve_source *from = of;
 	const point *one = &from->points[at];
 	return (double)count_at(&one->story->tally->second[one->at], from->which) /
 	       load_second_length(one->story, one->at);
@@ -68,7 +68,7 @@ static double rate_at(const void *of, unsigned at)
 
 static double time_at(const void *of, unsigned at)
 {
-	const source *from = of;
+	const curve_source *from = of;
 	const load_times *times = &from->points[at].times;
 	return from->which == 0 ? times->p50 : from->which == 1 ? times->p90 : times->p99;
 }
@@ -109,7 +109,7 @@ static void make_rates(weir_chart *on, const story_line *line)
 	bool target = line->stories[0].tally->target_ns != UINT64_MAX;
 	on->title = "requests a second";
 	for (unsigned i = 0; i < 5 && line->seconds > 0; i++) {
-		source from = {.points = line->points, .which = i};
+		curve_source from = {.points = line->points, .which = i};
 		if (i == FAILED && !any_failed(line))
 			continue;
 		weir_chart_fill(weir_chart_add(on, i == GOOD && !target ? "good" : names[i]), line->seconds,
@@ -128,7 +128,7 @@ static void make_response(weir_chart *on, const story_line *line)
 	on->title = "response time of what was ok";
 	on->log = true;
 	for (unsigned i = 0; i < 3 && line->seconds > 0; i++) {
-		source from = {.points = line->points, .which = i};
+		curve_source from = {.points = line->points, .which = i};
 		weir_chart_fill(weir_chart_add(on, names[i]), line->seconds, time_at, &from, true);
 	}
 	if (target_ns != UINT64_MAX && target_ms > 0 && line->seconds > 0) {

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "load/made.h"
+#include "load/make_files.h"
 #include "load/syntax.h"
 #include "load/work_priv.h"
 #include "sim/keys.h"

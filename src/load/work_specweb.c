@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "load/made.h"
+#include "load/make_files.h"
 #include "load/syntax.h"
 #include "load/work_priv.h"
 

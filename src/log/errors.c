@@ -15,12 +15,12 @@
 #define PER_S    10
 #define SENTENCE 2048
 
-typedef struct kind {
+typedef struct error_kind {
 	const char *name;
 	uint64_t refilled_ns;
 	double tokens;
 	uint64_t unsaid;
-} kind;
+} error_kind;
 
 struct weir_errors {
 	weir_log *log;
@@ -28,7 +28,7 @@ struct weir_errors {
 	unsigned per_s;
 	/* under lock, which is held while a line is made and never while it is written */
 	pthread_mutex_t lock;
-	kind kinds[KINDS];
+	error_kind kinds[KINDS];
 	weir_log_clock clock;
 };
 
@@ -59,21 +59,21 @@ bool weir_errors_hears(const weir_errors *errors, weir_log_level level)
 	return errors != NULL && level >= errors->least;
 }
 
-static kind *find_kind_locked(weir_errors *errors, const char *name, uint64_t now_ns)
+static error_kind *find_kind_locked(weir_errors *errors, const char *name, uint64_t now_ns)
 {
 	unsigned i = 0;
 	while (i < KINDS - 1 && errors->kinds[i].name != NULL && strcmp(errors->kinds[i].name, name) != 0)
 		i++;
-	kind *k = &errors->kinds[i];
+	error_kind *k = &errors->kinds[i];
 	if (k->name == NULL)
-		*k = (kind){.name = i < KINDS - 1 ? name : "other",
-			    .refilled_ns = now_ns,
-			    .tokens = errors->per_s};
+		*k = (error_kind){.name = i < KINDS - 1 ? name : "other",
+				  .refilled_ns = now_ns,
+				  .tokens = errors->per_s};
 	return k;
 }
 
 /* A token bucket that holds the tokens of one second. */
-static bool take_locked(const weir_errors *errors, kind *k, uint64_t now_ns)
+static bool take_locked(const weir_errors *errors, error_kind *k, uint64_t now_ns)
 {
 	double more = (double)(now_ns - k->refilled_ns) * 1e-9 * errors->per_s;
 	k->refilled_ns = now_ns;
@@ -104,7 +104,7 @@ static size_t escape(char *to, size_t size, const char *text)
 	return at;
 }
 
-static void say_locked(weir_errors *errors, weir_log_level level, kind *k, const char *name,
+static void say_locked(weir_errors *errors, weir_log_level level, error_kind *k, const char *name,
 		       const char *sentence)
 {
 	static const char *const levels[] = {"debug", "info", "warn", "error"};
@@ -128,7 +128,7 @@ void weir_errors_say(weir_errors *errors, weir_log_level level, const char *name
 		return;
 	uint64_t now_ns = weir_clock_ns();
 	pthread_mutex_lock(&errors->lock);
-	kind *k = find_kind_locked(errors, name, now_ns);
+	error_kind *k = find_kind_locked(errors, name, now_ns);
 	/* Threads read the clock before they take the lock, so one may come with an older time. */
 	if (now_ns < k->refilled_ns)
 		now_ns = k->refilled_ns;

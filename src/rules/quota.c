@@ -163,14 +163,14 @@ void weir_quota_free(weir_quota *quota)
 /* ---- requests ---- */
 
 /* The result of scanning a set. */
-typedef struct view {
+typedef struct quota_view {
 	slot *same, *first; /* the key's own; the one that will be full first */
 	unsigned free;
-} view;
+} quota_view;
 
-static view look(slot *set, uint64_t hash, uint64_t now)
+static quota_view look(slot *set, uint64_t hash, uint64_t now)
 {
-	view v = {.first = set};
+	quota_view v = {.first = set};
 	for (unsigned i = 0; i < WAYS; i++) {
 		if (set[i].hash == hash)
 			v.same = &set[i];
@@ -194,7 +194,7 @@ static slot *find_locked(const weir_quota *quota, shard *s, uint64_t hash, uint6
 	/* Other bits than those that select the shard. */
 	uint32_t one = choose((uint32_t)(hash << 6 >> 32), quota->sets),
 		 two = choose((uint32_t)hash, quota->sets);
-	view a = look(s->slots + (size_t)one * WAYS, hash, now), b = a;
+	quota_view a = look(s->slots + (size_t)one * WAYS, hash, now), b = a;
 	if (a.same == NULL)
 		b = look(s->slots + (size_t)two * WAYS, hash, now);
 	if (b.same != NULL) {

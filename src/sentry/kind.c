@@ -46,9 +46,9 @@ typedef struct backend {
 	bool named; /* set by the check: a server has a host name to resolve */
 } backend;
 
-typedef struct route_keys {
+typedef struct backend_keys {
 	const char *backend;
-} route_keys;
+} backend_keys;
 
 #define ROW(key, is, member, ...) WEIR_KEY(key, is, backend, member, __VA_ARGS__)
 #define LIVE                      .flags = WEIR_KEY_LIVE
@@ -97,7 +97,7 @@ static const weir_key keys[] = {
 	ROW("ca", PATH, ca, NULL, "PEM file with their authorities; without one, the system's"),
 	{0}};
 
-static const weir_key keys_of_route[] = {WEIR_KEY("backend", TEXT, route_keys, backend, NULL,
+static const weir_key keys_of_route[] = {WEIR_KEY("backend", TEXT, backend_keys, backend, NULL,
 						  "the backend block that gets its requests",
 						  .block = "backend"),
 					 {0}};
@@ -251,7 +251,7 @@ static void check(weir_config *config)
 /* The row of the key makes sure that there is one. */
 static const backend *backend_of(const weir_config *config, const weir_route_view *route)
 {
-	const route_keys *values = route->values;
+	const backend_keys *values = route->values;
 	return weir_config_find(config, "backend", values->backend);
 }
 
@@ -293,7 +293,7 @@ static void print(const weir_config *config, FILE *file)
 			fprintf(file, "%s%s", j > 0 ? ", " : "", b->servers[j]);
 		if (b->health != NULL)
 			fprintf(file, "; health %s", b->health);
-		if (health_rule(b, rule, sizeof(rule)))
+		if (b->health != NULL && health_rule(b, rule, sizeof(rule)))
 			fprintf(file, "; no law and no quota turns away %.*s", (int)strcspn(b->health, "?"),
 				b->health);
 		if (b->concurrency != 0)
@@ -304,7 +304,7 @@ static void print(const weir_config *config, FILE *file)
 
 static void print_route(const weir_route_view *route, FILE *file)
 {
-	const route_keys *values = route->values;
+	const backend_keys *values = route->values;
 	fprintf(file, "backend %s", values->backend);
 }
 
@@ -401,7 +401,7 @@ typedef struct thing {
 
 static const char *shares(const weir_route_view *route)
 {
-	const route_keys *values = route->values;
+	const backend_keys *values = route->values;
 	return values->backend;
 }
 
@@ -651,7 +651,7 @@ static const weir_metric metrics[] = {
 const weir_kind weir_kind_backend = {
 	.name = "backend",
 	.keys = keys_of_route,
-	.bytes = sizeof(route_keys),
+	.bytes = sizeof(backend_keys),
 	.blocks = blocks,
 	.flag = &flag,
 	.law = "adaptive-remote",

@@ -52,7 +52,7 @@ void *weir_config_grow(weir_config *config, void **array, unsigned *count, size_
 		void *larger = weir_config_alloc(config, (n > 0 ? 2 * n : 1) * size);
 		if (larger == NULL)
 			return NULL;
-		if (n > 0)
+		if (*array != NULL)
 			memcpy(larger, *array, n * size);
 		*array = larger;
 	}

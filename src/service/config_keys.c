@@ -142,6 +142,8 @@ static const weir_key limits_keys[] = {
 	ROW("idle-timeout", TIME, http.idle_ns, "60s", "between two requests", BETWEEN(1e6, 24 * H)),
 	ROW("output-timeout", TIME, http.output_ns, "30s", "without progress of an answer",
 	    BETWEEN(1e6, 24 * H)),
+	ROW("shed-details", SWITCH, shed_details, "on",
+	    "tells rejected clients why, with the names of stages, in the field Weir-Shed"),
 	{0}};
 #undef BLOCK
 

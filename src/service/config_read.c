@@ -26,55 +26,57 @@
 #define QUOTE_BYTES  64
 
 /* A file that is being read. */
-typedef struct reader {
-	const struct reader *outer; /* the file that includes it */
+typedef struct config_reader {
+	const struct config_reader *outer; /* the file that includes it */
 	weir_config *config;
 	const char *name;
 	weir_config_tokens tokens;
 	unsigned at;
 	bool failed; /* broken syntax: nothing more is read */
-} reader;
+} config_reader;
 
 /* ---- tokens ---- */
 
-static const weir_config_token *token(const reader *r)
+static const weir_config_token *token(const config_reader *r)
 {
 	return r->at < r->tokens.count ? &r->tokens.token[r->at] : NULL;
 }
 
-static bool is_sign(const reader *r, unsigned ahead, char sign)
+static bool is_sign(const config_reader *r, unsigned ahead, char sign)
 {
 	return weir_config_token_is(&r->tokens, r->at + ahead, sign);
 }
 
-static bool is_value(const reader *r, unsigned ahead)
+static bool is_value(const config_reader *r, unsigned ahead)
 {
 	unsigned at = r->at + ahead;
 	return at < r->tokens.count && r->tokens.token[at].kind != WEIR_TOKEN_SIGN;
 }
 
-static weir_config_where where(const reader *r)
+static weir_config_where where(const config_reader *r)
 {
-	unsigned last = r->at < r->tokens.count ? r->at : r->tokens.count - 1;
-	return (weir_config_where){r->name, r->tokens.token[last].line};
+	const weir_config_tokens *tokens = &r->tokens;
+	unsigned last = r->at < tokens->count ? r->at : tokens->count - 1;
+	unsigned line = tokens->token != NULL ? tokens->token[last].line : 0;
+	return (weir_config_where){r->name, line};
 }
 
 /* The text of a token, and on to the next one. NULL: out of memory. */
-static const char *take(reader *r)
+static const char *take(config_reader *r)
 {
 	return weir_config_token_text(r->config, &r->tokens.token[r->at++]);
 }
 
 /* ---- broken syntax ---- */
 
-static void end_of_file(reader *r)
+static void end_of_file(config_reader *r)
 {
 	weir_config_wrong_at(r->config, where(r),
 			     "the file ends in the middle of something; is a value or a } missing?");
 	r->failed = true;
 }
 
-static void broken(reader *r)
+static void broken(config_reader *r)
 {
 	char text[QUOTE_BYTES], quoted[QUOTE_BYTES];
 	const weir_config_token *at = token(r);
@@ -91,7 +93,7 @@ static void broken(reader *r)
 }
 
 /* Reports what is missing after a name; at the end of the file, reports that instead. */
-static void lacks(reader *r, const char *format, const char *name)
+static void lacks(config_reader *r, const char *format, const char *name)
 {
 	char quoted[QUOTE_BYTES];
 	if (token(r) == NULL) {
@@ -115,7 +117,7 @@ typedef struct key {
 	bool adds; /* += */
 } key;
 
-static void set_value(reader *r, const key *of, bool first)
+static void set_value(config_reader *r, const key *of, bool first)
 {
 	weir_config_where at = where(r);
 	const char *text = take(r);
@@ -126,7 +128,7 @@ static void set_value(reader *r, const key *of, bool first)
 	weir_config_set_at(r->config, of->head, of->name, text, at, first);
 }
 
-static void read_list(reader *r, const key *of)
+static void read_list(config_reader *r, const key *of)
 {
 	bool first = true;
 	for (r->at++; !is_sign(r, 0, '}'); first = false) {
@@ -146,7 +148,7 @@ static void read_list(reader *r, const key *of)
 }
 
 /* What follows the name of a key. */
-static void read_values(reader *r, weir_block_head *head, const char *name)
+static void read_values(config_reader *r, weir_block_head *head, const char *name)
 {
 	key of = {head, name, is_sign(r, 0, '+')};
 	r->at++;
@@ -158,14 +160,14 @@ static void read_values(reader *r, weir_block_head *head, const char *name)
 		broken(r);
 }
 
-static bool is_assignment(const reader *r, unsigned ahead)
+static bool is_assignment(const config_reader *r, unsigned ahead)
 {
 	return is_sign(r, ahead, '=') || is_sign(r, ahead, '+');
 }
 
 /* ---- blocks ---- */
 
-static void unknown_block(reader *r, const char *name, weir_config_where begins)
+static void unknown_block(config_reader *r, const char *name, weir_config_where begins)
 {
 	char quoted[QUOTE_BYTES];
 	weir_text_quote(quoted, sizeof(quoted), name);
@@ -180,7 +182,7 @@ static void unknown_block(reader *r, const char *name, weir_config_where begins)
 }
 
 /* NULL: its contents are dropped. */
-static weir_block_head *enter(reader *r, const weir_config_block *block, const char *title,
+static weir_block_head *enter(config_reader *r, const weir_config_block *block, const char *title,
 			      weir_config_where begins)
 {
 	if (block == NULL)
@@ -193,7 +195,7 @@ static weir_block_head *enter(reader *r, const weir_config_block *block, const c
 }
 
 /* A name within a block that is not followed by an equal sign. */
-static void no_key(reader *r, const char *block_name, const weir_config_block *block, const char *name)
+static void no_key(config_reader *r, const char *block_name, const weir_config_block *block, const char *name)
 {
 	char quoted[QUOTE_BYTES];
 	if (block == NULL || weir_config_row_find(block, name) != NULL || token(r) == NULL) {
@@ -208,7 +210,7 @@ static void no_key(reader *r, const char *block_name, const weir_config_block *b
 			     weir_text_quote(quoted, sizeof(quoted), name), block_name);
 }
 
-static void read_keys(reader *r, const char *block_name, const weir_config_block *block,
+static void read_keys(config_reader *r, const char *block_name, const weir_config_block *block,
 		      weir_block_head *head)
 {
 	while (!r->failed && !is_sign(r, 0, '}')) {
@@ -228,7 +230,7 @@ static void read_keys(reader *r, const char *block_name, const weir_config_block
 }
 
 /* Called after the name of a block: reads its title, if it has one, and the rest. */
-static void read_block(reader *r, const char *name, weir_config_where begins)
+static void read_block(config_reader *r, const char *name, weir_config_where begins)
 {
 	const weir_config_block *block = weir_config_block_find(r->config, name);
 	bool titled = block != NULL ? block->is->title != NULL : is_value(r, 0);
@@ -252,9 +254,10 @@ static void read_block(reader *r, const char *name, weir_config_where begins)
 
 /* ---- the top of a file ---- */
 
-static void read_file(weir_config *config, const char *path, weir_config_where where, const reader *outer);
+static void read_file(weir_config *config, const char *path, weir_config_where where,
+		      const config_reader *outer);
 
-static bool is_open(const reader *r, const char *path)
+static bool is_open(const config_reader *r, const char *path)
 {
 	for (; r != NULL; r = r->outer)
 		if (strcmp(r->name, path) == 0)
@@ -262,7 +265,7 @@ static bool is_open(const reader *r, const char *path)
 	return false;
 }
 
-static unsigned depth_of(const reader *r)
+static unsigned depth_of(const config_reader *r)
 {
 	unsigned depth = 0;
 	for (; r != NULL; r = r->outer)
@@ -271,7 +274,7 @@ static unsigned depth_of(const reader *r)
 }
 
 /* The name is relative to the folder of the including file. */
-static void include(reader *r, const char *name, weir_config_where at)
+static void include(config_reader *r, const char *name, weir_config_where at)
 {
 	char path[4096];
 	const char *slash = name[0] != '/' ? strrchr(r->name, '/') : NULL;
@@ -290,7 +293,7 @@ static void include(reader *r, const char *name, weir_config_where at)
 		read_file(r->config, path, at, r);
 }
 
-static void read_include(reader *r, weir_config_where at)
+static void read_include(config_reader *r, weir_config_where at)
 {
 	const char *name = NULL;
 	unsigned count = 0;
@@ -315,7 +318,7 @@ static void read_include(reader *r, weir_config_where at)
 }
 
 /* A name that is neither a block's nor a key's. */
-static void misplaced(reader *r, const char *name, weir_config_where at)
+static void misplaced(config_reader *r, const char *name, weir_config_where at)
 {
 	char quoted[QUOTE_BYTES];
 	r->failed = true;
@@ -325,7 +328,7 @@ static void misplaced(reader *r, const char *name, weir_config_where at)
 			     weir_text_quote(quoted, sizeof(quoted), name));
 }
 
-static void read_top(reader *r)
+static void read_top(config_reader *r)
 {
 	char quoted[QUOTE_BYTES];
 	if (!is_value(r, 0)) {
@@ -353,9 +356,10 @@ static void read_top(reader *r)
 }
 
 /* text: a NUL follows its last byte. */
-static void read_source(weir_config *config, const char *name, char *text, size_t length, const reader *outer)
+static void read_source(weir_config *config, const char *name, char *text, size_t length,
+			const config_reader *outer)
 {
-	reader r = {.outer = outer, .config = config, .name = weir_config_copy(config, name)};
+	config_reader r = {.outer = outer, .config = config, .name = weir_config_copy(config, name)};
 	if (r.name == NULL || !weir_config_scan(config, r.name, text, length, &r.tokens))
 		return;
 	while (r.at < r.tokens.count && !r.failed && !config->out_of_memory)
@@ -372,7 +376,8 @@ static void note_file(weir_config *config, const char *path)
 }
 
 /* where: what asks for the file; messages refer to it. Bytes beyond the bound are not read. */
-static void read_file(weir_config *config, const char *path, weir_config_where where, const reader *outer)
+static void read_file(weir_config *config, const char *path, weir_config_where where,
+		      const config_reader *outer)
 {
 	char *text = weir_mem_zalloc(WEIR_CONFIG_BYTES_MAX + 1);
 	struct stat status;

@@ -70,6 +70,8 @@ static int add_route(weir_service *service, const weir_config *config, const wei
 				      .stage = thing->stage,
 				      .klass = route->level != 0 ? route->level : WEIR_CLASS_HIGHEST,
 				      .exempt = route->exempt,
+				      .classify = thing->kind->classify,
+				      .classify_arg = thing->self,
 				      .collect_bytes = route->collect_bytes,
 				      .deadline_ns = route->deadline_ns,
 				      .reject = route->reject_kind,

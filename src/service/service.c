@@ -219,6 +219,7 @@ static int make_http(weir_service *service, weir_routes *routes)
 	weir_http_options options = {.domain = service->domain,
 				     .routes = routes,
 				     .limits = service->config->http.http,
+				     .no_shed_details = !service->config->http.shed_details,
 				     .log = wanted ? record : NULL,
 				     .log_arg = service,
 				     .log_sheds_only = service->access == NULL};

@@ -64,7 +64,7 @@ static unsigned slot_after(const weir_record *record, uint64_t ns)
 	return (unsigned)((ns + record->slot_ns - 1) / record->slot_ns);
 }
 
-static uint64_t settle_of(const weir_record *record, const weir_phase *phase)
+static uint64_t settle_of(const weir_record *record, const weir_sim_phase *phase)
 {
 	unsigned from = slot_after(record, phase->from_ns), to = (unsigned)(phase->to_ns / record->slot_ns);
 	if (to <= from)
@@ -75,7 +75,7 @@ static uint64_t settle_of(const weir_record *record, const weir_phase *phase)
 	return settled == from ? 0 : settled * record->slot_ns - phase->from_ns;
 }
 
-static uint64_t clear_of(const weir_record *record, const weir_phase *phase)
+static uint64_t clear_of(const weir_record *record, const weir_sim_phase *phase)
 {
 	unsigned from = slot_after(record, phase->from_ns), to = (unsigned)(phase->to_ns / record->slot_ns),
 		 best = to;
@@ -91,12 +91,12 @@ static uint64_t clear_of(const weir_record *record, const weir_phase *phase)
 	return best == to ? WEIR_NEVER : best * record->slot_ns - phase->from_ns;
 }
 
-static double overshoot_of(const weir_record *record, const weir_phase *phase)
+static double overshoot_of(const weir_record *record, const weir_sim_phase *phase)
 {
 	uint64_t length = record->options.window_ns;
 	double most = 0;
 	for (uint64_t w = phase->from_ns / length; w < record->windows && w * length < phase->to_ns; w++) {
-		const weir_window *window = weir_record_at(record, (unsigned)w, WEIR_CLASSES);
+		const weir_sim_window *window = weir_record_at(record, (unsigned)w, WEIR_CLASSES);
 		/*
 		 * A window that begins before the phase belongs to the one before, unless there is no
 		 * other.
@@ -142,7 +142,7 @@ static void judge_blocks(const weir_record *record, uint64_t from_ns, uint64_t t
 
 /* ---- phases ---- */
 
-static double work_of(const weir_record *record, const weir_phase *phase)
+static double work_of(const weir_record *record, const weir_sim_phase *phase)
 {
 	double most = 0;
 	for (unsigned i = 0; i < record->options.places; i++)
@@ -150,7 +150,7 @@ static double work_of(const weir_record *record, const weir_phase *phase)
 	return most;
 }
 
-static void judge_phase(const weir_record *record, const weir_phase *phase, bool has_target,
+static void judge_phase(const weir_record *record, const weir_sim_phase *phase, bool has_target,
 			weir_phase_judgement *ret)
 {
 	double seconds = (double)(phase->to_ns - phase->from_ns) / 1e9;

@@ -51,20 +51,20 @@ static void fill(weir_chart_line *line, const weir_run *run, value_fn *value, un
 
 static double response(const weir_run *run, unsigned window, unsigned which, unsigned klass)
 {
-	const weir_window *at = weir_record_at(run->record, window, klass);
+	const weir_sim_window *at = weir_record_at(run->record, window, klass);
 	return which == 0 ? at->p50_ms : which == 1 ? at->p90_ms : at->p99_ms;
 }
 
 static double rate(const weir_run *run, unsigned window, unsigned which, unsigned klass)
 {
-	const weir_window *at = weir_record_at(run->record, window, klass);
+	const weir_sim_window *at = weir_record_at(run->record, window, klass);
 	double count = which == 0 ? at->offered : which == 1 ? at->offered - at->shed : at->completed;
 	return count / ((double)run->scenario->window_ns / 1e9);
 }
 
 static double shed(const weir_run *run, unsigned window, unsigned which, unsigned klass)
 {
-	const weir_window *at = weir_record_at(run->record, window, klass);
+	const weir_sim_window *at = weir_record_at(run->record, window, klass);
 	(void)which;
 	return at->offered > 0 ? fmin(((double)at->shed + at->dropped) / at->offered, 1) : 0;
 }

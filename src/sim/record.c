@@ -121,7 +121,7 @@ static bool measured(const weir_record *record, uint64_t now_ns)
 	return now_ns >= record->options.warmup_ns;
 }
 
-static weir_phase *phase_at(weir_record *record, uint64_t now_ns)
+static weir_sim_phase *phase_at(weir_record *record, uint64_t now_ns)
 {
 	while (record->phase_now + 1 < record->phases && now_ns >= record->phase[record->phase_now].to_ns)
 		record->phase[++record->phase_now].inside = record->inside;
@@ -135,7 +135,7 @@ static weir_slot *slot_at(weir_record *record, uint64_t now_ns)
 	return &record->slot[at < record->slots ? at : record->slots - 1];
 }
 
-static weir_window *row(weir_record *record, unsigned column)
+static weir_sim_window *row(weir_record *record, unsigned column)
 {
 	unsigned window = record->window_now < record->windows ? record->window_now : record->windows - 1;
 	return &record->window[(size_t)window * (record->options.classes + 1) + column];
@@ -244,7 +244,7 @@ static void tally_response(weir_totals *tally, uint64_t response_ns, bool in_tim
 static void window_response(weir_record *record, unsigned column, uint64_t response_ns, uint64_t ratio,
 			    bool good)
 {
-	weir_window *window = row(record, column);
+	weir_sim_window *window = row(record, column);
 	window->completed++;
 	window->good += good;
 	weir_hist_add(&record->recent[column], response_ns);
@@ -258,7 +258,7 @@ bool weir_record_completed(weir_record *record, uint64_t now_ns, unsigned klass,
 	bool in_time = times <= 1, good = times <= 2;
 	uint64_t ratio = (uint64_t)(times * RATIO_UNIT);
 	left(record, now_ns);
-	weir_phase *phase = phase_at(record, now_ns);
+	weir_sim_phase *phase = phase_at(record, now_ns);
 	phase->completed++;
 	phase->good += good;
 	weir_hist_add(&phase->ratio, ratio);
@@ -295,7 +295,7 @@ void weir_record_workers(weir_record *record, uint64_t now_ns, unsigned at, doub
 {
 	weir_place *place = &record->place[at];
 	for (unsigned i = 0; i < record->phases; i++) {
-		weir_phase *phase = &record->phase[i];
+		weir_sim_phase *phase = &record->phase[i];
 		phase->capacity_ns[at] +=
 			place->workers * common(place->since_ns, now_ns, phase->from_ns, phase->to_ns);
 	}
@@ -314,7 +314,7 @@ static float ms(uint64_t ns)
 
 static void close_row(weir_record *record, unsigned column)
 {
-	weir_window *window = row(record, column);
+	weir_sim_window *window = row(record, column);
 	weir_hist *recent = &record->recent[column], *ratio = &record->recent_ratio[column];
 	if (window->completed == 0)
 		return;
@@ -361,7 +361,7 @@ void weir_record_trace(weir_record *record, unsigned at, const weir_report *repo
 
 /* ---- reading ---- */
 
-const weir_window *weir_record_at(const weir_record *record, unsigned window, unsigned klass)
+const weir_sim_window *weir_record_at(const weir_record *record, unsigned window, unsigned klass)
 {
 	unsigned column = klass == WEIR_CLASSES ? 0 : 1 + klass;
 	return &record->window[(size_t)window * (record->options.classes + 1) + column];

@@ -39,11 +39,11 @@ typedef struct weir_totals {
 } weir_totals;
 
 /* One window, of all classes or one. Percentiles are 0 if nothing was completed. */
-typedef struct weir_window {
+typedef struct weir_sim_window {
 	uint32_t offered, shed, dropped, completed, good;
 	float p50_ms, p90_ms, p99_ms;
 	float ratio; /* the quantile of response / target that should be held */
-} weir_window;
+} weir_sim_window;
 
 typedef struct weir_slot {
 	uint32_t completed, late, offered, turned_away; /* late: by more than a tenth */
@@ -54,7 +54,7 @@ typedef struct weir_sim_block {
 	uint32_t turned_away;
 } weir_sim_block;
 
-typedef struct weir_phase {
+typedef struct weir_sim_phase {
 	uint64_t from_ns, to_ns;
 	uint64_t offered, turned_away, completed, good;
 	uint64_t inside; /* when it began */
@@ -62,7 +62,7 @@ typedef struct weir_phase {
 	weir_hist response;
 	/* Per place: work of completed requests; available worker time. */
 	double *completed_ns, *capacity_ns;
-} weir_phase;
+} weir_sim_phase;
 
 /*
  * What became of the request for which work was done: completed within twice the target; completed later;
@@ -100,10 +100,10 @@ typedef struct weir_record {
 	uint64_t slot_ns;
 	unsigned windows, slots, phases, blocks, block_room;
 	weir_totals *klass, *type; /* options.classes and options.types of them */
-	weir_window *window;       /* `windows` rows of 1 + classes: all, then each */
+	weir_sim_window *window;   /* `windows` rows of 1 + classes: all, then each */
 	weir_slot *slot;
 	weir_sim_block *block;
-	weir_phase *phase;
+	weir_sim_phase *phase;
 	weir_place *place;
 	double *phase_work; /* the memory for the phases' arrays */
 	weir_law_trace *trace;
@@ -149,7 +149,7 @@ void weir_record_window(weir_record *record, uint64_t now_ns);
 void weir_record_trace(weir_record *record, unsigned trace, const weir_report *report);
 
 /* The row of a window; klass WEIR_CLASSES: all classes. */
-const weir_window *weir_record_at(const weir_record *record, unsigned window, unsigned klass);
+const weir_sim_window *weir_record_at(const weir_record *record, unsigned window, unsigned klass);
 /* Sums the tallies of all classes. */
 void weir_record_total(const weir_record *record, weir_totals *ret_total);
 

@@ -167,7 +167,7 @@ static void csv_head(FILE *to, const weir_run *run, bool traces)
 	fputc('\n', to);
 }
 
-static double shed_fraction(const weir_window *window)
+static double shed_fraction(const weir_sim_window *window)
 {
 	double turned_away = (double)window->shed + window->dropped;
 	return window->offered > 0 ? fmin(turned_away / window->offered, 1) : 0;
@@ -183,14 +183,14 @@ static double window_seconds(const weir_run *run, unsigned window)
 static void csv_row(FILE *to, const weir_run *run, unsigned at, bool traces)
 {
 	const weir_record *record = run->record;
-	const weir_window *all = weir_record_at(record, at, WEIR_CLASSES);
+	const weir_sim_window *all = weir_record_at(record, at, WEIR_CLASSES);
 	double s = window_seconds(run, at);
 	fprintf(to, ",%.6g,%.6g,%.6g,%.6g,%.6g,%.4g,%.5g,%.5g,%.5g",
 		(double)at * (double)run->scenario->window_ns / 1e9 + s, all->offered / s,
 		(all->offered - all->shed) / s, all->completed / s, all->good / s, shed_fraction(all),
 		all->p50_ms, all->p90_ms, all->p99_ms);
 	for (unsigned k = 0; record->options.classes > 1 && k < record->options.classes; k++) {
-		const weir_window *one = weir_record_at(record, at, k);
+		const weir_sim_window *one = weir_record_at(record, at, k);
 		fprintf(to, ",%.6g,%.4g,%.6g,%.5g,%.5g,%.5g", one->offered / s, shed_fraction(one),
 			one->completed / s, one->p50_ms, one->p90_ms, one->p99_ms);
 	}

@@ -19,14 +19,14 @@
 #define SIZE_MAX_B  1e12
 #define NO_COLUMN   (~0u)
 
-typedef struct reader {
+typedef struct trace_reader {
 	weir_tracefile *trace;
 	size_t room;
 	unsigned column, what_column;     /* what_column NO_COLUMN: absent, or not wanted */
 	bool with_what, ascending, begun; /* begun: the first line has been read */
 	/* Texts by hash: index + 1, 0: free. Never more than half full. */
 	uint32_t *slot, slots, text_room;
-} reader;
+} trace_reader;
 
 /*
  * Returns a larger array with the same beginning and frees the old one. NULL: no memory; the old one is
@@ -52,7 +52,7 @@ static uint32_t hash(const char *text, uint32_t slots)
 	return (uint32_t)h & (slots - 1);
 }
 
-static uint32_t *find_slot(const reader *in, const char *text)
+static uint32_t *find_slot(const trace_reader *in, const char *text)
 {
 	uint32_t at = hash(text, in->slots);
 	while (in->slot[at] != 0 && strcmp(in->trace->texts[in->slot[at] - 1], text) != 0)
@@ -60,7 +60,7 @@ static uint32_t *find_slot(const reader *in, const char *text)
 	return &in->slot[at];
 }
 
-static int make_slots(reader *in)
+static int make_slots(trace_reader *in)
 {
 	uint32_t slots = in->slots == 0 ? 256 : 2 * in->slots;
 	uint32_t *slot = weir_mem_array(slots, sizeof *slot);
@@ -79,7 +79,7 @@ static int make_slots(reader *in)
 	return 0;
 }
 
-static int intern(reader *in, const char *text, uint32_t *ret_index)
+static int intern(trace_reader *in, const char *text, uint32_t *ret_index)
 {
 	int failed = in->trace->text_count >= in->slots / 2 ? make_slots(in) : 0;
 	if (failed)
@@ -98,7 +98,7 @@ static int intern(reader *in, const char *text, uint32_t *ret_index)
 
 /* ---- lines ---- */
 
-static int make_room(reader *in)
+static int make_room(trace_reader *in)
 {
 	weir_tracefile *trace = in->trace;
 	size_t room = in->room == 0 ? 4096 : 2 * in->room;
@@ -139,7 +139,7 @@ static unsigned find_column(const char *names, const char *one, const char *othe
 	return NO_COLUMN;
 }
 
-static void read_names(reader *in, const char *line)
+static void read_names(trace_reader *in, const char *line)
 {
 	in->column = find_column(line, "t_offset", "time", "t_offset");
 	if (in->column == NO_COLUMN)
@@ -170,7 +170,7 @@ static char *field(const char *line, unsigned column, char *text, size_t room)
 }
 
 /* Without names, the second column of the first line decides for all lines. */
-static void guess_what(reader *in, const char *line)
+static void guess_what(trace_reader *in, const char *line)
 {
 	const char *second = in->with_what ? strchr(line, ',') : NULL;
 	in->what_column = second != NULL ? 1 : NO_COLUMN;
@@ -178,7 +178,7 @@ static void guess_what(reader *in, const char *line)
 		in->trace->what = second[1] == '/' ? WEIR_TRACEFILE_PATHS : WEIR_TRACEFILE_SIZES;
 }
 
-static int read_time(const reader *in, const char *line, uint64_t *ret_ns)
+static int read_time(const trace_reader *in, const char *line, uint64_t *ret_ns)
 {
 	char text[64];
 	double seconds;
@@ -201,7 +201,7 @@ static bool is_path(const char *text)
 	return true;
 }
 
-static int read_what(reader *in, const char *line, uint32_t *ret_index)
+static int read_what(trace_reader *in, const char *line, uint32_t *ret_index)
 {
 	char text[TEXT_MAX + 1];
 	double bytes;
@@ -224,7 +224,7 @@ static int read_what(reader *in, const char *line, uint32_t *ret_index)
 	return intern(in, text, ret_index);
 }
 
-static int read_line(reader *in, const char *line)
+static int read_line(trace_reader *in, const char *line)
 {
 	weir_tracefile *trace = in->trace;
 	uint64_t ns = 0;
@@ -278,7 +278,7 @@ static int sort(weir_tracefile *trace)
 /* ---- public functions ---- */
 
 /* One line, as fgets returns it; whole: it has its end, or is the last. */
-static int take_line(reader *in, char *line, bool whole)
+static int take_line(trace_reader *in, char *line, bool whole)
 {
 	if (!whole)
 		return weir_error_set(-EINVAL, "a line of at most %d characters of text is accepted",
@@ -296,7 +296,7 @@ static int take_line(reader *in, char *line, bool whole)
 	return names ? 0 : read_line(in, line);
 }
 
-static int read_file(reader *in, FILE *file, const char *name)
+static int read_file(trace_reader *in, FILE *file, const char *name)
 {
 	char line[LINE_MAX];
 	unsigned number = 0;
@@ -318,7 +318,7 @@ static int read_file(reader *in, FILE *file, const char *name)
 
 static int read_all(FILE *file, const char *name, bool with_what, weir_tracefile **ret_trace)
 {
-	reader in = {.trace = weir_mem_zalloc(sizeof *in.trace), .with_what = with_what};
+	trace_reader in = {.trace = weir_mem_zalloc(sizeof *in.trace), .with_what = with_what};
 	if (in.trace == NULL)
 		return weir_error_set(-ENOMEM, "out of memory");
 	int failed = read_file(&in, file, name);

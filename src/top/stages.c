@@ -17,13 +17,13 @@
 
 /* ---- one row per stage ---- */
 
-typedef enum kind { COUNT, TIME, TARGET_BAR, TARGET, TEXT } kind;
+typedef enum column_kind { COUNT, TIME, TARGET_BAR, TARGET, TEXT } column_kind;
 
 /* In order; columns that do not fit into the screen's width are omitted. */
 static const struct {
 	const char *head, *path;
 	unsigned width;
-	kind kind;
+	column_kind kind;
 } columns[] = {
 	{"offered", "all.rate.offered", 8, COUNT},
 	{"let in", "all.rate.admitted", 7, COUNT},

@@ -9,11 +9,11 @@
 #define H  3600e9
 #define GB (1024.0 * 1024 * 1024)
 
-typedef struct route_keys {
+typedef struct root_keys {
 	const char *root;
 	const char *const *index;
 	bool listing;
-} route_keys;
+} root_keys;
 
 typedef struct files_keys {
 	weir_block_head head;
@@ -24,9 +24,9 @@ typedef struct files_keys {
 } files_keys;
 
 static const weir_key keys_of_route[] = {
-	WEIR_KEY("root", FOLDER, route_keys, root, NULL, "the folder whose files are served"),
-	WEIR_KEY("index", TEXTS, route_keys, index, "index.html", "files to look for in a folder"),
-	WEIR_KEY("listing", SWITCH, route_keys, listing, "off", "lists folders that have no index"),
+	WEIR_KEY("root", FOLDER, root_keys, root, NULL, "the folder whose files are served"),
+	WEIR_KEY("index", TEXTS, root_keys, index, "index.html", "files to look for in a folder"),
+	WEIR_KEY("listing", SWITCH, root_keys, listing, "off", "lists folders that have no index"),
 	{0}};
 
 static const weir_key files_rows[] = {
@@ -60,7 +60,7 @@ static void check(weir_config *config)
 
 static void check_route(weir_config *config, const weir_route_view *route)
 {
-	const route_keys *values = route->values;
+	const root_keys *values = route->values;
 	weir_config_check_file(config, route->head, "root", values->root, true);
 	for (unsigned i = 0; values->index != NULL && values->index[i] != NULL; i++)
 		if (strchr(values->index[i], '/') != NULL || values->index[i][0] == '\0')
@@ -70,7 +70,7 @@ static void check_route(weir_config *config, const weir_route_view *route)
 
 static void print_route(const weir_route_view *route, FILE *file)
 {
-	const route_keys *values = route->values;
+	const root_keys *values = route->values;
 	fprintf(file, "files in %s", values->root);
 }
 
@@ -106,7 +106,7 @@ static int make_cache(const weir_making *making)
 
 static int make(const weir_making *making, void **ret_thing, weir_stage **ret_stage)
 {
-	const route_keys *values = making->route.values;
+	const root_keys *values = making->route.values;
 	const files_keys *files = files_of(making->config);
 	weir_site_options options = {.name = making->name,
 				     .root = values->root,
@@ -169,7 +169,7 @@ static const weir_metric cache_metrics[] = {
 const weir_kind weir_kind_root = {
 	.name = "root",
 	.keys = keys_of_route,
-	.bytes = sizeof(route_keys),
+	.bytes = sizeof(root_keys),
 	.blocks = blocks,
 	.flag = &flag,
 	.check = check,

@@ -24,15 +24,15 @@
 #define HEAD_MOST  (2 * 6 * 4096 + 1024)
 #define TAIL_MOST  256
 
-typedef struct row {
+typedef struct listing_row {
 	char *name;
 	bool folder;
 	off_t size;
 	time_t modified;
-} row;
+} listing_row;
 
 typedef struct row_list {
-	row *rows;
+	listing_row *rows;
 	size_t count, room;
 	bool more; /* there are more than are shown */
 } row_list;
@@ -61,7 +61,7 @@ static int add(row_list *names, const char *name, const struct stat *stat)
 {
 	if (names->count == names->room) {
 		size_t room = names->room * 2 + 64;
-		row *larger = weir_mem_array(room, sizeof(*larger));
+		listing_row *larger = weir_mem_array(room, sizeof(*larger));
 		if (larger == NULL)
 			return -ENOMEM;
 		if (names->count > 0)
@@ -73,16 +73,16 @@ static int add(row_list *names, const char *name, const struct stat *stat)
 	char *copy = weir_mem_strdup(name);
 	if (copy == NULL)
 		return -ENOMEM;
-	names->rows[names->count++] = (row){.name = copy,
-					    .folder = S_ISDIR(stat->st_mode),
-					    .size = stat->st_size,
-					    .modified = stat->st_mtime};
+	names->rows[names->count++] = (listing_row){.name = copy,
+						    .folder = S_ISDIR(stat->st_mode),
+						    .size = stat->st_size,
+						    .modified = stat->st_mtime};
 	return 0;
 }
 
 static int compare(const void *a, const void *b)
 {
-	const row *x = a, *y = b;
+	const listing_row *x = a, *y = b;
 	return x->folder != y->folder ? y->folder - x->folder : strcmp(x->name, y->name);
 }
 
@@ -107,7 +107,7 @@ static int read_names(int root, const char *path, row_list *ret_names)
 	}
 	closedir(dir);
 	if (ret_names->count > 0)
-		qsort(ret_names->rows, ret_names->count, sizeof(row), compare);
+		qsort(ret_names->rows, ret_names->count, sizeof(listing_row), compare);
 	return error;
 }
 
@@ -152,7 +152,7 @@ static char *put_escaped(char *to, const char *text)
 	return to;
 }
 
-static char *put_row(char *to, const row *entry)
+static char *put_row(char *to, const listing_row *entry)
 {
 	struct tm when = {0};
 	char text[64];

@@ -67,7 +67,7 @@ static struct stretch look(const struct ran *r, double from_s, double to_s)
 	struct stretch s = {.least = 1};
 	double offered = 0, shed = 0;
 	for (unsigned w = (unsigned)(from_s * 10); w < (unsigned)(to_s * 10); w++) {
-		const weir_window *window = weir_record_at(r->run->record, w, WEIR_CLASSES);
+		const weir_sim_window *window = weir_record_at(r->run->record, w, WEIR_CLASSES);
 		double quality = quality_at(r, w / 10.);
 		s.least = fmin(s.least, quality);
 		s.most = fmax(s.most, quality);
@@ -112,7 +112,7 @@ static void before_its_own_queue(void **state)
 	expect_degradation_first(own, .001, .1);
 }
 
-static bool same_window(const weir_window *a, const weir_window *b)
+static bool same_window(const weir_sim_window *a, const weir_sim_window *b)
 {
 	return a->offered == b->offered && a->shed == b->shed && a->dropped == b->dropped &&
 	       a->completed == b->completed && a->good == b->good && a->p50_ms == b->p50_ms &&

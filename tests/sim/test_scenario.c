@@ -451,7 +451,7 @@ static bool same(const weir_run *one, const weir_run *other)
 		return false;
 	for (unsigned w = 0; w < r->windows; w++)
 		for (unsigned k = 0; k < r->options.classes; k++) {
-			const weir_window *x = weir_record_at(r, w, k), *y = weir_record_at(q, w, k);
+			const weir_sim_window *x = weir_record_at(r, w, k), *y = weir_record_at(q, w, k);
 			if (x->offered != y->offered || x->shed != y->shed || x->completed != y->completed ||
 			    x->p99_ms != y->p99_ms)
 				return false;

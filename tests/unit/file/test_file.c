@@ -588,12 +588,12 @@ static void refusal_leaves_the_file(void **state)
 	close_file(bench, file);
 }
 
-static void files_are_made_before_the_start(void **state)
+static void files_are_one_a_world(void **state)
 {
 	files_bench *bench = bench_of(state);
 	weir_files *files = NULL;
 	weir_world *world = NULL;
-	assert_int_equal(weir_files_new(bench->world, NULL, &files), -EBUSY);
+	assert_int_equal(weir_files_new(bench->world, NULL, &files), -EEXIST);
 	assert_int_equal(weir_world_new(&(weir_world_options){.simulated = true}, &world), 0);
 	assert_int_equal(weir_files_new(world, NULL, &files), -ENOTSUP);
 	weir_world_free(&world);
@@ -705,7 +705,7 @@ int main(void)
 		EACH_WAY(only_on_its_reactor_thread),
 		EACH_WAY(a_closed_file_is_an_error),
 		EACH_WAY(refusal_leaves_the_file),
-		EACH_WAY(files_are_made_before_the_start),
+		EACH_WAY(files_are_one_a_world),
 		EACH_WAY(what_is_below_opens_and_nothing_else),
 		EACH_WAY(a_walk_follows_no_link),
 	};

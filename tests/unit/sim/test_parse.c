@@ -157,8 +157,7 @@ static const struct wrong {
 	{STAGE "nolaw.rate = 5\n" LOAD, "test.sim:4:", "there is no law 'nolaw'"},
 	{STAGE "law = bucket\nbucket.rate = 5\nbucket.brust = 6\n" LOAD,
 	 "test.sim:6:", "did you mean 'burst'"},
-	{STAGE "law = aimd\np90 = 200ms\np49 = 100ms\n" LOAD,
-	 "test.sim:6:", "must be from p50 to p99.9"},
+	{STAGE "law = aimd\np90 = 200ms\np49 = 100ms\n" LOAD, "test.sim:6:", "must be from p50 to p99.9"},
 	/* impossible targets: the p90 of an exponential of 10 ms is 23.03 ms */
 	{STAGE "p90 = 20ms\n" LOAD, "test.sim:4:", "p90 = 20ms is impossible for [stage web]"},
 	{STAGE "p90 = 23ms\n" LOAD,

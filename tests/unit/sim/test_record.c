@@ -120,7 +120,7 @@ static void percentiles_of_a_window_are_those_of_its_responses(void **state)
 		weir_record_completed(r, S / 2, i % 2, 0, i * MS, 100 * MS);
 	}
 	weir_record_window(r, S);
-	const weir_window *all = weir_record_at(r, 0, WEIR_CLASSES), *odd = weir_record_at(r, 0, 1);
+	const weir_sim_window *all = weir_record_at(r, 0, WEIR_CLASSES), *odd = weir_record_at(r, 0, 1);
 	near(all->p50_ms, 50, 0.033);
 	near(all->p90_ms, 90, 0.033);
 	near(all->p99_ms, 99, 0.033);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "load/made.h"
+#include "load/make_files.h"
 
 #include <errno.h>
 #include <fcntl.h>

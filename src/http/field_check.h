@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WEIR_HTTP_FIT_H
-#define WEIR_HTTP_FIT_H
+#ifndef WEIR_HTTP_FIELD_CHECK_H
+#define WEIR_HTTP_FIELD_CHECK_H
 
 /*
  * Whether fields that a handler gives may be sent: a name that is a token and none of the server's own, a value without control bytes. What a

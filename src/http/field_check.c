@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "http/fit.h"
+#include "http/field_check.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WEIR_LOAD_MADE_H
-#define WEIR_LOAD_MADE_H
+#ifndef WEIR_LOAD_MAKE_FILES_H
+#define WEIR_LOAD_MAKE_FILES_H
 
 /* Creates the files that a workload requests. */
 

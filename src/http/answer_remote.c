@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "http/ferry.h"
-#include "http/fit.h"
+#include "http/field_check.h"
 #include "http/request.h"
 #include "http/server.h"
 #include "stage/runtime.h"

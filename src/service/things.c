@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 #include <weir/inspect.h>
 
 #include "base/error.h"
@@ -12,6 +13,9 @@
 #include "stage/runtime.h"
 
 #define STATE_BYTES 8192u
+/* How long a reload waits for room that things make which are just ending. */
+#define ROOM_TRIES  100
+#define ROOM_NAP_MS 10
 
 /* ---- which thing ---- */
 
@@ -172,13 +176,16 @@ static int make(weir_things *things, weir_thing *thing, const void *params, cons
 			      .thing = thing};
 	thing->kind = weir_config_kind(config, route);
 	int failed = thing->kind->make(&making, &thing->self, &thing->stage);
+	for (unsigned i = 0; failed == -ENOSPC && i < ROOM_TRIES && weir_things_tidy(things); i++) {
+		nanosleep(&(struct timespec){.tv_nsec = ROOM_NAP_MS * 1000000L}, NULL);
+		failed = thing->kind->make(&making, &thing->self, &thing->stage);
+	}
 	__atomic_store_n(&things->shared[route->kind], shared, __ATOMIC_RELEASE);
 	if (failed == -ENOSPC)
 		weir_error_set(
 			failed,
-			"route \"%s\": there is no room for its stage: a process has at most %d since "
-			"its start, those that reloads have replaced included; a restart or a successor "
-			"(SIGUSR2) begins anew",
+			"route \"%s\": there is no room for its stage: a process has at most %d at one time, "
+			"those included that requests still use",
 			route->head.title, WEIR_STAGES_MAX);
 	return failed;
 }

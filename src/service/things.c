@@ -176,8 +176,10 @@ static int make(weir_things *things, weir_thing *thing, const void *params, cons
 			      .thing = thing};
 	thing->kind = weir_config_kind(config, route);
 	int failed = thing->kind->make(&making, &thing->self, &thing->stage);
-	for (unsigned i = 0; failed == -ENOSPC && i < ROOM_TRIES && weir_things_tidy(things); i++) {
+	bool more = things->retired != NULL;
+	for (unsigned i = 0; failed == -ENOSPC && more && i < ROOM_TRIES; i++) {
 		nanosleep(&(struct timespec){.tv_nsec = ROOM_NAP_MS * 1000000L}, NULL);
+		more = weir_things_tidy(things);
 		failed = thing->kind->make(&making, &thing->self, &thing->stage);
 	}
 	__atomic_store_n(&things->shared[route->kind], shared, __ATOMIC_RELEASE);

@@ -11,11 +11,11 @@
  *	  ├── no body: ANSWER at once; usually the handler answers before the parser's caller returns
  *	  └── malformed: SHUT                    ANSWER ──101──▶ TUNNEL ──end──▶ SHUT
  *
- *  Invariants
+ * Invariants
  *	1. request is NULL in HEAD before the first byte of a request, and in SHUT.
  *	2. Bytes that cannot be used yet are kept in `in`: a part of a head, bytes after an unanswered
  *	   request, or bytes of a body that nobody reads. Reading is paused unless more bytes are what is
- *	   needed. So `in` is bounded by a head and two reads.
+ *	   needed. So `in` is bounded: conn.c has the limit.
  *	3. After any doubt about where a message ends the connection closes: SHUT reads nothing.
  *	4. run is not re-entered. Work that a handler's call makes possible is done when run continues, or by
  *	   later, at the end of the turn.

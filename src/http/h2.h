@@ -10,13 +10,13 @@
  *	link ──data──▶ nghttp2_session_mem_recv ──callbacks──▶ h2_head.c, h2_body.c ──▶ request.c
  *	link ◀──pump── nghttp2_session_mem_send ◀──asks for bytes── h2_output.c ◀── h2_write.c ◀── answer.c
  *
- *  A stream
+ * A stream
  *
  *	HEAD ──END_HEADERS──▶ made ──▶ body: taken, or held while nobody reads ──END_STREAM──▶
  *	                        └──▶ answer: parts wait in the stream until nghttp2 takes them, as windows,
  *	                             priorities and the link allow ──END_STREAM──▶ closed
  *
- *  Invariants
+ * Invariants
  *	1. nghttp2 is never re-entered. What its callbacks and handlers produce is sent when mem_recv has
  *	   returned (INSIDE), or by later at the end of the turn.
  *	2. A stream lives from its HEADERS to nghttp2's on_stream_close. Its request may end earlier (request

@@ -38,9 +38,7 @@ typedef enum weir_parse {
 	WEIR_PARSE_BAD,
 } weir_parse;
 
-/*
- * Fields that matter for framing, routing or serving; all others are FIELD_OTHER. X(name, text in lower case)
- */
+/* Fields that matter for framing, routing or serving; others are FIELD_OTHER. X(name, text in lower case) */
 /* clang-format off */
 #define WEIR_KNOWN_FIELDS(X)                          \
 	X(HOST, "host")                               \
@@ -129,8 +127,8 @@ typedef struct weir_head_limits {
 /* A parsed head, as offsets into its bytes. */
 typedef struct weir_head {
 	/*
-	 * the parser's state between calls: how far it has looked, where the current line and its value
-	 * start, what it expects, which fields it has seen
+	 * the parser's state between calls: how far it has looked, where the current line and its colon
+	 * are, what it expects, which fields it has seen
 	 */
 	uint32_t seen, line, colon;
 	uint8_t phase;
@@ -146,9 +144,8 @@ typedef struct weir_head {
 	uint8_t flags;
 	uint32_t method_length; /* the method begins at `start` */
 	uint32_t start;         /* after a skipped empty line */
-	uint32_t path,
-		/* requests only; path_length 0 (an absolute-form target without a path) means "/" */
-		path_length;
+	/* requests only; path_length 0 (an absolute-form target without a path) means "/" */
+	uint32_t path, path_length;
 	uint32_t query, query_length;   /* without '?'; query 0: none */
 	uint32_t host, host_length;     /* from the target or the Host field; length 0: none or empty */
 	uint32_t reason, reason_length; /* answers only */
@@ -173,8 +170,8 @@ weir_parse weir_parse_request(weir_head *head, const char *bytes, size_t length,
 weir_parse weir_parse_answer(weir_head *head, const char *bytes, size_t length,
 			     const weir_head_limits *limits, weir_method asked, weir_head_field *fields);
 /*
- * Trailer fields after the last chunk, up to and including the empty line. Framing and routing fields are
- * BAD.
+ * Trailer fields after the last chunk, up to and including the empty line. Fields that RFC 9110 6.5.1 forbids
+ * in trailers are BAD.
  */
 weir_parse weir_parse_trailers(weir_head *head, const char *bytes, size_t length,
 			       const weir_head_limits *limits, weir_head_field *fields);

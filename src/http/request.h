@@ -9,13 +9,13 @@
  *	protocol (h1, h2) ◀──weir_codec: reply, begin, write, send, end, abort, want──── request.c, answer.c
  *	                                             request.c offers to stages, whose handlers answer
  *
- *  Life
+ * Life
  *
  *	weir_request_new ─▶ the protocol fills in head and fields ─▶ weir_request_made ─▶ collects the body?
  *	  ─▶ OFFERED ─answer─▶ BEGUN ─▶ ENDED; a request that is shed is rejected: ENDED too
  *	  ─▶ freed when ENDED (or never offered) and BODY_OVER or GONE: codec->over
  *
- *  Invariants
+ * Invariants
  *	1. While a request is OFFERED and not BEGUN it belongs to the owner of its event, perhaps on another
  *	   thread. Then its home thread touches nothing in the first part of the struct except the event's
  *	   cancelled mark.

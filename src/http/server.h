@@ -182,7 +182,7 @@ typedef enum weir_http_wait {
 /* What a protocol does in addition to weir_link_ops. */
 typedef struct weir_protocol {
 	void (*timeout)(weir_http_conn *conn);
-	/* The server drains: closes an idle connection, or makes the current exchange its last. */
+	/* The server drains: the current or next exchange is the last; an idle connection soon closes. */
 	void (*drain)(weir_http_conn *conn);
 	/* Requested by weir_http_conn_later. Called by the loop, not from inside another call. */
 	void (*later)(weir_http_conn *conn);

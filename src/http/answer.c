@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Answers as handlers give them: what is checked, when the event is settled, and which function of the codec
- * sends them.
- */
+/* Answers of handlers: what is checked, when the event is settled, which codec function sends them. */
 #include <errno.h>
 #include <string.h>
 
@@ -38,10 +35,7 @@ bool weir_request_settle(weir_request *request, unsigned status)
 	case WEIR_EVENT_FREE:
 		return true;
 	default:
-		/*
-		 * It waits in a stage's queue, so the handler gave it away before answering. weir_done counts
-		 * the fault.
-		 */
+		/* In a stage's queue: the handler gave it away before answering. weir_done counts that. */
 		weir_done(event);
 		return false;
 	}

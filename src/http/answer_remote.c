@@ -93,10 +93,7 @@ static void settle_and_go(weir_request *request, unsigned status)
 {
 	weir_world *world = request->loop->world;
 	const weir_thread *self = weir_thread_in(world);
-	/*
-	 * Once settled, the request does not delay a stop of the world; this does, until the request is on
-	 * its way.
-	 */
+	/* A settled request does not delay a stop of the world; this does, until it is on its way. */
 	unsigned side = weir_outsider_enter(world, self);
 	if (weir_request_settle(request, status))
 		go_home(request);

@@ -18,10 +18,7 @@ typedef struct date {
 	unsigned weekday, day, month, year, hour, minute, second; /* weekday and month from 0, day from 1 */
 } date;
 
-/*
- * Days from 1970-01-01 in the proleptic Gregorian calendar. Years start in March here, so that the leap day
- * is the last.
- */
+/* Days from 1970-01-01, proleptic Gregorian. Years start in March, so that the leap day is the last. */
 static int64_t days_of(unsigned year, unsigned month, unsigned day)
 {
 	int64_t y = (int64_t)year - (month < 2);
@@ -132,9 +129,7 @@ static int64_t bounded(int64_t seconds)
 	return seconds < 0 ? 0 : seconds > LAST_S ? LAST_S : seconds;
 }
 
-/*
- * A two-digit year more than 50 years in the future belongs to the most recent past century (RFC 9110 5.6.7).
- */
+/* A year more than 50 years ahead is the latest past year with these two digits (RFC 9110 5.6.7). */
 static void choose_century(date *at, int64_t now_s)
 {
 	date now;

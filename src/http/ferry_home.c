@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Home's side of a stream: carries out orders, and sends pieces as the client takes them. ferry.h has the
- * overview.
- */
+/* Home's side of a stream: carries out orders, sends pieces as the client takes them. See ferry.h. */
 #include "http/ferry.h"
 
 #include <errno.h>

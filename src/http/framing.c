@@ -12,9 +12,7 @@
 
 /* ---- hosts ---- */
 
-/*
- * Where "[...]" with an IPv6 address ends; `at`: it is not one. Not inlined: it is rare and needs much stack.
- */
+/* Where "[...]" with an IPv6 address ends; `at`: it is not one. Not inlined: rare, and needs much stack. */
 __attribute__((noinline)) static size_t literal_end(const char *bytes, size_t at, size_t end)
 {
 	char text[INET6_ADDRSTRLEN];

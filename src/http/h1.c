@@ -331,10 +331,7 @@ static void h1_drain(weir_http_conn *conn)
 		weir_http_wait_for(conn, WEIR_WAIT_IDLE, now_of(conn));
 }
 
-/*
- * After the client's FIN. A client that has left resets the connection when it is sent something; until then
- * nobody can tell.
- */
+/* After the client's FIN. A client that has left resets the connection, but only if it is sent something. */
 static bool is_worth_waiting(weir_http_conn *conn)
 {
 	weir_request *request = conn->request;

@@ -103,7 +103,7 @@ typedef struct weir_h2_stream {
 	/* the body */
 	weir_buf *held; /* bytes that nobody has taken, from held_at on */
 	uint32_t held_at, drain_left;
-	uint64_t body_ns; /* when bytes last arrived, or were first wanted */
+	uint64_t body_ns; /* when bytes last arrived, or were wanted */
 
 	/* the answer */
 	weir_h2_part *first, *last; /* last is valid if there is a first */

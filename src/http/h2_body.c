@@ -66,10 +66,7 @@ static bool too_much(weir_h2_stream *stream)
 	return true;
 }
 
-/*
- * The handler may do anything. Afterwards only the stream is certain to exist, since nghttp2 closes none
- * within a call.
- */
+/* The handler may do anything, but the stream still exists: nghttp2 closes none within a call. */
 static void give(weir_h2_stream *stream, weir_buf *buf, size_t offset, size_t length)
 {
 	weir_request_body_data(stream->request, buf, offset, length);

@@ -119,7 +119,7 @@ static void take_path(weir_h2_stream *stream, weir_span value)
 	}
 }
 
-/* A Host that later ones must agree with. */
+/* Treated like a Host; a Host field must agree with it. */
 static void take_authority(weir_h2_stream *stream, weir_span value)
 {
 	weir_head *head = &stream->request->head;

@@ -91,10 +91,7 @@ int weir_h2_add_buf(weir_h2_stream *stream, weir_buf *buf, size_t offset, size_t
 	return 0;
 }
 
-/*
- * Appends to the last buffer, if it is one of ours with room. Bytes of it that were sent before do not
- * change.
- */
+/* Appends to the last buffer, if it is one of ours with room. Bytes already sent do not change. */
 int weir_h2_add_copy(weir_h2_stream *stream, const void *bytes, size_t length)
 {
 	weir_h2_part *part = stream->first != NULL ? stream->last : NULL;
@@ -302,10 +299,7 @@ int weir_h2_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint
 {
 	weir_h2_stream *stream = source->ptr;
 	const weir_h2 *h2 = stream->h2;
-	/*
-	 * One call of nghttp2 sends frames of all streams. What the link would refuse waits until it has
-	 * drained.
-	 */
+	/* nghttp2 sends frames of all streams at once; what the link would refuse waits for drained. */
 	if (weir_link_output(&h2->conn->link) + FRAME_HEAD + length > h2->conn->loop->link_bytes)
 		return NGHTTP2_ERR_WOULDBLOCK;
 	const weir_h2_part *part = stream->first;

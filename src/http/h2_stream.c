@@ -249,9 +249,7 @@ static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame
 	return 0;
 }
 
-/*
- * Unknown frames have nothing to unpack. Without this callback nghttp2 would skip them before on_begin_frame.
- */
+/* Unknown frames have nothing to unpack. Without this, nghttp2 would skip them before on_begin_frame. */
 static int unpack_nothing(nghttp2_session *session, void **ret_payload, const nghttp2_frame_hd *hd,
 			  void *user)
 {

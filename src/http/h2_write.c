@@ -134,9 +134,7 @@ static void note_answer(weir_request *request, unsigned status)
 		request->first_byte_ns = weir_clock_now(weir_loop_clock(request->loop->loop));
 }
 
-/*
- * From here on nobody adds to the answer or takes bytes of the body, and nobody is told if the client leaves.
- */
+/* From here on nobody adds to the answer, takes bytes of the body, or is told that the client leaves. */
 static void set_rest(weir_h2_stream *stream, weir_request *request)
 {
 	stream->flags |= WEIR_H2_WHOLE;
@@ -231,10 +229,7 @@ static size_t h2_output(const weir_request *request)
 	return stream->output;
 }
 
-/*
- * Copies trailers into the request's memory until nghttp2 asks. Without memory they are left out, as is
- * allowed.
- */
+/* Copies trailers into the request's memory for nghttp2. Without memory they may be left out. */
 static void keep_trailers(weir_h2_stream *stream, weir_request *request, const weir_field *trailers,
 			  size_t count)
 {

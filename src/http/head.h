@@ -106,10 +106,7 @@ static inline bool weir_token_is(const char *token, const char *text, size_t len
 
 #define WEIR_FIELD_LONGEST 19
 
-/*
- * As large as a vector, and compared as one: `mask` has the bits of the text's bytes. In WEIR_FIELD_OTHER
- * everything is 0.
- */
+/* As large as a vector: `mask` has the bits of the text's bytes. In WEIR_FIELD_OTHER everything is 0. */
 typedef struct weir_field_text {
 	char text[WEIR_FIELD_LONGEST + 1]; /* with a colon; no NUL */
 	uint16_t length;                   /* without the colon */
@@ -160,10 +157,7 @@ static inline void weir_head_keep(weir_head_field *field, const char *bytes, siz
 				  size_t stop)
 {
 	size_t begin = colon + 1;
-	/*
-	 * Nearly all values have one space before them. In a value only space and tab are <= ' '; the colon
-	 * ends the loop.
-	 */
+	/* Nearly all values follow one space. Only space and tab are <= ' '; the colon ends the loop. */
 	begin += bytes[begin] == ' ';
 	if (__builtin_expect((uint8_t)bytes[begin] <= ' ' || (uint8_t)bytes[stop - 1] <= ' ', 0)) {
 		while ((uint8_t)bytes[stop - 1] <= ' ')

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A server's share of one loop: what its connections and requests have in common. server.h says what may
- * outlive what.
- */
+/* What a server's connections and requests share on one loop. server.h says what may outlive what. */
 #include <string.h>
 #include <time.h>
 
@@ -90,10 +87,7 @@ static void strand_all(weir_http_loop *loop)
 		conn->protocol->strand(conn);
 }
 
-/*
- * Takes answers that have arrived, then tells every request that its client has gone. Whoever answers later
- * frees the request.
- */
+/* Takes arrived answers, then tells all requests that their client has gone. Later answers: server.h. */
 static void loop_ends(weir_ending *ending)
 {
 	weir_http_loop *loop = (weir_http_loop *)(void *)((char *)ending - offsetof(weir_http_loop, ending));
@@ -109,10 +103,7 @@ static void loop_ends(weir_ending *ending)
 	bool arriving = loop->arriving;
 	loop->over = true;
 	pthread_mutex_unlock(&loop->lock);
-	/*
-	 * Nobody posts it from here on. If one is left it would run in a last turn, when the share may be
-	 * freed.
-	 */
+	/* Nobody posts from here on. A post that is left would run when the share may be freed. */
 	if (arriving)
 		weir_loop_unpost(loop->loop, &loop->arrive_post);
 	arrive_all(late);

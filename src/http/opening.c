@@ -167,7 +167,7 @@ static void tls_data(weir_link *link, weir_buf *buf, size_t offset, size_t lengt
 {
 }
 
-/* Port scans and clients that change their minds are not reported. */
+/* Port scans, and clients that leave, appear only at the debug level: nobody made a mistake. */
 static void tell_handshake(const weir_http_conn *conn, int why)
 {
 	const char *error = weir_tls_error(&conn->link);

@@ -8,9 +8,9 @@
  *	fields    LINE → NAME → VALUE → LINE, until the empty line
  *
  * Each phase is one scan. If the bytes end within it, phase and position are kept in the head and the next
- * call continues there. So nothing is scanned twice, and the result for a prefix does not depend on how it
- * arrived. Fields are not kept between calls: the array may be another one, and only the last call's matter.
- * A head that arrived in parts is parsed once more when it is complete.
+ * call continues there. So no byte is scanned again while more arrive, and the result for a prefix does not
+ * depend on how it arrived. Fields are not kept between calls: the array may be another one, and only the
+ * last call's matter. So a head that arrived in parts is parsed once more when it is complete.
  *
  * No scan goes beyond a limit; running out of bytes there is the refusal. So a head is too long whatever
  * follows.

@@ -169,10 +169,7 @@ weir_parse weir_parse_request(weir_head *head, const char *bytes, size_t length,
  */
 weir_parse weir_parse_answer(weir_head *head, const char *bytes, size_t length,
 			     const weir_head_limits *limits, weir_method asked, weir_head_field *fields);
-/*
- * Trailer fields after the last chunk, up to and including the empty line. Fields that RFC 9110 6.5.1 forbids
- * in trailers are BAD.
- */
+/* Trailers after the last chunk, with the empty line. Fields that RFC 9110 6.5.1 forbids there are BAD. */
 weir_parse weir_parse_trailers(weir_head *head, const char *bytes, size_t length,
 			       const weir_head_limits *limits, weir_head_field *fields);
 
@@ -196,10 +193,7 @@ weir_parse weir_chunks_take(weir_chunks *chunks, const char *bytes, size_t lengt
 
 /* ---- small readers that servers and clients share ---- */
 
-/*
- * The next element of a comma-separated list, aware of quoted strings; false: no more. *list becomes the
- * rest.
- */
+/* The next element of a comma-separated list with quoted strings; false: no more. *list: the rest. */
 bool weir_list_next(weir_span *list, weir_span *ret_element);
 /* Equal, ignoring the case of ASCII letters. */
 bool weir_span_is(weir_span a, weir_span b);
@@ -219,10 +213,7 @@ bool weir_path_clean(weir_span path, char *ret_path, size_t size, size_t *ret_le
 /* Whether all escapes are valid and none is a NUL: enough for a path that is passed on unchanged. */
 bool weir_path_decodes(weir_span path);
 
-/*
- * For tests: forces a scanner ("plain", "sse4.2", "avx2"); false: not available here. NULL: the best one
- * again.
- */
+/* For tests: forces a scanner ("plain", "sse4.2", "avx2"; NULL: the best); false: not available. */
 bool weir_scan_force(const char *name);
 
 #endif

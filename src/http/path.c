@@ -31,10 +31,7 @@ bool weir_path_decodes(weir_span path)
 	while ((at = memchr(at, '%', (size_t)(end - at))) != NULL) {
 		size_t next = (size_t)(at - path.at);
 		int byte = take_byte(path, &next);
-		/*
-		 * An escaped '/' is allowed here: whoever passes the path on does not decode it. Comparisons
-		 * refuse it.
-		 */
+		/* An escaped '/' is allowed: paths that are passed on are not decoded. */
 		if (byte < 0 && !(end - at > 2 && at[1] == '2' && (at[2] | 0x20) == 'f'))
 			return false;
 		at++;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Requests: their memory, their way from a parsed head to a stage, and their end. request.h has the
- * invariants.
- */
+/* Requests: memory, the way from a parsed head to a stage, the end. request.h has the invariants. */
 #include "http/request.h"
 
 #include <string.h>

@@ -98,7 +98,7 @@ typedef struct weir_afar {
 	weir_verdict why;
 	uint64_t retry_after_ns;
 	const char *stage;
-	int error; /* the answer was invalid: 500 is sent */
+	int error; /* the answer cannot be given: 500 is sent */
 } weir_afar;
 
 struct weir_request {
@@ -169,7 +169,7 @@ typedef struct weir_answer {
 	unsigned status;
 	const weir_field *fields;
 	size_t field_count;
-	uint64_t length; /* of the body; WEIR_UNKNOWN_LENGTH: not known yet */
+	uint64_t length; /* of the body; WEIR_UNKNOWN_LENGTH: a stream without one */
 	/*
 	 * Fields and Content-Length as HTTP/1 writes them, prepared in advance; `at` is NULL if they were
 	 * not. Other protocols use `fields`.
@@ -187,10 +187,7 @@ typedef struct weir_answer {
 /* An answer that is sent often. Its fields are checked and written out in advance. */
 typedef struct weir_prepared {
 	weir_reply reply;
-	/*
-	 * Status line, fields and Content-Length as HTTP/1 writes them, with CRLFs. The status line has
-	 * line_length bytes.
-	 */
+	/* Status line (line_length bytes), fields and Content-Length as HTTP/1 writes them, with CRLFs. */
 	weir_span head;
 	size_t line_length;
 } weir_prepared;
@@ -206,7 +203,8 @@ typedef struct weir_canned {
 
 /*
  * What a protocol does for a request. All functions run at home, and none after weir_request_gone. A function
- * that fails has sent nothing. begin, reply and upgrade return 0, or -EINVAL if a field is invalid.
+ * that fails has sent nothing. begin, reply and upgrade return 0, -EINVAL if the fields are too long, or
+ * -ENOMEM.
  */
 struct weir_codec {
 	/* Sends a complete answer. Calls weir_request_ended at once, or later. */
@@ -236,10 +234,7 @@ struct weir_codec {
 
 /* ---- what protocols call ---- */
 
-/*
- * An empty request on a connection; NULL: out of memory. head is initialised; fields has room for the number
- * in the limits.
- */
+/* An empty request; NULL: out of memory. head is initialised, fields has room for limits.fields. */
 weir_request *weir_request_new(weir_http_conn *conn, const weir_codec *codec, void *stream, uint64_t now_ns);
 /* Frees a request that was never passed to weir_request_made. Logs nothing and calls no codec function. */
 void weir_request_discard(weir_request *request);
@@ -279,10 +274,7 @@ bool weir_request_settle_with(weir_request *request, const weir_reply *reply);
 void weir_request_estimate(weir_request *request);
 /* cost.c: learns from a good answer, just before the event is settled. On the thread that answers. */
 void weir_request_learn(weir_request *request);
-/*
- * member.c: remembers the session, just before the request is answered with this reply and settled. On the
- * thread that answers.
- */
+/* member.c: remembers the session, just before this reply settles the event. On the same thread. */
 void weir_request_remember(weir_request *request, const weir_reply *reply);
 /* member.c: ends the session, because the service could not continue it. Home. */
 void weir_request_forget(const weir_request *request);
@@ -307,10 +299,7 @@ bool weir_request_at_home(const weir_request *request);
  * chunk first, and the usual request pays nothing.
  */
 bool weir_request_hold_chunk(weir_request *request);
-/*
- * Copies the fields of an answer into the request (answer_remote.c). false: out of memory. Called by the
- * owner.
- */
+/* answer_remote.c: the owner copies the fields of an answer into the request. false: out of memory. */
 bool weir_reply_keep_fields(weir_request *request, weir_reply *reply);
 /* Answers from other threads, and the arrival of the request at home (answer_remote.c). */
 int weir_request_reply_afar(weir_request *request, const weir_reply *reply);

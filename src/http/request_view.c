@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Accessors of a request. Nothing here touches the connection, so any thread that owns the event may call
- * them.
- */
+/* Accessors. They never touch the connection, so any thread that owns the event may call them. */
 #include <string.h>
 
 #include "http/request.h"

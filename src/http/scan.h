@@ -69,12 +69,8 @@ typedef struct weir_scan_table {
 	uint8_t path[32], query[32], host[32], control[32];
 	uint8_t high_bits[32]; /* by the high half of a byte: its bit in the entries of a set */
 	uint8_t half[32], zero[32], one[32], above_space[32], lower_case[32], dot[32];
-	uint8_t digit_least[32],
-		/*
-		 * digit_least, subtracted, moves '0' to the smallest signed byte; digit_most is '9' after
-		 * that
-		 */
-		digit_most[32];
+	/* subtracting digit_least makes '0' the smallest signed byte; digit_most is then '9' */
+	uint8_t digit_least[32], digit_most[32];
 } weir_scan_table;
 
 extern const weir_scan_table weir_scan_tables;

@@ -65,9 +65,7 @@ VECTOR_TARGET static inline uint32_t vector_dots(vector x)
 	return vector_bits(_mm_cmpeq_epi8(x.low, half_of(dot)), _mm_cmpeq_epi8(x.high, half_of(dot)));
 }
 
-/*
- * Adding 1 makes 0x7e the largest signed byte and 0x7f the smallest. Then all but 0x20 .. 0x7e is below 0x21.
- */
+/* Adding 1 makes 0x7e the largest signed byte and 0x7f the smallest; only 0x20 .. 0x7e is then >= 0x21. */
 VECTOR_TARGET static inline uint32_t vector_unplain(vector x)
 {
 	return vector_bits(_mm_cmpgt_epi8(half_of(above_space), _mm_add_epi8(x.low, half_of(one))),

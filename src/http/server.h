@@ -182,7 +182,7 @@ typedef enum weir_http_wait {
 /* What a protocol does in addition to weir_link_ops. */
 typedef struct weir_protocol {
 	void (*timeout)(weir_http_conn *conn);
-	/* The server drains: the current or next exchange is the last; an idle connection soon closes. */
+	/* The server drains: serves what has come or is on its way, then closes the connection. */
 	void (*drain)(weir_http_conn *conn);
 	/* Requested by weir_http_conn_later. Called by the loop, not from inside another call. */
 	void (*later)(weir_http_conn *conn);
@@ -238,10 +238,7 @@ int weir_http_conn_begin(weir_http_conn *conn);
 /* client_errors.c: writes a sentence about this client to the error log. */
 void weir_http_tell(const weir_http_loop *loop, const weir_client *client, weir_log_level level,
 		    const char *kind, const char *what);
-/*
- * Reports malformed or refused input at a detailed level, because access logs have it too. status 0: no
- * answer was sent.
- */
+/* Logs malformed or refused input at the debug level; access logs have it too. status 0: no answer. */
 void weir_http_tell_refused(const weir_http_loop *loop, const weir_client *client, unsigned status,
 			    const char *what);
 
@@ -264,10 +261,7 @@ static inline void weir_http_wait_for(weir_http_conn *conn, weir_http_wait wait,
 		weir_http_wait_arm(conn);
 }
 
-/*
- * Waits for the next request of a connection whose protocol has no deadline of its own. Usually the timer is
- * early enough already.
- */
+/* Waits for the next request, without a protocol's own deadline. Usually the timer is early enough. */
 static inline void weir_http_wait_idle(weir_http_conn *conn, uint64_t now_ns)
 {
 	const weir_http_loop *loop = conn->loop;

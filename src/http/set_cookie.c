@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Set-Cookie (RFC 6265bis). Every part is checked byte by byte before any is written, so that no part can
- * start another.
- */
+/* Set-Cookie (RFC 6265bis). All bytes are checked before any part is written, so none can start another. */
 #include <weir/cookie.h>
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers, as handlers give them: what is checked, when the event is settled, and which function of the codec sends them. */
+/* Answers of handlers: what is checked, when the event is settled, which codec function sends them. */
 #include <errno.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ bool weir_request_settle(weir_request *request, unsigned status)
 	switch (__atomic_load_n(&event->state, __ATOMIC_RELAXED)) {
 	case WEIR_EVENT_HANDLING:
 	case WEIR_EVENT_HELD:
-		/* Refusals and failures are quicker or slower than the work. */
+		/* Refusals and failures take more or less time than the work. */
 		if (status < 400 && request->kind.generation != 0)
 			weir_request_learn(request);
 		if (status < 500 && status != 429)
@@ -35,7 +35,7 @@ bool weir_request_settle(weir_request *request, unsigned status)
 	case WEIR_EVENT_FREE:
 		return true;
 	default:
-		/* It waits in a stage's queue: whoever answers it has given it away. This counts the fault. */
+		/* In a stage's queue: the handler gave it away before answering. weir_done counts that. */
 		weir_done(event);
 		return false;
 	}
@@ -48,7 +48,7 @@ bool weir_request_settle_with(weir_request *request, const weir_reply *reply)
 	return weir_request_settle(request, reply->status);
 }
 
-/* ---- whole answers ---- */
+/* ---- complete answers ---- */
 
 static int check_body(const weir_reply *reply)
 {
@@ -91,7 +91,7 @@ static weir_answer answer_of(const weir_reply *reply)
 	return answer;
 }
 
-/* The client has gone: nothing to be done but to let go. */
+/* The client has gone: the request only ends. */
 static void forget(weir_request *request)
 {
 	weir_request_ended(request);
@@ -150,7 +150,7 @@ int weir_request_reply_prepared(weir_request *request, const weir_prepared *prep
 {
 	const weir_reply *reply = &prepared->reply;
 	size_t line = prepared->line_length;
-	/* From elsewhere, or wrongly: not worth a second way. */
+	/* From another thread, or in error: too rare for a fast path. */
 	if (!weir_request_at_home(request) || weir_request_is(request, WEIR_REQUEST_BEGUN))
 		return weir_request_reply(request, reply);
 	if (!weir_request_settle_with(request, reply))
@@ -236,7 +236,7 @@ int weir_request_interim(weir_request *request, unsigned status, const weir_fiel
 	return request->codec->interim(request, status, fields, count);
 }
 
-/* 1: send it; 0: it needs no sending; else the error. */
+/* 1: send it; 0: nothing to send; else the error. */
 static int check_part(weir_request *request, size_t length)
 {
 	if (!weir_request_is(request, WEIR_REQUEST_BEGUN) || weir_request_is(request, WEIR_REQUEST_ENDED))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers from other threads. What is needed of them is copied into the request's arena, the event is settled where the handler runs (it must not
- * return before), and the request goes home in a list under the loop's lock, with one post for as many as come together.
+ * Answers from other threads. What is needed of an answer is copied into the request's arena. The event is
+ * settled on the handler's thread, before the handler returns. The request goes home in a list under the
+ * loop's lock; one post serves all that arrive together.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,9 +14,9 @@
 #include "http/server.h"
 #include "stage/runtime.h"
 
-#define BYTES_IN_ARENA 1024 /* larger bodies have a buffer of their own */
+#define BYTES_IN_ARENA 1024 /* larger bodies have their own buffer */
 
-/* ---- away ---- */
+/* ---- on another thread ---- */
 
 static bool copy_span(weir_request *request, weir_span *span)
 {
@@ -70,7 +71,7 @@ static bool copy_body(weir_request *request, weir_reply *reply)
 	return true;
 }
 
-/* Takes the request home; the caller has nothing of it from here on. */
+/* Sends the request home; the caller must not touch it after this. */
 static void go_home(weir_request *request)
 {
 	weir_http_loop *loop = request->loop;
@@ -83,7 +84,7 @@ static void go_home(weir_request *request)
 		weir_http_loop_announce_locked(loop);
 	}
 	pthread_mutex_unlock(&loop->lock);
-	/* The loop has ended, and with it every connection: there is only its memory left to see to. */
+	/* The loop has ended, and all connections with it: only memory is left to free. */
 	if (over)
 		weir_request_arrive(request);
 }
@@ -92,7 +93,7 @@ static void settle_and_go(weir_request *request, unsigned status)
 {
 	weir_world *world = request->loop->world;
 	const weir_thread *self = weir_thread_in(world);
-	/* Settled, it does not keep a stop of the world waiting; until it is on its way, this does. */
+	/* A settled request does not delay a stop of the world; this does, until it is on its way. */
 	unsigned side = weir_outsider_enter(world, self);
 	if (weir_request_settle(request, status))
 		go_home(request);
@@ -101,7 +102,7 @@ static void settle_and_go(weir_request *request, unsigned status)
 
 static weir_afar out_of_memory = {.error = -ENOMEM};
 
-/* Between the beginning and the end of a stream nothing else may answer. */
+/* Between the start and the end of a stream nothing else may answer. */
 static bool streams(const weir_request *request)
 {
 	return request->ferry != NULL && request->ferry->begun;
@@ -167,7 +168,7 @@ void weir_request_arrive(weir_request *request)
 	} else if (afar->error != 0) {
 		answer_failed(request, afar);
 	} else {
-		/* The answer takes a reference of its own where it needs one. */
+		/* The answer takes its own reference if it needs one. */
 		weir_buf *buf = afar->reply.buf;
 		weir_request_answer(request, &afar->reply);
 		weir_buf_unref(buf);

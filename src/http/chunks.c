@@ -5,7 +5,7 @@
  *	SIZE → [EXTENSION] → SIZE_LF → DATA → DATA_CR → DATA_LF → SIZE
  *	                          └ size 0: OVER
  *
- * Size lines are short and read byte by byte; data are not looked at.
+ * Size lines are short and read byte by byte; data is not read at all.
  */
 
 #include "http/digits.h"
@@ -39,7 +39,7 @@ static bool take_size_byte(weir_chunks *chunks, char c)
 		if (++chunks->line_seen > DIGITS_MAX)
 			return refuse(chunks, "a chunk size of too many digits");
 		chunks->left = chunks->left << 4 | (unsigned)digit;
-		/* As a signed number too, for those who read it so. */
+		/* At most INT64_MAX, for peers that read it as a signed number. */
 		return chunks->left <= INT64_MAX || refuse(chunks, "a chunk size that is too large");
 	}
 	if (chunks->line_seen == 0 || (c != '\r' && c != ';'))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the error log is told about clients. */
+/* What the error log says about clients. */
 #include "http/server.h"
 
 void weir_http_set_errors(weir_http *http, weir_errors *errors)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections of a server: made and freed. In between they belong to a protocol. */
+/* Connections of a server: created and freed. In between they belong to a protocol. */
 #include <errno.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "net/buf.h"
 #include "tls/tls.h"
 
-/* A head that is not whole yet, and what may come behind one before reading has stopped. */
+/* Room after an incomplete head, for what may arrive before reading stops. */
 #define KEPT_BEYOND_HEAD (4 * WEIR_BUF_READ_BYTES)
 
 /* ---- making and freeing ---- */
@@ -24,7 +24,7 @@ static void link_conn(weir_http_conn *conn)
 	weir_http_gauge(&loop->counts.open, 1);
 }
 
-/* A socket of the file system has no address worth telling. */
+/* Unix sockets have no useful address. */
 static void note_client(weir_http_conn *conn)
 {
 	struct sockaddr_storage peer;
@@ -91,7 +91,7 @@ void weir_http_conn_free(weir_http_conn *conn)
 	weir_buf_unref(conn->in);
 	conn->in = NULL;
 	conn->flags |= WEIR_CONN_OVER;
-	/* The loop still knows it: then that is where it goes. */
+	/* The loop still has `deferred`: run_later frees it. */
 	if (conn->flags & WEIR_CONN_LATER)
 		return;
 	weir_pool_give(&loop->conn_pool, conn);
@@ -100,7 +100,7 @@ void weir_http_conn_free(weir_http_conn *conn)
 
 /* ---- bytes for later ---- */
 
-/* Makes room behind what is kept. */
+/* Makes room after the kept bytes. */
 static bool make_room(weir_http_conn *conn, size_t length)
 {
 	weir_buf *old = conn->in;
@@ -130,7 +130,7 @@ bool weir_http_conn_keep(weir_http_conn *conn, const weir_buf *buf, size_t at, s
 	return true;
 }
 
-/* ---- the connection's own calls: those of its TLS session, or of the link ---- */
+/* ---- the connection's callbacks: passed to its TLS session or its link ---- */
 
 static int conn_open(weir_conn *raw, void *arg)
 {
@@ -171,7 +171,7 @@ static void conn_drained(weir_conn *raw)
 static void conn_closed(weir_conn *raw, int why)
 {
 	weir_link *link = weir_conn_user(raw);
-	/* There was no memory to open it. */
+	/* There was no memory when it was opened. */
 	if (link == NULL)
 		return;
 	if (link->tls != NULL)

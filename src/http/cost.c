@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What requests cost: asked before the offer, learnt when they are answered. The table is that of control/costs.h. */
+/* Costs of requests: looked up before the offer, learnt from answers. control/costs.h has the table. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,22 +56,22 @@ static bool had_body(const weir_request *request)
 	       !(head->framing == WEIR_BODY_LENGTH && head->body_length == 0);
 }
 
-/* When all was there for it to be answered; 0: that is not known. Whoever waits for a slow client does no work. */
+/* When everything needed for the answer had arrived; 0: unknown. Waiting for a slow client is not work. */
 static uint64_t began_work(const weir_request *request)
 {
 	uint64_t started_ns = request->event.started_ns;
 	if (!had_body(request) || request->collected != NULL)
 		return started_ns;
-	/* The rest of what tells is home's. */
+	/* The other fields may be read only at home. */
 	if (!weir_request_at_home(request) || !weir_request_is(request, WEIR_REQUEST_BODY_OVER))
 		return 0;
 	return request->body_ended_ns > started_ns ? request->body_ended_ns : started_ns;
 }
 
-/* Of the answers that a kind is not due to learn from, one in so many is drawn. */
+/* Of the answers that are not due to be learnt from, one in so many is drawn at random. */
 #define ONE_DRAWN_IN 16u
 
-/* How many answers this one stands for; 0: it is not to be learnt from. */
+/* How many answers this one stands for; 0: nothing is learnt from it. */
 static unsigned answers_meant(weir_request *request, uint64_t now_ns)
 {
 	weir_http_loop *loop = request->loop;
@@ -89,7 +89,7 @@ void weir_request_learn(weir_request *request)
 	unsigned answers = from_ns != 0 ? answers_meant(request, now_ns) : 0;
 	if (answers == 0)
 		return;
-	/* The clocks of two threads may differ by a little. */
+	/* The clocks of two threads may differ a little. */
 	uint64_t took_ns = now_ns > from_ns ? now_ns - from_ns : 0;
 	weir_costs_learn_drawn(request->loop->costs, request->kind, took_ns, weir_stage_calm(stage), answers,
 			       now_ns);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dates of RFC 9110 5.6.7, without the C library's: no locale, no time zone, no locks. */
+/* Dates of RFC 9110 5.6.7, without the C library: no locale, no time zone, no locks. */
 
 #include <string.h>
 
@@ -18,7 +18,7 @@ typedef struct date {
 	unsigned weekday, day, month, year, hour, minute, second; /* weekday and month from 0, day from 1 */
 } date;
 
-/* Days from 1970-01-01 to a day of the proleptic Gregorian calendar: years begin in March, so that the leap day is their last. */
+/* Days from 1970-01-01, proleptic Gregorian. Years start in March, so that the leap day is the last. */
 static int64_t days_of(unsigned year, unsigned month, unsigned day)
 {
 	int64_t y = (int64_t)year - (month < 2);
@@ -45,7 +45,7 @@ static bool date_valid(const date *at)
 	static const uint8_t lengths[12] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
 	bool leap = at->year % 4 == 0 && (at->year % 100 != 0 || at->year % 400 == 0);
 	unsigned length = lengths[at->month] + (unsigned)(leap && at->month == 1);
-	/* A leap second is one of the next minute. */
+	/* A leap second counts as the first of the next minute. */
 	return at->day >= 1 && at->day <= length && at->hour < 24 && at->minute < 60 && at->second <= 60 &&
 	       at->year >= 1;
 }
@@ -55,7 +55,7 @@ static int64_t seconds_of(const date *at)
 	return days_of(at->year, at->month, at->day) * DAY_S + at->hour * 3600 + at->minute * 60 + at->second;
 }
 
-/* ---- reading: each takes what it knows from the text's beginning, or says false ---- */
+/* ---- parsing: each function consumes its part of the text, or returns false ---- */
 
 static bool take_text(weir_span *text, const char *word)
 {
@@ -129,7 +129,7 @@ static int64_t bounded(int64_t seconds)
 	return seconds < 0 ? 0 : seconds > LAST_S ? LAST_S : seconds;
 }
 
-/* A date of two digits that seems more than 50 years ahead is of the last century that ends so (RFC 9110 5.6.7). */
+/* A year more than 50 years ahead is the latest past year with these two digits (RFC 9110 5.6.7). */
 static void choose_century(date *at, int64_t now_s)
 {
 	date now;
@@ -157,7 +157,7 @@ static bool take_date(weir_span *text, int64_t now_s, date *at)
 	return false;
 }
 
-/* Times before 1970 are no dates: -1 says so, and no file or cache is that old. */
+/* Times before 1970 give -1: no file or cache is that old. */
 int64_t weir_date_parse(weir_span text, int64_t now_s)
 {
 	date at = {0};

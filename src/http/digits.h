@@ -7,7 +7,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* In decimal digits, at most 20; returns where they end. Two at a time: each division is a multiplication and a few shifts. */
+/*
+ * Writes a decimal number, at most 20 digits, and returns where it ends. Two digits at a time: the compiler
+ * turns each division into a multiplication and a few shifts.
+ */
 static inline char *weir_put_number(char *to, uint64_t number)
 {
 	static const char pairs[] =
@@ -29,7 +32,7 @@ static inline char *weir_put_number(char *to, uint64_t number)
 	return to + length;
 }
 
-/* What a hexadecimal digit stands for; -1: it is none. */
+/* The value of a hexadecimal digit; -1: not one. */
 static inline int weir_hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')

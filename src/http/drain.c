@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Waiting for the end of a drain: the last connection of each loop that drains tells. */
+/* Waits for the end of a drain: the last connection of each draining loop tells. */
 #include <errno.h>
 #include <time.h>
 
@@ -8,8 +8,8 @@
 #include "http/server.h"
 
 /*
- * The count is lowered before the lock is taken, and waiters look at it under the lock: they see it, or are
- * woken after it.
+ * The count is lowered before the lock is taken, and waiters read it under the lock. So they see the new
+ * count, or are woken after it.
  */
 void weir_http_left(weir_http_loop *loop)
 {

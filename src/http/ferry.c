@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The owner's side of a stream: weir/stream.h. ferry.h has the picture. */
+/* The owner's side of a stream: weir/stream.h. ferry.h has the overview. */
 #include "http/ferry.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "http/field_check.h"
 #include "stage/runtime.h"
 
-/* How often a wait looks whether the world has stopped, which wakes nobody here. */
+/* How often a wait checks whether the world has stopped. The stop itself wakes nobody here. */
 #define LOOK_NS (100 * WEIR_NS_PER_MS)
 
 /* ---- pieces ---- */
@@ -34,7 +34,7 @@ void weir_pieces_free(weir_pieces *pieces)
 		weir_mem_free(piece);
 }
 
-/* ---- making one ---- */
+/* ---- creation ---- */
 
 static weir_ferry *make_ferry(weir_request *request)
 {
@@ -55,7 +55,7 @@ static weir_ferry *make_ferry(weir_request *request)
 	return ferry;
 }
 
-/* The request's ferry, made by the first call. NULL with *ret_error: there is none to be had here. */
+/* The request's ferry, created by the first call. NULL with *ret_error: not possible here. */
 static weir_ferry *ferry_of(weir_request *request, const char *what, int *ret_error)
 {
 	if (weir_loop_self() != NULL) {
@@ -113,7 +113,7 @@ static uint64_t time_after(uint64_t ns)
 	return ns < UINT64_MAX / 2 - now_ns ? now_ns + ns : UINT64_MAX / 2;
 }
 
-/* 0: look again. */
+/* 0: check again. */
 static int wait_locked(weir_ferry *ferry, uint64_t until_ns)
 {
 	weir_http_loop *loop = ferry->loop;
@@ -129,7 +129,7 @@ static int wait_locked(weir_ferry *ferry, uint64_t until_ns)
 	return 0;
 }
 
-/* A stop of the world waits for threads of its own, and for who is counted here. */
+/* A stop of the world waits for its own threads, and for outsiders that are counted here. */
 typedef struct visit {
 	weir_world *world;
 	const weir_thread *self;
@@ -164,9 +164,7 @@ int weir_request_stream_begin(weir_request *request, const weir_reply *reply, ui
 		return weir_error_set(-ENOMEM, "stream: the request has no memory for the answer's fields");
 	if (request->standing != WEIR_NO_SESSION)
 		weir_request_remember(request, reply);
-	/*
-	 * How long it takes is the client's doing as much as the service's: it teaches nothing about costs.
-	 */
+	/* The time depends on the client as much as on the service, so nothing is learnt about costs. */
 	request->kind = (weir_cost_kind){0};
 	ferry->reply = head;
 	ferry->length = ferry->left = length;
@@ -177,7 +175,7 @@ int weir_request_stream_begin(weir_request *request, const weir_reply *reply, ui
 	return 0;
 }
 
-/* Takes the piece in any case. */
+/* Takes ownership of the piece, also on failure. */
 static int put_piece(weir_ferry *ferry, weir_piece *piece, uint64_t until_ns)
 {
 	weir_http_loop *loop = ferry->loop;
@@ -232,7 +230,7 @@ int weir_request_stream_write(weir_request *request, const void *bytes, size_t l
 	return error;
 }
 
-/* Settled first: once the order is given, the request may be gone. */
+/* The event is settled first: once the order is given, the request may be freed. */
 static int finish(weir_request *request, unsigned order)
 {
 	weir_ferry *ferry = begun_ferry(request, "stream");
@@ -258,7 +256,7 @@ int weir_request_stream_abort(weir_request *request)
 
 /* ---- the body ---- */
 
-/* The next piece to read, in ferry->reading. 0: there is one, or the body is over. */
+/* Makes ferry->reading the next piece. 0: there is one, or the body has ended. */
 static int take_locked(weir_ferry *ferry, uint64_t until_ns, bool *ret_here)
 {
 	int error = 0;

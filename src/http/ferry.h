@@ -3,30 +3,30 @@
 #define WEIR_HTTP_FERRY_H
 
 /*
- * Between a request's home and a thread that streams its answer or reads its body (weir/stream.h): pieces of
- * bytes in two bounded queues, and orders.
+ * Connects a request's home to a thread that streams its answer or reads its body (weir/stream.h): two
+ * bounded queues of pieces, and orders.
  *
  *	owner: weir_request_stream_...        home
  *	begin ─ BEGIN ─▶                      head out; from here on the request is BEGUN
- *	write ─ pieces ─▶ out ─▶ sending ─▶   weir_request_write; -ENOBUFS: goes on when drained
+ *	write ─ pieces ─▶ out ─▶ sending ─▶   weir_request_write; after -ENOBUFS it waits for drained
  *	read  ─ READ, RESUME ─▶               weir_request_read, _resume; bytes ─▶ in ─▶ owner
  *	end   ─ END or ABORT ─▶               when all pieces are out: weir_request_end
  *
  * Invariants
- *	1. A ferry belongs to its request and is freed with it, at home, where it is known by request->ferry.
- *	2. While orders wait it is in its loop's list (`posted`). If somebody at home answers the request
- *	   then and it is freed, the list has the last pointer to the ferry, and a reference on the loop's
- *	   share: `request` is NULL, and whoever takes the ferry from the list frees it.
- *	3. The owner touches the request and the ferry until it has given END or ABORT. These are given under
- *	   the lock, so home cannot end the request before the owner has let go.
- *	4. Home ends the request after END or ABORT only. A client that leaves sets `gone` and wakes the
- *	   owner, nothing more.
- *	5. out_bytes and in_bytes count each piece from its making to its sending or reading, with its header:
- *	   they bound memory.
- *	6. Once the loop is over there is no home: the owner carries out its orders itself, on a request that
+ *	1. A ferry belongs to its request (request->ferry) and is freed with it, at home.
+ *	2. While it has orders it is in its loop's list (`posted`). If the request is answered at home and
+ *	   freed meanwhile, the list has the last pointer to the ferry, and a reference on the loop's share.
+ *	   Then `request` is NULL, and whoever takes the ferry from the list frees it.
+ *	3. The owner may touch the request and the ferry until it has given END or ABORT. These are given
+ *	   under the lock, so home cannot end the request before the owner has let go.
+ *	4. Home ends the request only after END or ABORT. A client that leaves only sets `gone` and wakes the
+ *	   owner.
+ *	5. out_bytes and in_bytes count each piece, with its header, from its creation until it is sent or
+ *	   read. They bound memory.
+ *	6. Once the loop is over there is no home. The owner carries out its orders itself, on a request that
  *	   is GONE.
  *
- * Lock: that of the loop's share, held for a few words. `change` is waited for under it, by the owner alone.
+ * Lock: that of the loop's share, held only briefly. Only the owner waits for `change`, under the lock.
  *
  * Threads: as grouped below.
  */
@@ -36,7 +36,7 @@
 #define WEIR_FERRY_IN_BYTES    65536u
 #define WEIR_FERRY_PIECE_BYTES 16384u
 
-/* Bytes on their way. */
+/* Bytes in one of the queues. */
 typedef struct weir_piece {
 	struct weir_piece *next;
 	size_t length;
@@ -60,22 +60,22 @@ struct weir_ferry {
 	weir_http_loop *loop;
 	size_t out_most, piece_most;
 
-	/* the owner's; the reply is home's from BEGIN on */
+	/* the owner's; from BEGIN on, the reply is home's */
 	weir_reply reply;
 	uint64_t length; /* of the answer, announced */
-	uint64_t left;   /* of it */
+	uint64_t left;   /* of the length */
 	bool begun, reads;
-	weir_piece *reading; /* taken from `in`; its bytes from read_at on have not been read */
+	weir_piece *reading; /* taken from `in`; bytes before read_at have been read */
 	size_t read_at;
 
 	/* home's */
 	weir_request *request; /* NULL: freed; written under the lock */
 	weir_pieces sending;
 	unsigned ending; /* END or ABORT was ordered */
-	bool hooked;     /* gone and drained of the request are ours */
+	bool hooked;     /* the request's gone and drained are ours */
 	bool pumping;
-	bool broken; /* something is missing in the answer, so it is cut whatever the owner says */
-	void (*gone_fn)(weir_request *request, void *arg); /* whose place ours has taken */
+	bool broken; /* a part of the answer is lost, so it is cut in any case */
+	void (*gone_fn)(weir_request *request, void *arg); /* the function that ours has replaced */
 	void *gone_arg;
 
 	/* under the lock */
@@ -84,25 +84,25 @@ struct weir_ferry {
 	unsigned orders;
 	weir_pieces out, in;
 	size_t out_bytes, in_bytes;
-	bool paused;   /* home has paused the body: RESUME is wanted */
-	bool in_over;  /* the body's end has come */
-	bool gone;     /* the client has */
+	bool paused;   /* home has paused the body; RESUME is needed */
+	bool in_over;  /* the body has ended */
+	bool gone;     /* the client has gone */
 	int in_failed; /* there was no memory for a part of the body */
 	pthread_cond_t change;
 };
 
-/* ---- ferry.c: away ---- */
+/* ---- ferry.c: the owner ---- */
 
-/* Gives orders; the lock is held. true: there is no home, so call weir_ferry_arrive once it is not. */
+/* Gives orders. true: there is no home, so call weir_ferry_arrive after unlocking. */
 bool weir_ferry_order_locked(weir_ferry *ferry, unsigned orders);
 
 /* ---- ferry_home.c: at home, or where the orders are carried out instead ---- */
 
-/* Carries out its orders. The request may be freed by this, and the ferry with it. */
+/* Carries out its orders. This may free the request, and the ferry with it. */
 void weir_ferry_arrive(weir_ferry *ferry);
 /* Its request is being freed. */
 void weir_ferry_leave(weir_ferry *ferry);
-/* Its request is about to be answered by others: no more of the body is wanted. */
+/* Its request is about to be answered by others: the body is not wanted any more. */
 void weir_ferry_let_go(weir_request *request);
 
 /* ---- pieces ---- */
@@ -120,7 +120,7 @@ static inline void weir_pieces_add(weir_pieces *pieces, weir_piece *piece)
 	pieces->end = &piece->next;
 }
 
-/* NULL: there is none. */
+/* NULL: the queue is empty. */
 static inline weir_piece *weir_pieces_take(weir_pieces *pieces)
 {
 	weir_piece *piece = pieces->first;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Home's side of a stream: orders are carried out, pieces go to the client as it takes them. ferry.h has the
- * picture.
- */
+/* Home's side of a stream: carries out orders, sends pieces as the client takes them. See ferry.h. */
 #include "http/ferry.h"
 
 #include <errno.h>
@@ -29,7 +26,7 @@ static void client_gone(weir_request *request, void *arg)
 
 /* ---- sending ---- */
 
-/* The next piece; it stays the first of `sending` until it is sent. */
+/* The next piece; it stays first in `sending` until it is sent. */
 static weir_piece *next_piece(weir_ferry *ferry)
 {
 	if (ferry->sending.first != NULL)
@@ -43,21 +40,21 @@ static weir_piece *next_piece(weir_ferry *ferry)
 	return ferry->sending.first;
 }
 
-/* It is sent, or nobody wants it. */
+/* The first piece was sent, or nobody wants it. */
 static void drop_piece(weir_ferry *ferry)
 {
 	weir_piece *piece = weir_pieces_take(&ferry->sending);
 	pthread_mutex_lock(&ferry->loop->lock);
 	size_t before = ferry->out_bytes, half = ferry->out_most / 2;
 	ferry->out_bytes -= weir_piece_cost(piece);
-	/* A writer that waits is worth waking once there is room for more than a piece. */
+	/* A waiting writer is woken once there is room for more than one piece. */
 	if ((before > half && ferry->out_bytes <= half) || ferry->out_bytes == 0)
 		pthread_cond_signal(&ferry->change);
 	pthread_mutex_unlock(&ferry->loop->lock);
 	weir_mem_free(piece);
 }
 
-/* Whether all there was has been sent, or dropped. */
+/* Whether everything so far has been sent or dropped. */
 static bool send_pieces(weir_ferry *ferry)
 {
 	weir_request *request = ferry->request;
@@ -77,7 +74,7 @@ static bool send_pieces(weir_ferry *ferry)
 	return true;
 }
 
-/* The request is over with this, and the ferry with it. */
+/* This ends the request, and the ferry with it. */
 static void end_request(weir_ferry *ferry)
 {
 	weir_request *request = ferry->request;
@@ -89,7 +86,7 @@ static void end_request(weir_ferry *ferry)
 
 static void pump(weir_ferry *ferry)
 {
-	/* A write may find room by the very call that tells of it. */
+	/* The `drained` callback may come from inside the write. */
 	if (ferry->pumping)
 		return;
 	ferry->pumping = true;
@@ -104,7 +101,7 @@ static void drained(weir_request *request, void *arg)
 	pump(arg);
 }
 
-/* From the first order on. */
+/* Called at the first order. */
 static void hook(weir_ferry *ferry)
 {
 	weir_request *request = ferry->request;

@@ -10,7 +10,7 @@
 #define ONES  UINT64_C(0x0101010101010101)
 #define HIGHS UINT64_C(0x8080808080808080)
 
-/* Bytes of a token, as bits: RFC 9110 5.6.2. */
+/* The bytes of a token, as bits: RFC 9110 5.6.2. */
 static const uint64_t token_bits[4] = {
 	[0] = UINT64_C(1) << '!' | UINT64_C(1) << '#' | UINT64_C(1) << '$' | UINT64_C(1) << '%' |
 	      UINT64_C(1) << '&' | UINT64_C(1) << '\'' | UINT64_C(1) << '*' | UINT64_C(1) << '+' |
@@ -20,7 +20,7 @@ static const uint64_t token_bits[4] = {
 	      UINT64_C(1) << ('~' - 64),
 };
 
-/* Up to eight bytes as a number; what is missing is as the first. */
+/* Up to eight bytes as a number. Missing bytes repeat others, so that they change no result. */
 static uint64_t load(const char *at, size_t length)
 {
 	uint64_t x;
@@ -40,7 +40,7 @@ static uint64_t load(const char *at, size_t length)
 	return x;
 }
 
-/* Whether a test holds for all bytes, eight at a time, the last eight again. At least one byte. */
+/* Whether a test holds for all bytes, eight at a time; the last eight may overlap. At least one byte. */
 #define ALL_BYTES(test, at, length)                                                     \
 	({                                                                              \
 		const char *at_ = (at);                                                 \
@@ -51,13 +51,13 @@ static uint64_t load(const char *at, size_t length)
 		all_ &&test(length >= 8 ? load(at_ + left_ - 8, 8) : load(at_, left_)); \
 	})
 
-/* Letters and dashes, as most names have no others. */
+/* Letters and dashes: most names have nothing else. */
 static inline bool are_letters(uint64_t x)
 {
 	uint64_t lower = x | ONES * 0x20, dash = x ^ ONES * '-';
 	uint64_t letters = (lower + ONES * (0x80 - 'a')) & ~(lower + ONES * (0x7f - 'z'));
 	uint64_t dashes = (dash - ONES) & ~dash;
-	/* A byte above 0x7f could carry into the next: then all of this means nothing. */
+	/* A byte above 0x7f could carry into the next one, so the result would be wrong. */
 	return !(x & HIGHS) && ((letters | dashes) & HIGHS) == HIGHS;
 }
 
@@ -78,7 +78,7 @@ static bool is_token(weir_span name)
 	return ALL_BYTES(are_letters, name.at, name.length) || is_token_bytewise(name);
 }
 
-/* Their lengths differ, so one look tells most names apart. */
+/* Names that only the server sets. Their lengths tell most other names apart. */
 static bool is_ours(weir_span name)
 {
 	switch (name.length) {
@@ -108,14 +108,14 @@ static bool is_text_bytewise(const char *at, size_t length)
 	return true;
 }
 
-/* None below 0x20, none 0x7f. */
+/* No byte below 0x20, and no 0x7f. */
 static inline bool are_text(uint64_t x)
 {
 	uint64_t del = x ^ ONES * 0x7f;
 	return !((((x - ONES * 0x20) & ~x) | ((del - ONES) & ~del)) & HIGHS);
 }
 
-/* A tab makes one look twice. */
+/* A tab fails the quick test, so it is checked again bytewise. */
 static bool is_text(weir_span value)
 {
 	return value.length == 0 || ALL_BYTES(are_text, value.at, value.length) ||

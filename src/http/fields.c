@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of fields, and readers of their values that servers and clients share. */
+/* Names of fields, and parsers of their values that servers and clients share. */
 
 #include <string.h>
 
 #include "http/head.h"
 
 /*
- * A perfect hash: each known name has a place of its own. A new name goes to the place that the test of this table asks for; where that is taken, other
- * factors are needed.
+ * A perfect hash: each known name has its own place. For a new name, the test of this table tells the place;
+ * if it is taken, weir_field_place needs other factors.
  */
 #define AT(name) WEIR_FIELD_##name * sizeof(weir_field_text)
 
@@ -90,7 +90,7 @@ static inline bool is_space(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* Where the element that begins here ends: at a comma outside of quotes, or with the list. */
+/* The end of the first element: at a comma outside of quotes, or at the end of the list. */
 static size_t element_end(weir_span list)
 {
 	bool quoted = false;

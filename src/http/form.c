@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Percent decoding and forms. What is decoded is never longer than what it was decoded from, and each name
- * and value leaves at least its separator's byte for the NUL behind it: so a form may be decoded where it is,
- * and the place that is written to never overtakes the one that is read.
+ * Percent decoding and forms. Decoded text is never longer than its source, and each name and value leaves at
+ * least the byte of its separator for the NUL. So a form can be decoded in place: the write position never
+ * overtakes the read position.
  */
 #include <weir/form.h>
 
@@ -15,7 +15,7 @@
 
 /* ---- escapes ---- */
 
-/* The byte of the escape whose '%' is at *at, which moves on; -1: it is none. */
+/* The byte of the escape whose '%' is at *at, which advances; -1: not an escape. */
 static int take_escape(weir_span text, size_t *at)
 {
 	if (text.length - *at < 3)
@@ -27,7 +27,7 @@ static int take_escape(weir_span text, size_t *at)
 	return high * 16 + low;
 }
 
-/* The byte at *at, decoded; -1: what is refused. */
+/* The decoded byte at *at; -1: it is refused. */
 static int take_byte(weir_span text, unsigned flags, size_t *at)
 {
 	int byte = (uint8_t)text.at[*at];
@@ -95,7 +95,7 @@ int weir_form_begin(weir_form_reader *form, weir_span text, unsigned flags, char
 	return 0;
 }
 
-/* What comes before the sign, which is used up as well. found: whether it was there. */
+/* The text before the sign; both are consumed. */
 static weir_span before(weir_span *rest, char sign, bool *ret_found)
 {
 	const char *end = rest->length > 0 ? memchr(rest->at, sign, rest->length) : NULL;
@@ -107,7 +107,7 @@ static weir_span before(weir_span *rest, char sign, bool *ret_found)
 	return part;
 }
 
-/* Room has been seen to by weir_form_begin: it is that of the text, and the NUL takes the separator's. */
+/* weir_form_begin has checked the room: that of the text, and the NUL replaces the separator. */
 static int decode_part(weir_form_reader *form, weir_span part, weir_span *ret_text)
 {
 	size_t length = 0;
@@ -127,7 +127,7 @@ static int take_pair(weir_form_reader *form, weir_span pair, weir_field *ret_pai
 	int error = decode_part(form, name, &found.name);
 	if (error != 0)
 		return error;
-	/* Without a value there is no separator to make room for another NUL: the name's does for both. */
+	/* Without a value there is no separator to replace by another NUL, so it shares the name's. */
 	found.value = (weir_span){found.name.at + found.name.length, 0};
 	if (equals)
 		error = decode_part(form, pair, &found.value);
@@ -199,7 +199,7 @@ int weir_request_query_form(weir_request *request, unsigned flags, weir_form_rea
 	return begin_in_request(request, weir_request_query(request), flags, ret_form);
 }
 
-/* Parameters behind the type, such as a charset, change nothing. */
+/* Parameters after the type, such as a charset, do not matter. */
 static bool is_form(weir_span type)
 {
 	static const weir_span form = {"application/x-www-form-urlencoded", 33};

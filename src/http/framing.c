@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a head means: whose host it is for, where its body ends, whether the connection goes on. Here is every rule against smuggling that is not one of
- * syntax; each refusal is one sentence.
+ * What a head means: which host it is for, where its body ends, whether the connection is kept. All rules
+ * against request smuggling that are not about syntax are here; each refusal is one sentence.
  */
 
 #include <arpa/inet.h>
@@ -12,7 +12,7 @@
 
 /* ---- hosts ---- */
 
-/* Where "[...]" with an IPv6 address ends; at: it is none. Rare, and needs room that others should not pay for. */
+/* Where "[...]" with an IPv6 address ends; `at`: it is not one. Not inlined: rare, and needs much stack. */
 __attribute__((noinline)) static size_t literal_end(const char *bytes, size_t at, size_t end)
 {
 	char text[INET6_ADDRSTRLEN];
@@ -73,7 +73,7 @@ static const char *authority_form(weir_head *head, const char *bytes)
 	return NULL;
 }
 
-/* How long "http://" or "https://" is at the beginning of the text; 0: neither is there. */
+/* The length of "http://" or "https://" at the start of the text; 0: neither. */
 static size_t scheme_length(const char *text, size_t length)
 {
 	for (size_t size = 7; size <= 8 && size <= length; size++)
@@ -149,7 +149,7 @@ static unsigned connection_mark(weir_span option)
 	return option.length == 7 && weir_token_is(option.at, "upgrade", 7) ? WEIR_MARK_UPGRADE_OPTION : 0;
 }
 
-/* Mostly there is one option. */
+/* Usually there is one option. */
 static void take_connection(weir_head *head, weir_span list)
 {
 	unsigned mark = connection_mark(list);
@@ -158,7 +158,7 @@ static void take_connection(weir_head *head, weir_span list)
 	head->marks |= (uint8_t)mark;
 }
 
-/* Digits and nothing else; as a signed number too, for those who read it so. */
+/* Only digits, and at most INT64_MAX, for peers that read it as a signed number. */
 static bool read_length(weir_span text, uint64_t *ret_length)
 {
 	uint64_t length = 0;
@@ -204,7 +204,7 @@ static const char *take_coding(weir_head *head, weir_span value)
 	return NULL;
 }
 
-/* Expectations are of HTTP/1.1 (RFC 9110 10.1.1). */
+/* HTTP/1.0 has no expectations (RFC 9110 10.1.1). */
 static void take_expect(weir_head *head, weir_span list)
 {
 	if (head->version == 10)
@@ -266,7 +266,7 @@ const char *weir_framing_fields(weir_head *head, const char *bytes, const weir_h
 	return error;
 }
 
-/* RFC 9110 6.5.1: framing, routing, who is asking, what is asked for, what the content is. Others may trail. */
+/* RFC 9110 6.5.1: framing, routing, authentication, request modifiers, content. Other fields are allowed. */
 #define NOT_IN_TRAILERS                                                                                   \
 	(WEIR_FIELD_BIT(HOST) | WEIR_FIELD_BIT(CONNECTION) | WEIR_FIELD_BIT(CONTENT_LENGTH) |             \
 	 WEIR_FIELD_BIT(TRANSFER_ENCODING) | WEIR_FIELD_BIT(EXPECT) | WEIR_FIELD_BIT(UPGRADE) |           \
@@ -286,7 +286,7 @@ const char *weir_framing_trailer_field(weir_head *head, const weir_head_field *f
 		       : NULL;
 }
 
-/* ---- whole heads ---- */
+/* ---- complete heads ---- */
 
 static void set_connection_flags(weir_head *head)
 {
@@ -297,7 +297,7 @@ static void set_connection_flags(weir_head *head)
 		head->flags |= WEIR_HEAD_UPGRADE;
 }
 
-/* A length of 0 is no body. */
+/* A length of 0 means no body. */
 static void set_framing(weir_head *head, weir_framing otherwise)
 {
 	if (head->marks & WEIR_MARK_CHUNKED)
@@ -333,7 +333,7 @@ const char *weir_framing_answer(weir_head *head, weir_method asked)
 		head->framing = WEIR_BODY_NONE;
 		head->body_length = 0;
 	}
-	/* A 304 may have Transfer-Encoding and has no body, but there are servers and clients who think otherwise. */
+	/* A 304 with Transfer-Encoding has no body, but some servers and clients disagree. */
 	bool doubtful = status == 304 && head->marks & WEIR_MARK_CHUNKED;
 	if (tunnel || doubtful || head->framing == WEIR_BODY_TO_END)
 		head->flags &= (uint8_t)~WEIR_HEAD_KEEP;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection's way from request to request. h1.h has the states. */
+/* An HTTP/1 connection, from request to request. h1.h has the states. */
 #include "http/h1.h"
 
 #include <errno.h>
@@ -31,13 +31,13 @@ static void release(weir_http_conn *conn)
 	weir_link_resume(&conn->link);
 }
 
-/* Pipelined requests wait while the answers to those before them fill the output. The bound is that of the drained call. */
+/* Pipelined requests wait while earlier answers fill the output. The link calls drained at the same bound. */
 static bool output_is_full(const weir_http_conn *conn)
 {
 	return weir_link_output(&conn->link) >= conn->loop->link_bytes / 2;
 }
 
-/* Not for want of more bytes. */
+/* Whether it waits for something other than more bytes. */
 static bool is_blocked(const weir_http_conn *conn)
 {
 	switch (conn->state) {
@@ -82,7 +82,7 @@ void weir_h1_lose(weir_http_conn *conn, int why, const char *error)
 
 /* ---- heads ---- */
 
-/* What came is no request. Where the next one would begin nobody knows. */
+/* A malformed head: nobody knows where the next request would start, so the connection closes. */
 static void refuse_head(weir_http_conn *conn, unsigned status, const char *error)
 {
 	weir_request *request = conn->request;
@@ -156,7 +156,7 @@ static size_t step(weir_http_conn *conn, weir_buf *buf, size_t at, size_t end)
 	}
 }
 
-/* Uses what can be used now; returns where it stopped. */
+/* Uses what it can; returns where it stopped. */
 static size_t run(weir_http_conn *conn, weir_buf *buf, size_t at, size_t end)
 {
 	conn->flags |= WEIR_CONN_RUNNING;
@@ -183,7 +183,7 @@ static void drop_kept(weir_http_conn *conn)
 	conn->in_at = 0;
 }
 
-/* After a run: pauses where bytes wait for something else than more bytes, and closes where no more can come. */
+/* After run: pauses if something other than more bytes is missing, and closes if no more can come. */
 static void rest(weir_http_conn *conn)
 {
 	bool blocked = conn->state != WEIR_H1_SHUT && is_blocked(conn);
@@ -200,7 +200,7 @@ static void rest(weir_http_conn *conn)
 static void run_kept(weir_http_conn *conn)
 {
 	weir_buf *in = conn->in;
-	/* run never changes `in`: only the calls around it do. */
+	/* run never changes `in`; only its callers do. */
 	size_t at = run(conn, in, conn->in_at, in->length);
 	conn->in_at = (uint32_t)at;
 	if (at == in->length)
@@ -276,7 +276,7 @@ static void h1_eof(weir_link *link)
 		weir_h1_lose(conn, -EPIPE, "the body ended early");
 		break;
 	case WEIR_H1_ANSWER:
-		/* A client that leaves does it like this, and one that has no more to say as well. */
+		/* The client has left, or has only finished sending. Both look the same. */
 		weir_http_wait_for(conn, WEIR_WAIT_GONE, now_of(conn));
 		break;
 	case WEIR_H1_TUNNEL:
@@ -323,7 +323,7 @@ static void h1_strand(weir_http_conn *conn)
 	forget_request(conn, "the server has stopped");
 }
 
-/* An idle one is not closed at once: a request may be on its way already, and would be lost. */
+/* An idle connection is not closed at once: a request that is on its way would be lost. */
 static void h1_drain(weir_http_conn *conn)
 {
 	conn->flags |= WEIR_CONN_LAST;
@@ -331,7 +331,7 @@ static void h1_drain(weir_http_conn *conn)
 		weir_http_wait_for(conn, WEIR_WAIT_IDLE, now_of(conn));
 }
 
-/* After the end of the client's stream: one who left would reset what is sent to him, but while nothing is sent nobody can tell. */
+/* After the client's FIN. A client that has left resets the connection, but only if it is sent something. */
 static bool is_worth_waiting(weir_http_conn *conn)
 {
 	weir_request *request = conn->request;
@@ -342,7 +342,7 @@ static bool is_worth_waiting(weir_http_conn *conn)
 	request->answer_seen = request->answer_bytes;
 	if (request->answer_bytes != seen || weir_link_output(&conn->link) > 0)
 		return true;
-	/* What the kernel still has to bring to a slow reader would be lost. */
+	/* Closing would lose what the kernel has not yet delivered to a slow reader. */
 	return ioctl(weir_conn_fd(conn->link.conn), SIOCOUTQ, &unread) == 0 && unread > 0;
 }
 

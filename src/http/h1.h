@@ -3,27 +3,29 @@
 #define WEIR_HTTP_H1_H
 
 /*
- * HTTP/1 on a connection: one request at a time, in the order they came.
+ * HTTP/1 on a connection: one request at a time, in order of arrival.
  *
  *	HEAD ──parsed──▶ BODY ──last byte──▶ ANSWER ──answered──▶ HEAD ...
  *	  │                │ └─last chunk─▶ TRAILERS ─▶ ANSWER
- *	  │                └── answered first: what is left is dropped, or not waited for: SHUT
- *	  ├── no body: ANSWER at once; the handler has mostly answered before the parser's caller returns
+ *	  │                └── answered first: the rest is dropped, or not waited for: SHUT
+ *	  ├── no body: ANSWER at once; usually the handler answers before the parser's caller returns
  *	  └── malformed: SHUT                    ANSWER ──101──▶ TUNNEL ──end──▶ SHUT
  *
  * Invariants
- *	1. request is NULL in HEAD before the first byte of one, and in SHUT.
- *	2. Bytes that cannot be used yet (a part of a head; whatever comes behind an unanswered request, or while nobody reads the body) are
- *	   kept in `in`, and reading is paused if it is not for want of more. So they are bounded: a head, and two reads.
- *	3. After any doubt about where a message ends the connection closes: SHUT takes nothing in.
- *	4. run is not entered twice: what a handler's call makes possible is done when run goes on, or by later, at the end of the turn.
+ *	1. request is NULL in HEAD before the first byte of a request, and in SHUT.
+ *	2. Bytes that cannot be used yet are kept in `in`: a part of a head, bytes after an unanswered
+ *	   request, or bytes of a body that nobody reads. Reading is paused unless more bytes are what is
+ *	   needed. So `in` is bounded: conn.c has the limit.
+ *	3. After any doubt about where a message ends the connection closes: SHUT reads nothing.
+ *	4. run is not re-entered. Work that a handler's call makes possible is done when run continues, or by
+ *	   later, at the end of the turn.
  *
  * Threads: the connection's.
  */
 
 #include "http/server.h"
 
-/* So much of a body that nobody wants is read to keep the connection; beyond it closing is cheaper. */
+/* An unwanted body is read up to this size to keep the connection. Beyond it, closing is cheaper. */
 #define WEIR_H1_DRAIN_BYTES 65536
 
 enum weir_h1_state {
@@ -39,32 +41,32 @@ extern const weir_codec weir_h1_codec;
 
 /* ---- h1.c ---- */
 
-/* Takes no more in; the connection closes when its output is out. */
+/* Stops reading; the connection closes when its output is sent. */
 void weir_h1_shut(weir_http_conn *conn);
-/* The connection ends now, and so does its request, whatever state it is in. */
+/* Ends the connection and its request now, in any state. */
 void weir_h1_lose(weir_http_conn *conn, int why, const char *error);
-/* The codec's over. */
+/* codec->over */
 void weir_h1_over(weir_request *request);
-/* Goes on where bytes wait, or reading is paused. */
+/* Continues if bytes wait or reading is paused. */
 void weir_h1_go_on(weir_http_conn *conn);
 
-/* ---- h1_body.c: each uses some of the bytes and tells how many; 0: more are needed ---- */
+/* ---- h1_body.c: each returns how many bytes it has used; 0: it needs more ---- */
 
 size_t weir_h1_body(weir_http_conn *conn, weir_buf *buf, size_t at, size_t end);
 size_t weir_h1_trailers(weir_http_conn *conn, weir_buf *buf, size_t at, size_t end);
 size_t weir_h1_tunnel(weir_http_conn *conn, weir_buf *buf, size_t at, size_t end);
-/* The codec's want. */
+/* codec->want */
 void weir_h1_want(weir_request *request);
-/* Whether what is left of the body is worth reading for nobody, to keep the connection. */
+/* Whether the rest of an unwanted body is worth reading to keep the connection. */
 bool weir_h1_drains(const weir_request *request);
 
 /* ---- h1_write.c ---- */
 
-/* An answer to what is no request, before the connection closes. */
+/* Answers malformed input, before the connection closes. */
 void weir_h1_write_error(weir_http_conn *conn, unsigned status, const char *why);
-/* Has drained called when half of the connection's bound is free. */
+/* Requests `drained` when half of the connection's output bound is free. */
 void weir_h1_want_drained(weir_http_conn *conn);
-/* Goes on with a whole answer that did not fit. */
+/* Continues a complete answer that did not fit into the output. */
 void weir_h1_pump(weir_request *request);
 
 static inline weir_http_conn *weir_h1_of(weir_link *link)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies of requests: by length, in chunks with trailers, and what goes through a tunnel. */
+/* Bodies of requests: with a length, chunked with trailers, and the bytes of a tunnel. */
 #include <errno.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@ bool weir_h1_drains(const weir_request *request)
 {
 	if (weir_request_is(request, WEIR_REQUEST_BODY_OVER))
 		return true;
-	/* Told nothing, the client may send its body or not: one cannot know what the next bytes are. */
+	/* Without a 100 the client may send its body or not, so the next bytes could be either. */
 	if (weir_request_is(request, WEIR_REQUEST_WAITING | WEIR_REQUEST_UPGRADED))
 		return false;
 	return request->body_left == WEIR_UNKNOWN_LENGTH || request->body_left <= WEIR_H1_DRAIN_BYTES;
@@ -26,7 +26,7 @@ bool weir_h1_drains(const weir_request *request)
 static void say_continue(weir_http_conn *conn, weir_request *request)
 {
 	request->flags &= ~(uint32_t)WEIR_REQUEST_WAITING;
-	/* Who has sent some does not wait. */
+	/* A client that has sent some of its body does not wait. */
 	if (conn->in == NULL && request->body_received == 0)
 		weir_link_write(&conn->link, continue_line, sizeof(continue_line) - 1);
 }
@@ -61,7 +61,7 @@ static void body_over(weir_http_conn *conn, weir_request *request)
 	weir_request_body_end(request);
 }
 
-/* Its bytes are wrong, or too many. Who collects is still there to be told. */
+/* The body is malformed or too large. While it is being collected the client can still get an answer. */
 static void body_is_bad(weir_http_conn *conn, weir_request *request, unsigned status, const char *error)
 {
 	conn->flags |= WEIR_CONN_LAST;
@@ -77,7 +77,7 @@ static void body_is_bad(weir_http_conn *conn, weir_request *request, unsigned st
 		weir_h1_lose(conn, -EPROTO, error);
 }
 
-/* ---- by length ---- */
+/* ---- with a length ---- */
 
 static size_t take_length(weir_http_conn *conn, weir_request *request, weir_buf *buf, size_t at, size_t end)
 {
@@ -92,7 +92,7 @@ static size_t take_length(weir_http_conn *conn, weir_request *request, weir_buf 
 	return length;
 }
 
-/* ---- in chunks ---- */
+/* ---- chunked ---- */
 
 static bool too_much(weir_http_conn *conn, weir_request *request)
 {
@@ -164,7 +164,7 @@ size_t weir_h1_trailers(weir_http_conn *conn, weir_buf *buf, size_t at, size_t e
 	const char *bytes = (const char *)buf->data + at;
 	const weir_head_limits limits = {TRAILER_BYTES_MOST, TRAILER_BYTES_MOST, TRAILERS_MOST};
 	conn->since_ns = weir_loop_time(conn->loop->loop);
-	/* Mostly there are none. */
+	/* Usually there are none. */
 	if (request->trailers == NULL && end - at >= 2 && memcmp(bytes, "\r\n", 2) == 0) {
 		body_over(conn, request);
 		return 2;

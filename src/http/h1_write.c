@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers as bytes. A head is put together in one place and written at once, and a small body behind it, so that the answer is one
- * segment of the output; larger bodies go by reference, files by descriptor.
+ * Writes answers. A head is built in one place and written at once, with a small body behind it, so that the
+ * answer is one segment of the output. Larger bodies are sent by reference, files by descriptor.
  */
 #include <errno.h>
 #include <string.h>
@@ -13,10 +13,13 @@
 #include "http/status.h"
 
 #define SMALL_BODY 2048u
-/* So much is copied behind its head too where that is sent from its place: two pieces cost the kernel as much, and us a buffer and a block. */
+/*
+ * Bodies of prepared answers are copied behind the head up to this size. Two pieces would cost the kernel as
+ * much as the copy, and us a buffer and a block.
+ */
 #define QUICK_BODY 16384u
 #define ROOM       4096u /* for head and small body, built in the output or on the stack */
-#define HEAD_EXTRA (512u + WEIR_HTTP_SERVER_MOST) /* status line and the fields of the server */
+#define HEAD_EXTRA (512u + WEIR_HTTP_SERVER_MOST) /* status line and the server's own fields */
 #define HEAD_MOST  65536u
 
 /* ---- pieces ---- */
@@ -69,7 +72,7 @@ static bool keeps(const weir_http_conn *conn, const weir_request *request)
 		return false;
 	if (loop->limits.requests != 0 && conn->requests >= loop->limits.requests)
 		return false;
-	/* Who reads the body will, to its end; otherwise it is a question of how much is left. */
+	/* A handler that reads the body reads all of it. Otherwise it depends on how much is left. */
 	return weir_request_is(request, WEIR_REQUEST_BODY_OVER) || request->body_mode == WEIR_BODY_READ ||
 	       request->body_mode == WEIR_BODY_PAUSED || weir_h1_drains(request);
 }
@@ -79,7 +82,7 @@ static bool has_no_body(const weir_request *request, unsigned status)
 	return request->head.method == WEIR_METHOD_HEAD || status == 204 || status == 304;
 }
 
-/* How the client finds the end. */
+/* How the client finds the end of the body. */
 static char *put_framing(char *to, weir_http_conn *conn, weir_request *request, const weir_answer *answer)
 {
 	if (answer->length != WEIR_UNKNOWN_LENGTH) {
@@ -129,7 +132,10 @@ static char *put_head(char *to, weir_http_conn *conn, weir_request *request, con
 
 /* ---- writing ---- */
 
-/* The connection is of no more use. With a reset: an orderly end would be that of a whole answer, where nothing else tells its length. */
+/*
+ * Ends the connection with a reset. If nothing else tells the length of the answer, an orderly close would
+ * make it look complete.
+ */
 static void cut(weir_http_conn *conn, int why)
 {
 	struct linger now = {.l_onoff = 1, .l_linger = 0};
@@ -145,7 +151,7 @@ static void note_first_byte(weir_request *request)
 		request->first_byte_ns = weir_clock_now(weir_loop_clock(request->loop->loop));
 }
 
-/* in_place: the bytes are in what weir_link_reserve gave. */
+/* in_place: the bytes are in the memory from weir_link_reserve. */
 static inline int finish(weir_link *link, const char *text, const char *end, bool in_place)
 {
 	if (!in_place)
@@ -155,7 +161,8 @@ static inline int finish(weir_link *link, const char *text, const char *end, boo
 }
 
 /*
- * Head, and the bytes behind it, in one piece. whole: nothing follows, so it may be sent at once; otherwise it goes along with what does. 0 or a negative errno.
+ * Writes head and body in one piece. whole: nothing follows, so it may be sent at once; otherwise it is sent
+ * with what follows. 0 or a negative errno.
  */
 static int write_head(weir_http_conn *conn, weir_request *request, const weir_answer *answer,
 		      const void *body, size_t body_length, bool whole)
@@ -181,13 +188,13 @@ static int write_head(weir_http_conn *conn, weir_request *request, const weir_an
 	return error;
 }
 
-/* More than the connection could ever take: refused, and remembered. */
+/* A write larger than the output can ever be is refused, and the link remembers to call drained. */
 void weir_h1_want_drained(weir_http_conn *conn)
 {
 	weir_link_write(&conn->link, "", (size_t)conn->loop->link_bytes + 1);
 }
 
-/* A buffer that may be too long for the output: as much as fits, the rest when there is room. */
+/* Sends as much of the rest as fits into the output, and continues when there is room. */
 void weir_h1_pump(weir_request *request)
 {
 	weir_http_conn *conn = request->conn;
@@ -223,7 +230,7 @@ static int send_file(weir_http_conn *conn, weir_request *request, const weir_ans
 	return error;
 }
 
-/* What does not go along with the head. true: it is over. */
+/* Sends a body that was not written with the head. true: the answer is out. */
 static bool send_body(weir_http_conn *conn, weir_request *request, const weir_answer *answer, int *error)
 {
 	if (answer->has_file) {
@@ -272,7 +279,7 @@ static int h1_reply(weir_request *request, const weir_answer *answer)
 	return 0;
 }
 
-/* As h1_reply, for a small body and a head of which all but the server's own fields is there. */
+/* As h1_reply, for a small body and a head that lacks only the server's own fields. */
 static bool h1_prepared(weir_request *request, const weir_prepared *prepared)
 {
 	char room[ROOM];
@@ -302,7 +309,7 @@ static bool h1_prepared(weir_request *request, const weir_prepared *prepared)
 	return true;
 }
 
-/* As put_head, for what is the same again and again. */
+/* As put_head, for an answer that is known in advance. */
 static int h1_canned(weir_request *request, const weir_canned *canned)
 {
 	char room[ROOM];
@@ -339,7 +346,7 @@ static int h1_interim(weir_request *request, unsigned status, const weir_field *
 	char room[ROOM];
 	weir_http_conn *conn = request->conn;
 	weir_span line = weir_status_line(status);
-	/* HTTP/1.0 knows none. */
+	/* HTTP/1.0 has no interim answers. */
 	if (request->head.version == 10)
 		return 0;
 	if (fields_bytes(fields, count) + line.length + 2 > sizeof(room))
@@ -353,7 +360,7 @@ static int h1_interim(weir_request *request, unsigned status, const weir_field *
 
 /* ---- streams ---- */
 
-/* Whether so much more may wait; if not, drained will be called. */
+/* Whether length more bytes may wait; if not, drained will be called. */
 static bool has_room(weir_http_conn *conn, size_t length)
 {
 	size_t bound = conn->loop->limits.output_bytes, waiting = weir_link_output(&conn->link);
@@ -390,7 +397,7 @@ static int send_chunk(weir_link *link, weir_buf *buf, size_t offset, size_t leng
 	return error != 0 ? error : weir_link_write(link, "\r\n", 2);
 }
 
-/* There was room; what failed half way leaves a stream that nobody can read. */
+/* There was room. An error here leaves a stream that nobody can read. */
 static int part_written(weir_http_conn *conn, int error)
 {
 	if (error != 0)
@@ -439,7 +446,7 @@ static void write_last_chunk(weir_http_conn *conn, const weir_request *request, 
 {
 	char room[ROOM];
 	char *end = PUT(room, "0\r\n");
-	/* Only to clients that say they look at them. */
+	/* Only for clients that accept trailers. */
 	bool fit = fields_bytes(trailers, count) + 8 <= sizeof(room);
 	if (request->head.flags & WEIR_HEAD_TRAILERS && fit)
 		end = put_fields(end, trailers, count);
@@ -490,7 +497,7 @@ static int h1_upgrade(weir_request *request, const weir_field *fields, size_t co
 	return 0;
 }
 
-/* ---- answers to what is no request ---- */
+/* ---- answers to malformed input ---- */
 
 void weir_h1_write_error(weir_http_conn *conn, unsigned status, const char *why)
 {

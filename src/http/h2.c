@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection that speaks HTTP/2: bytes in and out of nghttp2, time-outs, the ways it ends. h2.h has the invariants. */
+/* HTTP/2 connections: bytes into and out of nghttp2, time-outs, and how they end. h2.h has the invariants. */
 #include "http/h2.h"
 
 #include <errno.h>
 
 #include "base/mem.h"
 
-/* Announced, GOAWAY waits for so long for streams that were on their way; a PING that comes back ends the wait. */
+/*
+ * How long the final GOAWAY waits after the announcement, for streams that are on their way. The answer to a
+ * PING ends the wait early.
+ */
 #define NOTICE_NS WEIR_NS_PER_S
 
-/* Of sending and refilling at once; then others have their turn. */
+/* Most rounds of sending and refilling at once; then other connections have their turn. */
 #define ROUNDS 16
 
 static weir_http_conn *conn_of(weir_link *link)
@@ -33,7 +36,7 @@ static void lose_all(weir_h2 *h2, const char *error)
 		weir_h2_stream_free(h2->streams, error);
 }
 
-/* Everything is said: closes once the output is out. */
+/* Nothing more will be sent: closes once the output is out. */
 static void shut(weir_h2 *h2, const char *error)
 {
 	if (h2->flags & WEIR_H2_CLOSED)
@@ -60,13 +63,13 @@ static void log_doom(weir_h2 *h2)
 
 /* ---- out ---- */
 
-/* The bound at which the link calls drained. */
+/* The link calls drained at the same bound. */
 static bool link_is_full(const weir_h2 *h2)
 {
 	return weir_link_output(&h2->conn->link) >= h2->conn->loop->link_bytes / 2;
 }
 
-/* A write that cannot be taken makes the link call drained. */
+/* A write that the link cannot take makes it call drained. */
 static void want_drained(weir_h2 *h2)
 {
 	weir_link_write(&h2->conn->link, "", (size_t)h2->conn->loop->link_bytes + 1);
@@ -103,7 +106,7 @@ static bool is_over(const weir_h2 *h2)
 	return !nghttp2_session_want_read(h2->session) && !nghttp2_session_want_write(h2->session);
 }
 
-/* GOAWAY tells why, if it still fits; then the end. */
+/* Sends a GOAWAY with the reason, if it fits, and closes. */
 static void meet_doom(weir_h2 *h2)
 {
 	log_doom(h2);
@@ -114,7 +117,7 @@ static void meet_doom(weir_h2 *h2)
 		shut(h2, h2->doom_why);
 }
 
-/* Sends as much as the link takes. What drained calls add goes along, as long as there is room. */
+/* Sends as much as the link takes, with what drained callbacks add while there is room. */
 static void pump(weir_h2 *h2)
 {
 	int error;
@@ -152,7 +155,7 @@ void weir_h2_flush(weir_h2 *h2)
 {
 	if (h2->flags & (WEIR_H2_INSIDE | WEIR_H2_CLOSED))
 		return;
-	/* What went wrong shows again, where it can be seen to. */
+	/* An error shows up again later, where it can be handled. */
 	send_frames(h2);
 	weir_link_flush(&h2->conn->link);
 	weir_h2_go_on(h2);
@@ -174,7 +177,10 @@ static const char *why_fatal(ssize_t error)
 	}
 }
 
-/* Whether a header block is still coming in. One whose last frame has begun, and of which nghttp2 tells nothing because it ignores it, is not waited for. */
+/*
+ * Whether a header block is still arriving. A block that nghttp2 ignores without telling is not waited for
+ * once its last frame has begun.
+ */
 static bool block_waits(weir_h2 *h2)
 {
 	if ((h2->flags & (WEIR_H2_BLOCK | WEIR_H2_BLOCK_LAST)) == (WEIR_H2_BLOCK | WEIR_H2_BLOCK_LAST)) {
@@ -229,7 +235,7 @@ static void h2_eof(weir_link *link)
 
 /* ---- leaving ---- */
 
-/* No stream beyond those that have come. */
+/* Refuses streams beyond those that have arrived. */
 static void say_last(weir_h2 *h2)
 {
 	h2->flags |= WEIR_H2_LAST;
@@ -239,7 +245,7 @@ static void say_last(weir_h2 *h2)
 	weir_h2_go_on(h2);
 }
 
-/* In two steps (RFC 9113 6.8): streams that are on their way while the client hears of it are still served. */
+/* In two steps (RFC 9113 6.8), so that streams that are on their way at the announcement are still served. */
 void weir_h2_leave(weir_h2 *h2)
 {
 	if (h2->flags & WEIR_H2_LAST)
@@ -263,7 +269,7 @@ static void h2_drain(weir_http_conn *conn)
 		weir_h2_leave(h2);
 }
 
-/* ---- time ---- */
+/* ---- time-outs ---- */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -284,7 +290,7 @@ static uint64_t stream_deadline(const weir_h2_stream *stream)
 	return at_ns;
 }
 
-/* Of the connection itself. */
+/* The deadline of the connection itself. */
 static uint64_t own_deadline(const weir_h2 *h2)
 {
 	const weir_http_limits *limits = &h2->conn->loop->limits;
@@ -340,7 +346,7 @@ static void lose_late(weir_h2_stream *stream, uint64_t now_ns)
 		weir_h2_stream_lose(stream, NGHTTP2_CANCEL, "the client does not read");
 }
 
-/* true: the connection has been seen to. */
+/* true: the connection has been dealt with. */
 static bool own_timeout(weir_h2 *h2, uint64_t now_ns)
 {
 	if (own_deadline(h2) > now_ns)
@@ -354,7 +360,7 @@ static bool own_timeout(weir_h2 *h2, uint64_t now_ns)
 		weir_http_count(&h2->conn->loop->counts.timeouts);
 		weir_h2_set_doom(h2, NGHTTP2_SETTINGS_TIMEOUT, "the settings did not come in time");
 	} else if (h2->flags & WEIR_H2_NOTICE || h2->stream_count == 0) {
-		/* Nothing is lost by that. */
+		/* No request is lost by that. */
 		say_last(h2);
 	}
 	if (h2->doom_why != NULL)
@@ -386,7 +392,7 @@ static nghttp2_option *make_options(void)
 	nghttp2_option_set_no_auto_window_update(option, 1);
 	nghttp2_option_set_max_outbound_ack(option, 256);
 	nghttp2_option_set_builtin_recv_extension_type(option, NGHTTP2_PRIORITY_UPDATE);
-	/* Types that nobody knows are skipped, but not without on_begin_frame having counted them. */
+	/* Unknown types are skipped, but on_begin_frame must count them first. */
 	for (unsigned type = NGHTTP2_CONTINUATION + 1; type <= UINT8_MAX; type++)
 		if (type != NGHTTP2_PRIORITY_UPDATE)
 			nghttp2_option_set_user_recv_extension_type(option, (uint8_t)type);
@@ -413,7 +419,7 @@ static int say_settings(weir_h2 *h2)
 		{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits->streams},
 		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WEIR_H2_STREAM_WINDOW},
 		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, limits->head_bytes},
-		/* Order by RFC 9218, not by the tree of RFC 7540, which nobody sends any more. */
+		/* Priorities of RFC 9218, not the tree of RFC 7540, which clients do not send any more. */
 		{NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
 	};
 	int error = nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, settings,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bodies of requests. Bytes go from what was read to the handler as they are; where nobody reads they are copied and held, as much as the windows allow. A window is
- * given back for what was taken, not for what came.
+ * Bodies of requests. Bytes go to the handler without a copy. While nobody reads they are copied and held, up
+ * to the windows. A window is given back when bytes are taken, not when they arrive.
  */
 #include <string.h>
 
@@ -31,7 +31,7 @@ void weir_h2_body_drop(weir_h2_stream *stream)
 	weir_buf_unref(stream->held);
 	stream->held = NULL;
 	stream->held_at = 0;
-	/* The stream's own window is of no use any more, the connection's is. */
+	/* The stream's window does not matter any more; the connection's does. */
 	if (length > 0 && !(stream->h2->flags & WEIR_H2_CLOSED)) {
 		nghttp2_session_consume_connection(stream->h2->session, length);
 		weir_h2_go_on(stream->h2);
@@ -44,7 +44,7 @@ void weir_h2_body_is_bad(weir_h2_stream *stream, unsigned status, uint32_t code,
 	if (request == NULL)
 		return;
 	weir_http_count(&stream->h2->conn->loop->counts.malformed);
-	/* Who collects is still there to be told. */
+	/* While the body is being collected the client can still get an answer. */
 	if (request->body_mode == WEIR_BODY_COLLECT) {
 		weir_request_refuse(request, status, error);
 		return;
@@ -58,7 +58,7 @@ void weir_h2_body_is_bad(weir_h2_stream *stream, unsigned status, uint32_t code,
 static bool too_much(weir_h2_stream *stream)
 {
 	const weir_request *request = stream->request;
-	/* What is dropped has an answer on its way. */
+	/* If the body is dropped, an answer is already on its way. */
 	if (request->body_mode == WEIR_BODY_DROP ||
 	    request->body_received <= stream->h2->conn->loop->limits.body_bytes)
 		return false;
@@ -66,7 +66,7 @@ static bool too_much(weir_h2_stream *stream)
 	return true;
 }
 
-/* The handler may do anything: afterwards only the stream is known to be there, since nghttp2 closes none within a call. */
+/* The handler may do anything, but the stream still exists: nghttp2 closes none within a call. */
 static void give(weir_h2_stream *stream, weir_buf *buf, size_t offset, size_t length)
 {
 	weir_request_body_data(stream->request, buf, offset, length);
@@ -120,7 +120,7 @@ static bool make_room(weir_h2_stream *stream, size_t length)
 	return true;
 }
 
-/* Copied: a reference would keep a whole read alive for a byte of it. */
+/* Copied, because a reference would keep a whole read alive for one byte of it. */
 static void hold(weir_h2_stream *stream, const uint8_t *bytes, size_t length)
 {
 	if (!make_room(stream, length)) {
@@ -172,8 +172,8 @@ void weir_h2_body_end(weir_h2_stream *stream)
 /* ---- from the request ---- */
 
 /*
- * The answer is out. A little that is still to come is read away, since there are clients that forget the answer when their stream is reset (curl before 8); of more they
- * are told not to bother (RFC 9113 8.1).
+ * The answer is out. A short rest of the body is read away, since some clients (curl before 8) forget the
+ * answer when their stream is reset. A long one is refused with a reset (RFC 9113 8.1).
  */
 void weir_h2_body_linger(weir_h2_stream *stream, uint64_t left)
 {
@@ -189,7 +189,7 @@ void weir_h2_body_linger(weir_h2_stream *stream, uint64_t left)
 	weir_h2_arm(stream->h2, stream->body_ns, stream->h2->conn->loop->limits.body_gap_ns);
 }
 
-/* Nobody wants the rest; while the answer is on its way it is dropped. */
+/* Nobody wants the rest. While the answer is on its way, the rest is dropped. */
 static void drop_rest(weir_h2_stream *stream, weir_request *request)
 {
 	weir_h2_body_drop(stream);
@@ -199,7 +199,7 @@ static void drop_rest(weir_h2_stream *stream, weir_request *request)
 	weir_request_body_given_up(request);
 }
 
-/* Who reads may have more at once, as it is taken as it comes. */
+/* A handler that reads takes bytes as they arrive, so the client may send more at once. */
 static void widen(weir_h2_stream *stream)
 {
 	nghttp2_session *session = stream->h2->session;
@@ -233,7 +233,7 @@ void weir_h2_want(weir_request *request)
 	run(stream);
 }
 
-/* ---- time ---- */
+/* ---- time-outs ---- */
 
 static bool is_waited_for(const weir_h2_stream *stream)
 {

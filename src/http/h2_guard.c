@@ -5,7 +5,10 @@
 
 #define TOKEN 1000u
 
-/* Beyond the limits a head is refused, and its fields still have to be decompressed to keep the state; beyond these, not even that. */
+/*
+ * A head above the limits is refused, but its fields must still be decompressed to keep the state. Above this
+ * multiple of the limits the connection ends.
+ */
 #define BEYOND 4
 
 static void bucket_init(weir_h2_bucket *bucket, uint64_t most, uint64_t per_s, uint64_t now_ns)
@@ -21,7 +24,7 @@ static void fill(weir_h2_bucket *bucket, uint64_t now_ns)
 	if (passed_ns > full_ns)
 		passed_ns = full_ns;
 	uint64_t added = passed_ns / 1000 * bucket->per_s / 1000000;
-	/* Too little to count yet: the time is not lost. */
+	/* Too little for a token: the time is kept for the next call. */
 	if (added == 0)
 		return;
 	uint64_t tokens = bucket->tokens + added;
@@ -69,7 +72,7 @@ const char *weir_h2_guard_block(weir_h2_guard *guard, bool first, size_t bytes)
 		guard->block_bytes = guard->block_frames = guard->block_fields = 0;
 		guard->block_weight = 0;
 	}
-	/* A frame has at most 16 MB: nothing overflows before it is noticed. */
+	/* A frame has at most 16 MB, so an excess is noticed before this overflows. */
 	guard->block_bytes += (uint32_t)bytes;
 	if (guard->block_bytes > 2 * (uint64_t)guard->head_bytes)
 		return "a header block is too long";

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Heads of requests, as fields come out of a header block: put together in the request's own memory, so that nothing is copied twice, and judged by the rules of HTTP/1 (framing.c)
- * where these are not about lines.
+ * Heads of requests. Fields from a header block are put together in the request's own memory, so that nothing
+ * is copied twice, and judged by those rules of HTTP/1 (framing.c) that are not about lines.
  *
  *	method path?query authority | name value name value ...
  *
- * nghttp2 has refused before: fields in capitals, pseudo fields that are unknown, repeated, missing or behind others, fields that are about the connection, te other than
- * trailers, a content-length that is no number or does not agree with the DATA. What is found wrong here is remembered, and answered at the end of the block.
+ * nghttp2 has refused already: upper-case names, pseudo fields that are unknown, repeated, missing or after
+ * others, connection fields, te other than trailers, a content-length that is not a number or does not match
+ * the DATA. Other errors are remembered, and answered at the end of the block.
  */
 #include <string.h>
 
@@ -17,7 +18,7 @@
 #include "tls/tls.h"
 
 #define METHOD_BYTES       32
-#define LINE_EXTRA         11 /* two spaces and "HTTP/1.1" and so on: lines weigh what they do there */
+#define LINE_EXTRA         11 /* two spaces, "HTTP/1.1" and so on, so that limits count as in HTTP/1 */
 #define FIELD_EXTRA        4
 #define TRAILERS_MOST      32
 #define TRAILER_BYTES_MOST 8192u
@@ -32,7 +33,7 @@ static void refuse(weir_h2_stream *stream, uint16_t status, const char *error)
 
 /* ---- memory ---- */
 
-/* At first the arena's own, which nobody else uses before the request is made. */
+/* First the arena, which nobody else uses before the request is made. */
 static bool make_room(weir_h2_stream *stream, size_t more)
 {
 	weir_request *request = stream->request;
@@ -62,11 +63,11 @@ static uint32_t put(weir_h2_stream *stream, weir_span text)
 	return at;
 }
 
-/* Whether so many bytes more are within the limit, and there is memory for them. */
+/* Whether this many bytes are within the limit and there is memory for them. */
 static bool take_bytes(weir_h2_stream *stream, size_t bytes, size_t extra)
 {
 	const weir_http_limits *limits = &stream->h2->conn->loop->limits;
-	/* nghttp2 has bounded a name and a value by 64 KB each. */
+	/* nghttp2 has limited names and values to 64 KB each. */
 	stream->head_weight += (uint32_t)(bytes + extra);
 	if (stream->head_weight > limits->head_bytes) {
 		refuse(stream, 431, "the head is too long");
@@ -112,13 +113,13 @@ static void take_path(weir_h2_stream *stream, weir_span value)
 	head->path = put(stream, value);
 	head->path_length = (uint32_t)end;
 	if (end < value.length) {
-		/* 0 is "none", and no query begins there: a path is before it. */
+		/* Never 0, which means "none", since a path comes before it. */
 		head->query = head->path + (uint32_t)end + 1;
 		head->query_length = (uint32_t)(value.length - end - 1);
 	}
 }
 
-/* As a Host that others have to agree with. */
+/* Treated like a Host; a Host field must agree with it. */
 static void take_authority(weir_h2_stream *stream, weir_span value)
 {
 	weir_head *head = &stream->request->head;
@@ -241,7 +242,7 @@ void weir_h2_head_field(weir_h2_stream *stream, weir_span name, weir_span value)
 
 /* ---- the end of a head ---- */
 
-/* Where a path begins decides what it is; there are no URLs in :path. */
+/* The first byte decides the form of a target; :path has no URLs. */
 static void judge_target(weir_h2_stream *stream)
 {
 	weir_request *request = stream->request;
@@ -257,7 +258,7 @@ static void judge_target(weir_h2_stream *stream)
 		refuse(stream, 400, "the target * is for OPTIONS only");
 }
 
-/* END_STREAM frames the body; a length must agree with it. */
+/* END_STREAM ends the body; a length must agree with it. */
 static void judge_body(weir_h2_stream *stream, bool last)
 {
 	weir_head *head = &stream->request->head;
@@ -311,7 +312,7 @@ void weir_h2_head_end(weir_h2_stream *stream, bool last)
 		refuse_head(stream);
 		return;
 	}
-	/* What follows in the arena is behind the head. */
+	/* Later allocations start after the head. */
 	if (request->base == request->arena)
 		request->arena += stream->head_bytes;
 	h2->conn->requests++;

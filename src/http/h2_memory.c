@@ -6,11 +6,11 @@
 #include "base/mem.h"
 #include "http/h2.h"
 
-/* Before each block: its size, and so where it goes back to. */
+/* Before each block: its size, and the pool that it returns to. */
 typedef union header {
 	struct {
 		size_t size;
-		weir_pool *pool; /* NULL: it has memory of its own */
+		weir_pool *pool; /* NULL: from malloc */
 	};
 	_Alignas(16) char align[16];
 } header;

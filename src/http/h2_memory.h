@@ -3,10 +3,10 @@
 #define WEIR_HTTP_H2_MEMORY_H
 
 /*
- * Memory of a loop's HTTP/2 connections: pools of streams and parts, and for nghttp2, which allocates several small things for each request, an allocator with pools of a few
- * sizes. So a request's usual way has no malloc.
+ * Memory of a loop's HTTP/2 connections: pools of streams and parts, and an allocator with pools of a few
+ * sizes for nghttp2, which allocates several small objects per request. So a usual request needs no malloc.
  *
- * Threads: the loop's. Nothing may be alive at fini.
+ * Threads: the loop's. Nothing may be allocated at fini.
  */
 
 #include <nghttp2/nghttp2.h>

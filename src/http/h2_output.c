@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bodies of answers on their way: parts wait in their stream until nghttp2 asks for its next bytes, and then go to the link without being copied: nghttp2 only says how many.
+ * Bodies of answers. Parts wait in their stream until nghttp2 asks for the next bytes, and then go to the
+ * link without a copy: nghttp2 only decides how many.
  */
 #include <errno.h>
 #include <string.h>
@@ -23,7 +24,7 @@ static void file_unref(void *arg)
 	weir_mem_free(file);
 }
 
-/* Parts of answers that come whole are not counted: they are there anyhow. */
+/* Complete answers are not counted: their memory is in use anyway. */
 static void count(weir_h2_stream *stream, ssize_t bytes)
 {
 	if (stream->flags & WEIR_H2_COUNTS)
@@ -50,7 +51,7 @@ void weir_h2_free_parts(weir_h2_stream *stream)
 	}
 }
 
-/* There is something to send: nghttp2 hears of it. */
+/* Tells nghttp2 that there is something to send. */
 void weir_h2_awake(weir_h2_stream *stream)
 {
 	if (stream->flags & WEIR_H2_DEFERRED) {
@@ -90,7 +91,7 @@ int weir_h2_add_buf(weir_h2_stream *stream, weir_buf *buf, size_t offset, size_t
 	return 0;
 }
 
-/* Appended to the last buffer, if that is one of these and has room. What was sent of it before stays as it was. */
+/* Appends to the last buffer, if it is one of ours with room. Bytes already sent do not change. */
 int weir_h2_add_copy(weir_h2_stream *stream, const void *bytes, size_t length)
 {
 	weir_h2_part *part = stream->first != NULL ? stream->last : NULL;
@@ -127,7 +128,7 @@ static int add_file(weir_h2_stream *stream, weir_request *request, const weir_an
 	return 0;
 }
 
-/* Bytes that are the handler's own: copied, little ones into the request's memory. */
+/* Copies the handler's bytes, a few of them into the request's memory. */
 static int add_bytes(weir_h2_stream *stream, weir_request *request, const weir_answer *answer)
 {
 	if (answer->length > WEIR_H2_SMALL_BODY)
@@ -152,7 +153,7 @@ int weir_h2_add_body(weir_h2_stream *stream, weir_request *request, const weir_a
 
 /* ---- what nghttp2 asks for ---- */
 
-/* So much that it fits into the link as long as that is not half full. */
+/* So much fits into the link while it is less than half full. */
 static size_t frame_most(const weir_h2 *h2, size_t length)
 {
 	size_t room = h2->conn->loop->link_bytes / 2 - FRAME_HEAD;
@@ -224,7 +225,7 @@ static int send_pieces(weir_h2_stream *stream, const uint8_t *header, size_t len
 	return error;
 }
 
-/* A small frame from memory goes as one write: most answers are that. */
+/* A small frame from memory is one write, as for most answers. */
 static int send_small(weir_h2_stream *stream, const uint8_t *header, size_t length)
 {
 	char room[FRAME_HEAD + WEIR_H2_SMALL_BODY];
@@ -277,7 +278,7 @@ bool weir_h2_run_due(weir_h2 *h2)
 	return any;
 }
 
-/* Nothing is taken beyond the bound, but what finds nothing waiting. */
+/* Beyond the bound nothing is taken, unless nothing waits. */
 bool weir_h2_has_room(weir_h2_stream *stream, size_t length)
 {
 	size_t most = stream->h2->conn->loop->limits.output_bytes, bound = bound_of(stream);
@@ -285,7 +286,7 @@ bool weir_h2_has_room(weir_h2_stream *stream, size_t length)
 	    (stream->output == 0 || (stream->output <= bound && length <= bound - stream->output)))
 		return true;
 	stream->flags |= WEIR_H2_OWED;
-	/* More than it could ever take: no progress will tell. */
+	/* More than the output can ever take: no progress would trigger drained. */
 	if (stream->output == 0) {
 		set_due(stream);
 		weir_h2_go_on(stream->h2);
@@ -298,7 +299,7 @@ int weir_h2_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint
 {
 	weir_h2_stream *stream = source->ptr;
 	const weir_h2 *h2 = stream->h2;
-	/* One call of nghttp2 sends the frames of all streams: what the link would refuse waits until it has drained. */
+	/* nghttp2 sends frames of all streams at once; what the link would refuse waits for drained. */
 	if (weir_link_output(&h2->conn->link) + FRAME_HEAD + length > h2->conn->loop->link_bytes)
 		return NGHTTP2_ERR_WOULDBLOCK;
 	const weir_h2_part *part = stream->first;
@@ -311,7 +312,7 @@ int weir_h2_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint
 	return 0;
 }
 
-/* Room for a part counts only once it is there. */
+/* Called when the part is in: only then is it known how much room is left. */
 int weir_h2_part_added(weir_h2_stream *stream, int error)
 {
 	if (error != 0)

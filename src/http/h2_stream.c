@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams, from nghttp2's calls about them to the request and back. */
+/* Streams: from nghttp2's callbacks to requests, and back. */
 #include <string.h>
 
 #include "http/h2.h"
 
-/* ---- making and freeing ---- */
+/* ---- creating and freeing ---- */
 
 static weir_h2_stream *make(weir_h2 *h2, int32_t id)
 {
@@ -95,14 +95,14 @@ void weir_h2_stream_lose(weir_h2_stream *stream, uint32_t code, const char *erro
 		weir_request_gone(request, error);
 }
 
-/* ---- nghttp2's calls ---- */
+/* ---- nghttp2's callbacks ---- */
 
 static weir_h2_stream *find(nghttp2_session *session, int32_t id)
 {
 	return nghttp2_session_get_stream_user_data(session, id);
 }
 
-/* A guard has spoken: nothing more is read. */
+/* Ends the connection if a guard has objected: nothing more is read. */
 static int judged(weir_h2 *h2, const char *why)
 {
 	if (why == NULL)
@@ -160,7 +160,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 			weir_h2_trailers_begin(stream);
 		return 0;
 	}
-	/* Behind the last one: the client was told, or is about to be, that it may try elsewhere. */
+	/* Beyond the last stream: GOAWAY tells the client that it may try elsewhere. */
 	if (h2->flags & WEIR_H2_LAST) {
 		nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
 					  NGHTTP2_REFUSED_STREAM);
@@ -185,7 +185,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	return judged(h2, why);
 }
 
-/* A byte that no name or value has: nghttp2 would leave the field out, which is guessing. */
+/* An invalid byte in a name or value. nghttp2 would leave the field out, which would be guessing. */
 static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
 			     size_t name_length, const uint8_t *value, size_t value_length, uint8_t flags,
 			     void *user)
@@ -232,7 +232,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 			weir_h2_leave(h2);
 		break;
 	case NGHTTP2_RST_STREAM:
-		/* Answered or not is not asked: it takes a frame to have it open. */
+		/* Counted whether the stream was answered or not: opening it takes only one frame. */
 		return judged(h2, weir_h2_guard_reset(&h2->guard, weir_h2_now(h2)));
 	default:
 		break;
@@ -240,7 +240,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 	return 0;
 }
 
-/* Frames that nghttp2 refuses by a reset or an end of the connection. */
+/* Frames that nghttp2 refuses with a reset or by ending the connection. */
 static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int error, void *user)
 {
 	weir_h2 *h2 = user;
@@ -249,7 +249,7 @@ static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame
 	return 0;
 }
 
-/* Frames of unknown types have nothing to unpack. Without this function nghttp2 would skip them before on_begin_frame. */
+/* Unknown frames have nothing to unpack. Without this, nghttp2 would skip them before on_begin_frame. */
 static int unpack_nothing(nghttp2_session *session, void **ret_payload, const nghttp2_frame_hd *hd,
 			  void *user)
 {
@@ -295,7 +295,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
 	return 0;
 }
 
-/* What the client made the server reset costs it as much as a reset of its own. */
+/* A reset that the client has caused costs it as much as one of its own. */
 static int sent_reset(weir_h2 *h2, const nghttp2_frame *frame)
 {
 	weir_h2_stream *stream = find(h2->session, frame->hd.stream_id);
@@ -320,7 +320,7 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 	weir_h2_stream *stream;
 	switch (frame->hd.type) {
 	case NGHTTP2_DATA:
-		/* What makes clients send WINDOW_UPDATE. */
+		/* Clients send WINDOW_UPDATE because of this. */
 		weir_h2_guard_earned(&h2->guard, 2);
 		/* fall through */
 	case NGHTTP2_HEADERS:
@@ -339,7 +339,7 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 	return 0;
 }
 
-/* A head that is too large to be sent, or no memory for it. */
+/* The head is too large to be sent, or there is no memory for it. */
 static int on_frame_not_send(nghttp2_session *session, const nghttp2_frame *frame, int error, void *user)
 {
 	weir_h2_stream *stream = find(session, frame->hd.stream_id);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers: nghttp2 gets their heads at once and makes frames of them; of bodies it is told that there is one (h2_output.c). */
+/*
+ * Answers. nghttp2 gets their heads at once and frames them; it is told that there is a body, and asks for
+ * its bytes later (h2_output.c).
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -13,7 +16,7 @@
 
 static nghttp2_nv pair(weir_span name, weir_span value, uint8_t flags)
 {
-	/* nghttp2 does not write to what it copies. */
+	/* The casts are safe: nghttp2 only copies from these. */
 	return (nghttp2_nv){.name = (uint8_t *)(uintptr_t)name.at,
 			    .namelen = name.length,
 			    .value = (uint8_t *)(uintptr_t)value.at,
@@ -74,7 +77,7 @@ static void head_fini(head *h)
 		weir_mem_free(h->pairs);
 }
 
-/* As in the loop's lines, "Server: x\r\nDate: y\r\n". */
+/* Taken from the loop's lines, "Server: x\r\nDate: y\r\n". */
 static void put_own(head *h, weir_http_loop *loop)
 {
 	const char *lines = weir_http_lines(loop);
@@ -95,7 +98,7 @@ static bool tells_length(const weir_answer *answer)
 	       (answer->status != 304 || answer->length != 0);
 }
 
-/* Head of an answer, whose body nghttp2 will ask for, if there is one. */
+/* Submits the head of an answer. nghttp2 will ask for the body, if there is one. */
 static int submit(weir_h2_stream *stream, const weir_answer *answer, bool body)
 {
 	head h;
@@ -131,7 +134,7 @@ static void note_answer(weir_request *request, unsigned status)
 		request->first_byte_ns = weir_clock_now(weir_loop_clock(request->loop->loop));
 }
 
-/* From here on nobody adds to the answer or takes of the body, and the client's leaving is nobody's business. */
+/* From here on nobody adds to the answer, takes bytes of the body, or is told that the client leaves. */
 static void set_rest(weir_h2_stream *stream, weir_request *request)
 {
 	stream->flags |= WEIR_H2_WHOLE;
@@ -160,7 +163,7 @@ static int h2_begin(weir_request *request, const weir_answer *answer)
 {
 	note_answer(request, answer->status);
 	int error = submit(request->stream, answer, true);
-	/* The handler goes on writing; there is nobody to read it. */
+	/* The handler goes on writing, but the stream is reset. */
 	if (error != 0)
 		weir_h2_stream_reset(request->stream, NGHTTP2_INTERNAL_ERROR);
 	return 0;
@@ -226,7 +229,7 @@ static size_t h2_output(const weir_request *request)
 	return stream->output;
 }
 
-/* A copy in the request's memory, for when nghttp2 asks. Without memory they are left out: they may be. */
+/* Copies trailers into the request's memory for nghttp2. Without memory they may be left out. */
 static void keep_trailers(weir_h2_stream *stream, weir_request *request, const weir_field *trailers,
 			  size_t count)
 {
@@ -250,7 +253,7 @@ static void keep_trailers(weir_h2_stream *stream, weir_request *request, const w
 	stream->trailer_count = count;
 }
 
-/* Cut: RST_STREAM tells the client that it is not whole. */
+/* RST_STREAM tells the client that the answer is incomplete. */
 static void cut(weir_h2_stream *stream, weir_request *request)
 {
 	weir_h2_stream_reset(stream, NGHTTP2_INTERNAL_ERROR);
@@ -286,7 +289,7 @@ void weir_h2_sent(weir_h2_stream *stream)
 	}
 }
 
-/* ---- answers to what is no request ---- */
+/* ---- answers to malformed input ---- */
 
 void weir_h2_write_error(weir_h2_stream *stream, unsigned status, const char *why)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listeners of a running server: handed to a successor, closed, given other certificates. */
+/* Listeners of a running server: handed to a successor, closed, given new certificates. */
 #include <errno.h>
 
 #include "base/error.h"
@@ -19,7 +19,7 @@ size_t weir_http_fds(weir_http *http, unsigned number, int *ret_fds, size_t most
 	return count > 0 ? (size_t)count : 0;
 }
 
-/* Its connections refer to it, so it is kept for them, and its number is not. */
+/* The listener is kept for its connections, which refer to it. Its number becomes free. */
 void weir_http_close_listener(weir_http *http, unsigned number)
 {
 	weir_http_listener *at = weir_http_listener_at(http, number);
@@ -49,8 +49,9 @@ void weir_http_reap_listeners(weir_http *http)
 }
 
 /*
- * A thread that has read the pointer takes its own reference a moment later, in weir_tls_accept. So what is replaced is let go only when it has been
- * replaced WEIR_HTTP_OLD_TLS times more: no handshake takes that long to begin.
+ * A thread that has read the pointer takes its own reference a moment later, in weir_tls_accept. So a
+ * replaced one is freed only after WEIR_HTTP_OLD_TLS further replacements: no handshake takes that long to
+ * begin.
  */
 int weir_http_set_tls(weir_http *http, unsigned number, weir_tls *tls)
 {

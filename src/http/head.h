@@ -3,16 +3,18 @@
 #define WEIR_HTTP_HEAD_H
 
 /*
- * Between parse.c, which finds lines and fields, and framing.c, which knows what they mean for a message. Not for others.
+ * The interface between parse.c, which finds lines and fields, and framing.c, which knows what they mean. Not
+ * for others.
  *
- * Functions that judge return NULL, or a static sentence after having put the status to answer with into head->status.
+ * The weir_framing functions return NULL, or a static sentence with the status to answer with in
+ * head->status.
  */
 
 #include <string.h>
 
 #include "http/parse.h"
 
-/* What was found in fields so far (weir_head.marks). */
+/* Which fields were found so far (weir_head.marks). */
 enum weir_head_mark {
 	WEIR_MARK_HOST = 1 << 0,           /* a Host field */
 	WEIR_MARK_TARGET_HOST = 1 << 1,    /* the target names a host */
@@ -25,7 +27,7 @@ enum weir_head_mark {
 };
 
 #define WEIR_FIELD_BIT(name) (1ULL << WEIR_FIELD_##name)
-/* Fields that weir_framing_request_field or _answer_field wants to see. */
+/* Fields that weir_framing_request_field or _answer_field must see. */
 #define WEIR_FRAMING_FIELDS                                                                     \
 	(WEIR_FIELD_BIT(HOST) | WEIR_FIELD_BIT(CONNECTION) | WEIR_FIELD_BIT(CONTENT_LENGTH) |   \
 	 WEIR_FIELD_BIT(TRANSFER_ENCODING) | WEIR_FIELD_BIT(EXPECT) | WEIR_FIELD_BIT(UPGRADE) | \
@@ -38,28 +40,33 @@ static inline const char *weir_head_refuse(weir_head *head, uint16_t status, con
 }
 
 /*
- * A request of which the lines before `at` have been read; 0: none, or from where an earlier call stopped. WEIR_SCAN_REFUSED: error and status are in head. (parse.c, for scanners.)
+ * Parses a request whose lines before `at` have been read. at 0: none, or continue where an earlier call
+ * stopped. at WEIR_SCAN_REFUSED: error and status are in head already. (In parse.c, for scanners.)
  */
 weir_parse weir_parse_request_with_care(weir_head *head, const char *bytes, size_t length,
 					const weir_head_limits *limits, weir_head_field *fields, size_t at);
 
-/* The target is head->path, path_length (without query): finds its form, and host and path in it. */
+/* The target is head->path, path_length (without query): finds its form, its host and its path. */
 const char *weir_framing_target(weir_head *head, const char *bytes);
 const char *weir_framing_request_field(weir_head *head, const char *bytes, const weir_head_field *field);
 const char *weir_framing_answer_field(weir_head *head, const char *bytes, const weir_head_field *field);
-/* Those up to end that one of these wants to see, in their order, but for one that has been judged (NULL: none has). */
+/*
+ * Calls one of these for the fields before `end` that it must see, in order. Skips `but`, which has been
+ * judged already (NULL: none has).
+ */
 const char *weir_framing_fields(weir_head *head, const char *bytes, const weir_head_field *field,
 				const weir_head_field *end, const weir_head_field *but, bool answer);
 const char *weir_framing_trailer_field(weir_head *head, const weir_head_field *field);
-/* At the end of a head: is it whole, and how is its body framed? */
+/* At the end of a head: checks that it is complete, and finds how its body is framed. */
 const char *weir_framing_request(weir_head *head);
 const char *weir_framing_answer(weir_head *head, weir_method asked);
 
-/* ---- words ---- */
+/* ---- tokens ---- */
 
 /*
- * Whether a token is the text, which has lower-case letters, digits and '-' only: in all of these 0x20 is set, and setting it makes nothing else of a token's byte
- * into one of them. The parts overlap, so that none goes beyond the token. length <= 24.
+ * Whether a token equals the text, ignoring case. The text has only lower-case letters, digits and '-'. All
+ * of these have 0x20 set, and setting it turns no other tchar into one of them. The parts that are compared
+ * overlap, so that none extends beyond the token. length <= 24.
  */
 static inline uint64_t weir_differ8(const char *token, const char *text)
 {
@@ -99,24 +106,24 @@ static inline bool weir_token_is(const char *token, const char *text, size_t len
 
 #define WEIR_FIELD_LONGEST 19
 
-/* As large as a vector, and compared as one: the bits of `mask` are those of the text's bytes. Of WEIR_FIELD_OTHER all is 0. */
+/* As large as a vector: `mask` has the bits of the text's bytes. In WEIR_FIELD_OTHER everything is 0. */
 typedef struct weir_field_text {
-	char text[WEIR_FIELD_LONGEST + 1]; /* and a colon; no NUL */
-	uint16_t length;                   /* without it */
+	char text[WEIR_FIELD_LONGEST + 1]; /* with a colon; no NUL */
+	uint16_t length;                   /* without the colon */
 	uint16_t id;
 	uint32_t mask;
-	uint32_t framing; /* its bit, if it is one of WEIR_FRAMING_FIELDS */
+	uint32_t framing; /* its bit, if in WEIR_FRAMING_FIELDS */
 } weir_field_text;
 
 typedef struct weir_field_table {
 	weir_field_text names[WEIR_FIELD_COUNT]; /* by id */
-	uint16_t places
-		[256]; /* by weir_field_place: where in names the only one is that may be it, in bytes */
+	/* by weir_field_place: the offset in `names`, in bytes, of the only candidate */
+	uint16_t places[256];
 } weir_field_table;
 
 extern const weir_field_table weir_fields_known;
 
-/* The factor of letters is 8, so that 0x20, which is the case, makes no difference. length > 0. */
+/* Letters are multiplied by 8, so that 0x20, the bit of the case, vanishes from a byte. length > 0. */
 static inline uint8_t weir_field_place(const char *name, size_t length)
 {
 	return (uint8_t)(8U * ((uint8_t)name[0] + (uint8_t)name[length - 1]) + 3U * (unsigned)length);
@@ -145,12 +152,12 @@ static inline bool weir_is_line_end(const char *at)
 	return at[0] == '\r' && at[1] == '\n';
 }
 
-/* Keeps the field of a line: a token of at most UINT16_MAX bytes, a colon, bytes of a value up to stop. */
+/* Stores the field of a line: a token of at most UINT16_MAX bytes, a colon, a value up to stop. */
 static inline void weir_head_keep(weir_head_field *field, const char *bytes, size_t line, size_t colon,
 				  size_t stop)
 {
 	size_t begin = colon + 1;
-	/* Nearly all have one space. Of the bytes of a value only the two kinds of space are that small; the colon ends the loop. */
+	/* Nearly all values follow one space. Only space and tab are <= ' '; the colon ends the loop. */
 	begin += bytes[begin] == ' ';
 	if (__builtin_expect((uint8_t)bytes[begin] <= ' ' || (uint8_t)bytes[stop - 1] <= ' ', 0)) {
 		while ((uint8_t)bytes[stop - 1] <= ' ')

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A server's share of one loop: what its connections and requests have in common there. server.h says who may outlive whom. */
+/* What a server's connections and requests share on one loop. server.h says what may outlive what. */
 #include <string.h>
 #include <time.h>
 
@@ -11,7 +11,7 @@
 
 #define FREE_KEPT 256 /* blocks kept for the next requests: about 1 MB */
 
-/* Beyond the bound of answers: their heads, and what belongs to the protocol. */
+/* In addition to the bound of answers: heads, and the protocol's own bytes. */
 #define LINK_EXTRA 65536u
 
 /* ---- the date ---- */
@@ -45,7 +45,7 @@ static arrivals take_arrived_locked(weir_http_loop *loop)
 	return all;
 }
 
-/* Orders first: an answer that was given after one may free the request that it is about. */
+/* Orders first: an answer given after an order may free the request that the order is about. */
 static void arrive_all(arrivals all)
 {
 	while (all.ferry != NULL) {
@@ -70,9 +70,7 @@ static void arrive_posted(weir_post *post, void *arg)
 	arrive_all(all);
 }
 
-/*
- * Under the lock: without it home could be done with all of this, and the share be gone, before it is posted.
- */
+/* Under the lock: otherwise home could handle the arrivals, and free the share, before the post. */
 void weir_http_loop_announce_locked(weir_http_loop *loop)
 {
 	if (loop->arriving)
@@ -89,11 +87,11 @@ static void strand_all(weir_http_loop *loop)
 		conn->protocol->strand(conn);
 }
 
-/* Answers that are on their way are taken first, then every request is told that its client is gone. Whatever is answered later stays where it is. */
+/* Takes arrived answers, then tells all requests that their client has gone. Later answers: server.h. */
 static void loop_ends(weir_ending *ending)
 {
 	weir_http_loop *loop = (weir_http_loop *)(void *)((char *)ending - offsetof(weir_http_loop, ending));
-	/* The last request may go here, and the share with it. */
+	/* Keeps the share alive, since the last request may be freed here. */
 	weir_http_loop_ref(loop);
 	pthread_mutex_lock(&loop->lock);
 	arrivals before = take_arrived_locked(loop);
@@ -105,17 +103,14 @@ static void loop_ends(weir_ending *ending)
 	bool arriving = loop->arriving;
 	loop->over = true;
 	pthread_mutex_unlock(&loop->lock);
-	/*
-	 * From here on nobody posts it. One that is left would run in a last turn, when the share may be
-	 * gone.
-	 */
+	/* Nobody posts from here on. A post that is left would run when the share may be freed. */
 	if (arriving)
 		weir_loop_unpost(loop->loop, &loop->arrive_post);
 	arrive_all(late);
 	weir_http_loop_unref(loop);
 }
 
-/* ---- making and freeing ---- */
+/* ---- creating and freeing ---- */
 
 static void table_posted(weir_post *post, void *arg)
 {
@@ -126,7 +121,7 @@ static void table_posted(weir_post *post, void *arg)
 	weir_table *old = loop->table;
 	loop->table = table;
 	weir_table_drop(old);
-	/* A new table may be where an old one was. */
+	/* The cached heads refer to the old table by address, which a new table may reuse. */
 	memset(loop->shed_heads, 0, sizeof(loop->shed_heads));
 }
 
@@ -200,7 +195,7 @@ static void destroy(weir_http_loop *loop)
 		next = request->next;
 		weir_mem_free(request);
 	}
-	/* Over, it has been removed. */
+	/* If it is over, the ending has been removed already. */
 	if (!loop->over)
 		weir_loop_remove_ending(&loop->ending);
 	weir_pool_fini(&loop->conn_pool);
@@ -238,7 +233,7 @@ void weir_http_loop_leave(weir_http_loop *loop)
 	weir_http_loop_unref(loop);
 }
 
-/* Others may do the same now. */
+/* Other threads may do the same at this time. */
 static void give_over(weir_http_loop *loop, weir_request *request)
 {
 	pthread_mutex_lock(&loop->lock);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sessions of requests: what an answer makes known, what is counted, what an operator and a successor are told. Who is a member is found by routes.c, before the offer.
+ * Sessions of requests: what an answer makes known, what is counted, and what operators and successors are
+ * told. routes.c finds out before the offer who is a member.
  *
- * A session becomes known by an answer to a request that was let in: the identifier that the answer sets, or, if it sets none, the one that the request
- * had. An answer that sets another identifier than the request had has not accepted that one, so it does not count. A refusal for overload ends it; one by a quota does
- * not, as that says nothing about the service.
+ * A session becomes known by an answer to an admitted request: by the identifier that the answer sets or, if
+ * it sets none, the one in the request. If the answer sets another identifier, it has not accepted the
+ * request's, which does not count. A refusal for overload ends the session. A refusal by a quota does not, as
+ * it says nothing about the service.
  */
 #include <string.h>
 #include <time.h>
@@ -23,7 +25,7 @@ static weir_span trim(weir_span text)
 	return text;
 }
 
-/* What comes before the sign; *rest becomes what comes after it, and has no address where there is no sign. */
+/* The text before the sign. *rest becomes the text after it; without a sign its address is NULL. */
 static weir_span before(weir_span *rest, char sign)
 {
 	weir_span all = *rest;
@@ -33,7 +35,7 @@ static weir_span before(weir_span *rest, char sign)
 	return trim((weir_span){all.at, length});
 }
 
-/* Whether the attributes end the cookie's life at once. */
+/* Whether the attributes expire the cookie at once. */
 static bool is_deleted(weir_span attributes, int64_t now_s)
 {
 	while (attributes.at != NULL) {
@@ -44,7 +46,7 @@ static bool is_deleted(weir_span attributes, int64_t now_s)
 			size_t zeros = 0;
 			while (zeros < value.length && value.at[zeros] == '0')
 				zeros++;
-			return value.at[0] == '-' || zeros == value.length; /* it counts before Expires */
+			return value.at[0] == '-' || zeros == value.length; /* has precedence over Expires */
 		}
 		if (weir_span_is(name, WEIR_SPAN("expires")) && value.length > 0) {
 			int64_t until_s = weir_date_parse(value, now_s);
@@ -75,7 +77,10 @@ static int64_t wall_clock_s(void)
 	return now.tv_sec;
 }
 
-/* The hash of the identifier that the answer sets, 0 where it deletes it; false: it says nothing of it. The last one counts, as with clients. */
+/*
+ * The hash of the identifier that the answer sets, 0 if it deletes it; false: it does neither. The last one
+ * counts, as in clients.
+ */
 static bool find_issued(const weir_session_rule *rule, const weir_reply *reply, uint64_t *ret_hash)
 {
 	weir_span id;
@@ -95,10 +100,10 @@ void weir_request_remember(weir_request *request, const weir_reply *reply)
 	unsigned state = __atomic_load_n(&request->event.state, __ATOMIC_RELAXED);
 	unsigned status = reply->status;
 	uint64_t hash = 0;
-	/* Only what was let in, and what its handler neither failed nor refused. */
+	/* Only admitted requests that their handler has neither failed nor refused. */
 	if ((state != WEIR_EVENT_HANDLING && state != WEIR_EVENT_HELD) || status >= 500 || status == 429)
 		return;
-	/* A login page may come with 401 and an identifier: its user was let in. */
+	/* A login page may have status 401 and set an identifier: its user was admitted. */
 	if (!find_issued(rule, reply, &hash) && status < 400 && request->standing == WEIR_NEWCOMER)
 		hash = request->session;
 	if (hash == 0)
@@ -121,9 +126,9 @@ void weir_request_count_standing(const weir_request *request)
 			    (weir_standing)request->standing, request->shed != WEIR_ADMITTED);
 }
 
-/* ---- what is told ---- */
+/* ---- reports ---- */
 
-/* A reference, as a look at all of them takes longer than the lock should be held. */
+/* Returns a reference, since walking all sessions would hold the lock for too long. */
 weir_sessions *weir_http_sessions(weir_http *http, uint32_t at, char *ret_text, size_t size,
 				  uint64_t *ret_idle_ns)
 {

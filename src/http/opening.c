@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes before the first request, as the listener wants it: a PROXY header, a TLS handshake, and the first bytes, which tell HTTP/2 by
- * prior knowledge from HTTP/1. A listener that wants none of these speaks HTTP/1 from its first byte.
+ * What comes before the first request, as the listener is configured: a PROXY header, a TLS handshake, and
+ * the first bytes, which tell HTTP/2 with prior knowledge from HTTP/1. A listener with none of these speaks
+ * HTTP/1 from the first byte.
  *
  *	PROXY header ──▶ TLS handshake ──ALPN──▶ HTTP/2 or HTTP/1
  *	             └─▶ first bytes ──────────▶ HTTP/2 or HTTP/1
@@ -26,7 +27,7 @@ static uint64_t now_of(const weir_http_conn *conn)
 	return weir_loop_time(conn->loop->loop);
 }
 
-/* ---- ends before there was a request ---- */
+/* ---- ends before the first request ---- */
 
 static void opening_timeout(weir_http_conn *conn)
 {
@@ -34,7 +35,7 @@ static void opening_timeout(weir_http_conn *conn)
 	weir_conn_abort(conn->link.conn, -ETIMEDOUT);
 }
 
-/* Its first request may be on its way. */
+/* Its first request may be on its way, so it gets a moment. */
 static void opening_drain(weir_http_conn *conn)
 {
 	if (conn->link.tls == NULL)
@@ -73,14 +74,14 @@ static void malformed(weir_http_conn *conn, const char *error)
 
 /* ---- which protocol ---- */
 
-/* The bytes that came before they could be told apart, as the first data of the protocol. */
+/* Passes the bytes that arrived before the protocol was known to the protocol. */
 static void give_bytes(weir_http_conn *conn, weir_buf *buf, size_t offset, size_t length)
 {
 	if (length > 0)
 		conn->link.ops->data(&conn->link, buf, offset, length);
 }
 
-/* HTTP/2 takes over here, with the preface still to be read. */
+/* HTTP/2 starts here, and reads the preface itself. */
 static void start_h2(weir_http_conn *conn, weir_buf *buf, size_t offset, size_t length)
 {
 	int error = weir_h2_start(conn);
@@ -96,7 +97,7 @@ static void start_h1(weir_http_conn *conn, weir_buf *buf, size_t offset, size_t 
 	give_bytes(conn, buf, offset, length);
 }
 
-/* How many of the bytes are as in the preface. */
+/* How many of the bytes match the preface. */
 static size_t alike(const char *bytes, size_t length)
 {
 	size_t count = 0;
@@ -105,9 +106,9 @@ static size_t alike(const char *bytes, size_t length)
 	return count;
 }
 
-/* ---- bytes of the opening: gathered until they can be told ---- */
+/* ---- bytes of the opening: collected until the protocol is known ---- */
 
-/* Uses the bytes and goes on; false: more are needed. */
+/* Uses the bytes and goes on; false: it needs more. */
 typedef bool opening_step(weir_http_conn *conn, weir_buf *buf, size_t offset, size_t length);
 
 static void step_with(weir_link *link, weir_buf *buf, size_t offset, size_t length, opening_step *step)
@@ -161,12 +162,12 @@ static void tls_ready(weir_link *link)
 		weir_h1_start(conn);
 }
 
-/* Data comes when it is ready, and then to the protocol. */
+/* Data arrives after the handshake, and goes to the protocol. */
 static void tls_data(weir_link *link, weir_buf *buf, size_t offset, size_t length)
 {
 }
 
-/* Who only looks whether somebody listens, or changes its mind, is nobody's mistake. */
+/* Port scans, and clients that leave, appear only at the debug level: nobody made a mistake. */
 static void tell_handshake(const weir_http_conn *conn, int why)
 {
 	const char *error = weir_tls_error(&conn->link);
@@ -202,7 +203,7 @@ static int start_tls(weir_http_conn *conn, weir_buf *buf, size_t offset, size_t 
 	weir_tls *tls = __atomic_load_n(&listener->tls, __ATOMIC_ACQUIRE);
 	int error = weir_tls_accept(&conn->link, tls, listener->http->handshakes, conn->loop->link_bytes);
 	if (error != 0) {
-		conn->link.ops = &detect_ops; /* nothing but closed comes */
+		conn->link.ops = &detect_ops; /* only closed will be called */
 		return error;
 	}
 	weir_http_gauge(&conn->loop->counts.tls_open, 1);

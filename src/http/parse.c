@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Heads: lines, and fields in them. A reader walks through phases:
+ * Heads: lines, and the fields in them. A reader walks through phases:
  *
  *	request   START → METHOD → PATH → [QUERY] → VERSION → LINE
  *	answer    STATUS → REASON → LINE
  *	trailers  LINE
  *	fields    LINE → NAME → VALUE → LINE, until the empty line
  *
- * Each phase is one scan. Where the bytes end within it, phase and place are kept in the head and the next call goes on there: nothing is looked at twice, and what a prefix
- * of a head is told does not depend on how it arrived. Places of fields are not kept between calls (the array may be another one, and short of the last call nobody wants
- * them): a head that came in parts is walked once more when its end is there.
+ * Each phase is one scan. If the bytes end within it, phase and position are kept in the head and the next
+ * call continues there. So no byte is scanned again while more arrive, and the result for a prefix does not
+ * depend on how it arrived. Fields are not kept between calls: the array may be another one, and only the
+ * last call's matter. So a head that arrived in parts is parsed once more when it is complete.
  *
- * Nobody looks beyond a limit: a scan ends there, and running out of bytes there is the refusal. So too long is too long whatever comes after it.
+ * No scan goes beyond a limit; running out of bytes there is the refusal. So a head is too long whatever
+ * follows.
  *
- * What is here reads with care: anything, from any place on, and says what is wrong. Lines as nearly everybody writes them are not even seen here: a scanner takes them (scan.h), from the beginning of a request
- * that is fresh, and again behind each line that had to be read here. A step takes a place and returns the next one; where more bytes are needed or something is refused, it returns STOPPED and leaves the
- * result in the reader.
+ * This file reads carefully: anything, from any position, with an error for what is wrong. Lines of the usual
+ * form do not come here. A scanner (scan.h) takes them, from the start of a fresh request, and again after
+ * each line that had to be read here. A step takes a position and returns the next one. If it needs more
+ * bytes or refuses something, it returns STOPPED and leaves the result in the reader.
  */
 
 #include <string.h>
@@ -49,15 +52,15 @@ enum kind {
 	TRAILERS,
 };
 
-/* What stays the same during a call. */
+/* Constant during a call, except for the result. */
 typedef struct reader {
 	const weir_scanner *scan;
 	const char *bytes;
-	size_t end; /* of the bytes, or of what may be looked at */
+	size_t end; /* of the bytes, or the limit if that is lower */
 	weir_head *head;
 	const weir_head_limits *limits;
 	weir_head_field *fields;
-	weir_parse result; /* where a step STOPPED */
+	weir_parse result; /* after a step has STOPPED */
 } reader;
 
 /* ---- ends of a call ---- */
@@ -82,7 +85,7 @@ COLD static size_t run_out(reader *r, size_t at, enum phase phase)
 				  : refuse(r, 431, "the head is too long");
 }
 
-/* CR is at hand; LF must follow. */
+/* CR is at `at`; LF must follow. */
 static inline size_t read_line_end(reader *r, size_t at, enum phase phase)
 {
 	if (unlikely(at + 1 == r->end))
@@ -111,12 +114,15 @@ static const char *why_no_name(const char *bytes, size_t line, size_t at)
 	}
 }
 
-/* Where the name of a line ends, and where what follows its colon does; no colon: both are where the name ends. */
+/* Where a line's name ends, and where its value ends. Without a colon both are the end of the name. */
 typedef struct line_ends {
 	size_t colon, stop;
 } line_ends;
 
-/* Where the next line begins; where this one is not whole, or wrong: what it is short of. The length of a name has 16 bits in weir_head_field. */
+/*
+ * Returns the start of the next line, or STOPPED if this one is incomplete or malformed. A name's length has
+ * 16 bits in weir_head_field.
+ */
 static size_t end_line(reader *r, size_t line, line_ends found)
 {
 	r->head->line = (uint32_t)line;
@@ -136,7 +142,7 @@ static size_t end_line(reader *r, size_t line, line_ends found)
 	return read_line_end(r, found.stop, PHASE_VALUE);
 }
 
-/* What the field means, which is behind those that count; it counts then. The place given, or STOPPED. */
+/* Judges what the field after the last one means, and adds it. Returns next, or STOPPED. */
 static size_t judge_field(reader *r, enum kind kind, size_t next)
 {
 	const weir_head_field *field = &r->fields[r->head->field_count];
@@ -152,7 +158,7 @@ static size_t judge_field(reader *r, enum kind kind, size_t next)
 	return next;
 }
 
-/* Where a line ends whose name was looked at up to at. */
+/* The ends of a line whose name has been scanned up to `at`. */
 static line_ends scan_line(const reader *r, size_t at)
 {
 	line_ends found;
@@ -171,7 +177,7 @@ static size_t keep_line(reader *r, enum kind kind, size_t line, line_ends found)
 	return judge_field(r, kind, next);
 }
 
-/* The rest of a line whose beginning an earlier call saw. */
+/* The rest of a line that an earlier call has begun. */
 COLD static size_t resume_line(reader *r, enum kind kind)
 {
 	weir_head *head = r->head;
@@ -183,7 +189,7 @@ COLD static size_t resume_line(reader *r, enum kind kind)
 	return keep_line(r, kind, head->line, found);
 }
 
-/* Lines of the usual shape, if there are any. Trailers are too rare for that. */
+/* Takes lines of the usual form, if any. Trailers are too rare to be worth it. */
 static inline size_t take_usual_fields(reader *r, enum kind kind, size_t at)
 {
 	if (kind == TRAILERS)
@@ -192,7 +198,7 @@ static inline size_t take_usual_fields(reader *r, enum kind kind, size_t at)
 	return at != WEIR_SCAN_REFUSED ? at : refuse(r, r->head->status, r->head->error);
 }
 
-/* Fields up to the empty line and with it. */
+/* Reads fields, up to and including the empty line. */
 static size_t read_fields(reader *r, enum kind kind, size_t at)
 {
 	weir_head *head = r->head;
@@ -235,7 +241,7 @@ weir_method weir_method_find(weir_span text)
 	return find_method(text.at, text.length);
 }
 
-/* One empty line before a request is let pass (RFC 9112 2.2). */
+/* Skips one empty line before a request (RFC 9112 2.2). */
 static size_t read_start(reader *r)
 {
 	size_t at = 0;
@@ -262,7 +268,7 @@ static size_t read_method(reader *r, size_t at)
 	return at + 1;
 }
 
-/* Nearly all requests begin so. */
+/* Nearly all requests are GETs. */
 static inline bool is_get(const reader *r)
 {
 	return r->end >= 4 && memcmp(r->bytes, "GET ", 4) == 0;
@@ -276,14 +282,14 @@ static inline size_t take_get(reader *r)
 	return 4;
 }
 
-/* The space after a target is before this: a version follows it, and that is the line. */
+/* The space after the target must be before this, since "HTTP/1.1" follows it on the line. */
 static inline size_t target_limit(const reader *r)
 {
 	size_t most = (size_t)r->head->start + r->limits->line_bytes;
 	return most > 8 ? most - 8 : 0;
 }
 
-/* How far a part of the target goes. */
+/* The end of a part of the target. */
 static inline size_t scan_target(reader *r, size_t at, weir_scan_fn *scan, enum phase phase)
 {
 	size_t most = target_limit(r), stop = most < r->end ? most : r->end;
@@ -301,7 +307,7 @@ static const char *why_no_target(char c)
 	return c == '#' ? "a fragment in the target" : "a byte that no target has";
 }
 
-/* The target is over at the place given. */
+/* The target ends at `at`. */
 static inline size_t judge_target(reader *r, size_t at)
 {
 	weir_head *head = r->head;
@@ -342,8 +348,8 @@ static inline bool is_digit(char c)
 }
 
 /*
- * A pattern of a few bytes: '0' stands for a digit, others for themselves. These few are looked at again until all of them are there:
- * at is where the phase begins. Returns it, or STOPPED.
+ * Matches a few bytes with a pattern, in which '0' stands for any digit. The phase starts at `at`, and its
+ * bytes are read again until all are there. Returns `at`, or STOPPED.
  */
 COLD static size_t read_pattern(reader *r, size_t at, size_t skip, const char *pattern, enum phase phase)
 {
@@ -382,7 +388,7 @@ static inline size_t read_version(reader *r, size_t at)
 	return at + 10;
 }
 
-/* From the beginning, or from where the last call stopped. */
+/* From the start, or from where the last call stopped. */
 static size_t read_request_line(reader *r)
 {
 	enum phase phase = r->head->phase;
@@ -404,7 +410,7 @@ static size_t read_request_line(reader *r)
 	return read_version(r, at);
 }
 
-/* The first line is before `at`; 0: it is still to be read. */
+/* The first line ends before `at`; 0: it has not been read. */
 static size_t read_request(reader *r, size_t at)
 {
 	if (at == 0)
@@ -423,7 +429,7 @@ static inline bool is_usual_status(const reader *r)
 	       is_digit(r->bytes[10]) && is_digit(r->bytes[11]);
 }
 
-/* "HTTP/1.1 200" and what is after it: a space, or already the end of the line, as some servers have it. */
+/* "HTTP/1.1 200", then a space, or the end of the line, as some servers send it. */
 static size_t read_status(reader *r)
 {
 	const char *digits = r->bytes + 9;
@@ -496,7 +502,7 @@ void weir_head_init(weir_head *head)
 	memset(head, 0, sizeof(*head));
 }
 
-/* Whatever is not the usual: from where that ended, or from where the last call stopped. */
+/* Reads what a scanner did not take, from there or from where the last call stopped. */
 weir_parse weir_parse_request_with_care(weir_head *head, const char *bytes, size_t length,
 					const weir_head_limits *limits, weir_head_field *fields, size_t at)
 {

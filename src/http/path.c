@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Paths made clean, so that rules and files see one spelling of each. Escapes are decoded first and once, then segments are judged: "%2e%2e" is "..", "%252e" is "%2e".
+ * Normalised paths, so that rules and files see one spelling of each. Escapes are decoded first and once,
+ * then segments are judged: "%2e%2e" is "..", "%252e" is "%2e".
  */
 
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "http/digits.h"
 #include "http/parse.h"
 
-/* The byte at *at, which moves on; -1: none that a path may have. */
+/* The decoded byte at *at, which advances; -1: not allowed in a path. */
 static int take_byte(weir_span path, size_t *at)
 {
 	char c = path.at[(*at)++];
@@ -30,7 +31,7 @@ bool weir_path_decodes(weir_span path)
 	while ((at = memchr(at, '%', (size_t)(end - at))) != NULL) {
 		size_t next = (size_t)(at - path.at);
 		int byte = take_byte(path, &next);
-		/* A '/' that is data stays so for whoever does not decode it: only what is compared must do without. */
+		/* An escaped '/' is allowed: paths that are passed on are not decoded. */
 		if (byte < 0 && !(end - at > 2 && at[1] == '2' && (at[2] | 0x20) == 'f'))
 			return false;
 		at++;
@@ -39,8 +40,9 @@ bool weir_path_decodes(weir_span path)
 }
 
 /*
- * to[begin .. end) is a segment, after the '/' at begin - 1. Where the next one begins: there again if this one vanishes, one back if it is "..";
- * 0: above the root. The '/' after it is the caller's.
+ * to[begin .. end) is a segment, after the '/' at begin - 1. Returns where the next one starts: at begin if
+ * this one vanishes, one segment back after "..", 0 if that is above the root. The caller adds the '/' after
+ * it.
  */
 static size_t close_segment(const char *to, size_t begin, size_t end)
 {
@@ -66,7 +68,7 @@ static bool has_dot_segment(const char *path, size_t length)
 
 bool weir_path_clean(weir_span path, char *ret_path, size_t size, size_t *ret_length, bool *ret_dot)
 {
-	size_t at = 0, begin = 1, end = 1; /* of the segment being made */
+	size_t at = 0, begin = 1, end = 1; /* of the current segment */
 	if (size < 2 || (path.length > 0 && path.at[at++] != '/'))
 		return false;
 	ret_path[0] = '/';

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Both versions of the PROXY header. Whatever is not exactly as the specification has it is BAD, as soon as that is certain: the address decides
- * who a client is taken for.
+ * Both versions of the PROXY header. Anything that deviates from the specification is BAD as soon as that is
+ * certain, because the address decides who the client is.
  */
 #include "http/proxy_header.h"
 
@@ -35,7 +35,7 @@ static uint32_t get32(const uint8_t *bytes)
 #define V1_BYTES_MAX 107
 #define V1_PREFIX    "PROXY "
 
-/* The next word, ended by one space or by the end of the line; a word is not empty and fits. */
+/* The next word, ended by one space or the end of the line. A word is not empty and fits. */
 static bool next_word(const char **at, const char *end, char *ret_word, size_t size)
 {
 	const char *space = memchr(*at, ' ', (size_t)(end - *at));
@@ -77,7 +77,7 @@ static in_port_t *port_of(struct sockaddr_storage *address)
 					     : &((struct sockaddr_in6 *)(void *)address)->sin6_port;
 }
 
-/* The line between prefix and CRLF. */
+/* The line between the prefix and CRLF. */
 static weir_parse read_line(weir_proxy_header *header, const char *at, const char *end)
 {
 	char word[INET6_ADDRSTRLEN];
@@ -149,7 +149,7 @@ static int addresses_length(uint8_t family)
 
 static uint32_t crc32c_add(uint32_t crc, const uint8_t *bytes, size_t length)
 {
-	/* By half bytes: these headers are short and rare. */
+	/* Four bits at a time: these headers are short and rare. */
 	static const uint32_t table[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1,
 					   0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
 					   0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
@@ -162,7 +162,7 @@ static uint32_t crc32c_add(uint32_t crc, const uint8_t *bytes, size_t length)
 	return crc;
 }
 
-/* Of the whole header, the four bytes of the checksum itself counted as zero. */
+/* Covers the whole header, with the four bytes of the checksum itself as zeros. */
 static bool checksum_is_right(const uint8_t *bytes, size_t length, size_t sum_at)
 {
 	static const uint8_t zero[4];
@@ -172,7 +172,7 @@ static bool checksum_is_right(const uint8_t *bytes, size_t length, size_t sum_at
 	return crc == get32(bytes + sum_at);
 }
 
-/* Type, length and value, up to the end. */
+/* TLVs up to the end of the header. */
 static weir_parse check_extras(weir_proxy_header *header, const uint8_t *bytes, size_t at)
 {
 	bool summed = false;
@@ -209,7 +209,7 @@ static void read_client(weir_proxy_header *header, const uint8_t *addresses, uin
 	}
 }
 
-/* What the first 16 bytes, or as many as there are, already tell. */
+/* Checks what is there of the first 16 bytes. */
 static const char *v2_mistake(const uint8_t *bytes, size_t length)
 {
 	if (length > 12 && bytes[12] != LOCAL && bytes[12] != PROXY)
@@ -234,7 +234,7 @@ static weir_parse parse_v2(weir_proxy_header *header, const uint8_t *bytes, size
 	if (length < V2_HEAD_BYTES || length < V2_HEAD_BYTES + get16(bytes + 14))
 		return WEIR_PARSE_MORE;
 	header->length = V2_HEAD_BYTES + get16(bytes + 14);
-	/* The balancer's own connection, a health check say: what else it says is to be ignored. */
+	/* The balancer's own connection, such as a health check. The rest is to be ignored. */
 	if (bytes[12] == LOCAL) {
 		header->local = true;
 		return WEIR_PARSE_DONE;

@@ -3,7 +3,8 @@
 #define WEIR_HTTP_PROXY_HEADER_H
 
 /*
- * The PROXY protocol's header, versions 1 and 2, as a balancer sends it before the client's own bytes. Pure.
+ * Parses the header of the PROXY protocol, versions 1 and 2, which a balancer sends before the client's
+ * bytes. A pure function.
  */
 
 #include <sys/socket.h>
@@ -12,12 +13,15 @@
 
 typedef struct weir_proxy_header {
 	size_t length;                  /* bytes used */
-	bool local;                     /* LOCAL or UNKNOWN: the connection's own address counts */
+	bool local;                     /* LOCAL or UNKNOWN: use the connection's own address */
 	struct sockaddr_storage client; /* unless local */
 	const char *error;
 } weir_proxy_header;
 
-/* At most 107 bytes of version 1, 16 + 4096 of version 2 (TLVs are skipped; a CRC-32C among them is checked). MORE: the same bytes and more are wanted. */
+/*
+ * At most 107 bytes in version 1, 16 + 4096 in version 2. TLVs are skipped, but a CRC-32C among them is
+ * checked. MORE: call again with the same bytes and more.
+ */
 weir_parse weir_proxy_header_parse(weir_proxy_header *ret_header, const char *bytes, size_t length);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Turning requests away: as the route says, with when to come again and why. What is the same from one rejection to the next, and under overload
- * that is nearly all of it, is put together once and kept (reject.h).
+ * Rejects requests the way the route asks for, with a reason and a Retry-After. Under overload nearly
+ * everything in a rejection is the same as in the one before, so it is put together once and cached
+ * (reject.h).
  */
 #include <string.h>
 
@@ -14,7 +15,10 @@
 #include "stage/runtime.h"
 
 #define RETRY_MOST_S 86400
-/* How long a law's word on when to come again is good enough for other requests of that kind: clients are told whole seconds. */
+/*
+ * How long a law's answer on when to retry is reused for other requests of that stage, class and reason.
+ * Clients are told whole seconds.
+ */
 #define RETRY_GOOD_NS (10 * WEIR_NS_PER_MS)
 
 static const char plain_text[] = "overloaded, try again later\n";
@@ -23,7 +27,7 @@ _Static_assert(sizeof(plain_text) - 1 == 28, "plain_fields says how long it is")
 
 /* ---- the head ---- */
 
-/* Names are the operator's; whatever is in them, the line stays one line with three parts. */
+/* Operators choose the names. Whatever they contain, the result stays one line with three parts. */
 static size_t put_name(char *to, size_t room, const char *name)
 {
 	size_t length = 0;
@@ -47,12 +51,12 @@ static char *put_bytes(char *to, const char *bytes, size_t length)
 	return to + length;
 }
 
-/* The longest status line has 46 bytes, the keys of Weir-Shed 31, plain_fields 66. */
+/* The longest status line has 46 bytes, the keys of Weir-Shed with CRLF 34, plain_fields 59. */
 _Static_assert(sizeof(((weir_shed_head *)NULL)->text) >=
 		       sizeof(((weir_http_loop *)NULL)->lines) + 3 * WEIR_SHED_NAME_MOST + 160,
 	       "a head fits");
 
-/* Who turned it away and why. */
+/* Which stage rejected it, and why. */
 static char *put_details(weir_shed_head *head, char *to)
 {
 	char *value = to + sizeof("Weir-Shed: ") - 1;
@@ -107,7 +111,7 @@ static unsigned seconds_of(uint64_t ns)
 	return seconds == 0 ? 1 : (unsigned)seconds;
 }
 
-/* How the route wants it, where that is not plain. */
+/* What the route wants instead of a plain rejection. */
 static void dress(weir_reply *reply, const weir_route *route, weir_field *field)
 {
 	if (route != NULL && route->reject == WEIR_REJECT_REDIRECT) {
@@ -144,7 +148,7 @@ static void answer_canned(weir_request *request, const weir_canned *canned)
 	request->codec->canned(request, canned);
 }
 
-/* route NULL: plainly. */
+/* route NULL: a plain rejection. */
 static inline void turn_away(weir_request *request, const weir_route *route, const weir_shed_head *head,
 			     uint64_t retry_after_ns)
 {
@@ -199,7 +203,7 @@ static __attribute__((noinline)) void ask_law(weir_shed_head *head, uint64_t now
 	head->wait_until_ns = now_ns + RETRY_GOOD_NS;
 }
 
-/* Clients told to come back at the same time would come back at the same time: up to half as much is added. */
+/* Adds up to half of the wait at random, so that clients do not all return at the same time. */
 static uint64_t spread(weir_http_loop *loop, uint64_t wait_ns)
 {
 	loop->shed_mix += WEIR_MIX_STEP;
@@ -221,7 +225,7 @@ void weir_request_shed(weir_request *request, weir_verdict why)
 
 /* ---- by handlers ---- */
 
-/* What is known of it, if the last offer or drop on this thread was about it. */
+/* What is known about the shed, if the last offer or drop on this thread was this request's. */
 static const weir_why *known(const weir_request *request, weir_verdict why, weir_why *ret_known)
 {
 	if (weir_why_shed(ret_known) && ret_known->verdict == why && ret_known->klass == request->event.klass)

@@ -3,8 +3,9 @@
 #define WEIR_HTTP_REJECT_H
 
 /*
- * Heads of plain rejections as HTTP/1 writes them, from the status line to "Retry-After: ". A loop keeps some of them, each for the status, stage, class and reason that it
- * was last put together for, and with it when that stage's law wants such requests again. Under overload a rejection is a copy of one and a number.
+ * Heads of plain rejections as HTTP/1 writes them, from the status line to "Retry-After: ". A loop caches
+ * some, by status, stage, class and reason, with the time after which that stage's law wants such requests
+ * again. Under overload a rejection is a copy of a cached head and a number.
  *
  * Threads: the loop's.
  */
@@ -15,14 +16,14 @@
 #define WEIR_SHED_NAME_MOST 64
 
 typedef struct weir_shed_head {
-	const char *stage; /* compared by its place; NULL: empty */
+	const char *stage; /* compared by address; NULL: empty */
 	const weir_routes *routes;
 	uint16_t status;
 	uint8_t klass, why;
-	uint16_t value, value_length; /* of Weir-Shed, in text; length 0: it is not told */
+	uint16_t value, value_length; /* of Weir-Shed, in text; length 0: not sent */
 	uint16_t length;
-	uint64_t good_until_ns;          /* then the date in text is another */
-	uint64_t wait_ns, wait_until_ns; /* what the law said last, and when it is asked again */
+	uint64_t good_until_ns;          /* when the date in text changes */
+	uint64_t wait_ns, wait_until_ns; /* what the law said last, and when to ask again */
 	char text[3 * WEIR_SHED_NAME_MOST + 384];
 } weir_shed_head;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests: their memory, their way from a parsed head to a stage, their end. What holds is said in request.h. */
+/* Requests: memory, the way from a parsed head to a stage, the end. request.h has the invariants. */
 #include "http/request.h"
 
 #include <string.h>
@@ -95,7 +95,7 @@ static void *alloc_chunk(weir_request *request, size_t bytes)
 	chunk->next = request->chunks;
 	request->chunks = chunk;
 	request->chunk_bytes += size;
-	/* The block's own rest is small: whatever comes next goes to the chunk. */
+	/* What is left of the block is small, so what comes next goes into the chunk. */
 	request->arena = chunk->bytes + bytes;
 	request->arena_end = chunk->bytes + size;
 	return chunk->bytes;
@@ -136,7 +136,7 @@ void weir_request_secured(weir_request *request, const char *subject)
 
 static bool copy_head(weir_request *request, const char *base)
 {
-	/* It has been put together here. */
+	/* HTTP/2 has put it together in the request's own memory. */
 	if (base == request->base)
 		return true;
 	char *copy = alloc(request, request->head.length);
@@ -159,7 +159,7 @@ static weir_span input_cookie(const void *request, weir_span name)
 
 #define CLEAN_BYTES 4096
 
-/* Whether it is clean as it stands: most are. */
+/* Whether the path is normalised already: most are. */
 static bool is_clean(weir_span path)
 {
 	char before = 0;
@@ -172,7 +172,7 @@ static bool is_clean(weir_span path)
 	return path.at[0] == '/';
 }
 
-/* false: a path that cannot be compared with anything. */
+/* false: the path cannot be compared with anything. */
 static bool clean_path(const weir_request *request, char *clean, weir_span *ret_path)
 {
 	weir_span path = weir_request_path(request);
@@ -188,7 +188,7 @@ static bool clean_path(const weir_request *request, char *clean, weir_span *ret_
 	return true;
 }
 
-/* What rules look at; clean is where its path may be. false: malformed. */
+/* What rules look at. `clean` has room for a normalised path. false: malformed. */
 static inline bool make_input(const weir_request *request, char *clean, weir_match_input *ret_input)
 {
 	*ret_input = (weir_match_input){.host = weir_request_host(request),
@@ -214,7 +214,7 @@ static bool find(weir_request *request, const weir_routes *routes, weir_found *r
 	return true;
 }
 
-/* No route has it: by this method, or at all. */
+/* No route matches: 405 if one would for another method, else 404. */
 static __attribute__((noinline)) void refuse_unrouted(weir_request *request)
 {
 	char clean[CLEAN_BYTES], allow[WEIR_ALLOW_BYTES];
@@ -241,7 +241,7 @@ static inline bool classify(weir_request *request, weir_found *ret_found)
 	*ret_found = (weir_found){.route = routes->routes, .klass = routes->default_class};
 	if (routes->routes->klass >= 0)
 		ret_found->klass = (unsigned)routes->routes->klass;
-	/* As it stands: none, which means "/", has no escapes either. */
+	/* The path as received. An empty one, which means "/", has no escapes either. */
 	return weir_path_decodes(weir_request_span(request, request->head.path, request->head.path_length));
 }
 
@@ -250,7 +250,7 @@ static void offer(weir_request *request)
 	request->flags |= WEIR_REQUEST_OFFERED;
 	weir_request_estimate(request);
 	weir_verdict verdict = weir_offer(request->route->stage, &request->event);
-	/* Admitted, it may be over by now, or anybody's. */
+	/* An admitted request may be freed by now, or belong to anybody. */
 	if (verdict == WEIR_ADMITTED)
 		return;
 	request->flags &= ~(uint32_t)WEIR_REQUEST_OFFERED;
@@ -263,8 +263,8 @@ static void set_class(weir_request *request, unsigned klass)
 }
 
 /*
- * What few routes have. Last, the application's own word on the class: who is over a quota does not get as
- * far.
+ * Sets what few routes have. The application's own choice of the class comes last; a request over its quota
+ * does not get that far.
  */
 static __attribute__((noinline)) void set_special(weir_request *request, bool over_limit)
 {
@@ -277,7 +277,7 @@ static __attribute__((noinline)) void set_special(weir_request *request, bool ov
 		set_class(request, route->classify(request, request->klass, route->classify_arg));
 }
 
-/* The event is fresh. */
+/* The event is new. */
 static inline void set_event(weir_request *request, const weir_found *found)
 {
 	request->klass = request->event.klass = (uint8_t)found->klass;
@@ -297,7 +297,7 @@ static void collect(weir_request *request)
 	request->codec->want(request);
 }
 
-/* The status to refuse it with, before anybody looks at it; 0: none. */
+/* The status to refuse it with before it is routed; 0: none. */
 static unsigned refusal(const weir_request *request, const char **ret_why)
 {
 	const weir_head *head = &request->head;
@@ -337,7 +337,7 @@ void weir_request_made(weir_request *request, const char *base)
 	set_framing(request);
 	weir_event_make(&request->event, 0);
 	if (!copy_head(request, base)) {
-		request->base = base; /* for as long as this call lasts, which is enough for a refusal */
+		request->base = base; /* valid during this call, which is enough for a refusal */
 		weir_request_refuse(request, 503, "out of memory");
 		return;
 	}
@@ -359,7 +359,7 @@ void weir_request_made(weir_request *request, const char *base)
 	request->session = found.session;
 	set_event(request, &found);
 	if (found.limit != NULL) {
-		/* The stage counts it as an offer that was shed. */
+		/* The stage counts it as a shed offer. */
 		weir_offer_refused(found.route->stage, &request->event, WEIR_SHED_RATE);
 		weir_request_over_limit(request, &found);
 	} else if (found.route->collect_bytes != 0 && !weir_request_is(request, WEIR_REQUEST_BODY_OVER)) {
@@ -379,7 +379,7 @@ static bool collect_part(weir_request *request, const weir_buf *buf, size_t offs
 		return false;
 	}
 	if (request->collected == NULL || request->collected->capacity - have < length) {
-		/* Known, it is made once; else doubled. */
+		/* A known length is allocated once; otherwise the buffer doubles. */
 		size_t size = request->body_left != WEIR_UNKNOWN_LENGTH ? (size_t)request->head.body_length
 									: 2 * (have + length);
 		weir_buf *larger = weir_buf_new(size);
@@ -424,7 +424,7 @@ void weir_request_body_end(weir_request *request)
 		request->body_mode = WEIR_BODY_DROP;
 		offer(request);
 	} else if (mode != WEIR_BODY_DROP && request->body_ops != NULL && request->body_ops->end != NULL) {
-		/* Also where it was paused with the last part: there is nothing left to hold back. */
+		/* Also if the body was paused with the last part: nothing is left to hold back. */
 		request->body_ops->end(request, request->body_arg);
 	}
 }
@@ -461,7 +461,7 @@ void weir_request_read(weir_request *request, const weir_body_ops *ops, void *ar
 	request->body_ops = ops;
 	request->body_arg = arg;
 	if (weir_request_is(request, WEIR_REQUEST_BODY_OVER) && !(request->head.flags & WEIR_HEAD_UPGRADE)) {
-		/* Nothing will come; whoever waits for the end should hear of it. */
+		/* The body has ended already; whoever waits for its end is told. */
 		request->body_mode = WEIR_BODY_DROP;
 		if (ops->end != NULL)
 			ops->end(request, arg);
@@ -535,7 +535,7 @@ void weir_request_gone(weir_request *request, const char *error)
 	}
 	if (!weir_request_is(request, WEIR_REQUEST_BEGUN))
 		weir_event_cancel(&request->event);
-	/* Last: it may answer, and that frees it. */
+	/* Last, because the callback may answer, which frees the request. */
 	if (request->gone != NULL)
 		request->gone(request, request->gone_arg);
 }
@@ -567,7 +567,7 @@ void weir_request_log(weir_request *request)
 				   .client = &request->client.any,
 				   .error = request->error,
 				   .gone = !ended};
-	/* Whoever owns it may be about to say more. */
+	/* Otherwise the owner may still be writing the note. */
 	if (ended || weir_request_is(request, WEIR_REQUEST_BEGUN))
 		record.note = request->note;
 	if (request->route != NULL) {

@@ -5,27 +5,30 @@
 /*
  * The inside of a request, and the two interfaces around it:
  *
- *	protocol (h1, h2) ──weir_request_made, _body_data, _body_end, _gone, _drained──▶ request.c, answer.c ──▶ stages, handlers
- *	protocol (h1, h2) ◀────────────── weir_codec: reply, begin, write, send, end, abort, want, ... ─────────────┘
+ *	protocol (h1, h2) ──weir_request_made, _body_data, _body_end, _gone, _drained──▶ request.c, answer.c
+ *	protocol (h1, h2) ◀──weir_codec: reply, begin, write, send, end, abort, want──── request.c, answer.c
+ *	                                             request.c offers to stages, whose handlers answer
  *
  * Life
  *
- *	weir_request_new ── head and fields are filled in by the protocol ── weir_request_made ──▶ OFFERED ──answer──▶ BEGUN ──▶ ENDED ─┐
- *	                                                                       └ collects first     └ shed: rejected ──────────────────┤
- *	   the codec's over function, or the protocol at the body's end ◀── freed when ENDED (or never offered) and BODY_OVER or GONE ◀┘
+ *	weir_request_new ─▶ the protocol fills in head and fields ─▶ weir_request_made ─▶ collects the body?
+ *	  ─▶ OFFERED ─answer─▶ BEGUN ─▶ ENDED; a request that is shed is rejected: ENDED too
+ *	  ─▶ freed when ENDED (or never offered) and BODY_OVER or GONE: codec->over
  *
  * Invariants
- *	1. While OFFERED and not BEGUN the request belongs to whoever owns its event, perhaps on another thread. Home touches nothing in
- *	   the first part of the struct then, but the event's cancelled mark.
- *	2. The head was copied into the request before the offer, with all that looks at a request can tell: a look never
- *	   touches the connection, which may go at any time.
- *	3. GONE: the protocol has forgotten the request; no function of the codec is called any more.
+ *	1. While a request is OFFERED and not BEGUN it belongs to the owner of its event, perhaps on another
+ *	   thread. Then its home thread touches nothing in the first part of the struct except the event's
+ *	   cancelled mark.
+ *	2. The head is copied into the request before the offer, with everything that the functions of
+ *	   weir/http.h tell about a request. They never touch the connection, which may close at any time.
+ *	3. GONE: the protocol has forgotten the request, and no function of the codec is called any more.
  *	4. An answer settles the event before anything is sent, on the thread that answers.
- *	5. It is logged once: when its answer has ended, or when its client has gone before that.
+ *	5. A request is logged once: when its answer has ended, or when its client has gone before that.
  *
- * Memory: a block of one size (struct, fields, a small arena) from the loop's free list; chunks beyond it from malloc, at most ARENA_MOST.
+ * Memory: a block of one size (struct, fields, a small arena) from the loop's free list. Further chunks come
+ * from malloc; the arena has at most ARENA_MOST bytes.
  *
- * Threads: as grouped below.
+ * Threads: as grouped below. "Home" is the thread of the request's connection.
  */
 
 #include <netinet/in.h>
@@ -41,24 +44,24 @@ typedef struct weir_codec weir_codec;
 typedef struct weir_ferry weir_ferry;
 
 #define WEIR_REQUEST_ARENA      1536u                  /* bytes in the block itself */
-#define WEIR_REQUEST_ARENA_MOST WEIR_REQUEST_ALLOC_MAX /* with chunks */
+#define WEIR_REQUEST_ARENA_MOST WEIR_REQUEST_ALLOC_MAX /* including chunks */
 
 enum weir_request_flag {
-	WEIR_REQUEST_OFFERED = 1 << 0, /* a stage has had it */
-	WEIR_REQUEST_BEGUN = 1 << 1,   /* the answer's head is out */
-	WEIR_REQUEST_ENDED = 1 << 2,   /* the answer is whole, or cut */
-	WEIR_REQUEST_GONE = 1 << 3,    /* the client, or at least its protocol's side, is */
+	WEIR_REQUEST_OFFERED = 1 << 0, /* a stage has owned it */
+	WEIR_REQUEST_BEGUN = 1 << 1,   /* the head of the answer is out */
+	WEIR_REQUEST_ENDED = 1 << 2,   /* the answer is complete, or was cut */
+	WEIR_REQUEST_GONE = 1 << 3,    /* the client, or its stream, has gone */
 	WEIR_REQUEST_BODY_OVER = 1 << 4,
-	WEIR_REQUEST_CHUNKED = 1 << 5, /* the answer is (h1) */
-	WEIR_REQUEST_NO_BODY = 1 << 6, /* HEAD, 204, 304: bytes written go nowhere */
+	WEIR_REQUEST_CHUNKED = 1 << 5, /* the answer is chunked (HTTP/1) */
+	WEIR_REQUEST_NO_BODY = 1 << 6, /* HEAD, 204, 304: body bytes are not sent */
 	WEIR_REQUEST_UPGRADED = 1 << 7,
-	WEIR_REQUEST_CLOGGED = 1 << 8, /* a write was refused: drained is owed */
+	WEIR_REQUEST_CLOGGED = 1 << 8, /* a write was refused: the drained callback is owed */
 	WEIR_REQUEST_LOGGED = 1 << 9,
 	WEIR_REQUEST_WAITING = 1 << 10, /* the client waits for "100 Continue" */
-	WEIR_REQUEST_REST = 1 << 11,    /* a whole answer whose rest does not fit into the output yet */
+	WEIR_REQUEST_REST = 1 << 11,    /* the rest of a complete answer does not fit into the output yet */
 };
 
-/* What happens to bytes of its body. */
+/* What happens to the bytes of a request's body. */
 typedef enum weir_body_mode {
 	WEIR_BODY_HELD, /* nobody reads yet */
 	WEIR_BODY_READ,
@@ -67,7 +70,7 @@ typedef enum weir_body_mode {
 	WEIR_BODY_DROP,
 } weir_body_mode;
 
-/* A sockaddr as small as one can be. */
+/* Smaller than a sockaddr_storage. */
 typedef union weir_client {
 	struct sockaddr any;
 	struct sockaddr_in v4;
@@ -80,22 +83,22 @@ typedef struct weir_chunk {
 	_Alignas(16) char bytes[];
 } weir_chunk;
 
-/* Trailers, in memory of their own. */
+/* Trailers have their own memory. */
 typedef struct weir_trailers {
-	weir_head head; /* while they come */
+	weir_head head; /* while they are parsed */
 	size_t count;
 	char *base;
 	weir_head_field fields[];
 } weir_trailers;
 
-/* What another thread answered, on its way home; in the request's arena. */
+/* An answer from another thread, on its way home; in the request's arena. */
 typedef struct weir_afar {
 	weir_reply reply;
 	bool rejected;
 	weir_verdict why;
 	uint64_t retry_after_ns;
 	const char *stage;
-	int error; /* not an answer that can be given: 500 */
+	int error; /* the answer cannot be given: 500 is sent */
 } weir_afar;
 
 struct weir_request {
@@ -107,7 +110,7 @@ struct weir_request {
 	char *arena, *arena_end;
 	struct weir_request *next; /* in the loop's free list, or on its way home */
 
-	/* all zero in a new request, from here ... */
+	/* everything in a new request is zero from here ... */
 	weir_head head;   /* as weir_head_init leaves it */
 	const char *base; /* the head's bytes */
 	const weir_route *route;
@@ -118,16 +121,16 @@ struct weir_request {
 	weir_chunk *chunks;
 	size_t chunk_bytes;
 	weir_afar *afar;
-	weir_ferry *ferry;   /* to a thread that streams or reads: ferry.h; NULL: none */
-	weir_cost_kind kind; /* of its cost; none: its answer teaches nothing */
-	uint64_t session;    /* the hash of what it said; 0: nothing */
-	uint8_t standing;    /* weir_standing; set before the offer, and not changed */
+	weir_ferry *ferry;   /* to a thread that streams or reads: ferry.h; or NULL */
+	weir_cost_kind kind; /* of its cost; if none, nothing is learnt from its answer */
+	uint64_t session;    /* hash of the session's identifier; 0: none */
+	uint8_t standing;    /* weir_standing; constant after the offer */
 	bool secure;
 
 	/* ---- home's ---- */
 	uint8_t body_mode;
-	uint8_t klass; /* that it was offered in first */
-	uint8_t shed;  /* weir_verdict: why it was turned away */
+	uint8_t klass; /* of its first offer */
+	uint8_t shed;  /* weir_verdict: why it was rejected */
 	uint16_t status;
 	uint32_t flags;
 	weir_table *table;
@@ -137,39 +140,42 @@ struct weir_request {
 	weir_trailers *trailers;
 	void (*gone)(weir_request *request, void *arg);
 	void (*drained)(weir_request *request, void *arg);
-	uint64_t answer_left; /* announced and not yet written; WEIR_UNKNOWN_LENGTH */
+	uint64_t answer_left; /* announced but not yet written; or WEIR_UNKNOWN_LENGTH */
 	uint64_t answer_bytes;
-	uint64_t
-		answer_seen; /* of these, when it was last looked whether they flow to a half-closed client */
+	/* answer_bytes at the last check whether bytes still flow to a half-closed client */
+	uint64_t answer_seen;
 	uint64_t first_byte_ns;
-	uint64_t body_ended_ns; /* when the last of its body came */
+	uint64_t body_ended_ns; /* when the last byte of its body arrived */
 	const char *error;
-	weir_buf *rest; /* of a whole answer */
+	weir_buf *rest; /* of a complete answer */
 	void (*over)(void *arg);
 	/* ... to here */
 
 	weir_http_loop *loop;
-	weir_http_conn *conn; /* NULL: gone */
+	weir_http_conn *conn; /* NULL: closed */
 	const weir_codec *codec;
 	void *stream; /* the protocol's */
-	/* of what is set above */
+	/* arguments of the callbacks above */
 	void *body_arg, *gone_arg, *drained_arg, *over_arg;
 	size_t rest_offset, rest_length;
-	/* once it is made */
-	uint64_t body_left;      /* of a Content-Length */
-	uint64_t body_since_ns;  /* the pauses are added, for the rate */
+	/* valid once weir_request_made was called */
+	uint64_t body_left;      /* of the Content-Length */
+	uint64_t body_since_ns;  /* plus the pauses, for the minimum rate */
 	uint64_t body_paused_ns; /* when its reading was paused */
 };
 
-/* The head of an answer, and perhaps all of it. */
+/* The head of an answer, or all of it. */
 typedef struct weir_answer {
 	unsigned status;
 	const weir_field *fields;
 	size_t field_count;
-	uint64_t length; /* of the body; WEIR_UNKNOWN_LENGTH: a stream without */
-	/* Fields and Content-Length as HTTP/1 writes them, made before; at is NULL: they were not. Other protocols look at the fields. */
+	uint64_t length; /* of the body; WEIR_UNKNOWN_LENGTH: a stream without one */
+	/*
+	 * Fields and Content-Length as HTTP/1 writes them, prepared in advance; `at` is NULL if they were
+	 * not. Other protocols use `fields`.
+	 */
 	weir_span lines;
-	/* the body, for reply */
+	/* the body, for codec->reply */
 	const void *bytes;
 	weir_buf *buf;
 	size_t offset;
@@ -178,47 +184,48 @@ typedef struct weir_answer {
 	bool has_file;
 } weir_answer;
 
-/* An answer that is given again and again. Its fields have been checked, and written out in a way that is as good as they are. */
+/* An answer that is sent often. Its fields are checked and written out in advance. */
 typedef struct weir_prepared {
 	weir_reply reply;
-	/* Status line, fields and Content-Length as HTTP/1 writes them, with their CRLFs; the first is line_length bytes long. */
+	/* Status line (line_length bytes), fields and Content-Length as HTTP/1 writes them, with CRLFs. */
 	weir_span head;
 	size_t line_length;
 } weir_prepared;
 
-/* An answer of which all but the time to come again is known beforehand. */
+/* An answer of which everything but the Retry-After is known in advance. */
 typedef struct weir_canned {
 	unsigned status;
 	unsigned retry_after_s;
-	weir_span
-		head; /* as HTTP/1 writes it, with the server's own fields, up to "Retry-After: "; at most 1 KB */
+	/* as HTTP/1 writes it, with Server and Date, up to "Retry-After: "; at most 1 KB */
+	weir_span head;
 	weir_span body; /* at most 1 KB */
 } weir_canned;
 
 /*
- * What a protocol does for a request. All at home; none after it told weir_request_gone. A failing function has sent nothing. Answers of
- * begin, reply and upgrade: 0, or -EINVAL where a field is not one.
+ * What a protocol does for a request. All functions run at home, and none after weir_request_gone. A function
+ * that fails has sent nothing. begin, reply and upgrade return 0, -EINVAL if the fields are too long, or
+ * -ENOMEM.
  */
 struct weir_codec {
-	/* A whole answer. It may call weir_request_ended at once, or later. */
+	/* Sends a complete answer. Calls weir_request_ended at once, or later. */
 	int (*reply)(weir_request *request, const weir_answer *answer);
-	/* The same, cheaper; NULL: by reply. */
+	/* The same, cheaper; if NULL, reply is used. */
 	int (*canned)(weir_request *request, const weir_canned *canned);
-	/* The same for one that has a buffer as its body; false: by reply. NULL: always. */
+	/* The same for an answer with a buffer as its body. If it is NULL or returns false, reply is used. */
 	bool (*prepared)(weir_request *request, const weir_prepared *prepared);
-	/* The head of a stream. */
+	/* Sends the head of a streamed answer. */
 	int (*begin)(weir_request *request, const weir_answer *answer);
 	int (*interim)(weir_request *request, unsigned status, const weir_field *fields, size_t count);
-	/* Parts of a stream, as in weir/http.h. The length has been checked. */
+	/* Parts of a streamed answer, as in weir/http.h. The caller has checked the length. */
 	int (*write)(weir_request *request, const void *bytes, size_t length);
 	int (*send)(weir_request *request, weir_buf *buf, size_t offset, size_t length);
 	void (*flush)(weir_request *request);
 	size_t (*output)(const weir_request *request);
-	/* The end of a stream; whole: as many bytes as were announced. Ends in weir_request_ended. */
+	/* The end of a streamed answer. whole: all announced bytes were written. Calls weir_request_ended. */
 	void (*end)(weir_request *request, const weir_field *trailers, size_t count, bool whole);
-	/* Cuts the answer. Ends in weir_request_ended. */
+	/* Cuts the answer. Calls weir_request_ended. */
 	void (*abort)(weir_request *request);
-	/* Bytes of the body are wanted, from now on or again: body_mode says so. */
+	/* body_mode has changed: reads the body, goes on reading, or pauses. */
 	void (*want)(weir_request *request);
 	int (*upgrade)(weir_request *request, const weir_field *fields, size_t count);
 	/* Answer and body are over: the request is about to be freed. */
@@ -227,73 +234,74 @@ struct weir_codec {
 
 /* ---- what protocols call ---- */
 
-/* An empty request of a connection; NULL: out of memory. head is initialised, fields have room for the limits' count. */
+/* An empty request; NULL: out of memory. head is initialised, fields has room for limits.fields. */
 weir_request *weir_request_new(weir_http_conn *conn, const weir_codec *codec, void *stream, uint64_t now_ns);
-/* One that was never made into one: nothing is logged, no function of the codec is called. */
+/* Frees a request that was never passed to weir_request_made. Logs nothing and calls no codec function. */
 void weir_request_discard(weir_request *request);
 /*
- * The head is parsed and its bytes are at base (copied here, unless request->base is that already); the body is what head.framing says. Finds class and route, offers it or
- * rejects it. The request may be over when this returns.
+ * The head is parsed and its bytes are at base. They are copied, unless request->base is base already.
+ * head.framing describes the body. Finds class and route, and offers or rejects the request. The request may
+ * be freed when this returns.
  */
 void weir_request_made(weir_request *request, const char *base);
-/* Before that: it came through TLS, from a client with this verified certificate ("": none). */
+/* Before weir_request_made: the request came through TLS. subject: of the verified certificate; "": none. */
 void weir_request_secured(weir_request *request, const char *subject);
-/* Bytes of the body, in READ, COLLECT or DROP. */
+/* Bytes of the body, in the modes READ, COLLECT and DROP. */
 void weir_request_body_data(weir_request *request, weir_buf *buf, size_t offset, size_t length);
-/* No more. Perhaps it is over now. */
+/* The body is complete. The request may be freed by this. */
 void weir_request_body_end(weir_request *request);
-/* What is left of the body will not come, or is not waited for. */
+/* The rest of the body will not come, or is not waited for. */
 void weir_request_body_given_up(weir_request *request);
-/* The connection or stream is no more, or not of use: nothing of the codec is called from here on. */
+/* The connection or stream has closed or is unusable. No function of the codec is called from here on. */
 void weir_request_gone(weir_request *request, const char *error);
 /* The output has room again. */
 void weir_request_drained(weir_request *request);
-/* The answer is out, as far as it ever will be. The request may be freed by this. */
+/* The answer is out, or was cut. The request may be freed by this. */
 void weir_request_ended(weir_request *request);
-/* Answers by the server itself, with a sentence, to a request that no stage owns. */
+/* Answers with a sentence by the server itself. No stage may own the request. */
 void weir_request_refuse(weir_request *request, unsigned status, const char *why);
 
 /* ---- between the files of the server ---- */
 
 void weir_request_free(weir_request *request);
-/* Tells the access log, once. */
+/* Writes the access log entry, once. */
 void weir_request_log(weir_request *request);
-/* Ends the stay of the event in its stage, if a handler owns it. false: a stage's queue does, so nobody may answer. */
+/* Settles the event, if a handler owns it. false: it is in a stage's queue, so nobody may answer. */
 bool weir_request_settle(weir_request *request, unsigned status);
-/* The same with a handler's answer, which may make a session known. */
+/* The same with a handler's answer, which may start a session. */
 bool weir_request_settle_with(weir_request *request, const weir_reply *reply);
 /* cost.c: sets the event's cost, before the first offer. */
 void weir_request_estimate(weir_request *request);
-/* The same file: it has been answered well, and its event is about to be settled. Whoever answers. */
+/* cost.c: learns from a good answer, just before the event is settled. On the thread that answers. */
 void weir_request_learn(weir_request *request);
-/* member.c: remembers the session of a request with one that is about to be answered with this, and settled. Whoever answers. */
+/* member.c: remembers the session, just before this reply settles the event. On the same thread. */
 void weir_request_remember(weir_request *request, const weir_reply *reply);
-/* The same file: its session is over, as the service could not go on with it. Home. */
+/* member.c: ends the session, because the service could not continue it. Home. */
 void weir_request_forget(const weir_request *request);
-/* The same file: counts that the request of a session has had its answer, or was turned away. Home. */
+/* member.c: counts an answered or rejected request of a session. Home. */
 void weir_request_count_standing(const weir_request *request);
 /* As weir_request_reply. */
 int weir_request_reply_prepared(weir_request *request, const weir_prepared *prepared);
-/* Sends an answer from home; the event is settled. */
+/* Sends an answer from home. The event has been settled. */
 void weir_request_answer(weir_request *request, const weir_reply *reply);
-/* The same for a rejection; stage: who says so. */
+/* The same for a rejection by this stage. */
 void weir_request_turn_away(weir_request *request, weir_verdict why, const char *stage,
 			    uint64_t retry_after_ns);
-/* The same right after the offer to its route's stage was shed. */
+/* The same right after the stage of its route has shed the offer. */
 void weir_request_shed(weir_request *request, weir_verdict why);
-/* Turned away by a quota. */
+/* Rejects a request that exceeds a quota. */
 void weir_request_over_limit(weir_request *request, const weir_found *found);
-/* Whether this is the request's thread. */
+/* Whether the caller is on the request's home thread. */
 bool weir_request_at_home(const weir_request *request);
 /*
- * Sees to it that the request has a chunk. One that has none, nor a body or rest, is given back without a
- * look at what else it may have; so whoever adds something that is rare asks for a chunk, and the usual
- * request pays nothing for it. false: out of memory. The owner's.
+ * Makes sure that the request has a chunk; false: out of memory. Called by the owner. A request without a
+ * chunk, body or rest is freed without looking at its rare parts. So whoever adds something rare asks for a
+ * chunk first, and the usual request pays nothing.
  */
 bool weir_request_hold_chunk(weir_request *request);
-/* Copies the fields of an answer into the request (answer_remote.c). false: out of memory. The owner's. */
+/* answer_remote.c: the owner copies the fields of an answer into the request. false: out of memory. */
 bool weir_reply_keep_fields(weir_request *request, weir_reply *reply);
-/* Answers from other threads: takes the request there (answer_remote.c). */
+/* Answers from other threads, and the arrival of the request at home (answer_remote.c). */
 int weir_request_reply_afar(weir_request *request, const weir_reply *reply);
 void weir_request_reject_afar(weir_request *request, weir_verdict why, const weir_why *known);
 void weir_request_arrive(weir_request *request);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking at a request. Nothing here touches the connection, so any thread that owns the event may look. */
+/* Accessors. They never touch the connection, so any thread that owns the event may call them. */
 #include <string.h>
 
 #include "http/request.h"
@@ -150,7 +150,7 @@ weir_span weir_request_cookie(const weir_request *request, weir_span name)
 	return (weir_span){0};
 }
 
-/* ---- what its owner keeps with it ---- */
+/* ---- what the owner keeps with it ---- */
 
 void *weir_request_arg(const weir_request *request)
 {

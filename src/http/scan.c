@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plain scanner, and the choice. */
+/* The plain scanner, and the choice of a scanner. */
 
 #include "http/scan.h"
 
@@ -20,8 +20,8 @@ enum {
 };
 
 #define TARGET (PATH | QUERY | VALUE)
-#define MARK   (TOKEN | TARGET)        /* a tchar that is not in hosts */
-#define WORD   (TOKEN | TARGET | HOST) /* in everything */
+#define MARK   (TOKEN | TARGET)        /* a tchar that hosts do not have */
+#define WORD   (TOKEN | TARGET | HOST) /* allowed everywhere */
 
 static const uint8_t kinds[256] = {
 	['\t'] = VALUE,
@@ -114,14 +114,14 @@ static size_t plain_value(const char *bytes, size_t at, size_t end)
 	return scan(bytes, at, end, VALUE);
 }
 
-/* Without vectors there is no quicker way to read a first line than the careful one. */
+/* Without vectors the careful parser is the quickest for a first line. */
 static weir_parse plain_request(weir_head *head, const char *bytes, size_t length,
 				const weir_head_limits *limits, weir_head_field *fields)
 {
 	return weir_parse_request_with_care(head, bytes, length, limits, fields, 0);
 }
 
-/* Any line that is whole and well-formed. */
+/* Takes any complete and well-formed line. */
 static size_t plain_fields(weir_head *head, const char *bytes, size_t at, size_t end,
 			   const weir_head_limits *limits, weir_head_field *fields, bool answer)
 {
@@ -155,13 +155,13 @@ void weir_scan_use(const weir_scanner *scanner)
 	atomic_store_explicit(&weir_scan_chosen, scanner, memory_order_relaxed);
 }
 
-/* Best first; NULL where the processor cannot. */
+/* Best first; NULL: the processor does not support it. */
 static const weir_scanner *scanner_at(size_t at)
 {
 	return at == 0 ? weir_scan_avx2() : at == 1 ? weir_scan_sse42() : &weir_scan_plain;
 }
 
-/* Two threads may choose at once: both choose the same. */
+/* If two threads choose at once, both choose the same. */
 const weir_scanner *weir_scan_choose(void)
 {
 	const weir_scanner *scanner = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scanners by vectors of 32 bytes. */
+/* Scanners with vectors of 32 bytes. */
 
 #include "http/scan.h"
 
@@ -47,7 +47,7 @@ VECTOR_TARGET static inline uint32_t vector_dots(vector x)
 	return vector_bits(_mm256_cmpeq_epi8(x, vector_of(dot)));
 }
 
-/* One more makes 0x7e the largest signed byte and 0x7f the smallest: all but 0x20 .. 0x7e is then less than 0x21. */
+/* Adding 1 makes 0x7e the largest signed byte and 0x7f the smallest; only 0x20 .. 0x7e is then >= 0x21. */
 VECTOR_TARGET static inline uint32_t vector_unplain(vector x)
 {
 	return vector_bits(_mm256_cmpgt_epi8(vector_of(above_space), _mm256_add_epi8(x, vector_of(one))));

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Scanners by vectors of 16 bytes. The string instructions of SSE4.2 are slower than a shuffle (SSSE3), which every processor with SSE4.2 has. */
+/*
+ * Scanners with vectors of 16 bytes. The string instructions of SSE4.2 are slower than a shuffle (SSSE3),
+ * which every processor with SSE4.2 has.
+ */
 
 #include "http/scan.h"
 
@@ -11,7 +14,7 @@
 #define VECTOR(name)  sse42_##name
 #define VECTOR_TARGET __attribute__((target("sse4.2")))
 
-/* Two of 16, so that all that uses them sees one kind. */
+/* Two of 16 bytes, so that scan_vector.h always sees 32. */
 typedef struct vector {
 	__m128i low, high;
 } vector;
@@ -62,7 +65,7 @@ VECTOR_TARGET static inline uint32_t vector_dots(vector x)
 	return vector_bits(_mm_cmpeq_epi8(x.low, half_of(dot)), _mm_cmpeq_epi8(x.high, half_of(dot)));
 }
 
-/* One more makes 0x7e the largest signed byte and 0x7f the smallest: all but 0x20 .. 0x7e is then less than 0x21. */
+/* Adding 1 makes 0x7e the largest signed byte and 0x7f the smallest; only 0x20 .. 0x7e is then >= 0x21. */
 VECTOR_TARGET static inline uint32_t vector_unplain(vector x)
 {
 	return vector_bits(_mm_cmpgt_epi8(half_of(above_space), _mm_add_epi8(x.low, half_of(one))),

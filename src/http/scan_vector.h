@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scanners of one kind of vector. Included by scan_*.c after these are defined:
+ * The scanners for one kind of vector. scan_*.c includes this after defining:
  *
- *	VECTOR(name)                       the name with the vector's before it
- *	VECTOR_TARGET                      the attribute that lets a function use the instructions
+ *	VECTOR(name)                       the name with the vector's prefix
+ *	VECTOR_TARGET                      the attribute that allows a function to use the instructions
  *	vector, vector_load(at)            32 bytes
  *	vector_store(at, x)
  *	vector_of(name)                    a constant or a table of weir_scan_tables
- *	vector_high(x)                     the bit of each byte's high half, ready to be tested against a table; 0 for bytes that are not ASCII
+ *	vector_high(x)                     the bit of each byte's high half, for tests against a table; 0 if
+ *	                                   the byte is not ASCII
  *	vector_other_than(x, high, table)  which bytes are not in the table, as bits
  *	vector_dots(x)                     which bytes are dots
  *	vector_unplain(x)                  which bytes are not 0x20 .. 0x7e
- *	vector_no_digit(x)                 which bytes are no digits
- *	vector_same(x, text)               which bytes, with 0x20 set, are those of the text (32 bytes)
- *	vector_first(bits)                 the number of the first bit; 32: there is none
+ *	vector_no_digit(x)                 which bytes are not digits
+ *	vector_same(x, text)               which bytes, with 0x20 set, equal those of the text (32 bytes)
+ *	vector_first(bits)                 the index of the first bit; 32: there is none
  *
- * The last bytes are looked at with the vector that ends where they do: bits of bytes before `at` are shifted away. Only where all bytes together are
- * fewer than a vector the plain scanner has to do.
+ * The last bytes are read with the vector that ends where they end, and the bits of bytes before `at` are
+ * shifted out. The plain scanner is needed only if there are fewer bytes than a vector has.
  */
 
 #include <stdint.h>
@@ -26,7 +27,7 @@
 
 #define BYTES 32U
 
-/* How far the last vector of bytes[0 .. end) has to be shifted for its first bit to be that of at. */
+/* By how much to shift the last vector of bytes[0 .. end), so that its first bit is that of `at`. */
 static inline unsigned before(size_t at, size_t end)
 {
 	return BYTES - (unsigned)(end - at);
@@ -37,7 +38,7 @@ static inline size_t first_of(uint32_t found, size_t at, size_t end)
 	return found != 0 ? at + (size_t)__builtin_ctz(found) : end;
 }
 
-/* Bits of the bytes that end a scan; invert: those that are in the table do. */
+/* Bits of the bytes that end a scan. invert: bytes in the table end it, not those outside. */
 VECTOR_TARGET static inline uint32_t stops(const char *at, vector table, uint32_t invert)
 {
 	vector x = vector_load(at);
@@ -80,7 +81,7 @@ VECTOR_TARGET static inline size_t VECTOR(value)(const char *bytes, size_t at, s
 	return scan_table(bytes, at, end, weir_scan_tables.control, UINT32_MAX, weir_scan_plain.value);
 }
 
-/* A dot stops where the byte before it was one; `after_dot` is 1 for the first byte if that is so. */
+/* A dot after a dot ends the scan. after_dot is 1 if the byte before the first was a dot. */
 VECTOR_TARGET static size_t VECTOR(host)(const char *bytes, size_t at, size_t end)
 {
 	uint32_t found, dots, after_dot = 1;
@@ -107,8 +108,9 @@ VECTOR_TARGET static size_t VECTOR(host)(const char *bytes, size_t at, size_t en
 /* ---- usual heads ---- */
 
 /*
- * A line is looked at through the vector that begins with it, and by the three bytes behind that. Where so many are left no more, the last ones are copied, with zeros behind them: a zero is in no
- * name and no value, so that it ends every scan, and the end of the bytes needs no other test.
+ * A line is read with the vector that starts at it, and the three bytes after that. Near the end of the bytes
+ * the last ones are copied, followed by zeros. A zero is in no name and no value, so it ends every scan, and
+ * no other test for the end is needed.
  */
 #define WINDOW (BYTES + 3U)
 
@@ -123,7 +125,7 @@ VECTOR_TARGET static inline void copy_tail(tail *to, const char *bytes, size_t e
 	vector_store(to->bytes + WINDOW - BYTES, vector_load(bytes + end - BYTES));
 }
 
-/* Where the value of a long line ends, or seems to: any byte but 0x20 .. 0x7e does. at + BYTES <= end. */
+/* Where the value of a long line may end: at any byte but 0x20 .. 0x7e. at + BYTES <= end. */
 VECTOR_TARGET static inline size_t long_value_end(const char *bytes, size_t at, size_t end)
 {
 	uint32_t found;
@@ -135,20 +137,20 @@ VECTOR_TARGET static inline size_t long_value_end(const char *bytes, size_t at, 
 }
 
 /*
- * The name that the line begins with, up to a colon, which is there. Bytes of a name with 0x20 set are letters, digits or '-' only if they were (weir_token_is says why), and the
- * colon is compared with the name: so the lengths are the same too.
+ * The name at the start of the line, before the colon. With 0x20 set, a byte of a name is a letter, digit or
+ * '-' only if it was one before (see weir_token_is). The colon is compared too, so the lengths are equal.
  */
 VECTOR_TARGET static inline const weir_field_text *usual_name(const weir_field_table *known, vector x,
 							      const char *line, size_t colon)
 {
 	const weir_field_text *name = weir_field_candidate(known, line, colon);
-	__asm__("" : "+r"(name)); /* the address is made once */
+	__asm__("" : "+r"(name)); /* compute the address once */
 	return name->mask & ~vector_same(x, name->text) ? &known->names[WEIR_FIELD_OTHER] : name;
 }
 
 /*
- * Whether a value, at bits begin to stop of a line of which all is in the vector, is a name or an IPv4 address, and perhaps a port. false: it has to be looked at with care. A byte behind
- * the value, CR, ends both scans.
+ * Whether a value, at bits begin to stop of a line that is all in the vector, is a name or an IPv4 address,
+ * perhaps with a port. false: it must be read carefully. The CR after the value ends both scans.
  */
 VECTOR_TARGET static inline bool is_usual_host(vector x, const char *line, unsigned begin, unsigned stop)
 {
@@ -160,7 +162,7 @@ VECTOR_TARGET static inline bool is_usual_host(vector x, const char *line, unsig
 		return end != begin;
 	if (line[end] != ':' || end == begin)
 		return false;
-	/* Five digits that begin with less than 6 are a port. */
+	/* Five digits are certainly a port if the first is below 6. */
 	unsigned digits = stop - end - 1;
 	return digits >= 1 && digits < 5U + (line[end + 1] < '6') &&
 	       vector_first(vector_no_digit(x) >> (end + 1)) == digits;
@@ -173,17 +175,20 @@ static inline bool is_pair(const char *at, char first, char second)
 	return pair == (uint16_t)((uint8_t)first | (uint8_t)second << 8);
 }
 
-/* What is taken of the fields. */
+/* What was taken of the fields. */
 typedef struct usual {
-	size_t at;  /* the first line that is not */
-	bool whole; /* it is the empty one */
+	size_t at;  /* the first line that was not taken */
+	bool whole; /* that line is the empty one */
 } usual;
 
 /*
- * "Name: value" CRLF, with one space and no other around the value, which is not empty. Of a line that goes on behind the vector only the rest of the value is looked for.
+ * "Name: value" CRLF, with one space before the value, which is not empty, and none after it. If a line is
+ * longer than the vector, only the end of its value is searched for.
  *
- * Nothing is called in the loop, so that it has all registers. Fields that mean something for the message are judged behind it, in their order; but the first Host, if it is one beyond doubt, is taken
- * on the way: none of the others depends on it but another Host, which then is one too many. `found` has the bits of fields that are to be judged; that of Host says that there may have been one before.
+ * The loop calls no functions, so that it has all registers. Fields that matter for the message are judged
+ * after it, in order. Only the first Host, if it is certainly valid, is taken in the loop. No other field
+ * depends on it except a second Host, which is then one too many. `found` has the bits of fields to be
+ * judged; its bit of Host says that there may have been one before.
  */
 VECTOR_TARGET static inline __attribute__((always_inline)) usual
 usual_fields(weir_head *head, const char *bytes, size_t at, size_t end, const weir_head_limits *limits,
@@ -198,7 +203,7 @@ usual_fields(weir_head *head, const char *bytes, size_t at, size_t end, const we
 	const weir_head_field *host = NULL;
 	const weir_field_table *known = &weir_fields_known;
 	const char *line = bytes + at;
-	__asm__("" : "+r"(known)); /* one register for its address, instead of making it for each use */
+	__asm__("" : "+r"(known)); /* keep its address in a register */
 	while (field < full) {
 		if (__builtin_expect(at > last, 0)) {
 			copy_tail(&copy, bytes, end);
@@ -212,7 +217,7 @@ usual_fields(weir_head *head, const char *bytes, size_t at, size_t end, const we
 			break;
 		if (__builtin_expect(stop == BYTES, 0)) {
 			stop = long_value_end(bytes, at, end) - at;
-			/* Always so in the copy, which ends with what was copied. */
+			/* Always true in the copy, where fewer than WINDOW bytes are left. */
 			if (end - at - stop < 4)
 				break;
 		}
@@ -261,7 +266,10 @@ VECTOR_TARGET static size_t VECTOR(fields)(weir_head *head, const char *bytes, s
 		.at;
 }
 
-/* Where the target begins behind a method that is common, and a space; 0: it is none. Bytes are little-endian here: the first is the lowest. */
+/*
+ * Where the target starts, after a common method and a space; 0: not a common method. Bytes are
+ * little-endian: the first is the lowest.
+ */
 static inline size_t usual_method(const char *bytes, weir_method *ret_method)
 {
 	uint64_t word, text;
@@ -284,8 +292,8 @@ static inline size_t usual_method(const char *bytes, weir_method *ret_method)
 #define LONGEST_METHOD 8U /* "OPTIONS " */
 
 /*
- * Method, path, perhaps a query, "HTTP/1.1" CRLF. The path begins with '/' and the method is not CONNECT, so this target means what it says. Limits are those of parse.c: the line
- * ends 8 bytes behind the space.
+ * Method, path, perhaps a query, "HTTP/1.1" CRLF. The path starts with '/' and the method is not CONNECT, so
+ * the target needs no further check. Limits are those of parse.c: the line ends 8 bytes after the space.
  */
 VECTOR_TARGET static inline size_t usual_line(weir_head *head, const char *bytes, size_t end,
 					      uint32_t line_bytes)
@@ -294,7 +302,7 @@ VECTOR_TARGET static inline size_t usual_line(weir_head *head, const char *bytes
 	if (end < LONGEST_METHOD + BYTES)
 		return 0;
 	size_t path = usual_method(bytes, &method), query = 0;
-	__asm__("" : "+r"(path)); /* no copies of what follows for each method */
+	__asm__("" : "+r"(path)); /* do not duplicate what follows for each method */
 	if (path == 0 || bytes[path] != '/')
 		return 0;
 	uint32_t found = stops(bytes + path, vector_of(path), 0);
@@ -321,7 +329,10 @@ VECTOR_TARGET static inline size_t usual_line(weir_head *head, const char *bytes
 	return stop + sizeof(" HTTP/1.1\r\n") - 1;
 }
 
-/* What weir_framing_request says; but mostly it is HTTP/1.1 with a Host and without a body, and not CONNECT, as usual_line takes no other: then it goes on and that is all. */
+/*
+ * Same result as weir_framing_request. Mostly the request has a Host, no body and nothing else that matters;
+ * usual_line takes only HTTP/1.1 and never CONNECT. Then the connection is kept, and that is all.
+ */
 static inline const char *judge_request(weir_head *head)
 {
 	if ((head->marks & ~WEIR_MARK_KEEP_ALIVE) != WEIR_MARK_HOST)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Servers: made, given listeners and routes, drained, freed. Orders go to the loops as posts, and whoever gives one waits until all have carried it out. */
+/*
+ * Servers: created, given listeners and routes, drained, freed. Orders go to the loops as posts; whoever
+ * gives an order waits until all loops have carried it out.
+ */
 #include "http/server.h"
 
 #include <errno.h>
@@ -137,7 +140,10 @@ static bool loop_is_over(weir_http_loop *loop)
 	return over;
 }
 
-/* Runs it on each loop, or here where the loop has ended, and waits. One order at a time, by threads that are no reactors. */
+/*
+ * Runs the post on each loop, or here if the loop has ended, and waits. One order at a time, from threads
+ * that are not reactors.
+ */
 static void order(weir_http *http, weir_post *(*post_of)(weir_http_loop *loop))
 {
 	unsigned count = http->loop_count;
@@ -215,7 +221,7 @@ static int add_loops(weir_http *http)
 	return weir_error_set(-ENOMEM, "http: out of memory");
 }
 
-/* One stage for all servers of a domain: it lives as long as the world. */
+/* All servers of a domain share one stage, which lives as long as the world. */
 static int find_handshakes(weir_http *http)
 {
 	weir_world *world = http->domain->world;
@@ -303,7 +309,7 @@ static void give_table(weir_http_loop *loop, weir_table *table)
 {
 	weir_table *before = atomic_exchange(&loop->next_table, table);
 	if (before != NULL)
-		weir_table_free(before); /* never used; the post that was to bring it brings this one */
+		weir_table_free(before); /* never used; the pending post brings the new one */
 	else
 		weir_loop_post(loop->loop, &loop->table_post);
 }

@@ -5,13 +5,15 @@
 /*
  * A server: its listeners, its share of each loop, its connections.
  *
- * Ends. A connection ends with its socket. A request may outlive it, and even the server, as long as a stage or another thread owns it: a loop's
- * share is therefore counted by its requests, and freed by the last of them once the server is gone.
+ * Lifetimes. A connection ends with its socket. A request may outlive its connection, and even the server,
+ * while a stage or another thread owns it. So requests hold references to their loop's share, and the last
+ * one frees it once the server is gone.
  *
- * A loop that ends (its world has stopped) leaves requests behind that others own. From then on (over) these are freed by whoever answers
- * them, under the lock.
+ * When a loop ends because its world has stopped, requests that others own remain. From then on (`over`)
+ * whoever answers such a request frees it, under the lock.
  *
- * Threads: as grouped below. The lock of a loop's share is taken by answers from other threads, not on a request's usual way.
+ * Threads: as grouped below. Only answers from other threads take the lock of a loop's share; the usual path
+ * of a request does not.
  */
 
 #include <pthread.h>
@@ -31,12 +33,12 @@
 #define WEIR_HTTP_SERVER_MOST   128
 
 typedef struct weir_http_listener {
-	struct weir_http_listener *next; /* of those that are closed */
+	struct weir_http_listener *next; /* in the list of closed listeners */
 	weir_http *http;
 	weir_listener *listener;
-	weir_tls *tls; /* atomic: it may be replaced */
+	weir_tls *tls; /* atomic: a reload replaces it */
 	bool http2, proxy;
-	/* under the server's lock: those before it, which a thread may be about to use still */
+	/* under the server's lock: earlier ones, which a thread may still be about to use */
 	weir_tls *old_tls[WEIR_HTTP_OLD_TLS];
 	unsigned old_tls_at;
 } weir_http_listener;
@@ -55,15 +57,15 @@ struct weir_http_loop {
 	weir_http_limits limits;
 	weir_head_limits head_limits;
 	size_t request_bytes; /* of a request's block */
-	weir_costs *costs;    /* a reference; NULL: nobody wants to know */
-	uint32_t link_bytes;  /* bound of a connection's output: that of the limits, and room for heads */
+	weir_costs *costs;    /* a reference; NULL: costs are not learnt */
+	uint32_t link_bytes;  /* bound of a connection's output: that of the limits, plus room for heads */
 	bool no_shed_details; /* rejections have no Weir-Shed */
 
 	/* the loop's thread */
 	weir_http *http; /* NULL: the server is gone */
 	weir_table *table;
-	weir_costs_recent asked; /* the paths of the last requests */
-	uint64_t taught_mix;     /* steps on with every draw of an answer to learn from: base/mix.h */
+	weir_costs_recent asked; /* paths of the latest requests */
+	uint64_t taught_mix;     /* random state for choosing answers to learn from: base/mix.h */
 	weir_http_conn *conns;
 	weir_pool conn_pool;
 	weir_h2_memory h2;
@@ -75,22 +77,22 @@ struct weir_http_loop {
 	size_t server_length, lines_length;
 	weir_ending ending;
 	weir_shed_head shed_heads[WEIR_SHED_HEADS];
-	uint64_t shed_mix; /* steps on with every rejection: see base/mix.h */
+	uint64_t shed_mix; /* random state, advanced by every rejection: base/mix.h */
 
-	weir_http_counts counts; /* written here, read by any */
+	weir_http_counts counts; /* written by the loop's thread, read by any */
 
 	/* the loop's thread until the loop is over, then under lock */
-	uint32_t refs; /* connections and requests alive, and the server */
+	uint32_t refs; /* live connections and requests, plus the server */
 
 	/* any thread */
-	_Atomic(weir_table *) next_table; /* on its way to be the table */
+	_Atomic(weir_table *) next_table; /* will become the table */
 	weir_post table_post, start_post, drain_post, leave_post;
 
 	/* under lock */
 	pthread_mutex_t lock;
-	weir_request *arrived, **arrived_end; /* answered elsewhere */
-	weir_ferry *ferries, **ferries_end;   /* with orders from elsewhere */
-	bool arriving;                        /* arrive_post is on its way: it must not be posted twice */
+	weir_request *arrived, **arrived_end; /* requests answered elsewhere */
+	weir_ferry *ferries, **ferries_end;   /* orders from elsewhere */
+	bool arriving;                        /* arrive_post is posted; it must not be posted twice */
 	bool over;                            /* the loop has ended */
 	weir_post arrive_post;
 };
@@ -103,9 +105,9 @@ struct weir_http {
 	void (*log)(const weir_http_record *record, void *arg);
 	void *log_arg;
 	bool log_sheds_only, no_shed_details;
-	weir_errors *errors;    /* NULL: nobody is told */
-	weir_costs *costs;      /* NULL: nobody wants to know */
-	weir_stage *handshakes; /* of TLS; NULL: no listener has wanted any */
+	weir_errors *errors;    /* NULL: errors are not logged */
+	weir_costs *costs;      /* NULL: costs are not learnt */
+	weir_stage *handshakes; /* of TLS; NULL: no listener uses TLS */
 
 	/* under lock */
 	pthread_mutex_t lock;
@@ -114,21 +116,24 @@ struct weir_http {
 	weir_http_loop *loops[WEIR_THREADS_MAX];
 	unsigned loop_count;
 	weir_http_listener *listeners[WEIR_HTTP_LISTENERS_MAX]; /* by number; NULL: free */
-	weir_http_listener *closed; /* they live on as long as they have connections */
-	unsigned done;              /* loops that have carried out the order */
+	weir_http_listener *closed;                             /* kept while they have connections */
+	unsigned done; /* loops that have carried out the current order */
 	bool draining;
 };
 
-/* Where failed handshakes and malformed requests are told, limited by kind; outlives the server. Before its first listener. */
+/*
+ * The log of failed handshakes and malformed requests, rate-limited by kind. It must outlive the server and
+ * be set before the first listener.
+ */
 void weir_http_set_errors(weir_http *http, weir_errors *errors);
 
 /* ---- what requests cost: cost.c ---- */
 
-/* Makes the table. 0 or a negative errno, with weir_error. */
+/* Creates the table. 0 or a negative errno, with weir_error. */
 int weir_http_make_costs(weir_http *http);
-/* The table, as long as the server lives; NULL: it has none. Any thread. */
+/* The table, valid as long as the server; or NULL. Any thread. */
 weir_costs *weir_http_costs(const weir_http *http);
-/* The name of the route with this number in the table; false: there is none any more. Any thread. */
+/* The name of the route with this number in the table; false: it does not exist any more. Any thread. */
 bool weir_http_route_name(weir_http *http, uint32_t number, char *ret_name, size_t size);
 
 /* ---- sessions: member.c ---- */
@@ -140,47 +145,50 @@ typedef struct weir_session_view {
 	weir_sessions_stats stats;
 } weir_session_view;
 
-/* The at-th kind of session that routes in force have; false: no more. Any thread. */
+/* The at-th kind of session of the routes in force; false: no more. Any thread. */
 bool weir_http_session_at(weir_http *http, uint32_t at, uint64_t now_ns, weir_session_view *ret_view);
-/* The same: its sessions, of which the caller is an owner from then on, with their text and idle time; NULL: no more. */
+/* The same, with a reference to its sessions for the caller, their text and idle time; NULL: no more. */
 weir_sessions *weir_http_sessions(weir_http *http, uint32_t at, char *ret_text, size_t size,
 				  uint64_t *ret_idle_ns);
 
-/* ---- listeners of a running server: handover.c; any one thread that is no reactor ---- */
+/* ---- listeners of a running server: handover.c; any one thread that is not a reactor ---- */
 
-/* Copies of its sockets, for a successor; returns how many. From then on closing it leaves what waits to be accepted to the successor. */
+/*
+ * Duplicates the listener's sockets for a successor and returns their number. After this, closing the
+ * listener leaves connections that wait to be accepted to the successor.
+ */
 size_t weir_http_fds(weir_http *http, unsigned number, int *ret_fds, size_t most);
-/* No more connections from it; those it has live on. Its number is free from then on. */
+/* Accepts no more connections; existing ones continue. The number becomes free. */
 void weir_http_close_listener(weir_http *http, unsigned number);
-/* The open one of this number; NULL: there is none. */
+/* The open listener with this number; NULL: there is none. */
 weir_http_listener *weir_http_listener_at(const weir_http *http, unsigned number);
-/* Frees the closed ones that have no connections any more. Not on a reactor thread. */
+/* Frees closed listeners without connections. Not on a reactor thread. */
 void weir_http_reap_listeners(weir_http *http);
 void weir_http_listener_free(weir_http_listener *listener);
 
 /* ---- connections ---- */
 
-/* What a connection waits for, and its timer is about. */
+/* What a connection's timer waits for. */
 typedef enum weir_http_wait {
 	WEIR_WAIT_NOTHING,
 	WEIR_WAIT_HANDSHAKE,
-	WEIR_WAIT_FIRST, /* byte of the first request */
+	WEIR_WAIT_FIRST, /* the first byte of the first request */
 	WEIR_WAIT_HEAD,  /* the rest of a head */
 	WEIR_WAIT_BODY,
-	WEIR_WAIT_IDLE, /* for another request */
-	WEIR_WAIT_GONE, /* its answer: until then a client that said all is believed to be there */
+	WEIR_WAIT_IDLE, /* the next request */
+	WEIR_WAIT_GONE, /* its answer; until then a half-closed client is assumed to be there */
 } weir_http_wait;
 
-/* What a protocol does besides the calls of weir_link_ops. */
+/* What a protocol does in addition to weir_link_ops. */
 typedef struct weir_protocol {
 	void (*timeout)(weir_http_conn *conn);
-	/* The server drains: ends it if it is idle, else sees to it that this is its last. */
+	/* The server drains: serves what has come or is on its way, then closes the connection. */
 	void (*drain)(weir_http_conn *conn);
-	/* Asked for by weir_http_conn_later; from the loop, outside of other calls. */
+	/* Requested by weir_http_conn_later. Called by the loop, not from inside another call. */
 	void (*later)(weir_http_conn *conn);
-	/* The loop ends: its requests are gone, as far as the connection knows them. Closed still comes. */
+	/* The loop ends: tells the connection's requests that it has gone. `closed` is still called. */
 	void (*strand)(weir_http_conn *conn);
-	/* When the timer is due; NULL: as conn->wait says. */
+	/* When the timer is due; NULL: derived from conn->wait. */
 	uint64_t (*deadline)(const weir_http_conn *conn);
 } weir_protocol;
 
@@ -189,24 +197,24 @@ enum weir_http_conn_flag {
 	WEIR_CONN_OVER = 1 << 1,    /* closed was called */
 	WEIR_CONN_RUNNING = 1 << 2, /* inside h1's run */
 	WEIR_CONN_HALF_CLOSED = 1 << 3,
-	WEIR_CONN_LAST = 1 << 4, /* closes after the answer under way */
+	WEIR_CONN_LAST = 1 << 4, /* closes after the current answer */
 	WEIR_CONN_HELD = 1 << 5, /* reading is paused */
 };
 
 struct weir_http_conn {
-	weir_link link; /* first: the user pointer of the connection */
+	weir_link link; /* first: it is the connection's user pointer */
 	weir_http_loop *loop;
 	const weir_http_listener *listener;
 	const weir_protocol *protocol;
-	weir_http_conn *next, **prev; /* of loop->conns */
+	weir_http_conn *next, **prev; /* in loop->conns */
 	weir_timer timer;
 	weir_deferred deferred;
 	uint64_t since_ns; /* when the wait began */
 	union {
-		weir_request *request; /* HTTP/1: the one under way */
+		weir_request *request; /* HTTP/1: the current one */
 		void *session;         /* HTTP/2 */
 	};
-	weir_buf *in; /* bytes that could not be used yet, from in_at on; ours alone */
+	weir_buf *in; /* bytes not used yet, from in_at on; not shared */
 	uint32_t in_at;
 	uint32_t requests;
 	uint16_t flags;
@@ -217,32 +225,32 @@ struct weir_http_conn {
 
 /* conn.c */
 extern const weir_conn_ops weir_http_conn_ops;
-/* Has the protocol's later called at the end of the turn. */
+/* Calls the protocol's later at the end of the loop's turn. */
 void weir_http_conn_later(weir_http_conn *conn);
-/* Keeps bytes behind those kept already; false: out of memory, or more than can ever be needed. */
+/* Appends bytes to those kept already; false: out of memory, or more than can ever be needed. */
 bool weir_http_conn_keep(weir_http_conn *conn, const weir_buf *buf, size_t at, size_t end);
-/* At the end of a protocol's closed call. */
+/* Called at the end of a protocol's `closed`. */
 void weir_http_conn_free(weir_http_conn *conn);
 
-/* opening.c: up to the first byte of a protocol. 0 or a negative errno. */
+/* opening.c: everything up to the first byte of a protocol. 0 or a negative errno. */
 int weir_http_conn_begin(weir_http_conn *conn);
 
-/* client_errors.c: a sentence in the error log about this client. */
+/* client_errors.c: writes a sentence about this client to the error log. */
 void weir_http_tell(const weir_http_loop *loop, const weir_client *client, weir_log_level level,
 		    const char *kind, const char *what);
-/* What was malformed or refused: access logs have it too, so only for who looks closely. status 0: it got no answer. */
+/* Logs malformed or refused input at the debug level; access logs have it too. status 0: no answer. */
 void weir_http_tell_refused(const weir_http_loop *loop, const weir_client *client, unsigned status,
 			    const char *what);
 
-/* request.c: a line in the log for what was no request. */
+/* request.c: an access log entry for input that was not a request. */
 void weir_http_log_malformed(weir_http_conn *conn, unsigned status, const char *error, uint64_t began_ns);
 
 /* timeouts.c */
 void weir_http_wait_init(weir_http_conn *conn);
-/* Sees to it that the timer fires no later than the deadline of what is waited for. */
+/* Makes sure that the timer fires no later than the deadline of the wait. */
 void weir_http_wait_arm(weir_http_conn *conn);
 uint64_t weir_http_wait_deadline(const weir_http_conn *conn);
-/* Until then the bytes of the body that came are enough. */
+/* Until when the received bytes satisfy the minimum rate of a body. */
 uint64_t weir_http_rate_deadline(const weir_http_limits *limits, const weir_request *request);
 
 static inline void weir_http_wait_for(weir_http_conn *conn, weir_http_wait wait, uint64_t now_ns)
@@ -253,7 +261,7 @@ static inline void weir_http_wait_for(weir_http_conn *conn, weir_http_wait wait,
 		weir_http_wait_arm(conn);
 }
 
-/* For the next request of a connection whose protocol has no deadline of its own. Mostly the timer is early enough as it is. */
+/* Waits for the next request, without a protocol's own deadline. Usually the timer is early enough. */
 static inline void weir_http_wait_idle(weir_http_conn *conn, uint64_t now_ns)
 {
 	const weir_http_loop *loop = conn->loop;
@@ -269,51 +277,48 @@ extern const weir_protocol weir_h1_protocol;
 /* The connection speaks HTTP/1 from here on. */
 void weir_h1_start(weir_http_conn *conn);
 
-/* h2.c: the same for HTTP/2, from its preface on. 0 or -ENOMEM. */
+/* h2.c: the same for HTTP/2, starting with its preface. 0 or -ENOMEM. */
 int weir_h2_start(weir_http_conn *conn);
 
 /* server.c */
 
-/* A condition whose waits go by the clock that nobody sets. */
+/* A condition variable whose timed waits use the monotonic clock. */
 void weir_http_init_condition(pthread_cond_t *condition);
-/* One loop has done as ordered. */
+/* A loop has carried out the current order. */
 void weir_http_carried_out(weir_http *http);
 
-/* drain.c: a connection of a loop that drains has closed. Whoever waits for the last one is told. Home. */
+/* drain.c: a connection of a draining loop has closed. Wakes whoever waits for the last one. Home. */
 void weir_http_left(weir_http_loop *loop);
 
 /* loop_share.c */
 
 /* A loop's share of a server; NULL: out of memory. */
 weir_http_loop *weir_http_loop_new(weir_http *http, weir_loop *loop, uint16_t index);
-/* The server has no more to do with it. Home, or whoever is alone once the loop is over. */
+/* The server drops its reference. Home, or any single thread once the loop is over. */
 void weir_http_loop_leave(weir_http_loop *loop);
-/* One connection or request less. Home, or anybody once the loop is over. */
+/* Drops the reference of a connection or request. Home, or any thread once the loop is over. */
 void weir_http_loop_unref(weir_http_loop *loop);
-/* Frees a request's block, and lets go of what it holds of the loop. */
+/* Frees a request's block and drops its reference. */
 void weir_http_loop_give(weir_http_loop *loop, weir_request *request);
 
-/*
- * Something is in the lists of arrivals: sees to it that home looks. Under the lock, and not once the loop is
- * over.
- */
+/* Tells home that something is in the lists of arrivals. Under the lock, and not once the loop is over. */
 void weir_http_loop_announce_locked(weir_http_loop *loop);
 
-/* At home. */
+/* Home. */
 static inline void weir_http_loop_ref(weir_http_loop *loop)
 {
 	loop->refs++;
 }
-/* Whether the log is told of a request with this verdict. */
+/* Whether the access log gets requests with this verdict. */
 static inline bool weir_http_logs(const weir_http *http, unsigned shed)
 {
 	return http != NULL && http->log != NULL && (!http->log_sheds_only || shed != WEIR_ADMITTED);
 }
 
-/* Sees to it that the date in lines is that of now. */
+/* Brings the date in `lines` up to date. */
 void weir_http_set_date(weir_http_loop *loop, uint64_t now_ns);
 
-/* The fields Server and Date with their CRLFs; lines_length bytes. */
+/* The fields Server and Date with their CRLFs: lines_length bytes. */
 static inline const char *weir_http_lines(weir_http_loop *loop)
 {
 	uint64_t now_ns = weir_loop_time(loop->loop);
@@ -328,7 +333,7 @@ static inline void weir_http_count(_Atomic uint64_t *count)
 			      memory_order_relaxed);
 }
 
-/* By a thread that is the only one to write. */
+/* Only one thread may write it. */
 static inline void weir_http_gauge(_Atomic uint32_t *gauge, int32_t by)
 {
 	uint32_t value = atomic_load_explicit(gauge, memory_order_relaxed) + (uint32_t)by;

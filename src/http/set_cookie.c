@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Set-Cookie (RFC 6265bis): every part is checked byte by byte before any is written, so no part can begin
- * another.
- */
+/* Set-Cookie (RFC 6265bis). All bytes are checked before any part is written, so none can start another. */
 #include <weir/cookie.h>
 
 #include <errno.h>
@@ -12,7 +9,7 @@
 #include "http/digits.h"
 #include "http/request.h"
 
-/* ---- what each part may have ---- */
+/* ---- what each part may contain ---- */
 
 static bool is_among(char c, const char *list)
 {
@@ -77,7 +74,7 @@ static int check_bytes(const weir_cookie *cookie)
 	return 0;
 }
 
-/* Browsers drop such cookies without a word, so whoever sets one is told. */
+/* Browsers drop such cookies silently, so the caller is told. */
 static int check_sense(const weir_cookie *cookie, bool secure)
 {
 	bool host = begins(cookie->name, WEIR_SPAN("__Host-"));
@@ -102,7 +99,7 @@ static char *put(char *to, weir_span text)
 
 #define PUT(to, literal) put(to, WEIR_SPAN(literal))
 
-/* Words and numbers of all attributes, without the texts that are given. */
+/* Most bytes of words and numbers of all attributes, without the caller's texts. */
 #define WORDS_MOST 128
 
 static char *put_attributes(char *to, const weir_cookie *cookie, bool secure)

@@ -77,7 +77,7 @@ static const weir_span lines[MOST - LEAST + 1] = {
 #undef X
 };
 
-/* Valid until the next one on this thread. */
+/* Valid until the next call on this thread. */
 static weir_span unknown(unsigned status)
 {
 	static _Thread_local char line[] = "HTTP/1.1 000 \r\n";

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long a connection may wait for what. One timer a connection, armed lazily: a change of what is waited for only stores it, unless the timer would
- * come too late for it; a timer that finds nothing due is armed for what is. So a busy connection touches the wheel once in a while.
+ * How long a connection may wait for what. Each connection has one timer, armed lazily: a new wait is only
+ * stored, unless the timer would fire too late for it. A timer that finds nothing due is armed again. So a
+ * busy connection rarely touches the wheel.
  */
 #include "http/server.h"
 
-/* A body may be slow for so long before its rate is looked at. */
+/* The minimum rate of a body applies after this time. */
 #define RATE_AFTER_NS (10 * WEIR_NS_PER_S)
 
 static uint64_t after(uint64_t from_ns, uint64_t ns)
@@ -23,7 +24,7 @@ uint64_t weir_http_rate_deadline(const weir_http_limits *limits, const weir_requ
 	return after(request->body_since_ns, paid_ns);
 }
 
-/* Where half-closed clients are waited for until their answer begins, somebody has to look whether it has. */
+/* If half-closed clients are waited for until their answer begins, the timer checks whether it has begun. */
 static uint64_t gone_after_ns(const weir_http_conn *conn)
 {
 	const weir_http_limits *limits = &conn->loop->limits;

@@ -160,9 +160,7 @@ static int fill_domain(weir_domain *domain, const weir_domain_options *options)
 	return make_threads(domain);
 }
 
-/*
- * Threads start before the domain is listed. Until then the controller, which sizes the pool, cannot see it.
- */
+/* Starts threads before the domain is listed: until then the controller cannot resize the pool. */
 static int start_late(weir_domain *domain)
 {
 	if (atomic_load(&domain->world->phase) != WEIR_PHASE_RUNNING)

@@ -9,10 +9,10 @@
  * The ring itself is never full. Whoever puts n events in has first taken n places of the lane's bound
  * (lane->waiting), and the ring has at least as many slots as the bound has places. A place is given back
  * only after the consumer has taken the event out. So
- *   1. positions handed out and not yet taken ≤ places taken ≤ slots;
- *   2. therefore the slot of a new position is empty (NULL): its last event was taken out before the place
- *      that admits the new one became free. A producer that is preempted between taking a position and
- *      filling it only holds the consumer back, which stops at the NULL. Nobody overtakes it by a lap.
+ *  1. positions handed out and not yet taken ≤ places taken ≤ slots;
+ *  2. therefore the slot of a new position is empty (NULL): its last event was taken out before the place
+ *     that admits the new one became free. A producer that is preempted between taking a position and
+ *     filling it only holds the consumer back, which stops at the NULL. Nobody overtakes it by a lap.
  * One fetch_add hands out positions for a whole batch. Pointers instead of links let the consumer prefetch.
  */
 

@@ -82,10 +82,7 @@ static void mark_remote(weir_lane *lane, weir_thread *self)
 		return; /* whoever set it wakes the owner */
 	if (owner->loop == NULL)
 		return; /* virtual: the simulation looks at the bits by itself */
-	/*
-	 * A reactor thread wakes others after its batch. Other threads wake at once: their handlers may
-	 * block.
-	 */
+	/* A reactor thread wakes others after its batch. Others wake at once: their handlers may block. */
 	if (self != NULL && self->loop != NULL)
 		self->wakes |= UINT64_C(1) << (owner->slot - 1);
 	else

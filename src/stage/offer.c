@@ -178,8 +178,7 @@ static weir_verdict queue_or_shed(weir_attempt *offer, weir_event *event, weir_v
 
 /*
  * Field by field: a struct that is returned or assigned is built on the stack, then copied in wider pieces
- * than it was written in. The processor stalls on that each time (store forwarding), a third of the offer's
- * time.
+ * than it was written in. The processor stalls on that each time: a third of the offer's time.
  */
 static inline void attempt_one(weir_attempt *offer, weir_stage *stage, const weir_event *event,
 			       weir_thread *self)
@@ -312,10 +311,7 @@ static __attribute__((noinline)) weir_verdict drop_plain(weir_lane *lane, weir_t
 	return weir_offer_admitted();
 }
 
-/*
- * Asks the law. The question is kept where weir_why_shed looks for it, so the reason of an earlier shed is
- * forgotten.
- */
+/* Asks the law. The question overwrites what weir_why_shed knows of an earlier shed. */
 static inline weir_verdict ask_plain(const weir_lane *lane, weir_gate *gate, const weir_event *event,
 				     uint64_t now_ns)
 {

@@ -15,8 +15,7 @@
  *	run      at once, or push into the lane
  *
  * Nothing in the event changes before "adopt", so a shed event is as it was. Two private fields are
- * exceptions: its trace number, and `told`, which says that its shed was reported to the stage where it
- * entered.
+ * exceptions: its trace number, and `told`: its shed was reported to the stage where it entered.
  */
 
 #include "stage/runtime.h"
@@ -54,10 +53,7 @@ static inline weir_verdict weir_offer_admitted(void)
 bool weir_offer_unfit(weir_stage *stage, weir_fault fault);
 /* Why the stage takes nothing from this offerer; WEIR_ADMITTED: it does after all. */
 weir_verdict weir_offer_closed(weir_stage *stage, weir_phase phase, bool inside);
-/*
- * Counts the shed and records its reason, which it returns. events may be NULL; otherwise the stages where
- * they entered may be told.
- */
+/* Counts the shed, records and returns its reason. events unless NULL: tells the stages they entered. */
 weir_verdict weir_offer_shed(const weir_attempt *offer, weir_event *const *events, weir_verdict why);
 void weir_offer_trace_put(weir_stage *stage, weir_event *event, weir_verdict verdict, uint8_t step,
 			  uint64_t now_ns);
@@ -71,10 +67,7 @@ weir_verdict weir_gate_ask(weir_attempt *offer);
 
 /* ---- offer_many.c ---- */
 
-/*
- * Checks the events and marks each as CHOSEN, which finds duplicates. Their states are kept in ret_states.
- * False: misuse.
- */
+/* Checks and marks each event CHOSEN, which finds duplicates. ret_states: as before. False: misuse. */
 bool weir_offer_choose(weir_stage *stage, weir_event **events, size_t count, uint8_t *ret_states);
 void weir_offer_unchoose(weir_event **events, const uint8_t *states, size_t count);
 /* Hands over events whose places are taken, in runs that go to the same lane. */

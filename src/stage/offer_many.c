@@ -62,9 +62,7 @@ static void add_to_share(share *part, weir_lane *lane, const weir_event *event)
 	part->exempt_cost += exempt ? event->cost : 0;
 }
 
-/*
- * ---- the law: asked per lane if each lane has a state, otherwise about all; never about exempt events ----
- */
+/* ---- the law: asked per lane if each has a state, otherwise about all; not about exempt events ---- */
 
 static weir_attempt about_share(const weir_attempt *offer, const share *from)
 {

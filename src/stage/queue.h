@@ -8,8 +8,8 @@
  *
  * FIFO and NEWEST_LATE are one list. BY_CLASS is a list per class. SHORTEST is a pairing heap by (cost,
  * arrival). A lower class of BY_CLASS that has waited for its after_ns, without a turn in that time, gets one
- * before the higher classes. All operations are O(1), except a pop from the heap, O(log n) amortised, and
- * take_older.
+ * before the higher ones. All operations are O(1), but take_older walks, and a heap pop is O(log n)
+ * amortised.
  */
 
 #include <stdatomic.h>

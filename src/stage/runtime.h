@@ -153,7 +153,7 @@ typedef struct weir_lane {
 	weir_inbox inbox;
 	/* owner thread, or under the domain's lock */
 	weir_queue queue;
-	bool running; /* a single stage's handler */
+	bool running; /* single: its handler runs */
 	/* the controller */
 	void *batch_state;
 	uint64_t batch_at_ns, batch_last_ns, last_events, last_batches, last_busy_ns;
@@ -214,7 +214,7 @@ typedef struct weir_terms {
 	_Atomic uint64_t ended, ended_ns, usual_ns;
 	/* the controller */
 	uint64_t offered_seen[WEIR_CLASSES];
-	double work[WEIR_CLASSES], fresh_work[WEIR_CLASSES]; /* offered work, fading sums */
+	double work[WEIR_CLASSES], fresh_work[WEIR_CLASSES]; /* offered work: a fading sum; not yet in it */
 	double share;                                        /* of the work, relative to the pool's largest */
 	uint64_t shed_seen;
 	bool shed;             /* something was shed since the last tick */
@@ -226,13 +226,13 @@ struct weir_stage {
 	weir_world *world;
 	weir_domain *domain;
 	char *name;
-	weir_stage_options options; /* without name, admission and params */
+	weir_stage_options options; /* name is our copy; admission and its parameters: see gate */
 	uint16_t index;
 	uint16_t mark; /* index + 1, and how often the index was used before: see WEIR_MARK_INDEX */
 	uint32_t lane_count;
 	weir_lane *lanes;
 	/* any thread */
-	_Atomic bool open; /* world running and stage not closed */
+	_Atomic bool open; /* world running, stage neither closed nor retiring */
 	_Atomic bool closed;
 	_Atomic bool retiring; /* never reset: see retire.c */
 	_Atomic bool unlisted; /* in no table any more */
@@ -291,7 +291,7 @@ struct weir_thread {
 	uint64_t local_ready[WEIR_READY_WORDS]; /* stages with events in this thread's queues */
 	uint32_t next_stage;
 	bool worked;   /* something was offered or handled since the last turn */
-	bool gathered; /* other threads have offered something to this one since the last turn */
+	bool gathered; /* other threads have marked a lane here since the last turn */
 	bool flooded;  /* and a batch of it was large: FLOOD, reactor.c */
 	/* any thread */
 	/* stages whose lane here was marked by other threads */
@@ -387,13 +387,10 @@ struct weir_world {
 	pthread_t control_thread;
 	bool control_started, control_quit;
 	uint64_t control_seen, control_busy_ns;
-	/*
-	 * under control_lock: events taken out of queues whose drop functions have not been called yet;
-	 * linked by at.queue.next
-	 */
+	/* under control_lock: taken out of queues and not yet dropped; linked by at.queue.next */
 	weir_event *purged;
 	bool notify;
-	/* under control_lock: retiring */
+	/* under control_lock: for retire.c */
 	bool stage_taken[WEIR_STAGES_MAX], domain_taken[WEIR_DOMAINS_MAX]; /* indices in use */
 	uint32_t stage_uses[WEIR_STAGES_MAX]; /* how often an index has been used */
 	uint64_t serials;
@@ -417,10 +414,7 @@ static inline void *weir_gate_state(weir_gate *gate, const weir_lane *lane)
 	return gate->state + lane->index * gate->stride;
 }
 
-/*
- * The gate in force if the event has passed it; NULL: it passed another or none, and this law must not hear
- * of it.
- */
+/* The gate in force, if the event has passed it; NULL: this law must not hear of the event. */
 static inline weir_gate *weir_event_gate(const weir_event *event, const weir_stage *stage)
 {
 	weir_gate *gate = weir_stage_gate(stage);
@@ -431,8 +425,8 @@ static inline weir_gate *weir_event_gate(const weir_event *event, const weir_sta
 
 /*
  * Worlds, stages and laws of this process that were taken out of use. It grows after they have left the
- * tables and before their memory is freed. If it has changed, what an outside thread remembers of them may be
- * gone.
+ * tables and before their memory is freed. If it has changed, an outside thread must not use its memory of
+ * them.
  */
 extern _Atomic uint64_t weir_things_gone;
 
@@ -513,8 +507,8 @@ void weir_bound_force(const weir_lane *lane);
 void weir_bound_give(weir_lane *lane, uint32_t count, weir_thread *self);
 /*
  * After a lane's turn. could_start: something waits that only this bound keeps from starting. Then the lane
- * is kicked when there is a place; true: there is one now. Otherwise the places granted to it are given back.
- * The lane's own thread.
+ * is kicked when a place is free; true: one is free now. Otherwise its granted places are given back. Its
+ * thread.
  */
 bool weir_bound_wait(weir_lane *lane, bool could_start, weir_thread *self);
 
@@ -528,10 +522,7 @@ void weir_lane_pass_on(weir_lane *lane, weir_thread *self);
 void weir_lane_gone(weir_lane *lane, const weir_event *event, uint64_t now_ns);
 /* Whether the lane itself allows a start now. */
 bool weir_lane_startable(const weir_lane *lane);
-/*
- * Takes out at most `most` events that have waited longer than their law's patience. The owner thread, or
- * under the domain's lock.
- */
+/* Takes out events that waited longer than their law's patience. Owner thread, or under the domain's lock. */
 size_t weir_lane_take_stale(weir_lane *lane, uint64_t now_ns, size_t most, weir_event **ret_events);
 /* Moves events from the inbox to the queue. The owner thread. */
 void weir_lane_absorb(weir_lane *lane);
@@ -547,9 +538,7 @@ void weir_gate_update_locked(weir_stage *stage);
 /* Asks the law about an event's start, as far as it is enforced. */
 weir_verdict weir_gate_start(weir_gate *gate, weir_lane *lane, const weir_event *event,
 			     const weir_turn *turn);
-/*
- * How many of `count` waiting events a law may drop, given mode and ceiling; and that it has dropped so many.
- */
+/* How many of `count` waiting events a law may drop under mode and ceiling; and that it dropped some. */
 size_t weir_gate_may_drop(const weir_stage *stage, size_t count);
 void weir_gate_dropped(weir_stage *stage, size_t count);
 void weir_pressure_init(weir_stage *stage);
@@ -601,7 +590,7 @@ static inline void weir_frame_begin(weir_frame *frame, weir_thread *self, weir_l
 	self->depth_left--;
 }
 
-/* Handles events that a handler forgot to settle. */
+/* Events that a handler forgot to settle: counts a fault of the stage, and drops them. */
 void weir_dispatch_leaked(weir_thread *self, weir_lane *lane, weir_frame *frame);
 
 /* Runs the handler for one event that was just admitted to a plain lane. */
@@ -633,8 +622,7 @@ void weir_dispatch_held(weir_thread *self, weir_lane *lane, weir_event *event, u
  * For layers above whose work continues in callbacks of a loop (completions), where no handler runs. Between
  * the two calls, offers by this thread count as made by a handler of the stage, unless a handler runs. They
  * continue work that is inside, so a drain lets them through. stage NULL: they pass a drain and count as
- * coming from outside; only for weir_offer_held and weir_reserve. On a thread of the world, in pairs, on one
- * stack.
+ * coming from outside; only for weir_offer_held and weir_reserve. On a world's thread, paired, on one stack.
  */
 void weir_inside_enter(weir_stage *stage, weir_frame *frame);
 void weir_inside_leave(const weir_frame *frame);
@@ -647,10 +635,7 @@ void weir_offer_forget(void);
 weir_verdict weir_offer_held(weir_stage *stage, weir_event *event);
 /* Counts an offer that a bound of the offerer's own refuses; returns the reason. */
 weir_verdict weir_offer_refused(weir_stage *stage, weir_event *event, weir_verdict why);
-/*
- * As weir_why_shed, but with the law's retry time unchanged: no jitter is added. Callers that tell many
- * clients add their own.
- */
+/* As weir_why_shed, without jitter in the retry time. Callers that tell many clients add their own. */
 bool weir_why_unspread(weir_why *ret_why);
 /* Sets what weir_why_shed says in the drop function that is about to be called. */
 void weir_offer_note_drop(weir_lane *lane, weir_thread *self, const weir_event *event, weir_verdict why,
@@ -670,10 +655,7 @@ typedef struct weir_candidate {
 void weir_turn_terms(weir_stage *stage);
 /* Called when an event has been served. Any thread. */
 void weir_turn_learn(weir_stage *stage, uint32_t cost, uint64_t service_ns);
-/*
- * The lane's next event; a lane without one has class 0 and is due at once. The owner thread, or under the
- * domain's lock.
- */
+/* The lane's next event; without one: class 0, due at once. Owner thread, or under the domain's lock. */
 weir_candidate weir_turn_candidate(weir_lane *lane, uint64_t now_ns);
 bool weir_turn_before(const weir_candidate *a, const weir_candidate *b);
 /* An event enters or leaves a pool's queue. */

@@ -30,7 +30,8 @@ typedef struct weir_counts {
 	weir_count batches, busy_ns; /* handler calls with events from a queue, and the time in them */
 	weir_count shed[WEIR_CLASSES][WEIR_VERDICT_COUNT];
 	weir_count drops[WEIR_CLASSES][WEIR_VERDICT_COUNT];
-	weir_count spared[WEIR_CLASSES][WEIR_VERDICT_COUNT]; /* refusals by a law that did not count */
+	weir_count spared[WEIR_CLASSES]
+			 [WEIR_VERDICT_COUNT];    /* refused by law or pressure, and admitted anyway */
 	weir_count from[WEIR_STAGES_MAX + 1];     /* admitted, by origin: 0 outside, else stage index + 1 */
 	_Atomic(weir_hist *) hists[WEIR_CLASSES]; /* one per measure; made when first needed */
 } weir_counts;

@@ -164,7 +164,7 @@ static __attribute__((noinline, cold)) weir_stage *not_owned(weir_event *event)
 	return NULL;
 }
 
-/* The stage of an event that can be settled; NULL: it cannot, and a fault was counted. */
+/* The stage of an event that can be settled; NULL: it cannot, which is a fault. */
 static inline weir_stage *owned(weir_event *event)
 {
 	uint32_t tag = weir_event_tag(event);

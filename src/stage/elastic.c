@@ -97,9 +97,7 @@ static void work_locked(weir_domain *domain, weir_thread *self, weir_lane *lane,
 	weir_thread_flush_wakes(self);
 	weir_offer_forget();
 	pthread_mutex_lock(&domain->lock);
-	/*
-	 * Read the time under the lock: a sample taken since the handler's end counted the call as running.
-	 */
+	/* Read under the lock: a sample taken since the handler's end counted the call as running. */
 	weir_elastic_end_locked(domain, began_ns, weir_clock_ns());
 	/* Single: only the thread that set it clears it. */
 	if (lane->stage->options.single && batch.count != 0)

@@ -236,7 +236,7 @@ int weir_stage_shed_ceiling(weir_stage *stage, double fraction)
 
 #define CEILING_BURST 64 /* most sheds in a row after a long time without any */
 
-/* Each event that a law looks at earns a fraction of a shed, the ceiling. Each shed spends a whole one. */
+/* Each event asked about earns a fraction of a shed, the ceiling. Each shed spends a whole one. */
 static void earn_shed(weir_stage *stage, uint32_t count)
 {
 	int64_t by = (int64_t)atomic_load_explicit(&stage->shed_ceiling, memory_order_relaxed) * count;
@@ -259,7 +259,7 @@ static bool may_shed(weir_stage *stage, uint32_t count)
 	return false;
 }
 
-/* Applies a law's refusal, or spares the event and counts that. */
+/* Applies a refusal by law or pressure, or spares the event and counts that. */
 static weir_verdict enforce(weir_stage *stage, const weir_thread *self, unsigned klass, uint32_t count,
 			    weir_verdict verdict)
 {
@@ -369,7 +369,7 @@ static bool nothing_waits(const weir_stage *stage)
 	return true;
 }
 
-/* If one of several states is not calm, none is: they share what is behind the stage. */
+/* Calm only if all states are: they share what is behind the stage. */
 static bool is_calm(const weir_gate *gate)
 {
 	for (uint32_t i = 0; i < gate->states; i++)

@@ -6,7 +6,7 @@
 /*
  * A failed attempt must never look like places taken, not even for a moment. Another offer that waits for a
  * place would go to sleep because of it, and nothing would leave the queue to wake it. So the exchange
- * succeeds or changes nothing. Sequentially consistent because of waiters: see give_back.
+ * succeeds or changes nothing. Sequentially consistent because of waiters: see weir_lane_give_back.
  */
 static bool take_places(weir_lane *lane, uint32_t count)
 {

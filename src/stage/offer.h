@@ -26,7 +26,7 @@ typedef struct weir_attempt {
 	weir_thread *self;
 	weir_lane *lane;
 	weir_gate *gate; /* that was asked; NULL: none, or it was refunded */
-	bool spared;     /* the law refused, the stage admitted it anyway */
+	bool spared;     /* admitted by the stage, and not by the law */
 	weir_ask ask;
 } weir_attempt;
 
@@ -53,7 +53,7 @@ static inline weir_verdict weir_offer_admitted(void)
 bool weir_offer_unfit(weir_stage *stage, weir_fault fault);
 /* Why the stage takes nothing from this offerer; WEIR_ADMITTED: it does after all. */
 weir_verdict weir_offer_closed(weir_stage *stage, weir_phase phase, bool inside);
-/* Counts the shed, records and returns its reason. events unless NULL: tells the stages they entered. */
+/* Counts the shed, records and returns its reason. May tell the stages where events (or NULL) entered. */
 weir_verdict weir_offer_shed(const weir_attempt *offer, weir_event *const *events, weir_verdict why);
 void weir_offer_trace_put(weir_stage *stage, weir_event *event, weir_verdict verdict, uint8_t step,
 			  uint64_t now_ns);
@@ -67,7 +67,7 @@ weir_verdict weir_gate_ask(weir_attempt *offer);
 
 /* ---- offer_many.c ---- */
 
-/* Checks and marks each event CHOSEN, which finds duplicates. ret_states: as before. False: misuse. */
+/* Checks and marks each event CHOSEN, finding duplicates. ret_states: their old states. False: misuse. */
 bool weir_offer_choose(weir_stage *stage, weir_event **events, size_t count, uint8_t *ret_states);
 void weir_offer_unchoose(weir_event **events, const uint8_t *states, size_t count);
 /* Hands over events whose places are taken, in runs that go to the same lane. */

@@ -9,7 +9,7 @@ typedef struct share {
 	weir_lane *lane;
 	uint32_t count, exempt; /* of the count */
 	uint64_t cost, exempt_cost;
-	bool spared; /* the law had refused */
+	bool spared; /* admitted, and not by the law */
 } share;
 
 void weir_offer_unchoose(weir_event **events, const uint8_t *states, size_t count)

@@ -69,8 +69,8 @@ static weir_verdict give_up(weir_stage *stage, weir_thread *self, weir_event *ev
 }
 
 /*
- * A waiting thread uses only its stage, which is not freed while somebody waits for it. So it begins a new
- * section now and then, and replaced laws can be freed.
+ * A waiting thread uses only its stage, which is not freed while somebody waits for it. It begins a new
+ * section after each wait (grace.c wakes the waiters), so replaced laws need not stay for that long.
  */
 static unsigned begin_again(weir_world *world, const weir_thread *self, unsigned side)
 {

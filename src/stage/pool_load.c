@@ -18,12 +18,12 @@
 #define TICK_NS       (10 * WEIR_NS_PER_MS)
 #define LOOK_OFFERS   16.0
 #define MEMORY_OFFERS 40.0 /* at least so many are remembered, */
-#define MEMORY_TARGET .25  /* and those of this fraction of a target */
+#define MEMORY_TARGET .25  /* or those of this fraction of a target, if more */
 /* The load has fallen if so many offers were expected and at most FALL_TO of them came. */
 #define FALL_OFFERS  12.0
 #define FALL_TO      .4
-#define PACE_TARGETS 2   /* how long the pace is remembered, */
-#define PACE_STARTS  128 /* or for so many starts */
+#define PACE_TARGETS 2   /* targets for which the pace is remembered, */
+#define PACE_STARTS  128 /* or so many starts, if longer */
 
 /* ---- the load ---- */
 

@@ -8,8 +8,7 @@
  *
  * FIFO and NEWEST_LATE are one list. BY_CLASS is a list per class. SHORTEST is a pairing heap by (cost,
  * arrival). A lower class of BY_CLASS that has waited for its after_ns, without a turn in that time, gets one
- * before the higher ones. All operations are O(1), but take_older walks, and a heap pop is O(log n)
- * amortised.
+ * before the higher ones. All operations are O(1), but take_older walks, and heap pops are O(log n).
  */
 
 #include <stdatomic.h>

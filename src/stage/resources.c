@@ -108,7 +108,7 @@ static void look_at_groups(const char *root, const group_files *files, char *gro
 	}
 }
 
-/* This process's group, from a line "number:controllers:path" (version 2: none). False: not found. */
+/* This process's group, from "number:controllers:path"; version 2 has no controllers. False: not found. */
 static bool find_group(const char *text, const char *controller, char *ret_group, size_t size)
 {
 	for (const char *line = text; line != NULL; line = strchr(line, '\n')) {

@@ -425,8 +425,7 @@ static inline weir_gate *weir_event_gate(const weir_event *event, const weir_sta
 
 /*
  * Worlds, stages and laws of this process that were taken out of use. It grows after they have left the
- * tables and before their memory is freed. If it has changed, an outside thread must not use its memory of
- * them.
+ * tables and before their memory is freed. If it has changed, what an outside thread remembers may dangle.
  */
 extern _Atomic uint64_t weir_things_gone;
 
@@ -506,9 +505,8 @@ uint32_t weir_bound_take(weir_lane *lane, uint32_t wanted);
 void weir_bound_force(const weir_lane *lane);
 void weir_bound_give(weir_lane *lane, uint32_t count, weir_thread *self);
 /*
- * After a lane's turn. could_start: something waits that only this bound keeps from starting. Then the lane
- * is kicked when a place is free; true: one is free now. Otherwise its granted places are given back. Its
- * thread.
+ * After a lane's turn, on its thread. could_start: something waits that only this bound keeps from starting.
+ * Then the lane is kicked when a place is free; true: one is free now. Otherwise it returns granted places.
  */
 bool weir_bound_wait(weir_lane *lane, bool could_start, weir_thread *self);
 
@@ -688,7 +686,7 @@ void weir_elastic_push(weir_lane *lane, weir_event *const *events, size_t count)
 void weir_elastic_kick(weir_domain *domain);
 /* The lane of the domain whose turn it is (turn.c); NULL: none can start anything. Under lock. */
 weir_lane *weir_elastic_pick_locked(weir_domain *domain, uint64_t now_ns);
-/* A handler call (virtual: an event's stay) begins, or ends that began at began_ns. */
+/* A handler call (virtual: an event's stay) begins; or one that began at began_ns ends. */
 void weir_elastic_begin_locked(weir_domain *domain, uint64_t now_ns);
 void weir_elastic_end_locked(weir_domain *domain, uint64_t began_ns, uint64_t now_ns);
 void weir_elastic_sample_locked(weir_domain *domain, uint64_t now_ns, weir_pool_sample *ret_sample);
@@ -704,7 +702,7 @@ void weir_control_wake_locked(weir_world *world);
 void weir_control_begin_locked(weir_stage *stage, bool quantiles);
 /* Runs the laws that are due; returns when the next one is, UINT64_MAX: never. Under control_lock. */
 uint64_t weir_control_tick(weir_world *world, uint64_t now_ns);
-/* Whether a tick has left callbacks to be made; and making them, without the lock. */
+/* Whether a tick has left callbacks to call, under control_lock; and calling them, without it. */
 bool weir_control_has_calls(const weir_world *world);
 void weir_control_calls(weir_world *world);
 
@@ -755,7 +753,7 @@ void weir_world_update_stages(weir_world *world);
 int weir_stage_add_counts(weir_stage *stage);
 void weir_stage_free(weir_stage *stage);
 void weir_domain_free(weir_domain *domain);
-/* Refuses threads of the world and its controller: the others would wait for them. what: "stop". */
+/* Refuses threads of the world and its controller: the call would wait for them. what: as in "stop". */
 int weir_world_check_thread(weir_world *world, const char *what);
 
 /* The world's stage by index; NULL: none has it now. Within a section (grace.h), or under control_lock. */

@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A bound on what several stages, and all their threads, have started and not settled: exact, and nobody is left out.
+ * An exact bound on the events in service in several stages and all their threads. No lane is starved.
  *
  *	             take (free ones)                 give: somebody waits
  *	free places ─────────────────▶ in service ─────────────────────▶ granted to that lane ─▶ in service
  *	     ▲                             │ give: nobody waits                │ it cannot use it
  *	     └─────────────────────────────┴───────────────────────────────────┘
  *
- * Shares a thread would be simpler, as a lane's own `concurrency` has them, but they are not exact where the threads do not divide the bound, and a
- * thread with work would wait beside one without. Free places for whoever is first would be unfair: the thread that gives one back is there
- * already, the others have to be woken. So a place that becomes free is granted, to the lanes that wait in turn.
+ * Shares per thread would be simpler; a lane's own `concurrency` has them. But they are not exact if the
+ * number of threads does not divide the bound, and a thread with work would wait beside one without. First
+ * come, first served would be unfair: the thread that gives a place back is already running, the others have
+ * to be woken. So a place that becomes free is granted to the waiting lanes in turn.
  *
- * Invariants: `taken` counts those in service and those granted. It exceeds `most` only where that was lowered, or by weir_offer_held, whose
- * work has begun before anybody is asked; then places that come back are not given out again.
+ * Invariants: `taken` counts the places in service and those granted. It exceeds `most` only after `most` was
+ * lowered, or through weir_offer_held, whose work has begun before the bound is asked. Then places that come
+ * back are not given out again.
  *
- * No place lies idle while a lane wants it. A lane says that it wants one, then looks for a free one; who gives one back makes it
- * free, then looks for who wants one. All in the sequentially consistent order, so one of the two sees the other. A lane says so only
- * when it has something that it could start but for this, and what was granted and cannot be used after all is passed on.
+ * No place is idle while a lane wants it. A lane says that it wants one, then looks for a free one. Whoever
+ * gives one back makes it free, then looks for lanes that want one. All of this is sequentially consistent,
+ * so one of the two sees the other. A lane says so only if it has something that nothing but this bound keeps
+ * from starting. A granted place that turns out not to be usable is passed on.
  *
- * Threads: any. The lock is for stages that come and go. The table has holes; who goes through it is in a
- * section (grace.h).
+ * Threads: any. The lock is for stages that come and go. The table has holes; walk it in a section (grace.h).
  */
 #include <errno.h>
 
@@ -30,7 +32,7 @@
 struct weir_bound {
 	/* any thread */
 	_Atomic uint32_t most, taken;
-	_Atomic uint32_t turn; /* the stage and lane after which waiting ones are looked for */
+	_Atomic uint32_t turn; /* the search for waiting lanes begins after this one */
 	_Atomic uint32_t stage_count;
 	_Atomic(weir_stage *) stages[WEIR_STAGES_MAX];
 	/* stages that come and go */
@@ -136,7 +138,7 @@ void weir_bound_force(const weir_lane *lane)
 
 /* ---- giving back ---- */
 
-/* NULL: a stage has been retired since the lanes were counted. */
+/* NULL: a stage was retired since the lanes were counted. */
 static weir_lane *lane_at(const weir_bound *bound, uint32_t at)
 {
 	for (uint32_t i = 0; i < atomic_load(&bound->stage_count); i++) {
@@ -170,7 +172,7 @@ static bool somebody_wants(const weir_bound *bound)
 	return false;
 }
 
-/* A place that is taken goes to the next lane, in turn, that wants one. False: there is none. */
+/* Grants a place that is already taken to the next lane, in turn, that wants one. False: none does. */
 static bool grant(weir_bound *bound, weir_thread *self)
 {
 	uint32_t lanes = count_lanes(bound), turn = atomic_load(&bound->turn);
@@ -190,8 +192,8 @@ static void grant_free(weir_bound *bound, weir_thread *self)
 {
 	while (somebody_wants(bound) && take_free(bound, 1) != 0)
 		if (!grant(bound, self))
-			atomic_fetch_sub(&bound->taken,
-					 1); /* another was quicker; who wants one now is looked for again */
+			/* another thread was first; the loop looks again for lanes that want a place */
+			atomic_fetch_sub(&bound->taken, 1);
 }
 
 static void give(weir_bound *bound, uint32_t count, weir_thread *self)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ticks: the slow half of control. One thread (or, in a virtual world, a timer) samples stages and pools when their laws are due
- * and passes the samples to the laws.
+ * Ticks: the slow half of control. One thread (in a virtual world, a timer) samples stages and pools when
+ * their laws are due and passes the samples to the laws.
  *
- * While nothing happens nobody needs a tick, and an idle process should sleep: after a while without a single offer or settling,
- * with every pool at its least, and nobody waiting whom a law may have to drop, the thread pauses. Whoever offers or handles something then resumes it (weir_control_touch).
- * The tick after a pause has a long interval, which the laws see.
+ * An idle process should sleep, and needs no ticks. The thread pauses after 2 s without an offer or a
+ * settling, if every pool has its least size, no grace period is pending, and no event waits at a law with a
+ * limit or with patience. Whoever then offers or handles something resumes it (weir_control_touch). The tick
+ * after a pause has a long interval, which the laws see.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -36,7 +37,7 @@ static uint64_t tick_pool(weir_domain *domain, uint64_t now_ns)
 		return domain->pool_at_ns;
 	weir_pool_sample sample;
 	pthread_mutex_lock(&domain->lock);
-	now_ns = weir_world_now(domain->world); /* not before a call that has begun meanwhile */
+	now_ns = weir_world_now(domain->world); /* not before the begin of a call under way */
 	weir_elastic_sample_locked(domain, now_ns, &sample);
 	pthread_mutex_unlock(&domain->lock);
 	uint32_t threads = clamp(law->size(domain->pool_state, &sample), sample.min, sample.max);
@@ -48,7 +49,7 @@ static uint64_t tick_pool(weir_domain *domain, uint64_t now_ns)
 
 /* ---- batches ---- */
 
-/* Events that came in batches: those run at once say nothing about the size of a batch. */
+/* Events that came in batches. Those run at once say nothing about the size of a batch. */
 static uint64_t batched(const weir_counts *counts)
 {
 	uint64_t sum = 0;
@@ -105,7 +106,7 @@ static void sum_class(weir_stage *stage, unsigned klass, weir_class_sample *ret_
 		weir_counts *counts = atomic_load_explicit(&stage->counts[slot], memory_order_acquire);
 		if (counts == NULL)
 			continue;
-		/* Not offered less admitted: that is of two instants, and may be less the next time. */
+		/* Not offered - admitted: they are read at two instants, so the difference could fall. */
 		for (unsigned why = 0; why < WEIR_VERDICT_COUNT; why++)
 			shed += weir_count_get(&counts->shed[klass][why]);
 		weir_counts_add_ends(counts, klass, &sum);
@@ -120,7 +121,7 @@ static void sum_class(weir_stage *stage, unsigned klass, weir_class_sample *ret_
 					 .dropped = sum.dropped};
 }
 
-/* The quantile of what was measured since the last tick; `seen` becomes what was measured until this one. */
+/* The quantile of what was measured since the last tick. `seen` becomes what was measured until now. */
 static uint64_t window(weir_stage *stage, unsigned klass, weir_measure measure, double quantile,
 		       uint64_t *ret_count)
 {
@@ -172,7 +173,7 @@ void weir_control_begin_locked(weir_stage *stage, bool quantiles)
 	for (unsigned klass = 0; klass < WEIR_CLASSES; klass++) {
 		sum_class(stage, klass, &stage->ticks.total[klass]);
 		if (stage->ticks.total[klass].admitted == 0 || !quantiles)
-			continue; /* so there is nothing in the histograms, nor memory to be spent on it */
+			continue; /* nothing to see, or not wanted: spend no memory on it */
 		for (unsigned measure = 0; measure < WEIR_MEASURES; measure++)
 			window(stage, klass, (weir_measure)measure, 0.5, &count);
 	}
@@ -185,9 +186,9 @@ static uint32_t workers(const weir_stage *stage)
 	return bound != 0 && bound < threads ? bound : threads;
 }
 
-/* ---- after a tick: what has waited too long, what the law now lets in, what people should know ---- */
+/* ---- after a tick: drop what waited too long, start what the law now allows, send notices ---- */
 
-/* Nobody of a pool may be free to look, so the controller takes them out itself. */
+/* All threads of the pool may be busy, so the controller takes the events out itself. */
 static void purge_pool(weir_lane *lane, uint64_t now_ns)
 {
 	weir_world *world = lane->stage->world;
@@ -245,7 +246,7 @@ static void notice_unreachable(const weir_stage *stage, unsigned klass)
 	weir_report report;
 	char text[256], target[32], now[96];
 	if (!weir_stage_report(stage, klass, &report) || !report.unreachable)
-		return; /* replaced or come within reach meanwhile */
+		return; /* replaced, or within reach again */
 	if (report.alone_ns != 0)
 		snprintf(now, sizeof(now), "it takes %.3gs with nothing else to do",
 			 (double)report.alone_ns / WEIR_NS_PER_S);
@@ -284,7 +285,7 @@ bool weir_control_has_calls(const weir_world *world)
 	return world->purged != NULL || world->notify || weir_monitor_is_due(world);
 }
 
-/* Without the lock, so in a section as of a thread from outside: what is found here stays until its end. */
+/* Without the lock, so in a section, as an outside thread: what is found here is not freed before its end. */
 void weir_control_calls(weir_world *world)
 {
 	uint64_t now_ns = weir_world_now(world);
@@ -403,7 +404,10 @@ static bool pools_at_rest(const weir_world *world)
 	return true;
 }
 
-/* What waits behind work that hangs is dropped, or given room, by ticks alone: nobody else may ever come to wake us. */
+/*
+ * Events that wait behind work that hangs are dropped, or given room, by ticks alone. Nobody else may ever
+ * wake the controller for them.
+ */
 static bool somebody_waits(const weir_world *world)
 {
 	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
@@ -442,8 +446,8 @@ static void sleep_until_locked(weir_world *world, uint64_t until_ns)
 }
 
 /*
- * The flag goes up before the last look, and those who bring work count it before they look at the flag: one of the two
- * notices. (They look with a relaxed load, so a single offer may be missed; the one after it is not.)
+ * The flag is set before the last look. Threads that bring work count it before they look at the flag. So one
+ * of the two notices. (They use a relaxed load, so a single offer may be missed; the next one is not.)
  */
 static void pause_locked(weir_world *world)
 {
@@ -466,7 +470,7 @@ static void *control_main(void *arg)
 			pthread_mutex_unlock(&world->control_lock);
 			weir_control_calls(world);
 			pthread_mutex_lock(&world->control_lock);
-			continue; /* what was set meanwhile has not woken anybody */
+			continue; /* settings changed meanwhile have woken nobody */
 		}
 		if (next_ns == UINT64_MAX)
 			sleep_until_locked(world, next_ns);

@@ -3,12 +3,12 @@
 #define WEIR_STAGE_COUNTS_H
 
 /*
- * What a stage counts. Each reactor thread has counts of its own for every stage it deals with, so that counting
- * is a plain load and store; all other threads (elastic pools, threads from outside) share one set and pay
- * for atomic adds. A reader sums over the sets.
+ * What a stage counts. Each reactor thread has its own counts for every stage, so counting is a plain load
+ * and store. All other threads (elastic pools, outside threads) share one set and pay for atomic adds. A
+ * reader sums over the sets.
  *
- * Order matters in one place: a stop concludes from the counts that nothing is in flight. Counts are therefore stored
- * with release, and an event's admission to the next stage is counted before its end in this one (drain.c).
+ * Order matters in one place: a stop concludes from the counts that nothing is in flight. So counts are
+ * stored with release, and an admission to the next stage is counted before the end in this one (drain.c).
  */
 
 #include <stdatomic.h>
@@ -23,16 +23,17 @@ typedef struct weir_counts {
 	weir_count offered[WEIR_CLASSES], admitted[WEIR_CLASSES], started[WEIR_CLASSES];
 	weir_count completed[WEIR_CLASSES], failed[WEIR_CLASSES], dropped[WEIR_CLASSES];
 	/*
-	 * Run at once: offered, admitted and started in one, with no waiting. Not included in those three, nor in the measured
-	 * waiting times: readers add it (weir_counts_read).
+	 * Run at once: offered, admitted and started in one step, without waiting. Not included in those
+	 * three, nor in the measured waiting times; readers add it (counts.c).
 	 */
 	weir_count inlined[WEIR_CLASSES];
 	weir_count batches, busy_ns; /* handler calls with events from a queue, and the time in them */
 	weir_count shed[WEIR_CLASSES][WEIR_VERDICT_COUNT];
 	weir_count drops[WEIR_CLASSES][WEIR_VERDICT_COUNT];
-	weir_count spared[WEIR_CLASSES][WEIR_VERDICT_COUNT]; /* a law said no, and it did not count */
-	weir_count from[WEIR_STAGES_MAX + 1]; /* admitted, by where from: 0 outside, else stage index + 1 */
-	_Atomic(weir_hist *) hists[WEIR_CLASSES]; /* one a measure; made when first needed */
+	weir_count spared[WEIR_CLASSES]
+			 [WEIR_VERDICT_COUNT];    /* refused by law or pressure, and admitted anyway */
+	weir_count from[WEIR_STAGES_MAX + 1];     /* admitted, by origin: 0 outside, else stage index + 1 */
+	_Atomic(weir_hist *) hists[WEIR_CLASSES]; /* one per measure; made when first needed */
 } weir_counts;
 
 weir_counts *weir_counts_new(bool shared);
@@ -52,7 +53,7 @@ static inline uint64_t weir_count_get(const weir_count *count)
 	return atomic_load_explicit(count, memory_order_acquire);
 }
 
-/* Makes the histograms of a class. NULL: no memory; then the value is lost, nothing else. */
+/* Makes the histograms of a class. NULL: out of memory; only the value is lost. */
 weir_hist *weir_counts_make_hists(weir_counts *counts, unsigned klass);
 
 static inline weir_hist *weir_counts_hists(weir_counts *counts, unsigned klass)
@@ -69,7 +70,7 @@ static inline void weir_counts_measure(const weir_counts *counts, weir_hist *his
 		weir_hist_add(hist, value_ns);
 }
 
-/* The counts of one class, as of about now, in the order that drain.c needs: ends first, admissions last. */
+/* The counts of one class, about now, in the order that drain.c needs: ends first, admissions last. */
 typedef struct weir_class_counts {
 	uint64_t completed, failed, dropped, started, admitted, offered;
 } weir_class_counts;

@@ -31,8 +31,8 @@ void weir_stage_fault(weir_stage *stage, weir_fault fault, uint64_t count)
 }
 
 /*
- * A started event ends in the class it was admitted in: handlers may have given it another by now, for the next stage. Returns that
- * other one, to be put back.
+ * A started event ends in the class in which it was admitted. By now a handler may have given it another one
+ * for the next stage; that one is returned, to be put back.
  */
 static uint8_t restore_class(weir_event *event)
 {
@@ -49,7 +49,7 @@ static void set_free(weir_event *event)
 
 /* ---- settling ---- */
 
-/* In a virtual world an event occupies its thread until now: one is idle again. */
+/* In a virtual world an event occupies its thread until it is settled. Now one is idle again. */
 static void leave_virtual_thread(weir_domain *domain, uint64_t started_ns, uint64_t now_ns)
 {
 	weir_elastic_end_locked(domain, started_ns, now_ns);
@@ -57,8 +57,9 @@ static void leave_virtual_thread(weir_domain *domain, uint64_t started_ns, uint6
 }
 
 /*
- * A lane at its concurrency bound may start the next. Whoever offers takes a place, then the lane's thread looks at in_service; we
- * give up in_service, then look at the places. All four in the sequentially consistent order: one of the two sees the other.
+ * A lane at its concurrency bound may start the next event. An offer takes a place, then the lane's thread
+ * looks at in_service. We decrement in_service, then look at the places. All four are sequentially
+ * consistent, so one of the two sees the other.
  */
 static __attribute__((noinline)) void leave_slowly(weir_lane *lane, weir_thread *self, uint64_t started_ns,
 						   uint64_t now_ns)
@@ -73,7 +74,6 @@ static __attribute__((noinline)) void leave_slowly(weir_lane *lane, weir_thread 
 		leave_virtual_thread(domain, started_ns, now_ns);
 }
 
-/* One event less inside. */
 static inline void leave_service(weir_lane *lane, weir_thread *self, uint64_t started_ns, uint64_t now_ns)
 {
 	atomic_fetch_sub_explicit(&lane->in_service, 1, memory_order_seq_cst);
@@ -88,7 +88,7 @@ static inline void leave_frame(weir_event *event)
 	frame->unsettled--;
 }
 
-/* Now is not before the start, but the clocks of two threads may differ by a little. */
+/* The clocks of two threads may differ a little, so the end can appear to be before the start. */
 static inline uint64_t span(uint64_t from_ns, uint64_t to_ns)
 {
 	int64_t passed = (int64_t)(to_ns - from_ns);
@@ -107,7 +107,7 @@ static inline void measure(weir_counts *counts, const weir_event *event, uint64_
 	weir_count_add(counts, &hists[WEIR_RESPONSE].bucket[response], 1);
 }
 
-/* The end of an event, to the law that let it in, if that is still in force. */
+/* Tells the end of an event to the law that admitted it, if that is still in force. */
 static inline void tell_law(weir_lane *lane, const weir_event *event, weir_outcome outcome, uint64_t now_ns)
 {
 	weir_gate *gate = weir_event_gate(event, lane->stage);
@@ -115,7 +115,7 @@ static inline void tell_law(weir_lane *lane, const weir_event *event, weir_outco
 		gate->law->settle(weir_gate_state(gate, lane), event, outcome, now_ns);
 }
 
-/* What events of a pool's stage take. Failing is quick, and teaches nothing. */
+/* Learns how long the events of a pool's stage take. Failing is quick and teaches nothing. */
 static void learn_work(weir_stage *stage, const weir_event *event, weir_outcome outcome, uint64_t now_ns)
 {
 	if (outcome == WEIR_DONE)
@@ -147,7 +147,7 @@ void weir_settle(weir_thread *self, weir_event *event, weir_outcome outcome, uin
 	weir_count_add(counts, completed ? &counts->completed[klass] : &counts->failed[klass], 1);
 }
 
-/* Nobody owns it, so the fault is put down to the handler that runs, if one does. */
+/* Nobody owns the event, so the fault is counted for the handler that runs, if any. */
 static void fault_here(weir_fault fault)
 {
 	weir_thread *self = weir_thread_here;
@@ -164,7 +164,7 @@ static __attribute__((noinline, cold)) weir_stage *not_owned(weir_event *event)
 	return NULL;
 }
 
-/* The event's stage, if somebody owns the event in a way that can be settled; NULL: a fault. */
+/* The stage of an event that can be settled; NULL: it cannot, which is a fault. */
 static inline weir_stage *owned(weir_event *event)
 {
 	uint32_t tag = weir_event_tag(event);
@@ -181,15 +181,15 @@ static __attribute__((noinline)) void settle_public(weir_event *event, weir_outc
 		return;
 	weir_world *world = stage->world;
 	weir_thread *self = weir_thread_in(world);
-	/* From outside: it looks at the law, and perhaps at other stages, which must not go meanwhile. */
+	/* An outside thread uses the law, and perhaps other stages. They must not be freed meanwhile. */
 	unsigned side = weir_outsider_enter(world, self);
 	weir_settle(self, event, outcome, weir_thread_now(self, world));
 	weir_outsider_leave(world, self, side);
 }
 
 /*
- * The short way, for an event that its handler finishes on the lane's own reactor thread, with nobody else to be told: what
- * weir_settle does, without a call, so that the compiler needs no stack for it. NULL: not such an event.
+ * The short way, for an event that its handler finishes on the lane's own reactor thread, with nobody else to
+ * be told. Does what weir_settle does, inline, so that the compiler needs no stack. NULL: not such an event.
  */
 static inline weir_hist *plain_hists(const weir_thread *self, const weir_event *event)
 {
@@ -204,7 +204,7 @@ static inline weir_hist *plain_hists(const weir_thread *self, const weir_event *
 				    memory_order_acquire);
 }
 
-/* Measures and frees; what is left is to count it out of the lane. */
+/* Measures the event and frees it. What is left is to count it out of the lane. */
 static inline void end_plainly(weir_event *event, weir_hist *hists, uint64_t now_ns)
 {
 	unsigned service = weir_hist_index(now_ns - event->started_ns), response = service;
@@ -220,7 +220,7 @@ static inline void count_out(weir_lane *lane, const weir_thread *self, unsigned 
 {
 	weir_count *completed = &weir_stage_counts(lane->stage, self)->completed[klass];
 	atomic_fetch_sub_explicit(&lane->in_service, count, memory_order_seq_cst);
-	/* A law with a limit may have come since we looked, and the lane may wait for this. */
+	/* A law with a limit may have been installed since we looked, and the lane may wait for this. */
 	if (__builtin_expect(atomic_load_explicit(&lane->slow_leave, memory_order_seq_cst), 0)) {
 		if (atomic_load_explicit(&lane->waiting, memory_order_seq_cst) != 0)
 			weir_lane_kick(lane, weir_thread_here);
@@ -244,7 +244,7 @@ static void tell_in_class(weir_lane *lane, weir_event *event, uint64_t now_ns)
 	event->klass = given;
 }
 
-/* Its law wants to know of it first. */
+/* Its law wants to know of the end first. */
 static __attribute__((noinline)) void done_told(weir_thread *self, weir_event *event, weir_hist *hists)
 {
 	weir_lane *lane = event->lane;
@@ -361,7 +361,6 @@ void weir_dispatch_drop(weir_lane *lane, weir_thread *self, weir_event *event, w
 	weir_count_add(counts, &counts->dropped[klass], 1);
 }
 
-/* A fault of the stage, and the drop function's to clean up. */
 __attribute__((cold)) void weir_dispatch_leaked(weir_thread *self, weir_lane *lane, weir_frame *frame)
 {
 	uint64_t now_ns = weir_thread_now(self, self->world);
@@ -379,7 +378,6 @@ __attribute__((cold)) void weir_dispatch_leaked(weir_thread *self, weir_lane *la
 
 /* ---- handler calls ---- */
 
-/* The event's waiting ends, its service begins. */
 static inline void begin(weir_counts *counts, weir_lane *lane, weir_event *event, uint64_t now_ns)
 {
 	weir_hist *hists = weir_counts_hists(counts, event->klass);
@@ -409,7 +407,7 @@ uint64_t weir_dispatch(weir_thread *self, weir_lane *lane, weir_batch *batch, ui
 		weir_dispatch_drop(lane, self, batch->dead_events[i], batch->dead_why[i], now_ns);
 	if (batch->count == 0)
 		return now_ns;
-	/* A copy of its own: handlers may reorder theirs. */
+	/* A copy of its own, because handlers may reorder theirs. */
 	weir_event *own[WEIR_BATCH_MAX];
 	memcpy(own, batch->events, batch->count * sizeof(own[0]));
 	weir_frame frame = {.outer = self->frame,

@@ -45,7 +45,7 @@ static int check_phase(const weir_world *world, const weir_domain_options *optio
 	if (phase > WEIR_PHASE_RUNNING)
 		return weir_error_set(-ESHUTDOWN, "domain '%s': the world is stopping or stopped",
 				      options->name);
-	/* Every stage has counts for each reactor thread, and every loop knows of the others. */
+	/* Every stage has counts for each reactor thread, and every loop knows the others. */
 	if (phase == WEIR_PHASE_RUNNING && options->kind == WEIR_REACTOR)
 		return weir_error_set(-EBUSY,
 				      "domain '%s': reactor domains are made before the world starts, only "
@@ -75,7 +75,7 @@ static int free_index_locked(const weir_world *world, const char *name)
 			      WEIR_DOMAINS_MAX);
 }
 
-/* An index for a domain of this name, which is taken from now on. */
+/* Takes an index for a domain of this name. */
 static int take_index(weir_world *world, const char *name)
 {
 	pthread_mutex_lock(&world->control_lock);
@@ -97,7 +97,7 @@ static int check_options(const weir_world *world, const weir_domain_options *opt
 		return weir_error_set(-EINVAL,
 				      "domain '%s': threads: a world can have at most %d reactor threads",
 				      name, WEIR_THREADS_MAX);
-	/* Each level is a handler's stack frame and ours. */
+	/* Each level costs a stack frame of a handler and one of ours. */
 	if (options->kind == WEIR_REACTOR && options->inline_depth > INLINE_DEPTH_MAX)
 		return weir_error_set(-EINVAL, "domain '%s': inline_depth must be at most %d", name,
 				      INLINE_DEPTH_MAX);
@@ -111,7 +111,7 @@ static int check_options(const weir_world *world, const weir_domain_options *opt
 	return 0;
 }
 
-/* An elastic domain has a thread here only in a virtual world, to stand for all of its pool. */
+/* An elastic domain has a thread here only in a virtual world. It stands for the whole pool. */
 static int make_threads(weir_domain *domain)
 {
 	weir_world *world = domain->world;
@@ -160,7 +160,7 @@ static int fill_domain(weir_domain *domain, const weir_domain_options *options)
 	return make_threads(domain);
 }
 
-/* Its threads first: the controller, which sizes the pool, does not know it before it is in the table. */
+/* Starts threads before the domain is listed: until then the controller cannot resize the pool. */
 static int start_late(weir_domain *domain)
 {
 	if (atomic_load(&domain->world->phase) != WEIR_PHASE_RUNNING)

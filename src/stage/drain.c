@@ -2,17 +2,19 @@
 /*
  * Stopping without loss.
  *
- * DRAINING: new events are shed, events inside run on. We are done when nothing is in flight and nobody can bring anything
- * into flight any more. Counts are spread over threads and only grow, so reading them is subtle:
+ * DRAINING: new events are shed, events inside run on. The drain ends when nothing is in flight and nobody
+ * can bring anything into flight any more. Counts are spread over threads and only grow:
  *
- * 1. The end counts (completed, failed, dropped) are read first, then the admitted. An event's admission to the next stage is
- *    counted before its end in this one. So if the two sums are equal, nothing was in flight when the first was read, and nothing
- *    was admitted until the second was.
- * 2. A handler may settle its last event and only then offer a new one. So after sums that are equal, every thread must
- *    pass a point outside of any handler, and the sums must still be what they were: then no handler that could offer is left.
- * 3. Threads from outside count themselves in and out of each call (outsiders), and read the phase after counting in; tickets are
- *    counted from reserve to commit or cancel. A handler may also reserve after it settled its last event, so tickets are looked at
- *    again when the handlers are through, before the second sums: a commit counts its events before it gives up the ticket.
+ *  1. The end counts (completed, failed, dropped) are read first, then the admitted ones. An event's
+ *     admission to the next stage is counted before its end in this one. So if the two sums are equal,
+ *     nothing was in flight when the first was read, and nothing was admitted until the second was.
+ *  2. A handler may settle its last event and only then offer a new one. So after equal sums, every thread
+ *     must pass a point outside of any handler, and the sums must still be the same. Then no handler is left
+ *     that could offer.
+ *  3. Outside threads count themselves in and out of each call (outsiders), and read the phase after counting
+ *     in. Tickets are counted from reserve to commit or cancel. A handler may also reserve after it settled
+ *     its last event, so tickets are checked again when the handlers are through, before the second sums: a
+ *     commit counts its events before it gives up the ticket.
  *
  * STOPPED: every offer is shed. The threads end, and what still waits goes to the drop functions.
  */
@@ -83,13 +85,13 @@ bool weir_nap(uint64_t *nap_ns, uint64_t until_ns)
 	return true;
 }
 
-/* Every reactor thread passes the end of a turn. */
+/* Waits until every reactor thread has ended a turn. */
 static bool reactors_turned(weir_world *world, uint64_t until_ns)
 {
 	for (uint32_t i = 0; i < world->reactor_count; i++) {
 		weir_thread *thread = world->reactors[i];
 		if (thread->loop == NULL)
-			continue; /* a start that failed half way did not come to it */
+			continue; /* the start failed before it was made */
 		uint64_t before = atomic_load_explicit(&thread->turns, memory_order_acquire), nap_ns = 20000;
 		do
 			weir_loop_wake(thread->loop);
@@ -175,7 +177,7 @@ static void end_threads(weir_world *world)
 		weir_nap(&nap_ns, UINT64_MAX);
 }
 
-/* No thread of the world is left, so every queue is ours. */
+/* No thread of the world is left, so this thread owns every queue. */
 static uint64_t sweep_lane(weir_lane *lane, uint64_t now_ns)
 {
 	uint64_t swept = 0;
@@ -211,8 +213,8 @@ static uint64_t count_held(weir_stage *stage)
 }
 
 /*
- * Offers may still come from outside, and are shed; one that has counted itself as offered and not yet as shed looks like
- * an imbalance for a moment. A real one stays.
+ * Offers may still come from outside, and are shed. One that is counted as offered and not yet as shed looks
+ * like an imbalance for a moment. A real imbalance stays.
  */
 static uint64_t count_unbalanced(const weir_world *world)
 {
@@ -256,7 +258,7 @@ static int judge_report(const weir_stop_report *report, uint64_t tickets)
 	return 0;
 }
 
-/* The controller calls notices, and drop functions of what waited too long. */
+/* The controller also counts: it calls notices, and drop functions of events that waited too long. */
 int weir_world_check_thread(weir_world *world, const char *what)
 {
 	bool controller = world->control_started && pthread_equal(pthread_self(), world->control_thread);
@@ -265,7 +267,7 @@ int weir_world_check_thread(weir_world *world, const char *what)
 	return weir_error_set(-EDEADLK, "%s: called from a thread of the world that it would wait for", what);
 }
 
-/* They see the phase, and leave what they were about to the end of the world. */
+/* They see the phase and return. What they were retiring is freed with the world. */
 static void await_retirers(weir_world *world)
 {
 	uint64_t nap_ns = 20000;

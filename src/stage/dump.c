@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "stage/runtime.h"
 
-/* jansson's setters take NULL (out of memory) and fail; `failed` gathers that, to be asked once at the end. */
+/* jansson's setters fail on NULL (out of memory). `failed` collects that, to be checked once at the end. */
 static void put(json_t *object, const char *key, json_t *value, int *failed)
 {
 	*failed |= json_object_set_new(object, key, value);
@@ -39,7 +39,7 @@ static json_t *dump_quantiles(const weir_stage *stage, unsigned klass, weir_meas
 	return object;
 }
 
-/* One class, or all of them together; into an object that already says whose they are. */
+/* One class, or all classes together, into an object that already says whose they are. */
 static void dump_counts(const weir_stage *stage, unsigned klass, json_t *object, int *failed)
 {
 	weir_stage_stats stats;
@@ -224,7 +224,7 @@ int weir_dump(const weir_world *world, FILE *to)
 
 /* ---- DOT ---- */
 
-/* Names are the user's: quotes and backslashes in them must not end the string. */
+/* Names come from the user: quotes and backslashes in them must not end the string. */
 static void write_quoted(FILE *to, const char *text)
 {
 	fputc('"', to);
@@ -246,7 +246,7 @@ static void write_edge(const weir_stage *from, const weir_stage *to, uint64_t co
 	fprintf(out, " [label=\"%" PRIu64 "\"];\n", count);
 }
 
-/* The stages as the world has them: a domain's own list changes under its lock. */
+/* Walks the world's stages: the domain's own list changes under its lock. */
 static void write_domain(const weir_world *world, const weir_domain *domain, FILE *to)
 {
 	fprintf(to, "\tsubgraph cluster_%u {\n\t\tlabel=", domain->index);

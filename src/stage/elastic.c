@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An elastic domain: a pool of threads that share the queues of the domain's stages under one lock. A thread takes a batch
- * under the lock and handles it without. Handlers may block: that is what the pool is for.
+ * An elastic domain: a pool of threads that share the queues of the domain's stages under one lock. A thread
+ * takes a batch under the lock and handles it without. Handlers may block: that is what the pool is for.
  *
- * Wake-ups: an offer signals one idle thread; a thread that takes work and leaves some behind signals the next. So n offers
- * in a row cost at most n signals, and none when nobody is idle.
+ * Wake-ups: an offer signals one idle thread. A thread that takes work and leaves some behind signals the
+ * next. So n offers in a row cost at most n signals, and none if no thread is idle.
  *
- * Size: a law says how many threads there should be (`target`); the controller makes missing ones, surplus
- * ones leave when they have nothing to do.
+ * Size: a law says how many threads there should be (`target`). The controller starts missing ones. Surplus
+ * threads leave when they have nothing to do.
  */
 #include <errno.h>
 #include <time.h>
@@ -56,13 +56,13 @@ void weir_elastic_end_locked(weir_domain *domain, uint64_t began_ns, uint64_t no
 	domain->busy_ns += now_ns - began_ns;
 }
 
-/* Including the calls under way: a handler that blocks for long must not look idle until it ends. */
+/* Includes the calls under way: a handler that blocks for long must not look idle until it ends. */
 static uint64_t busy_until_locked(const weir_domain *domain, uint64_t now_ns)
 {
 	return domain->busy_ns + domain->running * now_ns - domain->began_sum_ns;
 }
 
-/* No more than an even share of what waits: handlers may block, and others could take the rest meanwhile. */
+/* At most an even share of what waits: handlers may block, and others could take the rest meanwhile. */
 static size_t fair_batch_locked(const weir_domain *domain, const weir_lane *lane)
 {
 	size_t share = lane->queue.count / atomic_load_explicit(&domain->alive, memory_order_relaxed);
@@ -72,7 +72,7 @@ static size_t fair_batch_locked(const weir_domain *domain, const weir_lane *lane
 	return share < most ? share : most;
 }
 
-/* What the thread finds from here on is there until the call has been counted out (grace.h). */
+/* From here on, what the thread finds is not freed before the call is counted out (grace.h). */
 static unsigned enter_call_locked(weir_domain *domain)
 {
 	unsigned side = atomic_load_explicit(&domain->world->grace.side, memory_order_relaxed) & 1;
@@ -80,7 +80,7 @@ static unsigned enter_call_locked(weir_domain *domain)
 	return side;
 }
 
-/* Handles one batch. Called with the lock, which is given up meanwhile. */
+/* Handles one batch. Called with the lock held, which is released meanwhile. */
 static void work_locked(weir_domain *domain, weir_thread *self, weir_lane *lane, uint64_t began_ns)
 {
 	weir_batch batch;
@@ -97,9 +97,9 @@ static void work_locked(weir_domain *domain, weir_thread *self, weir_lane *lane,
 	weir_thread_flush_wakes(self);
 	weir_offer_forget();
 	pthread_mutex_lock(&domain->lock);
-	/* The time is read under the lock: a sample taken since the handler ended has counted the call until then. */
+	/* Read under the lock: a sample taken since the handler's end counted the call as running. */
 	weir_elastic_end_locked(domain, began_ns, weir_clock_ns());
-	/* One call at a time: only the thread that set it clears it. */
+	/* Single: only the thread that set it clears it. */
 	if (lane->stage->options.single && batch.count != 0)
 		lane->running = false;
 	domain->calls[side]--;
@@ -113,10 +113,7 @@ static void rest_locked(weir_domain *domain)
 		domain->none_idle_ns = weir_clock_ns();
 }
 
-/*
- * The hooks are the user's: what they offer comes from outside, as this is not yet, or not any more, a
- * thread of the world.
- */
+/* The user's hooks run outside of the world: this is not yet, or no longer, one of its threads. */
 static void *call_thread_start(const weir_domain *domain)
 {
 	const weir_domain_options *options = &domain->options;
@@ -130,7 +127,7 @@ static void call_thread_end(const weir_domain *domain, void *state)
 		options->thread_end(options->thread_arg, state);
 }
 
-/* Not alive before its hook is called: the pool may have another in its place meanwhile. */
+/* No longer alive before its hook is called, so the pool may start another in its place meanwhile. */
 static void leave_locked(weir_domain *domain, weir_worker *worker)
 {
 	domain->leaving++;
@@ -192,7 +189,7 @@ static int add_worker(weir_domain *domain)
 		return -ENOMEM;
 	worker->thread = (weir_thread){.world = domain->world, .domain = domain};
 	atomic_fetch_add(&domain->alive, 1);
-	/* Under the lock, so that the thread cannot end, and be joined, before its handle is written. */
+	/* Under the lock, so that the thread cannot end and be joined before its handle is written. */
 	pthread_mutex_lock(&domain->lock);
 	int failed = -pthread_create(&worker->thread.pthread, NULL, worker_main, worker);
 	pthread_mutex_unlock(&domain->lock);
@@ -217,7 +214,7 @@ void weir_elastic_resize(weir_domain *domain, uint32_t threads)
 	}
 	join_exited(domain);
 	while (atomic_load(&domain->alive) < threads && add_worker(domain) == 0)
-		; /* one that cannot be had now is asked for again at the next tick */
+		; /* one that cannot be started now is tried again at the next tick */
 }
 
 static uint32_t busy_threads(const weir_domain *domain)
@@ -230,14 +227,14 @@ static uint32_t busy_threads(const weir_domain *domain)
 	return busy;
 }
 
-/* In a virtual world nobody waits for work, so "no thread idle" is noted here. */
+/* In a virtual world no thread waits for work, so "no thread idle" is noted here. */
 static void note_idle(weir_domain *domain, uint32_t busy, uint64_t now_ns)
 {
 	if (busy >= atomic_load(&domain->alive))
 		domain->none_idle_ns = now_ns;
 }
 
-/* Of the whole process: it is all one whether the cores are taken by this pool or by another. */
+/* Of the whole process: it does not matter whether this pool or another uses the cores. */
 static uint64_t cpu_until(const weir_domain *domain)
 {
 	struct timespec used;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gates: laws in force. A gate is never changed, only replaced, so that those inside need no lock; events
- * carry its number. One that was replaced is freed when nobody can be inside any more (grace.h). Events
- * that it let in do not refer to it but by number, tickets do.
+ * Gates: laws in force. A gate is never changed, only replaced, so that threads using it need no lock. Events
+ * carry its number. A replaced gate is freed when nobody can be using it any more (grace.h). Events refer to
+ * it only by number; tickets refer to it by pointer.
  *
- * Around the law a stage has settings of its own, which outlive any law: the mode (enforce, dry run, admit all), a ceiling on
- * what is shed, and the pressure from elsewhere (pressure.c). While all of them are as usual the gate is not
- * `special`, and an offer asks the law directly; otherwise it comes here (weir_gate_ask). A stage without a law gets the
- * open law when such a setting needs a gate.
+ * A stage has settings around the law that outlive any law: the mode (enforce, dry run, admit all), a ceiling
+ * on what is shed, and the pressure from elsewhere (pressure.c). With the defaults the gate is not `special`,
+ * and an offer asks the law directly; otherwise the offer comes here (weir_gate_ask). A stage without a law
+ * gets the open law when such a setting needs a gate.
  */
 #include <errno.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static int init_states(weir_gate *gate, const void *params, const char *learnt, 
 		int failed = gate->law->init != NULL ? gate->law->init(state, params, ret_wrong) : 0;
 		if (failed != 0)
 			return failed;
-		/* What another version has written is not an error: the law begins anew. */
+		/* A state saved by another version is not an error: the law starts cold. */
 		if (learnt != NULL && gate->law->load != NULL)
 			gate->learnt = gate->law->load(state, learnt) == 0;
 	}
@@ -67,12 +67,12 @@ static int make_gate(weir_stage *stage, const weir_admission_law *law, const voi
 	return 0;
 }
 
-/* What the law in force has learnt, as text of our own; NULL: nothing, or no memory for it. */
+/* What the law in force has learnt, as text that the caller frees; NULL: nothing, or out of memory. */
 static char *learnt_text(weir_gate *gate)
 {
 	if (gate == NULL || gate->law->save == NULL)
 		return NULL;
-	/* The numbers change under us, so the text may come out longer than it was a moment ago. */
+	/* The numbers change meanwhile, so the text may become longer than it was a moment ago. */
 	size_t size = (size_t)gate->law->save(gate->state, NULL, 0) + 256;
 	char *text = weir_mem_zalloc(size);
 	if (text != NULL && (size_t)gate->law->save(gate->state, text, size) < size)
@@ -102,7 +102,7 @@ void weir_gates_collect_locked(weir_stage *stage)
 	}
 }
 
-/* It is not in force any more. Where nobody is inside, as before the start, it goes at once. */
+/* The gate is no longer in force. If nobody can be using it, as before the start, it is freed at once. */
 static void put_away_locked(weir_stage *stage, weir_gate *gate)
 {
 	atomic_fetch_add(&weir_things_gone, 1);
@@ -135,7 +135,7 @@ static void install_locked(weir_stage *stage, weir_gate *gate)
 	weir_gate_update_locked(stage);
 }
 
-/* Has the controller look again: it may sleep longer than what was just set wants. Not under control_lock. */
+/* Wakes the controller, which may sleep longer than the new setting allows. Not under control_lock. */
 static void wake_control(weir_world *world)
 {
 	pthread_mutex_lock(&world->control_lock);
@@ -146,8 +146,8 @@ static void wake_control(weir_world *world)
 }
 
 /*
- * A limit that held events back may be gone, and with it whoever would have told the lane that there is room. After slow_leave was set: see
- * leave_slowly.
+ * A limit that held events back may be gone, and with it whoever would have told the lane that there is room.
+ * Called after slow_leave was set: see leave_slowly.
  */
 static void kick_lanes(weir_stage *stage)
 {
@@ -161,7 +161,7 @@ void weir_gate_update_locked(weir_stage *stage)
 	weir_gate *gate = weir_stage_gate(stage);
 	bool special = is_special(stage);
 	if (special && gate == NULL && make_gate(stage, &law_open, NULL, NULL, &gate) == 0) {
-		install_locked(stage, gate); /* comes back here, once */
+		install_locked(stage, gate); /* calls this function again, once */
 		return;
 	}
 	if (gate != NULL)
@@ -170,12 +170,12 @@ void weir_gate_update_locked(weir_stage *stage)
 	kick_lanes(stage);
 }
 
-/* Under the lock, so that the old law does not tick while it is asked what it has learnt. */
+/* Under control_lock, so that the old law does not tick while it saves what it has learnt. */
 static int replace_locked(weir_stage *stage, const weir_admission_law *law, const void *params)
 {
 	weir_gate *gate = NULL, *before = weir_stage_gate(stage);
 	if (law != NULL) {
-		/* The same law with other parameters goes on with what it knows. */
+		/* The same law with other parameters keeps what it has learnt. */
 		char *learnt = before != NULL && before->law == law ? learnt_text(before) : NULL;
 		int failed = make_gate(stage, law, params, learnt, &gate);
 		weir_mem_free(learnt);
@@ -234,14 +234,14 @@ int weir_stage_shed_ceiling(weir_stage *stage, double fraction)
 
 /* ---- asking, where it is not the law alone ---- */
 
-#define CEILING_BURST 64 /* sheds in a row after a long time without any */
+#define CEILING_BURST 64 /* most sheds in a row after a long time without any */
 
-/* Every event that a law looks at earns the ceiling's part of a shed, every shed spends a whole one. */
+/* Each event asked about earns a fraction of a shed, the ceiling. Each shed spends a whole one. */
 static void earn_shed(weir_stage *stage, uint32_t count)
 {
 	int64_t by = (int64_t)atomic_load_explicit(&stage->shed_ceiling, memory_order_relaxed) * count;
 	int64_t had = atomic_fetch_add_explicit(&stage->shed_credit, by, memory_order_relaxed);
-	/* Many are shed together or not at all, so enough for them can be saved. */
+	/* An offer of many is shed as a whole, so it must be possible to save enough for it. */
 	if (had + by > (int64_t)(CEILING_BURST + count) * WEIR_WHOLE)
 		atomic_fetch_sub_explicit(&stage->shed_credit, by, memory_order_relaxed);
 }
@@ -259,7 +259,7 @@ static bool may_shed(weir_stage *stage, uint32_t count)
 	return false;
 }
 
-/* What becomes of a law's no: it stands, or the event is spared, and counted as such. */
+/* Applies a refusal by law or pressure, or spares the event and counts that. */
 static weir_verdict enforce(weir_stage *stage, const weir_thread *self, unsigned klass, uint32_t count,
 			    weir_verdict verdict)
 {
@@ -315,7 +315,7 @@ void weir_gate_dropped(weir_stage *stage, size_t count)
 
 /* ---- reading ---- */
 
-/* Of several states, the one that is worst off. */
+/* Of several states, the one with the highest measured time. */
 static void report_of(weir_gate *gate, unsigned klass, weir_report *ret_report)
 {
 	for (uint32_t i = 0; i < gate->states; i++) {
@@ -369,7 +369,7 @@ static bool nothing_waits(const weir_stage *stage)
 	return true;
 }
 
-/* Of several states, one that is not calm is enough: they share what is behind the stage. */
+/* Calm only if all states are: they share what is behind the stage. */
 static bool is_calm(const weir_gate *gate)
 {
 	for (uint32_t i = 0; i < gate->states; i++)

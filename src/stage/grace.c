@@ -28,8 +28,8 @@ bool weir_outsiders_inside(weir_world *world)
 /* ---- a period ---- */
 
 /*
- * An addition of nothing and not a load: whoever counts itself in afterwards is ordered behind it, and so
- * finds the tables as they are now.
+ * An addition of 0, not a load: a thread that counts itself in afterwards is ordered behind it, and so sees
+ * the tables as they are now.
  */
 static bool side_is_empty(weir_world *world, unsigned side)
 {
@@ -49,19 +49,19 @@ static bool side_is_empty(weir_world *world, unsigned side)
 	return true;
 }
 
-/* The same trick: the end of the turn that comes next is ordered behind this. */
+/* The same trick: the end of the next turn is ordered behind this. */
 static uint64_t turns_of(weir_thread *thread)
 {
 	return atomic_fetch_add_explicit(&thread->turns, 0, memory_order_acq_rel);
 }
 
-/* A thread that has not been started, or has ended, looks at nothing. */
+/* A thread that has not started, or has ended, uses nothing. */
 static bool is_turning(const weir_thread *thread)
 {
 	return thread->loop != NULL && !atomic_load_explicit(&thread->over, memory_order_acquire);
 }
 
-/* Those that sleep are woken, for their turn to end. */
+/* Sleeping threads are woken so that their turn ends. */
 static bool reactors_have_turned(weir_world *world, uint64_t often)
 {
 	bool turned = true;
@@ -75,7 +75,7 @@ static bool reactors_have_turned(weir_world *world, uint64_t often)
 	return turned;
 }
 
-/* Offers that wait for room, perhaps for long, begin a new section when they are woken. */
+/* Offers that wait for room, perhaps for long, begin a new section when woken. */
 static void wake_waiters(weir_world *world)
 {
 	for (uint32_t i = 0; i < atomic_load(&world->stage_count); i++) {
@@ -116,7 +116,7 @@ static bool sections_are_over(weir_world *world)
 	return false;
 }
 
-/* Then, for what the sections have posted: the turn that each loop is in, and the one after it. */
+/* After the sections, for what they posted: each loop's present turn, and the next one. */
 static bool end_locked(weir_world *world)
 {
 	weir_grace *grace = &world->grace;
@@ -138,7 +138,7 @@ uint64_t weir_grace_ask_locked(weir_world *world)
 	return world->grace.asked;
 }
 
-/* A virtual world has one thread: within a handler it is inside everything, and otherwise nowhere. */
+/* A virtual world has one thread. Within a handler it is inside every section, otherwise in none. */
 void weir_grace_step_locked(weir_world *world)
 {
 	weir_grace *grace = &world->grace;

@@ -27,7 +27,7 @@ void weir_inbox_fini(weir_inbox *inbox)
 
 void weir_inbox_put(weir_inbox *inbox, weir_event *const *events, size_t count)
 {
-	/* Not relaxed: the place that makes this position free may have been taken by the producer before us. */
+	/* Not relaxed: the producer before us may have taken the place that made this position free. */
 	uint64_t at = atomic_fetch_add_explicit(&inbox->tail, count, memory_order_acq_rel);
 	for (size_t i = 0; i < count; i++)
 		atomic_store_explicit(&inbox->slot[(at + i) & inbox->mask], events[i], memory_order_release);

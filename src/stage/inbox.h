@@ -3,16 +3,17 @@
 #define WEIR_STAGE_INBOX_H
 
 /*
- * Where other threads put events for a reactor thread's lane: a ring of pointers with many producers and one consumer.
+ * Where other threads put events for a reactor thread's lane: a ring of pointers with many producers and one
+ * consumer.
  *
- * The ring itself has no "full": whoever puts n events in has first taken n places of the lane's bound
- * (lane->waiting), and the ring has at least as many slots as the bound has places. A place is given back only after
- * the consumer has taken the event out, so
- *   1. positions handed out and not yet taken ≤ places taken ≤ slots;
- *   2. therefore the slot of a new position is empty (NULL): its last event was taken out before the place that admits
- *      the new one became free. Even a producer that was preempted between taking a position and filling it
- *      only holds the consumer back (it stops at the NULL), it is never overtaken by a whole lap.
- * One fetch_add hands out positions for a whole batch; pointers rather than links, so that the consumer can prefetch.
+ * The ring itself is never full. Whoever puts n events in has first taken n places of the lane's bound
+ * (lane->waiting), and the ring has at least as many slots as the bound has places. A place is given back
+ * only after the consumer has taken the event out. So
+ *  1. positions handed out and not yet taken ≤ places taken ≤ slots;
+ *  2. therefore the slot of a new position is empty (NULL): its last event was taken out before the place
+ *     that admits the new one became free. A producer that is preempted between taking a position and
+ *     filling it only holds the consumer back, which stops at the NULL. Nobody overtakes it by a lap.
+ * One fetch_add hands out positions for a whole batch. Pointers instead of links let the consumer prefetch.
  */
 
 #include <stdatomic.h>
@@ -28,10 +29,10 @@ typedef struct weir_inbox {
 	_Alignas(64) uint64_t head;
 } weir_inbox;
 
-/* -ENOMEM, or 0: room for at least `places` events. */
+/* Room for at least `places` events: 0 or -ENOMEM. */
 int weir_inbox_init(weir_inbox *inbox, uint32_t places);
 void weir_inbox_fini(weir_inbox *inbox);
-/* Any thread that holds count places. */
+/* Any thread that holds `count` places. */
 void weir_inbox_put(weir_inbox *inbox, weir_event *const *events, size_t count);
 /* The owner: whether there is something to take. False for an inbox that was never made. */
 static inline bool weir_inbox_ready(const weir_inbox *inbox)
@@ -40,7 +41,7 @@ static inline bool weir_inbox_ready(const weir_inbox *inbox)
 	       atomic_load_explicit(&inbox->slot[inbox->head & inbox->mask], memory_order_relaxed) != NULL;
 }
 
-/* The owner: takes up to most events that are there; returns how many. */
+/* The owner: takes up to `most` events; returns how many. */
 size_t weir_inbox_take(weir_inbox *inbox, weir_event **ret_events, size_t most);
 
 #endif

@@ -15,7 +15,7 @@ static void add_reasons(weir_stage_stats *sum, const weir_counts *counts, unsign
 	sum->batches += inlined;
 }
 
-/* Ends before admissions, so that what is in flight is never less than nothing. */
+/* Ends before admissions, so that the number in flight is never negative. */
 static void sum_classes(const weir_stage *stage, unsigned from, unsigned to, weir_class_counts *sum,
 			weir_stage_stats *reasons)
 {
@@ -92,8 +92,8 @@ uint64_t weir_stage_faults(const weir_stage *stage, weir_fault fault)
 }
 
 /*
- * In flight is checked against the lanes, which count independently of the counters: what waits plus what has been started and
- * not settled. Places held by tickets are not events, so with tickets out the lanes may have more.
+ * Checks the number in flight against the lanes, which count independently: what waits plus what is in
+ * service. Places held by tickets are not events, so with open tickets the lanes may have more.
  */
 static bool balanced(const weir_stage *stage, unsigned klass)
 {

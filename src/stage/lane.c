@@ -4,9 +4,9 @@
 /* ---- places ---- */
 
 /*
- * An attempt that fails must not look like places taken, not even for a moment: another that waits for a place would go to
- * sleep over it, and nothing would leave the queue to wake it. Hence exchanges that succeed or change nothing. Sequentially
- * consistent for the sake of waiters: see give_back.
+ * A failed attempt must never look like places taken, not even for a moment. Another offer that waits for a
+ * place would go to sleep because of it, and nothing would leave the queue to wake it. So the exchange
+ * succeeds or changes nothing. Sequentially consistent because of waiters: see weir_lane_give_back.
  */
 static bool take_places(weir_lane *lane, uint32_t count)
 {
@@ -37,14 +37,14 @@ weir_verdict weir_lane_take(weir_lane *lane, uint32_t count, uint64_t cost)
 		return WEIR_SHED_FULL;
 	if (!bounded || take_cost(lane, cost))
 		return WEIR_ADMITTED;
-	/* Others were faster to the cost. Our places were gone for a moment, so waiters have to look again. */
+	/* Others took the cost first. Our places looked taken for a moment, so waiters must look again. */
 	weir_lane_give_back(lane, count, 0);
 	return WEIR_SHED_COST;
 }
 
 /*
- * A waiter counts itself before it tries again, and we give the place back before we look for waiters, both in the
- * sequentially consistent order: one of the two sees the other.
+ * A waiter counts itself before it tries again. We give the place back before we look for waiters. Both are
+ * sequentially consistent, so one of the two sees the other.
  */
 void weir_lane_give_back(weir_lane *lane, uint32_t count, uint64_t cost)
 {
@@ -72,7 +72,7 @@ static void mark_local(weir_thread *self, const weir_lane *lane)
 	self->local_ready[lane->stage->index / 64] |= UINT64_C(1) << (lane->stage->index % 64);
 }
 
-/* The bit first, then the wake: a loop that is woken looks at the bits after it has taken note of the wake. */
+/* The bit is set before the wake: a loop takes note of the wake, then looks at the bits. */
 static void mark_remote(weir_lane *lane, weir_thread *self)
 {
 	weir_thread *owner = lane->thread;
@@ -81,8 +81,8 @@ static void mark_remote(weir_lane *lane, weir_thread *self)
 	if (atomic_fetch_or_explicit(word, bit, memory_order_seq_cst) & bit)
 		return; /* whoever set it wakes the owner */
 	if (owner->loop == NULL)
-		return; /* virtual: the world looks by itself */
-	/* A reactor thread wakes others when its batch is through; a handler that may block cannot put it off. */
+		return; /* virtual: the simulation looks at the bits by itself */
+	/* A reactor thread wakes others after its batch. Others wake at once: their handlers may block. */
 	if (self != NULL && self->loop != NULL)
 		self->wakes |= UINT64_C(1) << (owner->slot - 1);
 	else
@@ -137,7 +137,7 @@ void weir_lane_absorb(weir_lane *lane)
 	} while (count == 64);
 }
 
-/* How many the law lets inside, in all lanes it decides about; UINT32_MAX: any. */
+/* How many the law lets inside, over all lanes that share its state; UINT32_MAX: no limit. */
 static uint32_t law_limit(const weir_lane *lane, const weir_gate *gate)
 {
 	if (gate == NULL || gate->law->limit == NULL ||
@@ -147,7 +147,7 @@ static uint32_t law_limit(const weir_lane *lane, const weir_gate *gate)
 	return limit > 1 ? limit : 1;
 }
 
-/* Waits for a place and has not got its share. */
+/* Whether events wait in the lane while it has less than its share in service. */
 static bool is_short(const weir_lane *lane, uint32_t share)
 {
 	return atomic_load_explicit(&lane->waiting, memory_order_seq_cst) != 0 &&
@@ -155,9 +155,10 @@ static bool is_short(const weir_lane *lane, uint32_t share)
 }
 
 /*
- * A limit that the lanes of a stage share. Each has an equal share, at least one place, or a lane could wait forever. What others do not
- * use of theirs is anybody's: with a fixed share a busy lane would wait beside an idle one, and the law would see less done than could be.
- * While a lane that waits has less than its share, the others take no more than theirs, so it gets the next places that become free.
+ * A limit that the lanes of a stage share. Each has an equal share, and at least one place so that no lane
+ * waits for ever. Any lane may use what others leave. With fixed shares a busy lane would wait beside an idle
+ * one, and the law would see less done than is possible. While a waiting lane has less than its share, the
+ * others take no more than theirs, so it gets the next places that become free.
  */
 static uint32_t shared_room(const weir_lane *lane, uint32_t limit)
 {
@@ -197,7 +198,6 @@ uint32_t weir_lane_room(const weir_lane *lane)
 	return left < room ? left : room;
 }
 
-/* A place under the law's limit has become free: the next lane that waits may have it. */
 void weir_lane_pass_on(weir_lane *lane, weir_thread *self)
 {
 	weir_stage *stage = lane->stage;
@@ -223,7 +223,7 @@ bool weir_lane_startable(const weir_lane *lane)
 	return startable_count(lane) != 0 || atomic_load_explicit(&lane->purge, memory_order_relaxed);
 }
 
-/* The next events by the lane's order. Those in the inbox of a FIFO lane where nobody is before them need not go through the queue. */
+/* The next events in the lane's order. If a FIFO queue is empty, events come directly from the inbox. */
 static size_t pop(weir_lane *lane, uint64_t now_ns, size_t most, weir_event **ret_events)
 {
 	size_t count = 0;
@@ -250,7 +250,7 @@ void weir_lane_gone(weir_lane *lane, const weir_event *event, uint64_t now_ns)
 		gate->law->gone(weir_gate_state(gate, lane), event, now_ns);
 }
 
-/* WEIR_ADMITTED: still worth handling. */
+/* WEIR_ADMITTED: the event is still worth handling. */
 static weir_verdict judge(weir_lane *lane, const weir_event *event, const weir_turn *turn)
 {
 	weir_verdict unwanted = WEIR_ADMITTED;
@@ -268,7 +268,7 @@ static weir_verdict judge(weir_lane *lane, const weir_event *event, const weir_t
 	return weir_gate_start(gate, lane, event, turn);
 }
 
-/* Of its own events only: exempt ones stay, and those that another law let in. */
+/* Takes only events that this law admitted. Exempt ones stay, and those that another law admitted. */
 size_t weir_lane_take_stale(weir_lane *lane, uint64_t now_ns, size_t most, weir_event **ret_events)
 {
 	weir_gate *gate = weir_stage_gate(lane->stage);
@@ -294,7 +294,7 @@ size_t weir_lane_take_stale(weir_lane *lane, uint64_t now_ns, size_t most, weir_
 	return taken;
 }
 
-/* Asked by a tick: what waited too long goes even while nothing can be started. True: there may be more. */
+/* A tick asked: drops what waited too long, even while nothing can start. True: there may be more. */
 static bool purge(weir_lane *lane, uint64_t now_ns, weir_batch *batch)
 {
 	weir_lane_absorb(lane);
@@ -304,7 +304,7 @@ static bool purge(weir_lane *lane, uint64_t now_ns, weir_batch *batch)
 	return batch->dead == WEIR_BATCH_MAX;
 }
 
-/* How many may be popped and started, with their places in the stage's bound. */
+/* How many may be popped and started. Takes their places in the stage's bound. */
 static uint32_t take_startable(weir_lane *lane, size_t most)
 {
 	uint32_t startable = startable_count(lane);
@@ -349,7 +349,7 @@ void weir_lane_collect(weir_lane *lane, uint64_t now_ns, size_t most, weir_batch
 	}
 	ret_batch->count = living;
 	ret_batch->dead = dead;
-	/* Started before the places are free, so that the two together never undercount. */
+	/* In service before the places are free, so that the two together never undercount. */
 	if (living != 0)
 		atomic_fetch_add_explicit(&lane->in_service, (uint32_t)living, memory_order_relaxed);
 	if (popped != 0)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The resource monitor. The controller finds it due, lets go of its lock, looks, takes the lock again and presses the stages that
- * subscribe. While it looks the monitor is `busy`, and freeing it waits.
+ * The resource monitor. When it is due, the controller releases its lock, looks, takes the lock again and
+ * presses the stages that subscribe. Meanwhile the monitor is `busy`, and freeing it waits.
  *
- * Loop lag is measured by a post that each reactor thread owns: it notes how late it ran. One that has not run yet is as late as it is now, so that
- * a loop that hangs is seen while it does.
+ * Loop lag is measured by a post that each reactor thread owns: it notes how late it ran. The lag of a post
+ * that has not run yet is its age, so that a loop that hangs is seen while it hangs.
  */
 #include <weir/monitor.h>
 
@@ -22,11 +22,11 @@ struct weir_monitor {
 	/* const after init */
 	weir_monitor_options options;
 	char *root;
-	/* under the world's control_lock; world NULL: it was freed before, nobody else knows the monitor */
+	/* under the world's control_lock; world NULL: it was freed first, nobody else has the monitor */
 	weir_world *world;
 	uint64_t at_ns, last_ns;
 	bool busy, due;
-	/* under its own lock, which is held for moments */
+	/* under its own lock, which is held only briefly */
 	pthread_mutex_t lock;
 	weir_level_params params[WEIR_RESOURCES];
 	weir_resources seen;
@@ -167,7 +167,7 @@ void weir_monitor_free(weir_monitor **monitor_at)
 	weir_world *world = monitor->world;
 	if (world != NULL) {
 		pthread_mutex_lock(&world->control_lock);
-		world->monitor = NULL; /* not due any more */
+		world->monitor = NULL; /* no longer due */
 		while (monitor->busy)
 			pthread_cond_wait(&world->monitor_done, &world->control_lock);
 		press_subscribers_locked(world, 0);
@@ -239,7 +239,7 @@ static void note_lag(weir_post *post, void *arg)
 	atomic_store_explicit(&lag->sent_ns, 0, memory_order_release);
 }
 
-/* How late the last post was, or is; then the next one is sent. */
+/* How late the last post was, or the pending one is; sends the next one if none is pending. */
 static double look_at_loop(weir_thread *thread, uint64_t now_ns)
 {
 	weir_lag *lag = &thread->lag;
@@ -264,7 +264,7 @@ static double look_at_loops(weir_world *world)
 	return most;
 }
 
-/* A machine that others have filled is not helped by our turning work away. */
+/* If other processes have filled the memory, shedding our work does not help. */
 static double memory_part(const weir_monitor *monitor, const weir_memory *memory)
 {
 	if (memory->limit == 0)

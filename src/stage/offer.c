@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Offers of one event: the long way, and the short way that most take. offer.h has the steps. */
+/* Offers of one event: the long way, and the short way that most of them take. offer.h lists the steps. */
 #include "stage/offer.h"
 
 _Thread_local weir_last_shed weir_offer_last __attribute__((tls_model("initial-exec")));
 
 /*
- * Whether stage and law are still in use. Asked after the count of things gone was read: they are counted
- * when they have left their places, so what is in its place now will be counted later than that.
+ * Whether stage and law are still in use. Call it after weir_things_gone was read. Things are counted there
+ * after they have left their tables, so what is still in its table will be counted later than that read.
  */
 static bool in_use(const weir_attempt *offer)
 {
@@ -14,7 +14,7 @@ static bool in_use(const weir_attempt *offer)
 	       (offer->gate == NULL || atomic_load(&offer->stage->gate) == offer->gate);
 }
 
-/* A thread of the world forgets it at the end of its section, and until then nothing of it is freed. */
+/* A thread of the world forgets the shed when its section ends. Until then nothing it refers to is freed. */
 static void remember(const weir_attempt *offer, weir_verdict why)
 {
 	weir_offer_last.offer = *offer;
@@ -71,7 +71,7 @@ __attribute__((noinline)) void weir_offer_trace_put(weir_stage *stage, weir_even
 						    weir_verdict verdict, uint8_t step, uint64_t now_ns)
 {
 	weir_trace *trace = &stage->world->trace;
-	/* The first offer: entered_ns may be older than that. */
+	/* Only the first offer chooses. entered_ns may be older than that. */
 	if (event->trace == 0 && event->offered_ns == 0)
 		weir_trace_choose(trace, event);
 	if (event->trace == 0)
@@ -85,8 +85,8 @@ __attribute__((noinline)) void weir_offer_trace_put(weir_stage *stage, weir_even
 }
 
 /*
- * Run to completion: on the lane's own thread, when nothing waits before it, not too deep in other handlers, and while the thread's
- * turn lasts: other sockets and timers are waiting.
+ * Run to completion: on the lane's own thread, if nothing waits before the event, the nesting of handlers is
+ * not too deep, and the thread's turn is not over. Other sockets and timers wait for the end of the turn.
  */
 static inline bool may_run_now(weir_lane *lane, const weir_thread *self, uint64_t now_ns)
 {
@@ -101,7 +101,7 @@ static inline bool may_run_now(weir_lane *lane, const weir_thread *self, uint64_
 
 /* ---- one ---- */
 
-/* What must hold of one event before a place is looked for. */
+/* The steps before a place is taken. */
 static inline weir_verdict admit_one(weir_attempt *offer, const weir_event *event)
 {
 	const weir_thread *self = offer->self;
@@ -114,7 +114,7 @@ static inline weir_verdict admit_one(weir_attempt *offer, const weir_event *even
 	return verdict;
 }
 
-/* The law that has just admitted it, on its starting at once. */
+/* Asks the law that has just admitted the event about its start. */
 static weir_verdict ask_start(const weir_attempt *offer, weir_event *event)
 {
 	weir_turn turn = {.now_ns = offer->ask.now_ns,
@@ -123,7 +123,7 @@ static weir_verdict ask_start(const weir_attempt *offer, weir_event *event)
 	return weir_gate_start(offer->gate, offer->lane, event, &turn);
 }
 
-/* The stage's from now on, without having waited. */
+/* The stage owns the event now; it has not waited. */
 static void enter_at_once(weir_attempt *offer, weir_event *event)
 {
 	weir_counts *counts = weir_stage_counts(offer->stage, offer->self);
@@ -133,7 +133,7 @@ static void enter_at_once(weir_attempt *offer, weir_event *event)
 	weir_offer_adopt(offer->self, offer->lane, event, offer->gate, offer->ask.now_ns);
 }
 
-/* A drop function may offer it again: that is as deep as a handler's offer would be. */
+/* A drop function may offer the event again. That nests as deep as a handler's offer. */
 static void drop_at_once(const weir_attempt *offer, weir_event *event, weir_verdict why)
 {
 	offer->self->depth_left--;
@@ -141,7 +141,7 @@ static void drop_at_once(const weir_attempt *offer, weir_event *event, weir_verd
 	offer->self->depth_left++;
 }
 
-/* Admitted by this offer's law, it is run at once, unless the law has second thoughts. */
+/* Runs an admitted event at once, unless the law refuses its start. */
 static inline void run_now(weir_attempt *offer, weir_event *event)
 {
 	weir_gate *gate = offer->gate;
@@ -156,7 +156,6 @@ static inline void run_now(weir_attempt *offer, weir_event *event)
 	}
 }
 
-/* silent_full: a full queue is not an answer yet (the caller waits and tries again), so it is not counted. */
 static weir_verdict queue_or_shed(weir_attempt *offer, weir_event *event, weir_verdict verdict,
 				  bool silent_full)
 {
@@ -178,8 +177,8 @@ static weir_verdict queue_or_shed(weir_attempt *offer, weir_event *event, weir_v
 }
 
 /*
- * Field by field: a whole struct, returned or assigned, is put together on the stack and copied in wider pieces than it was written in, for
- * which the processor waits each time; that was a third of the offer's time.
+ * Field by field: a struct that is returned or assigned is built on the stack, then copied in wider pieces
+ * than it was written in. The processor stalls on that each time: a third of the offer's time.
  */
 static inline void attempt_one(weir_attempt *offer, weir_stage *stage, const weir_event *event,
 			       weir_thread *self)
@@ -223,9 +222,9 @@ static __attribute__((noinline)) weir_verdict offer_from_outside(weir_stage *sta
 }
 
 /*
- * The short way. Most offers are of a fresh event without deadline, flags or trace, to a lane of this thread that is open and where
- * nothing waits. A few words tell. Such an event takes the same steps as in weir_offer_one, without those that cannot
- * matter to it; whatever comes out otherwise goes the long way from where it is.
+ * The short way. Most offers are of a fresh event without deadline, flags or trace, to an open lane of this
+ * thread where nothing waits. A few words in memory tell. Such an event takes the same steps as in
+ * weir_offer_one, without those that cannot matter to it. Any other outcome continues on the long way.
  */
 static inline bool lane_is_plain(const weir_lane *lane, const weir_thread *self)
 {
@@ -234,7 +233,7 @@ static inline bool lane_is_plain(const weir_lane *lane, const weir_thread *self)
 	       atomic_load_explicit(&lane->waiting, memory_order_relaxed) == 0;
 }
 
-/* Whether it has to wait after all: the turn is over, or what may be inside at once is. */
+/* Whether it has to wait after all: the turn is over, or the limit on events in service is reached. */
 static inline bool must_queue(const weir_lane *lane, const weir_thread *self, uint64_t now_ns)
 {
 	return now_ns >= weir_thread_turn_end(self) ||
@@ -266,7 +265,7 @@ static inline weir_verdict run_plain(weir_stage *stage, weir_lane *lane, weir_th
 	return weir_offer_admitted();
 }
 
-/* Its law said no. As weir_offer_shed, of one event, on the lane's own thread. */
+/* Its law refused it. As weir_offer_shed, for one event on the lane's own thread. */
 static inline weir_verdict shed_plain(weir_lane *lane, weir_thread *self, weir_gate *gate, weir_event *event,
 				      weir_verdict why)
 {
@@ -287,7 +286,6 @@ static inline weir_verdict shed_plain(weir_lane *lane, weir_thread *self, weir_g
 	return why;
 }
 
-/* It has to wait. */
 static __attribute__((noinline)) weir_verdict queue_plain(weir_lane *lane, weir_thread *self, weir_gate *gate,
 							  weir_event *event)
 {
@@ -299,7 +297,7 @@ static __attribute__((noinline)) weir_verdict queue_plain(weir_lane *lane, weir_
 	return queue_or_shed(&offer, event, WEIR_ADMITTED, false);
 }
 
-/* Its law said no to the start. */
+/* Its law refused the start. */
 static __attribute__((noinline)) weir_verdict drop_plain(weir_lane *lane, weir_thread *self, weir_gate *gate,
 							 weir_event *event, weir_verdict why)
 {
@@ -313,7 +311,7 @@ static __attribute__((noinline)) weir_verdict drop_plain(weir_lane *lane, weir_t
 	return weir_offer_admitted();
 }
 
-/* The law's answer. What it is asked stays where weir_why_shed looks for it; what that was about before is no longer known. */
+/* Asks the law. The question overwrites what weir_why_shed knows of an earlier shed. */
 static inline weir_verdict ask_plain(const weir_lane *lane, weir_gate *gate, const weir_event *event,
 				     uint64_t now_ns)
 {
@@ -371,8 +369,8 @@ weir_verdict weir_offer(weir_stage *stage, weir_event *event)
 /* ---- one that its offerer works on ---- */
 
 /*
- * The work begins now, so the law decides at once about its start as well; a no there is a shed. A pool's lane is not this thread's: its
- * law is asked under the lock, as by the pool.
+ * The work begins now, so the law also decides about its start; a refusal is a shed. A pool's lane does not
+ * belong to this thread, so its law is asked under the lock, as the pool does.
  */
 static weir_verdict ask_held_start(const weir_attempt *offer, weir_event *event)
 {
@@ -441,8 +439,8 @@ void weir_offer_note_drop(weir_lane *lane, weir_thread *self, const weir_event *
 }
 
 /*
- * Clients told to come back at the same time would come back at the same time: up to half as much is added. From the
- * time and the count of sheds, so that a virtual world repeats exactly.
+ * Clients that are told the same time would all come back at once, so up to half of it is added. It follows
+ * from the time and the count of sheds, so that a virtual world repeats exactly.
  */
 static uint64_t jitter(uint64_t wait_ns, const weir_attempt *offer, weir_verdict why)
 {
@@ -457,7 +455,7 @@ static void explain(const weir_attempt *offer, bool spread, weir_why *ret_why)
 {
 	*ret_why = (weir_why){
 		.stage = offer->stage->name, .verdict = weir_offer_last.verdict, .klass = offer->ask.klass};
-	/* Not the law's doing; it is looked at again within about a second. */
+	/* These are not the law's decisions. Pressure is looked at again within about a second. */
 	bool pressed = ret_why->verdict == WEIR_SHED_UPSTREAM || ret_why->verdict == WEIR_SHED_RESOURCE;
 	if (pressed)
 		ret_why->retry_after_ns = WEIR_NS_PER_S;
@@ -475,12 +473,12 @@ static bool nothing_gone(void)
 	return weir_offer_last.things_gone == atomic_load(&weir_things_gone);
 }
 
-/* By a thread from outside: within a section of its own, before which nothing of it had gone. */
+/* For an outside thread: in a section of its own, if nothing has gone since the shed. */
 static bool explain_outside(bool spread, weir_why *ret_why)
 {
 	weir_world *world = weir_offer_last.world;
 	if (!nothing_gone())
-		return false; /* the world may be one of them */
+		return false; /* the world itself may be gone */
 	unsigned side = weir_outsider_enter(world, NULL);
 	bool known = nothing_gone();
 	if (known)

@@ -3,7 +3,7 @@
 #define WEIR_STAGE_OFFER_H
 
 /*
- * Offers. All forms go through the same steps:
+ * Offers. All forms take the same steps:
  *
  *	fit      is this an event that can be offered?           no: misuse, a fault, counted nowhere else
  *	open     world running, stage not closed                 no: shed
@@ -11,22 +11,22 @@
  *	law      the stage's admission law, unless exempt        no: shed
  *	places   room in the lane's queue, unless run at once    no: refund the law, shed
  *	count    offered, then admitted or shed, and the edge
- *	adopt    settle it in the stage it comes from; it is this one's now
+ *	adopt    settle it in the stage it comes from; this stage owns it now
  *	run      at once, or push into the lane
  *
- * Nothing of the event is touched before "adopt": a shed event is as it was. (But for a mark that its shed has been told to where it
- * entered, which is nobody else's business.)
+ * Nothing in the event changes before "adopt", so a shed event is as it was. Two private fields are
+ * exceptions: its trace number, and `told`: its shed was reported to the stage where it entered.
  */
 
 #include "stage/runtime.h"
 
-/* One offer on its way. */
+/* An offer under way. */
 typedef struct weir_attempt {
 	weir_stage *stage;
 	weir_thread *self;
 	weir_lane *lane;
-	weir_gate *gate; /* that admitted it; NULL: no law was asked */
-	bool spared;     /* the law has not admitted it, the stage has */
+	weir_gate *gate; /* that was asked; NULL: none, or it was refunded */
+	bool spared;     /* admitted by the stage, and not by the law */
 	weir_ask ask;
 } weir_attempt;
 
@@ -34,9 +34,9 @@ typedef struct weir_attempt {
 typedef struct weir_last_shed {
 	weir_attempt offer;
 	weir_verdict verdict;
-	/* of a thread from outside, which is in no section (grace.h) when it asks why: */
+	/* for an outside thread, which is in no section (grace.h) when it asks why: */
 	weir_world *world;
-	uint64_t things_gone; /* then; offer may point to some of them */
+	uint64_t things_gone; /* at the time of the shed; if it has grown, offer may dangle */
 } weir_last_shed;
 
 extern _Thread_local weir_last_shed weir_offer_last __attribute__((tls_model("initial-exec")));
@@ -49,28 +49,28 @@ static inline weir_verdict weir_offer_admitted(void)
 
 /* ---- offer.c ---- */
 
-/* Counts a fault and notes it as the reason; false. */
+/* Counts a fault and records it as the reason; false. */
 bool weir_offer_unfit(weir_stage *stage, weir_fault fault);
-/* Why the stage takes nothing from this offerer, or WEIR_ADMITTED: it does after all. */
+/* Why the stage takes nothing from this offerer; WEIR_ADMITTED: it does after all. */
 weir_verdict weir_offer_closed(weir_stage *stage, weir_phase phase, bool inside);
-/* Counts the shed and notes its reason; returns it. The events, where there are any yet: whoever let them in may want to know. */
+/* Counts the shed, records and returns its reason. May tell the stages where events (or NULL) entered. */
 weir_verdict weir_offer_shed(const weir_attempt *offer, weir_event *const *events, weir_verdict why);
 void weir_offer_trace_put(weir_stage *stage, weir_event *event, weir_verdict verdict, uint8_t step,
 			  uint64_t now_ns);
-/* silent_full: a full queue is not an answer yet (the caller waits and tries again), so it is not counted. */
+/* silent_full: the caller will wait and try again, so a full queue is not counted as a shed. */
 weir_verdict weir_offer_one(weir_stage *stage, weir_event *event, weir_thread *self, bool silent_full);
 
 /* ---- gate.c ---- */
 
-/* The offer's gate is special: law, mode, ceiling and pressure together. */
+/* For a special gate: law, mode, ceiling and pressure together. */
 weir_verdict weir_gate_ask(weir_attempt *offer);
 
 /* ---- offer_many.c ---- */
 
-/* Checks the events and marks each as CHOSEN, keeping its state; marking finds one that is there twice. False: misuse. */
+/* Checks and marks each event CHOSEN, finding duplicates. ret_states: their old states. False: misuse. */
 bool weir_offer_choose(weir_stage *stage, weir_event **events, size_t count, uint8_t *ret_states);
 void weir_offer_unchoose(weir_event **events, const uint8_t *states, size_t count);
-/* Hands over events whose places are taken, run by run of equal lanes. */
+/* Hands over events whose places are taken, in runs that go to the same lane. */
 void weir_offer_hand_over(const weir_attempt *offer, weir_event **events, weir_lane **lanes, size_t count,
 			  uint64_t now_ns);
 
@@ -155,7 +155,7 @@ static inline weir_verdict weir_offer_ask_law(weir_attempt *offer)
 	return gate != NULL ? weir_offer_ask_gate(offer, gate) : WEIR_ADMITTED;
 }
 
-/* The law said yes, something else no. */
+/* The law admitted the offer, and something else refused it. */
 static inline void weir_offer_refund(weir_attempt *offer)
 {
 	if (offer->gate != NULL && offer->gate->law->refund != NULL && !offer->spared)
@@ -165,7 +165,7 @@ static inline void weir_offer_refund(weir_attempt *offer)
 
 /* ---- count ---- */
 
-/* Where an event comes from: the stage that owns it, or whose handler made it; 0: from outside. */
+/* Where an event comes from: the stage that owns it, or whose handler made it; 0: outside. */
 static inline unsigned weir_offer_origin(const weir_thread *self, const weir_event *event)
 {
 	if (event->lane != NULL)
@@ -191,7 +191,7 @@ static inline void weir_offer_trace(weir_stage *stage, weir_event *event, weir_v
 
 /* ---- adopt ---- */
 
-/* Where it entered, if it was here; and the next stage may shed it, whatever others did. */
+/* Records where the event entered, if that was here. A shed by the next stage is reported again. */
 static inline void weir_offer_enter(weir_event *event, const weir_stage *stage)
 {
 	if (event->entry == 0) {
@@ -201,7 +201,7 @@ static inline void weir_offer_enter(weir_event *event, const weir_stage *stage)
 	event->told = 0;
 }
 
-/* gate: whose law let it in; NULL: none was asked. */
+/* gate: whose law admitted it; NULL: none was asked. */
 static inline void weir_offer_adopt(weir_thread *self, weir_lane *lane, weir_event *event,
 				    const weir_gate *gate, uint64_t now_ns)
 {
@@ -225,7 +225,7 @@ static inline void weir_offer_adopt(weir_thread *self, weir_lane *lane, weir_eve
 /* ---- plain events ---- */
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-/* magic, state FREE, not cancelled, a class that exists, no flags; home may be anything. */
+/* Magic, state FREE, not cancelled, a valid class, no flags; any home. */
 #define PLAIN_MASK UINT64_C(0x0000fff8ffffffff)
 #define PLAIN_WORD WEIR_EVENT_TAG(WEIR_EVENT_FREE)
 _Static_assert(WEIR_CLASSES == 8 && offsetof(weir_event, state) - offsetof(weir_event, word) == 2 &&

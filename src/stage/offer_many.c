@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Offers of many: all or none. offer.h has the steps. */
+/* Offers of many events: all or none. offer.h lists the steps. */
 #include <string.h>
 
 #include "stage/offer.h"
 
-/* Events of one offer that go to one lane take their places together. */
+/* The events of one offer that go to the same lane; they take their places together. */
 typedef struct share {
 	weir_lane *lane;
 	uint32_t count, exempt; /* of the count */
 	uint64_t cost, exempt_cost;
-	bool spared; /* the law had refused */
+	bool spared; /* admitted, and not by the law */
 } share;
 
 void weir_offer_unchoose(weir_event **events, const uint8_t *states, size_t count)
@@ -18,7 +18,6 @@ void weir_offer_unchoose(weir_event **events, const uint8_t *states, size_t coun
 		events[i]->state = states[i];
 }
 
-/* Checks the events and marks each as CHOSEN, keeping its state; marking finds one that is there twice. */
 bool weir_offer_choose(weir_stage *stage, weir_event **events, size_t count, uint8_t *ret_states)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -63,7 +62,7 @@ static void add_to_share(share *part, weir_lane *lane, const weir_event *event)
 	part->exempt_cost += exempt ? event->cost : 0;
 }
 
-/* ---- the law: asked about a lane's share where each lane has a state of its own, otherwise about all; never about exempt events ---- */
+/* ---- the law: asked per lane if each has a state, otherwise about all; not about exempt events ---- */
 
 static weir_attempt about_share(const weir_attempt *offer, const share *from)
 {
@@ -95,7 +94,7 @@ static weir_verdict ask_shares(weir_attempt *offer, share *shares, uint32_t coun
 		if (verdict == WEIR_ADMITTED)
 			continue;
 		refund_shares(offer, shares, at);
-		offer->lane = part.lane; /* whose state can explain it */
+		offer->lane = part.lane; /* whose state can explain the verdict */
 		return verdict;
 	}
 	return WEIR_ADMITTED;
@@ -113,7 +112,6 @@ static share sum_shares(const weir_attempt *offer, const share *shares)
 	return all;
 }
 
-/* Asks the law, then takes the places. */
 static weir_verdict ask_and_take(weir_attempt *offer, share *shares)
 {
 	weir_gate *gate = offer->gate = weir_stage_gate(offer->stage);
@@ -131,7 +129,7 @@ static weir_verdict ask_and_take(weir_attempt *offer, share *shares)
 	return verdict;
 }
 
-/* Admission of all: the state of each counts. */
+/* Admits all or none; each event's state counts. */
 static weir_verdict admit_many(weir_attempt *offer, weir_event **events, size_t count, share *shares)
 {
 	const weir_thread *self = offer->self;
@@ -146,7 +144,6 @@ static weir_verdict admit_many(weir_attempt *offer, weir_event **events, size_t 
 	return ask_and_take(offer, shares);
 }
 
-/* Hands over events whose places are taken, run by run of equal lanes. */
 void weir_offer_hand_over(const weir_attempt *offer, weir_event **events, weir_lane **lanes, size_t count,
 			  uint64_t now_ns)
 {
@@ -169,7 +166,7 @@ static weir_verdict offer_chunk(weir_attempt *offer, weir_event **events, size_t
 	share shares[WEIR_THREADS_MAX];
 	memset(shares, 0, stage->lane_count * sizeof(shares[0]));
 	for (size_t i = 0; i < count; i++) {
-		/* One turn of the wheel for all that have no home, so that they stay together. */
+		/* The lane for all events without a home was chosen once, so that they stay together. */
 		bool anywhere = events[i]->home == WEIR_ANYWHERE;
 		lanes[i] = anywhere ? offer->lane : weir_offer_lane(stage, offer->self, events[i]->home);
 		add_to_share(&shares[lanes[i]->index], lanes[i], events[i]);
@@ -191,8 +188,8 @@ static weir_verdict offer_chunk(weir_attempt *offer, weir_event **events, size_t
 }
 
 /*
- * The short way of many: fresh plain events of one class that all go to one lane. As above, marking finds one that is there twice, and here
- * every state to be restored is FREE.
+ * The short way for many: fresh plain events of one class that all go to one lane. Marking finds duplicates
+ * here too, and every state to be restored is FREE.
  */
 static bool choose_plain(weir_stage *stage, const weir_thread *self, weir_lane *lane, weir_event **events,
 			 size_t count, uint64_t *ret_cost)

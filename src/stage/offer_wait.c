@@ -5,8 +5,9 @@
 #include "stage/offer.h"
 
 /*
- * Domains whose threads wait for each other in a circle may never get on. Each domain keeps the set of domains it has
- * ever waited for; a wait that would close a circle in that graph is refused. Only elastic threads can be part of one.
+ * Domains whose threads wait for each other in a circle may deadlock. Each domain keeps the set of domains
+ * that it has ever waited for. A wait that would close a circle in that graph is refused. Only elastic
+ * threads can be part of one.
  */
 static uint64_t waits_of(const weir_world *world, uint32_t index)
 {
@@ -28,7 +29,7 @@ static bool closes_circle_locked(weir_world *world, weir_domain *waiter, weir_do
 	return false;
 }
 
-/* One at a time: two that look and then both set out would miss each other. */
+/* One at a time: two threads that both look before they wait would miss each other. */
 static bool closes_circle(weir_world *world, weir_domain *waiter, weir_domain *target)
 {
 	pthread_mutex_lock(&world->control_lock);
@@ -68,8 +69,8 @@ static weir_verdict give_up(weir_stage *stage, weir_thread *self, weir_event *ev
 }
 
 /*
- * Who waits looks at nothing but its stage, which does not go while somebody waits for it: laws need not
- * stay for that long.
+ * A waiting thread uses only its stage, which is not freed while somebody waits for it. It begins a new
+ * section after each wait (grace.c wakes the waiters), so replaced laws need not stay for that long.
  */
 static unsigned begin_again(weir_world *world, const weir_thread *self, unsigned side)
 {

@@ -3,17 +3,18 @@
 #define WEIR_STAGE_PLAY_H
 
 /*
- * Playing a reactor's thread in a virtual world, for models of what its loop would call: a request that arrives on a connection, an answer from a
- * backend. Between enter and leave an offer runs at once, and takes the short way, where it would on that thread.
+ * Plays a reactor thread in a virtual world, for models of what its loop would call: a request that arrives
+ * on a connection, an answer from a backend. Between enter and leave an offer runs at once, and takes the
+ * short way, whenever it would on that thread.
  *
- * Threads: the world's one. Calls nest; each enter has its leave.
+ * Threads: the world's only one. Calls nest; each enter has its leave.
  */
 
 #include <weir/stage.h>
 
 struct weir_thread;
 
-/* Plays a thread of a reactor domain. Returns who was played before, for weir_sim_leave. */
+/* Plays a thread of a reactor domain. Returns the thread played before, for weir_sim_leave. */
 struct weir_thread *weir_sim_enter(weir_domain *domain, uint32_t thread);
 void weir_sim_leave(struct weir_thread *before);
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is offered to a pool that several stages share, and what the laws of its stages are told of it: the load, how much of its time is taken
- * by what waits, one quality for all of it. Every tick of 10 ms; the laws of the stages tick afterwards.
+ * The load offered to a pool that several stages share, and what the laws of its stages are told of it: the
+ * load, one quality for the whole pool, each stage's share of the work, and how much work may wait. It ticks
+ * every 10 ms, before the laws of the stages.
  *
- * The load is the work offered over the work that the pool can do. It is looked at every sixteen offers, or when so few have come that it
- * must have fallen; the same numbers as in the law `adaptive`, which does this for a queue of its own.
+ * The load is the work offered over the work that the pool can do. It is computed every sixteen offers, or
+ * when so few have come that it must have fallen. The numbers are those of the law `adaptive`, which does
+ * this for a queue of its own.
  */
 #include <math.h>
 
@@ -15,13 +17,13 @@
 #define NEUTRAL_NS    WEIR_NS_PER_S /* as in turn.c */
 #define TICK_NS       (10 * WEIR_NS_PER_MS)
 #define LOOK_OFFERS   16.0
-#define MEMORY_OFFERS 40.0 /* that the load remembers, at least */
-#define MEMORY_TARGET .25  /* and as many as come in this part of a target */
-#define FALL_OFFERS \
-	12.0 /* so many should have come, and not more than this part of them has: it has fallen */
+#define MEMORY_OFFERS 40.0 /* at least so many are remembered, */
+#define MEMORY_TARGET .25  /* or those of this fraction of a target, if more */
+/* The load has fallen if so many offers were expected and at most FALL_TO of them came. */
+#define FALL_OFFERS  12.0
 #define FALL_TO      .4
-#define PACE_TARGETS 2   /* how long the pace is remembered, */
-#define PACE_STARTS  128 /* or for so many starts */
+#define PACE_TARGETS 2   /* targets for which the pace is remembered, */
+#define PACE_STARTS  128 /* or so many starts, if longer */
 
 /* ---- the load ---- */
 
@@ -40,7 +42,7 @@ static uint64_t count_of(const weir_stage *stage, unsigned klass, uint64_t *ret_
 	return offered;
 }
 
-/* What has come since the last tick. */
+/* Adds what was offered since the last tick. */
 static void gather_stage(weir_pool_load *load, weir_stage *stage)
 {
 	double mean_ns = (double)GET(stage->terms.mean_ns), count = 0;
@@ -64,7 +66,7 @@ static void forget(weir_pool_load *load, const weir_domain *domain)
 		load->work[k] = load->fresh_work[k] = load->load[k] = 0;
 }
 
-/* A stage's part of the work, over that of the largest. */
+/* Each stage's work relative to that of the largest. */
 static void share_work(const weir_domain *domain, double keep)
 {
 	double sum[WEIR_STAGES_MAX], most = 0;
@@ -83,9 +85,9 @@ static void share_work(const weir_domain *domain, double keep)
 }
 
 /*
- * If each stage gets the same part of what it asks for, and each event starts just when it is due, then by Little's law what waits is the
- * sum over the stages of their share of the work times how long theirs may wait. More than that makes somebody late; and the
- * same bound for all gives each stage the same part.
+ * Suppose that each stage gets the same fraction of what it asks for, and that each event starts just when it
+ * is due. By Little's law, what waits is then the sum over the stages of their share of the work times how
+ * long their events may wait. With more, some are late. The same bound for all gives each the same fraction.
  */
 static void set_bound(weir_domain *domain, unsigned klass)
 {
@@ -104,7 +106,7 @@ static void set_bound(weir_domain *domain, unsigned klass)
 
 static void fold(weir_pool_load *load, const weir_domain *domain, double target_ns)
 {
-	/* A quiet hour says no more than a quiet while. */
+	/* A very long silence says no more than a short one. */
 	double span_ns = fmin(load->fresh_ns, 2 * LOOK_OFFERS * target_ns);
 	double per_ns = span_ns > 0 ? load->fresh_count / span_ns : 0;
 	double memory = fmax(MEMORY_OFFERS, MEMORY_TARGET * target_ns * per_ns);
@@ -186,7 +188,7 @@ uint64_t weir_pool_load_tick_locked(weir_domain *domain, uint64_t now_ns)
 		return UINT64_MAX;
 	if (now_ns < load->at_ns)
 		return load->at_ns;
-	if (load->last_ns == 0) { /* the first */
+	if (load->last_ns == 0) { /* the first tick */
 		weir_degrade_init(&load->degrade);
 		load->last_ns = now_ns;
 	}

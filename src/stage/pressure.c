@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pressure from elsewhere: reasons to turn events away that the stage's own law cannot see.
+ * Pressure from elsewhere: reasons to shed events that the stage's own law cannot see.
  *
- * Resources. weir_stage_press says which part of all that is offered must go; the lowest class goes first.
+ * Resources. weir_stage_press says which fraction of all offers must go. The lowest class goes first.
  *
- * Downstream. Work done for a request that is then shed further down is wasted. A stage where requests enter counts, per class, how many
- * of those it let in were shed by others (each event knows where it entered, and in which class), and lets in less
- * (control/downstream.c). An event counts once for each stage that it passes, however often its handler tries.
+ * Downstream. Work done for a request that is then shed further down is wasted. Each event knows where it
+ * entered and in which class. So a stage where requests enter counts, per class, how many of those it
+ * admitted were shed by others, and admits fewer (control/downstream.c). An event counts once for each stage
+ * that it passes, however often its handler tries.
  *
- * A part p of a class is shed evenly, without a random number: every offer adds p for each of its events to the class's carry, and an offer
- * that finds at least half of itself there goes, and takes itself out. So the part is exact for offers of any size.
+ * A fraction p of a class is shed evenly, without random numbers. Every offer adds p for each of its events
+ * to the class's carry. An offer that finds at least half of its own count there is shed, and subtracts its
+ * count. So the fraction is exact for offers of any size.
  */
 #include "stage/runtime.h"
 
@@ -39,7 +41,7 @@ weir_verdict weir_pressure_ask(weir_stage *stage, unsigned klass, uint32_t count
 	return resources ? WEIR_SHED_RESOURCE : WEIR_SHED_UPSTREAM;
 }
 
-/* Signs of too much work, and not of a client that has gone or a stage that was closed. */
+/* Signs of too much work, as opposed to a client that has gone or a stage that was closed. */
 static bool is_overload(weir_verdict why)
 {
 	switch (why) {
@@ -63,7 +65,7 @@ static void tell_entry(const weir_stage *stage, weir_event *event, uint64_t now_
 {
 	weir_stage *first = weir_world_stage(stage->world, WEIR_MARK_INDEX(event->entry));
 	unsigned klass = event->entry_klass;
-	/* Where it entered may have been retired since, and another be in its place. */
+	/* The stage where it entered may have been retired since, and another one may have its index. */
 	if (first == NULL || first->mark != event->entry || !first->options.heed_downstream || event->told)
 		return;
 	weir_pressure *pressure = &first->pressure;
@@ -97,7 +99,7 @@ void weir_pressure_init(weir_stage *stage)
 	}
 }
 
-/* What a class was offered, and what became of it, since the last look. */
+/* What a class was offered since the last look, and what became of it. */
 static weir_downstream_sample look_at_class(weir_stage *stage, unsigned k, uint64_t now_ns)
 {
 	weir_pressure *pressure = &stage->pressure;
@@ -136,7 +138,7 @@ static void look(weir_stage *stage, uint64_t now_ns)
 	pressure->last_ns = now_ns;
 }
 
-/* The lowest class goes first: its all, before anything of the class above. Nothing was offered yet: all classes alike. */
+/* Sheds all of the lowest class before any of the class above. Before the first offers, all classes alike. */
 static void spread(const double *offered, double level, double *ret_part)
 {
 	double all = 0, budget;
@@ -174,7 +176,7 @@ static void set_parts_locked(weir_stage *stage)
 		atomic_store_explicit(&pressure->part[k], shares, memory_order_relaxed);
 		active = active || shares != 0;
 	}
-	/* Without a gate although there should be one: there was no memory for it, perhaps now. */
+	/* A gate is missing although there should be one: there was no memory for it. Try again. */
 	if (active == atomic_load(&pressure->active) && !(active && weir_stage_gate(stage) == NULL))
 		return;
 	atomic_store(&pressure->active, active);
@@ -201,7 +203,7 @@ void weir_pressure_set_locked(weir_stage *stage, weir_presser who, double fracti
 	weir_pressure *pressure = &stage->pressure;
 	uint64_t now_ns = weir_world_now(stage->world);
 	pressure->asked[who] = fraction > 0 ? (fraction < 1 ? fraction : 1) : 0;
-	/* A short look would see no more than chance; the last one is still good. */
+	/* A short interval would show little more than chance. The last look is still good. */
 	if (now_ns >= pressure->last_ns + TICK_NS) {
 		look(stage, now_ns);
 		pressure->at_ns = now_ns + TICK_NS;

@@ -51,7 +51,7 @@ static bool heap_before(const weir_event *a, const weir_event *b)
 	return a->offered_ns < b->offered_ns;
 }
 
-/* Joins two heaps; a wins ties, so that what came first stays first. */
+/* Merges two heaps. a wins ties, so that what came first stays first. */
 static weir_event *heap_meld(weir_event *a, weir_event *b)
 {
 	if (a == NULL)
@@ -69,8 +69,8 @@ static weir_event *heap_meld(weir_event *a, weir_event *b)
 }
 
 /*
- * The children of a popped root become one heap: melded in pairs from the left, then the pairs from the right. The second pass
- * walks a list built in reverse by the first, so no recursion.
+ * Merges the children of a popped root: in pairs from the left, then the pairs from the right. The first pass
+ * builds the list in reverse for the second, so there is no recursion.
  */
 static weir_event *heap_meld_children(weir_event *child)
 {
@@ -115,7 +115,7 @@ static uint64_t since(uint64_t from_ns, uint64_t now_ns)
 	return now_ns > from_ns ? now_ns - from_ns : 0;
 }
 
-/* The event's class should have had a turn by now, and the list has had none. */
+/* The event's class should have had a turn by now, and its list had none. */
 static bool is_overdue(const weir_queue *queue, unsigned at, const weir_event *head, uint64_t now_ns)
 {
 	if (queue->after_ns == NULL)
@@ -125,7 +125,6 @@ static bool is_overdue(const weir_queue *queue, unsigned at, const weir_event *h
 	return since(last_ns, now_ns) > after_ns;
 }
 
-/* The list whose turn it is. */
 static unsigned next_list(const weir_queue *queue, uint64_t now_ns)
 {
 	unsigned first = (unsigned)__builtin_ctz(queue->occupied);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A reactor thread. Its turn: run the stages that have something, for at most turn_ns; wake the threads it gave work
- * to; then one turn of the loop (I/O, timers, posts), which sleeps if nothing is left to run.
+ * A reactor thread. In each turn it runs the stages that have something, for at most turn_ns. Then it wakes
+ * the threads that it gave work to, and runs one turn of the loop (I/O, timers, posts), which sleeps if
+ * nothing is left.
  */
 #include <errno.h>
 #include <sched.h>
@@ -10,7 +11,7 @@
 #include "base/mem.h"
 #include "stage/runtime.h"
 
-/* Takes note of the lanes that other threads have touched. */
+/* Collects the marks of lanes that other threads have touched. */
 static void gather(weir_thread *self)
 {
 	for (unsigned word = 0; word < WEIR_READY_WORDS; word++) {
@@ -22,7 +23,7 @@ static void gather(weir_thread *self)
 	}
 }
 
-/* The next stage with something in a queue here, in turn after the last one; -1: none. */
+/* The next stage with something in a queue here, round robin; -1: none. */
 static int next_in_turn(weir_thread *self)
 {
 	for (unsigned i = 0; i <= WEIR_READY_WORDS; i++) {
@@ -40,8 +41,8 @@ static int next_in_turn(weir_thread *self)
 }
 
 /*
- * The lane here of the stage that has the index. NULL: a mark was left by a stage that has been retired
- * meanwhile, and the index is free, or that of a stage elsewhere.
+ * The lane here of the stage with this index. NULL: the mark was left by a stage that has since been retired,
+ * and the index is free or belongs to a stage of another domain or thread.
  */
 static weir_lane *lane_at(weir_thread *self, unsigned at)
 {
@@ -51,7 +52,7 @@ static weir_lane *lane_at(weir_thread *self, unsigned at)
 	return weir_stage_lane(stage, self);
 }
 
-/* Its lane is NULL: the mark means nothing any more, and is dropped. */
+/* A lane of NULL: the mark is stale, and is dropped. */
 static weir_candidate candidate(weir_thread *self, unsigned at, uint64_t now_ns)
 {
 	weir_lane *lane = lane_at(self, at);
@@ -59,15 +60,15 @@ static weir_candidate candidate(weir_thread *self, unsigned at, uint64_t now_ns)
 		self->local_ready[at / 64] &= ~(UINT64_C(1) << (at % 64));
 		return (weir_candidate){0};
 	}
-	/* What others have put before this thread has no order yet. */
+	/* Events in the inbox have no order yet. */
 	if (weir_inbox_ready(&lane->inbox))
 		weir_lane_absorb(lane);
 	return weir_turn_candidate(lane, now_ns);
 }
 
 /*
- * The stage whose turn it is; -1: none. Mostly one stage is ready, and nothing is compared: neither its inbox nor its events are looked at before
- * its batch is taken.
+ * The stage whose turn it is; -1: none. Usually only one stage is ready. Then nothing is compared, and
+ * neither its inbox nor its events are looked at before its batch is taken.
  */
 static int next_ready(weir_thread *self, uint64_t now_ns)
 {
@@ -90,9 +91,9 @@ static int next_ready(weir_thread *self, uint64_t now_ns)
 }
 
 /*
- * Where work comes from another thread in batches, more is on its way, and going to sleep and being woken costs both sides
- * microseconds. So a thread that just had a batch looks for the next one for about as long as the way to sleep and back takes, and
- * only then sleeps. Not where events come one by one: there a short sleep gathers them.
+ * If another thread sends work in batches, more will come soon, and going to sleep and waking up costs both
+ * sides microseconds. So a thread that just had a batch looks for the next one for about that long before it
+ * sleeps. Where events come one by one it does not, because a short sleep gathers them.
  */
 #define FLOOD     16
 #define LINGER_NS (4 * WEIR_NS_PER_US)
@@ -116,7 +117,7 @@ static bool linger(weir_thread *self)
 	return false;
 }
 
-/* Something to start, or to purge. */
+/* Whether there is something to start or to purge. */
 static bool has_more(weir_thread *self, weir_lane *lane)
 {
 	bool more = weir_lane_startable(lane);
@@ -125,7 +126,7 @@ static bool has_more(weir_thread *self, weir_lane *lane)
 	return weir_bound_wait(lane, more, self) || atomic_load_explicit(&lane->purge, memory_order_relaxed);
 }
 
-/* One batch of one lane; returns the time afterwards. The bit is cleared unless there is more to start now. */
+/* Runs one batch of one lane; returns the time afterwards. The bit stays set if more can start now. */
 static uint64_t run_lane(weir_thread *self, unsigned at, uint64_t now_ns)
 {
 	weir_lane *lane = lane_at(self, at);
@@ -144,7 +145,7 @@ static uint64_t run_lane(weir_thread *self, unsigned at, uint64_t now_ns)
 	return now_ns;
 }
 
-/* In a virtual world no time passes here, so a turn is bounded by batches as well. */
+/* In a virtual world no time passes here, so a turn is also bounded by its batches. */
 #define TURN_BATCHES 4096
 
 bool weir_reactor_run(weir_thread *self)
@@ -174,8 +175,8 @@ static bool anything_here(const weir_thread *self)
 }
 
 /*
- * What handlers have put off to the end of the turn (the output of connections, say) may offer events in its turn. The loop would run it as well, but then go to
- * sleep on them. True: there is, or may be, something to run.
+ * Runs what handlers deferred to the end of the turn, such as the output of connections. That may offer
+ * events. The loop would run it too, but then sleep on these events. True: something may be left to run.
  */
 static bool run_put_off(weir_thread *self)
 {
@@ -200,8 +201,8 @@ static void *reactor_main(void *arg)
 		self->worked = false;
 		weir_offer_forget();
 		/*
-		 * Here the thread has nothing that it has found in a table: see grace.h. Acquire: the next
-		 * turn finds the tables as they are.
+		 * Here the thread holds nothing that it found in a table: see grace.h. Acquire: the next turn
+		 * sees the tables as they are then.
 		 */
 		atomic_fetch_add_explicit(&self->turns, 1, memory_order_acq_rel);
 		int failed = weir_loop_turn(self->loop, more ? 0 : UINT64_MAX);
@@ -215,7 +216,7 @@ static void *reactor_main(void *arg)
 	return NULL;
 }
 
-/* The index-th processor that this process may use. */
+/* Pins the thread to the index-th processor that this process may use. */
 static void pin(pthread_t thread, uint32_t index)
 {
 	cpu_set_t allowed, one;
@@ -260,7 +261,7 @@ int weir_reactor_start(weir_domain *domain)
 	return 0;
 }
 
-/* The loops live on until the world is freed: other threads may still wake them. */
+/* The loops live until the world is freed, because other threads may still wake them. */
 void weir_reactor_join(weir_domain *domain)
 {
 	uint32_t alive = atomic_exchange(&domain->alive, 0);

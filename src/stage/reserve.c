@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Places kept for events to come: reserve, commit, cancel. */
+/* Places reserved for events to come: reserve, commit, cancel. */
 #include <errno.h>
 
 #include "base/error.h"
@@ -51,8 +51,8 @@ weir_verdict weir_reserve(weir_stage *stage, unsigned klass, size_t count, uint6
 }
 
 /*
- * The ticket is used up. Last of all the place of its gate: a law that was replaced may be freed from then
- * on. The stage's own places are given back, or are its events', before.
+ * The ticket is used up. The gate's count is last: from then on a replaced law may be freed. Before that, the
+ * stage's places were given back or went to its events.
  */
 static void use_up(weir_ticket *ticket, weir_world *world)
 {
@@ -87,7 +87,7 @@ static weir_attempt attempt_of(const weir_ticket *ticket)
 				      .klass = ticket->klass}};
 }
 
-/* The law was asked about all, and will not be told of these. */
+/* The law was asked about all events, and will not be told of the exempt ones. */
 static void refund_exempt(const weir_ticket *ticket, weir_event **events, size_t count)
 {
 	weir_attempt offer = attempt_of(ticket);

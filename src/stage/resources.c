@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TEXT_MAX   8192                /* of a file is read */
-#define GROUPS_MAX 16                  /* control groups above each other */
-#define UNLIMITED  (UINT64_C(1) << 60) /* version 1 has no word for it, only a number that no machine has */
+#define TEXT_MAX   8192                /* bytes read of a file */
+#define GROUPS_MAX 16                  /* levels of control groups */
+#define UNLIMITED  (UINT64_C(1) << 60) /* version 1 writes "no limit" as a huge number */
 
 /* ---- small files ---- */
 
@@ -33,7 +33,7 @@ static bool read_text(char text[TEXT_MAX], const char *format, ...)
 	return got > 0;
 }
 
-/* A whole number at the start of the text, after blanks; false: none, or too large to be true. */
+/* Parses a whole number at the start of the text, after blanks; false: none, or it overflows. */
 static bool parse_count(const char *text, uint64_t *ret_count)
 {
 	uint64_t count = 0;
@@ -48,7 +48,7 @@ static bool parse_count(const char *text, uint64_t *ret_count)
 	return true;
 }
 
-/* The number after a line's first word, which must be all of that word. */
+/* The number after a line's first word, which must be exactly `word`. */
 static bool find_count(const char *text, const char *word, uint64_t *ret_count)
 {
 	size_t length = strlen(word);
@@ -68,7 +68,7 @@ static bool read_count(const char *root, const char *folder, const char *name, u
 
 /* ---- control groups ---- */
 
-/* Where a version keeps what a group has, below the root. */
+/* Where each version of control groups keeps its files, below the root. */
 typedef struct group_files {
 	const char *mount, *limit, *used, *dropped;
 } group_files;
@@ -77,7 +77,7 @@ static const group_files version_2 = {"/sys/fs/cgroup", "memory.max", "memory.cu
 static const group_files version_1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes",
 				      "memory.usage_in_bytes", "total_inactive_file"};
 
-/* One group's; keeps the one that has the least left, in proportion. */
+/* Looks at one group; keeps the one with the largest fraction in use. */
 static void look_at_group(const char *root, const group_files *files, const char *group, weir_memory *memory)
 {
 	char folder[PATH_MAX], text[TEXT_MAX];
@@ -87,7 +87,7 @@ static void look_at_group(const char *root, const group_files *files, const char
 	if (!read_count(root, folder, files->limit, &limit) || limit == 0 || limit >= UNLIMITED ||
 	    !read_count(root, folder, files->used, &used))
 		return;
-	/* What the kernel would drop for the asking is not in use. */
+	/* Page cache that the kernel can drop at any time is not in use. */
 	if (read_text(text, "%s%s/memory.stat", root, folder))
 		find_count(text, files->dropped, &dropped);
 	used -= dropped < used ? dropped : used;
@@ -96,7 +96,7 @@ static void look_at_group(const char *root, const group_files *files, const char
 	*memory = (weir_memory){.used = used, .limit = limit, .own = memory->own, .grouped = 1};
 }
 
-/* The group and those above it: each bounds all below. */
+/* The group and those above it: each limits all below it. */
 static void look_at_groups(const char *root, const group_files *files, char *group, weir_memory *memory)
 {
 	for (unsigned i = 0; i < GROUPS_MAX; i++) {
@@ -108,7 +108,7 @@ static void look_at_groups(const char *root, const group_files *files, char *gro
 	}
 }
 
-/* The path of this process's group, from a line "number:controllers:path"; controllers "" is version 2. False: not there. */
+/* This process's group, from "number:controllers:path"; version 2 has no controllers. False: not found. */
 static bool find_group(const char *text, const char *controller, char *ret_group, size_t size)
 {
 	for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
@@ -168,7 +168,7 @@ void weir_resources_memory(const char *root, weir_memory *ret_memory)
 
 /* ---- processor ---- */
 
-/* "some avg10=12.34 ...": as a part. No scanf: its decimal point is the locale's. */
+/* "some avg10=12.34 ...": as a fraction. No scanf: its decimal point depends on the locale. */
 static double parse_stall(const char *text)
 {
 	static const char begins[] = "some avg10=";

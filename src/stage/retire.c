@@ -8,16 +8,16 @@
  *             It handles what it has, and is still in every table. A grace period (grace.h) covers the offers
  *             that had found it open: when it is over, all of them have been counted.
  *  unlisted   Begins when the stage is empty and that period is over. It is in no table any more, but keeps
- *             its index and its name. A second grace period covers threads that have found it in a table
- *             before, and handlers that have settled their last event and have not returned yet.
+ *             its index and its name. A second grace period covers threads that found it in a table before,
+ *             and handlers that have settled their last event and have not returned yet.
  *  freed      Nobody writes the counts any more, so they are checked, and must add up exactly.
  *
- * A pool without stages goes the same way: its threads end, it leaves the table, and is freed after a grace
- * period.
+ * A pool without stages goes the same way: its threads end, it leaves the table, and it is freed after a
+ * grace period.
  *
- * The calling thread takes all steps, under control_lock. No step waits; between them the thread naps.
- * When its time is up it returns, and the next call goes on from there. When the world is stopped
- * meanwhile, the caller returns, and the world frees what is left.
+ * The calling thread takes all steps, under control_lock. No step waits; between them the thread naps. When
+ * its time is up it returns, and the next call continues from there. If the world is stopped meanwhile, the
+ * caller returns, and the world frees what is left.
  */
 #include <errno.h>
 
@@ -29,10 +29,10 @@
 #define NAP_NS      20000
 #define QUICK_LOOKS 32
 
-/* What is on its way, for both kinds. */
+/* A stage or a pool that is being retired. */
 typedef struct leaving {
 	weir_world *world;
-	bool (*step)(struct leaving *about); /* goes on as far as it can; true: to the end */
+	bool (*step)(struct leaving *about); /* advances as far as it can; true: to the end */
 	bool (*busy)(void *about);           /* virtual: time must pass first */
 	weir_stage *stage;
 	weir_domain *domain;
@@ -63,7 +63,7 @@ static bool await(leaving *about, uint64_t timeout_ns)
 	for (unsigned looks = 1; !about->step(about); looks++) {
 		if (!is_running(about->world) || !weir_nap(&nap_ns, until_ns))
 			return false;
-		/* Mostly it takes a few turns of the loops: short naps at first. */
+		/* Usually it takes a few turns of the loops, so the naps are short at first. */
 		if (looks < QUICK_LOOKS)
 			nap_ns = NAP_NS;
 	}
@@ -74,7 +74,7 @@ static bool await(leaving *about, uint64_t timeout_ns)
 
 static bool lanes_are_empty(const weir_stage *stage)
 {
-	/* An event is in service before it stops to wait. */
+	/* An event is in service before it stops waiting, so `waiting` is read first. */
 	for (uint32_t i = 0; i < stage->lane_count; i++)
 		if (atomic_load(&stage->lanes[i].waiting) != 0 ||
 		    atomic_load(&stage->lanes[i].in_service) != 0)
@@ -82,7 +82,7 @@ static bool lanes_are_empty(const weir_stage *stage)
 	return true;
 }
 
-/* Nothing inside, and no place that a ticket holds, and nobody who waits for one. */
+/* Nothing is inside, no ticket holds a place, and nobody waits for one. */
 static bool is_empty(weir_stage *stage)
 {
 	return atomic_load(&stage->waiters) == 0 && lanes_are_empty(stage) &&
@@ -94,7 +94,7 @@ static bool is_busy(void *about)
 	return !is_empty(((leaving *)about)->stage);
 }
 
-/* What the pool's law sees next is more than the last time: sums over the stages must not fall. */
+/* The pool's law sees increases of sums over the stages, so the stage leaves the last sums too. */
 static void leave_domain_locked(const weir_stage *stage)
 {
 	weir_domain *domain = stage->domain;
@@ -135,7 +135,7 @@ static void free_index_locked(weir_stage *stage)
 	stage->world->stage_taken[stage->index] = false;
 }
 
-/* The last look: from here on nobody but the caller knows it. */
+/* The last look: from here on only the caller refers to the stage. */
 static void settle_accounts_locked(leaving *about)
 {
 	weir_stage *stage = about->stage;
@@ -200,7 +200,7 @@ static int begin_stage(weir_stage *stage)
 	return failed;
 }
 
-/* It stays: for the next call, or for the end of the world. */
+/* The stage stays, for the next call or for the end of the world. */
 static int give_up_stage(leaving *about)
 {
 	weir_stage *stage = about->stage;
@@ -275,7 +275,7 @@ static void unlist_domain_locked(weir_domain *domain)
 	domain->grace = weir_grace_ask_locked(world);
 }
 
-/* Whoever has waited for it does not wait for the domain that has its index next. */
+/* A domain that waited for this one has not waited for the next one with its index. */
 static void free_domain_index_locked(weir_domain *domain)
 {
 	weir_world *world = domain->world;
@@ -307,7 +307,7 @@ static bool step_domain(leaving *about)
 	return done;
 }
 
-/* A stage of the domain, also one that is not freed yet; NULL: it has none. */
+/* A stage of the domain, even one that is not freed yet; NULL: it has none. */
 static const weir_stage *stage_of_locked(const weir_domain *domain)
 {
 	if (domain->stage_count != 0)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The virtual world: a clock that jumps from timer to timer, a heap of timers ordered by (time, order of starting), and one real
- * thread that plays all threads in a fixed order. After every timer everything that can run does, at that instant.
+ * The virtual world: a clock that jumps from timer to timer, a heap of timers ordered by (time, order of
+ * starting), and one real thread that plays all threads in a fixed order. After every timer, everything that
+ * can run does run, at that instant.
  *
- * A reactor thread is played by weir_reactor_run, the same code as in the real world. An elastic domain's threads are
- * not played one by one: each event started there occupies one of them until it is settled.
+ * A reactor thread is played by weir_reactor_run, the same code as in the real world. The threads of an
+ * elastic domain are not played one by one: each started event occupies one until it is settled.
  */
 #include <weir/sim.h>
 
@@ -16,7 +17,7 @@
 #include <errno.h>
 
 struct weir_sim {
-	weir_timers timers; /* first: what timers are pending on */
+	weir_timers timers; /* first: pending timers point to it */
 	weir_world *world;
 	uint64_t now_ns;
 	uint64_t orders;
@@ -26,7 +27,7 @@ struct weir_sim {
 	uint64_t calls, stretch_ns; /* at this instant */
 };
 
-/* ---- the heap: a pairing heap; next is the sibling, child the first child, link what points to this one ---- */
+/* ---- a pairing heap; next: the sibling, child: the first child, link: what points to this one ---- */
 
 static bool before(const weir_timer *a, const weir_timer *b)
 {
@@ -105,8 +106,8 @@ static void remove_timer(weir_timers *timers, weir_timer *timer)
 /* ---- playing the threads ---- */
 
 /*
- * An instant in which events go round and round would never end. Beyond a million handler calls it is stretched, by more and more,
- * so that time limits still hold.
+ * Events that go round and round would keep an instant from ending. After a million handler calls the clock
+ * is moved on, by more and more, so that time limits still hold.
  */
 #define INSTANT_CALLS 1000000
 #define STRETCH_CALLS 100000
@@ -171,7 +172,7 @@ static uint32_t occupied(const weir_domain *domain)
 	return busy;
 }
 
-/* Starts one event on an idle thread of the pool; false: no thread is idle, or nothing can be started. */
+/* Starts one event on an idle thread of the pool; false: no thread is idle, or nothing can start. */
 static bool play_worker(struct weir_sim *sim, weir_domain *domain)
 {
 	weir_lane *lane = occupied(domain) < atomic_load(&domain->alive)
@@ -221,7 +222,7 @@ static bool play_domain(struct weir_sim *sim, weir_domain *domain, uint64_t unti
 	return played;
 }
 
-/* Everything that can happen at this instant; cut short where the instant had to be stretched past until_ns. */
+/* Runs everything that can happen at this instant. Stops early if the clock was moved past until_ns. */
 static void play(struct weir_sim *sim, uint64_t until_ns)
 {
 	bool played;
@@ -335,7 +336,7 @@ int weir_sim_new(uint64_t seed, struct weir_sim **ret_sim)
 	return 0;
 }
 
-/* Timers that are still pending belong to others, who may look at them later. */
+/* Pending timers belong to others, who may look at them later. */
 void weir_sim_free(struct weir_sim *sim)
 {
 	if (sim == NULL)
@@ -350,18 +351,18 @@ void weir_sim_free(struct weir_sim *sim)
 
 /* ---- arrivals ---- */
 
-#define GAPLESS_PER_S 1e9    /* beyond, the gaps round to nothing */
-#define GAP_MAX_NS    0x1p62 /* 146 years: the next one is not lived to see */
+#define GAPLESS_PER_S 1e9    /* above this rate, gaps round to 0 */
+#define GAP_MAX_NS    0x1p62 /* 146 years: such an arrival is not scheduled */
 
 static void schedule_arrival(weir_arrivals *arrivals)
 {
 	weir_timer_stop(&arrivals->timer);
-	if (!(arrivals->per_s > 0)) /* also what is no number */
+	if (!(arrivals->per_s > 0)) /* also if it is NaN */
 		return;
 	double gap_ns = (double)WEIR_NS_PER_S / arrivals->per_s;
 	if (arrivals->kind == WEIR_POISSON)
 		gap_ns = weir_random_exponential(weir_sim_random(arrivals->world), gap_ns);
-	/* An endless row of arrivals at one instant would stop the clock. */
+	/* Endless arrivals at one instant would stop the clock. */
 	if (arrivals->per_s > GAPLESS_PER_S && gap_ns < 1)
 		gap_ns = 1;
 	if (gap_ns < GAP_MAX_NS)

@@ -35,7 +35,7 @@ static int check_options(const weir_stage_options *options)
 	return 0;
 }
 
-/* Also of those that are retired and not yet freed: somebody may still look at them. */
+/* Also checks stages that are retired and not yet freed, because threads may still see them. */
 static int check_name_locked(const weir_world *world, const char *name)
 {
 	bool taken = false;
@@ -62,7 +62,7 @@ static void set_defaults(weir_stage_options *options, weir_domain_kind kind)
 {
 	if (options->newest_after_ns == 0)
 		options->newest_after_ns = 100 * WEIR_NS_PER_MS;
-	/* A pool's handlers block: what one thread would take along, another could be doing. */
+	/* A pool's handlers block. The rest of a large batch would wait while another thread could run it. */
 	if (options->batch == 0)
 		options->batch = kind == WEIR_REACTOR ? 32 : 1;
 }
@@ -161,7 +161,7 @@ static int fill_stage(weir_stage *stage, const weir_stage_options *options)
 		       : 0;
 }
 
-/* What others have counted as coming from this index came from stages that are no more. */
+/* Events that others count as coming from this index came from earlier stages. */
 static void forget_edges_locked(const weir_stage *stage)
 {
 	const weir_world *world = stage->world;
@@ -173,7 +173,7 @@ static void forget_edges_locked(const weir_stage *stage)
 	}
 }
 
-/* Everything that tells it from a stage that had the index before. */
+/* Sets everything that distinguishes the stage from earlier ones with this index. */
 static void number_locked(weir_stage *stage, uint32_t index)
 {
 	weir_world *world = stage->world;
@@ -195,7 +195,7 @@ static void join_domain_locked(weir_stage *stage)
 	pthread_mutex_unlock(&domain->lock);
 }
 
-/* The index is not seen by anybody before the pointer is: readers go by stage_count. */
+/* The pointer is stored before the count: readers go by stage_count. */
 static int enlist_locked(weir_stage *stage)
 {
 	weir_world *world = stage->world;
@@ -292,7 +292,7 @@ void weir_stage_update_open(weir_stage *stage)
 	bool virtual_pool = stage->domain->options.kind == WEIR_ELASTIC && stage->world->sim != NULL;
 	for (uint32_t i = 0; i < stage->lane_count; i++) {
 		weir_lane *lane = &stage->lanes[i];
-		/* In a virtual world every handler call is counted, which the short way does not do. */
+		/* In a virtual world every handler call is counted. The short way does not do that. */
 		bool shared = stage->options.bound != NULL;
 		bool bounded = limited || lane->concurrency != 0 || shared;
 		bool simple =

@@ -43,7 +43,7 @@ void weir_trace_put(weir_trace *trace, const weir_trace_entry *entry)
 {
 	uint64_t position = atomic_fetch_add_explicit(&trace->next, 1, memory_order_relaxed);
 	weir_trace_slot *slot = &trace->slots[position & trace->mask];
-	/* Release and acquire on the fields rather than fences, which ThreadSanitizer does not know. */
+	/* Release and acquire on the fields, not fences: ThreadSanitizer does not understand fences. */
 	atomic_store_explicit(&slot->sequence, 2 * position + 1, memory_order_relaxed);
 	atomic_store_explicit(&slot->at_ns, entry->at_ns, memory_order_release);
 	atomic_store_explicit(&slot->rest, pack(entry), memory_order_release);

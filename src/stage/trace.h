@@ -3,15 +3,15 @@
 #define WEIR_STAGE_TRACE_H
 
 /*
- * A ring of the last steps of traced events. Writers take a position and fill it; readers skip what is being
- * written or was overwritten meanwhile, by the sequence number around each entry. Nobody waits.
+ * A ring of the last steps of traced events. Writers take a position and fill it. Readers use the sequence
+ * number around each entry to skip what is being written or was overwritten meanwhile. Nobody waits.
  */
 
 #include <stdatomic.h>
 #include <weir/inspect.h>
 
 typedef struct weir_trace_slot {
-	_Atomic uint64_t sequence; /* 2 * position + 1: being written; + 2: whole */
+	_Atomic uint64_t sequence; /* 2 * position + 1: being written; + 2: complete */
 	_Atomic uint64_t at_ns;
 	_Atomic uint64_t rest;
 } weir_trace_slot;
@@ -27,7 +27,7 @@ typedef struct weir_trace {
 int weir_trace_init(weir_trace *trace, uint32_t entries);
 void weir_trace_fini(weir_trace *trace);
 void weir_trace_put(weir_trace *trace, const weir_trace_entry *entry);
-/* Gives an event that enters now its number if it is to be traced. */
+/* Gives an event that enters now a number if it is to be traced. */
 void weir_trace_choose(weir_trace *trace, weir_event *event);
 
 #endif

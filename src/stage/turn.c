@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whose turn it is among the stages of a thread or a pool: the highest class first, then what is due first, that is, has the least time
- * left until it must start to be in time: entered + target - expected service (what the law says of its spread included). A stage without a target has a neutral one, so that
- * among such stages the oldest goes first. Each stage has its own order within; here the next of each stage is compared with
- * the next of the others.
+ * Whose turn it is among the stages of a thread or a pool: the highest class first, then the event that is
+ * due first. It is due at entered + target - expected service; a law may also allow for the spread of service
+ * times. A stage without a target has a neutral one, so that among such stages the oldest event goes first.
+ * Each stage has its own order; here the next event of each stage is compared with those of the others.
  *
- * Starvation is bounded: a class that has waited for turn_targets of its targets, and had no turn meanwhile, goes before all others,
- * once. It has one turn in that time, not all turns until it has caught up: else an old backlog of the lowest class would starve the
- * highest.
+ * Starvation is bounded: a class that has waited for turn_targets of its targets without a turn goes before
+ * all others, once. It gets one turn in that time, not all turns until it has caught up. Otherwise an old
+ * backlog of the lowest class would starve the highest.
  *
- * Work. A pool's backlog (control/backlog.h) has every event that waits in the queues of its stages, whichever law let it in. The expected service
- * is the stage's mean, or, where events say their cost, that cost times what a unit of it has taken lately. Stages that cannot use the
- * whole pool (single, or bounded) are not in it: their work does not hold up the others.
+ * Work. A pool's backlog (control/backlog.h) has every event that waits in the queues of its stages,
+ * whichever law admitted it. The expected service is the stage's mean. If events tell their cost, it is that
+ * cost times the recent service time per unit of cost. Events of stages that cannot use the whole pool
+ * (single, or bounded) count as no work, because they do not hold up the others.
  */
 #include "stage/runtime.h"
 
@@ -20,7 +21,7 @@
 
 #define NEUTRAL_NS  WEIR_NS_PER_S
 #define MEMORY      256 /* service times that the mean remembers */
-#define USUAL_COUNT 64  /* of them are what is usual, until a lower mean is seen */
+#define USUAL_COUNT 64  /* the first ones, whose mean is the usual one until a lower is seen */
 
 /* ---- terms ---- */
 
@@ -39,7 +40,10 @@ void weir_turn_terms(weir_stage *stage)
 	PUT(stage->terms.strained, strained);
 }
 
-/* What an event takes when few are in service, as far as has been seen: the lowest mean. The pool's law compares it with what they take now. */
+/*
+ * The lowest mean: what an event takes when few are in service, as far as has been seen. The pool's law
+ * compares it with what events take now.
+ */
 static void learn_usual(weir_terms *terms, uint64_t service_ns, float mean, uint32_t count)
 {
 	float least = GET(terms->least_ns);
@@ -50,7 +54,7 @@ static void learn_usual(weir_terms *terms, uint64_t service_ns, float mean, uint
 	atomic_fetch_add_explicit(&terms->usual_ns, (uint64_t)least, memory_order_relaxed);
 }
 
-/* Two threads may do this at once, and one of the two values is lost: they are averages. */
+/* Two threads may do this at once, and lose one of two values. They are averages, so that does not matter. */
 void weir_turn_learn(weir_stage *stage, uint32_t cost, uint64_t service_ns)
 {
 	weir_terms *terms = &stage->terms;
@@ -74,8 +78,8 @@ static float expected_ns(const weir_stage *stage, uint64_t cost, uint32_t count)
 }
 
 /*
- * When it should start. A law that knows the spread of the service times says how long a usual event may wait; one that is dearer than usual must start
- * sooner.
+ * When the event should start. A law that knows the spread of service times says how long a usual event may
+ * wait. A more expensive one must start sooner.
  */
 static uint64_t due_of(const weir_stage *stage, unsigned klass, uint64_t cost, uint64_t entered_ns)
 {
@@ -119,11 +123,11 @@ weir_lane *weir_elastic_pick_locked(weir_domain *domain, uint64_t now_ns)
 	weir_lane *only = NULL;
 	weir_candidate best = {0};
 	for (uint32_t i = 0; i < domain->stage_count; i++) {
-		/* In turn, so that equals take turns. */
+		/* Round robin among equals. */
 		weir_lane *lane = &domain->stages[(domain->next_stage + i) % domain->stage_count]->lanes[0];
 		if (!weir_lane_startable(lane))
 			continue;
-		if (only == NULL) { /* mostly there is one, and nothing to compare */
+		if (only == NULL) { /* usually there is only one, and nothing to compare */
 			only = lane;
 			continue;
 		}
@@ -138,7 +142,7 @@ weir_lane *weir_elastic_pick_locked(weir_domain *domain, uint64_t now_ns)
 
 /* ---- a pool's work ---- */
 
-/* Whether its work takes up the whole pool. */
+/* Whether its work can take up the whole pool. */
 static bool counts(const weir_lane *lane)
 {
 	uint32_t threads = GET(lane->stage->domain->alive);
@@ -160,7 +164,7 @@ void weir_turn_enter_locked(weir_lane *lane, weir_event *event)
 					event->work);
 }
 
-/* Its handler may give it another cost, for the next stage: the one it has now is what its service time is put down to. */
+/* A handler may set another cost for the next stage. The service time is attributed to the present one. */
 void weir_turn_leave_locked(weir_lane *lane, weir_event *event)
 {
 	weir_backlog_remove(&lane->stage->domain->backlog, event->klass, event->slice, event->work);
@@ -174,8 +178,8 @@ void weir_turn_started_locked(weir_domain *domain, weir_event *const *events, si
 	bool failed = GET(domain->disturbed);
 	if (failed)
 		PUT(domain->disturbed, false);
-	if (failed ||
-	    count == 0) /* all that was taken was dropped: the next start has not waited for a thread */
+	/* count 0: the batch was dropped as a whole, so the next start has not waited for a thread */
+	if (failed || count == 0)
 		weir_backlog_disturbed(&domain->backlog);
 	for (size_t i = 0; i < count; i++)
 		weir_backlog_started(&domain->backlog, events[i]->klass, now_ns, events[i]->work,

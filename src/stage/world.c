@@ -94,7 +94,7 @@ int weir_world_start(weir_world *world)
 	if (!has_domain(world))
 		return weir_error_set(-EINVAL, "start: the world has no domain, so nothing could run");
 	int failed = start_all(world);
-	/* RUNNING also after a failure, so that the stop ends what did start. */
+	/* RUNNING even after a failure, so that the stop ends what did start. */
 	weir_world_set_phase(world, WEIR_PHASE_RUNNING);
 	if (failed != 0)
 		weir_world_stop(world, 0, NULL);

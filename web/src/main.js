@@ -78,6 +78,15 @@ function showBackends(backends) {
   find("backends").querySelector("tbody").replaceChildren(...rows);
 }
 
+/** What owners count, as /metrics names it; zeros are left out. */
+function showCounters(counters) {
+  const rows = (counters ?? []).flatMap(({ stage, prefix, ...values }) =>
+    Object.entries(values).filter(([, value]) => typeof value === "number" && value !== 0).map(([name, value]) =>
+      element("tr", {}, element("td", {}, `${prefix}${name}`), element("td", {}, stage ?? "–"), element("td", { class: "n" }, count(value)))));
+  find("counters").hidden = rows.length === 0;
+  find("counters").querySelector("tbody").replaceChildren(...rows);
+}
+
 const part = (value) => `${Math.round(100 * value)} %`;
 
 function showCosts(costs) {
@@ -102,6 +111,7 @@ function show(snapshot) {
   graph.show(snapshot);
   showPanels(snapshot.stages);
   showBackends(snapshot.backends);
+  showCounters(snapshot.counters);
   showCosts(snapshot.costs);
   sheds.show(waitingSheds, snapshot.sheds_total ?? 0);
   waitingSheds = [];

@@ -56,7 +56,7 @@ async function paused(page) {
 }
 
 async function valuesEqualTheApi(page) {
-  const { stages, graph, backends, costs, sheds_total: total } = await paused(page);
+  const { stages, graph, backends, counters, costs, sheds_total: total } = await paused(page);
   const stage = stages.stages.find((one) => one.name === "backend");
   const { recent, ...all } = stage.all;
   const facts = { p50: time(recent.p50_ns), p90: time(recent.p90_ns), p99: time(recent.p99_ns), waiting: count(stage.waiting), in_service: count(stage.in_service),
@@ -68,6 +68,9 @@ async function valuesEqualTheApi(page) {
   assert((await page.locator("#sheds-total").textContent()).startsWith(`${count(total)} in all`));
   assert.deepEqual(await page.locator("#backends tbody tr td").allTextContents().then((cells) => cells.slice(0, 3)), [backends[0].address, backends[0].state, count(backends[0].in_flight)]);
   assert.deepEqual(await page.locator("#costs tbody tr:first-child td").allTextContents().then((cells) => [cells[0], cells[5]]), [`${costs.kinds[0].method} ${costs.kinds[0].path}`, count(costs.kinds[0].count)]);
+  const shown = await page.locator("#counters tbody tr").evaluateAll((rows) => rows.map((one) => [...one.cells].map((cell) => cell.textContent)));
+  const counted = counters.flatMap(({ stage, prefix, ...values }) => Object.entries(values).filter(([, value]) => value !== 0).map(([name, value]) => [prefix + name, stage ?? "–", count(value)]));
+  assert.deepEqual(shown, counted);
   assert.equal(await page.locator("#stages .panel h2").first().textContent(), "backend", "the stage with a target is not the first");
   assert((await page.locator("#process").textContent()).includes(`pid ${stages.process.pid}`));
   await graphIsDrawn(page, graph, stages.stages);

@@ -2,6 +2,7 @@
 """The live page in a real browser, before a sentry under load: starts both, web/test/page.mjs looks. Screenshots are left in build-log/page."""
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,8 @@ def main():
     if status != 200 or b"src/main.js" not in body:
         print("skipped: the page was not built into this binary")
         return 77
+    weir.process.send_signal(signal.SIGHUP)  # so that a counter that is no stage's is not 0
+    wait_for("a reload", lambda: weir.api("/api/counters")["counters"][0].get("reloads") == 1)
     crowd = Crowd(listen, clients=30, fresh=0, pause_ms=40)
     wait_for("something turned away", lambda: weir.stage("backend")["all"]["rate"]["shed"] > 0)
     run = subprocess.run(["node", os.path.join(source, "web", "test", "page.mjs"), f"http://127.0.0.1:{weir.admin}", weir.token(), shots],

@@ -70,6 +70,7 @@ async function valuesEqualTheApi(page) {
   assert.deepEqual(await page.locator("#costs tbody tr:first-child td").allTextContents().then((cells) => [cells[0], cells[5]]), [`${costs.kinds[0].method} ${costs.kinds[0].path}`, count(costs.kinds[0].count)]);
   const shown = await page.locator("#counters tbody tr").evaluateAll((rows) => rows.map((one) => [...one.cells].map((cell) => cell.textContent)));
   const counted = counters.flatMap(({ stage, prefix, ...values }) => Object.entries(values).filter(([, value]) => value !== 0).map(([name, value]) => [prefix + name, stage ?? "–", count(value)]));
+  assert(counted.length > 0, "nothing is counted");
   assert.deepEqual(shown, counted);
   assert.equal(await page.locator("#stages .panel h2").first().textContent(), "backend", "the stage with a target is not the first");
   assert((await page.locator("#process").textContent()).includes(`pid ${stages.process.pid}`));

@@ -21,6 +21,9 @@
 #include <stddef.h>
 #include <weir/base.h>
 
+/* Of the struct that a table describes, at most. */
+#define WEIR_SHOWN_BYTES 512
+
 typedef enum weir_metric_type {
 	WEIR_METRIC_COUNTER, /* uint64_t; its name in /metrics ends with _total */
 	WEIR_METRIC_GAUGE,   /* uint64_t */

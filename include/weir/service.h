@@ -150,6 +150,10 @@ typedef struct weir_kind_flag {
 	void (*apply)(weir_config *config, const char *const *values, unsigned count);
 } weir_kind_flag;
 
+/*
+ * A program has at most 32 kinds. Names of keys and blocks are unique among them. The first key has the kind's name and
+ * no default. make and free are required. Structs of metrics have at most WEIR_SHOWN_BYTES.
+ */
 typedef struct weir_kind {
 	const char *name;     /* that of the first key: a route with that key leads here */
 	const weir_key *keys; /* of its routes; ended by a row without a name */

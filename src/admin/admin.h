@@ -29,9 +29,6 @@ typedef struct weir_shown {
 	const void *values;
 } weir_shown;
 
-/* The largest struct of values, in bytes. */
-#define WEIR_SHOWN_BYTES 512
-
 typedef void weir_show_fn(const weir_shown *shown, void *arg);
 
 typedef struct weir_admin_options {

@@ -221,6 +221,59 @@ static bool make_element(weir_config *config, const weir_config_block *block, we
 	return !config->out_of_memory;
 }
 
+/* ---- kinds, which may come from outside ---- */
+
+static int refuse_kind(const weir_kind *kind, const char *why)
+{
+	return weir_error_set(-EINVAL, "kind '%s': %s", kind->name, why);
+}
+
+static int check_kind(const weir_kind *kind)
+{
+	const weir_key *first = kind->keys;
+	if (kind->make == NULL || kind->free == NULL)
+		return refuse_kind(kind, "make and free are required");
+	/* A default of the first key would lead every route here. */
+	if (first == NULL || first->name == NULL || strcmp(first->name, kind->name) != 0 ||
+	    first->initial != NULL)
+		return refuse_kind(kind, "its first key must have its name and no default");
+	if (kind->metrics_bytes > WEIR_SHOWN_BYTES || kind->member_bytes > WEIR_SHOWN_BYTES ||
+	    kind->shared_bytes > WEIR_SHOWN_BYTES)
+		return refuse_kind(kind, "a struct of metrics is too large");
+	return 0;
+}
+
+/* The second row of a name would never be set. */
+static int check_rows(const weir_config *config)
+{
+	for (unsigned i = 0; i < config->block_count; i++) {
+		const weir_config_block *block = &config->block[i];
+		if (weir_config_block_find(config, block->is->name) != block)
+			return weir_error_set(-EINVAL, "two kinds have a block '%s'", block->is->name);
+		for (unsigned j = 0; j < block->row_count; j++)
+			if (weir_config_row_find(block, block->rows[j].key->name) != &block->rows[j])
+				return weir_error_set(-EINVAL, "%s has two keys '%s'", block->is->name,
+						      block->rows[j].key->name);
+	}
+	return 0;
+}
+
+static int check_kinds(const weir_config *config)
+{
+	int failed = 0;
+	if (config->kind_count > WEIR_KINDS_MAX)
+		return weir_error_set(-EINVAL, "more than %d kinds", WEIR_KINDS_MAX);
+	for (unsigned i = 0; i < config->kind_count && failed == 0; i++)
+		failed = check_kind(config->kinds[i]);
+	return failed;
+}
+
+static int refuse(weir_config *config, int failed)
+{
+	weir_config_free(&config);
+	return failed;
+}
+
 int weir_config_new(const weir_kind *const *kinds, weir_config **ret_config)
 {
 	weir_config *config = weir_mem_zalloc(sizeof(*config));
@@ -229,14 +282,18 @@ int weir_config_new(const weir_kind *const *kinds, weir_config **ret_config)
 	config->kinds = kinds;
 	while (kinds[config->kind_count] != NULL)
 		config->kind_count++;
+	int failed = check_kinds(config);
+	if (failed != 0)
+		return refuse(config, failed);
 	make_blocks(config);
 	for (unsigned i = 0; i < config->block_count && !config->out_of_memory; i++)
 		if (config->block[i].one != NULL)
 			make_element(config, &config->block[i], config->block[i].one);
-	if (config->out_of_memory) {
-		weir_config_free(&config);
-		return weir_error_set(-ENOMEM, "out of memory");
-	}
+	if (config->out_of_memory)
+		return refuse(config, weir_error_set(-ENOMEM, "out of memory"));
+	failed = check_rows(config);
+	if (failed != 0)
+		return refuse(config, failed);
 	*ret_config = config;
 	return 0;
 }
@@ -439,8 +496,11 @@ weir_block_head *weir_config_add_at(weir_config *config, const weir_config_block
 
 weir_block_head *weir_config_add(weir_config *config, const char *block, const char *title)
 {
-	return weir_config_add_at(config, weir_config_block_find(config, block), title,
-				  (weir_config_where){0});
+	const weir_config_block *found = weir_config_block_find(config, block);
+	if (found != NULL)
+		return weir_config_add_at(config, found, title, (weir_config_where){0});
+	weir_config_wrong_at(config, (weir_config_where){0}, "there is no block '%s'", block);
+	return NULL;
 }
 
 void weir_config_clear(weir_config *config, const char *block)

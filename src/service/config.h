@@ -24,6 +24,7 @@
 #include <weir/service.h>
 
 enum {
+	WEIR_KINDS_MAX = 32,            /* of a program */
 	WEIR_CONFIG_BLOCKS_MAX = 4096,  /* in all files */
 	WEIR_CONFIG_BYTES_MAX = 1 << 20 /* of a file */
 };

@@ -27,6 +27,7 @@
 #define KEPT_MOST     800u
 #define DRAIN_LOOK_MS 20
 #define TIDY_MS       20
+#define TIDY_MOST_MS  2000
 
 typedef struct daemon_state {
 	const weir_program *program;
@@ -354,11 +355,14 @@ static void child_ended(daemon_state *d)
 /* The next signal. While what reloads have replaced is ending, looks after that from time to time. */
 static int next_signal(daemon_state *d, const sigset_t *signals)
 {
-	const struct timespec look = {.tv_nsec = TIDY_MS * 1000000L};
 	int signo;
-	while (weir_service_tidy(d->service))
-		if ((signo = sigtimedwait(signals, NULL, &look)) > 0)
+	/* A request may take hours (a tunnel), so the looks get rarer. */
+	for (long nap_ms = TIDY_MS; weir_service_tidy(d->service);
+	     nap_ms = nap_ms < TIDY_MOST_MS / 2 ? 2 * nap_ms : TIDY_MOST_MS) {
+		const struct timespec nap = {.tv_sec = nap_ms / 1000, .tv_nsec = nap_ms % 1000 * 1000000};
+		if ((signo = sigtimedwait(signals, NULL, &nap)) > 0)
 			return signo;
+	}
 	return sigwait(signals, &signo) == 0 ? signo : 0;
 }
 

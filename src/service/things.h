@@ -27,7 +27,7 @@
 #include "service/config.h"
 #include "service/handover.h"
 
-enum { WEIR_THING_NAME = 96, WEIR_KINDS_MAX = 32 };
+enum { WEIR_THING_NAME = 96 };
 
 typedef struct weir_thing {
 	struct weir_thing *next;

@@ -828,6 +828,46 @@ static void test_tables(void **state)
 	weir_config_free(&config);
 }
 
+/* Kinds may come from outside, so what would go wrong later is refused at once. */
+static void test_bad_kinds(void **state)
+{
+	static const weir_key own[] = {WEIR_KEY("own", TEXT, weir_block_head, title, NULL, "own"), {0}},
+			      otherwise[] = {WEIR_KEY("own", TEXT, weir_block_head, title, "x", "own"), {0}},
+			      queue[] = {WEIR_KEY("queue", TEXT, weir_block_head, title, NULL, "own"), {0}};
+	weir_kind kind = {.name = "own",
+			  .keys = own,
+			  .bytes = sizeof(weir_block_head),
+			  .make = bottleneck_kind.make,
+			  .free = bottleneck_kind.free};
+	const weir_kind *const one[] = {&kind, NULL};
+	const weir_kind *many[WEIR_KINDS_MAX + 2] = {NULL};
+	weir_config *config = NULL;
+	assert_int_equal(weir_config_new(one, &config), 0);
+	assert_null(weir_config_add(config, "nothing", "x"));
+	assert_int_equal(config->errors, 1);
+	weir_config_free(&config);
+	for (unsigned i = 0; i <= WEIR_KINDS_MAX; i++)
+		many[i] = &kind;
+	assert_int_equal(weir_config_new(many, &config), -EINVAL);
+	many[2] = NULL;
+	assert_int_equal(weir_config_new(many, &config), -EINVAL);
+	assert_string_equal(weir_error(), "route has two keys 'own'");
+	kind.keys = otherwise;
+	assert_int_equal(weir_config_new(one, &config), -EINVAL);
+	kind.keys = queue;
+	assert_int_equal(weir_config_new(one, &config), -EINVAL);
+	kind.name = "queue"; /* which every route has already */
+	assert_int_equal(weir_config_new(one, &config), -EINVAL);
+	kind.name = "own";
+	kind.keys = own;
+	kind.member_bytes = WEIR_SHOWN_BYTES + 1;
+	assert_int_equal(weir_config_new(one, &config), -EINVAL);
+	kind.member_bytes = 0;
+	kind.free = NULL;
+	assert_int_equal(weir_config_new(one, &config), -EINVAL);
+	assert_null(config);
+}
+
 static int make_folder(void **state)
 {
 	snprintf(folder, sizeof(folder), "/tmp/weir-test-config-XXXXXX");
@@ -921,6 +961,7 @@ int main(void)
 		CHECK_TEST(test_flags_override_the_file),
 		CHECK_TEST(test_bad_flags),
 		CHECK_TEST(test_tables),
+		CHECK_TEST(test_bad_kinds),
 		CHECK_TEST(test_keys_of_a_limit),
 		CHECK_TEST(test_kept),
 	};

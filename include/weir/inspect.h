@@ -20,6 +20,7 @@ extern "C" {
 
 typedef struct weir_stage_stats {
 	uint64_t offered, admitted, shed, completed, failed, dropped;
+	uint64_t late;                           /* of those completed: later than promised */
 	uint64_t in_flight;                      /* waiting, or started and not settled */
 	uint64_t waiting;                        /* all classes */
 	uint64_t inlined;                        /* admitted and handled at once */

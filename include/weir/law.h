@@ -105,6 +105,20 @@ typedef struct weir_sample {
 	weir_class_sample klass[WEIR_CLASSES];
 } weir_sample;
 
+/*
+ * What the servers behind a stage report about themselves, over all servers that have reported lately
+ * (weir_stage_tell).
+ */
+typedef struct weir_told {
+	uint64_t now_ns;
+	uint32_t servers;  /* servers behind the stage; 0: unknown */
+	uint32_t reports;  /* those of them that have reported lately; 0: nothing below is known */
+	double processors; /* of all servers that report; 0: unknown */
+	double queue_s;    /* mean time that a request waits there before it is served; < 0: unknown */
+	double in_service; /* mean number of requests in service per server; < 0: unknown */
+	double busy;       /* part of the processors that is in use, 0 to 1; < 0: unknown */
+} weir_told;
+
 /* Why an offer was or would be shed, with the law's numbers. Filled by explain. */
 typedef struct weir_why {
 	const char *stage, *law;
@@ -204,6 +218,13 @@ typedef struct weir_admission_law {
 	 * waits.
 	 */
 	bool (*calm)(const void *state);
+	/*
+	 * New targets, one for each class, all above 0 (weir_stage_promise). Never runs at the same time as
+	 * tick. NULL: the target cannot change.
+	 */
+	void (*retarget)(void *state, const uint64_t target_ns[WEIR_CLASSES]);
+	/* What the servers report. Never runs at the same time as tick. May be NULL. */
+	void (*told)(void *state, const weir_told *told);
 } weir_admission_law;
 
 /* ---- laws by name, parameters as text (configuration, command line, scenario files) ---- */

@@ -288,6 +288,20 @@ WEIR_API double weir_stage_quality(const weir_stage *stage, unsigned klass);
  */
 WEIR_API bool weir_stage_calm(const weir_stage *stage);
 /*
+ * The response time that is promised to each class; 0: as the class above, and for class 0: nothing is
+ * promised any more. Events that complete later are counted (weir_stage_stats.late), whatever the law. A law
+ * whose target can change holds these times from now on, with all that it has learnt. -ENOTSUP: the law's
+ * target stays as it is, and the events are counted all the same. A law that is installed later begins with
+ * the target of its parameters: promise again.
+ */
+WEIR_API int weir_stage_promise(weir_stage *stage, const uint64_t promise_ns[WEIR_CLASSES]);
+/*
+ * Gives the law what the servers behind the stage report. Numbers that are not finite, negative ones but for
+ * "unknown" and absurd ones are refused with -EINVAL, and the law does not see them. -ENOTSUP: the law does not
+ * use reports.
+ */
+WEIR_API int weir_stage_tell(weir_stage *stage, const weir_told *told);
+/*
  * Writes what the law has learnt as one line of text; returns its length, as snprintf does. -ENOTSUP: the
  * law learns nothing.
  */

@@ -452,6 +452,7 @@ const weir_admission_law weir_law_adaptive = {
 	.by_class = true,
 	.wants_pool = true,
 	.init = adaptive_init,
+	.retarget = adaptive_retarget,
 	.admit = adaptive_admit,
 	.refund = adaptive_refund,
 	.start = adaptive_start,

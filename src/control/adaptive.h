@@ -39,8 +39,8 @@
 #define ADD(x, v) atomic_fetch_add_explicit(&(x), (v), memory_order_relaxed)
 
 typedef struct adaptive_class {
+	_Atomic uint64_t target_ns; /* retarget changes it */
 	/* const after init */
-	uint64_t target_ns;
 	float late_share;     /* 1 - percentile: the share that may be late */
 	float minimum;        /* share of the starts that the class keeps */
 	unsigned slice_shift; /* a slice is 2^this ns, an eighth of the target or a little less */
@@ -188,6 +188,7 @@ void adaptive_measure_load(adaptive *a, adaptive_class *k, uint64_t now_ns);
 void adaptive_learnt(adaptive_class *k);
 void adaptive_tick(void *state, const weir_sample *sample);
 int adaptive_init(void *state, const void *params, const char **ret_wrong);
+void adaptive_retarget(void *state, const uint64_t target_ns[WEIR_CLASSES]);
 void adaptive_defaults(void *params);
 void adaptive_explain(const void *state, const weir_ask *ask, weir_why *ret_why);
 void adaptive_report(const void *state, unsigned klass, weir_report *ret_report);

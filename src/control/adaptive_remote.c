@@ -130,6 +130,17 @@ static unsigned age_shift(uint64_t target_ns)
 	return shift;
 }
 
+static void remote_retarget(void *state, const uint64_t target_ns[WEIR_CLASSES])
+{
+	weir_remote *r = state;
+	uint64_t least_ns = UINT64_MAX;
+	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
+		atomic_store_explicit(&r->target_ns[k], target_ns[k], memory_order_relaxed);
+		least_ns = target_ns[k] < least_ns ? target_ns[k] : least_ns;
+	}
+	atomic_store_explicit(&r->least_target_ns, least_ns, memory_order_relaxed);
+}
+
 static int remote_init(void *state, const void *params, const char **ret_wrong)
 {
 	weir_remote *r = state;
@@ -141,17 +152,16 @@ static int remote_init(void *state, const void *params, const char **ret_wrong)
 	r->tuning = p->tuning != NULL ? *p->tuning : weir_remote_usual;
 	r->quantile = p->percentile;
 	r->aimed = 1 - r->tuning.margin * (1 - p->percentile);
-	r->least_target_ns = UINT64_MAX;
+	uint64_t target_ns[WEIR_CLASSES];
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
-		r->target_ns[k] = p->target_ns[k] != 0 ? p->target_ns[k] : r->target_ns[k - 1];
-		if (r->target_ns[k] < r->least_target_ns)
-			r->least_target_ns = r->target_ns[k];
+		target_ns[k] = p->target_ns[k] != 0 ? p->target_ns[k] : target_ns[k - 1];
 		r->minimum[k] = p->minimum[k];
 		atomic_init(&r->limit[k], WEIR_REMOTE_OPEN);
 		weir_degrade_init(&r->degrade[k]);
 	}
 	r->quality_least = p->quality_min > 0 ? p->quality_min : WEIR_QUALITY_LEAST;
-	r->age_shift = age_shift(r->target_ns[0]);
+	remote_retarget(r, target_ns);
+	r->age_shift = age_shift(target_ns[0]);
 	r->cap_now = r->tuning.first;
 	atomic_init(&r->cap, (uint32_t)r->tuning.first);
 	atomic_init(&r->told_gamma, 1);
@@ -353,7 +363,7 @@ static void judge_slow(weir_remote *r, uint64_t took_ns, uint64_t met, double co
 	bool slow = is_slow(r, 1, took);
 	is_slow(r, 0, took);
 	is_slow(r, 2, took);
-	if (met <= WEIR_REMOTE_FEW || (!slow && took_ns < r->least_target_ns))
+	if (met <= WEIR_REMOTE_FEW || (!slow && took_ns < weir_remote_least_target_ns(r)))
 		return;
 	atomic_fetch_add_explicit(&r->rated, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&r->rates_ln, (int64_t)((log(completions) - (double)took) * LN_SCALE),
@@ -363,7 +373,7 @@ static void judge_slow(weir_remote *r, uint64_t took_ns, uint64_t met, double co
 static void judge_late(weir_remote *r, unsigned klass, unsigned kind, uint64_t whole_ns)
 {
 	bool late = (double)whole_ns > weir_remote_target_ns(r, klass, kind);
-	if (whole_ns > r->target_ns[klass])
+	if (whole_ns > weir_remote_plain_target_ns(r, klass))
 		atomic_fetch_add_explicit(&r->plainly_late, 1, memory_order_relaxed);
 	if (late)
 		atomic_fetch_add_explicit(&r->kind[kind].late, 1, memory_order_relaxed);
@@ -476,7 +486,7 @@ static void remote_report(const void *state, unsigned klass, weir_report *ret_re
 	klass %= WEIR_CLASSES;
 	uint32_t limit = atomic_load_explicit(&r->limit[klass], memory_order_relaxed);
 	ret_report->quantile = r->quantile;
-	ret_report->target_ns = r->target_ns[klass];
+	ret_report->target_ns = weir_remote_plain_target_ns(r, klass);
 	ret_report->measured_ns =
 		(uint64_t)expf(atomic_load_explicit(&r->measured, memory_order_relaxed)) - 1;
 	ret_report->alone_ns = alone_ns(r);
@@ -591,4 +601,5 @@ const weir_admission_law weir_law_adaptive_remote = {
 	.save = remote_save,
 	.load = remote_load,
 	.calm = remote_calm,
+	.retarget = remote_retarget,
 };

@@ -139,6 +139,13 @@ int adaptive_init(void *state, const void *params, const char **ret_wrong)
 	return 0;
 }
 
+void adaptive_retarget(void *state, const uint64_t target_ns[WEIR_CLASSES])
+{
+	adaptive *a = state;
+	for (unsigned i = 0; i < WEIR_CLASSES; i++)
+		PUT(a->klass[i].target_ns, target_ns[i]);
+}
+
 /* ---- reports ---- */
 
 void adaptive_explain(const void *state, const weir_ask *ask, weir_why *ret_why)

@@ -90,12 +90,14 @@ typedef struct weir_remote {
 	/* const after init */
 	double quantile;
 	double aimed; /* the quantile to aim at: a little higher */
-	uint64_t target_ns[WEIR_CLASSES];
-	uint64_t least_target_ns;
 	double minimum[WEIR_CLASSES];
 	double quality_least;
 	weir_remote_tuning tuning;
 	unsigned age_shift; /* a slot of the ring of ages is 2^shift ns */
+
+	/* any thread reads; retarget writes */
+	_Atomic uint64_t target_ns[WEIR_CLASSES];
+	_Atomic uint64_t least_target_ns;
 
 	/* any thread reads; the tick writes */
 	_Alignas(64) _Atomic uint32_t limit[WEIR_CLASSES]; /* requests inside; WEIR_REMOTE_OPEN: unlimited */
@@ -226,13 +228,24 @@ static inline double weir_remote_ahead(const weir_remote *r, unsigned klass, dou
 	return (waiting > 0 ? waiting : 0) + gamma * (own < all ? own : all) + others;
 }
 
+/* The target of a class as it was given. */
+static inline uint64_t weir_remote_plain_target_ns(const weir_remote *r, unsigned klass)
+{
+	return atomic_load_explicit(&r->target_ns[klass], memory_order_relaxed);
+}
+
+static inline uint64_t weir_remote_least_target_ns(const weir_remote *r)
+{
+	return atomic_load_explicit(&r->least_target_ns, memory_order_relaxed);
+}
+
 /*
  * The effective target for requests of a class and a kind: the target, or a multiple of their own time
  * where that alone is longer.
  */
 static inline double weir_remote_target_ns(const weir_remote *r, unsigned klass, unsigned kind)
 {
-	double target_ns = (double)r->target_ns[klass];
+	double target_ns = (double)weir_remote_plain_target_ns(r, klass);
 	double own_ns = (double)atomic_load_explicit(&r->kind[kind].own_ns, memory_order_relaxed);
 	return own_ns > target_ns ? r->tuning.own * own_ns : target_ns;
 }

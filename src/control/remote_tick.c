@@ -112,7 +112,7 @@ static void gather(weir_remote *r, const weir_sample *sample, struct news *news)
 			      .plainly_late = since(&r->plainly_late, &r->seen_plainly),
 			      .rates_ln = sum_since(&r->rates_ln, &r->seen_rates_ln),
 			      .backend_s = (double)total_since(&r->backend_us, &r->seen_backend_us) / 1e6,
-			      .target_s = (double)r->least_target_ns / 1e9};
+			      .target_s = (double)weir_remote_least_target_ns(r) / 1e9};
 	for (unsigned i = 0; i < WEIR_REMOTE_MARKS; i++)
 		news->slowed[i] = since(&r->slowed[i], &r->seen_slowed[i]);
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
@@ -347,7 +347,7 @@ static void learn_quality(weir_remote *r, unsigned k, const struct news *news)
 	double room = limit == WEIR_REMOTE_OPEN ? 0 : weir_remote_ahead(r, k, limit) / limit;
 	bool shed = atomic_load_explicit(&r->shedding, memory_order_relaxed) >> k & 1;
 	weir_degrade_sample seen = {.interval_s = news->s,
-				    .target_s = (double)r->target_ns[k] / 1e9,
+				    .target_s = (double)weir_remote_plain_target_ns(r, k) / 1e9,
 				    .least = r->quality_least,
 				    .room = shed ? fmax(room, 1) : room};
 	weir_degrade_step(&r->degrade[k], &seen);

@@ -35,6 +35,7 @@ weir_hist *weir_counts_make_hists(weir_counts *counts, unsigned klass)
 
 void weir_counts_add_ends(const weir_counts *counts, unsigned klass, weir_class_counts *sum)
 {
+	sum->late += weir_count_get(&counts->late[klass]);
 	sum->completed += weir_count_get(&counts->completed[klass]);
 	sum->failed += weir_count_get(&counts->failed[klass]);
 	sum->dropped += weir_count_get(&counts->dropped[klass]);

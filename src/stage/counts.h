@@ -22,6 +22,7 @@ typedef struct weir_counts {
 	bool shared; /* const: several writers */
 	weir_count offered[WEIR_CLASSES], admitted[WEIR_CLASSES], started[WEIR_CLASSES];
 	weir_count completed[WEIR_CLASSES], failed[WEIR_CLASSES], dropped[WEIR_CLASSES];
+	weir_count late[WEIR_CLASSES]; /* of those completed: later than promised */
 	/*
 	 * Run at once: offered, admitted and started in one step, without waiting. Not included in those
 	 * three, nor in the measured waiting times; readers add it (counts.c).
@@ -72,7 +73,7 @@ static inline void weir_counts_measure(const weir_counts *counts, weir_hist *his
 
 /* The counts of one class, about now, in the order that drain.c needs: ends first, admissions last. */
 typedef struct weir_class_counts {
-	uint64_t completed, failed, dropped, started, admitted, offered;
+	uint64_t late, completed, failed, dropped, started, admitted, offered;
 } weir_class_counts;
 
 void weir_counts_add_ends(const weir_counts *counts, unsigned klass, weir_class_counts *sum);

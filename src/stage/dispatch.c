@@ -107,6 +107,14 @@ static inline void measure(weir_counts *counts, const weir_event *event, uint64_
 	weir_count_add(counts, &hists[WEIR_RESPONSE].bucket[response], 1);
 }
 
+static void count_late(weir_counts *counts, const weir_event *event, uint64_t now_ns)
+{
+	const weir_stage *stage = event->lane->stage;
+	uint64_t promise_ns = atomic_load_explicit(&stage->promise_ns[event->klass], memory_order_relaxed);
+	if (promise_ns != 0 && span(event->offered_ns, now_ns) > promise_ns)
+		weir_count_add(counts, &counts->late[event->klass], 1);
+}
+
 /* Tells the end of an event to the law that admitted it, if that is still in force. */
 static inline void tell_law(weir_lane *lane, const weir_event *event, weir_outcome outcome, uint64_t now_ns)
 {
@@ -136,6 +144,8 @@ void weir_settle(weir_thread *self, weir_event *event, weir_outcome outcome, uin
 	if (__builtin_expect(outcome == WEIR_REFUSED, 0))
 		weir_pressure_refused(lane->stage, event, now_ns);
 	measure(counts, event, now_ns);
+	if (completed)
+		count_late(counts, event, now_ns);
 	if (lane->thread == NULL)
 		learn_work(lane->stage, event, outcome, now_ns);
 	if (event->state == WEIR_EVENT_HANDLING)

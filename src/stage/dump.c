@@ -48,6 +48,7 @@ static void dump_counts(const weir_stage *stage, unsigned klass, json_t *object,
 	put_count(object, "admitted", stats.admitted, failed);
 	put_count(object, "shed", stats.shed, failed);
 	put_count(object, "completed", stats.completed, failed);
+	put_count(object, "late", stats.late, failed);
 	put_count(object, "failed", stats.failed, failed);
 	put_count(object, "dropped", stats.dropped, failed);
 	put_count(object, "in_flight", stats.in_flight, failed);

@@ -42,6 +42,7 @@ void weir_stage_read(const weir_stage *stage, unsigned klass, weir_stage_stats *
 	sum_classes(stage, all ? 0 : klass, all ? WEIR_CLASSES : klass + 1, &sum, &stats);
 	stats.offered = sum.offered;
 	stats.admitted = sum.admitted;
+	stats.late = sum.late;
 	stats.completed = sum.completed;
 	stats.failed = sum.failed;
 	stats.dropped = sum.dropped;

@@ -243,6 +243,7 @@ struct weir_stage {
 	_Atomic uint64_t faults[WEIR_FAULT_COUNT];
 	_Atomic weir_admission_mode mode;
 	_Atomic uint32_t shed_ceiling; /* in WEIR_WHOLE */
+	_Atomic uint64_t promise_ns[WEIR_CLASSES]; /* later ones are counted; 0: nothing is promised */
 	_Atomic int64_t shed_credit;
 	weir_pressure pressure;
 	weir_terms terms;

@@ -289,6 +289,7 @@ void weir_stage_update_open(weir_stage *stage)
 	bool tracing = atomic_load(&stage->world->trace.every) != 0;
 	const weir_gate *gate = weir_stage_gate(stage);
 	bool limited = gate != NULL && gate->law->limit != NULL;
+	bool promised = atomic_load(&stage->promise_ns[0]) != 0; /* only weir_settle counts late events */
 	bool virtual_pool = stage->domain->options.kind == WEIR_ELASTIC && stage->world->sim != NULL;
 	for (uint32_t i = 0; i < stage->lane_count; i++) {
 		weir_lane *lane = &stage->lanes[i];
@@ -297,7 +298,8 @@ void weir_stage_update_open(weir_stage *stage)
 		bool bounded = limited || lane->concurrency != 0 || shared;
 		bool simple =
 			lane->may_inline && !stage->options.single && stage->world->sim == NULL && !shared;
-		atomic_store_explicit(&lane->slow_leave, virtual_pool || bounded, memory_order_seq_cst);
+		atomic_store_explicit(&lane->slow_leave, virtual_pool || bounded || promised,
+				      memory_order_seq_cst);
 		atomic_store_explicit(&lane->plain, open && !tracing && simple, memory_order_seq_cst);
 	}
 }

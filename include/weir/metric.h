@@ -28,6 +28,7 @@ typedef enum weir_metric_type {
 	WEIR_METRIC_COUNTER, /* uint64_t; its name in /metrics ends with _total */
 	WEIR_METRIC_GAUGE,   /* uint64_t */
 	WEIR_METRIC_NUMBER,  /* double */
+	WEIR_METRIC_SUM,     /* double that only grows; its name in /metrics ends with _total */
 	WEIR_METRIC_TIME,    /* uint64_t, ns; "latency_ns" is latency_seconds in /metrics */
 	WEIR_METRIC_TEXT,    /* const char *; shown by the API only; in the first row, a label in /metrics */
 } weir_metric_type;

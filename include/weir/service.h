@@ -162,6 +162,7 @@ typedef struct weir_kind {
 	const weir_block *blocks;
 	const weir_kind_flag *flag; /* NULL: none */
 	const char *law;            /* if a target names none; NULL: "adaptive" */
+	const char *value_law;      /* the same if classes have revenue; NULL: as law */
 
 	/* ---- configurations ---- */
 	/* Checks its blocks, once. May keep derived values in the blocks' structs. NULL: nothing to check. */

@@ -114,6 +114,13 @@ static void answer_backends(weir_admin *admin, weir_request *request)
 			      backends != NULL ? json_pack("{s:o}", "backends", backends) : NULL);
 }
 
+static void answer_accounts(weir_admin *admin, weir_request *request)
+{
+	json_t *accounts = weir_view_shown(&admin->options, "accounts");
+	json_t *revenue = weir_view_shown(&admin->options, "revenue");
+	weir_admin_reply_json(request, 200, json_pack("{s:o,s:o}", "accounts", accounts, "revenue", revenue));
+}
+
 static void answer_counters(weir_admin *admin, weir_request *request)
 {
 	json_t *counters = weir_view_shown(&admin->options, NULL);
@@ -269,7 +276,7 @@ static const struct {
 	{"/api/backends", answer_backends, false}, {"/api/counters", answer_counters, false},
 	{"/api/trace", answer_trace, true},        {"/api/config", answer_config, false},
 	{"/api/stream", weir_stream_begin, false}, {"/api/costs", answer_costs, false},
-	{"/api/sessions", answer_sessions, false},
+	{"/api/sessions", answer_sessions, false}, {"/api/accounts", answer_accounts, false},
 };
 
 static bool asked_to_read(const weir_request *request)

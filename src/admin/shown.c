@@ -47,6 +47,7 @@ static json_t *json_of(const weir_shown *shown, const weir_metric *metric)
 	case WEIR_METRIC_TEXT:
 		return json_string(text(shown, metric));
 	case WEIR_METRIC_NUMBER:
+	case WEIR_METRIC_SUM:
 		return json_real(number(shown, metric));
 	default:
 		return json_integer((json_int_t)whole(shown, metric));
@@ -75,7 +76,8 @@ static void add_element(const weir_shown *shown, void *arg)
 							      : of->list == shown->list;
 	if (!wanted)
 		return;
-	json_t *object = object_of(shown, of->list != NULL ? "pool" : "stage");
+	bool pool = of->list != NULL && strcmp(of->list, "backends") == 0; /* its name in the API is older */
+	json_t *object = object_of(shown, pool ? "pool" : "stage");
 	if (of->list == NULL)
 		json_object_set_new(object, "prefix", json_string(shown->prefix));
 	json_array_append_new(of->array, object);
@@ -141,7 +143,7 @@ static void print_labels(FILE *to, const weir_shown *shown)
 
 static void print_value(FILE *to, const weir_shown *shown, const weir_metric *metric)
 {
-	if (metric->type == WEIR_METRIC_NUMBER)
+	if (metric->type == WEIR_METRIC_NUMBER || metric->type == WEIR_METRIC_SUM)
 		fprintf(to, " %.9g\n", number(shown, metric));
 	else if (metric->type == WEIR_METRIC_TIME)
 		fprintf(to, " %.9g\n", (double)whole(shown, metric) / 1e9);
@@ -163,12 +165,17 @@ static bool has_metric(const weir_shown *shown, const weir_metric *wanted)
 	return false;
 }
 
+static bool grows(const weir_metric *metric)
+{
+	return metric->type == WEIR_METRIC_COUNTER || metric->type == WEIR_METRIC_SUM;
+}
+
 static void print_sample(const weir_shown *shown, void *arg)
 {
 	const printing *p = arg;
 	if (!has_metric(shown, p->of->metric))
 		return;
-	fprintf(p->to, "%s%s", p->name, p->of->metric->type == WEIR_METRIC_COUNTER ? "_total" : "");
+	fprintf(p->to, "%s%s", p->name, grows(p->of->metric) ? "_total" : "");
 	print_labels(p->to, shown);
 	print_value(p->to, shown, p->of->metric);
 }
@@ -185,7 +192,7 @@ void weir_view_shown_metrics(const weir_admin_options *options, FILE *to)
 		printing p = {to, of, name_of(of, name)};
 		if (of->metric->type == WEIR_METRIC_TEXT)
 			continue;
-		weir_view_family(to, name, of->metric->type == WEIR_METRIC_COUNTER ? "counter" : "gauge",
+		weir_view_family(to, name, grows(of->metric) ? "counter" : "gauge",
 				 of->metric->type == WEIR_METRIC_TIME ? "seconds" : NULL, of->metric->help);
 		options->show(print_sample, &p, options->arg);
 	}

@@ -23,6 +23,8 @@
 
 #include <weir/service.h>
 
+#include "control/agreement.h"
+
 enum {
 	WEIR_KINDS_MAX = 32,            /* of a program */
 	WEIR_CONFIG_BLOCKS_MAX = 4096,  /* in all files */
@@ -88,7 +90,26 @@ typedef struct weir_config_class {
 	weir_block_head head;
 	uint32_t level;
 	const char *const *match; /* NULL: whatever no earlier class matches */
+	double revenue;           /* of an answer in time; 0: not written */
+	double guaranteed_per_s;  /* 0: nothing is guaranteed */
 } weir_config_class;
+
+/* A service level agreement. */
+typedef struct weir_config_sla {
+	weir_block_head head;
+	double percentile;
+	const char *const *times; /* "1s below 1000/s" */
+	/* set by the check */
+	weir_agreement agreement;
+} weir_config_sla;
+
+typedef enum weir_config_police {
+	WEIR_POLICE_BY_LAW,
+	WEIR_POLICE_BATCH,
+	WEIR_POLICE_THRESHOLD,
+	WEIR_POLICE_AUTO,
+	WEIR_POLICE_VALUE,
+} weir_config_police;
 
 #define WEIR_CONFIG_QUEUE 1024u /* as config_keys.c has it */
 
@@ -121,6 +142,8 @@ typedef struct weir_config_route {
 typedef struct weir_config_target {
 	weir_block_head head;
 	const char *law; /* NULL: the kind's: adaptive or, for a backend, adaptive-remote */
+	unsigned police; /* weir_config_police: another way to name the law */
+	const char *sla; /* NULL: the target is among the parameters */
 	bool dry_run;
 	double shed_ceiling;
 	weir_config_params params;
@@ -188,7 +211,8 @@ struct weir_config {
 	weir_config_route *route;
 	weir_config_target *target;
 	weir_config_limit *limit;
-	unsigned listens, classes, routes, targets, limits;
+	weir_config_sla *sla;
+	unsigned listens, classes, routes, targets, limits, slas;
 	bool dry_run; /* all targets, by the command line */
 	/* single blocks, with defaults if the file has none */
 	weir_config_admin admin;
@@ -244,6 +268,19 @@ weir_route_view weir_config_view(const weir_config *config, const weir_config_ro
  */
 int weir_config_law(const weir_config *config, const weir_config_route *route,
 		    const weir_admission_law **ret_law, void **ret_params);
+
+/* ---- what requests are worth (config_worth.c) ---- */
+
+/* What an answer in time earns, by level, and the rate that each level is guaranteed. */
+typedef struct weir_worth {
+	double revenue[WEIR_CLASSES];
+	double guaranteed_per_s[WEIR_CLASSES];
+	bool has_revenue, has_guarantee; /* of any class */
+} weir_worth;
+
+weir_worth weir_config_worth(const weir_config *config);
+/* The agreement that a checked route is held to; NULL: none. */
+const weir_config_sla *weir_config_sla_of(const weir_config *config, const weir_config_route *route);
 
 enum { WEIR_CONFIG_PAGE_MAX = 65536 }; /* bytes of the page for rejected requests */
 

@@ -524,6 +524,7 @@ int weir_config_check(weir_config *config)
 		if (config->kinds[i]->check != NULL)
 			config->kinds[i]->check(config);
 	check_routes(config);
+	weir_config_check_worth(config);
 	weir_config_check_laws(config);
 	check_process(config);
 	if (config->out_of_memory)

@@ -76,6 +76,14 @@ void weir_config_set_at(weir_config *config, weir_block_head *head, const char *
 void weir_config_add_param(weir_config *config, weir_config_params *params, const char *name,
 			   const char *value, weir_config_where where);
 
+/* Agreements, revenue and guarantees: mistakes become messages. Before the laws. */
+void weir_config_check_worth(weir_config *config);
+/*
+ * Gives the law what agreements and classes say: percentile, target, revenue and guaranteed rates. -EINVAL with
+ * weir_error: the law cannot do that. target may be NULL.
+ */
+int weir_config_set_worth(const weir_config *config, const weir_config_target *target,
+			  const weir_admission_law *law, void *params);
 /* Builds the laws of all targets and routes; mistakes become messages. */
 void weir_config_check_laws(weir_config *config);
 

@@ -22,6 +22,7 @@ static const char *const tls_words[] = {"1.2", "1.3", NULL};
 static const char *const format_words[] = {"combined", "json", NULL};
 static const char *const level_words[] = {"debug", "info", "warn", "error", NULL};
 static const char *const confine_words[] = {"off", "calls", "on", "strict", NULL};
+static const char *const police_words[] = {"law", "batch", "threshold", "auto", "value", NULL};
 static const char *const loop_words[] = {"auto", "epoll", "uring", NULL};
 
 #define ROW(key, is, member, ...) WEIR_KEY(key, is, BLOCK, member, __VA_ARGS__)
@@ -68,6 +69,23 @@ static const weir_key class_keys[] = {
 	ROW("level", COUNT, level, NULL, "0 is the most important, shed last", BETWEEN(0, WEIR_CLASSES - 1),
 	    .flags = WEIR_KEY_REQUIRED),
 	ROW("match", TEXTS, match, NULL, "rules that must all match; without any, every request does"),
+	ROW("revenue", NUMBER, revenue, NULL,
+	    "what a request earns that is answered within the promised time; without it 1. Before a backend, "
+	    "what must be shed is then chosen by revenue per cost (law value)",
+	    BETWEEN(1e-6, 1e9)),
+	ROW("guaranteed", RATE, guaranteed_per_s, NULL,
+	    "requests up to this rate are admitted whatever the load", BETWEEN(0, 1e6)),
+	{0}};
+#undef BLOCK
+
+#define BLOCK weir_config_sla
+static const weir_key sla_keys[] = {
+	ROW("percentile", PERCENTILE, percentile, "p95", "the share of the answers that should come in time",
+	    BETWEEN(.5, .999)),
+	ROW("times", TEXTS, times, NULL,
+	    "the promised response time by arrival rate: {\"1s below 1000/s\", \"2s below 10000/s\", "
+	    "\"3s\"}",
+	    .flags = WEIR_KEY_REQUIRED),
 	{0}};
 #undef BLOCK
 
@@ -103,6 +121,12 @@ static const weir_key route_keys[] = {
 #define BLOCK weir_config_target
 static const weir_key target_keys[] = {
 	ROW("law", TEXT, law, NULL, "by default adaptive, and before a backend adaptive-remote"),
+	ROW("sla", TEXT, sla, NULL, "the sla block whose times it holds, instead of a time of its own",
+	    .block = "sla"),
+	ROW("police", CHOICE, police, "law",
+	    "how requests are chosen: as the law does, or by Cataclysm's policing: batch, threshold, auto "
+	    "(either, by the processor's use); or value: by revenue per cost",
+	    .words = police_words),
 	ROW("dry-run", SWITCH, dry_run, "off", "decides and counts, but turns nobody away"),
 	ROW("shed-ceiling", FRACTION, shed_ceiling, "100%", "at most this part is turned away",
 	    BETWEEN(0, 1)),
@@ -224,6 +248,11 @@ const weir_config_core weir_config_core_blocks[] = {
 	  target_keys, sizeof(weir_config_target), .live = true},
 	 MANY(target, targets),
 	 .params_offset = offsetof(weir_config_target, params)},
+	{{"sla", "name",
+	  "A service level agreement: the response time that is promised depends on how many requests "
+	  "arrive.",
+	  sla_keys, sizeof(weir_config_sla), .live = true},
+	 MANY(sla, slas)},
 	{{"limit", "name", "A quota. Every one whose rules match is asked, in order, before the route's law.",
 	  limit_keys, sizeof(weir_config_limit), .live = true},
 	 MANY(limit, limits)},

@@ -37,6 +37,9 @@ static const weir_config_target *target_of(const weir_config *config, const weir
 	return route->target_index >= 0 ? &config->target[route->target_index] : NULL;
 }
 
+/* By weir_config_police. */
+static const char *const police_laws[] = {NULL, "batch", "police-threshold", "police-auto", "value"};
+
 static const char *law_name(const weir_config *config, const weir_config_target *target,
 			    const weir_config_route *route)
 {
@@ -45,6 +48,10 @@ static const char *law_name(const weir_config *config, const weir_config_target 
 		return route->law;
 	if (target != NULL && target->law != NULL)
 		return target->law;
+	if (target != NULL && target->police != WEIR_POLICE_BY_LAW)
+		return police_laws[target->police];
+	if (kind != NULL && kind->value_law != NULL && weir_config_worth(config).has_revenue)
+		return kind->value_law;
 	return kind != NULL && kind->law != NULL ? kind->law : "adaptive";
 }
 
@@ -92,7 +99,11 @@ static int build_law(const weir_config *config, const weir_config_target *target
 	if (params == NULL)
 		return weir_error_set(-ENOMEM, "out of memory");
 	weir_law_defaults(law, params);
-	int failed = target != NULL ? set_params(target_told, law, params, &target->params) : 0;
+	int failed = weir_config_set_worth(config, target, law, params);
+	if (failed != 0)
+		complain(&to);
+	if (target != NULL && set_params(target_told, law, params, &target->params) != 0)
+		failed = -EINVAL;
 	if (route != NULL && set_params(told, law, params, &route->params) != 0)
 		failed = -EINVAL;
 	if (failed == 0 && weir_law_check(law, params) != 0)

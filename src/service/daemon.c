@@ -28,6 +28,7 @@
 #define DRAIN_LOOK_MS 20
 #define TIDY_MS       20
 #define TIDY_MOST_MS  2000
+#define ACCOUNT_MS    250 /* between two looks at accounts (account.h) */
 
 typedef struct daemon_state {
 	const weir_program *program;
@@ -148,11 +149,11 @@ static void say_started(daemon_state *d)
 }
 
 /* Order matters: the account is looked up before files are confined; both before a second thread. */
-static int prepare(daemon_state *d, weir_account *ret_account)
+static int prepare(daemon_state *d, weir_process_user *ret_account)
 {
 	const weir_config *config = d->config;
 	unsigned wanted = weir_confine_wanted(config) & ~WEIR_CONFINED_CALLS;
-	int failed = weir_process_find_account(config->process.user, config->process.group, ret_account);
+	int failed = weir_process_find_user(config->process.user, config->process.group, ret_account);
 	if (failed != 0)
 		return failed;
 	weir_process_own_log(ret_account, config->log.access);
@@ -164,7 +165,7 @@ static int prepare(daemon_state *d, weir_account *ret_account)
 	return strict && d->landlock < 0 && d->landlock != -ENOSYS ? d->landlock : 0;
 }
 
-static void say_log_is_lost(weir_errors *errors, const weir_account *account, const char *path)
+static void say_log_is_lost(weir_errors *errors, const weir_process_user *account, const char *path)
 {
 	if (account->wanted && !weir_process_may_append(path))
 		weir_errors_say(
@@ -173,7 +174,7 @@ static void say_log_is_lost(weir_errors *errors, const weir_account *account, co
 			path, account->name);
 }
 
-static void say_account(const daemon_state *d, const weir_account *account)
+static void say_account(const daemon_state *d, const weir_process_user *account)
 {
 	weir_errors *errors = weir_service_errors(d->service);
 	if (account->ignored)
@@ -216,7 +217,7 @@ static const char *last_word(const char *text)
 static int start(daemon_state *d)
 {
 	const weir_config *config = d->config;
-	weir_account account;
+	weir_process_user account;
 	size_t inherited_count;
 	weir_handover *handover;
 	weir_inherited *inherited = weir_process_inherited(&inherited_count, &handover);
@@ -357,8 +358,11 @@ static int next_signal(daemon_state *d, const sigset_t *signals)
 {
 	int signo;
 	/* A request may take hours (a tunnel), so the looks get rarer. */
-	for (long nap_ms = TIDY_MS; weir_service_tidy(d->service);
-	     nap_ms = nap_ms < TIDY_MOST_MS / 2 ? 2 * nap_ms : TIDY_MOST_MS) {
+	for (long tidy_ms = TIDY_MS;; tidy_ms = tidy_ms < TIDY_MOST_MS / 2 ? 2 * tidy_ms : TIDY_MOST_MS) {
+		bool tidies = weir_service_tidy(d->service), accounts = weir_service_account(d->service);
+		long nap_ms = tidies && (!accounts || tidy_ms < ACCOUNT_MS) ? tidy_ms : ACCOUNT_MS;
+		if (!tidies && !accounts)
+			break;
 		const struct timespec nap = {.tv_sec = nap_ms / 1000, .tv_nsec = nap_ms % 1000 * 1000000};
 		if ((signo = sigtimedwait(signals, NULL, &nap)) > 0)
 			return signo;

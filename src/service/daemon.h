@@ -25,13 +25,13 @@ int weir_program_check(const weir_config_flags *flags, const char *program, FILE
 
 /* ---- process.c: the environment of the process ---- */
 
-typedef struct weir_account {
+typedef struct weir_process_user {
 	const char *name;
 	bool wanted;
 	bool ignored; /* one was named, but only root could become it */
 	uid_t uid;
 	gid_t gid;
-} weir_account;
+} weir_process_user;
 
 /* Tells the service manager ("READY=1"), if there is one. */
 void weir_process_notify(const char *state);
@@ -58,12 +58,12 @@ void weir_process_raise_limits(void);
  * The account to become, looked up while the files for that can be read. None if none is named or we are not
  * root. The texts must outlive it. 0 or a negative errno with weir_error.
  */
-int weir_process_find_account(const char *user, const char *group, weir_account *ret_account);
+int weir_process_find_user(const char *user, const char *group, weir_process_user *ret_account);
 /* Creates a missing log as the account's, so that it can be reopened without root. Leaves existing ones. */
-void weir_process_own_log(const weir_account *account, const char *path);
+void weir_process_own_log(const weir_process_user *account, const char *path);
 /* Whether an existing log can be opened again. */
 bool weir_process_may_append(const char *path);
 /* Drops root for the account, for good. 0 or a negative errno with weir_error. */
-int weir_process_become(const weir_account *account);
+int weir_process_become(const weir_process_user *account);
 
 #endif

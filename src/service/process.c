@@ -197,9 +197,9 @@ static int find_group(const char *name, gid_t *ret_gid)
 	return 0;
 }
 
-int weir_process_find_account(const char *user, const char *group, weir_account *ret_account)
+int weir_process_find_user(const char *user, const char *group, weir_process_user *ret_account)
 {
-	*ret_account = (weir_account){.name = user != NULL ? user : group};
+	*ret_account = (weir_process_user){.name = user != NULL ? user : group};
 	if (ret_account->name == NULL)
 		return 0;
 	if (geteuid() != 0) { /* a successor may already have dropped root */
@@ -215,7 +215,7 @@ int weir_process_find_account(const char *user, const char *group, weir_account 
 	return group != NULL ? find_group(group, &ret_account->gid) : 0;
 }
 
-void weir_process_own_log(const weir_account *account, const char *path)
+void weir_process_own_log(const weir_process_user *account, const char *path)
 {
 	if (!account->wanted || path == NULL || strcmp(path, "-") == 0)
 		return;
@@ -238,7 +238,7 @@ bool weir_process_may_append(const char *path)
 	return fd >= 0 || errno == ENXIO; /* a pipe without a reader */
 }
 
-int weir_process_become(const weir_account *account)
+int weir_process_become(const weir_process_user *account)
 {
 	if (!account->wanted)
 		return 0;

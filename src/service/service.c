@@ -327,6 +327,11 @@ bool weir_service_tidy(weir_service *service)
 	return weir_things_tidy(&service->things);
 }
 
+bool weir_service_account(weir_service *service)
+{
+	return weir_things_account(&service->things, service->config);
+}
+
 void weir_service_ready(weir_service *service, bool ready)
 {
 	if (service->admin != NULL)

@@ -54,6 +54,8 @@ size_t weir_service_listeners(const weir_service *service, weir_inherited *ret_s
 void weir_service_save(const weir_service *service, FILE *to);
 /* Goes on with the end of what reloads have replaced. True: something is left to do, later. */
 bool weir_service_tidy(weir_service *service);
+/* Keeps accounts (account.h). False: there is nothing to account for. To be called a few times a second. */
+bool weir_service_account(weir_service *service);
 /* Counts a reload. */
 void weir_service_count_reload(weir_service *service, bool done);
 void weir_service_ready(weir_service *service, bool ready);

@@ -34,6 +34,29 @@ static void show_members(const weir_service *service, const weir_thing *thing, w
 			   arg);
 }
 
+static void show_account(const weir_service *service, const weir_thing *thing, weir_show_fn *fn, void *arg)
+{
+	if (!thing->account.kept)
+		return;
+	fn(&(weir_shown){.list = "accounts",
+			 .prefix = "weir_account_",
+			 .owner = thing->name,
+			 .metrics = weir_account_metrics,
+			 .values = &thing->account.shown},
+	   arg);
+	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
+		weir_account_class klass = thing->account.klass[k];
+		klass.name = __atomic_load_n(&service->class_names[k], __ATOMIC_ACQUIRE);
+		if (klass.name != NULL)
+			fn(&(weir_shown){.list = "revenue",
+					 .prefix = "weir_account_",
+					 .owner = thing->name,
+					 .metrics = weir_account_class_metrics,
+					 .values = &klass},
+			   arg);
+	}
+}
+
 static void show_thing(const weir_service *service, const weir_thing *thing, weir_show_fn *fn, void *arg)
 {
 	const weir_kind *kind = thing->kind;
@@ -47,6 +70,7 @@ static void show_thing(const weir_service *service, const weir_thing *thing, wei
 		   arg);
 	}
 	show_members(service, thing, fn, arg);
+	show_account(service, thing, fn, arg);
 }
 
 /* ---- the service itself ---- */

@@ -24,6 +24,7 @@
 #include <weir/monitor.h>
 
 #include "log/log.h"
+#include "service/account.h"
 #include "service/config.h"
 #include "service/handover.h"
 
@@ -40,6 +41,7 @@ typedef struct weir_thing {
 	weir_domain *pool; /* threads of its own, by weir_making_stage; NULL: none */
 	bool started;
 	const weir_admission_law *law; /* NULL: none */
+	weir_account account;          /* under the lock */
 	uint64_t last_table;           /* of a retired one: the last table that led to it */
 } weir_thing;
 
@@ -86,6 +88,11 @@ void weir_things_leave(weir_things *things, const weir_config *config);
 void weir_things_replaced(weir_things *things, struct weir_routes *old);
 /* Goes on with the end of what was retired. True: something is left to do, later. */
 bool weir_things_tidy(weir_things *things);
+/*
+ * Keeps the accounts of what the configuration leads to, if it has agreements, revenue or guarantees. False: it
+ * has none. To be called a few times a second.
+ */
+bool weir_things_account(weir_things *things, const weir_config *config);
 /* What the laws of the configuration's routes have learnt, for a successor. */
 void weir_things_save(const weir_things *things, const weir_config *config, FILE *to);
 /* After the world has stopped. */

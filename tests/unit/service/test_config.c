@@ -257,6 +257,34 @@ static void test_laws(void **state)
 	weir_config_free(&config);
 }
 
+static void test_worth(void **state)
+{
+	weir_config *config =
+		read_good("sla \"shop\" { percentile = p99; times = {\"1s below 1000/s\", \"2s\"} }\n"
+			  "class \"gold\" { level = 1; match = \"path /a\"; revenue = 10 }\n"
+			  "class \"rest\" { level = 4; revenue = 2 }\n"
+			  "target \"t\" { sla = shop; law = adaptive-remote }\n"
+			  "route \"one\" { root = \"/tmp\"; target = t }\n");
+	weir_worth worth = weir_config_worth(config);
+	const double expected[WEIR_CLASSES] = {10, 10, 10, 10, 2, 2, 2, 2};
+	const weir_admission_law *law;
+	void *params;
+	for (unsigned k = 0; k < WEIR_CLASSES; k++)
+		assert_true(worth.revenue[k] == expected[k]);
+	assert_true(worth.has_revenue && !worth.has_guarantee);
+	const weir_config_sla *sla = weir_config_sla_of(config, &config->route[0]);
+	assert_ptr_equal(sla, &config->sla[0]);
+	assert_int_equal(sla->agreement.steps, 2);
+	assert_true(sla->agreement.step[0].below_per_s == 1000);
+	assert_int_equal(sla->agreement.step[1].time_ns, 2 * WEIR_NS_PER_S);
+	/* The law begins with the first time. */
+	assert_int_equal(weir_config_law(config, &config->route[0], &law, &params), 0);
+	assert_true(((weir_adaptive_remote_params *)params)->percentile == .99);
+	assert_int_equal(((weir_adaptive_remote_params *)params)->target_ns[0], WEIR_NS_PER_S);
+	weir_mem_free(params);
+	weir_config_free(&config);
+}
+
 /* ---- bad ones ---- */
 
 static const struct {
@@ -328,6 +356,37 @@ static const struct {
 	{"class \"a\" {\n}",
 	 "t:1: class \"a\" has no level, which it needs: 0 is the most important, shed last"},
 	{"class \"\" { level = 1 }", "t:1: class has an empty title; its title is its name"},
+	/* what is promised and what it is worth */
+	{"sla \"a\" { }", "t:1: sla \"a\" has no times, which it needs: ..."},
+	{"sla \"a\" { times = {\"1s below 100/s\", \"500ms\"} }",
+	 "t:1: times: the promised times must not fall when more requests arrive"},
+	{"sla \"a\" { times = {\"1s below 100/s\", \"2s below 50/s\", \"3s\"} }",
+	 "t:1: times: each rate must be higher than the one before it"},
+	{"sla \"a\" { times = \"1s below 100/s\" }", "t:1: times: the last time must have no bound: ..."},
+	{"sla \"a\" { times = \"soon\" }", "t:1: times: 'soon': ..."},
+	{"sla \"a\" { times = {\"1s below many\", \"2s\"} }",
+	 "t:1: times: 'many': write a rate as 100/s, 600/m or 1000/h"},
+	{"sla \"a\" { times = {\"1s below 1/s\", \"1s below 2/s\", \"1s below 3/s\", \"1s below 4/s\", "
+	 "\"1s below 5/s\", \"1s below 6/s\", \"1s below 7/s\", \"1s below 8/s\", \"1s\"} }",
+	 "t:1: times: there are at most 8"},
+	{"target \"a\" { sla = b }", "t:1: there is no sla \"b\"; write a block: sla \"b\" { ... }"},
+	{"sla \"s\" { times = 1s }\ntarget \"a\" { sla = s;\n p90 = 1s }",
+	 "t:3: p90: the times of target \"a\" are those of its sla \"s\""},
+	{"target \"a\" { p90 = 1s; law = aimd; police = batch }",
+	 "t:1: target \"a\" has both a law and police, which names a law as well"},
+	{"target \"a\" { p90 = 1s; police = harsh }", "t:1: police: 'harsh': write law, batch, ..."},
+	{"class \"a\" { level = 0 }\nclass \"b\" { level = 1; revenue = 5 }",
+	 "t:2: class \"b\" (level 1, revenue 5) is worth more than \"a\" (level 0, revenue 1); ..."},
+	{"class \"a\" { level = 1; match = \"path /a\"; revenue = 5 }\nclass \"b\" { level = 1; revenue = 6 "
+	 "}",
+	 "t:2: class \"a\" and class \"b\" are both of level 1, and have other revenue or guarantees: ..."},
+	{"class \"a\" { level = 0; revenue = -1 }", "t:1: revenue: '-1': must be from ..."},
+	{"class \"a\" { level = 0; revenue = nan }", "t:1: revenue: 'nan': ..."},
+	{"class \"a\" { level = 0; guaranteed = 50 }", "t:1: guaranteed: '50': write a rate as ..."},
+	{"class \"a\" { level = 0; guaranteed = 5/s }\ntarget \"t\" { law = codel; p90 = 1s }",
+	 "t:2: law 'codel' cannot guarantee a rate, and a class has one; ..."},
+	{"sla \"s\" { times = 1s }\ntarget \"t\" { law = bucket; sla = s; rate = 5/s }",
+	 "t:2: law 'bucket' does not hold a percentile, so it cannot hold an sla; ..."},
 	/* values */
 	{"class \"a\" { level = 8 }", "t:1: level: '8': must be from 0 to 7"},
 	{"class \"a\" { level = 1.5 }", "t:1: level: '1.5': write a whole number, as 12"},
@@ -946,6 +1005,7 @@ int main(void)
 		CHECK_TEST(test_a_whole_one),
 		CHECK_TEST(test_bounds_and_resources),
 		CHECK_TEST(test_laws),
+		CHECK_TEST(test_worth),
 		CHECK_TEST(test_bad_ones),
 		CHECK_TEST(test_all_mistakes_are_told),
 		CHECK_TEST(test_more_mistakes_than_are_kept),

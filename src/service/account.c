@@ -57,23 +57,18 @@ static void read_targets(const weir_stage *stage, uint64_t ret_target_ns[WEIR_CL
 		ret_target_ns[k] = weir_stage_report(stage, k, &report) ? report.target_ns : 0;
 }
 
-/*
- * A law that was replaced begins with the target of its parameters again, so the law is asked, not what it was
- * once given.
- */
+/* Promised once, at each change: what an operator sets by the API meanwhile stays until then. */
 static void promise(weir_account *account, weir_stage *stage, const weir_agreement *agreement,
 		    double interval_s, uint64_t arrivals)
 {
-	uint64_t wanted_ns[WEIR_CLASSES], held_ns[WEIR_CLASSES];
-	read_targets(stage, held_ns);
-	memcpy(wanted_ns, held_ns, sizeof(wanted_ns));
+	uint64_t wanted_ns[WEIR_CLASSES];
+	read_targets(stage, wanted_ns);
 	static const weir_agreement none = {.steps = 1};
 	uint64_t agreed_ns = weir_agreement_tick(agreement != NULL ? agreement : &none, &account->agreed,
 						 interval_s, arrivals);
 	for (unsigned k = 0; agreement != NULL && k < WEIR_CLASSES; k++)
 		wanted_ns[k] = agreed_ns;
-	bool held = held_ns[0] == 0 || memcmp(held_ns, wanted_ns, sizeof(held_ns)) == 0;
-	if (!held || memcmp(account->promise_ns, wanted_ns, sizeof(wanted_ns)) != 0)
+	if (memcmp(account->promise_ns, wanted_ns, sizeof(wanted_ns)) != 0)
 		weir_stage_promise(stage,
 				   wanted_ns); /* a law that cannot follow: late ones are still counted */
 	memcpy(account->promise_ns, wanted_ns, sizeof(wanted_ns));
@@ -81,6 +76,11 @@ static void promise(weir_account *account, weir_stage *stage, const weir_agreeme
 	account->shown.step = agreement != NULL ? account->agreed.at + 1 : 0;
 	account->shown.steps = agreement != NULL ? agreement->steps : 0;
 	account->shown.arrivals_per_s = account->agreed.rate_per_s;
+}
+
+void weir_account_law_replaced(weir_account *account)
+{
+	memset(account->promise_ns, 0, sizeof(account->promise_ns));
 }
 
 /* ---- classes ---- */

@@ -65,6 +65,9 @@ typedef struct weir_account_terms {
 bool weir_account_keep(weir_account *account, weir_stage *stage, const weir_account_terms *terms,
 		       uint64_t now_ns);
 
+/* A new law begins with the target of its parameters: the next look promises again. */
+void weir_account_law_replaced(weir_account *account);
+
 extern const weir_metric weir_account_metrics[], weir_account_class_metrics[];
 
 #endif

@@ -275,8 +275,10 @@ static int set_law(weir_thing *thing, const weir_config *config, const weir_conf
 	const weir_admission_law *law;
 	void *params = NULL;
 	int failed = weir_config_law(config, route, &law, &params);
-	if (failed == 0 && !same_law(thing->stage, law, params))
+	if (failed == 0 && !same_law(thing->stage, law, params)) {
 		failed = weir_stage_admission(thing->stage, law, params);
+		weir_account_law_replaced(&thing->account);
+	}
 	if (failed == 0)
 		thing->law = law;
 	weir_mem_free(params);

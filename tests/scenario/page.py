@@ -24,7 +24,8 @@ def main():
     # A short queue before few places turns somebody away on any machine. A law alone would not where the browser slows the backend so much that
     # no request can meet its target.
     with open(conf, "w", encoding="utf-8") as file:
-        file.write(f'listen "127.0.0.1:{listen}" {{}}\nadmin "127.0.0.1:{free_port()}" {{}}\ntarget "default" {{ p90 = 100ms }}\n'
+        file.write(f'listen "127.0.0.1:{listen}" {{}}\nadmin "127.0.0.1:{free_port()}" {{}}\nsla "shop" {{ percentile = p90; times = {{"100ms below 100000/s", "200ms"}} }}\n'
+                   f'class "gold" {{ level = 0; revenue = 10 }}\ntarget "default" {{ sla = shop }}\n'
                    f'backend "backend" {{ server = "http://127.0.0.1:{backend.port}"; concurrency = 4 }}\nroute "backend" {{ backend = backend; target = default; queue = 8 }}\n')
     weir = Weir("sentry", "-c", conf)
     status, body = weir.get("/")

@@ -4,6 +4,7 @@ import { History, follow, valuesOf } from "./stream.js";
 import { StageGraph } from "./graph.js";
 import { Panel } from "./panels.js";
 import { Sheds } from "./sheds.js";
+import { showAccounts } from "./accounts.js";
 import { element, rate, time, count, duration, percentile } from "./format.js";
 import * as theme from "./theme.js";
 
@@ -110,6 +111,7 @@ function show(snapshot) {
   showSummary(snapshot.stages);
   graph.show(snapshot);
   showPanels(snapshot.stages);
+  showAccounts(find("accounts"), snapshot.accounts, snapshot.revenue);
   showBackends(snapshot.backends);
   showCounters(snapshot.counters);
   showCosts(snapshot.costs);

@@ -41,6 +41,9 @@ function snapshot() {
     graph: { nodes: stages.map(({ name, domain }) => ({ name, domain })), edges: [{ from: null, to: "handshake", count: 20, per_s: 12, shed_per_s: 0 },
       { from: null, to: "app", count: 3900, per_s: offered * share, shed_per_s: offered * (1 - share) }, { from: "app", to: "file", count: 30, per_s: 30, shed_per_s: 0 }] },
     backends: [{ pool: "app", address: "http://127.0.0.1:9000", state: "up", in_flight: 9, connections: 12, requests: 3900, failures: 2, ejections: 0, latency_ns: 42e6, weight: 1 }],
+    accounts: [{ stage: "app", promised_ns: 2e8, step: 1, steps: 3, arrivals_per_second: offered, capacity_per_second: 400, guaranteed_all_per_second: 50, overcommitted: 0 }],
+    revenue: [["gold", 10], ["default", 1]].map(([name, revenue], level) => ({ stage: "app", class: name, revenue, earned: 39000 * revenue, lost: 12 * revenue, turned_away: level * 7500,
+      earned_per_second: 200 * revenue, lost_per_second: 0, turned_away_per_second: level * offered * (1 - share), guaranteed_per_second: level === 0 ? 50 : 0, guarantee_used: level === 0 ? 0.8 : 0, guarantee_missed: 0 })),
     costs: { known: 2, places: 1024, kinds: [
       { route: "all", method: "GET", path: "/reports/*", count: 310, expected_ns: 812e6, typical_ns: 805e6, deviation_ns: 91e6, p90_ns: 960e6, confidence: 0.8, share: 0.71, age_s: 0.4 },
       { route: "all", method: "GET", path: "/list", count: 10233, expected_ns: null, typical_ns: 98e5, deviation_ns: 12e5, p90_ns: 118e5, confidence: 0.2, share: 0.29, age_s: 0.1 }] },

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { chromium } from "playwright-core";
 import { count, rate, time } from "../src/format.js";
+import { amount, guaranteeOf, promiseOf } from "../src/accounts.js";
 
 const [, , url, token, shots] = process.argv;
 const BOUND = 30000;
@@ -56,7 +57,7 @@ async function paused(page) {
 }
 
 async function valuesEqualTheApi(page) {
-  const { stages, graph, backends, counters, costs, sheds_total: total } = await paused(page);
+  const { stages, graph, backends, counters, costs, accounts, revenue, sheds_total: total } = await paused(page);
   const stage = stages.stages.find((one) => one.name === "backend");
   const { recent, ...all } = stage.all;
   const facts = { p50: time(recent.p50_ns), p90: time(recent.p90_ns), p99: time(recent.p99_ns), waiting: count(stage.waiting), in_service: count(stage.in_service),
@@ -68,6 +69,11 @@ async function valuesEqualTheApi(page) {
   assert((await page.locator("#sheds-total").textContent()).startsWith(`${count(total)} in all`));
   assert.deepEqual(await page.locator("#backends tbody tr td").allTextContents().then((cells) => cells.slice(0, 3)), [backends[0].address, backends[0].state, count(backends[0].in_flight)]);
   assert.deepEqual(await page.locator("#costs tbody tr:first-child td").allTextContents().then((cells) => [cells[0], cells[5]]), [`${costs.kinds[0].method} ${costs.kinds[0].path}`, count(costs.kinds[0].count)]);
+  assert.deepEqual(await page.locator("#accounts li").allTextContents(), accounts.map((one) => promiseOf(one) + (one.overcommitted ? ": more than can be served" : "")));
+  assert.match(promiseOf(accounts[0]), /^backend promises 100 ms, step 1 of 2, at /);
+  assert.deepEqual(await page.locator("#accounts tbody tr").evaluateAll((rows) => rows.map((one) => [...one.cells].map((cell) => cell.textContent))), revenue.map((one) =>
+    [one.stage, one.class, amount(one.revenue), ...[one.earned_per_second, one.lost_per_second, one.turned_away_per_second, one.earned, one.lost, one.turned_away].map(amount), guaranteeOf(one)]));
+  assert(revenue.some((one) => one.class === "gold" && one.earned + one.lost + one.turned_away > 0), "gold earns nothing, loses nothing");
   const shown = await page.locator("#counters tbody tr").evaluateAll((rows) => rows.map((one) => [...one.cells].map((cell) => cell.textContent)));
   const counted = counters.flatMap(({ stage, prefix, ...values }) => Object.entries(values).filter(([, value]) => value !== 0).map(([name, value]) => [prefix + name, stage ?? "–", count(value)]));
   assert(counted.length > 0, "nothing is counted");

@@ -121,9 +121,13 @@ static void the_promise_follows_the_agreement_and_a_new_law(void **state)
 	}
 	assert_int_equal(kept.account.shown.step, 2);
 	assert_int_equal(held_ns[3], 50 * MS);
-	/* As if a reload had installed the law again, with its first target. */
+	/* What an operator sets by hand stays. A reload that installs the law again begins anew. */
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
 		held_ns[k] = 20 * MS;
+	request(&kept, 0, 4 * MS, true);
+	look(&kept);
+	assert_int_equal(held_ns[0], 20 * MS);
+	weir_account_law_replaced(&kept.account);
 	request(&kept, 0, 4 * MS, true);
 	look(&kept);
 	assert_int_equal(held_ns[0], 50 * MS);

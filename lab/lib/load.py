@@ -17,6 +17,9 @@ def words(options):
     for key, value in options.items():
         if value is None or value is False:
             continue
+        if isinstance(value, list):  # an option that is given several times
+            found += [word for one in value for word in ("--" + key.replace("_", "-"), one)]
+            continue
         found.append("--" + key.replace("_", "-"))
         if value is not True:
             found.append(f"{value:g}s" if key in ("duration", "think", "target", "timeout", "patience", "warmup") else str(value))

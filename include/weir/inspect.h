@@ -23,6 +23,7 @@ typedef struct weir_stage_stats {
 	uint64_t late;                           /* of those completed: later than promised */
 	uint64_t in_flight;                      /* waiting, or started and not settled */
 	uint64_t waiting;                        /* all classes */
+	uint64_t in_service;                     /* started and not settled, all classes */
 	uint64_t inlined;                        /* admitted and handled at once */
 	uint64_t batches;                        /* handler calls, all classes */
 	uint64_t by_verdict[WEIR_VERDICT_COUNT]; /* shed at the offer, by reason */
@@ -32,6 +33,33 @@ typedef struct weir_stage_stats {
 
 /* klass: 0 .. WEIR_CLASSES - 1, or WEIR_ALL_CLASSES. */
 WEIR_API void weir_stage_read(const weir_stage *stage, unsigned klass, weir_stage_stats *ret_stats);
+
+/* What is set on a stage now. */
+typedef struct weir_stage_settings {
+	const weir_admission_law *law; /* in force; NULL: none */
+	weir_admission_mode mode;
+	double shed_ceiling;     /* 1: none */
+	uint32_t capacity;       /* events that may wait */
+	const weir_bound *bound; /* that it shares with other stages; NULL: none */
+} weir_stage_settings;
+
+WEIR_API void weir_stage_read_settings(const weir_stage *stage, weir_stage_settings *ret_settings);
+/*
+ * Copies the parameters that were given for this law, law->params_bytes of them. false: another law is in
+ * force by now, or it was given none.
+ */
+WEIR_API bool weir_stage_read_params(const weir_stage *stage, const weir_admission_law *law,
+				     void *ret_params);
+
+/*
+ * The stages of a world by number, as in a trace entry: from 0 to below weir_world_stage_count. NULL: no stage
+ * has this number now. A number can be used again after a retirement; the serial of a stage is never used again.
+ * What is found stays valid on a thread of the world until its handler or callback returns, on other threads
+ * until the stage is retired.
+ */
+WEIR_API uint32_t weir_world_stage_count(const weir_world *world);
+WEIR_API weir_stage *weir_world_stage_at(const weir_world *world, uint32_t number);
+WEIR_API uint64_t weir_stage_serial(const weir_stage *stage);
 
 typedef enum weir_measure { WEIR_WAITING, WEIR_SERVICE, WEIR_RESPONSE, WEIR_MEASURES } weir_measure;
 
@@ -86,6 +114,8 @@ typedef struct weir_trace_entry {
 
 /* Copies the newest entries, oldest first; returns how many. */
 WEIR_API size_t weir_trace_read(const weir_world *world, weir_trace_entry *ret_entries, size_t count);
+/* The name of the entry's stage, "(retired)" if that is gone; valid as the stage (weir_world_stage_at). */
+WEIR_API const char *weir_trace_stage(const weir_world *world, const weir_trace_entry *entry);
 /* Traces one of every n events from now on (0: only those with WEIR_EVENT_TRACE). */
 WEIR_API void weir_trace_every(weir_world *world, uint32_t n);
 

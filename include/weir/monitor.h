@@ -89,6 +89,8 @@ WEIR_API int weir_monitor_new(weir_world *world, const weir_monitor_options *opt
  * function. Sets *monitor to NULL.
  */
 WEIR_API void weir_monitor_free(weir_monitor **monitor);
+/* The world's monitor; NULL: it has none. Valid until somebody frees it. */
+WEIR_API weir_monitor *weir_world_monitor(const weir_world *world);
 /*
  * Changes the bounds from now on, by any thread. A level that is already high still falls at its usual
  * rate. -EINVAL, with weir_error: nothing has changed.

@@ -136,6 +136,9 @@ WEIR_API int weir_domain_retire(weir_domain **domain, uint64_t timeout_ns);
 /* Threads it has now. */
 WEIR_API uint32_t weir_domain_threads(const weir_domain *domain);
 WEIR_API const char *weir_domain_name(const weir_domain *domain);
+WEIR_API weir_world *weir_domain_world(const weir_domain *domain);
+/* A reactor domain, with loops; otherwise it is elastic. */
+WEIR_API bool weir_domain_is_reactor(const weir_domain *domain);
 /* The loop of a reactor domain's thread; NULL: the domain is elastic, or has no such thread. */
 WEIR_API weir_loop *weir_domain_loop(const weir_domain *domain, uint32_t thread);
 /* The number of the calling thread in its reactor domain; WEIR_ANYWHERE on other threads. */

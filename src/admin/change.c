@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "stage/runtime.h"
 
 typedef struct change {
 	const weir_admission_law *law; /* NULL: no change */
@@ -35,8 +34,9 @@ static int no_law(const char *name)
 /* The law that parameters are for: the one in the request, or the one in force, with its parameters. */
 static int read_law(weir_stage *stage, const json_t *wanted, change *to)
 {
-	const weir_gate *gate = weir_stage_gate(stage);
-	const weir_admission_law *current = gate != NULL && !gate->bare ? gate->law : NULL;
+	weir_stage_settings settings;
+	weir_stage_read_settings(stage, &settings);
+	const weir_admission_law *current = settings.law;
 	const json_t *name = json_object_get(wanted, "law");
 	const weir_admission_law *law = current;
 	if (name != NULL && !json_is_string(name))
@@ -49,9 +49,7 @@ static int read_law(weir_stage *stage, const json_t *wanted, change *to)
 	to->params = weir_mem_zalloc(law->params_bytes != 0 ? law->params_bytes : 1);
 	if (to->params == NULL)
 		return weir_error_set(-ENOMEM, "out of memory");
-	if (law == current && gate->params != NULL)
-		memcpy(to->params, gate->params, law->params_bytes);
-	else
+	if (law != current || !weir_stage_read_params(stage, law, to->params))
 		weir_law_defaults(law, to->params);
 	to->law = law;
 	return 0;

@@ -10,7 +10,6 @@
 #include <weir/monitor.h>
 
 #include "admin/view.h"
-#include "stage/runtime.h"
 
 void weir_view_family(FILE *to, const char *name, const char *type, const char *unit, const char *help)
 {
@@ -169,7 +168,7 @@ static void stage_gauges(FILE *to, const weir_snapshot *snapshot)
 	weir_view_family(to, "weir_stage_in_service", "gauge", NULL, "Events started and not settled.");
 	for (size_t i = 0; i < snapshot->stage_count; i++)
 		print_of_stage(to, "weir_stage_in_service", &snapshot->stages[i],
-			       (double)snapshot->stages[i].in_service);
+			       (double)snapshot->stages[i].all.stats.in_service);
 	weir_view_family(to, "weir_stage_quality", "gauge", NULL,
 			 "What the stage should deliver: 1 is the best.");
 	for (size_t i = 0; i < snapshot->stage_count; i++)
@@ -189,7 +188,10 @@ static void bounds(FILE *to, const weir_snapshot *snapshot)
 		weir_view_family(to, names[which], "gauge", NULL, helps[which]);
 		for (size_t i = 0; i < snapshot->stage_count; i++) {
 			const weir_stage *stage = snapshot->stages[i].stage;
-			const weir_bound *bound = stage != NULL ? stage->options.bound : NULL;
+			weir_stage_settings settings = {0};
+			if (stage != NULL)
+				weir_stage_read_settings(stage, &settings);
+			const weir_bound *bound = settings.bound;
 			if (bound != NULL)
 				print_of_stage(to, names[which], &snapshot->stages[i],
 					       which == 0 ? weir_bound_most(bound)
@@ -261,9 +263,10 @@ static void process(FILE *to, const weir_snapshot *snapshot, const weir_view_con
 static void resources(FILE *to, const weir_world *world)
 {
 	weir_resources seen;
-	if (world->monitor == NULL)
+	const weir_monitor *monitor = weir_world_monitor(world);
+	if (monitor == NULL)
 		return;
-	weir_monitor_read(world->monitor, &seen);
+	weir_monitor_read(monitor, &seen);
 	weir_view_family(
 		to, "weir_resource_value", "gauge", NULL,
 		"What was measured: memory and cpu as parts, loop-lag in seconds; only what is known.");

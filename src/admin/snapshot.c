@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "stage/runtime.h"
+#include "stage/friends.h"
 
 #define OUTSIDE UINT16_MAX
 
@@ -32,25 +32,13 @@ static weir_window *window_new(unsigned measures)
 	return window;
 }
 
-/* Adds to an empty histogram. */
-static void read_hist(const weir_stage *stage, unsigned klass, weir_measure measure, weir_hist *ret_hist)
-{
-	for (unsigned slot = 0; slot <= stage->world->reactor_count; slot++) {
-		weir_counts *counts = atomic_load_explicit(&stage->counts[slot], memory_order_acquire);
-		for (unsigned c = 0; counts != NULL && c < WEIR_CLASSES; c++)
-			if (klass >= WEIR_CLASSES || klass == c)
-				weir_counts_merge(counts, c, measure, ret_hist);
-	}
-}
-
 /* What was measured in the last seconds; on a turn, the oldest slot becomes the newest. */
 static void window_recent(weir_window *window, const weir_stage *stage, unsigned klass, unsigned which,
 			  bool turn, weir_hist *ret_recent)
 {
 	weir_hist *ring = &window->hist[which * WEIR_RECENT_SLOTS];
 	weir_hist now;
-	weir_hist_clear(&now);
-	read_hist(stage, klass, measure_of[which], &now);
+	weir_stage_measured(stage, klass, measure_of[which], &now);
 	*ret_recent = now;
 	weir_hist_subtract(ret_recent, &ring[window->at]);
 	if (turn)
@@ -111,10 +99,6 @@ static void look_at_stage(weir_stage_view *view, uint64_t now_ns, double seconds
 {
 	for (unsigned klass = 0; klass <= WEIR_CLASSES; klass++)
 		look_at_class(view, klass, now_ns, seconds);
-	view->in_service = 0;
-	for (uint32_t i = 0; i < view->stage->lane_count; i++)
-		view->in_service +=
-			atomic_load_explicit(&view->stage->lanes[i].in_service, memory_order_relaxed);
 }
 
 /* ---- edges ---- */
@@ -227,8 +211,8 @@ void weir_snapshot_prune(weir_snapshot *snapshot)
 {
 	for (size_t i = 0; i < snapshot->stage_count; i++) {
 		weir_stage_view *view = &snapshot->stages[i];
-		const weir_stage *stage = weir_world_stage(snapshot->world, (uint32_t)i);
-		if (view->stage == NULL || (stage != NULL && stage->serial == view->serial))
+		const weir_stage *stage = weir_world_stage_at(snapshot->world, (uint32_t)i);
+		if (view->stage == NULL || (stage != NULL && weir_stage_serial(stage) == view->serial))
 			continue;
 		clear_view(view);
 		drop_edges(snapshot, i);
@@ -237,11 +221,11 @@ void weir_snapshot_prune(weir_snapshot *snapshot)
 
 static void find_stages(weir_snapshot *snapshot)
 {
-	uint32_t stages = atomic_load_explicit(&snapshot->world->stage_count, memory_order_acquire);
+	uint32_t stages = weir_world_stage_count(snapshot->world);
 	for (uint32_t i = 0; i < stages; i++) {
-		weir_stage *stage = weir_world_stage(snapshot->world, i);
+		weir_stage *stage = weir_world_stage_at(snapshot->world, i);
 		snapshot->stages[i].stage = stage;
-		snapshot->stages[i].serial = stage != NULL ? stage->serial : 0;
+		snapshot->stages[i].serial = stage != NULL ? weir_stage_serial(stage) : 0;
 	}
 	snapshot->stage_count = stages;
 }

@@ -6,7 +6,7 @@
  * What a world does, second by second: the counts of every stage, their rates over the last interval, the
  * percentiles of the last ten seconds. They come from counters that only grow, so the runtime is only read.
  *
- * Threads: one, of the world, or one that is in a section (stage/grace.h) while it looks. Stages may be
+ * Threads: one, of the world, or one that is in a section (weir_visit, stage/friends.h) while it looks. Stages may be
  * retired between two looks: weir_snapshot_prune comes before whatever looks at them.
  */
 
@@ -40,7 +40,6 @@ typedef struct weir_stage_view {
 	uint64_t serial;   /* of the stage: another may come to the same place, or the same memory */
 	weir_class_view all;
 	weir_class_view klass[WEIR_CLASSES];
-	uint64_t in_service;
 	/* made at the class's first offer; the last one: all classes */
 	weir_window *window[WEIR_CLASSES + 1];
 } weir_stage_view;

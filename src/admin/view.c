@@ -12,9 +12,9 @@
 #include <unistd.h>
 #include <weir/monitor.h>
 
+#include "base/mem.h"
 #include "base/text.h"
 #include "keys/keys.h"
-#include "stage/runtime.h"
 
 static void put(json_t *object, const char *key, json_t *value, int *failed)
 {
@@ -160,13 +160,11 @@ double weir_view_quality(const weir_stage_view *view)
 }
 
 /* The law as a whole, from its report on the highest class; the quality is the worst of all classes. */
-static void put_law(json_t *object, const weir_stage_view *view, int *failed)
+static void put_law(json_t *object, const weir_stage_view *view, const weir_admission_law *law, int *failed)
 {
 	const weir_stage *stage = view->stage;
 	weir_report report = {.quality = 1};
 	bool any = weir_stage_report(stage, 0, &report);
-	const weir_gate *gate = weir_stage_gate(stage);
-	bool law = gate != NULL && !gate->bare;
 	bool shedding = false, unreachable = false;
 	for (unsigned klass = 0; any && klass < WEIR_CLASSES; klass++) {
 		weir_report one = {0};
@@ -174,7 +172,7 @@ static void put_law(json_t *object, const weir_stage_view *view, int *failed)
 		shedding |= one.shedding;
 		unreachable |= one.unreachable;
 	}
-	put_text(object, "law", law ? gate->law->name : NULL, failed);
+	put_text(object, "law", law != NULL ? law->name : NULL, failed);
 	put(object, "params", weir_view_params(stage), failed);
 	put_if(object, "limit", report.limit, failed);
 	put_if(object, "admit_per_s", report.rate_per_s, failed);
@@ -191,23 +189,22 @@ json_t *weir_view_stage(const weir_stage_view *view, const weir_view_context *co
 	int failed = 0;
 	json_t *object = json_object();
 	json_t *all = json_object();
+	weir_stage_settings settings;
+	weir_stage_read_settings(stage, &settings);
 	put_text(object, "name", weir_stage_name(stage), &failed);
 	put_text(object, "domain", weir_domain_name(domain), &failed);
-	put_text(object, "kind", domain->options.kind == WEIR_REACTOR ? "reactor" : "elastic", &failed);
+	put_text(object, "kind", weir_domain_is_reactor(domain) ? "reactor" : "elastic", &failed);
 	put_count(object, "threads", weir_domain_threads(domain), &failed);
-	put_text(object, "mode", mode_name(atomic_load_explicit(&stage->mode, memory_order_relaxed)),
-		 &failed);
-	put_number(object, "shed_ceiling",
-		   (double)atomic_load_explicit(&stage->shed_ceiling, memory_order_relaxed) / WEIR_WHOLE,
-		   &failed);
+	put_text(object, "mode", mode_name(settings.mode), &failed);
+	put_number(object, "shed_ceiling", settings.shed_ceiling, &failed);
 	put_count(object, "waiting", view->all.stats.waiting, &failed);
-	put_count(object, "in_service", view->in_service, &failed);
-	put_count(object, "capacity", stage->options.capacity, &failed);
-	if (stage->options.bound != NULL) {
-		put_count(object, "concurrency", weir_bound_most(stage->options.bound), &failed);
-		put_count(object, "concurrency_used", weir_bound_inside(stage->options.bound), &failed);
+	put_count(object, "in_service", view->all.stats.in_service, &failed);
+	put_count(object, "capacity", settings.capacity, &failed);
+	if (settings.bound != NULL) {
+		put_count(object, "concurrency", weir_bound_most(settings.bound), &failed);
+		put_count(object, "concurrency_used", weir_bound_inside(settings.bound), &failed);
 	}
-	put_law(object, view, &failed);
+	put_law(object, view, settings.law, &failed);
 	put_class(all, &view->all, &failed);
 	put(object, "all", all, &failed);
 	put(object, "class", stage_classes(view, context, &failed), &failed);
@@ -236,9 +233,10 @@ static json_t *resources(const weir_world *world, int *failed)
 {
 	json_t *object = json_object();
 	weir_resources seen;
-	if (world->monitor == NULL)
+	const weir_monitor *monitor = weir_world_monitor(world);
+	if (monitor == NULL)
 		return object;
-	weir_monitor_read(world->monitor, &seen);
+	weir_monitor_read(monitor, &seen);
 	for (unsigned i = 0; i < WEIR_RESOURCES; i++) {
 		json_t *one = json_object();
 		put(one, "value", seen.of[i].known ? json_real(seen.of[i].value) : json_null(), failed);
@@ -393,25 +391,32 @@ static json_t *param_text(const weir_key *param, const void *at)
 	return json_string(weir_key_print(param, at, text, sizeof(text)));
 }
 
+static void put_param(json_t *object, const weir_key *param, const unsigned char *at, int *failed)
+{
+	size_t bytes = weir_key_bytes(param);
+	put(object, param->name, param_text(param, at), failed);
+	for (unsigned klass = 1; (param->flags & WEIR_KEY_PER_CLASS) != 0 && klass < WEIR_CLASSES; klass++) {
+		char name[64];
+		if (memcmp(at, at + klass * bytes, bytes) == 0)
+			continue; /* same as the highest class */
+		snprintf(name, sizeof(name), "%s[%u]", param->name, klass);
+		put(object, name, param_text(param, at + klass * bytes), failed);
+	}
+}
+
 json_t *weir_view_params(const weir_stage *stage)
 {
-	const weir_gate *gate = weir_stage_gate(stage);
+	weir_stage_settings settings;
 	json_t *object = json_object();
 	int failed = 0;
-	if (gate == NULL || gate->bare || gate->params == NULL || gate->law->params == NULL)
+	weir_stage_read_settings(stage, &settings);
+	if (settings.law == NULL || settings.law->params == NULL)
 		return object;
-	for (const weir_key *param = gate->law->params; param->name != NULL; param++) {
-		const unsigned char *at = (const unsigned char *)gate->params + param->offset;
-		put(object, param->name, param_text(param, at), &failed);
-		size_t bytes = weir_key_bytes(param);
-		for (unsigned klass = 1; (param->flags & WEIR_KEY_PER_CLASS) != 0 && klass < WEIR_CLASSES;
-		     klass++) {
-			char name[64];
-			if (memcmp(at, at + klass * bytes, bytes) == 0)
-				continue; /* same as the highest class */
-			snprintf(name, sizeof(name), "%s[%u]", param->name, klass);
-			put(object, name, param_text(param, at + klass * bytes), &failed);
-		}
-	}
+	unsigned char *params = weir_mem_zalloc(settings.law->params_bytes);
+	failed |= params == NULL;
+	if (params != NULL && weir_stage_read_params(stage, settings.law, params))
+		for (const weir_key *param = settings.law->params; param->name != NULL; param++)
+			put_param(object, param, params + param->offset, &failed);
+	weir_mem_free(params);
 	return finished(object, failed);
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "file/beneath.h"
@@ -53,7 +54,7 @@ static int add_stage(weir_files *files)
 
 int weir_files_new(weir_world *world, const weir_files_options *options, weir_files **ret_files)
 {
-	if (world->sim != NULL)
+	if (weir_world_is_virtual(world))
 		return weir_error_set(-ENOTSUP, "files: a virtual world has no loops to run them on");
 	weir_files *files = weir_mem_aligned(_Alignof(weir_files), sizeof(*files));
 	if (files == NULL)
@@ -181,14 +182,14 @@ static void release_file(weir_file *file)
 
 static weir_files_part *part_here(weir_files *files)
 {
-	const weir_thread *self = weir_thread_in(files->world);
-	if (self == NULL || self->loop == NULL) {
+	unsigned slot = weir_world_slot(files->world);
+	if (slot == 0) {
 		weir_error_set(-EINVAL, "file: requests are made on a reactor thread of the files' world");
 		return NULL;
 	}
-	weir_files_part *part = &files->parts[self->slot - 1];
+	weir_files_part *part = &files->parts[slot - 1];
 	if (part->loop == NULL) /* pool threads read it from the first request on */
-		part->loop = self->loop;
+		part->loop = weir_loop_self();
 	return part;
 }
 

@@ -25,7 +25,7 @@
 #include <weir/file.h>
 
 #include "loop/uring.h"
-#include "stage/runtime.h"
+#include "stage/friends.h"
 
 typedef enum weir_file_kind {
 	WEIR_FILE_OPEN,

@@ -7,7 +7,7 @@
 #include "http/field_check.h"
 #include "http/request.h"
 #include "http/server.h"
-#include "stage/runtime.h"
+#include "stage/friends.h"
 
 bool weir_request_at_home(const weir_request *request)
 {
@@ -19,7 +19,7 @@ bool weir_request_at_home(const weir_request *request)
 bool weir_request_settle(weir_request *request, unsigned status)
 {
 	weir_event *event = &request->event;
-	switch (__atomic_load_n(&event->state, __ATOMIC_RELAXED)) {
+	switch (weir_event_state(event)) {
 	case WEIR_EVENT_HANDLING:
 	case WEIR_EVENT_HELD:
 		/* Refusals and failures take more or less time than the work. */

@@ -12,7 +12,7 @@
 #include "http/field_check.h"
 #include "http/request.h"
 #include "http/server.h"
-#include "stage/runtime.h"
+#include "stage/friends.h"
 
 #define BYTES_IN_ARENA 1024 /* larger bodies have their own buffer */
 
@@ -91,13 +91,11 @@ static void go_home(weir_request *request)
 
 static void settle_and_go(weir_request *request, unsigned status)
 {
-	weir_world *world = request->loop->world;
-	const weir_thread *self = weir_thread_in(world);
 	/* A settled request does not delay a stop of the world; this does, until it is on its way. */
-	unsigned side = weir_outsider_enter(world, self);
+	weir_visit visit = weir_visit_begin(request->loop->world);
 	if (weir_request_settle(request, status))
 		go_home(request);
-	weir_outsider_leave(world, self, side);
+	weir_visit_end(&visit);
 }
 
 static weir_afar out_of_memory = {.error = -ENOMEM};

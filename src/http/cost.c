@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/mix.h"
 #include "http/server.h"
-#include "stage/runtime.h"
+#include "stage/friends.h"
 
 int weir_http_make_costs(weir_http *http)
 {
@@ -83,14 +83,13 @@ static unsigned answers_meant(weir_request *request, uint64_t now_ns)
 
 void weir_request_learn(weir_request *request)
 {
-	const weir_stage *stage = request->event.lane->stage;
 	uint64_t from_ns = began_work(request);
-	uint64_t now_ns = weir_thread_now(weir_thread_in(stage->world), stage->world);
+	uint64_t now_ns = weir_world_exact_ns(request->loop->world);
 	unsigned answers = from_ns != 0 ? answers_meant(request, now_ns) : 0;
 	if (answers == 0)
 		return;
 	/* The clocks of two threads may differ a little. */
 	uint64_t took_ns = now_ns > from_ns ? now_ns - from_ns : 0;
-	weir_costs_learn_drawn(request->loop->costs, request->kind, took_ns, weir_stage_calm(stage), answers,
-			       now_ns);
+	weir_costs_learn_drawn(request->loop->costs, request->kind, took_ns,
+			       weir_stage_calm(weir_event_stage(&request->event)), answers, now_ns);
 }

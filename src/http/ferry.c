@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "http/field_check.h"
-#include "stage/runtime.h"
+#include "stage/friends.h"
 
 /* How often a wait checks whether the world has stopped. The stop itself wakes nobody here. */
 #define LOOK_NS (100 * WEIR_NS_PER_MS)
@@ -118,7 +118,7 @@ static int wait_locked(weir_ferry *ferry, uint64_t until_ns)
 {
 	weir_http_loop *loop = ferry->loop;
 	uint64_t now_ns = weir_clock_ns();
-	if (atomic_load(&loop->world->phase) == WEIR_PHASE_STOPPED)
+	if (weir_world_has_stopped(loop->world))
 		return -ECANCELED;
 	if (now_ns >= until_ns)
 		return -ETIMEDOUT;
@@ -129,23 +129,10 @@ static int wait_locked(weir_ferry *ferry, uint64_t until_ns)
 	return 0;
 }
 
-/* A stop of the world waits for its own threads, and for outsiders that are counted here. */
-typedef struct visit {
-	weir_world *world;
-	const weir_thread *self;
-	unsigned side;
-} visit;
-
-static visit enter(const weir_ferry *ferry)
+/* A stop of the world waits for its own threads, and for visits of others. */
+static weir_visit enter(const weir_ferry *ferry)
 {
-	weir_world *world = ferry->loop->world;
-	const weir_thread *self = weir_thread_in(world);
-	return (visit){world, self, weir_outsider_enter(world, self)};
-}
-
-static void leave(const visit *v)
-{
-	weir_outsider_leave(v->world, v->self, v->side);
+	return weir_visit_begin(ferry->loop->world);
 }
 
 /* ---- the answer ---- */
@@ -169,9 +156,9 @@ int weir_request_stream_begin(weir_request *request, const weir_reply *reply, ui
 	ferry->reply = head;
 	ferry->length = ferry->left = length;
 	ferry->begun = true;
-	const visit here = enter(ferry);
+	const weir_visit here = enter(ferry);
 	give_orders(ferry, WEIR_FERRY_BEGIN);
-	leave(&here);
+	weir_visit_end(&here);
 	return 0;
 }
 
@@ -224,9 +211,9 @@ int weir_request_stream_write(weir_request *request, const void *bytes, size_t l
 		return -EINVAL;
 	if (ferry->left != WEIR_UNKNOWN_LENGTH && length > ferry->left)
 		return -EMSGSIZE;
-	const visit here = enter(ferry);
+	const weir_visit here = enter(ferry);
 	int error = write_pieces(ferry, bytes, length, time_after(timeout_ns));
-	leave(&here);
+	weir_visit_end(&here);
 	return error;
 }
 
@@ -236,11 +223,11 @@ static int finish(weir_request *request, unsigned order)
 	weir_ferry *ferry = begun_ferry(request, "stream");
 	if (ferry == NULL)
 		return -EINVAL;
-	const visit here = enter(ferry);
+	const weir_visit here = enter(ferry);
 	bool settled = weir_request_settle(request, ferry->reply.status);
 	if (settled)
 		give_orders(ferry, order);
-	leave(&here);
+	weir_visit_end(&here);
 	return settled ? 0 : weir_error_set(-EINVAL, "stream: a stage's queue has the request");
 }
 
@@ -281,7 +268,7 @@ static int take_piece(weir_ferry *ferry, uint64_t until_ns)
 {
 	weir_http_loop *loop = ferry->loop;
 	bool here = false;
-	const visit v = enter(ferry);
+	const weir_visit v = enter(ferry);
 	if (!ferry->reads) {
 		ferry->reads = true;
 		give_orders(ferry, WEIR_FERRY_READ);
@@ -291,7 +278,7 @@ static int take_piece(weir_ferry *ferry, uint64_t until_ns)
 	pthread_mutex_unlock(&loop->lock);
 	if (here)
 		weir_ferry_arrive(ferry);
-	leave(&v);
+	weir_visit_end(&v);
 	return error;
 }
 

@@ -7,7 +7,6 @@
 #include "base/mix.h"
 #include "http/ferry.h"
 #include "http/server.h"
-#include "stage/runtime.h"
 
 #define FREE_KEPT 256 /* blocks kept for the next requests: about 1 MB */
 
@@ -166,7 +165,7 @@ weir_http_loop *weir_http_loop_new(weir_http *http, weir_loop *base, uint16_t in
 	}
 	loop->loop = base;
 	loop->index = index;
-	loop->world = http->domain->world;
+	loop->world = weir_domain_world(http->domain);
 	loop->http = http;
 	loop->table = table;
 	loop->costs = http->costs != NULL ? weir_costs_ref(http->costs) : NULL;

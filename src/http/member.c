@@ -12,7 +12,7 @@
 #include <time.h>
 
 #include "http/server.h"
-#include "stage/runtime.h"
+#include "stage/friends.h"
 
 /* ---- Set-Cookie: "sid=31d4; Path=/; Max-Age=600; HttpOnly" ---- */
 
@@ -97,7 +97,7 @@ static bool find_issued(const weir_session_rule *rule, const weir_reply *reply, 
 void weir_request_remember(weir_request *request, const weir_reply *reply)
 {
 	const weir_session_rule *rule = request->route->session;
-	unsigned state = __atomic_load_n(&request->event.state, __ATOMIC_RELAXED);
+	enum weir_event_state state = weir_event_state(&request->event);
 	unsigned status = reply->status;
 	uint64_t hash = 0;
 	/* Only admitted requests that their handler has neither failed nor refused. */
@@ -108,9 +108,7 @@ void weir_request_remember(weir_request *request, const weir_reply *reply)
 		hash = request->session;
 	if (hash == 0)
 		return;
-	const weir_world *world = request->event.lane->stage->world;
-	weir_sessions_enter(rule->sessions, hash, rule->idle_ns,
-			    weir_thread_now(weir_thread_in(world), world));
+	weir_sessions_enter(rule->sessions, hash, rule->idle_ns, weir_world_exact_ns(request->loop->world));
 }
 
 void weir_request_forget(const weir_request *request)

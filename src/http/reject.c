@@ -12,7 +12,7 @@
 #include "http/request.h"
 #include "http/server.h"
 #include "http/status.h"
-#include "stage/runtime.h"
+#include "stage/friends.h"
 
 #define RETRY_MOST_S 86400
 /*

@@ -8,7 +8,7 @@
 #include "base/mem.h"
 #include "http/ferry.h"
 #include "http/server.h"
-#include "stage/runtime.h"
+#include "stage/friends.h"
 
 /* ---- memory ---- */
 

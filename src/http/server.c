@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "stage/runtime.h"
+#include "stage/friends.h"
 #include "tls/tls.h"
 
 #define HANDSHAKES_WAITING 1024
@@ -66,7 +66,7 @@ static int check(const weir_http_options *options)
 {
 	if (options == NULL || options->domain == NULL || options->routes == NULL)
 		return weir_error_set(-EINVAL, "http: a domain and routes are needed");
-	if (options->domain->options.kind != WEIR_REACTOR)
+	if (!weir_domain_is_reactor(options->domain))
 		return weir_error_set(-EINVAL, "http: domain '%s' has no loops: a reactor domain is needed",
 				      weir_domain_name(options->domain));
 	const char *server = options->server != NULL ? options->server : "";
@@ -224,15 +224,16 @@ static int add_loops(weir_http *http)
 /* All servers of a domain share one stage, which lives as long as the world. */
 static int find_handshakes(weir_http *http)
 {
-	weir_world *world = http->domain->world;
-	unsigned side = weir_outsider_enter(world, NULL);
-	uint32_t count = atomic_load(&world->stage_count);
+	weir_world *world = weir_domain_world(http->domain);
+	weir_visit visit = weir_visit_begin(world);
+	uint32_t count = weir_world_stage_count(world);
 	for (uint32_t i = 0; i < count && http->handshakes == NULL; i++) {
-		weir_stage *stage = weir_world_stage(world, i);
-		if (stage != NULL && stage->domain == http->domain && strcmp(stage->name, "handshake") == 0)
+		weir_stage *stage = weir_world_stage_at(world, i);
+		if (stage != NULL && weir_stage_domain(stage) == http->domain &&
+		    strcmp(weir_stage_name(stage), "handshake") == 0)
 			http->handshakes = stage;
 	}
-	weir_outsider_leave(world, NULL, side);
+	weir_visit_end(&visit);
 	if (http->handshakes != NULL)
 		return 0;
 	return weir_tls_stage_new(http->domain, HANDSHAKES_WAITING, &http->handshakes);

@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "log/log.h"
-#include "stage/runtime.h"
 
 typedef struct line_clock {
 	_Alignas(64) weir_log_clock clock;
@@ -44,7 +43,7 @@ static int check(const weir_access_log_options *options, const weir_domain *doma
 	if (options->format != WEIR_LOG_COMBINED && options->format != WEIR_LOG_JSON)
 		return weir_error_set(-EINVAL,
 				      "access log: its format is WEIR_LOG_COMBINED or WEIR_LOG_JSON");
-	if (domain->options.kind != WEIR_REACTOR)
+	if (!weir_domain_is_reactor(domain))
 		return weir_error_set(-EINVAL,
 				      "access log: domain '%s' has no loops: a reactor domain is needed",
 				      weir_domain_name(domain));

@@ -10,7 +10,6 @@
 #include "base/mem.h"
 #include "rules/routes.h"
 #include "service/config_inside.h"
-#include "stage/runtime.h"
 
 #define STATE_BYTES 8192u
 /* How long a reload waits for room that things make which are just ending. */
@@ -248,13 +247,14 @@ int weir_things_prepare(weir_things *things, const weir_config *config)
 	return failed;
 }
 
-static bool is_gate_of(const weir_gate *gate, const weir_admission_law *law, const void *params)
+/* Whether the law in force has these parameters; not if that cannot be found out. */
+static bool same_params(const weir_stage *stage, const weir_admission_law *law, const void *params)
 {
-	const weir_admission_law *current = gate != NULL && !gate->bare ? gate->law : NULL;
-	if (current != law || law == NULL)
-		return current == law;
-	return law->params_bytes == 0 ||
-	       (gate->params != NULL && memcmp(gate->params, params, law->params_bytes) == 0);
+	void *current = weir_mem_zalloc(law->params_bytes);
+	bool same = current != NULL && weir_stage_read_params(stage, law, current) &&
+		    memcmp(current, params, law->params_bytes) == 0;
+	weir_mem_free(current);
+	return same;
 }
 
 /*
@@ -263,10 +263,11 @@ static bool is_gate_of(const weir_gate *gate, const weir_admission_law *law, con
  */
 static bool same_law(const weir_stage *stage, const weir_admission_law *law, const void *params)
 {
-	unsigned side = weir_outsider_enter(stage->world, NULL);
-	bool same = is_gate_of(weir_stage_gate(stage), law, params);
-	weir_outsider_leave(stage->world, NULL, side);
-	return same;
+	weir_stage_settings settings;
+	weir_stage_read_settings(stage, &settings);
+	if (settings.law != law || law == NULL)
+		return settings.law == law;
+	return law->params_bytes == 0 || same_params(stage, law, params);
 }
 
 /* A law is touched only where it is to be another: what it has counted goes with it. */

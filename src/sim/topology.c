@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "sim/keys.h"
-#include "stage/play.h"
+#include "stage/friends.h"
 
 /* A client's connection is not idle until the client has received its rejection. */
 #define REJECTION_NS (100 * WEIR_NS_PER_US)

@@ -249,6 +249,16 @@ uint32_t weir_domain_threads(const weir_domain *domain)
 	return atomic_load_explicit(&domain->alive, memory_order_relaxed);
 }
 
+weir_world *weir_domain_world(const weir_domain *domain)
+{
+	return domain->world;
+}
+
+bool weir_domain_is_reactor(const weir_domain *domain)
+{
+	return domain->options.kind == WEIR_REACTOR;
+}
+
 const char *weir_domain_name(const weir_domain *domain)
 {
 	return domain->name;

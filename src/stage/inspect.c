@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
 #include <weir/inspect.h>
 
 #include "stage/runtime.h"
@@ -37,6 +38,8 @@ static void sum_classes(const weir_stage *stage, unsigned from, unsigned to, wei
 void weir_stage_read(const weir_stage *stage, unsigned klass, weir_stage_stats *ret_stats)
 {
 	weir_stage_stats stats = {.waiting = weir_stage_waiting(stage)};
+	for (uint32_t i = 0; i < stage->lane_count; i++)
+		stats.in_service += atomic_load_explicit(&stage->lanes[i].in_service, memory_order_relaxed);
 	weir_class_counts sum = {0};
 	bool all = klass >= WEIR_CLASSES;
 	sum_classes(stage, all ? 0 : klass, all ? WEIR_CLASSES : klass + 1, &sum, &stats);
@@ -52,6 +55,47 @@ void weir_stage_read(const weir_stage *stage, unsigned klass, weir_stage_stats *
 	*ret_stats = stats;
 }
 
+void weir_stage_read_settings(const weir_stage *stage, weir_stage_settings *ret_settings)
+{
+	weir_visit visit = weir_visit_begin(stage->world);
+	const weir_gate *gate = weir_stage_gate(stage);
+	uint32_t ceiling = atomic_load_explicit(&stage->shed_ceiling, memory_order_relaxed);
+	*ret_settings = (weir_stage_settings){
+		.law = gate != NULL && !gate->bare ? gate->law : NULL,
+		.mode = atomic_load_explicit(&stage->mode, memory_order_relaxed),
+		.shed_ceiling = (double)ceiling / WEIR_WHOLE,
+		.capacity = stage->options.capacity,
+		.bound = stage->options.bound,
+	};
+	weir_visit_end(&visit);
+}
+
+bool weir_stage_read_params(const weir_stage *stage, const weir_admission_law *law, void *ret_params)
+{
+	weir_visit visit = weir_visit_begin(stage->world);
+	const weir_gate *gate = weir_stage_gate(stage);
+	bool given = gate != NULL && !gate->bare && gate->law == law && gate->params != NULL;
+	if (given)
+		memcpy(ret_params, gate->params, law->params_bytes);
+	weir_visit_end(&visit);
+	return given;
+}
+
+uint32_t weir_world_stage_count(const weir_world *world)
+{
+	return atomic_load_explicit(&world->stage_count, memory_order_acquire);
+}
+
+weir_stage *weir_world_stage_at(const weir_world *world, uint32_t number)
+{
+	return number < WEIR_STAGES_MAX ? weir_world_stage(world, number) : NULL;
+}
+
+uint64_t weir_stage_serial(const weir_stage *stage)
+{
+	return stage->serial;
+}
+
 static void merge_class(const weir_stage *stage, unsigned klass, weir_measure measure, weir_hist *into)
 {
 	for (unsigned slot = 0; slot <= stage->world->reactor_count; slot++) {
@@ -61,15 +105,20 @@ static void merge_class(const weir_stage *stage, unsigned klass, weir_measure me
 	}
 }
 
+void weir_stage_measured(const weir_stage *stage, unsigned klass, weir_measure measure, weir_hist *ret_hist)
+{
+	weir_hist_clear(ret_hist);
+	for (unsigned c = 0; c < WEIR_CLASSES; c++)
+		if (klass >= WEIR_CLASSES || klass == c)
+			merge_class(stage, c, measure, ret_hist);
+}
+
 uint64_t weir_stage_quantile(const weir_stage *stage, unsigned klass, weir_measure measure, double quantile)
 {
 	weir_hist sum;
-	weir_hist_clear(&sum);
 	if ((unsigned)measure >= WEIR_MEASURES)
 		return 0;
-	for (unsigned c = 0; c < WEIR_CLASSES; c++)
-		if (klass >= WEIR_CLASSES || klass == c)
-			merge_class(stage, c, measure, &sum);
+	weir_stage_measured(stage, klass, measure, &sum);
 	return weir_hist_quantile(&sum, quantile);
 }
 

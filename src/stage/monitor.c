@@ -183,6 +183,11 @@ void weir_monitor_free(weir_monitor **monitor_at)
 	*monitor_at = NULL;
 }
 
+weir_monitor *weir_world_monitor(const weir_world *world)
+{
+	return world->monitor;
+}
+
 void weir_monitor_orphan(weir_world *world)
 {
 	if (world->monitor != NULL)

@@ -11,7 +11,6 @@
 
 #include "base/mem.h"
 #include "base/timers.h"
-#include "stage/play.h"
 #include "stage/runtime.h"
 
 #include <errno.h>

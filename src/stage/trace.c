@@ -78,7 +78,7 @@ size_t weir_trace_read(const weir_world *world, weir_trace_entry *ret_entries, s
 
 const char *weir_trace_stage(const weir_world *world, const weir_trace_entry *entry)
 {
-	const weir_stage *stage = weir_world_stage(world, entry->stage);
+	const weir_stage *stage = weir_world_stage_at(world, entry->stage);
 	return stage != NULL && entry->at_ns >= stage->made_ns ? stage->name : "(retired)";
 }
 

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/mix.h"
-#include "stage/runtime.h"
 
 #define BYTES_DEFAULT      (UINT64_C(200) << 20)
 #define FILE_BYTES_DEFAULT (UINT64_C(1) << 20)
@@ -120,7 +119,7 @@ int weir_cache_new(weir_domain *domain, weir_files *files, const weir_cache_opti
 	weir_cache *cache = weir_mem_aligned(_Alignof(weir_cache), sizeof(*cache));
 	if (cache == NULL)
 		return weir_error_set(-ENOMEM, "cache: out of memory");
-	cache->world = domain->world;
+	cache->world = weir_domain_world(domain);
 	cache->domain = domain;
 	cache->files = files;
 	set_options(cache, options);

@@ -326,7 +326,7 @@ typedef struct late_feeder {
 static void *feed_when_stopped(void *arg)
 {
 	late_feeder *feeder = arg;
-	while (atomic_load(&feeder->world->phase) != WEIR_PHASE_STOPPED)
+	while (!weir_world_has_stopped(feeder->world))
 		sched_yield();
 	if (write(feeder->fd, "x", 1) != 1)
 		abort();

@@ -44,6 +44,69 @@ static void quantiles_of_a_queue_are_known(void **state)
 	world_end(&world);
 }
 
+/* What is set on a stage can be read by whoever did not set it. */
+static void the_settings_of_a_stage_are_seen(void **state)
+{
+	weir_world *world = world_virtual(1);
+	weir_bound *bound = NULL;
+	weir_domain *loops = domain_reactor(world, "loops", 1), *pool = domain_elastic(world, "pool", 1, 1);
+	struct probe open = {0}, guarded = {0};
+	weir_threshold_params given = {.waiting = {5, 4, 3, 2, 1, 1, 1, 1}}, read = {0};
+	weir_stage_settings seen;
+	must(weir_bound_new(7, &bound));
+	probe_open(&open, loops, (weir_stage_options){.name = "open", .capacity = 12, .bound = bound});
+	probe_open(&guarded, pool,
+		   (weir_stage_options){
+			   .name = "guarded", .admission = &weir_law_threshold, .admission_params = &given});
+	assert_true(weir_domain_is_reactor(loops) && !weir_domain_is_reactor(pool));
+	assert_ptr_equal(weir_domain_world(pool), world);
+	weir_stage_read_settings(open.stage, &seen);
+	assert_true(seen.law == NULL && seen.mode == WEIR_ENFORCE && seen.shed_ceiling == 1);
+	assert_true(seen.capacity == 12 && seen.bound == bound);
+	assert_false(weir_stage_read_params(open.stage, &weir_law_threshold, &read));
+	weir_stage_mode(guarded.stage, WEIR_DRY_RUN);
+	must(weir_stage_shed_ceiling(guarded.stage, 0.25));
+	weir_stage_read_settings(guarded.stage, &seen);
+	assert_true(seen.law == &weir_law_threshold && seen.mode == WEIR_DRY_RUN && seen.bound == NULL);
+	assert_true(seen.shed_ceiling == 0.25);
+	assert_true(weir_stage_read_params(guarded.stage, seen.law, &read));
+	assert_memory_equal(&read, &given, sizeof given);
+	/* A buffer for one law is not filled with the parameters of another. */
+	assert_false(weir_stage_read_params(guarded.stage, &weir_law_bucket, &read));
+	/* The ceiling still needs a gate, but there is no law in it. */
+	must(weir_stage_admission(guarded.stage, NULL, NULL));
+	weir_stage_read_settings(guarded.stage, &seen);
+	assert_null(seen.law);
+	must(weir_world_start(world));
+	world_end(&world);
+	weir_bound_free(&bound);
+}
+
+static void stages_are_found_by_number(void **state)
+{
+	weir_world *world = world_virtual(1);
+	weir_domain *domain = domain_reactor(world, "d", 1);
+	struct probe first = {0}, second = {0}, third = {0};
+	probe_open(&first, domain, (weir_stage_options){.name = "first"});
+	probe_open(&second, domain, (weir_stage_options){.name = "second"});
+	must(weir_world_start(world));
+	uint64_t gone = weir_stage_serial(second.stage);
+	assert_int_equal(weir_world_stage_count(world), 2);
+	assert_ptr_equal(weir_world_stage_at(world, 1), second.stage);
+	assert_null(weir_world_stage_at(world, 2));
+	assert_null(weir_world_stage_at(world, UINT32_MAX));
+	must(weir_stage_retire(&second.stage, 0, NULL));
+	assert_null(weir_world_stage_at(world, 1));
+	probe_open(&third, domain, (weir_stage_options){.name = "third"});
+	assert_ptr_equal(weir_world_stage_at(world, 1), third.stage);
+	assert_true(weir_stage_serial(third.stage) > gone);
+	assert_string_equal(weir_trace_stage(world, &(weir_trace_entry){.stage = 0}), "first");
+	/* An entry from before the stage that has the number now. */
+	assert_string_equal(weir_trace_stage(world, &(weir_trace_entry){.stage = 1}), "(retired)");
+	assert_string_equal(weir_trace_stage(world, &(weir_trace_entry){.stage = UINT16_MAX}), "(retired)");
+	world_end(&world);
+}
+
 static void numbers_out_of_range_are_harmless(void **state)
 {
 	struct plugged p;
@@ -78,6 +141,7 @@ static void waiting_and_in_flight_are_seen_by_class(void **state)
 	stats = stats_of(p.stage);
 	assert_int_equal(stats.in_flight, 6);
 	assert_int_equal(stats.waiting, 5);
+	assert_int_equal(stats.in_service, 1);
 	plugged_end(&p);
 }
 
@@ -509,6 +573,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CHECK_TEST(a_reason_is_forgotten_with_its_world),
 		CHECK_TEST(quantiles_of_a_queue_are_known),
+		CHECK_TEST(the_settings_of_a_stage_are_seen),
+		CHECK_TEST(stages_are_found_by_number),
 		CHECK_TEST(numbers_out_of_range_are_harmless),
 		CHECK_TEST(waiting_and_in_flight_are_seen_by_class),
 		CHECK_TEST(edges_count_what_went_along_them),

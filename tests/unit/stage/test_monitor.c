@@ -276,6 +276,7 @@ static void open_watched(struct watched *at, weir_monitor_options options)
 	probe_open(&at->second, at->domain, (weir_stage_options){.name = "second", .capacity = 4096});
 	probe_open(&at->other, at->domain, (weir_stage_options){.name = "other", .capacity = 4096});
 	must(weir_monitor_new(at->world, &options, &at->monitor));
+	assert_ptr_equal(weir_world_monitor(at->world), at->monitor);
 	must(weir_monitor_subscribe(at->monitor, at->first.stage));
 	must(weir_world_start(at->world));
 	must(weir_monitor_subscribe(at->monitor, at->second.stage));

@@ -9,6 +9,7 @@
 
 int weir_fleet_init(weir_fleet *fleet)
 {
+	atomic_init(&fleet->resting, false);
 	atomic_init(&fleet->count, 0);
 	atomic_init(&fleet->panics, 0);
 	fleet->errors = NULL;

@@ -203,8 +203,7 @@ static __attribute__((noinline)) void settle_public(weir_event *event, weir_outc
  */
 static inline weir_hist *plain_hists(const weir_thread *self, const weir_event *event)
 {
-	if (weir_event_tag(event) != WEIR_EVENT_TAG(WEIR_EVENT_HANDLING) || self == NULL ||
-	    self->clock == NULL)
+	if (weir_event_tag(event) != WEIR_EVENT_TAG(WEIR_EVENT_HANDLING) || self == NULL)
 		return NULL;
 	const weir_lane *lane = event->lane;
 	if (lane->thread != self || atomic_load_explicit(&lane->slow_leave, memory_order_relaxed) ||
@@ -254,11 +253,11 @@ static void tell_in_class(weir_lane *lane, weir_event *event, uint64_t now_ns)
 	event->klass = given;
 }
 
-/* Its law wants to know of the end first. */
+/* Its law wants to know of the end first, or the time is a virtual world's. */
 static __attribute__((noinline)) void done_told(weir_thread *self, weir_event *event, weir_hist *hists)
 {
 	weir_lane *lane = event->lane;
-	uint64_t now_ns = weir_clock_now(self->clock);
+	uint64_t now_ns = weir_thread_now(self, self->world);
 	tell_in_class(lane, event, now_ns);
 	end_plainly(event, hists, now_ns);
 	count_out(lane, self, event->at.run.klass, 1);
@@ -271,7 +270,7 @@ void weir_done(weir_event *event)
 	if (hists == NULL)
 		return settle_public(event, WEIR_DONE);
 	weir_lane *lane = event->lane;
-	if (wants_ends(lane->stage))
+	if (self->clock == NULL || wants_ends(lane->stage))
 		return done_told(self, event, hists);
 	end_plainly(event, hists, weir_clock_now(self->clock));
 	count_out(lane, self, event->at.run.klass, 1);
@@ -283,7 +282,8 @@ void weir_done_many(weir_event **events, size_t count)
 	weir_lane *lane = NULL;
 	unsigned klass = 0;
 	uint32_t run = 0; /* settled and not yet counted out, all of this lane and class */
-	uint64_t now_ns = self != NULL && self->clock != NULL ? weir_clock_now(self->clock) : 0;
+	/* Only a reactor thread has lanes of its own, and so has events that need it. */
+	uint64_t now_ns = self != NULL && self->slot != 0 ? weir_thread_now(self, self->world) : 0;
 	for (size_t i = 0; i < count; i++) {
 		weir_event *event = events[i];
 		weir_hist *hists = plain_hists(self, event);

@@ -30,7 +30,7 @@ typedef struct weir_lane {
 	uint16_t index;
 	bool may_inline; /* a reactor's, without no_inline */
 	/* any thread */
-	/* open, may inline, not single, no shared bound, trace.every 0, a real world */
+	/* open, may inline, not single, no shared bound, trace.every 0 */
 	_Alignas(64) _Atomic bool plain;
 	/* a settled event must be reported: there is a limit on concurrency, or this is a virtual pool */
 	_Atomic bool slow_leave;

@@ -134,11 +134,12 @@ static void enter_at_once(weir_attempt *offer, weir_event *event)
 }
 
 /* A drop function may offer the event again. That nests as deep as a handler's offer. */
-static void drop_at_once(const weir_attempt *offer, weir_event *event, weir_verdict why)
+static __attribute__((noinline)) void drop_at_once(weir_lane *lane, weir_thread *self, weir_event *event,
+						   weir_verdict why, uint64_t now_ns)
 {
-	offer->self->depth_left--;
-	weir_dispatch_drop(offer->lane, offer->self, event, why, offer->ask.now_ns);
-	offer->self->depth_left++;
+	self->depth_left--;
+	weir_dispatch_drop(lane, self, event, why, now_ns);
+	self->depth_left++;
 }
 
 /* Runs an admitted event at once, unless the law refuses its start. */
@@ -152,7 +153,7 @@ static inline void run_now(weir_attempt *offer, weir_event *event)
 		weir_dispatch_inline(offer->self, offer->lane, event, offer->ask.now_ns);
 	else {
 		weir_bound_give(offer->lane, 1, offer->self);
-		drop_at_once(offer, event, verdict);
+		drop_at_once(offer->lane, offer->self, event, verdict, offer->ask.now_ns);
 	}
 }
 
@@ -240,6 +241,15 @@ static inline bool must_queue(const weir_lane *lane, const weir_thread *self, ui
 	       (atomic_load_explicit(&lane->slow_leave, memory_order_relaxed) && weir_lane_room(lane) == 0);
 }
 
+/*
+ * The time of an offer on the short way. A reactor thread without a clock is a virtual one. There every handler call
+ * is counted, and counting it here costs real worlds nothing: they look whether there is a clock anyway.
+ */
+static inline uint64_t plain_now(weir_thread *self)
+{
+	return self->clock != NULL ? weir_clock_now(self->clock) : weir_sim_count_offer(self->world->sim);
+}
+
 static inline void set_times(weir_event *event, uint64_t now_ns)
 {
 	event->offered_ns = now_ns;
@@ -247,9 +257,9 @@ static inline void set_times(weir_event *event, uint64_t now_ns)
 		event->entered_ns = now_ns;
 }
 
-/* Admitted by no law, or by one that also lets it start. */
-static inline weir_verdict run_plain(weir_stage *stage, weir_lane *lane, weir_thread *self, weir_event *event,
-				     uint32_t gate, uint64_t now_ns)
+/* Counts an admitted event; the stage owns it now. As enter_at_once. */
+static inline void enter_plain(weir_stage *stage, weir_lane *lane, weir_thread *self, weir_event *event,
+			       uint32_t gate, uint64_t now_ns)
 {
 	weir_counts *counts = weir_stage_counts(stage, self);
 	unsigned from = self->frame != NULL ? self->frame->origin : 0;
@@ -261,6 +271,13 @@ static inline weir_verdict run_plain(weir_stage *stage, weir_lane *lane, weir_th
 	set_times(event, now_ns);
 	if (event->home == WEIR_ANYWHERE)
 		event->home = self->index;
+}
+
+/* Admitted by no law, or by one that does not decide about the start. */
+static inline weir_verdict run_plain(weir_stage *stage, weir_lane *lane, weir_thread *self, weir_event *event,
+				     uint32_t gate, uint64_t now_ns)
+{
+	enter_plain(stage, lane, self, event, gate, now_ns);
 	weir_dispatch_plain(self, lane, event, now_ns);
 	return weir_offer_admitted();
 }
@@ -297,20 +314,6 @@ static __attribute__((noinline)) weir_verdict queue_plain(weir_lane *lane, weir_
 	return queue_or_shed(&offer, event, WEIR_ADMITTED, false);
 }
 
-/* Its law refused the start. */
-static __attribute__((noinline)) weir_verdict drop_plain(weir_lane *lane, weir_thread *self, weir_gate *gate,
-							 weir_event *event, weir_verdict why)
-{
-	weir_attempt offer = {.stage = lane->stage,
-			      .self = self,
-			      .lane = lane,
-			      .gate = gate,
-			      .ask = weir_offer_last.offer.ask};
-	enter_at_once(&offer, event);
-	drop_at_once(&offer, event, why);
-	return weir_offer_admitted();
-}
-
 /* Asks the law. The question overwrites what weir_why_shed knows of an earlier shed. */
 static inline weir_verdict ask_plain(const weir_lane *lane, weir_gate *gate, const weir_event *event,
 				     uint64_t now_ns)
@@ -335,11 +338,13 @@ static inline weir_verdict run_started(weir_lane *lane, weir_thread *self, weir_
 {
 	weir_turn turn = {
 		.now_ns = now_ns, .in_service = weir_offer_last.offer.ask.in_service, .note = event->note};
-	set_times(event, now_ns);
+	enter_plain(lane->stage, lane, self, event, gate->number, now_ns);
 	weir_verdict verdict = gate->law->start(weir_gate_state(gate, lane), event, &turn);
-	if (__builtin_expect(verdict != WEIR_ADMITTED, 0))
-		return drop_plain(lane, self, gate, event, verdict);
-	return run_plain(lane->stage, lane, self, event, gate->number, now_ns);
+	if (__builtin_expect(verdict == WEIR_ADMITTED, 1))
+		weir_dispatch_plain(self, lane, event, now_ns);
+	else
+		drop_at_once(lane, self, event, verdict, now_ns);
+	return weir_offer_admitted();
 }
 
 weir_verdict weir_offer(weir_stage *stage, weir_event *event)
@@ -352,7 +357,7 @@ weir_verdict weir_offer(weir_stage *stage, weir_event *event)
 	if (!weir_event_plain(event) || !lane_is_plain(lane, self) ||
 	    (gate != NULL && atomic_load_explicit(&gate->special, memory_order_acquire)))
 		return weir_offer_one(stage, event, self, false);
-	uint64_t now_ns = weir_thread_now(self, stage->world);
+	uint64_t now_ns = plain_now(self);
 	if (gate == NULL)
 		return must_queue(lane, self, now_ns) ? weir_offer_one(stage, event, self, false)
 						      : run_plain(stage, lane, self, event, 0, now_ns);

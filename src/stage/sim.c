@@ -120,6 +120,12 @@ void weir_sim_count_call(struct weir_sim *sim)
 	sim->stretch_ns *= 2;
 }
 
+uint64_t weir_sim_count_offer(struct weir_sim *sim)
+{
+	weir_sim_count_call(sim);
+	return sim->now_ns;
+}
+
 static void begin_instant(struct weir_sim *sim, uint64_t at_ns)
 {
 	sim->now_ns = at_ns;

@@ -293,11 +293,9 @@ void weir_stage_update_open(weir_stage *stage)
 	bool virtual_pool = stage->domain->options.kind == WEIR_ELASTIC && stage->world->sim != NULL;
 	for (uint32_t i = 0; i < stage->lane_count; i++) {
 		weir_lane *lane = &stage->lanes[i];
-		/* In a virtual world every handler call is counted. The short way does not do that. */
 		bool shared = stage->options.bound != NULL;
 		bool bounded = limited || lane->concurrency != 0 || shared;
-		bool simple =
-			lane->may_inline && !stage->options.single && stage->world->sim == NULL && !shared;
+		bool simple = lane->may_inline && !stage->options.single && !shared;
 		atomic_store_explicit(&lane->slow_leave, virtual_pool || bounded || promised,
 				      memory_order_seq_cst);
 		atomic_store_explicit(&lane->plain, open && !tracing && simple, memory_order_seq_cst);

@@ -91,6 +91,9 @@ uint64_t weir_sim_now(const struct weir_sim *sim);
 /* Called before each handler call in a virtual world. */
 void weir_sim_count_call(struct weir_sim *sim);
 
+/* Counts a handler call that an offer may be about to make, as above; returns the time. */
+uint64_t weir_sim_count_offer(struct weir_sim *sim);
+
 static inline uint64_t weir_thread_now(weir_thread *self, const weir_world *world)
 {
 	if (self != NULL && self->clock != NULL)

@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "stage/runtime.h"
+
 /* A fresh event passes through the stage: nothing has been damaged. */
 static void expect_working(weir_world *world, struct probe *probe)
 {
@@ -372,6 +374,32 @@ static void a_cycle_that_takes_no_time_is_reported(void **state)
 	}
 }
 
+/* Handler calls on the short way are counted too, so that an instant full of them ends. */
+static void a_million_calls_at_once_take_time(void **state)
+{
+	weir_world *world = world_virtual(1);
+	weir_domain *domain = domain_reactor(world, "d", 1);
+	struct probe probe = {0};
+	struct job job;
+	if (CHECK_SLOW)
+		skip();
+	probe_open(&probe, domain, (weir_stage_options){0});
+	must(weir_world_start(world));
+	uint64_t begin_ns = weir_world_now(world);
+	job_init(&job, 1, 0);
+	struct weir_thread *before = weir_sim_enter(domain, 0);
+	assert_true(probe.stage->lanes[0].plain); /* a virtual lane has the short way */
+	for (int i = 0; i < 999999; i++)
+		weir_offer(probe.stage, &job.event);
+	assert_int_equal(weir_world_now(world), begin_ns);
+	for (int i = 0; i < 1000; i++)
+		weir_offer(probe.stage, &job.event);
+	weir_sim_leave(before);
+	assert_true(weir_world_now(world) > begin_ns);
+	assert_int_equal(stats_of(probe.stage).inlined, 1000999);
+	world_end(&world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -390,6 +418,7 @@ int main(void)
 		CHECK_TEST(events_held_at_the_stop_are_named),
 		CHECK_TEST(a_cycle_that_cannot_drain_is_reported),
 		CHECK_TEST(a_cycle_that_takes_no_time_is_reported),
+		CHECK_TEST(a_million_calls_at_once_take_time),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

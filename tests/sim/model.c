@@ -138,9 +138,14 @@ static bool offer(struct stage_model *to, struct token *token)
 	return false;
 }
 
+/* One that nobody retires; there always is one. */
 static struct stage_model *any_stage(struct model *model)
 {
-	return &model->stages[below(model, model->stage_count)];
+	struct stage_model *at;
+	do
+		at = &model->stages[below(model, model->stage_count)];
+	while (at->leaving);
+	return at;
 }
 
 /* A new event to a random stage. inside: what handlers make may come in although the world stops. */
@@ -576,18 +581,34 @@ static uint64_t ledger_ends(const struct ledger *ledger)
 	return ledger->refunded + ledger->refused + ledger->gone + ledger->settled;
 }
 
+static void ledger_close(struct model *model, const struct ledger *ledger)
+{
+	if (!ledger->loose)
+		EXPECT(model, ledger_ends(ledger) <= ledger->admitted);
+	if (!ledger->loose && !ledger->retired)
+		EXPECT(model, ledger_ends(ledger) == ledger->admitted);
+	model_sights.strict += !ledger->loose && !ledger->retired && ledger->admitted != 0;
+	model_sights.refunded += ledger->refunded;
+	model_sights.gone += ledger->gone;
+}
+
+/* Those of one stage that has nothing inside any more. */
+static void ledgers_close_of(struct stage_model *at)
+{
+	for (unsigned i = 0; i < at->model->ledger_count; i++) {
+		struct ledger *ledger = &at->model->ledgers[i];
+		if (ledger->at != at)
+			continue;
+		ledger_close(at->model, ledger);
+		ledger->at = NULL;
+	}
+}
+
 static void ledgers_close(struct model *model)
 {
-	for (unsigned i = 0; i < model->ledger_count; i++) {
-		const struct ledger *ledger = &model->ledgers[i];
-		if (!ledger->loose)
-			EXPECT(model, ledger_ends(ledger) <= ledger->admitted);
-		if (!ledger->loose && !ledger->retired)
-			EXPECT(model, ledger_ends(ledger) == ledger->admitted);
-		model_sights.strict += !ledger->loose && !ledger->retired && ledger->admitted != 0;
-		model_sights.refunded += ledger->refunded;
-		model_sights.gone += ledger->gone;
-	}
+	for (unsigned i = 0; i < model->ledger_count; i++)
+		if (model->ledgers[i].at != NULL)
+			ledger_close(model, &model->ledgers[i]);
 }
 
 /* Calls with a random law and parameters for it. */
@@ -666,25 +687,23 @@ static void change_the_world(struct model *model)
 
 /* ---- the whole ---- */
 
-static weir_domain *make_domain(struct model *model, unsigned number, uint32_t *ret_threads)
+static void make_domain(struct model *model, unsigned number, weir_domain_kind kind)
 {
 	char name[32];
-	weir_domain *domain = NULL;
+	struct domain_model *domain = &model->domains[number];
 	weir_domain_options options = {.name = name, .inline_depth = (uint32_t)below(model, 5)};
 	snprintf(name, sizeof name, "domain-%u", number);
-	if (chance(model, 500)) {
-		options.kind = WEIR_REACTOR;
+	options.kind = domain->kind = kind;
+	if (kind == WEIR_REACTOR) {
 		options.threads = (uint32_t)below(model, 3) + 1;
-		*ret_threads = options.threads;
+		domain->threads = options.threads;
 	} else {
-		options.kind = WEIR_ELASTIC;
 		options.min_threads = (uint32_t)below(model, 3) + 1;
 		options.max_threads = options.min_threads + (uint32_t)below(model, 4);
 		options.pool = chance(model, 200) ? &weir_pool_seda : NULL;
-		*ret_threads = 1;
+		domain->threads = 1;
 	}
-	must(weir_domain_new(model->world, &options, &domain));
-	return domain;
+	must(weir_domain_new(model->world, &options, &domain->domain));
 }
 
 static uint32_t shared(uint32_t bound, uint32_t threads)
@@ -692,10 +711,11 @@ static uint32_t shared(uint32_t bound, uint32_t threads)
 	return (bound + threads - 1) / threads * threads;
 }
 
-static void make_stage(struct model *model, weir_domain *domain, uint32_t threads)
+static void make_stage(struct model *model, unsigned number, unsigned domain)
 {
 	char name[32];
-	struct stage_model *at = &model->stages[model->stage_count];
+	struct stage_model *at = &model->stages[number];
+	uint32_t threads = model->domains[domain].threads;
 	weir_stage_options options = {
 		.name = name,
 		.handle = handle,
@@ -712,17 +732,16 @@ static void make_stage(struct model *model, weir_domain *domain, uint32_t thread
 		.batch_law = chance(model, 200) ? &weir_batch_prompt : NULL,
 		.heed_downstream = chance(model, 300),
 	};
-	snprintf(name, sizeof name, "stage-%u", model->stage_count);
+	snprintf(name, sizeof name, "stage-%u", number);
 	if (options.single)
 		threads = 1;
-	at->model = model;
-	at->index = (int)model->stage_count++;
+	*at = (struct stage_model){.model = model, .index = (int)number, .domain = domain};
 	at->capacity = shared(options.capacity, threads);
 	at->concurrency = shared(options.concurrency, threads);
 	at->batch = options.batch == 0 ? 32 : options.batch;
 	at->single = options.single;
 	options.admission = any_law(at, &options.admission_params);
-	must(weir_stage_new(domain, &options, &at->stage));
+	must(weir_stage_new(model->domains[domain].domain, &options, &at->stage));
 }
 
 static void arrive(weir_arrivals *arrivals, void *arg)
@@ -743,16 +762,12 @@ void model_open(struct model *model, uint64_t seed)
 	model->budget = 400;
 	model->leak_per_mille = chance(model, 300) ? 10 : 0;
 	model->meddlesome = chance(model, 500);
-	weir_domain *domains[MODEL_DOMAINS];
-	uint32_t threads[MODEL_DOMAINS];
-	unsigned domain_count = (unsigned)below(model, MODEL_DOMAINS) + 1;
-	unsigned stage_count = (unsigned)below(model, MODEL_STAGES) + 1;
-	for (unsigned i = 0; i < domain_count; i++)
-		domains[i] = make_domain(model, i, &threads[i]);
-	for (unsigned i = 0; i < stage_count; i++) {
-		uint64_t d = below(model, domain_count);
-		make_stage(model, domains[d], threads[d]);
-	}
+	model->domain_count = (unsigned)below(model, MODEL_DOMAINS) + 1;
+	model->stage_count = (unsigned)below(model, MODEL_STAGES) + 1;
+	for (unsigned i = 0; i < model->domain_count; i++)
+		make_domain(model, i, chance(model, 500) ? WEIR_REACTOR : WEIR_ELASTIC);
+	for (unsigned i = 0; i < model->stage_count; i++)
+		make_stage(model, i, (unsigned)below(model, model->domain_count));
 	must(weir_world_start(model->world));
 	double rate = 100 + (double)below(model, 10000);
 	weir_arrivals_start(&model->arrivals, model->world, WEIR_POISSON, rate, arrive, model);
@@ -800,13 +815,100 @@ void model_compare(struct model *model)
 {
 	reap(model);
 	for (unsigned i = 0; i < model->stage_count; i++)
-		compare_stage(model, &model->stages[i]);
+		if (model->stages[i].stage != NULL)
+			compare_stage(model, &model->stages[i]);
 	EXPECT(model, weir_world_check(model->world) == 0);
 }
 
 void model_run(struct model *model, uint64_t ns)
 {
 	weir_sim_run(model->world, weir_world_now(model->world) + ns);
+	model_compare(model);
+}
+
+/* ---- retirement ---- */
+
+/* By the model's books nothing is inside, and no ticket holds a place. */
+static void expect_empty(struct model *model, const struct stage_model *at)
+{
+	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
+		const struct books *books = &at->books[k];
+		EXPECT(model, books->offered == books->admitted + books->shed);
+		EXPECT(model, books->admitted == books->completed + books->failed + books->dropped);
+	}
+	for (int i = 0; i < MODEL_TOKENS; i++)
+		EXPECT(model, model->tokens[i].state == TOKEN_FREE || model->tokens[i].place != at->index);
+	for (int i = 0; i < MODEL_TICKETS; i++)
+		EXPECT(model, model->tickets[i].count == 0 || model->tickets[i].at != at);
+	EXPECT(model, at->started == 0 && at->inside == 0);
+}
+
+/* A stage that is being retired takes nothing, and says why. */
+static void offer_to_leaving(struct model *model, struct stage_model *to)
+{
+	struct token *token = token_make(model, 0);
+	if (token == NULL)
+		return;
+	uint64_t stopping = to->sheds[WEIR_SHED_STOPPING];
+	EXPECT(model, !offer(to, token) && to->sheds[WEIR_SHED_STOPPING] == stopping + 1);
+	token_free(token);
+}
+
+static void retire_stage(struct model *model, struct stage_model *at)
+{
+	static const uint64_t patience[] = {0, WEIR_NS_PER_MS, 10 * WEIR_NS_PER_S};
+	uint64_t patience_ns = patience[below(model, 3)];
+	weir_retire_report report = {0};
+	at->leaving = true;
+	int rc = weir_stage_retire(&at->stage, patience_ns, &report);
+	reap(model);
+	EXPECT(model, rc == 0 || rc == -ETIMEDOUT);
+	EXPECT(model, (rc == 0) == (at->stage == NULL));
+	/* Everything that is held or worked on ends within milliseconds. */
+	EXPECT(model, rc == 0 || patience_ns < 10 * WEIR_NS_PER_S);
+	model_sights.stages_retired += rc == 0;
+	model_sights.retired_too_late += rc != 0;
+	if (rc != 0) {
+		offer_to_leaving(model, at);
+		return;
+	}
+	expect_empty(model, at);
+	EXPECT(model, report.inside == 0 && report.faults == at->drops[WEIR_SHED_LEAKED]);
+	ledgers_close_of(at);
+}
+
+static void retire_domain(struct model *model, unsigned number)
+{
+	struct domain_model *domain = &model->domains[number];
+	bool used = false;
+	for (unsigned i = 0; i < model->stage_count; i++)
+		used |= model->stages[i].stage != NULL && model->stages[i].domain == number;
+	int expected = domain->kind == WEIR_REACTOR ? -ENOTSUP : used ? -EBUSY : 0;
+	EXPECT(model, weir_domain_retire(&domain->domain, 0) == expected);
+	EXPECT(model, (domain->domain == NULL) == (expected == 0));
+	model_sights.domains_retired += expected == 0;
+}
+
+static unsigned staying(const struct model *model)
+{
+	unsigned count = 0;
+	for (unsigned i = 0; i < model->stage_count; i++)
+		count += !model->stages[i].leaving;
+	return count;
+}
+
+void model_renew(struct model *model)
+{
+	struct stage_model *at = &model->stages[below(model, model->stage_count)];
+	unsigned number = (unsigned)below(model, model->domain_count);
+	if (model->domains[number].domain == NULL)
+		make_domain(model, number, WEIR_ELASTIC);
+	else if (at->stage == NULL)
+		make_stage(model, (unsigned)at->index, number);
+	else if (at->leaving || (staying(model) > 1 && chance(model, 500)))
+		retire_stage(model, at);
+	else
+		retire_domain(model, number);
 	model_compare(model);
 }
 
@@ -859,7 +961,8 @@ void model_close(struct model *model, uint64_t patience_ns)
 	weir_arrivals_stop(&model->arrivals);
 	model_compare(model);
 	for (unsigned i = 0; i < model->stage_count; i++)
-		unsettled += weir_stage_faults(model->stages[i].stage, WEIR_FAULT_UNSETTLED);
+		if (model->stages[i].stage != NULL)
+			unsettled += weir_stage_faults(model->stages[i].stage, WEIR_FAULT_UNSETTLED);
 	uint64_t held = settle_leftovers(model, &places);
 	uint64_t left = held + model->left_at_stop;
 	EXPECT(model, report.unbalanced == 0);
@@ -876,6 +979,7 @@ void model_close(struct model *model, uint64_t patience_ns)
 	model_sights.stops_too_late += rc != 0;
 	model_sights.places_cancelled_late += places;
 	for (unsigned i = 0; i < model->stage_count; i++)
-		see(&model->stages[i]);
+		if (model->stages[i].stage != NULL)
+			see(&model->stages[i]);
 	weir_world_free(&model->world);
 }

@@ -17,7 +17,7 @@
 #define MODEL_DOMAINS 3
 #define MODEL_TICKETS 8
 #define MODEL_PLACES  4 /* events of one ticket, at most */
-#define MODEL_LEDGERS 512
+#define MODEL_LEDGERS 1024
 
 struct model;
 
@@ -41,8 +41,9 @@ struct books {
 
 struct stage_model {
 	struct model *model;
-	weir_stage *stage;
+	weir_stage *stage; /* NULL: it has been retired */
 	int index;
+	unsigned domain;
 	uint32_t capacity, concurrency, batch; /* the bounds over all threads, rounded up as shares are */
 	bool single;
 	struct books books[WEIR_CLASSES];
@@ -50,6 +51,13 @@ struct stage_model {
 	unsigned inside;  /* handler calls that have not returned */
 	unsigned started; /* events started and not settled */
 	bool lenient;     /* mode or ceiling were touched */
+	bool leaving;     /* it is being retired, or has been: nobody offers to it */
+};
+
+struct domain_model {
+	weir_domain *domain; /* NULL: it has been retired */
+	weir_domain_kind kind;
+	uint32_t threads; /* among which the bounds of a stage are divided */
 };
 
 /*
@@ -57,9 +65,9 @@ struct stage_model {
  * exactly one way.
  */
 struct ledger {
-	struct stage_model *at;
-	bool retired; /* replaced: it is not told any more */
-	bool loose;   /* its no did not always count, so it is told of more than it has admitted */
+	struct stage_model *at; /* NULL: the stage has been retired */
+	bool retired;           /* replaced: it is not told any more */
+	bool loose;             /* its no did not always count, so it is told of more than it has admitted */
 	uint32_t limit;
 	uint64_t patience_ns;
 	uint64_t admitted, refunded, refused, gone, settled;
@@ -79,6 +87,8 @@ struct ticket_model {
 struct model {
 	weir_world *world;
 	weir_random random; /* the test's own, not the world's */
+	struct domain_model domains[MODEL_DOMAINS];
+	unsigned domain_count;
 	struct stage_model stages[MODEL_STAGES];
 	unsigned stage_count;
 	struct token tokens[MODEL_TOKENS];
@@ -101,6 +111,7 @@ struct model_sights {
 	uint64_t events, inlined, completed, failed, stops_in_time, stops_too_late, places_cancelled_late;
 	uint64_t spared, refunded, gone,
 		strict; /* events that a law was told of; states whose books were closed */
+	uint64_t stages_retired, retired_too_late, domains_retired;
 };
 extern struct model_sights model_sights;
 
@@ -108,6 +119,8 @@ extern struct model_sights model_sights;
 void model_open(struct model *model, uint64_t seed);
 /* Lets time pass, then compares the books. */
 void model_run(struct model *model, uint64_t ns);
+/* Between two runs: retires a stage or a domain, or makes one where one has been retired; then compares the books. */
+void model_renew(struct model *model);
 /* Stops the world at once, compares, settles what was held across the stop, compares again, frees. */
 void model_close(struct model *model, uint64_t patience_ns);
 /* All counters of all stages are the model's. */

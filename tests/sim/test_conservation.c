@@ -15,8 +15,11 @@ static void one_world(uint64_t seed)
 	uint64_t live = weir_mem_live();
 	model_open(&model, seed);
 	uint64_t rounds = weir_random_below(&model.random, 8);
-	for (uint64_t i = 0; i < rounds; i++)
+	for (uint64_t i = 0; i < rounds; i++) {
 		model_run(&model, weir_random_below(&model.random, 20 * WEIR_NS_PER_MS));
+		if (weir_random_below(&model.random, 2) == 0)
+			model_renew(&model);
+	}
 	model_close(&model, patience[weir_random_below(&model.random, 4)]);
 	if (model.broken != NULL)
 		fail_msg("WEIR_SEED=%llu: model.c:%d: not so: %s", (unsigned long long)seed,
@@ -45,10 +48,16 @@ static void expect_everything_was_seen(void)
 	assert_true(model_sights.places_cancelled_late > 20);
 	assert_true(model_sights.spared > 200 && model_sights.refunded > 200 && model_sights.gone > 200);
 	assert_true(model_sights.strict > 200);
+	assert_true(model_sights.stages_retired > 200 && model_sights.retired_too_late > 100 &&
+		    model_sights.domains_retired > 20);
 	print_message("%llu events admitted, %llu of them run at once; %llu stops in time, %llu too late\n",
 		      (unsigned long long)model_sights.events, (unsigned long long)model_sights.inlined,
 		      (unsigned long long)model_sights.stops_in_time,
 		      (unsigned long long)model_sights.stops_too_late);
+	print_message("%llu stages and %llu domains retired, %llu stages not in time\n",
+		      (unsigned long long)model_sights.stages_retired,
+		      (unsigned long long)model_sights.domains_retired,
+		      (unsigned long long)model_sights.retired_too_late);
 }
 
 static void books_balance_in_random_worlds(void **state)

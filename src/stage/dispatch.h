@@ -83,7 +83,7 @@ void weir_settle(weir_thread *self, weir_event *event, weir_outcome outcome, uin
 /* Makes an event that was just admitted HELD, as if a handler had begun and held it. */
 void weir_dispatch_held(weir_thread *self, weir_lane *lane, weir_event *event, uint64_t now_ns);
 
-/* ---- offer.c ---- */
+/* ---- why.c ---- */
 
 /* Forgets why this thread's last offer was shed, because the thread leaves a section (grace.h). */
 void weir_offer_forget(void);

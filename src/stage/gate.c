@@ -128,7 +128,7 @@ static void install_locked(weir_stage *stage, weir_gate *gate)
 		put_away_locked(stage, old);
 	stage->ticks.last_ns = now_ns;
 	if (law != NULL && law->tick != NULL)
-		weir_control_begin_locked(stage, law->wants_quantiles);
+		weir_tick_begin_locked(stage, law->wants_quantiles);
 	stage->ticks.at_ns = now_ns + (law != NULL ? law->tick_ns : 0);
 	stage->ticks.unreachable = stage->ticks.notify = 0;
 	weir_turn_terms(stage);

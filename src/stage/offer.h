@@ -47,6 +47,11 @@ static inline weir_verdict weir_offer_admitted(void)
 	return WEIR_ADMITTED;
 }
 
+/* ---- why.c ---- */
+
+/* Records a shed and its reason for weir_why_shed. */
+void weir_offer_remember(const weir_attempt *offer, weir_verdict why);
+
 /* ---- offer.c ---- */
 
 /* Counts a fault and records it as the reason; false. */

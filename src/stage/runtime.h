@@ -7,12 +7,14 @@
  *
  *	offer.h      the steps of every offer: admission, places, counting
  *	offer.c      one event: run at once or queue    offer_many.c offer_wait.c reserve.c   the other forms
+ *	why.c        why the last one was shed
  *	lane.c       a stage's queue on one thread: places, pushing, waking, taking out a batch
  *	turn.c       whose turn it is among stages, and the backlog of a pool    pool_load.c  its offered load
  *	dispatch.c   handler calls (frames) and settling
  *	reactor.c    a reactor thread: its turn           elastic.c  a pool thread, and the pool's size
  *	gate.c       laws in force and their settings     pressure.c  what others ask to be shed
- *	control.c    ticks: admission, pool and batch laws    monitor.c resources.c  memory, processor, loops
+ *	control.c    the controller     tick.c   ticks of admission, pool and batch laws
+ *	monitor.c resources.c   memory, processor, loops
  *	drain.c      stopping without loss                sim.c      the virtual world
  *	retire.c     stages and pools that end before the world      grace.c  when memory may be freed
  *	stage.c domain.c world.c   making and freeing     inspect.c dump.c trace.c   looking inside

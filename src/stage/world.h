@@ -127,6 +127,16 @@ uint64_t weir_world_in_flight(weir_world *world);
 /* Sleeps, a little longer each time, from *nap_ns up to 1 ms; false: the time is up. */
 bool weir_nap(uint64_t *nap_ns, uint64_t until_ns);
 
+/* ---- tick.c ---- */
+
+/* Runs the laws of the domain or the stage that are due; returns when the next one is, UINT64_MAX: never. */
+uint64_t weir_tick_domain_locked(weir_domain *domain, uint64_t now_ns);
+uint64_t weir_tick_stage_locked(weir_stage *stage, uint64_t now_ns);
+/* Starts the stage's next sample at this moment. Under control_lock. */
+void weir_tick_begin_locked(weir_stage *stage, bool quantiles);
+/* What a class has counted since the start, as a sample. */
+void weir_tick_sum(weir_stage *stage, unsigned klass, weir_class_sample *ret_total);
+
 /* ---- control.c ---- */
 
 int weir_control_start(weir_world *world);
@@ -134,8 +144,6 @@ void weir_control_stop(weir_world *world);
 void weir_control_resume(weir_world *world);
 /* Makes the controller look at once, even if it is paused. Under control_lock. */
 void weir_control_wake_locked(weir_world *world);
-/* Starts the stage's next sample at this moment. Under control_lock. */
-void weir_control_begin_locked(weir_stage *stage, bool quantiles);
 /* Runs the laws that are due; returns when the next one is, UINT64_MAX: never. Under control_lock. */
 uint64_t weir_control_tick(weir_world *world, uint64_t now_ns);
 /* Whether a tick has left callbacks to call, under control_lock; and calling them, without it. */

@@ -2,48 +2,117 @@
 #include "sentry/balance.h"
 
 #include <errno.h>
+#include <string.h>
 
+#include "base/bytes.h"
 #include "base/error.h"
 
 /* ---- the list ---- */
 
 int weir_fleet_init(weir_fleet *fleet)
 {
-	atomic_init(&fleet->resting, false);
-	atomic_init(&fleet->count, 0);
-	atomic_init(&fleet->panics, 0);
-	fleet->errors = NULL;
+	weir_clear(fleet, sizeof(*fleet));
+	atomic_init(&fleet->nobody.shared.retired, true);
+	for (uint32_t i = 0; i < WEIR_FLEET_MOST; i++)
+		atomic_init(&fleet->backend[i], &fleet->nobody);
 	return -pthread_mutex_init(&fleet->lock, NULL);
 }
 
 void weir_fleet_fini(weir_fleet *fleet)
 {
 	for (uint32_t i = 0; i < weir_fleet_count(fleet); i++)
-		weir_origin_free(weir_fleet_at(fleet, i));
+		weir_origin_free(fleet->owned[i]);
 	atomic_store(&fleet->count, 0);
 	pthread_mutex_destroy(&fleet->lock);
-}
-
-int weir_fleet_add(weir_fleet *fleet, weir_origin *backend)
-{
-	int error = 0;
-	pthread_mutex_lock(&fleet->lock);
-	uint32_t count = weir_fleet_count(fleet);
-	if (count == WEIR_FLEET_MOST) {
-		error = weir_error_set(-ENOSPC, "fleet: more than %d backends", WEIR_FLEET_MOST);
-	} else {
-		backend->index = count;
-		atomic_store_explicit(&fleet->backend[count], backend, memory_order_relaxed);
-		/* A thread that sees the count also sees the backend. */
-		atomic_store_explicit(&fleet->count, count + 1, memory_order_release);
-	}
-	pthread_mutex_unlock(&fleet->lock);
-	return error;
 }
 
 static bool retired(const weir_origin *backend)
 {
 	return atomic_load_explicit(&backend->shared.retired, memory_order_relaxed);
+}
+
+static weir_origin *find_locked(const weir_fleet *fleet, const char *name)
+{
+	for (uint32_t i = 0; i < weir_fleet_count(fleet); i++) {
+		weir_origin *backend = weir_fleet_at(fleet, i);
+		if (backend != &fleet->nobody && strcmp(backend->name, name) == 0)
+			return backend;
+	}
+	return NULL;
+}
+
+static int add_locked(weir_fleet *fleet, weir_origin *backend)
+{
+	uint32_t at = 0;
+	if (find_locked(fleet, backend->name) != NULL)
+		return weir_error_set(-EEXIST, "backend '%s': there is one already", backend->name);
+	while (at < WEIR_FLEET_MOST && fleet->owned[at] != NULL)
+		at++;
+	if (at == WEIR_FLEET_MOST)
+		return weir_error_set(-ENOSPC, "fleet: more than %d backends", WEIR_FLEET_MOST);
+	backend->index = at;
+	fleet->owned[at] = backend;
+	atomic_store_explicit(&fleet->backend[at], backend, memory_order_release);
+	if (at == weir_fleet_count(fleet))
+		atomic_store_explicit(&fleet->count, at + 1, memory_order_release);
+	return 0;
+}
+
+int weir_fleet_add(weir_fleet *fleet, weir_origin *backend)
+{
+	pthread_mutex_lock(&fleet->lock);
+	int error = add_locked(fleet, backend);
+	pthread_mutex_unlock(&fleet->lock);
+	return error;
+}
+
+weir_origin *weir_fleet_retire(weir_fleet *fleet, const char *name)
+{
+	pthread_mutex_lock(&fleet->lock);
+	weir_origin *backend = find_locked(fleet, name);
+	if (backend != NULL) {
+		atomic_store_explicit(&backend->shared.retired, true, memory_order_relaxed);
+		atomic_store_explicit(&fleet->backend[backend->index], &fleet->nobody, memory_order_release);
+		fleet->leaving++;
+	}
+	pthread_mutex_unlock(&fleet->lock);
+	return backend;
+}
+
+/* A thread that still sees the old count finds nobody in what is behind the new one. */
+void weir_fleet_remove(weir_fleet *fleet, weir_origin *backend)
+{
+	pthread_mutex_lock(&fleet->lock);
+	uint32_t count = weir_fleet_count(fleet);
+	fleet->owned[backend->index] = NULL;
+	fleet->leaving--;
+	while (count > 0 && fleet->owned[count - 1] == NULL)
+		count--;
+	atomic_store_explicit(&fleet->count, count, memory_order_release);
+	backend->removed = true;
+	bool pinned = backend->pins != 0;
+	pthread_mutex_unlock(&fleet->lock);
+	if (!pinned)
+		weir_origin_free(backend);
+}
+
+weir_origin *weir_fleet_pin(weir_fleet *fleet, uint32_t index)
+{
+	pthread_mutex_lock(&fleet->lock);
+	weir_origin *backend = fleet->owned[index];
+	if (backend != NULL)
+		backend->pins++;
+	pthread_mutex_unlock(&fleet->lock);
+	return backend;
+}
+
+void weir_fleet_unpin(weir_fleet *fleet, weir_origin *backend)
+{
+	pthread_mutex_lock(&fleet->lock);
+	bool last = --backend->pins == 0 && backend->removed;
+	pthread_mutex_unlock(&fleet->lock);
+	if (last)
+		weir_origin_free(backend);
 }
 
 static bool healthy(const weir_origin *backend, uint64_t now_ns)

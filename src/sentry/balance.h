@@ -13,8 +13,12 @@
  * (panic): a check that is wrong about all of them, or a fault that they share, must not turn a bad service
  * into none.
  *
- * Threads: additions are under the lock; any thread may read the list. Backends stay until the fleet is
- * freed; a retired one is not chosen again.
+ * Slots. A backend has one slot for as long as it is owned. Threads choose from `backend`, without a lock. One
+ * that is retired is taken out of there at once, and keeps its slot until whoever retired it says that no
+ * thread knows it any more (weir_fleet_remove; sentry.c has the way there). Then the slot is free for another.
+ *
+ * Threads: additions and removals are under the lock; any thread may read the list. A pointer from there is
+ * good until the thread's turn ends. Other threads than reactors pin what they look at, or hold the lock.
  */
 
 #include <weir/random.h>
@@ -22,12 +26,16 @@
 #include "log/log.h"
 #include "sentry/origin.h"
 
-#define WEIR_FLEET_MOST 256
+/* Twice what one configuration may have: a reload adds its servers before it retires the others. */
+#define WEIR_FLEET_MOST 512
 
 typedef struct weir_fleet {
-	_Atomic(weir_origin *) backend[WEIR_FLEET_MOST];
-	_Atomic uint32_t count;
-	pthread_mutex_t lock; /* for ejections and additions */
+	_Atomic(weir_origin *) backend[WEIR_FLEET_MOST]; /* what threads choose from */
+	_Atomic uint32_t count;                          /* slots up to the last that is owned */
+	weir_origin nobody;                              /* stands where none can be chosen: is retired */
+	pthread_mutex_t lock;                            /* for ejections, additions and removals */
+	weir_origin *owned[WEIR_FLEET_MOST];             /* under the lock; NULL: the slot is free */
+	uint32_t leaving;                                /* under the lock: retired, not yet removed */
 	_Atomic uint64_t panics;
 	weir_errors *errors;  /* hears of ejections and returns; set before the first call; may be NULL */
 	_Atomic bool resting; /* no more requests will come, so nothing is checked or resolved */
@@ -36,8 +44,18 @@ typedef struct weir_fleet {
 int weir_fleet_init(weir_fleet *fleet);
 /* Frees the backends; none may have a call. */
 void weir_fleet_fini(weir_fleet *fleet);
-/* Takes ownership of the backend. -ENOSPC: the fleet is full, and the backend is still the caller's. */
+/*
+ * Takes ownership of the backend. -EEXIST: there is one of its name that is not retired; -ENOSPC: the fleet is
+ * full. Then the backend is still the caller's.
+ */
 int weir_fleet_add(weir_fleet *fleet, weir_origin *backend);
+/* Retires the one of that name: no turn that begins after this finds it. NULL: there is none. */
+weir_origin *weir_fleet_retire(weir_fleet *fleet, const char *name);
+/* Frees a retired one, which only those may know that have pinned it. */
+void weir_fleet_remove(weir_fleet *fleet, weir_origin *backend);
+/* The backend in a slot, which is not freed before it is unpinned; NULL: the slot is free. Not on reactors. */
+weir_origin *weir_fleet_pin(weir_fleet *fleet, uint32_t index);
+void weir_fleet_unpin(weir_fleet *fleet, weir_origin *backend);
 
 static inline uint32_t weir_fleet_count(const weir_fleet *fleet)
 {
@@ -46,7 +64,7 @@ static inline uint32_t weir_fleet_count(const weir_fleet *fleet)
 
 static inline weir_origin *weir_fleet_at(const weir_fleet *fleet, uint32_t index)
 {
-	return atomic_load_explicit(&fleet->backend[index], memory_order_relaxed);
+	return atomic_load_explicit(&fleet->backend[index], memory_order_acquire);
 }
 
 /*

@@ -120,18 +120,18 @@ static void begin_check(check *c)
 
 /* ---- all checks ---- */
 
-static check *check_of(weir_health *health, uint32_t index)
+static check *check_of(weir_health *health, weir_origin *backend)
 {
-	check *c = health->checks[index];
+	check *c = health->checks[backend->index];
 	if (c != NULL)
 		return c;
 	c = weir_mem_zalloc(sizeof(*c));
 	if (c == NULL)
 		return NULL;
 	c->health = health;
-	c->backend = weir_fleet_at(weir_upstream_fleet(health->upstream), index);
+	c->backend = backend;
 	weir_timer_init(&c->timer, check_is_late, c);
-	return health->checks[index] = c;
+	return health->checks[backend->index] = c;
 }
 
 static void next_round(weir_timer *timer, void *arg)
@@ -140,8 +140,9 @@ static void next_round(weir_timer *timer, void *arg)
 	weir_loop *loop = weir_upstream_loop(health->upstream);
 	const weir_fleet *fleet = weir_upstream_fleet(health->upstream);
 	for (uint32_t i = 0; i < weir_fleet_count(fleet) && !atomic_load(&fleet->resting); i++) {
-		check *c = check_of(health, i);
-		if (c != NULL && !c->busy && !atomic_load(&c->backend->shared.retired))
+		weir_origin *backend = weir_fleet_at(fleet, i);
+		check *c = atomic_load(&backend->shared.retired) ? NULL : check_of(health, backend);
+		if (c != NULL && !c->busy)
 			begin_check(c);
 	}
 	weir_timer_start(loop, timer, weir_loop_time(loop) + health->options.interval_ns);
@@ -189,6 +190,17 @@ int weir_health_start(weir_health *health, weir_upstream *upstream)
 	return 0;
 }
 
+void weir_health_forget(weir_health *health, uint32_t index)
+{
+	check *c = health->checks[index];
+	health->checks[index] = NULL;
+	if (c == NULL)
+		return;
+	weir_timer_stop(&c->timer);
+	weir_call_abort(&c->call);
+	weir_mem_free(c);
+}
+
 void weir_health_stop(weir_health *health)
 {
 	if (health->upstream == NULL)
@@ -196,22 +208,14 @@ void weir_health_stop(weir_health *health)
 	weir_loop_remove_ending(&health->ending);
 	weir_timer_stop(&health->timer);
 	health->upstream = NULL;
-	for (uint32_t i = 0; i < WEIR_FLEET_MOST; i++) {
-		check *c = health->checks[i];
-		if (c == NULL)
-			continue;
-		weir_timer_stop(&c->timer);
-		weir_call_abort(&c->call);
-		c->busy = false;
-	}
+	for (uint32_t i = 0; i < WEIR_FLEET_MOST; i++)
+		weir_health_forget(health, i);
 }
 
 void weir_health_free(weir_health *health)
 {
 	if (health == NULL)
 		return;
-	for (uint32_t i = 0; i < WEIR_FLEET_MOST; i++)
-		weir_mem_free(health->checks[i]);
 	weir_mem_free(health->path);
 	weir_mem_free(health);
 }

@@ -31,6 +31,8 @@ typedef struct weir_health weir_health;
 int weir_health_new(const weir_health_options *options, weir_health **ret_health);
 /* The first round starts at once. */
 int weir_health_start(weir_health *health, weir_upstream *upstream);
+/* Forgets a backend that leaves the fleet, by its slot: a check in progress is aborted. */
+void weir_health_forget(weir_health *health, uint32_t index);
 /* No more checks; those in progress are aborted. */
 void weir_health_stop(weir_health *health);
 /* Only if it was never started, was stopped, or its loop has ended. */

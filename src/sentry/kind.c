@@ -511,10 +511,9 @@ static int prepare(void *arg, const weir_config *config, const weir_route_view *
 		if (failed == -ENOSPC)
 			return weir_error_set(
 				failed,
-				"backend \"%s\": more than %u servers since the start, those that "
-				"were removed included; a restart or a successor (SIGUSR2) begins "
-				"anew",
-				b->head.title, SERVERS_MAX);
+				"backend \"%s\": more than %u servers, those included that were "
+				"removed and still have requests to finish",
+				b->head.title, WEIR_FLEET_MOST);
 		if (failed != 0 && failed != -EEXIST)
 			return failed;
 	}
@@ -540,8 +539,8 @@ static void apply(void *arg, const weir_config *config, const weir_route_view *r
 		weir_bound_set(t->bound->bound, b->concurrency);
 	for (uint32_t i = 0; i < weir_sentry_backends(t->sentry); i++) {
 		weir_sentry_backend_stats stats;
-		weir_sentry_read_backend(t->sentry, i, 0, &stats);
-		if (stats.state != WEIR_BACKEND_RETIRED && !has_server(b, stats.name))
+		if (weir_sentry_read_backend(t->sentry, i, 0, &stats) &&
+		    stats.state != WEIR_BACKEND_RETIRED && !has_server(b, stats.name))
 			weir_sentry_retire(t->sentry, stats.name);
 	}
 }
@@ -577,6 +576,7 @@ typedef struct server_counts {
 	uint64_t in_flight, connections, idle, requests, failures, ejections, connects, reused, checks,
 		checks_failed, latency_ns;
 	double weight;
+	char name[WEIR_ORIGIN_NAME]; /* the address */
 } server_counts;
 
 #define SERVER(field, is, tells)                                                \
@@ -610,22 +610,25 @@ static size_t member_count(const void *arg)
 static bool read_member(const void *arg, size_t at, uint64_t now_ns, void *ret_values)
 {
 	const thing *t = arg;
+	server_counts *values = ret_values;
 	weir_sentry_backend_stats stats;
-	weir_sentry_read_backend(t->sentry, (uint32_t)at, now_ns, &stats);
-	*(server_counts *)ret_values = (server_counts){.address = stats.name,
-						       .state = weir_sentry_state_name(stats.state),
-						       .in_flight = stats.in_flight,
-						       .connections = stats.open,
-						       .idle = stats.idle,
-						       .requests = stats.calls,
-						       .failures = stats.failures,
-						       .ejections = stats.ejections,
-						       .connects = stats.connects,
-						       .reused = stats.reused,
-						       .checks = stats.checks,
-						       .checks_failed = stats.checks_failed,
-						       .latency_ns = stats.latency_ns,
-						       .weight = stats.weight};
+	if (!weir_sentry_read_backend(t->sentry, (uint32_t)at, now_ns, &stats))
+		return false;
+	*values = (server_counts){.address = values->name,
+				  .state = weir_sentry_state_name(stats.state),
+				  .in_flight = stats.in_flight,
+				  .connections = stats.open,
+				  .idle = stats.idle,
+				  .requests = stats.calls,
+				  .failures = stats.failures,
+				  .ejections = stats.ejections,
+				  .connects = stats.connects,
+				  .reused = stats.reused,
+				  .checks = stats.checks,
+				  .checks_failed = stats.checks_failed,
+				  .latency_ns = stats.latency_ns,
+				  .weight = stats.weight};
+	memcpy(values->name, stats.name, sizeof(values->name));
 	return true;
 }
 

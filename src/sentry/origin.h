@@ -23,8 +23,10 @@
 #include <stdatomic.h>
 #include <sys/socket.h>
 #include <weir/http.h>
+#include <weir/loop.h>
 
 #define WEIR_ORIGIN_ADDRESSES 8
+#define WEIR_ORIGIN_NAME      256 /* bytes of "host:port", with its end */
 
 /* The Host field that is sent to a backend. */
 typedef enum weir_host_policy {
@@ -63,7 +65,18 @@ typedef struct weir_origin {
 	size_t note_length;
 	bool secure, numeric; /* numeric: need not be resolved again */
 	weir_origin_options options;
-	uint32_t index; /* in its fleet */
+	uint32_t index; /* its slot in its fleet */
+
+	/* under the fleet's lock */
+	uint32_t pins; /* threads that look at it */
+	bool removed;  /* the last of them frees it */
+
+	/* retired: its way through the threads that may know it (sentry.c) */
+	struct {
+		weir_post post;
+		struct weir_sentry *sentry;
+		uint32_t thread; /* the one that is asked */
+	} leave;
 
 	struct {
 		pthread_mutex_t lock;

@@ -245,13 +245,17 @@ static weir_proxy_thread *make_thread(weir_proxy *proxy, uint16_t home)
 	return thread;
 }
 
+static weir_proxy_thread *thread_at(const weir_proxy *proxy, uint16_t home)
+{
+	return home < WEIR_THREADS_MAX ? atomic_load_explicit(&proxy->threads[home], memory_order_relaxed)
+				       : NULL;
+}
+
 static weir_proxy_thread *this_thread(weir_proxy *proxy)
 {
 	uint16_t home = weir_thread_home();
-	if (home >= WEIR_THREADS_MAX)
-		return NULL;
-	weir_proxy_thread *thread = atomic_load_explicit(&proxy->threads[home], memory_order_relaxed);
-	return thread != NULL ? thread : make_thread(proxy, home);
+	weir_proxy_thread *thread = thread_at(proxy, home);
+	return thread != NULL || home >= WEIR_THREADS_MAX ? thread : make_thread(proxy, home);
 }
 
 void weir_proxy_handle(weir_stage *stage, weir_event **events, size_t count, void *arg)
@@ -316,6 +320,15 @@ bool weir_proxy_end(weir_proxy *proxy)
 		weir_loop_post(weir_upstream_loop(thread->upstream), &thread->end_post);
 	}
 	return done;
+}
+
+void weir_proxy_leave(weir_proxy *proxy, uint32_t backend, void (*gone)(void *arg), void *arg)
+{
+	const weir_proxy_thread *thread = thread_at(proxy, weir_thread_home());
+	if (thread != NULL)
+		weir_upstream_leave(thread->upstream, backend, gone, arg);
+	else
+		gone(arg);
 }
 
 void weir_proxy_free(weir_proxy *proxy)

@@ -76,6 +76,8 @@ int weir_proxy_new(const weir_proxy_options *options, weir_proxy **ret_proxy);
  * call again.
  */
 bool weir_proxy_end(weir_proxy *proxy);
+/* On a reactor thread: its connections to a backend that gets no more calls end (weir_upstream_leave). */
+void weir_proxy_leave(weir_proxy *proxy, uint32_t backend, void (*gone)(void *arg), void *arg);
 /* Once no thread uses it any more: it has ended, or the world has stopped. */
 void weir_proxy_free(weir_proxy *proxy);
 /* weir_stage_options.handle; its arg is the proxy. */

@@ -91,9 +91,12 @@ static void resolve_all(const weir_resolver *resolver)
 {
 	for (uint32_t i = 0; i < weir_fleet_count(resolver->fleet) && !atomic_load(&resolver->fleet->resting);
 	     i++) {
-		weir_origin *backend = weir_fleet_at(resolver->fleet, i);
-		if (!backend->numeric)
+		weir_origin *backend = weir_fleet_pin(resolver->fleet, i);
+		if (backend == NULL)
+			continue;
+		if (!backend->numeric && !atomic_load(&backend->shared.retired))
 			weir_origin_resolve(backend);
+		weir_fleet_unpin(resolver->fleet, backend);
 	}
 }
 
@@ -124,10 +127,10 @@ static void *run(void *arg)
 	return NULL;
 }
 
-static bool has_names(const weir_fleet *fleet)
+static bool has_names_locked(const weir_fleet *fleet)
 {
 	for (uint32_t i = 0; i < weir_fleet_count(fleet); i++)
-		if (!weir_fleet_at(fleet, i)->numeric)
+		if (fleet->owned[i] != NULL && !fleet->owned[i]->numeric)
 			return true;
 	return false;
 }
@@ -148,9 +151,9 @@ static int start(weir_resolver *resolver)
 	return -error;
 }
 
-int weir_resolver_new(weir_fleet *fleet, uint64_t every_ns, weir_resolver **ret_resolver)
+int weir_resolver_new_locked(weir_fleet *fleet, uint64_t every_ns, weir_resolver **ret_resolver)
 {
-	if (!has_names(fleet)) {
+	if (!has_names_locked(fleet)) {
 		*ret_resolver = NULL;
 		return 0;
 	}

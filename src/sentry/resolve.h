@@ -13,8 +13,8 @@
 
 typedef struct weir_resolver weir_resolver;
 
-/* every_ns 0: 30 s. *ret_resolver is NULL if there is nothing to resolve. */
-int weir_resolver_new(weir_fleet *fleet, uint64_t every_ns, weir_resolver **ret_resolver);
+/* every_ns 0: 30 s. *ret_resolver is NULL if there is nothing to resolve. The caller holds the fleet's lock. */
+int weir_resolver_new_locked(weir_fleet *fleet, uint64_t every_ns, weir_resolver **ret_resolver);
 void weir_resolver_free(weir_resolver *resolver);
 
 #endif

@@ -2,11 +2,12 @@
 #include "sentry/sentry.h"
 
 #include <errno.h>
-#include <string.h>
+#include <stdio.h>
 #include <weir/loop.h>
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "loop/loop.h"
 #include "sentry/resolve.h"
 
 #define CAPACITY   1024
@@ -128,7 +129,7 @@ static int start_resolver(weir_sentry *sentry)
 	int error = 0;
 	pthread_mutex_lock(&sentry->fleet.lock);
 	if (sentry->started && sentry->resolver == NULL)
-		error = weir_resolver_new(&sentry->fleet, sentry->resolve_ns, &sentry->resolver);
+		error = weir_resolver_new_locked(&sentry->fleet, sentry->resolve_ns, &sentry->resolver);
 	pthread_mutex_unlock(&sentry->fleet.lock);
 	return error;
 }
@@ -168,7 +169,23 @@ bool weir_sentry_end(weir_sentry *sentry)
 		}
 		return false;
 	}
-	return weir_proxy_end(sentry->proxy);
+	if (!weir_proxy_end(sentry->proxy))
+		return false;
+	pthread_mutex_lock(&sentry->fleet.lock);
+	uint32_t leaving = sentry->fleet.leaving;
+	pthread_mutex_unlock(&sentry->fleet.lock);
+	return leaving == 0;
+}
+
+/* What leaves, and waits for its turn on a loop that has ended. */
+static void call_back(weir_sentry *sentry)
+{
+	for (uint32_t i = 0; i < weir_fleet_count(&sentry->fleet); i++) {
+		const weir_origin *backend = sentry->fleet.owned[i];
+		if (backend != NULL && backend->leave.sentry != NULL)
+			weir_loop_unpost(weir_domain_loop(sentry->domain, backend->leave.thread),
+					 &backend->leave.post);
+	}
 }
 
 void weir_sentry_free(weir_sentry **where)
@@ -177,6 +194,7 @@ void weir_sentry_free(weir_sentry **where)
 	if (sentry == NULL)
 		return;
 	*where = NULL;
+	call_back(sentry);
 	weir_resolver_free(sentry->resolver);
 	weir_health_free(sentry->health);
 	weir_proxy_free(sentry->proxy);
@@ -191,43 +209,60 @@ weir_stage *weir_sentry_stage(const weir_sentry *sentry)
 	return sentry->stage;
 }
 
-static weir_origin *find(const weir_sentry *sentry, const char *name)
-{
-	for (uint32_t i = 0; i < weir_fleet_count(&sentry->fleet); i++) {
-		weir_origin *backend = weir_fleet_at(&sentry->fleet, i);
-		if (strcmp(backend->name, name) == 0)
-			return backend;
-	}
-	return NULL;
-}
-
-static int revive(weir_origin *backend)
-{
-	bool retired = true;
-	if (atomic_compare_exchange_strong(&backend->shared.retired, &retired, false))
-		return 0;
-	return weir_error_set(-EEXIST, "backend '%s': there is one already", backend->name);
-}
-
 int weir_sentry_add(weir_sentry *sentry, const weir_origin_options *options)
 {
 	weir_origin *backend;
 	int error = weir_origin_new(options, &backend);
 	if (error != 0)
 		return error;
-	weir_origin *same = find(sentry, backend->name);
-	error = same != NULL ? revive(same) : weir_fleet_add(&sentry->fleet, backend);
-	if (error != 0 || same != NULL)
+	error = weir_fleet_add(&sentry->fleet, backend);
+	if (error != 0) {
 		weir_origin_free(backend);
-	return error == 0 ? start_resolver(sentry) : error;
+		return error;
+	}
+	return start_resolver(sentry);
+}
+
+/*
+ * A retired backend visits the reactor threads, one after the other. None chooses it any more, but each may
+ * have chosen it before, and may have connections to it. It goes on when a thread has none left. When it has
+ * been everywhere, nobody knows it, and it is freed. The way needs no memory, so it cannot fail.
+ */
+static void visit_thread(weir_origin *backend)
+{
+	weir_sentry *sentry = backend->leave.sentry;
+	weir_loop *loop = weir_domain_loop(sentry->domain, backend->leave.thread);
+	if (loop != NULL)
+		weir_loop_post(loop, &backend->leave.post);
+	else
+		weir_fleet_remove(&sentry->fleet, backend);
+}
+
+static void go_on(void *arg)
+{
+	weir_origin *backend = arg;
+	backend->leave.thread++;
+	visit_thread(backend);
+}
+
+static void visit(weir_post *post, void *arg)
+{
+	weir_origin *backend = arg;
+	weir_sentry *sentry = backend->leave.sentry;
+	/* Health is checked on the first thread. */
+	if (backend->leave.thread == 0 && sentry->health != NULL)
+		weir_health_forget(sentry->health, backend->index);
+	weir_proxy_leave(sentry->proxy, backend->index, go_on, backend);
 }
 
 int weir_sentry_retire(weir_sentry *sentry, const char *name)
 {
-	weir_origin *backend = find(sentry, name);
+	weir_origin *backend = weir_fleet_retire(&sentry->fleet, name);
 	if (backend == NULL)
 		return weir_error_set(-ENOENT, "backend '%s': there is none of that name", name);
-	atomic_store(&backend->shared.retired, true);
+	backend->leave.post = (weir_post){.run = visit, .arg = backend};
+	backend->leave.sentry = sentry;
+	visit_thread(backend);
 	return 0;
 }
 
@@ -260,14 +295,15 @@ static weir_sentry_state state_of(const weir_origin *backend, uint64_t now_ns)
 	return weir_origin_weight(backend, now_ns) < 1 ? WEIR_BACKEND_SLOW : WEIR_BACKEND_UP;
 }
 
-void weir_sentry_read_backend(const weir_sentry *sentry, uint32_t index, uint64_t now_ns,
+bool weir_sentry_read_backend(weir_sentry *sentry, uint32_t index, uint64_t now_ns,
 			      weir_sentry_backend_stats *ret_stats)
 {
-	const weir_origin *backend = weir_fleet_at(&sentry->fleet, index);
+	weir_origin *backend = weir_fleet_pin(&sentry->fleet, index);
 	weir_upstream_counts counts;
+	if (backend == NULL)
+		return false;
 	weir_proxy_read_counts(sentry->proxy, index, &counts);
 	*ret_stats = (weir_sentry_backend_stats){
-		.name = backend->name,
 		.state = atomic_load(&sentry->fleet.resting) ? WEIR_BACKEND_RETIRED
 							     : state_of(backend, now_ns),
 		.weight = weir_origin_weight(backend, now_ns),
@@ -282,6 +318,9 @@ void weir_sentry_read_backend(const weir_sentry *sentry, uint32_t index, uint64_
 		.ejections = atomic_load(&backend->shared.ejections),
 		.checks = atomic_load(&backend->shared.checks),
 		.checks_failed = atomic_load(&backend->shared.checks_failed)};
+	snprintf(ret_stats->name, sizeof(ret_stats->name), "%s", backend->name);
+	weir_fleet_unpin(&sentry->fleet, backend);
+	return true;
 }
 
 void weir_sentry_read_stats(const weir_sentry *sentry, weir_proxy_stats *ret_stats, uint64_t *ret_panics)

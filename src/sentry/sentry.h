@@ -18,8 +18,8 @@
  * (weir_stage_admission, _mode, _report, _save ...) work on it.
  *
  * Backends may be added and retired while the world runs. A retired one gets no new requests, and finishes
- * those in progress. It stays in memory, and in the stats, until the sentry is freed. There are at most
- * WEIR_FLEET_MOST, including retired ones.
+ * those in progress. Then it is freed. There are at most WEIR_FLEET_MOST, including those that still have
+ * requests to finish.
  *
  * Threads: new, start and free by one thread, not a reactor; add, retire and the stats by any that is not a
  * reactor.
@@ -73,7 +73,7 @@ typedef enum weir_sentry_state {
 const char *weir_sentry_state_name(weir_sentry_state state);
 
 typedef struct weir_sentry_backend_stats {
-	const char *name; /* lives as long as the sentry */
+	char name[WEIR_ORIGIN_NAME];
 	weir_sentry_state state;
 	double weight;
 	uint32_t in_flight, open, idle;
@@ -95,9 +95,9 @@ bool weir_sentry_end(weir_sentry *sentry);
 void weir_sentry_free(weir_sentry **sentry);
 
 weir_stage *weir_sentry_stage(const weir_sentry *sentry);
-/* -EEXIST: there is one with the same host and port. A retired one is taken back as it was. */
+/* -EEXIST: there is one with the same host and port; -ENOSPC: there are too many. */
 int weir_sentry_add(weir_sentry *sentry, const weir_origin_options *backend);
-/* name: "host:port" as in its URL. -ENOENT. */
+/* name: "host:port" as in its URL. -ENOENT: there is none, or it is retired already. */
 int weir_sentry_retire(weir_sentry *sentry, const char *name);
 /*
  * Called when no route leads here any more, or one does again. While it rests, nothing is checked or
@@ -106,8 +106,10 @@ int weir_sentry_retire(weir_sentry *sentry, const char *name);
  */
 void weir_sentry_rest(weir_sentry *sentry, bool resting);
 
+/* Indices of backends are below this. */
 uint32_t weir_sentry_backends(const weir_sentry *sentry);
-void weir_sentry_read_backend(const weir_sentry *sentry, uint32_t index, uint64_t now_ns,
+/* False: there is none with that index, now. */
+bool weir_sentry_read_backend(weir_sentry *sentry, uint32_t index, uint64_t now_ns,
 			      weir_sentry_backend_stats *ret_stats);
 void weir_sentry_read_stats(const weir_sentry *sentry, weir_proxy_stats *ret_stats, uint64_t *ret_panics);
 

@@ -110,6 +110,35 @@ bool weir_upstream_let_go(weir_upstream *upstream)
 	return upstream->open == 0;
 }
 
+void weir_upstream_is_left(weir_upstream_lane *lane)
+{
+	if (lane->gone == NULL || atomic_load_explicit(&lane->counts.open, memory_order_relaxed) != 0)
+		return;
+	void (*gone)(void *arg) = lane->gone;
+	lane->backend = NULL;
+	lane->gone = NULL;
+	/* The slot's next backend begins to count anew. Others may be reading. */
+#define CLEAR(name) atomic_store_explicit(&lane->counts.name, 0, memory_order_relaxed)
+	CLEAR(calls);
+	CLEAR(failures);
+	CLEAR(connects);
+	CLEAR(reused);
+#undef CLEAR
+	gone(lane->gone_arg);
+}
+
+void weir_upstream_leave(weir_upstream *upstream, uint32_t backend, void (*gone)(void *arg), void *arg)
+{
+	weir_upstream_lane *lane = &upstream->lanes[backend];
+	lane->gone = gone;
+	lane->gone_arg = arg;
+	for (weir_upstream_conn *conn; (conn = lane->newest) != NULL;) {
+		weir_upstream_take_idle(conn);
+		weir_upstream_cut(conn, 0);
+	}
+	weir_upstream_is_left(lane);
+}
+
 uint32_t weir_upstream_open(const weir_upstream *upstream)
 {
 	return upstream->open;

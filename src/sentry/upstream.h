@@ -172,6 +172,11 @@ int weir_upstream_new(weir_loop *loop, weir_fleet *fleet, const weir_upstream_li
 void weir_upstream_close(weir_upstream *upstream);
 /* Closes connections that no call uses. True: none is left. On its thread. */
 bool weir_upstream_let_go(weir_upstream *upstream);
+/*
+ * Forgets a backend that gets no more calls: closes connections to it that no call uses, and calls gone when
+ * none is left, perhaps before this returns. On its thread.
+ */
+void weir_upstream_leave(weir_upstream *upstream, uint32_t backend, void (*gone)(void *arg), void *arg);
 /* Connections that are not gone yet. */
 uint32_t weir_upstream_open(const weir_upstream *upstream);
 /* Once no connection is open; also after its loop has ended. */

@@ -18,8 +18,10 @@ static void release(weir_upstream_conn *conn)
 	if (conn->all_next != NULL)
 		conn->all_next->all_link = conn->all_link;
 	upstream->open--;
-	WEIR_COUNT(conn->lane->counts.open, -1u);
+	weir_upstream_lane *lane = conn->lane;
+	WEIR_COUNT(lane->counts.open, -1u);
 	weir_pool_give(&upstream->conns, conn);
+	weir_upstream_is_left(lane);
 }
 
 void weir_upstream_cut(weir_upstream_conn *conn, int why)

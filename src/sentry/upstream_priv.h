@@ -85,7 +85,9 @@ struct weir_upstream_lane {
 	struct {
 		_Atomic uint64_t calls, failures, connects, reused;
 		_Atomic uint32_t idle, open;
-	} counts; /* written by the thread alone */
+	} counts;                /* written by the thread alone */
+	void (*gone)(void *arg); /* not NULL: it is being forgotten */
+	void *gone_arg;
 };
 
 struct weir_upstream {
@@ -115,6 +117,8 @@ weir_call *weir_upstream_part(weir_upstream_conn *conn);
 void weir_upstream_keep(weir_upstream_conn *conn);
 /* Removes an idle connection from its list. */
 void weir_upstream_take_idle(weir_upstream_conn *conn);
+/* A connection is gone: if it was the last to a backend that is being forgotten, whoever waits is told. */
+void weir_upstream_is_left(weir_upstream_lane *lane);
 
 /* ---- upstream_conn.c: making, closing, time ---- */
 

@@ -24,6 +24,7 @@ static void yard_open(yard *y, uint32_t count, weir_origin_options options)
 {
 	assert_int_equal(weir_fleet_init(&y->fleet), 0);
 	weir_random_init(&y->random, 7);
+	memset(y->at, 0, sizeof(y->at));
 	for (uint32_t i = 0; i < count; i++) {
 		char url[64];
 		snprintf(url, sizeof(url), "http://127.0.0.1:%u", 1000 + i);
@@ -32,6 +33,20 @@ static void yard_open(yard *y, uint32_t count, weir_origin_options options)
 		assert_int_equal(weir_fleet_add(&y->fleet, y->at[i]), 0);
 		assert_int_equal(y->at[i]->index, i);
 	}
+}
+
+static int add_one(yard *y, unsigned number, weir_origin **ret_one)
+{
+	char url[64];
+	weir_origin *one;
+	snprintf(url, sizeof(url), "http://127.0.0.1:%u", 1 + number);
+	assert_int_equal(weir_origin_new(&(weir_origin_options){.url = url}, &one), 0);
+	int error = weir_fleet_add(&y->fleet, one);
+	if (error == 0)
+		*ret_one = one;
+	else
+		weir_origin_free(one);
+	return error;
 }
 
 static weir_origin *pick(yard *y, uint64_t now_ns, const weir_origin *not_this)
@@ -161,14 +176,56 @@ static void a_fleet_is_bounded(void **state)
 	yard y;
 	yard_open(&y, 0, (weir_origin_options){0});
 	weir_origin *one = NULL;
-	for (int i = 0; i < WEIR_FLEET_MOST; i++) {
-		assert_int_equal(weir_origin_new(&(weir_origin_options){.url = "http://127.0.0.1:1"}, &one),
-				 0);
-		assert_int_equal(weir_fleet_add(&y.fleet, one), 0);
+	for (unsigned i = 0; i < WEIR_FLEET_MOST; i++)
+		assert_int_equal(add_one(&y, i, &one), 0);
+	assert_int_equal(add_one(&y, 0, &one), -EEXIST);
+	assert_int_equal(add_one(&y, WEIR_FLEET_MOST, &one), -ENOSPC);
+	weir_fleet_fini(&y.fleet);
+}
+
+/* However many have been there before: one that has left counts no more, and one that is leaving does. */
+static void slots_are_used_again(void **state)
+{
+	yard y;
+	weir_origin *one = NULL;
+	yard_open(&y, 0, (weir_origin_options){0});
+	for (unsigned i = 0; i < 10 * WEIR_FLEET_MOST; i++) {
+		assert_int_equal(add_one(&y, i, &one), 0);
+		assert_int_equal(one->index, i % 2);
+		assert_ptr_equal(pick(&y, T0, NULL), one);
+		weir_origin_give(one);
+		/* It leaves while the next one is there already. */
+		weir_origin *before = y.at[0];
+		assert_ptr_equal(weir_fleet_retire(&y.fleet, one->name), one);
+		assert_null(weir_fleet_retire(&y.fleet, one->name));
+		assert_null(pick(&y, T0, NULL));
+		if (before != NULL)
+			weir_fleet_remove(&y.fleet, before);
+		y.at[0] = one;
 	}
-	assert_int_equal(weir_origin_new(&(weir_origin_options){.url = "http://127.0.0.1:1"}, &one), 0);
-	assert_int_equal(weir_fleet_add(&y.fleet, one), -ENOSPC);
-	weir_origin_free(one);
+	assert_int_equal(y.fleet.leaving, 1);
+	assert_int_equal(weir_fleet_count(&y.fleet), 2);
+	weir_fleet_remove(&y.fleet, y.at[0]);
+	assert_int_equal(weir_fleet_count(&y.fleet), 0);
+	weir_fleet_fini(&y.fleet);
+}
+
+/* Whoever looks at one that leaves frees it when they have done. */
+static void a_pinned_one_stays(void **state)
+{
+	yard y;
+	yard_open(&y, 2, (weir_origin_options){0});
+	weir_origin *one = weir_fleet_pin(&y.fleet, 0);
+	assert_ptr_equal(one, y.at[0]);
+	assert_ptr_equal(weir_fleet_pin(&y.fleet, 0), one);
+	assert_ptr_equal(weir_fleet_retire(&y.fleet, one->name), one);
+	weir_fleet_remove(&y.fleet, one);
+	assert_null(weir_fleet_pin(&y.fleet, 0));
+	assert_int_equal(weir_fleet_count(&y.fleet), 2);
+	weir_fleet_unpin(&y.fleet, one);
+	assert_string_equal(one->name, "127.0.0.1:1000");
+	weir_fleet_unpin(&y.fleet, one);
+	weir_fleet_unpin(&y.fleet, weir_fleet_pin(&y.fleet, 1));
 	weir_fleet_fini(&y.fleet);
 }
 
@@ -457,7 +514,7 @@ static void names_are_resolved_again(void **state)
 	weir_origin *named = NULL;
 	weir_resolver *resolver = (weir_resolver *)(void *)1;
 	yard_open(&y, 1, (weir_origin_options){0});
-	assert_int_equal(weir_resolver_new(&y.fleet, 0, &resolver), 0);
+	assert_int_equal(weir_resolver_new_locked(&y.fleet, 0, &resolver), 0);
 	assert_null(resolver);
 	weir_resolver_free(resolver);
 	assert_int_equal(weir_origin_new(&(weir_origin_options){.url = "http://localhost:1"}, &named), 0);
@@ -466,7 +523,7 @@ static void names_are_resolved_again(void **state)
 	pthread_mutex_lock(&named->found.lock);
 	named->found.count = 0;
 	pthread_mutex_unlock(&named->found.lock);
-	assert_int_equal(weir_resolver_new(&y.fleet, WEIR_NS_PER_MS, &resolver), 0);
+	assert_int_equal(weir_resolver_new_locked(&y.fleet, WEIR_NS_PER_MS, &resolver), 0);
 	weir_address address;
 	while (!weir_origin_address(named, 0, &address))
 		;
@@ -487,6 +544,8 @@ int main(void)
 		cmocka_unit_test(no_backend_no_choice),
 		cmocka_unit_test(a_retired_one_is_never_chosen),
 		cmocka_unit_test(a_fleet_is_bounded),
+		cmocka_unit_test(slots_are_used_again),
+		cmocka_unit_test(a_pinned_one_stays),
 		cmocka_unit_test(failures_in_a_row_eject),
 		cmocka_unit_test(ejections_and_returns_are_told),
 		cmocka_unit_test(ejections_grow),

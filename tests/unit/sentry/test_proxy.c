@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <dirent.h>
-
 #include "on_site.h"
 
 #define GET      "GET /a?b HTTP/1.1\r\nHost: example.org\r\n\r\n"
@@ -1200,62 +1198,7 @@ static void an_ejected_backend_comes_back(void **state)
 	site_close(&s);
 }
 
-/* ---- coming and going ---- */
-
-static void backends_come_and_go(void **state)
-{
-	site s;
-	char name[64], url[80];
-	uint16_t port = 0;
-	site_plain(&s, state);
-	int other = site_listen(&port);
-	snprintf(url, sizeof(url), "http://127.0.0.1:%u", port);
-	assert_int_equal(weir_sentry_add(s.sentry, &(weir_origin_options){.url = url}), 0);
-	assert_int_equal(weir_sentry_add(s.sentry, &(weir_origin_options){.url = url}), -EEXIST);
-	snprintf(name, sizeof(name), "127.0.0.1:%u", s.backend_port[0]);
-	assert_int_equal(weir_sentry_retire(s.sentry, name), 0);
-	assert_int_equal(weir_sentry_retire(s.sentry, "nobody:1"), -ENOENT);
-	int client = visit(&s);
-	tell(client, GET);
-	int backend;
-	AGAIN(backend, accept4(other, NULL, NULL, SOCK_CLOEXEC));
-	be_patient(backend);
-	hear_head(backend);
-	tell(backend, OK_HELLO);
-	check_contains(hear_head(client), "HTTP/1.1 200");
-	assert_int_equal(weir_sentry_backends(s.sentry), 2);
-	assert_int_equal(site_backend(&s, 0).state, WEIR_BACKEND_RETIRED);
-	close(client);
-	close(backend);
-	close(other);
-	site_close(&s);
-}
-
-static unsigned count_threads(void)
-{
-	unsigned count = 0;
-	DIR *threads = opendir("/proc/self/task");
-	assert_non_null(threads);
-	for (const struct dirent *entry; (entry = readdir(threads)) != NULL;)
-		count += entry->d_name[0] != '.';
-	closedir(threads);
-	return count;
-}
-
-/* The first backend with a name brings the thread that resolves names; others need no more. */
-static void a_name_that_comes_is_resolved(void **state)
-{
-	site s;
-	site_plain(&s, state);
-	unsigned before = count_threads();
-	assert_int_equal(weir_sentry_add(s.sentry, &(weir_origin_options){.url = "http://127.0.0.1:9"}), 0);
-	assert_int_equal(count_threads(), before);
-	assert_int_equal(weir_sentry_add(s.sentry, &(weir_origin_options){.url = "http://localhost:9"}), 0);
-	assert_int_equal(count_threads(), before + 1);
-	assert_int_equal(weir_sentry_add(s.sentry, &(weir_origin_options){.url = "http://localhost:10"}), 0);
-	assert_int_equal(count_threads(), before + 1);
-	site_close(&s);
-}
+/* ---- the end ---- */
 
 static void a_stop_ends_what_is_under_way(void **state)
 {
@@ -1400,18 +1343,6 @@ static void threads_share_backends(void **state)
 			pthread_join(all[i].each[k], NULL);
 }
 
-static int have_backend(void **state)
-{
-	weir_loop *loop = NULL;
-	setenv("WEIR_LOOP", *state, 1);
-	if (weir_loop_new(&loop) != 0)
-		return -1;
-	weir_loop_free(&loop);
-	return 0;
-}
-
-#define ON_BOTH(test) ON_BOTH_LOOPS(test, have_backend, NULL)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1457,8 +1388,6 @@ int main(void)
 		ON_BOTH(a_good_check_brings_it_back),
 		ON_BOTH(all_down_is_panic_and_all_are_tried),
 		ON_BOTH(an_ejected_backend_comes_back),
-		ON_BOTH(backends_come_and_go),
-		ON_BOTH(a_name_that_comes_is_resolved),
 		ON_BOTH(a_stop_ends_what_is_under_way),
 		cmocka_unit_test(wrong_options_are_told),
 		ON_BOTH(threads_share_backends),

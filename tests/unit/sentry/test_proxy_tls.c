@@ -241,8 +241,6 @@ static void an_unknown_authority_is_told_at_once(void **state)
 	weir_world_free(&world);
 }
 
-#define ON_BOTH(test) ON_BOTH_LOOPS(test, NULL, NULL)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {

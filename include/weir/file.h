@@ -78,6 +78,7 @@ WEIR_API int weir_file_open(weir_files *files, weir_file_op *op, int dir_fd, con
  */
 WEIR_API int weir_file_open_beneath(weir_files *files, weir_file_op *op, int dir_fd, const char *path,
 				    int flags, weir_file_fn *done, void *arg);
+/* Reads what the system knows about the file into op->stat. */
 WEIR_API int weir_file_stat(weir_file *file, weir_file_op *op, weir_file_fn *done, void *arg);
 /* Stats a path without opening it; follows symbolic links. */
 WEIR_API int weir_file_stat_path(weir_files *files, weir_file_op *op, int dir_fd, const char *path,
@@ -94,6 +95,7 @@ WEIR_API int weir_file_read(weir_file *file, weir_file_op *op, void *into, size_
  */
 WEIR_API int weir_file_write(weir_file *file, weir_file_op *op, const void *from, size_t length, off_t offset,
 			     weir_file_fn *done, void *arg);
+/* Makes what was written durable: done is called when it is on the disk. */
 WEIR_API int weir_file_sync(weir_file *file, weir_file_op *op, weir_file_fn *done, void *arg);
 /* Runs after the requests made before it. The file no longer exists when done is called. */
 WEIR_API int weir_file_close(weir_file *file, weir_file_op *op, weir_file_fn *done, void *arg);

@@ -79,9 +79,12 @@ typedef enum weir_method {
 
 /* Converts between a request and the event that is handed to stages. */
 WEIR_API weir_request *weir_request_of(weir_event *event);
+/* The event of a request, which is what stages are offered. */
 WEIR_API weir_event *weir_request_event(weir_request *request);
 
+/* WEIR_METHOD_OTHER for what has no constant: weir_request_method_text has its name. */
 WEIR_API weir_method weir_request_method(const weir_request *request);
+/* The name of the method, as sent. */
 WEIR_API weir_span weir_request_method_text(const weir_request *request);
 /* As sent, percent-encoded, from the first '/' up to the '?'; "*" for OPTIONS *. Never empty. */
 WEIR_API weir_span weir_request_path(const weir_request *request);
@@ -91,6 +94,7 @@ WEIR_API weir_span weir_request_query(const weir_request *request);
 WEIR_API weir_span weir_request_host(const weir_request *request);
 /* 10, 11 or 20. */
 WEIR_API unsigned weir_request_version(const weir_request *request);
+/* Whether it came by TLS. */
 WEIR_API bool weir_request_secure(const weir_request *request);
 /* The client's address: the connection's peer, or as given by a trusted PROXY header. */
 WEIR_API const struct sockaddr *weir_request_client(const weir_request *request);
@@ -104,9 +108,12 @@ WEIR_API bool weir_request_field(const weir_request *request, size_t at, weir_fi
 WEIR_API weir_span weir_request_cookie(const weir_request *request, weir_span name);
 /* The arg of its route (weir_route_options). */
 WEIR_API void *weir_request_arg(const weir_request *request);
+/* The name of its route, as in weir_route_options. */
 WEIR_API const char *weir_request_route_name(const weir_request *request);
 /* When its first byte arrived. */
 WEIR_API uint64_t weir_request_began_ns(const weir_request *request);
+#define WEIR_REQUEST_ALLOC_MAX (1024u * 1024u) /* bytes of memory of one request, in all */
+
 /*
  * Memory that lives as long as the request, aligned for any type. It is freed with the request, never
  * before. On the owner's thread.
@@ -117,10 +124,10 @@ WEIR_API uint64_t weir_request_began_ns(const weir_request *request);
  * some of the total is lost between pieces. The first pieces, about 1 KB together, cost no malloc. NULL: the
  * total is used up, or the system has no memory.
  */
-#define WEIR_REQUEST_ALLOC_MAX (1024u * 1024u)
 WEIR_API void *weir_request_alloc(weir_request *request, size_t bytes);
 /* A pointer for the owner's use; NULL at first. The server never frees it. */
 WEIR_API void weir_request_set_user(weir_request *request, void *user);
+/* The pointer that weir_request_set_user has set. */
 WEIR_API void *weir_request_user(const weir_request *request);
 /*
  * Sets a function that is called once, at home, when the client leaves before the end of the answer. It
@@ -159,7 +166,9 @@ typedef struct weir_body_ops {
 WEIR_API void weir_request_read(weir_request *request, const weir_body_ops *ops, void *arg);
 /* Pushes back on the client. Bytes that have already arrived may still be delivered once. */
 WEIR_API void weir_request_pause(weir_request *request);
+/* Ends a pause. */
 WEIR_API void weir_request_resume(weir_request *request);
+/* Fields that came after the body, once it has ended; false: no more. */
 WEIR_API bool weir_request_trailer(const weir_request *request, size_t at, weir_field *ret_field);
 
 /* ---- answering ---- */
@@ -213,6 +222,7 @@ WEIR_API int weir_request_interim(weir_request *request, unsigned status, const 
  * drained will be called; -EPIPE: the client has gone; -EMSGSIZE: more than announced.
  */
 WEIR_API int weir_request_write(weir_request *request, const void *bytes, size_t length);
+/* The same for a part of a buffer, without a copy; a reference is taken. */
 WEIR_API int weir_request_send(weir_request *request, weir_buf *buf, size_t offset, size_t length);
 /* Sends what has been written now, instead of at the end of the turn. */
 WEIR_API void weir_request_flush(weir_request *request);
@@ -344,12 +354,14 @@ typedef struct weir_route_options {
  * then on it is immutable.
  */
 WEIR_API int weir_routes_new(weir_routes **ret_routes);
+/* Drops a reference; the last one frees the table. */
 WEIR_API void weir_routes_unref(weir_routes *routes);
 /*
  * The first class and the first route whose rules match are used. -EINVAL, with weir_error: what is wrong
  * in which rule, and what would be accepted.
  */
 WEIR_API int weir_routes_add_class(weir_routes *routes, const weir_class_options *options);
+/* Adds a route, after those that are there. Errors as above. */
 WEIR_API int weir_routes_add(weir_routes *routes, const weir_route_options *options);
 /*
  * A quota: a rate for each client, for each value of a header or cookie, or for all together. It is
@@ -363,6 +375,7 @@ typedef struct weir_limit_options {
 	double rate_per_s, burst;
 	uint32_t keys; /* kept at most; 0: 65,536 */
 } weir_limit_options;
+/* Adds a quota, which every request that its rules match must pass. Errors as above. */
 WEIR_API int weir_routes_add_limit(weir_routes *routes, const weir_limit_options *options);
 /*
  * The class of requests that match no class's rules. Without this call it is 0, the highest. That is right
@@ -454,6 +467,7 @@ typedef struct weir_http_stats {
 WEIR_API int weir_http_new(const weir_http_options *options, weir_http **ret_http);
 /* Replaces the routes from now on; requests in progress keep theirs. Any thread. */
 WEIR_API int weir_http_set_routes(weir_http *http, weir_routes *routes);
+/* The counts of all threads together, at any time. */
 WEIR_API void weir_http_read_stats(const weir_http *http, weir_http_stats *ret_stats);
 
 typedef struct weir_tls weir_tls; /* certificates and settings: weir/tls.h */
@@ -473,6 +487,7 @@ typedef struct weir_http_listen {
 
 /* Adds a listener in a started world. *ret_number identifies it in the calls below. */
 WEIR_API int weir_http_add_listener(weir_http *http, const weir_http_listen *listen, unsigned *ret_number);
+/* Where it listens, as text and as a sockaddr; either may be NULL. */
 WEIR_API int weir_http_address(const weir_http *http, unsigned number, char *ret_text, size_t size,
 			       struct sockaddr_storage *ret_address);
 /*

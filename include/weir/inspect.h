@@ -98,7 +98,9 @@ typedef enum weir_fault {
 		WEIR_FAULT_COUNT
 } weir_fault;
 
+/* How many faults of this kind the stage has counted. */
 WEIR_API uint64_t weir_stage_faults(const weir_stage *stage, weir_fault fault);
+/* A sentence about the fault, for people. */
 WEIR_API const char *weir_fault_text(weir_fault fault);
 
 /* One step of a traced event. */

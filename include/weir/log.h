@@ -69,6 +69,7 @@ WEIR_API void weir_access_log_record(const weir_http_record *record, void *acces
 WEIR_API void weir_access_log_reopen(weir_access_log *access);
 /* Waits until the lines so far are written. false: not within the time. */
 WEIR_API bool weir_access_log_flush(weir_access_log *access, uint64_t timeout_ns);
+/* What was written and what was lost, so far. Any thread. */
 WEIR_API void weir_access_log_read_stats(const weir_access_log *access, weir_log_stats *ret_stats);
 
 #ifdef __cplusplus

@@ -25,6 +25,7 @@ extern "C" {
 
 /* ---- creating a loop; the threads of a reactor domain already have one ---- */
 
+/* Makes a loop for the calling thread. 0 or a negative errno, with weir_error. */
 WEIR_API int weir_loop_new(weir_loop **ret_loop);
 /* The loop must be idle, with no watch, timer or socket left on it. Sets *loop to NULL. */
 WEIR_API void weir_loop_free(weir_loop **loop);
@@ -35,6 +36,7 @@ WEIR_API void weir_loop_free(weir_loop **loop);
 WEIR_API int weir_loop_turn(weir_loop *loop, uint64_t wait_ns);
 /* The loop of the calling thread, inside handlers and callbacks of a reactor; NULL elsewhere. */
 WEIR_API weir_loop *weir_loop_self(void);
+/* The time at which this turn began. */
 WEIR_API uint64_t weir_loop_now(const weir_loop *loop);
 /* "epoll" or "uring". */
 WEIR_API const char *weir_loop_backend(const weir_loop *loop);
@@ -56,6 +58,7 @@ struct weir_timer {
 	struct weir_timers *owner; /* loop or virtual world that it is pending on; NULL: not pending */
 };
 
+/* Prepares a timer. It does not run before weir_timer_start. */
 WEIR_API void weir_timer_init(weir_timer *timer, weir_timer_fn *fire, void *arg);
 /*
  * Fires once, at at_ns or as soon afterwards as the wheel's step allows, never before. Restarts a pending
@@ -65,6 +68,7 @@ WEIR_API void weir_timer_init(weir_timer *timer, weir_timer_fn *fire, void *arg)
 WEIR_API int weir_timer_start(weir_loop *loop, weir_timer *timer, uint64_t at_ns);
 /* After this the timer does not fire. Does nothing to a timer that is not pending. */
 WEIR_API void weir_timer_stop(weir_timer *timer);
+/* Whether it is started and has not fired. */
 WEIR_API bool weir_timer_pending(const weir_timer *timer);
 
 /* ---- posts: run a function on the loop's thread, in the order of posting ---- */
@@ -99,6 +103,7 @@ struct weir_watch {
 /* Calls fn whenever fd is ready (level-triggered) until stopped. The watch must outlive the stop. */
 WEIR_API int weir_watch_start(weir_loop *loop, weir_watch *watch, int fd, uint32_t events, weir_watch_fn *fn,
 			      void *arg);
+/* After this fn is not called any more. */
 WEIR_API void weir_watch_stop(weir_loop *loop, weir_watch *watch);
 
 /* ---- signals ---- */
@@ -119,7 +124,9 @@ struct weir_signal {
  */
 WEIR_API int weir_signal_start(weir_loop *loop, weir_signal *signal, int signo, weir_signal_fn *fn,
 			       void *arg);
+/* After this fn is not called any more; the signal stays blocked. */
 WEIR_API void weir_signal_stop(weir_loop *loop, weir_signal *signal);
+/* Blocks the signal in the calling thread, and in the threads that it starts. 0 or a negative errno. */
 WEIR_API int weir_signal_block(int signo);
 
 #ifdef __cplusplus

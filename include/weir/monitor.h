@@ -101,7 +101,9 @@ WEIR_API int weir_monitor_set(weir_monitor *monitor, const weir_resource_bounds 
  * any time. -EINVAL: the stage belongs to another world.
  */
 WEIR_API int weir_monitor_subscribe(weir_monitor *monitor, weir_stage *stage);
+/* The stage sheds no more for the resources. */
 WEIR_API void weir_monitor_unsubscribe(weir_monitor *monitor, weir_stage *stage);
+/* The last values, and what follows from them. */
 WEIR_API void weir_monitor_read(const weir_monitor *monitor, weir_resources *ret_resources);
 /* "memory", "cpu", "loop-lag": stable names, as in metrics and logs. */
 WEIR_API const char *weir_resource_name(weir_resource resource);

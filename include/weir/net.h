@@ -38,6 +38,7 @@ typedef struct weir_buf {
 
 /* A separate buffer of at least capacity bytes, with one reference; NULL: out of memory. Any thread. */
 WEIR_API weir_buf *weir_buf_new(size_t capacity);
+/* Adds a reference; returns the buffer. Any thread. */
 WEIR_API weir_buf *weir_buf_ref(weir_buf *buf);
 /* Drops a reference; NULL is ignored. Any thread: a pooled buffer returns to its loop. */
 WEIR_API void weir_buf_unref(weir_buf *buf);
@@ -115,6 +116,7 @@ WEIR_API int weir_conn_send_file(weir_conn *conn, int fd, uint64_t offset, size_
 WEIR_API void weir_conn_flush(weir_conn *conn);
 /* Stops reading until resumed. Bytes that have already arrived may still be delivered once. */
 WEIR_API void weir_conn_pause(weir_conn *conn);
+/* Reads again after a pause. */
 WEIR_API void weir_conn_resume(weir_conn *conn);
 /* Reads at most bytes_per_s on average, by pausing; 0: no limit. */
 WEIR_API void weir_conn_read_rate(weir_conn *conn, uint64_t bytes_per_s);
@@ -127,9 +129,13 @@ WEIR_API void weir_conn_close(weir_conn *conn);
 /* Closes now, with a reset if output is lost. closed gets why. */
 WEIR_API void weir_conn_abort(weir_conn *conn, int why);
 
+/* A pointer for the owner's use. */
 WEIR_API void weir_conn_set_user(weir_conn *conn, void *user);
+/* That pointer. */
 WEIR_API void *weir_conn_user(const weir_conn *conn);
+/* Its descriptor, for socket options; reading, writing and closing are ours. */
 WEIR_API int weir_conn_fd(const weir_conn *conn);
+/* The loop that it belongs to. */
 WEIR_API weir_loop *weir_conn_loop(const weir_conn *conn);
 /*
  * The peer's address; the family is AF_UNIX for a local peer. Returns 0 or a negative errno: -ENOTCONN
@@ -182,6 +188,7 @@ WEIR_API int weir_listen(weir_domain *domain, const weir_listen_options *options
 /* The actual address, as "127.0.0.1:8080" in text and as a sockaddr; either may be NULL. */
 WEIR_API int weir_listener_address(const weir_listener *listener, char *ret_text, size_t text_size,
 				   struct sockaddr_storage *ret_address);
+/* The counts of all threads together, at any time. */
 WEIR_API void weir_listener_read_stats(const weir_listener *listener, weir_listener_stats *ret_stats);
 /*
  * Duplicates its sockets for a successor; the caller passes them on and closes them. Returns how many

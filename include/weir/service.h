@@ -90,6 +90,7 @@ WEIR_API void *weir_config_alloc(weir_config *config, size_t bytes);
 /* For check: an error or a warning about a key of a block; key NULL: about the whole block. */
 WEIR_API void weir_config_wrong(weir_config *config, const weir_block_head *head, const char *key,
 				const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* The same as a warning, which does not keep the configuration from being used. */
 WEIR_API void weir_config_warn(weir_config *config, const weir_block_head *head, const char *key,
 			       const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* Reports an error if the file (or folder) of a key cannot be read. path NULL is accepted. */
@@ -98,6 +99,7 @@ WEIR_API void weir_config_check_file(weir_config *config, const weir_block_head 
 
 /* For a flag: a new block, and a value in it. Mistakes become messages. NULL: out of memory. */
 WEIR_API weir_block_head *weir_config_add(weir_config *config, const char *block, const char *title);
+/* Sets a key of a block as a line of the configuration would. */
 WEIR_API void weir_config_set(weir_config *config, weir_block_head *head, const char *key, const char *value);
 /* Removes all blocks of this name. */
 WEIR_API void weir_config_clear(weir_config *config, const char *block);

@@ -64,7 +64,9 @@ struct weir_arrivals {
 /* Starts arrivals that are not running, now. The rate can be changed at any time. */
 WEIR_API void weir_arrivals_start(weir_arrivals *arrivals, weir_world *world, weir_arrival_kind kind,
 				  double per_s, weir_arrive_fn *arrive, void *arg);
+/* Changes the rate from now on. */
 WEIR_API void weir_arrivals_rate(weir_arrivals *arrivals, double per_s);
+/* No more arrivals; they can be started again. */
 WEIR_API void weir_arrivals_stop(weir_arrivals *arrivals);
 
 #ifdef __cplusplus

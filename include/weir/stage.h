@@ -135,6 +135,7 @@ WEIR_API int weir_domain_new(weir_world *world, const weir_domain_options *optio
 WEIR_API int weir_domain_retire(weir_domain **domain, uint64_t timeout_ns);
 /* Threads it has now. */
 WEIR_API uint32_t weir_domain_threads(const weir_domain *domain);
+/* The name that it was made with. */
 WEIR_API const char *weir_domain_name(const weir_domain *domain);
 WEIR_API weir_world *weir_domain_world(const weir_domain *domain);
 /* A reactor domain, with loops; otherwise it is elastic. */
@@ -166,6 +167,7 @@ WEIR_API void weir_bound_free(weir_bound **bound);
  * continue.
  */
 WEIR_API void weir_bound_set(weir_bound *bound, uint32_t most);
+/* The bound that is in force. */
 WEIR_API uint32_t weir_bound_most(const weir_bound *bound);
 /* Places in use, or on their way to an event that waits for one. */
 WEIR_API uint32_t weir_bound_inside(const weir_bound *bound);
@@ -214,6 +216,7 @@ typedef struct weir_stage_options {
 	bool heed_downstream;
 } weir_stage_options;
 
+/* Makes a stage, before the world starts or while it runs. -EINVAL, -EEXIST ... with weir_error. */
 WEIR_API int weir_stage_new(weir_domain *domain, const weir_stage_options *options, weir_stage **ret_stage);
 /* Sheds all further offers ("closed"); waiting events are still handled. */
 WEIR_API void weir_stage_close(weir_stage *stage);
@@ -258,7 +261,9 @@ WEIR_API int weir_stage_retire(weir_stage **stage, uint64_t timeout_ns, weir_ret
  * returned.
  */
 WEIR_API int weir_stage_admission(weir_stage *stage, const weir_admission_law *law, const void *params);
+/* The name that it was made with. */
 WEIR_API const char *weir_stage_name(const weir_stage *stage);
+/* The domain whose threads run it. */
 WEIR_API weir_domain *weir_stage_domain(const weir_stage *stage);
 /* ---- overload control: a stage's view of its law, any thread ---- */
 
@@ -378,12 +383,14 @@ WEIR_API bool weir_why_shed(weir_why *ret_why);
 
 /* ---- settling: by the owner of a HANDLING or HELD event; afterwards it is FREE ---- */
 
+/* Settles as completed. */
 WEIR_API void weir_done(weir_event *event);
 /*
  * Settles all of them as done, at one time. This is cheaper than one by one, for handlers that work on a
  * batch as a whole.
  */
 WEIR_API void weir_done_many(weir_event **events, size_t count);
+/* Settles as failed. */
 WEIR_API void weir_fail(weir_event *event);
 /*
  * Settles as failed because something further down is overloaded and said so (429, 503, a shed offer).

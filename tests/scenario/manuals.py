@@ -10,6 +10,8 @@ import sys
 import tempfile
 
 WEIR, SOURCE = os.environ["WEIR"], os.environ["SOURCE"]
+# Pages of section 3 are made when the library is built.
+MAN3, LIBRARY = os.environ["MAN3"], os.environ["LIBRARY"]
 MAN = os.path.join(SOURCE, "docs/man")
 FLAG = r"(?<![\w-])(?:--[a-z][a-z0-9-]*|-[a-z]\b)"
 failures = 0
@@ -85,12 +87,58 @@ def test_made_parts_are_new():
 
 def test_pages_without_warnings():
     checks = [["mandoc", "-T", "lint", "-W", "warning"], ["groff", "-man", "-ww", "-z", "-T", "utf8", "-K", "utf8"]]
-    for path in pages():
+    for path in pages() + api_pages():
         for command in checks:
             if shutil.which(command[0]) is None:
                 continue
             done = subprocess.run([*command, path], capture_output=True, text=True)
             expect(not done.stdout + done.stderr, "%s: %s" % (" ".join(command), done.stdout + done.stderr))
+
+
+# ---- section 3, from the headers ----
+
+
+def api_pages():
+    return [os.path.join(MAN3, name) for name in sorted(os.listdir(MAN3)) if name.endswith(".3")]
+
+
+def test_every_function_has_its_entry():
+    symbols = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], check=True, capture_output=True, text=True).stdout
+    exported = set(re.findall(r"\b(weir_\w+)", symbols))
+    expect(len(exported) > 200, "nm was not understood: %s" % symbols)
+    named, entries = set(), set()
+    for path in api_pages():
+        text = read(path)
+        names = re.search(r"^\.SH NAME\n(.*?) \\- \S", text, re.M | re.S).group(1).split(", ")
+        expect(names[0] == os.path.basename(path)[:-2], "%s is called %s" % (path, names[0]))
+        named.update(names[1:])
+        # An entry has a declaration and at least a sentence; a variable is in the code of its type.
+        for declaration in re.findall(r"^\.TP\n\\fB(.*)\\fR\n[^.\s]", text, re.M):
+            entries.add(re.search(r"(\w+)\(", declaration).group(1))
+        entries.update(re.findall(r"^extern const .*?(weir_\w+);$", text, re.M))
+        for section in ("LIBRARY", "SYNOPSIS", "DESCRIPTION", "SEE ALSO"):
+            expect("\n.SH %s\n" % section in text, "%s has no %s" % (path, section))
+    expect(exported <= named, "without a page: %s" % sorted(exported - named))
+    expect(named <= entries, "without an entry: %s" % sorted(named - entries))
+
+
+def test_every_header_has_its_page():
+    headers = {name[:-2] for name in os.listdir(os.path.join(SOURCE, "include/weir"))}
+    there = {os.path.basename(path)[:-2] for path in api_pages()}
+    wanted = {"weir" if name == "weir" else "weir_" + name for name in headers}
+    expect(there == wanted, "pages of section 3: %s" % sorted(there ^ wanted))
+    parts = set(re.findall(r"^\.TP\n\.BR (\w+) \(3\)\n\S", read(os.path.join(MAN3, "weir.3")), re.M))
+    expect(parts == wanted - {"weir"}, "weir.3: %s" % sorted(parts ^ (wanted - {"weir"})))
+
+
+def test_a_function_without_a_comment_is_told():
+    tool = os.path.join(SOURCE, "tools/api-manuals")
+    with tempfile.TemporaryDirectory() as folder:
+        header = os.path.join(folder, "odd.h")
+        with open(header, "w") as file:
+            file.write("/* What it is for. */\n\n/* Does this. */\nWEIR_API int weir_good(void);\n\nWEIR_API int weir_bare(int a,\n\t\t\tint b);\n")
+        done = subprocess.run([sys.executable, tool, "1", folder, header], capture_output=True, text=True)
+        expect(done.returncode != 0 and done.stderr.endswith("odd.h: without a comment: weir_bare\n"), "%s: %s" % (done.returncode, done.stderr))
 
 
 # ---- completions ----

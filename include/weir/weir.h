@@ -17,6 +17,7 @@
 #include <weir/monitor.h>
 #include <weir/net.h>
 #include <weir/random.h>
+#include <weir/request.h>
 #include <weir/sim.h>
 #include <weir/stage.h>
 #include <weir/stream.h>

@@ -144,6 +144,8 @@ static inline bool weir_file_pointless(const weir_file_request *request)
 	return weir_file_abandoned(request) && request->kind != WEIR_FILE_CLOSE;
 }
 
+/* Removes a file that has no requests; it is kept for reuse. */
+void weir_file_release(weir_file *file);
 /* The flags for its open. */
 int weir_file_open_flags(const weir_file *file);
 /*

@@ -77,7 +77,7 @@ void weir_h1_lose(weir_http_conn *conn, int why, const char *error)
 	if (request != NULL && whole)
 		weir_request_gone(request, error);
 	else if (request != NULL)
-		weir_request_discard(request);
+		weir_request_free(request);
 }
 
 /* ---- heads ---- */
@@ -88,7 +88,7 @@ static void refuse_head(weir_http_conn *conn, unsigned status, const char *error
 	weir_request *request = conn->request;
 	uint64_t began_ns = request->began_ns;
 	conn->request = NULL;
-	weir_request_discard(request);
+	weir_request_free(request);
 	weir_http_count(&conn->loop->counts.malformed);
 	weir_h1_write_error(conn, status, error);
 	weir_h1_shut(conn);
@@ -266,7 +266,7 @@ static void h1_eof(weir_link *link)
 	switch (conn->state) {
 	case WEIR_H1_HEAD:
 		if (conn->request != NULL) {
-			weir_request_discard(conn->request);
+			weir_request_free(conn->request);
 			conn->request = NULL;
 		}
 		weir_h1_shut(conn);
@@ -308,7 +308,7 @@ static void forget_request(weir_http_conn *conn, const char *error)
 	if (request != NULL && whole)
 		weir_request_gone(request, error);
 	else if (request != NULL)
-		weir_request_discard(request);
+		weir_request_free(request);
 }
 
 static void h1_closed(weir_link *link, int why)

@@ -10,9 +10,9 @@
 #include "base/mem.h"
 #include "http/digits.h"
 #include "http/h1.h"
+#include "http/h1_text.h"
 #include "http/status.h"
 
-#define SMALL_BODY 2048u
 /*
  * Bodies of prepared answers are copied behind the head up to this size. Two pieces would cost the kernel as
  * much as the copy, and us a buffer and a block.
@@ -21,46 +21,6 @@
 #define ROOM       4096u /* for head and small body, built in the output or on the stack */
 #define HEAD_EXTRA (512u + WEIR_HTTP_SERVER_MOST) /* status line and the server's own fields */
 #define HEAD_MOST  65536u
-
-/* ---- pieces ---- */
-
-static inline char *put(char *to, const char *bytes, size_t length)
-{
-	memcpy(to, bytes, length);
-	return to + length;
-}
-
-#define PUT(to, literal) put(to, literal, sizeof(literal) - 1)
-
-static char *put_hex(char *to, uint64_t number)
-{
-	char digits[16];
-	char *at = digits + sizeof(digits);
-	do
-		*--at = "0123456789abcdef"[number & 15];
-	while ((number >>= 4) != 0);
-	return put(to, at, (size_t)(digits + sizeof(digits) - at));
-}
-
-static char *put_fields(char *to, const weir_field *fields, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		to = put(to, fields[i].name.at, fields[i].name.length);
-		to = PUT(to, ": ");
-		if (fields[i].value.length > 0)
-			to = put(to, fields[i].value.at, fields[i].value.length);
-		to = PUT(to, "\r\n");
-	}
-	return to;
-}
-
-static size_t fields_bytes(const weir_field *fields, size_t count)
-{
-	size_t bytes = 0;
-	for (size_t i = 0; i < count; i++)
-		bytes += fields[i].name.length + fields[i].value.length + 4;
-	return bytes;
-}
 
 /* ---- what the head says ---- */
 
@@ -88,9 +48,9 @@ static char *put_framing(char *to, weir_http_conn *conn, weir_request *request, 
 	if (answer->length != WEIR_UNKNOWN_LENGTH) {
 		if (answer->status == 204 || (answer->status == 304 && answer->length == 0))
 			return to;
-		to = PUT(to, "Content-Length: ");
+		to = WEIR_H1_PUT(to, "Content-Length: ");
 		to = weir_put_number(to, answer->length);
-		return PUT(to, "\r\n");
+		return WEIR_H1_PUT(to, "\r\n");
 	}
 	if (request->head.version == 10) {
 		conn->flags |= WEIR_CONN_LAST;
@@ -100,14 +60,14 @@ static char *put_framing(char *to, weir_http_conn *conn, weir_request *request, 
 		return to;
 	if (!weir_request_is(request, WEIR_REQUEST_NO_BODY))
 		request->flags |= WEIR_REQUEST_CHUNKED;
-	return PUT(to, "Transfer-Encoding: chunked\r\n");
+	return WEIR_H1_PUT(to, "Transfer-Encoding: chunked\r\n");
 }
 
 static char *put_connection(char *to, const weir_http_conn *conn, const weir_request *request)
 {
 	if (conn->flags & WEIR_CONN_LAST)
-		return PUT(to, "Connection: close\r\n");
-	return request->head.version == 10 ? PUT(to, "Connection: keep-alive\r\n") : to;
+		return WEIR_H1_PUT(to, "Connection: close\r\n");
+	return request->head.version == 10 ? WEIR_H1_PUT(to, "Connection: keep-alive\r\n") : to;
 }
 
 static char *put_head(char *to, weir_http_conn *conn, weir_request *request, const weir_answer *answer)
@@ -123,11 +83,11 @@ static char *put_head(char *to, weir_http_conn *conn, weir_request *request, con
 	if (answer->lines.at != NULL) {
 		to = weir_copy(to, answer->lines.at, answer->lines.length);
 	} else {
-		to = put_fields(to, answer->fields, answer->field_count);
+		to = weir_h1_put_fields(to, answer->fields, answer->field_count);
 		to = put_framing(to, conn, request, answer);
 	}
 	to = put_connection(to, conn, request);
-	return PUT(to, "\r\n");
+	return WEIR_H1_PUT(to, "\r\n");
 }
 
 /* ---- writing ---- */
@@ -170,7 +130,7 @@ static int write_head(weir_http_conn *conn, weir_request *request, const weir_an
 	char room[ROOM];
 	size_t need = HEAD_EXTRA + body_length;
 	need += answer->lines.at != NULL ? answer->lines.length
-					 : fields_bytes(answer->fields, answer->field_count);
+					 : weir_h1_fields_bytes(answer->fields, answer->field_count);
 	if (need > HEAD_MOST)
 		return -EINVAL;
 	char *place = whole ? weir_link_reserve(&conn->link, need) : NULL, *text = place;
@@ -230,41 +190,41 @@ static int send_file(weir_http_conn *conn, weir_request *request, const weir_ans
 	return error;
 }
 
+static weir_buf *copy_of(const void *bytes, size_t length)
+{
+	weir_buf *copy = weir_buf_new(length);
+	if (copy == NULL)
+		return NULL;
+	memcpy(copy->data, bytes, length);
+	copy->length = (uint32_t)length;
+	return copy;
+}
+
 /* Sends a body that was not written with the head. true: the answer is out. */
 static bool send_body(weir_http_conn *conn, weir_request *request, const weir_answer *answer, int *error)
 {
 	if (answer->has_file) {
 		*error = send_file(conn, request, answer);
-	} else if (answer->buf != NULL) {
-		request->rest = weir_buf_ref(answer->buf);
-		request->rest_offset = answer->offset;
-		request->rest_length = answer->length;
-		request->flags |= WEIR_REQUEST_REST;
-		weir_h1_pump(request);
-		return false;
-	} else {
-		weir_buf *copy = weir_buf_new(answer->length);
-		if (copy == NULL) {
-			*error = -ENOMEM;
-			return true;
-		}
-		memcpy(copy->data, answer->bytes, answer->length);
-		copy->length = (uint32_t)answer->length;
-		request->rest = copy;
-		request->rest_offset = 0;
-		request->rest_length = answer->length;
-		request->flags |= WEIR_REQUEST_REST;
-		weir_h1_pump(request);
-		return false;
+		return true;
 	}
-	return true;
+	bool shared = answer->buf != NULL;
+	request->rest = shared ? weir_buf_ref(answer->buf) : copy_of(answer->bytes, answer->length);
+	if (request->rest == NULL) {
+		*error = -ENOMEM;
+		return true;
+	}
+	request->rest_offset = shared ? answer->offset : 0;
+	request->rest_length = answer->length;
+	request->flags |= WEIR_REQUEST_REST;
+	weir_h1_pump(request);
+	return false;
 }
 
 static int h1_reply(weir_request *request, const weir_answer *answer)
 {
 	weir_http_conn *conn = request->conn;
 	const void *bytes = answer->buf != NULL ? answer->buf->data + answer->offset : answer->bytes;
-	bool small = !answer->has_file && answer->length <= SMALL_BODY;
+	bool small = !answer->has_file && answer->length <= WEIR_H1_COPY_MOST;
 	bool whole = small || weir_request_is(request, WEIR_REQUEST_NO_BODY);
 	int error = write_head(conn, request, answer, bytes, small ? answer->length : 0, whole);
 	if (error == 0 && !weir_request_is(request, WEIR_REQUEST_NO_BODY)) {
@@ -279,6 +239,16 @@ static int h1_reply(weir_request *request, const weir_answer *answer)
 	return 0;
 }
 
+/* All of an answer is in the text: sends it, and ends the request. */
+static void answered(weir_request *request, const char *text, const char *end, bool in_place)
+{
+	note_first_byte(request);
+	int error = finish(&request->conn->link, text, end, in_place);
+	if (error != 0)
+		cut(request->conn, error);
+	weir_request_ended(request);
+}
+
 /* As h1_reply, for a small body and a head that lacks only the server's own fields. */
 static bool h1_prepared(weir_request *request, const weir_prepared *prepared)
 {
@@ -289,23 +259,19 @@ static bool h1_prepared(weir_request *request, const weir_prepared *prepared)
 	if (reply->buf == NULL || reply->length > QUICK_BODY)
 		return false;
 	char *place = weir_link_reserve(&conn->link, need), *text = place != NULL ? place : room;
-	if (place == NULL && (reply->length > SMALL_BODY || need > sizeof(room)))
+	if (place == NULL && (reply->length > WEIR_H1_COPY_MOST || need > sizeof(room)))
 		return false;
 	if (!keeps(conn, request))
 		conn->flags |= WEIR_CONN_LAST;
 	char *end = weir_copy(text, prepared->head.at, prepared->head.length);
 	const char *lines = weir_http_lines(conn->loop);
 	end = weir_copy(end, lines, conn->loop->lines_length);
-	end = PUT(put_connection(end, conn, request), "\r\n");
+	end = WEIR_H1_PUT(put_connection(end, conn, request), "\r\n");
 	if (request->head.method != WEIR_METHOD_HEAD) {
 		end = weir_copy(end, reply->buf->data + reply->offset, reply->length);
 		request->answer_bytes = reply->length;
 	}
-	note_first_byte(request);
-	int error = finish(&conn->link, text, end, place != NULL);
-	if (error != 0)
-		cut(conn, error);
-	weir_request_ended(request);
+	answered(request, text, end, place != NULL);
 	return true;
 }
 
@@ -318,17 +284,13 @@ static int h1_canned(weir_request *request, const weir_canned *canned)
 	if (!keeps(conn, request))
 		conn->flags |= WEIR_CONN_LAST;
 	char *end = weir_copy(text, canned->head.at, canned->head.length);
-	end = PUT(weir_put_number(end, canned->retry_after_s), "\r\n");
-	end = PUT(put_connection(end, conn, request), "\r\n");
+	end = WEIR_H1_PUT(weir_put_number(end, canned->retry_after_s), "\r\n");
+	end = WEIR_H1_PUT(put_connection(end, conn, request), "\r\n");
 	if (request->head.method != WEIR_METHOD_HEAD) {
 		end = weir_copy(end, canned->body.at, canned->body.length);
 		request->answer_bytes = canned->body.length;
 	}
-	note_first_byte(request);
-	int error = finish(&conn->link, text, end, place != NULL);
-	if (error != 0)
-		cut(conn, error);
-	weir_request_ended(request);
+	answered(request, text, end, place != NULL);
 	return 0;
 }
 
@@ -349,12 +311,12 @@ static int h1_interim(weir_request *request, unsigned status, const weir_field *
 	/* HTTP/1.0 has no interim answers. */
 	if (request->head.version == 10)
 		return 0;
-	if (fields_bytes(fields, count) + line.length + 2 > sizeof(room))
+	if (weir_h1_fields_bytes(fields, count) + line.length + 2 > sizeof(room))
 		return -EINVAL;
 	if (status == 100)
 		request->flags &= ~(uint32_t)WEIR_REQUEST_WAITING;
-	char *end = put_fields(put(room, line.at, line.length), fields, count);
-	end = PUT(end, "\r\n");
+	char *end = weir_h1_put_fields(weir_h1_put(room, line.at, line.length), fields, count);
+	end = WEIR_H1_PUT(end, "\r\n");
 	return weir_link_write(&conn->link, room, (size_t)(end - room));
 }
 
@@ -368,33 +330,6 @@ static bool has_room(weir_http_conn *conn, size_t length)
 		return true;
 	weir_h1_want_drained(conn);
 	return false;
-}
-
-static int write_chunk(weir_link *link, const void *bytes, size_t length)
-{
-	char room[SMALL_BODY + 32];
-	char *end = put_hex(room, length);
-	end = PUT(end, "\r\n");
-	if (length <= SMALL_BODY) {
-		end = put(end, bytes, length);
-		end = PUT(end, "\r\n");
-		return weir_link_write(link, room, (size_t)(end - room));
-	}
-	int error = weir_link_write(link, room, (size_t)(end - room));
-	if (error == 0)
-		error = weir_link_write(link, bytes, length);
-	return error != 0 ? error : weir_link_write(link, "\r\n", 2);
-}
-
-static int send_chunk(weir_link *link, weir_buf *buf, size_t offset, size_t length)
-{
-	char room[32];
-	char *end = put_hex(room, length);
-	end = PUT(end, "\r\n");
-	int error = weir_link_write(link, room, (size_t)(end - room));
-	if (error == 0)
-		error = weir_link_send(link, buf, offset, length);
-	return error != 0 ? error : weir_link_write(link, "\r\n", 2);
 }
 
 /* There was room. An error here leaves a stream that nobody can read. */
@@ -413,22 +348,20 @@ static int h1_write(weir_request *request, const void *bytes, size_t length)
 	if (!has_room(conn, length))
 		return -ENOBUFS;
 	return part_written(conn, weir_request_is(request, WEIR_REQUEST_CHUNKED)
-					  ? write_chunk(&conn->link, bytes, length)
+					  ? weir_h1_write_chunk(&conn->link, bytes, length)
 					  : weir_link_write(&conn->link, bytes, length));
 }
 
 static int h1_send(weir_request *request, weir_buf *buf, size_t offset, size_t length)
 {
 	weir_http_conn *conn = request->conn;
-	if (length <= SMALL_BODY)
-		return h1_write(request, buf->data + offset, length);
 	if (conn->state == WEIR_H1_SHUT)
 		return -EPIPE;
 	if (!has_room(conn, length))
 		return -ENOBUFS;
 	return part_written(conn, weir_request_is(request, WEIR_REQUEST_CHUNKED)
-					  ? send_chunk(&conn->link, buf, offset, length)
-					  : weir_link_send(&conn->link, buf, offset, length));
+					  ? weir_h1_send_chunk(&conn->link, buf, offset, length)
+					  : weir_h1_send_part(&conn->link, buf, offset, length));
 }
 
 static void h1_flush(weir_request *request)
@@ -444,14 +377,9 @@ static size_t h1_output(const weir_request *request)
 static void write_last_chunk(weir_http_conn *conn, const weir_request *request, const weir_field *trailers,
 			     size_t count)
 {
-	char room[ROOM];
-	char *end = PUT(room, "0\r\n");
 	/* Only for clients that accept trailers. */
-	bool fit = fields_bytes(trailers, count) + 8 <= sizeof(room);
-	if (request->head.flags & WEIR_HEAD_TRAILERS && fit)
-		end = put_fields(end, trailers, count);
-	end = PUT(end, "\r\n");
-	int error = weir_link_write(&conn->link, room, (size_t)(end - room));
+	bool wanted = (request->head.flags & WEIR_HEAD_TRAILERS) != 0;
+	int error = weir_h1_end_chunks(&conn->link, trailers, wanted ? count : 0, ROOM);
 	if (error != 0)
 		cut(conn, error);
 }
@@ -480,13 +408,13 @@ static int h1_upgrade(weir_request *request, const weir_field *fields, size_t co
 	char room[ROOM];
 	weir_http_conn *conn = request->conn;
 	weir_span line = weir_status_line(101);
-	if (fields_bytes(fields, count) + HEAD_EXTRA > sizeof(room))
+	if (weir_h1_fields_bytes(fields, count) + HEAD_EXTRA > sizeof(room))
 		return -EINVAL;
-	char *end = put(room, line.at, line.length);
+	char *end = weir_h1_put(room, line.at, line.length);
 	const char *lines = weir_http_lines(conn->loop);
-	end = put(end, lines, conn->loop->lines_length);
-	end = put_fields(PUT(end, "Connection: upgrade\r\n"), fields, count);
-	end = PUT(end, "\r\n");
+	end = weir_h1_put(end, lines, conn->loop->lines_length);
+	end = weir_h1_put_fields(WEIR_H1_PUT(end, "Connection: upgrade\r\n"), fields, count);
+	end = WEIR_H1_PUT(end, "\r\n");
 	note_first_byte(request);
 	conn->flags |= WEIR_CONN_LAST;
 	conn->state = WEIR_H1_TUNNEL;
@@ -506,12 +434,12 @@ void weir_h1_write_error(weir_http_conn *conn, unsigned status, const char *why)
 	if (length > 512)
 		length = 512;
 	weir_span line = weir_status_line(status);
-	char *end = put(room, line.at, line.length);
+	char *end = weir_h1_put(room, line.at, line.length);
 	const char *lines = weir_http_lines(conn->loop);
-	end = put(end, lines, conn->loop->lines_length);
-	end = PUT(end, "Content-Type: text/plain\r\nConnection: close\r\nContent-Length: ");
-	end = PUT(weir_put_number(end, length + 1), "\r\n\r\n");
-	end = PUT(put(end, why, length), "\n");
+	end = weir_h1_put(end, lines, conn->loop->lines_length);
+	end = WEIR_H1_PUT(end, "Content-Type: text/plain\r\nConnection: close\r\nContent-Length: ");
+	end = WEIR_H1_PUT(weir_put_number(end, length + 1), "\r\n\r\n");
+	end = WEIR_H1_PUT(weir_h1_put(end, why, length), "\n");
 	weir_link_write(&conn->link, room, (size_t)(end - room));
 }
 

@@ -288,7 +288,7 @@ static void refuse_head(weir_h2_stream *stream)
 	weir_request *request = stream->request;
 	uint64_t began_ns = request->began_ns;
 	stream->request = NULL;
-	weir_request_discard(request);
+	weir_request_free(request);
 	weir_http_count(&conn->loop->counts.malformed);
 	weir_http_log_malformed(conn, stream->status, stream->error, began_ns);
 	weir_h2_write_error(stream, stream->status, stream->error);

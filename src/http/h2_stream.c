@@ -63,7 +63,7 @@ void weir_h2_stream_free(weir_h2_stream *stream, const char *error)
 	if (request != NULL && made)
 		weir_request_gone(request, error);
 	else if (request != NULL)
-		weir_request_discard(request);
+		weir_request_free(request);
 }
 
 void weir_h2_over(weir_request *request)

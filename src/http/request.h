@@ -236,8 +236,8 @@ struct weir_codec {
 
 /* An empty request; NULL: out of memory. head is initialised, fields has room for limits.fields. */
 weir_request *weir_request_new(weir_http_conn *conn, const weir_codec *codec, void *stream, uint64_t now_ns);
-/* Frees a request that was never passed to weir_request_made. Logs nothing and calls no codec function. */
-void weir_request_discard(weir_request *request);
+/* Logs nothing and calls no codec function. By a protocol: only before weir_request_made. */
+void weir_request_free(weir_request *request);
 /*
  * The head is parsed and its bytes are at base. They are copied, unless request->base is base already.
  * head.framing describes the body. Finds class and route, and offers or rejects the request. The request may
@@ -263,7 +263,10 @@ void weir_request_refuse(weir_request *request, unsigned status, const char *why
 
 /* ---- between the files of the server ---- */
 
-void weir_request_free(weir_request *request);
+/* Its body is there, if it was to be collected: offers it to the stage of its route. */
+void weir_request_offer(weir_request *request);
+/* Answer and body are over: tells the codec, unless the client has gone, and frees it. */
+void weir_request_over(weir_request *request);
 /* Writes the access log entry, once. */
 void weir_request_log(weir_request *request);
 /* Settles the event, if a handler owns it. false: it is in a stage's queue, so nobody may answer. */

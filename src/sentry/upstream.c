@@ -8,13 +8,9 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "http/h1_text.h"
 #include "net/net.h"
 #include "sentry/upstream_priv.h"
-
-/* Up to this size, bytes are copied behind the head, to be sent together; for more, a copy does not pay. */
-#define COPY_MOST 2048
-/* For a chunk: 16 digits and two line ends. */
-#define CHUNK_EXTRA 20
 
 #define OUTPUT_LEAST (128u * 1024)
 
@@ -240,7 +236,7 @@ weir_call *weir_upstream_part(weir_upstream_conn *conn)
 /* Most heads are small; then a copy is cheaper than a queue. */
 static int send_head(weir_link *link, weir_buf *head)
 {
-	char *place = head->length <= COPY_MOST ? weir_link_reserve(link, head->length) : NULL;
+	char *place = head->length <= WEIR_H1_COPY_MOST ? weir_link_reserve(link, head->length) : NULL;
 	if (place == NULL)
 		return weir_link_send(link, head, 0, head->length);
 	memcpy(place, head->data, head->length);
@@ -293,40 +289,11 @@ int weir_call_start(weir_upstream *upstream, weir_call *call, const weir_call_op
 	return error;
 }
 
-static bool has_room(const weir_upstream_conn *conn, size_t length)
+/* How many bytes more may wait. */
+static size_t room_of(const weir_upstream_conn *conn)
 {
 	size_t most = conn->upstream->limits.output_bytes, waiting = weir_link_output(&conn->link);
-	return length <= most && waiting <= most - length;
-}
-
-static int send_part(weir_upstream_conn *conn, weir_buf *buf, size_t offset, size_t length)
-{
-	if (length <= COPY_MOST)
-		return weir_link_write(&conn->link, buf->data + offset, length);
-	return weir_link_send(&conn->link, buf, offset, length);
-}
-
-static size_t print_chunk_size(char *text, size_t length)
-{
-	char digits[16];
-	size_t count = 0, at = 0;
-	do {
-		digits[count++] = "0123456789abcdef"[length & 15];
-	} while ((length >>= 4) != 0);
-	while (count > 0)
-		text[at++] = digits[--count];
-	text[at++] = '\r';
-	text[at++] = '\n';
-	return at;
-}
-
-static int send_chunk(weir_upstream_conn *conn, weir_buf *buf, size_t offset, size_t length)
-{
-	char size[CHUNK_EXTRA];
-	int error = weir_link_write(&conn->link, size, print_chunk_size(size, length));
-	if (error == 0)
-		error = send_part(conn, buf, offset, length);
-	return error == 0 ? weir_link_write(&conn->link, "\r\n", 2) : error;
+	return waiting < most ? most - waiting : 0;
 }
 
 /* After half of a chunk the connection is of no use: on -ENOMEM it is aborted. */
@@ -344,30 +311,13 @@ int weir_call_send(weir_call *call, weir_buf *buf, size_t offset, size_t length)
 		return -EPIPE;
 	if (length == 0)
 		return 0;
-	if (conn->state != WEIR_UPSTREAM_BUSY || !has_room(conn, length + CHUNK_EXTRA))
+	if (conn->state != WEIR_UPSTREAM_BUSY || length + WEIR_H1_CHUNK_EXTRA > room_of(conn))
 		return -ENOBUFS;
 	conn->progress_ns = weir_loop_time(conn->upstream->loop);
 	bool chunked = call->framing == WEIR_BODY_CHUNKED && conn->phase != WEIR_PHASE_TUNNEL;
-	int error = chunked ? send_chunk(conn, buf, offset, length) : send_part(conn, buf, offset, length);
+	int error = chunked ? weir_h1_send_chunk(&conn->link, buf, offset, length)
+			    : weir_h1_send_part(&conn->link, buf, offset, length);
 	return end_on_failure(conn, error);
-}
-
-static int send_trailers(weir_upstream_conn *conn, const weir_field *trailers, size_t count)
-{
-	int error = weir_link_write(&conn->link, "0\r\n", 3);
-	for (size_t i = 0; i < count && error == 0; i++) {
-		const weir_field *field = &trailers[i];
-		if (!has_room(conn, field->name.length + field->value.length + 6))
-			return weir_link_write(&conn->link, "\r\n", 2);
-		error = weir_link_write(&conn->link, field->name.at, field->name.length);
-		if (error == 0)
-			error = weir_link_write(&conn->link, ": ", 2);
-		if (error == 0)
-			error = weir_link_write(&conn->link, field->value.at, field->value.length);
-		if (error == 0)
-			error = weir_link_write(&conn->link, "\r\n", 2);
-	}
-	return error == 0 ? weir_link_write(&conn->link, "\r\n", 2) : error;
 }
 
 static void finish_tunnel(weir_upstream_conn *conn)
@@ -390,7 +340,7 @@ void weir_call_finish(weir_call *call, const weir_field *trailers, size_t count)
 	if (conn->request_done)
 		return;
 	if (call->framing == WEIR_BODY_CHUNKED) {
-		int error = send_trailers(conn, trailers, count);
+		int error = weir_h1_end_chunks(&conn->link, trailers, count, room_of(conn));
 		/* If the end of a request does not fit, the connection is of no use either. */
 		if (error == -ENOBUFS)
 			error = -ENOMEM;

@@ -76,7 +76,19 @@ void weir_config_set_at(weir_config *config, weir_block_head *head, const char *
 void weir_config_add_param(weir_config *config, weir_config_params *params, const char *name,
 			   const char *value, weir_config_where where);
 
-/* Agreements, revenue and guarantees: mistakes become messages. Before the laws. */
+/* ---- checks ---- */
+
+/* The index of the block with this title; -1, with a message about the key that names it. */
+int weir_config_title_find(weir_config *config, const char *block, const char *title,
+			   const weir_block_head *head, const char *key);
+/* A file that must exist, since the start would fail without it. what: how the message begins. */
+void weir_config_check_readable(weir_config *config, const weir_block_head *head, const char *key,
+				const char *what, const char *path, bool folder);
+/* Parts of weir_config_check. */
+void weir_config_check_classes(weir_config *config);
+void weir_config_check_limits(weir_config *config);
+void weir_config_check_routes(weir_config *config);
+/* Agreements, revenue and guarantees. */
 void weir_config_check_worth(weir_config *config);
 /*
  * Gives the law what agreements and classes say: percentile, target, revenue and guaranteed rates. -EINVAL with

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A service as a process: its flags, the signals that it follows, and its end. daemon_start.c has the beginning. */
 #include "service/daemon.h"
 
 #include <errno.h>
@@ -8,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,33 +18,15 @@
 #include "base/text.h"
 #include "keys/usage.h"
 #include "service/confine.h"
+#include "service/daemon_inside.h"
 #include "service/service.h"
 
-#define TOKEN_BYTES   16u
-#define TOKEN_MOST    256u
 #define FDS_MOST      1024u
-#define MISTAKE_MOST  600u
 #define KEPT_MOST     800u
 #define DRAIN_LOOK_MS 20
 #define TIDY_MS       20
 #define TIDY_MOST_MS  2000
 #define ACCOUNT_MS    250 /* between two looks at accounts (account.h) */
-
-typedef struct daemon_state {
-	const weir_program *program;
-	char **command; /* starts a successor */
-	weir_config_flags flags;
-	weir_config *config; /* in force */
-	weir_config *old[2]; /* earlier ones, which requests and the admin's thread may still read */
-	weir_service *service;
-	char token[TOKEN_MOST];
-	char mistake[MISTAKE_MOST]; /* the first error of the configuration that was read last */
-	bool check;                 /* only print what would run */
-	pid_t successor;            /* 0: none */
-	bool relieving;             /* a predecessor waits for us */
-	bool inherited;             /* confinement from a predecessor */
-	int landlock; /* the version in use; negative: why none is; 0: not wanted, or inherited */
-} daemon_state;
 
 /* ---- configuration ---- */
 
@@ -62,7 +44,7 @@ static int unexpected(const weir_program *program, const char *argument)
 	return status;
 }
 
-static int read_flags(daemon_state *d, int argc, char **argv)
+static int read_flags(weir_daemon *d, int argc, char **argv)
 {
 	d->flags.kinds = d->program->kinds;
 	for (int at = 1, used; at < argc; at += used) {
@@ -78,7 +60,7 @@ static int read_flags(daemon_state *d, int argc, char **argv)
 }
 
 /* Keeps the first error for the log: its readers may not see our standard error. */
-static void keep_mistake(daemon_state *d, const weir_config *config)
+static void keep_mistake(weir_daemon *d, const weir_config *config)
 {
 	for (unsigned i = 0; i < config->messages && d->mistake[0] == '\0'; i++) {
 		const weir_config_message *message = &config->message[i];
@@ -89,7 +71,7 @@ static void keep_mistake(daemon_state *d, const weir_config *config)
 	}
 }
 
-static int read_config(daemon_state *d, weir_config **ret_config)
+static int read_config(weir_daemon *d, weir_config **ret_config)
 {
 	weir_config *config = NULL;
 	int failed = weir_config_load(&d->flags, &config);
@@ -111,145 +93,10 @@ static int read_config(daemon_state *d, weir_config **ret_config)
 	return WEIR_EXIT_OK;
 }
 
-/* ---- the admin's token ---- */
-
-static int read_token(daemon_state *d, const char *path)
-{
-	FILE *file = fopen(path, "re");
-	char *got = file != NULL ? fgets(d->token, sizeof(d->token), file) : NULL;
-	int failed = got == NULL ? (errno != 0 ? -errno : -EINVAL) : 0;
-	if (file != NULL)
-		fclose(file);
-	d->token[strcspn(d->token, "\r\n")] = '\0';
-	if (failed == 0 && d->token[0] == '\0')
-		failed = -EINVAL;
-	return failed == 0 ? 0 : weir_error_set(failed, "admin: no token in %s: %s", path, strerror(-failed));
-}
-
-/* A token for this run, if none is configured. */
-static int make_token(daemon_state *d)
-{
-	unsigned char bytes[TOKEN_BYTES];
-	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
-		return weir_error_set(-EIO, "no random bytes for the admin's token");
-	for (size_t i = 0; i < sizeof(bytes); i++)
-		snprintf(d->token + 2 * i, sizeof(d->token) - 2 * i, "%02x", bytes[i]);
-	return 0;
-}
-
-/* ---- starting ---- */
-
-static void say_started(daemon_state *d)
-{
-	const weir_config_admin *admin = &d->config->admin;
-	fprintf(stderr, "%s: ready\n", d->program->name);
-	weir_service_print(d->service, stderr);
-	if (!admin->off && admin->token_file == NULL)
-		fprintf(stderr, "  admin token  %s\n", d->token);
-}
-
-/* Order matters: the account is looked up before files are confined; both before a second thread. */
-static int prepare(daemon_state *d, weir_process_user *ret_account)
-{
-	const weir_config *config = d->config;
-	unsigned wanted = weir_confine_wanted(config) & ~WEIR_CONFINED_CALLS;
-	int failed = weir_process_find_user(config->process.user, config->process.group, ret_account);
-	if (failed != 0)
-		return failed;
-	weir_process_own_log(ret_account, config->log.access);
-	weir_process_own_log(ret_account, config->log.error);
-	if ((wanted & ~weir_confine_held()) != 0)
-		d->landlock = weir_confine_files(config, wanted, d->command[0], d->relieving);
-	/* Unless it was asked for by name, running without confinement is better than not running. */
-	bool strict = config->process.confine == WEIR_CONFIG_CONFINE_STRICT;
-	return strict && d->landlock < 0 && d->landlock != -ENOSYS ? d->landlock : 0;
-}
-
-static void say_log_is_lost(weir_errors *errors, const weir_process_user *account, const char *path)
-{
-	if (account->wanted && !weir_process_may_append(path))
-		weir_errors_say(
-			errors, WEIR_LOG_WARN, "user",
-			"log %s: '%s' cannot open it anew, so neither rotation nor a successor will work",
-			path, account->name);
-}
-
-static void say_account(const daemon_state *d, const weir_process_user *account)
-{
-	weir_errors *errors = weir_service_errors(d->service);
-	if (account->ignored)
-		weir_errors_say(errors, WEIR_LOG_INFO, "user",
-				"not started as root, so it stays who it is instead of '%s'", account->name);
-	say_log_is_lost(errors, account, d->config->log.access);
-	say_log_is_lost(errors, account, d->config->log.error);
-}
-
-static void say_confined(const daemon_state *d)
-{
-	weir_errors *errors = weir_service_errors(d->service);
-	unsigned wanted = weir_confine_wanted(d->config), held = weir_confine_held();
-	if (d->landlock == -ENOSYS)
-		weir_errors_say(errors, WEIR_LOG_INFO, "confine",
-				"this kernel has no landlock, so files are not confined");
-	else if (d->landlock < 0)
-		weir_errors_say(errors, WEIR_LOG_WARN, "confine", "files are not confined: %s",
-				strerror(-d->landlock));
-	else if (d->landlock > 0)
-		weir_errors_say(errors, WEIR_LOG_INFO, "confine", "%s files is confined by landlock %d%s",
-				(held & WEIR_CONFINED_READING) != 0 ? "reading, writing and executing"
-								    : "writing and executing",
-				d->landlock, weir_confine_lacks(d->landlock));
-	if ((wanted & ~held & WEIR_CONFINED_CALLS) != 0)
-		weir_errors_say(errors, WEIR_LOG_INFO, "confine",
-				"system calls are not confined, as this kernel cannot");
-	if (d->inherited && (held & ~wanted) != 0)
-		weir_errors_say(errors, WEIR_LOG_INFO, "confine",
-				"what the predecessor gave up cannot be had again without a restart");
-}
-
-/* "sentry" of "weir sentry". */
-static const char *last_word(const char *text)
-{
-	const char *space = strrchr(text, ' ');
-	return space != NULL ? space + 1 : text;
-}
-
-static int start(daemon_state *d)
-{
-	const weir_config *config = d->config;
-	weir_process_user account;
-	size_t inherited_count;
-	weir_handover *handover;
-	weir_inherited *inherited = weir_process_inherited(&inherited_count, &handover);
-	weir_service_options options = {
-		.verb = last_word(d->program->name), .token = d->token, .handover = handover};
-	int failed = prepare(d, &account);
-	if (failed == 0)
-		failed = config->admin.token_file != NULL ? read_token(d, config->admin.token_file)
-							  : make_token(d);
-	if (failed == 0)
-		failed = weir_service_new(config, &options, &d->service);
-	if (failed == 0)
-		failed = weir_service_start(d->service, inherited, inherited_count);
-	for (size_t i = 0; failed == 0 && i < inherited_count; i++)
-		if (!inherited[i].used)
-			close(inherited[i].fd);
-	weir_handover_free(handover);
-	if (failed == 0)
-		failed = weir_process_become(&account);
-	if (failed != 0)
-		return failed;
-	if ((weir_confine_wanted(config) & ~weir_confine_held() & WEIR_CONFINED_CALLS) != 0)
-		weir_confine_calls();
-	say_account(d, &account);
-	say_confined(d);
-	return 0;
-}
-
 /* ---- signals ---- */
 
 /* Reports changes that did not take effect, in the log and to whoever reloads. */
-static void say_kept(daemon_state *d, const char *names)
+static void say_kept(weir_daemon *d, const char *names)
 {
 	static const char *const but = "changed, but only a restart or SIGUSR2 brings that";
 	const char *log = d->config->log.error;
@@ -258,7 +105,7 @@ static void say_kept(daemon_state *d, const char *names)
 		fprintf(stderr, "%s: %s: %s\n", d->program->name, names, but);
 }
 
-static void reload(daemon_state *d)
+static void reload(weir_daemon *d)
 {
 	char kept[KEPT_MOST] = "";
 	bool done = false;
@@ -293,7 +140,7 @@ static void reload(daemon_state *d)
 }
 
 /* A file for the successor to read; -1: none, and the successor starts cold. */
-static int write_handover(const daemon_state *d, const weir_inherited *sockets, size_t count)
+static int write_handover(const weir_daemon *d, const weir_inherited *sockets, size_t count)
 {
 	int fd = memfd_create("weir-handover", MFD_CLOEXEC);
 	FILE *to = fd >= 0 ? fdopen(dup(fd), "w") : NULL;
@@ -311,7 +158,7 @@ static int write_handover(const daemon_state *d, const weir_inherited *sockets, 
 	return good ? fd : -1;
 }
 
-static void succeed(daemon_state *d)
+static void succeed(weir_daemon *d)
 {
 	static weir_inherited sockets[FDS_MOST];
 	weir_errors *errors = weir_service_errors(d->service);
@@ -336,7 +183,7 @@ static void succeed(daemon_state *d)
 			"a successor was started, pid %d; once it is ready this process drains", pid);
 }
 
-static void child_ended(daemon_state *d)
+static void child_ended(weir_daemon *d)
 {
 	int status;
 	pid_t pid;
@@ -354,7 +201,7 @@ static void child_ended(daemon_state *d)
 }
 
 /* The next signal. While what reloads have replaced is ending, looks after that from time to time. */
-static int next_signal(daemon_state *d, const sigset_t *signals)
+static int next_signal(weir_daemon *d, const sigset_t *signals)
 {
 	int signo;
 	/* A request may take hours (a tunnel), so the looks get rarer. */
@@ -371,7 +218,7 @@ static int next_signal(daemon_state *d, const sigset_t *signals)
 }
 
 /* Until it is to end. */
-static void serve(daemon_state *d, const sigset_t *signals)
+static void serve(weir_daemon *d, const sigset_t *signals)
 {
 	for (;;) {
 		int signo = next_signal(d, signals);
@@ -401,7 +248,7 @@ static uint64_t now_ms(void)
  * Serves on, but reports not ready: load balancers ask only every few seconds, and must not meet a refused
  * connection first. A second signal ends the delay.
  */
-static void delay(const daemon_state *d, const sigset_t *ends)
+static void delay(const weir_daemon *d, const sigset_t *ends)
 {
 	uint64_t left_ms = d->config->process.drain_delay_ns / WEIR_NS_PER_MS, until_ms = now_ms() + left_ms;
 	if (left_ms > 0)
@@ -417,7 +264,7 @@ static void delay(const daemon_state *d, const sigset_t *ends)
 }
 
 /* true: everything in progress was finished. */
-static bool drain(daemon_state *d)
+static bool drain(weir_daemon *d)
 {
 	const struct timespec look = {.tv_nsec = DRAIN_LOOK_MS * 1000000L};
 	sigset_t ends;
@@ -437,6 +284,15 @@ static bool drain(daemon_state *d)
 	return weir_service_open(d->service) == 0;
 }
 
+static void say_started(weir_daemon *d)
+{
+	const weir_config_admin *admin = &d->config->admin;
+	fprintf(stderr, "%s: ready\n", d->program->name);
+	weir_service_print(d->service, stderr);
+	if (!admin->off && admin->token_file == NULL)
+		fprintf(stderr, "  admin token  %s\n", d->token);
+}
+
 static void block_signals(sigset_t *ret_signals)
 {
 	static const int ours[] = {SIGHUP, SIGUSR1, SIGUSR2, SIGTERM, SIGINT, SIGCHLD};
@@ -447,13 +303,13 @@ static void block_signals(sigset_t *ret_signals)
 	signal(SIGPIPE, SIG_IGN);
 }
 
-static int run(daemon_state *d)
+static int run(weir_daemon *d)
 {
 	sigset_t signals;
 	char ready[48];
 	block_signals(&signals);
 	weir_process_raise_limits();
-	int failed = start(d);
+	int failed = weir_daemon_start(d);
 	if (failed != 0) {
 		fprintf(stderr, "%s: %s%s\n", d->program->name, weir_error(),
 			failed == -EACCES && d->inherited ? "; it may be outside of what the predecessor was "
@@ -522,7 +378,7 @@ void weir_program_usage(const weir_program *program, FILE *file)
 
 int weir_daemon_run(const weir_program *program, char **command, int argc, char **argv)
 {
-	daemon_state d = {.program = program, .command = command};
+	weir_daemon d = {.program = program, .command = command};
 	int status = read_flags(&d, argc, argv);
 	unsigned held;
 	if (status == WEIR_EXIT_OK && d.check)

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sentry/backend.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "keys/address.h"
+#include "rules/match.h"
+
+#define HEALTH_MAX  512 /* bytes of a health path */
+#define RULE_BYTES  (3 * HEALTH_MAX + sizeof("path "))
+#define QUOTE_BYTES 64
+#define H           3600e9
+
+/* ---- keys ---- */
+
+#define ROW(key, is, member, ...) WEIR_KEY(key, is, weir_backend_block, member, __VA_ARGS__)
+#define LIVE                      .flags = WEIR_KEY_LIVE
+#define BETWEEN(a, b)             .min = a, .max = b
+
+static const weir_key keys[] = {
+	ROW("server", TEXTS, servers, NULL, "http://HOST:PORT or https://HOST:PORT, as many as there are",
+	    .flags = WEIR_KEY_REQUIRED | WEIR_KEY_LIVE),
+	ROW("health", TEXT, health, NULL,
+	    "path that answers with 2xx or 3xx while a server is well; requests for it, with whatever query, "
+	    "are exempt, unless it is /; without one, a server is judged by its answers"),
+	ROW("health-interval", TIME, health_interval_ns, "2s", "between two such checks", BETWEEN(10e6, H)),
+	ROW("health-timeout", TIME, health_timeout_ns, "1s", "an answer that takes longer is none",
+	    BETWEEN(1e6, H)),
+	ROW("health-rise", COUNT, health_rise, "2", "good answers in a row that bring a server back",
+	    BETWEEN(1, 1000)),
+	ROW("health-fall", COUNT, health_fall, "3", "bad ones in a row that take it out", BETWEEN(1, 1000)),
+	ROW("concurrency", COUNT, concurrency, "0",
+	    "requests that all servers together work on at once, each until its answer begins; more wait in "
+	    "the queue; 0: as many as connections lets",
+	    BETWEEN(0, 1e6), LIVE),
+	ROW("connections", COUNT, connections, "1024", "to each server, at once", BETWEEN(1, 1e6)),
+	ROW("idle-connections", COUNT, idle_connections, "64",
+	    "to each server, kept by each thread for the next request", BETWEEN(1, 1e6)),
+	ROW("idle-timeout", TIME, idle_timeout_ns, "50s",
+	    "how long one is kept; less than the server keeps it", BETWEEN(1e6, 24 * H)),
+	ROW("connect-timeout", TIME, connect_timeout_ns, "1s", "until a connection is made", BETWEEN(1e6, H)),
+	ROW("first-byte-timeout", TIME, first_byte_timeout_ns, "30s", "until an answer begins",
+	    BETWEEN(1e6, 24 * H)),
+	ROW("body-timeout", TIME, body_timeout_ns, "30s", "between two parts of an answer",
+	    BETWEEN(1e6, 24 * H)),
+	ROW("retry-budget", FRACTION, retry_budget, "10%",
+	    "retries of idempotent requests, as a part of all requests; each thread may besides make one a "
+	    "second; 0: none",
+	    BETWEEN(0, 1)),
+	ROW("slow-start", TIME, slow_start_ns, "10s",
+	    "how long a server that came back gets less than its share", BETWEEN(0, H)),
+	ROW("host", TEXT, host, NULL, "the Host field it is sent; without one, the client's"),
+	ROW("forwarded", SWITCH, forwarded, "on", "adds X-Forwarded-For, -Proto and -Host"),
+	ROW("quality", SWITCH, quality, "on",
+	    "adds Weir-Quality, by which it may degrade before anybody is turned away"),
+	ROW("heed-refusals", SWITCH, heed_refusals, "off",
+	    "lets in no more than its servers take, once they answer with 429 or 503; for laws that do not "
+	    "look at that, which adaptive-remote does"),
+	ROW("verify", SWITCH, verify, "on", "checks certificates of https servers"),
+	ROW("ca", PATH, ca, NULL, "PEM file with their authorities; without one, the system's"),
+	{0}};
+
+const weir_key weir_backend_route_keys[] = {WEIR_KEY("backend", TEXT, weir_backend_keys, backend, NULL,
+						     "the backend block that gets its requests",
+						     .block = "backend"),
+					    {0}};
+
+const weir_block weir_backend_blocks[] = {{"backend", "name", "Servers that do the same work.", keys,
+					   sizeof(weir_backend_block), .single = false, .live = true},
+					  {0}};
+
+/* ---- servers ---- */
+
+/* The part between the scheme and the next slash: a server's name. */
+static const char *authority_of(const char *url, size_t *ret_length)
+{
+	const char *at = strstr(url, "://");
+	at = at != NULL ? at + 3 : url;
+	*ret_length = strcspn(at, "/");
+	return at;
+}
+
+static bool is_host(const char *host)
+{
+	for (const char *at = host; *at != '\0'; at++)
+		if (*at <= ' ' || *at > '~' || strchr("/?#@\"\\<>", *at) != NULL)
+			return false;
+	return *host != '\0';
+}
+
+/* "http://host:port", without a path. ret_host: at least 256 bytes. */
+static int read_url(const char *url, char ret_host[256])
+{
+	char rest[300], quoted[QUOTE_BYTES];
+	bool tls = strncmp(url, "https://", 8) == 0;
+	uint16_t port = tls ? 443 : 80;
+	weir_text_quote(quoted, sizeof(quoted), url);
+	if ((!tls && strncmp(url, "http://", 7) != 0) || strlen(url) >= sizeof(rest))
+		return weir_error_set(-EINVAL, "'%s': write http://HOST:PORT or https://HOST:PORT", quoted);
+	snprintf(rest, sizeof(rest), "%s", url + (tls ? 8 : 7));
+	char *slash = strchr(rest, '/');
+	if (slash != NULL && slash[1] != '\0')
+		return weir_error_set(-EINVAL, "'%s': write it without the path: requests keep theirs",
+				      quoted);
+	if (slash != NULL)
+		*slash = '\0';
+	const char *bracket = strrchr(rest, ']');
+	if (strchr(bracket != NULL ? bracket : rest, ':') == NULL)
+		snprintf(rest + strlen(rest), sizeof(rest) - strlen(rest), ":%u", port);
+	if (!weir_address_split(rest, ret_host, 256, &port) || !is_host(ret_host) || port == 0)
+		return weir_error_set(-EINVAL, "'%s': write http://HOST:PORT or https://HOST:PORT", quoted);
+	return 0;
+}
+
+static bool is_name(const char *host)
+{
+	unsigned char address[16];
+	return inet_pton(AF_INET, host, address) != 1 && inet_pton(AF_INET6, host, address) != 1;
+}
+
+unsigned weir_backend_servers(const weir_backend_block *b)
+{
+	unsigned count = 0;
+	while (b->servers != NULL && b->servers[count] != NULL)
+		count++;
+	return count;
+}
+
+bool weir_backend_has(const weir_backend_block *b, const char *name)
+{
+	for (unsigned i = 0; i < weir_backend_servers(b); i++) {
+		size_t length;
+		const char *at = authority_of(b->servers[i], &length);
+		if (strlen(name) == length && memcmp(at, name, length) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* ---- checking ---- */
+
+static bool is_askable(const char *path)
+{
+	while ((unsigned char)*path > ' ' && *path != '#' && *path != 0x7f)
+		path++;
+	return *path == '\0';
+}
+
+/* A star in the path is a literal one, not a pattern. */
+static size_t put_escaped(char c, char *rule, size_t at, size_t size)
+{
+	const char *text = c == '*' ? "%2A" : (char[]){c, '\0'};
+	for (; *text != '\0' && at + 1 < size; text++)
+		rule[at++] = *text;
+	rule[at] = '\0';
+	return at;
+}
+
+/* The rule for the path of its health checks, without the query. False: there is none, or it is "/". */
+static bool health_rule(const weir_backend_block *b, char *ret_rule, size_t size)
+{
+	size_t length = b->health != NULL ? strcspn(b->health, "?") : 0;
+	if (length < 2)
+		return false;
+	size_t at = (size_t)snprintf(ret_rule, size, "path ");
+	for (size_t i = 0; i < length; i++)
+		at = put_escaped(b->health[i], ret_rule, at, size);
+	return true;
+}
+
+/* The path is sent as it is, and is also used as a rule. */
+static void check_health(weir_config *config, const weir_backend_block *b)
+{
+	const char *path = b->health;
+	char rule[RULE_BYTES];
+	weir_matcher *matcher = NULL;
+	if (path == NULL)
+		return;
+	if (path[0] != '/')
+		weir_config_wrong(config, &b->head, "health",
+				  "health: write a path that begins with /, as /healthz");
+	else if (strlen(path) > HEALTH_MAX)
+		weir_config_wrong(config, &b->head, "health", "health: it has more than %d bytes",
+				  HEALTH_MAX);
+	else if (!is_askable(path))
+		weir_config_wrong(config, &b->head, "health",
+				  "health: no space and no '#' can be asked for; write %%20, %%23");
+	else if (health_rule(b, rule, sizeof(rule)) &&
+		 weir_matcher_new((const char *const[]){rule, NULL}, &matcher) != 0)
+		weir_config_wrong(config, &b->head, "health", "health: %s", weir_error());
+	weir_matcher_free(matcher);
+}
+
+static void check_servers(weir_config *config, weir_backend_block *b)
+{
+	char host[256];
+	unsigned count = weir_backend_servers(b);
+	for (unsigned i = 0; i < count; i++) {
+		if (read_url(b->servers[i], host) != 0)
+			weir_config_wrong(config, &b->head, "server", "server: %s", weir_error());
+		else
+			b->named |= is_name(host);
+		for (unsigned j = 0; j < i; j++)
+			if (strcmp(b->servers[i], b->servers[j]) == 0)
+				weir_config_wrong(config, &b->head, "server", "server: %s is there twice",
+						  b->servers[i]);
+	}
+	if (b->concurrency > (uint64_t)b->connections * count && count != 0)
+		weir_config_warn(config, &b->head, "concurrency",
+				 "concurrency: %u is more than the connections to all servers together, "
+				 "%llu, so it bounds nothing",
+				 b->concurrency, (unsigned long long)b->connections * count);
+}
+
+void weir_backend_check(weir_config *config)
+{
+	weir_backend_block *b;
+	for (unsigned i = 0; (b = weir_config_at(config, "backend", i)) != NULL; i++) {
+		check_servers(config, b);
+		check_health(config, b);
+		weir_config_check_file(config, &b->head, "ca", b->ca, false);
+	}
+}
+
+const weir_backend_block *weir_backend_of(const weir_config *config, const weir_route_view *route)
+{
+	const weir_backend_keys *values = route->values;
+	return weir_config_find(config, "backend", values->backend);
+}
+
+void weir_backend_check_route(weir_config *config, const weir_route_view *route)
+{
+	char rule[RULE_BYTES];
+	const weir_backend_block *b = weir_backend_of(config, route);
+	unsigned rules = 0;
+	while (route->match != NULL && route->match[rules] != NULL)
+		rules++;
+	if (b != NULL && !route->exempt && rules == WEIR_RULES_MAX && health_rule(b, rule, sizeof(rule)))
+		weir_config_warn(config, route->head, "match",
+				 "match: with %d rules there is room for none more, so health checks are not "
+				 "exempt here",
+				 WEIR_RULES_MAX);
+}
+
+bool weir_backend_exempt(const weir_config *config, const weir_route_view *route, char *ret_rule, size_t size)
+{
+	return health_rule(weir_backend_of(config, route), ret_rule, size);
+}
+
+bool weir_backend_resolves(const weir_config *config)
+{
+	const weir_backend_block *b;
+	bool named = false;
+	for (unsigned i = 0; (b = weir_config_at(config, "backend", i)) != NULL; i++)
+		named |= b->named;
+	return named;
+}
+
+void weir_backend_print(const weir_config *config, FILE *file)
+{
+	const weir_backend_block *b;
+	char rule[RULE_BYTES];
+	for (unsigned i = 0; (b = weir_config_at(config, "backend", i)) != NULL; i++) {
+		fprintf(file, "  backend  %s: ", b->head.title);
+		for (unsigned j = 0; j < weir_backend_servers(b); j++)
+			fprintf(file, "%s%s", j > 0 ? ", " : "", b->servers[j]);
+		if (b->health != NULL)
+			fprintf(file, "; health %s", b->health);
+		if (b->health != NULL && health_rule(b, rule, sizeof(rule)))
+			fprintf(file, "; no law and no quota turns away %.*s", (int)strcspn(b->health, "?"),
+				b->health);
+		if (b->concurrency != 0)
+			fprintf(file, "; at most %u requests at once", b->concurrency);
+		fputc('\n', file);
+	}
+}
+
+void weir_backend_print_route(const weir_route_view *route, FILE *file)
+{
+	const weir_backend_keys *values = route->values;
+	fprintf(file, "backend %s", values->backend);
+}
+
+/* ---- the flag ---- */
+
+static int check_flag(const char *url)
+{
+	char host[256];
+	return read_url(url, host);
+}
+
+static void apply_flag(weir_config *config, const char *const *urls, unsigned count)
+{
+	weir_config_clear(config, "backend");
+	weir_block_head *to = weir_config_add(config, "backend", "backend"),
+			*route = weir_config_add(config, "route", "backend");
+	if (to == NULL || route == NULL)
+		return;
+	for (unsigned i = 0; i < count; i++)
+		weir_config_set(config, to, "server", urls[i]);
+	weir_config_set(config, route, "backend", "backend");
+}
+
+const weir_kind_flag weir_backend_flag = {
+	.name = "--to",
+	.value = "URL",
+	.repeated = true,
+	.help = "may be repeated: a backend that gets all requests, instead of routes",
+	.check = check_flag,
+	.apply = apply_flag,
+};

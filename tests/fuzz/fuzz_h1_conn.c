@@ -9,19 +9,9 @@
  */
 
 #include <ctype.h>
-#include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
-#include <weir/weir.h>
 
-#include <weir/http.h>
-
-#include "target.h"
+#include "served.h"
 
 #define INPUT_MOST   8192
 #define PAGE_BYTES   5000
@@ -33,18 +23,11 @@ typedef struct record {
 } record;
 
 static struct {
-	weir_world *world;
-	weir_domain *domain;
-	weir_stage *stage;
-	weir_routes *routes;
-	weir_http *http;
-	weir_buf *page;
-	struct sockaddr_storage address;
 	pthread_mutex_t lock;
 	/* under lock */
 	record records[RECORDS_MOST];
 	size_t count, requests; /* requests: those of the records that are about one */
-} at = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} seen = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- what it does with requests ---- */
 
@@ -75,9 +58,7 @@ static void take_data(weir_request *request, weir_buf *buf, size_t offset, size_
 static void take_end(weir_request *request, void *arg)
 {
 	reading *r = arg;
-	weir_field field;
-	for (size_t i = 0; weir_request_trailer(request, i, &field); i++)
-		CHECK(field.name.length > 0);
+	check_trailers(request);
 	weir_timer_stop(&r->timer);
 	weir_request_reply_text(request, 200, WEIR_SPAN("read"));
 }
@@ -85,11 +66,6 @@ static void take_end(weir_request *request, void *arg)
 static void stop_reading(weir_request *request, void *arg)
 {
 	weir_timer_stop(&((reading *)arg)->timer);
-	weir_request_abort(request);
-}
-
-static void let_go(weir_request *request, void *arg)
-{
 	weir_request_abort(request);
 }
 
@@ -122,48 +98,18 @@ static void hold(weir_request *request)
 	weir_timer_start(NULL, &r->timer, weir_world_now(at.world) + 3 * WEIR_NS_PER_MS);
 }
 
-static void write_more(weir_request *request, void *arg)
-{
-	int error;
-	do
-		error = weir_request_send(request, at.page, 0, at.page->length);
-	while (error == 0);
-	/* Announced are four of them: more is refused, and then it is over. */
-	if (error != -ENOBUFS)
-		weir_request_end(request, NULL, 0);
-}
-
-static void stream(weir_request *request)
-{
-	weir_request_on_gone(request, let_go, NULL);
-	weir_request_on_drained(request, write_more, NULL);
-	weir_request_begin(request, &(weir_reply){.status = 200}, 4 * (uint64_t)at.page->length);
-	write_more(request, NULL);
-}
-
 static void handle_one(weir_request *request)
 {
-	weir_reply whole = {.status = 200, .buf = at.page, .length = at.page->length};
 	weir_field field = {WEIR_SPAN("x"), WEIR_SPAN("y")};
-	switch (weir_request_path(request).length % 9) {
-	case 1:
-		weir_request_reply_text(request, 200, WEIR_SPAN("hello"));
-		break;
-	case 2:
-		weir_request_reply(request, &whole);
-		break;
-	case 3:
-		stream(request);
-		break;
+	unsigned how = (unsigned)(weir_request_path(request).length % 9);
+	switch (how) {
 	case 4:
 	case 5:
 		read_body(request);
 		break;
 	case 6:
 		weir_request_interim(request, 103, &field, 1);
-		weir_request_begin(request, &(weir_reply){.status = 200}, WEIR_UNKNOWN_LENGTH);
-		weir_request_write(request, "abc", 3);
-		weir_request_end(request, &field, 1);
+		answer_with(request, 4);
 		break;
 	case 7:
 		hold(request);
@@ -172,7 +118,7 @@ static void handle_one(weir_request *request)
 		weir_request_reply(request, &(weir_reply){.status = 304, .fields = &field, .field_count = 1});
 		break;
 	default:
-		weir_request_abort(request);
+		answer_with(request, how);
 	}
 }
 
@@ -185,80 +131,37 @@ static void handle(weir_stage *stage, weir_event **events, size_t count, void *a
 	}
 }
 
-static void note_record(const weir_http_record *seen, void *arg)
+static void note_record(const weir_http_record *one, void *arg)
 {
-	pthread_mutex_lock(&at.lock);
-	CHECK(at.count < RECORDS_MOST);
-	at.requests += seen->request != NULL;
-	at.records[at.count++] = (record){
-		.status = seen->status,
-		.head = seen->request != NULL && weir_request_method(seen->request) == WEIR_METHOD_HEAD,
+	pthread_mutex_lock(&seen.lock);
+	CHECK(seen.count < RECORDS_MOST);
+	seen.requests += one->request != NULL;
+	seen.records[seen.count++] = (record){
+		.status = one->status,
+		.head = one->request != NULL && weir_request_method(one->request) == WEIR_METHOD_HEAD,
 		/* An abort by the handler itself is the same to the client. */
-		.cut = seen->gone ||
-		       (seen->request != NULL && weir_request_path(seen->request).length % 9 == 0)};
-	pthread_mutex_unlock(&at.lock);
+		.cut = one->gone ||
+		       (one->request != NULL && weir_request_path(one->request).length % 9 == 0)};
+	pthread_mutex_unlock(&seen.lock);
 }
 
 static void begin(void)
 {
 	static const char *const some[] = {"path /c*", NULL};
-	struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	weir_domain_options reactor = {.name = "web", .kind = WEIR_REACTOR, .threads = 1};
-	weir_stage_options stage = {
-		.name = "fuzz", .handle = handle, .drop = weir_request_drop, .capacity = 1000};
-	setenv("WEIR_LOOP", "epoll", 1);
-	CHECK(weir_world_new(NULL, &at.world) == 0 && weir_domain_new(at.world, &reactor, &at.domain) == 0 &&
-	      weir_stage_new(at.domain, &stage, &at.stage) == 0 && weir_world_start(at.world) == 0 &&
-	      weir_routes_new(&at.routes) == 0);
+	serve_begin(handle);
 	weir_route_options collect = {
 		.name = "collected", .rules = some, .stage = at.stage, .klass = -1, .collect_bytes = 1000};
 	weir_route_options rest = {.name = "all", .stage = at.stage, .klass = -1};
 	CHECK(weir_routes_add(at.routes, &collect) == 0 && weir_routes_add(at.routes, &rest) == 0);
-	weir_http_options options = {.domain = at.domain,
-				     .routes = at.routes,
-				     .limits = {.output_bytes = 8192,
+	serve_on((weir_http_options){.limits = {.output_bytes = 8192,
 						.body_bytes = 100000,
 						.half_closed_ns = WEIR_NS_PER_MS,
 						.half_closed_gap_ns = WEIR_NS_PER_MS},
-				     .log = note_record};
-	weir_http_listen listen = {.address = (struct sockaddr *)&any, .address_length = sizeof(any)};
-	CHECK(weir_http_new(&options, &at.http) == 0 && weir_http_add_listener(at.http, &listen, NULL) == 0 &&
-	      weir_http_address(at.http, 0, NULL, 0, &at.address) == 0);
-	at.page = weir_buf_new(PAGE_BYTES);
-	memset(at.page->data, 'p', PAGE_BYTES);
-	at.page->length = PAGE_BYTES;
+				     .log = note_record},
+		 false, PAGE_BYTES);
 }
 
 /* ---- one connection ---- */
-
-static int dial(void)
-{
-	struct timeval patience = {.tv_sec = 20};
-	struct linger hard = {.l_onoff = 1};
-	int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	CHECK(fd >= 0);
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	/* No port is left waiting: there are thousands of these a second. */
-	setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
-	CHECK(connect(fd, (struct sockaddr *)&at.address, sizeof(struct sockaddr_in)) == 0);
-	return fd;
-}
-
-/* 0 or an errno. */
-static int say(int fd, const uint8_t *from, size_t length)
-{
-	while (length > 0) {
-		ssize_t sent = send(fd, from, length, MSG_NOSIGNAL);
-		if (sent < 0 && errno == EINTR)
-			continue;
-		if (sent <= 0)
-			return errno;
-		from += sent;
-		length -= (size_t)sent;
-	}
-	return 0;
-}
 
 /*
  * Returns whether it was told of a reset: a socket tells it once, and to whoever asks first, so that the reader would only see an end. (EPIPE comes after a proper
@@ -436,20 +339,20 @@ static void check_answers(const heard *h)
 	reader r = {h->text, h->text + h->length};
 	answer a;
 	size_t i = 0;
-	pthread_mutex_lock(&at.lock);
-	for (; i < at.count && r.at < r.end; i++) {
-		if (!read_answer(&r, at.records[i].head, &a)) {
-			CHECK(at.records[i].cut || h->reset);
+	pthread_mutex_lock(&seen.lock);
+	for (; i < seen.count && r.at < r.end; i++) {
+		if (!read_answer(&r, seen.records[i].head, &a)) {
+			CHECK(seen.records[i].cut || h->reset);
 			r.at = r.end;
 			break;
 		}
-		CHECK(a.status == at.records[i].status || at.records[i].cut);
+		CHECK(a.status == seen.records[i].status || seen.records[i].cut);
 	}
 	CHECK(r.at == r.end); /* nobody asked for more */
-	for (; i < at.count; i++)
-		CHECK(at.records[i].cut || h->reset);
-	at.count = at.requests = 0;
-	pthread_mutex_unlock(&at.lock);
+	for (; i < seen.count; i++)
+		CHECK(seen.records[i].cut || h->reset);
+	seen.count = seen.requests = 0;
+	pthread_mutex_unlock(&seen.lock);
 }
 
 /* ---- the end of it ---- */
@@ -457,9 +360,9 @@ static void check_answers(const heard *h)
 /* Every request is in the log once, and so is what was none; what is malformed may also be the body of a request. */
 static bool is_logged(const weir_http_stats *before, const weir_http_stats *now)
 {
-	pthread_mutex_lock(&at.lock);
-	size_t requests = at.requests, others = at.count - at.requests;
-	pthread_mutex_unlock(&at.lock);
+	pthread_mutex_lock(&seen.lock);
+	size_t requests = seen.requests, others = seen.count - seen.requests;
+	pthread_mutex_unlock(&seen.lock);
 	return requests == now->requests - before->requests && others <= now->malformed - before->malformed &&
 	       others <= 1;
 }

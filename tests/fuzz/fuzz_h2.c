@@ -6,29 +6,9 @@
  * Whatever comes, the server closes the connection, and no request is left.
  */
 
-#include <errno.h>
-#include <netinet/in.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
-#include <weir/weir.h>
-
-#include <weir/http.h>
-
-#include "target.h"
+#include "served.h"
 
 #define PREFACE_BYTES 24
-
-static struct {
-	weir_world *world;
-	weir_domain *domain;
-	weir_stage *stage;
-	weir_routes *routes;
-	weir_http *http;
-	weir_buf *page;
-	struct sockaddr_storage address;
-} at;
 
 /* ---- what it does with requests ---- */
 
@@ -44,32 +24,8 @@ static void take_data(weir_request *request, weir_buf *buf, size_t offset, size_
 
 static void take_end(weir_request *request, void *arg)
 {
-	weir_field field;
-	for (size_t i = 0; weir_request_trailer(request, i, &field); i++)
-		CHECK(field.name.length > 0);
+	check_trailers(request);
 	weir_request_reply_text(request, 200, WEIR_SPAN("read"));
-}
-
-static void let_go(weir_request *request, void *arg)
-{
-	weir_request_abort(request);
-}
-
-static void write_more(weir_request *request, void *arg)
-{
-	while (weir_request_send(request, at.page, 0, at.page->length) == 0)
-		;
-	/* Announced are four of them: more is refused, and then it is over. */
-	if (weir_request_write(request, "x", 1) != -ENOBUFS)
-		weir_request_end(request, NULL, 0);
-}
-
-static void stream(weir_request *request)
-{
-	weir_request_on_gone(request, let_go, NULL);
-	weir_request_on_drained(request, write_more, NULL);
-	weir_request_begin(request, &(weir_reply){.status = 200}, 4 * (uint64_t)at.page->length);
-	write_more(request, NULL);
 }
 
 static void read_body(weir_request *request)
@@ -91,33 +47,14 @@ static void look(weir_request *request)
 
 static void handle_one(weir_request *request)
 {
-	weir_reply whole = {.status = 200, .buf = at.page, .length = at.page->length};
-	weir_field trailer = {WEIR_SPAN("x"), WEIR_SPAN("y")};
-	switch (weir_request_path(request).length % 8) {
-	case 1:
-		weir_request_reply_text(request, 200, WEIR_SPAN("hello"));
-		break;
-	case 2:
-		weir_request_reply(request, &whole);
-		break;
-	case 3:
-		stream(request);
-		break;
-	case 4:
-	case 5:
+	unsigned how = (unsigned)(weir_request_path(request).length % 8);
+	if (how == 4 || how == 5) {
 		read_body(request);
-		break;
-	case 6:
-		weir_request_begin(request, &(weir_reply){.status = 200}, WEIR_UNKNOWN_LENGTH);
-		weir_request_write(request, "abc", 3);
-		weir_request_end(request, &trailer, 1);
-		break;
-	case 7:
+	} else if (how == 7) {
 		weir_hold(weir_request_event(request));
 		weir_request_on_gone(request, let_go, NULL);
-		break;
-	default:
-		weir_request_abort(request);
+	} else {
+		answer_with(request, how == 6 ? 4 : how);
 	}
 }
 
@@ -131,56 +68,13 @@ static void handle(weir_stage *stage, weir_event **events, size_t count, void *a
 
 static void begin(void)
 {
-	struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	weir_domain_options reactor = {.name = "web", .kind = WEIR_REACTOR, .threads = 1};
-	weir_stage_options stage = {
-		.name = "fuzz", .handle = handle, .drop = weir_request_drop, .capacity = 1000};
-	setenv("WEIR_LOOP", "epoll", 1);
-	CHECK(weir_world_new(NULL, &at.world) == 0 && weir_domain_new(at.world, &reactor, &at.domain) == 0 &&
-	      weir_stage_new(at.domain, &stage, &at.stage) == 0 && weir_world_start(at.world) == 0 &&
-	      weir_routes_new(&at.routes) == 0);
+	serve_begin(handle);
 	weir_route_options route = {.name = "all", .stage = at.stage, .klass = -1};
 	CHECK(weir_routes_add(at.routes, &route) == 0);
-	weir_http_options options = {
-		.domain = at.domain, .routes = at.routes, .limits = {.output_bytes = 32768, .streams = 8}};
-	weir_http_listen listen = {
-		.address = (struct sockaddr *)&any, .address_length = sizeof(any), .http2 = true};
-	CHECK(weir_http_new(&options, &at.http) == 0 && weir_http_add_listener(at.http, &listen, NULL) == 0 &&
-	      weir_http_address(at.http, 0, NULL, 0, &at.address) == 0);
-	at.page = weir_buf_new(20000);
-	memset(at.page->data, 'p', 20000);
-	at.page->length = 20000;
+	serve_on((weir_http_options){.limits = {.output_bytes = 32768, .streams = 8}}, true, 20000);
 }
 
 /* ---- one connection ---- */
-
-static int dial(void)
-{
-	struct timeval patience = {.tv_sec = 20};
-	struct linger hard = {.l_onoff = 1};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	CHECK(fd >= 0);
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	/* No port is left waiting: there are thousands of these a second. */
-	setsockopt(fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
-	CHECK(connect(fd, (struct sockaddr *)&at.address, sizeof(struct sockaddr_in)) == 0);
-	return fd;
-}
-
-static bool say(int fd, const void *bytes, size_t length)
-{
-	const char *from = bytes;
-	while (length > 0) {
-		ssize_t sent = send(fd, from, length, MSG_NOSIGNAL);
-		if (sent < 0 && errno == EINTR)
-			continue;
-		if (sent <= 0)
-			return false;
-		from += sent;
-		length -= (size_t)sent;
-	}
-	return true;
-}
 
 static void hear_end(int fd)
 {
@@ -213,9 +107,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	int fd = dial();
 	size_t portion = data[0] / 2 != 0 ? data[0] / 2 : size;
-	bool open = say(fd, hello, data[0] & 1 ? PREFACE_BYTES : sizeof(hello) - 1);
+	bool open = say(fd, hello, data[0] & 1 ? PREFACE_BYTES : sizeof(hello) - 1) == 0;
 	for (size_t i = 1; open && i < size; i += portion)
-		open = say(fd, data + i, size - i < portion ? size - i : portion);
+		open = say(fd, data + i, size - i < portion ? size - i : portion) == 0;
 	shutdown(fd, SHUT_WR);
 	hear_end(fd);
 	close(fd);

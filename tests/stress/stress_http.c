@@ -3,10 +3,9 @@
  * A server with several threads under clients that come, ask, pipeline, leave early, reset, while tables change: everything that was asked is answered or
  * known to be gone, the counts balance, and no memory is left.
  */
-#include "support/on_http.h"
+#include "clients.h"
 
-#define CLIENTS 6
-#define ROUNDS  (CHECK_SLOW ? 150 : 600)
+#define ROUNDS (CHECK_SLOW ? 150 : 600)
 
 static void page_x(site *s, weir_request *request)
 {
@@ -32,31 +31,6 @@ static void page_stream(site *s, weir_request *request)
 static const page pages[] = {PAGE("/hello", page_hello), PAGE("/bytes", page_x), POOL_PAGE("/pool", page_x),
 			     PAGE("/stream", page_stream), NO_PAGE};
 
-typedef struct client {
-	pthread_t thread;
-	site *site;
-	uint64_t seed;
-	_Atomic unsigned answered, left;
-	bool failed;
-} client;
-
-static uint64_t next(uint64_t *seed)
-{
-	*seed = *seed * UINT64_C(6364136223846793005) + 1442695040888963407;
-	return *seed >> 33;
-}
-
-static int connect_to(const site *s)
-{
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct timeval patience = {.tv_sec = 60};
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	if (connect(fd, (const struct sockaddr *)&s->address, sizeof(struct sockaddr_in)) == 0)
-		return fd;
-	close(fd);
-	return -1;
-}
-
 static size_t put_requests(char *text, uint64_t *seed, unsigned count)
 {
 	static const char *const paths[] = {"/hello", "/bytes", "/pool", "/stream", "/none"};
@@ -75,27 +49,6 @@ static size_t put_requests(char *text, uint64_t *seed, unsigned count)
 	return at;
 }
 
-static size_t read_away(int fd)
-{
-	char waste[16384];
-	size_t total = 0;
-	for (;;) {
-		ssize_t got = recv(fd, waste, sizeof(waste), 0);
-		if (got > 0)
-			total += (size_t)got;
-		else if (got == 0 || errno != EINTR)
-			return got == 0 ? total : 0;
-	}
-}
-
-static void leave(int fd, bool reset)
-{
-	struct linger now = {.l_onoff = 1};
-	if (reset)
-		setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-	close(fd);
-}
-
 static void *run_client(void *arg)
 {
 	client *c = arg;
@@ -108,14 +61,14 @@ static void *run_client(void *arg)
 		}
 		size_t length = put_requests(text, &c->seed, 1 + (unsigned)(next(&c->seed) % 8));
 		size_t cut = next(&c->seed) % (length + 1);
-		bool leaves = next(&c->seed) % 3 == 0;
+		bool whole, leaves = next(&c->seed) % 3 == 0;
 		send(fd, text, leaves ? cut : length, MSG_NOSIGNAL);
 		if (leaves) {
 			leave(fd, next(&c->seed) % 2);
 			c->left++;
 			continue;
 		}
-		c->failed = c->failed || read_away(fd) == 0;
+		c->failed = c->failed || read_up_to(fd, SIZE_MAX, &whole) == 0 || !whole;
 		c->answered++;
 		close(fd);
 	}
@@ -140,19 +93,12 @@ static void survives_clients_of_all_kinds(void **state)
 	site s = {.pages = pages, .threads = 3};
 	static client clients[CLIENTS];
 	site_open(&s);
-	for (unsigned i = 0; i < CLIENTS; i++) {
-		clients[i] = (client){.site = &s, .seed = check_env("WEIR_SEED", 1) * 1000 + i};
-		assert_int_equal(pthread_create(&clients[i].thread, NULL, run_client, &clients[i]), 0);
-	}
+	clients_start(&s, clients, run_client);
 	for (unsigned i = 0; i < 100; i++) {
 		change_routes(&s, i);
 		check_breathe();
 	}
-	for (unsigned i = 0; i < CLIENTS; i++) {
-		pthread_join(clients[i].thread, NULL);
-		assert_false(clients[i].failed);
-		assert_int_equal(clients[i].answered + clients[i].left, ROUNDS);
-	}
+	clients_join(clients, ROUNDS);
 	weir_http_drain(s.http);
 	CHECK_EVENTUALLY(weir_http_open(s.http) == 0);
 	assert_int_equal(site_stats(&s).busy, 0);

@@ -4,11 +4,10 @@
  * in the middle of either direction. Every stream ends, answers that are read to the end are whole, the
  * counts balance, and no memory is left.
  */
-#include "support/on_http.h"
+#include "clients.h"
 
 #include <weir/stream.h>
 
-#define CLIENTS  6
 #define ROUNDS   (CHECK_SLOW ? 100 : 400)
 #define PATIENCE (60 * WEIR_NS_PER_S)
 #define BYTES    150000u
@@ -71,54 +70,6 @@ static void page_little(site *s, weir_request *request)
 static const page pages[] = {POOL_PAGE("/stream", page_stream), POOL_PAGE("/read", page_read),
 			     POOL_PAGE("/both", page_both), POOL_PAGE("/little", page_little), NO_PAGE};
 
-typedef struct client {
-	pthread_t thread;
-	site *site;
-	uint64_t seed;
-	_Atomic unsigned answered, left;
-	bool failed;
-} client;
-
-static uint64_t next(uint64_t *seed)
-{
-	*seed = *seed * UINT64_C(6364136223846793005) + 1442695040888963407;
-	return *seed >> 33;
-}
-
-static int connect_to(const site *s)
-{
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct timeval patience = {.tv_sec = 60};
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	if (connect(fd, (const struct sockaddr *)&s->address, sizeof(struct sockaddr_in)) == 0)
-		return fd;
-	close(fd);
-	return -1;
-}
-
-/* How many came, up to so many, or the end. */
-static size_t read_up_to(int fd, size_t most)
-{
-	char waste[16384];
-	size_t total = 0;
-	while (total < most) {
-		ssize_t got = recv(fd, waste, sizeof(waste), 0);
-		if (got > 0)
-			total += (size_t)got;
-		else if (got == 0 || errno != EINTR)
-			break;
-	}
-	return total;
-}
-
-static void leave(int fd, bool reset)
-{
-	struct linger now = {.l_onoff = 1};
-	if (reset)
-		setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-	close(fd);
-}
-
 /*
  * Bytes of the body that the answer should have, at least; a short body, so that nobody waits for the other
  * to read.
@@ -153,18 +104,18 @@ static void *run_client(void *arg)
 			c->failed = true;
 			break;
 		}
-		bool leaves = next(&c->seed) % 3 == 0, cut_short = leaves && next(&c->seed) % 2;
+		bool whole, leaves = next(&c->seed) % 3 == 0, cut_short = leaves && next(&c->seed) % 2;
 		size_t wanted = send_request(fd, &c->seed, cut_short);
 		if (leaves) {
 			/* Who has not sent all would wait for an answer that waits for the rest. */
 			if (!cut_short && next(&c->seed) % 2)
-				read_up_to(fd, 1);
+				read_up_to(fd, 1, &whole);
 			leave(fd, next(&c->seed) % 2);
 			c->left++;
 			continue;
 		}
 		/* With the head it is more. */
-		c->failed = c->failed || read_up_to(fd, SIZE_MAX) < wanted + 60;
+		c->failed = c->failed || read_up_to(fd, SIZE_MAX, &whole) < wanted + 60;
 		c->answered++;
 		close(fd);
 	}
@@ -178,15 +129,8 @@ static void survives_clients_of_all_kinds(void **state)
 	static client clients[CLIENTS];
 	begun = ended = cut = 0;
 	site_open(&s);
-	for (unsigned i = 0; i < CLIENTS; i++) {
-		clients[i] = (client){.site = &s, .seed = check_env("WEIR_SEED", 1) * 1000 + i};
-		assert_int_equal(pthread_create(&clients[i].thread, NULL, run_client, &clients[i]), 0);
-	}
-	for (unsigned i = 0; i < CLIENTS; i++) {
-		pthread_join(clients[i].thread, NULL);
-		assert_false(clients[i].failed);
-		assert_int_equal(clients[i].answered + clients[i].left, ROUNDS);
-	}
+	clients_start(&s, clients, run_client);
+	clients_join(clients, ROUNDS);
 	must(weir_http_drain_wait(s.http, PATIENCE));
 	CHECK_EVENTUALLY(site_stats(&s).busy == 0);
 	assert_int_equal(begun, ended);

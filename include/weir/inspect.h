@@ -43,6 +43,7 @@ typedef struct weir_stage_settings {
 	const weir_bound *bound; /* that it shares with other stages; NULL: none */
 } weir_stage_settings;
 
+/* What is in force now. */
 WEIR_API void weir_stage_read_settings(const weir_stage *stage, weir_stage_settings *ret_settings);
 /*
  * Copies the parameters that were given for this law, law->params_bytes of them. false: another law is in
@@ -51,14 +52,15 @@ WEIR_API void weir_stage_read_settings(const weir_stage *stage, weir_stage_setti
 WEIR_API bool weir_stage_read_params(const weir_stage *stage, const weir_admission_law *law,
 				     void *ret_params);
 
-/*
- * The stages of a world by number, as in a trace entry: from 0 to below weir_world_stage_count. NULL: no stage
- * has this number now. A number can be used again after a retirement; the serial of a stage is never used again.
- * What is found stays valid on a thread of the world until its handler or callback returns, on other threads
- * until the stage is retired.
- */
+/* Numbers of stages, as in a trace entry, are from 0 to below this. */
 WEIR_API uint32_t weir_world_stage_count(const weir_world *world);
+/*
+ * The stage of this number; NULL: none has it now. A number can be used again after a retirement. What is found
+ * stays valid on a thread of the world until its handler or callback returns, on other threads until the stage is
+ * retired.
+ */
 WEIR_API weir_stage *weir_world_stage_at(const weir_world *world, uint32_t number);
+/* A number that no other stage of the world has had or will have. */
 WEIR_API uint64_t weir_stage_serial(const weir_stage *stage);
 
 typedef enum weir_measure { WEIR_WAITING, WEIR_SERVICE, WEIR_RESPONSE, WEIR_MEASURES } weir_measure;

@@ -137,6 +137,7 @@ WEIR_API int weir_domain_retire(weir_domain **domain, uint64_t timeout_ns);
 WEIR_API uint32_t weir_domain_threads(const weir_domain *domain);
 /* The name that it was made with. */
 WEIR_API const char *weir_domain_name(const weir_domain *domain);
+/* The world that it belongs to. */
 WEIR_API weir_world *weir_domain_world(const weir_domain *domain);
 /* A reactor domain, with loops; otherwise it is elastic. */
 WEIR_API bool weir_domain_is_reactor(const weir_domain *domain);

@@ -125,9 +125,9 @@ typedef struct weir_domain_options {
 /* Elastic domains can be made while the world runs too; then their threads start at once. */
 WEIR_API int weir_domain_new(weir_world *world, const weir_domain_options *options, weir_domain **ret_domain);
 /*
- * Ends an elastic domain that has no stages any more: its threads end (thread_end is called on each), it is
- * freed, and its name can be used again. Waits for at most timeout_ns. 0, and *domain is NULL; otherwise it
- * is still there: -ETIMEDOUT: a thread has not ended, or a handler elsewhere may still look at the domain;
+ * Ends an elastic domain that has no stages any more (but for those of weir_every, which end with it): its
+ * threads end (thread_end is called on each), it is freed, and its name can be used again. Waits for at most
+ * timeout_ns. 0, and *domain is NULL; otherwise it is still there: -ETIMEDOUT: a thread has not ended, or a handler elsewhere may still look at the domain;
  * nothing runs in it any more, call again. -EBUSY: it has stages, which are retired first. -ENOTSUP: a
  * reactor domain; these end with the world. -EALREADY, -EDEADLK, -ESHUTDOWN as for weir_stage_retire. NULL
  * is left alone.
@@ -266,6 +266,31 @@ WEIR_API int weir_stage_admission(weir_stage *stage, const weir_admission_law *l
 WEIR_API const char *weir_stage_name(const weir_stage *stage);
 /* The domain whose threads run it. */
 WEIR_API weir_domain *weir_stage_domain(const weir_stage *stage);
+
+/* ---- periodic work ---- */
+
+typedef struct weir_every_options {
+	const char *name;       /* of its stage: copied; required, unique in the world */
+	uint64_t every_ns;      /* from one begin to the next, at least 1 ms */
+	void (*run)(void *arg); /* required; on a pool's thread it may block */
+	void *arg;
+} weir_every_options;
+
+/*
+ * Runs a function again and again on a thread of the domain, for the first time every_ns from now, or from the
+ * start of the world. In a reactor domain that is always its first thread.
+ *
+ * There are never two runs at once. A run that falls due while the last one waits or runs is left out, and a run
+ * that comes late does not make the next ones come sooner. The work is a stage: its runs are handler calls, so
+ * they are counted and measured (weir/inspect.h), and wait for a thread as other events do. An event that you
+ * offer to the stage is one more run.
+ *
+ * It ends with weir_stage_retire, with weir_domain_retire (which frees this stage too), or with the world: once a
+ * stop has begun, no run falls due any more, and the stop waits for the one that has. When the stage is freed,
+ * nobody uses arg any more. Returns 0, -EINVAL with weir_error, or as weir_stage_new.
+ */
+WEIR_API int weir_every(weir_domain *domain, const weir_every_options *options, weir_stage **ret_stage);
+
 /* ---- overload control: a stage's view of its law, any thread ---- */
 
 typedef enum weir_admission_mode {

@@ -6,69 +6,23 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "stage/friends.h"
 
 #define OUTSIDE UINT16_MAX
 
-/*
- * Cumulative histograms of the last few turns, a ring for each measure. The difference between now and the
- * oldest covers the last eight to ten seconds.
- */
-struct weir_window {
-	unsigned measures; /* all of them, or only the response times */
-	unsigned at;       /* the slot of the oldest, which the next turn overwrites */
-	uint64_t turned_ns;
-	weir_hist hist[];
-};
-
-static const weir_measure measure_of[] = {WEIR_RESPONSE, WEIR_WAITING, WEIR_SERVICE};
-
-static weir_window *window_new(unsigned measures)
+/* Response times of a class, or of all of them; and then also waiting and service times. */
+static void look_recent(weir_stage *stage, unsigned klass, weir_recent_times *ret_recent)
 {
-	size_t hists = (size_t)measures * WEIR_RECENT_SLOTS;
-	weir_window *window = weir_mem_zalloc(sizeof(*window) + hists * sizeof(weir_hist));
-	if (window != NULL)
-		window->measures = measures;
-	return window;
-}
-
-/* What was measured in the last seconds; on a turn, the oldest slot becomes the newest. */
-static void window_recent(weir_window *window, const weir_stage *stage, unsigned klass, unsigned which,
-			  bool turn, weir_hist *ret_recent)
-{
-	weir_hist *ring = &window->hist[which * WEIR_RECENT_SLOTS];
-	weir_hist now;
-	weir_stage_measured(stage, klass, measure_of[which], &now);
-	*ret_recent = now;
-	weir_hist_subtract(ret_recent, &ring[window->at]);
-	if (turn)
-		ring[window->at] = now;
-}
-
-static void look_recent(weir_window *window, const weir_stage *stage, unsigned klass, uint64_t now_ns,
-			weir_recent_times *ret_recent)
-{
-	bool turn = now_ns - window->turned_ns >= WEIR_RECENT_STEP_NS;
-	weir_hist recent;
+	static const double quantiles[] = {.5, .9, .99};
+	uint64_t ns[3];
 	*ret_recent = (weir_recent_times){0};
-	for (unsigned which = 0; which < window->measures && which < WEIR_MEASURES; which++) {
-		window_recent(window, stage, klass, which, turn, &recent);
-		uint64_t p90_ns = weir_hist_quantile(&recent, .9);
-		if (which == 1)
-			ret_recent->wait_p90_ns = p90_ns;
-		if (which == 2)
-			ret_recent->service_p90_ns = p90_ns;
-		if (which != 0)
-			continue;
-		ret_recent->count = weir_hist_count(&recent);
-		ret_recent->p50_ns = weir_hist_quantile(&recent, .5);
-		ret_recent->p90_ns = p90_ns;
-		ret_recent->p99_ns = weir_hist_quantile(&recent, .99);
-	}
-	if (turn) {
-		window->at = (window->at + 1) % WEIR_RECENT_SLOTS;
-		window->turned_ns = now_ns;
-	}
+	ret_recent->count = weir_stage_recent(stage, klass, WEIR_RESPONSE, quantiles, ns, 3);
+	ret_recent->p50_ns = ns[0];
+	ret_recent->p90_ns = ns[1];
+	ret_recent->p99_ns = ns[2];
+	if (klass < WEIR_CLASSES)
+		return;
+	weir_stage_recent(stage, klass, WEIR_WAITING, &quantiles[1], &ret_recent->wait_p90_ns, 1);
+	weir_stage_recent(stage, klass, WEIR_SERVICE, &quantiles[1], &ret_recent->service_p90_ns, 1);
 }
 
 static weir_rates rates_between(const weir_stage_stats *before, const weir_stage_stats *now, double seconds)
@@ -83,22 +37,20 @@ static weir_rates rates_between(const weir_stage_stats *before, const weir_stage
 			    .dropped = (double)(now->dropped - before->dropped) / seconds};
 }
 
-static void look_at_class(weir_stage_view *view, unsigned klass, uint64_t now_ns, double seconds)
+static void look_at_class(weir_stage_view *view, unsigned klass, double seconds)
 {
 	weir_class_view *at = klass < WEIR_CLASSES ? &view->klass[klass] : &view->all;
 	weir_stage_stats before = at->stats;
 	weir_stage_read(view->stage, klass, &at->stats);
 	at->rate = rates_between(&before, &at->stats, seconds);
-	if (view->window[klass] == NULL && at->stats.offered != 0)
-		view->window[klass] = window_new(klass < WEIR_CLASSES ? 1 : 3);
-	if (view->window[klass] != NULL)
-		look_recent(view->window[klass], view->stage, klass, now_ns, &at->recent);
+	if (at->stats.offered != 0)
+		look_recent(view->stage, klass, &at->recent);
 }
 
-static void look_at_stage(weir_stage_view *view, uint64_t now_ns, double seconds)
+static void look_at_stage(weir_stage_view *view, double seconds)
 {
 	for (unsigned klass = 0; klass <= WEIR_CLASSES; klass++)
-		look_at_class(view, klass, now_ns, seconds);
+		look_at_class(view, klass, seconds);
 }
 
 /* ---- edges ---- */
@@ -180,17 +132,8 @@ int weir_snapshot_init(weir_snapshot *snapshot, weir_world *world)
 	return snapshot->stages != NULL ? 0 : weir_error_set(-ENOMEM, "admin: out of memory");
 }
 
-static void clear_view(weir_stage_view *view)
-{
-	for (unsigned klass = 0; klass <= WEIR_CLASSES; klass++)
-		weir_mem_free(view->window[klass]);
-	*view = (weir_stage_view){0};
-}
-
 void weir_snapshot_fini(weir_snapshot *snapshot)
 {
-	for (size_t i = 0; snapshot->stages != NULL && i < snapshot->stage_count; i++)
-		clear_view(&snapshot->stages[i]);
 	weir_mem_free(snapshot->stages);
 	weir_mem_free(snapshot->edges);
 	*snapshot = (weir_snapshot){0};
@@ -214,7 +157,7 @@ void weir_snapshot_prune(weir_snapshot *snapshot)
 		const weir_stage *stage = weir_world_stage_at(snapshot->world, (uint32_t)i);
 		if (view->stage == NULL || (stage != NULL && weir_stage_serial(stage) == view->serial))
 			continue;
-		clear_view(view);
+		*view = (weir_stage_view){0};
 		drop_edges(snapshot, i);
 	}
 }
@@ -237,7 +180,7 @@ void weir_snapshot_take(weir_snapshot *snapshot, uint64_t now_ns)
 	find_stages(snapshot);
 	for (size_t i = 0; i < snapshot->stage_count; i++)
 		if (snapshot->stages[i].stage != NULL)
-			look_at_stage(&snapshot->stages[i], now_ns, seconds);
+			look_at_stage(&snapshot->stages[i], seconds);
 	look_at_edges(snapshot, seconds);
 	snapshot->taken_ns = now_ns;
 }

@@ -12,11 +12,6 @@
 
 #include <weir/inspect.h>
 
-#include "base/hist.h"
-
-#define WEIR_RECENT_SLOTS   5u
-#define WEIR_RECENT_STEP_NS (2 * WEIR_NS_PER_S) /* of a slot; together ten seconds */
-
 typedef struct weir_rates {
 	double offered, admitted, shed, completed, failed, dropped;
 } weir_rates;
@@ -33,15 +28,11 @@ typedef struct weir_class_view {
 	weir_recent_times recent;
 } weir_class_view;
 
-typedef struct weir_window weir_window; /* snapshot.c */
-
 typedef struct weir_stage_view {
 	weir_stage *stage; /* NULL: there is none at this place */
 	uint64_t serial;   /* of the stage: another may come to the same place, or the same memory */
 	weir_class_view all;
 	weir_class_view klass[WEIR_CLASSES];
-	/* made at the class's first offer; the last one: all classes */
-	weir_window *window[WEIR_CLASSES + 1];
 } weir_stage_view;
 
 typedef struct weir_edge_view {

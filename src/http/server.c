@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <weir/inspect.h>
 
 #include "base/error.h"
 #include "base/mem.h"

@@ -3,7 +3,7 @@
  * The controller: the slow half of control. One thread (in a virtual world, a timer) ticks the laws of stages and pools
  * when they are due (tick.c), and calls what ticks have left to be called.
  *
- * An idle process should sleep, and needs no ticks. The thread pauses after 2 s without an offer or a
+ * An idle process should sleep, and needs no ticks but for periodic work. The thread pauses after 2 s without an offer or a
  * settling, if every pool has its least size, no grace period is pending, and no event waits at a law with a
  * limit or with patience. Whoever then offers or handles something resumes it (weir_control_touch). The tick
  * after a pause has a long interval, which the laws see.
@@ -62,7 +62,7 @@ static void call_notices(weir_world *world)
 
 bool weir_control_has_calls(const weir_world *world)
 {
-	return world->purged != NULL || world->notify || weir_monitor_is_due(world);
+	return world->purged != NULL || world->notify || world->chores_due || weir_monitor_is_due(world);
 }
 
 /* Without the lock, so in a section, as an outside thread: what is found here is not freed before its end. */
@@ -72,9 +72,9 @@ void weir_control_calls(weir_world *world)
 	unsigned side = weir_outsider_enter(world, NULL);
 	pthread_mutex_lock(&world->control_lock);
 	weir_event *purged = world->purged;
-	bool notify = world->notify;
+	bool notify = world->notify, chores = world->chores_due;
 	world->purged = NULL;
-	world->notify = false;
+	world->notify = world->chores_due = false;
 	pthread_mutex_unlock(&world->control_lock);
 	while (purged != NULL) {
 		weir_event *event = purged;
@@ -83,6 +83,8 @@ void weir_control_calls(weir_world *world)
 	}
 	if (notify)
 		call_notices(world);
+	if (chores)
+		weir_every_offer(world);
 	weir_offer_forget();
 	weir_outsider_leave(world, NULL, side);
 	weir_monitor_look(world);
@@ -114,14 +116,15 @@ uint64_t weir_control_tick(weir_world *world, uint64_t now_ns)
 	return next;
 }
 
-/* A number that changes whenever anything happens. */
+/* A number that changes whenever anything happens. Periodic work by itself needs no law, so it does not count. */
 static uint64_t activity(weir_world *world)
 {
 	uint64_t sum = 0;
 	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
 	for (uint32_t i = 0; i < stages; i++) {
 		weir_stage *stage = weir_world_stage(world, i);
-		for (unsigned klass = 0; stage != NULL && klass < WEIR_CLASSES; klass++) {
+		bool counts = stage != NULL && stage->chore == NULL;
+		for (unsigned klass = 0; counts && klass < WEIR_CLASSES; klass++) {
 			weir_class_sample now;
 			weir_tick_sum(stage, klass, &now);
 			sum += now.offered + now.started + now.completed + now.failed + now.dropped;
@@ -188,12 +191,15 @@ static void sleep_until_locked(weir_world *world, uint64_t until_ns)
  */
 static void pause_locked(weir_world *world)
 {
+	uint64_t until_ns = weir_every_next_locked(world);
 	atomic_store(&world->control_paused, true);
 	if (activity(world) == world->control_seen)
-		while (!world->control_quit && atomic_load(&world->control_paused))
-			sleep_until_locked(world, UINT64_MAX);
-	atomic_store(&world->control_paused, false);
-	world->control_busy_ns = weir_clock_ns();
+		while (!world->control_quit && atomic_load(&world->control_paused) &&
+		       weir_clock_ns() < until_ns)
+			sleep_until_locked(world, until_ns);
+	/* Woken by periodic work alone, it may pause again at once. */
+	if (!atomic_exchange(&world->control_paused, false) || activity(world) != world->control_seen)
+		world->control_busy_ns = weir_clock_ns();
 }
 
 static void *control_main(void *arg)

@@ -10,7 +10,7 @@
  * Threads: as each part says. Ownership: as in weir/stage.h.
  */
 
-#include <weir/inspect.h>
+#include <weir/stage.h>
 
 /* ---- events: for whoever owns one ---- */
 
@@ -95,13 +95,6 @@ uint64_t weir_world_exact_ns(const weir_world *world);
 bool weir_world_is_virtual(const weir_world *world);
 /* Its threads end or have ended, so nothing will run any more. */
 bool weir_world_has_stopped(const weir_world *world);
-
-/* ---- measurements, any thread ---- */
-
-struct weir_hist;
-/* What was measured since the start, of a class or of WEIR_ALL_CLASSES. */
-void weir_stage_measured(const weir_stage *stage, unsigned klass, weir_measure measure,
-			 struct weir_hist *ret_hist);
 
 /* ---- models of what a loop would call: virtual worlds, the only thread ---- */
 

@@ -136,7 +136,7 @@ static void free_index_locked(weir_stage *stage)
 }
 
 /* The last look: from here on only the caller refers to the stage. */
-static void settle_accounts_locked(leaving *about)
+static void close_accounts_locked(leaving *about)
 {
 	weir_stage *stage = about->stage;
 	weir_bound_clear(stage);
@@ -160,7 +160,7 @@ static bool step_stage_locked(leaving *about)
 	}
 	if (!weir_grace_over_locked(about->world, stage->grace))
 		return false;
-	settle_accounts_locked(about);
+	close_accounts_locked(about);
 	return true;
 }
 
@@ -318,6 +318,34 @@ static const weir_stage *stage_of_locked(const weir_domain *domain)
 	return stage;
 }
 
+/* A stage of periodic work, if the domain has no other; NULL: it has others, or none. */
+static weir_stage *last_chore(weir_domain *domain)
+{
+	weir_stage *chore = NULL;
+	pthread_mutex_lock(&domain->world->control_lock);
+	for (uint32_t i = 0; i < domain->stage_count; i++) {
+		chore = domain->stages[i];
+		if (chore->chore == NULL) {
+			chore = NULL;
+			break;
+		}
+	}
+	pthread_mutex_unlock(&domain->world->control_lock);
+	return chore;
+}
+
+/* Periodic work ends with its domain. until_ns: in the world's time. */
+static int retire_chores(weir_domain *domain, uint64_t until_ns)
+{
+	weir_stage *stage;
+	int failed = 0;
+	while (failed == 0 && domain->options.kind == WEIR_ELASTIC && (stage = last_chore(domain)) != NULL) {
+		uint64_t now_ns = weir_world_now(domain->world);
+		failed = weir_stage_retire(&stage, until_ns > now_ns ? until_ns - now_ns : 0, NULL);
+	}
+	return failed;
+}
+
 static int begin_domain_locked(weir_domain *domain)
 {
 	const weir_stage *stage = stage_of_locked(domain);
@@ -365,12 +393,17 @@ int weir_domain_retire(weir_domain **where, uint64_t timeout_ns)
 		return 0;
 	weir_world *world = domain->world;
 	leaving about = {.world = world, .step = step_domain, .busy = never_busy, .domain = domain};
+	uint64_t now_ns = weir_world_now(world);
+	uint64_t until_ns = timeout_ns < UINT64_MAX - now_ns ? now_ns + timeout_ns : UINT64_MAX;
 	int failed = weir_world_check_thread(world, "retire");
+	if (failed == 0)
+		failed = retire_chores(domain, until_ns);
 	if (failed == 0)
 		failed = begin_domain(domain);
 	if (failed != 0)
 		return failed;
-	if (!await(&about, timeout_ns))
+	now_ns = weir_world_now(world);
+	if (!await(&about, until_ns > now_ns ? until_ns - now_ns : 0))
 		return give_up_domain(domain);
 	*where = NULL;
 	weir_domain_free(domain);

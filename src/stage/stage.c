@@ -214,6 +214,8 @@ static int enlist_locked(weir_stage *stage)
 	if (stage->options.bound != NULL)
 		weir_bound_enlist(stage->options.bound, stage);
 	join_domain_locked(stage);
+	if (stage->chore != NULL)
+		weir_control_wake_locked(world); /* even if it pauses */
 	pthread_cond_signal(&world->control_wake);
 	return 0;
 }
@@ -227,6 +229,12 @@ static int enlist(weir_stage *stage)
 }
 
 int weir_stage_new(weir_domain *domain, const weir_stage_options *options, weir_stage **ret_stage)
+{
+	return weir_stage_make(domain, options, NULL, ret_stage);
+}
+
+int weir_stage_make(weir_domain *domain, const weir_stage_options *options, struct weir_chore *chore,
+		    weir_stage **ret_stage)
 {
 	int failed = check_options(options);
 	if (failed != 0)
@@ -242,10 +250,13 @@ int weir_stage_new(weir_domain *domain, const weir_stage_options *options, weir_
 		return weir_error_set(-ENOMEM, "stage '%s': out of memory", options->name);
 	stage->world = world;
 	stage->domain = domain;
+	stage->born_ns = weir_world_now(world);
+	stage->chore = chore;
 	failed = fill_stage(stage, options);
 	if (failed == 0)
 		failed = enlist(stage);
 	if (failed != 0) {
+		stage->chore = NULL;
 		weir_stage_free(stage);
 		return failed;
 	}
@@ -272,6 +283,8 @@ void weir_stage_free(weir_stage *stage)
 		weir_counts_free(atomic_load(&stage->counts[slot]));
 	weir_gates_free(stage);
 	free_ticks(&stage->ticks);
+	weir_recent_free(stage);
+	weir_mem_free(stage->chore);
 	pthread_mutex_destroy(&stage->wait_lock);
 	pthread_cond_destroy(&stage->wait_space);
 	weir_mem_free(stage->lanes);

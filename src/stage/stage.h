@@ -78,8 +78,13 @@ struct weir_stage {
 	/* const after init */
 	uint64_t serial;  /* unique in the world, for ever */
 	uint64_t made_ns; /* older trace entries with this index are about another stage */
+	uint64_t born_ns;
+	struct weir_chore *chore; /* periodic work, which the stage owns (every.c); NULL: an ordinary stage */
 	/* events from earlier holders of each index, which an edge does not count; under control_lock */
 	_Atomic uint64_t gone_from[WEIR_STAGES_MAX + 1];
+	/* under control_lock: recent.c */
+	struct weir_recent_ring *recent[WEIR_CLASSES + 1][WEIR_MEASURES]; /* NULL: nobody has asked */
+	unsigned recent_rings;
 	/* under control_lock: retire.c */
 	bool attended;              /* a thread is in weir_stage_retire */
 	uint64_t grace;             /* that the next step waits for */
@@ -114,6 +119,11 @@ _Static_assert(WEIR_STAGES_MAX < 0x200, "a mark has nine bits for index + 1");
 
 /* ---- stage.c, inspect.c, drain.c ---- */
 
+/* As weir_stage_new; chore: see above. It is the stage's if this succeeds. */
+int weir_stage_make(weir_domain *domain, const weir_stage_options *options, struct weir_chore *chore,
+		    weir_stage **ret_stage);
+/* What was measured since the start, of a class or of WEIR_ALL_CLASSES. */
+void weir_stage_measured(const weir_stage *stage, unsigned klass, weir_measure measure, weir_hist *ret_hist);
 /* Recomputes which short ways are open, from the world's and the stage's state. Under control_lock. */
 void weir_stage_update_open(weir_stage *stage);
 /* Makes every waiting offer of the stage try again. */
@@ -125,6 +135,22 @@ void weir_stage_fault(weir_stage *stage, weir_fault fault, uint64_t count);
 uint64_t weir_stage_in_flight(weir_stage *stage);
 /* Whether the stage's invariants hold. Exact only while nothing is offered to it. */
 bool weir_stage_check(const weir_stage *stage);
+
+/* ---- recent.c ---- */
+
+/* Turns the rings that are due; returns when the next one is, UINT64_MAX: never. Under control_lock. */
+uint64_t weir_recent_tick_locked(weir_stage *stage, uint64_t now_ns);
+/* For a stage that nobody refers to any more. */
+void weir_recent_free(weir_stage *stage);
+
+/* ---- every.c ---- */
+
+/* Notes that a run is due; returns when the next one is, UINT64_MAX: never. Under control_lock. */
+uint64_t weir_every_tick_locked(weir_stage *stage, uint64_t now_ns);
+/* The time of the next run in the world. Under control_lock. */
+uint64_t weir_every_next_locked(const weir_world *world);
+/* Offers the runs that are due. The controller, in a section, without the lock. */
+void weir_every_offer(weir_world *world);
 
 /* ---- turn.c ---- */
 

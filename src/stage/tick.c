@@ -277,5 +277,7 @@ uint64_t weir_tick_stage_locked(weir_stage *stage, uint64_t now_ns)
 {
 	uint64_t pressure = weir_pressure_tick_locked(stage, now_ns);
 	uint64_t admission = tick_admission(stage, now_ns);
-	return sooner(pressure, sooner(admission, tick_batches(stage, now_ns)));
+	uint64_t others =
+		sooner(weir_recent_tick_locked(stage, now_ns), weir_every_tick_locked(stage, now_ns));
+	return sooner(sooner(pressure, others), sooner(admission, tick_batches(stage, now_ns)));
 }

@@ -51,6 +51,7 @@ struct weir_world {
 	/* under control_lock: taken out of queues and not yet dropped; linked by at.queue.next */
 	weir_event *purged;
 	bool notify;
+	bool chores_due; /* under control_lock: every.c */
 	/* under control_lock: for retire.c */
 	bool stage_taken[WEIR_STAGES_MAX], domain_taken[WEIR_DOMAINS_MAX]; /* indices in use */
 	uint32_t stage_uses[WEIR_STAGES_MAX]; /* how often an index has been used */

@@ -8,6 +8,20 @@
 #define NO_OPTIONS ((weir_origin_options){0})
 #define SHORT_NS   (20 * WEIR_NS_PER_MS)
 
+static void rig_plain(rig *r, void **state)
+{
+	rig_init(r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+}
+
+/* The end of a test: its last talk (or NULL), and the backend's side of its connection. */
+static void rig_leave(rig *r, talk *t, int peer)
+{
+	if (t != NULL)
+		talk_fini(t);
+	close(peer);
+	rig_end(r);
+}
+
 /* One call over a new connection, answered; the connection stays open. */
 static int first_call(rig *r, const char *answer)
 {
@@ -52,7 +66,7 @@ static void must_fail(rig *r, talk *t, int peer, weir_call_step step, int error)
 static void an_answer_comes_whole_and_its_connection_is_used_again(void **state)
 {
 	rig r;
-	rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+	rig_plain(&r, state);
 	int peer = first_call(&r, OK_HELLO);
 	for (int i = 0; i < 3; i++) {
 		talk t = {0};
@@ -75,8 +89,7 @@ static void an_answer_comes_whole_and_its_connection_is_used_again(void **state)
 	assert_int_equal(counts.idle, 1);
 	assert_int_equal(counts.open, 1);
 	assert_true(atomic_load(&r.backend->shared.latency_ns) > 0);
-	close(peer);
-	rig_end(&r);
+	rig_leave(&r, NULL, peer);
 }
 
 static void an_answer_in_single_bytes_is_the_same(void **state)
@@ -85,7 +98,7 @@ static void an_answer_in_single_bytes_is_the_same(void **state)
 	talk t = {0};
 	const char answer[] = "HTTP/1.1 201 Created\r\nX: y\r\nTransfer-Encoding: chunked\r\n\r\n"
 			      "3\r\nabc\r\n4;x=y\r\ndefg\r\n0\r\nT: v\r\n\r\n";
-	rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+	rig_plain(&r, state);
 	int peer = heard_call(&r, &t, &talk_ops);
 	for (size_t i = 0; i < sizeof(answer) - 1; i++) {
 		assert_false(t.over);
@@ -99,9 +112,7 @@ static void an_answer_in_single_bytes_is_the_same(void **state)
 	assert_string_equal(t.body, "abcdefg");
 	assert_string_equal(t.trailer, "v");
 	assert_int_equal(counts_of(&r).idle, 1);
-	talk_fini(&t);
-	close(peer);
-	rig_end(&r);
+	rig_leave(&r, &t, peer);
 }
 
 /* Every way to cut an answer in two gives the same. */
@@ -109,7 +120,7 @@ static void an_answer_in_two_parts_is_the_same(void **state)
 {
 	rig r;
 	const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\nX: y\r\n\r\nabcdefg";
-	rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+	rig_plain(&r, state);
 	int peer = first_call(&r, OK_HELLO);
 	for (size_t cut = 1; cut < sizeof(answer) - 1; cut++) {
 		talk t = {0};
@@ -125,8 +136,7 @@ static void an_answer_in_two_parts_is_the_same(void **state)
 		talk_fini(&t);
 	}
 	assert_true(nobody_connects(&r));
-	close(peer);
-	rig_end(&r);
+	rig_leave(&r, NULL, peer);
 }
 
 static void answers_without_a_body_end_with_their_head(void **state)
@@ -142,7 +152,7 @@ static void answers_without_a_body_end_with_their_head(void **state)
 		{WEIR_METHOD_GET, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
 	};
 	rig r;
-	rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+	rig_plain(&r, state);
 	int peer = first_call(&r, OK_HELLO);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		for (int stream = 0; stream < 2; stream++) {
@@ -158,15 +168,14 @@ static void answers_without_a_body_end_with_their_head(void **state)
 		}
 	}
 	assert_int_equal(counts_of(&r).connects, 1);
-	close(peer);
-	rig_end(&r);
+	rig_leave(&r, NULL, peer);
 }
 
 static void an_answer_up_to_the_end_of_the_connection(void **state)
 {
 	rig r;
 	talk t = {0};
-	rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+	rig_plain(&r, state);
 	int peer = heard_call(&r, &t, &talk_ops);
 	say(peer, "HTTP/1.0 200 OK\r\n\r\nabc");
 	turn_until(r.loop, t.body_length == 3);
@@ -184,7 +193,7 @@ static void an_answer_up_to_the_end_of_the_connection(void **state)
 static void close_is_honoured(void **state)
 {
 	rig r;
-	rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+	rig_plain(&r, state);
 	int peer = first_call(&r, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
 	turn_until(r.loop, weir_upstream_open(r.upstream) == 0);
 	close(peer);
@@ -222,7 +231,7 @@ static void send_six(talk *t)
 static void a_body_of_known_length(void **state)
 {
 	rig r;
-	rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+	rig_plain(&r, state);
 	int peer = -1;
 	for (int i = 0; i < 2; i++) {
 		talk t = {.in_ready = send_six};
@@ -237,8 +246,7 @@ static void a_body_of_known_length(void **state)
 		talk_fini(&t);
 	}
 	assert_int_equal(counts_of(&r).reused, 1);
-	close(peer);
-	rig_end(&r);
+	rig_leave(&r, NULL, peer);
 }
 
 static void a_chunked_body_with_trailers(void **state)
@@ -248,7 +256,7 @@ static void a_chunked_body_with_trailers(void **state)
 	char large[5000], expected[5100];
 	memset(large, 'x', sizeof(large) - 1);
 	large[sizeof(large) - 1] = '\0';
-	rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+	rig_plain(&r, state);
 	talk_start_with(&r, &t, &talk_ops, CHUNKED_HEAD,
 			(weir_call_request){.method = WEIR_METHOD_POST, .framing = WEIR_BODY_CHUNKED});
 	assert_int_equal(send_text(&t, "early"), -ENOBUFS);
@@ -266,9 +274,7 @@ static void a_chunked_body_with_trailers(void **state)
 	say(peer, OK_HELLO);
 	turn_until(r.loop, t.over);
 	assert_int_equal(counts_of(&r).idle, 1);
-	talk_fini(&t);
-	close(peer);
-	rig_end(&r);
+	rig_leave(&r, &t, peer);
 }
 
 /* Before the request is complete: the answer stands, and the connection is of no further use. */
@@ -276,7 +282,7 @@ static void an_early_answer_stands(void **state)
 {
 	rig r;
 	talk t = {0};
-	rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+	rig_plain(&r, state);
 	talk_start_with(&r, &t, &talk_ops, POST_HEAD,
 			(weir_call_request){.method = WEIR_METHOD_POST, .framing = WEIR_BODY_LENGTH});
 	int peer = rig_accept(&r);
@@ -289,16 +295,14 @@ static void an_early_answer_stands(void **state)
 	turn_until(r.loop, weir_upstream_open(r.upstream) == 0);
 	assert_int_equal(send_text(&t, "def"), -EPIPE);
 	weir_call_finish(&t.call, NULL, 0);
-	talk_fini(&t);
-	close(peer);
-	rig_end(&r);
+	rig_leave(&r, &t, peer);
 }
 
 static void interim_answers_are_passed_on(void **state)
 {
 	rig r;
 	talk t = {0};
-	rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+	rig_plain(&r, state);
 	talk_start_with(&r, &t, &talk_ops, POST_HEAD,
 			(weir_call_request){.method = WEIR_METHOD_POST, .framing = WEIR_BODY_LENGTH});
 	int peer = rig_accept(&r);
@@ -314,9 +318,7 @@ static void interim_answers_are_passed_on(void **state)
 	assert_int_equal(t.interim_status, 103);
 	assert_int_equal(t.wholes, 1);
 	assert_int_equal(counts_of(&r).idle, 1);
-	talk_fini(&t);
-	close(peer);
-	rig_end(&r);
+	rig_leave(&r, &t, peer);
 }
 
 /* ---- what backends should not do ---- */
@@ -353,7 +355,7 @@ static void endless_interim_answers_end(void **state)
 {
 	rig r;
 	talk t = {0};
-	rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+	rig_plain(&r, state);
 	int peer = heard_call(&r, &t, &talk_ops);
 	for (int i = 0; i < 17; i++)
 		say(peer, "HTTP/1.1 102 Processing\r\n\r\n");
@@ -408,7 +410,7 @@ static void an_answer_too_many_costs_the_connection(void **state)
 	};
 	for (size_t i = 0; i < 3; i++) {
 		rig r;
-		rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+		rig_plain(&r, state);
 		int peer = first_call(&r, answers[i]);
 		assert_int_equal(counts_of(&r).idle, 0);
 		turn_until(r.loop, weir_upstream_open(r.upstream) == 0);
@@ -420,8 +422,7 @@ static void an_answer_too_many_costs_the_connection(void **state)
 		turn_until(r.loop, weir_upstream_open(r.upstream) == 0);
 		assert_int_equal(counts_of(&r).idle, 0);
 		assert_int_equal(counts_of(&r).failures, 0);
-		close(peer);
-		rig_end(&r);
+		rig_leave(&r, NULL, peer);
 	}
 }
 
@@ -466,7 +467,7 @@ static void nobody_listens(void **state)
 {
 	rig r;
 	talk t = {0};
-	rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+	rig_plain(&r, state);
 	close(r.listener);
 	r.listener = -1;
 	talk_get(&r, &t);
@@ -482,7 +483,7 @@ static void nobody_listens(void **state)
 static void a_kept_connection_that_is_closed_is_noticed(void **state)
 {
 	rig r;
-	rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+	rig_plain(&r, state);
 	for (int with_reset = 0; with_reset < 2; with_reset++) {
 		int peer = first_call(&r, OK_HELLO);
 		assert_int_equal(counts_of(&r).idle, 1);
@@ -519,20 +520,19 @@ static void a_kept_connection_dies_under_a_call(void **state)
 static void a_kept_connection_that_is_dead_already_is_stepped_over(void **state)
 {
 	rig r;
-	rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+	rig_plain(&r, state);
 	int peer = first_call(&r, OK_HELLO);
 	weir_conn_abort(r.upstream->lanes[0].newest->link.conn, -ECONNRESET);
 	close(first_call(&r, OK_HELLO));
 	assert_int_equal(counts_of(&r).failures, 0);
-	close(peer);
-	rig_end(&r);
+	rig_leave(&r, NULL, peer);
 }
 
 static void a_fresh_connection_can_be_asked_for(void **state)
 {
 	rig r;
 	talk t = {0};
-	rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+	rig_plain(&r, state);
 	int peer = first_call(&r, OK_HELLO);
 	talk_start_with(&r, &t, &talk_ops, GET_HEAD,
 			(weir_call_request){.method = WEIR_METHOD_GET, .fresh = true});
@@ -582,19 +582,17 @@ static void a_connection_idle_for_too_long_is_closed(void **state)
 	assert_int_equal(hear_end(r.loop, peer), 0);
 	assert_int_equal(counts_of(&r).idle, 0);
 	assert_int_equal(counts_of(&r).failures, 0);
-	close(peer);
-	rig_end(&r);
+	rig_leave(&r, NULL, peer);
 }
 
 static void a_retired_backend_keeps_no_connection(void **state)
 {
 	rig r;
-	rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+	rig_plain(&r, state);
 	atomic_store(&r.backend->shared.retired, true);
 	int peer = first_call(&r, OK_HELLO);
 	turn_until(r.loop, weir_upstream_open(r.upstream) == 0);
-	close(peer);
-	rig_end(&r);
+	rig_leave(&r, NULL, peer);
 }
 
 /* ---- time ---- */
@@ -638,7 +636,7 @@ static void each_part_of_a_body_begins_a_new_gap(void **state)
 {
 	rig r;
 	talk t = {.in_data = must_be_fresh};
-	rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+	rig_plain(&r, state);
 	int peer = heard_call(&r, &t, &stream_ops);
 	say(peer, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n");
 	for (size_t i = 1; i <= 3; i++) {
@@ -647,9 +645,7 @@ static void each_part_of_a_body_begins_a_new_gap(void **state)
 		turn_until(r.loop, t.body_length == i);
 	}
 	turn_until(r.loop, t.over);
-	talk_fini(&t);
-	close(peer);
-	rig_end(&r);
+	rig_leave(&r, &t, peer);
 }
 
 /* A full backlog leaves a connect without an answer. */
@@ -689,9 +685,7 @@ static void all_of_a_call_can_be_bounded(void **state)
 	}
 	assert_int_equal(t.failures, 1);
 	assert_int_equal(t.failure.error, -ETIMEDOUT);
-	talk_fini(&t);
-	close(peer);
-	rig_end(&r);
+	rig_leave(&r, &t, peer);
 }
 
 /* While the request is still being written, the answer is not late. */
@@ -749,9 +743,7 @@ static void a_paused_call_hears_nothing(void **state)
 		assert_string_equal(t.body, "abcdef");
 		assert_int_equal(t.ends, 1);
 		assert_int_equal(counts_of(&r).idle, 1 - (unsigned)rest);
-		talk_fini(&t);
-		close(peer);
-		rig_end(&r);
+		rig_leave(&r, &t, peer);
 	}
 }
 
@@ -759,7 +751,7 @@ static void a_call_paused_at_its_last_byte_ends_when_resumed(void **state)
 {
 	rig r;
 	talk t = {.in_data = pause_at_once};
-	rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+	rig_plain(&r, state);
 	int peer = heard_call(&r, &t, &stream_ops);
 	say(peer, OK_HELLO);
 	turn_until(r.loop, t.body_length == 5);
@@ -776,16 +768,14 @@ static void a_call_paused_at_its_last_byte_ends_when_resumed(void **state)
 	turn_until(r.loop, again.over);
 	assert_int_equal(again.wholes, 1);
 	talk_fini(&again);
-	talk_fini(&t);
-	close(peer);
-	rig_end(&r);
+	rig_leave(&r, &t, peer);
 }
 
 static void an_end_that_comes_while_paused_is_kept(void **state)
 {
 	rig r;
 	talk t = {.in_data = pause_at_once};
-	rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+	rig_plain(&r, state);
 	int peer = heard_call(&r, &t, &stream_ops);
 	say(peer, "HTTP/1.0 200 OK\r\n\r\nabc");
 	close(peer);
@@ -804,7 +794,7 @@ static void what_comes_after_a_pause_waits(void **state)
 {
 	rig r;
 	talk t = {.in_data = pause_at_once};
-	rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+	rig_plain(&r, state);
 	int peer = heard_call(&r, &t, &stream_ops);
 	say(peer, "HTTP/1.0 200 OK\r\n\r\nabc");
 	turn_until(r.loop, t.body_length == 3);
@@ -821,9 +811,7 @@ static void what_comes_after_a_pause_waits(void **state)
 	assert_false(t.over);
 	weir_call_resume(&t.call);
 	assert_int_equal(t.ends, 1);
-	talk_fini(&t);
-	close(peer);
-	rig_end(&r);
+	rig_leave(&r, &t, peer);
 }
 
 /* A fast backend and a slow owner: the backend is stopped by TCP, and nothing piles up here. */
@@ -832,7 +820,7 @@ static void a_paused_call_stops_the_backend(void **state)
 	rig r;
 	talk t = {.in_data = pause_at_once};
 	static char block[65536];
-	rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+	rig_plain(&r, state);
 	int peer = heard_call(&r, &t, &stream_ops);
 	say(peer, "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n");
 	turn_until(r.loop, t.heads == 1);
@@ -849,9 +837,7 @@ static void a_paused_call_stops_the_backend(void **state)
 	assert_true(weir_mem_live() <= live + 4);
 	weir_call_abort(&t.call);
 	turn_until(r.loop, weir_upstream_open(r.upstream) == 0);
-	talk_fini(&t);
-	close(peer);
-	rig_end(&r);
+	rig_leave(&r, &t, peer);
 }
 
 /* A slow backend and a fast owner: what waits is bounded, and the owner is told when it may go on. */
@@ -891,8 +877,7 @@ static void a_backend_that_does_not_read_pushes_back(void **state)
 	weir_buf_unref(buf);
 	weir_call_abort(&t.call);
 	turn_until(r.loop, weir_upstream_open(r.upstream) == 0);
-	close(peer);
-	rig_end(&r);
+	rig_leave(&r, NULL, peer);
 }
 
 static void a_backend_that_does_not_read_for_too_long(void **state)
@@ -922,7 +907,7 @@ static void an_abort_cuts_the_connection_at_every_step(void **state)
 	static const char *const said[] = {"", "HTTP/1.1 200 OK\r\n",
 					   "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel"};
 	rig r;
-	rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+	rig_plain(&r, state);
 	for (int i = 0; i < 4; i++) {
 		talk t = {0};
 		int peer = -1;
@@ -963,7 +948,7 @@ static void an_abort_from_within(void **state)
 	for (int i = 0; i < 3; i++) {
 		rig r;
 		talk t = {0};
-		rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+		rig_plain(&r, state);
 		*(i == 0 ? &t.in_ready : i == 1 ? &t.in_head : &t.in_data) = abort_it;
 		talk_start_with(&r, &t, &stream_ops, GET_HEAD,
 				(weir_call_request){.method = WEIR_METHOD_GET});
@@ -972,9 +957,7 @@ static void an_abort_from_within(void **state)
 		turn_until(r.loop, t.over);
 		turn_until(r.loop, weir_upstream_open(r.upstream) == 0);
 		assert_int_equal(t.ends + t.failures, 0);
-		talk_fini(&t);
-		close(peer);
-		rig_end(&r);
+		rig_leave(&r, &t, peer);
 	}
 }
 
@@ -992,7 +975,7 @@ static void a_call_may_begin_within_the_end_of_another(void **state)
 		rig r;
 		talk t = {.in_end = call_again}, next = {0};
 		next_talk = &next;
-		rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+		rig_plain(&r, state);
 		int peer = heard_call(&r, &t, stream ? &stream_ops : &talk_ops);
 		say(peer, OK_HELLO);
 		turn_until(r.loop, t.over);
@@ -1004,8 +987,7 @@ static void a_call_may_begin_within_the_end_of_another(void **state)
 		assert_true(nobody_connects(&r));
 		talk_fini(&t);
 		talk_fini(&next);
-		close(peer);
-		rig_end(&r);
+		rig_leave(&r, NULL, peer);
 	}
 }
 
@@ -1024,8 +1006,7 @@ static void closing_fails_what_is_under_way(void **state)
 	assert_int_equal(atomic_load(&r.backend->shared.failed_in_row), 0);
 	assert_int_equal(hear_end(r.loop, idle), 0);
 	close(idle);
-	close(peer);
-	rig_end(&r);
+	rig_leave(&r, NULL, peer);
 }
 
 /* ---- tunnels ---- */
@@ -1050,7 +1031,7 @@ static void an_upgrade_is_bytes_both_ways(void **state)
 	for (int ours = 0; ours < 2; ours++) {
 		rig r;
 		talk t = {0};
-		rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+		rig_plain(&r, state);
 		int peer = tunnel(&r, &t);
 		assert_int_equal(send_text(&t, "ping"), 0);
 		hear_text(r.loop, peer, "ping");
@@ -1191,7 +1172,7 @@ static void turn_to_the_end(rig *r, talk *t)
 static void any_answer_in_any_pieces(void **state)
 {
 	rig r;
-	rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+	rig_plain(&r, state);
 	for (uint64_t seed = 1; seed <= 150; seed++) {
 		weir_random random;
 		made m;
@@ -1254,7 +1235,7 @@ static void any_damaged_answer(void **state)
 static void the_next_address_is_tried(void **state)
 {
 	rig r;
-	rig_init(&r, loop_of(state), NO_LIMITS, NO_OPTIONS);
+	rig_plain(&r, state);
 	uint16_t dead_port;
 	int dead = listen_here(&dead_port);
 	close(dead);

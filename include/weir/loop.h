@@ -125,6 +125,7 @@ struct weir_alarm {
  * effect at once, while the world runs.
  */
 WEIR_API void weir_alarm_init(weir_alarm *alarm, weir_loop *loop, weir_alarm_fn *fire, void *arg);
+/* It goes off at this time, instead of any set before. Any thread. */
 WEIR_API void weir_alarm_set(weir_alarm *alarm, uint64_t at_ns);
 /* Does nothing to an alarm that is not set. */
 WEIR_API void weir_alarm_cancel(weir_alarm *alarm);

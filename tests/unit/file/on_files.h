@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <weir/inspect.h>
 #include <weir/random.h>
 
 #include "base/mem.h"

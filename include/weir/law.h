@@ -28,7 +28,7 @@
  * Threads. Several threads may call admit, refund and settle at once, so these must be lock-free, and
  * what they share with others they share through atomics. start and gone are called for one queue (lane)
  * by one thread at a time. tick and save are called by one thread at a time, never both at once. The
- * other hooks, which only read (limit, patience, quality, explain, report, calm), may be called by any
+ * other hooks, which only read (limit, patience, open, quality, explain, report, calm), may be called by any
  * thread at any time, and save may run while admit, start and settle run: what they read is atomic. A law
  * with per_lane has one state for each queue of its stage; otherwise one state serves all of them. Pool
  * and batch laws are called by one thread at a time.
@@ -225,6 +225,13 @@ typedef struct weir_admission_law {
 	void (*retarget)(void *state, const uint64_t target_ns[WEIR_CLASSES]);
 	/* What the servers report. Never runs at the same time as tick. May be NULL. */
 	void (*told)(void *state, const weir_told *told);
+	/*
+	 * The classes, one bit each, whose events may be taken from a queue that is ordered by class. Events of
+	 * the other classes wait for a later tick (a visit). Read before each pop, by any thread; after each tick
+	 * the stage looks again. A stage that stops, a dry run and the mode "admit all" take all classes. NULL:
+	 * all.
+	 */
+	uint32_t (*open)(const void *state);
 } weir_admission_law;
 
 /* ---- laws by name, parameters as text (configuration, command line, scenario files) ---- */

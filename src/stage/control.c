@@ -5,8 +5,8 @@
  *
  * An idle process should sleep, and needs no ticks but for periodic work. The thread pauses after 2 s without an offer or a
  * settling, if every pool has its least size, no grace period is pending, and no event waits at a law with a
- * limit or with patience. Whoever then offers or handles something resumes it (weir_control_touch). The tick
- * after a pause has a long interval, which the laws see.
+ * limit, with patience or with visits. Whoever then offers or handles something resumes it
+ * (weir_control_touch). The tick after a pause has a long interval, which the laws see.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -154,7 +154,7 @@ static bool somebody_waits(const weir_world *world)
 	for (uint32_t i = 0; i < stages; i++) {
 		const weir_stage *stage = weir_world_stage(world, i);
 		const weir_gate *gate = stage != NULL ? weir_stage_gate(stage) : NULL;
-		if (gate == NULL || (gate->law->patience == NULL && gate->law->limit == NULL))
+		if (gate == NULL || !weir_law_holds_back(gate->law))
 			continue;
 		for (uint32_t lane = 0; lane < stage->lane_count; lane++)
 			if (atomic_load_explicit(&stage->lanes[lane].waiting, memory_order_relaxed) != 0)

@@ -183,6 +183,7 @@ static uint64_t sweep_lane(weir_lane *lane, uint64_t now_ns)
 	uint64_t swept = 0;
 	if (lane->thread != NULL)
 		weir_lane_absorb(lane);
+	lane->queue.closed = 0;
 	for (weir_event *event; (event = weir_queue_pop(&lane->queue, now_ns)) != NULL; swept++) {
 		if (lane->thread == NULL)
 			weir_turn_leave_locked(lane, event);

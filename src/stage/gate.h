@@ -81,6 +81,12 @@ typedef struct weir_ticks {
 	weir_hist *seen[WEIR_CLASSES][WEIR_MEASURES];
 } weir_ticks;
 
+/* Whether events may wait at the law that only a tick can drop or let start. */
+static inline bool weir_law_holds_back(const weir_admission_law *law)
+{
+	return law->patience != NULL || law->limit != NULL || law->open != NULL;
+}
+
 /* ---- gate.c ---- */
 
 /* For a stage that nobody refers to any more. */

@@ -216,10 +216,43 @@ static uint32_t startable_count(const weir_lane *lane)
 	return lane->running ? 0 : weir_lane_room(lane);
 }
 
+/* Classes whose events wait for a visit of the law. A dry run, "admit all" and a stop wait for none. */
+static uint32_t closed_classes(const weir_lane *lane)
+{
+	const weir_stage *stage = lane->stage;
+	const weir_gate *gate = weir_stage_gate(stage);
+	if (lane->queue.order != WEIR_BY_CLASS || gate == NULL || gate->law->open == NULL)
+		return 0;
+	if (atomic_load_explicit(&stage->mode, memory_order_relaxed) != WEIR_ENFORCE ||
+	    !atomic_load_explicit(&stage->open, memory_order_relaxed))
+		return 0;
+	return ~gate->law->open(weir_gate_state((weir_gate *)gate, lane));
+}
+
+void weir_lane_mind_visits(weir_lane *lane)
+{
+	lane->queue.closed = closed_classes(lane);
+}
+
+bool weir_lane_is_open(const weir_lane *lane, unsigned klass)
+{
+	return (closed_classes(lane) >> klass & 1) == 0;
+}
+
+/* Events in the inbox have no order yet, so one of them may be of an open class. */
+static bool may_pop(const weir_lane *lane)
+{
+	if (weir_inbox_ready(&lane->inbox))
+		return true;
+	if (lane->queue.count == 0 || lane->queue.order != WEIR_BY_CLASS)
+		return lane->queue.count != 0;
+	return (lane->queue.occupied & ~closed_classes(lane)) != 0;
+}
+
 bool weir_lane_startable(const weir_lane *lane)
 {
-	if (lane->queue.count == 0 && !weir_inbox_ready(&lane->inbox))
-		return false;
+	if (!may_pop(lane))
+		return lane->queue.count != 0 && atomic_load_explicit(&lane->purge, memory_order_relaxed);
 	return startable_count(lane) != 0 || atomic_load_explicit(&lane->purge, memory_order_relaxed);
 }
 
@@ -235,6 +268,7 @@ static size_t pop(weir_lane *lane, uint64_t now_ns, size_t most, weir_event **re
 	}
 	if (weir_inbox_ready(&lane->inbox))
 		weir_lane_absorb(lane);
+	weir_lane_mind_visits(lane);
 	while (count < most && (ret_events[count] = weir_queue_pop(&lane->queue, now_ns)) != NULL) {
 		if (lane->thread == NULL)
 			weir_turn_leave_locked(lane, ret_events[count]);

@@ -82,6 +82,10 @@ void weir_lane_pass_on(weir_lane *lane, weir_thread *self);
 void weir_lane_gone(weir_lane *lane, const weir_event *event, uint64_t now_ns);
 /* Whether the lane itself allows a start now. */
 bool weir_lane_startable(const weir_lane *lane);
+/* Before a look at the lane's queue: which classes wait for a visit of the law (weir_admission_law.open). */
+void weir_lane_mind_visits(weir_lane *lane);
+/* Whether an event of the class need not wait for a visit. */
+bool weir_lane_is_open(const weir_lane *lane, unsigned klass);
 /* Takes out events that waited longer than their law's patience. Owner thread, or under the domain's lock. */
 size_t weir_lane_take_stale(weir_lane *lane, uint64_t now_ns, size_t most, weir_event **ret_events);
 /* Moves events from the inbox to the queue. The owner thread. */

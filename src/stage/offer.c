@@ -58,13 +58,13 @@ __attribute__((noinline)) void weir_offer_trace_put(weir_stage *stage, weir_even
  * Run to completion: on the lane's own thread, if nothing waits before the event, the nesting of handlers is
  * not too deep, and the thread's turn is not over. Other sockets and timers wait for the end of the turn.
  */
-static inline bool may_run_now(weir_lane *lane, const weir_thread *self, uint64_t now_ns)
+static inline bool may_run_now(weir_lane *lane, const weir_thread *self, unsigned klass, uint64_t now_ns)
 {
 	if (self == NULL || lane->thread != self || !lane->may_inline || lane->running)
 		return false;
 	if (atomic_load_explicit(&lane->waiting, memory_order_relaxed) != 0)
 		return false;
-	if (weir_lane_room(lane) == 0)
+	if (weir_lane_room(lane) == 0 || !weir_lane_is_open(lane, klass))
 		return false;
 	return self->depth_left != 0 && now_ns < weir_thread_turn_end(self) && weir_bound_take(lane, 1) != 0;
 }
@@ -177,7 +177,7 @@ __attribute__((noinline)) weir_verdict weir_offer_one(weir_stage *stage, weir_ev
 	weir_attempt offer;
 	attempt_one(&offer, stage, event, self);
 	weir_verdict verdict = admit_one(&offer, event);
-	if (verdict != WEIR_ADMITTED || !may_run_now(offer.lane, self, offer.ask.now_ns))
+	if (verdict != WEIR_ADMITTED || !may_run_now(offer.lane, self, event->klass, offer.ask.now_ns))
 		return queue_or_shed(&offer, event, verdict, silent_full);
 	run_now(&offer, event);
 	return weir_offer_admitted();

@@ -125,10 +125,18 @@ static bool is_overdue(const weir_queue *queue, unsigned at, const weir_event *h
 	return since(last_ns, now_ns) > after_ns;
 }
 
+/* Lists that are not empty and may be taken from. */
+static uint32_t open_lists(const weir_queue *queue)
+{
+	return queue->occupied & ~queue->closed;
+}
+
+/* There is an open list. */
 static unsigned next_list(const weir_queue *queue, uint64_t now_ns)
 {
-	unsigned first = (unsigned)__builtin_ctz(queue->occupied);
-	for (uint32_t lower = queue->occupied & (queue->occupied - 1); lower != 0; lower &= lower - 1) {
+	uint32_t open = open_lists(queue);
+	unsigned first = (unsigned)__builtin_ctz(open);
+	for (uint32_t lower = open & (open - 1); lower != 0; lower &= lower - 1) {
 		unsigned at = (unsigned)__builtin_ctz(lower);
 		if (is_overdue(queue, at, queue->list[at].head, now_ns))
 			return at;
@@ -163,6 +171,8 @@ const weir_event *weir_queue_peek(const weir_queue *queue, uint64_t now_ns, bool
 		*ret_overdue = is_overdue(queue, 0, queue->heap, now_ns);
 		return queue->heap;
 	}
+	if (open_lists(queue) == 0)
+		return NULL;
 	unsigned at = next_list(queue, now_ns);
 	const weir_list *list = &queue->list[at];
 	*ret_overdue = is_overdue(queue, at, list->head, now_ns);
@@ -171,10 +181,11 @@ const weir_event *weir_queue_peek(const weir_queue *queue, uint64_t now_ns, bool
 
 weir_event *weir_queue_pop(weir_queue *queue, uint64_t now_ns)
 {
-	if (queue->count == 0)
+	bool listed = queue->order != WEIR_SHORTEST;
+	if (queue->count == 0 || (listed && open_lists(queue) == 0))
 		return NULL;
 	queue->count--;
-	if (queue->order != WEIR_SHORTEST)
+	if (listed)
 		return pop_listed(queue, now_ns);
 	weir_event *event = queue->heap;
 	queue->turn_ns[0] = now_ns;

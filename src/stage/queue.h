@@ -33,6 +33,7 @@ typedef struct weir_queue {
 	uint64_t newest_after_ns;
 	size_t count;
 	uint32_t occupied; /* bit c: list[c] is not empty */
+	uint32_t closed;   /* BY_CLASS, bit c: pop and peek pass over list[c]; set by the queue's user */
 	weir_event *heap;
 	weir_list list[WEIR_CLASSES];
 	const _Atomic uint64_t *after_ns; /* per class: it gets a turn at least this often; or NULL */
@@ -46,7 +47,7 @@ typedef struct weir_queue {
 void weir_queue_init(weir_queue *queue, weir_order order, uint64_t newest_after_ns,
 		     const _Atomic uint64_t *after_ns);
 void weir_queue_push(weir_queue *queue, weir_event *event);
-/* The next event by the policy; NULL: the queue is empty. */
+/* The next event by the policy; NULL: the queue is empty, or all that waits is closed. */
 weir_event *weir_queue_pop(weir_queue *queue, uint64_t now_ns);
 /* What pop would return now. ret_overdue: its class has had no turn for longer than it should. */
 const weir_event *weir_queue_peek(const weir_queue *queue, uint64_t now_ns, bool *ret_overdue);

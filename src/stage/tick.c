@@ -196,7 +196,7 @@ static void purge_pool(weir_lane *lane, uint64_t now_ns)
 
 static void tend_lanes(weir_stage *stage, const weir_gate *gate, uint64_t now_ns)
 {
-	if (gate->law->patience == NULL && gate->law->limit == NULL)
+	if (!weir_law_holds_back(gate->law))
 		return;
 	for (uint32_t i = 0; i < stage->lane_count; i++) {
 		weir_lane *lane = &stage->lanes[i];

@@ -101,6 +101,7 @@ static uint64_t due_of(const weir_stage *stage, unsigned klass, uint64_t cost, u
 weir_candidate weir_turn_candidate(weir_lane *lane, uint64_t now_ns)
 {
 	weir_candidate next = {.lane = lane};
+	weir_lane_mind_visits(lane);
 	const weir_event *event = weir_queue_peek(&lane->queue, now_ns, &next.overdue);
 	if (event == NULL)
 		return next;

@@ -95,6 +95,8 @@ typedef struct weir_sample {
 	uint32_t in_service;  /* started, not settled, now */
 	uint32_t workers;     /* threads that can run it, or its concurrency limit if that is lower */
 	double quantile;      /* the one that the law asked for */
+	/* If the law has wants_cpu: processor time of the process over what its reactor threads could use; 0 to 1. */
+	double cpu_share;
 	bool dry_run;         /* events that the law refuses are admitted anyway */
 	/* For a pool that several stages share, if the law has wants_pool. */
 	bool shared;
@@ -165,6 +167,7 @@ typedef struct weir_admission_law {
 	bool per_lane;                  /* one state for each queue */
 	/* Expects that higher classes go first: a FIFO stage made with this law is ordered by class. */
 	bool by_class;
+	bool wants_cpu;  /* samples contain cpu_share */
 	bool wants_pool; /* asks, turns and samples describe a pool that several stages share */
 	/* Samples contain quantiles (`quantile`, or 0.9), which take time to compute. */
 	bool wants_quantiles;
@@ -349,6 +352,34 @@ typedef struct weir_adaptive_remote_params {
 	const struct weir_remote_tuning *tuning;
 } weir_adaptive_remote_params;
 WEIR_API extern const weir_admission_law weir_law_adaptive_remote;
+
+/*
+ * Policing as in "Cataclysm: Policing Extreme Overloads in Internet Applications" (WWW 2005), in three laws that
+ * share these parameters (docs/laws/cataclysm.md). Times of 0 have their defaults.
+ */
+typedef struct weir_police_params {
+	double percentile; /* of the target; only reported */
+	uint64_t target_ns[WEIR_CLASSES]; /* required for class 0; for others 0 means as the class above */
+	double revenue[WEIR_CLASSES];     /* what an answer in time is worth; only reported */
+	/* Requests per second that pass without a test, whatever the load. */
+	double guaranteed[WEIR_CLASSES];
+	uint32_t servers; /* behind the stage; 0: as they tell, or 1 */
+	/* batch and police-auto */
+	uint64_t delay_ns[WEIR_CLASSES]; /* between two visits of a class; not falling; all 0: see delays */
+	uint32_t delays;                 /* 0: computed, if no delay is given; 1: as given */
+	uint32_t order;                  /* within a class, 0: all alike, first in first out; 1: smaller first */
+	uint32_t buckets;                /* of service time, 1 to 32 */
+	double epsilon;                  /* computed delays: chance to be turned away for a lesser class */
+	/* police-threshold and police-auto */
+	uint64_t period_ns; /* between two computations of the threshold; batch: of delays */
+	double smoothing;   /* weight of the last period in the arrival rates */
+	/* police-auto */
+	double busy;       /* part of the processors above which the threshold takes over */
+	uint64_t dwell_ns; /* how long the use must be lower before batches take over again */
+} weir_police_params;
+WEIR_API extern const weir_admission_law weir_law_batch;
+WEIR_API extern const weir_admission_law weir_law_police_threshold;
+WEIR_API extern const weir_admission_law weir_law_police_auto;
 
 /* Limits a rate, the number of events inside (waiting and in service), or both; 0: no limit. */
 typedef struct weir_fixed_params {

@@ -10,6 +10,8 @@
 #define VISITS_MOST  256  /* terms of the sum over l that are computed; with more, one stands for several */
 #define TAIL_LEAST   1e-6 /* a tail below this is 0 */
 #define MORE         1.3  /* while places are free, fewer become free: visits drop more often, as simulated */
+#define LENGTHEN     1.25
+#define LENGTHENINGS 16
 #define HALVINGS     24
 #define AIM          .9 /* of epsilon: the walk is an approximation, too */
 
@@ -156,6 +158,22 @@ static double shortest_s(const weir_delays_model *model, unsigned klass, double 
 	return high;
 }
 
+static double worst_as_written(const weir_delays_model *model, const double *delay_s)
+{
+	double worst = 0;
+	for (unsigned k = 0; k < model->classes; k++)
+		worst = fmax(worst, weir_delays_as_written(model, delay_s, k));
+	return worst;
+}
+
+/* Longer delays for all classes, until the equations as written hold, too. */
+static void lengthen(const weir_delays_model *model, double epsilon, double most_s, double *delay_s)
+{
+	for (unsigned i = 0; i < LENGTHENINGS && worst_as_written(model, delay_s) >= epsilon; i++)
+		for (unsigned k = 0; k < WEIR_CLASSES; k++)
+			delay_s[k] = fmin(delay_s[k] * LENGTHEN, most_s);
+}
+
 double weir_delays_solve(const weir_delays_model *model, double epsilon, double most_s,
 			 double ret_delay_s[WEIR_CLASSES])
 {
@@ -169,5 +187,7 @@ double weir_delays_solve(const weir_delays_model *model, double epsilon, double 
 		}
 		ret_delay_s[k + 1] = delay_s;
 	}
+	if (model->places > 0)
+		lengthen(model, epsilon, most_s, ret_delay_s);
 	return largest;
 }

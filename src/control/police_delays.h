@@ -39,6 +39,8 @@
  *  Pr(A_i) of a visit, i > 0: p times the mean, over the d_(i+1) / d_i visits between two of less important
  *          classes, of the probability that more requests came since then than places became free
  *
+ * Then the equations as written are made to hold, too, by longer delays for all.
+ *
  * Both fall as d_(i+1) grows, and both are 0 if nothing is dropped. So delays are 0 while there is capacity.
  *
  * Pure functions; any thread.
@@ -56,7 +58,7 @@ typedef struct weir_delays_model {
 	double tail[WEIR_CLASSES][WEIR_DELAYS_TAIL]; /* 1 - F at times spaced evenly by their logarithm */
 	/* probability that a visit of the class (without a delay: an arrival) leaves all places taken */
 	double filled[WEIR_CLASSES];
-	/* for the equations as written: p_drop and N */
+	/* for the equations as written: p_drop and N; 0 places: they are not looked at */
 	double p_drop, places;
 	double freed; /* C: places that become free per second while all are taken */
 } weir_delays_model;

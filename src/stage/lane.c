@@ -216,15 +216,19 @@ static uint32_t startable_count(const weir_lane *lane)
 	return lane->running ? 0 : weir_lane_room(lane);
 }
 
+/* The gate whose law visits the classes of this lane; NULL: none. */
+static const weir_gate *visiting_gate(const weir_lane *lane)
+{
+	const weir_gate *gate = lane->queue.order == WEIR_BY_CLASS ? weir_stage_gate(lane->stage) : NULL;
+	return gate != NULL && gate->law->open != NULL ? gate : NULL;
+}
+
 /* Classes whose events wait for a visit of the law. A dry run, "admit all" and a stop wait for none. */
 static uint32_t closed_classes(const weir_lane *lane)
 {
-	const weir_stage *stage = lane->stage;
-	const weir_gate *gate = weir_stage_gate(stage);
-	if (lane->queue.order != WEIR_BY_CLASS || gate == NULL || gate->law->open == NULL)
-		return 0;
-	if (atomic_load_explicit(&stage->mode, memory_order_relaxed) != WEIR_ENFORCE ||
-	    !atomic_load_explicit(&stage->open, memory_order_relaxed))
+	const weir_gate *gate = visiting_gate(lane);
+	if (gate == NULL || atomic_load_explicit(&lane->stage->mode, memory_order_relaxed) != WEIR_ENFORCE ||
+	    !atomic_load_explicit(&lane->stage->open, memory_order_relaxed))
 		return 0;
 	return ~gate->law->open(weir_gate_state((weir_gate *)gate, lane));
 }
@@ -269,6 +273,9 @@ static size_t pop(weir_lane *lane, uint64_t now_ns, size_t most, weir_event **re
 	if (weir_inbox_ready(&lane->inbox))
 		weir_lane_absorb(lane);
 	weir_lane_mind_visits(lane);
+	/* The law may close a class after each event. */
+	if (most > 1 && visiting_gate(lane) != NULL)
+		most = 1;
 	while (count < most && (ret_events[count] = weir_queue_pop(&lane->queue, now_ns)) != NULL) {
 		if (lane->thread == NULL)
 			weir_turn_leave_locked(lane, ret_events[count]);

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_CONTROL_POLICE_H
+#define WEIR_CONTROL_POLICE_H
+
+/*
+ * What the policing laws of Cataclysm share (docs/laws/cataclysm.md): parameters, what they measure (the gauge),
+ * and the two ways to police.
+ *
+ *  batch             police_batch.c       tests at visits, one per bucket of service time
+ *  police-threshold  police_threshold.c   a pair (class, fraction) that follows from rates and service times
+ *  police-auto       police_auto.c        the first; the second while the sentry itself is busy
+ *
+ * The gauge is in police_gauge.c, the parameters are in police_params.c, and who waits is in police_ledger.c.
+ *
+ * Threads: as law.h says. Fields that several threads write are relaxed atomics, and each is right by itself.
+ */
+
+#include "control/guarantee.h"
+#include "control/police_delays.h"
+#include "control/police_ledger.h"
+#include "control/recent.h"
+#include "control/times.h"
+
+#define WEIR_POLICE_TICK_NS (5 * WEIR_NS_PER_MS)
+#define WEIR_POLICE_FINE    80 /* steps of a quarter of an octave, of which buckets are made */
+
+/* ---- the gauge ---- */
+
+typedef struct weir_gauge {
+	/* const after init */
+	uint32_t servers;   /* as given; 0: as told, or 1 */
+	double smoothing;   /* weight of the last period in the rates */
+	uint64_t period_ns; /* over which rates are measured */
+	weir_guarantee guarantee[WEIR_CLASSES];
+	double guaranteed[WEIR_CLASSES], revenue[WEIR_CLASSES], percentile;
+	/* any thread reads; told and retarget write */
+	_Atomic uint64_t target_ns[WEIR_CLASSES];
+	_Atomic double told_servers; /* 0: unknown */
+	_Atomic double told_queue_s; /* 0: unknown */
+	_Atomic double told_inside;  /* in service, per server; < 0: unknown */
+	_Atomic int32_t inside_then; /* our own number when that was told */
+	/* any thread */
+	_Atomic int32_t in_service;
+	_Atomic uint32_t arrived[WEIR_CLASSES];
+	_Atomic uint32_t tests[WEIR_CLASSES], failures[WEIR_CLASSES]; /* of the policing test */
+	_Atomic float service_s[WEIR_CLASSES];                        /* mean service time; 0: unknown */
+	_Atomic float any_service_s;                                  /* the same over all classes */
+	weir_times times[WEIR_CLASSES];
+	weir_recent recent;
+	_Atomic bool dry_run;
+	/* the tick */
+	uint64_t period_end_ns;
+	uint32_t arrived_seen[WEIR_CLASSES], tests_seen[WEIR_CLASSES], failures_seen[WEIR_CLASSES];
+	bool measured; /* a period has ended */
+	_Atomic double rate[WEIR_CLASSES];
+	_Atomic double failing[WEIR_CLASSES]; /* part of the tests that failed */
+} weir_gauge;
+
+int weir_gauge_init(weir_gauge *gauge, const weir_police_params *params, const char **ret_wrong);
+void weir_gauge_retarget(weir_gauge *gauge, const uint64_t target_ns[WEIR_CLASSES]);
+/* released: let go by the law, and not yet started. */
+void weir_gauge_told(weir_gauge *gauge, const weir_told *told, int32_t released);
+/* Servers, or processors where servers tell how many they have. At least 1. */
+double weir_gauge_servers(const weir_gauge *gauge);
+/* The mean service time of a class, or of all classes while nothing is known of it; 0: nothing is known. */
+double weir_gauge_service_s(const weir_gauge *gauge, unsigned klass);
+/* Requests in service per server: eta. */
+double weir_gauge_inside(const weir_gauge *gauge, int32_t released);
+/* The left side of test (4): the response time of the last of `count` requests, in seconds. */
+double weir_gauge_estimate_s(const weir_gauge *gauge, int32_t released, double service_s, uint32_t count);
+/* An event starts. note: the event's. */
+void weir_gauge_started(weir_gauge *gauge, uint64_t *note, int32_t released);
+/* One whose start is refused: it will not be settled, or (in a dry run) does not count. */
+void weir_gauge_not_started(uint64_t *note);
+void weir_gauge_settled(weir_gauge *gauge, const weir_event *event, weir_outcome outcome, int32_t released,
+			uint64_t now_ns);
+/* Counts an ask; the part of it that is guaranteed. */
+uint32_t weir_gauge_arrived(weir_gauge *gauge, const weir_ask *ask);
+void weir_gauge_tested(weir_gauge *gauge, unsigned klass, bool passed);
+/* True at the end of a period: the rates are new. */
+bool weir_gauge_tick(weir_gauge *gauge, const weir_sample *sample);
+bool weir_gauge_calm(const weir_gauge *gauge);
+/* What all policing laws report of a class. */
+void weir_gauge_report(const weir_gauge *gauge, unsigned klass, int32_t released, uint64_t delay_ns,
+		       weir_report *ret_report);
+void weir_gauge_explain(const weir_gauge *gauge, const weir_ask *ask, int32_t released, double service_s,
+			uint64_t delay_ns, weir_why *ret_why);
+
+static inline uint64_t weir_gauge_target_ns(const weir_gauge *gauge, unsigned klass)
+{
+	return atomic_load_explicit(&gauge->target_ns[klass % WEIR_CLASSES], memory_order_relaxed);
+}
+
+/* ---- the threshold: (class, fraction) ---- */
+
+typedef struct weir_cut {
+	/* written by the tick, read by any thread */
+	_Atomic uint32_t klass; /* classes above are admitted, those below are not; WEIR_CLASSES: all are */
+	_Atomic uint32_t fraction; /* of this class, in 2^-16 */
+	_Atomic uint64_t random;
+} weir_cut;
+
+void weir_cut_init(weir_cut *cut);
+/* Inequalities (5) and (6). */
+void weir_cut_set(weir_cut *cut, const weir_gauge *gauge);
+bool weir_cut_admits(weir_cut *cut, unsigned klass);
+
+/* ---- batches ---- */
+
+typedef struct weir_police {
+	/* const after init */
+	bool smaller_first, auto_delays;
+	unsigned buckets;                     /* besides bucket 0 */
+	uint8_t bucket_of[WEIR_POLICE_FINE];  /* by step */
+	double bucket_s[WEIR_LEDGER_BUCKETS]; /* the service time that stands for a bucket */
+	double epsilon;
+	double busy; /* police-auto: the bound, and the time to stay below it */
+	uint64_t dwell_ns;
+	/* written by the tick, read by any thread */
+	_Atomic uint64_t delay_ns[WEIR_CLASSES];
+	_Atomic bool by_threshold; /* police-auto: the cut judges arrivals, and nobody waits for a visit */
+	/* any thread */
+	_Atomic uint32_t failed; /* classes, as bits, that failed the test since the last tick */
+	weir_ledger ledger;
+	weir_gauge gauge;
+	weir_cut cut;
+	/* the tick */
+	uint64_t next_visit_ns[WEIR_CLASSES];
+	double cpu;       /* police-auto: share of the processors in use, smoothed */
+	uint64_t busy_ns; /* when it was last above the bound */
+} weir_police;
+
+int weir_police_init(void *state, const void *params, const char **ret_wrong);
+weir_verdict weir_police_admit(void *state, const weir_ask *ask);
+void weir_police_refund(void *state, const weir_ask *ask);
+weir_verdict weir_police_start(void *state, const weir_event *event, const weir_turn *turn);
+void weir_police_gone(void *state, const weir_event *event, uint64_t now_ns);
+void weir_police_settle(void *state, const weir_event *event, weir_outcome outcome, uint64_t now_ns);
+void weir_police_tick(void *state, const weir_sample *sample);
+uint64_t weir_police_patience(const void *state, unsigned klass);
+void weir_police_explain(const void *state, const weir_ask *ask, weir_why *ret_why);
+void weir_police_report(const void *state, unsigned klass, weir_report *ret_report);
+bool weir_police_calm(const void *state);
+void weir_police_retarget(void *state, const uint64_t target_ns[WEIR_CLASSES]);
+void weir_police_told(void *state, const weir_told *told);
+uint32_t weir_police_open(const void *state);
+/* Visits every class now, whether it is due or not. */
+void weir_police_visit_all(weir_police *police, uint64_t now_ns);
+
+/* ---- parameters ---- */
+
+extern const weir_key weir_police_batch_keys[], weir_police_threshold_keys[], weir_police_auto_keys[];
+void weir_police_defaults(void *params);
+/* -EINVAL, with *ret_wrong saying what is accepted. */
+int weir_police_check(const weir_police_params *params, const char **ret_wrong);
+
+#endif

@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cataclysm 3.1 and 3.2: policing in batches. Requests of class k wait in their class's queue and are judged at
+ * visits, d_k apart. Each class has buckets of service time. A visit makes one test per bucket that is not
+ * empty, for all requests in it:
+ *
+ *  Q + (eta + ceil(beta / n)) S <= R - d_k        (4)
+ *
+ * beta   requests of the bucket that wait for this visit
+ * S      service time that stands for the bucket: the middle of its range; bucket 0: the mean of the class
+ * eta    requests in service per server, those let go and not yet started included
+ * n, Q   servers, and the time that a request waits there before it is served
+ * R      the class's target
+ *
+ * If the test holds, all of them may start, and eta is larger in the next test. Otherwise all are dropped.
+ *
+ *  - A class with d = 0 has no visits: each request is judged when it comes.
+ *  - A visit begins with all more important classes, whether they are due or not. Otherwise places that became
+ *    free since their last visit would go to a less important class, though more important requests wait.
+ *  - A class fails if a test of one of its buckets fails. What waits in less important classes is then refused
+ *    without a test, at the latest one tick later. What comes after that is judged by its own test.
+ *  - A visit lasts until its requests are taken from the queues. A fresh request that has its turn meanwhile
+ *    (in the queue of another thread, or when the stage stops) is judged by a test of its own.
+ *  - With `order = fifo` all requests of a class are in bucket 0.
+ *
+ * A visit costs O(buckets x classes). The numbers that tests need are counters; no request is touched.
+ */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "control/aimd_core.h"
+#include "control/police.h"
+
+#define GET(x)    atomic_load_explicit(&(x), memory_order_relaxed)
+#define PUT(x, v) atomic_store_explicit(&(x), (v), memory_order_relaxed)
+
+#define FIRST_EXPONENT 6   /* service times below 64 us are in the first bucket */
+#define PARTS          4   /* steps per octave */
+#define DELAY_PART     .25 /* part of the target that computed delays may take */
+#define IN_USE_PER_S   .05 /* a class with fewer arrivals is not in use */
+
+/* ---- buckets ---- */
+
+/* The step of a service time in us. */
+static unsigned step_of(uint64_t us)
+{
+	if (us >> FIRST_EXPONENT == 0)
+		return 0;
+	unsigned exponent = 63 - (unsigned)__builtin_clzll(us);
+	unsigned step = (exponent - FIRST_EXPONENT) * PARTS + (unsigned)(us >> (exponent - 2) & (PARTS - 1));
+	return step < WEIR_POLICE_FINE ? step : WEIR_POLICE_FINE - 1;
+}
+
+/* The lower end of a step, in seconds. */
+static double step_from_s(unsigned step)
+{
+	double part = 1 + (double)(step % PARTS) / PARTS;
+	return step == 0 ? 0 : ldexp(part, (int)(FIRST_EXPONENT + step / PARTS)) / 1e6;
+}
+
+static unsigned first_step(const weir_police *police, unsigned bucket)
+{
+	unsigned step = 0;
+	while (step < WEIR_POLICE_FINE && police->bucket_of[step] < bucket)
+		step++;
+	return step;
+}
+
+static void make_buckets(weir_police *police, unsigned count)
+{
+	police->buckets = count;
+	for (unsigned step = 0; step < WEIR_POLICE_FINE; step++)
+		police->bucket_of[step] = (uint8_t)(1 + step * count / WEIR_POLICE_FINE);
+	for (unsigned bucket = 1; bucket <= count; bucket++)
+		police->bucket_s[bucket] = (step_from_s(first_step(police, bucket)) +
+					    step_from_s(first_step(police, bucket + 1))) /
+					   2;
+}
+
+static unsigned bucket_of(const weir_police *police, uint64_t cost_us)
+{
+	return police->smaller_first && cost_us != 0 ? police->bucket_of[step_of(cost_us)] : 0;
+}
+
+static unsigned bucket_of_ask(const weir_police *police, const weir_ask *ask)
+{
+	return bucket_of(police, ask->count > 1 ? ask->cost / ask->count : ask->cost);
+}
+
+static double service_s(const weir_police *police, unsigned klass, unsigned bucket)
+{
+	return bucket != 0 ? police->bucket_s[bucket] : weir_gauge_service_s(&police->gauge, klass);
+}
+
+/* ---- parameters ---- */
+
+static void set_delays(weir_police *police, const weir_police_params *params)
+{
+	uint64_t delay_ns = 0;
+	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
+		delay_ns = params->delay_ns[k] != 0 ? params->delay_ns[k] : delay_ns;
+		PUT(police->delay_ns[k], delay_ns);
+	}
+	police->auto_delays = params->delays == 0 && delay_ns == 0;
+}
+
+int weir_police_init(void *state, const void *params, const char **ret_wrong)
+{
+	weir_police *police = state;
+	const weir_police_params *p = params;
+	int failed = weir_police_check(p, ret_wrong);
+	if (failed != 0)
+		return failed;
+	memset(police, 0, sizeof(*police));
+	police->smaller_first = p->order != 0;
+	police->epsilon = p->epsilon;
+	police->busy = p->busy;
+	police->dwell_ns = p->dwell_ns;
+	make_buckets(police, p->buckets);
+	set_delays(police, p);
+	weir_ledger_init(&police->ledger);
+	weir_cut_init(&police->cut);
+	return weir_gauge_init(&police->gauge, p, ret_wrong);
+}
+
+/* ---- the test ---- */
+
+static bool fits(const weir_police *police, unsigned klass, unsigned bucket, uint32_t count,
+		 uint64_t delay_ns)
+{
+	double left_s = ((double)weir_gauge_target_ns(&police->gauge, klass) - (double)delay_ns) / 1e9;
+	return weir_gauge_estimate_s(&police->gauge, weir_ledger_released(&police->ledger),
+				     service_s(police, klass, bucket), count) <= left_s;
+}
+
+static void note_failure(weir_police *police, unsigned klass)
+{
+	uint32_t bit = 1u << klass;
+	/* Written only once per tick: all refusing threads share the word. */
+	if (!(GET(police->failed) & bit))
+		atomic_fetch_or_explicit(&police->failed, bit, memory_order_relaxed);
+}
+
+/* One request, or an offer of several, outside of a visit. */
+static bool passes_alone(weir_police *police, unsigned klass, unsigned bucket, uint32_t count,
+			 uint64_t delay_ns)
+{
+	bool passed = fits(police, klass, bucket, count, delay_ns);
+	weir_gauge_tested(&police->gauge, klass, passed);
+	if (!passed)
+		note_failure(police, klass);
+	return passed;
+}
+
+/* ---- arrivals ---- */
+
+static weir_verdict entitled(weir_police *police, unsigned klass, unsigned bucket, uint32_t count)
+{
+	weir_ledger_enter(&police->ledger, klass, bucket, count);
+	weir_ledger_entitle(&police->ledger, klass, bucket, count);
+	return WEIR_ADMITTED;
+}
+
+static weir_verdict by_threshold(weir_police *police, unsigned klass, unsigned bucket, uint32_t count)
+{
+	bool admitted = weir_cut_admits(&police->cut, klass);
+	weir_gauge_tested(&police->gauge, klass, admitted);
+	return admitted ? entitled(police, klass, bucket, count) : WEIR_SHED_THRESHOLD;
+}
+
+weir_verdict weir_police_admit(void *state, const weir_ask *ask)
+{
+	weir_police *police = state;
+	unsigned klass = ask->klass % WEIR_CLASSES, bucket = bucket_of_ask(police, ask);
+	if (weir_gauge_arrived(&police->gauge, ask) != 0)
+		return entitled(police, klass, bucket, ask->count);
+	if (GET(police->by_threshold))
+		return by_threshold(police, klass, bucket, ask->count);
+	if (GET(police->delay_ns[klass]) == 0)
+		return passes_alone(police, klass, bucket, ask->count, 0)
+			       ? entitled(police, klass, bucket, ask->count)
+			       : WEIR_SHED_LATE;
+	weir_ledger_enter(&police->ledger, klass, bucket, ask->count);
+	return WEIR_ADMITTED;
+}
+
+void weir_police_refund(void *state, const weir_ask *ask)
+{
+	weir_police *police = state;
+	weir_ledger_withdraw(&police->ledger, ask->klass % WEIR_CLASSES, bucket_of_ask(police, ask),
+			     ask->count);
+}
+
+/* ---- turns and ends ---- */
+
+void weir_police_gone(void *state, const weir_event *event, uint64_t now_ns)
+{
+	weir_police *police = state;
+	weir_ledger_withdraw(&police->ledger, event->klass % WEIR_CLASSES, bucket_of(police, event->cost), 1);
+}
+
+/* What it has waited already is gone, and so is the delay that the test allows for. */
+static bool passes_late(weir_police *police, unsigned klass, unsigned bucket, const weir_event *event,
+			uint64_t now_ns)
+{
+	uint64_t waited_ns = now_ns > event->offered_ns ? now_ns - event->offered_ns : 0;
+	uint64_t delay_ns = GET(police->delay_ns[klass]);
+	return passes_alone(police, klass, bucket, 1, waited_ns > delay_ns ? waited_ns : delay_ns);
+}
+
+/* A stranger was refused and runs anyway, or the law was not asked. In a dry run it does not count. */
+weir_verdict weir_police_start(void *state, const weir_event *event, const weir_turn *turn)
+{
+	weir_police *police = state;
+	unsigned klass = event->klass % WEIR_CLASSES, bucket = bucket_of(police, event->cost);
+	weir_ledger_right right = weir_ledger_leave(&police->ledger, klass, bucket);
+	bool refused =
+		right == WEIR_LEDGER_REFUSED ||
+		(right == WEIR_LEDGER_FRESH && !passes_late(police, klass, bucket, event, turn->now_ns));
+	bool counts = !refused && !(right == WEIR_LEDGER_STRANGER && GET(police->gauge.dry_run));
+	if (counts)
+		weir_gauge_started(&police->gauge, turn->note, weir_ledger_released(&police->ledger));
+	else
+		weir_gauge_not_started(turn->note);
+	return refused ? WEIR_SHED_LATE : WEIR_ADMITTED;
+}
+
+void weir_police_settle(void *state, const weir_event *event, weir_outcome outcome, uint64_t now_ns)
+{
+	weir_police *police = state;
+	weir_gauge_settled(&police->gauge, event, outcome, weir_ledger_released(&police->ledger), now_ns);
+}
+
+/* ---- visits ---- */
+
+/* Returns whether the bucket passed, or was empty. */
+static bool visit_bucket(weir_police *police, unsigned klass, unsigned bucket)
+{
+	uint32_t count = weir_ledger_fresh(&police->ledger, klass, bucket);
+	if (count == 0)
+		return true;
+	bool passed = fits(police, klass, bucket, count, GET(police->delay_ns[klass]));
+	weir_ledger_decide(&police->ledger, klass, bucket, count, passed);
+	return passed;
+}
+
+/* From small to large. Bucket 0 has its turn before the first that is larger than the class's mean. */
+static bool visit_buckets(weir_police *police, unsigned klass)
+{
+	double mean_s = weir_gauge_service_s(&police->gauge, klass);
+	bool passed = true, had_mean = false;
+	for (unsigned bucket = 1; bucket <= police->buckets; bucket++) {
+		if (!had_mean && police->bucket_s[bucket] > mean_s) {
+			passed &= visit_bucket(police, klass, 0);
+			had_mean = true;
+		}
+		passed &= visit_bucket(police, klass, bucket);
+	}
+	return (had_mean || visit_bucket(police, klass, 0)) && passed;
+}
+
+static uint32_t fresh_of(const weir_police *police, unsigned klass)
+{
+	uint32_t count = 0;
+	for (unsigned bucket = 0; bucket <= police->buckets; bucket++)
+		count += weir_ledger_fresh(&police->ledger, klass, bucket);
+	return count;
+}
+
+/* A more important class has failed. */
+static void refuse_all(weir_police *police, unsigned klass)
+{
+	for (unsigned bucket = 0; bucket <= police->buckets; bucket++) {
+		uint32_t count = weir_ledger_fresh(&police->ledger, klass, bucket);
+		if (count != 0)
+			weir_ledger_decide(&police->ledger, klass, bucket, count, false);
+	}
+}
+
+/* failed: the classes that have failed so far, as bits; returns them with this one. */
+static uint32_t visit_class(weir_police *police, unsigned klass, uint32_t failed)
+{
+	bool hopeless = (failed & ((1u << klass) - 1)) != 0, passed = false;
+	if (fresh_of(police, klass) == 0)
+		return failed;
+	if (hopeless)
+		refuse_all(police, klass);
+	else
+		passed = visit_buckets(police, klass);
+	weir_gauge_tested(&police->gauge, klass, passed);
+	return passed ? failed : failed | 1u << klass;
+}
+
+/* The least important class that is due and has something to judge; -1: none. */
+static int last_due(const weir_police *police, uint64_t now_ns)
+{
+	for (int k = WEIR_CLASSES - 1; k >= 0; k--)
+		if (weir_ledger_waiting(&police->ledger, (unsigned)k) > 0 &&
+		    now_ns >= police->next_visit_ns[k] && fresh_of(police, (unsigned)k) != 0)
+			return k;
+	return -1;
+}
+
+static void visit_until(weir_police *police, int last, uint64_t now_ns)
+{
+	uint32_t failed = atomic_exchange_explicit(&police->failed, 0, memory_order_relaxed);
+	for (int k = 0; k < WEIR_CLASSES; k++) {
+		bool hopeless = (failed & ((1u << k) - 1)) != 0;
+		if (weir_ledger_waiting(&police->ledger, (unsigned)k) <= 0 || (k > last && !hopeless))
+			continue;
+		failed = visit_class(police, (unsigned)k, failed);
+		police->next_visit_ns[k] = now_ns + GET(police->delay_ns[k]);
+	}
+}
+
+void weir_police_visit_all(weir_police *police, uint64_t now_ns)
+{
+	visit_until(police, WEIR_CLASSES - 1, now_ns);
+}
+
+/* ---- delays ---- */
+
+/* The classes in use, in the order of importance; returns how many. */
+static unsigned classes_in_use(const weir_gauge *gauge, unsigned in_use[WEIR_CLASSES])
+{
+	unsigned count = 0;
+	for (unsigned k = 0; k < WEIR_CLASSES; k++)
+		if (GET(gauge->rate[k]) > IN_USE_PER_S)
+			in_use[count++] = k;
+	return count;
+}
+
+static void describe(const weir_gauge *gauge, const unsigned *in_use, weir_delays_model *model)
+{
+	double all = 0, work = 0, failing = 0;
+	for (unsigned i = 0; i < model->classes; i++) {
+		weir_times_sum sum = {0};
+		unsigned k = in_use[i];
+		model->rate[i] = GET(gauge->rate[k]);
+		model->filled[i] = GET(gauge->failing[k]);
+		weir_times_sum_up(&sum, &gauge->times[k], 0);
+		weir_delays_service(model, i, &sum);
+		all += model->rate[i];
+		work += model->rate[i] * weir_gauge_service_s(gauge, k);
+		failing += model->rate[i] * model->filled[i];
+	}
+	if (!(work > 0))
+		return;
+	model->p_drop = failing / all;
+	model->freed = weir_gauge_servers(gauge) * all / work;
+	model->places = (double)weir_gauge_target_ns(gauge, in_use[0]) / 1e9 * all / work;
+}
+
+/* Classes that are not in use have the delay of the next one above, so that it never falls. */
+static void compute_delays(weir_police *police)
+{
+	unsigned in_use[WEIR_CLASSES];
+	weir_delays_model model = {.classes = classes_in_use(&police->gauge, in_use)};
+	double delay_s[WEIR_CLASSES], now_s = 0, target_ns = INFINITY;
+	describe(&police->gauge, in_use, &model);
+	for (unsigned k = 0; k < WEIR_CLASSES; k++)
+		target_ns = fmin(target_ns, (double)weir_gauge_target_ns(&police->gauge, k));
+	weir_delays_solve(&model, police->epsilon, DELAY_PART * target_ns / 1e9, delay_s);
+	for (unsigned k = 0, i = 0; k < WEIR_CLASSES; k++) {
+		if (i < model.classes && in_use[i] == k)
+			now_s = delay_s[i++];
+		/* A delay below a tick is none. */
+		PUT(police->delay_ns[k], now_s * 1e9 < WEIR_POLICE_TICK_NS ? 0 : (uint64_t)(now_s * 1e9));
+	}
+}
+
+void weir_police_tick(void *state, const weir_sample *sample)
+{
+	weir_police *police = state;
+	bool period = weir_gauge_tick(&police->gauge, sample);
+	if (period && police->auto_delays)
+		compute_delays(police);
+	if (period && GET(police->by_threshold))
+		weir_cut_set(&police->cut, &police->gauge);
+	visit_until(police, last_due(police, sample->now_ns), sample->now_ns);
+}
+
+/* ---- reading ---- */
+
+/* All that were let go are in time if they start now; later than the target they cannot be. */
+uint64_t weir_police_patience(const void *state, unsigned klass)
+{
+	return weir_gauge_target_ns(&((const weir_police *)state)->gauge, klass);
+}
+
+uint32_t weir_police_open(const void *state)
+{
+	const weir_police *police = state;
+	uint32_t open = 0;
+	if (GET(police->by_threshold))
+		return UINT32_MAX;
+	for (unsigned k = 0; k < WEIR_CLASSES; k++)
+		if (GET(police->delay_ns[k]) == 0 || weir_ledger_open(&police->ledger, k))
+			open |= 1u << k;
+	return open;
+}
+
+void weir_police_explain(const void *state, const weir_ask *ask, weir_why *ret_why)
+{
+	const weir_police *police = state;
+	unsigned klass = ask->klass % WEIR_CLASSES;
+	weir_gauge_explain(&police->gauge, ask, weir_ledger_released(&police->ledger),
+			   service_s(police, klass, bucket_of_ask(police, ask)), GET(police->delay_ns[klass]),
+			   ret_why);
+}
+
+void weir_police_report(const void *state, unsigned klass, weir_report *ret_report)
+{
+	const weir_police *police = state;
+	klass %= WEIR_CLASSES;
+	weir_gauge_report(&police->gauge, klass, weir_ledger_released(&police->ledger),
+			  GET(police->delay_ns[klass]), ret_report);
+	weir_report_add(ret_report, "waiting", weir_ledger_waiting(&police->ledger, klass));
+	weir_report_add(ret_report, "by_threshold", GET(police->by_threshold));
+}
+
+bool weir_police_calm(const void *state)
+{
+	return weir_gauge_calm(&((const weir_police *)state)->gauge);
+}
+
+void weir_police_retarget(void *state, const uint64_t target_ns[WEIR_CLASSES])
+{
+	weir_gauge_retarget(&((weir_police *)state)->gauge, target_ns);
+}
+
+void weir_police_told(void *state, const weir_told *told)
+{
+	weir_police *police = state;
+	weir_gauge_told(&police->gauge, told, weir_ledger_released(&police->ledger));
+}
+
+const weir_admission_law weir_law_batch = {
+	.name = "batch",
+	.brief = "classes judged in batches at visits, small requests first (Cataclysm 3.2)",
+	.state_bytes = sizeof(weir_police),
+	.params_bytes = sizeof(weir_police_params),
+	.params = weir_police_batch_keys,
+	.defaults = weir_police_defaults,
+	.tick_ns = WEIR_POLICE_TICK_NS,
+	.by_class = true,
+	.init = weir_police_init,
+	.admit = weir_police_admit,
+	.refund = weir_police_refund,
+	.start = weir_police_start,
+	.gone = weir_police_gone,
+	.settle = weir_police_settle,
+	.tick = weir_police_tick,
+	.patience = weir_police_patience,
+	.explain = weir_police_explain,
+	.report = weir_police_report,
+	.calm = weir_police_calm,
+	.retarget = weir_police_retarget,
+	.told = weir_police_told,
+	.open = weir_police_open,
+};

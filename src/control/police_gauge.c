@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the policing laws measure: rates, service times, requests in service, and what servers tell (section 3.5
+ * of Cataclysm).
+ *
+ * The service time of a request is the time that it takes on a server that has nothing else to do. If the
+ * request's cost is known, that is it. Otherwise it follows from the test's own model: a request that shares its
+ * server with others takes as many times longer as there are requests. So the time that it took, without Q, is
+ * divided by the mean of the numbers per server at its start and at its end.
+ */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "control/aimd_core.h"
+#include "control/police.h"
+
+#define GET(x)    atomic_load_explicit(&(x), memory_order_relaxed)
+#define PUT(x, v) atomic_store_explicit(&(x), (v), memory_order_relaxed)
+#define ADD(x, v) atomic_fetch_add_explicit(&(x), (v), memory_order_relaxed)
+
+#define COUNTED    UINT64_C(0xc0) /* in the note of an event that is counted as in service */
+#define NOTE_SCALE 1024.          /* of numbers in the note */
+#define LEARN_PART (1.f / 32)     /* weight of one request in the mean service time */
+#define TIMES_MOST 4096           /* service times that the distribution remembers */
+#define FAIL_PART  .5             /* weight of the last period in the part of failed tests */
+
+int weir_gauge_init(weir_gauge *gauge, const weir_police_params *params, const char **ret_wrong)
+{
+	uint64_t target_ns = 0;
+	memset(gauge, 0, sizeof(*gauge));
+	gauge->servers = params->servers;
+	gauge->smoothing = params->smoothing;
+	gauge->period_ns = params->period_ns;
+	gauge->percentile = params->percentile;
+	PUT(gauge->told_inside, -1);
+	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
+		target_ns = params->target_ns[k] != 0 ? params->target_ns[k] : target_ns;
+		PUT(gauge->target_ns[k], target_ns);
+		gauge->revenue[k] = params->revenue[k];
+		gauge->guaranteed[k] = params->guaranteed[k];
+		weir_guarantee_init(&gauge->guarantee[k], params->guaranteed[k]);
+	}
+	if (target_ns != 0)
+		return 0;
+	*ret_wrong = "target is required, such as 1s";
+	return -EINVAL;
+}
+
+void weir_gauge_retarget(weir_gauge *gauge, const uint64_t target_ns[WEIR_CLASSES])
+{
+	for (unsigned k = 0; k < WEIR_CLASSES; k++)
+		PUT(gauge->target_ns[k], target_ns[k]);
+}
+
+/* ---- what servers tell ---- */
+
+/* Without a report nothing that was told before is believed any more. */
+void weir_gauge_told(weir_gauge *gauge, const weir_told *told, int32_t released)
+{
+	bool known = told->reports != 0;
+	double units = told->servers;
+	if (known && told->processors > 0) /* servers that have not reported are like the others */
+		units = told->processors * fmax(1, (double)told->servers / told->reports);
+	PUT(gauge->told_servers, units);
+	PUT(gauge->told_queue_s, known && told->queue_s > 0 ? told->queue_s : 0);
+	/* The number is per server, but the test is per processor where these are known. */
+	double inside = known && told->in_service >= 0 ? told->in_service : -1;
+	if (inside > 0 && units > told->servers && told->servers > 0)
+		inside *= told->servers / units;
+	PUT(gauge->told_inside, inside);
+	PUT(gauge->inside_then, GET(gauge->in_service) + released);
+}
+
+double weir_gauge_servers(const weir_gauge *gauge)
+{
+	double servers = gauge->servers != 0 ? gauge->servers : GET(gauge->told_servers);
+	return servers > 1 ? servers : 1;
+}
+
+/* ---- estimates ---- */
+
+double weir_gauge_service_s(const weir_gauge *gauge, unsigned klass)
+{
+	float own = GET(gauge->service_s[klass]);
+	return own > 0 ? (double)own : (double)GET(gauge->any_service_s);
+}
+
+double weir_gauge_inside(const weir_gauge *gauge, int32_t released)
+{
+	double told = GET(gauge->told_inside);
+	int32_t inside = GET(gauge->in_service) + (released > 0 ? released : 0);
+	if (told < 0)
+		return (inside > 0 ? inside : 0) / weir_gauge_servers(gauge);
+	return fmax(told + (inside - GET(gauge->inside_then)) / weir_gauge_servers(gauge), 0);
+}
+
+double weir_gauge_estimate_s(const weir_gauge *gauge, int32_t released, double service_s, uint32_t count)
+{
+	double more = ceil(count / weir_gauge_servers(gauge));
+	return GET(gauge->told_queue_s) + (weir_gauge_inside(gauge, released) + more) * service_s;
+}
+
+/* ---- events ---- */
+
+uint32_t weir_gauge_arrived(weir_gauge *gauge, const weir_ask *ask)
+{
+	unsigned klass = ask->klass % WEIR_CLASSES;
+	ADD(gauge->arrived[klass], ask->count);
+	return weir_guarantee_take_all(&gauge->guarantee[klass], ask->now_ns, ask->count) ? ask->count : 0;
+}
+
+void weir_gauge_tested(weir_gauge *gauge, unsigned klass, bool passed)
+{
+	ADD(gauge->tests[klass], 1);
+	if (passed)
+		return;
+	ADD(gauge->failures[klass], 1);
+	weir_recent_refused(&gauge->recent, klass);
+}
+
+void weir_gauge_started(weir_gauge *gauge, uint64_t *note, int32_t released)
+{
+	ADD(gauge->in_service, 1);
+	note[0] = COUNTED;
+	note[1] = (uint64_t)(fmax(weir_gauge_inside(gauge, released), 1) * NOTE_SCALE);
+}
+
+void weir_gauge_not_started(uint64_t *note)
+{
+	note[0] = note[1] = 0;
+}
+
+static void follow(_Atomic float *mean, float value)
+{
+	float before = GET(*mean);
+	PUT(*mean, before > 0 ? before + (value - before) * LEARN_PART : value);
+}
+
+/* The time that the request takes alone, in seconds. */
+static double alone_s(const weir_gauge *gauge, const weir_event *event, int32_t released, uint64_t now_ns)
+{
+	if (event->cost != 0)
+		return event->cost / 1e6;
+	double met = ((double)event->note[1] / NOTE_SCALE + fmax(weir_gauge_inside(gauge, released), 1)) / 2;
+	uint64_t took_ns = now_ns > event->started_ns ? now_ns - event->started_ns : 0;
+	return fmax((double)took_ns / 1e9 - GET(gauge->told_queue_s), 1e-6) / fmax(met, 1);
+}
+
+/* Failures and refusals teach nothing about service times. */
+void weir_gauge_settled(weir_gauge *gauge, const weir_event *event, weir_outcome outcome, int32_t released,
+			uint64_t now_ns)
+{
+	unsigned klass = event->klass % WEIR_CLASSES;
+	if (event->note[0] != COUNTED)
+		return;
+	if (outcome == WEIR_DONE) {
+		double seconds = alone_s(gauge, event, released, now_ns);
+		follow(&gauge->service_s[klass], (float)seconds);
+		follow(&gauge->any_service_s, (float)seconds);
+		weir_times_add(&gauge->times[klass], (uint64_t)(seconds * 1e9));
+	}
+	int32_t had = GET(gauge->in_service);
+	while (had > 0 && !atomic_compare_exchange_weak_explicit(&gauge->in_service, &had, had - 1,
+								 memory_order_relaxed, memory_order_relaxed))
+		;
+}
+
+/* ---- periods ---- */
+
+static uint32_t since(const _Atomic uint32_t *count, uint32_t *seen)
+{
+	uint32_t now = GET(*count), grown = now - *seen;
+	*seen = now;
+	return grown;
+}
+
+static void end_period(weir_gauge *gauge, double seconds)
+{
+	double part = gauge->measured ? gauge->smoothing : 1;
+	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
+		double rate = since(&gauge->arrived[k], &gauge->arrived_seen[k]) / seconds;
+		double tests = since(&gauge->tests[k], &gauge->tests_seen[k]);
+		double failed = since(&gauge->failures[k], &gauge->failures_seen[k]);
+		PUT(gauge->rate[k], GET(gauge->rate[k]) + (rate - GET(gauge->rate[k])) * part);
+		PUT(gauge->failing[k],
+		    GET(gauge->failing[k]) * (1 - FAIL_PART) + (tests > 0 ? failed / tests : 0) * FAIL_PART);
+		weir_times_fade(&gauge->times[k], TIMES_MOST);
+	}
+	gauge->measured = true;
+}
+
+bool weir_gauge_tick(weir_gauge *gauge, const weir_sample *sample)
+{
+	weir_recent_tick(&gauge->recent, sample);
+	PUT(gauge->dry_run, sample->dry_run);
+	if (gauge->period_end_ns == 0)
+		gauge->period_end_ns = sample->now_ns - sample->interval_ns + gauge->period_ns;
+	if (sample->now_ns < gauge->period_end_ns)
+		return false;
+	uint64_t began_ns = gauge->period_end_ns - gauge->period_ns;
+	end_period(gauge, (double)(sample->now_ns - began_ns) / 1e9);
+	gauge->period_end_ns = sample->now_ns + gauge->period_ns;
+	return true;
+}
+
+/* ---- reading ---- */
+
+/* Nobody shares a server with others. */
+bool weir_gauge_calm(const weir_gauge *gauge)
+{
+	return weir_gauge_inside(gauge, 0) <= 1;
+}
+
+void weir_gauge_explain(const weir_gauge *gauge, const weir_ask *ask, int32_t released, double service_s,
+			uint64_t delay_ns, weir_why *ret_why)
+{
+	uint64_t target_ns = weir_gauge_target_ns(gauge, ask->klass);
+	double estimate_s = weir_gauge_estimate_s(gauge, released, service_s, ask->count);
+	ret_why->target_ns = target_ns > delay_ns ? target_ns - delay_ns : 1;
+	ret_why->estimate_ns = (uint64_t)(estimate_s * 1e9);
+	/* What is in service ends at this rate, so the excess is also the time that it takes to go away. */
+	ret_why->retry_after_ns =
+		ret_why->estimate_ns > ret_why->target_ns ? ret_why->estimate_ns - ret_why->target_ns : 0;
+}
+
+void weir_gauge_report(const weir_gauge *gauge, unsigned klass, int32_t released, uint64_t delay_ns,
+		       weir_report *ret_report)
+{
+	double service_s = weir_gauge_service_s(gauge, klass), servers = weir_gauge_servers(gauge);
+	double target_s = (double)weir_gauge_target_ns(gauge, klass) / 1e9;
+	double room_s = target_s - (double)delay_ns / 1e9 - GET(gauge->told_queue_s);
+	ret_report->quantile = gauge->percentile;
+	ret_report->target_ns = weir_gauge_target_ns(gauge, klass);
+	ret_report->measured_ns = (uint64_t)(weir_gauge_estimate_s(gauge, released, service_s, 1) * 1e9);
+	ret_report->alone_ns = (uint64_t)(service_s * 1e9);
+	ret_report->wait_ns = delay_ns;
+	ret_report->rate_per_s = service_s > 0 ? servers / service_s : 0;
+	if (service_s > 0 && room_s > 0)
+		ret_report->limit = (uint32_t)fmin(servers * room_s / service_s, 1e9);
+	ret_report->shedding = weir_recent_shedding(&gauge->recent, klass);
+	ret_report->unreachable = service_s > 0 && service_s > target_s;
+	weir_report_add(ret_report, "servers", servers);
+	weir_report_add(ret_report, "inside", weir_gauge_inside(gauge, released));
+	weir_report_add(ret_report, "arrivals", GET(gauge->rate[klass]));
+	weir_report_add(ret_report, "failing", GET(gauge->failing[klass]));
+	weir_report_add(ret_report, "revenue", gauge->revenue[klass]);
+	weir_report_add(ret_report, "guaranteed", gauge->guaranteed[klass]);
+}

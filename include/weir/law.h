@@ -373,6 +373,7 @@ typedef struct weir_police_params {
 	/* police-threshold and police-auto */
 	uint64_t period_ns; /* between two computations of the threshold; batch: of delays */
 	double smoothing;   /* weight of the last period in the arrival rates */
+	double fill;        /* part of the servers' capacity that the threshold gives away; 1: as in the paper */
 	/* police-auto */
 	double busy;       /* part of the processors above which the threshold takes over */
 	uint64_t dwell_ns; /* how long the use must be lower before batches take over again */

@@ -30,6 +30,7 @@ typedef struct weir_gauge {
 	/* const after init */
 	uint32_t servers;   /* as given; 0: as told, or 1 */
 	double smoothing;   /* weight of the last period in the rates */
+	double fill;        /* part of the capacity that a threshold gives away */
 	uint64_t period_ns; /* over which rates are measured */
 	weir_guarantee guarantee[WEIR_CLASSES];
 	double guaranteed[WEIR_CLASSES], revenue[WEIR_CLASSES], percentile;

@@ -31,6 +31,7 @@ int weir_gauge_init(weir_gauge *gauge, const weir_police_params *params, const c
 	memset(gauge, 0, sizeof(*gauge));
 	gauge->servers = params->servers;
 	gauge->smoothing = params->smoothing;
+	gauge->fill = params->fill;
 	gauge->period_ns = params->period_ns;
 	gauge->percentile = params->percentile;
 	PUT(gauge->told_inside, -1);

@@ -58,6 +58,13 @@ static const char *const order_words[] = {"fifo", "smaller", NULL};
 		    "0.1",                                                                                   \
 		    .min = .001, .max = .5)
 
+#define CUT_KEYS                                                                                          \
+	KEY("fill", FRACTION, fill,                                                                       \
+	    "part of the capacity that the threshold gives away; at 100%, as in the paper, a queue that " \
+	    "has "                                                                                        \
+	    "built up never drains; default 90%",                                                         \
+	    .min = .1, .max = 1)
+
 #define AUTO_KEYS                                                                                            \
 	KEY("busy", FRACTION, busy,                                                                          \
 	    "processor use of this process above which the threshold takes over; default 80%", .min = .01,   \
@@ -67,8 +74,8 @@ static const char *const order_words[] = {"fifo", "smaller", NULL};
 		    .max = PERIOD_MAX_NS)
 
 const weir_key weir_police_batch_keys[] = {COMMON_KEYS, BATCH_KEYS, {0}};
-const weir_key weir_police_threshold_keys[] = {COMMON_KEYS, {0}};
-const weir_key weir_police_auto_keys[] = {COMMON_KEYS, BATCH_KEYS, AUTO_KEYS, {0}};
+const weir_key weir_police_threshold_keys[] = {COMMON_KEYS, CUT_KEYS, {0}};
+const weir_key weir_police_auto_keys[] = {COMMON_KEYS, BATCH_KEYS, CUT_KEYS, AUTO_KEYS, {0}};
 
 void weir_police_defaults(void *params)
 {
@@ -79,6 +86,7 @@ void weir_police_defaults(void *params)
 	p->epsilon = .1;
 	p->period_ns = WEIR_NS_PER_S;
 	p->smoothing = .7;
+	p->fill = .9;
 	p->busy = .8;
 	p->dwell_ns = 5 * WEIR_NS_PER_S;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
@@ -115,6 +123,8 @@ static const char *wrong_params(const weir_police_params *p)
 		return "buckets must be from 1 to 32";
 	if (!(p->epsilon >= .001 && p->epsilon <= .5))
 		return "epsilon must be from 0.001 to 0.5";
+	if (!(p->fill >= .1 && p->fill <= 1))
+		return "fill must be from 10% to 100%";
 	if (!(p->busy >= .01 && p->busy <= 1))
 		return "busy must be from 1% to 100%";
 	if (p->order > 1 || p->delays > 1)

@@ -6,8 +6,8 @@
  *  sum over j <= i of rate_j s_j           >= n - sum over all j of guaranteed_j s_j         (5)
  *  p rate_i s_i + sum over j < i of rate_j s_j < n - sum over all j of guaranteed_j s_j      (6)
  *
- * with arrival rates smoothed over periods and mean service times; n is the number of servers, where the paper
- * has 1. If no class meets (5), all are admitted. A request that conforms to the guaranteed rate of its class is
+ * with arrival rates smoothed over periods and mean service times. n is the number of servers, where the paper
+ * has 1, times `fill`. At 1, a queue that has built up under a wrong threshold never drains. If no class meets (5), all are admitted. A request that conforms to the guaranteed rate of its class is
  * admitted first, without a look at the threshold. The rates contain these requests, and (5) and (6) subtract
  * the guarantees from the capacity as well: as written, guaranteed requests are counted twice.
  *
@@ -42,7 +42,7 @@ static double load_of(const weir_gauge *gauge, unsigned klass)
 
 void weir_cut_set(weir_cut *cut, const weir_gauge *gauge)
 {
-	double room = weir_gauge_servers(gauge), before = 0, fraction = 1;
+	double room = gauge->fill * weir_gauge_servers(gauge), before = 0, fraction = 1;
 	unsigned klass = 0;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
 		room -= gauge->guaranteed[k] * weir_gauge_service_s(gauge, k);

@@ -127,6 +127,7 @@ static void install_locked(weir_stage *stage, weir_gate *gate)
 	if (old != NULL)
 		put_away_locked(stage, old);
 	stage->ticks.last_ns = now_ns;
+	stage->ticks.cpu_ns = 0;
 	if (law != NULL && law->tick != NULL)
 		weir_tick_begin_locked(stage, law->wants_quantiles);
 	stage->ticks.at_ns = now_ns + (law != NULL ? law->tick_ns : 0);

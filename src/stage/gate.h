@@ -74,6 +74,7 @@ typedef struct weir_pressure {
 /* What the last tick of an admission law saw. */
 typedef struct weir_ticks {
 	uint64_t at_ns, last_ns;
+	uint64_t cpu_ns;      /* processor time of the process at the last tick; 0: none was asked for */
 	uint32_t unreachable; /* classes, as bits, whose target was out of reach */
 	uint32_t notify;      /* those of them not yet reported */
 	uint64_t reports_at_ns;

@@ -4,6 +4,8 @@
  * from it. control.c says when. All under control_lock.
  */
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "stage/runtime.h"
@@ -230,6 +232,24 @@ static void look_for_notices(weir_stage *stage, const weir_gate *gate, uint64_t 
 	stage->world->notify |= ticks->notify != 0;
 }
 
+/* 0 in a virtual world, which takes no processor time of its own. */
+static double cpu_share(weir_stage *stage, uint64_t interval_ns)
+{
+	const weir_world *world = stage->world;
+	struct timespec used;
+	if (world->sim != NULL || interval_ns == 0 || clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) != 0)
+		return 0;
+	uint64_t now_ns = (uint64_t)used.tv_sec * WEIR_NS_PER_S + (uint64_t)used.tv_nsec;
+	uint64_t since_ns = stage->ticks.cpu_ns != 0 ? now_ns - stage->ticks.cpu_ns : 0;
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	double most = world->reactor_count > 0 ? world->reactor_count : 1;
+	if (cores > 0 && (double)cores < most)
+		most = (double)cores;
+	stage->ticks.cpu_ns = now_ns;
+	double share = (double)since_ns / ((double)interval_ns * most);
+	return share < 1 ? share : 1;
+}
+
 static uint64_t tick_admission(weir_stage *stage, uint64_t now_ns)
 {
 	weir_gate *gate = atomic_load_explicit(&stage->gate, memory_order_acquire);
@@ -248,6 +268,8 @@ static uint64_t tick_admission(weir_stage *stage, uint64_t now_ns)
 	}
 	for (unsigned klass = 0; klass < WEIR_CLASSES; klass++)
 		sample_class(stage, klass, gate->law->wants_quantiles, &sample);
+	if (gate->law->wants_cpu)
+		sample.cpu_share = cpu_share(stage, sample.interval_ns);
 	if (gate->law->wants_pool)
 		weir_pool_load_tell(stage, &sample);
 	for (uint32_t i = 0; i < gate->states; i++)

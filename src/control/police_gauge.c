@@ -25,6 +25,13 @@
 #define TIMES_MOST 4096           /* service times that the distribution remembers */
 #define FAIL_PART  .5             /* weight of the last period in the part of failed tests */
 
+/* What a second brings may come at once. Otherwise random arrivals at a low rate would get half of it. */
+static void guarantee(weir_guarantee *guarantee, double per_s)
+{
+	weir_guarantee_init_burst(guarantee, per_s > 1 ? (uint32_t)fmin(per_s, 1e6) : 1);
+	weir_guarantee_every(guarantee, per_s > 0 ? (uint64_t)(1e9 / per_s) : 0);
+}
+
 int weir_gauge_init(weir_gauge *gauge, const weir_police_params *params, const char **ret_wrong)
 {
 	uint64_t target_ns = 0;
@@ -40,7 +47,7 @@ int weir_gauge_init(weir_gauge *gauge, const weir_police_params *params, const c
 		PUT(gauge->target_ns[k], target_ns);
 		gauge->revenue[k] = params->revenue[k];
 		gauge->guaranteed[k] = params->guaranteed[k];
-		weir_guarantee_init(&gauge->guarantee[k], params->guaranteed[k]);
+		guarantee(&gauge->guarantee[k], params->guaranteed[k]);
 	}
 	if (target_ns != 0)
 		return 0;

@@ -233,7 +233,10 @@ static void test_all_tables(void **state)
 			size_t bytes =
 				weir_key_bytes(q) * ((q->flags & WEIR_KEY_PER_CLASS) != 0 ? WEIR_CLASSES : 1);
 			if (q->offset + bytes > law->params_bytes || q->help == NULL ||
-			    strlen(q->name) > 31 || (q->type != WEIR_KEY_SWITCH && !(q->min < q->max)))
+			    strlen(q->name) > 31 ||
+			    (q->type != WEIR_KEY_SWITCH && q->type != WEIR_KEY_CHOICE &&
+			     !(q->min < q->max)) ||
+			    (q->type == WEIR_KEY_CHOICE && q->words == NULL))
 				fail_msg("law %s: parameter %s", law->name, q->name);
 		}
 }

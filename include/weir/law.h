@@ -95,7 +95,7 @@ typedef struct weir_sample {
 	uint32_t in_service;  /* started, not settled, now */
 	uint32_t workers;     /* threads that can run it, or its concurrency limit if that is lower */
 	double quantile;      /* the one that the law asked for */
-	/* If the law has wants_cpu: processor time of the process over what its reactor threads could use; 0 to 1. */
+	/* If the law has wants_cpu: the part of its processors that the process has used, 0 to 1. */
 	double cpu_share;
 	bool dry_run;         /* events that the law refuses are admitted anyway */
 	/* For a pool that several stages share, if the law has wants_pool. */
@@ -354,8 +354,8 @@ typedef struct weir_adaptive_remote_params {
 WEIR_API extern const weir_admission_law weir_law_adaptive_remote;
 
 /*
- * Policing as in "Cataclysm: Policing Extreme Overloads in Internet Applications" (WWW 2005), in three laws that
- * share these parameters (docs/laws/cataclysm.md). Times of 0 have their defaults.
+ * Policing as in "Cataclysm: Policing Extreme Overloads in Internet Applications" (WWW 2005): three laws
+ * that share these parameters (docs/laws/cataclysm.md).
  */
 typedef struct weir_police_params {
 	double percentile; /* of the target; only reported */

@@ -3,8 +3,8 @@
 #define WEIR_CONTROL_POLICE_H
 
 /*
- * What the policing laws of Cataclysm share (docs/laws/cataclysm.md): parameters, what they measure (the gauge),
- * and the two ways to police.
+ * What the policing laws of Cataclysm share (docs/laws/cataclysm.md): parameters, what they measure (the
+ * gauge), and the two ways to police.
  *
  *  batch             police_batch.c       tests at visits, one per bucket of service time
  *  police-threshold  police_threshold.c   a pair (class, fraction) that follows from rates and service times

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cataclysm 3.3, end: batches as long as the sentry has time for them, and the threshold while its own processor
- * use is above a bound. It goes back to batches when the use has stayed below the bound for the dwell time.
+ * Cataclysm 3.3, end: batches as long as the sentry has time for them, and the threshold while its own
+ * processor use is above a bound. It goes back to batches when the use has stayed below the bound for the
+ * dwell time.
  *
- * At the change to the threshold everything that waits is visited once. From then on arrivals are judged at once
- * and no class is closed. A request that came between the two is judged at its turn, as any fresh request is. At
- * the change back, whoever waits is entitled already. So each request is judged exactly once (police_ledger.h).
+ * At the change to the threshold everything that waits is visited once. From then on arrivals are judged at
+ * once and no class is closed. A request that came between the two is judged at its turn, as any fresh
+ * request is. At the change back, whoever waits is entitled already. So each request is judged exactly once
+ * (police_ledger.h).
  */
 #include <math.h>
 

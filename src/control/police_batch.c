@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cataclysm 3.1 and 3.2: policing in batches. Requests of class k wait in their class's queue and are judged at
- * visits, d_k apart. Each class has buckets of service time. A visit makes one test per bucket that is not
+ * Cataclysm 3.1 and 3.2: policing in batches. Requests of class k wait in their class's queue and are judged
+ * at visits, d_k apart. Each class has buckets of service time. A visit makes one test per bucket that is not
  * empty, for all requests in it:
  *
  *  Q + (eta + ceil(beta / n)) S <= R - d_k        (4)
@@ -15,10 +15,10 @@
  * If the test holds, all of them may start, and eta is larger in the next test. Otherwise all are dropped.
  *
  *  - A class with d = 0 has no visits: each request is judged when it comes.
- *  - A visit begins with all more important classes, whether they are due or not. Otherwise places that became
- *    free since their last visit would go to a less important class, though more important requests wait.
- *  - A class fails if a test of one of its buckets fails. What waits in less important classes is then refused
- *    without a test, at the latest one tick later. What comes after that is judged by its own test.
+ *  - A visit begins with all more important classes, whether they are due or not. Otherwise places that
+ *    became free since their last visit would go to a less important class, though more important requests wait.
+ *  - A class fails if a test of one of its buckets fails. What waits in less important classes is then
+ *    refused without a test, at the latest one tick later. What comes after that is judged by its own test.
  *  - A visit lasts until its requests are taken from the queues. A fresh request that has its turn meanwhile
  *    (in the queue of another thread, or when the stage stops) is judged by a test of its own.
  *  - With `order = fifo` all requests of a class are in bucket 0.

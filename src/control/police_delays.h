@@ -28,8 +28,8 @@
  * So the delays are solved for what the simulation shows. A visit of class i + 1 or below takes all free
  * places, with a measured probability p (the largest of these classes). From then on places become free at a
  * rate C, and requests of class i and above come at a rate L. How many of them are dropped until the next
- * such visit, d_(i+1) later, is the highest point of a random walk that goes up at rate L and down at rate C, with
- * the expected value
+ * such visit, d_(i+1) later, is the highest point of a random walk that goes up at rate L and down at rate C,
+ * with the expected value
  *
  *  E = r / (1 - r), r = L / C, and at most sqrt(2 (C + L) d_(i+1) / pi), where the walk has no drift
  *

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the policing laws measure: rates, service times, requests in service, and what servers tell (section 3.5
- * of Cataclysm).
+ * What the policing laws measure: rates, service times, requests in service, and what servers tell (section
+ * 3.5 of Cataclysm).
  *
  * The service time of a request is the time that it takes on a server that has nothing else to do. If the
- * request's cost is known, that is it. Otherwise it follows from the test's own model: a request that shares its
- * server with others takes as many times longer as there are requests. So the time that it took, without Q, is
- * divided by the mean of the numbers per server at its start and at its end.
+ * request's cost is known, that is it. Otherwise it follows from the test's own model: a request that shares
+ * its server with others takes as many times longer as there are requests. So the time that it took, without
+ * Q, is divided by the mean of the numbers per server at its start and at its end.
  */
 #include <errno.h>
 #include <math.h>

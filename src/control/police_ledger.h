@@ -12,12 +12,13 @@
  *  refused   of them, that a visit refused: each is dropped at its turn
  *  entitled  of them, that may start whatever visits say: judged, or guaranteed, when they came
  *
- * The others are fresh: their visit is still to come. A request that has its turn takes what its bucket has: a
- * pass, a refusal, or an entitlement of its class. Within a bucket requests are alike, so it does not matter
- * which of them the visit counted. Each visit decides about fresh ones only, so nobody is judged twice.
+ * The others are fresh: their visit is still to come. A request that has its turn takes what its bucket has:
+ * a pass, a refusal, or an entitlement of its class. Within a bucket requests are alike, so it does not
+ * matter which of them the visit counted. Each visit decides about fresh ones only, so nobody is judged
+ * twice.
  *
- * Invariants, when no call is under way: all numbers are 0 or more; in each bucket passed + refused + entitled
- * is at most waiting; a class's numbers are the sums of its buckets'.
+ * Invariants, when no call is under way: all numbers are 0 or more; in each bucket passed + refused +
+ * entitled is at most waiting; a class's numbers are the sums of its buckets'.
  *
  * An offer of many has one bucket, though its events may differ. An event that finds its bucket empty leaves
  * from the nearest one that is not, so the class's sum stays right.

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cataclysm 3.3: policing by a threshold, a pair (class i, fraction p). Classes above i are admitted, those below
- * are refused, and of class i the fraction p is admitted. It is computed once per period, such that
+ * Cataclysm 3.3: policing by a threshold, a pair (class i, fraction p). Classes above i are admitted, those
+ * below are refused, and of class i the fraction p is admitted. It is computed once per period, such that
  *
  *  sum over j <= i of rate_j s_j           >= n - sum over all j of guaranteed_j s_j         (5)
  *  p rate_i s_i + sum over j < i of rate_j s_j < n - sum over all j of guaranteed_j s_j      (6)
  *
- * with arrival rates smoothed over periods and mean service times. n is the number of servers, where the paper
- * has 1, times `fill`. At 1, a queue that has built up under a wrong threshold never drains. If no class meets (5), all are admitted. A request that conforms to the guaranteed rate of its class is
- * admitted first, without a look at the threshold. The rates contain these requests, and (5) and (6) subtract
- * the guarantees from the capacity as well: as written, guaranteed requests are counted twice.
+ * with arrival rates smoothed over periods and mean service times. n is the number of servers, where the
+ * paper has 1, times `fill`. At 1, a queue that has built up under a wrong threshold never drains. If no
+ * class meets (5), all are admitted. A request that conforms to the guaranteed rate of its class is admitted
+ * first, without a look at the threshold. The rates contain these requests, and (5) and (6) subtract the
+ * guarantees from the capacity as well: as written, guaranteed requests are counted twice.
  *
  * An admission costs a few loads and, in class i, one addition. Nothing is known of requests that wait, and a
  * threshold that was right a period ago may be wrong now.

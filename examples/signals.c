@@ -97,7 +97,9 @@ static weir_stage *make_stage(const char *name, uint32_t workers, bool heed)
 static void show(const char *what)
 {
 	static weir_stage_stats last_door[WEIR_CLASSES], last_till;
+	static const double p90 = 0.9;
 	weir_stage_stats now;
+	uint64_t p90_ns;
 	printf("%-34s", what);
 	for (unsigned klass = 0; klass <= 5; klass += 5) {
 		weir_stage_read(door, klass, &now);
@@ -107,8 +109,10 @@ static void show(const char *what)
 		last_door[klass] = now;
 	}
 	weir_stage_read(till, WEIR_ALL_CLASSES, &now);
-	printf("  done %5.0f/s  for nothing %4.0f/s  spared %4.0f/s\n",
-	       (double)(now.completed - last_till.completed) / 10, (double)(now.shed - last_till.shed) / 10,
+	weir_stage_recent(till, WEIR_ALL_CLASSES, WEIR_RESPONSE, &p90, &p90_ns, 1);
+	printf("  done %5.0f/s  p90 %4.0f ms  for nothing %4.0f/s  spared %4.0f/s\n",
+	       (double)(now.completed - last_till.completed) / 10, (double)p90_ns / 1e6,
+	       (double)(now.shed - last_till.shed) / 10,
 	       (double)(now.spared[WEIR_SHED_THRESHOLD] - last_till.spared[WEIR_SHED_THRESHOLD]) / 10);
 	last_till = now;
 }
@@ -132,6 +136,7 @@ int main(void)
 	    weir_world_start(world) != 0)
 		errx(1, "%s", weir_error());
 	weir_arrivals_start(&arrivals, world, WEIR_POISSON, 400, arrive, NULL);
+	weir_stage_recent(till, WEIR_ALL_CLASSES, WEIR_RESPONSE, NULL, NULL, 0); /* begins to remember */
 	run("400/s of 500");
 	weir_arrivals_rate(&arrivals, 1500);
 	run("1500/s: the door heeds the till");

@@ -73,10 +73,10 @@ WEIR_API uint64_t weir_stage_quantile(const weir_stage *stage, unsigned klass, w
 				      double quantile);
 
 /*
- * As weir_stage_quantile, for `count` quantiles at once, of what was measured in the last eight to ten seconds.
- * Returns how many measurements that were. The first call for a stage, class and measure begins to remember (48 KB,
- * until the stage is freed); if the stage is older than ten seconds, that call finds nothing yet. Takes a lock that
- * settings and ticks need, but no offer. Without memory: 0.
+ * As weir_stage_quantile, for `count` quantiles at once, of what was measured in the last eight to ten
+ * seconds. Returns how many measurements that were. The first call for a stage, class and measure begins to
+ * remember (48 KB, until the stage is freed); if the stage is older than ten seconds, that call finds nothing
+ * yet. Takes a lock that settings and ticks need, but no offer. Without memory: 0.
  */
 WEIR_API uint64_t weir_stage_recent(weir_stage *stage, unsigned klass, weir_measure measure,
 				    const double *quantiles, uint64_t *ret_ns, size_t count);

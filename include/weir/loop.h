@@ -11,8 +11,8 @@
  * that one does not work, the error says why.
  *
  * Threads: weir_loop_post, weir_loop_wake and what is done to alarms may be called by any thread, everything
- * else only by the loop's own thread. All objects are yours and are embedded in your structs. A loop allocates nothing per
- * timer or post, so its memory is bounded by what its users have.
+ * else only by the loop's own thread. All objects are yours and are embedded in your structs. A loop
+ * allocates nothing per timer or post, so its memory is bounded by what its users have.
  *
  * The clock is read once per turn: weir_loop_now is the time at which this turn began.
  */
@@ -88,20 +88,20 @@ WEIR_API void weir_loop_post(weir_loop *loop, weir_post *post);
 /* ---- alarms: timers of a loop that any thread may set ---- */
 
 /*
- * A timer that lives on one loop, for other threads to start and to cancel. They post to the loop, which does it in
- * its next turn.
+ * A timer that lives on one loop, for other threads to start and to cancel. They post to the loop, which does
+ * it in its next turn.
  *
  *  - The function runs on the loop's thread, never before the time that was set last.
  *  - Of several calls the last one counts, whichever thread makes it. One set gives at most one call of the
  *    function: none if another set or a cancel comes in between.
  *  - On the loop's own thread a call has effect at once: after a cancel the function is not called.
- *  - On another thread it has effect in the loop's next turn. Until then the function may still be called, or be
- *    running when the call returns. Whoever must know that it is over closes the alarm.
- *  - If the loop ends first, as with its world, neither the function nor `closed` is called any more. The alarm is
- *    yours again when the loop has been freed.
+ *  - On another thread it has effect in the loop's next turn. Until then the function may still be called, or
+ *    be running when the call returns. Whoever must know that it is over closes the alarm.
+ *  - If the loop ends first, as with its world, neither the function nor `closed` is called any more. The
+ *    alarm is yours again when the loop has been freed.
  *
- * The alarm is yours and allocates nothing. It must stay where it is from its first set until `closed` has been
- * called, or until the loop has been freed.
+ * The alarm is yours and allocates nothing. It must stay where it is from its first set until `closed` has
+ * been called, or until the loop has been freed.
  */
 typedef struct weir_alarm weir_alarm;
 typedef void weir_alarm_fn(weir_alarm *alarm, void *arg);
@@ -121,8 +121,8 @@ struct weir_alarm {
 };
 
 /*
- * loop NULL, as weir_domain_loop gives it in a virtual world: the timer is one of that world, and every call takes
- * effect at once, while the world runs.
+ * loop NULL, as weir_domain_loop gives it in a virtual world: the timer is one of that world, and every call
+ * takes effect at once, while the world runs.
  */
 WEIR_API void weir_alarm_init(weir_alarm *alarm, weir_loop *loop, weir_alarm_fn *fire, void *arg);
 /* It goes off at this time, instead of any set before. Any thread. */
@@ -130,8 +130,8 @@ WEIR_API void weir_alarm_set(weir_alarm *alarm, uint64_t at_ns);
 /* Does nothing to an alarm that is not set. */
 WEIR_API void weir_alarm_cancel(weir_alarm *alarm);
 /*
- * Cancels it, and calls closed on the loop's thread, in its next turn, when nothing refers to the alarm any more: it
- * may be freed there, or set up again. After this no other call with it.
+ * Cancels it, and calls closed on the loop's thread, in its next turn, when nothing refers to the alarm any
+ * more: it may be freed there, or set up again. After this no other call with it.
  */
 WEIR_API void weir_alarm_close(weir_alarm *alarm, weir_alarm_fn *closed);
 

@@ -127,10 +127,10 @@ WEIR_API int weir_domain_new(weir_world *world, const weir_domain_options *optio
 /*
  * Ends an elastic domain that has no stages any more (but for those of weir_every, which end with it): its
  * threads end (thread_end is called on each), it is freed, and its name can be used again. Waits for at most
- * timeout_ns. 0, and *domain is NULL; otherwise it is still there: -ETIMEDOUT: a thread has not ended, or a handler elsewhere may still look at the domain;
- * nothing runs in it any more, call again. -EBUSY: it has stages, which are retired first. -ENOTSUP: a
- * reactor domain; these end with the world. -EALREADY, -EDEADLK, -ESHUTDOWN as for weir_stage_retire. NULL
- * is left alone.
+ * timeout_ns. 0, and *domain is NULL; otherwise it is still there: -ETIMEDOUT: a thread has not ended, or a
+ * handler elsewhere may still look at the domain; nothing runs in it any more, call again. -EBUSY: it has
+ * stages, which are retired first. -ENOTSUP: a reactor domain; these end with the world. -EALREADY, -EDEADLK,
+ * -ESHUTDOWN as for weir_stage_retire. NULL is left alone.
  */
 WEIR_API int weir_domain_retire(weir_domain **domain, uint64_t timeout_ns);
 /* Threads it has now. */
@@ -277,17 +277,17 @@ typedef struct weir_every_options {
 } weir_every_options;
 
 /*
- * Runs a function again and again on a thread of the domain, for the first time every_ns from now, or from the
- * start of the world. In a reactor domain that is always its first thread.
+ * Runs a function again and again on a thread of the domain, for the first time every_ns from now, or from
+ * the start of the world. In a reactor domain that is always its first thread.
  *
- * There are never two runs at once. A run that falls due while the last one waits or runs is left out, and a run
- * that comes late does not make the next ones come sooner. The work is a stage: its runs are handler calls, so
- * they are counted and measured (weir/inspect.h), and wait for a thread as other events do. An event that you
- * offer to the stage is one more run.
+ * There are never two runs at once. A run that falls due while the last one waits or runs is left out, and a
+ * run that comes late does not make the next ones come sooner. The work is a stage: its runs are handler
+ * calls, so they are counted and measured (weir/inspect.h), and wait for a thread as other events do. An
+ * event that you offer to the stage is one more run.
  *
- * It ends with weir_stage_retire, with weir_domain_retire (which frees this stage too), or with the world: once a
- * stop has begun, no run falls due any more, and the stop waits for the one that has. When the stage is freed,
- * nobody uses arg any more. Returns 0, -EINVAL with weir_error, or as weir_stage_new.
+ * It ends with weir_stage_retire, with weir_domain_retire (which frees this stage too), or with the world:
+ * once a stop has begun, no run falls due any more, and the stop waits for the one that has. When the stage
+ * is freed, nobody uses arg any more. Returns 0, -EINVAL with weir_error, or as weir_stage_new.
  */
 WEIR_API int weir_every(weir_domain *domain, const weir_every_options *options, weir_stage **ret_stage);
 

@@ -6,8 +6,8 @@
  * What a world does, second by second: the counts of every stage, their rates over the last interval, the
  * percentiles of the last ten seconds. They come from counters that only grow, so the runtime is only read.
  *
- * Threads: one, of the world, or one that is in a section (weir_visit, stage/friends.h) while it looks. Stages may be
- * retired between two looks: weir_snapshot_prune comes before whatever looks at them.
+ * Threads: one, of the world, or one that is in a section (weir_visit, stage/friends.h) while it looks.
+ * Stages may be retired between two looks: weir_snapshot_prune comes before whatever looks at them.
  */
 
 #include <weir/inspect.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A timer of a loop that any thread may set. Threads write what they want and post to the loop, at most one post at a
- * time; the loop's thread starts or stops the timer.
+ * A timer of a loop that any thread may set. Threads write what they want and post to the loop, at most one
+ * post at a time; the loop's thread starts or stops the timer.
  *
- * No wish is lost: a thread writes its wish, then sets `posted`. The post clears `posted`, then reads the wish. Both
- * are sequentially consistent, so a thread that finds `posted` set has written in time.
+ * No wish is lost: a thread writes its wish, then sets `posted`. The post clears `posted`, then reads the
+ * wish. Both are sequentially consistent, so a thread that finds `posted` set has written in time.
  */
 #include "loop/loop.h"
 

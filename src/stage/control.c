@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The controller: the slow half of control. One thread (in a virtual world, a timer) ticks the laws of stages and pools
- * when they are due (tick.c), and calls what ticks have left to be called.
+ * The controller: the slow half of control. One thread (in a virtual world, a timer) ticks the laws of stages
+ * and pools when they are due (tick.c), and calls what ticks have left to be called.
  *
- * An idle process should sleep, and needs no ticks but for periodic work. The thread pauses after 2 s without an offer or a
- * settling, if every pool has its least size, no grace period is pending, and no event waits at a law with a
- * limit, with patience or with visits. Whoever then offers or handles something resumes it
+ * An idle process should sleep, and needs no ticks but for periodic work. The thread pauses after 2 s without
+ * an offer or a settling, if every pool has its least size, no grace period is pending, and no event waits at
+ * a law with a limit, with patience or with visits. Whoever then offers or handles something resumes it
  * (weir_control_touch). The tick after a pause has a long interval, which the laws see.
  */
 #include <errno.h>
@@ -116,7 +116,7 @@ uint64_t weir_control_tick(weir_world *world, uint64_t now_ns)
 	return next;
 }
 
-/* A number that changes whenever anything happens. Periodic work by itself needs no law, so it does not count. */
+/* A number that changes whenever anything happens. Periodic work needs no law, so it does not count. */
 static uint64_t activity(weir_world *world)
 {
 	uint64_t sum = 0;

@@ -5,8 +5,8 @@
 /*
  * A domain and its threads: reactor threads with their loops, or a pool.
  *
- * Threads: grouped by who may touch a field. Domains are found in the world's table within a section (grace.h), or
- * under control_lock.
+ * Threads: grouped by who may touch a field. Domains are found in the world's table within a section
+ * (grace.h), or under control_lock.
  */
 
 #include <pthread.h>

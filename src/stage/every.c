@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Periodic work: a single stage with one event of its own, which the controller offers when it is due. So a run is a
- * handler call like any other: it is counted and measured, a drain waits for it, and it ends with its stage.
+ * Periodic work: a single stage with one event of its own, which the controller offers when it is due. So a
+ * run is a handler call like any other: it is counted and measured, a drain waits for it, and it ends with
+ * its stage.
  *
- * The event is offered again only after the handler or the drop function has given it back (`away`), so runs never
- * pile up: what falls due during a run is left out.
+ * The event is offered again only after the handler or the drop function has given it back (`away`), so runs
+ * never pile up: what falls due during a run is left out.
  */
 #include <errno.h>
 

@@ -4,8 +4,9 @@
 
 /*
  * What the layers above need of the runtime beyond include/weir: for code of this library that does a stage's
- * work in callbacks of a loop, answers from other threads, or makes an event per request. It is the only header
- * of src/stage that other folders include (tools/check-layers); the runtime's own are behind runtime.h.
+ * work in callbacks of a loop, answers from other threads, or makes an event per request. It is the only
+ * header of src/stage that other folders include (tools/check-layers); the runtime's own are behind
+ * runtime.h.
  *
  * Threads: as each part says. Ownership: as in weir/stage.h.
  */
@@ -64,9 +65,9 @@ typedef struct weir_frame {
 
 /*
  * For work that continues in callbacks of a loop (completions), where no handler runs. Between the two calls,
- * offers by this thread count as made by a handler of the stage, unless a handler runs. They continue work that
- * is inside, so a drain lets them through. stage NULL: they pass a drain and count as coming from outside; only
- * for weir_offer_held and weir_reserve. Paired, on one stack.
+ * offers by this thread count as made by a handler of the stage, unless a handler runs. They continue work
+ * that is inside, so a drain lets them through. stage NULL: they pass a drain and count as coming from
+ * outside; only for weir_offer_held and weir_reserve. Paired, on one stack.
  */
 void weir_inside_enter(weir_stage *stage, weir_frame *frame);
 void weir_inside_leave(const weir_frame *frame);
@@ -99,9 +100,9 @@ bool weir_world_has_stopped(const weir_world *world);
 /* ---- models of what a loop would call: virtual worlds, the only thread ---- */
 
 /*
- * Plays a thread of a reactor domain: a request that arrives on a connection, an answer from a backend. Between
- * enter and leave an offer runs at once, and takes the short way, whenever it would on that thread. Calls nest;
- * each enter has its leave. Returns the thread played before, for weir_sim_leave.
+ * Plays a thread of a reactor domain: a request that arrives on a connection, an answer from a backend.
+ * Between enter and leave an offer runs at once, and takes the short way, whenever it would on that thread.
+ * Calls nest; each enter has its leave. Returns the thread played before, for weir_sim_leave.
  */
 struct weir_thread *weir_sim_enter(weir_domain *domain, uint32_t thread);
 void weir_sim_leave(struct weir_thread *before);

@@ -3,8 +3,8 @@
 #define WEIR_STAGE_GATE_H
 
 /*
- * What decides about offers to a stage beside its bounds: the law in force (a gate), what others ask to be shed
- * (pressure), and what the controller remembers between two ticks of the law.
+ * What decides about offers to a stage beside its bounds: the law in force (a gate), what others ask to be
+ * shed (pressure), and what the controller remembers between two ticks of the law.
  *
  * Threads: grouped by who may touch a field. A gate is found by any thread within a section (grace.h); it is
  * never changed, only replaced.

@@ -3,13 +3,13 @@
 #define WEIR_STAGE_LANE_H
 
 /*
- * A lane: a stage's queue on one thread. A stage has one lane per thread of its reactor domain, or a single one
- * (elastic domain, or `single`). A reactor lane's queue belongs to its thread; other threads put events into its
- * inbox. An elastic lane's queue is under the domain's lock and has no inbox.
+ * A lane: a stage's queue on one thread. A stage has one lane per thread of its reactor domain, or a single
+ * one (elastic domain, or `single`). A reactor lane's queue belongs to its thread; other threads put events
+ * into its inbox. An elastic lane's queue is under the domain's lock and has no inbox.
  *
- * Places. lane->waiting counts the places taken: events queued, in the inbox, and reserved by tickets. It never
- * exceeds lane->capacity. The offerer takes a place (compare and exchange). The place is given back when the event
- * leaves the queue. An event that is run at once takes no place.
+ * Places. lane->waiting counts the places taken: events queued, in the inbox, and reserved by tickets. It
+ * never exceeds lane->capacity. The offerer takes a place (compare and exchange). The place is given back
+ * when the event leaves the queue. An event that is run at once takes no place.
  */
 
 #include <stdatomic.h>

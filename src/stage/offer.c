@@ -212,8 +212,9 @@ static inline bool must_queue(const weir_lane *lane, const weir_thread *self, ui
 }
 
 /*
- * The time of an offer on the short way. A reactor thread without a clock is a virtual one. There every handler call
- * is counted, and counting it here costs real worlds nothing: they look whether there is a clock anyway.
+ * The time of an offer on the short way. A reactor thread without a clock is a virtual one. There every
+ * handler call is counted, and counting it here costs real worlds nothing: they look whether there is a clock
+ * anyway.
  */
 static inline uint64_t plain_now(weir_thread *self)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a stage measured in the last seconds. Its histograms only grow, so a ring keeps what they were at the last few
- * steps, and the difference between now and the oldest is what was measured since.
+ * What a stage measured in the last seconds. Its histograms only grow, so a ring keeps what they were at the
+ * last few steps, and the difference between now and the oldest is what was measured since.
  *
- * A ring is made when somebody asks for the first time, since it takes 48 KB. From then on the controller turns it.
- * While the controller pauses, nothing is measured; whoever turns the ring next makes up for the steps left out. All
- * under control_lock.
+ * A ring is made when somebody asks for the first time, since it takes 48 KB. From then on the controller
+ * turns it. While the controller pauses, nothing is measured; whoever turns the ring next makes up for the
+ * steps left out. All under control_lock.
  */
 #include <weir/inspect.h>
 

@@ -21,7 +21,7 @@
  *	stage.c domain.c world.c   making and freeing     inspect.c dump.c trace.c   looking inside
  *
  *	friends.h    what other folders may use, and nothing else
- *	gate.h lane.h stage.h domain.h world.h dispatch.h   the structures, and what each file offers the others
+ *	gate.h lane.h stage.h domain.h world.h dispatch.h   structures, and what files offer each other
  */
 
 #include "base/assert.h"

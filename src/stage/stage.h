@@ -5,8 +5,8 @@
 /*
  * A stage: its lanes, its gate, its counts, and what decides its turn among other stages.
  *
- * Threads: grouped by who may touch a field. Stages are found in the world's table within a section (grace.h), or
- * under control_lock.
+ * Threads: grouped by who may touch a field. Stages are found in the world's table within a section
+ * (grace.h), or under control_lock.
  */
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One tick of each kind of law: what it sees (a sample of its stage or pool since the last tick), and what follows
- * from it. control.c says when. All under control_lock.
+ * One tick of each kind of law: what it sees (a sample of its stage or pool since the last tick), and what
+ * follows from it. control.c says when. All under control_lock.
  */
 #include <string.h>
 #include <time.h>

@@ -5,8 +5,8 @@
 /*
  * The world: its tables of domains and stages, its controller, and how it starts, is drained and stops.
  *
- * Locks are taken in this order: world->control_lock, a domain->lock, a stage->wait_lock. No lock is held while a
- * handler, drop function or timer runs.
+ * Locks are taken in this order: world->control_lock, a domain->lock, a stage->wait_lock. No lock is held
+ * while a handler, drop function or timer runs.
  */
 
 #include <pthread.h>

@@ -119,7 +119,7 @@ extern struct model_sights model_sights;
 void model_open(struct model *model, uint64_t seed);
 /* Lets time pass, then compares the books. */
 void model_run(struct model *model, uint64_t ns);
-/* Between two runs: retires a stage or a domain, or makes one where one has been retired; then compares the books. */
+/* Between two runs: retires a stage or a domain, or makes one where one was retired. Then compares. */
 void model_renew(struct model *model);
 /* Stops the world at once, compares, settles what was held across the stop, compares again, frees. */
 void model_close(struct model *model, uint64_t patience_ns);

@@ -20,11 +20,6 @@ typedef struct weir_epoll_watch {
 
 /* ---- sources ---- */
 
-bool weir_epoll_is(const weir_loop *loop)
-{
-	return loop->backend == &weir_backend_epoll;
-}
-
 static int control(weir_loop *loop, int op, weir_epoll_source *source, int fd, uint32_t events)
 {
 	struct epoll_event event = {.events = events, .data.ptr = source};
@@ -34,11 +29,6 @@ static int control(weir_loop *loop, int op, weir_epoll_source *source, int fd, u
 int weir_epoll_add(weir_loop *loop, weir_epoll_source *source, int fd, uint32_t events)
 {
 	return control(loop, EPOLL_CTL_ADD, source, fd, events);
-}
-
-int weir_epoll_change(weir_loop *loop, weir_epoll_source *source, int fd, uint32_t events)
-{
-	return control(loop, EPOLL_CTL_MOD, source, fd, events);
 }
 
 void weir_epoll_remove(weir_loop *loop, weir_epoll_source *source, int fd)

@@ -15,11 +15,8 @@ struct weir_epoll_source {
 	void (*ready)(weir_epoll_source *source, uint32_t events); /* EPOLLIN and so on */
 };
 
-/* Whether this loop uses epoll. */
-bool weir_epoll_is(const weir_loop *loop);
 /* Returns 0 or a negative errno. A file descriptor can be added once. */
 int weir_epoll_add(weir_loop *loop, weir_epoll_source *source, int fd, uint32_t events);
-int weir_epoll_change(weir_loop *loop, weir_epoll_source *source, int fd, uint32_t events);
 /* After this ready is not called, not even for what this turn's wait has already found. */
 void weir_epoll_remove(weir_loop *loop, weir_epoll_source *source, int fd);
 

@@ -49,11 +49,6 @@ const char *weir_loop_backend(const weir_loop *loop)
 	return loop->backend->name;
 }
 
-uint64_t weir_loop_next_timer_ns(const weir_loop *loop)
-{
-	return weir_wheel_next_ns(&loop->wheel);
-}
-
 weir_loop_part *weir_loop_part_of(const weir_loop *loop, enum weir_loop_slot slot)
 {
 	return loop->part[slot];

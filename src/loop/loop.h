@@ -39,8 +39,6 @@ extern _Thread_local weir_loop *weir_loop_here __attribute__((tls_model("initial
 
 /* Sets what weir_loop_self and weir_timers_self return on this thread (NULL: no loop). */
 void weir_loop_set_self(weir_loop *loop);
-/* The first timer's time; UINT64_MAX: none. */
-uint64_t weir_loop_next_timer_ns(const weir_loop *loop);
 
 /*
  * Work deferred to the end of the turn, or, if it is deferred between turns, until before the next wait.

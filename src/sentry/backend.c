@@ -6,14 +6,12 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/text.h"
-#include "keys/address.h"
 #include "rules/match.h"
+#include "sentry/origin.h"
 
-#define HEALTH_MAX  512 /* bytes of a health path */
-#define RULE_BYTES  (3 * HEALTH_MAX + sizeof("path "))
-#define QUOTE_BYTES 64
-#define H           3600e9
+#define HEALTH_MAX 512 /* bytes of a health path */
+#define RULE_BYTES (3 * HEALTH_MAX + sizeof("path "))
+#define H          3600e9
 
 /* ---- keys ---- */
 
@@ -75,47 +73,6 @@ const weir_block weir_backend_blocks[] = {{"backend", "name", "Servers that do t
 
 /* ---- servers ---- */
 
-/* The part between the scheme and the next slash: a server's name. */
-static const char *authority_of(const char *url, size_t *ret_length)
-{
-	const char *at = strstr(url, "://");
-	at = at != NULL ? at + 3 : url;
-	*ret_length = strcspn(at, "/");
-	return at;
-}
-
-static bool is_host(const char *host)
-{
-	for (const char *at = host; *at != '\0'; at++)
-		if (*at <= ' ' || *at > '~' || strchr("/?#@\"\\<>", *at) != NULL)
-			return false;
-	return *host != '\0';
-}
-
-/* "http://host:port", without a path. ret_host: at least 256 bytes. */
-static int read_url(const char *url, char ret_host[256])
-{
-	char rest[300], quoted[QUOTE_BYTES];
-	bool tls = strncmp(url, "https://", 8) == 0;
-	uint16_t port = tls ? 443 : 80;
-	weir_text_quote(quoted, sizeof(quoted), url);
-	if ((!tls && strncmp(url, "http://", 7) != 0) || strlen(url) >= sizeof(rest))
-		return weir_error_set(-EINVAL, "'%s': write http://HOST:PORT or https://HOST:PORT", quoted);
-	snprintf(rest, sizeof(rest), "%s", url + (tls ? 8 : 7));
-	char *slash = strchr(rest, '/');
-	if (slash != NULL && slash[1] != '\0')
-		return weir_error_set(-EINVAL, "'%s': write it without the path: requests keep theirs",
-				      quoted);
-	if (slash != NULL)
-		*slash = '\0';
-	const char *bracket = strrchr(rest, ']');
-	if (strchr(bracket != NULL ? bracket : rest, ':') == NULL)
-		snprintf(rest + strlen(rest), sizeof(rest) - strlen(rest), ":%u", port);
-	if (!weir_address_split(rest, ret_host, 256, &port) || !is_host(ret_host) || port == 0)
-		return weir_error_set(-EINVAL, "'%s': write http://HOST:PORT or https://HOST:PORT", quoted);
-	return 0;
-}
-
 static bool is_name(const char *host)
 {
 	unsigned char address[16];
@@ -132,12 +89,10 @@ unsigned weir_backend_servers(const weir_backend_block *b)
 
 bool weir_backend_has(const weir_backend_block *b, const char *name)
 {
-	for (unsigned i = 0; i < weir_backend_servers(b); i++) {
-		size_t length;
-		const char *at = authority_of(b->servers[i], &length);
-		if (strlen(name) == length && memcmp(at, name, length) == 0)
+	weir_origin_url url;
+	for (unsigned i = 0; i < weir_backend_servers(b); i++)
+		if (weir_origin_read_url(b->servers[i], &url) == 0 && strcmp(url.name, name) == 0)
 			return true;
-	}
 	return false;
 }
 
@@ -197,13 +152,13 @@ static void check_health(weir_config *config, const weir_backend_block *b)
 
 static void check_servers(weir_config *config, weir_backend_block *b)
 {
-	char host[256];
+	weir_origin_url url;
 	unsigned count = weir_backend_servers(b);
 	for (unsigned i = 0; i < count; i++) {
-		if (read_url(b->servers[i], host) != 0)
+		if (weir_origin_read_url(b->servers[i], &url) != 0)
 			weir_config_wrong(config, &b->head, "server", "server: %s", weir_error());
 		else
-			b->named |= is_name(host);
+			b->named |= is_name(url.host);
 		for (unsigned j = 0; j < i; j++)
 			if (strcmp(b->servers[i], b->servers[j]) == 0)
 				weir_config_wrong(config, &b->head, "server", "server: %s is there twice",
@@ -289,8 +244,7 @@ void weir_backend_print_route(const weir_route_view *route, FILE *file)
 
 static int check_flag(const char *url)
 {
-	char host[256];
-	return read_url(url, host);
+	return weir_origin_read_url(url, &(weir_origin_url){0});
 }
 
 static void apply_flag(weir_config *config, const char *const *urls, unsigned count)

@@ -35,7 +35,7 @@ static weir_origin *find_locked(const weir_fleet *fleet, const char *name)
 {
 	for (uint32_t i = 0; i < weir_fleet_count(fleet); i++) {
 		weir_origin *backend = weir_fleet_at(fleet, i);
-		if (backend != &fleet->nobody && strcmp(backend->name, name) == 0)
+		if (backend != &fleet->nobody && strcmp(backend->at.name, name) == 0)
 			return backend;
 	}
 	return NULL;
@@ -44,8 +44,8 @@ static weir_origin *find_locked(const weir_fleet *fleet, const char *name)
 static int add_locked(weir_fleet *fleet, weir_origin *backend)
 {
 	uint32_t at = 0;
-	if (find_locked(fleet, backend->name) != NULL)
-		return weir_error_set(-EEXIST, "backend '%s': there is one already", backend->name);
+	if (find_locked(fleet, backend->at.name) != NULL)
+		return weir_error_set(-EEXIST, "backend '%s': there is one already", backend->at.name);
 	while (at < WEIR_FLEET_MOST && fleet->owned[at] != NULL)
 		at++;
 	if (at == WEIR_FLEET_MOST)
@@ -133,8 +133,8 @@ static void tell_ejected(const weir_fleet *fleet, const weir_origin *backend, ui
 	uint64_t until_ns = atomic_load_explicit(&backend->shared.ejected_until_ns, memory_order_relaxed);
 	uint64_t time_ns = until_ns > now_ns ? until_ns - now_ns : 0;
 	weir_errors_say(fleet->errors, WEIR_LOG_WARN, "health",
-			"backend %s is ejected for %.3g s: %u requests in a row have failed", backend->name,
-			(double)time_ns / WEIR_NS_PER_S, backend->options.failures);
+			"backend %s is ejected for %.3g s: %u requests in a row have failed",
+			backend->at.name, (double)time_ns / WEIR_NS_PER_S, backend->options.failures);
 }
 
 /*
@@ -146,7 +146,7 @@ static void tell_returned(const weir_fleet *fleet, weir_origin *backend, uint64_
 	    !weir_origin_usable(backend, now_ns) || !atomic_exchange(&backend->shared.away, false))
 		return;
 	weir_errors_say(fleet->errors, WEIR_LOG_INFO, "health", "backend %s gets requests again",
-			backend->name);
+			backend->at.name);
 }
 
 bool weir_fleet_failed(weir_fleet *fleet, weir_origin *backend, uint64_t now_ns)

@@ -107,7 +107,7 @@ static weir_origin_options origin_of(const weir_backend_block *b, const char *ur
 static void backend_changed(const weir_origin *origin, bool up, void *errors)
 {
 	weir_errors_say(errors, up ? WEIR_LOG_INFO : WEIR_LOG_WARN, "health", "backend %s is %s",
-			origin->name, up ? "up again" : "down: its health checks fail");
+			origin->at.name, up ? "up again" : "down: its health checks fail");
 }
 
 static int make_sentry(const weir_making *making, const weir_backend_block *b, thing *t)

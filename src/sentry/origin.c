@@ -7,7 +7,11 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/text.h"
+#include "keys/address.h"
 #include "tls/tls.h"
+
+#define QUOTE_BYTES 64
 
 #define FAILURES      5
 #define EJECT_NS      (2 * WEIR_NS_PER_S)
@@ -27,82 +31,42 @@
 
 /* ---- making one ---- */
 
-static bool split_scheme(const char *url, bool *ret_secure, const char **ret_rest)
-{
-	*ret_secure = strncmp(url, "https://", 8) == 0;
-	if (!*ret_secure && strncmp(url, "http://", 7) != 0)
-		return false;
-	*ret_rest = url + (*ret_secure ? 8 : 7);
-	return true;
-}
-
-static char *copy_part(const char *from, size_t length)
-{
-	char *text = weir_mem_zalloc(length + 1);
-	if (text != NULL)
-		memcpy(text, from, length);
-	return text;
-}
-
-static bool is_port(const char *text, size_t length)
-{
-	unsigned value = 0;
-	for (size_t i = 0; i < length; i++) {
-		if (text[i] < '0' || text[i] > '9' || length > 5)
-			return false;
-		value = value * 10 + (unsigned)(text[i] - '0');
-	}
-	return value >= 1 && value <= 65535;
-}
-
-/* Where the host of an authority ends: at the first colon, or after the bracket. */
-static size_t host_length(const char *authority, size_t length)
-{
-	if (authority[0] == '[') {
-		const char *end = memchr(authority, ']', length);
-		return end != NULL ? (size_t)(end - authority) + 1 : 0;
-	}
-	const char *colon = memchr(authority, ':', length);
-	return colon != NULL ? (size_t)(colon - authority) : length;
-}
-
-static int split_authority(weir_origin *backend, const char *authority, size_t length)
-{
-	size_t host = host_length(authority, length);
-	bool bracket = authority[0] == '[';
-	if (host == 0 || (bracket && host < 3))
-		return -EINVAL;
-	if (host == length)
-		backend->port = weir_mem_strdup(backend->secure ? "443" : "80");
-	else if (authority[host] == ':' && is_port(authority + host + 1, length - host - 1))
-		backend->port = copy_part(authority + host + 1, length - host - 1);
-	else
-		return -EINVAL;
-	backend->name = copy_part(authority, length);
-	backend->host = bracket ? copy_part(authority + 1, host - 2) : copy_part(authority, host);
-	return backend->port != NULL && backend->name != NULL && backend->host != NULL ? 0 : -ENOMEM;
-}
-
 /* No bytes that would end a field or begin another part of a URL. */
-static bool is_clean(const char *text, size_t length)
+static bool is_host(const char *host)
 {
-	for (size_t i = 0; i < length; i++)
-		if (text[i] <= ' ' || text[i] > '~' || strchr("/?#@\\\"", text[i]) != NULL)
+	for (const char *at = host; *at != '\0'; at++)
+		if (*at <= ' ' || *at > '~' || strchr("/?#@\"\\<>", *at) != NULL)
 			return false;
-	return true;
+	return *host != '\0';
 }
 
-static int parse_url(weir_origin *backend, const char *url)
+static int refuse_url(const char *url, const char *why)
 {
-	const char *rest;
-	if (url == NULL || !split_scheme(url, &backend->secure, &rest))
-		return -EINVAL;
-	size_t length = strlen(rest);
-	if (length > 0 && rest[length - 1] == '/')
-		length--;
-	if (length == 0 || length > 255 || !is_clean(rest, length))
-		return -EINVAL;
-	return split_authority(backend, rest, length);
+	char quoted[QUOTE_BYTES];
+	return weir_error_set(-EINVAL, "'%s': write %s", weir_text_quote(quoted, sizeof(quoted), url), why);
+}
+
+int weir_origin_read_url(const char *url, weir_origin_url *ret_url)
+{
+	static const char *const form = "http://HOST:PORT or https://HOST:PORT";
+	weir_origin_url found = {.secure = strncmp(url, "https://", 8) == 0};
+	char full[WEIR_ORIGIN_NAME + sizeof(":443")];
+	if (!found.secure && strncmp(url, "http://", 7) != 0)
+		return refuse_url(url, form);
+	const char *name = url + (found.secure ? 8 : 7), *path = strchrnul(name, '/');
+	if (path[0] != '\0' && path[1] != '\0')
+		return refuse_url(url, "it without the path: requests keep theirs");
+	if ((size_t)(path - name) >= sizeof(found.name))
+		return refuse_url(url, form);
+	memcpy(found.name, name, (size_t)(path - name));
+	const char *bracket = strrchr(found.name, ']');
+	bool has_port = strchr(bracket != NULL ? bracket : found.name, ':') != NULL;
+	snprintf(full, sizeof(full), "%s%s", found.name, has_port ? "" : found.secure ? ":443" : ":80");
+	if (!weir_address_split(full, found.host, sizeof(found.host), &found.port) || !is_host(found.host) ||
+	    found.port == 0)
+		return refuse_url(url, form);
+	*ret_url = found;
+	return 0;
 }
 
 static void fill_options(weir_origin_options *options)
@@ -129,9 +93,9 @@ static int set_host(weir_origin *backend, const char *name)
 	if (backend->options.host == WEIR_HOST_CLIENT)
 		return 0;
 	if (backend->options.host == WEIR_HOST_BACKEND)
-		name = backend->name;
-	if (name == NULL || name[0] == '\0' || strlen(name) > 255 || !is_clean(name, strlen(name)))
-		return weir_error_set(-EINVAL, "backend '%s': '%s' is no host", backend->name,
+		name = backend->at.name;
+	if (name == NULL || strlen(name) > 255 || !is_host(name))
+		return weir_error_set(-EINVAL, "backend '%s': '%s' is no host", backend->at.name,
 				      name != NULL ? name : "");
 	backend->sent_host = weir_mem_strdup(name);
 	return backend->sent_host != NULL ? 0 : -ENOMEM;
@@ -145,10 +109,7 @@ int weir_origin_new(const weir_origin_options *options, weir_origin **ret_backen
 	pthread_mutex_init(&backend->found.lock, NULL);
 	backend->options = *options;
 	fill_options(&backend->options);
-	int error = parse_url(backend, options->url);
-	if (error == -EINVAL)
-		weir_error_set(error, "backend '%s': expected http://HOST[:PORT] or https://HOST[:PORT]",
-			       options->url != NULL ? options->url : "");
+	int error = weir_origin_read_url(options->url != NULL ? options->url : "", &backend->at);
 	if (error == 0)
 		error = set_host(backend, options->host_name);
 	if (error == 0 && options->ca != NULL) {
@@ -158,11 +119,11 @@ int weir_origin_new(const weir_origin_options *options, weir_origin **ret_backen
 	if (error == -ENOMEM)
 		weir_error_set(error, "backend: out of memory");
 	/* Now, so that no reactor reads certificates from disk. */
-	if (error == 0 && backend->secure && !options->unverified)
+	if (error == 0 && backend->at.secure && !options->unverified)
 		error = weir_tls_prepare(backend->ca);
 	if (error == 0) {
-		backend->note_length =
-			(size_t)snprintf(backend->note, sizeof(backend->note), "upstream=%s", backend->name);
+		backend->note_length = (size_t)snprintf(backend->note, sizeof(backend->note), "upstream=%s",
+							backend->at.name);
 		error = weir_origin_resolve(backend);
 	}
 	if (error == 0)
@@ -177,10 +138,7 @@ void weir_origin_free(weir_origin *backend)
 	if (backend == NULL)
 		return;
 	pthread_mutex_destroy(&backend->found.lock);
-	weir_mem_free(backend->name);
-	weir_mem_free(backend->host);
 	weir_mem_free(backend->sent_host);
-	weir_mem_free(backend->port);
 	weir_mem_free(backend->ca);
 	weir_mem_free(backend);
 }

@@ -49,6 +49,14 @@ typedef struct weir_origin_options {
 	uint32_t rise, fall;    /* active checks in a row; 0: 2 and 3 */
 } weir_origin_options;
 
+/* A URL taken apart. */
+typedef struct weir_origin_url {
+	char name[WEIR_ORIGIN_NAME]; /* "host:port", as written */
+	char host[WEIR_ORIGIN_NAME]; /* for resolving and SNI */
+	uint16_t port;
+	bool secure;
+} weir_origin_url;
+
 typedef struct weir_address {
 	struct sockaddr_storage at;
 	socklen_t length;
@@ -56,14 +64,12 @@ typedef struct weir_address {
 
 typedef struct weir_origin {
 	/* const after init */
-	char *name;      /* "host:port", as in the URL */
-	char *host;      /* for resolving and SNI */
+	weir_origin_url at;
 	char *sent_host; /* the Host field; NULL: the client's */
-	char *port;
 	char *ca;
 	char note[280]; /* "upstream=host:port", for logs */
 	size_t note_length;
-	bool secure, numeric; /* numeric: need not be resolved again */
+	bool numeric; /* need not be resolved again */
 	weir_origin_options options;
 	uint32_t index; /* its slot in its fleet */
 
@@ -100,6 +106,8 @@ typedef struct weir_origin {
 	} shared;
 } weir_origin;
 
+/* -EINVAL, with weir_error. */
+int weir_origin_read_url(const char *url, weir_origin_url *ret_url);
 /* Parses the URL and resolves its host (which may block). -EINVAL, -ENOENT ... with weir_error. */
 int weir_origin_new(const weir_origin_options *options, weir_origin **ret_backend);
 void weir_origin_free(weir_origin *backend);

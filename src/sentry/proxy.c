@@ -20,7 +20,7 @@ static void note(weir_exchange *exchange, const weir_call_failure *failure)
 {
 	char text[256];
 	int length = snprintf(text, sizeof(text), "upstream=%s failed=%s error=\"%s\"",
-			      exchange->backend->name, weir_call_step_name(failure->step), failure->text);
+			      exchange->backend->at.name, weir_call_step_name(failure->step), failure->text);
 	if (length > 0)
 		weir_request_note(
 			exchange->request,
@@ -41,9 +41,9 @@ static void tell(const weir_exchange *exchange, weir_log_level level, const char
 				  ? strerrordesc_np(-failure->error)
 				  : NULL;
 	weir_log_print_address(client, &exchange->request->client.any);
-	weir_errors_say(errors, level, kind, "backend %s: %s%s%s%s: %s, client %s", exchange->backend->name,
-			failure->text, why != NULL ? " (" : "", why != NULL ? why : "",
-			why != NULL ? ")" : "", outcome, client);
+	weir_errors_say(errors, level, kind, "backend %s: %s%s%s%s: %s, client %s",
+			exchange->backend->at.name, failure->text, why != NULL ? " (" : "",
+			why != NULL ? why : "", why != NULL ? ")" : "", outcome, client);
 }
 
 /* Tunnels stay open for hours, and either side may leave, so their end is only a debug message. */

@@ -359,7 +359,7 @@ static void put_extra(writer *w)
 	const weir_proxy *proxy = exchange->thread->proxy;
 	const char *name = exchange->backend->sent_host;
 	if (name == NULL && w->request->head.version == 10 && !has(w, WEIR_FIELD_HOST))
-		name = exchange->backend->name;
+		name = exchange->backend->at.name;
 	if (name != NULL)
 		put_line(w, WEIR_SPAN("Host"), (weir_span){name, strlen(name)});
 	if (proxy->options.forwarded != WEIR_FORWARDED_OFF)
@@ -377,7 +377,7 @@ static size_t bound(const writer *w)
 {
 	const weir_head *head = &w->request->head;
 	size_t bytes = EXTRA_BYTES + head->path_length + head->query_length + 2 * head->host_length +
-		       strlen(w->exchange->backend->name) + w->exchange->thread->proxy->via_length;
+		       strlen(w->exchange->backend->at.name) + w->exchange->thread->proxy->via_length;
 	if (w->exchange->backend->sent_host != NULL)
 		bytes += strlen(w->exchange->backend->sent_host);
 	/* The head as it came, and forwarded addresses once more. */

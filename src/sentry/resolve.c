@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -26,7 +27,7 @@ struct weir_resolver {
 static int failed(const weir_origin *backend, int error)
 {
 	int code = error == EAI_MEMORY ? -ENOMEM : error == EAI_AGAIN ? -EAGAIN : -ENOENT;
-	return weir_error_set(code, "backend '%s': %s", backend->name, gai_strerror(error));
+	return weir_error_set(code, "backend '%s': %s", backend->at.name, gai_strerror(error));
 }
 
 /* getaddrinfo orders by preference; the order is kept. */
@@ -49,13 +50,15 @@ static void store(weir_origin *backend, const struct addrinfo *list)
 int weir_origin_resolve(weir_origin *backend)
 {
 	struct addrinfo *list = NULL, hints = {.ai_socktype = SOCK_STREAM};
+	char port[8];
+	snprintf(port, sizeof(port), "%u", backend->at.port);
 	hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-	int error = getaddrinfo(backend->host, backend->port, &hints, &list);
+	int error = getaddrinfo(backend->at.host, port, &hints, &list);
 	if (error == 0) {
 		backend->numeric = true;
 	} else {
 		hints.ai_flags = AI_NUMERICSERV;
-		error = getaddrinfo(backend->host, backend->port, &hints, &list);
+		error = getaddrinfo(backend->at.host, port, &hints, &list);
 	}
 	if (error != 0)
 		return failed(backend, error);

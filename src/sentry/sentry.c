@@ -318,7 +318,7 @@ bool weir_sentry_read_backend(weir_sentry *sentry, uint32_t index, uint64_t now_
 		.ejections = atomic_load(&backend->shared.ejections),
 		.checks = atomic_load(&backend->shared.checks),
 		.checks_failed = atomic_load(&backend->shared.checks_failed)};
-	snprintf(ret_stats->name, sizeof(ret_stats->name), "%s", backend->name);
+	snprintf(ret_stats->name, sizeof(ret_stats->name), "%s", backend->at.name);
 	weir_fleet_unpin(&sentry->fleet, backend);
 	return true;
 }

@@ -387,11 +387,6 @@ void weir_call_abort(weir_call *call)
 	weir_upstream_cut(conn, -ECANCELED);
 }
 
-weir_origin *weir_call_backend(const weir_call *call)
-{
-	return call->conn != NULL ? call->conn->lane->backend : NULL;
-}
-
 const char *weir_call_step_name(weir_call_step step)
 {
 	static const char *const names[] = {"connect", "handshake", "answer", "head", "body", "tunnel"};

@@ -156,7 +156,6 @@ void weir_call_pause(weir_call *call);
 void weir_call_resume(weir_call *call);
 /* Gives up the call and cuts its connection. Does nothing if it is not in progress. */
 void weir_call_abort(weir_call *call);
-weir_origin *weir_call_backend(const weir_call *call);
 
 /* ---- upstreams ---- */
 

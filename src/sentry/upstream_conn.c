@@ -307,8 +307,8 @@ static int tls_open(weir_conn *raw, void *arg)
 	conn->link.conn = raw;
 	conn->link.ops = &tls_link_ops;
 	weir_upstream_arm(conn);
-	return weir_tls_connect(&conn->link, backend->options.unverified ? NULL : backend->host, backend->ca,
-				conn->upstream->limits.output_bytes);
+	return weir_tls_connect(&conn->link, backend->options.unverified ? NULL : backend->at.host,
+				backend->ca, conn->upstream->limits.output_bytes);
 }
 
 /* ---- making one ---- */
@@ -341,7 +341,7 @@ static int open_socket(weir_upstream_conn *conn)
 	const weir_conn_limits conn_limits = {.output_bytes = limits->output_bytes,
 					      .output_ns = limits->send_ns,
 					      .connect_ns = limits->connect_ns};
-	const weir_conn_ops *ops = conn->lane->backend->secure ? tls_ops() : &plain_ops;
+	const weir_conn_ops *ops = conn->lane->backend->at.secure ? tls_ops() : &plain_ops;
 	weir_address to;
 	int error = -ENOENT;
 	conn->link = (weir_link){0};

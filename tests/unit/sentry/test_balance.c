@@ -196,8 +196,8 @@ static void slots_are_used_again(void **state)
 		weir_origin_give(one);
 		/* It leaves while the next one is there already. */
 		weir_origin *before = y.at[0];
-		assert_ptr_equal(weir_fleet_retire(&y.fleet, one->name), one);
-		assert_null(weir_fleet_retire(&y.fleet, one->name));
+		assert_ptr_equal(weir_fleet_retire(&y.fleet, one->at.name), one);
+		assert_null(weir_fleet_retire(&y.fleet, one->at.name));
 		assert_null(pick(&y, T0, NULL));
 		if (before != NULL)
 			weir_fleet_remove(&y.fleet, before);
@@ -218,12 +218,12 @@ static void a_pinned_one_stays(void **state)
 	weir_origin *one = weir_fleet_pin(&y.fleet, 0);
 	assert_ptr_equal(one, y.at[0]);
 	assert_ptr_equal(weir_fleet_pin(&y.fleet, 0), one);
-	assert_ptr_equal(weir_fleet_retire(&y.fleet, one->name), one);
+	assert_ptr_equal(weir_fleet_retire(&y.fleet, one->at.name), one);
 	weir_fleet_remove(&y.fleet, one);
 	assert_null(weir_fleet_pin(&y.fleet, 0));
 	assert_int_equal(weir_fleet_count(&y.fleet), 2);
 	weir_fleet_unpin(&y.fleet, one);
-	assert_string_equal(one->name, "127.0.0.1:1000");
+	assert_string_equal(one->at.name, "127.0.0.1:1000");
 	weir_fleet_unpin(&y.fleet, one);
 	weir_fleet_unpin(&y.fleet, weir_fleet_pin(&y.fleet, 1));
 	weir_fleet_fini(&y.fleet);
@@ -473,10 +473,10 @@ static void urls_are_taken_apart(void **state)
 			weir_origin_new(&(weir_origin_options){.url = cases[i].url, .unverified = true},
 					&one),
 			0);
-		assert_string_equal(one->name, cases[i].name);
-		assert_string_equal(one->host, cases[i].host);
-		assert_string_equal(one->port, cases[i].port);
-		assert_int_equal(one->secure, cases[i].secure);
+		assert_string_equal(one->at.name, cases[i].name);
+		assert_string_equal(one->at.host, cases[i].host);
+		assert_int_equal(one->at.port, atoi(cases[i].port));
+		assert_int_equal(one->at.secure, cases[i].secure);
 		assert_true(one->numeric);
 		assert_true(weir_origin_address(one, 0, &address));
 		assert_false(weir_origin_address(one, 1, &address));

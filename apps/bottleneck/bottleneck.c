@@ -108,7 +108,7 @@ static void apply_flag(weir_config *config, const char *const *values, unsigned 
 
 static const weir_kind_flag flag = {
 	.name = "--demo",
-	.help = "a page that computes, for all requests, instead of routes",
+	.help = "A page that computes, for all requests, instead of routes",
 	.apply = apply_flag,
 };
 

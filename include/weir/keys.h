@@ -45,6 +45,7 @@ typedef enum weir_key_type {
 	WEIR_KEY_RATE,       /* double, per second: "100/s", "600/m" */
 	WEIR_KEY_CHOICE,     /* unsigned: the index in words */
 	WEIR_KEY_PERCENTILE, /* double: "p90", "99.9%", ".5" */
+	WEIR_KEY_FORM,       /* as the row's form reads it */
 } weir_key_type;
 
 enum {
@@ -55,17 +56,36 @@ enum {
 	WEIR_KEY_PER_CLASS = 16, /* for laws: an array of WEIR_CLASSES; "a = x" sets all, "a[2] = x" one */
 };
 
-typedef struct weir_key {
+typedef struct weir_key weir_key;
+
+/* A type of value that only its owner knows, such as a distribution or a list of shares. */
+typedef struct weir_key_form {
+	const char *name; /* for the documentation */
+	size_t bytes;     /* of its field */
+	/*
+	 * Fills the field, or leaves it untouched and returns a negative errno; weir_error says what is
+	 * accepted.
+	 */
+	int (*read)(const weir_key *key, const char *text, void *ret_field);
+} weir_key_form;
+
+struct weir_key {
 	const char *name;
 	weir_key_type type;
 	size_t offset;            /* in the struct that the table fills */
 	const char *initial;      /* the default, as it would be written; NULL: all zero */
 	const char *help;         /* one sentence, without the default */
-	double min, max;          /* inclusive; in bytes or ns; both 0: any value */
+	double min, max;          /* inclusive; in bytes or ns; of a list: how many values; both 0: any */
 	const char *const *words; /* of a CHOICE, ended by NULL */
 	const char *block;        /* of a TEXT: it names a block of this kind, which must exist */
 	unsigned flags;
-} weir_key;
+	const weir_key_form *form; /* of a FORM */
+	/*
+	 * Of an option of a command line: what stands for its value in the help, "T"; "[T]": it may be left
+	 * out.
+	 */
+	const char *value;
+};
 
 /* A row: name, type without the prefix, struct, field, default, help; then any further fields. */
 #define WEIR_KEY(key, is, of, member, otherwise, tells, ...)                                              \

@@ -81,6 +81,15 @@ char *weir_text_quote(char *quoted, size_t size, const char *text)
 	return quoted;
 }
 
+char *weir_text_trim(char *text)
+{
+	text += strspn(text, " \t");
+	size_t length = strlen(text);
+	while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\t'))
+		text[--length] = '\0';
+	return text;
+}
+
 static int wrong(const char *text, const char *wanted)
 {
 	char quoted[QUOTE_BYTES];

@@ -61,6 +61,8 @@ char *weir_text_print_percentile(char *text, size_t size, double fraction);
  * is too long ends in "...". Returns `quoted`.
  */
 char *weir_text_quote(char *quoted, size_t size, const char *text);
+/* Removes the spaces and tabs around a text, in place. */
+char *weir_text_trim(char *text);
 
 /* Returns the name at index `at` of a list, NULL at its end. */
 typedef const char *weir_text_name_at(const void *list, size_t at);

@@ -31,14 +31,44 @@ static int explain(const weir_config *config, const char *what)
 							       : no_such(config, what, block, key);
 }
 
-/* A flag of the serving verbs, or the file. -1: wrong usage, with a message. */
-static int read_argument(weir_config_flags *flags, int argc, char **argv)
+/* Questions about keys rather than a file. */
+typedef struct check_options {
+	bool list, markdown;
+	const char *explain;
+} check_options;
+
+static const weir_key keys[] = {
+	WEIR_KEY("list", SWITCH, check_options, list, NULL, "Explains all blocks and keys"),
+	WEIR_KEY("explain", TEXT, check_options, explain, NULL,
+		 "Explains the keys of a block; BLOCK.KEY: one of them", .value = "BLOCK"),
+	WEIR_KEY("markdown", SWITCH, check_options, markdown, NULL,
+		 "Prints all of them as docs/config.md has them"),
+	{0}};
+
+static const weir_options table = {
+	.program = "weir check",
+	.about =
+		"usage: weir check FILE [FLAG...]\n"
+		"       weir check --list | --explain BLOCK[.KEY] | --markdown\n\n"
+		"Reads FILE as serving does and shows what would run: listeners, routes in order with their\n"
+		"rules, classes, targets and laws. Or it shows everything that is wrong, with file and line; "
+		"then\n"
+		"the exit status is 1.\n",
+	.groups = (const weir_option_group[]){{NULL, keys}, {NULL, NULL}},
+	.more = "The flags of the serving verbs override the file here, too:\n\n",
+};
+
+/* A flag of the serving verbs, a question, or the file. -1: wrong usage, with a message. */
+static int read_argument(weir_config_flags *flags, check_options *asked, int argc, char **argv)
 {
-	int used = weir_config_flag(flags, "weir check", argc, argv);
-	if (used != 0)
+	int used = weir_option_take(&table, asked, NULL, argc, argv);
+	if (used == 0)
+		used = weir_config_flag(flags, "weir check", argc, argv);
+	bool asks = asked->list || asked->markdown || asked->explain != NULL;
+	if (used != 0 && !(asks && flags->file != NULL))
 		return used;
-	if ((argv[0][0] == '-' && argv[0][1] != '\0') || flags->file != NULL) {
-		weir_verb_unexpected(&weir_verb_check, argv[0]);
+	if (asks || (argv[0][0] == '-' && argv[0][1] != '\0') || flags->file != NULL) {
+		weir_verb_unexpected(&weir_verb_check, used == 0 ? argv[0] : flags->file);
 		return -1;
 	}
 	flags->file = argv[0];
@@ -62,59 +92,26 @@ static int tell(const char *what, bool markdown)
 	return status;
 }
 
-/* Answers questions about keys rather than a file. */
-static int answer(int argc, char **argv, bool *ret_asks)
-{
-	const char *what = argv[1];
-	bool list = strcmp(what, "--list") == 0, markdown = strcmp(what, "--markdown") == 0;
-	bool explains = strcmp(what, "--explain") == 0;
-	int last = explains ? 2 : 1;
-	*ret_asks = list || markdown || explains;
-	if (!*ret_asks)
-		return WEIR_EXIT_OK;
-	if (argc > last + 1)
-		return weir_verb_unexpected(&weir_verb_check, argv[last + 1]);
-	if (argc <= last) {
-		fputs("weir check: --explain: name a block, or BLOCK.KEY; 'weir check --list' lists them\n",
-		      stderr);
-		return WEIR_EXIT_USAGE;
-	}
-	return tell(explains ? argv[2] : NULL, markdown);
-}
-
 static int run(int argc, char **argv)
 {
 	weir_config_flags flags = {.kinds = weir_kinds};
-	bool asks = false;
-	int status = argc > 1 ? answer(argc, argv, &asks) : WEIR_EXIT_OK;
-	if (asks)
-		return status;
+	check_options asked = {0};
 	for (int at = 1, used; at < argc; at += used) {
-		used = read_argument(&flags, argc - at, argv + at);
+		used = read_argument(&flags, &asked, argc - at, argv + at);
 		if (used < 0)
 			return WEIR_EXIT_USAGE;
 	}
-	if (flags.file == NULL) {
-		fputs("weir check: name a configuration; see 'weir check --help'\n", stderr);
-		return WEIR_EXIT_USAGE;
-	}
+	if (asked.list || asked.markdown || asked.explain != NULL)
+		return tell(asked.explain, asked.markdown);
+	if (flags.file == NULL)
+		return weir_options_wrong(&table, "name a configuration");
 	return weir_program_check(&flags, "weir check", stdout);
 }
 
 const weir_verb weir_verb_check = {
 	.name = "check",
 	.summary = "says what a configuration would run, or what is wrong with it",
-	.usage =
-		"usage: weir check FILE [FLAG...]\n"
-		"       weir check --list | --explain BLOCK[.KEY] | --markdown\n\n"
-		"Reads FILE as serving does and shows what would run: listeners, routes in order with their\n"
-		"rules, classes, targets and laws. Or everything that is wrong, with file and line; then "
-		"the\n"
-		"exit status is 1.\n\n"
-		"  --list             all blocks and keys\n"
-		"  --explain BLOCK    the keys of a block; BLOCK.KEY: one of them\n"
-		"  --markdown         all of them as docs/config.md has them\n\n"
-		"The flags of the serving verbs override the file here, too:\n\n",
+	.options = &table,
 	.takes_flags = true,
 	.run = run,
 };

@@ -2,7 +2,6 @@
 /* `weir help`: lists the verbs, or explains one. */
 
 #include <stdio.h>
-#include <string.h>
 
 #include "cmd/verb.h"
 
@@ -13,7 +12,7 @@ static void list_verbs(void)
 	      stdout);
 	for (size_t i = 0; weir_verbs[i] != NULL; i++)
 		printf("  %-10s %s\n", weir_verbs[i]->name, weir_verbs[i]->summary);
-	fputs("\n'weir VERB --help' tells about one of them.\n", stdout);
+	fputs("\n'weir VERB --help' explains one of them.\n", stdout);
 }
 
 /* For completion: only the names. */
@@ -23,30 +22,42 @@ static void list_names(void)
 		puts(weir_verbs[i]->name);
 }
 
+typedef struct help_options {
+	bool verbs;
+} help_options;
+
+static const weir_key keys[] = {
+	WEIR_KEY("verbs", SWITCH, help_options, verbs, NULL, "Prints only the names, one per line"), {0}};
+
+static const weir_options table = {
+	.program = "weir help",
+	.about = "usage: weir help [VERB | --verbs]\n\n"
+		 "Lists the verbs with a line each, or explains VERB.\n",
+	.groups = (const weir_option_group[]){{NULL, keys}, {NULL, NULL}},
+};
+
 static int run(int argc, char **argv)
 {
-	if (argc > 2)
-		return weir_verb_unexpected(&weir_verb_help, argv[2]);
-	if (argc < 2) {
-		list_verbs();
-		return WEIR_EXIT_OK;
-	}
-	if (strcmp(argv[1], "--verbs") == 0) {
+	help_options options = {0};
+	const char *name = NULL;
+	int status = weir_options_read(&table, &options, NULL, argc, argv, &name);
+	if (status != WEIR_EXIT_OK)
+		return status;
+	if (options.verbs)
 		list_names();
-		return WEIR_EXIT_OK;
-	}
-	const weir_verb *verb = weir_verb_find(argv[1]);
-	if (verb == NULL)
-		return weir_verb_unknown(argv[1]);
-	weir_verb_print_usage(verb, stdout);
+	else if (name == NULL)
+		list_verbs();
+	const weir_verb *verb = name != NULL ? weir_verb_find(name) : NULL;
+	if (name != NULL && verb == NULL)
+		return weir_verb_unknown(name);
+	if (verb != NULL)
+		weir_verb_print_usage(verb, stdout);
 	return WEIR_EXIT_OK;
 }
 
 const weir_verb weir_verb_help = {
 	.name = "help",
-	.summary = "lists the verbs, or tells about one",
-	.usage = "usage: weir help [VERB | --verbs]\n\n"
-		 "Lists the verbs with a line each, or tells all about VERB.\n\n"
-		 "  --verbs   only the names, one a line\n",
+	.summary = "lists the verbs, or explains one",
+	.options = &table,
 	.run = run,
 };

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "cmd/verb.h"
+#include "load/model.h"
 #include "load/setup.h"
 #include "show/terminal.h"
 
@@ -72,11 +73,17 @@ static int worse(int a, int b)
 	return a > b ? a : b;
 }
 
+/* Standard output has the JSON and nothing else. */
+static bool is_json_alone(const load_options *options)
+{
+	return options->json != NULL && options->json[0] == '\0';
+}
+
 /* Interrupted before the first run: reports how far the search got. */
 static void tell_search(const load_options *options, const load_runs *runs)
 {
 	double best = runs->search != NULL ? load_search_best(runs->search) : 0;
-	if (!options->json || options->json_file != NULL)
+	if (!is_json_alone(options))
 		printf("interrupted before the first run; the capacity is %s, the best so far %.1f "
 		       "answers/s\n",
 		       runs->capacity > 0 ? "known" : "not known yet", best);
@@ -90,9 +97,9 @@ static int tell(const load_options *options, const load_runs *runs)
 	int status = WEIR_EXIT_OK;
 	if (runs->count == 0 && !runs->interrupted)
 		return status;
-	if (options->json)
-		status = write_file(options->json_file, write_json, runs);
-	for (unsigned i = 0; i < runs->count && (!options->json || options->json_file != NULL); i++)
+	if (options->json != NULL)
+		status = write_file(options->json[0] != '\0' ? options->json : NULL, write_json, runs);
+	for (unsigned i = 0; i < runs->count && !is_json_alone(options); i++)
 		if (load_report_text(stdout, &runs->stories[i], has_colour()) != 0)
 			status = WEIR_EXIT_FAILED;
 	if (runs->count == 0) {
@@ -170,13 +177,14 @@ static int run_one(const load_setup *setup, double load, load_run *run)
 static int run_all(const load_setup *setup, load_run *runs, load_runs *ret)
 {
 	const load_options *options = setup->options;
-	unsigned count = options->loads > 0 ? options->loads : 1;
+	unsigned count = options->load.count > 0 ? options->load.count : 1;
 	int status = WEIR_EXIT_OK;
 	for (unsigned i = 0; i < count && !ret->interrupted; i++) {
 		ret->interrupted = load_signals_came(0);
 		if (ret->interrupted)
 			break;
-		status = worse(status, run_one(setup, options->loads > 0 ? options->load[i] : 0, &runs[i]));
+		status = worse(status,
+			       run_one(setup, options->load.count > 0 ? options->load.at[i] : 0, &runs[i]));
 		if (!runs[i].has_tally)
 			break;
 		ret->count = i + 1;
@@ -190,6 +198,7 @@ static int run_all(const load_setup *setup, load_run *runs, load_runs *ret)
 /* Checked before the run, without changing anything. */
 static bool may_write(const char *path)
 {
+	path = path != NULL && path[0] != '\0' ? path : NULL;
 	bool was_there = path == NULL || access(path, F_OK) == 0;
 	FILE *file = path != NULL ? fopen(path, "a") : NULL;
 	if (path != NULL && file == NULL)
@@ -214,7 +223,7 @@ static int act(load_setup *setup)
 	const load_options *options = setup->options;
 	load_runs told = {.stories = stories};
 	int status = WEIR_EXIT_OK;
-	if (!may_write(options->json_file) || !may_write(options->csv) || !may_write(options->plot))
+	if (!may_write(options->json) || !may_write(options->csv) || !may_write(options->plot))
 		return WEIR_EXIT_FAILED;
 	load_signals_hold();
 	if (looks_for_capacity(setup)) {
@@ -251,7 +260,12 @@ static int run(int argc, char **argv)
 	/* For drawing on the terminal; numbers are not affected. */
 	setlocale(LC_CTYPE, "");
 	int status = load_options_read(argc, argv, &options);
-	if (status == WEIR_EXIT_OK && options.make != NULL) {
+	if (status == WEIR_EXIT_OK && options.keys) {
+		weir_sections_explain(&load_model_sections, stdout);
+	} else if (status == WEIR_EXIT_OK && options.markdown) {
+		weir_options_markdown(&load_options_table, stdout);
+		weir_sections_markdown(&load_model_sections, stdout);
+	} else if (status == WEIR_EXIT_OK && options.make != NULL) {
 		status = make_files(&options);
 	} else if (status == WEIR_EXIT_OK) {
 		int error = load_setup_make(&setup, &options);
@@ -265,6 +279,6 @@ static int run(int argc, char **argv)
 const weir_verb weir_verb_load = {
 	.name = "load",
 	.summary = "sends requests to a service and measures what becomes of them",
-	.usage = load_usage,
+	.options = &load_options_table,
 	.run = run,
 };

@@ -45,7 +45,7 @@ void weir_verb_print_usage(const weir_verb *verb, FILE *file)
 	if (verb->program != NULL)
 		weir_program_usage(verb->program, file);
 	else
-		fputs(verb->usage, file);
+		weir_options_usage(verb->options, file);
 	if (verb->takes_flags)
 		weir_config_flags_usage(weir_kinds, file);
 }

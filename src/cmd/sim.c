@@ -3,27 +3,32 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/mem.h"
-#include "base/text.h"
 #include "cmd/verb.h"
+#include "sim/keys.h"
 #include "sim/report.h"
 
 enum { CASES = 32, SETS = 32, SEEDS = 1000 };
 
+/* Laws to compare. */
+typedef struct sim_laws {
+	char text[512]; /* cut at its commas */
+	const char *at[CASES];
+	unsigned count;
+} sim_laws;
+
 typedef struct sim_options {
 	const char *scenario, *plot, *law;
-	const char *set[SETS];
-	unsigned sets;
-	char *compare; /* a copy, cut at its commas */
-	const char *label[CASES];
-	unsigned cases;
+	const char *const *set;
+	sim_laws compare;
 	uint32_t seed, seeds; /* seed 0: the scenario's */
-	bool json, csv, list, laws;
+	bool json, csv, list, laws, keys, markdown;
+	weir_key_arena memory;
 } sim_options;
 
 /* One case; its scenario lives as long as its runs. */
@@ -48,7 +53,7 @@ static void print_scenario(const char *path)
 	char *text;
 	size_t size;
 	weir_scenario *scenario = NULL;
-	int failed = weir_scenario_read(path, &text, &size);
+	int failed = weir_sections_file(path, &text, &size);
 	if (!failed) {
 		failed = weir_scenario_parse(path, text, size, &scenario);
 		weir_mem_free(text);
@@ -103,7 +108,7 @@ static int prepare(const sim_options *options, const char *text, size_t size, co
 	int failed = weir_scenario_parse(options->scenario, text, size, &ret_case->scenario);
 	if (!failed && law != NULL)
 		failed = weir_scenario_law(ret_case->scenario, law);
-	for (unsigned i = 0; i < options->sets && !failed; i++)
+	for (unsigned i = 0; options->set != NULL && options->set[i] != NULL && !failed; i++)
 		failed = weir_scenario_set(ret_case->scenario, options->set[i]);
 	if (!failed)
 		failed = weir_scenario_check(ret_case->scenario);
@@ -169,11 +174,12 @@ static int show(const sim_options *options, const sim_case *of, unsigned count)
 static int run_cases(const sim_options *options, const char *text, size_t size)
 {
 	sim_case cases[CASES];
-	unsigned count = options->cases > 0 ? options->cases : 1;
+	unsigned count = options->compare.count > 0 ? options->compare.count : 1;
 	int failed = 0;
 	memset(cases, 0, sizeof cases);
 	for (unsigned i = 0; i < count && !failed; i++)
-		failed = prepare(options, text, size, options->cases > 0 ? options->label[i] : options->law,
+		failed = prepare(options, text, size,
+				 options->compare.count > 0 ? options->compare.at[i] : options->law,
 				 &cases[i]);
 	for (unsigned i = 0; i < count && !failed; i++)
 		failed = run_case(options, &cases[i]);
@@ -186,7 +192,7 @@ static int run_scenario(const sim_options *options)
 {
 	char *text;
 	size_t size;
-	if (weir_scenario_read(options->scenario, &text, &size) < 0)
+	if (weir_sections_file(options->scenario, &text, &size) < 0)
 		return complain();
 	int status = run_cases(options, text, size);
 	weir_mem_free(text);
@@ -195,157 +201,100 @@ static int run_scenario(const sim_options *options)
 
 /* ---- options ---- */
 
-static int wrong_option(const char *what, const char *value)
+/* "aimd,adaptive". */
+static int read_laws(const weir_key *key, const char *text, void *ret_field)
 {
-	fprintf(stderr, "weir sim: %s%s; see 'weir sim --help'\n", what, value);
-	return WEIR_EXIT_USAGE;
-}
-
-static int read_count(const char *text, uint32_t most, const char *option, uint32_t *ret_count)
-{
-	if (weir_text_count(text, ret_count) == 0 && *ret_count >= 1 && *ret_count <= most)
-		return WEIR_EXIT_OK;
-	fprintf(stderr, "weir sim: %s must be a whole number from 1 to %u, not '%s'\n", option, most, text);
-	return WEIR_EXIT_USAGE;
-}
-
-static int read_compare(const char *text, sim_options *options)
-{
-	free(options->compare);
-	options->compare = strdup(text);
-	options->cases = 0;
-	char *rest, *law = options->compare == NULL ? NULL : strtok_r(options->compare, ",", &rest);
-	for (; law != NULL; law = strtok_r(NULL, ",", &rest)) {
-		if (options->cases == CASES)
-			return wrong_option("too many laws: ", text);
-		options->label[options->cases++] = law;
+	sim_laws *laws = ret_field;
+	char *rest;
+	if (strlen(text) >= sizeof laws->text)
+		return weir_error_set(-EINVAL, "too many laws");
+	memcpy(laws->text, text, strlen(text) + 1);
+	laws->count = 0;
+	for (char *law = strtok_r(laws->text, ",", &rest); law != NULL; law = strtok_r(NULL, ",", &rest)) {
+		if (laws->count == CASES)
+			return weir_error_set(-EINVAL, "too many laws; at most %d are accepted", CASES);
+		laws->at[laws->count++] = law;
 	}
-	return options->cases > 0 ? WEIR_EXIT_OK : wrong_option("--compare needs laws: aimd,adaptive", "");
+	return laws->count > 0 ? 0 : weir_error_set(-EINVAL, "write laws as aimd,adaptive");
 }
 
-enum { LAW = 1, SET, COMPARE, SEED, SEED_COUNT, PLOT, JSON, CSV, LIST, LAWS };
+static const weir_key_form laws_form = {"laws", sizeof(sim_laws), read_laws};
 
-static const struct option long_options[] = {
-	{"law", required_argument, NULL, LAW},
-	{"set", required_argument, NULL, SET},
-	{"compare", required_argument, NULL, COMPARE},
-	{"seed", required_argument, NULL, SEED},
-	{"seeds", required_argument, NULL, SEED_COUNT},
-	{"plot", required_argument, NULL, PLOT},
-	{"json", no_argument, NULL, JSON},
-	{"csv", no_argument, NULL, CSV},
-	{"list", no_argument, NULL, LIST},
-	{"laws", no_argument, NULL, LAWS},
-	{NULL, 0, NULL, 0},
+#define ROW(key, is, member, written, otherwise, ...) \
+	WEIR_KEY(key, is, sim_options, member, otherwise, __VA_ARGS__, .value = written)
+#define FLAG(key, member, tells, ...) WEIR_KEY(key, SWITCH, sim_options, member, NULL, tells, __VA_ARGS__)
+
+static const weir_key keys[] = {
+	ROW("law", TEXT, law, "LAW", NULL,
+	    "Replaces the law of every stage that has a line for one; none removes it"),
+	ROW("compare", FORM, compare, "LAW,...", NULL,
+	    "Runs the scenario under each of these laws: a row each", .form = &laws_form),
+	ROW("set", TEXTS, set, "NAME.KEY=VALUE", NULL,
+	    "Sets a key of a stage, backend, type or load, or of 'scenario'. It may be repeated",
+	    .max = SETS),
+	ROW("seed", COUNT, seed, "N", NULL, "The first seed. Without it: the scenario's", .min = 1,
+	    .max = UINT32_MAX),
+	ROW("seeds", COUNT, seeds, "N", "1", "Runs so many seeds: the mean and the worst are shown", .min = 1,
+	    .max = SEEDS),
+	ROW("plot", PATH, plot, "FILE", NULL, "Writes an SVG as well"),
+	FLAG("json", json, "Prints everything as JSON instead of the table"),
+	FLAG("csv", csv, "Prints a row for each window instead of the table"),
+	FLAG("list", list, "Lists the scenarios in a folder (lab/sim) with their titles",
+	     .value = "[FOLDER]"),
+	FLAG("laws", laws, "Lists the laws and their parameters"),
+	FLAG("keys", keys, "Explains the sections and keys of scenarios"),
+	FLAG("markdown", markdown, "Prints all of them as docs/sim.md has them"),
+	{0}};
+
+static const weir_options table = {
+	.program = "weir sim",
+	.about = "usage: weir sim [OPTION...] SCENARIO\n"
+		 "       weir sim --list [FOLDER]\n"
+		 "       weir sim --laws | --keys | --markdown\n\n"
+		 "Runs a scenario (docs/sim.md describes the files; lab/sim has many) under a virtual clock, "
+		 "in\n"
+		 "seconds or less. Shows what was offered, shed and completed, the response times against "
+		 "the\n"
+		 "target, how fast and how steadily the law held it, and how much work was wasted. The same\n"
+		 "scenario and seed give the same output.\n",
+	.groups = (const weir_option_group[]){{NULL, keys}, {NULL, NULL}},
 };
-
-static int read_option(int option, const char *value, sim_options *options)
-{
-	switch (option) {
-	case LAW:
-		options->law = value;
-		return WEIR_EXIT_OK;
-	case SET:
-		if (options->sets == SETS)
-			return wrong_option("too many --set", "");
-		options->set[options->sets++] = value;
-		return WEIR_EXIT_OK;
-	case COMPARE:
-		return read_compare(value, options);
-	case SEED:
-		return read_count(value, UINT32_MAX, "--seed", &options->seed);
-	case SEED_COUNT:
-		return read_count(value, SEEDS, "--seeds", &options->seeds);
-	case PLOT:
-		options->plot = value;
-		return WEIR_EXIT_OK;
-	case JSON:
-		options->json = true;
-		return WEIR_EXIT_OK;
-	case CSV:
-		options->csv = true;
-		return WEIR_EXIT_OK;
-	case LIST:
-		options->list = true;
-		return WEIR_EXIT_OK;
-	default:
-		options->laws = true;
-		return WEIR_EXIT_OK;
-	}
-}
-
-static int read_options(int argc, char **argv, sim_options *options)
-{
-	int option;
-	opterr = 0;
-	optind = 0;
-	while ((option = getopt_long(argc, argv, ":", long_options, NULL)) != -1) {
-		if (option == '?')
-			return weir_verb_unexpected(&weir_verb_sim, argv[optind - 1]);
-		if (option == ':')
-			return wrong_option("a value is missing after ", argv[optind - 1]);
-		int status = read_option(option, optarg, options);
-		if (status != WEIR_EXIT_OK)
-			return status;
-	}
-	if (optind < argc)
-		options->scenario = argv[optind++];
-	if (optind < argc)
-		return weir_verb_unexpected(&weir_verb_sim, argv[optind]);
-	if (options->json && options->csv)
-		return wrong_option("--json and --csv exclude each other", "");
-	if (options->law != NULL && options->cases > 0)
-		return wrong_option("--law and --compare exclude each other", "");
-	return WEIR_EXIT_OK;
-}
 
 static int act(const sim_options *options)
 {
-	if (options->laws) {
+	if (options->json && options->csv)
+		return weir_options_wrong(&table, "--json and --csv exclude each other");
+	if (options->law != NULL && options->compare.count > 0)
+		return weir_options_wrong(&table, "--law and --compare exclude each other");
+	if (options->laws)
 		weir_report_laws(stdout);
-		return WEIR_EXIT_OK;
-	}
-	if (options->list)
+	else if (options->keys)
+		weir_sections_explain(&weir_scenario_sections, stdout);
+	else if (options->markdown)
+		weir_sections_markdown(&weir_scenario_sections, stdout);
+	else if (options->list)
 		return list_scenarios(options->scenario != NULL ? options->scenario : "lab/sim");
-	if (options->scenario == NULL)
-		return wrong_option("name a scenario, or --list, or --laws", "");
-	return run_scenario(options);
+	else if (options->scenario == NULL)
+		return weir_options_wrong(&table, "name a scenario, or --list, or --laws");
+	else
+		return run_scenario(options);
+	return WEIR_EXIT_OK;
 }
 
 static int run(int argc, char **argv)
 {
-	sim_options options = {.seeds = 1};
-	int status = read_options(argc, argv, &options);
+	sim_options options = {0};
+	weir_key_memory memory = weir_key_arena_memory(&options.memory);
+	int status = weir_options_read(&table, &options, &memory, argc, argv, &options.scenario);
 	if (status == WEIR_EXIT_OK)
 		status = act(&options);
-	free(options.compare);
+	weir_key_arena_free(&options.memory);
 	return status;
 }
 
 const weir_verb weir_verb_sim = {
 	.name = "sim",
 	.summary = "runs a scenario in a virtual world and judges the law that controls it",
-	.usage =
-		"usage: weir sim [OPTION...] SCENARIO\n"
-		"       weir sim --list [FOLDER]\n"
-		"       weir sim --laws\n\n"
-		"Runs a scenario (docs/sim.md describes the files; lab/sim has many) under a virtual clock, "
-		"in\n"
-		"seconds or less, and shows what was offered, shed and completed, response times against "
-		"the\n"
-		"target, how fast and how steadily the law held it, and what work was for nothing. The same\n"
-		"scenario and seed give the same output.\n\n"
-		"  --law LAW            instead of the law of every stage that has a line for one; none: no "
-		"law\n"
-		"  --compare LAW,...    the same under each of these laws, a row each\n"
-		"  --set NAME.KEY=VALUE a setting of a stage, backend, type or load, or of 'scenario'; again "
-		"for more\n"
-		"  --seed N             instead of the scenario's\n"
-		"  --seeds N            as many runs, with seeds from that on: the mean and the worst\n"
-		"  --plot FILE          writes an SVG as well\n"
-		"  --json               everything as JSON, instead of the table\n"
-		"  --csv                over time, a row for each window, instead of the table\n"
-		"  --list [FOLDER]      the scenarios in a folder (lab/sim) and their titles\n"
-		"  --laws               the laws and their parameters\n",
+	.options = &table,
 	.run = run,
 };

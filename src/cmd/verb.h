@@ -13,13 +13,13 @@
 
 #include <weir/service.h>
 
-#include "keys/usage.h"
+#include "keys/options.h"
 
 typedef struct weir_verb {
 	const char *name;
-	const char *summary; /* one line, for the list */
-	const char *usage;   /* the text of `weir NAME --help`, with a final newline; NULL: the program's */
-	bool takes_flags;    /* the flags of services follow the usage */
+	const char *summary;         /* one line, for the list */
+	const weir_options *options; /* for `weir NAME --help`; NULL: the program's */
+	bool takes_flags;            /* the flags of services follow the usage */
 	const weir_program *program; /* NULL: not a service */
 	/* argv[0] is the verb. Returns the exit status. Not called if the first argument is `--help`. */
 	int (*run)(int argc, char **argv);

@@ -34,10 +34,17 @@ static void print_backend(const char *backend)
 	weir_loop_free(&loop);
 }
 
+static const weir_options table = {
+	.program = "weir version",
+	.about = "usage: weir version\n\n"
+		 "Shows the version, which back ends of the event loop work here and which one is used\n"
+		 "by default, the compiler, and the libraries' versions: the first lines of a bug report.\n",
+};
+
 static int run(int argc, char **argv)
 {
-	if (argc > 1)
-		return weir_verb_unexpected(&weir_verb_version, argv[1]);
+	if (weir_options_read(&table, NULL, NULL, argc, argv, NULL) != WEIR_EXIT_OK)
+		return WEIR_EXIT_USAGE;
 	printf("weir %s\n", weir_version());
 	printf("  loop      ");
 	print_backend("uring");
@@ -57,8 +64,6 @@ static int run(int argc, char **argv)
 const weir_verb weir_verb_version = {
 	.name = "version",
 	.summary = "shows the version, and what it was built with and runs on",
-	.usage = "usage: weir version\n\n"
-		 "Shows the version, which back ends of the event loop work here and which one is used\n"
-		 "by default, the compiler, and the libraries' versions: the first lines of a bug report.\n",
+	.options = &table,
 	.run = run,
 };

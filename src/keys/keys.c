@@ -2,17 +2,54 @@
 /* Rows: found by name, compared, copied, explained. */
 #include "keys/keys.h"
 
+#include <errno.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "keys/inside.h"
 
 const weir_key *weir_keys_find(const weir_key *keys, const char *name)
 {
-	for (; keys->name != NULL; keys++)
+	for (; keys != NULL && keys->name != NULL; keys++)
 		if (strcmp(keys->name, name) == 0)
 			return keys;
 	return NULL;
+}
+
+int weir_keys_defaults(const weir_key *keys, void *values, const weir_key_memory *memory)
+{
+	int failed = 0;
+	for (; keys->name != NULL && failed == 0; keys++)
+		if (keys->initial != NULL)
+			failed = weir_key_set(keys, values, keys->initial, NULL, true, memory);
+	return failed;
+}
+
+const char *weir_keys_name_at(const void *keys, size_t at)
+{
+	return keys != NULL ? ((const weir_key *)keys)[at].name : NULL;
+}
+
+char *weir_keys_list(const weir_key *keys, char *text, size_t size)
+{
+	size_t at = 0;
+	*text = '\0';
+	for (const weir_key *key = keys; key->name != NULL && at < size; key++)
+		at += (size_t)snprintf(text + at, size - at, "%s%s", key == keys ? "" : ", ", key->name);
+	return text;
+}
+
+int weir_keys_unknown(const weir_key *keys, const char *name)
+{
+	char quoted[48], all[300];
+	const char *near = weir_text_nearest(name, weir_keys_name_at, keys);
+	weir_text_quote(quoted, sizeof(quoted), name);
+	weir_keys_list(keys, all, sizeof(all));
+	if (near != NULL)
+		return weir_error_set(-EINVAL, "there is no '%s' here; did you mean '%s'? Accepted are %s",
+				      quoted, near, all);
+	return weir_error_set(-EINVAL, "there is no '%s' here; accepted are %s", quoted, all);
 }
 
 /* ---- types ---- */
@@ -38,6 +75,7 @@ static const struct {
 	[WEIR_KEY_RATE] = {"rate, as 100/s or 600/m", sizeof(double), false, false},
 	[WEIR_KEY_CHOICE] = {"one of", sizeof(unsigned), false, false},
 	[WEIR_KEY_PERCENTILE] = {"percentile", sizeof(double), false, false},
+	[WEIR_KEY_FORM] = {"", 0, false, false},
 };
 
 bool weir_key_is_list(const weir_key *key)
@@ -52,12 +90,12 @@ bool weir_key_is_path(const weir_key *key)
 
 bool weir_key_is_text(const weir_key *key)
 {
-	return types[key->type].bytes == 0 && !types[key->type].list;
+	return weir_key_bytes(key) == 0 && !weir_key_is_list(key);
 }
 
 size_t weir_key_bytes(const weir_key *key)
 {
-	return types[key->type].bytes;
+	return key->type == WEIR_KEY_FORM ? key->form->bytes : types[key->type].bytes;
 }
 
 /* ---- values ---- */
@@ -196,7 +234,7 @@ char *weir_key_print(const weir_key *key, const void *field, char *text, size_t 
 
 const char *weir_key_type_name(const weir_key *key)
 {
-	return types[key->type].name;
+	return key->type == WEIR_KEY_FORM ? key->form->name : types[key->type].name;
 }
 
 void weir_key_print_type(const weir_key *key, FILE *file)
@@ -229,9 +267,18 @@ void weir_key_explain(const weir_key *key, FILE *file)
 	fputs(")\n", file);
 }
 
-void weir_key_markdown(const weir_key *key, FILE *file)
+/* A bar would end the cell of the table. */
+static void put_escaped(const char *text, FILE *file)
 {
-	fprintf(file, "| `%s` | ", key->name);
+	for (; *text != '\0'; text++)
+		fprintf(file, *text == '|' ? "\\%c" : "%c", *text);
+}
+
+void weir_key_markdown_as(const char *name, const weir_key *key, FILE *file)
+{
+	fputs("| `", file);
+	put_escaped(name, file);
+	fputs("` | ", file);
 	weir_key_print_type(key, file);
 	fputs(" | ", file);
 	if ((key->flags & WEIR_KEY_REQUIRED) != 0)
@@ -240,5 +287,12 @@ void weir_key_markdown(const weir_key *key, FILE *file)
 		fprintf(file, "`%s`", key->initial);
 	fputs(" | ", file);
 	weir_key_print_bounds(key, file);
-	fprintf(file, " | %s |\n", key->help);
+	fputs(" | ", file);
+	put_escaped(key->help, file);
+	fputs(" |\n", file);
+}
+
+void weir_key_markdown(const weir_key *key, FILE *file)
+{
+	weir_key_markdown_as(key->name, key, file);
 }

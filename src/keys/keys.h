@@ -7,6 +7,7 @@
  * copy values, explain it. No function here knows of configurations.
  *
  * Texts and lists are copied into memory of the caller's choice, which must live as long as the struct.
+ * Without memory (NULL) texts are not copied and must live as long, and there are no lists.
  *
  * Threads: any; a struct belongs to its caller.
  */
@@ -20,10 +21,32 @@ typedef struct weir_key_memory {
 	void *arg;
 } weir_key_memory;
 
+/*
+ * Memory that is given back as a whole. All zero: nothing yet. Its address must not change while it is in
+ * use.
+ */
+typedef struct weir_key_arena {
+	struct weir_key_chunk *chunks;
+	bool failed; /* some memory was not to be had */
+} weir_key_arena;
+
+weir_key_memory weir_key_arena_memory(weir_key_arena *arena);
+/* Zeroed; NULL: out of memory, and the arena has failed. */
+void *weir_key_arena_alloc(void *arena, size_t bytes);
+void weir_key_arena_free(weir_key_arena *arena);
+
 enum { WEIR_KEY_VALUES_MAX = 1024 }; /* of a list */
 
 /* NULL: there is no such key. keys: ended by a row without a name. */
 const weir_key *weir_keys_find(const weir_key *keys, const char *name);
+/* Gives every key its default. -EINVAL with weir_error: a default is wrong. */
+int weir_keys_defaults(const weir_key *keys, void *values, const weir_key_memory *memory);
+/* For weir_text_nearest. */
+const char *weir_keys_name_at(const void *keys, size_t at);
+/* Lists the names, "workers, threads, capacity"; returns `text`. */
+char *weir_keys_list(const weir_key *keys, char *text, size_t size);
+/* -EINVAL; weir_error says that there is no such key here, suggests a similar one, and lists them all. */
+int weir_keys_unknown(const weir_key *keys, const char *name);
 bool weir_key_is_list(const weir_key *key);
 /* Whether its values are file names, relative to the file that has them. */
 bool weir_key_is_path(const weir_key *key);

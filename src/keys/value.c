@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/mem.h"
 #include "base/text.h"
 #include "keys/inside.h"
 #include "keys/keys.h"
@@ -73,11 +74,48 @@ static int read_choice(const char *const *words, const char *text, unsigned *ret
 	return weir_error_set(-EINVAL, "'%s': write %s", weir_text_quote(quoted, sizeof(quoted), text), list);
 }
 
+/* ---- memory ---- */
+
+/* All allocations are in one list, so that they can be freed without looking into them. */
+struct weir_key_chunk {
+	struct weir_key_chunk *next;
+	max_align_t bytes[];
+};
+
+weir_key_memory weir_key_arena_memory(weir_key_arena *arena)
+{
+	return (weir_key_memory){weir_key_arena_alloc, arena};
+}
+
+void *weir_key_arena_alloc(void *arg, size_t bytes)
+{
+	weir_key_arena *arena = arg;
+	struct weir_key_chunk *chunk = weir_mem_zalloc(sizeof(*chunk) + bytes);
+	if (chunk == NULL) {
+		arena->failed = true;
+		return NULL;
+	}
+	chunk->next = arena->chunks;
+	arena->chunks = chunk;
+	return chunk->bytes;
+}
+
+void weir_key_arena_free(weir_key_arena *arena)
+{
+	for (struct weir_key_chunk *chunk = arena->chunks, *next; chunk != NULL; chunk = next) {
+		next = chunk->next;
+		weir_mem_free(chunk);
+	}
+	*arena = (weir_key_arena){0};
+}
+
 /* ---- texts and lists ---- */
 
 char *weir_key_copy_text(const char *text, const weir_key_memory *memory)
 {
 	size_t size = strlen(text) + 1;
+	if (memory == NULL)
+		return (char *)text;
 	char *copy = memory->alloc(memory->arg, size);
 	if (copy != NULL)
 		memcpy(copy, text, size);
@@ -110,9 +148,10 @@ static int append(const weir_key *key, const char ***list, const char *text, con
 		  const weir_key_memory *memory)
 {
 	const char **old = first ? NULL : *list;
-	size_t count = weir_key_list_length(old);
-	if (count == WEIR_KEY_VALUES_MAX)
-		return weir_error_set(-EINVAL, "more than %d values", WEIR_KEY_VALUES_MAX);
+	size_t count = weir_key_list_length(old),
+	       most = key->max > 0 ? (size_t)key->max : WEIR_KEY_VALUES_MAX;
+	if (count == most)
+		return weir_error_set(-EINVAL, "more than %zu values", most);
 	const char **longer = memory->alloc(memory->arg, (count + 2) * sizeof(*longer));
 	if (longer == NULL)
 		return 0;
@@ -135,6 +174,15 @@ typedef union value {
 	double number;
 } value;
 
+/* 0 needs no unit. */
+static int read_time(const char *text, uint64_t *ret_ns)
+{
+	if (strcmp(text, "0") != 0)
+		return weir_text_time(text, ret_ns);
+	*ret_ns = 0;
+	return 0;
+}
+
 static int read_value(const weir_key *key, const char *text, value *v)
 {
 	switch (key->type) {
@@ -146,7 +194,7 @@ static int read_value(const weir_key *key, const char *text, value *v)
 	case WEIR_KEY_SIZE32:
 		return weir_text_size(text, &v->whole);
 	case WEIR_KEY_TIME:
-		return weir_text_time(text, &v->whole);
+		return read_time(text, &v->whole);
 	case WEIR_KEY_NUMBER:
 		return weir_text_number(text, &v->number);
 	case WEIR_KEY_FRACTION:
@@ -216,6 +264,8 @@ int weir_key_set(const weir_key *key, void *values, const char *text, const char
 	void *at = (char *)values + key->offset;
 	if (weir_key_is_list(key))
 		return append(key, at, text, file, first, memory);
+	if (key->type == WEIR_KEY_FORM)
+		return key->form->read(key, text, at);
 	if (!weir_key_is_text(key))
 		return weir_key_read(key, text, at);
 	*(const char **)at = read_text(key, text, file, memory);

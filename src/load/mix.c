@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "load/syntax.h"
-#include "sim/keys.h"
+#include "sim/sections.h"
 
 #define MIX_MAX    8000
 #define MIX_WANTED "write 'gold=.2:X-Class: gold;rest=.8': names, shares, and fields if they have any"
@@ -28,7 +28,7 @@ static int read_fields(const char *text, bool cookies, char **ret_lines)
 			length = LOAD_FIELD_MAX + 1;
 		memcpy(field, from, length);
 		field[length] = '\0';
-		const char *trimmed = weir_sim_key_trim(field);
+		const char *trimmed = weir_text_trim(field);
 		if (load_check_field(trimmed, cookies) < 0) {
 			weir_mem_free(lines);
 			return -EINVAL;
@@ -42,13 +42,9 @@ static int read_fields(const char *text, bool cookies, char **ret_lines)
 
 int load_mix_add(load_mix *mix, const char *name, double weight, const char *fields, bool cookies)
 {
-	char quoted[48];
-	if (!weir_sim_key_is_name(name) || strlen(name) >= LOAD_CLASS_NAME)
-		return weir_error_set(
-			-EINVAL,
-			"'%s' is not the name of a class; accepted are letters, digits, '-' and "
-			"'_', at most %d of them",
-			weir_text_quote(quoted, sizeof quoted, name), LOAD_CLASS_NAME - 1);
+	int failed = weir_section_check_name(name);
+	if (failed)
+		return failed;
 	if (mix->count == LOAD_CLASSES_MAX)
 		return weir_error_set(-EINVAL, "at most %d classes are accepted", LOAD_CLASSES_MAX);
 	for (unsigned i = 0; i < mix->count; i++)
@@ -59,7 +55,7 @@ int load_mix_add(load_mix *mix, const char *name, double weight, const char *fie
 	load_class *class = &mix->class[mix->count];
 	*class = (load_class){.weight = weight};
 	memcpy(class->name, name, strlen(name) + 1);
-	int failed = fields != NULL ? read_fields(fields, cookies, &class->fields) : 0;
+	failed = fields != NULL ? read_fields(fields, cookies, &class->fields) : 0;
 	mix->count += failed == 0;
 	return failed;
 }
@@ -76,7 +72,7 @@ static int read_class(load_mix *mix, char *text, bool cookies)
 		*equals++ = '\0';
 	if (equals != NULL && weir_text_number(equals, &weight) < 0)
 		return weir_error_set(-EINVAL, "a share is a number above 0; " MIX_WANTED);
-	return load_mix_add(mix, weir_sim_key_trim(text), weight, colon, cookies);
+	return load_mix_add(mix, weir_text_trim(text), weight, colon, cookies);
 }
 
 int load_mix_parse(const char *text, bool cookies, load_mix *ret)

@@ -13,10 +13,11 @@
 
 #include "load/draw.h"
 #include "load/work.h"
+#include "sim/sections.h"
 
 #include <stdbool.h>
 
-#define LOAD_CLASS_NAME 32
+#define LOAD_CLASS_NAME WEIR_SECTION_NAME
 
 typedef struct load_class {
 	char name[LOAD_CLASS_NAME];

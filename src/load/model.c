@@ -1,372 +1,161 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The text of a model, line by line, in the same format as scenarios: "[section NAME]", "key = value",
- * and comments from a '#' on. A line is checked when it is read; checks that need the whole model
- * (model_check.c) come after the last line.
+ * The text of a model: its sections and keys as tables, read as scenarios are (sim/sections.h). Checks that
+ * need the whole model (model_check.c) come after the last line.
  */
 #include "load/model.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text.h"
-#include "load/links.h"
-#include "load/model_priv.h"
 #include "load/syntax.h"
-#include "sim/keys.h"
-#include "sim/lines.h"
+#include "sim/values.h"
 
-#define LINE_MAX        1500
-#define TEXT_MAX        (1u << 20)
-#define WAIT_MAX        UINT64_C(3600000000000000)
-#define SECTIONS_WANTED "accepted are [model], [page NAME], [class NAME]"
-#define THINK_WANTED    "a think time is '20ms' or 'exponential 20ms'"
-
-typedef enum model_section { SECTION_NONE, SECTION_MODEL, SECTION_PAGE, SECTION_CLASS } model_section;
-
-typedef struct model_reader {
-	load_model *model;
-	const char *name;
-	unsigned line;
-	bool cookies;
-	model_section in;
-	load_page *page; /* for SECTION_PAGE */
-	char class_name[LOAD_CLASS_NAME];
-	bool class_done; /* its fields were set */
-	uint32_t seen;   /* keys of this section, by their index in the table */
-} model_reader;
-
-int load_model_wrong(const char *name, unsigned line, const char *why)
-{
-	char shown[700];
-	return weir_error_set(-EINVAL, "%s:%u: %s", name, line, weir_text_quote(shown, sizeof shown, why));
-}
+#define WAIT_MAX UINT64_C(3600000000000000)
 
 /* ---- values ---- */
 
-static int read_think(const char *value, weir_dist *ret, bool *ret_is_set)
+static int read_think(const weir_key *key, const char *text, void *ret_field)
 {
-	uint64_t ns;
+	uint64_t ns = 0;
 	weir_dist dist;
-	if (strcmp(value, "0") == 0)
-		dist = (weir_dist){.kind = WEIR_DIST_DETERMINISTIC};
-	else if (weir_text_time(value, &ns) == 0 && ns <= WAIT_MAX)
+	if (strcmp(text, "0") == 0 || (weir_text_time(text, &ns) == 0 && ns <= WAIT_MAX))
 		dist = (weir_dist){.kind = WEIR_DIST_DETERMINISTIC, .mean = (double)ns};
-	else if (weir_sim_key_dist(value, &dist) < 0)
-		return weir_error_set(-EINVAL, THINK_WANTED);
-	*ret = dist;
-	*ret_is_set = true;
+	else if (weir_value_dist(text, &dist) < 0)
+		return weir_error_set(-EINVAL, "a think time is '20ms' or 'exponential 20ms'");
+	memcpy(ret_field, &dist, sizeof dist);
 	return 0;
 }
 
-static int read_name(const char *value, char ret[LOAD_PAGE_NAME])
-{
-	char quoted[48];
-	if (!weir_sim_key_is_name(value) || strlen(value) >= LOAD_PAGE_NAME)
-		return weir_error_set(
-			-EINVAL,
-			"'%s' is not a name; accepted are letters, digits, '-' and '_', at most %d of them",
-			weir_text_quote(quoted, sizeof quoted, value), LOAD_PAGE_NAME - 1);
-	memcpy(ret, value, strlen(value) + 1);
-	return 0;
-}
+static const weir_key_form think_form = {"time or distribution", sizeof(weir_dist), read_think};
 
 /* "wait 5s, login", "wait exponential 5s, login". */
-static int read_upset(const model_reader *in, const char *value, load_upset *ret)
+static int read_upset(const weir_key *key, const char *text, void *ret_field)
 {
 	char copy[120];
-	const char *comma = strchr(value, ',');
-	load_upset upset = {.is_set = true, .line = in->line};
-	if (strncmp(value, "wait ", 5) != 0 || comma == NULL || strlen(value) >= sizeof copy)
+	const char *comma = strchr(text, ',');
+	load_upset upset = {.is_set = true};
+	if (strncmp(text, "wait ", 5) != 0 || comma == NULL || strlen(text) >= sizeof copy)
 		return weir_error_set(-EINVAL, "write 'wait 5s, PAGE', or 'wait 5s, end'");
-	memcpy(copy, value, strlen(value) + 1);
-	copy[comma - value] = '\0';
-	bool has_wait;
-	if (read_think(weir_sim_key_trim(copy + 5), &upset.wait, &has_wait) < 0)
+	memcpy(copy, text, strlen(text) + 1);
+	copy[comma - text] = '\0';
+	if (read_think(key, weir_text_trim(copy + 5), &upset.wait) < 0)
 		return weir_error_set(-EINVAL, "a wait is '5s' or 'exponential 5s', at most 1000h");
-	int failed = read_name(weir_sim_key_trim(copy + (comma - value) + 1), upset.to_name);
+	int failed = weir_form_name.read(key, weir_text_trim(copy + (comma - text) + 1), upset.to_name);
 	if (!failed)
-		*ret = upset;
+		memcpy(ret_field, &upset, sizeof upset);
 	return failed;
 }
 
-static int set_start(model_reader *in, const char *value)
+static const weir_key_form upset_form = {"wait and page", sizeof(load_upset), read_upset};
+
+static int read_method(const weir_key *key, const char *text, void *ret_field)
 {
-	in->model->start_line = in->line;
-	return read_name(value, in->model->start_name);
-}
-
-static int set_model_think(model_reader *in, const char *value)
-{
-	return read_think(value, &in->model->think, &in->model->has_think);
-}
-
-static int set_rejected(model_reader *in, const char *value)
-{
-	return read_upset(in, value, &in->model->rejected);
-}
-
-static int set_failed(model_reader *in, const char *value)
-{
-	return read_upset(in, value, &in->model->failed);
-}
-
-static int set_users(model_reader *in, const char *value)
-{
-	uint32_t users;
-	if (weir_text_count(value, &users) < 0 || users == 0)
-		return weir_error_set(-EINVAL, "must be a whole number from 1 to 4294967295");
-	in->model->users = users;
-	return 0;
-}
-
-static int set_method(model_reader *in, const char *value)
-{
-	if (load_check_method(value) < 0)
-		return -EINVAL;
-	memcpy(in->page->method, value, strlen(value) + 1);
-	return 0;
-}
-
-static int set_target(model_reader *in, const char *value)
-{
-	int failed = load_check_target(value);
-	if (failed)
-		return failed;
-	in->page->target = weir_mem_strdup(value);
-	if (in->page->target == NULL)
-		return weir_error_set(-ENOMEM, "out of memory");
-	return load_model_parts(in->page);
-}
-
-static int set_body(model_reader *in, const char *value)
-{
-	in->page->body = weir_mem_strdup(value);
-	return in->page->body != NULL ? 0 : weir_error_set(-ENOMEM, "out of memory");
-}
-
-static int set_class(model_reader *in, const char *value)
-{
-	in->page->class_line = in->line;
-	return read_name(value, in->page->class_name);
-}
-
-static int set_page_think(model_reader *in, const char *value)
-{
-	return read_think(value, &in->page->think, &in->page->has_think);
-}
-
-static int set_next(model_reader *in, const char *value)
-{
-	weir_share shares[LOAD_PAGE_NEXT];
-	load_page *page = in->page;
-	double sum = 0;
-	if (weir_sim_key_shares(value, shares, LOAD_PAGE_NEXT, &page->nexts) < 0)
-		return -EINVAL;
-	page->next_line = in->line;
-	for (unsigned i = 0; i < page->nexts; i++) {
-		memcpy(page->to_name[i], shares[i].name, LOAD_PAGE_NAME);
-		page->share[i] = shares[i].share;
-		sum += shares[i].share;
-		for (unsigned j = 0; j < i; j++)
-			if (strcmp(page->to_name[i], page->to_name[j]) == 0)
-				return weir_error_set(-EINVAL, "'%s' is there twice", page->to_name[i]);
-	}
-	if (!(sum > 1 - 1e-6 && sum < 1 + 1e-6))
-		return weir_error_set(-EINVAL, "the chances must add up to 1, and these are %g", sum);
-	return 0;
-}
-
-static int set_fields(model_reader *in, const char *value)
-{
-	in->class_done = true;
-	return load_mix_add(&in->model->classes, in->class_name, 1, value, in->cookies);
-}
-
-/* ---- keys ---- */
-
-typedef struct setting {
-	const char *name;
-	int (*set)(model_reader *, const char *);
-} setting;
-
-static const setting model_keys[] = {{"start", set_start},       {"think", set_model_think},
-				     {"rejected", set_rejected}, {"failed", set_failed},
-				     {"users", set_users},       {NULL, NULL}};
-static const setting page_keys[] = {
-	{"method", set_method},    {"target", set_target}, {"body", set_body}, {"class", set_class},
-	{"think", set_page_think}, {"next", set_next},     {NULL, NULL}};
-static const setting class_keys[] = {{"fields", set_fields}, {NULL, NULL}};
-
-static const setting *keys_of(model_section in)
-{
-	return in == SECTION_MODEL ? model_keys : in == SECTION_PAGE ? page_keys : class_keys;
-}
-
-static int unknown_key(const model_reader *in, const char *name)
-{
-	char list[120], quoted[48];
-	size_t at = 0;
-	for (const setting *key = keys_of(in->in); key->name != NULL; key++)
-		at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", at > 0 ? ", " : "", key->name);
-	return weir_error_set(-EINVAL, "there is no '%s' here; accepted are %s",
-			      weir_text_quote(quoted, sizeof quoted, name), list);
-}
-
-static int set_key(model_reader *in, const char *name, const char *value)
-{
-	const setting *keys = keys_of(in->in), *key = keys;
-	while (key->name != NULL && strcmp(key->name, name) != 0)
-		key++;
-	if (key->name == NULL)
-		return unknown_key(in, name);
-	uint32_t bit = 1u << (key - keys);
-	if (in->seen & bit)
-		return weir_error_set(-EINVAL, "'%s' is set twice in this section", name);
-	in->seen |= bit;
-	int failed = key->set(in, value);
-	if (failed == -EINVAL)
-		return weir_error_set(-EINVAL, "%s: %s", name, weir_error());
+	int failed = load_check_method(text);
+	if (!failed)
+		memcpy(ret_field, text, strlen(text) + 1);
 	return failed;
 }
 
-static int read_setting(model_reader *in, char *text)
-{
-	char *equals = strchr(text, '=');
-	if (equals == NULL)
-		return weir_error_set(
-			-EINVAL,
-			"neither a section nor a setting; accepted are [section], key = value, # comments");
-	if (in->in == SECTION_NONE)
-		return weir_error_set(-EINVAL, "a line before the first section; " SECTIONS_WANTED);
-	*equals = '\0';
-	const char *name = weir_sim_key_trim(text), *value = weir_sim_key_trim(equals + 1);
-	if (*name == '\0' || *value == '\0')
-		return weir_error_set(-EINVAL, "a setting is key = value, neither of them empty");
-	return set_key(in, name, value);
-}
+static const weir_key_form method_form = {"method", sizeof(((load_page *)NULL)->method), read_method};
 
-/* ---- sections ---- */
+/* ---- the tables ---- */
 
-/* A class without fields is added at the end of its section. */
-static int end_section(model_reader *in)
-{
-	if (in->in != SECTION_CLASS || in->class_done)
-		return 0;
-	return load_mix_add(&in->model->classes, in->class_name, 1, NULL, in->cookies);
-}
+#define ROW(key, is, member, ...)       WEIR_KEY(key, is, SECTION, member, __VA_ARGS__)
+#define AS(key, as, member, tells, ...) ROW(key, FORM, member, NULL, tells, .form = &(as), __VA_ARGS__)
 
-static int begin_page(model_reader *in, const char *name)
+#define SECTION load_model
+static const weir_key model_keys[] = {
+	AS("start", weir_form_name, start_name, "The page that a session begins with. Without it: the first"),
+	AS("think", think_form, think,
+	   "The time before each page except a session's first: 20ms, or exponential 20ms. Without it: "
+	   "--think"),
+	AS("rejected", upset_form, rejected,
+	   "What a rejected user (503, 429) does, as wait 5s, PAGE; with end instead of a page the user "
+	   "leaves. wait "
+	   "exponential 5s draws the wait. Without it, the user goes on as after any answer"),
+	AS("failed", upset_form, failed,
+	   "The same after no answer (refused, cut, timed out) and after any other status of 400 and above"),
+	ROW("users", COUNT, users, "1000",
+	    "How many numbers {user} is drawn from, from 0 on. --users or --sessions says how many users "
+	    "there are at "
+	    "once",
+	    .min = 1, .max = 4294967295.0),
+	{0}};
+#undef SECTION
+
+#define SECTION load_page
+static const weir_key page_keys[] = {
+	AS("method", method_form, method, "The method. Without it: POST with a body, otherwise --method"),
+	ROW("target", TEXT, target, NULL,
+	    "The target, from / on. {user} is the user's number, {1..200} a number drawn for each request",
+	    .flags = WEIR_KEY_REQUIRED),
+	ROW("body", TEXT, body, NULL, "One line of text. Without it, and without a method: --body"),
+	AS("class", weir_form_name, class_name, "One of the model's classes. Without it: the first"),
+	AS("think", think_form, think, "The time after this page, before the next. Without it: the model's"),
+	AS("next", weir_form_shares, next,
+	   "Pages with their probabilities, which add up to 1. back is the page before this one, end the end "
+	   "of the "
+	   "session",
+	   .min = 1, .max = WEIR_SCENARIO_TYPES, .flags = WEIR_KEY_REQUIRED),
+	{0}};
+#undef SECTION
+
+#define SECTION load_model_class
+static const weir_key class_keys[] = {
+	ROW("fields", TEXT, fields, NULL, "The fields in its requests, as X-Class: gold | X-Tier: 2"), {0}};
+#undef SECTION
+
+static int begin_model(void *owner, void *section, const char *title)
 {
-	load_model *model = in->model;
-	if (strcmp(name, "back") == 0 || strcmp(name, "end") == 0)
-		return weir_error_set(-EINVAL, "'%s' has a meaning of its own; choose another name", name);
-	if (model->pages == LOAD_PAGES_MAX)
-		return weir_error_set(-EINVAL, "at most %d pages are accepted", LOAD_PAGES_MAX);
-	for (unsigned i = 0; i < model->pages; i++)
-		if (strcmp(model->page[i].name, name) == 0)
-			return weir_error_set(-EINVAL, "there is a page '%s' already, in line %u", name,
-					      model->page[i].line);
-	in->page = &model->page[model->pages];
-	int failed = read_name(name, in->page->name);
-	if (failed)
-		return failed;
-	model->pages++;
-	in->page->line = in->line;
-	in->in = SECTION_PAGE;
+	load_model *model = owner;
+	if (model->begun || model->pages > 0 || model->class_count > 0)
+		return weir_error_set(-EINVAL, "[model] is there once, and comes first");
+	model->begun = true;
 	return 0;
 }
 
-static int begin_class(model_reader *in, const char *name)
-{
-	in->in = SECTION_NONE;
-	int failed = read_name(name, in->class_name);
-	for (unsigned i = 0; i < in->model->classes.count && !failed; i++)
-		if (strcmp(in->model->classes.class[i].name, name) == 0)
-			failed = weir_error_set(-EINVAL, "there is a class '%s' already", name);
-	if (!failed && in->model->classes.count == LOAD_CLASSES_MAX)
-		failed = weir_error_set(-EINVAL, "at most %d classes are accepted", LOAD_CLASSES_MAX);
-	in->class_done = false;
-	in->in = SECTION_CLASS;
-	return failed;
-}
+static const char *const taken[] = {"back", "end", NULL};
 
-static int begin_section(model_reader *in, char *text)
-{
-	size_t length = strlen(text);
-	int failed = end_section(in);
-	if (failed)
-		return failed;
-	if (text[length - 1] != ']')
-		return weir_error_set(-EINVAL, "a section ends with ']'; " SECTIONS_WANTED);
-	text[length - 1] = '\0';
-	char *kind = weir_sim_key_trim(text + 1), *name = kind + strcspn(kind, " \t");
-	if (*name != '\0')
-		*name++ = '\0';
-	name = weir_sim_key_trim(name);
-	bool again = strcmp(kind, "model") == 0 && in->in == SECTION_MODEL;
-	in->seen = 0;
-	if (strcmp(kind, "model") == 0 && *name == '\0' && !again && in->model->pages == 0 &&
-	    in->model->classes.count == 0) {
-		in->in = SECTION_MODEL;
-		return 0;
-	}
-	if (strcmp(kind, "model") == 0)
-		return weir_error_set(-EINVAL, "[model] is there once, comes first, and has no name");
-	if (strcmp(kind, "page") == 0)
-		return begin_page(in, name);
-	if (strcmp(kind, "class") == 0)
-		return begin_class(in, name);
-	return weir_error_set(-EINVAL, "there is no such section; " SECTIONS_WANTED);
-}
+#define ARRAY(of, array, count, limit)                                               \
+	.title = "NAME", .bytes = sizeof(of), .offset = offsetof(load_model, array), \
+	.count_offset = offsetof(load_model, count), .most = limit
 
-/* ---- lines ---- */
+static const weir_section_kind kinds[] = {
+	[LOAD_SECTION_MODEL] = {.name = "model",
+				.help = "The model as a whole. It comes first, if it is there.",
+				.keys = model_keys,
+				.begin = begin_model},
+	[LOAD_SECTION_PAGE] = {.name = "page",
+			       .help = "A page, and which pages follow. There are at most 60.",
+			       .keys = page_keys,
+			       .taken = taken,
+			       ARRAY(load_page, page, pages, LOAD_PAGES_MAX)},
+	[LOAD_SECTION_CLASS] = {.name = "class",
+				.help = "A class of pages. With classes in the model, users have none, and "
+					"there is no --mix.",
+				.keys = class_keys,
+				ARRAY(load_model_class, class, class_count, LOAD_CLASSES_MAX)},
+	{0}};
 
-static int read_line(model_reader *in, const char *from, size_t length)
-{
-	char line[LINE_MAX];
-	if (weir_line_copy(from, length, line, sizeof line) < 0)
-		return -EINVAL;
-	weir_line_cut_comment(line);
-	char *text = weir_sim_key_trim(line);
-	if (*text == '\0')
-		return 0;
-	return *text == '[' ? begin_section(in, text) : read_setting(in, text);
-}
+const weir_sections load_model_sections = {.kinds = kinds};
 
-static int read_lines(model_reader *in, const char *text, size_t size)
-{
-	int failed = 0;
-	for (size_t at = 0; at < size && !failed;) {
-		const char *end = memchr(text + at, '\n', size - at);
-		size_t length = end != NULL ? (size_t)(end - text) - at : size - at;
-		in->line++;
-		failed = read_line(in, text + at, length);
-		at += length + 1;
-	}
-	return failed ? failed : end_section(in);
-}
+/* ---- the whole ---- */
 
 int load_model_parse(const char *name, const char *text, size_t length, bool cookies, load_model **ret)
 {
 	load_model *model = weir_mem_zalloc(sizeof *model);
-	if (model != NULL)
-		model->page = weir_mem_array(LOAD_PAGES_MAX, sizeof *model->page);
-	if (model == NULL || model->page == NULL) {
-		load_model_free(&model);
+	if (model == NULL)
 		return weir_error_set(-ENOMEM, "out of memory");
-	}
-	model->users = 1000;
-	model_reader in = {.model = model, .name = name, .cookies = cookies};
-	int failed = length > TEXT_MAX ? weir_error_set(-EINVAL, "a model of at most 1 MB is accepted")
-				       : read_lines(&in, text, length);
-	if (failed == -EINVAL)
-		load_model_wrong(name, in.line > 0 ? in.line : 1, weir_error());
-	if (!failed)
-		failed = load_model_check(model, name);
+	weir_key_memory memory = weir_key_arena_memory(&model->memory);
+	int failed = weir_sections_read(&load_model_sections, model, &memory, name, text, length);
+	if (!failed && !model->memory.failed)
+		failed = load_model_check(model, name, cookies);
+	if (model->memory.failed)
+		failed = weir_error_set(-ENOMEM, "out of memory");
 	if (failed)
 		load_model_free(&model);
 	else
@@ -374,24 +163,15 @@ int load_model_parse(const char *name, const char *text, size_t length, bool coo
 	return failed;
 }
 
-static void free_page(load_page *page)
-{
-	for (unsigned i = 0; i <= LOAD_PARTS_MAX; i++)
-		weir_mem_free(page->part[i].text);
-	weir_mem_free(page->target);
-	weir_mem_free(page->body);
-	load_draw_fini(&page->draw);
-}
-
 void load_model_free(load_model **at)
 {
 	load_model *model = *at;
 	if (model == NULL)
 		return;
-	for (unsigned i = 0; model->page != NULL && i < LOAD_PAGES_MAX; i++)
-		free_page(&model->page[i]);
+	for (unsigned i = 0; i < model->pages; i++)
+		load_draw_fini(&model->page[i].draw);
 	load_mix_fini(&model->classes);
-	weir_mem_free(model->page);
+	weir_key_arena_free(&model->memory);
 	weir_mem_free(model);
 	*at = NULL;
 }

@@ -11,43 +11,34 @@
 
 #include "load/draw.h"
 #include "load/mix.h"
-#include "sim/dist.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "sim/scenario.h"
 
 #define LOAD_PAGES_MAX 60
-#define LOAD_PAGE_NAME 32
-#define LOAD_PAGE_NEXT 24 /* maximum number of successors of a page */
 #define LOAD_PAGE_BACK 0xfffe
 #define LOAD_PAGE_END  0xffff
 #define LOAD_PARTS_MAX 4 /* {user} and {1..9} in a target */
 
 /* A piece of a target that is generated for each request: text, then a number; the last has only text. */
 typedef struct load_part {
-	char *text;
+	const char *text;
 	size_t length;
 	bool user;          /* the user's number; otherwise a random number from low to high */
 	uint32_t low, high; /* high 0: no number follows the text */
 } load_part;
 
 typedef struct load_page {
-	char name[LOAD_PAGE_NAME];
-	unsigned line, next_line, class_line;
+	weir_section head;
 	char method[33];
-	char *target;                       /* as written */
+	const char *target; /* as written; once checked, with the lowest numbers */
+	const char *body;
+	char class_name[WEIR_SECTION_NAME];
+	weir_dist think;
+	weir_shares next; /* once checked, an index is a page, BACK or END */
+	/* found by check */
 	load_part part[LOAD_PARTS_MAX + 1]; /* parts 0: the target is constant */
 	unsigned parts;
-	char *body;
-	char class_name[LOAD_CLASS_NAME];
 	int klass; /* -1: that of the user */
-	weir_dist think;
 	bool has_think;
-	uint16_t to[LOAD_PAGE_NEXT]; /* a page, BACK, or END */
-	char to_name[LOAD_PAGE_NEXT][LOAD_PAGE_NAME];
-	double share[LOAD_PAGE_NEXT];
-	unsigned nexts;
 	load_draw draw;
 } load_page;
 
@@ -55,27 +46,41 @@ typedef struct load_page {
 typedef struct load_upset {
 	bool is_set;
 	weir_dist wait;
-	uint16_t to;
-	char to_name[LOAD_PAGE_NAME];
-	unsigned line;
+	char to_name[WEIR_SECTION_NAME];
+	uint16_t to; /* found by check */
 } load_upset;
 
+typedef struct load_model_class {
+	weir_section head;
+	const char *fields; /* NULL: none */
+} load_model_class;
+
 typedef struct load_model {
-	load_page *page;
-	unsigned pages;
-	char start_name[LOAD_PAGE_NAME];
-	unsigned start_line;
-	uint16_t start;
+	weir_section head;
+	char start_name[WEIR_SECTION_NAME];
 	uint32_t users; /* {user} is 0 to users - 1 */
 	weir_dist think;
-	bool has_think;
 	/* Rejected: 503 and 429; failed: no answer, or any other status of 400 and above. */
 	load_upset rejected, failed;
+	bool begun; /* there was a [model] */
+	load_page page[LOAD_PAGES_MAX];
+	load_model_class class[LOAD_CLASSES_MAX];
+	unsigned pages, class_count;
+	/* found by check */
+	uint16_t start;
+	bool has_think;
 	load_mix classes; /* count 0: it has none */
+	weir_key_arena memory;
 } load_model;
+
+/* The sections of a model and their keys, and the places of the kinds. */
+enum { LOAD_SECTION_MODEL, LOAD_SECTION_PAGE, LOAD_SECTION_CLASS };
+extern const weir_sections load_model_sections;
 
 /* cookies: as for load_check_field. -EINVAL with NAME:LINE and what would be accepted, or -ENOMEM. */
 int load_model_parse(const char *name, const char *text, size_t length, bool cookies, load_model **ret);
 void load_model_free(load_model **model);
+/* Checks that all names exist, and that every page is complete and can be reached; makes the draws. */
+int load_model_check(load_model *model, const char *name, bool cookies);
 
 #endif

@@ -7,7 +7,8 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "load/links.h"
-#include "load/model_priv.h"
+#include "load/model.h"
+#include "load/syntax.h"
 
 #define PARTS_WANTED "accepted in braces are {user} and a range of numbers, {1..100}"
 
@@ -36,22 +37,27 @@ static int read_part(const char *text, size_t length, load_part *part)
 	return 0;
 }
 
-static int add_part(load_page *page, const char *text, size_t length)
+/* A copy that lives as long as the model; NULL: out of memory, which load_model_parse notes. */
+static char *keep(load_model *model, const char *text, size_t length)
+{
+	char *copy = weir_key_arena_alloc(&model->memory, length + 1);
+	if (copy != NULL)
+		memcpy(copy, text, length);
+	return copy;
+}
+
+static void add_part(load_model *model, load_page *page, const char *text, size_t length)
 {
 	load_part *part = &page->part[page->parts++];
-	part->text = weir_mem_zalloc(length + 1);
-	if (part->text == NULL)
-		return weir_error_set(-ENOMEM, "out of memory");
-	memcpy(part->text, text, length);
-	part->length = length;
-	return 0;
+	part->text = keep(model, text, length);
+	part->length = part->text != NULL ? length : 0;
 }
 
 /*
  * The target with the lowest numbers: the shortest that is sent, and the one used if there is no memory
  * for another.
  */
-static int make_lowest(load_page *page)
+static int make_lowest(load_model *model, load_page *page)
 {
 	char made[LOAD_LINK_MAX + 1];
 	size_t most = 0, at = 0;
@@ -61,107 +67,137 @@ static int make_lowest(load_page *page)
 		return weir_error_set(-EINVAL,
 				      "a target with braces has at most %d characters, numbers written out",
 				      LOAD_LINK_MAX);
-	for (unsigned i = 0; i < page->parts; i++) {
+	for (unsigned i = 0; i < page->parts && !model->memory.failed; i++) {
 		const load_part *part = &page->part[i];
 		const char *format = part->user || part->high > 0 ? "%s%u" : "%s";
 		at += (size_t)snprintf(made + at, sizeof made - at, format, part->text,
 				       part->user ? 0 : part->low);
 	}
-	char *lowest = weir_mem_strdup(made);
-	if (lowest == NULL)
-		return weir_error_set(-ENOMEM, "out of memory");
-	weir_mem_free(page->target);
-	page->target = lowest;
+	page->target = keep(model, made, at);
 	return 0;
 }
 
-int load_model_parts(load_page *page)
+/* Splits a target that contains {user} or {1..9}. */
+static int read_parts(load_model *model, load_page *page)
 {
 	const char *at = page->target, *open;
-	int failed = 0;
-	while (!failed && (open = strpbrk(at, "{}")) != NULL) {
+	while ((open = strpbrk(at, "{}")) != NULL) {
 		const char *close = *open == '{' ? strchr(open, '}') : NULL;
 		if (close == NULL)
 			return weir_error_set(-EINVAL, "braces come in pairs; " PARTS_WANTED);
 		if (page->parts == LOAD_PARTS_MAX)
 			return weir_error_set(-EINVAL, "at most %d pairs of braces are accepted",
 					      LOAD_PARTS_MAX);
-		failed = add_part(page, at, (size_t)(open - at));
-		if (!failed)
-			failed =
-				read_part(open + 1, (size_t)(close - open - 1), &page->part[page->parts - 1]);
+		add_part(model, page, at, (size_t)(open - at));
+		int failed = read_part(open + 1, (size_t)(close - open - 1), &page->part[page->parts - 1]);
+		if (failed)
+			return failed;
 		at = close + 1;
 	}
-	if (failed || page->parts == 0)
-		return failed;
-	failed = add_part(page, at, strlen(at));
-	return failed ? failed : make_lowest(page);
+	if (page->parts == 0)
+		return 0;
+	add_part(model, page, at, strlen(at));
+	return make_lowest(model, page);
 }
 
 /* ---- the whole model ---- */
 
-static int no_page(const char *file, unsigned line, const char *name)
+static int find_page(const load_model *model, const char *file, unsigned line, const char *name, int *ret)
 {
-	char why[120];
-	snprintf(why, sizeof why,
-		 "there is no page '%s'; accepted are the model's pages and 'end', and in next 'back'", name);
-	return load_model_wrong(file, line, why);
-}
-
-static int find_page(const load_model *model, const char *file, unsigned line, const char *name,
-		     uint16_t *ret)
-{
-	for (unsigned i = 0; i < model->pages; i++)
-		if (strcmp(model->page[i].name, name) == 0) {
-			*ret = (uint16_t)i;
-			return 0;
-		}
-	if (strcmp(name, "end") != 0)
-		return no_page(file, line, name);
-	*ret = LOAD_PAGE_END;
-	return 0;
+	*ret = weir_sections_find(&load_model_sections.kinds[LOAD_SECTION_PAGE], model, name);
+	if (*ret < 0 && strcmp(name, "end") == 0)
+		*ret = LOAD_PAGE_END;
+	if (*ret >= 0)
+		return 0;
+	return weir_section_wrong(
+		file, line,
+		"there is no page '%s'; accepted are the model's pages and 'end', and in next 'back'", name);
 }
 
 static int find_class(const load_model *model, const char *file, load_page *page)
 {
-	char why[120];
-	page->klass = model->classes.count > 0 ? 0 : -1;
+	page->klass = model->class_count > 0 ? 0 : -1;
 	if (page->class_name[0] == '\0')
 		return 0;
-	for (unsigned i = 0; i < model->classes.count; i++)
-		if (strcmp(model->classes.class[i].name, page->class_name) == 0) {
-			page->klass = (int)i;
-			return 0;
-		}
-	snprintf(why, sizeof why, "there is no class '%s'; write a section [class %s]", page->class_name,
-		 page->class_name);
-	return load_model_wrong(file, page->class_line, why);
+	page->klass =
+		weir_sections_find(&load_model_sections.kinds[LOAD_SECTION_CLASS], model, page->class_name);
+	if (page->klass >= 0)
+		return 0;
+	return weir_section_wrong(file, weir_section_line(page, "class"),
+				  "there is no class '%s'; write a section [class %s]", page->class_name,
+				  page->class_name);
 }
 
-static int check_page(const load_model *model, const char *file, load_page *page)
+static int check_target(load_model *model, const char *file, load_page *page)
 {
-	int failed = 0;
 	if (page->target == NULL)
-		return load_model_wrong(file, page->line, "this page has no target; write 'target = /...'");
-	if (page->nexts == 0)
-		return load_model_wrong(file, page->line,
-					"what comes next is missing; write 'next = PAGE .7, PAGE .3', "
-					"'next = back' or 'next = end'");
-	for (unsigned i = 0; i < page->nexts && !failed; i++) {
-		page->to[i] = LOAD_PAGE_BACK;
-		if (strcmp(page->to_name[i], "back") != 0)
-			failed = find_page(model, file, page->next_line, page->to_name[i], &page->to[i]);
-	}
+		return weir_section_wrong(file, page->head.line,
+					  "this page has no target; write 'target = /...'");
+	int failed = load_check_target(page->target);
 	if (!failed)
-		failed = find_class(model, file, page);
-	if (!failed && page->nexts > 1)
-		failed = load_draw_init(&page->draw, page->share, page->nexts);
+		failed = read_parts(model, page);
+	return failed ? weir_section_wrong(file, weir_section_line(page, "target"), "target: %s",
+					   weir_error())
+		      : 0;
+}
+
+static int check_next(const load_model *model, const char *file, load_page *page)
+{
+	weir_shares *next = &page->next;
+	double sum = 0, share[WEIR_SCENARIO_TYPES];
+	unsigned line = weir_section_line(page, "next");
+	int failed = 0;
+	if (next->count == 0)
+		return weir_section_wrong(file, line,
+					  "what comes next is missing; write 'next = PAGE .7, PAGE .3', "
+					  "'next = back' or 'next = end'");
+	for (unsigned i = 0; i < next->count && !failed; i++) {
+		sum += share[i] = next->at[i].share;
+		for (unsigned j = 0; j < i; j++)
+			if (strcmp(next->at[i].name, next->at[j].name) == 0)
+				return weir_section_wrong(file, line, "next: '%s' is there twice",
+							  next->at[i].name);
+		next->at[i].index = LOAD_PAGE_BACK;
+		if (strcmp(next->at[i].name, "back") != 0)
+			failed = find_page(model, file, line, next->at[i].name, &next->at[i].index);
+	}
+	if (!failed && !(sum > 1 - 1e-6 && sum < 1 + 1e-6))
+		return weir_section_wrong(file, line, "next: the chances must add up to 1, and these are %g",
+					  sum);
+	return failed || next->count == 1 ? failed : load_draw_init(&page->draw, share, next->count);
+}
+
+static int check_page(load_model *model, const char *file, load_page *page)
+{
+	page->has_think = weir_section_given(page, "think");
+	int failed = check_target(model, file, page);
+	if (!failed && !model->memory.failed)
+		failed = check_next(model, file, page);
+	return failed ? failed : find_class(model, file, page);
+}
+
+static int find_upset(const load_model *model, const char *file, load_upset *upset, const char *key)
+{
+	int to = 0;
+	if (!upset->is_set)
+		return 0;
+	int failed = find_page(model, file, weir_section_line(model, key), upset->to_name, &to);
+	upset->to = (uint16_t)to;
 	return failed;
 }
 
-static int find_upset(const load_model *model, const char *file, load_upset *upset)
+static int add_classes(load_model *model, const char *file, bool cookies)
 {
-	return upset->is_set ? find_page(model, file, upset->line, upset->to_name, &upset->to) : 0;
+	for (unsigned i = 0; i < model->class_count; i++) {
+		const load_model_class *class = &model->class[i];
+		int failed = load_mix_add(&model->classes, class->head.name, 1, class->fields, cookies);
+		if (failed)
+			return failed == -EINVAL
+				       ? weir_section_wrong(file, weir_section_line(class, "fields"),
+							    "fields: %s", weir_error())
+				       : failed;
+	}
+	return 0;
 }
 
 static void reach(const load_model *model, uint16_t from, bool *reached)
@@ -174,8 +210,8 @@ static void reach(const load_model *model, uint16_t from, bool *reached)
 	}
 	while (count > 0) {
 		const load_page *page = &model->page[stack[--count]];
-		for (unsigned i = 0; i < page->nexts; i++) {
-			uint16_t to = page->to[i];
+		for (unsigned i = 0; i < page->next.count; i++) {
+			uint16_t to = (uint16_t)page->next.at[i].index;
 			if (to >= LOAD_PAGES_MAX || reached[to])
 				continue;
 			reached[to] = true;
@@ -194,24 +230,28 @@ static int check_reached(const load_model *model, const char *file)
 		reach(model, model->failed.to, reached);
 	for (unsigned i = 0; i < model->pages; i++)
 		if (!reached[i])
-			return load_model_wrong(file, model->page[i].line, "no way leads to this page");
+			return weir_section_wrong(file, model->page[i].head.line,
+						  "no way leads to this page");
 	return 0;
 }
 
-int load_model_check(load_model *model, const char *file)
+int load_model_check(load_model *model, const char *file, bool cookies)
 {
-	int failed = 0;
-	if (model->pages == 0)
-		return load_model_wrong(file, 1, "there is no page in it; write a section [page NAME]");
-	if (model->start_name[0] != '\0')
-		failed = find_page(model, file, model->start_line, model->start_name, &model->start);
-	if (!failed && model->start == LOAD_PAGE_END)
-		failed = load_model_wrong(file, model->start_line, "a session cannot begin with its end");
+	int start = 0, failed = add_classes(model, file, cookies);
+	unsigned line = weir_section_line(model, "start");
+	if (!failed && model->pages == 0)
+		failed = weir_section_wrong(file, 1, "there is no page in it; write a section [page NAME]");
+	if (!failed && model->start_name[0] != '\0')
+		failed = find_page(model, file, line, model->start_name, &start);
+	if (!failed && start == LOAD_PAGE_END)
+		failed = weir_section_wrong(file, line, "a session cannot begin with its end");
+	model->start = (uint16_t)start;
+	model->has_think = weir_section_given(model, "think");
 	for (unsigned i = 0; i < model->pages && !failed; i++)
 		failed = check_page(model, file, &model->page[i]);
 	if (!failed)
-		failed = find_upset(model, file, &model->rejected);
+		failed = find_upset(model, file, &model->rejected, "rejected");
 	if (!failed)
-		failed = find_upset(model, file, &model->failed);
+		failed = find_upset(model, file, &model->failed, "failed");
 	return failed ? failed : check_reached(model, file);
 }

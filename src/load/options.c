@@ -1,453 +1,338 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "load/options.h"
 
-#include <getopt.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "keys/usage.h"
-#include "load/values.h"
+#include "base/error.h"
+#include "base/text.h"
 
-enum {
-	RATE = 256,
-	POISSON,
-	USERS,
-	THINK,
-	THINK_EXPONENTIAL,
-	SESSIONS,
-	REQUESTS,
-	GEOMETRIC,
-	PHASE,
-	REPEAT,
-	TRACE,
-	FASTER,
-	TRANSIENT,
-	FIND_CAPACITY,
-	CAPACITY,
-	LOAD,
-	METHOD,
-	HEADER,
-	BODY,
-	MIX,
-	URLS,
-	SIZES,
-	SPECWEB,
-	MAKE,
-	MODEL,
-	COOKIES,
-	LINKS,
-	DURATION,
-	WARMUP,
-	DRAIN,
-	THREADS,
-	CONNECTIONS,
-	STREAMS,
-	PER_CONNECTION,
-	NO_KEEPALIVE,
-	TIMEOUT,
-	PATIENCE,
-	RETRY,
-	BACKOFF,
-	OBEY,
-	SOURCE,
-	HTTP2,
-	INSECURE,
-	CA,
-	ALLOW_REDIRECTS,
-	SEED,
-	TARGET,
-	JSON,
-	CSV,
-	PLOT,
-	QUIET,
+#define BODY_BYTES_MAX (16u << 20)
+#define COUNT_MAX      4294967295.0
+#define US             1e3
+#define YEAR           (365 * 86400e9)
+
+/* ---- values that only this program knows ---- */
+
+/* "0.5x,1x,2x". */
+static int read_multiples(const weir_key *key, const char *text, void *ret_field)
+{
+	char copy[256], *rest;
+	load_multiples loads = {.count = 0};
+	if (strlen(text) >= sizeof(copy))
+		return weir_error_set(-EINVAL, "too many loads");
+	memcpy(copy, text, strlen(text) + 1);
+	for (char *part = strtok_r(copy, ",", &rest); part != NULL; part = strtok_r(NULL, ",", &rest)) {
+		size_t length = strlen(part);
+		double load;
+		if (length > 0 && part[length - 1] == 'x')
+			part[length - 1] = '\0';
+		if (loads.count == LOAD_LOADS || weir_text_number(part, &load) != 0 || load <= 0 ||
+		    load > 1e6) {
+			loads.count = 0;
+			break;
+		}
+		loads.at[loads.count++] = load;
+	}
+	if (loads.count == 0)
+		return weir_error_set(-EINVAL,
+				      "'%s': write multiples of the capacity as 0.5x,1x,2x, at most %d", text,
+				      LOAD_LOADS);
+	memcpy(ret_field, &loads, sizeof(loads));
+	return 0;
+}
+
+static const weir_key_form multiples_form = {"multiples", sizeof(load_multiples), read_multiples};
+
+static int read_body_file(const char *path, load_body *body)
+{
+	FILE *file = fopen(path, "rb");
+	if (file == NULL)
+		return weir_error_set(-errno, "%s: %s", path, strerror(errno));
+	free(body->file);
+	body->file = malloc(BODY_BYTES_MAX + 1);
+	body->length = body->file != NULL ? fread(body->file, 1, BODY_BYTES_MAX + 1, file) : 0;
+	bool failed = body->file == NULL || ferror(file);
+	fclose(file);
+	if (failed || body->length > BODY_BYTES_MAX)
+		return weir_error_set(-EINVAL, "%s: %s", path,
+				      failed ? "it cannot be read" : "it has more than 16 MB");
+	body->at = body->file;
+	return 0;
+}
+
+/* The text itself, or the contents of a file: "@FILE". */
+static int read_body(const weir_key *key, const char *text, void *ret_field)
+{
+	load_body *body = ret_field;
+	if (text[0] == '@')
+		return read_body_file(text + 1, body);
+	body->at = text;
+	body->length = strlen(text);
+	return 0;
+}
+
+static const weir_key_form body_form = {"text, or @file", sizeof(load_body), read_body};
+
+static int read_sources(const weir_key *key, const char *text, void *ret_field)
+{
+	load_sources *sources = ret_field;
+	int count = load_sources_parse(text, sources->at, LOAD_SOURCES_MAX);
+	sources->count = count > 0 ? (unsigned)count : 0;
+	return count < 0 ? count : 0;
+}
+
+static const weir_key_form sources_form = {"addresses", sizeof(load_sources), read_sources};
+
+/* ---- the options ---- */
+
+#define ROW(key, is, member, written, otherwise, ...) \
+	WEIR_KEY(key, is, load_options, member, otherwise, __VA_ARGS__, .value = written)
+#define FLAG(key, member, tells) WEIR_KEY(key, SWITCH, load_options, member, NULL, tells)
+#define BETWEEN(a, b)            .min = a, .max = b
+
+static const weir_key arrival_keys[] = {
+	ROW("rate", NUMBER, rate, "R", NULL, "Open: R requests per second, evenly spaced",
+	    BETWEEN(1e-6, LOAD_RATE_MAX)),
+	FLAG("poisson", poisson, "Open: requests arrive at random instead, R per second on average"),
+	ROW("users", COUNT, users, "N", NULL,
+	    "Closed: N users, each with a connection, who wait for their answers",
+	    BETWEEN(1, LOAD_SESSIONS_MAX)),
+	ROW("think", TIME, habits.think_ns, "T", NULL,
+	    "The time between an answer and that user's next request", BETWEEN(0, YEAR)),
+	FLAG("think-exponential", habits.think_exponential, "Think times are exponential, with mean T"),
+	ROW("sessions", NUMBER, sessions, "R", NULL,
+	    "Partly open: R users per second arrive, and each makes several requests",
+	    BETWEEN(1e-6, LOAD_RATE_MAX)),
+	ROW("requests", COUNT, requests, "K", NULL,
+	    "The requests of a session (10 with --sessions). Closed: another user takes over after K "
+	    "requests",
+	    BETWEEN(1, COUNT_MAX)),
+	FLAG("geometric", habits.geometric,
+	     "K is the mean: a session ends after each request with probability 1/K"),
+	ROW("phase", TEXTS, phase, "T@R", NULL,
+	    "Open: R requests per second for the time T; 1.4x is a multiple of the capacity. It may be "
+	    "repeated",
+	    BETWEEN(1, LOAD_PHASES_MAX)),
+	FLAG("repeat", repeat, "The phases begin again until --duration is over"),
+	ROW("trace", PATH, trace, "FILE", NULL, "Arrivals, and sizes or paths, from a CSV file"),
+	ROW("faster", NUMBER, faster, "X", NULL,
+	    "Divides the times of the trace by X; --rate R makes it R per second",
+	    BETWEEN(1e-6, LOAD_RATE_MAX)),
+	ROW("transient", TEXT, transient, "W1..W10", NULL,
+	    "Low load and overload in turn, in multiples of the capacity"),
+	FLAG("find-capacity", find_capacity, "Measures first how many answers per second are possible"),
+	ROW("capacity", NUMBER, capacity, "R", NULL, "The capacity, if it is known",
+	    BETWEEN(1e-6, LOAD_RATE_MAX)),
+	ROW("load", FORM, load, "0.5x,1x,2x", NULL, "One run at each of these multiples of the capacity",
+	    .form = &multiples_form),
+	{0}};
+
+static const weir_key request_keys[] = {
+	ROW("method", TEXT, habits.method, "M", NULL,
+	    "The method. Without it: POST with a body, otherwise GET"),
+	ROW("header", TEXTS, header, "'NAME: V'", NULL, "Adds a header field. It may be repeated",
+	    BETWEEN(1, LOAD_HEADERS)),
+	ROW("body", FORM, body, "TEXT|@FILE", NULL, "The body of each request", .form = &body_form),
+	ROW("mix", TEXT, habits.mix, "MIX", NULL, "Classes of users: 'gold=.2:X-Class: gold;rest=.8'"),
+	ROW("urls", PATH, urls, "FILE", NULL,
+	    "Paths, one per line, with a weight before a path if it is not 1"),
+	ROW("sizes", TEXT, sizes, "SIZES", NULL,
+	    "Sizes for the {size} in the URL: 'lognormal 10KB sigma=1.5', '1KB .9, 1MB .1'"),
+	ROW("specweb", COUNT, specweb, "N", NULL, "The static files of SPECweb99, in N folders under the URL",
+	    BETWEEN(1, LOAD_SPECWEB_DIRECTORIES)),
+	ROW("make", FOLDER, make, "DIR", NULL,
+	    "Makes the files of --specweb or --sizes in a folder instead of a run. There is no URL then"),
+	ROW("model", PATH, model, "FILE", NULL,
+	    "Users who go from page to page; with --users or --sessions, or with --requests for each "
+	    "arrival"),
+	FLAG("cookies", habits.cookies, "Users keep cookies and send them back"),
+	ROW("links", COUNT, habits.links, "N", NULL,
+	    "Users follow links found in pages, N in a row; arrivals as with --model", BETWEEN(0, 1000)),
+	{0}};
+
+static const weir_key run_keys[] = {
+	ROW("duration", TIME, plan.duration_ns, "T", NULL,
+	    "The time that is measured. Without it: 10s, or as long as the phases or the trace",
+	    BETWEEN(US, YEAR)),
+	ROW("warmup", TIME, plan.warmup_ns, "T", "0s", "The time before it, which is not counted",
+	    BETWEEN(0, YEAR)),
+	ROW("drain", TIME, plan.drain_ns, "T", "1s",
+	    "For this long after the end, requests that were due before it are sent and answers awaited",
+	    BETWEEN(0, YEAR)),
+	ROW("threads", COUNT, plan.threads, "N", NULL, "The number of threads. Without it: one per core",
+	    BETWEEN(1, LOAD_THREADS_MAX)),
+	ROW("connections", COUNT, plan.connections, "N", NULL,
+	    "The most connections at once; a request that finds none waits. Without it: 10000; closed: as "
+	    "many as the "
+	    "users need",
+	    BETWEEN(1, LOAD_CONNECTIONS_MAX)),
+	ROW("streams", COUNT, plan.streams, "N", "1",
+	    "HTTP/2: the requests in flight on a connection, as far as the server allows it",
+	    BETWEEN(1, LOAD_STREAMS_MAX)),
+	ROW("per-connection", COUNT, plan.per_connection, "K", NULL, "Closes a connection after K requests",
+	    BETWEEN(1, COUNT_MAX)),
+	FLAG("no-keepalive", no_keepalive, "Closes a connection after each request"),
+	ROW("timeout", TIME, plan.timeout_ns, "T", "30s", "Gives up on an answer after T", BETWEEN(US, YEAR)),
+	ROW("patience", TIME, plan.patience_ns, "T", NULL,
+	    "Users leave after T: the connection (HTTP/2: the stream) is cut, and the request counts as "
+	    "aborted",
+	    BETWEEN(US, YEAR)),
+	ROW("retry", COUNT, plan.retries, "K", NULL,
+	    "Retries a request that failed, was shed or was left up to K times", BETWEEN(0, 1000)),
+	ROW("backoff", TIME, plan.backoff_ns, "T", "0s",
+	    "The wait before the first retry; it doubles each time, with jitter. 0s retries at once",
+	    BETWEEN(0, YEAR)),
+	FLAG("obey-retry-after", plan.obey_retry_after,
+	     "A user who was shed waits as long as the answer said"),
+	ROW("source", FORM, source, "A[-B][,...]", NULL, "Addresses of this machine to connect from, in turn",
+	    .form = &sources_form),
+	FLAG("http2", plan.http2, "Speaks HTTP/2, negotiated by TLS or by prior knowledge"),
+	FLAG("insecure", plan.secure_unverified, "https: does not verify the certificate"),
+	ROW("ca", PATH, plan.authorities, "FILE", NULL,
+	    "https: verifies the certificate against these authorities"),
+	FLAG("allow-redirects", plan.allow_redirects,
+	     "A redirect counts as an answer. Otherwise the first one ends the run"),
+	ROW("seed", COUNT, plan.seed, "N", "1", "The seed of everything random", BETWEEN(0, COUNT_MAX)),
+	{0}};
+
+static const weir_key output_keys[] = {
+	ROW("target", TIME, plan.target_ns, "T", NULL, "Answers within T are good", BETWEEN(US, YEAR)),
+	ROW("json", PATH, json, "[FILE.json]", NULL,
+	    "Writes the results as JSON, on standard output or to a file"),
+	ROW("csv", PATH, csv, "FILE", NULL,
+	    "Writes one row per second; with --load, of all runs, with a column 'load'"),
+	ROW("plot", PATH, plot, "FILE", NULL, "Writes an SVG; with --load, of all runs, one after the other"),
+	FLAG("quiet", quiet, "Prints nothing while it runs"),
+	FLAG("keys", keys, "Explains the sections and keys of models, and does nothing else"),
+	FLAG("markdown", markdown, "Prints all options and keys as the documentation has them"),
+	{0}};
+
+static const weir_option_group groups[] = {{"Arrivals", arrival_keys},
+					   {"Requests", request_keys},
+					   {"The run", run_keys},
+					   {"Output", output_keys},
+					   {NULL, NULL}};
+
+const weir_options load_options_table = {
+	.program = "weir load",
+	.about = "usage: weir load [OPTION...] URL\n\n"
+		 "Sends requests to a service of yours and measures what becomes of them. Times count from "
+		 "when a\n"
+		 "request was meant to be sent; a request that could not be sent in time counts as late. "
+		 "Without\n"
+		 "--rate, --sessions, --phase, --trace, --transient or --load it is a closed loop of 64 "
+		 "users.\n",
+	.groups = groups,
+	.more = "Ctrl-C ends a run, or the search for the capacity, early. What was measured is written, and "
+		"the exit\n"
+		"status is 130.\n",
 };
 
-static const struct option long_options[] = {
-	{"rate", required_argument, NULL, RATE},
-	{"poisson", no_argument, NULL, POISSON},
-	{"users", required_argument, NULL, USERS},
-	{"think", required_argument, NULL, THINK},
-	{"think-exponential", no_argument, NULL, THINK_EXPONENTIAL},
-	{"sessions", required_argument, NULL, SESSIONS},
-	{"requests", required_argument, NULL, REQUESTS},
-	{"geometric", no_argument, NULL, GEOMETRIC},
-	{"phase", required_argument, NULL, PHASE},
-	{"repeat", no_argument, NULL, REPEAT},
-	{"trace", required_argument, NULL, TRACE},
-	{"faster", required_argument, NULL, FASTER},
-	{"transient", required_argument, NULL, TRANSIENT},
-	{"find-capacity", no_argument, NULL, FIND_CAPACITY},
-	{"capacity", required_argument, NULL, CAPACITY},
-	{"load", required_argument, NULL, LOAD},
-	{"method", required_argument, NULL, METHOD},
-	{"header", required_argument, NULL, HEADER},
-	{"body", required_argument, NULL, BODY},
-	{"mix", required_argument, NULL, MIX},
-	{"urls", required_argument, NULL, URLS},
-	{"sizes", required_argument, NULL, SIZES},
-	{"specweb", required_argument, NULL, SPECWEB},
-	{"make", required_argument, NULL, MAKE},
-	{"model", required_argument, NULL, MODEL},
-	{"cookies", no_argument, NULL, COOKIES},
-	{"links", required_argument, NULL, LINKS},
-	{"duration", required_argument, NULL, DURATION},
-	{"warmup", required_argument, NULL, WARMUP},
-	{"drain", required_argument, NULL, DRAIN},
-	{"threads", required_argument, NULL, THREADS},
-	{"connections", required_argument, NULL, CONNECTIONS},
-	{"streams", required_argument, NULL, STREAMS},
-	{"per-connection", required_argument, NULL, PER_CONNECTION},
-	{"no-keepalive", no_argument, NULL, NO_KEEPALIVE},
-	{"timeout", required_argument, NULL, TIMEOUT},
-	{"patience", required_argument, NULL, PATIENCE},
-	{"retry", required_argument, NULL, RETRY},
-	{"backoff", required_argument, NULL, BACKOFF},
-	{"obey-retry-after", no_argument, NULL, OBEY},
-	{"source", required_argument, NULL, SOURCE},
-	{"http2", no_argument, NULL, HTTP2},
-	{"insecure", no_argument, NULL, INSECURE},
-	{"ca", required_argument, NULL, CA},
-	{"allow-redirects", no_argument, NULL, ALLOW_REDIRECTS},
-	{"seed", required_argument, NULL, SEED},
-	{"target", required_argument, NULL, TARGET},
-	{"json", optional_argument, NULL, JSON},
-	{"csv", required_argument, NULL, CSV},
-	{"plot", required_argument, NULL, PLOT},
-	{"quiet", no_argument, NULL, QUIET},
-	{NULL, 0, NULL, 0},
-};
+/* ---- what they are together ---- */
 
-/* ---- the options, by topic ---- */
-
-static const char *name_of(int option)
-{
-	for (const struct option *o = long_options; o->name != NULL; o++)
-		if (o->val == option)
-			return o->name;
-	return "";
-}
-
-static int read_arrival(int option, const char *value, load_options *options)
-{
-	uint32_t count = 0;
-	switch (option) {
-	case RATE:
-		return load_read_rate(name_of(option), value, &options->rate);
-	case SESSIONS:
-		return load_read_rate(name_of(option), value, &options->sessions);
-	case CAPACITY:
-		return load_read_rate(name_of(option), value, &options->capacity);
-	case FASTER:
-		return load_read_rate(name_of(option), value, &options->faster);
-	case USERS:
-		return load_read_count(name_of(option), value, 1, LOAD_SESSIONS_MAX, &options->users);
-	case REQUESTS:
-		if (load_read_count(name_of(option), value, 1, UINT32_MAX, &count) != WEIR_EXIT_OK)
-			return WEIR_EXIT_USAGE;
-		options->habits.requests = count;
-		return WEIR_EXIT_OK;
-	case PHASE:
-		if (options->phases == LOAD_PHASES_MAX)
-			return load_wrong("too many --phase", "");
-		options->phase[options->phases++] = value;
-		return WEIR_EXIT_OK;
-	case TRACE:
-		options->trace = value;
-		return WEIR_EXIT_OK;
-	case TRANSIENT:
-		options->transient = value;
-		return load_transient_find(value) != NULL
-			       ? WEIR_EXIT_OK
-			       : load_wrong("--transient is one of W1 to W10, not ", value);
-	default:
-		return load_read_loads(value, options);
-	}
-}
-
-static int read_work(int option, const char *value, load_options *options)
-{
-	switch (option) {
-	case METHOD:
-		options->habits.method = value;
-		return WEIR_EXIT_OK;
-	case HEADER:
-		if (options->habits.field_count == LOAD_HEADERS)
-			return load_wrong("too many --header", "");
-		options->header[options->habits.field_count++] = value;
-		return WEIR_EXIT_OK;
-	case BODY:
-		return load_read_body(value, options);
-	case MIX:
-		options->habits.mix = value;
-		return WEIR_EXIT_OK;
-	case URLS:
-		options->urls = value;
-		return WEIR_EXIT_OK;
-	case SIZES:
-		options->sizes = value;
-		return WEIR_EXIT_OK;
-	case SPECWEB:
-		return load_read_count(name_of(option), value, 1, LOAD_SPECWEB_DIRECTORIES,
-				       &options->specweb);
-	case MAKE:
-		options->make = value;
-		return WEIR_EXIT_OK;
-	case MODEL:
-		options->model = value;
-		return WEIR_EXIT_OK;
-	default:
-		return load_read_count(name_of(option), value, 0, 1000, &options->habits.links);
-	}
-}
-
-static int read_way(int option, const char *value, load_options *options)
-{
-	load_plan *plan = &options->plan;
-	uint32_t seed;
-	switch (option) {
-	case THREADS:
-		return load_read_count(name_of(option), value, 1, LOAD_THREADS_MAX, &plan->threads);
-	case CONNECTIONS:
-		return load_read_count(name_of(option), value, 1, LOAD_CONNECTIONS_MAX, &plan->connections);
-	case STREAMS:
-		return load_read_count(name_of(option), value, 1, LOAD_STREAMS_MAX, &plan->streams);
-	case PER_CONNECTION:
-		return load_read_count(name_of(option), value, 1, UINT32_MAX, &plan->per_connection);
-	case RETRY:
-		return load_read_count(name_of(option), value, 0, 1000, &plan->retries);
-	case SOURCE:
-		return load_read_sources(value, options);
-	case CA:
-		plan->authorities = value;
-		return WEIR_EXIT_OK;
-	default:
-		if (load_read_count(name_of(option), value, 0, UINT32_MAX, &seed) != WEIR_EXIT_OK)
-			return WEIR_EXIT_USAGE;
-		plan->seed = seed;
-		return WEIR_EXIT_OK;
-	}
-}
-
-static int read_times(int option, const char *value, load_options *options)
-{
-	load_plan *plan = &options->plan;
-	switch (option) {
-	case THINK:
-		return load_read_time(name_of(option), value, true, &options->habits.think_ns);
-	case DURATION:
-		return load_read_time(name_of(option), value, false, &plan->duration_ns);
-	case WARMUP:
-		return load_read_time(name_of(option), value, true, &plan->warmup_ns);
-	case DRAIN:
-		return load_read_time(name_of(option), value, true, &plan->drain_ns);
-	case TIMEOUT:
-		return load_read_time(name_of(option), value, false, &plan->timeout_ns);
-	case PATIENCE:
-		return load_read_time(name_of(option), value, false, &plan->patience_ns);
-	case BACKOFF:
-		return load_read_time(name_of(option), value, true, &plan->backoff_ns);
-	default:
-		return load_read_time(name_of(option), value, false, &plan->target_ns);
-	}
-}
-
-static bool *switch_of(int option, load_options *options)
-{
-	switch (option) {
-	case POISSON:
-		return &options->poisson;
-	case THINK_EXPONENTIAL:
-		return &options->habits.think_exponential;
-	case GEOMETRIC:
-		return &options->habits.geometric;
-	case REPEAT:
-		return &options->repeat;
-	case FIND_CAPACITY:
-		return &options->find_capacity;
-	case COOKIES:
-		return &options->habits.cookies;
-	case OBEY:
-		return &options->plan.obey_retry_after;
-	case HTTP2:
-		return &options->plan.http2;
-	case INSECURE:
-		return &options->plan.secure_unverified;
-	case ALLOW_REDIRECTS:
-		return &options->plan.allow_redirects;
-	case QUIET:
-		return &options->quiet;
-	default:
-		return NULL;
-	}
-}
-
-static int read_option(int option, const char *value, load_options *options)
-{
-	bool *on = switch_of(option, options);
-	if (on != NULL) {
-		*on = true;
-		return WEIR_EXIT_OK;
-	}
-	switch (option) {
-	case RATE:
-	case SESSIONS:
-	case CAPACITY:
-	case FASTER:
-	case USERS:
-	case REQUESTS:
-	case PHASE:
-	case TRACE:
-	case TRANSIENT:
-	case LOAD:
-		return read_arrival(option, value, options);
-	case METHOD:
-	case HEADER:
-	case BODY:
-	case MIX:
-	case URLS:
-	case SIZES:
-	case SPECWEB:
-	case MAKE:
-	case MODEL:
-	case LINKS:
-		return read_work(option, value, options);
-	case THINK:
-	case DURATION:
-	case WARMUP:
-	case DRAIN:
-	case TIMEOUT:
-	case PATIENCE:
-	case BACKOFF:
-	case TARGET:
-		return read_times(option, value, options);
-	case NO_KEEPALIVE:
-		options->plan.per_connection = 1;
-		return WEIR_EXIT_OK;
-	case JSON:
-		options->json = true;
-		options->json_file = value;
-		return WEIR_EXIT_OK;
-	case CSV:
-		options->csv = value;
-		return WEIR_EXIT_OK;
-	case PLOT:
-		options->plot = value;
-		return WEIR_EXIT_OK;
-	default:
-		return read_way(option, value, options);
-	}
-}
-
-/* ---- all of them ---- */
-
-static bool is_json_file(const char *word)
-{
-	size_t length = strlen(word);
-	return strstr(word, "://") == NULL && length > 5 && strcmp(word + length - 5, ".json") == 0;
-}
+#define WRONG(...) weir_options_wrong(&load_options_table, __VA_ARGS__)
 
 /* Requests arrive, not users. */
 static bool ways_open(const load_options *o)
 {
-	return o->rate > 0 || o->phases > 0 || o->trace != NULL || o->transient != NULL || o->loads > 0;
+	return o->rate > 0 || o->phases > 0 || o->trace != NULL || o->transient != NULL || o->load.count > 0;
 }
 
 /* Options that mean nothing without another one: whoever gives them expects an effect. */
 static int check_company(const load_options *o, bool closed)
 {
 	if (o->poisson && (o->users > 0 || closed || o->trace != NULL))
-		return load_wrong("--poisson is for open arrivals: give a --rate", "");
+		return WRONG("--poisson is for open arrivals: give a --rate");
 	if (o->plan.streams > 1 && !o->plan.http2)
-		return load_wrong(
-			"--streams is for --http2: over HTTP/1 a connection has one request under way", "");
+		return WRONG("--streams is for --http2: over HTTP/1 a connection has one request under way");
 	if (o->faster > 0 && (o->trace == NULL || o->rate > 0))
-		return load_wrong("--faster is for a --trace without a --rate", "");
+		return WRONG("--faster is for a --trace without a --rate");
 	if (o->repeat && o->phases == 0)
-		return load_wrong("--repeat is for --phase", "");
-	if (o->habits.geometric && o->habits.requests == 0 && o->sessions == 0)
-		return load_wrong("--geometric is for --requests K, or for --sessions", "");
+		return WRONG("--repeat is for --phase");
+	if (o->habits.geometric && o->requests == 0 && o->sessions == 0)
+		return WRONG("--geometric is for --requests K, or for --sessions");
 	if (o->habits.think_exponential && o->habits.think_ns == 0)
-		return load_wrong("--think-exponential is for a --think", "");
+		return WRONG("--think-exponential is for a --think");
 	if (o->plan.backoff_ns > 0 && o->plan.retries == 0)
-		return load_wrong("--backoff is for --retry", "");
+		return WRONG("--backoff is for --retry");
 	return WEIR_EXIT_OK;
 }
 
 static int check_together(const load_options *o)
 {
 	unsigned ways = (o->users > 0) + (o->rate > 0 && o->trace == NULL) + (o->sessions > 0) +
-			(o->phases > 0) + (o->trace != NULL) + (o->transient != NULL) + (o->loads > 0);
+			(o->phases > 0) + (o->trace != NULL) + (o->transient != NULL) + (o->load.count > 0);
 	bool open = ways_open(o), wanders = o->model != NULL || o->habits.links > 0;
 	unsigned works = (o->urls != NULL) + (o->sizes != NULL) + (o->specweb > 0) + (o->model != NULL) +
 			 (o->trace != NULL);
 	if (o->make != NULL)
 		return (o->sizes != NULL) + (o->specweb > 0) == 1
 			       ? WEIR_EXIT_OK
-			       : load_wrong("--make is for the files of --specweb or of --sizes", "");
+			       : WRONG("--make is for the files of --specweb or of --sizes");
 	if (o->url == NULL)
-		return load_wrong("name a URL", "");
+		return WRONG("name a URL");
+	if (o->transient != NULL && load_transient_find(o->transient) == NULL)
+		return WRONG("--transient is one of W1 to W10, not '%s'", o->transient);
 	if (ways > 1)
-		return load_wrong(
-			"--users, --rate, --sessions, --phase, --trace, --transient and --load exclude "
-			"each other",
-			"");
+		return WRONG("--users, --rate, --sessions, --phase, --trace, --transient and --load exclude "
+			     "each other");
 	if (works > 1)
-		return load_wrong("--urls, --sizes, --specweb, --model and --trace exclude each other", "");
-	if (open && wanders && o->habits.requests == 0)
-		return load_wrong("each arrival is one request, and --model and --links are about users who "
-				  "make several: give "
-				  "--sessions R, users who come a second, or --requests K, of each arrival",
-				  "");
+		return WRONG("--urls, --sizes, --specweb, --model and --trace exclude each other");
+	if (open && wanders && o->requests == 0)
+		return WRONG("each arrival is one request, and --model and --links are about users who "
+			     "make several: give "
+			     "--sessions R, users who come a second, or --requests K, of each arrival");
 	return check_company(o, ways == 0);
 }
 
-static void set_usual(load_options *options)
+static unsigned length_of(const char *const *list)
 {
-	memset(options, 0, sizeof(*options));
-	options->plan = (load_plan){.drain_ns = WEIR_NS_PER_S,
-				    .timeout_ns = 30 * WEIR_NS_PER_S,
-				    .patience_ns = UINT64_MAX,
-				    .target_ns = UINT64_MAX,
-				    .seed = 1};
+	unsigned length = 0;
+	while (list != NULL && list[length] != NULL)
+		length++;
+	return length;
+}
+
+/* Derives what follows from single options. */
+static void complete(load_options *o)
+{
+	load_plan *plan = &o->plan;
+	o->phases = length_of(o->phase);
+	o->habits.requests = o->requests;
+	o->habits.fields = o->header;
+	o->habits.field_count = length_of(o->header);
+	o->habits.body = o->body.at;
+	o->habits.body_length = o->body.length;
+	plan->sources = o->source.count > 0 ? o->source.at : NULL;
+	plan->source_count = o->source.count;
+	plan->cookies = o->habits.cookies;
+	if (o->no_keepalive)
+		plan->per_connection = 1;
+	if (plan->patience_ns == 0)
+		plan->patience_ns = UINT64_MAX;
+	if (plan->target_ns == 0)
+		plan->target_ns = UINT64_MAX;
 }
 
 int load_options_read(int argc, char **argv, load_options *options)
 {
-	int option;
-	opterr = 0;
-	optind = 0;
-	set_usual(options);
-	while ((option = getopt_long(argc, argv, "-:", long_options, NULL)) != -1) {
-		if (option == '?')
-			return load_wrong("there is no option ", argv[optind - 1]);
-		if (option == ':')
-			return load_wrong("a value is missing after ", argv[optind - 1]);
-		if (option == 1) {
-			if (options->url != NULL)
-				return weir_usage_unexpected("weir load", load_usage, optarg);
-			options->url = optarg;
-			continue;
-		}
-		/* getopt accepts an optional value only after '='. */
-		if (option == JSON && optarg == NULL && optind < argc && is_json_file(argv[optind]))
-			optarg = argv[optind++];
-		int status = read_option(option, optarg, options);
-		if (status != WEIR_EXIT_OK)
-			return status;
-	}
-	if (options->url == NULL && optind < argc)
-		options->url = argv[optind++];
-	if (optind < argc)
-		return weir_usage_unexpected("weir load", load_usage, argv[optind]);
-	options->habits.fields = options->header;
-	options->plan.sources = options->plan.source_count > 0 ? options->source : NULL;
-	options->plan.cookies = options->habits.cookies;
+	memset(options, 0, sizeof(*options));
+	weir_key_memory memory = weir_key_arena_memory(&options->memory);
+	int status = weir_options_read(&load_options_table, options, &memory, argc, argv, &options->url);
+	if (status == WEIR_EXIT_OK && options->memory.failed)
+		status = WRONG("out of memory");
+	if (status != WEIR_EXIT_OK || options->keys || options->markdown)
+		return status;
+	complete(options);
 	return check_together(options);
 }
 
 void load_options_free(load_options *options)
 {
-	free(options->body);
-	options->body = NULL;
+	free(options->body.file);
+	options->body.file = NULL;
+	weir_key_arena_free(&options->memory);
 }

@@ -59,7 +59,7 @@ static load_habits habits_of(const load_setup *setup)
 	const load_options *options = setup->options;
 	load_habits habits = options->habits;
 	bool open = options->rate > 0 || options->phases > 0 || options->trace != NULL ||
-		    options->transient != NULL || options->loads > 0;
+		    options->transient != NULL || options->load.count > 0;
 	habits.origin = setup->place.origin;
 	if (options->sessions > 0 && habits.requests == 0)
 		habits.requests = options->model != NULL ? 0 : 10;
@@ -91,7 +91,7 @@ int load_setup_make(load_setup *setup, const load_options *options)
 	if (error == 0)
 		error = load_place_reach(&setup->place, REACH_MS);
 	if (error == 0)
-		error = load_sources_check(options->source, options->plan.source_count, &setup->place);
+		error = load_sources_check(options->source.at, options->source.count, &setup->place);
 	/* Checked once here, rather than for each request. */
 	if (error == 0 && setup->place.secure && !options->plan.secure_unverified &&
 	    weir_tls_prepare(options->plan.authorities) != 0)
@@ -112,7 +112,7 @@ bool load_setup_needs_capacity(const load_options *options)
 	for (unsigned i = 0; i < options->phases; i++)
 		if (load_phase_is_multiple(options->phase[i]))
 			return true;
-	return options->loads > 0 || options->transient != NULL;
+	return options->load.count > 0 || options->transient != NULL;
 }
 
 /* ---- arrivals ---- */

@@ -190,7 +190,8 @@ static uint16_t next_page(const load_model *model, load_user *user, const load_s
 		ret->think_ns = think_of(&upset->wait, user);
 		return upset->to;
 	}
-	uint16_t to = page->to[page->nexts > 1 ? load_draw_one(&page->draw, &user->random) : 0];
+	unsigned at = page->next.count > 1 ? load_draw_one(&page->draw, &user->random) : 0;
+	uint16_t to = (uint16_t)page->next.at[at].index;
 	return to == LOAD_PAGE_BACK ? user->before : to;
 }
 

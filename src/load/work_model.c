@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "load/work_priv.h"
-#include "sim/scenario.h"
+#include "sim/sections.h"
 
 static weir_span span_of(const char *text)
 {
@@ -15,7 +15,7 @@ static weir_span span_of(const char *text)
 
 static void make_row(load_work *work, const load_page *page)
 {
-	load_row *row = &work->row[load_work_add_row(work, page->name)];
+	load_row *row = &work->row[load_work_add_row(work, page->head.name)];
 	row->target = span_of(page->target);
 	row->klass = page->klass;
 	if (page->body != NULL || page->method[0] != '\0') {
@@ -69,7 +69,7 @@ int load_work_model(const load_habits *habits, const char *file, load_work **ret
 {
 	char *text = NULL;
 	size_t size;
-	int failed = weir_scenario_read(file, &text, &size);
+	int failed = weir_sections_file(file, &text, &size);
 	if (failed)
 		return failed;
 	failed = load_work_model_text(habits, file, text, size, ret);

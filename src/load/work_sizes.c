@@ -16,7 +16,7 @@
 #include "load/make_files.h"
 #include "load/syntax.h"
 #include "load/work_priv.h"
-#include "sim/keys.h"
+#include "sim/values.h"
 
 #define SIZE_MOST 1e12
 #define SIZES_WANTED                                                                                       \
@@ -40,7 +40,7 @@ static int wrong(const char *text)
 static bool read_size(char *text, double *ret_bytes, double *ret_weight)
 {
 	uint64_t bytes;
-	text = weir_sim_key_trim(text);
+	text = weir_text_trim(text);
 	char *space = strpbrk(text, " \t");
 	*ret_weight = 1;
 	if (space != NULL && weir_text_number(space, ret_weight) == 0)
@@ -92,7 +92,7 @@ static int read_sizes(const char *text, sizes *ret)
 	const char *first = text + strspn(text, " \t");
 	if (strchr("0123456789.", *first) != NULL)
 		return *first != '\0' ? read_list(text, ret) : wrong(text);
-	if (weir_sim_key_dist_size(text, &dist) < 0)
+	if (weir_value_dist_size(text, &dist) < 0)
 		return wrong(text);
 	if (dist.kind == WEIR_DIST_DETERMINISTIC) {
 		ret->bytes[0] = dist.mean;

@@ -263,7 +263,7 @@ const weir_kind_flag weir_backend_flag = {
 	.name = "--to",
 	.value = "URL",
 	.repeated = true,
-	.help = "may be repeated: a backend that gets all requests, instead of routes",
+	.help = "A backend that gets all requests, instead of routes. It may be repeated",
 	.check = check_flag,
 	.apply = apply_flag,
 };

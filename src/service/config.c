@@ -9,24 +9,11 @@
 #include "base/mem.h"
 #include "service/config_inside.h"
 
-/* All allocations in one list, so that they can be freed without looking into them. */
-struct weir_config_memory {
-	struct weir_config_memory *next;
-	max_align_t bytes[];
-};
-
 /* ---- memory ---- */
 
 void *weir_config_alloc(weir_config *config, size_t bytes)
 {
-	struct weir_config_memory *memory = weir_mem_zalloc(sizeof(*memory) + bytes);
-	if (memory == NULL) {
-		config->out_of_memory = true;
-		return NULL;
-	}
-	memory->next = config->memory;
-	config->memory = memory;
-	return memory->bytes;
+	return weir_key_arena_alloc(&config->memory, bytes);
 }
 
 char *weir_config_copy(weir_config *config, const char *text)
@@ -54,14 +41,9 @@ void *weir_config_grow(weir_config *config, void **array, unsigned *count, size_
 	return (char *)*array + n * size;
 }
 
-static void *key_alloc(void *config, size_t bytes)
-{
-	return weir_config_alloc(config, bytes);
-}
-
 weir_key_memory weir_config_key_memory(weir_config *config)
 {
-	return (weir_key_memory){key_alloc, config};
+	return weir_key_arena_memory(&config->memory);
 }
 
 /* ---- the blocks that there can be ---- */
@@ -189,7 +171,7 @@ static bool make_values(weir_config *config, weir_block_head *head)
 	route->values = weir_config_alloc(config, (config->kind_count + 1) * sizeof(route->values[0]));
 	for (unsigned i = 0; route->values != NULL && i < config->kind_count; i++)
 		route->values[i] = weir_config_alloc(config, config->kinds[i]->bytes);
-	return !config->out_of_memory;
+	return !config->memory.failed;
 }
 
 static bool is_route(const weir_config *config, const weir_config_block *block)
@@ -212,7 +194,7 @@ static bool make_element(weir_config *config, const weir_config_block *block, we
 			weir_config_wrong(config, head, row->key->name, "the default of %s: %s",
 					  row->key->name, weir_error());
 	}
-	return !config->out_of_memory;
+	return !config->memory.failed;
 }
 
 /* ---- kinds, which may come from outside ---- */
@@ -280,10 +262,10 @@ int weir_config_new(const weir_kind *const *kinds, weir_config **ret_config)
 	if (failed != 0)
 		return refuse(config, failed);
 	make_blocks(config);
-	for (unsigned i = 0; i < config->block_count && !config->out_of_memory; i++)
+	for (unsigned i = 0; i < config->block_count && !config->memory.failed; i++)
 		if (config->block[i].one != NULL)
 			make_element(config, &config->block[i], config->block[i].one);
-	if (config->out_of_memory)
+	if (config->memory.failed)
 		return refuse(config, weir_error_set(-ENOMEM, "out of memory"));
 	failed = check_rows(config);
 	if (failed != 0)
@@ -296,10 +278,7 @@ void weir_config_free(weir_config **config)
 {
 	if (*config == NULL)
 		return;
-	for (struct weir_config_memory *memory = (*config)->memory, *next; memory != NULL; memory = next) {
-		next = memory->next;
-		weir_mem_free(memory);
-	}
+	weir_key_arena_free(&(*config)->memory);
 	weir_mem_free(*config);
 	*config = NULL;
 }

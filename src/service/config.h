@@ -24,6 +24,7 @@
 #include <weir/service.h>
 
 #include "control/agreement.h"
+#include "keys/keys.h"
 
 enum {
 	WEIR_KINDS_MAX = 32,            /* of a program */
@@ -234,8 +235,7 @@ struct weir_config {
 	unsigned unsaid; /* messages beyond those that are kept */
 	/* the reader's own */
 	unsigned blocks;
-	struct weir_config_memory *memory;
-	bool out_of_memory;
+	weir_key_arena memory;
 };
 
 /* An empty configuration with the defaults of single blocks. kinds: ended by NULL; lives as long. -ENOMEM. */
@@ -291,19 +291,24 @@ void weir_config_print(const weir_config *config, FILE *file);
 
 /* ---- the command line ---- */
 
-enum { WEIR_CONFIG_FLAGS_MAX = 64 };
+enum { WEIR_CONFIG_FLAGS_MAX = 64, WEIR_CONFIG_FLAGS_COLUMN = 24 /* of their texts in the help */ };
+
+/* The values of a flag that may be repeated. */
+typedef struct weir_config_texts {
+	const char *at[WEIR_CONFIG_FLAGS_MAX];
+	unsigned count;
+} weir_config_texts;
 
 /* Must not be copied: param points into percentile. Other texts are argv's. */
 typedef struct weir_config_flags {
 	const weir_kind *const *kinds;
 	const char *file;
-	const char *listen[WEIR_CONFIG_FLAGS_MAX];
+	weir_config_texts listen;
 	weir_config_param param[WEIR_CONFIG_FLAGS_MAX]; /* "p90", "200ms" */
 	char percentile[WEIR_CONFIG_FLAGS_MAX][32];     /* "--p90"; param points to the name in it */
-	unsigned listens, params;
+	unsigned params;
 	const weir_kind *kind; /* whose flag was given; NULL: no kind's */
-	const char *value[WEIR_CONFIG_FLAGS_MAX];
-	unsigned values;
+	weir_config_texts value;
 	const char *admin, *access_log, *threads;
 	bool dry_run;
 } weir_config_flags;

@@ -170,7 +170,7 @@ static bool has_port(const struct sockaddr_storage *address)
 
 static void check_listens(weir_config *config)
 {
-	if (config->listens == 0 && !config->out_of_memory)
+	if (config->listens == 0 && !config->memory.failed)
 		weir_config_add(config, "listen", "127.0.0.1:8080");
 	for (unsigned i = 0; i < config->listens; i++) {
 		weir_config_listen *listen = &config->listen[i];
@@ -277,7 +277,7 @@ int weir_config_check(weir_config *config)
 	weir_config_check_worth(config);
 	weir_config_check_laws(config);
 	check_process(config);
-	if (config->out_of_memory)
+	if (config->memory.failed)
 		return weir_error_set(-ENOMEM, "out of memory");
 	if (config->errors > 0)
 		return weir_error_set(-EINVAL, "the configuration has errors");

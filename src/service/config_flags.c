@@ -6,25 +6,71 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "keys/address.h"
+#include "keys/options.h"
 #include "service/config_inside.h"
+
+/* ---- the flags that every service has ---- */
+
+static int read_listen(const weir_key *key, const char *text, void *ret_field)
+{
+	weir_config_texts *listen = ret_field;
+	struct sockaddr_storage address;
+	socklen_t length;
+	int failed = weir_address_read(text, &address, &length);
+	if (failed == 0 && listen->count == WEIR_CONFIG_FLAGS_MAX)
+		failed = weir_error_set(-EINVAL, "it is given too often");
+	if (failed == 0)
+		listen->at[listen->count++] = text;
+	return failed;
+}
+
+static int read_admin(const weir_key *key, const char *text, void *ret_field)
+{
+	struct sockaddr_storage address;
+	socklen_t length;
+	int failed = strcmp(text, "off") != 0 ? weir_address_read(text, &address, &length) : 0;
+	if (failed == 0)
+		*(const char **)ret_field = text;
+	return failed;
+}
+
+static int read_threads(const weir_key *key, const char *text, void *ret_field)
+{
+	uint32_t count;
+	int failed = weir_text_count(text, &count);
+	if (failed == 0)
+		*(const char **)ret_field = text;
+	return failed;
+}
+
+static const weir_key_form listen_form = {"address", sizeof(weir_config_texts), read_listen};
+static const weir_key_form admin_form = {"address, or off", sizeof(const char *), read_admin};
+static const weir_key_form threads_form = {"number", sizeof(const char *), read_threads};
+
+#define FLAG(key, is, member, written, ...) \
+	WEIR_KEY(key, is, weir_config_flags, member, NULL, __VA_ARGS__, .value = written)
+
+/* Values go into the configuration as they are written; what a value alone can tell is checked here. */
+static const weir_key keys[] = {
+	FLAG("c", PATH, file, "FILE", "The configuration. Without one: the defaults and these flags"),
+	FLAG("listen", FORM, listen, "ADDR:PORT",
+	     "An address to serve, instead of the file's listen blocks. It may be repeated",
+	     .form = &listen_form),
+	FLAG("admin", FORM, admin, "ADDR:PORT", "The address of metrics, API and live page; off: none",
+	     .form = &admin_form),
+	FLAG("dry-run", SWITCH, dry_run, NULL, "Laws decide and count, but nothing is rejected"),
+	FLAG("threads", FORM, threads, "N", "The number of serving threads. Without it: one per core",
+	     .form = &threads_form),
+	FLAG("access-log", TEXT, access_log, "FILE", "The access log; - is standard output, off none"),
+	{0}};
+
+static const weir_option_group groups[] = {{NULL, keys}, {NULL, NULL}};
 
 /* ---- reading them ---- */
 
-enum flag { FILE_FLAG, LISTEN, ADMIN, DRY_RUN, THREADS, ACCESS_LOG, FLAGS };
-
-static const struct {
-	const char *name;
-	bool value;
-} names[FLAGS] = {
-	[FILE_FLAG] = {"-c", true},      [LISTEN] = {"--listen", true},
-	[ADMIN] = {"--admin", true},     [DRY_RUN] = {"--dry-run", false},
-	[THREADS] = {"--threads", true}, [ACCESS_LOG] = {"--access-log", true},
-};
-
 static int wrong(const char *program, const char *flag, const char *what)
 {
-	fprintf(stderr, "%s: %s: %s; see '%s --help'\n", program, flag, what, program);
-	return -1;
+	return weir_options_wrong(&(weir_options){.program = program}, "%s: %s", flag, what), -1;
 }
 
 /* "--p90", "--p99.9". */
@@ -32,14 +78,6 @@ static bool is_percentile(const char *flag, size_t length)
 {
 	return length > 3 && strncmp(flag, "--p", 3) == 0 &&
 	       (flag[3] == '.' || (flag[3] >= '0' && flag[3] <= '9'));
-}
-
-static int add(const char *program, const char *flag, const char **list, unsigned *count, const char *value)
-{
-	if (*count == WEIR_CONFIG_FLAGS_MAX)
-		return wrong(program, flag, "it is given too often");
-	list[(*count)++] = value;
-	return 0;
 }
 
 /*
@@ -62,42 +100,6 @@ static int add_percentile(weir_config_flags *flags, const char *program, const c
 		return wrong(program, copy, weir_error());
 	flags->param[flags->params++] = (weir_config_param){.name = copy + 2, .value = value};
 	return 0;
-}
-
-/* Checks what a value alone can tell; the rest is up to weir_config_check. */
-static int take(weir_config_flags *flags, const char *program, enum flag flag, const char *value)
-{
-	struct sockaddr_storage address;
-	socklen_t length;
-	uint32_t count;
-	const char *name = names[flag].name;
-	switch (flag) {
-	case FILE_FLAG:
-		flags->file = value;
-		return 0;
-	case LISTEN:
-		if (weir_address_read(value, &address, &length) != 0)
-			return wrong(program, name, weir_error());
-		return add(program, name, flags->listen, &flags->listens, value);
-	case ADMIN:
-		if (strcmp(value, "off") != 0 && weir_address_read(value, &address, &length) != 0)
-			return wrong(program, name, weir_error());
-		flags->admin = value;
-		return 0;
-	case DRY_RUN:
-		flags->dry_run = true;
-		return 0;
-	case THREADS:
-		if (weir_text_count(value, &count) != 0)
-			return wrong(program, name, weir_error());
-		flags->threads = value;
-		return 0;
-	case ACCESS_LOG:
-		flags->access_log = value;
-		return 0;
-	default:
-		return wrong(program, name, "there is no such flag");
-	}
 }
 
 static bool is_flag(const char *name, const char *typed, size_t length)
@@ -128,87 +130,64 @@ static int take_kind(weir_config_flags *flags, const char *program, const weir_k
 		return wrong(program, flag->name, weir_error());
 	flags->kind = kind;
 	if (!flag->repeated)
-		flags->values = 0;
-	return add(program, flag->name, flags->value, &flags->values, value);
+		flags->value.count = 0;
+	if (flags->value.count == WEIR_CONFIG_FLAGS_MAX)
+		return wrong(program, flag->name, "it is given too often");
+	flags->value.at[flags->value.count++] = value;
+	return 0;
 }
 
-static int find_flag(const char *typed, size_t length)
+/* A percentile, or the flag of a kind, which may come without a value. */
+static int take_other(weir_config_flags *flags, const char *program, const weir_kind *kind, int argc,
+		      char *const *argv)
 {
-	for (int i = 0; i < FLAGS; i++)
-		if (is_flag(names[i].name, typed, length))
-			return i;
-	return -1;
-}
-
-/* What was typed: one of the flags that every service has, a percentile, or a kind's. */
-typedef struct typed_flag {
-	int flag; /* -1: another */
-	bool percentile;
-	const weir_kind *kind; /* NULL: another */
-} typed_flag;
-
-static bool takes_value(const typed_flag *typed)
-{
-	if (typed->kind != NULL)
-		return typed->kind->flag->value != NULL;
-	return typed->percentile || names[typed->flag].value;
+	size_t length = strcspn(argv[0], "=");
+	bool joined = argv[0][length] == '=', wants = kind == NULL || kind->flag->value != NULL;
+	if (joined && !wants)
+		return wrong(program, kind->flag->name, "it takes no value");
+	if (wants && !joined && argc < 2)
+		return wrong(program, argv[0], "its value is missing");
+	const char *value = joined ? argv[0] + length + 1 : wants ? argv[1] : "";
+	int failed = kind != NULL ? take_kind(flags, program, kind, value)
+				  : add_percentile(flags, program, argv[0], length, value);
+	return failed != 0 ? -1 : wants && !joined ? 2 : 1;
 }
 
 int weir_config_flag(weir_config_flags *flags, const char *program, int argc, char *const *argv)
 {
 	size_t length = strcspn(argv[0], "=");
-	bool joined = argv[0][length] == '=';
-	typed_flag typed = {find_flag(argv[0], length), is_percentile(argv[0], length),
-			    find_kind(flags, argv[0], length)};
-	if (typed.flag < 0 && !typed.percentile && typed.kind == NULL)
-		return 0;
-	bool wants = takes_value(&typed);
-	if (joined && !wants)
-		return wrong(program, typed.kind != NULL ? typed.kind->flag->name : names[typed.flag].name,
-			     "it takes no value");
-	if (wants && !joined && argc < 2)
-		return wrong(program, argv[0], "its value is missing");
-	const char *value = joined ? argv[0] + length + 1 : wants ? argv[1] : "";
-	int failed = typed.kind != NULL ? take_kind(flags, program, typed.kind, value)
-		     : typed.percentile ? add_percentile(flags, program, argv[0], length, value)
-					: take(flags, program, (enum flag)typed.flag, value);
-	return failed != 0 ? -1 : wants && !joined ? 2 : 1;
-}
-
-static void print_flag(FILE *file, const char *flag, const char *help)
-{
-	fprintf(file, "  %-21s %s\n", flag, help);
+	const weir_kind *kind = find_kind(flags, argv[0], length);
+	if (kind != NULL || is_percentile(argv[0], length))
+		return take_other(flags, program, kind, argc, argv);
+	return weir_option_take(&(weir_options){.program = program, .groups = groups}, flags, NULL, argc,
+				argv);
 }
 
 void weir_config_flags_usage(const weir_kind *const *kinds, FILE *file)
 {
-	char text[64];
-	print_flag(file, "-c FILE", "the configuration; without one, the defaults and the flags below");
-	print_flag(file, "--listen ADDR:PORT", "may be repeated; instead of the file's listen blocks");
-	print_flag(file, "--admin ADDR:PORT", "where metrics, API and page are; off: nowhere");
-	print_flag(file, "--p90 T, --p99 T ...",
-		   "the target: this percentile of the response times within T (200ms)");
+	char spec[64];
 	for (unsigned i = 0; kinds[i] != NULL; i++) {
 		const weir_kind_flag *flag = kinds[i]->flag;
 		if (flag == NULL)
 			continue;
-		snprintf(text, sizeof(text), "%s%s%s", flag->name, flag->value != NULL ? " " : "",
+		snprintf(spec, sizeof(spec), "%s%s%s", flag->name, flag->value != NULL ? " " : "",
 			 flag->value != NULL ? flag->value : "");
-		print_flag(file, text, flag->help);
+		weir_option_print(spec, flag->help, NULL, WEIR_CONFIG_FLAGS_COLUMN, file);
 	}
-	print_flag(file, "--dry-run", "decide and count, but turn nobody away");
-	print_flag(file, "--threads N", "instead of one for each core");
-	print_flag(file, "--access-log FILE", "- for standard output, off for none");
+	weir_option_print("--p90 T, --p99 T ...",
+			  "The target: this percentile of the response times within T (200ms)", NULL,
+			  WEIR_CONFIG_FLAGS_COLUMN, file);
+	weir_options_print(keys, WEIR_CONFIG_FLAGS_COLUMN, file);
 }
 
 /* ---- overriding the file ---- */
 
 static void apply_listens(weir_config *config, const weir_config_flags *flags)
 {
-	if (flags->listens > 0)
+	if (flags->listen.count > 0)
 		weir_config_clear(config, "listen");
-	for (unsigned i = 0; i < flags->listens; i++)
-		weir_config_add(config, "listen", flags->listen[i]);
+	for (unsigned i = 0; i < flags->listen.count; i++)
+		weir_config_add(config, "listen", flags->listen.at[i]);
 }
 
 /* Adds to the target "default", the file's or a new one. Flags come last and so override the file. */
@@ -235,7 +214,7 @@ int weir_config_apply(weir_config *config, const weir_config_flags *flags)
 	}
 	if (flags->kind != NULL) {
 		weir_config_clear(config, "route");
-		flags->kind->flag->apply(config, flags->value, flags->values);
+		flags->kind->flag->apply(config, flags->value.at, flags->value.count);
 	}
 	if (flags->params > 0)
 		apply_params(config, flags);

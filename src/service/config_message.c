@@ -95,6 +95,6 @@ void weir_config_print_messages(const weir_config *config, FILE *file)
 		print_message(sorted[i], file);
 	if (config->unsaid > 0)
 		fprintf(file, "and %u more\n", config->unsaid);
-	if (config->out_of_memory)
+	if (config->memory.failed)
 		fputs("out of memory\n", file);
 }

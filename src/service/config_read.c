@@ -362,7 +362,7 @@ static void read_source(weir_config *config, const char *name, char *text, size_
 	config_reader r = {.outer = outer, .config = config, .name = weir_config_copy(config, name)};
 	if (r.name == NULL || !weir_config_scan(config, r.name, text, length, &r.tokens))
 		return;
-	while (r.at < r.tokens.count && !r.failed && !config->out_of_memory)
+	while (r.at < r.tokens.count && !r.failed && !config->memory.failed)
 		read_top(&r);
 }
 
@@ -407,7 +407,7 @@ static void read_file(weir_config *config, const char *path, weir_config_where w
 
 static int result(const weir_config *config)
 {
-	if (config->out_of_memory)
+	if (config->memory.failed)
 		return weir_error_set(-ENOMEM, "out of memory");
 	if (config->errors > 0)
 		return weir_error_set(-EINVAL, "the configuration has errors");

@@ -203,12 +203,12 @@ bool weir_config_scan(weir_config *config, const char *file, const char *text, s
 		      weir_config_tokens *ret_tokens)
 {
 	scan s = {.config = config, .file = file, .end = text + length, .at = text, .line = 1};
-	while (s.at < s.end && s.tokens.count <= TOKENS_MAX && !config->out_of_memory)
+	while (s.at < s.end && s.tokens.count <= TOKENS_MAX && !config->memory.failed)
 		scan_one(&s);
 	if (s.depth > 0 && s.errors == 0)
 		wrong(&s, s.opened[s.depth - 1], "the { of this line is never closed; a } is missing");
 	*ret_tokens = s.tokens;
-	return s.errors == 0 && !config->out_of_memory;
+	return s.errors == 0 && !config->memory.failed;
 }
 
 bool weir_config_token_is(const weir_config_tokens *tokens, unsigned at, char sign)

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "keys/usage.h"
+#include "keys/options.h"
 #include "service/confine.h"
 #include "service/daemon_inside.h"
 #include "service/service.h"
@@ -115,7 +115,7 @@ static void reload(weir_daemon *d)
 	if (read_config(d, &config) != WEIR_EXIT_OK) {
 		weir_errors_say(errors, WEIR_LOG_ERROR, "reload",
 				"the configuration has errors; nothing was changed%s", d->mistake);
-	} else if (weir_config_keep(config, d->config, kept, sizeof(kept)), config->out_of_memory) {
+	} else if (weir_config_keep(config, d->config, kept, sizeof(kept)), config->memory.failed) {
 		weir_errors_say(errors, WEIR_LOG_ERROR, "reload", "reload: out of memory");
 	} else if (weir_service_apply(d->service, config) != 0) {
 		weir_errors_say(errors, WEIR_LOG_ERROR, "reload", "reload: %s", weir_error());
@@ -366,7 +366,8 @@ void weir_program_usage(const weir_program *program, FILE *file)
 	if (program->examples != NULL)
 		fprintf(file, "%s\n", program->examples);
 	weir_config_flags_usage(program->kinds, file);
-	fprintf(file, "  %-21s %s\n", "--check", "say what would run, or everything that is wrong, and end");
+	weir_option_print("--check", "Says what would run, or everything that is wrong, and ends", NULL,
+			  WEIR_CONFIG_FLAGS_COLUMN, file);
 	fputs("\nSIGHUP reads the configuration again, SIGTERM drains, SIGUSR2 hands over to a new binary, "
 	      "SIGUSR1\n"
 	      "opens the logs anew.",

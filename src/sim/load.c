@@ -1,282 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sim/load.h"
-
+/* When requests arrive, and users. */
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "sim/load_inside.h"
 
-enum { CHUNK = 512 };
 #define RAMP_STEP_NS (10 * WEIR_NS_PER_MS)
-
-typedef struct user {
-	struct load *load;
-	weir_timer timer;
-	uint64_t completed;
-	uint8_t type, before; /* of the current request, and of the one before it */
-	bool active;
-} user;
-
-struct load {
-	weir_loads *loads;
-	const weir_scenario_load *as;
-	weir_random random;
-	weir_timer timer; /* for the next arrival, or the next change of the number of users */
-	uint64_t target_ns[WEIR_SCENARIO_TYPES];
-	/* burst */
-	uint64_t on_until_ns;
-	/* trace */
-	uint64_t *times_ns;
-	size_t times, next;
-	/* users */
-	user *users;
-	unsigned user_count, wanted;
-};
-
-typedef struct chunk {
-	struct chunk *next;
-	weir_request request[CHUNK];
-} chunk;
-
-struct weir_loads {
-	const weir_scenario *scenario;
-	weir_world *world;
-	weir_topology *topology;
-	weir_record *record;
-	struct load load[WEIR_SCENARIO_LOADS];
-	chunk *chunks;
-	weir_request *free;
-	uint64_t lost;
-	bool out_of_memory;
-};
-
-static uint64_t now_of(const weir_loads *loads)
-{
-	return weir_world_now(loads->world) - WEIR_NS_PER_S;
-}
-
-static void start_timer(weir_loads *loads, weir_timer *timer, uint64_t at_ns)
-{
-	weir_sim_timer(loads->world, timer, at_ns + WEIR_NS_PER_S);
-}
-
-/* ---- requests ---- */
-
-static void grow(weir_loads *loads)
-{
-	chunk *more = weir_mem_zalloc(sizeof *more);
-	if (more == NULL)
-		return;
-	more->next = loads->chunks;
-	loads->chunks = more;
-	for (unsigned i = 0; i < CHUNK; i++) {
-		more->request[i].next_free = loads->free;
-		loads->free = &more->request[i];
-	}
-}
-
-static weir_request *take(struct load *load)
-{
-	weir_loads *loads = load->loads;
-	if (loads->free == NULL)
-		grow(loads);
-	weir_request *request = loads->free;
-	if (request == NULL) {
-		loads->out_of_memory = true;
-		return NULL;
-	}
-	loads->free = request->next_free;
-	request->load = load;
-	request->user = NULL;
-	request->attempt = 0;
-	request->gone = false;
-	request->exempt = load->as->exempt;
-	return request;
-}
-
-static void give_back(weir_request *request)
-{
-	weir_loads *loads = request->load->loads;
-	request->next_free = loads->free;
-	loads->free = request;
-}
-
-static unsigned choose(struct load *load, const weir_share *shares, unsigned count)
-{
-	if (count == 1)
-		return (unsigned)shares[0].index;
-	double at = weir_random_unit(&load->random);
-	for (unsigned i = 0; i + 1 < count; i++) {
-		at -= shares[i].share;
-		if (at < 0)
-			return (unsigned)shares[i].index;
-	}
-	return (unsigned)shares[count - 1].index;
-}
-
-static void of_type(weir_request *request, unsigned type)
-{
-	const weir_scenario_type *as = &request->load->loads->scenario->type[type];
-	request->type = (uint8_t)type;
-	request->cost = as->cost;
-	request->klass = (uint8_t)(as->klass >= 0 ? as->klass : request->load->as->klass);
-}
-
-/* ---- attempts ---- */
-
-static void attempt(weir_request *request);
-static void user_answered(user *who, bool served);
-
-static void try_again(weir_timer *timer, void *arg)
-{
-	(void)timer;
-	attempt(arg);
-}
-
-/* How long the client waits before the next attempt. */
-static uint64_t back_off_ns(const weir_request *request, uint64_t retry_after_ns)
-{
-	const weir_scenario_load *as = request->load->as;
-	double ns = (double)as->backoff_ns * pow(as->backoff_factor, request->attempt);
-	ns = fmin(ns, (double)as->backoff_max_ns);
-	ns *= 1 + as->jitter * (2 * weir_random_unit(&request->load->random) - 1);
-	if (as->honours && (double)retry_after_ns > ns)
-		ns = (double)retry_after_ns;
-	return (uint64_t)ns + 1;
-}
-
-/* The attempt failed, and the client owns the request again: it retries or gives up. */
-static void rejected(weir_request *request, uint64_t retry_after_ns)
-{
-	weir_loads *loads = request->load->loads;
-	if (request->attempt < request->load->as->retries) {
-		uint64_t delay = back_off_ns(request, retry_after_ns);
-		request->attempt++;
-		weir_timer_init(&request->timer, try_again, request);
-		start_timer(loads, &request->timer, now_of(loads) + delay);
-		return;
-	}
-	user *who = request->user;
-	loads->lost++;
-	give_back(request);
-	if (who != NULL)
-		user_answered(who, false);
-}
-
-/* The client leaves, and takes another request for what it does next. */
-static void run_out(weir_timer *timer, void *arg)
-{
-	weir_request *request = arg, *next = take(request->load);
-	(void)timer;
-	request->gone = true;
-	if (request->load->as->noticed)
-		weir_event_cancel(&request->event);
-	if (next == NULL)
-		return;
-	next->user = request->user;
-	next->attempt = request->attempt;
-	next->first_ns = request->first_ns;
-	of_type(next, request->type);
-	request->user = NULL;
-	rejected(next, 0);
-}
-
-static void ended_for_nobody(weir_request *request, uint64_t now_ns)
-{
-	weir_topology_account(request, now_ns, WEIR_USED_FOR_NOTHING);
-	weir_record_given_up(request->load->loads->record, now_ns, request->klass, request->type);
-	give_back(request);
-}
-
-static void ended(weir_request *request, weir_ending how)
-{
-	weir_loads *loads = request->load->loads;
-	uint64_t now = now_of(loads);
-	weir_timer_stop(&request->patience);
-	if (request->gone) {
-		ended_for_nobody(request, now);
-		return;
-	}
-	if (how == WEIR_ENDED_DROPPED) {
-		weir_record_dropped(loads->record, now, request->klass, request->type);
-		weir_topology_account(request, now, WEIR_USED_FOR_NOTHING);
-		rejected(request, 0);
-		return;
-	}
-	uint64_t response = now + WEIR_NS_PER_S - request->event.entered_ns;
-	bool good = weir_record_completed(loads->record, now, request->klass, request->type, response,
-					  request->load->target_ns[request->type]);
-	weir_topology_account(request, now, good ? WEIR_USED_WELL : WEIR_USED_LATE);
-	user *who = request->user;
-	give_back(request);
-	if (who != NULL)
-		user_answered(who, true);
-}
-
-/* The outcome of an offer. */
-static void offered(weir_request *request, weir_verdict verdict, uint64_t retry_after_ns)
-{
-	weir_loads *loads = request->load->loads;
-	uint64_t now = now_of(loads), patience = request->load->as->patience_ns;
-	if (verdict != WEIR_ADMITTED) {
-		weir_record_shed(loads->record, now, request->klass, request->type);
-		rejected(request, retry_after_ns);
-	} else if (patience != 0) {
-		weir_timer_init(&request->patience, run_out, request);
-		start_timer(loads, &request->patience, now + patience);
-	}
-}
-
-static uint64_t retry_after_ns(const struct load *load, weir_verdict verdict)
-{
-	weir_why why = {0};
-	if (verdict != WEIR_ADMITTED && load->as->honours)
-		weir_why_shed(&why);
-	return why.retry_after_ns;
-}
-
-static void attempt(weir_request *request)
-{
-	weir_loads *loads = request->load->loads;
-	request->ended = ended;
-	weir_record_offered(loads->record, now_of(loads), request->klass, request->type);
-	weir_verdict verdict = weir_topology_enter(loads->topology, request);
-	offered(request, verdict, retry_after_ns(request->load, verdict));
-}
-
-/* Offers a group, all or none; later attempts are made one by one. */
-static void attempt_together(struct load *load, unsigned type)
-{
-	weir_loads *loads = load->loads;
-	weir_request *requests[WEIR_BATCH_MAX];
-	unsigned count = 0;
-	for (; count < load->as->together && (requests[count] = take(load)) != NULL; count++) {
-		requests[count]->ended = ended;
-		requests[count]->first_ns = now_of(loads);
-		of_type(requests[count], type);
-		weir_record_offered(loads->record, now_of(loads), requests[count]->klass, type);
-	}
-	if (count == 0)
-		return;
-	weir_verdict verdict = weir_topology_enter_many(loads->topology, requests, count);
-	uint64_t after_ns = retry_after_ns(load, verdict);
-	for (unsigned i = 0; i < count; i++)
-		offered(requests[i], verdict, after_ns);
-}
-
-static void first_attempt(struct load *load, unsigned type, user *who)
-{
-	weir_request *request = take(load);
-	if (request == NULL)
-		return;
-	request->user = who;
-	request->first_ns = now_of(load->loads);
-	of_type(request, type);
-	attempt(request);
-}
 
 /* ---- open loads ---- */
 
@@ -317,9 +49,9 @@ static uint64_t next_arrival(struct load *load, uint64_t now)
 
 static void schedule(struct load *load)
 {
-	uint64_t at = next_arrival(load, now_of(load->loads));
+	uint64_t at = next_arrival(load, weir_load_now(load->loads));
 	if (at < load->loads->scenario->duration_ns)
-		start_timer(load->loads, &load->timer, at);
+		weir_load_timer(load->loads, &load->timer, at);
 }
 
 static void arrive(weir_timer *timer, void *arg)
@@ -327,11 +59,11 @@ static void arrive(weir_timer *timer, void *arg)
 	struct load *load = arg;
 	(void)timer;
 	schedule(load);
-	unsigned type = choose(load, load->as->mix, load->as->mix_count);
+	unsigned type = weir_shares_draw(&load->as->mix, &load->random);
 	if (load->as->together > 1)
-		attempt_together(load, type);
+		weir_load_attempt_together(load, type);
 	else
-		first_attempt(load, type, NULL);
+		weir_load_attempt(load, type, NULL);
 }
 
 /* ---- users ---- */
@@ -340,15 +72,15 @@ static unsigned first_type(struct load *load)
 {
 	if (load->as->chain_count > 0)
 		return (unsigned)load->as->chain[0].type;
-	return choose(load, load->as->mix, load->as->mix_count);
+	return weir_shares_draw(&load->as->mix, &load->random);
 }
 
 static unsigned next_type(struct load *load, const user *who)
 {
 	if (load->as->chain_count == 0)
-		return choose(load, load->as->mix, load->as->mix_count);
+		return weir_shares_draw(&load->as->mix, &load->random);
 	const weir_chain_row *row = &load->as->chain[load->as->row_of_type[who->type]];
-	return row->back ? who->before : choose(load, row->to, row->count);
+	return row->back ? who->before : weir_shares_draw(&row->to, &load->random);
 }
 
 static void ask(weir_timer *timer, void *arg)
@@ -359,16 +91,16 @@ static void ask(weir_timer *timer, void *arg)
 		who->active = false;
 		return;
 	}
-	first_attempt(who->load, who->type, who);
+	weir_load_attempt(who->load, who->type, who);
 }
 
 static void wait_then_ask(user *who, double ns)
 {
 	weir_loads *loads = who->load->loads;
-	start_timer(loads, &who->timer, now_of(loads) + (uint64_t)ns + 1);
+	weir_load_timer(loads, &who->timer, weir_load_now(loads) + (uint64_t)ns + 1);
 }
 
-static void user_answered(user *who, bool served)
+void weir_load_answered(user *who, bool served)
 {
 	struct load *load = who->load;
 	if (!served) {
@@ -405,13 +137,13 @@ static uint64_t next_change_ns(const weir_profile *profile, uint64_t now)
 static void count_users(weir_timer *timer, void *arg)
 {
 	struct load *load = arg;
-	uint64_t now = now_of(load->loads), next = next_change_ns(&load->as->rate, now);
+	uint64_t now = weir_load_now(load->loads), next = next_change_ns(&load->as->rate, now);
 	unsigned wanted = (unsigned)(weir_profile_at(&load->as->rate, now) + 0.5);
 	load->wanted = wanted < load->user_count ? wanted : load->user_count;
 	for (unsigned i = 0; i < load->wanted; i++)
 		wake_user(&load->users[i]);
 	if (next < load->loads->scenario->duration_ns)
-		start_timer(load->loads, timer, next);
+		weir_load_timer(load->loads, timer, next);
 }
 
 static int make_users(struct load *load)
@@ -435,9 +167,9 @@ static uint64_t target_on_way(const weir_scenario *scenario, int at, unsigned kl
 	for (;;) {
 		const weir_scenario_stage *stage = &scenario->stage[at];
 		uint64_t target = weir_scenario_target_ns(stage, klass);
-		if (target != 0 || stage->next_count == 0)
+		if (target != 0 || stage->next.count == 0)
 			return target;
-		at = stage->next[0].index;
+		at = stage->next.at[0].index;
 	}
 }
 
@@ -446,7 +178,7 @@ static void find_targets(struct load *load)
 	const weir_scenario *scenario = load->loads->scenario;
 	for (unsigned t = 0; t < scenario->types; t++) {
 		const weir_scenario_type *type = &scenario->type[t];
-		unsigned klass = type->klass >= 0 ? (unsigned)type->klass : load->as->klass;
+		unsigned klass = weir_scenario_class(load->as, type);
 		load->target_ns[t] = load->as->target_ns != 0
 					     ? load->as->target_ns
 					     : target_on_way(scenario, type->stage_index, klass);
@@ -462,9 +194,7 @@ static int read_trace(struct load *load)
 	snprintf(path, sizeof path, "%.*s%s", folder, own, load->as->file);
 	if (weir_load_trace(path, load->as->faster, &load->times_ns, &load->times) == 0)
 		return 0;
-	char why[300];
-	snprintf(why, sizeof why, "%s", weir_error());
-	return weir_scenario_wrong(load->loads->scenario, load->as->file_line, "%s", why);
+	return weir_section_wrong(own, weir_section_line(load->as, "file"), "%s", weir_error());
 }
 
 static int make_load(weir_loads *loads, unsigned i, uint64_t seed)
@@ -504,7 +234,7 @@ void weir_loads_start(weir_loads *loads)
 	for (unsigned i = 0; i < loads->scenario->loads; i++) {
 		struct load *load = &loads->load[i];
 		if (load->as->form == WEIR_LOAD_CLOSED)
-			start_timer(loads, &load->timer, 0);
+			weir_load_timer(loads, &load->timer, 0);
 		else
 			schedule(load);
 	}

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "sim/keys.h"
 
 #define VALUE_MAX 1e9
 #define TIME_MAX  UINT64_C(3600000000000000) /* 1000 hours */
@@ -86,7 +85,7 @@ static int read_entry(char *text, struct weir_profile_entry *entry)
 		return read_value(text, entry);
 	*value++ = '\0';
 	int failed = read_value(value, entry);
-	return failed ? failed : read_when(weir_sim_key_trim(text), entry);
+	return failed ? failed : read_when(weir_text_trim(text), entry);
 }
 
 static int append(weir_profile *profile, char *text)
@@ -95,7 +94,7 @@ static int append(weir_profile *profile, char *text)
 	if (profile->entries == WEIR_PROFILE_ENTRIES)
 		return weir_error_set(-EINVAL, "at most %d changes over time are accepted",
 				      WEIR_PROFILE_ENTRIES);
-	text = weir_sim_key_trim(text);
+	text = weir_text_trim(text);
 	if (*text == '\0')
 		return wrong(text);
 	int failed = read_entry(text, entry);

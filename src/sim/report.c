@@ -111,7 +111,7 @@ static void print_tallies(FILE *to, const weir_run *run)
 		const weir_scenario_type *type = &run->scenario->type[t];
 		unsigned klass = type->klass > 0 ? (unsigned)type->klass : 0;
 		if (record->type[t].offered > 0)
-			print_tally(to, type->name, &record->type[t], seconds,
+			print_tally(to, type->head.name, &record->type[t], seconds,
 				    weir_scenario_target_ns(&run->scenario->stage[type->stage_index], klass));
 	}
 }

@@ -23,9 +23,10 @@
 #include "sim/backend.h"
 #include "sim/dist.h"
 #include "sim/profile.h"
+#include "sim/sections.h"
 
 enum {
-	WEIR_SCENARIO_NAME = 32,
+	WEIR_SCENARIO_NAME = WEIR_SECTION_NAME,
 	WEIR_SCENARIO_VALUE = 240,
 	WEIR_SCENARIO_STAGES = 24,
 	WEIR_SCENARIO_BACKENDS = 8,
@@ -51,9 +52,16 @@ typedef struct weir_share {
 	int index;    /* found by check */
 } weir_share;
 
+typedef struct weir_shares {
+	weir_share at[WEIR_SCENARIO_TYPES];
+	unsigned count;
+} weir_shares;
+
+/* The index of one of them, drawn by the shares of a checked scenario. */
+unsigned weir_shares_draw(const weir_shares *shares, weir_random *random);
+
 typedef struct weir_scenario_stage {
-	char name[WEIR_SCENARIO_NAME];
-	unsigned line;
+	weir_section head;
 	uint32_t workers;
 	/* Of a reactor, each with a queue of its own; 0: a pool of workers with one queue. */
 	uint32_t threads;
@@ -61,8 +69,7 @@ typedef struct weir_scenario_stage {
 	weir_order order;
 	uint64_t newest_after_ns;
 	weir_dist service; /* mean 0: no service time of its own */
-	weir_share next[WEIR_SCENARIO_NEXT];
-	unsigned next_count;
+	weir_shares next;
 	char pool[WEIR_SCENARIO_NAME]; /* stages with the same pool name share their workers; "": its own */
 	char backend[WEIR_SCENARIO_NAME]; /* "": none */
 	weir_dist work;                   /* of the job that it sends there */
@@ -70,10 +77,8 @@ typedef struct weir_scenario_stage {
 	bool heeds;     /* admits less while later stages shed */
 	weir_admission_mode mode;
 	double ceiling; /* maximum fraction that the law may shed */
-	unsigned service_line, next_line, backend_line;
 	/* the law and its settings, in the order of the lines */
 	char law[WEIR_SCENARIO_NAME]; /* "": no line; "none": an explicit line */
-	unsigned law_line;
 	weir_setting setting[WEIR_SCENARIO_SETTINGS];
 	unsigned settings;
 	/* the target of responses; 0: none */
@@ -87,8 +92,7 @@ typedef struct weir_scenario_stage {
 } weir_scenario_stage;
 
 typedef struct weir_scenario_backend {
-	char name[WEIR_SCENARIO_NAME];
-	unsigned line;
+	weir_section head;
 	weir_backend_options options;
 	/* found by check */
 	double work_ns; /* mean of a job */
@@ -97,8 +101,7 @@ typedef struct weir_scenario_backend {
 
 /* A kind of request: where it enters and what it costs. */
 typedef struct weir_scenario_type {
-	char name[WEIR_SCENARIO_NAME];
-	unsigned line;
+	weir_section head;
 	char stage[WEIR_SCENARIO_NAME]; /* "": the first one */
 	double cost;                    /* factor on the stages' service times */
 	int klass;                      /* -1: that of the load */
@@ -119,8 +122,7 @@ typedef enum weir_load_form {
 /* What a user requests after a request of this type. */
 typedef struct weir_chain_row {
 	char name[WEIR_SCENARIO_NAME];
-	weir_share to[WEIR_SCENARIO_TYPES];
-	unsigned count;
+	weir_shares to;
 	bool back; /* back to the type before this one */
 	unsigned line;
 	/* found by check */
@@ -128,17 +130,14 @@ typedef struct weir_chain_row {
 } weir_chain_row;
 
 typedef struct weir_scenario_load {
-	char name[WEIR_SCENARIO_NAME];
-	unsigned line;
+	weir_section head;
 	weir_load_form form;
 	weir_profile rate; /* requests per second; closed: users */
-	unsigned rate_line, users_line;
-	uint8_t klass;
+	uint32_t klass;
 	/* what it requests: one type of its own, or a mix, or a chain */
 	char stage[WEIR_SCENARIO_NAME];
 	double cost;
-	weir_share mix[WEIR_SCENARIO_TYPES];
-	unsigned mix_count, mix_line;
+	weir_shares mix;
 	weir_chain_row chain[WEIR_SCENARIO_TYPES];
 	unsigned chain_count;
 	bool exempt;       /* no law may shed them: health checks */
@@ -147,8 +146,7 @@ typedef struct weir_scenario_load {
 	uint64_t on_ns, off_ns;         /* burst: mean lengths */
 	weir_dist think;                /* closed */
 	char file[WEIR_SCENARIO_VALUE]; /* trace */
-	unsigned file_line;
-	double faster; /* trace: factor by which time passes faster */
+	double faster;                  /* trace: factor by which time passes faster */
 	/* what clients do */
 	uint64_t patience_ns; /* 0: unlimited */
 	bool noticed;         /* the service notices that a client has gone */
@@ -175,12 +173,19 @@ typedef struct weir_scenario_change {
 	bool last; /* last of its stage at this time: then they take effect */
 } weir_scenario_change;
 
+/* [at TIME]: the changes below it are made then. */
+typedef struct weir_scenario_at {
+	weir_section head;
+	uint64_t at_ns;
+} weir_scenario_at;
+
 typedef struct weir_scenario {
+	weir_section head;
 	char *path; /* as given, for messages and for files next to it */
 	char title[WEIR_SCENARIO_VALUE];
 	uint64_t duration_ns, warmup_ns, window_ns;
-	uint64_t seed;
-	unsigned duration_line;
+	uint32_t seed;
+	weir_scenario_at at; /* the one that is being read */
 	weir_scenario_stage stage[WEIR_SCENARIO_STAGES];
 	weir_scenario_backend backend[WEIR_SCENARIO_BACKENDS];
 	weir_scenario_type type[WEIR_SCENARIO_TYPES];
@@ -191,8 +196,6 @@ typedef struct weir_scenario {
 
 /* Parses a scenario from its text; path is its name in messages. */
 int weir_scenario_parse(const char *path, const char *text, size_t size, weir_scenario **ret_scenario);
-/* Reads the text of a file, at most 1 MB, for the function above; free it with weir_mem_free. */
-int weir_scenario_read(const char *path, char **ret_text, size_t *ret_size);
 /* "NAME.KEY=VALUE", NAME being a stage, backend, type, load, or "scenario". */
 int weir_scenario_set(weir_scenario *scenario, const char *assignment);
 /* Replaces the law of every stage that has a line for one ("none": removes it). */
@@ -208,19 +211,17 @@ void weir_scenario_free(weir_scenario **scenario);
  */
 int weir_scenario_law_of(const weir_scenario *scenario, const weir_scenario_stage *stage,
 			 const weir_admission_law **ret_law, void **ret_params);
+/* The class of a load's requests of this type. */
+unsigned weir_scenario_class(const weir_scenario_load *load, const weir_scenario_type *type);
 /* The target for a request of the class that enters here; 0: none. */
 uint64_t weir_scenario_target_ns(const weir_scenario_stage *stage, unsigned klass);
 /*
  * Applies one line of a stage, as in its section; check it afterwards with weir_scenario_law_of. A new
- * law takes over the settings of the target and those prefixed with its own name, and nothing else. 0 or
- * -EINVAL.
+ * law takes over the settings of the target and those prefixed with its own name, and nothing else. 0, or
+ * -EINVAL without file and line.
  */
-int weir_scenario_stage_set(const weir_scenario *scenario, weir_scenario_stage *stage,
-			    const weir_setting *set);
+int weir_scenario_stage_set(weir_scenario_stage *stage, const weir_line *line);
 /* Whether a key concerns the target: a percentile, "target" or "percentile", with or without a class. */
 bool weir_scenario_concerns_target(const char *key);
-/* Stores a sentence that begins with the file and the line (0: the command line); returns -EINVAL. */
-int weir_scenario_wrong(const weir_scenario *scenario, unsigned line, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
 
 #endif

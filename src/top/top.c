@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "keys/usage.h"
+#include "keys/options.h"
 #include "show/terminal.h"
 #include "top/feed.h"
 #include "top/screen.h"

@@ -84,7 +84,7 @@ static void apply_flag(weir_config *config, const char *const *values, unsigned 
 static const weir_kind_flag flag = {
 	.name = "--root",
 	.value = "DIR",
-	.help = "files that are served to all requests, instead of routes",
+	.help = "A folder of files that answers all requests, instead of routes",
 	.apply = apply_flag,
 };
 

@@ -51,16 +51,16 @@ static void check_scenario(const weir_scenario *scenario)
 		CHECK(stage->workers > 0 && stage->capacity > 0 &&
 		      (stage->service.mean > 0 || stage->backend_index >= 0));
 		CHECK(stage->backend_index < (int)scenario->backends);
-		check_shares(stage->next, stage->next_count, scenario->stages);
+		check_shares(stage->next.at, stage->next.count, scenario->stages);
 		CHECK(weir_scenario_law_of(scenario, stage, &law, &params) == 0);
 		weir_mem_free(params);
 	}
 	for (unsigned i = 0; i < scenario->loads; i++) {
 		const weir_scenario_load *load = &scenario->load[i];
-		CHECK(load->mix_count + load->chain_count > 0);
-		check_shares(load->mix, load->mix_count, scenario->types);
+		CHECK(load->mix.count + load->chain_count > 0);
+		check_shares(load->mix.at, load->mix.count, scenario->types);
 		for (unsigned j = 0; j < load->chain_count; j++)
-			check_shares(load->chain[j].to, load->chain[j].count, scenario->types);
+			check_shares(load->chain[j].to.at, load->chain[j].to.count, scenario->types);
 		check_profile(&load->rate);
 	}
 }

@@ -61,7 +61,7 @@ expect 2 "did you mean 'listen'" --explain lisen
 expect 2 "did you mean 'backlog'" --explain listen.backlg
 expect 2 "'weir check --list' lists" --explain frobnicate
 expect 2 "'weir check --list' lists" --explain foo
-expect 2 '^weir check: --explain: name a block' --explain
+expect 2 '^weir check: --explain: its value is missing' --explain
 expect 2 "unexpected argument 'x'" --list x
 expect 2 "unexpected argument 'x'" --explain listen x
 

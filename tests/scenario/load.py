@@ -371,20 +371,6 @@ def made_files():
     weir.stop()
 
 
-def help_is_whole():
-    """Each option of the help is in the docs and the manual."""
-    text = subprocess.run([WEIR, "load", "--help"], capture_output=True, text=True).stdout
-    options = {word for line in text.splitlines() if line.startswith("  --") for word in line.split() if word.startswith("--")}
-    source = os.environ.get("SOURCE", ".")
-    with open(os.path.join(source, "docs/load.md")) as file:
-        docs = file.read()
-    with open(os.path.join(source, "docs/man/weir-load.1")) as file:
-        manual = file.read().replace("\\-", "-")
-    for option in sorted(options):
-        expect(f"`{option}" in docs, f"docs/load.md does not tell about {option}")
-        expect(option in manual, f"the manual does not tell about {option}")
-
-
 run(closed_and_open, classes_and_methods, stall, failures, in_vain, bad_input, impossible, interrupted, phases_trace_loads, secure_and_http2, http2_many_at_a_time, waits_for_a_connection, terminals,
     http2_asks_as_it_should,
-    as_many_connections_as_allowed, made_files, help_is_whole)
+    as_many_connections_as_allowed, made_files)

@@ -68,16 +68,38 @@ def test_pages_know_what_the_help_does():
             expect("\n.SH %s\n" % section in read(path), "%s has no %s" % (path, section))
 
 
+def sections(text):
+    """Of `weir check --list` and the like, or of a page: the keys of each block or section, by its name."""
+    found, name = {}, None
+    for line in text.splitlines():
+        heading = re.match(r"(?:\.SS )?(\[\w+|[a-z]+)(?: NAME| TIME)?(?:\]| \"?TITLE\"?(?: \{.*)?| \{.*|)$", line)
+        key = re.match(r"  ([a-z][a-z0-9_-]*) {2,}\S|([a-z][a-z0-9_-]*) = ", line) or re.match(r"  ([a-z][a-z0-9_-]{19,}) \S", line)
+        if heading and not line.startswith(" "):
+            name = heading.group(1)
+            found.setdefault(name, [])
+        elif key and name:
+            found[name].append(key.group(1) or key.group(2))
+    return found
+
+
 def test_every_key_is_in_the_page():
-    text = plain("docs/man/weir.conf.5")
-    blocks = re.split(r"^(?=[a-z]+ (?:\"TITLE\" )?\{)", ask("check", "--list"), flags=re.M)[1:]
-    sections = dict(re.findall(r"^([a-z]+)(?: TITLE)?\n((?:(?!^[a-z]+(?: TITLE)?\n[A-Z])[^\n]*\n)*)", text.split(".SH BLOCKS AND KEYS")[1], re.M))
-    expect(len(blocks) > 5, "weir check --list was not understood")
-    for block in blocks:
-        name = block.split()[0]
-        keys = re.findall(r"^  ([a-z][a-z0-9-]*) {2,}\S", block, re.M)
-        there = re.findall(r"^\.TP\n([a-z0-9-]+) = ", sections.get(name, ""), re.M)
-        expect(keys and keys == there, "weir.conf.5, block %s: %s instead of %s" % (name, there, keys))
+    for page, chapter, words in (("weir.conf.5", "BLOCKS AND KEYS", ("check", "--list")), ("weir-sim.1", "SCENARIOS", ("sim", "--keys")), ("weir-load.1", "MODELS", ("load", "--keys"))):
+        keys = sections(ask(*words))
+        there = sections(plain("docs/man/" + page).split(".SH %s\n" % chapter)[1].split("\n.SH ")[0])
+        expect(len(keys) >= 3 and sum(map(len, keys.values())) >= 12, "weir %s was not understood: %s" % (" ".join(words), keys))
+        for name in keys:
+            expect(keys[name] == there.get(name), "%s, %s: %s instead of %s" % (page, name, there.get(name), keys[name]))
+
+
+def test_every_key_is_in_the_documents():
+    """The tables of the documents, compared with what the program explains, and not with what makes them."""
+    for document, words in (("config.md", ("check", "--list")), ("sim.md", ("sim", "--keys")), ("load-models.md", ("load", "--keys"))):
+        made = read("docs/" + document).split("<!-- keys -->")[1].split("<!-- /keys -->")[0]
+        there = {re.match(r"`(\[?\w+)", part).group(1): re.findall(r"^\| `([^`]+)`", part, re.M) for part in made.split("### ")[1:]}
+        keys = sections(ask(*words))
+        expect(keys == there, "docs/%s: %s instead of %s" % (document, there, keys))
+    options = re.findall(r"^\| `(--[a-z0-9-]+)", read("docs/load.md"), re.M)
+    expect(set(options) == OPTIONS["load"], "docs/load.md: %s" % sorted(set(options) ^ OPTIONS["load"]))
 
 
 def test_made_parts_are_new():

@@ -257,14 +257,14 @@ static const struct {
 	{"[model]\n", "m:1:", "no page"},
 	{"x = 1\n", "m:1:", "before the first section"},
 	{"[page a\n", "m:1:", "ends with ']'"},
-	{"[]\n", "m:1:", "no such section"},
-	{"[pages a]\n", "m:1:", "no such section"},
+	{"[]\n", "m:1:", "there is no section"},
+	{"[pages a]\n", "m:1:", "there is no section"},
 	{"[page]\n", "m:1:", "not a name"},
 	{"[page a b]\n", "m:1:", "not a name"},
 	{"[page end]\n", "m:1:", "meaning of its own"},
 	{"[page back]\n", "m:1:", "meaning of its own"},
 	{"[page abcdefghijklmnopqrstuvwxyzabcdefghij]\n", "m:1:", "not a name"},
-	{A "\n[page a]\n", "m:5:", "already, in line 1"},
+	{A "\n[page a]\n", "m:5:", "taken since line 1"},
 	{A "[model]\n", "m:4:", "comes first"},
 	{"[model]\n[model]\n", "m:2:", "there once"},
 	{"[model x]\n", "m:1:", "no name"},
@@ -291,7 +291,7 @@ static const struct {
 	{"[page a]\nthink = exponential\n", "m:2:", "20ms"},
 	{"[model]\nthink = 5\n", "m:2:", "20ms"},
 	{"[model]\nusers = 0\n", "m:2:", "from 1"},
-	{"[model]\nusers = many\n", "m:2:", "from 1"},
+	{"[model]\nusers = many\n", "m:2:", "a whole number"},
 	{"[model]\nstart = a b\n", "m:2:", "not a name"},
 	{"[model]\nstart = b\n" A, "m:2:", "no page 'b'"},
 	{"[model]\nstart = end\n" A, "m:2:", "begin with its end"},
@@ -316,7 +316,7 @@ static const struct {
 	{"[page a]\ntarget = /\nclass = c\nnext = a\n", "m:3:", "no class 'c'"},
 	{"[class c]\nfields = X\n", "m:2:", "not a field"},
 	{"[class c]\nfields = Host: x\n", "m:2:", "client itself"},
-	{"[class c]\n[class c]\n", "m:2:", "already"},
+	{"[class c]\n[class c]\n", "m:2:", "taken since line 1"},
 	{"[class c d]\n", "m:1:", "not a name"},
 	{A "[page b]\ntarget = /b\nnext = a\n", "m:4:", "no way leads"},
 	{"[page a]\ntarget = /\x01\n", "m:2:", "not text"},
@@ -343,12 +343,12 @@ static void there_are_bounds(void **state)
 	for (unsigned i = 0; i < 61; i++)
 		sprintf(text + strlen(text), "[page p%u]\ntarget = /\nnext = p%u\n", i, (i + 1) % 61);
 	assert_int_equal(load_work_model_text(&plain, "m", text, strlen(text), &work), -EINVAL);
-	check_contains(weir_error(), "m:181: at most 60 pages");
+	check_contains(weir_error(), "m:181: too many sections; at most 60");
 	*text = '\0';
 	for (unsigned i = 0; i < 17; i++)
 		sprintf(text + strlen(text), "[class c%u]\n", i);
 	assert_int_equal(load_work_model_text(&plain, "m", text, strlen(text), &work), -EINVAL);
-	check_contains(weir_error(), "m:17: at most 16 classes");
+	check_contains(weir_error(), "m:17: too many sections; at most 16");
 	memset(text, ' ', room);
 	assert_int_equal(load_work_model_text(&plain, "m", text, 2000, &work), -EINVAL);
 	check_contains(weir_error(), "m:1: a line of at most");

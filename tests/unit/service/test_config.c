@@ -845,7 +845,7 @@ static void test_bad_flags(void **state)
 	dup2(shown, 2);
 	close(shown);
 	/* What only the check sees. */
-	flags = (weir_config_flags){.kinds = kinds, .kind = &weir_kind_backend, .value = {"x"}, .values = 1};
+	flags = (weir_config_flags){.kinds = kinds, .kind = &weir_kind_backend, .value = {{"x"}, 1}};
 	assert_int_equal(weir_config_load(&flags, &config), -EINVAL);
 	assert_string_equal(messages_of(config),
 			    "command line: server: 'x': write http://HOST:PORT or https://HOST:PORT\n");
@@ -857,8 +857,7 @@ static void test_bad_flags(void **state)
 	weir_config_free(&config);
 	flags = (weir_config_flags){.kinds = kinds,
 				    .kind = &weir_kind_root,
-				    .value = {"/tmp"},
-				    .values = 1,
+				    .value = {{"/tmp"}, 1},
 				    .param = {{"p90", "1ns", {0}}},
 				    .params = 1};
 	assert_int_equal(weir_config_load(&flags, &config), -EINVAL);

@@ -55,7 +55,7 @@ static const struct wrong {
 	{"[stage scenario]\n", "test.sim:1:", "is taken"},
 	{"[stage web\n", "test.sim:1:", "ends with ']'"},
 	{"[steg web]\n", "test.sim:1:", "accepted are [scenario], [stage NAME], [backend NAME]"},
-	{"[scenario x]\n", "test.sim:1:", "there is no section [scenario]"},
+	{"[scenario x]\n", "test.sim:1:", "[scenario] has no name"},
 	{"[stage web]\n[load web]\n", "test.sim:2:", "is taken since line 1"},
 	{"[stage web]\n= 3\n", "test.sim:2:", "neither of them empty"},
 	{"[stage web]\nworkers =\n", "test.sim:2:", "neither of them empty"},
@@ -70,11 +70,11 @@ static const struct wrong {
 	{"[scenario]\nduration = -5s\n", "test.sim:2:", "a number and a unit"},
 	{"[scenario]\nseed = 0\n", "test.sim:2:", "from 1 to 4294967295"},
 	{"[scenario]\ncolour = red\n", "test.sim:2:", "accepted are title, duration, warmup, window, seed"},
-	{"[stage web]\nworkers = 0\n", "test.sim:2: workers = 0:", "a whole number from 1 to 4096"},
-	{"[stage web]\nworkers = -2\n", "test.sim:2:", "a whole number from 1 to 4096"},
-	{"[stage web]\nworkers = 1.5\n", "test.sim:2:", "a whole number from 1 to 4096"},
-	{"[stage web]\ncapacity = 0\n", "test.sim:2:", "a whole number from 1 to 1000000"},
-	{"[stage web]\norder = random\n", "test.sim:2:", "one of fifo, by-class, shortest, newest-late"},
+	{"[stage web]\nworkers = 0\n", "test.sim:2: workers:", "'0': must be from 1 to 4096"},
+	{"[stage web]\nworkers = -2\n", "test.sim:2:", "a whole number"},
+	{"[stage web]\nworkers = 1.5\n", "test.sim:2:", "a whole number"},
+	{"[stage web]\ncapacity = 0\n", "test.sim:2:", "must be from 1 to 1000000"},
+	{"[stage web]\norder = random\n", "test.sim:2:", "write fifo, by-class, shortest or newest-late"},
 	{"[stage web]\nservice = exponential\n", "test.sim:2:", "a distribution and its mean"},
 	{"[stage web]\nservice = normal 10ms\n",
 	 "test.sim:2:", "there are deterministic, exponential, bimodal"},
@@ -82,18 +82,18 @@ static const struct wrong {
 	{"[stage web]\nservice = exponential 10ms sigma=1\n", "test.sim:2:", "a distribution and its mean"},
 	{"[stage web]\nservice = lognormal 10ms sigma=0\n", "test.sim:2:", "a sigma above 0 and at most 5"},
 	{"[stage web]\nservice = pareto 10ms ratio=1\n", "test.sim:2:", "a ratio above 1"},
-	{"[stage web]\ndegrade = 2\n", "test.sim:2:", "a number from 0 to 1"},
+	{"[stage web]\ndegrade = 2\n", "test.sim:2:", "must be from 0 to 1"},
 	{"[stage web]\np90 = 0ms\n", "test.sim:2:", "a time above 0"},
 	{"[stage web]\np90 = -1s\n", "test.sim:2:", "a number and a unit"},
 	{"[stage web]\np90[9] = 1s\n", "test.sim:2:", "p90[0] to p90[7]"},
 	{"[stage web]\np100 = 1s\n", "test.sim:2:", "p100"},
-	{"[stage web]\nmode = maybe\n", "test.sim:2:", "one of enforce, dry-run, admit-all"},
-	{"[backend db]\nlock = 2\n", "test.sim:2:", "a number from 0 to 1"},
-	{"[backend db]\ndiscipline = lifo\n", "test.sim:2:", "one of fifo, ps"},
+	{"[stage web]\nmode = maybe\n", "test.sim:2:", "write enforce, dry-run or admit-all"},
+	{"[backend db]\nlock = 2\n", "test.sim:2:", "must be from 0 to 1"},
+	{"[backend db]\ndiscipline = lifo\n", "test.sim:2:", "write fifo or ps"},
 	{"[backend db]\nspeed = 2\n", "test.sim:2:", "accepted are workers, discipline"},
-	{"[type a]\ncost = 0\n", "test.sim:2:", "a number from 1e-06"},
-	{"[type a]\nclass = 8\n", "test.sim:2:", "from 0 (the highest) to 7"},
-	{"[load a]\narrivals = bursty\n", "test.sim:2:", "one of poisson, constant, burst, closed, trace"},
+	{"[type a]\ncost = 0\n", "test.sim:2:", "must be from 1e-06"},
+	{"[type a]\nclass = 8\n", "test.sim:2:", "must be from 0 to 7, or 'load'"},
+	{"[load a]\narrivals = bursty\n", "test.sim:2:", "write poisson, constant, burst, closed or trace"},
 	{"[load a]\nrate = -5\n", "test.sim:2:", "numbers from 0 to 1e9"},
 	{"[load a]\nrate = 5, 3\n", "test.sim:2:", "must come in order"},
 	{"[load a]\nrate = 5, 10s 6, 5s 7\n", "test.sim:2:", "must come in order"},
@@ -124,7 +124,7 @@ static const struct wrong {
 	{STAGE "threads = 3\n" LOAD, "test.sim:1:", "at least as many workers as threads"},
 	{"[stage web]\nservice = exponential 10ms\nthreads = 2\n" LOAD,
 	 "test.sim:1:", "so it needs 'workers = COUNT'"},
-	{STAGE "threads = 17\n" LOAD, "test.sim:4:", "a whole number from 1 to 16"},
+	{STAGE "threads = 17\n" LOAD, "test.sim:4:", "must be from 1 to 16"},
 	{STAGE LOAD "[at 5s]\nweb.threads = 2\n", "test.sim:7:", "accepted are speed"},
 	{STAGE "work = exponential 1ms\n" LOAD, "test.sim:1:", "'work' is for a backend"},
 	{STAGE LOAD "mix = a .5, b .5\n[type a]\n", "test.sim:6:", "there is no [type b]"},
@@ -196,14 +196,14 @@ static void long_lines_and_values_are_refused(void **state)
 {
 	char text[2000];
 	memset(text, 'x', sizeof text);
-	text[700] = '\0';
+	text[1600] = '\0';
 	refused(text, "test.sim:1:", "a line of at most");
 	memcpy(text, "[scenario]\ntitle = ", 19);
 	text[400] = '\0';
 	refused(text, "test.sim:2:", "a value of at most");
 	memset(text + 11, 'x', 100);
 	text[111] = '=';
-	refused(text, "test.sim:2:", "no setting of such a long name");
+	refused(text, "test.sim:2:", "there is no 'xxx");
 }
 
 static void a_whole_scenario_means_what_it_says(void **state)
@@ -227,8 +227,8 @@ static void a_whole_scenario_means_what_it_says(void **state)
 	assert_int_equal(s->seed, 7);
 	assert_int_equal(s->stage[0].workers, 3);
 	assert_int_equal(s->stage[0].order, WEIR_BY_CLASS);
-	assert_int_equal(s->stage[0].next[1].index, 2);
-	assert_true(s->stage[0].next[1].share == 0.75);
+	assert_int_equal(s->stage[0].next.at[1].index, 2);
+	assert_true(s->stage[0].next.at[1].share == 0.75);
 	assert_true(s->stage[0].service.kind == WEIR_DIST_BIMODAL && s->stage[0].service.factor == 5);
 	assert_true(s->stage[0].quantile == 0.95 && s->stage[0].heeds && s->stage[0].ceiling == 0.5);
 	assert_int_equal(weir_scenario_target_ns(&s->stage[0], 0), 300 * WEIR_NS_PER_MS);
@@ -286,7 +286,7 @@ static void the_command_line_sets_what_a_section_takes(void **state)
 		{"web.workers", "neither a section nor a setting"},
 		{"web.workers=", "neither of them empty"},
 		{"crowd.color=red", "accepted are arrivals, rate"},
-		{"web.workers=0", "as set on the command line: workers = 0: must be a whole number from 1"},
+		{"web.workers=0", "as set on the command line: workers: '0': must be from 1 to 4096"},
 	};
 	for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
 		assert_int_equal(weir_scenario_set(s, sets[i].set), -EINVAL);
@@ -362,10 +362,10 @@ static void files_that_are_none_are_refused(void **state)
 {
 	char *text;
 	size_t size;
-	assert_int_equal(weir_scenario_read("/nowhere/at.sim", &text, &size), -ENOENT);
+	assert_int_equal(weir_sections_file("/nowhere/at.sim", &text, &size), -ENOENT);
 	assert_non_null(strstr(weir_error(), "/nowhere/at.sim"));
-	assert_true(weir_scenario_read("/", &text, &size) < 0);
-	assert_int_equal(weir_scenario_read("/dev/zero", &text, &size), -EINVAL);
+	assert_true(weir_sections_file("/", &text, &size) < 0);
+	assert_int_equal(weir_sections_file("/dev/zero", &text, &size), -EINVAL);
 	assert_non_null(strstr(weir_error(), "at most 1 MB"));
 }
 

@@ -83,7 +83,7 @@ typedef struct demo_keys {
 	const char *demo;
 } demo_keys;
 
-static const weir_key keys[] = {WEIR_KEY("demo", TEXT, demo_keys, demo, NULL, "a built-in page: bottleneck"),
+static const weir_key keys[] = {WEIR_KEY("demo", TEXT, demo_keys, demo, NULL, "A built-in page: bottleneck"),
 				{0}};
 
 static void check_route(weir_config *config, const weir_route_view *route)

@@ -59,30 +59,29 @@ static const weir_key params_table[] = {
 	 .offset = offsetof(weir_adaptive_remote_params, percentile),
 	 .min = .5,
 	 .max = .999,
-	 .help = "share of the answers that should come within the target; default p90"},
+	 .help = "The share of the answers that should come within the target"},
 	{.name = "target",
 	 .type = WEIR_KEY_TIME,
 	 .offset = offsetof(weir_adaptive_remote_params, target_ns),
-	 .flags = WEIR_KEY_PER_CLASS,
+	 .flags = WEIR_KEY_PER_CLASS | WEIR_KEY_REQUIRED,
 	 .min = (double)TARGET_MIN_NS,
 	 .max = (double)TARGET_MAX_NS,
-	 .help = "response time to hold, waiting included; required for class 0, others: as the class above"},
+	 .help = "The response time to hold, with waiting. Other classes than 0: by default as the class "
+		 "above"},
 	{.name = "minimum",
 	 .type = WEIR_KEY_NUMBER,
 	 .offset = offsetof(weir_adaptive_remote_params, minimum),
 	 .flags = WEIR_KEY_PER_CLASS,
 	 .min = 0,
 	 .max = MINIMUM_MAX,
-	 .help = "share of the starts that the class keeps however many of higher classes come; default "
-		 "0.01"},
+	 .help = "The share of the starts that a class keeps however many requests of higher classes come"},
 	{.name = "quality_min",
 	 .type = WEIR_KEY_NUMBER,
 	 .offset = offsetof(weir_adaptive_remote_params, quality_min),
 	 .min = .001,
 	 .max = 1,
-	 .help = "the lowest quality that a backend is asked for before and while some are turned away; 1: "
-		 "always "
-		 "the best; default 0.1"},
+	 .help = "The lowest quality that a backend is asked for before and while requests are rejected; 1: "
+		 "always the best"},
 	{0},
 };
 

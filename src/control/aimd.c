@@ -103,9 +103,10 @@ static const weir_key aimd_params[] = {
 	{.name = "target",
 	 .type = WEIR_KEY_TIME,
 	 .offset = offsetof(weir_aimd_params, target_ns),
+	 .flags = WEIR_KEY_REQUIRED,
 	 .min = WEIR_AIMD_TARGET_MIN,
 	 .max = WEIR_AIMD_TARGET_MAX,
-	 .help = "response time that the percentile is held at; required"},
+	 .help = "The response time that the percentile is held at"},
 	WEIR_AIMD_PARAMS(weir_aimd_params),
 	{0},
 };

@@ -104,42 +104,36 @@ void weir_aimd_learn(weir_aimd *aimd, const weir_aimd_learned *learned);
 	WEIR_KEY(#field, TIME, of, tuning.field##_ns, NULL, tells, .min = least, .max = most)
 #define WEIR_AIMD_PARAMS(type)                                                                               \
 	WEIR_AIMD_ROW(type, percentile, PERCENTILE, .5, .999,                                                \
-		      "of the response times that is held; default p90"),                                    \
-		WEIR_AIMD_ROW(type, samples, COUNT, 1, WEIR_WINDOW_MAX,                                      \
-			      "response times a window; default 100"),                                       \
+		      "The percentile of the response times that is held"),                                  \
+		WEIR_AIMD_ROW(type, samples, COUNT, 1, WEIR_WINDOW_MAX, "The response times of a window"),   \
 		WEIR_AIMD_ROW(type, samples_min, COUNT, 0, WEIR_WINDOW_MAX,                                  \
-			      "fewer hold the rate as it is; default 0: as many as the percentile needs: "   \
-			      "10 for p90"),                                                                 \
+			      "With fewer response times the rate stays; 0: as many as the percentile "      \
+			      "needs, 10 for p90"),                                                          \
 		WEIR_AIMD_TIME(type, timeout, 1e7, 3.6e12,                                                   \
-			       "a window that is not full ends after this; default 1s"),                     \
-		WEIR_AIMD_ROW(type, alpha, NUMBER, 0, .999,                                                  \
-			      "weight of the past in the moving average; default 0.7"),                      \
-		WEIR_AIMD_ROW(type, err_i, NUMBER, -1, 100,                                                  \
-			      "error below which the rate rises; default -0.5"),                             \
-		WEIR_AIMD_ROW(type, err_d, NUMBER, -1, 100, "error above which the rate falls; default 0"),  \
-		WEIR_AIMD_ROW(type, adj_i, NUMBER, 0, 1e6, "additive rise, per second a window; default 2"), \
-		WEIR_AIMD_ROW(type, adj_d, NUMBER, 1, 1000, "factor of a fall; default 1.2"),                \
-		WEIR_AIMD_ROW(type, c_i, NUMBER, -1, 100,                                                    \
-			      "error at which the rise would be nothing; default -0.1"),                     \
+			       "A window that is not full ends after this time"),                            \
+		WEIR_AIMD_ROW(type, alpha, NUMBER, 0, .999, "The weight of the past in the moving average"), \
+		WEIR_AIMD_ROW(type, err_i, NUMBER, -1, 100, "The error below which the rate rises"),         \
+		WEIR_AIMD_ROW(type, err_d, NUMBER, -1, 100, "The error above which the rate falls"),         \
+		WEIR_AIMD_ROW(type, adj_i, NUMBER, 0, 1e6, "The additive rise of the rate in a window"),     \
+		WEIR_AIMD_ROW(type, adj_d, NUMBER, 1, 1000, "The factor by which the rate falls"),           \
+		WEIR_AIMD_ROW(type, c_i, NUMBER, -1, 100, "The error at which the rise would be zero"),      \
 		WEIR_AIMD_ROW(type, rate_min, NUMBER, WEIR_SHAPER_RATE_MIN, WEIR_SHAPER_RATE_MAX,            \
-			      "admissions per second, at least; default 0.05"),                              \
+			      "The lowest rate, in admissions per second"),                                  \
 		WEIR_AIMD_ROW(type, rate_max, NUMBER, WEIR_SHAPER_RATE_MIN, WEIR_SHAPER_RATE_MAX,            \
-			      "admissions per second, at most; default 5000"),                               \
+			      "The highest rate, in admissions per second"),                                 \
 		WEIR_AIMD_ROW(type, rate_start, NUMBER, 0, WEIR_SHAPER_RATE_MAX,                             \
-			      "admissions per second at the beginning; default 0: rate_max"),                \
-		WEIR_AIMD_TIME(                                                                              \
-			type, burst, 0, 3.6e12,                                                              \
-			"depth of the bucket, as time at the current rate; default 0: half of the target, "  \
-			"at most 1s"),                                                                       \
+			      "The rate at the beginning; 0: rate_max"),                                     \
+		WEIR_AIMD_TIME(type, burst, 0, 3.6e12,                                                       \
+			       "The depth of the bucket, as time at the current rate; 0: half of the "       \
+			       "target, at most 1s"),                                                        \
 		WEIR_AIMD_ROW(type, depth, NUMBER, 0, 1e9,                                                   \
-			      "depth of the bucket in requests, at any rate; default 0: by burst"),          \
+			      "The depth of the bucket in requests, at any rate; 0: by burst"),              \
 		WEIR_AIMD_ROW(type, proportional, SWITCH, 0, 1,                                              \
-			      "above 100 per second the rise grows with the rate; default off"),             \
+			      "Above 100 per second the rise grows with the rate"),                          \
 		WEIR_AIMD_ROW(type, half_used, SWITCH, 0, 1,                                                 \
-			      "no rise while less than half of the rate is used; default off"),              \
+			      "The rate does not rise while less than half of it is used"),                  \
 		WEIR_AIMD_ROW(type, patience, NUMBER, 0, 1000,                                               \
-			      "what is older than this many targets at its start is dropped; default 0: "    \
-			      "nothing is")
+			      "Requests older than this many targets at their start are dropped; 0: none")
 /* Range of `target`, in ns. */
 #define WEIR_AIMD_TARGET_MIN 1e3
 #define WEIR_AIMD_TARGET_MAX 3.6e12

@@ -135,14 +135,15 @@ static const weir_key bucket_params[] = {
 	{.name = "rate",
 	 .type = WEIR_KEY_NUMBER,
 	 .offset = offsetof(weir_bucket_params, rate_per_s),
+	 .flags = WEIR_KEY_REQUIRED,
 	 .min = WEIR_BUCKET_RATE_MIN,
 	 .max = WEIR_BUCKET_RATE_MAX,
-	 .help = "events a second, on average; required"},
+	 .help = "Events per second, on average"},
 	{.name = "burst",
 	 .type = WEIR_KEY_NUMBER,
 	 .offset = offsetof(weir_bucket_params, burst),
 	 .max = 1e18,
-	 .help = "events at once; 0: a tenth of a second's, at least 1; default 0"},
+	 .help = "Events at once; 0: those of a tenth of a second, at least 1"},
 	{.name = NULL},
 };
 

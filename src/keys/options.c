@@ -153,20 +153,31 @@ static const char *shown_default(const weir_key *key)
 	return key->type == WEIR_KEY_SWITCH ? NULL : key->initial;
 }
 
+void weir_print_folded(FILE *file, const char *text, unsigned at, unsigned indent)
+{
+	const char *space = "";
+	while (*text != '\0') {
+		size_t length = strcspn(text, " ");
+		bool fits = at + strlen(space) + length <= COLUMNS;
+		at = fits ? at + (unsigned)strlen(space) : indent;
+		if (fits)
+			fputs(space, file);
+		else
+			fprintf(file, "\n%*s", (int)indent, "");
+		fprintf(file, "%.*s", (int)length, text);
+		at += (unsigned)length;
+		text += length + (text[length] != '\0');
+		space = " ";
+	}
+	fputc('\n', file);
+}
+
 void weir_option_print(const char *spec, const char *help, const char *initial, int column, FILE *file)
 {
 	char text[600];
 	int at = fprintf(file, "  %-*s", column - 2, spec);
 	snprintf(text, sizeof(text), initial != NULL ? "%s (%s)" : "%s", help, initial);
-	for (const char *word = text; *word != '\0';) {
-		int length = (int)strcspn(word, " ");
-		bool wraps = at > column && at + 1 + length > COLUMNS;
-		if (wraps)
-			at = fprintf(file, "\n%*s", column, "") - 1;
-		at += fprintf(file, "%s%.*s", at > column ? " " : "", length, word);
-		word += length + (word[length] == ' ');
-	}
-	fputc('\n', file);
+	weir_print_folded(file, text, at > 0 ? (unsigned)at : 0, (unsigned)column);
 }
 
 void weir_options_print(const weir_key *keys, int column, FILE *file)

@@ -47,6 +47,8 @@ int weir_options_read(const weir_options *options, void *values, const weir_key_
 int weir_options_wrong(const weir_options *options, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* Prints a text that begins at this column, folded at column 100; further lines begin at `indent`. */
+void weir_print_folded(FILE *file, const char *text, unsigned at, unsigned indent);
 /* Prints an option for the help: "  --rate R  ...", its text from this column on. */
 void weir_option_print(const char *spec, const char *help, const char *initial, int column, FILE *file);
 /* The same for all rows of a table. */

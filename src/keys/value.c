@@ -177,7 +177,7 @@ typedef union value {
 /* 0 needs no unit. */
 static int read_time(const char *text, uint64_t *ret_ns)
 {
-	if (strcmp(text, "0") != 0)
+	if (text == NULL || strcmp(text, "0") != 0)
 		return weir_text_time(text, ret_ns);
 	*ret_ns = 0;
 	return 0;

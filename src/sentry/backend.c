@@ -20,50 +20,55 @@
 #define BETWEEN(a, b)             .min = a, .max = b
 
 static const weir_key keys[] = {
-	ROW("server", TEXTS, servers, NULL, "http://HOST:PORT or https://HOST:PORT, as many as there are",
+	ROW("server", TEXTS, servers, NULL, "The servers, as http://HOST:PORT or https://HOST:PORT",
 	    .flags = WEIR_KEY_REQUIRED | WEIR_KEY_LIVE),
 	ROW("health", TEXT, health, NULL,
-	    "path that answers with 2xx or 3xx while a server is well; requests for it, with whatever query, "
-	    "are exempt, unless it is /; without one, a server is judged by its answers"),
-	ROW("health-interval", TIME, health_interval_ns, "2s", "between two such checks", BETWEEN(10e6, H)),
-	ROW("health-timeout", TIME, health_timeout_ns, "1s", "an answer that takes longer is none",
+	    "The path for health checks; a healthy server answers with 2xx or 3xx. Requests for it, with any "
+	    "query, are exempt, unless it is /. Without it, a server is judged by its answers"),
+	ROW("health-interval", TIME, health_interval_ns, "2s", "The time between two health checks",
+	    BETWEEN(10e6, H)),
+	ROW("health-timeout", TIME, health_timeout_ns, "1s", "A health check that takes longer has failed",
 	    BETWEEN(1e6, H)),
-	ROW("health-rise", COUNT, health_rise, "2", "good answers in a row that bring a server back",
+	ROW("health-rise", COUNT, health_rise, "2",
+	    "The number of successful checks in a row that bring a server back", BETWEEN(1, 1000)),
+	ROW("health-fall", COUNT, health_fall, "3", "The number of failed checks in a row that take it out",
 	    BETWEEN(1, 1000)),
-	ROW("health-fall", COUNT, health_fall, "3", "bad ones in a row that take it out", BETWEEN(1, 1000)),
 	ROW("concurrency", COUNT, concurrency, "0",
-	    "requests that all servers together work on at once, each until its answer begins; more wait in "
-	    "the queue; 0: as many as connections lets",
+	    "The number of requests in service at all servers together, each until its answer begins. "
+	    "Further ones wait in the queue; 0: as many as connections allows",
 	    BETWEEN(0, 1e6), LIVE),
-	ROW("connections", COUNT, connections, "1024", "to each server, at once", BETWEEN(1, 1e6)),
+	ROW("connections", COUNT, connections, "1024", "The number of connections to each server",
+	    BETWEEN(1, 1e6)),
 	ROW("idle-connections", COUNT, idle_connections, "64",
-	    "to each server, kept by each thread for the next request", BETWEEN(1, 1e6)),
+	    "The idle connections to each server that each thread keeps", BETWEEN(1, 1e6)),
 	ROW("idle-timeout", TIME, idle_timeout_ns, "50s",
-	    "how long one is kept; less than the server keeps it", BETWEEN(1e6, 24 * H)),
-	ROW("connect-timeout", TIME, connect_timeout_ns, "1s", "until a connection is made", BETWEEN(1e6, H)),
-	ROW("first-byte-timeout", TIME, first_byte_timeout_ns, "30s", "until an answer begins",
+	    "The time that an idle connection is kept. It should be less than the server's",
 	    BETWEEN(1e6, 24 * H)),
-	ROW("body-timeout", TIME, body_timeout_ns, "30s", "between two parts of an answer",
+	ROW("connect-timeout", TIME, connect_timeout_ns, "1s", "The time to establish a connection",
+	    BETWEEN(1e6, H)),
+	ROW("first-byte-timeout", TIME, first_byte_timeout_ns, "30s", "The time until an answer begins",
+	    BETWEEN(1e6, 24 * H)),
+	ROW("body-timeout", TIME, body_timeout_ns, "30s", "The time between two parts of an answer",
 	    BETWEEN(1e6, 24 * H)),
 	ROW("retry-budget", FRACTION, retry_budget, "10%",
-	    "retries of idempotent requests, as a part of all requests; each thread may besides make one a "
-	    "second; 0: none",
+	    "Retries of idempotent requests, as a fraction of all requests. Each thread may also retry one "
+	    "request per second; 0: none",
 	    BETWEEN(0, 1)),
 	ROW("slow-start", TIME, slow_start_ns, "10s",
-	    "how long a server that came back gets less than its share", BETWEEN(0, H)),
-	ROW("host", TEXT, host, NULL, "the Host field it is sent; without one, the client's"),
-	ROW("forwarded", SWITCH, forwarded, "on", "adds X-Forwarded-For, -Proto and -Host"),
+	    "A server that came back gets less than its share for this long", BETWEEN(0, H)),
+	ROW("host", TEXT, host, NULL, "The Host field that servers are sent. Without it: the client's"),
+	ROW("forwarded", SWITCH, forwarded, "on", "Adds X-Forwarded-For, -Proto and -Host"),
 	ROW("quality", SWITCH, quality, "on",
-	    "adds Weir-Quality, by which it may degrade before anybody is turned away"),
+	    "Adds Weir-Quality, so that the service can degrade before requests are rejected"),
 	ROW("heed-refusals", SWITCH, heed_refusals, "off",
-	    "lets in no more than its servers take, once they answer with 429 or 503; for laws that do not "
-	    "look at that, which adaptive-remote does"),
-	ROW("verify", SWITCH, verify, "on", "checks certificates of https servers"),
-	ROW("ca", PATH, ca, NULL, "PEM file with their authorities; without one, the system's"),
+	    "Once servers answer with 429 or 503, admits no more than they accept. For laws that ignore such "
+	    "answers; adaptive-remote does not"),
+	ROW("verify", SWITCH, verify, "on", "Verifies the certificates of https servers"),
+	ROW("ca", PATH, ca, NULL, "A PEM file with their authorities. Without it: the system's"),
 	{0}};
 
 const weir_key weir_backend_route_keys[] = {WEIR_KEY("backend", TEXT, weir_backend_keys, backend, NULL,
-						     "the backend block that gets its requests",
+						     "The backend block that gets its requests",
 						     .block = "backend"),
 					    {0}};
 

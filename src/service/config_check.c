@@ -61,7 +61,7 @@ static void check_block(weir_config *config, const weir_config_block *block, wei
 	for (unsigned i = 0; i < block->row_count; i++) {
 		const weir_key *key = block->rows[i].key;
 		if ((key->flags & WEIR_KEY_REQUIRED) != 0 && head->lines[i] == 0 && head->line != 0)
-			weir_config_wrong(config, head, NULL, "%s \"%s\" has no %s, which it needs: %s",
+			weir_config_wrong(config, head, NULL, "%s \"%s\" has no %s, which is required. %s",
 					  block->is->name, head->title, key->name, key->help);
 		if (key->block != NULL)
 			check_reference(config, &block->rows[i], head);

@@ -32,173 +32,184 @@ static const char *const loop_words[] = {"auto", "epoll", "uring", NULL};
 
 #define BLOCK weir_config_listen
 static const weir_key listen_keys[] = {
-	ROW("tls", SWITCH, tls, NULL, "TLS on this address; on where there is a certificate"),
+	ROW("tls", SWITCH, tls, NULL, "Speaks TLS on this address. Without it: on if there is a certificate"),
 	ROW("certificate", PATHS, certificates, NULL,
-	    "PEM files, leaf first; the first answers clients that name no other's host", LIVE),
+	    "PEM files, each with the leaf first. The first one answers clients that ask for no other's host",
+	    LIVE),
 	ROW("key", PATHS, keys, NULL, "PEM files, one for each certificate, in the same order", LIVE),
-	ROW("client-certificate", CHOICE, client_certificate, "off", "whether clients may or must show one",
-	    .words = client_words, LIVE),
+	ROW("client-certificate", CHOICE, client_certificate, "off",
+	    "Whether clients may or must show a certificate", .words = client_words, LIVE),
 	ROW("client-ca", PATH, client_ca, NULL,
-	    "PEM file with the authorities that sign clients' certificates", LIVE),
-	ROW("tls-version", CHOICE, tls_version, "1.2", "the oldest that is spoken", .words = tls_words, LIVE),
+	    "A PEM file with the authorities that sign clients' certificates", LIVE),
+	ROW("tls-version", CHOICE, tls_version, "1.2", "The oldest version of TLS that is accepted",
+	    .words = tls_words, LIVE),
 	ROW("ciphers", TEXT, ciphers, NULL,
-	    "of TLS 1.2, as OpenSSL names them; by default those with forward secrecy", LIVE),
-	ROW("tickets", SWITCH, tickets, "on", "sessions can be resumed", LIVE),
-	ROW("http2", SWITCH, http2, "on", "HTTP/2 by ALPN, and without TLS by prior knowledge"),
+	    "The ciphers of TLS 1.2, as OpenSSL names them. Without it: those with forward secrecy", LIVE),
+	ROW("tickets", SWITCH, tickets, "on", "TLS sessions can be resumed", LIVE),
+	ROW("http2", SWITCH, http2, "on", "Speaks HTTP/2: by ALPN, and without TLS by prior knowledge"),
 	ROW("proxy-protocol", SWITCH, proxy, "off",
-	    "every connection begins with a PROXY header, version 1 or 2, which says who the client is"),
-	ROW("backlog", COUNT, backlog, "1024", "connections that wait to be accepted", BETWEEN(1, 65535)),
-	ROW("max-connections", COUNT, max_connections, "65536", "open at once; more are not accepted",
-	    BETWEEN(1, 10e6)),
+	    "Every connection begins with a PROXY header, version 1 or 2, which names the client"),
+	ROW("backlog", COUNT, backlog, "1024", "The number of connections that may wait to be accepted",
+	    BETWEEN(1, 65535)),
+	ROW("max-connections", COUNT, max_connections, "65536",
+	    "The number of connections open at once. Further ones are not accepted", BETWEEN(1, 10e6)),
 	{0}};
 #undef BLOCK
 
 #define BLOCK weir_config_admin
 static const weir_key admin_keys[] = {
 	ROW("token-file", PATH, token_file, NULL,
-	    "its first line must be shown by those who change something, and by readers of an address that "
-	    "is not loopback"),
+	    "The first line of this file is the token. It is required for changes, and for reading if the "
+	    "address is not loopback"),
 	ROW("host", TEXTS, hosts, NULL,
-	    "names that requests may ask for it by, besides localhost and addresses; others are refused"),
-	ROW("page", SWITCH, page, "on", "the live page at /", LIVE),
+	    "Host names that requests may use, besides localhost and addresses. Other names are refused"),
+	ROW("page", SWITCH, page, "on", "Serves the live page at /", LIVE),
 	{0}};
 #undef BLOCK
 
 #define BLOCK weir_config_class
 static const weir_key class_keys[] = {
-	ROW("level", COUNT, level, NULL, "0 is the most important, shed last", BETWEEN(0, WEIR_CLASSES - 1),
-	    .flags = WEIR_KEY_REQUIRED),
-	ROW("match", TEXTS, match, NULL, "rules that must all match; without any, every request does"),
+	ROW("level", COUNT, level, NULL, "The importance: 0 is the highest, and shed last",
+	    BETWEEN(0, WEIR_CLASSES - 1), .flags = WEIR_KEY_REQUIRED),
+	ROW("match", TEXTS, match, NULL, "Rules that must all match. Without any, every request matches"),
 	ROW("revenue", NUMBER, revenue, NULL,
-	    "what a request earns that is answered within the promised time; without it 1. Before a backend, "
-	    "what must be shed is then chosen by revenue per cost (law value)",
+	    "The revenue of a request that is answered within the promised time. Without it: 1. Before a "
+	    "backend, requests to shed are then chosen by revenue per cost (law value)",
 	    BETWEEN(1e-6, 1e9)),
 	ROW("guaranteed", RATE, guaranteed_per_s, NULL,
-	    "requests up to this rate are admitted whatever the load", BETWEEN(0, 1e6)),
+	    "Requests up to this rate are admitted whatever the load", BETWEEN(0, 1e6)),
 	{0}};
 #undef BLOCK
 
 #define BLOCK weir_config_sla
 static const weir_key sla_keys[] = {
-	ROW("percentile", PERCENTILE, percentile, "p95", "the share of the answers that should come in time",
+	ROW("percentile", PERCENTILE, percentile, "p95", "The share of the answers that should come in time",
 	    BETWEEN(.5, .999)),
 	ROW("times", TEXTS, times, NULL,
-	    "the promised response time by arrival rate: {\"1s below 1000/s\", \"2s below 10000/s\", "
-	    "\"3s\"}",
+	    "The promised response time by arrival rate: {\"1s below 1000/s\", \"2s below 10000/s\", \"3s\"}",
 	    .flags = WEIR_KEY_REQUIRED),
 	{0}};
 #undef BLOCK
 
 #define BLOCK weir_config_route
 static const weir_key route_keys[] = {
-	ROW("match", TEXTS, match, NULL, "rules that must all match; without any, every request does"),
-	ROW("class", TEXT, klass, NULL, "the class of all its requests; otherwise as the class blocks say"),
+	ROW("match", TEXTS, match, NULL, "Rules that must all match. Without any, every request matches"),
+	ROW("class", TEXT, klass, NULL, "The class of all its requests. Without it: as the class blocks say"),
 	ROW("target", TEXT, target, "default",
-	    "the target block that its requests are held to; off: none. That there is no target default is "
-	    "no mistake"),
-	ROW("law", TEXT, law, NULL, "instead of its target's"),
+	    "The target block for its requests; off: none. A configuration without a target named default is "
+	    "valid"),
+	ROW("law", TEXT, law, NULL, "The law, instead of its target's"),
 	ROW("exempt", SWITCH, exempt, "off",
-	    "no law and no limit turns them away, a full queue does: health checks"),
-	ROW("queue", COUNT, queue, "1024", "requests that may wait for it", BETWEEN(1, 1e6)),
+	    "No law and no limit rejects its requests; only a full queue does. For health checks"),
+	ROW("queue", COUNT, queue, "1024", "The number of requests that may wait", BETWEEN(1, 1e6)),
 	ROW("deadline", TIME, deadline_ns, "0s",
-	    "requests older than this are dropped instead of started; 0s: none", BETWEEN(0, 24 * H)),
+	    "Requests older than this are dropped instead of started; 0s: none", BETWEEN(0, 24 * H)),
 	ROW("collect", SIZE, collect_bytes, "0",
-	    "bodies up to this size are read whole before the request is let in; 0: handlers read them",
-	    BETWEEN(0, GB)),
+	    "Bodies up to this size are read whole before admission; 0: handlers read them", BETWEEN(0, GB)),
 	ROW("reject", TEXT, reject, "503",
-	    "what is answered to those turned away: a status (503, 429), redirect URL, page FILE"),
+	    "The answer to rejected requests: a status (503, 429), redirect URL, or page FILE"),
 	ROW("session", TEXT, session, NULL,
-	    "admission by session, known by cookie NAME or header NAME: requests of a session that was let "
-	    "in "
-	    "keep their class, others are handled one level lower"),
-	ROW("session-idle", TIME, session_idle_ns, "10m",
-	    "a session that is not used for so long is forgotten", BETWEEN(1e9, 24 * H)),
-	ROW("session-keys", COUNT, session_keys, "65536", "sessions that are remembered",
+	    "Admission by session, known by cookie NAME or header NAME. Requests of an admitted session keep "
+	    "their class, others are handled one level lower"),
+	ROW("session-idle", TIME, session_idle_ns, "10m", "A session that is idle for this long is forgotten",
+	    BETWEEN(1e9, 24 * H)),
+	ROW("session-keys", COUNT, session_keys, "65536", "The number of sessions that are remembered",
 	    BETWEEN(1, WEIR_SESSIONS_KEYS_MAX)),
 	{0}};
 #undef BLOCK
 
 #define BLOCK weir_config_target
 static const weir_key target_keys[] = {
-	ROW("law", TEXT, law, NULL, "by default adaptive, and before a backend adaptive-remote"),
-	ROW("sla", TEXT, sla, NULL, "the sla block whose times it holds, instead of a time of its own",
+	ROW("law", TEXT, law, NULL, "The law. Without it: adaptive, and before a backend adaptive-remote"),
+	ROW("sla", TEXT, sla, NULL, "The sla block whose times it holds, instead of a time of its own",
 	    .block = "sla"),
 	ROW("police", CHOICE, police, "law",
-	    "how requests are chosen: as the law does, or by Cataclysm's policing: batch, threshold, auto "
-	    "(either, by the processor's use); or value: by revenue per cost",
+	    "How requests are chosen: by the law; by Cataclysm's policing (batch, threshold, or auto, which "
+	    "chooses by the "
+	    "processor's use); or by value, which is revenue per cost",
 	    .words = police_words),
-	ROW("dry-run", SWITCH, dry_run, "off", "decides and counts, but turns nobody away"),
-	ROW("shed-ceiling", FRACTION, shed_ceiling, "100%", "at most this part is turned away",
-	    BETWEEN(0, 1)),
+	ROW("dry-run", SWITCH, dry_run, "off", "The law decides and counts, but nothing is rejected"),
+	ROW("shed-ceiling", FRACTION, shed_ceiling, "100%",
+	    "The largest fraction of the requests that the law may reject", BETWEEN(0, 1)),
 	{0}};
 #undef BLOCK
 
 #define BLOCK weir_config_limit
 static const weir_key limit_keys[] = {
-	ROW("match", TEXTS, match, NULL, "rules that must all match; without any, every request does"),
-	ROW("key", TEXT, key, "client", "who has a quota: client, header NAME, cookie NAME, all (together)"),
-	ROW("rate", RATE, rate_per_s, NULL, "what is beyond it is answered with 429", BETWEEN(1e-3, 1e9),
-	    .flags = WEIR_KEY_REQUIRED),
-	ROW("burst", NUMBER, burst, "0", "at once, after a pause; 0: those of a second", BETWEEN(0, 1e9)),
-	ROW("keys", COUNT, keys, "65536", "that are remembered", BETWEEN(1, WEIR_QUOTA_KEYS_MAX)),
+	ROW("match", TEXTS, match, NULL, "Rules that must all match. Without any, every request matches"),
+	ROW("key", TEXT, key, "client",
+	    "Who has a quota: each client, header NAME or cookie NAME; or all of them together"),
+	ROW("rate", RATE, rate_per_s, NULL, "The rate. Requests beyond it are answered with 429",
+	    BETWEEN(1e-3, 1e9), .flags = WEIR_KEY_REQUIRED),
+	ROW("burst", NUMBER, burst, "0",
+	    "The requests that may come at once, after a pause; 0: those of a second", BETWEEN(0, 1e9)),
+	ROW("keys", COUNT, keys, "65536", "The number of clients, or other keys, that are remembered",
+	    BETWEEN(1, WEIR_QUOTA_KEYS_MAX)),
 	{0}};
 #undef BLOCK
 
 #define BLOCK weir_config_limits
 static const weir_key limits_keys[] = {
-	ROW("line", SIZE32, http.line_bytes, "8KB", "of a request line", BETWEEN(64, MB)),
-	ROW("head", SIZE32, http.head_bytes, "32KB", "of a request line and all fields",
+	ROW("line", SIZE32, http.line_bytes, "8KB", "The longest request line", BETWEEN(64, MB)),
+	ROW("head", SIZE32, http.head_bytes, "32KB", "The longest request line with all fields",
 	    BETWEEN(256, 16 * MB)),
-	ROW("fields", COUNT, http.fields, "100", "of a request", BETWEEN(1, 1000)),
-	ROW("body", SIZE, http.body_bytes, "1GB", "of a request's body", BETWEEN(1, 1024 * GB)),
+	ROW("fields", COUNT, http.fields, "100", "The number of fields of a request", BETWEEN(1, 1000)),
+	ROW("body", SIZE, http.body_bytes, "1GB", "The longest body of a request", BETWEEN(1, 1024 * GB)),
 	ROW("body-rate", SIZE32, http.body_bytes_per_s, "100B",
-	    "a second; slower bodies are cut after ten seconds", BETWEEN(1, GB)),
-	ROW("requests", COUNT, http.requests, "0", "on one connection; 0: any number", BETWEEN(0, COUNT_MAX)),
-	ROW("streams", COUNT, http.streams, "128", "of one HTTP/2 connection at once", BETWEEN(1, 10000)),
-	ROW("output", SIZE32, http.output_bytes, "256KB", "of an answer that wait to be sent",
+	    "The lowest rate of a body, per second. Slower bodies are cut after ten seconds", BETWEEN(1, GB)),
+	ROW("requests", COUNT, http.requests, "0", "The number of requests on one connection; 0: any number",
+	    BETWEEN(0, COUNT_MAX)),
+	ROW("streams", COUNT, http.streams, "128", "The number of concurrent streams of an HTTP/2 connection",
+	    BETWEEN(1, 10000)),
+	ROW("output", SIZE32, http.output_bytes, "256KB", "The bytes of an answer that may wait to be sent",
 	    BETWEEN(16 * KB, GB)),
-	ROW("handshake-timeout", TIME, http.handshake_ns, "10s", "of TLS", BETWEEN(1e6, H)),
-	ROW("first-byte-timeout", TIME, http.first_byte_ns, "10s", "from accept to the first byte",
+	ROW("handshake-timeout", TIME, http.handshake_ns, "10s", "The time for a TLS handshake",
 	    BETWEEN(1e6, H)),
-	ROW("head-timeout", TIME, http.head_ns, "10s", "from the first byte to the last of the head",
+	ROW("first-byte-timeout", TIME, http.first_byte_ns, "10s", "The time from accept to the first byte",
 	    BETWEEN(1e6, H)),
-	ROW("body-timeout", TIME, http.body_gap_ns, "30s", "between two parts of a body", BETWEEN(1e6, H)),
-	ROW("idle-timeout", TIME, http.idle_ns, "60s", "between two requests", BETWEEN(1e6, 24 * H)),
-	ROW("output-timeout", TIME, http.output_ns, "30s", "without progress of an answer",
+	ROW("head-timeout", TIME, http.head_ns, "10s", "The time from the first byte to the end of the head",
+	    BETWEEN(1e6, H)),
+	ROW("body-timeout", TIME, http.body_gap_ns, "30s", "The time between two parts of a body",
+	    BETWEEN(1e6, H)),
+	ROW("idle-timeout", TIME, http.idle_ns, "60s", "The time between two requests", BETWEEN(1e6, 24 * H)),
+	ROW("output-timeout", TIME, http.output_ns, "30s", "The time that an answer may make no progress",
 	    BETWEEN(1e6, 24 * H)),
 	ROW("shed-details", SWITCH, shed_details, "on",
-	    "tells rejected clients why, with the names of stages, in the field Weir-Shed"),
+	    "Tells rejected clients the reason, with the names of stages, in the field Weir-Shed"),
 	{0}};
 #undef BLOCK
 
 #define BLOCK weir_config_log
 static const weir_key log_keys[] = {
-	ROW("access", OUTPUT, access, "off", "the access log: a file, - for standard output, or off"),
-	ROW("format", CHOICE, format, "combined", "of the access log", .words = format_words),
-	ROW("error", OUTPUT, error, "-", "the error log: a file, - for standard error, or off"),
-	ROW("level", CHOICE, level, "info", "of the error log, the least that is said", .words = level_words),
+	ROW("access", OUTPUT, access, "off", "The access log: a file, - for standard output, or off"),
+	ROW("format", CHOICE, format, "combined", "The format of the access log", .words = format_words),
+	ROW("error", OUTPUT, error, "-", "The error log: a file, - for standard error, or off"),
+	ROW("level", CHOICE, level, "info", "The lowest level that the error log has", .words = level_words),
 	{0}};
 #undef BLOCK
 
 #define BLOCK weir_config_process
 static const weir_key process_keys[] = {
-	ROW("user", TEXT, user, NULL, "to become once the addresses are bound; needs root"),
-	ROW("group", TEXT, group, NULL, "likewise; by default the user's own"),
-	ROW("threads", COUNT, threads, "0", "that serve; 0: one for each core", BETWEEN(0, 1024)),
+	ROW("user", TEXT, user, NULL, "The user to become once the addresses are bound. Needs root"),
+	ROW("group", TEXT, group, NULL, "The group to become. Without it: the user's own"),
+	ROW("threads", COUNT, threads, "0", "The number of serving threads; 0: one per core",
+	    BETWEEN(0, 1024)),
 	ROW("drain-delay", TIME, drain_delay_ns, "0s",
-	    "how long an end goes on serving while /readyz says 503 already, so that balancers hear of it "
-	    "before connections are refused",
+	    "At the end, the process goes on serving for this long while /readyz answers 503, so that load "
+	    "balancers notice before connections are refused",
 	    BETWEEN(0, H), LIVE),
-	ROW("drain-timeout", TIME, drain_timeout_ns, "30s", "how long an end waits for requests under way",
-	    BETWEEN(0, H), LIVE),
-	ROW("loop", CHOICE, loop, "auto", "the back end of the event loop", .words = loop_words),
+	ROW("drain-timeout", TIME, drain_timeout_ns, "30s",
+	    "At the end, the process waits this long for requests in flight", BETWEEN(0, H), LIVE),
+	ROW("loop", CHOICE, loop, "auto", "The back end of the event loop", .words = loop_words),
 	ROW("confine", CHOICE, confine, "on",
-	    "what it gives up at the start, where the kernel lets it; config.md says what each word means",
+	    "The rights that the process gives up at the start, if the kernel allows it. docs/config.md "
+	    "explains each word",
 	    .words = confine_words),
 	ROW("allow-read", PATHS, allow_read, NULL,
-	    "files and folders that may be read and executed besides, also by what a reload brings",
+	    "Further files and folders that may be read and executed, also after a reload",
 	    .flags = WEIR_KEY_ALLOW),
-	ROW("allow-write", PATHS, allow_write, NULL, "files and folders that may be changed besides the logs",
+	ROW("allow-write", PATHS, allow_write, NULL,
+	    "Further files and folders that may be changed, besides the logs",
 	    .flags = WEIR_KEY_ALLOW | WEIR_KEY_WRITTEN),
 	{0}};
 #undef BLOCK
@@ -206,14 +217,14 @@ static const weir_key process_keys[] = {
 #define BLOCK weir_config_resources
 static const weir_key resources_keys[] = {
 	ROW("memory", FRACTION, memory, "90%",
-	    "of the control group's limit, or of the machine's if we have a twentieth of it; 0: never",
+	    "The fraction of the control group's memory limit; or of the machine's memory, if the process "
+	    "has a twentieth of it; 0: never",
 	    BETWEEN(0, .99)),
 	ROW("cpu", FRACTION, cpu, "0",
-	    "of the last ten seconds in which somebody waited for a processor (PSI); 0: never, as a busy "
-	    "machine is no "
-	    "mistake",
+	    "The fraction of the last ten seconds in which a task waited for a processor (PSI); 0: never, "
+	    "since a busy machine is not an error",
 	    BETWEEN(0, .99)),
-	ROW("loop-lag", TIME, loop_lag_ns, "500ms", "that an event loop is late; 0s: never",
+	ROW("loop-lag", TIME, loop_lag_ns, "500ms", "The time that an event loop may be late; 0s: never",
 	    BETWEEN(0, 60 * S)),
 	{0}};
 #undef BLOCK
@@ -227,24 +238,24 @@ const weir_config_core weir_config_core_blocks[] = {
 	  "An address that is served. Without any: 127.0.0.1:8080.", listen_keys, sizeof(weir_config_listen),
 	  .single = false},
 	 MANY(listen, listens)},
-	{{"admin", "address, or off", "Where metrics, API and live page are. Without one: 127.0.0.1:7777.",
-	  admin_keys, sizeof(weir_config_admin), .single = true},
+	{{"admin", "address, or off",
+	  "The address of metrics, API and live page. Without one: 127.0.0.1:7777.", admin_keys,
+	  sizeof(weir_config_admin), .single = true},
 	 ONE(admin)},
 	{{"class", "name",
-	  "How important requests are. The first whose rules match is taken; those that none matches are of "
-	  "level 0.",
+	  "The importance of requests. The first class whose rules match applies. A request that no class "
+	  "matches has level 0.",
 	  class_keys, sizeof(weir_config_class), .live = true},
 	 MANY(klass, classes)},
 	{{"route", "name",
-	  "Where requests go. The first whose rules match is taken; those that none matches are answered "
-	  "with "
-	  "404. Other keys than these are parameters of its law, instead of its target's.",
+	  "Where requests go. The first route whose rules match applies. A request that no route matches is "
+	  "answered with 404. Other keys are parameters of its law, instead of its target's.",
 	  route_keys, sizeof(weir_config_route), .live = true},
 	 MANY(route, routes),
 	 .params_offset = offsetof(weir_config_route, params)},
 	{{"target", "name",
-	  "A response time to hold. Other keys than these are parameters of its law: p90 = 200ms is all that "
-	  "is needed; target[2] = 1s and minimum[2] = .05 are for class level 2.",
+	  "A response time to hold. Other keys are parameters of its law: p90 = 200ms is all that is needed; "
+	  "target[2] = 1s and minimum[2] = .05 are for class level 2.",
 	  target_keys, sizeof(weir_config_target), .live = true},
 	 MANY(target, targets),
 	 .params_offset = offsetof(weir_config_target, params)},
@@ -253,10 +264,11 @@ const weir_config_core weir_config_core_blocks[] = {
 	  "arrive.",
 	  sla_keys, sizeof(weir_config_sla), .live = true},
 	 MANY(sla, slas)},
-	{{"limit", "name", "A quota. Every one whose rules match is asked, in order, before the route's law.",
-	  limit_keys, sizeof(weir_config_limit), .live = true},
+	{{"limit", "name",
+	  "A quota. Every quota whose rules match is applied, in order, before the route's law.", limit_keys,
+	  sizeof(weir_config_limit), .live = true},
 	 MANY(limit, limits)},
-	{{"limits", NULL, "What clients may make the server keep, or wait for.", limits_keys,
+	{{"limits", NULL, "Bounds on what clients can make the server store or wait for.", limits_keys,
 	  sizeof(weir_config_limits), .single = true},
 	 ONE(http)},
 	{{"log", NULL, "Logs; logs.md has their formats.", log_keys, sizeof(weir_config_log), .single = true},
@@ -264,8 +276,9 @@ const weir_config_core weir_config_core_blocks[] = {
 	{{"process", NULL, "The process itself.", process_keys, sizeof(weir_config_process), .single = true},
 	 ONE(process)},
 	{{"resources", NULL,
-	  "What the whole process may use: beyond it requests are turned away whatever their targets say, "
-	  "lowest class first, and more the further beyond. What the system does not tell is not watched.",
+	  "What the whole process may use. Beyond it, requests are rejected whatever their targets, lowest "
+	  "class first, and more of them the further beyond. Resources that the kernel does not report are "
+	  "not monitored.",
 	  resources_keys, sizeof(weir_config_resources), .single = true, .live = true},
 	 ONE(resources)},
 	{{0}, 0, 0, 0}};

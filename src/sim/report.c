@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table for people. Every line is at most 100 columns wide. */
 #include "sim/report.h"
-#include "keys/keys.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/text.h"
+#include "keys/options.h"
 #include "show/number.h"
 
 #define CELL    WEIR_NUMBER
 #define NOTICES 3
-#define WIDTH   100
 
 /* ---- single values ---- */
 
@@ -31,26 +31,6 @@ double weir_case_worst(const weir_case *of, const weir_sim_metric *metric)
 		worst = metric->worse > 0 ? fmax(worst, value) : fmin(worst, value);
 	}
 	return worst;
-}
-
-/* Wraps words at the last column: the first line begins at column `at`, the others at `indent`. */
-static void print_folded(FILE *to, const char *text, unsigned at, unsigned indent)
-{
-	const char *space = "";
-	while (*text != '\0') {
-		size_t length = strcspn(text, " ");
-		bool fits = at + strlen(space) + length <= WIDTH;
-		at = fits ? at + (unsigned)strlen(space) : indent;
-		if (fits)
-			fputs(space, to);
-		else
-			fprintf(to, "\n%*s", (int)indent, "");
-		fprintf(to, "%.*s", (int)length, text);
-		at += (unsigned)length;
-		text += length + (text[length] != '\0');
-		space = " ";
-	}
-	fputc('\n', to);
 }
 
 static const char *metric_text(const weir_sim_metric *metric, double value, char *text)
@@ -178,7 +158,7 @@ static void print_work(FILE *to, const weir_run *run)
 	fputc('\n', to);
 	for (unsigned i = 0; i < run->notices && i < NOTICES; i++) {
 		fprintf(to, "  notice     %s: ", weir_number_time((double)run->notice[i].at_ns / 1e6, a));
-		print_folded(to, run->notice[i].text, 13 + (unsigned)strlen(a) + 2, 13);
+		weir_print_folded(to, run->notice[i].text, 13 + (unsigned)strlen(a) + 2, 13);
 	}
 	if (run->notices > NOTICES)
 		fprintf(to, "  notice     and %u more\n", run->notices - NOTICES);
@@ -268,16 +248,34 @@ static const char *bound_text(const weir_key *param, double bound, char *text)
 	return text;
 }
 
-static void print_param(FILE *to, const weir_key *param)
+/* " (p90)": the default, from the law's; nothing if the law derives it when it is not given. */
+static void default_text(const weir_key *param, const char *params, char *text, size_t size)
 {
-	char name[CELL + 8], low[32], high[32], range[72] = "";
+	char usual[32];
+	uint64_t field;
+	weir_key_print(param, params + param->offset, usual, sizeof usual);
+	bool given = weir_key_read(param, usual, &field) == 0;
+	if (given && param->type == WEIR_KEY_TIME)
+		weir_text_print_time(usual, sizeof usual, field, NULL);
+	if ((param->flags & WEIR_KEY_REQUIRED) != 0)
+		snprintf(text, size, " (required)");
+	else
+		snprintf(text, size, given ? " (%s)" : "", usual);
+}
+
+/* params: the law's defaults. */
+static void print_param(FILE *to, const weir_key *param, const char *params)
+{
+	char name[CELL + 8], low[32], high[32], range[72] = "", usual[40], help[300];
 	snprintf(name, sizeof name, "%s%s", param->name,
 		 (param->flags & WEIR_KEY_PER_CLASS) != 0 ? "[class]" : "");
 	if (param->type != WEIR_KEY_SWITCH)
 		snprintf(range, sizeof range, "%s to %s", bound_text(param, param->min, low),
 			 bound_text(param, param->max, high));
+	default_text(param, params, usual, sizeof usual);
+	snprintf(help, sizeof help, "%s%s", param->help, usual);
 	int at = fprintf(to, "    %-17s %-10s %-16s ", name, weir_key_type_name(param), range);
-	print_folded(to, param->help != NULL ? param->help : "", at > 0 ? (unsigned)at : 0, 50);
+	weir_print_folded(to, help, at > 0 ? (unsigned)at : 0, 50);
 }
 
 void weir_report_laws(FILE *to)
@@ -286,7 +284,12 @@ void weir_report_laws(FILE *to)
 	fputs("none\n    no law: only the bounds of the queue\n", to);
 	for (size_t i = 0; (law = weir_law_at(i)) != NULL; i++) {
 		fprintf(to, "%s\n    %s\n", law->name, law->brief != NULL ? law->brief : "");
-		for (const weir_key *param = law->params; param != NULL && param->name != NULL; param++)
-			print_param(to, param);
+		void *usual = weir_mem_zalloc(law->params_bytes + 1);
+		if (usual != NULL)
+			weir_law_defaults(law, usual);
+		for (const weir_key *param = law->params;
+		     usual != NULL && param != NULL && param->name != NULL; param++)
+			print_param(to, param, usual);
+		weir_mem_free(usual);
 	}
 }

@@ -24,24 +24,25 @@ typedef struct files_keys {
 } files_keys;
 
 static const weir_key keys_of_route[] = {
-	WEIR_KEY("root", FOLDER, root_keys, root, NULL, "the folder whose files are served"),
-	WEIR_KEY("index", TEXTS, root_keys, index, "index.html", "files to look for in a folder"),
-	WEIR_KEY("listing", SWITCH, root_keys, listing, "off", "lists folders that have no index"),
+	WEIR_KEY("root", FOLDER, root_keys, root, NULL, "The folder whose files are served"),
+	WEIR_KEY("index", TEXTS, root_keys, index, "index.html", "The files to look for in a folder"),
+	WEIR_KEY("listing", SWITCH, root_keys, listing, "off", "Lists folders that have no index"),
 	{0}};
 
 static const weir_key files_rows[] = {
-	WEIR_KEY("cache", SIZE, files_keys, cache_bytes, "200MB", "memory for files", .max = 1024 * GB),
-	WEIR_KEY("cache-file", SIZE, files_keys, cache_file_bytes, "1MB",
-		 "the largest file that is kept in it", .max = GB),
+	WEIR_KEY("cache", SIZE, files_keys, cache_bytes, "200MB", "The memory of the cache",
+		 .max = 1024 * GB),
+	WEIR_KEY("cache-file", SIZE, files_keys, cache_file_bytes, "1MB", "The largest file that is cached",
+		 .max = GB),
 	WEIR_KEY("revalidate", TIME, files_keys, revalidate_ns, "1s",
-		 "how long a kept file is believed before it is looked at again", .max = 24 * H),
+		 "A cached file is checked for changes after this time", .max = 24 * H),
 	WEIR_KEY("precompressed", SWITCH, files_keys, precompressed, "on",
-		 "sends FILE.br, .zst or .gz to those who take it"),
+		 "Sends FILE.br, .zst or .gz to clients that accept it"),
 	WEIR_KEY("types", PATH, files_keys, types, NULL,
-		 "a file as /etc/mime.types, on top of the built-in types"),
+		 "A file like /etc/mime.types, in addition to the built-in types"),
 	{0}};
 
-static const weir_block blocks[] = {{"files", NULL, "Files of the routes with a root.", files_rows,
+static const weir_block blocks[] = {{"files", NULL, "The files of routes with a root.", files_rows,
 				     sizeof(files_keys), .single = true, .live = false},
 				    {0}};
 

@@ -161,7 +161,9 @@ static inline void expect_params(const weir_admission_law *law)
 	for (const weir_key *row = law->params; row->name != NULL; row++) {
 		size_t count = (row->flags & WEIR_KEY_PER_CLASS) != 0 ? WEIR_CLASSES : 1;
 		assert_true(row->offset + count * weir_key_bytes(row) <= law->params_bytes);
-		assert_true(row->min < row->max && row->help != NULL && strchr(row->help, ';') != NULL);
+		assert_true(row->min < row->max && row->help != NULL && row->help[0] >= 'A' &&
+			    row->help[0] <= 'Z');
+		assert_true(row->help[strlen(row->help) - 1] != '.');
 		for (const weir_key *other = law->params; other != row; other++)
 			assert_true(strcmp(other->name, row->name) != 0 && other->offset != row->offset);
 		double value = 0;

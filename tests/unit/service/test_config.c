@@ -354,10 +354,10 @@ static const struct {
 	{"class \"a\" { level = 1 }\nclass \"a\" { level = 2 }",
 	 "t:2: a second class \"a\"; the first is at t:1"},
 	{"class \"a\" {\n}",
-	 "t:1: class \"a\" has no level, which it needs: 0 is the most important, shed last"},
+	 "t:1: class \"a\" has no level, which is required. The importance: 0 is the highest, and shed last"},
 	{"class \"\" { level = 1 }", "t:1: class has an empty title; its title is its name"},
 	/* what is promised and what it is worth */
-	{"sla \"a\" { }", "t:1: sla \"a\" has no times, which it needs: ..."},
+	{"sla \"a\" { }", "t:1: sla \"a\" has no times, which is required. ..."},
 	{"sla \"a\" { times = {\"1s below 100/s\", \"500ms\"} }",
 	 "t:1: times: the promised times must not fall when more requests arrive"},
 	{"sla \"a\" { times = {\"1s below 100/s\", \"2s below 50/s\", \"3s\"} }",
@@ -438,7 +438,7 @@ static const struct {
 	{"backend \"a\" { server = {\"http://h\", \"http://h\"} }", "t:1: server: http://h is there twice"},
 	{"backend \"a\" { server = \"http://a\"; health = x }",
 	 "t:1: health: write a path that begins with /, as /healthz"},
-	{"backend \"a\" { }", "t:1: backend \"a\" has no server, which it needs: ..."},
+	{"backend \"a\" { }", "t:1: backend \"a\" has no server, which is required. ..."},
 	/* what refers to something */
 	{"route \"a\" {\n backend = ap }\nbackend \"app\" { server = \"http://a\" }",
 	 "t:2: there is no backend \"ap\"; did you mean \"app\"?"},
@@ -571,9 +571,8 @@ static void test_all_mistakes_are_told(void **state)
 		"t:2: reject: 'x': write a status (503, 429), redirect URL, or page FILE\n"
 		"t:3: format: 'x': write combined or json\n"
 		"t:3: level: 'y': write debug, info, warn or error\n"
-		"t:4: backend \"b\" has no server, which it needs: http://HOST:PORT or https://HOST:PORT, as "
-		"many as "
-		"there are\n");
+		"t:4: backend \"b\" has no server, which is required. The servers, as "
+		"http://HOST:PORT or https://HOST:PORT\n");
 	weir_config_free(&config);
 }
 

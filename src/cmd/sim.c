@@ -53,7 +53,7 @@ static void print_scenario(const char *path)
 	char *text;
 	size_t size;
 	weir_scenario *scenario = NULL;
-	int failed = weir_sections_file(path, &text, &size);
+	int failed = weir_sections_file(path, WEIR_SECTION_TEXT_MAX, &text, &size);
 	if (!failed) {
 		failed = weir_scenario_parse(path, text, size, &scenario);
 		weir_mem_free(text);
@@ -192,7 +192,7 @@ static int run_scenario(const sim_options *options)
 {
 	char *text;
 	size_t size;
-	if (weir_sections_file(options->scenario, &text, &size) < 0)
+	if (weir_sections_file(options->scenario, WEIR_SECTION_TEXT_MAX, &text, &size) < 0)
 		return complain();
 	int status = run_cases(options, text, size);
 	weir_mem_free(text);

@@ -3,11 +3,12 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/mem.h"
 #include "base/text.h"
+#include "sim/sections.h"
 
 #define BODY_BYTES_MAX (16u << 20)
 #define COUNT_MAX      4294967295.0
@@ -46,32 +47,17 @@ static int read_multiples(const weir_key *key, const char *text, void *ret_field
 
 static const weir_key_form multiples_form = {"multiples", sizeof(load_multiples), read_multiples};
 
-static int read_body_file(const char *path, load_body *body)
-{
-	FILE *file = fopen(path, "rb");
-	if (file == NULL)
-		return weir_error_set(-errno, "%s: %s", path, strerror(errno));
-	free(body->file);
-	body->file = malloc(BODY_BYTES_MAX + 1);
-	body->length = body->file != NULL ? fread(body->file, 1, BODY_BYTES_MAX + 1, file) : 0;
-	bool failed = body->file == NULL || ferror(file);
-	fclose(file);
-	if (failed || body->length > BODY_BYTES_MAX)
-		return weir_error_set(-EINVAL, "%s: %s", path,
-				      failed ? "it cannot be read" : "it has more than 16 MB");
-	body->at = body->file;
-	return 0;
-}
-
 /* The text itself, or the contents of a file: "@FILE". */
 static int read_body(const weir_key *key, const char *text, void *ret_field)
 {
 	load_body *body = ret_field;
-	if (text[0] == '@')
-		return read_body_file(text + 1, body);
-	body->at = text;
-	body->length = strlen(text);
-	return 0;
+	weir_mem_free(body->file);
+	*body = (load_body){text, strlen(text), NULL};
+	if (text[0] != '@')
+		return 0;
+	int failed = weir_sections_file(text + 1, BODY_BYTES_MAX, &body->file, &body->length);
+	body->at = body->file;
+	return failed;
 }
 
 static const weir_key_form body_form = {"text, or @file", sizeof(load_body), read_body};
@@ -332,7 +318,7 @@ int load_options_read(int argc, char **argv, load_options *options)
 
 void load_options_free(load_options *options)
 {
-	free(options->body.file);
+	weir_mem_free(options->body.file);
 	options->body.file = NULL;
 	weir_key_arena_free(&options->memory);
 }

@@ -251,7 +251,7 @@ static load_form form_of(const load_work *work, unsigned klass, const load_row *
 			   .path = row->path};
 }
 
-int load_work_finish(load_work *work)
+static int make_forms(load_work *work)
 {
 	if (work->links > 0) {
 		snprintf(work->path_name[work->paths], sizeof work->path_name[0], "links");
@@ -274,6 +274,17 @@ int load_work_finish(load_work *work)
 		for (unsigned i = 0; i < work->rows; i++)
 			work->form[k * work->rows + i] = form_of(work, k, &work->row[i]);
 	return 0;
+}
+
+int load_work_finish(load_work *work, int failed, load_work **ret)
+{
+	if (!failed)
+		failed = make_forms(work);
+	if (failed)
+		load_work_free(&work);
+	else
+		*ret = work;
+	return failed;
 }
 
 void load_work_free(load_work **at)

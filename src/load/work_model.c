@@ -45,7 +45,7 @@ int load_work_model_text(const load_habits *habits, const char *name, const char
 	if (!failed)
 		failed = check_habits(habits, name, work->model);
 	if (failed)
-		goto out;
+		return load_work_finish(work, failed, ret);
 	if (work->model->classes.count > 0) {
 		load_mix_fini(&work->mix);
 		work->mix = work->model->classes;
@@ -53,15 +53,10 @@ int load_work_model_text(const load_habits *habits, const char *name, const char
 	}
 	for (unsigned i = 0; i < work->model->pages; i++)
 		make_row(work, &work->model->page[i]);
-	failed = load_work_finish(work);
+	failed = load_work_finish(work, 0, ret);
 	/* Its classes belong to pages, not to users: none is drawn. */
 	if (!failed && work->row[0].klass >= 0)
 		load_draw_fini(&work->class_draw);
-out:
-	if (failed)
-		load_work_free(&work);
-	else
-		*ret = work;
 	return failed;
 }
 
@@ -69,7 +64,7 @@ int load_work_model(const load_habits *habits, const char *file, load_work **ret
 {
 	char *text = NULL;
 	size_t size;
-	int failed = weir_sections_file(file, &text, &size);
+	int failed = weir_sections_file(file, WEIR_SECTION_TEXT_MAX, &text, &size);
 	if (failed)
 		return failed;
 	failed = load_work_model_text(habits, file, text, size, ret);

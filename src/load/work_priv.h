@@ -81,8 +81,8 @@ uint16_t load_work_add_row(load_work *work, const char *name);
  * targets were copied by load_work_keep.
  */
 int load_work_set_items(load_work *work, load_item *items, const double *weights, uint32_t count);
-/* Makes the forms; the work is then ready. */
-int load_work_finish(load_work *work);
+/* Makes the forms, and gives the work, which is ready then. If something has failed, frees it instead. */
+int load_work_finish(load_work *work, int failed, load_work **ret);
 /* "/bytes/{size}" with the size inserted, copied; an empty span: no memory. */
 weir_span load_work_size_target(load_work *work, const char *target, const char *size);
 /* -EINVAL: it does not contain one {size}, or is no target. */

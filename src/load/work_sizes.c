@@ -143,13 +143,7 @@ int load_work_sizes(const load_habits *habits, const char *target, const char *t
 	if (failed)
 		return failed;
 	failed = make_items(work, target, &all);
-	if (!failed)
-		failed = load_work_finish(work);
-	if (failed)
-		load_work_free(&work);
-	else
-		*ret = work;
-	return failed;
+	return load_work_finish(work, failed, ret);
 }
 
 int load_sizes_make(const char *folder, const char *text)

@@ -141,11 +141,5 @@ int load_work_specweb(const load_habits *habits, const char *prefix, unsigned di
 	else
 		failed = load_work_set_items(work, item, weight, count);
 	weir_mem_free(weight);
-	if (!failed)
-		failed = load_work_finish(work);
-	if (failed)
-		load_work_free(&work);
-	else
-		*ret = work;
-	return failed;
+	return load_work_finish(work, failed, ret);
 }

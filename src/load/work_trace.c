@@ -78,11 +78,5 @@ int load_work_trace(const load_habits *habits, const load_trace *trace, const ch
 		failed = make_items(work, trace, target);
 	if (!failed)
 		failed = copy_lines(work, trace);
-	if (!failed)
-		failed = load_work_finish(work);
-	if (failed)
-		load_work_free(&work);
-	else
-		*ret = work;
-	return failed;
+	return load_work_finish(work, failed, ret);
 }

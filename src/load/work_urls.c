@@ -71,11 +71,14 @@ static int add(load_work *work, list *all, const char *target, double weight)
 	return 0;
 }
 
-static int finish(load_work *work, list *all)
+static int finish(load_work *work, list *all, int failed, load_work **ret)
 {
-	int failed = load_work_set_items(work, all->item, all->weight, all->count);
-	all->item = NULL;
-	return failed ? failed : load_work_finish(work);
+	if (!failed) {
+		failed = load_work_set_items(work, all->item, all->weight, all->count);
+		all->item = NULL; /* the work's */
+	}
+	free_list(all);
+	return load_work_finish(work, failed, ret);
 }
 
 int load_work_urls(const load_habits *habits, const load_weighted *targets, unsigned count, load_work **ret)
@@ -86,14 +89,7 @@ int load_work_urls(const load_habits *habits, const load_weighted *targets, unsi
 			       : weir_error_set(-EINVAL, "there is nothing to ask for");
 	for (unsigned i = 0; i < count && !failed; i++)
 		failed = add(work, &all, targets[i].target, targets[i].weight);
-	if (!failed)
-		failed = finish(work, &all);
-	free_list(&all);
-	if (failed)
-		load_work_free(&work);
-	else
-		*ret = work;
-	return failed;
+	return finish(work, &all, failed, ret);
 }
 
 int load_work_url(const load_habits *habits, const char *target, load_work **ret)
@@ -107,11 +103,8 @@ int load_work_url(const load_habits *habits, const char *target, load_work **ret
 static int read_line(load_work *work, list *all, char *line)
 {
 	double weight = 1;
-	char *text = line + strspn(line, " \t");
-	size_t length = strcspn(text, "\r\n");
-	while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\t'))
-		length--;
-	text[length] = '\0';
+	line[strcspn(line, "\r\n")] = '\0';
+	char *text = weir_text_trim(line);
 	if (*text == '\0' || *text == '#')
 		return 0;
 	char *space = strpbrk(text, " \t");
@@ -159,12 +152,5 @@ int load_work_url_list(const load_habits *habits, const char *file, load_work **
 	if (!failed)
 		failed = read_list(work, &all, from, file);
 	fclose(from);
-	if (!failed)
-		failed = finish(work, &all);
-	free_list(&all);
-	if (failed)
-		load_work_free(&work);
-	else
-		*ret = work;
-	return failed;
+	return finish(work, &all, failed, ret);
 }

@@ -342,18 +342,19 @@ int weir_sections_set(const weir_sections *sections, void *owner, const weir_key
 				 : failed;
 }
 
-int weir_sections_file(const char *path, char **ret_text, size_t *ret_size)
+int weir_sections_file(const char *path, size_t most, char **ret_text, size_t *ret_size)
 {
 	FILE *file = fopen(path, "rb");
 	if (file == NULL)
 		return weir_error_set(-errno, "%s: %s", path, strerror(errno));
-	char *text = weir_mem_zalloc(WEIR_SECTION_TEXT_MAX + 1);
+	char *text = weir_mem_zalloc(most + 1);
 	int failed = text == NULL ? -ENOMEM : 0;
-	size_t size = failed ? 0 : fread(text, 1, WEIR_SECTION_TEXT_MAX + 1, file);
+	size_t size = failed ? 0 : fread(text, 1, most + 1, file);
 	if (!failed && ferror(file))
 		failed = weir_error_set(-EIO, "%s: cannot be read (a folder?)", path);
-	else if (size > WEIR_SECTION_TEXT_MAX)
-		failed = weir_error_set(-EINVAL, "%s: a file of at most 1 MB is accepted", path);
+	else if (size > most)
+		failed =
+			weir_error_set(-EINVAL, "%s: a file of at most %zu MB is accepted", path, most >> 20);
 	fclose(file);
 	if (failed) {
 		weir_mem_free(text);

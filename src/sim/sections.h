@@ -70,8 +70,8 @@ int weir_sections_read(const weir_sections *sections, void *owner, const weir_ke
 /* Sets "NAME.KEY=VALUE", NAME being that of a section, or of a kind that has no title. */
 int weir_sections_set(const weir_sections *sections, void *owner, const weir_key_memory *memory,
 		      const char *path, const char *assignment);
-/* Reads the text of a file, at most 1 MB, for the function above; free it with weir_mem_free. */
-int weir_sections_file(const char *path, char **ret_text, size_t *ret_size);
+/* Reads the text of a file of at most so many bytes; free it with weir_mem_free. */
+int weir_sections_file(const char *path, size_t most, char **ret_text, size_t *ret_size);
 /* The index of the section with this name in its array; -1: there is none. */
 int weir_sections_find(const weir_section_kind *kind, const void *owner, const char *name);
 

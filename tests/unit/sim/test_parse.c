@@ -362,10 +362,10 @@ static void files_that_are_none_are_refused(void **state)
 {
 	char *text;
 	size_t size;
-	assert_int_equal(weir_sections_file("/nowhere/at.sim", &text, &size), -ENOENT);
+	assert_int_equal(weir_sections_file("/nowhere/at.sim", WEIR_SECTION_TEXT_MAX, &text, &size), -ENOENT);
 	assert_non_null(strstr(weir_error(), "/nowhere/at.sim"));
-	assert_true(weir_sections_file("/", &text, &size) < 0);
-	assert_int_equal(weir_sections_file("/dev/zero", &text, &size), -EINVAL);
+	assert_true(weir_sections_file("/", WEIR_SECTION_TEXT_MAX, &text, &size) < 0);
+	assert_int_equal(weir_sections_file("/dev/zero", WEIR_SECTION_TEXT_MAX, &text, &size), -EINVAL);
 	assert_non_null(strstr(weir_error(), "at most 1 MB"));
 }
 

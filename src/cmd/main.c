@@ -50,19 +50,16 @@ void weir_verb_print_usage(const weir_verb *verb, FILE *file)
 		weir_config_flags_usage(weir_kinds, file);
 }
 
+static void print_usage(const void *verb, FILE *file)
+{
+	weir_verb_print_usage(verb, file);
+}
+
 int weir_verb_unexpected(const weir_verb *verb, const char *argument)
 {
-	char program[32], *usage = NULL;
-	size_t length;
-	FILE *file = open_memstream(&usage, &length);
-	if (file == NULL)
-		return WEIR_EXIT_USAGE;
-	weir_verb_print_usage(verb, file);
-	fclose(file);
+	char program[32];
 	snprintf(program, sizeof(program), "weir %s", verb->name);
-	int status = weir_usage_unexpected(program, usage != NULL ? usage : "", argument);
-	free(usage);
-	return status;
+	return weir_usage_unexpected(program, print_usage, verb, argument);
 }
 
 /* The usual spellings of two common verbs. */

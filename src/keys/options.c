@@ -96,18 +96,9 @@ int weir_option_take(const weir_options *options, void *values, const weir_key_m
 	return -1;
 }
 
-static int unexpected(const weir_options *options, const char *argument)
+static void print_usage(const void *options, FILE *file)
 {
-	char *usage = NULL;
-	size_t length;
-	FILE *file = open_memstream(&usage, &length);
-	if (file != NULL) {
-		weir_options_usage(options, file);
-		fclose(file);
-	}
-	int status = weir_usage_unexpected(options->program, usage != NULL ? usage : "", argument);
-	free(usage);
-	return status;
+	weir_options_usage(options, file);
 }
 
 int weir_options_read(const weir_options *options, void *values, const weir_key_memory *memory, int argc,
@@ -129,7 +120,7 @@ int weir_options_read(const weir_options *options, void *values, const weir_key_
 			ended = true;
 		else if (ret_argument == NULL || argument != NULL ||
 			 (!ended && argv[at][0] == '-' && argv[at][1] != '\0'))
-			return unexpected(options, argv[at]);
+			return weir_usage_unexpected(options->program, print_usage, options, argv[at]);
 		else
 			argument = argv[at];
 	}
@@ -253,15 +244,23 @@ static void find_known(const char *usage, known_options *ret_known)
 	}
 }
 
-int weir_usage_unexpected(const char *program, const char *usage, const char *argument)
+int weir_usage_unexpected(const char *program, void (*print)(const void *of, FILE *file), const void *of,
+			  const char *argument)
 {
-	known_options all;
-	char typed[32];
+	known_options known = {.count = 0};
+	char typed[32], *usage = NULL;
 	const char *near = NULL;
+	size_t length;
+	FILE *file = open_memstream(&usage, &length);
+	if (file != NULL) {
+		print(of, file);
+		fclose(file);
+		find_known(usage != NULL ? usage : "", &known);
+	}
+	free(usage);
 	snprintf(typed, sizeof(typed), "%.*s", (int)strcspn(argument, "="), argument);
-	find_known(usage, &all);
 	if (typed[0] == '-' && strlen(typed) > strlen("--"))
-		near = weir_text_nearest(typed, known_at, &all);
+		near = weir_text_nearest(typed, known_at, &known);
 	fprintf(stderr, "%s: unexpected argument '%s'; ", program, argument);
 	if (near != NULL)
 		fprintf(stderr, "did you mean '%s'?\n", near);

@@ -59,8 +59,9 @@ void weir_options_markdown(const weir_options *options, FILE *file);
 
 /*
  * Says on stderr that the program ("weir load") does not take an argument, and suggests a similar option of
- * its help. Returns WEIR_EXIT_USAGE.
+ * the help that `print` prints. Returns WEIR_EXIT_USAGE.
  */
-int weir_usage_unexpected(const char *program, const char *usage, const char *argument);
+int weir_usage_unexpected(const char *program, void (*print)(const void *of, FILE *file), const void *of,
+			  const char *argument);
 
 #endif

@@ -30,18 +30,9 @@
 
 /* ---- configuration ---- */
 
-static int unexpected(const weir_program *program, const char *argument)
+static void print_usage(const void *program, FILE *file)
 {
-	char *usage = NULL;
-	size_t length;
-	FILE *file = open_memstream(&usage, &length);
-	if (file == NULL)
-		return WEIR_EXIT_USAGE;
 	weir_program_usage(program, file);
-	fclose(file);
-	int status = weir_usage_unexpected(program->name, usage != NULL ? usage : "", argument);
-	free(usage);
-	return status;
 }
 
 static int read_flags(weir_daemon *d, int argc, char **argv)
@@ -54,7 +45,7 @@ static int read_flags(weir_daemon *d, int argc, char **argv)
 		if (used < 0)
 			return WEIR_EXIT_USAGE;
 		if (used == 0)
-			return unexpected(d->program, argv[at]);
+			return weir_usage_unexpected(d->program->name, print_usage, d->program, argv[at]);
 	}
 	return WEIR_EXIT_OK;
 }

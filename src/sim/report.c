@@ -259,14 +259,14 @@ static void default_text(const weir_key *param, const char *params, char *text, 
 		weir_text_print_time(usual, sizeof usual, field, NULL);
 	if ((param->flags & WEIR_KEY_REQUIRED) != 0)
 		snprintf(text, size, " (required)");
-	else
-		snprintf(text, size, given ? " (%s)" : "", usual);
+	else if (given)
+		snprintf(text, size, " (%s)", usual);
 }
 
 /* params: the law's defaults. */
 static void print_param(FILE *to, const weir_key *param, const char *params)
 {
-	char name[CELL + 8], low[32], high[32], range[72] = "", usual[40], help[300];
+	char name[CELL + 8], low[32], high[32], range[72] = "", usual[40] = "", help[300];
 	snprintf(name, sizeof name, "%s%s", param->name,
 		 (param->flags & WEIR_KEY_PER_CLASS) != 0 ? "[class]" : "");
 	if (param->type != WEIR_KEY_SWITCH)

@@ -9,7 +9,6 @@
 
 /* Whether its field is a single text. */
 bool weir_key_is_text(const weir_key *key);
-size_t weir_key_list_length(const char *const *list);
 /* weir_key_markdown with another name. */
 void weir_key_markdown_as(const char *name, const weir_key *key, FILE *file);
 

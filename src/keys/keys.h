@@ -48,6 +48,8 @@ char *weir_keys_list(const weir_key *keys, char *text, size_t size);
 /* -EINVAL; weir_error says that there is no such key here, suggests a similar one, and lists them all. */
 int weir_keys_unknown(const weir_key *keys, const char *name);
 bool weir_key_is_list(const weir_key *key);
+/* The number of values in the field of a list. */
+size_t weir_key_list_length(const char *const *list);
 /* Whether its values are file names, relative to the file that has them. */
 bool weir_key_is_path(const weir_key *key);
 

@@ -274,22 +274,14 @@ static int check_together(const load_options *o)
 	return check_company(o, ways == 0);
 }
 
-static unsigned length_of(const char *const *list)
-{
-	unsigned length = 0;
-	while (list != NULL && list[length] != NULL)
-		length++;
-	return length;
-}
-
 /* Derives what follows from single options. */
 static void complete(load_options *o)
 {
 	load_plan *plan = &o->plan;
-	o->phases = length_of(o->phase);
+	o->phases = (unsigned)weir_key_list_length(o->phase);
 	o->habits.requests = o->requests;
 	o->habits.fields = o->header;
-	o->habits.field_count = length_of(o->header);
+	o->habits.field_count = (unsigned)weir_key_list_length(o->header);
 	o->habits.body = o->body.at;
 	o->habits.body_length = o->body.length;
 	plan->sources = o->source.count > 0 ? o->source.at : NULL;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What can be configured for every service: a table for each block. To add a key, add a field to its struct
- * (config.h) and a row here, LIVE if a reload changes it; then put the output of `weir check --markdown` into
- * docs/config.md. Names are those that users of other servers would try first. Kinds have tables of their
- * own.
+ * (config.h) and a row here, LIVE if a reload changes it; then run `tools/manuals`. Names are those that users of
+ * other servers would try first. Kinds have tables of their own.
  */
 
 #include "rules/match.h"

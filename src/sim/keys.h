@@ -4,7 +4,7 @@
 
 /*
  * The sections of a scenario and their keys, as tables. To add a key, add a field to its struct (scenario.h)
- * and a row here; then put the output of `weir sim --markdown` into docs/sim.md.
+ * and a row here; then run `tools/manuals`.
  */
 
 #include "sim/scenario.h"

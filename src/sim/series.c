@@ -51,8 +51,8 @@ static json_t *tallies_of(const weir_run *run, bool classes)
 		char name[16];
 		snprintf(name, sizeof name, "%u", i);
 		if (tally->offered > 0)
-			json_array_append_new(array,
-					      tally_of(classes ? name : run->scenario->type[i].head.name, tally));
+			json_array_append_new(
+				array, tally_of(classes ? name : run->scenario->type[i].head.name, tally));
 	}
 	return array;
 }

@@ -350,6 +350,8 @@ typedef struct weir_adaptive_remote_params {
 	double quality_min;
 	/* Constants other than the law's own, for the simulator's experiments; NULL: none. */
 	const struct weir_remote_tuning *tuning;
+	/* Events per second of a class that are admitted whatever the load; default 0. */
+	double guaranteed_per_s[WEIR_CLASSES];
 } weir_adaptive_remote_params;
 WEIR_API extern const weir_admission_law weir_law_adaptive_remote;
 

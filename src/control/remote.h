@@ -3,9 +3,10 @@
 #define WEIR_CONTROL_REMOTE_H
 
 /*
- * The state of `adaptive-remote`, for its parts: the hooks of single events (adaptive_remote.c), the
- * evidence (remote_evidence.c) and the tick (remote_tick.c). docs/laws/adaptive-remote.md explains the
- * law; this is its vocabulary.
+ * The state of `adaptive-remote`, for its parts: parameters and the law itself (adaptive_remote.c), who is
+ * admitted (remote_admit.c), requests in the backend (remote_serve.c), the evidence (remote_evidence.c), the
+ * tick (remote_tick.c), reports and the warm start (remote_report.c). `value` embeds it and shares all but
+ * the decision. docs/laws/adaptive-remote.md explains the law; this is its vocabulary.
  *
  *  inside     requests that were admitted and have not ended: those waiting here and those in the backend
  *  level      a range of the number of requests that a request meets in the backend when it starts; half
@@ -36,6 +37,7 @@
 #include <weir/law.h>
 
 #include "control/degrade.h"
+#include "control/guarantee.h"
 #include "control/times.h"
 
 #define WEIR_REMOTE_TICK_NS    (10 * WEIR_NS_PER_MS)
@@ -125,6 +127,7 @@ typedef struct weir_remote {
 	/* In a dry run: when the backend would have completed everything that would have been admitted. */
 	_Atomic uint64_t shadow_ns;
 	_Atomic uint64_t due_next_ns[WEIR_CLASSES];
+	weir_guarantee guaranteed[WEIR_CLASSES];
 	_Alignas(64) _Atomic uint64_t done;
 	_Atomic uint32_t rated, slowed[WEIR_REMOTE_MARKS], plainly_late;
 	_Atomic uint64_t backend_us; /* sum of the times in the backend */
@@ -174,13 +177,46 @@ typedef struct weir_remote {
 
 extern const weir_remote_tuning weir_remote_usual;
 
+/* ---- hooks, as in law.h ---- */
+
+int weir_remote_init(void *state, const void *params, const char **ret_wrong);
+void weir_remote_retarget(void *state, const uint64_t target_ns[WEIR_CLASSES]);
+weir_verdict weir_remote_admit(void *state, const weir_ask *ask);
+void weir_remote_refund(void *state, const weir_ask *ask);
+void weir_remote_gone(void *state, const weir_event *event, uint64_t now_ns);
+uint32_t weir_remote_limit(const void *state);
+weir_verdict weir_remote_start(void *state, const weir_event *event, const weir_turn *turn);
+void weir_remote_settle(void *state, const weir_event *event, weir_outcome outcome, uint64_t now_ns);
+uint64_t weir_remote_patience(const void *state, unsigned klass);
+double weir_remote_quality(const void *state, unsigned klass);
+bool weir_remote_calm(const void *state);
+void weir_remote_explain(const void *state, const weir_ask *ask, weir_why *ret_why);
+void weir_remote_report(const void *state, unsigned klass, weir_report *ret_report);
+int weir_remote_save(const void *state, char *text, size_t size);
+int weir_remote_load(void *state, const char *text);
 void weir_remote_tick(void *state, const weir_sample *sample);
+
+/* ---- parts of the hooks ---- */
+
 /*
  * Learns base, slowdown, calm levels and own times from the answers. Returns whether the backend is
  * congested.
  */
 bool weir_remote_evidence(weir_remote *r, uint64_t now_ns, bool open, uint32_t answers,
 			  const uint32_t slowed[WEIR_REMOTE_MARKS]);
+
+/* An admitted request that waited here has gone, or starts. */
+void weir_remote_leave_queue(weir_remote *r, unsigned klass, uint32_t count);
+/* The limit for a request that has spent some of its target before it came here. */
+double weir_remote_room(const weir_remote *r, const weir_ask *ask, unsigned klass, double limit);
+/* Whether this many more inside would slow nobody down. */
+bool weir_remote_is_calm(const weir_remote *r, uint32_t more);
+
+/* The clocks of two threads may differ a little, so a turn may come with a time from before the offer. */
+static inline uint64_t weir_remote_span(uint64_t from_ns, uint64_t to_ns)
+{
+	return to_ns > from_ns ? to_ns - from_ns : 0;
+}
 
 /* The level of this many requests: twice the binary logarithm. */
 static inline unsigned weir_remote_level_of(uint64_t met)

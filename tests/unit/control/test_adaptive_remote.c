@@ -148,10 +148,18 @@ static void wants_a_target(void **state)
 
 static void refuses_what_makes_no_sense(void **state)
 {
-	static const char *const wrong[][2] = {
-		{"p40", "1s"},       {"percentile", "p99.99"}, {"minimum", "2"},
-		{"minimum", "-.1"},  {"target", "-1s"},        {"target", "0s"},
-		{"target[1]", "2h"}, {"quality_min", "2"},     {"quality_min", "0"}};
+	static const char *const wrong[][2] = {{"p40", "1s"},
+					       {"percentile", "p99.99"},
+					       {"minimum", "2"},
+					       {"minimum", "-.1"},
+					       {"target", "-1s"},
+					       {"target", "0s"},
+					       {"target[1]", "2h"},
+					       {"quality_min", "2"},
+					       {"quality_min", "0"},
+					       {"guaranteed", "-1/s"},
+					       {"guaranteed[2]", "2000000000/s"},
+					       {"guaranteed", "many"}};
 	void *params = calloc(1, LAW->params_bytes);
 	assert_non_null(params);
 	weir_law_defaults(LAW, params);
@@ -175,6 +183,10 @@ static void checks_parameters_that_are_no_text(void **state)
 	params.minimum[7] = .6;
 	assert_int_equal(weir_law_check(LAW, &params), -EINVAL);
 	params.minimum[7] = 0;
+	params.guaranteed_per_s[3] = NAN;
+	assert_int_equal(weir_law_check(LAW, &params), -EINVAL);
+	params.guaranteed_per_s[3] = 0;
+	assert_int_equal(weir_law_check(LAW, &params), 0);
 	params.target_ns[5] = 1;
 	assert_int_equal(weir_law_check(LAW, &params), -EINVAL);
 }
@@ -443,6 +455,30 @@ static void a_lower_class_keeps_its_minimum_share(void **state)
 	if (!(none < .12 && some > none + .03 && some < none + .07 && many > none + .12 && many < none + .25))
 		fail_msg("let in of class 1: %.3f without a minimum, %.3f of .05, %.3f of .2", none, some,
 			 many);
+}
+
+/* Of 1000/s in each class before a backend of 200/s, those of the lower class that are admitted per second. */
+static double lower_per_s(const char *guaranteed)
+{
+	uint64_t admitted = 0;
+	ON_LAW(&backend.on, LAW, "p90", "200ms", "minimum", "0", "guaranteed[1]", guaranteed);
+	open_backend(&backend, 4, 20 * MS);
+	run(&backend, 100, 3);
+	run(&backend, 1000, 5);
+	for (unsigned i = 0; i < 10000; i++) {
+		step(&backend, 1000, 0);
+		admitted += offer(&backend, 1);
+	}
+	on_law_close(&backend.on);
+	return (double)admitted / 10;
+}
+
+static void what_is_guaranteed_is_admitted_whatever_the_load(void **state)
+{
+	double none = lower_per_s("0/s"), some = lower_per_s("50/s"), most = lower_per_s("150/s");
+	if (none > 1 || some < 50 || some > 52 || most < 150 || most > 153)
+		fail_msg("admitted of class 1: %.1f/s without a guarantee, %.1f/s of 50/s, %.1f/s of 150/s",
+			 none, some, most);
 }
 
 static void a_lower_class_leaves_room_to_the_one_above(void **state)
@@ -764,6 +800,7 @@ int main(void)
 		cmocka_unit_test(what_has_spent_its_target_elsewhere_has_less_room),
 		cmocka_unit_test(a_target_below_the_requests_own_time_is_said_to_be),
 		cmocka_unit_test(a_lower_class_keeps_its_minimum_share),
+		cmocka_unit_test(what_is_guaranteed_is_admitted_whatever_the_load),
 		cmocka_unit_test(a_lower_class_leaves_room_to_the_one_above),
 		cmocka_unit_test(an_estimate_is_above_the_target_it_is_held_against),
 		cmocka_unit_test(quality_falls_under_overload_and_comes_back),

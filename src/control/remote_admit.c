@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `adaptive-remote`: who is admitted. remote.h defines the terms, docs/laws/adaptive-remote.md explains the
+ * rule.
+ */
+#include <math.h>
+
+#include "control/remote.h"
+
+/* Part of the limit for a request that had spent its target before it came here. */
+#define LEFT_LEAST  .125
+#define DUE_BURST   4  /* up to this many unused starts of a minimum may be made up for */
+#define ABOVE_LEAST 8. /* requests that a credit may admit above the limit, however small the limit is */
+
+/* Takes one start of a class's minimum, if one is due. */
+static bool take_due(weir_remote *r, unsigned klass, uint64_t now_ns)
+{
+	uint64_t every_ns = atomic_load_explicit(&r->due_every_ns[klass], memory_order_relaxed), then;
+	uint64_t next_ns = atomic_load_explicit(&r->due_next_ns[klass], memory_order_relaxed);
+	if (every_ns == 0)
+		return false;
+	do {
+		if (next_ns > now_ns)
+			return false;
+		uint64_t first_ns = now_ns > DUE_BURST * every_ns ? now_ns - DUE_BURST * every_ns : 0;
+		then = (next_ns > first_ns ? next_ns : first_ns) + every_ns;
+	} while (!atomic_compare_exchange_weak_explicit(&r->due_next_ns[klass], &next_ns, then,
+							memory_order_relaxed, memory_order_relaxed));
+	return true;
+}
+
+/* Requests that fit earn the share that may be late. */
+static void earn(weir_remote *r, uint32_t count)
+{
+	if (atomic_load_explicit(&r->credit, memory_order_relaxed) < (int64_t)(1000 * r->tuning.credit))
+		atomic_fetch_add_explicit(&r->credit, (int64_t)((1 - r->quantile) * 1000 * count),
+					  memory_order_relaxed);
+}
+
+/* Half of the credit is reserved for the highest class present. */
+static bool spend(weir_remote *r, unsigned klass, uint32_t count)
+{
+	int64_t price = (int64_t)count * 1000, had = atomic_load_explicit(&r->credit, memory_order_relaxed);
+	bool top = klass <= atomic_load_explicit(&r->top_class, memory_order_relaxed);
+	int64_t kept = top ? 0 : (int64_t)(500 * r->tuning.credit);
+	while (had >= price + kept)
+		if (atomic_compare_exchange_weak_explicit(&r->credit, &had, had - price, memory_order_relaxed,
+							  memory_order_relaxed))
+			return true;
+	return false;
+}
+
+double weir_remote_room(const weir_remote *r, const weir_ask *ask, unsigned klass, double limit)
+{
+	double spent = ask->entered_ns != 0 ? (double)weir_remote_span(ask->entered_ns, ask->now_ns) : 0;
+	return limit * fmax(1 - spent / weir_remote_bound_ns(r, klass), LEFT_LEAST);
+}
+
+/*
+ * In a dry run everybody is inside, including those who would have been refused. So the requests that
+ * would have been admitted queue in a model of the backend, which serves them one after the other at the
+ * measured rate.
+ */
+static bool fits_shadow(weir_remote *r, const weir_ask *ask, unsigned klass, uint32_t limit)
+{
+	double rate = atomic_load_explicit(&r->told_rate, memory_order_relaxed);
+	uint64_t ends_ns = atomic_load_explicit(&r->shadow_ns, memory_order_relaxed), then_ns;
+	do {
+		uint64_t from_ns = ends_ns > ask->now_ns ? ends_ns : ask->now_ns;
+		double ahead = (double)(from_ns - ask->now_ns) * rate / 1e9;
+		if (ahead + ask->count > weir_remote_room(r, ask, klass, limit) && ahead > 0)
+			return false;
+		then_ns = from_ns + (uint64_t)(ask->count / rate * 1e9);
+	} while (!atomic_compare_exchange_weak_explicit(&r->shadow_ns, &ends_ns, then_ns,
+							memory_order_relaxed, memory_order_relaxed));
+	return true;
+}
+
+bool weir_remote_is_calm(const weir_remote *r, uint32_t more)
+{
+	int64_t inside = (int64_t)more + weir_remote_serving(r);
+	for (unsigned k = 0; k < WEIR_CLASSES; k++)
+		inside += atomic_load_explicit(&r->waiting[k], memory_order_relaxed);
+	return inside <= (int64_t)atomic_load_explicit(&r->floor, memory_order_relaxed);
+}
+
+static bool fits(weir_remote *r, const weir_ask *ask, unsigned klass, uint32_t limit)
+{
+	if (atomic_load_explicit(&r->dry_run, memory_order_relaxed))
+		return fits_shadow(r, ask, klass, limit);
+	if (weir_guarantee_take_all(&r->guaranteed[klass], ask->now_ns, ask->count))
+		return true;
+	double ahead = weir_remote_ahead(r, klass, limit), room = weir_remote_room(r, ask, klass, limit);
+	if (ahead + ask->count <= room || ahead <= 0 || weir_remote_is_calm(r, ask->count)) {
+		earn(r, ask->count);
+		return true;
+	}
+	if (ahead <= room + fmax(room, ABOVE_LEAST) && spend(r, klass, ask->count))
+		return true;
+	return ask->count == 1 && take_due(r, klass, ask->now_ns);
+}
+
+weir_verdict weir_remote_admit(void *state, const weir_ask *ask)
+{
+	weir_remote *r = state;
+	unsigned klass = ask->klass % WEIR_CLASSES;
+	uint32_t limit = atomic_load_explicit(&r->limit[klass], memory_order_relaxed);
+	if (limit != WEIR_REMOTE_OPEN && !fits(r, ask, klass, limit)) {
+		atomic_fetch_add_explicit(&r->shed[klass], ask->count, memory_order_relaxed);
+		return WEIR_SHED_LATE;
+	}
+	atomic_fetch_add_explicit(&r->waiting[klass], (int32_t)ask->count, memory_order_relaxed);
+	return WEIR_ADMITTED;
+}
+
+void weir_remote_leave_queue(weir_remote *r, unsigned klass, uint32_t count)
+{
+	atomic_fetch_sub_explicit(&r->waiting[klass % WEIR_CLASSES], (int32_t)count, memory_order_relaxed);
+}
+
+void weir_remote_refund(void *state, const weir_ask *ask)
+{
+	weir_remote_leave_queue(state, ask->klass, ask->count);
+}
+
+void weir_remote_gone(void *state, const weir_event *event, uint64_t now_ns)
+{
+	weir_remote_leave_queue(state, event->klass, 1);
+}

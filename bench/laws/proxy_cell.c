@@ -82,7 +82,21 @@ static void give_back(struct request *request)
 
 static bool has_classes(const struct proxy_cell *cell)
 {
-	return cell->classes == 2 || cell->top_share > 0;
+	return cell->classes == 2 || cell->top_share > 0 || cell->watch != NULL;
+}
+
+static void tell_watch(const struct request *request, enum proxy_step step, uint64_t took_ns)
+{
+	struct run *run = request->run;
+	if (run->cell->watch == NULL || run->closing)
+		return;
+	struct proxy_seen seen = {.step = step,
+				  .measured = measured(run),
+				  .kind = request->kind,
+				  .now_ns = weir_world_now(run->world),
+				  .work_ns = request->work,
+				  .took_ns = took_ns};
+	run->cell->watch(run->cell->watch_arg, &seen);
 }
 
 static void count_kind(struct run *run, const struct request *request, uint64_t took_ns)
@@ -97,6 +111,7 @@ static void ended(struct request *request)
 {
 	struct run *run = request->run;
 	uint64_t took_ns = weir_world_now(run->world) - request->event.offered_ns;
+	tell_watch(request, PROXY_ANSWERED, took_ns);
 	if (!measured(run))
 		return;
 	run->completed++;
@@ -165,6 +180,7 @@ static void dropped(weir_stage *stage, weir_event *event, weir_verdict why, void
 {
 	struct run *run = arg;
 	run->dropped += measured(run);
+	tell_watch((struct request *)event, PROXY_DROPPED, 0);
 	((struct request *)event)->inside = false;
 	try_again((struct request *)event, run->target_ns);
 }
@@ -232,7 +248,10 @@ static void offer(struct request *request)
 	run->offered += counts;
 	run->top_offered += counts && klass == 0;
 	weir_timer_init(&request->patience, give_up, request);
-	if (weir_offer(run->stage, &request->event) != WEIR_ADMITTED) {
+	tell_watch(request, PROXY_OFFERED, 0);
+	weir_verdict verdict = weir_offer(run->stage, &request->event);
+	tell_watch(request, verdict == WEIR_ADMITTED ? PROXY_ADMITTED : PROXY_SHED, 0);
+	if (verdict != WEIR_ADMITTED) {
 		run->shed += counts;
 		request->inside = false;
 		try_again(request, run->target_ns);
@@ -275,7 +294,9 @@ static void arrive_of_kind(struct run *run)
 	const struct proxy_cell *cell = run->cell;
 	struct request *request = take_request(run);
 	request->kind = draw_kind(run);
-	request->event.klass = cell->top_share > 0 && weir_random_unit(&run->random) >= cell->top_share;
+	request->event.klass = cell->watch != NULL ? cell->kind[request->kind].klass
+						   : cell->top_share > 0 && weir_random_unit(&run->random) >=
+										    cell->top_share;
 	request->work = weir_dist_draw(&cell->kind[request->kind].work, &run->random);
 	request->tries = 0;
 	weir_event_init(&request->arrival, 0);
@@ -440,8 +461,10 @@ static void count_stuck(struct run *run)
 			continue;
 		unsigned lot = cell->kind[request->kind].lot;
 		double age_s = (double)(run->until_ns - request->event.offered_ns) / 1e9;
-		if (age_s > cell->lot[lot].target_s)
-			tally_add(&run->lot[lot], age_s / cell->lot[lot].target_s);
+		if (age_s <= cell->lot[lot].target_s)
+			continue;
+		tally_add(&run->lot[lot], age_s / cell->lot[lot].target_s);
+		tell_watch(request, PROXY_STUCK, run->until_ns - request->event.offered_ns);
 	}
 }
 

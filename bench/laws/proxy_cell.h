@@ -13,7 +13,7 @@
 #include "sim/dist.h"
 
 #define PROXY_PHASES 16
-#define PROXY_KINDS  8
+#define PROXY_KINDS  12
 
 /* From at_s on the load and the backend's speed are these; 0 at_s: unused. */
 struct proxy_phase {
@@ -30,8 +30,23 @@ struct proxy_kind {
 	weir_dist work;
 	double share; /* of the requests */
 	bool visible;
-	unsigned lot; /* made by proxy_cell_lots */
+	unsigned lot;  /* made by proxy_cell_lots */
+	uint8_t klass; /* of its requests, in cells that are watched */
 };
+
+/* What happened to a request, for those who watch a cell. */
+enum proxy_step { PROXY_OFFERED, PROXY_ADMITTED, PROXY_SHED, PROXY_DROPPED, PROXY_ANSWERED, PROXY_STUCK };
+
+struct proxy_seen {
+	enum proxy_step step;
+	bool measured; /* now */
+	unsigned kind;
+	uint64_t now_ns;
+	double work_ns;
+	uint64_t took_ns; /* answered, or stuck (inside at the end, past its target): since it was offered */
+};
+
+typedef void proxy_watch(void *arg, const struct proxy_seen *seen);
 
 /* What is judged together. */
 struct proxy_lot {
@@ -74,7 +89,10 @@ struct proxy_cell {
 	double workers_left[PROXY_PHASES]; /* from that phase on, of the backend's; 0: as before */
 	double top_share;  /* of the requests, in class 0; the others are in class 1; 0: all are in class 0 */
 	double top_weight; /* of the work of class 0, that of class 1 being 1 */
-	bool exact;        /* every request's cost is the very work that it will be: for oracles */
+	proxy_watch
+		*watch; /* sees every request; then each kind has its class, and top_share is not looked at */
+	void *watch_arg;
+	bool exact; /* every request's cost is the very work that it will be: for oracles */
 };
 
 /* Of a lot: the answers, and the percentile of them in its own target. */

@@ -138,7 +138,7 @@ static void set(void *params, const char *name, int klass, double value, const c
 	if (!has)
 		return;
 	snprintf(key, sizeof(key), klass < 0 ? "%s" : "%s[%d]", name, klass);
-	snprintf(text, sizeof(text), "%.9g%s", value, unit);
+	snprintf(text, sizeof(text), "%.6f%s", value, unit);
 	if (weir_law_set(filling_law, params, key, text) != 0) {
 		fprintf(stderr, "%s: %s\n", filling->cell.name, weir_error());
 		exit(1);

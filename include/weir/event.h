@@ -48,6 +48,7 @@ extern "C" {
 	X(SHED_THRESHOLD, "threshold")     /* a law's queue threshold for this class */        \
 	X(SHED_RATE, "rate")               /* a law's token bucket is empty */                 \
 	X(SHED_LATE, "predicted-late")     /* a law expects it to miss its target */           \
+	X(SHED_PRICE, "price")             /* a law earns more with others for the work */     \
 	X(SHED_WAITED, "waited-too-long")  /* dropped at dequeue: waited past a law's limit */ \
 	X(SHED_EXPIRED, "deadline")        /* its own deadline has passed */                   \
 	X(SHED_CANCELLED, "cancelled")     /* the client has gone */                           \

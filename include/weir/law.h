@@ -97,7 +97,7 @@ typedef struct weir_sample {
 	double quantile;      /* the one that the law asked for */
 	/* If the law has wants_cpu: the part of its processors that the process has used, 0 to 1. */
 	double cpu_share;
-	bool dry_run;         /* events that the law refuses are admitted anyway */
+	bool dry_run; /* events that the law refuses are admitted anyway */
 	/* For a pool that several stages share, if the law has wants_pool. */
 	bool shared;
 	/* Work offered to the pool in this class and those above, over its capacity. */
@@ -129,6 +129,8 @@ typedef struct weir_why {
 	uint64_t estimate_ns;    /* the wait or response time that the law expected; 0: no estimate */
 	uint64_t target_ns;      /* the limit for that estimate */
 	uint64_t retry_after_ns; /* when it expects to admit this class again; 0: unknown */
+	/* Revenue per second of expected work: the offer's, and the least that is admitted now; 0: no prices. */
+	double worth, price;
 } weir_why;
 
 /* What a law reports about itself and a class, for stages, pages and plots. 0 where it has no such number. */
@@ -360,7 +362,7 @@ WEIR_API extern const weir_admission_law weir_law_adaptive_remote;
  * that share these parameters (docs/laws/cataclysm.md).
  */
 typedef struct weir_police_params {
-	double percentile; /* of the target; only reported */
+	double percentile;                /* of the target; only reported */
 	uint64_t target_ns[WEIR_CLASSES]; /* required for class 0; for others 0 means as the class above */
 	double revenue[WEIR_CLASSES];     /* what an answer in time is worth; only reported */
 	/* Requests per second that pass without a test, whatever the load. */
@@ -369,13 +371,13 @@ typedef struct weir_police_params {
 	/* batch and police-auto */
 	uint64_t delay_ns[WEIR_CLASSES]; /* between two visits of a class; not falling; all 0: see delays */
 	uint32_t delays;                 /* 0: computed, if no delay is given; 1: as given */
-	uint32_t order;                  /* within a class, 0: all alike, first in first out; 1: smaller first */
-	uint32_t buckets;                /* of service time, 1 to 32 */
-	double epsilon;                  /* computed delays: chance to be turned away for a lesser class */
+	uint32_t order;   /* within a class, 0: all alike, first in first out; 1: smaller first */
+	uint32_t buckets; /* of service time, 1 to 32 */
+	double epsilon;   /* computed delays: chance to be turned away for a lesser class */
 	/* police-threshold and police-auto */
 	uint64_t period_ns; /* between two computations of the threshold; batch: of delays */
 	double smoothing;   /* weight of the last period in the arrival rates */
-	double fill;        /* part of the servers' capacity that the threshold gives away; 1: as in the paper */
+	double fill; /* part of the servers' capacity that the threshold gives away; 1: as in the paper */
 	/* police-auto */
 	double busy;       /* part of the processors above which the threshold takes over */
 	uint64_t dwell_ns; /* how long the use must be lower before batches take over again */
@@ -383,6 +385,23 @@ typedef struct weir_police_params {
 WEIR_API extern const weir_admission_law weir_law_batch;
 WEIR_API extern const weir_admission_law weir_law_police_threshold;
 WEIR_API extern const weir_admission_law weir_law_police_auto;
+
+/*
+ * As adaptive-remote, but what must be shed is chosen by revenue per expected work (the event's cost), so
+ * that as much is earned as can be. Guaranteed rates come first. Every class's percentile is kept.
+ */
+typedef struct weir_value_params {
+	double percentile; /* fraction of the answers that should come within the target; default .9 */
+	uint64_t target_ns[WEIR_CLASSES]; /* required for class 0; for others 0 means as the class above */
+	double revenue[WEIR_CLASSES];     /* of an event that is answered within its target; default 1 */
+	/* Events per second of a class that are admitted whatever the load; default 0. */
+	double guaranteed_per_s[WEIR_CLASSES];
+	/* The lowest quality that it asks for (weir_stage_quality); 0: .1; 1: always the best. */
+	double quality_min;
+	/* Constants other than the law's own, for the simulator's experiments; NULL: none. */
+	const struct weir_remote_tuning *tuning;
+} weir_value_params;
+WEIR_API extern const weir_admission_law weir_law_value;
 
 /* Limits a rate, the number of events inside (waiting and in service), or both; 0: no limit. */
 typedef struct weir_fixed_params {

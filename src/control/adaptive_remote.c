@@ -23,8 +23,6 @@
 
 #include "control/remote.h"
 
-#define TARGET_MIN_NS WEIR_NS_PER_US
-#define TARGET_MAX_NS (3600 * WEIR_NS_PER_S)
 #define MINIMUM_MAX   .5
 #define MINIMUM_USUAL .01
 
@@ -58,8 +56,8 @@ static const weir_key params_table[] = {
 	 .type = WEIR_KEY_TIME,
 	 .offset = offsetof(weir_adaptive_remote_params, target_ns),
 	 .flags = WEIR_KEY_PER_CLASS | WEIR_KEY_REQUIRED,
-	 .min = (double)TARGET_MIN_NS,
-	 .max = (double)TARGET_MAX_NS,
+	 .min = (double)WEIR_REMOTE_TARGET_MIN_NS,
+	 .max = (double)WEIR_REMOTE_TARGET_MAX_NS,
 	 .help = "The response time to hold, with waiting. Other classes than 0: by default as the class "
 		 "above"},
 	{.name = "minimum",
@@ -112,8 +110,8 @@ static int check(const weir_adaptive_remote_params *p, const char **ret_wrong)
 	if (!(p->quality_min >= 0 && p->quality_min <= 1))
 		return wrong(ret_wrong, "quality_min must be above 0 and at most 1, or 0 for 0.1");
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
-		if (p->target_ns[k] != 0 &&
-		    (p->target_ns[k] < TARGET_MIN_NS || p->target_ns[k] > TARGET_MAX_NS))
+		if (p->target_ns[k] != 0 && (p->target_ns[k] < WEIR_REMOTE_TARGET_MIN_NS ||
+					     p->target_ns[k] > WEIR_REMOTE_TARGET_MAX_NS))
 			return wrong(ret_wrong, "target must be from 1us to 1h");
 		if (!(p->minimum[k] >= 0 && p->minimum[k] <= MINIMUM_MAX))
 			return wrong(ret_wrong, "minimum must be a share from 0 to .5");

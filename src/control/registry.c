@@ -5,10 +5,21 @@
 #include <weir/law.h>
 
 static const weir_admission_law *const laws[] = {
-	&weir_law_adaptive, &weir_law_adaptive_remote,  &weir_law_aimd,        &weir_law_multiclass,
-	&weir_law_quality,  &weir_law_threshold,        &weir_law_fixed,       &weir_law_bucket,
-	&weir_law_batch,    &weir_law_police_threshold, &weir_law_police_auto, &weir_law_red,
-	&weir_law_codel,    &weir_law_gradient,
+	&weir_law_adaptive,
+	&weir_law_adaptive_remote,
+	&weir_law_value,
+	&weir_law_aimd,
+	&weir_law_multiclass,
+	&weir_law_quality,
+	&weir_law_threshold,
+	&weir_law_fixed,
+	&weir_law_bucket,
+	&weir_law_batch,
+	&weir_law_police_threshold,
+	&weir_law_police_auto,
+	&weir_law_red,
+	&weir_law_codel,
+	&weir_law_gradient,
 };
 
 const weir_admission_law *weir_law_at(size_t at)

@@ -40,15 +40,17 @@
 #include "control/guarantee.h"
 #include "control/times.h"
 
-#define WEIR_REMOTE_TICK_NS    (10 * WEIR_NS_PER_MS)
-#define WEIR_REMOTE_LEVELS     40
-#define WEIR_REMOTE_KINDS      16
-#define WEIR_REMOTE_MARKS      3
-#define WEIR_REMOTE_AGES       64
-#define WEIR_REMOTE_OPEN       UINT32_MAX
-#define WEIR_REMOTE_FEW        2     /* requests that do not saturate any backend */
-#define WEIR_REMOTE_BETA_LEAST (-1.) /* ln */
-#define WEIR_REMOTE_BETA_MOST  .35
+#define WEIR_REMOTE_TARGET_MIN_NS WEIR_NS_PER_US
+#define WEIR_REMOTE_TARGET_MAX_NS (3600 * WEIR_NS_PER_S)
+#define WEIR_REMOTE_TICK_NS       (10 * WEIR_NS_PER_MS)
+#define WEIR_REMOTE_LEVELS        40
+#define WEIR_REMOTE_KINDS         16
+#define WEIR_REMOTE_MARKS         3
+#define WEIR_REMOTE_AGES          64
+#define WEIR_REMOTE_OPEN          UINT32_MAX
+#define WEIR_REMOTE_FEW           2     /* requests that do not saturate any backend */
+#define WEIR_REMOTE_BETA_LEAST    (-1.) /* ln */
+#define WEIR_REMOTE_BETA_MOST     .35
 
 /* The law's constants. `./dev bench laws` scales each of them to show its effect. */
 typedef struct weir_remote_tuning {
@@ -141,6 +143,7 @@ typedef struct weir_remote {
 	weir_remote_level level[WEIR_REMOTE_LEVELS];
 
 	/* the tick */
+	bool held; /* more is offered than can be done: the limit stays in force (set by a law that embeds this) */
 	_Alignas(64) uint32_t seen_slowed[WEIR_REMOTE_MARKS];
 	uint32_t seen_rated, seen_plainly, seen_shed[WEIR_CLASSES];
 	uint64_t seen_done, seen_backend_us;
@@ -205,10 +208,24 @@ void weir_remote_tick(void *state, const weir_sample *sample);
 bool weir_remote_evidence(weir_remote *r, uint64_t now_ns, bool open, uint32_t answers,
 			  const uint32_t slowed[WEIR_REMOTE_MARKS]);
 
+/* Counts requests that are admitted. */
+void weir_remote_enter_queue(weir_remote *r, unsigned klass, uint32_t count);
+/* Counts requests that are refused because they do not fit. */
+void weir_remote_refused(weir_remote *r, unsigned klass, uint32_t count);
 /* An admitted request that waited here has gone, or starts. */
 void weir_remote_leave_queue(weir_remote *r, unsigned klass, uint32_t count);
 /* The limit for a request that has spent some of its target before it came here. */
 double weir_remote_room(const weir_remote *r, const weir_ask *ask, unsigned klass, double limit);
+/* Requests that fit earn the share that may be late. */
+void weir_remote_earn(weir_remote *r, uint32_t count);
+/* One may come in above the limit for each that was earned. Half is reserved for the highest class present. */
+bool weir_remote_spend(weir_remote *r, unsigned klass, uint32_t count);
+/*
+ * In a dry run everybody is inside, including those who would have been refused. So the requests that
+ * would have been admitted queue in a model of the backend, which serves them one after the other at the
+ * measured rate. Whether this one is in time there.
+ */
+bool weir_remote_fits_shadow(weir_remote *r, const weir_ask *ask, unsigned klass, double limit);
 /* Whether this many more inside would slow nobody down. */
 bool weir_remote_is_calm(const weir_remote *r, uint32_t more);
 

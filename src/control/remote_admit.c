@@ -29,16 +29,14 @@ static bool take_due(weir_remote *r, unsigned klass, uint64_t now_ns)
 	return true;
 }
 
-/* Requests that fit earn the share that may be late. */
-static void earn(weir_remote *r, uint32_t count)
+void weir_remote_earn(weir_remote *r, uint32_t count)
 {
 	if (atomic_load_explicit(&r->credit, memory_order_relaxed) < (int64_t)(1000 * r->tuning.credit))
 		atomic_fetch_add_explicit(&r->credit, (int64_t)((1 - r->quantile) * 1000 * count),
 					  memory_order_relaxed);
 }
 
-/* Half of the credit is reserved for the highest class present. */
-static bool spend(weir_remote *r, unsigned klass, uint32_t count)
+bool weir_remote_spend(weir_remote *r, unsigned klass, uint32_t count)
 {
 	int64_t price = (int64_t)count * 1000, had = atomic_load_explicit(&r->credit, memory_order_relaxed);
 	bool top = klass <= atomic_load_explicit(&r->top_class, memory_order_relaxed);
@@ -56,12 +54,7 @@ double weir_remote_room(const weir_remote *r, const weir_ask *ask, unsigned klas
 	return limit * fmax(1 - spent / weir_remote_bound_ns(r, klass), LEFT_LEAST);
 }
 
-/*
- * In a dry run everybody is inside, including those who would have been refused. So the requests that
- * would have been admitted queue in a model of the backend, which serves them one after the other at the
- * measured rate.
- */
-static bool fits_shadow(weir_remote *r, const weir_ask *ask, unsigned klass, uint32_t limit)
+bool weir_remote_fits_shadow(weir_remote *r, const weir_ask *ask, unsigned klass, double limit)
 {
 	double rate = atomic_load_explicit(&r->told_rate, memory_order_relaxed);
 	uint64_t ends_ns = atomic_load_explicit(&r->shadow_ns, memory_order_relaxed), then_ns;
@@ -87,17 +80,27 @@ bool weir_remote_is_calm(const weir_remote *r, uint32_t more)
 static bool fits(weir_remote *r, const weir_ask *ask, unsigned klass, uint32_t limit)
 {
 	if (atomic_load_explicit(&r->dry_run, memory_order_relaxed))
-		return fits_shadow(r, ask, klass, limit);
+		return weir_remote_fits_shadow(r, ask, klass, limit);
 	if (weir_guarantee_take_all(&r->guaranteed[klass], ask->now_ns, ask->count))
 		return true;
 	double ahead = weir_remote_ahead(r, klass, limit), room = weir_remote_room(r, ask, klass, limit);
 	if (ahead + ask->count <= room || ahead <= 0 || weir_remote_is_calm(r, ask->count)) {
-		earn(r, ask->count);
+		weir_remote_earn(r, ask->count);
 		return true;
 	}
-	if (ahead <= room + fmax(room, ABOVE_LEAST) && spend(r, klass, ask->count))
+	if (ahead <= room + fmax(room, ABOVE_LEAST) && weir_remote_spend(r, klass, ask->count))
 		return true;
 	return ask->count == 1 && take_due(r, klass, ask->now_ns);
+}
+
+void weir_remote_enter_queue(weir_remote *r, unsigned klass, uint32_t count)
+{
+	atomic_fetch_add_explicit(&r->waiting[klass], (int32_t)count, memory_order_relaxed);
+}
+
+void weir_remote_refused(weir_remote *r, unsigned klass, uint32_t count)
+{
+	atomic_fetch_add_explicit(&r->shed[klass], count, memory_order_relaxed);
 }
 
 weir_verdict weir_remote_admit(void *state, const weir_ask *ask)
@@ -106,10 +109,10 @@ weir_verdict weir_remote_admit(void *state, const weir_ask *ask)
 	unsigned klass = ask->klass % WEIR_CLASSES;
 	uint32_t limit = atomic_load_explicit(&r->limit[klass], memory_order_relaxed);
 	if (limit != WEIR_REMOTE_OPEN && !fits(r, ask, klass, limit)) {
-		atomic_fetch_add_explicit(&r->shed[klass], ask->count, memory_order_relaxed);
+		weir_remote_refused(r, klass, ask->count);
 		return WEIR_SHED_LATE;
 	}
-	atomic_fetch_add_explicit(&r->waiting[klass], (int32_t)ask->count, memory_order_relaxed);
+	weir_remote_enter_queue(r, klass, ask->count);
 	return WEIR_ADMITTED;
 }
 

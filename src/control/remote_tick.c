@@ -263,7 +263,7 @@ static void learn_cap(weir_remote *r, const weir_sample *sample, const struct ne
 static bool decide(weir_remote *r, const weir_sample *sample, const struct news *news, bool congested)
 {
 	double lift_ns = 1e9 * fmax(r->tuning.lift_s, r->tuning.lift * news->target_s);
-	if (congested || (news->shed != 0 && sample->waiting != 0))
+	if (congested || r->held || (news->shed != 0 && sample->waiting != 0))
 		r->busy_ns = sample->now_ns;
 	if (!atomic_load_explicit(&r->limited, memory_order_relaxed))
 		return congested;

@@ -50,6 +50,7 @@ static bool is_overload(weir_verdict why)
 	case WEIR_SHED_THRESHOLD:
 	case WEIR_SHED_RATE:
 	case WEIR_SHED_LATE:
+	case WEIR_SHED_PRICE:
 	case WEIR_SHED_WAITED:
 	case WEIR_SHED_LIMIT:
 	case WEIR_SHED_UPSTREAM:

@@ -82,7 +82,7 @@ static void give_back(struct request *request)
 
 static bool has_classes(const struct proxy_cell *cell)
 {
-	return cell->classes == 2 || cell->top_share > 0 || cell->watch != NULL;
+	return cell->classes == 2 || cell->top_share > 0;
 }
 
 static void tell_watch(const struct request *request, enum proxy_step step, uint64_t took_ns)

@@ -86,7 +86,8 @@ typedef struct weir_remote_kind {
 	_Atomic float cost_ns;   /* expected, on average; 0: unknown */
 	/* the tick */
 	uint32_t looked, seen_answers, seen_late;
-	double present; /* among the most recent answers */
+	uint64_t last_ns; /* an answer */
+	double present;   /* among the most recent answers */
 	double late_share, late_seen;
 } weir_remote_kind;
 
@@ -98,6 +99,12 @@ typedef struct weir_remote {
 	double quality_least;
 	weir_remote_tuning tuning;
 	unsigned age_shift; /* a slot of the ring of ages is 2^shift ns */
+	/*
+	 * The mix of requests depends on the law's decisions, so that times alone say nothing (`value`). Then
+	 * times are compared per expected cost, and what was admitted before the limit, or is of a kind that is
+	 * not admitted any more, does not count as late.
+	 */
+	bool mix_changes;
 
 	/* any thread reads; retarget writes */
 	_Atomic uint64_t target_ns[WEIR_CLASSES];
@@ -115,10 +122,11 @@ typedef struct weir_remote {
 	_Atomic double told_gamma, told_rate, told_slowdown, told_base_ns;
 	_Atomic uint32_t top_class; /* the highest class present */
 	_Atomic bool congested, limited, dry_run;
-	_Atomic bool strict;     /* hopeless requests are dropped */
-	_Atomic uint64_t oldest; /* slot in the ring of ages */
-	_Atomic bool deep;       /* answers take so long that requests that left the ring will end, too */
-	_Atomic int32_t overdue; /* requests in the backend that have left the ring: they may never end */
+	_Atomic bool strict;         /* hopeless requests are dropped */
+	_Atomic uint64_t limited_ns; /* since when the limit is in force */
+	_Atomic uint64_t oldest;     /* slot in the ring of ages */
+	_Atomic bool deep;           /* answers take so long that requests that left the ring will end, too */
+	_Atomic int32_t overdue;     /* requests in the backend that have left the ring: they may never end */
 
 	/* any thread writes */
 	_Alignas(64) _Atomic int32_t waiting[WEIR_CLASSES];
@@ -143,7 +151,6 @@ typedef struct weir_remote {
 	weir_remote_level level[WEIR_REMOTE_LEVELS];
 
 	/* the tick */
-	bool held; /* more is offered than can be done: the limit stays in force (set by a law that embeds this) */
 	_Alignas(64) uint32_t seen_slowed[WEIR_REMOTE_MARKS];
 	uint32_t seen_rated, seen_plainly, seen_shed[WEIR_CLASSES];
 	uint64_t seen_done, seen_backend_us;
@@ -172,6 +179,9 @@ typedef struct weir_remote {
 	bool trial;
 	double trial_done, trial_s, trial_rate, trial_cap;
 	uint64_t trial_from_ns;
+	/* set by a law that embeds this */
+	bool held;        /* more is offered than can be done: the limit stays in force */
+	bool costs_known; /* ages say nothing */
 	/* what the tick reports to others */
 	_Atomic uint32_t shedding; /* one bit per class */
 	_Atomic bool unreachable;

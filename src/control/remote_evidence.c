@@ -220,7 +220,7 @@ static void learn_share(weir_remote *r, uint64_t now_ns, uint32_t answers, const
 	double share = 0, judged = 0;
 	for (unsigned i = 0; i < WEIR_REMOTE_MARKS; i++) {
 		float from = atomic_load_explicit(&r->slow_from[i], memory_order_relaxed);
-		double old = from != 0 ? older_than(r, now_ns, exp((double)from)) : 0;
+		double old = from != 0 && !r->costs_known ? older_than(r, now_ns, exp((double)from)) : 0;
 		double slow = slowed[i] + old - r->old_seen[i];
 		judged += (answers - slowed[i] + slow) / WEIR_REMOTE_MARKS;
 		share += slow / WEIR_REMOTE_MARKS;

@@ -4,9 +4,10 @@
 
 #include "control/remote.h"
 
-#define ALONE     (UINT64_C(1) << 63) /* in the note: it met so few that its time is its own */
-#define COST_PART .1f                 /* weight of one request in the average of its kind */
-#define LN_SCALE  1000                /* scale of sums of logarithms */
+#define ALONE      (UINT64_C(1) << 63) /* in the note: it met so few that its time is its own */
+#define COST_PART  .1f                 /* weight of one request in the average of its kind */
+#define COST_USUAL 1000.               /* us */
+#define LN_SCALE   1000                /* scale of sums of logarithms */
 
 uint32_t weir_remote_limit(const void *state)
 {
@@ -67,12 +68,13 @@ static bool is_slow(weir_remote *r, unsigned mark, float took)
 }
 
 /* The rate that a slow or late request saw: while it was inside, the backend was fully loaded. */
-static void judge_slow(weir_remote *r, uint64_t took_ns, uint64_t met, double completions)
+static void judge_slow(weir_remote *r, uint64_t took_ns, uint64_t telling_ns, uint64_t met,
+		       double completions)
 {
-	float took = logf((float)took_ns + 1);
-	bool slow = is_slow(r, 1, took);
-	is_slow(r, 0, took);
-	is_slow(r, 2, took);
+	float took = logf((float)took_ns + 1), telling = logf((float)telling_ns + 1);
+	bool slow = is_slow(r, 1, telling);
+	is_slow(r, 0, telling);
+	is_slow(r, 2, telling);
 	if (met <= WEIR_REMOTE_FEW || (!slow && took_ns < weir_remote_least_target_ns(r)))
 		return;
 	atomic_fetch_add_explicit(&r->rated, 1, memory_order_relaxed);
@@ -105,21 +107,37 @@ static void learn_cost(weir_remote_kind *kind, float cost_ns)
 			      memory_order_relaxed);
 }
 
+/* The time that is compared with others: as it is, or as if the request had the usual cost. */
+static uint64_t telling_time(const weir_remote *r, const weir_event *event, uint64_t took_ns)
+{
+	return r->mix_changes && event->cost != 0 ? (uint64_t)((double)took_ns * COST_USUAL / event->cost)
+						  : took_ns;
+}
+
+/* What was admitted before the limit says nothing about the limit, if the next ones are of another mix. */
+static bool says_late(const weir_remote *r, const weir_event *event)
+{
+	return !r->mix_changes ||
+	       event->offered_ns >= atomic_load_explicit(&r->limited_ns, memory_order_relaxed);
+}
+
 static void answered(weir_remote *r, const weir_event *event, uint64_t now_ns)
 {
 	uint64_t took_ns = weir_remote_span(event->started_ns, now_ns);
+	uint64_t telling_ns = telling_time(r, event, took_ns);
 	unsigned at = weir_remote_kind_of(event->cost);
 	weir_remote_kind *kind = &r->kind[at];
 	uint64_t done = atomic_fetch_add_explicit(&r->done, 1, memory_order_relaxed) + 1;
 	double completions = (double)(done - event->note[0]);
-	weir_times_add(&r->level[weir_remote_level_of(met_by(event))].times, took_ns);
-	weir_times_add(&r->recent, took_ns);
+	weir_times_add(&r->level[weir_remote_level_of(met_by(event))].times, telling_ns);
+	weir_times_add(&r->recent, telling_ns);
 	if ((event->note[1] & ALONE) != 0)
 		weir_times_add(&kind->own, took_ns);
 	atomic_fetch_add_explicit(&kind->answers, 1, memory_order_relaxed);
 	learn_cost(kind, 1e3f * (float)event->cost);
-	judge_slow(r, took_ns, met_by(event), completions);
-	judge_late(r, event->klass % WEIR_CLASSES, at, weir_remote_span(event->entered_ns, now_ns));
+	judge_slow(r, took_ns, telling_ns, met_by(event), completions);
+	if (says_late(r, event))
+		judge_late(r, event->klass % WEIR_CLASSES, at, weir_remote_span(event->entered_ns, now_ns));
 	learn_measured(r, weir_remote_span(event->offered_ns, now_ns));
 	/* With few inside, requests take their own time, which does not grow with the number inside. */
 	if (atomic_load_explicit(&r->congested, memory_order_relaxed) && met_by(event) > WEIR_REMOTE_FEW &&

@@ -33,6 +33,8 @@
 #define UNREACHABLE    2.  /* factor on the share that may be late */
 #define LATE_TIMES     3.  /* factor on the share that may be late from which late requests are dropped */
 #define BETA_OVER      50. /* minimum number of requests over which beta moves */
+#define FRESH          4.  /* targets without an answer after which a kind is not judged, ... */
+#define FRESH_LEAST_NS 1e9 /* ... and at least this long */
 #define TRIAL_ANSWERS  200.
 #define TRIAL_LESS     .7
 #define TRIAL_SAME     .93 /* of the previous rate */
@@ -145,8 +147,9 @@ static void learn_averages(weir_remote *r, const struct news *news)
 }
 
 /* How many of each kind are late. Every kind has its own target, so the worst kind present counts. */
-static void learn_kinds(weir_remote *r, struct news *news)
+static void learn_kinds(weir_remote *r, struct news *news, uint64_t now_ns)
 {
+	double fresh_ns = fmax(FRESH_LEAST_NS, FRESH * news->target_s * 1e9);
 	r->worst = 0;
 	for (unsigned i = 0; i < WEIR_REMOTE_KINDS; i++) {
 		weir_remote_kind *kind = &r->kind[i];
@@ -154,6 +157,11 @@ static void learn_kinds(weir_remote *r, struct news *news)
 			 late = since(&kind->late, &kind->seen_late);
 		news->late += late;
 		kind->present += more - part_of(PRESENT_MEMORY, news->answers) * kind->present;
+		if (more != 0)
+			kind->last_ns = now_ns;
+		/* A kind that is not admitted any more cannot prove that it is in time now. */
+		if (r->mix_changes && (double)(now_ns - kind->last_ns) > fresh_ns)
+			kind->late_share = kind->late_seen = 0;
 		if (more != 0) {
 			kind->late_seen = fmin(kind->late_seen + more, MEMORY);
 			kind->late_share += part_of(fmax(kind->late_seen, 2), more) *
@@ -362,6 +370,8 @@ static void publish(weir_remote *r, const weir_sample *sample, const struct news
 	bool spent = atomic_load_explicit(&r->credit, memory_order_relaxed) < 1000;
 	atomic_store_explicit(&r->strict, limited && spent && r->late_share > LATE_TIMES * (1 - r->quantile),
 			      memory_order_relaxed);
+	if (limited && !atomic_load_explicit(&r->limited, memory_order_relaxed))
+		atomic_store_explicit(&r->limited_ns, sample->now_ns, memory_order_relaxed);
 	atomic_store_explicit(&r->limited, limited, memory_order_relaxed);
 	set_limits(r, sample, news, limited);
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
@@ -377,7 +387,7 @@ void weir_remote_tick(void *state, const weir_sample *sample)
 	tick_ages(r, sample->now_ns);
 	correct_waiting(r, sample);
 	gather(r, sample, &news);
-	learn_kinds(r, &news);
+	learn_kinds(r, &news, sample->now_ns);
 	learn_averages(r, &news);
 	learn_beta(r, &news);
 	bool congested =

@@ -23,12 +23,13 @@
 #define REVENUE_MAX  1e12
 #define COST_UNKNOWN 1000. /* us, if no cost has ever been known */
 #define LATE_MOST    .02   /* of the answers: what is late earns nothing */
-#define PART         .8    /* of the room, for the marginal price */
+#define PART         .5    /* of the room, for the marginal price */
 #define GAIN         .5    /* of the capacity's correction */
 #define COST_OVER    64    /* requests over which a class's mean cost is averaged */
 #define MEMORY_S     1.    /* over which offers are counted: at least this, ... */
 #define MEMORY       4.    /* ... this many targets, ... */
 #define MEMORY_COUNT 100.  /* ... and the time in which this many are answered */
+#define TAIL_MOST    1.5   /* large requests among small ones see many answers: that is no queue */
 #define ABOVE_LEAST  8.    /* requests of mean cost that a credit may admit above the limit */
 
 /* Work of a class: the expected cost of requests, and the number of those whose cost is unknown. */
@@ -139,6 +140,7 @@ static int value_init(void *state, const void *params, const char **ret_wrong)
 	int failed = init_remote(&v->remote, p, ret_wrong);
 	if (failed != 0)
 		return failed;
+	v->remote.mix_changes = true;
 	memcpy(v->revenue, p->revenue, sizeof(v->revenue));
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
 		v->dearest = fmax(v->dearest, p->revenue[k]);
@@ -170,21 +172,21 @@ static double work_us(const value *v, const amount *of, unsigned klass)
 	return us > 0 ? us : 0;
 }
 
-/* The work before a new request of this class: what waits here of it and above, and what the backend has. */
-static double ahead_us(const value *v, unsigned klass)
+/* The work before a new request: what waits here, and what the backend has. */
+static double ahead_us(const value *v)
 {
 	const weir_remote *r = &v->remote;
 	int32_t all = atomic_load_explicit(&r->serving, memory_order_relaxed), alive = weir_remote_serving(r);
 	double waiting = 0, serving = 0;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
+		waiting += work_us(v, &v->waiting[k], k);
 		serving += work_us(v, &v->serving[k], k);
-		if (k <= klass)
-			waiting += work_us(v, &v->waiting[k], k);
 	}
 	/* Requests that may never end do not count. */
 	if (all > alive)
 		serving *= (double)alive / all;
-	return waiting + atomic_load_explicit(&r->told_gamma, memory_order_relaxed) * serving;
+	return waiting +
+	       fmin(atomic_load_explicit(&r->told_gamma, memory_order_relaxed), TAIL_MOST) * serving;
 }
 
 static double cost_of(const value *v, const weir_ask *ask, unsigned klass)
@@ -207,7 +209,7 @@ static bool fits(value *v, const weir_ask *ask, unsigned klass, double cost_us, 
 	double room_us = atomic_load_explicit(&v->room_us[klass], memory_order_relaxed);
 	if (atomic_load_explicit(&r->dry_run, memory_order_relaxed))
 		return weir_remote_fits_shadow(r, ask, klass, share * limit);
-	double ahead = ahead_us(v, klass), room = weir_remote_room(r, ask, klass, room_us);
+	double ahead = ahead_us(v), room = weir_remote_room(r, ask, klass, room_us);
 	if (ahead + cost_us <= share * room || ahead <= 0 || weir_remote_is_calm(r, ask->count)) {
 		weir_remote_earn(r, ask->count);
 		return true;
@@ -325,11 +327,10 @@ static double average(double now, double mean, double count, double over)
 /* What requests of unknown cost are taken to cost: the mean of their class, or else of all. */
 static void learn_costs(value *v)
 {
-	double all_us = 0, count = 0;
+	double count = 0;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
 		double us = since(&v->known_us[k], &v->seen_known_us[k]);
 		double known = since(&v->known[k], &v->seen_known[k]);
-		all_us += us;
 		count += known;
 		if (known > 0)
 			atomic_store_explicit(
@@ -371,7 +372,7 @@ static void set_rooms(value *v)
 static double filled(const value *v)
 {
 	double room = atomic_load_explicit(&v->room_us[0], memory_order_relaxed);
-	return room > 0 ? ahead_us(v, WEIR_CLASSES - 1) / room : 0;
+	return room > 0 ? ahead_us(v) / room : 0;
 }
 
 /*
@@ -453,6 +454,25 @@ static void value_report(const void *state, unsigned klass, weir_report *ret_rep
 	weir_remote_report(&v->remote, klass, ret_report);
 	klass %= WEIR_CLASSES;
 	ret_report->shedding |= atomic_load_explicit(&v->outbid, memory_order_relaxed) >> klass & 1;
+	double typical = v->dearest * typical_us(v, klass) / fmax(v->revenue[klass], v->dearest * 1e-12);
+	const struct {
+		const char *name;
+		double value;
+	} values[] = {
+		{"limited", atomic_load_explicit(&v->remote.limited, memory_order_relaxed)},
+		{"price", atomic_load_explicit(&v->told_price, memory_order_relaxed)},
+		{"worth", 1e6 * v->revenue[klass] / typical_us(v, klass)},
+		{"share", weir_knapsack_share(&v->knapsack, weir_knapsack_bucket(typical))},
+		{"capacity", atomic_load_explicit(&v->told_capacity, memory_order_relaxed)},
+		{"filled", filled(v)},
+		{"slowdown", exp(atomic_load_explicit(&v->remote.told_slowdown, memory_order_relaxed))},
+		{"backend_limit", atomic_load_explicit(&v->remote.cap, memory_order_relaxed)},
+	};
+	for (unsigned i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+		ret_report->value[i].name = values[i].name;
+		ret_report->value[i].value = values[i].value;
+	}
+	ret_report->count = sizeof(values) / sizeof(values[0]);
 }
 
 const weir_admission_law weir_law_value = {
@@ -463,7 +483,6 @@ const weir_admission_law weir_law_value = {
 	.params = params_table,
 	.defaults = value_defaults,
 	.tick_ns = WEIR_REMOTE_TICK_NS,
-	.by_class = true,
 	.init = value_init,
 	.admit = value_admit,
 	.refund = value_refund,

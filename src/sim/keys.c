@@ -98,6 +98,8 @@ static const weir_key type_keys[] = {
 	    BETWEEN(1e-6, 1e6)),
 	AS("class", class, klass, "load", "The class; 0 is the highest. load: that of the load",
 	   BETWEEN(0, WEIR_CLASSES - 1)),
+	ROW("revenue", NUMBER, revenue, "0", "What a request earns that is answered within its target",
+	    BETWEEN(0, 1e12)),
 	{0}};
 #undef SECTION
 
@@ -110,6 +112,8 @@ static const weir_key load_keys[] = {
 	ROW("class", COUNT, klass, "0", "The class; 0 is the highest", BETWEEN(0, WEIR_CLASSES - 1)),
 	AS("stage", name, stage, NULL, "The stage where its own type enters. Without it: the first one"),
 	ROW("cost", NUMBER, cost, "1", "The cost of its own type", BETWEEN(1e-6, 1e6)),
+	ROW("revenue", NUMBER, revenue, "0",
+	    "Without a mix: what a request earns that is answered within its target", BETWEEN(0, 1e12)),
 	AS("mix", shares, mix, NULL, "Types with shares, page .99, search .01. Without it: its own type",
 	   BETWEEN(1, WEIR_SCENARIO_TYPES)),
 	ROW("exempt", SWITCH, exempt, "off", "No law may shed its requests"),

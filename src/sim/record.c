@@ -26,10 +26,13 @@ static int allocate(weir_record *record)
 	record->trace = weir_mem_array(o->traces + 1, sizeof *record->trace);
 	record->recent = weir_mem_array(rows, sizeof *record->recent);
 	record->recent_ratio = weir_mem_array(rows, sizeof *record->recent_ratio);
+	record->revenue = weir_mem_array(o->types, sizeof *record->revenue);
 	if (!record->klass || !record->type || !record->window || !record->slot || !record->phase ||
 	    !record->place || !record->phase_work || !record->trace || !record->recent ||
-	    !record->recent_ratio)
+	    !record->recent_ratio || !record->revenue)
 		return -ENOMEM;
+	if (o->revenue != NULL)
+		memcpy(record->revenue, o->revenue, o->types * sizeof *record->revenue);
 	for (unsigned i = 0; i < o->traces; i++) {
 		record->trace[i].value = weir_mem_array(record->windows, sizeof *record->trace[i].value);
 		if (record->trace[i].value == NULL)
@@ -88,6 +91,7 @@ void weir_record_free(weir_record **ref)
 	weir_mem_free(record->phase);
 	weir_mem_free(record->place);
 	weir_mem_free(record->phase_work);
+	weir_mem_free(record->revenue);
 	weir_mem_free(record->trace);
 	weir_mem_free(record->recent);
 	weir_mem_free(record->recent_ratio);
@@ -211,11 +215,21 @@ static void turned_away(weir_record *record, uint64_t now_ns)
 	record->block_turned_away++;
 }
 
+/* What the request would have earned, for nobody who answers it now. */
+static void lose(weir_record *record, uint64_t now_ns, unsigned klass, unsigned type)
+{
+	if (!measured(record, now_ns))
+		return;
+	record->klass[klass].turned_away += record->revenue[type];
+	record->type[type].turned_away += record->revenue[type];
+}
+
 void weir_record_shed(weir_record *record, uint64_t now_ns, unsigned klass, unsigned type)
 {
 	turned_away(record, now_ns);
 	COUNT(shed);
 	TOTAL(shed);
+	lose(record, now_ns, klass, type);
 }
 
 void weir_record_dropped(weir_record *record, uint64_t now_ns, unsigned klass, unsigned type)
@@ -223,6 +237,7 @@ void weir_record_dropped(weir_record *record, uint64_t now_ns, unsigned klass, u
 	turned_away(record, now_ns);
 	COUNT(dropped);
 	TOTAL(dropped);
+	lose(record, now_ns, klass, type);
 }
 
 void weir_record_given_up(weir_record *record, uint64_t now_ns, unsigned klass, unsigned type)
@@ -232,8 +247,9 @@ void weir_record_given_up(weir_record *record, uint64_t now_ns, unsigned klass, 
 }
 
 /* Updates a tally: the counts and the distribution. */
-static void tally_response(weir_totals *tally, uint64_t response_ns, bool in_time, bool good)
+static void tally_response(weir_totals *tally, uint64_t response_ns, bool in_time, bool good, double revenue)
 {
+	*(in_time ? &tally->earned : &tally->late) += revenue;
 	tally->completed++;
 	tally->in_time += in_time;
 	tally->good += good;
@@ -269,8 +285,8 @@ bool weir_record_completed(weir_record *record, uint64_t now_ns, unsigned klass,
 	window_response(record, 0, response_ns, ratio, good);
 	window_response(record, 1 + klass, response_ns, ratio, good);
 	if (measured(record, now_ns)) {
-		tally_response(&record->klass[klass], response_ns, in_time, good);
-		tally_response(&record->type[type], response_ns, in_time, good);
+		tally_response(&record->klass[klass], response_ns, in_time, good, record->revenue[type]);
+		tally_response(&record->type[type], response_ns, in_time, good, record->revenue[type]);
 	}
 	return good;
 }
@@ -380,6 +396,9 @@ void weir_record_total(const weir_record *record, weir_totals *ret_total)
 		ret_total->in_time += tally->in_time;
 		ret_total->good += tally->good;
 		ret_total->sum_ns += tally->sum_ns;
+		ret_total->earned += tally->earned;
+		ret_total->late += tally->late;
+		ret_total->turned_away += tally->turned_away;
 		weir_hist_merge(&ret_total->response, &tally->response);
 	}
 }

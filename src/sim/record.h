@@ -35,6 +35,8 @@ typedef struct weir_totals {
 	uint64_t in_time; /* within the target; without a target, all */
 	uint64_t good;    /* within twice the target */
 	double sum_ns;    /* of response times */
+	/* Revenue: of those within the target, of the other completed ones, and of those shed or dropped. */
+	double earned, late, turned_away;
 	weir_hist response;
 } weir_totals;
 
@@ -93,6 +95,7 @@ typedef struct weir_record_options {
 	uint64_t duration_ns, warmup_ns, window_ns;
 	double quantile; /* to be held */
 	unsigned classes, types, places, traces;
+	const double *revenue; /* of a request, by type; NULL: none has any. Read only by weir_record_new */
 } weir_record_options;
 
 typedef struct weir_record {
@@ -105,6 +108,7 @@ typedef struct weir_record {
 	weir_sim_block *block;
 	weir_sim_phase *phase;
 	weir_place *place;
+	double *revenue;    /* by type */
 	double *phase_work; /* the memory for the phases' arrays */
 	weir_law_trace *trace;
 	uint64_t inside, inside_at_start;

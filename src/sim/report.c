@@ -96,6 +96,31 @@ static void print_tallies(FILE *to, const weir_run *run)
 	}
 }
 
+static void print_earned(FILE *to, const char *name, const weir_totals *tally, double seconds)
+{
+	char a[CELL], b[CELL], c[CELL];
+	fprintf(to, "  %-16.16s %10s %10s %13s\n", name, weir_number_rate(tally->earned / seconds, a),
+		weir_number_rate(tally->late / seconds, b),
+		weir_number_rate(tally->turned_away / seconds, c));
+}
+
+/* What was earned by answers within the target, and what others would have earned. */
+static void print_revenue(FILE *to, const weir_run *run)
+{
+	const weir_record *record = run->record;
+	const weir_totals *total = &run->judgement.total;
+	if (total->earned + total->late + total->turned_away == 0)
+		return;
+	fprintf(to, "\n  %-16s %10s %10s %13s\n", "revenue", "earned/s", "late/s", "turned away/s");
+	print_earned(to, "all", total, run->judgement.seconds);
+	for (unsigned k = 0; record->options.classes > 1 && k < record->options.classes; k++) {
+		char name[CELL];
+		snprintf(name, sizeof name, "class %u", k);
+		if (record->klass[k].offered > 0)
+			print_earned(to, name, &record->klass[k], run->judgement.seconds);
+	}
+}
+
 static const char *passed_text(uint64_t ns, char *text)
 {
 	return weir_number_time(ns == WEIR_NEVER ? INFINITY : (double)ns / 1e6, text);
@@ -210,6 +235,28 @@ static void print_row(FILE *to, const weir_case *of, const char *label, bool wor
 	fputc('\n', to);
 }
 
+/* The means of what was earned, late and turned away, where anything has a price. */
+static void compare_revenue(FILE *to, const weir_case *cases, unsigned count)
+{
+	bool any = false;
+	for (unsigned i = 0; i < count; i++) {
+		weir_totals mean = {0};
+		for (unsigned r = 0; r < cases[i].runs; r++) {
+			const weir_judgement *j = &cases[i].run[r]->judgement;
+			mean.earned += j->total.earned / j->seconds / cases[i].runs;
+			mean.late += j->total.late / j->seconds / cases[i].runs;
+			mean.turned_away += j->total.turned_away / j->seconds / cases[i].runs;
+		}
+		if (mean.earned + mean.late + mean.turned_away == 0)
+			continue;
+		if (!any)
+			fprintf(to, "\n  %-16s %10s %10s %13s\n", "revenue", "earned/s", "late/s",
+				"turned away/s");
+		any = true;
+		print_earned(to, cases[i].label, &mean, 1);
+	}
+}
+
 static void print_comparison(FILE *to, const weir_case *cases, unsigned count)
 {
 	fprintf(to, "  %-15s", "");
@@ -229,12 +276,14 @@ void weir_report_table(FILE *to, const weir_case *cases, unsigned count)
 	if (count == 1 && cases[0].runs == 1) {
 		print_head(to, &cases[0], cases[0].label);
 		print_tallies(to, cases[0].run[0]);
+		print_revenue(to, cases[0].run[0]);
 		print_phases(to, cases[0].run[0]);
 		print_work(to, cases[0].run[0]);
 		return;
 	}
 	print_head(to, &cases[0], count > 1 ? "compared" : cases[0].label);
 	print_comparison(to, cases, count);
+	compare_revenue(to, cases, count);
 }
 
 /* ---- laws ---- */

@@ -114,6 +114,9 @@ static void mark_phases(weir_run *run)
 static int make_record(weir_run *run)
 {
 	const weir_scenario *scenario = run->scenario;
+	double revenue[WEIR_SCENARIO_TYPES];
+	for (unsigned i = 0; i < scenario->types; i++)
+		revenue[i] = scenario->type[i].revenue;
 	weir_record_options options = {
 		.duration_ns = scenario->duration_ns,
 		.warmup_ns = scenario->warmup_ns,
@@ -121,6 +124,7 @@ static int make_record(weir_run *run)
 		.quantile = run->quantile,
 		.classes = weir_topology_classes(scenario),
 		.types = scenario->types,
+		.revenue = revenue,
 		.places = scenario->stages + scenario->backends,
 		.traces = weir_topology_traces(scenario),
 	};

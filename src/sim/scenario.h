@@ -105,6 +105,7 @@ typedef struct weir_scenario_type {
 	char stage[WEIR_SCENARIO_NAME]; /* "": the first one */
 	double cost;                    /* factor on the stages' service times */
 	int klass;                      /* -1: that of the load */
+	double revenue;                 /* of a request that is answered within its target; 0: none */
 	/* found by check */
 	int stage_index;
 	bool used;
@@ -137,6 +138,7 @@ typedef struct weir_scenario_load {
 	/* what it requests: one type of its own, or a mix, or a chain */
 	char stage[WEIR_SCENARIO_NAME];
 	double cost;
+	double revenue; /* without a mix, of its requests */
 	weir_shares mix;
 	weir_chain_row chain[WEIR_SCENARIO_TYPES];
 	unsigned chain_count;

@@ -10,6 +10,7 @@ const REASONS = {
   "threshold": "more requests of this class were waiting than the law lets wait",
   "rate": "the rate that is let in was used up",
   "predicted-late": "it would have been answered too late",
+  "price": "others earn more for the same work",
   "waited-too-long": "it had waited for so long that its answer would have come too late",
   "deadline": "its deadline had passed",
   "cancelled": "the client had gone",

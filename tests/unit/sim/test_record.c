@@ -88,6 +88,39 @@ static void good_is_within_twice_the_target(void **state)
 	weir_record_free(&r);
 }
 
+/* 7 for one type, nothing for the other. */
+static void revenue_is_earned_within_the_target_only(void **state)
+{
+	static const double revenue[] = {7, 0};
+	weir_record_options options = {.duration_ns = 10 * S,
+				       .window_ns = S,
+				       .quantile = .9,
+				       .classes = 2,
+				       .types = 2,
+				       .places = 1,
+				       .revenue = revenue};
+	weir_record *record;
+	weir_totals total;
+	assert_int_equal(weir_record_new(&options, &record), 0);
+	for (unsigned type = 0; type < 2; type++)
+		for (unsigned i = 0; i < 6; i++)
+			weir_record_offered(record, S, 1, type);
+	for (unsigned type = 0; type < 2; type++) {
+		weir_record_completed(record, 2 * S, 1, type, 100 * MS, 100 * MS);
+		weir_record_completed(record, 2 * S, 1, type, 10 * MS, 0);
+		weir_record_completed(record, 2 * S, 1, type, 101 * MS, 100 * MS);
+		weir_record_shed(record, 2 * S, 1, type);
+		weir_record_dropped(record, 2 * S, 1, type);
+		weir_record_dropped(record, 2 * S, 1, type);
+	}
+	assert_true(record->klass[1].earned == 14 && record->klass[1].late == 7 &&
+		    record->klass[1].turned_away == 21);
+	assert_true(record->type[0].earned == 14 && record->type[1].earned == 0);
+	weir_record_total(record, &total);
+	assert_true(total.earned == 14 && total.late == 7 && total.turned_away == 21);
+	weir_record_free(&record);
+}
+
 static void what_happens_in_the_warmup_is_not_in_the_totals(void **state)
 {
 	weir_record *r = made();
@@ -266,6 +299,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CHECK_TEST(an_attempt_is_counted_where_it_belongs),
 		CHECK_TEST(good_is_within_twice_the_target),
+		CHECK_TEST(revenue_is_earned_within_the_target_only),
 		CHECK_TEST(what_happens_in_the_warmup_is_not_in_the_totals),
 		CHECK_TEST(percentiles_of_a_window_are_those_of_its_responses),
 		CHECK_TEST(worker_time_is_that_of_the_phase),

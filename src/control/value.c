@@ -10,8 +10,7 @@
  *  room      work inside, here and in the backend, that is done within the target: adaptive-remote's limit,
  *            in microseconds of expected work and not in requests, because the price changes the mix
  *
- * One state serves all threads. Invariant: work that was counted in is counted out exactly once, at the same
- * cost; requests of unknown cost are counted by number.
+ * Invariant: work that was counted in is counted out once, at the same cost; if that is unknown, by number.
  */
 #include <errno.h>
 #include <math.h>
@@ -38,7 +37,7 @@ typedef struct amount {
 	_Atomic int32_t unknown;
 } amount;
 
-typedef struct value {
+typedef struct weir_value {
 	weir_remote remote; /* first, so that its hooks can be given this state */
 	/* const after init */
 	double revenue[WEIR_CLASSES];
@@ -59,7 +58,7 @@ typedef struct value {
 	uint64_t seen_done_us, seen_done, seen_known_us[WEIR_CLASSES], seen_known[WEIR_CLASSES];
 	uint32_t seen_refused[WEIR_CLASSES];
 	double done_lately, filled_lately, time_lately; /* sums that fade as the knapsack's */
-} value;
+} weir_value;
 
 /* ---- parameters ---- */
 
@@ -125,7 +124,7 @@ static int init_remote(weir_remote *r, const weir_value_params *p, const char **
 
 static int value_init(void *state, const void *params, const char **ret_wrong)
 {
-	value *v = state;
+	weir_value *v = state;
 	const weir_value_params *p = params;
 	if (p == NULL) {
 		*ret_wrong = "parameters are required (weir_value_params)";
@@ -150,7 +149,7 @@ static int value_init(void *state, const void *params, const char **ret_wrong)
 
 /* ---- work ---- */
 
-static double typical_us(const value *v, unsigned klass)
+static double typical_us(const weir_value *v, unsigned klass)
 {
 	double us = atomic_load_explicit(&v->typical_us[klass], memory_order_relaxed);
 	return us > 0 ? us : COST_UNKNOWN;
@@ -165,7 +164,7 @@ static void add(amount *to, uint64_t cost_us, int32_t count)
 					  memory_order_relaxed);
 }
 
-static double work_us(const value *v, const amount *of, unsigned klass)
+static double work_us(const weir_value *v, const amount *of, unsigned klass)
 {
 	double us = (double)atomic_load_explicit(&of->us, memory_order_relaxed) +
 		    typical_us(v, klass) * atomic_load_explicit(&of->unknown, memory_order_relaxed);
@@ -173,7 +172,7 @@ static double work_us(const value *v, const amount *of, unsigned klass)
 }
 
 /* The work before a new request: what waits here, and what the backend has. */
-static double ahead_us(const value *v)
+static double ahead_us(const weir_value *v)
 {
 	const weir_remote *r = &v->remote;
 	int32_t all = atomic_load_explicit(&r->serving, memory_order_relaxed), alive = weir_remote_serving(r);
@@ -189,20 +188,20 @@ static double ahead_us(const value *v)
 	       fmin(atomic_load_explicit(&r->told_gamma, memory_order_relaxed), TAIL_MOST) * serving;
 }
 
-static double cost_of(const value *v, const weir_ask *ask, unsigned klass)
+static double cost_of(const weir_value *v, const weir_ask *ask, unsigned klass)
 {
 	return ask->cost != 0 ? (double)ask->cost : typical_us(v, klass) * ask->count;
 }
 
 /* How much more an ask costs per revenue than the dearest there can be: a us for the highest revenue. */
-static double times_of(const value *v, const weir_ask *ask, unsigned klass, double cost_us)
+static double times_of(const weir_value *v, const weir_ask *ask, unsigned klass, double cost_us)
 {
 	return v->revenue[klass] > 0 ? v->dearest * cost_us / (v->revenue[klass] * ask->count) : INFINITY;
 }
 
 /* ---- admission ---- */
 
-static bool fits(value *v, const weir_ask *ask, unsigned klass, double cost_us, double share)
+static bool fits(weir_value *v, const weir_ask *ask, unsigned klass, double cost_us, double share)
 {
 	weir_remote *r = &v->remote;
 	uint32_t limit = atomic_load_explicit(&r->limit[klass], memory_order_relaxed);
@@ -219,7 +218,7 @@ static bool fits(value *v, const weir_ask *ask, unsigned klass, double cost_us, 
 	       weir_remote_spend(r, klass, ask->count);
 }
 
-static weir_verdict judge(value *v, const weir_ask *ask, unsigned klass)
+static weir_verdict judge(weir_value *v, const weir_ask *ask, unsigned klass)
 {
 	weir_remote *r = &v->remote;
 	double cost_us = cost_of(v, ask, klass);
@@ -244,7 +243,7 @@ static weir_verdict judge(value *v, const weir_ask *ask, unsigned klass)
 
 static weir_verdict value_admit(void *state, const weir_ask *ask)
 {
-	value *v = state;
+	weir_value *v = state;
 	unsigned klass = ask->klass % WEIR_CLASSES;
 	if (ask->cost != 0) {
 		atomic_fetch_add_explicit(&v->known_us[klass], ask->cost, memory_order_relaxed);
@@ -262,21 +261,21 @@ static weir_verdict value_admit(void *state, const weir_ask *ask)
 
 static void value_refund(void *state, const weir_ask *ask)
 {
-	value *v = state;
+	weir_value *v = state;
 	weir_remote_refund(&v->remote, ask);
 	add(&v->waiting[ask->klass % WEIR_CLASSES], ask->cost, -(int32_t)ask->count);
 }
 
 static void value_gone(void *state, const weir_event *event, uint64_t now_ns)
 {
-	value *v = state;
+	weir_value *v = state;
 	weir_remote_gone(&v->remote, event, now_ns);
 	add(&v->waiting[event->klass % WEIR_CLASSES], event->cost, -1);
 }
 
 static weir_verdict value_start(void *state, const weir_event *event, const weir_turn *turn)
 {
-	value *v = state;
+	weir_value *v = state;
 	unsigned klass = event->klass % WEIR_CLASSES;
 	add(&v->waiting[klass], event->cost, -1);
 	add(&v->serving[klass], event->cost, 1);
@@ -285,7 +284,7 @@ static weir_verdict value_start(void *state, const weir_event *event, const weir
 
 static void value_settle(void *state, const weir_event *event, weir_outcome outcome, uint64_t now_ns)
 {
-	value *v = state;
+	weir_value *v = state;
 	unsigned klass = event->klass % WEIR_CLASSES;
 	uint64_t us = event->cost != 0 ? event->cost : (uint64_t)typical_us(v, klass);
 	weir_remote_settle(&v->remote, event, outcome, now_ns);
@@ -306,7 +305,7 @@ static double since(const _Atomic uint64_t *counter, uint64_t *seen)
 }
 
 /* Events that the law was not asked about make its count of waiting work drift. An empty queue has none. */
-static void correct_waiting(value *v, const weir_sample *sample)
+static void correct_waiting(weir_value *v, const weir_sample *sample)
 {
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
 		bool below = atomic_load_explicit(&v->waiting[k].us, memory_order_relaxed) < 0;
@@ -325,7 +324,7 @@ static double average(double now, double mean, double count, double over)
 }
 
 /* What requests of unknown cost are taken to cost: the mean of their class, or else of all. */
-static void learn_costs(value *v)
+static void learn_costs(weir_value *v)
 {
 	double count = 0;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
@@ -342,7 +341,7 @@ static void learn_costs(value *v)
 }
 
 /* The mean cost of the answers, over as many as the rate is: their product is the work that is done. */
-static double learn_done(value *v)
+static double learn_done(weir_value *v)
 {
 	weir_remote *r = &v->remote;
 	double us = since(&v->done_us, &v->seen_done_us), count = since(&v->done, &v->seen_done);
@@ -355,7 +354,7 @@ static double learn_done(value *v)
 	return us;
 }
 
-static void set_rooms(value *v)
+static void set_rooms(weir_value *v)
 {
 	const weir_remote *r = &v->remote;
 	double beta = exp((double)atomic_load_explicit(&r->beta, memory_order_relaxed));
@@ -368,8 +367,7 @@ static void set_rooms(value *v)
 	}
 }
 
-/* How much of the room is used. */
-static double filled(const value *v)
+static double filled(const weir_value *v)
 {
 	double room = atomic_load_explicit(&v->room_us[0], memory_order_relaxed);
 	return room > 0 ? ahead_us(v) / room : 0;
@@ -379,7 +377,7 @@ static double filled(const value *v)
  * What is done while the backend is full is its capacity. If it is not full, more can be done. If the room
  * is fuller than the marginal price may fill it, the price is too low.
  */
-static void set_price(value *v, double s, double done_us)
+static void set_price(weir_value *v, double s, double done_us)
 {
 	const weir_remote *r = &v->remote;
 	double target_s = (double)weir_remote_least_target_ns(r) / 1e9;
@@ -400,7 +398,7 @@ static void set_price(value *v, double s, double done_us)
 			      memory_order_relaxed);
 }
 
-static void clear_price(value *v)
+static void clear_price(weir_value *v)
 {
 	weir_knapsack_clear(&v->knapsack);
 	v->done_lately = v->time_lately = v->filled_lately = 0;
@@ -409,7 +407,7 @@ static void clear_price(value *v)
 }
 
 /* Whether some were refused for their price: then the limit stays in force, however well the backend does. */
-static bool was_outbid(value *v)
+static bool was_outbid(weir_value *v)
 {
 	uint32_t outbid = 0;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
@@ -423,7 +421,7 @@ static bool was_outbid(value *v)
 
 static void value_tick(void *state, const weir_sample *sample)
 {
-	value *v = state;
+	weir_value *v = state;
 	correct_waiting(v, sample);
 	learn_costs(v);
 	double done_us = learn_done(v);
@@ -440,7 +438,7 @@ static void value_tick(void *state, const weir_sample *sample)
 
 static void value_explain(const void *state, const weir_ask *ask, weir_why *ret_why)
 {
-	const value *v = state;
+	const weir_value *v = state;
 	unsigned klass = ask->klass % WEIR_CLASSES;
 	double cost_us = cost_of(v, ask, klass);
 	weir_remote_explain(&v->remote, ask, ret_why);
@@ -450,7 +448,7 @@ static void value_explain(const void *state, const weir_ask *ask, weir_why *ret_
 
 static void value_report(const void *state, unsigned klass, weir_report *ret_report)
 {
-	const value *v = state;
+	const weir_value *v = state;
 	weir_remote_report(&v->remote, klass, ret_report);
 	klass %= WEIR_CLASSES;
 	ret_report->shedding |= atomic_load_explicit(&v->outbid, memory_order_relaxed) >> klass & 1;
@@ -478,7 +476,7 @@ static void value_report(const void *state, unsigned klass, weir_report *ret_rep
 const weir_admission_law weir_law_value = {
 	.name = "value",
 	.brief = "as adaptive-remote, and who earns most per unit of work comes first",
-	.state_bytes = sizeof(value),
+	.state_bytes = sizeof(weir_value),
 	.params_bytes = sizeof(weir_value_params),
 	.params = params_table,
 	.defaults = value_defaults,

@@ -388,7 +388,7 @@ WEIR_API extern const weir_admission_law weir_law_police_auto;
 
 /*
  * As adaptive-remote, but what must be shed is chosen by revenue per expected work (the event's cost), so
- * that as much is earned as can be. Guaranteed rates come first. Every class's percentile is kept.
+ * that as much is earned as can be. Guaranteed rates come first.
  */
 typedef struct weir_value_params {
 	double percentile; /* fraction of the answers that should come within the target; default .9 */

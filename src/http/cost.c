@@ -81,15 +81,40 @@ static unsigned answers_meant(weir_request *request, uint64_t now_ns)
 	return weir_mix(loop->taught_mix) % ONE_DRAWN_IN == 0 ? ONE_DRAWN_IN : 0;
 }
 
+/* A time that the server tells is worth this many answers: it holds no queueing. */
+#define TOLD_WEIGHT 4u
+
+void weir_request_told(weir_request *request, weir_told_time which, double s)
+{
+	double us = s * 1e6;
+	uint32_t whole = us < 1 ? which == WEIR_TOLD_SERVICE : us < UINT32_MAX ? (uint32_t)us : UINT32_MAX;
+	if (which == WEIR_TOLD_SERVICE)
+		request->told_us = whole;
+	else
+		request->told_queue_us = whole;
+}
+
+/* The request's time without the wait in a server that tells its wait. */
+static uint64_t without_queue(const weir_request *request, uint64_t took_ns)
+{
+	uint64_t queue_ns = UINT64_C(1000) * request->told_queue_us;
+	return took_ns > queue_ns ? took_ns - queue_ns : took_ns;
+}
+
 void weir_request_learn(weir_request *request)
 {
 	uint64_t from_ns = began_work(request);
 	uint64_t now_ns = weir_world_exact_ns(request->loop->world);
-	unsigned answers = from_ns != 0 ? answers_meant(request, now_ns) : 0;
+	unsigned answers = from_ns != 0 || request->told_us != 0 ? answers_meant(request, now_ns) : 0;
 	if (answers == 0)
 		return;
+	if (request->told_us != 0) {
+		weir_costs_learn_drawn(request->loop->costs, request->kind, UINT64_C(1000) * request->told_us,
+				       TOLD_WEIGHT, answers, now_ns);
+		return;
+	}
 	/* The clocks of two threads may differ a little. */
 	uint64_t took_ns = now_ns > from_ns ? now_ns - from_ns : 0;
-	weir_costs_learn_drawn(request->loop->costs, request->kind, took_ns,
+	weir_costs_learn_drawn(request->loop->costs, request->kind, without_queue(request, took_ns),
 			       weir_stage_calm(weir_event_stage(&request->event)), answers, now_ns);
 }

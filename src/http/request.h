@@ -121,10 +121,12 @@ struct weir_request {
 	weir_chunk *chunks;
 	size_t chunk_bytes;
 	weir_afar *afar;
-	weir_ferry *ferry;   /* to a thread that streams or reads: ferry.h; or NULL */
-	weir_cost_kind kind; /* of its cost; if none, nothing is learnt from its answer */
-	uint64_t session;    /* hash of the session's identifier; 0: none */
-	uint8_t standing;    /* weir_standing; constant after the offer */
+	weir_ferry *ferry;      /* to a thread that streams or reads: ferry.h; or NULL */
+	weir_cost_kind kind;    /* of its cost; if none, nothing is learnt from its answer */
+	uint32_t told_us;       /* its own time, as the server behind a proxy tells; 0: not told */
+	uint32_t told_queue_us; /* how long it waited there */
+	uint64_t session;       /* hash of the session's identifier; 0: none */
+	uint8_t standing;       /* weir_standing; constant after the offer */
 	bool secure;
 
 	/* ---- home's ---- */
@@ -277,6 +279,12 @@ bool weir_request_settle_with(weir_request *request, const weir_reply *reply);
 void weir_request_estimate(weir_request *request);
 /* cost.c: learns from a good answer, just before the event is settled. On the thread that answers. */
 void weir_request_learn(weir_request *request);
+typedef enum weir_told_time { WEIR_TOLD_SERVICE, WEIR_TOLD_QUEUE } weir_told_time;
+/*
+ * The server behind a proxy tells how long the request took by itself, or how long it waited there. The
+ * owner, before the request is settled.
+ */
+void weir_request_told(weir_request *request, weir_told_time which, double s);
 /* member.c: remembers the session, just before this reply settles the event. On the same thread. */
 void weir_request_remember(weir_request *request, const weir_reply *reply);
 /* member.c: ends the session, because the service could not continue it. Home. */

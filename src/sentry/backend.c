@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "rules/match.h"
+#include "sentry/nuclei.h"
 #include "sentry/origin.h"
 
 #define HEALTH_MAX 512 /* bytes of a health path */
@@ -18,6 +19,8 @@
 #define ROW(key, is, member, ...) WEIR_KEY(key, is, weir_backend_block, member, __VA_ARGS__)
 #define LIVE                      .flags = WEIR_KEY_LIVE
 #define BETWEEN(a, b)             .min = a, .max = b
+
+static const char *const report_words[] = {"pass", "take", "off", NULL};
 
 static const weir_key keys[] = {
 	ROW("server", TEXTS, servers, NULL, "The servers, as http://HOST:PORT or https://HOST:PORT",
@@ -63,6 +66,17 @@ static const weir_key keys[] = {
 	ROW("heed-refusals", SWITCH, heed_refusals, "off",
 	    "Once servers answer with 429 or 503, admits no more than they accept. For laws that ignore such "
 	    "answers; adaptive-remote does not"),
+	ROW("nucleus", TEXTS, nuclei, NULL,
+	    "The URL of the nucleus beside each server, such as http://{host}:9100/nucleus, where {host} and "
+	    "{port} "
+	    "are the server's. Or one URL for each server, in their order"),
+	ROW("nucleus-every", TIME, nucleus_every_ns, "500ms",
+	    "The time between two reports of a nucleus. A report is believed for three times as long",
+	    BETWEEN(100e6, 60e9)),
+	ROW("reports", CHOICE, reports, "pass",
+	    "What is done with Server-Timing and endpoint-load-metrics of answers. pass: read and passed on; "
+	    "take: read and taken out of the answer; off: not read",
+	    .words = report_words),
 	ROW("verify", SWITCH, verify, "on", "Verifies the certificates of https servers"),
 	ROW("ca", PATH, ca, NULL, "A PEM file with their authorities. Without it: the system's"),
 	{0}};
@@ -99,6 +113,28 @@ bool weir_backend_has(const weir_backend_block *b, const char *name)
 		if (weir_origin_read_url(b->servers[i], &url) == 0 && strcmp(url.name, name) == 0)
 			return true;
 	return false;
+}
+
+/* ---- nuclei ---- */
+
+static unsigned nucleus_count(const weir_backend_block *b)
+{
+	unsigned count = 0;
+	while (b->nuclei != NULL && b->nuclei[count] != NULL)
+		count++;
+	return count;
+}
+
+int weir_backend_nucleus(const weir_backend_block *b, unsigned server, char ret_url[static WEIR_BACKEND_URL])
+{
+	unsigned count = nucleus_count(b);
+	size_t length;
+	if (count == 0)
+		return 0;
+	const char *authority = authority_of(b->servers[server], &length);
+	int error = weir_nuclei_url(b->nuclei[count == 1 ? 0 : server], (weir_span){authority, length},
+				    ret_url, WEIR_BACKEND_URL);
+	return error != 0 ? error : 1;
 }
 
 /* ---- checking ---- */
@@ -176,12 +212,48 @@ static void check_servers(weir_config *config, weir_backend_block *b)
 				 b->concurrency, (unsigned long long)b->connections * count);
 }
 
+static int check_nucleus(weir_backend_block *b, unsigned server)
+{
+	char url[WEIR_BACKEND_URL], address[WEIR_BACKEND_URL], path[WEIR_BACKEND_URL], host[256];
+	int error = weir_backend_nucleus(b, server, url);
+	if (error < 0)
+		return error;
+	error = weir_nuclei_split(url, address, sizeof(address), path, sizeof(path));
+	if (error == 0)
+		error = read_url(address, host);
+	if (error == 0)
+		b->named |= is_name(host);
+	return error;
+}
+
+static void check_nuclei(weir_config *config, weir_backend_block *b)
+{
+	unsigned servers = weir_backend_servers(b), count = nucleus_count(b);
+	int error = 0;
+	if (count > 1 && count != servers) {
+		weir_config_wrong(
+			config, &b->head, "nucleus",
+			"nucleus: there are %u of them and %u servers; write one for all, with {host}, "
+			"or one for each",
+			count, servers);
+		return;
+	}
+	for (unsigned i = 0; i < servers && count > 0 && error == 0; i++)
+		error = check_nucleus(b, i);
+	if (error != 0)
+		weir_config_wrong(config, &b->head, "nucleus", "nucleus: %s", weir_error());
+	else if (count == 1 && servers > 1 && strchr(b->nuclei[0], '{') == NULL)
+		weir_config_warn(config, &b->head, "nucleus",
+				 "nucleus: one without {host} tells the same about all %u servers", servers);
+}
+
 void weir_backend_check(weir_config *config)
 {
 	weir_backend_block *b;
 	for (unsigned i = 0; (b = weir_config_at(config, "backend", i)) != NULL; i++) {
 		check_servers(config, b);
 		check_health(config, b);
+		check_nuclei(config, b);
 		weir_config_check_file(config, &b->head, "ca", b->ca, false);
 	}
 }

@@ -12,6 +12,7 @@
 #include <weir/service.h>
 
 #define WEIR_BACKEND_SERVERS 256u
+#define WEIR_BACKEND_URL     300u /* bytes of a nucleus' URL, with the NUL */
 
 typedef struct weir_backend_block {
 	weir_block_head head;
@@ -26,6 +27,9 @@ typedef struct weir_backend_block {
 	uint64_t slow_start_ns;
 	const char *host;
 	bool forwarded, quality, heed_refusals;
+	const char *const *nuclei;
+	uint64_t nucleus_every_ns;
+	unsigned reports; /* weir_reports */
 	bool verify;
 	const char *ca;
 	bool named; /* set by the check: a server has a host name to resolve */
@@ -43,6 +47,11 @@ extern const weir_kind_flag weir_backend_flag;
 const weir_backend_block *weir_backend_of(const weir_config *config, const weir_route_view *route);
 /* How many servers it has. */
 unsigned weir_backend_servers(const weir_backend_block *b);
+/*
+ * Writes the URL of a server's nucleus. 1: it has one; 0: it has none; -EINVAL with weir_error, which the check has
+ * found before.
+ */
+int weir_backend_nucleus(const weir_backend_block *b, unsigned server, char ret_url[static WEIR_BACKEND_URL]);
 /* Whether one of them has this name: "host:port" as in its URL. */
 bool weir_backend_has(const weir_backend_block *b, const char *name);
 

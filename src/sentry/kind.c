@@ -91,9 +91,14 @@ static uint64_t identity(const weir_config *config, const weir_route_view *route
 	return weir_backend_of(config, route)->concurrency != 0;
 }
 
-static weir_origin_options origin_of(const weir_backend_block *b, const char *url)
+typedef char nucleus_url[WEIR_BACKEND_URL];
+
+/* nucleus: where the URL of its nucleus is made, if it has one. */
+static weir_origin_options origin_of(const weir_backend_block *b, unsigned server, nucleus_url nucleus)
 {
-	return (weir_origin_options){.url = url,
+	return (weir_origin_options){.url = b->servers[server],
+				     .nucleus =
+					     weir_backend_nucleus(b, server, nucleus) == 1 ? nucleus : NULL,
 				     .host = b->host != NULL ? WEIR_HOST_NAMED : WEIR_HOST_CLIENT,
 				     .host_name = b->host,
 				     .concurrency = b->connections,
@@ -113,12 +118,13 @@ static void backend_changed(const weir_origin *origin, bool up, void *errors)
 static int make_sentry(const weir_making *making, const weir_backend_block *b, thing *t)
 {
 	weir_origin_options origins[WEIR_BACKEND_SERVERS];
+	nucleus_url nuclei[WEIR_BACKEND_SERVERS];
 	unsigned count = weir_backend_servers(b);
 	if (count > WEIR_BACKEND_SERVERS)
 		return weir_error_set(-EINVAL, "backend \"%s\" has more than %u servers", b->head.title,
 				      WEIR_BACKEND_SERVERS);
 	for (unsigned i = 0; i < count; i++)
-		origins[i] = origin_of(b, b->servers[i]);
+		origins[i] = origin_of(b, i, nuclei[i]);
 	weir_sentry_options options = {
 		.name = making->name,
 		.backends = origins,
@@ -137,6 +143,8 @@ static int make_sentry(const weir_making *making, const weir_backend_block *b, t
 			   .timeout_ns = b->health_timeout_ns,
 			   .changed = backend_changed,
 			   .arg = making->errors},
+		.reports = (weir_reports)b->reports,
+		.nucleus_every_ns = b->nucleus_every_ns,
 		.errors = making->errors,
 		.capacity = making->route.queue,
 		.bound = t->bound != NULL ? t->bound->bound : NULL,
@@ -186,7 +194,8 @@ static int prepare(void *arg, const weir_config *config, const weir_route_view *
 	const thing *t = arg;
 	const weir_backend_block *b = weir_backend_of(config, route);
 	for (unsigned i = 0; i < weir_backend_servers(b); i++) {
-		weir_origin_options origin = origin_of(b, b->servers[i]);
+		nucleus_url nucleus;
+		weir_origin_options origin = origin_of(b, i, nucleus);
 		int failed = weir_sentry_add(t->sentry, &origin);
 		if (failed == -ENOSPC)
 			return weir_error_set(
@@ -245,6 +254,8 @@ typedef struct server_counts {
 	uint64_t in_flight, connections, idle, requests, failures, ejections, connects, reused, checks,
 		checks_failed, latency_ns;
 	double weight;
+	double told_queue, told_in_service, told_busy;
+	uint64_t reports, reports_refused, reports_missed;
 	char name[WEIR_ORIGIN_NAME]; /* the address */
 } server_counts;
 
@@ -268,6 +279,13 @@ static const weir_metric server_metrics[] = {
 	SERVER(reused, COUNTER, "Requests sent on a connection that was kept."),
 	SERVER(checks, COUNTER, "Health checks made."),
 	SERVER(checks_failed, COUNTER, "Health checks that failed."),
+	SERVER(told_queue, NUMBER,
+	       "Seconds that requests wait in it, as it reports; -1: it reports nothing."),
+	SERVER(told_in_service, NUMBER, "Requests that it works on, as it reports; -1: it reports nothing."),
+	SERVER(told_busy, NUMBER, "Part of its processors in use, as it reports; -1: it reports nothing."),
+	SERVER(reports, COUNTER, "Reports about it that were read, of its nucleus or in answers."),
+	SERVER(reports_refused, COUNTER, "Reports of its nucleus that cannot be true."),
+	SERVER(reports_missed, COUNTER, "Times that its nucleus did not answer."),
 	{0}};
 
 static size_t member_count(const void *arg)
@@ -296,7 +314,13 @@ static bool read_member(const void *arg, size_t at, uint64_t now_ns, void *ret_v
 				  .checks = stats.checks,
 				  .checks_failed = stats.checks_failed,
 				  .latency_ns = stats.latency_ns,
-				  .weight = stats.weight};
+				  .weight = stats.weight,
+				  .told_queue = stats.queue_s,
+				  .told_in_service = stats.in_service,
+				  .told_busy = stats.busy,
+				  .reports = stats.reports,
+				  .reports_refused = stats.reports_refused,
+				  .reports_missed = stats.reports_missed};
 	memcpy(values->name, stats.name, sizeof(values->name));
 	return true;
 }
@@ -316,6 +340,8 @@ static const weir_metric metrics[] = {
 	COUNT(gone, "Requests whose client left before the answer."),
 	COUNT(cut, "Answers that broke off."),
 	COUNT(upgrades, "Connections that switched protocols."),
+	COUNT(answer_reports, "Answers with Server-Timing or endpoint-load-metrics that were read."),
+	COUNT(answer_reports_refused, "Answers with a value there that cannot be true."),
 	{"panics", WEIR_METRIC_COUNTER, offsetof(counts, panics),
 	 "Requests sent to servers that are out, since all are."},
 	{0}};

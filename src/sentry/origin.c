@@ -108,6 +108,7 @@ int weir_origin_new(const weir_origin_options *options, weir_origin **ret_backen
 		return weir_error_set(-ENOMEM, "backend: out of memory");
 	pthread_mutex_init(&backend->found.lock, NULL);
 	backend->options = *options;
+	backend->options.nucleus = NULL;
 	fill_options(&backend->options);
 	int error = weir_origin_read_url(options->url != NULL ? options->url : "", &backend->at);
 	if (error == 0)

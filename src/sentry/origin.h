@@ -47,6 +47,7 @@ typedef struct weir_origin_options {
 	uint64_t eject_most_ns; /* 0: 60 s */
 	uint64_t slow_start_ns; /* 0: 10 s; UINT64_MAX: none */
 	uint32_t rise, fall;    /* active checks in a row; 0: 2 and 3 */
+	const char *nucleus;    /* "http://HOST:PORT/nucleus"; NULL: none; used by the sentry, not kept */
 } weir_origin_options;
 
 /* A URL taken apart. */
@@ -103,6 +104,11 @@ typedef struct weir_origin {
 		_Atomic uint64_t ejections, checks_failed, checks;
 		_Atomic bool down, retired;
 		_Atomic bool away; /* was ejected, and has had no call since that ended */
+		/* What it tells about itself (told.h); negative: unknown. */
+		_Atomic double queue_s, in_service, busy, processors;
+		_Atomic uint64_t told_ns;     /* when that was so; 0: never */
+		_Atomic uint64_t told_for_ns; /* how long it is believed */
+		_Atomic uint64_t reports, reports_refused, reports_missed;
 	} shared;
 } weir_origin;
 

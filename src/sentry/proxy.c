@@ -11,8 +11,9 @@
 #include "loop/loop.h"
 #include "sentry/proxy_priv.h"
 
-#define EXPECT_NS WEIR_NS_PER_S
-#define VIA_MOST  64
+#define EXPECT_NS       WEIR_NS_PER_S
+#define VIA_MOST        64
+#define REPORT_EVERY_NS (500 * WEIR_NS_PER_MS)
 
 /* ---- tries ---- */
 
@@ -288,6 +289,8 @@ int weir_proxy_new(const weir_proxy_options *options, weir_proxy **ret_proxy)
 	proxy->options.via = NULL;
 	if (proxy->options.expect_ns == 0)
 		proxy->options.expect_ns = EXPECT_NS;
+	if (proxy->options.report_every_ns == 0)
+		proxy->options.report_every_ns = REPORT_EVERY_NS;
 	if (via[0] != '\0')
 		proxy->via_length =
 			(size_t)snprintf(proxy->via_line, sizeof(proxy->via_line), "Via: 1.1 %s\r\n", via);

@@ -37,8 +37,17 @@ typedef enum weir_forwarded {
 	WEIR_FORWARDED_OFF,     /* nothing is changed */
 } weir_forwarded;
 
+/* Reports in answers (http/load_report.h). */
+typedef enum weir_reports {
+	WEIR_REPORTS_PASS, /* read, and passed on */
+	WEIR_REPORTS_TAKE, /* read, and taken out of the answer */
+	WEIR_REPORTS_OFF,  /* passed on without a look */
+} weir_reports;
+
 typedef struct weir_proxy_options {
 	weir_fleet *fleet;
+	weir_reports reports;
+	uint64_t report_every_ns; /* about how often a server that reports does so; 0: 500 ms */
 	weir_forwarded forwarded;
 	bool no_quality; /* do not send Weir-Quality */
 	const char *via; /* our name in Via; NULL: "weir"; "": none. Copied */
@@ -60,7 +69,9 @@ typedef struct weir_proxy_options {
 	X(full) /* rejected: every backend was full */                             \
 	X(gone) /* the client left */                                              \
 	X(cut)  /* answers that broke off */                                       \
-	X(upgrades)
+	X(upgrades)                                                                \
+	X(answer_reports)         /* answers with a report */                      \
+	X(answer_reports_refused) /* answers with a value that cannot be */
 
 typedef struct weir_proxy_stats {
 #define WEIR_X(name) uint64_t name;

@@ -226,6 +226,7 @@ static void call_whole(weir_call *call, const weir_call_answer *answer, weir_buf
 			    .offset = offset,
 			    .length = length};
 	note_backend(exchange);
+	weir_exchange_read_reports(exchange, answer);
 	weir_exchange_let_go(exchange);
 	if (answer->bodiless && (request->head.method == WEIR_METHOD_HEAD || reply.status == 304)) {
 		weir_request_begin(request, &reply, weir_proxy_announced(answer));
@@ -249,6 +250,7 @@ static void call_head(weir_call *call, const weir_call_answer *answer)
 			    .fields = fields,
 			    .field_count = weir_proxy_fields(exchange->thread->proxy, answer, false, fields)};
 	note_backend(exchange);
+	weir_exchange_read_reports(exchange, answer);
 	weir_request_on_drained(exchange->request, request_drained, exchange);
 	if (weir_request_begin(exchange->request, &reply, answer->length) != 0) {
 		nonsense(exchange, "a head that cannot be passed on");

@@ -429,12 +429,15 @@ size_t weir_proxy_fields(const weir_proxy *proxy, const weir_call_answer *answer
 	fields from;
 	look(&from, answer->bytes, answer->fields, answer->head->field_count);
 	const uint64_t unwanted = (HOP_BY_HOP | SERVERS_OWN) & ~(tunnel ? BIT(UPGRADE) : 0);
+	const bool takes = proxy->options.reports == WEIR_REPORTS_TAKE;
 	size_t count = 0;
 	for (size_t i = 0; i < from.count; i++) {
 		const weir_head_field *field = &from.at[i];
 		if (unwanted >> field->id & 1 || (from.named && is_named(&from, i)))
 			continue;
 		if (from.suspicious && field->id == WEIR_FIELD_OTHER && begins_with_proxy(name_of(&from, i)))
+			continue;
+		if (takes && weir_proxy_is_report(field, from.bytes))
 			continue;
 		ret_fields[count++] = (weir_field){name_of(&from, i), value_of(&from, i)};
 	}

@@ -16,6 +16,7 @@
 
 #include <weir/loop.h>
 
+#include "control/alpha.h"
 #include "http/request.h"
 #include "sentry/proxy.h"
 
@@ -31,6 +32,7 @@ typedef struct weir_proxy_thread {
 	weir_upstream *upstream;
 	weir_retry retry;
 	weir_last_client last_client;
+	weir_alpha alpha; /* fitted to what answers report */
 	struct {
 #define WEIR_X(name) _Atomic uint64_t name;
 		WEIR_PROXY_COUNTS(WEIR_X)
@@ -114,5 +116,12 @@ size_t weir_proxy_fields(const weir_proxy *proxy, const weir_call_answer *answer
 			 weir_field *ret_fields);
 /* The length that an answer without a body announces (to HEAD, 304). */
 uint64_t weir_proxy_announced(const weir_call_answer *answer);
+
+/* ---- proxy_reports.c ---- */
+
+/* Reads what the answer reports, before it settles the request. */
+void weir_exchange_read_reports(weir_exchange *exchange, const weir_call_answer *answer);
+/* Whether this is a field with a report. */
+bool weir_proxy_is_report(const weir_head_field *field, const char *bytes);
 
 #endif

@@ -19,12 +19,14 @@ struct weir_sentry {
 	weir_fleet fleet;
 	weir_proxy *proxy;
 	weir_health *health; /* NULL: none */
+	weir_nuclei *nuclei; /* NULL: neither nuclei nor reports in answers */
+	bool has_nuclei;     /* each backend has one */
 	/* under the fleet's lock */
 	weir_resolver *resolver; /* NULL: nothing to resolve */
 	bool started;
 	uint64_t resolve_ns;
 	weir_post start_post, stop_post;
-	_Atomic uint32_t health_stopped; /* 0: not yet, 1: asked for, 2: done */
+	_Atomic uint32_t stopped; /* of health and nuclei: 0: not yet, 1: asked for, 2: done */
 };
 
 /* ---- making one ---- */
@@ -74,6 +76,16 @@ static int make_stage(weir_sentry *sentry, const weir_sentry_options *options)
 	return weir_stage_new(sentry->domain, &stage, &sentry->stage);
 }
 
+static int make_nuclei(weir_sentry *sentry, const weir_sentry_options *options)
+{
+	weir_nuclei_options nuclei = {
+		.servers = &sentry->fleet, .every_ns = options->nucleus_every_ns, .errors = options->errors};
+	sentry->has_nuclei = options->backend_count > 0 && options->backends[0].nucleus != NULL;
+	if (!sentry->has_nuclei && options->reports == WEIR_REPORTS_OFF)
+		return 0;
+	return weir_nuclei_new(&nuclei, &sentry->nuclei);
+}
+
 static int make(weir_sentry *sentry, const weir_sentry_options *options)
 {
 	weir_proxy_options proxy = {.fleet = &sentry->fleet,
@@ -81,10 +93,14 @@ static int make(weir_sentry *sentry, const weir_sentry_options *options)
 				    .no_quality = options->no_quality,
 				    .via = options->via,
 				    .limits = options->limits,
+				    .reports = options->reports,
+				    .report_every_ns = options->nucleus_every_ns,
 				    .retry = options->retry,
 				    .errors = options->errors,
 				    .seed = (uintptr_t)sentry};
-	int error = add_backends(sentry, options);
+	int error = make_nuclei(sentry, options);
+	if (error == 0)
+		error = add_backends(sentry, options);
 	if (error == 0)
 		error = weir_proxy_new(&proxy, &sentry->proxy);
 	if (error == 0 && options->health.path != NULL)
@@ -114,13 +130,15 @@ int weir_sentry_new(weir_domain *domain, const weir_sentry_options *options, wei
 	return error;
 }
 
-static void start_health(weir_post *post, void *arg)
+static void start_asking(weir_post *post, void *arg)
 {
 	weir_sentry *sentry = arg;
-	weir_upstream *upstream = weir_proxy_upstream(sentry->proxy);
-	/* Out of memory: health is then judged by calls only. */
+	weir_upstream *upstream = sentry->health != NULL ? weir_proxy_upstream(sentry->proxy) : NULL;
+	/* Out of memory: health is then judged by calls only, and the law by what it sees. */
 	if (upstream != NULL)
 		weir_health_start(sentry->health, upstream);
+	if (sentry->nuclei != NULL)
+		weir_nuclei_start(sentry->nuclei, weir_loop_self(), sentry->stage);
 }
 
 /* Starts a thread that resolves names, once there is a name. */
@@ -144,27 +162,30 @@ int weir_sentry_start(weir_sentry *sentry)
 	sentry->started = true;
 	pthread_mutex_unlock(&sentry->fleet.lock);
 	int error = start_resolver(sentry);
-	if (error != 0 || sentry->health == NULL)
+	if (error != 0 || (sentry->health == NULL && sentry->nuclei == NULL))
 		return error;
-	sentry->start_post.run = start_health;
+	sentry->start_post.run = start_asking;
 	sentry->start_post.arg = sentry;
 	weir_loop_post(loop, &sentry->start_post);
 	return 0;
 }
 
-static void stop_health(weir_post *post, void *arg)
+static void stop_asking(weir_post *post, void *arg)
 {
 	weir_sentry *sentry = arg;
-	weir_health_stop(sentry->health);
-	atomic_store(&sentry->health_stopped, 2);
+	if (sentry->health != NULL)
+		weir_health_stop(sentry->health);
+	bool gone = sentry->nuclei == NULL || weir_nuclei_stop(sentry->nuclei);
+	atomic_store(&sentry->stopped, gone ? 2 : 0);
 }
 
 bool weir_sentry_end(weir_sentry *sentry)
 {
-	if (sentry->health != NULL && sentry->started && atomic_load(&sentry->health_stopped) < 2) {
-		if (atomic_load(&sentry->health_stopped) == 0) {
-			atomic_store(&sentry->health_stopped, 1);
-			sentry->stop_post = (weir_post){.run = stop_health, .arg = sentry};
+	bool asks = sentry->health != NULL || sentry->nuclei != NULL;
+	if (asks && sentry->started && atomic_load(&sentry->stopped) < 2) {
+		if (atomic_load(&sentry->stopped) == 0) {
+			atomic_store(&sentry->stopped, 1);
+			sentry->stop_post = (weir_post){.run = stop_asking, .arg = sentry};
 			weir_loop_post(weir_domain_loop(sentry->domain, 0), &sentry->stop_post);
 		}
 		return false;
@@ -197,6 +218,7 @@ void weir_sentry_free(weir_sentry **where)
 	call_back(sentry);
 	weir_resolver_free(sentry->resolver);
 	weir_health_free(sentry->health);
+	weir_nuclei_free(sentry->nuclei);
 	weir_proxy_free(sentry->proxy);
 	weir_fleet_fini(&sentry->fleet);
 	weir_mem_free(sentry);
@@ -220,7 +242,9 @@ int weir_sentry_add(weir_sentry *sentry, const weir_origin_options *options)
 		weir_origin_free(backend);
 		return error;
 	}
-	return start_resolver(sentry);
+	if (sentry->has_nuclei)
+		error = weir_nuclei_add(sentry->nuclei, options->nucleus, backend);
+	return error == 0 ? start_resolver(sentry) : error;
 }
 
 /*
@@ -249,9 +273,11 @@ static void visit(weir_post *post, void *arg)
 {
 	weir_origin *backend = arg;
 	weir_sentry *sentry = backend->leave.sentry;
-	/* Health is checked on the first thread. */
+	/* Health is checked and nuclei are asked on the first thread. */
 	if (backend->leave.thread == 0 && sentry->health != NULL)
 		weir_health_forget(sentry->health, backend->index);
+	if (backend->leave.thread == 0 && sentry->nuclei != NULL)
+		weir_nuclei_forget(sentry->nuclei, backend);
 	weir_proxy_leave(sentry->proxy, backend->index, go_on, backend);
 }
 
@@ -302,6 +328,7 @@ bool weir_sentry_read_backend(weir_sentry *sentry, uint32_t index, uint64_t now_
 	weir_upstream_counts counts;
 	if (backend == NULL)
 		return false;
+	bool told = weir_told_fresh(backend, now_ns);
 	weir_proxy_read_counts(sentry->proxy, index, &counts);
 	*ret_stats = (weir_sentry_backend_stats){
 		.state = atomic_load(&sentry->fleet.resting) ? WEIR_BACKEND_RETIRED
@@ -317,7 +344,13 @@ bool weir_sentry_read_backend(weir_sentry *sentry, uint32_t index, uint64_t now_
 		.reused = counts.reused,
 		.ejections = atomic_load(&backend->shared.ejections),
 		.checks = atomic_load(&backend->shared.checks),
-		.checks_failed = atomic_load(&backend->shared.checks_failed)};
+		.checks_failed = atomic_load(&backend->shared.checks_failed),
+		.queue_s = told ? atomic_load(&backend->shared.queue_s) : -1,
+		.in_service = told ? atomic_load(&backend->shared.in_service) : -1,
+		.busy = told ? atomic_load(&backend->shared.busy) : -1,
+		.reports = atomic_load(&backend->shared.reports),
+		.reports_refused = atomic_load(&backend->shared.reports_refused),
+		.reports_missed = atomic_load(&backend->shared.reports_missed)};
 	snprintf(ret_stats->name, sizeof(ret_stats->name), "%s", backend->at.name);
 	weir_fleet_unpin(&sentry->fleet, backend);
 	return true;

@@ -28,6 +28,7 @@
 #include <weir/stage.h>
 
 #include "sentry/health.h"
+#include "sentry/nuclei.h"
 #include "sentry/proxy.h"
 
 typedef struct weir_sentry weir_sentry;
@@ -43,6 +44,8 @@ typedef struct weir_sentry_options {
 	bool no_quality; /* see proxy.h */
 	const char *via;
 	weir_health_options health; /* path NULL: none */
+	weir_reports reports;       /* in answers */
+	uint64_t nucleus_every_ns;  /* how often nuclei are asked and the law is told; 0: 500 ms */
 	/* hears of failed calls, ejections and returns; outlives the sentry; may be NULL */
 	weir_errors *errors;
 	uint64_t resolve_ns; /* how often names are resolved again; 0: 30 s */
@@ -80,6 +83,9 @@ typedef struct weir_sentry_backend_stats {
 	uint64_t latency_ns; /* to the first byte, a moving average */
 	uint64_t calls, failures, connects, reused;
 	uint64_t ejections, checks, checks_failed;
+	/* what it tells about itself; negative: unknown, or too long ago */
+	double queue_s, in_service, busy;
+	uint64_t reports, reports_refused, reports_missed;
 } weir_sentry_backend_stats;
 
 /* Resolves names, which may block. -EINVAL, -ENOENT ... with weir_error. */

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What servers tell: reports in answers, nuclei that the sentry asks (good ones and all sorts of liars), `weir nucleus` beside a foreign server, what a service tells
+of itself, and `weir nucleus calibrate`."""
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from weirlib import LONG, WEIR, Backend, Weir, expect, good, run, same, until
+
+TOLD = {"version": 1, "age_s": 0.01, "queue_s": 0.25, "in_service": 3, "busy": 0.5, "processors": 2}
+
+
+def start(backend, more="", target="2s"):
+    return Weir("sentry", config=f"""
+        listen "127.0.0.1:0" {{}}
+        target default {{ p90 = {target} }}
+        backend "app" {{ server = "{backend.url}"; {more} }}
+        route "all" {{ backend = app }}
+    """)
+
+
+def asks(backend_script=good, answer=None, **more):
+    """A server, a nucleus that answers with what `answer` makes, and a sentry before them."""
+    server, nucleus = Backend(backend_script), Backend(answer)
+    weir = start(server, f'nucleus = "{nucleus.url}/nucleus"; nucleus-every = 100ms', **more)
+    return server, nucleus, weir
+
+
+def end(weir, *backends):
+    weir.idle()
+    weir.stop()
+    for backend in backends:
+        backend.close()
+
+
+def answering(text):
+    def script(peer):
+        while True:
+            peer.next()
+            peer.reply(text() if callable(text) else text, fields="Content-Type: application/json\r\n")
+    return script
+
+
+# ---- reports in answers ----
+
+
+def timed(value, name="Server-Timing"):
+    def script(peer):
+        while True:
+            peer.next()
+            peer.reply("ok", fields=f"{name}: {value}\r\n")
+    return script
+
+
+def expected_ns(weir, path):
+    kinds = json.loads(weir.get("/api/costs")[1])["kinds"]
+    return next((kind["expected_ns"] for kind in kinds if kind["path"] == path and kind["expected_ns"]), 0)
+
+
+def counted(weir, name):
+    return sum(value for key, value in weir.metrics().items() if key.startswith(f"weir_backend_{name}_total"))
+
+
+def learns_from_timings():
+    """The cost of a kind is what its server says, not what the sentry sees."""
+    server = Backend(timed("cpu;dur=300, db;dur=100, cache;dur=9"))
+    weir = start(server)
+    with weir.client() as client:
+        for _ in range(20):
+            same(client.ask("/slow")["server-timing"], "cpu;dur=300, db;dur=100, cache;dur=9", "it is passed on")
+    cost = until(lambda: expected_ns(weir, "/slow"), "a cost")
+    # Alpha is fitted to answers that took less than they tell: I/O that the sentry does not see does not count.
+    expect(290e6 < cost < 410e6, f"the cost is the server's: {cost}")
+    expect(counted(weir, "answer_reports") >= 20, "they are counted")
+    end(weir, server)
+
+
+def takes_reports_out():
+    server = Backend(timed("TEXT cpu_utilization=0.5, named_metrics.queue_s=0.125, named_metrics.in_service=7", "Endpoint-Load-Metrics"))
+    weir = start(server, "reports = take; nucleus-every = 10s")
+    answer = weir.ask("/")
+    same((answer.status, answer["endpoint-load-metrics"]), (200, None), "the client does not see it")
+    told = weir.backends()[0]
+    same((told["told_queue"], told["told_in_service"], told["told_busy"]), (0.125, 7, 0.5), "the sentry does")
+    end(weir, server)
+
+
+def may_ignore_reports():
+    server = Backend(timed("cpu;dur=300"))
+    weir = start(server, "reports = off")
+    for _ in range(8):
+        same(weir.ask("/slow")["server-timing"], "cpu;dur=300", "it is passed on")
+    expect(expected_ns(weir, "/slow") < 200e6, "and not read")
+    end(weir, server)
+
+
+def refuses_bad_timings():
+    server = Backend(timed("cpu;dur=NaN, io;dur=-4, db;dur=1e12"))
+    weir = start(server)
+    for _ in range(8):
+        same(weir.ask("/slow").status, 200, "the answer is passed on")
+    expect(counted(weir, "answer_reports_refused") >= 8, "counted")
+    expect(expected_ns(weir, "/slow") < 200e6, "nothing is learnt from it")
+    end(weir, server)
+
+
+# ---- nuclei ----
+
+
+def asks_a_nucleus():
+    server, nucleus, weir = asks(answer=answering(json.dumps(TOLD)))
+    until(lambda: weir.backends()[0]["told_queue"] == 0.25, "the queue is known")
+    told = weir.backends()[0]
+    same((told["told_in_service"], told["told_busy"]), (3, 0.5), "and the rest")
+    until(lambda: weir.backends()[0]["reports"] >= 5, "it is asked again and again")
+    same((told["reports_refused"], told["reports_missed"]), (0, 0), "nothing is wrong")
+    same(nucleus.connections, 1, "on one connection")
+    same(nucleus.seen[0].target, "/nucleus", "at its path")
+    same(weir.ask("/").status, 200, "requests are served")
+    # It falls silent, and what it told is forgotten; it comes back, and is believed.
+    port = nucleus.port
+    nucleus.close()
+    until(lambda: weir.backends()[0]["told_queue"] == -1, "it is forgotten")
+    until(lambda: "is not used" in weir.said(), "which is said")
+    nucleus = Backend(answering(json.dumps(TOLD)), port=port)
+    until(lambda: weir.backends()[0]["told_queue"] == 0.25, "it is believed again")
+    until(lambda: "is used again" in weir.said(), "which is said, too")
+    end(weir, server, nucleus)
+
+
+LIES = {
+    "garbage": "queue is fine, thank you",
+    "nothing": "",
+    "not a number": '{"version": 1, "queue_s": NaN}',
+    "a word": '{"version": 1, "queue_s": "NaN"}',
+    "negative": '{"version": 1, "queue_s": -0.25}',
+    "a million times too large": json.dumps({**TOLD, "queue_s": TOLD["queue_s"] * 1e6}),
+    "infinite": '{"version": 1, "queue_s": 1e999}',
+    "another version": '{"version": 77, "queue_s": 0.25}',
+    "too long": json.dumps({**TOLD, "more": "x" * 200000}),
+    "deep": "[" * 10000,
+}
+
+
+def refuses_lies():
+    for name, text in LIES.items():
+        server, nucleus, weir = asks(answer=answering(text))
+        until(lambda: weir.backends()[0]["reports_refused"] >= 3, f"{name}: it is refused")
+        told = weir.backends()[0]
+        same((told["reports"], told["told_queue"]), (0, -1), f"{name}: nothing is believed")
+        same(weir.ask("/").status, 200, f"{name}: requests are served")
+        same(weir.said().count("is not used"), 1, f"{name}: one line in the log")
+        end(weir, server, nucleus)
+
+
+def slow(peer):
+    """A byte now and then, for ever."""
+    peer.next()
+    peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+    while True:
+        peer.send(" ")
+        time.sleep(0.05)
+
+
+def mute(peer):
+    peer.next()
+    peer.more()
+
+
+def endless(peer):
+    peer.next()
+    peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    while True:
+        peer.send("1000\r\n" + "x" * 4096 + "\r\n")
+
+
+def wrong_status(peer):
+    while True:
+        peer.next()
+        peer.reply(json.dumps(TOLD), status="404 Not Found")
+
+
+def survives_bad_servers():
+    for script, counter in ((slow, "reports_missed"), (mute, "reports_missed"), (endless, "reports_refused"), (wrong_status, "reports_refused")):
+        server, nucleus, weir = asks(answer=script)
+        until(lambda: weir.backends()[0][counter] >= 3, f"{script.__name__}: it is counted")
+        same(weir.backends()[0]["told_queue"], -1, f"{script.__name__}: nothing is believed")
+        same(weir.ask("/").status, 200, f"{script.__name__}: requests are served")
+        same(weir.said().count("is not used"), 1, f"{script.__name__}: one line in the log")
+        expect(weir.descriptors() < 100, f"{script.__name__}: no connection is left behind")
+        end(weir, server, nucleus)
+
+
+def is_not_fooled_for_ever():
+    """A plausible lie, a queue of minutes that is not there, does not turn requests away."""
+    lie = {**TOLD, "queue_s": 60, "busy": 1}
+    server, nucleus, weir = asks(answer=answering(json.dumps(lie)), target="100ms")
+    until(lambda: weir.backends()[0]["told_queue"] == 60, "the lie is heard")
+    with weir.client() as client:
+        answers = [client.ask(f"/{i}").status for i in range(500)]
+    same(answers.count(200), 500, "all are served")
+    end(weir, server, nucleus)
+
+
+def is_checked():
+    for value, wanted in (('"ftp://x"', "write http://HOST:PORT/nucleus"), ('"http://{hots}:1/"', "between { and }"),
+                          ('{"http://a:1/", "http://b:1/"}', "write one for all")):
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
+            file.write(f'listen "127.0.0.1:0" {{}}\nbackend "app" {{ server = "http://127.0.0.1:1"; nucleus = {value} }}\nroute "all" {{ backend = app }}\n')
+            file.flush()
+            done = subprocess.run([WEIR, "check", file.name], capture_output=True, text=True)
+            expect(done.returncode != 0 and wanted in done.stdout + done.stderr, f"{value}: {done.stdout}{done.stderr}")
+
+
+run(learns_from_timings, takes_reports_out, may_ignore_reports, refuses_bad_timings, asks_a_nucleus, refuses_lies, survives_bad_servers, is_not_fooled_for_ever, is_checked)

@@ -28,6 +28,7 @@ typedef struct weir_verb {
 extern const weir_verb weir_verb_check;
 extern const weir_verb weir_verb_help;
 extern const weir_verb weir_verb_load;
+extern const weir_verb weir_verb_nucleus;
 extern const weir_verb weir_verb_sentry;
 extern const weir_verb weir_verb_serve;
 extern const weir_verb weir_verb_sim;

@@ -6,7 +6,9 @@
  *
  * Prints a line for each cell that is missed (--all: for each), then a summary by part; with --summary one line a grid. What a cell is held
  * against does not depend on the law: --bars keeps it in a file between runs. The numbers do not depend on --jobs. --scale multiplies one of the
- * constants of adaptive-remote; --constants prints their names.
+ * constants of adaptive-remote; --constants prints their names. --told S lets the backend tell the law about itself every S seconds, as a nucleus
+ * would. --early S measures the first S seconds after a change, without bars, and prints for each part how many were shed, and how many of the
+ * answers took longer than two targets.
  */
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -25,6 +27,7 @@ struct options {
 	bool quick, all, list, summary, json, constants;
 	unsigned jobs;
 	uint64_t draw, seed;
+	double told_s, early_s;
 };
 
 struct outcome {
@@ -162,14 +165,22 @@ static void run_cell(const struct options *o, size_t at, struct outcome *outcome
 {
 	struct judge_outcome *judged = &outcome->judged;
 	uint64_t from = bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-	proxy_cell_run(&cells[at].cell, law_tested, fill_target, &judged->result);
+	struct proxy_cell cell = cells[at].cell;
+	cell.told_every_s = o->told_s;
+	if (o->early_s > 0) {
+		cell.warm_s = cell.phase[0].at_s;
+		cell.measure_s = o->early_s;
+	}
+	proxy_cell_run(&cell, law_tested, fill_target, &judged->result);
 	outcome->cpu_s = (double)(bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - from) / 1e9;
+	outcome->ran = true;
+	if (o->early_s > 0)
+		return;
 	if (!outcome->has_bar) {
 		judge_measure_bar(&cells[at], &judged->bar);
 		keep_bar(o, at, &judged->bar);
 	}
 	judge_decide(&cells[at], judged);
-	outcome->ran = true;
 }
 
 static void run_all(const struct options *o, struct shared *shared)
@@ -337,6 +348,36 @@ static void tell(const struct options *o, const struct shared *shared)
 	}
 }
 
+struct early {
+	double cells, shed, late;
+};
+
+static struct early early_of(const struct shared *shared, const char *part)
+{
+	struct early sum = {0};
+	for (size_t at = 0; at < cell_count; at++) {
+		const struct proxy_result *r = &shared->outcome[at].judged.result;
+		if (!shared->outcome[at].ran || strcmp(cells[at].cell.part, part) != 0)
+			continue;
+		sum.cells++;
+		sum.shed += r->shed + r->dropped;
+		sum.late += 1 - r->timely;
+	}
+	return sum;
+}
+
+/* The means of each part; its cells stand together. */
+static void tell_early(const struct shared *shared)
+{
+	for (size_t at = 0; at < cell_count; at++) {
+		const char *part = cells[at].cell.part;
+		struct early sum = early_of(shared, part);
+		if (sum.cells > 0 && (at == 0 || strcmp(cells[at - 1].cell.part, part) != 0))
+			printf("%-12s %3.0f cells: shed %.4f, later than two targets %.4f\n", part, sum.cells,
+			       sum.shed / sum.cells, sum.late / sum.cells);
+	}
+}
+
 /* ---- options ---- */
 
 static void usage(void)
@@ -345,7 +386,7 @@ static void usage(void)
 			"[--match TEXT] [--quick] [--all] [--list]\n"
 			"       [--scale CONSTANT=FACTOR] [--constants] [--summary] [--json] [--jobs N] "
 			"[--draw N] [--seed "
-			"N] [--bars FILE]\n");
+			"N] [--bars FILE] [--told S] [--early S]\n");
 	exit(2);
 }
 
@@ -376,7 +417,11 @@ static bool parse_value(const char *name, const char *value, struct options *o)
 			return (*texts[i].to = value) != NULL;
 	if (strcmp(name, "--scale") == 0)
 		return scale_constant(value);
-	if (strcmp(name, "--jobs") == 0)
+	if (strcmp(name, "--told") == 0)
+		o->told_s = atof(value);
+	else if (strcmp(name, "--early") == 0)
+		o->early_s = atof(value);
+	else if (strcmp(name, "--jobs") == 0)
 		o->jobs = (unsigned)atoi(value);
 	else if (strcmp(name, "--draw") == 0)
 		o->draw = strtoull(value, NULL, 10);
@@ -435,6 +480,9 @@ int main(int argc, char **argv)
 	}
 	load_bars(&o, shared);
 	run_all(&o, shared);
-	tell(&o, shared);
+	if (o.early_s > 0)
+		tell_early(shared);
+	else
+		tell(&o, shared);
 	return 0;
 }

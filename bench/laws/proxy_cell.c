@@ -35,7 +35,9 @@ struct run {
 	weir_random random;
 	weir_arrivals arrivals[2];
 	weir_timer phase_timer;
-	weir_timer silence_timer;
+	weir_timer silence_timer, told_timer;
+	uint64_t answers, told_answers; /* of the backend; when it last told */
+	double told_worked;
 	unsigned phase;
 	uint16_t lane; /* of the next request */
 	double load;   /* of the capacity, while it is not silent */
@@ -125,6 +127,7 @@ static void ended(struct request *request)
 static void answered(weir_backend_job *job, bool refused, void *arg)
 {
 	struct request *request = arg;
+	request->run->answers++;
 	if (refused) {
 		weir_refused(&request->event);
 	} else {
@@ -348,6 +351,35 @@ static void change_silence(weir_timer *timer, void *arg)
 	weir_sim_timer(run->world, timer, weir_world_now(run->world) + (uint64_t)(for_s * 1e9));
 }
 
+/* What a nucleus beside the backend would see. Where all jobs share the workers, none waits. */
+static void tell_law(weir_timer *timer, void *arg)
+{
+	struct run *run = arg;
+	const struct proxy_cell *cell = run->cell;
+	double inside = weir_backend_inside(run->backend), worked = weir_backend_worked(run->backend),
+	       workers = cell->backend.workers, every_ns = cell->told_every_s * 1e9,
+	       answers = (double)(run->answers - run->told_answers);
+	for (unsigned i = 0; i < run->phase; i++)
+		if (cell->workers_left[i] > 0)
+			workers = lround(cell->workers_left[i] * cell->backend.workers);
+	bool queues = cell->backend.discipline == WEIR_BACKEND_FIFO;
+	double waiting = queues ? fmax(inside - workers, 0) : 0;
+	double speed = run->phase > 0 ? cell->phase[run->phase - 1].speed : 1;
+	weir_told told = {
+		.now_ns = weir_world_now(run->world),
+		.servers = 1,
+		.reports = 1,
+		.processors = workers,
+		.queue_s = waiting * cell->told_every_s / fmax(answers, 1),
+		.in_service = inside - waiting,
+		.busy = speed > 0 ? fmin(fmax(worked - run->told_worked, 0) / (every_ns * workers * speed), 1)
+				  : 1};
+	weir_stage_tell(run->stage, &told);
+	run->told_answers = run->answers;
+	run->told_worked = worked;
+	weir_sim_timer(run->world, timer, told.now_ns + (uint64_t)every_ns);
+}
+
 static void next_phase(weir_timer *timer, void *arg)
 {
 	struct run *run = arg;
@@ -419,6 +451,9 @@ static void start_load(struct run *run)
 	weir_timer_init(&run->silence_timer, change_silence, run);
 	if (run->cell->pattern.silent_s > 0)
 		weir_sim_timer(run->world, &run->silence_timer, at_ns(run->cell->pattern.active_s));
+	weir_timer_init(&run->told_timer, tell_law, run);
+	if (run->cell->told_every_s > 0)
+		weir_sim_timer(run->world, &run->told_timer, at_ns(run->cell->told_every_s));
 	weir_timer_init(&run->phase_timer, next_phase, run);
 	if (run->cell->phase[0].at_s > 0)
 		weir_sim_timer(run->world, &run->phase_timer, at_ns(run->cell->phase[0].at_s));
@@ -431,6 +466,7 @@ static void close_run(struct run *run)
 		weir_arrivals_stop(&run->arrivals[i]);
 	weir_timer_stop(&run->phase_timer);
 	weir_timer_stop(&run->silence_timer);
+	weir_timer_stop(&run->told_timer);
 	run->closing = true;
 	weir_backend_speed(run->backend, 1e9);
 	while (run->hung != NULL) {

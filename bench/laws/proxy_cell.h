@@ -78,6 +78,7 @@ struct proxy_cell {
 		retries; /* clients give up after two targets and try again so often, as they do when they are shed */
 	unsigned classes; /* 2: a tenth of the capacity in class 0, the rest of the load in class 1 */
 	uint64_t seed;
+	double told_every_s; /* how often the backend tells the law about itself; 0: never */
 
 	/* The judge's grids; 0 in the others. `work` above is not looked at where there are kinds. */
 	unsigned

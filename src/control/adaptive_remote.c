@@ -190,6 +190,7 @@ const weir_admission_law weir_law_adaptive_remote = {
 	.gone = weir_remote_gone,
 	.settle = weir_remote_settle,
 	.tick = weir_remote_tick,
+	.told = weir_remote_told,
 	.limit = weir_remote_limit,
 	.patience = weir_remote_patience,
 	.quality = weir_remote_quality,

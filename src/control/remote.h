@@ -4,7 +4,7 @@
 
 /*
  * The state of `adaptive-remote`, for its parts: parameters and the law itself (adaptive_remote.c), who is
- * admitted (remote_admit.c), requests in the backend (remote_serve.c), the evidence (remote_evidence.c), the
+ * admitted (remote_admit.c), requests in the backend (remote_serve.c), the evidence (remote_evidence.c, remote_told.c), the
  * tick (remote_tick.c), reports and the warm start (remote_report.c). `value` embeds it and shares all but
  * the decision. docs/laws/adaptive-remote.md explains the law; this is its vocabulary.
  *
@@ -182,6 +182,13 @@ typedef struct weir_remote {
 	/* set by a law that embeds this */
 	bool held;        /* more is offered than can be done: the limit stays in force */
 	bool costs_known; /* ages say nothing */
+	/* what servers told (remote_told.c) */
+	struct {
+		uint64_t at_ns; /* 0: nothing */
+		double queue_s, busy;
+		double each; /* requests in service for each processor; negative: unknown */
+		double rate; /* answers per second, lately */
+	} heard;
 	/* what the tick reports to others */
 	_Atomic uint32_t shedding; /* one bit per class */
 	_Atomic bool unreachable;
@@ -244,6 +251,14 @@ static inline uint64_t weir_remote_span(uint64_t from_ns, uint64_t to_ns)
 {
 	return to_ns > from_ns ? to_ns - from_ns : 0;
 }
+
+/* What servers tell about the next answers. */
+typedef enum weir_remote_hint { WEIR_REMOTE_NOTHING, WEIR_REMOTE_IDLE, WEIR_REMOTE_LATE } weir_remote_hint;
+
+/* The hook of the law. */
+void weir_remote_told(void *state, const weir_told *told);
+/* Once per tick, with the answers since the last. */
+weir_remote_hint weir_remote_hear(weir_remote *r, uint64_t now_ns, uint32_t answers);
 
 /* The level of this many requests: twice the binary logarithm. */
 static inline unsigned weir_remote_level_of(uint64_t met)

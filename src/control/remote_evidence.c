@@ -39,7 +39,8 @@
 #define OWN_MEMORY    512.
 #define LOST_TIMES    4 /* response times */
 #define APART_LEAST   .01
-#define STRAIN_OVER   .5 /* below this the congestion is over */
+#define STRAIN_OVER   .5  /* below this the congestion is over */
+#define STRAIN_IDLE   1.5 /* factor on these bounds while the servers say that they are idle */
 #define FEW_LEVEL     2
 #define STEADY_NS     1e8
 #define STEADY_TIMES  3.
@@ -280,7 +281,11 @@ bool weir_remote_evidence(weir_remote *r, uint64_t now_ns, bool open, uint32_t a
 	if (lost)
 		atomic_store_explicit(&r->floor, 1, memory_order_relaxed);
 	bool few = open && weir_remote_serving(r) <= WEIR_REMOTE_FEW;
-	bool congested = lost || (!few && r->strain > (was ? STRAIN_OVER : 1));
+	weir_remote_hint hint = weir_remote_hear(r, now_ns, answers);
+	double enough = was ? STRAIN_OVER : 1;
+	if (hint == WEIR_REMOTE_IDLE)
+		enough *= STRAIN_IDLE;
+	bool congested = lost || (!few && (r->strain > enough || hint == WEIR_REMOTE_LATE));
 	atomic_store_explicit(&r->congested, congested, memory_order_relaxed);
 	return congested;
 }

@@ -225,6 +225,12 @@ typedef struct weir_http_options {
 	 * Retry-After stay, and the log has the reason in either case.
 	 */
 	bool no_shed_details;
+	/*
+	 * Answers of handlers tell in the field Server-Timing how long the request waited before its handler got
+	 * it: "queue;dur=1.500", in milliseconds. A sentry before this server takes that off its cost. For an answer
+	 * that has such a field already, nothing is added.
+	 */
+	bool tell_timing;
 } weir_http_options;
 
 typedef struct weir_http_stats {

@@ -38,6 +38,7 @@ static void every_second(weir_timer *timer, void *arg)
 	if (atomic_load_explicit(&admin->ending, memory_order_acquire))
 		return;
 	weir_snapshot_take(&admin->snapshot, now_ns);
+	weir_admin_gauge_look(admin, now_ns);
 	weir_stream_tick(admin);
 	weir_timer_start(NULL, timer, now_ns + WEIR_NS_PER_S);
 }
@@ -116,6 +117,7 @@ int weir_admin_new(const weir_admin_options *options, weir_admin **ret_admin)
 		return weir_error_set(-ENOMEM, "admin: out of memory");
 	admin->options = *options;
 	weir_sheds_init(&admin->sheds);
+	weir_admin_gauge_init(admin);
 	int failed = -ENOMEM;
 	admin->verb = copy_of(options->verb);
 	admin->token = copy_of(options->token);

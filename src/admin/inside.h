@@ -5,7 +5,7 @@
 /*
  * What the files of the admin listener share. Reading order: admin.c (making, once a second), guard.c
  * (access), api.c (requests), change.c (PUT), stream.c (server-sent events), view.c, costs.c, sessions.c,
- * shown.c and metrics.c (answers), sheds.c, snapshot.c.
+ * nucleus.c, shown.c and metrics.c (answers), sheds.c, snapshot.c.
  *
  * Threads: the one of the admin domain, except for atomics and the sheds.
  */
@@ -15,6 +15,7 @@
 
 #include "admin/admin.h"
 #include "admin/view.h"
+#include "http/gauge.h"
 
 #define WEIR_ADMIN_STREAMS 64u
 
@@ -41,6 +42,7 @@ struct weir_admin {
 
 	/* the admin's thread */
 	weir_snapshot snapshot;
+	weir_gauge gauge;
 	weir_timer timer;
 	weir_post start_post;
 	weir_stream *streams;
@@ -64,6 +66,13 @@ void weir_admin_answer(weir_admin *admin, weir_request *request);
 void weir_admin_reply_json(weir_request *request, unsigned status, json_t *json);
 /* {"error": sentence} */
 void weir_admin_reply_error(weir_request *request, unsigned status, const char *sentence);
+
+/* ---- nucleus.c ---- */
+
+void weir_admin_gauge_init(weir_admin *admin);
+/* Looks at the stages, unless that was done a moment ago. */
+void weir_admin_gauge_look(weir_admin *admin, uint64_t now_ns);
+void weir_admin_answer_nucleus(weir_admin *admin, weir_request *request);
 
 /* ---- change.c ---- */
 

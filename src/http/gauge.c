@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "nucleus/gauge.h"
+#include "http/gauge.h"
 
 #include <math.h>
 

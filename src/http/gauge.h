@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WEIR_NUCLEUS_GAUGE_H
-#define WEIR_NUCLEUS_GAUGE_H
+#ifndef WEIR_HTTP_GAUGE_H
+#define WEIR_HTTP_GAUGE_H
 
 /*
  * From what is seen of a server, every 100 ms or so, to what is reported about it. Pure: time is an argument.

@@ -117,6 +117,7 @@ int weir_http_new(const weir_http_options *options, weir_http **ret_http)
 	http->log_arg = options->log_arg;
 	http->log_sheds_only = options->log_sheds_only;
 	http->no_shed_details = options->no_shed_details;
+	http->tell_timing = options->tell_timing;
 	pthread_mutex_init(&http->lock, NULL);
 	weir_http_init_condition(&http->change);
 	*ret_http = http;

@@ -60,6 +60,7 @@ struct weir_http_loop {
 	weir_costs *costs;    /* a reference; NULL: costs are not learnt */
 	uint32_t link_bytes;  /* bound of a connection's output: that of the limits, plus room for heads */
 	bool no_shed_details; /* rejections have no Weir-Shed */
+	bool tell_timing;     /* answers have Server-Timing */
 
 	/* the loop's thread */
 	weir_http *http; /* NULL: the server is gone */
@@ -104,7 +105,7 @@ struct weir_http {
 	char *server;
 	void (*log)(const weir_http_record *record, void *arg);
 	void *log_arg;
-	bool log_sheds_only, no_shed_details;
+	bool log_sheds_only, no_shed_details, tell_timing;
 	weir_errors *errors;    /* NULL: errors are not logged */
 	weir_costs *costs;      /* NULL: costs are not learnt */
 	weir_stage *handshakes; /* of TLS; NULL: no listener uses TLS */

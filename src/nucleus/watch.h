@@ -15,9 +15,9 @@
  * Threads: one at a time.
  */
 
+#include "http/gauge.h"
 #include "nucleus/diag.h"
 #include "nucleus/fetch.h"
-#include "nucleus/gauge.h"
 #include "nucleus/tree.h"
 
 #define WEIR_WATCH_PLACES 4u

@@ -175,6 +175,8 @@ static const weir_key limits_keys[] = {
 	    BETWEEN(1e6, 24 * H)),
 	ROW("shed-details", SWITCH, shed_details, "on",
 	    "Tells rejected clients the reason, with the names of stages, in the field Weir-Shed"),
+	ROW("server-timing", SWITCH, server_timing, "off",
+	    "Tells in the field Server-Timing how long a request waited for its turn, for a sentry in front"),
 	{0}};
 #undef BLOCK
 

@@ -220,6 +220,7 @@ static int make_http(weir_service *service, weir_routes *routes)
 				     .routes = routes,
 				     .limits = service->config->http.http,
 				     .no_shed_details = !service->config->http.shed_details,
+				     .tell_timing = service->config->http.server_timing,
 				     .log = wanted ? record : NULL,
 				     .log_arg = service,
 				     .log_sheds_only = service->access == NULL};

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <weir/random.h>
 
-#include "nucleus/gauge.h"
+#include "http/gauge.h"
 
 #define STEP_S .001
 

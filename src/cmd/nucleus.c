@@ -37,15 +37,13 @@ static const char *value_of(const char *flag, int argc, char **argv, int *at)
 {
 	size_t length = strlen(flag);
 	const char *word = argv[*at];
-	if (strncmp(word, flag, length) != 0)
+	if (word == NULL || strncmp(word, flag, length) != 0)
 		return NULL;
 	if (word[length] == '=')
 		return word + length + 1;
 	if (word[length] != '\0')
 		return NULL;
-	if (*at + 1 < argc)
-		return argv[++*at];
-	return "";
+	return *at + 1 < argc && argv[*at + 1] != NULL ? argv[++*at] : "";
 }
 
 /* ---- watching ---- */

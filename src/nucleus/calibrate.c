@@ -108,7 +108,7 @@ static void add_difference(weir_alpha *fit, outcome *o, const weir_nucleus_repor
 static int measure(const weir_calibrate_options *options, const weir_fetch *url, weir_alpha *told,
 		   weir_alpha *seen, outcome *o)
 {
-	weir_nucleus_report before, after;
+	weir_nucleus_report before = {0}, after;
 	int error = options->nucleus != NULL ? read_nucleus(options, &before) : 0;
 	if (error == 0)
 		error = ask_url(options, url, told, o);

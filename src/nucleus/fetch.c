@@ -35,7 +35,7 @@ int weir_fetch_init(weir_fetch *fetch, const char *url)
 	snprintf(fetch->path, sizeof(fetch->path), "%s", host[length] == '/' ? host + length : "/");
 	const char *bracket = strrchr(fetch->host, ']');
 	if (strchr(bracket != NULL ? bracket : fetch->host, ':') == NULL)
-		strcat(fetch->host, ":80");
+		memcpy(fetch->host + length, ":80", sizeof(":80"));
 	return weir_address_read(fetch->host, &fetch->address, &fetch->address_length);
 }
 

@@ -17,10 +17,10 @@
 #define STATUS_NS WEIR_NS_PER_S
 
 /* A connection and how many segments of it are counted. */
-typedef struct counted {
+typedef struct weir_counted {
 	uint64_t cookie;
 	uint32_t segments;
-} counted;
+} weir_counted;
 
 struct weir_watch {
 	weir_watch_options options;
@@ -29,7 +29,7 @@ struct weir_watch {
 	weir_diag_listeners found[WEIR_WATCH_PLACES];
 	uint64_t find_ns, tree_ns, status_ns; /* when next */
 	/* connections of the last look, by cookie, and of this one */
-	counted *before, *now;
+	weir_counted *before, *now;
 	uint32_t before_count, now_count;
 	double requests;
 	/* of this look */
@@ -45,15 +45,15 @@ struct weir_watch {
 
 static int by_cookie(const void *a, const void *b)
 {
-	uint64_t one = ((const counted *)a)->cookie, other = ((const counted *)b)->cookie;
+	uint64_t one = ((const weir_counted *)a)->cookie, other = ((const weir_counted *)b)->cookie;
 	return one < other ? -1 : one > other;
 }
 
 /* How many segments of a connection a look has counted. The table is sorted. */
-static uint32_t counted_in(const counted *table, uint32_t count, uint64_t cookie)
+static uint32_t counted_in(const weir_counted *table, uint32_t count, uint64_t cookie)
 {
-	const counted key = {.cookie = cookie};
-	const counted *found = count > 0 ? bsearch(&key, table, count, sizeof(key), by_cookie) : NULL;
+	const weir_counted key = {.cookie = cookie};
+	const weir_counted *found = count > 0 ? bsearch(&key, table, count, sizeof(key), by_cookie) : NULL;
 	return found != NULL ? found->segments : 0;
 }
 
@@ -74,7 +74,7 @@ static void take_conn(const weir_diag_conn *conn, void *arg)
 	double age_s = conn->received_ms / 1e3;
 	count_requests(watch, conn, counted_in(watch->before, watch->before_count, conn->cookie));
 	if (watch->now_count < WEIR_WATCH_CONNS)
-		watch->now[watch->now_count++] = (counted){conn->cookie, conn->segments_in};
+		watch->now[watch->now_count++] = (weir_counted){conn->cookie, conn->segments_in};
 	if (conn->segments_in == 0)
 		return;
 	if (!conn->accepted || conn->unread > 0) {
@@ -102,9 +102,9 @@ static int look_at_connections(weir_watch *watch)
 	if (front->local)
 		return 0;
 	int error = weir_diag_connections(&watch->diag, front, take_conn, watch);
-	qsort(watch->now, watch->now_count, sizeof(counted), by_cookie);
+	qsort(watch->now, watch->now_count, sizeof(weir_counted), by_cookie);
 	weir_diag_ended(&watch->diag, take_ended, watch);
-	counted *spare = watch->before;
+	weir_counted *spare = watch->before;
 	watch->before = watch->now;
 	watch->before_count = watch->now_count;
 	watch->now = spare;
@@ -239,8 +239,8 @@ int weir_watch_new(const weir_watch_options *options, weir_watch **ret_watch)
 	watch->tree.roots = options->pids;
 	memcpy(watch->tree.root, options->pid, sizeof(watch->tree.root));
 	watch->cpu_total_s = watch->processors = -1;
-	watch->before = weir_mem_array(WEIR_WATCH_CONNS, sizeof(counted));
-	watch->now = weir_mem_array(WEIR_WATCH_CONNS, sizeof(counted));
+	watch->before = weir_mem_array(WEIR_WATCH_CONNS, sizeof(weir_counted));
+	watch->now = weir_mem_array(WEIR_WATCH_CONNS, sizeof(weir_counted));
 	int error = watch->before != NULL && watch->now != NULL
 			    ? weir_diag_open(&watch->diag)
 			    : weir_error_set(-ENOMEM, "nucleus: out of memory");

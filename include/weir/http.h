@@ -227,8 +227,10 @@ typedef struct weir_http_options {
 	bool no_shed_details;
 	/*
 	 * Answers of handlers tell in the field Server-Timing how long the request waited before its handler got
-	 * it: "queue;dur=1.500", in milliseconds. A sentry before this server takes that off its cost. For an answer
-	 * that has such a field already, nothing is added.
+	 * it: "queue;dur=1.500", in milliseconds, which a sentry before this server takes off its cost. For whole answers
+	 * from the thread of a pool they also tell its processor time: "cpu;dur=12.500". That counts from the
+	 * thread's answer before, so it assumes that a thread answers each request before it takes the next. For an
+	 * answer that has such a field already, nothing is added.
 	 */
 	bool tell_timing;
 } weir_http_options;

@@ -116,7 +116,7 @@ static bool has_timing(const weir_answer *answer)
 	return false;
 }
 
-/* Adds how long the request waited for its handler. One that never came to a stage has not waited. */
+/* Adds how long the request waited for its handler, and the processor time that took, if it is known. One that never came to a stage has not waited. */
 static void add_timing(const weir_request *request, weir_answer *answer, timed *room)
 {
 	const weir_event *event = &request->event;
@@ -126,6 +126,8 @@ static void add_timing(const weir_request *request, weir_answer *answer, timed *
 		return;
 	weir_load_report_init(&report);
 	report.queue_s = (double)(event->started_ns - event->offered_ns) / 1e9;
+	if (request->cpu_us != 0)
+		report.cpu_s = (double)request->cpu_us / 1e6;
 	for (size_t i = 0; i < answer->field_count; i++)
 		room->fields[i] = answer->fields[i];
 	weir_span value = {room->text, weir_load_report_print_timing(&report, room->text)};

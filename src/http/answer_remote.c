@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/error.h"
 #include "http/ferry.h"
@@ -98,6 +99,23 @@ static void settle_and_go(weir_request *request, unsigned status)
 	weir_visit_end(&visit);
 }
 
+/*
+ * A thread of a pool handles one request after the other, and uses no processor time while it waits: its time since its
+ * last answer is what this request took. The first answer of a thread has nothing before it.
+ */
+static void note_cpu(weir_request *request)
+{
+	static _Thread_local uint64_t last_us;
+	struct timespec used;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	uint64_t now_us = (uint64_t)used.tv_sec * 1000000 + (uint64_t)used.tv_nsec / 1000,
+		 took_us = now_us - last_us;
+	request->cpu_us = last_us == 0           ? 0
+			  : took_us > UINT32_MAX ? UINT32_MAX
+						 : (uint32_t)took_us + (took_us == 0);
+	last_us = now_us;
+}
+
 static weir_afar out_of_memory = {.error = -ENOMEM};
 
 /* Between the start and the end of a stream nothing else may answer. */
@@ -126,6 +144,8 @@ int weir_request_reply_afar(weir_request *request, const weir_reply *reply)
 	else if (request->standing != WEIR_NO_SESSION)
 		weir_request_remember(request, reply);
 	request->afar = afar;
+	if (request->loop->tell_timing)
+		note_cpu(request);
 	settle_and_go(request, status);
 	return error;
 }

@@ -125,6 +125,7 @@ struct weir_request {
 	weir_cost_kind kind;    /* of its cost; if none, nothing is learnt from its answer */
 	uint32_t told_us;       /* its own time, as the server behind a proxy tells; 0: not told */
 	uint32_t told_queue_us; /* how long it waited there */
+	uint32_t cpu_us;        /* processor time of its handler on a thread of a pool; 0: unknown */
 	uint64_t session;       /* hash of the session's identifier; 0: none */
 	uint8_t standing;       /* weir_standing; constant after the offer */
 	bool secure;

@@ -176,7 +176,8 @@ static const weir_key limits_keys[] = {
 	ROW("shed-details", SWITCH, shed_details, "on",
 	    "Tells rejected clients the reason, with the names of stages, in the field Weir-Shed"),
 	ROW("server-timing", SWITCH, server_timing, "off",
-	    "Tells in the field Server-Timing how long a request waited for its turn, for a sentry in front"),
+	    "Tells in the field Server-Timing how long a request waited for its turn and, from pools of "
+	    "threads, its processor time, for a sentry in front"),
 	{0}};
 #undef BLOCK
 

@@ -376,6 +376,17 @@ def tells_of_itself():
         weir.stop()
 
 
+def tells_processor_time():
+    """Of handlers on threads of a pool, from their second answer on."""
+    weir = Weir("serve", "--demo", config="""
+        listen "127.0.0.1:0" {}
+        limits { server-timing = on }
+    """)
+    timing = until(lambda: re.search(r"cpu;dur=(\d+\.\d{3})", weir.ask("/")["server-timing"] or ""), "an answer with its processor time")
+    expect(timing and 0 < float(timing.group(1)) < 3600e3, f"{timing}")
+    weir.stop()
+
+
 # ---- calibrate ----
 
 
@@ -420,4 +431,4 @@ def is_used_rightly():
 
 
 run(learns_from_timings, takes_reports_out, may_ignore_reports, refuses_bad_timings, asks_a_nucleus, refuses_lies, survives_bad_servers, is_not_fooled_for_ever, is_checked,
-    watches_a_foreign_server, costs_little, serves_a_sentry, tells_of_itself, calibrates, is_used_rightly)
+    watches_a_foreign_server, costs_little, serves_a_sentry, tells_of_itself, tells_processor_time, calibrates, is_used_rightly)

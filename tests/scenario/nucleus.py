@@ -135,6 +135,32 @@ def asks_a_nucleus():
     end(weir, server, nucleus)
 
 
+def follows_servers():
+    """Servers leave and come back with a reload, while their nucleus is asked."""
+    servers, nucleus = [Backend(good), Backend(good)], Backend(answering(json.dumps(TOLD)))
+
+    def config(count):
+        urls = ", ".join(f'"{server.url}"' for server in servers[:count])
+        return f"""
+            listen "127.0.0.1:0" {{}}
+            backend "app" {{ server = {{{urls}}}; nucleus = "{nucleus.url}"; nucleus-every = 100ms }}
+            route "all" {{ backend = app }}
+        """
+
+    def told():
+        return sorted(b["address"] for b in weir.backends() if b["state"] != "retired" and b["told_queue"] == 0.25)
+
+    weir = Weir("sentry", config=config(2))
+    names = [server.url[len("http://"):] for server in servers]
+    for count in (2, 1, 2, 1, 2):
+        with open(os.path.join(weir.folder, "weir.conf"), "w") as file:
+            file.write(config(count))
+        weir.process.send_signal(signal.SIGHUP)
+        until(lambda: told() == sorted(names[:count]), f"{count} servers are known by their nucleus")
+        same(weir.ask("/").status, 200, "requests are served")
+    end(weir, nucleus, *servers)
+
+
 LIES = {
     "garbage": "queue is fine, thank you",
     "nothing": "",
@@ -430,5 +456,5 @@ def is_used_rightly():
     expect(done.returncode == 0 and json.loads(done.stdout)["queue_s"] is None, f"nobody listens there: {done.stdout}")
 
 
-run(learns_from_timings, takes_reports_out, may_ignore_reports, refuses_bad_timings, asks_a_nucleus, refuses_lies, survives_bad_servers, is_not_fooled_for_ever, is_checked,
+run(learns_from_timings, takes_reports_out, may_ignore_reports, refuses_bad_timings, asks_a_nucleus, follows_servers, refuses_lies, survives_bad_servers, is_not_fooled_for_ever, is_checked,
     watches_a_foreign_server, costs_little, serves_a_sentry, tells_of_itself, tells_processor_time, calibrates, is_used_rightly)

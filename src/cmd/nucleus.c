@@ -12,165 +12,166 @@
 #include "keys/address.h"
 #include "nucleus/calibrate.h"
 
-#define DEFAULT_LISTEN   "127.0.0.1:9100"
-#define EVERY_LEAST_NS   (10 * WEIR_NS_PER_MS)
-#define EVERY_MOST_NS    (10 * WEIR_NS_PER_S)
-#define STATUS_NS        (500 * WEIR_NS_PER_MS)
-#define REQUESTS_MOST    10000u
-#define REQUESTS_DEFAULT 50u
-#define FOR_NS           (5 * WEIR_NS_PER_S)
+#define STATUS_NS (500 * WEIR_NS_PER_MS)
+
+/* ---- what can be written ---- */
 
 typedef struct arguments {
+	/* watching */
+	const char *port;
+	const char *const *addresses, *const *pids;
+	const char *listen, *status;
+	uint64_t every_ns;
+	double alpha;
+	bool once;
+	/* calibrating */
+	const char *nucleus_url;
+	uint32_t requests;
+	uint64_t for_ns;
+	/* what comes of it */
 	weir_nucleus_options run;
 	weir_calibrate_options calibrate;
-	weir_fetch status, nucleus;
+	weir_fetch status_fetch, nucleus_fetch;
+	weir_key_arena memory;
 } arguments;
 
-static int complain(const char *flag)
-{
-	fprintf(stderr, "weir nucleus: %s: %s; see 'weir nucleus --help'\n", flag, weir_error());
-	return WEIR_EXIT_USAGE;
-}
+#define ROW(key, is, member, ...) WEIR_KEY(key, is, arguments, member, __VA_ARGS__)
 
-/* The value of a flag, as "--flag value" or "--flag=value"; NULL: this is another argument. */
-static const char *value_of(const char *flag, int argc, char **argv, int *at)
-{
-	size_t length = strlen(flag);
-	const char *word = argv[*at];
-	if (word == NULL || strncmp(word, flag, length) != 0)
-		return NULL;
-	if (word[length] == '=')
-		return word + length + 1;
-	if (word[length] != '\0')
-		return NULL;
-	return *at + 1 < argc && argv[*at + 1] != NULL ? argv[++*at] : "";
-}
+static const weir_key watch_keys[] = {
+	ROW("port", TEXT, port, NULL, "The server to watch, by its port on any address", .value = "PORT"),
+	ROW("address", TEXTS, addresses, NULL,
+	    "The server by its address: ADDR:PORT, unix:/PATH. Repeat it for the sockets behind it",
+	    .max = WEIR_WATCH_PLACES - 1, .value = "ADDR"),
+	ROW("pid", TEXTS, pids, NULL,
+	    "Its processes, with their children. Without it: who listens there. It may be repeated",
+	    .max = WEIR_TREE_ROOTS, .value = "PID"),
+	ROW("listen", TEXT, listen, "127.0.0.1:9100", "Where sentries ask for reports", .value = "ADDR:PORT"),
+	ROW("every", TIME, every_ns, "100ms", "The time between two looks", .min = 10e6, .max = 10e9,
+	    .value = "TIME"),
+	ROW("status", TEXT, status, NULL,
+	    "Its status page: Apache's server-status?auto, nginx' stub_status, php-fpm's", .value = "URL"),
+	ROW("alpha", NUMBER, alpha, "1", "The part of its I/O time that counts as service time",
+	    .min = WEIR_ALPHA_LEAST, .max = WEIR_ALPHA_MOST, .value = "NUMBER"),
+	ROW("once", SWITCH, once, NULL, "Looks for a second, prints one report and ends"),
+	{0}};
+
+static const weir_key calibrate_keys[] = {
+	ROW("nucleus", TEXT, nucleus_url, NULL,
+	    "Where its nucleus answers, if its answers have no Server-Timing", .value = "URL"),
+	ROW("requests", COUNT, requests, "50", "The requests for each URL, at most", .min = 1, .max = 10000,
+	    .value = "COUNT"),
+	ROW("for", TIME, for_ns, "5s", "The time for each URL, at most", .min = 1e6, .max = 3600e9,
+	    .value = "TIME"),
+	{0}};
+
+static const weir_options table = {
+	.program = "weir nucleus",
+	.about = "usage: weir nucleus --port PORT [--listen ADDR:PORT] [OPTION...]\n"
+		 "       weir nucleus calibrate URL... [--nucleus URL] [OPTION...]\n\n"
+		 "Watches a server on this machine, whichever it is, without a change to it: how long "
+		 "requests\n"
+		 "wait in it, how many it works on, and how busy its processors are. Answers GET /nucleus "
+		 "with\n"
+		 "that as JSON, and GET /orca as ORCA text. The key nucleus of a sentry's backend asks for "
+		 "it.\n",
+	.groups = (const weir_option_group[]){{NULL, watch_keys},
+					      {"calibrate sends requests one after the other, and fits alpha "
+					       "in S = cpu + alpha * io:",
+					       calibrate_keys},
+					      {NULL, NULL}},
+};
 
 /* ---- watching ---- */
 
 static int add_place(weir_watch_options *watch, const char *text)
 {
-	if (watch->places == WEIR_WATCH_PLACES)
-		return weir_error_set(-1, "at most %u can be watched", WEIR_WATCH_PLACES);
+	if (text == NULL)
+		return 0;
 	return weir_nucleus_read_place(text, &watch->place[watch->places++]);
 }
 
 static int add_pid(weir_watch_options *watch, const char *text)
 {
 	uint32_t pid;
-	if (watch->pids == WEIR_TREE_ROOTS)
-		return weir_error_set(-1, "at most %u can be given", WEIR_TREE_ROOTS);
 	int error = weir_text_count(text, &pid);
 	if (error == 0)
 		watch->pid[watch->pids++] = (pid_t)pid;
 	return error;
 }
 
-static int read_every(const char *text, uint64_t *ret_ns)
+static int complain(const char *option)
 {
-	uint64_t ns;
-	int error = weir_text_time(text, &ns);
-	if (error == 0 && (ns < EVERY_LEAST_NS || ns > EVERY_MOST_NS))
-		error = weir_error_set(-1, "10ms to 10s are possible");
-	if (error == 0)
-		*ret_ns = ns;
-	return error;
+	return weir_options_wrong(&table, "--%s: %s", option, weir_error());
 }
 
-static int read_alpha(const char *text, double *ret_alpha)
-{
-	double alpha;
-	int error = weir_text_number(text, &alpha);
-	if (error == 0 && !(alpha >= WEIR_ALPHA_LEAST && alpha <= WEIR_ALPHA_MOST))
-		error = weir_error_set(-1, "0 to 10 are possible");
-	if (error == 0)
-		*ret_alpha = alpha;
-	return error;
-}
-
-static int set_watched(arguments *a, const char *flag, const char *value)
+static int run_watch(arguments *a)
 {
 	weir_nucleus_options *run = &a->run;
-	if (strcmp(flag, "--address") == 0 || strcmp(flag, "--port") == 0)
-		return add_place(&run->watch, value);
-	if (strcmp(flag, "--listen") == 0)
-		return weir_address_read(value, &run->listen, &run->listen_length);
-	if (strcmp(flag, "--pid") == 0)
-		return add_pid(&run->watch, value);
-	if (strcmp(flag, "--every") == 0)
-		return read_every(value, &run->every_ns);
-	if (strcmp(flag, "--alpha") == 0)
-		return read_alpha(value, &run->alpha);
-	run->watch.status = &a->status;
-	return weir_fetch_init(&a->status, value);
-}
-
-static int run_watch(arguments *a, int argc, char **argv)
-{
-	static const char *const flags[] = {"--address", "--port",  "--listen", "--pid",
-					    "--every",   "--alpha", "--status"};
-	for (int at = 1; at < argc; at++) {
-		const char *value = NULL, *word = argv[at];
-		size_t i = 0;
-		for (; i < sizeof(flags) / sizeof(flags[0]) && value == NULL; i++)
-			value = value_of(flags[i], argc, argv, &at);
-		if (value != NULL && set_watched(a, flags[i - 1], value) != 0)
-			return complain(flags[i - 1]);
-		if (value == NULL && strcmp(word, "--once") == 0)
-			a->run.once = true;
-		else if (value == NULL)
-			return weir_verb_unexpected(&weir_verb_nucleus, word);
-	}
-	if (a->run.watch.places == 0) {
-		fputs("weir nucleus: give --port or --address of the server to watch; see 'weir nucleus "
-		      "--help'\n",
-		      stderr);
-		return WEIR_EXIT_USAGE;
-	}
-	return weir_nucleus_run(&a->run);
+	run->every_ns = a->every_ns;
+	run->alpha = a->alpha;
+	run->once = a->once;
+	run->watch.status_timeout_ns = STATUS_NS;
+	if (add_place(&run->watch, a->port) != 0)
+		return complain("port");
+	for (unsigned i = 0; a->addresses != NULL && a->addresses[i] != NULL; i++)
+		if (add_place(&run->watch, a->addresses[i]) != 0)
+			return complain("address");
+	for (unsigned i = 0; a->pids != NULL && a->pids[i] != NULL; i++)
+		if (add_pid(&run->watch, a->pids[i]) != 0)
+			return complain("pid");
+	if (weir_address_read(a->listen, &run->listen, &run->listen_length) != 0)
+		return complain("listen");
+	if (a->status != NULL && weir_fetch_init(&a->status_fetch, a->status) != 0)
+		return complain("status");
+	run->watch.status = a->status != NULL ? &a->status_fetch : NULL;
+	if (run->watch.places == 0)
+		return weir_options_wrong(&table, "give --port or --address of the server to watch");
+	return weir_nucleus_run(run);
 }
 
 /* ---- calibrating ---- */
 
-static int set_calibration(arguments *a, const char *flag, const char *value)
+static int run_calibrate(arguments *a)
 {
 	weir_calibrate_options *calibrate = &a->calibrate;
-	if (strcmp(flag, "--nucleus") == 0) {
-		calibrate->nucleus = &a->nucleus;
-		return weir_fetch_init(&a->nucleus, value);
-	}
-	if (strcmp(flag, "--for") == 0)
-		return weir_text_time(value, &calibrate->for_ns);
-	int error = weir_text_count(value, &calibrate->requests);
-	if (error == 0 && (calibrate->requests == 0 || calibrate->requests > REQUESTS_MOST))
-		error = weir_error_set(-1, "1 to %u are possible", REQUESTS_MOST);
-	return error;
+	calibrate->requests = a->requests;
+	calibrate->for_ns = a->for_ns;
+	if (a->nucleus_url != NULL && weir_fetch_init(&a->nucleus_fetch, a->nucleus_url) != 0)
+		return complain("nucleus");
+	calibrate->nucleus = a->nucleus_url != NULL ? &a->nucleus_fetch : NULL;
+	if (calibrate->urls == 0)
+		return weir_options_wrong(&table, "calibrate: give URLs of the server");
+	return weir_calibrate_run(calibrate);
 }
 
-static int run_calibrate(arguments *a, int argc, char **argv)
+/* ---- the command line ---- */
+
+/* Arguments that are no options: URLs, for calibrate. */
+static int take_url(arguments *a, bool calibrates, const char *word)
 {
-	static const char *const flags[] = {"--nucleus", "--for", "--requests"};
 	weir_calibrate_options *calibrate = &a->calibrate;
-	for (int at = 2; at < argc; at++) {
-		const char *value = NULL, *word = argv[at];
-		size_t i = 0;
-		for (; i < sizeof(flags) / sizeof(flags[0]) && value == NULL; i++)
-			value = value_of(flags[i], argc, argv, &at);
-		if (value != NULL && set_calibration(a, flags[i - 1], value) != 0)
-			return complain(flags[i - 1]);
-		if (value != NULL)
-			continue;
-		if (word[0] == '-' || calibrate->urls == WEIR_CALIBRATE_URLS)
-			return weir_verb_unexpected(&weir_verb_nucleus, word);
-		if (weir_fetch_init(&calibrate->url[calibrate->urls++], word) != 0)
-			return complain("calibrate");
+	if (!calibrates || word[0] == '-' || calibrate->urls == WEIR_CALIBRATE_URLS)
+		return weir_verb_unexpected(&weir_verb_nucleus, word);
+	if (weir_fetch_init(&calibrate->url[calibrate->urls++], word) != 0)
+		return weir_options_wrong(&table, "calibrate: %s", weir_error());
+	return WEIR_EXIT_OK;
+}
+
+static int run_with(arguments *a, int argc, char **argv)
+{
+	weir_key_memory memory = weir_key_arena_memory(&a->memory);
+	bool calibrates = argc > 1 && strcmp(argv[1], "calibrate") == 0;
+	int status = weir_options_read(&table, a, &memory, 1, argv, NULL); /* the defaults */
+	for (int at = calibrates ? 2 : 1; status == WEIR_EXIT_OK && at < argc;) {
+		int used = weir_option_take(&table, a, &memory, argc - at, argv + at);
+		if (used == 0)
+			status = take_url(a, calibrates, argv[at]);
+		at += used > 0 ? used : 1;
+		status = used < 0 ? WEIR_EXIT_USAGE : status;
 	}
-	if (calibrate->urls == 0) {
-		fputs("weir nucleus: calibrate: give URLs of the server; see 'weir nucleus --help'\n",
-		      stderr);
-		return WEIR_EXIT_USAGE;
-	}
-	return weir_calibrate_run(calibrate);
+	if (status != WEIR_EXIT_OK)
+		return status;
+	return calibrates ? run_calibrate(a) : run_watch(a);
 }
 
 static int run(int argc, char **argv)
@@ -180,14 +181,8 @@ static int run(int argc, char **argv)
 		fputs("weir nucleus: out of memory\n", stderr);
 		return WEIR_EXIT_FAILED;
 	}
-	a->run.every_ns = 100 * WEIR_NS_PER_MS;
-	a->run.alpha = 1;
-	a->run.watch.status_timeout_ns = STATUS_NS;
-	a->calibrate.requests = REQUESTS_DEFAULT;
-	a->calibrate.for_ns = FOR_NS;
-	weir_address_read(DEFAULT_LISTEN, &a->run.listen, &a->run.listen_length);
-	int status = argc > 1 && strcmp(argv[1], "calibrate") == 0 ? run_calibrate(a, argc, argv)
-								   : run_watch(a, argc, argv);
+	int status = run_with(a, argc, argv);
+	weir_key_arena_free(&a->memory);
 	free(a);
 	return status;
 }
@@ -195,33 +190,6 @@ static int run(int argc, char **argv)
 const weir_verb weir_verb_nucleus = {
 	.name = "nucleus",
 	.summary = "watches a server from beside it, for the sentries before it",
-	.usage = "usage: weir nucleus --port PORT [--listen ADDR:PORT] [OPTIONS]\n"
-		 "       weir nucleus calibrate URL... [--nucleus URL] [OPTIONS]\n"
-		 "\n"
-		 "Watches a server on this machine, whichever it is, without a change to it: how long "
-		 "requests "
-		 "wait\n"
-		 "in it, how many it works on, and how busy its processors are. Answers GET /nucleus with "
-		 "that as\n"
-		 "JSON, and GET /orca as ORCA text. The key `nucleus` of a sentry's backend asks for it.\n"
-		 "\n"
-		 "  --port PORT         the server to watch, by its port on any address\n"
-		 "  --address ADDR      or by its address: ADDR:PORT, unix:/PATH; may be repeated: the "
-		 "sockets "
-		 "behind it, too\n"
-		 "  --pid PID           its processes, with their children; may be repeated; without, who "
-		 "listens "
-		 "there\n"
-		 "  --listen ADDR:PORT  where reports are asked for; " DEFAULT_LISTEN "\n"
-		 "  --every TIME        between two looks; 100ms\n"
-		 "  --status URL        its status page: Apache's server-status?auto, nginx' stub_status, "
-		 "php-fpm's\n"
-		 "  --alpha NUMBER      part of its I/O time that counts as service time; 1\n"
-		 "  --once              looks for a second, prints one report and ends\n"
-		 "\n"
-		 "calibrate sends requests one after the other, and fits alpha in S = cpu + alpha * io:\n"
-		 "  --nucleus URL       where its nucleus answers, if its answers have no Server-Timing\n"
-		 "  --requests COUNT    for each URL, at most; 50\n"
-		 "  --for TIME          for each URL, at most; 5s\n",
+	.options = &table,
 	.run = run,
 };

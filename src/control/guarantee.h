@@ -22,13 +22,14 @@ typedef struct weir_guarantee {
 } weir_guarantee;
 
 /*
- * The burst is a tenth of a second of the rate, at least one request. The bucket starts full. Rate 0, or one
- * that is no rate: nothing ever conforms.
+ * The burst is a second of the rate, at least one request: with less, random arrivals at a low rate would get half of
+ * it. The bucket starts full. Rate 0, or one that is no rate: nothing ever conforms.
  */
 static inline void weir_guarantee_init(weir_guarantee *g, double rate_per_s)
 {
 	const char *wrong;
-	g->rate_per_s = weir_bucket_init(&g->bucket, rate_per_s, 0, &wrong) == 0 ? rate_per_s : 0;
+	double burst = rate_per_s > 1 ? rate_per_s : 1;
+	g->rate_per_s = weir_bucket_init(&g->bucket, rate_per_s, burst, &wrong) == 0 ? rate_per_s : 0;
 }
 
 /* Whether this many requests conform, all of them. If so they are counted. */

@@ -26,7 +26,7 @@
 
 /* ---- the gauge ---- */
 
-typedef struct weir_gauge {
+typedef struct weir_police_gauge {
 	/* const after init */
 	uint32_t servers;   /* as given; 0: as told, or 1 */
 	double smoothing;   /* weight of the last period in the rates */
@@ -55,39 +55,41 @@ typedef struct weir_gauge {
 	bool measured; /* a period has ended */
 	_Atomic double rate[WEIR_CLASSES];
 	_Atomic double failing[WEIR_CLASSES]; /* part of the tests that failed */
-} weir_gauge;
+} weir_police_gauge;
 
-int weir_gauge_init(weir_gauge *gauge, const weir_police_params *params, const char **ret_wrong);
-void weir_gauge_retarget(weir_gauge *gauge, const uint64_t target_ns[WEIR_CLASSES]);
+int weir_police_gauge_init(weir_police_gauge *gauge, const weir_police_params *params,
+			   const char **ret_wrong);
+void weir_police_gauge_retarget(weir_police_gauge *gauge, const uint64_t target_ns[WEIR_CLASSES]);
 /* released: let go by the law, and not yet started. */
-void weir_gauge_told(weir_gauge *gauge, const weir_told *told, int32_t released);
+void weir_police_gauge_told(weir_police_gauge *gauge, const weir_told *told, int32_t released);
 /* Servers, or processors where servers tell how many they have. At least 1. */
-double weir_gauge_servers(const weir_gauge *gauge);
+double weir_police_gauge_servers(const weir_police_gauge *gauge);
 /* The mean service time of a class, or of all classes while nothing is known of it; 0: nothing is known. */
-double weir_gauge_service_s(const weir_gauge *gauge, unsigned klass);
+double weir_police_gauge_service_s(const weir_police_gauge *gauge, unsigned klass);
 /* Requests in service per server: eta. */
-double weir_gauge_inside(const weir_gauge *gauge, int32_t released);
+double weir_police_gauge_inside(const weir_police_gauge *gauge, int32_t released);
 /* The left side of test (4): the response time of the last of `count` requests, in seconds. */
-double weir_gauge_estimate_s(const weir_gauge *gauge, int32_t released, double service_s, uint32_t count);
+double weir_police_gauge_estimate_s(const weir_police_gauge *gauge, int32_t released, double service_s,
+				    uint32_t count);
 /* An event starts. note: the event's. */
-void weir_gauge_started(weir_gauge *gauge, uint64_t *note, int32_t released);
+void weir_police_gauge_started(weir_police_gauge *gauge, uint64_t *note, int32_t released);
 /* One whose start is refused: it will not be settled, or (in a dry run) does not count. */
-void weir_gauge_not_started(uint64_t *note);
-void weir_gauge_settled(weir_gauge *gauge, const weir_event *event, weir_outcome outcome, int32_t released,
-			uint64_t now_ns);
+void weir_police_gauge_not_started(uint64_t *note);
+void weir_police_gauge_settled(weir_police_gauge *gauge, const weir_event *event, weir_outcome outcome,
+			       int32_t released, uint64_t now_ns);
 /* Counts an ask; the part of it that is guaranteed. */
-uint32_t weir_gauge_arrived(weir_gauge *gauge, const weir_ask *ask);
-void weir_gauge_tested(weir_gauge *gauge, unsigned klass, bool passed);
+uint32_t weir_police_gauge_arrived(weir_police_gauge *gauge, const weir_ask *ask);
+void weir_police_gauge_tested(weir_police_gauge *gauge, unsigned klass, bool passed);
 /* True at the end of a period: the rates are new. */
-bool weir_gauge_tick(weir_gauge *gauge, const weir_sample *sample);
-bool weir_gauge_calm(const weir_gauge *gauge);
+bool weir_police_gauge_tick(weir_police_gauge *gauge, const weir_sample *sample);
+bool weir_police_gauge_calm(const weir_police_gauge *gauge);
 /* What all policing laws report of a class. */
-void weir_gauge_report(const weir_gauge *gauge, unsigned klass, int32_t released, uint64_t delay_ns,
-		       weir_report *ret_report);
-void weir_gauge_explain(const weir_gauge *gauge, const weir_ask *ask, int32_t released, double service_s,
-			uint64_t delay_ns, weir_why *ret_why);
+void weir_police_gauge_report(const weir_police_gauge *gauge, unsigned klass, int32_t released,
+			      uint64_t delay_ns, weir_report *ret_report);
+void weir_police_gauge_explain(const weir_police_gauge *gauge, const weir_ask *ask, int32_t released,
+			       double service_s, uint64_t delay_ns, weir_why *ret_why);
 
-static inline uint64_t weir_gauge_target_ns(const weir_gauge *gauge, unsigned klass)
+static inline uint64_t weir_police_gauge_target_ns(const weir_police_gauge *gauge, unsigned klass)
 {
 	return atomic_load_explicit(&gauge->target_ns[klass % WEIR_CLASSES], memory_order_relaxed);
 }
@@ -103,7 +105,7 @@ typedef struct weir_cut {
 
 void weir_cut_init(weir_cut *cut);
 /* Inequalities (5) and (6). */
-void weir_cut_set(weir_cut *cut, const weir_gauge *gauge);
+void weir_cut_set(weir_cut *cut, const weir_police_gauge *gauge);
 bool weir_cut_admits(weir_cut *cut, unsigned klass);
 
 /* ---- batches ---- */
@@ -123,7 +125,7 @@ typedef struct weir_police {
 	/* any thread */
 	_Atomic uint32_t failed; /* classes, as bits, that failed the test since the last tick */
 	weir_ledger ledger;
-	weir_gauge gauge;
+	weir_police_gauge gauge;
 	weir_cut cut;
 	/* the tick */
 	uint64_t next_visit_ns[WEIR_CLASSES];

@@ -90,7 +90,7 @@ static unsigned bucket_of_ask(const weir_police *police, const weir_ask *ask)
 
 static double service_s(const weir_police *police, unsigned klass, unsigned bucket)
 {
-	return bucket != 0 ? police->bucket_s[bucket] : weir_gauge_service_s(&police->gauge, klass);
+	return bucket != 0 ? police->bucket_s[bucket] : weir_police_gauge_service_s(&police->gauge, klass);
 }
 
 /* ---- parameters ---- */
@@ -121,7 +121,7 @@ int weir_police_init(void *state, const void *params, const char **ret_wrong)
 	set_delays(police, p);
 	weir_ledger_init(&police->ledger);
 	weir_cut_init(&police->cut);
-	return weir_gauge_init(&police->gauge, p, ret_wrong);
+	return weir_police_gauge_init(&police->gauge, p, ret_wrong);
 }
 
 /* ---- the test ---- */
@@ -129,9 +129,9 @@ int weir_police_init(void *state, const void *params, const char **ret_wrong)
 static bool fits(const weir_police *police, unsigned klass, unsigned bucket, uint32_t count,
 		 uint64_t delay_ns)
 {
-	double left_s = ((double)weir_gauge_target_ns(&police->gauge, klass) - (double)delay_ns) / 1e9;
-	return weir_gauge_estimate_s(&police->gauge, weir_ledger_released(&police->ledger),
-				     service_s(police, klass, bucket), count) <= left_s;
+	double left_s = ((double)weir_police_gauge_target_ns(&police->gauge, klass) - (double)delay_ns) / 1e9;
+	return weir_police_gauge_estimate_s(&police->gauge, weir_ledger_released(&police->ledger),
+					    service_s(police, klass, bucket), count) <= left_s;
 }
 
 static void note_failure(weir_police *police, unsigned klass)
@@ -147,7 +147,7 @@ static bool passes_alone(weir_police *police, unsigned klass, unsigned bucket, u
 			 uint64_t delay_ns)
 {
 	bool passed = fits(police, klass, bucket, count, delay_ns);
-	weir_gauge_tested(&police->gauge, klass, passed);
+	weir_police_gauge_tested(&police->gauge, klass, passed);
 	if (!passed)
 		note_failure(police, klass);
 	return passed;
@@ -165,7 +165,7 @@ static weir_verdict entitled(weir_police *police, unsigned klass, unsigned bucke
 static weir_verdict by_threshold(weir_police *police, unsigned klass, unsigned bucket, uint32_t count)
 {
 	bool admitted = weir_cut_admits(&police->cut, klass);
-	weir_gauge_tested(&police->gauge, klass, admitted);
+	weir_police_gauge_tested(&police->gauge, klass, admitted);
 	return admitted ? entitled(police, klass, bucket, count) : WEIR_SHED_THRESHOLD;
 }
 
@@ -173,7 +173,7 @@ weir_verdict weir_police_admit(void *state, const weir_ask *ask)
 {
 	weir_police *police = state;
 	unsigned klass = ask->klass % WEIR_CLASSES, bucket = bucket_of_ask(police, ask);
-	if (weir_gauge_arrived(&police->gauge, ask) != 0)
+	if (weir_police_gauge_arrived(&police->gauge, ask) != 0)
 		return entitled(police, klass, bucket, ask->count);
 	if (GET(police->by_threshold))
 		return by_threshold(police, klass, bucket, ask->count);
@@ -220,16 +220,17 @@ weir_verdict weir_police_start(void *state, const weir_event *event, const weir_
 		(right == WEIR_LEDGER_FRESH && !passes_late(police, klass, bucket, event, turn->now_ns));
 	bool counts = !refused && !(right == WEIR_LEDGER_STRANGER && GET(police->gauge.dry_run));
 	if (counts)
-		weir_gauge_started(&police->gauge, turn->note, weir_ledger_released(&police->ledger));
+		weir_police_gauge_started(&police->gauge, turn->note, weir_ledger_released(&police->ledger));
 	else
-		weir_gauge_not_started(turn->note);
+		weir_police_gauge_not_started(turn->note);
 	return refused ? WEIR_SHED_LATE : WEIR_ADMITTED;
 }
 
 void weir_police_settle(void *state, const weir_event *event, weir_outcome outcome, uint64_t now_ns)
 {
 	weir_police *police = state;
-	weir_gauge_settled(&police->gauge, event, outcome, weir_ledger_released(&police->ledger), now_ns);
+	weir_police_gauge_settled(&police->gauge, event, outcome, weir_ledger_released(&police->ledger),
+				  now_ns);
 }
 
 /* ---- visits ---- */
@@ -248,7 +249,7 @@ static bool visit_bucket(weir_police *police, unsigned klass, unsigned bucket)
 /* From small to large. Bucket 0 has its turn before the first that is larger than the class's mean. */
 static bool visit_buckets(weir_police *police, unsigned klass)
 {
-	double mean_s = weir_gauge_service_s(&police->gauge, klass);
+	double mean_s = weir_police_gauge_service_s(&police->gauge, klass);
 	bool passed = true, had_mean = false;
 	for (unsigned bucket = 1; bucket <= police->buckets; bucket++) {
 		if (!had_mean && police->bucket_s[bucket] > mean_s) {
@@ -288,7 +289,7 @@ static uint32_t visit_class(weir_police *police, unsigned klass, uint32_t failed
 		refuse_all(police, klass);
 	else
 		passed = visit_buckets(police, klass);
-	weir_gauge_tested(&police->gauge, klass, passed);
+	weir_police_gauge_tested(&police->gauge, klass, passed);
 	return passed ? failed : failed | 1u << klass;
 }
 
@@ -322,7 +323,7 @@ void weir_police_visit_all(weir_police *police, uint64_t now_ns)
 /* ---- delays ---- */
 
 /* The classes in use, in the order of importance; returns how many. */
-static unsigned classes_in_use(const weir_gauge *gauge, unsigned in_use[WEIR_CLASSES])
+static unsigned classes_in_use(const weir_police_gauge *gauge, unsigned in_use[WEIR_CLASSES])
 {
 	unsigned count = 0;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
@@ -331,7 +332,7 @@ static unsigned classes_in_use(const weir_gauge *gauge, unsigned in_use[WEIR_CLA
 	return count;
 }
 
-static void describe(const weir_gauge *gauge, const unsigned *in_use, weir_delays_model *model)
+static void describe(const weir_police_gauge *gauge, const unsigned *in_use, weir_delays_model *model)
 {
 	double all = 0, work = 0, failing = 0;
 	for (unsigned i = 0; i < model->classes; i++) {
@@ -342,14 +343,14 @@ static void describe(const weir_gauge *gauge, const unsigned *in_use, weir_delay
 		weir_times_sum_up(&sum, &gauge->times[k], 0);
 		weir_delays_service(model, i, &sum);
 		all += model->rate[i];
-		work += model->rate[i] * weir_gauge_service_s(gauge, k);
+		work += model->rate[i] * weir_police_gauge_service_s(gauge, k);
 		failing += model->rate[i] * model->filled[i];
 	}
 	if (!(work > 0))
 		return;
 	model->p_drop = failing / all;
-	model->freed = weir_gauge_servers(gauge) * all / work;
-	model->places = (double)weir_gauge_target_ns(gauge, in_use[0]) / 1e9 * all / work;
+	model->freed = weir_police_gauge_servers(gauge) * all / work;
+	model->places = (double)weir_police_gauge_target_ns(gauge, in_use[0]) / 1e9 * all / work;
 }
 
 /* Classes that are not in use have the delay of the next one above, so that it never falls. */
@@ -360,7 +361,7 @@ static void compute_delays(weir_police *police)
 	double delay_s[WEIR_CLASSES], now_s = 0, target_ns = INFINITY;
 	describe(&police->gauge, in_use, &model);
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
-		target_ns = fmin(target_ns, (double)weir_gauge_target_ns(&police->gauge, k));
+		target_ns = fmin(target_ns, (double)weir_police_gauge_target_ns(&police->gauge, k));
 	weir_delays_solve(&model, police->epsilon, DELAY_PART * target_ns / 1e9, delay_s);
 	for (unsigned k = 0, i = 0; k < WEIR_CLASSES; k++) {
 		if (i < model.classes && in_use[i] == k)
@@ -373,7 +374,7 @@ static void compute_delays(weir_police *police)
 void weir_police_tick(void *state, const weir_sample *sample)
 {
 	weir_police *police = state;
-	bool period = weir_gauge_tick(&police->gauge, sample);
+	bool period = weir_police_gauge_tick(&police->gauge, sample);
 	if (period && police->auto_delays)
 		compute_delays(police);
 	if (period && GET(police->by_threshold))
@@ -386,7 +387,7 @@ void weir_police_tick(void *state, const weir_sample *sample)
 /* All that were let go are in time if they start now; later than the target they cannot be. */
 uint64_t weir_police_patience(const void *state, unsigned klass)
 {
-	return weir_gauge_target_ns(&((const weir_police *)state)->gauge, klass);
+	return weir_police_gauge_target_ns(&((const weir_police *)state)->gauge, klass);
 }
 
 uint32_t weir_police_open(const void *state)
@@ -405,35 +406,35 @@ void weir_police_explain(const void *state, const weir_ask *ask, weir_why *ret_w
 {
 	const weir_police *police = state;
 	unsigned klass = ask->klass % WEIR_CLASSES;
-	weir_gauge_explain(&police->gauge, ask, weir_ledger_released(&police->ledger),
-			   service_s(police, klass, bucket_of_ask(police, ask)), GET(police->delay_ns[klass]),
-			   ret_why);
+	weir_police_gauge_explain(&police->gauge, ask, weir_ledger_released(&police->ledger),
+				  service_s(police, klass, bucket_of_ask(police, ask)),
+				  GET(police->delay_ns[klass]), ret_why);
 }
 
 void weir_police_report(const void *state, unsigned klass, weir_report *ret_report)
 {
 	const weir_police *police = state;
 	klass %= WEIR_CLASSES;
-	weir_gauge_report(&police->gauge, klass, weir_ledger_released(&police->ledger),
-			  GET(police->delay_ns[klass]), ret_report);
+	weir_police_gauge_report(&police->gauge, klass, weir_ledger_released(&police->ledger),
+				 GET(police->delay_ns[klass]), ret_report);
 	weir_report_add(ret_report, "waiting", weir_ledger_waiting(&police->ledger, klass));
 	weir_report_add(ret_report, "by_threshold", GET(police->by_threshold));
 }
 
 bool weir_police_calm(const void *state)
 {
-	return weir_gauge_calm(&((const weir_police *)state)->gauge);
+	return weir_police_gauge_calm(&((const weir_police *)state)->gauge);
 }
 
 void weir_police_retarget(void *state, const uint64_t target_ns[WEIR_CLASSES])
 {
-	weir_gauge_retarget(&((weir_police *)state)->gauge, target_ns);
+	weir_police_gauge_retarget(&((weir_police *)state)->gauge, target_ns);
 }
 
 void weir_police_told(void *state, const weir_told *told)
 {
 	weir_police *police = state;
-	weir_gauge_told(&police->gauge, told, weir_ledger_released(&police->ledger));
+	weir_police_gauge_told(&police->gauge, told, weir_ledger_released(&police->ledger));
 }
 
 const weir_admission_law weir_law_batch = {

@@ -25,14 +25,7 @@
 #define TIMES_MOST 4096           /* service times that the distribution remembers */
 #define FAIL_PART  .5             /* weight of the last period in the part of failed tests */
 
-/* What a second brings may come at once. Otherwise random arrivals at a low rate would get half of it. */
-static void guarantee(weir_guarantee *guarantee, double per_s)
-{
-	weir_guarantee_init_burst(guarantee, per_s > 1 ? (uint32_t)fmin(per_s, 1e6) : 1);
-	weir_guarantee_every(guarantee, per_s > 0 ? (uint64_t)(1e9 / per_s) : 0);
-}
-
-int weir_gauge_init(weir_gauge *gauge, const weir_police_params *params, const char **ret_wrong)
+int weir_police_gauge_init(weir_police_gauge *gauge, const weir_police_params *params, const char **ret_wrong)
 {
 	uint64_t target_ns = 0;
 	memset(gauge, 0, sizeof(*gauge));
@@ -47,7 +40,7 @@ int weir_gauge_init(weir_gauge *gauge, const weir_police_params *params, const c
 		PUT(gauge->target_ns[k], target_ns);
 		gauge->revenue[k] = params->revenue[k];
 		gauge->guaranteed[k] = params->guaranteed[k];
-		guarantee(&gauge->guarantee[k], params->guaranteed[k]);
+		weir_guarantee_init(&gauge->guarantee[k], params->guaranteed[k]);
 	}
 	if (target_ns != 0)
 		return 0;
@@ -55,7 +48,7 @@ int weir_gauge_init(weir_gauge *gauge, const weir_police_params *params, const c
 	return -EINVAL;
 }
 
-void weir_gauge_retarget(weir_gauge *gauge, const uint64_t target_ns[WEIR_CLASSES])
+void weir_police_gauge_retarget(weir_police_gauge *gauge, const uint64_t target_ns[WEIR_CLASSES])
 {
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
 		PUT(gauge->target_ns[k], target_ns[k]);
@@ -64,7 +57,7 @@ void weir_gauge_retarget(weir_gauge *gauge, const uint64_t target_ns[WEIR_CLASSE
 /* ---- what servers tell ---- */
 
 /* Without a report nothing that was told before is believed any more. */
-void weir_gauge_told(weir_gauge *gauge, const weir_told *told, int32_t released)
+void weir_police_gauge_told(weir_police_gauge *gauge, const weir_told *told, int32_t released)
 {
 	bool known = told->reports != 0;
 	double units = told->servers;
@@ -80,7 +73,7 @@ void weir_gauge_told(weir_gauge *gauge, const weir_told *told, int32_t released)
 	PUT(gauge->inside_then, GET(gauge->in_service) + released);
 }
 
-double weir_gauge_servers(const weir_gauge *gauge)
+double weir_police_gauge_servers(const weir_police_gauge *gauge)
 {
 	double servers = gauge->servers != 0 ? gauge->servers : GET(gauge->told_servers);
 	return servers > 1 ? servers : 1;
@@ -88,37 +81,38 @@ double weir_gauge_servers(const weir_gauge *gauge)
 
 /* ---- estimates ---- */
 
-double weir_gauge_service_s(const weir_gauge *gauge, unsigned klass)
+double weir_police_gauge_service_s(const weir_police_gauge *gauge, unsigned klass)
 {
 	float own = GET(gauge->service_s[klass]);
 	return own > 0 ? (double)own : (double)GET(gauge->any_service_s);
 }
 
-double weir_gauge_inside(const weir_gauge *gauge, int32_t released)
+double weir_police_gauge_inside(const weir_police_gauge *gauge, int32_t released)
 {
 	double told = GET(gauge->told_inside);
 	int32_t inside = GET(gauge->in_service) + (released > 0 ? released : 0);
 	if (told < 0)
-		return (inside > 0 ? inside : 0) / weir_gauge_servers(gauge);
-	return fmax(told + (inside - GET(gauge->inside_then)) / weir_gauge_servers(gauge), 0);
+		return (inside > 0 ? inside : 0) / weir_police_gauge_servers(gauge);
+	return fmax(told + (inside - GET(gauge->inside_then)) / weir_police_gauge_servers(gauge), 0);
 }
 
-double weir_gauge_estimate_s(const weir_gauge *gauge, int32_t released, double service_s, uint32_t count)
+double weir_police_gauge_estimate_s(const weir_police_gauge *gauge, int32_t released, double service_s,
+				    uint32_t count)
 {
-	double more = ceil(count / weir_gauge_servers(gauge));
-	return GET(gauge->told_queue_s) + (weir_gauge_inside(gauge, released) + more) * service_s;
+	double more = ceil(count / weir_police_gauge_servers(gauge));
+	return GET(gauge->told_queue_s) + (weir_police_gauge_inside(gauge, released) + more) * service_s;
 }
 
 /* ---- events ---- */
 
-uint32_t weir_gauge_arrived(weir_gauge *gauge, const weir_ask *ask)
+uint32_t weir_police_gauge_arrived(weir_police_gauge *gauge, const weir_ask *ask)
 {
 	unsigned klass = ask->klass % WEIR_CLASSES;
 	ADD(gauge->arrived[klass], ask->count);
 	return weir_guarantee_take_all(&gauge->guarantee[klass], ask->now_ns, ask->count) ? ask->count : 0;
 }
 
-void weir_gauge_tested(weir_gauge *gauge, unsigned klass, bool passed)
+void weir_police_gauge_tested(weir_police_gauge *gauge, unsigned klass, bool passed)
 {
 	ADD(gauge->tests[klass], 1);
 	if (passed)
@@ -127,14 +121,14 @@ void weir_gauge_tested(weir_gauge *gauge, unsigned klass, bool passed)
 	weir_recent_refused(&gauge->recent, klass);
 }
 
-void weir_gauge_started(weir_gauge *gauge, uint64_t *note, int32_t released)
+void weir_police_gauge_started(weir_police_gauge *gauge, uint64_t *note, int32_t released)
 {
 	ADD(gauge->in_service, 1);
 	note[0] = COUNTED;
-	note[1] = (uint64_t)(fmax(weir_gauge_inside(gauge, released), 1) * NOTE_SCALE);
+	note[1] = (uint64_t)(fmax(weir_police_gauge_inside(gauge, released), 1) * NOTE_SCALE);
 }
 
-void weir_gauge_not_started(uint64_t *note)
+void weir_police_gauge_not_started(uint64_t *note)
 {
 	note[0] = note[1] = 0;
 }
@@ -146,18 +140,21 @@ static void follow(_Atomic float *mean, float value)
 }
 
 /* The time that the request takes alone, in seconds. */
-static double alone_s(const weir_gauge *gauge, const weir_event *event, int32_t released, uint64_t now_ns)
+static double alone_s(const weir_police_gauge *gauge, const weir_event *event, int32_t released,
+		      uint64_t now_ns)
 {
 	if (event->cost != 0)
 		return event->cost / 1e6;
-	double met = ((double)event->note[1] / NOTE_SCALE + fmax(weir_gauge_inside(gauge, released), 1)) / 2;
+	double met =
+		((double)event->note[1] / NOTE_SCALE + fmax(weir_police_gauge_inside(gauge, released), 1)) /
+		2;
 	uint64_t took_ns = now_ns > event->started_ns ? now_ns - event->started_ns : 0;
 	return fmax((double)took_ns / 1e9 - GET(gauge->told_queue_s), 1e-6) / fmax(met, 1);
 }
 
 /* Failures and refusals teach nothing about service times. */
-void weir_gauge_settled(weir_gauge *gauge, const weir_event *event, weir_outcome outcome, int32_t released,
-			uint64_t now_ns)
+void weir_police_gauge_settled(weir_police_gauge *gauge, const weir_event *event, weir_outcome outcome,
+			       int32_t released, uint64_t now_ns)
 {
 	unsigned klass = event->klass % WEIR_CLASSES;
 	if (event->note[0] != COUNTED)
@@ -183,7 +180,7 @@ static uint32_t since(const _Atomic uint32_t *count, uint32_t *seen)
 	return grown;
 }
 
-static void end_period(weir_gauge *gauge, double seconds)
+static void end_period(weir_police_gauge *gauge, double seconds)
 {
 	double part = gauge->measured ? gauge->smoothing : 1;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
@@ -198,7 +195,7 @@ static void end_period(weir_gauge *gauge, double seconds)
 	gauge->measured = true;
 }
 
-bool weir_gauge_tick(weir_gauge *gauge, const weir_sample *sample)
+bool weir_police_gauge_tick(weir_police_gauge *gauge, const weir_sample *sample)
 {
 	weir_recent_tick(&gauge->recent, sample);
 	PUT(gauge->dry_run, sample->dry_run);
@@ -215,16 +212,16 @@ bool weir_gauge_tick(weir_gauge *gauge, const weir_sample *sample)
 /* ---- reading ---- */
 
 /* Nobody shares a server with others. */
-bool weir_gauge_calm(const weir_gauge *gauge)
+bool weir_police_gauge_calm(const weir_police_gauge *gauge)
 {
-	return weir_gauge_inside(gauge, 0) <= 1;
+	return weir_police_gauge_inside(gauge, 0) <= 1;
 }
 
-void weir_gauge_explain(const weir_gauge *gauge, const weir_ask *ask, int32_t released, double service_s,
-			uint64_t delay_ns, weir_why *ret_why)
+void weir_police_gauge_explain(const weir_police_gauge *gauge, const weir_ask *ask, int32_t released,
+			       double service_s, uint64_t delay_ns, weir_why *ret_why)
 {
-	uint64_t target_ns = weir_gauge_target_ns(gauge, ask->klass);
-	double estimate_s = weir_gauge_estimate_s(gauge, released, service_s, ask->count);
+	uint64_t target_ns = weir_police_gauge_target_ns(gauge, ask->klass);
+	double estimate_s = weir_police_gauge_estimate_s(gauge, released, service_s, ask->count);
 	ret_why->target_ns = target_ns > delay_ns ? target_ns - delay_ns : 1;
 	ret_why->estimate_ns = (uint64_t)(estimate_s * 1e9);
 	/* What is in service ends at this rate, so the excess is also the time that it takes to go away. */
@@ -232,15 +229,17 @@ void weir_gauge_explain(const weir_gauge *gauge, const weir_ask *ask, int32_t re
 		ret_why->estimate_ns > ret_why->target_ns ? ret_why->estimate_ns - ret_why->target_ns : 0;
 }
 
-void weir_gauge_report(const weir_gauge *gauge, unsigned klass, int32_t released, uint64_t delay_ns,
-		       weir_report *ret_report)
+void weir_police_gauge_report(const weir_police_gauge *gauge, unsigned klass, int32_t released,
+			      uint64_t delay_ns, weir_report *ret_report)
 {
-	double service_s = weir_gauge_service_s(gauge, klass), servers = weir_gauge_servers(gauge);
-	double target_s = (double)weir_gauge_target_ns(gauge, klass) / 1e9;
+	double service_s = weir_police_gauge_service_s(gauge, klass),
+	       servers = weir_police_gauge_servers(gauge);
+	double target_s = (double)weir_police_gauge_target_ns(gauge, klass) / 1e9;
 	double room_s = target_s - (double)delay_ns / 1e9 - GET(gauge->told_queue_s);
 	ret_report->quantile = gauge->percentile;
-	ret_report->target_ns = weir_gauge_target_ns(gauge, klass);
-	ret_report->measured_ns = (uint64_t)(weir_gauge_estimate_s(gauge, released, service_s, 1) * 1e9);
+	ret_report->target_ns = weir_police_gauge_target_ns(gauge, klass);
+	ret_report->measured_ns =
+		(uint64_t)(weir_police_gauge_estimate_s(gauge, released, service_s, 1) * 1e9);
 	ret_report->alone_ns = (uint64_t)(service_s * 1e9);
 	ret_report->wait_ns = delay_ns;
 	ret_report->rate_per_s = service_s > 0 ? servers / service_s : 0;
@@ -249,7 +248,7 @@ void weir_gauge_report(const weir_gauge *gauge, unsigned klass, int32_t released
 	ret_report->shedding = weir_recent_shedding(&gauge->recent, klass);
 	ret_report->unreachable = service_s > 0 && service_s > target_s;
 	weir_report_add(ret_report, "servers", servers);
-	weir_report_add(ret_report, "inside", weir_gauge_inside(gauge, released));
+	weir_report_add(ret_report, "inside", weir_police_gauge_inside(gauge, released));
 	weir_report_add(ret_report, "arrivals", GET(gauge->rate[klass]));
 	weir_report_add(ret_report, "failing", GET(gauge->failing[klass]));
 	weir_report_add(ret_report, "revenue", gauge->revenue[klass]);

@@ -36,17 +36,17 @@ void weir_cut_init(weir_cut *cut)
 	atomic_init(&cut->random, 0);
 }
 
-static double load_of(const weir_gauge *gauge, unsigned klass)
+static double load_of(const weir_police_gauge *gauge, unsigned klass)
 {
-	return GET(gauge->rate[klass]) * weir_gauge_service_s(gauge, klass);
+	return GET(gauge->rate[klass]) * weir_police_gauge_service_s(gauge, klass);
 }
 
-void weir_cut_set(weir_cut *cut, const weir_gauge *gauge)
+void weir_cut_set(weir_cut *cut, const weir_police_gauge *gauge)
 {
-	double room = gauge->fill * weir_gauge_servers(gauge), before = 0, fraction = 1;
+	double room = gauge->fill * weir_police_gauge_servers(gauge), before = 0, fraction = 1;
 	unsigned klass = 0;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
-		room -= gauge->guaranteed[k] * weir_gauge_service_s(gauge, k);
+		room -= gauge->guaranteed[k] * weir_police_gauge_service_s(gauge, k);
 	while (klass < WEIR_CLASSES && before + load_of(gauge, klass) < room)
 		before += load_of(gauge, klass++);
 	if (klass < WEIR_CLASSES)
@@ -67,7 +67,7 @@ bool weir_cut_admits(weir_cut *cut, unsigned klass)
 /* ---- the law ---- */
 
 typedef struct police_threshold {
-	weir_gauge gauge;
+	weir_police_gauge gauge;
 	weir_cut cut;
 } police_threshold;
 
@@ -78,35 +78,35 @@ static int threshold_init(void *state, const void *params, const char **ret_wron
 	if (failed != 0)
 		return failed;
 	weir_cut_init(&t->cut);
-	return weir_gauge_init(&t->gauge, params, ret_wrong);
+	return weir_police_gauge_init(&t->gauge, params, ret_wrong);
 }
 
 static weir_verdict threshold_admit(void *state, const weir_ask *ask)
 {
 	police_threshold *t = state;
 	unsigned klass = ask->klass % WEIR_CLASSES;
-	if (weir_gauge_arrived(&t->gauge, ask) != 0)
+	if (weir_police_gauge_arrived(&t->gauge, ask) != 0)
 		return WEIR_ADMITTED;
 	bool admitted = weir_cut_admits(&t->cut, klass);
-	weir_gauge_tested(&t->gauge, klass, admitted);
+	weir_police_gauge_tested(&t->gauge, klass, admitted);
 	return admitted ? WEIR_ADMITTED : WEIR_SHED_THRESHOLD;
 }
 
 static weir_verdict threshold_start(void *state, const weir_event *event, const weir_turn *turn)
 {
-	weir_gauge_started(&((police_threshold *)state)->gauge, turn->note, 0);
+	weir_police_gauge_started(&((police_threshold *)state)->gauge, turn->note, 0);
 	return WEIR_ADMITTED;
 }
 
 static void threshold_settle(void *state, const weir_event *event, weir_outcome outcome, uint64_t now_ns)
 {
-	weir_gauge_settled(&((police_threshold *)state)->gauge, event, outcome, 0, now_ns);
+	weir_police_gauge_settled(&((police_threshold *)state)->gauge, event, outcome, 0, now_ns);
 }
 
 static void threshold_tick(void *state, const weir_sample *sample)
 {
 	police_threshold *t = state;
-	if (weir_gauge_tick(&t->gauge, sample))
+	if (weir_police_gauge_tick(&t->gauge, sample))
 		weir_cut_set(&t->cut, &t->gauge);
 }
 
@@ -114,7 +114,8 @@ static void threshold_explain(const void *state, const weir_ask *ask, weir_why *
 {
 	const police_threshold *t = state;
 	unsigned klass = ask->klass % WEIR_CLASSES;
-	weir_gauge_explain(&t->gauge, ask, 0, weir_gauge_service_s(&t->gauge, klass), 0, ret_why);
+	weir_police_gauge_explain(&t->gauge, ask, 0, weir_police_gauge_service_s(&t->gauge, klass), 0,
+				  ret_why);
 	ret_why->retry_after_ns = t->gauge.period_ns; /* the next threshold is the next chance */
 }
 
@@ -122,24 +123,24 @@ static void threshold_report(const void *state, unsigned klass, weir_report *ret
 {
 	const police_threshold *t = state;
 	klass %= WEIR_CLASSES;
-	weir_gauge_report(&t->gauge, klass, 0, 0, ret_report);
+	weir_police_gauge_report(&t->gauge, klass, 0, 0, ret_report);
 	weir_report_add(ret_report, "threshold_class", GET(t->cut.klass));
 	weir_report_add(ret_report, "threshold_fraction", (double)GET(t->cut.fraction) / WHOLE);
 }
 
 static bool threshold_calm(const void *state)
 {
-	return weir_gauge_calm(&((const police_threshold *)state)->gauge);
+	return weir_police_gauge_calm(&((const police_threshold *)state)->gauge);
 }
 
 static void threshold_retarget(void *state, const uint64_t target_ns[WEIR_CLASSES])
 {
-	weir_gauge_retarget(&((police_threshold *)state)->gauge, target_ns);
+	weir_police_gauge_retarget(&((police_threshold *)state)->gauge, target_ns);
 }
 
 static void threshold_told(void *state, const weir_told *told)
 {
-	weir_gauge_told(&((police_threshold *)state)->gauge, told, 0);
+	weir_police_gauge_told(&((police_threshold *)state)->gauge, told, 0);
 }
 
 const weir_admission_law weir_law_police_threshold = {

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "http/load_report.h"
 #include "http/nucleus_report.h"
-#include "keys/usage.h"
+#include "keys/options.h"
 
 #define TIMEOUT_NS (10 * WEIR_NS_PER_S)
 #define BODY_MOST  (16u << 20)

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "keys/address.h"
-#include "keys/usage.h"
+#include "keys/options.h"
 
 #define STOP_NS    (2 * WEIR_NS_PER_S)
 #define SELF_MOST  .01 /* of a processor */

@@ -128,12 +128,13 @@ static unsigned nucleus_count(const weir_backend_block *b)
 int weir_backend_nucleus(const weir_backend_block *b, unsigned server, char ret_url[static WEIR_BACKEND_URL])
 {
 	unsigned count = nucleus_count(b);
-	size_t length;
+	weir_origin_url at;
 	if (count == 0)
 		return 0;
-	const char *authority = authority_of(b->servers[server], &length);
-	int error = weir_nuclei_url(b->nuclei[count == 1 ? 0 : server], (weir_span){authority, length},
-				    ret_url, WEIR_BACKEND_URL);
+	int error = weir_origin_read_url(b->servers[server], &at);
+	if (error == 0)
+		error = weir_nuclei_url(b->nuclei[count == 1 ? 0 : server],
+					(weir_span){at.name, strlen(at.name)}, ret_url, WEIR_BACKEND_URL);
 	return error != 0 ? error : 1;
 }
 
@@ -214,15 +215,16 @@ static void check_servers(weir_config *config, weir_backend_block *b)
 
 static int check_nucleus(weir_backend_block *b, unsigned server)
 {
-	char url[WEIR_BACKEND_URL], address[WEIR_BACKEND_URL], path[WEIR_BACKEND_URL], host[256];
+	char url[WEIR_BACKEND_URL], address[WEIR_BACKEND_URL], path[WEIR_BACKEND_URL];
+	weir_origin_url at;
 	int error = weir_backend_nucleus(b, server, url);
 	if (error < 0)
 		return error;
 	error = weir_nuclei_split(url, address, sizeof(address), path, sizeof(path));
 	if (error == 0)
-		error = read_url(address, host);
+		error = weir_origin_read_url(address, &at);
 	if (error == 0)
-		b->named |= is_name(host);
+		b->named |= is_name(at.host);
 	return error;
 }
 

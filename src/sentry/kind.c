@@ -353,6 +353,7 @@ const weir_kind weir_kind_backend = {
 	.blocks = weir_backend_blocks,
 	.flag = &weir_backend_flag,
 	.law = "adaptive-remote",
+	.value_law = "value",
 	.check = weir_backend_check,
 	.check_route = weir_backend_check_route,
 	.print = weir_backend_print,

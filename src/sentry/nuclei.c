@@ -54,8 +54,8 @@ static void change_mood(ask *a, mood now, const char *why)
 	if (before == now || (before == MOOD_NEW && now == MOOD_WELL))
 		return;
 	weir_errors_say(a->nuclei->options.errors, now == MOOD_WELL ? WEIR_LOG_INFO : WEIR_LOG_WARN,
-			"nucleus", "what the nucleus %s%s tells about backend %s %s%s%s", a->nucleus->name,
-			a->path, a->server->name, names[now], *why != '\0' ? ": " : "", why);
+			"nucleus", "what the nucleus %s%s tells about backend %s %s%s%s", a->nucleus->at.name,
+			a->path, a->server->at.name, names[now], *why != '\0' ? ": " : "", why);
 }
 
 static void over(ask *a)
@@ -156,7 +156,7 @@ static weir_buf *make_head(const ask *a)
 		buf->length = (uint32_t)snprintf((char *)buf->data, buf->capacity,
 						 "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: weir-sentry\r\n"
 						 "Accept: application/json\r\n\r\n",
-						 a->path, a->nucleus->name);
+						 a->path, a->nucleus->at.name);
 	return buf;
 }
 
@@ -251,7 +251,7 @@ static weir_origin *find_nucleus(const weir_nuclei *nuclei, const char *name)
 {
 	for (uint32_t i = 0; i < weir_fleet_count(&nuclei->fleet); i++) {
 		weir_origin *nucleus = weir_fleet_at(&nuclei->fleet, i);
-		if (nucleus->name != NULL && strcmp(nucleus->name, name) == 0)
+		if (strcmp(nucleus->at.name, name) == 0)
 			return nucleus;
 	}
 	return NULL;
@@ -264,7 +264,7 @@ static int add_origin(weir_nuclei *nuclei, const char *address, weir_origin **re
 	int error = weir_origin_new(&options, &made);
 	if (error != 0)
 		return error;
-	weir_origin *same = find_nucleus(nuclei, made->name);
+	weir_origin *same = find_nucleus(nuclei, made->at.name);
 	if (same == NULL)
 		error = weir_fleet_add(&nuclei->fleet, made);
 	if (same != NULL || error != 0)

@@ -218,7 +218,7 @@ static void reports_and_targets_count(void **state)
 	BEAT(&b, &weir_law_batch, "target", "1s", "delays", "fixed");
 	weir_told told = {.servers = 4, .reports = 4, .queue_s = .5, .in_service = 3, .busy = -1};
 	b.law->told(b.state, &told);
-	expect_near("servers", weir_gauge_servers(&((weir_police *)b.state)->gauge), 4);
+	expect_near("servers", weir_police_gauge_servers(&((weir_police *)b.state)->gauge), 4);
 	assert_int_equal(arrive(&b, 0, 150000), WEIR_SHED_LATE); /* .5 + (3 + 1) x .15 */
 	assert_int_equal(arrive(&b, 0, 100000), WEIR_ADMITTED);
 	uint64_t target_ns[WEIR_CLASSES];
@@ -253,7 +253,7 @@ static void service_times_are_learnt_without_costs(void **state)
 		*event = event_of(&b, 0, 0);
 		start(&b, event);
 	}
-	double learnt = weir_gauge_service_s(&((weir_police *)b.state)->gauge, 0);
+	double learnt = weir_police_gauge_service_s(&((weir_police *)b.state)->gauge, 0);
 	assert_true(learnt > .008 && learnt < .013);
 	free(b.state);
 }

@@ -22,14 +22,24 @@ typedef struct weir_guarantee {
 } weir_guarantee;
 
 /*
- * The burst is a second of the rate, at least one request: with less, random arrivals at a low rate would get half of
- * it. The bucket starts full. Rate 0, or one that is no rate: nothing ever conforms.
+ * A tenth of a second of the rate; at low rates what a second brings, up to ten requests: with less, random
+ * arrivals at the rate would get half of it.
  */
+static inline double weir_guarantee_burst(double rate_per_s)
+{
+	double few = rate_per_s < 10 ? rate_per_s : 10;
+	double burst = rate_per_s / 10 > few ? rate_per_s / 10 : few;
+	return burst > 1 ? burst : 1;
+}
+
+/* The bucket starts full. Rate 0, or one that is no rate: nothing ever conforms. */
 static inline void weir_guarantee_init(weir_guarantee *g, double rate_per_s)
 {
 	const char *wrong;
-	double burst = rate_per_s > 1 ? rate_per_s : 1;
-	g->rate_per_s = weir_bucket_init(&g->bucket, rate_per_s, burst, &wrong) == 0 ? rate_per_s : 0;
+	g->rate_per_s =
+		weir_bucket_init(&g->bucket, rate_per_s, weir_guarantee_burst(rate_per_s), &wrong) == 0
+			? rate_per_s
+			: 0;
 }
 
 /* Whether this many requests conform, all of them. If so they are counted. */

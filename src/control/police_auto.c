@@ -47,8 +47,7 @@ static void auto_tick(void *state, const weir_sample *sample)
 
 const weir_admission_law weir_law_police_auto = {
 	.name = "police-auto",
-	.brief = "as batch; as police-threshold while this process itself is short of processor time "
-		 "(Cataclysm 3.3)",
+	.brief = "as batch, or as police-threshold while this process is short of processor time",
 	.state_bytes = sizeof(weir_police),
 	.params_bytes = sizeof(weir_police_params),
 	.params = weir_police_auto_keys,

@@ -145,8 +145,7 @@ static void threshold_told(void *state, const weir_told *told)
 
 const weir_admission_law weir_law_police_threshold = {
 	.name = "police-threshold",
-	.brief = "classes down to one, and a fraction of that, from arrival rates and service times "
-		 "(Cataclysm 3.3)",
+	.brief = "classes down to one, and a part of that, by arrival rates (Cataclysm 3.3)",
 	.state_bytes = sizeof(police_threshold),
 	.params_bytes = sizeof(weir_police_params),
 	.params = weir_police_threshold_keys,

@@ -182,6 +182,7 @@ def refuses_lies():
         told = weir.backends()[0]
         same((told["reports"], told["told_queue"]), (0, -1), f"{name}: nothing is believed")
         same(weir.ask("/").status, 200, f"{name}: requests are served")
+        until(lambda: "is not used" in weir.said(), f"{name}: the log says it")
         same(weir.said().count("is not used"), 1, f"{name}: one line in the log")
         end(weir, server, nucleus)
 
@@ -447,7 +448,7 @@ def calibrates():
 
 
 def is_used_rightly():
-    for words, wanted in (((), "give --port or --address"), (("--port", "0"), "--port"), (("--every", "1ms", "--port", "80"), "10ms to 10s"),
+    for words, wanted in (((), "give --port or --address"), (("--port", "0"), "--port"), (("--every", "1ms", "--port", "80"), "from 10ms to"),
                           (("--prot", "80"), "did you mean '--port'"), (("--status", "x", "--port", "80"), "write http://"), (("--alpha", "-1", "--port", "80"), "0 to 10"),
                           (("calibrate",), "give URLs"), (("calibrate", "http://127.0.0.1/", "--requests", "0"), "1 to 10000")):
         done = subprocess.run([WEIR, "nucleus", *words], capture_output=True, text=True, timeout=LONG)

@@ -165,7 +165,7 @@ async function changeNeedsTheToken(page) {
     await said.filter({ hasText: answer }).waitFor();
   };
   assert.deepEqual([await form.locator("[name=target]").inputValue(), await form.locator("[name=law]").inputValue(), await form.locator("[name=mode]").inputValue()],
-    ["p90 100ms", "adaptive-remote", "enforce"]);
+    ["p90 100ms", "value", "enforce"]);
   expected.push("401", "400");
   await apply("p90 300ms", "wrong", "Not changed (401)");
   assert.equal(await targetOf(), 1e8);

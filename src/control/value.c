@@ -323,14 +323,12 @@ static double average(double now, double mean, double count, double over)
 	return now > 0 ? now + (1 - pow(1 - 1 / over, count)) * (mean - now) : mean;
 }
 
-/* What requests of unknown cost are taken to cost: the mean of their class, or else of all. */
+/* What requests of unknown cost are taken to cost: the mean of their class. */
 static void learn_costs(weir_value *v)
 {
-	double count = 0;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
 		double us = since(&v->known_us[k], &v->seen_known_us[k]);
 		double known = since(&v->known[k], &v->seen_known[k]);
-		count += known;
 		if (known > 0)
 			atomic_store_explicit(
 				&v->typical_us[k],

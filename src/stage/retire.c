@@ -195,8 +195,6 @@ static int begin_stage(weir_stage *stage)
 	pthread_mutex_lock(&stage->world->control_lock);
 	int failed = begin_stage_locked(stage);
 	pthread_mutex_unlock(&stage->world->control_lock);
-	if (failed == 0)
-		weir_stage_wake_waiters(stage);
 	return failed;
 }
 
@@ -235,17 +233,13 @@ static int free_stage(const leaving *about)
 	return failed;
 }
 
-int weir_stage_retire(weir_stage **where, uint64_t timeout_ns, weir_retire_report *ret_report)
+/* The rest, once it has begun: from then on no other thread can retire it. */
+static int end_stage(weir_stage **where, uint64_t timeout_ns, weir_retire_report *ret_report)
 {
 	weir_stage *stage = *where;
-	if (stage == NULL)
-		return 0;
 	leaving about = {.world = stage->world, .step = step_stage, .busy = is_busy, .stage = stage};
-	int failed = weir_world_check_thread(stage->world, "retire");
-	if (failed == 0)
-		failed = begin_stage(stage);
-	if (failed != 0)
-		return failed;
+	int failed;
+	weir_stage_wake_waiters(stage);
 	if (await(&about, timeout_ns)) {
 		*where = NULL;
 		failed = free_stage(&about);
@@ -255,6 +249,17 @@ int weir_stage_retire(weir_stage **where, uint64_t timeout_ns, weir_retire_repor
 	if (ret_report != NULL)
 		*ret_report = about.report;
 	return failed;
+}
+
+int weir_stage_retire(weir_stage **where, uint64_t timeout_ns, weir_retire_report *ret_report)
+{
+	weir_stage *stage = *where;
+	if (stage == NULL)
+		return 0;
+	int failed = weir_world_check_thread(stage->world, "retire");
+	if (failed == 0)
+		failed = begin_stage(stage);
+	return failed != 0 ? failed : end_stage(where, timeout_ns, ret_report);
 }
 
 /* ---- a pool ---- */
@@ -319,31 +324,41 @@ static const weir_stage *stage_of_locked(const weir_domain *domain)
 }
 
 /* A stage of periodic work, if the domain has no other; NULL: it has others, or none. */
-static weir_stage *last_chore(weir_domain *domain)
+static weir_stage *last_chore_locked(const weir_domain *domain)
 {
 	weir_stage *chore = NULL;
-	pthread_mutex_lock(&domain->world->control_lock);
 	for (uint32_t i = 0; i < domain->stage_count; i++) {
 		chore = domain->stages[i];
-		if (chore->chore == NULL) {
-			chore = NULL;
-			break;
-		}
+		if (chore->chore == NULL)
+			return NULL;
 	}
-	pthread_mutex_unlock(&domain->world->control_lock);
 	return chore;
+}
+
+/* Found and begun under one lock: otherwise another thread could retire and free the stage in between. */
+static int begin_last_chore(weir_domain *domain, weir_stage **ret_stage)
+{
+	pthread_mutex_lock(&domain->world->control_lock);
+	*ret_stage = last_chore_locked(domain);
+	int failed = *ret_stage != NULL ? begin_stage_locked(*ret_stage) : 0;
+	pthread_mutex_unlock(&domain->world->control_lock);
+	return failed;
 }
 
 /* Periodic work ends with its domain. until_ns: in the world's time. */
 static int retire_chores(weir_domain *domain, uint64_t until_ns)
 {
 	weir_stage *stage;
-	int failed = 0;
-	while (failed == 0 && domain->options.kind == WEIR_ELASTIC && (stage = last_chore(domain)) != NULL) {
+	while (domain->options.kind == WEIR_ELASTIC) {
+		int failed = begin_last_chore(domain, &stage);
+		if (failed != 0 || stage == NULL)
+			return failed;
 		uint64_t now_ns = weir_world_now(domain->world);
-		failed = weir_stage_retire(&stage, until_ns > now_ns ? until_ns - now_ns : 0, NULL);
+		failed = end_stage(&stage, until_ns > now_ns ? until_ns - now_ns : 0, NULL);
+		if (failed != 0)
+			return failed;
 	}
-	return failed;
+	return 0;
 }
 
 static int begin_domain_locked(weir_domain *domain)

@@ -152,9 +152,9 @@ int weir_remote_init(void *state, const void *params, const char **ret_wrong)
 	r->tuning = p->tuning != NULL ? *p->tuning : weir_remote_usual;
 	r->quantile = p->percentile;
 	r->aimed = 1 - r->tuning.margin * (1 - p->percentile);
-	uint64_t target_ns[WEIR_CLASSES];
+	uint64_t target_ns[WEIR_CLASSES], above_ns = 0;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
-		target_ns[k] = p->target_ns[k] != 0 ? p->target_ns[k] : target_ns[k - 1];
+		above_ns = target_ns[k] = p->target_ns[k] != 0 ? p->target_ns[k] : above_ns;
 		r->minimum[k] = p->minimum[k];
 		weir_guarantee_init(&r->guaranteed[k], p->guaranteed_per_s[k]);
 		atomic_init(&r->limit[k], WEIR_REMOTE_OPEN);

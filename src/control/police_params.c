@@ -93,7 +93,8 @@ void weir_police_defaults(void *params)
 		p->revenue[k] = 1;
 }
 
-static const char *wrong_class(const weir_police_params *p, unsigned k)
+/* above_ns: the delay of the class above. */
+static const char *wrong_class(const weir_police_params *p, unsigned k, uint64_t above_ns)
 {
 	if (p->target_ns[k] != 0 &&
 	    !((double)p->target_ns[k] >= TARGET_MIN_NS && (double)p->target_ns[k] <= TARGET_MAX_NS))
@@ -104,7 +105,7 @@ static const char *wrong_class(const weir_police_params *p, unsigned k)
 		return "guaranteed must be a rate, 0/s or more";
 	if (!((double)p->delay_ns[k] <= DELAY_MAX_NS))
 		return "delay must be at most 60s";
-	if (k > 0 && p->delay_ns[k] != 0 && p->delay_ns[k] < p->delay_ns[k - 1])
+	if (p->delay_ns[k] != 0 && p->delay_ns[k] < above_ns)
 		return "delay must not be less than that of the class above";
 	return NULL;
 }
@@ -129,9 +130,13 @@ static const char *wrong_params(const weir_police_params *p)
 		return "busy must be from 1% to 100%";
 	if (p->order > 1 || p->delays > 1)
 		return "order must be fifo or smaller, and delays auto or fixed";
-	for (unsigned k = 0; k < WEIR_CLASSES; k++)
-		if (wrong_class(p, k) != NULL)
-			return wrong_class(p, k);
+	uint64_t above_ns = 0;
+	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
+		const char *wrong = wrong_class(p, k, above_ns);
+		if (wrong != NULL)
+			return wrong;
+		above_ns = p->delay_ns[k];
+	}
 	return NULL;
 }
 

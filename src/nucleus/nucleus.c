@@ -99,8 +99,8 @@ static int listen_at(nucleus *n, weir_domain *domain)
 
 static int start_answers(nucleus *n)
 {
-	weir_domain *domain;
-	weir_stage *stage;
+	weir_domain *domain = NULL;
+	weir_stage *stage = NULL;
 	weir_domain_options reactor = {.name = "nucleus", .kind = WEIR_REACTOR, .threads = 1};
 	weir_stage_options reports = {
 		.name = "reports", .handle = handle, .drop = weir_request_drop, .arg = n, .capacity = 256};

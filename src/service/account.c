@@ -155,7 +155,9 @@ bool weir_account_keep(weir_account *account, weir_stage *stage, const weir_acco
 		weir_stage_read(stage, k, &now);
 		klass->revenue = terms->worth.revenue[k];
 		klass->guaranteed_per_s = terms->worth.guaranteed_per_s[k];
-		counted more = first ? (counted){0} : between(&account->seen[k], &now);
+		if (first)
+			account->seen[k] = now;
+		counted more = between(&account->seen[k], &now);
 		add_up(klass, &more);
 		arrivals += more.offered;
 		if (full) {

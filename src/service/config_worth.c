@@ -53,7 +53,7 @@ static void check_sla(weir_config *config, weir_config_sla *sla)
 {
 	weir_agreement *agreement = &sla->agreement;
 	for (unsigned i = 0; sla->times != NULL && sla->times[i] != NULL; i++) {
-		step_values step;
+		step_values step = {0};
 		if (i == WEIR_AGREEMENT_STEPS) {
 			weir_config_wrong(config, &sla->head, "times", "times: there are at most %d",
 					  WEIR_AGREEMENT_STEPS);

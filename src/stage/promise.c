@@ -37,13 +37,13 @@ static bool retarget_locked(weir_stage *stage, const uint64_t target_ns[WEIR_CLA
 
 int weir_stage_promise(weir_stage *stage, const uint64_t promise_ns[WEIR_CLASSES])
 {
-	uint64_t filled_ns[WEIR_CLASSES];
+	uint64_t filled_ns[WEIR_CLASSES], above_ns = 0;
 	int failed = check_promise(stage, promise_ns);
 	if (failed != 0)
 		return failed;
 	pthread_mutex_lock(&stage->world->control_lock);
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
-		filled_ns[k] = promise_ns[k] != 0 || k == 0 ? promise_ns[k] : filled_ns[k - 1];
+		above_ns = filled_ns[k] = promise_ns[k] != 0 ? promise_ns[k] : above_ns;
 		atomic_store(&stage->promise_ns[k], promise_ns[0] != 0 ? filled_ns[k] : 0);
 	}
 	weir_stage_update_open(stage);

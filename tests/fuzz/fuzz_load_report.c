@@ -16,9 +16,10 @@ static bool is_known(double value, double most)
 
 static void check_report(const weir_load_report *report)
 {
-	bool service = is_known(report->cpu_s, WEIR_LOAD_TIME_MOST_S) |
-		       is_known(report->db_s, WEIR_LOAD_TIME_MOST_S) |
-		       is_known(report->io_s, WEIR_LOAD_TIME_MOST_S);
+	bool cpu = is_known(report->cpu_s, WEIR_LOAD_TIME_MOST_S);
+	bool db = is_known(report->db_s, WEIR_LOAD_TIME_MOST_S),
+	     io = is_known(report->io_s, WEIR_LOAD_TIME_MOST_S);
+	bool service = cpu || db || io;
 	is_known(report->queue_s, WEIR_LOAD_TIME_MOST_S);
 	is_known(report->cpu_utilization, WEIR_LOAD_SHARE_MOST);
 	is_known(report->application_utilization, WEIR_LOAD_SHARE_MOST);

@@ -132,10 +132,8 @@ static int own_type(weir_scenario *scenario, weir_scenario_load *load)
 					  "too many types; at most %d are accepted, those of loads included",
 					  WEIR_SCENARIO_TYPES);
 	weir_scenario_type *type = &scenario->type[scenario->types++];
-	*type = (weir_scenario_type){.head = {.line = load->head.line},
-				     .cost = load->cost,
-				     .klass = -1,
-				     .revenue = load->revenue};
+	*type = (weir_scenario_type){
+		.head = {.line = load->head.line}, .cost = load->cost, .klass = -1, .revenue = load->revenue};
 	memcpy(type->head.name, load->head.name, sizeof type->head.name);
 	memcpy(type->stage, load->stage, sizeof type->stage);
 	load->mix.count = 1;

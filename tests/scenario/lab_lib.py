@@ -188,6 +188,48 @@ def sim_rows(p90, begin, end, shed=0.0, **more):
              "shed_fraction": shed if (begin + end) / 2 < second <= end else 1 - shed, **more} for second in range(1, 251)]
 
 
+class Policing(unittest.TestCase):
+    """Data as the rules want them, and with one thing wrong."""
+
+    @staticmethod
+    def policed(bronze_share=0.1, late=0):
+        """A run in the paper's own time: a row a second; silver and bronze are dropped from 210 s to 390 s."""
+        def rows(per_s, shares):
+            found = []
+            for t in range(1, 451):
+                share = next(share for until, share in shares if t <= until)
+                ok = int(per_s(t) * share)
+                found.append({"t_s": t, "sent": per_s(t), "ok": ok, "good": ok - (late if 130 < t < 150 else 0), "shed": per_s(t) - ok})
+            return {"series": found, "ok": sum(row["ok"] for row in found), "good": sum(row["good"] for row in found)}
+        return {"gold": rows(lambda t: 200 if 210 < t <= 390 else 50, [(210, 1), (390, 0.9), (450, 1)]), "silver": rows(lambda t: 120 if 195 < t <= 390 else 60, [(210, 1), (390, 0), (450, 1)]),
+                "bronze": rows(lambda t: 100, [(130, 1), (195, 0.7), (210, bronze_share), (390, 0), (450, 0.7)])}
+
+    def data(self, **changes):
+        return {"faster": 1, "rounds": 1, "per_server": 60, "ways": {"batch": self.policed(**changes), "threshold-15s": self.policed(late=40), "threshold-1s": self.policed(), "value": self.policed()}}
+
+    def holds(self, data):
+        return [one["holds"] for one in KNOWN["cataclysm-policing"].judge(data)]
+
+    def test_as_in_the_paper(self):
+        self.assertEqual(self.holds(self.data()), [True] * 8)
+        tables, plots = KNOWN["cataclysm-policing"].show(self.data())
+        self.assertEqual((len(tables), len(plots)), (2, 8))
+
+    def test_what_is_wrong_is_seen(self):
+        self.assertFalse(self.holds(self.data(bronze_share=0.6))[2])
+        self.assertFalse(self.holds(self.data(late=40))[4])
+        self.assertFalse(KNOWN["cataclysm-policing"].judge({})[0]["holds"])
+
+    def test_scale(self):
+        def way(per_s):
+            return {"rates": {str(rate): {"uses": [rate / per_s] * 8} for rate in (5000, 10000, 20000, 40000)}, "most": {"ended": per_s, "cpu_s": 1, "seconds": 1, "shed": per_s}}
+        judge = KNOWN["cataclysm-scale"].judge
+        self.assertEqual([one["holds"] for one in judge({"batch": way(90000), "threshold": way(95000), "value": way(9), "default": way(94000)})], [True] * 4)
+        self.assertEqual([one["holds"] for one in judge({"batch": way(50000), "threshold": way(95000), "value": way(9), "default": way(94000)})], [False, True, False, False])
+        self.assertFalse(judge({})[0]["holds"])
+        self.assertEqual(len(KNOWN["cataclysm-scale"].show({"batch": way(90000)})[0][0]["rows"]), 2)
+
+
 class Rules(unittest.TestCase):
     def test_every_experiment_says_all_of_it(self):
         for name, module in KNOWN.items():

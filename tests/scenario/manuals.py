@@ -126,7 +126,7 @@ def api_pages():
 
 def test_every_function_has_its_entry():
     symbols = subprocess.run(["nm", "-D", "--defined-only", LIBRARY], check=True, capture_output=True, text=True).stdout
-    exported = set(re.findall(r"\b(weir_\w+)", symbols))
+    exported = set(re.findall(r"^\S+ [A-Z] (weir_\w+)", symbols, re.M))  # a small letter: not exported after all
     expect(len(exported) > 200, "nm was not understood: %s" % symbols)
     named, entries = set(), set()
     for path in api_pages():

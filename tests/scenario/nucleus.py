@@ -220,7 +220,8 @@ def survives_bad_servers():
         until(lambda: weir.backends()[0][counter] >= 3, f"{script.__name__}: it is counted")
         same(weir.backends()[0]["told_queue"], -1, f"{script.__name__}: nothing is believed")
         same(weir.ask("/").status, 200, f"{script.__name__}: requests are served")
-        same(weir.said().count("is not used"), 1, f"{script.__name__}: one line in the log")
+        # On a slow machine it may be silent first and wrong then, which are two changes; but it is no line a report.
+        expect(weir.said().count("is not used") in (1, 2), f"{script.__name__}: no line for each report")
         expect(weir.descriptors() < 100, f"{script.__name__}: no connection is left behind")
         end(weir, server, nucleus)
 

@@ -183,7 +183,7 @@ def refuses_lies():
         same((told["reports"], told["told_queue"]), (0, -1), f"{name}: nothing is believed")
         same(weir.ask("/").status, 200, f"{name}: requests are served")
         until(lambda: "is not used" in weir.said(), f"{name}: the log says it")
-        same(weir.said().count("is not used"), 1, f"{name}: one line in the log")
+        expect(weir.said().count("is not used") in (1, 2), f"{name}: no line for each report")
         end(weir, server, nucleus)
 
 
@@ -220,6 +220,7 @@ def survives_bad_servers():
         until(lambda: weir.backends()[0][counter] >= 3, f"{script.__name__}: it is counted")
         same(weir.backends()[0]["told_queue"], -1, f"{script.__name__}: nothing is believed")
         same(weir.ask("/").status, 200, f"{script.__name__}: requests are served")
+        until(lambda: "is not used" in weir.said(), f"{script.__name__}: the log says it")
         # On a slow machine it may be silent first and wrong then, which are two changes; but it is no line a report.
         expect(weir.said().count("is not used") in (1, 2), f"{script.__name__}: no line for each report")
         expect(weir.descriptors() < 100, f"{script.__name__}: no connection is left behind")

@@ -100,13 +100,9 @@ static int aimd_load(void *state, const char *text)
 }
 
 static const weir_key aimd_params[] = {
-	{.name = "target",
-	 .type = WEIR_KEY_TIME,
-	 .offset = offsetof(weir_aimd_params, target_ns),
-	 .flags = WEIR_KEY_REQUIRED,
-	 .min = WEIR_AIMD_TARGET_MIN,
-	 .max = WEIR_AIMD_TARGET_MAX,
-	 .help = "The response time that the percentile is held at"},
+	WEIR_KEY("target", TIME, weir_aimd_params, target_ns, NULL,
+		 "The response time that the percentile is held at", .flags = WEIR_KEY_REQUIRED,
+		 .min = WEIR_AIMD_TARGET_MIN, .max = WEIR_AIMD_TARGET_MAX),
 	WEIR_AIMD_PARAMS(weir_aimd_params),
 	{0},
 };

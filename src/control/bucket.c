@@ -132,18 +132,10 @@ static void bucket_explain(const void *state, const weir_ask *ask, weir_why *ret
 }
 
 static const weir_key bucket_params[] = {
-	{.name = "rate",
-	 .type = WEIR_KEY_NUMBER,
-	 .offset = offsetof(weir_bucket_params, rate_per_s),
-	 .flags = WEIR_KEY_REQUIRED,
-	 .min = WEIR_BUCKET_RATE_MIN,
-	 .max = WEIR_BUCKET_RATE_MAX,
-	 .help = "Events per second, on average"},
-	{.name = "burst",
-	 .type = WEIR_KEY_NUMBER,
-	 .offset = offsetof(weir_bucket_params, burst),
-	 .max = 1e18,
-	 .help = "Events at once; 0: those of a tenth of a second, at least 1"},
+	WEIR_KEY("rate", NUMBER, weir_bucket_params, rate_per_s, NULL, "Events per second, on average",
+		 .flags = WEIR_KEY_REQUIRED, .min = WEIR_BUCKET_RATE_MIN, .max = WEIR_BUCKET_RATE_MAX),
+	WEIR_KEY("burst", NUMBER, weir_bucket_params, burst, NULL,
+		 "Events at once; 0: those of a tenth of a second, at least 1", .max = 1e18),
 	{.name = NULL},
 };
 

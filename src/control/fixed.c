@@ -110,21 +110,12 @@ static void fixed_report(const void *state, unsigned klass, weir_report *ret_rep
 }
 
 static const weir_key fixed_params[] = {
-	{.name = "rate",
-	 .type = WEIR_KEY_NUMBER,
-	 .offset = offsetof(weir_fixed_params, rate_per_s),
-	 .max = WEIR_BUCKET_RATE_MAX,
-	 .help = "Events per second, on average; 0: any number"},
-	{.name = "burst",
-	 .type = WEIR_KEY_NUMBER,
-	 .offset = offsetof(weir_fixed_params, burst),
-	 .max = 1e18,
-	 .help = "Events at once; 0: those of a tenth of a second, at least 1"},
-	{.name = "concurrency",
-	 .type = WEIR_KEY_COUNT,
-	 .offset = offsetof(weir_fixed_params, concurrency),
-	 .max = UINT32_MAX,
-	 .help = "Events inside, with those that wait; 0: any number"},
+	WEIR_KEY("rate", NUMBER, weir_fixed_params, rate_per_s, NULL,
+		 "Events per second, on average; 0: any number", .max = WEIR_BUCKET_RATE_MAX),
+	WEIR_KEY("burst", NUMBER, weir_fixed_params, burst, NULL,
+		 "Events at once; 0: those of a tenth of a second, at least 1", .max = 1e18),
+	WEIR_KEY("concurrency", COUNT, weir_fixed_params, concurrency, NULL,
+		 "Events inside, with those that wait; 0: any number", .max = UINT32_MAX),
 	{.name = NULL},
 };
 

@@ -223,26 +223,15 @@ static int multiclass_load(void *state, const char *text)
 }
 
 static const weir_key multiclass_params[] = {
-	{.name = "target",
-	 .type = WEIR_KEY_TIME,
-	 .offset = offsetof(weir_multiclass_params, target_ns),
-	 .flags = WEIR_KEY_PER_CLASS | WEIR_KEY_REQUIRED,
-	 .min = 0,
-	 .max = WEIR_AIMD_TARGET_MAX,
-	 .help = "The response time that the percentile is held at. Other classes than 0: 0s is as the class "
-		 "above"},
-	{.name = "adjlo_d",
-	 .type = WEIR_KEY_NUMBER,
-	 .offset = offsetof(weir_multiclass_params, adjlo_d),
-	 .min = 1,
-	 .max = 1e6,
-	 .help = "The factor by which the classes below are cut"},
-	{.name = "lc_thresh",
-	 .type = WEIR_KEY_COUNT,
-	 .offset = offsetof(weir_multiclass_params, lc_thresh),
-	 .min = 0,
-	 .max = 1e6,
-	 .help = "The windows with nothing to take from the classes below before a class itself is cut"},
+	WEIR_KEY("target", TIME, weir_multiclass_params, target_ns, NULL,
+		 "The response time that the percentile is held at. Other classes than 0: 0s is as the class "
+		 "above",
+		 .flags = WEIR_KEY_PER_CLASS | WEIR_KEY_REQUIRED, .max = WEIR_AIMD_TARGET_MAX),
+	WEIR_KEY("adjlo_d", NUMBER, weir_multiclass_params, adjlo_d, NULL,
+		 "The factor by which the classes below are cut", .min = 1, .max = 1e6),
+	WEIR_KEY("lc_thresh", COUNT, weir_multiclass_params, lc_thresh, NULL,
+		 "The windows with nothing to take from the classes below before a class itself is cut",
+		 .max = 1e6),
 	WEIR_AIMD_PARAMS(weir_multiclass_params),
 	{0},
 };

@@ -155,6 +155,13 @@ WEIR_API int weir_routes_add_limit(weir_routes *routes, const weir_limit_options
  */
 WEIR_API int weir_routes_default_class(weir_routes *routes, unsigned klass, const char *name);
 
+/*
+ * Takes paths as they come: rules compare the path as it was sent, percent-encoded, and handlers and backends
+ * get that path. Without this call rules see the decoded path with dot segments resolved, and handlers and
+ * backends get a path that means the same: what was judged is what is asked for.
+ */
+WEIR_API int weir_routes_raw_paths(weir_routes *routes);
+
 /* ---- servers ---- */
 
 typedef struct weir_http_limits {
@@ -197,6 +204,7 @@ typedef struct weir_http_record {
 	weir_verdict shed;   /* WEIR_ADMITTED: not shed */
 	unsigned klass;
 	weir_span stage, note;
+	weir_span path; /* as it was sent; empty: the input was not a valid request */
 	const struct sockaddr *client;
 	const char *error; /* what was wrong with the request; NULL: nothing */
 	bool gone;         /* the client left before the end of the answer */
@@ -262,6 +270,12 @@ typedef struct weir_http_listen {
 	weir_tls *tls; /* a reference is taken; NULL: plain */
 	bool http2;    /* by prior knowledge, and by ALPN with TLS */
 	bool proxy;    /* every connection begins with a PROXY header (v1 or v2) */
+	/*
+	 * Proxies in front: addresses and networks, "10.0.0.0/8", ended by NULL. From these the client is who
+	 * X-Forwarded-For says, read from its end past other trusted proxies, and X-Forwarded-Proto tells
+	 * whether it uses TLS. NULL: nobody is believed.
+	 */
+	const char *const *trusted;
 } weir_http_listen;
 
 /* Adds a listener in a started world. *ret_number identifies it in the calls below. */

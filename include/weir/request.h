@@ -74,7 +74,11 @@ WEIR_API weir_event *weir_request_event(weir_request *request);
 WEIR_API weir_method weir_request_method(const weir_request *request);
 /* The name of the method, as sent. */
 WEIR_API weir_span weir_request_method_text(const weir_request *request);
-/* As sent, percent-encoded, from the first '/' up to the '?'; "*" for OPTIONS *. Never empty. */
+/*
+ * Percent-encoded as sent, from the first '/' up to the '?'; "*" for OPTIONS *. Never empty. "." and ".."
+ * segments are resolved and "//" is merged, so that it is the path that rules have seen, unless the routes
+ * take paths as they come (weir_routes_raw_paths).
+ */
 WEIR_API weir_span weir_request_path(const weir_request *request);
 /* The part after the '?'; at is NULL if there is no '?'. */
 WEIR_API weir_span weir_request_query(const weir_request *request);

@@ -71,7 +71,7 @@ static void fill(weir_shed *shed, const weir_http_record *record, const weir_why
 		return;
 	const char *route = weir_request_route_name(record->request);
 	copy_text(shed->method, sizeof(shed->method), weir_request_method_text(record->request));
-	copy_text(shed->path, sizeof(shed->path), weir_request_path(record->request));
+	copy_text(shed->path, sizeof(shed->path), record->path);
 	snprintf(shed->route, sizeof(shed->route), "%s", route != NULL ? route : "");
 }
 

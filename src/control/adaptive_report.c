@@ -17,27 +17,25 @@
 #define BOUND_FIRST   20 /* requests, until something has been measured */
 #define TAU_FIRST     64
 
-#define AT(field) offsetof(weir_adaptive_params, field)
 const weir_key adaptive_params[] = {
-	WEIR_KEY("target", TIME, None, target_ns, NULL,
-		 "The response time to hold. Other classes than 0: by default as the class above", .offset =,
+	WEIR_KEY("target", TIME, weir_adaptive_params, target_ns, NULL,
+		 "The response time to hold. Other classes than 0: by default as the class above",
 		 .flags = WEIR_KEY_PER_CLASS | WEIR_KEY_REQUIRED, .min = TARGET_MIN_NS, .max = TARGET_MAX_NS),
-	WEIR_KEY("percentile", PERCENTILE, None, percentile, NULL,
-		 "The percentile of the response times that the target is for", .offset =,
-		 .flags = WEIR_KEY_PER_CLASS, .min = 0.5, .max = 0.999),
-	WEIR_KEY("minimum", NUMBER, None, minimum, NULL,
+	WEIR_KEY("percentile", PERCENTILE, weir_adaptive_params, percentile, NULL,
+		 "The percentile of the response times that the target is for", .flags = WEIR_KEY_PER_CLASS,
+		 .min = 0.5, .max = 0.999),
+	WEIR_KEY("minimum", NUMBER, weir_adaptive_params, minimum, NULL,
 		 "The share of the starts that a class keeps however busy the classes above it are",
-		 .offset =, .flags = WEIR_KEY_PER_CLASS, .max = 0.1),
-	WEIR_KEY("quality_min", NUMBER, None, quality_min, NULL,
+		 .flags = WEIR_KEY_PER_CLASS, .max = 0.1),
+	WEIR_KEY("quality_min", NUMBER, weir_adaptive_params, quality_min, NULL,
 		 "The lowest quality that the stage is asked for before and while requests are rejected; 1: "
 		 "always the best",
-		 .offset =, .min = .001, .max = 1),
-	WEIR_KEY("per_stage", SWITCH, None, per_stage, NULL,
-		 "Only the stage's own queue counts, even if several stages share a pool", .offset =,
-		 .max = 1),
-	WEIR_KEY("since_offer", SWITCH, None, since_offer, NULL,
+		 .min = .001, .max = 1),
+	WEIR_KEY("per_stage", SWITCH, weir_adaptive_params, per_stage, NULL,
+		 "Only the stage's own queue counts, even if several stages share a pool", .max = 1),
+	WEIR_KEY("since_offer", SWITCH, weir_adaptive_params, since_offer, NULL,
 		 "Response times begin with the offer to the stage, not when the request entered the system",
-		 .offset =, .max = 1),
+		 .max = 1),
 	{0},
 };
 

@@ -73,5 +73,6 @@ void weir_http_listener_free(weir_http_listener *listener)
 	weir_tls_unref(listener->tls);
 	for (unsigned i = 0; i < WEIR_HTTP_OLD_TLS; i++)
 		weir_tls_unref(listener->old_tls[i]);
+	weir_matcher_free(listener->trusted);
 	weir_mem_free(listener);
 }

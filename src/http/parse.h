@@ -210,6 +210,14 @@ void weir_date_print(char *text, int64_t seconds);
  * ends with a NUL. ret_dot: some segment starts with a dot.
  */
 bool weir_path_clean(weir_span path, char *ret_path, size_t size, size_t *ret_length, bool *ret_dot);
+/*
+ * Resolves "." and ".." segments (in any spelling) and merges "//", and leaves every other byte as it was sent. So
+ * whoever decodes the result finds the same path as weir_path_clean does. path begins with '/'; ret_path has
+ * room for as many bytes. false: a ".." above the root.
+ */
+bool weir_path_tidy(weir_span path, char *ret_path, size_t *ret_length);
+/* Whether weir_path_tidy would change nothing. */
+bool weir_path_is_tidy(weir_span path);
 /* Whether all escapes are valid and none is a NUL: enough for a path that is passed on unchanged. */
 bool weir_path_decodes(weir_span path);
 

@@ -66,6 +66,60 @@ static bool has_dot_segment(const char *path, size_t length)
 	return false;
 }
 
+/* How many dots a raw segment is: 1 for "." and "%2e", 2 for ".." in any spelling, else 0. */
+static unsigned count_dots(weir_span segment)
+{
+	unsigned dots = 0;
+	for (size_t i = 0; i < segment.length; dots++)
+		if (dots == 2 || take_byte(segment, &i) != '.')
+			return 0;
+	return dots;
+}
+
+/* The segment after the '/' at `at`, as it was sent. */
+static weir_span segment_at(weir_span path, size_t at)
+{
+	const char *begin = path.at + at + 1, *end = path.at + path.length;
+	const char *slash = memchr(begin, '/', (size_t)(end - begin));
+	return (weir_span){begin, (size_t)((slash != NULL ? slash : end) - begin)};
+}
+
+bool weir_path_is_tidy(weir_span path)
+{
+	for (size_t at = 0; at < path.length;) {
+		weir_span segment = segment_at(path, at);
+		at += 1 + segment.length;
+		if (count_dots(segment) > 0 || (segment.length == 0 && at < path.length))
+			return false;
+	}
+	return true;
+}
+
+bool weir_path_tidy(weir_span path, char *ret_path, size_t *ret_length)
+{
+	size_t length = 0; /* of what is kept: segments, each with the '/' before it */
+	for (size_t at = 0; at < path.length;) {
+		weir_span segment = segment_at(path, at);
+		unsigned dots = count_dots(segment);
+		bool vanishes = dots > 0 || segment.length == 0;
+		if (dots == 2) {
+			if (length == 0)
+				return false;
+			while (ret_path[--length] != '/')
+				;
+		} else if (!vanishes) {
+			memcpy(ret_path + length, path.at + at, segment.length + 1);
+			length += segment.length + 1;
+		}
+		at += 1 + segment.length;
+		/* The last segment leaves its '/': "/a/." and "/a/b/.." become "/a/". */
+		if (vanishes && at == path.length)
+			ret_path[length++] = '/';
+	}
+	*ret_length = length;
+	return true;
+}
+
 bool weir_path_clean(weir_span path, char *ret_path, size_t size, size_t *ret_length, bool *ret_dot)
 {
 	size_t at = 0, begin = 1, end = 1; /* of the current segment */

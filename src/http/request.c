@@ -137,14 +137,20 @@ static bool copy_head(weir_request *request, const char *base)
 	return true;
 }
 
-static weir_span input_header(const void *request, weir_span name)
+static weir_span input_header(const void *request, weir_span name, size_t nth)
 {
-	return weir_request_header(request, name);
+	if (nth == 0)
+		return weir_request_header(request, name);
+	weir_field field;
+	for (size_t i = 0; weir_request_field(request, i, &field); i++)
+		if (weir_span_is(field.name, name) && nth-- == 0)
+			return field.value;
+	return (weir_span){0};
 }
 
-static weir_span input_cookie(const void *request, weir_span name)
+static weir_span input_cookie(const void *request, weir_span name, size_t nth)
 {
-	return weir_request_cookie(request, name);
+	return weir_request_nth_cookie(request, name, nth);
 }
 
 #define CLEAN_BYTES 4096
@@ -162,24 +168,38 @@ static bool is_clean(weir_span path)
 	return path.at[0] == '/';
 }
 
-/* false: the path cannot be compared with anything. */
-static bool clean_path(const weir_request *request, char *clean, weir_span *ret_path)
+/* Makes the request's path mean the same to those behind us as to rules. false: malformed. */
+static bool tidy_path(weir_request *request)
 {
-	weir_span path = weir_request_path(request);
+	weir_span path = weir_request_sent_path(request);
+	if (path.at[0] != '/' || weir_path_is_tidy(path))
+		return true;
+	char *tidied = alloc(request, path.length);
+	size_t length;
+	if (tidied == NULL || !weir_path_tidy(path, tidied, &length))
+		return false;
+	request->tidied = (weir_span){tidied, length};
+	return true;
+}
+
+/* false: the path cannot be compared with anything. */
+static bool clean_path(weir_request *request, char *clean, weir_span *ret_path)
+{
+	weir_span path = weir_request_sent_path(request);
 	size_t length;
 	bool dot;
-	if (is_clean(path) || path.at[0] != '/') {
+	if (request->table->routes->raw_paths || is_clean(path) || path.at[0] != '/') {
 		*ret_path = path;
 		return true;
 	}
-	if (!weir_path_clean(path, clean, CLEAN_BYTES, &length, &dot))
+	if (!weir_path_clean(path, clean, CLEAN_BYTES, &length, &dot) || !tidy_path(request))
 		return false;
 	*ret_path = (weir_span){clean, length};
 	return true;
 }
 
 /* What rules look at. `clean` has room for a normalised path. false: malformed. */
-static inline bool make_input(const weir_request *request, char *clean, weir_match_input *ret_input)
+static inline bool make_input(weir_request *request, char *clean, weir_match_input *ret_input)
 {
 	*ret_input = (weir_match_input){.host = weir_request_host(request),
 					.method_text = weir_request_method_text(request),
@@ -193,15 +213,19 @@ static inline bool make_input(const weir_request *request, char *clean, weir_mat
 	return clean_path(request, clean, &ret_input->path);
 }
 
-/* false: malformed. */
-static bool find(weir_request *request, const weir_routes *routes, weir_found *ret_found)
+static const char bad_path[] = "the path is malformed";
+
+/* What is wrong with the request; NULL: nothing. */
+static const char *find(weir_request *request, const weir_routes *routes, weir_found *ret_found)
 {
 	char clean[CLEAN_BYTES];
 	weir_match_input input;
+	bool ambiguous = false;
 	if (!make_input(request, clean, &input))
-		return false;
+		return bad_path;
+	input.ambiguous = &ambiguous;
 	weir_routes_find(routes, &input, request->began_ns, ret_found);
-	return true;
+	return ambiguous ? "a field that rules decide by comes twice, with different values" : NULL;
 }
 
 /* No route matches: 405 if one would for another method, else 404. */
@@ -223,7 +247,8 @@ static __attribute__((noinline)) void refuse_unrouted(weir_request *request)
 	weir_request_reply_not_allowed(request, allow);
 }
 
-static inline bool classify(weir_request *request, weir_found *ret_found)
+/* What is wrong with the request; NULL: nothing. */
+static inline const char *classify(weir_request *request, weir_found *ret_found)
 {
 	const weir_routes *routes = request->table->routes;
 	if (!routes->plain)
@@ -231,8 +256,10 @@ static inline bool classify(weir_request *request, weir_found *ret_found)
 	*ret_found = (weir_found){.route = routes->routes, .klass = routes->default_class};
 	if (routes->routes->klass >= 0)
 		ret_found->klass = (unsigned)routes->routes->klass;
-	/* The path as received. An empty one, which means "/", has no escapes either. */
-	return weir_path_decodes(weir_request_span(request, request->head.path, request->head.path_length));
+	weir_span path = weir_request_sent_path(request);
+	if (is_clean(path))
+		return NULL;
+	return weir_path_decodes(path) && (routes->raw_paths || tidy_path(request)) ? NULL : bad_path;
 }
 
 void weir_request_offer(weir_request *request)
@@ -331,13 +358,16 @@ void weir_request_made(weir_request *request, const char *base)
 		weir_request_refuse(request, 503, "out of memory");
 		return;
 	}
+	if (request->conn->listener->trusted != NULL)
+		weir_request_follow_proxies(request, request->conn->listener->trusted);
 	unsigned status = refusal(request, &why);
 	if (status != 0) {
 		weir_request_refuse(request, status, why);
 		return;
 	}
-	if (!classify(request, &found)) {
-		weir_request_refuse(request, 400, "the path is malformed");
+	why = classify(request, &found);
+	if (why != NULL) {
+		weir_request_refuse(request, 400, why);
 		return;
 	}
 	if (found.route == NULL) {
@@ -441,6 +471,7 @@ void weir_request_log(weir_request *request)
 				   .body_bytes = request->answer_bytes,
 				   .shed = request->shed,
 				   .klass = request->klass,
+				   .path = weir_request_sent_path(request),
 				   .client = &request->client.any,
 				   .error = request->error,
 				   .gone = !ended};

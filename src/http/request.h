@@ -59,6 +59,7 @@ enum weir_request_flag {
 	WEIR_REQUEST_LOGGED = 1 << 9,
 	WEIR_REQUEST_WAITING = 1 << 10, /* the client waits for "100 Continue" */
 	WEIR_REQUEST_REST = 1 << 11,    /* the rest of a complete answer does not fit into the output yet */
+	WEIR_REQUEST_TRUSTED = 1 << 12, /* it came from a proxy that the listener trusts */
 };
 
 /* What happens to the bytes of a request's body. */
@@ -113,6 +114,7 @@ struct weir_request {
 	/* everything in a new request is zero from here ... */
 	weir_head head;   /* as weir_head_init leaves it */
 	const char *base; /* the head's bytes */
+	weir_span tidied; /* the path that was judged and is passed on; at is NULL: the path as sent */
 	const weir_route *route;
 	weir_span certificate;
 	weir_buf *collected;
@@ -322,6 +324,19 @@ static inline bool weir_request_is(const weir_request *request, uint32_t flags)
 {
 	return (request->flags & flags) != 0;
 }
+
+/* The nth cookie of the name, from 0 on; at is NULL if there are no more. */
+weir_span weir_request_nth_cookie(const weir_request *request, weir_span name, size_t nth);
+
+/* client.c: for a listener that trusts proxies. Finds the client behind them, and the scheme it used. */
+void weir_request_follow_proxies(weir_request *request, const struct weir_matcher *trusted);
+/* The address at the other end of the connection: the client's, or that of a trusted proxy. Home. */
+const struct sockaddr *weir_request_peer(const weir_request *request);
+/* An address as X-Forwarded-For has it, perhaps with a port. false: it is none. */
+bool weir_client_parse(weir_span text, weir_client *ret_client);
+
+/* The path as it was sent, whatever has become of it. Never empty. */
+weir_span weir_request_sent_path(const weir_request *request);
 
 static inline weir_span weir_request_span(const weir_request *request, uint32_t at, uint32_t length)
 {

@@ -26,6 +26,11 @@ weir_span weir_request_method_text(const weir_request *request)
 
 weir_span weir_request_path(const weir_request *request)
 {
+	return request->tidied.at != NULL ? request->tidied : weir_request_sent_path(request);
+}
+
+weir_span weir_request_sent_path(const weir_request *request)
+{
 	if (request->head.path_length == 0)
 		return WEIR_SPAN("/");
 	return weir_request_span(request, request->head.path, request->head.path_length);
@@ -125,29 +130,35 @@ static bool next_pair(weir_span *list, weir_span *ret_pair)
 	return true;
 }
 
-static weir_span cookie_in(weir_span list, weir_span name)
+/* The nth cookie of the name in the list; *nth falls by those that are passed over. */
+static weir_span cookie_in(weir_span list, weir_span name, size_t *nth)
 {
 	weir_span pair;
 	while (next_pair(&list, &pair)) {
 		if (pair.length <= name.length || pair.at[name.length] != '=' ||
-		    memcmp(pair.at, name.at, name.length) != 0)
+		    memcmp(pair.at, name.at, name.length) != 0 || (*nth)-- > 0)
 			continue;
 		return (weir_span){pair.at + name.length + 1, pair.length - name.length - 1};
 	}
 	return (weir_span){0};
 }
 
-weir_span weir_request_cookie(const weir_request *request, weir_span name)
+weir_span weir_request_nth_cookie(const weir_request *request, weir_span name, size_t nth)
 {
 	const weir_head_field *field = request->fields;
 	for (size_t i = 0; i < request->head.field_count; i++, field++) {
 		if (field->id != WEIR_FIELD_COOKIE)
 			continue;
-		weir_span found = cookie_in(field_of(request->base, field).value, name);
+		weir_span found = cookie_in(field_of(request->base, field).value, name, &nth);
 		if (found.at != NULL)
 			return found;
 	}
 	return (weir_span){0};
+}
+
+weir_span weir_request_cookie(const weir_request *request, weir_span name)
+{
+	return weir_request_nth_cookie(request, name, 0);
 }
 
 /* ---- what the owner keeps with it ---- */

@@ -280,7 +280,9 @@ int weir_http_add_listener(weir_http *http, const weir_http_listen *listen, unsi
 	if (listener == NULL)
 		return weir_error_set(-ENOMEM, "http: out of memory");
 	*listener = (weir_http_listener){.http = http, .http2 = listen->http2, .proxy = listen->proxy};
-	if (listen->tls != NULL) {
+	if (listen->trusted != NULL)
+		error = weir_matcher_from(listen->trusted, &listener->trusted);
+	if (error == 0 && listen->tls != NULL) {
 		listener->tls = weir_tls_ref(listen->tls);
 		error = find_handshakes(http);
 	}
@@ -288,6 +290,7 @@ int weir_http_add_listener(weir_http *http, const weir_http_listen *listen, unsi
 		error = start_listening(http, listen, listener);
 	if (error != 0) {
 		weir_tls_unref(listener->tls);
+		weir_matcher_free(listener->trusted);
 		weir_mem_free(listener);
 		return error;
 	}

@@ -99,10 +99,11 @@ void weir_access_log_read_stats(const weir_access_log *access, weir_log_stats *r
 	weir_log_read_stats(access->log, ret_stats);
 }
 
-static void look_at_request(weir_log_entry *entry, const weir_request *request)
+static void look_at_request(weir_log_entry *entry, const weir_http_record *record)
 {
+	const weir_request *request = record->request;
 	entry->method = weir_request_method_text(request);
-	entry->path = weir_request_path(request);
+	entry->path = record->path;
 	entry->query = weir_request_query(request);
 	entry->host = weir_request_host(request);
 	entry->referer = weir_request_header(request, WEIR_SPAN("referer"));
@@ -143,7 +144,7 @@ void weir_access_log_record(const weir_http_record *record, void *arg)
 		.gone = record->gone,
 	};
 	if (record->request != NULL)
-		look_at_request(&entry, record->request);
+		look_at_request(&entry, record);
 	weir_log_clock *clock = &access->clocks[thread].clock;
 	weir_log_clock_set(clock, record->ended_ns);
 	weir_log_end(access->log, thread,

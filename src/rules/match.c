@@ -77,15 +77,8 @@ static bool host_matches(const weir_match_entry *entry, const char *text, weir_s
 
 /* ---- fields and cookies ---- */
 
-static bool field_matches(const weir_match_entry *entry, const char *text, const weir_match_input *input)
+static bool value_matches(const weir_match_entry *entry, const char *text, weir_span value)
 {
-	weir_span name = {text, entry->name_length};
-	bool cookie = entry->kind == WEIR_MATCH_COOKIE_THERE || entry->kind == WEIR_MATCH_COOKIE_IS;
-	weir_span (*look)(const void *request, weir_span name) = cookie ? input->cookie : input->header;
-	weir_span value = look != NULL ? look(input->request, name) : (weir_span){0};
-	if (value.at == NULL)
-		return false;
-	text += entry->name_length;
 	switch (entry->kind) {
 	case WEIR_MATCH_HEADER_IS:
 	case WEIR_MATCH_COOKIE_IS:
@@ -95,6 +88,30 @@ static bool field_matches(const weir_match_entry *entry, const char *text, const
 	default:
 		return true;
 	}
+}
+
+/*
+ * All fields of the name count. One that is there, or has a part, is enough. "=" decides about the value: all
+ * have to be equal. A browser may well send a cookie twice, from two folders; then none of them matches.
+ */
+static bool field_matches(const weir_match_entry *entry, const char *text, const weir_match_input *input)
+{
+	weir_span name = {text, entry->name_length}, value;
+	bool cookie = entry->kind == WEIR_MATCH_COOKIE_THERE || entry->kind == WEIR_MATCH_COOKIE_IS;
+	bool by_value = entry->kind == WEIR_MATCH_COOKIE_IS || entry->kind == WEIR_MATCH_HEADER_IS;
+	weir_span (*look)(const void *request, weir_span name, size_t nth) =
+		cookie ? input->cookie : input->header;
+	size_t count = 0, matching = 0;
+	text += entry->name_length;
+	while (look != NULL && (value = look(input->request, name, count)).at != NULL) {
+		matching += value_matches(entry, text, value);
+		count++;
+	}
+	if (!by_value)
+		return matching > 0;
+	if (matching > 0 && matching < count && !cookie && input->ambiguous != NULL)
+		*input->ambiguous = true;
+	return count > 0 && matching == count;
 }
 
 /* ---- clients ---- */

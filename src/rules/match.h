@@ -23,10 +23,15 @@ typedef struct weir_match_input {
 	bool secure;
 	const struct sockaddr *client;
 	weir_span certificate;
-	/* at is NULL if there is none. */
-	weir_span (*header)(const void *request, weir_span name);
-	weir_span (*cookie)(const void *request, weir_span name);
+	/* The nth field or cookie of the name; at is NULL if there are no more. */
+	weir_span (*header)(const void *request, weir_span name, size_t nth);
+	weir_span (*cookie)(const void *request, weir_span name, size_t nth);
 	const void *request;
+	/*
+	 * Set if a field whose value decides comes several times with different values: servers differ about
+	 * which one counts, so nobody may choose. NULL: it does not matter.
+	 */
+	bool *ambiguous;
 } weir_match_input;
 
 typedef struct weir_matcher weir_matcher;
@@ -36,6 +41,8 @@ typedef struct weir_matcher weir_matcher;
  * wrong, what is accepted.
  */
 int weir_matcher_new(const char *const *rules, weir_matcher **ret_matcher);
+/* The rule "from A B ..." of these addresses and networks, ended by NULL, of which there is one at least. */
+int weir_matcher_from(const char *const *addresses, weir_matcher **ret_matcher);
 void weir_matcher_free(weir_matcher *matcher);
 bool weir_matcher_matches(const weir_matcher *matcher, const weir_match_input *input);
 /* Whether one of its rules is about the method. */

@@ -178,3 +178,18 @@ int weir_matcher_new(const char *const *rules, weir_matcher **ret_matcher)
 	weir_mem_free(r.bytes);
 	return error;
 }
+
+int weir_matcher_from(const char *const *addresses, weir_matcher **ret_matcher)
+{
+	char rule[RULE_BYTES + 1] = "from";
+	size_t length = strlen(rule);
+	for (size_t i = 0; addresses[i] != NULL; i++) {
+		size_t more = strlen(addresses[i]);
+		if (more + 1 > RULE_BYTES - length)
+			return weir_error_set(-EINVAL, "the addresses have more than %d bytes", RULE_BYTES);
+		rule[length] = ' ';
+		memcpy(rule + length + 1, addresses[i], more + 1);
+		length += 1 + more;
+	}
+	return weir_matcher_new((const char *const[]){rule, NULL}, ret_matcher);
+}

@@ -171,6 +171,14 @@ int weir_routes_add_class(weir_routes *routes, const weir_class_options *options
 	return 0;
 }
 
+int weir_routes_raw_paths(weir_routes *routes)
+{
+	int error = check_change(routes, "paths", "raw");
+	if (error == 0)
+		routes->raw_paths = true;
+	return error;
+}
+
 int weir_routes_default_class(weir_routes *routes, unsigned klass, const char *name)
 {
 	int error = check_change(routes, "class", name);

@@ -84,6 +84,7 @@ struct weir_routes {
 	char *class_name[WEIR_CLASSES]; /* NULL: its number */
 	const weir_routes *from;        /* the table whose quotas and sessions are continued; NULL: none */
 	bool by_method;                 /* some route is */
+	bool raw_paths;                 /* rules see paths as sent */
 	bool plain; /* one route for everything, no classes, no limits, no sessions: nothing to compare */
 };
 

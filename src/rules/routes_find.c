@@ -5,6 +5,8 @@
 #include "base/mem.h"
 #include "rules/routes.h"
 
+#define VALUES_MOST 8 /* of one cookie that a limit counts by */
+
 /* ---- tables ---- */
 
 weir_table *weir_table_new(weir_routes *routes)
@@ -46,21 +48,51 @@ static const weir_route *route_of(const weir_routes *routes, const weir_match_in
 	return NULL;
 }
 
-/* at is NULL if there is none. */
-static weir_span value_of(const weir_match_input *input, weir_limit_key by, weir_span name)
+/* The nth; at is NULL if there are no more. */
+static weir_span value_of(const weir_match_input *input, weir_limit_key by, weir_span name, size_t nth)
 {
-	return by == WEIR_BY_HEADER ? input->header(input->request, name)
-				    : input->cookie(input->request, name);
+	return by == WEIR_BY_HEADER ? input->header(input->request, name, nth)
+				    : input->cookie(input->request, name, nth);
 }
 
-/* Requests without such a header or cookie share one bucket, as if it were empty. */
-static weir_span limit_key(const weir_limit *limit, const weir_match_input *input, uint8_t client[static 8])
+/*
+ * Takes from the bucket of every value that the header or cookie has, so that no value hides behind another.
+ * Requests without one share a bucket, as if it were empty. A bounded number: more is nobody's mistake.
+ */
+static bool takes_each(const weir_limit *limit, const weir_match_input *input, uint64_t now_ns,
+		       uint64_t *ret_retry_after_ns)
 {
+	weir_span name = {limit->key, strlen(limit->key)};
+	weir_span value = value_of(input, limit->by, name, 0);
+	if (value.at == NULL)
+		return weir_quota_take(limit->quota, "", 0, now_ns, ret_retry_after_ns);
+	for (size_t nth = 1; value.at != NULL; nth++) {
+		if (!weir_quota_take(limit->quota, value.at, value.length, now_ns, ret_retry_after_ns))
+			return false;
+		weir_span before = value;
+		value = value_of(input, limit->by, name, nth);
+		bool differs = value.at != NULL && (value.length != before.length ||
+						    memcmp(value.at, before.at, value.length) != 0);
+		if ((differs && limit->by == WEIR_BY_HEADER) || nth == VALUES_MOST) {
+			if (input->ambiguous != NULL)
+				*input->ambiguous = true;
+			return true;
+		}
+	}
+	return true;
+}
+
+static bool takes(const weir_limit *limit, const weir_match_input *input, uint64_t now_ns,
+		  uint64_t *ret_retry_after_ns)
+{
+	uint8_t client[8];
 	if (limit->by == WEIR_BY_CLIENT)
-		return (weir_span){(const char *)client, weir_quota_client_key(input->client, client)};
+		return weir_quota_take(limit->quota, (const char *)client,
+				       weir_quota_client_key(input->client, client), now_ns,
+				       ret_retry_after_ns);
 	if (limit->by == WEIR_BY_NOTHING)
-		return (weir_span){"", 0};
-	return value_of(input, limit->by, (weir_span){limit->key, strlen(limit->key)});
+		return weir_quota_take(limit->quota, "", 0, now_ns, ret_retry_after_ns);
+	return takes_each(limit, input, now_ns, ret_retry_after_ns);
 }
 
 static const weir_limit *limit_of(const weir_routes *routes, const weir_match_input *input, uint64_t now_ns,
@@ -68,12 +100,7 @@ static const weir_limit *limit_of(const weir_routes *routes, const weir_match_in
 {
 	for (uint32_t i = 0; i < routes->limit_count; i++) {
 		const weir_limit *limit = &routes->limits[i];
-		if (!matches(limit->matcher, input))
-			continue;
-		uint8_t client[8];
-		weir_span key = limit_key(limit, input, client);
-		if (!weir_quota_take(limit->quota, key.at != NULL ? key.at : "", key.length, now_ns,
-				     ret_retry_after_ns))
+		if (matches(limit->matcher, input) && !takes(limit, input, now_ns, ret_retry_after_ns))
 			return limit;
 	}
 	return NULL;
@@ -83,7 +110,10 @@ static const weir_limit *limit_of(const weir_routes *routes, const weir_match_in
 static void find_standing(const weir_session_rule *rule, const weir_match_input *input, uint64_t now_ns,
 			  weir_found *found)
 {
-	found->session = weir_sessions_hash(rule->sessions, value_of(input, rule->by, rule->name));
+	if (rule->by == WEIR_BY_HEADER && input->ambiguous != NULL &&
+	    value_of(input, rule->by, rule->name, 1).at != NULL)
+		*input->ambiguous = true;
+	found->session = weir_sessions_hash(rule->sessions, value_of(input, rule->by, rule->name, 0));
 	bool member = weir_sessions_known(rule->sessions, found->session, rule->idle_ns, now_ns);
 	found->standing = member ? WEIR_MEMBER : WEIR_NEWCOMER;
 	if (!member && found->klass < WEIR_CLASSES - 1)

@@ -60,7 +60,10 @@ static const weir_key keys[] = {
 	ROW("slow-start", TIME, slow_start_ns, "10s",
 	    "A server that came back gets less than its share for this long", BETWEEN(0, H)),
 	ROW("host", TEXT, host, NULL, "The Host field that servers are sent. Without it: the client's"),
-	ROW("forwarded", SWITCH, forwarded, "on", "Adds X-Forwarded-For, -Proto and -Host"),
+	ROW("forwarded", SWITCH, forwarded, "on",
+	    "Says who asked in X-Forwarded-For, -Proto and -Host. What clients send of these, of Forwarded "
+	    "and "
+	    "X-Real-IP is dropped, unless they are trusted-proxies. off: all of them pass as they come"),
 	ROW("quality", SWITCH, quality, "on",
 	    "Adds Weir-Quality, so that the service can degrade before requests are rejected"),
 	ROW("heed-refusals", SWITCH, heed_refusals, "off",
@@ -273,11 +276,11 @@ void weir_backend_check_route(weir_config *config, const weir_route_view *route)
 	unsigned rules = 0;
 	while (route->match != NULL && route->match[rules] != NULL)
 		rules++;
-	if (b != NULL && !route->exempt && rules == WEIR_RULES_MAX && health_rule(b, rule, sizeof(rule)))
+	if (b != NULL && !route->exempt && rules > WEIR_RULES_MAX - 2 && health_rule(b, rule, sizeof(rule)))
 		weir_config_warn(config, route->head, "match",
-				 "match: with %d rules there is room for none more, so health checks are not "
-				 "exempt here",
-				 WEIR_RULES_MAX);
+				 "match: with more than %d rules there is no room for two more, so health "
+				 "checks are not exempt here",
+				 WEIR_RULES_MAX - 2);
 }
 
 bool weir_backend_exempt(const weir_config *config, const weir_route_view *route, char *ret_rule, size_t size)

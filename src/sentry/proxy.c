@@ -191,13 +191,21 @@ static void client_gone(weir_request *request, void *arg)
 	weir_request_abort(request);
 }
 
-/* Not h2c: nothing here understands that protocol. */
+/* Not if h2c is among the protocols, of any field: nothing here understands it. */
 static bool wants_upgrade(const weir_request *request)
 {
+	weir_field field;
 	if (!(request->head.flags & WEIR_HEAD_UPGRADE) || weir_request_body_length(request) != 0)
 		return false;
-	weir_span protocol = weir_request_header(request, WEIR_SPAN("upgrade"));
-	return !weir_span_is(protocol, WEIR_SPAN("h2c"));
+	for (size_t i = 0; weir_request_field(request, i, &field); i++) {
+		weir_span protocol;
+		if (!weir_span_is(field.name, WEIR_SPAN("upgrade")))
+			continue;
+		while (weir_list_next(&field.value, &protocol))
+			if (weir_span_is(protocol, WEIR_SPAN("h2c")))
+				return false;
+	}
+	return true;
 }
 
 static void handle(weir_proxy_thread *thread, weir_stage *stage, weir_request *request)

@@ -32,7 +32,8 @@
 #include "sentry/upstream.h"
 
 typedef enum weir_forwarded {
-	WEIR_FORWARDED_APPEND,  /* the client's address is added to the list */
+	/* from a trusted proxy: its address is added to the list; from others: what came is dropped */
+	WEIR_FORWARDED_APPEND,
 	WEIR_FORWARDED_REPLACE, /* what came is dropped */
 	WEIR_FORWARDED_OFF,     /* nothing is changed */
 } weir_forwarded;

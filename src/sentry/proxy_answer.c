@@ -85,8 +85,10 @@ static void finish_body(weir_exchange *exchange)
 {
 	weir_field trailers[TRAILERS_MOST];
 	size_t count = 0;
-	while (count < TRAILERS_MOST && weir_request_trailer(exchange->request, count, &trailers[count]))
-		count++;
+	weir_forwarded forwarded = weir_proxy_forwarded(exchange);
+	for (size_t i = 0;
+	     count < TRAILERS_MOST && weir_request_trailer(exchange->request, i, &trailers[count]); i++)
+		count += weir_proxy_passes_trailer(trailers[count].name, forwarded);
 	weir_call_finish(&exchange->call, trailers, count);
 }
 

@@ -68,13 +68,12 @@ static bool names_fields(const fields *f)
 	return false;
 }
 
-/* Lengths of weir-quality, x-forwarded-host, x-forwarded-proto. */
-#define SUSPICIOUS_LENGTHS (UINT32_C(1) << 12 | UINT32_C(1) << 16 | UINT32_C(1) << 17)
-
+/* Names without an id that need a second look: proxy..., x-..., and those as long as weir-quality. */
 static bool is_suspicious(const fields *f, const weir_head_field *field)
 {
-	return (f->bytes[field->name] | 0x20) == 'p' ||
-	       (field->name_length < 32 && SUSPICIOUS_LENGTHS >> field->name_length & 1);
+	char first = f->bytes[field->name] | 0x20;
+	return first == 'p' || first == 'x' || field->name_length == 12 ||
+	       field->name_length == sizeof("forwarded") - 1;
 }
 
 static inline void look(fields *f, const char *bytes, const weir_head_field *at, size_t count)
@@ -108,28 +107,60 @@ static bool is_named(const fields *f, size_t which)
 	return false;
 }
 
-static bool begins_with_proxy(weir_span name)
+/* Whether the name begins like this. Gateways to other protocols make '_' of '-', so they are the same. */
+static bool is_like(weir_span name, weir_span lower, bool *ret_exact)
 {
-	return name.length > 6 && weir_span_is((weir_span){name.at, 6}, WEIR_SPAN("proxy-"));
+	if (name.length < lower.length)
+		return false;
+	for (size_t i = 0; i < lower.length; i++) {
+		char c = name.at[i];
+		if (c == '_')
+			*ret_exact = false;
+		c = c == '_' ? '-' : c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+		if (c != lower.at[i])
+			return false;
+	}
+	return true;
 }
 
-/* For a name without an id. Most differ by their lengths. */
+/*
+ * Whether the name says who asked, or is meant to be taken for one that does. ret_exact: it is spelt as
+ * proxies spell it.
+ */
+static bool tells_client(weir_span name, bool *ret_exact)
+{
+	static const weir_span whole[] = {WEIR_SPAN("x-real-ip"), WEIR_SPAN("forwarded")};
+	*ret_exact = true;
+	for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++)
+		if (name.length == whole[i].length && is_like(name, whole[i], ret_exact))
+			return true;
+	*ret_exact = true;
+	return is_like(name, WEIR_SPAN("x-forwarded-"), ret_exact);
+}
+
+/* "Proxy" becomes HTTP_PROXY in CGI programs, which many take for a setting. */
+static bool is_for_proxies(weir_span name)
+{
+	bool exact;
+	return is_like(name, WEIR_SPAN("proxy"), &exact) &&
+	       (name.length == 5 || name.at[5] == '-' || name.at[5] == '_');
+}
+
+/* For a name without an id. */
 static bool is_unwanted_other(weir_span name, weir_forwarded forwarded)
 {
-	if ((name.at[0] | 0x20) == 'p')
-		return begins_with_proxy(name);
-	switch (name.length) {
-	case 12:
-		return weir_span_is(name, WEIR_SPAN("weir-quality"));
-	case 16:
-		return forwarded == WEIR_FORWARDED_REPLACE &&
-		       weir_span_is(name, WEIR_SPAN("x-forwarded-host"));
-	case 17:
-		return forwarded == WEIR_FORWARDED_REPLACE &&
-		       weir_span_is(name, WEIR_SPAN("x-forwarded-proto"));
-	default:
-		return false;
-	}
+	bool exact;
+	if (is_for_proxies(name))
+		return true;
+	if (name.length == 12 && is_like(name, WEIR_SPAN("weir-quality"), &exact))
+		return true;
+	return forwarded != WEIR_FORWARDED_OFF && tells_client(name, &exact) &&
+	       (forwarded == WEIR_FORWARDED_REPLACE || !exact);
+}
+
+bool weir_proxy_passes_trailer(weir_span name, weir_forwarded forwarded)
+{
+	return !is_unwanted_other(name, forwarded);
 }
 
 /* ---- to the backend ---- */
@@ -139,6 +170,7 @@ typedef struct writer {
 	const weir_request *request;
 	fields from;
 	uint64_t unwanted; /* ids, as bits */
+	weir_forwarded forwarded;
 	char *to;
 } writer;
 
@@ -183,8 +215,7 @@ static bool passes(const writer *w, size_t i)
 	const weir_head_field *field = &w->from.at[i];
 	if (w->unwanted >> field->id & 1)
 		return false;
-	if (field->id == WEIR_FIELD_OTHER &&
-	    is_unwanted_other(name_of(&w->from, i), w->exchange->thread->proxy->options.forwarded))
+	if (field->id == WEIR_FIELD_OTHER && is_unwanted_other(name_of(&w->from, i), w->forwarded))
 		return false;
 	return !w->from.named || !is_named(&w->from, i);
 }
@@ -206,7 +237,8 @@ static void put_request_line(writer *w)
 static void put_runs(writer *w)
 {
 	const weir_head *head = &w->request->head;
-	bool line_stays = head->version == 11 && !(head->flags & WEIR_HEAD_ABSOLUTE);
+	bool line_stays =
+		head->version == 11 && !(head->flags & WEIR_HEAD_ABSOLUTE) && w->request->tidied.at == NULL;
 	size_t last = head->length - 2, from = head->start;
 	if (!line_stays) {
 		put_request_line(w);
@@ -306,10 +338,13 @@ static bool has_other(const writer *w, weir_span name)
 	return false;
 }
 
-/* The first proxy in the chain knows scheme and host, so those stay; the addresses are a list. */
-static void put_forwarded(writer *w, weir_forwarded forwarded)
+/*
+ * After trusted proxies. The first proxy in the chain knows scheme and host, so those stay; the addresses
+ * are a list, to which the last proxy's is added.
+ */
+static void put_forwarded(writer *w)
 {
-	bool append = forwarded == WEIR_FORWARDED_APPEND;
+	bool append = w->forwarded == WEIR_FORWARDED_APPEND;
 	PUT(w, "X-Forwarded-For: ");
 	bool some = append && has(w, WEIR_FIELD_X_FORWARDED_FOR);
 	for (size_t i = 0; some && i < w->from.count; i++) {
@@ -318,7 +353,7 @@ static void put_forwarded(writer *w, weir_forwarded forwarded)
 		put_span(w, value_of(&w->from, i));
 		PUT(w, ", ");
 	}
-	put_client(w, weir_request_client(w->request));
+	put_client(w, weir_request_peer(w->request));
 	PUT(w, "\r\n");
 	if (!append || !has_other(w, WEIR_SPAN("x-forwarded-proto"))) {
 		PUT(w, "X-Forwarded-Proto: http");
@@ -362,8 +397,8 @@ static void put_extra(writer *w)
 		name = exchange->backend->at.name;
 	if (name != NULL)
 		put_line(w, WEIR_SPAN("Host"), (weir_span){name, strlen(name)});
-	if (proxy->options.forwarded != WEIR_FORWARDED_OFF)
-		put_forwarded(w, proxy->options.forwarded);
+	if (w->forwarded != WEIR_FORWARDED_OFF)
+		put_forwarded(w);
 	put(w, proxy->via_line, proxy->via_length);
 	if (!proxy->options.no_quality)
 		put_quality(w);
@@ -388,16 +423,25 @@ static size_t bound(const writer *w)
 	return bytes;
 }
 
-static uint64_t unwanted_ids(const weir_exchange *exchange)
+static uint64_t unwanted_ids(const weir_exchange *exchange, weir_forwarded forwarded)
 {
 	uint64_t ids = HOP_BY_HOP;
 	if (!exchange->expects)
 		ids |= BIT(EXPECT);
-	if (exchange->thread->proxy->options.forwarded != WEIR_FORWARDED_OFF)
+	if (forwarded != WEIR_FORWARDED_OFF)
 		ids |= BIT(X_FORWARDED_FOR);
+	if (forwarded == WEIR_FORWARDED_REPLACE)
+		ids |= BIT(FORWARDED);
 	if (exchange->backend->sent_host != NULL)
 		ids |= BIT(HOST);
 	return ids;
+}
+
+weir_forwarded weir_proxy_forwarded(const weir_exchange *exchange)
+{
+	weir_forwarded forwarded = exchange->thread->proxy->options.forwarded;
+	bool trusted = weir_request_is(exchange->request, WEIR_REQUEST_TRUSTED);
+	return forwarded == WEIR_FORWARDED_APPEND && !trusted ? WEIR_FORWARDED_REPLACE : forwarded;
 }
 
 weir_buf *weir_proxy_head(const weir_exchange *exchange)
@@ -406,7 +450,8 @@ weir_buf *weir_proxy_head(const weir_exchange *exchange)
 	writer w;
 	w.exchange = exchange;
 	w.request = request;
-	w.unwanted = unwanted_ids(exchange);
+	w.forwarded = weir_proxy_forwarded(exchange);
+	w.unwanted = unwanted_ids(exchange, w.forwarded);
 	look(&w.from, request->base, request->fields, request->head.field_count);
 	weir_buf *buf = weir_upstream_buf(exchange->thread->upstream, bound(&w));
 	if (buf == NULL)
@@ -435,7 +480,7 @@ size_t weir_proxy_fields(const weir_proxy *proxy, const weir_call_answer *answer
 		const weir_head_field *field = &from.at[i];
 		if (unwanted >> field->id & 1 || (from.named && is_named(&from, i)))
 			continue;
-		if (from.suspicious && field->id == WEIR_FIELD_OTHER && begins_with_proxy(name_of(&from, i)))
+		if (from.suspicious && field->id == WEIR_FIELD_OTHER && is_for_proxies(name_of(&from, i)))
 			continue;
 		if (takes && weir_proxy_is_report(field, from.bytes))
 			continue;

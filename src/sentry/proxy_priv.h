@@ -107,6 +107,10 @@ void weir_exchange_late(weir_timer *timer, void *arg);
 
 /* The head for the backend, in a buffer of its own; NULL: out of memory. */
 weir_buf *weir_proxy_head(const weir_exchange *exchange);
+/* What becomes of the fields that say who asked, for this request. */
+weir_forwarded weir_proxy_forwarded(const weir_exchange *exchange);
+/* Whether a trailer of this name is passed on. */
+bool weir_proxy_passes_trailer(weir_span name, weir_forwarded forwarded);
 /* The most fields of an answer that limits may allow. */
 #define WEIR_PROXY_LIMIT 250
 /* The most fields that weir_proxy_fields makes of that many. */

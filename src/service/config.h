@@ -69,6 +69,7 @@ typedef struct weir_config_listen {
 	bool tickets;
 	bool http2;
 	bool proxy;
+	const char *const *trusted; /* proxies; NULL: none */
 	uint32_t backlog, max_connections;
 	/* set by the check */
 	struct sockaddr_storage address;
@@ -158,11 +159,14 @@ typedef struct weir_config_limit {
 	uint32_t keys;
 } weir_config_limit;
 
+typedef enum weir_config_paths { WEIR_CONFIG_CLEANED_PATHS, WEIR_CONFIG_RAW_PATHS } weir_config_paths;
+
 typedef struct weir_config_limits {
 	weir_block_head head;
 	weir_http_limits http;
 	bool shed_details;
 	bool server_timing;
+	unsigned paths; /* weir_config_paths */
 } weir_config_limits;
 
 typedef enum weir_config_log_format { WEIR_CONFIG_COMBINED, WEIR_CONFIG_JSON } weir_config_log_format;

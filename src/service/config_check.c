@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "keys/address.h"
+#include "rules/match.h"
 #include "service/config_inside.h"
 #include "service/confine.h"
 #include "tls/tls.h"
@@ -155,6 +156,17 @@ static void check_tls(weir_config *config, weir_config_listen *listen)
 		weir_config_warn(config, head, "tls", "the certificate does nothing while tls is off");
 }
 
+static void check_trusted(weir_config *config, const weir_config_listen *listen)
+{
+	weir_matcher *matcher;
+	if (listen->trusted == NULL)
+		return;
+	if (weir_matcher_from(listen->trusted, &matcher) == 0)
+		weir_matcher_free(matcher);
+	else
+		weir_config_wrong(config, &listen->head, "trusted-proxies", "%s", weir_error());
+}
+
 static bool same_address(const weir_config_listen *a, const weir_config_listen *b)
 {
 	return a->address_length == b->address_length && a->address_length > 0 &&
@@ -183,6 +195,7 @@ static void check_listens(weir_config *config)
 						  "listen: \"%s\" is the same address as \"%s\"",
 						  listen->head.title, config->listen[j].head.title);
 		check_tls(config, listen);
+		check_trusted(config, listen);
 	}
 }
 

@@ -22,6 +22,7 @@ static const char *const format_words[] = {"combined", "json", NULL};
 static const char *const level_words[] = {"debug", "info", "warn", "error", NULL};
 static const char *const confine_words[] = {"off", "calls", "on", "strict", NULL};
 static const char *const police_words[] = {"law", "batch", "threshold", "auto", "value", NULL};
+static const char *const path_words[] = {"cleaned", "raw", NULL};
 static const char *const loop_words[] = {"auto", "epoll", "uring", NULL};
 
 #define ROW(key, is, member, ...) WEIR_KEY(key, is, BLOCK, member, __VA_ARGS__)
@@ -48,6 +49,10 @@ static const weir_key listen_keys[] = {
 	ROW("http2", SWITCH, http2, "on", "Speaks HTTP/2: by ALPN, and without TLS by prior knowledge"),
 	ROW("proxy-protocol", SWITCH, proxy, "off",
 	    "Every connection begins with a PROXY header, version 1 or 2, which names the client"),
+	ROW("trusted-proxies", TEXTS, trusted, NULL,
+	    "Addresses and networks of proxies in front, as 10.0.0.0/8. From these the client is who "
+	    "X-Forwarded-For says",
+	    BETWEEN(0, 256)),
 	ROW("backlog", COUNT, backlog, "1024", "The number of connections that may wait to be accepted",
 	    BETWEEN(1, 65535)),
 	ROW("max-connections", COUNT, max_connections, "65536",
@@ -178,6 +183,10 @@ static const weir_key limits_keys[] = {
 	ROW("server-timing", SWITCH, server_timing, "off",
 	    "Tells in the field Server-Timing how long a request waited for its turn and, from pools of "
 	    "threads, its processor time, for a sentry in front"),
+	ROW("paths", CHOICE, paths, "cleaned",
+	    "Whether rules see paths decoded with dot segments resolved, and backends get the same; or as "
+	    "they were sent",
+	    .words = path_words, LIVE),
 	{0}};
 #undef BLOCK
 

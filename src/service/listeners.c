@@ -103,7 +103,8 @@ int weir_listeners_add(weir_service *service, const weir_config *config, const w
 		.max_connections = listen->max_connections,
 		.tls = at->tls,
 		.http2 = listen->http2,
-		.proxy = listen->proxy};
+		.proxy = listen->proxy,
+		.trusted = listen->trusted};
 	if (options.fd_count == 0)
 		options.fds = NULL;
 	if (failed == 0)

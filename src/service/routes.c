@@ -36,7 +36,7 @@ static int read_page(const char *path, weir_buf **ret_page)
 static int add_exempt_route(const weir_config *config, const weir_config_route *route,
 			    const weir_route_options *like, weir_routes *routes)
 {
-	const char *rules[WEIR_RULES_MAX + 2];
+	const char *rules[WEIR_RULES_MAX + 1];
 	char rule[RULE_BYTES];
 	const weir_kind *kind = weir_config_kind(config, route);
 	weir_route_view view = weir_config_view(config, route);
@@ -44,14 +44,15 @@ static int add_exempt_route(const weir_config *config, const weir_config_route *
 	size_t count = 0;
 	if (route->exempt || kind->exempt == NULL || !kind->exempt(config, &view, rule, sizeof(rule)))
 		return 0;
-	while (route->match != NULL && route->match[count] != NULL && count < WEIR_RULES_MAX) {
+	while (route->match != NULL && route->match[count] != NULL && count < WEIR_RULES_MAX - 1) {
 		rules[count] = route->match[count];
 		count++;
 	}
-	if (count == WEIR_RULES_MAX) /* the check has warned */
+	if (count == WEIR_RULES_MAX - 1) /* the check has warned */
 		return 0;
 	rules[count] = rule;
-	rules[count + 1] = NULL;
+	rules[count + 1] = "method GET HEAD";
+	rules[count + 2] = NULL;
 	options.rules = rules;
 	options.exempt = true;
 	return weir_routes_add(routes, &options);
@@ -114,6 +115,8 @@ int weir_service_make_routes(weir_service *service, const weir_config *config, w
 	int failed = weir_routes_new(&routes);
 	if (failed != 0)
 		return failed;
+	if (config->http.paths == WEIR_CONFIG_RAW_PATHS)
+		failed = weir_routes_raw_paths(routes);
 	for (unsigned i = 0; failed == 0 && i < config->classes; i++)
 		failed = add_class(&config->klass[i], routes);
 	weir_routes_go_on(routes, service->routes);

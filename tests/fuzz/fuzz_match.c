@@ -27,10 +27,10 @@ static weir_span next_part(const uint8_t **at, const uint8_t *end)
 	return (weir_span){copy, length};
 }
 
-static weir_span value_of(const void *request, weir_span name)
+static weir_span value_of(const void *request, weir_span name, size_t nth)
 {
 	CHECK(name.length > 0 && name.length <= 4096);
-	return *(const weir_span *)request;
+	return nth < 2 ? ((const weir_span *)request)[nth] : (weir_span){0};
 }
 
 static int compile(const char *text, const char *again, weir_matcher **ret_matcher)

@@ -126,6 +126,15 @@ class Weir:
         self.admin_port = int(re.search(r"(?:live page|admin) +http://\S+:(\d+)", text).group(1))
         self.token = re.search(r"admin token +(\S+)", text).group(1)
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, failed, *ignored):
+        if failed:
+            self.kill()
+        else:
+            self.stop()
+
     def said(self):
         with open(self.errors.name) as file:
             return file.read()
@@ -393,6 +402,12 @@ class Backend:
         self.url = f"http://127.0.0.1:{self.port}"
         self.ending = False
         threading.Thread(target=self.accept, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *ignored):
+        self.close()
 
     def accept(self):
         while not self.ending:

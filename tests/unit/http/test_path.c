@@ -181,12 +181,88 @@ static void test_decodes(void **state)
 		assert_false(decodes(bad[i]));
 }
 
+/* In memory of exactly the size needed. NULL: refused. */
+static const char *tidy(const char *path)
+{
+	static char copy[300];
+	size_t length = strlen(path), made = 77;
+	char *exact = malloc(length), *to = malloc(length);
+	assert_true(exact != NULL && to != NULL && length < sizeof(copy));
+	memcpy(exact, path, length);
+	bool good = weir_path_tidy((weir_span){exact, length}, to, &made);
+	bool same = good && made == length && memcmp(to, path, length) == 0;
+	assert_true(weir_path_is_tidy((weir_span){exact, length}) == same);
+	if (good) {
+		memcpy(copy, to, made);
+		copy[made] = '\0';
+	}
+	free(exact);
+	free(to);
+	return good ? copy : NULL;
+}
+
+static void test_tidy(void **state)
+{
+	static const char *const examples[][2] = {
+		{"/", "/"},
+		{"//", "/"},
+		{"/a", "/a"},
+		{"/a/", "/a/"},
+		{"//a///b//", "/a/b/"},
+		{"/a/.", "/a/"},
+		{"/a/..", "/"},
+		{"/a/b/..", "/a/"},
+		{"/a/../b", "/b"},
+		{"/a/%2e%2E/b", "/b"},
+		{"/a/.%2e/b/%2E", "/b/"},
+		{"/a/%252e%252e/b", "/a/%252e%252e/b"},
+		{"/a%2Fb/../c", "/c"},
+		{"/a/..%2Fb", "/a/..%2Fb"},
+		{"/.well-known/x", "/.well-known/x"},
+		{"/.../a", "/.../a"},
+		{"/a..b/..c", "/a..b/..c"},
+		{"/search/../vip/x", "/vip/x"},
+		{"/..", NULL},
+		{"/a/../..", NULL},
+		{"/%2e%2e/a", NULL},
+	};
+	for (size_t i = 0; i < sizeof(examples) / sizeof(examples[0]); i++) {
+		const char *made = tidy(examples[i][0]);
+		if (examples[i][1] == NULL)
+			assert_null(made);
+		else
+			assert_string_equal(made, examples[i][1]);
+	}
+}
+
+/* Whoever decodes the tidied path finds what rules have seen. */
+static void test_tidy_means_the_same(void **state)
+{
+	static const char *const parts[] = {"/", "/", ".", "..", "%2e", "a", "%2E.", "b%41", "%25", "//"};
+	weir_random random;
+	weir_random_init(&random, 7);
+	for (unsigned round = 0; round < 20000; round++) {
+		char path[64] = "/", seen[64];
+		bool dot;
+		for (unsigned i = weir_random_u64(&random) % 9; i > 0; i--)
+			strcat(path, parts[weir_random_u64(&random) % 10]);
+		const char *want = clean(path, &dot);
+		if (want != NULL)
+			memcpy(seen, want, strlen(want) + 1);
+		const char *made = tidy(path);
+		assert_true((made == NULL) == (want == NULL));
+		if (made != NULL)
+			assert_string_equal(clean(made, &dot), seen);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_clean),   cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_sizes),   cmocka_unit_test(test_clean_is_clean),
-		cmocka_unit_test(test_decodes),
+		cmocka_unit_test(test_decodes), cmocka_unit_test(test_tidy),
+		cmocka_unit_test(test_tidy_means_the_same),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,8 @@ typedef struct request {
 	const char *path, *host, *method, *client, *certificate;
 	bool secure;
 	const char *header, *header_value; /* one field */
-	const char *cookie, *cookie_value;
+	const char *header_again;          /* the value of a second one of that name; NULL: there is none */
+	const char *cookie, *cookie_value, *cookie_again;
 } request;
 
 static weir_span span(const char *text)
@@ -35,16 +36,18 @@ static weir_span find(const char *name, const char *value, weir_span wanted, boo
 	return differs == 0 ? span(value) : (weir_span){0};
 }
 
-static weir_span header_of(const void *of, weir_span name)
+static weir_span header_of(const void *of, weir_span name, size_t nth)
 {
 	const request *r = of;
-	return find(r->header, r->header_value, name, true);
+	const char *value = nth == 0 ? r->header_value : nth == 1 ? r->header_again : NULL;
+	return find(r->header, value, name, true);
 }
 
-static weir_span cookie_of(const void *of, weir_span name)
+static weir_span cookie_of(const void *of, weir_span name, size_t nth)
 {
 	const request *r = of;
-	return find(r->cookie, r->cookie_value, name, false);
+	const char *value = nth == 0 ? r->cookie_value : nth == 1 ? r->cookie_again : NULL;
+	return find(r->cookie, value, name, false);
 }
 
 static const struct sockaddr *client_of(const char *text, struct sockaddr_storage *at)
@@ -75,8 +78,11 @@ static weir_method method_of(const char *text)
 	return WEIR_METHOD_OTHER;
 }
 
+static bool ambiguous; /* of the last request */
+
 static bool matches(const weir_matcher *matcher, const request *r)
 {
+	ambiguous = false;
 	struct sockaddr_storage client;
 	const char *method = r->method != NULL ? r->method : "GET";
 	weir_match_input input = {.path = span(r->path != NULL ? r->path : "/"),
@@ -88,7 +94,8 @@ static bool matches(const weir_matcher *matcher, const request *r)
 				  .certificate = span(r->certificate),
 				  .header = header_of,
 				  .cookie = cookie_of,
-				  .request = r};
+				  .request = r,
+				  .ambiguous = &ambiguous};
 	return weir_matcher_matches(matcher, &input);
 }
 
@@ -512,9 +519,52 @@ static void survives_every_failed_allocation(void **state)
 	}
 }
 
+/* All fields of a name count, not the first. */
+static void test_twice(void **state)
+{
+	static const struct {
+		const char *rule;
+		request request;
+		bool matches, ambiguous;
+	} cases[] = {
+		{"header X-Key", {.header = "x-key", .header_value = "a", .header_again = "b"}, true, false},
+		{"header X-Key ~ b", {.header = "x-key", .header_value = "a", .header_again = "b"}, true, false},
+		{"header X-Key = a", {.header = "x-key", .header_value = "a", .header_again = "a"}, true, false},
+		{"header X-Key = a", {.header = "x-key", .header_value = "a", .header_again = "b"}, false, true},
+		{"header X-Key = a", {.header = "x-key", .header_value = "b", .header_again = "a"}, false, true},
+		{"header X-Key = a", {.header = "x-key", .header_value = "b", .header_again = "c"}, false, false},
+		{"not header X-Key = a",
+		 {.header = "x-key", .header_value = "a", .header_again = "b"},
+		 true,
+		 true},
+		{"cookie k = a", {.cookie = "k", .cookie_value = "a", .cookie_again = "a"}, true, false},
+		{"cookie k = a", {.cookie = "k", .cookie_value = "a", .cookie_again = "b"}, false, false},
+		{"cookie k = a", {.cookie = "k", .cookie_value = "b", .cookie_again = "a"}, false, false},
+		{"cookie k", {.cookie = "k", .cookie_value = "b", .cookie_again = "a"}, true, false},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_true(rule_matches(cases[i].rule, &cases[i].request) == cases[i].matches);
+		assert_true(ambiguous == cases[i].ambiguous);
+	}
+}
+
+/* A list of addresses as a rule, and what is wrong with one. */
+static void test_from_list(void **state)
+{
+	static const char *const some[] = {"10.0.0.0/8", "::1", NULL}, *const bad[] = {"10.0.0.0/33", NULL};
+	weir_matcher *matcher;
+	assert_int_equal(weir_matcher_from(some, &matcher), 0);
+	assert_true(matches(matcher, &(request){.client = "10.1.2.3"}));
+	assert_true(matches(matcher, &(request){.client = "::1"}));
+	assert_false(matches(matcher, &(request){.client = "192.0.2.1"}));
+	weir_matcher_free(matcher);
+	assert_int_equal(weir_matcher_from(bad, &matcher), -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_twice), cmocka_unit_test(test_from_list),
 		cmocka_unit_test(paths),
 		cmocka_unit_test(hosts),
 		cmocka_unit_test(methods),

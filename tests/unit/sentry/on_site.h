@@ -67,6 +67,7 @@ typedef struct site_options {
 	weir_sentry_options sentry;
 	weir_http_limits limits;
 	size_t collect_bytes;
+	const char *const *trusted; /* proxies in front */
 } site_options;
 
 static void site_log(const weir_http_record *record, void *arg)
@@ -158,7 +159,9 @@ static inline void site_open(site *s, const char *backend, site_options options)
 	unsigned number;
 	must(weir_http_add_listener(
 		s->http,
-		&(weir_http_listen){.address = (struct sockaddr *)&any, .address_length = sizeof(any)},
+		&(weir_http_listen){.address = (struct sockaddr *)&any,
+				    .address_length = sizeof(any),
+				    .trusted = options.trusted},
 		&number));
 	must(weir_http_address(s->http, number, NULL, 0, &address));
 	s->port = ntohs(((struct sockaddr_in *)(void *)&address)->sin_port);

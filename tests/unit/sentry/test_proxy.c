@@ -172,8 +172,9 @@ static void who_the_client_is_can_be_told_in_three_ways(void **state)
 	const char request[] =
 		"GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-For: 1.2.3.4\r\nX-Forwarded-Proto: https\r\n"
 		"X-Forwarded-Host: first\r\nVia: 1.1 other\r\n\r\n";
+	static const char *const trusted[] = {"127.0.0.1", NULL};
 	site s;
-	site_plain(&s, state);
+	site_open(&s, ON(state), (site_options){.trusted = trusted});
 	const char *seen = pass(&s, request);
 	check_contains(seen, "X-Forwarded-For: 1.2.3.4, 127.0.0.1\r\n");
 	check_contains(seen, "X-Forwarded-Proto: https\r\n");

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tricks of clients: two readings of one path, fields that say who asks, fields that come twice, protocols hidden in a list. Each got somebody in, or kept somebody out."""
+from weirlib import Backend, Weir, expect, good, run, same
+
+
+def sentry(backend, listen="", more="", keys="", match=""):
+    return Weir("sentry", config=f"""
+        listen "127.0.0.1:0" {{ {listen} }}
+        {more}
+        backend "app" {{ server = "{backend.url}"; {keys} }}
+        route "all" {{ backend = app; {match} }}
+    """)
+
+
+# ---- one path, read twice ----
+
+PATHS = {  # as sent: what the backend is asked for
+    "/search/../vip/x": "/vip/x",
+    "/search/%2e%2E/vip/x": "/vip/x",
+    "/search/.%2e/vip/x?q=/../y": "/vip/x?q=/../y",
+    "//vip///x": "/vip/x",
+    "/vip/./x/.": "/vip/x/",
+    "/vip/%41%20b": "/vip/%41%20b",
+    "/.well-known/x": "/.well-known/x",
+    "/vip/%252e%252e/x": "/vip/%252e%252e/x",
+}
+CLASSES = 'class "vip" { level = 0; match = "path /vip/*" } class "other" { level = 3 }'
+
+
+def test_the_backend_is_asked_for_what_rules_have_judged():
+    for more in ("", CLASSES):
+        with Backend(good) as backend, sentry(backend, more=more) as weir:
+            for sent, asked in PATHS.items():
+                same(weir.ask(sent).status, 200, sent)
+                same(backend.seen[-1].target, asked, f"{sent}, {'with' if more else 'without'} rules")
+            for sent in ("/..", "/a/../../b", "/%2e%2e/a"):
+                same(weir.ask(sent).status, 400, f"{sent} leads above the root")
+
+
+def test_raw_paths_are_judged_as_they_are():
+    with Backend(good) as backend, sentry(backend, more="limits { paths = raw }", match='match = "path /vip/*"') as weir:
+        same(weir.ask("/search/../vip/x").status, 404, "not /vip/, as it was sent")
+        same(weir.ask("/vip//a/../b").status, 200, "/vip/, as it was sent")
+        same(backend.seen[-1].target, "/vip//a/../b", "nothing is changed")
+
+
+def test_health_checks_are_exempt_only_if_they_are_health_checks():
+    limit = 'limit "none" { rate = 0.001/s; burst = 1; key = all }'
+    with Backend(good) as backend, sentry(backend, more=limit, keys='health = "/healthz";') as weir:
+        same(weir.ask("/").status, 200, "the one that the limit allows")
+        same(weir.ask("/").status, 429, "no more")
+        for _ in range(3):
+            same(weir.ask("/healthz").status, 200, "a health check")
+        same(weir.ask("/healthz", method="POST").status, 429, "a POST is none")
+        same(weir.ask("/expensive/../healthz").status, 200, "is asked for what it is judged as")
+        same(backend.seen[-1].target, "/healthz", "and not for /expensive")
+        same(weir.ask("/healthz/../expensive").status, 429, "nor the other way round")
+
+
+# ---- who the client is ----
+
+FORGED = ("X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: evil\r\nForwarded: for=6.6.6.6\r\nX-Real-IP: 6.6.6.6\r\nProxy: evil:1\r\n"
+          "X_Forwarded_For: 6.6.6.6\r\nx-real_ip: 6.6.6.6\r\nX-Forwarded_Proto: https\r\nX-Forwarded-Port: 666\r\nWeir_Quality: 0.01\r\nX-Mine: 1\r\n")
+
+
+def names(request):
+    return [name for name, _ in request.fields]
+
+
+def test_nobody_says_who_he_is():
+    with Backend(good) as backend, sentry(backend) as weir:
+        same(weir.ask("/", fields=FORGED).status, 200, "answered")
+        seen = backend.seen[-1]
+        same((seen["x-forwarded-for"], seen["x-forwarded-proto"]), ("127.0.0.1", "http"), "what weir itself knows")
+        expect("evil" not in str(seen.fields) and "6.6.6.6" not in str(seen.fields) and "666" not in str(seen.fields), f"nothing of the forged ones: {seen.fields}")
+        expect(not [name for name in names(seen) if "_" in name or name == "proxy"], f"no look-alikes: {names(seen)}")
+        same(seen["x-mine"], "1", "others pass")
+
+
+def test_nor_in_trailers():
+    body = b"3\r\nabc\r\n0\r\nX-Real-IP: 6.6.6.6\r\nX-Forwarded-Proto: https\r\nX_Forwarded_For: 6.6.6.6\r\nX-Sum: 5\r\n\r\n"
+    seen = []
+
+    def script(peer):
+        peer.next_head()
+        while b"0\r\n" not in peer.kept or not peer.kept.endswith(b"\r\n\r\n"):
+            peer.more()
+        seen.append(peer.kept)
+        peer.reply("x")
+    with Backend(script) as backend, sentry(backend) as weir, weir.client() as client:
+        client.send(b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n" + body)
+        same(client.answer("POST").status, 200, "answered")
+    expect(seen and b"X-Sum: 5" in seen[0], f"others pass: {seen}")
+    expect(b"6.6.6.6" not in seen[0] and b"https" not in seen[0], f"no forged trailers: {seen}")
+
+
+def test_trusted_proxies_say_who_asks():
+    trusted = 'trusted-proxies = { "127.0.0.0/8", "10.0.0.0/8" };'
+    limit = 'limit "each" { rate = 0.001/s; burst = 1 }'
+    with Backend(good) as backend, sentry(backend, listen=trusted, more=limit) as weir:
+        def ask(forwarded, more=""):
+            return weir.ask("/", fields=f"X-Forwarded-For: {forwarded}\r\n{more}").status
+        same(ask("1.2.3.4, 5.6.7.8, 10.0.0.1", "X-Forwarded-Proto: https\r\nX-Forwarded-Host: www\r\n"), 200, "the first of 5.6.7.8")
+        seen = backend.seen[-1]
+        same((seen["x-forwarded-for"], seen["x-forwarded-proto"], seen["x-forwarded-host"]), ("1.2.3.4, 5.6.7.8, 10.0.0.1, 127.0.0.1", "https", "www"), "the list grows")
+        same(ask("9.9.9.9, 5.6.7.8:1234"), 429, "the second of 5.6.7.8, whatever stands before it")
+        same(ask("5.6.7.8, 1.2.3.4"), 200, "1.2.3.4 has not asked before")
+        same(ask("[2001:db8::1]:443"), 200, "IPv6, with a port")
+        same(ask("2001:db8::1"), 429, "the same one")
+        same(ask("nonsense"), 200, "what cannot be read is the proxy's own")
+        same(ask("more nonsense"), 429, "and so is this")
+        same(ask("7.7.7.7\r\nX-Forwarded-For: 8.8.8.8"), 200, "the last field is the nearest")
+        same(ask("8.8.8.8"), 429, "so it was 8.8.8.8")
+
+
+def test_trusted_addresses_are_checked():
+    with Backend(good) as backend:
+        try:
+            sentry(backend, listen='trusted-proxies = "10.0.0.0/99";')
+            expect(False, "it does not start")
+        except RuntimeError as error:
+            expect("10.0.0.0/99" in str(error) and "weir.conf:2" in str(error), str(error))
+
+
+# ---- fields that come twice ----
+
+def test_a_field_that_decides_comes_once():
+    more = 'class "gold" { level = 0; match = "header X-Plan = gold" } class "rest" { level = 3 } limit "key" { rate = 0.001/s; burst = 1; key = "header X-Key" }'
+    with Backend(good) as backend, sentry(backend, more=more) as weir:
+        def ask(fields):
+            return weir.ask("/", fields=fields).status
+        same(ask("X-Plan: gold\r\nX-Plan: bronze\r\nX-Key: 1\r\n"), 400, "two plans")
+        same(ask("X-Plan: bronze\r\nX-Plan: gold\r\nX-Key: 2\r\n"), 400, "the other way round")
+        same(ask("X-Plan: gold\r\nX-Plan: gold\r\nX-Key: 3\r\n"), 200, "twice the same is no question")
+        same(ask("X-Key: 4\r\nX-Key: 5\r\n"), 400, "two keys")
+        same(ask("Accept: a\r\nAccept: b\r\nX-Key: 6\r\n"), 200, "others may come twice")
+
+
+def test_no_cookie_hides_behind_another():
+    with Backend(good) as backend, sentry(backend, more='limit "who" { rate = 0.001/s; burst = 1; key = "cookie id" }') as weir:
+        same(weir.ask("/", fields="Cookie: id=me\r\n").status, 200, "the first")
+        same(weir.ask("/", fields="Cookie: id=other; id=me\r\n").status, 429, "me, behind another")
+        same(weir.ask("/", fields="Cookie: id=third\r\nCookie: a=b; id=me\r\n").status, 429, "in a second field")
+
+
+def test_h2c_is_not_hidden_in_a_list():
+    with Backend(good) as backend, sentry(backend) as weir:
+        for fields in ("Upgrade: websocket, h2c\r\n", "Upgrade: websocket\r\nUpgrade: H2C\r\n"):
+            same(weir.ask("/", fields=f"Connection: upgrade\r\n{fields}").status, 200, "an ordinary request")
+            same(backend.seen[-1]["upgrade"], None, "nothing of it passes")
+
+
+run(test_the_backend_is_asked_for_what_rules_have_judged, test_raw_paths_are_judged_as_they_are, test_health_checks_are_exempt_only_if_they_are_health_checks,
+    test_nobody_says_who_he_is, test_nor_in_trailers, test_trusted_proxies_say_who_asks, test_trusted_addresses_are_checked, test_a_field_that_decides_comes_once,
+    test_no_cookie_hides_behind_another, test_h2c_is_not_hidden_in_a_list)

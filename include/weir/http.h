@@ -103,6 +103,11 @@ typedef struct weir_route_options {
 	 * them.
 	 */
 	size_t collect_bytes;
+	/*
+	 * A request with a body is offered once so much of its body has come, or all of it: until then a slow
+	 * client holds nothing but memory. 0: it is offered as soon as its head is there. A gRPC stream is.
+	 */
+	size_t gather_bytes;
 	uint64_t deadline_ns; /* after the first byte of the request; 0: none */
 	weir_reject_kind reject;
 	unsigned reject_status; /* 0: 503 */
@@ -193,6 +198,11 @@ typedef struct weir_http_limits {
 	uint32_t output_bytes; /* of an answer, waiting to be sent; 0: 256 KB */
 	uint64_t output_ns;    /* output without progress; 0: 30 s */
 	uint32_t streams;      /* concurrent streams of an HTTP/2 connection; 0: 128 */
+	/*
+	 * Bytes of bodies, of all threads together, that are gathered before their requests are offered; beyond
+	 * that requests are offered at once. 0: 64 MB.
+	 */
+	uint64_t gather_bytes;
 } weir_http_limits;
 
 /* One line of the access log. Spans are valid during the call. */

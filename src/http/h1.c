@@ -356,7 +356,7 @@ static void h1_timeout(weir_http_conn *conn)
 		break;
 	case WEIR_WAIT_BODY:
 		weir_http_count(&conn->loop->counts.timeouts);
-		if (request->body_mode == WEIR_BODY_COLLECT) {
+		if (weir_request_is_early(request)) {
 			conn->flags |= WEIR_CONN_LAST;
 			weir_request_refuse(request, 408, "the body did not come in time");
 		} else {

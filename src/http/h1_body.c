@@ -65,7 +65,7 @@ static void body_over(weir_http_conn *conn, weir_request *request)
 static void body_is_bad(weir_http_conn *conn, weir_request *request, unsigned status, const char *error)
 {
 	conn->flags |= WEIR_CONN_LAST;
-	if (request->body_mode == WEIR_BODY_COLLECT) {
+	if (weir_request_is_early(request)) {
 		weir_request_refuse(request, status, error);
 		return;
 	}

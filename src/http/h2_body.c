@@ -45,7 +45,7 @@ void weir_h2_body_is_bad(weir_h2_stream *stream, unsigned status, uint32_t code,
 		return;
 	weir_http_count(&stream->h2->conn->loop->counts.malformed);
 	/* While the body is being collected the client can still get an answer. */
-	if (request->body_mode == WEIR_BODY_COLLECT) {
+	if (weir_request_is_early(request)) {
 		weir_request_refuse(request, status, error);
 		return;
 	}
@@ -242,7 +242,7 @@ static bool is_waited_for(const weir_h2_stream *stream)
 		return false;
 	if (request == NULL)
 		return stream->flags & WEIR_H2_LINGERS;
-	return request->body_mode == WEIR_BODY_READ || request->body_mode == WEIR_BODY_COLLECT;
+	return request->body_mode == WEIR_BODY_READ || weir_request_is_early(request);
 }
 
 uint64_t weir_h2_body_deadline(const weir_h2_stream *stream)

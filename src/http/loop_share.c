@@ -142,6 +142,7 @@ static void set_limits(weir_http_loop *loop, const weir_http_limits *limits)
 	loop->head_limits = (weir_head_limits){
 		.line_bytes = limits->line_bytes, .head_bytes = limits->head_bytes, .fields = limits->fields};
 	loop->request_bytes = (bytes + 63) & ~(size_t)63;
+	loop->gather_most = (size_t)(limits->gather_bytes / weir_domain_threads(loop->http->domain));
 	loop->link_bytes = limits->output_bytes +
 			   (limits->output_bytes < LINK_EXTRA ? limits->output_bytes : LINK_EXTRA);
 }

@@ -60,6 +60,7 @@ static void free_parts(weir_request *request)
 		weir_ferry_leave(request->ferry);
 	free_chunks(request);
 	weir_buf_unref(request->collected);
+	weir_request_drop_ahead(request);
 	weir_buf_unref(request->rest);
 	if (request->trailers != NULL)
 		weir_mem_free(request->trailers->base);
@@ -69,8 +70,10 @@ static void free_parts(weir_request *request)
 void weir_request_free(weir_request *request)
 {
 	if (request->chunks != NULL || request->collected != NULL || request->rest != NULL ||
-	    request->trailers != NULL)
+	    request->trailers != NULL || request->ahead != NULL)
 		free_parts(request);
+	if (request->freed != NULL)
+		*request->freed = true;
 	weir_http_loop_give(request->loop, request);
 }
 
@@ -384,6 +387,8 @@ void weir_request_made(weir_request *request, const char *base)
 		weir_request_over_limit(request, &found);
 	} else if (found.route->collect_bytes != 0 && !weir_request_is(request, WEIR_REQUEST_BODY_OVER)) {
 		collect(request);
+	} else if (found.route->gather_bytes != 0 && !weir_request_is(request, WEIR_REQUEST_BODY_OVER)) {
+		weir_request_gather(request);
 	} else {
 		weir_request_offer(request);
 	}

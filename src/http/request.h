@@ -68,6 +68,7 @@ typedef enum weir_body_mode {
 	WEIR_BODY_READ,
 	WEIR_BODY_PAUSED,
 	WEIR_BODY_COLLECT,
+	WEIR_BODY_GATHER, /* its beginning, before the offer */
 	WEIR_BODY_DROP,
 } weir_body_mode;
 
@@ -118,6 +119,8 @@ struct weir_request {
 	const weir_route *route;
 	weir_span certificate;
 	weir_buf *collected;
+	weir_buf *ahead; /* the beginning of the body, gathered before the offer, from ahead_at on; or NULL */
+	uint32_t ahead_at;
 	void *user;
 	weir_span note;
 	weir_chunk *chunks;
@@ -153,6 +156,7 @@ struct weir_request {
 	uint64_t body_ended_ns; /* when the last byte of its body arrived */
 	const char *error;
 	weir_buf *rest; /* of a complete answer */
+	bool *freed;    /* set when the request is freed; NULL: nobody asks */
 	void (*over)(void *arg);
 	/* ... to here */
 
@@ -337,6 +341,17 @@ bool weir_client_parse(weir_span text, weir_client *ret_client);
 
 /* The path as it was sent, whatever has become of it. Never empty. */
 weir_span weir_request_sent_path(const weir_request *request);
+
+/* Whether its body is read before it is offered, so that it can still be refused. */
+static inline bool weir_request_is_early(const weir_request *request)
+{
+	return request->body_mode == WEIR_BODY_COLLECT || request->body_mode == WEIR_BODY_GATHER;
+}
+
+/* request_body.c: frees what was gathered. */
+void weir_request_drop_ahead(weir_request *request);
+/* Reads the beginning of the body, and then offers the request. */
+void weir_request_gather(weir_request *request);
 
 static inline weir_span weir_request_span(const weir_request *request, uint32_t at, uint32_t length)
 {

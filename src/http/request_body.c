@@ -6,6 +6,8 @@
 #include "http/server.h"
 #include "loop/loop.h"
 
+/* ---- collected, or gathered, before the offer ---- */
+
 static bool collect_part(weir_request *request, const weir_buf *buf, size_t offset, size_t length)
 {
 	size_t have = request->collected != NULL ? request->collected->length : 0;
@@ -32,6 +34,85 @@ static bool collect_part(weir_request *request, const weir_buf *buf, size_t offs
 	return true;
 }
 
+/* The time that the client took to send its body is not the service's. */
+static void offer(weir_request *request, weir_body_mode mode)
+{
+	request->body_mode = (uint8_t)mode;
+	request->event.entered_ns = weir_loop_time(request->loop->loop);
+	weir_request_offer(request);
+}
+
+void weir_request_drop_ahead(weir_request *request)
+{
+	if (request->ahead == NULL)
+		return;
+	request->loop->gathered -= request->ahead->capacity;
+	weir_buf_unref(request->ahead);
+	request->ahead = NULL;
+}
+
+/* Makes room for length more bytes. false: out of memory. */
+static bool widen_ahead(weir_request *request, size_t length)
+{
+	size_t have = request->ahead != NULL ? request->ahead->length : 0;
+	if (request->ahead != NULL && request->ahead->capacity - have >= length)
+		return true;
+	size_t size = 2 * (have + length);
+	if (request->body_left != WEIR_UNKNOWN_LENGTH && request->body_left < have + length)
+		size = have + length + (size_t)request->body_left;
+	weir_buf *larger = weir_buf_new(size);
+	if (larger == NULL)
+		return false;
+	if (have > 0)
+		memcpy(larger->data, request->ahead->data, have);
+	larger->length = (uint32_t)have;
+	weir_request_drop_ahead(request);
+	request->loop->gathered += larger->capacity;
+	request->ahead = larger;
+	return true;
+}
+
+/*
+ * Once enough is there, the request is offered; its end offers it as well. If all requests of the loop together
+ * have gathered too much, it is offered at once: better that a slow body holds a place than that it is refused.
+ */
+static void gather_part(weir_request *request, weir_buf *buf, size_t offset, size_t length)
+{
+	if (!widen_ahead(request, length)) {
+		weir_request_refuse(request, 503, "out of memory");
+		return;
+	}
+	memcpy(request->ahead->data + request->ahead->length, buf->data + offset, length);
+	request->ahead->length += (uint32_t)length;
+	bool enough = request->ahead->length >= request->route->gather_bytes ||
+		      request->loop->gathered > request->loop->gather_most;
+	if (enough && request->body_left != 0) {
+		request->body_mode = WEIR_BODY_HELD;
+		request->codec->want(request);
+		offer(request, WEIR_BODY_HELD);
+	}
+}
+
+/* A stream of both directions may send nothing before it has been answered. */
+static bool is_stream(const weir_request *request)
+{
+	weir_span type = weir_request_header(request, WEIR_SPAN("content-type"));
+	return request->body_left == WEIR_UNKNOWN_LENGTH && type.length >= 16 &&
+	       weir_span_is((weir_span){type.at, 16}, WEIR_SPAN("application/grpc"));
+}
+
+void weir_request_gather(weir_request *request)
+{
+	if (is_stream(request)) {
+		weir_request_offer(request);
+		return;
+	}
+	request->body_mode = WEIR_BODY_GATHER;
+	request->codec->want(request);
+}
+
+/* ---- its bytes and its end ---- */
+
 void weir_request_body_data(weir_request *request, weir_buf *buf, size_t offset, size_t length)
 {
 	request->body_received += length;
@@ -39,6 +120,8 @@ void weir_request_body_data(weir_request *request, weir_buf *buf, size_t offset,
 		request->body_ops->data(request, buf, offset, length, request->body_arg);
 	else if (request->body_mode == WEIR_BODY_COLLECT)
 		collect_part(request, buf, offset, length);
+	else if (request->body_mode == WEIR_BODY_GATHER)
+		gather_part(request, buf, offset, length);
 }
 
 void weir_request_body_end(weir_request *request)
@@ -49,8 +132,11 @@ void weir_request_body_end(weir_request *request)
 	if (weir_request_is(request, WEIR_REQUEST_ENDED)) {
 		weir_request_over(request);
 	} else if (mode == WEIR_BODY_COLLECT) {
-		request->body_mode = WEIR_BODY_DROP;
-		weir_request_offer(request);
+		offer(request, WEIR_BODY_DROP);
+	} else if (mode == WEIR_BODY_GATHER) {
+		offer(request, WEIR_BODY_HELD);
+	} else if (request->ahead != NULL) {
+		/* Its reader is told once it has all. */
 	} else if (mode != WEIR_BODY_DROP && request->body_ops != NULL && request->body_ops->end != NULL) {
 		/* Also if the body was paused with the last part: nothing is left to hold back. */
 		request->body_ops->end(request, request->body_arg);
@@ -82,21 +168,69 @@ weir_buf *weir_request_collected(const weir_request *request)
 	return request->collected;
 }
 
+/* ---- reading ---- */
+
+#define AHEAD_PART 16384u
+
+/*
+ * Gives the reader what was gathered, until it pauses. false: nothing more is to be done, since it has paused
+ * before the last part, has answered, or the request is gone.
+ */
+static bool give_ahead(weir_request *request)
+{
+	while (request->ahead != NULL) {
+		if (request->body_mode != WEIR_BODY_READ)
+			return false;
+		weir_buf *buf = weir_buf_ref(request->ahead);
+		size_t at = request->ahead_at, rest = buf->length - at;
+		size_t length = rest < AHEAD_PART ? rest : AHEAD_PART;
+		bool freed = false;
+		request->ahead_at += (uint32_t)length;
+		if (length == rest)
+			weir_request_drop_ahead(request);
+		request->freed = &freed;
+		request->body_ops->data(request, buf, at, length, request->body_arg);
+		weir_buf_unref(buf);
+		if (freed)
+			return false;
+		request->freed = NULL;
+		if (weir_request_is(request, WEIR_REQUEST_ENDED | WEIR_REQUEST_GONE))
+			return false;
+	}
+	return true;
+}
+
+/* The reader goes on: what was gathered, and then what comes, or the end. */
+static void go_on(weir_request *request)
+{
+	request->body_mode = WEIR_BODY_READ;
+	bool gathered = request->ahead != NULL;
+	if (gathered && !give_ahead(request))
+		return;
+	if (!gathered || !weir_request_is(request, WEIR_REQUEST_BODY_OVER)) {
+		request->codec->want(request);
+		return;
+	}
+	request->body_mode = WEIR_BODY_DROP;
+	if (request->body_ops->end != NULL)
+		request->body_ops->end(request, request->body_arg);
+}
+
 void weir_request_read(weir_request *request, const weir_body_ops *ops, void *arg)
 {
 	if (weir_request_is(request, WEIR_REQUEST_ENDED | WEIR_REQUEST_GONE))
 		return;
 	request->body_ops = ops;
 	request->body_arg = arg;
-	if (weir_request_is(request, WEIR_REQUEST_BODY_OVER) && !(request->head.flags & WEIR_HEAD_UPGRADE)) {
+	if (weir_request_is(request, WEIR_REQUEST_BODY_OVER) && request->ahead == NULL &&
+	    !(request->head.flags & WEIR_HEAD_UPGRADE)) {
 		/* The body has ended already; whoever waits for its end is told. */
 		request->body_mode = WEIR_BODY_DROP;
 		if (ops->end != NULL)
 			ops->end(request, arg);
 		return;
 	}
-	request->body_mode = WEIR_BODY_READ;
-	request->codec->want(request);
+	go_on(request);
 }
 
 void weir_request_pause(weir_request *request)
@@ -112,7 +246,6 @@ void weir_request_resume(weir_request *request)
 {
 	if (request->body_mode != WEIR_BODY_PAUSED || weir_request_is(request, WEIR_REQUEST_GONE))
 		return;
-	request->body_mode = WEIR_BODY_READ;
 	request->body_since_ns += weir_loop_time(request->loop->loop) - request->body_paused_ns;
-	request->codec->want(request);
+	go_on(request);
 }

@@ -48,6 +48,7 @@ static void fill_limits(weir_http_limits *limits)
 	fill32(&limits->output_bytes, 256 * 1024);
 	fill64(&limits->output_ns, 30 * WEIR_NS_PER_S);
 	fill32(&limits->streams, 128);
+	fill64(&limits->gather_bytes, UINT64_C(64) << 20);
 }
 
 static int check_limits(const weir_http_limits *limits)

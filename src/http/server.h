@@ -62,6 +62,7 @@ struct weir_http_loop {
 	uint32_t link_bytes;  /* bound of a connection's output: that of the limits, plus room for heads */
 	bool no_shed_details; /* rejections have no Weir-Shed */
 	bool tell_timing;     /* answers have Server-Timing */
+	size_t gather_most;   /* bytes of bodies that may wait for the rest before their requests are offered */
 
 	/* the loop's thread */
 	weir_http *http; /* NULL: the server is gone */
@@ -73,6 +74,7 @@ struct weir_http_loop {
 	weir_h2_memory h2;
 	weir_request *free;
 	uint32_t free_count;
+	size_t gathered; /* bytes of such bodies */
 	bool draining;
 	uint64_t date_until_ns;
 	char lines[WEIR_HTTP_SERVER_MOST + 64]; /* the fields Server and Date */

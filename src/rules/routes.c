@@ -229,7 +229,7 @@ static int check_route(const weir_routes *routes, const weir_route_options *opti
 				      "route '%s': %d is no class; 1 to %d and WEIR_CLASS_HIGHEST are, and "
 				      "0: as the classes say",
 				      options->name, options->klass, WEIR_CLASSES - 1);
-	if (options->collect_bytes > UINT32_MAX)
+	if (options->collect_bytes > UINT32_MAX || options->gather_bytes > UINT32_MAX / 4)
 		return weir_error_set(-EINVAL, "route '%s': collects bodies of at most 4 GB", options->name);
 	return check_reject(options);
 }
@@ -363,6 +363,7 @@ static int fill_route(weir_route *route, const weir_route_options *options)
 			      .classify = options->classify,
 			      .classify_arg = options->classify_arg,
 			      .collect_bytes = options->collect_bytes,
+			      .gather_bytes = options->gather_bytes,
 			      .deadline_ns = options->deadline_ns,
 			      .reject = options->reject,
 			      .reject_status = options->reject_status};

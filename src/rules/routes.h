@@ -49,7 +49,7 @@ typedef struct weir_route {
 	bool by_method;          /* another method may match where one does not */
 	weir_classify *classify; /* NULL: nobody is asked */
 	void *classify_arg;
-	size_t collect_bytes;
+	size_t collect_bytes, gather_bytes;
 	uint64_t deadline_ns;
 	weir_reject_kind reject;
 	unsigned reject_status;

@@ -227,7 +227,7 @@ static void handle(weir_proxy_thread *thread, weir_stage *stage, weir_request *r
 	exchange->upgrade = wants_upgrade(request);
 	exchange->story.method = weir_request_method(request);
 	exchange->expects = exchange->has_body && (request->head.flags & WEIR_HEAD_CONTINUE) != 0 &&
-			    weir_request_collected(request) == NULL;
+			    weir_request_is(request, WEIR_REQUEST_WAITING);
 	weir_timer_init(&exchange->timer, weir_exchange_late, exchange);
 	weir_hold(weir_request_event(request));
 	weir_request_on_gone(request, client_gone, exchange);

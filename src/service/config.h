@@ -124,7 +124,7 @@ typedef struct weir_config_route {
 	bool exempt;
 	uint32_t queue; /* WEIR_CONFIG_QUEUE unless written */
 	uint64_t deadline_ns;
-	uint64_t collect_bytes;
+	uint64_t collect_bytes, gather_bytes;
 	const char *reject;
 	const char *session;
 	uint64_t session_idle_ns;

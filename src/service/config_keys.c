@@ -110,6 +110,10 @@ static const weir_key route_keys[] = {
 	    "Requests older than this are dropped instead of started; 0s: none", BETWEEN(0, 24 * H)),
 	ROW("collect", SIZE, collect_bytes, "0",
 	    "Bodies up to this size are read whole before admission; 0: handlers read them", BETWEEN(0, GB)),
+	ROW("gather", SIZE, gather_bytes, "64KB",
+	    "So much of a body, or all of it, is here before the request takes a place, so that slow clients "
+	    "hold none; 0: its head is enough",
+	    BETWEEN(0, 64 * MB)),
 	ROW("reject", TEXT, reject, "503",
 	    "The answer to rejected requests: a status (503, 429), redirect URL, or page FILE"),
 	ROW("session", TEXT, session, NULL,
@@ -159,6 +163,10 @@ static const weir_key limits_keys[] = {
 	    BETWEEN(256, 16 * MB)),
 	ROW("fields", COUNT, http.fields, "100", "The number of fields of a request", BETWEEN(1, 1000)),
 	ROW("body", SIZE, http.body_bytes, "1GB", "The longest body of a request", BETWEEN(1, 1024 * GB)),
+	ROW("gather", SIZE, http.gather_bytes, "64MB",
+	    "The memory for bodies that have not come as far as their route's gather. Beyond it, requests do "
+	    "not wait for their bodies",
+	    BETWEEN(64 * KB, 64 * GB)),
 	ROW("body-rate", SIZE32, http.body_bytes_per_s, "100B",
 	    "The lowest rate of a body, per second. Slower bodies are cut after ten seconds", BETWEEN(1, GB)),
 	ROW("requests", COUNT, http.requests, "0", "The number of requests on one connection; 0: any number",

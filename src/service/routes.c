@@ -74,6 +74,7 @@ static int add_route(weir_service *service, const weir_config *config, const wei
 				      .classify = thing->kind->classify,
 				      .classify_arg = thing->self,
 				      .collect_bytes = route->collect_bytes,
+				      .gather_bytes = route->gather_bytes,
 				      .deadline_ns = route->deadline_ns,
 				      .reject = route->reject_kind,
 				      .reject_status = route->reject_status,

@@ -266,7 +266,7 @@ def client_leaves():
             expect(left.acquire(timeout=LONG), f"{target}: the backend sees that the client has gone ({how})")
     # Leaving while the body is sent.
     client = weir.client()
-    client.send(b"POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n" + b"x" * 1000)
+    client.send(b"POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n" + b"x" * 100000)
     until(lambda: asked_for(backend, "/body") == 1 or backend.connections == 5, "the backend has begun")
     client.cut()
     end(weir, backend)
@@ -420,7 +420,7 @@ def as_it_comes():
             go.acquire(timeout=LONG)
         peer.send(b"0\r\n\r\n")
 
-    weir = start([backend := Backend(script)])
+    weir = start([backend := Backend(script)], route="gather = 0")
     with weir.client() as client:
         client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
         for i in range(5):

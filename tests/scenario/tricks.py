@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tricks of clients: two readings of one path, fields that say who asks, fields that come twice, protocols hidden in a list. Each got somebody in, or kept somebody out."""
-from weirlib import Backend, Weir, expect, good, run, same
+from weirlib import Backend, Weir, expect, good, run, same, until
 
 
 def sentry(backend, listen="", more="", keys="", match=""):
@@ -150,6 +150,67 @@ def test_h2c_is_not_hidden_in_a_list():
             same(backend.seen[-1]["upgrade"], None, "nothing of it passes")
 
 
+# ---- slow bodies ----
+
+SLOW = 100
+
+
+def test_slow_bodies_hold_no_place():
+    """The backend takes two at a time. A hundred clients that have sent a head and a little of a body keep nobody out."""
+    with Backend(good) as backend, sentry(backend, keys="concurrency = 2;", match="queue = 1;") as weir:
+        slow = [weir.client() for _ in range(SLOW)]
+        for i, client in enumerate(slow):
+            framing = "Content-Length: 1000" if i % 2 else "Transfer-Encoding: chunked"
+            client.send(f"POST /slow HTTP/1.1\r\nHost: h\r\n{framing}\r\n\r\n".encode() + (b"x" if i % 2 else b"1\r\nx\r\n"))
+        same([weir.ask(f"/{i}").status for i in range(50)], [200] * 50, "others are served")
+        expect(not [request for request in backend.seen if request.target == "/slow"], "the backend has seen none of the slow ones")
+        for i, client in enumerate(slow[:10]):
+            client.send(b"y" * 999 if i % 2 else b"3\r\nyyy\r\n0\r\n\r\n")
+            answer = client.answer("POST")
+            same((answer.status, answer.body), (200, b"POST /slow 1000\n" if i % 2 else b"POST /slow 4\n"), "a slow one, once its body is here")
+        for client in slow:
+            client.close()
+
+
+def test_bodies_arrive_whole():
+    """Gathered, and streamed behind that: shorter, as long as, and longer than what is gathered."""
+    with Backend(good) as backend, sentry(backend, match="gather = 4KB;") as weir:
+        for length in (1, 4095, 4096, 4097, 50000, 3000000):
+            body = bytes(i * 7 % 251 for i in range(length))
+            with weir.client() as client:
+                head = f"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n\r\n".encode()
+                client.send(head)
+                client.send(body)
+                same(client.answer("POST").body, f"POST / {length}\n".encode(), f"{length} bytes")
+            expect(backend.seen[-1].body == body, f"{length} bytes: as they were sent")
+            with weir.client() as client:
+                client.send(b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n" + f"{length:x}\r\n".encode() + body + b"\r\n0\r\n\r\n")
+                same(client.answer("POST").status, 200, f"{length} bytes, chunked")
+            expect(backend.seen[-1].body == body, f"{length} bytes, chunked: as they were sent")
+
+
+def test_a_malformed_body_gets_its_answer():
+    with Backend(good) as backend, sentry(backend) as weir, weir.client() as client:
+        client.send(b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nZZZ\r\n")
+        same(client.answer("POST").status, 400, "nothing was answered yet")
+        same(backend.seen, [], "the backend is spared")
+
+
+def test_gathered_memory_is_bounded():
+    """With little memory for bodies, requests do not wait for theirs: they are offered as they were before."""
+    with Backend(good) as backend, sentry(backend, more="limits { gather = 64KB }", match="gather = 64KB;") as weir:
+        slow = [weir.client() for _ in range(20)]
+        for client in slow:
+            client.send(b"POST /slow HTTP/1.1\r\nHost: h\r\nContent-Length: 30000\r\n\r\n" + b"x" * 15000)
+        until(lambda: backend.connections > 0, "some are offered")
+        for client in slow:
+            client.send(b"x" * 15000)
+        same([client.answer("POST").status for client in slow], [200] * 20, "all are answered")
+        for client in slow:
+            client.close()
+
+
 run(test_the_backend_is_asked_for_what_rules_have_judged, test_raw_paths_are_judged_as_they_are, test_health_checks_are_exempt_only_if_they_are_health_checks,
     test_nobody_says_who_he_is, test_nor_in_trailers, test_trusted_proxies_say_who_asks, test_trusted_addresses_are_checked, test_a_field_that_decides_comes_once,
-    test_no_cookie_hides_behind_another, test_h2c_is_not_hidden_in_a_list)
+    test_no_cookie_hides_behind_another, test_h2c_is_not_hidden_in_a_list, test_slow_bodies_hold_no_place, test_bodies_arrive_whole, test_a_malformed_body_gets_its_answer,
+    test_gathered_memory_is_bounded)

@@ -38,7 +38,7 @@ static const weir_key keys[] = {
 	ROW("scheduler", CHOICE, form, "auto", "What orders the bands; auto: prio if the kernel has it",
 	    .words = form_words, .value = "auto|prio|htb"),
 	ROW("force", SWITCH, force, NULL, "Installs it on a loopback device, too"),
-	ROW("state", TEXT, folder, WEIR_UPLINK_STATE_FOLDER, "Where it is kept what was there before",
+	ROW("state", TEXT, folder, WEIR_UPLINK_STATE_FOLDER, "The folder that keeps what was there before",
 	    .value = "DIR"),
 	{0}};
 
@@ -48,18 +48,15 @@ static const weir_options table = {
 		 "       weir uplink show DEV\n"
 		 "       weir uplink remove DEV\n\n"
 		 "Installs priority queues on the device that leads to the clients, at 98 % of its rate. A "
-		 "server "
-		 "that\n"
-		 "sets the priority of its sockets by what is left of their answers is then sent shortest "
-		 "first. "
-		 "Other\n"
-		 "traffic has half of the rate if it needs it, and all that is left over. Changing needs "
+		 "server\n"
+		 "sets the priority of its sockets by the bytes that are left of their answers; those with "
+		 "few left\n"
+		 "are then sent first. Other traffic is guaranteed half of the rate. Changing needs "
 		 "CAP_NET_ADMIN.\n",
 	.groups = (const weir_option_group[]){{NULL, keys}, {NULL, NULL}},
 	.more = "remove restores what was there before. The queues are the kernel's: no process has to run, "
-		"and "
-		"they\n"
-		"end with a reboot.\n",
+		"and\n"
+		"they end with a reboot.\n",
 };
 
 static int failed(void)

@@ -45,7 +45,7 @@ static const weir_key keys[] = {
 static const weir_options table = {
 	.program = "weir uplink",
 	.about = "usage: weir uplink install DEV --rate R [OPTION...]\n"
-		 "       weir uplink show DEV\n"
+		 "       weir uplink show [DEV]\n"
 		 "       weir uplink remove DEV\n\n"
 		 "Installs priority queues on the device that leads to the clients, at 98 % of its rate. A "
 		 "server\n"
@@ -90,30 +90,38 @@ static void show_bands(const weir_uplink_view *view)
 	show_row("other", "0", &view->other);
 }
 
+static void show_view(const weir_uplink_view *view, void *arg)
+{
+	char rate[32];
+	printf("%s: ", view->link.name);
+	if (view->owner == WEIR_UPLINK_FOREIGN)
+		printf("shaped by somebody else: its root is '%s'\n", view->kind);
+	else if (view->owner == WEIR_UPLINK_DEFAULT)
+		printf("not installed; its root is the default%s%s\n", view->kind[0] != '\0' ? ", " : "",
+		       view->kind);
+	if (view->owner != WEIR_UPLINK_OURS)
+		return;
+	printf("installed by weir%s, %u bands (%s), sends at %s, segments of at most %" PRIu32 " bytes\n",
+	       view->complete ? "" : ", but not to the end: install or remove it again", view->bands,
+	       view->prio ? "prio" : "htb", weir_bitrate_print(rate, sizeof(rate), view->shaped),
+	       view->link.gso.size);
+	if (!view->plain)
+		puts("  the priorities 1 to 6 choose no band: there is no filter of the kind bpf");
+	show_bands(view);
+}
+
 static int show(const uplink_arguments *a)
 {
 	weir_uplink_view view;
-	char rate[32];
+	if (a->device == NULL) {
+		int count = weir_uplink_each(show_view, NULL);
+		if (count == 0)
+			puts("weir has installed nothing on any device");
+		return count < 0 ? failed() : WEIR_EXIT_OK;
+	}
 	if (weir_uplink_look(a->device, &view) != 0)
 		return failed();
-	printf("%s: ", view.link.name);
-	if (view.owner == WEIR_UPLINK_FOREIGN)
-		printf("shaped by somebody else: its root is '%s'\n", view.kind);
-	else if (view.owner == WEIR_UPLINK_DEFAULT)
-		printf("not installed; its root is the default%s%s\n", view.kind[0] != '\0' ? ", " : "",
-		       view.kind);
-	else {
-		printf("installed by weir%s, %u bands (%s), sends at %s, segments of at most %" PRIu32
-		       " bytes\n",
-		       view.complete ? "" : ", but not to the end: install or remove it again", view.bands,
-		       view.prio ? "prio" : "htb", weir_bitrate_print(rate, sizeof(rate), view.shaped),
-		       view.link.gso.size);
-		if (!view.plain)
-			fputs("  the priorities 1 to 6 choose no band: this kernel has no filter of the kind "
-			      "bpf\n",
-			      stdout);
-		show_bands(&view);
-	}
+	show_view(&view, NULL);
 	return WEIR_EXIT_OK;
 }
 
@@ -214,7 +222,7 @@ static int run(int argc, char **argv)
 		return status;
 	if (a.action == NULL)
 		return weir_options_wrong(&table, "write install, show or remove, and a device");
-	if (a.device == NULL)
+	if (a.device == NULL && strcmp(a.action, "show") != 0)
 		return weir_options_wrong(
 			&table, "%s: give the device that leads to the clients, such as eth0", a.action);
 	return run_action(&a);

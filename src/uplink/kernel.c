@@ -202,9 +202,13 @@ typedef struct qdisc_search {
 } qdisc_search;
 
 /* A device with many queues has a qdisc for each: only roots and what may be ours is kept. */
-static bool matters(const weir_kernel_qdisc *qdisc)
+static bool matters(const weir_kernel_qdisc *qdisc, int index)
 {
 	uint32_t major = qdisc->handle >> 16;
+	if (index == 0)
+		return qdisc->parent == TC_H_ROOT && qdisc->handle == WEIR_UPLINK_HANDLE;
+	if (index != qdisc->index)
+		return false;
 	return qdisc->parent == TC_H_ROOT || major == WEIR_UPLINK_PRIO >> 16 ||
 	       (major >= WEIR_UPLINK_OTHER >> 16 &&
 		major < (WEIR_UPLINK_QUEUE >> 16) + (uint32_t)WEIR_BANDS_MOST);
@@ -215,8 +219,8 @@ static void take_qdisc(const struct nlmsghdr *message, void *arg)
 	qdisc_search *search = arg;
 	weir_kernel_qdiscs *found = search->found;
 	weir_kernel_qdisc qdisc;
-	if (!weir_kernel_read_qdisc(message, &qdisc) || !matters(&qdisc) ||
-	    (search->index != 0 && qdisc.index != search->index) || found->count == WEIR_KERNEL_QDISCS)
+	if (!weir_kernel_read_qdisc(message, &qdisc) || !matters(&qdisc, search->index) ||
+	    found->count == WEIR_KERNEL_QDISCS)
 		return;
 	found->qdisc[found->count++] = qdisc;
 }

@@ -56,7 +56,7 @@ void weir_kernel_close(weir_kernel *kernel);
 int weir_kernel_send(weir_kernel *kernel, weir_message *message);
 /* Finds a link by its name. -ENODEV with weir_error: there is none. */
 int weir_kernel_find_link(weir_kernel *kernel, const char *name, weir_kernel_link *ret_link);
-/* The qdiscs of a device that are at its root or ours; index 0: of all devices. */
+/* The qdiscs of a device that are at its root or ours; index 0: our roots on all devices. */
 int weir_kernel_find_qdiscs(weir_kernel *kernel, int index, weir_kernel_qdiscs *ret_qdiscs);
 /* The rate that our class of the uplink has, in bytes per second; 0: there is none. */
 int weir_kernel_find_rate(weir_kernel *kernel, int index, uint64_t *ret_bytes_per_s);

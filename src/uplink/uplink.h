@@ -63,6 +63,11 @@ typedef struct weir_uplink_done {
 
 /* Looks at a device. A negative errno with weir_error. Needs no privilege. */
 int weir_uplink_look(const char *device, weir_uplink_view *ret_view);
+/*
+ * Calls fn for each device that has our queues. Returns how many there are, or a negative errno with
+ * weir_error. For a server that wants to know whether setting priorities is of any use. Needs no privilege.
+ */
+int weir_uplink_each(void (*fn)(const weir_uplink_view *view, void *arg), void *arg);
 /* Installs the queues, or changes them if they are ours. A negative errno with weir_error. */
 int weir_uplink_install(const weir_uplink_options *options, weir_uplink_done *ret_done);
 /* Removes what is ours and restores what was there. A negative errno with weir_error. */

@@ -73,3 +73,31 @@ int weir_uplink_look(const char *device, weir_uplink_view *ret_view)
 	weir_kernel_close(&kernel);
 	return error;
 }
+
+/* A device that goes away meanwhile, or has another root by then, is passed over. */
+static int look_at_all(weir_kernel *kernel, void (*fn)(const weir_uplink_view *view, void *arg), void *arg)
+{
+	weir_kernel_qdiscs roots;
+	int count = 0, error = weir_kernel_find_qdiscs(kernel, 0, &roots);
+	for (unsigned i = 0; error == 0 && i < roots.count; i++) {
+		char name[IF_NAMESIZE];
+		weir_uplink_view view;
+		if (if_indextoname((unsigned)roots.qdisc[i].index, name) == NULL ||
+		    weir_uplink_view_read(kernel, name, &view) != 0 || view.owner != WEIR_UPLINK_OURS)
+			continue;
+		fn(&view, arg);
+		count++;
+	}
+	return error != 0 ? error : count;
+}
+
+int weir_uplink_each(void (*fn)(const weir_uplink_view *view, void *arg), void *arg)
+{
+	weir_kernel kernel;
+	int error = weir_kernel_open(&kernel);
+	if (error != 0)
+		return error;
+	int count = look_at_all(&kernel, fn, arg);
+	weir_kernel_close(&kernel);
+	return count;
+}

@@ -2,6 +2,7 @@
 #include "keys/bitrate.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -84,24 +85,27 @@ int weir_bitrate_read(const char *text, uint64_t *ret_bits_per_s)
 	return read_within(text, (double)WEIR_BITRATE_LEAST, (double)WEIR_BITRATE_MOST, ret_bits_per_s);
 }
 
+/* The largest unit in which it needs at most three decimals. */
+static const bit_unit *unit_for(uint64_t bits_per_s)
+{
+	for (size_t i = 0; i < UNITS_PRINTED - 1; i++)
+		if (bits_per_s >= bit_units[i].bits && bits_per_s * 1000 % bit_units[i].bits == 0)
+			return &bit_units[i];
+	return &bit_units[UNITS_PRINTED - 1];
+}
+
 char *weir_bitrate_print(char *text, size_t size, uint64_t bits_per_s)
 {
-	const bit_unit *unit = &bit_units[UNITS_PRINTED - 1];
-	for (size_t i = 0; i < UNITS_PRINTED - 1; i++)
-		if (bits_per_s >= bit_units[i].bits && bits_per_s % (bit_units[i].bits / 1000) == 0) {
-			unit = &bit_units[i];
-			break;
-		}
-	uint64_t whole = bits_per_s / unit->bits, rest = bits_per_s % unit->bits;
-	unsigned decimals = unit->bits > 1 ? 3 : 0;
-	uint64_t thousandths = decimals > 0 ? rest / (unit->bits / 1000) : 0;
+	const bit_unit *unit = unit_for(bits_per_s);
+	uint64_t whole = bits_per_s / unit->bits, thousandths = bits_per_s % unit->bits * 1000 / unit->bits;
+	unsigned decimals = 3;
 	for (; decimals > 0 && thousandths % 10 == 0; decimals--)
 		thousandths /= 10;
 	if (decimals > 0)
-		snprintf(text, size, "%llu.%0*llu%s", (unsigned long long)whole, (int)decimals,
-			 (unsigned long long)thousandths, unit->name);
+		snprintf(text, size, "%" PRIu64 ".%0*" PRIu64 "%s", whole, (int)decimals, thousandths,
+			 unit->name);
 	else
-		snprintf(text, size, "%llu%s", (unsigned long long)whole, unit->name);
+		snprintf(text, size, "%" PRIu64 "%s", whole, unit->name);
 	return text;
 }
 

@@ -176,7 +176,7 @@ static int load_from(int folder_fd, const char *folder, const char *name, weir_u
 int weir_uplink_state_load(const char *folder, int index, weir_uplink_state *ret_state)
 {
 	char name[64];
-	weir_uplink_state state;
+	weir_uplink_state state = {0};
 	int fd = open_folder(folder), error = fd < 0 ? fd : name_of(index, name, sizeof(name));
 	if (error == 0)
 		error = load_from(fd, folder, name, &state);

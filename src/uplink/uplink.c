@@ -253,7 +253,7 @@ static int remove_locked(weir_kernel *kernel, const char *device, const char *fo
 int weir_uplink_remove(const char *device, const char *folder, weir_uplink_done *ret_done)
 {
 	weir_kernel kernel;
-	weir_kernel_link link;
+	weir_kernel_link link = {0};
 	*ret_done = (weir_uplink_done){0};
 	int error = weir_kernel_open(&kernel);
 	if (error != 0)

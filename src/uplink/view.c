@@ -44,7 +44,7 @@ void weir_uplink_sort(const weir_kernel_qdiscs *qdiscs, weir_uplink_view *view)
 
 int weir_uplink_view_read(weir_kernel *kernel, const char *device, weir_uplink_view *ret_view)
 {
-	weir_kernel_qdiscs qdiscs;
+	weir_kernel_qdiscs qdiscs = {.count = 0};
 	weir_uplink_view view = {0};
 	uint64_t bytes_per_s = 0;
 	int error = weir_kernel_find_link(kernel, device, &view.link);
@@ -77,7 +77,7 @@ int weir_uplink_look(const char *device, weir_uplink_view *ret_view)
 /* A device that goes away meanwhile, or has another root by then, is passed over. */
 static int look_at_all(weir_kernel *kernel, void (*fn)(const weir_uplink_view *view, void *arg), void *arg)
 {
-	weir_kernel_qdiscs roots;
+	weir_kernel_qdiscs roots = {.count = 0};
 	int count = 0, error = weir_kernel_find_qdiscs(kernel, 0, &roots);
 	for (unsigned i = 0; error == 0 && i < roots.count; i++) {
 		char name[IF_NAMESIZE];

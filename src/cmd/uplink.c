@@ -151,7 +151,8 @@ static int install(const uplink_arguments *a)
 	if (done.guessed)
 		fprintf(stderr, "weir uplink: %s: the limit of segments from before is not known\n",
 			a->device);
-	return show(a);
+	show(a); /* that it is installed is no less true if it cannot be shown */
+	return WEIR_EXIT_OK;
 }
 
 static int take_away(const uplink_arguments *a)

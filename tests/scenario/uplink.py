@@ -16,7 +16,7 @@ from weirlib import LONG, SANITIZED, SKIPPED, WEIR, expect, run, same
 INSIDE = "WEIR_UPLINK_INSIDE"
 DEVICE, PEER = "wu0", "wu1"
 OTHER = socket.htons(0x88b5)  # the type of frames for local experiments
-STEPS = 64  # more than an install has
+STEPS = 40  # more than an install has
 state = None
 
 
@@ -349,23 +349,63 @@ def test_two_at_once():
     remove()
 
 
+def injected(fault, *words):
+    """A command under strace, with a fault in its system calls."""
+    trace = ("strace", "-f", "-o", "/dev/null", "-e", "trace=sendto,bpf", "-e", f"inject={fault}")
+    return uplink(*words, before=trace, env={"ASAN_OPTIONS": "detect_leaks=0"})
+
+
 def killed(step, *words):
     """A command that is killed when it sends its step-th message; whether it was."""
-    trace = ("strace", "-f", "-o", "/dev/null", "-e", "trace=sendto", "-e", f"inject=sendto:signal=SIGKILL:when={step}")
-    done = uplink(*words, before=trace, env={"ASAN_OPTIONS": "detect_leaks=0"})
-    return done.returncode != 0
+    return injected(f"sendto:signal=SIGKILL:when={step}", *words).returncode != 0
+
+
+def no_faults():
+    """Whether there is no way to make system calls fail."""
+    fresh()
+    if shutil.which("strace") and killed(1, "show", DEVICE):
+        return False
+    print("  no strace that can inject faults: not tested")
+    return True
+
+
+def test_failing():
+    """The kernel refuses one message, whichever: what was done is taken back, or it was one that can be done without."""
+    if no_faults():
+        return
+    before = looks()
+    refused = 0
+    for step in range(1, STEPS, 3 if SANITIZED else 1):
+        done = injected(f"sendto:error=ENOBUFS:when={step}", "install", DEVICE, "--rate", "10mbit")
+        if done.returncode == 0:
+            works(f"step {step} failed")
+            same(remove().returncode, 0, f"step {step} failed: remove")
+        else:
+            refused += 1
+            expect(done.stderr.startswith("weir uplink: "), f"step {step} failed: {done.stderr}")
+            same(os.listdir(state) if os.path.exists(state) else [], [], f"step {step} failed: no file is left")
+        if not same(looks(), before, f"step {step} failed: everything is as it was"):
+            fresh()
+    expect(refused > 3, f"only {refused} steps failed")
+
+
+def test_no_filter():
+    """Without the right to load the filter, classes choose a band and plain priorities do not; show says so."""
+    if no_faults():
+        return
+    done = injected("bpf:error=EPERM", "install", DEVICE, "--rate", "100mbit")
+    same(done.returncode, 0, f"install without the filter: {done.stderr}")
+    expect("choose no band" in done.stdout and "(htb)" in done.stdout, f"it says so: {done.stdout}")
+    send(6, 2)
+    send(0x57520016, 3)
+    same((counted()["0"], counted()["other"]), (3, 2), "band 0, and other traffic")
+    remove()
 
 
 def test_killed():
     """kill -9 at every step of an install, a change and a remove: the link works, and remove and install both still do what they say."""
-    if not shutil.which("strace"):
-        print("  no strace: not killed at every step")
+    if no_faults():
         return
-    fresh()
-    if not killed(1, "show", DEVICE):
-        print("  strace cannot inject signals: not killed at every step")
-        return
-    fresh()
     before = looks()
     stride = 3 if SANITIZED else 1
     for name, prepared, words in (("install", None, ("install", DEVICE, "--rate", "10mbit")),
@@ -393,4 +433,4 @@ with tempfile.TemporaryDirectory() as top:
     state = os.path.join(top, "state")
     run(test_install_show_remove, test_again, test_bands, test_order, test_foreign, test_replaced_meanwhile, test_refused,
         test_loopback_by_force, test_no_privilege, test_state_is_lost, test_state_cannot_be_kept, test_failed_change, test_two_at_once,
-        test_killed)
+        test_failing, test_no_filter, test_killed)

@@ -9,6 +9,8 @@ _weir()
 		mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" sim --laws 2>/dev/null | grep -v '^ ')" -- "$word")
 	elif [ "${COMP_WORDS[1]}" = check ] && [ "${COMP_WORDS[COMP_CWORD - 1]}" = --explain ]; then
 		mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" check --list 2>/dev/null | grep -o '^[a-z]*')" -- "$word")
+	elif [ "${COMP_WORDS[1]}" = uplink ] && [ "$COMP_CWORD" -eq 2 ] && [[ $word != -* ]]; then
+		mapfile -t COMPREPLY < <(compgen -W "install show remove" -- "$word")
 	elif [[ $word == -* ]]; then
 		# The options of a verb are the words in its help that begin with two dashes.
 		local options

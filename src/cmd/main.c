@@ -13,9 +13,17 @@
 
 const weir_kind *const weir_kinds[] = {&weir_kind_backend, &weir_kind_root, &bottleneck_kind, NULL};
 
-const weir_verb *const weir_verbs[] = {
-	&weir_verb_check, &weir_verb_help, &weir_verb_load, &weir_verb_nucleus, &weir_verb_sentry,
-	&weir_verb_serve, &weir_verb_sim,  &weir_verb_top,  &weir_verb_version, NULL};
+const weir_verb *const weir_verbs[] = {&weir_verb_check,
+				       &weir_verb_help,
+				       &weir_verb_load,
+				       &weir_verb_nucleus,
+				       &weir_verb_sentry,
+				       &weir_verb_serve,
+				       &weir_verb_sim,
+				       &weir_verb_top,
+				       &weir_verb_uplink,
+				       &weir_verb_version,
+				       NULL};
 
 const weir_verb *weir_verb_find(const char *name)
 {

@@ -33,6 +33,7 @@ extern const weir_verb weir_verb_sentry;
 extern const weir_verb weir_verb_serve;
 extern const weir_verb weir_verb_sim;
 extern const weir_verb weir_verb_top;
+extern const weir_verb weir_verb_uplink;
 extern const weir_verb weir_verb_version;
 
 /* What routes can lead to in this binary, ended by NULL. */

@@ -277,6 +277,11 @@ typedef struct weir_http_listen {
 	size_t fd_count;
 	int backlog;
 	uint32_t max_connections;
+	/*
+	 * If a thread has so many connections, the one that has been silent for longest (no request is under way)
+	 * is closed for each new one. For listeners with few clients, which nobody should keep out. 0: never.
+	 */
+	uint32_t crowded;
 	weir_tls *tls; /* a reference is taken; NULL: plain */
 	bool http2;    /* by prior knowledge, and by ALPN with TLS */
 	bool proxy;    /* every connection begins with a PROXY header (v1 or v2) */

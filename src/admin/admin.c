@@ -11,9 +11,9 @@
 #include "base/mem.h"
 #include "http/server.h"
 
-#define BODY_BYTES  65536u
-#define CONNECTIONS 256u
-#define WAITING     256u
+#define BODY_BYTES 65536u
+#define RESERVE    64u /* connections for those who have the token */
+#define WAITING    256u
 
 weir_view_context weir_admin_context(const weir_admin *admin)
 {
@@ -157,7 +157,8 @@ int weir_admin_listen(weir_admin *admin, const struct sockaddr *address, socklen
 				   .address_length = length,
 				   .fds = fds,
 				   .fd_count = fd_count,
-				   .max_connections = CONNECTIONS};
+				   .max_connections = WEIR_ADMIN_CONNECTIONS + WEIR_ADMIN_CLOSING + RESERVE,
+				   .crowded = WEIR_ADMIN_CONNECTIONS};
 	struct sockaddr_storage bound;
 	unsigned number;
 	int failed = weir_http_add_listener(admin->http, &listen, &number);

@@ -197,6 +197,13 @@ bool weir_admin_guard(const weir_admin *admin, weir_request *request, bool chang
 		weir_admin_reply_error(request, 403, "requests of other pages are not answered");
 		return false;
 	}
+	if (weir_http_open(admin->http) > WEIR_ADMIN_CONNECTIONS + WEIR_ADMIN_CLOSING &&
+	    !has_token(admin, request, changes)) {
+		weir_admin_reply_error(
+			request, 503,
+			"too many connections are open; the rest is for requests with the token");
+		return false;
+	}
 	if ((changes || !admin->loopback) && !has_token(admin, request, changes)) {
 		refuse_token(admin, request, changes);
 		return false;

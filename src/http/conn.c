@@ -57,6 +57,25 @@ void weir_http_conn_later(weir_http_conn *conn)
 	weir_loop_defer(conn->loop->loop, &conn->deferred);
 }
 
+static bool is_silent(const weir_http_conn *conn)
+{
+	return conn->wait == WEIR_WAIT_FIRST || conn->wait == WEIR_WAIT_HEAD || conn->wait == WEIR_WAIT_IDLE;
+}
+
+/* The one that has been silent for longest gives way to a newcomer. It is owed no answer. */
+static void evict(weir_http_loop *loop, const weir_http_listener *listener)
+{
+	weir_http_conn *oldest = NULL;
+	for (weir_http_conn *conn = loop->conns; conn != NULL; conn = conn->next)
+		if (conn->listener == listener && is_silent(conn) &&
+		    (oldest == NULL || conn->since_ns < oldest->since_ns))
+			oldest = conn;
+	if (oldest == NULL)
+		return;
+	oldest->wait = WEIR_WAIT_NOTHING; /* it is not chosen again before it is gone */
+	weir_conn_abort(oldest->link.conn, -EBUSY);
+}
+
 static weir_http_conn *make(weir_conn *raw, const weir_http_listener *listener, weir_http_loop *loop)
 {
 	weir_http_conn *conn = weir_pool_take(&loop->conn_pool);
@@ -136,6 +155,9 @@ static int conn_open(weir_conn *raw, void *arg)
 {
 	const weir_http_listener *listener = arg;
 	weir_http_loop *loop = listener->http->loops[weir_thread_home()];
+	uint32_t open = atomic_load_explicit(&loop->counts.open, memory_order_relaxed);
+	if (listener->crowded != 0 && open >= listener->crowded)
+		evict(loop, listener);
 	weir_http_conn *conn = make(raw, listener, loop);
 	weir_conn_set_user(raw, conn);
 	return conn != NULL ? weir_http_conn_begin(conn) : -ENOMEM;

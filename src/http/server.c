@@ -280,7 +280,8 @@ int weir_http_add_listener(weir_http *http, const weir_http_listen *listen, unsi
 	weir_http_listener *listener = weir_mem_zalloc(sizeof(*listener));
 	if (listener == NULL)
 		return weir_error_set(-ENOMEM, "http: out of memory");
-	*listener = (weir_http_listener){.http = http, .http2 = listen->http2, .proxy = listen->proxy};
+	*listener = (weir_http_listener){
+		.http = http, .http2 = listen->http2, .proxy = listen->proxy, .crowded = listen->crowded};
 	if (listen->trusted != NULL)
 		error = weir_matcher_from(listen->trusted, &listener->trusted);
 	if (error == 0 && listen->tls != NULL) {

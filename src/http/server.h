@@ -38,6 +38,7 @@ typedef struct weir_http_listener {
 	weir_listener *listener;
 	weir_tls *tls; /* atomic: a reload replaces it */
 	bool http2, proxy;
+	uint32_t crowded; /* with so many open on a thread, silent connections give way; 0: never */
 	struct weir_matcher *trusted; /* proxies whose X-Forwarded-For is believed; NULL: none */
 	/* under the server's lock: earlier ones, which a thread may still be about to use */
 	weir_tls *old_tls[WEIR_HTTP_OLD_TLS];

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tricks of clients: two readings of one path, fields that say who asks, fields that come twice, protocols hidden in a list. Each got somebody in, or kept somebody out."""
-from weirlib import Backend, Weir, expect, good, run, same, until
+from weirlib import Backend, Client, Weir, expect, good, run, same, until
 
 
 def sentry(backend, listen="", more="", keys="", match=""):
@@ -210,7 +210,25 @@ def test_gathered_memory_is_bounded():
             client.close()
 
 
+# ---- the admin listener ----
+
+def test_silent_connections_keep_nobody_out_of_the_admin_listener():
+    with Backend(good) as backend, sentry(backend) as weir:
+        silent = []
+        for i in range(400):
+            client = Client(weir.admin_port)
+            if i % 3 == 1:
+                client.send(b"GET /api/stages HTTP/1.1\r\nHo")
+            silent.append(client)
+        with Client(weir.admin_port) as client:
+            client.send(f"GET /api/stages HTTP/1.1\r\nHost: 127.0.0.1:{weir.admin_port}\r\n\r\n".encode())
+            same(client.answer().status, 200, "one who asks")
+        same(weir.get("/api/stages") is not None, True, "and another")
+        for client in silent:
+            client.close()
+
+
 run(test_the_backend_is_asked_for_what_rules_have_judged, test_raw_paths_are_judged_as_they_are, test_health_checks_are_exempt_only_if_they_are_health_checks,
     test_nobody_says_who_he_is, test_nor_in_trailers, test_trusted_proxies_say_who_asks, test_trusted_addresses_are_checked, test_a_field_that_decides_comes_once,
     test_no_cookie_hides_behind_another, test_h2c_is_not_hidden_in_a_list, test_slow_bodies_hold_no_place, test_bodies_arrive_whole, test_a_malformed_body_gets_its_answer,
-    test_gathered_memory_is_bounded)
+    test_gathered_memory_is_bounded, test_silent_connections_keep_nobody_out_of_the_admin_listener)

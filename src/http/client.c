@@ -20,6 +20,19 @@ static bool is_trusted(const weir_matcher *trusted, const weir_client *client)
 	return weir_matcher_matches(trusted, &input);
 }
 
+void weir_client_set(weir_client *client, const struct sockaddr_storage *address)
+{
+	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)address;
+	client->any.sa_family = address->ss_family;
+	if (address->ss_family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
+		struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = v6->sin6_port};
+		memcpy(&v4.sin_addr, &v6->sin6_addr.s6_addr[12], 4);
+		client->v4 = v4;
+	} else if (address->ss_family == AF_INET || address->ss_family == AF_INET6) {
+		memcpy(client, address, sizeof(*client));
+	}
+}
+
 /* Removes the last element from the list. */
 static weir_span take_last(weir_span *list)
 {

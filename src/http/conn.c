@@ -30,9 +30,7 @@ static void note_client(weir_http_conn *conn)
 	struct sockaddr_storage peer;
 	if (weir_conn_peer(conn->link.conn, &peer) != 0)
 		return;
-	conn->client.any.sa_family = peer.ss_family;
-	if (peer.ss_family == AF_INET || peer.ss_family == AF_INET6)
-		memcpy(&conn->client, &peer, sizeof(conn->client));
+	weir_client_set(&conn->client, &peer);
 }
 
 static void run_later(weir_deferred *deferred)

@@ -228,13 +228,6 @@ static int start(weir_http_conn *conn, weir_buf *buf, size_t offset, size_t leng
 	return 0;
 }
 
-static void set_client(weir_http_conn *conn, const struct sockaddr_storage *client)
-{
-	conn->client.any.sa_family = client->ss_family;
-	if (client->ss_family == AF_INET || client->ss_family == AF_INET6)
-		memcpy(&conn->client, client, sizeof(conn->client));
-}
-
 static bool step_proxy(weir_http_conn *conn, weir_buf *buf, size_t offset, size_t length)
 {
 	weir_proxy_header header;
@@ -248,7 +241,7 @@ static bool step_proxy(weir_http_conn *conn, weir_buf *buf, size_t offset, size_
 		break;
 	}
 	if (!header.local)
-		set_client(conn, &header.client);
+		weir_client_set(&conn->client, &header.client);
 	int error = start(conn, buf, offset + header.length, length - header.length);
 	if (error != 0)
 		weir_conn_abort(conn->link.conn, error);

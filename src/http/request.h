@@ -336,6 +336,8 @@ weir_span weir_request_nth_cookie(const weir_request *request, weir_span name, s
 void weir_request_follow_proxies(weir_request *request, const struct weir_matcher *trusted);
 /* The address at the other end of the connection: the client's, or that of a trusted proxy. Home. */
 const struct sockaddr *weir_request_peer(const weir_request *request);
+/* Keeps an address. One of IPv4 that came by a socket of IPv6 becomes what it is. */
+void weir_client_set(weir_client *client, const struct sockaddr_storage *address);
 /* An address as X-Forwarded-For has it, perhaps with a port. false: it is none. */
 bool weir_client_parse(weir_span text, weir_client *ret_client);
 

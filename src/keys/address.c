@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -34,6 +35,16 @@ bool weir_address_split(const char *text, char *host, size_t size, uint16_t *ret
 	return true;
 }
 
+/* "*": all addresses, of IPv6 and with it of IPv4; of IPv4 alone where there is no IPv6. */
+static const char *any_address(void)
+{
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return "0.0.0.0";
+	close(fd);
+	return "::";
+}
+
 int weir_address_read(const char *text, struct sockaddr_storage *ret_address, socklen_t *ret_length)
 {
 	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
@@ -48,7 +59,7 @@ int weir_address_read(const char *text, struct sockaddr_storage *ret_address, so
 				      quoted);
 	snprintf(port_text, sizeof(port_text), "%u", port);
 	bool any = host[0] == '\0' || strcmp(host, "*") == 0;
-	const char *numeric = any ? "0.0.0.0" : strcmp(host, "localhost") == 0 ? "127.0.0.1" : host;
+	const char *numeric = any ? any_address() : strcmp(host, "localhost") == 0 ? "127.0.0.1" : host;
 	if (getaddrinfo(numeric, port_text, &hints, &found) != 0)
 		return weir_error_set(
 			-EINVAL,

@@ -244,6 +244,57 @@ static void find_known(const char *usage, known_options *ret_known)
 	}
 }
 
+/* What other programs call it. The first that the help knows is suggested. */
+static const struct {
+	const char *typed, *ours;
+} habits[] = {
+	{"--config", "-c"},
+	{"-f", "-c"},
+	{"--conf", "-c"},
+	{"--port", "--listen"},
+	{"-p", "--listen"},
+	{"--bind", "--listen"},
+	{"-b", "--listen"},
+	{"--address", "--listen"},
+	{"-l", "--listen"},
+	{"--backend", "--to"},
+	{"--upstream", "--to"},
+	{"--server", "--to"},
+	{"--target", "--to"},
+	{"--proxy", "--to"},
+	{"--tls-cert", "--cert"},
+	{"--certificate", "--cert"},
+	{"--tls-key", "--key"},
+	{"--private-key", "--key"},
+	{"--workers", "--threads"},
+	{"-j", "--threads"},
+	{"-t", "--threads"},
+	{"-c", "--users"},
+	{"--concurrency", "--users"},
+	{"-z", "--duration"},
+	{"-d", "--duration"},
+	{"-H", "--header"},
+	{"-k", "--insecure"},
+	{"-R", "--rate"},
+	{"-q", "--rate"},
+	{"-m", "--method"},
+	{"-n", "--requests"},
+	{"--log", "--access-log"},
+	{"--dir", "--root"},
+	{"-T", "--timeout"},
+};
+
+static const char *find_habit(const char *typed, const char *usage)
+{
+	char line[32];
+	for (size_t i = 0; i < sizeof(habits) / sizeof(habits[0]); i++) {
+		snprintf(line, sizeof(line), "\n  %s ", habits[i].ours);
+		if (strcmp(typed, habits[i].typed) == 0 && strstr(usage, line) != NULL)
+			return habits[i].ours;
+	}
+	return NULL;
+}
+
 int weir_usage_unexpected(const char *program, void (*print)(const void *of, FILE *file), const void *of,
 			  const char *argument)
 {
@@ -257,9 +308,10 @@ int weir_usage_unexpected(const char *program, void (*print)(const void *of, FIL
 		fclose(file);
 		find_known(usage != NULL ? usage : "", &known);
 	}
-	free(usage);
 	snprintf(typed, sizeof(typed), "%.*s", (int)strcspn(argument, "="), argument);
-	if (typed[0] == '-' && strlen(typed) > strlen("--"))
+	near = find_habit(typed, usage != NULL ? usage : "");
+	free(usage);
+	if (near == NULL && typed[0] == '-' && strlen(typed) > strlen("--"))
 		near = weir_text_nearest(typed, known_at, &known);
 	fprintf(stderr, "%s: unexpected argument '%s'; ", program, argument);
 	if (near != NULL)

@@ -305,6 +305,8 @@ typedef struct weir_config_texts {
 } weir_config_texts;
 
 /* Must not be copied: param points into percentile. Other texts are argv's. */
+#define WEIR_CONFIG_ADDRESS "127.0.0.1:8080" /* where a service listens if nothing else is said */
+
 typedef struct weir_config_flags {
 	const weir_kind *const *kinds;
 	const char *file;
@@ -315,6 +317,7 @@ typedef struct weir_config_flags {
 	const weir_kind *kind; /* whose flag was given; NULL: no kind's */
 	weir_config_texts value;
 	const char *admin, *access_log, *threads;
+	const char *certificate, *key;
 	bool dry_run;
 } weir_config_flags;
 

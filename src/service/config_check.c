@@ -183,7 +183,7 @@ static bool has_port(const struct sockaddr_storage *address)
 static void check_listens(weir_config *config)
 {
 	if (config->listens == 0 && !config->memory.failed)
-		weir_config_add(config, "listen", "127.0.0.1:8080");
+		weir_config_add(config, "listen", WEIR_CONFIG_ADDRESS);
 	for (unsigned i = 0; i < config->listens; i++) {
 		weir_config_listen *listen = &config->listen[i];
 		if (weir_address_read(listen->head.title, &listen->address, &listen->address_length) != 0)

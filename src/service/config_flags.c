@@ -56,6 +56,9 @@ static const weir_key keys[] = {
 	FLAG("listen", FORM, listen, "ADDR:PORT",
 	     "An address to serve, instead of the file's listen blocks. It may be repeated",
 	     .form = &listen_form),
+	FLAG("cert", PATH, certificate, "FILE",
+	     "Serves by TLS with this certificate, a PEM file with its chain; with --key"),
+	FLAG("key", PATH, key, "FILE", "The certificate's private key"),
 	FLAG("admin", FORM, admin, "ADDR:PORT", "The address of metrics, API and live page; off: none",
 	     .form = &admin_form),
 	FLAG("dry-run", SWITCH, dry_run, NULL, "Laws decide and count, but nothing is rejected"),
@@ -91,6 +94,8 @@ static int add_percentile(weir_config_flags *flags, const char *program, const c
 	uint64_t ns;
 	if (flags->params == WEIR_CONFIG_FLAGS_MAX)
 		return wrong(program, flag, "it is given too often");
+	if (flags->params > 0)
+		return wrong(program, flag, "a target holds one percentile");
 	char *copy = flags->percentile[flags->params];
 	if (length >= sizeof(flags->percentile[0]))
 		return wrong(program, flag, "a percentile has fewer digits");
@@ -188,6 +193,16 @@ static void apply_listens(weir_config *config, const weir_config_flags *flags)
 		weir_config_clear(config, "listen");
 	for (unsigned i = 0; i < flags->listen.count; i++)
 		weir_config_add(config, "listen", flags->listen.at[i]);
+	if (flags->certificate == NULL && flags->key == NULL)
+		return;
+	if (config->listens == 0)
+		weir_config_add(config, "listen", WEIR_CONFIG_ADDRESS);
+	for (unsigned i = 0; i < config->listens; i++) {
+		if (flags->certificate != NULL)
+			weir_config_set(config, &config->listen[i].head, "certificate", flags->certificate);
+		if (flags->key != NULL)
+			weir_config_set(config, &config->listen[i].head, "key", flags->key);
+	}
 }
 
 /* Adds to the target "default", the file's or a new one. Flags come last and so override the file. */

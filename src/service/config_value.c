@@ -44,9 +44,26 @@ static void unknown_key(weir_config *config, const weir_config_block *block, con
 				     of);
 }
 
+static bool is_percentile(const char *name)
+{
+	return name[0] == 'p' && (name[1] == '.' || (name[1] >= '0' && name[1] <= '9'));
+}
+
+/* A law holds one percentile. Flags come last and override the file; two in the file are a mistake. */
+static void check_percentile(weir_config *config, const weir_config_params *params, const char *name,
+			     weir_config_where where)
+{
+	for (unsigned i = 0; where.line != 0 && is_percentile(name) && i < params->count; i++)
+		if (is_percentile(params->at[i].name))
+			weir_config_wrong_at(config, where,
+					     "%s: a target holds one percentile, and %s is given in line %u",
+					     name, params->at[i].name, params->at[i].where.line);
+}
+
 void weir_config_add_param(weir_config *config, weir_config_params *params, const char *name,
 			   const char *value, weir_config_where where)
 {
+	check_percentile(config, params, name, where);
 	void *array = params->at;
 	weir_config_param *param = weir_config_grow(config, &array, &params->count, sizeof(*param));
 	params->at = array;

@@ -203,6 +203,12 @@ typedef struct weir_http_limits {
 	 * that requests are offered at once. 0: 64 MB.
 	 */
 	uint64_t gather_bytes;
+	/*
+	 * Rejections per second to one address beyond which each waits for the delay before it is sent. 0: none
+	 * waits. The delay is 250 ms unless set.
+	 */
+	double hammering_per_s;
+	uint64_t hammering_delay_ns;
 } weir_http_limits;
 
 /* One line of the access log. Spans are valid during the call. */

@@ -96,6 +96,7 @@ static void loop_ends(weir_ending *ending)
 	arrivals before = take_arrived_locked(loop);
 	pthread_mutex_unlock(&loop->lock);
 	arrive_all(before);
+	weir_hammer_end(loop);
 	strand_all(loop);
 	pthread_mutex_lock(&loop->lock);
 	arrivals late = take_arrived_locked(loop);
@@ -178,6 +179,7 @@ weir_http_loop *weir_http_loop_new(weir_http *http, weir_loop *base, uint16_t in
 	loop->arrived_end = &loop->arrived;
 	loop->ferries_end = &loop->ferries;
 	set_limits(loop, &http->limits);
+	weir_hammer_init(loop);
 	set_server(loop, http->server);
 	weir_pool_init(&loop->conn_pool, sizeof(weir_http_conn));
 	weir_h2_memory_init(&loop->h2);

@@ -8,6 +8,7 @@
 
 #include "base/mix.h"
 #include "http/digits.h"
+#include "http/hammer.h"
 #include "http/reject.h"
 #include "http/request.h"
 #include "http/server.h"
@@ -21,9 +22,9 @@
  */
 #define RETRY_GOOD_NS (10 * WEIR_NS_PER_MS)
 
-static const char plain_text[] = "overloaded, try again later\n";
-static const char plain_fields[] = "Content-Type: text/plain\r\nContent-Length: 28\r\nRetry-After: ";
-_Static_assert(sizeof(plain_text) - 1 == 28, "plain_fields says how long it is");
+static const char overloaded[] = "overloaded, try again later\n";
+static const char plain_fields[] = "Content-Type: text/plain\r\nContent-Length: ";
+static const char retry_field[] = "\r\nRetry-After: ";
 
 /* ---- the head ---- */
 
@@ -51,7 +52,7 @@ static char *put_bytes(char *to, const char *bytes, size_t length)
 	return to + length;
 }
 
-/* The longest status line has 46 bytes, the keys of Weir-Shed with CRLF 34, plain_fields 59. */
+/* The longest status line has 46 bytes, the keys of Weir-Shed with CRLF 34, the fields after it 61. */
 _Static_assert(sizeof(((weir_shed_head *)NULL)->text) >=
 		       sizeof(((weir_http_loop *)NULL)->lines) + 3 * WEIR_SHED_NAME_MOST + 160,
 	       "a head fits");
@@ -68,6 +69,23 @@ static char *put_details(weir_shed_head *head, char *to)
 	return put_bytes(to, "\r\n", 2);
 }
 
+/* Says which limit it was, unless clients are told nothing of that kind. */
+static void fill_body(weir_shed_head *head, bool details)
+{
+	char *to = head->body;
+	if (head->status != 429 || head->why != WEIR_SHED_RATE) {
+		to = put_bytes(to, overloaded, sizeof(overloaded) - 1);
+	} else {
+		to = put_bytes(to, "too many requests", 17);
+		if (details) {
+			to = put_bytes(to, " for the limit ", 15);
+			to += put_name(to, WEIR_SHED_NAME_MOST, head->stage);
+		}
+		to = put_bytes(to, ", try again later\n", 18);
+	}
+	head->body_length = (uint16_t)(to - head->body);
+}
+
 static __attribute__((noinline)) void fill_head(weir_shed_head *head, weir_http_loop *loop)
 {
 	weir_span status = weir_status_line(head->status);
@@ -76,7 +94,10 @@ static __attribute__((noinline)) void fill_head(weir_shed_head *head, weir_http_
 	to = put_bytes(to, lines, loop->lines_length);
 	if (!loop->no_shed_details)
 		to = put_details(head, to);
+	fill_body(head, !loop->no_shed_details);
 	to = put_bytes(to, plain_fields, sizeof(plain_fields) - 1);
+	to = weir_put_number(to, head->body_length);
+	to = put_bytes(to, retry_field, sizeof(retry_field) - 1);
 	head->length = (uint16_t)(to - head->text);
 	head->good_until_ns = loop->date_until_ns;
 }
@@ -112,7 +133,7 @@ static unsigned seconds_of(uint64_t ns)
 }
 
 /* What the route wants instead of a plain rejection. */
-static void dress(weir_reply *reply, const weir_route *route, weir_field *field)
+static void dress(weir_reply *reply, const weir_route *route, weir_span body, weir_field *field)
 {
 	if (route != NULL && route->reject == WEIR_REJECT_REDIRECT) {
 		*field = (weir_field){WEIR_SPAN("Location"), {route->location, strlen(route->location)}};
@@ -122,8 +143,8 @@ static void dress(weir_reply *reply, const weir_route *route, weir_field *field)
 		*field =
 			(weir_field){WEIR_SPAN("Content-Type"), {route->page_type, strlen(route->page_type)}};
 	} else {
-		reply->bytes = plain_text;
-		reply->length = sizeof(plain_text) - 1;
+		reply->bytes = body.at;
+		reply->length = body.length;
 		*field = (weir_field){WEIR_SPAN("Content-Type"), WEIR_SPAN("text/plain")};
 	}
 }
@@ -137,7 +158,7 @@ static void answer_dressed(weir_request *request, const weir_route *route, const
 				{WEIR_SPAN("Weir-Shed"), value}};
 	size_t told = value.length > 0 ? 2 : 1;
 	weir_reply reply = {.status = canned->status, .fields = fields, .field_count = told + 1};
-	dress(&reply, route, &fields[told]);
+	dress(&reply, route, canned->body, &fields[told]);
 	weir_request_answer(request, &reply);
 }
 
@@ -146,6 +167,21 @@ static void answer_canned(weir_request *request, const weir_canned *canned)
 	request->status = (uint16_t)canned->status;
 	request->flags |= WEIR_REQUEST_BEGUN;
 	request->codec->canned(request, canned);
+}
+
+static void send_away(weir_request *request, const weir_route *route, const weir_shed_head *head,
+		      uint64_t retry_after_ns)
+{
+	weir_canned canned = {.status = head->status,
+			      .retry_after_s = seconds_of(retry_after_ns),
+			      .head = {head->text, head->length},
+			      .body = {head->body, head->body_length}};
+	bool plain = route == NULL || route->reject == WEIR_REJECT_STATUS;
+	if (plain && request->codec->canned != NULL)
+		answer_canned(request, &canned);
+	else
+		answer_dressed(request, route, &canned,
+			       (weir_span){head->text + head->value, head->value_length});
 }
 
 /* route NULL: a plain rejection. */
@@ -158,16 +194,20 @@ static inline void turn_away(weir_request *request, const weir_route *route, con
 	}
 	request->shed = head->why;
 	weir_http_count(&request->loop->counts.rejected);
-	weir_canned canned = {.status = head->status,
-			      .retry_after_s = seconds_of(retry_after_ns),
-			      .head = {head->text, head->length},
-			      .body = {plain_text, sizeof(plain_text) - 1}};
-	bool plain = route == NULL || route->reject == WEIR_REJECT_STATUS;
-	if (plain && request->codec->canned != NULL)
-		answer_canned(request, &canned);
+	const weir_http *http = request->loop->http;
+	if (__builtin_expect(http != NULL && http->hammering != NULL, 0) &&
+	    weir_hammer_holds(request, route, head, retry_after_ns))
+		return;
+	send_away(request, route, head, retry_after_ns);
+}
+
+void weir_request_send_away(const weir_hammered *rejection)
+{
+	weir_request *request = rejection->request;
+	if (weir_request_is(request, WEIR_REQUEST_GONE))
+		weir_request_ended(request);
 	else
-		answer_dressed(request, route, &canned,
-			       (weir_span){head->text + head->value, head->value_length});
+		send_away(request, rejection->route, &rejection->head, rejection->retry_after_ns);
 }
 
 static unsigned status_of(const weir_route *route)
@@ -188,7 +228,8 @@ void weir_request_turn_away(weir_request *request, weir_verdict why, const char 
 
 void weir_request_over_limit(weir_request *request, const weir_found *found)
 {
-	turn_away(request, NULL, head_of(request, found->limit->name, 429, WEIR_SHED_RATE),
+	const weir_route *route = request->route->reject == WEIR_REJECT_PAGE ? request->route : NULL;
+	turn_away(request, route, head_of(request, found->limit->name, 429, WEIR_SHED_RATE),
 		  found->retry_after_ns);
 }
 

@@ -24,6 +24,8 @@ typedef struct weir_shed_head {
 	uint16_t length;
 	uint64_t good_until_ns;          /* when the date in text changes */
 	uint64_t wait_ns, wait_until_ns; /* what the law said last, and when to ask again */
+	uint16_t body_length;
+	char body[WEIR_SHED_NAME_MOST + 64];
 	char text[3 * WEIR_SHED_NAME_MOST + 384];
 } weir_shed_head;
 

@@ -438,6 +438,8 @@ void weir_request_gone(weir_request *request, const char *error)
 		weir_http_count(&request->loop->counts.gone);
 		weir_request_log(request);
 	}
+	if (request->hammered != NULL)
+		return;
 	bool ours = !weir_request_is(request, WEIR_REQUEST_OFFERED | WEIR_REQUEST_BEGUN) ||
 		    weir_request_is(request, WEIR_REQUEST_REST);
 	if (ended || ours) {

@@ -121,6 +121,7 @@ struct weir_request {
 	weir_buf *collected;
 	weir_buf *ahead; /* the beginning of the body, gathered before the offer, from ahead_at on; or NULL */
 	uint32_t ahead_at;
+	struct weir_hammered *hammered; /* its rejection waits; NULL: it does not */
 	void *user;
 	weir_span note;
 	weir_chunk *chunks;

@@ -48,6 +48,7 @@ static void fill_limits(weir_http_limits *limits)
 	fill32(&limits->output_bytes, 256 * 1024);
 	fill64(&limits->output_ns, 30 * WEIR_NS_PER_S);
 	fill32(&limits->streams, 128);
+	fill64(&limits->hammering_delay_ns, 250 * WEIR_NS_PER_MS);
 	fill64(&limits->gather_bytes, UINT64_C(64) << 20);
 }
 
@@ -105,7 +106,11 @@ int weir_http_new(const weir_http_options *options, weir_http **ret_http)
 		error = weir_error_set(-ENOMEM, "http: out of memory");
 	else if (!options->no_costs)
 		error = weir_http_make_costs(http);
+	if (error == 0)
+		error = weir_hammer_new(&limits, &http->hammering);
 	if (http == NULL || error != 0) {
+		if (http != NULL)
+			weir_costs_free(http->costs);
 		weir_mem_free(server);
 		weir_mem_free(http);
 		return error;
@@ -415,6 +420,7 @@ void weir_http_free(weir_http **where)
 	order(http, leave_of);
 	weir_routes_unref(http->routes);
 	weir_costs_free(http->costs);
+	weir_quota_free(http->hammering);
 	pthread_cond_destroy(&http->change);
 	pthread_mutex_destroy(&http->lock);
 	weir_mem_free(http->server);

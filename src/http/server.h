@@ -21,6 +21,7 @@
 #include <weir/loop.h>
 
 #include "http/h2_memory.h"
+#include "http/hammer.h"
 #include "http/reject.h"
 #include "http/request.h"
 #include "log/log.h"
@@ -63,7 +64,7 @@ struct weir_http_loop {
 	uint32_t link_bytes;  /* bound of a connection's output: that of the limits, plus room for heads */
 	bool no_shed_details; /* rejections have no Weir-Shed */
 	bool tell_timing;     /* answers have Server-Timing */
-	size_t gather_most;   /* bytes of bodies that may wait for the rest before their requests are offered */
+	size_t gather_most; /* bytes of bodies that may wait for the rest before their requests are offered */
 
 	/* the loop's thread */
 	weir_http *http; /* NULL: the server is gone */
@@ -76,6 +77,7 @@ struct weir_http_loop {
 	weir_request *free;
 	uint32_t free_count;
 	size_t gathered; /* bytes of such bodies */
+	weir_hammer hammer;
 	bool draining;
 	uint64_t date_until_ns;
 	char lines[WEIR_HTTP_SERVER_MOST + 64]; /* the fields Server and Date */
@@ -113,6 +115,7 @@ struct weir_http {
 	weir_errors *errors;    /* NULL: errors are not logged */
 	weir_costs *costs;      /* NULL: costs are not learnt */
 	weir_stage *handshakes; /* of TLS; NULL: no listener uses TLS */
+	weir_quota *hammering;  /* rejections to one address; NULL: no rejection waits */
 
 	/* under lock */
 	pthread_mutex_t lock;

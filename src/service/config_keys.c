@@ -186,6 +186,12 @@ static const weir_key limits_keys[] = {
 	ROW("idle-timeout", TIME, http.idle_ns, "60s", "The time between two requests", BETWEEN(1e6, 24 * H)),
 	ROW("output-timeout", TIME, http.output_ns, "30s", "The time that an answer may make no progress",
 	    BETWEEN(1e6, 24 * H)),
+	ROW("hammering", RATE, http.hammering_per_s, "0/s",
+	    "Rejections to one address beyond this rate wait for hammering-delay before they are sent; 0/s: "
+	    "none wait",
+	    BETWEEN(0, 1e9)),
+	ROW("hammering-delay", TIME, http.hammering_delay_ns, "250ms",
+	    "How long a rejection waits whose client hammers", BETWEEN(1e6, 60e9)),
 	ROW("shed-details", SWITCH, shed_details, "on",
 	    "Tells rejected clients the reason, with the names of stages, in the field Weir-Shed"),
 	ROW("server-timing", SWITCH, server_timing, "off",

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tricks of clients: two readings of one path, fields that say who asks, fields that come twice, protocols hidden in a list. Each got somebody in, or kept somebody out."""
+import select
+import socket
+import tempfile
+
 from weirlib import Backend, Client, Weir, expect, good, run, same, until
 
 
@@ -210,6 +214,44 @@ def test_gathered_memory_is_bounded():
             client.close()
 
 
+# ---- clients that hammer ----
+
+def test_who_hammers_waits_and_others_do_not():
+    more = 'limits { hammering = 10/s; hammering-delay = 2s } limit "none" { rate = 0.001/s; burst = 1 }'
+    with Backend(good) as backend, sentry(backend, more=more) as weir:
+        hammers = [weir.client() for _ in range(40)]
+        for client in hammers:
+            client.request("/")
+        quick = [client for client in hammers if select.select([client.socket], [], [], .05)[0]]
+        statuses = [client.answer().status for client in quick]
+        expect(0 < len(quick) < 40, f"{len(quick)} of 40 are answered at once")
+        same(sorted(set(statuses)), [200, 429], "one is let in, the others of these are not")
+        other = socket.create_connection(("127.0.0.1", weir.port), source_address=("127.0.0.2", 0))
+        for status in (b"200", b"429"):
+            other.sendall(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+            expect(other.recv(4096).startswith(b"HTTP/1.1 " + status), "another address does not wait")
+        slow = [client for client in hammers if client not in quick]
+        expect(not select.select([slow[-1].socket], [], [], 0)[0], "the hammer still waits")
+        slow[0].cut()
+        slow[1].close()
+        same({client.answer().status for client in slow[2:]}, {429}, "all get their answer in the end")
+        other.close()
+
+
+def test_a_limit_says_its_name_and_uses_the_page():
+    with Backend(good) as backend, sentry(backend, more='limit "per client" { rate = 0.001/s; burst = 1 }') as weir:
+        same(weir.ask("/").status, 200, "the first")
+        answer = weir.ask("/")
+        same((answer.status, answer.body), (429, b"too many requests for the limit per_client, try again later\n"), "which limit it was")
+    with tempfile.NamedTemporaryFile("w", suffix=".html") as page, Backend(good) as backend:
+        page.write("<p>Slow down.")
+        page.flush()
+        with sentry(backend, more='limit "each" { rate = 0.001/s; burst = 1 }', match=f'reject = "page {page.name}";') as weir:
+            same(weir.ask("/").status, 200, "the first")
+            answer = weir.ask("/")
+            same((answer.status, answer.body), (429, b"<p>Slow down."), "the page")
+
+
 # ---- the admin listener ----
 
 def test_silent_connections_keep_nobody_out_of_the_admin_listener():
@@ -231,4 +273,4 @@ def test_silent_connections_keep_nobody_out_of_the_admin_listener():
 run(test_the_backend_is_asked_for_what_rules_have_judged, test_raw_paths_are_judged_as_they_are, test_health_checks_are_exempt_only_if_they_are_health_checks,
     test_nobody_says_who_he_is, test_nor_in_trailers, test_trusted_proxies_say_who_asks, test_trusted_addresses_are_checked, test_a_field_that_decides_comes_once,
     test_no_cookie_hides_behind_another, test_h2c_is_not_hidden_in_a_list, test_slow_bodies_hold_no_place, test_bodies_arrive_whole, test_a_malformed_body_gets_its_answer,
-    test_gathered_memory_is_bounded, test_silent_connections_keep_nobody_out_of_the_admin_listener)
+    test_gathered_memory_is_bounded, test_who_hammers_waits_and_others_do_not, test_a_limit_says_its_name_and_uses_the_page, test_silent_connections_keep_nobody_out_of_the_admin_listener)

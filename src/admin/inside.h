@@ -19,7 +19,7 @@
 
 #define WEIR_ADMIN_STREAMS     64u
 #define WEIR_ADMIN_CONNECTIONS 256u
-#define WEIR_ADMIN_CLOSING     64u /* more, which give way at that moment */
+#define WEIR_ADMIN_CLOSING     256u /* more, which give way at that moment */
 
 typedef struct weir_stream weir_stream; /* stream.c */
 

@@ -339,6 +339,7 @@ static const weir_metric metrics[] = {
 	COUNT(full, "Requests turned away since every server was at its bound."),
 	COUNT(gone, "Requests whose client left before the answer."),
 	COUNT(cut, "Answers that broke off."),
+	COUNT(stalled_cut, "Answers that were cut to make room, since their clients did not read."),
 	COUNT(upgrades, "Connections that switched protocols."),
 	COUNT(answer_reports, "Answers with Server-Timing or endpoint-load-metrics that were read."),
 	COUNT(answer_reports_refused, "Answers with a value there that cannot be true."),

@@ -118,6 +118,8 @@ static weir_origin *pick_another(const weir_exchange *exchange)
 /* Calls a backend in which a place was taken; NULL: all are full. */
 static void try(weir_exchange *exchange, weir_origin *backend, bool fresh)
 {
+	if (backend == NULL && weir_proxy_make_room(exchange->thread))
+		backend = pick(exchange, NULL);
 	exchange->backend = backend;
 	if (backend == NULL) {
 		WEIR_PROXY_COUNT(exchange, full);

@@ -289,6 +289,7 @@ static void call_data(weir_call *call, weir_buf *buf, size_t offset, size_t leng
 	exchange->held_offset = offset;
 	exchange->held_length = length;
 	weir_call_pause(call);
+	weir_exchange_stall(exchange);
 }
 
 static void request_drained(weir_request *request, void *arg)
@@ -302,6 +303,8 @@ static void request_drained(weir_request *request, void *arg)
 		exchange->held = NULL;
 		weir_buf_unref(held);
 	}
+	if (exchange->stalled_at != NULL)
+		weir_exchange_unstall(exchange);
 	weir_call_resume(&exchange->call);
 }
 

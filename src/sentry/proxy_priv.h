@@ -32,7 +32,10 @@ typedef struct weir_proxy_thread {
 	weir_upstream *upstream;
 	weir_retry retry;
 	weir_last_client last_client;
-	weir_alpha alpha; /* fitted to what answers report */
+	weir_alpha alpha;                             /* fitted to what answers report */
+	struct weir_exchange *stalled, *stalled_last; /* whose clients do not read, the longest first */
+	weir_post room_post;                          /* another thread asks for room */
+	atomic_bool room_asked;                       /* it is on its way */
 	struct {
 #define WEIR_X(name) _Atomic uint64_t name;
 		WEIR_PROXY_COUNTS(WEIR_X)
@@ -68,6 +71,8 @@ typedef struct weir_exchange {
 	size_t held_offset, held_length;
 	size_t collected_sent; /* of a body that was collected */
 	weir_retry_story story;
+	struct weir_exchange *stalled_next, **stalled_at; /* in the thread's list; at NULL: it is not in it */
+	uint64_t stalled_ns;                              /* since when */
 	bool has_body, expects, upgrade;
 	bool ready;   /* the call takes the body */
 	bool reading; /* the client's body is being read */
@@ -81,9 +86,23 @@ static inline weir_exchange *weir_exchange_of(weir_call *call)
 	return (weir_exchange *)(void *)call; /* its first member */
 }
 
+/* ---- proxy_stalled.c: answers that wait for their clients, and hold connections to backends ---- */
+
+/* The client does not read: the backend waits from now on. */
+void weir_exchange_stall(weir_exchange *exchange);
+/* It does again. */
+void weir_exchange_unstall(weir_exchange *exchange);
+/*
+ * Cuts the answer that has waited for longest, if for long enough. Whether there was one on this thread; if
+ * not, the others are asked, for the next request. On behalf of a request, which keeps the proxy alive.
+ */
+bool weir_proxy_make_room(weir_proxy_thread *thread);
+
 /* Call before anything that may end the request. */
 static inline void weir_exchange_let_go(weir_exchange *exchange)
 {
+	if (exchange->stalled_at != NULL)
+		weir_exchange_unstall(exchange);
 	weir_timer_stop(&exchange->timer);
 	weir_buf_unref(exchange->held);
 	weir_buf_unref(exchange->kept);

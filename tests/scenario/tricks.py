@@ -214,6 +214,33 @@ def test_gathered_memory_is_bounded():
             client.close()
 
 
+# ---- clients that do not read ----
+
+def big(peer):
+    """Answers /big with more than anybody keeps."""
+    while True:
+        request = peer.next()
+        if request.target == "/big":
+            peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 50000000\r\n\r\n")
+            for _ in range(500):
+                peer.send(b"x" * 100000)
+        else:
+            peer.reply("small")
+
+
+def test_who_does_not_read_gives_way():
+    """The backend has four connections, and four clients that do not read hold them all."""
+    with Backend(big) as backend, sentry(backend, keys="connections = 4;") as weir:
+        lazy = [weir.client() for _ in range(4)]
+        for client in lazy:
+            client.request("/big")
+            same(client.head().status, 200, "the answer has begun")
+        until(lambda: weir.ask("/small").status == 200, "the others get through")
+        expect(any("stalled_cut" in name and float(value) > 0 for name, value in weir.metrics().items()), "one of the lazy ones was cut")
+        for client in lazy:
+            client.cut()
+
+
 # ---- clients that hammer ----
 
 def test_who_hammers_waits_and_others_do_not():
@@ -273,4 +300,4 @@ def test_silent_connections_keep_nobody_out_of_the_admin_listener():
 run(test_the_backend_is_asked_for_what_rules_have_judged, test_raw_paths_are_judged_as_they_are, test_health_checks_are_exempt_only_if_they_are_health_checks,
     test_nobody_says_who_he_is, test_nor_in_trailers, test_trusted_proxies_say_who_asks, test_trusted_addresses_are_checked, test_a_field_that_decides_comes_once,
     test_no_cookie_hides_behind_another, test_h2c_is_not_hidden_in_a_list, test_slow_bodies_hold_no_place, test_bodies_arrive_whole, test_a_malformed_body_gets_its_answer,
-    test_gathered_memory_is_bounded, test_who_hammers_waits_and_others_do_not, test_a_limit_says_its_name_and_uses_the_page, test_silent_connections_keep_nobody_out_of_the_admin_listener)
+    test_gathered_memory_is_bounded, test_who_does_not_read_gives_way, test_who_hammers_waits_and_others_do_not, test_a_limit_says_its_name_and_uses_the_page, test_silent_connections_keep_nobody_out_of_the_admin_listener)

@@ -184,16 +184,18 @@ static bool give_ahead(weir_request *request)
 		weir_buf *buf = weir_buf_ref(request->ahead);
 		size_t at = request->ahead_at, rest = buf->length - at;
 		size_t length = rest < AHEAD_PART ? rest : AHEAD_PART;
-		bool freed = false;
+		bool freed = false, *outer = request->freed; /* a reader may pause and resume within a call */
 		request->ahead_at += (uint32_t)length;
 		if (length == rest)
 			weir_request_drop_ahead(request);
 		request->freed = &freed;
 		request->body_ops->data(request, buf, at, length, request->body_arg);
 		weir_buf_unref(buf);
+		if (freed && outer != NULL)
+			*outer = true;
 		if (freed)
 			return false;
-		request->freed = NULL;
+		request->freed = outer;
 		if (weir_request_is(request, WEIR_REQUEST_ENDED | WEIR_REQUEST_GONE))
 			return false;
 	}

@@ -26,7 +26,8 @@
 #define DRAIN_LOOK_MS 20
 #define TIDY_MS       20
 #define TIDY_MOST_MS  2000
-#define ACCOUNT_MS    250 /* between two looks at accounts (account.h) */
+#define ACCOUNT_MS    250  /* between two looks at accounts (account.h) */
+#define WATCH_MS      1000 /* between two looks for overload (overload.h) */
 
 /* ---- configuration ---- */
 
@@ -191,21 +192,42 @@ static void child_ended(weir_daemon *d)
 		}
 }
 
-/* The next signal. While what reloads have replaced is ending, looks after that from time to time. */
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static long least(long a, long b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * The next signal. Meanwhile looks after what needs it: what reloads have replaced, the accounts, and once a
+ * second whether requests are being rejected.
+ */
 static int next_signal(weir_daemon *d, const sigset_t *signals)
 {
-	int signo;
-	/* A request may take hours (a tunnel), so the looks get rarer. */
+	/* A request may take hours (a tunnel), so the looks at what is ending get rarer. */
 	for (long tidy_ms = TIDY_MS;; tidy_ms = tidy_ms < TIDY_MOST_MS / 2 ? 2 * tidy_ms : TIDY_MOST_MS) {
 		bool tidies = weir_service_tidy(d->service), accounts = weir_service_account(d->service);
-		long nap_ms = tidies && (!accounts || tidy_ms < ACCOUNT_MS) ? tidy_ms : ACCOUNT_MS;
-		if (!tidies && !accounts)
-			break;
+		uint64_t now = now_ms();
+		if (now >= d->watched_ms + WATCH_MS) {
+			weir_service_watch(d->service);
+			d->watched_ms = now;
+		}
+		long nap_ms = (long)(d->watched_ms + WATCH_MS - now);
+		if (tidies)
+			nap_ms = least(nap_ms, tidy_ms);
+		if (accounts)
+			nap_ms = least(nap_ms, ACCOUNT_MS);
 		const struct timespec nap = {.tv_sec = nap_ms / 1000, .tv_nsec = nap_ms % 1000 * 1000000};
-		if ((signo = sigtimedwait(signals, NULL, &nap)) > 0)
+		int signo = sigtimedwait(signals, NULL, &nap);
+		if (signo > 0)
 			return signo;
 	}
-	return sigwait(signals, &signo) == 0 ? signo : 0;
 }
 
 /* Until it is to end. */
@@ -226,13 +248,6 @@ static void serve(weir_daemon *d, const sigset_t *signals)
 		else
 			return;
 	}
-}
-
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 /*

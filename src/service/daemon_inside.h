@@ -21,6 +21,7 @@ typedef struct weir_daemon {
 	char mistake[WEIR_DAEMON_MISTAKE]; /* the first error of the configuration that was read last */
 	bool check;                        /* only print what would run */
 	pid_t successor;                   /* 0: none */
+	uint64_t watched_ms;               /* when overload was looked for last */
 	bool relieving;                    /* a predecessor waits for us */
 	bool inherited;                    /* confinement from a predecessor */
 	int landlock; /* the version in use; negative: why none is; 0: not wanted, or inherited */

@@ -333,6 +333,11 @@ bool weir_service_account(weir_service *service)
 	return weir_things_account(&service->things, service->config);
 }
 
+void weir_service_watch(weir_service *service)
+{
+	weir_things_watch(&service->things);
+}
+
 void weir_service_ready(weir_service *service, bool ready)
 {
 	if (service->admin != NULL)

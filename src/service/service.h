@@ -56,6 +56,8 @@ void weir_service_save(const weir_service *service, FILE *to);
 bool weir_service_tidy(weir_service *service);
 /* Keeps accounts (account.h). False: there is nothing to account for. To be called a few times a second. */
 bool weir_service_account(weir_service *service);
+/* About once a second: says in the log when an overload begins and ends. */
+void weir_service_watch(weir_service *service);
 /* Counts a reload. */
 void weir_service_count_reload(weir_service *service, bool done);
 void weir_service_ready(weir_service *service, bool ready);

@@ -27,6 +27,7 @@
 #include "service/account.h"
 #include "service/config.h"
 #include "service/handover.h"
+#include "service/overload.h"
 
 enum { WEIR_THING_NAME = 96 };
 
@@ -42,7 +43,9 @@ typedef struct weir_thing {
 	bool started;
 	const weir_admission_law *law; /* NULL: none */
 	weir_account account;          /* under the lock */
-	uint64_t last_table;           /* of a retired one: the last table that led to it */
+	weir_overload overload;        /* the main thread's, as the counts that it has seen last */
+	weir_stage_stats seen;
+	uint64_t last_table; /* of a retired one: the last table that led to it */
 } weir_thing;
 
 /* A table of routes that is not in force any more, and that requests may still use. */
@@ -94,6 +97,8 @@ bool weir_things_tidy(weir_things *things);
  */
 bool weir_things_account(weir_things *things, const weir_config *config);
 /* What the laws of the configuration's routes have learnt, for a successor. */
+/* About once a second: says in the log when things begin to reject requests, and when that is over. */
+void weir_things_watch(weir_things *things);
 void weir_things_save(const weir_things *things, const weir_config *config, FILE *to);
 /* After the world has stopped. */
 void weir_things_free(weir_things *things);

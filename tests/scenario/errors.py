@@ -242,4 +242,19 @@ def levels():
 
 
 make_certificates(folder)
-run(refused, tried_again, fails, ejected, flooded, handshakes, malformed, bad_bodies, levels)
+# ---- overload ----
+
+
+def overload():
+    """One line when requests begin to be rejected, not one a request."""
+    backend = Backend(good)
+    weir = sentry([backend.url], more='limit "few" { rate = 5/s; key = all }')
+    with weir.client() as client:
+        until(lambda: client.ask("/") and "overload:" in weir.said(), "the log tells of it")
+    says(weir, r"warn overload: app: \d+ % of \d+ requests a second are rejected \(rate\), \d+ are answered; a limit of the configuration is reached", "what it says")
+    same(counted(weir, "warn", "overload")[0], 1, "one line")
+    weir.stop()
+    backend.close()
+
+
+run(overload, refused, tried_again, fails, ejected, flooded, handshakes, malformed, bad_bodies, levels)

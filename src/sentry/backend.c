@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "rules/match.h"
+#include "sentry/edits.h"
 #include "sentry/nuclei.h"
 #include "sentry/origin.h"
 
@@ -64,6 +65,11 @@ static const weir_key keys[] = {
 	    "Says who asked in X-Forwarded-For, -Proto and -Host. What clients send of these, of Forwarded "
 	    "and "
 	    "X-Real-IP is dropped, unless they are trusted-proxies. off: all of them pass as they come"),
+	ROW("request-headers", TEXTS, request_edits, NULL,
+	    "Changes of a request's fields: 'set NAME: VALUE', 'add NAME: VALUE', 'remove NAME'",
+	    BETWEEN(0, WEIR_EDITS_MOST)),
+	ROW("answer-headers", TEXTS, answer_edits, NULL, "The same for the fields of answers",
+	    BETWEEN(0, WEIR_EDITS_MOST)),
 	ROW("quality", SWITCH, quality, "on",
 	    "Adds Weir-Quality, so that the service can degrade before requests are rejected"),
 	ROW("heed-refusals", SWITCH, heed_refusals, "off",
@@ -252,6 +258,16 @@ static void check_nuclei(weir_config *config, weir_backend_block *b)
 				 "nucleus: one without {host} tells the same about all %u servers", servers);
 }
 
+static void check_edits(weir_config *config, const weir_backend_block *b, const char *key,
+			const char *const *texts)
+{
+	weir_edits *edits;
+	if (weir_edits_new(texts, &edits) != 0)
+		weir_config_wrong(config, &b->head, key, "%s: %s", key, weir_error());
+	else
+		weir_edits_free(edits);
+}
+
 void weir_backend_check(weir_config *config)
 {
 	weir_backend_block *b;
@@ -259,6 +275,8 @@ void weir_backend_check(weir_config *config)
 		check_servers(config, b);
 		check_health(config, b);
 		check_nuclei(config, b);
+		check_edits(config, b, "request-headers", b->request_edits);
+		check_edits(config, b, "answer-headers", b->answer_edits);
 		weir_config_check_file(config, &b->head, "ca", b->ca, false);
 	}
 }

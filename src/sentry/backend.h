@@ -27,6 +27,7 @@ typedef struct weir_backend_block {
 	uint64_t slow_start_ns;
 	const char *host;
 	bool forwarded, quality, heed_refusals;
+	const char *const *request_edits, *const *answer_edits;
 	const char *const *nuclei;
 	uint64_t nucleus_every_ns;
 	unsigned reports; /* weir_reports */

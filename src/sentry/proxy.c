@@ -354,6 +354,8 @@ void weir_proxy_free(weir_proxy *proxy)
 			weir_upstream_free(thread->upstream);
 		weir_mem_free(thread);
 	}
+	weir_edits_free(proxy->options.request_edits);
+	weir_edits_free(proxy->options.answer_edits);
 	weir_mem_free(proxy);
 }
 

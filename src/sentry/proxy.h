@@ -28,6 +28,7 @@
 
 #include <weir/stage.h>
 
+#include "sentry/edits.h"
 #include "sentry/retry.h"
 #include "sentry/upstream.h"
 
@@ -50,6 +51,8 @@ typedef struct weir_proxy_options {
 	weir_reports reports;
 	uint64_t report_every_ns; /* about how often a server that reports does so; 0: 500 ms */
 	weir_forwarded forwarded;
+	/* Changes of fields, to the server and to the client; the proxy's from weir_proxy_new on. NULL: none. */
+	weir_edits *request_edits, *answer_edits;
 	bool no_quality; /* do not send Weir-Quality */
 	const char *via; /* our name in Via; NULL: "weir"; "": none. Copied */
 	weir_upstream_limits limits;

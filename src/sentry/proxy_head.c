@@ -171,6 +171,7 @@ typedef struct writer {
 	fields from;
 	uint64_t unwanted; /* ids, as bits */
 	weir_forwarded forwarded;
+	const weir_edits *edits; /* NULL: none */
 	char *to;
 } writer;
 
@@ -217,6 +218,8 @@ static bool passes(const writer *w, size_t i)
 		return false;
 	if (field->id == WEIR_FIELD_OTHER && is_unwanted_other(name_of(&w->from, i), w->forwarded))
 		return false;
+	if (weir_edits_drop(w->edits, name_of(&w->from, i)))
+		return false;
 	return !w->from.named || !is_named(&w->from, i);
 }
 
@@ -244,7 +247,8 @@ static void put_runs(writer *w)
 		put_request_line(w);
 		from = w->from.count > 0 ? w->from.at[0].name : last;
 	}
-	bool all_pass = !(w->from.seen & w->unwanted) && !w->from.suspicious && !w->from.named;
+	bool all_pass = !(w->from.seen & w->unwanted) && !w->from.suspicious && !w->from.named &&
+			!weir_edits_drop_some(w->edits);
 	for (size_t i = 0; !all_pass && i < w->from.count; i++) {
 		if (passes(w, i))
 			continue;
@@ -259,6 +263,8 @@ static void put_runs(writer *w)
 static void put_cookies(writer *w)
 {
 	bool first = true;
+	if (weir_edits_drop(w->edits, WEIR_SPAN("cookie")))
+		return;
 	for (size_t i = 0; i < w->from.count; i++) {
 		if (w->from.at[i].id != WEIR_FIELD_COOKIE)
 			continue;
@@ -399,6 +405,10 @@ static void put_extra(writer *w)
 		put_line(w, WEIR_SPAN("Host"), (weir_span){name, strlen(name)});
 	if (w->forwarded != WEIR_FORWARDED_OFF)
 		put_forwarded(w);
+	const weir_field *added;
+	size_t count = weir_edits_added(w->edits, &added);
+	for (size_t i = 0; i < count; i++)
+		put_line(w, added[i].name, added[i].value);
 	put(w, proxy->via_line, proxy->via_length);
 	if (!proxy->options.no_quality)
 		put_quality(w);
@@ -415,6 +425,9 @@ static size_t bound(const writer *w)
 		       strlen(w->exchange->backend->at.name) + w->exchange->thread->proxy->via_length;
 	if (w->exchange->backend->sent_host != NULL)
 		bytes += strlen(w->exchange->backend->sent_host);
+	const weir_field *added;
+	for (size_t i = weir_edits_added(w->edits, &added); i-- > 0;)
+		bytes += added[i].name.length + added[i].value.length + 4;
 	/* The head as it came, and forwarded addresses once more. */
 	if (head->version != 20)
 		return bytes + 2 * (size_t)head->length;
@@ -451,6 +464,7 @@ weir_buf *weir_proxy_head(const weir_exchange *exchange)
 	w.exchange = exchange;
 	w.request = request;
 	w.forwarded = weir_proxy_forwarded(exchange);
+	w.edits = exchange->thread->proxy->options.request_edits;
 	w.unwanted = unwanted_ids(exchange, w.forwarded);
 	look(&w.from, request->base, request->fields, request->head.field_count);
 	weir_buf *buf = weir_upstream_buf(exchange->thread->upstream, bound(&w));
@@ -475,6 +489,8 @@ size_t weir_proxy_fields(const weir_proxy *proxy, const weir_call_answer *answer
 	look(&from, answer->bytes, answer->fields, answer->head->field_count);
 	const uint64_t unwanted = (HOP_BY_HOP | SERVERS_OWN) & ~(tunnel ? BIT(UPGRADE) : 0);
 	const bool takes = proxy->options.reports == WEIR_REPORTS_TAKE;
+	const weir_edits *edits = proxy->options.answer_edits;
+	const weir_field *added;
 	size_t count = 0;
 	for (size_t i = 0; i < from.count; i++) {
 		const weir_head_field *field = &from.at[i];
@@ -484,8 +500,12 @@ size_t weir_proxy_fields(const weir_proxy *proxy, const weir_call_answer *answer
 			continue;
 		if (takes && weir_proxy_is_report(field, from.bytes))
 			continue;
+		if (weir_edits_drop(edits, name_of(&from, i)))
+			continue;
 		ret_fields[count++] = (weir_field){name_of(&from, i), value_of(&from, i)};
 	}
+	for (size_t i = weir_edits_added(edits, &added); i > 0; i--)
+		ret_fields[count++] = *added++;
 	if (proxy->via_length > 0)
 		ret_fields[count++] =
 			(weir_field){WEIR_SPAN("Via"), {proxy->via_line + 5, proxy->via_length - 7}};

@@ -133,7 +133,7 @@ bool weir_proxy_passes_trailer(weir_span name, weir_forwarded forwarded);
 /* The most fields of an answer that limits may allow. */
 #define WEIR_PROXY_LIMIT 250
 /* The most fields that weir_proxy_fields makes of that many. */
-#define WEIR_PROXY_FIELDS(count) ((count) + 1)
+#define WEIR_PROXY_FIELDS(count) ((count) + 1 + WEIR_EDITS_MOST)
 /* Writes the answer's fields for the client into an array; returns how many. tunnel: with Upgrade. */
 size_t weir_proxy_fields(const weir_proxy *proxy, const weir_call_answer *answer, bool tunnel,
 			 weir_field *ret_fields);

@@ -102,7 +102,15 @@ static int make(weir_sentry *sentry, const weir_sentry_options *options)
 	if (error == 0)
 		error = add_backends(sentry, options);
 	if (error == 0)
+		error = weir_edits_new(options->request_edits, &proxy.request_edits);
+	if (error == 0)
+		error = weir_edits_new(options->answer_edits, &proxy.answer_edits);
+	if (error == 0)
 		error = weir_proxy_new(&proxy, &sentry->proxy);
+	if (sentry->proxy == NULL) {
+		weir_edits_free(proxy.request_edits);
+		weir_edits_free(proxy.answer_edits);
+	}
 	if (error == 0 && options->health.path != NULL)
 		error = weir_health_new(&options->health, &sentry->health);
 	/* Last, since a stage cannot be removed. */

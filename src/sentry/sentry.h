@@ -41,7 +41,8 @@ typedef struct weir_sentry_options {
 	weir_upstream_limits limits; /* of each thread's connections */
 	weir_retry_options retry;
 	weir_forwarded forwarded;
-	bool no_quality; /* see proxy.h */
+	const char *const *request_edits, *const *answer_edits; /* edits.h; NULL: none */
+	bool no_quality;                                        /* see proxy.h */
 	const char *via;
 	weir_health_options health; /* path NULL: none */
 	weir_reports reports;       /* in answers */

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Header fields that are set, added and removed on their way through, over HTTP/1.1 and HTTP/2, and what is refused."""
+import os
+import shutil
+import subprocess
+import tempfile
+
+from weirlib import WEIR, Backend, Weir, expect, run, same
+
+EDITS = """
+    request-headers = {"set X-Env: prod", "add X-Tag: a", "add X-Tag: b", "remove X-Debug", "remove cookie"};
+    answer-headers = {"set Cache-Control: no-store", "remove X-Powered-By", "add X-Frame-Options: DENY"};
+"""
+
+
+def told(peer):
+    while True:
+        peer.next()
+        peer.reply("x", fields="Cache-Control: public\r\nX-Powered-By: secret\r\nX-Own: 1\r\n")
+
+
+def sentry(backend, keys):
+    return Weir("sentry", config=f"""
+        listen "127.0.0.1:0" {{}}
+        backend "app" {{ server = "{backend.url}"; {keys} }}
+        route "all" {{ backend = app }}
+    """)
+
+
+def check_request(seen):
+    same([value for name, value in seen.fields if name == "x-env"], ["prod"], "set replaces all of the name")
+    same([value for name, value in seen.fields if name == "x-tag"], ["mine", "a", "b"], "add adds")
+    same((seen["x-debug"], seen["cookie"], seen["x-keep"]), (None, None, "1"), "what is removed is gone, and the rest passes")
+
+
+FIELDS = (("X-Env", "mine"), ("X-ENV", "again"), ("X-Tag", "mine"), ("x-debug", "1"), ("Cookie", "a=b"), ("X-Keep", "1"))
+
+
+def test_both_ways():
+    with Backend(told) as backend, sentry(backend, EDITS) as weir:
+        answer = weir.ask("/", fields="".join(f"{name}: {value}\r\n" for name, value in FIELDS))
+        check_request(backend.seen[-1])
+        same((answer["cache-control"], answer["x-powered-by"], answer["x-frame-options"], answer["x-own"]), ("no-store", None, "DENY", "1"), "the answer")
+
+
+def test_by_http2():
+    if shutil.which("curl") is None:
+        return
+    with Backend(told) as backend, sentry(backend, EDITS) as weir:
+        words = [word for name, value in FIELDS for word in ("-H", f"{name}: {value}")]
+        answer = subprocess.run(["curl", "-si", "--http2-prior-knowledge", *words, f"http://127.0.0.1:{weir.port}/"], capture_output=True, text=True, timeout=60, check=True).stdout
+        check_request(backend.seen[-1])
+        expect("cache-control: no-store" in answer and "x-frame-options: DENY" in answer and "secret" not in answer, answer)
+
+
+def test_what_cannot_be_changed():
+    for edit in ("set Host: x", "set Content-Length: 5", "remove Transfer-Encoding", "add Connection: close", "set X", "put X: y", "remove", "set X Y: z", "remove a b"):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "weir.conf")
+            with open(path, "w") as file:
+                file.write(f'backend "a" {{ server = "http://127.0.0.1:9"\n request-headers = "{edit}" }}\nroute "all" {{ backend = a }}\n')
+            ended = subprocess.run([WEIR, "check", path], capture_output=True, text=True, timeout=60, check=False)
+            expect(ended.returncode == 1 and "weir.conf:2: request-headers:" in ended.stdout + ended.stderr, f"{edit}: {ended.stdout}{ended.stderr}")
+
+
+run(test_both_ways, test_by_http2, test_what_cannot_be_changed)

@@ -259,9 +259,12 @@ static void test_tidy_means_the_same(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_clean),   cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_sizes),   cmocka_unit_test(test_clean_is_clean),
-		cmocka_unit_test(test_decodes), cmocka_unit_test(test_tidy),
+		cmocka_unit_test(test_clean),
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_clean_is_clean),
+		cmocka_unit_test(test_decodes),
+		cmocka_unit_test(test_tidy),
 		cmocka_unit_test(test_tidy_means_the_same),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,12 +157,11 @@ static inline void site_open(site *s, const char *backend, site_options options)
 	must(weir_world_start(s->world));
 	must(weir_sentry_start(s->sentry));
 	unsigned number;
-	must(weir_http_add_listener(
-		s->http,
-		&(weir_http_listen){.address = (struct sockaddr *)&any,
-				    .address_length = sizeof(any),
-				    .trusted = options.trusted},
-		&number));
+	must(weir_http_add_listener(s->http,
+				    &(weir_http_listen){.address = (struct sockaddr *)&any,
+							.address_length = sizeof(any),
+							.trusted = options.trusted},
+				    &number));
 	must(weir_http_address(s->http, number, NULL, 0, &address));
 	s->port = ntohs(((struct sockaddr_in *)(void *)&address)->sin_port);
 }

@@ -137,6 +137,7 @@ static int make_sentry(const weir_making *making, const weir_backend_block *b, t
 		.retry = {.share = b->retry_budget > 0 ? b->retry_budget : -1,
 			  .floor_per_s = b->retry_budget > 0 ? 0 : -1}, /* negative: none at all */
 		.forwarded = b->forwarded ? WEIR_FORWARDED_APPEND : WEIR_FORWARDED_OFF,
+		.request_id = b->request_id,
 		.request_edits = b->request_edits,
 		.answer_edits = b->answer_edits,
 		.no_quality = !b->quality,

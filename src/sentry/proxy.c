@@ -227,6 +227,8 @@ static void handle(weir_proxy_thread *thread, weir_stage *stage, weir_request *r
 	exchange->stage = stage;
 	exchange->has_body = weir_request_body_length(request) != 0;
 	exchange->upgrade = wants_upgrade(request);
+	if (thread->proxy->options.request_id)
+		weir_exchange_identify(exchange);
 	exchange->story.method = weir_request_method(request);
 	exchange->expects = exchange->has_body && (request->head.flags & WEIR_HEAD_CONTINUE) != 0 &&
 			    weir_request_is(request, WEIR_REQUEST_WAITING);
@@ -246,6 +248,8 @@ static weir_proxy_thread *make_thread(weir_proxy *proxy, uint16_t home)
 	if (thread == NULL)
 		return NULL;
 	thread->proxy = proxy;
+	if (options->request_id)
+		weir_proxy_ids_init(thread);
 	weir_retry_init(&thread->retry, &options->retry, weir_loop_time(loop));
 	if (weir_upstream_new(loop, options->fleet, &options->limits, options->seed + home,
 			      &thread->upstream) != 0) {

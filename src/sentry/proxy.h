@@ -53,6 +53,7 @@ typedef struct weir_proxy_options {
 	weir_forwarded forwarded;
 	/* Changes of fields, to the server and to the client; the proxy's from weir_proxy_new on. NULL: none. */
 	weir_edits *request_edits, *answer_edits;
+	bool request_id; /* send X-Request-ID and traceparent, made where the client sends none */
 	bool no_quality; /* do not send Weir-Quality */
 	const char *via; /* our name in Via; NULL: "weir"; "": none. Copied */
 	weir_upstream_limits limits;

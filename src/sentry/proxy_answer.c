@@ -186,7 +186,11 @@ static void request_drained(weir_request *request, void *arg);
 
 static void note_backend(weir_exchange *exchange)
 {
-	if (weir_http_logs(exchange->request->loop->http, WEIR_ADMITTED))
+	if (!weir_http_logs(exchange->request->loop->http, WEIR_ADMITTED))
+		return;
+	if (exchange->id.at != NULL)
+		weir_exchange_note_id(exchange);
+	else
 		weir_request_note(exchange->request,
 				  (weir_span){exchange->backend->note, exchange->backend->note_length});
 }

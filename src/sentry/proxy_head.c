@@ -409,6 +409,10 @@ static void put_extra(writer *w)
 	size_t count = weir_edits_added(w->edits, &added);
 	for (size_t i = 0; i < count; i++)
 		put_line(w, added[i].name, added[i].value);
+	if (exchange->made_id && exchange->id.at != NULL)
+		put_line(w, WEIR_SPAN("X-Request-ID"), exchange->id);
+	if (exchange->trace.at != NULL)
+		put_line(w, WEIR_SPAN("traceparent"), exchange->trace);
 	put(w, proxy->via_line, proxy->via_length);
 	if (!proxy->options.no_quality)
 		put_quality(w);

@@ -32,6 +32,7 @@ typedef struct weir_proxy_thread {
 	weir_upstream *upstream;
 	weir_retry retry;
 	weir_last_client last_client;
+	weir_random ids;                              /* for identifiers of requests */
 	weir_alpha alpha;                             /* fitted to what answers report */
 	struct weir_exchange *stalled, *stalled_last; /* whose clients do not read, the longest first */
 	weir_post room_post;                          /* another thread asks for room */
@@ -71,6 +72,7 @@ typedef struct weir_exchange {
 	size_t held_offset, held_length;
 	size_t collected_sent; /* of a body that was collected */
 	weir_retry_story story;
+	weir_span id, trace; /* X-Request-ID; and traceparent, if it was made here. at NULL: none */
 	struct weir_exchange *stalled_next, **stalled_at; /* in the thread's list; at NULL: it is not in it */
 	uint64_t stalled_ns;                              /* since when */
 	bool has_body, expects, upgrade;
@@ -79,6 +81,7 @@ typedef struct weir_exchange {
 	bool ended;   /* and has been read to its end */
 	bool begun;   /* the answer's head was sent to the client */
 	bool tunnel;
+	bool made_id; /* the client has sent no X-Request-ID */
 } weir_exchange;
 
 static inline weir_exchange *weir_exchange_of(weir_call *call)
@@ -115,6 +118,14 @@ static inline void weir_exchange_let_go(weir_exchange *exchange)
 void weir_exchange_give_up(weir_exchange *exchange, const weir_call_failure *failure);
 /* Tries again, or gives up. */
 void weir_proxy_failed(weir_call *call, const weir_call_failure *failure);
+
+/* ---- proxy_ids.c ---- */
+
+void weir_proxy_ids_init(weir_proxy_thread *thread);
+/* Finds or makes the identifiers of a request. */
+void weir_exchange_identify(weir_exchange *exchange);
+/* For the access log: where the request went, and its identifier. */
+void weir_exchange_note_id(const weir_exchange *exchange);
 
 /* ---- proxy_answer.c ---- */
 

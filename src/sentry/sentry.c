@@ -90,6 +90,7 @@ static int make(weir_sentry *sentry, const weir_sentry_options *options)
 {
 	weir_proxy_options proxy = {.fleet = &sentry->fleet,
 				    .forwarded = options->forwarded,
+				    .request_id = options->request_id,
 				    .no_quality = options->no_quality,
 				    .via = options->via,
 				    .limits = options->limits,

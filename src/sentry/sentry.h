@@ -42,6 +42,7 @@ typedef struct weir_sentry_options {
 	weir_retry_options retry;
 	weir_forwarded forwarded;
 	const char *const *request_edits, *const *answer_edits; /* edits.h; NULL: none */
+	bool request_id;                                        /* see proxy.h */
 	bool no_quality;                                        /* see proxy.h */
 	const char *via;
 	weir_health_options health; /* path NULL: none */

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Header fields that are set, added and removed on their way through, over HTTP/1.1 and HTTP/2, and what is refused."""
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -63,4 +64,27 @@ def test_what_cannot_be_changed():
             expect(ended.returncode == 1 and "weir.conf:2: request-headers:" in ended.stdout + ended.stderr, f"{edit}: {ended.stdout}{ended.stderr}")
 
 
-run(test_both_ways, test_by_http2, test_what_cannot_be_changed)
+def test_identifiers():
+    with tempfile.NamedTemporaryFile("r", suffix=".log") as log, Backend(told) as backend:
+        with Weir("sentry", config=f"""
+            listen "127.0.0.1:0" {{}}
+            log {{ access = "{log.name}" }}
+            backend "app" {{ server = "{backend.url}"; request-id = on }}
+            route "all" {{ backend = app }}
+        """) as weir:
+            made = set()
+            for _ in range(5):
+                weir.ask("/")
+                seen = backend.seen[-1]
+                expect(re.fullmatch("[0-9a-f]{32}", seen["x-request-id"] or "") is not None, f"made: {seen['x-request-id']}")
+                expect(re.fullmatch("00-[0-9a-f]{32}-[0-9a-f]{16}-00", seen["traceparent"] or "") is not None, f"made: {seen['traceparent']}")
+                made.add(seen["x-request-id"])
+            same(len(made), 5, "each has its own")
+            trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+            weir.ask("/", fields=f"X-Request-ID: mine\r\nTraceparent: {trace}\r\n")
+            same((backend.seen[-1]["x-request-id"], backend.seen[-1]["traceparent"]), ("mine", trace), "those of the client pass")
+        text = log.read()
+        expect("id=mine" in text and all(f"id={one}" in text for one in made), f"the log has them: {text}")
+
+
+run(test_identifiers, test_both_ways, test_by_http2, test_what_cannot_be_changed)

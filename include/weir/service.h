@@ -235,6 +235,8 @@ typedef struct weir_kind {
 WEIR_API extern const weir_kind weir_kind_backend;
 /* `root = FOLDER`: files (docs/serve.md). */
 WEIR_API extern const weir_kind weir_kind_root;
+/* `redirect = https`: sends clients elsewhere (docs/serve.md). */
+WEIR_API extern const weir_kind weir_kind_redirect;
 
 /* ---- programs ---- */
 

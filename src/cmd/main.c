@@ -11,7 +11,8 @@
 #include "cmd/verb.h"
 #include "service/daemon.h"
 
-const weir_kind *const weir_kinds[] = {&weir_kind_backend, &weir_kind_root, &bottleneck_kind, NULL};
+const weir_kind *const weir_kinds[] = {&weir_kind_backend, &weir_kind_root, &weir_kind_redirect,
+				       &bottleneck_kind, NULL};
 
 const weir_verb *const weir_verbs[] = {&weir_verb_check,
 				       &weir_verb_help,

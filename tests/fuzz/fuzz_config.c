@@ -14,7 +14,8 @@
 #include "service/config.h"
 #include "target.h"
 
-static const weir_kind *const kinds[] = {&weir_kind_backend, &weir_kind_root, &bottleneck_kind, NULL};
+static const weir_kind *const kinds[] = {&weir_kind_backend, &weir_kind_root, &weir_kind_redirect,
+					 &bottleneck_kind, NULL};
 
 static void check_messages(const weir_config *config, unsigned lines)
 {

@@ -87,4 +87,28 @@ def test_identifiers():
         expect("id=mine" in text and all(f"id={one}" in text for one in made), f"the log has them: {text}")
 
 
-run(test_identifiers, test_both_ways, test_by_http2, test_what_cannot_be_changed)
+def test_redirects():
+    with Weir("serve", config="""
+        listen "127.0.0.1:0" {}
+        route "moved" { match = "path /old/*"; redirect = "http://b.test/new/"; redirect-status = 301 }
+        route "plain" { match = "scheme http"; redirect = "https" }
+    """) as weir:
+        def ask(path, fields="Host: www.a.test:8080\r\n", method="GET"):
+            with weir.client() as client:
+                client.send(f"{method} {path} HTTP/1.1\r\n{fields}Content-Length: 0\r\n\r\n".encode())
+                answer = client.answer(method)
+                return answer.status, answer["location"]
+        same(ask("/a%20b?q=1&r=/../x"), (308, "https://www.a.test/a%20b?q=1&r=/../x"), "the same by https")
+        same(ask("/x/../y"), (308, "https://www.a.test/y"), "the path that was judged")
+        same(ask("/", "Host: [2001:db8::1]:80\r\n"), (308, "https://[2001:db8::1]/"), "an address")
+        same(ask("/old/x?y"), (301, "http://b.test/new/old/x?y"), "elsewhere")
+        same(ask("/", method="POST"), (308, "https://www.a.test/"), "any method")
+    for key in ('redirect = "ftp://x"', 'redirect = "https://"', 'redirect = "http://a/?x"', 'redirect = https; redirect-status = 304', 'redirect = "http://a b"'):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "weir.conf")
+            with open(path, "w") as file:
+                file.write(f'route "all" {{ {key} }}\n')
+            expect(subprocess.run([WEIR, "check", path], capture_output=True, timeout=60, check=False).returncode == 1, f"{key} is refused")
+
+
+run(test_redirects, test_identifiers, test_both_ways, test_by_http2, test_what_cannot_be_changed)

@@ -29,7 +29,8 @@ typedef struct weir_backend_block {
 	bool forwarded, quality, heed_refusals;
 	const char *const *nuclei;
 	uint64_t nucleus_every_ns;
-	unsigned reports; /* weir_reports */
+	const char *nucleus_token; /* a file */
+	unsigned reports;          /* weir_reports */
 	bool verify;
 	const char *ca;
 	bool named; /* set by the check: a server has a host name to resolve */

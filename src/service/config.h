@@ -162,7 +162,7 @@ typedef struct weir_config_limits {
 	weir_block_head head;
 	weir_http_limits http;
 	bool shed_details;
-	bool server_timing;
+	bool server_timing, load_metrics;
 } weir_config_limits;
 
 typedef enum weir_config_log_format { WEIR_CONFIG_COMBINED, WEIR_CONFIG_JSON } weir_config_log_format;

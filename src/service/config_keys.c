@@ -178,6 +178,10 @@ static const weir_key limits_keys[] = {
 	ROW("server-timing", SWITCH, server_timing, "off",
 	    "Tells in the field Server-Timing how long a request waited for its turn and, from pools of "
 	    "threads, its processor time, for a sentry in front"),
+	ROW("endpoint-load-metrics", SWITCH, load_metrics, "off",
+	    "Tells in the field endpoint-load-metrics, as ORCA's text, how busy this server is, for a sentry "
+	    "or "
+	    "another proxy in front. Whoever can ask can read it"),
 	{0}};
 #undef BLOCK
 

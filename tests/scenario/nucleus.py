@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -111,6 +112,63 @@ def refuses_bad_timings():
     end(weir, server)
 
 
+def partly(value, seconds):
+    """Takes so long, and tells only a part of it."""
+    def script(peer):
+        while True:
+            peer.next()
+            time.sleep(seconds)
+            peer.reply("ok", fields=f"Server-Timing: {value}\r\n")
+    return script
+
+
+def a_part_is_no_cost():
+    """A server that tells only its processor time, or only its database's: the rest of the response time belongs to the cost."""
+    for value in ("cpu;dur=1", "db;dur=2"):
+        server = Backend(partly(value, 0.1))
+        weir = start(server)
+        with weir.client() as client:
+            for _ in range(8):
+                same(client.ask("/slow").status, 200, "it is served")
+        cost = until(lambda: expected_ns(weir, "/slow"), "a cost")
+        expect(cost >= 95e6, f"{value}: the cost has both parts: {cost}")
+        end(weir, server)
+
+
+def a_part_under_load_is_ignored():
+    """While requests wait, the rest of the response time may be queueing: nothing is learnt from a part."""
+    turns = threading.Semaphore(0)
+
+    def script(peer):
+        while True:
+            peer.next()
+            turns.acquire(timeout=LONG)
+            peer.reply("ok", fields="Server-Timing: cpu;dur=1\r\n")
+
+    server = Backend(script)
+    weir = Weir("sentry", config=f"""
+        listen "127.0.0.1:0" {{}}
+        target default {{ law = fixed; rate = 1000 }}
+        backend "app" {{ server = "{server.url}"; concurrency = 1 }}
+        route "all" {{ backend = app }}
+    """)
+    clients = [weir.client() for _ in range(5)]
+    for client in clients:
+        client.request("/slow")
+    until(lambda: weir.stage("app")["waiting"] == 4, "four wait")
+    for _ in range(3):
+        turns.release()
+    until(lambda: weir.stage("app")["waiting"] == 1, "three are answered, one waits")
+    cost = expected_ns(weir, "/slow")
+    expect(not 0.5e6 < cost < 2e6, f"no millisecond has been learnt: {cost}")
+    for _ in range(2):
+        turns.release()
+    for client in clients:
+        same(client.answer().status, 200, "they are answered")
+        client.close()
+    end(weir, server)
+
+
 # ---- nuclei ----
 
 
@@ -159,6 +217,81 @@ def follows_servers():
         until(lambda: told() == sorted(names[:count]), f"{count} servers are known by their nucleus")
         same(weir.ask("/").status, 200, "requests are served")
     end(weir, nucleus, *servers)
+
+
+# ---- tokens ----
+
+
+def guarded(tokens):
+    """A nucleus that wants one of these tokens, as an admin listener does."""
+    def script(peer):
+        while True:
+            request = peer.next()
+            if request["authorization"] in [f"Bearer {token}" for token in tokens]:
+                peer.reply(json.dumps(TOLD))
+            else:
+                peer.reply("no", status="401 Unauthorized")
+    return script
+
+
+def shows_its_token():
+    """The token is sent to the nucleus, a reload reads it again, and it is nowhere else."""
+    tokens = ["open sesame"]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "token")
+
+        def put(text):
+            with open(path, "w") as file:
+                file.write(text)
+
+        put("open sesame\n")
+        server, nucleus = Backend(good), Backend(guarded(tokens))
+        weir = start(server, f'nucleus = "{nucleus.url}/nucleus"; nucleus-every = 100ms; nucleus-token-file = "{path}"')
+        until(lambda: weir.backends()[0]["told_queue"] == 0.25, "it is accepted")
+        # The nucleus gets another one; then so does the sentry.
+        tokens[:] = ["abracadabra"]
+        until(lambda: "does not accept the token" in weir.said(), "it is refused, and the log says so")
+        put("abracadabra\n")
+        weir.process.send_signal(signal.SIGHUP)
+        until(lambda: "is used again" in weir.said(), "the new one is accepted")
+        # A file without one leaves the token as it was.
+        put("\n")
+        weir.process.send_signal(signal.SIGHUP)
+        until(lambda: "its first line is empty; the token from before is used" in weir.said(), "which is said")
+        before = weir.backends()[0]["reports"]
+        until(lambda: weir.backends()[0]["reports"] > before + 5, "asking goes on")
+        for where, text in (("log", weir.said()), ("backends", weir.get("/api/backends")[1]), ("metrics", weir.get("/metrics")[1]), ("config", weir.get("/api/config")[1])):
+            expect("sesame" not in text and "abracadabra" not in text, f"the token is in the {where}")
+        expect(all(request["authorization"] is None for request in server.seen), "servers do not see it")
+        end(weir, server, nucleus)
+
+
+def says_that_a_token_is_wanted():
+    server, nucleus, weir = asks(answer=guarded([]))
+    until(lambda: "so it wants a token: nucleus-token-file" in weir.said(), "the log says what to do")
+    same(weir.ask("/").status, 200, "requests are served")
+    end(weir, server, nucleus)
+
+
+def asks_an_admin_listener():
+    """Of a service whose admin listener others can reach, which wants its token for reading, too."""
+    with tempfile.TemporaryDirectory() as folder:
+        token, conf = os.path.join(folder, "token"), os.path.join(folder, "weir.conf")
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            port = probe.getsockname()[1]
+        with open(token, "w") as file:
+            file.write("open sesame\n")
+        with open(conf, "w") as file:
+            file.write(f'listen "127.0.0.1:0" {{}}\nadmin "0.0.0.0:{port}" {{ token-file = "{token}" }}\nroute "all" {{ demo = "bottleneck" }}\n')
+        service = subprocess.Popen([WEIR, "serve", "-c", conf], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        server = Backend(good)
+        for key, wanted in (("", "reports_refused"), (f'; nucleus-token-file = "{token}"', "reports")):
+            weir = start(server, f'nucleus = "http://127.0.0.1:{port}/nucleus"; nucleus-every = 100ms{key}')
+            until(lambda: weir.backends()[0][wanted] >= 3, f"{wanted} are counted")
+            end(weir)
+        server.close()
+        service.send_signal(signal.SIGTERM)
+        same(service.wait(LONG), 0, "the service's end")
 
 
 LIES = {
@@ -393,6 +526,7 @@ def tells_of_itself():
         status, text = weir.get("/nucleus")
         report = json.loads(text)
         expect(status == 200 and report["version"] == 1 and report["processors"] >= 1 and report["busy"] is not None, f"the report: {text}")
+        same(weir.ask("/a.txt")["endpoint-load-metrics"], None, "what is not asked for is not told")
         # A sentry can ask it as it asks any nucleus.
         sentry = Weir("sentry", config=f"""
             listen "127.0.0.1:0" {{}}
@@ -403,6 +537,28 @@ def tells_of_itself():
         same(sentry.ask("/a.txt").status, 200, "and serves")
         sentry.stop()
         weir.stop()
+
+
+def tells_its_load():
+    """With endpoint-load-metrics = on, files and pages of pools alike; rejections do not; a sentry in front reads it."""
+    weir = Weir("serve", "--demo", config="""
+        listen "127.0.0.1:0" {}
+        limits { endpoint-load-metrics = on }
+    """)
+    text = until(lambda: re.search(r"cpu_utilization=([\d.e-]+), rps_fractional=([\d.e-]+), named_metrics.queue_s=([\d.e-]+)", weir.ask("/")["endpoint-load-metrics"] or ""), "all of it")
+    expect(0 <= float(text.group(1)) <= 1 and float(text.group(2)) > 0 and float(text.group(3)) < 3600, f"numbers: {text.group(0)}")
+    same(weir.ask("/")["server-timing"], None, "the other field is another key")
+    sentry = Weir("sentry", config=f"""
+        listen "127.0.0.1:0" {{}}
+        backend "app" {{ server = "http://127.0.0.1:{weir.port}"; reports = take; nucleus-every = 60s }}
+        route "all" {{ backend = app }}
+    """)
+    until(lambda: sentry.ask("/")["endpoint-load-metrics"] is not None or sentry.backends()[0]["reports"] >= 1, "the sentry reads it")
+    same(sentry.ask("/")["endpoint-load-metrics"], None, "it is taken out")
+    told = sentry.backends()[0]
+    expect(told["reports"] >= 1 and told["told_busy"] >= 0 and told["told_in_service"] >= 0, f"the sentry knows it: {told}")
+    sentry.stop()
+    weir.stop()
 
 
 def tells_processor_time():
@@ -459,5 +615,5 @@ def is_used_rightly():
     expect(done.returncode == 0 and json.loads(done.stdout)["queue_s"] is None, f"nobody listens there: {done.stdout}")
 
 
-run(learns_from_timings, takes_reports_out, may_ignore_reports, refuses_bad_timings, asks_a_nucleus, follows_servers, refuses_lies, survives_bad_servers, is_not_fooled_for_ever, is_checked,
+run(learns_from_timings, a_part_is_no_cost, a_part_under_load_is_ignored, shows_its_token, says_that_a_token_is_wanted, asks_an_admin_listener, tells_its_load, takes_reports_out, may_ignore_reports, refuses_bad_timings, asks_a_nucleus, follows_servers, refuses_lies, survives_bad_servers, is_not_fooled_for_ever, is_checked,
     watches_a_foreign_server, costs_little, serves_a_sentry, tells_of_itself, tells_processor_time, calibrates, is_used_rightly)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from weirlib import LONG, WEIR, Backend, Client, Weir, expect, run, same, until
@@ -93,6 +94,50 @@ def watches_a_foreign_server():
     ended(server)
     until(lambda: nucleus.report()["queue_s"] is None or nucleus.report()["backlog"] is None, "nobody listens any more")
     nucleus.stop()
+
+
+# Keeps connections; answers each request after so many seconds.
+KEEPING = """
+import socket, sys, threading, time
+def serve(peer):
+    while peer.recv(65536):
+        time.sleep(float(sys.argv[1]))
+        peer.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nok")
+server = socket.create_server(("127.0.0.1", 0), backlog=64)
+print(server.getsockname()[1], flush=True)
+while True:
+    threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
+"""
+
+
+def seen_in_service(service_s, think_s, wanted, what):
+    """Sixteen clients that ask again and again on one connection each."""
+    server = subprocess.Popen([sys.executable, "-c", KEEPING, str(service_s)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    port = int(server.stdout.readline())
+    nucleus, over = Nucleus("--port", str(port), "--every", "20ms"), threading.Event()
+
+    def ask_on():
+        with Client(port) as client:
+            while not over.is_set():
+                same(client.ask("/").status, 200, "it answers")
+                over.wait(think_s)
+
+    clients = [threading.Thread(target=ask_on) for _ in range(16)]
+    for client in clients:
+        client.start()
+    until(lambda: nucleus.report()["requests"] >= 200, "they ask")
+    until(lambda: wanted(nucleus.report()["in_service"]), what)
+    over.set()
+    for client in clients:
+        client.join()
+    nucleus.stop()
+    ended(server)
+
+
+def tells_requests_from_answers():
+    """Where answer and request fall on one clock tick: clients that ask again at once are in service, those that think are not."""
+    seen_in_service(0.2, 0, lambda found: found > 12, "nearly all are in service")
+    seen_in_service(0, 0.2, lambda found: found < 6, "few are in service")
 
 
 def costs_little():
@@ -246,4 +291,4 @@ def is_used_rightly():
     expect(done.returncode == 0 and json.loads(done.stdout)["queue_s"] is None, f"nobody listens there: {done.stdout}")
 
 
-run(watches_a_foreign_server, costs_little, serves_a_sentry, tells_of_itself, tells_its_load, tells_processor_time, calibrates, is_used_rightly)
+run(watches_a_foreign_server, tells_requests_from_answers, costs_little, serves_a_sentry, tells_of_itself, tells_its_load, tells_processor_time, calibrates, is_used_rightly)

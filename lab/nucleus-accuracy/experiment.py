@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `weir nucleus` says about four servers, beside what their pages and clients saw themselves."""
 import contextlib
-import glob
 import importlib.util
 import json
 import os
@@ -57,31 +56,11 @@ def node(lab):
         yield port, ["--port", str(port)], True
 
 
-POOL = """[global]
-error_log = {here}/fpm.log
-daemonize = no
-[pages]
-{user}
-listen = 127.0.0.1:{port}
-listen.backlog = 4096
-pm = static
-pm.max_children = 8
-"""
 PARAMS = {"WAIT_US": int(WAIT_S * 1e6), "COMPUTE_US": int(COMPUTE_S * 1e6)}
 
 
-@contextlib.contextmanager
 def fpm(lab):
-    """A pool of eight: its port and its page."""
-    program = real.found("php-fpm", *[os.path.basename(path) for path in sorted(glob.glob("/usr/sbin/php-fpm*"))])
-    with http.folder() as here:
-        port = http.free_port()
-        with open(os.path.join(HERE, "page.php"), encoding="utf-8") as file:
-            page = http.write(here, "page.php", file.read())
-        user = "user = www-data\ngroup = www-data" if os.getuid() == 0 else ""
-        pool = http.write(here, "fpm.conf", POOL.format(here=here, user=user, port=port))
-        with http.started(lab, "php-fpm", [program, "--nodaemonize", "--fpm-config", pool], port):
-            yield port, page
+    return real.fpm(lab, [os.path.join(HERE, "page.php")])
 
 
 def both(port, pool):
@@ -90,7 +69,8 @@ def both(port, pool):
 
 @contextlib.contextmanager
 def nginx(lab):
-    with fpm(lab) as (pool, page):
+    with fpm(lab) as (pool, here):
+        page = os.path.join(here, "page.php")
         given = " ".join(f"fastcgi_param {name} {value};" for name, value in PARAMS.items())
         text = f"location / {{ fastcgi_pass 127.0.0.1:{pool}; fastcgi_param SCRIPT_FILENAME {page}; fastcgi_param REQUEST_METHOD $request_method; {given} }}"
         with http.nginx(lab, text) as running:
@@ -108,7 +88,8 @@ ProxyPassMatch "^/.*$" "fcgi://127.0.0.1:{pool}{page}" disablereuse=on
 @contextlib.contextmanager
 def apache(lab):
     real.found("apache2")
-    with fpm(lab) as (pool, page), http.folder() as root:
+    with fpm(lab) as (pool, here), http.folder() as root:
+        page = os.path.join(here, "page.php")
         given = "\n".join(f"SetEnv {name} {value}" for name, value in PARAMS.items())
         more = FORWARD.format(modules=service.APACHE_MODULES, given=given, pool=pool, page=page)
         with service.apache(lab, root, workers=256, more=more) as running:
@@ -148,11 +129,8 @@ class Asked:
 
 @contextlib.contextmanager
 def nucleus(lab, words):
-    port = http.free_port()
-    command = [lab.weir, "nucleus", "--listen", f"127.0.0.1:{port}", *words]
-    with http.started(real.beside(lab), "weir nucleus", command, port):
-        with Asked(f"http://127.0.0.1:{port}/nucleus") as asked:
-            yield asked
+    with real.nucleus(lab, words) as url, Asked(url) as asked:
+        yield asked
 
 
 # ---- measuring ----

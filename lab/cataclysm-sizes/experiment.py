@@ -13,7 +13,7 @@ TITLE = "Sizes: small requests first within a class"
 PAPER = """The servers' files have 1 KB to 256 KB, and PHP scripts with different computational overheads make up the dynamic part. Within a class, batch policing tests small requests first, which admits more of them than the order of arrival does; a class's guaranteed rate passes without a test (sections 3.2, 5). By how much more is not reported."""
 OURS = """nginx with php-fpm on half a core (a CPU quota, where that is allowed), one class. 45 % of the requests are for files (1, 4, 16, 64 and 256 KB), the others for scripts that compute 2, 5, 10, 20, 50 and 100 ms; those of 100 ms are 1 % of all. An open Poisson load of twice the capacity for this mix, which is measured first. A tenth of that rate is guaranteed to the class. The promise is 1 s. The sentry: `police = batch` with `order = smaller` and
 with `order = fifo`, which takes all requests of a class as alike. As in the paper, a nucleus beside the server tells its queueing delay. The first quarter of each run is not counted."""
-RULE = """(1) With small ones first, at least 1.5 times as many requests are answered within the promise; (2) of the largest 1 % at least the guaranteed share (0.8 of it, as they are few) is answered."""
+RULE = """(1) With small ones first, at least 1.5 times as many requests are answered within the promise; (2) of the largest 1 % at least the guaranteed share (0.8 of it, as they are few) is answered, in time or not: alone they take a good part of the promise."""
 MINUTES = 1.5
 NEEDS = ["two cores", "taskset", "weir load", "weir sentry"]
 FILES = {"/file/tiny": (1, 0.15), "/file/small": (4, 0.12), "/file/middle": (16, 0.09), "/file/large": (64, 0.06), "/file/huge": (256, 0.03)}
@@ -66,9 +66,9 @@ def measure(lab):
 
 # ---- judging ----
 
-def share(seen, path):
+def share(seen, path, key="good"):
     of = seen["paths"].get(path, {})
-    return of.get("good", 0) / max(1, of.get("sent", 0))
+    return of.get(key, 0) / max(1, of.get("sent", 0))
 
 
 def judge(data):
@@ -76,7 +76,7 @@ def judge(data):
     if not {"smaller", "fifo"} <= orders.keys():
         return [claim("small ones are first", False, "nothing was measured")]
     more = orders["smaller"]["good"] / max(1, orders["fifo"]["good"])
-    largest = share(orders["smaller"], LARGEST)
+    largest = share(orders["smaller"], LARGEST, "ok")
     return [claim("1.5 times as many are answered", more >= 1.5, f"{more:.2f}: {orders['smaller']['good']} and {orders['fifo']['good']} of {orders['smaller']['sent']}"),
             claim("the largest get the guaranteed share", largest >= 0.8 * GUARANTEED, f"{largest:.0%} of them are answered; {GUARANTEED:.0%} is guaranteed")]
 

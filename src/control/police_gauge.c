@@ -180,6 +180,18 @@ static uint32_t since(const _Atomic uint32_t *count, uint32_t *seen)
 	return grown;
 }
 
+/*
+ * Only answers correct a service time. If it was learnt wrongly, as from a cold start under overload, and exceeds
+ * the target, the class would be kept out for ever. So a class of which all were refused, while nothing is in
+ * service, has half of it from then on.
+ */
+static void doubt(weir_police_gauge *gauge, unsigned klass)
+{
+	_Atomic float *mean =
+		GET(gauge->service_s[klass]) > 0 ? &gauge->service_s[klass] : &gauge->any_service_s;
+	PUT(*mean, GET(*mean) / 2);
+}
+
 static void end_period(weir_police_gauge *gauge, double seconds)
 {
 	double part = gauge->measured ? gauge->smoothing : 1;
@@ -191,6 +203,8 @@ static void end_period(weir_police_gauge *gauge, double seconds)
 		PUT(gauge->failing[k],
 		    GET(gauge->failing[k]) * (1 - FAIL_PART) + (tests > 0 ? failed / tests : 0) * FAIL_PART);
 		weir_times_fade(&gauge->times[k], TIMES_MOST);
+		if (tests > 0 && failed >= tests && GET(gauge->in_service) <= 0)
+			doubt(gauge, k);
 	}
 	gauge->measured = true;
 }

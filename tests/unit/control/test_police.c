@@ -260,6 +260,25 @@ static void service_times_are_learnt_without_costs(void **state)
 
 /* ---- counts that add up ---- */
 
+/* A service time that was learnt wrongly must not keep a class out for ever. */
+static void a_class_that_is_kept_out_is_tried_again(void **state)
+{
+	struct beat b;
+	BEAT(&b, &weir_law_batch, "target", "1s", "delays", "fixed");
+	assert_int_equal(arrive(&b, 0, 0), WEIR_ADMITTED);
+	weir_event event = event_of(&b, 0, 0);
+	assert_int_equal(start(&b, &event), WEIR_ADMITTED);
+	tick(&b, S, 0);
+	b.now_ns += 20 * S;
+	b.law->settle(b.state, &event, WEIR_DONE, b.now_ns);
+	assert_int_equal(arrive(&b, 0, 0), WEIR_SHED_LATE);
+	unsigned periods = 0;
+	while (arrive(&b, 0, 0) != WEIR_ADMITTED && periods++ < 10)
+		tick(&b, S, 0);
+	assert_in_range(periods, 3, 7);
+	free(b.state);
+}
+
 static void expect_sound(uint64_t seed, const weir_ledger *ledger)
 {
 	int64_t released = 0;
@@ -557,6 +576,7 @@ int main(void)
 		cmocka_unit_test(what_is_guaranteed_passes_whatever_the_load),
 		cmocka_unit_test(reports_and_targets_count),
 		cmocka_unit_test(service_times_are_learnt_without_costs),
+		cmocka_unit_test(a_class_that_is_kept_out_is_tried_again),
 		cmocka_unit_test(counts_add_up_on_every_path),
 		cmocka_unit_test(an_offer_of_many_leaves_nothing_behind),
 		cmocka_unit_test(the_threshold_follows_from_five_and_six),

@@ -11,7 +11,7 @@ OURS = """nginx with php-fpm on half a core (a CPU quota, where that is allowed)
 capacity, of which gold has 40 % of the work, silver 20 % and bronze 40 %. The promise is 500 ms (p95); an answer within it earns. The sentry: `value`; `batch`, with computed delays; class order without costs (`adaptive-remote`). For all of them a nucleus beside the server tells its queueing delay. Each run begins with some seconds at a quarter of the capacity, as services do, in which costs can be learnt; then the overload comes at once. Its first quarter is not counted. The knapsack knows all arrivals and costs: it takes the classes in the order of revenue per cost, until the time of the server is used up,
 the last one in part."""
 RULE = """At 2x and at 5x: (1) value earns at least 93 % of the knapsack; (2) value earns at least 1.15 times what batch does; (3) value earns at least 1.5 times what class order does."""
-MINUTES = 3
+MINUTES = 2.5
 NEEDS = ["two cores", "taskset", "weir load", "weir sentry"]
 CLASSES = {"gold": {"revenue": 20, "ms": 40, "share": 0.4}, "silver": {"revenue": 2, "ms": 2, "share": 0.2}, "bronze": {"revenue": 1, "ms": 10, "share": 0.4}}
 WAYS = {"value": "police = value", "batch": "police = batch; servers = 1", "order": "law = adaptive-remote"}

@@ -149,7 +149,7 @@ def capacity(lab, port, kept):
 
 
 def one_load(lab, asked, port, kept, per_s, load):
-    clients, seconds = crowd.Crowd(port, kept), lab.pick(10, 30, 4)
+    clients, seconds = crowd.Crowd(port, kept), lab.pick(10, 30, 1.5)
     begin = time.monotonic_ns()
     if "share" in load:
         clients.run(seconds, per_s=load["share"] * per_s)

@@ -239,8 +239,8 @@ bool weir_police_gauge_tick(weir_police_gauge *gauge, const weir_sample *sample)
 /* ---- reading ---- */
 
 /*
- * Nobody shares a server with others. What servers tell is a little old, and does not contain what waits there;
- * so our own number counts, too.
+ * Nobody shares a server with others. What servers tell is a little old, and does not contain what waits
+ * there; so our own number counts, too.
  */
 bool weir_police_gauge_calm(const weir_police_gauge *gauge)
 {

@@ -11,13 +11,13 @@
  *  cpu        processor time over requests
  *  io         the rest of the time in service, which is again Little's law: the mean number in service over the
  *             rate. Under load that time contains waiting for processors, so the rest is learnt only while less
- *             than half of them are in use or waited for, and kept otherwise. Waiting counts because neighbours
- *             may use the rest: such a server is overloaded with few processors in use.
+ *             than half of them are in use or waited for, and kept otherwise. Waiting counts because
+ *             neighbours may use the rest: such a server is overloaded with few processors in use.
  *  service    cpu + alpha * io
  *
- * Means fade: those of the queue over a quarter of a second, that of the I/O time over twenty seconds in which it
- * is learnt (a look sees few requests in service, so it takes many), the others over two seconds, or some periods
- * if these are longer.
+ * Means fade: those of the queue over a quarter of a second, that of the I/O time over twenty seconds in
+ * which it is learnt (a look sees few requests in service, so it takes many), the others over two seconds, or
+ * some periods if these are longer.
  *
  * Threads: one at a time.
  */

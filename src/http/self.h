@@ -3,8 +3,8 @@
 #define WEIR_HTTP_SELF_H
 
 /*
- * What a server knows about itself: a sample for the gauge (http/gauge.h) from inside the process, and the load
- * that its answers tell (weir_http_options.tell_load).
+ * What a server knows about itself: a sample for the gauge (http/gauge.h) from inside the process, and the
+ * load that its answers tell (weir_http_options.tell_load).
  *
  * Answers share one gauge. The first answer that is sent after it has become due looks again; the others send
  * the text from before. So an idle server does not look at all, and a busy one looks every 100 ms.
@@ -48,7 +48,10 @@ void weir_self_init(weir_self *self);
 void weir_self_fini(weir_self *self);
 /* Whether it is time to look; if so, the caller is the one to do it. */
 bool weir_self_is_due(weir_self *self, uint64_t now_ns);
-/* Adds a sample with the requests that were not rejected, and makes the text; the first sample tells nothing. */
+/*
+ * Adds a sample with the requests that were not rejected, and makes the text; the first sample tells
+ * nothing.
+ */
 void weir_self_look(weir_self *self, const weir_world *world, double requests, uint64_t now_ns);
 /* The value of endpoint-load-metrics; empty: nothing is known yet. Valid until the copy is used again. */
 weir_span weir_self_text(weir_self *self, weir_self_copy *copy);

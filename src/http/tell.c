@@ -22,8 +22,8 @@ static void add(weir_answer *answer, weir_tell_room *room, weir_span name, weir_
 }
 
 /*
- * How long the request waited for its handler, and the processor time that took, if it is known. One that never
- * came to a stage has not waited.
+ * How long the request waited for its handler, and the processor time that took, if it is known. One that
+ * never came to a stage has not waited.
  */
 static void tell_timing(const weir_request *request, weir_answer *answer, weir_tell_room *room)
 {

@@ -3,8 +3,8 @@
 #define WEIR_KEYS_TOKEN_H
 
 /*
- * Tokens in files: the first line of the file is the token. It is sent as "Authorization: Bearer TOKEN", so it
- * has no control characters. No message says what is in the file.
+ * Tokens in files: the first line of the file is the token. It is sent as "Authorization: Bearer TOKEN", so
+ * it has no control characters. No message says what is in the file.
  *
  * Threads: any; no state. Reading may block.
  */

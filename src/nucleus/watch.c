@@ -37,7 +37,10 @@ struct weir_watch {
 	double requests;
 	/* of this look */
 	double waiting, oldest_s, in_service, unclear;
-	/* connections whose answer and next request were a clock tick apart, lately: the request came last, or first */
+	/*
+	 * connections whose answer and next request were a clock tick apart, lately: the request came last,
+	 * or first
+	 */
 	double near_busy, near_idle;
 	/* of the last look at the processes and at the status page */
 	double cpu_total_s, cpu_delay_s, processors;
@@ -69,9 +72,9 @@ static void count_requests(weir_watch *watch, const weir_diag_conn *conn, uint32
 }
 
 /*
- * The kernel tells in clock ticks when bytes came and were sent. Within one tick their order is not known: the
- * answer may have been quick, so that the connection is idle; or the next request came at once, so that it is
- * in service. Whichever it is, a part of such pairs falls on two ticks, and there the order is known.
+ * The kernel tells in clock ticks when bytes came and were sent. Within one tick their order is not known:
+ * the answer may have been quick, so that the connection is idle; or the next request came at once, so that
+ * it is in service. Whichever it is, a part of such pairs falls on two ticks, and there the order is known.
  */
 static void take_accepted(weir_watch *watch, const weir_diag_conn *conn)
 {
@@ -94,7 +97,9 @@ static double unclear_in_service(weir_watch *watch)
 	return busy;
 }
 
-/* Bytes came that nobody has read: a request waits. They were read, and not answered yet: it is in service. */
+/*
+ * Bytes came that nobody has read: a request waits. They were read, and not answered yet: it is in service.
+ */
 static void take_conn(const weir_diag_conn *conn, void *arg)
 {
 	weir_watch *watch = arg;
@@ -140,8 +145,8 @@ static int look_at_connections(weir_watch *watch)
 }
 
 /*
- * What waits in the sockets behind the first; and in the first, if that is a Unix socket. The first server has
- * read a request that waits behind it, so it seemed to be in service.
+ * What waits in the sockets behind the first; and in the first, if that is a Unix socket. The first server
+ * has read a request that waits behind it, so it seemed to be in service.
  */
 static void look_at_backlogs(weir_watch *watch)
 {

@@ -12,8 +12,8 @@
  * not answer costs one bounded call a period; what it says is left out and counted. The error log gets one
  * line when a nucleus becomes unusable, and one when it is usable again.
  *
- * A nucleus that wants a token (an admin listener that is not on loopback) gets that of token_file, in a field
- * of each ask. It is never written anywhere else.
+ * A nucleus that wants a token (an admin listener that is not on loopback) gets that of token_file, in a
+ * field of each ask. It is never written anywhere else.
  *
  * Calls to nuclei are not load: they have an upstream of their own, so no law and no counter sees them.
  *
@@ -48,8 +48,8 @@ void weir_nuclei_forget(weir_nuclei *nuclei, const weir_origin *server);
 /* Starts a thread that resolves names again, once there is a name. By the thread that adds. */
 int weir_nuclei_resolve(weir_nuclei *nuclei);
 /*
- * Reads the token again, which may block. If that fails, the old one is kept and the error log says so. By the
- * thread that adds.
+ * Reads the token again, which may block. If that fails, the old one is kept and the error log says so. By
+ * the thread that adds.
  */
 void weir_nuclei_renew_token(weir_nuclei *nuclei);
 /* While it rests, no names are resolved. Any thread. */

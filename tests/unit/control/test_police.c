@@ -288,7 +288,10 @@ static void a_class_that_is_kept_out_is_tried_again(void **state)
 	}
 }
 
-/* A queue at the server that a report does not show yet: what comes from there is not taken for a service time. */
+/*
+ * A queue at the server that a report does not show yet: what comes from there is not taken for a service
+ * time.
+ */
 static void it_is_calm_by_both_counts(void **state)
 {
 	struct beat b;

@@ -257,6 +257,13 @@ typedef struct weir_http_options {
 	 * answer that has such a field already, nothing is added.
 	 */
 	bool tell_timing;
+	/*
+	 * Answers of handlers tell in the field endpoint-load-metrics how busy this server is, in the text
+	 * form of ORCA: processor use, requests per second, the time that requests wait in its stages, how
+	 * many are in service. It is measured again every 100 ms while there are answers. For an answer that
+	 * has such a field already, nothing is added.
+	 */
+	bool tell_load;
 } weir_http_options;
 
 typedef struct weir_http_stats {

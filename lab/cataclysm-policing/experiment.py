@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three PHP servers, three classes by URL, and the sentry's policing: Cataclysm's figures 3 and 5."""
 import contextlib
-import glob
 import os
 
 from suites import http
@@ -27,25 +26,13 @@ SERVERS, PER_SERVER_S, TARGET_S = 3, 60, 1.0
 SHARE = 0.3  # of a core, for each server
 HERE = os.path.dirname(os.path.realpath(__file__))
 WAYS = {"batch": "batch policing", "threshold-15s": "threshold, every 15 s", "threshold-1s": "threshold, every second", "value": "value"}
-CONFIG = """listen "127.0.0.1:{port}" {{ backlog = 4096 }}
-admin "off" {{}}
-sla "shop" {{ percentile = p95; times = 1s }}
+CONFIG = """sla "shop" {{ percentile = p95; times = 1s }}
 class "gold"   {{ level = 0; match = "path /gold/*"; revenue = 10 }}
 class "silver" {{ level = 1; match = "path /silver/*"; revenue = 3 }}
 class "bronze" {{ level = 2; revenue = 1 }}
 backend "php" {{ {servers} }}
 target "default" {{ sla = shop; {police} }}
 route "all" {{ backend = php; queue = 4096 }}
-"""
-POOL = """[global]
-error_log = {here}/fpm.log
-daemonize = no
-[pages]
-{user}
-listen = 127.0.0.1:{port}
-listen.backlog = 4096
-pm = static
-pm.max_children = 8
 """
 PAGE = """location / {{ fastcgi_pass 127.0.0.1:{fpm}; fastcgi_param SCRIPT_FILENAME {page}; fastcgi_param REQUEST_METHOD $request_method; fastcgi_param QUERY_STRING $query_string; fastcgi_read_timeout 60s; }}"""
 
@@ -64,15 +51,9 @@ def police(way, faster):
 @contextlib.contextmanager
 def server(lab):
     """One nginx with php-fpm on a share of a core: its port."""
-    fpm = real.found("php-fpm", *[os.path.basename(path) for path in sorted(glob.glob("/usr/sbin/php-fpm*"))])
-    with http.folder() as here, quota.group(SHARE) as within:
-        port = http.free_port()
-        page = http.write(here, "spin.php", open(os.path.join(HERE, "spin.php"), encoding="utf-8").read())
-        user = "user = www-data\ngroup = www-data" if os.getuid() == 0 else ""
-        pool = http.write(here, "fpm.conf", POOL.format(here=here, user=user, port=port))
-        with http.started(lab, "php-fpm", [*within, fpm, "--nodaemonize", "--fpm-config", pool], port):
-            with http.nginx(lab, PAGE.format(fpm=port, page=page)) as running:
-                yield running.port
+    with quota.group(SHARE) as within, real.fpm(lab, [os.path.join(HERE, "spin.php")], within) as (port, here):
+        with http.nginx(lab, PAGE.format(fpm=port, page=os.path.join(here, "spin.php"))) as running:
+            yield running.port
 
 
 def per_second(lab, port, rounds):
@@ -89,16 +70,6 @@ def rounds_for(lab):
     return rounds
 
 
-@contextlib.contextmanager
-def sentry(lab, ports, text):
-    with http.folder() as here:
-        port = http.free_port()
-        servers = "server = {" + ", ".join(f'"http://127.0.0.1:{to}"' for to in ports) + "}"
-        path = http.write(here, "weir.conf", CONFIG.format(port=port, servers=servers, police=text))
-        with http.started(real.beside(lab), "weir sentry", [lab.weir, "sentry", "-c", path], port) as running:
-            yield running.port
-
-
 # ---- the run ----
 
 def phases(column, faster, shrink, scale):
@@ -113,7 +84,8 @@ def phases(column, faster, shrink, scale):
 def run(lab, way, rounds, faster, shrink, scale):
     with contextlib.ExitStack() as stack:
         ports = [stack.enter_context(server(lab)) for _ in range(SERVERS)]
-        port = stack.enter_context(sentry(lab, ports, police(way, faster)))
+        servers = "server = {" + ", ".join(f'"http://127.0.0.1:{to}"' for to in ports) + "}"
+        port = stack.enter_context(real.sentry(lab, CONFIG.format(servers=servers, police=police(way, faster))))
         seconds = PHASES[-1][0] / faster * shrink
         loads = {name: load.Load(lab, f"http://127.0.0.1:{port}/{name}/page?rounds={rounds}", phase=phases(at, faster, shrink, scale), poisson=True, duration=seconds,
                                  target=TARGET_S, timeout=20, seed=at + 1) for at, name in enumerate(CLASSES)}

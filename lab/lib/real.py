@@ -13,6 +13,8 @@ import types
 from lib.measure import Failed, Missing
 from suites import http
 
+from lab.lib import quota
+
 HERE = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "real-services")
 SYSTEM = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
@@ -115,7 +117,7 @@ def started_by_file(lab, name, command, path):
 POOL = """[global]
 error_log = {here}/fpm.log
 daemonize = no
-[shop]
+[pages]
 {user}
 listen = 127.0.0.1:{port}
 listen.backlog = 4096
@@ -128,16 +130,61 @@ location / {{ fastcgi_pass 127.0.0.1:{fpm}; fastcgi_param SCRIPT_FILENAME $docum
 
 
 @contextlib.contextmanager
-def php(lab, socket):
-    fpm = found("php-fpm", *[os.path.basename(path) for path in sorted(glob.glob("/usr/sbin/php-fpm*"))])
+def fpm(lab, pages, before=()):
+    """php-fpm with eight processes, and a copy of these files or folders that it can read: its port, and the folder. before: what its command line is given to."""
+    program = found("php-fpm", *[os.path.basename(path) for path in sorted(glob.glob("/usr/sbin/php-fpm*"))])
     with http.folder() as here:
-        pages, slowed, port = os.path.join(here, "pages"), os.path.join(here, "slowed"), http.free_port()
-        shutil.copytree(os.path.join(HERE, "pages"), pages)
+        port = http.free_port()
+        for path in pages:
+            copy = shutil.copytree if os.path.isdir(path) else shutil.copyfile
+            copy(path, os.path.join(here, os.path.basename(path)))
         user = "user = www-data\ngroup = www-data" if os.getuid() == 0 else ""
         pool = http.write(here, "fpm.conf", POOL.format(here=here, user=user, port=port))
-        with http.started(lab, "php-fpm", [fpm, "--nodaemonize", "--fpm-config", pool], port):
-            with http.nginx(lab, PAGES.format(pages=pages, fpm=port, socket=socket, slowed=slowed)) as running:
-                yield Running(running.port, slowed)
+        with http.started(lab, "php-fpm", [*before, program, "--nodaemonize", "--fpm-config", pool], port):
+            yield port, here
+
+
+@contextlib.contextmanager
+def php(lab, socket):
+    with fpm(lab, [os.path.join(HERE, "pages")]) as (port, here):
+        slowed = os.path.join(here, "slowed")
+        with http.nginx(lab, PAGES.format(pages=os.path.join(here, "pages"), fpm=port, socket=socket, slowed=slowed)) as running:
+            yield Running(running.port, slowed)
+
+
+COMPUTING_SHARE = 0.5
+COMPUTE = os.path.join(os.path.dirname(HERE), "pages", "compute.php")
+SCRIPT = """location = {path} {{ fastcgi_pass 127.0.0.1:{fpm}; fastcgi_param SCRIPT_FILENAME {page}; fastcgi_param REQUEST_METHOD $request_method;
+	fastcgi_param COMPUTE_US {us}; fastcgi_read_timeout 60s; }}"""
+
+
+@contextlib.contextmanager
+def computing(lab, scripts, root="/nowhere"):
+    """nginx with php-fpm: {path: ms of processor time that it takes}, and files under the root. Its port, and the URL of its nucleus. php-fpm has a share of a core where that can be had: its
+    capacity is then the same whatever else needs the core."""
+    with quota.group(COMPUTING_SHARE) if quota.allowed() else contextlib.nullcontext(()) as within, fpm(lab, [COMPUTE], within) as (port, here):
+        page = os.path.join(here, os.path.basename(COMPUTE))
+        text = "\n".join(SCRIPT.format(path=path, fpm=port, page=page, us=int(1000 * ms)) for path, ms in scripts.items())
+        with http.nginx(lab, f"root {root};\n{text}") as running, nucleus(lab, ["--address", f"127.0.0.1:{running.port}", "--address", f"127.0.0.1:{port}"]) as told:
+            yield running.port, told
+
+
+@contextlib.contextmanager
+def nucleus(lab, places):
+    """`weir nucleus` beside a server, on the client's core: the URL of its reports."""
+    port = http.free_port()
+    with http.started(beside(lab), "weir nucleus", [lab.weir, "nucleus", "--listen", f"127.0.0.1:{port}", *places], port):
+        yield f"http://127.0.0.1:{port}/nucleus"
+
+
+@contextlib.contextmanager
+def sentry(lab, text):
+    """`weir sentry` with this configuration, to which its address is added, on the client's core: its port."""
+    with http.folder() as here:
+        port = http.free_port()
+        path = http.write(here, "weir.conf", f'listen "127.0.0.1:{port}" {{ backlog = 4096 }}\nadmin "off" {{}}\n{text}')
+        with http.started(beside(lab), "weir sentry", [lab.weir, "sentry", "-c", path], port) as running:
+            yield running.port
 
 
 # ---- in front ----

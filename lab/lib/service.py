@@ -103,18 +103,18 @@ DocumentRoot {root}
 <Directory {root}>
 Require all granted
 </Directory>
-"""
+{more}"""
 APACHE_MODULES = "/usr/lib/apache2/modules"
 
 
 @contextlib.contextmanager
-def apache(lab, root, workers=1024):
-    """Apache with its event processes; as another user where this one is root, which it insists on."""
+def apache(lab, root, workers=1024, more=""):
+    """Apache with its event processes, and more lines of its configuration; as another user where this one is root, which it insists on."""
     with http.folder() as here:
         port = http.free_port()
         user = ("www-data", "www-data") if os.getuid() == 0 else (f"#{os.getuid()}", f"#{os.getgid()}")
         os.chmod(here, 0o777)
         path = http.write(here, "apache.conf", APACHE.format(folder=here, port=port, modules=APACHE_MODULES, root=root, workers=workers,
-                                                             processes=workers // 64, user=user[0], group=user[1]))
+                                                             processes=workers // 64, user=user[0], group=user[1], more=more))
         with http.started(lab, "apache2", ["apache2", "-DFOREGROUND", "-f", path], port) as running:
             yield running

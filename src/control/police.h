@@ -46,6 +46,7 @@ typedef struct weir_police_gauge {
 	_Atomic uint32_t tests[WEIR_CLASSES], failures[WEIR_CLASSES]; /* of the policing test */
 	_Atomic float service_s[WEIR_CLASSES];                        /* mean service time; 0: unknown */
 	_Atomic float any_service_s;                                  /* the same over all classes */
+	_Atomic float trust[WEIR_CLASSES]; /* in service times, as a factor on them: police_gauge.c */
 	weir_times times[WEIR_CLASSES];
 	weir_recent recent;
 	_Atomic bool dry_run;
@@ -66,6 +67,8 @@ void weir_police_gauge_told(weir_police_gauge *gauge, const weir_told *told, int
 double weir_police_gauge_servers(const weir_police_gauge *gauge);
 /* The mean service time of a class, or of all classes while nothing is known of it; 0: nothing is known. */
 double weir_police_gauge_service_s(const weir_police_gauge *gauge, unsigned klass);
+/* The factor on all service times of a class in tests; 1 unless the class is kept out. */
+double weir_police_gauge_trust(const weir_police_gauge *gauge, unsigned klass);
 /* Requests in service per server: eta. */
 double weir_police_gauge_inside(const weir_police_gauge *gauge, int32_t released);
 /* The left side of test (4): the response time of the last of `count` requests, in seconds. */

@@ -90,7 +90,9 @@ static unsigned bucket_of_ask(const weir_police *police, const weir_ask *ask)
 
 static double service_s(const weir_police *police, unsigned klass, unsigned bucket)
 {
-	return bucket != 0 ? police->bucket_s[bucket] : weir_police_gauge_service_s(&police->gauge, klass);
+	double service =
+		bucket != 0 ? police->bucket_s[bucket] : weir_police_gauge_service_s(&police->gauge, klass);
+	return service * weir_police_gauge_trust(&police->gauge, klass);
 }
 
 /* ---- parameters ---- */

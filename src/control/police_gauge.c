@@ -19,11 +19,12 @@
 #define PUT(x, v) atomic_store_explicit(&(x), (v), memory_order_relaxed)
 #define ADD(x, v) atomic_fetch_add_explicit(&(x), (v), memory_order_relaxed)
 
-#define COUNTED    UINT64_C(0xc0) /* in the note of an event that is counted as in service */
-#define NOTE_SCALE 1024.          /* of numbers in the note */
-#define LEARN_PART (1.f / 32)     /* weight of one request in the mean service time */
-#define TIMES_MOST 4096           /* service times that the distribution remembers */
-#define FAIL_PART  .5             /* weight of the last period in the part of failed tests */
+#define COUNTED     UINT64_C(0xc0) /* in the note of an event that is counted as in service */
+#define NOTE_SCALE  1024.          /* of numbers in the note */
+#define LEARN_PART  (1.f / 32)     /* weight of one request in the mean service time */
+#define TIMES_MOST  4096           /* service times that the distribution remembers */
+#define FAIL_PART   .5             /* weight of the last period in the part of failed tests */
+#define TRUST_LEAST (1.f / 4096)
 
 int weir_police_gauge_init(weir_police_gauge *gauge, const weir_police_params *params, const char **ret_wrong)
 {
@@ -36,6 +37,7 @@ int weir_police_gauge_init(weir_police_gauge *gauge, const weir_police_params *p
 	gauge->percentile = params->percentile;
 	PUT(gauge->told_inside, -1);
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
+		PUT(gauge->trust[k], 1);
 		target_ns = params->target_ns[k] != 0 ? params->target_ns[k] : target_ns;
 		PUT(gauge->target_ns[k], target_ns);
 		gauge->revenue[k] = params->revenue[k];
@@ -85,6 +87,11 @@ double weir_police_gauge_service_s(const weir_police_gauge *gauge, unsigned klas
 {
 	float own = GET(gauge->service_s[klass]);
 	return own > 0 ? (double)own : (double)GET(gauge->any_service_s);
+}
+
+double weir_police_gauge_trust(const weir_police_gauge *gauge, unsigned klass)
+{
+	return (double)GET(gauge->trust[klass]);
 }
 
 double weir_police_gauge_inside(const weir_police_gauge *gauge, int32_t released)
@@ -152,6 +159,13 @@ static double alone_s(const weir_police_gauge *gauge, const weir_event *event, i
 	return fmax((double)took_ns / 1e9 - GET(gauge->told_queue_s), 1e-6) / fmax(met, 1);
 }
 
+static void regain_trust(weir_police_gauge *gauge, unsigned klass)
+{
+	float trust = GET(gauge->trust[klass]);
+	if (trust < 1)
+		PUT(gauge->trust[klass], fminf(2 * trust, 1));
+}
+
 /* Failures and refusals teach nothing about service times. */
 void weir_police_gauge_settled(weir_police_gauge *gauge, const weir_event *event, weir_outcome outcome,
 			       int32_t released, uint64_t now_ns)
@@ -163,6 +177,7 @@ void weir_police_gauge_settled(weir_police_gauge *gauge, const weir_event *event
 		double seconds = alone_s(gauge, event, released, now_ns);
 		follow(&gauge->service_s[klass], (float)seconds);
 		follow(&gauge->any_service_s, (float)seconds);
+		regain_trust(gauge, klass);
 		weir_times_add(&gauge->times[klass], (uint64_t)(seconds * 1e9));
 	}
 	int32_t had = GET(gauge->in_service);
@@ -180,6 +195,16 @@ static uint32_t since(const _Atomic uint32_t *count, uint32_t *seen)
 	return grown;
 }
 
+/*
+ * Only answers correct a service time. If one was learnt wrongly, as from a cold start under overload, and
+ * exceeds the target, the class would be kept out for ever. So the service times of a class of which all were
+ * refused, while nothing is in service, are trusted half as much; and more again with each answer.
+ */
+static void doubt(weir_police_gauge *gauge, unsigned klass)
+{
+	PUT(gauge->trust[klass], fmaxf(GET(gauge->trust[klass]) / 2, TRUST_LEAST));
+}
+
 static void end_period(weir_police_gauge *gauge, double seconds)
 {
 	double part = gauge->measured ? gauge->smoothing : 1;
@@ -191,6 +216,8 @@ static void end_period(weir_police_gauge *gauge, double seconds)
 		PUT(gauge->failing[k],
 		    GET(gauge->failing[k]) * (1 - FAIL_PART) + (tests > 0 ? failed / tests : 0) * FAIL_PART);
 		weir_times_fade(&gauge->times[k], TIMES_MOST);
+		if (tests > 0 && failed >= tests && GET(gauge->in_service) <= 0)
+			doubt(gauge, k);
 	}
 	gauge->measured = true;
 }
@@ -211,10 +238,14 @@ bool weir_police_gauge_tick(weir_police_gauge *gauge, const weir_sample *sample)
 
 /* ---- reading ---- */
 
-/* Nobody shares a server with others. */
+/*
+ * Nobody shares a server with others. What servers tell is a little old, and does not contain what waits
+ * there; so our own number counts, too.
+ */
 bool weir_police_gauge_calm(const weir_police_gauge *gauge)
 {
-	return weir_police_gauge_inside(gauge, 0) <= 1;
+	return weir_police_gauge_inside(gauge, 0) <= 1 &&
+	       GET(gauge->in_service) <= weir_police_gauge_servers(gauge);
 }
 
 void weir_police_gauge_explain(const weir_police_gauge *gauge, const weir_ask *ask, int32_t released,

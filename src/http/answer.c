@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "http/field_check.h"
-#include "http/load_report.h"
 #include "http/request.h"
 #include "http/server.h"
+#include "http/tell.h"
 #include "stage/friends.h"
 
 bool weir_request_at_home(const weir_request *request)
@@ -98,49 +98,11 @@ static void forget(weir_request *request)
 	weir_request_ended(request);
 }
 
-/* ---- Server-Timing ---- */
-
-#define TIMED_FIELDS 64u /* an answer with more is not added to */
-
-/* Room for an answer's fields and one more. */
-typedef struct timed {
-	weir_field fields[TIMED_FIELDS + 1];
-	char text[WEIR_LOAD_REPORT_TEXT];
-} timed;
-
-static bool has_timing(const weir_answer *answer)
-{
-	for (size_t i = 0; i < answer->field_count; i++)
-		if (weir_span_is(answer->fields[i].name, WEIR_SPAN("server-timing")))
-			return true;
-	return false;
-}
-
-/* Adds how long the request waited for its handler, and the processor time that took, if it is known. One that never came to a stage has not waited. */
-static void add_timing(const weir_request *request, weir_answer *answer, timed *room)
-{
-	const weir_event *event = &request->event;
-	weir_load_report report;
-	if (event->started_ns < event->offered_ns || event->offered_ns == 0 ||
-	    answer->field_count > TIMED_FIELDS || has_timing(answer))
-		return;
-	weir_load_report_init(&report);
-	report.queue_s = (double)(event->started_ns - event->offered_ns) / 1e9;
-	if (request->cpu_us != 0)
-		report.cpu_s = (double)request->cpu_us / 1e6;
-	for (size_t i = 0; i < answer->field_count; i++)
-		room->fields[i] = answer->fields[i];
-	weir_span value = {room->text, weir_load_report_print_timing(&report, room->text)};
-	room->fields[answer->field_count] = (weir_field){WEIR_SPAN("Server-Timing"), value};
-	answer->fields = room->fields;
-	answer->field_count++;
-}
-
 /* With what is added to it. */
-static void send_timed(weir_request *request, weir_answer *answer)
+static void send_telling(weir_request *request, weir_answer *answer)
 {
-	timed room;
-	add_timing(request, answer, &room);
+	weir_tell_room room;
+	weir_tell(request, answer, &room);
 	if (request->codec->reply(request, answer) != 0)
 		request->codec->abort(request);
 }
@@ -157,8 +119,8 @@ static inline void send_answer(weir_request *request, const weir_reply *reply, w
 	answer.lines = lines;
 	request->status = (uint16_t)reply->status;
 	request->flags |= WEIR_REQUEST_BEGUN;
-	if (request->loop->tell_timing)
-		send_timed(request, &answer);
+	if (request->loop->tells)
+		send_telling(request, &answer);
 	else if (request->codec->reply(request, &answer) != 0)
 		request->codec->abort(request);
 }
@@ -202,7 +164,7 @@ int weir_request_reply_prepared(weir_request *request, const weir_prepared *prep
 	size_t line = prepared->line_length;
 	/* From another thread, or in error: too rare for a fast path. */
 	if (!weir_request_at_home(request) || weir_request_is(request, WEIR_REQUEST_BEGUN) ||
-	    request->loop->tell_timing)
+	    request->loop->tells)
 		return weir_request_reply(request, reply);
 	if (!weir_request_settle_with(request, reply))
 		return weir_error_set(-EINVAL, "reply: a stage's queue has the request");
@@ -270,9 +232,9 @@ int weir_request_begin(weir_request *request, const weir_reply *reply, uint64_t 
 			      .fields = reply->fields,
 			      .field_count = reply->field_count,
 			      .length = length};
-	timed room;
-	if (request->loop->tell_timing)
-		add_timing(request, &answer, &room);
+	weir_tell_room room;
+	if (request->loop->tells)
+		weir_tell(request, &answer, &room);
 	return request->codec->begin(request, &answer);
 }
 

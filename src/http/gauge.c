@@ -7,15 +7,16 @@
 #define QUEUE_PERIODS 2.
 #define RATE_S        2. /* over which the others do */
 #define RATE_PERIODS  5.
-#define LIGHT         .5 /* part of the processors below which time in service is not waiting for them */
-#define IO_PART       .1 /* weight of a sample in the I/O time */
+#define LIGHT         .5  /* part of the processors below which time in service is not waiting for them */
+#define CALM_S        20. /* of calm, over which the I/O time fades */
+#define CALM_LEAST    5.  /* requests before it is known */
 /* The queueing delay is at most this many times the age of the oldest that waits, and this much more. */
 #define AGE_TIMES 3.
 #define AGE_MORE  .005
 
 void weir_gauge_init(weir_gauge *gauge, double every_s, double alpha)
 {
-	*gauge = (weir_gauge){.every_s = every_s, .alpha = alpha, .io_s = -1};
+	*gauge = (weir_gauge){.every_s = every_s, .alpha = alpha};
 }
 
 /* Adds `amount` that came within dt_s: for a rate the amount itself, for a level the level times dt_s. */
@@ -64,14 +65,28 @@ static double per_request(const weir_gauge *gauge, const weir_gauge_mean *mean)
 	return amount >= 0 && rate > 0 ? amount / rate : -1;
 }
 
-static void learn_io(weir_gauge *gauge)
+static bool is_calm(const weir_gauge *gauge)
 {
-	double service_s = per_request(gauge, &gauge->slow_in_service),
-	       cpu_s = per_request(gauge, &gauge->cpu), busy = busy_of(gauge);
-	if (service_s < 0 || cpu_s < 0 || busy < 0 || busy >= LIGHT)
+	double cpu = value(&gauge->cpu), processors = gauge->last.processors;
+	return cpu >= 0 && processors > 0 && cpu + fmax(value(&gauge->delay), 0) < LIGHT * processors;
+}
+
+static double io_of(const weir_gauge *gauge)
+{
+	double requests = gauge->calm_requests.sum;
+	if (requests < CALM_LEAST || gauge->calm_in_service.weight <= 0)
+		return -1;
+	return fmax((gauge->calm_in_service.sum - gauge->calm_cpu.sum) / requests, 0);
+}
+
+static void learn_io(weir_gauge *gauge, double in_service, double requests, double cpu_s, double dt_s)
+{
+	if (in_service < 0 || requests < 0 || cpu_s < 0 || !is_calm(gauge))
 		return;
-	double io_s = fmax(service_s - cpu_s, 0);
-	gauge->io_s = gauge->io_s < 0 ? io_s : gauge->io_s + IO_PART * (io_s - gauge->io_s);
+	double over_s = fmax(CALM_S, RATE_PERIODS * gauge->every_s);
+	add(&gauge->calm_in_service, in_service * dt_s, dt_s, over_s);
+	add(&gauge->calm_requests, requests, dt_s, over_s);
+	add(&gauge->calm_cpu, cpu_s, dt_s, over_s);
 }
 
 static void learn(weir_gauge *gauge, const weir_gauge_sample *now, double dt_s)
@@ -84,10 +99,11 @@ static void learn(weir_gauge *gauge, const weir_gauge_sample *now, double dt_s)
 	add_level(&gauge->waiting, now->waiting, dt_s, queue_s);
 	add_level(&gauge->oldest, now->oldest_s, dt_s, queue_s);
 	add_level(&gauge->in_service, now->in_service, dt_s, queue_s);
-	add_level(&gauge->slow_in_service, now->in_service, dt_s, rate_s);
 	add_growth(&gauge->rate, requests, dt_s, rate_s);
 	add_growth(&gauge->cpu, cpu_s, dt_s, rate_s);
+	add_growth(&gauge->delay, growth(last->cpu_delay_s, now->cpu_delay_s), dt_s, rate_s);
 	add_growth(&gauge->self, growth(last->self_cpu_s, now->self_cpu_s), dt_s, rate_s);
+	learn_io(gauge, now->in_service, requests, cpu_s, dt_s);
 	gauge->requests += fmax(requests, 0);
 	gauge->cpu_total_s += fmax(cpu_s, 0);
 	gauge->in_service_s += fmax(now->in_service, 0) * dt_s;
@@ -102,7 +118,6 @@ void weir_gauge_add(weir_gauge *gauge, const weir_gauge_sample *sample)
 		learn(gauge, sample, dt_s);
 	gauge->begun = true;
 	gauge->last = *sample;
-	learn_io(gauge);
 }
 
 static double queue_of(const weir_gauge *gauge)
@@ -125,15 +140,15 @@ void weir_gauge_report(const weir_gauge *gauge, uint64_t now_ns, weir_nucleus_re
 	ret_report->alpha = gauge->alpha;
 	if (!gauge->begun)
 		return;
-	double cpu_s = per_request(gauge, &gauge->cpu);
+	double cpu_s = per_request(gauge, &gauge->cpu), io_s = io_of(gauge);
 	ret_report->age_s = now_ns > gauge->last.now_ns ? (double)(now_ns - gauge->last.now_ns) / 1e9 : 0;
 	ret_report->queue_s = queue_of(gauge);
 	ret_report->backlog = gauge->last.waiting;
 	ret_report->in_service = value(&gauge->in_service);
 	ret_report->rate_per_s = value(&gauge->rate);
 	ret_report->cpu_s = cpu_s;
-	ret_report->io_s = gauge->io_s;
-	ret_report->service_s = cpu_s >= 0 && gauge->io_s >= 0 ? cpu_s + gauge->alpha * gauge->io_s : -1;
+	ret_report->io_s = io_s;
+	ret_report->service_s = cpu_s >= 0 && io_s >= 0 ? cpu_s + gauge->alpha * io_s : -1;
 	ret_report->processors = gauge->last.processors;
 	ret_report->busy = busy_of(gauge);
 	ret_report->cpu_total_s = gauge->cpu_total_s;

@@ -11,11 +11,13 @@
  *  cpu        processor time over requests
  *  io         the rest of the time in service, which is again Little's law: the mean number in service over the
  *             rate. Under load that time contains waiting for processors, so the rest is learnt only while less
- *             than half of them are in use, and kept otherwise.
+ *             than half of them are in use or waited for, and kept otherwise. Waiting counts because
+ *             neighbours may use the rest: such a server is overloaded with few processors in use.
  *  service    cpu + alpha * io
  *
- * Means fade: those of the queue over a quarter of a second, the others over two seconds, or some periods if
- * these are longer.
+ * Means fade: those of the queue over a quarter of a second, that of the I/O time over twenty seconds in
+ * which it is learnt (a look sees few requests in service, so it takes many), the others over two seconds, or
+ * some periods if these are longer.
  *
  * Threads: one at a time.
  */
@@ -30,6 +32,7 @@ typedef struct weir_gauge_sample {
 	double in_service;  /* requests */
 	double requests;    /* that have come since some time before */
 	double cpu_total_s; /* processor time of the server since some time before */
+	double cpu_delay_s; /* time that it was ready to run and had no processor, since some time before */
 	double processors;
 	double self_cpu_s; /* processor time of the nucleus */
 } weir_gauge_sample;
@@ -45,8 +48,8 @@ typedef struct weir_gauge {
 	/* the rest is the gauge's */
 	weir_gauge_sample last;
 	bool begun;
-	weir_gauge_mean waiting, oldest, in_service, rate, cpu, slow_in_service, self;
-	double io_s; /* negative: unknown */
+	weir_gauge_mean waiting, oldest, in_service, rate, cpu, delay, self;
+	weir_gauge_mean calm_in_service, calm_requests, calm_cpu; /* while it was calm */
 	double requests, cpu_total_s, in_service_s;
 } weir_gauge;
 

@@ -124,6 +124,8 @@ int weir_http_new(const weir_http_options *options, weir_http **ret_http)
 	http->log_sheds_only = options->log_sheds_only;
 	http->no_shed_details = options->no_shed_details;
 	http->tell_timing = options->tell_timing;
+	http->tell_load = options->tell_load;
+	weir_self_init(&http->self);
 	pthread_mutex_init(&http->lock, NULL);
 	weir_http_init_condition(&http->change);
 	*ret_http = http;
@@ -421,6 +423,7 @@ void weir_http_free(weir_http **where)
 	weir_routes_unref(http->routes);
 	weir_costs_free(http->costs);
 	weir_quota_free(http->hammering);
+	weir_self_fini(&http->self);
 	pthread_cond_destroy(&http->change);
 	pthread_mutex_destroy(&http->lock);
 	weir_mem_free(http->server);

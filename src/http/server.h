@@ -24,6 +24,7 @@
 #include "http/hammer.h"
 #include "http/reject.h"
 #include "http/request.h"
+#include "http/self.h"
 #include "log/log.h"
 #include "loop/loop.h"
 #include "net/pool.h"
@@ -65,6 +66,8 @@ struct weir_http_loop {
 	bool no_shed_details; /* rejections have no Weir-Shed */
 	bool tell_timing;     /* answers have Server-Timing */
 	size_t gather_most; /* bytes of bodies that may wait for the rest before their requests are offered */
+	bool tell_load;     /* answers have endpoint-load-metrics */
+	bool tells;         /* one of them */
 
 	/* the loop's thread */
 	weir_http *http; /* NULL: the server is gone */
@@ -83,6 +86,7 @@ struct weir_http_loop {
 	char lines[WEIR_HTTP_SERVER_MOST + 64]; /* the fields Server and Date */
 	size_t server_length, lines_length;
 	weir_ending ending;
+	weir_self_copy self; /* of what answers tell about the server */
 	weir_shed_head shed_heads[WEIR_SHED_HEADS];
 	uint64_t shed_mix; /* random state, advanced by every rejection: base/mix.h */
 
@@ -111,11 +115,13 @@ struct weir_http {
 	char *server;
 	void (*log)(const weir_http_record *record, void *arg);
 	void *log_arg;
-	bool log_sheds_only, no_shed_details, tell_timing;
+	bool log_sheds_only, no_shed_details, tell_timing, tell_load;
 	weir_errors *errors;    /* NULL: errors are not logged */
 	weir_costs *costs;      /* NULL: costs are not learnt */
 	weir_stage *handshakes; /* of TLS; NULL: no listener uses TLS */
 	weir_quota *hammering;  /* rejections to one address; NULL: no rejection waits */
+
+	weir_self self; /* what answers tell about the server; as self.h says */
 
 	/* under lock */
 	pthread_mutex_t lock;

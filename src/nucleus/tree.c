@@ -189,6 +189,25 @@ double weir_tree_cpu_s(const weir_tree *tree)
 	return sum_s;
 }
 
+/* "time on a processor, time in the run queue, turns", in ns. */
+static double delay_s_of(const char *proc, pid_t pid)
+{
+	char path[PATH_BYTES], text[STAT_BYTES];
+	unsigned long long delay_ns;
+	snprintf(path, sizeof(path), "%s/%d/schedstat", proc, (int)pid);
+	return read_file(path, text, sizeof(text)) > 0 && sscanf(text, "%*u %llu", &delay_ns) == 1
+		       ? (double)delay_ns / 1e9
+		       : 0;
+}
+
+double weir_tree_delay_s(const weir_tree *tree)
+{
+	double sum_s = 0;
+	for (uint32_t i = 0; i < tree->members; i++)
+		sum_s += delay_s_of(tree->proc, tree->member[i]);
+	return sum_s;
+}
+
 /* ---- processors ---- */
 
 /* cgroup v2: "max 100000" or "50000 100000". */

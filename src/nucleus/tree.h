@@ -38,6 +38,11 @@ void weir_tree_look(weir_tree *tree);
 bool weir_tree_alive(const weir_tree *tree);
 /* The processor time of all members and of their children that have ended, in seconds. */
 double weir_tree_cpu_s(const weir_tree *tree);
+/*
+ * The time that the members' first threads were ready to run and had no processor, in seconds; 0 where the
+ * kernel does not tell.
+ */
+double weir_tree_delay_s(const weir_tree *tree);
 /* The processors that the process may use, by its affinity and the quotas of its control groups; 0: unknown. */
 double weir_tree_processors(pid_t pid);
 /*

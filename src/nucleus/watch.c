@@ -12,9 +12,12 @@
 #include "base/mem.h"
 #include "nucleus/status.h"
 
-#define FIND_NS   WEIR_NS_PER_S         /* how often sockets and processes are looked for again */
-#define TREE_NS   (25 * WEIR_NS_PER_MS) /* between two looks at the processor time, for each process */
-#define STATUS_NS WEIR_NS_PER_S
+#define FIND_NS    WEIR_NS_PER_S         /* how often sockets and processes are looked for again */
+#define TREE_NS    (25 * WEIR_NS_PER_MS) /* between two looks at the processor time, for each process */
+#define STATUS_NS  WEIR_NS_PER_S
+#define NEAR_MS    4   /* a clock tick of most kernels */
+#define NEAR_KEEP  .99 /* of what was seen of near ones, at each look */
+#define NEAR_LEAST 3.  /* so many must have been seen */
 
 /* A connection and how many segments of it are counted. */
 typedef struct weir_counted {
@@ -33,9 +36,14 @@ struct weir_watch {
 	uint32_t before_count, now_count;
 	double requests;
 	/* of this look */
-	double waiting, oldest_s, in_service;
+	double waiting, oldest_s, in_service, unclear;
+	/*
+	 * connections whose answer and next request were a clock tick apart, lately: the request came last,
+	 * or first
+	 */
+	double near_busy, near_idle;
 	/* of the last look at the processes and at the status page */
-	double cpu_total_s, processors;
+	double cpu_total_s, cpu_delay_s, processors;
 	weir_status status;
 	bool has_status;
 	double fetches; /* of the page, which the server counts, too */
@@ -64,9 +72,33 @@ static void count_requests(weir_watch *watch, const weir_diag_conn *conn, uint32
 }
 
 /*
- * Bytes came that nobody has read: a request waits. They were read, and nothing has been sent since, or not all
- * of it: it is in service. Answers within one clock tick of the kernel cannot be told from requests then; they
- * count as done.
+ * The kernel tells in clock ticks when bytes came and were sent. Within one tick their order is not known:
+ * the answer may have been quick, so that the connection is idle; or the next request came at once, so that
+ * it is in service. Whichever it is, a part of such pairs falls on two ticks, and there the order is known.
+ */
+static void take_accepted(weir_watch *watch, const weir_diag_conn *conn)
+{
+	double since_ms = (double)conn->sent_ms - conn->received_ms; /* from the last answer to the request */
+	if (conn->unsent > 0 || conn->segments_out == 0 || since_ms > 0)
+		watch->in_service++;
+	else if (since_ms == 0)
+		watch->unclear++;
+	if (conn->unsent == 0 && conn->segments_out > 0 && since_ms != 0 && fabs(since_ms) <= NEAR_MS)
+		*(since_ms > 0 ? &watch->near_busy : &watch->near_idle) += 1;
+}
+
+/* The part of the unclear ones that is in service; none, until enough is known. */
+static double unclear_in_service(weir_watch *watch)
+{
+	double near = watch->near_busy + watch->near_idle,
+	       busy = near >= NEAR_LEAST ? watch->unclear * watch->near_busy / near : 0;
+	watch->near_busy *= NEAR_KEEP;
+	watch->near_idle *= NEAR_KEEP;
+	return busy;
+}
+
+/*
+ * Bytes came that nobody has read: a request waits. They were read, and not answered yet: it is in service.
  */
 static void take_conn(const weir_diag_conn *conn, void *arg)
 {
@@ -80,8 +112,8 @@ static void take_conn(const weir_diag_conn *conn, void *arg)
 	if (!conn->accepted || conn->unread > 0) {
 		watch->waiting++;
 		watch->oldest_s = age_s > watch->oldest_s ? age_s : watch->oldest_s;
-	} else if (conn->unsent > 0 || conn->segments_out == 0 || conn->received_ms < conn->sent_ms) {
-		watch->in_service++;
+	} else {
+		take_accepted(watch, conn);
 	}
 }
 
@@ -97,11 +129,12 @@ static void take_ended(const weir_diag_conn *conn, void *arg)
 static int look_at_connections(weir_watch *watch)
 {
 	const weir_diag_place *front = &watch->options.place[0];
-	watch->waiting = watch->oldest_s = watch->in_service = 0;
+	watch->waiting = watch->oldest_s = watch->in_service = watch->unclear = 0;
 	watch->now_count = 0;
 	if (front->local)
 		return 0;
 	int error = weir_diag_connections(&watch->diag, front, take_conn, watch);
+	watch->in_service += unclear_in_service(watch);
 	qsort(watch->now, watch->now_count, sizeof(weir_counted), by_cookie);
 	weir_diag_ended(&watch->diag, take_ended, watch);
 	weir_counted *spare = watch->before;
@@ -111,13 +144,18 @@ static int look_at_connections(weir_watch *watch)
 	return error;
 }
 
-/* What waits in the sockets behind the first; and in the first, if that is a Unix socket. */
+/*
+ * What waits in the sockets behind the first; and in the first, if that is a Unix socket. The first server
+ * has read a request that waits behind it, so it seemed to be in service.
+ */
 static void look_at_backlogs(weir_watch *watch)
 {
 	for (uint32_t i = watch->options.place[0].local ? 0 : 1; i < watch->options.places; i++) {
 		weir_diag_listeners now;
-		if (weir_diag_look(&watch->diag, &watch->options.place[i], &now) == 0)
-			watch->waiting += now.backlog;
+		if (weir_diag_look(&watch->diag, &watch->options.place[i], &now) != 0)
+			continue;
+		watch->waiting += now.backlog;
+		watch->in_service = fmax(watch->in_service - now.backlog, 0);
 	}
 }
 
@@ -154,6 +192,7 @@ static void look_at_processes(weir_watch *watch, uint64_t now_ns)
 		return;
 	watch->tree_ns = now_ns + TREE_NS * watch->tree.members;
 	watch->cpu_total_s = watch->tree.members > 0 ? weir_tree_cpu_s(&watch->tree) : -1;
+	watch->cpu_delay_s = weir_tree_delay_s(&watch->tree);
 }
 
 /* ---- the status page ---- */
@@ -199,6 +238,7 @@ void weir_watch_look(weir_watch *watch, uint64_t now_ns, weir_gauge_sample *ret_
 		.in_service = seen && !local ? watch->in_service : -1,
 		.requests = seen && !local ? watch->requests : -1,
 		.cpu_total_s = watch->cpu_total_s,
+		.cpu_delay_s = watch->cpu_delay_s,
 		.processors = watch->processors,
 		.self_cpu_s = own_cpu_s()};
 	if (watch->has_status && watch->status.busy >= 0)

@@ -85,6 +85,9 @@ static const weir_key keys[] = {
 	ROW("nucleus-every", TIME, nucleus_every_ns, "500ms",
 	    "The time between two reports of a nucleus. A report is believed for three times as long",
 	    BETWEEN(100e6, 60e9)),
+	ROW("nucleus-token-file", PATH, nucleus_token, NULL,
+	    "The first line of this file is a token, which each ask of a nucleus carries as 'Authorization: "
+	    "Bearer TOKEN'. Admin listeners that are not on loopback want theirs. A reload reads it again"),
 	ROW("reports", CHOICE, reports, "pass",
 	    "What is done with Server-Timing and endpoint-load-metrics of answers. pass: read and passed on; "
 	    "take: read and taken out of the answer; off: not read",
@@ -252,6 +255,10 @@ static void check_nuclei(weir_config *config, weir_backend_block *b)
 			count, servers);
 		return;
 	}
+	weir_config_check_file(config, &b->head, "nucleus-token-file", b->nucleus_token, false);
+	if (count == 0 && b->nucleus_token != NULL)
+		weir_config_warn(config, &b->head, "nucleus-token-file",
+				 "nucleus-token-file: without nucleus nobody is asked");
 	for (unsigned i = 0; i < servers && count > 0 && error == 0; i++)
 		error = check_nucleus(b, i);
 	if (error != 0)

@@ -30,7 +30,8 @@ typedef struct weir_backend_block {
 	const char *const *request_edits, *const *answer_edits;
 	const char *const *nuclei;
 	uint64_t nucleus_every_ns;
-	unsigned reports; /* weir_reports */
+	const char *nucleus_token; /* a file */
+	unsigned reports;          /* weir_reports */
 	bool verify;
 	const char *ca;
 	bool named; /* set by the check: a server has a host name to resolve */

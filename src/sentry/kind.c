@@ -148,6 +148,7 @@ static int make_sentry(const weir_making *making, const weir_backend_block *b, t
 			   .arg = making->errors},
 		.reports = (weir_reports)b->reports,
 		.nucleus_every_ns = b->nucleus_every_ns,
+		.nucleus_token = b->nucleus_token,
 		.errors = making->errors,
 		.capacity = making->route.queue,
 		.bound = t->bound != NULL ? t->bound->bound : NULL,
@@ -216,6 +217,7 @@ static void apply(void *arg, const weir_config *config, const weir_route_view *r
 {
 	const thing *t = arg;
 	const weir_backend_block *b = weir_backend_of(config, route);
+	weir_sentry_renew_token(t->sentry);
 	if (t->bound != NULL)
 		weir_bound_set(t->bound->bound, b->concurrency);
 	for (uint32_t i = 0; i < weir_sentry_backends(t->sentry); i++) {

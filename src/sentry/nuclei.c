@@ -9,12 +9,14 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "keys/token.h"
 #include "loop/loop.h"
+#include "sentry/resolve.h"
 
 #define TIMEOUT_LEAST_NS (100 * WEIR_NS_PER_MS)
 #define PATH_MOST        512
 #define ADDRESS_MOST     300
-#define HEAD_EXTRA       1024
+#define HEAD_EXTRA       (1024 + WEIR_TOKEN_BYTES)
 
 typedef enum mood { MOOD_NEW, MOOD_WELL, MOOD_WRONG, MOOD_SILENT } mood;
 
@@ -36,6 +38,13 @@ typedef struct ask {
 struct weir_nuclei {
 	weir_nuclei_options options;
 	weir_fleet fleet;
+	/* the thread that adds */
+	weir_resolver *resolver; /* NULL: nothing to resolve */
+	char *token_file;        /* NULL: none */
+	/* under lock */
+	pthread_mutex_t lock;
+	char token[WEIR_TOKEN_BYTES];
+	/* the loop */
 	weir_upstream *upstream; /* NULL: not running */
 	weir_stage *stage;
 	weir_timer timer;
@@ -109,10 +118,14 @@ static void ask_interim(weir_call *call, const weir_call_answer *answer)
 static void ask_head(weir_call *call, const weir_call_answer *answer)
 {
 	ask *a = of_call(call);
-	char why[64];
+	char why[96];
+	bool denied = answer->head->status == 401 || answer->head->status == 403;
 	if (answer->head->status == 200)
 		return;
-	snprintf(why, sizeof(why), "it answers with status %u", answer->head->status);
+	snprintf(why, sizeof(why), "it answers with status %u%s", answer->head->status,
+		 !denied                         ? ""
+		 : a->nuclei->token_file != NULL ? ", so it does not accept the token of nucleus-token-file"
+						 : ", so it wants a token: nucleus-token-file");
 	weir_call_abort(call);
 	refuse(a, why);
 }
@@ -151,12 +164,19 @@ static void ask_is_late(weir_timer *timer, void *arg)
 
 static weir_buf *make_head(const ask *a)
 {
-	weir_buf *buf = weir_upstream_buf(a->nuclei->upstream, strlen(a->path) + HEAD_EXTRA);
-	if (buf != NULL)
-		buf->length = (uint32_t)snprintf((char *)buf->data, buf->capacity,
-						 "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: weir-sentry\r\n"
-						 "Accept: application/json\r\n\r\n",
-						 a->path, a->nucleus->at.name);
+	weir_nuclei *nuclei = a->nuclei;
+	weir_buf *buf = weir_upstream_buf(nuclei->upstream, strlen(a->path) + HEAD_EXTRA);
+	if (buf == NULL)
+		return NULL;
+	pthread_mutex_lock(&nuclei->lock);
+	const char *token = nuclei->token;
+	buf->length = (uint32_t)snprintf((char *)buf->data, buf->capacity,
+					 "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: weir-sentry\r\n"
+					 "Accept: application/json\r\n%s%s%s\r\n",
+					 a->path, a->nucleus->at.name,
+					 *token != '\0' ? "Authorization: Bearer " : "", token,
+					 *token != '\0' ? "\r\n" : "");
+	pthread_mutex_unlock(&nuclei->lock);
 	return buf;
 }
 
@@ -214,6 +234,16 @@ static void loop_ends(weir_ending *ending)
 	weir_nuclei_stop((weir_nuclei *)(void *)((char *)ending - offsetof(weir_nuclei, ending)));
 }
 
+static int copy_token(weir_nuclei *nuclei)
+{
+	if (nuclei->options.token_file == NULL)
+		return 0;
+	nuclei->token_file = weir_mem_strdup(nuclei->options.token_file);
+	if (nuclei->token_file == NULL)
+		return weir_error_set(-ENOMEM, "nucleus: out of memory");
+	return weir_token_read(nuclei->token_file, nuclei->token);
+}
+
 int weir_nuclei_new(const weir_nuclei_options *options, weir_nuclei **ret_nuclei)
 {
 	weir_nuclei *nuclei = weir_mem_zalloc(sizeof(*nuclei));
@@ -229,8 +259,44 @@ int weir_nuclei_new(const weir_nuclei_options *options, weir_nuclei **ret_nuclei
 		weir_mem_free(nuclei);
 		return weir_error_set(error, "nucleus: no lock");
 	}
-	*ret_nuclei = nuclei;
-	return 0;
+	pthread_mutex_init(&nuclei->lock, NULL);
+	error = copy_token(nuclei);
+	if (error == 0)
+		*ret_nuclei = nuclei;
+	else
+		weir_nuclei_free(nuclei);
+	return error;
+}
+
+void weir_nuclei_renew_token(weir_nuclei *nuclei)
+{
+	char token[WEIR_TOKEN_BYTES];
+	if (nuclei->token_file == NULL)
+		return;
+	if (weir_token_read(nuclei->token_file, token) != 0) {
+		weir_errors_say(nuclei->options.errors, WEIR_LOG_WARN, "nucleus",
+				"%s; the token from before is used", weir_error());
+		return;
+	}
+	pthread_mutex_lock(&nuclei->lock);
+	memcpy(nuclei->token, token, sizeof(token));
+	pthread_mutex_unlock(&nuclei->lock);
+}
+
+int weir_nuclei_resolve(weir_nuclei *nuclei)
+{
+	int error = 0;
+	pthread_mutex_lock(&nuclei->fleet.lock);
+	if (nuclei->resolver == NULL)
+		error = weir_resolver_new_locked(&nuclei->fleet, nuclei->options.resolve_ns,
+						 &nuclei->resolver);
+	pthread_mutex_unlock(&nuclei->fleet.lock);
+	return error;
+}
+
+void weir_nuclei_rest(weir_nuclei *nuclei, bool resting)
+{
+	atomic_store(&nuclei->fleet.resting, resting);
 }
 
 void weir_nuclei_forget(weir_nuclei *nuclei, const weir_origin *server)
@@ -346,9 +412,13 @@ void weir_nuclei_free(weir_nuclei *nuclei)
 {
 	if (nuclei == NULL)
 		return;
+	weir_resolver_free(nuclei->resolver);
 	weir_upstream_free(nuclei->upstream);
 	for (uint32_t i = 0; i < WEIR_FLEET_MOST; i++)
 		weir_mem_free(atomic_load(&nuclei->asks[i]));
 	weir_fleet_fini(&nuclei->fleet);
+	pthread_mutex_destroy(&nuclei->lock);
+	explicit_bzero(nuclei->token, sizeof(nuclei->token));
+	weir_mem_free(nuclei->token_file);
 	weir_mem_free(nuclei);
 }

@@ -5,6 +5,10 @@
  *
  * The time of a request is cpu + alpha * (db + io). Alpha is fitted to calm answers that tell both, each thread
  * by itself; it is 1 until enough of them came.
+ *
+ * Many servers tell only a part: their processor time, or what their database took. A part is no cost. While
+ * the stage is calm, the rest of the response time is the other part. Under load the rest contains queueing,
+ * so nothing is learnt from a part then.
  */
 #include <strings.h>
 
@@ -77,9 +81,16 @@ static void note_times(weir_exchange *exchange, const weir_load_report *report, 
 		weir_request_told(exchange->request, WEIR_TOLD_QUEUE, queue_s);
 	if (!weir_load_report_has_service(report))
 		return;
-	if (report->cpu_s >= 0 && io_s > 0 && queue_s <= took_s && weir_stage_calm(exchange->stage))
+	bool has_cpu = report->cpu_s >= 0, has_io = report->db_s >= 0 || report->io_s >= 0;
+	bool calm = weir_stage_calm(exchange->stage);
+	if (!(has_cpu && has_io) && !calm)
+		return;
+	if (has_cpu && io_s > 0 && queue_s <= took_s && calm)
 		weir_alpha_add_fading(fit, took_s - queue_s, report->cpu_s, io_s, ALPHA_MEMORY);
-	weir_request_told(exchange->request, WEIR_TOLD_SERVICE, known(report->cpu_s) + alpha_of(fit) * io_s);
+	double cpu_s = has_cpu ? report->cpu_s : known(took_s - queue_s - io_s);
+	if (!has_io)
+		io_s = known(took_s - queue_s - cpu_s);
+	weir_request_told(exchange->request, WEIR_TOLD_SERVICE, cpu_s + alpha_of(fit) * io_s);
 }
 
 void weir_exchange_read_reports(weir_exchange *exchange, const weir_call_answer *answer)

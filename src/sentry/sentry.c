@@ -78,8 +78,11 @@ static int make_stage(weir_sentry *sentry, const weir_sentry_options *options)
 
 static int make_nuclei(weir_sentry *sentry, const weir_sentry_options *options)
 {
-	weir_nuclei_options nuclei = {
-		.servers = &sentry->fleet, .every_ns = options->nucleus_every_ns, .errors = options->errors};
+	weir_nuclei_options nuclei = {.servers = &sentry->fleet,
+				      .every_ns = options->nucleus_every_ns,
+				      .resolve_ns = options->resolve_ns,
+				      .token_file = options->nucleus_token,
+				      .errors = options->errors};
 	sentry->has_nuclei = options->backend_count > 0 && options->backends[0].nucleus != NULL;
 	if (!sentry->has_nuclei && options->reports == WEIR_REPORTS_OFF)
 		return 0;
@@ -150,15 +153,16 @@ static void start_asking(weir_post *post, void *arg)
 		weir_nuclei_start(sentry->nuclei, weir_loop_self(), sentry->stage);
 }
 
-/* Starts a thread that resolves names, once there is a name. */
+/* Starts threads that resolve names, of backends and of nuclei, once there is a name. */
 static int start_resolver(weir_sentry *sentry)
 {
 	int error = 0;
 	pthread_mutex_lock(&sentry->fleet.lock);
 	if (sentry->started && sentry->resolver == NULL)
 		error = weir_resolver_new_locked(&sentry->fleet, sentry->resolve_ns, &sentry->resolver);
+	bool started = sentry->started;
 	pthread_mutex_unlock(&sentry->fleet.lock);
-	return error;
+	return error == 0 && started && sentry->nuclei != NULL ? weir_nuclei_resolve(sentry->nuclei) : error;
 }
 
 int weir_sentry_start(weir_sentry *sentry)
@@ -256,6 +260,12 @@ int weir_sentry_add(weir_sentry *sentry, const weir_origin_options *options)
 	return error == 0 ? start_resolver(sentry) : error;
 }
 
+void weir_sentry_renew_token(weir_sentry *sentry)
+{
+	if (sentry->nuclei != NULL)
+		weir_nuclei_renew_token(sentry->nuclei);
+}
+
 /*
  * A retired backend visits the reactor threads, one after the other. None chooses it any more, but each may
  * have chosen it before, and may have connections to it. It goes on when a thread has none left. When it has
@@ -304,6 +314,8 @@ int weir_sentry_retire(weir_sentry *sentry, const char *name)
 void weir_sentry_rest(weir_sentry *sentry, bool resting)
 {
 	atomic_store(&sentry->fleet.resting, resting);
+	if (sentry->nuclei != NULL)
+		weir_nuclei_rest(sentry->nuclei, resting);
 }
 
 /* ---- stats ---- */

@@ -48,6 +48,7 @@ typedef struct weir_sentry_options {
 	weir_health_options health; /* path NULL: none */
 	weir_reports reports;       /* in answers */
 	uint64_t nucleus_every_ns;  /* how often nuclei are asked and the law is told; 0: 500 ms */
+	const char *nucleus_token;  /* a file with the token for the nuclei; NULL: none */
 	/* hears of failed calls, ejections and returns; outlives the sentry; may be NULL */
 	weir_errors *errors;
 	uint64_t resolve_ns; /* how often names are resolved again; 0: 30 s */
@@ -105,6 +106,8 @@ void weir_sentry_free(weir_sentry **sentry);
 weir_stage *weir_sentry_stage(const weir_sentry *sentry);
 /* -EEXIST: there is one with the same host and port; -ENOSPC: there are too many. */
 int weir_sentry_add(weir_sentry *sentry, const weir_origin_options *backend);
+/* Reads the token for the nuclei again. By the thread that adds. */
+void weir_sentry_renew_token(weir_sentry *sentry);
 /* name: "host:port" as in its URL. -ENOENT: there is none, or it is retired already. */
 int weir_sentry_retire(weir_sentry *sentry, const char *name);
 /*

@@ -165,7 +165,7 @@ typedef struct weir_config_limits {
 	weir_block_head head;
 	weir_http_limits http;
 	bool shed_details;
-	bool server_timing;
+	bool server_timing, load_metrics;
 	unsigned paths; /* weir_config_paths */
 } weir_config_limits;
 

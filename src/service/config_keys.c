@@ -201,6 +201,10 @@ static const weir_key limits_keys[] = {
 	    "Whether rules see paths decoded with dot segments resolved, and backends get the same; or as "
 	    "they were sent",
 	    .words = path_words, LIVE),
+	ROW("endpoint-load-metrics", SWITCH, load_metrics, "off",
+	    "Tells in the field endpoint-load-metrics, as ORCA's text, how busy this server is, for a sentry "
+	    "or "
+	    "another proxy in front. Whoever can ask can read it"),
 	{0}};
 #undef BLOCK
 

@@ -4,10 +4,10 @@
 
 /* What daemon.c and daemon_start.c share. Threads: the main thread. */
 
+#include "keys/token.h"
 #include "service/daemon.h"
 #include "service/service.h"
 
-#define WEIR_DAEMON_TOKEN   256u /* bytes of the admin's token */
 #define WEIR_DAEMON_MISTAKE 600u
 
 typedef struct weir_daemon {
@@ -17,7 +17,7 @@ typedef struct weir_daemon {
 	weir_config *config; /* in force */
 	weir_config *old[2]; /* earlier ones, which requests and the admin's thread may still read */
 	weir_service *service;
-	char token[WEIR_DAEMON_TOKEN];
+	char token[WEIR_TOKEN_BYTES];      /* the admin's */
 	char mistake[WEIR_DAEMON_MISTAKE]; /* the first error of the configuration that was read last */
 	bool check;                        /* only print what would run */
 	pid_t successor;                   /* 0: none */

@@ -7,25 +7,13 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "keys/token.h"
 #include "service/confine.h"
 #include "service/daemon_inside.h"
 
 #define TOKEN_BYTES 16u
 
 /* ---- the admin's token ---- */
-
-static int read_token(weir_daemon *d, const char *path)
-{
-	FILE *file = fopen(path, "re");
-	char *got = file != NULL ? fgets(d->token, sizeof(d->token), file) : NULL;
-	int failed = got == NULL ? (errno != 0 ? -errno : -EINVAL) : 0;
-	if (file != NULL)
-		fclose(file);
-	d->token[strcspn(d->token, "\r\n")] = '\0';
-	if (failed == 0 && d->token[0] == '\0')
-		failed = -EINVAL;
-	return failed == 0 ? 0 : weir_error_set(failed, "admin: no token in %s: %s", path, strerror(-failed));
-}
 
 /* A token for this run, if none is configured. */
 static int make_token(weir_daemon *d)
@@ -119,8 +107,9 @@ int weir_daemon_start(weir_daemon *d)
 		.verb = last_word(d->program->name), .token = d->token, .handover = handover};
 	int failed = prepare(d, &account);
 	if (failed == 0)
-		failed = config->admin.token_file != NULL ? read_token(d, config->admin.token_file)
-							  : make_token(d);
+		failed = config->admin.token_file != NULL
+				 ? weir_token_read(config->admin.token_file, d->token)
+				 : make_token(d);
 	if (failed == 0)
 		failed = weir_service_new(config, &options, &d->service);
 	if (failed == 0)

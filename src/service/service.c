@@ -221,6 +221,7 @@ static int make_http(weir_service *service, weir_routes *routes)
 				     .limits = service->config->http.http,
 				     .no_shed_details = !service->config->http.shed_details,
 				     .tell_timing = service->config->http.server_timing,
+				     .tell_load = service->config->http.load_metrics,
 				     .log = wanted ? record : NULL,
 				     .log_arg = service,
 				     .log_sheds_only = service->access == NULL};

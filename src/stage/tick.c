@@ -3,9 +3,9 @@
  * One tick of each kind of law: what it sees (a sample of its stage or pool since the last tick), and what
  * follows from it. control.c says when. All under control_lock.
  */
+#include <sched.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/mem.h"
 #include "stage/runtime.h"
@@ -241,10 +241,11 @@ static double cpu_share(weir_stage *stage, uint64_t interval_ns)
 		return 0;
 	uint64_t now_ns = (uint64_t)used.tv_sec * WEIR_NS_PER_S + (uint64_t)used.tv_nsec;
 	uint64_t since_ns = stage->ticks.cpu_ns != 0 ? now_ns - stage->ticks.cpu_ns : 0;
-	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	cpu_set_t allowed;
+	int cores = sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? CPU_COUNT(&allowed) : 0;
 	double most = world->reactor_count > 0 ? world->reactor_count : 1;
-	if (cores > 0 && (double)cores < most)
-		most = (double)cores;
+	if (cores > 0 && cores < most)
+		most = cores;
 	stage->ticks.cpu_ns = now_ns;
 	double share = (double)since_ns / ((double)interval_ns * most);
 	return share < 1 ? share : 1;

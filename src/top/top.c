@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "keys/options.h"
+#include "keys/token.h"
 #include "show/terminal.h"
 #include "top/feed.h"
 #include "top/screen.h"
@@ -25,7 +26,7 @@
 
 typedef struct top {
 	bool has_chosen; /* otherwise the selection follows what matters */
-	char token[256];
+	char token[WEIR_TOKEN_BYTES];
 	weir_top_feed feed;
 	weir_top_model model;
 	weir_top_view view;
@@ -269,15 +270,10 @@ static int run_terminal(top *t)
 
 static int read_token(top *t, const char *path)
 {
-	FILE *file = fopen(path, "re");
-	bool read = file != NULL && fgets(t->token, sizeof(t->token), file) != NULL;
-	if (!read)
-		fprintf(stderr, "weir top: --token-file: %s: %s\n", path,
-			file == NULL ? strerror(errno) : "it is empty");
-	if (file != NULL)
-		fclose(file);
-	t->token[strcspn(t->token, "\r\n")] = '\0';
-	return read ? WEIR_EXIT_OK : WEIR_EXIT_FAILED;
+	if (weir_token_read(path, t->token) == 0)
+		return WEIR_EXIT_OK;
+	fprintf(stderr, "weir top: --token-file: %s\n", weir_error());
+	return WEIR_EXIT_FAILED;
 }
 
 int weir_top_run(const weir_top_options *options)

@@ -230,6 +230,63 @@ class Policing(unittest.TestCase):
         self.assertEqual(len(KNOWN["cataclysm-scale"].show({"batch": way(90000)})[0][0]["rows"]), 2)
 
 
+class Told(unittest.TestCase):
+    """What the nucleus says beside the truth; revenue; sizes."""
+
+    @staticmethod
+    def server(queue=1.0, service=1.0):
+        """One whose Q and S are said to be so many times the truth."""
+        def load(queue_s):
+            said = {"queue_s": queue * queue_s, "service_s": service * 0.028, "cpu_s": 0.0085, "io_s": 0.02, "in_service": 8.0, "rate_per_s": 80.0, "busy": 0.9, "backlog": 9.0, "self_cpu": 0.004}
+            return {"truth": {"requests": 800, "queue_s": queue_s, "service_s": 0.028, "cpu_s": 0.008, "in_service": 7.7}, "failed": 0, "said": said}
+        return {"per_s": 100.0, "loads": dict(zip(("0.3x", "0.7x", "16 users", "48 users"), map(load, (0.001, 0.004, 0.07, 0.4))))}
+
+    def test_accuracy(self):
+        self.assertEqual(held("nucleus-accuracy", {"nginx": self.server(), "node": self.server(1.15, 0.85)}), (4, 4))
+        self.assertEqual(held("nucleus-accuracy", {"gunicorn": self.server(queue=1.3)}), (1, 2))
+        self.assertEqual(held("nucleus-accuracy", {"apache": self.server(service=0.7)}), (1, 2))
+        self.assertEqual(held("nucleus-accuracy", {}), (0, 1))
+        silent = self.server()
+        silent["loads"]["48 users"]["said"].update(queue_s=None, service_s=None)
+        self.assertEqual(held("nucleus-accuracy", {"node": silent}), (0, 2))
+        self.assertEqual(len(KNOWN["nucleus-accuracy"].show({"node": silent, "nginx": self.server()})[0][0]["rows"]), 8)
+
+    def test_what_the_crowd_saw(self):
+        crowd = KNOWN["nucleus-accuracy"].crowd
+        ms = 1000000
+        rows = [(at * 10 * ms, at * 10 * ms + 5 * ms, at * 10 * ms + 33 * ms, 8 * ms) for at in range(100)]
+        seen = crowd.truth(rows, 0, 1000 * ms)
+        self.assertEqual((seen["requests"], seen["queue_s"], seen["service_s"], seen["cpu_s"]), (100, 0.005, 0.028, 0.008))
+        self.assertAlmostEqual(seen["in_service"], 2.8)
+        self.assertIsNone(crowd.truth(rows, 5000 * ms, 6000 * ms))
+
+    @staticmethod
+    def earning(gold, silver, bronze):
+        """A second at 2x of a server that takes 80, 4 and 20 ms, with so many in time."""
+        return {name: {"sent": sent, "ok": good, "good": good, "shed": sent - good, "errors": 0, "timeouts": 0, "duration_s": 1.0}
+                for name, sent, good in (("gold", 10, gold), ("silver", 100, silver), ("bronze", 40, bronze))}
+
+    def test_revenue(self):
+        module, costs = KNOWN["cataclysm-revenue"], {"gold": 0.08, "silver": 0.004, "bronze": 0.02}
+        # Silver first, for 0.4 s; the rest is 7.5 of gold.
+        self.assertAlmostEqual(module.knapsack(costs, self.earning(0, 0, 0)), 100 * 2 + 7.5 * 20)
+
+        def data(value):
+            return {"costs": costs, "loads": {"2x": {"rates": {}, "ways": {"value": value, "batch": self.earning(10, 30, 0), "order": self.earning(10, 10, 0)}}}}
+        self.assertEqual(held("cataclysm-revenue", data(self.earning(7, 100, 0))), (3, 3))
+        self.assertEqual(held("cataclysm-revenue", data(self.earning(5, 100, 0))), (1, 3))
+        self.assertFalse(module.judge({})[0]["holds"])
+        self.assertEqual(len(module.show(data(self.earning(7, 100, 0)))[0][0]["rows"]), 3)
+
+    def test_sizes(self):
+        def order(good, largest):
+            return {"sent": 1000, "ok": good, "good": good, "shed": 1000 - good, "errors": 0, "timeouts": 0, "duration_s": 10, "paths": {"/script/hundred": {"sent": 10, "ok": largest, "good": 0, "shed": 10 - largest}}}
+        self.assertEqual(held("cataclysm-sizes", {"per_s": 50, "orders": {"smaller": order(900, 1), "fifo": order(500, 1)}}), (2, 2))
+        self.assertEqual(held("cataclysm-sizes", {"per_s": 50, "orders": {"smaller": order(700, 0), "fifo": order(500, 5)}}), (0, 2))
+        self.assertFalse(KNOWN["cataclysm-sizes"].judge({})[0]["holds"])
+        self.assertEqual(len(KNOWN["cataclysm-sizes"].show({"per_s": 50, "orders": {"smaller": order(900, 1), "fifo": order(500, 1)}})[0][0]["rows"]), 2)
+
+
 class Rules(unittest.TestCase):
     def test_every_experiment_says_all_of_it(self):
         for name, module in KNOWN.items():

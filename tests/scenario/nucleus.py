@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What servers tell: reports in answers, nuclei that the sentry asks (good ones and all sorts of liars), `weir nucleus` beside a foreign server, what a service tells
-of itself, and `weir nucleus calibrate`."""
+"""`weir nucleus` beside a foreign server, what a service tells of itself, and `weir nucleus calibrate`. told.py has the sentry's side."""
 import http.client
 import json
 import os
@@ -12,241 +11,7 @@ import tempfile
 import threading
 import time
 
-from weirlib import LONG, WEIR, Backend, Client, Weir, expect, good, run, same, until
-
-TOLD = {"version": 1, "age_s": 0.01, "queue_s": 0.25, "in_service": 3, "busy": 0.5, "processors": 2}
-
-
-def start(backend, more="", target="2s"):
-    return Weir("sentry", config=f"""
-        listen "127.0.0.1:0" {{}}
-        target default {{ p90 = {target} }}
-        backend "app" {{ server = "{backend.url}"; {more} }}
-        route "all" {{ backend = app }}
-    """)
-
-
-def asks(backend_script=good, answer=None, **more):
-    """A server, a nucleus that answers with what `answer` makes, and a sentry before them."""
-    server, nucleus = Backend(backend_script), Backend(answer)
-    weir = start(server, f'nucleus = "{nucleus.url}/nucleus"; nucleus-every = 100ms', **more)
-    return server, nucleus, weir
-
-
-def end(weir, *backends):
-    weir.idle()
-    weir.stop()
-    for backend in backends:
-        backend.close()
-
-
-def answering(text):
-    def script(peer):
-        while True:
-            peer.next()
-            peer.reply(text() if callable(text) else text, fields="Content-Type: application/json\r\n")
-    return script
-
-
-# ---- reports in answers ----
-
-
-def timed(value, name="Server-Timing"):
-    def script(peer):
-        while True:
-            peer.next()
-            peer.reply("ok", fields=f"{name}: {value}\r\n")
-    return script
-
-
-def expected_ns(weir, path):
-    kinds = json.loads(weir.get("/api/costs")[1])["kinds"]
-    return next((kind["expected_ns"] for kind in kinds if kind["path"] == path and kind["expected_ns"]), 0)
-
-
-def counted(weir, name):
-    return sum(value for key, value in weir.metrics().items() if key.startswith(f"weir_backend_{name}_total"))
-
-
-def learns_from_timings():
-    """The cost of a kind is what its server says, not what the sentry sees."""
-    server = Backend(timed("cpu;dur=300, db;dur=100, cache;dur=9"))
-    weir = start(server)
-    with weir.client() as client:
-        for _ in range(20):
-            same(client.ask("/slow")["server-timing"], "cpu;dur=300, db;dur=100, cache;dur=9", "it is passed on")
-    cost = until(lambda: expected_ns(weir, "/slow"), "a cost")
-    # Alpha is fitted to answers that took less than they tell: I/O that the sentry does not see does not count.
-    expect(290e6 < cost < 410e6, f"the cost is the server's: {cost}")
-    expect(counted(weir, "answer_reports") >= 20, "they are counted")
-    end(weir, server)
-
-
-def takes_reports_out():
-    server = Backend(timed("TEXT cpu_utilization=0.5, named_metrics.queue_s=0.125, named_metrics.in_service=7", "Endpoint-Load-Metrics"))
-    weir = start(server, "reports = take; nucleus-every = 10s")
-    answer = weir.ask("/")
-    same((answer.status, answer["endpoint-load-metrics"]), (200, None), "the client does not see it")
-    told = weir.backends()[0]
-    same((told["told_queue"], told["told_in_service"], told["told_busy"]), (0.125, 7, 0.5), "the sentry does")
-    end(weir, server)
-
-
-def may_ignore_reports():
-    server = Backend(timed("cpu;dur=300"))
-    weir = start(server, "reports = off")
-    for _ in range(8):
-        same(weir.ask("/slow")["server-timing"], "cpu;dur=300", "it is passed on")
-    expect(expected_ns(weir, "/slow") < 200e6, "and not read")
-    end(weir, server)
-
-
-def refuses_bad_timings():
-    server = Backend(timed("cpu;dur=NaN, io;dur=-4, db;dur=1e12"))
-    weir = start(server)
-    for _ in range(8):
-        same(weir.ask("/slow").status, 200, "the answer is passed on")
-    expect(counted(weir, "answer_reports_refused") >= 8, "counted")
-    expect(expected_ns(weir, "/slow") < 200e6, "nothing is learnt from it")
-    end(weir, server)
-
-
-# ---- nuclei ----
-
-
-def asks_a_nucleus():
-    server, nucleus, weir = asks(answer=answering(json.dumps(TOLD)))
-    until(lambda: weir.backends()[0]["told_queue"] == 0.25, "the queue is known")
-    told = weir.backends()[0]
-    same((told["told_in_service"], told["told_busy"]), (3, 0.5), "and the rest")
-    until(lambda: weir.backends()[0]["reports"] >= 5, "it is asked again and again")
-    same((told["reports_refused"], told["reports_missed"]), (0, 0), "nothing is wrong")
-    same(nucleus.connections, 1, "on one connection")
-    same(nucleus.seen[0].target, "/nucleus", "at its path")
-    same(weir.ask("/").status, 200, "requests are served")
-    # It falls silent, and what it told is forgotten; it comes back, and is believed.
-    port = nucleus.port
-    nucleus.close()
-    until(lambda: weir.backends()[0]["told_queue"] == -1, "it is forgotten")
-    until(lambda: "is not used" in weir.said(), "which is said")
-    nucleus = Backend(answering(json.dumps(TOLD)), port=port)
-    until(lambda: weir.backends()[0]["told_queue"] == 0.25, "it is believed again")
-    until(lambda: "is used again" in weir.said(), "which is said, too")
-    end(weir, server, nucleus)
-
-
-def follows_servers():
-    """Servers leave and come back with a reload, while their nucleus is asked."""
-    servers, nucleus = [Backend(good), Backend(good)], Backend(answering(json.dumps(TOLD)))
-
-    def config(count):
-        urls = ", ".join(f'"{server.url}"' for server in servers[:count])
-        return f"""
-            listen "127.0.0.1:0" {{}}
-            backend "app" {{ server = {{{urls}}}; nucleus = "{nucleus.url}"; nucleus-every = 100ms }}
-            route "all" {{ backend = app }}
-        """
-
-    def told():
-        return sorted(b["address"] for b in weir.backends() if b["state"] != "retired" and b["told_queue"] == 0.25)
-
-    weir = Weir("sentry", config=config(2))
-    names = [server.url[len("http://"):] for server in servers]
-    for count in (2, 1, 2, 1, 2):
-        with open(os.path.join(weir.folder, "weir.conf"), "w") as file:
-            file.write(config(count))
-        weir.process.send_signal(signal.SIGHUP)
-        until(lambda: told() == sorted(names[:count]), f"{count} servers are known by their nucleus")
-        same(weir.ask("/").status, 200, "requests are served")
-    end(weir, nucleus, *servers)
-
-
-LIES = {
-    "garbage": "queue is fine, thank you",
-    "nothing": "",
-    "not a number": '{"version": 1, "queue_s": NaN}',
-    "a word": '{"version": 1, "queue_s": "NaN"}',
-    "negative": '{"version": 1, "queue_s": -0.25}',
-    "a million times too large": json.dumps({**TOLD, "queue_s": TOLD["queue_s"] * 1e6}),
-    "infinite": '{"version": 1, "queue_s": 1e999}',
-    "another version": '{"version": 77, "queue_s": 0.25}',
-    "too long": json.dumps({**TOLD, "more": "x" * 200000}),
-    "deep": "[" * 10000,
-}
-
-
-def refuses_lies():
-    for name, text in LIES.items():
-        server, nucleus, weir = asks(answer=answering(text))
-        until(lambda: weir.backends()[0]["reports_refused"] >= 3, f"{name}: it is refused")
-        told = weir.backends()[0]
-        same((told["reports"], told["told_queue"]), (0, -1), f"{name}: nothing is believed")
-        same(weir.ask("/").status, 200, f"{name}: requests are served")
-        until(lambda: "is not used" in weir.said(), f"{name}: the log says it")
-        expect(weir.said().count("is not used") in (1, 2), f"{name}: no line for each report")
-        end(weir, server, nucleus)
-
-
-def slow(peer):
-    """A byte now and then, for ever."""
-    peer.next()
-    peer.send("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
-    while True:
-        peer.send(" ")
-        time.sleep(0.05)
-
-
-def mute(peer):
-    peer.next()
-    peer.more()
-
-
-def endless(peer):
-    peer.next()
-    peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-    while True:
-        peer.send("1000\r\n" + "x" * 4096 + "\r\n")
-
-
-def wrong_status(peer):
-    while True:
-        peer.next()
-        peer.reply(json.dumps(TOLD), status="404 Not Found")
-
-
-def survives_bad_servers():
-    for script, counter in ((slow, "reports_missed"), (mute, "reports_missed"), (endless, "reports_refused"), (wrong_status, "reports_refused")):
-        server, nucleus, weir = asks(answer=script)
-        until(lambda: weir.backends()[0][counter] >= 3, f"{script.__name__}: it is counted")
-        same(weir.backends()[0]["told_queue"], -1, f"{script.__name__}: nothing is believed")
-        same(weir.ask("/").status, 200, f"{script.__name__}: requests are served")
-        until(lambda: "is not used" in weir.said(), f"{script.__name__}: the log says it")
-        # On a slow machine it may be silent first and wrong then, which are two changes; but it is no line a report.
-        expect(weir.said().count("is not used") in (1, 2), f"{script.__name__}: no line for each report")
-        expect(weir.descriptors() < 100, f"{script.__name__}: no connection is left behind")
-        end(weir, server, nucleus)
-
-
-def is_not_fooled_for_ever():
-    """A plausible lie, a queue of minutes that is not there, does not turn requests away."""
-    lie = {**TOLD, "queue_s": 60, "busy": 1}
-    server, nucleus, weir = asks(answer=answering(json.dumps(lie)), target="100ms")
-    until(lambda: weir.backends()[0]["told_queue"] == 60, "the lie is heard")
-    with weir.client() as client:
-        answers = [client.ask(f"/{i}").status for i in range(500)]
-    same(answers.count(200), 500, "all are served")
-    end(weir, server, nucleus)
-
-
-def is_checked():
-    for value, wanted in (('"ftp://x"', "write http://HOST:PORT/nucleus"), ('"http://{hots}:1/"', "between { and }"),
-                          ('{"http://a:1/", "http://b:1/"}', "write one for all")):
-        with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
-            file.write(f'listen "127.0.0.1:0" {{}}\nbackend "app" {{ server = "http://127.0.0.1:1"; nucleus = {value} }}\nroute "all" {{ backend = app }}\n')
-            file.flush()
-            done = subprocess.run([WEIR, "check", file.name], capture_output=True, text=True)
-            expect(done.returncode != 0 and wanted in done.stdout + done.stderr, f"{value}: {done.stdout}{done.stderr}")
-
+from weirlib import LONG, WEIR, Backend, Client, Weir, expect, run, same, until
 
 # ---- weir nucleus ----
 
@@ -331,6 +96,50 @@ def watches_a_foreign_server():
     nucleus.stop()
 
 
+# Keeps connections; answers each request after so many seconds.
+KEEPING = """
+import socket, sys, threading, time
+def serve(peer):
+    while peer.recv(65536):
+        time.sleep(float(sys.argv[1]))
+        peer.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 2\\r\\n\\r\\nok")
+server = socket.create_server(("127.0.0.1", 0), backlog=64)
+print(server.getsockname()[1], flush=True)
+while True:
+    threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
+"""
+
+
+def seen_in_service(service_s, think_s, wanted, what):
+    """Sixteen clients that ask again and again on one connection each."""
+    server = subprocess.Popen([sys.executable, "-c", KEEPING, str(service_s)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    port = int(server.stdout.readline())
+    nucleus, over = Nucleus("--port", str(port), "--every", "20ms"), threading.Event()
+
+    def ask_on():
+        with Client(port) as client:
+            while not over.is_set():
+                same(client.ask("/").status, 200, "it answers")
+                over.wait(think_s)
+
+    clients = [threading.Thread(target=ask_on) for _ in range(16)]
+    for client in clients:
+        client.start()
+    until(lambda: nucleus.report()["requests"] >= 200, "they ask")
+    until(lambda: wanted(nucleus.report()["in_service"]), what)
+    over.set()
+    for client in clients:
+        client.join()
+    nucleus.stop()
+    ended(server)
+
+
+def tells_requests_from_answers():
+    """Where answer and request fall on one clock tick: clients that ask again at once are in service, those that think are not."""
+    seen_in_service(0.2, 0, lambda found: found > 12, "nearly all are in service")
+    seen_in_service(0, 0.2, lambda found: found < 6, "few are in service")
+
+
 def costs_little():
     """In processor time, which a busy machine does not change much: the bound is loose, the number is printed."""
     server, port = foreign()
@@ -393,6 +202,7 @@ def tells_of_itself():
         status, text = weir.get("/nucleus")
         report = json.loads(text)
         expect(status == 200 and report["version"] == 1 and report["processors"] >= 1 and report["busy"] is not None, f"the report: {text}")
+        same(weir.ask("/a.txt")["endpoint-load-metrics"], None, "what is not asked for is not told")
         # A sentry can ask it as it asks any nucleus.
         sentry = Weir("sentry", config=f"""
             listen "127.0.0.1:0" {{}}
@@ -403,6 +213,28 @@ def tells_of_itself():
         same(sentry.ask("/a.txt").status, 200, "and serves")
         sentry.stop()
         weir.stop()
+
+
+def tells_its_load():
+    """With endpoint-load-metrics = on, files and pages of pools alike; rejections do not; a sentry in front reads it."""
+    weir = Weir("serve", "--demo", config="""
+        listen "127.0.0.1:0" {}
+        limits { endpoint-load-metrics = on }
+    """)
+    text = until(lambda: re.search(r"cpu_utilization=([\d.e-]+), rps_fractional=([\d.e-]+), named_metrics.queue_s=([\d.e-]+)", weir.ask("/")["endpoint-load-metrics"] or ""), "all of it")
+    expect(0 <= float(text.group(1)) <= 1 and float(text.group(2)) > 0 and float(text.group(3)) < 3600, f"numbers: {text.group(0)}")
+    same(weir.ask("/")["server-timing"], None, "the other field is another key")
+    sentry = Weir("sentry", config=f"""
+        listen "127.0.0.1:0" {{}}
+        backend "app" {{ server = "http://127.0.0.1:{weir.port}"; reports = take; nucleus-every = 60s }}
+        route "all" {{ backend = app }}
+    """)
+    until(lambda: sentry.ask("/")["endpoint-load-metrics"] is not None or sentry.backends()[0]["reports"] >= 1, "the sentry reads it")
+    same(sentry.ask("/")["endpoint-load-metrics"], None, "it is taken out")
+    told = sentry.backends()[0]
+    expect(told["reports"] >= 1 and told["told_busy"] >= 0 and told["told_in_service"] >= 0, f"the sentry knows it: {told}")
+    sentry.stop()
+    weir.stop()
 
 
 def tells_processor_time():
@@ -459,5 +291,4 @@ def is_used_rightly():
     expect(done.returncode == 0 and json.loads(done.stdout)["queue_s"] is None, f"nobody listens there: {done.stdout}")
 
 
-run(learns_from_timings, takes_reports_out, may_ignore_reports, refuses_bad_timings, asks_a_nucleus, follows_servers, refuses_lies, survives_bad_servers, is_not_fooled_for_ever, is_checked,
-    watches_a_foreign_server, costs_little, serves_a_sentry, tells_of_itself, tells_processor_time, calibrates, is_used_rightly)
+run(watches_a_foreign_server, tells_requests_from_answers, costs_little, serves_a_sentry, tells_of_itself, tells_its_load, tells_processor_time, calibrates, is_used_rightly)

@@ -78,6 +78,23 @@ static void follows_children(void **state)
 	close(pipes[1]);
 }
 
+static void write_file(const char *top, const char *path, const char *text);
+
+/* Of a folder that looks like /proc; where the kernel does not tell, nothing is counted. */
+static void adds_up_the_wait_for_processors(void **state)
+{
+	char top[] = "/tmp/weir-tree-XXXXXX", command[64];
+	assert_non_null(mkdtemp(top));
+	write_file(top, "11/schedstat", "5000000000 1500000000 77\n");
+	write_file(top, "12/schedstat", "5000000000 250000000 77\n");
+	write_file(top, "13/stat", "13 (x) S 1\n");
+	weir_tree tree = {.proc = top, .member = {11, 12, 13}, .members = 3};
+	double delay_s = weir_tree_delay_s(&tree);
+	assert_true(delay_s > 1.749 && delay_s < 1.751);
+	snprintf(command, sizeof(command), "rm -r %s", top);
+	assert_int_equal(system(command), 0);
+}
+
 /* The time of a child that has ended is not lost, so the sum does not fall. */
 static void keeps_the_time_of_the_dead(void **state)
 {
@@ -169,6 +186,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(follows_children),
+		cmocka_unit_test(adds_up_the_wait_for_processors),
 		cmocka_unit_test(keeps_the_time_of_the_dead),
 		cmocka_unit_test(finds_who_listens),
 		cmocka_unit_test(reads_quotas),

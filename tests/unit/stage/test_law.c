@@ -640,6 +640,65 @@ static void a_sample_shows_no_sheds_where_there_were_none(void **state)
 	assert_int_equal(doubter.sheds, 0);
 }
 
+/* Looks at the processor use in its samples. */
+struct frugal {
+	_Atomic uint64_t ticks, wrong, busy;
+};
+
+static int frugal_init(void *state, const void *params, const char **ret_wrong)
+{
+	*(struct frugal **)state = *(struct frugal *const *)params;
+	return 0;
+}
+
+static void frugal_tick(void *state, const weir_sample *sample)
+{
+	struct frugal *frugal = *(struct frugal **)state;
+	atomic_fetch_add(&frugal->wrong, !(sample->cpu_share >= 0 && sample->cpu_share <= 1));
+	atomic_fetch_add(&frugal->busy, sample->cpu_share > .05);
+	atomic_fetch_add(&frugal->ticks, 1);
+}
+
+static const weir_admission_law frugal_law = {.name = "frugal",
+					      .state_bytes = sizeof(struct frugal *),
+					      .tick_ns = 5 * WEIR_NS_PER_MS,
+					      .wants_cpu = true,
+					      .init = frugal_init,
+					      .admit = doubter_admit,
+					      .tick = frugal_tick};
+
+static void a_sample_shows_the_processor_use_of_the_process(void **state)
+{
+	struct frugal frugal = {0};
+	struct frugal *params = &frugal;
+	struct probe probe = {.act = PROBE_DONE};
+	weir_world *world = world_real();
+	probe_open(&probe, domain_reactor(world, "reactor", 1),
+		   (weir_stage_options){.admission = &frugal_law, .admission_params = &params});
+	must(weir_world_start(world));
+	/* This thread uses all that it gets, until the law has seen it. */
+	for (uint64_t turn = 0; turn < UINT64_C(1) << 40 && atomic_load(&frugal.busy) < 3; turn++)
+		;
+	assert_true(atomic_load(&frugal.busy) >= 3);
+	world_end(&world);
+	assert_int_equal(frugal.wrong, 0);
+}
+
+static void a_virtual_world_uses_no_processor(void **state)
+{
+	struct frugal frugal = {0};
+	struct frugal *params = &frugal;
+	struct probe probe = {.act = PROBE_DONE};
+	weir_world *world = world_virtual(1);
+	probe_open(&probe, domain_reactor(world, "reactor", 1),
+		   (weir_stage_options){.admission = &frugal_law, .admission_params = &params});
+	must(weir_world_start(world));
+	world_run(world, WEIR_NS_PER_S);
+	assert_true(frugal.ticks > 100);
+	assert_int_equal(frugal.wrong + frugal.busy, 0);
+	world_end(&world);
+}
+
 static void offer_again(struct probe *probe, struct job *job)
 {
 	unsigned *left = probe->data;
@@ -686,6 +745,8 @@ int main(void)
 		CHECK_TEST(start_and_settle_pair_for_every_kind_of_event),
 		CHECK_TEST(the_first_sample_of_a_new_law_begins_with_it),
 		CHECK_TEST(a_sample_shows_no_sheds_where_there_were_none),
+		CHECK_TEST(a_sample_shows_the_processor_use_of_the_process),
+		CHECK_TEST(a_virtual_world_uses_no_processor),
 		CHECK_TEST(what_a_law_drops_at_once_may_be_offered_again_and_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

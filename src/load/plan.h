@@ -42,6 +42,7 @@ typedef struct load_plan {
 	uint64_t backoff_ns;  /* before the second attempt, then doubling, each with jitter; 0: no delay */
 	uint64_t stagger_ns;  /* closed: the users begin within this time */
 	uint64_t target_ns;
+	bool each;             /* a row of every request is kept: load/each.h */
 	bool cookies;          /* cookies of answers are passed to users */
 	bool obey_retry_after; /* a shed request is retried when the answer says */
 	bool allow_redirects;

@@ -67,6 +67,7 @@ void load_reactor_fini(load_reactor *reactor)
 	weir_pool_fini(&reactor->exchange_pool);
 	weir_pool_fini(&reactor->session_pool);
 	load_bytes_fini(&reactor->bytes);
+	load_each_fini(&reactor->each);
 	load_tally_fini(&reactor->tally);
 }
 

@@ -13,6 +13,7 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <math.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -30,6 +31,10 @@
 #define PACKETS      32768u
 #define PACKET_BYTES 1536u
 #define READ_AT_ONCE 64
+/* Packets are written so much too early rather than after another sleep. */
+#define EARLY_NS 40000u
+/* Sleeps end later than asked, by a time that is learnt up to this. */
+#define OVERSLEPT_MOST_NS 200000.0
 
 enum { TO_CLIENTS, TO_SERVER, WAYS };
 
@@ -53,6 +58,7 @@ typedef struct wan_relay {
 	uint8_t (*packet)[PACKET_BYTES];
 	uint16_t *length;
 	uint32_t *spare, spares;
+	double overslept_ns; /* in the mean of the last sleeps */
 	wan_counts counts[WAYS];
 } wan_relay;
 
@@ -124,9 +130,9 @@ static void read_some(wan_relay *relay, unsigned way)
 static void write_due(wan_relay *relay)
 {
 	wan_due due;
-	while (wan_line_take(&relay->line, now(), &due)) {
+	while (wan_line_take(&relay->line, now() + EARLY_NS, &due)) {
 		wan_counts *counts = &relay->counts[due.way];
-		double late_ns = (double)(now() - due.at_ns);
+		double late_ns = (double)now() - (double)due.at_ns;
 		if (write(relay->side[due.way].tun, relay->packet[due.slot], relay->length[due.slot]) < 0)
 			counts->odd++;
 		counts->written++;
@@ -152,18 +158,30 @@ static bool input_goes_on(void)
 	return got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN));
 }
 
+/* Until the next packet is due or something comes; as ppoll. */
+static int sleep_until_due(wan_relay *relay, struct pollfd from[3])
+{
+	uint64_t next_ns = wan_line_next(&relay->line), at_ns = now();
+	uint64_t before_ns = at_ns + (uint64_t)relay->overslept_ns;
+	uint64_t wait_ns = next_ns > before_ns ? next_ns - before_ns : 0;
+	wait_ns = wait_ns < 1000000000u ? wait_ns : 1000000000u;
+	const struct timespec wait = {.tv_sec = (time_t)(wait_ns / 1000000000u),
+				      .tv_nsec = (long)(wait_ns % 1000000000u)};
+	int ready = ppoll(from, 3, &wait, NULL);
+	if (ready == 0 && wait_ns > 0) {
+		double late_ns = (double)(now() - at_ns - wait_ns);
+		relay->overslept_ns += (fmin(late_ns, OVERSLEPT_MOST_NS) - relay->overslept_ns) / 16;
+	}
+	return ready;
+}
+
 static void run(wan_relay *relay)
 {
 	struct pollfd from[] = {{.fd = relay->side[TO_CLIENTS].tun, .events = POLLIN},
 				{.fd = relay->side[TO_SERVER].tun, .events = POLLIN},
 				{.fd = STDIN_FILENO, .events = POLLIN}};
 	while (!told_to_end) {
-		uint64_t next_ns = wan_line_next(&relay->line), at_ns = now();
-		uint64_t wait_ns = next_ns > at_ns ? next_ns - at_ns : 0;
-		wait_ns = wait_ns < 1000000000u ? wait_ns : 1000000000u;
-		const struct timespec wait = {.tv_sec = (time_t)(wait_ns / 1000000000u),
-					      .tv_nsec = (long)(wait_ns % 1000000000u)};
-		int ready = ppoll(from, 3, &wait, NULL);
+		int ready = sleep_until_due(relay, from);
 		write_due(relay);
 		if (ready <= 0)
 			continue;

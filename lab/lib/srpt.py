@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the experiments on scheduling an uplink share: traces in bytes, their ideals, servers on a network of lab/wan, and the figures of a run.
+
+A run is one trace against one way to serve it. All ways get the same trace, and `ideal` is what a fluid would do with it."""
+import contextlib
+import csv
+import json
+import math
+import os
+import subprocess
+import tempfile
+
+from lib.measure import Failed, Missing, process_seconds
+from suites import http
+
+from lab.lib import service, wan
+from lab.lib.experiments import table
+
+# The ways to serve, in the order of tables.
+WAYS = {"fair": "ours, fair", "srpt": "ours, srpt, rate known", "auto": "ours, srpt, rate unknown", "kernel": "ours, kernel's classes", "nginx": "peer, nginx", "apache": "peer, apache", "h2o": "peer, h2o"}
+IDEALS = {"fair": "ideal FAIR", "srpt": "ideal SRPT", "classes": "ideal SRPT, five classes"}
+# Which ideal a way is held against.
+IDEAL_OF = {"fair": "fair", "srpt": "srpt", "auto": "srpt", "kernel": "classes", "nginx": "fair", "apache": "fair", "h2o": "fair"}
+TIME, RATE = 5, 50e6  # compressed: everything is as much faster, and the link with it
+PAPER_RATE = 10e6
+LATE_MS, TRIES = 10, 3
+QUEUE = 100
+
+
+class Setup:
+    """The circumstances of a run. where: of the bottleneck, "host" (in front of the server's device) or "hop" (the next)."""
+
+    def __init__(self, rate=RATE, time=TIME, where="host", queue=QUEUE, delay_ms=0, loss=0, mtu=1500, per_connection=1, first_rto_ms=None, patience=None, retries=0, syncookies=None, each=()):
+        self.rate, self.time, self.where, self.queue = rate, time, where, queue
+        self.delay_ms, self.loss, self.mtu, self.per_connection = delay_ms, loss, mtu, per_connection
+        self.first_rto_ms, self.patience, self.retries, self.syncookies, self.each = first_rto_ms, patience, retries, syncookies, each
+
+
+def real_time(**changes):
+    """As in the paper: 10 Mbit/s, and no time compressed."""
+    return Setup(rate=PAPER_RATE, time=1, **changes)
+
+
+# ---- traces ----
+
+def sizes_of(lab):
+    """The options that give the World Cup's sizes: a trace that was named in WEIR_WORLDCUP, or generated ones."""
+    path = os.environ.get("WEIR_WORLDCUP", "")
+    if path and os.path.exists(path):
+        return ["--trace", path]
+    lab.note("sizes are generated, World-Cup-like; WEIR_WORLDCUP=FILE.csv names a trace to take them from")
+    return []
+
+
+class Trace:
+    """Arrivals in a file, the files that are asked for, and the ideals."""
+
+    def __init__(self, lab, folder, setup, seconds, seed, load, sizes):
+        """load: ["--transient", "W1"] or ["--phase", "100s@1.2x"], in the paper's seconds; seconds: of this run."""
+        self.path, self.root, self.setup, self.seconds = os.path.join(folder, f"trace-{seed}.csv"), os.path.join(folder, "site"), setup, seconds
+        connection = ["--per-connection", str(setup.per_connection)]
+        made = [lab.weir, "load", "--uplink", f"{setup.rate / 1e6:g}mbit", "--faster", f"{setup.time:g}", "--duration", f"{seconds:g}s", "--poisson", "--seed", str(seed), *load, *sizes, *connection]
+        told([*made, "--save-trace", self.path])
+        told([lab.weir, "load", "--trace", self.path, "--make", self.root])
+        os.chmod(self.root, 0o755)
+        text = told([lab.own_program("fluid"), self.path, f"{setup.rate:.0f}", str(setup.per_connection)])
+        self.rows = [{key: float(value) for key, value in row.items()} for row in csv.DictReader(text.splitlines())]
+        self.end_s = self.rows[-1]["at_s"]
+
+    def ideals(self, until_s=None):
+        return {name: figures(self, [(row, row["at_s"] + row[f"{name}_s"]) for row in self.rows], until_s) for name in IDEALS}
+
+
+def told(command):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode != 0:
+        raise Failed(f"{' '.join(command)}: {done.stderr.strip()[-400:] or done.returncode}")
+    return done.stdout
+
+
+# ---- figures ----
+
+def mean(values):
+    values = list(values)
+    return sum(values) / len(values) if values else None
+
+
+def quantile(values, share):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(share * len(values)))] if values else None
+
+
+def most_open(rows):
+    """The most requests that were under way at once; rows: (from, to)."""
+    steps = sorted([(begin, 1) for begin, _ in rows] + [(end, -1) for _, end in rows])
+    now = most = 0
+    for _, step in steps:
+        now += step
+        most = max(most, now)
+    return most
+
+
+def by_size(finished):
+    """[(mean size, mean response)] of parts of the requests, by size: those of a factor of two."""
+    parts = {}
+    for row, took in finished:
+        parts.setdefault(int(math.log2(max(row["bytes"], 1))), []).append((row["bytes"], took))
+    return [(mean(size for size, _ in part), 1000 * mean(took for _, took in part)) for _, part in sorted(parts.items())]
+
+
+def over_time(finished, length):
+    """[(begin of an interval, mean response of what arrived in it, ms)]"""
+    parts = {}
+    for row, took in finished:
+        parts.setdefault(int(row["at_s"] / length), []).append(took)
+    return [(at * length, 1000 * mean(part)) for at, part in sorted(parts.items())]
+
+
+def beyond(times):
+    """The complementary distribution: [(ms, share that took longer)] at points that a plot needs."""
+    times = sorted(times)
+    shares = [10 ** (-step / 8) for step in range(0, 33)]
+    return [(1000 * times[int((1 - share) * (len(times) - 1))], share) for share in shares if share * len(times) >= 1]
+
+
+def figures(trace, ended, until_s=None, first=None):
+    """Of (row of the trace, when it ended or None): what is compared. until_s: only what ended by then counts, as in the paper under persistent overload."""
+    over = [(row, end) for row, end in ended if end is not None and (until_s is None or end <= until_s)]
+    finished = [(row, end - row["at_s"]) for row, end in over]
+    times = [took for _, took in finished]
+    border = quantile([row["bytes"] for row in trace.rows], 0.99)
+    large = [took for row, took in finished if row["bytes"] >= border]
+    within = until_s if until_s is not None else trace.end_s
+    average = mean(times) or 0
+    return {"requests": len(trace.rows), "finished": len(finished), "mean_ms": 1000 * average, "p50_ms": 1000 * (quantile(times, 0.5) or 0), "p99_ms": 1000 * (quantile(times, 0.99) or 0),
+            "max_ms": 1000 * max(times, default=0), "largest_ms": 1000 * (mean(large) or 0), "largest_finished": len(large),
+            "variation": mean((took - average) ** 2 for took in times) / average ** 2 if average else 0,
+            "first_byte_ms": first, "open": most_open([(row["at_s"], end if end is not None else math.inf) for row, end in ended]),
+            "bytes_in_time": sum(row["wire"] for row, end in over if end <= within),
+            "by_size": by_size(finished), "over_time": over_time(finished, 1.0 / trace.setup.time), "beyond": beyond(times) if times else []}
+
+
+def slowdowns(own, other):
+    """The largest of how many times as long a file took as in another run, by row; both: {number: seconds}. Requests below 10 ms are left out: noise."""
+    found = [own[number] / took for number, took in other.items() if number in own and took > 0.01]
+    return max(found, default=0)
+
+
+# ---- servers ----
+
+@contextlib.contextmanager
+def server(lab, net, way, root, setup):
+    """One of WAYS on the network, at wan.SERVER."""
+    at = f"{wan.SERVER}:{wan.PORT}"
+    rate = f"{setup.rate / 1e6:g}mbit"
+    if way in ("fair", "srpt", "auto", "kernel"):
+        more = {"fair": [], "srpt": ["--scheduling", "srpt", "--uplink", rate], "auto": ["--scheduling", "srpt", "--uplink", "auto"], "kernel": ["--scheduling", "kernel"]}[way]
+        if more and "--scheduling" not in told([lab.weir, "serve", "--help"]):
+            raise Missing(f"what needs weir serve --scheduling: {WAYS[way]}")
+        with net.serving("weir serve", [lab.weir, "serve", "--root", root, "--listen", at, "--admin", "off", "--threads", "1", *more]) as pid:
+            yield pid
+        return
+    with http.folder() as here:
+        templates = {"nginx": http.NGINX.format(folder=here, port=wan.PORT, http="", server=f"root {root};"), "h2o": http.H2O.format(port=wan.PORT, root=root),
+                     "apache": service.APACHE.format(folder=here, port=wan.PORT, modules=service.APACHE_MODULES, root=root, workers=1024, processes=16, user="www-data", group="www-data")}
+        commands = {"nginx": ["nginx", "-p", here, "-e", "stderr", "-c"], "h2o": ["h2o", "-m", "worker", "-c"], "apache": ["apache2", "-DFOREGROUND", "-f"]}
+        os.chmod(here, 0o777)
+        path = http.write(here, "peer.conf", templates[way].replace("127.0.0.1", wan.SERVER))
+        with net.serving(commands[way][0], [*commands[way], path]) as pid:
+            yield pid
+
+
+@contextlib.contextmanager
+def network(lab, setup, way, seed):
+    hop = setup.rate if setup.where == "hop" else 0
+    with wan.Wan(lab, rate=hop, queue=setup.queue, delay_ms=setup.delay_ms, loss=setup.loss, mtu=setup.mtu, time_=setup.time, first_rto_ms=setup.first_rto_ms, each=setup.each, seed=seed) as net:
+        if setup.syncookies is not None:
+            net.set("server", "net.ipv4.tcp_syncookies", setup.syncookies)
+        net.set("clients", "net.ipv4.ip_local_port_range", '"2000 65000"')
+        if way == "kernel":
+            if not lab.tools.has_verb("uplink"):
+                raise Missing("what needs weir uplink: ours, kernel's classes")
+            net.run("server", lab.weir, "uplink", "install", wan.DEVICE, "--rate", f"{setup.rate / 1e6:g}mbit", "--bands", "5")
+        elif hop:
+            net.small_packets()
+        else:
+            net.shape(setup.rate, setup.queue)
+        try:
+            yield net
+        finally:
+            if way == "kernel":
+                with contextlib.suppress(Failed):
+                    net.run("server", lab.weir, "uplink", "remove", wan.DEVICE)
+
+
+# ---- runs ----
+
+def asked(lab, net, trace, folder, drain_s):
+    """`weir load` from the clients' side: (its JSON, rows by the trace's line)."""
+    setup = trace.setup
+    each, told_to = os.path.join(folder, "each.csv"), os.path.join(folder, "load.json")
+    command = ["taskset", "-c", str(lab.client_core), lab.weir, "load", f"http://{wan.SERVER}:{wan.PORT}/{{size}}", "--trace", trace.path, "--each", each, "--json", told_to, "--quiet", "--threads", "1",
+               "--per-connection", str(setup.per_connection), "--source", net.sources(), "--drain", f"{drain_s:g}s", "--timeout", "300s"]
+    if setup.patience:
+        command += ["--patience", f"{setup.patience:g}s", "--retry", str(setup.retries)]
+    done = subprocess.run(net.within("clients", command), capture_output=True, text=True, timeout=trace.seconds + drain_s + 120, check=False)
+    if done.returncode not in (0, 1) or not os.path.exists(each):
+        raise Failed(f"weir load: {done.stderr.strip()[-400:] or done.returncode}")
+    with open(told_to, encoding="utf-8") as file:
+        story = json.load(file)
+    with open(each, encoding="utf-8", newline="") as file:
+        rows = {int(row["number"]): row for row in csv.DictReader(file)}
+    return story, rows
+
+
+def once(lab, trace, way, seed, until_s, drain_s):
+    with tempfile.TemporaryDirectory(prefix="weir-lab-") as folder, network(lab, trace.setup, way, seed) as net:
+        with server(lab, net, way, trace.root, trace.setup) as pid:
+            before = process_seconds(pid)
+            story, rows = asked(lab, net, trace, folder, drain_s)
+            cpu_s = process_seconds(pid) - before
+        ended = [(row, float(rows[number]["ended_s"]) if number in rows and rows[number]["end"] == "ok" else None) for number, row in enumerate(trace.rows)]
+        first = [float(row["first_byte_s"]) - float(row["meant_s"]) for row in rows.values() if row["end"] == "ok"]
+        found = figures(trace, ended, until_s, 1000 * (mean(first) or 0))
+        found.update(late_ms=story["late_max_ms"], syn_drops=net.syn_drops(), drops=net.shaped_drops(), cpu_s=cpu_s, retries=story["retries"], ends={key: story[key] for key in ("ok", "errors", "timeouts", "aborted", "open")},
+                     times={number: end - row["at_s"] for number, (row, end) in enumerate(ended) if end is not None}, scaled=net.scaled())
+    return found
+
+
+def run(lab, trace, way, seed, until_s=None, drain_s=None):
+    """The figures of one run; one whose generator was late is thrown out and repeated. None: this way is not there."""
+    drain_s = drain_s if drain_s is not None else max(30, trace.seconds)
+    thrown = 0
+    while True:
+        lab.say(f"{way}, seed {seed}")
+        try:
+            found = once(lab, trace, way, seed, until_s, drain_s)
+        except Missing as error:
+            lab.left_out(way, error)
+            return None
+        found["thrown_out"] = thrown
+        if found["late_ms"] <= LATE_MS or thrown + 1 >= lab.pick(TRIES, TRIES, 1):
+            break
+        thrown += 1
+    if found["late_ms"] > LATE_MS:
+        lab.note(f"the generator was late by up to {found['late_ms']:.0f} ms in a run that counts all the same, after {TRIES} attempts: repeat this experiment on a machine that is idle")
+    return found
+
+
+def compared(lab, setup, load, seconds, seeds, ways, sizes=None, until=False):
+    """Every way with every seed: {"ideal": {name: [figures]}, "ways": {way: [figures]}}; until: only what ended before the last arrival counts."""
+    data = {"ideal": {name: [] for name in IDEALS}, "ways": {}, "seconds": seconds, "time": setup.time, "rate": setup.rate, "worst": {}}
+    for seed in seeds:
+        with http.folder() as folder:
+            trace = Trace(lab, folder, setup, seconds, seed, load, sizes_of(lab) if sizes is None else sizes)
+            until_s = trace.end_s if until else None
+            for name, found in trace.ideals(until_s).items():
+                data["ideal"][name].append(found)
+            times = {}
+            for way in ways if isinstance(ways, (list, tuple)) else ways(seed):
+                found = run(lab, trace, way, seed, until_s, 0 if until else None)
+                if found:
+                    times[way] = found.pop("times")
+                    data["ways"].setdefault(way, []).append(found)
+            for way in ("srpt", "auto", "kernel"):
+                if way in times and "fair" in times:
+                    data["worst"].setdefault(way, []).append(slowdowns(times[way], times["fair"]))
+    return data
+
+
+# ---- judging and showing ----
+
+def of(data, way, key):
+    """The mean over the seeds; None: it was not run."""
+    return mean(found[key] for found in data["ways"].get(way, []) if found[key] is not None)
+
+
+def ideal(data, name, key):
+    return mean(found[key] for found in data["ideal"][name])
+
+
+def ratio(data, way, other, key):
+    """The mean over seeds of the quotient of two ways, on the same trace each; None: one of them is missing."""
+    pairs = list(zip(data["ways"].get(way, []), data["ways"].get(other, [])))
+    return mean(a[key] / b[key] for a, b in pairs if b[key]) if pairs else None
+
+
+def above_ideal(data, way):
+    """How many times its ideal's mean a way has."""
+    pairs = list(zip(data["ways"].get(way, []), data["ideal"][IDEAL_OF[way]]))
+    return mean(a["mean_ms"] / b["mean_ms"] for a, b in pairs if b["mean_ms"]) if pairs else None
+
+
+def spread(data, way):
+    """The means of single seeds, as a text: lowest to highest."""
+    means = sorted(found["mean_ms"] for found in data["ways"][way])
+    return f"{means[0]:.1f} to {means[-1]:.1f}"
+
+
+HEADINGS = ["", "mean ms", "by seed", "over its ideal", "p99 ms", "largest 1 %, ms", "slowest ms", "first byte ms", "most open", "finished", "SYN drops", "packet drops", "CPU s"]
+
+
+def summary(title, data, note=""):
+    rows = [[label, f"{ideal(data, name, 'mean_ms'):.1f}", "", "", f"{ideal(data, name, 'p99_ms'):.0f}", f"{ideal(data, name, 'largest_ms'):.0f}", f"{ideal(data, name, 'max_ms'):.0f}", "", f"{ideal(data, name, 'open'):.0f}",
+             f"{ideal(data, name, 'finished'):.0f}", "", "", ""] for name, label in IDEALS.items()]
+    for way, label in WAYS.items():
+        if data["ways"].get(way):
+            rows.append([label, f"{of(data, way, 'mean_ms'):.1f}", spread(data, way), f"{above_ideal(data, way):.2f}", f"{of(data, way, 'p99_ms'):.0f}", f"{of(data, way, 'largest_ms'):.0f}", f"{of(data, way, 'max_ms'):.0f}",
+                         f"{of(data, way, 'first_byte_ms'):.1f}", f"{of(data, way, 'open'):.0f}", f"{of(data, way, 'finished'):.0f}", f"{of(data, way, 'syn_drops'):.0f}", f"{of(data, way, 'drops'):.0f}", f"{of(data, way, 'cpu_s'):.2f}"])
+    return table(title, HEADINGS, rows, note)
+
+
+def lines(data, key, ways=None):
+    """For a plot: a curve of the first seed for each way and ideal."""
+    found = [(WAYS[way], data["ways"][way][0][key]) for way in (ways or WAYS) if data["ways"].get(way)]
+    return found + [(label, data["ideal"][name][0][key]) for name, label in IDEALS.items() if name != "classes"]

@@ -2,6 +2,7 @@
 """What the experiments on scheduling an uplink share: traces in bytes, their ideals, servers on a network of lab/wan, and the figures of a run.
 
 A run is one trace against one way to serve it. All ways get the same trace, and `ideal` is what a fluid would do with it."""
+import bisect
 import contextlib
 import csv
 import json
@@ -13,8 +14,8 @@ import tempfile
 from lib.measure import Failed, Missing, process_seconds
 from suites import http
 
-from lab.lib import service, wan
-from lab.lib.experiments import table
+from lab.lib import bench, service, wan
+from lab.lib.experiments import claim, table
 
 # The ways to serve, in the order of tables.
 WAYS = {"fair": "ours, fair", "srpt": "ours, srpt, rate known", "auto": "ours, srpt, rate unknown", "kernel": "ours, kernel's classes", "nginx": "peer, nginx", "apache": "peer, apache", "h2o": "peer, h2o"}
@@ -100,6 +101,12 @@ def most_open(rows):
     return most
 
 
+def open_over(rows, length, until):
+    """[(time, how many are under way then)]"""
+    begins, ends = sorted(begin for begin, _ in rows), sorted(end for _, end in rows)
+    return [(step * length, bisect.bisect_right(begins, step * length) - bisect.bisect_right(ends, step * length)) for step in range(int(until / length) + 1)]
+
+
 def by_size(finished):
     """[(mean size, mean response)] of parts of the requests, by size: those of a factor of two."""
     parts = {}
@@ -132,10 +139,11 @@ def figures(trace, ended, until_s=None, first=None):
     large = [took for row, took in finished if row["bytes"] >= border]
     within = until_s if until_s is not None else trace.end_s
     average = mean(times) or 0
+    under_way = [(row["at_s"], end if end is not None else math.inf) for row, end in ended]
     return {"requests": len(trace.rows), "finished": len(finished), "mean_ms": 1000 * average, "p50_ms": 1000 * (quantile(times, 0.5) or 0), "p99_ms": 1000 * (quantile(times, 0.99) or 0),
             "max_ms": 1000 * max(times, default=0), "largest_ms": 1000 * (mean(large) or 0), "largest_finished": len(large),
             "variation": mean((took - average) ** 2 for took in times) / average ** 2 if average else 0,
-            "first_byte_ms": first, "open": most_open([(row["at_s"], end if end is not None else math.inf) for row, end in ended]),
+            "first_byte_ms": first, "open": most_open(under_way), "open_over": open_over(under_way, 1.0 / trace.setup.time, trace.end_s),
             "bytes_in_time": sum(row["wire"] for row, end in over if end <= within),
             "by_size": by_size(finished), "over_time": over_time(finished, 1.0 / trace.setup.time), "beyond": beyond(times) if times else []}
 
@@ -229,7 +237,7 @@ def once(lab, trace, way, seed, until_s, drain_s):
 
 def run(lab, trace, way, seed, until_s=None, drain_s=None):
     """The figures of one run; one whose generator was late is thrown out and repeated. None: this way is not there."""
-    drain_s = drain_s if drain_s is not None else max(30, trace.seconds)
+    drain_s = drain_s if drain_s is not None else max(30 / trace.setup.time, trace.seconds / 2)
     thrown = 0
     while True:
         lab.say(f"{way}, seed {seed}")
@@ -247,9 +255,21 @@ def run(lab, trace, way, seed, until_s=None, drain_s=None):
     return found
 
 
-def compared(lab, setup, load, seconds, seeds, ways, sizes=None, until=False):
-    """Every way with every seed: {"ideal": {name: [figures]}, "ways": {way: [figures]}}; until: only what ended before the last arrival counts."""
+def attempts(lab, trace, ways, seed, until_s, beside):
+    """[(way, figures)], one after the other or all at once."""
+    drain_s = 0 if until_s is not None else None
+    if not beside:
+        return [(way, run(lab, trace, way, seed, until_s, drain_s)) for way in ways]
+    return list(zip(ways, bench.beside([lambda way=way: run(lab, trace, way, seed, until_s, drain_s) for way in ways])))
+
+
+def compared(lab, setup, load, seconds, seeds, ways, sizes=None, until=False, beside=False):
+    """Every way with every seed: {"ideal": {name: [figures]}, "ways": {way: [figures]}}. ways: those of a seed; until: only what ended before the last arrival counts; beside: the ways of a seed run at once, each on a network
+    of its own."""
     data = {"ideal": {name: [] for name in IDEALS}, "ways": {}, "seconds": seconds, "time": setup.time, "rate": setup.rate, "worst": {}}
+    missing = wan.why_not(lab)
+    if missing:
+        lab.note(f"only the ideals were computed: the half on sockets needs {missing}")
     for seed in seeds:
         with http.folder() as folder:
             trace = Trace(lab, folder, setup, seconds, seed, load, sizes_of(lab) if sizes is None else sizes)
@@ -257,8 +277,7 @@ def compared(lab, setup, load, seconds, seeds, ways, sizes=None, until=False):
             for name, found in trace.ideals(until_s).items():
                 data["ideal"][name].append(found)
             times = {}
-            for way in ways if isinstance(ways, (list, tuple)) else ways(seed):
-                found = run(lab, trace, way, seed, until_s, 0 if until else None)
+            for way, found in attempts(lab, trace, [] if missing else ways(seed), seed, until_s, beside):
                 if found:
                     times[way] = found.pop("times")
                     data["ways"].setdefault(way, []).append(found)
@@ -314,3 +333,49 @@ def lines(data, key, ways=None):
     """For a plot: a curve of the first seed for each way and ideal."""
     found = [(WAYS[way], data["ways"][way][0][key]) for way in (ways or WAYS) if data["ways"].get(way)]
     return found + [(label, data["ideal"][name][0][key]) for name, label in IDEALS.items() if name != "classes"]
+
+
+def factor_claims(data, what, factor, largest=1.0, open_share=None, ways=("srpt",)):
+    """Claims that most experiments have: how many times better than FAIR, the largest 1 %, open connections."""
+    found = []
+    for way in ways:
+        times, large, opened = ratio(data, "fair", way, "mean_ms"), ratio(data, way, "fair", "largest_ms"), ratio(data, way, "fair", "open")
+        if times is None:
+            continue
+        name = WAYS[way].removeprefix("ours, ")
+        found.append(claim(f"{what}, {name}: the mean is {factor:g} times as short as under fair", times >= factor, f"{times:.1f} times"))
+        found.append(claim(f"{what}, {name}: the largest 1 % take at most {largest:g} times as long", large <= largest, f"{large:.2f} times"))
+        if open_share is not None:
+            found.append(claim(f"{what}, {name}: at most {open_share:.2f} of fair's connections are open", opened <= open_share, f"{opened:.2f}"))
+    return found
+
+
+LIMITS = {"srpt": 1.2, "auto": 1.3, "kernel": 1.25}  # times the ideal's mean
+
+
+def ideal_claims(data, what):
+    """How near a way comes to its ideal on the same trace."""
+    return [claim(f"{what}, {WAYS[way].removeprefix('ours, ')}: at most {limit:g} times {IDEALS[IDEAL_OF[way]]}", above_ideal(data, way) <= limit, f"{above_ideal(data, way):.2f} times")
+            for way, limit in LIMITS.items() if data["ways"].get(way)]
+
+
+def throughput_claims(data, what):
+    found = {way: ratio(data, way, "fair", "bytes_in_time") for way in LIMITS if data["ways"].get(way) and data["ways"].get("fair")}
+    return [claim(f"{what}: throughput is at least 0.97 of fair's", min(found.values()) >= 0.97, ", ".join(f"{way} {share:.3f}" for way, share in found.items()))] if found else []
+
+
+def simulated_claims(data, what, factor=2, largest=1.1):
+    """What the paper says, of the ideals: these need no network."""
+    times, large = mean(a["mean_ms"] / b["mean_ms"] for a, b in zip(data["ideal"]["fair"], data["ideal"]["srpt"])), mean(a["largest_ms"] / b["largest_ms"] for a, b in zip(data["ideal"]["srpt"], data["ideal"]["fair"]) if b["largest_ms"])
+    return [claim(f"{what}, simulated: ideal SRPT's mean is {factor:g} times as short as ideal FAIR's", times >= factor, f"{times:.1f} times"),
+            claim(f"{what}, simulated: the largest 1 % take at most {largest:g} times as long", large is not None and large <= largest, f"{large or 0:.2f} times")]
+
+
+NEEDS = ["weir load", "weir serve", "lab/programs/fluid", "taskset"]
+OURS = """The clients and the server are in namespaces of this machine, with lab/wan between them; a FIFO of 100 packets before the bottleneck, which is in front of the server's device unless something else is said, cubic, one request a connection. Time is compressed by 5: 50 Mbit/s instead of 10, all periods a fifth, TCP's timers too (BPF). Load is exact in bytes on
+the wire; arrivals are Poisson, sizes the World Cup's, or generated ones like them. Every way gets the same trace, and the two ideals, processor sharing and shortest remaining first as fluids, are computed for it. A run whose generator was late by more than 10 ms is thrown out and repeated."""
+
+
+def only_own(seed):
+    """Peers once, our own ways with every seed."""
+    return ["fair", "srpt", "auto", "kernel"] + (["nginx", "apache", "h2o"] if seed == 1 else [])

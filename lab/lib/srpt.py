@@ -243,8 +243,8 @@ def run(lab, trace, way, seed, until_s=None, drain_s=None):
         lab.say(f"{way}, seed {seed}")
         try:
             found = once(lab, trace, way, seed, until_s, drain_s)
-        except Missing as error:
-            lab.left_out(way, error)
+        except Failed as error:
+            lab.left_out(WAYS[way], error)
             return None
         found["thrown_out"] = thrown
         if found["late_ms"] <= LATE_MS or thrown + 1 >= lab.pick(TRIES, TRIES, 1):

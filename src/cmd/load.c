@@ -275,8 +275,11 @@ static int save_trace(const load_options *options)
 	FILE *file = error == 0 ? fopen(options->save_trace, "we") : NULL;
 	if (error == 0 && file == NULL)
 		error = weir_error_set(-errno, "%s: %s", options->save_trace, strerror(errno));
-	if (error == 0 && (load_trace_write(file, trace) != 0) | (fclose(file) != 0))
-		error = weir_error_set(-EIO, "%s: it could not be written", options->save_trace);
+	if (error == 0) {
+		bool bad = load_trace_write(file, trace) != 0;
+		bad = fclose(file) != 0 || bad;
+		error = bad ? weir_error_set(-EIO, "%s: it could not be written", options->save_trace) : 0;
+	}
 	weir_tracefile_free(&trace);
 	return error != 0 ? status_of(error) : WEIR_EXIT_OK;
 }

@@ -101,7 +101,8 @@ static int write_each(const char *path, const load_engine *engine)
 		fprintf(stderr, "weir load: %s: %llu rows were left out for want of memory\n", path,
 			(unsigned long long)left_out);
 	bool bad = ferror(file) != 0;
-	return (fclose(file) != 0) | bad ? weir_error_set(-EIO, "%s: it could not be written", path) : 0;
+	bad = fclose(file) != 0 || bad;
+	return bad ? weir_error_set(-EIO, "%s: it could not be written", path) : 0;
 }
 
 int load_run_do(load_run *run, load_screen *screen)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/mix.h"
@@ -216,6 +217,7 @@ static int fill_all(volume_maker *maker)
 {
 	const load_volume *volume = maker->volume;
 	uint64_t now_ns = 0;
+	WEIR_ASSERT(volume->phase_count > 0);
 	for (unsigned i = 0; now_ns < volume->until_ns; i++) {
 		if (i == volume->phase_count && !volume->repeat)
 			break;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/mem.h"
 
@@ -69,6 +70,7 @@ static int push(fluid_heap *heap, double mark, size_t job)
 	int failed = make_room(heap);
 	if (failed)
 		return failed;
+	WEIR_ASSERT(heap->item != NULL);
 	size_t at = heap->count++;
 	while (at > 0 && goes_first(&new, &heap->item[(at - 1) / 2])) {
 		heap->item[at] = heap->item[(at - 1) / 2];

@@ -6,7 +6,7 @@ from lab.lib.experiments import claim, plot, table
 TITLE = "SRPT: the transient workloads W1 to W10"
 PAPER = """Ten workloads that alternate between low load and overload, or have short bursts of it. The mean response under SRPT is 2 to 8 times as short as under FAIR (FAIR 0.3 to 7.2 s, SRPT 0.15 to 1.2 s). The largest 1 % of the requests never take more than 1.1 times as long. Under FAIR about half of the workloads have SYN drops (W3: 50 %), under SRPT none."""
 OURS = srpt.OURS + """ As many periods as fit in about 10 s, at least one. `fair` and `srpt` with three seeds; an unknown rate, the kernel's classes and nginx with one."""
-RULE = """W1, W4, W9: fair's mean is at least 5, 8 and 6 times as long as that of `srpt`, the largest 1 % take at most as long, and at most a quarter of the connections are open. W7: at least 5 times, at most 1.1 times, a third. The others: at least 2 times and at most 1.1 times. No SYN is dropped under `srpt`. No file takes more than 1.5 times as long as under fair in W1, W4 and W9. Simulated: in
+RULE = """W1, W4, W9: fair's mean is at least 5, 8 and 6 times as long as that of `srpt`, the largest 1 % take at most as long, and at most a quarter of the connections are open. W7: at least 5 times, at most 1.1 times, a third. The others: at least 2 times and at most 1.1 times. No SYN is dropped under `srpt`. Files of no size (in steps of a factor of two) take more than 1.5 times as long as under fair, in the mean, in W1, W4 and W9. Simulated: in
 every workload ideal SRPT's mean is at least 1.5 times as short as ideal FAIR's, and the largest 1 % take at most 1.1 times as long."""
 MINUTES = 22
 NEEDS = srpt.NEEDS
@@ -48,14 +48,14 @@ def judge(data):
         worst += found["worst"].get("srpt", []) if name in ("W1", "W4", "W9") else []
     if worst:
         claims.append(claim("no SYN is dropped under srpt", drops == 0, f"{drops:.0f}"))
-        claims.append(claim("W1, W4, W9: no file takes more than 1.5 times as long as under fair", max(worst) <= 1.5, f"{max(worst):.2f} times"))
+        claims.append(claim("W1, W4, W9: files of no size take more than 1.5 times as long as under fair", max(worst) <= 1.5, f"{max(worst):.2f} times"))
     return claims + simulated(data)
 
 
 def simulated(data):
     parts = [srpt.simulated_claims(found, name, 1.5) for name, found in data.items()]
     return [claim(text, all(part[at]["holds"] for part in parts), "; ".join(part[at]["text"].split(",")[0] + " " + part[at]["seen"] for part in parts))
-            for at, text in enumerate(("simulated: ideal SRPT's mean is 1.5 times as short as ideal FAIR's in every workload", "simulated: the largest 1 % take at most 1.1 times as long"))]
+            for at, text in enumerate(("simulated: ideal FAIR's mean is at least 1.5 times as long as ideal SRPT's in every workload", "simulated: the largest 1 % take at most 1.1 times as long"))]
 
 
 def number(value, digits=1):
@@ -68,7 +68,7 @@ def show(data):
         rows.append([name, *(f"{srpt.ideal(found, one, 'mean_ms'):.1f}" for one in srpt.IDEALS), *(number(srpt.of(found, way, "mean_ms")) for way in ("fair", "srpt", "auto", "kernel", "nginx")),
                      number(srpt.ratio(found, "fair", "srpt", "mean_ms")), number(srpt.ratio(found, "srpt", "fair", "largest_ms"), 2), number(srpt.ratio(found, "srpt", "fair", "open"), 2),
                      number(max(found["worst"].get("srpt", [0])) or None, 2), number(srpt.of(found, "fair", "syn_drops"), 0), number(srpt.of(found, "srpt", "syn_drops"), 0)])
-    headings = ["", "ideal FAIR", "ideal SRPT", "ideal classes", "fair", "srpt", "srpt, rate unknown", "kernel", "nginx", "fair / srpt", "largest 1 %, srpt / fair", "open, srpt / fair", "worst file, srpt / fair", "SYN drops, fair", "srpt"]
+    headings = ["", "ideal FAIR", "ideal SRPT", "ideal classes", "ideal SRPT at 97 %", "fair", "srpt", "srpt, rate unknown", "kernel", "nginx", "fair / srpt", "largest 1 %, srpt / fair", "open, srpt / fair", "worst size, srpt / fair", "SYN drops, fair", "srpt"]
     lines = [(label, [(at + 1, srpt.of(found, way, "mean_ms")) for at, found in enumerate(data.values())]) for way, label in (("fair", "fair"), ("srpt", "srpt"))]
     lines += [(srpt.IDEALS[one], [(at + 1, srpt.ideal(found, one, "mean_ms")) for at, found in enumerate(data.values())]) for one in ("fair", "srpt")]
     return ([table("Mean response in ms, and how srpt compares with fair", headings, rows, "The paper: fair / srpt from 2 to 8, the largest 1 % at most 1.1, no SYN drops under SRPT. Means over seeds.")],

@@ -236,7 +236,7 @@ class Scheduling(unittest.TestCase):
     @staticmethod
     def trace(*rows):
         """A trace of (arrival, bytes)."""
-        found = [{"at_s": at, "bytes": size, "wire": size + 100, "fair_s": 0.2, "srpt_s": 0.1, "classes_s": 0.15} for at, size in rows]
+        found = [{"at_s": at, "bytes": size, "wire": size + 100, "fair_s": 0.2, "srpt_s": 0.1, "classes_s": 0.15, "paced_s": 0.11} for at, size in rows]
         return types.SimpleNamespace(rows=found, setup=srpt.Setup(time=1), seconds=10, end_s=found[-1]["at_s"])
 
     def test_figures(self):
@@ -244,7 +244,7 @@ class Scheduling(unittest.TestCase):
         found = srpt.figures(trace, [(row, row["at_s"] + (3 if row["bytes"] > 1000 else 0.5)) for row in trace.rows])
         self.assertEqual((found["finished"], found["largest_ms"], found["largest_finished"], found["open"]), (100, 3000, 1, 1))
         self.assertAlmostEqual(found["mean_ms"], 525)
-        self.assertEqual([point for point in found["by_size"] if point[0] > 1000], [(50000, 3000)])
+        self.assertEqual([point for point in found["by_size"] if point[0] > 1000], [(32768, 3000)])
         self.assertEqual(found["over_time"][0], (0, 500))
         # What did not end, or not in time, is open, and no part of the mean.
         late = srpt.figures(trace, [(row, None if at == 0 else row["at_s"] + 1.5) for at, row in enumerate(trace.rows)], until_s=50)
@@ -254,7 +254,8 @@ class Scheduling(unittest.TestCase):
     def test_open(self):
         self.assertEqual(srpt.most_open([(0, 2), (1, 3), (2, 4)]), 2)
         self.assertEqual(srpt.open_over([(0, 2), (1, 3), (1.5, 9)], 1, 4), [(0, 1), (1, 2), (2, 2), (3, 1), (4, 1)])
-        self.assertEqual(srpt.slowdowns({1: 3.0, 2: 1.0, 3: 9.0}, {1: 2.0, 2: 2.0, 3: 0.001}), 1.5)
+        self.assertEqual(srpt.slowdown({"by_size": [(1, 3.0), (2, 1.0), (4, 9.0)]}, {"by_size": [(1, 2.0), (2, 2.0), (8, 1.0)]}), 1.5)
+        self.assertEqual(srpt.slowdown({"by_size": []}, {"by_size": []}), 0)
 
     @staticmethod
     def found(mean, largest, opened, **more):
@@ -262,7 +263,7 @@ class Scheduling(unittest.TestCase):
                 "open_over": [(0, 1)], "bytes_in_time": 1e6, "by_size": [(100, 1.0)], "over_time": [(0, mean)], "beyond": [(1.0, 0.5)], "late_ms": 1.0, "syn_drops": 0, "drops": 5, "cpu_s": 1.0, "retries": 0, "scaled": True, **more}
 
     def compared(self, fair=300.0, ours=10.0, largest=400.0, opened=50, ways=("fair", "srpt", "auto", "kernel", "nginx"), worst=1.2, **more):
-        ideals = {"fair": [self.found(50.0, 500.0, 200)] * 2, "srpt": [self.found(9.0, 400.0, 30)] * 2, "classes": [self.found(9.5, 450.0, 40)] * 2}
+        ideals = {"fair": [self.found(50.0, 500.0, 200)] * 2, "srpt": [self.found(9.0, 400.0, 30)] * 2, "classes": [self.found(9.5, 450.0, 40)] * 2, "paced": [self.found(9.3, 420.0, 35)] * 2}
         runs = {way: [self.found(fair, 500.0, 400) if way in ("fair", "nginx") else self.found(ours, largest, opened, **more)] * 2 for way in ways}
         return {"ideal": ideals, "ways": runs, "seconds": 10, "time": 5, "rate": 50e6, "worst": {"srpt": [worst]} if "srpt" in ways else {}}
 

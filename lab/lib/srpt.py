@@ -232,6 +232,8 @@ def once(lab, trace, way, seed, until_s, drain_s):
         found = figures(trace, ended, until_s, 1000 * (mean(first) or 0))
         found.update(late_ms=story["late_max_ms"], syn_drops=net.syn_drops(), drops=net.shaped_drops(), cpu_s=cpu_s, retries=story["retries"], ends={key: story[key] for key in ("ok", "errors", "timeouts", "aborted", "open")},
                      scaled=net.scaled())
+    # Those of the next hop are known when the network has ended.
+    found["drops"] += int(net.counts.get("to_clients_full", 0))
     return found
 
 

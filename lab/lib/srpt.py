@@ -25,6 +25,7 @@ IDEAL_OF = {"fair": "fair", "srpt": "srpt", "auto": "srpt", "kernel": "classes",
 TIME, RATE = 5, 50e6  # compressed: everything is as much faster, and the link with it
 PAPER_RATE = 10e6
 LATE_MS, TRIES = 10, 3
+TYPES = "types { text/html html; text/css css; text/javascript js; image/gif gif; }"  # for browsers, of nginx
 QUEUE = 100
 
 
@@ -169,7 +170,7 @@ def server(lab, net, way, root, setup):
             yield pid
         return
     with http.folder() as here:
-        templates = {"nginx": http.NGINX.format(folder=here, port=wan.PORT, http="", server=f"root {root};"), "h2o": http.H2O.format(port=wan.PORT, root=root),
+        templates = {"nginx": http.NGINX.format(folder=here, port=wan.PORT, http="", server=f"root {root}; {TYPES}"), "h2o": http.H2O.format(port=wan.PORT, root=root),
                      "apache": service.APACHE.format(folder=here, port=wan.PORT, modules=service.APACHE_MODULES, root=root, workers=1024, processes=16, user="www-data", group="www-data")}
         commands = {"nginx": ["nginx", "-p", here, "-e", "stderr", "-c"], "h2o": ["h2o", "-m", "worker", "-c"], "apache": ["apache2", "-DFOREGROUND", "-f"]}
         os.chmod(here, 0o777)

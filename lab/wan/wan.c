@@ -185,6 +185,9 @@ static void run(wan_relay *relay)
 		write_due(relay);
 		if (ready <= 0)
 			continue;
+		/* A device that somebody has removed is always ready, and never has a packet. */
+		if (((from[0].revents | from[1].revents) & (POLLERR | POLLHUP | POLLNVAL)) != 0)
+			return;
 		if (from[0].revents != 0)
 			read_some(relay, TO_SERVER);
 		if (from[1].revents != 0)

@@ -87,6 +87,13 @@ def nothing_is_left():
     last.end()
 
 
+def device_removed():
+    """Without one of its devices it ends, rather than ask for packets for ever."""
+    net = Wan()
+    subprocess.run(net.command("server", "ip", "link", "delete", "wan0"), check=True, timeout=LONG)
+    same(net.process.wait(LONG), 0, "it ends")
+
+
 def timers():
     """A socket of a program in the group has the congestion control that was asked for."""
     net = Wan("--time", "5", "--congestion", "reno")
@@ -126,7 +133,7 @@ probed = subprocess.run([WAN], stdin=subprocess.DEVNULL, capture_output=True, te
 if probed.returncode != 0:
     skip(f"no network here: {probed.stderr.strip()}")
 try:
-    run(both_ways, lost, nothing_is_left, timers, refused, *([without_root] if shutil.which("setpriv") else []))
+    run(both_ways, lost, nothing_is_left, timers, refused, *([device_removed] if shutil.which("ip") else []), *([without_root] if shutil.which("setpriv") else []))
 finally:
     for one in Wan.alive:
         if one.process.poll() is None:

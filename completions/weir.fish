@@ -62,6 +62,7 @@ complete -c weir -n '__fish_seen_subcommand_from load' -l warmup -x -d 'The time
 complete -c weir -n '__fish_seen_subcommand_from load' -l drain -x -d 'For this long after the end, requests that were due before it are sent and answers awaited (1s)'
 complete -c weir -n '__fish_seen_subcommand_from load' -l threads -x -d 'The number of threads. Without it: one per core'
 complete -c weir -n '__fish_seen_subcommand_from load' -l connections -x -d 'The most connections at once; a request that finds none waits. Without it: 10000; closed: as many as the users need'
+complete -c weir -n '__fish_seen_subcommand_from load' -l connecting -x -d 'The most connections of a thread that are being made at once; a request that finds none waits (128)'
 complete -c weir -n '__fish_seen_subcommand_from load' -l streams -x -d 'HTTP/2: the requests in flight on a connection, as far as the server allows it (1)'
 complete -c weir -n '__fish_seen_subcommand_from load' -l per-connection -x -d 'Closes a connection after K requests'
 complete -c weir -n '__fish_seen_subcommand_from load' -l no-keepalive -d 'Closes a connection after each request'

@@ -209,7 +209,7 @@ def asked(lab, net, trace, folder, drain_s):
     setup = trace.setup
     each, told_to = os.path.join(folder, "each.csv"), os.path.join(folder, "load.json")
     command = ["taskset", "-c", str(lab.client_core), lab.weir, "load", f"http://{wan.SERVER}:{wan.PORT}/{{size}}", "--trace", trace.path, "--each", each, "--json", told_to, "--quiet", "--threads", "1",
-               "--per-connection", str(setup.per_connection), "--source", net.sources(), "--drain", f"{drain_s:g}s", "--timeout", "300s"]
+               "--per-connection", str(setup.per_connection), "--source", net.sources(), "--drain", f"{drain_s:g}s", "--timeout", "300s", "--connections", "15000", "--connecting", "15000"]
     if setup.patience:
         command += ["--patience", f"{setup.patience:g}s", "--retry", str(setup.retries)]
     done = subprocess.run(net.within("clients", command), capture_output=True, text=True, timeout=trace.seconds + drain_s + 120, check=False)
@@ -231,7 +231,7 @@ def once(lab, trace, way, seed, until_s, drain_s):
         ended = [(row, float(rows[number]["ended_s"]) if number in rows and rows[number]["end"] == "ok" else None) for number, row in enumerate(trace.rows)]
         first = [float(row["first_byte_s"]) - float(row["meant_s"]) for row in rows.values() if row["end"] == "ok"]
         found = figures(trace, ended, until_s, 1000 * (mean(first) or 0))
-        found.update(late_ms=story["late_max_ms"], syn_drops=net.syn_drops(), drops=net.shaped_drops(), cpu_s=cpu_s, retries=story["retries"], ends={key: story[key] for key in ("ok", "errors", "timeouts", "aborted", "open")},
+        found.update(late_ms=story["behind_max_ms"], syn_drops=net.syn_drops(), drops=net.shaped_drops(), cpu_s=cpu_s, retries=story["retries"], ends={key: story[key] for key in ("ok", "errors", "timeouts", "aborted", "open")},
                      scaled=net.scaled())
     # Those of the next hop are known when the network has ended.
     found["drops"] += int(net.counts.get("to_clients_full", 0))

@@ -167,6 +167,9 @@ static const weir_key run_keys[] = {
 	    "many as the "
 	    "users need",
 	    BETWEEN(1, LOAD_CONNECTIONS_MAX)),
+	ROW("connecting", COUNT, plan.connecting, "N", "128",
+	    "The most connections of a thread that are being made at once; a request that finds none waits",
+	    BETWEEN(1, LOAD_CONNECTIONS_MAX)),
 	ROW("streams", COUNT, plan.streams, "N", "1",
 	    "HTTP/2: the requests in flight on a connection, as far as the server allows it",
 	    BETWEEN(1, LOAD_STREAMS_MAX)),

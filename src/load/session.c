@@ -20,8 +20,9 @@ static void timer_fired(weir_timer *timer, void *arg)
 {
 	load_session *session = arg;
 	if (session->link_in == NULL) {
-		if (session->counted && load_now(session->reactor) - session->due_ns > WEIR_NS_PER_MS)
-			weir_hist_bump(&session->reactor->tally.behind, 1);
+		if (session->counted)
+			load_tally_behind(&session->reactor->tally,
+					  load_now(session->reactor) - session->due_ns);
 		load_client_send(session);
 		return;
 	}

@@ -293,8 +293,9 @@ def in_bytes():
     expect(0 <= offered - 1.25e6 <= 2.2e6, f"a second of 10 Mbit/s is offered: {offered}")
     load("--make", site, "--trace", trace)
     same({name: os.path.getsize(os.path.join(site, name)) for name in os.listdir(site)}, {size: int(size) for _, size in rows}, "a file of each size")
-    story = result("--trace", trace, server.url + "{size}")
-    same(story["sent"], len(rows), "a trace that was saved can be asked for")
+    story = result("--trace", trace, "--connecting", "1", "--no-keepalive", server.url + "{size}")
+    same((story["sent"], story["connections"]), (len(rows), len(rows)), "a trace that was saved can be asked for, also one connection after the other")
+    expect(0 < story["behind_max_ms"] <= story["late_max_ms"], f"the generator's own delay is a part of the delay of sends: {story['behind_max_ms']}, {story['late_max_ms']}")
     server.close()
 
 

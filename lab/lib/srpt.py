@@ -240,7 +240,7 @@ def once(lab, trace, way, seed, until_s, drain_s):
 
 def run(lab, trace, way, seed, until_s=None, drain_s=None):
     """The figures of one run; one whose generator was late is thrown out and repeated. None: this way is not there."""
-    drain_s = drain_s if drain_s is not None else max(30 / trace.setup.time, trace.seconds / 2)
+    drain_s = drain_s if drain_s is not None else max(60 / trace.setup.time, trace.seconds / 2)
     thrown = 0
     while True:
         lab.say(f"{way}, seed {seed}")

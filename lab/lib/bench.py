@@ -39,6 +39,8 @@ class Tools:
             return "" if os.path.exists(path) else f"{need}: not built (-Dbench=true)"
         if need == "two cores":
             return "" if len(os.sched_getaffinity(0)) > 1 else "two cores: this machine has one"
+        if need == "root":
+            return "" if os.geteuid() == 0 else "root: it makes network namespaces"
         if shutil.which(need, path=os.environ.get("PATH", "") + ":" + SYSTEM_FOLDERS):
             return ""
         return f"{need}: not installed (package {PACKAGES.get(need, need)})"

@@ -12,7 +12,9 @@
 #include "cmd/verb.h"
 #include "load/model.h"
 #include "load/setup.h"
+#include "load/volume.h"
 #include "show/terminal.h"
+#include "sim/trace.h"
 
 #define EXIT_INTERRUPTED 130
 
@@ -223,7 +225,8 @@ static int act(load_setup *setup)
 	const load_options *options = setup->options;
 	load_runs told = {.stories = stories};
 	int status = WEIR_EXIT_OK;
-	if (!may_write(options->json) || !may_write(options->csv) || !may_write(options->plot))
+	if (!may_write(options->json) || !may_write(options->csv) || !may_write(options->plot) ||
+	    !may_write(options->each))
 		return WEIR_EXIT_FAILED;
 	load_signals_hold();
 	if (looks_for_capacity(setup)) {
@@ -243,13 +246,41 @@ static int act(load_setup *setup)
 	return status;
 }
 
+static int make_trace_files(const load_options *options)
+{
+	load_trace *trace = NULL;
+	int error = weir_tracefile_read(options->trace, true, &trace);
+	if (error == 0)
+		error = load_trace_make(options->make, trace);
+	weir_tracefile_free(&trace);
+	return error;
+}
+
 /* The folder may be new; its parents must exist. */
 static int make_files(const load_options *options)
 {
 	if (mkdir(options->make, 0777) != 0 && errno != EEXIST)
 		return status_of(weir_error_set(-errno, "%s: %s", options->make, strerror(errno)));
-	int error = options->specweb > 0 ? load_specweb_make(options->make, options->specweb)
-					 : load_sizes_make(options->make, options->sizes);
+	int error = options->specweb > 0     ? load_specweb_make(options->make, options->specweb)
+		    : options->trace != NULL ? make_trace_files(options)
+					     : load_sizes_make(options->make, options->sizes);
+	return error != 0 ? status_of(error) : WEIR_EXIT_OK;
+}
+
+/* What would arrive, as a file: nobody is asked for anything. */
+static int save_trace(const load_options *options)
+{
+	load_trace *trace = NULL;
+	int error = load_setup_volume(options, &trace);
+	FILE *file = error == 0 ? fopen(options->save_trace, "we") : NULL;
+	if (error == 0 && file == NULL)
+		error = weir_error_set(-errno, "%s: %s", options->save_trace, strerror(errno));
+	if (error == 0) {
+		bool bad = load_trace_write(file, trace) != 0;
+		bad = fclose(file) != 0 || bad;
+		error = bad ? weir_error_set(-EIO, "%s: it could not be written", options->save_trace) : 0;
+	}
+	weir_tracefile_free(&trace);
 	return error != 0 ? status_of(error) : WEIR_EXIT_OK;
 }
 
@@ -267,6 +298,8 @@ static int run(int argc, char **argv)
 		weir_sections_markdown(&load_model_sections, stdout);
 	} else if (status == WEIR_EXIT_OK && options.make != NULL) {
 		status = make_files(&options);
+	} else if (status == WEIR_EXIT_OK && options.save_trace != NULL) {
+		status = save_trace(&options);
 	} else if (status == WEIR_EXIT_OK) {
 		int error = load_setup_make(&setup, &options);
 		status = error != 0 ? status_of(error) : act(&setup);

@@ -4,12 +4,6 @@
 #include "loop/loop.h"
 #include "tls/tls.h"
 
-/*
- * Connections being made at the same time. More would overflow the backlog of many servers, and be
- * retried a second later.
- */
-#define CONNECTING_MAX 128u
-
 /* ---- the list of connections with room: most recently used first ---- */
 
 static void put_roomy(load_conn *conn)
@@ -372,7 +366,8 @@ static void connect_or_fail(load_session *session)
 
 static bool may_connect(const load_reactor *reactor)
 {
-	return reactor->conns < reactor->conns_max && reactor->connecting < CONNECTING_MAX;
+	unsigned most = reactor->plan->connecting > 0 ? reactor->plan->connecting : LOAD_CONNECTING_USUAL;
+	return reactor->conns < reactor->conns_max && reactor->connecting < most;
 }
 
 void load_client_serve(load_reactor *reactor)

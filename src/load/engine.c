@@ -144,6 +144,16 @@ uint64_t load_engine_length(const load_engine *engine)
 	return now_ns > from_ns ? now_ns - from_ns : 0;
 }
 
+uint64_t load_engine_each(const load_engine *engine, FILE *out)
+{
+	uint64_t left_out = 0;
+	for (unsigned i = 0; i < engine->threads; i++) {
+		load_each_write(out, &engine->reactor[i].each, i == 0);
+		left_out += engine->reactor[i].each.left_out;
+	}
+	return left_out;
+}
+
 /* ---- early ends ---- */
 
 void load_engine_answered(load_reactor *reactor, unsigned status)

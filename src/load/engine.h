@@ -8,6 +8,8 @@
  * Threads: one thread starts, reads, stops and frees it.
  */
 
+#include <stdio.h>
+
 #include "load/plan.h"
 #include "load/tally.h"
 
@@ -30,6 +32,11 @@ int load_engine_tally(const load_engine *engine, load_tally *ret);
  * was stopped.
  */
 uint64_t load_engine_length(const load_engine *engine);
+/*
+ * Writes a row per request (plan.each) as CSV, once it is over. Returns how many rows were left out for want
+ * of room.
+ */
+uint64_t load_engine_each(const load_engine *engine, FILE *out);
 /* Why it ended early by itself; "": it did not. */
 const char *load_engine_failure(const load_engine *engine);
 /* Waits for the threads. Sets *engine to NULL. */

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/text.h"
+#include "keys/bitrate.h"
 #include "sim/sections.h"
 
 #define BODY_BYTES_MAX (16u << 20)
@@ -105,10 +106,18 @@ static const weir_key arrival_keys[] = {
 	FLAG("repeat", repeat, "The phases begin again until --duration is over"),
 	ROW("trace", PATH, trace, "FILE", NULL, "Arrivals, and sizes or paths, from a CSV file"),
 	ROW("faster", NUMBER, faster, "X", NULL,
-	    "Divides the times of the trace by X; --rate R makes it R per second",
+	    "Divides the times of the trace, or with --uplink the lengths of phases, by X; --rate R makes a "
+	    "trace R per second",
 	    BETWEEN(1e-6, LOAD_RATE_MAX)),
 	ROW("transient", TEXT, transient, "W1..W10", NULL,
 	    "Low load and overload in turn, in multiples of the capacity"),
+	ROW("uplink", FORM, uplink_bits_per_s, "RATE", NULL,
+	    "Load in bytes: --transient and --phase are multiples of this rate, as 10mbit. A --trace, or "
+	    "--sizes, "
+	    "gives the sizes",
+	    .form = &weir_bitrate_form),
+	ROW("save-trace", PATH, save_trace, "FILE", NULL,
+	    "Writes the arrivals of a load in bytes as a trace instead of a run. There is no URL then"),
 	FLAG("find-capacity", find_capacity, "Measures first how many answers per second are possible"),
 	ROW("capacity", NUMBER, capacity, "R", NULL, "The capacity, if it is known",
 	    BETWEEN(1e-6, LOAD_RATE_MAX)),
@@ -126,11 +135,14 @@ static const weir_key request_keys[] = {
 	ROW("urls", PATH, urls, "FILE", NULL,
 	    "Paths, one per line, with a weight before a path if it is not 1"),
 	ROW("sizes", TEXT, sizes, "SIZES", NULL,
-	    "Sizes for the {size} in the URL: 'lognormal 10KB sigma=1.5', '1KB .9, 1MB .1'"),
+	    "Sizes for the {size} in the URL: 'lognormal 10KB sigma=1.5', '1KB .9, 1MB .1'; with --uplink "
+	    "also "
+	    "worldcup and nasa"),
 	ROW("specweb", COUNT, specweb, "N", NULL, "The static files of SPECweb99, in N folders under the URL",
 	    BETWEEN(1, LOAD_SPECWEB_DIRECTORIES)),
 	ROW("make", FOLDER, make, "DIR", NULL,
-	    "Makes the files of --specweb or --sizes in a folder instead of a run. There is no URL then"),
+	    "Makes the files of --specweb, --sizes or --trace in a folder instead of a run. There is no URL "
+	    "then"),
 	ROW("model", PATH, model, "FILE", NULL,
 	    "Users who go from page to page; with --users or --sessions, or with --requests for each "
 	    "arrival"),
@@ -154,6 +166,9 @@ static const weir_key run_keys[] = {
 	    "The most connections at once; a request that finds none waits. Without it: 10000; closed: as "
 	    "many as the "
 	    "users need",
+	    BETWEEN(1, LOAD_CONNECTIONS_MAX)),
+	ROW("connecting", COUNT, plan.connecting, "N", "128",
+	    "The most connections of a thread that are being made at once; a request that finds none waits",
 	    BETWEEN(1, LOAD_CONNECTIONS_MAX)),
 	ROW("streams", COUNT, plan.streams, "N", "1",
 	    "HTTP/2: the requests in flight on a connection, as far as the server allows it",
@@ -190,6 +205,8 @@ static const weir_key output_keys[] = {
 	    "Writes the results as JSON, on standard output or to a file"),
 	ROW("csv", PATH, csv, "FILE", NULL,
 	    "Writes one row per second; with --load, of all runs, with a column 'load'"),
+	ROW("each", PATH, each, "FILE", NULL,
+	    "Writes one row per request: its number, when it was due, its first and last byte, and its end"),
 	ROW("plot", PATH, plot, "FILE", NULL, "Writes an SVG; with --load, of all runs, one after the other"),
 	FLAG("quiet", quiet, "Prints nothing while it runs"),
 	FLAG("keys", keys, "Explains the sections and keys of models, and does nothing else"),
@@ -230,12 +247,16 @@ static bool ways_open(const load_options *o)
 /* Options that mean nothing without another one: whoever gives them expects an effect. */
 static int check_company(const load_options *o, bool closed)
 {
-	if (o->poisson && (o->users > 0 || closed || o->trace != NULL))
+	if (o->poisson && (o->users > 0 || closed || (o->trace != NULL && o->uplink_bits_per_s == 0)))
 		return WRONG("--poisson is for open arrivals: give a --rate");
 	if (o->plan.streams > 1 && !o->plan.http2)
 		return WRONG("--streams is for --http2: over HTTP/1 a connection has one request under way");
-	if (o->faster > 0 && (o->trace == NULL || o->rate > 0))
-		return WRONG("--faster is for a --trace without a --rate");
+	if (o->faster > 0 && o->uplink_bits_per_s == 0 && (o->trace == NULL || o->rate > 0))
+		return WRONG("--faster is for a --trace without a --rate, or for --uplink");
+	if (o->each != NULL && o->load.count > 1)
+		return WRONG("--each is for one run, and --load makes several");
+	if (o->save_trace != NULL && o->uplink_bits_per_s == 0)
+		return WRONG("--save-trace is for --uplink");
 	if (o->repeat && o->phases == 0)
 		return WRONG("--repeat is for --phase");
 	if (o->habits.geometric && o->requests == 0 && o->sessions == 0)
@@ -247,24 +268,47 @@ static int check_company(const load_options *o, bool closed)
 	return WEIR_EXIT_OK;
 }
 
+/* A load in bytes: phases of multiples of a link, and sizes from somewhere. */
+static int check_uplink(const load_options *o)
+{
+	if ((o->transient != NULL) == (o->phases > 0))
+		return WRONG("--uplink is for either --transient or --phase, in multiples of the uplink");
+	for (unsigned i = 0; i < o->phases; i++)
+		if (!load_phase_is_multiple(o->phase[i]))
+			return WRONG("--phase '%s': with --uplink a load is a multiple of it, as 10s@1.2x",
+				     o->phase[i]);
+	if (o->users > 0 || o->rate > 0 || o->sessions > 0 || o->load.count > 0)
+		return WRONG("--uplink says what the load is: --users, --rate, --sessions and --load say it "
+			     "again");
+	if (o->capacity > 0 || o->find_capacity)
+		return WRONG("--uplink is the capacity: --capacity and --find-capacity are for requests");
+	if (o->urls != NULL || o->specweb > 0 || o->model != NULL || o->habits.links > 0 || o->requests > 0)
+		return WRONG("--uplink needs sizes: give a --trace or --sizes, and one request an arrival");
+	return WEIR_EXIT_OK;
+}
+
 static int check_together(const load_options *o)
 {
+	bool in_bytes = o->uplink_bits_per_s > 0;
 	unsigned ways = (o->users > 0) + (o->rate > 0 && o->trace == NULL) + (o->sessions > 0) +
-			(o->phases > 0) + (o->trace != NULL) + (o->transient != NULL) + (o->load.count > 0);
+			(o->phases > 0) + (o->trace != NULL && !in_bytes) + (o->transient != NULL) +
+			(o->load.count > 0);
 	bool open = ways_open(o), wanders = o->model != NULL || o->habits.links > 0;
 	unsigned works = (o->urls != NULL) + (o->sizes != NULL) + (o->specweb > 0) + (o->model != NULL) +
 			 (o->trace != NULL);
 	if (o->make != NULL)
-		return (o->sizes != NULL) + (o->specweb > 0) == 1
+		return works == 1 && o->urls == NULL && o->model == NULL && !in_bytes
 			       ? WEIR_EXIT_OK
-			       : WRONG("--make is for the files of --specweb or of --sizes");
-	if (o->url == NULL)
+			       : WRONG("--make is for the files of --specweb, of --sizes or of a --trace");
+	if (o->url == NULL && o->save_trace == NULL)
 		return WRONG("name a URL");
 	if (o->transient != NULL && load_transient_find(o->transient) == NULL)
 		return WRONG("--transient is one of W1 to W10, not '%s'", o->transient);
+	if (in_bytes && check_uplink(o) != WEIR_EXIT_OK)
+		return WEIR_EXIT_USAGE;
 	if (ways > 1)
 		return WRONG("--users, --rate, --sessions, --phase, --trace, --transient and --load exclude "
-			     "each other");
+			     "each other; with --uplink a trace gives the sizes of --transient or --phase");
 	if (works > 1)
 		return WRONG("--urls, --sizes, --specweb, --model and --trace exclude each other");
 	if (open && wanders && o->requests == 0)

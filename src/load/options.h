@@ -39,7 +39,8 @@ typedef struct load_options {
 	const char *const *phase;
 	unsigned phases;
 	const char *trace, *transient;
-	double faster; /* 0: as in the trace */
+	double faster;              /* 0: as in the trace */
+	uint64_t uplink_bits_per_s; /* of a load in bytes; 0: there is none */
 	load_multiples load;
 	bool poisson, repeat, find_capacity;
 	/* what is requested */
@@ -56,7 +57,8 @@ typedef struct load_options {
 	/* reports */
 	bool quiet, keys, markdown;
 	const char *json; /* a file; "": standard output; NULL: no JSON */
-	const char *csv, *plot;
+	const char *csv, *plot, *each;
+	const char *save_trace; /* a file to write the arrivals of a load in bytes to, instead of a run */
 	weir_key_arena memory;
 } load_options;
 

@@ -17,6 +17,8 @@
 #define LOAD_SESSIONS_MAX 400000u
 #define LOAD_SOURCES_MAX  256u
 #define LOAD_STREAMS_MAX  10000u
+/* More at the same time would overflow the backlog of many servers, and be retried a second later. */
+#define LOAD_CONNECTING_USUAL 128u
 
 typedef struct load_plan {
 	const load_work *work;
@@ -25,9 +27,11 @@ typedef struct load_plan {
 	const load_address *sources; /* local addresses, used in turn; NULL: the kernel chooses */
 	unsigned source_count;
 	unsigned threads, users;
-	unsigned connections;    /* maximum, over all threads */
-	unsigned retries;        /* attempts after the first */
-	unsigned streams;        /* HTTP/2: concurrent requests on a connection; 0 or 1: one */
+	unsigned connections; /* maximum, over all threads */
+	unsigned
+		connecting; /* those of a thread that are being made at the same time, at most; 0: the usual */
+	unsigned retries;   /* attempts after the first */
+	unsigned streams;   /* HTTP/2: concurrent requests on a connection; 0 or 1: one */
 	uint32_t per_connection; /* requests; 0: no limit */
 	uint32_t seed;
 	uint64_t duration_ns; /* of the measurement; UINT64_MAX: until it is stopped, or arrivals end */
@@ -42,6 +46,7 @@ typedef struct load_plan {
 	uint64_t backoff_ns;  /* before the second attempt, then doubling, each with jitter; 0: no delay */
 	uint64_t stagger_ns;  /* closed: the users begin within this time */
 	uint64_t target_ns;
+	bool each;             /* a row of every request is kept: load/each.h */
 	bool cookies;          /* cookies of answers are passed to users */
 	bool obey_retry_after; /* a shed request is retried when the answer says */
 	bool allow_redirects;

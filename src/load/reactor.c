@@ -67,6 +67,7 @@ void load_reactor_fini(load_reactor *reactor)
 	weir_pool_fini(&reactor->exchange_pool);
 	weir_pool_fini(&reactor->session_pool);
 	load_bytes_fini(&reactor->bytes);
+	load_each_fini(&reactor->each);
 	load_tally_fini(&reactor->tally);
 }
 
@@ -108,8 +109,8 @@ static bool begin_arrivals(load_reactor *reactor, uint64_t now_ns)
 	for (unsigned i = 0; i < ARRIVALS_A_TURN && is_due(reactor, now_ns); i++) {
 		uint64_t at_ns = reactor->arrival_ns, number = reactor->arrivals.number;
 		next_arrival(reactor);
-		if (now_ns - at_ns > WEIR_NS_PER_MS && at_ns >= reactor->measure_ns)
-			weir_hist_bump(&reactor->tally.behind, 1);
+		if (at_ns >= reactor->measure_ns)
+			load_tally_behind(&reactor->tally, now_ns - at_ns);
 		load_session_begin(reactor, at_ns, number);
 	}
 	return is_due(reactor, now_ns);

@@ -38,6 +38,7 @@
 
 #include "base/clock.h"
 #include "load/bytes.h"
+#include "load/each.h"
 #include "load/h2.h"
 #include "load/plan.h"
 #include "load/reader.h"
@@ -74,6 +75,7 @@ struct load_session {
 	weir_span target, cookies;
 	uint64_t meant_ns;
 	uint64_t due_ns;  /* of this attempt; the first is due when it is meant to be sent */
+	uint64_t number;  /* of the arrival */
 	uint32_t attempt; /* 0: the first */
 	uint32_t answers; /* of a closed user: ok and counted */
 	bool counted;     /* meant to be sent after the warm-up */
@@ -148,6 +150,7 @@ struct load_reactor {
 	bool stopped;       /* nothing is sent any more */
 	pthread_t thread;
 
+	load_each each;   /* read by others once it is over */
 	load_tally tally; /* shared: see load/tally.h */
 	atomic_bool over; /* shared: the thread is finished; tally.open and last_ns are final */
 };

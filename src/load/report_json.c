@@ -170,21 +170,22 @@ static json_t *steps_of(const weir_hist *hist)
 static json_t *details_of(const load_story *story)
 {
 	const load_tally *tally = story->tally;
-	return json_pack("{s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-			 "s:b, s:o, s:o}",
-			 "unsent", count(load_get(&tally->unsent)), "open", count(load_get(&tally->open)),
-			 "late_max_ms", real(load_latest_ms(story)), "target_ms",
-			 real(tally->target_ns != UINT64_MAX ? (double)tally->target_ns / 1e6 : NAN),
-			 "fell_behind", load_fell_behind(story), "first_byte_ms",
-			 times_of(load_times_of_hist(&tally->first_byte)), "connect_ms",
-			 times_of(load_times_of_hist(&tally->connect)), "shed_ms",
-			 times_of(load_times_of_hist(&tally->shed_response)), "send_error_ms",
-			 times_of(load_times_of_hist(&tally->send_error)), "error_reasons", reasons_of(tally),
-			 "status", statuses_of(tally), "url", words(story->url), "arrivals",
-			 words(story->arrivals), "connections", count(load_get(&tally->connections)),
-			 "asked_per_s", known(story->asked_rate > 0 ? load_asked(story) : 0), "client_cpu_s",
-			 real(story->client_cpu_s), "interrupted", story->interrupted, "load",
-			 known(story->load), "fairness", real(load_fairness(tally)));
+	return json_pack(
+		"{s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
+		"s:b, s:o, s:o}",
+		"unsent", count(load_get(&tally->unsent)), "open", count(load_get(&tally->open)),
+		"late_max_ms", real(load_latest_ms(story)), "behind_max_ms",
+		real((double)load_get(&tally->behind_ns_max) / 1e6), "target_ms",
+		real(tally->target_ns != UINT64_MAX ? (double)tally->target_ns / 1e6 : NAN), "fell_behind",
+		load_fell_behind(story), "first_byte_ms", times_of(load_times_of_hist(&tally->first_byte)),
+		"connect_ms", times_of(load_times_of_hist(&tally->connect)), "shed_ms",
+		times_of(load_times_of_hist(&tally->shed_response)), "send_error_ms",
+		times_of(load_times_of_hist(&tally->send_error)), "error_reasons", reasons_of(tally),
+		"status", statuses_of(tally), "url", words(story->url), "arrivals", words(story->arrivals),
+		"connections", count(load_get(&tally->connections)), "asked_per_s",
+		known(story->asked_rate > 0 ? load_asked(story) : 0), "client_cpu_s",
+		real(story->client_cpu_s), "interrupted", story->interrupted, "load", known(story->load),
+		"fairness", real(load_fairness(tally)));
 }
 
 static json_t *step_of(const load_step *step)

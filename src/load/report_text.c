@@ -323,6 +323,9 @@ static void put_cost(const page *on)
 		fprintf(on->out, "\n  the generator used %s of processor time: %s requests a second of it",
 			weir_number_time(on->story->client_cpu_s * 1e3, a),
 			weir_number_rate((double)sent / on->story->client_cpu_s, b));
+	if (load_get(&on->tally->behind_ns_max) > 0)
+		fprintf(on->out, "\n  the generator came to its requests at most %s after they were due",
+			weir_number_time((double)load_get(&on->tally->behind_ns_max) / 1e6, a));
 	fputc('\n', on->out);
 }
 

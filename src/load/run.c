@@ -90,6 +90,21 @@ static int watch(load_run *run, load_engine *engine, load_screen *screen, double
 	return read_so_far(run, engine, cpu_before_s);
 }
 
+/* A run that was measured and not written has failed: the rows cannot be had again. */
+static int write_each(const char *path, const load_engine *engine)
+{
+	FILE *file = fopen(path, "we");
+	if (file == NULL)
+		return weir_error_set(-errno, "%s: %s", path, strerror(errno));
+	uint64_t left_out = load_engine_each(engine, file);
+	if (left_out > 0)
+		fprintf(stderr, "weir load: %s: %llu rows were left out for want of memory\n", path,
+			(unsigned long long)left_out);
+	bool bad = ferror(file) != 0;
+	bad = fclose(file) != 0 || bad;
+	return bad ? weir_error_set(-EIO, "%s: it could not be written", path) : 0;
+}
+
 int load_run_do(load_run *run, load_screen *screen)
 {
 	load_engine *engine;
@@ -97,6 +112,8 @@ int load_run_do(load_run *run, load_screen *screen)
 	int error = load_engine_start(&run->plan, &engine);
 	if (error == 0) {
 		error = watch(run, engine, screen, cpu_before_s);
+		if (error == 0 && run->each != NULL)
+			error = write_each(run->each, engine);
 		snprintf(run->failure, sizeof(run->failure), "%s", load_engine_failure(engine));
 		load_engine_free(&engine);
 	}

@@ -20,8 +20,9 @@ static void timer_fired(weir_timer *timer, void *arg)
 {
 	load_session *session = arg;
 	if (session->link_in == NULL) {
-		if (session->counted && load_now(session->reactor) - session->due_ns > WEIR_NS_PER_MS)
-			weir_hist_bump(&session->reactor->tally.behind, 1);
+		if (session->counted)
+			load_tally_behind(&session->reactor->tally,
+					  load_now(session->reactor) - session->due_ns);
 		load_client_send(session);
 		return;
 	}
@@ -94,7 +95,8 @@ void load_session_begin(load_reactor *reactor, uint64_t at_ns, uint64_t number)
 			weir_hist_bump(&reactor->tally.unsent, 1);
 		return;
 	}
-	*session = (load_session){.reactor = reactor, .all_next = reactor->all, .all_link = &reactor->all};
+	*session = (load_session){
+		.reactor = reactor, .number = number, .all_next = reactor->all, .all_link = &reactor->all};
 	if (reactor->all != NULL)
 		reactor->all->all_link = &session->all_next;
 	reactor->all = session;
@@ -133,6 +135,18 @@ void load_session_sent(load_session *session, uint64_t now_ns)
 			since(reactor, session->meant_ns), since(reactor, now_ns));
 }
 
+static void keep_row(load_session *session, const load_result *result)
+{
+	const load_each_row row = {.number = session->number,
+				   .meant_ns = result->meant_ns,
+				   .first_byte_ns = result->first_byte_ns,
+				   .ended_ns = result->ended_ns,
+				   .bytes = result->bytes,
+				   .attempts = session->attempt + 1,
+				   .end = result->end};
+	load_each_add(&session->reactor->each, &row);
+}
+
 static void count_end(load_session *session, const load_outcome *outcome)
 {
 	load_reactor *reactor = session->reactor;
@@ -151,6 +165,8 @@ static void count_end(load_session *session, const load_outcome *outcome)
 	reactor->open--;
 	reactor->last_ns = outcome->ended_ns;
 	load_tally_ended(&reactor->tally, &result);
+	if (reactor->plan->each)
+		keep_row(session, &result);
 	if (reactor->plan->schedule == NULL && outcome->end == LOAD_OK)
 		load_tally_user(&reactor->tally, session->answers++);
 }

@@ -10,6 +10,8 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "keys/bitrate.h"
+#include "load/volume.h"
 #include "sim/trace.h"
 #include "tls/tls.h"
 
@@ -80,7 +82,9 @@ int load_setup_make(load_setup *setup, const load_options *options)
 {
 	*setup = (load_setup){.options = options, .capacity = options->capacity};
 	int error = load_place_parse(options->url, &setup->place);
-	if (error == 0 && options->trace != NULL)
+	if (error == 0 && options->uplink_bits_per_s > 0)
+		error = load_setup_volume(options, &setup->trace);
+	else if (error == 0 && options->trace != NULL)
 		error = weir_tracefile_read(options->trace, true, &setup->trace);
 	if (error == 0) {
 		load_habits habits = habits_of(setup);
@@ -109,10 +113,67 @@ void load_setup_free(load_setup *setup)
 
 bool load_setup_needs_capacity(const load_options *options)
 {
+	if (options->uplink_bits_per_s > 0)
+		return false;
 	for (unsigned i = 0; i < options->phases; i++)
 		if (load_phase_is_multiple(options->phase[i]))
 			return true;
-	return options->load.count > 0 || options->transient != NULL;
+	return options->load.count > 0 || (options->transient != NULL && options->uplink_bits_per_s == 0);
+}
+
+/* ---- a load in bytes ---- */
+
+/* Phases in multiples of the uplink; returns how many there are, or a negative errno. */
+static int volume_phases(const load_options *options, load_phase *phases)
+{
+	int count = (int)options->phases;
+	if (options->transient != NULL) {
+		load_transient_phases(load_transient_find(options->transient), 1, phases);
+		count = 2;
+	}
+	for (unsigned i = 0; i < options->phases; i++) {
+		int error = load_phase_parse(options->phase[i], 1, &phases[i]);
+		if (error != 0)
+			return error;
+	}
+	for (int i = 0; options->faster > 0 && i < count; i++) {
+		double ns = (double)phases[i].length_ns / options->faster;
+		phases[i].length_ns = ns < 1                         ? 1
+				      : ns < (double)LOAD_LENGTH_MAX ? (uint64_t)ns
+								     : LOAD_LENGTH_MAX;
+	}
+	return count;
+}
+
+static int make_volume(const load_options *options, const load_trace *trace, load_trace **ret)
+{
+	static load_phase phases[LOAD_PHASES_MAX];
+	int count = volume_phases(options, phases);
+	if (count < 0)
+		return count;
+	uint64_t duration_ns = options->plan.duration_ns;
+	const load_volume volume = {
+		.bytes_per_s = (double)options->uplink_bits_per_s / 8,
+		.phases = phases,
+		.phase_count = (unsigned)count,
+		.repeat = duration_ns != 0 && (options->transient != NULL || options->repeat),
+		.until_ns = duration_ns != 0 ? duration_ns + options->plan.warmup_ns : UINT64_MAX,
+		.poisson = options->poisson,
+		.per_connection = options->plan.per_connection,
+		.seed = options->plan.seed,
+		.trace = trace,
+		.sizes = options->sizes};
+	return load_volume_trace(&volume, ret);
+}
+
+int load_setup_volume(const load_options *options, load_trace **ret)
+{
+	load_trace *sizes = NULL;
+	int error = options->trace != NULL ? weir_tracefile_read(options->trace, true, &sizes) : 0;
+	if (error == 0)
+		error = make_volume(options, sizes, ret);
+	weir_tracefile_free(&sizes);
+	return error;
 }
 
 /* ---- arrivals ---- */
@@ -169,12 +230,25 @@ static int schedule_trace(const load_setup *setup, load_run *run)
 	return error != 0 ? error : load_schedule_trace(setup->trace, faster, &run->schedule);
 }
 
+static int schedule_volume(const load_setup *setup, load_run *run)
+{
+	const load_options *options = setup->options;
+	char rate[32];
+	snprintf(run->arrivals, sizeof(run->arrivals), "open, %s in bytes of an uplink of %s, %s",
+		 options->transient != NULL ? options->transient : "phases",
+		 weir_bitrate_print(rate, sizeof(rate), options->uplink_bits_per_s),
+		 options->poisson ? "Poisson" : "evenly spaced");
+	return load_schedule_trace(setup->trace, 1, &run->schedule);
+}
+
 static int schedule(const load_setup *setup, double load, load_run *run)
 {
 	const load_options *options = setup->options;
 	double rate = load > 0                ? load * arrivals_at_capacity(setup)
 		      : options->sessions > 0 ? options->sessions
 					      : options->rate;
+	if (options->uplink_bits_per_s > 0)
+		return schedule_volume(setup, run);
 	if (options->phases > 0)
 		return schedule_phases(setup, run);
 	if (options->transient != NULL)
@@ -259,6 +333,8 @@ int load_run_plan(const load_setup *setup, double load, load_run *ret)
 	plan->place = &setup->place;
 	plan->users = !closed ? 0 : options->users > 0 ? options->users : USERS_USUAL;
 	plan->stagger_ns = options->habits.think_ns;
+	plan->each = options->each != NULL;
+	ret->each = options->each;
 	fill(plan, closed);
 	int error = schedule(setup, load, ret);
 	if (error != 0)

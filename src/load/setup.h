@@ -26,6 +26,10 @@ typedef struct load_setup {
 /* 0, or a negative errno with weir_error. Connects to the place. */
 int load_setup_make(load_setup *setup, const load_options *options);
 void load_setup_free(load_setup *setup);
+/*
+ * The arrivals of a load in bytes (options->uplink_bits_per_s), as a trace: load/volume.h. Connects to nobody.
+ */
+int load_setup_volume(const load_options *options, load_trace **ret);
 /* Whether the requested loads are multiples of a capacity. */
 bool load_setup_needs_capacity(const load_options *options);
 
@@ -38,6 +42,7 @@ typedef struct load_run {
 	bool interrupted;
 	char failure[200]; /* "": none */
 	char arrivals[120];
+	const char *each; /* a file for one row per request; NULL: none */
 	load_story story;
 } load_run;
 

@@ -95,6 +95,13 @@ void load_tally_sent(load_tally *tally, unsigned klass, unsigned path, uint64_t 
 	raise(&tally->offered_late_ns_max, error_ns);
 }
 
+void load_tally_behind(load_tally *tally, uint64_t late_ns)
+{
+	if (late_ns > LATE_NS)
+		add(&tally->behind, 1);
+	raise(&tally->behind_ns_max, late_ns);
+}
+
 static void count_ok(load_group *group, uint64_t response_ns)
 {
 	add(&group->response_sum_ns, response_ns);
@@ -260,6 +267,7 @@ static void merge_counts(load_tally *into, const load_tally *from)
 	add(&into->behind, get(&from->behind));
 	add(&into->missed, get(&from->missed));
 	add(&into->open, get(&from->open));
+	raise(&into->behind_ns_max, get(&from->behind_ns_max));
 	raise(&into->offered_late_ns_max, get(&from->offered_late_ns_max));
 }
 

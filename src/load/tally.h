@@ -97,6 +97,7 @@ typedef struct load_tally {
 	 * of unsent).
 	 */
 	_Atomic uint64_t behind, missed;
+	_Atomic uint64_t behind_ns_max; /* the largest delay of that kind, also below a millisecond */
 	/*
 	 * Of closed runs: the number of users, their ok answers, and the sum of the squares of each
 	 * user's answers: how evenly they were served.
@@ -121,6 +122,8 @@ int load_tally_init(load_tally *tally, unsigned classes, unsigned paths, uint64_
 void load_tally_fini(load_tally *tally);
 
 /* Times are since the start of the measurement. */
+/* The generator came to a request this long after it was due, whether or not there is a connection. */
+void load_tally_behind(load_tally *tally, uint64_t late_ns);
 void load_tally_sent(load_tally *tally, unsigned klass, unsigned path, uint64_t meant_ns, uint64_t sent_ns);
 typedef struct load_result {
 	load_end end;

@@ -112,6 +112,9 @@ int load_work_url_list(const load_habits *habits, const char *file, load_work **
  */
 #define LOAD_SIZES 256
 int load_work_sizes(const load_habits *habits, const char *target, const char *sizes, load_work **ret);
+/* The sizes of such a text and their weights, without a work. */
+int load_sizes_list(const char *text, double ret_bytes[LOAD_SIZES], double ret_weights[LOAD_SIZES],
+		    unsigned *ret_count);
 /*
  * Makes a file of each of these sizes in a folder, named by its size in bytes; the target is then
  * "/{size}". A file that has its size is not overwritten.
@@ -137,6 +140,9 @@ uint32_t load_specweb_file(unsigned klass, unsigned number);
  * the habits say when a user is done.
  */
 int load_work_trace(const load_habits *habits, const load_trace *trace, const char *target, load_work **ret);
+
+/* Makes a file of each size of a trace in a folder, as load_sizes_make does. */
+int load_trace_make(const char *folder, const load_trace *trace);
 
 /*
  * A Markov model; docs/load-models.md describes the format. Its method, think time and classes take

@@ -146,6 +146,19 @@ int load_work_sizes(const load_habits *habits, const char *target, const char *t
 	return load_work_finish(work, failed, ret);
 }
 
+int load_sizes_list(const char *text, double ret_bytes[LOAD_SIZES], double ret_weights[LOAD_SIZES],
+		    unsigned *ret_count)
+{
+	sizes all = {.count = 0};
+	int failed = read_sizes(text, &all);
+	if (failed)
+		return failed;
+	memcpy(ret_bytes, all.bytes, all.count * sizeof *ret_bytes);
+	memcpy(ret_weights, all.weight, all.count * sizeof *ret_weights);
+	*ret_count = all.count;
+	return 0;
+}
+
 int load_sizes_make(const char *folder, const char *text)
 {
 	char path[4096];

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A work of a trace's lines: equal requests are one item, which their lines share. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "load/make_files.h"
 #include "load/syntax.h"
 #include "load/work_priv.h"
 #include "sim/trace.h"
@@ -59,6 +61,21 @@ static int copy_lines(load_work *work, const load_trace *trace)
 	memcpy(work->line, trace->asked, trace->count * sizeof *work->line);
 	work->lines = trace->count;
 	return 0;
+}
+
+int load_trace_make(const char *folder, const load_trace *trace)
+{
+	char path[4096];
+	int failed = 0;
+	if (trace->what != WEIR_TRACEFILE_SIZES)
+		return weir_error_set(-EINVAL, "the trace has no sizes, so there are no files to make");
+	if (strlen(folder) > 4000)
+		return weir_error_set(-ENAMETOOLONG, "the name of the folder is too long");
+	for (uint32_t i = 0; i < trace->text_count && !failed; i++) {
+		snprintf(path, sizeof path, "%s/%.32s", folder, trace->texts[i]);
+		failed = load_make_file(path, strtoull(trace->texts[i], NULL, 10));
+	}
+	return failed;
 }
 
 int load_work_trace(const load_habits *habits, const load_trace *trace, const char *target, load_work **ret)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What weir load asks for, when and from where, as the server sees it; the search of a capacity; and what is left of both after Ctrl-C."""
 import collections
+import csv
 import json
 import os
 import signal
@@ -269,4 +270,62 @@ def interrupted_between():
     server.close()
 
 
-run(urls, times_by_path, links, model, sessions, phases_again, sources, capacity, interrupted_search, interrupted_between)
+def in_bytes():
+    """A load in bytes of an uplink: what is asked for is the trace that --save-trace writes, and --each has a row for every request."""
+    seen = []
+    server = Scripted(lambda number, request: (seen.append(request.split(b" ")[1].decode()), plain(200))[1])
+    folder = tempfile.mkdtemp(prefix="weir-scenario-")
+    trace, each, site = (os.path.join(folder, name) for name in ("trace.csv", "each.csv", "site"))
+    words = ["--uplink", "10mbit", "--phase", "2s@0.5x", "--phase", "2s@1.5x", "--faster", "4", "--poisson", "--seed", "9"]
+    load(*words, "--save-trace", trace)
+    with open(trace) as file:
+        rows = [line.strip().split(",") for line in file][1:]
+    story = result(*words, "--each", each, "--threads", "2", server.url + "{size}")
+    check_sums(story, "in bytes")
+    same(sorted(seen), sorted(f"/{size}" for _, size in rows), "the sizes of the trace are asked for")
+    with open(each) as file:
+        kept = {int(row["number"]): row for row in csv.DictReader(file)}
+    same(sorted(kept), list(range(len(rows))), "a row for each request")
+    for number, row in kept.items():
+        expect(abs(float(row["meant_s"]) - float(rows[number][0])) < 1e-5, f"row {number} was meant for {rows[number][0]}: {row}")
+        expect(float(row["meant_s"]) <= float(row["first_byte_s"]) <= float(row["ended_s"]) and row["end"] == "ok", f"row {number}: {row}")
+    offered = sum(load_wire(int(size)) for _, size in rows)
+    expect(0 <= offered - 1.25e6 <= 2.2e6, f"a second of 10 Mbit/s is offered: {offered}")
+    load("--make", site, "--trace", trace)
+    same({name: os.path.getsize(os.path.join(site, name)) for name in os.listdir(site)}, {size: int(size) for _, size in rows}, "a file of each size")
+    story = result("--trace", trace, "--connecting", "1", "--no-keepalive", server.url + "{size}")
+    same((story["sent"], story["connections"]), (len(rows), len(rows)), "a trace that was saved can be asked for, also one connection after the other")
+    expect(0 < story["behind_max_ms"] <= story["late_max_ms"], f"the generator's own delay is a part of the delay of sends: {story['behind_max_ms']}, {story['late_max_ms']}")
+    server.close()
+
+
+def load_wire(size):
+    return size + 200 + -(-(size + 200) // 1448) * 52
+
+
+def in_bytes_refused():
+    trace = file_of("time,bytes\n0,100\n1,200\n")
+    no = "http://127.0.0.1:1/"
+    for words, why in ((["--uplink", "10mbit"], "either --transient or --phase"), (["--uplink", "10mbit", "--transient", "W1", "--phase", "1s@2x"], "either"),
+                       (["--uplink", "10mbit", "--phase", "1s@200"], "a multiple of it"), (["--uplink", "10", "--transient", "W1"], "10mbit"), (["--uplink", "0mbit", "--transient", "W1"], "--uplink"),
+                       (["--uplink", "10mbit", "--transient", "W1", "--capacity", "5"], "--uplink is the capacity"), (["--uplink", "10mbit", "--transient", "W1", "--specweb", "2"], "needs sizes"),
+                       (["--uplink", "10mbit", "--transient", "W1", "--rate", "5"], "say it again"), (["--trace", trace, "--transient", "W1"], "with --uplink a trace gives the sizes"),
+                       (["--uplink", "10mbit", "--transient", "W1", "--trace", trace, "--sizes", "1KB"], "exclude each other"), (["--save-trace", "/tmp/x"], "--save-trace is for --uplink"),
+                       (["--each", "/tmp/x", "--capacity", "5", "--load", "1x,2x"], "--each is for one run"), (["--uplink", "10mbit", "--transient", "W1", "--sizes", "moon"], "not a distribution")):
+        done = load(*words, no, status=2)
+        expect(why in done.stderr, f"{words}: {done.stderr}")
+    done = load("--uplink", "10mbit", "--transient", "W1", "--save-trace", "/nonexistent/x", status=2)
+    expect("/nonexistent/x" in done.stderr, done.stderr)
+    done = load("--uplink", "10mbit", "--transient", "W1", "--duration", "1s", "--save-trace", "/dev/full", status=1)
+    expect("could not be written" in done.stderr, done.stderr)
+    done = load("--make", tempfile.mkdtemp(prefix="weir-scenario-"), "--trace", file_of("0\n1\n"), status=2)
+    expect("has no sizes" in done.stderr, done.stderr)
+    server = Scripted(lambda number, request: plain(200))
+    done = load("--rate", "50", "--duration", "100ms", "--each", "/nonexistent/x", server.url, status=1)
+    expect("/nonexistent/x" in done.stderr, done.stderr)
+    done = load("--rate", "50", "--duration", "100ms", "--each", "/dev/full", server.url, status=1)
+    expect("could not be written" in done.stderr, done.stderr)
+    server.close()
+
+
+run(in_bytes, in_bytes_refused, urls, times_by_path, links, model, sessions, phases_again, sources, capacity, interrupted_search, interrupted_between)

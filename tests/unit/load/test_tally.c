@@ -211,9 +211,29 @@ static void test_no_memory(void **state)
 	load_tally_fini(&tally);
 }
 
+/* How late the generator itself was: a millisecond is not counted, but it is the largest so far. */
+static void the_generators_own_delay(void **state)
+{
+	load_tally one, all;
+	assert_int_equal(load_tally_init(&one, 1, 1, UINT64_MAX, 2), 0);
+	assert_int_equal(load_tally_init(&all, 1, 1, UINT64_MAX, 2), 0);
+	load_tally_behind(&one, 1000000);
+	assert_int_equal(one.behind, 0);
+	assert_int_equal(one.behind_ns_max, 1000000);
+	load_tally_behind(&one, 5000000);
+	load_tally_behind(&one, 2000000);
+	load_tally_behind(&all, 3000000);
+	load_tally_merge(&all, &one);
+	assert_int_equal(all.behind, 3);
+	assert_int_equal(all.behind_ns_max, 5000000);
+	load_tally_fini(&one);
+	load_tally_fini(&all);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		CHECK_TEST(the_generators_own_delay),
 		CHECK_TEST(test_sums),
 		CHECK_TEST(test_times),
 		CHECK_TEST(test_fairness),

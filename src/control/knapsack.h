@@ -12,6 +12,7 @@
  *
  *  dear       all that is offered down to here fits: the whole room
  *  marginal   the capacity is reached in this bucket: a part of the room, so that the dear ones find some
+ *             (less if nine tenths of the capacity were reached above it)
  *  close      it was reached a little above: half of that part or less, so that an error in the capacity
  *             leaves nothing idle
  *  cheap      nothing

@@ -21,7 +21,7 @@
 
 #define REVENUE_MAX  1e12
 #define COST_UNKNOWN 1000. /* us, if no cost has ever been known */
-#define LATE_MOST    .02   /* of the answers: what is late earns nothing */
+#define LATE_MOST    .01   /* of the answers: what is late earns nothing */
 #define PART         .5    /* of the room, for the marginal price */
 #define GAIN         .5    /* of the capacity's correction */
 #define COST_OVER    64    /* requests over which a class's mean cost is averaged */

@@ -51,6 +51,14 @@ void weir_knapsack_count(weir_knapsack *k, double keep)
 	k->lately_first = keep * k->lately_first + since(&k->first, &k->seen_first);
 }
 
+double weir_knapsack_offered(const weir_knapsack *k)
+{
+	double sum = k->lately_first;
+	for (unsigned i = 0; i < WEIR_KNAPSACK_BUCKETS; i++)
+		sum += k->lately[i];
+	return sum;
+}
+
 /*
  * before, after: what is offered above this bucket, and down to it; of the capacity. The share falls before the
  * capacity is reached. Otherwise the bucket in which it is reached, and the next one below, would compete for the

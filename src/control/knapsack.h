@@ -73,6 +73,8 @@ void weir_knapsack_count(weir_knapsack *k, double keep);
  * bucket's.
  */
 void weir_knapsack_fill(weir_knapsack *k, double capacity, double part);
+/* The work that was offered lately, counted and faded. */
+double weir_knapsack_offered(const weir_knapsack *k);
 /* Forgets what was offered; all have the whole room. */
 void weir_knapsack_clear(weir_knapsack *k);
 

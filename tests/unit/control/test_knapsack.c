@@ -63,6 +63,7 @@ static void the_next_price_has_less_than_one_that_nearly_fills(void **state)
 {
 	open_with((double[]){990, 500}, 2, 1000);
 	assert_true(share(0) == .5 && share(1) < .3);
+	assert_true(weir_knapsack_offered(&k) == 1490);
 	open_with((double[]){950, 500}, 2, 1000);
 	assert_true(share(0) == 1 && share(1) > .25 && share(1) < .5);
 }

@@ -60,9 +60,9 @@ double weir_knapsack_offered(const weir_knapsack *k)
 }
 
 /*
- * before, after: what is offered above this bucket, and down to it; of the capacity. The share falls before the
- * capacity is reached. Otherwise the bucket in which it is reached, and the next one below, would compete for the
- * same room whenever the first ends just there.
+ * before, after: what is offered above this bucket, and down to it; of the capacity. The share falls before
+ * the capacity is reached. Otherwise the bucket in which it is reached, and the next one below, would compete
+ * for the same room whenever the first ends just there.
  */
 static double share_of(double before, double after, double part)
 {

@@ -191,9 +191,9 @@ static double alone_s(const weir_police_gauge *gauge, const weir_event *event, i
 
 /*
  * How much longer than the test said requests take: at the percentile, by steps; and on average over the last
- * few, of which the longest is remembered for a while. The first is what single requests differ in. The second
- * is a server that becomes slower for a second: it makes all that are inside late at once. Requests that met
- * few say nothing: the test was not needed. As many answers as are inside move the first by at most
+ * few, of which the longest is remembered for a while. The first is what single requests differ in. The
+ * second is a server that becomes slower for a second: it makes all that are inside late at once. Requests
+ * that met few say nothing: the test was not needed. As many answers as are inside move the first by at most
  * SKEW_STEP, since no change has an effect before those have ended.
  */
 static void learn_skew(weir_police_gauge *gauge, const weir_event *event, uint64_t now_ns)

@@ -205,11 +205,12 @@ int weir_config_set_worth(const weir_config *config, const weir_config_target *t
 	if (sla != NULL && sla->agreement.steps > 0)
 		failed = set_agreement(sla, law, params);
 	if (failed == 0 && worth.has_guarantee && !guarantees)
-		failed = weir_error_set(-EINVAL,
-					"law '%s' cannot guarantee a rate, and a class has one; write target = off "
-					"for a route that needs no law, or take adaptive-remote, value, batch or "
-					"another policing law",
-					law->name);
+		failed = weir_error_set(
+			-EINVAL,
+			"law '%s' cannot guarantee a rate, and a class has one; write target = off "
+			"for a route that needs no law, or take adaptive-remote, value, batch or "
+			"another policing law",
+			law->name);
 	for (unsigned k = 0; failed == 0 && k < WEIR_CLASSES; k++) {
 		if (worth.has_guarantee)
 			failed = set_per_class(law, params, "guaranteed", k, "/s", worth.guaranteed_per_s[k]);

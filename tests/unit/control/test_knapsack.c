@@ -58,7 +58,9 @@ static void a_close_price_has_a_little(void **state)
 	assert_true(share(1) == 0);
 }
 
-/* A price whose offers end just below the capacity does not share its room with the next one on equal terms. */
+/*
+ * A price whose offers end just below the capacity does not share its room with the next one on equal terms.
+ */
 static void the_next_price_has_less_than_one_that_nearly_fills(void **state)
 {
 	open_with((double[]){990, 500}, 2, 1000);

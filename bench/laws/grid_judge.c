@@ -1,34 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Judges a law before backends whose requests are of very different cost: grid_judge [--grid harm|mixed|change] [--law NAME] [--half tune|held|all]
- * [--match TEXT] [--quick] [--all] [--list] [--summary] [--json] [--jobs N] [--draw N] [--seed N] [--bars FILE] [--scale CONSTANT=FACTOR]. The rules are those of
- * judge_rules.c. Constants are chosen on the half `tune` (the default), and reported on the half `held`.
+ * Judges a law before backends whose requests are of very different cost: grid_judge [--grid
+ * harm|mixed|change] [--law NAME] [--half tune|held|all] [--match TEXT] [--quick] [--all] [--list]
+ * [--summary] [--json] [--jobs N] [--draw N] [--seed N] [--bars FILE] [--scale CONSTANT=FACTOR]. The rules
+ * are those of judge_rules.c. Constants are chosen on the half `tune` (the default), and reported on the half
+ * `held`.
  *
- * Prints a line for each cell that is missed (--all: for each), then a summary by part; with --summary one line a grid. What a cell is held
- * against does not depend on the law: --bars keeps it in a file between runs. The numbers do not depend on --jobs. --scale multiplies one of the
- * constants of adaptive-remote; --constants prints their names. --told S lets the backend tell the law about itself every S seconds, as a nucleus
- * would. --early S measures the first S seconds after a change, without bars, and prints for each part how many were shed, and how many of the
- * answers took longer than two targets.
+ * Prints a line for each cell that is missed (--all: for each), then a summary by part; with --summary one
+ * line a grid. What a cell is held against does not depend on the law: --bars keeps it in a file between
+ * runs. The numbers do not depend on --jobs. --scale multiplies one of the constants of adaptive-remote;
+ * --constants prints their names. --told S lets the backend tell the law about itself every S seconds, as a
+ * nucleus would. --early S measures the first S seconds after a change, without bars, and prints for each
+ * part how many were shed, and how many of the answers took longer than two targets.
  */
-#include <stdatomic.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-
 #include "common.h"
 #include "control/remote.h"
+#include "laws/grid_run.h"
 #include "laws/judge.h"
 #include "laws/peers.h"
 
-#define QUICK_EACH   6
-#define BARS_VERSION 4 /* of the rules and of the simulation: other bars are measured again */
-
-struct options {
-	const char *grid, *law, *half, *match, *bars;
-	bool quick, all, list, summary, json, constants;
-	unsigned jobs;
-	uint64_t draw, seed;
-	double told_s, early_s;
-};
+#define BARS_VERSION 4
 
 struct outcome {
 	struct judge_outcome judged;
@@ -36,13 +27,14 @@ struct outcome {
 	bool has_bar, ran;
 };
 
-struct shared {
-	_Atomic size_t next;
-	struct outcome outcome[JUDGE_CELLS_MAX];
-};
-
 static struct judge_cell cells[JUDGE_CELLS_MAX];
 static size_t cell_count;
+static struct outcome *outcomes; /* of all cells, shared by the processes */
+
+/* Options of this program alone. */
+static const char *only_grid;
+static bool summary, constants_wanted;
+static double told_s, early_s;
 
 /* ---- constants of the law ---- */
 
@@ -111,94 +103,60 @@ static const weir_admission_law *find_law(const char *name)
 	return law;
 }
 
-/* ---- bars, kept between runs: a line each, "version draw seed name counts done blind" ---- */
+/* ---- bars: "counts done blind" ---- */
 
-static void load_bars(const struct options *o, struct shared *shared)
+static void take_bar(const char *name, const char *rest)
 {
-	FILE *file = o->bars != NULL ? fopen(o->bars, "r") : NULL;
-	unsigned long long draw, seed;
-	int version, counts;
-	char name[sizeof(cells[0].cell.name)];
 	struct judge_bar bar;
-	while (file != NULL && fscanf(file, "%d %llu %llu %95s %d %lg %lg\n", &version, &draw, &seed, name,
-				      &counts, &bar.done_s, &bar.blind_s) == 7) {
-		bar.counts = counts != 0;
-		if (version != BARS_VERSION || draw != o->draw || seed != o->seed)
-			continue;
-		for (size_t at = 0; at < cell_count; at++) {
-			struct outcome *outcome = &shared->outcome[at];
-			if (strcmp(cells[at].cell.name, name) != 0)
-				continue;
-			outcome->judged.bar = bar;
-			outcome->has_bar = true;
+	int counts;
+	if (sscanf(rest, "%d %lg %lg", &counts, &bar.done_s, &bar.blind_s) != 3)
+		return;
+	bar.counts = counts != 0;
+	for (size_t at = 0; at < cell_count; at++)
+		if (strcmp(cells[at].cell.name, name) == 0) {
+			outcomes[at].judged.bar = bar;
+			outcomes[at].has_bar = true;
 		}
-	}
-	if (file != NULL)
-		fclose(file);
 }
 
-static void keep_bar(const struct options *o, size_t at, const struct judge_bar *bar)
+static void measure_bar(const struct grid_options *o, size_t at, struct judge_bar *bar)
 {
-	FILE *file = o->bars != NULL ? fopen(o->bars, "a") : NULL;
-	if (file == NULL)
-		return;
-	fprintf(file, "%d %llu %llu %s %d %.17g %.17g\n", BARS_VERSION, (unsigned long long)o->draw,
-		(unsigned long long)o->seed, cells[at].cell.name, bar->counts, bar->done_s, bar->blind_s);
-	fclose(file);
+	char text[80];
+	judge_measure_bar(&cells[at], bar);
+	snprintf(text, sizeof(text), "%d %.17g %.17g", bar->counts, bar->done_s, bar->blind_s);
+	grid_bars_keep(o, cells[at].cell.name, text);
 }
 
 /* ---- running ---- */
 
-static bool chosen(const struct options *o, size_t at)
+static bool chosen(const struct grid_options *o, size_t at)
 {
 	const struct judge_cell *cell = &cells[at];
-	if (o->grid != NULL && strcmp(o->grid, judge_grid_names[cell->grid]) != 0)
-		return false;
-	if (strcmp(o->half, "all") != 0 && cell->held != (strcmp(o->half, "held") == 0))
-		return false;
-	if (o->match != NULL && strstr(cell->cell.name, o->match) == NULL)
-		return false;
-	return !o->quick || at % QUICK_EACH == 0;
+	return (only_grid == NULL || strcmp(only_grid, judge_grid_names[cell->grid]) == 0) &&
+	       grid_chosen(o, at, cell->cell.name, cell->held);
 }
 
-static void run_cell(const struct options *o, size_t at, struct outcome *outcome)
+static void run_cell(const struct grid_options *o, size_t at)
 {
+	struct outcome *outcome = &outcomes[at];
 	struct judge_outcome *judged = &outcome->judged;
 	uint64_t from = bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 	struct proxy_cell cell = cells[at].cell;
-	cell.told_every_s = o->told_s;
-	if (o->early_s > 0) {
+	if (!chosen(o, at))
+		return;
+	cell.told_every_s = told_s;
+	if (early_s > 0) {
 		cell.warm_s = cell.phase[0].at_s;
-		cell.measure_s = o->early_s;
+		cell.measure_s = early_s;
 	}
 	proxy_cell_run(&cell, law_tested, fill_target, &judged->result);
 	outcome->cpu_s = (double)(bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - from) / 1e9;
 	outcome->ran = true;
-	if (o->early_s > 0)
+	if (early_s > 0)
 		return;
-	if (!outcome->has_bar) {
-		judge_measure_bar(&cells[at], &judged->bar);
-		keep_bar(o, at, &judged->bar);
-	}
+	if (!outcome->has_bar)
+		measure_bar(o, at, &judged->bar);
 	judge_decide(&cells[at], judged);
-}
-
-static void run_all(const struct options *o, struct shared *shared)
-{
-	for (unsigned i = 0; i < o->jobs; i++) {
-		pid_t pid = fork();
-		BENCH_REQUIRE(pid >= 0);
-		if (pid != 0)
-			continue;
-		size_t at;
-		while ((at = atomic_fetch_add(&shared->next, 1)) < cell_count)
-			if (chosen(o, at))
-				run_cell(o, at, &shared->outcome[at]);
-		_exit(0);
-	}
-	int status;
-	while (wait(&status) > 0)
-		BENCH_REQUIRE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 /* ---- telling ---- */
@@ -214,7 +172,7 @@ static double oracle_of(size_t at, const struct judge_outcome *j)
 	return j->bar.done_s / (cells[at].cell.backend.workers * cells[at].cell.measure_s);
 }
 
-static void print_json(const struct options *o, size_t at, const struct outcome *outcome)
+static void print_json(const struct grid_options *o, size_t at, const struct outcome *outcome)
 {
 	const struct judge_outcome *j = &outcome->judged;
 	printf("{\"cell\":\"%s\",\"grid\":\"%s\",\"part\":\"%s\",\"half\":\"%s\",\"law\":\"%s\",\"counts\":%"
@@ -265,13 +223,13 @@ static void add_to(struct count *count, size_t at, const struct outcome *outcome
 	}
 }
 
-static struct count count_of(const struct shared *shared, enum judge_grid grid, const char *part)
+static struct count count_of(enum judge_grid grid, const char *part)
 {
 	struct count count = {0};
 	for (size_t at = 0; at < cell_count; at++)
-		if (shared->outcome[at].ran && cells[at].grid == grid &&
+		if (outcomes[at].ran && cells[at].grid == grid &&
 		    (part == NULL || strcmp(part, cells[at].cell.part) == 0))
-			add_to(&count, at, &shared->outcome[at]);
+			add_to(&count, at, &outcomes[at]);
 	return count;
 }
 
@@ -290,9 +248,9 @@ static void print_count(enum judge_grid grid, const char *what, const struct cou
 }
 
 /* One line of counts. */
-static void print_summary(const struct options *o, const struct shared *shared, enum judge_grid grid)
+static void print_summary(const struct grid_options *o, enum judge_grid grid)
 {
-	struct count c = count_of(shared, grid, NULL);
+	struct count c = count_of(grid, NULL);
 	if (c.counted + c.cannot == 0)
 		return;
 	printf("%s %s %s met %u counted %u cannot %u", judge_grid_names[grid], o->half, o->law, c.met,
@@ -304,7 +262,7 @@ static void print_summary(const struct options *o, const struct shared *shared, 
 }
 
 /* The parts in the order of their first cells. */
-static void print_parts(const struct shared *shared, enum judge_grid grid)
+static void print_parts(enum judge_grid grid)
 {
 	const char *seen[32];
 	unsigned count = 0;
@@ -317,17 +275,17 @@ static void print_parts(const struct shared *shared, enum judge_grid grid)
 		if (i < count || count == 32)
 			continue;
 		seen[count++] = cells[at].cell.part;
-		struct count part = count_of(shared, grid, cells[at].cell.part);
+		struct count part = count_of(grid, cells[at].cell.part);
 		print_count(grid, cells[at].cell.part, &part);
 	}
-	struct count all = count_of(shared, grid, NULL);
+	struct count all = count_of(grid, NULL);
 	print_count(grid, judge_grid_names[grid], &all);
 }
 
-static void print_cells(const struct options *o, const struct shared *shared)
+static void print_cells(const struct grid_options *o)
 {
 	for (size_t at = 0; at < cell_count; at++) {
-		const struct outcome *outcome = &shared->outcome[at];
+		const struct outcome *outcome = &outcomes[at];
 		if (!outcome->ran)
 			continue;
 		if (o->json)
@@ -337,14 +295,14 @@ static void print_cells(const struct options *o, const struct shared *shared)
 	}
 }
 
-static void tell(const struct options *o, const struct shared *shared)
+static void tell(const struct grid_options *o)
 {
-	if (!o->summary)
-		print_cells(o, shared);
+	if (!summary)
+		print_cells(o);
 	for (int grid = 0; grid < JUDGE_GRIDS && !o->json; grid++) {
-		if (!o->summary)
-			print_parts(shared, (enum judge_grid)grid);
-		print_summary(o, shared, (enum judge_grid)grid);
+		if (!summary)
+			print_parts((enum judge_grid)grid);
+		print_summary(o, (enum judge_grid)grid);
 	}
 }
 
@@ -352,12 +310,12 @@ struct early {
 	double cells, shed, late;
 };
 
-static struct early early_of(const struct shared *shared, const char *part)
+static struct early early_of(const char *part)
 {
 	struct early sum = {0};
 	for (size_t at = 0; at < cell_count; at++) {
-		const struct proxy_result *r = &shared->outcome[at].judged.result;
-		if (!shared->outcome[at].ran || strcmp(cells[at].cell.part, part) != 0)
+		const struct proxy_result *r = &outcomes[at].judged.result;
+		if (!outcomes[at].ran || strcmp(cells[at].cell.part, part) != 0)
 			continue;
 		sum.cells++;
 		sum.shed += r->shed + r->dropped;
@@ -367,11 +325,11 @@ static struct early early_of(const struct shared *shared, const char *part)
 }
 
 /* The means of each part; its cells stand together. */
-static void tell_early(const struct shared *shared)
+static void tell_early(void)
 {
 	for (size_t at = 0; at < cell_count; at++) {
 		const char *part = cells[at].cell.part;
-		struct early sum = early_of(shared, part);
+		struct early sum = early_of(part);
 		if (sum.cells > 0 && (at == 0 || strcmp(cells[at - 1].cell.part, part) != 0))
 			printf("%-12s %3.0f cells: shed %.4f, later than two targets %.4f\n", part, sum.cells,
 			       sum.shed / sum.cells, sum.late / sum.cells);
@@ -390,99 +348,57 @@ static void usage(void)
 	exit(2);
 }
 
-static bool parse_switch(const char *name, struct options *o)
+static bool is_grid(const char *name)
 {
-	const struct {
-		const char *name;
-		bool *to;
-	} switches[] = {{"--quick", &o->quick},     {"--all", &o->all},   {"--list", &o->list},
-			{"--summary", &o->summary}, {"--json", &o->json}, {"--constants", &o->constants}};
-	for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++)
-		if (strcmp(name, switches[i].name) == 0)
-			return *switches[i].to = true;
+	for (size_t i = 0; i < JUDGE_GRIDS; i++)
+		if (strcmp(name, judge_grid_names[i]) == 0)
+			return true;
 	return false;
 }
 
-static bool parse_value(const char *name, const char *value, struct options *o)
+static bool parse_value(const char *name, const char *value)
 {
-	const struct {
-		const char *name, **to;
-	} texts[] = {{"--grid", &o->grid},
-		     {"--law", &o->law},
-		     {"--half", &o->half},
-		     {"--match", &o->match},
-		     {"--bars", &o->bars}};
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-		if (strcmp(name, texts[i].name) == 0)
-			return (*texts[i].to = value) != NULL;
 	if (strcmp(name, "--scale") == 0)
 		return scale_constant(value);
+	if (strcmp(name, "--grid") == 0)
+		return is_grid(only_grid = value);
 	if (strcmp(name, "--told") == 0)
-		o->told_s = atof(value);
+		told_s = atof(value);
 	else if (strcmp(name, "--early") == 0)
-		o->early_s = atof(value);
-	else if (strcmp(name, "--jobs") == 0)
-		o->jobs = (unsigned)atoi(value);
-	else if (strcmp(name, "--draw") == 0)
-		o->draw = strtoull(value, NULL, 10);
-	else if (strcmp(name, "--seed") == 0)
-		o->seed = strtoull(value, NULL, 10);
+		early_s = atof(value);
 	else
 		return false;
 	return true;
 }
 
-static bool is_one_of(const char *text, const char *const *names, size_t count)
+static void list(const struct grid_options *o)
 {
-	for (size_t i = 0; i < count; i++)
-		if (strcmp(text, names[i]) == 0)
-			return true;
-	return false;
-}
-
-static void parse(int argc, char **argv, struct options *o)
-{
-	static const char *const halves[] = {"tune", "held", "all"};
-	for (int i = 1; i < argc; i++) {
-		if (parse_switch(argv[i], o))
-			continue;
-		if (i + 1 >= argc || !parse_value(argv[i], argv[i + 1], o))
-			usage();
-		i++;
-	}
-	if (!is_one_of(o->half, halves, 3) || o->jobs == 0 ||
-	    (o->grid != NULL && !is_one_of(o->grid, judge_grid_names, JUDGE_GRIDS)))
-		usage();
-}
-
-static void list_cells(const struct options *o)
-{
-	for (size_t at = 0; at < cell_count; at++)
+	for (size_t i = 0; constants_wanted && i < sizeof(constants) / sizeof(constants[0]); i++)
+		printf("%s\n", constants[i].name);
+	for (size_t at = 0; o->list && at < cell_count; at++)
 		if (chosen(o, at))
-			printf("%s %s\n", cells[at].held ? "held" : "tune", cells[at].cell.name);
+			grid_list(o, at, cells[at].cell.name, cells[at].held);
 }
 
 int main(int argc, char **argv)
 {
-	struct options o = {.law = "adaptive-remote", .half = "tune", .jobs = 2, .draw = 1, .seed = 1};
-	parse(argc, argv, &o);
-	struct shared *shared =
-		mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	BENCH_REQUIRE(shared != MAP_FAILED);
+	static const struct grid_switch switches[] = {
+		{"--summary", &summary}, {"--constants", &constants_wanted}, {NULL, NULL}};
+	struct grid_options o = grid_options_for("adaptive-remote", BARS_VERSION);
+	if (!grid_parse(argc, argv, &o, switches, parse_value))
+		usage();
 	law_tested = find_law(o.law);
 	cell_count = judge_cells(cells, JUDGE_CELLS_MAX, o.draw, o.seed);
-	if (o.list || o.constants) {
-		for (size_t i = 0; o.constants && i < sizeof(constants) / sizeof(constants[0]); i++)
-			printf("%s\n", constants[i].name);
-		if (o.list)
-			list_cells(&o);
+	outcomes = grid_shared(JUDGE_CELLS_MAX * sizeof(*outcomes));
+	if (o.list || constants_wanted) {
+		list(&o);
 		return 0;
 	}
-	load_bars(&o, shared);
-	run_all(&o, shared);
-	if (o.early_s > 0)
-		tell_early(shared);
+	grid_bars_load(&o, take_bar);
+	grid_run(&o, cell_count, run_cell);
+	if (early_s > 0)
+		tell_early();
 	else
-		tell(&o, shared);
+		tell(&o);
 	return 0;
 }

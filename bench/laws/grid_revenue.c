@@ -1,30 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Judges what laws earn: grid_revenue [--law NAME] [--half tune|held|all] [--match TEXT] [--quick] [--all] [--list] [--json] [--jobs N] [--draw N]
- * [--seed N] [--bars FILE]. The rules are those of revenue_rules.c. Constants are chosen on the half `tune` (the default), and reported on
- * the half `held`. Beside the law under test it runs the order by class without costs (adaptive-remote) and, where there is one, batch.
+ * Judges what laws earn: grid_revenue [--law NAME] [--half tune|held|all] [--match TEXT] [--quick] [--all]
+ * [--list] [--json] [--jobs N] [--draw N] [--seed N] [--bars FILE] [--untold]. The rules are those of
+ * revenue_rules.c. Constants are chosen on the half `tune` (the default), and reported on the half `held`.
+ * Beside the law under test it runs the order by class without costs (adaptive-remote) and batch.
  *
- * Prints a line for each cell that is missed (--all: for each), then a summary by part. What one earns that is told everything does not depend on
- * the law: --bars keeps it in a file between runs. The numbers do not depend on --jobs.
+ * Prints a line for each cell that is missed (--all: for each), then a summary by part. What one earns that
+ * is told everything does not depend on the law, and takes most of the time: --bars keeps it in a file
+ * between runs, and --untold does without it. Then all cells count as possible. The numbers do not depend on
+ * --jobs.
  */
-#include <stdatomic.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-
 #include <math.h>
 
 #include "common.h"
+#include "laws/grid_run.h"
 #include "laws/revenue.h"
 
-#define QUICK_EACH   6
-#define BARS_VERSION 1 /* of the rules and of the simulation: other bars are measured again */
-
-struct options {
-	const char *law, *half, *match, *bars;
-	bool quick, all, list, json;
-	unsigned jobs;
-	uint64_t draw, seed;
-};
+#define BARS_VERSION 1
 
 struct outcome {
 	struct revenue_result result;
@@ -33,55 +25,33 @@ struct outcome {
 	bool has_bar, ran;
 };
 
-struct shared {
-	_Atomic size_t next;
-	struct outcome outcome[REVENUE_CELLS];
-};
-
 static struct revenue_cell cells[REVENUE_CELLS];
+static struct outcome *outcomes; /* of all cells, shared by the processes */
 static const weir_admission_law *law_tested, *law_batch;
+static bool untold;
 
-/* ---- bars: a line each, "version draw seed name told", where told is of the oracle ---- */
+/* ---- bars: what is told, of the oracle ---- */
 
-static void load_bars(const struct options *o, struct shared *shared)
+static void take_bar(const char *name, const char *rest)
 {
-	FILE *file = o->bars != NULL ? fopen(o->bars, "r") : NULL;
-	unsigned long long draw, seed;
-	int version;
-	char name[sizeof(cells[0].cell.name)];
 	double told;
-	while (file != NULL &&
-	       fscanf(file, "%d %llu %llu %95s %lg\n", &version, &draw, &seed, name, &told) == 5)
-		for (size_t at = 0; at < REVENUE_CELLS; at++)
-			if (version == BARS_VERSION && draw == o->draw && seed == o->seed &&
-			    strcmp(cells[at].cell.name, name) == 0) {
-				shared->outcome[at].told = told;
-				shared->outcome[at].has_bar = true;
-			}
-	if (file != NULL)
-		fclose(file);
+	for (size_t at = 0; at < REVENUE_CELLS; at++)
+		if (strcmp(cells[at].cell.name, name) == 0 && sscanf(rest, "%lg", &told) == 1) {
+			outcomes[at].told = told;
+			outcomes[at].has_bar = true;
+		}
 }
 
-static void keep_bar(const struct options *o, size_t at, double told)
+static void measure_bar(const struct grid_options *o, size_t at, struct outcome *outcome)
 {
-	FILE *file = o->bars != NULL ? fopen(o->bars, "a") : NULL;
-	if (file == NULL)
-		return;
-	fprintf(file, "%d %llu %llu %s %.17g\n", BARS_VERSION, (unsigned long long)o->draw,
-		(unsigned long long)o->seed, cells[at].cell.name, told);
-	fclose(file);
+	char text[32];
+	outcome->told = untold ? 1 : revenue_told(&cells[at]) / outcome->result.oracle;
+	snprintf(text, sizeof(text), "%.17g", outcome->told);
+	if (!untold)
+		grid_bars_keep(o, cells[at].cell.name, text);
 }
 
 /* ---- running ---- */
-
-static bool chosen(const struct options *o, size_t at)
-{
-	if (strcmp(o->half, "all") != 0 && cells[at].held != (strcmp(o->half, "held") == 0))
-		return false;
-	if (o->match != NULL && strstr(cells[at].cell.name, o->match) == NULL)
-		return false;
-	return !o->quick || at % QUICK_EACH == 0;
-}
 
 static double earned_by(size_t at, const weir_admission_law *law)
 {
@@ -92,35 +62,18 @@ static double earned_by(size_t at, const weir_admission_law *law)
 	return result.earned / result.oracle;
 }
 
-static void run_cell(const struct options *o, size_t at, struct outcome *outcome)
+static void run_cell(const struct grid_options *o, size_t at)
 {
+	struct outcome *outcome = &outcomes[at];
+	if (!grid_chosen(o, at, cells[at].cell.name, cells[at].held))
+		return;
 	revenue_run(&cells[at], law_tested, &outcome->result);
 	revenue_decide(&cells[at], &outcome->result, &outcome->verdict);
 	outcome->order = earned_by(at, &weir_law_adaptive_remote);
 	outcome->batch = earned_by(at, law_batch);
-	if (!outcome->has_bar) {
-		outcome->told = revenue_told(&cells[at]) / outcome->result.oracle;
-		keep_bar(o, at, outcome->told);
-	}
+	if (!outcome->has_bar)
+		measure_bar(o, at, outcome);
 	outcome->ran = true;
-}
-
-static void run_all(const struct options *o, struct shared *shared)
-{
-	for (unsigned i = 0; i < o->jobs; i++) {
-		pid_t pid = fork();
-		BENCH_REQUIRE(pid >= 0);
-		if (pid != 0)
-			continue;
-		size_t at;
-		while ((at = atomic_fetch_add(&shared->next, 1)) < REVENUE_CELLS)
-			if (chosen(o, at))
-				run_cell(o, at, &shared->outcome[at]);
-		_exit(0);
-	}
-	int status;
-	while (wait(&status) > 0)
-		BENCH_REQUIRE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 /* ---- telling ---- */
@@ -130,7 +83,7 @@ static bool counts(const struct outcome *o)
 	return o->told >= REVENUE_LEAST;
 }
 
-static void print_json(const struct options *o, size_t at, const struct outcome *outcome)
+static void print_json(const struct grid_options *o, size_t at, const struct outcome *outcome)
 {
 	const struct revenue_result *r = &outcome->result;
 	printf("{\"cell\":\"%s\",\"part\":\"%s\",\"half\":\"%s\",\"law\":\"%s\",\"spread\":%g,\"load\":%g,"
@@ -213,22 +166,21 @@ static void print_count(const char *what, const struct count *c)
 }
 
 /* Those of a relation, a load, a spread and at least so many workers; -1 or 0: any. */
-static void print_part(const struct shared *shared, const char *what, int relation, double load,
-		       double spread, bool differ)
+static void print_part(const char *what, int relation, double load, double spread, bool differ)
 {
 	struct count count = {0};
 	for (size_t at = 0; at < REVENUE_CELLS; at++)
-		if (shared->outcome[at].ran && (relation < 0 || (int)cells[at].relation == relation) &&
+		if (outcomes[at].ran && (relation < 0 || (int)cells[at].relation == relation) &&
 		    (load == 0 || cells[at].load == load) && (spread == 0 || cells[at].spread == spread) &&
 		    (!differ || cells[at].spread >= 10))
-			add_to(&count, &shared->outcome[at]);
+			add_to(&count, &outcomes[at]);
 	print_count(what, &count);
 }
 
-static void tell(const struct options *o, const struct shared *shared)
+static void tell(const struct grid_options *o)
 {
 	for (size_t at = 0; at < REVENUE_CELLS; at++) {
-		const struct outcome *outcome = &shared->outcome[at];
+		const struct outcome *outcome = &outcomes[at];
 		if (!outcome->ran)
 			continue;
 		if (o->json)
@@ -239,13 +191,13 @@ static void tell(const struct options *o, const struct shared *shared)
 	if (o->json)
 		return;
 	for (int relation = 0; relation < REVENUE_RELATIONS; relation++)
-		print_part(shared, revenue_relation_names[relation], relation, 0, 0, false);
-	print_part(shared, "load 2", -1, 2, 0, false);
-	print_part(shared, "load 5", -1, 5, 0, false);
-	print_part(shared, "load 10", -1, 10, 0, false);
-	print_part(shared, "costs alike", -1, 0, 1, false);
-	print_part(shared, "costs differ", -1, 0, 0, true);
-	print_part(shared, "all", -1, 0, 0, false);
+		print_part(revenue_relation_names[relation], relation, 0, 0, false);
+	print_part("load 2", -1, 2, 0, false);
+	print_part("load 5", -1, 5, 0, false);
+	print_part("load 10", -1, 10, 0, false);
+	print_part("costs alike", -1, 0, 1, false);
+	print_part("costs differ", -1, 0, 0, true);
+	print_part("all", -1, 0, 0, false);
 }
 
 /* ---- options ---- */
@@ -255,77 +207,35 @@ static void usage(void)
 	fprintf(stderr,
 		"usage: grid_revenue [--law NAME] [--half tune|held|all] [--match TEXT] [--quick] [--all] "
 		"[--list] [--json]\n"
-		"       [--jobs N] [--draw N] [--seed N] [--bars FILE]\n");
+		"       [--jobs N] [--draw N] [--seed N] [--bars FILE] [--untold]\n");
 	exit(2);
 }
 
-static bool parse_switch(const char *name, struct options *o)
+static void find_laws(const char *name)
 {
-	const struct {
-		const char *name;
-		bool *to;
-	} switches[] = {
-		{"--quick", &o->quick}, {"--all", &o->all}, {"--list", &o->list}, {"--json", &o->json}};
-	for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++)
-		if (strcmp(name, switches[i].name) == 0)
-			return *switches[i].to = true;
-	return false;
-}
-
-static bool parse_value(const char *name, const char *value, struct options *o)
-{
-	const struct {
-		const char *name, **to;
-	} texts[] = {{"--law", &o->law}, {"--half", &o->half}, {"--match", &o->match}, {"--bars", &o->bars}};
-	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-		if (strcmp(name, texts[i].name) == 0)
-			return (*texts[i].to = value) != NULL;
-	if (strcmp(name, "--jobs") == 0)
-		o->jobs = (unsigned)atoi(value);
-	else if (strcmp(name, "--draw") == 0)
-		o->draw = strtoull(value, NULL, 10);
-	else if (strcmp(name, "--seed") == 0)
-		o->seed = strtoull(value, NULL, 10);
-	else
-		return false;
-	return true;
-}
-
-static void parse(int argc, char **argv, struct options *o)
-{
-	for (int i = 1; i < argc; i++) {
-		if (parse_switch(argv[i], o))
-			continue;
-		if (i + 1 >= argc || !parse_value(argv[i], argv[i + 1], o))
-			usage();
-		i++;
-	}
-	if ((strcmp(o->half, "tune") != 0 && strcmp(o->half, "held") != 0 && strcmp(o->half, "all") != 0) ||
-	    o->jobs == 0)
-		usage();
-	law_tested = weir_law_find(o->law);
+	law_tested = weir_law_find(name);
 	law_batch = weir_law_find("batch");
 	if (law_tested == NULL) {
-		fprintf(stderr, "grid_revenue: there is no law '%s'\n", o->law);
+		fprintf(stderr, "grid_revenue: there is no law '%s'\n", name);
 		exit(2);
 	}
 }
 
 int main(int argc, char **argv)
 {
-	struct options o = {.law = "value", .half = "tune", .jobs = 2, .draw = 1, .seed = 1};
-	parse(argc, argv, &o);
-	struct shared *shared =
-		mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	BENCH_REQUIRE(shared != MAP_FAILED);
+	static const struct grid_switch switches[] = {{"--untold", &untold}, {NULL, NULL}};
+	struct grid_options o = grid_options_for("value", BARS_VERSION);
+	if (!grid_parse(argc, argv, &o, switches, NULL))
+		usage();
+	find_laws(o.law);
+	outcomes = grid_shared(REVENUE_CELLS * sizeof(*outcomes));
 	revenue_cells(cells, o.draw, o.seed);
 	for (size_t at = 0; o.list && at < REVENUE_CELLS; at++)
-		if (chosen(&o, at))
-			printf("%s %s\n", cells[at].held ? "held" : "tune", cells[at].cell.name);
+		grid_list(&o, at, cells[at].cell.name, cells[at].held);
 	if (o.list)
 		return 0;
-	load_bars(&o, shared);
-	run_all(&o, shared);
-	tell(&o, shared);
+	grid_bars_load(&o, take_bar);
+	grid_run(&o, REVENUE_CELLS, run_cell);
+	tell(&o);
 	return 0;
 }

@@ -3,8 +3,9 @@
 #define WEIR_BENCH_JUDGE_H
 
 /*
- * The judge's grids before a backend: cells whose requests are of very different cost, drawn from a seed (judge_cells.c), the rules by which
- * a law is judged there, and the oracle that it is compared with (judge_rules.c). One thread; processes share the cells.
+ * The judge's grids before a backend: cells whose requests are of very different cost, drawn from a seed
+ * (judge_cells.c), the rules by which a law is judged there, and the oracle that it is compared with
+ * (judge_rules.c). One thread; processes share the cells.
  */
 
 #include "laws/proxy_cell.h"
@@ -44,7 +45,10 @@ struct judge_outcome {
 
 extern const char *const judge_grid_names[JUDGE_GRIDS];
 
-/* All cells of all grids: what they are comes from `draw`, what happens in them from that and `seed`. Returns their number. */
+/*
+ * All cells of all grids: what they are comes from `draw`, what happens in them from that and `seed`. Returns
+ * their number.
+ */
 size_t judge_cells(struct judge_cell *cells, size_t most, uint64_t draw, uint64_t seed);
 /* Runs what the cell is held against: once without a law, or the oracle's search. */
 void judge_measure_bar(const struct judge_cell *cell, struct judge_bar *ret_bar);

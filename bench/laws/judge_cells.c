@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cells of the judge's grids. All that they are is drawn from one seed, the same for every law; a few are given (judge_seen.c). A coin that is thrown
- * on each cell's name says whether it is held out; those given are not, as they are known. What would take too many requests is drawn
- * again, so that a cell costs about as much as any other.
+ * The cells of the judge's grids. All that they are is drawn from one seed, the same for every law; a few are
+ * given (judge_seen.c). A coin that is thrown on each cell's name says whether it is held out; those given
+ * are not, as they are known. What would take too many requests is drawn again, so that a cell costs about as
+ * much as any other.
  */
 #include <math.h>
 #include <stdio.h>
@@ -61,8 +62,8 @@ static void draw_backend(struct judge_draw *draw, struct proxy_cell *cell, uint3
 }
 
 /*
- * Workers and mixes take turns, so that each meets each; all else is drawn until it fits into what a cell may cost. Where nothing fits, half the
- * workers have to do.
+ * Workers and mixes take turns, so that each meets each; all else is drawn until it fits into what a cell may
+ * cost. Where nothing fits, half the workers have to do.
  */
 typedef bool draw_cell(struct judge_draw *draw, enum judge_mix mix, uint32_t workers,
 		       struct proxy_cell *cell);

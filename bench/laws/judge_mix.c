@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the requests of a cell are: one kind with a distribution of some shape, or several kinds, the dearer the rarer. */
+/*
+ * What the requests of a cell are: one kind with a distribution of some shape, or several kinds, the dearer
+ * the rarer.
+ */
 #include <math.h>
 
 #include "laws/judge_draw.h"

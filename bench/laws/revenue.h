@@ -3,9 +3,9 @@
 #define WEIR_BENCH_REVENUE_H
 
 /*
- * The judge of revenue: cells in which classes differ in what their requests are worth and in what they cost, drawn from a seed
- * (revenue_cells.c), what a law earns there (revenue_run.c), and the rules by which that is judged (revenue_rules.c).
- * One thread; processes share the cells.
+ * The judge of revenue: cells in which classes differ in what their requests are worth and in what they cost,
+ * drawn from a seed (revenue_cells.c), what a law earns there (revenue_run.c), and the rules by which that is
+ * judged (revenue_rules.c). One thread; processes share the cells.
  */
 
 #include "laws/proxy_cell.h"
@@ -64,7 +64,10 @@ struct revenue_result {
 
 extern const char *const revenue_relation_names[REVENUE_RELATIONS];
 
-/* All cells: what they are comes from `draw`, what happens in them from that and `seed`. Returns their number. */
+/*
+ * All cells: what they are comes from `draw`, what happens in them from that and `seed`. Returns their
+ * number.
+ */
 size_t revenue_cells(struct revenue_cell *cells, uint64_t draw, uint64_t seed);
 /* The expected work of a request of the kind, as far as it can be known when it comes. */
 double revenue_expected_ns(const struct revenue_cell *cell, unsigned kind);
@@ -73,8 +76,8 @@ double revenue_expected_ns(const struct revenue_cell *cell, unsigned kind);
 void revenue_run(const struct revenue_cell *cell, const weir_admission_law *law,
 		 struct revenue_result *ret_result);
 /*
- * What the best of many policies earns that are told the kinds to admit and how much may be inside, and that keep every class's percentile:
- * as much as anybody can be expected to earn. 0: none keeps them.
+ * What the best of many policies earns that are told the kinds to admit and how much may be inside, and that
+ * keep every class's percentile: as much as anybody can be expected to earn. 0: none keeps them.
  */
 double revenue_told(const struct revenue_cell *cell);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cells of the judge of revenue. Three classes, three prices. All that a cell is is drawn from one seed, the same for every law; a coin
- * thrown on its name says whether it is held out. What would take too many requests is drawn again.
+ * The cells of the judge of revenue. Three classes, three prices. All that a cell is is drawn from one seed,
+ * the same for every law; a coin thrown on its name says whether it is held out. What would take too many
+ * requests is drawn again.
  */
 #include <math.h>
 #include <stdio.h>
@@ -167,7 +168,10 @@ static void name_cell(struct revenue_cell *cell, size_t at)
 		 c->pattern.burst > 1 ? "/bursts" : "");
 }
 
-/* Relations, spreads, loads and workers take turns, so that each meets each. Where nothing fits, half the workers have to do. */
+/*
+ * Relations, spreads, loads and workers take turns, so that each meets each. Where nothing fits, half the
+ * workers have to do.
+ */
 size_t revenue_cells(struct revenue_cell *cells, uint64_t draw, uint64_t seed)
 {
 	static const uint32_t workers[] = {1, 8, 64, 2, 16, 200, 4, 32};

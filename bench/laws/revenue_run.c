@@ -132,13 +132,13 @@ static const weir_admission_law *filling_law;
 static void set(void *params, const char *name, int klass, double value, const char *unit)
 {
 	char key[40], text[40];
-	bool has = false;
-	for (const weir_key *p = filling_law->params; p != NULL && p->name != NULL; p++)
-		has |= strcmp(p->name, name) == 0;
-	if (!has)
+	const weir_key *p = filling_law->params;
+	while (p != NULL && p->name != NULL && strcmp(p->name, name) != 0)
+		p++;
+	if (p == NULL || p->name == NULL)
 		return;
 	snprintf(key, sizeof(key), klass < 0 ? "%s" : "%s[%d]", name, klass);
-	snprintf(text, sizeof(text), "%.6f%s", value, unit);
+	snprintf(text, sizeof(text), p->type == WEIR_KEY_COUNT ? "%.0f%s" : "%.6f%s", value, unit);
 	if (weir_law_set(filling_law, params, key, text) != 0) {
 		fprintf(stderr, "%s: %s\n", filling->cell.name, weir_error());
 		exit(1);
@@ -148,6 +148,7 @@ static void set(void *params, const char *name, int klass, double value, const c
 static void fill(void *params, const struct proxy_cell *cell)
 {
 	set(params, "target", -1, floor(cell->target_s * 1e9), "ns");
+	set(params, "servers", -1, cell->backend.workers, ""); /* a law that needs it cannot find out */
 	for (int k = 0; k < REVENUE_CLASSES; k++) {
 		set(params, "revenue", k, filling->revenue[k], "");
 		set(params, "guaranteed", k, filling->guaranteed_per_s[k], "/s");

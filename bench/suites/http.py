@@ -326,12 +326,34 @@ def instructions_each(bench, make, *asked):
     return (counted_replies(bench, make, many, *asked) - counted_replies(bench, make, few, *asked)) / (many - few)
 
 
+# A backend of 10 ms with one worker, and a target that it cannot meet: every request is judged and refused.
+POLICED = """
+class "gold" {{ level = 0; match = "path /gold" }}
+class "rest" {{ level = 1 }}
+backend "app" {{ server = "http://127.0.0.1:{to}" }}
+target "none" {{ law = batch; p95 = 1ms; servers = 1; delay[1] = 50ms }}
+route "all" {{ backend = "app"; target = "none" }}
+"""
+
+
+@contextlib.contextmanager
+def policing_weir(bench, to, before=()):
+    """A sentry that polices in batches and knows what a request costs."""
+    with folder() as here:
+        path = write(here, "weir.conf", POLICED.format(to=to))
+        with weir(bench, ["sentry", "-c", path], "epoll", before) as running:
+            for _ in range(20):
+                spend_first(running.port)
+            yield running
+
+
 def instructions(bench):
     """Instructions of weir's own code for a request on a kept connection: without the C library, the kernel, and the ticks of laws."""
-    with folder() as here, responder(bench, 16, bench.client_core) as backend:
+    with folder() as here, responder(bench, 16, bench.client_core) as backend, slow_backend(bench, "--workers", 1) as slow:
         root = site(here)
         ways = {"a cached page of 1 KB": (lambda before: weir(bench, ["serve", "--root", root], "epoll", before), "--path", "/1k.bin"),
                 "a request turned away": (lambda before: rejecting_weir(bench, "epoll", before), "--path", "/", "--status", 503),
+                "a request turned away by batch": (lambda before: policing_weir(bench, slow, before), "--path", "/", "--status", 503),
                 "a tiny reply proxied": (lambda before: sentry(bench, backend.port, "epoll", COUNTED_TARGET, before), "--path", "/")}
         found = {}
         for what, (make, *asked) in ways.items():
@@ -342,6 +364,9 @@ def instructions(bench):
                 bench.left_out(f"instructions of {what}", error)
     goals = {"a cached page of 1 KB": "<= 2100", "a tiny reply proxied": "<= 4500"}
     rows = [row(f"instructions, {what}", samples, "instructions", goal=goals.get(what, "")) for what, samples in found.items()]
+    if {"a request turned away by batch", "a request turned away"} <= found.keys():
+        rows.append(row("instructions, a request turned away by batch", found["a request turned away by batch"], "instructions",
+                        "a request turned away", found["a request turned away"], "<= 1.2"))
     if {"a request turned away", "a tiny reply proxied"} <= found.keys():
         rows.append(row("instructions, a request turned away", found["a request turned away"], "instructions",
                         "a tiny reply proxied", found["a tiny reply proxied"], "< 0.1"))

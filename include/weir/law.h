@@ -362,7 +362,7 @@ WEIR_API extern const weir_admission_law weir_law_adaptive_remote;
  * that share these parameters (docs/laws/cataclysm.md).
  */
 typedef struct weir_police_params {
-	double percentile;                /* of the target; only reported */
+	double percentile;                /* of the target: see skew */
 	uint64_t target_ns[WEIR_CLASSES]; /* required for class 0; for others 0 means as the class above */
 	double revenue[WEIR_CLASSES];     /* what an answer in time is worth; only reported */
 	/* Requests per second that pass without a test, whatever the load. */
@@ -374,6 +374,8 @@ typedef struct weir_police_params {
 	uint32_t order;   /* within a class, 0: all alike, first in first out; 1: smaller first */
 	uint32_t buckets; /* of service time, 1 to 32 */
 	double epsilon;   /* computed delays: chance to be turned away for a lesser class */
+	bool early;       /* a request whose batch cannot pass at its visit is refused when it comes */
+	bool skew;        /* estimates are multiplied by how much longer requests took at the percentile */
 	/* police-threshold and police-auto */
 	uint64_t period_ns; /* between two computations of the threshold; batch: of delays */
 	double smoothing;   /* weight of the last period in the arrival rates */

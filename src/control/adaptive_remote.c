@@ -134,6 +134,7 @@ int weir_remote_init(void *state, const void *params, const char **ret_wrong)
 	r->tuning = p->tuning != NULL ? *p->tuning : weir_remote_usual;
 	r->quantile = p->percentile;
 	r->aimed = 1 - r->tuning.margin * (1 - p->percentile);
+	r->late_most = 1 - r->aimed;
 	uint64_t target_ns[WEIR_CLASSES], above_ns = 0;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
 		above_ns = target_ns[k] = p->target_ns[k] != 0 ? p->target_ns[k] : above_ns;

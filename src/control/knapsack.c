@@ -6,6 +6,7 @@
 
 #define PER_OCTAVE 4
 #define SURE       .02 /* a bucket is dear if it leaves this part of the capacity free */
+#define EDGE       .9  /* from this part of the capacity on, a bucket is nearly close */
 #define CLOSE      .15 /* above the capacity, as a part of it */
 #define CLOSE_PART .5  /* of the marginal bucket's share, for those that are close */
 
@@ -50,13 +51,27 @@ void weir_knapsack_count(weir_knapsack *k, double keep)
 	k->lately_first = keep * k->lately_first + since(&k->first, &k->seen_first);
 }
 
-/* before, after: what is offered above this bucket, and down to it; of the capacity. */
+double weir_knapsack_offered(const weir_knapsack *k)
+{
+	double sum = k->lately_first;
+	for (unsigned i = 0; i < WEIR_KNAPSACK_BUCKETS; i++)
+		sum += k->lately[i];
+	return sum;
+}
+
+/*
+ * before, after: what is offered above this bucket, and down to it; of the capacity. The share falls before
+ * the capacity is reached. Otherwise the bucket in which it is reached, and the next one below, would compete
+ * for the same room whenever the first ends just there.
+ */
 static double share_of(double before, double after, double part)
 {
 	if (after <= 1 - SURE)
 		return 1;
-	if (before < 1)
+	if (before < EDGE)
 		return part;
+	if (before < 1)
+		return part * (1 - (1 - CLOSE_PART) * (before - EDGE) / (1 - EDGE));
 	return fmax(0, part * CLOSE_PART * (1 - (before - 1) / CLOSE));
 }
 

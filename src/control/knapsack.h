@@ -12,6 +12,7 @@
  *
  *  dear       all that is offered down to here fits: the whole room
  *  marginal   the capacity is reached in this bucket: a part of the room, so that the dear ones find some
+ *             (less if nine tenths of the capacity were reached above it)
  *  close      it was reached a little above: half of that part or less, so that an error in the capacity
  *             leaves nothing idle
  *  cheap      nothing
@@ -72,6 +73,8 @@ void weir_knapsack_count(weir_knapsack *k, double keep);
  * bucket's.
  */
 void weir_knapsack_fill(weir_knapsack *k, double capacity, double part);
+/* The work that was offered lately, counted and faded. */
+double weir_knapsack_offered(const weir_knapsack *k);
 /* Forgets what was offered; all have the whole room. */
 void weir_knapsack_clear(weir_knapsack *k);
 

@@ -6,7 +6,8 @@
  * What the policing laws of Cataclysm share (docs/laws/cataclysm.md): parameters, what they measure (the
  * gauge), and the two ways to police.
  *
- *  batch             police_batch.c       tests at visits, one per bucket of service time
+ *  batch             police_batch.c,      tests at visits, one per bucket of service time
+ *                    police_visit.c
  *  police-threshold  police_threshold.c   a pair (class, fraction) that follows from rates and service times
  *  police-auto       police_auto.c        the first; the second while the sentry itself is busy
  *
@@ -34,6 +35,7 @@ typedef struct weir_police_gauge {
 	uint64_t period_ns; /* over which rates are measured */
 	weir_guarantee guarantee[WEIR_CLASSES];
 	double guaranteed[WEIR_CLASSES], revenue[WEIR_CLASSES], percentile;
+	bool skewed;
 	/* any thread reads; told and retarget write */
 	_Atomic uint64_t target_ns[WEIR_CLASSES];
 	_Atomic double told_servers; /* 0: unknown */
@@ -47,6 +49,9 @@ typedef struct weir_police_gauge {
 	_Atomic float service_s[WEIR_CLASSES];                        /* mean service time; 0: unknown */
 	_Atomic float any_service_s;                                  /* the same over all classes */
 	_Atomic float trust[WEIR_CLASSES]; /* in service times, as a factor on them: police_gauge.c */
+	_Atomic float skew; /* how much longer requests take than the test says: the larger of these two */
+	_Atomic float skew_at, skew_most; /* at the percentile; on average over a few, the longest lately */
+	_Atomic float skew_lately;        /* on average over the last few */
 	weir_times times[WEIR_CLASSES];
 	weir_recent recent;
 	_Atomic bool dry_run;
@@ -74,8 +79,13 @@ double weir_police_gauge_inside(const weir_police_gauge *gauge, int32_t released
 /* The left side of test (4): the response time of the last of `count` requests, in seconds. */
 double weir_police_gauge_estimate_s(const weir_police_gauge *gauge, int32_t released, double service_s,
 				    uint32_t count);
-/* An event starts. note: the event's. */
-void weir_police_gauge_started(weir_police_gauge *gauge, uint64_t *note, int32_t released);
+/* The same so much later, if the servers get nothing until then. */
+double weir_police_gauge_least_s(const weir_police_gauge *gauge, int32_t released, double service_s,
+				 uint32_t count, double later_s);
+/* The factor on estimates. */
+double weir_police_gauge_skew(const weir_police_gauge *gauge);
+/* An event starts. note: the event's; service_s: what the test takes it to need, 0 if it was not tested. */
+void weir_police_gauge_started(weir_police_gauge *gauge, uint64_t *note, int32_t released, double service_s);
 /* One whose start is refused: it will not be settled, or (in a dry run) does not count. */
 void weir_police_gauge_not_started(uint64_t *note);
 void weir_police_gauge_settled(weir_police_gauge *gauge, const weir_event *event, weir_outcome outcome,
@@ -115,7 +125,7 @@ bool weir_cut_admits(weir_cut *cut, unsigned klass);
 
 typedef struct weir_police {
 	/* const after init */
-	bool smaller_first, auto_delays;
+	bool smaller_first, auto_delays, early;
 	unsigned buckets;                     /* besides bucket 0 */
 	uint8_t bucket_of[WEIR_POLICE_FINE];  /* by step */
 	double bucket_s[WEIR_LEDGER_BUCKETS]; /* the service time that stands for a bucket */
@@ -125,13 +135,14 @@ typedef struct weir_police {
 	/* written by the tick, read by any thread */
 	_Atomic uint64_t delay_ns[WEIR_CLASSES];
 	_Atomic bool by_threshold; /* police-auto: the cut judges arrivals, and nobody waits for a visit */
+	_Atomic uint64_t next_visit_ns[WEIR_CLASSES];
 	/* any thread */
-	_Atomic uint32_t failed; /* classes, as bits, that failed the test since the last tick */
+	_Atomic uint32_t failed;      /* classes, as bits, that failed the test since the last tick */
+	_Atomic uint32_t turned_away; /* classes, as bits, of which some were refused before their visit */
 	weir_ledger ledger;
 	weir_police_gauge gauge;
 	weir_cut cut;
 	/* the tick */
-	uint64_t next_visit_ns[WEIR_CLASSES];
 	double cpu;       /* police-auto: share of the processors in use, smoothed */
 	uint64_t busy_ns; /* when it was last above the bound */
 } weir_police;
@@ -150,6 +161,11 @@ bool weir_police_calm(const void *state);
 void weir_police_retarget(void *state, const uint64_t target_ns[WEIR_CLASSES]);
 void weir_police_told(void *state, const weir_told *told);
 uint32_t weir_police_open(const void *state);
+/* The service time that stands for a bucket of a class. */
+double weir_police_service_s(const weir_police *police, unsigned klass, unsigned bucket);
+/* Test (4), for as many requests of the bucket. */
+bool weir_police_fits(const weir_police *police, unsigned klass, unsigned bucket, uint32_t count,
+		      uint64_t delay_ns);
 /* Visits every class now, whether it is due or not. */
 void weir_police_visit_all(weir_police *police, uint64_t now_ns);
 

@@ -35,10 +35,8 @@
 #define GET(x)    atomic_load_explicit(&(x), memory_order_relaxed)
 #define PUT(x, v) atomic_store_explicit(&(x), (v), memory_order_relaxed)
 
-#define FIRST_EXPONENT 6   /* service times below 64 us are in the first bucket */
-#define PARTS          4   /* steps per octave */
-#define DELAY_PART     .25 /* part of the target that computed delays may take */
-#define IN_USE_PER_S   .05 /* a class with fewer arrivals is not in use */
+#define FIRST_EXPONENT 6 /* service times below 64 us are in the first bucket */
+#define PARTS          4 /* steps per octave */
 
 /* ---- buckets ---- */
 
@@ -88,7 +86,7 @@ static unsigned bucket_of_ask(const weir_police *police, const weir_ask *ask)
 	return bucket_of(police, ask->count > 1 ? ask->cost / ask->count : ask->cost);
 }
 
-static double service_s(const weir_police *police, unsigned klass, unsigned bucket)
+double weir_police_service_s(const weir_police *police, unsigned klass, unsigned bucket)
 {
 	double service =
 		bucket != 0 ? police->bucket_s[bucket] : weir_police_gauge_service_s(&police->gauge, klass);
@@ -117,6 +115,7 @@ int weir_police_init(void *state, const void *params, const char **ret_wrong)
 	memset(police, 0, sizeof(*police));
 	police->smaller_first = p->order != 0;
 	police->epsilon = p->epsilon;
+	police->early = p->early;
 	police->busy = p->busy;
 	police->dwell_ns = p->dwell_ns;
 	make_buckets(police, p->buckets);
@@ -128,12 +127,12 @@ int weir_police_init(void *state, const void *params, const char **ret_wrong)
 
 /* ---- the test ---- */
 
-static bool fits(const weir_police *police, unsigned klass, unsigned bucket, uint32_t count,
-		 uint64_t delay_ns)
+bool weir_police_fits(const weir_police *police, unsigned klass, unsigned bucket, uint32_t count,
+		      uint64_t delay_ns)
 {
 	double left_s = ((double)weir_police_gauge_target_ns(&police->gauge, klass) - (double)delay_ns) / 1e9;
 	return weir_police_gauge_estimate_s(&police->gauge, weir_ledger_released(&police->ledger),
-					    service_s(police, klass, bucket), count) <= left_s;
+					    weir_police_service_s(police, klass, bucket), count) <= left_s;
 }
 
 static void note_failure(weir_police *police, unsigned klass)
@@ -148,7 +147,7 @@ static void note_failure(weir_police *police, unsigned klass)
 static bool passes_alone(weir_police *police, unsigned klass, unsigned bucket, uint32_t count,
 			 uint64_t delay_ns)
 {
-	bool passed = fits(police, klass, bucket, count, delay_ns);
+	bool passed = weir_police_fits(police, klass, bucket, count, delay_ns);
 	weir_police_gauge_tested(&police->gauge, klass, passed);
 	if (!passed)
 		note_failure(police, klass);
@@ -171,6 +170,34 @@ static weir_verdict by_threshold(weir_police *police, unsigned klass, unsigned b
 	return admitted ? entitled(police, klass, bucket, count) : WEIR_SHED_THRESHOLD;
 }
 
+/*
+ * Whether the batch that the request would join fails its test at the next visit, even if the servers get
+ * nothing else until then. It would only wait in order to be dropped, and the batch with it.
+ */
+static bool is_hopeless(const weir_police *police, const weir_ask *ask, unsigned bucket, uint64_t delay_ns)
+{
+	unsigned klass = ask->klass % WEIR_CLASSES;
+	uint64_t visit_ns = GET(police->next_visit_ns[klass]) + WEIR_POLICE_TICK_NS;
+	uint64_t later_ns = visit_ns > ask->now_ns ? visit_ns - ask->now_ns : WEIR_POLICE_TICK_NS;
+	uint64_t target_ns = weir_police_gauge_target_ns(&police->gauge, klass);
+	uint32_t count = weir_ledger_fresh(&police->ledger, klass, bucket) + ask->count;
+	return weir_police_gauge_least_s(&police->gauge, weir_ledger_released(&police->ledger),
+					 weir_police_service_s(police, klass, bucket), count,
+					 (double)later_ns / 1e9) >
+	       ((double)target_ns - (double)delay_ns) / 1e9;
+}
+
+/* The next visit counts as a failure of the class. */
+static weir_verdict turn_away(weir_police *police, unsigned klass)
+{
+	uint32_t bit = 1u << klass;
+	weir_recent_refused(&police->gauge.recent, klass);
+	/* Written only once per visit: all refusing threads share the word. */
+	if (!(GET(police->turned_away) & bit))
+		atomic_fetch_or_explicit(&police->turned_away, bit, memory_order_relaxed);
+	return WEIR_SHED_LATE;
+}
+
 weir_verdict weir_police_admit(void *state, const weir_ask *ask)
 {
 	weir_police *police = state;
@@ -179,10 +206,13 @@ weir_verdict weir_police_admit(void *state, const weir_ask *ask)
 		return entitled(police, klass, bucket, ask->count);
 	if (GET(police->by_threshold))
 		return by_threshold(police, klass, bucket, ask->count);
-	if (GET(police->delay_ns[klass]) == 0)
+	uint64_t delay_ns = GET(police->delay_ns[klass]);
+	if (delay_ns == 0)
 		return passes_alone(police, klass, bucket, ask->count, 0)
 			       ? entitled(police, klass, bucket, ask->count)
 			       : WEIR_SHED_LATE;
+	if (police->early && is_hopeless(police, ask, bucket, delay_ns))
+		return turn_away(police, klass);
 	weir_ledger_enter(&police->ledger, klass, bucket, ask->count);
 	return WEIR_ADMITTED;
 }
@@ -222,7 +252,8 @@ weir_verdict weir_police_start(void *state, const weir_event *event, const weir_
 		(right == WEIR_LEDGER_FRESH && !passes_late(police, klass, bucket, event, turn->now_ns));
 	bool counts = !refused && !(right == WEIR_LEDGER_STRANGER && GET(police->gauge.dry_run));
 	if (counts)
-		weir_police_gauge_started(&police->gauge, turn->note, weir_ledger_released(&police->ledger));
+		weir_police_gauge_started(&police->gauge, turn->note, weir_ledger_released(&police->ledger),
+					  weir_police_service_s(police, klass, bucket));
 	else
 		weir_police_gauge_not_started(turn->note);
 	return refused ? WEIR_SHED_LATE : WEIR_ADMITTED;
@@ -233,155 +264,6 @@ void weir_police_settle(void *state, const weir_event *event, weir_outcome outco
 	weir_police *police = state;
 	weir_police_gauge_settled(&police->gauge, event, outcome, weir_ledger_released(&police->ledger),
 				  now_ns);
-}
-
-/* ---- visits ---- */
-
-/* Returns whether the bucket passed, or was empty. */
-static bool visit_bucket(weir_police *police, unsigned klass, unsigned bucket)
-{
-	uint32_t count = weir_ledger_fresh(&police->ledger, klass, bucket);
-	if (count == 0)
-		return true;
-	bool passed = fits(police, klass, bucket, count, GET(police->delay_ns[klass]));
-	weir_ledger_decide(&police->ledger, klass, bucket, count, passed);
-	return passed;
-}
-
-/* From small to large. Bucket 0 has its turn before the first that is larger than the class's mean. */
-static bool visit_buckets(weir_police *police, unsigned klass)
-{
-	double mean_s = weir_police_gauge_service_s(&police->gauge, klass);
-	bool passed = true, had_mean = false;
-	for (unsigned bucket = 1; bucket <= police->buckets; bucket++) {
-		if (!had_mean && police->bucket_s[bucket] > mean_s) {
-			passed &= visit_bucket(police, klass, 0);
-			had_mean = true;
-		}
-		passed &= visit_bucket(police, klass, bucket);
-	}
-	return (had_mean || visit_bucket(police, klass, 0)) && passed;
-}
-
-static uint32_t fresh_of(const weir_police *police, unsigned klass)
-{
-	uint32_t count = 0;
-	for (unsigned bucket = 0; bucket <= police->buckets; bucket++)
-		count += weir_ledger_fresh(&police->ledger, klass, bucket);
-	return count;
-}
-
-/* A more important class has failed. */
-static void refuse_all(weir_police *police, unsigned klass)
-{
-	for (unsigned bucket = 0; bucket <= police->buckets; bucket++) {
-		uint32_t count = weir_ledger_fresh(&police->ledger, klass, bucket);
-		if (count != 0)
-			weir_ledger_decide(&police->ledger, klass, bucket, count, false);
-	}
-}
-
-/* failed: the classes that have failed so far, as bits; returns them with this one. */
-static uint32_t visit_class(weir_police *police, unsigned klass, uint32_t failed)
-{
-	bool hopeless = (failed & ((1u << klass) - 1)) != 0, passed = false;
-	if (fresh_of(police, klass) == 0)
-		return failed;
-	if (hopeless)
-		refuse_all(police, klass);
-	else
-		passed = visit_buckets(police, klass);
-	weir_police_gauge_tested(&police->gauge, klass, passed);
-	return passed ? failed : failed | 1u << klass;
-}
-
-/* The least important class that is due and has something to judge; -1: none. */
-static int last_due(const weir_police *police, uint64_t now_ns)
-{
-	for (int k = WEIR_CLASSES - 1; k >= 0; k--)
-		if (weir_ledger_waiting(&police->ledger, (unsigned)k) > 0 &&
-		    now_ns >= police->next_visit_ns[k] && fresh_of(police, (unsigned)k) != 0)
-			return k;
-	return -1;
-}
-
-static void visit_until(weir_police *police, int last, uint64_t now_ns)
-{
-	uint32_t failed = atomic_exchange_explicit(&police->failed, 0, memory_order_relaxed);
-	for (int k = 0; k < WEIR_CLASSES; k++) {
-		bool hopeless = (failed & ((1u << k) - 1)) != 0;
-		if (weir_ledger_waiting(&police->ledger, (unsigned)k) <= 0 || (k > last && !hopeless))
-			continue;
-		failed = visit_class(police, (unsigned)k, failed);
-		police->next_visit_ns[k] = now_ns + GET(police->delay_ns[k]);
-	}
-}
-
-void weir_police_visit_all(weir_police *police, uint64_t now_ns)
-{
-	visit_until(police, WEIR_CLASSES - 1, now_ns);
-}
-
-/* ---- delays ---- */
-
-/* The classes in use, in the order of importance; returns how many. */
-static unsigned classes_in_use(const weir_police_gauge *gauge, unsigned in_use[WEIR_CLASSES])
-{
-	unsigned count = 0;
-	for (unsigned k = 0; k < WEIR_CLASSES; k++)
-		if (GET(gauge->rate[k]) > IN_USE_PER_S)
-			in_use[count++] = k;
-	return count;
-}
-
-static void describe(const weir_police_gauge *gauge, const unsigned *in_use, weir_delays_model *model)
-{
-	double all = 0, work = 0, failing = 0;
-	for (unsigned i = 0; i < model->classes; i++) {
-		weir_times_sum sum = {0};
-		unsigned k = in_use[i];
-		model->rate[i] = GET(gauge->rate[k]);
-		model->filled[i] = GET(gauge->failing[k]);
-		weir_times_sum_up(&sum, &gauge->times[k], 0);
-		weir_delays_service(model, i, &sum);
-		all += model->rate[i];
-		work += model->rate[i] * weir_police_gauge_service_s(gauge, k);
-		failing += model->rate[i] * model->filled[i];
-	}
-	if (!(work > 0))
-		return;
-	model->p_drop = failing / all;
-	model->freed = weir_police_gauge_servers(gauge) * all / work;
-	model->places = (double)weir_police_gauge_target_ns(gauge, in_use[0]) / 1e9 * all / work;
-}
-
-/* Classes that are not in use have the delay of the next one above, so that it never falls. */
-static void compute_delays(weir_police *police)
-{
-	unsigned in_use[WEIR_CLASSES];
-	weir_delays_model model = {.classes = classes_in_use(&police->gauge, in_use)};
-	double delay_s[WEIR_CLASSES], now_s = 0, target_ns = INFINITY;
-	describe(&police->gauge, in_use, &model);
-	for (unsigned k = 0; k < WEIR_CLASSES; k++)
-		target_ns = fmin(target_ns, (double)weir_police_gauge_target_ns(&police->gauge, k));
-	weir_delays_solve(&model, police->epsilon, DELAY_PART * target_ns / 1e9, delay_s);
-	for (unsigned k = 0, i = 0; k < WEIR_CLASSES; k++) {
-		if (i < model.classes && in_use[i] == k)
-			now_s = delay_s[i++];
-		/* A delay below a tick is none. */
-		PUT(police->delay_ns[k], now_s * 1e9 < WEIR_POLICE_TICK_NS ? 0 : (uint64_t)(now_s * 1e9));
-	}
-}
-
-void weir_police_tick(void *state, const weir_sample *sample)
-{
-	weir_police *police = state;
-	bool period = weir_police_gauge_tick(&police->gauge, sample);
-	if (period && police->auto_delays)
-		compute_delays(police);
-	if (period && GET(police->by_threshold))
-		weir_cut_set(&police->cut, &police->gauge);
-	visit_until(police, last_due(police, sample->now_ns), sample->now_ns);
 }
 
 /* ---- reading ---- */
@@ -409,7 +291,7 @@ void weir_police_explain(const void *state, const weir_ask *ask, weir_why *ret_w
 	const weir_police *police = state;
 	unsigned klass = ask->klass % WEIR_CLASSES;
 	weir_police_gauge_explain(&police->gauge, ask, weir_ledger_released(&police->ledger),
-				  service_s(police, klass, bucket_of_ask(police, ask)),
+				  weir_police_service_s(police, klass, bucket_of_ask(police, ask)),
 				  GET(police->delay_ns[klass]), ret_why);
 }
 

@@ -19,12 +19,24 @@
 #define PUT(x, v) atomic_store_explicit(&(x), (v), memory_order_relaxed)
 #define ADD(x, v) atomic_fetch_add_explicit(&(x), (v), memory_order_relaxed)
 
-#define COUNTED     UINT64_C(0xc0) /* in the note of an event that is counted as in service */
-#define NOTE_SCALE  1024.          /* of numbers in the note */
-#define LEARN_PART  (1.f / 32)     /* weight of one request in the mean service time */
-#define TIMES_MOST  4096           /* service times that the distribution remembers */
-#define FAIL_PART   .5             /* weight of the last period in the part of failed tests */
-#define TRUST_LEAST (1.f / 4096)
+#define COUNTED         UINT64_C(0xc0) /* in the note of an event that is counted as in service */
+#define COUNTED_BITS    8              /* of the mark; above it is the estimate in ns */
+#define COUNTED_MASK    UINT64_C(0xff)
+#define ESTIMATE_MOST_S 1e6
+#define NOTE_SCALE      1024.      /* of numbers in the note */
+#define LEARN_PART      (1.f / 32) /* weight of one request in the mean service time */
+#define TIMES_MOST      4096       /* service times that the distribution remembers */
+#define DRAIN           2.         /* times as fast as expected that requests in service may end */
+#define SKEW_FROM       .5f        /* part of the target from which times teach the skew */
+#define SKEW_STEP       .5f   /* of the skew: as many answers as are inside move it by at most this, ... */
+#define SKEW_OVER       20.f  /* ... or as many as this */
+#define SKEW_LATELY     16.f  /* answers over which times are averaged */
+#define SKEW_DIP        1.5f  /* what is slower on average is an outage, for which no room can be kept */
+#define SKEW_MEMORY     200.f /* response times for which the longest average is remembered */
+#define SKEW_LEAST      .5f
+#define SKEW_MOST       4.f
+#define FAIL_PART       .5 /* weight of the last period in the part of failed tests */
+#define TRUST_LEAST     (1.f / 4096)
 
 int weir_police_gauge_init(weir_police_gauge *gauge, const weir_police_params *params, const char **ret_wrong)
 {
@@ -35,6 +47,11 @@ int weir_police_gauge_init(weir_police_gauge *gauge, const weir_police_params *p
 	gauge->fill = params->fill;
 	gauge->period_ns = params->period_ns;
 	gauge->percentile = params->percentile;
+	gauge->skewed = params->skew;
+	PUT(gauge->skew, 1);
+	PUT(gauge->skew_at, 1);
+	PUT(gauge->skew_lately, 1);
+	PUT(gauge->skew_most, 1);
 	PUT(gauge->told_inside, -1);
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
 		PUT(gauge->trust[k], 1);
@@ -103,11 +120,28 @@ double weir_police_gauge_inside(const weir_police_gauge *gauge, int32_t released
 	return fmax(told + (inside - GET(gauge->inside_then)) / weir_police_gauge_servers(gauge), 0);
 }
 
+double weir_police_gauge_skew(const weir_police_gauge *gauge)
+{
+	return (double)GET(gauge->skew);
+}
+
 double weir_police_gauge_estimate_s(const weir_police_gauge *gauge, int32_t released, double service_s,
 				    uint32_t count)
 {
 	double more = ceil(count / weir_police_gauge_servers(gauge));
-	return GET(gauge->told_queue_s) + (weir_police_gauge_inside(gauge, released) + more) * service_s;
+	return GET(gauge->told_queue_s) +
+	       (weir_police_gauge_inside(gauge, released) + more) * service_s * weir_police_gauge_skew(gauge);
+}
+
+/* By the test's own model: a server ends a request in each mean service time; DRAIN times as many count. */
+double weir_police_gauge_least_s(const weir_police_gauge *gauge, int32_t released, double service_s,
+				 uint32_t count, double later_s)
+{
+	double mean_s = (double)GET(gauge->any_service_s), inside = weir_police_gauge_inside(gauge, released);
+	double left = mean_s > 0 ? fmax(inside - DRAIN * later_s / mean_s, 0) : 0;
+	double queue_s = fmax(GET(gauge->told_queue_s) - DRAIN * later_s, 0);
+	return queue_s + (left + ceil(count / weir_police_gauge_servers(gauge))) * service_s *
+				 weir_police_gauge_skew(gauge);
 }
 
 /* ---- events ---- */
@@ -128,11 +162,14 @@ void weir_police_gauge_tested(weir_police_gauge *gauge, unsigned klass, bool pas
 	weir_recent_refused(&gauge->recent, klass);
 }
 
-void weir_police_gauge_started(weir_police_gauge *gauge, uint64_t *note, int32_t released)
+/* What the test would say, without the skew, is kept beside the mark. */
+void weir_police_gauge_started(weir_police_gauge *gauge, uint64_t *note, int32_t released, double service_s)
 {
 	ADD(gauge->in_service, 1);
-	note[0] = COUNTED;
-	note[1] = (uint64_t)(fmax(weir_police_gauge_inside(gauge, released), 1) * NOTE_SCALE);
+	double met = fmax(weir_police_gauge_inside(gauge, released), 1);
+	double estimate_s = GET(gauge->told_queue_s) + met * service_s;
+	note[0] = COUNTED | (uint64_t)(fmin(estimate_s, ESTIMATE_MOST_S) * 1e9) << COUNTED_BITS;
+	note[1] = (uint64_t)(met * NOTE_SCALE);
 }
 
 void weir_police_gauge_not_started(uint64_t *note)
@@ -166,14 +203,41 @@ static void regain_trust(weir_police_gauge *gauge, unsigned klass)
 		PUT(gauge->trust[klass], fminf(2 * trust, 1));
 }
 
+/*
+ * How much longer than the test said requests take: at the percentile, by steps; and on average over the last
+ * few, of which the longest is remembered for a while. The first is what single requests differ in. The
+ * second is a server that becomes slower for a second: it makes all that are inside late at once. Requests
+ * that met few say nothing: the test was not needed. As many answers as are inside move the first by at most
+ * SKEW_STEP, since no change has an effect before those have ended.
+ */
+static void learn_skew(weir_police_gauge *gauge, const weir_event *event, uint64_t now_ns)
+{
+	float took_ns = now_ns > event->started_ns ? (float)(now_ns - event->started_ns) : 0;
+	float estimate_ns = (float)(event->note[0] >> COUNTED_BITS), skew = GET(gauge->skew);
+	if (!gauge->skewed ||
+	    !(estimate_ns * skew > SKEW_FROM * (float)weir_police_gauge_target_ns(gauge, event->klass)))
+		return;
+	float inside = fmaxf((float)GET(gauge->in_service), SKEW_OVER), ratio = took_ns / estimate_ns;
+	float at = GET(gauge->skew_at), lately = GET(gauge->skew_lately), most = GET(gauge->skew_most);
+	at *= 1 + SKEW_STEP / inside * ((float)gauge->percentile - (ratio > at ? 0.f : 1.f));
+	lately += (fminf(ratio, SKEW_DIP) - lately) / SKEW_LATELY;
+	most = lately > most ? lately : most + (lately - most) / (SKEW_MEMORY * inside);
+	at = fminf(fmaxf(at, SKEW_LEAST), SKEW_MOST);
+	PUT(gauge->skew_at, at);
+	PUT(gauge->skew_lately, lately);
+	PUT(gauge->skew_most, most);
+	PUT(gauge->skew, fmaxf(at, most));
+}
+
 /* Failures and refusals teach nothing about service times. */
 void weir_police_gauge_settled(weir_police_gauge *gauge, const weir_event *event, weir_outcome outcome,
 			       int32_t released, uint64_t now_ns)
 {
 	unsigned klass = event->klass % WEIR_CLASSES;
-	if (event->note[0] != COUNTED)
+	if ((event->note[0] & COUNTED_MASK) != COUNTED)
 		return;
 	if (outcome == WEIR_DONE) {
+		learn_skew(gauge, event, now_ns);
 		double seconds = alone_s(gauge, event, released, now_ns);
 		follow(&gauge->service_s[klass], (float)seconds);
 		follow(&gauge->any_service_s, (float)seconds);
@@ -275,7 +339,8 @@ void weir_police_gauge_report(const weir_police_gauge *gauge, unsigned klass, in
 	ret_report->wait_ns = delay_ns;
 	ret_report->rate_per_s = service_s > 0 ? servers / service_s : 0;
 	if (service_s > 0 && room_s > 0)
-		ret_report->limit = (uint32_t)fmin(servers * room_s / service_s, 1e9);
+		ret_report->limit =
+			(uint32_t)fmin(servers * room_s / service_s / weir_police_gauge_skew(gauge), 1e9);
 	ret_report->shedding = weir_recent_shedding(&gauge->recent, klass);
 	ret_report->unreachable = service_s > 0 && service_s > target_s;
 	weir_report_add(ret_report, "servers", servers);

@@ -17,10 +17,10 @@ static const char *const delays_words[] = {"auto", "fixed", NULL};
 static const char *const order_words[] = {"fifo", "smaller", NULL};
 
 #define KEY(key, is, member, tells, ...) \
-	WEIR_KEY(key, is, weir_police_params, member, NULL, tells, __VA_ARGS__)
+	WEIR_KEY(key, is, weir_police_params, member, NULL, tells, ##__VA_ARGS__)
 
 #define COMMON_KEYS                                                                                          \
-	KEY("percentile", PERCENTILE, percentile, "percentile of the target; only reported; default p95",    \
+	KEY("percentile", PERCENTILE, percentile, "percentile of the target; see skew; default p95",         \
 	    .min = .5, .max = .999),                                                                         \
 		KEY("target", TIME, target_ns,                                                               \
 		    "response time that is promised; required for class 0, others: as the class above",      \
@@ -53,6 +53,12 @@ static const char *const order_words[] = {"fifo", "smaller", NULL};
 		    .words = order_words),                                                                   \
 		KEY("buckets", COUNT, buckets, "of service time, in each class; default 32", .min = 1,       \
 		    .max = BUCKETS_MAX),                                                                     \
+		KEY("early", SWITCH, early,                                                                  \
+		    "a request whose batch cannot pass at its visit is refused when it comes; off, as in "   \
+		    "the paper: at the visit, with the whole batch; default on"),                            \
+		KEY("skew", SWITCH, skew,                                                                    \
+		    "estimates are multiplied by how much longer requests lately took at the percentile; "   \
+		    "off, as in the paper: they are about means; default on"),                               \
 		KEY("epsilon", NUMBER, epsilon,                                                              \
 		    "for computed delays: the chance to be turned away for a less important class; default " \
 		    "0.1",                                                                                   \
@@ -84,6 +90,7 @@ void weir_police_defaults(void *params)
 	p->order = 1;
 	p->buckets = BUCKETS_MAX;
 	p->epsilon = .1;
+	p->early = p->skew = true;
 	p->period_ns = WEIR_NS_PER_S;
 	p->smoothing = .7;
 	p->fill = .9;

@@ -94,7 +94,7 @@ static weir_verdict threshold_admit(void *state, const weir_ask *ask)
 
 static weir_verdict threshold_start(void *state, const weir_event *event, const weir_turn *turn)
 {
-	weir_police_gauge_started(&((police_threshold *)state)->gauge, turn->note, 0);
+	weir_police_gauge_started(&((police_threshold *)state)->gauge, turn->note, 0, 0);
 	return WEIR_ADMITTED;
 }
 

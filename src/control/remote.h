@@ -181,6 +181,7 @@ typedef struct weir_remote {
 	uint64_t trial_from_ns;
 	/* set by a law that embeds this */
 	bool held;        /* more is offered than can be done: the limit stays in force */
+	double late_most; /* the share of late answers that beta aims at; init: 1 - aimed */
 	bool costs_known; /* ages say nothing */
 	/* what servers told (remote_told.c) */
 	struct {

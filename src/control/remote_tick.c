@@ -180,7 +180,7 @@ static void learn_beta(weir_remote *r, const struct news *news)
 	if (!atomic_load_explicit(&r->limited, memory_order_relaxed) ||
 	    atomic_load_explicit(&r->dry_run, memory_order_relaxed))
 		return;
-	beta += step * news->answers * (1 - r->aimed - fmax(r->worst, r->late_share));
+	beta += step * news->answers * (r->late_most - fmax(r->worst, r->late_share));
 	atomic_store_explicit(&r->beta,
 			      (float)fmin(fmax(beta, WEIR_REMOTE_BETA_LEAST), WEIR_REMOTE_BETA_MOST),
 			      memory_order_relaxed);

@@ -16,20 +16,23 @@
 #include <math.h>
 #include <string.h>
 
+#include "control/aimd_core.h"
 #include "control/knapsack.h"
 #include "control/remote.h"
 
 #define REVENUE_MAX  1e12
 #define COST_UNKNOWN 1000. /* us, if no cost has ever been known */
 #define LATE_MOST    .02   /* of the answers: what is late earns nothing */
-#define PART         .5    /* of the room, for the marginal price */
-#define GAIN         .5    /* of the capacity's correction */
-#define COST_OVER    64    /* requests over which a class's mean cost is averaged */
-#define MEMORY_S     1.    /* over which offers are counted: at least this, ... */
-#define MEMORY       4.    /* ... this many targets, ... */
-#define MEMORY_COUNT 100.  /* ... and the time in which this many are answered */
-#define TAIL_MOST    1.5   /* large requests among small ones see many answers: that is no queue */
-#define ABOVE_LEAST  8.    /* requests of mean cost that a credit may admit above the limit */
+#define LATE_PART    .5    /* of that, while OVERLOAD times as much is offered as is done */
+#define OVERLOAD     1.5
+#define PART         .5   /* of the room, for the marginal price */
+#define GAIN         .5   /* of the capacity's correction */
+#define COST_OVER    64   /* requests over which a class's mean cost is averaged */
+#define MEMORY_S     1.   /* over which offers are counted: at least this, ... */
+#define MEMORY       4.   /* ... this many targets, ... */
+#define MEMORY_COUNT 100. /* ... and the time in which this many are answered */
+#define TAIL_MOST    1.5  /* large requests among small ones see many answers: that is no queue */
+#define ABOVE_LEAST  8.   /* requests of mean cost that a credit may admit above the limit */
 
 /* Work of a class: the expected cost of requests, and the number of those whose cost is unknown. */
 typedef struct amount {
@@ -317,7 +320,7 @@ static void correct_waiting(weir_value *v, const weir_sample *sample)
 	}
 }
 
-/* A value's average over about `over` samples, after count more with this mean. */
+/* An average over about `over` samples, after count more with this mean. */
 static double average(double now, double mean, double count, double over)
 {
 	return now > 0 ? now + (1 - pow(1 - 1 / over, count)) * (mean - now) : mean;
@@ -388,6 +391,9 @@ static void set_price(weir_value *v, double s, double done_us)
 	double fill = v->filled_lately / v->time_lately;
 	double capacity = v->done_lately * (1 + GAIN * fmin(fmax(PART - fill, -1), 1));
 	weir_knapsack_fill(&v->knapsack, capacity, PART);
+	/* Where others would take the place of those that are late, few may be. A healthy service is left alone. */
+	bool overload = weir_knapsack_offered(&v->knapsack) > OVERLOAD * v->done_lately;
+	v->remote.late_most = (1 - v->remote.aimed) * (overload ? LATE_PART : 1);
 	atomic_store_explicit(&v->told_capacity, capacity / v->time_lately / 1e6, memory_order_relaxed);
 	atomic_store_explicit(&v->told_price,
 			      v->knapsack.marginal == WEIR_KNAPSACK_BUCKETS
@@ -400,8 +406,8 @@ static void clear_price(weir_value *v)
 {
 	weir_knapsack_clear(&v->knapsack);
 	v->done_lately = v->time_lately = v->filled_lately = 0;
-	atomic_store_explicit(&v->told_price, 0, memory_order_relaxed);
-	atomic_store_explicit(&v->told_capacity, 0, memory_order_relaxed);
+	v->told_price = v->told_capacity = 0;
+	v->remote.late_most = 1 - v->remote.aimed;
 }
 
 /* Whether some were refused for their price: then the limit stays in force, however well the backend does. */
@@ -451,24 +457,20 @@ static void value_report(const void *state, unsigned klass, weir_report *ret_rep
 	klass %= WEIR_CLASSES;
 	ret_report->shedding |= atomic_load_explicit(&v->outbid, memory_order_relaxed) >> klass & 1;
 	double typical = v->dearest * typical_us(v, klass) / fmax(v->revenue[klass], v->dearest * 1e-12);
-	const struct {
-		const char *name;
-		double value;
-	} values[] = {
-		{"limited", atomic_load_explicit(&v->remote.limited, memory_order_relaxed)},
-		{"price", atomic_load_explicit(&v->told_price, memory_order_relaxed)},
-		{"worth", 1e6 * v->revenue[klass] / typical_us(v, klass)},
-		{"share", weir_knapsack_share(&v->knapsack, weir_knapsack_bucket(typical))},
-		{"capacity", atomic_load_explicit(&v->told_capacity, memory_order_relaxed)},
-		{"filled", filled(v)},
-		{"slowdown", exp(atomic_load_explicit(&v->remote.told_slowdown, memory_order_relaxed))},
-		{"backend_limit", atomic_load_explicit(&v->remote.cap, memory_order_relaxed)},
-	};
-	for (unsigned i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
-		ret_report->value[i].name = values[i].name;
-		ret_report->value[i].value = values[i].value;
-	}
-	ret_report->count = sizeof(values) / sizeof(values[0]);
+	ret_report->count = 0; /* instead of those of adaptive-remote */
+	weir_report_add(ret_report, "limited",
+			atomic_load_explicit(&v->remote.limited, memory_order_relaxed));
+	weir_report_add(ret_report, "price", atomic_load_explicit(&v->told_price, memory_order_relaxed));
+	weir_report_add(ret_report, "worth", 1e6 * v->revenue[klass] / typical_us(v, klass));
+	weir_report_add(ret_report, "share",
+			weir_knapsack_share(&v->knapsack, weir_knapsack_bucket(typical)));
+	weir_report_add(ret_report, "capacity",
+			atomic_load_explicit(&v->told_capacity, memory_order_relaxed));
+	weir_report_add(ret_report, "filled", filled(v));
+	weir_report_add(ret_report, "slowdown",
+			exp(atomic_load_explicit(&v->remote.told_slowdown, memory_order_relaxed)));
+	weir_report_add(ret_report, "backend_limit",
+			atomic_load_explicit(&v->remote.cap, memory_order_relaxed));
 }
 
 const weir_admission_law weir_law_value = {

@@ -81,7 +81,8 @@ static const weir_key class_keys[] = {
 	    "backend, requests to shed are then chosen by revenue per cost (law value)",
 	    BETWEEN(1e-6, 1e9)),
 	ROW("guaranteed", RATE, guaranteed_per_s, NULL,
-	    "Requests up to this rate are admitted whatever the load", BETWEEN(0, 1e6)),
+	    "Requests up to this rate are admitted whatever the load; each backend counts by itself",
+	    BETWEEN(0, 1e6)),
 	{0}};
 #undef BLOCK
 

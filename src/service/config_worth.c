@@ -199,16 +199,18 @@ int weir_config_set_worth(const weir_config *config, const weir_config_target *t
 {
 	const weir_config_sla *sla = find_sla(config, target);
 	weir_worth worth = weir_config_worth(config);
-	bool guarantees = law->params != NULL && weir_keys_find(law->params, "guaranteed") != NULL;
-	bool earns = law->params != NULL && weir_keys_find(law->params, "revenue") != NULL;
+	bool guarantees = weir_keys_find(law->params, "guaranteed") != NULL;
+	bool earns = weir_keys_find(law->params, "revenue") != NULL;
 	int failed = 0;
 	if (sla != NULL && sla->agreement.steps > 0)
-		failed = law->params != NULL ? set_agreement(sla, law, params) : -EINVAL;
+		failed = set_agreement(sla, law, params);
 	if (failed == 0 && worth.has_guarantee && !guarantees)
-		failed = weir_error_set(-EINVAL,
-					"law '%s' cannot guarantee a rate, and a class has one; "
-					"adaptive-remote, value, batch and the other policing laws can",
-					law->name);
+		failed = weir_error_set(
+			-EINVAL,
+			"law '%s' cannot guarantee a rate, and a class has one; write target = off "
+			"for a route that needs no law, or take adaptive-remote, value, batch or "
+			"another policing law",
+			law->name);
 	for (unsigned k = 0; failed == 0 && k < WEIR_CLASSES; k++) {
 		if (worth.has_guarantee)
 			failed = set_per_class(law, params, "guaranteed", k, "/s", worth.guaranteed_per_s[k]);

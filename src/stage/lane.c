@@ -243,6 +243,14 @@ bool weir_lane_is_open(const weir_lane *lane, unsigned klass)
 	return (closed_classes(lane) >> klass & 1) == 0;
 }
 
+/* A ticket's event is not there yet: its class is unknown. */
+bool weir_lane_is_first(const weir_lane *lane, unsigned klass)
+{
+	return visiting_gate(lane) != NULL && !weir_inbox_ready(&lane->inbox) &&
+	       (lane->queue.occupied & ((2u << klass) - 1)) == 0 &&
+	       atomic_load_explicit(&lane->waiting, memory_order_relaxed) == lane->queue.count;
+}
+
 /* Events in the inbox have no order yet, so one of them may be of an open class. */
 static bool may_pop(const weir_lane *lane)
 {

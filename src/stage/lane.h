@@ -86,6 +86,8 @@ bool weir_lane_startable(const weir_lane *lane);
 void weir_lane_mind_visits(weir_lane *lane);
 /* Whether an event of the class need not wait for a visit. */
 bool weir_lane_is_open(const weir_lane *lane, unsigned klass);
+/* Whether all that waits is of less important classes, which a law visits. The owner thread. */
+bool weir_lane_is_first(const weir_lane *lane, unsigned klass);
 /* Takes out events that waited longer than their law's patience. Owner thread, or under the domain's lock. */
 size_t weir_lane_take_stale(weir_lane *lane, uint64_t now_ns, size_t most, weir_event **ret_events);
 /* Moves events from the inbox to the queue. The owner thread. */

@@ -62,7 +62,8 @@ static inline bool may_run_now(weir_lane *lane, const weir_thread *self, unsigne
 {
 	if (self == NULL || lane->thread != self || !lane->may_inline || lane->running)
 		return false;
-	if (atomic_load_explicit(&lane->waiting, memory_order_relaxed) != 0)
+	if (atomic_load_explicit(&lane->waiting, memory_order_relaxed) != 0 &&
+	    !weir_lane_is_first(lane, klass))
 		return false;
 	if (weir_lane_room(lane) == 0 || !weir_lane_is_open(lane, klass))
 		return false;
@@ -194,14 +195,13 @@ static __attribute__((noinline)) weir_verdict offer_from_outside(weir_stage *sta
 
 /*
  * The short way. Most offers are of a fresh event without deadline, flags or trace, to an open lane of this
- * thread where nothing waits. A few words in memory tell. Such an event takes the same steps as in
- * weir_offer_one, without those that cannot matter to it. Any other outcome continues on the long way.
+ * thread. A few words in memory tell. Such an event takes the same steps as in weir_offer_one, without those
+ * that cannot matter to it. Any other outcome continues on the long way.
  */
 static inline bool lane_is_plain(const weir_lane *lane, const weir_thread *self)
 {
 	return lane->thread == self && self->depth_left != 0 &&
-	       atomic_load_explicit(&lane->plain, memory_order_seq_cst) &&
-	       atomic_load_explicit(&lane->waiting, memory_order_relaxed) == 0;
+	       atomic_load_explicit(&lane->plain, memory_order_seq_cst);
 }
 
 /* Whether it has to wait after all: the turn is over, or the limit on events in service is reached. */
@@ -209,6 +209,14 @@ static inline bool must_queue(const weir_lane *lane, const weir_thread *self, ui
 {
 	return now_ns >= weir_thread_turn_end(self) ||
 	       (atomic_load_explicit(&lane->slow_leave, memory_order_relaxed) && weir_lane_room(lane) == 0);
+}
+
+/* Whether others go first, or the law visits the event's class later. */
+static inline bool must_wait(const weir_lane *lane, const weir_gate *gate, unsigned klass, uint32_t waiting)
+{
+	if (gate->law->open == NULL)
+		return waiting != 0;
+	return (waiting != 0 && !weir_lane_is_first(lane, klass)) || !weir_lane_is_open(lane, klass);
 }
 
 /*
@@ -287,7 +295,7 @@ static __attribute__((noinline)) weir_verdict queue_plain(weir_lane *lane, weir_
 
 /* Asks the law. The question overwrites what weir_why_shed knows of an earlier shed. */
 static inline weir_verdict ask_plain(const weir_lane *lane, weir_gate *gate, const weir_event *event,
-				     uint64_t now_ns)
+				     uint32_t waiting, uint64_t now_ns)
 {
 	weir_ask *ask = &weir_offer_last.offer.ask;
 	weir_offer_last.verdict = WEIR_ADMITTED;
@@ -296,7 +304,7 @@ static inline weir_verdict ask_plain(const weir_lane *lane, weir_gate *gate, con
 	ask->deadline_ns = 0;
 	ask->cost = event->cost;
 	ask->count = 1;
-	ask->waiting = 0;
+	ask->waiting = waiting;
 	ask->in_service = atomic_load_explicit(&lane->in_service, memory_order_relaxed);
 	ask->klass = event->klass;
 	ask->shared = false;
@@ -325,17 +333,19 @@ weir_verdict weir_offer(weir_stage *stage, weir_event *event)
 		return offer_from_outside(stage, event);
 	weir_lane *lane = weir_offer_lane(stage, self, event->home);
 	weir_gate *gate = weir_stage_gate(stage);
+	uint32_t waiting = atomic_load_explicit(&lane->waiting, memory_order_relaxed);
 	if (!weir_event_plain(event) || !lane_is_plain(lane, self) ||
+	    (waiting != 0 && (gate == NULL || gate->law->wants_pool)) ||
 	    (gate != NULL && atomic_load_explicit(&gate->special, memory_order_acquire)))
 		return weir_offer_one(stage, event, self, false);
 	uint64_t now_ns = plain_now(self);
 	if (gate == NULL)
 		return must_queue(lane, self, now_ns) ? weir_offer_one(stage, event, self, false)
 						      : run_plain(stage, lane, self, event, 0, now_ns);
-	weir_verdict verdict = ask_plain(lane, gate, event, now_ns);
+	weir_verdict verdict = ask_plain(lane, gate, event, waiting, now_ns);
 	if (verdict != WEIR_ADMITTED)
 		return shed_plain(lane, self, gate, event, verdict);
-	if (__builtin_expect(must_queue(lane, self, now_ns), 0))
+	if (must_wait(lane, gate, event->klass, waiting) || must_queue(lane, self, now_ns))
 		return queue_plain(lane, self, gate, event);
 	if (gate->law->start != NULL)
 		return run_started(lane, self, gate, event, now_ns);

@@ -308,8 +308,7 @@ void weir_stage_update_open(weir_stage *stage)
 		weir_lane *lane = &stage->lanes[i];
 		bool shared = stage->options.bound != NULL;
 		bool bounded = limited || lane->concurrency != 0 || shared;
-		bool visited = gate != NULL && gate->law->open != NULL;
-		bool simple = lane->may_inline && !stage->options.single && !shared && !visited;
+		bool simple = lane->may_inline && !stage->options.single && !shared;
 		atomic_store_explicit(&lane->slow_leave, virtual_pool || bounded || promised,
 				      memory_order_seq_cst);
 		atomic_store_explicit(&lane->plain, open && !tracing && simple, memory_order_seq_cst);

@@ -58,6 +58,18 @@ static void a_close_price_has_a_little(void **state)
 	assert_true(share(1) == 0);
 }
 
+/*
+ * A price whose offers end just below the capacity does not share its room with the next one on equal terms.
+ */
+static void the_next_price_has_less_than_one_that_nearly_fills(void **state)
+{
+	open_with((double[]){990, 500}, 2, 1000);
+	assert_true(share(0) == .5 && share(1) < .3);
+	assert_true(weir_knapsack_offered(&k) == 1490);
+	open_with((double[]){950, 500}, 2, 1000);
+	assert_true(share(0) == 1 && share(1) > .25 && share(1) < .5);
+}
+
 static void what_is_guaranteed_comes_before_all(void **state)
 {
 	weir_knapsack_init(&k);
@@ -109,6 +121,7 @@ int main(void)
 		cmocka_unit_test(all_fit),
 		cmocka_unit_test(one_price_is_marginal),
 		cmocka_unit_test(a_close_price_has_a_little),
+		cmocka_unit_test(the_next_price_has_less_than_one_that_nearly_fills),
 		cmocka_unit_test(what_is_guaranteed_comes_before_all),
 		cmocka_unit_test(what_was_offered_fades_and_is_forgotten),
 		cmocka_unit_test(buckets_are_in_the_order_of_prices),

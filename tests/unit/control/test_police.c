@@ -1,84 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The policing laws: the test of a batch, visits, guarantees, the threshold, the change between them, and counts that add up. */
-#include "law_rig.h"
+#include "police_beat.h"
 
 #include <weir/sim.h>
-
-#include "control/police.h"
-
-/* ---- a law with its events ---- */
-
-struct beat {
-	const weir_admission_law *law;
-	void *state;
-	weir_police_params params;
-	uint64_t now_ns;
-};
-
-static void beat_open(struct beat *b, const weir_admission_law *law, const char *const *params)
-{
-	const char *wrong = NULL;
-	*b = (struct beat){.law = law, .now_ns = 1000 * S};
-	weir_law_defaults(law, &b->params);
-	for (; *params != NULL; params += 2)
-		if (weir_law_set(law, &b->params, params[0], params[1]) != 0)
-			fail_msg("%s", weir_error());
-	b->state = aligned_alloc(64, (law->state_bytes + 63) / 64 * 64);
-	assert_non_null(b->state);
-	memset(b->state, 0x5a, law->state_bytes);
-	if (law->init(b->state, &b->params, &wrong) != 0)
-		fail_msg("%s", wrong);
-}
-#define BEAT(b, law, ...) beat_open(b, law, (const char *const[]){__VA_ARGS__, NULL})
-
-static weir_verdict arrive(struct beat *b, unsigned klass, uint32_t cost_us)
-{
-	weir_ask ask = {.now_ns = b->now_ns, .klass = (uint8_t)klass, .count = 1, .cost = cost_us};
-	return b->law->admit(b->state, &ask);
-}
-
-static weir_event event_of(const struct beat *b, unsigned klass, uint32_t cost_us)
-{
-	weir_event event = {.offered_ns = b->now_ns, .entered_ns = b->now_ns, .cost = cost_us};
-	event.klass = (uint8_t)klass;
-	return event;
-}
-
-static weir_verdict start(struct beat *b, weir_event *event)
-{
-	weir_turn turn = {.now_ns = b->now_ns, .note = event->note};
-	event->started_ns = b->now_ns;
-	return b->law->start(b->state, event, &turn);
-}
-
-static void tick(struct beat *b, uint64_t later_ns, double cpu_share)
-{
-	b->now_ns += later_ns;
-	weir_sample sample = {.now_ns = b->now_ns, .interval_ns = later_ns, .cpu_share = cpu_share};
-	b->law->tick(b->state, &sample);
-}
-
-static bool is_open(const struct beat *b, unsigned klass)
-{
-	return b->law->open(b->state) >> klass & 1;
-}
-
-/* Of so many that wait in the class, how many start. */
-static unsigned started_of(struct beat *b, unsigned klass, uint32_t cost_us, unsigned count)
-{
-	unsigned started = 0;
-	for (unsigned i = 0; i < count; i++) {
-		weir_event event = event_of(b, klass, cost_us);
-		started += start(b, &event) == WEIR_ADMITTED;
-	}
-	return started;
-}
-
-static void arrive_many(struct beat *b, unsigned klass, uint32_t cost_us, unsigned count)
-{
-	for (unsigned i = 0; i < count; i++)
-		assert_int_equal(arrive(b, klass, cost_us), WEIR_ADMITTED);
-}
 
 /* ---- batch ---- */
 
@@ -106,7 +30,7 @@ static void without_a_delay_the_test_is_at_the_door(void **state)
 static void a_batch_is_judged_as_a_whole_at_its_visit(void **state)
 {
 	struct beat b;
-	BEAT(&b, &weir_law_batch, "target", "1s", "servers", "2", "delay[1]", "50ms");
+	BEAT(&b, &weir_law_batch, "early", "off", "target", "1s", "servers", "2", "delay[1]", "50ms");
 	double bucket_s = ((weir_police *)b.state)->bucket_s[((weir_police *)b.state)->bucket_of[42]];
 	unsigned fits = 2 * (unsigned)(.95 / bucket_s);
 	tick(&b, 5 * MS, 0);
@@ -126,7 +50,7 @@ static void a_batch_is_judged_as_a_whole_at_its_visit(void **state)
 	free(b.state);
 
 	/* One more than fits, and none of them is let in. */
-	BEAT(&b, &weir_law_batch, "target", "1s", "servers", "2", "delay[1]", "50ms");
+	BEAT(&b, &weir_law_batch, "early", "off", "target", "1s", "servers", "2", "delay[1]", "50ms");
 	arrive_many(&b, 1, 100000, fits + 1);
 	tick(&b, 5 * MS, 0);
 	assert_int_equal(started_of(&b, 1, 100000, fits + 1), 0);
@@ -136,7 +60,7 @@ static void a_batch_is_judged_as_a_whole_at_its_visit(void **state)
 static void small_buckets_go_first(void **state)
 {
 	struct beat b;
-	BEAT(&b, &weir_law_batch, "target", "1s", "delay", "50ms");
+	BEAT(&b, &weir_law_batch, "early", "off", "target", "1s", "delay", "50ms");
 	arrive_many(&b, 0, 400000, 2);
 	arrive_many(&b, 0, 20000, 5);
 	tick(&b, 5 * MS, 0);
@@ -148,7 +72,7 @@ static void small_buckets_go_first(void **state)
 static void a_class_that_fails_rejects_what_waits_below(void **state)
 {
 	struct beat b;
-	BEAT(&b, &weir_law_batch, "target", "1s", "delay[1]", "50ms", "delay[2]", "500ms");
+	BEAT(&b, &weir_law_batch, "early", "off", "target", "1s", "delay[1]", "50ms", "delay[2]", "500ms");
 	tick(&b, 5 * MS, 0);
 	arrive_many(&b, 2, 1000, 1);
 	tick(&b, 5 * MS, 0);
@@ -194,7 +118,8 @@ static void what_is_guaranteed_passes_whatever_the_load(void **state)
 	for (unsigned i = 0; i < 2; i++) {
 		struct beat b;
 		unsigned in = 0;
-		BEAT(&b, laws[i], "target", "1s", "delay[1]", "50ms", "guaranteed[1]", "100/s");
+		BEAT(&b, laws[i], "target", "1s", "delay[1]", "50ms", "guaranteed[1]", "100/s", "early",
+		     "off");
 		for (unsigned ms = 0; ms < 1000; ms++) {
 			b.now_ns += MS;
 			assert_int_equal(arrive(&b, 1, 3000000), WEIR_ADMITTED); /* none of them fits */
@@ -505,7 +430,7 @@ static void the_fraction_is_admitted(void **state)
 static void auto_changes_when_busy_and_back_after_the_dwell(void **state)
 {
 	struct beat b;
-	BEAT(&b, &weir_law_police_auto, "target", "1s", "delay[1]", "50ms", "dwell", "2s");
+	BEAT(&b, &weir_law_police_auto, "early", "off", "target", "1s", "delay[1]", "50ms", "dwell", "2s");
 	weir_police *police = b.state;
 	tick(&b, 5 * MS, 0);
 	arrive_many(&b, 1, 1000, 1);

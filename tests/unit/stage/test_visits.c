@@ -117,7 +117,10 @@ static void a_closed_class_waits_for_the_tick_that_opens_it(void **state)
 	}
 }
 
-/* On the lane's own thread an event of an open class runs at once, one of a closed class does not. */
+/*
+ * On the lane's own thread an event of an open class runs at once, though lower ones wait. One of a closed
+ * class does not.
+ */
 static void from_inside(struct probe *probe, struct job *job)
 {
 	struct job *more = job->data;
@@ -125,6 +128,7 @@ static void from_inside(struct probe *probe, struct job *job)
 		assert_int_equal(weir_offer(probe->stage, &more[0].event), WEIR_ADMITTED);
 		assert_int_equal(atomic_load(&more[0].handled), 0);
 		assert_int_equal(weir_offer(probe->stage, &more[1].event), WEIR_ADMITTED);
+		assert_int_equal(atomic_load(&more[1].handled), 1);
 	}
 	weir_done(&job->event);
 }

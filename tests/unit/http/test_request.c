@@ -780,21 +780,21 @@ static bool refuse(weir_request *request, weir_refusal *refusal, void *arg)
 	static const weir_field fields[] = {{WEIR_SPAN("Content-Type"), WEIR_SPAN("text/html")},
 					    {WEIR_SPAN("Refresh"), WEIR_SPAN("1")}};
 	static const weir_field misuse[] = {{WEIR_SPAN("Content-Length"), WEIR_SPAN("1")}};
-	static char page[WEIR_REFUSAL_BYTES + 1];
+	static char sorry[WEIR_REFUSAL_BYTES + 1];
 	const char *how = arg;
 	assert_int_equal(refusal->why, WEIR_SHED_FULL);
 	assert_int_equal(refusal->retry_after_s, 1);
 	refusal->fields = fields;
 	refusal->field_count = 2;
-	refusal->bytes = page;
-	refusal->length = (size_t)snprintf(page, sizeof(page), "<p>%s",
+	refusal->bytes = sorry;
+	refusal->length = (size_t)snprintf(sorry, sizeof(sorry), "<p>%s",
 					   weir_request_path(request).at[0] == '/' ? "busy" : "");
 	if (strcmp(how, "misuse") == 0) {
 		refusal->fields = misuse;
 		refusal->field_count = 1;
 	}
 	if (strcmp(how, "long") == 0)
-		refusal->length = sizeof(page);
+		refusal->length = sizeof(sorry);
 	return strcmp(how, "no") != 0;
 }
 

@@ -8,8 +8,7 @@
  *
  * Statements are written once, with '?' for values, in the SQL that both understand; db_is() is there for the few
  * that differ. A statement is prepared when it is first used and kept, found by the address of its text: so texts
- * must be constants. A cursor is of a statement; a statement has one cursor at a time. db_begin() inside of a
- * transaction is an error of ours.
+ * must be constants. A statement has one cursor at a time.
  *
  * Errors are negative errno values with a sentence in weir_error(): -EBUSY others write for too long, -EAGAIN the database
  * undid the transaction and asks to try it again (db_transaction() does), -EEXIST a unique key is taken, -ENOSPC,
@@ -46,6 +45,7 @@ typedef struct db_value {
 
 /* How a transaction is to end up on disk. */
 typedef enum db_durability {
+	DB_READS_ONLY,          /* one view of everything while others write */
 	DB_SAFE_FROM_CRASH,     /* survives the end of the process */
 	DB_SAFE_FROM_POWER_CUT, /* survives the end of the machine */
 } db_durability;
@@ -59,6 +59,8 @@ db_kind db_is(const db *d);
 
 /* Runs a statement to its end; returns how many rows it changed, or an error. */
 int64_t db_run(db *d, const char *sql, const db_value *values, size_t count);
+/* The same, in a transaction of its own that survives the end of the process. */
+int64_t db_change(db *d, const char *sql, const db_value *values, size_t count);
 /* Runs statements separated by ';', without values or rows: for schemas. */
 int db_script(db *d, const char *sql);
 /* The key that the last INSERT made. */

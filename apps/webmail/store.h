@@ -43,7 +43,7 @@
 #define STORE_CHUNK          (256 * 1024)       /* bytes of a row of a body; reading is cheapest in these */
 #define STORE_PAGE_MAX       50                 /* messages of a page of a list or search */
 #define STORE_FOLDERS_MAX    200                /* folders of a user */
-#define STORE_SESSIONS_MAX   20                 /* sessions of a user; a new one ends the oldest */
+#define STORE_SESSIONS_MAX   50                 /* sessions of a user; a new one ends the oldest */
 #define STORE_MANY_MAX       1000               /* messages of one change */
 #define STORE_RECIPIENTS_MAX 100 /* local recipients of a delivery, recipients of an outgoing mail */
 #define STORE_REFERENCES_MAX 20  /* message ids that are looked at to find the thread */
@@ -160,19 +160,24 @@ typedef enum store_flag {
 /* What is known of a message without its body. Spans of a message that is read are valid during the callback. */
 typedef struct store_message {
 	/* Given by the one who delivers. */
-	weir_span author; /* name and address, as shown in lists: "Ann Lee <ann@example.org>" */
-	weir_span subject;
-	weir_span to, cc;
+	weir_span from;    /* "Ann Lee <ann@example.org>" */
+	weir_span author;  /* for lists: "Ann Lee" */
+	weir_span subject; /* one line */
+	weir_span to, cc;  /* addresses with names */
 	weir_span snippet;
 	weir_span message_id; /* without < > */
 	int64_t date_s;
 	unsigned flags;
 	/* Given by the store. */
-	uint32_t id, folder, thread; /* thread: the number of one of its messages */
-	uint32_t size;
+	uint32_t id, folder;
+	uint32_t thread; /* the number of its first message, which may be gone */
+	uint32_t size;   /* bytes of the raw message */
 } store_message;
 
-/* A raw message: read(arg, offset, into, size) gives size bytes from the offset and returns 0, or an error. */
+/*
+ * A raw message: read() copies at most size bytes from the offset and returns how many, 0 at the end, or an error. It
+ * is read twice and must give the same bytes.
+ */
 typedef struct store_source {
 	uint64_t size;
 	int (*read)(void *arg, uint64_t offset, void *into, size_t size);
@@ -180,17 +185,16 @@ typedef struct store_source {
 } store_source;
 
 /* A source of bytes in memory, which must outlive it. */
-store_source store_source_memory(const weir_span *bytes);
+store_source store_source_memory(weir_span *bytes);
 /* A source of the first size bytes of an open file, which stays the caller's. */
-store_source store_source_file(const int *fd, uint64_t size);
+store_source store_source_file(int *fd, uint64_t size);
 
 /* What comes in: by LMTP, by import, or as a copy of what was written here. */
 typedef struct store_mail {
 	store_message head;
-	weir_span text; /* for the index; cut at STORE_TEXT_MAX */
-	const weir_span
-		*references; /* message ids without < >, the nearest last: References, then In-Reply-To */
-	unsigned reference_count;
+	weir_span text;         /* for the index; cut at STORE_TEXT_MAX */
+	weir_span sort_subject; /* lower case, without "Re:"; empty: made of the subject */
+	weir_span references;   /* message ids without < >, separated by blanks, the nearest last */
 	store_source raw;
 	/*
 	 * The id of this delivery: a repetition with the same id stores nothing more and succeeds. NULL: the hash of the
@@ -338,8 +342,8 @@ int store_outgoing_list(store *s, uint32_t user, void (*each)(const store_outgoi
 
 /*
  * Verifies the invariants above and what the database can verify of itself, reading every body. Calls back with a
- * sentence for each thing that is wrong; returns how many there are, or an error if it could not look. Nobody may
- * write meanwhile, or what is being written may look wrong.
+ * sentence for each thing that is wrong; returns how many there are, or an error if it could not look. Others may read
+ * and write meanwhile.
  */
 int store_check(store *s, void (*wrong)(const char *sentence, void *arg), void *arg);
 

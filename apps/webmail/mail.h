@@ -90,7 +90,7 @@ typedef struct mail_part {
 	char *type;       /* "image/png", lower case; only letters, digits and !#$&-^_.+/ */
 	char *name;       /* of the file, without folders and control characters; "": none */
 	char *content_id; /* without angle brackets; "": none */
-	uint64_t bytes;   /* as sent, before decoding */
+	uint64_t bytes;   /* decoded, more or less */
 	bool inlined;     /* the HTML shows it as an image */
 } mail_part;
 

@@ -161,7 +161,7 @@ static bool has_attachments(const mail_parsed *parsed)
 	for (unsigned i = 0; i < parsed->extras->len; i++) {
 		const mail_extra *extra = &g_array_index(parsed->extras, mail_extra, i);
 		bool shown = extra->related && g_mime_object_get_content_id(extra->object) != NULL;
-		if (!shown && !extra->signature)
+		if (!shown && !extra->minor)
 			return true;
 	}
 	return false;

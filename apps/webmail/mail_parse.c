@@ -21,11 +21,13 @@ static void sort_object(mail_sorting *s, GMimeObject *object);
 
 static void add_extra(mail_sorting *s, GMimeObject *object)
 {
+	static const char *const minor[] = {"pgp-signature", "pkcs7-signature", "x-pkcs7-signature",
+					    "enriched",      "richtext",        "x-amp-html"};
 	GMimeContentType *type = g_mime_object_get_content_type(object);
 	const char *subtype = type != NULL ? g_mime_content_type_get_media_subtype(type) : NULL;
 	mail_extra extra = {.object = object, .related = s->related};
-	extra.signature = subtype != NULL && g_ascii_strcasecmp(subtype, "pgp-signature") == 0;
-	extra.signature |= subtype != NULL && g_str_has_suffix(subtype, "pkcs7-signature");
+	for (size_t i = 0; i < sizeof(minor) / sizeof(*minor) && subtype != NULL; i++)
+		extra.minor = extra.minor || g_ascii_strcasecmp(subtype, minor[i]) == 0;
 	g_array_append_val(s->parsed->extras, extra);
 }
 

@@ -21,7 +21,7 @@ typedef struct mail_piece {
 typedef struct mail_extra {
 	GMimeObject *object;
 	bool related; /* belongs to HTML beside it, which may show it */
-	bool signature;
+	bool minor;   /* a signature, or the text in a form that is not shown: not worth a mark in lists */
 } mail_extra;
 
 typedef struct mail_parsed {

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tables. A migration is a script per database; the number of those that were run is in the table `settings`.
+ * Scripts that were released are never changed: a change is one more.
+ *
+ * Keys of folders, messages and threads have the user's number in their upper half (store.h). Sort keys are texts in
+ * lower case, compared as bytes. All texts are UTF-8.
+ */
+#include "store_priv.h"
+
+#include <errno.h>
+
+static const char *const sqlite_migrations[] = {
+	"CREATE TABLE users (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, hash TEXT NOT NULL,"
+	"  class TEXT NOT NULL, created_s INTEGER NOT NULL, next_number INTEGER NOT NULL);"
+	"CREATE TABLE sessions (token BLOB NOT NULL PRIMARY KEY, user INTEGER NOT NULL, created_s INTEGER NOT NULL,"
+	"  expires_s INTEGER NOT NULL) WITHOUT ROWID;"
+	"CREATE INDEX sessions_of_user ON sessions (user, created_s);"
+	"CREATE TABLE folders (id INTEGER PRIMARY KEY, user INTEGER NOT NULL, role INTEGER NOT NULL,"
+	"  name TEXT NOT NULL, total INTEGER NOT NULL, unread INTEGER NOT NULL, UNIQUE (user, name));"
+	"CREATE TABLE bodies (id INTEGER PRIMARY KEY AUTOINCREMENT, digest BLOB NOT NULL UNIQUE,"
+	"  size INTEGER NOT NULL, refs INTEGER NOT NULL);"
+	"CREATE TABLE chunks (id INTEGER PRIMARY KEY, data BLOB NOT NULL);"
+	"CREATE TABLE messages (id INTEGER PRIMARY KEY, folder INTEGER NOT NULL, was INTEGER NOT NULL,"
+	"  thread INTEGER NOT NULL, date_s INTEGER NOT NULL, flags INTEGER NOT NULL, size INTEGER NOT NULL,"
+	"  body INTEGER NOT NULL, author_key TEXT NOT NULL, subject_key TEXT NOT NULL, sender TEXT NOT NULL,"
+	"  author TEXT NOT NULL, subject TEXT NOT NULL, sent_to TEXT NOT NULL, sent_cc TEXT NOT NULL,"
+	"  snippet TEXT NOT NULL, message_id TEXT NOT NULL);"
+	"CREATE INDEX messages_by_date ON messages (folder, date_s);"
+	"CREATE INDEX messages_by_author ON messages (folder, author_key, date_s DESC);"
+	"CREATE INDEX messages_by_subject ON messages (folder, subject_key, date_s DESC);"
+	"CREATE INDEX messages_by_thread ON messages (thread);"
+	"CREATE TABLE deliveries (user INTEGER NOT NULL, delivery BLOB NOT NULL, message INTEGER NOT NULL,"
+	"  created_s INTEGER NOT NULL, PRIMARY KEY (user, delivery)) WITHOUT ROWID;"
+	"CREATE TABLE links (user INTEGER NOT NULL, reference BLOB NOT NULL, thread INTEGER NOT NULL,"
+	"  PRIMARY KEY (user, reference)) WITHOUT ROWID;"
+	"CREATE INDEX links_by_thread ON links (thread);"
+	"CREATE TABLE outgoing (id INTEGER PRIMARY KEY AUTOINCREMENT, user INTEGER NOT NULL,"
+	"  message INTEGER NOT NULL, body INTEGER NOT NULL, sender TEXT NOT NULL, recipients TEXT NOT NULL,"
+	"  error TEXT NOT NULL, tries INTEGER NOT NULL, created_s INTEGER NOT NULL, next_s INTEGER NOT NULL);"
+	"CREATE INDEX outgoing_by_time ON outgoing (next_s);"
+	"CREATE INDEX outgoing_of_user ON outgoing (user);"
+	"CREATE VIRTUAL TABLE words USING fts5 (author, recipients, subject, body,"
+	"  tokenize = 'unicode61 remove_diacritics 2');",
+};
+
+/*
+ * `marks` in the table of words holds the owner and the words of the header fields, each with a letter before it, so
+ * that the index itself tells users and fields apart (store_search.c).
+ */
+static const char *const mariadb_migrations[] = {
+	"CREATE TABLE users (id INT UNSIGNED AUTO_INCREMENT PRIMARY KEY, name VARCHAR(64) NOT NULL UNIQUE,"
+	"  hash VARCHAR(127) NOT NULL, class VARCHAR(31) NOT NULL, created_s BIGINT NOT NULL,"
+	"  next_number BIGINT NOT NULL);"
+	"CREATE TABLE sessions (token BINARY(32) PRIMARY KEY, user INT UNSIGNED NOT NULL, created_s BIGINT NOT NULL,"
+	"  expires_s BIGINT NOT NULL, KEY sessions_of_user (user, created_s));"
+	"CREATE TABLE folders (id BIGINT PRIMARY KEY, user INT UNSIGNED NOT NULL, role INT NOT NULL,"
+	"  name VARCHAR(120) NOT NULL, total BIGINT NOT NULL, unread BIGINT NOT NULL, UNIQUE KEY (user, name));"
+	"CREATE TABLE bodies (id BIGINT AUTO_INCREMENT PRIMARY KEY, digest BINARY(32) NOT NULL UNIQUE,"
+	"  size BIGINT NOT NULL, refs BIGINT NOT NULL);"
+	"CREATE TABLE chunks (id BIGINT PRIMARY KEY, data MEDIUMBLOB NOT NULL);"
+	"CREATE TABLE messages (id BIGINT PRIMARY KEY, folder BIGINT NOT NULL, was BIGINT NOT NULL,"
+	"  thread BIGINT NOT NULL, date_s BIGINT NOT NULL, flags INT NOT NULL, size BIGINT NOT NULL,"
+	"  body BIGINT NOT NULL, author_key VARCHAR(96) NOT NULL, subject_key VARCHAR(96) NOT NULL,"
+	"  sender VARCHAR(998) NOT NULL, author VARCHAR(998) NOT NULL, subject VARCHAR(998) NOT NULL,"
+	"  sent_to TEXT NOT NULL, sent_cc TEXT NOT NULL, snippet VARCHAR(240) NOT NULL,"
+	"  message_id VARCHAR(998) NOT NULL, KEY messages_by_date (folder, date_s),"
+	"  KEY messages_by_author (folder, author_key, date_s DESC),"
+	"  KEY messages_by_subject (folder, subject_key, date_s DESC), KEY messages_by_thread (thread));"
+	"CREATE TABLE deliveries (user INT UNSIGNED NOT NULL, delivery BINARY(32) NOT NULL, message BIGINT NOT NULL,"
+	"  created_s BIGINT NOT NULL, PRIMARY KEY (user, delivery));"
+	"CREATE TABLE links (user INT UNSIGNED NOT NULL, reference BINARY(16) NOT NULL, thread BIGINT NOT NULL,"
+	"  PRIMARY KEY (user, reference), KEY links_by_thread (thread));"
+	"CREATE TABLE outgoing (id BIGINT AUTO_INCREMENT PRIMARY KEY, user INT UNSIGNED NOT NULL,"
+	"  message BIGINT NOT NULL, body BIGINT NOT NULL, sender VARCHAR(998) NOT NULL, recipients TEXT NOT NULL,"
+	"  error VARCHAR(998) NOT NULL, tries INT NOT NULL, created_s BIGINT NOT NULL, next_s BIGINT NOT NULL,"
+	"  KEY outgoing_by_time (next_s), KEY outgoing_of_user (user));"
+	"SET SESSION innodb_ft_enable_stopword = OFF;"
+	"CREATE TABLE words (id BIGINT PRIMARY KEY, marks TEXT COLLATE utf8mb4_unicode_ci NOT NULL,"
+	"  body MEDIUMTEXT COLLATE utf8mb4_unicode_ci NOT NULL, FULLTEXT KEY words_index (marks, body));",
+};
+
+#define MIGRATIONS (sizeof(sqlite_migrations) / sizeof(sqlite_migrations[0]))
+_Static_assert(MIGRATIONS == sizeof(mariadb_migrations) / sizeof(mariadb_migrations[0]), "one of each");
+
+/*
+ * SQLite undoes a script that fails half-way. MariaDB commits each CREATE by itself; a database whose set-up was interrupted
+ * must be made anew, and the tables that are there already say so.
+ */
+static int64_t migrate_work(db *d, void *arg)
+{
+	int64_t done = 0;
+	int failed = db_number(d, &done, "SELECT value FROM settings WHERE name = 'schema'", DB_NONE);
+	if (failed != 0 && failed != -ENOENT)
+		return failed;
+	if (done > (int64_t)MIGRATIONS)
+		return weir_error_set(-EINVAL, "database: its schema is %lld, and this program knows %zu; use a newer one",
+				      (long long)done, MIGRATIONS);
+	int64_t changed = failed == 0 ? 0 : db_run(d, "INSERT INTO settings VALUES ('schema', 0)", DB_NONE);
+	for (size_t i = (size_t)done; changed >= 0 && i < MIGRATIONS; i++) {
+		failed = db_script(d, db_is(d) == DB_SQLITE ? sqlite_migrations[i] : mariadb_migrations[i]);
+		if (failed != 0)
+			return failed;
+		changed = db_run(d, "UPDATE settings SET value = ? WHERE name = 'schema'", DB_ARGS(DB_INT(i + 1)));
+	}
+	return changed < 0 ? changed : 0;
+}
+
+int schema_migrate(db *d)
+{
+	int64_t done = 0;
+	if (db_number(d, &done, "SELECT value FROM settings WHERE name = 'schema'", DB_NONE) == 0 &&
+	    done == (int64_t)MIGRATIONS)
+		return 0;
+	int failed = db_script(d, "CREATE TABLE IF NOT EXISTS settings (name VARCHAR(32) NOT NULL PRIMARY KEY,"
+				  " value INTEGER NOT NULL)");
+	if (failed != 0)
+		return failed;
+	return (int)db_transaction(d, DB_SAFE_FROM_POWER_CUT, migrate_work, NULL);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEBMAIL_STORE_PRIV_H
+#define WEBMAIL_STORE_PRIV_H
+
+/* What the store's own files share. Functions that end in _in run inside of a transaction. */
+
+#include "db.h"
+#include "store.h"
+
+#define STORE_DIGEST         32  /* bytes of a SHA-256 */
+#define STORE_KEY_BYTES      96  /* of what lists are sorted by */
+#define STORE_CHUNKS_A_BODY  256 /* a body's chunks have the keys body * 256 and following */
+#define STORE_ID_MAX         998 /* bytes of a message id */
+#define STORE_DELIVERY_DAYS  30
+#define STORE_MERGE_MAX      500 /* messages of a thread that is still joined with another */
+
+struct store {
+	db *d;
+	/* The chunk that was read last, since readers ask for small parts of it. */
+	char *chunk;
+	size_t chunk_length;
+	int64_t chunk_key; /* 0: none */
+};
+
+/* The key of a folder or message of a user. */
+static inline int64_t store_key(uint32_t user, uint32_t number)
+{
+	return (int64_t)((uint64_t)user << 32 | number);
+}
+
+static inline uint32_t store_number(int64_t key)
+{
+	return (uint32_t)key;
+}
+
+/* ---- schema.c ---- */
+
+int schema_migrate(db *d);
+
+/* ---- store_text.c ---- */
+
+/* Copies text as valid UTF-8 without control characters, at most size - 1 bytes, and ends it with NUL; the length. */
+size_t text_clean(weir_span text, char *to, size_t size);
+/* The same in lower case, without quotes and blanks at the beginning: for sorting. */
+size_t text_fold(weir_span text, char *to, size_t size);
+/* Writes about size bytes of text around the first place where word (folded) is; false if it is nowhere. */
+bool text_excerpt(weir_span text, const char *word, char *to, size_t size);
+/* The words of a text, one after the other: letters and digits, and all that is not ASCII. An empty one is the end. */
+weir_span text_word(weir_span *rest);
+
+/* ---- store_users.c ---- */
+
+/* A new number within the user's mail; -ENOENT if there is no such user. Locks the user in databases that lock rows. */
+int64_t user_number_in(db *d, uint32_t user);
+/* Locks the user in databases that lock rows, so that counts change one at a time; -ENOENT if there is none. */
+int user_lock_in(db *d, uint32_t user);
+
+/* ---- store_folders.c ---- */
+
+int folder_of_in(db *d, uint32_t user, store_role role, int64_t *ret_folder);
+int folder_add_in(db *d, uint32_t user, store_role role, weir_span name, uint32_t *ret_folder);
+/* Changes the counts by so many messages. */
+int folder_count_in(db *d, int64_t folder, int64_t total, int64_t unread);
+
+/* ---- store_bodies.c ---- */
+
+/* The SHA-256 of a source. */
+int body_digest(const store_source *source, unsigned char ret_digest[STORE_DIGEST]);
+/* One reference more to the body with this digest, which is stored if it is new. */
+int body_ref_in(db *d, const store_source *source, const unsigned char digest[STORE_DIGEST], int64_t *ret_body);
+/* One more to a body that is there. */
+int body_ref_again_in(db *d, int64_t body);
+/* One less; the last one removes it. */
+int body_unref_in(db *d, int64_t body);
+
+/* ---- store_deliver.c ---- */
+
+/* A mail, prepared before the transaction. */
+typedef struct store_job {
+	const store_mail *mail;
+	unsigned char digest[STORE_DIGEST];
+	unsigned char delivery[STORE_DIGEST];
+	bool repeatable; /* its delivery has an id that is remembered */
+	struct store_texts *texts;
+} store_job;
+
+int job_prepare(store_job *job, const store_mail *mail, bool repeatable);
+void job_free(store_job *job);
+/* Stores a prepared mail; the body's key is given back for who else refers to it. */
+int deliver_in(db *d, const store_job *job, store_place *place, int64_t *ret_body);
+/* Keeps a prepared mail in a standard folder and purges a draft. */
+int keep_in(db *d, const store_job *job, uint32_t user, store_role role, uint32_t draft, uint32_t *ret_message,
+	    int64_t *ret_body);
+
+/* ---- store_thread.c ---- */
+
+/* The thread of a message that is new: that of one of its references, or its own. Remembers its ids. */
+int thread_in(db *d, uint32_t user, uint32_t message, weir_span message_id, weir_span references,
+	      int64_t *ret_thread);
+/* Forgets a thread that has no messages any more. */
+int thread_forget_in(db *d, int64_t thread);
+
+/* ---- store_change.c ---- */
+
+/* Removes one message for good: 1, or 0 if it is not there. */
+int purge_in(db *d, int64_t message);
+
+/* ---- store_messages.c ---- */
+
+#define STORE_MESSAGE_COLUMNS                                                                                 \
+	"m.id, m.folder, m.thread, m.date_s, m.flags, m.size, m.sender, m.author, m.subject, m.sent_to, m.sent_cc, " \
+	"m.snippet, m.message_id"
+#define STORE_MESSAGE_COLUMN_COUNT 13
+
+/* The row of a cursor over STORE_MESSAGE_COLUMNS. */
+void message_of_row(db_cursor *c, store_message *ret_message);
+/* Calls back for all rows and ends the cursor; how many, or an error. */
+int message_rows(db_cursor *c, store_each each, void *arg);
+
+/* ---- store_outgoing.c ---- */
+
+/* Removes the mail of a user that waits. */
+int outgoing_forget_in(db *d, uint32_t user);
+
+#endif

@@ -79,7 +79,8 @@ int db_start(db *d, db_cursor **ret_cursor, const char *sql, const db_value *val
 	if (failed != 0)
 		return failed;
 	if (c->busy || count > DB_ARGS_MAX)
-		return weir_error_set(-EINVAL, "database: a statement was begun twice, or has too many values");
+		return weir_error_set(-EINVAL,
+				      "database: a statement was begun twice, or has too many values");
 	failed = d->ops->start(c, values, count);
 	if (failed != 0) {
 		d->ops->reset(c);

@@ -28,23 +28,6 @@ static int read_all(void *arg, uint64_t offset, void *into, size_t size)
 	return 0;
 }
 
-/* The store looks at a few; those nearest to the message are the last. */
-static void fill_references(deliver_mail *d)
-{
-	const char *start = d->summary->references, *end = start + strlen(start);
-	unsigned count = 0;
-	while (end > start && count < STORE_REFERENCES_MAX) {
-		const char *begin = end;
-		while (begin > start && begin[-1] != ' ')
-			begin--;
-		count++;
-		d->references[STORE_REFERENCES_MAX - count] = (weir_span){begin, (size_t)(end - begin)};
-		end = begin > start ? begin - 1 : start;
-	}
-	d->mail.references = d->references + STORE_REFERENCES_MAX - count;
-	d->mail.reference_count = count;
-}
-
 int deliver_prepare(deliver_mail *deliver, const mail_source *source, int64_t now_s)
 {
 	*deliver = (deliver_mail){.source = source};
@@ -63,10 +46,11 @@ int deliver_prepare(deliver_mail *deliver, const mail_source *source, int64_t no
 			 .date_s = dated ? s->date_s : now_s,
 			 .flags = s->attachments ? STORE_ATTACHMENT : 0},
 		.text = span_of(s->text),
+		.sort_subject = span_of(s->sort_subject),
+		.references = span_of(s->references),
 		.raw = {.size = source->bytes, .read = read_all, .arg = (void *)source},
 		.now_s = now_s,
 	};
-	fill_references(deliver);
 	return 0;
 }
 

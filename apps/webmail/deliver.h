@@ -16,7 +16,6 @@
 typedef struct deliver_mail {
 	store_mail mail; /* flags, delivery id and date may be changed before it is stored */
 	mail_summary *summary;
-	weir_span references[STORE_REFERENCES_MAX];
 	const mail_source *source;
 } deliver_mail;
 

@@ -11,9 +11,11 @@
 #include <errno.h>
 
 static const char *const sqlite_migrations[] = {
-	"CREATE TABLE users (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, hash TEXT NOT NULL,"
+	"CREATE TABLE users (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, hash TEXT NOT "
+	"NULL,"
 	"  class TEXT NOT NULL, created_s INTEGER NOT NULL, next_number INTEGER NOT NULL);"
-	"CREATE TABLE sessions (token BLOB NOT NULL PRIMARY KEY, user INTEGER NOT NULL, created_s INTEGER NOT NULL,"
+	"CREATE TABLE sessions (token BLOB NOT NULL PRIMARY KEY, user INTEGER NOT NULL, created_s INTEGER "
+	"NOT NULL,"
 	"  expires_s INTEGER NOT NULL) WITHOUT ROWID;"
 	"CREATE INDEX sessions_of_user ON sessions (user, created_s);"
 	"CREATE TABLE folders (id INTEGER PRIMARY KEY, user INTEGER NOT NULL, role INTEGER NOT NULL,"
@@ -52,10 +54,12 @@ static const char *const mariadb_migrations[] = {
 	"CREATE TABLE users (id INT UNSIGNED AUTO_INCREMENT PRIMARY KEY, name VARCHAR(64) NOT NULL UNIQUE,"
 	"  hash VARCHAR(127) NOT NULL, class VARCHAR(31) NOT NULL, created_s BIGINT NOT NULL,"
 	"  next_number BIGINT NOT NULL);"
-	"CREATE TABLE sessions (token BINARY(32) PRIMARY KEY, user INT UNSIGNED NOT NULL, created_s BIGINT NOT NULL,"
+	"CREATE TABLE sessions (token BINARY(32) PRIMARY KEY, user INT UNSIGNED NOT NULL, created_s BIGINT "
+	"NOT NULL,"
 	"  expires_s BIGINT NOT NULL, KEY sessions_of_user (user, created_s));"
 	"CREATE TABLE folders (id BIGINT PRIMARY KEY, user INT UNSIGNED NOT NULL, role INT NOT NULL,"
-	"  name VARCHAR(120) NOT NULL, total BIGINT NOT NULL, unread BIGINT NOT NULL, UNIQUE KEY (user, name));"
+	"  name VARCHAR(120) NOT NULL, total BIGINT NOT NULL, unread BIGINT NOT NULL, UNIQUE KEY (user, "
+	"name));"
 	"CREATE TABLE bodies (id BIGINT AUTO_INCREMENT PRIMARY KEY, digest BINARY(32) NOT NULL UNIQUE,"
 	"  size BIGINT NOT NULL, refs BIGINT NOT NULL);"
 	"CREATE TABLE chunks (id BIGINT PRIMARY KEY, data MEDIUMBLOB NOT NULL);"
@@ -67,13 +71,17 @@ static const char *const mariadb_migrations[] = {
 	"  message_id VARCHAR(998) NOT NULL, KEY messages_by_date (folder, date_s),"
 	"  KEY messages_by_author (folder, author_key, date_s DESC),"
 	"  KEY messages_by_subject (folder, subject_key, date_s DESC), KEY messages_by_thread (thread));"
-	"CREATE TABLE deliveries (user INT UNSIGNED NOT NULL, delivery BINARY(32) NOT NULL, message BIGINT NOT NULL,"
+	"CREATE TABLE deliveries (user INT UNSIGNED NOT NULL, delivery BINARY(32) NOT NULL, message BIGINT "
+	"NOT NULL,"
 	"  created_s BIGINT NOT NULL, PRIMARY KEY (user, delivery));"
-	"CREATE TABLE links (user INT UNSIGNED NOT NULL, reference BINARY(16) NOT NULL, thread BIGINT NOT NULL,"
+	"CREATE TABLE links (user INT UNSIGNED NOT NULL, reference BINARY(16) NOT NULL, thread BIGINT NOT "
+	"NULL,"
 	"  PRIMARY KEY (user, reference), KEY links_by_thread (thread));"
 	"CREATE TABLE outgoing (id BIGINT AUTO_INCREMENT PRIMARY KEY, user INT UNSIGNED NOT NULL,"
-	"  message BIGINT NOT NULL, body BIGINT NOT NULL, sender VARCHAR(998) NOT NULL, recipients TEXT NOT NULL,"
-	"  error VARCHAR(998) NOT NULL, tries INT NOT NULL, created_s BIGINT NOT NULL, next_s BIGINT NOT NULL,"
+	"  message BIGINT NOT NULL, body BIGINT NOT NULL, sender VARCHAR(998) NOT NULL, recipients TEXT NOT "
+	"NULL,"
+	"  error VARCHAR(998) NOT NULL, tries INT NOT NULL, created_s BIGINT NOT NULL, next_s BIGINT NOT "
+	"NULL,"
 	"  KEY outgoing_by_time (next_s), KEY outgoing_of_user (user));"
 	"SET SESSION innodb_ft_enable_stopword = OFF;"
 	"CREATE TABLE words (id BIGINT PRIMARY KEY, marks TEXT COLLATE utf8mb4_unicode_ci NOT NULL,"
@@ -94,14 +102,16 @@ static int64_t migrate_work(db *d, void *arg)
 	if (failed != 0 && failed != -ENOENT)
 		return failed;
 	if (done > (int64_t)MIGRATIONS)
-		return weir_error_set(-EINVAL, "database: its schema is %lld, and this program knows %zu; use a newer one",
-				      (long long)done, MIGRATIONS);
+		return weir_error_set(
+			-EINVAL, "database: its schema is %lld, and this program knows %zu; use a newer one",
+			(long long)done, MIGRATIONS);
 	int64_t changed = failed == 0 ? 0 : db_run(d, "INSERT INTO settings VALUES ('schema', 0)", DB_NONE);
 	for (size_t i = (size_t)done; changed >= 0 && i < MIGRATIONS; i++) {
 		failed = db_script(d, db_is(d) == DB_SQLITE ? sqlite_migrations[i] : mariadb_migrations[i]);
 		if (failed != 0)
 			return failed;
-		changed = db_run(d, "UPDATE settings SET value = ? WHERE name = 'schema'", DB_ARGS(DB_INT(i + 1)));
+		changed = db_run(d, "UPDATE settings SET value = ? WHERE name = 'schema'",
+				 DB_ARGS(DB_INT(i + 1)));
 	}
 	return changed < 0 ? changed : 0;
 }
@@ -112,8 +122,9 @@ int schema_migrate(db *d)
 	if (db_number(d, &done, "SELECT value FROM settings WHERE name = 'schema'", DB_NONE) == 0 &&
 	    done == (int64_t)MIGRATIONS)
 		return 0;
-	int failed = db_script(d, "CREATE TABLE IF NOT EXISTS settings (name VARCHAR(32) NOT NULL PRIMARY KEY,"
-				  " value INTEGER NOT NULL)");
+	int failed =
+		db_script(d, "CREATE TABLE IF NOT EXISTS settings (name VARCHAR(32) NOT NULL PRIMARY KEY,"
+			     " value INTEGER NOT NULL)");
 	if (failed != 0)
 		return failed;
 	return (int)db_transaction(d, DB_SAFE_FROM_POWER_CUT, migrate_work, NULL);

@@ -14,12 +14,11 @@
 
 #include "mail.h"
 
-#define COMPOSE_RECIPIENTS_MAX 100u       /* To, Cc and Bcc together */
-#define COMPOSE_FILES_MAX      50u        /* attachments */
-#define COMPOSE_TEXT_BYTES_MAX (4u << 20) /* of the text */
-#define COMPOSE_BYTES_MAX \
-	(40u << 20) /* of the text and the attachments before they are encoded, with room for that */
-#define COMPOSE_FIELD_BYTES_MAX 16000u /* of a list of addresses, as typed */
+#define COMPOSE_RECIPIENTS_MAX  100u        /* To, Cc and Bcc together */
+#define COMPOSE_FILES_MAX       50u         /* attachments */
+#define COMPOSE_TEXT_BYTES_MAX  (4u << 20)  /* of the text */
+#define COMPOSE_BYTES_MAX       (36u << 20) /* of text and attachments: encoded, they fit into a message */
+#define COMPOSE_FIELD_BYTES_MAX 16000u      /* of a list of addresses, as typed */
 
 typedef struct compose_file {
 	const char *name; /* folders before it are left out; may be "" */

@@ -14,18 +14,10 @@ static weir_span span_of(const char *text)
 
 /* ---- into the store ---- */
 
-static int read_all(void *arg, uint64_t offset, void *into, size_t size)
+static int read_source(void *arg, uint64_t offset, void *into, size_t size)
 {
 	const mail_source *source = arg;
-	while (size > 0) {
-		int got = source->read(source, offset, into, size);
-		if (got <= 0)
-			return got < 0 ? got : weir_error_set(-EIO, "a message is shorter than it was");
-		into = (char *)into + got;
-		offset += (uint64_t)got;
-		size -= (size_t)got;
-	}
-	return 0;
+	return source->read(source, offset, into, size);
 }
 
 int deliver_prepare(deliver_mail *deliver, const mail_source *source, int64_t now_s)
@@ -37,7 +29,8 @@ int deliver_prepare(deliver_mail *deliver, const mail_source *source, int64_t no
 	const mail_summary *s = deliver->summary;
 	bool dated = s->date_s > 0 && s->date_s <= now_s + AHEAD_MAX_S;
 	deliver->mail = (store_mail){
-		.head = {.author = span_of(s->from),
+		.head = {.from = span_of(s->from),
+			 .author = span_of(s->author),
 			 .subject = span_of(s->subject),
 			 .to = span_of(s->to),
 			 .cc = span_of(s->cc),
@@ -48,7 +41,7 @@ int deliver_prepare(deliver_mail *deliver, const mail_source *source, int64_t no
 		.text = span_of(s->text),
 		.sort_subject = span_of(s->sort_subject),
 		.references = span_of(s->references),
-		.raw = {.size = source->bytes, .read = read_all, .arg = (void *)source},
+		.raw = {.size = source->bytes, .read = read_source, .arg = (void *)source},
 		.now_s = now_s,
 	};
 	return 0;

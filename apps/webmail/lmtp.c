@@ -11,9 +11,9 @@
 #include "lmtp.h"
 #include "deliver.h"
 #include "lmtp_talk.h"
+#include "spool.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,27 +93,11 @@ static store *worker_store(lmtp *l)
 	return w != NULL ? w->store : NULL;
 }
 
-static int write_all(int fd, const char *bytes, size_t length)
-{
-	while (length > 0) {
-		ssize_t done = write(fd, bytes, length);
-		if (done < 0 && errno == EINTR)
-			continue;
-		if (done < 0)
-			return -errno;
-		bytes += done;
-		length -= (size_t)done;
-	}
-	return 0;
-}
-
 static int put_aside(lmtp_session *s)
 {
 	if (s->spool_fd < 0)
-		s->spool_fd = open(s->server->spool, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (s->spool_fd < 0)
-		return -errno;
-	return write_all(s->spool_fd, s->talk.data, s->talk.data_bytes);
+		s->spool_fd = spool_open(s->server->spool);
+	return s->spool_fd < 0 ? s->spool_fd : spool_write(s->spool_fd, s->talk.data, s->talk.data_bytes);
 }
 
 /* Each user once; returns how many. */

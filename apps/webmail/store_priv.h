@@ -7,12 +7,12 @@
 #include "db.h"
 #include "store.h"
 
-#define STORE_DIGEST         32  /* bytes of a SHA-256 */
-#define STORE_KEY_BYTES      96  /* of what lists are sorted by */
-#define STORE_CHUNKS_A_BODY  256 /* a body's chunks have the keys body * 256 and following */
-#define STORE_ID_MAX         998 /* bytes of a message id */
-#define STORE_DELIVERY_DAYS  30
-#define STORE_MERGE_MAX      500 /* messages of a thread that is still joined with another */
+#define STORE_DIGEST        32  /* bytes of a SHA-256 */
+#define STORE_KEY_BYTES     96  /* of what lists are sorted by */
+#define STORE_CHUNKS_A_BODY 256 /* a body's chunks have the keys body * 256 and following */
+#define STORE_ID_MAX        998 /* bytes of a message id */
+#define STORE_DELIVERY_DAYS 30
+#define STORE_MERGE_MAX     500 /* messages of a thread that is still joined with another */
 
 struct store {
 	db *d;
@@ -67,7 +67,8 @@ int folder_count_in(db *d, int64_t folder, int64_t total, int64_t unread);
 /* The SHA-256 of a source. */
 int body_digest(const store_source *source, unsigned char ret_digest[STORE_DIGEST]);
 /* One reference more to the body with this digest, which is stored if it is new. */
-int body_ref_in(db *d, const store_source *source, const unsigned char digest[STORE_DIGEST], int64_t *ret_body);
+int body_ref_in(db *d, const store_source *source, const unsigned char digest[STORE_DIGEST],
+		int64_t *ret_body);
 /* One more to a body that is there. */
 int body_ref_again_in(db *d, int64_t body);
 /* One less; the last one removes it. */
@@ -89,8 +90,8 @@ void job_free(store_job *job);
 /* Stores a prepared mail; the body's key is given back for who else refers to it. */
 int deliver_in(db *d, const store_job *job, store_place *place, int64_t *ret_body);
 /* Keeps a prepared mail in a standard folder and purges a draft. */
-int keep_in(db *d, const store_job *job, uint32_t user, store_role role, uint32_t draft, uint32_t *ret_message,
-	    int64_t *ret_body);
+int keep_in(db *d, const store_job *job, uint32_t user, store_role role, uint32_t draft,
+	    uint32_t *ret_message, int64_t *ret_body);
 
 /* ---- store_thread.c ---- */
 
@@ -107,8 +108,9 @@ int purge_in(db *d, int64_t message);
 
 /* ---- store_messages.c ---- */
 
-#define STORE_MESSAGE_COLUMNS                                                                                 \
-	"m.id, m.folder, m.thread, m.date_s, m.flags, m.size, m.sender, m.author, m.subject, m.sent_to, m.sent_cc, " \
+#define STORE_MESSAGE_COLUMNS                                                                             \
+	"m.id, m.folder, m.thread, m.date_s, m.flags, m.size, m.sender, m.author, m.subject, m.sent_to, " \
+	"m.sent_cc, "                                                                                     \
 	"m.snippet, m.message_id"
 #define STORE_MESSAGE_COLUMN_COUNT 13
 

@@ -315,8 +315,9 @@ static int fill(webmail *mail, const mail_keys *keys)
 static int make_mail(const weir_making *making)
 {
 	const mail_keys *keys = keys_of(making->config);
-	if (*making->shared != NULL)
-		return 0;
+	const webmail *there = *making->shared;
+	if (there != NULL)
+		return there->whole ? 0 : weir_error_set(-EIO, "the mail could not be opened before; restart");
 	webmail *mail = calloc(1, sizeof(*mail));
 	if (mail == NULL)
 		return weir_error_set(-ENOMEM, "out of memory");
@@ -333,7 +334,10 @@ static int make_mail(const weir_making *making)
 		failed = weir_every(mail->pages, &(weir_every_options){"tidy", TIDY_NS, tidy, mail}, &mail->tidy);
 	/* Pools that were made refer to it, so it lives on even after a failure. */
 	*making->shared = mail;
-	return failed != 0 ? failed : service_prepare(mail, keys);
+	if (failed == 0)
+		failed = service_prepare(mail, keys);
+	mail->whole = failed == 0;
+	return failed;
 }
 
 static int make(const weir_making *making, void **ret_thing, weir_stage **ret_stage)

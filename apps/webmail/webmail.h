@@ -51,6 +51,7 @@ typedef struct webmail {
 	weir_domain *pages, *passwords, *files; /* pools */
 	weir_stage *tidy;
 	struct service *service; /* mail that comes in and goes out */
+	bool whole;              /* all of it could be made */
 } webmail;
 
 typedef struct visit visit;

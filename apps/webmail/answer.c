@@ -8,8 +8,9 @@
 #include "webmail.h"
 
 /* No code but ours, from our own files; frames are messages; forms go nowhere else. */
-#define POLICY                                                                                                \
-	"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; frame-src " \
+#define POLICY                                                                                          \
+	"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " \
+	"frame-src "                                                                                    \
 	"'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 size_t visit_fields(const webmail *mail, const weir_request *request, weir_span type, weir_field *to)
@@ -22,7 +23,8 @@ size_t visit_fields(const webmail *mail, const weir_request *request, weir_span 
 	to[count++] = (weir_field){WEIR_SPAN("Cross-Origin-Opener-Policy"), WEIR_SPAN("same-origin")};
 	to[count++] = (weir_field){WEIR_SPAN("Cache-Control"), WEIR_SPAN("no-store")};
 	if (mail->secure || weir_request_secure(request))
-		to[count++] = (weir_field){WEIR_SPAN("Strict-Transport-Security"), WEIR_SPAN("max-age=31536000")};
+		to[count++] =
+			(weir_field){WEIR_SPAN("Strict-Transport-Security"), WEIR_SPAN("max-age=31536000")};
 	return count;
 }
 
@@ -60,11 +62,12 @@ void visit_begin(visit *v, weir_span title, uint32_t folder, weir_span query)
 	put_bar(&v->page, &(view_bar){.query = query, .csrf = page_span(v->session.csrf), .user = user});
 	for (size_t i = 0; i < v->folder_count; i++) {
 		const store_folder *each = &v->folders[i];
-		put_side_folder(&v->page, &(view_side_folder){.id = each->id,
-							      .current = each->id == folder,
-							      .unread = visit_is_degraded(v) ? 0 : each->unread,
-							      .icon = page_span(visit_icon(each->role)),
-							      .name = each->name});
+		put_side_folder(&v->page,
+				&(view_side_folder){.id = each->id,
+						    .current = each->id == folder,
+						    .unread = visit_is_degraded(v) ? 0 : each->unread,
+						    .icon = page_span(visit_icon(each->role)),
+						    .name = each->name});
 	}
 	put_side_end(&v->page, &(view_side_end){0});
 }
@@ -87,14 +90,23 @@ void visit_sorry(visit *v, unsigned status, const char *title, const char *text)
 	visit_reply(v, status, NULL);
 }
 
+void visit_not_ours(visit *v)
+{
+	visit_sorry(v, 403, "Not done",
+		    "The form was not one of this session. Go back, reload the page and try again.");
+}
+
 void visit_failed(visit *v, int error)
 {
 	if (error == -ENOENT)
-		visit_sorry(v, 404, "Not here", "There is no such folder or message. It may have been deleted.");
+		visit_sorry(v, 404, "Not here",
+			    "There is no such folder or message. It may have been deleted.");
 	else if (error == -EBUSY || error == -EAGAIN)
 		weir_request_reject(v->request, WEIR_SHED_RESOURCE);
 	else if (error == -EINVAL || error == -E2BIG || error == -ENOSPC || error == -EEXIST)
 		visit_sorry(v, 400, "Not done", weir_error());
-	else
+	else {
+		weir_request_note(v->request, page_span(weir_error()));
 		visit_sorry(v, 500, "Something went wrong", "This is our mistake. Please try again.");
+	}
 }

@@ -19,7 +19,8 @@ static bool put_form(page *to, weir_request *request, uint32_t seconds)
 	const weir_buf *body = weir_request_collected(request);
 	weir_form_reader form;
 	weir_field pair;
-	if (body == NULL || body->length > FORM_BYTES_MAX || weir_request_form(request, WEIR_DECODE_LENIENT, &form) != 0)
+	if (body == NULL || body->length > FORM_BYTES_MAX ||
+	    weir_request_form(request, WEIR_DECODE_LENIENT, &form) != 0)
 		return false;
 	put_busy_form(to, &(view_busy_form){.action = weir_request_path(request), .seconds = seconds});
 	while (weir_form_next(&form, &pair) == 1)
@@ -35,10 +36,11 @@ static void put_login_again(page *to, weir_request *request)
 	weir_form_reader form;
 	if (weir_request_form(request, 0, &form) != 0 || weir_form_read(&form, names, 2, values) != 0)
 		values[0] = values[1] = (weir_span){NULL, 0};
-	put_login(to, &(view_login){.user = values[0],
-				    .next = visit_is_path(values[1]) ? values[1] : WEIR_SPAN(""),
-				    .wrong = WEIR_SPAN("It is too busy to log in right now. Please try again."),
-				    .known = true});
+	put_login(to,
+		  &(view_login){.user = values[0],
+				.next = visit_is_path(values[1]) ? values[1] : WEIR_SPAN(""),
+				.wrong = WEIR_SPAN("It is too busy to log in right now. Please try again."),
+				.known = true});
 }
 
 static void put_again(page *to, weir_request *request, uint32_t seconds)
@@ -51,7 +53,8 @@ static void put_again(page *to, weir_request *request, uint32_t seconds)
 		link[path.length] = '?';
 		if (query.length > 0)
 			memcpy(link + path.length + 1, query.at, query.length);
-		put_busy_link(to, &(view_busy_link){.link = {link, path.length + query.length + (query.length > 0)}});
+		put_busy_link(to, &(view_busy_link){
+					  .link = {link, path.length + query.length + (query.length > 0)}});
 	}
 	put_busy_end(to, &(view_busy_end){0});
 }
@@ -80,8 +83,9 @@ bool busy_refuse(weir_request *request, weir_refusal *refusal, void *thing)
 	if (fields == NULL)
 		return false;
 	put_page(&to, request, at->type, refusal->retry_after_s);
-	char *bytes = !to.failed && to.buf->length <= WEIR_REFUSAL_BYTES ? weir_request_alloc(request, to.buf->length)
-									  : NULL;
+	char *bytes = !to.failed && to.buf->length <= WEIR_REFUSAL_BYTES
+			      ? weir_request_alloc(request, to.buf->length)
+			      : NULL;
 	if (bytes != NULL) {
 		memcpy(bytes, to.buf->data, to.buf->length);
 		refusal->bytes = bytes;

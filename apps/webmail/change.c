@@ -46,7 +46,7 @@ static void add_ids(change *c, weir_span text)
 		}
 }
 
-static int delete(change *c)
+static int delete (change *c)
 {
 	store_folder trash;
 	uint32_t user = c->visit->session.is.user;
@@ -87,7 +87,7 @@ static int act(change *c)
 	if (c->count == 0)
 		return 0;
 	if (is(what, "delete"))
-		return delete(c);
+		return delete (c);
 	if (is(what, "refile"))
 		return store_refile(db, user, c->ids, c->count, visit_count(c->values[TO], 0));
 	if (is(what, "undo"))
@@ -178,10 +178,11 @@ static void log_out(visit *v)
 	int failed = store_session_end(v->db, v->token);
 	sessions_drop(v->mail->sessions, v->token);
 	if (failed == 0)
-		failed = weir_request_set_cookie(
-			v->request,
-			&(weir_cookie){.name = WEIR_SPAN(WEBMAIL_COOKIE), .max_age_s = -1, .secure = v->mail->secure},
-			&cookie);
+		failed = weir_request_set_cookie(v->request,
+						 &(weir_cookie){.name = WEIR_SPAN(WEBMAIL_COOKIE),
+								.max_age_s = -1,
+								.secure = v->mail->secure},
+						 &cookie);
 	if (failed != 0)
 		visit_failed(v, failed);
 	else

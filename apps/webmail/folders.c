@@ -59,12 +59,15 @@ void folders_visit(visit *v)
 {
 	int failed = visit_folders(v);
 	const store_folder *inbox = failed == 0 ? visit_folder_of(v, STORE_INBOX) : NULL;
+	const store_folder *sent = failed == 0 ? visit_folder_of(v, STORE_SENT) : NULL;
 	if (failed != 0)
 		visit_failed(v, failed);
 	else if (is_path(v, "/outbox"))
 		put_outgoing(v);
 	else if (is_path(v, "/") && inbox != NULL)
 		visit_redirect(v, visit_print(v, "/folder/%u", inbox->id), NULL);
+	else if (is_path(v, "/sent") && sent != NULL)
+		visit_redirect(v, visit_print(v, "/folder/%u?done=sent", sent->id), NULL);
 	else
 		put_all(v);
 }

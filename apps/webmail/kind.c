@@ -10,9 +10,9 @@
 
 #include "service.h"
 
-#define TIDY_NS        (600 * WEIR_NS_PER_S)
-#define FILES_THREADS  16u /* attachments that are sent and messages that are taken at one time */
-#define HOUR           3600e9
+#define TIDY_NS       (600 * WEIR_NS_PER_S)
+#define FILES_THREADS 16u /* attachments that are sent and messages that are taken at one time */
+#define HOUR          3600e9
 
 /* ---- types of requests ---- */
 
@@ -20,32 +20,42 @@ const webmail_type webmail_types[] = {
 	{"static", {"path /static/*"}, NULL, NULL, ON_REACTOR, true, static_visit},
 	{"welcome", {"path /login", "method GET HEAD"}, NULL, NULL, ON_REACTOR, true, welcome_visit},
 	{"login", {"path /login", "method POST"}, "2s", "16KB", ON_PASSWORDS, true, login_visit},
-	{"change", {"path /change /folders /logout", "method POST"}, "500ms", WEBMAIL_FORM_BYTES, ON_PAGES, false,
+	{"change",
+	 {"path /change /folders /logout", "method POST"},
+	 "500ms",
+	 WEBMAIL_FORM_BYTES,
+	 ON_PAGES,
+	 false,
 	 change_visit},
-	{"folders", {"path / /folders /outbox"}, "500ms", NULL, ON_PAGES, false, folders_visit},
+	{"folders", {"path / /folders /outbox /sent"}, "500ms", NULL, ON_PAGES, false, folders_visit},
 	{"list", {"path /folder/*"}, "500ms", NULL, ON_PAGES, false, list_visit},
 	{"show", {"path /message/* /body/*"}, "500ms", NULL, ON_PAGES, false, show_visit},
 	{"search", {"path /search"}, "1s", NULL, ON_PAGES, false, search_visit},
 	{"part", {"path /part/* /source/*"}, NULL, NULL, ON_FILES, false, part_visit},
 	{"send", {"path /compose", "method POST"}, NULL, NULL, ON_FILES, false, send_visit},
-	{"compose", {"path /compose"}, "1s", NULL, ON_PAGES, false, compose_visit},
+	{"compose", {"path /compose"}, "1s", NULL, ON_PAGES, false, write_visit},
 	{"other", {NULL}, NULL, NULL, ON_REACTOR, true, static_visit},
 	{0},
 };
 
-static const char *const type_words[] = {"static", "welcome", "login", "change", "folders", "list", "show",
-					 "search", "part",    "send",  "compose", "other",  NULL};
+/* NULL: there is none of this name. */
+static const webmail_type *find_type(const char *name)
+{
+	for (const webmail_type *type = webmail_types; type->name != NULL; type++)
+		if (strcmp(type->name, name) == 0)
+			return type;
+	return NULL;
+}
 
 /* ---- what is configured ---- */
 
 typedef struct webmail_keys {
-	unsigned type; /* of webmail_types */
+	const char *type; /* the name of one of webmail_types */
 } webmail_keys;
 
 static const weir_key route_rows[] = {
-	WEIR_KEY("webmail", CHOICE, webmail_keys, type, NULL,
-		 "The type of its requests. Without any such route there is one for each type",
-		 .words = type_words),
+	WEIR_KEY("webmail", TEXT, webmail_keys, type, NULL,
+		 "The type of its requests, as list. Without any such route there is one for each type"),
 	{0},
 };
 
@@ -54,9 +64,10 @@ static const weir_key route_rows[] = {
 
 static const weir_key mail_rows[] = {
 	ROW("data", FOLDER, data, NULL, "The folder of the database and of files on their way",
-	    .flags = WEIR_KEY_ALLOW | WEIR_KEY_WRITTEN),
+	    .flags = WEIR_KEY_WRITTEN),
 	ROW("db", TEXT, db, NULL,
-	    "The database: mariadb://USER:PASSWORD@HOST:PORT/NAME. Without it: SQLite in the folder", .flags = 0),
+	    "The database: mariadb://USER:PASSWORD@HOST:PORT/NAME. Without it: SQLite in the folder",
+	    .flags = 0),
 	ROW("domain", TEXT, domain, "localhost", "Behind the @ of users whose name has none", .flags = 0),
 	ROW("threads", COUNT, threads, "8", "Connections to the database for pages, at most", .min = 1,
 	    .max = 256),
@@ -64,13 +75,14 @@ static const weir_key mail_rows[] = {
 	    "Passwords that are checked at one time; each takes a processor and 19 MB", .min = 1, .max = 64),
 	ROW("session-time", TIME, session_ns, "168h", "How long somebody stays logged in", .min = 60e9,
 	    .max = 24 * 400 * HOUR),
-	ROW("secure", SWITCH, secure, "off", "A proxy speaks TLS before this service: cookies and HSTS say so",
-	    .flags = 0),
+	ROW("secure", SWITCH, secure, "off",
+	    "A proxy speaks TLS before this service: cookies and HSTS say so", .flags = 0),
 	ROW("sessions", SWITCH, sessions, "on",
 	    "Under overload, those who are logged in come before those who are not", .flags = 0),
 	ROW("lmtp", TEXT, lmtp, "off", "The address that takes mail by LMTP, as 127.0.0.1:2424", .flags = 0),
-	ROW("submit", TEXT, submit, NULL, "Where mail goes out: smtp://HOST:587 or smtps://HOST:465. Without "
-					  "it mail stays in the outbox",
+	ROW("submit", TEXT, submit, NULL,
+	    "Where mail goes out: smtp://HOST:587 or smtps://HOST:465. Without "
+	    "it mail stays in the outbox",
 	    .flags = 0),
 	ROW("submit-user", TEXT, submit_user, NULL, "The user of that server", .flags = 0),
 	ROW("submit-password-file", PATH, submit_password_file, NULL,
@@ -135,12 +147,24 @@ static void add_route(weir_config *config, const webmail_type *type)
 	set_target(config, route, type);
 }
 
-static void add_class(weir_config *config, const char *name, unsigned level)
+static weir_block_head *add_class(weir_config *config, const char *name, unsigned level)
 {
 	char digit[2] = {(char)('0' + level), '\0'};
 	weir_block_head *class = weir_config_add(config, "class", name);
 	if (class != NULL)
 		weir_config_set(config, class, "level", digit);
+	return class;
+}
+
+/* Nothing that a client sends makes it gold: the rules contradict each other, and give the level its name only. */
+static void add_classes(weir_config *config)
+{
+	weir_block_head *gold = add_class(config, "gold", WEBMAIL_LEVEL_GOLD);
+	if (gold != NULL) {
+		weir_config_set(config, gold, "match", "method GET");
+		weir_config_set(config, gold, "match", "not method GET");
+	}
+	add_class(config, "bronze", WEBMAIL_LEVEL);
 }
 
 static bool has_routes(const weir_config *config)
@@ -159,10 +183,8 @@ static void complete(weir_config *config)
 		return;
 	if (weir_config_at(config, "listen", 0) == NULL)
 		weir_config_add(config, "listen", "127.0.0.1:8025");
-	if (weir_config_at(config, "class", 0) == NULL) {
-		add_class(config, "bronze", WEBMAIL_LEVEL);
-		add_class(config, "gold", WEBMAIL_LEVEL_GOLD);
-	}
+	if (weir_config_at(config, "class", 0) == NULL)
+		add_classes(config);
 	for (const webmail_type *type = webmail_types; type->name != NULL; type++)
 		add_route(config, type);
 }
@@ -176,10 +198,23 @@ static void check(weir_config *config)
 		weir_config_wrong(config, &keys->head, "lmtp", "lmtp: %s", weir_error());
 }
 
+static void check_route(weir_config *config, const weir_route_view *route)
+{
+	const webmail_keys *values = route->values;
+	if (find_type(values->type) == NULL)
+		weir_config_wrong(config, route->head, "webmail",
+				  "webmail: there is no type '%s'; write login, folders, list, show, change, "
+				  "search ...",
+				  values->type);
+	if (keys_of(config)->data == NULL)
+		weir_config_wrong(config, route->head, "webmail",
+				  "webmail: write a block: mail { data = ... }");
+}
+
 static void print_route(const weir_route_view *route, FILE *file)
 {
 	const webmail_keys *values = route->values;
-	fprintf(file, "webmail %s", webmail_types[values->type].name);
+	fprintf(file, "webmail %s", values->type);
 }
 
 /* ---- threads with a connection each ---- */
@@ -317,7 +352,8 @@ static int make_mail(const weir_making *making)
 	const mail_keys *keys = keys_of(making->config);
 	const webmail *there = *making->shared;
 	if (there != NULL)
-		return there->whole ? 0 : weir_error_set(-EIO, "the mail could not be opened before; restart");
+		return there->whole ? 0
+				    : weir_error_set(-EIO, "the mail could not be opened before; restart");
 	webmail *mail = calloc(1, sizeof(*mail));
 	if (mail == NULL)
 		return weir_error_set(-ENOMEM, "out of memory");
@@ -331,7 +367,8 @@ static int make_mail(const weir_making *making)
 	if (failed == 0)
 		failed = make_pool(mail, "files", FILES_THREADS, &mail->files);
 	if (failed == 0)
-		failed = weir_every(mail->pages, &(weir_every_options){"tidy", TIDY_NS, tidy, mail}, &mail->tidy);
+		failed = weir_every(mail->pages, &(weir_every_options){"tidy", TIDY_NS, tidy, mail},
+				    &mail->tidy);
 	/* Pools that were made refer to it, so it lives on even after a failure. */
 	*making->shared = mail;
 	if (failed == 0)
@@ -350,7 +387,7 @@ static int make(const weir_making *making, void **ret_thing, weir_stage **ret_st
 	if (thing == NULL)
 		return weir_error_set(-ENOMEM, "out of memory");
 	thing->mail = *making->shared;
-	thing->type = &webmail_types[values->type];
+	thing->type = find_type(values->type);
 	weir_domain *const pools[] = {[ON_REACTOR] = making->domain,
 				      [ON_PAGES] = thing->mail->pages,
 				      [ON_PASSWORDS] = thing->mail->passwords,
@@ -373,14 +410,17 @@ static int start(void *arg)
 
 static const weir_metric metrics[] = {
 	{"sessions", WEIR_METRIC_GAUGE, offsetof(service_counts, sessions), "Sessions kept in memory."},
-	{"delivered", WEIR_METRIC_COUNTER, offsetof(service_counts, delivered), "Recipients of mail that came by LMTP."},
+	{"delivered", WEIR_METRIC_COUNTER, offsetof(service_counts, delivered),
+	 "Recipients of mail that came by LMTP."},
 	{"refused", WEIR_METRIC_COUNTER, offsetof(service_counts, refused),
 	 "Recipients and messages that LMTP refused for good."},
 	{"deferred", WEIR_METRIC_COUNTER, offsetof(service_counts, deferred),
 	 "Recipients that LMTP told to try again."},
 	{"sent", WEIR_METRIC_COUNTER, offsetof(service_counts, sent), "Mails that went out."},
-	{"retries", WEIR_METRIC_COUNTER, offsetof(service_counts, retries), "Tries to send that failed for now."},
-	{"bounced", WEIR_METRIC_COUNTER, offsetof(service_counts, bounced), "Mails that could not be sent at all."},
+	{"retries", WEIR_METRIC_COUNTER, offsetof(service_counts, retries),
+	 "Tries to send that failed for now."},
+	{"bounced", WEIR_METRIC_COUNTER, offsetof(service_counts, bounced),
+	 "Mails that could not be sent at all."},
 	{0},
 };
 
@@ -397,6 +437,7 @@ const weir_kind webmail_kind = {
 	.settings = settings,
 	.complete = complete,
 	.check = check,
+	.check_route = check_route,
 	.print_route = print_route,
 	.make = make,
 	.start = start,

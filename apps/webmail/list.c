@@ -19,24 +19,25 @@ static const weir_span names[VALUES] = {
 typedef struct list_page {
 	store_list list;
 	uint32_t number;
-	bool counted; /* the count was given */
+	bool counted;    /* the count was given */
 	weir_span query; /* all but the page: "sort=date&" */
 } list_page;
 
 static list_page read_page(visit *v, uint32_t folder, const weir_span values[VALUES])
 {
 	store_sort sort = rows_sort_of(values[SORT]);
-	uint32_t count = visit_count(values[COUNT_OF], COUNT), page = visit_count(values[PAGE], 1);
+	uint32_t count = visit_count(values[COUNT_OF], COUNT), number = visit_count(values[PAGE], 1);
 	list_page p = {.list = {.folder = folder,
 				.sort = sort < STORE_SORTS ? sort : STORE_BY_DATE,
 				.reversed = values[ORDER].length > 0},
-		       .number = page >= 1 && page <= PAGE_MOST ? page : 1,
+		       .number = number >= 1 && number <= PAGE_MOST ? number : 1,
 		       .counted = values[COUNT_OF].length > 0};
 	p.list.count = count < COUNT_LEAST ? COUNT_LEAST : count > STORE_PAGE_MAX ? STORE_PAGE_MAX : count;
 	if (visit_is_degraded(v))
 		p.list.count = COUNT_DEGRADED;
 	p.list.skip = (p.number - 1) * p.list.count;
-	p.query = visit_print(v, "sort=%s%s", rows_sorts[p.list.sort], p.list.reversed ? "&order=reverse" : "");
+	p.query =
+		visit_print(v, "sort=%s%s", rows_sorts[p.list.sort], p.list.reversed ? "&order=reverse" : "");
 	if (p.counted)
 		p.query = visit_print(v, "%s&count=%u", p.query.at, p.list.count);
 	return p;
@@ -49,9 +50,11 @@ static void put_pages(visit *v, const list_page *p, unsigned shown, uint32_t tot
 			    .to = p->list.skip + shown,
 			    .total = degraded ? 0 : total};
 	if (p->number > 1)
-		pager.newer = visit_print(v, "/folder/%u?%s&page=%u", p->list.folder, p->query.at, p->number - 1);
+		pager.newer =
+			visit_print(v, "/folder/%u?%s&page=%u", p->list.folder, p->query.at, p->number - 1);
 	if (older)
-		pager.older = visit_print(v, "/folder/%u?%s&page=%u", p->list.folder, p->query.at, p->number + 1);
+		pager.older =
+			visit_print(v, "/folder/%u?%s&page=%u", p->list.folder, p->query.at, p->number + 1);
 	if (p->number > 1 || older)
 		put_pager(&v->page, &pager);
 }
@@ -72,7 +75,7 @@ static int put_messages(visit *v, const list_page *p, const store_folder *folder
 	return found < 0 ? found : 0;
 }
 
-static void put_folder(visit *v, const list_page *p, const store_folder *folder, const weir_span values[VALUES])
+static void put_all(visit *v, const list_page *p, const store_folder *folder, const weir_span values[VALUES])
 {
 	bool degraded = visit_is_degraded(v);
 	unsigned shown = 0;
@@ -115,5 +118,5 @@ void list_visit(visit *v)
 	if (!visit_query(v, names, VALUES, values))
 		return;
 	list_page p = read_page(v, id, values);
-	put_folder(v, &p, folder, values);
+	put_all(v, &p, folder, values);
 }

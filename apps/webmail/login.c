@@ -32,7 +32,8 @@ static bool is_slowed_down(visit *v, const weir_span values[FIELDS])
 	if (wait_ns == 0)
 		return false;
 	ask_again(v, values, 429,
-		  visit_print(v, "Too many wrong passwords. Try again in %llu s.", (unsigned long long)seconds));
+		  visit_print(v, "Too many wrong passwords. Try again in %llu s.",
+			      (unsigned long long)seconds));
 	return true;
 }
 
@@ -79,8 +80,8 @@ void login_visit(visit *v)
 	weir_form_reader form;
 	store_user user;
 	const struct sockaddr *client = weir_request_client(v->request);
-	if (weir_request_form(v->request, 0, &form) != 0 || weir_form_read(&form, names, FIELDS, values) != 0 ||
-	    !visit_is_same_origin(v)) {
+	if (weir_request_form(v->request, 0, &form) != 0 ||
+	    weir_form_read(&form, names, FIELDS, values) != 0 || !visit_is_same_origin(v)) {
 		visit_sorry(v, 400, "This does not work", "The form is missing or broken.");
 		return;
 	}

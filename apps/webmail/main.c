@@ -19,11 +19,12 @@ static const weir_program program = {
 		 "       weir-webmail user add|passwd|class|remove|list --data DIR ...\n"
 		 "       weir-webmail import --data DIR ...\n"
 		 "       weir-webmail check --data DIR\n",
-	.summary = "Reads and writes mail in a browser. Under overload it keeps its response times: those who are\n"
+	.summary = "Reads and writes mail in a browser. Under overload it keeps its response times: those "
+		   "who are\n"
 		   "logged in come first, pages become simpler, and the others see a page that tries again.",
 	.examples = "  weir-webmail user add ann --data /srv/mail\n"
-		    "  weir-webmail --data /srv/mail --listen 127.0.0.1:8025 --lmtp 127.0.0.1:2424",
-	.more = "docs/webmail.md",
+		    "  weir-webmail --data /srv/mail --listen 127.0.0.1:8025 --lmtp 127.0.0.1:2424\n",
+	.more = "docs/webmail.md and docs/config.md",
 	.kinds = kinds,
 	.missing = webmail_missing,
 };
@@ -40,7 +41,7 @@ static const webmail_verb verbs[] = {
 static void make_folder(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
-		const char *folder = strncmp(argv[i], "--data=", 7) == 0                   ? argv[i] + 7
+		const char *folder = strncmp(argv[i], "--data=", 7) == 0              ? argv[i] + 7
 				     : strcmp(argv[i], "--data") == 0 && i + 1 < argc ? argv[i + 1]
 										      : NULL;
 		if (folder != NULL && mkdir(folder, 0700) != 0 && errno != EEXIST)

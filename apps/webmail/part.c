@@ -21,7 +21,8 @@ typedef struct part_stream {
 
 static bool is_image(const char *type)
 {
-	static const char *const known[] = {"image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp"};
+	static const char *const known[] = {"image/png", "image/jpeg", "image/gif", "image/webp",
+					    "image/bmp"};
 	for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		if (strcmp(type, known[i]) == 0)
 			return true;
@@ -72,7 +73,8 @@ static int stream_source(part_stream *s, const deliver_body *body)
 {
 	char piece[16384];
 	uint64_t at = 0;
-	int length = 0, failed = begin_stream(s, "application/octet-stream", "message.eml", false, body->source.bytes);
+	int length = 0,
+	    failed = begin_stream(s, "application/octet-stream", "message.eml", false, body->source.bytes);
 	while (failed == 0 && at < body->source.bytes) {
 		length = body->source.read(&body->source, at, piece, sizeof(piece));
 		if (length <= 0)
@@ -99,7 +101,8 @@ void part_visit(visit *v)
 	deliver_body body;
 	weir_span rest = {NULL, 0};
 	uint32_t source = visit_number(v, "/source/", NULL), message = visit_number(v, "/part/", &rest);
-	uint32_t number = rest.length > 1 ? visit_count((weir_span){rest.at + 1, rest.length - 1}, UINT32_MAX) : UINT32_MAX;
+	uint32_t number = rest.length > 1 ? visit_count((weir_span){rest.at + 1, rest.length - 1}, UINT32_MAX)
+					  : UINT32_MAX;
 	int failed = source == 0 && (message == 0 || number == UINT32_MAX) ? -ENOENT : 0;
 	if (failed == 0)
 		failed = deliver_body_open(&body, v->db, v->session.is.user, source != 0 ? source : message);

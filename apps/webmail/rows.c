@@ -27,8 +27,7 @@ void rows_folders(visit *v)
 
 void rows_begin(visit *v, weir_span back, bool trash)
 {
-	put_tools(&v->page,
-		  &(view_tools){.csrf = page_span(v->session.csrf), .back = back, .trash = trash});
+	put_tools(&v->page, &(view_tools){.csrf = page_span(v->session.csrf), .back = back, .trash = trash});
 	rows_folders(v);
 	put_list_tools_end(&v->page, &(view_list_tools_end){0});
 }
@@ -68,18 +67,17 @@ void rows_put(const store_message *message, void *arg)
 	weir_span subject = message->subject.length > 0 ? message->subject : WEIR_SPAN("(no subject)");
 	weir_span who = r->to && message->to.length > 0 ? message->to : message->author;
 	r->count++;
-	put_row(&r->visit->page,
-		&(view_row){.id = message->id,
-			    .list = r->list,
-			    .unread = (message->flags & STORE_SEEN) == 0,
-			    .flagged = (message->flags & STORE_FLAGGED) != 0,
-			    .answered = (message->flags & STORE_ANSWERED) != 0,
-			    .attachment = (message->flags & STORE_ATTACHMENT) != 0,
-			    .author = name_of(who),
-			    .subject = subject,
-			    .snippet = r->snippets ? message->snippet : (weir_span){NULL, 0},
-			    .iso = page_span(date.iso),
-			    .date = page_span(date.shown)});
+	put_row(&r->visit->page, &(view_row){.id = message->id,
+					     .list = r->list,
+					     .unread = (message->flags & STORE_SEEN) == 0,
+					     .flagged = (message->flags & STORE_FLAGGED) != 0,
+					     .answered = (message->flags & STORE_ANSWERED) != 0,
+					     .attachment = (message->flags & STORE_ATTACHMENT) != 0,
+					     .author = name_of(who),
+					     .subject = subject,
+					     .snippet = r->snippets ? message->snippet : (weir_span){NULL, 0},
+					     .iso = page_span(date.iso),
+					     .date = page_span(date.shown)});
 }
 
 void rows_end(visit *v)
@@ -92,20 +90,18 @@ void rows_notice(visit *v, weir_span done, weir_span ids, weir_span back)
 	static const struct {
 		const char *done, *text;
 		bool undo;
-	} known[] = {{"delete", "Moved to the trash.", true},
-		     {"refile", "Moved.", true},
-		     {"undo", "Back where it was.", false},
-		     {"purge", "Deleted for good.", false},
-		     {"sent", "On its way.", false},
-		     {"draft", "Kept as a draft.", false},
+	} known[] = {{"delete", "Moved to the trash.", true}, {"refile", "Moved.", true},
+		     {"undo", "Back where it was.", false},   {"purge", "Deleted for good.", false},
+		     {"sent", "On its way.", false},          {"draft", "Kept as a draft.", false},
 		     {"none", "Nothing was selected.", false}};
 	for (size_t i = 0; i < ids.length; i++)
 		if ((ids.at[i] < '0' || ids.at[i] > '9') && ids.at[i] != ',')
 			ids.length = 0;
 	for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		if (done.length == strlen(known[i].done) && memcmp(done.at, known[i].done, done.length) == 0)
-			put_notice(&v->page, &(view_notice){.text = page_span(known[i].text),
-							    .csrf = page_span(v->session.csrf),
-							    .back = back,
-							    .ids = known[i].undo ? ids : (weir_span){NULL, 0}});
+			put_notice(&v->page,
+				   &(view_notice){.text = page_span(known[i].text),
+						  .csrf = page_span(v->session.csrf),
+						  .back = back,
+						  .ids = known[i].undo ? ids : (weir_span){NULL, 0}});
 }

@@ -22,7 +22,8 @@ static weir_span address(visit *v, weir_span words, uint32_t number)
 	page to = {NULL, false};
 	page_query(&to, words);
 	weir_span link = to.buf != NULL && !to.failed
-				 ? visit_print(v, "/search?q=%.*s&page=%u", (int)to.buf->length, (char *)to.buf->data, number)
+				 ? visit_print(v, "/search?q=%.*s&page=%u", (int)to.buf->length,
+					       (char *)to.buf->data, number)
 				 : WEIR_SPAN("/search?");
 	page_drop(&to);
 	return link;
@@ -30,7 +31,8 @@ static weir_span address(visit *v, weir_span words, uint32_t number)
 
 static void put_pages(visit *v, weir_span words, uint32_t number, unsigned shown, uint32_t each)
 {
-	view_pager pager = {.from = shown > 0 ? (number - 1) * each + 1 : 0, .to = (number - 1) * each + shown};
+	view_pager pager = {.from = shown > 0 ? (number - 1) * each + 1 : 0,
+			    .to = (number - 1) * each + shown};
 	if (number > 1)
 		pager.newer = address(v, words, number - 1);
 	if (shown == each && number < PAGE_MOST)
@@ -43,9 +45,8 @@ static void put_pages(visit *v, weir_span words, uint32_t number, unsigned shown
 static int put_results(visit *v, weir_span words, uint32_t number)
 {
 	bool degraded = visit_is_degraded(v);
-	store_query query = {.words = words,
-			     .count = degraded ? COUNT_DEGRADED : COUNT,
-			     .no_excerpts = degraded};
+	store_query query = {
+		.words = words, .count = degraded ? COUNT_DEGRADED : COUNT, .no_excerpts = degraded};
 	rows r = {.visit = v, .snippets = !degraded};
 	query.skip = (number - 1) * query.count;
 	rows_begin(v, address(v, words, number), false);
@@ -80,8 +81,9 @@ void search_visit(visit *v)
 	}
 	if (found <= 0 && !v->page.failed) { /* without the tools for what is not there */
 		v->page.buf->length = (uint32_t)length;
-		put_empty(&v->page, &(view_empty){.text = found == 0 ? WEIR_SPAN("Nothing was found.")
-								     : WEIR_SPAN("What are you looking for?")});
+		put_empty(&v->page,
+			  &(view_empty){.text = found == 0 ? WEIR_SPAN("Nothing was found.")
+							   : WEIR_SPAN("What are you looking for?")});
 		put_search_help(&v->page, &(view_search_help){0});
 	}
 	visit_send(v, 200);

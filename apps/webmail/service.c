@@ -29,7 +29,8 @@ int service_address(const char *text, struct sockaddr_storage *ret_address, sock
 {
 	char host[128];
 	const char *colon = strrchr(text, ':');
-	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM}, *found;
+	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM},
+			*found;
 	size_t skip = text[0] == '[', length = colon != NULL ? (size_t)(colon - text) : 0;
 	if (length < 2 * skip + 1 || length >= sizeof(host) || (skip == 1 && text[length - 1] != ']'))
 		return weir_error_set(-EINVAL, "'%s': write an address and a port: 127.0.0.1:2424", text);
@@ -70,8 +71,9 @@ int service_prepare(webmail *mail, const mail_keys *keys)
 	service->user = copy(keys->submit_user);
 	if (gethostname(service->host, sizeof(service->host) - 1) != 0)
 		snprintf(service->host, sizeof(service->host), "localhost");
-	return keys->submit_password_file != NULL ? read_password(keys->submit_password_file, service->password)
-						  : 0;
+	return keys->submit_password_file != NULL
+		       ? read_password(keys->submit_password_file, service->password)
+		       : 0;
 }
 
 static int start_lmtp(const webmail *mail, struct service *service)

@@ -29,8 +29,9 @@ typedef struct sessions sessions;
 /* A session as a request sees it. */
 typedef struct session {
 	store_session is;
-	char csrf[SESSIONS_CSRF_CHARS + 1]; /* what forms of this session contain; it follows from the token */
-	bool fresh;                         /* it was found in the database within SESSIONS_TRUST_NS */
+	char csrf[SESSIONS_CSRF_CHARS +
+		  1]; /* what forms of this session contain; it follows from the token */
+	bool fresh;   /* it was found in the database within SESSIONS_TRUST_NS */
 } session;
 
 /* Makes an empty table. NULL: out of memory. */

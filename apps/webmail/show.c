@@ -44,8 +44,9 @@ static int open_view(show *s)
 	visit *v = s->visit;
 	deliver_body body;
 	weir_span prefix = visit_print(v, "/part/%u/", s->id);
-	mail_view_options options = {
-		.text_only = s->text, .remote = s->remote, .part_prefix = prefix.length > 0 ? prefix.at : NULL};
+	mail_view_options options = {.text_only = s->text,
+				     .remote = s->remote,
+				     .part_prefix = prefix.length > 0 ? prefix.at : NULL};
 	int failed = deliver_body_open(&body, v->db, v->session.is.user, s->id);
 	if (failed != 0)
 		return failed;
@@ -58,9 +59,12 @@ static int open_view(show *s)
 
 static size_t link_length(const char *at, size_t left)
 {
-	size_t scheme = left > 8 && memcmp(at, "https://", 8) == 0 ? 8 : left > 7 && memcmp(at, "http://", 7) == 0 ? 7 : 0;
+	size_t scheme = left > 8 && memcmp(at, "https://", 8) == 0  ? 8
+			: left > 7 && memcmp(at, "http://", 7) == 0 ? 7
+								    : 0;
 	size_t length = scheme;
-	while (scheme > 0 && length < left && strchr(" \t\r\n<>\"", at[length]) == NULL && (unsigned char)at[length] < 0x80)
+	while (scheme > 0 && length < left && strchr(" \t\r\n<>\"", at[length]) == NULL &&
+	       (unsigned char)at[length] < 0x80)
 		length++;
 	while (length > scheme && strchr(".,;:!?)]'*", at[length - 1]) != NULL)
 		length--;
@@ -104,20 +108,13 @@ static void put_text(page *to, const char *text)
 		at += length + (at[length] == '\n');
 	}
 	to->failed |= lines.failed;
-	put_text_body(to, &(view_text_body){.text = lines.buf != NULL ? (weir_span){(char *)lines.buf->data, lines.buf->length}
+	put_text_body(to, &(view_text_body){.text = lines.buf != NULL ? (weir_span){(char *)lines.buf->data,
+										    lines.buf->length}
 								      : (weir_span){NULL, 0}});
 	page_drop(&lines);
 }
 
 /* ---- the parts of the page ---- */
-
-static weir_span size_of(visit *v, uint64_t bytes)
-{
-	if (bytes < 1024)
-		return visit_print(v, "%u bytes", (unsigned)bytes);
-	return bytes < 1024 * 1024 ? visit_print(v, "%u KB", (unsigned)(bytes / 1024))
-				   : visit_print(v, "%.1f MB", (double)bytes / (1024 * 1024));
-}
 
 static void put_attachments(show *s)
 {
@@ -129,10 +126,11 @@ static void put_attachments(show *s)
 			continue;
 		if (shown++ == 0)
 			put_parts(&v->page, &(view_parts){0});
-		put_part(&v->page, &(view_part){.id = s->id,
-						.number = part->number,
-						.name = page_span(part->name[0] != '\0' ? part->name : part->type),
-						.size = size_of(v, part->bytes)});
+		put_part(&v->page,
+			 &(view_part){.id = s->id,
+				      .number = part->number,
+				      .name = page_span(part->name[0] != '\0' ? part->name : part->type),
+				      .size = visit_size(v, part->bytes)});
 	}
 	if (shown > 0)
 		put_parts_end(&v->page, &(view_parts_end){0});
@@ -176,21 +174,33 @@ static weir_span initial_of(const mail_summary *summary)
 	return at[0] != '\0' ? (weir_span){at, length} : WEIR_SPAN("?");
 }
 
+static void put_tools_of(show *s, weir_span here)
+{
+	visit *v = s->visit;
+	const store_folder *folder = visit_folder(v, s->folder);
+	put_message(&v->page, &(view_message){.id = s->id,
+					      .up = visit_print(v, "/folder/%u%s", s->folder, s->query.at),
+					      .here = here,
+					      .draft = (s->flags & STORE_DRAFT) != 0,
+					      .trash = folder != NULL && folder->role == STORE_TRASH,
+					      .flagged = (s->flags & STORE_FLAGGED) != 0,
+					      .csrf = page_span(v->session.csrf)});
+	rows_folders(v);
+	put_message_tools_end(&v->page, &(view_message_tools_end){
+						.before = s->before, .after = s->after, .list = s->query});
+}
+
 static void put_head(show *s)
 {
 	visit *v = s->visit;
 	const mail_summary *summary = s->view->summary;
-	const store_folder *folder = visit_folder(v, s->folder);
 	visit_date date = visit_date_of(summary->date_s, v->now_s, true);
-	weir_span here = visit_print(v, "/message/%u%s", s->id, s->query.at);
-	put_message(&v->page, &(view_message){.id = s->id,
-					      .up = visit_print(v, "/folder/%u%s", s->folder, s->query.at),
-					      .here = here,
-					      .here_remote = visit_print(v, "%s%sremote=1", here.at, s->query.length > 0 ? "&" : "?"),
-					      .draft = (s->flags & STORE_DRAFT) != 0,
-					      .trash = folder != NULL && folder->role == STORE_TRASH,
-					      .flagged = (s->flags & STORE_FLAGGED) != 0,
-					      .csrf = page_span(v->session.csrf),
+	weir_span here = visit_print(v, "/message/%u%s", s->id, s->query.at),
+		  remote = visit_print(v, "%s%sremote=1", here.at, s->query.length > 0 ? "&" : "?");
+	put_tools_of(s, here);
+	put_message_head(&v->page,
+			 &(view_message_head){.id = s->id,
+					      .here_remote = remote,
 					      .subject = page_span(summary->subject),
 					      .initial = initial_of(summary),
 					      .from = page_span(summary->from),
@@ -207,11 +217,9 @@ static void put_all(show *s)
 	visit *v = s->visit;
 	weir_span subject = page_span(s->view->summary->subject);
 	int failed = 0;
-	visit_begin(v, subject.length > 0 ? subject : WEIR_SPAN("(no subject)"), s->folder, (weir_span){NULL, 0});
+	visit_begin(v, subject.length > 0 ? subject : WEIR_SPAN("(no subject)"), s->folder,
+		    (weir_span){NULL, 0});
 	put_head(s);
-	rows_folders(v);
-	put_message_tools_end(&v->page,
-			      &(view_message_tools_end){.before = s->before, .after = s->after, .list = s->query});
 	if (s->view->html != NULL)
 		put_html_body(&v->page, &(view_html_body){.id = s->id, .remote = s->remote});
 	else
@@ -219,7 +227,8 @@ static void put_all(show *s)
 	put_attachments(s);
 	if (!visit_is_degraded(v))
 		failed = put_thread_of(s);
-	put_message_end(&v->page, &(view_message_end){.id = s->id, .list = s->query, .html = s->view->html != NULL});
+	put_message_end(&v->page,
+			&(view_message_end){.id = s->id, .list = s->query, .html = s->view->html != NULL});
 	if (failed != 0)
 		visit_failed(v, failed);
 	else
@@ -229,11 +238,13 @@ static void put_all(show *s)
 /* Its HTML alone. The policy allows no script, and nothing of other servers unless it was asked for. */
 static void send_frame(show *s)
 {
-	static const char closed[] = "default-src 'none'; img-src 'self'; style-src 'self' 'unsafe-inline'; frame-ancestors 'self'; "
+	static const char closed[] = "default-src 'none'; img-src 'self'; style-src 'self' 'unsafe-inline'; "
+				     "frame-ancestors 'self'; "
 				     "sandbox allow-same-origin allow-popups allow-popups-to-escape-sandbox";
-	static const char open[] = "default-src 'none'; img-src 'self' https: http:; style-src 'self' 'unsafe-inline'; "
-				   "frame-ancestors 'self'; sandbox allow-same-origin allow-popups "
-				   "allow-popups-to-escape-sandbox";
+	static const char open[] =
+		"default-src 'none'; img-src 'self' https: http:; style-src 'self' 'unsafe-inline'; "
+		"frame-ancestors 'self'; sandbox allow-same-origin allow-popups "
+		"allow-popups-to-escape-sandbox";
 	visit *v = s->visit;
 	weir_field fields[WEBMAIL_FIELDS];
 	size_t count = visit_fields(v->mail, v->request, WEIR_SPAN("text/html; charset=utf-8"), fields);
@@ -305,9 +316,11 @@ void show_visit(visit *v)
 		  .id = message != 0 ? message : body,
 		  .text = values[TEXT].length > 0,
 		  .remote = values[REMOTE].length > 0,
-		  .list = {.sort = sort < STORE_SORTS ? sort : STORE_BY_DATE, .reversed = values[ORDER].length > 0}};
+		  .list = {.sort = sort < STORE_SORTS ? sort : STORE_BY_DATE,
+			   .reversed = values[ORDER].length > 0}};
 	if (sort < STORE_SORTS)
-		s.query = visit_print(v, "?sort=%s%s", rows_sorts[sort], s.list.reversed ? "&order=reverse" : "");
+		s.query = visit_print(v, "?sort=%s%s", rows_sorts[sort],
+				      s.list.reversed ? "&order=reverse" : "");
 	else
 		s.query = WEIR_SPAN("");
 	if (message != 0)

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW      4u
-#define KEYS     3u
+#define ROW            4u
+#define KEYS           3u
 #define NAME_MAX_BYTES 128u
 
 typedef struct throttle_place {
@@ -66,7 +66,8 @@ static size_t put_client(const struct sockaddr *client, unsigned char to[8])
 }
 
 /* In the order of `allowed`. Upper and lower case are the same name. */
-static void find_keys(const throttle *t, weir_span name, const struct sockaddr *client, uint64_t ret_keys[KEYS])
+static void find_keys(const throttle *t, weir_span name, const struct sockaddr *client,
+		      uint64_t ret_keys[KEYS])
 {
 	unsigned char text[9 + NAME_MAX_BYTES];
 	size_t head = 1 + put_client(client, text + 1), length = 0;

@@ -31,8 +31,8 @@ static void ask_to_log_in(visit *v)
 		page_add(&to, "%3F", query.length > 0 ? 3 : 0);
 		page_query(&to, query);
 	}
-	weir_span where = to.failed ? WEIR_SPAN("/login")
-				    : (weir_span){(const char *)to.buf->data, to.buf->length};
+	weir_span where =
+		to.failed ? WEIR_SPAN("/login") : (weir_span){(const char *)to.buf->data, to.buf->length};
 	visit_redirect(v, where, NULL);
 	page_drop(&to);
 }
@@ -104,7 +104,8 @@ int visit_folders(visit *v)
 	int failed = 0;
 	if (kept == NULL) {
 		page fresh = {NULL, false};
-		failed = store_folders(v->db, v->session.is.user, keep_folder, &fresh);
+		int count = store_folders(v->db, v->session.is.user, keep_folder, &fresh);
+		failed = count < 0 ? count : 0;
 		if (failed == 0 && (fresh.failed || fresh.buf == NULL))
 			failed = -ENOMEM;
 		if (failed == 0)
@@ -180,7 +181,7 @@ bool visit_is_same_origin(const visit *v)
 	       memcmp(origin.at + scheme, host.at, host.length) == 0;
 }
 
-static bool is_token(const visit *v, weir_span token)
+bool visit_is_token(const visit *v, weir_span token)
 {
 	return token.length == SESSIONS_CSRF_CHARS &&
 	       sodium_memcmp(token.at, v->session.csrf, SESSIONS_CSRF_CHARS) == 0;
@@ -199,13 +200,10 @@ bool visit_form(visit *v, const weir_span *names, size_t count, weir_span *ret_v
 		visit_sorry(v, 400, "This does not work", "The form is missing.");
 		return false;
 	}
-	weir_form_reader first = form;
-	/* Decoding is done in place, so each reading needs its own copy. */
-	if (!read_values(v, &first, &token_name, 1, &token))
+	if (!read_values(v, &form, &token_name, 1, &token))
 		return false;
-	if (!is_token(v, token) || !visit_is_same_origin(v)) {
-		visit_sorry(v, 403, "Not done",
-			    "The form was not one of this session. Go back, reload the page and try again.");
+	if (!visit_is_token(v, token) || !visit_is_same_origin(v)) {
+		visit_not_ours(v);
 		return false;
 	}
 	if (weir_request_form(v->request, WEIR_DECODE_LENIENT, &form) != 0 ||
@@ -245,6 +243,14 @@ uint32_t visit_number(const visit *v, const char *prefix, weir_span *ret_rest)
 	return visit_count(digits, 0);
 }
 
+weir_span visit_size(visit *v, uint64_t bytes)
+{
+	if (bytes < 1024)
+		return visit_print(v, "%u bytes", (unsigned)bytes);
+	return bytes < 1024 * 1024 ? visit_print(v, "%u KB", (unsigned)(bytes / 1024))
+				   : visit_print(v, "%.1f MB", (double)bytes / (1024 * 1024));
+}
+
 weir_span visit_print(visit *v, const char *format, ...)
 {
 	va_list args;
@@ -262,7 +268,8 @@ weir_span visit_print(visit *v, const char *format, ...)
 
 bool visit_is_path(weir_span path)
 {
-	if (path.length == 0 || path.length > 1000 || path.at[0] != '/' || (path.length > 1 && path.at[1] == '/'))
+	if (path.length == 0 || path.length > 1000 || path.at[0] != '/' ||
+	    (path.length > 1 && path.at[1] == '/'))
 		return false;
 	for (size_t i = 0; i < path.length; i++)
 		if (path.at[i] <= ' ' || path.at[i] == '\\' || path.at[i] >= 0x7f)

@@ -61,7 +61,8 @@ typedef void visit_handler(visit *v);
 typedef struct webmail_type {
 	const char *name; /* of its route, its stage and its target */
 	const char *rules[3];
-	const char *p90;     /* its target, unless the configuration has one of its name or a default; NULL: none */
+	const char
+		*p90; /* its target, unless the configuration has one of its name or a default; NULL: none */
 	const char *collect; /* bodies up to this size are read before it is admitted; NULL: not at all */
 	enum { ON_REACTOR, ON_PAGES, ON_PASSWORDS, ON_FILES } pool;
 	bool anonymous; /* without a session */
@@ -105,12 +106,16 @@ bool visit_query(visit *v, const weir_span *names, size_t count, weir_span *ret_
 /* The same for a form of this session, whose token is checked; ret_form may be NULL, or is set to read all pairs again. */
 bool visit_form(visit *v, const weir_span *names, size_t count, weir_span *ret_values,
 		weir_form_reader *ret_form);
+/* Whether it is what forms of this session contain. */
+bool visit_is_token(const visit *v, weir_span token);
 /* Whether a form was sent by a page of this site, as far as the browser says. */
 bool visit_is_same_origin(const visit *v);
 /* The number at the end of the path, after the prefix; rest, if not NULL, is what follows. 0: there is none. */
 uint32_t visit_number(const visit *v, const char *prefix, weir_span *ret_rest);
 /* A whole number; otherwise what is given. */
 uint32_t visit_count(weir_span text, uint32_t otherwise);
+/* A number of bytes for people: "12 KB", in memory of the request. */
+weir_span visit_size(visit *v, uint64_t bytes);
 /* A text in memory of the request, as snprintf; "" if there is no memory. */
 weir_span visit_print(visit *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -126,6 +131,8 @@ void visit_reply(visit *v, unsigned status, const weir_field *cookie);
 void visit_redirect(visit *v, weir_span path, const weir_field *cookie);
 /* A page that says that something did not work. */
 void visit_sorry(visit *v, unsigned status, const char *title, const char *text);
+/* The same for a form that is not one of this session's. */
+void visit_not_ours(visit *v);
 /* The same for an error of the store or of a message. */
 void visit_failed(visit *v, int error);
 /* Whether it is a path of this site, to which a form may lead back. */
@@ -143,7 +150,7 @@ visit_date visit_date_of(int64_t date_s, int64_t now_s, bool whole);
 /* ---- types ---- */
 
 visit_handler static_visit, welcome_visit, login_visit, folders_visit, list_visit, show_visit, part_visit,
-	change_visit, search_visit, compose_visit, send_visit;
+	change_visit, search_visit, write_visit, send_visit;
 
 /* The page for a request that was rejected (weir_refuse). */
 bool busy_refuse(weir_request *request, weir_refusal *refusal, void *thing);

@@ -88,6 +88,8 @@ static int act(change *c)
 		return 0;
 	if (is(what, "delete"))
 		return delete (c);
+	if (is(what, "refile") && visit_count(c->values[TO], 0) == 0)
+		return weir_error_set(-EINVAL, "Choose a folder to move to.");
 	if (is(what, "refile"))
 		return store_refile(db, user, c->ids, c->count, visit_count(c->values[TO], 0));
 	if (is(what, "undo"))

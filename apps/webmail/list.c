@@ -66,7 +66,7 @@ static int put_messages(visit *v, const list_page *p, const store_folder *folder
 		  .list = visit_print(v, "?%s", p->query.at),
 		  .snippets = !visit_is_degraded(v),
 		  .to = folder->role == STORE_SENT || folder->role == STORE_DRAFTS};
-	rows_begin(v, back, folder->role == STORE_TRASH);
+	rows_begin(v, back, folder);
 	rows_sort(v, visit_print(v, "/folder/%u?", folder->id), p->list.sort, p->list.reversed);
 	rows_open(v);
 	int found = store_messages(v->db, v->session.is.user, &p->list, rows_put, &r);

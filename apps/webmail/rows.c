@@ -17,18 +17,21 @@ store_sort rows_sort_of(weir_span text)
 	return STORE_SORTS;
 }
 
-void rows_folders(visit *v)
+void rows_folders(visit *v, uint32_t except)
 {
 	for (size_t i = 0; i < v->folder_count; i++)
-		if (v->folders[i].role != STORE_DRAFTS && v->folders[i].role != STORE_SENT)
+		if (v->folders[i].role != STORE_DRAFTS && v->folders[i].role != STORE_SENT &&
+		    v->folders[i].id != except)
 			put_option(&v->page,
 				   &(view_option){.id = v->folders[i].id, .name = v->folders[i].name});
 }
 
-void rows_begin(visit *v, weir_span back, bool trash)
+void rows_begin(visit *v, weir_span back, const store_folder *folder)
 {
-	put_tools(&v->page, &(view_tools){.csrf = page_span(v->session.csrf), .back = back, .trash = trash});
-	rows_folders(v);
+	put_tools(&v->page, &(view_tools){.csrf = page_span(v->session.csrf),
+					  .back = back,
+					  .trash = folder != NULL && folder->role == STORE_TRASH});
+	rows_folders(v, folder != NULL ? folder->id : 0);
 	put_list_tools_end(&v->page, &(view_list_tools_end){0});
 }
 

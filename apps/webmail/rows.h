@@ -19,8 +19,8 @@ typedef struct rows {
 	unsigned count;
 } rows;
 
-/* The tools and the beginning of the list. back: where a change leads to; trash: what is deleted here is gone. */
-void rows_begin(visit *v, weir_span back, bool trash);
+/* The tools and the beginning of the list. back: where a change leads to; folder: whose list it is, or NULL. */
+void rows_begin(visit *v, weir_span back, const store_folder *folder);
 /* Links to sort it by; to be called between rows_begin and rows_open. */
 void rows_sort(visit *v, weir_span base, store_sort sort, bool reversed);
 /* The list itself begins. */
@@ -29,8 +29,8 @@ void rows_open(visit *v);
 void rows_put(const store_message *message, void *arg);
 /* The end of the list and of its form. */
 void rows_end(visit *v);
-/* Options of a <select> with the folders to move to. */
-void rows_folders(visit *v);
+/* Options of a <select> with the folders to move to, but for the one that it is in. */
+void rows_folders(visit *v, uint32_t except);
 /* The name of a sort in queries: "date"; STORE_SORTS: none. */
 store_sort rows_sort_of(weir_span text);
 extern const char *const rows_sorts[STORE_SORTS];

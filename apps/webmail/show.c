@@ -96,7 +96,10 @@ static void put_line(page *to, const char *at, size_t length)
 static void put_text(page *to, const char *text)
 {
 	page lines = {NULL, false};
-	for (const char *at = text; *at != '\0';) {
+	const char *end = text + strlen(text);
+	while (end > text && strchr(" \t\r\n", end[-1]) != NULL)
+		end--;
+	for (const char *at = text + strspn(text, "\r\n"); at < end;) {
 		size_t length = strcspn(at, "\n");
 		bool quote = at[0] == '>';
 		if (quote)
@@ -185,7 +188,7 @@ static void put_tools_of(show *s, weir_span here)
 					      .trash = folder != NULL && folder->role == STORE_TRASH,
 					      .flagged = (s->flags & STORE_FLAGGED) != 0,
 					      .csrf = page_span(v->session.csrf)});
-	rows_folders(v);
+	rows_folders(v, s->folder);
 	put_message_tools_end(&v->page, &(view_message_tools_end){
 						.before = s->before, .after = s->after, .list = s->query});
 }

@@ -56,7 +56,7 @@ static weir_span title_of(const write_form *form)
 	return form->draft != 0         ? WEIR_SPAN("Draft")
 	       : form->how.length == 0  ? WEIR_SPAN("New message")
 	       : form->how.at[0] == 'f' ? WEIR_SPAN("Forward")
-					: WEIR_SPAN("Answer");
+					: WEIR_SPAN("Reply");
 }
 
 void write_page(visit *v, const write_form *form, const mail_view *files, unsigned status)

@@ -75,7 +75,7 @@ static int prepare(db *base, const char *sql, db_cursor **ret_cursor)
 static int bind_one(sqlite3_stmt *statement, int place, const db_value *value)
 {
 	/* An empty span may have no address, which SQLite would take for NULL. */
-	const char *data = value->bytes.data != NULL ? value->bytes.data : "";
+	const char *data = value->bytes.at != NULL ? value->bytes.at : "";
 	if (value->type == DB_VALUE_INT)
 		return sqlite3_bind_int64(statement, place, value->number);
 	if (value->type == DB_VALUE_TEXT)

@@ -62,6 +62,8 @@ typedef struct store store;
  * unix socket. Makes or migrates the tables where needed. The caller closes it.
  */
 int store_open(const char *url, store **ret_store);
+/* Opens the database at the URL, or, if it is NULL, DIR/mail.db below the data folder, which is made if need be. */
+int store_open_data(const char *data, const char *database, store **ret_store);
 /* Closes the connection; NULL is accepted. */
 void store_close(store *s);
 /* Forgets sessions that have expired, and ids of deliveries older than 30 days whose message is gone. */

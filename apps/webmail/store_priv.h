@@ -4,6 +4,8 @@
 
 /* What the store's own files share. Functions that end in _in run inside of a transaction. */
 
+#include <string.h>
+
 #include "db.h"
 #include "store.h"
 
@@ -31,6 +33,24 @@ static inline int64_t store_key(uint32_t user, uint32_t number)
 static inline uint32_t store_number(int64_t key)
 {
 	return (uint32_t)key;
+}
+
+static inline weir_span span_of(const char *text)
+{
+	return (weir_span){text, strlen(text)};
+}
+
+static inline weir_span digest_span(const unsigned char digest[STORE_DIGEST])
+{
+	return (weir_span){(const char *)digest, STORE_DIGEST};
+}
+
+/* Copies a span as a text that ends with NUL, cut at size - 1 bytes. */
+static inline void span_copy(char *to, size_t size, weir_span from)
+{
+	size_t length = from.length < size ? from.length : size - 1;
+	memcpy(to, from.at, length);
+	to[length] = '\0';
 }
 
 /* ---- schema.c ---- */
@@ -74,6 +94,28 @@ int body_ref_again_in(db *d, int64_t body);
 /* One less; the last one removes it. */
 int body_unref_in(db *d, int64_t body);
 
+/* ---- store_words.c ---- */
+
+/* The texts of a mail as they are stored: valid and cut. */
+typedef struct store_texts {
+	char sender[STORE_FIELD_MAX + 1];
+	char author[STORE_FIELD_MAX + 1];
+	char subject[STORE_FIELD_MAX + 1];
+	char to[STORE_PEOPLE_MAX + 1];
+	char cc[STORE_PEOPLE_MAX + 1];
+	char snippet[STORE_SNIPPET_MAX + 1];
+	char message_id[STORE_ID_MAX + 1];
+	char author_key[STORE_KEY_BYTES + 1];
+	char subject_key[STORE_KEY_BYTES + 1];
+	size_t text_length;
+	char text[]; /* ends with NUL */
+} store_texts;
+
+/* Puts the words of a message into the index. */
+int words_add_in(db *d, int64_t message, const store_texts *texts);
+/* Takes them out. */
+int words_remove_in(db *d, int64_t message);
+
 /* ---- store_deliver.c ---- */
 
 /* A mail, prepared before the transaction. */
@@ -82,14 +124,12 @@ typedef struct store_job {
 	unsigned char digest[STORE_DIGEST];
 	unsigned char delivery[STORE_DIGEST];
 	bool repeatable; /* its delivery has an id that is remembered */
-	struct store_texts *texts;
+	store_texts *texts;
 } store_job;
 
 int job_prepare(store_job *job, const store_mail *mail, bool repeatable);
 void job_free(store_job *job);
-/* Stores a prepared mail; the body's key is given back for who else refers to it. */
-int deliver_in(db *d, const store_job *job, store_place *place, int64_t *ret_body);
-/* Keeps a prepared mail in a standard folder and purges a draft. */
+/* Keeps a prepared mail in a standard folder and purges a draft; the body is for who else refers to it. */
 int keep_in(db *d, const store_job *job, uint32_t user, store_role role, uint32_t draft,
 	    uint32_t *ret_message, int64_t *ret_body);
 

@@ -87,16 +87,18 @@ static bool is_any_of(const char *charset, const char *const *names)
 	return false;
 }
 
+/* NUL is no reason to take it for something else, nor is the end of a long text within a letter. */
 static bool is_utf8(const char *bytes, size_t length)
 {
-	while (length > 0) { /* NUL is no reason to take it for something else */
+	const char *at = bytes, *stop = bytes + length;
+	while (at < stop) {
 		const char *end;
-		if (g_utf8_validate(bytes, (gssize)length, &end))
+		if (g_utf8_validate(at, stop - at, &end))
 			return true;
 		if (*end != '\0')
-			return length - (size_t)(end - bytes) < 4; /* cut within its last letter */
-		length -= (size_t)(end - bytes) + 1;
-		bytes = end + 1;
+			return length > 1000 && stop - end < 4 &&
+			       g_utf8_get_char_validated(end, stop - end) == (gunichar)-2;
+		at = end + 1;
 	}
 	return true;
 }

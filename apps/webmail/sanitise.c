@@ -365,10 +365,12 @@ int sanitise_text(const char *html, size_t length, size_t max, char **ret_text)
 		g_string_free(w.out, TRUE);
 		return error;
 	}
-	while (w.out->len > max || (w.out->len > 0 && strchr(" \n", w.out->str[w.out->len - 1]) != NULL))
-		g_string_truncate(w.out, w.out->len > max ? max : w.out->len - 1);
-	char *text = g_string_free(w.out, FALSE);
-	*ret_text = g_utf8_make_valid(text, -1); /* it may have been cut within a letter */
-	g_free(text);
+	if (w.out->len > max) {
+		size_t end = max;
+		while (end > 0 && ((unsigned char)w.out->str[end] & 0xc0) == 0x80) /* not within a letter */
+			end--;
+		g_string_truncate(w.out, end);
+	}
+	*ret_text = g_strchomp(g_string_free(w.out, FALSE));
 	return 0;
 }

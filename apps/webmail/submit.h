@@ -35,6 +35,7 @@ typedef struct submit_options {
 	const char *user, *password; /* for AUTH; NULL: none */
 	const char *ca_file;         /* NULL: the system's */
 	const char *host;            /* the name given in EHLO, and in the messages about failures */
+	const char *spool;           /* a folder for files without a name */
 	uint64_t every_ns;           /* how often the queue is looked at; 0: 1 s */
 } submit_options;
 

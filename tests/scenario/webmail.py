@@ -95,7 +95,7 @@ def strange():
     same("ПРИВЕТ" in visitor.get(f"/message/{number['café']}").text, True, "Cyrillic")
     nasty = number["<script>alert(0)</script>"]
     shown = visitor.get(f"/message/{nasty}")
-    expect("<script>alert" not in shown.text and 'sandbox="' in shown.text and "1 images of other servers" in shown.text, "on the page")
+    expect("<script>alert" not in shown.text and 'sandbox="' in shown.text and "Images of other servers" in shown.text, "on the page")
     frame = visitor.get(f"/body/{nasty}")
     expect("<b>there</b>" in frame.text and "alert" not in frame.text and "tracker" not in frame.text, frame.text)
     expect("default-src 'none'" in frame.fields["Content-Security-Policy"] and "http:" not in frame.fields["Content-Security-Policy"], "a policy of its own")
@@ -302,6 +302,19 @@ def busy():
     mail.stop()
 
 
+def degrading():
+    """A target that cannot be met: pages become simpler before anybody is refused."""
+    mail = Mail(config='listen "127.0.0.1:0" {{}}\nmail {{ data = "{data}"; lmtp = "127.0.0.1:0" }}\ntarget "list" {{ law = quality; target = 1us }}\n')
+    mail.deliver(*(message(f"Number {i}", "A snippet.") for i in range(30)))
+    visitor = mail.visitor()
+    page = visitor.get("/folder/1")
+    expect(len(page.rows()) == 25 and "A snippet." in page.text and "30 messages" in page.text, "at first all is there")
+    page = until(lambda: (lambda now: now if len(now.rows()) == 10 else None)(visitor.get("/folder/1")), "lists become shorter")
+    expect("A snippet." not in page.text and "30 messages" not in page.text and "Number" in page.text, "without snippets and counts")
+    expect('href="/folder/5"' in page.text and "page=2" in page.text, "but with folders and pages")
+    mail.stop()
+
+
 def classes():
     """Gold is who the administrator says, by the session alone."""
     mail = Mail(users=("ann", "rich"))
@@ -332,4 +345,4 @@ def wrong():
 if not os.path.exists(os.environ["WEBMAIL"]):
     skip("it is not built")
 assert Weir
-run(logging_in, guessing, proxied, reading, strange, changing, forgery, strangers, searching, writing, drafts, too_large, busy, classes, wrong)
+run(logging_in, guessing, proxied, reading, strange, changing, forgery, strangers, searching, writing, drafts, too_large, busy, degrading, classes, wrong)

@@ -23,7 +23,9 @@ function fitFrames() {
   for (const frame of all("iframe[data-frame]")) {
     const fit = () => {
       const inside = frame.contentDocument && frame.contentDocument.documentElement;
-      if (inside) frame.style.height = `${Math.min(Math.max(inside.scrollHeight, 120), 20000)}px`;
+      if (!inside) return;
+      frame.style.height = "0"; // otherwise it never becomes lower
+      frame.style.height = `${Math.min(Math.max(inside.scrollHeight, 80), 20000)}px`;
     };
     frame.addEventListener("load", () => { fit(); for (const image of frame.contentDocument.images) image.addEventListener("load", fit); });
     addEventListener("resize", fit);

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <string.h>
 #include <weir/cookie.h>
+#include <webmail/views.h>
 
-#include "views.h"
 #include "webmail.h"
 
 /* No code but ours, from our own files; frames are messages; forms go nowhere else. */

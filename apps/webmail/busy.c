@@ -6,15 +6,15 @@
  */
 #include <string.h>
 #include <weir/form.h>
+#include <webmail/views.h>
 
 #include "kind.h"
-#include "views.h"
 #include "webmail.h"
 
 #define FORM_BYTES_MAX 16384u /* of a form that is put into the page */
 
 /* The fields of a form, hidden in one that sends them again. False: there is none, or it is too long. */
-static bool put_form(page *to, weir_request *request, uint32_t seconds)
+static bool put_form(webpage *to, weir_request *request, uint32_t seconds)
 {
 	const weir_buf *body = weir_request_collected(request);
 	weir_form_reader form;
@@ -29,7 +29,7 @@ static bool put_form(page *to, weir_request *request, uint32_t seconds)
 	return true;
 }
 
-static void put_login_again(page *to, weir_request *request)
+static void put_login_again(webpage *to, weir_request *request)
 {
 	static const weir_span names[] = {WEIR_SPAN("user"), WEIR_SPAN("next")};
 	weir_span values[2] = {{NULL, 0}, {NULL, 0}};
@@ -43,7 +43,7 @@ static void put_login_again(page *to, weir_request *request)
 				.known = true});
 }
 
-static void put_again(page *to, weir_request *request, uint32_t seconds)
+static void put_again(webpage *to, weir_request *request, uint32_t seconds)
 {
 	weir_span path = weir_request_path(request), query = weir_request_query(request);
 	char link[2048];
@@ -59,7 +59,7 @@ static void put_again(page *to, weir_request *request, uint32_t seconds)
 	put_busy_end(to, &(view_busy_end){0});
 }
 
-static void put_page(page *to, weir_request *request, const webmail_type *type, uint32_t seconds)
+static void put_page(webpage *to, weir_request *request, const webmail_type *type, uint32_t seconds)
 {
 	bool gets = weir_request_method(request) != WEIR_METHOD_POST;
 	put_top(to, &(view_top){.title = WEIR_SPAN("Busy"), .refresh = gets ? seconds : 0});
@@ -79,7 +79,7 @@ bool busy_refuse(weir_request *request, weir_refusal *refusal, void *thing)
 {
 	const webmail_thing *at = thing;
 	weir_field *fields = weir_request_alloc(request, WEBMAIL_FIELDS * sizeof(*fields));
-	page to = {NULL, false};
+	webpage to = {NULL, false};
 	if (fields == NULL)
 		return false;
 	put_page(&to, request, at->type, refusal->retry_after_s);

@@ -14,12 +14,12 @@ static const weir_span names[VALUES] = {
 	[DO] = WEIR_SPAN("do"),     [TO] = WEIR_SPAN("to"),     [BACK] = WEIR_SPAN("back"),
 	[HERE] = WEIR_SPAN("here"), [NAME] = WEIR_SPAN("name"), [FOLDER] = WEIR_SPAN("folder")};
 
-typedef struct change {
+typedef struct change_form {
 	visit *visit;
 	weir_span values[VALUES];
 	uint32_t ids[IDS_MAX];
 	unsigned count;
-} change;
+} change_form;
 
 static bool is(weir_span text, const char *other)
 {
@@ -28,7 +28,7 @@ static bool is(weir_span text, const char *other)
 
 /* ---- messages ---- */
 
-static void add_id(change *c, weir_span text)
+static void add_id(change_form *c, weir_span text)
 {
 	uint32_t id = visit_count(text, 0);
 	if (id != 0 && c->count < IDS_MAX)
@@ -36,7 +36,7 @@ static void add_id(change *c, weir_span text)
 }
 
 /* One a field, or several with commas between them. */
-static void add_ids(change *c, weir_span text)
+static void add_ids(change_form *c, weir_span text)
 {
 	size_t from = 0;
 	for (size_t at = 0; at <= text.length; at++)
@@ -46,7 +46,7 @@ static void add_ids(change *c, weir_span text)
 		}
 }
 
-static int delete (change *c)
+static int delete (change_form *c)
 {
 	store_folder trash;
 	uint32_t user = c->visit->session.is.user;
@@ -55,7 +55,7 @@ static int delete (change *c)
 }
 
 /* A part at a time, and not for ever while more comes in. */
-static int empty(change *c)
+static int empty(change_form *c)
 {
 	store_folder folder;
 	uint32_t user = c->visit->session.is.user, id = visit_count(c->values[TO], 0);
@@ -71,13 +71,13 @@ static int empty(change *c)
 	return result;
 }
 
-static int flag(change *c, unsigned set, unsigned clear)
+static int flag(change_form *c, unsigned set, unsigned clear)
 {
 	return store_flags(c->visit->db, c->visit->session.is.user, c->ids, c->count, set, clear);
 }
 
 /* How many messages were changed, or an error. */
-static int act(change *c)
+static int act(change_form *c)
 {
 	store *db = c->visit->db;
 	weir_span what = c->values[DO];
@@ -108,11 +108,11 @@ static int act(change *c)
 }
 
 /* Back to the page, which says what was done. */
-static void go_back(change *c)
+static void go_back(change_form *c)
 {
 	visit *v = c->visit;
 	weir_span what = c->values[DO], back = c->values[BACK];
-	page to = {NULL, false};
+	webpage to = {NULL, false};
 	bool stays = is(what, "flag") || is(what, "unflag");
 	bool moved = is(what, "delete") || is(what, "refile");
 	if (stays && visit_is_path(c->values[HERE]))
@@ -136,7 +136,7 @@ static void go_back(change *c)
 	page_drop(&to);
 }
 
-static void change_messages(change *c, weir_form_reader *form)
+static void change_messages(change_form *c, weir_form_reader *form)
 {
 	weir_field pair;
 	while (weir_form_next(form, &pair) == 1)
@@ -151,7 +151,7 @@ static void change_messages(change *c, weir_form_reader *form)
 
 /* ---- folders ---- */
 
-static void change_folders(change *c)
+static void change_folders(change_form *c)
 {
 	visit *v = c->visit;
 	uint32_t user = v->session.is.user, folder = visit_count(c->values[FOLDER], 0), made;
@@ -193,7 +193,7 @@ static void log_out(visit *v)
 
 void change_visit(visit *v)
 {
-	change c = {.visit = v};
+	change_form c = {.visit = v};
 	weir_form_reader form;
 	weir_span path = weir_request_path(v->request);
 	if (!visit_form(v, names, VALUES, c.values, &form))

@@ -2,8 +2,8 @@
 /* The folders, and mail on its way out. "/" leads to the inbox. */
 #include <errno.h>
 #include <string.h>
+#include <webmail/views.h>
 
-#include "views.h"
 #include "webmail.h"
 
 static bool is_path(const visit *v, const char *path)

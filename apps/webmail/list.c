@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A page of a folder's messages: /folder/1?page=2&sort=author&order=reverse&count=50 */
 #include <errno.h>
+#include <webmail/views.h>
 
 #include "rows.h"
-#include "views.h"
 
 #define COUNT          25u
 #define COUNT_LEAST    10u

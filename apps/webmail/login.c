@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <weir/cookie.h>
 #include <weir/form.h>
+#include <webmail/views.h>
 
 #include "password.h"
-#include "views.h"
 #include "webmail.h"
 
 enum { USER, PASSWORD, NEXT, FIELDS };

@@ -6,7 +6,7 @@
 
 #define FIRST_BYTES 16384u
 
-static bool make_room(page *to, size_t more)
+static bool make_room(webpage *to, size_t more)
 {
 	size_t used = to->buf != NULL ? to->buf->length : 0;
 	if (to->failed || more > PAGE_BYTES_MAX - used) {
@@ -29,7 +29,7 @@ static bool make_room(page *to, size_t more)
 	return true;
 }
 
-void page_add(page *to, const char *bytes, size_t length)
+void page_add(webpage *to, const char *bytes, size_t length)
 {
 	if (length == 0 || !make_room(to, length))
 		return;
@@ -57,7 +57,7 @@ static weir_span escape_of(char c)
 	}
 }
 
-void page_text(page *to, weir_span text)
+void page_text(webpage *to, weir_span text)
 {
 	size_t from = 0;
 	for (size_t at = 0; at < text.length; at++) {
@@ -72,7 +72,7 @@ void page_text(page *to, weir_span text)
 		page_add(to, text.at + from, text.length - from);
 }
 
-void page_html(page *to, weir_span html)
+void page_html(webpage *to, weir_span html)
 {
 	page_add(to, html.at, html.length);
 }
@@ -83,7 +83,7 @@ static bool is_unreserved(char c)
 	       c == '.' || c == '_' || c == '~';
 }
 
-void page_query(page *to, weir_span text)
+void page_query(webpage *to, weir_span text)
 {
 	static const char digits[] = "0123456789ABCDEF";
 	for (size_t at = 0; at < text.length; at++) {
@@ -96,14 +96,14 @@ void page_query(page *to, weir_span text)
 	}
 }
 
-void page_number(page *to, int64_t number)
+void page_number(webpage *to, int64_t number)
 {
 	char digits[24];
 	int length = snprintf(digits, sizeof(digits), "%lld", (long long)number);
 	page_add(to, digits, (size_t)length);
 }
 
-void page_drop(page *p)
+void page_drop(webpage *p)
 {
 	weir_buf_unref(p->buf);
 	p->buf = NULL;

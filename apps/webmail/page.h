@@ -16,23 +16,23 @@
 
 #define PAGE_BYTES_MAX (8u << 20)
 
-typedef struct page {
+typedef struct webpage {
 	weir_buf *buf; /* NULL: nothing yet */
 	bool failed;
-} page;
+} webpage;
 
 /* Adds bytes as they are. */
-void page_add(page *to, const char *bytes, size_t length);
+void page_add(webpage *to, const char *bytes, size_t length);
 /* Adds text, escaped for HTML, also within quoted attributes. */
-void page_text(page *to, weir_span text);
+void page_text(webpage *to, weir_span text);
 /* Adds HTML that is safe already. */
-void page_html(page *to, weir_span html);
+void page_html(webpage *to, weir_span html);
 /* Adds text that is percent-encoded, as a value of a query. */
-void page_query(page *to, weir_span text);
+void page_query(webpage *to, weir_span text);
 /* Adds a number. */
-void page_number(page *to, int64_t number);
+void page_number(webpage *to, int64_t number);
 /* Frees what was written. */
-void page_drop(page *p);
+void page_drop(webpage *p);
 
 /* The span of a text with a NUL; NULL is empty. */
 weir_span page_span(const char *text);

@@ -32,7 +32,7 @@ static bool is_image(const char *type)
 /* The name as RFC 8187 has it: percent-encoded UTF-8. */
 static weir_span disposition(visit *v, const char *how, const char *name)
 {
-	page to = {NULL, false};
+	webpage to = {NULL, false};
 	page_query(&to, page_span(name));
 	weir_span field = to.failed || to.buf == NULL
 				  ? visit_print(v, "%s", how)

@@ -3,8 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "views.h"
+#include <webmail/views.h>
 
 const char *const rows_sorts[STORE_SORTS] = {
 	[STORE_BY_DATE] = "date", [STORE_BY_AUTHOR] = "author", [STORE_BY_SUBJECT] = "subject"};

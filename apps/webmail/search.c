@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a search has found: /search?q=words&page=2 */
 #include <errno.h>
+#include <webmail/views.h>
 
 #include "rows.h"
-#include "views.h"
 
 #define COUNT          25u
 #define COUNT_DEGRADED 10u
@@ -19,7 +19,7 @@ static const weir_span names[VALUES] = {[QUERY] = WEIR_SPAN("q"),
 /* The address of a page of the results. */
 static weir_span address(visit *v, weir_span words, uint32_t number)
 {
-	page to = {NULL, false};
+	webpage to = {NULL, false};
 	page_query(&to, words);
 	weir_span link = to.buf != NULL && !to.failed
 				 ? visit_print(v, "/search?q=%.*s&page=%u", (int)to.buf->length,

@@ -5,10 +5,10 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <webmail/views.h>
 
 #include "deliver.h"
 #include "rows.h"
-#include "views.h"
 
 #define THREAD_SHOWN 50u
 
@@ -71,7 +71,7 @@ static size_t link_length(const char *at, size_t left)
 	return length > scheme ? length : 0;
 }
 
-static void put_line(page *to, const char *at, size_t length)
+static void put_line(webpage *to, const char *at, size_t length)
 {
 	size_t from = 0;
 	for (size_t i = 0; i < length;) {
@@ -93,9 +93,9 @@ static void put_line(page *to, const char *at, size_t length)
 	page_text(to, (weir_span){at + from, length - from});
 }
 
-static void put_text(page *to, const char *text)
+static void put_text(webpage *to, const char *text)
 {
-	page lines = {NULL, false};
+	webpage lines = {NULL, false};
 	const char *end = text + strlen(text);
 	while (end > text && strchr(" \t\r\n", end[-1]) != NULL)
 		end--;
@@ -158,7 +158,7 @@ static void put_in_thread(const store_message *message, void *arg)
 /* Nothing, if it is alone. */
 static int put_thread_of(show *s)
 {
-	page *to = &s->visit->page;
+	webpage *to = &s->visit->page;
 	size_t length = to->buf != NULL ? to->buf->length : 0;
 	put_thread(to, &(view_thread){0});
 	int found = store_thread(s->visit->db, s->visit->session.is.user, s->id, put_in_thread, s);

@@ -4,8 +4,8 @@
 
 #include <string.h>
 #include <weir/form.h>
+#include <webmail/views.h>
 
-#include "views.h"
 #include "webmail.h"
 
 static bool is(weir_span text, const char *other)

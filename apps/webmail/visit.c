@@ -23,7 +23,7 @@ bool visit_is_degraded(const visit *v)
 static void ask_to_log_in(visit *v)
 {
 	weir_span path = weir_request_path(v->request), query = weir_request_query(v->request);
-	page to = {NULL, false};
+	webpage to = {NULL, false};
 	page_add(&to, "/login", 6);
 	if (weir_request_method(v->request) == WEIR_METHOD_GET && path.length > 1) {
 		page_add(&to, "?next=", 6);
@@ -103,7 +103,7 @@ int visit_folders(visit *v)
 	weir_buf *kept = visit_is_degraded(v) ? sessions_kept(v->mail->sessions, v->token) : NULL;
 	int failed = 0;
 	if (kept == NULL) {
-		page fresh = {NULL, false};
+		webpage fresh = {NULL, false};
 		int count = store_folders(v->db, v->session.is.user, keep_folder, &fresh);
 		failed = count < 0 ? count : 0;
 		if (failed == 0 && (fresh.failed || fresh.buf == NULL))

@@ -82,7 +82,7 @@ struct visit {
 	session session; /* of a type that is not anonymous: found */
 	double quality;  /* how much the page should have: from 1 to 0 */
 	int64_t now_s;
-	page page;
+	webpage page;
 	/* The folders of the user, by visit_folders. */
 	store_folder *folders;
 	size_t folder_count;

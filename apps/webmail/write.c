@@ -4,10 +4,10 @@
 
 #include <errno.h>
 #include <string.h>
+#include <webmail/views.h>
 
 #include "compose.h"
 #include "deliver.h"
-#include "views.h"
 
 enum { REPLY, ALL, FORWARD, DRAFT, TO, SUBJECT, DONE, VALUES };
 

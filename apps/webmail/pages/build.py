@@ -89,11 +89,11 @@ class Block:
 
     def header(self):
         members = "".join(f"\t{kind or 'bool '}{name};\n" for name, kind in self.types.items()) or "\tchar unused;\n"
-        return f"typedef struct view_{self.name} {{\n{members}}} view_{self.name};\nvoid put_{self.name}(page *to, const view_{self.name} *v);\n\n"
+        return f"typedef struct view_{self.name} {{\n{members}}} view_{self.name};\nvoid put_{self.name}(webpage *to, const view_{self.name} *v);\n\n"
 
     def code(self):
         lines = [re.sub(r"@(\w+)@", self.condition, line) if "if (@" in line else line for line in self.lines]
-        return f"void put_{self.name}(page *to, const view_{self.name} *v)\n{{\n" + "\n".join(lines) + "\n}\n\n"
+        return f"void put_{self.name}(webpage *to, const view_{self.name} *v)\n{{\n" + "\n".join(lines) + "\n}\n\n"
 
 
 def blocks(path, addresses):
@@ -117,11 +117,11 @@ def main(header, code, static, *paths):
     addresses = {name: f"/static/{digest}/{name}" for name, _, digest, _ in files}
     found = [block for path in paths for block in blocks(path, addresses)]
     with open(header, "w", encoding="ascii") as to:
-        to.write('/* Made by pages/build.py. */\n#ifndef WEBMAIL_VIEWS_H\n#define WEBMAIL_VIEWS_H\n\n#include "page.h"\n\n')
+        to.write('/* Made by pages/build.py. */\n#ifndef WEBMAIL_VIEWS_H\n#define WEBMAIL_VIEWS_H\n\n#include <webmail/page.h>\n\n')
         to.writelines(block.header() for block in found)
         to.write("#endif\n")
     with open(code, "w", encoding="ascii") as to:
-        to.write(f'/* Made by pages/build.py. */\n#include "{os.path.basename(header)}"\n\n#include "static.h"\n\n')
+        to.write(f'/* Made by pages/build.py. */\n#include <webmail/views.h>\n\n#include <webmail/static.h>\n\n')
         to.writelines(block.code() for block in found)
         for at, (_, _, _, data) in enumerate(files):
             rows = ",\n".join(", ".join(str(byte) for byte in data[i:i + 32]) for i in range(0, len(data), 32))

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <webmail/page.h>
 
-static void expect_page(page *p, const char *wanted)
+static void expect_page(webpage *p, const char *wanted)
 {
 	assert_false(p->failed);
 	assert_int_equal(p->buf->length, strlen(wanted));
@@ -16,7 +16,7 @@ static void expect_page(page *p, const char *wanted)
 
 static void text_is_escaped(void **state)
 {
-	page p = {NULL, false};
+	webpage p = {NULL, false};
 	page_text(&p, WEIR_SPAN("<a href=\"x\" b='y'>&amp;\0</a>"));
 	expect_page(&p, "&lt;a href=&quot;x&quot; b=&#39;y&#39;&gt;&amp;amp;\xef\xbf\xbd&lt;/a&gt;");
 	page_text(&p, WEIR_SPAN("plain \xc3\xbc"));
@@ -25,14 +25,14 @@ static void text_is_escaped(void **state)
 
 static void queries_are_encoded(void **state)
 {
-	page p = {NULL, false};
+	webpage p = {NULL, false};
 	page_query(&p, WEIR_SPAN("a-b_c.d~E9 &=?/%\n\xc3\xbc"));
 	expect_page(&p, "a-b_c.d~E9%20%26%3D%3F%2F%25%0A%C3%BC");
 }
 
 static void numbers_and_html(void **state)
 {
-	page p = {NULL, false};
+	webpage p = {NULL, false};
 	page_number(&p, INT64_MIN);
 	page_html(&p, WEIR_SPAN("<b>"));
 	page_number(&p, 0);
@@ -43,7 +43,7 @@ static void numbers_and_html(void **state)
 
 static void it_grows(void **state)
 {
-	page p = {NULL, false};
+	webpage p = {NULL, false};
 	for (unsigned i = 0; i < 100000; i++)
 		page_number(&p, i % 10);
 	assert_false(p.failed);
@@ -56,7 +56,7 @@ static void it_grows(void **state)
 /* Beyond the bound nothing is added, and it says so. */
 static void it_is_bounded(void **state)
 {
-	page p = {NULL, false};
+	webpage p = {NULL, false};
 	static char much[1u << 20];
 	for (unsigned i = 0; i < PAGE_BYTES_MAX / sizeof(much); i++)
 		page_add(&p, much, sizeof(much));

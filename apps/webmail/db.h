@@ -17,7 +17,7 @@
 
 #include <weir/request.h>
 
-#define DB_ARGS_MAX       24 /* values of a statement */
+#define DB_ARGS_MAX       100 /* values of a statement */
 #define DB_STATEMENTS_MAX 128
 
 typedef struct db db;

@@ -48,10 +48,7 @@ static const char *const sqlite_migrations[] = {
 
 #define END_OF_TABLE " ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;"
 
-/*
- * `marks` in the table of words holds the owner and the words of the header fields, each with a letter before it, so
- * that the index itself tells users and fields apart (store_search.c).
- */
+/* MariaDB's own index of words knows no users, so `terms` is one of ours (store_terms.c). */
 static const char *const mariadb_migrations[] = {
 	"CREATE TABLE users (id INT UNSIGNED AUTO_INCREMENT PRIMARY KEY, name VARCHAR(64) NOT NULL UNIQUE,"
 	"  hash VARCHAR(127) NOT NULL, class VARCHAR(31) NOT NULL, created_s BIGINT NOT NULL,"
@@ -86,10 +83,11 @@ static const char *const mariadb_migrations[] = {
 	"  error VARCHAR(998) NOT NULL, tries INT NOT NULL, created_s BIGINT NOT NULL, next_s BIGINT NOT "
 	"NULL,"
 	"  KEY outgoing_by_time (next_s), KEY outgoing_of_user (user))" END_OF_TABLE
-	"SET SESSION innodb_ft_enable_stopword = OFF;"
-	"CREATE TABLE words (id BIGINT PRIMARY KEY, marks TEXT COLLATE utf8mb4_unicode_ci NOT NULL,"
-	"  body MEDIUMTEXT COLLATE utf8mb4_unicode_ci NOT NULL, FULLTEXT KEY words_index (marks, "
-	"body))" END_OF_TABLE,
+	"CREATE TABLE words (id BIGINT PRIMARY KEY, body MEDIUMTEXT NOT NULL)" END_OF_TABLE
+	"CREATE TABLE terms (user INT UNSIGNED NOT NULL, word VARCHAR(72) COLLATE utf8mb4_general_ci NOT "
+	"NULL,"
+	"  message BIGINT NOT NULL, PRIMARY KEY (user, word, message), KEY terms_of_message "
+	"(message))" END_OF_TABLE,
 };
 
 #define MIGRATIONS (sizeof(sqlite_migrations) / sizeof(sqlite_migrations[0]))

@@ -78,6 +78,12 @@ static const store_rule mariadb_rules[] = {
 	 "SELECT m.id, 0 FROM messages m LEFT JOIN words w ON w.id = m.id WHERE w.id IS NULL"},
 	{"the index holds message %s, which is not there",
 	 "SELECT w.id, 0 FROM words w LEFT JOIN messages m ON m.id = w.id WHERE m.id IS NULL"},
+	{"message %s has no words in the index", "SELECT m.id, 0 FROM messages m LEFT JOIN terms t ON t.user "
+						 "= (m.id >> 32) AND t.word = '*' AND t.message = m.id"
+						 " WHERE t.message IS NULL"},
+	{"a word in the index is of message %s, which is not there",
+	 "SELECT DISTINCT t.message, 0 FROM terms t LEFT JOIN messages m ON m.id = t.message"
+	 " WHERE m.id IS NULL OR t.user <> (t.message >> 32)"},
 };
 
 static void tell(store_checking *checking, const char *sentence)

@@ -14,6 +14,7 @@
 #define STORE_CHUNKS_A_BODY 256 /* a body's chunks have the keys body * 256 and following */
 #define STORE_ID_MAX        998 /* bytes of a message id */
 #define STORE_DELIVERY_DAYS 30
+#define STORE_TERM_SIZE     72  /* of a word of the index */
 #define STORE_MERGE_MAX     500 /* messages of a thread that is still joined with another */
 
 struct store {
@@ -65,6 +66,8 @@ size_t text_clean(weir_span text, char *to, size_t size);
 size_t text_fold(weir_span text, char *to, size_t size);
 /* Writes about size bytes of text around the first place where word (folded) is; false if it is nowhere. */
 bool text_excerpt(weir_span text, const char *word, char *to, size_t size);
+/* Whether a text has these words (folded) in this order; the last may be the beginning of one. */
+bool text_has(weir_span text, const char *words, bool begins);
 /* The words of a text, one after the other: letters and digits, and all that is not ASCII. An empty one is the end. */
 weir_span text_word(weir_span *rest);
 
@@ -115,6 +118,31 @@ typedef struct store_texts {
 int words_add_in(db *d, int64_t message, const store_texts *texts);
 /* Takes them out. */
 int words_remove_in(db *d, int64_t message);
+
+/* ---- store_terms.c: the index of databases that have none that serves ---- */
+
+/* One word to look for; those of a header field have its letter before them: "s_hello". */
+typedef struct store_key_word {
+	char word[STORE_TERM_SIZE];
+	bool without; /* must not occur */
+} store_key_word;
+
+#define STORE_KEY_WORDS_MAX 12
+
+/* The word as the index has it, or its beginning. */
+void terms_key(const char *mark, weir_span word, bool begins, store_key_word *ret_key);
+/* Puts the words of a message into the index. */
+int terms_add_in(db *d, int64_t message, const store_texts *texts);
+int terms_remove_in(db *d, int64_t message);
+/*
+ * Begins a search for messages with keys below one that have all words, the newest first: rows of
+ * STORE_MESSAGE_COLUMNS and the text ("" unless asked for). The first word is one that must occur. folder 0: all but
+ * trash and junk.
+ */
+int terms_search(db *d, db_cursor **ret_cursor, uint32_t user, const store_key_word *words, unsigned count,
+		 const store_query *query, bool text, int64_t below, uint32_t skip, uint32_t limit);
+/* Moves the rarest of the words that must occur to the front. */
+int terms_order(db *d, uint32_t user, store_key_word *words, unsigned count);
 
 /* ---- store_deliver.c ---- */
 

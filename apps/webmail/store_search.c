@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Search. What a user types is taken apart into terms, from which an expression for the database's index is written:
- * so nothing that is typed is taken for its syntax. Terms are words of letters and digits; all else separates.
+ * Search. What a user types is taken apart into terms, from which a question for the database's index is written: so
+ * nothing that is typed is taken for its syntax. Terms are words of letters and digits; all else separates.
  *
  * SQLite: `"word" AND subject : "word"` on the range of the user's keys, from the newest to the oldest, so that a page
- * costs as much as its own rows however many there are. MariaDB: `+owner_7 +word +s_word`; words of less than three
- * letters are not in its index and are left out.
+ * costs as much as its own rows however many there are. MariaDB: words of store_terms.c; phrases and beginnings of words
+ * are then verified in the texts.
  */
 #include "store_priv.h"
 
@@ -15,7 +15,9 @@
 #define TERM_MAX       100 /* bytes */
 #define EXPRESSION_MAX (STORE_TERMS_MAX * 2 * (TERM_MAX + 24) + 64)
 #define EXCERPT_FROM   20000 /* characters of a text in which an excerpt is looked for */
-#define SHORTEST       3     /* characters: MariaDB indexes no shorter words */
+#define SHORTEST       3     /* bytes before a '*' */
+#define BATCH          100   /* messages that are verified at a time */
+#define BATCHES        20
 
 typedef enum store_field {
 	STORE_IN_ALL,
@@ -127,51 +129,7 @@ static void write_sqlite(const store_terms *terms, char *to, size_t size)
 		}
 }
 
-static size_t characters(weir_span word)
-{
-	size_t count = 0;
-	for (size_t i = 0; i < word.length; i++)
-		count += ((unsigned char)word.at[i] & 0xc0) != 0x80;
-	return count;
-}
-
-/* In a header field each word is looked for by its mark, so their order does not count there. */
-static size_t write_words(const store_term *term, char *to, size_t size)
-{
-	static const char *const marks[] = {"", "f_", "t_", "s_"};
-	char sign = term->without ? '-' : '+';
-	size_t length = 0;
-	weir_span rest = span_of(term->words);
-	for (weir_span word = text_word(&rest); word.length > 0; word = text_word(&rest)) {
-		bool last = rest.length == 0;
-		if (term->field == STORE_IN_ALL && characters(word) < SHORTEST)
-			continue;
-		length +=
-			(size_t)snprintf(to + length, size - length, " %c%s%.*s%s", sign, marks[term->field],
-					 (int)word.length, word.at, last && term->begins ? "*" : "");
-	}
-	return length;
-}
-
-/* Whether MariaDB has anything to look for. */
-static bool write_mariadb(uint32_t user, const store_terms *terms, char *to, size_t size)
-{
-	size_t length = (size_t)snprintf(to, size, "+owner_%u", user);
-	bool any = false;
-	for (unsigned i = 0; i < terms->count; i++) {
-		const store_term *term = &terms->terms[i];
-		bool phrase =
-			term->field == STORE_IN_ALL && !term->begins && strchr(term->words, ' ') != NULL;
-		size_t more = phrase ? (size_t)snprintf(to + length, size - length, " %c\"%s\"",
-							term->without ? '-' : '+', term->words)
-				     : write_words(term, to + length, size - length);
-		any = any || (more > 0 && !term->without);
-		length += more;
-	}
-	return any;
-}
-
-/* ---- running it ---- */
+/* ---- running it: SQLite ---- */
 
 #define FOUND_IN_FOLDER " AND m.folder = ?"
 #define FOUND_ELSEWHERE " AND m.folder NOT IN (SELECT id FROM folders WHERE user = ? AND role IN (4, 5))"
@@ -179,18 +137,12 @@ _Static_assert(STORE_JUNK == 4 && STORE_TRASH == 5, "as the statement has it");
 #define SQLITE_SEARCH(where, text)                                                                        \
 	"SELECT " STORE_MESSAGE_COLUMNS ", " text " FROM words w CROSS JOIN messages m ON m.id = w.rowid" \
 	" WHERE words MATCH ? AND w.rowid BETWEEN ? AND ?" where " ORDER BY w.rowid DESC LIMIT ? OFFSET ?"
-#define MARIADB_SEARCH(where, text)                                                                    \
-	"SELECT " STORE_MESSAGE_COLUMNS ", " text " FROM words w JOIN messages m ON m.id = w.id WHERE" \
-	" MATCH (w.marks, w.body) AGAINST (? IN BOOLEAN MODE) AND w.id BETWEEN ? AND ?" where          \
-	" ORDER BY w.id DESC LIMIT ? OFFSET ?"
 #define TEXT "substr(w.body, 1, 20000)"
 _Static_assert(EXCERPT_FROM == 20000, "as the statement has it");
 
-static const char *const searches[2][2][2] = {
-	[DB_SQLITE] = {{SQLITE_SEARCH(FOUND_ELSEWHERE, "''"), SQLITE_SEARCH(FOUND_ELSEWHERE, TEXT)},
-		       {SQLITE_SEARCH(FOUND_IN_FOLDER, "''"), SQLITE_SEARCH(FOUND_IN_FOLDER, TEXT)}},
-	[DB_MARIADB] = {{MARIADB_SEARCH(FOUND_ELSEWHERE, "''"), MARIADB_SEARCH(FOUND_ELSEWHERE, TEXT)},
-			{MARIADB_SEARCH(FOUND_IN_FOLDER, "''"), MARIADB_SEARCH(FOUND_IN_FOLDER, TEXT)}},
+static const char *const searches[2][2] = {
+	{SQLITE_SEARCH(FOUND_ELSEWHERE, "''"), SQLITE_SEARCH(FOUND_ELSEWHERE, TEXT)},
+	{SQLITE_SEARCH(FOUND_IN_FOLDER, "''"), SQLITE_SEARCH(FOUND_IN_FOLDER, TEXT)},
 };
 
 /* Where one of the terms is found in the text of a row. */
@@ -202,41 +154,153 @@ static bool find_excerpt(const store_terms *terms, weir_span text, char *to, siz
 	return false;
 }
 
-static int found_rows(db_cursor *c, const store_terms *terms, store_each each, void *arg)
+/* Calls back for the row. */
+static void found_row(db_cursor *c, const store_terms *terms, store_each each, void *arg)
 {
-	int result;
-	int count = 0;
-	while ((result = db_step(c)) > 0) {
-		char excerpt[STORE_SNIPPET_MAX + 1];
-		store_message message;
-		message_of_row(c, &message);
-		if (find_excerpt(terms, db_bytes(c, STORE_MESSAGE_COLUMN_COUNT), excerpt, sizeof(excerpt)))
-			message.snippet = span_of(excerpt);
-		each(&message, arg);
-		count++;
+	char excerpt[STORE_SNIPPET_MAX + 1];
+	store_message message;
+	message_of_row(c, &message);
+	if (find_excerpt(terms, db_bytes(c, STORE_MESSAGE_COLUMN_COUNT), excerpt, sizeof(excerpt)))
+		message.snippet = span_of(excerpt);
+	each(&message, arg);
+}
+
+static int search_sqlite(store *s, uint32_t user, const store_query *query, const store_terms *terms,
+			 store_each each, void *arg)
+{
+	char expression[EXPRESSION_MAX];
+	uint32_t count = query->count < STORE_PAGE_MAX ? query->count : STORE_PAGE_MAX;
+	int64_t where = query->folder != 0 ? store_key(user, query->folder) : (int64_t)user;
+	db_cursor *c = NULL;
+	write_sqlite(terms, expression, sizeof(expression));
+	int result = db_start(s->d, &c, searches[query->folder != 0][!query->no_excerpts],
+			      DB_ARGS(DB_TEXT(span_of(expression)), DB_INT(store_key(user, 0)),
+				      DB_INT(store_key(user, UINT32_MAX)), DB_INT(where), DB_INT(count),
+				      DB_INT(query->skip)));
+	if (result != 0)
+		return result;
+	int found = 0;
+	for (; (result = db_step(c)) > 0; found++)
+		found_row(c, terms, each, arg);
+	db_end(c);
+	return result < 0 ? result : found;
+}
+
+/* ---- running it: MariaDB ---- */
+
+/* The index alone does not tell whether a message has it. */
+static bool must_be_verified(const store_term *term)
+{
+	return term->begins || strchr(term->words, ' ') != NULL;
+}
+
+/* The words to ask the index for, one that must occur first; how many. */
+static unsigned key_words(const store_terms *terms, store_key_word keys[STORE_KEY_WORDS_MAX])
+{
+	static const char *const marks[] = {"", "f_", "t_", "s_"};
+	unsigned count = 0;
+	for (int without = 0; without < 2; without++)
+		for (unsigned i = 0; i < terms->count; i++) {
+			const store_term *term = &terms->terms[i];
+			weir_span rest = span_of(term->words);
+			if (term->without != without || (without && must_be_verified(term)))
+				continue;
+			for (weir_span word = text_word(&rest); word.length > 0; word = text_word(&rest)) {
+				bool begins = term->begins && rest.length == 0;
+				if (count == STORE_KEY_WORDS_MAX)
+					return count;
+				keys[count].without = without;
+				terms_key(marks[term->field], word, begins, &keys[count++]);
+			}
+		}
+	return count;
+}
+
+static bool term_in(const store_term *term, const store_message *message, weir_span text)
+{
+	const weir_span all[] = {message->from, message->to, message->cc, message->subject, text};
+	size_t from = term->field == STORE_IN_RECIPIENTS ? 1 : term->field == STORE_IN_SUBJECT ? 3 : 0;
+	size_t count = term->field == STORE_IN_ALL ? 5 : term->field == STORE_IN_RECIPIENTS ? 2 : 1;
+	for (size_t i = from; i < from + count; i++)
+		if (text_has(all[i], term->words, term->begins))
+			return true;
+	return false;
+}
+
+/* Whether the row has all that the index did not tell. */
+static bool row_good(db_cursor *c, const store_terms *terms)
+{
+	store_message message;
+	message_of_row(c, &message);
+	for (unsigned i = 0; i < terms->count; i++) {
+		const store_term *term = &terms->terms[i];
+		if (must_be_verified(term) &&
+		    term_in(term, &message, db_bytes(c, STORE_MESSAGE_COLUMN_COUNT)) == term->without)
+			return false;
+	}
+	return true;
+}
+
+/* A search over several batches. */
+typedef struct store_walk {
+	int64_t below; /* the next batch has keys below this */
+	uint32_t skip, left;
+	int rows, found;
+} store_walk;
+
+static int walk_rows(db_cursor *c, const store_terms *terms, store_walk *walk, uint32_t user, store_each each,
+		     void *arg)
+{
+	int result = 0;
+	walk->rows = 0;
+	while (walk->left > 0 && (result = db_step(c)) > 0) {
+		walk->rows++;
+		walk->below = store_key(user, store_number(db_int(c, 0)));
+		if (!row_good(c, terms))
+			continue;
+		if (walk->skip > 0) {
+			walk->skip--;
+			continue;
+		}
+		found_row(c, terms, each, arg);
+		walk->left--;
+		walk->found++;
 	}
 	db_end(c);
-	return result < 0 ? result : count;
+	return result < 0 ? result : 0;
+}
+
+static int search_mariadb(store *s, uint32_t user, const store_query *query, const store_terms *terms,
+			  store_each each, void *arg)
+{
+	store_key_word keys[STORE_KEY_WORDS_MAX];
+	unsigned count = key_words(terms, keys);
+	bool verify = false;
+	for (unsigned i = 0; i < terms->count; i++)
+		verify = verify || must_be_verified(&terms->terms[i]);
+	store_walk walk = {.below = store_key(user, UINT32_MAX),
+			   .skip = verify ? query->skip : 0,
+			   .left = query->count < STORE_PAGE_MAX ? query->count : STORE_PAGE_MAX};
+	uint32_t limit = verify ? BATCH : walk.left;
+	int failed = count > 1 ? terms_order(s->d, user, keys, count) : 0;
+	for (unsigned batch = 0; failed == 0 && walk.left > 0 && batch < (verify ? BATCHES : 1); batch++) {
+		db_cursor *c = NULL;
+		failed = terms_search(s->d, &c, user, keys, count, query, verify || !query->no_excerpts,
+				      walk.below, verify ? 0 : query->skip, limit);
+		if (failed == 0)
+			failed = walk_rows(c, terms, &walk, user, each, arg);
+		if (walk.rows < (int)limit)
+			break;
+	}
+	return failed != 0 ? failed : walk.found;
 }
 
 int store_search(store *s, uint32_t user, const store_query *query, store_each each, void *arg)
 {
-	char expression[EXPRESSION_MAX];
 	store_terms terms;
 	read_terms(query->words, &terms);
-	bool any = terms.any;
-	if (db_is(s->d) == DB_SQLITE)
-		write_sqlite(&terms, expression, sizeof(expression));
-	else
-		any = write_mariadb(user, &terms, expression, sizeof(expression)) && any;
-	if (!any)
+	if (!terms.any)
 		return weir_error_set(-EINVAL, "there is no word to look for");
-	uint32_t count = query->count < STORE_PAGE_MAX ? query->count : STORE_PAGE_MAX;
-	int64_t where = query->folder != 0 ? store_key(user, query->folder) : (int64_t)user;
-	db_cursor *c = NULL;
-	int failed = db_start(s->d, &c, searches[db_is(s->d)][query->folder != 0][!query->no_excerpts],
-			      DB_ARGS(DB_TEXT(span_of(expression)), DB_INT(store_key(user, 0)),
-				      DB_INT(store_key(user, UINT32_MAX)), DB_INT(where), DB_INT(count),
-				      DB_INT(query->skip)));
-	return failed != 0 ? failed : found_rows(c, &terms, each, arg);
+	return db_is(s->d) == DB_SQLITE ? search_sqlite(s, user, query, &terms, each, arg)
+					: search_mariadb(s, user, query, &terms, each, arg);
 }

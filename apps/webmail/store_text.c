@@ -168,3 +168,32 @@ weir_span text_word(weir_span *rest)
 	rest->length -= word.length;
 	return word;
 }
+
+/* Whether a word, folded, is this one, or begins with it. */
+static bool word_is(weir_span word, weir_span wanted, bool begins)
+{
+	char folded[256];
+	size_t length = text_fold(word, folded, sizeof(folded));
+	return (begins ? length >= wanted.length : length == wanted.length) &&
+	       memcmp(folded, wanted.at, wanted.length) == 0;
+}
+
+static bool has_here(weir_span text, weir_span words, bool begins)
+{
+	for (weir_span wanted = text_word(&words); wanted.length > 0; wanted = text_word(&words)) {
+		weir_span word = text_word(&text);
+		if (word.length == 0 || !word_is(word, wanted, begins && words.length == 0))
+			return false;
+	}
+	return true;
+}
+
+bool text_has(weir_span text, const char *words, bool begins)
+{
+	while (text.length > 0) {
+		if (has_here(text, span_of(words), begins))
+			return true;
+		text_word(&text);
+	}
+	return false;
+}

@@ -148,8 +148,9 @@ void on_mariadb_crash(void)
 /* Tables are emptied, since making them takes longer than most tests. */
 static void empty_mariadb(const char *url)
 {
-	static const char *const tables[] = {"users",    "sessions", "folders",    "bodies", "chunks",
-					     "messages", "words",    "deliveries", "links",  "outgoing"};
+	static const char *const tables[] = {"users",      "sessions", "folders", "bodies",
+					     "chunks",     "messages", "words",   "terms",
+					     "deliveries", "links",    "outgoing"};
 	store *s = NULL;
 	db *d = NULL;
 	assert_int_equal(store_open(url, &s), 0);

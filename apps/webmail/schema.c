@@ -46,6 +46,8 @@ static const char *const sqlite_migrations[] = {
 	"  tokenize = 'unicode61 remove_diacritics 2');",
 };
 
+#define END_OF_TABLE " ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;"
+
 /*
  * `marks` in the table of words holds the owner and the words of the header fields, each with a letter before it, so
  * that the index itself tells users and fields apart (store_search.c).
@@ -53,16 +55,16 @@ static const char *const sqlite_migrations[] = {
 static const char *const mariadb_migrations[] = {
 	"CREATE TABLE users (id INT UNSIGNED AUTO_INCREMENT PRIMARY KEY, name VARCHAR(64) NOT NULL UNIQUE,"
 	"  hash VARCHAR(127) NOT NULL, class VARCHAR(31) NOT NULL, created_s BIGINT NOT NULL,"
-	"  next_number BIGINT NOT NULL);"
+	"  next_number BIGINT NOT NULL)" END_OF_TABLE
 	"CREATE TABLE sessions (token BINARY(32) PRIMARY KEY, user INT UNSIGNED NOT NULL, created_s BIGINT "
 	"NOT NULL,"
-	"  expires_s BIGINT NOT NULL, KEY sessions_of_user (user, created_s));"
+	"  expires_s BIGINT NOT NULL, KEY sessions_of_user (user, created_s))" END_OF_TABLE
 	"CREATE TABLE folders (id BIGINT PRIMARY KEY, user INT UNSIGNED NOT NULL, role INT NOT NULL,"
 	"  name VARCHAR(120) NOT NULL, total BIGINT NOT NULL, unread BIGINT NOT NULL, UNIQUE KEY (user, "
-	"name));"
+	"name))" END_OF_TABLE
 	"CREATE TABLE bodies (id BIGINT AUTO_INCREMENT PRIMARY KEY, digest BINARY(32) NOT NULL UNIQUE,"
-	"  size BIGINT NOT NULL, refs BIGINT NOT NULL);"
-	"CREATE TABLE chunks (id BIGINT PRIMARY KEY, data MEDIUMBLOB NOT NULL);"
+	"  size BIGINT NOT NULL, refs BIGINT NOT NULL)" END_OF_TABLE
+	"CREATE TABLE chunks (id BIGINT PRIMARY KEY, data MEDIUMBLOB NOT NULL)" END_OF_TABLE
 	"CREATE TABLE messages (id BIGINT PRIMARY KEY, folder BIGINT NOT NULL, was BIGINT NOT NULL,"
 	"  thread BIGINT NOT NULL, date_s BIGINT NOT NULL, flags INT NOT NULL, size BIGINT NOT NULL,"
 	"  body BIGINT NOT NULL, author_key VARCHAR(96) NOT NULL, subject_key VARCHAR(96) NOT NULL,"
@@ -70,22 +72,24 @@ static const char *const mariadb_migrations[] = {
 	"  sent_to TEXT NOT NULL, sent_cc TEXT NOT NULL, snippet VARCHAR(240) NOT NULL,"
 	"  message_id VARCHAR(998) NOT NULL, KEY messages_by_date (folder, date_s),"
 	"  KEY messages_by_author (folder, author_key, date_s DESC),"
-	"  KEY messages_by_subject (folder, subject_key, date_s DESC), KEY messages_by_thread (thread));"
+	"  KEY messages_by_subject (folder, subject_key, date_s DESC), KEY messages_by_thread "
+	"(thread))" END_OF_TABLE
 	"CREATE TABLE deliveries (user INT UNSIGNED NOT NULL, delivery BINARY(32) NOT NULL, message BIGINT "
 	"NOT NULL,"
-	"  created_s BIGINT NOT NULL, PRIMARY KEY (user, delivery));"
+	"  created_s BIGINT NOT NULL, PRIMARY KEY (user, delivery))" END_OF_TABLE
 	"CREATE TABLE links (user INT UNSIGNED NOT NULL, reference BINARY(16) NOT NULL, thread BIGINT NOT "
 	"NULL,"
-	"  PRIMARY KEY (user, reference), KEY links_by_thread (thread));"
+	"  PRIMARY KEY (user, reference), KEY links_by_thread (thread))" END_OF_TABLE
 	"CREATE TABLE outgoing (id BIGINT AUTO_INCREMENT PRIMARY KEY, user INT UNSIGNED NOT NULL,"
 	"  message BIGINT NOT NULL, body BIGINT NOT NULL, sender VARCHAR(998) NOT NULL, recipients TEXT NOT "
 	"NULL,"
 	"  error VARCHAR(998) NOT NULL, tries INT NOT NULL, created_s BIGINT NOT NULL, next_s BIGINT NOT "
 	"NULL,"
-	"  KEY outgoing_by_time (next_s), KEY outgoing_of_user (user));"
+	"  KEY outgoing_by_time (next_s), KEY outgoing_of_user (user))" END_OF_TABLE
 	"SET SESSION innodb_ft_enable_stopword = OFF;"
 	"CREATE TABLE words (id BIGINT PRIMARY KEY, marks TEXT COLLATE utf8mb4_unicode_ci NOT NULL,"
-	"  body MEDIUMTEXT COLLATE utf8mb4_unicode_ci NOT NULL, FULLTEXT KEY words_index (marks, body));",
+	"  body MEDIUMTEXT COLLATE utf8mb4_unicode_ci NOT NULL, FULLTEXT KEY words_index (marks, "
+	"body))" END_OF_TABLE,
 };
 
 #define MIGRATIONS (sizeof(sqlite_migrations) / sizeof(sqlite_migrations[0]))

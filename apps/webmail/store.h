@@ -203,6 +203,8 @@ typedef struct store_mail {
 	 * raw bytes, so that an MTA may send again what it had no answer for, and an import can be repeated.
 	 */
 	const weir_span *delivery;
+	/* A power cut may undo it, and it costs a tenth: for imports, which can be repeated. */
+	bool not_durable;
 	int64_t now_s;
 } store_mail;
 

@@ -174,7 +174,7 @@ static int check_bodies(db *d, store_checking *checking)
 		db_cursor *c = NULL;
 		int result = db_start(
 			d, &c,
-			"SELECT b.id, b.size, b.digest, COALESCE(c.at, ''), COALESCE(c.id, b.id * 256)"
+			"SELECT b.id, b.size, b.digest, COALESCE(c.data, ''), COALESCE(c.id, b.id * 256)"
 			" FROM bodies b LEFT JOIN chunks c ON c.id BETWEEN b.id * 256 AND b.id * 256 + 255"
 			" AND c.id > ? WHERE b.id >= ? AND (c.id IS NOT NULL OR b.id > ?)"
 			" ORDER BY b.id, c.id LIMIT 16",

@@ -180,7 +180,9 @@ int store_deliver(store *s, const store_mail *mail, store_place *places, unsigne
 	store_delivery delivery = {.places = ordered, .count = count};
 	int failed = job_prepare(&delivery.job, mail, true);
 	if (failed == 0)
-		failed = (int)db_transaction(s->d, DB_SAFE_FROM_POWER_CUT, deliver_work, &delivery);
+		failed = (int)db_transaction(s->d,
+					     mail->not_durable ? DB_SAFE_FROM_CRASH : DB_SAFE_FROM_POWER_CUT,
+					     deliver_work, &delivery);
 	for (unsigned i = 0; failed == 0 && i < count; i++)
 		*whose[i] = ordered[i];
 	job_free(&delivery.job);

@@ -42,22 +42,21 @@ int message_rows(db_cursor *c, store_each each, void *arg)
 
 /* ---- pages ---- */
 
-#define BY_DATE          "date_s DESC, id DESC"
-#define BY_DATE_BACK     "date_s, id"
-#define BY_KEY(key)      key ", date_s DESC, id"
-#define BY_KEY_BACK(key) key " DESC, date_s, id DESC"
-#define M_BY_DATE        "m.date_s DESC, m.id DESC"
-#define M_BY_DATE_BACK   "m.date_s, m.id"
+/* Of the table m, or of the only one there is. */
+#define BY_DATE(m)          m "date_s DESC, " m "id DESC"
+#define BY_DATE_BACK(m)     m "date_s, " m "id"
+#define BY_KEY(m, key)      m key ", " m "date_s DESC, " m "id"
+#define BY_KEY_BACK(m, key) m key " DESC, " m "date_s, " m "id DESC"
 #define PAGE(order, m_order)                                                                              \
 	"SELECT " STORE_MESSAGE_COLUMNS " FROM (SELECT id FROM messages WHERE folder = ? ORDER BY " order \
 	" LIMIT ? OFFSET ?) p JOIN messages m ON m.id = p.id ORDER BY " m_order
+#define PAGE_BY(order)          PAGE(order(""), order("m."))
+#define PAGE_BY_KEY(order, key) PAGE(order("", key), order("m.", key))
 
 static const char *const pages[STORE_SORTS][2] = {
-	[STORE_BY_DATE] = {PAGE(BY_DATE, M_BY_DATE), PAGE(BY_DATE_BACK, M_BY_DATE_BACK)},
-	[STORE_BY_AUTHOR] = {PAGE(BY_KEY("author_key"), BY_KEY("m.author_key")),
-			     PAGE(BY_KEY_BACK("author_key"), BY_KEY_BACK("m.author_key"))},
-	[STORE_BY_SUBJECT] = {PAGE(BY_KEY("subject_key"), BY_KEY("m.subject_key")),
-			      PAGE(BY_KEY_BACK("subject_key"), BY_KEY_BACK("m.subject_key"))},
+	[STORE_BY_DATE] = {PAGE_BY(BY_DATE), PAGE_BY(BY_DATE_BACK)},
+	[STORE_BY_AUTHOR] = {PAGE_BY_KEY(BY_KEY, "author_key"), PAGE_BY_KEY(BY_KEY_BACK, "author_key")},
+	[STORE_BY_SUBJECT] = {PAGE_BY_KEY(BY_KEY, "subject_key"), PAGE_BY_KEY(BY_KEY_BACK, "subject_key")},
 };
 
 static int list_wrong(const store_list *list)
@@ -112,11 +111,12 @@ int store_thread(store *s, uint32_t user, uint32_t message, store_each each, voi
 
 #define NEXT(condition, order) \
 	"SELECT id FROM messages WHERE folder = ? AND " condition " ORDER BY " order " LIMIT 1"
-#define OLDER        NEXT("date_s <= ? AND (date_s < ? OR id < ?)", BY_DATE)
-#define NEWER        NEXT("date_s >= ? AND (date_s > ? OR id > ?)", BY_DATE_BACK)
-#define FURTHER(key) NEXT(key " >= ? AND (" key " > ? OR date_s < ? OR (date_s = ? AND id > ?))", BY_KEY(key))
+#define OLDER NEXT("date_s <= ? AND (date_s < ? OR id < ?)", BY_DATE(""))
+#define NEWER NEXT("date_s >= ? AND (date_s > ? OR id > ?)", BY_DATE_BACK(""))
+#define FURTHER(key) \
+	NEXT(key " >= ? AND (" key " > ? OR date_s < ? OR (date_s = ? AND id > ?))", BY_KEY("", key))
 #define NEARER(key) \
-	NEXT(key " <= ? AND (" key " < ? OR date_s > ? OR (date_s = ? AND id < ?))", BY_KEY_BACK(key))
+	NEXT(key " <= ? AND (" key " < ? OR date_s > ? OR (date_s = ? AND id < ?))", BY_KEY_BACK("", key))
 
 static const char *const keyed[STORE_SORTS][3] = {
 	[STORE_BY_AUTHOR] = {"SELECT author_key, date_s FROM messages WHERE id = ? AND folder = ?",

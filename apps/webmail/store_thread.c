@@ -43,8 +43,7 @@ static unsigned find_links(store_link links[IDS_MAX], weir_span message_id, weir
 		const char *blank = memrchr(references.at, ' ', references.length);
 		size_t from = blank != NULL ? (size_t)(blank - references.at) + 1 : 0;
 		if (from < references.length)
-			add_link(links, &count,
-				 (weir_span){references.at + from, references.length - from});
+			add_link(links, &count, (weir_span){references.at + from, references.length - from});
 		references.length = blank != NULL ? from - 1 : 0;
 	}
 	return count;

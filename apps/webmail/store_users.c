@@ -151,8 +151,7 @@ int store_user_find(store *s, weir_span name, store_user *ret_user)
 	if (name.length == 0 || name.length > STORE_NAME_MAX)
 		return no_user();
 	for (size_t i = 0; i < name.length; i++)
-		lower[i] =
-			(char)(name.at[i] >= 'A' && name.at[i] <= 'Z' ? name.at[i] + 32 : name.at[i]);
+		lower[i] = (char)(name.at[i] >= 'A' && name.at[i] <= 'Z' ? name.at[i] + 32 : name.at[i]);
 	weir_span folded = {lower, name.length};
 	if (!store_name_valid(folded))
 		return no_user();

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Several threads, each with a store of its own, on the same mail. */
+#include "on_store.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+#define THREADS 4
+#define TURNS   40
+
+typedef struct worker {
+	on_store *on;
+	unsigned number;
+	unsigned failed; /* results that may not be */
+	unsigned delivered;
+} worker;
+
+/* All deliver the same mail to both users: it must be there once. */
+static void *work(void *arg)
+{
+	worker *w = arg;
+	store *s = NULL;
+	if (store_open(w->on->url, &s) != 0) {
+		w->failed++;
+		return NULL;
+	}
+	made_mail *made = made_mail_new(9);
+	for (unsigned i = 0; i < TURNS; i++) {
+		store_place both[] = {{.user = w->on->bob}, {.user = w->on->ann}};
+		store_mail mail = *made_mail_next(made);
+		mail.not_durable = true;
+		w->failed += store_deliver(s, &mail, both, 2) != 0;
+		w->delivered += !both[0].known;
+		uint32_t folder = 1 + (w->number + i) % 5;
+		w->failed += store_refile(s, w->on->ann, &both[1].message, 1, folder) < 0;
+		w->failed += store_flags(s, w->on->bob, &both[0].message, 1, i % 2, !(i % 2)) < 0;
+		on_messages seen = {0};
+		store_list list = {.folder = 1, .count = 20};
+		w->failed += store_messages(s, w->on->ann, &list, on_message, &seen) < 0;
+	}
+	made_mail_free(made);
+	store_close(s);
+	return NULL;
+}
+
+static void work_at_once(void **state)
+{
+	on_store *on = *state;
+	pthread_t threads[THREADS];
+	worker workers[THREADS];
+	unsigned delivered = 0;
+	for (unsigned i = 0; i < THREADS; i++) {
+		workers[i] = (worker){.on = on, .number = i};
+		assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+	}
+	for (unsigned i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], NULL);
+		assert_int_equal(workers[i].failed, 0);
+		delivered += workers[i].delivered;
+	}
+	assert_int_equal(delivered, TURNS);
+	on_store_check(on->s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(work_at_once)};
+	return ON_STORE(tests);
+}

@@ -91,6 +91,21 @@ static void add_mailbox(composing *c, InternetAddressList *to, InternetAddress *
 		add_recipient(c, wire);
 }
 
+/* Whether each '@' outside of quotes is of an address: nobody gets a mail because a mistake was overread. */
+static bool is_all_read(const char *typed, int count)
+{
+	bool quoted = false;
+	for (; *typed != '\0'; typed++) {
+		if (*typed == '\\' && quoted && typed[1] != '\0')
+			typed++;
+		else if (*typed == '"')
+			quoted = !quoted;
+		else if (*typed == '@' && !quoted)
+			count--;
+	}
+	return count == 0;
+}
+
 /* A field of addresses. Bcc is written in drafts only. */
 static void add_addresses(composing *c, const char *name, const char *typed, InternetAddressList *to)
 {
@@ -98,10 +113,11 @@ static void add_addresses(composing *c, const char *name, const char *typed, Int
 		return;
 	InternetAddressList *list = internet_address_list_parse(NULL, typed);
 	int count = list != NULL ? internet_address_list_length(list) : 0;
-	if (count == 0 && typed[strspn(typed, " ,;")] != '\0' && !c->form->draft)
-		c->error = weir_error_set(-EINVAL, "%s has no address that can be read", name);
+	bool empty = typed[strspn(typed, " ,;")] == '\0';
 	for (int i = 0; i < count && c->error == 0; i++)
 		add_mailbox(c, to, internet_address_list_get_address(list, i));
+	if (c->error == 0 && !c->form->draft && !empty && (count == 0 || !is_all_read(typed, count)))
+		c->error = weir_error_set(-EINVAL, "%s has something that is no address", name);
 	g_clear_object(&list);
 }
 

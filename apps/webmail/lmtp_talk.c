@@ -103,7 +103,7 @@ static const char *check_parameters(lmtp_talk *t, const char *at)
 	while (*(at += strspn(at, " ")) != '\0') {
 		size_t length = strcspn(at, " ");
 		if (strncasecmp(at, "SIZE=", 5) == 0) {
-			if (strspn(at + 5, "0123456789") != length - 5 || length > 5 + 18)
+			if (strspn(at + 5, "0123456789") != length - 5 || length == 5 || length > 5 + 18)
 				return "501 5.5.4 SIZE is a number";
 			if (strtoull(at + 5, NULL, 10) > t->bytes_max)
 				return "552 5.3.4 the message is too long";

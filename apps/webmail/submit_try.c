@@ -27,25 +27,28 @@ typedef struct submit_wire {
 	int code;      /* of the last answer */
 	char answer[ANSWER_MAX + 1];
 	const int *stopping;
+	bool over;   /* what comes now is about the connection */
 	bool broken; /* the store could not be read */
 } submit_wire;
 
 static void see_command(submit_wire *w, const char *text, size_t length)
 {
-	if (length >= 4 && strncasecmp(text, "MAIL", 4) == 0)
+	if (length >= 4 && strncasecmp(text, "MAIL", 4) == 0) {
 		w->phase = SUBMIT_MAIL;
-	else if (length >= 4 && strncasecmp(text, "RCPT", 4) == 0) {
+	} else if (length >= 4 && strncasecmp(text, "RCPT", 4) == 0) {
 		w->phase = SUBMIT_RCPT;
 		w->recipient++;
 	} else if (length >= 4 && strncasecmp(text, "DATA", 4) == 0) {
 		w->phase = SUBMIT_DATA;
+	} else if (length >= 4 && strncasecmp(text, "QUIT", 4) == 0) {
+		w->over = true;
 	}
 }
 
 /* The last line of an answer: three digits and a blank. */
 static void see_answer(submit_wire *w, const char *text, size_t length)
 {
-	if (length < 4 || text[3] == '-' || strspn(text, "0123456789") < 3)
+	if (w->over || length < 4 || text[3] == '-' || strspn(text, "0123456789") < 3)
 		return;
 	char *line = g_strndup(text, length < ANSWER_MAX ? length : ANSWER_MAX);
 	char *clean = mail_text_line(line, ANSWER_MAX);

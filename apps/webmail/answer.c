@@ -98,6 +98,7 @@ void visit_not_ours(visit *v)
 
 void visit_failed(visit *v, int error)
 {
+	page_drop(&v->page);
 	if (error == -ENOENT)
 		visit_sorry(v, 404, "Not here",
 			    "There is no such folder or message. It may have been deleted.");

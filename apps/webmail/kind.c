@@ -347,16 +347,17 @@ static int fill(webmail *mail, const mail_keys *keys)
 	return try_store(mail);
 }
 
-static int make_mail(const weir_making *making)
+/* NULL: it could not be made, or not before: weir_error says why. */
+static webmail *make_mail(const weir_making *making)
 {
 	const mail_keys *keys = keys_of(making->config);
-	const webmail *there = *making->shared;
-	if (there != NULL)
-		return there->whole ? 0
-				    : weir_error_set(-EIO, "the mail could not be opened before; restart");
-	webmail *mail = calloc(1, sizeof(*mail));
-	if (mail == NULL)
-		return weir_error_set(-ENOMEM, "out of memory");
+	webmail *mail = *making->shared;
+	if (mail != NULL && mail->whole)
+		return mail;
+	if (mail != NULL || (mail = calloc(1, sizeof(*mail))) == NULL) {
+		weir_error_set(-EIO, "the mail could not be opened; restart the service");
+		return NULL;
+	}
 	mail->world = making->world;
 	mail->reactor = making->domain;
 	int failed = fill(mail, keys);
@@ -369,30 +370,30 @@ static int make_mail(const weir_making *making)
 	if (failed == 0)
 		failed = weir_every(mail->pages, &(weir_every_options){"tidy", TIDY_NS, tidy, mail},
 				    &mail->tidy);
-	/* Pools that were made refer to it, so it lives on even after a failure. */
-	*making->shared = mail;
 	if (failed == 0)
 		failed = service_prepare(mail, keys);
 	mail->whole = failed == 0;
-	return failed;
+	/* Pools that were made refer to it, so it lives on even after a failure. */
+	*making->shared = mail;
+	return mail->whole ? mail : NULL;
 }
 
 static int make(const weir_making *making, void **ret_thing, weir_stage **ret_stage)
 {
 	const webmail_keys *values = making->route.values;
-	int failed = make_mail(making);
-	if (failed != 0)
-		return failed;
+	webmail *mail = make_mail(making);
+	if (mail == NULL)
+		return -EIO;
 	webmail_thing *thing = calloc(1, sizeof(*thing));
 	if (thing == NULL)
 		return weir_error_set(-ENOMEM, "out of memory");
-	thing->mail = *making->shared;
+	thing->mail = mail;
 	thing->type = find_type(values->type);
 	weir_domain *const pools[] = {[ON_REACTOR] = making->domain,
-				      [ON_PAGES] = thing->mail->pages,
-				      [ON_PASSWORDS] = thing->mail->passwords,
-				      [ON_FILES] = thing->mail->files};
-	failed = weir_making_stage_in(making, pools[thing->type->pool], handle, thing, ret_stage);
+				      [ON_PAGES] = mail->pages,
+				      [ON_PASSWORDS] = mail->passwords,
+				      [ON_FILES] = mail->files};
+	int failed = weir_making_stage_in(making, pools[thing->type->pool], handle, thing, ret_stage);
 	if (failed != 0)
 		free(thing);
 	else

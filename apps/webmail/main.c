@@ -40,7 +40,7 @@ static const webmail_verb verbs[] = {
 /* The folder has to be there before the configuration is checked. Only its owner may look into it. */
 static void make_folder(int argc, char **argv)
 {
-	for (int i = 1; i < argc; i++) {
+	for (int i = 1; i < argc && argv[i] != NULL; i++) {
 		const char *folder = strncmp(argv[i], "--data=", 7) == 0              ? argv[i] + 7
 				     : strcmp(argv[i], "--data") == 0 && i + 1 < argc ? argv[i + 1]
 										      : NULL;

@@ -90,7 +90,8 @@ int upload_parse(weir_span body, weir_span boundary, upload *to)
 		return weir_error_set(-EMEDIUMTYPE, "The form is of no type that is known here.");
 	memcpy(mark + 4, boundary.at, boundary.length);
 	/* The first mark has no line before it. */
-	if (body.length < mark_length - 2 || memcmp(body.at, mark + 2, mark_length - 2) != 0)
+	if (body.at == NULL || body.length < mark_length - 2 ||
+	    memcmp(body.at, mark + 2, mark_length - 2) != 0)
 		return broken();
 	for (size_t at = mark_length - 2; !(body.length - at >= 2 && memcmp(body.at + at, "--", 2) == 0);) {
 		if (body.length - at < 2 || memcmp(body.at + at, "\r\n", 2) != 0)

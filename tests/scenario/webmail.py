@@ -162,6 +162,10 @@ def forgery():
     same(visitor.get(f"/change?do=delete&id={number}").status, 404, "nothing changes by a link")
     other = mail.visitor()
     same(other.post("/change", {**form, "token": token}).status, 403, "the token is that of one session")
+    same(visitor.ask("OPTIONS", "/change", Origin="https://evil.example", Access_Control_Request_Method="POST", Access_Control_Request_Headers="X-Webmail-Form")
+         .fields.get("Access-Control-Allow-Origin"), None, "no site may send fields of its own")
+    same(other.post("/change", {"do": "read", "id": number, "back": "/folder/1"}, X_Webmail_Form="1").status, 303, "a program may")
+    same(other.post("/change", {"do": "read", "id": number}, X_Webmail_Form="1", Sec_Fetch_Site="cross-site").status, 403, "unless it is a browser on another site")
     same(visitor.post("/change", {**form, "token": token, "back": "//evil.example/"}, Origin=f"http://127.0.0.1:{mail.weir.port}").location, "/", "back is of this site")
     mail.stop()
 

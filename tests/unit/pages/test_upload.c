@@ -93,6 +93,11 @@ static void broken_ones_are_refused(void **state)
 	assert_int_equal(parse("--b--", "", &u), -EMEDIUMTYPE);
 }
 
+static void append(char *to, const char *text)
+{
+	memcpy(to, text, strlen(text) + 1);
+}
+
 static void bounds(void **state)
 {
 	static upload u;
@@ -100,15 +105,15 @@ static void bounds(void **state)
 	char *at = body;
 	for (unsigned i = 0; i < UPLOAD_FIELDS_MAX; i++)
 		at += sprintf(at, "--b\r\n" HEAD("a") "%u\r\n", i);
-	strcpy(at, "--b--\r\n");
+	append(at, "--b--\r\n");
 	assert_int_equal(parse(body, "b", &u), 0);
 	assert_int_equal(u.count, UPLOAD_FIELDS_MAX);
 	release(&u);
-	strcpy(at, "--b\r\n" HEAD("a") "\r\n--b--\r\n");
+	append(at, "--b\r\n" HEAD("a") "\r\n--b--\r\n");
 	assert_int_equal(parse(body, "b", &u), -E2BIG);
 	at = body + sprintf(body, "--b\r\nX: ");
 	memset(at, 'x', UPLOAD_HEAD_MAX);
-	strcpy(at + UPLOAD_HEAD_MAX, "\r\n\r\nvalue\r\n--b--\r\n");
+	append(at + UPLOAD_HEAD_MAX, "\r\n\r\nvalue\r\n--b--\r\n");
 	assert_int_equal(parse(body, "b", &u), -EINVAL);
 }
 

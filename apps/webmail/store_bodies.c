@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Raw messages, stored once and found by their SHA-256, in rows of chunks so that neither side needs all of one in
- * memory. References are counted: body_ref_in() and body_unref_in() in the transaction of whoever refers to it.
+ * Raw messages, stored once and found by their SHA-256, in rows of chunks so that neither side needs all of
+ * one in memory. References are counted: body_ref_in() and body_unref_in() in the transaction of whoever
+ * refers to it.
  */
 #include "store_priv.h"
 

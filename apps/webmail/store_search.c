@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Search. What a user types is taken apart into terms, from which a question for the database's index is written: so
- * nothing that is typed is taken for its syntax. Terms are words of letters and digits; all else separates.
+ * Search. What a user types is taken apart into terms, from which a question for the database's index is
+ * written: so nothing that is typed is taken for its syntax. Terms are words of letters and digits; all else
+ * separates.
  *
- * SQLite: `"word" AND subject : "word"` on the range of the user's keys, from the newest to the oldest, so that a page
- * costs as much as its own rows however many there are. MariaDB: words of store_terms.c; phrases and beginnings of words
- * are then verified in the texts.
+ * SQLite: `"word" AND subject : "word"` on the range of the user's keys, from the newest to the oldest, so
+ * that a page costs as much as its own rows however many there are. MariaDB: words of store_terms.c; phrases
+ * and beginnings of words are then verified in the texts.
  */
 #include "store_priv.h"
 

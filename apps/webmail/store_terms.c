@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An index of words in ordinary rows (user, word, message), for MariaDB: its own FULLTEXT index holds the mail of all users
- * together and sorts all that it finds. Here a search reads the rows of one user's word backwards, from the newest, and
- * looks up the other words for each; so it ends as soon as its page is full.
+ * An index of words in ordinary rows (user, word, message), for MariaDB: its own FULLTEXT index holds the
+ * mail of all users together and sorts all that it finds. Here a search reads the rows of one user's word
+ * backwards, from the newest, and looks up the other words for each; so it ends as soon as its page is full.
  *
- * The words of a message: each word of its text and header fields; those of fields also with the letter of the field ("s_",
- * "f_", "t_"); the first three characters of each with a '*' behind them, for words of which only the beginning is
- * known; and "*" itself. What these do not tell (phrases, longer beginnings) is verified by store_search.c.
+ * The words of a message: each word of its text and header fields; those of fields also with the letter of
+ * the field ("s_", "f_", "t_"); the first three characters of each with a '*' behind them, for words of which
+ * only the beginning is known; and "*" itself. What these do not tell (phrases, longer beginnings) is
+ * verified by store_search.c.
  */
 #include "store_priv.h"
 
@@ -46,7 +47,7 @@ static void sort_terms(term_list *list)
 	list->count = kept;
 }
 
-/* Words occur again and again: when there is no room, each is kept once. A message with more words is indexed in part. */
+/* When there is no room, each word is kept once. A message with still more words is indexed in part. */
 static void add_term(term_list *list, const char *mark, weir_span word, const char *star)
 {
 	if (list->full || word.length > WORD_MAX)
@@ -122,7 +123,7 @@ static int collect(term_list *list, const store_texts *texts)
 #define ROWS_4  "(?,?,?),(?,?,?),(?,?,?),(?,?,?)"
 #define ROWS_16 ROWS_4 "," ROWS_4 "," ROWS_4 "," ROWS_4
 
-/* The last row is repeated to fill a statement; words that the database holds to be the same are stored once. */
+/* The last row is repeated to fill a statement: a row that is there already is ignored. */
 static int64_t insert_some(db *d, int64_t message, const term_list *list, unsigned from)
 {
 	db_value values[3 * ROWS];

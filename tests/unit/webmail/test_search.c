@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Search: what is found, how what was typed is understood, and that nothing of it reaches the index's syntax. */
+/* Search: what is found, and that nothing that is typed is taken for the index's own syntax. */
 #include "on_store.h"
 
 #include <errno.h>

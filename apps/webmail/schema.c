@@ -87,7 +87,7 @@ static const char *const mariadb_migrations[] = {
 	"CREATE TABLE words (id BIGINT PRIMARY KEY, body MEDIUMTEXT NOT NULL)" END_OF_TABLE
 	"CREATE TABLE terms (user INT UNSIGNED NOT NULL,"
 	"  word VARCHAR(72) COLLATE utf8mb4_general_ci NOT NULL, message BIGINT NOT NULL,"
-	"  PRIMARY KEY (user, word, message), KEY terms_of_message (message))" END_OF_TABLE,
+	"  PRIMARY KEY (user, word, message))" END_OF_TABLE,
 };
 
 #define MIGRATIONS (sizeof(sqlite_migrations) / sizeof(sqlite_migrations[0]))

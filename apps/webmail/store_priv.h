@@ -125,11 +125,12 @@ int words_remove_in(db *d, int64_t message);
 typedef struct store_key_word {
 	char word[STORE_TERM_SIZE];
 	bool without; /* must not occur */
+	bool begins;  /* a pattern for the beginning of a word: only the first may be one */
 } store_key_word;
 
 #define STORE_KEY_WORDS_MAX 12
 
-/* The word as the index has it, or its beginning. */
+/* The word as the index has it, or a pattern for its beginning. */
 void terms_key(const char *mark, weir_span word, bool begins, store_key_word *ret_key);
 /* Puts the words of a message into the index. */
 int terms_add_in(db *d, int64_t message, const store_texts *texts);

@@ -39,6 +39,15 @@ static void finds_words(void **state)
 	assert_int_equal(found(on, "\"pears and apples\""), 0);
 	assert_int_equal(found(on, "quart*"), 1);
 	assert_int_equal(found(on, "quart"), 0);
+	assert_int_equal(found(on, "subject:quart*"), 1);
+	assert_int_equal(found(on, "from:quart*"), 0);
+	assert_int_equal(found(on, "apples quart*"), 1);
+	assert_int_equal(found(on, "app* -quart*"), 1);
+	assert_int_equal(found(on, "\"apples and pe*\""), 1);
+	assert_int_equal(found(on, "\"apples and pe\"*"), 1);
+	assert_int_equal(found(on, "\"apples and pea\"*"), 1);
+	assert_int_equal(found(on, "apples -\"apples and pears\""), 1);
+	assert_int_equal(found(on, "at"), 2);
 	assert_int_equal(found(on, "f\xc3\xbcnf"), 1);
 	assert_int_equal(found(on, "carla"), 1);
 	assert_int_equal(found(on, "from:carla"), 1);

@@ -75,9 +75,10 @@ int db_start(db *d, db_cursor **ret_cursor, const char *sql, const db_value *val
 	db_cursor *c = failed == 0 ? find_statement(d, sql, &failed) : NULL;
 	if (c == NULL)
 		return failed != 0 ? failed : -EIO;
-	if (c->busy || count > DB_ARGS_MAX)
-		return weir_error_set(-EINVAL,
-				      "database: a statement was begun twice, or has too many values");
+	if (c->busy || count > DB_ARGS_MAX) {
+		weir_error_set(-EINVAL, "database: a statement was begun twice, or has too many values");
+		return -EINVAL;
+	}
 	failed = d->ops->start(c, values, count);
 	if (failed != 0) {
 		d->ops->reset(c);

@@ -46,41 +46,39 @@ db_kind db_is(const db *d)
 	return d->ops->kind;
 }
 
-/* The prepared statement of a text; the newest is given up when there are too many. */
-static int find_statement(db *d, const char *sql, db_cursor **ret_cursor)
+/* The prepared statement of a text; the newest is given up when there are too many. NULL: it failed. */
+static db_cursor *find_statement(db *d, const char *sql, int *ret_failed)
 {
+	db_cursor *c = NULL;
 	for (unsigned i = 0; i < d->statement_count; i++)
-		if (d->statements[i]->sql == sql) {
-			*ret_cursor = d->statements[i];
-			return 0;
-		}
+		if (d->statements[i]->sql == sql)
+			return d->statements[i];
 	if (d->statement_count == DB_STATEMENTS_MAX) {
-		if (d->statements[DB_STATEMENTS_MAX - 1]->busy)
-			return weir_error_set(-ENOSPC, "database: too many statements at once");
+		if (d->statements[DB_STATEMENTS_MAX - 1]->busy) {
+			*ret_failed = weir_error_set(-ENOSPC, "database: too many statements at once");
+			return NULL;
+		}
 		d->ops->free_cursor(d->statements[--d->statement_count]);
 	}
-	db_cursor *c = NULL;
-	int failed = d->ops->prepare(d, sql, &c);
-	if (failed != 0)
-		return failed;
+	*ret_failed = d->ops->prepare(d, sql, &c);
+	if (c == NULL)
+		return NULL;
 	c->owner = d;
 	c->sql = sql;
 	d->statements[d->statement_count++] = c;
-	*ret_cursor = c;
-	return 0;
+	return c;
 }
 
 int db_start(db *d, db_cursor **ret_cursor, const char *sql, const db_value *values, size_t count)
 {
-	db_cursor *c = NULL;
 	int failed = d->inside ? 0 : d->ops->ready(d);
-	if (failed == 0)
-		failed = find_statement(d, sql, &c);
-	if (failed != 0)
-		return failed;
-	if (c->busy || count > DB_ARGS_MAX)
-		return weir_error_set(-EINVAL,
-				      "database: a statement was begun twice, or has too many values");
+	db_cursor *c = failed == 0 ? find_statement(d, sql, &failed) : NULL;
+	if (c == NULL)
+		return failed != 0 ? failed : -EIO;
+	if (c->busy || count > DB_ARGS_MAX) {
+		weir_error_set(-EINVAL, "database: a statement was begun twice, or has too many values");
+		return -EINVAL;
+	}
 	failed = d->ops->start(c, values, count);
 	if (failed != 0) {
 		d->ops->reset(c);

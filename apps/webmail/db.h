@@ -3,16 +3,16 @@
 #define WEBMAIL_DB_H
 
 /*
- * A thin layer over SQLite and MariaDB: the same statements, bound values, rows and transactions. A `db` is one
- * connection; one thread uses it at a time.
+ * A thin layer over SQLite and MariaDB: the same statements, bound values, rows and transactions. A `db` is
+ * one connection; one thread uses it at a time.
  *
- * Statements are written once, with '?' for values, in the SQL that both understand; db_is() is there for the few
- * that differ. A statement is prepared when it is first used and kept, found by the address of its text: so texts
- * must be constants. A statement has one cursor at a time.
+ * Statements are written once, with '?' for values, in the SQL that both understand; db_is() is there for the
+ * few that differ. A statement is prepared when it is first used and kept, found by the address of its text:
+ * so texts must be constants. A statement has one cursor at a time.
  *
- * Errors are negative errno values with a sentence in weir_error(): -EBUSY others write for too long, -EAGAIN the database
- * undid the transaction and asks to try it again (db_transaction() does), -EEXIST a unique key is taken, -ENOSPC,
- * -EIO.
+ * Errors are negative errno values with a sentence in weir_error(): -EBUSY others write for too long, -EAGAIN
+ * the database undid the transaction and asks to try it again (db_transaction() does), -EEXIST a unique key
+ * is taken, -ENOSPC, -EIO.
  */
 
 #include <weir/request.h>
@@ -80,8 +80,9 @@ weir_span db_bytes(db_cursor *c, unsigned column);
 void db_end(db_cursor *c);
 
 /*
- * Runs work in a transaction of its own and commits it if it returns 0 or more, else undoes it; returns its result or the
- * commit's error. Work may be called again when the database asks for it, so it must begin anew each time.
+ * Runs work in a transaction of its own and commits it if it returns 0 or more, else undoes it; returns its
+ * result or the commit's error. Work may be called again when the database asks for it, so it must begin anew
+ * each time.
  */
 int64_t db_transaction(db *d, db_durability durability, int64_t (*work)(db *d, void *arg), void *arg);
 

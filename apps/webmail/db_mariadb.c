@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MariaDB by prepared statements. A result is held by the client until its cursor ends, so that other statements may run
- * meanwhile: queries bound their rows. Columns are fetched one by one, into memory that grows to the largest. A lost
- * connection is made again by the next statement outside of a transaction. How safe a commit is from a power cut is
- * the server's configuration; its default is safe.
+ * MariaDB by prepared statements. A result is held by the client until its cursor ends, so that other
+ * statements may run meanwhile: queries bound their rows. Columns are fetched one by one, into memory that
+ * grows to the largest. A lost connection is made again by the next statement outside of a transaction. How
+ * safe a commit is from a power cut is the server's configuration; its default is safe.
  */
 #include "db_priv.h"
 
@@ -335,7 +335,7 @@ static const db_ops ops = {
 
 /* ---- the URL ---- */
 
-/* Takes what is before the last (or first) of these characters off the text, decoded; all of it if there is none. */
+/* A part of the URL, decoded; false if it is too long or holds a NUL. */
 static bool take_part(weir_span text, char to[PART_MAX])
 {
 	size_t length = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SQLite: a write-ahead log, so that readers never wait. One connection writes at a time. Threads of this process wait
- * for each other at a lock, which wakes the next one at once; SQLite itself would poll. Other processes (the command
- * line) are waited for by SQLite's busy time-out.
+ * SQLite: a write-ahead log, so that readers never wait. One connection writes at a time. Threads of this
+ * process wait for each other at a lock, which wakes the next one at once; SQLite itself would poll. Other
+ * processes (the command line) are waited for by SQLite's busy time-out.
  */
 #include "db_priv.h"
 
@@ -207,7 +207,7 @@ static int commit(db *base)
 
 static void rollback(db *base)
 {
-	/* After some errors SQLite has rolled back by itself; to do it again is an error that does not matter. */
+	/* After some errors SQLite has rolled back by itself. */
 	db_sqlite *d = (db_sqlite *)base;
 	if (sqlite3_get_autocommit(d->handle) == 0)
 		sqlite3_exec(d->handle, "ROLLBACK", NULL, NULL, NULL);

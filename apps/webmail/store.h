@@ -3,28 +3,30 @@
 #define WEBMAIL_STORE_H
 
 /*
- * Everything that the webmail keeps: users, sessions, folders, messages, the text that is searched, and mail on its
- * way out. A `store` is one connection to the database; one thread uses it at a time. Open one per thread.
+ * Everything that the webmail keeps: users, sessions, folders, messages, the text that is searched, and mail
+ * on its way out. A `store` is one connection to the database; one thread uses it at a time. Open one per
+ * thread.
  *
- * Isolation. Folders and messages have numbers that count within one user's mail. In the database their key is the
- * user's number in the upper half and theirs in the lower. So a query that is given a user cannot name what belongs
- * to another one, whatever numbers a peer sends.
+ * Isolation. Folders and messages have numbers that count within one user's mail. In the database their key
+ * is the user's number in the upper half and theirs in the lower. So a query that is given a user cannot name
+ * what belongs to another one, whatever numbers a peer sends.
  *
  * Invariants, which store_check() verifies:
  *  1. A message is in one folder of its user. The folder's counts are those of its messages.
- *  2. A body is stored once for all users, found by its SHA-256. Its references are the messages and the outgoing
- *     mail that use it. It goes with the last one.
+ *  2. A body is stored once for all users, found by its SHA-256. Its references are the messages and the
+ *     outgoing mail that use it. It goes with the last one.
  *  3. The search index holds the text of each message, and of no other.
  *  4. A delivery with a known id is stored once a user, however often it is repeated.
  *
- * Writing. A function that changes something is one transaction: all of it has happened, or none. When a delivery
- * or store_send() has returned 0, the mail is on disk and survives a power cut. Other changes survive a crash of the
- * process; a power cut may undo the last ones. One writes at a time; who waits longer than STORE_BUSY_MS gets -EBUSY.
+ * Writing. A function that changes something is one transaction: all of it has happened, or none. When a
+ * delivery or store_send() has returned 0, the mail is on disk and survives a power cut. Other changes
+ * survive a crash of the process; a power cut may undo the last ones. One writes at a time; who waits longer
+ * than STORE_BUSY_MS gets -EBUSY.
  *
- * Errors are negative errno values with a sentence in weir_error(): -ENOENT there is no such thing (of this user),
- * -EEXIST the name is taken, -EBUSY try again later, -EINVAL or -E2BIG what was given is no good or too large,
- * -ENOSPC a bound was reached, -EIO the database failed. Texts that are given are made valid UTF-8 and cut at their
- * bound, without an error, since peers send them.
+ * Errors are negative errno values with a sentence in weir_error(): -ENOENT there is no such thing (of this
+ * user), -EEXIST the name is taken, -EBUSY try again later, -EINVAL or -E2BIG what was given is no good or
+ * too large, -ENOSPC a bound was reached, -EIO the database failed. Texts that are given are made valid UTF-8
+ * and cut at their bound, without an error, since peers send them.
  *
  * Times are seconds since 1970 and come in as arguments.
  */
@@ -58,11 +60,11 @@ typedef struct store store;
 /* ---- the store ---- */
 
 /*
- * Opens the database: "sqlite:FILE", or "mariadb://USER:PASSWORD@HOST:PORT/DATABASE", with "?socket=PATH" for a
- * unix socket. Makes or migrates the tables where needed. The caller closes it.
+ * Opens the database: "sqlite:FILE", or "mariadb://USER:PASSWORD@HOST:PORT/DATABASE", with "?socket=PATH" for
+ * a unix socket. Makes or migrates the tables where needed. The caller closes it.
  */
 int store_open(const char *url, store **ret_store);
-/* Opens the database at the URL, or, if it is NULL, DIR/mail.db below the data folder, which is made if need be. */
+/* Opens the database at the URL; if that is NULL, mail.db in the data folder, which is made if need be. */
 int store_open_data(const char *data, const char *database, store **ret_store);
 /* Closes the connection; NULL is accepted. */
 void store_close(store *s);
@@ -81,14 +83,14 @@ typedef struct store_user {
 
 /* Whether this is a user's name: 1 to 64 of a-z, 0-9 and "._+-@", the first a letter or digit. */
 bool store_name_valid(weir_span name);
-/* Adds a user with the standard folders (inbox, drafts, sent, junk, trash). The class may be NULL: "bronze". */
+/* Adds a user with the standard folders. The class may be NULL: "bronze". */
 int store_user_add(store *s, const char *name, const char *hash, const char *class, int64_t now_s,
 		   uint32_t *ret_user);
 /* Finds a user by name; upper case counts as lower. */
 int store_user_find(store *s, weir_span name, store_user *ret_user);
 /* Finds a user by number. */
 int store_user_get(store *s, uint32_t user, store_user *ret_user);
-/* Finds who gets mail for an address: the user of this name, else the user of the part before '@', without "+tag". */
+/* Finds who gets mail for an address: the user of that name, else of the part before '@' or "+tag". */
 int store_user_of_address(store *s, weir_span address, uint32_t *ret_user);
 /* Changes the hash of the password. Ends all sessions of the user. */
 int store_user_password(store *s, uint32_t user, const char *hash);
@@ -159,7 +161,7 @@ typedef enum store_flag {
 	STORE_ATTACHMENT = 32, /* set by what is delivered; store_flags() does not change it */
 } store_flag;
 
-/* What is known of a message without its body. Spans of a message that is read are valid during the callback. */
+/* What is known of a message without its body. Spans that are read are valid during the callback. */
 typedef struct store_message {
 	/* Given by the one who delivers. */
 	weir_span from;    /* "Ann Lee <ann@example.org>" */
@@ -177,8 +179,8 @@ typedef struct store_message {
 } store_message;
 
 /*
- * A raw message: read() copies at most size bytes from the offset and returns how many, 0 at the end, or an error. It
- * is read twice and must give the same bytes.
+ * A raw message: read() copies at most size bytes from the offset and returns how many, 0 at the end, or an
+ * error. It is read twice and must give the same bytes.
  */
 typedef struct store_source {
 	uint64_t size;
@@ -199,8 +201,9 @@ typedef struct store_mail {
 	weir_span references;   /* message ids without < >, separated by blanks, the nearest last */
 	store_source raw;
 	/*
-	 * The id of this delivery: a repetition with the same id stores nothing more and succeeds. NULL: the hash of the
-	 * raw bytes, so that an MTA may send again what it had no answer for, and an import can be repeated.
+	 * The id of this delivery: a repetition with the same id stores nothing more and succeeds. NULL: the
+	 * hash of the raw bytes, so that an MTA may send again what it had no answer for, and an import can
+	 * be repeated.
 	 */
 	const weir_span *delivery;
 	/* A power cut may undo it, and it costs a tenth: for imports, which can be repeated. */
@@ -213,19 +216,18 @@ typedef struct store_place {
 	uint32_t user;
 	uint32_t folder; /* 0: the inbox */
 	/* Results. */
-	uint32_t
-		message; /* of the new message, or of the one that is there already; 0 if that one was purged */
-	bool known;      /* it was there already */
+	uint32_t message; /* the new one, or the one that was there already; 0 if that was purged */
+	bool known;       /* it was there already */
 } store_place;
 
 /*
- * Stores a mail for all places, in one transaction, durably. Users are named once. On failure nothing is stored for
- * anybody and the places are untouched. -ENOENT: a user or folder is not there.
+ * Stores a mail for all places, in one transaction, durably. Users are named once. On failure nothing is
+ * stored for anybody and the places are untouched. -ENOENT: a user or folder is not there.
  */
 int store_deliver(store *s, const store_mail *mail, store_place *places, unsigned count);
 /*
- * Stores a mail that was written here in a standard folder (a draft, a copy), whether or not it is there already,
- * and purges the draft `replaces` (0: none) in the same transaction.
+ * Stores a mail that was written here in a standard folder (a draft, a copy), whether or not it is there
+ * already, and purges the draft `replaces` (0: none) in the same transaction.
  */
 int store_keep(store *s, uint32_t user, store_role role, const store_mail *mail, uint32_t replaces,
 	       uint32_t *ret_message);
@@ -247,7 +249,7 @@ typedef struct store_list {
 
 typedef void (*store_each)(const store_message *message, void *arg);
 
-/* Calls back for each message of a page; returns how many, or an error. The folder's counts are in its row. */
+/* Calls back for each message of a page; returns how many, or an error. */
 int store_messages(store *s, uint32_t user, const store_list *list, store_each each, void *arg);
 /* Calls back for the messages of a message's thread in all folders, oldest first; returns how many. */
 int store_thread(store *s, uint32_t user, uint32_t message, store_each each, void *arg);
@@ -269,29 +271,29 @@ typedef struct store_body {
 /* Finds the body of a message of the user. */
 int store_body_open(store *s, uint32_t user, uint32_t message, store_body *ret_body);
 /*
- * Reads at most size bytes from an offset; returns how many, 0 at the end. Holds no lock between calls; -ENOENT when
- * the last message with this body was purged meanwhile.
+ * Reads at most size bytes from an offset; returns how many, 0 at the end. Holds no lock between calls;
+ * -ENOENT when the last message with this body was purged meanwhile.
  */
 int64_t store_body_read(store *s, const store_body *body, uint64_t offset, void *into, size_t size);
 
 /* Sets and clears flags of messages; those that are not there are left out. Returns how many there are. */
 int store_flags(store *s, uint32_t user, const uint32_t *messages, unsigned count, unsigned set,
 		unsigned clear);
-/* Moves messages to a folder, each remembering where it was; returns how many were moved. To delete: to the trash. */
+/* Moves messages to a folder, each remembering where it was; returns how many were moved. */
 int store_refile(store *s, uint32_t user, const uint32_t *messages, unsigned count, uint32_t folder);
 /* Moves messages back to where they were before the last store_refile(); returns how many were moved. */
 int store_refile_undo(store *s, uint32_t user, const uint32_t *messages, unsigned count);
 /* Removes messages for good; returns how many. */
 int store_purge(store *s, uint32_t user, const uint32_t *messages, unsigned count);
-/* Removes up to STORE_MANY_MAX messages of a folder for good; returns how many. Repeat it until it returns 0. */
+/* Removes up to STORE_MANY_MAX messages of a folder for good; returns how many: repeat it until 0. */
 int store_empty(store *s, uint32_t user, uint32_t folder);
 
 /* ---- search ---- */
 
 typedef struct store_query {
 	/*
-	 * What a user typed: words that all must occur, in any order, upper case or lower; "words in this order";
-	 * begin*; from:word, to:word and subject:word; -word must not occur.
+	 * What a user typed: words that all must occur, in any order, upper case or lower; "words in this
+	 * order"; begin*; from:word, to:word and subject:word; -word must not occur.
 	 */
 	weir_span words;
 	uint32_t folder; /* 0: all but trash and junk */
@@ -301,8 +303,8 @@ typedef struct store_query {
 } store_query;
 
 /*
- * Calls back for the messages that are found, those that arrived last first, with an excerpt of where the first word
- * was found as snippet. Returns how many; -EINVAL if there is no word to look for.
+ * Calls back for the messages that are found, those that arrived last first, with an excerpt of where the
+ * first word was found as snippet. Returns how many; -EINVAL if there is no word to look for.
  */
 int store_search(store *s, uint32_t user, const store_query *query, store_each each, void *arg);
 
@@ -321,14 +323,14 @@ typedef struct store_outgoing {
 } store_outgoing;
 
 /*
- * In one transaction, durably: keeps the mail as sent, queues it for the recipients (one a line), and purges the draft
- * (0: none). -ENOSPC if STORE_OUTGOING_MAX wait already.
+ * In one transaction, durably: keeps the mail as sent, queues it for the recipients (one a line), and purges
+ * the draft (0: none). -ENOSPC if STORE_OUTGOING_MAX wait already.
  */
 int store_send(store *s, uint32_t user, const store_mail *mail, weir_span sender, weir_span recipients,
 	       uint32_t draft, uint32_t *ret_message);
 /*
- * Calls back for the mail that is due first, and hides it until now_s + lease_s, so that another worker does not take it and
- * a crash delays it only. Its tries are one more. Returns 1, or 0 if none is due.
+ * Calls back for the mail that is due first, and hides it until now_s + lease_s, so that another worker does
+ * not take it and a crash delays it only. Its tries are one more. Returns 1, or 0 if none is due.
  */
 int store_outgoing_next(store *s, int64_t now_s, int64_t lease_s,
 			void (*one)(const store_outgoing *outgoing, void *arg), void *arg);
@@ -345,9 +347,9 @@ int store_outgoing_list(store *s, uint32_t user, void (*each)(const store_outgoi
 /* ---- check ---- */
 
 /*
- * Verifies the invariants above and what the database can verify of itself, reading every body. Calls back with a
- * sentence for each thing that is wrong; returns how many there are, or an error if it could not look. Others may read
- * and write meanwhile.
+ * Verifies the invariants above and what the database can verify of itself, reading every body. Calls back
+ * with a sentence for each thing that is wrong; returns how many there are, or an error if it could not look.
+ * Others may read and write meanwhile.
  */
 int store_check(store *s, void (*wrong)(const char *sentence, void *arg), void *arg);
 

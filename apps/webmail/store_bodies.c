@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Raw messages, stored once and found by their SHA-256, in rows of chunks so that neither side needs all of one in
- * memory. References are counted: body_ref_in() and body_unref_in() in the transaction of whoever refers to it.
+ * Raw messages, stored once and found by their SHA-256, in rows of chunks so that neither side needs all of
+ * one in memory. References are counted: body_ref_in() and body_unref_in() in the transaction of whoever
+ * refers to it.
  */
 #include "store_priv.h"
 
@@ -88,14 +89,14 @@ static int store_chunks(db *d, const store_source *source, int64_t body)
 	char *chunk = malloc(STORE_CHUNK);
 	if (chunk == NULL)
 		return weir_error_set(-ENOMEM, "out of memory");
-	int64_t key = body * STORE_CHUNKS_A_BODY;
+	int64_t first = body * STORE_CHUNKS_A_BODY;
 	int64_t result = 0;
 	for (uint64_t offset = 0; result >= 0 && offset < source->size; offset += STORE_CHUNK) {
 		result = read_chunk(source, offset, chunk);
 		if (result > 0)
-			result = db_run(
-				d, "INSERT INTO chunks (id, data) VALUES (?, ?)",
-				DB_ARGS(DB_INT(key++), DB_BYTES(((weir_span){chunk, (size_t)result}))));
+			result = db_run(d, "INSERT INTO chunks (id, data) VALUES (?, ?)",
+					DB_ARGS(DB_INT(first + (int64_t)(offset / STORE_CHUNK)),
+						DB_BYTES(((weir_span){chunk, (size_t)result}))));
 	}
 	free(chunk);
 	return result < 0 ? (int)result : 0;

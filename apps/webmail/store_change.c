@@ -43,9 +43,10 @@ int purge_in(db *d, int64_t message)
 	int found = find_state(d, message, &state);
 	if (found <= 0)
 		return found;
-	int64_t result = db_run(d, "DELETE FROM messages WHERE id = ?", DB_ARGS(DB_INT(message)));
+	/* Which words it has follows from its row. */
+	int64_t result = words_remove_in(d, message);
 	if (result >= 0)
-		result = words_remove_in(d, message);
+		result = db_run(d, "DELETE FROM messages WHERE id = ?", DB_ARGS(DB_INT(message)));
 	if (result >= 0)
 		result = folder_count_in(d, state.folder, -1, -unread(state.flags));
 	if (result >= 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Verifies the invariants of store.h. Each rule is a query for what breaks it, in one view of the database, so that others
- * may write meanwhile. Then every body is read and hashed.
+ * Verifies the invariants of store.h. Each rule is a query for what breaks it, in one view of the database,
+ * so that others may write meanwhile. Then every body is read and hashed.
  */
 #include "store_priv.h"
 

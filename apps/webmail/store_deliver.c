@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mail that comes in. What can be computed is computed before the transaction, since only one writes at a time. */
+/* Mail that comes in. What can be computed before the transaction is, since one writes at a time. */
 #include "store_priv.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists. Each order has an index that holds it completely, so that a page costs its own rows and a step over the index
- * entries before it. Keys of messages are ascending in time of arrival and make each order total.
+ * Lists. Each order has an index that holds it completely, so that a page costs its own rows and a step over
+ * the index entries before it. Keys of messages are ascending in time of arrival and make each order total.
  */
 #include "store_priv.h"
 

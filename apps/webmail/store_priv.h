@@ -60,7 +60,7 @@ int schema_migrate(db *d);
 
 /* ---- store_text.c ---- */
 
-/* Copies text as valid UTF-8 without control characters, at most size - 1 bytes, and ends it with NUL; the length. */
+/* Copies text as valid UTF-8 without control characters, at most size - 1 bytes and a NUL; the length. */
 size_t text_clean(weir_span text, char *to, size_t size);
 /* The same in lower case, without quotes and blanks at the beginning: for sorting. */
 size_t text_fold(weir_span text, char *to, size_t size);
@@ -68,14 +68,14 @@ size_t text_fold(weir_span text, char *to, size_t size);
 bool text_excerpt(weir_span text, const char *word, char *to, size_t size);
 /* Whether a text has these words (folded) in this order; the last may be the beginning of one. */
 bool text_has(weir_span text, const char *words, bool begins);
-/* The words of a text, one after the other: letters and digits, and all that is not ASCII. An empty one is the end. */
+/* Takes the next word off a text: letters, digits and all that is not ASCII. An empty one is the end. */
 weir_span text_word(weir_span *rest);
 
 /* ---- store_users.c ---- */
 
-/* A new number within the user's mail; -ENOENT if there is no such user. Locks the user in databases that lock rows. */
+/* A new number within the user's mail; -ENOENT if there is no such user. Locks the user, as below. */
 int64_t user_number_in(db *d, uint32_t user);
-/* Locks the user in databases that lock rows, so that counts change one at a time; -ENOENT if there is none. */
+/* Locks the user where the database locks rows, so that counts change one at a time; -ENOENT. */
 int user_lock_in(db *d, uint32_t user);
 
 /* ---- store_folders.c ---- */
@@ -125,19 +125,20 @@ int words_remove_in(db *d, int64_t message);
 typedef struct store_key_word {
 	char word[STORE_TERM_SIZE];
 	bool without; /* must not occur */
+	bool begins;  /* a pattern for the beginning of a word: only the first may be one */
 } store_key_word;
 
 #define STORE_KEY_WORDS_MAX 12
 
-/* The word as the index has it, or its beginning. */
+/* The word as the index has it, or a pattern for its beginning. */
 void terms_key(const char *mark, weir_span word, bool begins, store_key_word *ret_key);
 /* Puts the words of a message into the index. */
 int terms_add_in(db *d, int64_t message, const store_texts *texts);
 int terms_remove_in(db *d, int64_t message);
 /*
  * Begins a search for messages with keys below one that have all words, the newest first: rows of
- * STORE_MESSAGE_COLUMNS and the text ("" unless asked for). The first word is one that must occur. folder 0: all but
- * trash and junk.
+ * STORE_MESSAGE_COLUMNS and the text ("" unless asked for). The first word is one that must occur. folder 0:
+ * all but trash and junk.
  */
 int terms_search(db *d, db_cursor **ret_cursor, uint32_t user, const store_key_word *words, unsigned count,
 		 const store_query *query, bool text, int64_t below, uint32_t skip, uint32_t limit);

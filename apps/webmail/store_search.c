@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Search. What a user types is taken apart into terms, from which a question for the database's index is written: so
- * nothing that is typed is taken for its syntax. Terms are words of letters and digits; all else separates.
+ * Search. What a user types is taken apart into terms, from which a question for the database's index is
+ * written: so nothing that is typed is taken for its syntax. Terms are words of letters and digits; all else
+ * separates.
  *
- * SQLite: `"word" AND subject : "word"` on the range of the user's keys, from the newest to the oldest, so that a page
- * costs as much as its own rows however many there are. MariaDB: words of store_terms.c; phrases and beginnings of words
- * are then verified in the texts.
+ * SQLite: `"word" AND subject : "word"` on the range of the user's keys, from the newest to the oldest, so
+ * that a page costs as much as its own rows however many there are. MariaDB: words of store_terms.c; phrases
+ * and beginnings of words are then verified in the texts.
  */
 #include "store_priv.h"
 
@@ -188,31 +189,46 @@ static int search_sqlite(store *s, uint32_t user, const store_query *query, cons
 
 /* ---- running it: MariaDB ---- */
 
+static const char *const marks[] = {"", "f", "t", "s"};
+
 /* The index alone does not tell whether a message has it. */
 static bool must_be_verified(const store_term *term)
 {
 	return term->begins || strchr(term->words, ' ') != NULL;
 }
 
-/* The words to ask the index for, one that must occur first; how many. */
+/* Adds the words of a term, but not one of which only the beginning is known. */
+static unsigned add_keys(const store_term *term, store_key_word *keys, unsigned count)
+{
+	weir_span rest = span_of(term->words);
+	for (weir_span word = text_word(&rest); word.length > 0; word = text_word(&rest)) {
+		bool begins = term->begins && rest.length == 0;
+		if (begins || count == STORE_KEY_WORDS_MAX)
+			break;
+		keys[count].without = term->without;
+		terms_key(marks[term->field], word, false, &keys[count++]);
+	}
+	return count;
+}
+
+/* The words to ask the index for, one that must occur first; how many. What is left out is verified. */
 static unsigned key_words(const store_terms *terms, store_key_word keys[STORE_KEY_WORDS_MAX])
 {
-	static const char *const marks[] = {"", "f_", "t_", "s_"};
-	unsigned count = 0;
-	for (int without = 0; without < 2; without++)
-		for (unsigned i = 0; i < terms->count; i++) {
-			const store_term *term = &terms->terms[i];
-			weir_span rest = span_of(term->words);
-			if (term->without != without || (without && must_be_verified(term)))
-				continue;
-			for (weir_span word = text_word(&rest); word.length > 0; word = text_word(&rest)) {
-				bool begins = term->begins && rest.length == 0;
-				if (count == STORE_KEY_WORDS_MAX)
-					return count;
-				keys[count].without = without;
-				terms_key(marks[term->field], word, begins, &keys[count++]);
-			}
-		}
+	unsigned count = 0, beginning = 0;
+	for (unsigned i = 0; i < terms->count; i++) {
+		if (!terms->terms[i].without)
+			count = add_keys(&terms->terms[i], keys, count);
+		if (!terms->terms[i].without && terms->terms[i].begins)
+			beginning = i;
+	}
+	if (count == 0) {
+		const store_term *term = &terms->terms[beginning];
+		keys[count].without = false;
+		terms_key(marks[term->field], span_of(term->words), true, &keys[count++]);
+	}
+	for (unsigned i = 0; i < terms->count; i++)
+		if (terms->terms[i].without && !must_be_verified(&terms->terms[i]))
+			count = add_keys(&terms->terms[i], keys, count);
 	return count;
 }
 

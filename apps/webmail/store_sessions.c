@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions: random tokens, of which only hashes are stored, so that a copy of the database opens no session. */
+/* Sessions: only hashes of the tokens are stored, so a copy of the database opens no session. */
 #include "store_priv.h"
 
 #include <errno.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An index of words in ordinary rows (user, word, message), for MariaDB: its own FULLTEXT index holds the mail of all users
- * together and sorts all that it finds. Here a search reads the rows of one user's word backwards, from the newest, and
- * looks up the other words for each; so it ends as soon as its page is full.
+ * An index of words in ordinary rows (user, word, message), for MariaDB: its own FULLTEXT index holds the mail of
+ * all users together and sorts all that it finds. Here a search reads the rows of one user's word backwards,
+ * from the newest, and looks up the other words for each; so it ends as soon as its page is full.
  *
- * The words of a message: each word of its text and header fields; those of fields also with the letter of the field ("s_",
- * "f_", "t_"); the first three characters of each with a '*' behind them, for words of which only the beginning is
- * known; and "*" itself. What these do not tell (phrases, longer beginnings) is verified by store_search.c.
+ * The words of a message are those of its text and of its header fields; those of fields a second time with the
+ * letter of the field ("s_", "f_", "t_"); and "*". They follow from what is stored of the message, so that
+ * they are removed by computing them again; a second index by message would double all writing. What words
+ * alone do not tell (phrases, beginnings of words) is verified by store_search.c.
  */
 #include "store_priv.h"
 
@@ -18,7 +19,6 @@
 #define WORDS_MAX     3000 /* of a message */
 #define WORD_MAX      60   /* bytes; longer ones are not indexed */
 #define ROWS          32   /* of one INSERT */
-#define BEGINNING     3    /* characters */
 #define COUNTED_MAX   1000
 #define STATEMENT_MAX 3000
 
@@ -46,38 +46,27 @@ static void sort_terms(term_list *list)
 	list->count = kept;
 }
 
-/* Words occur again and again: when there is no room, each is kept once. A message with more words is indexed in part. */
-static void add_term(term_list *list, const char *mark, weir_span word, const char *star)
+/* When there is no room, each word is kept once. A message with still more words is indexed in part. */
+static void add_term(term_list *list, const char *mark, weir_span word)
 {
 	if (list->full || word.length > WORD_MAX)
 		return;
-	snprintf(list->words[list->count++], STORE_TERM_SIZE, "%s%.*s%s", mark, (int)word.length, word.at,
-		 star);
+	snprintf(list->words[list->count++], STORE_TERM_SIZE, "%s%.*s", mark, (int)word.length, word.at);
 	if (list->count < 2 * WORDS_MAX)
 		return;
 	sort_terms(list);
 	list->full = list->count > WORDS_MAX;
 }
 
-/* The first characters of a word, if it has more. */
-static weir_span beginning(weir_span word)
-{
-	size_t characters = 0;
-	for (size_t i = 0; i < word.length; i++) {
-		characters += ((unsigned char)word.at[i] & 0xc0) != 0x80;
-		if (characters > BEGINNING)
-			return (weir_span){word.at, i};
-	}
-	return word;
-}
-
+/* Marks hold a '_' and words do not; in a pattern it would stand for any character. */
 void terms_key(const char *mark, weir_span word, bool begins, store_key_word *ret_key)
 {
-	weir_span part = begins ? beginning(word) : word;
-	if (part.length > WORD_MAX)
-		part.length = WORD_MAX; /* which no message has */
-	snprintf(ret_key->word, sizeof(ret_key->word), "%s%.*s%s", mark, (int)part.length, part.at,
-		 begins ? "*" : "");
+	if (word.length > WORD_MAX)
+		word.length = WORD_MAX; /* which no message has */
+	ret_key->begins = begins;
+	snprintf(ret_key->word, sizeof(ret_key->word), "%.1s%s%s%.*s%s", mark,
+		 begins && mark[0] != '\0' ? "\\" : "", mark[0] != '\0' ? "_" : "", (int)word.length, word.at,
+		 begins ? "%" : "");
 }
 
 static int add_text(term_list *list, const char *mark, weir_span text)
@@ -86,10 +75,8 @@ static int add_text(term_list *list, const char *mark, weir_span text)
 	if (folded == NULL)
 		return weir_error_set(-ENOMEM, "out of memory");
 	weir_span rest = {folded, text_fold(text, folded, 2 * text.length + 1)};
-	for (weir_span word = text_word(&rest); word.length > 0; word = text_word(&rest)) {
-		add_term(list, mark, word, "");
-		add_term(list, mark, beginning(word), "*");
-	}
+	for (weir_span word = text_word(&rest); word.length > 0; word = text_word(&rest))
+		add_term(list, mark, word);
 	free(folded);
 	return 0;
 }
@@ -111,18 +98,18 @@ static int collect(term_list *list, const store_texts *texts)
 		{"", {texts->text, texts->text_length}},
 	};
 	int failed = 0;
-	add_term(list, "", (weir_span){"", 0}, "*");
+	add_term(list, "*", (weir_span){"", 0});
 	for (size_t i = 0; failed == 0 && i < sizeof(fields) / sizeof(fields[0]); i++)
 		failed = add_text(list, fields[i].mark, fields[i].text);
 	return failed;
 }
 
-/* ---- storing them ---- */
+/* ---- storing and removing them ---- */
 
 #define ROWS_4  "(?,?,?),(?,?,?),(?,?,?),(?,?,?)"
 #define ROWS_16 ROWS_4 "," ROWS_4 "," ROWS_4 "," ROWS_4
 
-/* The last row is repeated to fill a statement; words that the database holds to be the same are stored once. */
+/* The last row is repeated to fill a statement: a row that is there already is ignored. */
 static int64_t insert_some(db *d, int64_t message, const term_list *list, unsigned from)
 {
 	db_value values[3 * ROWS];
@@ -136,7 +123,20 @@ static int64_t insert_some(db *d, int64_t message, const term_list *list, unsign
 		      3 * ROWS);
 }
 
-int terms_add_in(db *d, int64_t message, const store_texts *texts)
+static int64_t delete_some(db *d, int64_t message, const term_list *list, unsigned from)
+{
+	db_value values[2 + ROWS] = {DB_INT(message >> 32), DB_INT(message)};
+	for (unsigned i = 0; i < ROWS; i++)
+		values[2 + i] =
+			DB_TEXT(span_of(list->words[from + i < list->count ? from + i : list->count - 1]));
+	return db_run(d,
+		      "DELETE FROM terms WHERE user = ? AND message = ? AND word IN"
+		      " (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+		      values, 2 + ROWS);
+}
+
+static int for_terms(db *d, int64_t message, const store_texts *texts,
+		     int64_t (*some)(db *d, int64_t message, const term_list *list, unsigned from))
 {
 	term_list list = {.words = malloc((size_t)2 * WORDS_MAX * sizeof(*list.words))};
 	if (list.words == NULL)
@@ -144,8 +144,14 @@ int terms_add_in(db *d, int64_t message, const store_texts *texts)
 	int64_t result = collect(&list, texts);
 	sort_terms(&list);
 	for (unsigned from = 0; result >= 0 && from < list.count; from += ROWS)
-		result = insert_some(d, message, &list, from);
+		result = some(d, message, &list, from);
 	free(list.words);
+	return result < 0 ? (int)result : 0;
+}
+
+int terms_add_in(db *d, int64_t message, const store_texts *texts)
+{
+	int64_t result = for_terms(d, message, texts, insert_some);
 	if (result >= 0)
 		result = db_run(
 			d, "INSERT INTO words (id, body) VALUES (?, ?)",
@@ -153,9 +159,41 @@ int terms_add_in(db *d, int64_t message, const store_texts *texts)
 	return result < 0 ? (int)result : 0;
 }
 
+/* The texts of a message that is stored; the caller frees them. NULL: it is not there. */
+static int read_texts(db *d, int64_t message, store_texts **ret_texts)
+{
+	db_cursor *c = NULL;
+	int result = db_start(d, &c,
+			      "SELECT w.body, m.sender, m.subject, m.sent_to, m.sent_cc FROM messages m"
+			      " JOIN words w ON w.id = m.id WHERE m.id = ?",
+			      DB_ARGS(DB_INT(message)));
+	if (result != 0)
+		return result;
+	result = db_step(c);
+	weir_span body = result > 0 ? db_bytes(c, 0) : (weir_span){"", 0};
+	store_texts *texts = result > 0 ? calloc(1, sizeof(*texts) + body.length + 1) : NULL;
+	if (texts != NULL) {
+		texts->text_length = body.length;
+		memcpy(texts->text, body.at, body.length);
+		span_copy(texts->sender, sizeof(texts->sender), db_bytes(c, 1));
+		span_copy(texts->subject, sizeof(texts->subject), db_bytes(c, 2));
+		span_copy(texts->to, sizeof(texts->to), db_bytes(c, 3));
+		span_copy(texts->cc, sizeof(texts->cc), db_bytes(c, 4));
+	}
+	db_end(c);
+	if (result > 0 && texts == NULL)
+		return weir_error_set(-ENOMEM, "out of memory");
+	*ret_texts = texts;
+	return result < 0 ? result : 0;
+}
+
 int terms_remove_in(db *d, int64_t message)
 {
-	int64_t result = db_run(d, "DELETE FROM terms WHERE message = ?", DB_ARGS(DB_INT(message)));
+	store_texts *texts = NULL;
+	int64_t result = read_texts(d, message, &texts);
+	if (result == 0 && texts != NULL)
+		result = for_terms(d, message, texts, delete_some);
+	free(texts);
 	if (result >= 0)
 		result = db_run(d, "DELETE FROM words WHERE id = ?", DB_ARGS(DB_INT(message)));
 	return result < 0 ? (int)result : 0;
@@ -163,23 +201,31 @@ int terms_remove_in(db *d, int64_t message)
 
 /* ---- searching ---- */
 
-/* A statement for each count of words, with and without text, in a folder or in all: written once. */
-static char statements[STORE_KEY_WORDS_MAX + 1][2][2][STATEMENT_MAX];
+/* A statement for each count of words, with and without text, in a folder or in all, for a whole first word or
+ * the beginning of one: written once. */
+static char statements[STORE_KEY_WORDS_MAX + 1][2][2][2][STATEMENT_MAX];
 
-static void write_statement(unsigned words, bool text, bool folder, char *to, size_t size)
+/* Several words of a message may begin alike. */
+#define WHOLE_WORD "terms t"
+#define BEGINNINGS                                                                                 \
+	"(SELECT DISTINCT user, message FROM terms WHERE user = ? AND word LIKE ? AND message < ?" \
+	" ORDER BY message DESC LIMIT 5000) t"
+
+static void write_statement(unsigned words, bool text, bool folder, bool begins, char *to)
 {
-	size_t length = (size_t)snprintf(to, size,
-					 "SELECT STRAIGHT_JOIN " STORE_MESSAGE_COLUMNS
-					 ", %s FROM terms t JOIN messages m ON m.id = t.message%s"
-					 " WHERE t.user = ? AND t.word = ? AND t.message < ?",
-					 text ? "substr(w.body, 1, 20000)" : "''",
-					 text ? " JOIN words w ON w.id = t.message" : "");
+	size_t length =
+		(size_t)snprintf(to, STATEMENT_MAX,
+				 "SELECT STRAIGHT_JOIN " STORE_MESSAGE_COLUMNS
+				 ", %s FROM %s JOIN messages m ON m.id = t.message%s WHERE %s",
+				 text ? "substr(w.body, 1, 20000)" : "''", begins ? BEGINNINGS : WHOLE_WORD,
+				 text ? " JOIN words w ON w.id = t.message" : "",
+				 begins ? "1 = 1" : "t.user = ? AND t.word = ? AND t.message < ?");
 	for (unsigned i = 1; i < words; i++)
 		length +=
-			(size_t)snprintf(to + length, size - length,
+			(size_t)snprintf(to + length, STATEMENT_MAX - length,
 					 " AND EXISTS (SELECT 1 FROM terms x WHERE x.user = ? AND x.word = ?"
 					 " AND x.message = t.message) = ?");
-	snprintf(to + length, size - length, "%s ORDER BY t.message DESC LIMIT ? OFFSET ?",
+	snprintf(to + length, STATEMENT_MAX - length, "%s ORDER BY t.message DESC LIMIT ? OFFSET ?",
 		 folder ? " AND m.folder = ?"
 			: " AND m.folder NOT IN (SELECT id FROM folders WHERE user = ? AND role IN (4, 5))");
 }
@@ -187,10 +233,9 @@ static void write_statement(unsigned words, bool text, bool folder, char *to, si
 static void write_statements(void)
 {
 	for (unsigned words = 1; words <= STORE_KEY_WORDS_MAX; words++)
-		for (int text = 0; text < 2; text++)
-			for (int folder = 0; folder < 2; folder++)
-				write_statement(words, text, folder, statements[words][text][folder],
-						STATEMENT_MAX);
+		for (unsigned i = 0; i < 8; i++)
+			write_statement(words, (i & 4) != 0, (i & 2) != 0, (i & 1) != 0,
+					statements[words][i >> 2][i >> 1 & 1][i & 1]);
 }
 
 int terms_search(db *d, db_cursor **ret_cursor, uint32_t user, const store_key_word *words, unsigned count,
@@ -208,7 +253,8 @@ int terms_search(db *d, db_cursor **ret_cursor, uint32_t user, const store_key_w
 	values[n++] = query->folder != 0 ? DB_INT(store_key(user, query->folder)) : DB_INT(user);
 	values[n++] = DB_INT(limit);
 	values[n++] = DB_INT(skip);
-	return db_start(d, ret_cursor, statements[count][text][query->folder != 0], values, n);
+	return db_start(d, ret_cursor, statements[count][text][query->folder != 0][words[0].begins], values,
+			n);
 }
 
 int terms_order(db *d, uint32_t user, store_key_word *words, unsigned count)
@@ -217,7 +263,7 @@ int terms_order(db *d, uint32_t user, store_key_word *words, unsigned count)
 	unsigned rarest = 0;
 	for (unsigned i = 0; i < count; i++) {
 		int64_t number = 0;
-		if (words[i].without)
+		if (words[i].without || words[i].begins)
 			continue;
 		int failed = db_number(
 			d, &number,

@@ -122,7 +122,7 @@ static bool begins_with(weir_span text, const char *word)
 	return true;
 }
 
-/* A place at most `back` bytes before another, behind a blank if there is one, else where a character begins. */
+/* A place at most `back` bytes before another: behind a blank, else where a character begins. */
 static size_t step_back(weir_span text, size_t place, size_t back)
 {
 	size_t from = place > back ? place - back : 0;

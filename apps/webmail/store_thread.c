@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads. A message belongs to the thread of any message id that it has or refers to; the table `links` holds which
- * thread an id of a user's mail belongs to, whether or not its message has arrived. So answers that arrive before
- * their question are found. A message that refers to two threads joins them, unless the second is large already.
+ * Threads. A message belongs to the thread of any message id that it has or refers to; the table `links`
+ * holds which thread an id of a user's mail belongs to, whether or not its message has arrived. So answers
+ * that arrive before their question are found. A message that refers to two threads joins them, unless the
+ * second is large already.
  */
 #include "store_priv.h"
 

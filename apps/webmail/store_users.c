@@ -165,7 +165,7 @@ int store_user_get(store *s, uint32_t user, store_user *ret_user)
 
 int store_user_of_address(store *s, weir_span address, uint32_t *ret_user)
 {
-	store_user user;
+	store_user user = {0};
 	int failed = store_user_find(s, address, &user);
 	const char *at = address.length > 0 ? memrchr(address.at, '@', address.length) : NULL;
 	weir_span local = {address.at, at != NULL ? (size_t)(at - address.at) : address.length};

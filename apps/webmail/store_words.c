@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The index of words. In SQLite it is an FTS5 table with a column a field; a user's rows are a range of its keys, so that a
- * search reads that range only. For MariaDB it is store_terms.c.
+ * The index of words. In SQLite it is an FTS5 table with a column a field; a user's rows are a range of its
+ * keys, so that a search reads that range only. For MariaDB it is store_terms.c.
  */
 #include "store_priv.h"
 

@@ -3,9 +3,9 @@
 #define WEIR_LAB_MADE_MAIL_H
 
 /*
- * Mail that looks like mail, made from a seed: for tests and for the lab. Words and authors are as frequent as in real
- * mail (Zipf), sizes are lognormal, one in eight has an attachment, and nearly half are answers to one of the last messages.
- * The same seed makes the same mail. One thread uses a maker.
+ * Mail that looks like mail, made from a seed: for tests and for the lab. Words and authors are as frequent
+ * as in real mail (Zipf), sizes are lognormal, one in eight has an attachment, and nearly half are answers to
+ * one of the last messages. The same seed makes the same mail. One thread uses a maker.
  */
 
 #include <weir/random.h>
@@ -23,7 +23,7 @@ void made_mail_free(made_mail *made);
 const store_mail *made_mail_next(made_mail *made);
 /* A word that is in about one of `rarity` messages. It is valid as long as the maker. */
 const char *made_mail_word(const made_mail *made, unsigned rarity);
-/* How many messages the folder of a user has: 1 to largest, as many small ones as large ones (log-uniform); user 0 has the largest. */
+/* How many messages the folder of a user has: 1 to largest, log-uniform; user 0 has the largest. */
 unsigned made_folder_size(uint64_t seed, unsigned user, unsigned largest);
 
 #endif

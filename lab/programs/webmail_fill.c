@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fills a webmail's store for the lab: users user0, user1, ... with one password, and an inbox of 1 to 12,794 made messages
- * each; user0 has the largest. The same seed makes the same mail.
+ * Fills a webmail's store for the lab: users user0, user1, ... with one password, and an inbox of 1 to 12,794
+ * made messages each; user0 has the largest. The same seed makes the same mail.
  *
  *	webmail_fill --db sqlite:FILE [--users N] [--largest N] [--seed N] [--password TEXT] [--gold N]
  *

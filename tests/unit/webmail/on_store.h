@@ -3,8 +3,9 @@
 #define WEIR_TESTS_ON_STORE_H
 
 /*
- * Tests of the store run on SQLite and then on MariaDB, each on an empty store. MariaDB is a server of the test's own,
- * with its data in a temporary folder and no network; where there is none, a line says that it was left out.
+ * Tests of the store run on SQLite and then on MariaDB, each on an empty store. MariaDB is a server of the
+ * test's own, with its data in a temporary folder and no network; where there is none, a line says that it
+ * was left out.
  */
 
 #include "support/check.h"

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process that delivers and refiles is killed at a random moment, again and again. It tells each step over a pipe when it
- * was acknowledged. After each kill, what was acknowledged must be there once, and what was under way must have
- * happened wholly or not at all. The next process repeats the delivery that had no answer, as an MTA does.
+ * A process that delivers and refiles is killed at a random moment, again and again. It tells each step over
+ * a pipe when it was acknowledged. After each kill, what was acknowledged must be there once, and what was
+ * under way must have happened wholly or not at all. The next process repeats the delivery that had no
+ * answer, as an MTA does.
  *
- * The moment is chosen by a count of steps and then some microseconds, so it hits everything that a step does, on a
- * busy machine too. WEIR_LONG=1: 1000 kills of each kind; WEIR_SEED repeats a run.
+ * The moment is chosen by a count of steps and then some microseconds, so it hits everything that a step
+ * does, on a busy machine too. WEIR_LONG=1: 1000 kills of each kind; WEIR_SEED repeats a run.
  */
 #include "on_store.h"
 

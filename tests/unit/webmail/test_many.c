@@ -62,8 +62,37 @@ static void work_at_once(void **state)
 	on_store_check(on->s);
 }
 
+/* ---- the first who open a store make its tables ---- */
+
+static void *open_new(void *arg)
+{
+	store *s = NULL;
+	uintptr_t failed = store_open(arg, &s) != 0;
+	store_close(s);
+	return (void *)failed;
+}
+
+static void open_at_once(void **state)
+{
+	on_store *on = *state;
+	if (on->kind != DB_SQLITE)
+		return;
+	for (unsigned turn = 0; turn < 5; turn++) {
+		pthread_t threads[THREADS];
+		char url[300];
+		snprintf(url, sizeof(url), "sqlite:%s/new%u.db", on->folder, turn);
+		for (unsigned i = 0; i < THREADS; i++)
+			assert_int_equal(pthread_create(&threads[i], NULL, open_new, url), 0);
+		for (unsigned i = 0; i < THREADS; i++) {
+			void *failed = NULL;
+			pthread_join(threads[i], &failed);
+			assert_null(failed);
+		}
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(work_at_once)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(work_at_once), cmocka_unit_test(open_at_once)};
 	return ON_STORE(tests);
 }

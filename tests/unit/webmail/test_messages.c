@@ -397,7 +397,7 @@ static void keeps_drafts(void **state)
 static void do_something(on_store *on, weir_random *random, made_mail *made, const uint32_t *folders)
 {
 	uint32_t user = weir_random_below(random, 2) == 0 ? on->ann : on->bob;
-	uint32_t ids[8];
+	uint32_t ids[8] = {0};
 	unsigned count = 1 + (unsigned)weir_random_below(random, 8);
 	for (unsigned i = 0; i < count; i++)
 		ids[i] = 1 + (uint32_t)weir_random_below(random, 120);

@@ -116,7 +116,7 @@ static void refuses_envelopes(void **state)
 					    text(bad[i].recipients), 0, &message),
 				 -EINVAL);
 	for (int i = 0; i < STORE_RECIPIENTS_MAX + 2; i++)
-		strcat(many, "a@x.org\n");
+		memcpy(many + (size_t)i * 8, "a@x.org\n", 8);
 	assert_int_equal(store_send(on->s, on->ann, on_store_mail("out", "text"), text("a@x"), text(many), 0,
 				    &message),
 			 -EINVAL);

@@ -46,8 +46,11 @@ static void folds(void **state)
 static void excerpts(void **state)
 {
 	char to[41], text[2000] = "";
-	for (unsigned i = 0; i < 100; i++)
-		strcat(text, i == 70 ? "the K\xc3\x84SE is here " : "lorem ipsum ");
+	for (unsigned i = 0; i < 100; i++) {
+		size_t length = strlen(text);
+		snprintf(text + length, sizeof(text) - length, "%s",
+			 i == 70 ? "the K\xc3\x84SE is here " : "lorem ipsum ");
+	}
 	assert_true(text_excerpt(span_of(text), "k\xc3\xa4se", to, sizeof(to)));
 	assert_non_null(strstr(to, "K\xc3\x84SE"));
 	assert_false(text_excerpt(span_of(text), "\xc3\xa4se", to, sizeof(to)));

@@ -9,7 +9,7 @@
 
 #include "webmail/password.h"
 
-/* Runs a verb with these words (the last is NULL) and this standard input; its exit status. What it prints is in output. */
+/* Runs a verb with these words (the last is NULL) and this input; its exit status, and what it prints. */
 static char output[4000];
 
 static int run(int (*verb)(int argc, char **argv), const char *input, const char *const *words)

@@ -140,7 +140,7 @@ static void deliver(store *db, lmtp_session *s)
 	int error = db == NULL ? -EIO : 0;
 	if (s->spool_fd >= 0) {
 		if (error == 0)
-			error = put_aside(s);
+			error = put_aside(s) == 0 ? 0 : -EIO;
 		source = mail_from_fd(s->spool_fd, s->talk.message_bytes);
 	}
 	for (unsigned i = 0; i < s->talk.recipients; i++)

@@ -358,7 +358,7 @@ void lmtp_talk_spooled(lmtp_talk *talk, int error)
 	if (error == 0)
 		return;
 	talk->failed = true;
-	talk->fault = error;
+	talk->fault = error == -ENOSPC ? error : -EIO; /* nothing that is the recipient's fault */
 }
 
 void lmtp_talk_delivered(lmtp_talk *talk, const int *results)

@@ -179,6 +179,7 @@ mail_summary *mail_parsed_summary(const mail_parsed *parsed)
 	}
 	s->to = addresses(message, GMIME_ADDRESS_TYPE_TO);
 	s->cc = addresses(message, GMIME_ADDRESS_TYPE_CC);
+	s->bcc = addresses(message, GMIME_ADDRESS_TYPE_BCC);
 	const char *subject = g_mime_message_get_subject(message);
 	s->subject = mail_text_line(subject, MAIL_NAME_BYTES_MAX);
 	s->sort_subject = mail_text_sort(subject, MAIL_NAME_BYTES_MAX);
@@ -207,8 +208,8 @@ void mail_summary_free(mail_summary **summary)
 	mail_summary *s = *summary;
 	if (s == NULL)
 		return;
-	char *texts[] = {s->from,    s->author,       s->reply_to,   s->to,         s->cc,  s->subject,
-			 s->snippet, s->sort_subject, s->message_id, s->references, s->text};
+	char *texts[] = {s->from,    s->author,  s->reply_to,     s->to,         s->cc,         s->bcc,
+			 s->subject, s->snippet, s->sort_subject, s->message_id, s->references, s->text};
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
 		g_free(texts[i]);
 	g_free(s);

@@ -66,6 +66,7 @@ typedef struct mail_summary {
 	char *reply_to;     /* where an answer goes: Reply-To, otherwise From; may be several */
 	char *to;           /* addresses with names, separated by ", " */
 	char *cc;           /* as to */
+	char *bcc;          /* as to; drafts have it */
 	char *subject;      /* one line */
 	char *sort_subject; /* lower case, without "Re:", "Fwd:" and blanks before: for sorting and threads */
 	char *message_id;   /* without angle brackets */

@@ -124,6 +124,7 @@ static void go_on(visit *v, uint32_t draft, weir_span done)
 			   .files_of = draft,
 			   .to = page_span(view->summary->to),
 			   .cc = page_span(view->summary->cc),
+			   .bcc = page_span(view->summary->bcc),
 			   .subject = page_span(view->summary->subject),
 			   .text = page_span(view->text),
 			   .done = done.length > 0 ? WEIR_SPAN("Kept as a draft.") : (weir_span){NULL, 0}};

@@ -246,12 +246,13 @@ def drafts():
     expect("Not sent" in page.text and "But long." in page.text and "a.txt" in page.text, "but kept, with its attachment")
     draft = page.value("draft")
     part = re.search(r'name="keep" value="(\d+)"', page.text)[1]
-    page = visitor.write("save", to="eve@example.net", subject="Hopeful", text="Longer.", draft=draft, files_of=draft, keep=part)
+    page = visitor.write("save", to="eve@example.net", bcc="quiet@example.net", subject="Hopeful", text="Longer.", draft=draft, files_of=draft, keep=part)
     same(page.status, 303, "kept once more")
     drafts_now = visitor.get("/folder/2").rows()
     same([subject for _, subject in drafts_now], ["Hopeful"], "there is one draft")
     page = visitor.follow(page)
-    same((page.value("to"), page.value("subject"), "Longer." in page.text, "a.txt" in page.text), ("eve@example.net", "Hopeful", True, True), "it is as it was")
+    same((page.value("to"), page.value("bcc"), page.value("subject"), "Longer." in page.text, "a.txt" in page.text), ("eve@example.net", "quiet@example.net", "Hopeful", True, True),
+         "it is as it was")
     draft = page.value("draft")
     part = re.search(r'name="keep" value="(\d+)"', page.text)[1]
     same(visitor.write(to="eve@example.net", subject="Hopeful", text="Longer.", draft=draft, files_of=draft, keep=part).status, 303, "sent")

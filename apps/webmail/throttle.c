@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define ROW            4u
-#define KEYS           3u
 #define NAME_MAX_BYTES 128u
 
 typedef struct throttle_place {
@@ -23,7 +22,10 @@ struct throttle {
 	throttle_place place[THROTTLE_PLACES]; /* under the lock */
 };
 
-static const unsigned allowed[KEYS] = {THROTTLE_NAME_CLIENT, THROTTLE_CLIENT, THROTTLE_NAME};
+enum { NAME_CLIENT, CLIENT, NAME, KEYS };
+
+static const unsigned allowed[KEYS] = {
+	[NAME_CLIENT] = THROTTLE_NAME_CLIENT, [CLIENT] = THROTTLE_CLIENT, [NAME] = THROTTLE_NAME};
 
 throttle *throttle_new(void)
 {
@@ -65,6 +67,16 @@ static size_t put_client(const struct sockaddr *client, unsigned char to[8])
 	return 8;
 }
 
+/* A proxy on this machine, behind which there may be everybody. */
+static bool is_local(const struct sockaddr *client)
+{
+	if (client->sa_family == AF_INET)
+		return ntohl(((const struct sockaddr_in *)(const void *)client)->sin_addr.s_addr) >> 24 ==
+		       127;
+	return client->sa_family != AF_INET6 ||
+	       IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)client)->sin6_addr);
+}
+
 /* In the order of `allowed`. Upper and lower case are the same name. */
 static void find_keys(const throttle *t, weir_span name, const struct sockaddr *client,
 		      uint64_t ret_keys[KEYS])
@@ -76,11 +88,11 @@ static void find_keys(const throttle *t, weir_span name, const struct sockaddr *
 		text[head + length] = (unsigned char)(c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c);
 	}
 	text[0] = 0;
-	ret_keys[0] = hash(t, text, head + length);
+	ret_keys[NAME_CLIENT] = hash(t, text, head + length);
 	text[0] = 1;
-	ret_keys[1] = hash(t, text, head);
+	ret_keys[CLIENT] = hash(t, text, head);
 	text[head - 1] = 2;
-	ret_keys[2] = hash(t, text + head - 1, 1 + length);
+	ret_keys[NAME] = hash(t, text + head - 1, 1 + length);
 }
 
 static throttle_place *find_locked(throttle *t, uint64_t key)
@@ -134,6 +146,8 @@ void throttle_failed(throttle *t, weir_span name, const struct sockaddr *client,
 	find_keys(t, name, client, keys);
 	pthread_mutex_lock(&t->lock);
 	for (unsigned i = 0; i < KEYS; i++) {
+		if (i == CLIENT && is_local(client))
+			continue;
 		throttle_place *place = take_locked(t, keys[i]);
 		if (now_ns - place->last_ns > THROTTLE_FORGET_NS)
 			place->failures = 0;
@@ -149,7 +163,7 @@ void throttle_passed(throttle *t, weir_span name, const struct sockaddr *client)
 	uint64_t keys[KEYS];
 	find_keys(t, name, client, keys);
 	pthread_mutex_lock(&t->lock);
-	throttle_place *place = find_locked(t, keys[0]);
+	throttle_place *place = find_locked(t, keys[NAME_CLIENT]);
 	if (place != NULL)
 		*place = (throttle_place){.key = 0};
 	pthread_mutex_unlock(&t->lock);

@@ -11,6 +11,8 @@
  * A name from anywhere is allowed many more failures than a name from one client, so that a stranger cannot easily
  * lock somebody out.
  *
+ * Clients on this machine are not counted as such: they are a proxy, and everybody may be behind it.
+ *
  * The table has a fixed size. New keys take the place of those that were not used for the longest time; whoever makes up
  * names to push others out has used up the client's own allowance long before.
  *

@@ -110,6 +110,20 @@ static void a_network_is_one_client(void **state)
 	throttle_free(t);
 }
 
+/* A proxy on this machine stands for everybody: guesses of one do not keep out all. */
+static void a_proxy_is_no_client(void **state)
+{
+	throttle *t = throttle_new();
+	char text[40];
+	for (unsigned i = 0; i < 10 * THROTTLE_CLIENT; i++) {
+		snprintf(text, sizeof(text), "name%u", i);
+		fail_by(t, text, i % 2 == 0 ? "127.0.0.1" : "::1", T0);
+	}
+	assert_int_equal(wait_of(t, "ann", "127.0.0.1", T0), 0);
+	assert_int_equal(wait_of(t, "ann", "::1", T0), 0);
+	throttle_free(t);
+}
+
 /* More names than there are places, and names of any length. */
 static void it_is_bounded(void **state)
 {
@@ -137,6 +151,7 @@ int main(void)
 		cmocka_unit_test(time_forgives),
 		cmocka_unit_test(clients_and_names_have_counts_of_their_own),
 		cmocka_unit_test(a_network_is_one_client),
+		cmocka_unit_test(a_proxy_is_no_client),
 		cmocka_unit_test(it_is_bounded),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

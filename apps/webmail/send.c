@@ -27,7 +27,7 @@ typedef struct sending {
 	char *names[COMPOSE_FILES_MAX], *types[COMPOSE_FILES_MAX];
 	compose_file files[COMPOSE_FILES_MAX];
 	mail_source sources[COMPOSE_FILES_MAX];
-	int fds[COMPOSE_FILES_MAX]; /* of parts of another message; 0: none */
+	int fds[COMPOSE_FILES_MAX]; /* of parts of another message, and one more; 0: none */
 	size_t count;
 	compose_answer *answer; /* for the references; NULL: it answers nothing */
 	mail_view *view;        /* the draft before, for its references */
@@ -124,7 +124,7 @@ static int copy_part(sending *s, const deliver_body *body, uint32_t number)
 	size_t before = s->count;
 	int failed = c.fd < 0 ? c.fd : mail_part_read(&body->source, number, begin_copy, write_copy, &c);
 	if (s->count > before) {
-		s->fds[before] = c.fd;
+		s->fds[before] = c.fd + 1;
 		s->sources[before] = mail_from_fd(c.fd, c.bytes);
 	} else if (c.fd >= 0) {
 		close(c.fd);
@@ -298,7 +298,7 @@ static void release(sending *s)
 		free(s->names[i]);
 		free(s->types[i]);
 		if (s->fds[i] > 0)
-			close(s->fds[i]);
+			close(s->fds[i] - 1);
 	}
 	free(s->to);
 	free(s->cc);

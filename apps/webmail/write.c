@@ -68,6 +68,7 @@ void write_page(visit *v, const write_form *form, const mail_view *files, unsign
 	}
 	visit_begin(v, title_of(form), 0, (weir_span){NULL, 0});
 	put_write(&v->page, &(view_write){.title = title_of(form),
+					  .most = COMPOSE_BYTES_MAX,
 					  .wrong = form->wrong,
 					  .done = form->done,
 					  .csrf = page_span(v->session.csrf),

@@ -68,7 +68,7 @@ async function sendKept(form, submitter) {
       await sleep(3);
       continue;
     }
-    if (answer.status !== 503) return show(answer);
+    if (answer.status !== 503) return show(answer, form);
     const seconds = Math.min(Number(answer.headers.get("Retry-After")) || 1, 60);
     for (let left = seconds; left > 0; left--) {
       say(form, `Busy right now. Nothing is lost; trying again in ${left} s.`);
@@ -78,12 +78,17 @@ async function sendKept(form, submitter) {
   say(form, "It is still busy. Try again later; what you entered is kept here.");
 }
 
-async function show(answer) {
+// What came back: another page, or the same one with what is wrong. A page that only says what is wrong does not replace what was typed.
+async function show(answer, form) {
   if (answer.redirected) {
     location.assign(answer.url);
     return;
   }
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (!answer.ok && !page.querySelector("form[data-keep]")) {
+    say(form, page.querySelector("main p")?.textContent ?? "That did not work.");
+    return;
+  }
   document.title = page.title;
   document.body.replaceWith(document.adoptNode(page.body));
   begin();
@@ -95,6 +100,11 @@ addEventListener("submit", (event) => {
   if (!("keep" in form.dataset) || form.method !== "post") return;
   event.preventDefault();
   if (sending) return;
+  const bytes = all("input[type=file]", form).flatMap((input) => [...input.files]).reduce((sum, file) => sum + file.size, 0);
+  if (bytes > Number(form.dataset.most)) {
+    say(form, `The attachments are too large: together at most ${Math.floor(form.dataset.most / 1048576)} MB.`);
+    return;
+  }
   sending = true;
   sendKept(form, event.submitter).finally(() => { sending = false; });
 });

@@ -131,8 +131,10 @@ static void make_thread(made_mail *made)
 		const char *rest = before->references;
 		while (strlen(rest) + strlen(before->id) + 2 > sizeof(made->recent[0].references))
 			rest = strchr(rest, ' ') + 1;
-		snprintf(made->references, sizeof(made->references), "%s%s%s", rest,
-			 rest[0] != '\0' ? " " : "", before->id);
+		int length = snprintf(made->references, sizeof(made->references), "%s%s%s", rest,
+				      rest[0] != '\0' ? " " : "", before->id);
+		if (length < 0 || (size_t)length >= sizeof(made->references))
+			made->references[0] = '\0';
 		snprintf(made->sort_subject, sizeof(made->sort_subject), "%s", before->subject);
 	} else {
 		make_subject(made, made->sort_subject, sizeof(made->sort_subject));

@@ -36,6 +36,7 @@ typedef struct db_mariadb_cursor {
 	db_cursor base;
 	MYSQL_STMT *statement;
 	unsigned columns;
+	unsigned long ignored; /* lengths that nobody asks for */
 	/* What the columns of the row were fetched to. */
 	struct {
 		char *data;
@@ -181,11 +182,10 @@ static void bind_one(MYSQL_BIND *bind, const db_value *value)
 /* Columns are bound to nothing here: number() and bytes() fetch those that are asked for. */
 static int bind_columns(db_mariadb_cursor *c)
 {
-	static unsigned long ignored_length;
 	MYSQL_BIND results[COLUMNS_MAX] = {0};
 	for (unsigned i = 0; i < c->columns; i++) {
 		results[i].buffer_type = MYSQL_TYPE_STRING;
-		results[i].length = &ignored_length;
+		results[i].length = &c->ignored;
 	}
 	if (c->columns == 0)
 		return 0;

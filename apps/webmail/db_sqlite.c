@@ -239,13 +239,25 @@ static const db_ops ops = {
 	.close = close_connection,
 };
 
-/* The first connection makes the log, for which it must be alone for a moment: the time-out is set before. */
+/* Whoever makes the log must be alone for a moment, for which SQLite does not wait by itself. */
+static int make_log(db_sqlite *d)
+{
+	int failed = script(&d->base, "PRAGMA journal_mode=WAL");
+	for (unsigned waited_ms = 0; failed == -EBUSY && waited_ms < d->base.busy_ms; waited_ms += 10) {
+		nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+		failed = script(&d->base, "PRAGMA journal_mode=WAL");
+	}
+	return failed;
+}
+
 static int set_up(db_sqlite *d)
 {
 	sqlite3_busy_timeout(d->handle, (int)d->base.busy_ms);
 	sqlite3_extended_result_codes(d->handle, 1);
-	return script(&d->base, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA temp_store=MEMORY;"
-				"PRAGMA journal_size_limit=67108864; PRAGMA cache_size=-2000;");
+	int failed = make_log(d);
+	return failed != 0 ? failed
+			   : script(&d->base, "PRAGMA synchronous=FULL; PRAGMA temp_store=MEMORY;"
+					      "PRAGMA journal_size_limit=67108864; PRAGMA cache_size=-2000;");
 }
 
 int db_sqlite_open(const char *file, unsigned busy_ms, db **ret_db)

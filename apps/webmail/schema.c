@@ -53,19 +53,19 @@ static const char *const sqlite_migrations[] = {
 
 /* MariaDB's own index of words knows no users, so `terms` is one of ours (store_terms.c). */
 static const char *const mariadb_migrations[] = {
-	"CREATE TABLE users (id INT UNSIGNED AUTO_INCREMENT PRIMARY KEY,"
+	"CREATE TABLE IF NOT EXISTS users (id INT UNSIGNED AUTO_INCREMENT PRIMARY KEY,"
 	"  name VARCHAR(64) NOT NULL UNIQUE, hash VARCHAR(127) NOT NULL,"
 	"  class VARCHAR(31) NOT NULL, created_s BIGINT NOT NULL, next_number BIGINT NOT NULL)" END_OF_TABLE
-	"CREATE TABLE sessions (token BINARY(32) PRIMARY KEY, user INT UNSIGNED NOT NULL,"
+	"CREATE TABLE IF NOT EXISTS sessions (token BINARY(32) PRIMARY KEY, user INT UNSIGNED NOT NULL,"
 	"  created_s BIGINT NOT NULL, expires_s BIGINT NOT NULL, KEY sessions_of_user (user,"
 	"  created_s))" END_OF_TABLE
-	"CREATE TABLE folders (id BIGINT PRIMARY KEY, user INT UNSIGNED NOT NULL,"
+	"CREATE TABLE IF NOT EXISTS folders (id BIGINT PRIMARY KEY, user INT UNSIGNED NOT NULL,"
 	"  role INT NOT NULL, name VARCHAR(120) NOT NULL, total BIGINT NOT NULL,"
 	"  unread BIGINT NOT NULL, UNIQUE KEY (user, name))" END_OF_TABLE
-	"CREATE TABLE bodies (id BIGINT AUTO_INCREMENT PRIMARY KEY,"
+	"CREATE TABLE IF NOT EXISTS bodies (id BIGINT AUTO_INCREMENT PRIMARY KEY,"
 	"  digest BINARY(32) NOT NULL UNIQUE, size BIGINT NOT NULL, refs BIGINT NOT NULL)" END_OF_TABLE
-	"CREATE TABLE chunks (id BIGINT PRIMARY KEY, data MEDIUMBLOB NOT NULL)" END_OF_TABLE
-	"CREATE TABLE messages (id BIGINT PRIMARY KEY, folder BIGINT NOT NULL,"
+	"CREATE TABLE IF NOT EXISTS chunks (id BIGINT PRIMARY KEY, data MEDIUMBLOB NOT NULL)" END_OF_TABLE
+	"CREATE TABLE IF NOT EXISTS messages (id BIGINT PRIMARY KEY, folder BIGINT NOT NULL,"
 	"  was BIGINT NOT NULL, thread BIGINT NOT NULL, date_s BIGINT NOT NULL,"
 	"  flags INT NOT NULL, size BIGINT NOT NULL, body BIGINT NOT NULL,"
 	"  author_key VARCHAR(96) NOT NULL, subject_key VARCHAR(96) NOT NULL,"
@@ -75,17 +75,17 @@ static const char *const mariadb_migrations[] = {
 	"  KEY messages_by_date (folder, date_s), KEY messages_by_author (folder, author_key,"
 	"  date_s DESC), KEY messages_by_subject (folder, subject_key, date_s DESC),"
 	"  KEY messages_by_thread (thread))" END_OF_TABLE
-	"CREATE TABLE deliveries (user INT UNSIGNED NOT NULL, delivery BINARY(32) NOT NULL,"
+	"CREATE TABLE IF NOT EXISTS deliveries (user INT UNSIGNED NOT NULL, delivery BINARY(32) NOT NULL,"
 	"  message BIGINT NOT NULL, created_s BIGINT NOT NULL, PRIMARY KEY (user, delivery))" END_OF_TABLE
-	"CREATE TABLE links (user INT UNSIGNED NOT NULL, reference BINARY(16) NOT NULL,"
+	"CREATE TABLE IF NOT EXISTS links (user INT UNSIGNED NOT NULL, reference BINARY(16) NOT NULL,"
 	"  thread BIGINT NOT NULL, PRIMARY KEY (user, reference), KEY links_by_thread (thread))" END_OF_TABLE
-	"CREATE TABLE outgoing (id BIGINT AUTO_INCREMENT PRIMARY KEY,"
+	"CREATE TABLE IF NOT EXISTS outgoing (id BIGINT AUTO_INCREMENT PRIMARY KEY,"
 	"  user INT UNSIGNED NOT NULL, message BIGINT NOT NULL, body BIGINT NOT NULL,"
 	"  sender VARCHAR(998) NOT NULL, recipients TEXT NOT NULL,"
 	"  error VARCHAR(998) NOT NULL, tries INT NOT NULL, created_s BIGINT NOT NULL,"
 	"  next_s BIGINT NOT NULL, KEY outgoing_by_time (next_s), KEY outgoing_of_user (user))" END_OF_TABLE
-	"CREATE TABLE words (id BIGINT PRIMARY KEY, body MEDIUMTEXT NOT NULL)" END_OF_TABLE
-	"CREATE TABLE terms (user INT UNSIGNED NOT NULL,"
+	"CREATE TABLE IF NOT EXISTS words (id BIGINT PRIMARY KEY, body MEDIUMTEXT NOT NULL)" END_OF_TABLE
+	"CREATE TABLE IF NOT EXISTS terms (user INT UNSIGNED NOT NULL,"
 	"  word VARCHAR(72) COLLATE utf8mb4_general_ci NOT NULL, message BIGINT NOT NULL,"
 	"  PRIMARY KEY (user, word, message))" END_OF_TABLE,
 };
@@ -94,13 +94,17 @@ static const char *const mariadb_migrations[] = {
 _Static_assert(MIGRATIONS == sizeof(mariadb_migrations) / sizeof(mariadb_migrations[0]), "one of each");
 
 /*
- * SQLite undoes a script that fails half-way. MariaDB commits each CREATE by itself; a database whose set-up
- * was interrupted must be made anew, and the tables that are there already say so.
+ * SQLite undoes a script that fails half-way. MariaDB commits each statement by itself, so that its scripts
+ * are written to be run again.
  */
 static int64_t migrate_work(db *d, void *arg)
 {
 	int64_t done = 0;
-	int failed = db_number(d, &done, "SELECT value FROM settings WHERE name = 'schema'", DB_NONE);
+	int failed =
+		db_script(d, "CREATE TABLE IF NOT EXISTS settings (name VARCHAR(32) NOT NULL PRIMARY KEY,"
+			     " value INTEGER NOT NULL)");
+	if (failed == 0)
+		failed = db_number(d, &done, "SELECT value FROM settings WHERE name = 'schema'", DB_NONE);
 	if (failed != 0 && failed != -ENOENT)
 		return failed;
 	if (done > (int64_t)MIGRATIONS)
@@ -120,14 +124,19 @@ static int64_t migrate_work(db *d, void *arg)
 
 int schema_migrate(db *d)
 {
-	int64_t done = 0;
-	if (db_number(d, &done, "SELECT value FROM settings WHERE name = 'schema'", DB_NONE) == 0 &&
-	    done == (int64_t)MIGRATIONS)
+	int64_t number = 0;
+	if (db_number(d, &number, "SELECT value FROM settings WHERE name = 'schema'", DB_NONE) == 0 &&
+	    number == (int64_t)MIGRATIONS)
 		return 0;
-	int failed =
-		db_script(d, "CREATE TABLE IF NOT EXISTS settings (name VARCHAR(32) NOT NULL PRIMARY KEY,"
-			     " value INTEGER NOT NULL)");
+	if (db_is(d) == DB_SQLITE)
+		return (int)db_transaction(d, DB_SAFE_FROM_POWER_CUT, migrate_work, NULL);
+	/* One at a time: what makes tables ends a transaction. */
+	int failed = db_number(d, &number, "SELECT GET_LOCK('weir-webmail', 60)", DB_NONE);
+	if (failed == 0 && number != 1)
+		failed = weir_error_set(-EBUSY, "database: another has been making its tables for a minute");
 	if (failed != 0)
 		return failed;
-	return (int)db_transaction(d, DB_SAFE_FROM_POWER_CUT, migrate_work, NULL);
+	failed = (int)db_transaction(d, DB_SAFE_FROM_POWER_CUT, migrate_work, NULL);
+	db_number(d, &number, "SELECT RELEASE_LOCK('weir-webmail')", DB_NONE);
+	return failed;
 }

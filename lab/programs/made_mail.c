@@ -133,7 +133,7 @@ static void make_thread(made_mail *made)
 			rest = strchr(rest, ' ') + 1;
 		int length = snprintf(made->references, sizeof(made->references), "%s%s%s", rest,
 				      rest[0] != '\0' ? " " : "", before->id);
-		if (length < 0 || (size_t)length >= sizeof(made->references)) /* cannot be: see above */
+		if (length < 0 || (size_t)length >= sizeof(made->references))
 			made->references[0] = '\0';
 		snprintf(made->sort_subject, sizeof(made->sort_subject), "%s", before->subject);
 	} else {

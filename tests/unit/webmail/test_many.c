@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 
 #define THREADS 4
 #define TURNS   40
@@ -68,19 +69,36 @@ static void *open_new(void *arg)
 {
 	store *s = NULL;
 	uintptr_t failed = store_open(arg, &s) != 0;
+	if (failed)
+		fprintf(stderr, "%s\n", weir_error());
 	store_close(s);
 	return (void *)failed;
+}
+
+/* A database that nobody has opened yet. */
+static void new_url(const on_store *on, unsigned number, char *url, size_t size)
+{
+	char sql[60];
+	db *d = NULL;
+	if (on->kind == DB_SQLITE) {
+		snprintf(url, size, "sqlite:%s/new%u.db", on->folder, number);
+		return;
+	}
+	snprintf(sql, sizeof(sql), "CREATE DATABASE new%u", number);
+	assert_int_equal(db_open(on->url, 1000, &d), 0);
+	assert_int_equal(db_script(d, sql), 0);
+	db_close(d);
+	const char *socket = strchr(on->url, '?');
+	snprintf(url, size, "mariadb://root@localhost/new%u%s", number, socket);
 }
 
 static void open_at_once(void **state)
 {
 	on_store *on = *state;
-	if (on->kind != DB_SQLITE)
-		return;
-	for (unsigned turn = 0; turn < 5; turn++) {
+	for (unsigned turn = 0; turn < (on->kind == DB_SQLITE ? 20 : 1); turn++) {
 		pthread_t threads[THREADS];
-		char url[300];
-		snprintf(url, sizeof(url), "sqlite:%s/new%u.db", on->folder, turn);
+		char url[400];
+		new_url(on, turn, url, sizeof(url));
 		for (unsigned i = 0; i < THREADS; i++)
 			assert_int_equal(pthread_create(&threads[i], NULL, open_new, url), 0);
 		for (unsigned i = 0; i < THREADS; i++) {

@@ -5,7 +5,7 @@ import email.policy
 import os
 import re
 
-from webmail_lib import PASSWORD, Mail, Sink, Visitor, message, verb
+from webmail_lib import PASSWORD, Database, Mail, Sink, Visitor, message, verb
 from weirlib import Weir, expect, run, same, skip, until
 
 PICTURE = bytes(range(256)) * 300
@@ -336,6 +336,26 @@ def classes():
     mail.stop()
 
 
+def on_mariadb():
+    """The same service on the other database."""
+    database = Database()
+    if database.url is None:
+        print("without MariaDB: there is no server (Debian: mariadb-server-core)")
+        return
+    mail = Mail(database=database)
+    mail.deliver(*(message(f"Number {i}", f"About harbour {i}.", date=f"Mon, 16 Nov 2026 10:{i:02}:00 +0000") for i in range(30)))
+    visitor = mail.visitor()
+    same(visitor.get("/folder/1").subjects(), [f"Number {i}" for i in range(29, 4, -1)], "a list")
+    number = visitor.get("/folder/1").rows()[0][0]
+    expect("About harbour 29." in visitor.get(f"/message/{number}").text, "a message")
+    same(len(visitor.get("/search?q=harbour").rows()), 25, "a search")
+    visitor.change("delete", number, back="/folder/1")
+    same(visitor.get("/folder/5").subjects(), ["Number 29"], "a change")
+    same(visitor.write("save", subject="Later", text="x").status, 303, "a draft")
+    mail.stop()
+    database.stop()
+
+
 def wrong():
     """What is wrong is said."""
     told = verb("--data", "/nowhere/at/all")
@@ -350,4 +370,4 @@ def wrong():
 if not os.path.exists(os.environ["WEBMAIL"]):
     skip("it is not built")
 assert Weir
-run(logging_in, guessing, proxied, reading, strange, changing, forgery, strangers, searching, writing, drafts, too_large, busy, degrading, classes, wrong)
+run(logging_in, guessing, proxied, reading, strange, changing, forgery, strangers, searching, writing, drafts, too_large, busy, degrading, classes, on_mariadb, wrong)

@@ -17,20 +17,52 @@ from weirlib import LONG, Weir, expect, until
 
 WEBMAIL = os.environ["WEBMAIL"]
 PASSWORD = "correct horse"
+MARIADB, MARIADB_TABLES = "/usr/sbin/mariadbd", "/usr/share/mysql/mysql_system_tables.sql"
 
 
 def verb(*words, told=""):
     return subprocess.run([WEBMAIL, *words], input=told, capture_output=True, text=True, timeout=LONG, check=False)
 
 
+class Database:
+    """A server of MariaDB's on a socket in a folder of its own; url is None where there is none."""
+
+    def __init__(self):
+        self.url = None
+        built = "built without MariaDB" not in verb("user", "list", "--db", "mariadb://nobody@127.0.0.1:1/none").stderr
+        if not built or not os.path.exists(MARIADB) or not os.path.exists(MARIADB_TABLES):
+            return
+        self.folder = tempfile.TemporaryDirectory(prefix="webmail-db-")
+        at = self.folder.name
+        os.mkdir(os.path.join(at, "data"))
+        with open(MARIADB_TABLES, encoding="utf-8") as tables:
+            first = f"CREATE DATABASE mysql;\nUSE mysql;\n{tables.read()}\nCREATE DATABASE mail;\n"
+        words = [MARIADB, "--no-defaults", f"--datadir={at}/data", f"--socket={at}/socket", f"--pid-file={at}/pid", "--skip-grant-tables", "--innodb-buffer-pool-size=32M",
+                 "--innodb-log-file-size=16M", "--user=root" if os.geteuid() == 0 else "--skip-symbolic-links"]
+        self.log = open(os.path.join(at, "log"), "w", encoding="utf-8")
+        subprocess.run([*words, "--bootstrap"], input=first, text=True, stdout=self.log, stderr=self.log, check=False, timeout=LONG)
+        self.process = subprocess.Popen([*words, "--skip-networking"], stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+        self.url = f"mariadb://root:@localhost:3306/mail?socket={at}/socket"
+        until(lambda: verb("user", "list", "--db", self.url).returncode == 0, "MariaDB is ready")
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(LONG)
+        self.log.close()
+        self.folder.cleanup()
+
+
 class Mail:
     """The service on a folder of its own, with users; mail comes in by LMTP. config: the text of a file, which gets the folder's name for {data}."""
 
-    def __init__(self, *flags, users=("ann",), config=None):
+    def __init__(self, *flags, users=("ann",), config=None, database=None):
         self.folder = tempfile.TemporaryDirectory(prefix="webmail-")
         self.data = os.path.join(self.folder.name, "data")
+        self.where = ["--data", self.data] if database is None else ["--db", database.url]
+        if database is not None:
+            flags = (*flags, "--db", database.url)
         for user in users:
-            told = verb("user", "add", user, "--data", self.data, told=PASSWORD + "\n")
+            told = verb("user", "add", user, *self.where, told=PASSWORD + "\n")
             expect(told.returncode == 0, f"user add {user}: {told.stdout} {told.stderr}")
         self.flags, self.config = flags, config
         self.start()
@@ -54,7 +86,7 @@ class Mail:
         return visitor
 
     def check(self):
-        told = verb("check", "--data", self.data)
+        told = verb("check", *self.where)
         expect(told.returncode == 0, f"check: {told.stdout} {told.stderr}")
 
     def stop(self):

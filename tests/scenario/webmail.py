@@ -4,6 +4,7 @@ import email
 import email.policy
 import os
 import re
+import signal
 
 from webmail_lib import PASSWORD, Database, Mail, Sink, Visitor, message, verb
 from weirlib import Weir, expect, run, same, skip, until
@@ -336,6 +337,28 @@ def classes():
     mail.stop()
 
 
+def going_on():
+    """Sessions and mail outlive the process; a reload changes targets in place."""
+    mail = Mail(config='listen "127.0.0.1:0" {{}}\nmail {{ data = "{data}"; lmtp = "127.0.0.1:0" }}\ntarget "list" {{ p90 = 300ms }}\n')
+    mail.deliver(message("Still here"))
+    visitor = mail.visitor()
+    same(mail.weir.stage("list")["params"]["target"], "300ms", "a target of the file")
+    same(mail.weir.stage("show")["params"]["target"], "500ms", "one of ours")
+    with open(os.path.join(mail.weir.folder, "weir.conf"), "a", encoding="utf-8") as file:
+        file.write('target "default" { p90 = 1s }\n')
+    mail.weir.process.send_signal(signal.SIGHUP)
+    until(lambda: mail.weir.stage("show")["params"]["target"] == "1000ms", "a default takes the place of ours")
+    same((mail.weir.stage("list")["params"]["target"], visitor.get("/folder/1").subjects()), ("300ms", ["Still here"]), "and the rest stays")
+    mail.weir.stop()
+    mail.start()
+    visitor.port = mail.weir.port
+    same(visitor.get("/folder/1").subjects(), ["Still here"], "who was logged in still is")
+    same(verb("user", "passwd", "ann", "--data", mail.data, told="another horse\n").returncode, 0, "another password")
+    until(lambda: visitor.get("/folder/1").status == 303, "ends all sessions")
+    same((visitor.log_in("ann").status, visitor.log_in("ann", "another horse").status), (401, 303), "only the new one is right")
+    mail.stop()
+
+
 def on_mariadb():
     """The same service on the other database."""
     database = Database()
@@ -370,4 +393,4 @@ def wrong():
 if not os.path.exists(os.environ["WEBMAIL"]):
     skip("it is not built")
 assert Weir
-run(logging_in, guessing, proxied, reading, strange, changing, forgery, strangers, searching, writing, drafts, too_large, busy, degrading, classes, on_mariadb, wrong)
+run(logging_in, guessing, proxied, reading, strange, changing, forgery, strangers, searching, writing, drafts, too_large, busy, degrading, classes, going_on, on_mariadb, wrong)

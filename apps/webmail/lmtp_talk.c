@@ -118,7 +118,7 @@ static const char *check_parameters(lmtp_talk *t, const char *at)
 
 static void command_mail(lmtp_talk *t, const char *argument)
 {
-	char sender[LMTP_ADDRESS_BYTES + 1];
+	char sender[LMTP_ADDRESS_BYTES + 1] = "";
 	if (!t->greeted) {
 		wrong(t, "503 5.5.1 LHLO comes first");
 		return;
@@ -136,7 +136,7 @@ static void command_mail(lmtp_talk *t, const char *argument)
 		wrong(t, answer);
 		return;
 	}
-	strcpy(t->sender, sender);
+	memcpy(t->sender, sender, sizeof(sender));
 	t->in_transaction = true;
 	say(t, "250 2.1.0 ok");
 }
@@ -250,13 +250,13 @@ static const char *next_line(lmtp_talk *t, char *line)
 	memcpy(line, start, length);
 	line[length] = '\0';
 	if (memchr(line, '\0', length) != NULL)
-		strcpy(line, "?");
+		memcpy(line, "?", 2);
 	return line;
 }
 
 static lmtp_step step_command(lmtp_talk *t, bool *ret_more)
 {
-	char line[LMTP_COMMAND_BYTES_MAX + 2];
+	char line[LMTP_COMMAND_BYTES_MAX + 2] = "";
 	unsigned was_wrong = t->wrong;
 	const char *text = next_line(t, line);
 	*ret_more = text != NULL;
@@ -370,7 +370,7 @@ void lmtp_talk_delivered(lmtp_talk *talk, const int *results)
 
 static void refuse_all(lmtp_talk *t)
 {
-	int results[LMTP_RECIPIENTS_MAX];
+	int results[LMTP_RECIPIENTS_MAX] = {0};
 	for (unsigned i = 0; i < t->recipients; i++)
 		results[i] = t->too_long ? -EFBIG : t->fault;
 	lmtp_talk_delivered(t, results);

@@ -46,7 +46,7 @@ mail_source mail_from_fd(int fd, uint64_t bytes)
 
 #define LINE_MAX_BYTES   250u         /* of a boundary; the parser is not given longer ones */
 #define HELD_BYTES       16384u       /* more than the parser reads at a time */
-#define HEADER_BYTES_MAX (1u << 20)   /* of a part's header */
+#define HEADER_BYTES_MAX (256u << 10) /* of a header; Postfix takes 100 KB */
 #define COMPARISONS_MAX  (200u << 20) /* of lines with boundaries, by the parser */
 
 struct mail_guard {

@@ -10,7 +10,9 @@
 int spool_open(const char *folder)
 {
 	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	return fd >= 0 ? fd : weir_error_set(-errno, "%s: %s", folder, strerror(errno));
+	if (fd < 0)
+		return weir_error_set(-errno, "%s: %s", folder, strerror(errno));
+	return fd;
 }
 
 int spool_write(int fd, const void *bytes, size_t length)

@@ -52,6 +52,7 @@ def python_client():
     with tempfile.TemporaryDirectory() as folder:
         box = Postbox(folder, "ann", "bob")
         with smtplib.LMTP(box.host, box.port, timeout=60) as client:
+            client.ehlo()
             expect(client.has_extn("pipelining") and client.has_extn("8bitmime"), "extensions are missing")
             for user in ("ann", "bob"):  # Python's client knows of one answer to the data
                 refused = client.sendmail("x@example.org", [f"{user}@example.org", "nobody@example.org"], message(1))

@@ -85,8 +85,7 @@ static void test_any_text_survives(void **state)
 				     "plain",
 				     ".\n..\n",
 				     "From here\nFrom there",
-				     "gr\xc3\xbc\xc3\x9f"
-				     "e\n\xf0\x9f\x98\x80",
+				     "gr\xc3\xbc\n\xf0\x9f\x98\x80",
 				     "= =20 =\n trailing \n\n\n",
 				     longest,
 				     "tab\there"};

@@ -53,7 +53,7 @@ static const char *answer_rcpt(smtp_server *server, const char *line)
 		return "550 5.1.1 no such\x01 user";
 	if (strstr(line, "later") != NULL)
 		return "451 4.3.0 later";
-	strcat(server->recipients, line);
+	strncat(server->recipients, line, sizeof(server->recipients) - strlen(server->recipients) - 1);
 	return "250 ok";
 }
 

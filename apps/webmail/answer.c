@@ -2,8 +2,8 @@
 /* How a visit ends: pages, with the fields that keep browsers from doing harm, and errors. */
 #include <errno.h>
 #include <string.h>
-#include <weir/cookie.h>
 #include <webmail/views.h>
+#include <weir/cookie.h>
 
 #include "webmail.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The page for a request that was rejected. It loads itself again when the server said it may, and keeps what was typed:
- * a query is in the address, and the fields of a form are in the page. A password is not put there; its page keeps the
- * user's name.
+ * The page for a request that was rejected. It loads itself again when the server said it may, and keeps
+ * what was typed: a query is in the address, and the fields of a form are in the page. A password is not
+ * put there; its page keeps the user's name.
  */
 #include <string.h>
-#include <weir/form.h>
 #include <webmail/views.h>
+#include <weir/form.h>
 
 #include "kind.h"
 #include "webmail.h"

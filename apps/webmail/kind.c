@@ -156,7 +156,10 @@ static weir_block_head *add_class(weir_config *config, const char *name, unsigne
 	return class;
 }
 
-/* Nothing that a client sends makes it gold: the rules contradict each other, and give the level its name only. */
+/*
+ * Nothing that a client sends makes it gold: the rules contradict each other, and give the level its name
+ * only.
+ */
 static void add_classes(weir_config *config)
 {
 	weir_block_head *gold = add_class(config, "gold", WEBMAIL_LEVEL_GOLD);

@@ -3,8 +3,8 @@
 #define WEBMAIL_KIND_H
 
 /*
- * The kind "webmail": what the service kit makes of a configuration. `mail { data = "/srv/mail" }` is all that has to be
- * written; the routes follow from it, one for each of webmail_types.
+ * The kind "webmail": what the service kit makes of a configuration. `mail { data = "/srv/mail" }` is all
+ * that has to be written; the routes follow from it, one for each of webmail_types.
  *
  * Threads: as weir_kind says; the handlers of each type are on the threads of its pool.
  */

@@ -2,9 +2,9 @@
 /* Logging in: the password is hashed on a pool of its own, and those who guess are slowed down. */
 #include <errno.h>
 #include <stdio.h>
+#include <webmail/views.h>
 #include <weir/cookie.h>
 #include <weir/form.h>
-#include <webmail/views.h>
 
 #include "password.h"
 #include "webmail.h"

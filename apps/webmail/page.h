@@ -3,11 +3,11 @@
 #define WEBMAIL_PAGE_H
 
 /*
- * A page that is being written: bytes that grow up to a bound. The functions put_...() of views.h write blocks of HTML
- * into it; they are made of the files in pages/.
+ * A page that is being written: bytes that grow up to a bound. The functions put_...() of views.h write
+ * blocks of HTML into it; they are made of the files in pages/.
  *
- * Whatever fails (no memory, a page beyond PAGE_BYTES_MAX) is remembered in `failed`, and the rest is left out. So nobody
- * has to look before the end.
+ * Whatever fails (no memory, a page beyond PAGE_BYTES_MAX) is remembered in `failed`, and the rest is left
+ * out. So nobody has to look before the end.
  *
  * Threads: a page belongs to one thread.
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attachments and sources, as streams: /part/17/2 is the second part of message 17, /source/17 is all of it. They are
- * decoded in pieces while the client reads, so memory does not grow with them. What is not an image of a known type is
- * only ever downloaded, so that no browser takes it for a page of ours.
+ * Attachments and sources, as streams: /part/17/2 is the second part of message 17, /source/17 is all of
+ * it. They are decoded in pieces while the client reads, so memory does not grow with them. What is not an
+ * image of a known type is only ever downloaded, so that no browser takes it for a page of ours.
  */
 #include <errno.h>
 #include <string.h>

@@ -19,7 +19,10 @@ typedef struct rows {
 	unsigned count;
 } rows;
 
-/* The tools and the beginning of the list. back: where a change leads to; folder: whose list it is, or NULL. */
+/*
+ * The tools and the beginning of the list. back: where a change leads to; folder: whose list it is, or
+ * NULL.
+ */
 void rows_begin(visit *v, weir_span back, const store_folder *folder);
 /* Links to sort it by; to be called between rows_begin and rows_open. */
 void rows_sort(visit *v, weir_span base, store_sort sort, bool reversed);

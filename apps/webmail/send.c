@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was written is sent, or kept as a draft. Something that cannot be sent as it is (an address that is none) becomes a
- * draft, and the page says why: so nothing is lost, attachments included.
+ * What was written is sent, or kept as a draft. Something that cannot be sent as it is (an address that is
+ * none) becomes a draft, and the page says why: so nothing is lost, attachments included.
  */
 #include <errno.h>
 #include <sodium.h>
@@ -153,7 +153,10 @@ static int add_kept(sending *s)
 
 /* ---- what it answers ---- */
 
-/* The references of the draft before, or of the message that it answers. A message that has gone leaves none. */
+/*
+ * The references of the draft before, or of the message that it answers. A message that has gone leaves
+ * none.
+ */
 static int find_references(sending *s)
 {
 	uint32_t of = s->draft != 0 ? s->draft : s->answers;

@@ -3,15 +3,16 @@
 #define WEBMAIL_SESSIONS_H
 
 /*
- * Sessions that were seen lately, in memory: for the class of a request before it is admitted, and so that most requests
- * need not ask the database who they are from. The database has the truth; a session is only put here once it was found
- * there, and has to be looked up again after SESSIONS_TRUST_NS. So a cookie that nobody was given has no class, and a
- * session that another process has ended is over that much later.
+ * Sessions that were seen lately, in memory: for the class of a request before it is admitted, and so that
+ * most requests need not ask the database who they are from. The database has the truth; a session is only
+ * put here once it was found there, and has to be looked up again after SESSIONS_TRUST_NS. So a cookie that
+ * nobody was given has no class, and a session that another process has ended is over that much later.
  *
- * The table has a fixed size and is divided into rows of SESSIONS_ROW places. A new session takes the place of the one in
- * its row that was not used for the longest time. Tokens are kept as keyed hashes.
+ * The table has a fixed size and is divided into rows of SESSIONS_ROW places. A new session takes the place
+ * of the one in its row that was not used for the longest time. Tokens are kept as keyed hashes.
  *
- * Each session also keeps its user's list of folders as it was last shown, for pages that are made cheaper under load.
+ * Each session also keeps its user's list of folders as it was last shown, for pages that are made cheaper
+ * under load.
  *
  * Threads: any; a lock is held for the time of a copy.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A message: /message/17 is the page; /body/17 is its HTML, for the frame on that page. The page knows the list that it was
- * opened from by the list's sort, so that the next message is the one below.
+ * A message: /message/17 is the page; /body/17 is its HTML, for the frame on that page. The page knows the
+ * list that it was opened from by the list's sort, so that the next message is the one below.
  */
 #include <errno.h>
 #include <string.h>

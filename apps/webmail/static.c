@@ -3,8 +3,8 @@
 #include "static.h"
 
 #include <string.h>
-#include <weir/form.h>
 #include <webmail/views.h>
+#include <weir/form.h>
 
 #include "webmail.h"
 

@@ -3,8 +3,8 @@
 #define WEBMAIL_STATIC_H
 
 /*
- * Files that are part of the program: style, script, icon. Their addresses contain a hash of their content, so browsers
- * keep them for good. They are answered on the reactor threads, from memory.
+ * Files that are part of the program: style, script, icon. Their addresses contain a hash of their content,
+ * so browsers keep them for good. They are answered on the reactor threads, from memory.
  */
 
 #include <weir/request.h>

@@ -3,18 +3,18 @@
 #define WEBMAIL_THROTTLE_H
 
 /*
- * Slows down those who guess passwords. Failures are counted for a name from one client, for a client, and for a name from
- * anywhere. Each may fail a few times for nothing; after that each failure doubles the time until the next try, from a
- * second up to THROTTLE_MOST_NS. A count is forgotten when it has not grown for THROTTLE_FORGET_NS, and the first of the
- * three when the right password was given.
+ * Slows down those who guess passwords. Failures are counted for a name from one client, for a client, and
+ * for a name from anywhere. Each may fail a few times for nothing; after that each failure doubles the time
+ * until the next try, from a second up to THROTTLE_MOST_NS. A count is forgotten when it has not grown for
+ * THROTTLE_FORGET_NS, and the first of the three when the right password was given.
  *
- * A name from anywhere is allowed many more failures than a name from one client, so that a stranger cannot easily
- * lock somebody out.
+ * A name from anywhere is allowed many more failures than a name from one client, so that a stranger cannot
+ * easily lock somebody out.
  *
  * Clients on this machine are not counted as such: they are a proxy, and everybody may be behind it.
  *
- * The table has a fixed size. New keys take the place of those that were not used for the longest time; whoever makes up
- * names to push others out has used up the client's own allowance long before.
+ * The table has a fixed size. New keys take the place of those that were not used for the longest time;
+ * whoever makes up names to push others out has used up the client's own allowance long before.
  *
  * Threads: any; one lock. Time comes in as an argument.
  */

@@ -20,7 +20,10 @@ static bool begins(weir_span text, const char *with)
 	return text.length >= length && strncasecmp(text.at, with, length) == 0;
 }
 
-/* A parameter of a field, `name="value"`; at is NULL if there is none. A backslash stands for itself, as browsers send it. */
+/*
+ * A parameter of a field, `name="value"`; at is NULL if there is none. A backslash stands for itself, as
+ * browsers send it.
+ */
 static weir_span parameter(weir_span field, const char *name)
 {
 	size_t length = strlen(name);

@@ -3,10 +3,12 @@
 #define WEBMAIL_UPLOAD_H
 
 /*
- * A form with files (multipart/form-data, RFC 7578), read from a request whose route does not collect bodies. The body goes
- * into a file without a name, and its fields are ranges of that file: so memory does not grow with it.
+ * A form with files (multipart/form-data, RFC 7578), read from a request whose route does not collect
+ * bodies. The body goes into a file without a name, and its fields are ranges of that file: so memory does
+ * not grow with it.
  *
- * Bounds: the bytes of the body are given; at most UPLOAD_FIELDS_MAX fields, with heads of at most UPLOAD_HEAD_MAX bytes.
+ * Bounds: the bytes of the body are given; at most UPLOAD_FIELDS_MAX fields, with heads of at most
+ * UPLOAD_HEAD_MAX bytes.
  *
  * Threads: the owner of the request, on a thread that may wait.
  */
@@ -32,8 +34,9 @@ typedef struct upload {
 } upload;
 
 /*
- * Reads the body, of at most `most` bytes; the file is made in the folder `spool`. -EMEDIUMTYPE: it is no such form; -E2BIG: it is
- * over a bound; -EINVAL: it is broken; else as weir_request_stream_read. Free it with upload_free.
+ * Reads the body, of at most `most` bytes; the file is made in the folder `spool`. -EMEDIUMTYPE: it is no
+ * such form; -E2BIG: it is over a bound; -EINVAL: it is broken; else as weir_request_stream_read. Free it
+ * with upload_free.
  */
 int upload_read(weir_request *request, const char *spool, uint64_t most, upload **ret_upload);
 /* Reads the fields of a body in memory, which must outlive them. Errors as above. */

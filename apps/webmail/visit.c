@@ -182,8 +182,8 @@ bool visit_is_same_origin(const visit *v)
 }
 
 /*
- * A program that is no browser has no page to take the token from; it sends a field of its own instead. Browsers let no other
- * site set such a field without asking us first, and we do not answer that question.
+ * A program that is no browser has no page to take the token from; it sends a field of its own instead.
+ * Browsers let no other site set such a field without asking us first, and we do not answer that question.
  */
 bool visit_is_token(const visit *v, weir_span token)
 {

@@ -5,13 +5,14 @@
 /*
  * The service: what all of its stages share, and one request on its way through one of them.
  *
- * Each type of request has a route, and so a stage with a target of its own: `types` below. Stages that need the
- * database are on the pool "pages", whose threads have a connection each. Passwords are hashed on a pool of their
- * own, since that takes a processor for tens of milliseconds. So is what may wait for a slow client: attachments on
- * their way out, and mail that is sent from here. Static files are answered on the reactor threads.
+ * Each type of request has a route, and so a stage with a target of its own: `types` below. Stages that
+ * need the database are on the pool "pages", whose threads have a connection each. Passwords are hashed on
+ * a pool of their own, since that takes a processor for tens of milliseconds. So is what may wait for a
+ * slow client: attachments on their way out, and mail that is sent from here. Static files are answered on
+ * the reactor threads.
  *
- * Threads. `webmail` is made by the main thread; after that its members do not change, and those that they point to have
- * locks of their own. A `visit` belongs to the thread that handles the request.
+ * Threads. `webmail` is made by the main thread; after that its members do not change, and those that they
+ * point to have locks of their own. A `visit` belongs to the thread that handles the request.
  */
 
 #include <weir/form.h>
@@ -103,14 +104,20 @@ const char *visit_icon(store_role role);
 
 /* Values of the query by name; those that are missing are empty. False: it is broken, and was answered. */
 bool visit_query(visit *v, const weir_span *names, size_t count, weir_span *ret_values);
-/* The same for a form of this session, whose token is checked; ret_form may be NULL, or is set to read all pairs again. */
+/*
+ * The same for a form of this session, whose token is checked; ret_form may be NULL, or is set to read all
+ * pairs again.
+ */
 bool visit_form(visit *v, const weir_span *names, size_t count, weir_span *ret_values,
 		weir_form_reader *ret_form);
 /* Whether it is what forms of this session contain. */
 bool visit_is_token(const visit *v, weir_span token);
 /* Whether a form was sent by a page of this site, as far as the browser says. */
 bool visit_is_same_origin(const visit *v);
-/* The number at the end of the path, after the prefix; rest, if not NULL, is what follows. 0: there is none. */
+/*
+ * The number at the end of the path, after the prefix; rest, if not NULL, is what follows. 0: there is
+ * none.
+ */
 uint32_t visit_number(const visit *v, const char *prefix, weir_span *ret_rest);
 /* A whole number; otherwise what is given. */
 uint32_t visit_count(weir_span text, uint32_t otherwise);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /compose: an empty page, the answer to a message (?reply=17, ?all=17, ?forward=17), or a draft (?draft=17). */
+/*
+ * /compose: an empty page, the answer to a message (?reply=17, ?all=17, ?forward=17), or a draft
+ * (?draft=17).
+ */
 #include "write.h"
 
 #include <errno.h>

@@ -45,8 +45,8 @@ typedef struct weir_routes weir_routes;
  * weir_request_reply_not_allowed.
  *
  * Copies. All texts in the options below (names, rules, location, page_type, session, key) and the arrays of
- * rules are copied; they need not outlive the call. A reference is taken to page. stage, arg,
- * classify_arg and refuse_arg are kept as pointers: the stage must live as long as the server, and the others as long as
+ * rules are copied; they need not outlive the call. A reference is taken to page. stage, arg, classify_arg
+ * and refuse_arg are kept as pointers: the stage must live as long as the server, and the others as long as
  * requests of the route.
  */
 #define WEIR_RULES_MAX 16
@@ -70,9 +70,9 @@ typedef struct weir_routes weir_routes;
 typedef unsigned weir_classify(weir_request *request, unsigned klass, void *arg);
 
 /*
- * What a rejected request is answered with, if its route has a function for that. The server adds Retry-After and
- * Weir-Shed. What the members point to is copied when the function has returned: use memory of weir_request_alloc, or
- * constants.
+ * What a rejected request is answered with, if its route has a function for that. The server adds
+ * Retry-After and Weir-Shed. What the members point to is copied when the function has returned: use memory
+ * of weir_request_alloc, or constants.
  */
 typedef struct weir_refusal {
 	weir_verdict why;
@@ -89,12 +89,12 @@ typedef struct weir_refusal {
 #define WEIR_REFUSAL_BYTES  (64u * 1024u)
 
 /*
- * Makes the answer to a request that its stage rejected, or that was dropped: a page in the application's own style, which
- * keeps what was typed into a form (weir_request_collected). false: the answer is as `reject` of the route says. It is
- * not called for requests beyond a quota.
+ * Makes the answer to a request that its stage rejected, or that was dropped: a page in the application's
+ * own style, which keeps what was typed into a form (weir_request_collected). false: the answer is as
+ * `reject` of the route says. It is not called for requests beyond a quota.
  *
- * Threads: as weir_classify. It must not block, answer or offer the request. Under overload most requests come here, so
- * its time is taken from those that are served.
+ * Threads: as weir_classify. It must not block, answer or offer the request. Under overload most requests
+ * come here, so its time is taken from those that are served.
  */
 typedef bool weir_refuse(weir_request *request, weir_refusal *refusal, void *arg);
 

@@ -141,8 +141,9 @@ WEIR_API int weir_making_stage(const weir_making *making, const weir_domain_opti
 			       void *arg, weir_stage **ret_stage);
 
 /*
- * The same on an elastic domain that several things of the kind share, before one database, say. The kind makes it with
- * weir_domain_new where the first thing is made, and keeps it in *making->shared. It ends with the world.
+ * The same on an elastic domain that several things of the kind share, before one database, say. The kind
+ * makes it with weir_domain_new where the first thing is made, and keeps it in *making->shared. It ends
+ * with the world.
  */
 WEIR_API int weir_making_stage_in(const weir_making *making, weir_domain *domain,
 				  void (*handle)(weir_stage *stage, weir_event **events, size_t count,
@@ -187,9 +188,9 @@ typedef struct weir_kind {
 
 	/* ---- configurations ---- */
 	/*
-	 * Adds what follows from what was written, such as the routes of an application whose paths are fixed, by
-	 * weir_config_add and weir_config_set. Called when file and flags have been read, before anything is checked.
-	 * NULL: nothing follows.
+	 * Adds what follows from what was written, such as the routes of an application whose paths are
+	 * fixed, by weir_config_add and weir_config_set. Called when file and flags have been read, before
+	 * anything is checked. NULL: nothing follows.
 	 */
 	void (*complete)(weir_config *config);
 	/* Checks its blocks, once. May keep derived values in the blocks' structs. NULL: nothing to check. */
@@ -236,8 +237,8 @@ typedef struct weir_kind {
 	 */
 	unsigned (*classify)(weir_request *request, unsigned klass, void *thing);
 	/*
-	 * The answer to a request of a route to the thing that was rejected: as weir_refuse (weir/http.h), with the thing
-	 * as its argument. On reactor threads. NULL: as the configuration says.
+	 * The answer to a request of a route to the thing that was rejected: as weir_refuse (weir/http.h),
+	 * with the thing as its argument. On reactor threads. NULL: as the configuration says.
 	 */
 	bool (*refuse)(weir_request *request, weir_refusal *refusal, void *thing);
 

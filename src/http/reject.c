@@ -142,7 +142,10 @@ static void answer_dressed(weir_request *request, const weir_route *route, const
 	weir_request_answer(request, &reply);
 }
 
-/* The application's own page, where the route has a function for that; false: it has none, or makes none now. */
+/*
+ * The application's own page, where the route has a function for that; false: it has none, or makes none
+ * now.
+ */
 static bool answer_refused(weir_request *request, const weir_route *route, const weir_shed_head *head,
 			   uint32_t retry_after_s)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a form with files: the first line is its Content-Type, the rest its body. What is found lies within the
- * body, in its order, and no value contains the mark that ends it.
+ * Any bytes as a form with files: the first line is its Content-Type, the rest its body. What is found lies
+ * within the body, in its order, and no value contains the mark that ends it.
  */
 #include <string.h>
 #include <webmail/upload.h>

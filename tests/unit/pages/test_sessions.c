@@ -89,7 +89,9 @@ static void other_lengths_are_none(void **state)
 	sessions_free(s);
 }
 
-/* The field of forms follows from the token alone: a restart changes nothing, and each session has its own. */
+/*
+ * The field of forms follows from the token alone: a restart changes nothing, and each session has its own.
+ */
 static void csrf_follows_from_the_token(void **state)
 {
 	sessions *a = sessions_new(), *b = sessions_new();

@@ -164,6 +164,8 @@ static void change_folders(change_form *c)
 		failed = store_folder_remove(v->db, user, folder);
 	else
 		weir_error_set(failed, "There is no such change.");
+	if (failed == 0)
+		failed = visit_folders_anew(v); /* for pages that show what was kept */
 	if (failed == -ENOTEMPTY)
 		visit_sorry(v, 400, "Not done", "The folder is not empty.");
 	else if (failed != 0)

@@ -111,6 +111,8 @@ void list_visit(visit *v)
 		return;
 	}
 	const store_folder *folder = visit_folder(v, id);
+	if (folder == NULL && visit_is_degraded(v) && visit_folders_anew(v) == 0) /* it may be new */
+		folder = visit_folder(v, id);
 	if (folder == NULL) {
 		visit_failed(v, -ENOENT);
 		return;

@@ -98,9 +98,9 @@ static int read_kept(visit *v, const weir_buf *kept)
 	return 0;
 }
 
-int visit_folders(visit *v)
+/* Takes a list that was kept, or NULL: then it is read, and kept. */
+static int find_folders(visit *v, weir_buf *kept)
 {
-	weir_buf *kept = visit_is_degraded(v) ? sessions_kept(v->mail->sessions, v->token) : NULL;
 	int failed = 0;
 	if (kept == NULL) {
 		webpage fresh = {NULL, false};
@@ -116,6 +116,17 @@ int visit_folders(visit *v)
 		failed = read_kept(v, kept);
 	weir_buf_unref(kept);
 	return failed;
+}
+
+int visit_folders_anew(visit *v)
+{
+	v->folder_count = 0;
+	return find_folders(v, NULL);
+}
+
+int visit_folders(visit *v)
+{
+	return find_folders(v, visit_is_degraded(v) ? sessions_kept(v->mail->sessions, v->token) : NULL);
 }
 
 const store_folder *visit_folder(const visit *v, uint32_t id)

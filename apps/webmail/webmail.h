@@ -95,6 +95,8 @@ bool visit_is_degraded(const visit *v);
 bool visit_enter(visit *v);
 /* The user's folders, or as they were last shown if that must do. 0, or a negative errno. */
 int visit_folders(visit *v);
+/* The same from the database in any case: folders have changed. */
+int visit_folders_anew(visit *v);
 /* The folder; NULL: there is none. After visit_folders. */
 const store_folder *visit_folder(const visit *v, uint32_t id);
 /* The first folder with this role; NULL: there is none. After visit_folders. */

@@ -318,6 +318,8 @@ def degrading():
     page = until(lambda: (lambda now: now if len(now.rows()) == 10 else None)(visitor.get("/folder/1")), "lists become shorter")
     expect("A snippet." not in page.text and "30 messages" not in page.text and "Number" in page.text, "without snippets and counts")
     expect('href="/folder/5"' in page.text and "page=2" in page.text, "but with folders and pages")
+    visitor.post("/folders", {"token": visitor.token(), "do": "add", "name": "Brand new"})
+    expect("Brand new" in visitor.get("/folder/1").text, "a new folder is among those that are kept")
     mail.stop()
 
 

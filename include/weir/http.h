@@ -45,9 +45,9 @@ typedef struct weir_routes weir_routes;
  * weir_request_reply_not_allowed.
  *
  * Copies. All texts in the options below (names, rules, location, page_type, session, key) and the arrays of
- * rules are copied; they need not outlive the call. A reference is taken to page. stage, arg and classify_arg
- * are kept as pointers: the stage must live as long as the server, and the others as long as requests of the
- * route.
+ * rules are copied; they need not outlive the call. A reference is taken to page. stage, arg, classify_arg
+ * and refuse_arg are kept as pointers: the stage must live as long as the server, and the others as long as
+ * requests of the route.
  */
 #define WEIR_RULES_MAX 16
 
@@ -68,6 +68,35 @@ typedef struct weir_routes weir_routes;
  * under overload, when most are then shed: keep it to a microsecond or so. A route without it pays nothing.
  */
 typedef unsigned weir_classify(weir_request *request, unsigned klass, void *arg);
+
+/*
+ * What a rejected request is answered with, if its route has a function for that. The server adds
+ * Retry-After and Weir-Shed. What the members point to is copied when the function has returned: use memory
+ * of weir_request_alloc, or constants.
+ */
+typedef struct weir_refusal {
+	weir_verdict why;
+	unsigned status;        /* as the route says; may be changed to another one from 200 to 599 */
+	uint32_t retry_after_s; /* what the client is told */
+	/* to be filled */
+	const weir_field *fields; /* Content-Type, say */
+	size_t field_count;       /* at most WEIR_REFUSAL_FIELDS; those beyond are left out */
+	const void *bytes;        /* the body; up to 64 KB, anything longer is not sent */
+	size_t length;
+} weir_refusal;
+
+#define WEIR_REFUSAL_FIELDS 8
+#define WEIR_REFUSAL_BYTES  (64u * 1024u)
+
+/*
+ * Makes the answer to a request that its stage rejected, or that was dropped: a page in the application's
+ * own style, which keeps what was typed into a form (weir_request_collected). false: the answer is as
+ * `reject` of the route says. It is not called for requests beyond a quota.
+ *
+ * Threads: as weir_classify. It must not block, answer or offer the request. Under overload most requests
+ * come here, so its time is taken from those that are served.
+ */
+typedef bool weir_refuse(weir_request *request, weir_refusal *refusal, void *arg);
 
 /*
  * For weir_route_options.klass. A route that says nothing (0) leaves the class to the rules of
@@ -98,6 +127,8 @@ typedef struct weir_route_options {
 	bool exempt;             /* never shed by a law: health checks */
 	weir_classify *classify; /* has the last word on the class; NULL: none */
 	void *classify_arg;
+	weir_refuse *refuse; /* answers what was rejected; NULL: as reject says */
+	void *refuse_arg;
 	/*
 	 * Bodies up to this size are collected before the offer; larger ones get 413. 0: handlers read
 	 * them.

@@ -140,6 +140,16 @@ WEIR_API int weir_making_stage(const weir_making *making, const weir_domain_opti
 					      void *arg),
 			       void *arg, weir_stage **ret_stage);
 
+/*
+ * The same on an elastic domain that several things of the kind share, before one database, say. The kind
+ * makes it with weir_domain_new where the first thing is made, and keeps it in *making->shared. It ends
+ * with the world.
+ */
+WEIR_API int weir_making_stage_in(const weir_making *making, weir_domain *domain,
+				  void (*handle)(weir_stage *stage, weir_event **events, size_t count,
+						 void *arg),
+				  void *arg, weir_stage **ret_stage);
+
 /* A command-line flag that makes one route for all requests: "--to URL". */
 typedef struct weir_kind_flag {
 	const char *name;  /* "--to" */
@@ -152,6 +162,14 @@ typedef struct weir_kind_flag {
 	void (*apply)(weir_config *config, const char *const *values, unsigned count);
 } weir_kind_flag;
 
+/* A command-line flag that sets a key of a single block: "--db URL" sets db in the block mail. */
+typedef struct weir_kind_setting {
+	const char *name;  /* "--db" */
+	const char *value; /* what stands for its value in the help: "URL" */
+	const char *block, *key;
+	const char *help; /* one line */
+} weir_kind_setting;
+
 /*
  * A program has at most 32 kinds. Names of keys and blocks are unique among them. The first key has the kind's name and
  * no default. make and free are required. Structs of metrics have at most WEIR_SHOWN_BYTES.
@@ -163,10 +181,18 @@ typedef struct weir_kind {
 	/* Blocks of its own; ended by a row without a name. NULL: none. */
 	const weir_block *blocks;
 	const weir_kind_flag *flag; /* NULL: none */
-	const char *law;            /* if a target names none; NULL: "adaptive" */
-	const char *value_law;      /* the same if classes have revenue; NULL: as law */
+	/* Further flags, which set keys; ended by a row without a name. NULL: none. */
+	const weir_kind_setting *settings;
+	const char *law;       /* if a target names none; NULL: "adaptive" */
+	const char *value_law; /* the same if classes have revenue; NULL: as law */
 
 	/* ---- configurations ---- */
+	/*
+	 * Adds what follows from what was written, such as the routes of an application whose paths are
+	 * fixed, by weir_config_add and weir_config_set. Called when file and flags have been read, before
+	 * anything is checked. NULL: nothing follows.
+	 */
+	void (*complete)(weir_config *config);
 	/* Checks its blocks, once. May keep derived values in the blocks' structs. NULL: nothing to check. */
 	void (*check)(weir_config *config);
 	/* Checks a route that leads to it. */
@@ -210,6 +236,11 @@ typedef struct weir_kind {
 	 * the thing as its argument. On reactor threads. NULL: as the configuration says.
 	 */
 	unsigned (*classify)(weir_request *request, unsigned klass, void *thing);
+	/*
+	 * The answer to a request of a route to the thing that was rejected: as weir_refuse (weir/http.h),
+	 * with the thing as its argument. On reactor threads. NULL: as the configuration says.
+	 */
+	bool (*refuse)(weir_request *request, weir_refusal *refusal, void *thing);
 
 	/* ---- what is shown ---- */
 	/* Counts of what all its things share, such as a cache. NULL: none. */

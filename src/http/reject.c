@@ -8,6 +8,7 @@
 
 #include "base/mix.h"
 #include "http/digits.h"
+#include "http/field_check.h"
 #include "http/hammer.h"
 #include "http/reject.h"
 #include "http/request.h"
@@ -162,6 +163,36 @@ static void answer_dressed(weir_request *request, const weir_route *route, const
 	weir_request_answer(request, &reply);
 }
 
+/*
+ * The application's own page, where the route has a function for that; false: it has none, or makes none
+ * now.
+ */
+static bool answer_refused(weir_request *request, const weir_route *route, const weir_shed_head *head,
+			   uint32_t retry_after_s)
+{
+	weir_field fields[WEIR_REFUSAL_FIELDS + 2];
+	char seconds[24];
+	weir_refusal refusal = {.why = head->why, .status = head->status, .retry_after_s = retry_after_s};
+	if (!route->refuse(request, &refusal, route->refuse_arg))
+		return false;
+	size_t length = (size_t)(weir_put_number(seconds, retry_after_s) - seconds), count = 1;
+	fields[0] = (weir_field){WEIR_SPAN("Retry-After"), {seconds, length}};
+	if (head->value_length > 0)
+		fields[count++] =
+			(weir_field){WEIR_SPAN("Weir-Shed"), {head->text + head->value, head->value_length}};
+	for (size_t i = 0; i < refusal.field_count && i < WEIR_REFUSAL_FIELDS; i++)
+		fields[count++] = refusal.fields[i];
+	weir_reply reply = {.status = refusal.status, .fields = fields, .field_count = count};
+	if (refusal.length <= WEIR_REFUSAL_BYTES) {
+		reply.bytes = refusal.bytes;
+		reply.length = refusal.length;
+	}
+	if (weir_reply_check(&reply) != 0)
+		return false;
+	weir_request_answer(request, &reply);
+	return true;
+}
+
 static void answer_canned(weir_request *request, const weir_canned *canned)
 {
 	request->status = (uint16_t)canned->status;
@@ -177,6 +208,9 @@ static void send_away(weir_request *request, const weir_route *route, const weir
 			      .head = {head->text, head->length},
 			      .body = {head->body, head->body_length}};
 	bool plain = route == NULL || route->reject == WEIR_REJECT_STATUS;
+	if (route != NULL && route->refuse != NULL &&
+	    answer_refused(request, route, head, canned.retry_after_s))
+		return;
 	if (plain && request->codec->canned != NULL)
 		answer_canned(request, &canned);
 	else

@@ -93,7 +93,9 @@ static const weir_key page_keys[] = {
 	ROW("target", TEXT, target, NULL,
 	    "The target, from / on. {user} is the user's number, {1..200} a number drawn for each request",
 	    .flags = WEIR_KEY_REQUIRED),
-	ROW("body", TEXT, body, NULL, "One line of text. Without it, and without a method: --body"),
+	ROW("body", TEXT, body, NULL,
+	    "One line of text, with {user} and {1..200} as in a target. Without it, and without a method: "
+	    "--body"),
 	AS("class", weir_form_name, class_name, "One of the model's classes. Without it: the first"),
 	AS("think", think_form, think, "The time after this page, before the next. Without it: the model's"),
 	AS("next", weir_form_shares, next,

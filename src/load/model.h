@@ -16,9 +16,9 @@
 #define LOAD_PAGES_MAX 60
 #define LOAD_PAGE_BACK 0xfffe
 #define LOAD_PAGE_END  0xffff
-#define LOAD_PARTS_MAX 4 /* {user} and {1..9} in a target */
+#define LOAD_PARTS_MAX 4 /* {user} and {1..9} in a target, or in a body */
 
-/* A piece of a target that is generated for each request: text, then a number; the last has only text. */
+/* A piece of a text that is generated for each request: text, then a number; the last has only text. */
 typedef struct load_part {
 	const char *text;
 	size_t length;
@@ -26,17 +26,21 @@ typedef struct load_part {
 	uint32_t low, high; /* high 0: no number follows the text */
 } load_part;
 
+typedef struct load_template {
+	load_part part[LOAD_PARTS_MAX + 1];
+	unsigned parts; /* 0: the text is constant */
+} load_template;
+
 typedef struct load_page {
 	weir_section head;
 	char method[33];
 	const char *target; /* as written; once checked, with the lowest numbers */
-	const char *body;
+	const char *body;   /* the same */
 	char class_name[WEIR_SECTION_NAME];
 	weir_dist think;
 	weir_shares next; /* once checked, an index is a page, BACK or END */
 	/* found by check */
-	load_part part[LOAD_PARTS_MAX + 1]; /* parts 0: the target is constant */
-	unsigned parts;
+	load_template in_target, in_body;
 	int klass; /* -1: that of the user */
 	bool has_think;
 	load_draw draw;

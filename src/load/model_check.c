@@ -12,7 +12,7 @@
 
 #define PARTS_WANTED "accepted in braces are {user} and a range of numbers, {1..100}"
 
-/* ---- generated targets ---- */
+/* ---- generated targets and bodies ---- */
 
 /* Parses the text between the braces; the length is without them. */
 static int read_part(const char *text, size_t length, load_part *part)
@@ -46,58 +46,93 @@ static char *keep(load_model *model, const char *text, size_t length)
 	return copy;
 }
 
-static void add_part(load_model *model, load_page *page, const char *text, size_t length)
+static void add_part(load_model *model, load_template *to, const char *text, size_t length)
 {
-	load_part *part = &page->part[page->parts++];
+	load_part *part = &to->part[to->parts++];
 	part->text = keep(model, text, length);
 	part->length = part->text != NULL ? length : 0;
 }
 
 /*
- * The target with the lowest numbers: the shortest that is sent, and the one used if there is no memory
+ * The text with the lowest numbers: the shortest that is sent, and the one used if there is no memory
  * for another.
  */
-static int make_lowest(load_model *model, load_page *page)
+static int make_lowest(load_model *model, const load_template *of, const char *what, const char **ret_text)
 {
 	char made[LOAD_LINK_MAX + 1];
 	size_t most = 0, at = 0;
-	for (unsigned i = 0; i < page->parts; i++)
-		most += page->part[i].length + 10;
+	for (unsigned i = 0; i < of->parts; i++)
+		most += of->part[i].length + 10;
 	if (most > LOAD_LINK_MAX)
 		return weir_error_set(-EINVAL,
-				      "a target with braces has at most %d characters, numbers written out",
+				      "a %s with braces has at most %d characters, numbers written out", what,
 				      LOAD_LINK_MAX);
-	for (unsigned i = 0; i < page->parts && !model->memory.failed; i++) {
-		const load_part *part = &page->part[i];
+	for (unsigned i = 0; i < of->parts && !model->memory.failed; i++) {
+		const load_part *part = &of->part[i];
 		const char *format = part->user || part->high > 0 ? "%s%u" : "%s";
 		at += (size_t)snprintf(made + at, sizeof made - at, format, part->text,
 				       part->user ? 0 : part->low);
 	}
-	page->target = keep(model, made, at);
+	*ret_text = keep(model, made, at);
 	return 0;
+}
+
+/* Of a template that has parts: the text behind the last one. */
+static int end_parts(load_model *model, load_template *to, const char *rest, const char *what,
+		     const char **ret_text)
+{
+	if (to->parts == 0)
+		return 0;
+	add_part(model, to, rest, strlen(rest));
+	return make_lowest(model, to, what, ret_text);
+}
+
+static int too_many_parts(void)
+{
+	return weir_error_set(-EINVAL, "at most %d pairs of braces are accepted", LOAD_PARTS_MAX);
 }
 
 /* Splits a target that contains {user} or {1..9}. */
 static int read_parts(load_model *model, load_page *page)
 {
+	load_template *to = &page->in_target;
 	const char *at = page->target, *open;
 	while ((open = strpbrk(at, "{}")) != NULL) {
 		const char *close = *open == '{' ? strchr(open, '}') : NULL;
 		if (close == NULL)
 			return weir_error_set(-EINVAL, "braces come in pairs; " PARTS_WANTED);
-		if (page->parts == LOAD_PARTS_MAX)
-			return weir_error_set(-EINVAL, "at most %d pairs of braces are accepted",
-					      LOAD_PARTS_MAX);
-		add_part(model, page, at, (size_t)(open - at));
-		int failed = read_part(open + 1, (size_t)(close - open - 1), &page->part[page->parts - 1]);
+		if (to->parts == LOAD_PARTS_MAX)
+			return too_many_parts();
+		add_part(model, to, at, (size_t)(open - at));
+		int failed = read_part(open + 1, (size_t)(close - open - 1), &to->part[to->parts - 1]);
 		if (failed)
 			return failed;
 		at = close + 1;
 	}
-	if (page->parts == 0)
-		return 0;
-	add_part(model, page, at, strlen(at));
-	return make_lowest(model, page);
+	return end_parts(model, to, at, "target", &page->target);
+}
+
+/* The same for a body, in which other braces stand for themselves: it may be JSON. */
+static int read_body_parts(load_model *model, load_page *page)
+{
+	load_template *to = &page->in_body;
+	const char *at = page->body, *open = at, *close;
+	while (open != NULL && (open = strchr(open, '{')) != NULL && (close = strchr(open, '}')) != NULL) {
+		load_part part = {.text = NULL};
+		if (read_part(open + 1, (size_t)(close - open - 1), &part) != 0) {
+			open++;
+			continue;
+		}
+		if (to->parts == LOAD_PARTS_MAX)
+			return too_many_parts();
+		add_part(model, to, at, (size_t)(open - at));
+		load_part *added = &to->part[to->parts - 1];
+		added->user = part.user;
+		added->low = part.low;
+		added->high = part.high;
+		at = open = close + 1;
+	}
+	return at != NULL ? end_parts(model, to, at, "body", &page->body) : 0;
 }
 
 /* ---- the whole model ---- */
@@ -141,6 +176,13 @@ static int check_target(load_model *model, const char *file, load_page *page)
 		      : 0;
 }
 
+static int check_body(load_model *model, const char *file, load_page *page)
+{
+	int failed = page->body != NULL ? read_body_parts(model, page) : 0;
+	return failed ? weir_section_wrong(file, weir_section_line(page, "body"), "body: %s", weir_error())
+		      : 0;
+}
+
 static int check_next(const load_model *model, const char *file, load_page *page)
 {
 	weir_shares *next = &page->next;
@@ -171,6 +213,8 @@ static int check_page(load_model *model, const char *file, load_page *page)
 {
 	page->has_think = weir_section_given(page, "think");
 	int failed = check_target(model, file, page);
+	if (!failed)
+		failed = check_body(model, file, page);
 	if (!failed && !model->memory.failed)
 		failed = check_next(model, file, page);
 	return failed ? failed : find_class(model, file, page);

@@ -154,29 +154,44 @@ static size_t put_number(char *to, uint32_t number)
 	return count;
 }
 
-/*
- * Generates a target for this request; it fits, because the model was checked for that. Without memory
- * for it the form's target is used, which has the lowest numbers.
- */
-static void make_target(const load_work *work, load_user *user, const load_page *page, load_next *ret)
+/* Writes out a template; it fits, because the model was checked for that. */
+static weir_span fill_in(const load_template *of, load_user *user, uint32_t number, char *to)
 {
-	load_own *own = own_of(work, user);
 	size_t length = 0;
-	if (own == NULL)
-		return;
-	for (unsigned i = 0; i < page->parts; i++) {
-		const load_part *part = &page->part[i];
-		memcpy(own->target + length, part->text, part->length);
+	for (unsigned i = 0; i < of->parts; i++) {
+		const load_part *part = &of->part[i];
+		memcpy(to + length, part->text, part->length);
 		length += part->length;
 		if (part->user)
-			length += put_number(own->target + length, own->number);
+			length += put_number(to + length, number);
 		else if (part->high > 0)
-			length += put_number(own->target + length,
+			length += put_number(to + length,
 					     part->low + (uint32_t)weir_random_below(&user->random,
 										     (uint64_t)part->high -
 											     part->low + 1));
 	}
-	ret->target = (weir_span){own->target, length};
+	return (weir_span){to, length};
+}
+
+/*
+ * Generates target and body of this request. Without memory for them those of the form are used, which have
+ * the lowest numbers. A form that is not the work's must not be kept as bytes (bytes.h), so it is given a
+ * target in any case.
+ */
+static void make_own(const load_work *work, load_user *user, const load_page *page, load_next *ret)
+{
+	load_own *own = own_of(work, user);
+	if (own == NULL)
+		return;
+	if (page->in_target.parts > 0)
+		ret->target = fill_in(&page->in_target, user, own->number, own->target);
+	if (page->in_body.parts == 0)
+		return;
+	own->form = *ret->form;
+	own->form.body = fill_in(&page->in_body, user, own->number, own->body);
+	ret->form = &own->form;
+	if (ret->target.length == 0)
+		ret->target = own->form.target;
 }
 
 /* The page after what the user saw; sets the wait. END: the session is over. */
@@ -215,8 +230,8 @@ static void ask_page(const load_work *work, load_user *user, const load_seen *se
 	user->before = from;
 	user->state = to;
 	ret->form = &work->form[user->klass * work->rows + to];
-	if (model->page[to].parts > 0)
-		make_target(work, user, &model->page[to], ret);
+	if (model->page[to].in_target.parts > 0 || model->page[to].in_body.parts > 0)
+		make_own(work, user, &model->page[to], ret);
 }
 
 /* ---- the next request ---- */

@@ -104,6 +104,8 @@ typedef struct load_own {
 	uint32_t followed; /* consecutive links */
 	uint32_t number;   /* of the user, in templates */
 	char target[LOAD_LINK_MAX + 1];
+	load_form form; /* with a body of its own */
+	char body[LOAD_LINK_MAX + 1];
 } load_own;
 
 #endif

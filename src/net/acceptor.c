@@ -205,9 +205,11 @@ static bool accept_one(weir_acceptor *acceptor)
 	return passing(error);
 }
 
+/* Once the connections have been ended, nobody would end one that is accepted after them. */
 void weir_acceptor_ready(weir_acceptor *acceptor)
 {
-	for (int i = 0; i < ACCEPTS_A_TURN && accept_one(acceptor); i++)
+	bool aborting = acceptor->flags & WEIR_ACCEPTOR_ABORTING;
+	for (int i = 0; i < ACCEPTS_A_TURN && !aborting && accept_one(acceptor); i++)
 		;
 }
 
@@ -216,6 +218,8 @@ void weir_acceptor_accepted(weir_acceptor *acceptor, int fd)
 	if (fd < 0) {
 		if (!passing(-fd))
 			pause_accepting(acceptor, false);
+	} else if (acceptor->flags & WEIR_ACCEPTOR_ABORTING) {
+		refuse(acceptor, fd);
 	} else if (acceptor->parked_count == 0 && weir_listener_reserve(acceptor->listener)) {
 		adopt(acceptor, fd, NULL);
 	} else if (acceptor->parked_count < WEIR_ACCEPTOR_PARKED) {
@@ -246,7 +250,8 @@ static void check_gone(weir_acceptor *acceptor)
  */
 static void accept_backlog(weir_acceptor *acceptor)
 {
-	adopt_parked(acceptor);
+	if (!(acceptor->flags & WEIR_ACCEPTOR_ABORTING))
+		adopt_parked(acceptor);
 	while (acceptor->parked_count > 0)
 		refuse(acceptor, acceptor->parked[--acceptor->parked_count]);
 	if (acceptor->net == NULL || (acceptor->flags & WEIR_ACCEPTOR_ABORTING) ||

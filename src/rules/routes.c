@@ -362,6 +362,8 @@ static int fill_route(weir_route *route, const weir_route_options *options)
 					 options->classify != NULL,
 			      .classify = options->classify,
 			      .classify_arg = options->classify_arg,
+			      .refuse = options->refuse,
+			      .refuse_arg = options->refuse_arg,
 			      .collect_bytes = options->collect_bytes,
 			      .gather_bytes = options->gather_bytes,
 			      .deadline_ns = options->deadline_ns,

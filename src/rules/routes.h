@@ -49,6 +49,8 @@ typedef struct weir_route {
 	bool by_method;          /* another method may match where one does not */
 	weir_classify *classify; /* NULL: nobody is asked */
 	void *classify_arg;
+	weir_refuse *refuse; /* NULL: rejected as `reject` says */
+	void *refuse_arg;
 	size_t collect_bytes, gather_bytes;
 	uint64_t deadline_ns;
 	weir_reject_kind reject;

@@ -314,6 +314,9 @@ typedef struct weir_config_flags {
 	weir_config_param param[WEIR_CONFIG_FLAGS_MAX]; /* "p90", "200ms" */
 	char percentile[WEIR_CONFIG_FLAGS_MAX][32];     /* "--p90"; param points to the name in it */
 	unsigned params;
+	const weir_kind_setting *setting[WEIR_CONFIG_FLAGS_MAX]; /* flags that set keys, and what to */
+	const char *set_to[WEIR_CONFIG_FLAGS_MAX];
+	unsigned settings;
 	const weir_kind *kind; /* whose flag was given; NULL: no kind's */
 	weir_config_texts value;
 	const char *admin, *access_log, *threads;

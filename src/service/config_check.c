@@ -278,6 +278,9 @@ static void check_process(weir_config *config)
 
 int weir_config_check(weir_config *config)
 {
+	for (unsigned i = 0; i < config->kind_count; i++)
+		if (config->kinds[i]->complete != NULL)
+			config->kinds[i]->complete(config);
 	check_blocks(config);
 	check_listens(config);
 	check_admin(config);

@@ -142,6 +142,32 @@ static int take_kind(weir_config_flags *flags, const char *program, const weir_k
 	return 0;
 }
 
+/* NULL: no kind has such a flag. */
+static const weir_kind_setting *find_setting(const weir_config_flags *flags, const char *typed, size_t length)
+{
+	for (unsigned i = 0; flags->kinds[i] != NULL; i++)
+		for (const weir_kind_setting *at = flags->kinds[i]->settings; at != NULL && at->name != NULL;
+		     at++)
+			if (is_flag(at->name, typed, length))
+				return at;
+	return NULL;
+}
+
+/* A flag that sets a key of a block. The key's row says later what is wrong with its value. */
+static int take_setting(weir_config_flags *flags, const char *program, const weir_kind_setting *setting,
+			int argc, char *const *argv)
+{
+	size_t length = strcspn(argv[0], "=");
+	bool joined = argv[0][length] == '=';
+	if (!joined && argc < 2)
+		return wrong(program, setting->name, "its value is missing");
+	if (flags->settings == WEIR_CONFIG_FLAGS_MAX)
+		return wrong(program, setting->name, "it is given too often");
+	flags->setting[flags->settings] = setting;
+	flags->set_to[flags->settings++] = joined ? argv[0] + length + 1 : argv[1];
+	return joined ? 1 : 2;
+}
+
 /* A percentile, or the flag of a kind, which may come without a value. */
 static int take_other(weir_config_flags *flags, const char *program, const weir_kind *kind, int argc,
 		      char *const *argv)
@@ -162,10 +188,22 @@ int weir_config_flag(weir_config_flags *flags, const char *program, int argc, ch
 {
 	size_t length = strcspn(argv[0], "=");
 	const weir_kind *kind = find_kind(flags, argv[0], length);
+	const weir_kind_setting *setting = find_setting(flags, argv[0], length);
+	if (setting != NULL)
+		return take_setting(flags, program, setting, argc, argv);
 	if (kind != NULL || is_percentile(argv[0], length))
 		return take_other(flags, program, kind, argc, argv);
 	return weir_option_take(&(weir_options){.program = program, .groups = groups}, flags, NULL, argc,
 				argv);
+}
+
+static void print_settings(const weir_kind_setting *setting, FILE *file)
+{
+	char spec[64];
+	for (; setting != NULL && setting->name != NULL; setting++) {
+		snprintf(spec, sizeof(spec), "%s %s", setting->name, setting->value);
+		weir_option_print(spec, setting->help, NULL, WEIR_CONFIG_FLAGS_COLUMN, file);
+	}
 }
 
 void weir_config_flags_usage(const weir_kind *const *kinds, FILE *file)
@@ -173,6 +211,7 @@ void weir_config_flags_usage(const weir_kind *const *kinds, FILE *file)
 	char spec[64];
 	for (unsigned i = 0; kinds[i] != NULL; i++) {
 		const weir_kind_flag *flag = kinds[i]->flag;
+		print_settings(kinds[i]->settings, file);
 		if (flag == NULL)
 			continue;
 		snprintf(spec, sizeof(spec), "%s%s%s", flag->name, flag->value != NULL ? " " : "",
@@ -205,6 +244,16 @@ static void apply_listens(weir_config *config, const weir_config_flags *flags)
 	}
 }
 
+static void apply_settings(weir_config *config, const weir_config_flags *flags)
+{
+	for (unsigned i = 0; i < flags->settings; i++) {
+		const weir_kind_setting *setting = flags->setting[i];
+		weir_block_head *head = weir_config_find(config, setting->block, NULL);
+		if (head != NULL)
+			weir_config_set(config, head, setting->key, flags->set_to[i]);
+	}
+}
+
 /* Adds to the target "default", the file's or a new one. Flags come last and so override the file. */
 static void apply_params(weir_config *config, const weir_config_flags *flags)
 {
@@ -231,6 +280,7 @@ int weir_config_apply(weir_config *config, const weir_config_flags *flags)
 		weir_config_clear(config, "route");
 		flags->kind->flag->apply(config, flags->value.at, flags->value.count);
 	}
+	apply_settings(config, flags);
 	if (flags->params > 0)
 		apply_params(config, flags);
 	config->dry_run |= flags->dry_run;

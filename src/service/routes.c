@@ -73,6 +73,8 @@ static int add_route(weir_service *service, const weir_config *config, const wei
 				      .exempt = route->exempt,
 				      .classify = thing->kind->classify,
 				      .classify_arg = thing->self,
+				      .refuse = thing->kind->refuse,
+				      .refuse_arg = thing->self,
 				      .collect_bytes = route->collect_bytes,
 				      .gather_bytes = route->gather_bytes,
 				      .deadline_ns = route->deadline_ns,

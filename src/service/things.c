@@ -128,9 +128,9 @@ static void inherit_law(const weir_things *things, weir_thing *thing)
 		weir_stage_load(thing->stage, learnt);
 }
 
-int weir_making_stage(const weir_making *making, const weir_domain_options *pool,
-		      void (*handle)(weir_stage *stage, weir_event **events, size_t count, void *arg),
-		      void *arg, weir_stage **ret_stage)
+int weir_making_stage_in(const weir_making *making, weir_domain *domain,
+			 void (*handle)(weir_stage *stage, weir_event **events, size_t count, void *arg),
+			 void *arg, weir_stage **ret_stage)
 {
 	weir_stage_options stage = {.name = making->name,
 				    .handle = handle,
@@ -139,6 +139,13 @@ int weir_making_stage(const weir_making *making, const weir_domain_options *pool
 				    .capacity = making->route.queue,
 				    .admission = making->law,
 				    .admission_params = making->law_params};
+	return weir_stage_new(domain, &stage, ret_stage);
+}
+
+int weir_making_stage(const weir_making *making, const weir_domain_options *pool,
+		      void (*handle)(weir_stage *stage, weir_event **events, size_t count, void *arg),
+		      void *arg, weir_stage **ret_stage)
+{
 	weir_domain *domain = making->domain;
 	int failed = 0;
 	if (pool != NULL) {
@@ -149,7 +156,7 @@ int weir_making_stage(const weir_making *making, const weir_domain_options *pool
 	}
 	if (failed != 0)
 		return failed;
-	failed = weir_stage_new(domain, &stage, ret_stage);
+	failed = weir_making_stage_in(making, domain, handle, arg, ret_stage);
 	if (pool != NULL && failed == 0)
 		making->thing->pool = domain;
 	else if (pool != NULL)

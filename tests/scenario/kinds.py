@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A kind that was written outside of the tree, on installed headers only: its keys, its block, its flag, its metrics, and reloads under load."""
+import json
 import os
 import signal
 import subprocess
@@ -55,6 +56,36 @@ def flag():
     weir.stop()
 
 
+def settings():
+    """Flags that set keys of a block, and a route that follows from it."""
+    weir = start("--say", "hi")
+    same(weir.ask("/").body, b"hi", "a route follows from what is set")
+    weir.stop()
+    weir = start("--say=hi", text=config('route "e" { echo = hey }'))
+    same(weir.ask("/").body, b"hey", "but not where there is one")
+    weir.stop()
+    weir = start(text=config("house { say = hello }"))
+    same(weir.ask("/").body, b"hello", "the file sets the same key")
+    reload(weir, config("house { say = bye }"))
+    same(weir.ask("/").body, b"bye", "and a reload changes what follows")
+    weir.stop()
+    told = subprocess.run([OUTSIDE, "--say"], capture_output=True, text=True, check=False)
+    expect("--say: its value is missing" in told.stderr and told.returncode == 2, told.stderr)
+    expect("--say TEXT" in subprocess.run([OUTSIDE, "--help"], capture_output=True, text=True, check=False).stdout, "the help has it")
+
+
+def shared_pool():
+    """Several things whose stages are on one pool."""
+    os.environ["ECHO_SHARED"] = "1"
+    weir = start(text=config('route "x" { match = "path /x"; echo = x }\nroute "e" { echo = y }'))
+    del os.environ["ECHO_SHARED"]
+    same((weir.ask("/x").body, weir.ask("/").body), (b"x", b"y"), "both are answered")
+    same([s["domain"] for s in json.loads(weir.get("/api/stages")[1])["stages"] if s["name"] in "xe"], ["echoes"] * 2, "by the same pool")
+    reload(weir, config('route "e" { echo = z }'))
+    same(weir.ask("/").body, b"z", "a new thing is on it, too")
+    weir.stop()
+
+
 def wrong():
     """What is wrong is said with its line, and what a kind says is among it."""
     folder = start(text=config('route "e" { echo = a }'))
@@ -99,4 +130,4 @@ def under_load():
     weir.stop()
 
 
-run(keys_and_block, reloads, flag, wrong, under_load)
+run(keys_and_block, reloads, flag, settings, shared_pool, wrong, under_load)

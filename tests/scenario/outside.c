@@ -29,7 +29,23 @@ static const weir_key voice_rows[] = {
 	WEIR_KEY("loud", SWITCH, voice_keys, loud, "off", "with an exclamation mark"),
 	{0},
 };
+/* What is said where there is no route: --say TEXT. */
+typedef struct house_keys {
+	weir_block_head head;
+	const char *say;
+} house_keys;
+
+static const weir_key house_rows[] = {
+	WEIR_KEY("say", TEXT, house_keys, say, NULL,
+		 "what all requests are answered with, if there is no route"),
+	{0},
+};
+static const weir_kind_setting settings[] = {
+	{"--say", "TEXT", "house", "say", "what all requests are answered with"},
+	{0},
+};
 static const weir_block blocks[] = {
+	{"house", NULL, "All echoes.", house_rows, sizeof(house_keys), .single = true, .live = true},
 	{"voice", "name", "How an echo sounds.", voice_rows, sizeof(voice_keys), .single = false,
 	 .live = true},
 	{0},
@@ -59,6 +75,16 @@ static void handle(weir_stage *stage, weir_event **events, size_t count, void *a
 	}
 }
 
+static void complete(weir_config *config)
+{
+	const house_keys *house = weir_config_find(config, "house", NULL);
+	if (house->say == NULL || weir_config_at(config, "route", 0) != NULL)
+		return;
+	weir_block_head *route = weir_config_add(config, "route", "said");
+	if (route != NULL)
+		weir_config_set(config, route, "echo", house->say);
+}
+
 static void check_route(weir_config *config, const weir_route_view *route)
 {
 	const echo_keys *values = route->values;
@@ -66,6 +92,20 @@ static void check_route(weir_config *config, const weir_route_view *route)
 		weir_config_wrong(config, route->head, "echo", "echo: at most 63 bytes");
 	if (weir_config_given(route->head, "times") && values->times == 1)
 		weir_config_warn(config, route->head, "times", "times: 1 is the default");
+}
+
+/* All things on one pool, which the first one makes. */
+static int make_shared(const weir_making *making, echo *e, weir_stage **ret_stage)
+{
+	weir_domain *domain = *making->shared;
+	int failed = domain == NULL ? weir_domain_new(making->world,
+						      &(weir_domain_options){.name = "echoes",
+									     .kind = WEIR_ELASTIC,
+									     .max_threads = 2},
+						      &domain)
+				    : 0;
+	*making->shared = domain;
+	return failed != 0 ? failed : weir_making_stage_in(making, domain, handle, e, ret_stage);
 }
 
 static int make(const weir_making *making, void **ret_thing, weir_stage **ret_stage)
@@ -80,9 +120,10 @@ static int make(const weir_making *making, void **ret_thing, weir_stage **ret_st
 	snprintf(e->text, sizeof(e->text), "%s", values->text);
 	e->times = values->times;
 	e->loud = voice != NULL && voice->loud;
-	int failed = weir_making_stage(making,
-				       getenv("ECHO_POOL") != NULL && values->times % 2 == 0 ? &pool : NULL,
-				       handle, e, ret_stage);
+	bool pooled = getenv("ECHO_POOL") != NULL && values->times % 2 == 0;
+	int failed = getenv("ECHO_SHARED") != NULL
+			     ? make_shared(making, e, ret_stage)
+			     : weir_making_stage(making, pooled ? &pool : NULL, handle, e, ret_stage);
 	if (failed != 0) {
 		free(e);
 		return failed;
@@ -135,6 +176,8 @@ static const weir_kind kind = {
 	.bytes = sizeof(echo_keys),
 	.blocks = blocks,
 	.flag = &flag,
+	.settings = settings,
+	.complete = complete,
 	.check_route = check_route,
 	.make = make,
 	.apply = apply,

@@ -774,6 +774,55 @@ static void rejects_as_the_route_says(void **state)
 			"Content-Length: 0\r\nConnection: close\r\n\r\n");
 }
 
+/* What was typed, on a page of the application's own; the argument decides what else. */
+static bool refuse(weir_request *request, weir_refusal *refusal, void *arg)
+{
+	static const weir_field fields[] = {{WEIR_SPAN("Content-Type"), WEIR_SPAN("text/html")},
+					    {WEIR_SPAN("Refresh"), WEIR_SPAN("1")}};
+	static const weir_field misuse[] = {{WEIR_SPAN("Content-Length"), WEIR_SPAN("1")}};
+	static char sorry[WEIR_REFUSAL_BYTES + 1];
+	const char *how = arg;
+	assert_int_equal(refusal->why, WEIR_SHED_FULL);
+	assert_int_equal(refusal->retry_after_s, 1);
+	refusal->fields = fields;
+	refusal->field_count = 2;
+	refusal->bytes = sorry;
+	refusal->length = (size_t)snprintf(sorry, sizeof(sorry), "<p>%s",
+					   weir_request_path(request).at[0] == '/' ? "busy" : "");
+	if (strcmp(how, "misuse") == 0) {
+		refusal->fields = misuse;
+		refusal->field_count = 1;
+	}
+	if (strcmp(how, "long") == 0)
+		refusal->length = sizeof(sorry);
+	return strcmp(how, "no") != 0;
+}
+
+static void expect_refused_as(const char *how, const char *answer)
+{
+	site s;
+	reject_site(&s,
+		    (weir_route_options){.klass = 1, .refuse = refuse, .refuse_arg = (void *)(uintptr_t)how});
+	expect_rejected(&s, answer);
+}
+
+static void rejects_as_the_application_says(void **state)
+{
+	skip_without(state);
+	expect_refused_as("page", "HTTP/1.1 503 Service Unavailable\r\nServer: weir\r\nRetry-After: 1\r\n"
+				  "Weir-Shed: stage=web;class=1;reason=full\r\nContent-Type: text/html\r\n"
+				  "Refresh: 1\r\nContent-Length: 7\r\nConnection: close\r\n\r\n<p>busy");
+	expect_refused_as("long", "HTTP/1.1 503 Service Unavailable\r\nServer: weir\r\nRetry-After: 1\r\n"
+				  "Weir-Shed: stage=web;class=1;reason=full\r\nContent-Type: text/html\r\n"
+				  "Refresh: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+	for (unsigned i = 0; i < 2; i++)
+		expect_refused_as(i == 0 ? "no" : "misuse",
+				  "HTTP/1.1 503 Service Unavailable\r\nServer: weir\r\n"
+				  "Weir-Shed: stage=web;class=1;reason=full\r\nContent-Type: text/plain\r\n"
+				  "Content-Length: 28\r\nRetry-After: 1\r\nConnection: close\r\n\r\n"
+				  "overloaded, try again later\n");
+}
+
 static void page_reject(site *s, weir_request *request)
 {
 	weir_request_note(request, WEIR_SPAN("upstream=x"));
@@ -870,6 +919,7 @@ int main(void)
 		ON_BOTH(drops_what_nobody_waits_for),
 		ON_BOTH(rejects_with_a_reason),
 		ON_BOTH(rejects_as_the_route_says),
+		ON_BOTH(rejects_as_the_application_says),
 		ON_BOTH(handlers_reject),
 		ON_BOTH(a_log_may_want_sheds_only),
 		ON_BOTH(drops_are_answered),

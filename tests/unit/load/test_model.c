@@ -179,9 +179,38 @@ static void targets_are_made_with_numbers(void **state)
 	load_work_free(&work);
 }
 
+/* Other braces stand for themselves. The form is not one of those that are kept as bytes, so there is a target. */
+static void bodies_are_made_with_numbers(void **state)
+{
+	load_work *work = made("[model]\nusers = 50\n[page a]\ntarget = /a\n"
+			       "body = {\"user\": {user}, \"x\": {}, \"n\": {7..9}}\nnext = b\n"
+			       "[page b]\ntarget = /b/{user}\nbody = {1..1}\nnext = a\n");
+	for (uint64_t i = 0; i < 200; i++) {
+		unsigned number, again, drawn;
+		char text[100];
+		load_user user;
+		load_next next;
+		load_user_start(work, &user, i);
+		load_user_next(work, &user, NULL, &next);
+		snprintf(text, sizeof(text), "%.*s", (int)next.form->body.length, next.form->body.at);
+		assert_int_equal(sscanf(text, "{\"user\": %u, \"x\": {}, \"n\": %u}", &number, &drawn), 2);
+		assert_int_equal(text[strlen(text) - 1], '}');
+		assert_true(number < 50 && drawn >= 7 && drawn <= 9);
+		assert_int_equal(next.target.length, 2);
+		assert_int_equal(next.form->path, 0);
+		load_user_next(work, &user, &fine, &next);
+		assert_int_equal(sscanf(target_of(&next), "/b/%u", &again), 1);
+		assert_int_equal(number, again);
+		assert_int_equal(next.form->body.length, 1);
+		assert_int_equal(next.form->path, 1);
+		load_user_end(work, &user);
+	}
+	load_work_free(&work);
+}
+
 static void without_memory_numbers_are_the_lowest(void **state)
 {
-	load_work *work = made("[page a]\ntarget = /{user}/{7..9}\nnext = a\n");
+	load_work *work = made("[page a]\ntarget = /{user}/{7..9}\nbody = {user}.{3..4}\nnext = a\n");
 	load_user user;
 	load_next next;
 	load_user_start(work, &user, 1);
@@ -189,6 +218,8 @@ static void without_memory_numbers_are_the_lowest(void **state)
 	load_user_next(work, &user, NULL, &next);
 	weir_mem_fail_after(0);
 	assert_string_equal(target_of(&next), "/0/7");
+	assert_int_equal(next.form->body.length, 3);
+	assert_memory_equal(next.form->body.at, "0.3", 3);
 	load_user_end(work, &user);
 	load_work_free(&work);
 }
@@ -286,6 +317,7 @@ static const struct {
 	{"[page a]\ntarget = /{0..0}\n", "m:2:", "larger"},
 	{"[page a]\ntarget = /{1..99999999999}\n", "m:2:", "{1..100}"},
 	{"[page a]\ntarget = /{user}{user}{user}{user}{user}\n", "m:2:", "at most 4"},
+	{"[page a]\ntarget = /\nbody = {user}{user}{user}{user}{user}\n", "m:3:", "at most 4"},
 	{"[page a]\nmethod = G T\n", "m:2:", "not a method"},
 	{"[page a]\nthink = fast\n", "m:2:", "20ms"},
 	{"[page a]\nthink = exponential\n", "m:2:", "20ms"},
@@ -380,8 +412,9 @@ static void what_does_not_go_together_is_refused(void **state)
 
 static void memory_that_runs_out_is_an_error(void **state)
 {
-	static const char text[] = "[model]\nrejected = wait 1s, a\n[class c]\nfields = X: 1\n[class d]\n"
-				   "[page a]\nbody = x\ntarget = /{user}/{1..9}/b\nnext = a .5, end .5\n";
+	static const char text[] =
+		"[model]\nrejected = wait 1s, a\n[class c]\nfields = X: 1\n[class d]\n"
+		"[page a]\nbody = x{user}\ntarget = /{user}/{1..9}/b\nnext = a .5, end .5\n";
 	for (uint64_t nth = 1;; nth++) {
 		load_work *work = NULL;
 		uint64_t live = weir_mem_live();
@@ -407,6 +440,7 @@ int main(void)
 		CHECK_TEST(sessions_end_where_the_model_says),
 		CHECK_TEST(forms_have_what_pages_say),
 		CHECK_TEST(targets_are_made_with_numbers),
+		CHECK_TEST(bodies_are_made_with_numbers),
 		CHECK_TEST(without_memory_numbers_are_the_lowest),
 		CHECK_TEST(webmail_pages_come_as_often_as_they_should),
 		CHECK_TEST(mistakes_are_told_with_their_line),

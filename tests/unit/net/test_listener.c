@@ -491,6 +491,50 @@ static void needs_a_started_reactor(void **state)
 	weir_world_free(&world);
 }
 
+static int open_any(weir_conn *conn, void *arg)
+{
+	return 0;
+}
+
+static void data_any(weir_conn *conn, weir_buf *buf)
+{
+}
+
+static void closed_any(weir_conn *conn, int why)
+{
+}
+
+/* Connections that arrive while the listener is being freed do not outlive it, though their peers stay. */
+static void can_be_freed_while_peers_connect(void **state)
+{
+	static const weir_conn_ops any_ops = {.open = open_any, .data = data_any, .closed = closed_any};
+	weir_world *world;
+	weir_domain *domain;
+	weir_domain_options reactor = {.name = "reactor", .threads = 2};
+	assert_int_equal(weir_world_new(NULL, &world), 0);
+	assert_int_equal(weir_domain_new(world, &reactor, &domain), 0);
+	assert_int_equal(weir_world_start(world), 0);
+	for (int round = 0; round < 50; round++) {
+		struct sockaddr_in any = loopback(0);
+		struct sockaddr_storage at;
+		weir_listener *listener;
+		int peers[8];
+		weir_listen_options options = {
+			.address = (struct sockaddr *)&any, .address_length = sizeof(any), .ops = &any_ops};
+		assert_int_equal(weir_listen(domain, &options, &listener), 0);
+		assert_int_equal(weir_listener_address(listener, NULL, 0, &at), 0);
+		for (int i = 0; i < 8; i++) {
+			peers[i] = socket(AF_INET, SOCK_STREAM, 0);
+			assert_int_equal(connect(peers[i], (struct sockaddr *)&at, sizeof(any)), 0);
+		}
+		weir_listener_free(&listener);
+		for (int i = 0; i < 8; i++)
+			close(peers[i]);
+	}
+	assert_int_equal(weir_world_stop(world, 10 * WEIR_NS_PER_S, NULL), 0);
+	weir_world_free(&world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -506,6 +550,7 @@ int main(void)
 		ON_BOTH(spreads_over_the_threads),
 		ON_BOTH(shares_its_bound_among_the_threads),
 		ON_BOTH(a_world_that_stops_ends_its_connections),
+		ON_BOTH(can_be_freed_while_peers_connect),
 		cmocka_unit_test(needs_a_started_reactor),
 		cmocka_unit_test(can_be_freed_though_it_never_accepted),
 	};

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A message: /message/17 is the page; /body/17 is its HTML, for the frame on that page. The page knows the
+ * list that it was opened from by the list's sort, so that the next message is the one below.
+ */
+#include <errno.h>
+#include <string.h>
+#include <webmail/views.h>
+
+#include "deliver.h"
+#include "rows.h"
+
+#define THREAD_SHOWN 50u
+
+enum { SORT, ORDER, TEXT, REMOTE, VALUES };
+
+static const weir_span names[VALUES] = {[SORT] = WEIR_SPAN("sort"),
+					[ORDER] = WEIR_SPAN("order"),
+					[TEXT] = WEIR_SPAN("text"),
+					[REMOTE] = WEIR_SPAN("remote")};
+
+typedef struct show {
+	visit *visit;
+	uint32_t id;
+	uint32_t folder;
+	unsigned flags;
+	bool text, remote;
+	store_list list;
+	weir_span query; /* of the list: "?sort=date" */
+	mail_view *view;
+	uint32_t before, after;
+	unsigned in_thread;
+} show;
+
+static void note_message(const store_message *message, void *arg)
+{
+	show *s = arg;
+	s->folder = message->folder;
+	s->flags = message->flags;
+}
+
+static int open_view(show *s)
+{
+	visit *v = s->visit;
+	deliver_body body;
+	weir_span prefix = visit_print(v, "/part/%u/", s->id);
+	mail_view_options options = {.text_only = s->text,
+				     .remote = s->remote,
+				     .part_prefix = prefix.length > 0 ? prefix.at : NULL};
+	int failed = deliver_body_open(&body, v->db, v->session.is.user, s->id);
+	if (failed != 0)
+		return failed;
+	failed = mail_open(&body.source, &options, &s->view);
+	deliver_body_fini(&body);
+	return failed;
+}
+
+/* ---- the text: quotes are dimmed, and addresses become links ---- */
+
+static size_t link_length(const char *at, size_t left)
+{
+	size_t scheme = left > 8 && memcmp(at, "https://", 8) == 0  ? 8
+			: left > 7 && memcmp(at, "http://", 7) == 0 ? 7
+								    : 0;
+	size_t length = scheme;
+	while (scheme > 0 && length < left && strchr(" \t\r\n<>\"", at[length]) == NULL &&
+	       (unsigned char)at[length] < 0x80)
+		length++;
+	while (length > scheme && strchr(".,;:!?)]'*", at[length - 1]) != NULL)
+		length--;
+	return length > scheme ? length : 0;
+}
+
+static void put_line(webpage *to, const char *at, size_t length)
+{
+	size_t from = 0;
+	for (size_t i = 0; i < length;) {
+		size_t link = at[i] == 'h' ? link_length(at + i, length - i) : 0;
+		if (link == 0) {
+			i++;
+			continue;
+		}
+		weir_span address = {at + i, link};
+		page_text(to, (weir_span){at + from, i - from});
+		page_html(to, WEIR_SPAN("<a rel=\"noopener noreferrer\" target=\"_blank\" href=\""));
+		page_text(to, address);
+		page_html(to, WEIR_SPAN("\">"));
+		page_text(to, address);
+		page_html(to, WEIR_SPAN("</a>"));
+		i += link;
+		from = i;
+	}
+	page_text(to, (weir_span){at + from, length - from});
+}
+
+static void put_text(webpage *to, const char *text)
+{
+	webpage lines = {NULL, false};
+	const char *end = text + strlen(text);
+	while (end > text && strchr(" \t\r\n", end[-1]) != NULL)
+		end--;
+	for (const char *at = text + strspn(text, "\r\n"); at < end;) {
+		size_t length = strcspn(at, "\n");
+		bool quote = at[0] == '>';
+		if (quote)
+			page_html(&lines, WEIR_SPAN("<span class=\"quote\">"));
+		put_line(&lines, at, length);
+		if (quote)
+			page_html(&lines, WEIR_SPAN("</span>"));
+		page_add(&lines, "\n", 1);
+		at += length + (at[length] == '\n');
+	}
+	to->failed |= lines.failed;
+	put_text_body(to, &(view_text_body){.text = lines.buf != NULL ? (weir_span){(char *)lines.buf->data,
+										    lines.buf->length}
+								      : (weir_span){NULL, 0}});
+	page_drop(&lines);
+}
+
+/* ---- the parts of the page ---- */
+
+static void put_attachments(show *s)
+{
+	visit *v = s->visit;
+	unsigned shown = 0;
+	for (size_t i = 0; i < s->view->part_count; i++) {
+		const mail_part *part = &s->view->parts[i];
+		if (part->inlined && s->view->html != NULL)
+			continue;
+		if (shown++ == 0)
+			put_parts(&v->page, &(view_parts){0});
+		put_part(&v->page,
+			 &(view_part){.id = s->id,
+				      .number = part->number,
+				      .name = page_span(part->name[0] != '\0' ? part->name : part->type),
+				      .size = visit_size(v, part->bytes)});
+	}
+	if (shown > 0)
+		put_parts_end(&v->page, &(view_parts_end){0});
+}
+
+static void put_in_thread(const store_message *message, void *arg)
+{
+	show *s = arg;
+	visit_date date = visit_date_of(message->date_s, s->visit->now_s, false);
+	if (s->in_thread++ >= THREAD_SHOWN)
+		return;
+	put_thread_row(&s->visit->page, &(view_thread_row){.id = message->id,
+							   .current = message->id == s->id,
+							   .unread = (message->flags & STORE_SEEN) == 0,
+							   .author = message->author,
+							   .subject = message->subject,
+							   .snippet = message->snippet,
+							   .iso = page_span(date.iso),
+							   .date = page_span(date.shown)});
+}
+
+/* Nothing, if it is alone. */
+static int put_thread_of(show *s)
+{
+	webpage *to = &s->visit->page;
+	size_t length = to->buf != NULL ? to->buf->length : 0;
+	put_thread(to, &(view_thread){0});
+	int found = store_thread(s->visit->db, s->visit->session.is.user, s->id, put_in_thread, s);
+	put_thread_end(to, &(view_thread_end){0});
+	if (found <= 1 && !to->failed)
+		to->buf->length = (uint32_t)length;
+	return found < 0 ? found : 0;
+}
+
+static weir_span initial_of(const mail_summary *summary)
+{
+	const char *at = summary->author;
+	size_t length = (unsigned char)at[0] < 0x80 ? 1 : 2;
+	while ((unsigned char)at[0] >= 0x80 && ((unsigned char)at[length] & 0xc0) == 0x80)
+		length++;
+	return at[0] != '\0' ? (weir_span){at, length} : WEIR_SPAN("?");
+}
+
+static void put_tools_of(show *s, weir_span here)
+{
+	visit *v = s->visit;
+	const store_folder *folder = visit_folder(v, s->folder);
+	put_message(&v->page, &(view_message){.id = s->id,
+					      .up = visit_print(v, "/folder/%u%s", s->folder, s->query.at),
+					      .here = here,
+					      .draft = (s->flags & STORE_DRAFT) != 0,
+					      .trash = folder != NULL && folder->role == STORE_TRASH,
+					      .flagged = (s->flags & STORE_FLAGGED) != 0,
+					      .csrf = page_span(v->session.csrf)});
+	rows_folders(v, s->folder);
+	put_message_tools_end(&v->page, &(view_message_tools_end){
+						.before = s->before, .after = s->after, .list = s->query});
+}
+
+static void put_head(show *s)
+{
+	visit *v = s->visit;
+	const mail_summary *summary = s->view->summary;
+	visit_date date = visit_date_of(summary->date_s, v->now_s, true);
+	weir_span here = visit_print(v, "/message/%u%s", s->id, s->query.at),
+		  remote = visit_print(v, "%s%sremote=1", here.at, s->query.length > 0 ? "&" : "?");
+	put_tools_of(s, here);
+	put_message_head(&v->page,
+			 &(view_message_head){.id = s->id,
+					      .here_remote = remote,
+					      .subject = page_span(summary->subject),
+					      .initial = initial_of(summary),
+					      .from = page_span(summary->from),
+					      .to = page_span(summary->to),
+					      .cc = page_span(summary->cc),
+					      .iso = page_span(date.iso),
+					      .date = page_span(date.shown),
+					      .blocked = s->view->html != NULL ? s->view->blocked : 0,
+					      .clipped = s->view->clipped});
+}
+
+static void put_all(show *s)
+{
+	visit *v = s->visit;
+	weir_span subject = page_span(s->view->summary->subject);
+	int failed = 0;
+	visit_begin(v, subject.length > 0 ? subject : WEIR_SPAN("(no subject)"), s->folder,
+		    (weir_span){NULL, 0});
+	put_head(s);
+	if (s->view->html != NULL)
+		put_html_body(&v->page, &(view_html_body){.id = s->id, .remote = s->remote});
+	else
+		put_text(&v->page, s->view->text);
+	put_attachments(s);
+	if (!visit_is_degraded(v))
+		failed = put_thread_of(s);
+	put_message_end(&v->page,
+			&(view_message_end){.id = s->id, .list = s->query, .html = s->view->html != NULL});
+	if (failed != 0)
+		visit_failed(v, failed);
+	else
+		visit_send(v, 200);
+}
+
+/* Its HTML alone. The policy allows no script, and nothing of other servers unless it was asked for. */
+static void send_frame(show *s)
+{
+	static const char closed[] = "default-src 'none'; img-src 'self'; style-src 'self' 'unsafe-inline'; "
+				     "frame-ancestors 'self'; "
+				     "sandbox allow-same-origin allow-popups allow-popups-to-escape-sandbox";
+	static const char open[] =
+		"default-src 'none'; img-src 'self' https: http:; style-src 'self' 'unsafe-inline'; "
+		"frame-ancestors 'self'; sandbox allow-same-origin allow-popups "
+		"allow-popups-to-escape-sandbox";
+	visit *v = s->visit;
+	weir_field fields[WEBMAIL_FIELDS];
+	size_t count = visit_fields(v->mail, v->request, WEIR_SPAN("text/html; charset=utf-8"), fields);
+	fields[1].value = page_span(s->remote ? open : closed);
+	fields[3].value = WEIR_SPAN("no-referrer");
+	put_frame(&v->page, &(view_frame){.html = page_span(s->view->html)});
+	weir_reply reply = {.status = 200, .fields = fields, .field_count = count, .buf = v->page.buf};
+	reply.length = v->page.buf != NULL ? v->page.buf->length : 0;
+	if (v->page.failed)
+		visit_failed(v, -ENOMEM);
+	else
+		weir_request_reply(v->request, &reply);
+	page_drop(&v->page);
+}
+
+/* ---- the way of a request ---- */
+
+static int find(show *s)
+{
+	visit *v = s->visit;
+	uint32_t user = v->session.is.user;
+	int failed = store_message_get(v->db, user, s->id, note_message, s);
+	s->list.folder = s->folder;
+	if (failed >= 0)
+		failed = visit_folders(v);
+	if (failed == 0 && !visit_is_degraded(v))
+		failed = store_neighbours(v->db, user, &s->list, s->id, &s->before, &s->after);
+	if (failed == 0 && (s->flags & STORE_SEEN) == 0)
+		failed = store_flags(v->db, user, &s->id, 1, STORE_SEEN, 0);
+	return failed < 0 ? failed : 0;
+}
+
+static void show_message(show *s)
+{
+	int failed = find(s);
+	if (failed == 0)
+		failed = open_view(s);
+	if (failed != 0)
+		visit_failed(s->visit, failed);
+	else
+		put_all(s);
+	mail_view_free(&s->view);
+}
+
+static void show_body(show *s)
+{
+	int failed = open_view(s);
+	if (failed == 0 && s->view->html == NULL)
+		failed = -ENOENT;
+	if (failed != 0)
+		visit_failed(s->visit, failed);
+	else
+		send_frame(s);
+	mail_view_free(&s->view);
+}
+
+void show_visit(visit *v)
+{
+	weir_span values[VALUES];
+	uint32_t message = visit_number(v, "/message/", NULL), body = visit_number(v, "/body/", NULL);
+	if (message == 0 && body == 0) {
+		visit_failed(v, -ENOENT);
+		return;
+	}
+	if (!visit_query(v, names, VALUES, values))
+		return;
+	store_sort sort = rows_sort_of(values[SORT]);
+	show s = {.visit = v,
+		  .id = message != 0 ? message : body,
+		  .text = values[TEXT].length > 0,
+		  .remote = values[REMOTE].length > 0,
+		  .list = {.sort = sort < STORE_SORTS ? sort : STORE_BY_DATE,
+			   .reversed = values[ORDER].length > 0}};
+	if (sort < STORE_SORTS)
+		s.query = visit_print(v, "?sort=%s%s", rows_sorts[sort],
+				      s.list.reversed ? "&order=reverse" : "");
+	else
+		s.query = WEIR_SPAN("");
+	if (message != 0)
+		show_message(&s);
+	else
+		show_body(&s);
+}

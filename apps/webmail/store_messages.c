@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lists. Each order has an index that holds it completely, so that a page costs its own rows and a step over
+ * the index entries before it. Keys of messages are ascending in time of arrival and make each order total.
+ */
+#include "store_priv.h"
+
+#include <errno.h>
+
+void message_of_row(db_cursor *c, store_message *ret_message)
+{
+	*ret_message = (store_message){
+		.id = store_number(db_int(c, 0)),
+		.folder = store_number(db_int(c, 1)),
+		.thread = store_number(db_int(c, 2)),
+		.date_s = db_int(c, 3),
+		.flags = (unsigned)db_int(c, 4),
+		.size = (uint32_t)db_int(c, 5),
+		.from = db_bytes(c, 6),
+		.author = db_bytes(c, 7),
+		.subject = db_bytes(c, 8),
+		.to = db_bytes(c, 9),
+		.cc = db_bytes(c, 10),
+		.snippet = db_bytes(c, 11),
+		.message_id = db_bytes(c, 12),
+	};
+}
+
+int message_rows(db_cursor *c, store_each each, void *arg)
+{
+	int result;
+	int count = 0;
+	while ((result = db_step(c)) > 0) {
+		store_message message;
+		message_of_row(c, &message);
+		each(&message, arg);
+		count++;
+	}
+	db_end(c);
+	return result < 0 ? result : count;
+}
+
+/* ---- pages ---- */
+
+/* Of the table m, or of the only one there is. */
+#define BY_DATE(m)          m "date_s DESC, " m "id DESC"
+#define BY_DATE_BACK(m)     m "date_s, " m "id"
+#define BY_KEY(m, key)      m key ", " m "date_s DESC, " m "id"
+#define BY_KEY_BACK(m, key) m key " DESC, " m "date_s, " m "id DESC"
+#define PAGE(order, m_order)                                                                              \
+	"SELECT " STORE_MESSAGE_COLUMNS " FROM (SELECT id FROM messages WHERE folder = ? ORDER BY " order \
+	" LIMIT ? OFFSET ?) p JOIN messages m ON m.id = p.id ORDER BY " m_order
+#define PAGE_BY(order)          PAGE(order(""), order("m."))
+#define PAGE_BY_KEY(order, key) PAGE(order("", key), order("m.", key))
+
+static const char *const pages[STORE_SORTS][2] = {
+	[STORE_BY_DATE] = {PAGE_BY(BY_DATE), PAGE_BY(BY_DATE_BACK)},
+	[STORE_BY_AUTHOR] = {PAGE_BY_KEY(BY_KEY, "author_key"), PAGE_BY_KEY(BY_KEY_BACK, "author_key")},
+	[STORE_BY_SUBJECT] = {PAGE_BY_KEY(BY_KEY, "subject_key"), PAGE_BY_KEY(BY_KEY_BACK, "subject_key")},
+};
+
+static int list_wrong(const store_list *list)
+{
+	if ((unsigned)list->sort >= STORE_SORTS)
+		return weir_error_set(-EINVAL, "there is no such order");
+	return 0;
+}
+
+int store_messages(store *s, uint32_t user, const store_list *list, store_each each, void *arg)
+{
+	uint32_t count = list->count < STORE_PAGE_MAX ? list->count : STORE_PAGE_MAX;
+	db_cursor *c = NULL;
+	int failed = list_wrong(list);
+	if (failed == 0)
+		failed = db_start(
+			s->d, &c, pages[list->sort][list->reversed],
+			DB_ARGS(DB_INT(store_key(user, list->folder)), DB_INT(count), DB_INT(list->skip)));
+	return failed != 0 ? failed : message_rows(c, each, arg);
+}
+
+/* ---- one message, its thread ---- */
+
+static int no_message(void)
+{
+	return weir_error_set(-ENOENT, "there is no such message");
+}
+
+int store_message_get(store *s, uint32_t user, uint32_t message, store_each each, void *arg)
+{
+	db_cursor *c = NULL;
+	int count = db_start(s->d, &c, "SELECT " STORE_MESSAGE_COLUMNS " FROM messages m WHERE m.id = ?",
+			     DB_ARGS(DB_INT(store_key(user, message))));
+	if (count == 0)
+		count = message_rows(c, each, arg);
+	return count < 0 ? count : count == 0 ? no_message() : 0;
+}
+
+int store_thread(store *s, uint32_t user, uint32_t message, store_each each, void *arg)
+{
+	db_cursor *c = NULL;
+	int count = db_start(s->d, &c,
+			     "SELECT " STORE_MESSAGE_COLUMNS " FROM messages m WHERE m.thread ="
+			     " (SELECT thread FROM messages WHERE id = ?) ORDER BY m.date_s, m.id LIMIT ?",
+			     DB_ARGS(DB_INT(store_key(user, message)), DB_INT(STORE_THREAD_MAX)));
+	if (count == 0)
+		count = message_rows(c, each, arg);
+	return count == 0 ? no_message() : count;
+}
+
+/* ---- neighbours ---- */
+
+#define NEXT(condition, order) \
+	"SELECT id FROM messages WHERE folder = ? AND " condition " ORDER BY " order " LIMIT 1"
+#define OLDER NEXT("date_s <= ? AND (date_s < ? OR id < ?)", BY_DATE(""))
+#define NEWER NEXT("date_s >= ? AND (date_s > ? OR id > ?)", BY_DATE_BACK(""))
+#define FURTHER(key) \
+	NEXT(key " >= ? AND (" key " > ? OR date_s < ? OR (date_s = ? AND id > ?))", BY_KEY("", key))
+#define NEARER(key) \
+	NEXT(key " <= ? AND (" key " < ? OR date_s > ? OR (date_s = ? AND id < ?))", BY_KEY_BACK("", key))
+
+static const char *const keyed[STORE_SORTS][3] = {
+	[STORE_BY_AUTHOR] = {"SELECT author_key, date_s FROM messages WHERE id = ? AND folder = ?",
+			     NEARER("author_key"), FURTHER("author_key")},
+	[STORE_BY_SUBJECT] = {"SELECT subject_key, date_s FROM messages WHERE id = ? AND folder = ?",
+			      NEARER("subject_key"), FURTHER("subject_key")},
+};
+
+/* Where a message is in an order. */
+typedef struct store_mark {
+	int64_t folder, id, date_s;
+	char key[STORE_KEY_BYTES + 1];
+} store_mark;
+
+static int find_mark(store *s, store_sort sort, store_mark *mark)
+{
+	db_cursor *c = NULL;
+	const char *sql = sort == STORE_BY_DATE
+				  ? "SELECT '', date_s FROM messages WHERE id = ? AND folder = ?"
+				  : keyed[sort][0];
+	int result = db_start(s->d, &c, sql, DB_ARGS(DB_INT(mark->id), DB_INT(mark->folder)));
+	if (result != 0)
+		return result;
+	result = db_step(c);
+	if (result > 0) {
+		span_copy(mark->key, sizeof(mark->key), db_bytes(c, 0));
+		mark->date_s = db_int(c, 1);
+	}
+	db_end(c);
+	return result > 0 ? 0 : result == 0 ? no_message() : result;
+}
+
+static int neighbour(store *s, store_sort sort, bool after, const store_mark *mark, uint32_t *ret_message)
+{
+	int64_t id = 0;
+	int failed;
+	if (sort == STORE_BY_DATE)
+		failed = db_number(s->d, &id, after ? OLDER : NEWER,
+				   DB_ARGS(DB_INT(mark->folder), DB_INT(mark->date_s), DB_INT(mark->date_s),
+					   DB_INT(mark->id)));
+	else
+		failed = db_number(s->d, &id, keyed[sort][after ? 2 : 1],
+				   DB_ARGS(DB_INT(mark->folder), DB_TEXT(span_of(mark->key)),
+					   DB_TEXT(span_of(mark->key)), DB_INT(mark->date_s),
+					   DB_INT(mark->date_s), DB_INT(mark->id)));
+	if (failed != 0 && failed != -ENOENT)
+		return failed;
+	*ret_message = store_number(id);
+	return 0;
+}
+
+int store_neighbours(store *s, uint32_t user, const store_list *list, uint32_t message, uint32_t *ret_before,
+		     uint32_t *ret_after)
+{
+	store_mark mark = {.folder = store_key(user, list->folder), .id = store_key(user, message)};
+	uint32_t before = 0, after = 0;
+	int failed = list_wrong(list);
+	if (failed == 0)
+		failed = find_mark(s, list->sort, &mark);
+	if (failed == 0)
+		failed = neighbour(s, list->sort, list->reversed, &mark, &before);
+	if (failed == 0)
+		failed = neighbour(s, list->sort, !list->reversed, &mark, &after);
+	if (failed != 0)
+		return failed;
+	*ret_before = before;
+	*ret_after = after;
+	return 0;
+}

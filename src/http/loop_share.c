@@ -172,6 +172,7 @@ weir_http_loop *weir_http_loop_new(weir_http *http, weir_loop *base, uint16_t in
 	loop->draining = http->draining;
 	loop->no_shed_details = http->no_shed_details;
 	loop->tell_timing = http->tell_timing;
+	loop->transmit = http->transmit;
 	loop->shed_mix = weir_mix(index);
 	loop->refs = 1;
 	loop->arrived_end = &loop->arrived;

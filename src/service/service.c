@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "http/server.h"
+#include "net/transmit.h"
 #include "rules/routes.h"
 #include "service/service_inside.h"
 #include "tls/tls.h"
@@ -213,6 +214,38 @@ static void save_sessions(const weir_service *service, FILE *to)
 
 /* ---- starting ---- */
 
+/* The rate that a predecessor knew is kept beside what its laws have learnt. */
+#define TRANSMIT_NAME "(uplink)"
+
+/* Without an order nothing is made, so that nothing is asked for. */
+static int make_transmit(weir_service *service)
+{
+	const weir_config_transmit *transmit = &service->config->transmit;
+	const char *learnt = weir_handover_law(service->things.handover, TRANSMIT_NAME);
+	weir_transmit_options options = {.policy = &weir_transmit_policies[transmit->scheduling],
+					 .uplink_bytes_per_s = transmit->uplink_per_s,
+					 .ageing_ns = transmit->ageing_ns};
+	weir_transmit *made;
+	if (transmit->scheduling == 0)
+		return 0;
+	int failed = weir_transmit_new(&options, &made);
+	if (failed != 0)
+		return failed;
+	if (learnt != NULL)
+		weir_transmit_load(made, learnt);
+	weir_http_set_transmit(service->http, made);
+	/* The admin's thread reads it. */
+	__atomic_store_n(&service->transmit, made, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static void save_transmit(const weir_service *service, FILE *to)
+{
+	char text[64];
+	if (service->transmit != NULL && weir_transmit_save(service->transmit, text, sizeof(text)))
+		weir_handover_put_law(to, TRANSMIT_NAME, text);
+}
+
 static int make_http(weir_service *service, weir_routes *routes)
 {
 	bool wanted = service->access != NULL || service->admin != NULL;
@@ -228,6 +261,9 @@ static int make_http(weir_service *service, weir_routes *routes)
 	if (failed != 0)
 		return failed;
 	weir_http_set_errors(service->http, service->errors);
+	failed = make_transmit(service);
+	if (failed != 0)
+		return failed;
 	load_costs(service);
 	load_sessions(service);
 	return 0;
@@ -316,6 +352,7 @@ void weir_service_save(const weir_service *service, FILE *to)
 	weir_things_save(&service->things, service->config, to);
 	save_costs(service, to);
 	save_sessions(service, to);
+	save_transmit(service, to);
 }
 
 void weir_service_count_reload(weir_service *service, bool done)
@@ -352,6 +389,17 @@ weir_errors *weir_service_errors(const weir_service *service)
 	return service->errors;
 }
 
+static void print_transmit(weir_transmit *transmit, FILE *file)
+{
+	weir_transmit_stats stats;
+	weir_transmit_read(transmit, &stats);
+	fprintf(file, "  sending by %s: %s", stats.policy, stats.why);
+	if (stats.rate_bytes_per_s != 0)
+		fprintf(file, "; at %.4g Mbit/s of %.4g", (double)stats.rate_bytes_per_s * 8e-6,
+			(double)stats.uplink_bytes_per_s * 8e-6);
+	fputc('\n', file);
+}
+
 void weir_service_print(const weir_service *service, FILE *file)
 {
 	char address[128];
@@ -363,6 +411,8 @@ void weir_service_print(const weir_service *service, FILE *file)
 	if (service->admin != NULL && weir_admin_address(service->admin, address, sizeof(address)) == 0)
 		fprintf(file, "  %s    http://%s\n", service->config->admin.page ? "live page" : "admin    ",
 			address);
+	if (service->transmit != NULL)
+		print_transmit(service->transmit, file);
 }
 
 void weir_service_drain(weir_service *service)
@@ -402,6 +452,7 @@ int weir_service_free(weir_service **at, uint64_t timeout_ns)
 	weir_monitor_free(&service->monitor);
 	weir_files_free(&service->files);
 	weir_world_free(&service->world);
+	weir_transmit_unref(service->transmit);
 	free_logs(service);
 	free_names(service);
 	weir_mem_free(service);

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/transmit_estimate.h"
+
+#include <weir/base.h>
+
+#define CRUISE_AT      .97
+#define DRAIN_AT       .90
+#define PROBE_EVERY    10u
+#define PROBE_FOR      2u
+#define PROBE_LEAST    .04
+#define PROBE_MOST     1.
+#define SHORT          .985 /* of what is sent arrives less than this: the network is full */
+#define SHORT_AT_ONCE  .80  /* one interval is enough to tell */
+#define OPEN_DELAYED   2u   /* intervals before the limit begins */
+#define DRAIN_MOST     4u   /* intervals, while round trips stay long */
+#define FALL_LEAST     .98  /* each time the estimate falls by at least this, */
+#define FALL_MOST      .5   /* and at most to this */
+#define FLOOR          .5   /* of the estimate at the beginning of the limit */
+#define FLOOR_RIVAL    .85
+#define STUCK_MOST     5u
+#define RIVAL_NS       (30 * WEIR_NS_PER_S)
+#define UNUSED_NS      (60 * WEIR_NS_PER_S)
+#define LEAST_PER_S    1000.
+
+void weir_transmit_estimate_init(weir_transmit_estimate *estimate, double link_per_s)
+{
+	*estimate = (weir_transmit_estimate){.phase = link_per_s > 0 ? WEIR_TRANSMIT_CRUISE
+									: WEIR_TRANSMIT_OPEN,
+					     .link_per_s = link_per_s,
+					     .entry_per_s = link_per_s,
+					     .probe = PROBE_LEAST};
+}
+
+const char *weir_transmit_phase_name(weir_transmit_phase phase)
+{
+	static const char *const names[] = {"open", "cruise", "probe", "drain"};
+	return names[phase];
+}
+
+/* ---- the last intervals ---- */
+
+static void forget(weir_transmit_estimate *e)
+{
+	e->filled = e->at = 0;
+}
+
+static void note(weir_transmit_estimate *e, const weir_transmit_sample *sample)
+{
+	e->taken[e->at] = sample->taken_per_s;
+	e->delivered[e->at] = sample->delivered_per_s;
+	e->at = (e->at + 1) % WEIR_TRANSMIT_WINDOW;
+	if (e->filled < WEIR_TRANSMIT_WINDOW)
+		e->filled++;
+}
+
+static double mean(const double *values, unsigned count)
+{
+	double sum = 0;
+	for (unsigned i = 0; i < count; i++)
+		sum += values[i];
+	return count > 0 ? sum / count : 0;
+}
+
+static bool falls_short(const weir_transmit_estimate *e, const weir_transmit_sample *sample)
+{
+	if (sample->delivered_per_s < SHORT_AT_ONCE * sample->taken_per_s)
+		return true;
+	return e->filled >= WEIR_TRANSMIT_WINDOW - 1 &&
+	       mean(e->delivered, e->filled) < SHORT * mean(e->taken, e->filled);
+}
+
+/* ---- phases ---- */
+
+static void enter(weir_transmit_estimate *e, weir_transmit_phase phase)
+{
+	e->phase = phase;
+	e->in_phase = 0;
+}
+
+static void reopen(weir_transmit_estimate *e)
+{
+	enter(e, WEIR_TRANSMIT_OPEN);
+	forget(e);
+	e->delayed = e->stuck = 0;
+	e->probe = PROBE_LEAST;
+}
+
+static void begin_limit(weir_transmit_estimate *e)
+{
+	e->link_per_s = mean(e->delivered, e->filled);
+	if (e->link_per_s < LEAST_PER_S)
+		e->link_per_s = LEAST_PER_S;
+	e->entry_per_s = e->link_per_s;
+	e->stuck = 0;
+	forget(e);
+	enter(e, WEIR_TRANSMIT_DRAIN);
+}
+
+static double least_of(const weir_transmit_estimate *e, uint64_t now_ns)
+{
+	double least = (now_ns < e->rival_ns ? FLOOR_RIVAL : FLOOR) * e->entry_per_s;
+	return least > LEAST_PER_S ? least : LEAST_PER_S;
+}
+
+static void back_off(weir_transmit_estimate *e, const weir_transmit_sample *sample)
+{
+	double before = e->link_per_s, least = least_of(e, sample->now_ns);
+	double arrived = sample->delivered_per_s < SHORT_AT_ONCE * sample->taken_per_s
+				 ? sample->delivered_per_s
+				 : mean(e->delivered, e->filled);
+	double to = arrived > FALL_MOST * before ? arrived : FALL_MOST * before;
+	if (to > FALL_LEAST * before)
+		to = FALL_LEAST * before;
+	e->link_per_s = to > least ? to : least;
+	e->stuck = e->link_per_s >= before ? e->stuck + 1 : 0;
+	e->probe = PROBE_LEAST;
+	forget(e);
+	if (e->stuck > STUCK_MOST) {
+		e->rival_ns = sample->now_ns + RIVAL_NS;
+		reopen(e);
+	} else {
+		enter(e, WEIR_TRANSMIT_DRAIN);
+	}
+}
+
+/* More arrives than at cruising speed, by at least half of what was added. */
+static bool probe_succeeds(const weir_transmit_estimate *e, double delivered_per_s)
+{
+	return delivered_per_s > .5 * (CRUISE_AT + 1 + e->probe) * e->link_per_s;
+}
+
+static void raise_link(weir_transmit_estimate *e, double delivered_per_s)
+{
+	double most = (1 + e->probe) * e->link_per_s;
+	double to = delivered_per_s < most ? delivered_per_s : most;
+	if (to > e->link_per_s)
+		e->link_per_s = to;
+	if (e->link_per_s > e->entry_per_s)
+		e->entry_per_s = e->link_per_s;
+	e->stuck = 0;
+}
+
+static void probed(weir_transmit_estimate *e, const weir_transmit_sample *sample)
+{
+	if (e->in_phase == 1) {
+		e->gained = sample->delivered_per_s;
+		return;
+	}
+	/* What the first interval sent may arrive in the second. */
+	double delivered = .5 * (e->gained + sample->delivered_per_s);
+	if (sample->delivered_per_s > delivered)
+		delivered = sample->delivered_per_s;
+	forget(e);
+	if (probe_succeeds(e, delivered)) {
+		raise_link(e, delivered);
+		e->probe = 2 * e->probe < PROBE_MOST ? 2 * e->probe : PROBE_MOST;
+		enter(e, WEIR_TRANSMIT_PROBE);
+	} else {
+		e->probe = PROBE_LEAST;
+		enter(e, WEIR_TRANSMIT_DRAIN);
+	}
+}
+
+static void step_busy(weir_transmit_estimate *e, const weir_transmit_sample *sample)
+{
+	bool delayed = 2 * sample->delayed > sample->progressed;
+	e->busy_ns = sample->now_ns;
+	e->in_phase++;
+	e->delayed = delayed ? e->delayed + 1 : 0;
+	note(e, sample);
+	switch (e->phase) {
+	case WEIR_TRANSMIT_OPEN:
+		if (!delayed)
+			forget(e);
+		else if (e->delayed >= OPEN_DELAYED)
+			begin_limit(e);
+		break;
+	case WEIR_TRANSMIT_CRUISE:
+		if (delayed && falls_short(e, sample)) {
+			back_off(e, sample);
+		} else if (e->in_phase >= PROBE_EVERY) {
+			forget(e);
+			enter(e, WEIR_TRANSMIT_PROBE);
+		}
+		break;
+	case WEIR_TRANSMIT_PROBE:
+		probed(e, sample);
+		break;
+	case WEIR_TRANSMIT_DRAIN:
+		if (!delayed || e->in_phase >= DRAIN_MOST) {
+			forget(e);
+			enter(e, WEIR_TRANSMIT_CRUISE);
+		}
+		break;
+	}
+}
+
+/* Nothing is learnt: an unfinished probe does not count, and a limit that nobody needs ends. */
+static void step_idle(weir_transmit_estimate *e, uint64_t now_ns)
+{
+	forget(e);
+	e->delayed = 0;
+	if (e->phase == WEIR_TRANSMIT_OPEN)
+		return;
+	if (e->busy_ns == 0)
+		e->busy_ns = now_ns;
+	if (now_ns - e->busy_ns > UNUSED_NS)
+		reopen(e);
+	else if (e->phase != WEIR_TRANSMIT_CRUISE)
+		enter(e, WEIR_TRANSMIT_CRUISE);
+}
+
+static double pace(const weir_transmit_estimate *e)
+{
+	switch (e->phase) {
+	case WEIR_TRANSMIT_CRUISE:
+		return CRUISE_AT * e->link_per_s;
+	case WEIR_TRANSMIT_PROBE:
+		return (1 + e->probe) * e->link_per_s;
+	case WEIR_TRANSMIT_DRAIN:
+		return DRAIN_AT * e->link_per_s;
+	default:
+		return 0;
+	}
+}
+
+double weir_transmit_estimate_step(weir_transmit_estimate *e, const weir_transmit_sample *sample)
+{
+	if (sample->busy && !sample->windowed && sample->progressed > 0)
+		step_busy(e, sample);
+	else
+		step_idle(e, sample->now_ns);
+	return pace(e);
+}

@@ -63,12 +63,6 @@ static void log_doom(weir_h2 *h2)
 
 /* ---- out ---- */
 
-/* The link calls drained at the same bound. */
-static bool link_is_full(const weir_h2 *h2)
-{
-	return weir_link_output(&h2->conn->link) >= h2->conn->loop->link_bytes / 2;
-}
-
 /* A write that the link cannot take makes it call drained. */
 static void want_drained(weir_h2 *h2)
 {
@@ -81,9 +75,13 @@ static int send_frames(weir_h2 *h2)
 	ssize_t length = 0;
 	int error = 0;
 	h2->flags |= WEIR_H2_INSIDE;
-	while (error == 0 && !link_is_full(h2) &&
-	       (length = nghttp2_session_mem_send(h2->session, &bytes)) > 0)
-		error = weir_link_write(&h2->conn->link, bytes, (size_t)length);
+	while (error == 0 && !weir_h2_link_is_full(h2)) {
+		length = nghttp2_session_mem_send(h2->session, &bytes);
+		if (length > 0)
+			error = weir_link_write(&h2->conn->link, bytes, (size_t)length);
+		else if (length < 0 || !weir_h2_release(h2))
+			break;
+	}
 	h2->flags &= (uint16_t)~WEIR_H2_INSIDE;
 	return length < 0 ? -EPROTO : error;
 }
@@ -135,7 +133,7 @@ static void pump(weir_h2 *h2)
 		meet_doom(h2);
 		return;
 	}
-	bool full = link_is_full(h2);
+	bool full = weir_h2_link_is_full(h2);
 	if (full)
 		want_drained(h2);
 	set_reading(h2, full);
@@ -286,7 +284,8 @@ static uint64_t stream_deadline(const weir_h2_stream *stream)
 	const weir_http_limits *limits = &stream->h2->conn->loop->limits;
 	uint64_t at_ns = weir_h2_body_deadline(stream);
 	if (stream->first != NULL)
-		at_ns = least(at_ns, after(stream->progress_ns, limits->output_ns));
+		at_ns = least(at_ns, after(weir_h2_is_held(stream) ? weir_h2_now(stream->h2) : stream->progress_ns,
+					   limits->output_ns));
 	return at_ns;
 }
 
@@ -476,7 +475,7 @@ static void h2_closed(weir_link *link, int why)
 }
 
 const weir_link_ops weir_h2_link_ops = {
-	.data = h2_data, .eof = h2_eof, .drained = h2_drained, .closed = h2_closed};
+	.data = h2_data, .eof = h2_eof, .drained = h2_drained, .closed = h2_closed, .left = weir_h2_left};
 const weir_protocol weir_h2_protocol = {.timeout = h2_timeout,
 					.drain = h2_drain,
 					.later = h2_later,

@@ -114,12 +114,14 @@ void weir_conn_schedule(weir_conn *conn, weir_transmit *transmit);
 void weir_conn_set_class(weir_conn *conn, unsigned klass);
 /* Whether it has something to send and waits for its turn. */
 bool weir_conn_waits_turn(const weir_conn *conn);
+/* Whether it is one of those that wait for their turn, because the uplink's rate is known or estimated. */
+bool weir_conn_is_paced(const weir_conn *conn);
 /*
  * A layer above that has several answers to choose from should not have more than this many bytes waiting
  * here: what is here cannot be overtaken. drained is called when less waits.
  */
 size_t weir_conn_ahead(const weir_conn *conn);
-/* The key of one of several answers of a connection, to choose by; the smaller first. */
+/* The key of one of several answers of a paced connection, to choose by; the smaller first. */
 double weir_conn_key(const weir_conn *conn, uint64_t left, uint64_t since_ns, unsigned klass);
 
 #endif

@@ -387,10 +387,15 @@ bool weir_conn_waits_turn(const weir_conn *conn)
 	return conn->place != NULL && conn->place->queued;
 }
 
+bool weir_conn_is_paced(const weir_conn *conn)
+{
+	return weir_conn_is(conn, WEIR_CONN_SCHEDULED) && weir_transmit_is_limited(conn->net->lane->transmit);
+}
+
 size_t weir_conn_ahead(const weir_conn *conn)
 {
 	size_t half = conn->limits.output_bytes / 2;
-	if (!weir_conn_is(conn, WEIR_CONN_SCHEDULED) || !weir_transmit_is_limited(conn->net->lane->transmit))
+	if (!weir_conn_is_paced(conn))
 		return half;
 	size_t chunk = atomic_load_explicit(&conn->net->lane->transmit->chunk, memory_order_relaxed);
 	return chunk < half ? chunk : half;

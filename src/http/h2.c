@@ -63,6 +63,12 @@ static void log_doom(weir_h2 *h2)
 
 /* ---- out ---- */
 
+/* The link calls drained at the same bound. */
+static bool link_is_full(const weir_h2 *h2)
+{
+	return weir_link_output(&h2->conn->link) >= h2->conn->loop->link_bytes / 2;
+}
+
 /* A write that the link cannot take makes it call drained. */
 static void want_drained(weir_h2 *h2)
 {
@@ -75,7 +81,7 @@ static int send_frames(weir_h2 *h2)
 	ssize_t length = 0;
 	int error = 0;
 	h2->flags |= WEIR_H2_INSIDE;
-	while (error == 0 && !weir_h2_link_is_full(h2)) {
+	while (error == 0 && !link_is_full(h2)) {
 		length = nghttp2_session_mem_send(h2->session, &bytes);
 		if (length > 0)
 			error = weir_link_write(&h2->conn->link, bytes, (size_t)length);
@@ -133,8 +139,8 @@ static void pump(weir_h2 *h2)
 		meet_doom(h2);
 		return;
 	}
-	bool full = weir_h2_link_is_full(h2);
-	if (full)
+	bool full = link_is_full(h2);
+	if (full || weir_h2_is_ahead(h2))
 		want_drained(h2);
 	set_reading(h2, full);
 	if (rounds == ROUNDS)

@@ -221,8 +221,8 @@ void weir_h2_sent(weir_h2_stream *stream);
 
 /* ---- h2_order.c: which stream is next, while the connection sends in its turn ---- */
 
-/* The link has as much as it should have; drained will be called when it has less. */
-bool weir_h2_link_is_full(const weir_h2 *h2);
+/* The link has as much data as it should have while it waits for its turn. Other frames do not count. */
+bool weir_h2_is_ahead(const weir_h2 *h2);
 /* nghttp2 asks for data of this stream. true: it is not its turn. */
 bool weir_h2_hold(weir_h2_stream *stream);
 /* nghttp2 has nothing to send. true: a stream that was held is next, and nghttp2 has been told. */

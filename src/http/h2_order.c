@@ -10,13 +10,10 @@
 #include "http/h2.h"
 #include "net/transmit.h"
 
-/* The link calls drained at the same bound. */
-bool weir_h2_link_is_full(const weir_h2 *h2)
+bool weir_h2_is_ahead(const weir_h2 *h2)
 {
-	size_t most = h2->conn->loop->link_bytes / 2;
-	if (weir_conn_is_paced(h2->conn->link.conn) && weir_conn_ahead(h2->conn->link.conn) < most)
-		most = weir_conn_ahead(h2->conn->link.conn);
-	return weir_link_output(&h2->conn->link) >= most;
+	const weir_conn *conn = h2->conn->link.conn;
+	return weir_conn_is_paced(conn) && weir_link_output(&h2->conn->link) >= weir_conn_ahead(conn);
 }
 
 /* ---- what the client wants: RFC 9218 ---- */
@@ -105,7 +102,7 @@ bool weir_h2_hold(weir_h2_stream *stream)
 	if (!weir_conn_is_paced(h2->conn->link.conn))
 		return false;
 	/* nghttp2 asks again and again: it is the link that says when there is enough. */
-	if (!weir_h2_link_is_full(h2) && (h2->stream_count == 1 || first_of(h2) == stream))
+	if (!weir_h2_is_ahead(h2) && (h2->stream_count == 1 || first_of(h2) == stream))
 		return false;
 	stream->flags |= WEIR_H2_HELD;
 	return true;
@@ -114,7 +111,7 @@ bool weir_h2_hold(weir_h2_stream *stream)
 bool weir_h2_release(weir_h2 *h2)
 {
 	weir_h2_stream *first;
-	if (h2->stream_count == 0 || weir_h2_link_is_full(h2))
+	if (h2->stream_count == 0 || weir_h2_is_ahead(h2))
 		return false;
 	bool paced = weir_conn_is_paced(h2->conn->link.conn), any = false;
 	if (paced) {

@@ -146,9 +146,9 @@ static void probed(weir_transmit_estimate *e, const weir_transmit_sample *sample
 		e->gained = sample->delivered_per_s;
 		return;
 	}
-	/* What the first interval sent may arrive in the second. */
+	/* Two intervals tell more than one, unless what the first sent has arrived in the second. */
 	double delivered = .5 * (e->gained + sample->delivered_per_s);
-	if (sample->delivered_per_s > delivered)
+	if (!probe_succeeds(e, delivered))
 		delivered = sample->delivered_per_s;
 	forget(e);
 	if (probe_succeeds(e, delivered)) {

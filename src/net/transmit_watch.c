@@ -13,6 +13,8 @@
 #define INTERVAL_LEAST_NS (30 * WEIR_NS_PER_MS)
 #define INTERVAL_MOST_NS  WEIR_NS_PER_S
 #define INTERVAL_RTTS     2.5
+#define INTERVAL_PACKETS  64. /* what the kernel tells is a packet or two off, */
+#define INTERVAL_PACKETS_NS (150 * WEIR_NS_PER_MS) /* but the estimate must not be slow either */
 #define KNOWN_LOOK_NS     (100 * WEIR_NS_PER_MS) /* with a known uplink only repeated bytes are looked for */
 /* Round trips are long if they exceed the shortest by these packets, by a tenth, and by this time. */
 #define DELAY_PACKETS 4.
@@ -180,7 +182,11 @@ static weir_transmit_sample gather(const weir_transmit *transmit, uint64_t now_n
 
 static void set_interval(weir_transmit *transmit, uint64_t rtt_ns)
 {
-	double ns = fmin(fmax(INTERVAL_RTTS * (double)rtt_ns, INTERVAL_LEAST_NS), INTERVAL_MOST_NS);
+	double rate = transmit->estimate.link_per_s;
+	double packets_ns = rate > 0 ? INTERVAL_PACKETS * (WEIR_TRANSMIT_SEGMENT + WEIR_TRANSMIT_HEADERS) / rate * 1e9 : 0;
+	packets_ns = fmin(fmax(packets_ns, INTERVAL_LEAST_NS), INTERVAL_PACKETS_NS);
+	double ns = fmax(INTERVAL_RTTS * (double)rtt_ns, packets_ns);
+	ns = fmin(ns, INTERVAL_MOST_NS);
 	atomic_store_explicit(&transmit->interval_ns, (uint64_t)ns, memory_order_relaxed);
 }
 

@@ -28,7 +28,7 @@
  *
  * Invariants
  * 1. A connection is in its lane's heap only while it has output, is not dead, and the socket has room
- *    (it is not SENDING). It has a place from when it first waits until its output is empty.
+ *    (it is not SENDING). It has a place from when it first waits until what it has sent has arrived.
  * 2. What is handed to a socket is charged once: payload, headers of its segments, what is repeated.
  *    New connections are charged for the packets that open and close them.
  * 3. While a connection waits for its turn, its time without progress does not count.

@@ -9,8 +9,15 @@
 #define PROBE_FOR      2u
 #define PROBE_LEAST    .04
 #define PROBE_MOST     1.
+#define PROBE_GAIN     .6
 #define SHORT          .985 /* of what is sent arrives less than this: the network is full */
-#define SHORT_AT_ONCE  .80  /* one interval is enough to tell */
+#define SHORT_MUCH     .80  /* two intervals are enough to tell */
+#define BLOCKED_MOST   3u   /* intervals in which the network was the limit */
+#define STANDING_MOST  3u   /* intervals with a queue that does not go away, */
+#define STANDING_FALL  .99  /* for which the estimate is lowered to this */
+#define ALL_OF         3u   /* all round trips are long: of so many connections, this part */
+#define ALL_PART       .9
+#define FRESH_AFTER    4u   /* busy intervals until a new estimate is tested */
 #define OPEN_DELAYED   2u   /* intervals before the limit begins */
 #define DRAIN_MOST     4u   /* intervals, while round trips stay long */
 #define FALL_LEAST     .98  /* each time the estimate falls by at least this, */
@@ -41,11 +48,12 @@ const char *weir_transmit_phase_name(weir_transmit_phase phase)
 
 static void forget(weir_transmit_estimate *e)
 {
-	e->filled = e->at = 0;
+	e->filled = e->at = e->shorts = e->blocked = 0;
 }
 
 static void note(weir_transmit_estimate *e, const weir_transmit_sample *sample)
 {
+	e->shorts = sample->delivered_per_s < SHORT_MUCH * sample->taken_per_s ? e->shorts + 1 : 0;
 	e->taken[e->at] = sample->taken_per_s;
 	e->delivered[e->at] = sample->delivered_per_s;
 	e->at = (e->at + 1) % WEIR_TRANSMIT_WINDOW;
@@ -61,9 +69,9 @@ static double mean(const double *values, unsigned count)
 	return count > 0 ? sum / count : 0;
 }
 
-static bool falls_short(const weir_transmit_estimate *e, const weir_transmit_sample *sample)
+static bool falls_short(const weir_transmit_estimate *e)
 {
-	if (sample->delivered_per_s < SHORT_AT_ONCE * sample->taken_per_s)
+	if (e->shorts >= 2)
 		return true;
 	return e->filled >= WEIR_TRANSMIT_WINDOW - 1 &&
 	       mean(e->delivered, e->filled) < SHORT * mean(e->taken, e->filled);
@@ -92,6 +100,7 @@ static void begin_limit(weir_transmit_estimate *e)
 		e->link_per_s = LEAST_PER_S;
 	e->entry_per_s = e->link_per_s;
 	e->stuck = 0;
+	e->fresh = true;
 	forget(e);
 	enter(e, WEIR_TRANSMIT_DRAIN);
 }
@@ -102,31 +111,40 @@ static double least_of(const weir_transmit_estimate *e, uint64_t now_ns)
 	return least > LEAST_PER_S ? least : LEAST_PER_S;
 }
 
-static void back_off(weir_transmit_estimate *e, const weir_transmit_sample *sample)
+static void lower(weir_transmit_estimate *e, double to, uint64_t now_ns)
 {
-	double before = e->link_per_s, least = least_of(e, sample->now_ns);
-	double arrived = sample->delivered_per_s < SHORT_AT_ONCE * sample->taken_per_s
-				 ? sample->delivered_per_s
-				 : mean(e->delivered, e->filled);
-	double to = arrived > FALL_MOST * before ? arrived : FALL_MOST * before;
-	if (to > FALL_LEAST * before)
-		to = FALL_LEAST * before;
+	double before = e->link_per_s, least = least_of(e, now_ns);
 	e->link_per_s = to > least ? to : least;
 	e->stuck = e->link_per_s >= before ? e->stuck + 1 : 0;
 	e->probe = PROBE_LEAST;
 	forget(e);
 	if (e->stuck > STUCK_MOST) {
-		e->rival_ns = sample->now_ns + RIVAL_NS;
+		e->rival_ns = now_ns + RIVAL_NS;
 		reopen(e);
 	} else {
 		enter(e, WEIR_TRANSMIT_DRAIN);
 	}
 }
 
-/* More arrives than at cruising speed, by at least half of what was added. */
+static void back_off(weir_transmit_estimate *e, const weir_transmit_sample *sample)
+{
+	double arrived = e->shorts >= 2 ? sample->delivered_per_s : mean(e->delivered, e->filled);
+	double to = arrived > FALL_MOST * e->link_per_s ? arrived : FALL_MOST * e->link_per_s;
+	if (to > FALL_LEAST * e->link_per_s)
+		to = FALL_LEAST * e->link_per_s;
+	e->fresh = true;
+	lower(e, to, sample->now_ns);
+}
+
+static bool all_delayed(const weir_transmit_sample *sample)
+{
+	return sample->progressed >= ALL_OF && sample->delayed >= ALL_PART * sample->progressed;
+}
+
+/* More arrives than at cruising speed, by most of what was added. */
 static bool probe_succeeds(const weir_transmit_estimate *e, double delivered_per_s)
 {
-	return delivered_per_s > .5 * (CRUISE_AT + 1 + e->probe) * e->link_per_s;
+	return delivered_per_s > (CRUISE_AT + PROBE_GAIN * (1 + e->probe - CRUISE_AT)) * e->link_per_s;
 }
 
 static void raise_link(weir_transmit_estimate *e, double delivered_per_s)
@@ -176,9 +194,12 @@ static void step_busy(weir_transmit_estimate *e, const weir_transmit_sample *sam
 			begin_limit(e);
 		break;
 	case WEIR_TRANSMIT_CRUISE:
-		if (delayed && falls_short(e, sample)) {
+		if (delayed && falls_short(e)) {
 			back_off(e, sample);
-		} else if (e->in_phase >= PROBE_EVERY) {
+		} else if (e->delayed >= STANDING_MOST && all_delayed(sample)) {
+			lower(e, STANDING_FALL * e->link_per_s, sample->now_ns);
+		} else if (e->in_phase >= (e->fresh ? FRESH_AFTER : PROBE_EVERY)) {
+			e->fresh = false;
 			forget(e);
 			enter(e, WEIR_TRANSMIT_PROBE);
 		}
@@ -188,11 +209,29 @@ static void step_busy(weir_transmit_estimate *e, const weir_transmit_sample *sam
 		break;
 	case WEIR_TRANSMIT_DRAIN:
 		if (!delayed || e->in_phase >= DRAIN_MOST) {
+			e->delayed = 0;
 			forget(e);
 			enter(e, WEIR_TRANSMIT_CRUISE);
 		}
 		break;
 	}
+}
+
+/* Less is sent than may be, since the network takes no more. */
+static void step_blocked(weir_transmit_estimate *e, const weir_transmit_sample *sample)
+{
+	unsigned blocked = e->blocked + 1;
+	e->busy_ns = sample->now_ns;
+	if (e->phase != WEIR_TRANSMIT_CRUISE || !all_delayed(sample)) {
+		forget(e);
+		if (e->phase != WEIR_TRANSMIT_CRUISE)
+			enter(e, WEIR_TRANSMIT_CRUISE);
+		return;
+	}
+	note(e, sample);
+	e->blocked = blocked;
+	if (blocked >= BLOCKED_MOST)
+		back_off(e, sample);
 }
 
 /* Nothing is learnt: an unfinished probe does not count, and a limit that nobody needs ends. */
@@ -228,6 +267,8 @@ double weir_transmit_estimate_step(weir_transmit_estimate *e, const weir_transmi
 {
 	if (sample->busy && !sample->windowed && sample->progressed > 0)
 		step_busy(e, sample);
+	else if (sample->blocked && !sample->windowed && e->phase != WEIR_TRANSMIT_OPEN)
+		step_blocked(e, sample);
 	else
 		step_idle(e, sample->now_ns);
 	return pace(e);

@@ -19,9 +19,11 @@
  * Rules
  * 1. An interval in which nothing waited, or in which receivers' windows held up what waited, teaches
  *    nothing: less was sent because less was there to be sent.
- * 2. Growing round trips alone do not lower the estimate, since a slow client has a queue of its own. What
- *    arrives must also fall short of what is sent.
- * 3. If sending less does not help, somebody else fills the uplink. Then TCP competes for the share (OPEN),
+ * 2. Long round trips of most connections do not lower the estimate, since slow clients have queues of their
+ *    own. What arrives must also fall short of what is sent; or they are long on nearly all of them and stay so.
+ * 3. If what is sent waits for the network although it is less than the limit, and all round trips are long,
+ *    then the limit is too high to have any effect: it is lowered to what arrives.
+ * 4. If sending less does not help, somebody else fills the uplink. Then TCP competes for the share (OPEN),
  *    and the share is measured anew. For half a minute the estimate does not fall far below that share.
  *
  * Threads: one at a time.
@@ -38,6 +40,7 @@ typedef struct weir_transmit_sample {
 	uint32_t progressed;    /* connections on which something arrived */
 	uint32_t delayed;       /* of these: their round trips are much longer than their shortest */
 	bool busy;              /* all the time something waited: for its turn or, if OPEN, for the network */
+	bool blocked;           /* all the time something waited for the network, and not for its turn */
 	bool windowed;          /* most of what waited did so for its receiver */
 } weir_transmit_sample;
 
@@ -58,6 +61,9 @@ typedef struct weir_transmit_estimate {
 	double gained;      /* delivered in the first interval of the probe */
 	unsigned in_phase;  /* busy intervals in this phase */
 	unsigned delayed;   /* busy intervals in a row with long round trips */
+	unsigned shorts;    /* in a row in which much less arrived than was sent */
+	unsigned blocked;   /* in a row in which the network was the limit, not we */
+	bool fresh;         /* the estimate is new: it is tested soon */
 	unsigned stuck;     /* times in a row that the estimate could not be lowered further */
 	uint64_t busy_ns;   /* time of the last busy interval */
 	uint64_t rival_ns;  /* until when somebody else is assumed to use the uplink; 0: nobody */

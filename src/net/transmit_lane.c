@@ -135,9 +135,14 @@ static bool nobody_waits(const weir_transmit_lane *lane)
 
 static weir_transmit_place *take_place(weir_transmit_lane *lane, weir_conn *conn)
 {
-	if (conn->place != NULL)
-		return conn->place;
-	weir_transmit_place *place = weir_pool_take(&lane->pool);
+	weir_transmit_place *place = conn->place;
+	if (place != NULL) {
+		if (place->empty)
+			place->since_ns = now_of(lane);
+		place->empty = false;
+		return place;
+	}
+	place = weir_pool_take(&lane->pool);
 	if (place == NULL)
 		return NULL;
 	*place = (weir_transmit_place){.conn = conn,
@@ -182,9 +187,7 @@ static void had_turn(weir_transmit_lane *lane, weir_conn *conn)
 	const uint32_t held = WEIR_CONN_SENDING | WEIR_CONN_FAR;
 	if (weir_conn_is(conn, WEIR_CONN_DEAD))
 		return;
-	if (conn->output.bytes == 0)
-		weir_transmit_forget(conn);
-	else if (!weir_conn_is(conn, held) && !conn->place->queued)
+	if (conn->output.bytes > 0 && !weir_conn_is(conn, held) && !conn->place->queued)
 		queue(lane, conn->place);
 	weir_conn_settle(conn);
 }
@@ -283,11 +286,13 @@ static bool send_small(weir_transmit_lane *lane, weir_conn *conn)
 {
 	weir_transmit *transmit = lane->transmit;
 	size_t bytes = conn->output.bytes;
-	if (conn->place != NULL || lane->heap.top != NULL || conn->output.more > 0 ||
+	if ((conn->place != NULL && !conn->place->empty) || lane->heap.top != NULL || conn->output.more > 0 ||
 	    bytes > atomic_load_explicit(&transmit->chunk, memory_order_relaxed) || !nobody_waits(lane) ||
 	    !weir_transmit_budget_take(&transmit->budget, weir_transmit_wire(bytes, WEIR_TRANSMIT_SEGMENT), 0,
 				       now_of(lane)))
 		return false;
+	if (conn->place != NULL)
+		conn->place->moved = true;
 	conn->net->io->send(conn);
 	return true;
 }
@@ -296,13 +301,10 @@ static bool send_small(weir_transmit_lane *lane, weir_conn *conn)
 static void send_openly(weir_transmit_lane *lane, weir_conn *conn)
 {
 	conn->net->io->send(conn);
-	if (weir_conn_is(conn, WEIR_CONN_DEAD))
+	if (weir_conn_is(conn, WEIR_CONN_DEAD) || conn->output.bytes == 0)
 		return;
-	if (conn->output.bytes == 0)
-		weir_transmit_forget(conn);
-	else if (weir_conn_is(conn, WEIR_CONN_SENDING) &&
-		 (conn->net->io->quick || output_left(conn) > WATCHED_BYTES) &&
-		 take_place(lane, conn) != NULL)
+	if (weir_conn_is(conn, WEIR_CONN_SENDING) &&
+	    (conn->net->io->quick || output_left(conn) > WATCHED_BYTES) && take_place(lane, conn) != NULL)
 		conn->place->moved = true;
 }
 
@@ -339,8 +341,8 @@ void weir_transmit_sent(weir_conn *conn, size_t count)
 	weir_transmit_lane *lane = conn->net->lane;
 	uint32_t segment = conn->place != NULL ? conn->place->segment : WEIR_TRANSMIT_SEGMENT;
 	weir_transmit_add(&lane->face->sent_bytes, weir_transmit_wire(count, segment));
-	if (conn->output.bytes == 0)
-		weir_transmit_forget(conn);
+	if (conn->output.bytes == 0 && conn->place != NULL)
+		conn->place->empty = true;
 }
 
 void weir_transmit_completed(weir_conn *conn, size_t count)

@@ -28,7 +28,7 @@ typedef struct weir_transmit_face {
 	_Atomic uint64_t seen_ns; /* when it ended */
 	_Atomic uint64_t taken_per_s, delivered_per_s;
 	_Atomic uint32_t progressed, delayed, held, windowed;
-	_Atomic bool busy;
+	_Atomic bool busy, blocked;
 	_Atomic uint64_t rtt_ns;
 	/* counts */
 	_Atomic uint64_t waiting, left_bytes, sent_bytes, repeated_bytes, chunks, overtook;
@@ -56,7 +56,7 @@ struct weir_transmit {
 	uint64_t probes, back_offs;
 };
 
-/* A connection that has, or had, to wait. */
+/* A connection that has, or had, to wait. It is kept until what it has sent has arrived. */
 typedef struct weir_transmit_place {
 	weir_transmit_node node; /* first */
 	weir_conn *conn;
@@ -67,6 +67,8 @@ typedef struct weir_transmit_place {
 	uint8_t size;     /* index by what was left when it was queued */
 	bool queued;      /* in the heap */
 	bool moved;       /* has sent something since the last look */
+	bool empty;       /* its output was sent; it stays until the network has delivered it */
+	bool blocked;     /* the socket had no room at the last look */
 	/* at the last look */
 	uint64_t outstanding, acked, repeated, window_us;
 } weir_transmit_place;

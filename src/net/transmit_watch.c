@@ -66,6 +66,7 @@ void weir_transmit_watch_place(weir_transmit_lane *lane, weir_transmit_place *pl
 typedef struct looked {
 	double under_way, repeated; /* bytes on the wire */
 	uint32_t progressed, delayed, held, windowed;
+	bool blocked;
 	double rtt_us;
 } looked;
 
@@ -108,11 +109,17 @@ static void look_at(weir_transmit_lane *lane, weir_transmit_place *place, double
 static looked look(weir_transmit_lane *lane, double elapsed_s)
 {
 	looked sum = {0};
-	for (weir_transmit_place *place = lane->places; place != NULL; place = place->next) {
+	for (weir_transmit_place *place = lane->places, *next; place != NULL; place = next) {
+		next = place->next;
 		/* One that only waits for its turn has nothing to tell. */
 		if (place->moved || place->outstanding > 0)
 			look_at(lane, place, elapsed_s, &sum);
 		sum.under_way += (double)weir_transmit_wire(place->outstanding, place->segment);
+		bool blocked = weir_conn_is(place->conn, WEIR_CONN_SENDING);
+		sum.blocked |= blocked && place->blocked;
+		place->blocked = blocked;
+		if (place->empty && place->outstanding == 0)
+			weir_transmit_forget(place->conn);
 	}
 	return sum;
 }
@@ -138,6 +145,7 @@ static void tell(weir_transmit_lane *lane, const looked *sum, double elapsed_s, 
 	SET(held, sum->held);
 	SET(windowed, sum->windowed);
 	SET(busy, busy);
+	SET(blocked, sum->blocked);
 	if (sum->progressed > 0)
 		SET(rtt_ns, (uint64_t)(1e3 * sum->rtt_us / sum->progressed));
 	SET(seen_ns, now_ns);
@@ -172,6 +180,7 @@ static weir_transmit_sample gather(const weir_transmit *transmit, uint64_t now_n
 		held += atomic_load_explicit(&face->held, memory_order_relaxed);
 		windowed += atomic_load_explicit(&face->windowed, memory_order_relaxed);
 		sample.busy |= atomic_load_explicit(&face->busy, memory_order_relaxed);
+		sample.blocked |= atomic_load_explicit(&face->blocked, memory_order_relaxed);
 		if (load(&face->rtt_ns) > most_rtt_ns)
 			most_rtt_ns = load(&face->rtt_ns);
 	}

@@ -23,6 +23,8 @@ typedef struct world {
 	/* what there is to send */
 	double demand;     /* bytes per second; INFINITY: always something waits */
 	bool windowed;     /* receivers limit it to the demand */
+	bool backpressure; /* the queue is in this machine, and sockets wait for it */
+	bool blocked;      /* they did */
 	double slow;       /* bytes per second that go to clients behind slow lines, full queues there */
 	unsigned slow_of;  /* of ten connections, those that are such */
 	/* state */
@@ -118,6 +120,7 @@ static void interval(world *w)
 				       .progressed = 10,
 				       .delayed = delayed_of_ten(w),
 				       .busy = waits || w->windowed,
+				       .blocked = w->blocked,
 				       .windowed = w->windowed};
 	w->pace = weir_transmit_estimate_step(&w->estimate, &sample);
 }

@@ -5,6 +5,8 @@
 
 #define CRUISE_AT      .97
 #define DRAIN_AT       .90
+#define DRAIN_DEEPER   .10 /* less in each interval, while nearly all round trips stay long, */
+#define DRAIN_LEAST    .50 /* down to this */
 #define PROBE_EVERY    10u
 #define PROBE_FOR      2u
 #define PROBE_LEAST    .04
@@ -19,15 +21,18 @@
 #define ALL_PART       .9
 #define FRESH_AFTER    4u   /* busy intervals until a new estimate is tested */
 #define OPEN_DELAYED   2u   /* intervals before the limit begins */
-#define DRAIN_MOST     4u   /* intervals, while round trips stay long */
+#define DRAIN_MOST     4u   /* intervals, while round trips stay long, */
+#define DRAIN_ALL_MOST 12u  /* or nearly all of them */
 #define FALL_LEAST     .98  /* each time the estimate falls by at least this, */
 #define FALL_MOST      .5   /* and at most to this */
 #define FLOOR          .5   /* of the estimate at the beginning of the limit */
-#define FLOOR_RIVAL    .85
 #define STUCK_MOST     5u
+#define AGAIN_NS       (10 * WEIR_NS_PER_S)
 #define RIVAL_NS       (30 * WEIR_NS_PER_S)
 #define UNUSED_NS      (60 * WEIR_NS_PER_S)
 #define LEAST_PER_S    1000.
+#define OFF_LEAST      .9 /* an interval in which less, or more, was sent than should have been tells nothing */
+#define OFF_MOST       1.15
 
 void weir_transmit_estimate_init(weir_transmit_estimate *estimate, double link_per_s)
 {
@@ -83,6 +88,7 @@ static void enter(weir_transmit_estimate *e, weir_transmit_phase phase)
 {
 	e->phase = phase;
 	e->in_phase = 0;
+	e->drain = DRAIN_AT;
 }
 
 static void reopen(weir_transmit_estimate *e)
@@ -105,25 +111,28 @@ static void begin_limit(weir_transmit_estimate *e)
 	enter(e, WEIR_TRANSMIT_DRAIN);
 }
 
-static double least_of(const weir_transmit_estimate *e, uint64_t now_ns)
+/* Sending less does not help. The uplink is measured anew; if it was just now, somebody else fills it. */
+static void give_up(weir_transmit_estimate *e, uint64_t now_ns)
 {
-	double least = (now_ns < e->rival_ns ? FLOOR_RIVAL : FLOOR) * e->entry_per_s;
-	return least > LEAST_PER_S ? least : LEAST_PER_S;
+	if (e->gave_up_ns != 0 && now_ns - e->gave_up_ns < AGAIN_NS)
+		e->rival_ns = now_ns + RIVAL_NS;
+	e->gave_up_ns = now_ns;
+	reopen(e);
 }
 
 static void lower(weir_transmit_estimate *e, double to, uint64_t now_ns)
 {
-	double before = e->link_per_s, least = least_of(e, now_ns);
+	double before = e->link_per_s, least = FLOOR * e->entry_per_s;
+	if (least < LEAST_PER_S)
+		least = LEAST_PER_S;
 	e->link_per_s = to > least ? to : least;
 	e->stuck = e->link_per_s >= before ? e->stuck + 1 : 0;
 	e->probe = PROBE_LEAST;
 	forget(e);
-	if (e->stuck > STUCK_MOST) {
-		e->rival_ns = now_ns + RIVAL_NS;
-		reopen(e);
-	} else {
+	if (e->stuck > STUCK_MOST)
+		give_up(e, now_ns);
+	else
 		enter(e, WEIR_TRANSMIT_DRAIN);
-	}
 }
 
 static void back_off(weir_transmit_estimate *e, const weir_transmit_sample *sample)
@@ -179,6 +188,27 @@ static void probed(weir_transmit_estimate *e, const weir_transmit_sample *sample
 	}
 }
 
+static void drained(weir_transmit_estimate *e, const weir_transmit_sample *sample, bool delayed)
+{
+	bool all = all_delayed(sample);
+	if (all && falls_short(e)) {
+		back_off(e, sample);
+		return;
+	}
+	if (delayed && e->in_phase < (all ? DRAIN_ALL_MOST : DRAIN_MOST)) {
+		if (all && e->drain > DRAIN_LEAST)
+			e->drain -= DRAIN_DEEPER;
+		return;
+	}
+	if (delayed && all) {
+		give_up(e, sample->now_ns);
+		return;
+	}
+	e->delayed = 0;
+	forget(e);
+	enter(e, WEIR_TRANSMIT_CRUISE);
+}
+
 static void step_busy(weir_transmit_estimate *e, const weir_transmit_sample *sample)
 {
 	bool delayed = 2 * sample->delayed > sample->progressed;
@@ -188,7 +218,7 @@ static void step_busy(weir_transmit_estimate *e, const weir_transmit_sample *sam
 	note(e, sample);
 	switch (e->phase) {
 	case WEIR_TRANSMIT_OPEN:
-		if (!delayed)
+		if (!delayed || sample->now_ns < e->rival_ns)
 			forget(e);
 		else if (e->delayed >= OPEN_DELAYED)
 			begin_limit(e);
@@ -208,11 +238,7 @@ static void step_busy(weir_transmit_estimate *e, const weir_transmit_sample *sam
 		probed(e, sample);
 		break;
 	case WEIR_TRANSMIT_DRAIN:
-		if (!delayed || e->in_phase >= DRAIN_MOST) {
-			e->delayed = 0;
-			forget(e);
-			enter(e, WEIR_TRANSMIT_CRUISE);
-		}
+		drained(e, sample, delayed);
 		break;
 	}
 }
@@ -257,16 +283,31 @@ static double pace(const weir_transmit_estimate *e)
 	case WEIR_TRANSMIT_PROBE:
 		return (1 + e->probe) * e->link_per_s;
 	case WEIR_TRANSMIT_DRAIN:
-		return DRAIN_AT * e->link_per_s;
+		return e->drain * e->link_per_s;
 	default:
 		return 0;
 	}
 }
 
+/* We were slow ourselves, or what threads have told does not fit together. */
+static bool is_off(const weir_transmit_estimate *e, const weir_transmit_sample *sample)
+{
+	double wanted = pace(e);
+	return wanted > 0 && (sample->taken_per_s < OFF_LEAST * wanted || sample->taken_per_s > OFF_MOST * wanted);
+}
+
+static void step_unless_off(weir_transmit_estimate *e, const weir_transmit_sample *sample)
+{
+	if (is_off(e, sample))
+		e->busy_ns = sample->now_ns;
+	else
+		step_busy(e, sample);
+}
+
 double weir_transmit_estimate_step(weir_transmit_estimate *e, const weir_transmit_sample *sample)
 {
 	if (sample->busy && !sample->windowed && sample->progressed > 0)
-		step_busy(e, sample);
+		step_unless_off(e, sample);
 	else if (sample->blocked && !sample->windowed && e->phase != WEIR_TRANSMIT_OPEN)
 		step_blocked(e, sample);
 	else

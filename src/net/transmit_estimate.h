@@ -14,17 +14,19 @@
  * OPEN     No limit. The uplink is not known to be the bottleneck, and TCP does as it always does.
  * CRUISE   Sends at 97 % of the estimate, so that no queue builds up in the network.
  * PROBE    Sends a little more for two intervals: 4 %, and twice as much each time that more arrives.
- * DRAIN    Sends at 90 %, so that a queue that was built up is emptied.
+ * DRAIN    Sends at 90 %, and at less while that does not help, so that a queue that was built up is emptied.
  *
  * Rules
  * 1. An interval in which nothing waited, or in which receivers' windows held up what waited, teaches
- *    nothing: less was sent because less was there to be sent.
+ *    nothing: less was sent because less was there to be sent. Nor does one in which we did not come to send
+ *    what we might have, because the machine was busy.
  * 2. Long round trips of most connections do not lower the estimate, since slow clients have queues of their
  *    own. What arrives must also fall short of what is sent; or they are long on nearly all of them and stay so.
  * 3. If what is sent waits for the network although it is less than the limit, and all round trips are long,
  *    then the limit is too high to have any effect: it is lowered to what arrives.
- * 4. If sending less does not help, somebody else fills the uplink. Then TCP competes for the share (OPEN),
- *    and the share is measured anew. For half a minute the estimate does not fall far below that share.
+ * 4. If sending less does not help, the uplink is measured anew. If that does not help either, somebody else
+ *    fills it. Then there is no limit for half a minute: TCP competes for the share, and answers are sent as
+ *    without scheduling.
  *
  * Threads: one at a time.
  */
@@ -58,6 +60,7 @@ typedef struct weir_transmit_estimate {
 	double link_per_s;  /* the estimate; 0: none yet */
 	double entry_per_s; /* the estimate when the limit began */
 	double probe;       /* how much more a probe sends */
+	double drain;       /* the part of the estimate that DRAIN sends */
 	double gained;      /* delivered in the first interval of the probe */
 	unsigned in_phase;  /* busy intervals in this phase */
 	unsigned delayed;   /* busy intervals in a row with long round trips */
@@ -66,6 +69,7 @@ typedef struct weir_transmit_estimate {
 	bool fresh;         /* the estimate is new: it is tested soon */
 	unsigned stuck;     /* times in a row that the estimate could not be lowered further */
 	uint64_t busy_ns;   /* time of the last busy interval */
+	uint64_t gave_up_ns; /* when less sending last did not help; 0: never */
 	uint64_t rival_ns;  /* until when somebody else is assumed to use the uplink; 0: nobody */
 	/* the last intervals */
 	double taken[WEIR_TRANSMIT_WINDOW], delivered[WEIR_TRANSMIT_WINDOW];

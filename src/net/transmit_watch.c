@@ -167,7 +167,7 @@ static uint64_t load(const _Atomic uint64_t *value)
 static weir_transmit_sample gather(const weir_transmit *transmit, uint64_t now_ns, uint64_t *ret_rtt_ns)
 {
 	weir_transmit_sample sample = {.now_ns = now_ns};
-	uint64_t fresh_ns = 2 * load(&transmit->interval_ns), most_rtt_ns = 0;
+	uint64_t fresh_ns = 5 * load(&transmit->interval_ns) / 4, most_rtt_ns = 0;
 	uint32_t lanes = atomic_load_explicit(&transmit->lanes, memory_order_acquire), held = 0, windowed = 0;
 	for (uint32_t i = 0; i < lanes; i++) {
 		const weir_transmit_face *face = &transmit->face[i];

@@ -43,6 +43,7 @@ enum weir_conn_flag {
 	WEIR_CONN_CLOGGED = 1 << 11, /* drained must be called */
 	WEIR_CONN_FAR = 1 << 12,     /* the next part of a file is being read from the disk */
 	WEIR_CONN_SCHEDULED = 1 << 13, /* sends in its turn (transmit.h) */
+	WEIR_CONN_ANSWERING = 1 << 14, /* the kernel orders packets, and has been told of this answer */
 
 	/* for the back end */
 	WEIR_CONN_READABLE = 1 << 16,   /* epoll: the last edge has not been used up */
@@ -81,7 +82,7 @@ struct weir_conn {
 	uint16_t segment;     /* bytes of payload in a packet; 0: not asked yet */
 	uint8_t unsent_pages; /* what its socket may hold unsent; 0: as the system has it */
 	uint8_t klass;
-	uint32_t priority;                 /* of its socket */
+	int priority;                      /* of its socket */
 	struct weir_transmit_place *place; /* NULL: it does not wait */
 	weir_net *net;
 	const weir_conn_ops *ops;

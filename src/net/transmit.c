@@ -70,8 +70,8 @@ void weir_transmit_pace(weir_transmit *transmit, double bytes_per_s)
 static int check(const weir_transmit_options *options)
 {
 	uint64_t rate = options->uplink_bytes_per_s;
-	if (options->policy == NULL)
-		return weir_error_set(-EINVAL, "transmit: a policy is needed");
+	if (options->policy == NULL || (options->policy->bands && options->priority == NULL))
+		return weir_error_set(-EINVAL, "transmit: a policy is needed, and for kernel its priorities");
 	if (rate != 0 && (rate < RATE_LEAST || rate > RATE_MOST))
 		return weir_error_set(-EINVAL, "transmit: an uplink has from 10kbit to 1000gbit");
 	return 0;

@@ -64,9 +64,14 @@ typedef struct weir_transmit_options {
 	const weir_transmit_policy *policy;
 	uint64_t uplink_bytes_per_s; /* 0: estimated */
 	uint64_t ageing_ns;          /* 0: 30 s */
-	/* For `kernel`: the socket's priority for an answer with so many bytes left. Any thread. */
-	unsigned (*priority)(void *arg, uint64_t left);
-	void *priority_arg;
+	/*
+	 * For `kernel`. priority: SO_PRIORITY for an answer with so many bytes left; plain: one that needs no
+	 * privilege, since the kernel has refused the other. observe: the size of an answer that begins; may be
+	 * NULL. Any thread.
+	 */
+	int (*priority)(void *arg, uint64_t left, bool plain);
+	void (*observe)(void *arg, uint64_t bytes);
+	void *bands_arg;
 } weir_transmit_options;
 
 /* Sizes by which what waits is counted: up to 4 KB, 32 KB, 256 KB, 2 MB, and more. */

@@ -308,19 +308,30 @@ static void send_openly(weir_transmit_lane *lane, weir_conn *conn)
 		conn->place->moved = true;
 }
 
+static bool tell_kernel(weir_conn *conn, int priority)
+{
+	if (priority == conn->priority)
+		return true;
+	if (setsockopt(conn->fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority)) != 0)
+		return false;
+	conn->priority = priority;
+	return true;
+}
+
 /* The kernel orders packets: it is told how much is left, with what the socket has not sent yet. */
-static void send_in_band(const weir_transmit_lane *lane, weir_conn *conn)
+static void send_in_band(weir_transmit_lane *lane, weir_conn *conn)
 {
 	int unsent = 0;
 	const weir_transmit_options *options = &lane->transmit->options;
-	if (options->priority != NULL) {
-		if (ioctl(conn->fd, SIOCOUTQNSD, &unsent) != 0 || unsent < 0)
-			unsent = 0;
-		uint64_t left = left_of(conn, 0).bytes + (uint64_t)unsent;
-		unsigned priority = options->priority(options->priority_arg, left);
-		if (priority != conn->priority &&
-		    setsockopt(conn->fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority)) == 0)
-			conn->priority = priority;
+	uint64_t left = left_of(conn, 0).bytes;
+	if (options->observe != NULL && !weir_conn_is(conn, WEIR_CONN_ANSWERING))
+		options->observe(options->bands_arg, left);
+	conn->flags |= WEIR_CONN_ANSWERING;
+	if (ioctl(conn->fd, SIOCOUTQNSD, &unsent) == 0 && unsent > 0)
+		left += (uint64_t)unsent;
+	if (!tell_kernel(conn, options->priority(options->bands_arg, left, lane->plain)) && !lane->plain) {
+		lane->plain = true;
+		tell_kernel(conn, options->priority(options->bands_arg, left, true));
 	}
 	conn->net->io->send(conn);
 }
@@ -341,7 +352,10 @@ void weir_transmit_sent(weir_conn *conn, size_t count)
 	weir_transmit_lane *lane = conn->net->lane;
 	uint32_t segment = conn->place != NULL ? conn->place->segment : WEIR_TRANSMIT_SEGMENT;
 	weir_transmit_add(&lane->face->sent_bytes, weir_transmit_wire(count, segment));
-	if (conn->output.bytes == 0 && conn->place != NULL)
+	if (conn->output.bytes > 0)
+		return;
+	conn->flags &= ~(uint32_t)WEIR_CONN_ANSWERING;
+	if (conn->place != NULL)
 		conn->place->empty = true;
 }
 

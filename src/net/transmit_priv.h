@@ -82,6 +82,7 @@ struct weir_transmit_lane {
 	weir_pool pool;
 	weir_deferred run;
 	bool run_queued;
+	bool plain; /* the kernel has refused priorities that need a privilege */
 	weir_timer turn_timer, look_timer;
 	bool emptied;          /* the heap was empty at some time since the last look */
 	uint64_t look_ns;      /* time of the last look */

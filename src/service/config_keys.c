@@ -245,7 +245,7 @@ static const weir_key transmit_keys[] = {
 	    "The rate of the uplink, with all headers; auto estimates it. A rate that is too high does nothing",
 	    .form = &uplink_form),
 	ROW("ageing", TIME, ageing_ns, "30s",
-	    "An answer that has waited this much longer goes before one with a third of its bytes left",
+	    "An answer that came this much earlier goes first although it has 2.7 times as many bytes left",
 	    BETWEEN(S, 24 * H)),
 	{0}};
 #undef BLOCK

@@ -290,8 +290,9 @@ static uint64_t stream_deadline(const weir_h2_stream *stream)
 	const weir_http_limits *limits = &stream->h2->conn->loop->limits;
 	uint64_t at_ns = weir_h2_body_deadline(stream);
 	if (stream->first != NULL)
-		at_ns = least(at_ns, after(weir_h2_is_held(stream) ? weir_h2_now(stream->h2) : stream->progress_ns,
-					   limits->output_ns));
+		at_ns = least(at_ns,
+			      after(weir_h2_is_held(stream) ? weir_h2_now(stream->h2) : stream->progress_ns,
+				    limits->output_ns));
 	return at_ns;
 }
 

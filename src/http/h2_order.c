@@ -75,7 +75,8 @@ static bool is_before(rank a, rank b)
 /* It has data that the client would take. */
 static bool can_send(const weir_h2_stream *stream)
 {
-	return stream->first != NULL && stream->flags & WEIR_H2_ANSWERED && !(stream->flags & WEIR_H2_RESET) &&
+	return stream->first != NULL && stream->flags & WEIR_H2_ANSWERED &&
+	       !(stream->flags & WEIR_H2_RESET) &&
 	       nghttp2_session_get_stream_remote_window_size(stream->h2->session, stream->id) > 0;
 }
 

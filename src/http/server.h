@@ -61,7 +61,7 @@ struct weir_http_loop {
 	uint32_t link_bytes;  /* bound of a connection's output: that of the limits, plus room for heads */
 	struct weir_transmit *transmit; /* the order of sending; NULL: none, everything is sent at once */
 	bool no_shed_details;           /* rejections have no Weir-Shed */
-	bool tell_timing;     /* answers have Server-Timing */
+	bool tell_timing;               /* answers have Server-Timing */
 
 	/* the loop's thread */
 	weir_http *http; /* NULL: the server is gone */
@@ -107,7 +107,7 @@ struct weir_http {
 	void (*log)(const weir_http_record *record, void *arg);
 	void *log_arg;
 	bool log_sheds_only, no_shed_details, tell_timing;
-	weir_errors *errors;    /* NULL: errors are not logged */
+	weir_errors *errors; /* NULL: errors are not logged */
 	struct weir_transmit *transmit;
 	weir_costs *costs;      /* NULL: costs are not learnt */
 	weir_stage *handshakes; /* of TLS; NULL: no listener uses TLS */

@@ -100,7 +100,8 @@ int weir_conn_send_from_file(weir_conn *conn, size_t *budget)
 		return -EINPROGRESS;
 	if (file->looks < LOOKS_MOST && offset + (off_t)most > (off_t)file->near) {
 		/* Small pieces are sent without asking for each. */
-		size_t stretch = file->left < WEIR_CONN_FILE_BYTES ? (size_t)file->left : WEIR_CONN_FILE_BYTES;
+		size_t stretch =
+			file->left < WEIR_CONN_FILE_BYTES ? (size_t)file->left : WEIR_CONN_FILE_BYTES;
 		if (!part_is_near(file, stretch)) {
 			look_later(conn, file, stretch);
 			return -EINPROGRESS;

@@ -34,14 +34,14 @@ enum weir_conn_flag {
 	WEIR_CONN_LINGERING = 1 << 2,
 	WEIR_CONN_DEAD = 1 << 3,
 	WEIR_CONN_GONE = 1 << 4,
-	WEIR_CONN_PAUSED = 1 << 5,   /* by the user */
-	WEIR_CONN_RATED = 1 << 6,    /* by the read rate */
-	WEIR_CONN_EOF = 1 << 7,      /* the peer's end has been seen */
-	WEIR_CONN_CALLING = 1 << 8,  /* inside a call of the ops */
-	WEIR_CONN_QUEUED = 1 << 9,   /* in the loop's deferred work */
-	WEIR_CONN_SENDING = 1 << 10, /* the back end continues with the output by itself */
-	WEIR_CONN_CLOGGED = 1 << 11, /* drained must be called */
-	WEIR_CONN_FAR = 1 << 12,     /* the next part of a file is being read from the disk */
+	WEIR_CONN_PAUSED = 1 << 5,     /* by the user */
+	WEIR_CONN_RATED = 1 << 6,      /* by the read rate */
+	WEIR_CONN_EOF = 1 << 7,        /* the peer's end has been seen */
+	WEIR_CONN_CALLING = 1 << 8,    /* inside a call of the ops */
+	WEIR_CONN_QUEUED = 1 << 9,     /* in the loop's deferred work */
+	WEIR_CONN_SENDING = 1 << 10,   /* the back end continues with the output by itself */
+	WEIR_CONN_CLOGGED = 1 << 11,   /* drained must be called */
+	WEIR_CONN_FAR = 1 << 12,       /* the next part of a file is being read from the disk */
 	WEIR_CONN_SCHEDULED = 1 << 13, /* sends in its turn (transmit.h) */
 	WEIR_CONN_ANSWERING = 1 << 14, /* the kernel orders packets, and has been told of this answer */
 

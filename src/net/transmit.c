@@ -222,8 +222,10 @@ void weir_transmit_read(weir_transmit *transmit, weir_transmit_stats *ret_stats)
 	*ret_stats = stats;
 }
 
-#define ROW(name, type, member, help) \
-	{name, WEIR_METRIC_##type, offsetof(weir_transmit_stats, member), help}
+#define ROW(name, type, member, help)                                                 \
+	{                                                                             \
+		name, WEIR_METRIC_##type, offsetof(weir_transmit_stats, member), help \
+	}
 
 const weir_metric weir_transmit_metrics[] = {
 	ROW("policy", TEXT, policy, "The order in which answers are sent."),

@@ -19,13 +19,13 @@
 #define STANDING_FALL  .99  /* for which the estimate is lowered to this */
 #define ALL_OF         3u   /* all round trips are long: of so many connections, this part */
 #define ALL_PART       .9
-#define FRESH_AFTER    4u   /* busy intervals until a new estimate is tested */
-#define OPEN_DELAYED   2u   /* intervals before the limit begins */
-#define DRAIN_MOST     4u   /* intervals, while round trips stay long, */
-#define DRAIN_ALL_MOST 12u  /* or nearly all of them */
-#define FALL_LEAST     .98  /* each time the estimate falls by at least this, */
-#define FALL_MOST      .5   /* and at most to this */
-#define FLOOR          .5   /* of the estimate at the beginning of the limit */
+#define FRESH_AFTER    4u  /* busy intervals until a new estimate is tested */
+#define OPEN_DELAYED   2u  /* intervals before the limit begins */
+#define DRAIN_MOST     4u  /* intervals, while round trips stay long, */
+#define DRAIN_ALL_MOST 12u /* or nearly all of them */
+#define FALL_LEAST     .98 /* each time the estimate falls by at least this, */
+#define FALL_MOST      .5  /* and at most to this */
+#define FLOOR          .5  /* of the estimate at the beginning of the limit */
 #define STUCK_MOST     5u
 #define AGAIN_NS       (10 * WEIR_NS_PER_S)
 #define RIVAL_NS       (30 * WEIR_NS_PER_S)
@@ -36,11 +36,11 @@
 
 void weir_transmit_estimate_init(weir_transmit_estimate *estimate, double link_per_s)
 {
-	*estimate = (weir_transmit_estimate){.phase = link_per_s > 0 ? WEIR_TRANSMIT_CRUISE
-									: WEIR_TRANSMIT_OPEN,
-					     .link_per_s = link_per_s,
-					     .entry_per_s = link_per_s,
-					     .probe = PROBE_LEAST};
+	*estimate =
+		(weir_transmit_estimate){.phase = link_per_s > 0 ? WEIR_TRANSMIT_CRUISE : WEIR_TRANSMIT_OPEN,
+					 .link_per_s = link_per_s,
+					 .entry_per_s = link_per_s,
+					 .probe = PROBE_LEAST};
 }
 
 const char *weir_transmit_phase_name(weir_transmit_phase phase)
@@ -293,7 +293,8 @@ static double pace(const weir_transmit_estimate *e)
 static bool is_off(const weir_transmit_estimate *e, const weir_transmit_sample *sample)
 {
 	double wanted = pace(e);
-	return wanted > 0 && (sample->taken_per_s < OFF_LEAST * wanted || sample->taken_per_s > OFF_MOST * wanted);
+	return wanted > 0 &&
+	       (sample->taken_per_s < OFF_LEAST * wanted || sample->taken_per_s > OFF_MOST * wanted);
 }
 
 static void step_unless_off(weir_transmit_estimate *e, const weir_transmit_sample *sample)

@@ -57,20 +57,20 @@ typedef enum weir_transmit_phase {
 
 typedef struct weir_transmit_estimate {
 	weir_transmit_phase phase;
-	double link_per_s;  /* the estimate; 0: none yet */
-	double entry_per_s; /* the estimate when the limit began */
-	double probe;       /* how much more a probe sends */
-	double drain;       /* the part of the estimate that DRAIN sends */
-	double gained;      /* delivered in the first interval of the probe */
-	unsigned in_phase;  /* busy intervals in this phase */
-	unsigned delayed;   /* busy intervals in a row with long round trips */
-	unsigned shorts;    /* in a row in which much less arrived than was sent */
-	unsigned blocked;   /* in a row in which the network was the limit, not we */
-	bool fresh;         /* the estimate is new: it is tested soon */
-	unsigned stuck;     /* times in a row that the estimate could not be lowered further */
-	uint64_t busy_ns;   /* time of the last busy interval */
+	double link_per_s;   /* the estimate; 0: none yet */
+	double entry_per_s;  /* the estimate when the limit began */
+	double probe;        /* how much more a probe sends */
+	double drain;        /* the part of the estimate that DRAIN sends */
+	double gained;       /* delivered in the first interval of the probe */
+	unsigned in_phase;   /* busy intervals in this phase */
+	unsigned delayed;    /* busy intervals in a row with long round trips */
+	unsigned shorts;     /* in a row in which much less arrived than was sent */
+	unsigned blocked;    /* in a row in which the network was the limit, not we */
+	bool fresh;          /* the estimate is new: it is tested soon */
+	unsigned stuck;      /* times in a row that the estimate could not be lowered further */
+	uint64_t busy_ns;    /* time of the last busy interval */
 	uint64_t gave_up_ns; /* when less sending last did not help; 0: never */
-	uint64_t rival_ns;  /* until when somebody else is assumed to use the uplink; 0: nobody */
+	uint64_t rival_ns;   /* until when somebody else is assumed to use the uplink; 0: nobody */
 	/* the last intervals */
 	double taken[WEIR_TRANSMIT_WINDOW], delivered[WEIR_TRANSMIT_WINDOW];
 	unsigned filled, at;

@@ -16,9 +16,9 @@
 
 typedef struct weir_transmit_node {
 	double key;
-	struct weir_transmit_node *child;          /* the first one */
-	struct weir_transmit_node *next;           /* sibling */
-	struct weir_transmit_node *before;         /* sibling, or the parent of a first child; NULL: the root */
+	struct weir_transmit_node *child;  /* the first one */
+	struct weir_transmit_node *next;   /* sibling */
+	struct weir_transmit_node *before; /* sibling, or the parent of a first child; NULL: the root */
 } weir_transmit_node;
 
 typedef struct weir_transmit_heap {

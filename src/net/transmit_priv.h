@@ -47,7 +47,7 @@ struct weir_transmit {
 	_Atomic uint32_t chunk;   /* bytes that a connection sends at a time */
 	_Atomic uint64_t step_ns; /* when the estimate is stepped next */
 	_Atomic uint64_t interval_ns;
-	_Atomic uint32_t lanes; /* faces in use; they are not given back */
+	_Atomic uint32_t lanes;   /* faces in use; they are not given back */
 	weir_transmit_face *face; /* WEIR_TRANSMIT_LANES of them */
 
 	/* under lock */

@@ -10,21 +10,21 @@
 
 #include "net/transmit_priv.h"
 
-#define INTERVAL_LEAST_NS (30 * WEIR_NS_PER_MS)
-#define INTERVAL_MOST_NS  WEIR_NS_PER_S
-#define INTERVAL_RTTS     2.5
-#define INTERVAL_PACKETS  64. /* what the kernel tells is a packet or two off, */
+#define INTERVAL_LEAST_NS   (30 * WEIR_NS_PER_MS)
+#define INTERVAL_MOST_NS    WEIR_NS_PER_S
+#define INTERVAL_RTTS       2.5
+#define INTERVAL_PACKETS    64.                    /* what the kernel tells is a packet or two off, */
 #define INTERVAL_PACKETS_NS (150 * WEIR_NS_PER_MS) /* but the estimate must not be slow either */
-#define KNOWN_LOOK_NS     (100 * WEIR_NS_PER_MS) /* with a known uplink only repeated bytes are looked for */
+#define KNOWN_LOOK_NS       (100 * WEIR_NS_PER_MS) /* with a known uplink only repeated bytes are looked for */
 /* Round trips are long if they exceed the shortest by these packets, by a tenth, and by this time. */
 #define DELAY_PACKETS 4.
 #define DELAY_PART    .1
 #define DELAY_LEAST   1e-3
 /* Unsent bytes that a socket may hold: near, far, and while there is no limit. */
-#define UNSENT_NEAR  4096u
-#define UNSENT_FAR   16384u
-#define UNSENT_OPEN  131072u
-#define FAR_US       5000u
+#define UNSENT_NEAR   4096u
+#define UNSENT_FAR    16384u
+#define UNSENT_OPEN   131072u
+#define FAR_US        5000u
 #define SEGMENT_LEAST 256u
 
 /* ---- sockets ---- */
@@ -51,8 +51,8 @@ void weir_transmit_watch_place(weir_transmit_lane *lane, weir_transmit_place *pl
 {
 	weir_conn *conn = place->conn;
 	struct tcp_info info;
-	bool tuned = conn->unsent_pages != 0 &&
-		     (conn->unsent_pages <= UNSENT_FAR / UNSENT_NEAR) == weir_transmit_is_limited(lane->transmit);
+	bool tuned = conn->unsent_pages != 0 && (conn->unsent_pages <= UNSENT_FAR / UNSENT_NEAR) ==
+							weir_transmit_is_limited(lane->transmit);
 	if ((tuned && conn->segment != 0) || !ask(conn, &info))
 		return;
 	if (info.tcpi_snd_mss >= SEGMENT_LEAST)
@@ -74,7 +74,8 @@ typedef struct looked {
 static double delay_most(const weir_transmit *transmit, double shortest_us)
 {
 	double rate = (double)atomic_load_explicit(&transmit->budget.bytes_per_s, memory_order_relaxed);
-	double packets_s = rate > 0 ? DELAY_PACKETS * (WEIR_TRANSMIT_SEGMENT + WEIR_TRANSMIT_HEADERS) / rate : 0;
+	double packets_s =
+		rate > 0 ? DELAY_PACKETS * (WEIR_TRANSMIT_SEGMENT + WEIR_TRANSMIT_HEADERS) / rate : 0;
 	return fmax(1e6 * fmax(packets_s, DELAY_LEAST), DELAY_PART * shortest_us);
 }
 
@@ -192,7 +193,9 @@ static weir_transmit_sample gather(const weir_transmit *transmit, uint64_t now_n
 static void set_interval(weir_transmit *transmit, uint64_t rtt_ns)
 {
 	double rate = transmit->estimate.link_per_s;
-	double packets_ns = rate > 0 ? INTERVAL_PACKETS * (WEIR_TRANSMIT_SEGMENT + WEIR_TRANSMIT_HEADERS) / rate * 1e9 : 0;
+	double packets_ns =
+		rate > 0 ? INTERVAL_PACKETS * (WEIR_TRANSMIT_SEGMENT + WEIR_TRANSMIT_HEADERS) / rate * 1e9
+			 : 0;
 	packets_ns = fmin(fmax(packets_ns, INTERVAL_LEAST_NS), INTERVAL_PACKETS_NS);
 	double ns = fmax(INTERVAL_RTTS * (double)rtt_ns, packets_ns);
 	ns = fmin(ns, INTERVAL_MOST_NS);

@@ -203,8 +203,8 @@ typedef struct weir_config_resources {
 /* The order in which answers are sent. */
 typedef struct weir_config_transmit {
 	weir_block_head head;
-	unsigned scheduling;       /* index in weir_transmit_policies */
-	uint64_t uplink_per_s;     /* bytes; 0: estimated */
+	unsigned scheduling;   /* index in weir_transmit_policies */
+	uint64_t uplink_per_s; /* bytes; 0: estimated */
 	uint64_t ageing_ns;
 } weir_config_transmit;
 

@@ -84,8 +84,8 @@ static const weir_key keys[] = {
 	     .form = &threads_form),
 	FLAG("scheduling", TEXT, scheduling, "HOW",
 	     "The order in which answers are sent: fair, srpt (nearly finished first) or classes"),
-	FLAG("uplink", FORM, uplink, "RATE", "The rate of the uplink, as 10mbit, for srpt and classes; or auto",
-	     .form = &uplink_form),
+	FLAG("uplink", FORM, uplink, "RATE",
+	     "The rate of the uplink, as 10mbit, for srpt and classes; or auto", .form = &uplink_form),
 	FLAG("access-log", TEXT, access_log, "FILE", "The access log; - is standard output, off none"),
 	{0}};
 

@@ -233,7 +233,7 @@ static const weir_key resources_keys[] = {
 #undef BLOCK
 
 static const weir_key_form uplink_form = {"rate, as 10mbit or 1.5gbit, or auto", sizeof(uint64_t),
-					       weir_config_read_uplink};
+					  weir_config_read_uplink};
 
 #define BLOCK weir_config_transmit
 static const weir_key transmit_keys[] = {
@@ -242,7 +242,8 @@ static const weir_key transmit_keys[] = {
 	    "and then as srpt",
 	    .words = scheduling_words),
 	ROW("uplink", FORM, uplink_per_s, "auto",
-	    "The rate of the uplink, with all headers; auto estimates it. A rate that is too high does nothing",
+	    "The rate of the uplink, with all headers; auto estimates it. A rate that is too high does "
+	    "nothing",
 	    .form = &uplink_form),
 	ROW("ageing", TIME, ageing_ns, "30s",
 	    "An answer that came this much earlier goes first although it has 2.7 times as many bytes left",

@@ -37,7 +37,7 @@ struct weir_service {
 	weir_things things;
 	weir_http *http;
 	struct weir_transmit *transmit; /* NULL: fair */
-	struct weir_routes *routes; /* in force */
+	struct weir_routes *routes;     /* in force */
 	weir_admin *admin;
 	weir_listening listen[WEIR_LISTENERS_MOST];
 	unsigned listens;

@@ -119,9 +119,12 @@ static void threads_share_it(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CHECK_TEST(takes_what_the_rate_allows), CHECK_TEST(keeps_no_more_than_the_burst),
-		CHECK_TEST(reserve_is_left),		CHECK_TEST(charges_and_refunds),
-		CHECK_TEST(follows_the_rate),		CHECK_TEST(threads_share_it),
+		CHECK_TEST(takes_what_the_rate_allows),
+		CHECK_TEST(keeps_no_more_than_the_burst),
+		CHECK_TEST(reserve_is_left),
+		CHECK_TEST(charges_and_refunds),
+		CHECK_TEST(follows_the_rate),
+		CHECK_TEST(threads_share_it),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,7 +61,8 @@ static double send_rate(const world *w)
 	/* TCP without a limit: as much as leaves, and a little more, until the queue is full. */
 	if (w->pace == 0) {
 		double share = w->rival ? .5 : 1;
-		double tcp = share * (w->rate - w->others) + (w->queue < .9 * w->queue_most ? .1 * w->rate : 0);
+		double tcp =
+			share * (w->rate - w->others) + (w->queue < .9 * w->queue_most ? .1 * w->rate : 0);
 		if (w->loss > 0)
 			tcp *= 1 - 3 * w->loss;
 		return tcp < most ? tcp : most;
@@ -140,11 +141,12 @@ static double used_in(world *w, double seconds, double rate)
 	return (w->sent_sum - before) / (w->time_s - from_s) / rate;
 }
 
-#define assert_between(value, low, high)                                                     \
-	do {                                                                                 \
-		double value_ = (value);                                                     \
-		if (!(value_ >= (low) && value_ <= (high)))                                  \
-			fail_msg("%s is %g, not from %g to %g", #value, value_, (double)(low), (double)(high)); \
+#define assert_between(value, low, high)                                                       \
+	do {                                                                                   \
+		double value_ = (value);                                                       \
+		if (!(value_ >= (low) && value_ <= (high)))                                    \
+			fail_msg("%s is %g, not from %g to %g", #value, value_, (double)(low), \
+				 (double)(high));                                              \
 	} while (0)
 
 /* ---- ---- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The order of a connection's streams while it sends in its turn (net/transmit.h): by the client's urgency
- * (RFC 9218), then by the key that also orders connections. nghttp2 serves streams of one urgency in the order
- * of their arrival, so that a small one would wait for all of a large one. Here streams that are not next are
+ * (RFC 9218), then by the key that also orders connections. nghttp2 serves streams of one urgency in the
+ * order of their arrival, so that a small one would wait for all of a large one. Here streams that are not next are
  * deferred. Which one is next is decided anew for each frame.
  *
  * Streams are looked through for each frame: there are at most as many as the limit of a connection.

@@ -363,7 +363,7 @@ static void uring_send(weir_conn *conn)
 		send_segments(conn);
 }
 
-/* Whole segments of the first block, or a part of its first. Does not wait for room, which await_room does. */
+/* Whole segments of the first block, or a part of its first. It does not wait for room: await_room does. */
 static size_t send_part(weir_conn *conn, size_t most)
 {
 	weir_output_block *block = conn->output.head;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accepting on io_uring: multishot while there is ample room; near the bound a poll and plain accepts, because
- * a multishot accept may take the whole backlog before we can stop it.
+ * Accepting on io_uring: multishot while there is ample room; near the bound a poll and plain accepts,
+ * because a multishot accept may take the whole backlog before we can stop it.
  */
 #include <errno.h>
 #include <poll.h>

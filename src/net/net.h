@@ -45,8 +45,8 @@ typedef struct weir_io {
 	/* Sends from the output, which is not empty and not SENDING. */
 	void (*send)(weir_conn *conn);
 	/*
-	 * The same for at most so many bytes. Returns how many were handed to the socket or, with io_uring, will
-	 * be: weir_transmit_began and weir_transmit_completed are called.
+	 * The same for at most so many bytes. Returns how many were handed to the socket. With io_uring they
+	 * will be: weir_transmit_began and weir_transmit_completed are called.
 	 */
 	size_t (*send_some)(weir_conn *conn, size_t most);
 	/* Removes the socket from the back end; ends in weir_conn_gone. May be called again before that. */

@@ -65,9 +65,9 @@ typedef struct weir_transmit_options {
 	uint64_t uplink_bytes_per_s; /* 0: estimated */
 	uint64_t ageing_ns;          /* 0: 30 s */
 	/*
-	 * For `kernel`. priority: SO_PRIORITY for an answer with so many bytes left; plain: one that needs no
-	 * privilege, since the kernel has refused the other. observe: the size of an answer that begins; may be
-	 * NULL. Any thread.
+	 * For `kernel`. priority: SO_PRIORITY for an answer with so many bytes left; plain: one that needs
+	 * no privilege, since the kernel has refused the other. observe: the size of an answer that begins;
+	 * may be NULL. Any thread.
 	 */
 	int (*priority)(void *arg, uint64_t left, bool plain);
 	void (*observe)(void *arg, uint64_t bytes);

@@ -31,7 +31,7 @@
 #define RIVAL_NS       (30 * WEIR_NS_PER_S)
 #define UNUSED_NS      (60 * WEIR_NS_PER_S)
 #define LEAST_PER_S    1000.
-#define OFF_LEAST      .9 /* an interval in which less, or more, was sent than should have been tells nothing */
+#define OFF_LEAST      .9 /* an interval in which much less, or more, was sent than planned tells nothing */
 #define OFF_MOST       1.15
 
 void weir_transmit_estimate_init(weir_transmit_estimate *estimate, double link_per_s)

@@ -21,7 +21,7 @@
  *    nothing: less was sent because less was there to be sent. Nor does one in which we did not come to send
  *    what we might have, because the machine was busy.
  * 2. Long round trips of most connections do not lower the estimate, since slow clients have queues of their
- *    own. What arrives must also fall short of what is sent; or they are long on nearly all of them and stay so.
+ *    own. What arrives must also fall short of what is sent; or nearly all of them are long, and stay so.
  * 3. If what is sent waits for the network although it is less than the limit, and all round trips are long,
  *    then the limit is too high to have any effect: it is lowered to what arrives.
  * 4. If sending less does not help, the uplink is measured anew. If that does not help either, somebody else

@@ -15,7 +15,7 @@
 #define INTERVAL_RTTS       2.5
 #define INTERVAL_PACKETS    64.                    /* what the kernel tells is a packet or two off, */
 #define INTERVAL_PACKETS_NS (150 * WEIR_NS_PER_MS) /* but the estimate must not be slow either */
-#define KNOWN_LOOK_NS       (100 * WEIR_NS_PER_MS) /* with a known uplink only repeated bytes are looked for */
+#define KNOWN_LOOK_NS       (100 * WEIR_NS_PER_MS) /* with a known uplink: for repeated bytes */
 /* Round trips are long if they exceed the shortest by these packets, by a tenth, and by this time. */
 #define DELAY_PACKETS 4.
 #define DELAY_PART    .1

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The estimate on a simulated uplink, in steps of a millisecond: a rate, a queue that drops what does not fit, loss,
- * others on the same uplink, clients with slow lines of their own. Without a limit TCP fills the queue.
+ * The estimate on a simulated uplink, in steps of a millisecond: a rate, a queue that drops what does not fit,
+ * loss, others on the same uplink, clients with slow lines of their own. Without a limit TCP fills the queue.
  */
 #include "support/check.h"
 

@@ -156,9 +156,9 @@ int weir_transmit_rate_text(const char *text, uint64_t *ret_bytes_per_s)
 		const char *name;
 		double bits;
 	} units[] = {{"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}, {"bit", 1}};
-	char *end;
+	char *end = NULL;
 	double number = text[0] >= '0' && text[0] <= '9' ? strtod(text, &end) : -1;
-	for (size_t i = 0; number > 0 && i < sizeof(units) / sizeof(units[0]); i++) {
+	for (size_t i = 0; end != NULL && number > 0 && i < sizeof(units) / sizeof(units[0]); i++) {
 		double bytes = number * units[i].bits / 8;
 		if (strcmp(end, units[i].name) != 0 || bytes < RATE_LEAST || bytes > (double)RATE_MOST)
 			continue;

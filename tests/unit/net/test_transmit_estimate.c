@@ -21,12 +21,9 @@ typedef struct world {
 	bool rival;              /* somebody else's TCP keeps the queue full and shares it */
 	double rtt_s;
 	/* what there is to send */
-	double demand;     /* bytes per second; INFINITY: always something waits */
-	bool windowed;     /* receivers limit it to the demand */
-	bool backpressure; /* the queue is in this machine, and sockets wait for it */
-	bool blocked;      /* they did */
-	double slow;       /* bytes per second that go to clients behind slow lines, full queues there */
-	unsigned slow_of;  /* of ten connections, those that are such */
+	double demand;    /* bytes per second; INFINITY: always something waits */
+	bool windowed;    /* receivers limit it to the demand */
+	unsigned slow_of; /* of ten connections, those that are such */
 	/* state */
 	double queue, ours; /* bytes in the queue, and those of them that are ours */
 	double srtt_s;
@@ -121,7 +118,6 @@ static void interval(world *w)
 				       .progressed = 10,
 				       .delayed = delayed_of_ten(w),
 				       .busy = waits || w->windowed,
-				       .blocked = w->blocked,
 				       .windowed = w->windowed};
 	w->pace = weir_transmit_estimate_step(&w->estimate, &sample);
 }
@@ -284,6 +280,33 @@ static void slow_clients_hold_nobody_up(void **state)
 	assert_between(used_in(&w, 30, w.rate), .9, 1.0);
 }
 
+/* Sockets wait for a queue in this machine: less is sent than the limit allows, so that only the limit is wrong. */
+static void a_limit_without_effect_is_lowered(void **state)
+{
+	weir_transmit_estimate e;
+	weir_transmit_sample blocked = {.now_ns = WEIR_NS_PER_S,
+					.taken_per_s = 10 * MBIT,
+					.delivered_per_s = 10 * MBIT,
+					.progressed = 8,
+					.delayed = 8,
+					.blocked = true};
+	weir_transmit_estimate_init(&e, 12 * MBIT);
+	for (unsigned i = 0; i < 2; i++, blocked.now_ns += 30 * WEIR_NS_PER_MS)
+		assert_between(weir_transmit_estimate_step(&e, &blocked) / MBIT, 11.63, 11.65);
+	assert_between(weir_transmit_estimate_step(&e, &blocked) / MBIT, 8.99, 9.01);
+	assert_between(e.link_per_s / MBIT, 9.99, 10.01);
+	/* Not if some round trips are short: then it is the clients' lines that are slow. Nor for windows. */
+	weir_transmit_estimate_init(&e, 12 * MBIT);
+	blocked.delayed = 6;
+	for (unsigned i = 0; i < 20; i++, blocked.now_ns += 30 * WEIR_NS_PER_MS)
+		weir_transmit_estimate_step(&e, &blocked);
+	blocked.delayed = 8;
+	blocked.windowed = true;
+	for (unsigned i = 0; i < 20; i++, blocked.now_ns += 30 * WEIR_NS_PER_MS)
+		weir_transmit_estimate_step(&e, &blocked);
+	assert_true(e.link_per_s == 12 * MBIT);
+}
+
 static void recovers_from_a_wrong_memory(void **state)
 {
 	world low = make(100 * MBIT), high = make(100 * MBIT);
@@ -310,6 +333,7 @@ int main(void)
 		CHECK_TEST(learns_nothing_while_idle),
 		CHECK_TEST(never_limits_without_a_bottleneck),
 		CHECK_TEST(slow_clients_hold_nobody_up),
+		CHECK_TEST(a_limit_without_effect_is_lowered),
 		CHECK_TEST(recovers_from_a_wrong_memory),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,15 +17,14 @@
 #define BLOCKED_MOST   3u   /* intervals in which the network was the limit */
 #define STANDING_MOST  3u   /* intervals with a queue that does not go away, */
 #define STANDING_FALL  .99  /* for which the estimate is lowered to this */
-#define ALL_OF         3u   /* all round trips are long: of so many connections, this part */
-#define ALL_PART       .9
-#define FRESH_AFTER    4u  /* busy intervals until a new estimate is tested */
-#define OPEN_DELAYED   2u  /* intervals before the limit begins */
-#define DRAIN_MOST     4u  /* intervals, while round trips stay long, */
-#define DRAIN_ALL_MOST 12u /* or nearly all of them */
-#define FALL_LEAST     .98 /* each time the estimate falls by at least this, */
-#define FALL_MOST      .5  /* and at most to this */
-#define FLOOR          .5  /* of the estimate at the beginning of the limit */
+#define ALL_PART       .9   /* nearly all round trips are long: those of this part of the connections */
+#define FRESH_AFTER    4u   /* busy intervals until a new estimate is tested */
+#define OPEN_DELAYED   2u   /* intervals before the limit begins */
+#define DRAIN_MOST     4u   /* intervals, while round trips stay long, */
+#define DRAIN_ALL_MOST 12u  /* or nearly all of them */
+#define FALL_LEAST     .98  /* each time the estimate falls by at least this, */
+#define FALL_MOST      .5   /* and at most to this */
+#define FLOOR          .5   /* of the estimate at the beginning of the limit */
 #define STUCK_MOST     5u
 #define AGAIN_NS       (10 * WEIR_NS_PER_S)
 #define RIVAL_NS       (30 * WEIR_NS_PER_S)
@@ -147,7 +146,7 @@ static void back_off(weir_transmit_estimate *e, const weir_transmit_sample *samp
 
 static bool all_delayed(const weir_transmit_sample *sample)
 {
-	return sample->progressed >= ALL_OF && sample->delayed >= ALL_PART * sample->progressed;
+	return sample->progressed > 0 && sample->delayed >= ALL_PART * sample->progressed;
 }
 
 /* More arrives than at cruising speed, by most of what was added. */

@@ -47,6 +47,13 @@ WEIR_API void weir_buf_unref(weir_buf *buf);
 
 typedef struct weir_conn weir_conn;
 
+/* What will follow the output that waits now, of the answer that is being sent. */
+typedef struct weir_conn_left {
+	uint64_t bytes;    /* as far as is known */
+	uint64_t since_ns; /* when the answer, or what it answers, arrived; by the loop's clock */
+	unsigned klass;    /* 0 is the most important */
+} weir_conn_left;
+
 typedef struct weir_conn_ops {
 	/*
 	 * Accepted, or connected. Set the user pointer here (until then it is arg). A nonzero result
@@ -64,6 +71,11 @@ typedef struct weir_conn_ops {
 	void (*drained)(weir_conn *conn);
 	/* The end. why: 0 if closed by this side, or by the peer in an orderly way; else a negative errno. */
 	void (*closed)(weir_conn *conn, int why);
+	/*
+	 * Asked when the connection has to wait for its turn to send: changes what it knows better. It must
+	 * change nothing else. May be NULL.
+	 */
+	void (*left)(weir_conn *conn, weir_conn_left *left);
 } weir_conn_ops;
 
 typedef struct weir_conn_limits {

@@ -121,6 +121,13 @@ static void answer_accounts(weir_admin *admin, weir_request *request)
 	weir_admin_reply_json(request, 200, json_pack("{s:o,s:o}", "accounts", accounts, "revenue", revenue));
 }
 
+static void answer_transmit(weir_admin *admin, weir_request *request)
+{
+	json_t *transmit = weir_view_shown(&admin->options, "transmit");
+	weir_admin_reply_json(request, 200,
+			      transmit != NULL ? json_pack("{s:o}", "transmit", transmit) : NULL);
+}
+
 static void answer_counters(weir_admin *admin, weir_request *request)
 {
 	json_t *counters = weir_view_shown(&admin->options, NULL);
@@ -271,19 +278,13 @@ static const struct {
 	void (*answer)(weir_admin *admin, weir_request *request);
 	bool may_put;
 } answers[] = {
-	{"/metrics", answer_metrics, false},
-	{"/api/stages", answer_stages, false},
-	{"/api/graph", answer_graph, false},
-	{"/api/sheds", answer_sheds, false},
-	{"/api/backends", answer_backends, false},
-	{"/api/counters", answer_counters, false},
-	{"/api/trace", answer_trace, true},
-	{"/api/config", answer_config, false},
-	{"/api/stream", weir_stream_begin, false},
-	{"/api/costs", answer_costs, false},
-	{"/api/sessions", answer_sessions, false},
-	{"/api/accounts", answer_accounts, false},
-	{"/nucleus", weir_admin_answer_nucleus, false},
+	{"/metrics", answer_metrics, false},       {"/api/stages", answer_stages, false},
+	{"/api/graph", answer_graph, false},       {"/api/sheds", answer_sheds, false},
+	{"/api/backends", answer_backends, false}, {"/api/counters", answer_counters, false},
+	{"/api/trace", answer_trace, true},        {"/api/config", answer_config, false},
+	{"/api/stream", weir_stream_begin, false}, {"/api/costs", answer_costs, false},
+	{"/api/sessions", answer_sessions, false}, {"/api/accounts", answer_accounts, false},
+	{"/api/transmit", answer_transmit, false}, {"/nucleus", weir_admin_answer_nucleus, false},
 };
 
 static bool asked_to_read(const weir_request *request)

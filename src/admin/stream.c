@@ -44,6 +44,7 @@ static char *snapshot_text(weir_admin *admin, uint64_t sheds_after, uint64_t *re
 		     json_object_set_new(all, "backends", backends) |
 		     json_object_set_new(all, "accounts", weir_view_shown(&admin->options, "accounts")) |
 		     json_object_set_new(all, "revenue", weir_view_shown(&admin->options, "revenue")) |
+		     json_object_set_new(all, "transmit", weir_view_shown(&admin->options, "transmit")) |
 		     json_object_set_new(all, "counters", weir_view_shown(&admin->options, NULL)) |
 		     json_object_set_new(all, "costs", weir_admin_costs(admin, COSTS_MOST)) |
 		     json_object_set_new(all, "sheds", sheds) |

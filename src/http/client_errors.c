@@ -2,6 +2,11 @@
 /* What the error log says about clients. */
 #include "http/server.h"
 
+void weir_http_set_transmit(weir_http *http, struct weir_transmit *transmit)
+{
+	http->transmit = transmit;
+}
+
 void weir_http_set_errors(weir_http *http, weir_errors *errors)
 {
 	http->errors = errors;

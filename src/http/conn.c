@@ -5,6 +5,7 @@
 
 #include "http/server.h"
 #include "net/buf.h"
+#include "net/transmit.h"
 #include "tls/tls.h"
 
 /* Room after an incomplete head, for what may arrive before reading stops. */
@@ -158,6 +159,8 @@ static int conn_open(weir_conn *raw, void *arg)
 		evict(loop, listener);
 	weir_http_conn *conn = make(raw, listener, loop);
 	weir_conn_set_user(raw, conn);
+	if (loop->transmit != NULL)
+		weir_conn_schedule(raw, loop->transmit);
 	return conn != NULL ? weir_http_conn_begin(conn) : -ENOMEM;
 }
 
@@ -188,6 +191,17 @@ static void conn_drained(weir_conn *raw)
 		link->ops->drained(link);
 }
 
+static void conn_left(weir_conn *raw, weir_conn_left *left)
+{
+	weir_link *link = weir_conn_user(raw);
+	if (link == NULL)
+		return;
+	if (link->tls != NULL)
+		weir_tls_conn_ops.left(raw, left);
+	else if (link->ops->left != NULL)
+		link->ops->left(link, left);
+}
+
 static void conn_closed(weir_conn *raw, int why)
 {
 	weir_link *link = weir_conn_user(raw);
@@ -204,4 +218,5 @@ const weir_conn_ops weir_http_conn_ops = {.open = conn_open,
 					  .data = conn_data,
 					  .eof = conn_eof,
 					  .drained = conn_drained,
-					  .closed = conn_closed};
+					  .closed = conn_closed,
+					  .left = conn_left};

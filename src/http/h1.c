@@ -378,8 +378,22 @@ static void h1_timeout(weir_http_conn *conn)
 	}
 }
 
+/* What follows of the answer that is being sent. Of a stream without a length nothing is known. */
+static void h1_left(weir_link *link, weir_conn_left *left)
+{
+	const weir_request *request = weir_h1_of(link)->request;
+	if (request == NULL || !weir_request_is(request, WEIR_REQUEST_BEGUN | WEIR_REQUEST_REST))
+		return;
+	left->since_ns = request->began_ns;
+	left->klass = request->klass;
+	if (weir_request_is(request, WEIR_REQUEST_REST))
+		left->bytes += request->rest_length;
+	else if (request->answer_left != WEIR_UNKNOWN_LENGTH)
+		left->bytes += request->answer_left;
+}
+
 const weir_link_ops weir_h1_link_ops = {
-	.data = h1_data, .eof = h1_eof, .drained = h1_drained, .closed = h1_closed};
+	.data = h1_data, .eof = h1_eof, .drained = h1_drained, .closed = h1_closed, .left = h1_left};
 const weir_protocol weir_h1_protocol = {
 	.timeout = h1_timeout, .drain = h1_drain, .later = h1_later, .strand = h1_strand};
 

@@ -12,6 +12,7 @@
 #include "http/h1.h"
 #include "http/h1_text.h"
 #include "http/status.h"
+#include "net/transmit.h"
 
 /*
  * Bodies of prepared answers are copied behind the head up to this size. Two pieces would cost the kernel as
@@ -107,6 +108,8 @@ static void cut(weir_http_conn *conn, int why)
 
 static void note_first_byte(weir_request *request)
 {
+	if (request->loop->transmit != NULL)
+		weir_conn_set_class(request->conn->link.conn, request->klass);
 	if (weir_http_logs(request->loop->http, request->shed))
 		request->first_byte_ns = weir_clock_now(weir_loop_clock(request->loop->loop));
 }

@@ -81,9 +81,13 @@ static int send_frames(weir_h2 *h2)
 	ssize_t length = 0;
 	int error = 0;
 	h2->flags |= WEIR_H2_INSIDE;
-	while (error == 0 && !link_is_full(h2) &&
-	       (length = nghttp2_session_mem_send(h2->session, &bytes)) > 0)
-		error = weir_link_write(&h2->conn->link, bytes, (size_t)length);
+	while (error == 0 && !link_is_full(h2)) {
+		length = nghttp2_session_mem_send(h2->session, &bytes);
+		if (length > 0)
+			error = weir_link_write(&h2->conn->link, bytes, (size_t)length);
+		else if (length < 0 || !weir_h2_release(h2))
+			break;
+	}
 	h2->flags &= (uint16_t)~WEIR_H2_INSIDE;
 	return length < 0 ? -EPROTO : error;
 }
@@ -136,7 +140,7 @@ static void pump(weir_h2 *h2)
 		return;
 	}
 	bool full = link_is_full(h2);
-	if (full)
+	if (full || weir_h2_is_ahead(h2))
 		want_drained(h2);
 	set_reading(h2, full);
 	if (rounds == ROUNDS)
@@ -286,7 +290,9 @@ static uint64_t stream_deadline(const weir_h2_stream *stream)
 	const weir_http_limits *limits = &stream->h2->conn->loop->limits;
 	uint64_t at_ns = weir_h2_body_deadline(stream);
 	if (stream->first != NULL)
-		at_ns = least(at_ns, after(stream->progress_ns, limits->output_ns));
+		at_ns = least(at_ns,
+			      after(weir_h2_is_held(stream) ? weir_h2_now(stream->h2) : stream->progress_ns,
+				    limits->output_ns));
 	return at_ns;
 }
 
@@ -476,7 +482,7 @@ static void h2_closed(weir_link *link, int why)
 }
 
 const weir_link_ops weir_h2_link_ops = {
-	.data = h2_data, .eof = h2_eof, .drained = h2_drained, .closed = h2_closed};
+	.data = h2_data, .eof = h2_eof, .drained = h2_drained, .closed = h2_closed, .left = weir_h2_left};
 const weir_protocol weir_h2_protocol = {.timeout = h2_timeout,
 					.drain = h2_drain,
 					.later = h2_later,

@@ -28,7 +28,9 @@
  *	   bounds what is held for streams that nobody reads.
  *	5. The link gets at most half of its bound. The rest waits in the streams, where it is bounded per
  *	   stream and in total, and where priorities apply. While the link is full nothing is read.
- *	6. doom is set once. Then nothing more is read, GOAWAY tells why, and the connection closes.
+ *	6. While connections take turns to send (net/transmit.h), the link gets little ahead, and of streams
+ *	   with data only the first in the order is shown to nghttp2: the others are HELD.
+ *	7. doom is set once. Then nothing more is read, GOAWAY tells why, and the connection closes.
  *
  * Threads: the connection's.
  */
@@ -82,6 +84,7 @@ enum weir_h2_stream_flag {
 	WEIR_H2_TRAILED = 1 << 9,    /* trailers are arriving */
 	WEIR_H2_COUNTS = 1 << 10,    /* bytes sent are counted here, not in answer.c */
 	WEIR_H2_LINGERS = 1 << 11,   /* answered; the rest of the body is discarded */
+	WEIR_H2_HELD = 1 << 12,      /* DEFERRED although it has data: another stream goes first */
 };
 
 typedef struct weir_h2_stream {
@@ -91,6 +94,7 @@ typedef struct weir_h2_stream {
 	struct weir_h2_stream *next_due;
 	int32_t id;
 	uint16_t flags;
+	uint8_t urgency; /* 0 is the highest; noted if there is an order of sending */
 
 	/*
 	 * the head while it arrives: request->base has head_room bytes, head_bytes of them in use.
@@ -214,6 +218,22 @@ void weir_h2_write_error(weir_h2_stream *stream, unsigned status, const char *wh
 int weir_h2_write_continue(weir_h2_stream *stream);
 /* END_STREAM was sent. */
 void weir_h2_sent(weir_h2_stream *stream);
+
+/* ---- h2_order.c: which stream is next, while the connection sends in its turn ---- */
+
+/* The link has as much data as it should have while it waits for its turn. Other frames do not count. */
+bool weir_h2_is_ahead(const weir_h2 *h2);
+/* nghttp2 asks for data of this stream. true: it is not its turn. */
+bool weir_h2_hold(weir_h2_stream *stream);
+/* nghttp2 has nothing to send. true: a stream that was held is next, and nghttp2 has been told. */
+bool weir_h2_release(weir_h2 *h2);
+/* Whether it is up to us, not to the client, that it makes no progress. */
+bool weir_h2_is_held(const weir_h2_stream *stream);
+/* The value of a priority field, or of PRIORITY_UPDATE. */
+void weir_h2_note_urgency(weir_h2_stream *stream, const char *text, size_t length);
+/* weir_link_ops.left */
+void weir_h2_left(weir_link *link, weir_conn_left *left);
+
 /* ---- h2_output.c ---- */
 
 /* Bodies up to this size are copied rather than sent as a segment of their own. */

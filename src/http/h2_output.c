@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "http/h2.h"
+#include "net/transmit.h"
 
 #define COPY_BYTES 4096u /* of a buffer for small writes */
 #define FRAME_HEAD 9u
@@ -55,7 +56,7 @@ void weir_h2_free_parts(weir_h2_stream *stream)
 void weir_h2_awake(weir_h2_stream *stream)
 {
 	if (stream->flags & WEIR_H2_DEFERRED) {
-		stream->flags &= (uint16_t)~WEIR_H2_DEFERRED;
+		stream->flags &= (uint16_t) ~(WEIR_H2_DEFERRED | WEIR_H2_HELD);
 		nghttp2_session_resume_data(stream->h2->session, stream->id);
 	}
 	weir_h2_go_on(stream->h2);
@@ -157,6 +158,9 @@ int weir_h2_add_body(weir_h2_stream *stream, weir_request *request, const weir_a
 static size_t frame_most(const weir_h2 *h2, size_t length)
 {
 	size_t room = h2->conn->loop->link_bytes / 2 - FRAME_HEAD;
+	/* What is in the link cannot be overtaken. */
+	if (weir_conn_is_paced(h2->conn->link.conn) && weir_conn_ahead(h2->conn->link.conn) < room)
+		room = weir_conn_ahead(h2->conn->link.conn);
 	return length < room ? length : room;
 }
 
@@ -170,7 +174,7 @@ ssize_t weir_h2_read_body(nghttp2_session *session, int32_t id, uint8_t *into, s
 	for (; part != NULL && have < most; part = part->next)
 		have += part->length;
 	bool last = part == NULL && have <= most && stream->flags & WEIR_H2_WHOLE;
-	if (have == 0 && !last) {
+	if ((have == 0 && !last) || (have > 0 && weir_h2_hold(stream))) {
 		stream->flags |= WEIR_H2_DEFERRED;
 		return NGHTTP2_ERR_DEFERRED;
 	}

@@ -12,7 +12,8 @@ static weir_h2_stream *make(weir_h2 *h2, int32_t id)
 	weir_h2_stream *stream = weir_pool_take(&memory->streams);
 	if (stream == NULL)
 		return NULL;
-	*stream = (weir_h2_stream){.h2 = h2, .id = id, .flags = WEIR_H2_HEAD};
+	*stream = (weir_h2_stream){
+		.h2 = h2, .id = id, .flags = WEIR_H2_HEAD, .urgency = NGHTTP2_EXTPRI_DEFAULT_URGENCY};
 	stream->request = weir_request_new(h2->conn, &weir_h2_codec, stream, weir_h2_now(h2));
 	if (stream->request == NULL) {
 		weir_pool_give(&memory->streams, stream);
@@ -179,6 +180,9 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	weir_h2 *h2 = user;
 	const char *why = weir_h2_guard_field(&h2->guard, name_length + value_length);
 	weir_h2_stream *stream = find(session, frame->hd.stream_id);
+	if (h2->conn->loop->transmit != NULL && stream != NULL && name_length == 8 &&
+	    memcmp(name, "priority", 8) == 0)
+		weir_h2_note_urgency(stream, (const char *)value, value_length);
 	if (why == NULL && stream != NULL && stream->request != NULL)
 		weir_h2_head_field(stream, (weir_span){(const char *)name, name_length},
 				   (weir_span){(const char *)value, value_length});
@@ -209,6 +213,14 @@ static void take_settings(weir_h2 *h2, const nghttp2_frame *frame)
 	h2->flags |= frame->hd.flags & NGHTTP2_FLAG_ACK ? WEIR_H2_ACKED : WEIR_H2_GREETED;
 }
 
+/* nghttp2 has checked it. One for a stream that is not there yet, or not any more, is not kept. */
+static void update_priority(nghttp2_session *session, const nghttp2_ext_priority_update *update)
+{
+	weir_h2_stream *stream = find(session, update->stream_id);
+	if (stream != NULL)
+		weir_h2_note_urgency(stream, (const char *)update->field_value, update->field_value_len);
+}
+
 static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
 	weir_h2 *h2 = user;
@@ -226,6 +238,9 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 		break;
 	case NGHTTP2_SETTINGS:
 		take_settings(h2, frame);
+		break;
+	case NGHTTP2_PRIORITY_UPDATE:
+		update_priority(session, frame->ext.payload);
 		break;
 	case NGHTTP2_PING:
 		if (frame->hd.flags & NGHTTP2_FLAG_ACK && h2->flags & WEIR_H2_NOTICE)

@@ -63,8 +63,9 @@ struct weir_http_loop {
 	size_t request_bytes; /* of a request's block */
 	weir_costs *costs;    /* a reference; NULL: costs are not learnt */
 	uint32_t link_bytes;  /* bound of a connection's output: that of the limits, plus room for heads */
-	bool no_shed_details; /* rejections have no Weir-Shed */
-	bool tell_timing;     /* answers have Server-Timing */
+	struct weir_transmit *transmit; /* the order of sending; NULL: none, everything is sent at once */
+	bool no_shed_details;           /* rejections have no Weir-Shed */
+	bool tell_timing;               /* answers have Server-Timing */
 	size_t gather_most; /* bytes of bodies that may wait for the rest before their requests are offered */
 	bool tell_load;     /* answers have endpoint-load-metrics */
 	bool tells;         /* one of them */
@@ -116,7 +117,8 @@ struct weir_http {
 	void (*log)(const weir_http_record *record, void *arg);
 	void *log_arg;
 	bool log_sheds_only, no_shed_details, tell_timing, tell_load;
-	weir_errors *errors;    /* NULL: errors are not logged */
+	weir_errors *errors; /* NULL: errors are not logged */
+	struct weir_transmit *transmit;
 	weir_costs *costs;      /* NULL: costs are not learnt */
 	weir_stage *handshakes; /* of TLS; NULL: no listener uses TLS */
 	weir_quota *hammering;  /* rejections to one address; NULL: no rejection waits */
@@ -140,6 +142,8 @@ struct weir_http {
  * be set before the first listener.
  */
 void weir_http_set_errors(weir_http *http, weir_errors *errors);
+/* Answers are sent in this order. It must outlive the server and be set before the first listener. */
+void weir_http_set_transmit(weir_http *http, struct weir_transmit *transmit);
 
 /* ---- what requests cost: cost.c ---- */
 

@@ -71,7 +71,11 @@ static void link_closed(weir_link *link, int why)
 	load_client_closed(of_link(link));
 }
 
-static const weir_link_ops tls_link_ops = {link_ready, link_data, link_eof, link_drained, link_closed};
+static const weir_link_ops tls_link_ops = {.ready = link_ready,
+					   .data = link_data,
+					   .eof = link_eof,
+					   .drained = link_drained,
+					   .closed = link_closed};
 
 static int tls_open(weir_conn *raw, void *arg)
 {

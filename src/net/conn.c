@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "net/acceptor.h"
+#include "net/transmit.h"
 
 /* ---- calls of the ops: output written in one is sent when it returns ---- */
 
@@ -20,7 +21,7 @@ static void end_call(weir_conn *conn)
 	const uint32_t busy = WEIR_CONN_SENDING | WEIR_CONN_DEAD | WEIR_CONN_CONNECTING;
 	conn->flags &= ~(uint32_t)WEIR_CONN_CALLING;
 	if (conn->output.bytes > 0 && !weir_conn_is(conn, busy))
-		conn->net->io->send(conn);
+		weir_conn_push(conn);
 	if (conn->output.bytes > 0 || weir_conn_is(conn, WEIR_CONN_CLOSING | WEIR_CONN_CLOGGED))
 		weir_conn_settle(conn);
 }
@@ -37,9 +38,16 @@ static void start_lingering(weir_conn *conn)
 	weir_conn_later(conn);
 }
 
+/* Below this, drained is called. */
+static size_t ahead(const weir_conn *conn)
+{
+	return weir_conn_is(conn, WEIR_CONN_SCHEDULED) ? weir_conn_ahead(conn)
+						       : conn->limits.output_bytes / 2;
+}
+
 static bool drained_due(const weir_conn *conn)
 {
-	return weir_conn_is(conn, WEIR_CONN_CLOGGED) && conn->output.bytes < conn->limits.output_bytes / 2;
+	return weir_conn_is(conn, WEIR_CONN_CLOGGED) && conn->output.bytes < ahead(conn);
 }
 
 void weir_conn_settle(weir_conn *conn)
@@ -124,6 +132,8 @@ void weir_conn_sent(weir_conn *conn, size_t count)
 	conn->activity_ns = conn->progress_ns = weir_loop_time(conn->net->loop);
 	weir_output_sent(&conn->output, &conn->net->output, count);
 	weir_net_tell_over(conn->net);
+	if (weir_conn_is(conn, WEIR_CONN_SCHEDULED))
+		weir_transmit_sent(conn, count);
 }
 
 /* Otherwise the kernel would continue to send what it has, then end the stream as if it were complete. */
@@ -140,6 +150,8 @@ void weir_conn_die(weir_conn *conn, int why)
 	conn->flags = (conn->flags | WEIR_CONN_DEAD) & ~(uint32_t)WEIR_CONN_FAR;
 	conn->why = why;
 	weir_timer_stop(&conn->timer);
+	if (conn->place != NULL)
+		weir_transmit_forget(conn);
 	if (conn->output.bytes > 0 && !weir_conn_is(conn, WEIR_CONN_CONNECTING))
 		close_with_reset(conn->fd);
 	conn->net->io->close(conn);
@@ -214,6 +226,8 @@ void weir_conn_strand(weir_conn *conn)
 		conn->why = -ECANCELED;
 	conn->flags |= over;
 	weir_timer_stop(&conn->timer);
+	if (conn->place != NULL)
+		weir_transmit_forget(conn);
 	if (conn->fd >= 0)
 		close(conn->fd);
 	conn->fd = -1;
@@ -224,7 +238,7 @@ void weir_conn_strand(weir_conn *conn)
 static void turn_conn(weir_conn *conn)
 {
 	if (conn->output.bytes > 0 && !weir_conn_is(conn, WEIR_CONN_SENDING))
-		conn->net->io->send(conn);
+		weir_conn_push(conn);
 	if (!weir_conn_is(conn, WEIR_CONN_DEAD) && drained_due(conn))
 		call_drained(conn);
 	if (!weir_conn_is(conn, WEIR_CONN_DEAD))
@@ -268,7 +282,7 @@ void weir_conn_output_added(weir_conn *conn, size_t before)
 {
 	if (before == 0)
 		conn->progress_ns = weir_loop_time(conn->net->loop);
-	if (conn->output.bytes > conn->limits.output_bytes / 2)
+	if (conn->output.bytes > ahead(conn))
 		conn->flags |= WEIR_CONN_CLOGGED;
 	if (!weir_conn_is(conn, WEIR_CONN_CALLING | WEIR_CONN_SENDING | WEIR_CONN_CONNECTING))
 		weir_conn_later(conn);
@@ -313,11 +327,11 @@ void weir_conn_commit(weir_conn *conn, size_t length)
 	quick->owner = conn;
 	quick->length += (uint32_t)length;
 	conn->output.bytes += length;
-	if (conn->output.bytes > conn->limits.output_bytes / 2)
+	if (conn->output.bytes > ahead(conn))
 		conn->flags |= WEIR_CONN_CLOGGED;
 	if (weir_conn_is(conn, WEIR_CONN_CALLING))
 		return;
-	conn->net->io->send(conn);
+	weir_conn_push(conn);
 	weir_conn_settle(conn);
 }
 
@@ -359,7 +373,7 @@ void weir_conn_flush(weir_conn *conn)
 {
 	const uint32_t busy = WEIR_CONN_SENDING | WEIR_CONN_DEAD | WEIR_CONN_CONNECTING;
 	if (conn->output.bytes > 0 && !weir_conn_is(conn, busy))
-		conn->net->io->send(conn);
+		weir_conn_push(conn);
 	if (weir_uring_is(conn->net->loop))
 		weir_uring_submit(conn->net->loop);
 	weir_conn_settle(conn);

@@ -98,9 +98,15 @@ int weir_conn_send_from_file(weir_conn *conn, size_t *budget)
 	off_t offset = (off_t)file->offset;
 	if (weir_conn_is(conn, WEIR_CONN_FAR))
 		return -EINPROGRESS;
-	if (file->looks < LOOKS_MOST && !part_is_near(file, most)) {
-		look_later(conn, file, most);
-		return -EINPROGRESS;
+	if (file->looks < LOOKS_MOST && offset + (off_t)most > (off_t)file->near) {
+		/* Small pieces are sent without asking for each. */
+		size_t stretch =
+			file->left < WEIR_CONN_FILE_BYTES ? (size_t)file->left : WEIR_CONN_FILE_BYTES;
+		if (!part_is_near(file, stretch)) {
+			look_later(conn, file, stretch);
+			return -EINPROGRESS;
+		}
+		file->near = file->offset + stretch;
 	}
 	ssize_t sent = sendfile(conn->fd, file->fd, &offset, most);
 	if (sent > 0) {

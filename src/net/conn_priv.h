@@ -34,14 +34,16 @@ enum weir_conn_flag {
 	WEIR_CONN_LINGERING = 1 << 2,
 	WEIR_CONN_DEAD = 1 << 3,
 	WEIR_CONN_GONE = 1 << 4,
-	WEIR_CONN_PAUSED = 1 << 5,   /* by the user */
-	WEIR_CONN_RATED = 1 << 6,    /* by the read rate */
-	WEIR_CONN_EOF = 1 << 7,      /* the peer's end has been seen */
-	WEIR_CONN_CALLING = 1 << 8,  /* inside a call of the ops */
-	WEIR_CONN_QUEUED = 1 << 9,   /* in the loop's deferred work */
-	WEIR_CONN_SENDING = 1 << 10, /* the back end continues with the output by itself */
-	WEIR_CONN_CLOGGED = 1 << 11, /* drained must be called */
-	WEIR_CONN_FAR = 1 << 12,     /* the next part of a file is being read from the disk */
+	WEIR_CONN_PAUSED = 1 << 5,     /* by the user */
+	WEIR_CONN_RATED = 1 << 6,      /* by the read rate */
+	WEIR_CONN_EOF = 1 << 7,        /* the peer's end has been seen */
+	WEIR_CONN_CALLING = 1 << 8,    /* inside a call of the ops */
+	WEIR_CONN_QUEUED = 1 << 9,     /* in the loop's deferred work */
+	WEIR_CONN_SENDING = 1 << 10,   /* the back end continues with the output by itself */
+	WEIR_CONN_CLOGGED = 1 << 11,   /* drained must be called */
+	WEIR_CONN_FAR = 1 << 12,       /* the next part of a file is being read from the disk */
+	WEIR_CONN_SCHEDULED = 1 << 13, /* sends in its turn (transmit.h) */
+	WEIR_CONN_ANSWERING = 1 << 14, /* the kernel orders packets, and has been told of this answer */
 
 	/* for the back end */
 	WEIR_CONN_READABLE = 1 << 16,   /* epoll: the last edge has not been used up */
@@ -76,6 +78,12 @@ struct weir_conn {
 	uint32_t flags;
 	int fd;
 	int why; /* for closed */
+	/* of a SCHEDULED one */
+	uint16_t segment;     /* bytes of payload in a packet; 0: not asked yet */
+	uint8_t unsent_pages; /* what its socket may hold unsent; 0: as the system has it */
+	uint8_t klass;
+	int priority;                      /* of its socket */
+	struct weir_transmit_place *place; /* NULL: it does not wait */
 	weir_net *net;
 	const weir_conn_ops *ops;
 	void *user;
@@ -121,6 +129,18 @@ void weir_conn_output_added(weir_conn *conn, size_t before);
 
 /* Moves the quick buffer's contents to the regular output. 0 or -ENOMEM, and then nothing has changed. */
 int weir_conn_unquick(weir_conn *conn);
+
+/* ---- the order of sending (transmit_lane.c), for connections that are SCHEDULED ---- */
+
+/* There is output, and the socket may have room: sends it now or in its turn. */
+void weir_transmit_offer(weir_conn *conn);
+/* So many bytes were handed to the socket. */
+void weir_transmit_sent(weir_conn *conn, size_t count);
+/* io_uring: so many bytes are being sent in the connection's turn; and so many of them were. */
+void weir_transmit_began(weir_conn *conn, size_t count);
+void weir_transmit_completed(weir_conn *conn, size_t count);
+/* It does not wait any more: its output is empty, or it is dead. */
+void weir_transmit_forget(weir_conn *conn);
 
 /* ---- for the back ends ---- */
 
@@ -169,6 +189,15 @@ void weir_conn_later(weir_conn *conn);
 static inline bool weir_conn_is(const weir_conn *conn, uint32_t flags)
 {
 	return (conn->flags & flags) != 0;
+}
+
+/* Sends from the output, which is not empty and not SENDING: at once, or in its turn. */
+static inline void weir_conn_push(weir_conn *conn)
+{
+	if (__builtin_expect(weir_conn_is(conn, WEIR_CONN_SCHEDULED), 0))
+		weir_transmit_offer(conn);
+	else
+		conn->net->io->send(conn);
 }
 
 /* Whether it wants input from the peer. */

@@ -8,6 +8,7 @@
 
 #include "net/acceptor.h"
 #include "net/conn_priv.h"
+#include "net/transmit.h"
 
 #define LINGER_NS WEIR_NS_PER_S
 
@@ -27,7 +28,10 @@ static uint64_t after(uint64_t from_ns, uint64_t ns)
 
 static uint64_t output_deadline(const weir_conn *conn)
 {
-	return conn->output.bytes > 0 ? after(conn->progress_ns, conn->limits.output_ns) : UINT64_MAX;
+	/* While it waits for its turn, it is not the peer that is slow. */
+	if (conn->output.bytes == 0 || (conn->place != NULL && weir_conn_waits_turn(conn)))
+		return UINT64_MAX;
+	return after(conn->progress_ns, conn->limits.output_ns);
 }
 
 static uint64_t idle_deadline(const weir_conn *conn)

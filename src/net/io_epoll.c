@@ -176,6 +176,8 @@ static void send_quick(weir_conn *conn)
 		conn->output.bytes = 0;
 		quick->owner = NULL;
 		quick->length = 0;
+		if (weir_conn_is(conn, WEIR_CONN_SCHEDULED))
+			weir_transmit_sent(conn, (size_t)sent);
 		return;
 	}
 	int why = errno;
@@ -207,6 +209,56 @@ static void epoll_send(weir_conn *conn)
 				conn->flags |= WEIR_CONN_SENDING;
 		}
 	}
+}
+
+/* At most so many bytes of the first block: whole segments, or a part of the first. 0: none now. */
+static size_t send_part(weir_conn *conn, size_t most)
+{
+	weir_output_block *block = conn->output.head;
+	struct iovec part[WEIR_OUTPUT_SEGMENTS];
+	size_t bytes = 0;
+	unsigned count = 0;
+	for (uint32_t i = block->first; i < block->end && bytes < most; i++) {
+		size_t length = block->segment[i].iov_len;
+		part[count] = block->segment[i];
+		part[count].iov_len = length < most - bytes ? length : most - bytes;
+		bytes += part[count++].iov_len;
+	}
+	/* What is not a whole packet waits for what follows. */
+	int flags = bytes < conn->output.bytes ? MSG_NOSIGNAL | MSG_MORE : MSG_NOSIGNAL;
+	struct msghdr message = {.msg_iov = part, .msg_iovlen = count};
+	ssize_t sent = count == 1 ? send_bytes(conn->fd, part[0].iov_base, part[0].iov_len, flags)
+				  : sendmsg(conn->fd, &message, flags);
+	if (sent < 0) {
+		send_failed(conn, errno);
+		return 0;
+	}
+	if ((size_t)sent < bytes)
+		sent_part(conn, (size_t)sent);
+	else
+		weir_conn_sent(conn, (size_t)sent);
+	return (size_t)sent;
+}
+
+static size_t epoll_send_some(weir_conn *conn, size_t most)
+{
+	const uint32_t ended = WEIR_CONN_SENDING | WEIR_CONN_DEAD;
+	size_t left = most;
+	while (left > 0 && conn->output.bytes > 0 && !weir_conn_is(conn, ended)) {
+		size_t before = left;
+		if (!conn->output.head->is_file) {
+			left -= send_part(conn, left);
+		} else {
+			int error = weir_conn_send_from_file(conn, &left);
+			if (error == -EINPROGRESS)
+				break;
+			if (error == -EAGAIN)
+				conn->flags |= WEIR_CONN_SENDING;
+		}
+		if (left == before)
+			break;
+	}
+	return most - left;
 }
 
 /* ---- edges ---- */
@@ -244,7 +296,7 @@ static void conn_ready(weir_epoll_source *source, uint32_t events)
 	note_error(conn, events);
 	epoll_input(conn);
 	if (conn->output.bytes > 0 && !weir_conn_is(conn, WEIR_CONN_SENDING | WEIR_CONN_DEAD)) {
-		epoll_send(conn);
+		weir_conn_push(conn);
 		weir_conn_settle(conn);
 	}
 }
@@ -287,6 +339,7 @@ const weir_io weir_io_epoll = {
 	.connect = epoll_connect,
 	.input = epoll_input,
 	.send = epoll_send,
+	.send_some = epoll_send_some,
 	.close = epoll_close,
 	.accept_start = epoll_accept_start,
 	.accept_stop = epoll_accept_stop,

@@ -31,7 +31,7 @@ static void sent(weir_uring_op *op, int result, uint32_t flags);
 static void room(weir_uring_op *op, int result, uint32_t flags);
 static void polled(weir_uring_op *op, int result, uint32_t flags);
 
-static void set_blocking(int fd, bool blocking)
+void weir_io_set_blocking(int fd, bool blocking)
 {
 	int flags = fcntl(fd, F_GETFL), wanted = blocking ? flags & ~O_NONBLOCK : flags | O_NONBLOCK;
 	if (wanted != flags)
@@ -337,36 +337,72 @@ static bool has_file(const weir_conn *conn)
  * connection that waits for its peer. The socket must then be non-blocking, which does not affect the
  * ring's sends and receives.
  */
-static void send_files(weir_conn *conn)
+static void send_files(weir_conn *conn, size_t *budget)
 {
-	size_t budget = WEIR_CONN_FILE_BYTES;
 	if (!weir_conn_is(conn, WEIR_CONN_NONBLOCKING)) {
-		set_blocking(conn->fd, false);
+		weir_io_set_blocking(conn->fd, false);
 		conn->flags |= WEIR_CONN_NONBLOCKING;
 	}
-	while (has_file(conn) && budget > 0) {
-		int error = weir_conn_send_from_file(conn, &budget);
+	while (has_file(conn) && *budget > 0) {
+		int error = weir_conn_send_from_file(conn, budget);
 		if (error == -EAGAIN)
 			await_room(conn);
 		if (error != 0)
 			return;
 	}
-	if (has_file(conn))
-		weir_conn_later(conn);
 }
 
 static void uring_send(weir_conn *conn)
 {
+	size_t budget = WEIR_CONN_FILE_BYTES;
 	if (has_file(conn))
-		send_files(conn);
+		send_files(conn, &budget);
+	if (has_file(conn) && budget == 0)
+		weir_conn_later(conn);
 	if (conn->output.bytes > 0 && !conn->output.head->is_file && !weir_conn_is(conn, WEIR_CONN_DEAD))
 		send_segments(conn);
+}
+
+/* Whole segments of the first block, or a part of its first. It does not wait for room: await_room does. */
+static size_t send_part(weir_conn *conn, size_t most)
+{
+	weir_output_block *block = conn->output.head;
+	struct iovec *first = &block->segment[block->first];
+	size_t bytes = first->iov_len < most ? first->iov_len : most;
+	unsigned count = 1;
+	while (block->first + count < block->end && first[count].iov_len <= most - bytes)
+		bytes += first[count++].iov_len;
+	unsigned flags = MSG_NOSIGNAL | MSG_DONTWAIT;
+	struct io_uring_sqe *sqe = send_entry(conn, sent);
+	if (sqe == NULL)
+		return 0;
+	if (bytes < conn->output.bytes)
+		flags |= MSG_MORE;
+	if (count == 1) {
+		io_uring_prep_send(sqe, conn->fd, first->iov_base, bytes, (int)flags);
+	} else {
+		weir_output_message(block)->msg_iovlen = count;
+		io_uring_prep_sendmsg(sqe, conn->fd, &block->message, flags);
+	}
+	weir_transmit_began(conn, bytes);
+	return bytes;
+}
+
+static size_t uring_send_some(weir_conn *conn, size_t most)
+{
+	size_t left = most;
+	if (has_file(conn))
+		send_files(conn, &left);
+	if (left > 0 && conn->output.bytes > 0 && !conn->output.head->is_file &&
+	    !weir_conn_is(conn, WEIR_CONN_DEAD))
+		left -= send_part(conn, left);
+	return most - left;
 }
 
 static void go_on_sending(weir_conn *conn)
 {
 	if (conn->output.bytes > 0 && !weir_conn_is(conn, WEIR_CONN_DEAD))
-		uring_send(conn);
+		weir_conn_push(conn);
 	weir_conn_settle(conn);
 }
 
@@ -388,6 +424,8 @@ static void sent(weir_uring_op *op, int result, uint32_t flags)
 		uring_close(conn);
 		return;
 	}
+	if (weir_conn_is(conn, WEIR_CONN_SCHEDULED))
+		weir_transmit_completed(conn, result > 0 ? (size_t)result : 0);
 	if (result > 0)
 		weir_conn_sent(conn, (size_t)result);
 	else if (result < 0 && result != -EAGAIN && result != -EINTR)
@@ -422,71 +460,6 @@ static void polled(weir_uring_op *op, int result, uint32_t flags)
 	}
 }
 
-/*
- * ---- accepting: multishot while there is ample room; near the bound a poll and plain accepts, because a
- * multishot accept may take the whole backlog before we can stop it ----
- */
-
-static weir_acceptor *acceptor_of(weir_uring_op *op)
-{
-	return (weir_acceptor *)(void *)((char *)op - offsetof(weir_acceptor, op));
-}
-
-static void uring_accept_stop(weir_acceptor *acceptor);
-
-static void accepted(weir_uring_op *op, int result, uint32_t flags)
-{
-	weir_acceptor *acceptor = acceptor_of(op);
-	bool more = flags & IORING_CQE_F_MORE;
-	if (!more)
-		acceptor->flags &= ~(uint32_t)(WEIR_ACCEPTOR_ARMED | WEIR_ACCEPTOR_STOPPED);
-	/* -EAGAIN: a successor with the same socket has made it non-blocking. */
-	if (result != -ECANCELED && result != -EAGAIN)
-		weir_acceptor_accepted(acceptor, result);
-	if (!more)
-		weir_acceptor_stopped(acceptor);
-	else if (!weir_listener_has_ample_room(acceptor->listener))
-		uring_accept_stop(acceptor);
-}
-
-static void acceptable(weir_uring_op *op, int result, uint32_t flags)
-{
-	weir_acceptor *acceptor = acceptor_of(op);
-	acceptor->flags &= ~(uint32_t)(WEIR_ACCEPTOR_ARMED | WEIR_ACCEPTOR_STOPPED);
-	if (result >= 0)
-		weir_acceptor_ready(acceptor);
-	else if (result != -ECANCELED)
-		weir_acceptor_accepted(acceptor, result);
-	weir_acceptor_stopped(acceptor);
-}
-
-static int uring_accept_start(weir_acceptor *acceptor)
-{
-	bool ample = weir_listener_has_ample_room(acceptor->listener);
-	struct io_uring_sqe *sqe = weir_uring_sqe(acceptor->loop, &acceptor->op);
-	if (sqe == NULL)
-		return -EAGAIN;
-	/*
-	 * The ring waits by itself, but on a non-blocking socket some kernels would not; plain accepts
-	 * must not wait.
-	 */
-	set_blocking(acceptor->fd, ample);
-	acceptor->op.complete = ample ? accepted : acceptable;
-	if (ample)
-		io_uring_prep_multishot_accept(sqe, acceptor->fd, NULL, NULL, SOCK_CLOEXEC);
-	else
-		io_uring_prep_poll_add(sqe, acceptor->fd, POLLIN);
-	return 0;
-}
-
-static void uring_accept_stop(weir_acceptor *acceptor)
-{
-	if (acceptor->flags & WEIR_ACCEPTOR_STOPPED)
-		return;
-	if (weir_uring_cancel(acceptor->loop, &acceptor->op) == 0)
-		acceptor->flags |= WEIR_ACCEPTOR_STOPPED;
-}
-
 const weir_io weir_io_uring = {
 	.init = uring_io_init,
 	.fini = uring_io_fini,
@@ -494,7 +467,8 @@ const weir_io weir_io_uring = {
 	.connect = uring_connect,
 	.input = uring_input,
 	.send = uring_send,
+	.send_some = uring_send_some,
 	.close = uring_close,
-	.accept_start = uring_accept_start,
-	.accept_stop = uring_accept_stop,
+	.accept_start = weir_io_uring_accept_start,
+	.accept_stop = weir_io_uring_accept_stop,
 };

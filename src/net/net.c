@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "net/acceptor.h"
 #include "net/conn_priv.h"
+#include "net/transmit_priv.h"
 
 /* Free buffers that a loop keeps: enough for a burst, 4 MB and 1 MB at most. */
 #define READS_KEPT  256
@@ -35,6 +36,7 @@ static void free_net(weir_loop_part *part)
 	weir_net *net = (weir_net *)(void *)part;
 	while (net->all != NULL)
 		weir_conn_strand(net->all);
+	weir_transmit_lane_free(net->lane);
 	net->io->fini(net);
 	weir_buf_pool_close(&net->reads);
 	weir_buf_pool_close(&net->output.copies);

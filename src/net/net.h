@@ -44,6 +44,11 @@ typedef struct weir_io {
 	void (*input)(weir_conn *conn);
 	/* Sends from the output, which is not empty and not SENDING. */
 	void (*send)(weir_conn *conn);
+	/*
+	 * The same for at most so many bytes. Returns how many were handed to the socket. With io_uring they
+	 * will be: weir_transmit_began and weir_transmit_completed are called.
+	 */
+	size_t (*send_some)(weir_conn *conn, size_t most);
 	/* Removes the socket from the back end; ends in weir_conn_gone. May be called again before that. */
 	void (*close)(weir_conn *conn);
 
@@ -55,6 +60,11 @@ typedef struct weir_io {
 
 extern const weir_io weir_io_epoll;
 extern const weir_io weir_io_uring;
+
+/* io_uring_accept.c: parts of weir_io_uring; and what both of its files need. */
+int weir_io_uring_accept_start(struct weir_acceptor *acceptor);
+void weir_io_uring_accept_stop(struct weir_acceptor *acceptor);
+void weir_io_set_blocking(int fd, bool blocking);
 
 /*
  * The output of one connection, as long as it is small and nothing else waits there: written in place and
@@ -99,6 +109,7 @@ typedef struct weir_net {
 	uint64_t hungry_turn; /* uring: the turn to which hungry_left refers */
 	unsigned hungry_left; /* buffers that connections which found none may still request in it */
 	weir_opening opening;
+	struct weir_transmit_lane *lane; /* NULL: no connection is scheduled */
 	weir_quick quick;
 } weir_net;
 

@@ -125,6 +125,7 @@ int weir_output_add_file(weir_output *output, const weir_output_source *source, 
 	block->file = *file;
 	block->file.counts = weir_output_file_counts(file->left, file->most);
 	output->bytes += block->file.counts;
+	output->more += (int64_t)block->file.left - block->file.counts;
 	return 0;
 }
 
@@ -141,6 +142,7 @@ static void drop_file(weir_output *output, weir_output_source *source)
 {
 	weir_output_block *block = take_head(output);
 	output->bytes -= block->file.counts;
+	output->more -= (int64_t)block->file.left - block->file.counts;
 	block->next = NULL;
 	if (source->over == NULL)
 		source->over = block;
@@ -155,12 +157,14 @@ static void file_sent(weir_output *output, weir_output_source *source, size_t co
 	WEIR_ASSERT(count <= file->left);
 	file->offset += count;
 	file->left -= count;
+	output->more -= (int64_t)count;
 	if (file->left == 0) {
 		drop_file(output, source);
 		return;
 	}
 	uint32_t counts = weir_output_file_counts(file->left, file->most);
 	output->bytes -= file->counts - counts;
+	output->more += file->counts - counts;
 	file->counts = counts;
 }
 

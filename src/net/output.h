@@ -42,6 +42,7 @@ typedef struct weir_output_file {
 	uint32_t looks;        /* checks since the disk was asked for its next part */
 	uint64_t look_ns;      /* time of the next check */
 	uint64_t offset, left;
+	uint64_t near; /* up to this offset it was in the page cache lately */
 	void (*over)(void *arg);
 	void *arg;
 } weir_output_file;
@@ -63,6 +64,7 @@ typedef struct weir_output_block {
 typedef struct weir_output {
 	weir_output_block *head, *tail;
 	size_t bytes;
+	int64_t more; /* how many more bytes there really are, with all that is left of files */
 } weir_output;
 
 /* Where blocks and copies come from; shared by all outputs of a loop. */

@@ -262,7 +262,11 @@ static void conn_closed(weir_conn *raw, int why)
 	ended(weir_conn_user(raw), why);
 }
 
-static const weir_conn_ops plain_ops = {conn_open, conn_data, conn_eof, conn_drained, conn_closed};
+static const weir_conn_ops plain_ops = {.open = conn_open,
+					.data = conn_data,
+					.eof = conn_eof,
+					.drained = conn_drained,
+					.closed = conn_closed};
 
 /* ---- callbacks of a TLS session ---- */
 
@@ -296,7 +300,11 @@ static void link_closed(weir_link *link, int why)
 	ended(of_link(link), why);
 }
 
-static const weir_link_ops tls_link_ops = {link_ready, link_data, link_eof, link_drained, link_closed};
+static const weir_link_ops tls_link_ops = {.ready = link_ready,
+					   .data = link_data,
+					   .eof = link_eof,
+					   .drained = link_drained,
+					   .closed = link_closed};
 
 static int tls_open(weir_conn *raw, void *arg)
 {

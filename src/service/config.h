@@ -204,6 +204,14 @@ typedef struct weir_config_resources {
 	uint64_t loop_lag_ns;
 } weir_config_resources;
 
+/* The order in which answers are sent. */
+typedef struct weir_config_transmit {
+	weir_block_head head;
+	unsigned scheduling;   /* index in weir_transmit_policies */
+	uint64_t uplink_per_s; /* bytes; 0: estimated */
+	uint64_t ageing_ns;
+} weir_config_transmit;
+
 typedef struct weir_config_message {
 	weir_config_where where;
 	bool warning;
@@ -226,6 +234,7 @@ struct weir_config {
 	weir_config_log log;
 	weir_config_process process;
 	weir_config_resources resources;
+	weir_config_transmit transmit;
 
 	const weir_kind *const *kinds; /* ended by NULL */
 	unsigned kind_count;
@@ -319,7 +328,7 @@ typedef struct weir_config_flags {
 	unsigned settings;
 	const weir_kind *kind; /* whose flag was given; NULL: no kind's */
 	weir_config_texts value;
-	const char *admin, *access_log, *threads;
+	const char *admin, *access_log, *threads, *scheduling, *uplink;
 	const char *certificate, *key;
 	bool dry_run;
 } weir_config_flags;

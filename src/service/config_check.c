@@ -274,6 +274,14 @@ static void check_process(weir_config *config)
 	check_allowed(config, "allow-write", process->allow_write);
 }
 
+static void check_transmit(weir_config *config)
+{
+	const weir_config_transmit *transmit = &config->transmit;
+	if (transmit->scheduling == 0 && transmit->uplink_per_s != 0)
+		weir_config_warn(config, &transmit->head, "uplink",
+				 "uplink: it does nothing while scheduling is fair; set scheduling = srpt");
+}
+
 /* ---- all ---- */
 
 int weir_config_check(weir_config *config)
@@ -293,6 +301,7 @@ int weir_config_check(weir_config *config)
 	weir_config_check_worth(config);
 	weir_config_check_laws(config);
 	check_process(config);
+	check_transmit(config);
 	if (config->memory.failed)
 		return weir_error_set(-ENOMEM, "out of memory");
 	if (config->errors > 0)

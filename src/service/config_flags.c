@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "keys/address.h"
+#include "keys/bitrate.h"
 #include "keys/options.h"
 #include "service/config_inside.h"
 
@@ -43,6 +44,27 @@ static int read_threads(const weir_key *key, const char *text, void *ret_field)
 	return failed;
 }
 
+int weir_config_read_uplink(const weir_key *key, const char *text, void *ret_field)
+{
+	uint64_t bits_per_s = 0;
+	int failed = strcmp(text, "auto") != 0 ? weir_bitrate_read(text, &bits_per_s) : 0;
+	if (failed != 0)
+		return failed;
+	uint64_t rate = bits_per_s / 8;
+	memcpy(ret_field, &rate, sizeof(rate));
+	return 0;
+}
+
+static int check_uplink(const weir_key *key, const char *text, void *ret_field)
+{
+	uint64_t rate;
+	int failed = weir_config_read_uplink(key, text, &rate);
+	if (failed == 0)
+		*(const char **)ret_field = text;
+	return failed;
+}
+
+static const weir_key_form uplink_form = {"rate, or auto", sizeof(const char *), check_uplink};
 static const weir_key_form listen_form = {"address", sizeof(weir_config_texts), read_listen};
 static const weir_key_form admin_form = {"address, or off", sizeof(const char *), read_admin};
 static const weir_key_form threads_form = {"number", sizeof(const char *), read_threads};
@@ -64,6 +86,10 @@ static const weir_key keys[] = {
 	FLAG("dry-run", SWITCH, dry_run, NULL, "Laws decide and count, but nothing is rejected"),
 	FLAG("threads", FORM, threads, "N", "The number of serving threads. Without it: one per core",
 	     .form = &threads_form),
+	FLAG("scheduling", TEXT, scheduling, "HOW",
+	     "The order in which answers are sent: fair, srpt (nearly finished first) or classes"),
+	FLAG("uplink", FORM, uplink, "RATE",
+	     "The rate of the uplink, as 10mbit, for srpt and classes; or auto", .form = &uplink_form),
 	FLAG("access-log", TEXT, access_log, "FILE", "The access log; - is standard output, off none"),
 	{0}};
 
@@ -286,6 +312,10 @@ int weir_config_apply(weir_config *config, const weir_config_flags *flags)
 	config->dry_run |= flags->dry_run;
 	if (flags->threads != NULL)
 		weir_config_set(config, &config->process.head, "threads", flags->threads);
+	if (flags->scheduling != NULL)
+		weir_config_set(config, &config->transmit.head, "scheduling", flags->scheduling);
+	if (flags->uplink != NULL)
+		weir_config_set(config, &config->transmit.head, "uplink", flags->uplink);
 	if (flags->access_log != NULL)
 		weir_config_set(config, &config->log.head, "access", flags->access_log);
 	return config->errors > 0 ? weir_error_set(-EINVAL, "the configuration has errors") : 0;

@@ -84,6 +84,8 @@ int weir_config_title_find(weir_config *config, const char *block, const char *t
 /* A file that must exist, since the start would fail without it. what: how the message begins. */
 void weir_config_check_readable(weir_config *config, const weir_block_head *head, const char *key,
 				const char *what, const char *path, bool folder);
+/* Reads "auto" (0) or a rate, for a key. */
+int weir_config_read_uplink(const weir_key *key, const char *text, void *ret_field);
 /* Parts of weir_config_check. */
 void weir_config_check_classes(weir_config *config);
 void weir_config_check_limits(weir_config *config);

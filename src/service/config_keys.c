@@ -23,6 +23,7 @@ static const char *const level_words[] = {"debug", "info", "warn", "error", NULL
 static const char *const confine_words[] = {"off", "calls", "on", "strict", NULL};
 static const char *const police_words[] = {"law", "batch", "threshold", "auto", "value", NULL};
 static const char *const path_words[] = {"cleaned", "raw", NULL};
+static const char *const scheduling_words[] = {"fair", "srpt", "classes", "kernel", NULL};
 static const char *const loop_words[] = {"auto", "epoll", "uring", NULL};
 
 #define ROW(key, is, member, ...) WEIR_KEY(key, is, BLOCK, member, __VA_ARGS__)
@@ -259,6 +260,25 @@ static const weir_key resources_keys[] = {
 	{0}};
 #undef BLOCK
 
+static const weir_key_form uplink_form = {"rate, as 10mbit or 1.5gbit, or auto", sizeof(uint64_t),
+					  weir_config_read_uplink};
+
+#define BLOCK weir_config_transmit
+static const weir_key transmit_keys[] = {
+	ROW("scheduling", CHOICE, scheduling, "fair",
+	    "The order: fair sends everything at once, srpt what is nearly finished first, classes by class "
+	    "and then as srpt",
+	    .words = scheduling_words),
+	ROW("uplink", FORM, uplink_per_s, "auto",
+	    "The rate of the uplink, with all headers; auto estimates it. A rate that is too high does "
+	    "nothing",
+	    .form = &uplink_form),
+	ROW("ageing", TIME, ageing_ns, "30s",
+	    "An answer that came this much earlier goes first although it has 2.7 times as many bytes left",
+	    BETWEEN(S, 24 * H)),
+	{0}};
+#undef BLOCK
+
 #define MANY(array, count) \
 	.offset = offsetof(weir_config, array), .count_offset = offsetof(weir_config, count)
 #define ONE(member) .offset = offsetof(weir_config, member)
@@ -311,4 +331,8 @@ const weir_config_core weir_config_core_blocks[] = {
 	  "not monitored.",
 	  resources_keys, sizeof(weir_config_resources), .single = true, .live = true},
 	 ONE(resources)},
+	{{"transmit", NULL,
+	  "The order in which answers are sent when the uplink is crowded; transmit.md explains it.",
+	  transmit_keys, sizeof(weir_config_transmit), .single = true},
+	 ONE(transmit)},
 	{{0}, 0, 0, 0}};

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "net/transmit.h"
 #include "service/config_inside.h"
 
 /* ---- what would run ---- */
@@ -124,6 +125,19 @@ static void print_resources(const weir_config_resources *resources, FILE *file)
 	fputc('\n', file);
 }
 
+static void print_transmit(const weir_config_transmit *transmit, FILE *file)
+{
+	char text[32];
+	if (transmit->scheduling == 0)
+		return;
+	fprintf(file, "  transmit %s, ", weir_transmit_policies[transmit->scheduling].name);
+	if (transmit->uplink_per_s != 0)
+		fprintf(file, "uplink %g Mbit/s", (double)transmit->uplink_per_s * 8 / 1e6);
+	else
+		fputs("uplink estimated", file);
+	fprintf(file, ", ageing %s\n", weir_text_print_time(text, sizeof(text), transmit->ageing_ns, NULL));
+}
+
 void weir_config_print(const weir_config *config, FILE *file)
 {
 	for (unsigned i = 0; i < config->listens; i++)
@@ -142,6 +156,7 @@ void weir_config_print(const weir_config *config, FILE *file)
 	if (config->routes == 0)
 		fputs("  route    none: every request is answered with 404\n", file);
 	print_resources(&config->resources, file);
+	print_transmit(&config->transmit, file);
 	fprintf(file, "  log      access %s, error %s\n",
 		config->log.access != NULL ? config->log.access : "off",
 		config->log.error != NULL ? config->log.error : "off");

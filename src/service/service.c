@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "http/server.h"
+#include "net/transmit.h"
 #include "rules/routes.h"
 #include "service/service_inside.h"
 #include "tls/tls.h"
@@ -213,6 +214,9 @@ static void save_sessions(const weir_service *service, FILE *to)
 
 /* ---- starting ---- */
 
+/* The rate that a predecessor knew is kept beside what its laws have learnt. */
+
+/* Without an order nothing is made, so that nothing is asked for. */
 static int make_http(weir_service *service, weir_routes *routes)
 {
 	bool wanted = service->access != NULL || service->admin != NULL;
@@ -229,6 +233,9 @@ static int make_http(weir_service *service, weir_routes *routes)
 	if (failed != 0)
 		return failed;
 	weir_http_set_errors(service->http, service->errors);
+	failed = weir_service_make_transmit(service);
+	if (failed != 0)
+		return failed;
 	load_costs(service);
 	load_sessions(service);
 	return 0;
@@ -317,6 +324,7 @@ void weir_service_save(const weir_service *service, FILE *to)
 	weir_things_save(&service->things, service->config, to);
 	save_costs(service, to);
 	save_sessions(service, to);
+	weir_service_save_transmit(service, to);
 }
 
 void weir_service_count_reload(weir_service *service, bool done)
@@ -369,6 +377,8 @@ void weir_service_print(const weir_service *service, FILE *file)
 	if (service->admin != NULL && weir_admin_address(service->admin, address, sizeof(address)) == 0)
 		fprintf(file, "  %s    http://%s\n", service->config->admin.page ? "live page" : "admin    ",
 			address);
+	if (service->transmit != NULL)
+		weir_service_print_transmit(service, file);
 }
 
 void weir_service_drain(weir_service *service)
@@ -408,6 +418,7 @@ int weir_service_free(weir_service **at, uint64_t timeout_ns)
 	weir_monitor_free(&service->monitor);
 	weir_files_free(&service->files);
 	weir_world_free(&service->world);
+	weir_transmit_unref(service->transmit);
 	free_logs(service);
 	free_names(service);
 	weir_mem_free(service);

@@ -7,6 +7,7 @@
 #include "admin/admin.h"
 #include "http/server.h"
 #include "log/log.h"
+#include "net/cutoffs.h"
 #include "service/service.h"
 #include "service/things.h"
 
@@ -36,7 +37,9 @@ struct weir_service {
 	weir_monitor *monitor;
 	weir_things things;
 	weir_http *http;
-	struct weir_routes *routes; /* in force */
+	struct weir_transmit *transmit; /* NULL: fair */
+	weir_cutoffs cutoffs;           /* if the kernel orders packets */
+	struct weir_routes *routes;     /* in force */
 	weir_admin *admin;
 	weir_listening listen[WEIR_LISTENERS_MOST];
 	unsigned listens;
@@ -77,5 +80,10 @@ int weir_service_make_routes(weir_service *service, const weir_config *config,
 
 /* Makes the admin, if the configuration has one. */
 int weir_service_make_admin(weir_service *service, const weir_service_options *options);
+
+/* transmit.c: the order of sending. 0 or a negative errno with weir_error. */
+int weir_service_make_transmit(weir_service *service);
+void weir_service_save_transmit(const weir_service *service, FILE *to);
+void weir_service_print_transmit(const weir_service *service, FILE *file);
 
 #endif

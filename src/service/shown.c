@@ -2,6 +2,7 @@
 /* What the admin shows besides stages. Its thread calls all but weir_service_make_admin. */
 #include <stdlib.h>
 
+#include "net/transmit.h"
 #include "service/service_inside.h"
 
 static void http_stats(weir_http_stats *ret_stats, void *arg)
@@ -93,10 +94,25 @@ static void show_own(const weir_service *service, weir_show_fn *fn, void *arg)
 	fn(&(weir_shown){.prefix = "weir_config_", .metrics = own_metrics, .values = &values}, arg);
 }
 
+static void show_transmit(const weir_service *service, weir_show_fn *fn, void *arg)
+{
+	weir_transmit_stats values;
+	weir_transmit *transmit = __atomic_load_n(&service->transmit, __ATOMIC_ACQUIRE);
+	if (transmit == NULL)
+		return;
+	weir_transmit_read(transmit, &values);
+	fn(&(weir_shown){.list = "transmit",
+			 .prefix = "weir_transmit_",
+			 .metrics = weir_transmit_metrics,
+			 .values = &values},
+	   arg);
+}
+
 static void show(weir_show_fn *fn, void *fn_arg, void *arg)
 {
 	weir_service *service = arg;
 	show_own(service, fn, fn_arg);
+	show_transmit(service, fn, fn_arg);
 	max_align_t values[WEIR_SHOWN_BYTES / sizeof(max_align_t)];
 	for (unsigned i = 0; service->things.kinds[i] != NULL; i++) {
 		const weir_kind *kind = service->things.kinds[i];

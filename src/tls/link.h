@@ -31,6 +31,8 @@ typedef struct weir_link_ops {
 	void (*eof)(weir_link *link);
 	void (*drained)(weir_link *link);
 	void (*closed)(weir_link *link, int why);
+	/* As weir_conn_ops.left; may be NULL. */
+	void (*left)(weir_link *link, weir_conn_left *left);
 } weir_link_ops;
 
 struct weir_link {

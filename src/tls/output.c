@@ -12,6 +12,7 @@
 #include <openssl/err.h>
 #include <string.h>
 
+#include "net/transmit.h"
 #include "tls/priv.h"
 
 #define SMALL_RECORD_BYTES 1400
@@ -68,6 +69,14 @@ void weir_tls_output_clear(weir_tls_session *s)
 	s->retry = 0;
 }
 
+uint64_t weir_tls_output_left(const weir_tls_session *s)
+{
+	uint64_t left = 0;
+	for (const weir_tls_item *item = s->head; item != NULL; item = item->next)
+		left += item->buf != NULL ? item->end - item->at : item->left;
+	return left;
+}
+
 /* The last item, if it has room, or a new one. */
 static weir_tls_item *item_with_room(weir_tls_session *s)
 {
@@ -109,14 +118,19 @@ static size_t record_most(weir_tls_session *s)
 	return s->small_left > 0 ? SMALL_RECORD_BYTES : WEIR_TLS_RECORD_BYTES;
 }
 
-/* Above half of its bound the connection will call drained: that is the time for more. */
+/*
+ * Above this much (half of its bound, or less if it waits for its turn to send) the connection will call
+ * drained: that is the time for more. What is encrypted cannot be overtaken, so records are no larger.
+ */
 size_t weir_tls_record_room(weir_tls_session *s)
 {
-	size_t waiting = weir_conn_output(s->link->conn);
-	if (waiting > s->conn_bound / 2)
+	size_t waiting = weir_conn_output(s->link->conn), ahead = weir_conn_ahead(s->link->conn);
+	if (waiting > ahead)
 		return 0;
 	size_t room = s->conn_bound - waiting - WEIR_TLS_RECORD_EXTRA - WEIR_TLS_ALERT_ROOM;
 	size_t most = record_most(s);
+	if (ahead < s->conn_bound / 2 && most > ahead)
+		most = ahead > SMALL_RECORD_BYTES ? ahead : SMALL_RECORD_BYTES;
 	return most < room ? most : room;
 }
 
@@ -174,9 +188,16 @@ static void put_queue(weir_tls_session *s)
 	}
 }
 
+/* Below this the user's drained is called. */
+static size_t drain_mark(const weir_tls_session *s)
+{
+	size_t ahead = weir_conn_ahead(s->link->conn);
+	return ahead < s->conn_bound / 2 ? ahead : s->bound / 2;
+}
+
 static bool drained_is_due(const weir_tls_session *s)
 {
-	return s->clogged && s->phase == WEIR_TLS_READY && waiting_bytes(s) < s->bound / 2;
+	return s->clogged && s->phase == WEIR_TLS_READY && waiting_bytes(s) < drain_mark(s);
 }
 
 static void finish_closing(weir_tls_session *s)
@@ -252,7 +273,7 @@ int weir_tls_output_check(weir_tls_session *s, size_t length)
 /* Waiting output is sent at the end of the call, or of the turn. */
 void weir_tls_output_added(weir_tls_session *s)
 {
-	if (waiting_bytes(s) > s->bound / 2)
+	if (waiting_bytes(s) > drain_mark(s))
 		s->clogged = true;
 	if (!s->inside && (s->head != NULL || s->over != NULL) && s->phase == WEIR_TLS_READY)
 		weir_conn_call_drained(s->link->conn);

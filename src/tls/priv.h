@@ -221,6 +221,8 @@ int weir_tls_put_record(weir_tls_session *s, const void *bytes, size_t length);
 /* Maximum plaintext of the next record; 0: none now. */
 size_t weir_tls_record_room(weir_tls_session *s);
 void weir_tls_output_clear(weir_tls_session *s);
+/* Plaintext that waits, with all that is left of files. */
+uint64_t weir_tls_output_left(const weir_tls_session *s);
 /* For send_file: 0, or why this many bytes cannot be taken. Then the item, and the follow-up. */
 int weir_tls_output_check(weir_tls_session *s, size_t length);
 void weir_tls_output_append(weir_tls_session *s, weir_tls_item *item);

@@ -372,6 +372,16 @@ static void conn_drained(weir_conn *conn)
 	go_on_and_send(s);
 }
 
+static void conn_left(weir_conn *conn, weir_conn_left *left)
+{
+	weir_link *link = weir_conn_user(conn);
+	if (link->tls == NULL)
+		return;
+	left->bytes += weir_tls_output_left(link->tls);
+	if (link->ops->left != NULL && link->tls->phase == WEIR_TLS_READY)
+		link->ops->left(link, left);
+}
+
 static void conn_closed(weir_conn *conn, int why)
 {
 	weir_link *link = weir_conn_user(conn);
@@ -393,4 +403,5 @@ const weir_conn_ops weir_tls_conn_ops = {
 	.eof = conn_eof,
 	.drained = conn_drained,
 	.closed = conn_closed,
+	.left = conn_left,
 };

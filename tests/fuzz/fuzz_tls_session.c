@@ -61,7 +61,8 @@ static void link_closed(weir_link *link, int why)
 	weir_tls_session_free(link);
 }
 
-static const weir_link_ops link_ops = {link_ready, link_data, link_eof, NULL, link_closed};
+static const weir_link_ops link_ops = {
+	.ready = link_ready, .data = link_data, .eof = link_eof, .closed = link_closed};
 
 static int conn_open(weir_conn *conn, void *arg)
 {

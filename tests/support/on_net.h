@@ -107,8 +107,13 @@ static void side_closed(weir_conn *conn, int why)
 	s->conn = NULL;
 }
 
-static const weir_conn_ops side_ops = {side_open, side_data, side_eof, side_drained, side_closed};
-static const weir_conn_ops side_ops_without_eof = {side_open, side_data, NULL, NULL, side_closed};
+static const weir_conn_ops side_ops = {.open = side_open,
+				       .data = side_data,
+				       .eof = side_eof,
+				       .drained = side_drained,
+				       .closed = side_closed};
+static const weir_conn_ops side_ops_without_eof = {
+	.open = side_open, .data = side_data, .closed = side_closed};
 
 static inline void side_fini(side *s)
 {

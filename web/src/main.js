@@ -5,6 +5,7 @@ import { StageGraph } from "./graph.js";
 import { Panel } from "./panels.js";
 import { Sheds } from "./sheds.js";
 import { showAccounts } from "./accounts.js";
+import { showTransmit } from "./transmit.js";
 import { element, rate, time, count, duration, percentile } from "./format.js";
 import * as theme from "./theme.js";
 
@@ -112,6 +113,7 @@ function show(snapshot) {
   graph.show(snapshot);
   showPanels(snapshot.stages);
   showAccounts(find("accounts"), snapshot.accounts, snapshot.revenue);
+  showTransmit(find("transmit"), snapshot.transmit);
   showBackends(snapshot.backends);
   showCounters(snapshot.counters);
   showCosts(snapshot.costs);

@@ -2,6 +2,7 @@
 // Numbers as the page writes them, against what a person would: page.mjs compares the page with format.js, so format.js itself is looked at here. Needs node, and no browser.
 import assert from "node:assert/strict";
 import { count, digits, duration, percent, percentile, rate, time } from "../src/format.js";
+import { bitrate, sendingOf } from "../src/transmit.js";
 
 const EXPECTED = [
   [time, [
@@ -16,8 +17,13 @@ const EXPECTED = [
   [count, [[null, "–"], [undefined, "–"], [0, "0"], [999, "999"], [1000, "1,000"], [1_234_567, "1,234,567"]]],
   [percent, [[0, "0 %"], [0.004, "0.4 %"], [0.05, "5.0 %"], [0.1, "10 %"], [0.333, "33 %"], [1, "100 %"], [1.5, "150 %"]]],
   [percentile, [[0.5, "p50"], [0.9, "p90"], [0.99, "p99"], [0.999, "p99.9"], [null, "p90"]]],
+  [bitrate, [[1250, "10.0 kbit/s"], [1_250_000, "10.0 Mbit/s"], [1_212_500, "9.70 Mbit/s"], [125_000_000, "1.00 Gbit/s"]]],
   [duration, [[0, "0 s"], [59, "59 s"], [99, "99 s"], [100, "2 min"], [600, "10 min"], [5400, "1.5 h"], [86_400, "24.0 h"], [172_800, "2.0 days"], [864_000, "10.0 days"]]],
 ];
 
 for (const [format, cases] of EXPECTED)
   for (const [value, text] of cases) assert.equal(format(value), text, `${format.name}(${value})`);
+
+const sending = { policy: "srpt", uplink: "auto", phase: "cruise", why: "it is so", rate_bytes_per_s: 1_212_500, uplink_bytes_per_s: 1_250_000 };
+assert.equal(sendingOf(sending), "srpt, 9.70 Mbit/s of an uplink of 10.0 Mbit/s (auto, cruise): it is so");
+assert.equal(sendingOf({ ...sending, phase: "open", rate_bytes_per_s: 0, uplink_bytes_per_s: 0 }), "srpt, no limit (auto, open): it is so");

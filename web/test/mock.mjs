@@ -41,6 +41,8 @@ function snapshot() {
     graph: { nodes: stages.map(({ name, domain }) => ({ name, domain })), edges: [{ from: null, to: "handshake", count: 20, per_s: 12, shed_per_s: 0 },
       { from: null, to: "app", count: 3900, per_s: offered * share, shed_per_s: offered * (1 - share) }, { from: "app", to: "file", count: 30, per_s: 30, shed_per_s: 0 }] },
     backends: [{ pool: "app", address: "http://127.0.0.1:9000", state: "up", in_flight: 9, connections: 12, requests: 3900, failures: 2, ejections: 0, latency_ns: 42e6, weight: 1 }],
+    transmit: [{ policy: "srpt", uplink: "auto", phase: "cruise", why: "round trips grew while answers waited", rate_bytes_per_s: 1212500, uplink_bytes_per_s: 1250000,
+      waiting: 12, waiting_to_4kb: 0, waiting_to_32kb: 1, waiting_to_256kb: 3, waiting_to_2mb: 6, waiting_above_2mb: 2, left_bytes: 8412200 }],
     accounts: [{ stage: "app", promised_ns: 2e8, step: 1, steps: 3, arrivals_per_second: offered, capacity_per_second: 400, guaranteed_all_per_second: 50, overcommitted: 0 }],
     revenue: [["gold", 10], ["default", 1]].map(([name, revenue], level) => ({ stage: "app", class: name, revenue, earned: 39000 * revenue, lost: 12 * revenue, turned_away: level * 7500,
       earned_per_second: 200 * revenue, lost_per_second: 0, turned_away_per_second: level * offered * (1 - share), guaranteed_per_second: level === 0 ? 50 : 0, guarantee_used: level === 0 ? 0.8 : 0, guarantee_missed: 0 })),

@@ -363,7 +363,7 @@ static void reports_a_path_that_nobody_listens_on(void **state)
 	side client = {.loop = loop};
 	struct sockaddr_un path = path_in_folder("nobody");
 	weir_conn *conn = NULL;
-	const weir_conn_ops ops = {side_open, side_data, NULL, NULL, side_closed};
+	const weir_conn_ops ops = {.open = side_open, .data = side_data, .closed = side_closed};
 	assert_int_equal(
 		weir_conn_open(loop, (struct sockaddr *)&path, sizeof(path), &ops, NULL, &client, &conn), 0);
 	turn_until(loop, client.calls[IN_CLOSED] == 1);

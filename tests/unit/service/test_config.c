@@ -529,6 +529,11 @@ static const struct {
 	{"backend \"a\" { server = \"http://h\"; concurrency = -1 }", "t:1: concurrency: ..."},
 	{"resources { memory = 100% }", "t:1: memory: ..."},
 	{"resources { loop-lag = 61s }", "t:1: loop-lag: ..."},
+	/* the order of sending */
+	{"transmit { scheduling = first }", "t:1: scheduling: ..."},
+	{"transmit { scheduling = srpt; uplink = 10 }", "t:1: uplink: ..."},
+	{"transmit { scheduling = srpt; uplink = 0mbit }", "t:1: uplink: ..."},
+	{"transmit { scheduling = srpt; ageing = 10ms }", "t:1: ageing: ..."},
 };
 
 static bool is_said(const char *text, const char *expected)

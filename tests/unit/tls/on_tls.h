@@ -276,7 +276,11 @@ static void peer_closed(weir_link *link, int why)
 	at->closed++;
 }
 
-static const weir_link_ops peer_ops = {peer_ready, peer_data, peer_eof, peer_drained, peer_closed};
+static const weir_link_ops peer_ops = {.ready = peer_ready,
+				       .data = peer_data,
+				       .eof = peer_eof,
+				       .drained = peer_drained,
+				       .closed = peer_closed};
 
 /* ---- the server ---- */
 

@@ -460,7 +460,7 @@ static void caller_closed(weir_link *link, int why)
 	c->closed++;
 }
 
-static const weir_link_ops caller_ops = {caller_ready, caller_data, NULL, NULL, caller_closed};
+static const weir_link_ops caller_ops = {.ready = caller_ready, .data = caller_data, .closed = caller_closed};
 
 static int caller_open(weir_conn *conn, void *arg)
 {

@@ -293,7 +293,7 @@ static void pinger_closed(weir_link *link, int why)
 	p->closed = true;
 }
 
-static const weir_link_ops pinger_ops = {pinger_ready, pinger_data, NULL, NULL, pinger_closed};
+static const weir_link_ops pinger_ops = {.ready = pinger_ready, .data = pinger_data, .closed = pinger_closed};
 
 static void pinger_start(weir_post *post, void *arg)
 {

@@ -311,6 +311,7 @@ int main(void)
 		ON_BOTH(ends_while_it_waits),     ON_BOTH(waiting_is_no_lack_of_progress),
 		ON_BOTH(a_file_waits_too),        ON_BOTH(open_is_as_fair),
 		ON_BOTH(the_kernel_is_told),      CHECK_TEST(keys_are_ordered),
+		CHECK_TEST(a_successor_goes_on),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

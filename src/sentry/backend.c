@@ -62,9 +62,9 @@ static const weir_key keys[] = {
 	    "A server that came back gets less than its share for this long", BETWEEN(0, H)),
 	ROW("host", TEXT, host, NULL, "The Host field that servers are sent. Without it: the client's"),
 	ROW("forwarded", SWITCH, forwarded, "on",
-	    "Says who asked in X-Forwarded-For, -Proto and -Host. What clients send of these, of Forwarded "
-	    "and "
-	    "X-Real-IP is dropped, unless they are trusted-proxies. off: all of them pass as they come"),
+	    "Tells servers who the client is, in X-Forwarded-For, -Proto and -Host. These fields, Forwarded "
+	    "and X-Real-IP are dropped where clients send them, except from trusted-proxies; off: they pass "
+	    "unchanged"),
 	ROW("request-headers", TEXTS, request_edits, NULL,
 	    "Changes of a request's fields: 'set NAME: VALUE', 'add NAME: VALUE', 'remove NAME'",
 	    BETWEEN(0, WEIR_EDITS_MOST)),

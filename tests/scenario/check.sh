@@ -162,6 +162,8 @@ for flag in $("$WEIR" check --help | grep -o -e '^  --[a-z][a-z0-9-]*' | grep -v
 	--to) value=http://127.0.0.1:1 ;;
 	--root) value=/tmp ;;
 	--p90) value=1s ;;
+	--scheduling) value=srpt ;;
+	--uplink) value=10mbit ;;
 	--cert | --key) continue ;; # they come together; below
 	*) value=off ;;
 	esac

@@ -30,7 +30,7 @@ complete -c weir -n '__fish_seen_subcommand_from check sentry serve' -l key -r -
 complete -c weir -n '__fish_seen_subcommand_from check sentry serve' -l admin -x -d 'The address of metrics, API and live page; off: none'
 complete -c weir -n '__fish_seen_subcommand_from check sentry serve' -l dry-run -d 'Laws decide and count, but nothing is rejected'
 complete -c weir -n '__fish_seen_subcommand_from check sentry serve' -l threads -x -d 'The number of serving threads. Without it: one per core'
-complete -c weir -n '__fish_seen_subcommand_from check sentry serve' -l scheduling -x -d 'The order in which answers are sent: fair, srpt (nearly finished first) or classes'
+complete -c weir -n '__fish_seen_subcommand_from check sentry serve' -l scheduling -x -d 'The order in which answers are sent: fair, srpt (nearly finished first), classes or kernel'
 complete -c weir -n '__fish_seen_subcommand_from check sentry serve' -l uplink -x -d 'The rate of the uplink, as 10mbit, for srpt and classes; or auto'
 complete -c weir -n '__fish_seen_subcommand_from check sentry serve' -l access-log -r -F -d 'The access log; - is standard output, off none'
 complete -c weir -n '__fish_seen_subcommand_from help' -l verbs -d 'Prints only the names, one per line'

@@ -39,7 +39,7 @@ static void apply_flag(weir_config *config, const char *const *values, unsigned 
 	if (route == NULL)
 		return;
 	weir_config_set(config, route, "notes", values[count - 1]);
-	weir_config_set(config, route, "collect", "64KB"); /* bodies are read before a request is let in */
+	weir_config_set(config, route, "collect", "64KB"); /* bodies are read before a request is admitted */
 }
 
 static const weir_kind_flag flag = {.name = "--notes",
@@ -121,16 +121,16 @@ static int make(const weir_making *making, void **ret_thing, weir_stage **ret_st
 		.max_threads = 8, .thread_start = attach, .thread_end = detach, .thread_arg = n};
 	if (failed == 0)
 		failed = weir_making_stage(making, &pool, handle, n, ret_stage);
-	*ret_thing = n;
 	if (failed != 0)
 		free(n);
+	else
+		*ret_thing = n;
 	return failed;
 }
 
 static void apply(void *thing, const weir_config *config, const weir_route_view *route)
 {
-	const notes *values = route->values;
-	__atomic_store_n(&((notes *)thing)->shown, values->shown, __ATOMIC_RELAXED);
+	__atomic_store_n(&((notes *)thing)->shown, ((const notes *)route->values)->shown, __ATOMIC_RELAXED);
 }
 
 static const weir_kind kind = {.name = "notes",

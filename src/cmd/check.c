@@ -80,8 +80,10 @@ static int tell(const char *what, bool markdown)
 {
 	weir_config *config;
 	int status = WEIR_EXIT_OK;
-	if (weir_config_new(weir_kinds, &config) != 0)
+	if (weir_config_new(weir_kinds, &config) != 0) {
+		fprintf(stderr, "weir check: %s\n", weir_error());
 		return WEIR_EXIT_FAILED;
+	}
 	if (what != NULL)
 		status = explain(config, what);
 	else if (markdown)

@@ -128,9 +128,9 @@ static int judge_pace(const load_run *run)
 	if (!load_fell_behind(&run->story))
 		return WEIR_EXIT_OK;
 	fprintf(stderr,
-		"weir load: THE GENERATOR FELL BEHIND: of %llu requests this machine came to %llu more than "
-		"1 ms after they were due, "
-		"and to %llu not at all; it is too busy, or the rate is more than it can do\n",
+		"weir load: THE GENERATOR FELL BEHIND: of %llu requests, %llu were sent more than 1 ms late "
+		"and "
+		"%llu were skipped; this machine is too busy, or the rate is more than it can do\n",
 		(unsigned long long)all, (unsigned long long)behind, (unsigned long long)missed);
 	return missed * 100 > all ? WEIR_EXIT_FAILED : WEIR_EXIT_OK;
 }

@@ -45,7 +45,7 @@ int weir_verb_unknown(const char *typed)
 	if (near != NULL)
 		fprintf(stderr, "weir: there is no verb '%s'; did you mean '%s'?\n", typed, near);
 	else
-		fprintf(stderr, "weir: there is no verb '%s'; 'weir help' lists those there are\n", typed);
+		fprintf(stderr, "weir: there is no verb '%s'; 'weir help' lists them\n", typed);
 	return WEIR_EXIT_USAGE;
 }
 

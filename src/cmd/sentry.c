@@ -15,10 +15,11 @@ static const weir_program program = {
 	.name = "weir sentry",
 	.usage = "weir sentry --to URL --p90 TIME [--listen ADDR:PORT] [FLAG...]\n"
 		 "       weir sentry -c FILE [FLAG...]\n",
-	.summary = "Passes requests on to a service, as many as it can answer in time, and turns the rest "
-		   "away at once, least\n"
+	.summary = "Passes as many requests on to a service as it can answer in time, and rejects the rest "
+		   "at once, least\n"
 		   "important first, with a reason and a time to come back. It finds out by itself how many "
-		   "that are.",
+		   "the service\n"
+		   "can answer.",
 	.examples = "  weir sentry --to http://127.0.0.1:9000 --p90 200ms --listen 127.0.0.1:8080\n",
 	.more = "docs/sentry.md and docs/config.md",
 	.kinds = weir_kinds,

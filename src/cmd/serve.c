@@ -15,10 +15,10 @@ static const weir_program program = {
 	.usage = "weir serve --root DIR [--listen ADDR:PORT] [FLAG...]\n"
 		 "       weir serve --demo [FLAG...]\n"
 		 "       weir serve -c FILE [FLAG...]\n",
-	.summary = "Serves the files of a folder, or what a configuration has. With --demo, a page that "
-		   "takes a few\n"
-		   "milliseconds of a processor, to try on it what overload does and what a target does "
-		   "about it.",
+	.summary = "Serves the files of a folder, or the routes of a configuration. With --demo it serves a "
+		   "page that takes\n"
+		   "a few milliseconds of processor time. That page shows what overload does, and what a "
+		   "target changes.",
 	.examples = "  weir serve --root /srv/www --listen 127.0.0.1:8080\n"
 		    "  weir serve --demo --p90 100ms\n",
 	.more = "docs/serve.md and docs/config.md",

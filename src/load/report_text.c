@@ -80,22 +80,21 @@ static void put_behind(const page *on)
 	weir_number_time(load_latest_ms(on->story), most);
 	if (load_fell_behind(on->story)) {
 		snprintf(text, sizeof(text),
-			 "!!! THE GENERATOR FELL BEHIND: it came to %s of the requests too late, by up to "
-			 "%s;\n"
-			 "!!! to %" PRIu64
-			 " not at all. This run is about the generator as much as about the\n"
-			 "!!! server: ask for a lower rate, or give it more processors.\n",
+			 "!!! THE GENERATOR FELL BEHIND: it sent %s of the requests late, by up to %s, and\n"
+			 "!!! skipped %" PRIu64
+			 ". This run measures the generator as much as the server: ask for a\n"
+			 "!!! lower rate, or give it more processors.\n",
 			 weir_number_share(share(load_get(&tally->behind), sent + unsent), part), most,
 			 load_get(&tally->missed));
 		put(on, WEIR_TONE_BAD, text);
 	}
 	if (load_ran_short(on->story)) {
 		snprintf(text, sizeof(text),
-			 "!!! NO CONNECTION WAS FREE in time: %s of the requests were sent late, by up to %s "
-			 "(it is in\n"
-			 "!!! their times); %" PRIu64
-			 " were not sent at all. The server was slower than what came, or\n"
-			 "!!! --connections are too few.\n",
+			 "!!! NO CONNECTION WAS FREE in time: %s of the requests were sent late, by up to "
+			 "%s.\n"
+			 "!!! Their response times include that. %" PRIu64
+			 " were not sent. Requests arrived faster than\n"
+			 "!!! the server answers, or --connections is too low.\n",
 			 weir_number_share(share(load_get(&tally->all.late), sent + unsent), part), most,
 			 unsent);
 		put(on, WEIR_TONE_BAD, text);

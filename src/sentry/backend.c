@@ -62,9 +62,9 @@ static const weir_key keys[] = {
 	    "A server that came back gets less than its share for this long", BETWEEN(0, H)),
 	ROW("host", TEXT, host, NULL, "The Host field that servers are sent. Without it: the client's"),
 	ROW("forwarded", SWITCH, forwarded, "on",
-	    "Says who asked in X-Forwarded-For, -Proto and -Host. What clients send of these, of Forwarded "
-	    "and "
-	    "X-Real-IP is dropped, unless they are trusted-proxies. off: all of them pass as they come"),
+	    "Tells servers who the client is, in X-Forwarded-For, -Proto and -Host. These fields, Forwarded "
+	    "and X-Real-IP are dropped where clients send them, except from trusted-proxies; off: they pass "
+	    "unchanged"),
 	ROW("request-headers", TEXTS, request_edits, NULL,
 	    "Changes of a request's fields: 'set NAME: VALUE', 'add NAME: VALUE', 'remove NAME'",
 	    BETWEEN(0, WEIR_EDITS_MOST)),
@@ -305,10 +305,11 @@ void weir_backend_check_route(weir_config *config, const weir_route_view *route)
 	while (route->match != NULL && route->match[rules] != NULL)
 		rules++;
 	if (b != NULL && !route->exempt && rules > WEIR_RULES_MAX - 2 && health_rule(b, rule, sizeof(rule)))
-		weir_config_warn(config, route->head, "match",
-				 "match: with more than %d rules there is no room for two more, so health "
-				 "checks are not exempt here",
-				 WEIR_RULES_MAX - 2);
+		weir_config_warn(
+			config, route->head, "match",
+			"match: with more than %d rules there is no room for the rule that exempts health "
+			"checks: they are not exempt here",
+			WEIR_RULES_MAX - 2);
 }
 
 bool weir_backend_exempt(const weir_config *config, const weir_route_view *route, char *ret_rule, size_t size)
@@ -336,8 +337,7 @@ void weir_backend_print(const weir_config *config, FILE *file)
 		if (b->health != NULL)
 			fprintf(file, "; health %s", b->health);
 		if (b->health != NULL && health_rule(b, rule, sizeof(rule)))
-			fprintf(file, "; no law and no quota turns away %.*s", (int)strcspn(b->health, "?"),
-				b->health);
+			fprintf(file, "; exempt: %.*s", (int)strcspn(b->health, "?"), b->health);
 		if (b->concurrency != 0)
 			fprintf(file, "; at most %u requests at once", b->concurrency);
 		fputc('\n', file);

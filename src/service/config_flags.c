@@ -87,7 +87,7 @@ static const weir_key keys[] = {
 	FLAG("threads", FORM, threads, "N", "The number of serving threads. Without it: one per core",
 	     .form = &threads_form),
 	FLAG("scheduling", TEXT, scheduling, "HOW",
-	     "The order in which answers are sent: fair, srpt (nearly finished first) or classes"),
+	     "The order in which answers are sent: fair, srpt (nearly finished first), classes or kernel"),
 	FLAG("uplink", FORM, uplink, "RATE",
 	     "The rate of the uplink, as 10mbit, for srpt and classes; or auto", .form = &uplink_form),
 	FLAG("access-log", TEXT, access_log, "FILE", "The access log; - is standard output, off none"),

@@ -35,7 +35,8 @@ static const char *const loop_words[] = {"auto", "epoll", "uring", NULL};
 static const weir_key listen_keys[] = {
 	ROW("tls", SWITCH, tls, NULL, "Speaks TLS on this address. Without it: on if there is a certificate"),
 	ROW("certificate", PATHS, certificates, NULL,
-	    "PEM files, each with the leaf first. The first one answers clients that ask for no other's host",
+	    "PEM files, each with the leaf first. The first is for clients that ask for a host of none of "
+	    "them",
 	    LIVE),
 	ROW("key", PATHS, keys, NULL, "PEM files, one for each certificate, in the same order", LIVE),
 	ROW("client-certificate", CHOICE, client_certificate, "off",
@@ -113,8 +114,8 @@ static const weir_key route_keys[] = {
 	ROW("collect", SIZE, collect_bytes, "0",
 	    "Bodies up to this size are read whole before admission; 0: handlers read them", BETWEEN(0, GB)),
 	ROW("gather", SIZE, gather_bytes, "64KB",
-	    "So much of a body, or all of it, is here before the request takes a place, so that slow clients "
-	    "hold none; 0: its head is enough",
+	    "A request is offered to its stage once this much of its body has arrived, or all of it, so that "
+	    "slow clients take no place; 0: once its head has arrived",
 	    BETWEEN(0, 64 * MB)),
 	ROW("reject", TEXT, reject, "503",
 	    "The answer to rejected requests: a status (503, 429), redirect URL, or page FILE"),
@@ -166,8 +167,9 @@ static const weir_key limits_keys[] = {
 	ROW("fields", COUNT, http.fields, "100", "The number of fields of a request", BETWEEN(1, 1000)),
 	ROW("body", SIZE, http.body_bytes, "1GB", "The longest body of a request", BETWEEN(1, 1024 * GB)),
 	ROW("gather", SIZE, http.gather_bytes, "64MB",
-	    "The memory for bodies that have not come as far as their route's gather. Beyond it, requests do "
-	    "not wait for their bodies",
+	    "The memory for bodies that are being gathered. While it is used up, requests do not wait for "
+	    "their "
+	    "bodies",
 	    BETWEEN(64 * KB, 64 * GB)),
 	ROW("body-rate", SIZE32, http.body_bytes_per_s, "100B",
 	    "The lowest rate of a body, per second. Slower bodies are cut after ten seconds", BETWEEN(1, GB)),
@@ -193,7 +195,7 @@ static const weir_key limits_keys[] = {
 	    "none wait",
 	    BETWEEN(0, 1e9)),
 	ROW("hammering-delay", TIME, http.hammering_delay_ns, "250ms",
-	    "How long a rejection waits whose client hammers", BETWEEN(1e6, 60e9)),
+	    "The time that a rejection to such a client waits", BETWEEN(1e6, 60e9)),
 	ROW("shed-details", SWITCH, shed_details, "on",
 	    "Tells rejected clients the reason, with the names of stages, in the field Weir-Shed"),
 	ROW("server-timing", SWITCH, server_timing, "off",

@@ -25,7 +25,12 @@ static void print_listen(const weir_config_listen *listen, FILE *file)
 
 static void print_class(const weir_config_class *klass, FILE *file)
 {
-	fprintf(file, "  class    %s, level %u: ", klass->head.title, klass->level);
+	fprintf(file, "  class    %s, level %u", klass->head.title, klass->level);
+	if (klass->revenue != 0)
+		fprintf(file, ", revenue %g", klass->revenue);
+	if (klass->guaranteed_per_s != 0)
+		fprintf(file, ", guaranteed %g/s", klass->guaranteed_per_s);
+	fputs(": ", file);
 	print_list(file, klass->match, "every request");
 	fputc('\n', file);
 }
@@ -68,6 +73,9 @@ static void print_law(const weir_config *config, const weir_config_route *route,
 	fprintf(file, "; law %s", law->name);
 	print_target(law, params, file);
 	weir_mem_free(params);
+	const weir_config_sla *sla = weir_config_sla_of(config, route);
+	if (sla != NULL)
+		fprintf(file, ", sla %s", sla->head.title);
 	if (route->dry_run)
 		fputs(", dry run", file);
 	if (route->shed_ceiling < 1)
@@ -110,7 +118,7 @@ static void print_resources(const weir_config_resources *resources, FILE *file)
 	const char *and = "";
 	if (resources->memory == 0 && resources->cpu == 0 && resources->loop_lag_ns == 0)
 		return;
-	fputs("  resources turn away: ", file);
+	fputs("  reject   on a shortage: ", file);
 	if (resources->memory != 0) {
 		fprintf(file, "memory from %g%%", resources->memory * 100);
 		and = ", ";

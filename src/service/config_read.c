@@ -177,8 +177,7 @@ static void unknown_block(config_reader *r, const char *name, weir_config_where 
 				     near);
 	else
 		weir_config_wrong_at(r->config, begins,
-				     "there is no block '%s'; 'weir check --list' lists those there are",
-				     quoted);
+				     "there is no block '%s'; 'weir check --list' lists them", quoted);
 }
 
 /* NULL: its contents are dropped. */

@@ -376,7 +376,7 @@ void weir_program_usage(const weir_program *program, FILE *file)
 			  WEIR_CONFIG_FLAGS_COLUMN, file);
 	fputs("\nSIGHUP reads the configuration again, SIGTERM drains, SIGUSR2 hands over to a new binary, "
 	      "SIGUSR1\n"
-	      "opens the logs anew.",
+	      "reopens the logs.",
 	      file);
 	if (program->more != NULL)
 		fprintf(file, " %s have the rest.", program->more);

@@ -152,7 +152,7 @@ int weir_kernel_find_link(weir_kernel *kernel, const char *name, weir_kernel_lin
 		return 0;
 	if (error != 0 && error != -ENODEV && error != -EINVAL)
 		return weir_error_set(error, "asking for links: %s", strerror(-error));
-	return weir_error_set(-ENODEV, "there is no device '%s'; 'ip link' lists those there are",
+	return weir_error_set(-ENODEV, "there is no device '%s'; 'ip link' lists them",
 			      weir_text_quote(quoted, sizeof(quoted), name));
 }
 

@@ -29,7 +29,7 @@ static const weir_key keys[] = {
 	WEIR_KEY("redirect", TEXT, redirect_keys, to, NULL,
 		 "Where clients are sent: https (the same host), or the beginning of a URL; the path stays"),
 	WEIR_KEY("redirect-status", COUNT, redirect_keys, status, "308",
-		 "Its status: 301, 302, 303, 307 or 308", .min = 301, .max = 308),
+		 "The status of a redirect: 301, 302, 303, 307 or 308", .min = 301, .max = 308),
 	{0},
 };
 

@@ -119,9 +119,9 @@ static void the_text_of_a_small_run(void **state)
 static void it_says_loudly_that_the_generator_fell_behind(void **state)
 {
 	static const char loud[] =
-		"!!! THE GENERATOR FELL BEHIND: it came to 13.3% of the requests too late, by up to 40.0ms;\n"
-		"!!! to 3 not at all. This run is about the generator as much as about the\n"
-		"!!! server: ask for a lower rate, or give it more processors.\n";
+		"!!! THE GENERATOR FELL BEHIND: it sent 13.3% of the requests late, by up to 40.0ms, and\n"
+		"!!! skipped 3. This run measures the generator as much as the server: ask for a\n"
+		"!!! lower rate, or give it more processors.\n";
 	made_load made;
 	make(&made);
 	for (unsigned i = 0; i < 2; i++)
@@ -147,10 +147,9 @@ static void it_says_loudly_that_the_generator_fell_behind(void **state)
 static void it_says_that_connections_were_too_few(void **state)
 {
 	static const char loud[] =
-		"!!! NO CONNECTION WAS FREE in time: 13.3% of the requests were sent late, by up to 40.0ms "
-		"(it is in\n"
-		"!!! their times); 3 were not sent at all. The server was slower than what came, or\n"
-		"!!! --connections are too few.\n";
+		"!!! NO CONNECTION WAS FREE in time: 13.3% of the requests were sent late, by up to 40.0ms.\n"
+		"!!! Their response times include that. 3 were not sent. Requests arrived faster than\n"
+		"!!! the server answers, or --connections is too low.\n";
 	made_load made;
 	make(&made);
 	for (unsigned i = 0; i < 2; i++)

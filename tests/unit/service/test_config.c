@@ -231,7 +231,7 @@ static void test_bounds_and_resources(void **state)
 	fputc('\0', file);
 	fclose(file);
 	check_contains(said, "http://h; at most 200 requests at once\n");
-	check_contains(said, "  resources turn away: processor stalls from 80%, loop lag from 20ms\n");
+	check_contains(said, "  reject   on a shortage: processor stalls from 80%, loop lag from 20ms\n");
 	weir_config_free(&config);
 }
 
@@ -336,8 +336,7 @@ static const struct {
 	{"log { access = ${HOME} }", "t:1: write \"${NAME}\" in double quotes"},
 	/* names */
 	{"lisen \"a:1\" { backlog = 1 }", "t:1: there is no block 'lisen'; did you mean 'listen'?"},
-	{"\nfrobnicate \"x\" { }",
-	 "t:2: there is no block 'frobnicate'; 'weir check --list' lists those there are"},
+	{"\nfrobnicate \"x\" { }", "t:2: there is no block 'frobnicate'; 'weir check --list' lists them"},
 	{"frobnicate { a = 1 }", "t:1: there is no block 'frobnicate'; ..."},
 	{"listen \"127.0.0.1:1\" {\n bakclog = 5 }",
 	 "t:2: listen has no key 'bakclog'; did you mean 'backlog'?"},

@@ -140,20 +140,19 @@ static bool copy_head(weir_request *request, const char *base)
 	return true;
 }
 
-static weir_span input_header(const void *request, weir_span name, size_t nth)
+/* The cursor is the number of the field to look at next. */
+static weir_span input_header(const void *request, weir_span name, uint64_t *cursor)
 {
-	if (nth == 0)
-		return weir_request_header(request, name);
 	weir_field field;
-	for (size_t i = 0; weir_request_field(request, i, &field); i++)
-		if (weir_span_is(field.name, name) && nth-- == 0)
+	while (weir_request_field(request, (*cursor)++, &field))
+		if (weir_span_is(field.name, name))
 			return field.value;
 	return (weir_span){0};
 }
 
-static weir_span input_cookie(const void *request, weir_span name, size_t nth)
+static weir_span input_cookie(const void *request, weir_span name, uint64_t *cursor)
 {
-	return weir_request_nth_cookie(request, name, nth);
+	return weir_request_next_cookie(request, name, cursor);
 }
 
 #define CLEAN_BYTES 4096

@@ -139,8 +139,8 @@ void weir_exchange_late(weir_timer *timer, void *arg);
 weir_buf *weir_proxy_head(const weir_exchange *exchange);
 /* What becomes of the fields that say who asked, for this request. */
 weir_forwarded weir_proxy_forwarded(const weir_exchange *exchange);
-/* Whether a trailer of this name is passed on. */
-bool weir_proxy_passes_trailer(weir_span name, weir_forwarded forwarded);
+/* Whether a trailer of the request with this name is passed on. */
+bool weir_proxy_passes_trailer(const weir_exchange *exchange, weir_span name);
 /* The most fields of an answer that limits may allow. */
 #define WEIR_PROXY_LIMIT 250
 /* The most fields that weir_proxy_fields makes of that many. */

@@ -75,6 +75,7 @@ typedef struct weir_exchange {
 	weir_span id, trace; /* X-Request-ID; and traceparent, if it was made here. at NULL: none */
 	struct weir_exchange *stalled_next, **stalled_at; /* in the thread's list; at NULL: it is not in it */
 	uint64_t stalled_ns;                              /* since when */
+	uint64_t looked_ns, acked; /* when its client was looked at last, and what it had taken by then */
 	bool has_body, expects, upgrade;
 	bool ready;   /* the call takes the body */
 	bool reading; /* the client's body is being read */

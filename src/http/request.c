@@ -437,8 +437,11 @@ void weir_request_gone(weir_request *request, const char *error)
 		weir_http_count(&request->loop->counts.gone);
 		weir_request_log(request);
 	}
-	if (request->hammered != NULL)
+	if (request->hammered != NULL) {
+		weir_hammer_forget(request);
+		weir_request_ended(request);
 		return;
+	}
 	bool ours = !weir_request_is(request, WEIR_REQUEST_OFFERED | WEIR_REQUEST_BEGUN) ||
 		    weir_request_is(request, WEIR_REQUEST_REST);
 	if (ended || ours) {

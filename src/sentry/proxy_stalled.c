@@ -104,7 +104,8 @@ static bool cut_longest(weir_proxy_thread *thread)
 static void room_posted(weir_post *post, void *arg)
 {
 	weir_proxy_thread *thread = arg;
-	atomic_store_explicit(&thread->room_asked, false, memory_order_relaxed);
+	/* From here on another thread may write the post again, after all that was read of it. */
+	atomic_store_explicit(&thread->room_asked, false, memory_order_release);
 	cut_longest(thread);
 }
 

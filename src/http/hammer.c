@@ -5,7 +5,7 @@
  * before they are sent: a client that waits for its answers is then as slow as that.
  *
  * Requests whose rejection waits are in a list of their loop, in the order of their times, since all wait
- * equally long. If the client leaves meanwhile, the request stays in the list and is freed from there.
+ * equally long. If the client leaves meanwhile, the request leaves the list: who comes and goes keeps no memory.
  */
 #include "http/hammer.h"
 #include "base/mem.h"
@@ -27,12 +27,21 @@ static void arm(weir_http_loop *loop)
 		weir_timer_start(loop->loop, &loop->hammer.timer, loop->hammer.first->until_ns);
 }
 
+static void take_out(weir_http_loop *loop, const weir_hammered *held)
+{
+	*held->at = held->next;
+	if (held->next != NULL)
+		held->next->at = held->at;
+	else
+		loop->hammer.end = held->at;
+	loop->hammer.count--;
+	held->request->hammered = NULL;
+}
+
 static void release_first(weir_http_loop *loop)
 {
-	weir_hammered *first = loop->hammer.first;
-	loop->hammer.first = first->next;
-	loop->hammer.count--;
-	first->request->hammered = NULL;
+	const weir_hammered *first = loop->hammer.first;
+	take_out(loop, first);
 	weir_request_send_away(first);
 }
 
@@ -51,6 +60,16 @@ static void time_is_up(weir_timer *timer, void *arg)
 void weir_hammer_init(weir_http_loop *loop)
 {
 	weir_timer_init(&loop->hammer.timer, time_is_up, loop);
+	loop->hammer.end = &loop->hammer.first;
+}
+
+void weir_hammer_forget(weir_request *request)
+{
+	weir_http_loop *loop = request->loop;
+	take_out(loop, request->hammered);
+	/* The share may be freed with its last request. */
+	if (loop->hammer.first == NULL)
+		weir_timer_stop(&loop->hammer.timer);
 }
 
 void weir_hammer_end(weir_http_loop *loop)
@@ -77,13 +96,11 @@ bool weir_hammer_holds(weir_request *request, const weir_route *route, const wei
 				.route = route,
 				.retry_after_ns = retry_after_ns,
 				.until_ns = now_ns + loop->limits.hammering_delay_ns,
+				.at = loop->hammer.end,
 				.head = *head};
 	request->hammered = held;
-	if (loop->hammer.first != NULL)
-		loop->hammer.last->next = held;
-	else
-		loop->hammer.first = held;
-	loop->hammer.last = held;
+	*loop->hammer.end = held;
+	loop->hammer.end = &held->next;
 	if (loop->hammer.count++ == 0)
 		arm(loop);
 	return true;

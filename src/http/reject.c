@@ -237,11 +237,7 @@ static inline void turn_away(weir_request *request, const weir_route *route, con
 
 void weir_request_send_away(const weir_hammered *rejection)
 {
-	weir_request *request = rejection->request;
-	if (weir_request_is(request, WEIR_REQUEST_GONE))
-		weir_request_ended(request);
-	else
-		send_away(request, rejection->route, &rejection->head, rejection->retry_after_ns);
+	send_away(rejection->request, rejection->route, &rejection->head, rejection->retry_after_ns);
 }
 
 static unsigned status_of(const weir_route *route)

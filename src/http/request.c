@@ -140,20 +140,19 @@ static bool copy_head(weir_request *request, const char *base)
 	return true;
 }
 
-static weir_span input_header(const void *request, weir_span name, size_t nth)
+/* The cursor is the number of the field to look at next. */
+static weir_span input_header(const void *request, weir_span name, uint64_t *cursor)
 {
-	if (nth == 0)
-		return weir_request_header(request, name);
 	weir_field field;
-	for (size_t i = 0; weir_request_field(request, i, &field); i++)
-		if (weir_span_is(field.name, name) && nth-- == 0)
+	while (weir_request_field(request, (*cursor)++, &field))
+		if (weir_span_is(field.name, name))
 			return field.value;
 	return (weir_span){0};
 }
 
-static weir_span input_cookie(const void *request, weir_span name, size_t nth)
+static weir_span input_cookie(const void *request, weir_span name, uint64_t *cursor)
 {
-	return weir_request_nth_cookie(request, name, nth);
+	return weir_request_next_cookie(request, name, cursor);
 }
 
 #define CLEAN_BYTES 4096
@@ -438,8 +437,11 @@ void weir_request_gone(weir_request *request, const char *error)
 		weir_http_count(&request->loop->counts.gone);
 		weir_request_log(request);
 	}
-	if (request->hammered != NULL)
+	if (request->hammered != NULL) {
+		weir_hammer_forget(request);
+		weir_request_ended(request);
 		return;
+	}
 	bool ours = !weir_request_is(request, WEIR_REQUEST_OFFERED | WEIR_REQUEST_BEGUN) ||
 		    weir_request_is(request, WEIR_REQUEST_REST);
 	if (ended || ours) {

@@ -330,8 +330,8 @@ static inline bool weir_request_is(const weir_request *request, uint32_t flags)
 	return (request->flags & flags) != 0;
 }
 
-/* The nth cookie of the name, from 0 on; at is NULL if there are no more. */
-weir_span weir_request_nth_cookie(const weir_request *request, weir_span name, size_t nth);
+/* The next cookie of the name; at is NULL if there are no more. *cursor is 0 at first. */
+weir_span weir_request_next_cookie(const weir_request *request, weir_span name, uint64_t *cursor);
 
 /* client.c: for a listener that trusts proxies. Finds the client behind them, and the scheme it used. */
 void weir_request_follow_proxies(weir_request *request, const struct weir_matcher *trusted);

@@ -184,28 +184,31 @@ static bool give_ahead(weir_request *request)
 		weir_buf *buf = weir_buf_ref(request->ahead);
 		size_t at = request->ahead_at, rest = buf->length - at;
 		size_t length = rest < AHEAD_PART ? rest : AHEAD_PART;
-		bool freed = false, *outer = request->freed; /* a reader may pause and resume within a call */
+		bool freed = false;
 		request->ahead_at += (uint32_t)length;
 		if (length == rest)
 			weir_request_drop_ahead(request);
 		request->freed = &freed;
 		request->body_ops->data(request, buf, at, length, request->body_arg);
 		weir_buf_unref(buf);
-		if (freed && outer != NULL)
-			*outer = true;
 		if (freed)
 			return false;
-		request->freed = outer;
+		request->freed = NULL;
 		if (weir_request_is(request, WEIR_REQUEST_ENDED | WEIR_REQUEST_GONE))
 			return false;
 	}
 	return true;
 }
 
-/* The reader goes on: what was gathered, and then what comes, or the end. */
+/*
+ * The reader goes on: what was gathered, and then what comes, or the end. If it has paused and resumes while it
+ * is being given a part, whoever gives the part goes on.
+ */
 static void go_on(weir_request *request)
 {
 	request->body_mode = WEIR_BODY_READ;
+	if (request->freed != NULL)
+		return;
 	bool gathered = request->ahead != NULL;
 	if (gathered && !give_ahead(request))
 		return;

@@ -130,26 +130,31 @@ static bool next_pair(weir_span *list, weir_span *ret_pair)
 	return true;
 }
 
-/* The nth cookie of the name in the list; *nth falls by those that are passed over. */
-static weir_span cookie_in(weir_span list, weir_span name, size_t *nth)
+/* Takes pairs from the list up to the next cookie of the name. */
+static weir_span cookie_in(weir_span *list, weir_span name)
 {
 	weir_span pair;
-	while (next_pair(&list, &pair)) {
+	while (next_pair(list, &pair)) {
 		if (pair.length <= name.length || pair.at[name.length] != '=' ||
-		    memcmp(pair.at, name.at, name.length) != 0 || (*nth)-- > 0)
+		    memcmp(pair.at, name.at, name.length) != 0)
 			continue;
 		return (weir_span){pair.at + name.length + 1, pair.length - name.length - 1};
 	}
 	return (weir_span){0};
 }
 
-weir_span weir_request_nth_cookie(const weir_request *request, weir_span name, size_t nth)
+/* The cursor is the number of a field in its upper half, and how much of the field was read in its lower. */
+weir_span weir_request_next_cookie(const weir_request *request, weir_span name, uint64_t *cursor)
 {
-	const weir_head_field *field = request->fields;
-	for (size_t i = 0; i < request->head.field_count; i++, field++) {
+	size_t read = (size_t)(*cursor & UINT32_MAX);
+	for (size_t i = (size_t)(*cursor >> 32); i < request->head.field_count; i++, read = 0) {
+		const weir_head_field *field = &request->fields[i];
 		if (field->id != WEIR_FIELD_COOKIE)
 			continue;
-		weir_span found = cookie_in(field_of(request->base, field).value, name, &nth);
+		weir_span value = field_of(request->base, field).value;
+		weir_span list = {value.at + read, value.length - read};
+		weir_span found = cookie_in(&list, name);
+		*cursor = (uint64_t)i << 32 | (value.length - list.length);
 		if (found.at != NULL)
 			return found;
 	}
@@ -158,7 +163,8 @@ weir_span weir_request_nth_cookie(const weir_request *request, weir_span name, s
 
 weir_span weir_request_cookie(const weir_request *request, weir_span name)
 {
-	return weir_request_nth_cookie(request, name, 0);
+	uint64_t cursor = 0;
+	return weir_request_next_cookie(request, name, &cursor);
 }
 
 /* ---- what the owner keeps with it ---- */

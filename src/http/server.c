@@ -190,6 +190,7 @@ static void drain_posted(weir_post *post, void *arg)
 {
 	weir_http_loop *loop = arg;
 	loop->draining = true;
+	weir_hammer_end(loop);
 	for (weir_http_conn *conn = loop->conns; conn != NULL; conn = conn->next)
 		conn->protocol->drain(conn);
 	weir_http_carried_out(loop->http);

@@ -35,14 +35,20 @@ bool weir_address_split(const char *text, char *host, size_t size, uint16_t *ret
 	return true;
 }
 
-/* "*": all addresses, of IPv6 and with it of IPv4; of IPv4 alone where there is no IPv6. */
+/*
+ * "*": all addresses, of IPv6 and with it of IPv4. Of IPv4 alone where there is no IPv6, or where the system keeps
+ * them apart (net.ipv6.bindv6only).
+ */
 static const char *any_address(void)
 {
-	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int apart = 1, fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t length = sizeof(apart);
 	if (fd < 0)
 		return "0.0.0.0";
+	if (getsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &apart, &length) != 0)
+		apart = 1;
 	close(fd);
-	return "::";
+	return apart ? "0.0.0.0" : "::";
 }
 
 int weir_address_read(const char *text, struct sockaddr_storage *ret_address, socklen_t *ret_length)

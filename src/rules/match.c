@@ -99,11 +99,12 @@ static bool field_matches(const weir_match_entry *entry, const char *text, const
 	weir_span name = {text, entry->name_length}, value;
 	bool cookie = entry->kind == WEIR_MATCH_COOKIE_THERE || entry->kind == WEIR_MATCH_COOKIE_IS;
 	bool by_value = entry->kind == WEIR_MATCH_COOKIE_IS || entry->kind == WEIR_MATCH_HEADER_IS;
-	weir_span (*look)(const void *request, weir_span name, size_t nth) =
+	weir_span (*look)(const void *request, weir_span name, uint64_t *cursor) =
 		cookie ? input->cookie : input->header;
 	size_t count = 0, matching = 0;
+	uint64_t cursor = 0;
 	text += entry->name_length;
-	while (look != NULL && (value = look(input->request, name, count)).at != NULL) {
+	while (look != NULL && (value = look(input->request, name, &cursor)).at != NULL) {
 		matching += value_matches(entry, text, value);
 		count++;
 	}

@@ -23,9 +23,12 @@ typedef struct weir_match_input {
 	bool secure;
 	const struct sockaddr *client;
 	weir_span certificate;
-	/* The nth field or cookie of the name; at is NULL if there are no more. */
-	weir_span (*header)(const void *request, weir_span name, size_t nth);
-	weir_span (*cookie)(const void *request, weir_span name, size_t nth);
+	/*
+	 * The next field or cookie of the name; at is NULL if there are no more. *cursor is 0 at first, and
+	 * theirs from then on, so that all of them are found in one pass.
+	 */
+	weir_span (*header)(const void *request, weir_span name, uint64_t *cursor);
+	weir_span (*cookie)(const void *request, weir_span name, uint64_t *cursor);
 	const void *request;
 	/*
 	 * Set if a field whose value decides comes several times with different values: servers differ about

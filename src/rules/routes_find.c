@@ -48,11 +48,11 @@ static const weir_route *route_of(const weir_routes *routes, const weir_match_in
 	return NULL;
 }
 
-/* The nth; at is NULL if there are no more. */
-static weir_span value_of(const weir_match_input *input, weir_limit_key by, weir_span name, size_t nth)
+/* The next; at is NULL if there are no more. */
+static weir_span value_of(const weir_match_input *input, weir_limit_key by, weir_span name, uint64_t *cursor)
 {
-	return by == WEIR_BY_HEADER ? input->header(input->request, name, nth)
-				    : input->cookie(input->request, name, nth);
+	return by == WEIR_BY_HEADER ? input->header(input->request, name, cursor)
+				    : input->cookie(input->request, name, cursor);
 }
 
 /*
@@ -63,17 +63,18 @@ static bool takes_each(const weir_limit *limit, const weir_match_input *input, u
 		       uint64_t *ret_retry_after_ns)
 {
 	weir_span name = {limit->key, strlen(limit->key)};
-	weir_span value = value_of(input, limit->by, name, 0);
+	uint64_t cursor = 0;
+	weir_span value = value_of(input, limit->by, name, &cursor);
 	if (value.at == NULL)
 		return weir_quota_take(limit->quota, "", 0, now_ns, ret_retry_after_ns);
 	for (size_t nth = 1; value.at != NULL; nth++) {
 		if (!weir_quota_take(limit->quota, value.at, value.length, now_ns, ret_retry_after_ns))
 			return false;
 		weir_span before = value;
-		value = value_of(input, limit->by, name, nth);
+		value = value_of(input, limit->by, name, &cursor);
 		bool differs = value.at != NULL && (value.length != before.length ||
 						    memcmp(value.at, before.at, value.length) != 0);
-		if ((differs && limit->by == WEIR_BY_HEADER) || nth == VALUES_MOST) {
+		if ((differs && limit->by == WEIR_BY_HEADER) || (value.at != NULL && nth == VALUES_MOST)) {
 			if (input->ambiguous != NULL)
 				*input->ambiguous = true;
 			return true;
@@ -110,10 +111,12 @@ static const weir_limit *limit_of(const weir_routes *routes, const weir_match_in
 static void find_standing(const weir_session_rule *rule, const weir_match_input *input, uint64_t now_ns,
 			  weir_found *found)
 {
-	if (rule->by == WEIR_BY_HEADER && input->ambiguous != NULL &&
-	    value_of(input, rule->by, rule->name, 1).at != NULL)
+	uint64_t cursor = 0;
+	weir_span value = value_of(input, rule->by, rule->name, &cursor);
+	if (rule->by == WEIR_BY_HEADER && input->ambiguous != NULL && value.at != NULL &&
+	    value_of(input, rule->by, rule->name, &cursor).at != NULL)
 		*input->ambiguous = true;
-	found->session = weir_sessions_hash(rule->sessions, value_of(input, rule->by, rule->name, 0));
+	found->session = weir_sessions_hash(rule->sessions, value);
 	bool member = weir_sessions_known(rule->sessions, found->session, rule->idle_ns, now_ns);
 	found->standing = member ? WEIR_MEMBER : WEIR_NEWCOMER;
 	if (!member && found->klass < WEIR_CLASSES - 1)

@@ -126,10 +126,26 @@ void weir_edits_free(weir_edits *edits)
 	weir_mem_free(edits);
 }
 
+/* Programs behind gateways such as CGI and WSGI cannot tell '_' from '-', so they are the same here. */
+static char fold(char c)
+{
+	return c == '_' ? '-' : c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+}
+
+static bool is_same(weir_span name, weir_span other)
+{
+	if (name.length != other.length)
+		return false;
+	for (size_t i = 0; i < name.length; i++)
+		if (fold(name.at[i]) != fold(other.at[i]))
+			return false;
+	return true;
+}
+
 bool weir_edits_drop(const weir_edits *edits, weir_span name)
 {
 	for (size_t i = 0; edits != NULL && i < edits->dropped_count; i++)
-		if (weir_span_is(name, edits->dropped[i]))
+		if (is_same(name, edits->dropped[i]))
 			return true;
 	return false;
 }

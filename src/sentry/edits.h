@@ -9,6 +9,9 @@
  *	"add NAME: VALUE"    one more
  *	"remove NAME"        all of this name
  *
+ * They hold for trailers too, which can replace no field that was set or removed. In names '_' and '-' are the
+ * same, since many programs cannot tell them apart.
+ *
  * Fields of the framing, of one connection, and those that weir itself writes cannot be changed.
  *
  * Threads: immutable once made; any.

@@ -85,10 +85,9 @@ static void finish_body(weir_exchange *exchange)
 {
 	weir_field trailers[TRAILERS_MOST];
 	size_t count = 0;
-	weir_forwarded forwarded = weir_proxy_forwarded(exchange);
 	for (size_t i = 0;
 	     count < TRAILERS_MOST && weir_request_trailer(exchange->request, i, &trailers[count]); i++)
-		count += weir_proxy_passes_trailer(trailers[count].name, forwarded);
+		count += weir_proxy_passes_trailer(exchange, trailers[count].name);
 	weir_call_finish(&exchange->call, trailers, count);
 }
 
@@ -318,10 +317,12 @@ static void call_end(weir_call *call, const weir_call_answer *trailers)
 	weir_field fields[FIELDS_MOST];
 	size_t count = 0;
 	if (trailers != NULL) {
-		for (; count < trailers->head->field_count && count < FIELDS_MOST; count++) {
-			const weir_head_field *field = &trailers->fields[count];
+		const weir_edits *edits = exchange->thread->proxy->options.answer_edits;
+		for (size_t i = 0; i < trailers->head->field_count && count < FIELDS_MOST; i++) {
+			const weir_head_field *field = &trailers->fields[i];
 			fields[count] = (weir_field){{trailers->bytes + field->name, field->name_length},
 						     {trailers->bytes + field->value, field->value_length}};
+			count += !weir_edits_drop(edits, fields[count].name);
 		}
 	}
 	weir_exchange_let_go(exchange);

@@ -158,9 +158,10 @@ static bool is_unwanted_other(weir_span name, weir_forwarded forwarded)
 	       (forwarded == WEIR_FORWARDED_REPLACE || !exact);
 }
 
-bool weir_proxy_passes_trailer(weir_span name, weir_forwarded forwarded)
+bool weir_proxy_passes_trailer(const weir_exchange *exchange, weir_span name)
 {
-	return !is_unwanted_other(name, forwarded);
+	return !is_unwanted_other(name, weir_proxy_forwarded(exchange)) &&
+	       !weir_edits_drop(exchange->thread->proxy->options.request_edits, name);
 }
 
 /* ---- to the backend ---- */
@@ -344,6 +345,13 @@ static bool has_other(const writer *w, weir_span name)
 	return false;
 }
 
+/* Whether it is ours to write: no edit is about it, and no trusted proxy has sent it. */
+static bool is_free(const writer *w, weir_span name)
+{
+	return !weir_edits_drop(w->edits, name) &&
+	       (w->forwarded != WEIR_FORWARDED_APPEND || !has_other(w, name));
+}
+
 /*
  * After trusted proxies. The first proxy in the chain knows scheme and host, so those stay; the addresses
  * are a list, to which the last proxy's is added.
@@ -361,14 +369,14 @@ static void put_forwarded(writer *w)
 	}
 	put_client(w, weir_request_peer(w->request));
 	PUT(w, "\r\n");
-	if (!append || !has_other(w, WEIR_SPAN("x-forwarded-proto"))) {
+	if (is_free(w, WEIR_SPAN("x-forwarded-proto"))) {
 		PUT(w, "X-Forwarded-Proto: http");
 		if (weir_request_secure(w->request))
 			PUT(w, "s");
 		PUT(w, "\r\n");
 	}
 	weir_span host = weir_request_host(w->request);
-	if (host.length > 0 && (!append || !has_other(w, WEIR_SPAN("x-forwarded-host"))))
+	if (host.length > 0 && is_free(w, WEIR_SPAN("x-forwarded-host")))
 		put_line(w, WEIR_SPAN("X-Forwarded-Host"), host);
 }
 
@@ -409,9 +417,10 @@ static void put_extra(writer *w)
 	size_t count = weir_edits_added(w->edits, &added);
 	for (size_t i = 0; i < count; i++)
 		put_line(w, added[i].name, added[i].value);
-	if (exchange->made_id && exchange->id.at != NULL)
+	if (exchange->made_id && exchange->id.at != NULL &&
+	    !weir_edits_drop(w->edits, WEIR_SPAN("x-request-id")))
 		put_line(w, WEIR_SPAN("X-Request-ID"), exchange->id);
-	if (exchange->trace.at != NULL)
+	if (exchange->trace.at != NULL && !weir_edits_drop(w->edits, WEIR_SPAN("traceparent")))
 		put_line(w, WEIR_SPAN("traceparent"), exchange->trace);
 	put(w, proxy->via_line, proxy->via_length);
 	if (!proxy->options.no_quality)

@@ -75,6 +75,7 @@ typedef struct weir_exchange {
 	weir_span id, trace; /* X-Request-ID; and traceparent, if it was made here. at NULL: none */
 	struct weir_exchange *stalled_next, **stalled_at; /* in the thread's list; at NULL: it is not in it */
 	uint64_t stalled_ns;                              /* since when */
+	uint64_t looked_ns, acked; /* when its client was looked at last, and what it had taken by then */
 	bool has_body, expects, upgrade;
 	bool ready;   /* the call takes the body */
 	bool reading; /* the client's body is being read */
@@ -139,8 +140,8 @@ void weir_exchange_late(weir_timer *timer, void *arg);
 weir_buf *weir_proxy_head(const weir_exchange *exchange);
 /* What becomes of the fields that say who asked, for this request. */
 weir_forwarded weir_proxy_forwarded(const weir_exchange *exchange);
-/* Whether a trailer of this name is passed on. */
-bool weir_proxy_passes_trailer(weir_span name, weir_forwarded forwarded);
+/* Whether a trailer of the request with this name is passed on. */
+bool weir_proxy_passes_trailer(const weir_exchange *exchange, weir_span name);
 /* The most fields of an answer that limits may allow. */
 #define WEIR_PROXY_LIMIT 250
 /* The most fields that weir_proxy_fields makes of that many. */

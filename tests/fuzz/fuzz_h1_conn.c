@@ -147,12 +147,15 @@ static void note_record(const weir_http_record *one, void *arg)
 
 static void begin(void)
 {
-	static const char *const some[] = {"path /c*", NULL};
+	static const char *const some[] = {"path /c*", NULL}, *const others[] = {"path /g*", NULL};
 	serve_begin(handle);
 	weir_route_options collect = {
 		.name = "collected", .rules = some, .stage = at.stage, .klass = -1, .collect_bytes = 1000};
+	weir_route_options gather = {
+		.name = "gathered", .rules = others, .stage = at.stage, .klass = -1, .gather_bytes = 100};
 	weir_route_options rest = {.name = "all", .stage = at.stage, .klass = -1};
-	CHECK(weir_routes_add(at.routes, &collect) == 0 && weir_routes_add(at.routes, &rest) == 0);
+	CHECK(weir_routes_add(at.routes, &collect) == 0 && weir_routes_add(at.routes, &gather) == 0 &&
+	      weir_routes_add(at.routes, &rest) == 0);
 	serve_on((weir_http_options){.limits = {.output_bytes = 8192,
 						.body_bytes = 100000,
 						.half_closed_ns = WEIR_NS_PER_MS,

@@ -69,8 +69,11 @@ static void handle(weir_stage *stage, weir_event **events, size_t count, void *a
 static void begin(void)
 {
 	serve_begin(handle);
+	static const char *const some[] = {"path /g*", NULL};
+	weir_route_options gather = {
+		.name = "gathered", .rules = some, .stage = at.stage, .klass = -1, .gather_bytes = 100};
 	weir_route_options route = {.name = "all", .stage = at.stage, .klass = -1};
-	CHECK(weir_routes_add(at.routes, &route) == 0);
+	CHECK(weir_routes_add(at.routes, &gather) == 0 && weir_routes_add(at.routes, &route) == 0);
 	serve_on((weir_http_options){.limits = {.output_bytes = 32768, .streams = 8}}, true, 20000);
 }
 

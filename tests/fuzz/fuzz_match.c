@@ -27,8 +27,9 @@ static weir_span next_part(const uint8_t **at, const uint8_t *end)
 	return (weir_span){copy, length};
 }
 
-static weir_span value_of(const void *request, weir_span name, size_t nth)
+static weir_span value_of(const void *request, weir_span name, uint64_t *cursor)
 {
+	uint64_t nth = (*cursor)++;
 	CHECK(name.length > 0 && name.length <= 4096);
 	return nth < 2 ? ((const weir_span *)request)[nth] : (weir_span){0};
 }

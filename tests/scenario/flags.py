@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Command lines as operators type them: TLS by two flags, one address for IPv4 and IPv6, habits of other programs, two percentiles."""
 import os
+import shutil
 import socket
 import ssl
 import subprocess
@@ -39,6 +40,16 @@ def test_a_star_is_both_families():
             same(backend.seen[-1]["x-forwarded-for"], known, f"{host} is what the backend is told, as it is")
 
 
+def test_a_star_is_ipv4_where_the_families_are_apart():
+    apart = ["unshare", "-rn", "sh", "-c", 'echo 1 >/proc/sys/net/ipv6/bindv6only && exec "$@"', "sh"]
+    if shutil.which("unshare") is None or subprocess.run([*apart, "true"], capture_output=True, timeout=60, check=False).returncode != 0:
+        return
+    with subprocess.Popen([*apart, WEIR, "serve", "--root", folder, "--listen", "*:8080", "--admin", "off"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as weir:
+        lines = [weir.stdout.readline(), weir.stdout.readline()]
+        weir.kill()
+    expect("http://0.0.0.0:8080" in lines[1], f"{lines}")
+
+
 def test_habits_get_a_hint():
     for typed, ours in (("--config", "-c"), ("--port", "--listen"), ("--bind", "--listen"), ("--backend", "--to"), ("--workers", "--threads"), ("--tls-cert", "--cert")):
         status, error = says("sentry", "--to", "http://127.0.0.1:9", typed, "x")
@@ -58,4 +69,4 @@ def test_a_target_holds_one_percentile():
     same(says("sentry", "--to", "http://127.0.0.1:9", "--p90", "1s", "--p99", "2s")[0], 2, "as flags, too")
 
 
-run(test_tls_by_two_flags, test_a_star_is_both_families, test_habits_get_a_hint, test_a_target_holds_one_percentile)
+run(test_tls_by_two_flags, test_a_star_is_both_families, test_a_star_is_ipv4_where_the_families_are_apart, test_habits_get_a_hint, test_a_target_holds_one_percentile)

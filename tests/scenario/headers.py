@@ -54,6 +54,35 @@ def test_by_http2():
         expect("cache-control: no-store" in answer and "x-frame-options: DENY" in answer and "secret" not in answer, answer)
 
 
+def test_no_other_spelling_and_no_trailer_gets_past():
+    """To many programs X_Env is X-Env, and a trailer is a field."""
+    seen = []
+
+    def trailing(peer):
+        head = peer.next_head()
+        while not peer.kept.endswith(b"\r\n\r\n"):
+            peer.more()
+        seen.append((head, peer.kept))
+        peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n1\r\nx\r\n0\r\nX-Powered-By: secret\r\nX-Sum: 1\r\n\r\n")
+    with Backend(trailing) as backend, sentry(backend, EDITS) as weir, weir.client() as client:
+        client.send("POST / HTTP/1.1\r\nHost: a\r\nConnection: close, TE\r\nTE: trailers\r\nX_Env: mine\r\nX_DEBUG: 1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nX-Env: mine\r\nx-debug: 1\r\nX-Sum: 1\r\n\r\n")
+        expect(client.ended(), "the answer has an end")
+        answer = client.kept
+    head, body = seen[0]
+    same([value for name, value in head.fields if name in ("x-env", "x_env", "x_debug")], ["prod"], "fields")
+    expect(b"X-Sum" in body and b"mine" not in body and b"debug" not in body, f"trailers of the request: {body}")
+    expect(b"X-Sum" in answer and b"secret" not in answer, f"trailers of the answer: {answer}")
+
+
+def test_what_weir_says_can_be_set():
+    keys = 'request-id = on; request-headers = {"set X-Forwarded-Proto: https", "remove X-Forwarded-Host", "set X-Request-ID: fixed", "remove traceparent"}'
+    with Backend(told) as backend, sentry(backend, keys) as weir:
+        weir.ask("/")
+        seen = backend.seen[-1]
+        names = ("x-forwarded-proto", "x-forwarded-host", "x-request-id", "traceparent")
+        same([field for field in seen.fields if field[0] in names], [("x-forwarded-proto", "https"), ("x-request-id", "fixed")], "once, as the configuration says")
+
+
 def test_what_cannot_be_changed():
     for edit in ("set Host: x", "set Content-Length: 5", "remove Transfer-Encoding", "add Connection: close", "set X", "put X: y", "remove", "set X Y: z", "remove a b"):
         with tempfile.TemporaryDirectory() as folder:
@@ -111,4 +140,4 @@ def test_redirects():
             expect(subprocess.run([WEIR, "check", path], capture_output=True, timeout=60, check=False).returncode == 1, f"{key} is refused")
 
 
-run(test_redirects, test_identifiers, test_both_ways, test_by_http2, test_what_cannot_be_changed)
+run(test_no_other_spelling_and_no_trailer_gets_past, test_what_weir_says_can_be_set, test_redirects, test_identifiers, test_both_ways, test_by_http2, test_what_cannot_be_changed)

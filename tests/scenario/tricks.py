@@ -3,6 +3,7 @@
 import select
 import socket
 import tempfile
+import time
 
 from weirlib import Backend, Client, Weir, expect, good, run, same, until
 
@@ -241,6 +242,27 @@ def test_who_does_not_read_gives_way():
             client.cut()
 
 
+def test_who_reads_slowly_does_not_give_way():
+    """What a slow line takes is in the socket's buffer; here nothing moves until that is empty."""
+    def still(peer):
+        peer.next_head()
+        peer.send(f"HTTP/1.1 200 OK\r\nContent-Length: {1 << 26}\r\n\r\n".encode() + bytes(1 << 26))
+    with Backend(still) as backend, sentry(backend, keys="connections = 2;", more="process { threads = 1 }") as weir:
+        slow = [weir.client() for _ in range(2)]
+        for client in slow:
+            client.request("/big")
+            same(client.head().status, 200, "the answer has begun")
+        began = time.monotonic()
+        while time.monotonic() < began + 4:
+            for client in slow:
+                expect(len(client.socket.recv(16384)) > 0, "the answer goes on")
+            same(weir.ask("/small").status, 503, "nobody has to give way")
+            time.sleep(.04)
+        same([value for name, value in weir.metrics().items() if "stalled_cut" in name], [0], "nobody was cut")
+        for client in slow:
+            client.cut()
+
+
 # ---- clients that hammer ----
 
 def test_who_hammers_waits_and_others_do_not():
@@ -263,6 +285,27 @@ def test_who_hammers_waits_and_others_do_not():
         slow[1].close()
         same({client.answer().status for client in slow[2:]}, {429}, "all get their answer in the end")
         other.close()
+
+
+def test_who_leaves_or_is_sent_home_waits_no_longer():
+    more = 'limits { hammering = 1/s; hammering-delay = 60s } limit "none" { rate = 0.001/s; burst = 1 }'
+    with Backend(good) as backend, sentry(backend, more=more) as weir:
+        def held(count):
+            until(lambda: weir.count("busy") == count, f"{count} wait")
+        clients = [weir.client() for _ in range(20)]
+        for client in clients:
+            client.request("/")
+        until(lambda: weir.count("rejected") == 19, "all but one are rejected")
+        quick = [client for client in clients if select.select([client.socket], [], [], .2)[0]]
+        slow = [client for client in clients if client not in quick]
+        expect(len(slow) > 4, f"{len(slow)} wait")
+        held(len(slow))
+        for client in (slow[0], slow[2], slow[-1]):
+            client.cut()
+        held(len(slow) - 3)
+    same({client.answer().status for client in slow[3:-1]}, {429}, "who still waited was answered when weir ended")
+    for client in clients:
+        client.close()
 
 
 def test_a_limit_says_its_name_and_uses_the_page():
@@ -300,4 +343,4 @@ def test_silent_connections_keep_nobody_out_of_the_admin_listener():
 run(test_the_backend_is_asked_for_what_rules_have_judged, test_raw_paths_are_judged_as_they_are, test_health_checks_are_exempt_only_if_they_are_health_checks,
     test_nobody_says_who_he_is, test_nor_in_trailers, test_trusted_proxies_say_who_asks, test_trusted_addresses_are_checked, test_a_field_that_decides_comes_once,
     test_no_cookie_hides_behind_another, test_h2c_is_not_hidden_in_a_list, test_slow_bodies_hold_no_place, test_bodies_arrive_whole, test_a_malformed_body_gets_its_answer,
-    test_gathered_memory_is_bounded, test_who_does_not_read_gives_way, test_who_hammers_waits_and_others_do_not, test_a_limit_says_its_name_and_uses_the_page, test_silent_connections_keep_nobody_out_of_the_admin_listener)
+    test_gathered_memory_is_bounded, test_who_does_not_read_gives_way, test_who_reads_slowly_does_not_give_way, test_who_hammers_waits_and_others_do_not, test_who_leaves_or_is_sent_home_waits_no_longer, test_a_limit_says_its_name_and_uses_the_page, test_silent_connections_keep_nobody_out_of_the_admin_listener)

@@ -248,6 +248,56 @@ static void resume_first(site *s)
 
 static const page pause_pages[] = {PAGE("/pause", page_pause), NO_PAGE};
 
+/* ---- gathering, for a reader that pauses ---- */
+
+static void waver_data(weir_request *request, weir_buf *buf, size_t offset, size_t length, void *arg)
+{
+	site *s = arg;
+	s->data_bytes += length;
+	s->data_calls++;
+	weir_request_pause(request);
+	weir_request_resume(request);
+}
+
+static void waver_end(weir_request *request, void *arg)
+{
+	((site *)arg)->ends++;
+}
+
+static void page_waver(site *s, weir_request *request)
+{
+	static const weir_body_ops ops = {waver_data, waver_end};
+	page_hold(s, request);
+	weir_request_read(request, &ops, s);
+}
+
+static const page waver_pages[] = {PAGE("/waver", page_waver), NO_PAGE};
+
+/* Who pauses and resumes within a part gets each part once, one after the other, and one end. */
+static void gathered_bodies_end_once(void **state)
+{
+	skip_without(state);
+	enum { BYTES = 100000 };
+	site s = {.pages = waver_pages, .route = {.klass = -1, .gather_bytes = 200000}};
+	char head[128], *body = calloc(1, BYTES);
+	site_open(&s);
+	int fd = dial(&s);
+	snprintf(head, sizeof(head), "POST /waver HTTP/1.0\r\nContent-Length: %d\r\n\r\n", BYTES);
+	say(fd, head);
+	assert_int_equal(send(fd, body, BYTES, MSG_NOSIGNAL), BYTES);
+	CHECK_EVENTUALLY(s.ends > 0);
+	at_home(&s, answer_first);
+	heard h = hear_all(fd);
+	check_contains(h.text, "late");
+	assert_int_equal(s.data_bytes, BYTES);
+	assert_int_equal(s.data_calls, (BYTES + 16383) / 16384);
+	assert_int_equal(s.ends, 1);
+	free(h.text);
+	free(body);
+	close(fd);
+	site_end(&s);
+}
+
 /* A client that sends as fast as it can is held back by a reader that takes one part at a time. */
 static void pauses_bodies(void **state)
 {
@@ -740,6 +790,7 @@ int main(void)
 		ON_BOTH(closes_slow_bodies),
 		ON_BOTH(closes_idle_connections),
 		CHECK_TEST(knows_when_bodies_are_too_slow),
+		ON_BOTH(gathered_bodies_end_once),
 		ON_BOTH(pauses_bodies),
 		ON_BOTH(upgrades),
 		ON_BOTH(changes_routes_live),

@@ -36,16 +36,18 @@ static weir_span find(const char *name, const char *value, weir_span wanted, boo
 	return differs == 0 ? span(value) : (weir_span){0};
 }
 
-static weir_span header_of(const void *of, weir_span name, size_t nth)
+static weir_span header_of(const void *of, weir_span name, uint64_t *cursor)
 {
 	const request *r = of;
+	uint64_t nth = (*cursor)++;
 	const char *value = nth == 0 ? r->header_value : nth == 1 ? r->header_again : NULL;
 	return find(r->header, value, name, true);
 }
 
-static weir_span cookie_of(const void *of, weir_span name, size_t nth)
+static weir_span cookie_of(const void *of, weir_span name, uint64_t *cursor)
 {
 	const request *r = of;
+	uint64_t nth = (*cursor)++;
 	const char *value = nth == 0 ? r->cookie_value : nth == 1 ? r->cookie_again : NULL;
 	return find(r->cookie, value, name, false);
 }

@@ -260,7 +260,7 @@ void weir_http_tell(const weir_http_loop *loop, const weir_client *client, weir_
 void weir_http_tell_refused(const weir_http_loop *loop, const weir_client *client, unsigned status,
 			    const char *what);
 
-/* request.c: an access log entry for input that was not a request. */
+/* request_log.c: an access log entry for input that was not a request. */
 void weir_http_log_malformed(weir_http_conn *conn, unsigned status, const char *error, uint64_t began_ns);
 
 /* timeouts.c */

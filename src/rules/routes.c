@@ -106,17 +106,14 @@ static int check_change(const weir_routes *routes, const char *what, const char 
 	if (name == NULL || name[0] == '\0')
 		return weir_error_set(-EINVAL, "%s: a name is needed", what);
 	if (atomic_load(&routes->used))
-		return weir_error_set(-EBUSY, "%s '%s': a server uses the table, make another one", what,
-				      name);
+		return weir_error_set(-EBUSY, "%s '%s': a server uses the table", what, name);
 	return 0;
 }
 
 /* No rules: no matcher, and nothing to compare. */
 static int make_matcher(const char *const *rules, weir_matcher **ret_matcher)
 {
-	if (rules == NULL || rules[0] == NULL)
-		return 0;
-	return weir_matcher_new(rules, ret_matcher);
+	return rules != NULL && rules[0] != NULL ? weir_matcher_new(rules, ret_matcher) : 0;
 }
 
 static int copy_text(const char *text, char **ret_copy)

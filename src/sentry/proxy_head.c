@@ -107,60 +107,9 @@ static bool is_named(const fields *f, size_t which)
 	return false;
 }
 
-/* Whether the name begins like this. Gateways to other protocols make '_' of '-', so they are the same. */
-static bool is_like(weir_span name, weir_span lower, bool *ret_exact)
-{
-	if (name.length < lower.length)
-		return false;
-	for (size_t i = 0; i < lower.length; i++) {
-		char c = name.at[i];
-		if (c == '_')
-			*ret_exact = false;
-		c = c == '_' ? '-' : c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
-		if (c != lower.at[i])
-			return false;
-	}
-	return true;
-}
-
-/*
- * Whether the name says who asked, or is meant to be taken for one that does. ret_exact: it is spelt as
- * proxies spell it.
- */
-static bool tells_client(weir_span name, bool *ret_exact)
-{
-	static const weir_span whole[] = {WEIR_SPAN("x-real-ip"), WEIR_SPAN("forwarded")};
-	*ret_exact = true;
-	for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++)
-		if (name.length == whole[i].length && is_like(name, whole[i], ret_exact))
-			return true;
-	*ret_exact = true;
-	return is_like(name, WEIR_SPAN("x-forwarded-"), ret_exact);
-}
-
-/* "Proxy" becomes HTTP_PROXY in CGI programs, which many take for a setting. */
-static bool is_for_proxies(weir_span name)
-{
-	bool exact;
-	return is_like(name, WEIR_SPAN("proxy"), &exact) &&
-	       (name.length == 5 || name.at[5] == '-' || name.at[5] == '_');
-}
-
-/* For a name without an id. */
-static bool is_unwanted_other(weir_span name, weir_forwarded forwarded)
-{
-	bool exact;
-	if (is_for_proxies(name))
-		return true;
-	if (name.length == 12 && is_like(name, WEIR_SPAN("weir-quality"), &exact))
-		return true;
-	return forwarded != WEIR_FORWARDED_OFF && tells_client(name, &exact) &&
-	       (forwarded == WEIR_FORWARDED_REPLACE || !exact);
-}
-
 bool weir_proxy_passes_trailer(const weir_exchange *exchange, weir_span name)
 {
-	return !is_unwanted_other(name, weir_proxy_forwarded(exchange)) &&
+	return !weir_proxy_drops(name, weir_proxy_forwarded(exchange)) &&
 	       !weir_edits_drop(exchange->thread->proxy->options.request_edits, name);
 }
 
@@ -217,7 +166,7 @@ static bool passes(const writer *w, size_t i)
 	const weir_head_field *field = &w->from.at[i];
 	if (w->unwanted >> field->id & 1)
 		return false;
-	if (field->id == WEIR_FIELD_OTHER && is_unwanted_other(name_of(&w->from, i), w->forwarded))
+	if (field->id == WEIR_FIELD_OTHER && weir_proxy_drops(name_of(&w->from, i), w->forwarded))
 		return false;
 	if (weir_edits_drop(w->edits, name_of(&w->from, i)))
 		return false;
@@ -509,7 +458,8 @@ size_t weir_proxy_fields(const weir_proxy *proxy, const weir_call_answer *answer
 		const weir_head_field *field = &from.at[i];
 		if (unwanted >> field->id & 1 || (from.named && is_named(&from, i)))
 			continue;
-		if (from.suspicious && field->id == WEIR_FIELD_OTHER && is_for_proxies(name_of(&from, i)))
+		if (from.suspicious && field->id == WEIR_FIELD_OTHER &&
+		    weir_proxy_is_for_proxies(name_of(&from, i)))
 			continue;
 		if (takes && weir_proxy_is_report(field, from.bytes))
 			continue;

@@ -134,6 +134,13 @@ extern const weir_call_ops weir_proxy_call_ops;
 /* For the timer: the backend did not answer the expectation in time. */
 void weir_exchange_late(weir_timer *timer, void *arg);
 
+/* ---- proxy_names.c ---- */
+
+/* Whether a field of this name, which has no id, is dropped. */
+bool weir_proxy_drops(weir_span name, weir_forwarded forwarded);
+/* Whether it is meant for proxies: Proxy, Proxy-... */
+bool weir_proxy_is_for_proxies(weir_span name);
+
 /* ---- proxy_head.c ---- */
 
 /* The head for the backend, in a buffer of its own; NULL: out of memory. */

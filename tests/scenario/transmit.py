@@ -331,10 +331,10 @@ def ends_while_waiting():
 
 
 def wrong_settings():
-    for flags, says in ((("--scheduling", "first"), "srpt"), (("--scheduling", "srpt", "--uplink", "0"), "10mbit"),
-                        (("--scheduling", "srpt", "--uplink", "0mbit"), "10mbit"), (("--scheduling", "srpt", "--uplink", "10"), "10mbit"),
+    for flags, says in ((("--scheduling", "first"), "srpt"), (("--scheduling", "srpt", "--uplink", "0"), "from 8kbit"),
+                        (("--scheduling", "srpt", "--uplink", "0mbit"), "from 8kbit"), (("--scheduling", "srpt", "--uplink", "10"), "10mbit"),
                         (("--scheduling", "srpt", "--uplink", "-1mbit"), "10mbit"), (("--scheduling", "srpt", "--uplink", "nan"), "10mbit"),
-                        (("--scheduling", "srpt", "--uplink", "9999999gbit"), "10mbit"), (("--uplink",), "missing")):
+                        (("--scheduling", "srpt", "--uplink", "9999999gbit"), "to 400gbit"), (("--uplink",), "missing")):
         done = subprocess.run([WEIR, "serve", "--check", *flags], capture_output=True, text=True, timeout=LONG)
         expect(done.returncode != 0, f"{flags}: refused")
         expect(says in done.stdout + done.stderr, f"{flags}: says what is accepted: {done.stdout + done.stderr!r}")

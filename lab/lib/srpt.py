@@ -171,7 +171,7 @@ def server(lab, net, way, root, setup):
         return
     with http.folder() as here:
         templates = {"nginx": http.NGINX.format(folder=here, port=wan.PORT, http="", server=f"root {root}; {TYPES}"), "h2o": http.H2O.format(port=wan.PORT, root=root),
-                     "apache": service.APACHE.format(folder=here, port=wan.PORT, modules=service.APACHE_MODULES, root=root, workers=1024, processes=16, user="www-data", group="www-data")}
+                     "apache": service.APACHE.format(folder=here, port=wan.PORT, modules=service.APACHE_MODULES, root=root, workers=1024, processes=16, user="www-data", group="www-data", more="")}
         commands = {"nginx": ["nginx", "-p", here, "-e", "stderr", "-c"], "h2o": ["h2o", "-m", "worker", "-c"], "apache": ["apache2", "-DFOREGROUND", "-f"]}
         os.chmod(here, 0o777)
         path = http.write(here, "peer.conf", templates[way].replace("127.0.0.1", wan.SERVER))

@@ -34,7 +34,7 @@ class Tools:
         if need.startswith("weir "):
             verb = need.split()[1]
             return "" if self.has_verb(verb) else f"{need}: {self.weir} has no such verb"
-        if need.startswith(("bench/", "lab/")):
+        if need.startswith(("bench/", "lab/", "apps/")):
             path = os.path.join(self.build, need)
             return "" if os.path.exists(path) else f"{need}: not built (-Dbench=true)"
         if need == "two cores":

@@ -89,7 +89,8 @@ def trimmed(found):
     """What experiments keep of a run."""
     kept = {key: found[key] for key in COUNTS + ("duration_s", "goodput_per_s", "latency_ms")}
     kept.update({key: found.get(key) for key in ("fairness", "bytes", "open", "shed_ms", "fell_behind")})
-    kept["paths"] = {path: {key: of[key] for key in ("sent", "ok", "good", "shed")} for path, of in (found.get("paths") or {}).items()}
+    kept["paths"] = {path: {**{key: of[key] for key in ("sent", "ok", "good", "shed", "errors", "timeouts")}, "p90_ms": (of["latency_ms"] or {}).get("p90")}
+                     for path, of in (found.get("paths") or {}).items()}
     kept["series"] = [second(row) for row in found["series"]]
     return kept
 

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #define WORDS     5000
+#define KNOWN     100 /* words that have the same name in the mail of every seed */
 #define PEOPLE    300
 #define RECENT    50
 #define TEXT_MAX  40000
@@ -65,6 +66,9 @@ made_mail *made_mail_new(uint64_t seed)
 	for (unsigned i = 0; i < WORDS; i++)
 		make_word(&made->random, made->words[i], sizeof(made->words[i]),
 			  i < 60 ? 1 + i / 30 : 2 + i % 4);
+	/* Their ranks: the first is in most messages, the last in one of thirty. */
+	for (unsigned i = 1; i <= KNOWN; i++)
+		snprintf(made->words[30 + 10 * i], sizeof(made->words[0]), "word%u", i);
 	for (unsigned i = 0; i < PEOPLE; i++) {
 		char name[16], family[16];
 		make_word(&made->random, name, sizeof(name), 2);

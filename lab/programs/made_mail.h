@@ -5,7 +5,8 @@
 /*
  * Mail that looks like mail, made from a seed: for tests and for the lab. Words and authors are as frequent
  * as in real mail (Zipf), sizes are lognormal, one in eight has an attachment, and nearly half are answers to
- * one of the last messages. The same seed makes the same mail. One thread uses a maker.
+ * one of the last messages. The same seed makes the same mail. Mail of every seed has the words word1 to
+ * word100, from frequent to rare, which models of users search for. One thread uses a maker.
  */
 
 #include <weir/random.h>

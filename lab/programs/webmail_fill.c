@@ -5,7 +5,10 @@
  *
  *	webmail_fill --db sqlite:FILE [--users N] [--largest N] [--seed N] [--password TEXT] [--gold N]
  *
- * One in --gold users is of class gold (0: none); the others are bronze.
+ * The users are bronze. There are --gold more users of class gold: gold0, gold1, ...
+ *
+ * Models of users name messages by number, 1 to 200. Whoever has fewer in the inbox has the rest among the
+ * mail that was sent.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -15,6 +18,8 @@
 
 #include "made_mail.h"
 #include "webmail/password.h"
+
+#define NAMED 200u /* messages that every user has */
 
 typedef struct fill_options {
 	const char *url, *password;
@@ -57,16 +62,20 @@ static int fill_user(store *s, const fill_options *o, unsigned number, const cha
 {
 	char name[20];
 	uint32_t user = 0;
-	bool gold = o->gold > 0 && number % o->gold == 0;
-	snprintf(name, sizeof(name), "user%u", number);
+	store_folder sent = {.id = 0};
+	bool gold = number >= o->users;
+	snprintf(name, sizeof(name), "%s%u", gold ? "gold" : "user", gold ? number - o->users : number);
 	made_mail *made = made_mail_new(o->seed * 1000003 + number);
 	int failed = made == NULL ? weir_error_set(-ENOMEM, "out of memory")
 				  : store_user_add(s, name, hash, gold ? "gold" : "bronze", 0, &user);
-	unsigned count = made_folder_size(o->seed, number, o->largest);
-	for (unsigned i = 0; failed == 0 && i < count; i++) {
+	if (failed == 0)
+		failed = store_folder_of(s, user, STORE_SENT, &sent);
+	unsigned inbox = made_folder_size(o->seed, number, o->largest);
+	for (unsigned i = 0; failed == 0 && (i < inbox || i < NAMED); i++) {
 		store_mail mail = *made_mail_next(made);
 		mail.not_durable = true;
-		failed = store_deliver(s, &mail, &(store_place){.user = user}, 1);
+		failed = store_deliver(s, &mail,
+				       &(store_place){.user = user, .folder = i < inbox ? 0 : sent.id}, 1);
 	}
 	made_mail_free(made);
 	return failed;
@@ -86,7 +95,7 @@ int main(int argc, char **argv)
 	int failed = password_hash((weir_span){options.password, strlen(options.password)}, hash);
 	if (failed == 0)
 		failed = store_open(options.url, &s);
-	for (unsigned i = 0; failed == 0 && i < options.users; i++)
+	for (unsigned i = 0; failed == 0 && i < options.users + options.gold; i++)
 		failed = fill_user(s, &options, i, hash);
 	if (failed != 0)
 		fprintf(stderr, "webmail_fill: %s\n", weir_error());

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AOC's webmail service under more and more users (figures 8, 9 and 11), on the real service."""
+from lab.lib import webmail
+from lab.lib.experiments import claim, plot, table
+
+TITLE = "AOC figures 8, 9 and 11 on the real webmail: 1 to 1024 users"
+PAPER = """Arashi, a webmail service, under 1 to 1024 users who go from page to page (think 20 ms, and 5 s after a rejection); target 10 s at the 90th percentile, for each type of request by itself. Figure 8: with control the p90 of all requests stays below the target, whatever the number of users. Figure 9: with
+1024 users every type is within the target but `search` (18.1 s), which is rare; without control list folders takes 365 s. Figure 11: at 128 users a law for each type rejects 44 % of the logins, 60 % of list folders, 11 % of delete and no search; one law before all rejects about half of everything."""
+OURS = """`weir-webmail` on one core, `weir load` with the paper's users on the other. Mailboxes are made from a seed, with 1 to 12,794 messages. A login checks a password with argon2id, which takes tens of milliseconds, and about one request in ten is a login, so most of the work here is logins: in the paper it was the
+database. The target is 1 s for all types, a tenth of the paper's. No control; the paper's `aimd` for each type; the default law with admission by session; fixed limits on the requests of each type inside, from 1 to 32. For figure 11 one law is in a `weir sentry` before the service. The default law with the targets that are
+shipped, and the same on MariaDB, stand beside. Quality is what the law asked of the pages: below 0.75 lists are shorter, without snippets and counts."""
+RULE = """(1) Figure 8: the default law's p90 of all requests is within the target for every number of users, and (2) aimd's is. With 1024 users under the default law: (3) every type's p90 is within the target, search included; (4) the same with the targets as shipped, and (5) on MariaDB; (6) the p99 of rejections is within 5 ms; (7) at least
+95 % of the sessions that were let in come to their end without a refusal; (8) good answers a second are at least 0.95 of those of the best fixed limit, and (9) at least 1.3 times those of aimd. (10) With 16 users the default law answers at least 0.95 of what is answered without control. (11) Figure 11, aimd, of types with at least 50
+requests but for the login: rejections differ by at least 20 points with a law for each type, and less with one before all."""
+MINUTES = 12
+NEEDS = webmail.NEEDS
+LAWS, USERS, MOST, FEW, MANY = ("none", "aimd", "default"), (1, 4, 16, 128, 1024), 1024, 16, 128
+LIMITS = (1, 2, 4, 8, 32)
+PAPERS_9 = {"login": (0.59, 0.86, 3.84), "list-folders": (0.57, 365, 5.75), "list-msgs": (0.58, 116, 9.28), "show-msg": (0.30, 30.1, 3.87), "delete": (0.28, 11.3, 6.85),
+            "refile": (0.47, 10.6, 6.07), "search": (9.92, 19.6, 18.1)}
+PAPERS_11 = {"login": (44.3, 18.8), "list-folders": (59.6, 59.6), "list-msgs": (47.1, 53.7), "show-msg": (23.1, 49.1), "delete": (11.3, 51.4), "refile": (10.4, 54.7), "search": (0, 53.3)}
+
+
+def times(lab, users):
+    """(seconds, warm-up); rejected users come back after 5 s, so the crowd needs a longer warm-up."""
+    return (lab.pick(20, 900, 3), lab.pick(8, 20, 1)) if users >= FEW else (lab.pick(8, 900, 2), lab.pick(3, 20, 1))
+
+
+def single(lab, mail, law):
+    with webmail.started(lab, mail, "none") as service, webmail.behind_one_law(lab, service, law) as url:
+        return webmail.small(webmail.run(lab, mail, url, MANY, *times(lab, MANY)))
+
+
+def on_sqlite(lab, mail):
+    data = {"users": {}, "fixed": {}, "single": {}}
+    for law in LAWS:
+        for users in USERS:
+            lab.say(f"{users} users, {webmail.NAMES[law]}")
+            data["users"].setdefault(law, {})[str(users)] = webmail.cell(lab, mail, law, users, *times(lab, users))
+    for limit in LIMITS:
+        lab.say(f"{MOST} users, at most {limit} of a type")
+        data["fixed"][str(limit)] = webmail.cell(lab, mail, f"fixed-{limit}", MOST, *times(lab, MOST))
+    data["shipped"] = webmail.cell(lab, mail, "shipped", MOST, *times(lab, MOST))
+    for law in ("aimd", "default"):
+        lab.say(f"{MANY} users, {webmail.NAMES[law]} before all")
+        data["single"][law] = single(lab, mail, law)
+    return data
+
+
+def on_mariadb(lab):
+    if lab.tools.missing("mariadbd"):
+        lab.note("MariaDB was left out: it is not installed")
+        return None
+    with webmail.mariadb(lab) as mail:
+        return {law: webmail.cell(lab, mail, law, MOST, *times(lab, MOST)) for law in LAWS}
+
+
+def measure(lab):
+    with webmail.sqlite(lab) as mail:
+        data = {"mailboxes": mail.plain, **on_sqlite(lab, mail)}
+    data["mariadb"] = on_mariadb(lab)
+    return data
+
+
+# ---- what is made of it ----
+
+def worst(ratios):
+    """(page, its p90 over its target) of the page that is furthest away; one without any answer is."""
+    name = max(ratios, key=lambda page: float("inf") if ratios[page] is None else ratios[page])
+    return name, ratios[name]
+
+
+def all_within(seen, targets=None):
+    """(whether every type had answers, 90 % of them in time; what was seen)"""
+    name, ratio = worst(webmail.within(seen, targets))
+    return ratio is not None and ratio <= 1, f"{name} {'had no answer' if ratio is None else f'at {ratio:.2f} of its target'}, the others below"
+
+
+def rejections(seen):
+    """{page: share rejected} of the types that figure 11 compares"""
+    return {name: page["shed"] / page["sent"] for name, page in seen["pages"].items() if name != "login" and page["sent"] >= 50}
+
+
+def spread(seen):
+    shares = rejections(seen).values()
+    return max(shares, default=0) - min(shares, default=0)
+
+
+def best_fixed(data):
+    limit = max(data["fixed"], key=lambda one: webmail.goodput(data["fixed"][one]))
+    return limit, webmail.goodput(data["fixed"][limit])
+
+
+def p90_of_all(data, law):
+    return {users: seen["p90_ms"] / 1e3 if seen["p90_ms"] else None for users, seen in data["users"][law].items()}
+
+
+def stays(data, law):
+    found = p90_of_all(data, law)
+    most = max((value for value in found.values() if value), default=0)
+    return claim(f"figure 8, {webmail.NAMES[law]}: the p90 stays within the target whatever the number of users", all(found.values()) and most <= webmail.TARGET_S, f"{most:.2f} s at most")
+
+
+def judge(data):
+    crowd, few = data["users"]["default"][str(MOST)], str(FEW)
+    limit, fixed = best_fixed(data)
+    good, aimd = webmail.goodput(crowd), webmail.goodput(data["users"]["aimd"][str(MOST)])
+    claims = [stays(data, "default"), stays(data, "aimd"),
+              claim("figure 9, 1024 users: every type is within its target, search included", *all_within(crowd)),
+              claim("figure 9 with the targets as shipped", *all_within(data["shipped"], webmail.SHIPPED_S))]
+    if data["mariadb"]:
+        claims.append(claim("figure 9 on MariaDB", *all_within(data["mariadb"]["default"])))
+    shed = crowd["shed_p99_ms"]
+    calm, free = (webmail.goodput(data["users"][law][few]) for law in ("default", "none"))
+    per_type, before_all = spread(data["users"]["aimd"][str(MANY)]), spread(data["single"]["aimd"])
+    return claims + [
+        claim("rejections are quick: their p99 is within 5 ms", shed is not None and shed <= 5, f"{shed or 0:.1f} ms"),
+        claim("who is let in gets to the end: 95 % of the sessions", webmail.whole(crowd) >= 0.95, f"{100 * webmail.whole(crowd):.1f} %; aimd {100 * webmail.whole(data['users']['aimd'][str(MOST)]):.0f} %"),
+        claim("as good as the best fixed limit (0.95)", good >= 0.95 * fixed, f"{good:.0f} good pages a second, {fixed:.0f} with at most {limit} of each type"),
+        claim("better than the paper's law (1.3 times)", good >= 1.3 * aimd, f"{good:.0f} good pages a second, aimd {aimd:.0f}"),
+        claim("16 users are served as without control (0.95)", calm >= 0.95 * free, f"{calm:.0f} good pages a second, {free:.0f} without"),
+        claim("figure 11: a law for each type tells types apart, one before all does not", per_type >= 0.2 and before_all < per_type,
+              f"rejections of types differ by {100 * per_type:.0f} points, by {100 * before_all:.0f} with one law")]
+
+
+def seconds(value, scale=1e-3):
+    return "" if value is None else f"{scale * value:.2f} s"
+
+
+def figure_9(title, columns, paper):
+    """columns: [(heading, what was seen)]"""
+    rows = []
+    for name in webmail.PAGES:
+        cells = [seconds(seen["pages"].get(name, {}).get("p90_ms")) for _, seen in columns]
+        rows.append([name, *([f"{value:g} s" for value in PAPERS_9[name]] if paper else []), *cells])
+    rows.append(["rejected", *([""] * 3 if paper else []), *[f"{100 * webmail.share(seen['shed'], seen['sent']):.0f} %" for _, seen in columns]])
+    rows.append(["lowest quality", *([""] * 3 if paper else []), *[webmail.quality_text(seen["quality"]) for _, seen in columns]])
+    headings = ["p90", *(["paper, 16 users", "paper, 1024 users, no control", "paper, 1024 users, control"] if paper else []), *[heading for heading, _ in columns]]
+    return table(title, headings, rows)
+
+
+def summary(name, seen):
+    return [name, f"{webmail.goodput(seen):.0f}", seconds(seen["p90_ms"]), f"{100 * webmail.share(seen['shed'], seen['sent']):.0f} %",
+            "" if seen["shed_p99_ms"] is None else f"{seen['shed_p99_ms']:.1f} ms", f"{100 * webmail.whole(seen):.1f} %", str(seen["errors"] + seen["timeouts"]), webmail.quality_text(seen["quality"])]
+
+
+def show(data):
+    law = {name: data["users"][name] for name in LAWS}
+    rows = [[f"ours, {webmail.NAMES[name]}", users, f"{webmail.goodput(seen):.0f}", seconds(seen["p90_ms"]), f"{100 * webmail.share(seen['shed'], seen['sent']):.0f} %", webmail.quality_text(seen["quality"])]
+            for name in LAWS for users, seen in law[name].items()]
+    tables = [table("Figure 8: 1 to 1024 users, target 1 s", ["", "users", "good pages a second", "p90", "rejected", "lowest quality"], rows,
+                    "The paper: with control 10 s or less at all numbers of users (target 10 s); without it more than 100 s."),
+              figure_9("Figure 9: by type, 16 and 1024 users, target 1 s (the paper's: 10 s)",
+                       [("16, no control", law["none"][str(FEW)]), ("16, default", law["default"][str(FEW)]), *[(f"1024, {webmail.NAMES[name]}", law[name][str(MOST)]) for name in LAWS],
+                        ("1024, as shipped", data["shipped"])], True)]
+    crowd = [summary(f"ours, {webmail.NAMES[name]}", law[name][str(MOST)]) for name in LAWS] + [summary("ours, targets as shipped", data["shipped"])]
+    crowd += [summary(f"ours, at most {limit} of a type", seen) for limit, seen in data["fixed"].items()]
+    if data["mariadb"]:
+        tables.append(figure_9("Figure 9 on MariaDB", [(f"1024, {webmail.NAMES[name]}", seen) for name, seen in data["mariadb"].items()], False))
+        crowd += [summary(f"ours on MariaDB, {webmail.NAMES[name]}", seen) for name, seen in data["mariadb"].items()]
+    tables.append(table("1024 users", ["", "good pages a second", "p90 of all", "rejected", "rejections p99", "sessions let in that came to their end", "errors", "lowest quality"], crowd))
+    rows = []
+    for name in webmail.PAGES:
+        cells = []
+        for seen in (law["aimd"][str(MANY)], data["single"]["aimd"], law["default"][str(MANY)], data["single"]["default"]):
+            page = seen["pages"].get(name)
+            cells.append("" if not page else f"{seconds(page['p90_ms'])}, {100 * webmail.share(page['shed'], page['sent']):.0f} %")
+        rows.append([name, *[f"{value:g} %" for value in PAPERS_11[name]], *cells])
+    tables.append(table("Figure 11: 128 users, p90 and share rejected", ["", "paper, a law for each type", "paper, one before all", "aimd for each type", "aimd before all", "default for each type",
+                                                                       "adaptive-remote before all"], rows))
+    points = {name: [(int(users), value) for users, value in p90_of_all(data, name).items()] for name in LAWS}
+    return tables, [plot("users", "Figure 8: 90th percentile of all requests", "users", "s", [(webmail.NAMES[name], points[name]) for name in LAWS], log_x=True, log_y=True, levels=[("target", webmail.TARGET_S)])]

@@ -11,6 +11,7 @@
 #include "service.h"
 
 #define TIDY_NS       (600 * WEIR_NS_PER_S)
+#define RANK_NS       (30 * WEIR_NS_PER_S)
 #define FILES_THREADS 16u /* attachments that are sent and messages that are taken at one time */
 #define HOUR          3600e9
 
@@ -263,6 +264,15 @@ static void tidy(void *arg)
 		store_tidy(db, time(NULL));
 }
 
+/* Who is gold may change while the service runs. */
+static void rank(void *arg)
+{
+	webmail *mail = arg;
+	store *db = connection();
+	if (db != NULL)
+		ranks_read(mail->ranks, db);
+}
+
 /* ---- requests ---- */
 
 static void handle(weir_stage *stage, weir_event **events, size_t count, void *arg)
@@ -280,21 +290,37 @@ static void handle(weir_stage *stage, weir_event **events, size_t count, void *a
 	}
 }
 
-/* Nothing but a session that the database has confirmed makes a request more important. */
-static unsigned classify(weir_request *request, unsigned klass, void *arg)
+/* Whether it is of a session that the database has confirmed, of a gold user; what was found is noted. */
+static bool is_gold(const webmail *mail, weir_request *request, uint64_t now_ns)
 {
-	const webmail_thing *thing = arg;
 	weir_span token = weir_request_cookie(request, WEIR_SPAN(WEBMAIL_COOKIE));
 	session found;
-	if (token.length == 0 ||
-	    !sessions_find(thing->mail->sessions, token, weir_world_now(thing->mail->world), &found))
-		return klass;
+	if (token.length == 0 || !sessions_find(mail->sessions, token, now_ns, &found))
+		return false;
 	session *kept = weir_request_alloc(request, sizeof(*kept));
 	if (kept != NULL) {
 		*kept = found;
 		weir_request_set_user(request, kept);
 	}
-	bool gold = strcmp(found.is.class, "gold") == 0;
+	return strcmp(found.is.class, "gold") == 0;
+}
+
+/* A login is judged by its name, too: by no more logins than a user makes, and none where passwords are guessed. */
+static bool claims_gold(const webmail *mail, weir_request *request, uint64_t now_ns)
+{
+	weir_span name = login_name(request);
+	return throttle_wait(mail->throttle, name, weir_request_client(request), now_ns) == 0 &&
+	       ranks_believe(mail->ranks, name, now_ns);
+}
+
+/* Nothing but a session that the database has confirmed makes a request more important, except a login. */
+static unsigned classify(weir_request *request, unsigned klass, void *arg)
+{
+	const webmail_thing *thing = arg;
+	uint64_t now_ns = weir_world_now(thing->mail->world);
+	bool gold = is_gold(thing->mail, request, now_ns);
+	if (!gold && thing->type->handle == login_visit)
+		gold = claims_gold(thing->mail, request, now_ns);
 	return gold && klass >= WEBMAIL_LEVEL ? klass - WEBMAIL_LEVEL + WEBMAIL_LEVEL_GOLD : klass;
 }
 
@@ -316,6 +342,8 @@ static int try_store(const webmail *mail)
 {
 	store *db = NULL;
 	int failed = store_open(mail->url, &db);
+	if (failed == 0)
+		failed = ranks_read(mail->ranks, db);
 	store_close(db);
 	return failed;
 }
@@ -325,6 +353,7 @@ static void close_mail(void *shared)
 	webmail *mail = shared;
 	service_end(mail);
 	sessions_free(mail->sessions);
+	ranks_free(mail->ranks);
 	throttle_free(mail->throttle);
 	free(mail->url);
 	free(mail->domain);
@@ -343,9 +372,10 @@ static int fill(webmail *mail, const mail_keys *keys)
 	mail->session_s = keys->session_ns / WEIR_NS_PER_S;
 	mail->secure = keys->secure;
 	mail->sessions = sessions_new();
+	mail->ranks = ranks_new();
 	mail->throttle = throttle_new();
 	if (mail->url == NULL || mail->domain == NULL || mail->data == NULL || mail->sessions == NULL ||
-	    mail->throttle == NULL)
+	    mail->ranks == NULL || mail->throttle == NULL)
 		return weir_error_set(-ENOMEM, "out of memory");
 	return try_store(mail);
 }
@@ -373,6 +403,9 @@ static webmail *make_mail(const weir_making *making)
 	if (failed == 0)
 		failed = weir_every(mail->pages, &(weir_every_options){"tidy", TIDY_NS, tidy, mail},
 				    &mail->tidy);
+	if (failed == 0)
+		failed = weir_every(mail->pages, &(weir_every_options){"rank", RANK_NS, rank, mail},
+				    &mail->rank);
 	if (failed == 0)
 		failed = service_prepare(mail, keys);
 	mail->whole = failed == 0;

@@ -13,6 +13,15 @@ enum { USER, PASSWORD, NEXT, FIELDS };
 
 static const weir_span names[FIELDS] = {WEIR_SPAN("user"), WEIR_SPAN("password"), WEIR_SPAN("next")};
 
+weir_span login_name(weir_request *request)
+{
+	weir_span values[FIELDS];
+	weir_form_reader form;
+	bool read = weir_request_form(request, 0, &form) == 0 &&
+		    weir_form_read(&form, names, FIELDS, values) == 0;
+	return read ? values[USER] : (weir_span){NULL, 0};
+}
+
 /* The form again, with what was wrong. The password has to be typed anew. */
 static void ask_again(visit *v, const weir_span values[FIELDS], unsigned status, weir_span wrong)
 {

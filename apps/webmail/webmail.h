@@ -19,6 +19,7 @@
 #include <weir/service.h>
 
 #include "page.h"
+#include "ranks.h"
 #include "sessions.h"
 #include "store.h"
 #include "throttle.h"
@@ -46,11 +47,12 @@ typedef struct webmail {
 	uint64_t session_s;
 	bool secure; /* a proxy before this service speaks TLS */
 	sessions *sessions;
+	ranks *ranks;
 	throttle *throttle;
 	weir_world *world;
 	weir_domain *reactor;
 	weir_domain *pages, *passwords, *files; /* pools */
-	weir_stage *tidy;
+	weir_stage *tidy, *rank;
 	struct service *service; /* mail that comes in and goes out */
 	bool whole;              /* all of it could be made */
 } webmail;
@@ -160,6 +162,9 @@ visit_date visit_date_of(int64_t date_s, int64_t now_s, bool whole);
 
 visit_handler static_visit, welcome_visit, login_visit, folders_visit, list_visit, show_visit, part_visit,
 	change_visit, search_visit, write_visit, send_visit;
+
+/* Who somebody who logs in claims to be; empty: nobody. The body is there. */
+weir_span login_name(weir_request *request);
 
 /* The page for a request that was rejected (weir_refuse). */
 bool busy_refuse(weir_request *request, weir_refusal *refusal, void *thing);

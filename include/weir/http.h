@@ -53,8 +53,9 @@ typedef struct weir_routes weir_routes;
 
 /*
  * Sees a request before it is admitted, and decides its class: from a session that the application has
- * verified, say. Its head is all there is: method, path, query, fields, cookies, client, certificate. The
- * body has not come. klass is what rules and sessions came to, and what is returned is the class; anything
+ * verified, say. It sees the head: method, path, query, fields, cookies, client, certificate. If the route
+ * collects bodies, it is called once the body is there (weir_request_collected); otherwise no body has come. It
+ * is called once for a request. klass is what rules and sessions came to, and what is returned is the class; anything
  * beyond the lowest class is taken as the lowest. It may also note what it found for the handler:
  * weir_request_set_user, with memory of weir_request_alloc or something that outlives the request, since a
  * request that is shed then is freed without another call of the application.

@@ -249,6 +249,11 @@ const store_mail *made_mail_next(made_mail *made)
 	return &made->mail;
 }
 
+weir_span made_mail_raw(const made_mail *made)
+{
+	return made->bytes;
+}
+
 unsigned made_folder_size(uint64_t seed, unsigned user, unsigned largest)
 {
 	weir_random random;

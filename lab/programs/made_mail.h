@@ -22,6 +22,8 @@ made_mail *made_mail_new(uint64_t seed);
 void made_mail_free(made_mail *made);
 /* The next mail; it is valid until the one after. */
 const store_mail *made_mail_next(made_mail *made);
+/* The last mail as it would come by SMTP; it is valid until the next. */
+weir_span made_mail_raw(const made_mail *made);
 /* A word that is in about one of `rarity` messages. It is valid as long as the maker. */
 const char *made_mail_word(const made_mail *made, unsigned rarity);
 /* How many messages the folder of a user has: 1 to largest, log-uniform; user 0 has the largest. */

@@ -281,6 +281,19 @@ static void set_class(weir_request *request, unsigned klass)
 	request->klass = request->event.klass = (uint8_t)(klass < WEIR_CLASSES ? klass : WEIR_CLASSES - 1);
 }
 
+void weir_request_classify(weir_request *request)
+{
+	const weir_route *route = request->route;
+	if (route->classify != NULL)
+		set_class(request, route->classify(request, request->klass, route->classify_arg));
+}
+
+/* Whether its body is read before it is offered, so that the application sees it with the body. */
+static bool is_collected(const weir_request *request)
+{
+	return request->route->collect_bytes != 0 && !weir_request_is(request, WEIR_REQUEST_BODY_OVER);
+}
+
 /*
  * Sets what few routes have. The application's own choice of the class comes last; a request over its quota
  * does not get that far.
@@ -292,8 +305,8 @@ static __attribute__((noinline)) void set_special(weir_request *request, bool ov
 		request->event.flags |= WEIR_EVENT_EXEMPT;
 	if (route->deadline_ns != 0)
 		request->event.deadline_ns = request->began_ns + route->deadline_ns;
-	if (route->classify != NULL && !over_limit)
-		set_class(request, route->classify(request, request->klass, route->classify_arg));
+	if (!over_limit && !is_collected(request))
+		weir_request_classify(request);
 }
 
 /* The event is new. */
@@ -384,7 +397,7 @@ void weir_request_made(weir_request *request, const char *base)
 		/* The stage counts it as a shed offer. */
 		weir_offer_refused(found.route->stage, &request->event, WEIR_SHED_RATE);
 		weir_request_over_limit(request, &found);
-	} else if (found.route->collect_bytes != 0 && !weir_request_is(request, WEIR_REQUEST_BODY_OVER)) {
+	} else if (is_collected(request)) {
 		collect(request);
 	} else if (found.route->gather_bytes != 0 && !weir_request_is(request, WEIR_REQUEST_BODY_OVER)) {
 		weir_request_gather(request);

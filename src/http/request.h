@@ -273,6 +273,8 @@ void weir_request_refuse(weir_request *request, unsigned status, const char *why
 
 /* ---- between the files of the server ---- */
 
+/* Asks the application for its class, if the route says so. Its body is there, if it was to be collected. */
+void weir_request_classify(weir_request *request);
 /* Its body is there, if it was to be collected: offers it to the stage of its route. */
 void weir_request_offer(weir_request *request);
 /* Answer and body are over: tells the codec, unless the client has gone, and frees it. */

@@ -132,6 +132,7 @@ void weir_request_body_end(weir_request *request)
 	if (weir_request_is(request, WEIR_REQUEST_ENDED)) {
 		weir_request_over(request);
 	} else if (mode == WEIR_BODY_COLLECT) {
+		weir_request_classify(request);
 		offer(request, WEIR_BODY_DROP);
 	} else if (mode == WEIR_BODY_GATHER) {
 		offer(request, WEIR_BODY_HELD);

@@ -366,6 +366,35 @@ static void asks_in_a_plain_table_too(void **state)
 	site_end(&s);
 }
 
+static unsigned by_body(weir_request *request, unsigned klass, void *arg)
+{
+	const weir_buf *body = weir_request_collected(request);
+	classified++;
+	return body != NULL && body->length == 4 && memcmp(body->data, "anna", 4) == 0 ? 1 : klass;
+}
+
+static void route_that_asks_with_the_body(site *s)
+{
+	add(s, (weir_route_options){.name = "all", .collect_bytes = 100, .classify = by_body});
+	must(weir_routes_default_class(s->routes, 5, "rest"));
+}
+
+/* Once, when the body is there; one without a body at once; one whose body is refused not at all. */
+static void asks_once_the_body_is_collected(void **state)
+{
+	skip_without(state);
+	site s = {.pages = user_pages, .make_routes = route_that_asks_with_the_body};
+	classified = 0;
+	site_open(&s);
+	expect_contains(&s, "POST / HTTP/1.0\r\nContent-Length: 4\r\n\r\nanna", "\r\n\r\n1 nobody");
+	expect_contains(&s, "POST / HTTP/1.0\r\nContent-Length: 4\r\n\r\nbert", "\r\n\r\n5 nobody");
+	expect_contains(&s, "GET / HTTP/1.0\r\n\r\n", "\r\n\r\n5 nobody");
+	assert_int_equal(classified, 3);
+	expect_contains(&s, "POST / HTTP/1.0\r\nContent-Length: 400\r\n\r\nanna", "HTTP/1.1 413 ");
+	assert_int_equal(classified, 3);
+	site_end(&s);
+}
+
 /* ---- rejections that are kept ---- */
 
 static void three_routes_of_which_one_rejects_otherwise(site *s)
@@ -525,6 +554,7 @@ int main(void)
 		ON_BOTH(tells_which_methods_would_do),
 		ON_BOTH(asks_the_application_for_the_class),
 		ON_BOTH(asks_in_a_plain_table_too),
+		ON_BOTH(asks_once_the_body_is_collected),
 		ON_BOTH(keeps_names_to_itself),
 		ON_BOTH(tells_each_its_reason),
 		ON_BOTH(spreads_when_to_come_again),

@@ -6,6 +6,7 @@ cd "$SOURCE" || exit 1
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 python3 tests/scenario/lab_lib.py || exit 1
+python3 tests/scenario/lab_webmail.py || exit 1
 
 build=$(dirname "$WEIR")
 failures=0

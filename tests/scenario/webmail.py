@@ -336,6 +336,20 @@ def classes():
     ann.get("/folder/1", Cookie2="gold", X_Class="gold")
     until(lambda: count("gold") == 1, "gold is gold")
     until(lambda: count("bronze") == 1, "bronze is bronze")
+
+    def logins(level):
+        return next((each["admitted"] for each in mail.weir.stage("login")["class"] if each["class"] == level), 0)
+
+    # Who logs in is a newcomer, one level lower. A gold name counts a few times, and is no proof: the session has the class of its user.
+    mail.weir.stop()
+    mail.start()
+    rich, ann = mail.visitor("rich"), mail.visitor("ann")
+    until(lambda: logins(1) == 1 and logins(3) == 1, "a gold user is known at the login")
+    same(Visitor(mail.weir.port).log_in("Rich", "a wrong password").status, 401, "a name is no password")
+    for _ in range(20):
+        Visitor(mail.weir.port).log_in("rich")
+    until(lambda: logins(1) + logins(3) == 23, "all logins are counted")
+    expect(2 < logins(1) < 20 and logins(3) > 3, f"a name is not believed all the time: {logins(1)}, {logins(3)}")
     mail.stop()
 
 

@@ -305,7 +305,7 @@ static bool is_gold(const webmail *mail, weir_request *request, uint64_t now_ns)
 	return strcmp(found.is.class, "gold") == 0;
 }
 
-/* A login is judged by its name, too: by no more logins than a user makes, and none where passwords are guessed. */
+/* By the name in its form: no more often than one user logs in, and not while passwords are guessed. */
 static bool claims_gold(const webmail *mail, weir_request *request, uint64_t now_ns)
 {
 	weir_span name = login_name(request);
@@ -313,14 +313,20 @@ static bool claims_gold(const webmail *mail, weir_request *request, uint64_t now
 	       ranks_believe(mail->ranks, name, now_ns);
 }
 
-/* Nothing but a session that the database has confirmed makes a request more important, except a login. */
+/*
+ * Nothing but a session that the database has confirmed makes a request more important, except a login. Whoever
+ * logs in is a newcomer, also with an older session: otherwise those who have one would overtake others whose
+ * password is about to be checked, until these have waited too long.
+ */
 static unsigned classify(weir_request *request, unsigned klass, void *arg)
 {
 	const webmail_thing *thing = arg;
 	uint64_t now_ns = weir_world_now(thing->mail->world);
 	bool gold = is_gold(thing->mail, request, now_ns);
-	if (!gold && thing->type->handle == login_visit)
-		gold = claims_gold(thing->mail, request, now_ns);
+	if (thing->type->handle == login_visit) {
+		gold = gold || claims_gold(thing->mail, request, now_ns);
+		klass = klass == WEBMAIL_LEVEL ? WEBMAIL_LEVEL + 1 : klass;
+	}
 	return gold && klass >= WEBMAIL_LEVEL ? klass - WEBMAIL_LEVEL + WEBMAIL_LEVEL_GOLD : klass;
 }
 

@@ -22,12 +22,13 @@ MODEL = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))
 PAGES = ("login", "list-folders", "list-msgs", "show-msg", "delete", "refile", "search")
 TYPES = ("login", "folders", "list", "show", "change", "search", "compose")  # the stages with a target
 STAGE_OF = {"login": "login", "list-folders": "folders", "list-msgs": "list", "show-msg": "show", "delete": "change", "refile": "change", "search": "search"}
-TARGET_S = 0.1  # the paper's 10 s, on a machine that does about a hundred times as much
+TARGET_S = 1.0  # the paper's 10 s, on a faster machine
+CHEAP_TARGET_S = 0.1  # where logins are cheap: such a service does ten times as much again
 NEEDS = ["two cores", "taskset", "weir load", "apps/webmail/weir-webmail", "lab/programs/webmail_fill"]
 # What a target block says under each law. Without control there is a limit that nobody reaches, and the best quality.
 LAWS = {"none": "law = fixed; concurrency = 100000", "aimd": "law = aimd; p90 = {target}", "multiclass": "law = multiclass; p90 = {target}", "default": "p90 = {target}", "shipped": ""}
 BY_SESSION = ("default", "shipped")  # the paper's laws decide about each request by itself
-NAMES = {"none": "no control", "aimd": "aimd", "multiclass": "multiclass", "default": "the default law", "shipped": "the default law, targets and passwords as shipped", "single": "one law before all",
+NAMES = {"none": "no control", "aimd": "aimd", "multiclass": "multiclass", "default": "the default law", "shipped": "the default law, targets as shipped", "single": "one law before all",
          "connections": "32 connections at most"}
 SHIPPED_S = {"login": 2.0, "list-folders": 0.5, "list-msgs": 0.5, "show-msg": 0.5, "delete": 0.5, "refile": 0.5, "search": 1.0}
 
@@ -244,9 +245,9 @@ def goodput(seen):
     return seen["good"] / seen["duration_s"] if seen["duration_s"] else 0.0
 
 
-def within(seen, targets=None):
+def within(seen, targets=None, target_s=TARGET_S):
     """{page: p90 of its target}; None of a page that nobody got an answer of."""
-    return {name: page["p90_ms"] / 1e3 / (targets or {}).get(name, TARGET_S) if page["p90_ms"] is not None else None for name, page in seen["pages"].items()}
+    return {name: page["p90_ms"] / 1e3 / (targets or {}).get(name, target_s) if page["p90_ms"] is not None else None for name, page in seen["pages"].items()}
 
 
 def whole(seen):

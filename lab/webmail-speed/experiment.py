@@ -2,8 +2,10 @@
 """How fast the webmail is: by itself, with a thousand sessions, and beside Roundcube."""
 import contextlib
 import os
+import re
 import subprocess
 import time
+import urllib.request
 
 from lib import measure as measuring
 from lib.measure import Failed
@@ -14,7 +16,7 @@ from lab.lib.experiments import claim, table
 
 TITLE = "The webmail's speed, alone and beside Roundcube"
 PAPER = """No paper: what the project asks of `weir-webmail`. With one user, a page of a list of 12,794 messages takes at most 10 ms at the 90th percentile, and a search in 100,000 messages 50 ms. With 1,000 sessions it needs at most 100 MB. Per second of processor time it makes at least 20 times as many pages as Roundcube does for the same mail."""
-OURS = """`weir-webmail` on SQLite on one core, and one user without a think time: list (10 messages, pages anywhere in the folder), show and search (words from frequent to rare) on 12,794 messages, search also on 100,000. Then 1,000 users of the model who think for two seconds, with a session each, and the memory of the process (RSS).
+OURS = """`weir-webmail` on SQLite on one core, and one user without a think time: list (10 messages, pages anywhere in the folder), show and search (words from frequent to rare) on 12,794 messages, search also on 100,000. Then 1,000 users of the model who think for two seconds, with a session each, and the memory of the process (RSS). Their logins are cheap, so that all are in within seconds; as shipped, each of two threads takes 19 MB more while it checks a password.
 
 Where Debian's Roundcube is installed (roundcube-core, roundcube-sqlite3, php-fpm with opcache, nginx, dovecot-imapd): the same mail in a Maildir, and the requests that its pages make for a list of 10, a message and a search in subject, author and text; its caches are on and warm. Pages per second of processor time count nginx, PHP and Dovecot."""
 RULE = """(1) List p90 within 10 ms; (2) search in 100,000 messages p90 within 50 ms; (3) at most 100 MB with at least 1,000 sessions; (4) to (6) where there is Roundcube: at least 20 times its pages per second of processor time for list, show and search."""
@@ -77,7 +79,12 @@ def memory(lab, users):
             webmail.run(lab, mail, service.url, users, lab.pick(12, 60, 2), think_s=2)
             with open(f"/proc/{service.pid}/status", encoding="utf-8") as file:
                 fields = dict(line.split(":", 1) for line in file)
-    return {"users": users, "rss_mb": int(fields["VmRSS"].split()[0]) / 1024, "peak_mb": int(fields["VmHWM"].split()[0]) / 1024}
+            with urllib.request.urlopen(f"http://127.0.0.1:{service.admin}/metrics", timeout=5) as answer:
+                known = re.search(r"^webmail_sessions (\d+)", answer.read().decode(), re.M)
+        webmail.passwords(lab, mail, False)
+    if not known:
+        raise Failed("the service does not say how many sessions it has")
+    return {"users": users, "sessions": int(known[1]), "rss_mb": int(fields["VmRSS"].split()[0]) / 1024, "peak_mb": int(fields["VmHWM"].split()[0]) / 1024}
 
 
 def peer(lab, messages):
@@ -124,7 +131,7 @@ def judge(data):
     listed, searched, memory_mb = data["ours"]["list"]["p90_ms"] or 1e9, data["large"]["p90_ms"] or 1e9, data["memory"]["rss_mb"]
     claims = [claim("a page of a list takes at most 10 ms", listed <= 10 and data["ours"]["list"]["errors"] == 0, f"p90 {listed:.2f} ms of {data['messages']} messages"),
               claim("a search takes at most 50 ms", searched <= 50 and data["large"]["errors"] == 0, f"p90 {searched:.1f} ms in {data['many']} messages"),
-              claim("1,000 sessions need at most 100 MB", memory_mb <= 100 and data["memory"]["users"] >= 1000, f"{memory_mb:.0f} MB with {data['memory']['users']} sessions, {data['memory']['peak_mb']:.0f} MB at most")]
+              claim("1,000 sessions need at most 100 MB", memory_mb <= 100 and data["memory"]["sessions"] >= 1000, f"{memory_mb:.0f} MB with {data['memory']['sessions']} sessions, {data['memory']['peak_mb']:.0f} MB at most")]
     for kind in KINDS if data["roundcube"] else ():
         mine, other = data["ours"][kind]["per_cpu_s"] or 0, data["roundcube"][kind]["per_cpu_s"] or 0
         claims.append(claim(f"{kind}: 20 times the pages of Roundcube", other and mine >= 20 * other, f"{mine:.0f} and {other:.1f} pages per second of processor time, {mine / other if other else 0:.0f} times"))
@@ -136,4 +143,4 @@ def show(data):
     rows.append([f"ours, search, {data['many']} messages", data["large"]["pages"], f"{data['large']['p90_ms'] or 0:.2f} ms", f"{data['large']['per_cpu_s'] or 0:.0f}"])
     rows += [[f"peer, Roundcube, {kind}, {data['messages']} messages", seen["pages"], f"{seen['p90_ms']:.1f} ms", f"{seen['per_cpu_s'] or 0:.1f}"] for kind, seen in (data["roundcube"] or {}).items()]
     return [table("One user", ["", "pages", "p90", "pages per second of processor time"], rows),
-            table("Memory", ["", "sessions", "RSS (MB)", "most (MB)"], [["ours", data["memory"]["users"], data["memory"]["rss_mb"], data["memory"]["peak_mb"]]])], []
+            table("Memory", ["", "sessions", "RSS (MB)", "most (MB)"], [["ours", data["memory"]["sessions"], data["memory"]["rss_mb"], data["memory"]["peak_mb"]]])], []

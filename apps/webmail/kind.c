@@ -314,9 +314,9 @@ static bool claims_gold(const webmail *mail, weir_request *request, uint64_t now
 }
 
 /*
- * Nothing but a session that the database has confirmed makes a request more important, except a login. Whoever
- * logs in is a newcomer, also with an older session: otherwise those who have one would overtake others whose
- * password is about to be checked, until these have waited too long.
+ * Nothing but a session that the database has confirmed makes a request more important, except a login.
+ * Whoever logs in is a newcomer, also with an older session: otherwise those who have one would overtake
+ * others whose password is about to be checked, until these have waited too long.
  */
 static unsigned classify(weir_request *request, unsigned klass, void *arg)
 {

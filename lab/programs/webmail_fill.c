@@ -3,7 +3,8 @@
  * Fills a webmail's store for the lab: users user0, user1, ... with one password, and an inbox of 1 to 12,794
  * made messages each; user0 has the largest. The same seed makes the same mail.
  *
- *	webmail_fill --db sqlite:FILE [--users N] [--largest N] [--seed N] [--password TEXT] [--gold N] [--cheap]
+ *	webmail_fill --db sqlite:FILE [--users N] [--largest N] [--seed N] [--password TEXT] [--gold N]
+ *	             [--cheap]
  *	webmail_fill --db sqlite:FILE --passwords [--cheap]
  *	webmail_fill --maildir DIR [--largest N] [--seed N]
  *
@@ -14,7 +15,7 @@
  *
  * The users are bronze. There are --gold more users of class gold: gold0, gold1, ...
  *
- * Models of users name messages by number, 1 to 200. Whoever has fewer in the inbox has the rest among the
+ * Models of users name 200 messages by number. Whoever has fewer in the inbox has the rest among the
  * mail that was sent.
  */
 #include <errno.h>

@@ -16,7 +16,7 @@
 
 #include "store.h"
 
-#define RANKS_MAX      4096u
+#define RANKS_MAX      2048u
 #define RANKS_BURST    5u
 #define RANKS_EVERY_NS WEIR_NS_PER_S
 

@@ -104,6 +104,8 @@ static int tell(const load_options *options, const load_runs *runs)
 	for (unsigned i = 0; i < runs->count && !is_json_alone(options); i++)
 		if (load_report_text(stdout, &runs->stories[i], has_colour()) != 0)
 			status = WEIR_EXIT_FAILED;
+	if (runs->count > 1 && !is_json_alone(options) && load_report_table(stdout, runs, has_colour()) != 0)
+		status = WEIR_EXIT_FAILED;
 	if (runs->count == 0) {
 		tell_search(options, runs);
 		return status;
@@ -151,8 +153,25 @@ static int judge_answers(const load_run *run)
 	return unanswered ? WEIR_EXIT_FAILED : WEIR_EXIT_OK;
 }
 
+/* Why handshakes fail is known on this side only, and most often it is the certificate of a test server. */
+static void tell_tls(const load_run *run)
+{
+	if (run->tls_failure[0] == '\0')
+		return;
+	fprintf(stderr, "weir load: TLS FAILED: %s\n", run->tls_failure);
+	if (strstr(run->tls_failure, "certificate") != NULL && !run->plan.secure_unverified)
+		fprintf(stderr,
+			"weir load: the certificate of %s does not pass the check. If it is signed by itself "
+			"or "
+			"by an authority\n"
+			"weir load: of your own, give that certificate with --ca FILE; --insecure skips the "
+			"check.\n",
+			run->plan.place->authority);
+}
+
 static int judge(const load_run *run)
 {
+	tell_tls(run);
 	if (run->failure[0] != '\0') {
 		fprintf(stderr, "weir load: %s\n", run->failure);
 		return WEIR_EXIT_FAILED;

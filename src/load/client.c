@@ -334,6 +334,8 @@ void load_client_closed(load_conn *conn)
 	load_error error = conn->state == LOAD_CONN_CONNECTING  ? LOAD_ERROR_CONNECT
 			   : conn->state == LOAD_CONN_HANDSHAKE ? LOAD_ERROR_TLS
 								: LOAD_ERROR_CUT;
+	if (error == LOAD_ERROR_TLS)
+		load_engine_tls_failed(reactor, weir_tls_error(&conn->link));
 	if (conn->state == LOAD_CONN_CONNECTING || conn->state == LOAD_CONN_HANDSHAKE)
 		reactor->connecting--;
 	take_roomy(conn);

@@ -19,7 +19,10 @@ struct load_engine {
 	atomic_bool stop;
 	atomic_bool answered;
 	atomic_uint redirect; /* the status of the first answer, if it was a redirect */
+	_Atomic int64_t left; /* of plan->total: requests that may still be planned */
 	char failure[160];
+	atomic_bool tls_told; /* the first thread to fail writes tls_failure; read once all are over */
+	char tls_failure[160];
 
 	load_reactor reactor[];
 };
@@ -74,6 +77,7 @@ int load_engine_start(const load_plan *plan, load_engine **ret)
 		return weir_error_set(-ENOMEM, "load: out of memory");
 	engine->plan = plan;
 	engine->start_ns = weir_clock_ns();
+	atomic_init(&engine->left, plan->total);
 	for (unsigned i = 0; i < plan->threads; i++) {
 		int error = start_thread(engine, i);
 		if (error != 0) {
@@ -138,7 +142,9 @@ uint64_t load_engine_length(const load_engine *engine)
 {
 	uint64_t from_ns = engine->reactor[0].measure_ns, now_ns = weir_clock_ns();
 	if (load_engine_is_over(engine)) {
-		uint64_t last_ns = last_answer(engine), end_ns = engine->reactor[0].end_ns;
+		/* After the last of a fixed number of requests nothing is measured. */
+		bool spent = load_engine_is_spent(&engine->reactor[0]);
+		uint64_t last_ns = last_answer(engine), end_ns = spent ? 0 : engine->reactor[0].end_ns;
 		now_ns = last_ns > end_ns ? last_ns : end_ns;
 	}
 	return now_ns > from_ns ? now_ns - from_ns : 0;
@@ -152,6 +158,22 @@ uint64_t load_engine_each(const load_engine *engine, FILE *out)
 		left_out += engine->reactor[i].each.left_out;
 	}
 	return left_out;
+}
+
+/* ---- a fixed number of requests ---- */
+
+bool load_engine_take(load_reactor *reactor)
+{
+	load_engine *engine = reactor->engine;
+	return engine->plan->total == 0 ||
+	       (!load_engine_is_spent(reactor) &&
+		atomic_fetch_sub_explicit(&engine->left, 1, memory_order_relaxed) > 0);
+}
+
+bool load_engine_is_spent(const load_reactor *reactor)
+{
+	const load_engine *engine = reactor->engine;
+	return engine->plan->total > 0 && atomic_load_explicit(&engine->left, memory_order_relaxed) <= 0;
 }
 
 /* ---- early ends ---- */
@@ -170,6 +192,18 @@ void load_engine_answered(load_reactor *reactor, unsigned status)
 		atomic_store(&engine->redirect, status);
 		atomic_store(&engine->stop, true);
 	}
+}
+
+void load_engine_tls_failed(load_reactor *reactor, const char *why)
+{
+	load_engine *engine = reactor->engine;
+	if (why[0] != '\0' && !atomic_exchange(&engine->tls_told, true))
+		snprintf(engine->tls_failure, sizeof(engine->tls_failure), "%s", why);
+}
+
+const char *load_engine_tls_failure(const load_engine *engine)
+{
+	return engine->tls_failure;
 }
 
 const char *load_engine_failure(const load_engine *engine)

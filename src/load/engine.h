@@ -39,6 +39,8 @@ uint64_t load_engine_length(const load_engine *engine);
 uint64_t load_engine_each(const load_engine *engine, FILE *out);
 /* Why it ended early by itself; "": it did not. */
 const char *load_engine_failure(const load_engine *engine);
+/* Once it is over: why the first TLS handshake that failed did, in the words of TLS; "": none failed. */
+const char *load_engine_tls_failure(const load_engine *engine);
 /* Waits for the threads. Sets *engine to NULL. */
 void load_engine_free(load_engine **engine);
 

@@ -57,6 +57,14 @@ load_times load_times_of_group(const load_group *group)
 	return exact(&group->response, load_get(&group->response_sum_ns), load_get(&group->response_max_ns));
 }
 
+load_times load_times_with_unanswered(const load_tally *tally)
+{
+	weir_hist both = {0};
+	weir_hist_merge(&both, &tally->all.response);
+	weir_hist_merge(&both, &tally->unanswered);
+	return load_times_of_hist(&both);
+}
+
 load_times load_times_of_second(const load_second *second)
 {
 	weir_hist hist;
@@ -130,9 +138,11 @@ bool load_was_unanswered(const load_story *story)
 bool load_ran_short(const load_story *story)
 {
 	const load_tally *tally = story->tally;
-	uint64_t late = load_get(&tally->all.late), behind = load_get(&tally->behind);
+	/* A request that waits for its own connection to be made has one; there are at most so many. */
+	uint64_t excused = load_get(&tally->behind) + load_get(&tally->connections);
+	uint64_t late = load_get(&tally->all.late);
 	return load_get(&tally->unsent) > load_get(&tally->missed) ||
-	       are_many(tally, late > behind ? late - behind : 0);
+	       are_many(tally, late > excused ? late - excused : 0);
 }
 
 double load_asked(const load_story *story)

@@ -19,6 +19,11 @@ typedef struct load_times {
 
 /* Mean and maximum are exact, the percentiles accurate to 1.6 %. */
 load_times load_times_of_group(const load_group *group);
+/*
+ * The response times, and with them the times that unanswered requests had taken by the end: what users saw
+ * is at least this.
+ */
+load_times load_times_with_unanswered(const load_tally *tally);
 load_times load_times_of_second(const load_second *second);
 /* All accurate to 1.6 %. */
 load_times load_times_of_hist(const weir_hist *hist);

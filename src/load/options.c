@@ -87,6 +87,12 @@ static const weir_key arrival_keys[] = {
 	ROW("users", COUNT, users, "N", NULL,
 	    "Closed: N users, each with a connection, who wait for their answers",
 	    BETWEEN(1, LOAD_SESSIONS_MAX)),
+	ROW("c", COUNT, concurrency, "N", NULL,
+	    "As in wrk, hey and ab: --users N; with arrivals per second --connections N",
+	    BETWEEN(1, LOAD_SESSIONS_MAX)),
+	ROW("n", COUNT, plan.total, "N", NULL,
+	    "Ends when N requests have been sent and answered. Without -z there is no other end",
+	    BETWEEN(1, COUNT_MAX)),
 	ROW("think", TIME, habits.think_ns, "T", NULL,
 	    "The time between an answer and that user's next request", BETWEEN(0, YEAR)),
 	FLAG("think-exponential", habits.think_exponential, "Think times are exponential, with mean T"),
@@ -130,6 +136,7 @@ static const weir_key request_keys[] = {
 	    "The method. Without it: POST with a body, otherwise GET"),
 	ROW("header", TEXTS, header, "'NAME: V'", NULL, "Adds a header field. It may be repeated",
 	    BETWEEN(1, LOAD_HEADERS)),
+	ROW("H", TEXTS, header, "'NAME: V'", NULL, "The same as --header", BETWEEN(1, LOAD_HEADERS)),
 	ROW("body", FORM, body, "TEXT|@FILE", NULL, "The body of each request", .form = &body_form),
 	ROW("mix", TEXT, habits.mix, "MIX", NULL, "Classes of users: 'gold=.2:X-Class: gold;rest=.8'"),
 	ROW("urls", PATH, urls, "FILE", NULL,
@@ -155,6 +162,7 @@ static const weir_key run_keys[] = {
 	ROW("duration", TIME, plan.duration_ns, "T", NULL,
 	    "The time that is measured. Without it: 10s, or as long as the phases or the trace",
 	    BETWEEN(US, YEAR)),
+	ROW("z", TIME, plan.duration_ns, "T", NULL, "The same as --duration", BETWEEN(US, YEAR)),
 	ROW("warmup", TIME, plan.warmup_ns, "T", "0s", "The time before it, which is not counted",
 	    BETWEEN(0, YEAR)),
 	ROW("drain", TIME, plan.drain_ns, "T", "1s",
@@ -263,6 +271,8 @@ static int check_company(const load_options *o, bool closed)
 		return WRONG("--geometric is for --requests K, or for --sessions");
 	if (o->habits.think_exponential && o->habits.think_ns == 0)
 		return WRONG("--think-exponential is for a --think");
+	if (o->concurrency > 0 && o->users > 0)
+		return WRONG("-c is the same as --users: give one of them");
 	if (o->plan.backoff_ns > 0 && o->plan.retries == 0)
 		return WRONG("--backoff is for --retry");
 	return WEIR_EXIT_OK;
@@ -290,7 +300,8 @@ static int check_uplink(const load_options *o)
 static int check_together(const load_options *o)
 {
 	bool in_bytes = o->uplink_bits_per_s > 0;
-	unsigned ways = (o->users > 0) + (o->rate > 0 && o->trace == NULL) + (o->sessions > 0) +
+	bool closed = o->concurrency > 0 && !ways_open(o) && o->sessions == 0;
+	unsigned ways = (o->users > 0 || closed) + (o->rate > 0 && o->trace == NULL) + (o->sessions > 0) +
 			(o->phases > 0) + (o->trace != NULL && !in_bytes) + (o->transient != NULL) +
 			(o->load.count > 0);
 	bool open = ways_open(o), wanders = o->model != NULL || o->habits.links > 0;
@@ -331,6 +342,8 @@ static void complete(load_options *o)
 	plan->sources = o->source.count > 0 ? o->source.at : NULL;
 	plan->source_count = o->source.count;
 	plan->cookies = o->habits.cookies;
+	if (o->concurrency > 0 && (ways_open(o) || o->sessions > 0) && plan->connections == 0)
+		plan->connections = o->concurrency;
 	if (o->no_keepalive)
 		plan->per_connection = 1;
 	if (plan->patience_ns == 0)

@@ -36,6 +36,7 @@ typedef struct load_options {
 	/* arrivals */
 	double rate, sessions, capacity; /* 0: not given */
 	uint32_t users, requests;        /* 0: not given */
+	uint32_t concurrency;            /* of -c: users, or connections of an open run; 0: not given */
 	const char *const *phase;
 	unsigned phases;
 	const char *trace, *transient;

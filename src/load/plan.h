@@ -34,6 +34,7 @@ typedef struct load_plan {
 	unsigned streams;   /* HTTP/2: concurrent requests on a connection; 0 or 1: one */
 	uint32_t per_connection; /* requests; 0: no limit */
 	uint32_t seed;
+	uint32_t total;       /* requests of all threads, after which the run ends; 0: no such end */
 	uint64_t duration_ns; /* of the measurement; UINT64_MAX: until it is stopped, or arrivals end */
 	uint64_t warmup_ns;   /* before it, not counted */
 	/*

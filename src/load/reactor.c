@@ -100,7 +100,8 @@ static void begin_users(load_reactor *reactor, uint64_t now_ns)
 
 static bool is_due(const load_reactor *reactor, uint64_t now_ns)
 {
-	return reactor->arrival_ns <= now_ns && reactor->arrival_ns < reactor->end_ns;
+	return !load_engine_is_spent(reactor) && reactor->arrival_ns <= now_ns &&
+	       reactor->arrival_ns < reactor->end_ns;
 }
 
 /* True: more are due. */
@@ -124,6 +125,8 @@ static bool begin_arrivals(load_reactor *reactor, uint64_t now_ns)
  */
 static void count_missed(load_reactor *reactor)
 {
+	if (load_engine_is_spent(reactor))
+		reactor->arrival_ns = UINT64_MAX;
 	for (unsigned i = 0; i < MISSED_MOST && reactor->arrival_ns < reactor->end_ns; i++) {
 		if (reactor->arrival_ns >= reactor->measure_ns) {
 			weir_hist_bump(&reactor->tally.missed, 1);
@@ -159,7 +162,10 @@ static void give_up(load_reactor *reactor)
 	load_tally_open(&reactor->tally, load_now(reactor) - reactor->measure_ns, reactor->open);
 	reactor->stopped = true;
 	while (reactor->all != NULL) {
-		if (reactor->all->counted && !reactor->all->sent)
+		const load_session *session = reactor->all;
+		if (session->counted && session->sent)
+			load_tally_unanswered(&reactor->tally, load_now(reactor) - session->meant_ns);
+		else if (session->counted)
 			weir_hist_bump(&reactor->tally.unsent, 1);
 		load_session_free(reactor->all);
 	}
@@ -199,6 +205,8 @@ static uint64_t wait_of(load_reactor *reactor, uint64_t until_ns)
 
 static bool nobody_comes(const load_reactor *reactor)
 {
+	if (reactor->all == NULL && load_engine_is_spent(reactor))
+		return true;
 	return reactor->end_ns == UINT64_MAX && reactor->plan->schedule != NULL &&
 	       reactor->arrival_ns == UINT64_MAX && reactor->all == NULL;
 }

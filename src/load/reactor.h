@@ -247,6 +247,12 @@ void load_conn_free(load_conn *conn);
 
 /* The first answer of all, or a failure that all requests would share: may stop the run. */
 void load_engine_answered(load_reactor *reactor, unsigned status);
+/* Takes one of plan->total requests, which then must be sent; false: all are taken. Any of the threads. */
+bool load_engine_take(load_reactor *reactor);
+/* All of plan->total are taken. */
+bool load_engine_is_spent(const load_reactor *reactor);
+/* A TLS handshake failed; why: as weir_tls_error. */
+void load_engine_tls_failed(load_reactor *reactor, const char *why);
 
 /* ---- reactor.c ---- */
 

@@ -76,6 +76,8 @@ typedef struct load_runs {
 	const load_search *search; /* NULL: none */
 	bool interrupted;
 } load_runs;
+/* A line for each run of --load, to be read side by side. */
+int load_report_table(FILE *out, const load_runs *runs, bool colour);
 /* Several runs in one document, for --load: {"capacity_per_s":..., "runs":[...]}. */
 int load_report_json_runs(FILE *out, const load_runs *runs);
 /* Runs of --load have a separate column for it; at least one run. */

@@ -172,7 +172,7 @@ static json_t *details_of(const load_story *story)
 	const load_tally *tally = story->tally;
 	return json_pack(
 		"{s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, "
-		"s:b, s:o, s:o}",
+		"s:b, s:o, s:o, s:o}",
 		"unsent", count(load_get(&tally->unsent)), "open", count(load_get(&tally->open)),
 		"late_max_ms", real(load_latest_ms(story)), "behind_max_ms",
 		real((double)load_get(&tally->behind_ns_max) / 1e6), "target_ms",
@@ -185,7 +185,8 @@ static json_t *details_of(const load_story *story)
 		"connections", count(load_get(&tally->connections)), "asked_per_s",
 		known(story->asked_rate > 0 ? load_asked(story) : 0), "client_cpu_s",
 		real(story->client_cpu_s), "interrupted", story->interrupted, "load", known(story->load),
-		"fairness", real(load_fairness(tally)));
+		"fairness", real(load_fairness(tally)), "at_least_ms",
+		times_of(load_times_with_unanswered(tally)));
 }
 
 static json_t *step_of(const load_step *step)

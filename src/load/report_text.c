@@ -101,9 +101,26 @@ static void put_behind(const page *on)
 	}
 }
 
+/* Whoever looks at the percentiles alone would take a service that hangs for a fast one. */
+static void put_unanswered(const page *on)
+{
+	uint64_t open = load_get(&on->tally->open), sent = load_get(&on->tally->all.sent);
+	char part[WEIR_NUMBER], most[WEIR_NUMBER], text[400];
+	if (open == 0)
+		return;
+	snprintf(text, sizeof(text),
+		 "!!! %" PRIu64 " REQUESTS (%s) HAD NO ANSWER when the run ended, up to %s after they were\n"
+		 "!!! due. \"response\" is without them; \"at least\" has them, with the time until then. A\n"
+		 "!!! longer --drain waits for them.\n",
+		 open, weir_number_share(share(open, sent), part),
+		 weir_number_time(load_times_of_hist(&on->tally->unanswered).max, most));
+	put(on, WEIR_TONE_BAD, text);
+}
+
 static bool is_warned(const load_story *story)
 {
-	return load_was_in_vain(story) || load_fell_behind(story) || load_ran_short(story);
+	return load_get(&story->tally->open) > 0 || load_was_in_vain(story) || load_fell_behind(story) ||
+	       load_ran_short(story);
 }
 
 /*
@@ -113,6 +130,7 @@ static bool is_warned(const load_story *story)
 static void put_warnings(const page *on)
 {
 	put_vain(on);
+	put_unanswered(on);
 	put_behind(on);
 }
 
@@ -224,6 +242,8 @@ static void put_latency(const page *on)
 		 "p99.9", "max");
 	put(on, WEIR_TONE_QUIET, head);
 	put_times(on, "response", load_times_of_group(&tally->all));
+	if (weir_hist_count(&tally->unanswered) > 0)
+		put_times(on, "at least", load_times_with_unanswered(tally));
 	put_times(on, "first byte", load_times_of_hist(&tally->first_byte));
 	put_times(on, "connect", load_times_of_hist(&tally->connect));
 	put_times(on, "shed answers", load_times_of_hist(&tally->shed_response));
@@ -327,6 +347,52 @@ static void put_cost(const page *on)
 			weir_number_time((double)load_get(&on->tally->behind_ns_max) / 1e6, a));
 	fputc('\n', on->out);
 }
+
+/* ---- several runs ---- */
+
+static void put_run(const page *on)
+{
+	const load_group *all = &on->tally->all;
+	const bool open = load_get(&on->tally->open) > 0;
+	load_times times = open ? load_times_with_unanswered(on->tally) : load_times_of_group(all);
+	char name[32], a[WEIR_NUMBER], b[WEIR_NUMBER], c[WEIR_NUMBER];
+	uint64_t sent = load_get(&all->sent);
+	snprintf(name, sizeof(name), "%gx", on->story->load);
+	fprintf(on->out, "  %-7s %9s", name, weir_number_rate(load_asked(on->story), a));
+	fprintf(on->out, " %9s %9s",
+		weir_number_rate((double)load_get(&all->ended[LOAD_OK]) / on->seconds, a),
+		weir_number_rate((double)load_get(&all->good) / on->seconds, b));
+	fprintf(on->out, " %6s %6s", weir_number_share(share(load_get(&all->ended[LOAD_SHED]), sent), a),
+		weir_number_share(share(load_failed_group(all), sent), b));
+	fprintf(on->out, " %7s %7s %7s%s%s\n", times.count > 0 ? weir_number_time(times.p50, a) : "-",
+		times.count > 0 ? weir_number_time(times.p90, b) : "-",
+		times.count > 0 ? weir_number_time(times.p99, c) : "-", open ? " +" : "",
+		load_fell_behind(on->story) ? " !" : "");
+}
+
+int load_report_table(FILE *out, const load_runs *runs, bool colour)
+{
+	bool open = false, behind = false;
+	char head[120];
+	page on = {.out = out, .colour = colour};
+	snprintf(head, sizeof(head), "\n  %-7s %9s %9s %9s %6s %6s %7s %7s %7s\n", "load", "asked/s", "ok/s",
+		 "good/s", "shed", "failed", "p50", "p90", "p99");
+	put(&on, WEIR_TONE_QUIET, head);
+	for (unsigned i = 0; i < runs->count; i++) {
+		on.story = &runs->stories[i];
+		on.tally = on.story->tally;
+		on.seconds = load_seconds(on.story);
+		put_run(&on);
+		open = open || load_get(&on.tally->open) > 0;
+		behind = behind || load_fell_behind(on.story);
+	}
+	fprintf(out, "  1x is %.1f requests a second\n", runs->capacity);
+	fputs(open ? "  +: some had no answer at the end; they count with the time until then\n" : "", out);
+	fputs(behind ? "  !: the generator fell behind\n" : "", out);
+	return load_report_end(out);
+}
+
+/* ---- one run ---- */
 
 int load_report_text(FILE *out, const load_story *story, bool colour)
 {

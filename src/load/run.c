@@ -114,6 +114,7 @@ int load_run_do(load_run *run, load_screen *screen)
 		error = watch(run, engine, screen, cpu_before_s);
 		if (error == 0 && run->each != NULL)
 			error = write_each(run->each, engine);
+		snprintf(run->tls_failure, sizeof(run->tls_failure), "%s", load_engine_tls_failure(engine));
 		snprintf(run->failure, sizeof(run->failure), "%s", load_engine_failure(engine));
 		load_engine_free(&engine);
 	}

@@ -65,6 +65,11 @@ static void plan_request(load_session *session, const load_next *next, uint64_t 
 	session->attempt = 0;
 	session->counted = session->meant_ns >= session->reactor->measure_ns;
 	session->sent = false;
+	if (session->counted && !load_engine_take(session->reactor)) {
+		session->counted = false;
+		load_session_free(session);
+		return;
+	}
 	be_due_at(session, session->meant_ns);
 }
 
@@ -88,6 +93,8 @@ static void go_on(load_session *session, const load_seen *seen, uint64_t from_ns
 
 void load_session_begin(load_reactor *reactor, uint64_t at_ns, uint64_t number)
 {
+	if (load_engine_is_spent(reactor))
+		return;
 	load_session *session =
 		reactor->sessions < LOAD_SESSIONS_MAX ? weir_pool_take(&reactor->session_pool) : NULL;
 	if (session == NULL) {

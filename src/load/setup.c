@@ -321,6 +321,23 @@ static void fill(load_plan *plan, bool closed)
 	raise_descriptors(plan);
 }
 
+static unsigned users_of(const load_options *options)
+{
+	return options->users > 0         ? options->users
+	       : options->concurrency > 0 ? options->concurrency
+					  : USERS_USUAL;
+}
+
+/* How long it takes, unless arrivals end before. */
+static uint64_t duration_of(const load_plan *plan, uint64_t end_ns)
+{
+	bool ends = end_ns < LOAD_LENGTH_MAX && end_ns > plan->warmup_ns;
+	uint64_t asked_ns = plan->duration_ns, rest_ns = ends ? end_ns - plan->warmup_ns : UINT64_MAX;
+	if (asked_ns == 0)
+		asked_ns = ends || plan->total > 0 ? UINT64_MAX : DURATION_USUAL;
+	return rest_ns < asked_ns ? rest_ns : asked_ns;
+}
+
 int load_run_plan(const load_setup *setup, double load, load_run *ret)
 {
 	const load_options *options = setup->options;
@@ -331,7 +348,7 @@ int load_run_plan(const load_setup *setup, double load, load_run *ret)
 		      options->trace == NULL && options->transient == NULL && load == 0;
 	plan->work = setup->work;
 	plan->place = &setup->place;
-	plan->users = !closed ? 0 : options->users > 0 ? options->users : USERS_USUAL;
+	plan->users = !closed ? 0 : users_of(options);
 	plan->stagger_ns = options->habits.think_ns;
 	plan->each = options->each != NULL;
 	ret->each = options->each;
@@ -340,12 +357,13 @@ int load_run_plan(const load_setup *setup, double load, load_run *ret)
 	if (error != 0)
 		return error;
 	plan->schedule = ret->schedule;
+	if (plan->total > 0) {
+		size_t length = strlen(ret->arrivals);
+		snprintf(ret->arrivals + length, sizeof(ret->arrivals) - length, ", %u requests",
+			 plan->total);
+	}
 	uint64_t end_ns = ret->schedule != NULL ? load_schedule_end(ret->schedule) : UINT64_MAX;
-	bool ends = end_ns < LOAD_LENGTH_MAX && end_ns > plan->warmup_ns;
-	if (plan->duration_ns == 0)
-		plan->duration_ns = ends ? end_ns - plan->warmup_ns : DURATION_USUAL;
-	else if (ends && end_ns - plan->warmup_ns < plan->duration_ns)
-		plan->duration_ns = end_ns - plan->warmup_ns;
+	plan->duration_ns = duration_of(plan, end_ns);
 	ret->story = (load_story){.url = options->url,
 				  .arrivals = ret->arrivals,
 				  .class_names = setup->classes,
@@ -368,6 +386,7 @@ int load_run_plan_closed(const load_setup *setup, const load_work *work, unsigne
 	plan->place = &setup->place;
 	plan->users = users;
 	plan->connections = 0;
+	plan->total = 0;
 	plan->duration_ns = duration_ns;
 	plan->warmup_ns = duration_ns / 4;
 	plan->retries = 0;

@@ -40,7 +40,8 @@ typedef struct load_run {
 	load_tally tally;
 	bool has_tally;
 	bool interrupted;
-	char failure[200]; /* "": none */
+	char failure[200];     /* "": none */
+	char tls_failure[160]; /* of the first handshake that failed; "": none did */
 	char arrivals[120];
 	const char *each; /* a file for one row per request; NULL: none */
 	load_story story;

@@ -153,6 +153,11 @@ static void count_status(load_tally *tally, unsigned status)
 		add(&tally->status[status], 1);
 }
 
+void load_tally_unanswered(load_tally *tally, uint64_t ns)
+{
+	weir_hist_add(&tally->unanswered, ns);
+}
+
 /* The square of the user's count grows by (n + 1)^2 - n^2. */
 void load_tally_user(load_tally *tally, uint32_t before)
 {
@@ -255,6 +260,7 @@ static void merge_counts(load_tally *into, const load_tally *from)
 	weir_hist_merge(&into->connect, &from->connect);
 	weir_hist_merge(&into->shed_response, &from->shed_response);
 	weir_hist_merge(&into->send_error, &from->send_error);
+	weir_hist_merge(&into->unanswered, &from->unanswered);
 	for (unsigned i = 0; i < LOAD_ERRORS; i++)
 		add(&into->errors[i], get(&from->errors[i]));
 	for (unsigned i = 0; i < sizeof(into->status) / sizeof(*into->status); i++)

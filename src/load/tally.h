@@ -88,6 +88,8 @@ typedef struct load_tally {
 	 * connection that is still being made.
 	 */
 	weir_hist first_byte, connect, shed_response, send_error;
+	/* How long the requests that were still in progress at the end had taken by then, in ns. */
+	weir_hist unanswered;
 	_Atomic uint64_t errors[LOAD_ERRORS];
 	_Atomic uint64_t status[LOAD_STATUSES]; /* count per status */
 	_Atomic uint64_t connections, unsent, open, offered_late_ns_max;
@@ -141,6 +143,8 @@ void load_tally_connected_for(load_tally *tally, unsigned klass, unsigned path, 
 void load_tally_retried(load_tally *tally, unsigned klass, unsigned path, unsigned status);
 /* How many requests are in progress at this time: at the end of a second, or of the run. */
 void load_tally_open(load_tally *tally, uint64_t at_ns, uint64_t open);
+/* A request that was still in progress at the end, this long after it was meant to be sent. */
+void load_tally_unanswered(load_tally *tally, uint64_t ns);
 /* A closed user has had another ok answer, after `before` of them. */
 void load_tally_user(load_tally *tally, uint32_t before);
 /*

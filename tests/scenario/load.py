@@ -134,6 +134,48 @@ def in_vain():
     server.close()
 
 
+def as_hey_and_wrk():
+    """A fixed number of requests, in all threads together; the short options of other generators."""
+    seen = []
+
+    def answer(number, request):
+        seen.append(b"\r\nx-a: b" in request.lower())
+        return plain(200)
+
+    server = Scripted(answer)
+    story = result("-n", "101", "-c", "7", "-H", "X-A: b", server.url)
+    check_sums(story, "a fixed number")
+    same((story["sent"], story["ok"], len(seen), all(seen)), (101, 101, 101, True), "as many as asked for, with the header")
+    same(result("-n", "3", "-c", "50", server.url)["ok"], 3, "fewer than users")
+    story = result("-n", "20", "--rate", "1000", "-c", "2", server.url)
+    same((story["sent"], story["ok"], story["connections"] <= 2), (20, 20, True), "at a rate -c are connections")
+    same(result("-n", "9", "--sessions", "100", "--requests", "2", server.url)["ok"], 9, "of sessions, too")
+    story = result("-n", "1000000", "-z", "200ms", "-c", "2", server.url)
+    check_sums(story, "the time was over first")
+    expect(story["sent"] < 1000000, "whichever comes first")
+    expect("give one of them" in load("-c", "2", "--users", "3", server.url, status=2).stderr, "-c is --users")
+    runs = load("--capacity", "100", "--load", "0.5,1", "-z", "200ms", "--drain", "30s", server.url).stdout
+    table = runs[runs.index("asked/s"):]
+    expect("\n  0.5x " in table and "\n  1x " in table, f"one table after the runs: {table}")
+    server.close()
+
+
+def open_at_the_end():
+    """A server that hangs does not look fast: what is open is said, and counts with the time until then."""
+    never = threading.Event()
+    server = Scripted(lambda number, request: plain(200) if number % 2 == 0 else never.wait(LONG) and None)
+    out = os.path.join(tempfile.mkdtemp(prefix="weir-scenario-"), "out.json")
+    done = load("--rate", "100", "--duration", "500ms", "--drain", "1s", "--json", out, server.url)
+    with open(out) as file:
+        story = json.load(file)
+    check_sums(story, "open")
+    expect(story["open"] > 0, "some are open")
+    expect(story["at_least_ms"]["p99"] > 900 > story["latency_ms"]["p50"], f"and count: {story['at_least_ms']}")
+    same(done.stdout.count(f"!!! {story['open']} REQUESTS ("), 2, "it is said above and below")
+    never.set()
+    server.close()
+
+
 def bad_input():
     weir = Weir("serve", "--root", site())
     url = f"http://127.0.0.1:{weir.port}/page"
@@ -259,6 +301,8 @@ def secure_and_http2():
     check_sums(story, "unverified")
     same((story["ok"], story["errors"]), (0, story["error_reasons"]["tls"]), "a certificate that nobody signed is refused")
     expect(story["errors"] > 0, "and that is an error")
+    said = load("-n", "2", secure, status=1).stderr
+    expect("TLS FAILED: " in said and "certificate" in said and "--ca FILE" in said and "--insecure" in said, f"it says why, and what to do: {said}")
     weir.stop()
 
 
@@ -371,6 +415,6 @@ def made_files():
     weir.stop()
 
 
-run(closed_and_open, classes_and_methods, stall, failures, in_vain, bad_input, impossible, interrupted, phases_trace_loads, secure_and_http2, http2_many_at_a_time, waits_for_a_connection, terminals,
+run(closed_and_open, as_hey_and_wrk, open_at_the_end, classes_and_methods, stall, failures, in_vain, bad_input, impossible, interrupted, phases_trace_loads, secure_and_http2, http2_many_at_a_time, waits_for_a_connection, terminals,
     http2_asks_as_it_should,
     as_many_connections_as_allowed, made_files)

@@ -13,7 +13,7 @@ WEIR, SOURCE = os.environ["WEIR"], os.environ["SOURCE"]
 # Pages of section 3 are made when the library is built.
 MAN3, LIBRARY = os.environ["MAN3"], os.environ["LIBRARY"]
 MAN = os.path.join(SOURCE, "docs/man")
-FLAG = r"(?<![\w-])(?:--[a-z][a-z0-9-]*|-[a-z]\b)"
+FLAG = r"(?<![\w[-])(?:--[a-z][a-z0-9-]*|-[a-zA-Z]\b)"
 failures = 0
 
 
@@ -98,7 +98,7 @@ def test_every_key_is_in_the_documents():
         there = {re.match(r"`(\[?\w+)", part).group(1): re.findall(r"^\| `([^`]+)`", part, re.M) for part in made.split("### ")[1:]}
         keys = sections(ask(*words))
         expect(keys == there, "docs/%s: %s instead of %s" % (document, there, keys))
-    options = re.findall(r"^\| `(--[a-z0-9-]+)", read("docs/load.md"), re.M)
+    options = re.findall(r"^\| `(--[a-z0-9-]+|-[a-zA-Z]\b)", read("docs/load.md"), re.M)
     expect(set(options) == OPTIONS["load"], "docs/load.md: %s" % sorted(set(options) ^ OPTIONS["load"]))
 
 

@@ -98,9 +98,11 @@ static void options_have_whole_rows(void **state)
 		for (const weir_key *key = group->keys; key->name != NULL; key++) {
 			check_row(group->keys, key);
 			assert_true((key->value == NULL) == (key->type == WEIR_KEY_SWITCH));
-			snprintf(name, sizeof name, "| `--%s%s", key->name, key->value != NULL ? " " : "` |");
+			const char *dashes = key->name[1] == '\0' ? "-" : "--";
+			snprintf(name, sizeof name, "| `%s%s%s", dashes, key->name,
+				 key->value != NULL ? " " : "` |");
 			check_contains(text, name);
-			snprintf(name, sizeof name, "\n  --%s ", key->name);
+			snprintf(name, sizeof name, "\n  %s%s ", dashes, key->name);
 			check_contains(text, name);
 		}
 	}

@@ -121,6 +121,13 @@ static void answer_accounts(weir_admin *admin, weir_request *request)
 	weir_admin_reply_json(request, 200, json_pack("{s:o,s:o}", "accounts", accounts, "revenue", revenue));
 }
 
+static void answer_verdict(weir_admin *admin, weir_request *request)
+{
+	json_t *verdict = weir_view_verdict(&admin->options);
+	json_t *stages = weir_view_shown(&admin->options, "overloads");
+	weir_admin_reply_json(request, 200, json_pack("{s:o,s:o}", "verdict", verdict, "stages", stages));
+}
+
 static void answer_transmit(weir_admin *admin, weir_request *request)
 {
 	json_t *transmit = weir_view_shown(&admin->options, "transmit");
@@ -285,6 +292,7 @@ static const struct {
 	{"/api/stream", weir_stream_begin, false}, {"/api/costs", answer_costs, false},
 	{"/api/sessions", answer_sessions, false}, {"/api/accounts", answer_accounts, false},
 	{"/api/transmit", answer_transmit, false}, {"/nucleus", weir_admin_answer_nucleus, false},
+	{"/api/verdict", answer_verdict, false},
 };
 
 static bool asked_to_read(const weir_request *request)

@@ -91,6 +91,15 @@ json_t *weir_view_shown(const weir_admin_options *options, const char *list)
 	return of.array;
 }
 
+json_t *weir_view_verdict(const weir_admin_options *options)
+{
+	json_t *list = weir_view_shown(options, "verdict");
+	json_t *first = json_array_get(list, 0);
+	json_t *verdict = first != NULL ? json_incref(first) : json_null();
+	json_decref(list);
+	return verdict;
+}
+
 /* ---- /metrics ---- */
 
 typedef struct family {

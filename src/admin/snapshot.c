@@ -25,6 +25,14 @@ static void look_recent(weir_stage *stage, unsigned klass, weir_recent_times *re
 	weir_stage_recent(stage, klass, WEIR_SERVICE, &quantiles[1], &ret_recent->service_p90_ns, 1);
 }
 
+static uint64_t sum(const uint64_t *counts)
+{
+	uint64_t all = 0;
+	for (unsigned why = 0; why < WEIR_VERDICT_COUNT; why++)
+		all += counts[why];
+	return all;
+}
+
 static weir_rates rates_between(const weir_stage_stats *before, const weir_stage_stats *now, double seconds)
 {
 	if (seconds <= 0)
@@ -34,7 +42,8 @@ static weir_rates rates_between(const weir_stage_stats *before, const weir_stage
 			    .shed = (double)(now->shed - before->shed) / seconds,
 			    .completed = (double)(now->completed - before->completed) / seconds,
 			    .failed = (double)(now->failed - before->failed) / seconds,
-			    .dropped = (double)(now->dropped - before->dropped) / seconds};
+			    .dropped = (double)(now->dropped - before->dropped) / seconds,
+			    .spared = (double)(sum(now->spared) - sum(before->spared)) / seconds};
 }
 
 static void look_at_class(weir_stage_view *view, unsigned klass, double seconds)

@@ -14,6 +14,7 @@
 
 typedef struct weir_rates {
 	double offered, admitted, shed, completed, failed, dropped;
+	double spared; /* would have been shed: dry run, shed ceiling */
 } weir_rates;
 
 typedef struct weir_recent_times {

@@ -42,6 +42,7 @@ static char *snapshot_text(weir_admin *admin, uint64_t sheds_after, uint64_t *re
 	json_t *all = json_object();
 	int failed = json_object_set_new(all, "stages", stages) | json_object_set_new(all, "graph", graph) |
 		     json_object_set_new(all, "backends", backends) |
+		     json_object_set_new(all, "verdict", weir_view_verdict(&admin->options)) |
 		     json_object_set_new(all, "accounts", weir_view_shown(&admin->options, "accounts")) |
 		     json_object_set_new(all, "revenue", weir_view_shown(&admin->options, "revenue")) |
 		     json_object_set_new(all, "transmit", weir_view_shown(&admin->options, "transmit")) |

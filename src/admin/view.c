@@ -70,6 +70,7 @@ static json_t *rates(const weir_rates *rate, int *failed)
 	put_number(object, "completed", rate->completed, failed);
 	put_number(object, "failed", rate->failed, failed);
 	put_number(object, "dropped", rate->dropped, failed);
+	put_number(object, "spared", rate->spared, failed);
 	return object;
 }
 

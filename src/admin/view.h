@@ -51,6 +51,8 @@ char *weir_view_metrics(const weir_snapshot *snapshot, const weir_view_context *
 /* The same text in the format before OpenMetrics (0.0.4); release with free; NULL: out of memory. */
 char *weir_view_metrics_older(const char *metrics, size_t *ret_length);
 
+/* Of the service as a whole, as a state and a sentence; null: nobody has judged it yet. A new reference. */
+json_t *weir_view_verdict(const weir_admin_options *options);
 /* What owners count (admin.h), from a list of the API; NULL: from no list. NULL: out of memory. */
 json_t *weir_view_shown(const weir_admin_options *options, const char *list);
 /* Everything, for /metrics. */

@@ -5,6 +5,7 @@
 #define CALM_SHARE .01
 #define BAD_LOOKS  3
 #define CALM_LOOKS 10
+#define SMOOTHING  .2
 
 static uint64_t since(uint64_t now, uint64_t before)
 {
@@ -15,12 +16,41 @@ static weir_overload_counts difference(const weir_overload_counts *now, const we
 {
 	return (weir_overload_counts){.offered = since(now->offered, before->offered),
 				      .rejected = since(now->rejected, before->rejected),
-				      .completed = since(now->completed, before->completed)};
+				      .completed = since(now->completed, before->completed),
+				      .spared = since(now->spared, before->spared),
+				      .failed = since(now->failed, before->failed)};
 }
 
 static double share(const weir_overload_counts *counts)
 {
-	return counts->offered > 0 ? (double)counts->rejected / (double)counts->offered : 0;
+	uint64_t rejected = counts->rejected + counts->spared;
+	return counts->offered > 0 ? (double)rejected / (double)counts->offered : 0;
+}
+
+static void smooth(double *rate, uint64_t count, double seconds, double part)
+{
+	*rate += part * ((double)count / seconds - *rate);
+}
+
+static void smooth_all(weir_overload_rates *rate, const weir_overload_counts *second, double seconds,
+		       double part)
+{
+	smooth(&rate->offered, second->offered, seconds, part);
+	smooth(&rate->rejected, second->rejected, seconds, part);
+	smooth(&rate->completed, second->completed, seconds, part);
+	smooth(&rate->spared, second->spared, seconds, part);
+	smooth(&rate->failed, second->failed, seconds, part);
+}
+
+static void look_at_failures(weir_overload *o, const weir_overload_counts *second, uint64_t now_ns)
+{
+	double failed = second->offered > 0 ? (double)second->failed / (double)second->offered : 0;
+	o->failing = second->failed > 0 && failed >= BAD_SHARE ? o->failing + 1 : 0;
+	o->failing_calm = failed < CALM_SHARE ? o->failing_calm + 1 : 0;
+	if (o->failing_ns == 0 && o->failing >= BAD_LOOKS)
+		o->failing_ns = now_ns;
+	if (o->failing_calm >= CALM_LOOKS)
+		o->failing_ns = 0;
 }
 
 static weir_overload_news begin(weir_overload *o, const weir_overload_counts *now,
@@ -31,6 +61,7 @@ static weir_overload_news begin(weir_overload *o, const weir_overload_counts *no
 	o->began_ns = now_ns;
 	o->calm = 0;
 	o->most_per_s = (double)second->completed / seconds;
+	smooth_all(&o->rate, second, seconds, 1);
 	*ret_story = (weir_overload_story){.offered_per_s = (double)second->offered / seconds,
 					   .completed_per_s = o->most_per_s,
 					   .rejected = share(second)};
@@ -45,6 +76,8 @@ static weir_overload_news end(weir_overload *o, const weir_overload_counts *now,
 					   .rejected = share(&all),
 					   .lasted_ns = o->bad_ns - o->began_ns,
 					   .in_all = all};
+	o->ended_ns = o->bad_ns;
+	o->ended_lasted_ns = o->bad_ns - o->began_ns;
 	o->began_ns = 0;
 	o->bad = 0;
 	return WEIR_OVERLOAD_ENDS;
@@ -62,7 +95,9 @@ weir_overload_news weir_overload_look(weir_overload *o, const weir_overload_coun
 		return WEIR_OVERLOAD_NOTHING;
 	if ((double)second.completed / seconds > o->most_per_s)
 		o->most_per_s = (double)second.completed / seconds;
-	o->bad = second.rejected > 0 && share(&second) >= BAD_SHARE ? o->bad + 1 : 0;
+	smooth_all(&o->rate, &second, seconds, SMOOTHING);
+	look_at_failures(o, &second, now_ns);
+	o->bad = second.rejected + second.spared > 0 && share(&second) >= BAD_SHARE ? o->bad + 1 : 0;
 	o->calm = share(&second) < CALM_SHARE ? o->calm + 1 : 0;
 	if (o->calm == 0)
 		o->bad_ns = now_ns;
@@ -77,9 +112,13 @@ weir_overload_counts weir_overload_count(const weir_stage_stats *stats)
 {
 	/* Who left by himself was not rejected. */
 	uint64_t left = stats->by_verdict[WEIR_SHED_CANCELLED] + stats->drops[WEIR_SHED_CANCELLED];
-	return (weir_overload_counts){.offered = stats->offered,
-				      .rejected = since(stats->shed + stats->dropped, left),
-				      .completed = stats->completed};
+	weir_overload_counts counts = {.offered = stats->offered,
+				       .rejected = since(stats->shed + stats->dropped, left),
+				       .completed = stats->completed,
+				       .failed = stats->failed};
+	for (unsigned i = 0; i < WEIR_VERDICT_COUNT; i++)
+		counts.spared += stats->spared[i];
+	return counts;
 }
 
 weir_verdict weir_overload_reason(const weir_stage_stats *before, const weir_stage_stats *now)
@@ -88,29 +127,12 @@ weir_verdict weir_overload_reason(const weir_stage_stats *before, const weir_sta
 	weir_verdict why = WEIR_ADMITTED;
 	for (unsigned i = 0; i < WEIR_VERDICT_COUNT; i++) {
 		uint64_t count = since(now->by_verdict[i], before->by_verdict[i]) +
-				 since(now->drops[i], before->drops[i]);
+				 since(now->drops[i], before->drops[i]) +
+				 since(now->spared[i], before->spared[i]);
 		if (i != WEIR_ADMITTED && i != WEIR_SHED_CANCELLED && count > most) {
 			most = count;
 			why = (weir_verdict)i;
 		}
 	}
 	return why;
-}
-
-const char *weir_overload_advice(weir_verdict why)
-{
-	switch (why) {
-	case WEIR_SHED_RATE:
-		return "a limit of the configuration is reached";
-	case WEIR_SHED_FULL:
-		return "its queue is full: give it a target, or a longer queue";
-	case WEIR_SHED_LIMIT:
-		return "every server is at its bound (connections, concurrency)";
-	case WEIR_SHED_MEMORY:
-		return "memory is short";
-	default:
-		return "more is asked for than can be answered within the target: add capacity, or allow "
-		       "more "
-		       "time";
-	}
 }

@@ -70,6 +70,13 @@ static void show_thing(const weir_service *service, const weir_thing *thing, wei
 				 .values = values},
 		   arg);
 	}
+	if (thing->said.text != NULL)
+		fn(&(weir_shown){.list = "overloads",
+				 .prefix = "weir_overload_",
+				 .owner = thing->name,
+				 .metrics = weir_overload_metrics,
+				 .values = &thing->said},
+		   arg);
 	show_members(service, thing, fn, arg);
 	show_account(service, thing, fn, arg);
 }
@@ -126,6 +133,12 @@ static void show(weir_show_fn *fn, void *fn_arg, void *arg)
 		   fn_arg);
 	}
 	pthread_mutex_lock(&service->things.lock);
+	if (service->things.said.text != NULL)
+		fn(&(weir_shown){.list = "verdict",
+				 .prefix = "weir_verdict_",
+				 .metrics = weir_verdict_metrics,
+				 .values = &service->things.said},
+		   fn_arg);
 	for (const weir_thing *thing = service->things.first; thing != NULL; thing = thing->next)
 		show_thing(service, thing, fn, fn_arg);
 	pthread_mutex_unlock(&service->things.lock);

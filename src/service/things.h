@@ -45,7 +45,9 @@ typedef struct weir_thing {
 	weir_account account;          /* under the lock */
 	weir_overload overload;        /* the main thread's, as the counts that it has seen last */
 	weir_stage_stats seen;
-	uint64_t last_table; /* of a retired one: the last table that led to it */
+	weir_verdict why;         /* the last reason for most rejections */
+	weir_overload_shown said; /* under the lock */
+	uint64_t last_table;      /* of a retired one: the last table that led to it */
 } weir_thing;
 
 /* A table of routes that is not in force any more, and that requests may still use. */
@@ -69,6 +71,7 @@ typedef struct weir_things {
 	weir_files *files;
 	weir_monitor *monitor;
 	weir_errors *errors;
+	weir_overload_shown said;      /* of all; under the lock */
 	bool running;                  /* the world has started */
 	const weir_handover *handover; /* what the laws of a predecessor have learnt; NULL: nothing */
 } weir_things;

@@ -8,6 +8,7 @@
 
 #define BACKENDS_SHOWN 5u
 #define STAGES_LEAST   4u
+#define VERDICT_ROWS   4u
 
 static char *print_uptime(char *text, size_t size, double seconds)
 {
@@ -68,6 +69,35 @@ static void draw_resources(weir_screen *screen, unsigned row, const weir_top_mod
 	}
 }
 
+/* The length of the part of a text that fits, broken between words where there are any. */
+static size_t fitting(const char *text, size_t room)
+{
+	size_t length = strlen(text), at = length < room ? length : room;
+	while (at < length && at > 0 && text[at] != ' ')
+		at--;
+	return at > 0 ? at : length < room ? length : room;
+}
+
+/* What the server says about itself, on as many rows as it takes. */
+static unsigned draw_verdict(weir_screen *screen, unsigned row, const weir_top_model *model)
+{
+	const char *state = weir_top_text(model->snapshot, "verdict.state");
+	const char *text = weir_top_text(model->snapshot, "verdict.text");
+	weir_tone tone = strcmp(state, "well") == 0      ? WEIR_TONE_GOOD
+			 : strcmp(state, "dry-run") == 0 ? WEIR_TONE_SHED
+							 : WEIR_TONE_BAD;
+	char line[256];
+	size_t room = screen->columns > 2 ? screen->columns - 2 : 1;
+	room = room < sizeof(line) ? room : sizeof(line) - 1;
+	for (unsigned i = 0; i < VERDICT_ROWS && *text != '\0'; i++) {
+		size_t length = fitting(text, room);
+		snprintf(line, sizeof(line), "%.*s", (int)length, text);
+		weir_screen_put(screen, row++, 1, screen->columns, tone, line);
+		text += length + (text[length] == ' ');
+	}
+	return row;
+}
+
 static unsigned draw_process(weir_screen *screen, const weir_top_model *model, const weir_top_view *view)
 {
 	const json_t *process = weir_top_at(model->snapshot, "stages.process");
@@ -88,7 +118,7 @@ static unsigned draw_process(weir_screen *screen, const weir_top_model *model, c
 		weir_screen_printf(screen, 1, 1, WEIR_TONE_BAD, "%s; trying again", view->problem);
 	else
 		draw_resources(screen, 1, model);
-	return 3;
+	return draw_verdict(screen, 2, model) + 1;
 }
 
 /* ---- backends ---- */

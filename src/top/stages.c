@@ -108,10 +108,17 @@ static void draw_column(weir_screen *screen, unsigned row, unsigned column, size
 {
 	char text[64];
 	double number = weir_top_number(stage, columns[at].path);
-	bool sheds = strcmp(columns[at].head, "shed") == 0 && number > 0;
+	bool of_sheds = strcmp(columns[at].head, "shed") == 0, sheds = of_sheds && number > 0;
+	double spared = of_sheds ? weir_top_number(stage, "all.rate.spared") : 0;
 	bool judged = columns[at].kind == TIME && strcmp(columns[at].head, "p90") == 0;
 	switch (columns[at].kind) {
 	case COUNT:
+		if (spared > 0) { /* a dry run: so many would be shed */
+			char would[16];
+			snprintf(text, sizeof(text), "(%s)", weir_screen_count(would, sizeof(would), spared));
+			weir_screen_put_right(screen, row, column, columns[at].width, WEIR_TONE_SHED, text);
+			return;
+		}
 		weir_screen_put_right(screen, row, column, columns[at].width,
 				      sheds ? WEIR_TONE_SHED : WEIR_TONE_PLAIN,
 				      weir_screen_count(text, sizeof(text), number));

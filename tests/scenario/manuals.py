@@ -216,7 +216,7 @@ def test_completions_in_text():
         expect("'%s:" % verb in zsh, "_weir lacks %s" % verb)
         expect(" -a %s -d " % verb in fish, "weir.fish lacks %s" % verb)
         of_zsh = re.search(r"^\t%s\)\n(.*?);;" % verb, zsh, re.M | re.S).group(1)
-        of_zsh = set(re.findall(r"'\*?(--?[a-z0-9-]+)\[", of_zsh)) - {"--help"}
+        of_zsh = set(re.findall(r"'\*?(--?[a-zA-Z0-9-]+)\[", of_zsh)) - {"--help"}
         of_fish = re.findall(r"^complete -c weir -n '__fish_seen_subcommand_from (?:[a-z ]* )?%s(?: [a-z ]*)?' -([ls]) (\S+)" % verb, fish, re.M)
         of_fish = {("--" if kind == "l" else "-") + name for kind, name in of_fish} - {"--help"}
         expect(of_zsh == OPTIONS[verb], "_weir, %s: %s" % (verb, sorted(of_zsh ^ OPTIONS[verb])))

@@ -36,6 +36,7 @@ def main():
     wait_for("a reload", lambda: weir.api("/api/counters")["counters"][0].get("reloads") == 1)
     crowd = Crowd(listen, clients=30, fresh=0, pause_ms=40)
     wait_for("something turned away", lambda: weir.stage("backend")["all"]["rate"]["shed"] > 0)
+    wait_for("the verdict", lambda: weir.api("/api/verdict")["verdict"]["state"] == "overloaded")
     run = subprocess.run(["node", os.path.join(source, "web", "test", "page.mjs"), f"http://127.0.0.1:{weir.admin}", weir.token(), shots],
                          check=False, timeout=200)
     crowd.stop()

@@ -34,6 +34,16 @@ function showState(state, text) {
   link.textContent = text;
 }
 
+/** What the server says about itself, in its own words; the tab shows it, too, while something is wrong. */
+function showVerdict(verdict) {
+  const shown = find("verdict");
+  shown.hidden = !verdict;
+  if (!verdict) return;
+  shown.dataset.state = verdict.state;
+  shown.textContent = verdict.state === "well" ? verdict.text.charAt(0).toUpperCase() + verdict.text.slice(1) : verdict.text;
+  if (verdict.state !== "well") document.title = `${verdict.state === "dry-run" ? "~" : "!"} ${document.title}`;
+}
+
 function tile(name, value, tone) {
   return element("div", { class: "tile", "data-tone": tone }, element("b", {}, value), element("span", {}, name));
 }
@@ -47,7 +57,7 @@ function showSummary({ stages }) {
   const first = busiest.class.find((one) => one.target_ns);
   const late = first && recent.count > 0 && recent.p90_ns > 1.1 * first.target_ns;
   find("summary").replaceChildren(
-    tile(`offered to ${busiest.name}`, rate(now.offered)), tile("let in", rate(now.admitted), "good"), tile("turned away", rate(now.shed), now.shed > 0 ? "shed" : undefined),
+    tile(`offered to ${busiest.name}`, rate(now.offered)), tile("let in", rate(now.admitted), "good"), busiest.mode === "dry-run" ? tile("would be turned away", rate(now.spared), now.spared > 0 ? "shed" : undefined) : tile("turned away", rate(now.shed), now.shed > 0 ? "shed" : undefined),
     tile(first ? `p90, target ${first.percentile === 0.9 ? "" : `${percentile(first.percentile)} `}${time(first.target_ns)}` : "p90", recent.count > 0 ? time(recent.p90_ns) : "–", late ? "bad" : "good"),
     tile("inside", count(busiest.in_service)), tile("failed", rate(now.failed), now.failed > 0 ? "bad" : undefined));
 }
@@ -109,6 +119,7 @@ function show(snapshot) {
   const { process } = snapshot.stages;
   showState(process.ready ? "live" : "draining", process.ready ? "live" : "draining");
   showProcess(snapshot.stages);
+  showVerdict(snapshot.verdict);
   showSummary(snapshot.stages);
   graph.show(snapshot);
   showPanels(snapshot.stages);

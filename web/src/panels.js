@@ -55,12 +55,18 @@ export class Panel {
       { key: `${this.name}/p99`, label: "p99", stroke: c.p99 }, { key: `${this.name}/target`, label: "target", stroke: c.target, dash: [6, 5], width: 1.5 }];
     this.rateSeries = [
       { key: `${this.name}/admitted`, label: "let in", stroke: c.good, fill: `${c.good}22` }, { key: `${this.name}/shed`, label: "turned away", stroke: c.shed },
-      { key: `${this.name}/dropped`, label: "dropped late", stroke: c.bad, width: 1 }];
+      { key: `${this.name}/dropped`, label: "dropped late", stroke: c.bad, width: 1 },
+      ...(this.dry ? [{ key: `${this.name}/spared`, label: "would be turned away", stroke: c.shed, dash: [6, 5] }] : [])];
     this.timePlot = plot(this.times, this.timeSeries, "", this.history);
     this.ratePlot = plot(this.rates, this.rateSeries, "", this.history);
   }
 
   show(stage) {
+    const dry = this.dry || stage.mode === "dry-run" || stage.all.rate.spared > 0;
+    if (dry !== Boolean(this.dry)) {
+      this.dry = dry;
+      this.replot();
+    }
     this.timePlot.setData([this.history.times, ...this.timeSeries.map(({ key }) => this.history.of(key))]);
     this.ratePlot.setData([this.history.times, ...this.rateSeries.map(({ key }) => this.history.of(key))]);
     this.chips.replaceChildren(...chipsOf(stage));
@@ -79,6 +85,7 @@ function chipsOf(stage) {
   if (stage.mode !== "enforce") chips.push(chip(stage.mode, "shed"));
   if (stage.unreachable) chips.push(chip("target out of reach", "bad"));
   if (stage.all.rate.shed > 0) chips.push(chip(`turning away ${percent(stage.all.rate.shed / Math.max(1, stage.all.rate.offered))}`, "shed"));
+  if (stage.all.rate.spared > 0) chips.push(chip(`would turn away ${percent(stage.all.rate.spared / Math.max(1, stage.all.rate.offered))}`, "shed"));
   if (stage.quality < 1) chips.push(chip(`quality ${digits(stage.quality)}`, "shed"));
   return chips;
 }
@@ -89,14 +96,15 @@ function fact(name, value, id) {
 
 function factsOf(stage) {
   const { all } = stage;
-  const reasons = Object.entries({ ...all.shed_by }).map(([reason, number]) => `${reason} ${count(number)}`).join(", ");
+  const list = (by) => Object.entries(by).map(([reason, number]) => `${reason} ${count(number)}`).join(", ");
   return [
     fact("p50", time(all.recent.p50_ns), "p50"), fact("p90", time(all.recent.p90_ns), "p90"), fact("p99", time(all.recent.p99_ns), "p99"),
     fact("waiting", count(stage.waiting), "waiting"), fact("inside", count(stage.in_service), "in_service"),
     stage.limit === null ? null : fact("limit", count(stage.limit), "limit"),
     stage.admit_per_s === null ? null : fact("lets in at most", rate(stage.admit_per_s), "admit_per_s"),
     fact("offered", count(all.offered), "offered"), fact("completed", count(all.completed), "completed"), fact("failed", count(all.failed), "failed"),
-    fact("turned away", reasons || "none", "shed_by"),
+    fact("turned away", list(all.shed_by) || "none", "shed_by"),
+    Object.keys(all.spared_by).length === 0 ? null : fact("would have been turned away", list(all.spared_by), "spared_by"),
   ].filter((one) => one !== null);
 }
 

@@ -46,6 +46,7 @@ export function valuesOf(snapshot) {
     values[`${stage.name}/admitted`] = rate.admitted;
     values[`${stage.name}/shed`] = rate.shed;
     values[`${stage.name}/dropped`] = rate.dropped;
+    values[`${stage.name}/spared`] = rate.spared > 0 || stage.mode === "dry-run" ? rate.spared : null;
   }
   return values;
 }

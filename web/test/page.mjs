@@ -57,7 +57,7 @@ async function paused(page) {
 }
 
 async function valuesEqualTheApi(page) {
-  const { stages, graph, backends, counters, costs, accounts, revenue, sheds_total: total } = await paused(page);
+  const { stages, graph, backends, counters, costs, accounts, revenue, verdict, sheds_total: total } = await paused(page);
   const stage = stages.stages.find((one) => one.name === "backend");
   const { recent, ...all } = stage.all;
   const facts = { p50: time(recent.p50_ns), p90: time(recent.p90_ns), p99: time(recent.p99_ns), waiting: count(stage.waiting), in_service: count(stage.in_service),
@@ -66,6 +66,9 @@ async function valuesEqualTheApi(page) {
   const tiles = await page.locator("#summary .tile b").allTextContents();
   assert.deepEqual(tiles.slice(0, 3), [rate(all.rate.offered), rate(all.rate.admitted), rate(all.rate.shed)]);
   assert.equal(tiles[3], time(recent.p90_ns));
+  assert.equal((await page.locator("#verdict").textContent()).toLowerCase(), verdict.text.toLowerCase());
+  assert.match(verdict.text, /^backend: overloaded since \d\d:\d\d UTC: capacity about .* turned away \(.*\); /);
+  assert((await page.title()).startsWith("! "), "the tab does not show that something is wrong");
   assert((await page.locator("#sheds-total").textContent()).startsWith(`${count(total)} in all`));
   assert.deepEqual(await page.locator("#backends tbody tr td").allTextContents().then((cells) => cells.slice(0, 3)), [backends[0].address, backends[0].state, count(backends[0].in_flight)]);
   assert.deepEqual(await page.locator("#costs tbody tr:first-child td").allTextContents().then((cells) => [cells[0], cells[5]]), [`${costs.kinds[0].method} ${costs.kinds[0].path}`, count(costs.kinds[0].count)]);
@@ -178,6 +181,7 @@ async function changeNeedsTheToken(page) {
   await form.locator("[name=mode]").selectOption("dry-run");
   await form.locator("button").click();
   await panel.locator(".chip", { hasText: "dry-run" }).waitFor();
+  await page.locator("#summary", { hasText: "would be turned away" }).waitFor();
 }
 
 async function fits(page, width) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "support/unit.h"
 
+#include <string.h>
+
 #include "service/overload.h"
 
 static weir_overload_counts counts;
@@ -76,8 +78,100 @@ static void test_reasons(void **state)
 	assert_int_equal(weir_overload_reason(&before, &now), WEIR_SHED_LATE);
 	assert_int_equal(weir_overload_count(&now).rejected, 10);
 	assert_int_equal(weir_overload_reason(&now, &now), WEIR_ADMITTED);
-	for (unsigned i = 0; i < WEIR_VERDICT_COUNT; i++)
-		assert_true(weir_overload_advice((weir_verdict)i)[0] != '\0');
+	now.spared[WEIR_SHED_FULL] = 1000;
+	assert_int_equal(weir_overload_reason(&before, &now), WEIR_SHED_FULL);
+	assert_int_equal(weir_overload_count(&now).spared, 1000);
+}
+
+/* ---- the sentence ---- */
+
+#define WALL_S 1793538150 /* 2026-11-01 13:02:30 UTC */
+
+static const char *sentence(const weir_overload *o, weir_verdict why, bool unreachable)
+{
+	static char text[WEIR_OVERLOAD_TEXT];
+	weir_overload_view view;
+	weir_overload_see(o, "app", why, unreachable, &view);
+	weir_overload_print(&view, WALL_S, text, sizeof(text));
+	return text;
+}
+
+static void test_the_sentence_of_an_overload(void **state)
+{
+	weir_overload o = {0};
+	weir_overload_story story;
+	second(&o, 0, 0, &story);
+	assert_string_equal(sentence(&o, WEIR_ADMITTED, false),
+			    "all is well: 0.0/s answered, none turned away");
+	for (unsigned i = 0; i < 63; i++)
+		second(&o, 3800, 3420, &story);
+	assert_string_equal(
+		sentence(&o, WEIR_SHED_LATE, false),
+		"app: overloaded since 13:01 UTC: capacity about 380/s, 90 % of 3800/s turned away "
+		"(predicted-late); add capacity, or allow more time");
+	assert_non_null(strstr(sentence(&o, WEIR_SHED_RATE, false), "(rate); a limit of the configuration"));
+	assert_non_null(strstr(sentence(&o, WEIR_SHED_LATE, true), "; the target cannot be met"));
+	for (unsigned i = 0; i < 60; i++)
+		second(&o, 100, 0, &story);
+	assert_string_equal(
+		sentence(&o, WEIR_SHED_LATE, false),
+		"all is well: 100/s answered, none turned away; the last overload ended at 13:01 UTC "
+		"after 60 s");
+	assert_string_equal(sentence(&o, WEIR_SHED_LATE, true),
+			    "app: the target cannot be met, even with nothing waiting: allow more time");
+	for (unsigned i = 0; i < 60; i++)
+		second(&o, 100, 2, &story);
+	assert_non_null(strstr(sentence(&o, WEIR_SHED_LATE, false), "98/s answered, 2.0 % turned away"));
+}
+
+/* In a dry run nobody is turned away, and the counts say who would have been. */
+static void test_the_sentence_of_a_dry_run(void **state)
+{
+	weir_overload o = {0};
+	weir_overload_story story;
+	second(&o, 100, 0, &story);
+	for (unsigned i = 0; i < 60; i++) {
+		counts.spared += 50;
+		second(&o, 100, 0, &story);
+	}
+	assert_string_equal(
+		sentence(&o, WEIR_SHED_LATE, false),
+		"app: dry run: would turn away 50 % of 100/s since 13:01 UTC (predicted-late), and lets "
+		"all in; capacity about 100/s; add capacity, or allow more time");
+}
+
+static void test_the_sentence_of_failures(void **state)
+{
+	weir_overload o = {0};
+	weir_overload_story story;
+	second(&o, 100, 0, &story);
+	for (unsigned i = 0; i < 60; i++) {
+		counts.failed += 30;
+		second(&o, 100, 0, &story);
+	}
+	assert_string_equal(
+		sentence(&o, WEIR_ADMITTED, false),
+		"app: failing since 13:01 UTC: 30 % of 100/s end in an error; look at its servers and the "
+		"error log");
+	for (unsigned i = 0; i < 10; i++)
+		second(&o, 100, 0, &story);
+	assert_non_null(strstr(sentence(&o, WEIR_ADMITTED, false), "all is well"));
+}
+
+/* Whatever the numbers are, the sentence ends in its room. */
+static void test_a_small_room(void **state)
+{
+	char name[200], text[40];
+	memset(name, 'x', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	for (int s = WEIR_OVERLOAD_WELL; s <= WEIR_OVERLOAD_REJECTING; s++) {
+		weir_overload_view view = {.stage = name,
+					   .state = (weir_overload_state)s,
+					   .rate = {1e300, 1e300, 1e300, 1e300, 1e300},
+					   .now_ns = 200000 * WEIR_NS_PER_S};
+		weir_overload_print(&view, WALL_S, text, sizeof(text));
+		assert_true(strlen(text) < sizeof(text) && text[0] != '\0');
+	}
 }
 
 int main(void)
@@ -87,6 +181,10 @@ int main(void)
 		cmocka_unit_test(test_what_it_tells),
 		cmocka_unit_test(test_small_things_are_not_told),
 		cmocka_unit_test(test_reasons),
+		cmocka_unit_test(test_the_sentence_of_an_overload),
+		cmocka_unit_test(test_the_sentence_of_a_dry_run),
+		cmocka_unit_test(test_the_sentence_of_failures),
+		cmocka_unit_test(test_a_small_room),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -412,6 +412,39 @@ static void overview_of_80_columns(void **state)
 	tear_down_drawing(&at);
 }
 
+/* The server's verdict is above everything, on as many rows as it takes. */
+static void the_verdict_is_on_top(void **state)
+{
+	static const char overloaded[] =
+		"{\"verdict\":{\"state\":\"overloaded\",\"text\":\"app: overloaded since 13:02 UTC: capacity "
+		"about "
+		"380/s, 90 % of 3800/s turned away (predicted-late); add capacity\"}}";
+	static const char dry[] = "{\"verdict\":{\"state\":\"dry-run\",\"text\":\"app: dry run: would turn "
+				  "away 90 %\"},\"stages\":{\"stages\":"
+				  "[{\"name\":\"app\",\"law\":\"adaptive\",\"all\":{\"offered\":9,\"rate\":{"
+				  "\"shed\":0,\"spared\":34.2}}}]}}";
+	drawing at;
+	set_up_drawing(&at, overloaded, 24, 80, false);
+	weir_top_draw(&at.screen, &at.model, &at.view);
+	assert_string_equal(line(&at, 2),
+			    " app: overloaded since 13:02 UTC: capacity about 380/s, 90 % of 3800/s turned");
+	assert_string_equal(line(&at, 3), " away (predicted-late); add capacity");
+	assert_int_equal(at.screen.cells[2 * 80 + 1].tone, WEIR_TONE_BAD);
+	tear_down_drawing(&at);
+	set_up_drawing(&at, dry, 24, 80, false);
+	weir_top_draw(&at.screen, &at.model, &at.view);
+	assert_int_equal(at.screen.cells[2 * 80 + 1].tone, WEIR_TONE_SHED);
+	row_with(&at, "  (34)");
+	tear_down_drawing(&at);
+	set_up_drawing(&at,
+		       "{\"verdict\":{\"state\":\"well\",\"text\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}}",
+		       24, 10, false);
+	weir_top_draw(&at.screen, &at.model, &at.view);
+	assert_string_equal(line(&at, 5), " aaaaaaaa");
+	assert_int_equal(at.screen.cells[2 * 10 + 1].tone, WEIR_TONE_GOOD);
+	tear_down_drawing(&at);
+}
+
 static void wider_screens_show_more(void **state)
 {
 	drawing at;
@@ -618,6 +651,7 @@ int main(void)
 		cmocka_unit_test(usual_stage),
 		cmocka_unit_test(model_without_memory),
 		cmocka_unit_test(overview_of_80_columns),
+		cmocka_unit_test(the_verdict_is_on_top),
 		cmocka_unit_test(wider_screens_show_more),
 		cmocka_unit_test(other_pages),
 		cmocka_unit_test(costs_are_told),

@@ -38,6 +38,7 @@ static void every_second(weir_timer *timer, void *arg)
 	if (atomic_load_explicit(&admin->ending, memory_order_acquire))
 		return;
 	weir_snapshot_take(&admin->snapshot, now_ns);
+	weir_history_take(&admin->history, &admin->snapshot);
 	weir_admin_gauge_look(admin, now_ns);
 	weir_stream_tick(admin);
 	weir_timer_start(NULL, timer, now_ns + WEIR_NS_PER_S);
@@ -250,6 +251,7 @@ void weir_admin_free(weir_admin **at)
 	weir_http_free(&admin->http);
 	weir_routes_unref(admin->routes);
 	weir_snapshot_fini(&admin->snapshot);
+	weir_history_fini(&admin->history);
 	weir_sheds_fini(&admin->sheds);
 	weir_mem_free(admin->verb);
 	weir_mem_free(admin->token);

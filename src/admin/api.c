@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "admin/inside.h"
 #include "http/parse.h"
@@ -90,6 +91,23 @@ static void answer_stages(weir_admin *admin, weir_request *request)
 {
 	weir_view_context context = weir_admin_context(admin);
 	weir_admin_reply_json(request, 200, weir_view_stages(&admin->snapshot, &context));
+}
+
+static void answer_history(weir_admin *admin, weir_request *request)
+{
+	struct timespec wall;
+	char *text = NULL;
+	size_t length = 0;
+	FILE *to = open_memstream(&text, &length);
+	clock_gettime(CLOCK_REALTIME, &wall);
+	if (to != NULL)
+		weir_history_print(&admin->history, weir_world_now(admin->options.world),
+				   (double)wall.tv_sec + (double)wall.tv_nsec / 1e9, to);
+	if (to == NULL || fclose(to) != 0)
+		reply_text(request, 500, "out of memory\n");
+	else
+		reply_bytes(request, 200, WEIR_SPAN("application/json"), text, length);
+	free(text);
 }
 
 static void answer_graph(weir_admin *admin, weir_request *request)
@@ -292,7 +310,7 @@ static const struct {
 	{"/api/stream", weir_stream_begin, false}, {"/api/costs", answer_costs, false},
 	{"/api/sessions", answer_sessions, false}, {"/api/accounts", answer_accounts, false},
 	{"/api/transmit", answer_transmit, false}, {"/nucleus", weir_admin_answer_nucleus, false},
-	{"/api/verdict", answer_verdict, false},
+	{"/api/verdict", answer_verdict, false},   {"/api/history", answer_history, false},
 };
 
 static bool asked_to_read(const weir_request *request)

@@ -14,6 +14,7 @@
 #include <weir/loop.h>
 
 #include "admin/admin.h"
+#include "admin/history.h"
 #include "admin/view.h"
 #include "http/gauge.h"
 
@@ -44,6 +45,7 @@ struct weir_admin {
 
 	/* the admin's thread */
 	weir_snapshot snapshot;
+	weir_history history;
 	weir_gauge gauge;
 	weir_timer timer;
 	weir_post start_post;

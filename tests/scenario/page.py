@@ -37,6 +37,7 @@ def main():
     crowd = Crowd(listen, clients=30, fresh=0, pause_ms=40)
     wait_for("something turned away", lambda: weir.stage("backend")["all"]["rate"]["shed"] > 0)
     wait_for("the verdict", lambda: weir.api("/api/verdict")["verdict"]["state"] == "overloaded")
+    wait_for("some seconds to remember", lambda: len(weir.api("/api/history")["times"]) >= 8)
     run = subprocess.run(["node", os.path.join(source, "web", "test", "page.mjs"), f"http://127.0.0.1:{weir.admin}", weir.token(), shots],
                          check=False, timeout=200)
     crowd.stop()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page: one snapshot a second from /api/stream, shown by its parts.
-import { History, follow, valuesOf } from "./stream.js";
+import { History, follow, remembered, valuesOf } from "./stream.js";
 import { StageGraph } from "./graph.js";
 import { Panel } from "./panels.js";
 import { Sheds } from "./sheds.js";
@@ -146,4 +146,20 @@ addEventListener("resize", () => {
   clearTimeout(resized);
   resized = setTimeout(replot, 150);
 });
-follow({ snapshot: show, state: (state) => state === "lost" && showState("lost", "no connection, trying again") });
+find("span").addEventListener("change", (event) => {
+  history.span = Number(event.target.value);
+  replot();
+});
+
+/** Whenever a connection is made: what the server knows of the time before. */
+async function remember() {
+  const known = await remembered();
+  if (known === undefined) return;
+  history.load(known, Date.now() / 1000);
+  document.body.dataset.remembered = String(known.times.length); // for tests
+}
+
+follow({ snapshot: show, state: (state) => {
+  if (state === "open") remember();
+  if (state === "lost") showState("lost", "no connection, trying again");
+} });

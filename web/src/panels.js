@@ -24,7 +24,7 @@ function plot(into, series, unit, history) {
     axes: [axis({ space: 90, values: (self, ticks) => ticks.map(clock) }), axis({ size: 56, values: (self, ticks) => ticks.map((tick) => `${Number(tick.toPrecision(3))}${unit}`) })],
     series: [{}, ...series.map(({ label, stroke, dash, fill, width }) => ({ label, stroke, dash, fill, width: width ?? 2, points: { show: false }, spanGaps: false }))],
   };
-  return new uPlot(options, [history.times, ...series.map(({ key }) => history.of(key))], into);
+  return new uPlot(options, history.shown(series.map(({ key }) => key)), into);
 }
 
 export class Panel {
@@ -67,8 +67,8 @@ export class Panel {
       this.dry = dry;
       this.replot();
     }
-    this.timePlot.setData([this.history.times, ...this.timeSeries.map(({ key }) => this.history.of(key))]);
-    this.ratePlot.setData([this.history.times, ...this.rateSeries.map(({ key }) => this.history.of(key))]);
+    this.timePlot.setData(this.history.shown(this.timeSeries.map(({ key }) => key)));
+    this.ratePlot.setData(this.history.shown(this.rateSeries.map(({ key }) => key)));
     this.chips.replaceChildren(...chipsOf(stage));
     this.facts.replaceChildren(...factsOf(stage));
     this.classes.replaceChildren(...stage.class.map(classRow));

@@ -1,13 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // Snapshots from the server, and the last minutes of them.
 
-export const KEPT = 300; // snapshots: five minutes
+export const KEPT_S = 3600;
 
 export class History {
-  constructor(kept = KEPT) {
-    this.kept = kept;
+  constructor(kept = KEPT_S) {
+    this.kept = kept; // seconds
+    this.span = 300; // of these, what is shown
     this.times = []; // seconds since 1970
     this.series = new Map(); // "stage/what" -> values, as long as times; null where there was none
+  }
+
+  /** Puts what the server remembers before what was seen here; what is older than that stays. */
+  load({ now, times: theirs, stages }, seconds) {
+    const times = theirs.map((time) => time + seconds - now); // their clock may be another
+    const before = this.times.findIndex((time) => time >= (times[0] ?? Infinity) - 0.5);
+    const own = before < 0 ? this.times.length : before;
+    const kept = new Map([...this.series].map(([key, values]) => [key, values.slice(0, own)]));
+    this.times = [...this.times.slice(0, own), ...times];
+    this.series = new Map([...kept].map(([key, values]) => [key, [...values, ...times.map(() => null)]]));
+    for (const { name, ...lists } of stages)
+      for (const [what, values] of Object.entries(lists)) {
+        const key = `${name}/${what.replace(/_ms$/, "")}`;
+        this.series.set(key, [...(kept.get(key) ?? Array(own).fill(null)), ...values]);
+      }
   }
 
   /** Adds one snapshot: {"stage/what": value}. A gap in time stays a gap in the plot. */
@@ -21,7 +37,7 @@ export class History {
     this.times.push(seconds);
     for (const key of Object.keys(values)) if (!this.series.has(key)) this.series.set(key, Array(this.times.length - 1).fill(null));
     for (const [key, kept] of this.series) kept.push(values[key] ?? null);
-    while (this.times.length > this.kept) {
+    while (this.times[0] < seconds - this.kept) {
       this.times.shift();
       for (const kept of this.series.values()) kept.shift();
     }
@@ -29,6 +45,12 @@ export class History {
 
   of(key) {
     return this.series.get(key) ?? Array(this.times.length).fill(null);
+  }
+
+  /** The part that is shown: its times, and the values of some series. */
+  shown(keys) {
+    const from = this.times.findIndex((time) => time >= this.times.at(-1) - this.span);
+    return [this.times, ...keys.map((key) => this.of(key))].map((values) => values.slice(Math.max(from, 0)));
   }
 }
 
@@ -51,6 +73,16 @@ export function valuesOf(snapshot) {
   return values;
 }
 
+/** What the server remembers, {"now", "times", "stages"}; undefined where it cannot be had: then the plots begin now. */
+export async function remembered() {
+  try {
+    const answer = await fetch("/api/history");
+    return answer.ok ? await answer.json() : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** Calls on.snapshot(object) for each and on.state("live" | "lost"); the browser connects again by itself. */
 export function follow(on) {
   const source = new EventSource("/api/stream");
@@ -58,6 +90,7 @@ export function follow(on) {
     on.state("live");
     on.snapshot(JSON.parse(event.data));
   });
+  source.addEventListener("open", () => on.state("open"));
   source.addEventListener("error", () => on.state("lost"));
   return source;
 }

@@ -2,6 +2,7 @@
 // Numbers as the page writes them, against what a person would: page.mjs compares the page with format.js, so format.js itself is looked at here. Needs node, and no browser.
 import assert from "node:assert/strict";
 import { count, digits, duration, percent, percentile, rate, time } from "../src/format.js";
+import { History } from "../src/stream.js";
 import { bitrate, sendingOf } from "../src/transmit.js";
 
 const EXPECTED = [
@@ -23,6 +24,24 @@ const EXPECTED = [
 
 for (const [format, cases] of EXPECTED)
   for (const [value, text] of cases) assert.equal(format(value), text, `${format.name}(${value})`);
+
+// What the server remembers comes before what the page saw; its clock is ten seconds behind.
+const history = new History();
+history.add(100, { "a/p90": 1 });
+history.add(110, { "a/p90": 2 });
+history.add(111, { "a/p90": 3 });
+history.load({ now: 102, times: [99, 100, 101, 102], stages: [{ name: "a", p90_ms: [5, null, 7, 8], shed: [0, 0, 1, 1] }, { name: "b", shed: [4, 4, 4, 4] }] }, 112);
+assert.deepEqual(history.times, [100, 101, 109, 110, 111, 112]);
+assert.deepEqual(history.of("a/p90"), [1, null, 5, null, 7, 8]);
+assert.deepEqual(history.of("a/shed"), [null, null, 0, 0, 1, 1]);
+history.add(113, { "b/shed": 6 });
+assert.deepEqual(history.of("b/shed"), [null, null, 4, 4, 4, 4, 6]);
+history.span = 3;
+assert.deepEqual(history.shown(["b/shed", "none"]), [[110, 111, 112, 113], [4, 4, 4, 6], [null, null, null, null]]);
+history.add(113 + 3605, { "b/shed": 7 });
+assert.deepEqual(history.of("b/shed"), [7], "what is older than an hour is forgotten");
+history.load({ now: 1, times: [], stages: [] }, 4000);
+assert.deepEqual(history.of("b/shed"), [7], "a server that knows nothing takes nothing away");
 
 const sending = { policy: "srpt", uplink: "auto", phase: "cruise", why: "it is so", rate_bytes_per_s: 1_212_500, uplink_bytes_per_s: 1_250_000 };
 assert.equal(sendingOf(sending), "srpt, 9.70 Mbit/s of an uplink of 10.0 Mbit/s (auto, cruise): it is so");

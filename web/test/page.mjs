@@ -189,12 +189,30 @@ async function fits(page, width) {
   assert(wide <= width, `the page is ${wide} wide on a screen of ${width}`);
 }
 
+/** The plots begin before the page was opened: the server remembers. */
+async function showsTheTimeBefore(page) {
+  const opened = await page.evaluate(() => performance.timeOrigin / 1000);
+  await page.waitForFunction(() => Number(document.body.dataset.remembered) >= 5);
+  const { times, stages } = await (await fetch(`${url}/api/history`)).json();
+  const backend = stages.find((stage) => stage.name === "backend");
+  assert(times[0] < opened - 3, "the server remembers nothing of the time before");
+  for (const [name, list] of Object.entries(backend)) if (name !== "name") assert.equal(list.length, times.length, name);
+  assert(backend.shed.some((value) => value > 0) && backend.p90_ms.some((value) => value > 0), "nothing happened");
+  const pixels = await page.locator("#stage-backend figure canvas").nth(1).evaluate((canvas) => {
+    const { data } = canvas.getContext("2d").getImageData(Math.round(canvas.width * 0.12), 0, Math.round(canvas.width * 0.2), Math.round(canvas.height * 0.75));
+    return data.filter((value, at) => at % 4 === 3 && value > 200).length;
+  });
+  assert(pixels > 50, `the left of the plot has only ${pixels} pixels`);
+  await page.locator("#span").selectOption("3600");
+  await page.locator("#span").selectOption("300");
+}
+
 const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
   "--disable-background-networking", "--disable-component-update", "--disable-sync"] });
 try {
   const laptop = { width: 1280, height: 900 };
   const light = await open(browser, { viewport: laptop, colorScheme: "light" });
-  const steps = { valuesEqualTheApi, targetIsShown, clickTellsWhy, worksWithoutMouse };
+  const steps = { showsTheTimeBefore, valuesEqualTheApi, targetIsShown, clickTellsWhy, worksWithoutMouse };
   for (const [name, step] of Object.entries(steps)) {
     console.log(`-- ${name}`);
     await step(light);

@@ -102,6 +102,10 @@ WEIR_API weir_span weir_request_cookie(const weir_request *request, weir_span na
 WEIR_API void *weir_request_arg(const weir_request *request);
 /* The name of its route, as in weir_route_options. */
 WEIR_API const char *weir_request_route_name(const weir_request *request);
+/* The name of its class; NULL: it has none. */
+WEIR_API const char *weir_request_class_name(const weir_request *request);
+/* "member" or "newcomer" on a route with sessions, else NULL. */
+WEIR_API const char *weir_request_standing(const weir_request *request);
 /* When its first byte arrived. */
 WEIR_API uint64_t weir_request_began_ns(const weir_request *request);
 #define WEIR_REQUEST_ALLOC_MAX (1024u * 1024u) /* bytes of memory of one request, in all */

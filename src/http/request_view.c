@@ -179,6 +179,19 @@ const char *weir_request_route_name(const weir_request *request)
 	return request->route != NULL ? request->route->name : "";
 }
 
+const char *weir_request_class_name(const weir_request *request)
+{
+	return request->table != NULL ? request->table->routes->class_name[request->klass % WEIR_CLASSES]
+				      : NULL;
+}
+
+const char *weir_request_standing(const weir_request *request)
+{
+	return request->standing == WEIR_MEMBER     ? "member"
+	       : request->standing == WEIR_NEWCOMER ? "newcomer"
+						    : NULL;
+}
+
 uint64_t weir_request_began_ns(const weir_request *request)
 {
 	return request->began_ns;

@@ -29,9 +29,10 @@ enum {
 	REFERER_SHARE = 1024,
 	AGENT_SHARE = 512,
 	TEXT_SHARE = 200, /* route, stage, shed, note, error: 5 of them */
+	NAME_SHARE = 64,  /* class_name, session */
 };
 _Static_assert(METHOD_SHARE + PATH_SHARE + QUERY_SHARE + HOST_SHARE + REFERER_SHARE + AGENT_SHARE +
-			       5 * TEXT_SHARE + 800 <
+			       5 * TEXT_SHARE + 2 * NAME_SHARE + 800 <
 		       WEIR_LOG_LINE_MAX,
 	       "a line has room for all of its fields");
 
@@ -314,13 +315,13 @@ static char *put_request_line(char *at, const weir_log_entry *entry)
 }
 
 /* In name=value, the part that a client chose is always quoted. */
-INLINE char *put_pair(char *at, const char *name, weir_span value)
+INLINE char *put_pair(char *at, const char *name, weir_span value, size_t share)
 {
 	if (value.at == NULL)
 		return at;
 	*at++ = ' ';
 	at = put_text(at, name);
-	return put_quoted(at, value, TEXT_SHARE);
+	return put_quoted(at, value, share);
 }
 
 size_t weir_log_format_combined(char *line, const weir_log_clock *clock, const weir_log_entry *entry)
@@ -342,10 +343,12 @@ size_t weir_log_format_combined(char *line, const weir_log_clock *clock, const w
 	at = put_ms(at, entry->duration_ns);
 	at = put_text(at, " class=");
 	at = put_number(at, entry->klass);
-	at = put_pair(at, "route=", span_of(entry->route));
-	at = put_pair(at, "shed=", span_of(entry->shed));
-	at = put_pair(at, "note=", entry->note);
-	at = put_pair(at, "error=", span_of(entry->error));
+	at = put_pair(at, "class_name=", span_of(entry->class_name), NAME_SHARE);
+	at = put_pair(at, "session=", span_of(entry->session), NAME_SHARE);
+	at = put_pair(at, "route=", span_of(entry->route), TEXT_SHARE);
+	at = put_pair(at, "shed=", span_of(entry->shed), TEXT_SHARE);
+	at = put_pair(at, "note=", entry->note, TEXT_SHARE);
+	at = put_pair(at, "error=", span_of(entry->error), TEXT_SHARE);
 	if (entry->gone)
 		at = put_text(at, " gone");
 	*at++ = '\n';
@@ -406,6 +409,8 @@ static char *put_fate(char *at, const weir_log_entry *entry)
 	if (entry->first_byte_ns != 0)
 		at = put_time(at, "first_byte_ms", entry->first_byte_ns);
 	at = put_count(at, "class", entry->klass);
+	at = put_member(at, "class_name", span_of(entry->class_name), NAME_SHARE);
+	at = put_member(at, "session", span_of(entry->session), NAME_SHARE);
 	at = put_member(at, "route", span_of(entry->route), TEXT_SHARE);
 	at = put_member(at, "stage", entry->stage, TEXT_SHARE);
 	at = put_member(at, "shed", span_of(entry->shed), TEXT_SHARE);

@@ -97,6 +97,7 @@ typedef struct weir_log_entry {
 	uint64_t bytes;
 	uint64_t duration_ns, first_byte_ns; /* since the first byte of the request */
 	const char *route, *shed, *error;    /* NULL: none */
+	const char *class_name, *session;    /* NULL: none; session: "member", "newcomer" */
 	weir_span stage, note;
 	unsigned klass;
 	bool secure, gone;

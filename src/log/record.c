@@ -111,6 +111,8 @@ static void look_at_request(weir_log_entry *entry, const weir_http_record *recor
 	entry->version = weir_request_version(request);
 	entry->secure = weir_request_secure(request);
 	entry->route = weir_request_route_name(request);
+	entry->class_name = weir_request_class_name(request);
+	entry->session = weir_request_standing(request);
 }
 
 /* Empty spans count as missing. */

@@ -43,21 +43,41 @@ static bool has_something(const json_t *stage)
 	return weir_top_number(stage, "all.offered") > 0 || json_is_string(weir_top_at(stage, "law"));
 }
 
-size_t weir_top_stage_count(const weir_top_model *model)
+/* A stage of the server itself that has no law, turns nobody away and has no queue. */
+static bool is_inner(const json_t *stage)
+{
+	return !json_is_string(weir_top_at(stage, "law")) && !(weir_top_number(stage, "all.shed") > 0) &&
+	       !(weir_top_number(stage, "waiting") > 0);
+}
+
+static size_t count_stages(const weir_top_model *model, bool inner)
 {
 	const json_t *stages = weir_top_at(model->snapshot, "stages.stages");
 	size_t count = 0;
-	for (size_t i = 0; i < json_array_size(stages); i++)
-		count += has_something(json_array_get(stages, i));
+	for (size_t i = 0; i < json_array_size(stages); i++) {
+		const json_t *stage = json_array_get(stages, i);
+		count += has_something(stage) && is_inner(stage) == inner;
+	}
 	return count;
+}
+
+size_t weir_top_folded_count(const weir_top_model *model)
+{
+	return model->unfolded || count_stages(model, false) == 0 ? 0 : count_stages(model, true);
+}
+
+size_t weir_top_stage_count(const weir_top_model *model)
+{
+	return count_stages(model, false) + count_stages(model, true) - weir_top_folded_count(model);
 }
 
 const json_t *weir_top_stage(const weir_top_model *model, size_t at)
 {
+	bool folds = weir_top_folded_count(model) > 0;
 	const json_t *stages = weir_top_at(model->snapshot, "stages.stages");
 	for (size_t i = 0; i < json_array_size(stages); i++) {
 		const json_t *stage = json_array_get(stages, i);
-		if (has_something(stage) && at-- == 0)
+		if (has_something(stage) && !(folds && is_inner(stage)) && at-- == 0)
 			return stage;
 	}
 	return NULL;

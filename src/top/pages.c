@@ -260,6 +260,7 @@ static void draw_help(weir_screen *screen, unsigned row)
 		"Enter         all about it: classes, counts, what its law is set to and says",
 		"s             what was turned away, and why",
 		"c             what is expensive here: kinds of request and what they take",
+		"i             shows stages of the server itself, too; once more: folds them",
 		"p             holds the picture; once more: goes on",
 		"Esc, b        back",
 		"q             ends it",

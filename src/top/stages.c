@@ -187,6 +187,10 @@ unsigned weir_top_draw_stages(weir_screen *screen, unsigned row, unsigned rows, 
 	if (count == 0)
 		weir_screen_put(screen, row++, 1, screen->columns, WEIR_TONE_QUIET,
 				"no stage has had anything to do");
+	size_t folded = weir_top_folded_count(model);
+	if (folded > 0 && count - first < room)
+		weir_screen_printf(screen, row++, 1, WEIR_TONE_QUIET, "and %zu inner stage%s: i shows %s",
+				   folded, folded > 1 ? "s" : "", folded > 1 ? "them" : "it");
 	return row;
 }
 

@@ -211,6 +211,9 @@ static bool press(top *t, int key)
 	case 'c':
 		turn_to(t, WEIR_TOP_COSTS);
 		break;
+	case 'i':
+		t->model.unfolded = !t->model.unfolded;
+		break;
 	case '?':
 	case 'h':
 		turn_to(t, WEIR_TOP_HELP);

@@ -7,8 +7,14 @@ const WIDTH = 168, HEIGHT = 78, OUTSIDE = " outside";
 const nameOf = (from) => from ?? OUTSIDE;
 
 /** Edges that nothing ever went along are not drawn, nor are stages that have none and no law: they have nothing to do here. */
-function shapeOf({ graph, stages }) {
-  const edges = graph.edges.filter((edge) => edge.count > 0 || edge.shed_per_s > 0);
+/** Stages without a law that have nothing to do, and the one that draws this. */
+function idle(stage) {
+  return stage.law === null && stage.all.shed === 0 && (stage.domain === "admin" || stage.all.recent.count === 0);
+}
+
+export function shapeOf({ graph, stages }) {
+  const left = new Set(stages.stages.filter(idle).map((stage) => stage.name));
+  const edges = graph.edges.filter((edge) => (edge.count > 0 || edge.shed_per_s > 0) && !left.has(edge.to) && !left.has(edge.from));
   const used = new Set([...edges.flatMap((edge) => [edge.from, edge.to]), ...stages.stages.filter((stage) => stage.law !== null).map((stage) => stage.name)]);
   return { nodes: graph.nodes.map((node) => node.name).filter((name) => used.has(name)), edges: edges.map((edge) => [nameOf(edge.from), edge.to]) };
 }

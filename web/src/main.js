@@ -62,10 +62,18 @@ function showSummary({ stages }) {
     tile("inside", count(busiest.in_service)), tile("failed", rate(now.failed), now.failed > 0 ? "bad" : undefined));
 }
 
+/** Stages of the server itself that have no law and turn nobody away: they matter only to those who ask. */
+function isInner(stage) {
+  return stage.law === null && !stage.class.some((one) => one.target_ns) && stage.all.shed === 0 && stage.waiting === 0;
+}
+
 function showPanels({ stages }) {
   const root = find("stages");
   const used = stages.filter((stage) => stage.all.offered > 0 || stage.law !== null);
   const judged = (stage) => stage.class.some((one) => one.target_ns);
+  const inner = used.filter(isInner);
+  find("inner").hidden = inner.length === 0 || inner.length === used.length;
+  find("inner-title").textContent = `${inner.length} inner stage${inner.length === 1 ? "" : "s"} with nothing to tell: ${inner.map((stage) => stage.name).join(", ")}`;
   for (const stage of used) {
     let panel = panels.get(stage.name);
     if (panel === undefined) {
@@ -75,6 +83,11 @@ function showPanels({ stages }) {
       if (judged(stage)) root.insertBefore(panel.root, root.querySelector(":scope > :not([data-judged])"));
       else root.append(panel.root);
       panel.root.toggleAttribute("data-judged", judged(stage));
+      panel.replot();
+    }
+    const place = isInner(stage) && inner.length < used.length ? find("inner") : root;
+    if (panel.root.parentNode !== place) {
+      place.append(panel.root);
       panel.replot();
     }
     panel.show(stage);
@@ -139,6 +152,7 @@ find("pause").addEventListener("click", (event) => {
   event.target.setAttribute("aria-pressed", String(paused));
   event.target.textContent = paused ? "Go on" : "Pause";
 });
+find("inner").addEventListener("toggle", () => panels.forEach((panel) => panel.replot()));
 const replot = () => panels.forEach((panel) => panel.replot());
 theme.start(find("theme"), replot);
 let resized;

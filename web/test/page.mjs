@@ -82,12 +82,15 @@ async function valuesEqualTheApi(page) {
   assert(counted.length > 0, "nothing is counted");
   assert.deepEqual(shown, counted);
   assert.equal(await page.locator("#stages .panel h2").first().textContent(), "backend", "the stage with a target is not the first");
+  assert.equal(await page.locator("#stages .panel").count(), 1, "an inner stage is not folded");
+  assert.match(await page.locator("#inner-title").textContent(), /^1 inner stage with nothing to tell: admin$/);
   assert((await page.locator("#process").textContent()).includes(`pid ${stages.process.pid}`));
   await graphIsDrawn(page, graph, stages.stages);
 }
 
-async function graphIsDrawn(page, graph, stages) {
-  const edges = graph.edges.filter((edge) => edge.count > 0 || edge.shed_per_s > 0);
+async function graphIsDrawn(page, graph, all) {
+  const stages = all.filter((stage) => stage.law !== null || (stage.domain !== "admin" && stage.all.recent.count > 0));
+  const edges = graph.edges.filter((edge) => (edge.count > 0 || edge.shed_per_s > 0) && stages.some((stage) => stage.name === edge.to));
   const used = stages.filter((stage) => stage.law !== null || edges.some((edge) => edge.from === stage.name || edge.to === stage.name));
   assert.deepEqual((await page.locator("#graph .node[aria-label]").evaluateAll((nodes) => nodes.map((node) => node.ariaLabel))).sort(), used.map((stage) => stage.name).sort());
   assert.equal(await page.locator("#graph .edge").count(), edges.length);

@@ -77,6 +77,12 @@ static void test_combined(void **state)
 		combined(&e),
 		"192.0.2.7 - - [10/Oct/2000:20:55:36 +0000] \"GET /a?q=1 HTTP/1.1\" 200 1234 \"-\" "
 		"\"curl/8\" ms=1.234 class=2 route=\"api\"\n");
+	e.class_name = "gold";
+	e.session = "member";
+	assert_non_null(
+		strstr(combined(&e),
+		       " class=2 class_name=\"gold\" session=\"member\" route=\"api\"\n"));
+	e.class_name = e.session = NULL;
 	e.referer = WEIR_SPAN("http://x/");
 	e.query = (weir_span){0};
 	e.shed = "overload";
@@ -109,7 +115,11 @@ static void test_json(void **state)
 	e.secure = true;
 	e.first_byte_ns = 999999;
 	e.stage = WEIR_SPAN("app");
+	e.class_name = "gold";
+	e.session = "newcomer";
 	json_t *json = parsed(&e);
+	assert_string_equal(json_string_value(json_object_get(json, "class_name")), "gold");
+	assert_string_equal(json_string_value(json_object_get(json, "session")), "newcomer");
 	assert_string_equal(json_string_value(json_object_get(json, "time")), "2000-10-10T20:55:36.042Z");
 	assert_string_equal(json_string_value(json_object_get(json, "client")), "192.0.2.7");
 	assert_string_equal(json_string_value(json_object_get(json, "method")), "GET");

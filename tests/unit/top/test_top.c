@@ -412,6 +412,31 @@ static void overview_of_80_columns(void **state)
 	tear_down_drawing(&at);
 }
 
+/* Stages of the server itself that have nothing to tell are one line. */
+static void inner_stages_are_folded(void **state)
+{
+	static const char two[] =
+		"{\"stages\":{\"stages\":[{\"name\":\"admin\",\"law\":null,\"all\":{\"offered\":5}},"
+		"{\"name\":\"app\",\"law\":\"adaptive\",\"all\":{\"offered\":9}},"
+		"{\"name\":\"file\",\"law\":null,\"all\":{\"offered\":9,\"shed\":1}}]}}";
+	drawing at;
+	set_up_drawing(&at, two, 24, 80, false);
+	weir_top_draw(&at.screen, &at.model, &at.view);
+	assert_int_equal(weir_top_stage_count(&at.model), 2);
+	assert_string_equal(weir_top_text(weir_top_stage(&at.model, 0), "name"), "app");
+	assert_string_equal(weir_top_text(weir_top_stage(&at.model, 1), "name"), "file");
+	row_with(&at, " and 1 inner stage: i shows it");
+	at.model.unfolded = true;
+	assert_int_equal(weir_top_stage_count(&at.model), 3);
+	assert_string_equal(weir_top_text(weir_top_stage(&at.model, 0), "name"), "admin");
+	tear_down_drawing(&at);
+	set_up_drawing(
+		&at, "{\"stages\":{\"stages\":[{\"name\":\"admin\",\"law\":null,\"all\":{\"offered\":5}}]}}",
+		24, 80, false);
+	assert_int_equal(weir_top_stage_count(&at.model), 1); /* rather than nothing */
+	tear_down_drawing(&at);
+}
+
 /* The server's verdict is above everything, on as many rows as it takes. */
 static void the_verdict_is_on_top(void **state)
 {
@@ -652,6 +677,7 @@ int main(void)
 		cmocka_unit_test(model_without_memory),
 		cmocka_unit_test(overview_of_80_columns),
 		cmocka_unit_test(the_verdict_is_on_top),
+		cmocka_unit_test(inner_stages_are_folded),
 		cmocka_unit_test(wider_screens_show_more),
 		cmocka_unit_test(other_pages),
 		cmocka_unit_test(costs_are_told),

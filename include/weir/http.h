@@ -305,12 +305,17 @@ typedef struct weir_http_stats {
 	uint32_t busy;           /* requests in progress */
 } weir_http_stats;
 
+/* Statuses are below this. */
+#define WEIR_HTTP_STATUSES 600
+
 /* Makes a server, before or after the world has started. */
 WEIR_API int weir_http_new(const weir_http_options *options, weir_http **ret_http);
 /* Replaces the routes from now on; requests in progress keep theirs. Any thread. */
 WEIR_API int weir_http_set_routes(weir_http *http, weir_routes *routes);
 /* The counts of all threads together, at any time. */
 WEIR_API void weir_http_read_stats(const weir_http *http, weir_http_stats *ret_stats);
+/* How many answers had which status, of all threads together. Requests whose client left before have none. */
+WEIR_API void weir_http_read_statuses(const weir_http *http, uint64_t ret_counts[WEIR_HTTP_STATUSES]);
 
 typedef struct weir_tls weir_tls; /* certificates and settings: weir/tls.h */
 

@@ -18,6 +18,7 @@
 weir_view_context weir_admin_context(const weir_admin *admin)
 {
 	return (weir_view_context){.options = &admin->options,
+				   .process = &admin->process,
 				   .ready = atomic_load_explicit(&admin->ready, memory_order_relaxed),
 				   .started_ns = admin->started_ns,
 				   .now_ns = weir_world_now(admin->options.world)};
@@ -117,6 +118,7 @@ int weir_admin_new(const weir_admin_options *options, weir_admin **ret_admin)
 	if (admin == NULL)
 		return weir_error_set(-ENOMEM, "admin: out of memory");
 	admin->options = *options;
+	weir_process_open(&admin->process);
 	weir_sheds_init(&admin->sheds);
 	weir_admin_gauge_init(admin);
 	int failed = -ENOMEM;
@@ -253,6 +255,7 @@ void weir_admin_free(weir_admin **at)
 	weir_snapshot_fini(&admin->snapshot);
 	weir_history_fini(&admin->history);
 	weir_sheds_fini(&admin->sheds);
+	weir_process_close(&admin->process);
 	weir_mem_free(admin->verb);
 	weir_mem_free(admin->token);
 	weir_mem_free(admin->hosts);

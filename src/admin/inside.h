@@ -34,6 +34,7 @@ struct weir_admin {
 	weir_routes *routes;
 	weir_http *http;
 	uint64_t started_ns;
+	weir_process process;
 	bool loopback; /* it listens on loopback: reading needs no token */
 	char address[128];
 

@@ -10,6 +10,7 @@
 #include <weir/monitor.h>
 
 #include "admin/view.h"
+#include "stage/friends.h"
 
 void weir_view_family(FILE *to, const char *name, const char *type, const char *unit, const char *help)
 {
@@ -33,6 +34,16 @@ void weir_view_label(FILE *to, const char *name, const char *value)
 	fputc('"', to);
 }
 
+/* Read once for each answer: the names of classes, NULL for a class without one. */
+static _Thread_local const char *class_names[WEIR_CLASSES];
+
+static void read_class_names(const weir_view_context *context)
+{
+	const char *const *names = context->options->class_names;
+	for (unsigned klass = 0; klass < WEIR_CLASSES; klass++)
+		class_names[klass] = names != NULL ? __atomic_load_n(&names[klass], __ATOMIC_ACQUIRE) : NULL;
+}
+
 static void labels(FILE *to, const weir_stage_view *stage, unsigned klass)
 {
 	char number[8];
@@ -41,6 +52,10 @@ static void labels(FILE *to, const weir_stage_view *stage, unsigned klass)
 	weir_view_label(to, "stage", weir_stage_name(stage->stage));
 	fputc(',', to);
 	weir_view_label(to, "class", number);
+	if (class_names[klass] == NULL)
+		return;
+	fputc(',', to);
+	weir_view_label(to, "class_name", class_names[klass]);
 }
 
 /* Calls fn for each class of each stage that was offered something. */
@@ -130,6 +145,32 @@ static void print_times(FILE *to, const weir_stage_view *stage, unsigned klass, 
 	}
 }
 
+/* A classic histogram: how many took at most so long. */
+static void print_durations(FILE *to, const weir_stage_view *stage, unsigned klass, const void *arg)
+{
+	static const uint64_t bounds_ns[] = {1000000,    2500000,    5000000,    10000000,  25000000,
+					     50000000,   100000000,  250000000,  500000000, 1000000000,
+					     2500000000, 5000000000, 10000000000};
+	enum { BOUNDS = sizeof(bounds_ns) / sizeof(bounds_ns[0]) };
+	uint64_t counts[BOUNDS];
+	double sum_ns;
+	uint64_t all =
+		weir_stage_at_most(stage->stage, klass, WEIR_RESPONSE, bounds_ns, BOUNDS, counts, &sum_ns);
+	for (unsigned i = 0; i < BOUNDS; i++) {
+		fputs("weir_stage_duration_seconds_bucket", to);
+		labels(to, stage, klass);
+		fprintf(to, ",le=\"%.6g\"} %llu\n", (double)bounds_ns[i] / 1e9,
+			(unsigned long long)counts[i]);
+	}
+	fputs("weir_stage_duration_seconds_bucket", to);
+	labels(to, stage, klass);
+	fprintf(to, ",le=\"+Inf\"} %llu\nweir_stage_duration_seconds_sum", (unsigned long long)all);
+	labels(to, stage, klass);
+	fprintf(to, "} %.9g\nweir_stage_duration_seconds_count", sum_ns / 1e9);
+	labels(to, stage, klass);
+	fprintf(to, "} %llu\n", (unsigned long long)all);
+}
+
 static void print_target(FILE *to, const weir_stage_view *stage, unsigned klass, const void *arg)
 {
 	weir_report report = {0};
@@ -145,6 +186,9 @@ static void times(FILE *to, const weir_snapshot *snapshot)
 	weir_view_family(to, "weir_stage_response_seconds", "summary", "seconds",
 			 "Response times of the last ten seconds.");
 	each_class(to, snapshot, print_times, NULL);
+	weir_view_family(to, "weir_stage_duration_seconds", "histogram", "seconds",
+			 "Response times of settled events since the start.");
+	each_class(to, snapshot, print_durations, NULL);
 	weir_view_family(to, "weir_stage_target_seconds", "gauge", "seconds", "What the law holds them at.");
 	each_class(to, snapshot, print_target, NULL);
 }
@@ -220,6 +264,20 @@ static void law_gauges(FILE *to, const weir_snapshot *snapshot)
 				print_of_stage(to, names[which], &snapshot->stages[i], value);
 		}
 	}
+}
+
+static void statuses(FILE *to, const weir_view_context *context)
+{
+	uint64_t counts[WEIR_HTTP_STATUSES] = {0};
+	const weir_http *http =
+		context->options->http != NULL ? context->options->http(context->options->arg) : NULL;
+	weir_view_family(to, "weir_http_answers", "counter", NULL, "Answers, by their status.");
+	if (http != NULL)
+		weir_http_read_statuses(http, counts);
+	for (unsigned status = 0; status < WEIR_HTTP_STATUSES; status++)
+		if (counts[status] != 0)
+			fprintf(to, "weir_http_answers_total{status=\"%u\"} %llu\n", status,
+				(unsigned long long)counts[status]);
 }
 
 static void process(FILE *to, const weir_snapshot *snapshot, const weir_view_context *context,
@@ -322,6 +380,7 @@ char *weir_view_metrics(const weir_snapshot *snapshot, const weir_view_context *
 	FILE *to = open_memstream(&text, &length);
 	if (to == NULL)
 		return NULL;
+	read_class_names(context);
 	counters(to, snapshot);
 	reasons(to, snapshot);
 	times(to, snapshot);
@@ -329,6 +388,8 @@ char *weir_view_metrics(const weir_snapshot *snapshot, const weir_view_context *
 	bounds(to, snapshot);
 	law_gauges(to, snapshot);
 	process(to, snapshot, context, sheds_total);
+	statuses(to, context);
+	weir_process_print(to, context->process);
 	resources(to, snapshot->world);
 	if (context->options->http != NULL)
 		weir_view_sessions_metrics(context->options->http(context->options->arg), context->now_ns,

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "admin/admin.h"
+#include "admin/process.h"
 #include "admin/sheds.h"
 #include "admin/snapshot.h"
 
@@ -21,6 +22,7 @@ typedef struct weir_view_context {
 	bool ready;
 	uint64_t started_ns;
 	uint64_t now_ns;
+	const weir_process *process; /* NULL: none */
 } weir_view_context;
 
 json_t *weir_view_stages(const weir_snapshot *snapshot, const weir_view_context *context);

@@ -428,6 +428,7 @@ void weir_request_ended(weir_request *request)
 	request->flags |= WEIR_REQUEST_BEGUN | WEIR_REQUEST_ENDED;
 	if (request->standing != WEIR_NO_SESSION)
 		weir_request_count_standing(request);
+	weir_http_count_status(request->loop, request->status);
 	if (weir_http_logs(request->loop->http, request->shed))
 		weir_request_log(request);
 	if (request->over != NULL)

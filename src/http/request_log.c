@@ -39,6 +39,7 @@ void weir_request_log(weir_request *request)
 void weir_http_log_malformed(weir_http_conn *conn, unsigned status, const char *error, uint64_t began_ns)
 {
 	weir_http *http = conn->loop->http;
+	weir_http_count_status(conn->loop, status);
 	weir_http_tell_refused(conn->loop, &conn->client, status, error);
 	if (!weir_http_logs(http, WEIR_ADMITTED))
 		return;

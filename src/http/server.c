@@ -381,6 +381,16 @@ void weir_http_read_stats(const weir_http *http, weir_http_stats *ret_stats)
 		add_stats(ret_stats, &http->loops[i]->counts);
 }
 
+void weir_http_read_statuses(const weir_http *http, uint64_t ret_counts[WEIR_HTTP_STATUSES])
+{
+	for (unsigned status = 0; status < WEIR_HTTP_STATUSES; status++) {
+		ret_counts[status] = 0;
+		for (unsigned i = 0; i < http->loop_count; i++)
+			ret_counts[status] += atomic_load_explicit(&http->loops[i]->counts.by_status[status],
+								   memory_order_relaxed);
+	}
+}
+
 uint32_t weir_http_open(const weir_http *http)
 {
 	weir_http_stats stats;

@@ -51,6 +51,7 @@ typedef struct weir_http_counts {
 	_Atomic uint64_t connections, requests, malformed, rejected, timeouts, gone, handshakes,
 		handshakes_failed, h2_connections, upgrades;
 	_Atomic uint32_t open, tls_open, busy;
+	_Atomic uint64_t by_status[WEIR_HTTP_STATUSES];
 } weir_http_counts;
 
 struct weir_http_loop {
@@ -349,6 +350,13 @@ static inline void weir_http_count(_Atomic uint64_t *count)
 {
 	atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
+}
+
+/* An answer with this status is over. On the loop's thread; 0: there was none. */
+static inline void weir_http_count_status(weir_http_loop *loop, unsigned status)
+{
+	if (status > 0 && status < WEIR_HTTP_STATUSES)
+		weir_http_count(&loop->counts.by_status[status]);
 }
 
 /* Only one thread may write it. */

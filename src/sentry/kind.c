@@ -258,6 +258,7 @@ typedef struct server_counts {
 	const char *address, *state;
 	uint64_t in_flight, connections, idle, requests, failures, ejections, connects, reused, checks,
 		checks_failed, latency_ns;
+	uint64_t up, answers_2xx, answers_3xx, answers_4xx, answers_5xx;
 	double weight;
 	double told_queue, told_in_service, told_busy;
 	uint64_t reports, reports_refused, reports_missed;
@@ -272,10 +273,15 @@ typedef struct server_counts {
 static const weir_metric server_metrics[] = {
 	SERVER(address, TEXT, "Host and port."),
 	SERVER(state, TEXT, "up, slow-start, ejected, down or retired."),
+	SERVER(up, GAUGE, "1 while it gets requests; 0: down, ejected or retired."),
 	SERVER(in_flight, GAUGE, "Requests at the server now."),
 	SERVER(connections, GAUGE, "Connections open to it."),
 	SERVER(requests, COUNTER, "Requests sent to it."),
 	SERVER(failures, COUNTER, "Requests that failed there."),
+	SERVER(answers_2xx, COUNTER, "Its answers with a status from 200 to 299."),
+	SERVER(answers_3xx, COUNTER, "Its answers with a status from 300 to 399."),
+	SERVER(answers_4xx, COUNTER, "Its answers with a status from 400 to 499."),
+	SERVER(answers_5xx, COUNTER, "Its answers with a status from 500 to 599."),
 	SERVER(ejections, COUNTER, "Times that it was taken out for its answers."),
 	SERVER(latency_ns, TIME, "To the first byte of an answer, lately."),
 	SERVER(weight, NUMBER, "Its share of the requests: 1 is all of it, less in a slow start."),
@@ -292,6 +298,8 @@ static const weir_metric server_metrics[] = {
 	SERVER(reports_refused, COUNTER, "Reports of its nucleus that cannot be true."),
 	SERVER(reports_missed, COUNTER, "Times that its nucleus did not answer."),
 	{0}};
+
+_Static_assert(sizeof(server_counts) <= WEIR_SHOWN_BYTES, "it is shown");
 
 static size_t member_count(const void *arg)
 {
@@ -312,6 +320,11 @@ static bool read_member(const void *arg, size_t at, uint64_t now_ns, void *ret_v
 				  .connections = stats.open,
 				  .idle = stats.idle,
 				  .requests = stats.calls,
+				  .up = stats.state == WEIR_BACKEND_UP || stats.state == WEIR_BACKEND_SLOW,
+				  .answers_2xx = stats.answers[0],
+				  .answers_3xx = stats.answers[1],
+				  .answers_4xx = stats.answers[2],
+				  .answers_5xx = stats.answers[3],
 				  .failures = stats.failures,
 				  .ejections = stats.ejections,
 				  .connects = stats.connects,

@@ -399,5 +399,7 @@ void weir_proxy_read_counts(const weir_proxy *proxy, uint32_t backend, weir_upst
 		ret_counts->reused += one.reused;
 		ret_counts->idle += one.idle;
 		ret_counts->open += one.open;
+		for (unsigned k = 0; k < WEIR_ANSWER_KINDS; k++)
+			ret_counts->answers[k] += one.answers[k];
 	}
 }

@@ -360,6 +360,7 @@ bool weir_sentry_read_backend(weir_sentry *sentry, uint32_t index, uint64_t now_
 		.idle = counts.idle,
 		.latency_ns = atomic_load(&backend->shared.latency_ns),
 		.calls = counts.calls,
+		.answers = {counts.answers[0], counts.answers[1], counts.answers[2], counts.answers[3]},
 		.failures = counts.failures,
 		.connects = counts.connects,
 		.reused = counts.reused,

@@ -85,6 +85,7 @@ typedef struct weir_sentry_backend_stats {
 	uint32_t in_flight, open, idle;
 	uint64_t latency_ns; /* to the first byte, a moving average */
 	uint64_t calls, failures, connects, reused;
+	uint64_t answers[4]; /* 2xx to 5xx */
 	uint64_t ejections, checks, checks_failed;
 	/* what it tells about itself; negative: unknown, or too long ago */
 	double queue_s, in_service, busy;

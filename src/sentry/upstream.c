@@ -119,6 +119,8 @@ void weir_upstream_is_left(weir_upstream_lane *lane)
 	CLEAR(failures);
 	CLEAR(connects);
 	CLEAR(reused);
+	for (unsigned i = 0; i < WEIR_ANSWER_KINDS; i++)
+		CLEAR(answers[i]);
 #undef CLEAR
 	gone(lane->gone_arg);
 }
@@ -177,6 +179,8 @@ void weir_upstream_read(const weir_upstream *upstream, uint32_t backend, weir_up
 #define READ(name) .name = atomic_load_explicit(&lane->counts.name, memory_order_relaxed)
 	*ret_counts = (weir_upstream_counts){READ(calls),  READ(failures), READ(connects),
 					     READ(reused), READ(idle),     READ(open)};
+	for (unsigned i = 0; i < WEIR_ANSWER_KINDS; i++)
+		ret_counts->answers[i] = atomic_load_explicit(&lane->counts.answers[i], memory_order_relaxed);
 #undef READ
 }
 

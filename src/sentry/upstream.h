@@ -159,10 +159,13 @@ void weir_call_abort(weir_call *call);
 
 /* ---- upstreams ---- */
 
+#define WEIR_ANSWER_KINDS 4u /* 2xx to 5xx */
+
 /* For one backend on one thread; any may read them. */
 typedef struct weir_upstream_counts {
 	uint64_t calls, failures, connects, reused;
 	uint32_t idle, open;
+	uint64_t answers[WEIR_ANSWER_KINDS]; /* by the first digit of their status, from 2 on */
 } weir_upstream_counts;
 
 int weir_upstream_new(weir_loop *loop, weir_fleet *fleet, const weir_upstream_limits *limits, uint64_t seed,

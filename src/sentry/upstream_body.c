@@ -233,6 +233,13 @@ static void final_head(weir_upstream_conn *conn, weir_call_answer *answer, incom
 		finish(conn, in, NULL);
 }
 
+static void count_answer(weir_upstream_conn *conn, unsigned status)
+{
+	unsigned kind = status / 100 - 2;
+	if (status >= 200 && kind < WEIR_ANSWER_KINDS && !conn->call->probe)
+		WEIR_COUNT(conn->lane->counts.answers[kind], 1);
+}
+
 static void take_head(weir_upstream_conn *conn, incoming *in)
 {
 	found f;
@@ -246,6 +253,7 @@ static void take_head(weir_upstream_conn *conn, incoming *in)
 	case WEIR_PARSE_DONE:
 		break;
 	}
+	count_answer(conn, f.head.status);
 	if (f.head.status == 101)
 		upgrade_head(conn, &f.answer);
 	else if (f.head.status < 200)

@@ -85,6 +85,7 @@ struct weir_upstream_lane {
 	struct {
 		_Atomic uint64_t calls, failures, connects, reused;
 		_Atomic uint32_t idle, open;
+		_Atomic uint64_t answers[WEIR_ANSWER_KINDS];
 	} counts;                /* written by the thread alone */
 	void (*gone)(void *arg); /* not NULL: it is being forgotten */
 	void *gone_arg;

@@ -39,3 +39,25 @@ bool weir_world_has_stopped(const weir_world *world)
 {
 	return atomic_load(&world->phase) == WEIR_PHASE_STOPPED;
 }
+
+/* ---- histograms ---- */
+
+uint64_t weir_stage_at_most(const weir_stage *stage, unsigned klass, weir_measure measure,
+			    const uint64_t *bounds_ns, unsigned count, uint64_t *ret_counts,
+			    double *ret_sum_ns)
+{
+	weir_hist hist;
+	uint64_t sum = 0;
+	unsigned at = 0;
+	weir_stage_measured(stage, klass, measure, &hist);
+	for (unsigned bucket = 0; bucket < WEIR_HIST_BUCKETS; bucket++) {
+		uint64_t low = weir_hist_low(bucket), high = weir_hist_high(bucket);
+		for (; at < count && low + (high - low) / 2 > bounds_ns[at]; at++)
+			ret_counts[at] = sum;
+		sum += atomic_load_explicit(&hist.bucket[bucket], memory_order_relaxed);
+	}
+	for (; at < count; at++)
+		ret_counts[at] = sum;
+	*ret_sum_ns = weir_hist_mean(&hist) * (double)sum;
+	return sum;
+}

@@ -11,6 +11,7 @@
  * Threads: as each part says. Ownership: as in weir/stage.h.
  */
 
+#include <weir/inspect.h>
 #include <weir/stage.h>
 
 /* ---- events: for whoever owns one ---- */
@@ -96,6 +97,14 @@ uint64_t weir_world_exact_ns(const weir_world *world);
 bool weir_world_is_virtual(const weir_world *world);
 /* Its threads end or have ended, so nothing will run any more. */
 bool weir_world_has_stopped(const weir_world *world);
+
+/*
+ * How many of a class's events took at most each of these times, in ns and ascending (to 3 %); returns how many
+ * were measured in all. *ret_sum_ns: the sum of their times.
+ */
+uint64_t weir_stage_at_most(const weir_stage *stage, unsigned klass, weir_measure measure,
+			    const uint64_t *bounds_ns, unsigned count, uint64_t *ret_counts,
+			    double *ret_sum_ns);
 
 /* ---- models of what a loop would call: virtual worlds, the only thread ---- */
 

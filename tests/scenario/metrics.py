@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """/metrics under load: promtool finds nothing, it is OpenMetrics to the letter of what scrapers rely on, and its numbers are the API's."""
+import os
 import re
 import shutil
 import subprocess
@@ -70,8 +71,15 @@ def main():
     bare = re.sub(r"# HELP weir_ready .*\n", "", text)
     assert "weir_ready no help text" in promtool(bare)[1], "a gauge without a text is found"
     assert promtool(text.replace("# TYPE weir_ready gauge", "# TYPE weir_ready gouge"))[0] == 1, "promtool finds nothing, whatever it is given"
+    answers = {labels: value for labels, value in values["weir_http_answers_total"].items()}
+    assert answers['{status="200"}'] == stage["completed"] and answers['{status="503"}'] >= stage["shed"], (answers, stage)
+    buckets = {labels: value for labels, value in values["weir_stage_duration_seconds_bucket"].items() if 'stage="backend"' in labels}
+    assert list(buckets.values()) == sorted(buckets.values()) and max(buckets.values()) == stage["completed"] + stage["failed"], buckets
+    server = {name: next(iter(of.values())) for name, of in values.items() if name.startswith("weir_backend_")}
+    assert (server["weir_backend_up"], server["weir_backend_answers_2xx_total"], server["weir_backend_answers_5xx_total"]) == (1, stage["completed"], 0), server
+    assert values["process_resident_memory_bytes"][""] > 1e6 and values["process_open_fds"][""] > 5 and values["process_cpu_seconds_total"][""] > 0
     assert weir.end() == 0
-    return 0
+    return subprocess.run([sys.executable, os.path.join(os.environ["SOURCE"], "tools/metrics"), os.environ["WEIR"], "--check"], timeout=300, check=False).returncode
 
 
 if __name__ == "__main__":

@@ -401,17 +401,27 @@ static void test_metrics(void **state)
 	assert_non_null(
 		strstr(metrics, "\nweir_backend_latency_seconds{stage=\"app\",address=\"a:1\"} 0.001\n"));
 	assert_non_null(strstr(metrics, "\nweir_page_requests 7\n"));
-	assert_non_null(strstr(metrics, "\nweir_stage_completed_total{stage=\"work\",class=\"1\"} 10\n"));
 	assert_non_null(strstr(
-		metrics, "\nweir_stage_target_seconds{stage=\"work\",class=\"1\",percentile=\"0.9\"} 0.1\n"));
+		metrics,
+		"\nweir_stage_completed_total{stage=\"work\",class=\"1\",class_name=\"default\"} 10\n"));
+	assert_non_null(strstr(metrics, "\nweir_stage_target_seconds{stage=\"work\",class=\"1\",class_name="
+					"\"default\",percentile=\"0.9\"} 0.1\n"));
 	assert_string_equal(strstr(metrics, "# EOF"), "# EOF\n");
+	assert_non_null(strstr(metrics, "\nweir_stage_duration_seconds_bucket{stage=\"work\",class=\"1\","
+					"class_name=\"default\",le=\"+Inf\"} 10\n"));
+	assert_non_null(strstr(metrics, "\nweir_stage_duration_seconds_count{stage=\"work\",class=\"1\","
+					"class_name=\"default\"} 10\n"));
+	assert_non_null(strstr(metrics, "\nprocess_open_fds "));
+	assert_non_null(strstr(metrics, "\nprocess_resident_memory_bytes "));
 	assert_non_null(strstr(metrics, "\n# TYPE weir_stage_completed counter\n"));
 	free(metrics);
 	metrics = ask(&at, "GET", "/metrics", "Accept: text/plain\r\n", "");
 	assert_non_null(strstr(metrics, "Content-Type: text/plain; version=0.0.4"));
 	assert_non_null(strstr(
 		metrics, "\n# TYPE weir_stage_completed_total counter\n# HELP weir_stage_completed_total "));
-	assert_non_null(strstr(metrics, "\nweir_stage_completed_total{stage=\"work\",class=\"1\"} 10\n"));
+	assert_non_null(strstr(
+		metrics,
+		"\nweir_stage_completed_total{stage=\"work\",class=\"1\",class_name=\"default\"} 10\n"));
 	assert_non_null(strstr(metrics, "\n# TYPE weir_stage_waiting gauge\n"));
 	assert_null(strstr(metrics, "# EOF"));
 	assert_null(strstr(metrics, "# UNIT"));

@@ -176,7 +176,7 @@ def of_sim(cell, report):
         found["shed"].append(figures["shed"])
         found["p90"].append(figures["ratio"])
         if cell.load < 1:
-            found["in_2"].append(figures["good_per_s"] / figures["offered_per_s"] if figures["offered_per_s"] else 0.0)
+            found["in_2"].append(figures["useful_per_s"] / figures["offered_per_s"] if figures["offered_per_s"] else 0.0)
         else:
             # Completed work less what came too late: exact where all are alike, and near enough where not.
             found["in_2"].append(figures["completed_work"] * (1 - figures["too_late"]))

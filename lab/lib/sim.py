@@ -21,7 +21,7 @@ def output(lab, scenario, law, settings, form):
 
 
 # What of a run an experiment keeps.
-KEPT = ("p50_ms", "p90_ms", "p99_ms", "shed", "completed_per_s", "good_per_s", "offered_per_s")
+KEPT = ("p50_ms", "p90_ms", "p99_ms", "shed", "completed_per_s", "useful_per_s", "offered_per_s")
 
 
 def one(lab, scenario, law, settings):

@@ -50,9 +50,12 @@ static const weir_key keys[] = {
 	    BETWEEN(1e6, 24 * H)),
 	ROW("connect-timeout", TIME, connect_timeout_ns, "1s", "The time to establish a connection",
 	    BETWEEN(1e6, H)),
-	ROW("first-byte-timeout", TIME, first_byte_timeout_ns, "30s", "The time until an answer begins",
+	ROW("first-byte-timeout", TIME, first_byte_timeout_ns, "1m",
+	    "The time until an answer begins. Long polls need more than they may wait", BETWEEN(1e6, 24 * H)),
+	ROW("body-timeout", TIME, body_timeout_ns, "1m", "The time between two parts of an answer",
 	    BETWEEN(1e6, 24 * H)),
-	ROW("body-timeout", TIME, body_timeout_ns, "30s", "The time between two parts of an answer",
+	ROW("stream-timeout", TIME, stream_timeout_ns, "1h",
+	    "The same for answers of type text/event-stream, which are silent while nothing happens",
 	    BETWEEN(1e6, 24 * H)),
 	ROW("retry-budget", FRACTION, retry_budget, "10%",
 	    "Retries of idempotent requests, as a fraction of all requests. Each thread may also retry one "
@@ -326,6 +329,12 @@ bool weir_backend_resolves(const weir_config *config)
 	return named;
 }
 
+static void print_edits(const weir_backend_block *b, const char *of, const char *const *edits, FILE *file)
+{
+	for (size_t i = 0; edits != NULL && edits[i] != NULL; i++)
+		fprintf(file, "  headers  %s, of %s: %s\n", b->head.title, of, edits[i]);
+}
+
 void weir_backend_print(const weir_config *config, FILE *file)
 {
 	const weir_backend_block *b;
@@ -341,6 +350,8 @@ void weir_backend_print(const weir_config *config, FILE *file)
 		if (b->concurrency != 0)
 			fprintf(file, "; at most %u requests at once", b->concurrency);
 		fputc('\n', file);
+		print_edits(b, "requests", b->request_edits, file);
+		print_edits(b, "answers", b->answer_edits, file);
 	}
 }
 

@@ -22,7 +22,8 @@ typedef struct weir_backend_block {
 	uint32_t health_rise, health_fall;
 	uint32_t concurrency;                   /* of all servers together; 0: no bound */
 	uint32_t connections, idle_connections; /* to each server */
-	uint64_t connect_timeout_ns, first_byte_timeout_ns, body_timeout_ns, idle_timeout_ns;
+	uint64_t connect_timeout_ns, first_byte_timeout_ns, body_timeout_ns, stream_timeout_ns,
+		idle_timeout_ns;
 	double retry_budget;
 	uint64_t slow_start_ns;
 	const char *host;

@@ -132,6 +132,7 @@ static int make_sentry(const weir_making *making, const weir_backend_block *b, t
 		.limits = {.connect_ns = b->connect_timeout_ns,
 			   .head_ns = b->first_byte_timeout_ns,
 			   .gap_ns = b->body_timeout_ns,
+			   .stream_ns = b->stream_timeout_ns,
 			   .idle_ns = b->idle_timeout_ns,
 			   .idle = b->idle_connections},
 		.retry = {.share = b->retry_budget > 0 ? b->retry_budget : -1,

@@ -22,6 +22,7 @@ static void fill_limits(weir_upstream_limits *limits)
 					    .handshake_ns = 5 * WEIR_NS_PER_S,
 					    .head_ns = 60 * WEIR_NS_PER_S,
 					    .gap_ns = 60 * WEIR_NS_PER_S,
+					    .stream_ns = 3600 * WEIR_NS_PER_S,
 					    .send_ns = 30 * WEIR_NS_PER_S,
 					    .idle_ns = 50 * WEIR_NS_PER_S,
 					    .tunnel_ns = 3600 * WEIR_NS_PER_S,
@@ -36,6 +37,7 @@ static void fill_limits(weir_upstream_limits *limits)
 	FILL(handshake_ns);
 	FILL(head_ns);
 	FILL(gap_ns);
+	FILL(stream_ns);
 	FILL(send_ns);
 	FILL(idle_ns);
 	FILL(tunnel_ns);

@@ -2,6 +2,7 @@
 /* What a backend sends: heads, bodies, trailers, and what it should not send. */
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/mem.h"
 #include "loop/loop.h"
@@ -207,12 +208,26 @@ static enum weir_upstream_phase phase_of(const weir_head *head)
 	}
 }
 
+/* Server-sent events may be silent for as long as nothing happens. */
+static bool is_event_stream(const weir_call_answer *answer)
+{
+	static const char type[] = "text/event-stream", name[] = "content-type";
+	for (unsigned i = 0; i < answer->head->field_count; i++) {
+		const weir_head_field *field = &answer->fields[i];
+		if (field->name_length == sizeof(name) - 1 && field->value_length >= sizeof(type) - 1 &&
+		    strncasecmp(answer->bytes + field->name, name, sizeof(name) - 1) == 0)
+			return strncasecmp(answer->bytes + field->value, type, sizeof(type) - 1) == 0;
+	}
+	return false;
+}
+
 static void final_head(weir_upstream_conn *conn, weir_call_answer *answer, incoming *in)
 {
 	const weir_head *head = answer->head;
 	weir_call *call = conn->call;
 	conn->keep = (head->flags & WEIR_HEAD_KEEP) != 0;
 	conn->phase = (uint8_t)phase_of(head);
+	conn->streams = conn->phase != WEIR_PHASE_LENGTH && is_event_stream(answer);
 	conn->chunks = (weir_chunks){0};
 	touch(conn);
 	if (!call->probe)

@@ -117,7 +117,7 @@ static uint64_t step_deadline(const weir_upstream_conn *conn)
 	if (conn->phase == WEIR_PHASE_HEAD)
 		/* Until the request is written, the client and the socket have their own timeouts. */
 		return conn->request_done ? after(conn->progress_ns, limits->head_ns) : UINT64_MAX;
-	return after(conn->progress_ns, limits->gap_ns);
+	return after(conn->progress_ns, conn->streams ? limits->stream_ns : limits->gap_ns);
 }
 
 static uint64_t deadline(const weir_upstream_conn *conn)

@@ -62,6 +62,7 @@ struct weir_upstream_conn {
 	bool paused;
 	bool request_done; /* the whole request was written */
 	bool keep;         /* the answer allows another request */
+	bool streams;      /* the answer is a stream of events */
 	bool received;     /* a byte came since the call began */
 	bool reused;
 	bool ended;       /* the backend's end came during a pause: it follows the stash */

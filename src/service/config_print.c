@@ -112,6 +112,15 @@ static void print_route(const weir_config *config, const weir_config_route *rout
 	fputc('\n', file);
 }
 
+static void print_hammering(const weir_config *config, FILE *file)
+{
+	char text[32];
+	if (config->http.http.hammering_per_s > 0)
+		fprintf(file, "  delay    rejections to an address beyond %g/s, by %s\n",
+			config->http.http.hammering_per_s,
+			weir_text_print_time(text, sizeof(text), config->http.http.hammering_delay_ns, NULL));
+}
+
 static void print_resources(const weir_config_resources *resources, FILE *file)
 {
 	char text[32];
@@ -163,6 +172,7 @@ void weir_config_print(const weir_config *config, FILE *file)
 		print_route(config, &config->route[i], file);
 	if (config->routes == 0)
 		fputs("  route    none: every request is answered with 404\n", file);
+	print_hammering(config, file);
 	print_resources(&config->resources, file);
 	print_transmit(&config->transmit, file);
 	fprintf(file, "  log      access %s, error %s\n",

@@ -78,7 +78,7 @@ static void print_tallies(FILE *to, const weir_run *run)
 	unsigned used = 0;
 	char name[CELL];
 	fprintf(to, "  %-16s %10s %7s %10s %10s %8s %8s %8s %7s\n", "", "offered/s", "shed", "done/s",
-		"good/s", "p50", "p90", "p99", "target");
+		"useful/s", "p50", "p90", "p99", "target");
 	print_tally(to, "all", &run->judgement.total, seconds, run->target_ns[0]);
 	for (unsigned k = 0; record->options.classes > 1 && k < record->options.classes; k++) {
 		snprintf(name, sizeof name, "class %u", k);
@@ -132,7 +132,7 @@ static void print_phases(FILE *to, const weir_run *run)
 	char a[CELL], b[CELL], c[CELL], d[CELL], e[CELL], f[CELL], head[CELL];
 	snprintf(head, sizeof head, "p%g/target", 100 * run->quantile);
 	fprintf(to, "\n  %6s %6s %9s %7s %9s %7s %10s %7s %6s %7s %7s %5s\n", "from", "to", "offered/s",
-		"shed", "good/s", "work", head, "settle", "peak", "clear", "shed sd", "turns");
+		"shed", "useful/s", "work", head, "settle", "peak", "clear", "shed sd", "turns");
 	for (unsigned i = 0; i < j->phases; i++) {
 		const weir_phase_judgement *p = &j->phase[i];
 		fprintf(to, "  %6s %6s %9s %7s %9s %7s", weir_number_time((double)p->from_ns / 1e6, a),

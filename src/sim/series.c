@@ -35,7 +35,7 @@ static json_t *tally_of(const char *name, const weir_totals *tally)
 			 "name", name, "offered", (json_int_t)tally->offered, "shed", (json_int_t)tally->shed,
 			 "dropped", (json_int_t)tally->dropped, "given_up", (json_int_t)tally->given_up,
 			 "completed", (json_int_t)tally->completed, "in_time", (json_int_t)tally->in_time,
-			 "good", (json_int_t)tally->good, "mean_ms",
+			 "useful", (json_int_t)tally->good, "mean_ms",
 			 tally->completed > 0 ? tally->sum_ns / (double)tally->completed / 1e6 : 0.0,
 			 "p50_ms", (double)weir_hist_quantile(&tally->response, 0.5) / 1e6, "p90_ms",
 			 (double)weir_hist_quantile(&tally->response, 0.9) / 1e6, "p99_ms",
@@ -80,10 +80,10 @@ static json_t *phase_of(const weir_phase_judgement *p)
 	double clear = p->clear_ns == WEIR_NEVER ? INFINITY : (double)p->clear_ns / 1e6;
 	return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:f, s:f, s:i, s:i}", "from_s",
 			 (double)p->from_ns / 1e9, "to_s", (double)p->to_ns / 1e9, "offered_per_s",
-			 p->offered_per_s, "completed_per_s", p->completed_per_s, "good_per_s", p->good_per_s,
-			 "shed", p->shed, "ratio", p->ratio, "overshoot", p->overshoot, "settle_ms",
-			 real(settle), "clear_ms", real(clear), "shed_sd", p->shed_sd, "work", p->work,
-			 "turns", (int)p->turns, "blocks", (int)p->blocks);
+			 p->offered_per_s, "completed_per_s", p->completed_per_s, "useful_per_s",
+			 p->good_per_s, "shed", p->shed, "ratio", p->ratio, "overshoot", p->overshoot,
+			 "settle_ms", real(settle), "clear_ms", real(clear), "shed_sd", p->shed_sd, "work",
+			 p->work, "turns", (int)p->turns, "blocks", (int)p->blocks);
 }
 
 static json_t *phases_of(const weir_judgement *j)
@@ -152,7 +152,7 @@ int weir_report_json(FILE *to, const weir_case *cases, unsigned count)
 static void csv_head(FILE *to, const weir_run *run, bool traces)
 {
 	const weir_record *record = run->record;
-	fputs("label,seed,t_s,offered_per_s,admitted_per_s,completed_per_s,good_per_s,shed_fraction,p50_ms,"
+	fputs("label,seed,t_s,offered_per_s,admitted_per_s,completed_per_s,useful_per_s,shed_fraction,p50_ms,"
 	      "p90_ms,p99_ms",
 	      to);
 	for (unsigned k = 0; record->options.classes > 1 && k < record->options.classes; k++)

@@ -177,4 +177,19 @@ if command -v bash >/dev/null; then
 	replies=$(bash -c '. "$SOURCE/completions/weir.bash"; COMP_WORDS=("$WEIR" check --explain li); COMP_CWORD=3; _weir; echo "${COMPREPLY[*]}"')
 	[ "$replies" = "listen limit limits" ] || fail "completion of 'check --explain li' gave '$replies'"
 fi
+
+# What is done to headers, and to clients that hammer, is shown.
+cat >"$folder/edits.conf" <<'END'
+limits { hammering = 10/s; hammering-delay = 300ms }
+backend "app" { server = "http://127.0.0.1:9"; request-headers = {"set X-Env: prod", "remove X-Debug"}; answer-headers = "add X-Tag: a" }
+route "all" { backend = app }
+END
+shown=$("$WEIR" check "$folder/edits.conf") || fail "edits.conf: $shown"
+for line in "headers  app, of requests: set X-Env: prod" "headers  app, of requests: remove X-Debug" "headers  app, of answers: add X-Tag: a" \
+	"delay    rejections to an address beyond 10/s, by 300ms"; do
+	case $shown in
+	*"$line"*) ;;
+	*) fail "'$line' is not in: $shown" ;;
+	esac
+done
 exit $((failures > 0))

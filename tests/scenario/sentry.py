@@ -235,6 +235,37 @@ def hangs():
     end(weir, backend)
 
 
+def events_may_be_silent():
+    """Server-sent events are not cut for being silent where any other answer is."""
+    go_on = threading.Event()
+
+    def script(peer):
+        while request := peer.next():
+            if request.target == "/events":
+                peer.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n")
+                go_on.wait(LONG)
+                peer.send(b"9\r\ndata: 2\n\n\r\n0\r\n\r\n")
+            elif request.target == "/half":
+                peer.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n")
+                peer.ended()
+                return
+
+    weir = start([backend := Backend(script)], backend="body-timeout = 1s")
+    with weir.client() as events, weir.client() as other:
+        events.request("/events")
+        other.request("/half")
+        try:
+            other.answer()
+            expect(False, "a half was taken for the whole")
+        except Ended:
+            pass
+        go_on.set()  # the time is over: the other, which began later, was cut
+        same(events.answer().body, b"data: 1\n\ndata: 2\n\n", "the stream goes on")
+    end(weir, backend)
+    weir = start([backend := Backend(good)], backend="body-timeout = 1s; stream-timeout = 1s")
+    end(weir, backend)
+
+
 def client_leaves():
     left = threading.Semaphore(0)
     arrived = threading.Semaphore(0)
@@ -691,5 +722,5 @@ def quality():
     end(weir, bounded.backend)
 
 
-run(passes, pieces, dies, nonsense, answers_twice, hangs, client_leaves, health, no_retries, ejection, streams, as_it_comes, back_pressure, upgrade, turned_away, exempt_and_dry_run, quotas,
+run(passes, pieces, dies, nonsense, answers_twice, hangs, events_may_be_silent, client_leaves, health, no_retries, ejection, streams, as_it_comes, back_pressure, upgrade, turned_away, exempt_and_dry_run, quotas,
     classes, quality)

@@ -104,9 +104,9 @@ for run in report["runs"]:
     assert tally["offered"] + run["inside_at_start"] == ends, run
     assert abs(run["metrics"]["offered_per_s"] - tally["offered"] / 20) < 1e-6
     assert len(run["phases"]) == 2
-none = [run["metrics"]["good_per_s"] for run in report["runs"] if run["label"] == "none"]
-assert abs(report["summary"][0]["mean"]["good_per_s"] - sum(none) / 2) < 1e-6
-assert abs(report["summary"][0]["worst"]["good_per_s"] - min(none)) < 1e-6
+none = [run["metrics"]["useful_per_s"] for run in report["runs"] if run["label"] == "none"]
+assert abs(report["summary"][0]["mean"]["useful_per_s"] - sum(none) / 2) < 1e-6
+assert abs(report["summary"][0]["worst"]["useful_per_s"] - min(none)) < 1e-6
 rows = list(csv.DictReader(open(f"{tmp}/one")))
 assert len(rows) == 200 and "web[0].rate" in rows[0] and abs(float(rows[-1]["t_s"]) - 20) < 1e-3
 END

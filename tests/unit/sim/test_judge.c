@@ -218,7 +218,7 @@ static void metrics_are_the_judgements(void **state)
 			assert_true(isinf(value));
 		if (strcmp(metric->name, "p90_ms") == 0)
 			near(value, 500, 0.033);
-		if (strcmp(metric->name, "good_per_s") == 0)
+		if (strcmp(metric->name, "useful_per_s") == 0)
 			near(value, 50, 0);
 	}
 	assert_int_equal(seen, 15);

@@ -24,10 +24,12 @@ void weir_overload_see(const weir_overload *o, const char *stage, weir_verdict w
 	} else if (o->failing_ns != 0) {
 		ret_view->state = WEIR_OVERLOAD_FAILING;
 		ret_view->since_ns = o->failing_ns;
+	} else if (o->began_ns != 0) {
+		/* With all of them let in, a law cannot know how fast the service is by itself. */
+		ret_view->state = WEIR_OVERLOAD_DRY;
+		ret_view->unreachable = false;
 	} else if (unreachable && o->rate.offered >= 1) {
 		ret_view->state = WEIR_OVERLOAD_UNREACHABLE;
-	} else if (o->began_ns != 0) {
-		ret_view->state = WEIR_OVERLOAD_DRY;
 	}
 }
 

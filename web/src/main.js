@@ -57,7 +57,7 @@ function showSummary({ stages }) {
   const first = busiest.class.find((one) => one.target_ns);
   const late = first && recent.count > 0 && recent.p90_ns > 1.1 * first.target_ns;
   find("summary").replaceChildren(
-    tile(`offered to ${busiest.name}`, rate(now.offered)), tile("let in", rate(now.admitted), "good"), busiest.mode === "dry-run" ? tile("would be turned away", rate(now.spared), now.spared > 0 ? "shed" : undefined) : tile("turned away", rate(now.shed), now.shed > 0 ? "shed" : undefined),
+    tile(`offered to ${busiest.name}`, rate(now.offered)), tile("let in", rate(now.admitted), "good"), busiest.mode === "dry-run" ? tile("would turn away", rate(now.spared), now.spared > 0 ? "shed" : undefined) : tile("turned away", rate(now.shed), now.shed > 0 ? "shed" : undefined),
     tile(first ? `p90, target ${first.percentile === 0.9 ? "" : `${percentile(first.percentile)} `}${time(first.target_ns)}` : "p90", recent.count > 0 ? time(recent.p90_ns) : "–", late ? "bad" : "good"),
     tile("inside", count(busiest.in_service)), tile("failed", rate(now.failed), now.failed > 0 ? "bad" : undefined));
 }

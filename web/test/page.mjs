@@ -184,7 +184,7 @@ async function changeNeedsTheToken(page) {
   await form.locator("[name=mode]").selectOption("dry-run");
   await form.locator("button").click();
   await panel.locator(".chip", { hasText: "dry-run" }).waitFor();
-  await page.locator("#summary", { hasText: "would be turned away" }).waitFor();
+  await page.locator("#summary", { hasText: "would turn away" }).waitFor();
 }
 
 async function fits(page, width) {

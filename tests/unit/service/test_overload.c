@@ -138,6 +138,7 @@ static void test_the_sentence_of_a_dry_run(void **state)
 		sentence(&o, WEIR_SHED_LATE, false),
 		"app: dry run: would turn away 50 % of 100/s since 13:01 UTC (predicted-late), and lets "
 		"all in; capacity about 100/s; add capacity, or allow more time");
+	assert_null(strstr(sentence(&o, WEIR_SHED_LATE, true), "cannot be met"));
 }
 
 static void test_the_sentence_of_failures(void **state)

@@ -10,7 +10,7 @@ awk '/^```c$/ { inside = 1; next } /^```$/ { if (inside) exit } inside' README.m
 }
 
 status=0
-for page in README.md CONTRIBUTING.md docs/*.md src/*/README.md; do
+for page in README.md CONTRIBUTING.md docs/*.md docs/cookbook/*.md src/*/README.md; do
 	links=$(grep -o '](\([^)#]*\)' "$page" | sed 's/^](//') || continue
 	for link in $links; do
 		case $link in
@@ -21,6 +21,18 @@ for page in README.md CONTRIBUTING.md docs/*.md src/*/README.md; do
 			status=1
 		}
 	done
+done
+# The configurations of the cookbook are right; certificates are made for it.
+made=$(mktemp -d)
+trap 'rm -rf "$made"' EXIT
+openssl req -x509 -newkey rsa:2048 -nodes -keyout "$made/site.key" -out "$made/site.pem" -days 2 -subj /CN=a.test 2>/dev/null
+for page in docs/cookbook/*.md; do
+	awk '/^```weir$/ { inside = 1; next } /^```$/ { inside = 0 } inside' "$page" | sed "s|/etc/ssl/|$made/|g" >"$made/weir.conf"
+	[ -s "$made/weir.conf" ] || continue
+	"$WEIR" check "$made/weir.conf" >"$made/said" 2>&1 || {
+		echo "$page: $(cat "$made/said")"
+		status=1
+	}
 done
 # Whoever installs the page's libraries takes them from where they take all others.
 ! grep -n -e '://' -e '"resolved"' web/package-lock.json || {

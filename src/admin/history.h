@@ -44,8 +44,8 @@ typedef struct weir_history {
 /* Adds what a snapshot has. */
 void weir_history_take(weir_history *history, const weir_snapshot *snapshot);
 /*
- * Writes it as JSON: "now" and "times", in seconds since 1970, and for each stage as many values. wall_s: the time of day
- * at now_ns.
+ * Writes it as JSON: "now" and "times", in seconds since 1970, and for each stage as many values. wall_s: the
+ * time of day at now_ns.
  */
 void weir_history_print(const weir_history *history, uint64_t now_ns, double wall_s, FILE *to);
 /* All zero is an empty one. */

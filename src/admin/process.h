@@ -3,9 +3,9 @@
 #define WEIR_ADMIN_PROCESS_H
 
 /*
- * The metrics that every process has, under the names that Prometheus' own clients use: processor time, memory,
- * descriptors, start. What is read from /proc is opened at the start, before the process confines itself; what
- * cannot be opened is left out.
+ * The metrics that every process has, under the names that Prometheus' own clients use: processor time,
+ * memory, descriptors, start. What is read from /proc is opened at the start, before the process confines
+ * itself; what cannot be opened is left out.
  *
  * Threads: one at a time.
  */

@@ -5,9 +5,9 @@
 /*
  * Notices when a stage begins to reject requests, and when that is over, so that the log can say it once
  * instead of a line a request, and the live page and `weir top` can say how the stage is. An overload begins
- * with three seconds in a row in which a twentieth or more was rejected, and ends with ten in which less than a
- * hundredth was. Requests that a dry run would have rejected count, too. Requests that fail are watched in the
- * same way. It holds no clock: it is told the time and the counts about once a second.
+ * with three seconds in a row in which a twentieth or more was rejected, and ends with ten in which less
+ * than a hundredth was. Requests that a dry run would have rejected count, too. Requests that fail are
+ * watched in the same way. It holds no clock: it is told the time and the counts about once a second.
  *
  * Threads: one at a time.
  */
@@ -108,6 +108,6 @@ void weir_overload_show(const weir_overload_view *view, int64_t wall_s, weir_ove
 
 /* What the counts of a stage come to. */
 weir_overload_counts weir_overload_count(const weir_stage_stats *stats);
-/* The reason for most of its rejections since the counts before, real or not; WEIR_ADMITTED: there was none. */
+/* The reason for most of its rejections since the counts before, real or not; WEIR_ADMITTED: none. */
 weir_verdict weir_overload_reason(const weir_stage_stats *before, const weir_stage_stats *now);
 #endif

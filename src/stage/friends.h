@@ -99,8 +99,8 @@ bool weir_world_is_virtual(const weir_world *world);
 bool weir_world_has_stopped(const weir_world *world);
 
 /*
- * How many of a class's events took at most each of these times, in ns and ascending (to 3 %); returns how many
- * were measured in all. *ret_sum_ns: the sum of their times.
+ * How many of a class's events took at most each of these times, in ns and ascending (to 3 %); returns how
+ * many were measured in all. *ret_sum_ns: the sum of their times.
  */
 uint64_t weir_stage_at_most(const weir_stage *stage, unsigned klass, weir_measure measure,
 			    const uint64_t *bounds_ns, unsigned count, uint64_t *ret_counts,

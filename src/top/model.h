@@ -37,7 +37,7 @@ typedef struct weir_top_model {
 	unsigned histories;
 	json_t *sheds; /* an array, the newest first */
 	bool paused;
-	bool unfolded; /* inner stages are shown like others */
+	bool unfolded;               /* inner stages are shown like others */
 	json_t *held[WEIR_TOP_HELD]; /* snapshots that came while paused, the oldest first */
 	unsigned held_count;
 } weir_top_model;
@@ -50,7 +50,7 @@ void weir_top_model_add(weir_top_model *model, json_t *snapshot);
 /* While paused the picture stays; snapshots that came meanwhile are added at the end of the pause. */
 void weir_top_model_pause(weir_top_model *model, bool paused);
 
-/* Inner stages (without a law, sheds and a queue) that are not shown, if there are others; 0 when unfolded. */
+/* Inner stages (without law, sheds and queue) that are not shown, if there are others; 0 when unfolded. */
 size_t weir_top_folded_count(const weir_top_model *model);
 /* The number of stages to show: those with offers, or with a law, unless they are folded. */
 size_t weir_top_stage_count(const weir_top_model *model);

@@ -80,8 +80,7 @@ static void test_combined(void **state)
 	e.class_name = "gold";
 	e.session = "member";
 	assert_non_null(
-		strstr(combined(&e),
-		       " class=2 class_name=\"gold\" session=\"member\" route=\"api\"\n"));
+		strstr(combined(&e), " class=2 class_name=\"gold\" session=\"member\" route=\"api\"\n"));
 	e.class_name = e.session = NULL;
 	e.referer = WEIR_SPAN("http://x/");
 	e.query = (weir_span){0};

@@ -93,12 +93,7 @@ static void test_an_hour_is_kept(void **state)
 		double step = json_number_value(json_array_get(times, i)) -
 			      json_number_value(json_array_get(times, i - 1));
 		/* The first second that is kept lies within a ten whose other seconds are not. */
-		double least = i < 330    ? 9.9
-			       : i == 330 ? .9
-					  : .9,
-		       most = i < 330    ? 10.1
-			      : i == 330 ? 10.1
-					 : 1.1;
+		double least = i < 330 ? 9.9 : .9, most = i <= 330 ? 10.1 : 1.1;
 		assert_true(step > least && step < most);
 	}
 	assert_true(json_number_value(json_array_get(times, count - 1)) == 1e9);

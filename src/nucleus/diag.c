@@ -205,7 +205,7 @@ static void take_conn(const struct nlmsghdr *m, void *arg)
 	weir_diag_conn conn = {.cookie = (uint64_t)message->id.idiag_cookie[1] << 32 |
 					 message->id.idiag_cookie[0],
 			       .unread = message->idiag_rqueue,
-			       .unsent = message->idiag_wqueue,
+			       .unsent = info.tcpi_notsent_bytes,
 			       .received_ms = info.tcpi_last_data_recv,
 			       .sent_ms = info.tcpi_last_data_sent,
 			       .segments_in = info.tcpi_data_segs_in,

@@ -40,7 +40,10 @@ typedef struct weir_diag_listeners {
 	uint32_t inode[WEIR_DIAG_LISTENERS];
 } weir_diag_listeners;
 
-/* A TCP connection of the server. */
+/*
+ * A TCP connection of the server. Bytes that were sent and not acknowledged yet do not count as unsent: a
+ * client that has its answer may acknowledge it 40 ms later.
+ */
 typedef struct weir_diag_conn {
 	uint64_t cookie;                    /* unique as long as the machine runs */
 	uint32_t unread, unsent;            /* bytes */

@@ -53,7 +53,7 @@ static weir_diag open_diag(void)
 
 /* What was seen of all connections. */
 typedef struct seen {
-	uint32_t all, accepted, unread, answered, segments;
+	uint32_t all, accepted, unread, unsent, answered, segments;
 	uint64_t cookie;
 } seen;
 
@@ -63,6 +63,7 @@ static void count(const weir_diag_conn *conn, void *arg)
 	s->all++;
 	s->accepted += conn->accepted;
 	s->unread += conn->unread > 0;
+	s->unsent += conn->unsent > 0;
 	s->answered += conn->segments_out > 0;
 	s->segments += conn->segments_in;
 	s->cookie = conn->cookie;
@@ -131,6 +132,48 @@ static void sees_the_backlog_of_ipv6(void **state)
 	if (!has)
 		skip();
 	sees_the_backlog(AF_INET6);
+}
+
+/* The client acknowledges an answer late, if nothing of it wants to be sent. */
+static void an_answer_that_is_not_acknowledged_is_sent(void **state)
+{
+	weir_diag diag = open_diag();
+	weir_diag_listeners found;
+	server s;
+	char bytes[8];
+	make_server(&s, AF_INET);
+	int client = make_client(&s), taken = accept(s.fd, NULL, NULL);
+	assert_int_equal(weir_diag_find(&diag, &s.place, &found), 0);
+	for (unsigned i = 0; i < 20; i++) {
+		assert_int_equal(send(client, "GET", 3, 0), 3);
+		assert_int_equal(recv(taken, bytes, sizeof(bytes), 0), 3);
+		assert_int_equal(send(taken, "ok", 2, 0), 2);
+		assert_int_equal(look(&diag, &s.place).unsent, 0);
+		assert_int_equal(recv(client, bytes, sizeof(bytes), 0), 2);
+	}
+	close(client);
+	close(taken);
+	close(s.fd);
+	weir_diag_close(&diag);
+}
+
+/* A client that does not read: its window closes, and the rest of the answer waits in the server's socket. */
+static void an_answer_that_waits_for_its_client_is_unsent(void **state)
+{
+	weir_diag diag = open_diag();
+	weir_diag_listeners found;
+	static char bytes[1 << 16];
+	server s;
+	make_server(&s, AF_INET);
+	int client = make_client(&s), taken = accept(s.fd, NULL, NULL);
+	assert_int_equal(weir_diag_find(&diag, &s.place, &found), 0);
+	while (send(taken, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+	assert_int_equal(look(&diag, &s.place).unsent, 1);
+	close(client);
+	close(taken);
+	close(s.fd);
+	weir_diag_close(&diag);
 }
 
 static void finds_only_what_is_asked_for(void **state)
@@ -245,6 +288,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sees_the_backlog_of_ipv4),
 		cmocka_unit_test(sees_the_backlog_of_ipv6),
+		cmocka_unit_test(an_answer_that_is_not_acknowledged_is_sent),
+		cmocka_unit_test(an_answer_that_waits_for_its_client_is_unsent),
 		cmocka_unit_test(finds_only_what_is_asked_for),
 		cmocka_unit_test(hears_of_connections_that_end),
 		cmocka_unit_test(sees_unix_sockets),

@@ -52,6 +52,8 @@ typedef struct weir_police_gauge {
 	_Atomic float skew; /* how much longer requests take than the test says: the larger of these two */
 	_Atomic float skew_at, skew_most; /* at the percentile; on average over a few, the longest lately */
 	_Atomic float skew_lately;        /* on average over the last few */
+	_Atomic float shared_s, shared_cost_s; /* of requests on shared servers: alone by the model; cost */
+	_Atomic bool shared;                   /* such requests have ended since the last period */
 	weir_times times[WEIR_CLASSES];
 	weir_recent recent;
 	_Atomic bool dry_run;
@@ -72,6 +74,8 @@ void weir_police_gauge_told(weir_police_gauge *gauge, const weir_told *told, int
 double weir_police_gauge_servers(const weir_police_gauge *gauge);
 /* The mean service time of a class, or of all classes while nothing is known of it; 0: nothing is known. */
 double weir_police_gauge_service_s(const weir_police_gauge *gauge, unsigned klass);
+/* How many times longer requests take on shared servers than their costs say; at least 1. */
+double weir_police_gauge_pace(const weir_police_gauge *gauge);
 /* The factor on all service times of a class in tests; 1 unless the class is kept out. */
 double weir_police_gauge_trust(const weir_police_gauge *gauge, unsigned klass);
 /* Requests in service per server: eta. */
@@ -139,12 +143,14 @@ typedef struct weir_police {
 	/* any thread */
 	_Atomic uint32_t failed;      /* classes, as bits, that failed the test since the last tick */
 	_Atomic uint32_t turned_away; /* classes, as bits, of which some were refused before their visit */
+	_Atomic uint32_t pressed;     /* classes, as bits, of which some were lately refused */
 	weir_ledger ledger;
 	weir_police_gauge gauge;
 	weir_cut cut;
 	/* the tick */
 	double cpu;       /* police-auto: share of the processors in use, smoothed */
 	uint64_t busy_ns; /* when it was last above the bound */
+	uint64_t pressed_until_ns[WEIR_CLASSES];
 } weir_police;
 
 int weir_police_init(void *state, const void *params, const char **ret_wrong);
@@ -163,7 +169,7 @@ void weir_police_told(void *state, const weir_told *told);
 uint32_t weir_police_open(const void *state);
 /* The service time that stands for a bucket of a class. */
 double weir_police_service_s(const weir_police *police, unsigned klass, unsigned bucket);
-/* Test (4), for as many requests of the bucket. */
+/* Test (4), for as many requests of the bucket; more important classes that were lately refused keep their room. */
 bool weir_police_fits(const weir_police *police, unsigned klass, unsigned bucket, uint32_t count,
 		      uint64_t delay_ns);
 /* Visits every class now, whether it is due or not. */

@@ -19,6 +19,8 @@
  *    became free since their last visit would go to a less important class, though more important requests wait.
  *  - A class fails if a test of one of its buckets fails. What waits in less important classes is then
  *    refused without a test, at the latest one tick later. What comes after that is judged by its own test.
+ *  - While requests of a class are refused, and for one target after that, lesser classes leave room for one
+ *    of them.
  *  - A visit lasts until its requests are taken from the queues. A fresh request that has its turn meanwhile
  *    (in the queue of another thread, or when the stage stops) is judged by a test of its own.
  *  - With `order = fifo` all requests of a class are in bucket 0.
@@ -127,12 +129,47 @@ int weir_police_init(void *state, const void *params, const char **ret_wrong)
 
 /* ---- the test ---- */
 
+static double left_s(const weir_police *police, unsigned klass, uint64_t delay_ns)
+{
+	return ((double)weir_police_gauge_target_ns(&police->gauge, klass) - (double)delay_ns) / 1e9;
+}
+
+/* What the test takes a typical request of the class to need. */
+static double typical_s(const weir_police *police, unsigned klass)
+{
+	double mean_s = weir_police_gauge_service_s(&police->gauge, klass);
+	return weir_police_service_s(police, klass, bucket_of(police, (uint64_t)(mean_s * 1e6)));
+}
+
+/*
+ * Whether so many requests more, so much later, leave room for one typical request of each more important
+ * class that was lately refused. Service times are estimates. If those of a lesser class are a little lower
+ * than those of a more important one, or on the other side of a bucket's end, it would take the places that
+ * the latter is refused. A class of which no two fit on a server keeps nobody out, or servers would idle.
+ */
+static bool leaves_room(const weir_police *police, unsigned klass, uint32_t count, uint64_t delay_ns,
+			uint64_t later_ns)
+{
+	uint32_t pressed = GET(police->pressed) & ((1u << klass) - 1);
+	for (; pressed != 0; pressed &= pressed - 1) {
+		unsigned above = (unsigned)__builtin_ctz(pressed);
+		double service_s = typical_s(police, above);
+		double room_s = left_s(police, above, delay_ns);
+		if (2 * service_s * weir_police_gauge_skew(&police->gauge) <= room_s &&
+		    weir_police_gauge_least_s(&police->gauge, weir_ledger_released(&police->ledger),
+					      service_s, count + 1, (double)later_ns / 1e9) > room_s)
+			return false;
+	}
+	return true;
+}
+
 bool weir_police_fits(const weir_police *police, unsigned klass, unsigned bucket, uint32_t count,
 		      uint64_t delay_ns)
 {
-	double left_s = ((double)weir_police_gauge_target_ns(&police->gauge, klass) - (double)delay_ns) / 1e9;
 	return weir_police_gauge_estimate_s(&police->gauge, weir_ledger_released(&police->ledger),
-					    weir_police_service_s(police, klass, bucket), count) <= left_s;
+					    weir_police_service_s(police, klass, bucket),
+					    count) <= left_s(police, klass, delay_ns) &&
+	       leaves_room(police, klass, count, delay_ns, 0);
 }
 
 static void note_failure(weir_police *police, unsigned klass)
@@ -179,12 +216,11 @@ static bool is_hopeless(const weir_police *police, const weir_ask *ask, unsigned
 	unsigned klass = ask->klass % WEIR_CLASSES;
 	uint64_t visit_ns = GET(police->next_visit_ns[klass]) + WEIR_POLICE_TICK_NS;
 	uint64_t later_ns = visit_ns > ask->now_ns ? visit_ns - ask->now_ns : WEIR_POLICE_TICK_NS;
-	uint64_t target_ns = weir_police_gauge_target_ns(&police->gauge, klass);
 	uint32_t count = weir_ledger_fresh(&police->ledger, klass, bucket) + ask->count;
 	return weir_police_gauge_least_s(&police->gauge, weir_ledger_released(&police->ledger),
 					 weir_police_service_s(police, klass, bucket), count,
-					 (double)later_ns / 1e9) >
-	       ((double)target_ns - (double)delay_ns) / 1e9;
+					 (double)later_ns / 1e9) > left_s(police, klass, delay_ns) ||
+	       !leaves_room(police, klass, count, delay_ns, later_ns);
 }
 
 /* The next visit counts as a failure of the class. */

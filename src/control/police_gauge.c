@@ -35,7 +35,11 @@
 #define SKEW_MEMORY     200.f /* response times for which the longest average is remembered */
 #define SKEW_LEAST      .5f
 #define SKEW_MOST       4.f
-#define FAIL_PART       .5 /* weight of the last period in the part of failed tests */
+#define SHARED_FROM     2.         /* requests per server from which on they share it */
+#define SHARED_PART     (1.f / 64) /* weight of one request in the pace */
+#define PACE_MOST       8.f
+#define PACE_S          10. /* over which the pace is forgotten while nothing shows it */
+#define FAIL_PART       .5  /* weight of the last period in the part of failed tests */
 #define TRUST_LEAST     (1.f / 4096)
 
 int weir_police_gauge_init(weir_police_gauge *gauge, const weir_police_params *params, const char **ret_wrong)
@@ -104,6 +108,12 @@ double weir_police_gauge_service_s(const weir_police_gauge *gauge, unsigned klas
 {
 	float own = GET(gauge->service_s[klass]);
 	return own > 0 ? (double)own : (double)GET(gauge->any_service_s);
+}
+
+double weir_police_gauge_pace(const weir_police_gauge *gauge)
+{
+	float cost_s = GET(gauge->shared_cost_s);
+	return cost_s > 0 ? (double)fminf(fmaxf(GET(gauge->shared_s) / cost_s, 1), PACE_MOST) : 1;
 }
 
 double weir_police_gauge_trust(const weir_police_gauge *gauge, unsigned klass)
@@ -177,23 +187,52 @@ void weir_police_gauge_not_started(uint64_t *note)
 	note[0] = note[1] = 0;
 }
 
-static void follow(_Atomic float *mean, float value)
+static void follow(_Atomic float *mean, float value, float part)
 {
 	float before = GET(*mean);
-	PUT(*mean, before > 0 ? before + (value - before) * LEARN_PART : value);
+	PUT(*mean, before > 0 ? before + (value - before) * part : value);
 }
 
-/* The time that the request takes alone, in seconds. */
-static double alone_s(const weir_police_gauge *gauge, const weir_event *event, int32_t released,
-		      uint64_t now_ns)
+/* Requests per server that the request met, on average. */
+static double met(const weir_police_gauge *gauge, const weir_event *event, int32_t released)
 {
-	if (event->cost != 0)
-		return event->cost / 1e6;
-	double met =
-		((double)event->note[1] / NOTE_SCALE + fmax(weir_police_gauge_inside(gauge, released), 1)) /
-		2;
+	double then = (double)event->note[1] / NOTE_SCALE;
+	return fmax((then + fmax(weir_police_gauge_inside(gauge, released), 1)) / 2, 1);
+}
+
+/* The time that the request takes alone, in seconds, by the test's own model. */
+static double modelled_s(const weir_police_gauge *gauge, const weir_event *event, double shared_by,
+			 uint64_t now_ns)
+{
 	uint64_t took_ns = now_ns > event->started_ns ? now_ns - event->started_ns : 0;
-	return fmax((double)took_ns / 1e9 - GET(gauge->told_queue_s), 1e-6) / fmax(met, 1);
+	return fmax((double)took_ns / 1e9 - GET(gauge->told_queue_s), 1e-6) / shared_by;
+}
+
+/*
+ * The pace. Costs are learnt from requests that had a server for themselves. Under load the same request may
+ * take longer than its share: a processor quota lets a lone request use what was left over before it came;
+ * caches are shared. A threshold that believes the costs then admits more than servers do, for ever, since
+ * it does not look at what waits. Sums are compared, because what waits in line takes as long, however
+ * small it is.
+ */
+static void learn_pace(weir_police_gauge *gauge, double cost_s, double own_s, double shared_by)
+{
+	if (shared_by < SHARED_FROM)
+		return;
+	follow(&gauge->shared_s, (float)own_s, SHARED_PART);
+	follow(&gauge->shared_cost_s, (float)cost_s, SHARED_PART);
+	PUT(gauge->shared, true);
+}
+
+/* The time that the request takes alone, in seconds: its cost, if that is known. */
+static double alone_s(weir_police_gauge *gauge, const weir_event *event, int32_t released, uint64_t now_ns)
+{
+	double shared_by = met(gauge, event, released);
+	double own_s = modelled_s(gauge, event, shared_by, now_ns);
+	if (event->cost == 0)
+		return own_s;
+	learn_pace(gauge, event->cost / 1e6, own_s, shared_by);
+	return event->cost / 1e6;
 }
 
 static void regain_trust(weir_police_gauge *gauge, unsigned klass)
@@ -239,8 +278,8 @@ void weir_police_gauge_settled(weir_police_gauge *gauge, const weir_event *event
 	if (outcome == WEIR_DONE) {
 		learn_skew(gauge, event, now_ns);
 		double seconds = alone_s(gauge, event, released, now_ns);
-		follow(&gauge->service_s[klass], (float)seconds);
-		follow(&gauge->any_service_s, (float)seconds);
+		follow(&gauge->service_s[klass], (float)seconds, LEARN_PART);
+		follow(&gauge->any_service_s, (float)seconds, LEARN_PART);
 		regain_trust(gauge, klass);
 		weir_times_add(&gauge->times[klass], (uint64_t)(seconds * 1e9));
 	}
@@ -269,8 +308,17 @@ static void doubt(weir_police_gauge *gauge, unsigned klass)
 	PUT(gauge->trust[klass], fmaxf(GET(gauge->trust[klass]) / 2, TRUST_LEAST));
 }
 
+/* If the pace was learnt from an outage, the threshold may admit too little for any server to be shared. */
+static void forget_pace(weir_police_gauge *gauge, double seconds)
+{
+	float own_s = GET(gauge->shared_s), cost_s = GET(gauge->shared_cost_s);
+	if (!atomic_exchange_explicit(&gauge->shared, false, memory_order_relaxed))
+		PUT(gauge->shared_s, own_s + (cost_s - own_s) * (float)fmin(seconds / PACE_S, 1));
+}
+
 static void end_period(weir_police_gauge *gauge, double seconds)
 {
+	forget_pace(gauge, seconds);
 	double part = gauge->measured ? gauge->smoothing : 1;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
 		double rate = since(&gauge->arrived[k], &gauge->arrived_seen[k]) / seconds;
@@ -337,7 +385,7 @@ void weir_police_gauge_report(const weir_police_gauge *gauge, unsigned klass, in
 		(uint64_t)(weir_police_gauge_estimate_s(gauge, released, service_s, 1) * 1e9);
 	ret_report->alone_ns = (uint64_t)(service_s * 1e9);
 	ret_report->wait_ns = delay_ns;
-	ret_report->rate_per_s = service_s > 0 ? servers / service_s : 0;
+	ret_report->rate_per_s = service_s > 0 ? servers / (service_s * weir_police_gauge_pace(gauge)) : 0;
 	if (service_s > 0 && room_s > 0)
 		ret_report->limit =
 			(uint32_t)fmin(servers * room_s / service_s / weir_police_gauge_skew(gauge), 1e9);

@@ -6,7 +6,8 @@
  *  sum over j <= i of rate_j s_j           >= n - sum over all j of guaranteed_j s_j         (5)
  *  p rate_i s_i + sum over j < i of rate_j s_j < n - sum over all j of guaranteed_j s_j      (6)
  *
- * with arrival rates smoothed over periods and mean service times. n is the number of servers, where the
+ * with arrival rates smoothed over periods and mean service times, multiplied by how much longer requests
+ * take under load than their costs say. n is the number of servers, where the
  * paper has 1, times `fill`. At 1, a queue that has built up under a wrong threshold never drains. If no
  * class meets (5), all are admitted. A request that conforms to the guaranteed rate of its class is admitted
  * first, without a look at the threshold. The rates contain these requests, and (5) and (6) subtract the
@@ -36,9 +37,15 @@ void weir_cut_init(weir_cut *cut)
 	atomic_init(&cut->random, 0);
 }
 
+/* Under load. */
+static double service_s(const weir_police_gauge *gauge, unsigned klass)
+{
+	return weir_police_gauge_pace(gauge) * weir_police_gauge_service_s(gauge, klass);
+}
+
 static double load_of(const weir_police_gauge *gauge, unsigned klass)
 {
-	return GET(gauge->rate[klass]) * weir_police_gauge_service_s(gauge, klass);
+	return GET(gauge->rate[klass]) * service_s(gauge, klass);
 }
 
 void weir_cut_set(weir_cut *cut, const weir_police_gauge *gauge)
@@ -46,7 +53,7 @@ void weir_cut_set(weir_cut *cut, const weir_police_gauge *gauge)
 	double room = gauge->fill * weir_police_gauge_servers(gauge), before = 0, fraction = 1;
 	unsigned klass = 0;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
-		room -= gauge->guaranteed[k] * weir_police_gauge_service_s(gauge, k);
+		room -= gauge->guaranteed[k] * service_s(gauge, k);
 	while (klass < WEIR_CLASSES && before + load_of(gauge, klass) < room)
 		before += load_of(gauge, klass++);
 	if (klass < WEIR_CLASSES)

@@ -94,6 +94,19 @@ static int last_due(const weir_police *police, uint64_t now_ns)
 	return -1;
 }
 
+/* failed: the classes that have failed now, as bits. */
+static void press(weir_police *police, uint32_t failed, uint64_t now_ns)
+{
+	uint32_t pressed = 0;
+	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
+		if (failed >> k & 1)
+			police->pressed_until_ns[k] = now_ns + weir_police_gauge_target_ns(&police->gauge, k);
+		pressed |= (uint32_t)(now_ns < police->pressed_until_ns[k]) << k;
+	}
+	if (pressed != GET(police->pressed))
+		PUT(police->pressed, pressed);
+}
+
 static void visit_until(weir_police *police, int last, uint64_t now_ns)
 {
 	uint32_t failed = atomic_exchange_explicit(&police->failed, 0, memory_order_relaxed);
@@ -104,6 +117,7 @@ static void visit_until(weir_police *police, int last, uint64_t now_ns)
 		failed = visit_class(police, (unsigned)k, failed);
 		PUT(police->next_visit_ns[k], now_ns + GET(police->delay_ns[k]));
 	}
+	press(police, failed, now_ns);
 }
 
 void weir_police_visit_all(weir_police *police, uint64_t now_ns)

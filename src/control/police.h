@@ -44,6 +44,7 @@ typedef struct weir_police_gauge {
 	_Atomic int32_t inside_then; /* our own number when that was told */
 	/* any thread */
 	_Atomic int32_t in_service;
+	_Atomic int32_t crowded; /* of these, about as many as have shared a server */
 	_Atomic uint32_t arrived[WEIR_CLASSES];
 	_Atomic uint32_t tests[WEIR_CLASSES], failures[WEIR_CLASSES]; /* of the policing test */
 	_Atomic float service_s[WEIR_CLASSES];                        /* mean service time; 0: unknown */

@@ -175,7 +175,9 @@ void weir_police_gauge_tested(weir_police_gauge *gauge, unsigned klass, bool pas
 /* What the test would say, without the skew, is kept beside the mark. */
 void weir_police_gauge_started(weir_police_gauge *gauge, uint64_t *note, int32_t released, double service_s)
 {
-	ADD(gauge->in_service, 1);
+	int32_t now = ADD(gauge->in_service, 1) + 1;
+	if (now > (int32_t)weir_police_gauge_servers(gauge))
+		PUT(gauge->crowded, now);
 	double met = fmax(weir_police_gauge_inside(gauge, released), 1);
 	double estimate_s = GET(gauge->told_queue_s) + met * service_s;
 	note[0] = COUNTED | (uint64_t)(fmin(estimate_s, ESTIMATE_MOST_S) * 1e9) << COUNTED_BITS;
@@ -268,6 +270,14 @@ static void learn_skew(weir_police_gauge *gauge, const weir_event *event, uint64
 	PUT(gauge->skew, fmaxf(at, most));
 }
 
+static void count_down(_Atomic int32_t *count)
+{
+	int32_t had = GET(*count);
+	while (had > 0 && !atomic_compare_exchange_weak_explicit(count, &had, had - 1, memory_order_relaxed,
+								 memory_order_relaxed))
+		;
+}
+
 /* Failures and refusals teach nothing about service times. */
 void weir_police_gauge_settled(weir_police_gauge *gauge, const weir_event *event, weir_outcome outcome,
 			       int32_t released, uint64_t now_ns)
@@ -283,10 +293,8 @@ void weir_police_gauge_settled(weir_police_gauge *gauge, const weir_event *event
 		regain_trust(gauge, klass);
 		weir_times_add(&gauge->times[klass], (uint64_t)(seconds * 1e9));
 	}
-	int32_t had = GET(gauge->in_service);
-	while (had > 0 && !atomic_compare_exchange_weak_explicit(&gauge->in_service, &had, had - 1,
-								 memory_order_relaxed, memory_order_relaxed))
-		;
+	count_down(&gauge->in_service);
+	count_down(&gauge->crowded);
 }
 
 /* ---- periods ---- */
@@ -351,12 +359,13 @@ bool weir_police_gauge_tick(weir_police_gauge *gauge, const weir_sample *sample)
 /* ---- reading ---- */
 
 /*
- * Nobody shares a server with others. What servers tell is a little old, and does not contain what waits
- * there; so our own number counts, too.
+ * Nobody shares a server with others, or did when those that end now were inside: the last of a batch that
+ * was let go at once ends alone, and took longer. What servers tell is a little old, and does not contain what
+ * waits there; so our own number counts, too.
  */
 bool weir_police_gauge_calm(const weir_police_gauge *gauge)
 {
-	return weir_police_gauge_inside(gauge, 0) <= 1 &&
+	return weir_police_gauge_inside(gauge, 0) <= 1 && GET(gauge->crowded) <= 0 &&
 	       GET(gauge->in_service) <= weir_police_gauge_servers(gauge);
 }
 

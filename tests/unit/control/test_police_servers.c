@@ -172,12 +172,32 @@ static void a_threshold_follows_what_servers_do_under_load(void **state)
 	free(b.state);
 }
 
+/* The last of three that shared a server ends alone, but took three times as long: nothing is learnt of it. */
+static void it_is_not_calm_until_the_crowd_has_gone(void **state)
+{
+	struct beat b;
+	weir_event events[3];
+	BEAT(&b, &weir_law_batch, "target", "1s", "delays", "fixed");
+	arrive_many(&b, 0, 1000, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		events[i] = event_of(&b, 0, 1000);
+		assert_int_equal(start(&b, &events[i]), WEIR_ADMITTED);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		assert_false(b.law->calm(b.state));
+		b.law->settle(b.state, &events[i], WEIR_DONE, b.now_ns + 3 * MS);
+	}
+	assert_true(b.law->calm(b.state));
+	free(b.state);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_cannot_pass_is_refused_at_the_door),
 		cmocka_unit_test(what_never_fits_does_not_wait),
 		cmocka_unit_test(slower_servers_get_fewer),
+		cmocka_unit_test(it_is_not_calm_until_the_crowd_has_gone),
 		cmocka_unit_test(a_lesser_class_leaves_room),
 		cmocka_unit_test(a_class_that_hardly_fits_keeps_nobody_out),
 		cmocka_unit_test(a_threshold_follows_what_servers_do_under_load),

@@ -2,8 +2,8 @@
 /*
  * Judges a law before backends whose requests are of very different cost: grid_judge [--grid
  * harm|mixed|change] [--law NAME] [--half tune|held|all] [--match TEXT] [--quick] [--all] [--list]
- * [--summary] [--json] [--jobs N] [--draw N] [--seed N] [--bars FILE] [--scale CONSTANT=FACTOR]. The rules
- * are those of judge_rules.c. Constants are chosen on the half `tune` (the default), and reported on the half
+ * [--summary] [--json] [--jobs N] [--draw N] [--seed N] [--bars FILE] [--scale CONSTANT=FACTOR] [--revenue].
+ * The rules are those of judge_rules.c. Constants are chosen on the half `tune` (the default), and reported on the half
  * `held`.
  *
  * Prints a line for each cell that is missed (--all: for each), then a summary by part; with --summary one
@@ -11,7 +11,8 @@
  * runs. The numbers do not depend on --jobs. --scale multiplies one of the constants of adaptive-remote;
  * --constants prints their names. --told S lets the backend tell the law about itself every S seconds, as a
  * nucleus would. --early S measures the first S seconds after a change, without bars, and prints for each
- * part how many were shed, and how many of the answers took longer than two targets.
+ * part how many were shed, and how many of the answers took longer than two targets. --revenue puts the
+ * kinds of requests into three classes in turn, which are worth 10, 3 and 1.
  */
 #include "common.h"
 #include "control/remote.h"
@@ -33,7 +34,7 @@ static struct outcome *outcomes; /* of all cells, shared by the processes */
 
 /* Options of this program alone. */
 static const char *only_grid;
-static bool summary, constants_wanted;
+static bool summary, constants_wanted, revenue;
 static double told_s, early_s;
 
 /* ---- constants of the law ---- */
@@ -72,13 +73,43 @@ static bool scale_constant(const char *text)
 
 static const weir_admission_law *law_tested;
 
+static bool has_param(const char *name)
+{
+	for (const weir_key *p = law_tested->params; p != NULL && p->name != NULL; p++)
+		if (strcmp(p->name, name) == 0)
+			return true;
+	return false;
+}
+
+static void fill_revenue(void *params)
+{
+	static const char *const worth[][2] = {
+		{"revenue[0]", "10"}, {"revenue[1]", "3"}, {"revenue[2]", "1"}};
+	for (size_t i = 0; revenue && has_param("revenue") && i < sizeof(worth) / sizeof(worth[0]); i++)
+		if (weir_law_set(law_tested, params, worth[i][0], worth[i][1]) != 0) {
+			fprintf(stderr, "%s\n", weir_error());
+			exit(1);
+		}
+}
+
+/* Cells whose requests are seen have classes by kind. */
+static void see_nothing(void *arg, const struct proxy_seen *seen)
+{
+}
+
+static void give_classes(struct proxy_cell *cell)
+{
+	cell->watch = see_nothing;
+	for (unsigned i = 0; i < cell->kinds; i++)
+		cell->kind[i].klass = (uint8_t)(i % 3);
+}
+
 /* Whatever has a parameter named target is told it; nobody is told anything of the backend. */
 static void fill_target(void *params, const struct proxy_cell *cell)
 {
 	char text[40];
-	bool has_target = false;
-	for (const weir_key *p = law_tested->params; p != NULL && p->name != NULL; p++)
-		has_target |= strcmp(p->name, "target") == 0;
+	bool has_target = has_param("target");
+	fill_revenue(params);
 	snprintf(text, sizeof(text), "%lluns", (unsigned long long)(cell->target_s * 1e9));
 	if (tuned && law_tested == &weir_law_adaptive_remote)
 		((weir_adaptive_remote_params *)params)->tuning = &tuning;
@@ -145,6 +176,8 @@ static void run_cell(const struct grid_options *o, size_t at)
 	if (!chosen(o, at))
 		return;
 	cell.told_every_s = told_s;
+	if (revenue)
+		give_classes(&cell);
 	if (early_s > 0) {
 		cell.warm_s = cell.phase[0].at_s;
 		cell.measure_s = early_s;
@@ -344,7 +377,7 @@ static void usage(void)
 			"[--match TEXT] [--quick] [--all] [--list]\n"
 			"       [--scale CONSTANT=FACTOR] [--constants] [--summary] [--json] [--jobs N] "
 			"[--draw N] [--seed "
-			"N] [--bars FILE] [--told S] [--early S]\n");
+			"N] [--bars FILE] [--told S] [--early S] [--revenue]\n");
 	exit(2);
 }
 
@@ -382,8 +415,10 @@ static void list(const struct grid_options *o)
 
 int main(int argc, char **argv)
 {
-	static const struct grid_switch switches[] = {
-		{"--summary", &summary}, {"--constants", &constants_wanted}, {NULL, NULL}};
+	static const struct grid_switch switches[] = {{"--summary", &summary},
+						      {"--constants", &constants_wanted},
+						      {"--revenue", &revenue},
+						      {NULL, NULL}};
 	struct grid_options o = grid_options_for("adaptive-remote", BARS_VERSION);
 	if (!grid_parse(argc, argv, &o, switches, parse_value))
 		usage();

@@ -88,11 +88,13 @@ static unsigned bucket_of_ask(const weir_police *police, const weir_ask *ask)
 	return bucket_of(police, ask->count > 1 ? ask->cost / ask->count : ask->cost);
 }
 
+/* Without the skew it is as the paper has it. */
 double weir_police_service_s(const weir_police *police, unsigned klass, unsigned bucket)
 {
 	double service =
 		bucket != 0 ? police->bucket_s[bucket] : weir_police_gauge_service_s(&police->gauge, klass);
-	return service * weir_police_gauge_trust(&police->gauge, klass);
+	return service * weir_police_gauge_trust(&police->gauge, klass) *
+	       (police->gauge.skewed ? weir_police_gauge_pace(&police->gauge) : 1);
 }
 
 /* ---- parameters ---- */

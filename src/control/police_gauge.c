@@ -37,7 +37,7 @@
 #define SKEW_MOST       4.f
 #define SHARED_FROM     2.         /* requests per server from which on they share it */
 #define SHARED_PART     (1.f / 64) /* weight of one request in the pace */
-#define PACE_MOST       8.f
+#define PACE_MOST       4.f
 #define PACE_S          10. /* over which the pace is forgotten while nothing shows it */
 #define FAIL_PART       .5  /* weight of the last period in the part of failed tests */
 #define TRUST_LEAST     (1.f / 4096)
@@ -130,9 +130,11 @@ double weir_police_gauge_inside(const weir_police_gauge *gauge, int32_t released
 	return fmax(told + (inside - GET(gauge->inside_then)) / weir_police_gauge_servers(gauge), 0);
 }
 
+/* Together with the pace at most SKEW_MOST: an outage must not keep everybody out. */
 double weir_police_gauge_skew(const weir_police_gauge *gauge)
 {
-	return (double)GET(gauge->skew);
+	double most = gauge->skewed ? (double)SKEW_MOST / weir_police_gauge_pace(gauge) : (double)SKEW_MOST;
+	return fmin((double)GET(gauge->skew), most);
 }
 
 double weir_police_gauge_estimate_s(const weir_police_gauge *gauge, int32_t released, double service_s,

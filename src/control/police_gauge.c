@@ -35,7 +35,9 @@
 #define SKEW_MEMORY     200.f /* response times for which the longest average is remembered */
 #define SKEW_LEAST      .5f
 #define SKEW_MOST       4.f
-#define SHARED_FROM     2.         /* requests per server from which on they share it */
+#define SHARED_FROM     2.  /* requests per server from which on they share it; all servers work if ... */
+#define SHARED_SURE     8.  /* ... there are this many, ... */
+#define SHARED_LATE     .25 /* ... or a request took this part of its target */
 #define SHARED_PART     (1.f / 64) /* weight of one request in the pace */
 #define PACE_MOST       4.f
 #define PACE_S          10. /* over which the pace is forgotten while nothing shows it */
@@ -217,11 +219,14 @@ static double modelled_s(const weir_police_gauge *gauge, const weir_event *event
  * take longer than its share: a processor quota lets a lone request use what was left over before it came;
  * caches are shared. A threshold that believes the costs then admits more than servers do, for ever, since
  * it does not look at what waits. Sums are compared, because what waits in line takes as long, however
- * small it is.
+ * small it is. With a few requests inside, some servers may have several and others none, and the time that
+ * these idle would count; so many must be inside.
  */
-static void learn_pace(weir_police_gauge *gauge, double cost_s, double own_s, double shared_by)
+static void learn_pace(weir_police_gauge *gauge, double cost_s, double own_s, double shared_by,
+		       double target_s)
 {
-	if (shared_by < SHARED_FROM)
+	bool late = shared_by >= SHARED_FROM && own_s * shared_by >= SHARED_LATE * target_s;
+	if (shared_by < SHARED_SURE && !late)
 		return;
 	follow(&gauge->shared_s, (float)own_s, SHARED_PART);
 	follow(&gauge->shared_cost_s, (float)cost_s, SHARED_PART);
@@ -235,7 +240,8 @@ static double alone_s(weir_police_gauge *gauge, const weir_event *event, int32_t
 	double own_s = modelled_s(gauge, event, shared_by, now_ns);
 	if (event->cost == 0)
 		return own_s;
-	learn_pace(gauge, event->cost / 1e6, own_s, shared_by);
+	learn_pace(gauge, event->cost / 1e6, own_s, shared_by,
+		   (double)weir_police_gauge_target_ns(gauge, event->klass) / 1e9);
 	return event->cost / 1e6;
 }
 

@@ -25,6 +25,7 @@
 #define LATE_MOST    .02   /* of the answers: what is late earns nothing */
 #define LATE_PART    .5    /* of that, while OVERLOAD times as much is offered as is done */
 #define OVERLOAD     1.5
+#define SCARCE       .05  /* of the offered work: prices count while as much is refused */
 #define PART         .5   /* of the room, for the marginal price */
 #define GAIN         .5   /* of the capacity's correction */
 #define COST_OVER    64   /* requests over which a class's mean cost is averaged */
@@ -44,7 +45,8 @@ typedef struct weir_value {
 	weir_remote remote; /* first, so that its hooks can be given this state */
 	/* const after init */
 	double revenue[WEIR_CLASSES];
-	double dearest; /* of all */
+	double dearest;    /* of all */
+	double late_usual; /* the share of late answers that adaptive-remote aims at */
 	/* any thread reads; the tick writes */
 	_Atomic double room_us[WEIR_CLASSES];    /* 0: unlimited */
 	_Atomic double mean_us;                  /* cost of the answers, and ... */
@@ -53,53 +55,43 @@ typedef struct weir_value {
 	_Atomic uint32_t outbid; /* classes of which some were refused for their price, one bit each */
 	/* any thread writes */
 	_Alignas(64) amount waiting[WEIR_CLASSES], serving[WEIR_CLASSES];
-	_Atomic uint64_t done_us, done;
+	_Atomic uint64_t done_us, done, refused_us;
 	_Atomic uint64_t known_us[WEIR_CLASSES], known[WEIR_CLASSES]; /* offers of known cost */
 	_Atomic uint32_t refused[WEIR_CLASSES];                       /* for their price */
 	weir_knapsack knapsack;
 	/* the tick */
-	uint64_t seen_done_us, seen_done, seen_known_us[WEIR_CLASSES], seen_known[WEIR_CLASSES];
+	uint64_t seen_done_us, seen_done, seen_refused_us, seen_known_us[WEIR_CLASSES],
+		seen_known[WEIR_CLASSES];
 	uint32_t seen_refused[WEIR_CLASSES];
-	double done_lately, filled_lately, time_lately; /* sums that fade as the knapsack's */
+	double done_lately, refused_lately, filled_lately, time_lately; /* sums that fade as the knapsack's */
+	double scarce_s;                                                /* for which prices still count */
 } weir_value;
 
 /* ---- parameters ---- */
 
+#define KEY(key, kind, field, text, ...)                                                              \
+	{                                                                                             \
+		.name = (key), .type = WEIR_KEY_##kind, .offset = offsetof(weir_value_params, field), \
+		.help = (text), __VA_ARGS__                                                           \
+	}
+
 static const weir_key params_table[] = {
-	{.name = "percentile",
-	 .type = WEIR_KEY_PERCENTILE,
-	 .offset = offsetof(weir_value_params, percentile),
-	 .min = .5,
-	 .max = .999,
-	 .help = "share of the answers that should come within the target; default p90"},
-	{.name = "target",
-	 .type = WEIR_KEY_TIME,
-	 .offset = offsetof(weir_value_params, target_ns),
-	 .flags = WEIR_KEY_PER_CLASS,
-	 .min = (double)WEIR_REMOTE_TARGET_MIN_NS,
-	 .max = (double)WEIR_REMOTE_TARGET_MAX_NS,
-	 .help = "response time to hold, waiting included; required for class 0, others: as the class above"},
-	{.name = "revenue",
-	 .type = WEIR_KEY_NUMBER,
-	 .offset = offsetof(weir_value_params, revenue),
-	 .flags = WEIR_KEY_PER_CLASS,
-	 .min = 0,
-	 .max = REVENUE_MAX,
-	 .help = "what a request of the class is worth that is answered within the target; default 1"},
-	{.name = "guaranteed",
-	 .type = WEIR_KEY_RATE,
-	 .offset = offsetof(weir_value_params, guaranteed_per_s),
-	 .flags = WEIR_KEY_PER_CLASS,
-	 .min = 0,
-	 .max = WEIR_GUARANTEE_MAX,
-	 .help = "requests of the class that are admitted whatever the load; default 0/s"},
-	{.name = "quality_min",
-	 .type = WEIR_KEY_NUMBER,
-	 .offset = offsetof(weir_value_params, quality_min),
-	 .min = .001,
-	 .max = 1,
-	 .help = "the lowest quality that a backend is asked for before and while some are turned away; 1: "
-		 "always the best; default 0.1"},
+	KEY("percentile", PERCENTILE, percentile,
+	    "share of the answers that should come within the target; default p90", .min = .5, .max = .999),
+	KEY("target", TIME, target_ns,
+	    "response time to hold, waiting included; required for class 0, others: as the class above",
+	    .flags = WEIR_KEY_PER_CLASS, .min = (double)WEIR_REMOTE_TARGET_MIN_NS,
+	    .max = (double)WEIR_REMOTE_TARGET_MAX_NS),
+	KEY("revenue", NUMBER, revenue,
+	    "what a request of the class is worth that is answered within the target; default 1",
+	    .flags = WEIR_KEY_PER_CLASS, .max = REVENUE_MAX),
+	KEY("guaranteed", RATE, guaranteed_per_s,
+	    "requests of the class that are admitted whatever the load; default 0/s",
+	    .flags = WEIR_KEY_PER_CLASS, .max = WEIR_GUARANTEE_MAX),
+	KEY("quality_min", NUMBER, quality_min,
+	    "the lowest quality that a backend is asked for before and while some are turned away; 1: "
+	    "always the best; default 0.1",
+	    .min = .001, .max = 1),
 	{0},
 };
 
@@ -143,6 +135,8 @@ static int value_init(void *state, const void *params, const char **ret_wrong)
 	if (failed != 0)
 		return failed;
 	v->remote.mix_changes = true;
+	v->late_usual = (1 - p->percentile) * (p->tuning != NULL ? p->tuning : &weir_remote_usual)->margin;
+	v->remote.late_most = v->late_usual;
 	memcpy(v->revenue, p->revenue, sizeof(v->revenue));
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
 		v->dearest = fmax(v->dearest, p->revenue[k]);
@@ -232,15 +226,13 @@ static weir_verdict judge(weir_value *v, const weir_ask *ask, unsigned klass)
 	unsigned bucket = weir_knapsack_bucket(times_of(v, ask, klass, cost_us));
 	weir_knapsack_offer(&v->knapsack, bucket, (uint64_t)cost_us);
 	double share = weir_knapsack_share(&v->knapsack, bucket);
-	if (share <= 0) {
-		atomic_fetch_add_explicit(&v->refused[klass], ask->count, memory_order_relaxed);
-		return WEIR_SHED_PRICE;
-	}
-	if (fits(v, ask, klass, cost_us, share))
+	if (share > 0 && fits(v, ask, klass, cost_us, share))
 		return WEIR_ADMITTED;
+	atomic_fetch_add_explicit(&v->refused_us, (uint64_t)cost_us, memory_order_relaxed);
 	if (share < 1)
 		atomic_fetch_add_explicit(&v->refused[klass], ask->count, memory_order_relaxed);
-	weir_remote_refused(r, klass, ask->count);
+	if (share > 0)
+		weir_remote_refused(r, klass, ask->count);
 	return share < 1 ? WEIR_SHED_PRICE : WEIR_SHED_LATE;
 }
 
@@ -386,14 +378,18 @@ static void set_price(weir_value *v, double s, double done_us)
 	double keep = exp(-s / over_s);
 	weir_knapsack_count(&v->knapsack, keep);
 	v->done_lately = keep * v->done_lately + done_us;
+	v->refused_lately = keep * v->refused_lately + since(&v->refused_us, &v->seen_refused_us);
 	v->time_lately = keep * v->time_lately + s;
 	v->filled_lately = keep * v->filled_lately + s * fmin(filled(v), 2);
 	double fill = v->filled_lately / v->time_lately;
 	double capacity = v->done_lately * (1 + GAIN * fmin(fmax(PART - fill, -1), 1));
-	weir_knapsack_fill(&v->knapsack, capacity, PART);
+	/* A healthy service whose room was full for a moment has no price: nobody has to be chosen. */
+	double offered = weir_knapsack_offered(&v->knapsack);
+	bool scarce = v->refused_lately > SCARCE * offered;
+	weir_knapsack_fill(&v->knapsack, scarce ? capacity : INFINITY, PART);
 	/* Where others would take the place of those that are late, few may be. A healthy service is left alone. */
-	bool overload = weir_knapsack_offered(&v->knapsack) > OVERLOAD * v->done_lately;
-	v->remote.late_most = (1 - v->remote.aimed) * (overload ? LATE_PART : 1);
+	bool overload = offered > OVERLOAD * v->done_lately;
+	v->remote.late_most = !scarce ? v->late_usual : (1 - v->remote.aimed) * (overload ? LATE_PART : 1);
 	atomic_store_explicit(&v->told_capacity, capacity / v->time_lately / 1e6, memory_order_relaxed);
 	atomic_store_explicit(&v->told_price,
 			      v->knapsack.marginal == WEIR_KNAPSACK_BUCKETS
@@ -405,9 +401,9 @@ static void set_price(weir_value *v, double s, double done_us)
 static void clear_price(weir_value *v)
 {
 	weir_knapsack_clear(&v->knapsack);
-	v->done_lately = v->time_lately = v->filled_lately = 0;
+	v->done_lately = v->refused_lately = v->time_lately = v->filled_lately = 0;
 	v->told_price = v->told_capacity = 0;
-	v->remote.late_most = 1 - v->remote.aimed;
+	v->remote.late_most = v->late_usual;
 }
 
 /* Whether some were refused for their price: then the limit stays in force, however well the backend does. */

@@ -99,6 +99,23 @@ static void a_healthy_service_is_left_alone(void **state)
 	}
 }
 
+/* Two processors that all requests share, at 0.75 of their capacity: large requests fill the room at times. */
+static void a_room_that_is_full_for_a_moment_sets_no_price(void **state)
+{
+	double refused = 0;
+	EACH_SEED(seed)
+	{
+		struct revenue_cell cell = cell_of((const double[]){3, 3, 60}, (const double[]){10, 3, 1},
+						   (const double[]){.25, .25, .25}, seed);
+		cell.cell.backend.workers = 2;
+		cell.cell.backend.discipline = WEIR_BACKEND_PS;
+		cell.cell.capacity_per_s /= 8;
+		refused += run(&cell, &weir_law_value).proxy.shed / SEEDS;
+	}
+	if (refused > .0005)
+		fail_msg("%.4f are refused", refused);
+}
+
 static void equal_values_are_treated_as_by_adaptive_remote(void **state)
 {
 	EACH_SEED(seed)
@@ -119,6 +136,7 @@ int main(void)
 		cmocka_unit_test(who_earns_most_per_work_comes_first),
 		cmocka_unit_test(what_is_guaranteed_is_admitted_in_every_second),
 		cmocka_unit_test(a_healthy_service_is_left_alone),
+		cmocka_unit_test(a_room_that_is_full_for_a_moment_sets_no_price),
 		cmocka_unit_test(equal_values_are_treated_as_by_adaptive_remote),
 	};
 	return cmocka_run_group_tests_name("value", tests, NULL, NULL);

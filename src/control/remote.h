@@ -187,8 +187,6 @@ typedef struct weir_remote {
 	struct {
 		uint64_t at_ns; /* 0: nothing */
 		double queue_s, busy;
-		double each; /* requests in service for each processor; negative: unknown */
-		double rate; /* answers per second, lately */
 	} heard;
 	/* what the tick reports to others */
 	_Atomic uint32_t shedding; /* one bit per class */
@@ -253,13 +251,10 @@ static inline uint64_t weir_remote_span(uint64_t from_ns, uint64_t to_ns)
 	return to_ns > from_ns ? to_ns - from_ns : 0;
 }
 
-/* What servers tell about the next answers. */
-typedef enum weir_remote_hint { WEIR_REMOTE_NOTHING, WEIR_REMOTE_IDLE, WEIR_REMOTE_LATE } weir_remote_hint;
-
 /* The hook of the law. */
 void weir_remote_told(void *state, const weir_told *told);
-/* Once per tick, with the answers since the last. */
-weir_remote_hint weir_remote_hear(weir_remote *r, uint64_t now_ns, uint32_t answers);
+/* Whether servers tell that they are idle. */
+bool weir_remote_is_idle(const weir_remote *r, uint64_t now_ns);
 
 /* The level of this many requests: twice the binary logarithm. */
 static inline unsigned weir_remote_level_of(uint64_t met)

@@ -281,11 +281,10 @@ bool weir_remote_evidence(weir_remote *r, uint64_t now_ns, bool open, uint32_t a
 	if (lost)
 		atomic_store_explicit(&r->floor, 1, memory_order_relaxed);
 	bool few = open && weir_remote_serving(r) <= WEIR_REMOTE_FEW;
-	weir_remote_hint hint = weir_remote_hear(r, now_ns, answers);
 	double enough = was ? STRAIN_OVER : 1;
-	if (hint == WEIR_REMOTE_IDLE)
+	if (weir_remote_is_idle(r, now_ns))
 		enough *= STRAIN_IDLE;
-	bool congested = lost || (!few && (r->strain > enough || hint == WEIR_REMOTE_LATE));
+	bool congested = lost || (!few && r->strain > enough);
 	atomic_store_explicit(&r->congested, congested, memory_order_relaxed);
 	return congested;
 }

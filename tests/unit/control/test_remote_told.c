@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What servers tell adaptive-remote: when it is congestion, when it is not believed, and that silence changes nothing. */
+/* What servers tell adaptive-remote: when they are idle, and that nothing else they tell counts. */
 #include "support/unit.h"
 
 #include <math.h>
@@ -34,94 +34,74 @@ static weir_told told(double queue_s, double busy)
 			   .busy = busy};
 }
 
-static void serve(weir_remote *r, int32_t count)
-{
-	atomic_store(&r->serving, count);
-}
-
-static weir_remote_hint hear(weir_remote *r, const weir_told *t, uint32_t answers)
+static bool is_idle(weir_remote *r, const weir_told *t)
 {
 	weir_remote_told(r, t);
-	return weir_remote_hear(r, t->now_ns + TICK_NS, answers);
-}
-
-static void a_long_queue_is_congestion(void **state)
-{
-	weir_remote *r = new_law();
-	weir_told t = told(.15, .9);
-	serve(r, 20);
-	assert_int_equal(hear(r, &t, 1), WEIR_REMOTE_LATE);
-	t.queue_s = .05;
-	assert_int_equal(hear(r, &t, 1), WEIR_REMOTE_NOTHING);
-	free(r);
-}
-
-/* A hundred answers a second and a wait of a second would keep a hundred inside; there is one. */
-static void a_queue_that_cannot_be_is_not_believed(void **state)
-{
-	weir_remote *r = new_law();
-	weir_told t = told(1, 1);
-	serve(r, 1);
-	for (unsigned i = 0; i < 200; i++)
-		hear(r, &t, 1);
-	assert_int_equal(hear(r, &t, 1), WEIR_REMOTE_NOTHING);
-	serve(r, 100);
-	assert_int_equal(hear(r, &t, 1), WEIR_REMOTE_LATE);
-	free(r);
-}
-
-static void shared_processors_stretch(void **state)
-{
-	weir_remote *r = new_law();
-	weir_told t = told(0, 1);
-	t.in_service = 20; /* 40 for 4 processors */
-	serve(r, 40);
-	assert_int_equal(hear(r, &t, 1), WEIR_REMOTE_NOTHING); /* nobody knows how long one takes alone */
-	r->base = log(20e6);
-	assert_int_equal(hear(r, &t, 1), WEIR_REMOTE_LATE);
-	t.busy = .5;
-	assert_int_equal(hear(r, &t, 1), WEIR_REMOTE_IDLE);
-	free(r);
+	return weir_remote_is_idle(r, t->now_ns + TICK_NS);
 }
 
 static void idle_servers_are_idle(void **state)
 {
 	weir_remote *r = new_law();
 	weir_told t = told(.001, .3);
-	serve(r, 10);
-	assert_int_equal(hear(r, &t, 1), WEIR_REMOTE_IDLE);
+	assert_true(is_idle(r, &t));
 	t.busy = -1;
-	assert_int_equal(hear(r, &t, 1), WEIR_REMOTE_NOTHING);
+	assert_false(is_idle(r, &t));
 	t = told(-1, .3);
-	assert_int_equal(hear(r, &t, 1), WEIR_REMOTE_NOTHING);
+	assert_false(is_idle(r, &t));
 	t = told(.001, .8);
-	assert_int_equal(hear(r, &t, 1), WEIR_REMOTE_NOTHING);
+	assert_false(is_idle(r, &t));
+	t = told(.05, .3);
+	assert_false(is_idle(r, &t));
+	t = told(NAN, .3);
+	assert_false(is_idle(r, &t));
+	t = told(.001, NAN);
+	assert_false(is_idle(r, &t));
 	free(r);
 }
 
 static void what_is_old_or_of_few_is_nothing(void **state)
 {
 	weir_remote *r = new_law();
-	weir_told t = told(.15, .9);
-	serve(r, 20);
-	assert_int_equal(weir_remote_hear(r, t.now_ns, 1), WEIR_REMOTE_NOTHING);
-	assert_int_equal(hear(r, &t, 1), WEIR_REMOTE_LATE);
-	assert_int_equal(weir_remote_hear(r, t.now_ns + 4 * WEIR_NS_PER_S, 1), WEIR_REMOTE_NOTHING);
+	weir_told t = told(.001, .3);
+	assert_false(weir_remote_is_idle(r, t.now_ns));
+	assert_true(is_idle(r, &t));
+	assert_false(weir_remote_is_idle(r, t.now_ns + 4 * WEIR_NS_PER_S));
 	t.servers = 5;
-	assert_int_equal(hear(r, &t, 1), WEIR_REMOTE_NOTHING);
+	assert_false(is_idle(r, &t));
 	t.reports = 0;
-	assert_int_equal(hear(r, &t, 1), WEIR_REMOTE_NOTHING);
+	assert_false(is_idle(r, &t));
+	free(r);
+}
+
+static void tick(weir_remote *r, uint64_t now_ns)
+{
+	weir_sample sample = {.now_ns = now_ns, .interval_ns = TICK_NS};
+	weir_law_adaptive_remote.tick(r, &sample);
+}
+
+/* Whatever is told, the law limits nobody by that alone. */
+static void a_long_wait_is_no_congestion_by_itself(void **state)
+{
+	weir_remote *r = new_law();
+	weir_told t = told(10, 1);
+	t.in_service = 1000;
+	atomic_store(&r->serving, 100);
+	for (unsigned i = 1; i <= 300; i++) {
+		t.now_ns = WEIR_NS_PER_S + i * TICK_NS;
+		weir_remote_told(r, &t);
+		tick(r, t.now_ns);
+	}
+	assert_true(weir_remote_calm(r));
 	free(r);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_long_queue_is_congestion),
-		cmocka_unit_test(a_queue_that_cannot_be_is_not_believed),
-		cmocka_unit_test(shared_processors_stretch),
 		cmocka_unit_test(idle_servers_are_idle),
 		cmocka_unit_test(what_is_old_or_of_few_is_nothing),
+		cmocka_unit_test(a_long_wait_is_no_congestion_by_itself),
 	};
 	return cmocka_run_group_tests_name("remote_told", tests, NULL, NULL);
 }

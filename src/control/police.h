@@ -141,6 +141,7 @@ typedef struct weir_police {
 	_Atomic uint64_t delay_ns[WEIR_CLASSES];
 	_Atomic bool by_threshold; /* police-auto: the cut judges arrivals, and nobody waits for a visit */
 	_Atomic uint64_t next_visit_ns[WEIR_CLASSES];
+	_Atomic uint64_t hopeless[WEIR_CLASSES]; /* buckets, as bits, of which nothing more passes */
 	/* any thread */
 	_Atomic uint32_t failed;      /* classes, as bits, that failed the test since the last tick */
 	_Atomic uint32_t turned_away; /* classes, as bits, of which some were refused before their visit */
@@ -173,6 +174,11 @@ double weir_police_service_s(const weir_police *police, unsigned klass, unsigned
 /* Test (4), for as many requests of the bucket; more important classes that were lately refused keep their room. */
 bool weir_police_fits(const weir_police *police, unsigned klass, unsigned bucket, uint32_t count,
 		      uint64_t delay_ns);
+/*
+ * Once per tick: the buckets of which nothing more can pass at the next visit, so that arrivals need no test
+ * until the next tick. Only for classes of which some were turned away lately.
+ */
+void weir_police_foresee(weir_police *police, uint64_t now_ns);
 /* Visits every class now, whether it is due or not. */
 void weir_police_visit_all(weir_police *police, uint64_t now_ns);
 

@@ -225,6 +225,21 @@ static bool is_hopeless(const weir_police *police, const weir_ask *ask, unsigned
 	       !leaves_room(police, klass, count, delay_ns, later_ns);
 }
 
+_Static_assert(WEIR_LEDGER_BUCKETS <= 64, "one bit for each bucket");
+
+void weir_police_foresee(weir_police *police, uint64_t now_ns)
+{
+	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
+		const weir_ask ask = {.now_ns = now_ns, .klass = (uint8_t)k, .count = 1};
+		uint64_t delay_ns = GET(police->delay_ns[k]), hopeless = 0;
+		bool lately = (GET(police->turned_away) >> k & 1) != 0 && delay_ns != 0;
+		for (unsigned bucket = 0; lately && bucket <= police->buckets; bucket++)
+			hopeless |= (uint64_t)is_hopeless(police, &ask, bucket, delay_ns) << bucket;
+		if (hopeless != GET(police->hopeless[k]))
+			PUT(police->hopeless[k], hopeless);
+	}
+}
+
 /* The next visit counts as a failure of the class. */
 static weir_verdict turn_away(weir_police *police, unsigned klass)
 {
@@ -249,7 +264,8 @@ weir_verdict weir_police_admit(void *state, const weir_ask *ask)
 		return passes_alone(police, klass, bucket, ask->count, 0)
 			       ? entitled(police, klass, bucket, ask->count)
 			       : WEIR_SHED_LATE;
-	if (police->early && is_hopeless(police, ask, bucket, delay_ns))
+	if (police->early &&
+	    ((GET(police->hopeless[klass]) >> bucket & 1) != 0 || is_hopeless(police, ask, bucket, delay_ns)))
 		return turn_away(police, klass);
 	weir_ledger_enter(&police->ledger, klass, bucket, ask->count);
 	return WEIR_ADMITTED;

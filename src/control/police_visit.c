@@ -185,4 +185,6 @@ void weir_police_tick(void *state, const weir_sample *sample)
 	if (period && GET(police->by_threshold))
 		weir_cut_set(&police->cut, &police->gauge);
 	visit_until(police, last_due(police, sample->now_ns), sample->now_ns);
+	if (police->early)
+		weir_police_foresee(police, sample->now_ns);
 }

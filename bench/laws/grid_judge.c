@@ -3,8 +3,8 @@
  * Judges a law before backends whose requests are of very different cost: grid_judge [--grid
  * harm|mixed|change] [--law NAME] [--half tune|held|all] [--match TEXT] [--quick] [--all] [--list]
  * [--summary] [--json] [--jobs N] [--draw N] [--seed N] [--bars FILE] [--scale CONSTANT=FACTOR] [--revenue].
- * The rules are those of judge_rules.c. Constants are chosen on the half `tune` (the default), and reported on the half
- * `held`.
+ * The rules are those of judge_rules.c. Constants are chosen on the half `tune` (the default), and reported
+ * on the half `held`.
  *
  * Prints a line for each cell that is missed (--all: for each), then a summary by part; with --summary one
  * line a grid. What a cell is held against does not depend on the law: --bars keeps it in a file between

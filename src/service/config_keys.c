@@ -269,7 +269,9 @@ static const weir_key_form uplink_form = {"rate, as 10mbit or 1.5gbit, or auto",
 static const weir_key transmit_keys[] = {
 	ROW("scheduling", CHOICE, scheduling, "fair",
 	    "The order: fair sends everything at once, srpt what is nearly finished first, classes by class "
-	    "and then as srpt",
+	    "and then as srpt. kernel leaves the order to the queues of 'weir uplink install', and tells "
+	    "them "
+	    "what is left of each answer",
 	    .words = scheduling_words),
 	ROW("uplink", FORM, uplink_per_s, "auto",
 	    "The rate of the uplink, with all headers; auto estimates it. A rate that is too high does "

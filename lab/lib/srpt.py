@@ -25,6 +25,7 @@ IDEAL_OF = {"fair": "fair", "srpt": "srpt", "auto": "srpt", "kernel": "classes",
 TIME, RATE = 5, 50e6  # compressed: everything is as much faster, and the link with it
 PAPER_RATE = 10e6
 LATE_MS, TRIES = 10, 3
+TOGETHER = 2  # runs at once, where time is compressed
 TYPES = "types { text/html html; text/css css; text/javascript js; image/gif gif; }"  # for browsers, of nginx
 QUEUE = 100
 
@@ -49,6 +50,7 @@ def sizes_of(lab):
     """The options that give the World Cup's sizes: a trace that was named in WEIR_WORLDCUP, or generated ones."""
     path = os.environ.get("WEIR_WORLDCUP", "")
     if path and os.path.exists(path):
+        lab.note(f"sizes are those of a trace, {os.path.basename(path)}")
         return ["--trace", path]
     lab.note("sizes are generated, World-Cup-like; WEIR_WORLDCUP=FILE.csv names a trace to take them from")
     return []
@@ -208,7 +210,7 @@ def asked(lab, net, trace, folder, drain_s):
     """`weir load` from the clients' side: (its JSON, rows by the trace's line)."""
     setup = trace.setup
     each, told_to = os.path.join(folder, "each.csv"), os.path.join(folder, "load.json")
-    command = ["taskset", "-c", str(lab.client_core), lab.weir, "load", f"http://{wan.SERVER}:{wan.PORT}/{{size}}", "--trace", trace.path, "--each", each, "--json", told_to, "--quiet", "--threads", "1",
+    command = [*wan.first_on(lab, lab.client_core), lab.weir, "load", f"http://{wan.SERVER}:{wan.PORT}/{{size}}", "--trace", trace.path, "--each", each, "--json", told_to, "--quiet", "--threads", "1",
                "--per-connection", str(setup.per_connection), "--source", net.sources(), "--drain", f"{drain_s:g}s", "--timeout", "300s", "--connections", "15000", "--connecting", "15000"]
     if setup.patience:
         command += ["--patience", f"{setup.patience:g}s", "--retry", str(setup.retries)]
@@ -258,17 +260,18 @@ def run(lab, trace, way, seed, until_s=None, drain_s=None):
     return found
 
 
-def attempts(lab, trace, ways, seed, until_s, beside):
-    """[(way, figures)], one after the other or all at once."""
+def attempts(lab, trace, ways, seed, until_s):
+    """[(way, figures)]. As many run at once, each on a network of its own, as the machine carries without making a generator late: two compressed ones, or several slow ones."""
     drain_s = 0 if until_s is not None else None
-    if not beside:
-        return [(way, run(lab, trace, way, seed, until_s, drain_s)) for way in ways]
-    return list(zip(ways, bench.beside([lambda way=way: run(lab, trace, way, seed, until_s, drain_s) for way in ways])))
+    together = TOGETHER if trace.setup.time > 1 else max(len(ways), 1)
+    found = []
+    for at in range(0, len(ways), together):
+        found += bench.beside([lambda way=way: run(lab, trace, way, seed, until_s, drain_s) for way in ways[at:at + together]])
+    return list(zip(ways, found))
 
 
-def compared(lab, setup, load, seconds, seeds, ways, sizes=None, until=False, beside=False):
-    """Every way with every seed: {"ideal": {name: [figures]}, "ways": {way: [figures]}}. ways: those of a seed; until: only what ended before the last arrival counts; beside: the ways of a seed run at once, each on a network
-    of its own."""
+def compared(lab, setup, load, seconds, seeds, ways, sizes=None, until=False):
+    """Every way with every seed: {"ideal": {name: [figures]}, "ways": {way: [figures]}}. ways: those of a seed; until: only what ended before the last arrival counts."""
     data = {"ideal": {name: [] for name in IDEALS}, "ways": {}, "seconds": seconds, "time": setup.time, "rate": setup.rate, "worst": {}}
     missing = wan.why_not(lab)
     if missing:
@@ -280,7 +283,7 @@ def compared(lab, setup, load, seconds, seeds, ways, sizes=None, until=False, be
             for name, found in trace.ideals(until_s).items():
                 data["ideal"][name].append(found)
             here = {}
-            for way, found in attempts(lab, trace, [] if missing else ways(seed), seed, until_s, beside):
+            for way, found in attempts(lab, trace, [] if missing else ways(seed), seed, until_s):
                 if found:
                     here[way] = found
                     data["ways"].setdefault(way, []).append(found)
@@ -319,16 +322,17 @@ def spread(data, way):
     return f"{means[0]:.1f} to {means[-1]:.1f}"
 
 
-HEADINGS = ["", "mean ms", "by seed", "over its ideal", "p99 ms", "largest 1 %, ms", "slowest ms", "first byte ms", "most open", "finished", "SYN drops", "packet drops", "CPU s", "generator late, ms"]
+HEADINGS = ["", "mean ms", "by seed", "over its ideal", "p99 ms", "largest 1 %, ms", "slowest ms", "first byte ms", "most open", "finished", "SYN drops", "packet drops", "CPU s", "generator late, ms", "thrown out"]
 
 
 def summary(title, data, note=""):
     rows = [[label, f"{ideal(data, name, 'mean_ms'):.1f}", "", "", f"{ideal(data, name, 'p99_ms'):.0f}", f"{ideal(data, name, 'largest_ms'):.0f}", f"{ideal(data, name, 'max_ms'):.0f}", "", f"{ideal(data, name, 'open'):.0f}",
-             f"{ideal(data, name, 'finished'):.0f}", "", "", "", ""] for name, label in IDEALS.items()]
+             f"{ideal(data, name, 'finished'):.0f}", "", "", "", "", ""] for name, label in IDEALS.items()]
     for way, label in WAYS.items():
         if data["ways"].get(way):
             rows.append([label, f"{of(data, way, 'mean_ms'):.1f}", spread(data, way), f"{above_ideal(data, way):.2f}", f"{of(data, way, 'p99_ms'):.0f}", f"{of(data, way, 'largest_ms'):.0f}", f"{of(data, way, 'max_ms'):.0f}",
-                         f"{of(data, way, 'first_byte_ms'):.1f}", f"{of(data, way, 'open'):.0f}", f"{of(data, way, 'finished'):.0f}", f"{of(data, way, 'syn_drops'):.0f}", f"{of(data, way, 'drops'):.0f}", f"{of(data, way, 'cpu_s'):.2f}", f"{max(found['late_ms'] for found in data['ways'][way]):.0f}"])
+                         f"{of(data, way, 'first_byte_ms'):.1f}", f"{of(data, way, 'open'):.0f}", f"{of(data, way, 'finished'):.0f}", f"{of(data, way, 'syn_drops'):.0f}", f"{of(data, way, 'drops'):.0f}", f"{of(data, way, 'cpu_s'):.2f}", f"{max(found['late_ms'] for found in data['ways'][way]):.0f}",
+                         sum(found["thrown_out"] for found in data["ways"][way])])
     return table(title, HEADINGS, rows, note)
 
 
@@ -376,9 +380,10 @@ def simulated_claims(data, what, factor=2, largest=1.1):
 
 NEEDS = ["weir load", "weir serve", "lab/programs/fluid", "taskset"]
 OURS = """The clients and the server are in namespaces of this machine, with lab/wan between them; a FIFO of 100 packets before the bottleneck, which is in front of the server's device unless something else is said, cubic, one request a connection. Time is compressed by 5: 50 Mbit/s instead of 10, all periods a fifth, TCP's timers too (BPF). Load is exact in bytes on
-the wire; arrivals are Poisson, sizes the World Cup's, or generated ones like them. Every way gets the same trace, and the two ideals, processor sharing and shortest remaining first as fluids, are computed for it. A run whose generator was late by more than 10 ms is thrown out and repeated."""
+the wire; arrivals are Poisson, sizes the World Cup's, or generated ones like them. Every way gets the same trace, and the two ideals, processor sharing and shortest remaining first as fluids, are computed for it. Two ways run at the same time, each on a network of its own; the relay, the servers and the generator have a real-time
+priority. A run whose generator was late by more than 10 ms is thrown out and repeated."""
 
 
 def only_own(seed):
     """Peers once, our own ways with every seed."""
-    return ["fair", "srpt", "auto", "kernel"] + (["nginx", "apache", "h2o"] if seed == 1 else [])
+    return ["fair", "srpt", "auto", "kernel"] + (["nginx", "apache"] if seed == 1 else [])

@@ -60,7 +60,7 @@ def once(lab, way, root, seed):
     setup = srpt.real_time(delay_ms=25)
     with srpt.network(lab, setup, way, seed) as net, srpt.server(lab, net, way, root, setup):
         users = str(int(lab.pick(200, 200, 50)))
-        crowd = subprocess.Popen(net.within("clients", ["taskset", "-c", str(lab.client_core), lab.weir, "load", f"http://{wan.SERVER}:{wan.PORT}/big", "--users", users, "--threads", "1", "--duration", f"{LIMIT_S + 120}s", "--quiet", "--timeout", "600s",
+        crowd = subprocess.Popen(net.within("clients", [*wan.first_on(lab, lab.client_core), lab.weir, "load", f"http://{wan.SERVER}:{wan.PORT}/big", "--users", users, "--threads", "1", "--duration", f"{LIMIT_S + 120}s", "--quiet", "--timeout", "600s",
                                                         "--source", net.sources()]), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             time.sleep(WARM_S)  # until all of them are under way

@@ -8,7 +8,7 @@ PAPER = """W1 alternates between a load of 0.2 and of 1.2 every 25 s. The mean r
 OURS = srpt.OURS + """ 20 s for each way and seed: two periods. Then the same with the bottleneck at the next hop, where the kernel's priorities cannot act; with --full 100 s in real time."""
 RULE = """(1) fair's mean is at least 5 times as long as that of `srpt`; (2) the largest 1 % take at most as long; (3) at most a quarter of the connections are open; (4) means are at most 1.2, 1.3 and 1.25 times their ideals; (5) throughput is at least 0.97 of fair's; (6) no SYN is dropped under `srpt`; (7) files of no size (in steps of a factor of two) take more than 1.5 times as long as under fair, in the mean; (8) with the
 bottleneck at the next hop, `srpt` with an unknown rate is at least 10 times as good as fair. Simulated: (9) ideal SRPT's mean is at least twice as short as ideal FAIR's, and the largest 1 % take at most 1.1 times as long."""
-MINUTES = 8
+MINUTES = 4
 NEEDS = srpt.NEEDS
 
 

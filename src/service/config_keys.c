@@ -280,6 +280,11 @@ static const weir_key transmit_keys[] = {
 	ROW("ageing", TIME, ageing_ns, "30s",
 	    "An answer that came this much earlier goes first although it has 2.7 times as many bytes left",
 	    BETWEEN(S, 24 * H)),
+	ROW("state", PATH, state, NULL,
+	    "A file in which an estimate of the uplink is kept from one start to the next. Without it a "
+	    "restart "
+	    "begins without a limit",
+	    .flags = WEIR_KEY_WRITTEN),
 	{0}};
 #undef BLOCK
 

@@ -25,7 +25,7 @@ IDEAL_OF = {"fair": "fair", "srpt": "srpt", "auto": "srpt", "kernel": "classes",
 TIME, RATE = 5, 50e6  # compressed: everything is as much faster, and the link with it
 PAPER_RATE = 10e6
 LATE_MS, TRIES = 10, 3
-TOGETHER = 2  # runs at once, where time is compressed
+TOGETHER = 2  # runs at once, where time is compressed, at the usual rate
 TYPES = "types { text/html html; text/css css; text/javascript js; image/gif gif; }"  # for browsers, of nginx
 QUEUE = 100
 
@@ -263,7 +263,7 @@ def run(lab, trace, way, seed, until_s=None, drain_s=None):
 def attempts(lab, trace, ways, seed, until_s):
     """[(way, figures)]. As many run at once, each on a network of its own, as the machine carries without making a generator late: two compressed ones, or several slow ones."""
     drain_s = 0 if until_s is not None else None
-    together = TOGETHER if trace.setup.time > 1 else max(len(ways), 1)
+    together = max(int(TOGETHER * RATE / trace.setup.rate), 1) if trace.setup.time > 1 else max(len(ways), 1)
     found = []
     for at in range(0, len(ways), together):
         found += bench.beside([lambda way=way: run(lab, trace, way, seed, until_s, drain_s) for way in ways[at:at + together]])
@@ -291,6 +291,13 @@ def compared(lab, setup, load, seconds, seeds, ways, sizes=None, until=False):
                 if way in here and "fair" in here:
                     data["worst"].setdefault(way, []).append(slowdown(here[way], here["fair"]))
     return data
+
+
+def merged(parts):
+    """What compared() would have given for all seeds, from one for each."""
+    first = parts[0]
+    lists = {key: {name: [one for part in parts for one in part[key].get(name, [])] for name in {name: None for part in parts for name in part[key]}} for key in ("ideal", "ways", "worst")}
+    return {**first, **lists}
 
 
 # ---- judging and showing ----

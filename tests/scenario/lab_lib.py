@@ -339,13 +339,19 @@ class Scheduling(unittest.TestCase):
         self.assertFalse(KNOWN[name].judge({})[0]["holds"])
 
     def test_rules(self):
-        good, bad, alone = self.compared(), self.compared(fair=20.0, ours=19.0, largest=700.0, opened=390, worst=2.0, bytes_in_time=9e5), self.compared(ways=())
+        good, bad, alone = self.compared(), self.compared(fair=20.0, ours=19.0, largest=700.0, opened=390, worst=2.0, bytes_in_time=9e5, cpu_s=2.0), self.compared(ways=())
         self.check("srpt-persistent", *({"1.2": data, "1.4": data} for data in (good, bad, alone)))
         self.check("srpt-w1", *({"host": data, "hop": data} for data in (good, bad, alone)))
+        self.check("srpt-w1", *({"host": data, "hop": data, "real": data, "fast": data} for data in (good, bad, alone)))
         names = list(KNOWN["srpt-workloads"].WORKLOADS)
         self.check("srpt-workloads", *({name: data for name in names} for data in (good, bad, alone)))
         self.check("srpt-setups", *({"setups": {name: data for name in KNOWN["srpt-setups"].WORDS}, "ranges": {"B": {"50 ms": data}}} for data in (good, bad, alone)))
         self.check("srpt-second-trace", *({"workloads": {"W1": data, "W9": data}, "setups": {"A": data, "J": data}, "few": data} for data in (good, bad, alone)))
+
+    def test_seeds_are_merged(self):
+        one, two = self.compared(), self.compared(ways=("fair",))
+        found = srpt.merged([one, two])
+        self.assertEqual((len(found["ideal"]["srpt"]), len(found["ways"]["fair"]), len(found["ways"]["srpt"]), found["worst"], found["rate"]), (4, 4, 2, {"srpt": [1.2]}, 50e6))
 
     def test_a_late_generator_spoils_a_run(self):
         def tried(*late):
@@ -372,6 +378,7 @@ class Scheduling(unittest.TestCase):
                 return srpt.attempts(None, types.SimpleNamespace(setup=setup), ways, 1, None)
         self.assertEqual(attempted(srpt.Setup(), list("abcd"), 2), list(zip("abcd", "ABCD")))
         self.assertEqual(attempted(srpt.real_time(), list("abc"), 3), list(zip("abc", "ABC")))
+        self.assertEqual(attempted(srpt.Setup(rate=4 * srpt.RATE), list("ab"), 1), list(zip("ab", "AB")))
         self.assertEqual(attempted(srpt.Setup(), ["a"], 1), [("a", "A")])
         self.assertEqual(attempted(srpt.real_time(), [], 1), [])
 

@@ -4,6 +4,7 @@
 A run is one trace against one way to serve it. All ways get the same trace, and `ideal` is what a fluid would do with it."""
 import bisect
 import contextlib
+import copy
 import csv
 import json
 import math
@@ -260,13 +261,22 @@ def run(lab, trace, way, seed, until_s=None, drain_s=None):
     return found
 
 
+def other_side(lab, number):
+    """For every second of several runs at once: clients and server change cores. Clients and their network need most of a core, and a server little of one."""
+    if number % 2 == 0:
+        return lab
+    swapped = copy.copy(lab)
+    swapped.server_core, swapped.client_core = lab.client_core, lab.server_core
+    return swapped
+
+
 def attempts(lab, trace, ways, seed, until_s):
     """[(way, figures)]. As many run at once, each on a network of its own, as the machine carries without making a generator late: two compressed ones, or several slow ones."""
     drain_s = 0 if until_s is not None else None
     together = max(int(TOGETHER * RATE / trace.setup.rate), 1) if trace.setup.time > 1 else max(len(ways), 1)
     found = []
     for at in range(0, len(ways), together):
-        found += bench.beside([lambda way=way: run(lab, trace, way, seed, until_s, drain_s) for way in ways[at:at + together]])
+        found += bench.beside([lambda way=way, number=number: run(other_side(lab, number), trace, way, seed, until_s, drain_s) for number, way in enumerate(ways[at:at + together])])
     return list(zip(ways, found))
 
 

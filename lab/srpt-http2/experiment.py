@@ -102,7 +102,7 @@ def measure(lab):
     for place in PLACES:
         for congestion in lab.pick(("cubic", "bbr"), ("cubic", "bbr"), ("cubic",)):
             lab.say(f"{place}, {congestion}")
-            found = bench.beside([lambda way=way: tried(lab, way, srpt.real_time(where=place), seconds, congestion) for way in WAYS])
+            found = bench.beside([lambda way=way, number=number: tried(srpt.other_side(lab, number), way, srpt.real_time(where=place), seconds, congestion) for number, way in enumerate(WAYS)])
             data[f"{place} {congestion}"] = {way: one for way, one in zip(WAYS, found) if one}
     return data
 

@@ -375,7 +375,7 @@ class Scheduling(unittest.TestCase):
                 meet.wait(10)  # until so many run at once
                 return way.upper()
             with unittest.mock.patch.object(srpt, "run", run):
-                return srpt.attempts(None, types.SimpleNamespace(setup=setup), ways, 1, None)
+                return srpt.attempts(bench.Lab("/nowhere", "default"), types.SimpleNamespace(setup=setup), ways, 1, None)
         self.assertEqual(attempted(srpt.Setup(), list("abcd"), 2), list(zip("abcd", "ABCD")))
         self.assertEqual(attempted(srpt.real_time(), list("abc"), 3), list(zip("abc", "ABC")))
         self.assertEqual(attempted(srpt.Setup(rate=4 * srpt.RATE), list("ab"), 1), list(zip("ab", "AB")))

@@ -348,6 +348,28 @@ class Scheduling(unittest.TestCase):
         self.check("srpt-setups", *({"setups": {name: data for name in KNOWN["srpt-setups"].WORDS}, "ranges": {"B": {"50 ms": data}}} for data in (good, bad, alone)))
         self.check("srpt-second-trace", *({"workloads": {"W1": data, "W9": data}, "setups": {"A": data, "J": data}, "few": data} for data in (good, bad, alone)))
 
+    def test_what_is_measured_can_be_judged(self):
+        """measure() of each experiment, with runs that take no time."""
+        asked = []
+
+        def compared(_lab, setup, load, seconds, seeds, ways, sizes=None, until=False):
+            asked.append((setup.rate, load, seconds, tuple(seeds), [ways(seed) for seed in seeds], sizes, until))
+            return self.compared()
+        stream = {"small": 9, "p50_ms": 3.0, "p90_ms": 9.0, "large_s": 4.0}
+        page_ = {"interactive_s": 1.0, "loaded_s": 2.0, "mbit_per_s": 9.0}
+        for mode in ("default", "full", "quick"):
+            for name in ("persistent", "w1", "setups", "workloads", "second-trace", "http2", "page"):
+                experiment, lab = experiments.load(os.path.join(TOP, "lab", f"srpt-{name}")), bench.Lab("/nowhere", mode)
+                with unittest.mock.patch.object(srpt, "compared", compared), unittest.mock.patch.object(srpt.wan, "why_not", lambda _: ""):
+                    for what, found in (("http2", stream), ("page", page_)):
+                        if name == what:
+                            experiment.once = lambda *_, found=found: found
+                    data = json.loads(json.dumps(experiment.measure(lab)))
+                self.assertGreater(len(experiment.judge(data)), 1, (name, mode))
+                self.assertTrue(experiment.show(data)[0], (name, mode))
+                self.assertEqual(lab.notes, bench.Lab("/nowhere", mode).notes, (name, mode))
+        self.assertTrue(all(seconds > 0 for _, _, seconds, *_ in asked))
+
     def test_seeds_are_merged(self):
         one, two = self.compared(), self.compared(ways=("fair",))
         found = srpt.merged([one, two])

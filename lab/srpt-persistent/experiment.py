@@ -47,4 +47,4 @@ def show(data):
         name = load.replace(".", "")
         plots.append(plot(f"open-{name}", f"Connections, load {load}", "time (s)", "open", srpt.lines(found, "open_over")))
         plots.append(plot(f"response-{name}", f"Response time, load {load}", "arrival (s)", "mean ms", srpt.lines(found, "over_time"), log_y=True))
-    return [srpt.summary(f"Load {load}", found, note) for load, found in data.items()], plots
+    return [srpt.summary(f"Load {load}, {found['seconds']:g} s", found, note) for load, found in data.items()], plots

@@ -387,6 +387,8 @@ class Scheduling(unittest.TestCase):
         self.assertEqual(tried(40, 11, 9, 1), (9, 2, 1, 0))
         self.assertEqual(tried(40, 11, 12, 1)[:3], (12, 2, 1))
         self.assertGreater(tried(40, 11, 12, 1)[3], 0)
+        with unittest.mock.patch.object(srpt, "REPEATS_S", -1):
+            self.assertEqual(tried(40, 9), (40, 0, 1, 1))
 
     def test_runs_at_once(self):
         """Two compressed ones at a time, all slow ones, in order."""

@@ -15,6 +15,7 @@ from lib.measure import Failed, Missing, parse
 SERVER, PORT, DEVICE = "10.77.0.1", 8080, "wan0"
 SYSTEM = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 JOIN = 'echo $$ >"$0"/cgroup.procs && exec "$@"'
+MORTAL = ["setpriv", "--pdeathsig", "KILL"]  # ends with the thread that has started it, however that ends
 
 
 def why_not(lab):
@@ -23,7 +24,7 @@ def why_not(lab):
         return "root, for network namespaces and TUN devices"
     if not os.path.exists("/dev/net/tun"):
         return "/dev/net/tun"
-    for program, package in (("nsenter", "util-linux"), ("ip", "iproute2"), ("tc", "iproute2")):
+    for program, package in (("nsenter", "util-linux"), ("setpriv", "util-linux"), ("ip", "iproute2"), ("tc", "iproute2")):
         if not shutil.which(program, path=SYSTEM):
             return f"{program}: not installed (package {package})"
     if not os.path.exists(program_of(lab)):
@@ -93,7 +94,7 @@ class Wan:
 
     def within(self, side, command, joins=True):
         """A command as it runs on a side ("server", "clients"); joins: its sockets have the network's timers."""
-        inside = ["nsenter", f"--net={self.told[side]}", "--"]
+        inside = [*MORTAL, "nsenter", f"--net={self.told[side]}", "--"]
         if joins and self.scaled():
             return ["sh", "-c", JOIN, self.told["group"], *inside, *command]
         return [*inside, *command]

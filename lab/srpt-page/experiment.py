@@ -51,7 +51,7 @@ def browse(lab, net):
         command = ["timeout", "-k", "5", str(LIMIT_S + 20), "taskset", "-c", str(lab.client_core), shutil.which("chromium"), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
                    "--disable-background-networking", "--disable-component-update", f"--user-data-dir={profile}", f"--timeout={LIMIT_S * 1000}", "--dump-dom", f"http://{wan.SERVER}:{wan.PORT}/page.html"]
         done = subprocess.run(net.within("clients", command), capture_output=True, text=True, timeout=LIMIT_S + 60, check=False)
-    if "data-interactive" in done.stdout or done.returncode in (124, 137):
+    if "data-interactive" in done.stdout or "Page load timed out" in done.stderr or done.returncode in (124, 137):
         marks = dict(re.findall(r'data-(interactive|loaded)="(\d+)"', done.stdout))
         return {f"{name}_s": min(LIMIT_S, int(marks.get(name, LIMIT_S * 1000)) / 1000) for name in ("interactive", "loaded")}
     raise Failed(f"chromium: {done.stderr.strip()[-300:] or done.returncode}")

@@ -30,8 +30,8 @@
 #define RIVAL_NS       (30 * WEIR_NS_PER_S)
 #define UNUSED_NS      (60 * WEIR_NS_PER_S)
 #define LEAST_PER_S    1000.
-#define BEGIN_LEAST    .02 /* of what is sent, at least this much must arrive before a limit begins */
-#define OFF_MOST_ROW   32u /* intervals in a row in which we did not send what we may: the limit is of no use */
+#define BEGIN_LEAST    .02  /* of what is sent, at least this much must arrive before a limit begins */
+#define OFF_MOST_ROW   32u  /* intervals in a row in which less is sent than may be: the limit is useless */
 #define EMPTYING       1.5  /* so much more arrives than is sent: sockets are emptied */
 #define CARRIED_MORE   1.05 /* a crowded uplink carried so much more than the estimate */
 #define OFF_LEAST      .9   /* an interval in which much less, or more, was sent than planned tells nothing */
@@ -103,9 +103,9 @@ static void reopen(weir_transmit_estimate *e)
 }
 
 /*
- * The highest of the last intervals, since errors are not alike: an estimate that is too high is lowered within
- * a few intervals, and one that is too low keeps the uplink idle until probes have raised it. If hardly
- * anything has arrived, nothing is known.
+ * The highest of the last intervals, since errors are not alike: an estimate that is too high is lowered
+ * within a few intervals, and one that is too low keeps the uplink idle until probes have raised it. If
+ * hardly anything has arrived, nothing is known.
  */
 static void begin_limit(weir_transmit_estimate *e)
 {

@@ -80,8 +80,8 @@ static double delay_most(const weir_transmit *transmit, double shortest_us)
 }
 
 /*
- * Bytes on their way. What the receiver has got beyond a hole is not: after losses of many connections, half of
- * what arrives does so, and the uplink would seem half as fast.
+ * Bytes on their way. What the receiver has got beyond a hole is not: after losses of many connections, half
+ * of what arrives does so, and the uplink would seem half as fast.
  */
 static uint64_t flying_of(const struct tcp_info *info)
 {

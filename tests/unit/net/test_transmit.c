@@ -105,7 +105,7 @@ static void small_goes_before_large(void **state)
 	end();
 }
 
-/* While there is room nothing waits: a lane pays for a little ahead, and gives back what is left of it before it queues. */
+/* While there is room nothing waits: a lane pays a little ahead, and gives back the rest before it queues. */
 static void room_is_paid_for_ahead(void **state)
 {
 	weir_loop *loop = loop_of(state);

@@ -352,7 +352,7 @@ static void a_limit_begins_only_with_what_arrives(void **state)
 	assert_between(e.link_per_s / MBIT, 10, 10);
 }
 
-/* What sockets were given before a limit leaves them for seconds. That is no rival, and shows what the uplink carries. */
+/* What sockets were given before a limit leaves them for seconds: no rival, and what the uplink carries. */
 static void sockets_are_emptied(void **state)
 {
 	weir_transmit_estimate e;

@@ -27,6 +27,7 @@ IDEAL_OF = {"fair": "fair", "srpt": "srpt", "auto": "srpt", "kernel": "classes",
 TIME, RATE = 5, 50e6  # compressed: everything is as much faster, and the link with it
 PAPER_RATE = 10e6
 LATE_MS, TRIES = 10, 3
+DRAIN_S = 30  # after the last arrival, at most, unless a run is long
 REPEATS_S = 120  # that an experiment may spend on repeated runs
 TOGETHER = 2  # runs at once, where time is compressed, at the usual rate
 TYPES = "types { text/html html; text/css css; text/javascript js; image/gif gif; }"  # for browsers, of nginx
@@ -245,7 +246,7 @@ def once(lab, trace, way, seed, until_s, drain_s):
 
 def run(lab, trace, way, seed, until_s=None, drain_s=None):
     """The figures of one run; one whose generator was late is thrown out and repeated. None: this way is not there."""
-    drain_s = drain_s if drain_s is not None else max(60 / trace.setup.time, trace.seconds / 2)
+    drain_s = drain_s if drain_s is not None else max(min(60 / trace.setup.time, DRAIN_S), trace.seconds / 2)
     thrown = 0
     while True:
         lab.say(f"{way}, seed {seed}")
@@ -306,13 +307,6 @@ def compared(lab, setup, load, seconds, seeds, ways, sizes=None, until=False):
                 if way in here and "fair" in here:
                     data["worst"].setdefault(way, []).append(slowdown(here[way], here["fair"]))
     return data
-
-
-def merged(parts):
-    """What compared() would have given for all seeds, from one for each."""
-    first = parts[0]
-    lists = {key: {name: [one for part in parts for one in part[key].get(name, [])] for name in {name: None for part in parts for name in part[key]}} for key in ("ideal", "ways", "worst")}
-    return {**first, **lists}
 
 
 # ---- judging and showing ----

@@ -370,11 +370,6 @@ class Scheduling(unittest.TestCase):
                 self.assertEqual(lab.notes, bench.Lab("/nowhere", mode).notes, (name, mode))
         self.assertTrue(all(seconds > 0 for _, _, seconds, *_ in asked))
 
-    def test_seeds_are_merged(self):
-        one, two = self.compared(), self.compared(ways=("fair",))
-        found = srpt.merged([one, two])
-        self.assertEqual((len(found["ideal"]["srpt"]), len(found["ways"]["fair"]), len(found["ways"]["srpt"]), found["worst"], found["rate"]), (4, 4, 2, {"srpt": [1.2]}, 50e6))
-
     def test_a_late_generator_spoils_a_run(self):
         def tried(*late):
             """What becomes of runs whose generators were late by so many ms, one after the other."""

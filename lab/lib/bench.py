@@ -57,6 +57,7 @@ class Lab(measure.Bench):
         self.mode = mode
         self.tools = Tools(build)
         self.weir = self.tools.weir
+        self.repeated_s = []  # what runs took that were thrown out
 
     def pick(self, default, full=None, quick=None):
         """One of three, by mode; a quick one is a tenth unless given."""

@@ -4,12 +4,14 @@
 A run is one trace against one way to serve it. All ways get the same trace, and `ideal` is what a fluid would do with it."""
 import bisect
 import contextlib
+import copy
 import csv
 import json
 import math
 import os
 import subprocess
 import tempfile
+import time
 
 from lib.measure import Failed, Missing, process_seconds
 from suites import http
@@ -25,6 +27,9 @@ IDEAL_OF = {"fair": "fair", "srpt": "srpt", "auto": "srpt", "kernel": "classes",
 TIME, RATE = 5, 50e6  # compressed: everything is as much faster, and the link with it
 PAPER_RATE = 10e6
 LATE_MS, TRIES = 10, 3
+DRAIN_S = 30  # after the last arrival, at most, unless a run is long
+REPEATS_S = 120  # that an experiment may spend on repeated runs
+TOGETHER = 2  # runs at once, where time is compressed, at the usual rate
 TYPES = "types { text/html html; text/css css; text/javascript js; image/gif gif; }"  # for browsers, of nginx
 QUEUE = 100
 
@@ -49,6 +54,7 @@ def sizes_of(lab):
     """The options that give the World Cup's sizes: a trace that was named in WEIR_WORLDCUP, or generated ones."""
     path = os.environ.get("WEIR_WORLDCUP", "")
     if path and os.path.exists(path):
+        lab.note(f"sizes are those of a trace, {os.path.basename(path)}")
         return ["--trace", path]
     lab.note("sizes are generated, World-Cup-like; WEIR_WORLDCUP=FILE.csv names a trace to take them from")
     return []
@@ -208,7 +214,7 @@ def asked(lab, net, trace, folder, drain_s):
     """`weir load` from the clients' side: (its JSON, rows by the trace's line)."""
     setup = trace.setup
     each, told_to = os.path.join(folder, "each.csv"), os.path.join(folder, "load.json")
-    command = ["taskset", "-c", str(lab.client_core), lab.weir, "load", f"http://{wan.SERVER}:{wan.PORT}/{{size}}", "--trace", trace.path, "--each", each, "--json", told_to, "--quiet", "--threads", "1",
+    command = [*wan.first_on(lab, lab.client_core), lab.weir, "load", f"http://{wan.SERVER}:{wan.PORT}/{{size}}", "--trace", trace.path, "--each", each, "--json", told_to, "--quiet", "--threads", "1",
                "--per-connection", str(setup.per_connection), "--source", net.sources(), "--drain", f"{drain_s:g}s", "--timeout", "300s", "--connections", "15000", "--connecting", "15000"]
     if setup.patience:
         command += ["--patience", f"{setup.patience:g}s", "--retry", str(setup.retries)]
@@ -240,35 +246,48 @@ def once(lab, trace, way, seed, until_s, drain_s):
 
 def run(lab, trace, way, seed, until_s=None, drain_s=None):
     """The figures of one run; one whose generator was late is thrown out and repeated. None: this way is not there."""
-    drain_s = drain_s if drain_s is not None else max(60 / trace.setup.time, trace.seconds / 2)
+    drain_s = drain_s if drain_s is not None else max(min(60 / trace.setup.time, DRAIN_S), trace.seconds / 2)
     thrown = 0
     while True:
         lab.say(f"{way}, seed {seed}")
+        begin = time.monotonic()
         try:
             found = once(lab, trace, way, seed, until_s, drain_s)
         except Failed as error:
             lab.left_out(WAYS[way], error)
             return None
         found["thrown_out"] = thrown
-        if found["late_ms"] <= LATE_MS or thrown + 1 >= lab.pick(TRIES, TRIES, 1):
+        took = time.monotonic() - begin
+        if found["late_ms"] <= LATE_MS or thrown + 1 >= lab.pick(TRIES, TRIES, 1) or sum(lab.repeated_s) + took > REPEATS_S:
             break
+        lab.repeated_s.append(took)
         thrown += 1
     if found["late_ms"] > LATE_MS:
-        lab.note("the generator was late by more than 10 ms in a run that counts all the same, since it was late each time: repeat this experiment on a machine that is idle")
+        lab.note("generators were late by more than 10 ms in runs that count all the same, since they were late each time, or too much had been repeated: repeat this experiment on a machine that is idle")
     return found
 
 
-def attempts(lab, trace, ways, seed, until_s, beside):
-    """[(way, figures)], one after the other or all at once."""
+def other_side(lab, number):
+    """For every second of several runs at once: clients and server change cores. Clients and their network need most of a core, and a server little of one."""
+    if number % 2 == 0:
+        return lab
+    swapped = copy.copy(lab)
+    swapped.server_core, swapped.client_core = lab.client_core, lab.server_core
+    return swapped
+
+
+def attempts(lab, trace, ways, seed, until_s):
+    """[(way, figures)]. As many run at once, each on a network of its own, as the machine carries without making a generator late: two compressed ones, or several slow ones."""
     drain_s = 0 if until_s is not None else None
-    if not beside:
-        return [(way, run(lab, trace, way, seed, until_s, drain_s)) for way in ways]
-    return list(zip(ways, bench.beside([lambda way=way: run(lab, trace, way, seed, until_s, drain_s) for way in ways])))
+    together = max(int(TOGETHER * RATE / trace.setup.rate), 1) if trace.setup.time > 1 else max(len(ways), 1)
+    found = []
+    for at in range(0, len(ways), together):
+        found += bench.beside([lambda way=way, number=number: run(other_side(lab, number), trace, way, seed, until_s, drain_s) for number, way in enumerate(ways[at:at + together])])
+    return list(zip(ways, found))
 
 
-def compared(lab, setup, load, seconds, seeds, ways, sizes=None, until=False, beside=False):
-    """Every way with every seed: {"ideal": {name: [figures]}, "ways": {way: [figures]}}. ways: those of a seed; until: only what ended before the last arrival counts; beside: the ways of a seed run at once, each on a network
-    of its own."""
+def compared(lab, setup, load, seconds, seeds, ways, sizes=None, until=False):
+    """Every way with every seed: {"ideal": {name: [figures]}, "ways": {way: [figures]}}. ways: those of a seed; until: only what ended before the last arrival counts."""
     data = {"ideal": {name: [] for name in IDEALS}, "ways": {}, "seconds": seconds, "time": setup.time, "rate": setup.rate, "worst": {}}
     missing = wan.why_not(lab)
     if missing:
@@ -280,7 +299,7 @@ def compared(lab, setup, load, seconds, seeds, ways, sizes=None, until=False, be
             for name, found in trace.ideals(until_s).items():
                 data["ideal"][name].append(found)
             here = {}
-            for way, found in attempts(lab, trace, [] if missing else ways(seed), seed, until_s, beside):
+            for way, found in attempts(lab, trace, [] if missing else ways(seed), seed, until_s):
                 if found:
                     here[way] = found
                     data["ways"].setdefault(way, []).append(found)
@@ -319,16 +338,17 @@ def spread(data, way):
     return f"{means[0]:.1f} to {means[-1]:.1f}"
 
 
-HEADINGS = ["", "mean ms", "by seed", "over its ideal", "p99 ms", "largest 1 %, ms", "slowest ms", "first byte ms", "most open", "finished", "SYN drops", "packet drops", "CPU s", "generator late, ms"]
+HEADINGS = ["", "mean ms", "by seed", "over its ideal", "p99 ms", "largest 1 %, ms", "slowest ms", "first byte ms", "most open", "finished", "SYN drops", "packet drops", "CPU s", "generator late, ms", "thrown out"]
 
 
 def summary(title, data, note=""):
     rows = [[label, f"{ideal(data, name, 'mean_ms'):.1f}", "", "", f"{ideal(data, name, 'p99_ms'):.0f}", f"{ideal(data, name, 'largest_ms'):.0f}", f"{ideal(data, name, 'max_ms'):.0f}", "", f"{ideal(data, name, 'open'):.0f}",
-             f"{ideal(data, name, 'finished'):.0f}", "", "", "", ""] for name, label in IDEALS.items()]
+             f"{ideal(data, name, 'finished'):.0f}", "", "", "", "", ""] for name, label in IDEALS.items()]
     for way, label in WAYS.items():
         if data["ways"].get(way):
             rows.append([label, f"{of(data, way, 'mean_ms'):.1f}", spread(data, way), f"{above_ideal(data, way):.2f}", f"{of(data, way, 'p99_ms'):.0f}", f"{of(data, way, 'largest_ms'):.0f}", f"{of(data, way, 'max_ms'):.0f}",
-                         f"{of(data, way, 'first_byte_ms'):.1f}", f"{of(data, way, 'open'):.0f}", f"{of(data, way, 'finished'):.0f}", f"{of(data, way, 'syn_drops'):.0f}", f"{of(data, way, 'drops'):.0f}", f"{of(data, way, 'cpu_s'):.2f}", f"{max(found['late_ms'] for found in data['ways'][way]):.0f}"])
+                         f"{of(data, way, 'first_byte_ms'):.1f}", f"{of(data, way, 'open'):.0f}", f"{of(data, way, 'finished'):.0f}", f"{of(data, way, 'syn_drops'):.0f}", f"{of(data, way, 'drops'):.0f}", f"{of(data, way, 'cpu_s'):.2f}", f"{max(found['late_ms'] for found in data['ways'][way]):.0f}",
+                         sum(found["thrown_out"] for found in data["ways"][way])])
     return table(title, HEADINGS, rows, note)
 
 
@@ -376,9 +396,10 @@ def simulated_claims(data, what, factor=2, largest=1.1):
 
 NEEDS = ["weir load", "weir serve", "lab/programs/fluid", "taskset"]
 OURS = """The clients and the server are in namespaces of this machine, with lab/wan between them; a FIFO of 100 packets before the bottleneck, which is in front of the server's device unless something else is said, cubic, one request a connection. Time is compressed by 5: 50 Mbit/s instead of 10, all periods a fifth, TCP's timers too (BPF). Load is exact in bytes on
-the wire; arrivals are Poisson, sizes the World Cup's, or generated ones like them. Every way gets the same trace, and the two ideals, processor sharing and shortest remaining first as fluids, are computed for it. A run whose generator was late by more than 10 ms is thrown out and repeated."""
+the wire; arrivals are Poisson, sizes the World Cup's, or generated ones like them. Every way gets the same trace, and the two ideals, processor sharing and shortest remaining first as fluids, are computed for it. Two ways run at the same time, each on a network of its own; the relay, the servers and the generator have a real-time
+priority. A run whose generator was late by more than 10 ms is thrown out and repeated."""
 
 
 def only_own(seed):
     """Peers once, our own ways with every seed."""
-    return ["fair", "srpt", "auto", "kernel"] + (["nginx", "apache", "h2o"] if seed == 1 else [])
+    return ["fair", "srpt", "auto", "kernel"] + (["nginx", "apache"] if seed == 1 else [])

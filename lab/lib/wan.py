@@ -15,6 +15,7 @@ from lib.measure import Failed, Missing, parse
 SERVER, PORT, DEVICE = "10.77.0.1", 8080, "wan0"
 SYSTEM = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 JOIN = 'echo $$ >"$0"/cgroup.procs && exec "$@"'
+MORTAL = ["setpriv", "--pdeathsig", "KILL"]  # ends with the thread that has started it, however that ends
 
 
 def why_not(lab):
@@ -23,7 +24,7 @@ def why_not(lab):
         return "root, for network namespaces and TUN devices"
     if not os.path.exists("/dev/net/tun"):
         return "/dev/net/tun"
-    for program, package in (("nsenter", "util-linux"), ("ip", "iproute2"), ("tc", "iproute2")):
+    for program, package in (("nsenter", "util-linux"), ("setpriv", "util-linux"), ("ip", "iproute2"), ("tc", "iproute2")):
         if not shutil.which(program, path=SYSTEM):
             return f"{program}: not installed (package {package})"
     if not os.path.exists(program_of(lab)):
@@ -33,6 +34,16 @@ def why_not(lab):
 
 def program_of(lab):
     return os.path.join(lab.build, "lab", "wan", "wan")
+
+
+def first_on(lab, core):
+    """The beginning of a command that runs on a core before everything that is not as urgent: a relay or a generator that comes late measures the machine, not the server. Where the kernel does not allow it, it runs as all others do."""
+    pinned = ["taskset", "-c", str(core)]
+    if not hasattr(lab, "urgent"):
+        lab.urgent = shutil.which("chrt") is not None and subprocess.run(["chrt", "-r", "1", "true"], capture_output=True, check=False).returncode == 0
+        if not lab.urgent:
+            lab.note("the network and the programs on it could not be given a real-time priority")
+    return ["chrt", "-r", "1", *pinned] if lab.urgent else pinned
 
 
 class Wan:
@@ -49,7 +60,7 @@ class Wan:
         words += ["--first-rto", first_rto_ms] if first_rto_ms else []
         for one in each:
             words += ["--client", one]
-        self.process = subprocess.Popen(["taskset", "-c", str(lab.client_core), program_of(lab), *map(str, words)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([*first_on(lab, lab.client_core), program_of(lab), *map(str, words)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         told = ""
         for line in self.process.stdout:
             told += line
@@ -83,7 +94,7 @@ class Wan:
 
     def within(self, side, command, joins=True):
         """A command as it runs on a side ("server", "clients"); joins: its sockets have the network's timers."""
-        inside = ["nsenter", f"--net={self.told[side]}", "--"]
+        inside = [*MORTAL, "nsenter", f"--net={self.told[side]}", "--"]
         if joins and self.scaled():
             return ["sh", "-c", JOIN, self.told["group"], *inside, *command]
         return [*inside, *command]
@@ -148,7 +159,7 @@ class Wan:
         """A server on its core, from when it listens until it is told to end; its process's number."""
         if not shutil.which(command[0], path=SYSTEM):
             raise Missing(f"what needs {name}, which is not installed")
-        process = subprocess.Popen(self.within("server", ["taskset", "-c", str(self.lab.server_core), *command]), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        process = subprocess.Popen(self.within("server", [*first_on(self.lab, self.lab.server_core), *command]), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                    env=dict(os.environ, PATH=SYSTEM, **(env or {})))
         try:
             self.wait_for_port(process, name)

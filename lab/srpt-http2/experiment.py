@@ -8,14 +8,14 @@ import tempfile
 from lib.measure import Failed
 from suites import http
 
-from lab.lib import srpt, wan
+from lab.lib import bench, srpt, wan
 from lab.lib.experiments import claim, table
 
 TITLE = "SRPT: small streams beside a large one on one HTTP/2 connection"
 PAPER = """The paper is about connections. A browser of today has one connection with many streams, and the order of connections alone does not help it: a small answer waits behind what its own connection has written already."""
-OURS = """One HTTP/2 connection over 10 Mbit/s. A large answer is under way; every 100 ms a small one of 1 KB is requested on the same connection. The bottleneck is in front of the server's device, or at the next hop, with a FIFO of 100 packets; cubic, and bbr. Servers: `weir serve` with fair and with srpt (rate known, unknown), without and with TLS; h2o and nginx."""
+OURS = """One HTTP/2 connection over 10 Mbit/s. A large answer is under way; every 100 ms a small one of 1 KB is requested on the same connection. The bottleneck is in front of the server's device, or at the next hop, with a FIFO of 100 packets; cubic, and bbr. Servers: `weir serve` with fair and with srpt (rate known, unknown), without and with TLS; h2o and nginx. They run at the same time, each on a network of its own."""
 RULE = """(1) the median of the small answers is at most 10 ms with srpt and a known rate, without TLS, in front of the device and at the next hop; (2) with TLS too; (3) with an unknown rate too; (4) it is at least 3 times as short as fair's; (5) the large answer takes at most 1.1 times as long."""
-MINUTES = 6
+MINUTES = 1
 NEEDS = srpt.NEEDS
 SMALL, EVERY_S = 1000, 0.1
 WAYS = {"fair": "ours, fair", "srpt": "ours, srpt, rate known", "auto": "ours, srpt, rate unknown", "fair tls": "ours, fair, TLS", "srpt tls": "ours, srpt, rate known, TLS", "h2o": "peer, h2o", "nginx": "peer, nginx"}
@@ -73,7 +73,7 @@ def once(lab, way, setup, seconds, congestion):
                 net.shape(setup.rate, setup.queue)
             with tempfile.TemporaryDirectory(prefix="weir-lab-") as own, server(lab, net, way, own, root, setup):
                 scheme = "https" if way.endswith("tls") else "http"
-                command = ["taskset", "-c", str(lab.client_core), lab.weir, "load", f"{scheme}://{wan.SERVER}:{wan.PORT}/{{size}}", "--insecure", "--http2", "--streams", "200", "--connections", "1", "--threads", "1", "--trace", trace,
+                command = [*wan.first_on(lab, lab.client_core), lab.weir, "load", f"{scheme}://{wan.SERVER}:{wan.PORT}/{{size}}", "--insecure", "--http2", "--streams", "200", "--connections", "1", "--threads", "1", "--trace", trace,
                            "--each", each, "--quiet", "--drain", "20s", "--timeout", "60s"]
                 done = subprocess.run(net.within("clients", command), capture_output=True, text=True, timeout=seconds + 90, check=False)
         if not os.path.exists(each):
@@ -85,6 +85,14 @@ def once(lab, way, setup, seconds, congestion):
     return {"small": len(small), "p50_ms": srpt.quantile(small, 0.5), "p90_ms": srpt.quantile(small, 0.9), "large_s": large[0] if large else None}
 
 
+def tried(lab, way, setup, seconds, congestion):
+    try:
+        return once(lab, way, setup, seconds, congestion)
+    except Failed as error:
+        lab.left_out(WAYS[way], error)
+        return None
+
+
 def measure(lab):
     data, missing = {}, wan.why_not(lab)
     if missing:
@@ -93,12 +101,9 @@ def measure(lab):
     seconds = lab.pick(10, 30, 4)
     for place in PLACES:
         for congestion in lab.pick(("cubic", "bbr"), ("cubic", "bbr"), ("cubic",)):
-            for way in WAYS:
-                lab.say(f"{place}, {congestion}, {way}")
-                try:
-                    data.setdefault(f"{place} {congestion}", {})[way] = once(lab, way, srpt.real_time(where=place), seconds, congestion)
-                except Failed as error:
-                    lab.left_out(WAYS[way], error)
+            lab.say(f"{place}, {congestion}")
+            found = bench.beside([lambda way=way, number=number: tried(srpt.other_side(lab, number), way, srpt.real_time(where=place), seconds, congestion) for number, way in enumerate(WAYS)])
+            data[f"{place} {congestion}"] = {way: one for way, one in zip(WAYS, found) if one}
     return data
 
 

@@ -7,9 +7,9 @@ from lab.lib.experiments import claim
 
 TITLE = "SRPT: a second trace, whose files are four times as large"
 PAPER = """The experiments again with a log of NASA's web server: mean size 19 KB instead of 5, largest 1.93 MB, the largest 2.5 % of the requests have half of the bytes. Response times are longer under both; the gains are similar, and so is what happens to large requests."""
-OURS = srpt.OURS + """ Sizes are generated with NASA's figures (`--sizes nasa`). A third mix has few very large files: 0.2 % of 2 MB, which have 59 % of the bytes. By default workloads W1, W4 and W9, and setups A and J; with --full all of them."""
+OURS = srpt.OURS + """ Sizes are generated with NASA's figures (`--sizes nasa`). A third mix has few very large files: 0.2 % of 2 MB, which have 59 % of the bytes. By default workloads W1, W4 and W9, and setup J; with --full all of them."""
 RULE = """Fair's mean is at least twice as long as that of `srpt` in W1, W4 and W9, and at least 1.7 times in J; the largest 1 % take at most 1.15 times as long, also with few very large files. Simulated: in every workload ideal SRPT's mean is at least 1.5 times as short as ideal FAIR's."""
-MINUTES = 13
+MINUTES = 8
 NEEDS = srpt.NEEDS
 SIZES = ["--sizes", "nasa"]
 FEW = ["--sizes", "500 .5, 2KB .3, 10KB .178, 50KB .02, 2MB .002"]
@@ -24,9 +24,10 @@ def measure(lab):
     workloads, setups = other("srpt-workloads"), other("srpt-setups")
     names = lab.pick(["W1", "W4", "W9"], list(workloads.WORKLOADS), ["W9"])
     data = {"workloads": workloads.each(lab, names, SIZES), "setups": {}}
-    for name in lab.pick(["A", "J"], list(setups.WORDS), ["A"]):
+    seeds = lab.pick((1, 2, 3), (1, 2, 3), (1,))
+    for name in lab.pick(["J"], list(setups.WORDS), ["A"]):
         lab.say(f"setup {name}")
-        data["setups"][name] = setups.one(lab, setups.setup_of(name), lab.pick((1, 2, 3), (1, 2, 3), (1,)), SIZES)
+        data["setups"][name] = setups.one(lab, setups.setup_of(name), seeds, SIZES, name)
     lab.say("few very large files")
     data["few"] = setups.one(lab, srpt.Setup(), lab.pick((1, 2, 3), (1, 2, 3), (1,)), FEW)
     return data

@@ -5,9 +5,10 @@ from lab.lib.experiments import claim, plot, table
 
 TITLE = "SRPT: workload W1 over time, its distribution, and by size"
 PAPER = """W1 alternates between a load of 0.2 and of 1.2 every 25 s. The mean response is 1.1 s under FAIR and 138 ms under SRPT, its squared coefficient of variation 6.39 and 1.08. Connections exceed 200 under FAIR, and never 50 under SRPT. The largest 1 % of the requests take 2.9 s under FAIR and 2.8 s under SRPT, the largest of all 17.8 and 19.4 s."""
-OURS = srpt.OURS + """ 20 s for each way and seed: two periods. Then the same with the bottleneck at the next hop, where the kernel's priorities cannot act; with --full 100 s in real time."""
+OURS = srpt.OURS + """ 20 s for each way and seed: two periods. Then the same with the bottleneck at the next hop, where the kernel's priorities cannot act; with --full 100 s in real time. Then one period on 100 Mbit/s, for what the server's processor does; and one period in real time on 10 Mbit/s, beside the ideals: what a request costs besides the link (connecting, the relay, a chunk that is on its way) is 0.5 to 1 ms, is not compressed, and counts five times as much in
+compressed time."""
 RULE = """(1) fair's mean is at least 5 times as long as that of `srpt`; (2) the largest 1 % take at most as long; (3) at most a quarter of the connections are open; (4) means are at most 1.2, 1.3 and 1.25 times their ideals; (5) throughput is at least 0.97 of fair's; (6) no SYN is dropped under `srpt`; (7) files of no size (in steps of a factor of two) take more than 1.5 times as long as under fair, in the mean; (8) with the
-bottleneck at the next hop, `srpt` with an unknown rate is at least 10 times as good as fair. Simulated: (9) ideal SRPT's mean is at least twice as short as ideal FAIR's, and the largest 1 % take at most 1.1 times as long."""
+bottleneck at the next hop, `srpt` with an unknown rate is at least 10 times as good as fair. At 100 Mbit/s: (9) the server uses at most 1.5 times the processor time of fair. In real time: (10) means are at most 1.2, 1.3 and 1.25 times their ideals. Simulated: (11) ideal SRPT's mean is at least twice as short as ideal FAIR's, and the largest 1 % take at most 1.1 times as long."""
 MINUTES = 8
 NEEDS = srpt.NEEDS
 
@@ -20,6 +21,12 @@ def measure(lab):
     data = {"host": srpt.compared(lab, make(), ["--transient", "W1"], seconds, seeds, ways)}
     lab.say("the bottleneck at the next hop")
     data["hop"] = srpt.compared(lab, make(where="hop"), ["--transient", "W1"], lab.pick(10, 100, 10), seeds, lambda seed: ["fair", "auto"])
+    if lab.mode != "quick":
+        lab.say("at 100 Mbit/s")
+        data["fast"] = srpt.compared(lab, srpt.Setup(rate=100e6), ["--transient", "W1"], 10, seeds[:1], lambda seed: ["fair", "srpt"])
+    if lab.mode == "default":
+        lab.say("in real time")
+        data["real"] = srpt.compared(lab, srpt.real_time(), ["--transient", "W1"], 50, seeds, lambda seed: list(srpt.LIMITS))
     return data
 
 
@@ -37,6 +44,10 @@ def judge(data):
     times = srpt.ratio(hop, "fair", "auto", "mean_ms")
     if times is not None:
         claims.append(claim("bottleneck at the next hop, rate unknown: 10 times as good as fair", times >= 10, f"{times:.1f} times"))
+    cost = srpt.ratio(data["fast"], "srpt", "fair", "cpu_s") if data.get("fast") else None
+    if cost is not None:
+        claims.append(claim("at 100 Mbit/s: the server uses at most 1.5 times fair's CPU for the same bytes", cost <= 1.5, f"{cost:.2f} times"))
+    claims += srpt.ideal_claims(data["real"], "W1 in real time") if data.get("real") else []
     return claims + srpt.simulated_claims(host, "W1")
 
 
@@ -50,4 +61,6 @@ def show(data):
              plot("by-size", "Response time by size", "bytes", "mean ms", srpt.lines(host, "by_size"), log_x=True, log_y=True),
              plot("open", "Connections", "time (s)", "open", srpt.lines(host, "open_over"))]
     return [srpt.summary("W1, bottleneck in front of the server's device", host), srpt.summary("W1, bottleneck at the next hop", data["hop"]),
+            *([srpt.summary("W1 at 100 Mbit/s", data["fast"])] if data.get("fast") else []),
+            *([srpt.summary("W1 in real time, 10 Mbit/s, one period", data["real"])] if data.get("real") else []),
             table("Squared coefficient of variation of the response time", ["", ""], rows)], plots

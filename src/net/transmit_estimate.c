@@ -30,7 +30,11 @@
 #define RIVAL_NS       (30 * WEIR_NS_PER_S)
 #define UNUSED_NS      (60 * WEIR_NS_PER_S)
 #define LEAST_PER_S    1000.
-#define OFF_LEAST      .9 /* an interval in which much less, or more, was sent than planned tells nothing */
+#define BEGIN_LEAST    .02  /* of what is sent, at least this much must arrive before a limit begins */
+#define OFF_MOST_ROW   32u  /* intervals in a row in which less is sent than may be: the limit is useless */
+#define EMPTYING       1.5  /* so much more arrives than is sent: sockets are emptied */
+#define CARRIED_MORE   1.05 /* a crowded uplink carried so much more than the estimate */
+#define OFF_LEAST      .9   /* an interval in which much less, or more, was sent than planned tells nothing */
 #define OFF_MOST       1.15
 
 void weir_transmit_estimate_init(weir_transmit_estimate *estimate, double link_per_s)
@@ -94,15 +98,26 @@ static void reopen(weir_transmit_estimate *e)
 {
 	enter(e, WEIR_TRANSMIT_OPEN);
 	forget(e);
-	e->delayed = e->stuck = 0;
+	e->delayed = e->stuck = e->off = 0;
 	e->probe = PROBE_LEAST;
 }
 
+/*
+ * The highest of the last intervals, since errors are not alike: an estimate that is too high is lowered
+ * within a few intervals, and one that is too low keeps the uplink idle until probes have raised it. If
+ * hardly anything has arrived, nothing is known.
+ */
 static void begin_limit(weir_transmit_estimate *e)
 {
-	e->link_per_s = mean(e->delivered, e->filled);
-	if (e->link_per_s < LEAST_PER_S)
-		e->link_per_s = LEAST_PER_S;
+	double highest = 0;
+	for (unsigned i = 0; i < e->filled; i++)
+		highest = e->delivered[i] > highest ? e->delivered[i] : highest;
+	if (highest < BEGIN_LEAST * mean(e->taken, e->filled) || highest < LEAST_PER_S) {
+		e->delayed = 0;
+		forget(e);
+		return;
+	}
+	e->link_per_s = highest;
 	e->entry_per_s = e->link_per_s;
 	e->stuck = 0;
 	e->fresh = true;
@@ -190,6 +205,9 @@ static void probed(weir_transmit_estimate *e, const weir_transmit_sample *sample
 static void drained(weir_transmit_estimate *e, const weir_transmit_sample *sample, bool delayed)
 {
 	bool all = all_delayed(sample);
+	/* Sockets still send what they were given before the limit began. That ends, and is nobody else. */
+	if (sample->delivered_per_s > EMPTYING * sample->taken_per_s && e->in_phase > 1)
+		e->in_phase--;
 	if (all && falls_short(e)) {
 		back_off(e, sample);
 		return;
@@ -298,14 +316,40 @@ static bool is_off(const weir_transmit_estimate *e, const weir_transmit_sample *
 
 static void step_unless_off(weir_transmit_estimate *e, const weir_transmit_sample *sample)
 {
-	if (is_off(e, sample))
-		e->busy_ns = sample->now_ns;
-	else
+	if (!is_off(e, sample)) {
+		e->off = 0;
 		step_busy(e, sample);
+		return;
+	}
+	e->busy_ns = sample->now_ns;
+	if (++e->off >= OFF_MOST_ROW)
+		reopen(e);
+}
+
+/* Whether the estimate was raised to what a crowded uplink carried in two intervals. */
+static bool learn_carried(weir_transmit_estimate *e, const weir_transmit_sample *sample)
+{
+	double before = e->carried, now = all_delayed(sample) ? sample->delivered_per_s : 0;
+	e->carried = now;
+	if (e->phase != WEIR_TRANSMIT_CRUISE && e->phase != WEIR_TRANSMIT_DRAIN)
+		return false;
+	double carried = before < now ? before : now;
+	if (sample->windowed || carried < CARRIED_MORE * e->link_per_s)
+		return false;
+	e->link_per_s = carried;
+	if (e->link_per_s > e->entry_per_s)
+		e->entry_per_s = e->link_per_s;
+	e->stuck = 0;
+	e->busy_ns = sample->now_ns;
+	forget(e);
+	enter(e, WEIR_TRANSMIT_DRAIN);
+	return true;
 }
 
 double weir_transmit_estimate_step(weir_transmit_estimate *e, const weir_transmit_sample *sample)
 {
+	if (learn_carried(e, sample))
+		return pace(e);
 	if (sample->busy && !sample->windowed && sample->progressed > 0)
 		step_unless_off(e, sample);
 	else if (sample->blocked && !sample->windowed && e->phase != WEIR_TRANSMIT_OPEN)

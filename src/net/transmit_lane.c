@@ -95,6 +95,10 @@ static void queue(weir_transmit_lane *lane, weir_transmit_place *place)
 				key_of(lane->transmit, left.bytes, left.since_ns, left.klass));
 	count_waiting(lane, place, true);
 	publish(lane);
+	if (lane->prepaid == 0)
+		return;
+	weir_transmit_budget_refund(&lane->transmit->budget, lane->prepaid);
+	lane->prepaid = 0;
 }
 
 static void unqueue(weir_transmit_lane *lane, weir_transmit_place *place)
@@ -264,7 +268,8 @@ static void run_later(weir_transmit_lane *lane)
 
 /* ---- offers ---- */
 
-static void wait_turn(weir_transmit_lane *lane, weir_conn *conn)
+/* Apart from the usual case, which should need no registers to be saved. */
+__attribute__((noinline)) static void wait_turn(weir_transmit_lane *lane, weir_conn *conn)
 {
 	if (weir_conn_unquick(conn) != 0) {
 		weir_conn_fail(conn, -ENOMEM);
@@ -281,15 +286,40 @@ static void wait_turn(weir_transmit_lane *lane, weir_conn *conn)
 	run_later(lane);
 }
 
+/*
+ * Pays for a small answer from the budget. If its credit is full, the uplink has been idle for as long as a
+ * burst, and the lane pays for a chunk ahead.
+ */
+__attribute__((noinline)) static bool pay_budget(weir_transmit_lane *lane, size_t bytes, uint64_t wire)
+{
+	weir_transmit *transmit = lane->transmit;
+	weir_transmit_budget *budget = &transmit->budget;
+	size_t chunk = atomic_load_explicit(&transmit->chunk, memory_order_relaxed);
+	if (bytes > chunk || !nobody_waits(lane))
+		return false;
+	uint64_t now_ns = now_of(lane),
+		 ahead = weir_transmit_wire(chunk, WEIR_TRANSMIT_SEGMENT) - lane->prepaid;
+	uint64_t burst_ns = atomic_load_explicit(&budget->burst_ns, memory_order_relaxed);
+	if (!weir_transmit_budget_take(budget, ahead, burst_ns, now_ns))
+		return weir_transmit_budget_take(budget, wire, 0, now_ns);
+	lane->prepaid += ahead - wire;
+	return true;
+}
+
+static bool pay_small(weir_transmit_lane *lane, size_t bytes)
+{
+	uint64_t wire = weir_transmit_wire(bytes, WEIR_TRANSMIT_SEGMENT);
+	if (wire > lane->prepaid)
+		return pay_budget(lane, bytes, wire);
+	lane->prepaid -= wire;
+	return true;
+}
+
 /* The usual case while there is room: a small answer that need not wait. */
 static bool send_small(weir_transmit_lane *lane, weir_conn *conn)
 {
-	weir_transmit *transmit = lane->transmit;
-	size_t bytes = conn->output.bytes;
 	if ((conn->place != NULL && !conn->place->empty) || lane->heap.top != NULL || conn->output.more > 0 ||
-	    bytes > atomic_load_explicit(&transmit->chunk, memory_order_relaxed) || !nobody_waits(lane) ||
-	    !weir_transmit_budget_take(&transmit->budget, weir_transmit_wire(bytes, WEIR_TRANSMIT_SEGMENT), 0,
-				       now_of(lane)))
+	    !pay_small(lane, conn->output.bytes))
 		return false;
 	if (conn->place != NULL)
 		conn->place->moved = true;
@@ -319,7 +349,7 @@ static bool tell_kernel(weir_conn *conn, int priority)
 }
 
 /* The kernel orders packets: it is told how much is left, with what the socket has not sent yet. */
-static void send_in_band(weir_transmit_lane *lane, weir_conn *conn)
+__attribute__((noinline)) static void send_in_band(weir_transmit_lane *lane, weir_conn *conn)
 {
 	int unsent = 0;
 	const weir_transmit_options *options = &lane->transmit->options;

@@ -83,6 +83,11 @@ struct weir_transmit_lane {
 	weir_deferred run;
 	bool run_queued;
 	bool plain; /* the kernel has refused priorities that need a privilege */
+	/*
+	 * Bytes on the wire that are paid for and not sent yet, at most a chunk and only while the heap is empty.
+	 * While the uplink has room, most small answers are sent from them and touch nothing that is shared.
+	 */
+	uint64_t prepaid;
 	weir_timer turn_timer, look_timer;
 	bool emptied;          /* the heap was empty at some time since the last look */
 	uint64_t look_ns;      /* time of the last look */
@@ -93,7 +98,8 @@ struct weir_transmit_lane {
 /* Bytes on the wire for so many bytes of payload. */
 static inline uint64_t weir_transmit_wire(uint64_t bytes, uint32_t segment)
 {
-	return bytes + (bytes + segment - 1) / segment * WEIR_TRANSMIT_HEADERS;
+	uint64_t segments = bytes <= segment ? bytes > 0 : (bytes + segment - 1) / segment;
+	return bytes + segments * WEIR_TRANSMIT_HEADERS;
 }
 
 /* Adds to a number that only this thread writes. */

@@ -79,6 +79,17 @@ static double delay_most(const weir_transmit *transmit, double shortest_us)
 	return fmax(1e6 * fmax(packets_s, DELAY_LEAST), DELAY_PART * shortest_us);
 }
 
+/*
+ * Bytes on their way. What the receiver has got beyond a hole is not: after losses of many connections, half
+ * of what arrives does so, and the uplink would seem half as fast.
+ */
+static uint64_t flying_of(const struct tcp_info *info)
+{
+	int64_t bytes = (int64_t)(info->tcpi_bytes_sent - info->tcpi_bytes_retrans - info->tcpi_bytes_acked) -
+			(int64_t)info->tcpi_sacked * info->tcpi_snd_mss;
+	return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
 static void look_at(weir_transmit_lane *lane, weir_transmit_place *place, double elapsed_s, looked *sum)
 {
 	struct tcp_info info;
@@ -86,8 +97,7 @@ static void look_at(weir_transmit_lane *lane, weir_transmit_place *place, double
 		return;
 	bool first = place->acked == 0;
 	double wire = (double)weir_transmit_wire(place->segment, place->segment) / place->segment;
-	uint64_t flying = info.tcpi_bytes_sent - info.tcpi_bytes_retrans - info.tcpi_bytes_acked;
-	place->outstanding = info.tcpi_notsent_bytes + ((int64_t)flying > 0 ? flying : 0);
+	place->outstanding = info.tcpi_notsent_bytes + flying_of(&info);
 	if (!first) {
 		sum->repeated += wire * (double)(info.tcpi_bytes_retrans - place->repeated);
 		if (info.tcpi_rwnd_limited - place->window_us > 5e5 * elapsed_s)

@@ -210,6 +210,7 @@ typedef struct weir_config_transmit {
 	unsigned scheduling;   /* index in weir_transmit_policies */
 	uint64_t uplink_per_s; /* bytes; 0: estimated */
 	uint64_t ageing_ns;
+	const char *state; /* a file for the estimate; NULL: none */
 } weir_config_transmit;
 
 typedef struct weir_config_message {

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "keys/address.h"
+#include "net/transmit.h"
 #include "rules/match.h"
 #include "service/config_inside.h"
 #include "service/confine.h"
@@ -280,6 +281,12 @@ static void check_transmit(weir_config *config)
 	if (transmit->scheduling == 0 && transmit->uplink_per_s != 0)
 		weir_config_warn(config, &transmit->head, "uplink",
 				 "uplink: it does nothing while scheduling is fair; set scheduling = srpt");
+	bool estimated =
+		weir_transmit_policies[transmit->scheduling].key != NULL && transmit->uplink_per_s == 0;
+	if (transmit->state != NULL && !estimated)
+		weir_config_warn(config, &transmit->head, "state",
+				 "state: there is nothing to keep unless the uplink is estimated; set "
+				 "scheduling = srpt and uplink = auto");
 }
 
 /* ---- all ---- */

@@ -269,7 +269,9 @@ static const weir_key_form uplink_form = {"rate, as 10mbit or 1.5gbit, or auto",
 static const weir_key transmit_keys[] = {
 	ROW("scheduling", CHOICE, scheduling, "fair",
 	    "The order: fair sends everything at once, srpt what is nearly finished first, classes by class "
-	    "and then as srpt",
+	    "and then as srpt. kernel leaves the order to the queues of 'weir uplink install', and tells "
+	    "them "
+	    "what is left of each answer",
 	    .words = scheduling_words),
 	ROW("uplink", FORM, uplink_per_s, "auto",
 	    "The rate of the uplink, with all headers; auto estimates it. A rate that is too high does "
@@ -278,6 +280,11 @@ static const weir_key transmit_keys[] = {
 	ROW("ageing", TIME, ageing_ns, "30s",
 	    "An answer that came this much earlier goes first although it has 2.7 times as many bytes left",
 	    BETWEEN(S, 24 * H)),
+	ROW("state", PATH, state, NULL,
+	    "A file in which an estimate of the uplink is kept from one start to the next. Without it a "
+	    "restart "
+	    "begins without a limit",
+	    .flags = WEIR_KEY_WRITTEN),
 	{0}};
 #undef BLOCK
 

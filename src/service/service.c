@@ -418,6 +418,7 @@ int weir_service_free(weir_service **at, uint64_t timeout_ns)
 	weir_monitor_free(&service->monitor);
 	weir_files_free(&service->files);
 	weir_world_free(&service->world);
+	weir_service_keep_transmit(service);
 	weir_transmit_unref(service->transmit);
 	free_logs(service);
 	free_names(service);

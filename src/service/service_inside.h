@@ -38,6 +38,7 @@ struct weir_service {
 	weir_things things;
 	weir_http *http;
 	struct weir_transmit *transmit; /* NULL: fair */
+	char *transmit_state;           /* the file that its estimate is kept in; NULL: none */
 	weir_cutoffs cutoffs;           /* if the kernel orders packets */
 	struct weir_routes *routes;     /* in force */
 	weir_admin *admin;
@@ -84,6 +85,8 @@ int weir_service_make_admin(weir_service *service, const weir_service_options *o
 /* transmit.c: the order of sending. 0 or a negative errno with weir_error. */
 int weir_service_make_transmit(weir_service *service);
 void weir_service_save_transmit(const weir_service *service, FILE *to);
+/* At the end: writes the estimate to its file, if it has one. */
+void weir_service_keep_transmit(weir_service *service);
 void weir_service_print_transmit(const weir_service *service, FILE *file);
 
 #endif

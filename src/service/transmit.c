@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The order of sending (net/transmit.h): made from the configuration, handed over, and shown at the start. */
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "base/mem.h"
 #include "log/log.h"
 #include "net/band.h"
 #include "net/transmit.h"
@@ -44,6 +48,68 @@ static int find_bands(weir_service *service)
 				 bands > WEIR_CUTOFFS_FIXED ? WEIR_CUTOFFS_ADAPTING : WEIR_CUTOFFS_FIXED);
 }
 
+/* ---- over a restart ---- */
+
+#define STATE_BEGIN "uplink "
+#define STATE_BYTES 64
+
+/*
+ * Reads what the last process has kept; false: nothing. A file that is something else is left alone, now and
+ * at the end: somebody has mistyped a name.
+ */
+static bool recall(weir_service *service, const char *path, char text[static STATE_BYTES])
+{
+	FILE *file = fopen(path, "re");
+	if (file == NULL && errno != ENOENT) {
+		weir_errors_say(service->errors, WEIR_LOG_WARN, "transmit", "state: %s cannot be read: %s",
+				path, strerror(errno));
+		return false;
+	}
+	size_t length = file != NULL ? fread(text, 1, STATE_BYTES - 1, file) : 0;
+	if (file != NULL)
+		fclose(file);
+	text[length] = '\0';
+	if (length > 0 && strncmp(text, STATE_BEGIN, strlen(STATE_BEGIN)) != 0) {
+		weir_errors_say(service->errors, WEIR_LOG_WARN, "transmit",
+				"state: %s is not a file of weir's; it is left as it is, and nothing is kept",
+				path);
+		return false;
+	}
+	text[strcspn(text, "\n")] = '\0';
+	service->transmit_state = weir_mem_strdup(path);
+	return length > 0;
+}
+
+/* Whole or not at all: a file beside it takes its name. */
+static bool write_state(const char *path, const char *text)
+{
+	char beside[PATH_MAX];
+	if (snprintf(beside, sizeof(beside), "%s.new", path) >= (int)sizeof(beside)) {
+		errno = ENAMETOOLONG;
+		return false;
+	}
+	FILE *file = fopen(beside, "we");
+	if (file == NULL)
+		return false;
+	bool written = fprintf(file, "%s\n", text) > 0;
+	return fclose(file) == 0 && written && rename(beside, path) == 0;
+}
+
+void weir_service_keep_transmit(weir_service *service)
+{
+	char text[STATE_BYTES];
+	if (service->transmit_state == NULL)
+		return;
+	/* An old estimate is not kept for a link that was not crowded any more. */
+	if (!weir_transmit_save(service->transmit, text, sizeof(text)))
+		snprintf(text, sizeof(text), STATE_BEGIN "1 0");
+	if (!write_state(service->transmit_state, text))
+		weir_errors_say(service->errors, WEIR_LOG_WARN, "transmit", "state: %s cannot be written: %s",
+				service->transmit_state, strerror(errno));
+	weir_mem_free(service->transmit_state);
+	service->transmit_state = NULL;
+}
+
 /* ---- all ways ---- */
 
 int weir_service_make_transmit(weir_service *service)
@@ -54,6 +120,7 @@ int weir_service_make_transmit(weir_service *service)
 					 .uplink_bytes_per_s = transmit->uplink_per_s,
 					 .ageing_ns = transmit->ageing_ns};
 	weir_transmit *made;
+	char kept[STATE_BYTES];
 	if (transmit->scheduling == 0)
 		return 0;
 	if (options.policy->bands) {
@@ -67,6 +134,9 @@ int weir_service_make_transmit(weir_service *service)
 	int failed = weir_transmit_new(&options, &made);
 	if (failed != 0)
 		return failed;
+	bool estimated = options.policy->key != NULL && options.uplink_bytes_per_s == 0;
+	if (estimated && transmit->state != NULL && recall(service, transmit->state, kept) && learnt == NULL)
+		learnt = kept;
 	if (learnt != NULL)
 		weir_transmit_load(made, learnt);
 	weir_http_set_transmit(service->http, made);

@@ -98,6 +98,43 @@ static unsigned draw_verdict(weir_screen *screen, unsigned row, const weir_top_m
 	return row;
 }
 
+/* The order of sending, if there is one: at which rate, and what waits by size. Returns the row behind it. */
+static unsigned draw_transmit(weir_screen *screen, unsigned row, const weir_top_model *model)
+{
+	static const struct {
+		const char *name, *path;
+	} sizes[] = {{"to 4 KB", "waiting_to_4kb"},
+		     {"to 32 KB", "waiting_to_32kb"},
+		     {"to 256 KB", "waiting_to_256kb"},
+		     {"to 2 MB", "waiting_to_2mb"},
+		     {"more", "waiting_above_2mb"}};
+	const json_t *transmit = json_array_get(weir_top_at(model->snapshot, "transmit"), 0);
+	double rate = weir_top_number(transmit, "rate_bytes_per_s"), link, waits;
+	char text[16];
+	if (*weir_top_text(transmit, "policy") == '\0')
+		return row;
+	unsigned column = weir_screen_printf(screen, row, 1, WEIR_TONE_PLAIN, "sending by %s",
+					     weir_top_text(transmit, "policy"));
+	link = weir_top_number(transmit, "uplink_bytes_per_s");
+	if (rate > 0 && rate < 1e15 && link > 0 && link < 1e15)
+		column = weir_screen_printf(screen, row, column, WEIR_TONE_PLAIN, ", %.4g of %.4g Mbit/s",
+					    rate * 8e-6, link * 8e-6);
+	if (*weir_top_text(transmit, "phase") != '\0')
+		column = weir_screen_printf(screen, row, column, WEIR_TONE_QUIET, " (%s)",
+					    weir_top_text(transmit, "phase"));
+	waits = weir_top_number(transmit, "waiting");
+	column = weir_screen_printf(screen, row, column, waits > 0 ? WEIR_TONE_PLAIN : WEIR_TONE_QUIET,
+				    ", %s wait", weir_screen_count(text, sizeof(text), waits));
+	for (unsigned i = 0; waits > 0 && i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		if (weir_top_number(transmit, sizes[i].path) > 0)
+			column = weir_screen_printf(
+				screen, row, column, WEIR_TONE_QUIET, ", %s %s",
+				weir_screen_count(text, sizeof(text),
+						  weir_top_number(transmit, sizes[i].path)),
+				sizes[i].name);
+	return row + 1;
+}
+
 static unsigned draw_process(weir_screen *screen, const weir_top_model *model, const weir_top_view *view)
 {
 	const json_t *process = weir_top_at(model->snapshot, "stages.process");
@@ -118,7 +155,7 @@ static unsigned draw_process(weir_screen *screen, const weir_top_model *model, c
 		weir_screen_printf(screen, 1, 1, WEIR_TONE_BAD, "%s; trying again", view->problem);
 	else
 		draw_resources(screen, 1, model);
-	return draw_verdict(screen, 2, model) + 1;
+	return draw_verdict(screen, draw_transmit(screen, 2, model), model) + 1;
 }
 
 /* ---- backends ---- */

@@ -4,8 +4,10 @@ import json
 import os
 import sys
 import tempfile
+import threading
 import types
 import unittest
+import unittest.mock
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", ".."))
 sys.dont_write_bytecode = True
@@ -317,7 +319,7 @@ class Scheduling(unittest.TestCase):
     @staticmethod
     def found(mean, largest, opened, **more):
         return {"requests": 1000, "finished": 990, "mean_ms": mean, "p50_ms": 1, "p99_ms": 9, "max_ms": 99, "largest_ms": largest, "largest_finished": 9, "variation": 1.0, "first_byte_ms": mean / 2, "open": opened,
-                "open_over": [(0, 1)], "bytes_in_time": 1e6, "by_size": [(100, 1.0)], "over_time": [(0, mean)], "beyond": [(1.0, 0.5)], "late_ms": 1.0, "syn_drops": 0, "drops": 5, "cpu_s": 1.0, "retries": 0, "scaled": True, **more}
+                "open_over": [(0, 1)], "bytes_in_time": 1e6, "by_size": [(100, 1.0)], "over_time": [(0, mean)], "beyond": [(1.0, 0.5)], "late_ms": 1.0, "syn_drops": 0, "drops": 5, "cpu_s": 1.0, "retries": 0, "scaled": True, "thrown_out": 0, **more}
 
     def compared(self, fair=300.0, ours=10.0, largest=400.0, opened=50, ways=("fair", "srpt", "auto", "kernel", "nginx"), worst=1.2, **more):
         ideals = {"fair": [self.found(50.0, 500.0, 200)] * 2, "srpt": [self.found(9.0, 400.0, 30)] * 2, "classes": [self.found(9.5, 450.0, 40)] * 2, "paced": [self.found(9.3, 420.0, 35)] * 2}
@@ -337,13 +339,67 @@ class Scheduling(unittest.TestCase):
         self.assertFalse(KNOWN[name].judge({})[0]["holds"])
 
     def test_rules(self):
-        good, bad, alone = self.compared(), self.compared(fair=20.0, ours=19.0, largest=700.0, opened=390, worst=2.0, bytes_in_time=9e5), self.compared(ways=())
+        good, bad, alone = self.compared(), self.compared(fair=20.0, ours=19.0, largest=700.0, opened=390, worst=2.0, bytes_in_time=9e5, cpu_s=2.0), self.compared(ways=())
         self.check("srpt-persistent", *({"1.2": data, "1.4": data} for data in (good, bad, alone)))
         self.check("srpt-w1", *({"host": data, "hop": data} for data in (good, bad, alone)))
+        self.check("srpt-w1", *({"host": data, "hop": data, "real": data, "fast": data} for data in (good, bad, alone)))
         names = list(KNOWN["srpt-workloads"].WORKLOADS)
         self.check("srpt-workloads", *({name: data for name in names} for data in (good, bad, alone)))
         self.check("srpt-setups", *({"setups": {name: data for name in KNOWN["srpt-setups"].WORDS}, "ranges": {"B": {"50 ms": data}}} for data in (good, bad, alone)))
         self.check("srpt-second-trace", *({"workloads": {"W1": data, "W9": data}, "setups": {"A": data, "J": data}, "few": data} for data in (good, bad, alone)))
+
+    def test_what_is_measured_can_be_judged(self):
+        """measure() of each experiment, with runs that take no time."""
+        asked = []
+
+        def compared(_lab, setup, load, seconds, seeds, ways, sizes=None, until=False):
+            asked.append((setup.rate, load, seconds, tuple(seeds), [ways(seed) for seed in seeds], sizes, until))
+            return self.compared()
+        stream = {"small": 9, "p50_ms": 3.0, "p90_ms": 9.0, "large_s": 4.0}
+        page_ = {"interactive_s": 1.0, "loaded_s": 2.0, "mbit_per_s": 9.0}
+        for mode in ("default", "full", "quick"):
+            for name in ("persistent", "w1", "setups", "workloads", "second-trace", "http2", "page"):
+                experiment, lab = experiments.load(os.path.join(TOP, "lab", f"srpt-{name}")), bench.Lab("/nowhere", mode)
+                with unittest.mock.patch.object(srpt, "compared", compared), unittest.mock.patch.object(srpt.wan, "why_not", lambda _: ""):
+                    for what, found in (("http2", stream), ("page", page_)):
+                        if name == what:
+                            experiment.once = lambda *_, found=found: found
+                    data = json.loads(json.dumps(experiment.measure(lab)))
+                self.assertGreater(len(experiment.judge(data)), 1, (name, mode))
+                self.assertTrue(experiment.show(data)[0], (name, mode))
+                self.assertEqual(lab.notes, bench.Lab("/nowhere", mode).notes, (name, mode))
+        self.assertTrue(all(seconds > 0 for _, _, seconds, *_ in asked))
+
+    def test_a_late_generator_spoils_a_run(self):
+        def tried(*late):
+            """What becomes of runs whose generators were late by so many ms, one after the other."""
+            lab, rest = bench.Lab("/nowhere", "default"), list(late)
+            lab.notes.clear()
+            with unittest.mock.patch.object(srpt, "once", lambda *_: {"late_ms": rest.pop(0)}):
+                found = srpt.run(lab, types.SimpleNamespace(setup=srpt.Setup(), seconds=10), "srpt", 1)
+            return found["late_ms"], found["thrown_out"], len(rest), len(lab.notes)
+        self.assertEqual(tried(4, 9), (4, 0, 1, 0))
+        self.assertEqual(tried(40, 11, 9, 1), (9, 2, 1, 0))
+        self.assertEqual(tried(40, 11, 12, 1)[:3], (12, 2, 1))
+        self.assertGreater(tried(40, 11, 12, 1)[3], 0)
+        with unittest.mock.patch.object(srpt, "REPEATS_S", -1):
+            self.assertEqual(tried(40, 9), (40, 0, 1, 1))
+
+    def test_runs_at_once(self):
+        """Two compressed ones at a time, all slow ones, in order."""
+        def attempted(setup, ways, together):
+            meet = threading.Barrier(together)
+
+            def run(_lab, _trace, way, *_):
+                meet.wait(10)  # until so many run at once
+                return way.upper()
+            with unittest.mock.patch.object(srpt, "run", run):
+                return srpt.attempts(bench.Lab("/nowhere", "default"), types.SimpleNamespace(setup=setup), ways, 1, None)
+        self.assertEqual(attempted(srpt.Setup(), list("abcd"), 2), list(zip("abcd", "ABCD")))
+        self.assertEqual(attempted(srpt.real_time(), list("abc"), 3), list(zip("abc", "ABC")))
+        self.assertEqual(attempted(srpt.Setup(rate=4 * srpt.RATE), list("ab"), 1), list(zip("ab", "AB")))
+        self.assertEqual(attempted(srpt.Setup(), ["a"], 1), [("a", "A")])
+        self.assertEqual(attempted(srpt.real_time(), [], 1), [])
 
     def test_a_dropped_syn_is_seen(self):
         dropped = self.compared(syn_drops=3)

@@ -6,6 +6,7 @@ import socket
 import ssl
 import struct
 import subprocess
+import tempfile
 import threading
 
 from weirlib import LONG, WEIR, Backend, Client, Weir, expect, make_certificates, run, same, until
@@ -46,7 +47,6 @@ class Started:
     """weir with a site in a folder that goes with it."""
 
     def __init__(self, transmit, verb="serve", tls=False, more="", route=None):
-        import tempfile
         self.folder = tempfile.TemporaryDirectory(prefix="weir-transmit-")
         if tls:
             make_certificates(self.folder.name)
@@ -330,6 +330,35 @@ def ends_while_waiting():
     started.folder.cleanup()
 
 
+def estimate_is_kept():
+    """A file keeps the estimate from one start to the next; one that is not ours is left alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "uplink")
+
+        def restarted(before, expected, after):
+            """A start with a file (None: there is none), the rate that is believed then, and what the file has at the end."""
+            if before is not None:
+                with open(path, "w", encoding="ascii") as file:
+                    file.write(before)
+            with Started(f'scheduling = srpt; state = "{path}"') as started:
+                same(started.weir.metrics().get('weir_transmit_uplink_bytes_per_s{policy="srpt"}'), expected, f"the estimate after {before!r}")
+            with open(path, encoding="ascii") as file:
+                same(file.read(), after, f"the file at the end, after {before!r}")
+            same(os.listdir(folder), ["uplink"], "nothing stays beside it")
+
+        restarted(None, 0, "uplink 1 0\n")
+        restarted("uplink 1 1250000\n", 1250000, "uplink 1 1250000\n")
+        restarted(None, 1250000, "uplink 1 1250000\n")
+        for odd in ("uplink 1 5\n", "uplink 1 -3\n", "uplink 1 nan\n", "uplink 2 1250000\n", "uplink 1 99999999999999999999999999999\n", "uplink 1 1250000 and more" + "x" * 100, ""):
+            restarted(odd, 0, "uplink 1 0\n")
+        restarted("the only copy of my book\n", 0, "the only copy of my book\n")
+        with Started(f'scheduling = srpt; state = "{folder}/gone/uplink"'):
+            pass  # a file that cannot be written does not keep the server from ending well
+        with Started(f'scheduling = srpt; uplink = {UPLINK}; state = "{folder}/none"'):
+            pass
+        same(os.listdir(folder), ["uplink"], "a known uplink is not kept")
+
+
 def wrong_settings():
     for flags, says in ((("--scheduling", "first"), "srpt"), (("--scheduling", "srpt", "--uplink", "0"), "from 8kbit"),
                         (("--scheduling", "srpt", "--uplink", "0mbit"), "from 8kbit"), (("--scheduling", "srpt", "--uplink", "10"), "10mbit"),
@@ -345,4 +374,4 @@ def wrong_settings():
 
 
 run(small_overtakes_large, small_overtakes_large_by_tls, small_stream_overtakes_large, small_stream_overtakes_large_by_tls, urgency_comes_first,
-    classes_come_first, nobody_starves, through_the_sentry, fair_is_as_before, gone_while_waiting, ends_while_waiting, wrong_settings)
+    classes_come_first, nobody_starves, through_the_sentry, fair_is_as_before, gone_while_waiting, ends_while_waiting, estimate_is_kept, wrong_settings)

@@ -5,6 +5,7 @@
 
 #include "net/net.h"
 #include "net/transmit.h"
+#include "net/transmit_priv.h"
 
 #define LIMITS(...) ((weir_conn_limits){__VA_ARGS__})
 #define LARGE       200000u
@@ -101,6 +102,29 @@ static void small_goes_before_large(void **state)
 	assert_true(stats.sent_bytes > LARGE + SMALL);
 	serve_end(&large);
 	serve_end(&small);
+	end();
+}
+
+/* While there is room nothing waits: a lane pays a little ahead, and gives back the rest before it queues. */
+static void room_is_paid_for_ahead(void **state)
+{
+	weir_loop *loop = loop_of(state);
+	served one;
+	begin(1, 100000000);
+	serve_scheduled(&one, loop);
+	for (unsigned i = 0; i < 20; i++) {
+		write_bytes(&one, SMALL, 's');
+		hear_beside(loop, one.peer, SMALL, -1);
+	}
+	uint64_t chunks = shown().chunks;
+	weir_transmit_lane *lane = one.side.conn->net->lane;
+	assert_int_equal(chunks + shown().waiting, 0);
+	assert_in_range(lane->prepaid, 1, weir_transmit_wire(atomic_load(&transmit->chunk), 1448));
+	write_bytes(&one, LARGE, 'l');
+	hear_beside(loop, one.peer, LARGE, -1);
+	assert_true(shown().chunks > chunks);
+	assert_int_equal(lane->prepaid + shown().waiting, 0);
+	serve_end(&one);
 	end();
 }
 
@@ -307,10 +331,15 @@ static void the_kernel_is_told(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		ON_BOTH(small_goes_before_large), ON_BOTH(what_follows_counts),
-		ON_BOTH(ends_while_it_waits),     ON_BOTH(waiting_is_no_lack_of_progress),
-		ON_BOTH(a_file_waits_too),        ON_BOTH(open_is_as_fair),
-		ON_BOTH(the_kernel_is_told),      CHECK_TEST(keys_are_ordered),
+		ON_BOTH(small_goes_before_large),
+		ON_BOTH(room_is_paid_for_ahead),
+		ON_BOTH(what_follows_counts),
+		ON_BOTH(ends_while_it_waits),
+		ON_BOTH(waiting_is_no_lack_of_progress),
+		ON_BOTH(a_file_waits_too),
+		ON_BOTH(open_is_as_fair),
+		ON_BOTH(the_kernel_is_told),
+		CHECK_TEST(keys_are_ordered),
 		CHECK_TEST(a_successor_goes_on),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -320,6 +320,65 @@ static void recovers_from_a_wrong_memory(void **state)
 	assert_between(high.estimate.link_per_s / MBIT, 90, 104);
 }
 
+/* ---- single intervals ---- */
+
+/* One in which all round trips are long, 0.1 s after the last; the pace from now on. */
+static double told(weir_transmit_estimate *estimate, double taken_per_s, double delivered_per_s)
+{
+	static uint64_t now_ns;
+	now_ns += WEIR_NS_PER_S / 10;
+	weir_transmit_sample sample = {.now_ns = now_ns,
+				       .taken_per_s = taken_per_s,
+				       .delivered_per_s = delivered_per_s,
+				       .progressed = 10,
+				       .delayed = 10,
+				       .busy = true};
+	return weir_transmit_estimate_step(estimate, &sample);
+}
+
+/* A crowd that comes at once fills sockets, and the first intervals tell little of the uplink. */
+static void a_limit_begins_only_with_what_arrives(void **state)
+{
+	weir_transmit_estimate e;
+	weir_transmit_estimate_init(&e, 0);
+	for (unsigned i = 0; i < 20; i++)
+		assert_between(told(&e, 40 * MBIT, 0), 0, 0);
+	assert_int_equal(e.phase, WEIR_TRANSMIT_OPEN);
+	told(&e, 40 * MBIT, 2 * MBIT);
+	told(&e, 40 * MBIT, 10 * MBIT);
+	for (unsigned i = 0; i < 3 && e.phase == WEIR_TRANSMIT_OPEN; i++)
+		told(&e, 40 * MBIT, 10 * MBIT);
+	assert_int_equal(e.phase, WEIR_TRANSMIT_DRAIN);
+	assert_between(e.link_per_s / MBIT, 10, 10);
+}
+
+/* What sockets were given before a limit leaves them for seconds: no rival, and what the uplink carries. */
+static void sockets_are_emptied(void **state)
+{
+	weir_transmit_estimate e;
+	double pace;
+	weir_transmit_estimate_init(&e, 0);
+	while ((pace = told(&e, 40 * MBIT, 5 * MBIT)) == 0)
+		;
+	for (unsigned i = 0; i < 200; i++) {
+		pace = told(&e, pace, 10 * MBIT);
+		assert_true(pace > 0);
+		assert_between(e.link_per_s / MBIT, i < 2 ? 5 : 9.9, 10.1);
+	}
+}
+
+/* Less than the limit is sent for a long time, although something waits: the limit is wrong, or of no use. */
+static void a_limit_that_is_not_used_ends(void **state)
+{
+	weir_transmit_estimate e;
+	double pace = 1;
+	weir_transmit_estimate_init(&e, 1000);
+	for (unsigned i = 0; i < 40 && pace > 0; i++)
+		pace = told(&e, 0, 0);
+	assert_between(pace, 0, 0);
+	assert_int_equal(e.phase, WEIR_TRANSMIT_OPEN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -335,6 +394,9 @@ int main(void)
 		CHECK_TEST(slow_clients_hold_nobody_up),
 		CHECK_TEST(a_limit_without_effect_is_lowered),
 		CHECK_TEST(recovers_from_a_wrong_memory),
+		CHECK_TEST(a_limit_begins_only_with_what_arrives),
+		CHECK_TEST(sockets_are_emptied),
+		CHECK_TEST(a_limit_that_is_not_used_ends),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

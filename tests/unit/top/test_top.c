@@ -533,6 +533,43 @@ static void costs_are_told(void **state)
 	tear_down_drawing(&at);
 }
 
+/* The order of sending has a row if there is one. What it says is not trusted. */
+static void sending_is_told(void **state)
+{
+	drawing at;
+	set_up_drawing(
+		&at,
+		"{\"transmit\":[{\"policy\":\"srpt\",\"phase\":\"cruise\",\"rate_bytes_per_s\":1212500,"
+		"\"uplink_bytes_per_s\":1250000,\"waiting\":12,\"waiting_to_4kb\":0,"
+		"\"waiting_to_32kb\":10,\"waiting_above_2mb\":2}]}",
+		24, 80, false);
+	weir_top_draw(&at.screen, &at.model, &at.view);
+	assert_string_equal(line(&at, 2),
+			    " sending by srpt, 9.7 of 10 Mbit/s (cruise), 12 wait, 10 to 32 KB, "
+			    "2 more");
+	assert_string_equal(line(&at, 3), "");
+	tear_down_drawing(&at);
+	set_up_drawing(&at, "{\"transmit\":[{\"policy\":\"kernel\",\"phase\":\"\",\"waiting\":0}]}", 24, 80,
+		       false);
+	weir_top_draw(&at.screen, &at.model, &at.view);
+	assert_string_equal(line(&at, 2), " sending by kernel, 0 wait");
+	tear_down_drawing(&at);
+	static const char *const odd[] = {"{\"transmit\":[]}", "{\"transmit\":7}", "{\"transmit\":[7]}",
+					  "{\"transmit\":[{\"policy\":3,\"waiting\":5}]}"};
+	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+		set_up_drawing(&at, odd[i], 24, 80, false);
+		weir_top_draw(&at.screen, &at.model, &at.view);
+		assert_string_equal(line(&at, 2), "");
+		tear_down_drawing(&at);
+	}
+	set_up_drawing(&at,
+		       "{\"transmit\":[{\"policy\":\"\\u001b[31m\",\"rate_bytes_per_s\":1e300,"
+		       "\"uplink_bytes_per_s\":-1,\"waiting\":\"x\"}]}",
+		       4, 20, false);
+	weir_top_draw(&at.screen, &at.model, &at.view);
+	tear_down_drawing(&at);
+}
+
 static void states_are_told(void **state)
 {
 	drawing at;
@@ -681,6 +718,7 @@ int main(void)
 		cmocka_unit_test(wider_screens_show_more),
 		cmocka_unit_test(other_pages),
 		cmocka_unit_test(costs_are_told),
+		cmocka_unit_test(sending_is_told),
 		cmocka_unit_test(states_are_told),
 		cmocka_unit_test(many_stages),
 		cmocka_unit_test(nothing_but_signs),

@@ -355,6 +355,8 @@ static const weir_metric metrics[] = {
 	COUNT(retries_refused, "Retries that would have been safe, but the budget was used up."),
 	COUNT(bad_gateway, "Requests answered with 502."),
 	COUNT(timeouts, "Requests answered with 504."),
+	COUNT(refused, "Requests answered with 503, since a server of HTTP/2 refused the stream."),
+	COUNT(grpc_refused, "Answers with grpc-status UNAVAILABLE or RESOURCE_EXHAUSTED."),
 	COUNT(full, "Requests turned away since every server was at its bound."),
 	COUNT(gone, "Requests whose client left before the answer."),
 	COUNT(cut, "Answers that broke off."),

@@ -51,6 +51,7 @@ static void tell(const weir_exchange *exchange, weir_log_level level, const char
 static void tell_given_up(const weir_exchange *exchange, const weir_call_failure *failure)
 {
 	const char *outcome = exchange->begun                ? "the answer was cut"
+			      : failure->refused             ? "answered with 503"
 			      : failure->error == -ETIMEDOUT ? "answered with 504"
 							     : "answered with 502";
 	bool tunnel = failure->step == WEIR_CALL_TUNNEL;
@@ -68,6 +69,9 @@ void weir_exchange_give_up(weir_exchange *exchange, const weir_call_failure *fai
 	if (exchange->begun) {
 		WEIR_PROXY_COUNT(exchange, cut);
 		weir_request_abort(request);
+	} else if (failure->refused) {
+		WEIR_PROXY_COUNT(exchange, refused);
+		weir_request_reply_text(request, 503, WEIR_SPAN("The service has too much to do.\n"));
 	} else if (late) {
 		WEIR_PROXY_COUNT(exchange, timeouts);
 		weir_request_reply_text(request, 504, WEIR_SPAN("The service did not answer in time.\n"));

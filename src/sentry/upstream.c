@@ -42,6 +42,8 @@ static void fill_limits(weir_upstream_limits *limits)
 	FILL(send_ns);
 	FILL(idle_ns);
 	FILL(tunnel_ns);
+	if (limits->ping_ns == 0)
+		limits->ping_ns = limits->gap_ns;
 	FILL(idle);
 	FILL(streams);
 	FILL(head_bytes);

@@ -33,7 +33,8 @@
  *
  * Timeouts. connect_ns and handshake_ns for making a connection, head_ns from the end of the request to the
  * end of the answer's head, gap_ns between two parts of its body (stream_ns if it is a stream of events; not
- * while the call is paused), total_ns for all of it. Each connection has one timer, armed lazily.
+ * while the call is paused), total_ns for all of it. Each connection has one timer, armed lazily. A stream of
+ * gRPC that has begun is like a tunnel: it may be silent for tunnel_ns.
  *
  * Threads: everything on the loop's thread; any may read the counts.
  */
@@ -58,7 +59,7 @@ typedef struct weir_upstream_limits {
 	uint64_t send_ns;      /* without progress of the request; 0: 30 s */
 	uint64_t idle_ns;      /* of a kept connection; 0: 50 s */
 	uint64_t tunnel_ns;    /* without a byte either way after an upgrade; 0: one hour */
-	uint64_t ping_ns;      /* HTTP/2: silence after which a PING is sent; 0: none is */
+	uint64_t ping_ns;      /* HTTP/2: silence after which a PING is sent; 0: gap_ns */
 	uint32_t idle;         /* kept connections to each backend, on this thread; 0: 128 */
 	uint32_t streams;      /* calls at once on a connection of HTTP/2; 0: 100 */
 	uint32_t head_bytes;   /* of an answer; 0: 32 KB */

@@ -392,7 +392,7 @@ void weir_upstream_h2_arm(weir_upstream_h2 *h2, uint64_t at_ns)
 static uint64_t ping_deadline(const weir_upstream_h2 *h2)
 {
 	uint64_t ping_ns = h2->conn->upstream->limits.ping_ns;
-	if (ping_ns == 0 || h2->count == 0)
+	if (h2->count == 0)
 		return UINT64_MAX;
 	if (weir_h2_client_pings(h2->client))
 		return after(h2->pinged_ns, ping_ns);

@@ -18,7 +18,7 @@
  *
  * When it ends. A connection that the server leaves (GOAWAY), that has had many calls cancelled, or on which a
  * call timed out while nothing came, leaves the list, and closes with its last call. An idle one closes after
- * idle_ns. If ping_ns is set, a server that is silent for that long while calls wait for it is sent a PING, once
+ * idle_ns. A server that is silent for ping_ns while calls wait for it is sent a PING, once
  * for each silence, since servers count them; if no answer comes for as long again, the calls fail. A call that the server has not processed fails as not sent, so it may be made again.
  *
  * A health check has a connection of its own, since whether one can be made is part of the check.
@@ -44,6 +44,7 @@ struct weir_upstream_stream {
 	bool request_done;                /* the owner has given the whole request */
 	bool received;                    /* some of an answer has come */
 	bool headed;                      /* its head */
+	bool grpc;                        /* that head is one of gRPC */
 	bool paused;
 	bool reused; /* the connection had served an earlier call */
 };

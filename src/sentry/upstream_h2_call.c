@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/assert.h"
+#include "http/grpc.h"
 #include "loop/loop.h"
 #include "sentry/upstream_h2.h"
 
@@ -133,6 +134,15 @@ static weir_call_answer answer_of(const weir_h2_answer *answer)
 				  .bodiless = answer->bodiless};
 }
 
+static bool is_grpc(const weir_call_answer *answer)
+{
+	for (size_t i = 0; i < answer->head->field_count; i++)
+		if (answer->fields[i].id == WEIR_FIELD_CONTENT_TYPE)
+			return weir_grpc_is_type((weir_span){answer->bytes + answer->fields[i].value,
+							     answer->fields[i].value_length});
+	return false;
+}
+
 static void last_head(weir_upstream_stream *stream, const weir_call_answer *answer)
 {
 	weir_upstream_h2 *h2 = stream->h2;
@@ -163,6 +173,7 @@ static void ask_head(weir_h2_ask *ask, const weir_h2_answer *from)
 		return;
 	}
 	stream->headed = true;
+	stream->grpc = is_grpc(&answer);
 	if (!call->probe)
 		weir_origin_answered(stream->h2->conn->lane->backend, stream->progress_ns - call->started_ns);
 	if (from->last) {
@@ -306,7 +317,7 @@ static uint64_t step_deadline(const weir_upstream_stream *stream)
 	if (stream->ask == NULL || stream->paused)
 		return UINT64_MAX;
 	if (stream->headed)
-		return after(stream->progress_ns, limits->gap_ns);
+		return after(stream->progress_ns, stream->grpc ? limits->tunnel_ns : limits->gap_ns);
 	if (stream->request_done)
 		return after(stream->progress_ns, limits->head_ns);
 	/* Until the request is given, the client has its own timeouts. */

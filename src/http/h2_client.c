@@ -314,16 +314,20 @@ bool weir_h2_client_is_leaving(const weir_h2_client *client)
 	       nghttp2_session_check_request_allowed(client->session) == 0;
 }
 
-uint32_t weir_h2_client_room(const weir_h2_client *client)
+uint32_t weir_h2_client_most(const weir_h2_client *client)
 {
 	uint32_t most = 1;
-	if (weir_h2_client_is_leaving(client))
-		return 0;
 	if (client->settled)
 		most = nghttp2_session_get_remote_settings(client->session,
 							   NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
-	if (most > client->options.streams)
-		most = client->options.streams;
+	return most < client->options.streams ? most : client->options.streams;
+}
+
+uint32_t weir_h2_client_room(const weir_h2_client *client)
+{
+	if (weir_h2_client_is_leaving(client))
+		return 0;
+	uint32_t most = weir_h2_client_most(client);
 	return most > client->count ? most - client->count : 0;
 }
 

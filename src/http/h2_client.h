@@ -111,6 +111,8 @@ int weir_h2_client_flush(weir_h2_client *client);
 const char *weir_h2_client_error(const weir_h2_client *client);
 /* How many asks more may be made now. */
 uint32_t weir_h2_client_room(const weir_h2_client *client);
+/* How many the peer allows at once, and we; 1 until it has said so. */
+uint32_t weir_h2_client_most(const weir_h2_client *client);
 /* Whether no more asks can be made, ever. */
 bool weir_h2_client_is_leaving(const weir_h2_client *client);
 /* Whether the peer's settings have come. */

@@ -127,6 +127,31 @@ static int place(weir_upstream *upstream, weir_upstream_lane *lane, bool probe, 
 	return 0;
 }
 
+/* When a PING is to be sent, or has had no answer for too long. */
+static uint64_t ping_deadline(const weir_upstream_h2 *h2)
+{
+	uint64_t ping_ns = h2->conn->upstream->limits.ping_ns;
+	if (h2->count == 0 || h2->client == NULL)
+		return UINT64_MAX;
+	if (weir_h2_client_pings(h2->client))
+		return after(h2->pinged_ns, ping_ns);
+	return h2->pinged_ns < h2->quiet_ns ? after(h2->quiet_ns, ping_ns) : UINT64_MAX;
+}
+
+/* Makes the call now, or when there is room. */
+static void take_in(weir_upstream_h2 *h2, weir_upstream_stream *stream)
+{
+	h2->used = true;
+	set_idle(h2, false);
+	/* A silence begins when somebody waits. */
+	if (h2->count == 0)
+		h2->quiet_ns = now_of(h2);
+	weir_upstream_h2_link(h2, stream);
+	weir_upstream_h2_arm(h2, least(weir_upstream_h2_stream_deadline(stream), ping_deadline(h2)));
+	if (h2->client != NULL && weir_h2_client_room(h2->client) > 0)
+		weir_upstream_h2_ask(stream);
+}
+
 int weir_upstream_h2_start(weir_upstream *upstream, weir_upstream_lane *lane, weir_call *call,
 			   const weir_call_request *request)
 {
@@ -145,12 +170,7 @@ int weir_upstream_h2_start(weir_upstream *upstream, weir_upstream_lane *lane, we
 	call->stream = stream;
 	WEIR_COUNT(lane->counts.calls, !request->probe);
 	WEIR_COUNT(lane->counts.reused, !request->probe && h2->used);
-	h2->used = true;
-	set_idle(h2, false);
-	weir_upstream_h2_link(h2, stream);
-	weir_upstream_h2_arm(h2, weir_upstream_h2_stream_deadline(stream));
-	if (h2->client != NULL && weir_h2_client_room(h2->client) > 0)
-		weir_upstream_h2_ask(stream);
+	take_in(h2, stream);
 	return 0;
 }
 
@@ -273,12 +293,7 @@ static void move(weir_upstream_stream *stream)
 	}
 	weir_upstream_h2_unlink(stream);
 	stream->reused = h2->used;
-	h2->used = true;
-	set_idle(h2, false);
-	weir_upstream_h2_link(h2, stream);
-	weir_upstream_h2_arm(h2, weir_upstream_h2_stream_deadline(stream));
-	if (h2->client != NULL && weir_h2_client_room(h2->client) > 0)
-		weir_upstream_h2_ask(stream);
+	take_in(h2, stream);
 }
 
 static weir_upstream_stream *first_waiting(const weir_upstream_h2 *h2)
@@ -297,7 +312,7 @@ static void serve_waiting(weir_upstream_h2 *h2)
 			weir_upstream_h2_ask(stream);
 		else if (!weir_h2_client_is_settled(h2->client) && !weir_h2_client_is_leaving(h2->client))
 			return;
-		else if (weir_h2_client_count(h2->client) > 0 || weir_h2_client_is_leaving(h2->client))
+		else if (weir_h2_client_most(h2->client) > 0 || weir_h2_client_is_leaving(h2->client))
 			move(stream);
 		else
 			weir_upstream_h2_refuse(stream, true, "the server allows no requests");
@@ -350,6 +365,7 @@ void weir_upstream_h2_data(weir_upstream_conn *conn, weir_buf *buf, size_t offse
 	h2->busy = false;
 	if (!pinged || weir_h2_client_pings(h2->client))
 		h2->quiet_ns = h2->heard_ns;
+	weir_upstream_h2_arm(h2, ping_deadline(h2));
 	if (error != 0 && conn->state != WEIR_UPSTREAM_DYING)
 		weir_upstream_h2_fail(conn, error, weir_h2_client_error(h2->client));
 	else
@@ -386,17 +402,6 @@ void weir_upstream_h2_arm(weir_upstream_h2 *h2, uint64_t at_ns)
 		return;
 	if (!weir_timer_pending(&conn->timer) || conn->timer.at_ns > at_ns)
 		weir_timer_start(conn->upstream->loop, &conn->timer, at_ns);
-}
-
-/* When a PING is to be sent, or has had no answer for too long. */
-static uint64_t ping_deadline(const weir_upstream_h2 *h2)
-{
-	uint64_t ping_ns = h2->conn->upstream->limits.ping_ns;
-	if (h2->count == 0)
-		return UINT64_MAX;
-	if (weir_h2_client_pings(h2->client))
-		return after(h2->pinged_ns, ping_ns);
-	return h2->pinged_ns < h2->quiet_ns ? after(h2->quiet_ns, ping_ns) : UINT64_MAX;
 }
 
 /* The deadline of the connection itself. */

@@ -14,6 +14,7 @@
 #include <string.h>
 
 enum { PEER_STREAMS = 256, PEER_TEXT = 128 };
+#define PEER_NONE UINT32_MAX
 
 /* A request that has come. */
 typedef struct peer_stream {
@@ -113,7 +114,7 @@ static int peer_close(nghttp2_session *session, int32_t id, uint32_t code, void 
 	return 0;
 }
 
-/* streams 0: it does not say how many. window: of each stream; 0: as usual. */
+/* streams 0: it does not say how many; PEER_NONE: none. window: of each stream; 0: as usual. */
 static inline void peer_init(h2_peer *p, uint32_t streams, uint32_t window)
 {
 	nghttp2_session_callbacks *calls;
@@ -132,7 +133,8 @@ static inline void peer_init(h2_peer *p, uint32_t streams, uint32_t window)
 	nghttp2_option_del(option);
 	nghttp2_session_callbacks_del(calls);
 	if (streams != 0)
-		entries[count++] = (nghttp2_settings_entry){NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, streams};
+		entries[count++] = (nghttp2_settings_entry){NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS,
+							    streams == PEER_NONE ? 0 : streams};
 	if (window != 0)
 		entries[count++] = (nghttp2_settings_entry){NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, window};
 	nghttp2_submit_settings(p->session, 0, entries, count);

@@ -99,7 +99,7 @@ void weir_h2_ask_cancel(weir_h2_ask *ask, uint64_t now_ns)
 		client->leaving = true;
 	reset(ask, NGHTTP2_CANCEL);
 	weir_h2_ask_part(ask);
-	weir_h2_client_flush(client);
+	weir_h2_client_wake(client);
 	weir_h2_client_exit(client);
 }
 
@@ -126,6 +126,7 @@ weir_h2_ask *weir_h2_ask_new(weir_h2_client *client, const weir_h2_ask_ops *ops,
 		ask->next->prev = &ask->next;
 	client->asks = ask;
 	client->count++;
+	weir_h2_client_wake(client);
 	return ask;
 }
 
@@ -147,11 +148,18 @@ void weir_h2_ask_resume(weir_h2_ask *ask)
 	weir_h2_client_enter(client);
 	ask->flags &= (uint16_t)~WEIR_H2_ASK_PAUSED;
 	weir_h2_ask_go_on(ask);
-	weir_h2_client_flush(client);
+	weir_h2_client_wake(client);
 	weir_h2_client_exit(client);
 }
 
 /* ---- out ---- */
+
+void weir_h2_client_wake(weir_h2_client *client)
+{
+	/* Whoever has called nghttp2 flushes afterwards. */
+	if (!client->inside)
+		client->options.ops->wake(client->options.arg);
+}
 
 static int send_frames(weir_h2_client *client)
 {
@@ -189,8 +197,7 @@ int weir_h2_client_flush(weir_h2_client *client)
 	if (error == 0 && is_spent(client))
 		error = -EPROTO;
 	if (error != 0 && client->error == NULL)
-		client->error = error == -EPROTO ? "the server has broken the rules of HTTP/2, or has left"
-						 : "the connection is ending";
+		client->error = error == -EPROTO ? "the server has left" : "the connection is ending";
 	weir_h2_client_exit(client);
 	return error;
 }
@@ -343,8 +350,10 @@ uint32_t weir_h2_client_count(const weir_h2_client *client)
 
 void weir_h2_client_ping(weir_h2_client *client)
 {
-	if (!client->pings && nghttp2_submit_ping(client->session, NGHTTP2_FLAG_NONE, NULL) == 0)
-		client->pings = true;
+	if (client->pings || nghttp2_submit_ping(client->session, NGHTTP2_FLAG_NONE, NULL) != 0)
+		return;
+	client->pings = true;
+	weir_h2_client_wake(client);
 }
 
 bool weir_h2_client_pings(const weir_h2_client *client)

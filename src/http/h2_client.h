@@ -15,7 +15,8 @@
  *	failed                at any point, instead of what is missing
  *
  * After end, failed and a head with last set, the ask is over and must not be used. weir_h2_ask_cancel also
- * ends it, and calls nothing.
+ * ends it, and calls nothing. All of these come from weir_h2_client_take, weir_h2_client_flush or
+ * weir_h2_ask_resume: what an owner does with an ask has no other effect on it, or on others, before it returns.
  *
  * Flow control. The connection's window is given back as bytes come, a stream's as its owner takes them. So a
  * paused ask holds back its own stream only, and holds at most WEIR_H2_CLIENT_WINDOW bytes here. Towards the
@@ -80,6 +81,8 @@ typedef struct weir_h2_client_ops {
 	int (*send)(void *arg, weir_buf *buf, size_t offset, size_t length);
 	/* Whether output should wait: call weir_h2_client_flush when it need not. */
 	bool (*is_full)(void *arg);
+	/* There is something to send: call weir_h2_client_flush soon, but not within this call. */
+	void (*wake)(void *arg);
 } weir_h2_client_ops;
 
 typedef struct weir_h2_client_options {
@@ -96,7 +99,7 @@ typedef struct weir_h2_client_options {
 
 /* ---- connections ---- */
 
-/* 0 or -ENOMEM. The preface is sent by the first flush. */
+/* 0 or -ENOMEM. The preface is sent by the first flush. Nothing is called. */
 int weir_h2_client_new(const weir_h2_client_options *options, weir_h2_client **ret_client);
 /* Not within a call of its ops. Asks in progress are dropped without a call. NULL is ignored. */
 void weir_h2_client_free(weir_h2_client *client);

@@ -350,6 +350,22 @@ static void on_reset(weir_h2_ask *ask, uint32_t code)
 			 refused ? "the server refused the stream" : "the server reset the stream");
 }
 
+/* If the server allows none, those that were not sent would wait for ever. */
+static void refuse_unsent(weir_h2_client *client)
+{
+	weir_h2_ask *ask;
+	if (weir_h2_client_most(client) > 0)
+		return;
+	do {
+		ask = client->asks;
+		while (ask != NULL && ask->flags & WEIR_H2_ASK_SENT)
+			ask = ask->next;
+		if (ask != NULL)
+			weir_h2_ask_fail(ask, NGHTTP2_CANCEL, WEIR_H2_REFUSED,
+					 "the server allows no requests");
+	} while (ask != NULL);
+}
+
 static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
 	weir_h2_client *client = user;
@@ -369,7 +385,10 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 			on_reset(ask, frame->rst_stream.error_code);
 		break;
 	case NGHTTP2_SETTINGS:
-		client->settled |= (frame->hd.flags & NGHTTP2_FLAG_ACK) == 0;
+		if ((frame->hd.flags & NGHTTP2_FLAG_ACK) == 0) {
+			client->settled = true;
+			refuse_unsent(client);
+		}
 		break;
 	case NGHTTP2_PING:
 		if (frame->hd.flags & NGHTTP2_FLAG_ACK)
@@ -402,11 +421,16 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
 		ask->id = 0;
 		return 0;
 	}
+	const char *error = ask->client->error;
 	bool excluded = !(ask->flags & WEIR_H2_ASK_SENT) ||
 			(code == NGHTTP2_REFUSED_STREAM && !(ask->flags & WEIR_H2_ASK_HEADED));
 	weir_h2_ask_part(ask);
-	ask->ops->failed(ask, excluded ? WEIR_H2_EXCLUDED : WEIR_H2_NONSENSE,
-			 excluded ? "the server has left" : "an answer that breaks the rules of HTTP/2");
+	/* A server that breaks the rules has not left in an orderly way. */
+	if (excluded && error == NULL)
+		ask->ops->failed(ask, WEIR_H2_EXCLUDED, "the server has left");
+	else
+		ask->ops->failed(ask, WEIR_H2_NONSENSE,
+				 error != NULL ? error : "an answer that breaks the rules of HTTP/2");
 	return 0;
 }
 
@@ -414,6 +438,10 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
 {
 	weir_h2_client *client = user;
 	weir_h2_ask *ask = find(session, frame->hd.stream_id);
+	/* nghttp2 has found out, and the connection ends. */
+	if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR &&
+	    client->error == NULL)
+		client->error = "the server does not speak HTTP/2, or breaks its rules";
 	/* Servers send WINDOW_UPDATE and PING because of this. */
 	if (frame->hd.type == NGHTTP2_DATA)
 		weir_h2_guard_earned(&client->guard, 3);

@@ -92,6 +92,8 @@ void weir_h2_client_release(weir_h2_client *client, void *bytes);
 /* Around whatever may end an ask: until the last exit, those that are over are not freed. */
 void weir_h2_client_enter(weir_h2_client *client);
 void weir_h2_client_exit(weir_h2_client *client);
+/* Asks the owner to flush. */
+void weir_h2_client_wake(weir_h2_client *client);
 /* Separates the ask from its stream. The caller tells its owner, as the last thing it does. */
 void weir_h2_ask_part(weir_h2_ask *ask);
 /* Resets the stream with this code (not if it has ended), and tells the owner. */

@@ -200,7 +200,7 @@ static void awake(weir_h2_ask *ask)
 		ask->flags &= (uint16_t)~WEIR_H2_ASK_DEFERRED;
 		nghttp2_session_resume_data(ask->client->session, ask->id);
 	}
-	weir_h2_client_flush(ask->client);
+	weir_h2_client_wake(ask->client);
 }
 
 int weir_h2_ask_send(weir_h2_ask *ask, weir_buf *buf, size_t offset, size_t length)
@@ -219,13 +219,9 @@ int weir_h2_ask_send(weir_h2_ask *ask, weir_buf *buf, size_t offset, size_t leng
 	if (error != 0)
 		return error;
 	ask->queued += length;
-	weir_h2_client *client = ask->client;
-	weir_h2_client_enter(client);
-	awake(ask);
-	/* After that: its owner is not told of room before it knows that there was none. */
 	if (weir_h2_ask_clogged(ask))
 		ask->flags |= WEIR_H2_ASK_OWED;
-	weir_h2_client_exit(client);
+	awake(ask);
 	return 0;
 }
 

@@ -3,6 +3,7 @@
 #include "sentry/upstream_h2.h"
 
 #include <errno.h>
+#include <stddef.h>
 
 #include "base/mem.h"
 #include "loop/loop.h"
@@ -95,7 +96,30 @@ static bool out_is_full(void *arg)
 	return true;
 }
 
-static const weir_h2_client_ops out_ops = {.write = out_write, .send = out_send, .is_full = out_is_full};
+static void out_wake(void *arg)
+{
+	const weir_upstream_conn *conn = arg;
+	weir_upstream_h2 *h2 = conn->h2;
+	if (h2->deferred)
+		return;
+	h2->deferred = true;
+	weir_loop_defer(conn->upstream->loop, &h2->later);
+}
+
+/* The loop cannot forget `later`, so a connection that ends meanwhile is freed here. */
+static void send_now(weir_deferred *later)
+{
+	weir_upstream_h2 *h2 =
+		(weir_upstream_h2 *)(void *)((char *)later - offsetof(weir_upstream_h2, later));
+	h2->deferred = false;
+	if (h2->conn == NULL)
+		weir_mem_free(h2);
+	else
+		weir_upstream_h2_drained(h2->conn);
+}
+
+static const weir_h2_client_ops out_ops = {
+	.write = out_write, .send = out_send, .is_full = out_is_full, .wake = out_wake};
 
 /* ---- beginnings ---- */
 
@@ -106,6 +130,7 @@ static int open_one(weir_upstream *upstream, weir_upstream_lane *lane, bool prob
 		return -ENOMEM;
 	h2->end = &h2->streams;
 	h2->probe = probe;
+	h2->later.run = send_now;
 	int error = weir_upstream_open_conn(upstream, lane, h2, &h2->conn);
 	if (error != 0) {
 		weir_mem_free(h2);
@@ -202,11 +227,9 @@ void weir_upstream_h2_up(weir_upstream_conn *conn)
 		return;
 	}
 	h2->up_ns = h2->heard_ns = h2->quiet_ns = conn->progress_ns = now_of(h2);
+	out_wake(conn);
 	weir_upstream_h2_look(h2);
-	if (h2->client != NULL && conn->state != WEIR_UPSTREAM_DYING) {
-		weir_h2_client_flush(h2->client);
-		weir_upstream_arm(conn);
-	}
+	weir_upstream_arm(conn);
 }
 
 /* ---- ends ---- */
@@ -265,8 +288,10 @@ void weir_upstream_h2_ended(weir_upstream_conn *conn, int why, const char *text)
 	h2->busy = true;
 	lose_all(h2, why, text);
 	weir_h2_client_free(h2->client);
-	weir_mem_free(h2);
+	h2->conn = NULL;
 	conn->h2 = NULL;
+	if (!h2->deferred)
+		weir_mem_free(h2);
 }
 
 void weir_upstream_h2_let_go(weir_upstream_conn *conn)
@@ -388,9 +413,12 @@ void weir_upstream_h2_drained(weir_upstream_conn *conn)
 	if (h2->client == NULL || conn->state == WEIR_UPSTREAM_DYING)
 		return;
 	h2->busy = true;
-	weir_h2_client_flush(h2->client);
+	int error = weir_h2_client_flush(h2->client);
 	h2->busy = false;
-	weir_upstream_h2_look(h2);
+	if (error != 0 && conn->state != WEIR_UPSTREAM_DYING)
+		weir_upstream_h2_fail(conn, error, weir_h2_client_error(h2->client));
+	else
+		weir_upstream_h2_look(h2);
 }
 
 /* ---- time ---- */
@@ -465,7 +493,6 @@ static void own_timeout(weir_upstream_h2 *h2, uint64_t now_ns)
 	} else {
 		h2->pinged_ns = now_ns;
 		weir_h2_client_ping(h2->client);
-		weir_h2_client_flush(h2->client);
 	}
 }
 

@@ -30,6 +30,7 @@
  */
 
 #include "http/h2_client.h"
+#include "loop/loop.h"
 #include "sentry/upstream_priv.h"
 
 /* A call on a connection, or waiting for it. */
@@ -55,6 +56,8 @@ struct weir_upstream_h2 {
 	weir_upstream_h2 *next, **at;         /* of the lane's list; at NULL: not in it */
 	weir_upstream_stream *streams, **end; /* in the order in which they came */
 	uint32_t count, waiting;              /* of streams */
+	weir_deferred later;                  /* sends what there is, at the end of the turn */
+	bool deferred;                        /* the loop has it */
 	bool busy;                            /* the client is being given bytes */
 	bool used;                            /* has had a call */
 	bool blamed;                          /* its end has been held against the backend */

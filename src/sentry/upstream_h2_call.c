@@ -233,12 +233,10 @@ void weir_upstream_h2_ask(weir_upstream_stream *stream)
 	weir_upstream_h2_arm(h2, weir_upstream_h2_stream_deadline(stream));
 	if (call->ops->ready != NULL)
 		call->ops->ready(call);
-	weir_h2_client_flush(h2->client);
 }
 
 int weir_upstream_h2_send(weir_upstream_stream *stream, weir_buf *buf, size_t offset, size_t length)
 {
-	const weir_call *call = stream->call;
 	if (stream->ask == NULL)
 		return stream->headed ? 0 : -ENOBUFS;
 	if (weir_h2_ask_output(stream->ask) == 0) {
@@ -246,9 +244,6 @@ int weir_upstream_h2_send(weir_upstream_stream *stream, weir_buf *buf, size_t of
 		stream->left = SIZE_MAX;
 	}
 	int error = weir_h2_ask_send(stream->ask, buf, offset, length);
-	/* Sending may have ended it. */
-	if (call->stream != stream)
-		return error;
 	weir_upstream_h2_arm(stream->h2, weir_upstream_h2_stream_deadline(stream));
 	/* A stream with a hole in its body is of no use. */
 	if (error == -ENOMEM)

@@ -28,7 +28,7 @@ typedef struct world {
 	weir_h2_memory memory;
 	weir_h2_client *client;
 	h2_peer peer;
-	bool full, broken;
+	bool full, broken, woken;
 	uint64_t now_ns;
 	size_t written; /* bytes, in all */
 	ask asks[ASKS];
@@ -133,7 +133,13 @@ static bool out_is_full(void *arg)
 	return w->full;
 }
 
-static const weir_h2_client_ops out_ops = {out_write, out_send, out_is_full};
+static void out_wake(void *arg)
+{
+	world *w = arg;
+	w->woken = true;
+}
+
+static const weir_h2_client_ops out_ops = {out_write, out_send, out_is_full, out_wake};
 
 /* ---- the world ---- */
 

@@ -159,10 +159,25 @@ def outcomes():
         same(error.code(), grpc.StatusCode.DEADLINE_EXCEEDED, "a client that waits no longer")
         expect(server.service.cancelled.wait(LONG), "the server hears of it")
     same(metric(weir, "grpc_refused"), 2, "refusals are counted")
-    stage = weir.stage("app")
-    refused = sum(c.get("refused", 0) for c in stage["classes"]) if "classes" in stage else stage.get("refused")
-    print("  the stage:", refused)
+    all_of = lambda: weir.stage("app")["all"]
+    until(lambda: all_of()["completed"] + all_of()["failed"] == 4, "all are settled")
+    same((all_of()["completed"], all_of()["failed"]), (1, 3), "a client's error is no failure of the service")
     weir.idle()
+    weir.stop()
+    server.stop()
+
+
+def refusals_are_heeded():
+    """A service that refuses gets fewer: what it would refuse is rejected before it."""
+    server = Server()
+    weir = start(server, backend="heed-refusals = on")
+    with through(weir) as channel:
+
+        def shed():
+            errors = [failure(lambda: call(channel, "refuse", b"14")) for _ in range(50)]
+            return any("reason=downstream" in dict(e.trailing_metadata()).get("weir-shed", "") for e in errors)
+
+        until(shed, "the reason is downstream")
     weir.stop()
     server.stop()
 
@@ -233,4 +248,4 @@ def server_leaves():
     server.stop()
 
 
-run(kinds, outcomes, turned_away, server_leaves)
+run(kinds, outcomes, refusals_are_heeded, turned_away, server_leaves)

@@ -8,6 +8,8 @@
 /* All streams together; it is given back as bytes come, so this bounds only what is on its way. */
 #define CONNECTION_WINDOW 1048576
 
+#define HEAD_MOST (4u << 20)
+
 /* Most rounds of sending and refilling in one flush. */
 #define ROUNDS 16
 
@@ -252,6 +254,8 @@ static int make_session(weir_h2_client *client)
 	if (error == 0) {
 		nghttp2_option_set_no_auto_window_update(option, 1);
 		nghttp2_option_set_max_outbound_ack(option, 256);
+		/* Heads were within the limits of the server that read them. */
+		nghttp2_option_set_max_send_header_block_length(option, HEAD_MOST);
 		/* Unknown types are skipped, but must be counted first. */
 		for (unsigned type = NGHTTP2_CONTINUATION + 1; type <= UINT8_MAX; type++)
 			nghttp2_option_set_user_recv_extension_type(option, (uint8_t)type);

@@ -11,7 +11,8 @@
 #include "http/h2_client_priv.h"
 #include "http/head.h"
 
-#define FIELDS_MOST 256
+#define FEW_FIELDS  64
+#define OWN_FIELDS  5     /* pseudo fields and te */
 #define SMALL_BYTES 2048u /* pieces up to this size are copied */
 #define COPY_BYTES  4096u /* of a buffer for small pieces */
 #define FRAME_HEAD  9u
@@ -24,8 +25,8 @@
 /* ---- heads ---- */
 
 typedef struct writing {
-	nghttp2_nv nv[FIELDS_MOST];
-	size_t count;
+	nghttp2_nv *nv;
+	size_t count, most;
 } writing;
 
 static nghttp2_nv make_nv(const char *name, size_t name_length, const char *value, size_t value_length)
@@ -57,7 +58,7 @@ static const char *put_field(writing *w, const char *at, const char *end)
 {
 	const char *stop = memchr(at, '\r', (size_t)(end - at));
 	const char *colon = stop != NULL ? memchr(at, ':', (size_t)(stop - at)) : NULL;
-	if (colon == NULL || colon == at || w->count == FIELDS_MOST)
+	if (colon == NULL || colon == at || w->count == w->most)
 		return NULL;
 	const char *value = colon + 1;
 	while (value < stop && *value == ' ')
@@ -137,13 +138,31 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *into, si
 	return (ssize_t)(ask->queued < length ? ask->queued : length);
 }
 
+static size_t count_lines(const weir_buf *head)
+{
+	size_t count = 0;
+	const uint8_t *at = head->data, *end = at + head->length;
+	while (at < end && (at = memchr(at, '\n', (size_t)(end - at))) != NULL) {
+		count++;
+		at++;
+	}
+	return count;
+}
+
 int32_t weir_h2_client_submit(weir_h2_client *client, weir_h2_ask *ask, const weir_buf *head, bool has_body)
 {
 	const nghttp2_data_provider provider = {.read_callback = read_body};
-	writing w;
-	if (!read_head(&w, head, client->options.secure))
+	nghttp2_nv few[FEW_FIELDS];
+	writing w = {.nv = few, .most = OWN_FIELDS + count_lines(head)};
+	if (w.most > FEW_FIELDS && (w.nv = weir_mem_array(w.most, sizeof(*w.nv))) == NULL)
 		return -1;
-	return nghttp2_submit_request(client->session, NULL, w.nv, w.count, has_body ? &provider : NULL, ask);
+	int32_t id = -1;
+	if (read_head(&w, head, client->options.secure))
+		id = nghttp2_submit_request(client->session, NULL, w.nv, w.count, has_body ? &provider : NULL,
+					    ask);
+	if (w.nv != few)
+		weir_mem_free(w.nv);
+	return id;
 }
 
 /* ---- pieces ---- */
@@ -169,8 +188,12 @@ static weir_h2_piece *add_piece(weir_h2_ask *ask, weir_buf *buf, size_t offset, 
 	if (piece == NULL)
 		return NULL;
 	*piece = (weir_h2_piece){.buf = weir_buf_ref(buf), .offset = offset, .length = length};
-	*(ask->first != NULL ? &ask->last->next : &ask->first) = piece;
+	weir_h2_piece *last = ask->first != NULL ? ask->last : NULL;
 	ask->last = piece;
+	if (last != NULL)
+		last->next = piece;
+	else
+		ask->first = piece;
 	return piece;
 }
 

@@ -318,6 +318,22 @@ static void fields_of_a_connection_are_left_out(void **state)
 	end(&w);
 }
 
+static void a_large_head_passes(void **state)
+{
+	world w;
+	char *head = malloc(300000), *to = head;
+	to += sprintf(to, "GET / HTTP/1.1\r\nHost: a\r\n");
+	for (int i = 0; i < 1500; i++)
+		to += sprintf(to, "X-%d: %0100d\r\n", i, i);
+	sprintf(to, "X-Own: last\r\n\r\n");
+	begin(&w, 0, 0);
+	make(&w, WEIR_METHOD_GET, head, false);
+	turn(&w);
+	assert_string_equal(peer_at(&w.peer, 1)->other, "last");
+	end(&w);
+	free(head);
+}
+
 static void a_head_that_is_none_is_not_sent(void **state)
 {
 	static const char *const heads[] = {"",
@@ -970,6 +986,7 @@ int main(void)
 		cmocka_unit_test(an_answer_without_a_body_is_its_head),
 		cmocka_unit_test(fields_of_a_connection_are_left_out),
 		cmocka_unit_test(a_head_that_is_none_is_not_sent),
+		cmocka_unit_test(a_large_head_passes),
 		cmocka_unit_test(interim_answers_come_first),
 		cmocka_unit_test(trailers_of_a_request_pass),
 		cmocka_unit_test(one_is_asked_until_the_settings_come),

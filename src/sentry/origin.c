@@ -69,8 +69,8 @@ static const char *read_scheme(const char *url, weir_origin_url *found)
 
 int weir_origin_read_url(const char *url, weir_origin_url *ret_url)
 {
-	static const char *const form = "http://HOST:PORT or https://HOST:PORT; for HTTP/2, h2c://HOST:PORT "
-					"or (with TLS) h2://HOST:PORT";
+	static const char *const form =
+		"http://HOST:PORT, https://HOST:PORT, h2c://HOST:PORT or h2://HOST:PORT";
 	weir_origin_url found = {0};
 	char full[WEIR_ORIGIN_NAME + sizeof(":443")];
 	const char *name = read_scheme(url, &found);

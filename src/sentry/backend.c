@@ -25,9 +25,9 @@ static const char *const report_words[] = {"pass", "take", "off", NULL};
 
 static const weir_key keys[] = {
 	ROW("server", TEXTS, servers, NULL,
-	    "The servers, as http://HOST:PORT or https://HOST:PORT. For HTTP/2 and gRPC: h2c://HOST:PORT, or "
-	    "with "
-	    "TLS h2://HOST:PORT",
+	    "The servers, as http://HOST:PORT or https://HOST:PORT; for HTTP/2 and gRPC, h2c://HOST:PORT or "
+	    "(with "
+	    "TLS) h2://HOST:PORT",
 	    .flags = WEIR_KEY_REQUIRED | WEIR_KEY_LIVE),
 	ROW("health", TEXT, health, NULL,
 	    "The path for health checks; a healthy server answers with 2xx or 3xx. Requests for it, with any "

@@ -575,8 +575,8 @@ static void test_all_mistakes_are_told(void **state)
 		"t:2: reject: 'x': write a status (503, 429), redirect URL, or page FILE\n"
 		"t:3: format: 'x': write combined or json\n"
 		"t:3: level: 'y': write debug, info, warn or error\n"
-		"t:4: backend \"b\" has no server, which is required. The servers, as "
-		"http://HOST:PORT, https://HOST:PORT, h2c://HOST:PORT or h2://HOST:PORT\n");
+		"t:4: backend \"b\" has no server, which is required. The servers, as http://HOST:PORT or "
+		"https://HOST:PORT; for HTTP/2 and gRPC, h2c://HOST:PORT or (with TLS) h2://HOST:PORT\n");
 	weir_config_free(&config);
 }
 

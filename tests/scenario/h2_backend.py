@@ -198,6 +198,80 @@ def client_leaves():
     backend.close()
 
 
+def literal(name, value):
+    return bytes([0, len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
+
+
+CLAIM = b"".join(literal(*pair) for pair in ((":method", "POST"), (":scheme", "http"), (":path", "/t.T/x"), (":authority", "a"), ("content-type", "application/grpc")))
+
+
+def claims():
+    """Who only says that it is gRPC holds nothing, where no server speaks HTTP/2; where one does, a stream begins with its head."""
+    backend = Backend(good)
+    weir = start([backend.url])
+    with weir.client() as client:
+        client.send(PREFACE + frame(4, 0, 0) + frame(1, 4, 1, CLAIM) + frame(0, 0, 1, b"abc") + frame(6, 0, 0, b"12345678"))
+        while b"12345678" not in client.kept:
+            client.more()
+        same((backend.seen, figures(weir, "in_flight")), ([], 0), "its body is waited for")
+        client.send(frame(0, 1, 1, b"def"))
+        until(lambda: backend.seen, "and then it is passed on")
+        same(backend.seen[0].body, b"abcdef", "as a whole")
+    weir.stop()
+    backend.close()
+    seen = []
+
+    def script(peer):
+        peer.take(len(PREFACE))
+        peer.send(frame(4, 0, 0))
+        while True:
+            head = peer.take(9)
+            peer.take(int.from_bytes(head[:3], "big"))
+            seen.append(head[3])
+
+    backend = Backend(script)
+    weir = start([f"h2c://127.0.0.1:{backend.port}"])
+    with weir.client() as client:
+        client.send(PREFACE + frame(4, 0, 0) + frame(1, 4, 1, CLAIM))
+        until(lambda: 1 in seen, "the head of a stream")
+        client.send(frame(0, 0, 1, b"abc"))
+        until(lambda: 0 in seen, "and then its parts, as they come")
+    until(lambda: 3 in seen, "its end, when the client has gone")
+    weir.stop()
+    backend.close()
+
+
+def leaves():
+    """A server that drains while requests come: none is lost."""
+    folder = site()
+    one, other = Weir("serve", "--root", folder), Weir("serve", "--root", folder)
+    weir = start([f"h2c://127.0.0.1:{s.port}" for s in (one, other)])
+    ended, wrong, count = threading.Event(), [], [0]
+
+    def ask():
+        with weir.client() as client:
+            while not ended.is_set():
+                status = client.ask("/small").status
+                count[0] += 1
+                if status != 200:
+                    wrong.append(status)
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    until(lambda: count[0] > 200, "requests are answered")
+    one.stop()
+    before = count[0]
+    until(lambda: count[0] > before + 500, "and go on to be")
+    ended.set()
+    for thread in threads:
+        thread.join()
+    same(wrong, [], f"none is lost, of {count[0]}")
+    weir.stop()
+    other.stop()
+    shutil.rmtree(folder)
+
+
 def reloads():
     """From one protocol to the other and back, while requests come."""
     folder = site()
@@ -235,4 +309,4 @@ def reloads():
     shutil.rmtree(folder)
 
 
-run(plain, by_nghttpd, secure, hostile, client_leaves, reloads)
+run(plain, by_nghttpd, secure, hostile, client_leaves, claims, leaves, reloads)

@@ -100,7 +100,7 @@ static void out_wake(void *arg)
 {
 	const weir_upstream_conn *conn = arg;
 	weir_upstream_h2 *h2 = conn->h2;
-	if (h2->deferred)
+	if (h2->deferred || h2->over)
 		return;
 	h2->deferred = true;
 	weir_loop_defer(conn->upstream->loop, &h2->later);
@@ -267,7 +267,7 @@ void weir_upstream_h2_fail(weir_upstream_conn *conn, int error, const char *text
 	unlist(h2);
 	set_idle(h2, false);
 	weir_timer_stop(&conn->timer);
-	h2->busy = true;
+	h2->busy = h2->over = true;
 	lose_all(h2, error, text);
 	h2->busy = false;
 	if (step == WEIR_CALL_ANSWER && error == -EPROTO && h2->client != NULL) {
@@ -285,7 +285,7 @@ void weir_upstream_h2_ended(weir_upstream_conn *conn, int why, const char *text)
 	weir_upstream_h2 *h2 = conn->h2;
 	unlist(h2);
 	set_idle(h2, false);
-	h2->busy = true;
+	h2->busy = h2->over = true;
 	lose_all(h2, why, text);
 	weir_h2_client_free(h2->client);
 	h2->conn = NULL;

@@ -58,6 +58,7 @@ struct weir_upstream_h2 {
 	uint32_t count, waiting;              /* of streams */
 	weir_deferred later;                  /* sends what there is, at the end of the turn */
 	bool deferred;                        /* the loop has it */
+	bool over;                            /* nothing more is sent */
 	bool busy;                            /* the client is being given bytes */
 	bool used;                            /* has had a call */
 	bool blamed;                          /* its end has been held against the backend */

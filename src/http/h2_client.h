@@ -16,7 +16,7 @@
  *
  * After end, failed and a head with last set, the ask is over and must not be used. weir_h2_ask_cancel also
  * ends it, and calls nothing. All of these come from weir_h2_client_take, weir_h2_client_flush or
- * weir_h2_ask_resume: what an owner does with an ask has no other effect on it, or on others, before it returns.
+ * weir_h2_ask_resume: whatever else an owner does with an ask, nothing is called before it returns.
  *
  * Flow control. The connection's window is given back as bytes come, a stream's as its owner takes them. So a
  * paused ask holds back its own stream only, and holds at most WEIR_H2_CLIENT_WINDOW bytes here. Towards the

@@ -409,8 +409,8 @@ static int unpack_nothing(nghttp2_session *session, void **ret_payload, const ng
 }
 
 /*
- * The ask is still in progress: a GOAWAY excludes it, it could not be sent, or nghttp2 has reset the stream because
- * the answer was invalid. Or it is paused, and its answer complete.
+ * The ask is still in progress: a GOAWAY excludes it, it could not be sent, or nghttp2 has reset the stream
+ * because the answer was invalid. Or it is paused, and its answer complete.
  */
 static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *user)
 {

@@ -235,8 +235,8 @@ static void call_interim(weir_call *call, const weir_call_answer *answer)
 }
 
 /*
- * The outcome of gRPC is in the head if the answer has no body, as nearly all errors have. It settles the request,
- * since the status of HTTP is 200. In trailers it comes too late for that, and only counts.
+ * The outcome of gRPC is in the head if the answer has no body, as with nearly all errors. It settles the
+ * request, since the status of HTTP is 200. In trailers it comes too late for that, and only counts.
  */
 static void note_grpc(weir_exchange *exchange, const weir_call_answer *answer, bool settles)
 {

@@ -18,8 +18,9 @@
  *
  * When it ends. A connection that the server leaves (GOAWAY), that has had many calls cancelled, or on which a
  * call timed out while nothing came, leaves the list, and closes with its last call. An idle one closes after
- * idle_ns. A server that is silent for ping_ns while calls wait for it is sent a PING, once
- * for each silence, since servers count them; if no answer comes for as long again, the calls fail. A call that the server has not processed fails as not sent, so it may be made again.
+ * idle_ns. A server that is silent for ping_ns while calls wait for it is sent a PING, once for each silence,
+ * since servers count them; if no answer comes for as long again, the calls fail. A call that the server has
+ * not processed fails as not sent, so it may be made again.
  *
  * A health check has a connection of its own, since whether one can be made is part of the check.
  *

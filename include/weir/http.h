@@ -137,9 +137,12 @@ typedef struct weir_route_options {
 	size_t collect_bytes;
 	/*
 	 * A request with a body is offered once so much of its body has come, or all of it: until then a slow
-	 * client holds nothing but memory. 0: it is offered as soon as its head is there. A gRPC stream is.
+	 * client holds nothing but memory. 0: it is offered as soon as its head is there. A stream of
+	 * gRPC is, too, since its client may wait for an answer before it sends anything; unless gather_streams
+	 * says that nothing here understands those.
 	 */
 	size_t gather_bytes;
+	bool gather_streams;
 	uint64_t deadline_ns; /* after the first byte of the request; 0: none */
 	weir_reject_kind reject;
 	unsigned reject_status; /* 0: 503 */

@@ -203,6 +203,11 @@ typedef struct weir_kind {
 	void (*print_route)(const weir_route_view *route, FILE *file);
 	/* A rule for requests of the route that are never rejected, such as health checks. False: none. */
 	bool (*exempt)(const weir_config *config, const weir_route_view *route, char *ret_rule, size_t size);
+	/*
+	 * Whether requests of the route may be streams of gRPC, which are offered before their body is there.
+	 * NULL: they may.
+	 */
+	bool (*streams)(const weir_config *config, const weir_route_view *route);
 	/* Whether it resolves host names at run time: confinement then lets the resolver read its files. */
 	bool (*resolves)(const weir_config *config);
 

@@ -5,9 +5,12 @@
  */
 #include <string.h>
 
+#include "http/grpc.h"
 #include "http/h2.h"
 
 #define HELD_LEAST 4096u
+/* A stream of gRPC that has been answered may be silent for this long, like a tunnel. */
+#define SILENCE_NS (3600 * WEIR_NS_PER_S)
 
 static bool waits(const weir_request *request)
 {
@@ -245,11 +248,22 @@ static bool is_waited_for(const weir_h2_stream *stream)
 	return request->body_mode == WEIR_BODY_READ || weir_request_is_early(request);
 }
 
+static bool is_conversation(const weir_request *request)
+{
+	return request != NULL && weir_request_is(request, WEIR_REQUEST_BEGUN) &&
+	       request->body_mode == WEIR_BODY_READ && weir_grpc_is(request);
+}
+
 uint64_t weir_h2_body_deadline(const weir_h2_stream *stream)
 {
 	const weir_http_limits *limits = &stream->h2->conn->loop->limits;
 	if (!is_waited_for(stream))
 		return UINT64_MAX;
+	if (is_conversation(stream->request)) {
+		uint64_t last_ns =
+			stream->body_ns > stream->progress_ns ? stream->body_ns : stream->progress_ns;
+		return last_ns + SILENCE_NS;
+	}
 	uint64_t gap_ns = limits->body_gap_ns > UINT64_MAX - stream->body_ns
 				  ? UINT64_MAX
 				  : stream->body_ns + limits->body_gap_ns;

@@ -9,6 +9,7 @@
 #include "base/mix.h"
 #include "http/digits.h"
 #include "http/field_check.h"
+#include "http/grpc.h"
 #include "http/hammer.h"
 #include "http/reject.h"
 #include "http/request.h"
@@ -200,6 +201,17 @@ static void answer_canned(weir_request *request, const weir_canned *canned)
 	request->codec->canned(request, canned);
 }
 
+/* A client of gRPC does not understand a status of HTTP, nor a page. The body ends with a newline. */
+static void answer_grpc(weir_request *request, const weir_shed_head *head, uint64_t retry_after_ns)
+{
+	weir_grpc_answer answer = {.code = head->status == 429 ? WEIR_GRPC_RESOURCE_EXHAUSTED
+							       : WEIR_GRPC_UNAVAILABLE,
+				   .message = {head->body, head->body_length - 1u},
+				   .retry_after_ns = retry_after_ns != 0 ? retry_after_ns : WEIR_NS_PER_S,
+				   .shed = {head->text + head->value, head->value_length}};
+	weir_grpc_reply(request, &answer);
+}
+
 static void send_away(weir_request *request, const weir_route *route, const weir_shed_head *head,
 		      uint64_t retry_after_ns)
 {
@@ -211,7 +223,9 @@ static void send_away(weir_request *request, const weir_route *route, const weir
 	if (route != NULL && route->refuse != NULL &&
 	    answer_refused(request, route, head, canned.retry_after_s))
 		return;
-	if (plain && request->codec->canned != NULL)
+	if (weir_grpc_is(request))
+		answer_grpc(request, head, retry_after_ns);
+	else if (plain && request->codec->canned != NULL)
 		answer_canned(request, &canned);
 	else
 		answer_dressed(request, route, &canned,

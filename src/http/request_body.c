@@ -2,7 +2,7 @@
 /* The body of a request: collected before the offer, read by the handler, or dropped. */
 #include <string.h>
 
-#include "http/request.h"
+#include "http/grpc.h"
 #include "http/server.h"
 #include "loop/loop.h"
 
@@ -96,9 +96,8 @@ static void gather_part(weir_request *request, weir_buf *buf, size_t offset, siz
 /* A stream of both directions may send nothing before it has been answered. */
 static bool is_stream(const weir_request *request)
 {
-	weir_span type = weir_request_header(request, WEIR_SPAN("content-type"));
-	return request->body_left == WEIR_UNKNOWN_LENGTH && type.length >= 16 &&
-	       weir_span_is((weir_span){type.at, 16}, WEIR_SPAN("application/grpc"));
+	return request->body_left == WEIR_UNKNOWN_LENGTH && !request->route->gather_streams &&
+	       weir_grpc_is(request);
 }
 
 void weir_request_gather(weir_request *request)

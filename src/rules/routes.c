@@ -363,6 +363,7 @@ static int fill_route(weir_route *route, const weir_route_options *options)
 			      .refuse_arg = options->refuse_arg,
 			      .collect_bytes = options->collect_bytes,
 			      .gather_bytes = options->gather_bytes,
+			      .gather_streams = options->gather_streams,
 			      .deadline_ns = options->deadline_ns,
 			      .reject = options->reject,
 			      .reject_status = options->reject_status};

@@ -52,6 +52,7 @@ typedef struct weir_route {
 	weir_refuse *refuse; /* NULL: rejected as `reject` says */
 	void *refuse_arg;
 	size_t collect_bytes, gather_bytes;
+	bool gather_streams;
 	uint64_t deadline_ns;
 	weir_reject_kind reject;
 	unsigned reject_status;

@@ -24,7 +24,10 @@
 static const char *const report_words[] = {"pass", "take", "off", NULL};
 
 static const weir_key keys[] = {
-	ROW("server", TEXTS, servers, NULL, "The servers, as http://HOST:PORT or https://HOST:PORT",
+	ROW("server", TEXTS, servers, NULL,
+	    "The servers, as http://HOST:PORT or https://HOST:PORT; for HTTP/2 and gRPC, h2c://HOST:PORT or "
+	    "(with "
+	    "TLS) h2://HOST:PORT",
 	    .flags = WEIR_KEY_REQUIRED | WEIR_KEY_LIVE),
 	ROW("health", TEXT, health, NULL,
 	    "The path for health checks; a healthy server answers with 2xx or 3xx. Requests for it, with any "
@@ -41,8 +44,13 @@ static const weir_key keys[] = {
 	    "The number of requests in service at all servers together, each until its answer begins. "
 	    "Further ones wait in the queue; 0: as many as connections allows",
 	    BETWEEN(0, 1e6), LIVE),
-	ROW("connections", COUNT, connections, "1024", "The number of connections to each server",
-	    BETWEEN(1, 1e6)),
+	ROW("connections", COUNT, connections, "1024",
+	    "The number of connections to each server; with HTTP/2, the number of requests", BETWEEN(1, 1e6)),
+	ROW("streams", COUNT, streams, "100",
+	    "The number of requests at once on a connection of HTTP/2, if the server allows as many. Further "
+	    "ones "
+	    "get another connection",
+	    BETWEEN(1, 10000)),
 	ROW("idle-connections", COUNT, idle_connections, "64",
 	    "The idle connections to each server that each thread keeps", BETWEEN(1, 1e6)),
 	ROW("idle-timeout", TIME, idle_timeout_ns, "50s",
@@ -129,6 +137,15 @@ bool weir_backend_has(const weir_backend_block *b, const char *name)
 	weir_origin_url url;
 	for (unsigned i = 0; i < weir_backend_servers(b); i++)
 		if (weir_origin_read_url(b->servers[i], &url) == 0 && strcmp(url.name, name) == 0)
+			return true;
+	return false;
+}
+
+bool weir_backend_is_h2(const weir_backend_block *b)
+{
+	weir_origin_url url;
+	for (unsigned i = 0; i < weir_backend_servers(b); i++)
+		if (weir_origin_read_url(b->servers[i], &url) == 0 && url.h2)
 			return true;
 	return false;
 }
@@ -318,6 +335,11 @@ void weir_backend_check_route(weir_config *config, const weir_route_view *route)
 bool weir_backend_exempt(const weir_config *config, const weir_route_view *route, char *ret_rule, size_t size)
 {
 	return health_rule(weir_backend_of(config, route), ret_rule, size);
+}
+
+bool weir_backend_streams(const weir_config *config, const weir_route_view *route)
+{
+	return weir_backend_is_h2(weir_backend_of(config, route));
 }
 
 bool weir_backend_resolves(const weir_config *config)

@@ -22,6 +22,7 @@ typedef struct weir_backend_block {
 	uint32_t health_rise, health_fall;
 	uint32_t concurrency;                   /* of all servers together; 0: no bound */
 	uint32_t connections, idle_connections; /* to each server */
+	uint32_t streams;                       /* on each connection of HTTP/2 */
 	uint64_t connect_timeout_ns, first_byte_timeout_ns, body_timeout_ns, stream_timeout_ns,
 		idle_timeout_ns;
 	double retry_budget;
@@ -55,6 +56,8 @@ unsigned weir_backend_servers(const weir_backend_block *b);
  * found before.
  */
 int weir_backend_nucleus(const weir_backend_block *b, unsigned server, char ret_url[static WEIR_BACKEND_URL]);
+/* Whether one of them speaks HTTP/2. */
+bool weir_backend_is_h2(const weir_backend_block *b);
 /* Whether one of them has this name: "host:port" as in its URL. */
 bool weir_backend_has(const weir_backend_block *b, const char *name);
 
@@ -63,6 +66,7 @@ void weir_backend_check(weir_config *config);
 void weir_backend_check_route(weir_config *config, const weir_route_view *route);
 bool weir_backend_exempt(const weir_config *config, const weir_route_view *route, char *ret_rule,
 			 size_t size);
+bool weir_backend_streams(const weir_config *config, const weir_route_view *route);
 bool weir_backend_resolves(const weir_config *config);
 void weir_backend_print(const weir_config *config, FILE *file);
 void weir_backend_print_route(const weir_route_view *route, FILE *file);

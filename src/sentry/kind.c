@@ -85,10 +85,11 @@ static const char *shares(const weir_route_view *route)
 	return values->backend;
 }
 
-/* The size of a bound can be changed, but not whether there is one. */
+/* The size of a bound can be changed, but not whether there is one; servers, but not how they are spoken to. */
 static uint64_t identity(const weir_config *config, const weir_route_view *route)
 {
-	return weir_backend_of(config, route)->concurrency != 0;
+	const weir_backend_block *b = weir_backend_of(config, route);
+	return (b->concurrency != 0) | (uint64_t)weir_backend_is_h2(b) << 1;
 }
 
 typedef char nucleus_url[WEIR_BACKEND_URL];
@@ -134,7 +135,8 @@ static int make_sentry(const weir_making *making, const weir_backend_block *b, t
 			   .gap_ns = b->body_timeout_ns,
 			   .stream_ns = b->stream_timeout_ns,
 			   .idle_ns = b->idle_timeout_ns,
-			   .idle = b->idle_connections},
+			   .idle = b->idle_connections,
+			   .streams = b->streams},
 		.retry = {.share = b->retry_budget > 0 ? b->retry_budget : -1,
 			  .floor_per_s = b->retry_budget > 0 ? 0 : -1}, /* negative: none at all */
 		.forwarded = b->forwarded ? WEIR_FORWARDED_APPEND : WEIR_FORWARDED_OFF,
@@ -355,6 +357,8 @@ static const weir_metric metrics[] = {
 	COUNT(retries_refused, "Retries that would have been safe, but the budget was used up."),
 	COUNT(bad_gateway, "Requests answered with 502."),
 	COUNT(timeouts, "Requests answered with 504."),
+	COUNT(refused, "Requests answered with 503, since a server of HTTP/2 refused the stream."),
+	COUNT(grpc_refused, "Answers with grpc-status UNAVAILABLE or RESOURCE_EXHAUSTED."),
 	COUNT(full, "Requests turned away since every server was at its bound."),
 	COUNT(gone, "Requests whose client left before the answer."),
 	COUNT(cut, "Answers that broke off."),
@@ -379,6 +383,7 @@ const weir_kind weir_kind_backend = {
 	.print = weir_backend_print,
 	.print_route = weir_backend_print_route,
 	.exempt = weir_backend_exempt,
+	.streams = weir_backend_streams,
 	.resolves = weir_backend_resolves,
 	.shares = shares,
 	.identity = identity,

@@ -46,14 +46,37 @@ static int refuse_url(const char *url, const char *why)
 	return weir_error_set(-EINVAL, "'%s': write %s", weir_text_quote(quoted, sizeof(quoted), url), why);
 }
 
+/* The part after the scheme, and what the scheme says; NULL: it is none of ours. */
+static const char *read_scheme(const char *url, weir_origin_url *found)
+{
+	static const struct {
+		const char *text;
+		bool secure, h2;
+	} schemes[] = {{"http://", false, false},
+		       {"https://", true, false},
+		       {"h2c://", false, true},
+		       {"h2://", true, true}};
+	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+		size_t length = strlen(schemes[i].text);
+		if (strncmp(url, schemes[i].text, length) != 0)
+			continue;
+		found->secure = schemes[i].secure;
+		found->h2 = schemes[i].h2;
+		return url + length;
+	}
+	return NULL;
+}
+
 int weir_origin_read_url(const char *url, weir_origin_url *ret_url)
 {
-	static const char *const form = "http://HOST:PORT or https://HOST:PORT";
-	weir_origin_url found = {.secure = strncmp(url, "https://", 8) == 0};
+	static const char *const form =
+		"http://HOST:PORT, https://HOST:PORT, h2c://HOST:PORT or h2://HOST:PORT";
+	weir_origin_url found = {0};
 	char full[WEIR_ORIGIN_NAME + sizeof(":443")];
-	if (!found.secure && strncmp(url, "http://", 7) != 0)
+	const char *name = read_scheme(url, &found);
+	if (name == NULL)
 		return refuse_url(url, form);
-	const char *name = url + (found.secure ? 8 : 7), *path = strchrnul(name, '/');
+	const char *path = strchrnul(name, '/');
 	if (path[0] != '\0' && path[1] != '\0')
 		return refuse_url(url, "it without the path: requests keep theirs");
 	if ((size_t)(path - name) >= sizeof(found.name))

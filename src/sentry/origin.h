@@ -36,7 +36,7 @@ typedef enum weir_host_policy {
 } weir_host_policy;
 
 typedef struct weir_origin_options {
-	const char *url; /* "http://HOST[:PORT]" or "https://..."; copied */
+	const char *url; /* "http://HOST[:PORT]", "https://...", "h2c://..." or "h2://..."; copied */
 	weir_host_policy host;
 	const char *host_name;  /* for WEIR_HOST_NAMED: "inner.test", perhaps with a port; copied */
 	uint32_t concurrency;   /* calls at once, over all threads; 0: no bound */
@@ -56,6 +56,7 @@ typedef struct weir_origin_url {
 	char host[WEIR_ORIGIN_NAME]; /* for resolving and SNI */
 	uint16_t port;
 	bool secure;
+	bool h2; /* HTTP/2; else HTTP/1.1 */
 } weir_origin_url;
 
 typedef struct weir_address {

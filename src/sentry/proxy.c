@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "http/grpc.h"
 #include "loop/loop.h"
 #include "sentry/proxy_priv.h"
 
@@ -51,11 +52,26 @@ static void tell(const weir_exchange *exchange, weir_log_level level, const char
 static void tell_given_up(const weir_exchange *exchange, const weir_call_failure *failure)
 {
 	const char *outcome = exchange->begun                ? "the answer was cut"
+			      : failure->refused             ? "answered with 503"
 			      : failure->error == -ETIMEDOUT ? "answered with 504"
 							     : "answered with 502";
 	bool tunnel = failure->step == WEIR_CALL_TUNNEL;
 	tell(exchange, tunnel ? WEIR_LOG_DEBUG : WEIR_LOG_WARN, tunnel ? "tunnel" : "backend", failure,
 	     outcome);
+}
+
+/* As text, or as gRPC where the client speaks that. */
+static void reply_error(weir_request *request, unsigned status, weir_span text)
+{
+	if (!weir_grpc_is(request)) {
+		weir_request_reply_text(request, status, text);
+		return;
+	}
+	weir_grpc_answer answer = {.code = status == 504 ? WEIR_GRPC_DEADLINE_EXCEEDED
+							 : WEIR_GRPC_UNAVAILABLE,
+				   .message = {text.at, text.length - 1}}; /* without the newline */
+	if (weir_request_settle(request, status))
+		weir_grpc_reply(request, &answer);
 }
 
 void weir_exchange_give_up(weir_exchange *exchange, const weir_call_failure *failure)
@@ -68,12 +84,15 @@ void weir_exchange_give_up(weir_exchange *exchange, const weir_call_failure *fai
 	if (exchange->begun) {
 		WEIR_PROXY_COUNT(exchange, cut);
 		weir_request_abort(request);
+	} else if (failure->refused) {
+		WEIR_PROXY_COUNT(exchange, refused);
+		reply_error(request, 503, WEIR_SPAN("The service has too much to do.\n"));
 	} else if (late) {
 		WEIR_PROXY_COUNT(exchange, timeouts);
-		weir_request_reply_text(request, 504, WEIR_SPAN("The service did not answer in time.\n"));
+		reply_error(request, 504, WEIR_SPAN("The service did not answer in time.\n"));
 	} else {
 		WEIR_PROXY_COUNT(exchange, bad_gateway);
-		weir_request_reply_text(request, 502, WEIR_SPAN("The service could not be reached.\n"));
+		reply_error(request, 502, WEIR_SPAN("The service could not be reached.\n"));
 	}
 }
 

@@ -64,19 +64,21 @@ typedef struct weir_proxy_options {
 } weir_proxy_options;
 
 /* What a proxy counts. X(name) */
-#define WEIR_PROXY_COUNTS(X)                                                             \
-	X(requests)                                                                      \
-	X(retries)         /* from the budget */                                         \
-	X(free_retries)    /* a kept connection had ended */                             \
-	X(retries_refused) /* safe, but the budget or the attempts were used up */       \
-	X(bad_gateway)                                                                   \
-	X(timeouts)                                                                      \
-	X(full)        /* rejected: every backend was full */                            \
-	X(gone)        /* the client left */                                             \
-	X(cut)         /* answers that broke off */                                      \
-	X(stalled_cut) /* answers that were cut to make room: the client did not read */ \
-	X(upgrades)                                                                      \
-	X(answer_reports)         /* answers with a report */                            \
+#define WEIR_PROXY_COUNTS(X)                                                              \
+	X(requests)                                                                       \
+	X(retries)         /* from the budget */                                          \
+	X(free_retries)    /* a kept connection had ended */                              \
+	X(retries_refused) /* safe, but the budget or the attempts were used up */        \
+	X(bad_gateway)                                                                    \
+	X(timeouts)                                                                       \
+	X(refused)      /* by a server, unprocessed (HTTP/2), and not tried again */      \
+	X(grpc_refused) /* answers with grpc-status UNAVAILABLE or RESOURCE_EXHAUSTED */  \
+	X(full)         /* rejected: every backend was full */                            \
+	X(gone)         /* the client left */                                             \
+	X(cut)          /* answers that broke off */                                      \
+	X(stalled_cut)  /* answers that were cut to make room: the client did not read */ \
+	X(upgrades)                                                                       \
+	X(answer_reports)         /* answers with a report */                             \
 	X(answer_reports_refused) /* answers with a value that cannot be */
 
 typedef struct weir_proxy_stats {

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "http/grpc.h"
 #include "http/server.h"
 #include "sentry/proxy_priv.h"
 
@@ -13,7 +14,8 @@
 #define PART_MOST 32768
 
 /* The most of a body that was not collected to keep for another try. */
-#define KEPT_MOST 16384u
+#define KEPT_MOST  16384u
+#define KEPT_LEAST 512u
 
 /* ---- the client's body, to the backend ---- */
 
@@ -21,7 +23,9 @@
 static bool may_keep(const weir_exchange *exchange, size_t length)
 {
 	size_t have = exchange->kept != NULL ? exchange->kept->length : 0;
-	return !exchange->story.body_consumed && weir_retry_is_idempotent(exchange->story.method) &&
+	/* A server of HTTP/2 may say that it has not processed a request, whatever its method. */
+	return !exchange->story.body_consumed &&
+	       (weir_retry_is_idempotent(exchange->story.method) || exchange->backend->at.h2) &&
 	       length <= KEPT_MOST - have;
 }
 
@@ -33,12 +37,28 @@ static void forget_kept(weir_exchange *exchange)
 	exchange->kept = NULL;
 }
 
+/* Small bodies are usual, so little is taken first. */
+static bool make_room(weir_exchange *exchange, size_t length)
+{
+	weir_buf *old = exchange->kept;
+	size_t have = old != NULL ? old->length : 0;
+	if (old != NULL && old->capacity - have >= length)
+		return true;
+	weir_buf *larger = weir_buf_new(have + length <= KEPT_LEAST ? KEPT_LEAST : KEPT_MOST);
+	if (larger == NULL)
+		return false;
+	if (have > 0)
+		memcpy(larger->data, old->data, have);
+	larger->length = (uint32_t)have;
+	weir_buf_unref(old);
+	exchange->kept = larger;
+	return true;
+}
+
 /* false: another call could not get all of it. */
 static bool keep_part(weir_exchange *exchange, const weir_buf *buf, size_t offset, size_t length)
 {
-	if (may_keep(exchange, length) && exchange->kept == NULL)
-		exchange->kept = weir_buf_new(KEPT_MOST);
-	if (!may_keep(exchange, length) || exchange->kept == NULL) {
+	if (!may_keep(exchange, length) || !make_room(exchange, length)) {
 		forget_kept(exchange);
 		return false;
 	}
@@ -214,6 +234,21 @@ static void call_interim(weir_call *call, const weir_call_answer *answer)
 	}
 }
 
+/*
+ * The outcome of gRPC is in the head if the answer has no body, as with nearly all errors. It settles the
+ * request, since the status of HTTP is 200. In trailers it comes too late for that, and only counts.
+ */
+static void note_grpc(weir_exchange *exchange, const weir_call_answer *answer, bool settles)
+{
+	int code = weir_grpc_status(answer->fields, answer->head->field_count, answer->bytes);
+	if (code < 0 || !weir_grpc_is(exchange->request))
+		return;
+	if (weir_grpc_is_refusal(code))
+		WEIR_PROXY_COUNT(exchange, grpc_refused);
+	if (settles && code != WEIR_GRPC_OK)
+		weir_request_settle(exchange->request, weir_grpc_as_http(code));
+}
+
 static void call_whole(weir_call *call, const weir_call_answer *answer, weir_buf *buf, size_t offset,
 		       size_t length)
 {
@@ -232,6 +267,8 @@ static void call_whole(weir_call *call, const weir_call_answer *answer, weir_buf
 			    .length = length};
 	note_backend(exchange);
 	weir_exchange_read_reports(exchange, answer);
+	if (exchange->backend->at.h2)
+		note_grpc(exchange, answer, true);
 	weir_exchange_let_go(exchange);
 	if (answer->bodiless && (request->head.method == WEIR_METHOD_HEAD || reply.status == 304)) {
 		weir_request_begin(request, &reply, weir_proxy_announced(answer));
@@ -256,6 +293,8 @@ static void call_head(weir_call *call, const weir_call_answer *answer)
 			    .field_count = weir_proxy_fields(exchange->thread->proxy, answer, false, fields)};
 	note_backend(exchange);
 	weir_exchange_read_reports(exchange, answer);
+	if (exchange->backend->at.h2)
+		note_grpc(exchange, answer, true);
 	weir_request_on_drained(exchange->request, request_drained, exchange);
 	if (weir_request_begin(exchange->request, &reply, answer->length) != 0) {
 		nonsense(exchange, "a head that cannot be passed on");
@@ -317,6 +356,7 @@ static void call_end(weir_call *call, const weir_call_answer *trailers)
 	weir_field fields[FIELDS_MOST];
 	size_t count = 0;
 	if (trailers != NULL) {
+		note_grpc(exchange, trailers, false);
 		const weir_edits *edits = exchange->thread->proxy->options.answer_edits;
 		for (size_t i = 0; i < trailers->head->field_count && count < FIELDS_MOST; i++) {
 			const weir_head_field *field = &trailers->fields[i];

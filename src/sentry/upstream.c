@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "http/h1_text.h"
 #include "net/net.h"
-#include "sentry/upstream_priv.h"
+#include "sentry/upstream_h2.h"
 
 #define OUTPUT_LEAST (128u * 1024)
 
@@ -27,6 +27,7 @@ static void fill_limits(weir_upstream_limits *limits)
 					    .idle_ns = 50 * WEIR_NS_PER_S,
 					    .tunnel_ns = 3600 * WEIR_NS_PER_S,
 					    .idle = 128,
+					    .streams = 100,
 					    .head_bytes = 32768,
 					    .fields = 100,
 					    .output_bytes = 256 * 1024};
@@ -41,7 +42,10 @@ static void fill_limits(weir_upstream_limits *limits)
 	FILL(send_ns);
 	FILL(idle_ns);
 	FILL(tunnel_ns);
+	if (limits->ping_ns == 0)
+		limits->ping_ns = limits->gap_ns;
 	FILL(idle);
+	FILL(streams);
 	FILL(head_bytes);
 	FILL(fields);
 	FILL(output_bytes);
@@ -71,6 +75,8 @@ int weir_upstream_new(weir_loop *loop, weir_fleet *fleet, const weir_upstream_li
 	upstream->bufs = net->output.copies;
 	weir_random_init(&upstream->random, seed);
 	weir_pool_init(&upstream->conns, sizeof(weir_upstream_conn));
+	weir_pool_init(&upstream->streams, sizeof(weir_upstream_stream));
+	weir_h2_memory_init(&upstream->h2_memory);
 	upstream->fields = weir_mem_array(limits->fields, sizeof(weir_head_field));
 	if (upstream->fields == NULL) {
 		weir_upstream_free(upstream);
@@ -89,6 +95,9 @@ void weir_upstream_close(weir_upstream *upstream)
 		if (conn->call != NULL) {
 			weir_upstream_fail(conn, -ECANCELED, "the service is ending");
 			next = upstream->all;
+		} else if (conn->h2 != NULL && conn->state != WEIR_UPSTREAM_DYING) {
+			weir_upstream_h2_fail(conn, -ECANCELED, "the service is ending");
+			next = upstream->all;
 		} else if (conn->state == WEIR_UPSTREAM_IDLE) {
 			weir_upstream_take_idle(conn);
 			weir_upstream_cut(conn, 0);
@@ -100,7 +109,9 @@ bool weir_upstream_let_go(weir_upstream *upstream)
 {
 	for (weir_upstream_conn *conn = upstream->all, *next; conn != NULL; conn = next) {
 		next = conn->all_next;
-		if (conn->state == WEIR_UPSTREAM_IDLE) {
+		if (conn->h2 != NULL) {
+			weir_upstream_h2_let_go(conn);
+		} else if (conn->state == WEIR_UPSTREAM_IDLE) {
 			weir_upstream_take_idle(conn);
 			weir_upstream_cut(conn, 0);
 		}
@@ -136,6 +147,8 @@ void weir_upstream_leave(weir_upstream *upstream, uint32_t backend, void (*gone)
 		weir_upstream_take_idle(conn);
 		weir_upstream_cut(conn, 0);
 	}
+	while (lane->h2 != NULL)
+		weir_upstream_h2_let_go(lane->h2->conn);
 	weir_upstream_is_left(lane);
 }
 
@@ -149,6 +162,8 @@ void weir_upstream_free(weir_upstream *upstream)
 	if (upstream == NULL)
 		return;
 	weir_pool_fini(&upstream->conns);
+	weir_pool_fini(&upstream->streams);
+	weir_h2_memory_fini(&upstream->h2_memory);
 	weir_mem_free(upstream->fields);
 	weir_mem_free(upstream);
 }
@@ -280,6 +295,8 @@ int weir_call_start(weir_upstream *upstream, weir_call *call, const weir_call_op
 			    .upgrade = request->upgrade,
 			    .probe = request->probe};
 	lane->backend = backend;
+	if (backend->at.h2)
+		return weir_upstream_h2_start(upstream, lane, call, request);
 	weir_upstream_conn *conn = request->fresh ? NULL : use_kept(lane, call, request->head);
 	if (conn != NULL) {
 		WEIR_COUNT(lane->counts.calls, !call->probe);
@@ -313,6 +330,8 @@ static int end_on_failure(weir_upstream_conn *conn, int error)
 int weir_call_send(weir_call *call, weir_buf *buf, size_t offset, size_t length)
 {
 	weir_upstream_conn *conn = call->conn;
+	if (call->stream != NULL)
+		return weir_upstream_h2_send(call->stream, buf, offset, length);
 	if (conn == NULL)
 		return -EPIPE;
 	if (length == 0)
@@ -337,6 +356,10 @@ static void finish_tunnel(weir_upstream_conn *conn)
 void weir_call_finish(weir_call *call, const weir_field *trailers, size_t count)
 {
 	weir_upstream_conn *conn = call->conn;
+	if (call->stream != NULL) {
+		weir_upstream_h2_finish(call->stream, trailers, count);
+		return;
+	}
 	if (conn == NULL || conn->state != WEIR_UPSTREAM_BUSY)
 		return;
 	if (conn->phase == WEIR_PHASE_TUNNEL) {
@@ -360,12 +383,18 @@ void weir_call_finish(weir_call *call, const weir_field *trailers, size_t count)
 bool weir_call_clogged(const weir_call *call)
 {
 	const weir_upstream_conn *conn = call->conn;
+	if (call->stream != NULL)
+		return weir_upstream_h2_clogged(call->stream);
 	return conn != NULL && weir_link_output(&conn->link) > conn->upstream->limits.output_bytes / 2;
 }
 
 void weir_call_pause(weir_call *call)
 {
 	weir_upstream_conn *conn = call->conn;
+	if (call->stream != NULL) {
+		weir_upstream_h2_pause(call->stream);
+		return;
+	}
 	if (conn == NULL || conn->paused)
 		return;
 	conn->paused = true;
@@ -375,6 +404,10 @@ void weir_call_pause(weir_call *call)
 void weir_call_resume(weir_call *call)
 {
 	weir_upstream_conn *conn = call->conn;
+	if (call->stream != NULL) {
+		weir_upstream_h2_resume(call->stream);
+		return;
+	}
 	if (conn == NULL || !conn->paused)
 		return;
 	conn->paused = false;
@@ -387,6 +420,10 @@ void weir_call_resume(weir_call *call)
 void weir_call_abort(weir_call *call)
 {
 	weir_upstream_conn *conn = call->conn;
+	if (call->stream != NULL) {
+		weir_upstream_h2_abort(call->stream);
+		return;
+	}
 	if (conn == NULL)
 		return;
 	weir_upstream_part(conn);

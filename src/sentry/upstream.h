@@ -3,7 +3,7 @@
 #define WEIR_SENTRY_UPSTREAM_H
 
 /*
- * The client side of HTTP/1.1: calls to backends over pooled connections.
+ * Calls to backends over pooled connections: the client side of HTTP/1.1, and of HTTP/2 (upstream_h2.h).
  *
  * An upstream belongs to one reactor thread. It has connections to every backend of a fleet; the idle ones
  * are in a list for each backend, last used first. Idle connections are bounded in count and in time. If the
@@ -33,7 +33,8 @@
  *
  * Timeouts. connect_ns and handshake_ns for making a connection, head_ns from the end of the request to the
  * end of the answer's head, gap_ns between two parts of its body (stream_ns if it is a stream of events; not
- * while the call is paused), total_ns for all of it. Each connection has one timer, armed lazily.
+ * while the call is paused), total_ns for all of it. Each connection has one timer, armed lazily. A stream of
+ * gRPC that has begun is like a tunnel: it may be silent for tunnel_ns.
  *
  * Threads: everything on the loop's thread; any may read the counts.
  */
@@ -45,6 +46,7 @@
 
 typedef struct weir_upstream weir_upstream;
 typedef struct weir_upstream_conn weir_upstream_conn;
+typedef struct weir_upstream_stream weir_upstream_stream;
 typedef struct weir_call weir_call;
 
 typedef struct weir_upstream_limits {
@@ -57,7 +59,9 @@ typedef struct weir_upstream_limits {
 	uint64_t send_ns;      /* without progress of the request; 0: 30 s */
 	uint64_t idle_ns;      /* of a kept connection; 0: 50 s */
 	uint64_t tunnel_ns;    /* without a byte either way after an upgrade; 0: one hour */
+	uint64_t ping_ns;      /* HTTP/2: silence after which a PING is sent; 0: gap_ns */
 	uint32_t idle;         /* kept connections to each backend, on this thread; 0: 128 */
+	uint32_t streams;      /* calls at once on a connection of HTTP/2; 0: 100 */
 	uint32_t head_bytes;   /* of an answer; 0: 32 KB */
 	uint32_t fields;       /* of an answer; 0: 100 */
 	uint32_t output_bytes; /* of a request, waiting to be sent; at least 128 KB; 0: 256 KB */
@@ -81,6 +85,7 @@ typedef struct weir_call_failure {
 	bool sent;        /* some of the request may have left */
 	bool received;    /* a byte of an answer came, perhaps an interim one */
 	bool reused;      /* the connection had served an earlier call */
+	bool refused;     /* by the server, unprocessed (HTTP/2): it has too much to do */
 	const char *text; /* for people, static */
 } weir_call_failure;
 
@@ -116,7 +121,8 @@ typedef struct weir_call_ops {
 } weir_call_ops;
 
 struct weir_call {
-	weir_upstream_conn *conn; /* NULL: not in progress */
+	weir_upstream_conn *conn;     /* NULL: not in progress over HTTP/1 */
+	weir_upstream_stream *stream; /* NULL: not in progress over HTTP/2 */
 	const weir_call_ops *ops;
 	uint64_t started_ns;
 	uint8_t method;  /* weir_method */

@@ -6,7 +6,7 @@
 
 #include "base/mem.h"
 #include "loop/loop.h"
-#include "sentry/upstream_priv.h"
+#include "sentry/upstream_h2.h"
 
 #define INTERIMS_MOST 16
 
@@ -398,6 +398,10 @@ static void deliver(weir_upstream_conn *conn, incoming *in)
 void weir_upstream_data(weir_upstream_conn *conn, weir_buf *buf, size_t offset, size_t length)
 {
 	incoming in = {buf, offset, length};
+	if (conn->h2 != NULL) {
+		weir_upstream_h2_data(conn, buf, offset, length);
+		return;
+	}
 	if (conn->state == WEIR_UPSTREAM_IDLE) {
 		/* Nothing was asked. */
 		weir_upstream_take_idle(conn);
@@ -432,7 +436,9 @@ static void end_now(weir_upstream_conn *conn)
 
 void weir_upstream_eof(weir_upstream_conn *conn)
 {
-	if (conn->state == WEIR_UPSTREAM_IDLE) {
+	if (conn->h2 != NULL) {
+		weir_upstream_h2_eof(conn);
+	} else if (conn->state == WEIR_UPSTREAM_IDLE) {
 		weir_upstream_take_idle(conn);
 		weir_upstream_cut(conn, 0);
 	} else if (conn->call == NULL) {

@@ -4,7 +4,7 @@
 
 #include "base/assert.h"
 #include "loop/loop.h"
-#include "sentry/upstream_priv.h"
+#include "sentry/upstream_h2.h"
 #include "tls/tls.h"
 
 /* ---- the end ---- */
@@ -33,12 +33,18 @@ void weir_upstream_cut(weir_upstream_conn *conn, int why)
 	weir_conn_abort(conn->link.conn, why);
 }
 
-static weir_call_step step_of(const weir_upstream_conn *conn)
+weir_call_step weir_upstream_step(const weir_upstream_conn *conn)
 {
 	if (conn->state == WEIR_UPSTREAM_CONNECTING)
 		return WEIR_CALL_CONNECT;
-	if (conn->state == WEIR_UPSTREAM_HANDSHAKE)
-		return WEIR_CALL_HANDSHAKE;
+	return conn->state == WEIR_UPSTREAM_HANDSHAKE ? WEIR_CALL_HANDSHAKE : WEIR_CALL_ANSWER;
+}
+
+static weir_call_step step_of(const weir_upstream_conn *conn)
+{
+	weir_call_step step = weir_upstream_step(conn);
+	if (step != WEIR_CALL_ANSWER)
+		return step;
 	if (conn->phase == WEIR_PHASE_TUNNEL)
 		return WEIR_CALL_TUNNEL;
 	if (conn->phase != WEIR_PHASE_HEAD)
@@ -46,8 +52,8 @@ static weir_call_step step_of(const weir_upstream_conn *conn)
 	return conn->received ? WEIR_CALL_HEAD : WEIR_CALL_ANSWER;
 }
 
-/* Not if a kept connection was closed under a request, or if we caused the end. */
-static bool is_to_blame(const weir_call_failure *failure)
+/* Not if a kept connection was closed under a request, if we caused the end, or if the server said no. */
+bool weir_upstream_is_to_blame(const weir_call_failure *failure)
 {
 	switch (failure->error) {
 	case -ECANCELED:
@@ -58,7 +64,8 @@ static bool is_to_blame(const weir_call_failure *failure)
 	case -ETIMEDOUT:
 		return failure->step != WEIR_CALL_TUNNEL;
 	default:
-		return failure->step != WEIR_CALL_TUNNEL && (!failure->reused || failure->received);
+		return !failure->refused && failure->step != WEIR_CALL_TUNNEL &&
+		       (!failure->reused || failure->received);
 	}
 }
 
@@ -76,7 +83,7 @@ static void tell_failed(weir_upstream_conn *conn, int error, const char *text)
 	weir_call *call = weir_upstream_part(conn);
 	if (!call->probe) {
 		WEIR_COUNT(conn->lane->counts.failures, 1);
-		if (is_to_blame(&failure))
+		if (weir_upstream_is_to_blame(&failure))
 			weir_fleet_failed(conn->upstream->fleet, conn->lane->backend,
 					  weir_loop_time(conn->upstream->loop));
 	}
@@ -122,6 +129,8 @@ static uint64_t step_deadline(const weir_upstream_conn *conn)
 
 static uint64_t deadline(const weir_upstream_conn *conn)
 {
+	if (conn->h2 != NULL)
+		return weir_upstream_h2_deadline(conn);
 	uint64_t at_ns = step_deadline(conn), total_ns = conn->upstream->limits.total_ns;
 	if (total_ns == 0 || conn->call == NULL || conn->phase == WEIR_PHASE_TUNNEL)
 		return at_ns;
@@ -161,6 +170,8 @@ static void time_is_up(weir_timer *timer, void *arg)
 	weir_upstream_conn *conn = arg;
 	if (deadline(conn) > weir_loop_time(conn->upstream->loop)) {
 		weir_upstream_arm(conn);
+	} else if (conn->h2 != NULL) {
+		weir_upstream_h2_late(conn);
 	} else if (conn->state == WEIR_UPSTREAM_IDLE) {
 		weir_upstream_take_idle(conn);
 		weir_upstream_cut(conn, 0);
@@ -192,6 +203,10 @@ static void is_up(weir_upstream_conn *conn)
 	conn->head = NULL;
 	conn->state = WEIR_UPSTREAM_BUSY;
 	weir_origin_prefer(conn->lane->backend, conn->attempt);
+	if (conn->h2 != NULL) {
+		weir_upstream_h2_up(conn);
+		return;
+	}
 	weir_upstream_begin(conn, head);
 	weir_buf_unref(head);
 }
@@ -217,7 +232,9 @@ static void conn_eof(weir_conn *raw)
 
 static void drained(weir_upstream_conn *conn)
 {
-	if (conn->call != NULL && conn->call->ops->drained != NULL)
+	if (conn->h2 != NULL)
+		weir_upstream_h2_drained(conn);
+	else if (conn->call != NULL && conn->call->ops->drained != NULL)
 		conn->call->ops->drained(conn->call);
 }
 
@@ -254,6 +271,8 @@ static void ended(weir_upstream_conn *conn, int why)
 		weir_upstream_take_idle(conn);
 	if (conn->call != NULL)
 		tell_failed(conn, why != 0 ? why : -ECONNRESET, text);
+	if (conn->h2 != NULL)
+		weir_upstream_h2_ended(conn, why != 0 ? why : -ECONNRESET, text);
 	release(conn);
 }
 
@@ -315,8 +334,10 @@ static int tls_open(weir_conn *raw, void *arg)
 	conn->link.conn = raw;
 	conn->link.ops = &tls_link_ops;
 	weir_upstream_arm(conn);
-	return weir_tls_connect(&conn->link, backend->options.unverified ? NULL : backend->at.host,
-				backend->ca, conn->upstream->limits.output_bytes);
+	const char *name = backend->options.unverified ? NULL : backend->at.host;
+	uint32_t output_bytes = conn->upstream->limits.output_bytes;
+	return conn->h2 != NULL ? weir_tls_connect_h2(&conn->link, name, backend->ca, output_bytes)
+				: weir_tls_connect(&conn->link, name, backend->ca, output_bytes);
 }
 
 /* ---- making one ---- */
@@ -375,12 +396,13 @@ static void link_in(weir_upstream *upstream, weir_upstream_conn *conn)
 	WEIR_COUNT(conn->lane->counts.open, 1);
 }
 
-int weir_upstream_connect(weir_upstream *upstream, weir_upstream_lane *lane, weir_call *call, weir_buf *head)
+int weir_upstream_open_conn(weir_upstream *upstream, weir_upstream_lane *lane, weir_upstream_h2 *h2,
+			    weir_upstream_conn **ret_conn)
 {
 	weir_upstream_conn *conn = weir_pool_take(&upstream->conns);
 	if (conn == NULL)
 		return -ENOMEM;
-	*conn = (weir_upstream_conn){.upstream = upstream, .lane = lane, .call = call};
+	*conn = (weir_upstream_conn){.upstream = upstream, .lane = lane, .h2 = h2};
 	weir_timer_init(&conn->timer, time_is_up, conn);
 	link_in(upstream, conn);
 	int error = open_socket(conn);
@@ -388,6 +410,17 @@ int weir_upstream_connect(weir_upstream *upstream, weir_upstream_lane *lane, wei
 		release(conn);
 		return error;
 	}
+	*ret_conn = conn;
+	return 0;
+}
+
+int weir_upstream_connect(weir_upstream *upstream, weir_upstream_lane *lane, weir_call *call, weir_buf *head)
+{
+	weir_upstream_conn *conn;
+	int error = weir_upstream_open_conn(upstream, lane, NULL, &conn);
+	if (error != 0)
+		return error;
+	conn->call = call;
 	call->conn = conn;
 	conn->head = weir_buf_ref(head);
 	weir_upstream_arm(conn);

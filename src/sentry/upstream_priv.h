@@ -10,7 +10,8 @@
  *	     any ──over, failed, aborted, idle for too long────────▶ DYING ──closed──▶ free
  *
  * Invariants
- *	1. A CONNECTING, HANDSHAKE or BUSY connection has a call, and the call has it; others have none.
+ *	1. A CONNECTING, HANDSHAKE or BUSY connection has a call, and the call has it; others have none. One
+	   of HTTP/2 (h2 is set) never has: it has streams (upstream_h2.h), and is never IDLE.
  *	2. Exactly the IDLE ones are in their lane's list.
  *	3. A call's place in its backend is given back by weir_upstream_part only.
  *	4. Callbacks that end a call come after that, when the connection is IDLE or DYING: the code that
@@ -18,6 +19,7 @@
  *	5. A paused connection delivers nothing: what still comes waits in the stash.
  */
 
+#include "http/h2_memory.h"
 #include "net/buf.h"
 #include "net/pool.h"
 #include "sentry/upstream.h"
@@ -48,12 +50,14 @@ typedef struct weir_partial {
 } weir_partial;
 
 typedef struct weir_upstream_lane weir_upstream_lane;
+typedef struct weir_upstream_h2 weir_upstream_h2;
 
 struct weir_upstream_conn {
 	weir_link link; /* first: the conn's user pointer is both */
 	weir_upstream *upstream;
 	weir_upstream_lane *lane;
 	weir_call *call;
+	weir_upstream_h2 *h2;            /* NULL: HTTP/1 */
 	weir_upstream_conn *next, *prev; /* of the lane's idle list */
 	weir_upstream_conn *all_next, **all_link;
 
@@ -83,6 +87,7 @@ struct weir_upstream_conn {
 struct weir_upstream_lane {
 	weir_origin *backend;
 	weir_upstream_conn *newest, *oldest; /* idle */
+	weir_upstream_h2 *h2;                /* those that take calls */
 	struct {
 		_Atomic uint64_t calls, failures, connects, reused;
 		_Atomic uint32_t idle, open;
@@ -103,6 +108,8 @@ struct weir_upstream {
 	weir_upstream_conn *all;
 	uint32_t open;
 	weir_head_field *fields; /* of the head being parsed */
+	weir_pool streams;       /* calls over HTTP/2 */
+	weir_h2_memory h2_memory;
 	weir_upstream_lane lanes[WEIR_FLEET_MOST];
 };
 
@@ -124,6 +131,9 @@ void weir_upstream_is_left(weir_upstream_lane *lane);
 
 /* ---- upstream_conn.c: making, closing, time ---- */
 
+/* Begins a connection to the lane's backend that has no call yet. 0 or a negative errno. */
+int weir_upstream_open_conn(weir_upstream *upstream, weir_upstream_lane *lane, weir_upstream_h2 *h2,
+			    weir_upstream_conn **ret_conn);
 /* Begins a connection for the call to its lane's backend. 0 or a negative errno. */
 int weir_upstream_connect(weir_upstream *upstream, weir_upstream_lane *lane, weir_call *call, weir_buf *head);
 /* Makes the timer fire by the earliest deadline. */
@@ -132,6 +142,10 @@ void weir_upstream_arm(weir_upstream_conn *conn);
 void weir_upstream_cut(weir_upstream_conn *conn, int why);
 /* Cuts the connection and tells its call that it failed. */
 void weir_upstream_fail(weir_upstream_conn *conn, int error, const char *text);
+/* How far a call got on a connection that is not up; on one that is: WEIR_CALL_ANSWER. */
+weir_call_step weir_upstream_step(const weir_upstream_conn *conn);
+/* Whether a failure is the backend's fault. */
+bool weir_upstream_is_to_blame(const weir_call_failure *failure);
 /* Sends the request's head over a connection that is up, and tells the call. */
 void weir_upstream_begin(weir_upstream_conn *conn, weir_buf *head);
 

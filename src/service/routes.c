@@ -62,9 +62,11 @@ static int add_route(weir_service *service, const weir_config *config, const wei
 		     weir_routes *routes)
 {
 	const weir_thing *thing = weir_things_for(&service->things, config, route);
+	weir_route_view view = weir_config_view(config, route);
 	weir_buf *page = NULL;
 	if (thing == NULL)
 		return -EINVAL;
+	bool streams = thing->kind->streams == NULL || thing->kind->streams(config, &view);
 	int failed = route->reject_page != NULL ? read_page(route->reject_page, &page) : 0;
 	weir_route_options options = {.name = route->head.title,
 				      .rules = route->match,
@@ -77,6 +79,7 @@ static int add_route(weir_service *service, const weir_config *config, const wei
 				      .refuse_arg = thing->self,
 				      .collect_bytes = route->collect_bytes,
 				      .gather_bytes = route->gather_bytes,
+				      .gather_streams = !streams,
 				      .deadline_ns = route->deadline_ns,
 				      .reject = route->reject_kind,
 				      .reject_status = route->reject_status,

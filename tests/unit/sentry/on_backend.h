@@ -181,25 +181,36 @@ static inline int listen_here(uint16_t *ret_port)
 	return fd;
 }
 
-static inline weir_origin *backend_at(uint16_t port, weir_origin_options options)
+static inline weir_origin *backend_by(const char *scheme, uint16_t port, weir_origin_options options)
 {
 	char url[64];
 	weir_origin *backend = NULL;
-	snprintf(url, sizeof(url), "http://127.0.0.1:%u", port);
+	snprintf(url, sizeof(url), "%s://127.0.0.1:%u", scheme, port);
 	options.url = url;
 	assert_int_equal(weir_origin_new(&options, &backend), 0);
 	return backend;
 }
 
-static inline void rig_init(rig *r, weir_loop *loop, weir_upstream_limits limits, weir_origin_options backend)
+static inline weir_origin *backend_at(uint16_t port, weir_origin_options options)
+{
+	return backend_by("http", port, options);
+}
+
+static inline void rig_init_by(rig *r, const char *scheme, weir_loop *loop, weir_upstream_limits limits,
+			       weir_origin_options backend)
 {
 	uint16_t port;
 	r->loop = loop;
 	r->listener = listen_here(&port);
 	assert_int_equal(weir_fleet_init(&r->fleet), 0);
-	r->backend = backend_at(port, backend);
+	r->backend = backend_by(scheme, port, backend);
 	assert_int_equal(weir_fleet_add(&r->fleet, r->backend), 0);
 	assert_int_equal(weir_upstream_new(loop, &r->fleet, &limits, 1, &r->upstream), 0);
+}
+
+static inline void rig_init(rig *r, weir_loop *loop, weir_upstream_limits limits, weir_origin_options backend)
+{
+	rig_init_by(r, "http", loop, limits, backend);
 }
 
 static inline void rig_end(rig *r)

@@ -457,14 +457,16 @@ static void urls_are_taken_apart(void **state)
 {
 	static const struct {
 		const char *url, *name, *host, *port;
-		bool secure;
+		bool secure, h2;
 	} cases[] = {
-		{"http://127.0.0.1:8080", "127.0.0.1:8080", "127.0.0.1", "8080", false},
-		{"http://127.0.0.1:8080/", "127.0.0.1:8080", "127.0.0.1", "8080", false},
-		{"http://127.0.0.1", "127.0.0.1", "127.0.0.1", "80", false},
-		{"http://[::1]:65535", "[::1]:65535", "::1", "65535", false},
-		{"http://[::1]", "[::1]", "::1", "80", false},
-		{"https://127.0.0.1", "127.0.0.1", "127.0.0.1", "443", true},
+		{"http://127.0.0.1:8080", "127.0.0.1:8080", "127.0.0.1", "8080", false, false},
+		{"http://127.0.0.1:8080/", "127.0.0.1:8080", "127.0.0.1", "8080", false, false},
+		{"http://127.0.0.1", "127.0.0.1", "127.0.0.1", "80", false, false},
+		{"http://[::1]:65535", "[::1]:65535", "::1", "65535", false, false},
+		{"http://[::1]", "[::1]", "::1", "80", false, false},
+		{"https://127.0.0.1", "127.0.0.1", "127.0.0.1", "443", true, false},
+		{"h2c://127.0.0.1", "127.0.0.1", "127.0.0.1", "80", false, true},
+		{"h2://127.0.0.1:9000/", "127.0.0.1:9000", "127.0.0.1", "9000", true, true},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		weir_origin *one = NULL;
@@ -477,6 +479,7 @@ static void urls_are_taken_apart(void **state)
 		assert_string_equal(one->at.host, cases[i].host);
 		assert_int_equal(one->at.port, atoi(cases[i].port));
 		assert_int_equal(one->at.secure, cases[i].secure);
+		assert_int_equal(one->at.h2, cases[i].h2);
 		assert_true(one->numeric);
 		assert_true(weir_origin_address(one, 0, &address));
 		assert_false(weir_origin_address(one, 1, &address));

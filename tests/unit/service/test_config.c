@@ -426,12 +426,12 @@ static const struct {
 	{"admin \"0.0.0.0:1\" {}",
 	 "t:1: admin: 0.0.0.0:1 can be reached by others, so it needs a token-file"},
 	{"admin \"[::]:1\" {}", "t:1: admin: [::]:1 can be reached by others, so it needs a token-file"},
-	{"backend \"a\" { server = \"ftp://x\" }",
-	 "t:1: server: 'ftp://x': write http://HOST:PORT or https://HOST:PORT"},
-	{"backend \"a\" { server = \"http://\" }",
-	 "t:1: server: 'http://': write http://HOST:PORT or https://HOST:PORT"},
-	{"backend \"a\" { server = \"http://h:0\" }",
-	 "t:1: server: 'http://h:0': write http://HOST:PORT or https://HOST:PORT"},
+	{"backend \"a\" { server = \"ftp://x\" }", "t:1: server: 'ftp://x': write http://HOST:PORT, "
+						   "https://HOST:PORT, h2c://HOST:PORT or h2://HOST:PORT"},
+	{"backend \"a\" { server = \"http://\" }", "t:1: server: 'http://': write http://HOST:PORT, "
+						   "https://HOST:PORT, h2c://HOST:PORT or h2://HOST:PORT"},
+	{"backend \"a\" { server = \"http://h:0\" }", "t:1: server: 'http://h:0': write http://HOST:PORT, "
+						      "https://HOST:PORT, h2c://HOST:PORT or h2://HOST:PORT"},
 	{"backend \"a\" { server = \"http://h/path\" }",
 	 "t:1: server: 'http://h/path': write it without the path: requests keep theirs"},
 	{"backend \"a\" { server = {\"http://h\", \"http://h\"} }", "t:1: server: http://h is there twice"},
@@ -575,8 +575,8 @@ static void test_all_mistakes_are_told(void **state)
 		"t:2: reject: 'x': write a status (503, 429), redirect URL, or page FILE\n"
 		"t:3: format: 'x': write combined or json\n"
 		"t:3: level: 'y': write debug, info, warn or error\n"
-		"t:4: backend \"b\" has no server, which is required. The servers, as "
-		"http://HOST:PORT or https://HOST:PORT\n");
+		"t:4: backend \"b\" has no server, which is required. The servers, as http://HOST:PORT or "
+		"https://HOST:PORT; for HTTP/2 and gRPC, h2c://HOST:PORT or (with TLS) h2://HOST:PORT\n");
 	weir_config_free(&config);
 }
 
@@ -850,8 +850,8 @@ static void test_bad_flags(void **state)
 	/* What only the check sees. */
 	flags = (weir_config_flags){.kinds = kinds, .kind = &weir_kind_backend, .value = {{"x"}, 1}};
 	assert_int_equal(weir_config_load(&flags, &config), -EINVAL);
-	assert_string_equal(messages_of(config),
-			    "command line: server: 'x': write http://HOST:PORT or https://HOST:PORT\n");
+	assert_string_equal(messages_of(config), "command line: server: 'x': write http://HOST:PORT, "
+						 "https://HOST:PORT, h2c://HOST:PORT or h2://HOST:PORT\n");
 	weir_config_free(&config);
 	flags = (weir_config_flags){.kinds = kinds};
 	assert_int_equal(take_flags(&flags, ARGS("--demo")), 0);

@@ -241,6 +241,13 @@ typedef struct weir_http_limits {
 	 */
 	double hammering_per_s;
 	uint64_t hammering_delay_ns;
+	uint32_t requests_at_once; /* of all connections; further ones are rejected; 0: 65536 */
+	/*
+	 * While three quarters of the connections, of the requests at once, of the memory for gathered bodies or of a
+	 * backend's connections are in use, a client address that holds this part of them gets no more, if there
+	 * are other clients. 0: a quarter; 1: no such bound.
+	 */
+	double client_share;
 } weir_http_limits;
 
 /* One line of the access log. Spans are valid during the call. */
@@ -301,6 +308,7 @@ typedef struct weir_http_options {
 typedef struct weir_http_stats {
 	uint64_t connections, requests, malformed, rejected, timeouts, gone, handshakes, handshakes_failed;
 	uint64_t h2_connections, upgrades;
+	uint64_t share_refused;  /* connections and requests of clients that held more than their share */
 	uint32_t open, tls_open; /* open connections */
 	uint32_t busy;           /* requests in progress */
 } weir_http_stats;

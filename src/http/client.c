@@ -14,7 +14,7 @@
 
 #define HOPS_MOST 32
 
-static bool is_trusted(const weir_matcher *trusted, const weir_client *client)
+bool weir_client_is_trusted(const weir_matcher *trusted, const weir_client *client)
 {
 	const weir_match_input input = {.client = &client->any};
 	return weir_matcher_matches(trusted, &input);
@@ -93,7 +93,7 @@ static void follow(weir_request *request, const weir_matcher *trusted)
 			if (last.length == 0)
 				continue;
 			if (++hops > HOPS_MOST || !weir_client_parse(last, &request->client) ||
-			    !is_trusted(trusted, &request->client))
+			    !weir_client_is_trusted(trusted, &request->client))
 				return;
 		}
 	}
@@ -118,11 +118,12 @@ static void follow_scheme(weir_request *request)
 
 void weir_request_follow_proxies(weir_request *request, const weir_matcher *trusted)
 {
-	if (!is_trusted(trusted, &request->client))
+	if (!weir_client_is_trusted(trusted, &request->client))
 		return;
 	request->flags |= WEIR_REQUEST_TRUSTED;
 	follow(request, trusted);
 	follow_scheme(request);
+	weir_shares_change(request);
 }
 
 const struct sockaddr *weir_request_peer(const weir_request *request)

@@ -42,6 +42,7 @@ weir_request *weir_request_new(weir_http_conn *conn, const weir_codec *codec, vo
 	request->client = conn->client;
 	request->began_ns = now_ns;
 	weir_http_loop_ref(loop);
+	weir_shares_begin(request);
 	return request;
 }
 
@@ -393,7 +394,11 @@ void weir_request_made(weir_request *request, const char *base)
 	request->standing = (uint8_t)found.standing;
 	request->session = found.session;
 	set_event(request, &found);
-	if (found.limit != NULL) {
+	if (weir_shares_refuse(request) && !found.route->exempt) {
+		weir_http_count(&loop->counts.share_refused);
+		weir_request_shed(request,
+				  weir_offer_refused(found.route->stage, &request->event, WEIR_SHED_FULL));
+	} else if (found.limit != NULL) {
 		/* The stage counts it as a shed offer. */
 		weir_offer_refused(found.route->stage, &request->event, WEIR_SHED_RATE);
 		weir_request_over_limit(request, &found);

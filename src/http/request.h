@@ -168,6 +168,7 @@ struct weir_request {
 	/* arguments of the callbacks above */
 	void *body_arg, *gone_arg, *drained_arg, *over_arg;
 	size_t rest_offset, rest_length;
+	struct weir_holder *holder; /* its client's (shares.h); NULL: not counted */
 	/* valid once weir_request_made was called */
 	uint64_t body_left;      /* of the Content-Length */
 	uint64_t body_since_ns;  /* plus the pauses, for the minimum rate */
@@ -342,6 +343,8 @@ const struct sockaddr *weir_request_peer(const weir_request *request);
 /* Keeps an address. One of IPv4 that came by a socket of IPv6 becomes what it is. */
 void weir_client_set(weir_client *client, const struct sockaddr_storage *address);
 /* An address as X-Forwarded-For has it, perhaps with a port. false: it is none. */
+/* Whether it is one of these proxies. */
+bool weir_client_is_trusted(const struct weir_matcher *trusted, const weir_client *client);
 bool weir_client_parse(weir_span text, weir_client *ret_client);
 
 /* The path as it was sent, whatever has become of it. Never empty. */

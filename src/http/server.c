@@ -7,10 +7,12 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <weir/inspect.h>
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "net/acceptor.h"
 #include "stage/friends.h"
 #include "tls/tls.h"
 
@@ -50,6 +52,9 @@ static void fill_limits(weir_http_limits *limits)
 	fill32(&limits->streams, 128);
 	fill64(&limits->hammering_delay_ns, 250 * WEIR_NS_PER_MS);
 	fill64(&limits->gather_bytes, UINT64_C(64) << 20);
+	fill32(&limits->requests_at_once, 65536);
+	if (limits->client_share <= 0)
+		limits->client_share = .25;
 }
 
 static int check_limits(const weir_http_limits *limits)
@@ -265,6 +270,16 @@ static int start_listening(weir_http *http, const weir_http_listen *listen, weir
 	return weir_listen(http->domain, &options, &listener->listener);
 }
 
+/* The process may have fewer descriptors than the listener may have connections. */
+static uint32_t connections_most(uint32_t configured)
+{
+	struct rlimit descriptors;
+	uint32_t most = configured != 0 ? configured : WEIR_LISTENER_CONNECTIONS;
+	if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0 && descriptors.rlim_cur < most)
+		most = (uint32_t)descriptors.rlim_cur;
+	return most;
+}
+
 static unsigned free_number(const weir_http *http)
 {
 	unsigned number = 0;
@@ -290,6 +305,7 @@ int weir_http_add_listener(weir_http *http, const weir_http_listen *listen, unsi
 		return weir_error_set(-ENOMEM, "http: out of memory");
 	*listener = (weir_http_listener){
 		.http = http, .http2 = listen->http2, .proxy = listen->proxy, .crowded = listen->crowded};
+	listener->connections_most = connections_most(listen->max_connections);
 	if (listen->trusted != NULL)
 		error = weir_matcher_from(listen->trusted, &listener->trusted);
 	if (error == 0 && listen->tls != NULL) {
@@ -368,6 +384,7 @@ static void add_stats(weir_http_stats *stats, const weir_http_counts *counts)
 	ADD(handshakes_failed);
 	ADD(h2_connections);
 	ADD(upgrades);
+	ADD(share_refused);
 	ADD(open);
 	ADD(tls_open);
 	ADD(busy);

@@ -25,6 +25,7 @@
 #include "http/reject.h"
 #include "http/request.h"
 #include "http/self.h"
+#include "http/shares.h"
 #include "log/log.h"
 #include "loop/loop.h"
 #include "net/pool.h"
@@ -40,7 +41,8 @@ typedef struct weir_http_listener {
 	weir_listener *listener;
 	weir_tls *tls; /* atomic: a reload replaces it */
 	bool http2, proxy;
-	uint32_t crowded; /* with so many open on a thread, silent connections give way; 0: never */
+	uint32_t connections_most; /* as many as the listener and the process may have */
+	uint32_t crowded;          /* with so many open on a thread, silent connections give way; 0: never */
 	struct weir_matcher *trusted; /* proxies whose X-Forwarded-For is believed; NULL: none */
 	/* under the server's lock: earlier ones, which a thread may still be about to use */
 	weir_tls *old_tls[WEIR_HTTP_OLD_TLS];
@@ -49,7 +51,7 @@ typedef struct weir_http_listener {
 
 typedef struct weir_http_counts {
 	_Atomic uint64_t connections, requests, malformed, rejected, timeouts, gone, handshakes,
-		handshakes_failed, h2_connections, upgrades;
+		handshakes_failed, h2_connections, upgrades, share_refused;
 	_Atomic uint32_t open, tls_open, busy;
 } weir_http_counts;
 
@@ -82,6 +84,7 @@ struct weir_http_loop {
 	uint32_t free_count;
 	size_t gathered; /* bytes of such bodies */
 	weir_hammer hammer;
+	weir_shares shares;
 	bool draining;
 	uint64_t date_until_ns;
 	char lines[WEIR_HTTP_SERVER_MOST + 64]; /* the fields Server and Date */
@@ -239,10 +242,14 @@ struct weir_http_conn {
 	uint8_t state; /* the protocol's */
 	uint8_t wait;
 	weir_client client;
+	weir_holder *holder;                      /* of its client; NULL: not counted */
+	weir_http_conn *share_next, **share_prev; /* in the holder's list */
 };
 
 /* conn.c */
 extern const weir_conn_ops weir_http_conn_ops;
+/* Whether it is owed no answer: it waits for a request, or for the rest of its head. */
+bool weir_http_conn_is_silent(const weir_http_conn *conn);
 /* Calls the protocol's later at the end of the loop's turn. */
 void weir_http_conn_later(weir_http_conn *conn);
 /* Appends bytes to those kept already; false: out of memory, or more than can ever be needed. */

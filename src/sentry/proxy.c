@@ -120,6 +120,10 @@ static void try(weir_exchange *exchange, weir_origin *backend, bool fresh)
 {
 	if (backend == NULL && weir_proxy_make_room(exchange->thread))
 		backend = pick(exchange, NULL);
+	if (backend != NULL && !weir_exchange_place(exchange, backend)) {
+		weir_origin_give(backend);
+		backend = NULL;
+	}
 	exchange->backend = backend;
 	if (backend == NULL) {
 		WEIR_PROXY_COUNT(exchange, full);

@@ -83,6 +83,7 @@ typedef struct weir_exchange {
 	bool begun;   /* the answer's head was sent to the client */
 	bool tunnel;
 	bool made_id; /* the client has sent no X-Request-ID */
+	bool placed;  /* it counts among its client's places */
 } weir_exchange;
 
 static inline weir_exchange *weir_exchange_of(weir_call *call)
@@ -102,11 +103,19 @@ void weir_exchange_unstall(weir_exchange *exchange);
  */
 bool weir_proxy_make_room(weir_proxy_thread *thread);
 
+/* ---- proxy_places.c: what one client may hold of the backends ---- */
+
+/* Counts the place that the exchange is about to take at this backend. false: its client has its share. */
+bool weir_exchange_place(weir_exchange *exchange, const weir_origin *backend);
+void weir_exchange_unplace(weir_exchange *exchange);
+
 /* Call before anything that may end the request. */
 static inline void weir_exchange_let_go(weir_exchange *exchange)
 {
 	if (exchange->stalled_at != NULL)
 		weir_exchange_unstall(exchange);
+	if (exchange->placed)
+		weir_exchange_unplace(exchange);
 	weir_timer_stop(&exchange->timer);
 	weir_buf_unref(exchange->held);
 	weir_buf_unref(exchange->kept);

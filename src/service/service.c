@@ -344,7 +344,10 @@ bool weir_service_account(weir_service *service)
 
 void weir_service_watch(weir_service *service)
 {
+	weir_http_stats stats;
 	weir_things_watch(&service->things);
+	weir_http_read_stats(service->http, &stats);
+	weir_spare_look(&service->spare, stats.open + stats.busy);
 }
 
 void weir_service_ready(weir_service *service, bool ready)

@@ -9,6 +9,7 @@
 #include "log/log.h"
 #include "net/cutoffs.h"
 #include "service/service.h"
+#include "service/spare.h"
 #include "service/things.h"
 
 #define WEIR_LISTENERS_MOST WEIR_HTTP_LISTENERS_MAX
@@ -49,6 +50,7 @@ struct weir_service {
 	weir_log *access_file, *error_file;
 	weir_access_log *access;
 	weir_errors *errors;
+	weir_spare spare; /* the main thread's */
 	bool started;
 	uint64_t reloads, reloads_failed; /* atomic: the admin's thread reads them */
 };

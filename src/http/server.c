@@ -266,7 +266,8 @@ static int start_listening(weir_http *http, const weir_http_listen *listen, weir
 		.max_connections = listen->max_connections,
 		.ops = &weir_http_conn_ops,
 		.limits = {.output_bytes = http->loops[0]->link_bytes, .output_ns = http->limits.output_ns},
-		.arg = listener};
+		.arg = listener,
+		.starved = weir_http_starved};
 	return weir_listen(http->domain, &options, &listener->listener);
 }
 
@@ -303,8 +304,11 @@ int weir_http_add_listener(weir_http *http, const weir_http_listen *listen, unsi
 	weir_http_listener *listener = weir_mem_zalloc(sizeof(*listener));
 	if (listener == NULL)
 		return weir_error_set(-ENOMEM, "http: out of memory");
-	*listener = (weir_http_listener){
-		.http = http, .http2 = listen->http2, .proxy = listen->proxy, .crowded = listen->crowded};
+	*listener = (weir_http_listener){.http = http,
+					 .http2 = listen->http2,
+					 .proxy = listen->proxy,
+					 .hops = listen->hops,
+					 .crowded = listen->crowded};
 	listener->connections_most = connections_most(listen->max_connections);
 	if (listen->trusted != NULL)
 		error = weir_matcher_from(listen->trusted, &listener->trusted);
@@ -385,6 +389,8 @@ static void add_stats(weir_http_stats *stats, const weir_http_counts *counts)
 	ADD(h2_connections);
 	ADD(upgrades);
 	ADD(share_refused);
+	ADD(accept_failures);
+	ADD(tls_failures);
 	ADD(open);
 	ADD(tls_open);
 	ADD(busy);

@@ -40,7 +40,7 @@ typedef struct weir_http_listener {
 	weir_http *http;
 	weir_listener *listener;
 	weir_tls *tls; /* atomic: a reload replaces it */
-	bool http2, proxy;
+	bool http2, proxy, hops;
 	uint32_t connections_most; /* as many as the listener and the process may have */
 	uint32_t crowded;          /* with so many open on a thread, silent connections give way; 0: never */
 	struct weir_matcher *trusted; /* proxies whose X-Forwarded-For is believed; NULL: none */
@@ -51,7 +51,7 @@ typedef struct weir_http_listener {
 
 typedef struct weir_http_counts {
 	_Atomic uint64_t connections, requests, malformed, rejected, timeouts, gone, handshakes,
-		handshakes_failed, h2_connections, upgrades, share_refused;
+		handshakes_failed, h2_connections, upgrades, share_refused, accept_failures, tls_failures;
 	_Atomic uint32_t open, tls_open, busy;
 } weir_http_counts;
 
@@ -84,7 +84,7 @@ struct weir_http_loop {
 	uint32_t free_count;
 	size_t gathered; /* bytes of such bodies */
 	weir_hammer hammer;
-	weir_shares shares;
+	weir_share_table shares;
 	bool draining;
 	uint64_t date_until_ns;
 	char lines[WEIR_HTTP_SERVER_MOST + 64]; /* the fields Server and Date */
@@ -266,6 +266,11 @@ void weir_http_tell(const weir_http_loop *loop, const weir_client *client, weir_
 /* Logs malformed or refused input at the debug level; access logs have it too. status 0: no answer. */
 void weir_http_tell_refused(const weir_http_loop *loop, const weir_client *client, unsigned status,
 			    const char *what);
+
+/* Accepting has stopped for want of descriptors or memory; arg is the listener. */
+void weir_http_starved(int error, void *arg);
+/* Tells of a connection whose TLS has failed after its handshake, if that is why it ends. */
+void weir_http_tell_tls(const weir_http_conn *conn, int why);
 
 /* request_log.c: an access log entry for input that was not a request. */
 void weir_http_log_malformed(weir_http_conn *conn, unsigned status, const char *error, uint64_t began_ns);

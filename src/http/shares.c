@@ -18,9 +18,9 @@
 
 /* ---- holders ---- */
 
-void weir_shares_init(weir_shares *shares, const weir_http_limits *limits, uint32_t loops)
+void weir_shares_init(weir_share_table *shares, const weir_http_limits *limits, uint32_t loops)
 {
-	*shares = (weir_shares){.share = limits->client_share, .loops = loops > 0 ? loops : 1};
+	*shares = (weir_share_table){.share = limits->client_share, .loops = loops > 0 ? loops : 1};
 	shares->requests_most = limits->requests_at_once / shares->loops;
 	if (shares->requests_most == 0)
 		shares->requests_most = 1;
@@ -29,7 +29,7 @@ void weir_shares_init(weir_shares *shares, const weir_http_limits *limits, uint3
 		shares->key = (weir_siphash_key){0};
 }
 
-void weir_shares_fini(weir_shares *shares)
+void weir_shares_fini(weir_share_table *shares)
 {
 	for (uint32_t i = 0; shares->buckets != NULL && i < WEIR_SHARE_BUCKETS; i++) {
 		weir_holder *next;
@@ -42,12 +42,12 @@ void weir_shares_fini(weir_shares *shares)
 	shares->buckets = NULL;
 }
 
-static weir_holder **bucket_of(const weir_shares *shares, uint64_t hash)
+static weir_holder **bucket_of(const weir_share_table *shares, uint64_t hash)
 {
 	return &shares->buckets[hash % WEIR_SHARE_BUCKETS];
 }
 
-weir_holder *weir_shares_find(weir_shares *shares, const struct sockaddr *client)
+weir_holder *weir_shares_find(weir_share_table *shares, const struct sockaddr *client)
 {
 	uint8_t key[8];
 	size_t length = weir_quota_client_key(client, key);
@@ -74,7 +74,7 @@ weir_holder *weir_shares_find(weir_shares *shares, const struct sockaddr *client
 	return holder;
 }
 
-void weir_shares_drop(weir_shares *shares, weir_holder *holder)
+void weir_shares_drop(weir_share_table *shares, weir_holder *holder)
 {
 	if (--holder->refs > 0)
 		return;
@@ -95,12 +95,12 @@ static bool is_scarce(uint64_t used, uint64_t most)
 	return used >= most / SCARCE_DENOMINATOR * SCARCE_NUMERATOR;
 }
 
-static bool has_its_share(const weir_shares *shares, uint64_t held, uint64_t most)
+static bool has_its_share(const weir_share_table *shares, uint64_t held, uint64_t most)
 {
 	return held > 0 && (double)held >= shares->share * (double)most;
 }
 
-bool weir_shares_over(const weir_shares *shares, uint64_t held, uint64_t used, uint64_t most)
+bool weir_shares_over(const weir_share_table *shares, uint64_t held, uint64_t used, uint64_t most)
 {
 	return most != 0 && shares->share < 1 && shares->count > 1 && is_scarce(used, most) &&
 	       has_its_share(shares, held, most);
@@ -142,7 +142,7 @@ static bool close_silent(const weir_holder *holder, const weir_http_listener *li
 	return true;
 }
 
-static bool make_room(weir_shares *shares, const weir_http_conn *conn)
+static bool make_room(weir_share_table *shares, const weir_http_conn *conn)
 {
 	const weir_http_listener *listener = conn->listener;
 	const weir_holder *own = conn->holder, *heaviest = shares->heaviest;
@@ -161,7 +161,7 @@ static bool make_room(weir_shares *shares, const weir_http_conn *conn)
 bool weir_shares_admit(weir_http_conn *conn)
 {
 	weir_http_loop *loop = conn->loop;
-	weir_shares *shares = &loop->shares;
+	weir_share_table *shares = &loop->shares;
 	const struct weir_matcher *trusted = conn->listener->trusted;
 	weir_shares_leave(conn);
 	if (trusted != NULL && weir_client_is_trusted(trusted, &conn->client))
@@ -231,7 +231,7 @@ void weir_shares_end(weir_request *request)
 
 bool weir_shares_refuse(const weir_request *request)
 {
-	const weir_shares *shares = &request->loop->shares;
+	const weir_share_table *shares = &request->loop->shares;
 	const weir_holder *holder = request->holder;
 	if (shares->requests > shares->requests_most)
 		return true;

@@ -39,7 +39,7 @@ typedef struct weir_holder {
 	uint32_t refs;     /* connections and requests that point here */
 } weir_holder;
 
-typedef struct weir_shares {
+typedef struct weir_share_table {
 	weir_siphash_key key;
 	double share;
 	uint32_t requests_most; /* on this loop */
@@ -48,23 +48,23 @@ typedef struct weir_shares {
 	uint32_t requests;     /* in progress, of all */
 	weir_holder *heaviest; /* the address with most connections, as far as is known; may be NULL */
 	weir_holder **buckets; /* WEIR_SHARE_BUCKETS of them; NULL: nobody has come yet */
-} weir_shares;
+} weir_share_table;
 
 /* Limits have their defaults filled in. */
-void weir_shares_init(weir_shares *shares, const weir_http_limits *limits, uint32_t loops);
+void weir_shares_init(weir_share_table *shares, const weir_http_limits *limits, uint32_t loops);
 /* Frees all holders; nothing may use them any more. */
-void weir_shares_fini(weir_shares *shares);
+void weir_shares_fini(weir_share_table *shares);
 
 /* The holder of this address, with a reference for the caller; NULL: it has none, or out of memory. */
-weir_holder *weir_shares_find(weir_shares *shares, const struct sockaddr *client);
+weir_holder *weir_shares_find(weir_share_table *shares, const struct sockaddr *client);
 /* Drops a reference; frees the holder with the last one. */
-void weir_shares_drop(weir_shares *shares, weir_holder *holder);
+void weir_shares_drop(weir_share_table *shares, weir_holder *holder);
 
 /*
  * Whether an address that holds `held` of a resource may not have more: `used` of `most` are in use. The numbers are
  * those of this loop. most 0: no bound, so it may.
  */
-bool weir_shares_over(const weir_shares *shares, uint64_t held, uint64_t used, uint64_t most);
+bool weir_shares_over(const weir_share_table *shares, uint64_t held, uint64_t used, uint64_t most);
 
 /*
  * A connection's client is known: counts it. If connections are scarce, the one that has been silent for

@@ -50,7 +50,8 @@ struct weir_service {
 	weir_log *access_file, *error_file;
 	weir_access_log *access;
 	weir_errors *errors;
-	weir_spare spare; /* the main thread's */
+	weir_spare spare;     /* the main thread's */
+	uint64_t access_lost; /* lines of the access log that the error log was told of; the same */
 	bool started;
 	uint64_t reloads, reloads_failed; /* atomic: the admin's thread reads them */
 };

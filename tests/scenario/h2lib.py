@@ -10,7 +10,7 @@ END_STREAM, ACK, END_HEADERS, PADDED, HAS_PRIORITY = 1, 1, 4, 8, 32
 HEADER_TABLE_SIZE, ENABLE_PUSH, STREAMS, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE = 1, 2, 3, 4, 5
 NO_ERROR, PROTOCOL_ERROR, INTERNAL_ERROR, FLOW_CONTROL_ERROR, SETTINGS_TIMEOUT, STREAM_CLOSED, FRAME_SIZE_ERROR, REFUSED_STREAM, CANCEL, COMPRESSION_ERROR = range(10)
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-LONG = 60
+LONG = 20
 
 
 def frame(kind, flags=0, stream=0, payload=b""):
@@ -124,11 +124,13 @@ class Connection:
             self.ended.add(stream)
 
     def step(self):
-        """Reads one frame; False: the connection has ended."""
+        """Reads one frame; False: the connection has ended, or nothing comes."""
         while len(self.kept) < 9 or len(self.kept) < 9 + int.from_bytes(self.kept[:3], "big"):
             try:
                 more = self.socket.recv(65536)
-            except (ConnectionError, ssl.SSLError):
+            except (ConnectionError, TimeoutError, ssl.SSLError) as error:
+                if isinstance(error, TimeoutError):
+                    return False
                 more = b""
             if not more:
                 self.closed = True

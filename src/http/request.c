@@ -304,10 +304,21 @@ static __attribute__((noinline)) void set_special(weir_request *request, bool ov
 	const weir_route *route = request->route;
 	if (route->exempt)
 		request->event.flags |= WEIR_EVENT_EXEMPT;
-	if (route->deadline_ns != 0)
-		request->event.deadline_ns = request->began_ns + route->deadline_ns;
+	uint64_t until_ns = request->began_ns + route->deadline_ns;
+	if (route->deadline_ns != 0 &&
+	    (request->event.deadline_ns == 0 || until_ns < request->event.deadline_ns))
+		request->event.deadline_ns = until_ns;
 	if (!over_limit && !is_collected(request))
 		weir_request_classify(request);
+}
+
+/* What a Weir in front has told. */
+static void set_told(weir_request *request)
+{
+	if (request->told_class != 0)
+		set_class(request, request->told_class - 1u);
+	if (request->told_left_ns != 0)
+		request->event.deadline_ns = request->began_ns + request->told_left_ns;
 }
 
 /* The event is new. */
@@ -315,6 +326,8 @@ static inline void set_event(weir_request *request, const weir_found *found)
 {
 	request->klass = request->event.klass = (uint8_t)found->klass;
 	request->event.entered_ns = request->began_ns;
+	if (weir_request_is(request, WEIR_REQUEST_TRUSTED))
+		set_told(request);
 	if (found->route->special)
 		set_special(request, found->limit != NULL);
 }

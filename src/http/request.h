@@ -134,6 +134,8 @@ struct weir_request {
 	uint32_t cpu_us;        /* processor time of its handler on a thread of a pool; 0: unknown */
 	uint64_t session;       /* hash of the session's identifier; 0: none */
 	uint8_t standing;       /* weir_standing; constant after the offer */
+	uint8_t told_class;     /* by the Weir in front: the class and 1; 0: none */
+	uint64_t told_left_ns;  /* by the same: how much time is left; 0: not told */
 	bool secure;
 
 	/* ---- home's ---- */

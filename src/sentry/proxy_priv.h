@@ -74,7 +74,8 @@ typedef struct weir_exchange {
 	weir_retry_story story;
 	weir_span id, trace; /* X-Request-ID; and traceparent, if it was made here. at NULL: none */
 	struct weir_exchange *stalled_next, **stalled_at; /* in the thread's list; at NULL: it is not in it */
-	uint64_t stalled_ns;                              /* since when */
+	uint64_t stuck;            /* the server that the client's cookie names, as a hash; 0: none */
+	uint64_t stalled_ns;       /* since when */
 	uint64_t looked_ns, acked; /* when its client was looked at last, and what it had taken by then */
 	bool has_body, expects, upgrade;
 	bool ready;   /* the call takes the body */
@@ -102,6 +103,13 @@ void weir_exchange_unstall(weir_exchange *exchange);
  * not, the others are asked, for the next request. On behalf of a request, which keeps the proxy alive.
  */
 bool weir_proxy_make_room(weir_proxy_thread *thread);
+
+/* ---- sticky.c: which requests go to the same server ---- */
+
+/* As weir_fleet_pick, by what the proxy's options ask for. */
+weir_origin *weir_exchange_pick_sticky(weir_exchange *exchange, weir_origin *not_this);
+/* Adds a cookie to an answer, if the client does not have it yet; returns the new count. */
+size_t weir_exchange_stick(const weir_exchange *exchange, weir_field *fields, size_t count);
 
 /* ---- proxy_places.c: what one client may hold of the backends ---- */
 
@@ -150,6 +158,10 @@ bool weir_proxy_drops(weir_span name, weir_forwarded forwarded);
 /* Whether it is meant for proxies: Proxy, Proxy-... */
 bool weir_proxy_is_for_proxies(weir_span name);
 
+/* Writes what a Weir behind this one is told, of at most WEIR_PROXY_HOP bytes; returns its end. */
+#define WEIR_PROXY_HOP 64
+char *weir_proxy_put_hop(const weir_request *request, char *to);
+
 /* ---- proxy_head.c ---- */
 
 /* The head for the backend, in a buffer of its own; NULL: out of memory. */
@@ -160,8 +172,8 @@ weir_forwarded weir_proxy_forwarded(const weir_exchange *exchange);
 bool weir_proxy_passes_trailer(const weir_exchange *exchange, weir_span name);
 /* The most fields of an answer that limits may allow. */
 #define WEIR_PROXY_LIMIT 250
-/* The most fields that weir_proxy_fields makes of that many. */
-#define WEIR_PROXY_FIELDS(count) ((count) + 1 + WEIR_EDITS_MOST)
+/* The most fields that weir_proxy_fields and weir_exchange_stick make of that many. */
+#define WEIR_PROXY_FIELDS(count) ((count) + 2 + WEIR_EDITS_MOST)
 /* Writes the answer's fields for the client into an array; returns how many. tunnel: with Upgrade. */
 size_t weir_proxy_fields(const weir_proxy *proxy, const weir_call_answer *answer, bool tunnel,
 			 weir_field *ret_fields);

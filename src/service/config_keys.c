@@ -55,6 +55,9 @@ static const weir_key listen_keys[] = {
 	    "Addresses and networks of proxies in front, as 10.0.0.0/8. From these the client is who "
 	    "X-Forwarded-For says",
 	    BETWEEN(0, 256)),
+	ROW("weir-hops", SWITCH, hops, "off",
+	    "Believes Weir-Class and Weir-Deadline from trusted-proxies. These must be Weirs (pass-on of the "
+	    "backend), or remove such fields where clients send them"),
 	ROW("backlog", COUNT, backlog, "1024", "The number of connections that may wait to be accepted",
 	    BETWEEN(1, 65535)),
 	ROW("max-connections", COUNT, max_connections, "65536",

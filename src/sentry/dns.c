@@ -106,7 +106,7 @@ static int ask_host(struct __res_state *state, const char *host, uint16_t port, 
 		    weir_dns_found *found)
 {
 	uint8_t answer[ANSWER_BYTES];
-	ns_msg message;
+	ns_msg message = {0};
 	ns_rr record;
 	int error = ask(state, host, type, answer, &message);
 	if (error != 0)
@@ -178,7 +178,7 @@ static int ask_targets(struct __res_state *state, const char *name, target *targ
 		       uint32_t *ret_ttl_s)
 {
 	uint8_t answer[ANSWER_BYTES];
-	ns_msg message;
+	ns_msg message = {0};
 	ns_rr record;
 	uint32_t count = 0;
 	int error = ask(state, name, ns_t_srv, answer, &message);

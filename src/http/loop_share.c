@@ -183,7 +183,7 @@ weir_http_loop *weir_http_loop_new(weir_http *http, weir_loop *base, uint16_t in
 	loop->ferries_end = &loop->ferries;
 	set_limits(loop, &http->limits);
 	weir_hammer_init(loop);
-	weir_shares_init(&loop->shares, &http->limits, weir_domain_threads(http->domain));
+	weir_shares_init(&loop->shares, http->sums, &http->limits, weir_domain_threads(http->domain));
 	set_server(loop, http->server);
 	weir_pool_init(&loop->conn_pool, sizeof(weir_http_conn));
 	weir_h2_memory_init(&loop->h2);

@@ -85,8 +85,8 @@ static bool has_gathered_enough(const weir_request *request)
 	const weir_http_loop *loop = request->loop;
 	const weir_holder *holder = request->holder;
 	return request->ahead->length >= request->route->gather_bytes || loop->gathered > loop->gather_most ||
-	       (holder != NULL &&
-		weir_shares_over(&loop->shares, holder->bytes, loop->gathered, loop->gather_most));
+	       (holder != NULL && weir_shares_over(&loop->shares, holder->bytes, loop->gather_most,
+						   loop->gathered, loop->gather_most));
 }
 
 /* Once enough is there, the request is offered; its end offers it as well. */

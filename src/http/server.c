@@ -111,11 +111,15 @@ int weir_http_new(const weir_http_options *options, weir_http **ret_http)
 		error = weir_error_set(-ENOMEM, "http: out of memory");
 	else if (!options->no_costs)
 		error = weir_http_make_costs(http);
+	if (error == 0 && (http->sums = weir_share_sums_new()) == NULL)
+		error = weir_error_set(-ENOMEM, "http: out of memory");
 	if (error == 0)
 		error = weir_hammer_new(&limits, &http->hammering);
 	if (http == NULL || error != 0) {
-		if (http != NULL)
+		if (http != NULL) {
 			weir_costs_free(http->costs);
+			weir_share_sums_unref(http->sums);
+		}
 		weir_mem_free(server);
 		weir_mem_free(http);
 		return error;
@@ -447,6 +451,7 @@ void weir_http_free(weir_http **where)
 	weir_routes_unref(http->routes);
 	weir_costs_free(http->costs);
 	weir_quota_free(http->hammering);
+	weir_share_sums_unref(http->sums);
 	weir_self_fini(&http->self);
 	pthread_cond_destroy(&http->change);
 	pthread_mutex_destroy(&http->lock);

@@ -124,6 +124,7 @@ struct weir_http {
 	struct weir_transmit *transmit;
 	weir_costs *costs;      /* NULL: costs are not learnt */
 	weir_stage *handshakes; /* of TLS; NULL: no listener uses TLS */
+	weir_share_sums *sums;  /* of what client addresses hold */
 	weir_quota *hammering;  /* rejections to one address; NULL: no rejection waits */
 
 	weir_self self; /* what answers tell about the server; as self.h says */

@@ -2,6 +2,7 @@
 #include "http/shares.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 
 #include "base/mem.h"
 #include "http/server.h"
@@ -15,18 +16,37 @@
 #define RESERVE_PART 16u
 /* How many connections of an address are looked at for one that can be closed. */
 #define LOOKS_MOST 64u
+/* Changes of a loop's part that the sums need not know; and who holds fewer is never refused. */
+#define STEP 4
 
 /* ---- holders ---- */
 
-void weir_shares_init(weir_share_table *shares, const weir_http_limits *limits, uint32_t loops)
+weir_share_sums *weir_share_sums_new(void)
 {
-	*shares = (weir_share_table){.share = limits->client_share, .loops = loops > 0 ? loops : 1};
-	shares->requests_most = limits->requests_at_once / shares->loops;
-	if (shares->requests_most == 0)
-		shares->requests_most = 1;
+	weir_share_sums *sums = weir_mem_zalloc(sizeof(*sums));
+	if (sums == NULL)
+		return NULL;
+	atomic_init(&sums->refs, 1);
 	/* Without random numbers the hash can be guessed, and long chains be made; that is no reason not to serve. */
-	if (weir_siphash_key_init(&shares->key) != 0)
-		shares->key = (weir_siphash_key){0};
+	if (weir_siphash_key_init(&sums->key) != 0)
+		sums->key = (weir_siphash_key){0};
+	return sums;
+}
+
+void weir_share_sums_unref(weir_share_sums *sums)
+{
+	if (sums != NULL && atomic_fetch_sub(&sums->refs, 1) == 1)
+		weir_mem_free(sums);
+}
+
+void weir_shares_init(weir_share_table *shares, weir_share_sums *sums, const weir_http_limits *limits,
+		      uint32_t loops)
+{
+	*shares = (weir_share_table){.share = limits->client_share,
+				     .sums = sums,
+				     .requests_most = limits->requests_at_once,
+				     .loops = loops > 0 ? loops : 1};
+	atomic_fetch_add(&sums->refs, 1);
 }
 
 void weir_shares_fini(weir_share_table *shares)
@@ -40,6 +60,8 @@ void weir_shares_fini(weir_share_table *shares)
 	}
 	weir_mem_free(shares->buckets);
 	shares->buckets = NULL;
+	weir_share_sums_unref(shares->sums);
+	shares->sums = NULL;
 }
 
 static weir_holder **bucket_of(const weir_share_table *shares, uint64_t hash)
@@ -57,7 +79,7 @@ weir_holder *weir_shares_find(weir_share_table *shares, const struct sockaddr *c
 		shares->buckets = weir_mem_array(WEIR_SHARE_BUCKETS, sizeof(weir_holder *));
 	if (shares->buckets == NULL)
 		return NULL;
-	uint64_t hash = weir_siphash(&shares->key, key, length);
+	uint64_t hash = weir_siphash(&shares->sums->key, key, length);
 	weir_holder **bucket = bucket_of(shares, hash), *holder = *bucket;
 	while (holder != NULL && holder->hash != hash)
 		holder = holder->next;
@@ -74,10 +96,42 @@ weir_holder *weir_shares_find(weir_share_table *shares, const struct sockaddr *c
 	return holder;
 }
 
+static _Atomic uint32_t *sum_of(const weir_share_table *shares, const weir_holder *holder,
+				weir_share_kind kind)
+{
+	return &shares->sums->of[kind][holder->hash / WEIR_SHARE_BUCKETS % WEIR_SHARE_BUCKETS];
+}
+
+/* Brings the sum up to date. */
+static void add_part(weir_share_table *shares, weir_holder *holder, weir_share_kind kind)
+{
+	uint32_t change = holder->here[kind] - holder->added[kind];
+	if (change == 0)
+		return;
+	atomic_fetch_add_explicit(sum_of(shares, holder, kind), change, memory_order_relaxed);
+	holder->added[kind] = holder->here[kind];
+}
+
+void weir_shares_count(weir_share_table *shares, weir_holder *holder, weir_share_kind kind, int by)
+{
+	holder->here[kind] += (uint32_t)by;
+	int change = (int)(holder->here[kind] - holder->added[kind]);
+	if (change >= STEP || change <= -STEP)
+		add_part(shares, holder, kind);
+}
+
+uint32_t weir_shares_held(const weir_share_table *shares, const weir_holder *holder, weir_share_kind kind)
+{
+	uint32_t sum = atomic_load_explicit(sum_of(shares, holder, kind), memory_order_relaxed);
+	return sum + holder->here[kind] - holder->added[kind];
+}
+
 void weir_shares_drop(weir_share_table *shares, weir_holder *holder)
 {
 	if (--holder->refs > 0)
 		return;
+	for (weir_share_kind kind = 0; kind < WEIR_SHARE_KINDS; kind++)
+		add_part(shares, holder, kind);
 	weir_holder **at = bucket_of(shares, holder->hash);
 	while (*at != holder)
 		at = &(*at)->next;
@@ -92,17 +146,18 @@ void weir_shares_drop(weir_share_table *shares, weir_holder *holder)
 
 static bool is_scarce(uint64_t used, uint64_t most)
 {
-	return used >= most / SCARCE_DENOMINATOR * SCARCE_NUMERATOR;
+	return used * SCARCE_DENOMINATOR >= most * SCARCE_NUMERATOR;
 }
 
 static bool has_its_share(const weir_share_table *shares, uint64_t held, uint64_t most)
 {
-	return held > 0 && (double)held >= shares->share * (double)most;
+	return held >= STEP && (double)held >= shares->share * (double)most;
 }
 
-bool weir_shares_over(const weir_share_table *shares, uint64_t held, uint64_t used, uint64_t most)
+bool weir_shares_over(const weir_share_table *shares, uint64_t held, uint64_t most, uint64_t used,
+		      uint64_t used_most)
 {
-	return most != 0 && shares->share < 1 && shares->count > 1 && is_scarce(used, most) &&
+	return most != 0 && shares->share < 1 && shares->count > 1 && is_scarce(used, used_most) &&
 	       has_its_share(shares, held, most);
 }
 
@@ -115,15 +170,13 @@ static void link_conn(weir_holder *holder, weir_http_conn *conn)
 	if (conn->share_next != NULL)
 		conn->share_next->share_prev = &conn->share_next;
 	holder->conns = conn;
-	holder->connections++;
 }
 
-static void unlink_conn(weir_holder *holder, const weir_http_conn *conn)
+static void unlink_conn(const weir_http_conn *conn)
 {
 	*conn->share_prev = conn->share_next;
 	if (conn->share_next != NULL)
 		conn->share_next->share_prev = conn->share_prev;
-	holder->connections--;
 }
 
 /* Closes the connection of this listener that has been silent for longest, of those looked at. */
@@ -146,14 +199,15 @@ static bool make_room(weir_share_table *shares, const weir_http_conn *conn)
 {
 	const weir_http_listener *listener = conn->listener;
 	const weir_holder *own = conn->holder, *heaviest = shares->heaviest;
-	uint64_t most = listener->connections_most, here = most / shares->loops;
+	uint64_t most = listener->connections_most;
 	uint64_t used = weir_listener_connections(conn->link.conn->acceptor->listener);
 	bool alone = shares->count<2, reserve = used> most - most / RESERVE_PART;
 	if (shares->share >= 1 || !is_scarce(used, most) || (alone && !reserve))
 		return true;
-	if (has_its_share(shares, own->connections, here))
+	if (has_its_share(shares, weir_shares_held(shares, own, WEIR_SHARE_CONNECTIONS), most))
 		return close_silent(own, listener) || alone;
-	if (heaviest != NULL && has_its_share(shares, heaviest->connections, here))
+	if (heaviest != NULL &&
+	    has_its_share(shares, weir_shares_held(shares, heaviest, WEIR_SHARE_CONNECTIONS), most))
 		close_silent(heaviest, listener);
 	return true;
 }
@@ -172,7 +226,9 @@ bool weir_shares_admit(weir_http_conn *conn)
 		return true;
 	bool room = make_room(shares, conn);
 	link_conn(holder, conn);
-	if (shares->heaviest == NULL || holder->connections > shares->heaviest->connections)
+	weir_shares_count(shares, holder, WEIR_SHARE_CONNECTIONS, 1);
+	if (shares->heaviest == NULL ||
+	    holder->here[WEIR_SHARE_CONNECTIONS] > shares->heaviest->here[WEIR_SHARE_CONNECTIONS])
 		shares->heaviest = holder;
 	if (!room)
 		weir_http_count(&loop->counts.share_refused);
@@ -185,7 +241,8 @@ void weir_shares_leave(weir_http_conn *conn)
 	if (holder == NULL)
 		return;
 	conn->holder = NULL;
-	unlink_conn(holder, conn);
+	unlink_conn(conn);
+	weir_shares_count(&conn->loop->shares, holder, WEIR_SHARE_CONNECTIONS, -1);
 	weir_shares_drop(&conn->loop->shares, holder);
 }
 
@@ -195,7 +252,7 @@ static void hold(weir_request *request, weir_holder *holder)
 {
 	request->holder = holder;
 	if (holder != NULL)
-		holder->requests++;
+		weir_shares_count(&request->loop->shares, holder, WEIR_SHARE_REQUESTS, 1);
 }
 
 void weir_shares_begin(weir_request *request)
@@ -213,7 +270,7 @@ static void let_go(weir_request *request)
 	if (holder == NULL)
 		return;
 	request->holder = NULL;
-	holder->requests--;
+	weir_shares_count(&request->loop->shares, holder, WEIR_SHARE_REQUESTS, -1);
 	weir_shares_drop(&request->loop->shares, holder);
 }
 
@@ -233,8 +290,11 @@ bool weir_shares_refuse(const weir_request *request)
 {
 	const weir_share_table *shares = &request->loop->shares;
 	const weir_holder *holder = request->holder;
-	if (shares->requests > shares->requests_most)
+	uint64_t here = (uint64_t)shares->requests * shares->loops, most = shares->requests_most;
+	if (here > most + shares->loops - 1)
 		return true;
-	return holder != NULL &&
-	       weir_shares_over(shares, holder->requests - 1, shares->requests - 1, shares->requests_most);
+	/* The sum is looked at only if there are many. */
+	return holder != NULL && is_scarce(here - shares->loops, most) &&
+	       weir_shares_over(shares, weir_shares_held(shares, holder, WEIR_SHARE_REQUESTS) - 1u, most,
+				here - shares->loops, most);
 }

@@ -8,12 +8,16 @@
  * A client may hold as much as it likes while there is enough. A resource is scarce once three quarters of it
  * are in use. While it is scarce, and other addresses have connections on the loop, an address that holds its
  * share or more gets no more of it. So a lone client, or many behind one address, lose nothing while nobody
- * else needs the resource. Each loop judges by itself, by its part of the bounds.
+ * else needs the resource. Who holds fewer than four of something is never refused one.
+ *
+ * What an address holds on all loops is known to within four for each loop: a loop adds its part to the sums when it
+ * has changed by that much. Two addresses in 4096 may share a sum, and are then taken for one. The memory of gathered
+ * bodies is judged by each loop for itself.
  *
  * Clients without an address (Unix sockets) and trusted proxies are not counted; behind a trusted proxy the
  * requests are counted for the client that the proxy names.
  *
- * Threads: the loop's. There are no more holders than connections and requests.
+ * Threads: the loop's; the sums are atomic. There are no more holders than connections and requests.
  */
 
 #include <stdbool.h>
@@ -27,22 +31,36 @@
 typedef struct weir_http_loop weir_http_loop;
 typedef struct weir_http_conn weir_http_conn;
 
+/* What is counted over all loops. */
+typedef enum weir_share_kind {
+	WEIR_SHARE_CONNECTIONS,
+	WEIR_SHARE_REQUESTS, /* in progress */
+	WEIR_SHARE_PLACES,   /* of these, at a backend */
+	WEIR_SHARE_KINDS,
+} weir_share_kind;
+
+/* The sums of a server. It may outlive the server, as its loops' shares may. */
+typedef struct weir_share_sums {
+	_Atomic uint32_t refs;
+	_Atomic uint32_t of[WEIR_SHARE_KINDS][WEIR_SHARE_BUCKETS];
+	weir_siphash_key key;
+} weir_share_sums;
+
 /* One address. */
 typedef struct weir_holder {
 	struct weir_holder *next; /* in its bucket */
 	uint64_t hash;
-	weir_http_conn *conns; /* its connections, newest first */
-	uint32_t connections;
-	uint32_t requests; /* in progress */
-	uint32_t places;   /* of these, at a backend */
-	size_t bytes;      /* of bodies that are being gathered */
-	uint32_t refs;     /* connections and requests that point here */
+	weir_http_conn *conns;            /* its connections, newest first */
+	uint32_t here[WEIR_SHARE_KINDS];  /* on this loop */
+	uint32_t added[WEIR_SHARE_KINDS]; /* as it is in the sums */
+	size_t bytes;                     /* of bodies that are being gathered */
+	uint32_t refs;                    /* connections and requests that point here */
 } weir_holder;
 
 typedef struct weir_share_table {
-	weir_siphash_key key;
+	weir_share_sums *sums; /* a reference */
 	double share;
-	uint32_t requests_most; /* on this loop */
+	uint32_t requests_most; /* on all loops */
 	uint32_t loops;
 	uint32_t count;        /* holders */
 	uint32_t requests;     /* in progress, of all */
@@ -50,8 +68,13 @@ typedef struct weir_share_table {
 	weir_holder **buckets; /* WEIR_SHARE_BUCKETS of them; NULL: nobody has come yet */
 } weir_share_table;
 
-/* Limits have their defaults filled in. */
-void weir_shares_init(weir_share_table *shares, const weir_http_limits *limits, uint32_t loops);
+/* NULL: out of memory. */
+weir_share_sums *weir_share_sums_new(void);
+void weir_share_sums_unref(weir_share_sums *sums);
+
+/* Limits have their defaults filled in; takes a reference to the sums. */
+void weir_shares_init(weir_share_table *shares, weir_share_sums *sums, const weir_http_limits *limits,
+		      uint32_t loops);
 /* Frees all holders; nothing may use them any more. */
 void weir_shares_fini(weir_share_table *shares);
 
@@ -60,11 +83,16 @@ weir_holder *weir_shares_find(weir_share_table *shares, const struct sockaddr *c
 /* Drops a reference; frees the holder with the last one. */
 void weir_shares_drop(weir_share_table *shares, weir_holder *holder);
 
+/* The address has one more of this kind, or one fewer. */
+void weir_shares_count(weir_share_table *shares, weir_holder *holder, weir_share_kind kind, int by);
+/* How many it has, on all loops. */
+uint32_t weir_shares_held(const weir_share_table *shares, const weir_holder *holder, weir_share_kind kind);
 /*
- * Whether an address that holds `held` of a resource may not have more: `used` of `most` are in use. The numbers are
- * those of this loop. most 0: no bound, so it may.
+ * Whether an address that holds `held` of `most` may not have more. used of used_most are in use, by all; this loop's
+ * or all loops'. most 0: no bound, so it may.
  */
-bool weir_shares_over(const weir_share_table *shares, uint64_t held, uint64_t used, uint64_t most);
+bool weir_shares_over(const weir_share_table *shares, uint64_t held, uint64_t most, uint64_t used,
+		      uint64_t used_most);
 
 /*
  * A connection's client is known: counts it. If connections are scarce, the one that has been silent for

@@ -6,23 +6,16 @@
 #include "http/server.h"
 #include "sentry/proxy_priv.h"
 
-/* Places in all backends, on this thread. */
-static uint64_t places_here(const weir_exchange *exchange, uint32_t of_one)
-{
-	const weir_fleet *fleet = weir_upstream_fleet(exchange->thread->upstream);
-	return (uint64_t)of_one * weir_fleet_count(fleet) / exchange->request->loop->shares.loops;
-}
-
 /* A place was taken already, so one is not counted. */
 static bool has_its_share(const weir_exchange *exchange, const weir_origin *backend)
 {
-	const weir_holder *holder = exchange->request->holder;
-	uint32_t most = backend->options.concurrency, used = weir_origin_in_flight(backend) - 1;
-	if (most == 0 || used < most / 2)
+	const weir_share_table *shares = &exchange->request->loop->shares;
+	const weir_fleet *fleet = weir_upstream_fleet(exchange->thread->upstream);
+	uint32_t of_one = backend->options.concurrency, used = weir_origin_in_flight(backend) - 1;
+	if (of_one == 0 || used < of_one / 2)
 		return false;
-	uint64_t here = places_here(exchange, most);
-	return weir_shares_over(&exchange->request->loop->shares, holder->places,
-				(uint64_t)((double)used / most * (double)here), here);
+	uint32_t held = weir_shares_held(shares, exchange->request->holder, WEIR_SHARE_PLACES);
+	return weir_shares_over(shares, held, (uint64_t)of_one * weir_fleet_count(fleet), used, of_one);
 }
 
 bool weir_exchange_place(weir_exchange *exchange, const weir_origin *backend)
@@ -34,7 +27,7 @@ bool weir_exchange_place(weir_exchange *exchange, const weir_origin *backend)
 		weir_http_count(&request->loop->counts.share_refused);
 		return false;
 	}
-	request->holder->places++;
+	weir_shares_count(&request->loop->shares, request->holder, WEIR_SHARE_PLACES, 1);
 	exchange->placed = true;
 	return true;
 }
@@ -42,5 +35,5 @@ bool weir_exchange_place(weir_exchange *exchange, const weir_origin *backend)
 void weir_exchange_unplace(weir_exchange *exchange)
 {
 	exchange->placed = false;
-	exchange->request->holder->places--;
+	weir_shares_count(&exchange->request->loop->shares, exchange->request->holder, WEIR_SHARE_PLACES, -1);
 }

@@ -124,6 +124,25 @@ def test_places_at_backends_are_shared():
             expect(sorted(crowd.answers.values()).count(200) >= 29, "the crowd had most of the places")
 
 
+def test_shares_are_those_of_all_threads():
+    """On two threads, and with a connection for each request: the crowd is wherever the kernel has put it."""
+    script, opened = gate()
+    with Backend(script) as backend, sentry(backend, more="process { threads = 2 }", keys="connections = 80;") as weir:
+        others = [From(weir, "127.0.0.3") for _ in range(6)]
+        same({other.ask("/").status for other in others}, {200}, "other clients are there, on both threads")
+        crowd = [From(weir, "127.0.0.2") for _ in range(120)]
+        for client in crowd:
+            client.request("/slow")
+        until(lambda: weir.count("share_refused") > 0, "beyond three quarters the crowd gets no more")
+        for _ in range(5):
+            same({other.ask("/").status for other in others}, {200}, "the others are served")
+        opened.set()
+        statuses = [client.answer().status for client in crowd]
+        expect(55 <= statuses.count(200) <= 70, f"the crowd had three quarters: {statuses.count(200)} of 80")
+        for client in crowd + others:
+            client.close()
+
+
 def test_gathered_memory_is_shared():
     """With three quarters of the memory for bodies in use, those of the address that has it are not gathered; others' are."""
     with Backend(good) as backend, sentry(backend, more=ONE + " limits { gather = 1MB }") as weir:
@@ -192,5 +211,5 @@ def test_memory_goes_back_after_a_flood():
 
 
 run(test_silent_connections_of_one_address_make_room, test_a_lone_client_loses_nothing, test_all_is_as_before_without_shares, test_requests_at_once_are_shared,
-    test_a_lone_client_may_have_all_requests_at_once, test_places_at_backends_are_shared, test_gathered_memory_is_shared, test_behind_a_trusted_proxy_the_clients_are_counted,
+    test_a_lone_client_may_have_all_requests_at_once, test_places_at_backends_are_shared, test_shares_are_those_of_all_threads, test_gathered_memory_is_shared, test_behind_a_trusted_proxy_the_clients_are_counted,
     test_memory_goes_back_after_a_flood)

@@ -35,6 +35,7 @@ typedef struct weir_proxy_thread {
 	weir_random ids;                              /* for identifiers of requests */
 	weir_alpha alpha;                             /* fitted to what answers report */
 	struct weir_exchange *stalled, *stalled_last; /* whose clients do not read, the longest first */
+	uint32_t places;                              /* of its exchanges, at backends */
 	weir_post room_post;                          /* another thread asks for room */
 	atomic_bool room_asked;                       /* it is on its way */
 	struct {

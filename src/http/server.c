@@ -111,7 +111,7 @@ int weir_http_new(const weir_http_options *options, weir_http **ret_http)
 		error = weir_error_set(-ENOMEM, "http: out of memory");
 	else if (!options->no_costs)
 		error = weir_http_make_costs(http);
-	if (error == 0 && (http->sums = weir_share_sums_new()) == NULL)
+	if (error == 0 && http != NULL && (http->sums = weir_share_sums_new()) == NULL)
 		error = weir_error_set(-ENOMEM, "http: out of memory");
 	if (error == 0)
 		error = weir_hammer_new(&limits, &http->hammering);

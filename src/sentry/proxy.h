@@ -14,7 +14,8 @@
  * Transfer-Encoding, Upgrade) are removed. Each side has its own framing. X-Forwarded-For, -Proto and -Host
  * and Via are added as the options say. While the stage's law asks for less than the best, Weir-Quality tells
  * the backend how much to deliver. With pass_on, Weir-Class and Weir-Deadline tell it the class and the
- * milliseconds that are left, for a Weir there. Clients' own fields of these names are removed. Everything else passes unchanged, byte for byte.
+ * milliseconds that are left, for a Weir there. Clients' own fields of these names are removed. Everything else
+ * passes unchanged, byte for byte.
  *
  * Expect: 100-continue is passed to the backend. The client's body is read once the backend has asked for it,
  * or after expect_ns. Upgrades become tunnels. Interim answers are passed on.

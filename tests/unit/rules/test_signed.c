@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signed cookies: against signatures that another program has made (openssl dgst -sha256 -hmac), and every byte changed in turn. */
+/* Signed cookies: against a signature that openssl dgst has made, and with every byte changed in turn. */
 #include "support/unit.h"
 
 #include <errno.h>

@@ -36,6 +36,8 @@ typedef struct weir_routes weir_routes;
  *  "host www.example.org", "host *.example.org", "method GET HEAD" (one of them),
  *  "header NAME" (is present), "header NAME = VALUE", "header NAME ~ PART" (contains it),
  *  "cookie NAME", "cookie NAME = VALUE", "from 10.0.0.0/8 ::1" (one of them),
+ *  "signed-cookie NAME by FILE", "signed-cookie NAME = VALUE by FILE" (signed with a key in the file:
+ *  docs/config.md says how; the file is read when the rule is made),
  *  "certificate" (any), "certificate CN=VALUE", "scheme https", "not RULE".
  *
  * Methods. If no route matches a request, but a route would match it with another method, the answer is 405
@@ -244,6 +246,13 @@ typedef struct weir_http_limits {
 	 */
 	double hammering_per_s;
 	uint64_t hammering_delay_ns;
+	uint32_t requests_at_once; /* of all connections; further ones are rejected; 0: 65536 */
+	/*
+	 * While three quarters of the connections, of the requests at once, of the memory for gathered bodies or of a
+	 * backend's connections are in use, a client address that holds this part of them gets no more, if there
+	 * are other clients. 0: a quarter; 1: no such bound.
+	 */
+	double client_share;
 } weir_http_limits;
 
 /* One line of the access log. Spans are valid during the call. */
@@ -304,8 +313,11 @@ typedef struct weir_http_options {
 typedef struct weir_http_stats {
 	uint64_t connections, requests, malformed, rejected, timeouts, gone, handshakes, handshakes_failed;
 	uint64_t h2_connections, upgrades;
-	uint32_t open, tls_open; /* open connections */
-	uint32_t busy;           /* requests in progress */
+	uint64_t accept_failures; /* times that accepting stopped for want of descriptors or memory */
+	uint64_t tls_failures;    /* connections whose TLS failed after the handshake */
+	uint64_t share_refused;   /* connections and requests of clients that held more than their share */
+	uint32_t open, tls_open;  /* open connections */
+	uint32_t busy;            /* requests in progress */
 } weir_http_stats;
 
 /* Statuses are below this. */
@@ -344,6 +356,11 @@ typedef struct weir_http_listen {
 	 * whether it uses TLS. NULL: nobody is believed.
 	 */
 	const char *const *trusted;
+	/*
+	 * The trusted proxies are Weirs: the class and the time that is left are what their fields Weir-Class and
+	 * Weir-Deadline say. Others would have to remove these fields where clients send them.
+	 */
+	bool hops;
 } weir_http_listen;
 
 /* Adds a listener in a started world. *ret_number identifies it in the calls below. */

@@ -51,6 +51,7 @@ typedef struct weir_log_stats {
 	uint64_t bytes;    /* written */
 	uint64_t failures; /* of writes and reopenings */
 	uint64_t reopened;
+	int error; /* errno of the last write that failed; 0: none has, since the file was opened */
 } weir_log_stats;
 
 /*

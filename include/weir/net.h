@@ -184,7 +184,12 @@ typedef struct weir_listen_options {
 	uint32_t max_connections;
 	const weir_conn_ops *ops;
 	weir_conn_limits limits;
-	void *arg; /* for open */
+	void *arg; /* for open and starved */
+	/*
+	 * Accepting has stopped for want of descriptors or memory (a negative errno); it is tried again soon. On the
+	 * loop's thread; may be NULL.
+	 */
+	void (*starved)(int error, void *arg);
 } weir_listen_options;
 
 typedef struct weir_listener_stats {

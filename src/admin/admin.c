@@ -105,10 +105,11 @@ static int make_routes(weir_admin *admin)
 
 static int make_http(weir_admin *admin)
 {
-	weir_http_options http = {.domain = admin->domain,
-				  .routes = admin->routes,
-				  .limits = {.body_bytes = BODY_BYTES, .output_bytes = 4u << 20},
-				  .no_costs = true};
+	weir_http_options http = {
+		.domain = admin->domain,
+		.routes = admin->routes,
+		.limits = {.body_bytes = BODY_BYTES, .output_bytes = 4u << 20, .client_share = 1},
+		.no_costs = true};
 	return weir_http_new(&http, &admin->http);
 }
 

@@ -14,7 +14,7 @@
 
 #define HOPS_MOST 32
 
-static bool is_trusted(const weir_matcher *trusted, const weir_client *client)
+bool weir_client_is_trusted(const weir_matcher *trusted, const weir_client *client)
 {
 	const weir_match_input input = {.client = &client->any};
 	return weir_matcher_matches(trusted, &input);
@@ -93,7 +93,7 @@ static void follow(weir_request *request, const weir_matcher *trusted)
 			if (last.length == 0)
 				continue;
 			if (++hops > HOPS_MOST || !weir_client_parse(last, &request->client) ||
-			    !is_trusted(trusted, &request->client))
+			    !weir_client_is_trusted(trusted, &request->client))
 				return;
 		}
 	}
@@ -116,13 +116,42 @@ static void follow_scheme(weir_request *request)
 		request->secure = false;
 }
 
+/* A number of at most nine digits; false: it is none. */
+static bool read_number(weir_span text, uint32_t *ret_number)
+{
+	uint32_t number = 0;
+	if (text.length == 0 || text.length > 9)
+		return false;
+	for (size_t i = 0; i < text.length; i++) {
+		if (text.at[i] < '0' || text.at[i] > '9')
+			return false;
+		number = number * 10 + (uint32_t)(text.at[i] - '0');
+	}
+	*ret_number = number;
+	return true;
+}
+
+/* What the Weir in front has decided. What cannot be read is not there. */
+static void follow_hop(weir_request *request)
+{
+	uint32_t number;
+	if (read_number(weir_request_header(request, WEIR_SPAN("weir-class")), &number))
+		request->told_class = (uint8_t)((number < WEIR_CLASSES ? number : WEIR_CLASSES - 1) + 1);
+	/* With nothing left it is still a deadline. */
+	if (read_number(weir_request_header(request, WEIR_SPAN("weir-deadline")), &number))
+		request->told_left_ns = number > 0 ? number * WEIR_NS_PER_MS : 1;
+}
+
 void weir_request_follow_proxies(weir_request *request, const weir_matcher *trusted)
 {
-	if (!is_trusted(trusted, &request->client))
+	if (!weir_client_is_trusted(trusted, &request->client))
 		return;
 	request->flags |= WEIR_REQUEST_TRUSTED;
 	follow(request, trusted);
 	follow_scheme(request);
+	if (request->conn->listener->hops)
+		follow_hop(request);
+	weir_shares_change(request);
 }
 
 const struct sockaddr *weir_request_peer(const weir_request *request)

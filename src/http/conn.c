@@ -56,7 +56,7 @@ void weir_http_conn_later(weir_http_conn *conn)
 	weir_loop_defer(conn->loop->loop, &conn->deferred);
 }
 
-static bool is_silent(const weir_http_conn *conn)
+bool weir_http_conn_is_silent(const weir_http_conn *conn)
 {
 	return conn->wait == WEIR_WAIT_FIRST || conn->wait == WEIR_WAIT_HEAD || conn->wait == WEIR_WAIT_IDLE;
 }
@@ -66,7 +66,7 @@ static void evict(weir_http_loop *loop, const weir_http_listener *listener)
 {
 	weir_http_conn *oldest = NULL;
 	for (weir_http_conn *conn = loop->conns; conn != NULL; conn = conn->next)
-		if (conn->listener == listener && is_silent(conn) &&
+		if (conn->listener == listener && weir_http_conn_is_silent(conn) &&
 		    (oldest == NULL || conn->since_ns < oldest->since_ns))
 			oldest = conn;
 	if (oldest == NULL)
@@ -99,6 +99,7 @@ void weir_http_conn_free(weir_http_conn *conn)
 	if (conn->next != NULL)
 		conn->next->prev = conn->prev;
 	weir_http_gauge(&loop->counts.open, -1);
+	weir_shares_leave(conn);
 	if (loop->draining)
 		weir_http_left(loop);
 	if (conn->link.tls != NULL) {
@@ -161,7 +162,13 @@ static int conn_open(weir_conn *raw, void *arg)
 	weir_conn_set_user(raw, conn);
 	if (loop->transmit != NULL)
 		weir_conn_schedule(raw, loop->transmit);
-	return conn != NULL ? weir_http_conn_begin(conn) : -ENOMEM;
+	if (conn == NULL)
+		return -ENOMEM;
+	int error = weir_http_conn_begin(conn);
+	/* A PROXY header will say who it is. */
+	if (error == 0 && !listener->proxy && !weir_shares_admit(conn))
+		weir_conn_abort(raw, -EBUSY);
+	return error;
 }
 
 static void conn_data(weir_conn *raw, weir_buf *buf)

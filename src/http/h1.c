@@ -80,6 +80,18 @@ void weir_h1_lose(weir_http_conn *conn, int why, const char *error)
 		weir_request_free(request);
 }
 
+void weir_h1_refuse_body(weir_http_conn *conn, unsigned status, const char *error)
+{
+	weir_request *request = conn->request;
+	conn->state = WEIR_H1_SHUT;
+	conn->request = NULL;
+	request->status = (uint16_t)status;
+	weir_http_wait_for(conn, WEIR_WAIT_NOTHING, 0);
+	weir_h1_write_error(conn, status, error);
+	weir_link_close(&conn->link);
+	weir_request_gone(request, error);
+}
+
 /* ---- heads ---- */
 
 /* A malformed head: nobody knows where the next request would start, so the connection closes. */
@@ -314,6 +326,7 @@ static void forget_request(weir_http_conn *conn, const char *error)
 static void h1_closed(weir_link *link, int why)
 {
 	weir_http_conn *conn = weir_h1_of(link);
+	weir_http_tell_tls(conn, why);
 	forget_request(conn, why == -ETIMEDOUT ? "the client does not read" : "the client has gone");
 	weir_http_conn_free(conn);
 }

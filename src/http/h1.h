@@ -45,6 +45,8 @@ extern const weir_codec weir_h1_codec;
 void weir_h1_shut(weir_http_conn *conn);
 /* Ends the connection and its request now, in any state. */
 void weir_h1_lose(weir_http_conn *conn, int why, const char *error);
+/* Answers a malformed body, of which nothing was answered yet. To its handler the client has gone. */
+void weir_h1_refuse_body(weir_http_conn *conn, unsigned status, const char *error);
 /* codec->over */
 void weir_h1_over(weir_request *request);
 /* Continues if bytes wait or reading is paused. */

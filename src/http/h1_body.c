@@ -61,7 +61,7 @@ static void body_over(weir_http_conn *conn, weir_request *request)
 	weir_request_body_end(request);
 }
 
-/* The body is malformed or too large. While it is being collected the client can still get an answer. */
+/* The body is malformed or too large. The client gets an answer, unless one has begun. */
 static void body_is_bad(weir_http_conn *conn, weir_request *request, unsigned status, const char *error)
 {
 	conn->flags |= WEIR_CONN_LAST;
@@ -70,11 +70,14 @@ static void body_is_bad(weir_http_conn *conn, weir_request *request, unsigned st
 		return;
 	}
 	weir_http_count(&conn->loop->counts.malformed);
-	weir_http_tell_refused(conn->loop, &conn->client, 0, error);
+	bool begun = weir_request_is(request, WEIR_REQUEST_BEGUN | WEIR_REQUEST_ENDED);
+	weir_http_tell_refused(conn->loop, &conn->client, begun ? 0 : status, error);
 	if (request->body_mode == WEIR_BODY_DROP && weir_request_is(request, WEIR_REQUEST_ENDED))
 		weir_request_body_given_up(request);
-	else
+	else if (begun)
 		weir_h1_lose(conn, -EPROTO, error);
+	else
+		weir_h1_refuse_body(conn, status, error);
 }
 
 /* ---- with a length ---- */

@@ -474,6 +474,7 @@ static void h2_closed(weir_link *link, int why)
 	weir_http_conn *conn = conn_of(link);
 	weir_h2 *h2 = weir_h2_of(conn);
 	h2->flags |= WEIR_H2_CLOSED;
+	weir_http_tell_tls(conn, why);
 	lose_all(h2, why == -ETIMEDOUT ? "the client does not read" : "the client has gone");
 	nghttp2_session_del(h2->session);
 	weir_mem_free(h2);

@@ -38,6 +38,7 @@
 #include <nghttp2/nghttp2.h>
 
 #include "http/h2_guard.h"
+#include "http/h2_past.h"
 #include "http/server.h"
 
 /* Most bytes held for all streams of a connection together while nobody reads them. */
@@ -143,6 +144,7 @@ struct weir_h2 {
 	size_t output; /* of all streams */
 	uint64_t began_ns, idle_ns, block_ns, notice_ns;
 	weir_h2_guard guard;
+	weir_h2_past past;
 };
 
 extern const weir_codec weir_h2_codec;

@@ -135,12 +135,44 @@ static int judge_block(weir_h2 *h2, const nghttp2_frame_hd *hd)
 	return judged(h2, weir_h2_guard_block(&h2->guard, first, hd->length));
 }
 
+static int broken(weir_h2 *h2, const char *why)
+{
+	weir_h2_set_doom(h2, NGHTTP2_PROTOCOL_ERROR, why);
+	return NGHTTP2_ERR_CALLBACK_FAILURE;
+}
+
+/* A frame on a stream that nghttp2 does not know any more, and would ignore. */
+static int judge_past(weir_h2 *h2, int32_t id)
+{
+	if (find(h2->session, id) != NULL)
+		return 0;
+	switch (weir_h2_past_of(&h2->past, (uint32_t)id)) {
+	case WEIR_H2_SKIPPED:
+		return broken(h2, "a stream's number is below that of one before");
+	case WEIR_H2_LEFT:
+		/* Counted when it is sent, as any reset that the client has caused. */
+		nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, id, NGHTTP2_STREAM_CLOSED);
+		return 0;
+	default:
+		return 0;
+	}
+}
+
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *user)
 {
 	weir_h2 *h2 = user;
+	bool uses = hd->type == NGHTTP2_DATA || hd->type == NGHTTP2_HEADERS;
+	int error = uses ? judge_past(h2, hd->stream_id) : 0;
+	if (error != 0)
+		return error;
 	switch (hd->type) {
 	case NGHTTP2_DATA:
 		return judge_data(h2, hd);
+	case NGHTTP2_PRIORITY:
+		/* nghttp2 reads none of them, as the settings tell it. */
+		if (hd->stream_id == 0)
+			return broken(h2, "PRIORITY without a stream");
+		return judged(h2, weir_h2_guard_idling(&h2->guard, weir_h2_now(h2)));
 	case NGHTTP2_HEADERS:
 	case NGHTTP2_CONTINUATION:
 		return judge_block(h2, hd);
@@ -161,6 +193,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 			weir_h2_trailers_begin(stream);
 		return 0;
 	}
+	weir_h2_past_open(&h2->past, (uint32_t)frame->hd.stream_id);
 	/* Beyond the last stream: GOAWAY tells the client that it may try elsewhere. */
 	if (h2->flags & WEIR_H2_LAST) {
 		nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
@@ -247,6 +280,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
 			weir_h2_leave(h2);
 		break;
 	case NGHTTP2_RST_STREAM:
+		weir_h2_past_leave(&h2->past, (uint32_t)frame->hd.stream_id);
 		/* Counted whether the stream was answered or not: opening it takes only one frame. */
 		return judged(h2, weir_h2_guard_reset(&h2->guard, weir_h2_now(h2)));
 	default:
@@ -304,6 +338,8 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
 	weir_h2_stream *stream = find(session, id);
 	if (stream == NULL)
 		return 0;
+	if (stream->flags & WEIR_H2_RECEIVED)
+		weir_h2_past_leave(&stream->h2->past, (uint32_t)id);
 	if (stream->flags & WEIR_H2_HEAD && stream->request != NULL)
 		log_malformed_head(stream);
 	weir_h2_stream_free(stream, why_closed(stream, code));

@@ -183,6 +183,7 @@ weir_http_loop *weir_http_loop_new(weir_http *http, weir_loop *base, uint16_t in
 	loop->ferries_end = &loop->ferries;
 	set_limits(loop, &http->limits);
 	weir_hammer_init(loop);
+	weir_shares_init(&loop->shares, http->sums, &http->limits, weir_domain_threads(http->domain));
 	set_server(loop, http->server);
 	weir_pool_init(&loop->conn_pool, sizeof(weir_http_conn));
 	weir_h2_memory_init(&loop->h2);
@@ -206,6 +207,7 @@ static void destroy(weir_http_loop *loop)
 		weir_loop_remove_ending(&loop->ending);
 	weir_pool_fini(&loop->conn_pool);
 	weir_h2_memory_fini(&loop->h2);
+	weir_shares_fini(&loop->shares);
 	pthread_mutex_destroy(&loop->lock);
 	weir_costs_free(loop->costs);
 	weir_mem_free(loop);
@@ -256,6 +258,7 @@ void weir_http_loop_give(weir_http_loop *loop, weir_request *request)
 		give_over(loop, request);
 		return;
 	}
+	weir_shares_end(request);
 	if (request->table != NULL) {
 		weir_table_drop(request->table);
 		weir_http_gauge(&loop->counts.busy, -1);

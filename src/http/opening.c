@@ -242,6 +242,10 @@ static bool step_proxy(weir_http_conn *conn, weir_buf *buf, size_t offset, size_
 	}
 	if (!header.local)
 		weir_client_set(&conn->client, &header.client);
+	if (!weir_shares_admit(conn)) {
+		weir_conn_abort(conn->link.conn, -EBUSY);
+		return true;
+	}
 	int error = start(conn, buf, offset + header.length, length - header.length);
 	if (error != 0)
 		weir_conn_abort(conn->link.conn, error);

@@ -42,6 +42,7 @@ weir_request *weir_request_new(weir_http_conn *conn, const weir_codec *codec, vo
 	request->client = conn->client;
 	request->began_ns = now_ns;
 	weir_http_loop_ref(loop);
+	weir_shares_begin(request);
 	return request;
 }
 
@@ -303,10 +304,21 @@ static __attribute__((noinline)) void set_special(weir_request *request, bool ov
 	const weir_route *route = request->route;
 	if (route->exempt)
 		request->event.flags |= WEIR_EVENT_EXEMPT;
-	if (route->deadline_ns != 0)
-		request->event.deadline_ns = request->began_ns + route->deadline_ns;
+	uint64_t until_ns = request->began_ns + route->deadline_ns;
+	if (route->deadline_ns != 0 &&
+	    (request->event.deadline_ns == 0 || until_ns < request->event.deadline_ns))
+		request->event.deadline_ns = until_ns;
 	if (!over_limit && !is_collected(request))
 		weir_request_classify(request);
+}
+
+/* What a Weir in front has told. */
+static void set_told(weir_request *request)
+{
+	if (request->told_class != 0)
+		set_class(request, request->told_class - 1u);
+	if (request->told_left_ns != 0)
+		request->event.deadline_ns = request->began_ns + request->told_left_ns;
 }
 
 /* The event is new. */
@@ -314,6 +326,8 @@ static inline void set_event(weir_request *request, const weir_found *found)
 {
 	request->klass = request->event.klass = (uint8_t)found->klass;
 	request->event.entered_ns = request->began_ns;
+	if (weir_request_is(request, WEIR_REQUEST_TRUSTED))
+		set_told(request);
 	if (found->route->special)
 		set_special(request, found->limit != NULL);
 }
@@ -393,7 +407,11 @@ void weir_request_made(weir_request *request, const char *base)
 	request->standing = (uint8_t)found.standing;
 	request->session = found.session;
 	set_event(request, &found);
-	if (found.limit != NULL) {
+	if (weir_shares_refuse(request) && !found.route->exempt) {
+		weir_http_count(&loop->counts.share_refused);
+		weir_request_shed(request,
+				  weir_offer_refused(found.route->stage, &request->event, WEIR_SHED_FULL));
+	} else if (found.limit != NULL) {
 		/* The stage counts it as a shed offer. */
 		weir_offer_refused(found.route->stage, &request->event, WEIR_SHED_RATE);
 		weir_request_over_limit(request, &found);

@@ -134,6 +134,8 @@ struct weir_request {
 	uint32_t cpu_us;        /* processor time of its handler on a thread of a pool; 0: unknown */
 	uint64_t session;       /* hash of the session's identifier; 0: none */
 	uint8_t standing;       /* weir_standing; constant after the offer */
+	uint8_t told_class;     /* by the Weir in front: the class and 1; 0: none */
+	uint64_t told_left_ns;  /* by the same: how much time is left; 0: not told */
 	bool secure;
 
 	/* ---- home's ---- */
@@ -168,6 +170,7 @@ struct weir_request {
 	/* arguments of the callbacks above */
 	void *body_arg, *gone_arg, *drained_arg, *over_arg;
 	size_t rest_offset, rest_length;
+	struct weir_holder *holder; /* its client's (shares.h); NULL: not counted */
 	/* valid once weir_request_made was called */
 	uint64_t body_left;      /* of the Content-Length */
 	uint64_t body_since_ns;  /* plus the pauses, for the minimum rate */
@@ -342,6 +345,8 @@ const struct sockaddr *weir_request_peer(const weir_request *request);
 /* Keeps an address. One of IPv4 that came by a socket of IPv6 becomes what it is. */
 void weir_client_set(weir_client *client, const struct sockaddr_storage *address);
 /* An address as X-Forwarded-For has it, perhaps with a port. false: it is none. */
+/* Whether it is one of these proxies. */
+bool weir_client_is_trusted(const struct weir_matcher *trusted, const weir_client *client);
 bool weir_client_parse(weir_span text, weir_client *ret_client);
 
 /* The path as it was sent, whatever has become of it. Never empty. */

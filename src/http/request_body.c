@@ -47,6 +47,8 @@ void weir_request_drop_ahead(weir_request *request)
 	if (request->ahead == NULL)
 		return;
 	request->loop->gathered -= request->ahead->capacity;
+	if (request->holder != NULL)
+		request->holder->bytes -= request->ahead->capacity;
 	weir_buf_unref(request->ahead);
 	request->ahead = NULL;
 }
@@ -68,14 +70,26 @@ static bool widen_ahead(weir_request *request, size_t length)
 	larger->length = (uint32_t)have;
 	weir_request_drop_ahead(request);
 	request->loop->gathered += larger->capacity;
+	if (request->holder != NULL)
+		request->holder->bytes += larger->capacity;
 	request->ahead = larger;
 	return true;
 }
 
 /*
- * Once enough is there, the request is offered; its end offers it as well. If all requests of the loop together
- * have gathered too much, it is offered at once: better that a slow body holds a place than that it is refused.
+ * If all requests of the loop together have gathered too much, or those of this client while there is little
+ * left, the request is offered at once: better that a slow body holds a place than that it is refused.
  */
+static bool has_gathered_enough(const weir_request *request)
+{
+	const weir_http_loop *loop = request->loop;
+	const weir_holder *holder = request->holder;
+	return request->ahead->length >= request->route->gather_bytes || loop->gathered > loop->gather_most ||
+	       (holder != NULL && weir_shares_over(&loop->shares, holder->bytes, loop->gather_most,
+						   loop->gathered, loop->gather_most));
+}
+
+/* Once enough is there, the request is offered; its end offers it as well. */
 static void gather_part(weir_request *request, weir_buf *buf, size_t offset, size_t length)
 {
 	if (!widen_ahead(request, length)) {
@@ -84,9 +98,7 @@ static void gather_part(weir_request *request, weir_buf *buf, size_t offset, siz
 	}
 	memcpy(request->ahead->data + request->ahead->length, buf->data + offset, length);
 	request->ahead->length += (uint32_t)length;
-	bool enough = request->ahead->length >= request->route->gather_bytes ||
-		      request->loop->gathered > request->loop->gather_most;
-	if (enough && request->body_left != 0) {
+	if (has_gathered_enough(request) && request->body_left != 0) {
 		request->body_mode = WEIR_BODY_HELD;
 		request->codec->want(request);
 		offer(request, WEIR_BODY_HELD);

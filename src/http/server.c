@@ -7,10 +7,12 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <weir/inspect.h>
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "net/acceptor.h"
 #include "stage/friends.h"
 #include "tls/tls.h"
 
@@ -50,6 +52,9 @@ static void fill_limits(weir_http_limits *limits)
 	fill32(&limits->streams, 128);
 	fill64(&limits->hammering_delay_ns, 250 * WEIR_NS_PER_MS);
 	fill64(&limits->gather_bytes, UINT64_C(64) << 20);
+	fill32(&limits->requests_at_once, 65536);
+	if (limits->client_share <= 0)
+		limits->client_share = .25;
 }
 
 static int check_limits(const weir_http_limits *limits)
@@ -106,11 +111,15 @@ int weir_http_new(const weir_http_options *options, weir_http **ret_http)
 		error = weir_error_set(-ENOMEM, "http: out of memory");
 	else if (!options->no_costs)
 		error = weir_http_make_costs(http);
+	if (error == 0 && http != NULL && (http->sums = weir_share_sums_new()) == NULL)
+		error = weir_error_set(-ENOMEM, "http: out of memory");
 	if (error == 0)
 		error = weir_hammer_new(&limits, &http->hammering);
 	if (http == NULL || error != 0) {
-		if (http != NULL)
+		if (http != NULL) {
 			weir_costs_free(http->costs);
+			weir_share_sums_unref(http->sums);
+		}
 		weir_mem_free(server);
 		weir_mem_free(http);
 		return error;
@@ -261,8 +270,19 @@ static int start_listening(weir_http *http, const weir_http_listen *listen, weir
 		.max_connections = listen->max_connections,
 		.ops = &weir_http_conn_ops,
 		.limits = {.output_bytes = http->loops[0]->link_bytes, .output_ns = http->limits.output_ns},
-		.arg = listener};
+		.arg = listener,
+		.starved = weir_http_starved};
 	return weir_listen(http->domain, &options, &listener->listener);
+}
+
+/* The process may have fewer descriptors than the listener may have connections. */
+static uint32_t connections_most(uint32_t configured)
+{
+	struct rlimit descriptors;
+	uint32_t most = configured != 0 ? configured : WEIR_LISTENER_CONNECTIONS;
+	if (getrlimit(RLIMIT_NOFILE, &descriptors) == 0 && descriptors.rlim_cur < most)
+		most = (uint32_t)descriptors.rlim_cur;
+	return most;
 }
 
 static unsigned free_number(const weir_http *http)
@@ -288,8 +308,12 @@ int weir_http_add_listener(weir_http *http, const weir_http_listen *listen, unsi
 	weir_http_listener *listener = weir_mem_zalloc(sizeof(*listener));
 	if (listener == NULL)
 		return weir_error_set(-ENOMEM, "http: out of memory");
-	*listener = (weir_http_listener){
-		.http = http, .http2 = listen->http2, .proxy = listen->proxy, .crowded = listen->crowded};
+	*listener = (weir_http_listener){.http = http,
+					 .http2 = listen->http2,
+					 .proxy = listen->proxy,
+					 .hops = listen->hops,
+					 .crowded = listen->crowded};
+	listener->connections_most = connections_most(listen->max_connections);
 	if (listen->trusted != NULL)
 		error = weir_matcher_from(listen->trusted, &listener->trusted);
 	if (error == 0 && listen->tls != NULL) {
@@ -368,6 +392,9 @@ static void add_stats(weir_http_stats *stats, const weir_http_counts *counts)
 	ADD(handshakes_failed);
 	ADD(h2_connections);
 	ADD(upgrades);
+	ADD(share_refused);
+	ADD(accept_failures);
+	ADD(tls_failures);
 	ADD(open);
 	ADD(tls_open);
 	ADD(busy);
@@ -434,6 +461,7 @@ void weir_http_free(weir_http **where)
 	weir_routes_unref(http->routes);
 	weir_costs_free(http->costs);
 	weir_quota_free(http->hammering);
+	weir_share_sums_unref(http->sums);
 	weir_self_fini(&http->self);
 	pthread_cond_destroy(&http->change);
 	pthread_mutex_destroy(&http->lock);

@@ -25,6 +25,7 @@
 #include "http/reject.h"
 #include "http/request.h"
 #include "http/self.h"
+#include "http/shares.h"
 #include "log/log.h"
 #include "loop/loop.h"
 #include "net/pool.h"
@@ -39,8 +40,9 @@ typedef struct weir_http_listener {
 	weir_http *http;
 	weir_listener *listener;
 	weir_tls *tls; /* atomic: a reload replaces it */
-	bool http2, proxy;
-	uint32_t crowded; /* with so many open on a thread, silent connections give way; 0: never */
+	bool http2, proxy, hops;
+	uint32_t connections_most; /* as many as the listener and the process may have */
+	uint32_t crowded;          /* with so many open on a thread, silent connections give way; 0: never */
 	struct weir_matcher *trusted; /* proxies whose X-Forwarded-For is believed; NULL: none */
 	/* under the server's lock: earlier ones, which a thread may still be about to use */
 	weir_tls *old_tls[WEIR_HTTP_OLD_TLS];
@@ -49,7 +51,7 @@ typedef struct weir_http_listener {
 
 typedef struct weir_http_counts {
 	_Atomic uint64_t connections, requests, malformed, rejected, timeouts, gone, handshakes,
-		handshakes_failed, h2_connections, upgrades;
+		handshakes_failed, h2_connections, upgrades, share_refused, accept_failures, tls_failures;
 	_Atomic uint32_t open, tls_open, busy;
 	_Atomic uint64_t by_status[WEIR_HTTP_STATUSES];
 } weir_http_counts;
@@ -83,6 +85,7 @@ struct weir_http_loop {
 	uint32_t free_count;
 	size_t gathered; /* bytes of such bodies */
 	weir_hammer hammer;
+	weir_share_table shares;
 	bool draining;
 	uint64_t date_until_ns;
 	char lines[WEIR_HTTP_SERVER_MOST + 64]; /* the fields Server and Date */
@@ -122,6 +125,7 @@ struct weir_http {
 	struct weir_transmit *transmit;
 	weir_costs *costs;      /* NULL: costs are not learnt */
 	weir_stage *handshakes; /* of TLS; NULL: no listener uses TLS */
+	weir_share_sums *sums;  /* of what client addresses hold */
 	weir_quota *hammering;  /* rejections to one address; NULL: no rejection waits */
 
 	weir_self self; /* what answers tell about the server; as self.h says */
@@ -240,10 +244,14 @@ struct weir_http_conn {
 	uint8_t state; /* the protocol's */
 	uint8_t wait;
 	weir_client client;
+	weir_holder *holder;                      /* of its client; NULL: not counted */
+	weir_http_conn *share_next, **share_prev; /* in the holder's list */
 };
 
 /* conn.c */
 extern const weir_conn_ops weir_http_conn_ops;
+/* Whether it is owed no answer: it waits for a request, or for the rest of its head. */
+bool weir_http_conn_is_silent(const weir_http_conn *conn);
 /* Calls the protocol's later at the end of the loop's turn. */
 void weir_http_conn_later(weir_http_conn *conn);
 /* Appends bytes to those kept already; false: out of memory, or more than can ever be needed. */
@@ -260,6 +268,11 @@ void weir_http_tell(const weir_http_loop *loop, const weir_client *client, weir_
 /* Logs malformed or refused input at the debug level; access logs have it too. status 0: no answer. */
 void weir_http_tell_refused(const weir_http_loop *loop, const weir_client *client, unsigned status,
 			    const char *what);
+
+/* Accepting has stopped for want of descriptors or memory; arg is the listener. */
+void weir_http_starved(int error, void *arg);
+/* Tells of a connection whose TLS has failed after its handshake, if that is why it ends. */
+void weir_http_tell_tls(const weir_http_conn *conn, int why);
 
 /* request_log.c: an access log entry for input that was not a request. */
 void weir_http_log_malformed(weir_http_conn *conn, unsigned status, const char *error, uint64_t began_ns);

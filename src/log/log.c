@@ -74,6 +74,7 @@ struct weir_log {
 	_Atomic uint32_t rounds; /* a futex: number of finished rounds of the writer */
 	_Atomic bool stopping, reopen;
 	_Atomic uint64_t lines, lost, written, failures, reopened;
+	_Atomic int error; /* of the last write that failed */
 };
 
 /* ---- waiting ---- */
@@ -180,6 +181,7 @@ static void reopen(weir_log *log)
 	close(log->fd);
 	use_fd(log, fd, true);
 	log->torn = false;
+	atomic_store(&log->error, 0);
 	atomic_fetch_add(&log->reopened, 1);
 }
 
@@ -198,7 +200,10 @@ static ssize_t write_some(weir_log *log, const char *bytes, size_t length)
 	ssize_t taken = write(log->fd, bytes, log->regular || length < PIPE_PART ? length : PIPE_PART);
 	if (taken >= 0)
 		return taken;
-	return errno == EAGAIN || errno == EINTR ? 0 : -1;
+	if (errno == EAGAIN || errno == EINTR)
+		return 0;
+	atomic_store(&log->error, errno);
+	return -1;
 }
 
 static unsigned count_lines(const char *bytes, size_t length)
@@ -438,6 +443,7 @@ void weir_log_read_stats(const weir_log *log, weir_log_stats *ret_stats)
 		.bytes = atomic_load(&log->written),
 		.failures = atomic_load(&log->failures),
 		.reopened = atomic_load(&log->reopened),
+		.error = atomic_load(&log->error),
 	};
 	for (unsigned i = 0; i < log->rings; i++)
 		stats.dropped += atomic_load_explicit(&log->ring[i].dropped, memory_order_relaxed);

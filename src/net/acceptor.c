@@ -87,9 +87,13 @@ static void disarm(weir_acceptor *acceptor)
 		retry_later(acceptor);
 }
 
-/* full: for lack of room, not of descriptors. */
-static void pause_accepting(weir_acceptor *acceptor, bool full)
+/* error: why nothing can be accepted; 0: for lack of room. */
+static void pause_accepting(weir_acceptor *acceptor, int error)
 {
+	const weir_listen_options *options = weir_listener_options(acceptor->listener);
+	bool full = error == 0;
+	if (!full && options->starved != NULL)
+		options->starved(error, options->arg);
 	if (acceptor->flags & (WEIR_ACCEPTOR_PAUSED | WEIR_ACCEPTOR_CLOSING))
 		return;
 	acceptor->flags |= WEIR_ACCEPTOR_PAUSED;
@@ -186,7 +190,7 @@ static bool passing(int error)
 static bool accept_one(weir_acceptor *acceptor)
 {
 	if (!weir_listener_reserve(acceptor->listener)) {
-		pause_accepting(acceptor, true);
+		pause_accepting(acceptor, 0);
 		return false;
 	}
 	struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
@@ -201,7 +205,7 @@ static bool accept_one(weir_acceptor *acceptor)
 	weir_listener_unreserve(acceptor->listener);
 	/* Usually out of descriptors or memory: further tries would only spin. */
 	if (error != EAGAIN && !passing(error))
-		pause_accepting(acceptor, false);
+		pause_accepting(acceptor, -error);
 	return passing(error);
 }
 
@@ -217,14 +221,14 @@ void weir_acceptor_accepted(weir_acceptor *acceptor, int fd)
 {
 	if (fd < 0) {
 		if (!passing(-fd))
-			pause_accepting(acceptor, false);
+			pause_accepting(acceptor, fd);
 	} else if (acceptor->flags & WEIR_ACCEPTOR_ABORTING) {
 		refuse(acceptor, fd);
 	} else if (acceptor->parked_count == 0 && weir_listener_reserve(acceptor->listener)) {
 		adopt(acceptor, fd, NULL);
 	} else if (acceptor->parked_count < WEIR_ACCEPTOR_PARKED) {
 		acceptor->parked[acceptor->parked_count++] = fd;
-		pause_accepting(acceptor, true);
+		pause_accepting(acceptor, 0);
 	} else {
 		refuse(acceptor, fd);
 	}

@@ -15,7 +15,8 @@
 
 #include "net/conn_priv.h"
 
-#define WEIR_ACCEPTOR_PARKED 64
+#define WEIR_ACCEPTOR_PARKED      64
+#define WEIR_LISTENER_CONNECTIONS 10000u /* of a listener, unless its options say */
 
 enum weir_acceptor_flag {
 	WEIR_ACCEPTOR_ARMED = 1 << 0,   /* the back end accepts */
@@ -92,6 +93,8 @@ void weir_listener_unreserve(weir_listener *listener);
 /* Uncounts a connection, and wakes acceptors that wait for room or descriptors. */
 void weir_listener_release(weir_listener *listener);
 bool weir_listener_has_room(weir_listener *listener);
+/* How many connections it has, over all threads. */
+uint32_t weir_listener_connections(const weir_listener *listener);
 /* Whether there is room for more than all backlogs together can hold. */
 bool weir_listener_has_ample_room(weir_listener *listener);
 /* Closes the acceptor's socket. */

@@ -16,7 +16,7 @@
 #include "net/listen_socket.h"
 
 #define BACKLOG     1024
-#define CONNECTIONS 10000
+#define CONNECTIONS WEIR_LISTENER_CONNECTIONS
 #define FDS_MOST    1024
 
 struct weir_listener {
@@ -52,6 +52,11 @@ const weir_listen_options *weir_listener_options(const weir_listener *listener)
 bool weir_listener_has_room(weir_listener *listener)
 {
 	return atomic_load(&listener->connections) < listener->options.max_connections;
+}
+
+uint32_t weir_listener_connections(const weir_listener *listener)
+{
+	return (uint32_t)atomic_load_explicit(&listener->connections, memory_order_relaxed);
 }
 
 bool weir_listener_has_ample_room(weir_listener *listener)

@@ -9,8 +9,8 @@
 #include "net/conn_priv.h"
 #include "net/transmit_priv.h"
 
-/* Free buffers that a loop keeps: enough for a burst, 4 MB and 1 MB at most. */
-#define READS_KEPT  256
+/* Free buffers that a loop keeps: enough for a burst, and 1 MB of each at most, so that a flood leaves little. */
+#define READS_KEPT  64
 #define WRITES_KEPT 256
 
 /* Maximum number of turns to release everything: cancellations come back in one or two. */

@@ -4,6 +4,7 @@
 
 #include <netinet/in.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/mem.h"
 #include "rules/match_priv.h"
@@ -115,6 +116,25 @@ static bool field_matches(const weir_match_entry *entry, const char *text, const
 	return count > 0 && matching == count;
 }
 
+/*
+ * A client that sends several of the name gets none of them checked: it could make us check hundreds. A cookie
+ * that two services set has two names.
+ */
+static bool signed_matches(const weir_matcher *matcher, const weir_match_entry *entry, const char *text,
+			   const weir_match_input *input)
+{
+	weir_span name = {text, entry->name_length}, cookie = {0}, value;
+	uint64_t cursor = 0;
+	if (input->cookie == NULL || (cookie = input->cookie(input->request, name, &cursor)).at == NULL ||
+	    input->cookie(input->request, name, &cursor).at != NULL)
+		return false;
+	text += entry->name_length;
+	int64_t now_s = input->wall_s != 0 ? input->wall_s : (int64_t)time(NULL);
+	const weir_signed_keys *keys = &matcher->keys[(uint8_t)text[0]];
+	return weir_signed_check(keys, name, cookie, now_s, &value) &&
+	       (entry->length == 1 || same(value, text + 1, entry->length - 1u));
+}
+
 /* ---- clients ---- */
 
 static bool client_address(const struct sockaddr *client, weir_match_address *ret_address)
@@ -196,6 +216,8 @@ other_matches(const weir_matcher *matcher, const weir_match_entry *entry, const 
 	case WEIR_MATCH_COOKIE_THERE:
 	case WEIR_MATCH_COOKIE_IS:
 		return field_matches(entry, text, input);
+	case WEIR_MATCH_COOKIE_SIGNED:
+		return signed_matches(matcher, entry, text, input);
 	case WEIR_MATCH_FROM:
 		return is_in(&matcher->nets[entry->length], input->client);
 	case WEIR_MATCH_FROM_LOCAL:
@@ -249,5 +271,10 @@ bool weir_matcher_asks_method(const weir_matcher *matcher)
 
 void weir_matcher_free(weir_matcher *matcher)
 {
+	if (matcher == NULL)
+		return;
+	if (matcher->keys != NULL)
+		explicit_bzero(matcher->keys, matcher->key_count * sizeof(*matcher->keys));
+	weir_mem_free(matcher->keys);
 	weir_mem_free(matcher);
 }

@@ -30,6 +30,7 @@ typedef struct weir_match_input {
 	weir_span (*header)(const void *request, weir_span name, uint64_t *cursor);
 	weir_span (*cookie)(const void *request, weir_span name, uint64_t *cursor);
 	const void *request;
+	int64_t wall_s; /* seconds since 1970, for what expires; 0: the clock is read if that is needed */
 	/*
 	 * Set if a field whose value decides comes several times with different values: servers differ about
 	 * which one counts, so nobody may choose. NULL: it does not matter.

@@ -40,15 +40,11 @@ static const struct rule_kind {
 	int (*each)(weir_match_reader *r, weir_span word); /* called for each word; at least one */
 	int (*all)(weir_match_reader *r);
 } rule_kinds[] = {
-	{"path", weir_match_read_path, NULL},
-	{"host", weir_match_read_host, NULL},
-	{"method", weir_match_read_method, NULL},
-	{"header", NULL, weir_match_read_header},
-	{"cookie", NULL, weir_match_read_cookie},
-	{"from", weir_match_read_from, NULL},
-	{"certificate", NULL, weir_match_read_certificate},
-	{"scheme", NULL, weir_match_read_scheme},
-	{"not", NULL, NULL},
+	{"path", weir_match_read_path, NULL},     {"host", weir_match_read_host, NULL},
+	{"method", weir_match_read_method, NULL}, {"header", NULL, weir_match_read_header},
+	{"cookie", NULL, weir_match_read_cookie}, {"signed-cookie", NULL, weir_match_read_signed},
+	{"from", weir_match_read_from, NULL},     {"certificate", NULL, weir_match_read_certificate},
+	{"scheme", NULL, weir_match_read_scheme}, {"not", NULL, NULL},
 };
 
 enum { RULE_KINDS = sizeof(rule_kinds) / sizeof(*rule_kinds) };
@@ -67,7 +63,7 @@ static int no_such_rule(const weir_match_reader *r, weir_span word)
 		return weir_match_wrong(r, "there is no '%s'; did you mean '%s'?", name, near);
 	return weir_match_wrong(
 		r,
-		"there is no '%s'; rules begin with path, host, method, header, cookie, from, "
+		"there is no '%s'; rules begin with path, host, method, header, cookie, signed-cookie, from, "
 		"certificate, scheme or not",
 		name);
 }
@@ -151,6 +147,15 @@ static weir_matcher *pack(const weir_match_reader *r)
 	matcher->entries = (const weir_match_entry *)(const void *)(at + nets);
 	matcher->bytes = at + nets + entries;
 	matcher->count = (uint32_t)r->entry_count;
+	if (r->key_count == 0)
+		return matcher;
+	matcher->key_count = r->key_count;
+	matcher->keys = weir_mem_array(r->key_count, sizeof(*matcher->keys));
+	if (matcher->keys == NULL) {
+		weir_matcher_free(matcher);
+		return NULL;
+	}
+	memcpy(matcher->keys, r->keys, r->key_count * sizeof(*matcher->keys));
 	return matcher;
 }
 
@@ -176,6 +181,7 @@ int weir_matcher_new(const char *const *rules, weir_matcher **ret_matcher)
 	weir_mem_free(r.entries);
 	weir_mem_free(r.nets);
 	weir_mem_free(r.bytes);
+	explicit_bzero(r.keys, sizeof(r.keys));
 	return error;
 }
 

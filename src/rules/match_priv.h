@@ -12,6 +12,7 @@
  */
 
 #include "rules/match.h"
+#include "rules/signed.h"
 
 typedef enum weir_match_kind {
 	WEIR_MATCH_PATH_IS,
@@ -27,6 +28,8 @@ typedef enum weir_match_kind {
 	WEIR_MATCH_HEADER_HAS,
 	WEIR_MATCH_COOKIE_THERE,
 	WEIR_MATCH_COOKIE_IS,
+	/* the text: a byte with the index of the keys, then the value; none: any */
+	WEIR_MATCH_COOKIE_SIGNED,
 	WEIR_MATCH_FROM, /* length: index of the net; there are few, because texts are bounded */
 	WEIR_MATCH_FROM_LOCAL,
 	WEIR_MATCH_CERTIFICATE_THERE,
@@ -61,7 +64,8 @@ struct weir_matcher {
 	const weir_match_entry *entries; /* these three are in the same allocation */
 	const weir_match_net *nets;
 	const char *bytes;
-	uint32_t count;
+	uint32_t count, key_count;
+	weir_signed_keys *keys; /* of signed cookies; NULL: none */
 };
 
 /* The 16 bytes as numbers. */

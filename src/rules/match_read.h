@@ -22,6 +22,8 @@ typedef struct weir_match_reader {
 	weir_match_net *nets;
 	char *bytes;
 	size_t entry_count, net_count, byte_count;
+	weir_signed_keys keys[WEIR_RULES_MAX]; /* of signed cookies, one of each rule */
+	uint32_t key_count;
 } weir_match_reader;
 
 /* Returns -EINVAL, with a message that begins with the rule. */
@@ -41,6 +43,7 @@ int weir_match_read_from(weir_match_reader *reader, weir_span word);
 /* These read the whole rest. */
 int weir_match_read_header(weir_match_reader *reader);
 int weir_match_read_cookie(weir_match_reader *reader);
+int weir_match_read_signed(weir_match_reader *reader);
 int weir_match_read_certificate(weir_match_reader *reader);
 int weir_match_read_scheme(weir_match_reader *reader);
 

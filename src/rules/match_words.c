@@ -4,8 +4,13 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
+
+#include "base/error.h"
+
+#define WEIR_MATCH_PATH_MOST 512
 
 /* ---- words ---- */
 
@@ -351,6 +356,37 @@ int weir_match_read_header(weir_match_reader *r)
 int weir_match_read_cookie(weir_match_reader *r)
 {
 	return read_named(r, true);
+}
+
+/* "NAME by FILE", "NAME = VALUE by FILE" */
+int weir_match_read_signed(weir_match_reader *r)
+{
+	static const char *const accepted =
+		"expected is 'signed-cookie NAME by FILE' or 'signed-cookie NAME = VALUE by FILE'";
+	char path[WEIR_MATCH_PATH_MOST];
+	weir_span name = weir_match_word(&r->rest), word = weir_match_word(&r->rest), value = {0};
+	if (weir_match_word_is(word, "=")) {
+		value = weir_match_word(&r->rest);
+		word = weir_match_word(&r->rest);
+	}
+	weir_span file = take(&r->rest, r->rest.length);
+	if (!is_token(name) || !weir_match_word_is(word, "by") || file.length == 0 ||
+	    file.length >= sizeof(path))
+		return weir_match_wrong(r, "%s", accepted);
+	memcpy(path, file.at, file.length);
+	path[file.length] = '\0';
+	if (weir_signed_read(path, &r->keys[r->key_count]) != 0) {
+		char why[WEIR_MATCH_PATH_MOST];
+		snprintf(why, sizeof(why), "%s", weir_error());
+		return weir_match_wrong(r, "%s", why);
+	}
+	weir_match_entry *entry = add_entry(r, WEIR_MATCH_COOKIE_SIGNED);
+	add_text(r, entry, name);
+	entry->name_length = entry->length;
+	entry->length = 0;
+	add_byte(r, entry, (char)r->key_count++);
+	add_text(r, entry, value);
+	return 0;
 }
 
 int weir_match_read_certificate(weir_match_reader *r)

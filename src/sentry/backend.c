@@ -7,9 +7,11 @@
 
 #include "base/error.h"
 #include "rules/match.h"
+#include "sentry/dns.h"
 #include "sentry/edits.h"
 #include "sentry/nuclei.h"
 #include "sentry/origin.h"
+#include "sentry/sticky.h"
 
 #define HEALTH_MAX 512 /* bytes of a health path */
 #define RULE_BYTES (3 * HEALTH_MAX + sizeof("path "))
@@ -26,8 +28,7 @@ static const char *const report_words[] = {"pass", "take", "off", NULL};
 static const weir_key keys[] = {
 	ROW("server", TEXTS, servers, NULL,
 	    "The servers, as http://HOST:PORT or https://HOST:PORT; for HTTP/2 and gRPC, h2c://HOST:PORT or "
-	    "(with "
-	    "TLS) h2://HOST:PORT",
+	    "(with TLS) h2://HOST:PORT; unix:/PATH for a Unix socket; srv:NAME for the targets of a name",
 	    .flags = WEIR_KEY_REQUIRED | WEIR_KEY_LIVE),
 	ROW("health", TEXT, health, NULL,
 	    "The path for health checks; a healthy server answers with 2xx or 3xx. Requests for it, with any "
@@ -70,7 +71,8 @@ static const weir_key keys[] = {
 	    "request per second; 0: none",
 	    BETWEEN(0, 1)),
 	ROW("slow-start", TIME, slow_start_ns, "10s",
-	    "A server that came back gets less than its share for this long", BETWEEN(0, H)),
+	    "A server that came back, or that a reload adds, gets less than its share for this long",
+	    BETWEEN(0, H)),
 	ROW("host", TEXT, host, NULL, "The Host field that servers are sent. Without it: the client's"),
 	ROW("forwarded", SWITCH, forwarded, "on",
 	    "Tells servers who the client is, in X-Forwarded-For, -Proto and -Host. These fields, Forwarded "
@@ -86,6 +88,14 @@ static const weir_key keys[] = {
 	    "access log"),
 	ROW("quality", SWITCH, quality, "on",
 	    "Adds Weir-Quality, so that the service can degrade before requests are rejected"),
+	ROW("pass-on", SWITCH, pass_on, "off",
+	    "Adds Weir-Class and Weir-Deadline, for a Weir behind this one (weir-hops of its listener)"),
+	ROW("sticky", TEXT, sticky, NULL,
+	    "Which requests go to the same server: cookie NAME (those of one client, by a cookie that is set "
+	    "here), "
+	    "hash client, hash path, hash header NAME, hash cookie NAME"),
+	ROW("resolver", TEXT, resolver, NULL,
+	    "The name server for the names of servers, as 127.0.0.1:8600. Without it: those of the system"),
 	ROW("heed-refusals", SWITCH, heed_refusals, "off",
 	    "Once servers answer with 429 or 503, admits no more than they accept. For laws that ignore such "
 	    "answers; adaptive-remote does not"),
@@ -167,6 +177,8 @@ int weir_backend_nucleus(const weir_backend_block *b, unsigned server, char ret_
 	if (count == 0)
 		return 0;
 	int error = weir_origin_read_url(b->servers[server], &at);
+	if (error == 0 && (at.local || at.service) && strchr(b->nuclei[count == 1 ? 0 : server], '{') != NULL)
+		error = weir_error_set(-EINVAL, "%s has no host and port", at.name);
 	if (error == 0)
 		error = weir_nuclei_url(b->nuclei[count == 1 ? 0 : server],
 					(weir_span){at.name, strlen(at.name)}, ret_url, WEIR_BACKEND_URL);
@@ -235,7 +247,7 @@ static void check_servers(weir_config *config, weir_backend_block *b)
 		if (weir_origin_read_url(b->servers[i], &url) != 0)
 			weir_config_wrong(config, &b->head, "server", "server: %s", weir_error());
 		else
-			b->named |= is_name(url.host);
+			b->named |= !url.local && is_name(url.host);
 		for (unsigned j = 0; j < i; j++)
 			if (strcmp(b->servers[i], b->servers[j]) == 0)
 				weir_config_wrong(config, &b->head, "server", "server: %s is there twice",
@@ -308,6 +320,12 @@ void weir_backend_check(weir_config *config)
 		check_edits(config, b, "request-headers", b->request_edits);
 		check_edits(config, b, "answer-headers", b->answer_edits);
 		weir_config_check_file(config, &b->head, "ca", b->ca, false);
+		if (weir_sticky_read(b->sticky, &(weir_sticky){0}) != 0)
+			weir_config_wrong(config, &b->head, "sticky", "sticky: %s", weir_error());
+		if (b->resolver != NULL && !weir_dns_read_server(b->resolver, &(struct sockaddr_in){0}))
+			weir_config_wrong(
+				config, &b->head, "resolver",
+				"resolver: write an IPv4 address with or without a port, as 127.0.0.1:8600");
 	}
 }
 

@@ -28,7 +28,8 @@ typedef struct weir_backend_block {
 	double retry_budget;
 	uint64_t slow_start_ns;
 	const char *host;
-	bool forwarded, quality, heed_refusals, request_id;
+	const char *sticky, *resolver;
+	bool forwarded, quality, heed_refusals, request_id, pass_on;
 	const char *const *request_edits, *const *answer_edits;
 	const char *const *nuclei;
 	uint64_t nucleus_every_ns;

@@ -6,6 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/mix.h"
 
 /* ---- the list ---- */
 
@@ -259,6 +260,76 @@ weir_origin *weir_fleet_pick(weir_fleet *fleet, weir_random *random, uint64_t no
 			return backend;
 		}
 		backend = NULL;
+	}
+	return NULL;
+}
+
+/* ---- sticking ---- */
+
+/* How far above the mean a backend may be. */
+#define MOST_OF_MEAN 1.25
+
+static double mean_in_flight(const candidates *found)
+{
+	uint64_t sum = 1; /* the one that is to be placed */
+	for (uint32_t i = 0; i < found->count; i++)
+		sum += weir_origin_in_flight(found->at[i]);
+	return (double)sum / found->count;
+}
+
+/* At least one: a fleet with little to do has a mean below that. */
+static bool is_overfull(const weir_origin *backend, double mean, uint64_t now_ns)
+{
+	double most = mean * MOST_OF_MEAN * weir_origin_weight(backend, now_ns);
+	return weir_origin_in_flight(backend) >= (most > 1 ? most : 1);
+}
+
+/* A random value below the weight in a slow start: a part of the keys stays with the others until then. */
+static bool is_ramping(const weir_origin *backend, uint64_t key, uint64_t now_ns)
+{
+	double weight = weir_origin_weight(backend, now_ns);
+	return weight < 1 && (double)(weir_mix(key + WEIR_MIX_STEP) >> 11) * 0x1p-53 >= weight;
+}
+
+static weir_origin *highest(const candidates *found, uint64_t key, uint64_t now_ns)
+{
+	double mean = found->count > 0 ? mean_in_flight(found) : 0;
+	weir_origin *best = NULL;
+	uint64_t most = 0;
+	for (uint32_t i = 0; i < found->count; i++) {
+		weir_origin *backend = found->at[i];
+		uint64_t score = weir_mix(key ^ backend->hash);
+		if ((best == NULL || score > most) && !is_overfull(backend, mean, now_ns) &&
+		    !is_ramping(backend, key ^ backend->hash, now_ns)) {
+			best = backend;
+			most = score;
+		}
+	}
+	return best;
+}
+
+weir_origin *weir_fleet_pick_by_key(weir_fleet *fleet, weir_random *random, uint64_t key, uint64_t now_ns,
+				    const weir_origin *not_this)
+{
+	candidates found;
+	collect(fleet, now_ns, not_this, false, &found);
+	weir_origin *backend = highest(&found, key, now_ns);
+	if (backend == NULL || !weir_origin_take(backend))
+		return weir_fleet_pick(fleet, random, now_ns, not_this);
+	tell_returned(fleet, backend, now_ns);
+	return backend;
+}
+
+weir_origin *weir_fleet_pick_named(weir_fleet *fleet, uint64_t hash, uint64_t now_ns,
+				   const weir_origin *not_this)
+{
+	for (uint32_t i = 0; i < weir_fleet_count(fleet); i++) {
+		weir_origin *backend = weir_fleet_at(fleet, i);
+		if (backend->hash != hash || backend == not_this || !healthy(backend, now_ns) ||
+		    !weir_origin_take(backend))
+			continue;
+		tell_returned(fleet, backend, now_ns);
+		return backend;
 	}
 	return NULL;
 }

@@ -73,6 +73,17 @@ static inline weir_origin *weir_fleet_at(const weir_fleet *fleet, uint32_t index
  */
 weir_origin *weir_fleet_pick(weir_fleet *fleet, weir_random *random, uint64_t now_ns,
 			     const weir_origin *not_this);
+/*
+ * The same for a key: the same key gets the same backend while that is fit, whatever others come and go
+ * (rendezvous hashing: the highest mix of key and backend wins). No backend gets more than a quarter above the mean of
+ * what is in flight, or its part of that in a slow start; a key whose backend has that many goes to its next one
+ * (bounded loads; Mirrokni and others). So a popular key does no harm.
+ */
+weir_origin *weir_fleet_pick_by_key(weir_fleet *fleet, weir_random *random, uint64_t key, uint64_t now_ns,
+				    const weir_origin *not_this);
+/* The one whose name has this hash, if it is fit and has room. NULL: choose another. */
+weir_origin *weir_fleet_pick_named(weir_fleet *fleet, uint64_t hash, uint64_t now_ns,
+				   const weir_origin *not_this);
 /* A call failed by the backend's fault: may eject it, unless it is the last usable one. true: ejected. */
 bool weir_fleet_failed(weir_fleet *fleet, weir_origin *backend, uint64_t now_ns);
 /* How many backends are fit by their health. */

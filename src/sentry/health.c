@@ -97,7 +97,7 @@ static weir_buf *make_head(const weir_health *health, const weir_origin *backend
 		buf->length = (uint32_t)snprintf((char *)buf->data, buf->capacity,
 						 "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: weir-health\r\n"
 						 "Connection: close\r\n\r\n",
-						 health->path, backend->at.name);
+						 health->path, weir_origin_host(backend));
 	return buf;
 }
 

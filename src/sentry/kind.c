@@ -105,6 +105,7 @@ static weir_origin_options origin_of(const weir_backend_block *b, unsigned serve
 				     .concurrency = b->connections,
 				     .ca = b->ca,
 				     .unverified = !b->verify,
+				     .resolver = b->resolver,
 				     .slow_start_ns = b->slow_start_ns != 0 ? b->slow_start_ns : UINT64_MAX,
 				     .rise = b->health_rise,
 				     .fall = b->health_fall};
@@ -144,6 +145,8 @@ static int make_sentry(const weir_making *making, const weir_backend_block *b, t
 		.request_edits = b->request_edits,
 		.answer_edits = b->answer_edits,
 		.no_quality = !b->quality,
+		.pass_on = b->pass_on,
+		.sticky = b->sticky,
 		.health = {.path = b->health,
 			   .interval_ns = b->health_interval_ns,
 			   .timeout_ns = b->health_timeout_ns,

@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/un.h>
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/siphash.h"
 #include "base/text.h"
 #include "keys/address.h"
 #include "tls/tls.h"
@@ -67,10 +69,43 @@ static const char *read_scheme(const char *url, weir_origin_url *found)
 	return NULL;
 }
 
+/* "unix:/run/app.sock" */
+static int read_local(const char *url, weir_origin_url *ret_url)
+{
+	weir_origin_url found = {.local = true, .host = "localhost"};
+	const char *path = url + strlen("unix:");
+	if (path[0] != '/' || strlen(path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
+		return refuse_url(url, "unix:/PATH, with a path of at most 107 bytes");
+	for (const char *at = path; *at != '\0'; at++)
+		if (*at <= ' ' || *at > '~' || *at == '"' || *at == '\\')
+			return refuse_url(url, "a path without spaces and quotes");
+	snprintf(found.name, sizeof(found.name), "%s", url);
+	*ret_url = found;
+	return 0;
+}
+
+/* "srv:_http._tcp.app.test" */
+static int read_service(const char *url, weir_origin_url *ret_url)
+{
+	weir_origin_url found = {.service = true};
+	const char *name = url + strlen("srv:");
+	if (!is_host(name) || strchr(name, ':') != NULL || strlen(url) >= sizeof(found.name))
+		return refuse_url(url, "srv:_SERVICE._tcp.DOMAIN");
+	snprintf(found.name, sizeof(found.name), "%s", url);
+	snprintf(found.host, sizeof(found.host), "%s", name);
+	*ret_url = found;
+	return 0;
+}
+
 int weir_origin_read_url(const char *url, weir_origin_url *ret_url)
 {
 	static const char *const form =
-		"http://HOST:PORT, https://HOST:PORT, h2c://HOST:PORT or h2://HOST:PORT";
+		"http://HOST:PORT, https://HOST:PORT, h2c://HOST:PORT, h2://HOST:PORT, "
+		"unix:/PATH or srv:NAME";
+	if (strncmp(url, "unix:", 5) == 0)
+		return read_local(url, ret_url);
+	if (strncmp(url, "srv:", 4) == 0)
+		return read_service(url, ret_url);
 	weir_origin_url found = {0};
 	char full[WEIR_ORIGIN_NAME + sizeof(":443")];
 	const char *name = read_scheme(url, &found);
@@ -108,6 +143,7 @@ static void fill_options(weir_origin_options *options)
 		options->fall = FALL;
 	options->url = NULL;
 	options->ca = NULL;
+	options->resolver = NULL;
 	options->host_name = NULL;
 }
 
@@ -116,7 +152,7 @@ static int set_host(weir_origin *backend, const char *name)
 	if (backend->options.host == WEIR_HOST_CLIENT)
 		return 0;
 	if (backend->options.host == WEIR_HOST_BACKEND)
-		name = backend->at.name;
+		name = weir_origin_host(backend);
 	if (name == NULL || strlen(name) > 255 || !is_host(name))
 		return weir_error_set(-EINVAL, "backend '%s': '%s' is no host", backend->at.name,
 				      name != NULL ? name : "");
@@ -140,12 +176,19 @@ int weir_origin_new(const weir_origin_options *options, weir_origin **ret_backen
 		backend->ca = weir_mem_strdup(options->ca);
 		error = backend->ca != NULL ? 0 : -ENOMEM;
 	}
+	if (error == 0 && options->resolver != NULL) {
+		backend->resolver = weir_mem_strdup(options->resolver);
+		error = backend->resolver != NULL ? 0 : -ENOMEM;
+	}
 	if (error == -ENOMEM)
 		weir_error_set(error, "backend: out of memory");
 	/* Now, so that no reactor reads certificates from disk. */
 	if (error == 0 && backend->at.secure && !options->unverified)
 		error = weir_tls_prepare(backend->ca);
 	if (error == 0) {
+		/* Without a secret: other processes are to choose the same one. */
+		backend->hash =
+			weir_siphash(&(weir_siphash_key){0}, backend->at.name, strlen(backend->at.name));
 		backend->note_length = (size_t)snprintf(backend->note, sizeof(backend->note), "upstream=%s",
 							backend->at.name);
 		error = weir_origin_resolve(backend);
@@ -164,6 +207,7 @@ void weir_origin_free(weir_origin *backend)
 	pthread_mutex_destroy(&backend->found.lock);
 	weir_mem_free(backend->sent_host);
 	weir_mem_free(backend->ca);
+	weir_mem_free(backend->resolver);
 	weir_mem_free(backend);
 }
 

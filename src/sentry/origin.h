@@ -11,8 +11,8 @@
  * the last one. A backend that comes back, either way, starts slowly: its weight grows from a tenth to 1
  * within slow_start_ns.
  *
- * Addresses. A name is resolved when the backend is made, and then again by a separate thread (resolve.h),
- * never by a reactor. New connections first try the address that worked last, then the others.
+ * Addresses. A name is resolved when the backend is made, and then again by a separate thread (resolve.h), when
+ * its time to live is over, never by a reactor. New connections first try the address that worked last, then the others.
  *
  * Threads: options and names are const. Addresses are under a lock, held for a copy, that only new
  * connections take. Everything else is atomic and approximate: two threads that report at once may lose a
@@ -36,7 +36,8 @@ typedef enum weir_host_policy {
 } weir_host_policy;
 
 typedef struct weir_origin_options {
-	const char *url; /* "http://HOST[:PORT]", "https://...", "h2c://..." or "h2://..."; copied */
+	const char *url; /* "http://HOST[:PORT]", "https://...", "h2c://...", "h2://...", "unix:/PATH" or
+			  * "srv:NAME"; copied */
 	weir_host_policy host;
 	const char *host_name;  /* for WEIR_HOST_NAMED: "inner.test", perhaps with a port; copied */
 	uint32_t concurrency;   /* calls at once, over all threads; 0: no bound */
@@ -47,6 +48,7 @@ typedef struct weir_origin_options {
 	uint64_t eject_most_ns; /* 0: 60 s */
 	uint64_t slow_start_ns; /* 0: 10 s; UINT64_MAX: none */
 	uint32_t rise, fall;    /* active checks in a row; 0: 2 and 3 */
+	const char *resolver;   /* "ADDRESS:PORT" of the name server; NULL: those of the system; copied */
 	const char *nucleus;    /* "http://HOST:PORT/nucleus"; NULL: none; used by the sentry, not kept */
 } weir_origin_options;
 
@@ -56,7 +58,9 @@ typedef struct weir_origin_url {
 	char host[WEIR_ORIGIN_NAME]; /* for resolving and SNI */
 	uint16_t port;
 	bool secure;
-	bool h2; /* HTTP/2; else HTTP/1.1 */
+	bool h2;      /* HTTP/2; else HTTP/1.1 */
+	bool service; /* resolved by SRV: name is "srv:NAME", host is NAME */
+	bool local;   /* a Unix socket: name is "unix:/PATH", host is "localhost" */
 } weir_origin_url;
 
 typedef struct weir_address {
@@ -69,9 +73,11 @@ typedef struct weir_origin {
 	weir_origin_url at;
 	char *sent_host; /* the Host field; NULL: the client's */
 	char *ca;
+	char *resolver;
 	char note[280]; /* "upstream=host:port", for logs */
 	size_t note_length;
-	bool numeric; /* need not be resolved again */
+	bool numeric;  /* need not be resolved again */
+	uint64_t hash; /* of its name, the same in every process: for sticking (balance.h) */
 	weir_origin_options options;
 	uint32_t index; /* its slot in its fleet */
 
@@ -91,7 +97,8 @@ typedef struct weir_origin {
 		weir_address address[WEIR_ORIGIN_ADDRESSES];
 		uint32_t count;
 		uint32_t preferred;
-	} found; /* under its lock */
+		uint64_t until_ns; /* to be resolved again then; the resolver's */
+	} found;                   /* under its lock */
 
 	/* any thread */
 	struct {
@@ -118,6 +125,12 @@ int weir_origin_read_url(const char *url, weir_origin_url *ret_url);
 /* Parses the URL and resolves its host (which may block). -EINVAL, -ENOENT ... with weir_error. */
 int weir_origin_new(const weir_origin_options *options, weir_origin **ret_backend);
 void weir_origin_free(weir_origin *backend);
+
+/* What it is called in a Host field: "host:port" as in its URL. */
+static inline const char *weir_origin_host(const weir_origin *backend)
+{
+	return backend->at.local || backend->at.service ? backend->at.host : backend->at.name;
+}
 
 /* ---- addresses ---- */
 

@@ -117,15 +117,17 @@ static int try_backend(weir_exchange *exchange, bool fresh)
 }
 
 /* not_this: the one that has just failed, or NULL. */
-static weir_origin *pick(const weir_exchange *exchange, weir_origin *not_this)
+static weir_origin *pick(weir_exchange *exchange, weir_origin *not_this)
 {
+	if (exchange->thread->proxy->options.sticky.kind != WEIR_STICKY_NOT)
+		return weir_exchange_pick_sticky(exchange, not_this);
 	weir_upstream *upstream = exchange->thread->upstream;
 	return weir_fleet_pick(weir_upstream_fleet(upstream), weir_upstream_random(upstream),
 			       weir_loop_time(weir_upstream_loop(upstream)), not_this);
 }
 
 /* Any backend except the one that has just failed, or NULL. */
-static weir_origin *pick_another(const weir_exchange *exchange)
+static weir_origin *pick_another(weir_exchange *exchange)
 {
 	weir_origin *other = pick(exchange, exchange->backend);
 	if (other != exchange->backend)
@@ -139,6 +141,10 @@ static void try(weir_exchange *exchange, weir_origin *backend, bool fresh)
 {
 	if (backend == NULL && weir_proxy_make_room(exchange->thread))
 		backend = pick(exchange, NULL);
+	if (backend != NULL && !weir_exchange_place(exchange, backend)) {
+		weir_origin_give(backend);
+		backend = NULL;
+	}
 	exchange->backend = backend;
 	if (backend == NULL) {
 		WEIR_PROXY_COUNT(exchange, full);

@@ -13,7 +13,9 @@
  * What is changed. Fields of one connection (Connection and what it names, Keep-Alive, Proxy-*, TE, Trailer,
  * Transfer-Encoding, Upgrade) are removed. Each side has its own framing. X-Forwarded-For, -Proto and -Host
  * and Via are added as the options say. While the stage's law asks for less than the best, Weir-Quality tells
- * the backend how much to deliver. Everything else passes unchanged, byte for byte.
+ * the backend how much to deliver. With pass_on, Weir-Class and Weir-Deadline tell it the class and the
+ * milliseconds that are left, for a Weir there. Clients' own fields of these names are removed. Everything else
+ * passes unchanged, byte for byte.
  *
  * Expect: 100-continue is passed to the backend. The client's body is read once the backend has asked for it,
  * or after expect_ns. Upgrades become tunnels. Interim answers are passed on.
@@ -30,6 +32,7 @@
 
 #include "sentry/edits.h"
 #include "sentry/retry.h"
+#include "sentry/sticky.h"
 #include "sentry/upstream.h"
 
 typedef enum weir_forwarded {
@@ -55,6 +58,8 @@ typedef struct weir_proxy_options {
 	weir_edits *request_edits, *answer_edits;
 	bool request_id; /* send X-Request-ID and traceparent, made where the client sends none */
 	bool no_quality; /* do not send Weir-Quality */
+	bool pass_on;    /* send Weir-Class and Weir-Deadline */
+	weir_sticky sticky;
 	const char *via; /* our name in Via; NULL: "weir"; "": none. Copied */
 	weir_upstream_limits limits;
 	weir_retry_options retry; /* each thread has its own budget */

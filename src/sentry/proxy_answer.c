@@ -249,6 +249,13 @@ static void note_grpc(weir_exchange *exchange, const weir_call_answer *answer, b
 		weir_request_settle(exchange->request, weir_grpc_as_http(code));
 }
 
+static size_t client_fields(const weir_exchange *exchange, const weir_call_answer *answer, bool tunnel,
+			    weir_field *ret_fields)
+{
+	size_t count = weir_proxy_fields(exchange->thread->proxy, answer, tunnel, ret_fields);
+	return weir_exchange_stick(exchange, ret_fields, count);
+}
+
 static void call_whole(weir_call *call, const weir_call_answer *answer, weir_buf *buf, size_t offset,
 		       size_t length)
 {
@@ -261,7 +268,7 @@ static void call_whole(weir_call *call, const weir_call_answer *answer, weir_buf
 	}
 	weir_reply reply = {.status = answer->head->status,
 			    .fields = fields,
-			    .field_count = weir_proxy_fields(exchange->thread->proxy, answer, false, fields),
+			    .field_count = client_fields(exchange, answer, false, fields),
 			    .buf = buf,
 			    .offset = offset,
 			    .length = length};
@@ -290,7 +297,7 @@ static void call_head(weir_call *call, const weir_call_answer *answer)
 	}
 	weir_reply reply = {.status = answer->head->status,
 			    .fields = fields,
-			    .field_count = weir_proxy_fields(exchange->thread->proxy, answer, false, fields)};
+			    .field_count = client_fields(exchange, answer, false, fields)};
 	note_backend(exchange);
 	weir_exchange_read_reports(exchange, answer);
 	if (exchange->backend->at.h2)
@@ -308,7 +315,7 @@ static void call_upgraded(weir_call *call, const weir_call_answer *answer)
 {
 	weir_exchange *exchange = weir_exchange_of(call);
 	weir_field fields[FIELDS_MOST];
-	size_t count = weir_proxy_fields(exchange->thread->proxy, answer, true, fields);
+	size_t count = client_fields(exchange, answer, true, fields);
 	note_backend(exchange);
 	weir_request_on_drained(exchange->request, request_drained, exchange);
 	WEIR_PROXY_COUNT(exchange, upgrades);

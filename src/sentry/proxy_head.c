@@ -68,12 +68,11 @@ static bool names_fields(const fields *f)
 	return false;
 }
 
-/* Names without an id that need a second look: proxy..., x-..., and those as long as weir-quality. */
+/* Names without an id that need a second look: proxy..., x-..., weir-... */
 static bool is_suspicious(const fields *f, const weir_head_field *field)
 {
 	char first = f->bytes[field->name] | 0x20;
-	return first == 'p' || first == 'x' || field->name_length == 12 ||
-	       field->name_length == sizeof("forwarded") - 1;
+	return first == 'p' || first == 'x' || first == 'w' || field->name_length == sizeof("forwarded") - 1;
 }
 
 static inline void look(fields *f, const char *bytes, const weir_head_field *at, size_t count)
@@ -357,7 +356,7 @@ static void put_extra(writer *w)
 	const weir_proxy *proxy = exchange->thread->proxy;
 	const char *name = exchange->backend->sent_host;
 	if (name == NULL && w->request->head.version == 10 && !has(w, WEIR_FIELD_HOST))
-		name = exchange->backend->at.name;
+		name = weir_origin_host(exchange->backend);
 	if (name != NULL)
 		put_line(w, WEIR_SPAN("Host"), (weir_span){name, strlen(name)});
 	if (w->forwarded != WEIR_FORWARDED_OFF)
@@ -374,6 +373,8 @@ static void put_extra(writer *w)
 	put(w, proxy->via_line, proxy->via_length);
 	if (!proxy->options.no_quality)
 		put_quality(w);
+	if (proxy->options.pass_on)
+		w->to = weir_proxy_put_hop(w->request, w->to);
 	if (exchange->upgrade)
 		put_upgrade(w);
 	PUT(w, "\r\n");

@@ -35,6 +35,7 @@ typedef struct weir_proxy_thread {
 	weir_random ids;                              /* for identifiers of requests */
 	weir_alpha alpha;                             /* fitted to what answers report */
 	struct weir_exchange *stalled, *stalled_last; /* whose clients do not read, the longest first */
+	uint32_t places;                              /* of its exchanges, at backends */
 	weir_post room_post;                          /* another thread asks for room */
 	atomic_bool room_asked;                       /* it is on its way */
 	struct {
@@ -74,7 +75,8 @@ typedef struct weir_exchange {
 	weir_retry_story story;
 	weir_span id, trace; /* X-Request-ID; and traceparent, if it was made here. at NULL: none */
 	struct weir_exchange *stalled_next, **stalled_at; /* in the thread's list; at NULL: it is not in it */
-	uint64_t stalled_ns;                              /* since when */
+	uint64_t stuck;            /* the server that the client's cookie names, as a hash; 0: none */
+	uint64_t stalled_ns;       /* since when */
 	uint64_t looked_ns, acked; /* when its client was looked at last, and what it had taken by then */
 	bool has_body, expects, upgrade;
 	bool ready;   /* the call takes the body */
@@ -83,6 +85,7 @@ typedef struct weir_exchange {
 	bool begun;   /* the answer's head was sent to the client */
 	bool tunnel;
 	bool made_id; /* the client has sent no X-Request-ID */
+	bool placed;  /* it counts among its client's places */
 } weir_exchange;
 
 static inline weir_exchange *weir_exchange_of(weir_call *call)
@@ -102,11 +105,26 @@ void weir_exchange_unstall(weir_exchange *exchange);
  */
 bool weir_proxy_make_room(weir_proxy_thread *thread);
 
+/* ---- sticky.c: which requests go to the same server ---- */
+
+/* As weir_fleet_pick, by what the proxy's options ask for. */
+weir_origin *weir_exchange_pick_sticky(weir_exchange *exchange, weir_origin *not_this);
+/* Adds a cookie to an answer, if the client does not have it yet; returns the new count. */
+size_t weir_exchange_stick(const weir_exchange *exchange, weir_field *fields, size_t count);
+
+/* ---- proxy_places.c: what one client may hold of the backends ---- */
+
+/* Counts the place that the exchange is about to take at this backend. false: its client has its share. */
+bool weir_exchange_place(weir_exchange *exchange, const weir_origin *backend);
+void weir_exchange_unplace(weir_exchange *exchange);
+
 /* Call before anything that may end the request. */
 static inline void weir_exchange_let_go(weir_exchange *exchange)
 {
 	if (exchange->stalled_at != NULL)
 		weir_exchange_unstall(exchange);
+	if (exchange->placed)
+		weir_exchange_unplace(exchange);
 	weir_timer_stop(&exchange->timer);
 	weir_buf_unref(exchange->held);
 	weir_buf_unref(exchange->kept);
@@ -141,6 +159,10 @@ bool weir_proxy_drops(weir_span name, weir_forwarded forwarded);
 /* Whether it is meant for proxies: Proxy, Proxy-... */
 bool weir_proxy_is_for_proxies(weir_span name);
 
+/* Writes what a Weir behind this one is told, of at most WEIR_PROXY_HOP bytes; returns its end. */
+#define WEIR_PROXY_HOP 64
+char *weir_proxy_put_hop(const weir_request *request, char *to);
+
 /* ---- proxy_head.c ---- */
 
 /* The head for the backend, in a buffer of its own; NULL: out of memory. */
@@ -151,8 +173,8 @@ weir_forwarded weir_proxy_forwarded(const weir_exchange *exchange);
 bool weir_proxy_passes_trailer(const weir_exchange *exchange, weir_span name);
 /* The most fields of an answer that limits may allow. */
 #define WEIR_PROXY_LIMIT 250
-/* The most fields that weir_proxy_fields makes of that many. */
-#define WEIR_PROXY_FIELDS(count) ((count) + 1 + WEIR_EDITS_MOST)
+/* The most fields that weir_proxy_fields and weir_exchange_stick make of that many. */
+#define WEIR_PROXY_FIELDS(count) ((count) + 2 + WEIR_EDITS_MOST)
 /* Writes the answer's fields for the client into an array; returns how many. tunnel: with Upgrade. */
 size_t weir_proxy_fields(const weir_proxy *proxy, const weir_call_answer *answer, bool tunnel,
 			 weir_field *ret_fields);

@@ -6,12 +6,20 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/un.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "sentry/dns.h"
 
+/* How often names are resolved again that have no time to live, as those of /etc/hosts. */
 #define EVERY_NS (30 * WEIR_NS_PER_S)
+/* How often it looks whose time to live is over; a shorter one does not count. */
+#define LOOK_NS WEIR_NS_PER_S
+/* A longer time to live does not count: somebody may have made a mistake with it. */
+#define TTL_MOST_S 300u
 
 struct weir_resolver {
 	weir_fleet *fleet;
@@ -47,15 +55,74 @@ static void store(weir_origin *backend, const struct addrinfo *list)
 	pthread_mutex_unlock(&backend->found.lock);
 }
 
+static void store_found(weir_origin *backend, const weir_dns_found *found)
+{
+	uint64_t ttl_s = found->ttl_s < TTL_MOST_S ? found->ttl_s : TTL_MOST_S;
+	pthread_mutex_lock(&backend->found.lock);
+	memcpy(backend->found.address, found->address, sizeof(backend->found.address));
+	if (found->count != backend->found.count)
+		backend->found.preferred = 0;
+	backend->found.count = found->count;
+	backend->found.until_ns = weir_clock_ns() + ttl_s * WEIR_NS_PER_S;
+	pthread_mutex_unlock(&backend->found.lock);
+}
+
+static void store_local(weir_origin *backend)
+{
+	struct sockaddr_un local = {.sun_family = AF_UNIX};
+	weir_dns_found found = {.count = 1};
+	snprintf(local.sun_path, sizeof(local.sun_path), "%s", backend->at.name + strlen("unix:"));
+	memcpy(&found.address[0].at, &local, sizeof(local));
+	found.address[0].length = sizeof(local);
+	store_found(backend, &found);
+	backend->numeric = true;
+}
+
+/* By a name server that was given, or for a service. */
+static int resolve_by_dns(weir_origin *backend)
+{
+	weir_dns_found found;
+	int error = backend->at.service
+			    ? weir_dns_service(backend->resolver, backend->at.host, &found)
+			    : weir_dns_host(backend->resolver, backend->at.host, backend->at.port, &found);
+	if (error == 0) {
+		store_found(backend, &found);
+		return 0;
+	}
+	char why[256];
+	snprintf(why, sizeof(why), "%s", weir_error());
+	return weir_error_set(error, "backend '%s': %s", backend->at.name, why);
+}
+
+/* How long what the system has found is good, if a name server knows. */
+static void note_ttl(weir_origin *backend, uint64_t otherwise_ns)
+{
+	weir_dns_found found;
+	uint64_t ns = otherwise_ns;
+	if (weir_dns_host(NULL, backend->at.host, backend->at.port, &found) == 0)
+		ns = (found.ttl_s < TTL_MOST_S ? found.ttl_s : TTL_MOST_S) * WEIR_NS_PER_S;
+	pthread_mutex_lock(&backend->found.lock);
+	backend->found.until_ns = weir_clock_ns() + ns;
+	pthread_mutex_unlock(&backend->found.lock);
+}
+
 int weir_origin_resolve(weir_origin *backend)
 {
 	struct addrinfo *list = NULL, hints = {.ai_socktype = SOCK_STREAM};
 	char port[8];
+	if (backend->at.local) {
+		store_local(backend);
+		return 0;
+	}
+	if (backend->at.service)
+		return resolve_by_dns(backend);
 	snprintf(port, sizeof(port), "%u", backend->at.port);
 	hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
 	int error = getaddrinfo(backend->at.host, port, &hints, &list);
 	if (error == 0) {
 		backend->numeric = true;
+	} else if (backend->resolver != NULL) {
+		return resolve_by_dns(backend);
 	} else {
 		hints.ai_flags = AI_NUMERICSERV;
 		error = getaddrinfo(backend->at.host, port, &hints, &list);
@@ -72,6 +139,9 @@ bool weir_origin_address(weir_origin *backend, uint32_t attempt, weir_address *r
 	pthread_mutex_lock(&backend->found.lock);
 	uint32_t count = backend->found.count;
 	bool there = attempt < count;
+	/* The targets of a service take turns. */
+	if (there && attempt == 0 && backend->at.service)
+		backend->found.preferred = (backend->found.preferred + 1) % count;
 	if (there)
 		*ret_address = backend->found.address[(backend->found.preferred + attempt) % count];
 	pthread_mutex_unlock(&backend->found.lock);
@@ -80,7 +150,7 @@ bool weir_origin_address(weir_origin *backend, uint32_t attempt, weir_address *r
 
 void weir_origin_prefer(weir_origin *backend, uint32_t attempt)
 {
-	if (attempt == 0)
+	if (attempt == 0 || backend->at.service)
 		return;
 	pthread_mutex_lock(&backend->found.lock);
 	if (backend->found.count > 0)
@@ -90,6 +160,18 @@ void weir_origin_prefer(weir_origin *backend, uint32_t attempt)
 
 /* ---- the thread ---- */
 
+static void resolve_again(const weir_resolver *resolver, weir_origin *backend)
+{
+	if (weir_clock_ns() < backend->found.until_ns)
+		return;
+	bool by_system = backend->resolver == NULL && !backend->at.service;
+	int error = weir_origin_resolve(backend);
+	if (by_system)
+		note_ttl(backend, resolver->every_ns);
+	else if (error != 0)
+		backend->found.until_ns = weir_clock_ns() + LOOK_NS;
+}
+
 static void resolve_all(const weir_resolver *resolver)
 {
 	for (uint32_t i = 0; i < weir_fleet_count(resolver->fleet) && !atomic_load(&resolver->fleet->resting);
@@ -98,7 +180,7 @@ static void resolve_all(const weir_resolver *resolver)
 		if (backend == NULL)
 			continue;
 		if (!backend->numeric && !atomic_load(&backend->shared.retired))
-			weir_origin_resolve(backend);
+			resolve_again(resolver, backend);
 		weir_fleet_unpin(resolver->fleet, backend);
 	}
 }
@@ -108,7 +190,8 @@ static bool wait_for_turn(weir_resolver *resolver)
 {
 	struct timespec until;
 	clock_gettime(CLOCK_MONOTONIC, &until);
-	uint64_t at_ns = (uint64_t)until.tv_nsec + resolver->every_ns;
+	uint64_t look_ns = resolver->every_ns < LOOK_NS ? resolver->every_ns : LOOK_NS;
+	uint64_t at_ns = (uint64_t)until.tv_nsec + look_ns;
 	until.tv_sec += (time_t)(at_ns / WEIR_NS_PER_S);
 	until.tv_nsec = (long)(at_ns % WEIR_NS_PER_S);
 	int error = 0;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <weir/loop.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "loop/loop.h"
@@ -95,6 +96,7 @@ static int make(weir_sentry *sentry, const weir_sentry_options *options)
 				    .forwarded = options->forwarded,
 				    .request_id = options->request_id,
 				    .no_quality = options->no_quality,
+				    .pass_on = options->pass_on,
 				    .via = options->via,
 				    .limits = options->limits,
 				    .reports = options->reports,
@@ -102,7 +104,9 @@ static int make(weir_sentry *sentry, const weir_sentry_options *options)
 				    .retry = options->retry,
 				    .errors = options->errors,
 				    .seed = (uintptr_t)sentry};
-	int error = make_nuclei(sentry, options);
+	int error = weir_sticky_read(options->sticky, &proxy.sticky);
+	if (error == 0)
+		error = make_nuclei(sentry, options);
 	if (error == 0)
 		error = add_backends(sentry, options);
 	if (error == 0)
@@ -250,6 +254,9 @@ int weir_sentry_add(weir_sentry *sentry, const weir_origin_options *options)
 	int error = weir_origin_new(options, &backend);
 	if (error != 0)
 		return error;
+	/* One that joins others while they serve begins slowly, as one does that comes back. */
+	if (sentry->started && weir_fleet_usable(&sentry->fleet, weir_clock_ns()) > 0)
+		atomic_store(&backend->shared.recovered_ns, weir_clock_ns());
 	error = weir_fleet_add(&sentry->fleet, backend);
 	if (error != 0) {
 		weir_origin_free(backend);

@@ -44,6 +44,8 @@ typedef struct weir_sentry_options {
 	const char *const *request_edits, *const *answer_edits; /* edits.h; NULL: none */
 	bool request_id;                                        /* see proxy.h */
 	bool no_quality;                                        /* see proxy.h */
+	bool pass_on;                                           /* see proxy.h */
+	const char *sticky;                                     /* sticky.h; NULL: none */
 	const char *via;
 	weir_health_options health; /* path NULL: none */
 	weir_reports reports;       /* in answers */

@@ -70,6 +70,7 @@ typedef struct weir_config_listen {
 	bool http2;
 	bool proxy;
 	const char *const *trusted; /* proxies; NULL: none */
+	bool hops;                  /* they are Weirs */
 	uint32_t backlog, max_connections;
 	/* set by the check */
 	struct sockaddr_storage address;

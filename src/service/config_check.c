@@ -160,6 +160,9 @@ static void check_tls(weir_config *config, weir_config_listen *listen)
 static void check_trusted(weir_config *config, const weir_config_listen *listen)
 {
 	weir_matcher *matcher;
+	if (listen->trusted == NULL && listen->hops)
+		weir_config_warn(config, &listen->head, "weir-hops",
+				 "weir-hops: without trusted-proxies nobody is believed");
 	if (listen->trusted == NULL)
 		return;
 	if (weir_matcher_from(listen->trusted, &matcher) == 0)

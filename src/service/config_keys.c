@@ -55,6 +55,9 @@ static const weir_key listen_keys[] = {
 	    "Addresses and networks of proxies in front, as 10.0.0.0/8. From these the client is who "
 	    "X-Forwarded-For says",
 	    BETWEEN(0, 256)),
+	ROW("weir-hops", SWITCH, hops, "off",
+	    "Believes Weir-Class and Weir-Deadline from trusted-proxies. These must be Weirs (pass-on of the "
+	    "backend), or remove such fields where clients send them"),
 	ROW("backlog", COUNT, backlog, "1024", "The number of connections that may wait to be accepted",
 	    BETWEEN(1, 65535)),
 	ROW("max-connections", COUNT, max_connections, "65536",
@@ -196,6 +199,16 @@ static const weir_key limits_keys[] = {
 	    BETWEEN(0, 1e9)),
 	ROW("hammering-delay", TIME, http.hammering_delay_ns, "250ms",
 	    "The time that a rejection to such a client waits", BETWEEN(1e6, 60e9)),
+	ROW("requests-at-once", COUNT, http.requests_at_once, "65536",
+	    "The number of requests of all connections that are in progress at once. Further ones are "
+	    "rejected",
+	    BETWEEN(1, 10e6)),
+	ROW("client-share", FRACTION, http.client_share, "25%",
+	    "While three quarters of the connections, of requests-at-once, of gather or of a backend's "
+	    "connections are in use, a client address that holds this part of them gets no more, unless it "
+	    "is the "
+	    "only one. 100%: no such bound",
+	    BETWEEN(.001, 1)),
 	ROW("shed-details", SWITCH, shed_details, "on",
 	    "Tells rejected clients the reason, with the names of stages, in the field Weir-Shed"),
 	ROW("server-timing", SWITCH, server_timing, "off",

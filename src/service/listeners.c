@@ -104,7 +104,8 @@ int weir_listeners_add(weir_service *service, const weir_config *config, const w
 		.tls = at->tls,
 		.http2 = listen->http2,
 		.proxy = listen->proxy,
-		.trusted = listen->trusted};
+		.trusted = listen->trusted,
+		.hops = listen->hops};
 	if (options.fd_count == 0)
 		options.fds = NULL;
 	if (failed == 0)

@@ -342,9 +342,29 @@ bool weir_service_account(weir_service *service)
 	return weir_things_account(&service->things, service->config);
 }
 
+/* Lines that were lost are in no log, so the other one tells of them. */
+static void watch_logs(weir_service *service)
+{
+	weir_log_stats stats;
+	if (service->access_file == NULL)
+		return;
+	weir_log_read_stats(service->access_file, &stats);
+	uint64_t lost = stats.dropped - service->access_lost;
+	if (lost == 0)
+		return;
+	service->access_lost = stats.dropped;
+	weir_errors_say(service->errors, WEIR_LOG_ERROR, "log", "%llu lines of the access log were lost: %s",
+			(unsigned long long)lost,
+			stats.error != 0 ? strerrordesc_np(stats.error) : "it is slower than they come");
+}
+
 void weir_service_watch(weir_service *service)
 {
+	weir_http_stats stats;
 	weir_things_watch(&service->things);
+	watch_logs(service);
+	weir_http_read_stats(service->http, &stats);
+	weir_spare_look(&service->spare, stats.open + stats.busy);
 }
 
 void weir_service_ready(weir_service *service, bool ready)

@@ -9,6 +9,7 @@
 #include "log/log.h"
 #include "net/cutoffs.h"
 #include "service/service.h"
+#include "service/spare.h"
 #include "service/things.h"
 
 #define WEIR_LISTENERS_MOST WEIR_HTTP_LISTENERS_MAX
@@ -50,6 +51,8 @@ struct weir_service {
 	weir_log *access_file, *error_file;
 	weir_access_log *access;
 	weir_errors *errors;
+	weir_spare spare;     /* the main thread's */
+	uint64_t access_lost; /* lines of the access log that the error log was told of; the same */
 	bool started;
 	uint64_t reloads, reloads_failed; /* atomic: the admin's thread reads them */
 };

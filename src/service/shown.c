@@ -101,6 +101,30 @@ static void show_own(const weir_service *service, weir_show_fn *fn, void *arg)
 	fn(&(weir_shown){.prefix = "weir_config_", .metrics = own_metrics, .values = &values}, arg);
 }
 
+typedef struct log_counts {
+	uint64_t lines, lost, failures;
+	const char *log;
+} log_counts;
+
+static const weir_metric log_metrics[] = {
+	{"log", WEIR_METRIC_TEXT, offsetof(log_counts, log), "access or error."},
+	{"lines", WEIR_METRIC_COUNTER, offsetof(log_counts, lines), "Lines that were written."},
+	{"lost", WEIR_METRIC_COUNTER, offsetof(log_counts, lost),
+	 "Lines that were lost: the log was too slow, or could not be written."},
+	{"failures", WEIR_METRIC_COUNTER, offsetof(log_counts, failures),
+	 "Writes and reopenings that failed."},
+	{0}};
+
+static void show_log(const weir_log *log, const char *name, weir_show_fn *fn, void *arg)
+{
+	weir_log_stats stats;
+	if (log == NULL)
+		return;
+	weir_log_read_stats(log, &stats);
+	const log_counts values = {stats.lines, stats.dropped, stats.failures, name};
+	fn(&(weir_shown){.prefix = "weir_log_", .metrics = log_metrics, .values = &values}, arg);
+}
+
 static void show_transmit(const weir_service *service, weir_show_fn *fn, void *arg)
 {
 	weir_transmit_stats values;
@@ -119,6 +143,8 @@ static void show(weir_show_fn *fn, void *fn_arg, void *arg)
 {
 	weir_service *service = arg;
 	show_own(service, fn, fn_arg);
+	show_log(service->access_file, "access", fn, fn_arg);
+	show_log(service->error_file, "error", fn, fn_arg);
 	show_transmit(service, fn, fn_arg);
 	max_align_t values[WEIR_SHOWN_BYTES / sizeof(max_align_t)];
 	for (unsigned i = 0; service->things.kinds[i] != NULL; i++) {

@@ -4,11 +4,12 @@ that a flood fills no disk and still adds up; that levels and `error = off` are 
 import os
 import re
 import socket
+import ssl
 import subprocess
 import tempfile
 import time
 
-from weirlib import LONG, Backend, Ended, Weir, expect, good, make_certificates, run, same, until
+from weirlib import LONG, WEIR, Backend, Ended, Weir, expect, good, make_certificates, run, same, until
 
 FLOOD = 300
 STAMP = r"(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z "
@@ -257,4 +258,60 @@ def overload():
     backend.close()
 
 
-run(overload, refused, tried_again, fails, ejected, flooded, handshakes, malformed, bad_bodies, levels)
+def metric(weir, name):
+    return sum(value for key, value in weir.metrics().items() if key.split("{")[0] == name and ("{" not in key or 'log="error"' not in key))
+
+
+def lost_lines():
+    """The disk is full: the error log tells of the access log's lines, and they are counted."""
+    backend = Backend(good)
+    weir = sentry([backend.url], log='access = "/dev/full"; level = info')
+    for _ in range(20):
+        same(weir.ask("/").status, 200, "nobody else minds")
+    says(weir, r"error log: \d+ lines of the access log were lost: No space left on device", "a full disk")
+    until(lambda: metric(weir, "weir_log_lost_total") == 20, "all are counted")
+    weir.stop()
+    backend.close()
+
+
+def no_descriptors():
+    backend = Backend(good)
+    few = path("few")
+    with open(few, "w") as file:
+        file.write(f'#!/bin/sh\nulimit -n 80\nexec {WEIR} "$@"\n')
+    os.chmod(few, 0o755)
+    weir = Weir("sentry", "--to", backend.url, program=few)
+    same(weir.ask("/").status, 200, "at first")
+    clients = [weir.client() for _ in range(100)]
+    says(weir, r"error accept: connections wait to be accepted: Too many open files; raise the limit of open files .*", "no descriptors")
+    for client in clients:
+        client.close()
+    until(lambda: weir.ask("/").status == 200, "and it goes on")
+    expect(metric(weir, "weir_http_accept_failures_total") > 0, "it is counted")
+    weir.stop()
+    backend.close()
+
+
+def after_the_handshake():
+    """Bytes that nobody has encrypted, on a connection that is up; and a client that just leaves."""
+    weir = tls("level = debug")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+
+    def connect():
+        client = context.wrap_socket(socket.create_connection(("127.0.0.1", weir.port), timeout=LONG), server_hostname="a.test")
+        client.sendall(b"GET /a.pem HTTP/1.1\r\nHost: a.test\r\n\r\n")
+        expect(client.recv(4096).startswith(b"HTTP/1.1 200"), "the connection is up")
+        return client
+    client = connect()
+    os.write(client.fileno(), b"\x17\x03\x03\x00\x40" + bytes(64))
+    says(weir, r"warn tls: 127\.0\.0\.1: .*", "a record that is none")
+    until(lambda: metric(weir, "weir_tls_failures_total") == 1, "it is counted")
+    client.close()
+    connect().close()
+    says(weir, r"debug tls: 127\.0\.0\.1: the stream ended without close_notify", "who just leaves")
+    same(metric(weir, "weir_tls_failures_total"), 1, "that is no failure")
+    weir.stop()
+
+
+run(lost_lines, no_descriptors, after_the_handshake, overload, refused, tried_again, fails, ejected, flooded, handshakes, malformed, bad_bodies, levels)

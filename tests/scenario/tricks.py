@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tricks of clients: two readings of one path, fields that say who asks, fields that come twice, protocols hidden in a list. Each got somebody in, or kept somebody out."""
+import hmac
 import select
 import socket
 import tempfile
+import threading
 import time
 
 from weirlib import Backend, Client, Weir, expect, good, run, same, until
@@ -148,6 +150,56 @@ def test_no_cookie_hides_behind_another():
         same(weir.ask("/", fields="Cookie: id=third\r\nCookie: a=b; id=me\r\n").status, 429, "in a second field")
 
 
+KEYS = [b"0123456789abcdef0123456789abcdef", b"another key, of some length"]
+
+
+def signed(name, value, until_s=None, key=KEYS[0]):
+    text = f"{value}.{int(time.time()) + 3600 if until_s is None else until_s}"
+    return f"{name}={text}.{hmac.new(key, f'{name}={text}'.encode(), 'sha256').hexdigest()}"
+
+
+def test_a_signed_cookie_cannot_be_forged():
+    with tempfile.NamedTemporaryFile("wb", suffix=".key") as file, Backend(good) as backend:
+        file.write(b"\n".join(KEYS) + b"\n")
+        file.flush()
+        rules = f'match = {{"signed-cookie plan = gold by {file.name}", "path /gold"}};'
+        with sentry(backend, match=rules) as weir:
+            def ask(*cookies):
+                return weir.ask("/gold", fields=f"Cookie: {'; '.join(cookies)}\r\n").status
+            good_one = signed("plan", "gold")
+            same((ask(good_one), ask("a=b", good_one)), (200, 200), "what the service has signed")
+            same(ask(signed("plan", "gold", key=KEYS[1])), 200, "with the other key")
+            value, _, digits = good_one.rpartition(".")
+            for what, forged in (("plain", "plan=gold"), ("another value", signed("plan", "bronze")), ("of another cookie", signed("other", "gold").replace("other", "plan")),
+                                 ("expired", signed("plan", "gold", 1000)), ("another key", signed("plan", "gold", key=b"x" * 16)), ("no signature", value + "."),
+                                 ("half a signature", f"{value}.{digits[:32]}"), ("a longer time", good_one.replace(".1", ".2", 1)), ("no time", signed("plan", "gold", "")),
+                                 ("a time that is none", signed("plan", "gold", "9x")), ("a very long time", signed("plan", "gold", "9" * 30)), ("nothing", "plan="),
+                                 ("not hexadecimal", f"{value}.{'z' * 64}"), ("very long", "plan=" + "x" * 8000 + good_one[5:])):
+                same(ask(forged), 404, what)
+            same(ask(good_one, good_one), 404, "two of the name")
+            same(ask(good_one.replace(digits, digits.upper())), 200, "in capitals")
+
+
+def test_keys_of_signed_cookies_are_checked():
+    with Backend(good) as backend, tempfile.TemporaryDirectory() as folder:
+        for name, text, why in (("none", None, "No such file"), ("empty", "", "empty"), ("short", "secret\n", "fewer than 16"), ("long", "x" * 200, "more than 128"), ("many", ("x" * 20 + "\n") * 5, "more than 4")):
+            path = f"{folder}/{name}"
+            if text is not None:
+                with open(path, "w") as file:
+                    file.write(text)
+            try:
+                sentry(backend, match=f'match = "signed-cookie plan by {path}";')
+                expect(False, f"{name}: it does not start")
+            except RuntimeError as error:
+                expect(why in str(error) and "x" * 20 not in str(error) and "secret" not in str(error), f"{name}: {error}")
+        for rule in ("signed-cookie", "signed-cookie plan", "signed-cookie plan by", "signed-cookie plan = gold", "signed-cookie a/b by /x"):
+            try:
+                sentry(backend, match=f'match = "{rule}";')
+                expect(False, f"{rule}: it does not start")
+            except RuntimeError as error:
+                expect("signed-cookie NAME by FILE" in str(error), f"{rule}: {error}")
+
+
 def test_h2c_is_not_hidden_in_a_list():
     with Backend(good) as backend, sentry(backend) as weir:
         for fields in ("Upgrade: websocket, h2c\r\n", "Upgrade: websocket\r\nUpgrade: H2C\r\n"):
@@ -199,6 +251,36 @@ def test_a_malformed_body_gets_its_answer():
         client.send(b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nZZZ\r\n")
         same(client.answer("POST").status, 400, "nothing was answered yet")
         same(backend.seen, [], "the backend is spared")
+
+
+def test_a_malformed_body_gets_its_answer_while_it_is_passed_on():
+    """Its beginning is at the backend already, and nothing was answered yet."""
+    begun = threading.Event()
+
+    def patient(peer):
+        request = peer.next_head()
+        while b"hello" not in peer.kept:
+            peer.more()
+        begun.set()
+        if request.target == "/early":
+            peer.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n")
+        while True:
+            peer.more()
+    for bad, why in ((b"ZZZ\r\n", "a chunk"), (b"0\r\nbad trailer\r\n\r\n", "trailers")):
+        begun.clear()
+        with Backend(patient) as backend, sentry(backend, match="gather = 0;") as weir, weir.client() as client:
+            client.send(b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+            expect(begun.wait(60), "the backend has its beginning")
+            client.send(bad)
+            answer = client.answer("POST")
+            same((answer.status, answer["connection"]), (400, "close"), f"{why}: nothing was answered yet")
+            expect(client.ended(), "the connection ends")
+            until(lambda: weir.count("busy") == 0, "nothing is left")
+    with Backend(patient) as backend, sentry(backend, match="gather = 0;") as weir, weir.client() as client:
+        client.send(b"POST /early HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+        same(client.head().status, 200, "an answer that has begun")
+        client.send(b"ZZZ\r\n")
+        expect(client.ended(), "is cut")
 
 
 def test_gathered_memory_is_bounded():
@@ -342,5 +424,6 @@ def test_silent_connections_keep_nobody_out_of_the_admin_listener():
 
 run(test_the_backend_is_asked_for_what_rules_have_judged, test_raw_paths_are_judged_as_they_are, test_health_checks_are_exempt_only_if_they_are_health_checks,
     test_nobody_says_who_he_is, test_nor_in_trailers, test_trusted_proxies_say_who_asks, test_trusted_addresses_are_checked, test_a_field_that_decides_comes_once,
-    test_no_cookie_hides_behind_another, test_h2c_is_not_hidden_in_a_list, test_slow_bodies_hold_no_place, test_bodies_arrive_whole, test_a_malformed_body_gets_its_answer,
+    test_no_cookie_hides_behind_another, test_a_signed_cookie_cannot_be_forged, test_keys_of_signed_cookies_are_checked, test_h2c_is_not_hidden_in_a_list, test_slow_bodies_hold_no_place, test_bodies_arrive_whole, test_a_malformed_body_gets_its_answer,
+    test_a_malformed_body_gets_its_answer_while_it_is_passed_on,
     test_gathered_memory_is_bounded, test_who_does_not_read_gives_way, test_who_reads_slowly_does_not_give_way, test_who_hammers_waits_and_others_do_not, test_who_leaves_or_is_sent_home_waits_no_longer, test_a_limit_says_its_name_and_uses_the_page, test_silent_connections_keep_nobody_out_of_the_admin_listener)

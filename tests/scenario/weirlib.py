@@ -460,7 +460,8 @@ class Peer(Client):
     def __init__(self, backend, connection):
         self.backend, self.socket, self.kept = backend, connection, b""
         connection.settimeout(LONG)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if connection.family != socket.AF_UNIX:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def next_head(self):
         method, target, version = self.line().decode("latin-1").split(" ")

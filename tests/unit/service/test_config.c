@@ -427,11 +427,14 @@ static const struct {
 	 "t:1: admin: 0.0.0.0:1 can be reached by others, so it needs a token-file"},
 	{"admin \"[::]:1\" {}", "t:1: admin: [::]:1 can be reached by others, so it needs a token-file"},
 	{"backend \"a\" { server = \"ftp://x\" }", "t:1: server: 'ftp://x': write http://HOST:PORT, "
-						   "https://HOST:PORT, h2c://HOST:PORT or h2://HOST:PORT"},
+						   "https://HOST:PORT, h2c://HOST:PORT, h2://HOST:PORT, "
+						   "unix:/PATH or srv:NAME"},
 	{"backend \"a\" { server = \"http://\" }", "t:1: server: 'http://': write http://HOST:PORT, "
-						   "https://HOST:PORT, h2c://HOST:PORT or h2://HOST:PORT"},
+						   "https://HOST:PORT, h2c://HOST:PORT, h2://HOST:PORT, "
+						   "unix:/PATH or srv:NAME"},
 	{"backend \"a\" { server = \"http://h:0\" }", "t:1: server: 'http://h:0': write http://HOST:PORT, "
-						      "https://HOST:PORT, h2c://HOST:PORT or h2://HOST:PORT"},
+						      "https://HOST:PORT, h2c://HOST:PORT, h2://HOST:PORT, "
+						      "unix:/PATH or srv:NAME"},
 	{"backend \"a\" { server = \"http://h/path\" }",
 	 "t:1: server: 'http://h/path': write it without the path: requests keep theirs"},
 	{"backend \"a\" { server = {\"http://h\", \"http://h\"} }", "t:1: server: http://h is there twice"},
@@ -576,7 +579,8 @@ static void test_all_mistakes_are_told(void **state)
 		"t:3: format: 'x': write combined or json\n"
 		"t:3: level: 'y': write debug, info, warn or error\n"
 		"t:4: backend \"b\" has no server, which is required. The servers, as http://HOST:PORT or "
-		"https://HOST:PORT; for HTTP/2 and gRPC, h2c://HOST:PORT or (with TLS) h2://HOST:PORT\n");
+		"https://HOST:PORT; for HTTP/2 and gRPC, h2c://HOST:PORT or (with TLS) h2://HOST:PORT; "
+		"unix:/PATH for a Unix socket; srv:NAME for the targets of a name\n");
 	weir_config_free(&config);
 }
 
@@ -851,7 +855,8 @@ static void test_bad_flags(void **state)
 	flags = (weir_config_flags){.kinds = kinds, .kind = &weir_kind_backend, .value = {{"x"}, 1}};
 	assert_int_equal(weir_config_load(&flags, &config), -EINVAL);
 	assert_string_equal(messages_of(config), "command line: server: 'x': write http://HOST:PORT, "
-						 "https://HOST:PORT, h2c://HOST:PORT or h2://HOST:PORT\n");
+						 "https://HOST:PORT, h2c://HOST:PORT, h2://HOST:PORT, "
+						 "unix:/PATH or srv:NAME\n");
 	weir_config_free(&config);
 	flags = (weir_config_flags){.kinds = kinds};
 	assert_int_equal(take_flags(&flags, ARGS("--demo")), 0);

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_SERVICE_SPARE_H
+#define WEIR_SERVICE_SPARE_H
+
+/*
+ * Memory that a flood has left. The allocator keeps what was freed, which is right while it is needed again
+ * soon: so it is given back to the system only when few requests are left of many, and the process has grown
+ * since it was last at rest. Giving back takes milliseconds, and allocations may wait for it; so it is tried at
+ * most once a second, and less often where it does not help. It holds no clock: it is asked about once a
+ * second.
+ *
+ * Threads: one at a time, and not a reactor.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct weir_spare {
+	uint64_t rest_bytes; /* what the process had when it was last at rest; 0: unknown */
+	uint32_t most_busy;  /* requests at once, since then */
+	unsigned pause;      /* looks until the next try */
+	unsigned next_pause; /* the one after that */
+} weir_spare;
+
+/* Whether memory should be given back now, with `bytes` in use by the process and `busy` requests in progress. */
+bool weir_spare_is_due(weir_spare *spare, uint64_t bytes, uint32_t busy);
+/* It was given back, and this is left. */
+void weir_spare_done(weir_spare *spare, uint64_t before_bytes, uint64_t after_bytes);
+/* Looks, and gives back what is due. busy: connections and requests. */
+void weir_spare_look(weir_spare *spare, uint32_t busy);
+
+#endif

@@ -5,10 +5,10 @@
  * its threads, to the nanosecond, whatever the server is.
  *
  *	hammer --port P [--reply-bytes N] [--connections C] [--seconds S] [--warm S] [--pid SERVER] [--path /index.html] [--fresh 1]
- *	       [--status 200] [--replies N]
+ *	       [--status 200] [--replies N] [--body N]
  *
  * Replies are all of one length, which is what a first one has unless it is given; the first one must have the status. --fresh: a connection
- * for each request. --replies: no warm-up, and it ends after so many, however long that takes.
+ * for each request. --body: requests are POST, with a body of so many bytes. --replies: no warm-up, and it ends after so many, however long that takes.
  */
 #include <sys/epoll.h>
 
@@ -17,7 +17,7 @@
 
 enum { TIMES = 4096 }; /* of 4 us each; the last one: later */
 
-static char request[1024];
+static char request[1 << 20];
 static size_t request_bytes, reply_bytes, received[65536];
 static uint64_t asked_ns[65536];
 static uint64_t times[TIMES];
@@ -28,6 +28,21 @@ static void ask(int fd)
 {
 	asked_ns[fd] = bench_now_ns();
 	BENCH_REQUIRE(send(fd, request, request_bytes, MSG_NOSIGNAL) == (ssize_t)request_bytes);
+}
+
+/* With a body of this length; 0: a GET. */
+static void make_request(const char *path, size_t body)
+{
+	char length[64] = "";
+
+	if (body > 0)
+		snprintf(length, sizeof(length), "Content-Length: %zu\r\n", body);
+	request_bytes = (size_t)snprintf(request, sizeof(request),
+					 "%s %s HTTP/1.1\r\nHost: localhost\r\nUser-Agent: hammer\r\n%s\r\n",
+					 body > 0 ? "POST" : "GET", path, length);
+	BENCH_REQUIRE(request_bytes + body <= sizeof(request));
+	memset(request + request_bytes, 'w', body);
+	request_bytes += body;
 }
 
 static void open_one(int poll)
@@ -135,11 +150,9 @@ int main(int argc, char **argv)
 
 	port = (unsigned)bench_number(argv, "port", 0);
 	fresh = bench_number(argv, "fresh", 0) != 0;
-	request_bytes = (size_t)snprintf(request, sizeof(request),
-					 "GET %s HTTP/1.1\r\nHost: localhost\r\nUser-Agent: hammer\r\n\r\n",
-					 bench_text(argv, "path", "/index.html"));
+	make_request(bench_text(argv, "path", "/index.html"), (size_t)bench_number(argv, "body", 0));
 	bench_raise_nofile();
-	BENCH_REQUIRE(poll >= 0 && port != 0 && connections < 60000 && request_bytes < sizeof(request));
+	BENCH_REQUIRE(poll >= 0 && port != 0 && connections < 60000);
 	reply_bytes = (size_t)bench_number(argv, "reply-bytes", 0);
 	if (reply_bytes == 0)
 		reply_bytes = learn((unsigned)bench_number(argv, "status", 200));

@@ -133,7 +133,7 @@ weir_buf *weir_buf_new(size_t capacity)
 {
 	if (capacity > UINT32_MAX)
 		return NULL;
-	weir_buf *buf = weir_mem_zalloc(sizeof(*buf) + capacity);
+	weir_buf *buf = weir_mem_raw(sizeof(*buf) + capacity);
 	if (buf == NULL)
 		return NULL;
 	*buf = (weir_buf){.data = (uint8_t *)(buf + 1),

@@ -20,14 +20,37 @@ enum { TIMES = 4096 }; /* of 4 us each; the last one: later */
 static char request[1 << 20];
 static size_t request_bytes, reply_bytes, received[65536];
 static uint64_t asked_ns[65536];
+static size_t sent[65536]; /* of the request */
 static uint64_t times[TIMES];
 static unsigned port;
 static bool fresh;
 
-static void ask(int fd)
+static void await(int poll, int fd, int how, uint32_t events)
+{
+	struct epoll_event watch = {.events = events, .data.fd = fd};
+
+	BENCH_REQUIRE(epoll_ctl(poll, how, fd, &watch) == 0);
+}
+
+/* Sends as much as the socket takes; the rest when there is room. */
+static void push(int poll, int fd)
+{
+	bool began = sent[fd] == 0;
+	ssize_t n = send(fd, request + sent[fd], request_bytes - sent[fd], MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	BENCH_REQUIRE(n > 0 || errno == EAGAIN);
+	sent[fd] += n > 0 ? (size_t)n : 0;
+	if (sent[fd] < request_bytes && began)
+		await(poll, fd, EPOLL_CTL_MOD, EPOLLIN | EPOLLOUT);
+	else if (sent[fd] == request_bytes && !began)
+		await(poll, fd, EPOLL_CTL_MOD, EPOLLIN);
+}
+
+static void ask(int poll, int fd)
 {
 	asked_ns[fd] = bench_now_ns();
-	BENCH_REQUIRE(send(fd, request, request_bytes, MSG_NOSIGNAL) == (ssize_t)request_bytes);
+	sent[fd] = 0;
+	push(poll, fd);
 }
 
 /* With a body of this length; 0: a GET. */
@@ -48,11 +71,11 @@ static void make_request(const char *path, size_t body)
 static void open_one(int poll)
 {
 	int fd = bench_connect(port, 0);
-	struct epoll_event watch = {.events = EPOLLIN, .data.fd = fd};
 
-	BENCH_REQUIRE(fd < 65536 && epoll_ctl(poll, EPOLL_CTL_ADD, fd, &watch) == 0);
+	BENCH_REQUIRE(fd < 65536);
+	await(poll, fd, EPOLL_CTL_ADD, EPOLLIN);
 	received[fd] = 0;
-	ask(fd);
+	ask(poll, fd);
 }
 
 /* Takes what has come; true when a whole reply is there. */
@@ -80,7 +103,7 @@ static void replied(int poll, int fd)
 
 	times[at < TIMES ? at : TIMES - 1]++;
 	if (!fresh) {
-		ask(fd);
+		ask(poll, fd);
 		return;
 	}
 	close(fd);
@@ -98,7 +121,9 @@ static uint64_t run(int poll, uint64_t until_ns, uint64_t wanted)
 		int count = epoll_wait(poll, ready, 512, 100);
 
 		for (int i = 0; i < count; i++)
-			if (receive(ready[i].data.fd)) {
+			if (sent[ready[i].data.fd] < request_bytes) {
+				push(poll, ready[i].data.fd);
+			} else if (receive(ready[i].data.fd)) {
 				replies++;
 				replied(poll, ready[i].data.fd);
 			}

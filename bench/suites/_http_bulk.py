@@ -16,7 +16,7 @@ from lib.web import (BACK_ENDS, Running, against, folder, free_port, h2o, hammer
 # ---- bodies through a proxy ----
 
 # What splices: haproxy where both sides are large.
-SPLICING = "option splice-auto"
+SPLICING = "option splice-response"
 POSTED = 102400
 
 

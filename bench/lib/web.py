@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 
+from lib import callgrind
 from lib.measure import Failed, Missing
 from lib.rows import row
 
@@ -207,3 +208,25 @@ def relay(bench, port):
 
 def sentry(bench, port, back_end=None, extra=("--p90", "200ms"), before=()):
     return weir(bench, ["sentry", "--to", f"http://127.0.0.1:{port}", *extra], back_end, before)
+
+
+# ---- instructions ----
+
+# Few enough that a turn of the loop is over in time under valgrind too: longer ones are cut short, and what is left then waits in queues.
+COUNTED_CONNECTIONS = 4
+
+
+def counted_replies(bench, make, replies, *asked):
+    """Instructions of weir's own code in its reactor's thread; make: a server from what its command line is given to."""
+    with folder() as here:
+        path = os.path.join(here, "counts")
+        with make(callgrind.command(path)) as running:
+            bench.run("hammer", "--port", running.port, "--connections", COUNTED_CONNECTIONS, "--replies", replies, *asked,
+                      core=bench.client_core)
+        return callgrind.own(path, "weir", "weir_reactor_run")
+
+
+def instructions_each(bench, make, *asked):
+    """Of one request: the difference between few and many, since all else is in both."""
+    few, many = (200, 400) if bench.quick else (1000, 5000)
+    return (counted_replies(bench, make, many, *asked) - counted_replies(bench, make, few, *asked)) / (many - few)

@@ -9,8 +9,9 @@ import subprocess
 import time
 
 from lib.measure import Failed, Missing, interleave
-from lib.web import (BACK_ENDS, Running, against, folder, free_port, h2o, hammered, haproxy, nginx, nginx_proxy, per_cpu, sentry, site,
-                     started, write)
+from lib.rows import row
+from lib.web import (BACK_ENDS, Running, against, folder, free_port, h2o, hammered, haproxy, instructions_each, nginx, nginx_proxy,
+                     per_cpu, sentry, site, started, weir, write)
 
 
 # ---- bodies through a proxy ----
@@ -181,4 +182,61 @@ def tls(bench):
                 continue
             variants = {name: (lambda m=make, r=run: r(m())) for name, make in servers.items()}
             rows += against(what, per_cpu(interleave(bench, what, variants)), BACK_ENDS, goals)
+    return rows
+
+
+# ---- growth ----
+
+ROUTED = """listen "127.0.0.1:{port}" {{ }}
+{routes}
+"""
+
+
+@contextlib.contextmanager
+def routed(bench, count, before):
+    """A server with so many routes by path; the first one is asked for."""
+    with folder() as here:
+        port = free_port()
+        routes = "\n".join(f'route "r{i}" {{ match = "path /r{i}/*"; redirect = "http://localhost/" }}' for i in range(count))
+        path = write(here, "weir.conf", ROUTED.format(port=port, routes=routes))
+        command = [*before, os.path.join(bench.build, "weir"), "serve", "-c", path, "--admin", "off", "--threads", "1"]
+        with started(bench, "weir serve", command, port, {"WEIR_LOOP": "epoll"}, 30) as running:
+            yield running
+
+
+def count_from_here(pid, how):
+    done = subprocess.run(["callgrind_control", how, str(pid)], capture_output=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        raise Failed(f"callgrind_control {how}: {done.stderr.decode(errors='replace')[-200:]}")
+
+
+@contextlib.contextmanager
+def crowded(bench, root, idle, before):
+    """A web server with so many idle connections."""
+    with weir(bench, ["serve", "--root", root], "epoll", before) as running, \
+            bench.server("idlers", "--port", running.port, "--connections", idle, "--http", 1, core=bench.client_core) as idlers:
+        idlers.wait_for("idle")
+        # What it takes to accept and to close them varies by more than a few thousand requests take.
+        count_from_here(running.pid, "--zero")
+        yield running
+        count_from_here(running.pid, "--instr=off")
+
+
+# Not with connections that are all busy: under valgrind a turn with many of them takes so long that it is cut short.
+def growth(bench):
+    """Instructions of a request beside few and many connections, and with few and many routes (a process has at most 256)."""
+    idle, routes = (1000, 100) if bench.quick else (10000, 250)
+    rows = []
+    with folder() as here:
+        root = site(here)
+        for what, much, make, asked in (
+                ("beside {:,} idle connections", idle, lambda count, before: crowded(bench, root, count, before), ("--path", "/1k.bin")),
+                ("with {:,} routes", routes, lambda count, before: routed(bench, count, before), ("--path", "/r0/x", "--status", 308))):
+            bench.say("growth: " + what.format(much))
+            try:
+                found = [[instructions_each(bench, lambda before, m=make, c=count: m(c, before), *asked)] for count in (much, 1)]
+            except (Failed, subprocess.TimeoutExpired) as error:
+                bench.left_out("growth: " + what.format(much), error)
+                continue
+            rows.append(row("instructions of a request " + what.format(much), found[0], "instructions", what.format(1), found[1], "<= 1.15"))
     return rows

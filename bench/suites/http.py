@@ -8,10 +8,9 @@ import os
 import socket
 import subprocess
 
-from lib import callgrind
 from lib.measure import Failed, interleave
 from lib.rows import row
-from lib.web import BACK_ENDS, against, folder, hammered, h2o, haproxy, nginx, nginx_proxy, per_cpu, proxied, relay, responder, sentry, site, weir, write
+from lib.web import BACK_ENDS, against, folder, hammered, h2o, haproxy, instructions_each, nginx, nginx_proxy, per_cpu, proxied, relay, responder, sentry, site, weir, write
 from suites import _http_bulk as bulk
 
 KEPT = (64, 1000)  # connections
@@ -111,25 +110,7 @@ def reject(bench):
 
 # ---- instructions ----
 
-# Few enough that a turn of the loop is over in time under valgrind too: longer ones are cut short, and what is left then waits in queues.
-COUNTED_CONNECTIONS = 4
 COUNTED_TARGET = ("--p90", "5s")  # that of a proxied reply under valgrind: nobody is to be turned away
-
-
-def counted_replies(bench, make, replies, *asked):
-    """Instructions of weir's own code in its reactor's thread; make: a server from what its command line is given to."""
-    with folder() as here:
-        path = os.path.join(here, "counts")
-        with make(callgrind.command(path)) as running:
-            bench.run("hammer", "--port", running.port, "--connections", COUNTED_CONNECTIONS, "--replies", replies, *asked,
-                      core=bench.client_core)
-        return callgrind.own(path, "weir", "weir_reactor_run")
-
-
-def instructions_each(bench, make, *asked):
-    """Of one request: the difference between few and many, since all else is in both."""
-    few, many = (200, 400) if bench.quick else (1000, 5000)
-    return (counted_replies(bench, make, many, *asked) - counted_replies(bench, make, few, *asked)) / (many - few)
 
 
 # A backend of 10 ms with one worker, and a target that it cannot meet: every request is judged and refused.
@@ -295,4 +276,4 @@ def overload(bench):
     return rows
 
 
-PARTS = (static, proxy, bulk.bodies, bulk.tls, reject, instructions, memory, overload)
+PARTS = (static, proxy, bulk.bodies, bulk.tls, reject, instructions, bulk.growth, memory, overload)

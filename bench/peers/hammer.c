@@ -5,10 +5,10 @@
  * its threads, to the nanosecond, whatever the server is.
  *
  *	hammer --port P [--reply-bytes N] [--connections C] [--seconds S] [--warm S] [--pid SERVER] [--path /index.html] [--fresh 1]
- *	       [--status 200] [--replies N]
+ *	       [--status 200] [--replies N] [--body N]
  *
  * Replies are all of one length, which is what a first one has unless it is given; the first one must have the status. --fresh: a connection
- * for each request. --replies: no warm-up, and it ends after so many, however long that takes.
+ * for each request. --body: requests are POST, with a body of so many bytes. --replies: no warm-up, and it ends after so many, however long that takes.
  */
 #include <sys/epoll.h>
 
@@ -17,27 +17,65 @@
 
 enum { TIMES = 4096 }; /* of 4 us each; the last one: later */
 
-static char request[1024];
+static char request[1 << 20];
 static size_t request_bytes, reply_bytes, received[65536];
 static uint64_t asked_ns[65536];
+static size_t sent[65536]; /* of the request */
 static uint64_t times[TIMES];
 static unsigned port;
 static bool fresh;
 
-static void ask(int fd)
+static void await(int poll, int fd, int how, uint32_t events)
+{
+	struct epoll_event watch = {.events = events, .data.fd = fd};
+
+	BENCH_REQUIRE(epoll_ctl(poll, how, fd, &watch) == 0);
+}
+
+/* Sends as much as the socket takes; the rest when there is room. */
+static void push(int poll, int fd)
+{
+	bool began = sent[fd] == 0;
+	ssize_t n = send(fd, request + sent[fd], request_bytes - sent[fd], MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	BENCH_REQUIRE(n > 0 || errno == EAGAIN);
+	sent[fd] += n > 0 ? (size_t)n : 0;
+	if (sent[fd] < request_bytes && began)
+		await(poll, fd, EPOLL_CTL_MOD, EPOLLIN | EPOLLOUT);
+	else if (sent[fd] == request_bytes && !began)
+		await(poll, fd, EPOLL_CTL_MOD, EPOLLIN);
+}
+
+static void ask(int poll, int fd)
 {
 	asked_ns[fd] = bench_now_ns();
-	BENCH_REQUIRE(send(fd, request, request_bytes, MSG_NOSIGNAL) == (ssize_t)request_bytes);
+	sent[fd] = 0;
+	push(poll, fd);
+}
+
+/* With a body of this length; 0: a GET. */
+static void make_request(const char *path, size_t body)
+{
+	char length[64] = "";
+
+	if (body > 0)
+		snprintf(length, sizeof(length), "Content-Length: %zu\r\n", body);
+	request_bytes = (size_t)snprintf(request, sizeof(request),
+					 "%s %s HTTP/1.1\r\nHost: localhost\r\nUser-Agent: hammer\r\n%s\r\n",
+					 body > 0 ? "POST" : "GET", path, length);
+	BENCH_REQUIRE(request_bytes + body <= sizeof(request));
+	memset(request + request_bytes, 'w', body);
+	request_bytes += body;
 }
 
 static void open_one(int poll)
 {
 	int fd = bench_connect(port, 0);
-	struct epoll_event watch = {.events = EPOLLIN, .data.fd = fd};
 
-	BENCH_REQUIRE(fd < 65536 && epoll_ctl(poll, EPOLL_CTL_ADD, fd, &watch) == 0);
+	BENCH_REQUIRE(fd < 65536);
+	await(poll, fd, EPOLL_CTL_ADD, EPOLLIN);
 	received[fd] = 0;
-	ask(fd);
+	ask(poll, fd);
 }
 
 /* Takes what has come; true when a whole reply is there. */
@@ -65,7 +103,7 @@ static void replied(int poll, int fd)
 
 	times[at < TIMES ? at : TIMES - 1]++;
 	if (!fresh) {
-		ask(fd);
+		ask(poll, fd);
 		return;
 	}
 	close(fd);
@@ -83,7 +121,9 @@ static uint64_t run(int poll, uint64_t until_ns, uint64_t wanted)
 		int count = epoll_wait(poll, ready, 512, 100);
 
 		for (int i = 0; i < count; i++)
-			if (receive(ready[i].data.fd)) {
+			if (sent[ready[i].data.fd] < request_bytes) {
+				push(poll, ready[i].data.fd);
+			} else if (receive(ready[i].data.fd)) {
 				replies++;
 				replied(poll, ready[i].data.fd);
 			}
@@ -135,11 +175,9 @@ int main(int argc, char **argv)
 
 	port = (unsigned)bench_number(argv, "port", 0);
 	fresh = bench_number(argv, "fresh", 0) != 0;
-	request_bytes = (size_t)snprintf(request, sizeof(request),
-					 "GET %s HTTP/1.1\r\nHost: localhost\r\nUser-Agent: hammer\r\n\r\n",
-					 bench_text(argv, "path", "/index.html"));
+	make_request(bench_text(argv, "path", "/index.html"), (size_t)bench_number(argv, "body", 0));
 	bench_raise_nofile();
-	BENCH_REQUIRE(poll >= 0 && port != 0 && connections < 60000 && request_bytes < sizeof(request));
+	BENCH_REQUIRE(poll >= 0 && port != 0 && connections < 60000);
 	reply_bytes = (size_t)bench_number(argv, "reply-bytes", 0);
 	if (reply_bytes == 0)
 		reply_bytes = learn((unsigned)bench_number(argv, "status", 200));

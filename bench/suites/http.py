@@ -5,188 +5,16 @@ Servers have one core and one thread, the load the other core; "per CPU s" is pe
 """
 import contextlib
 import os
-import re
-import shutil
-import signal
 import socket
 import subprocess
-import tempfile
-import time
 
-from lib import callgrind
-from lib.measure import Failed, Missing, interleave
+from lib.measure import Failed, interleave
 from lib.rows import row
+from lib.web import BACK_ENDS, against, folder, hammered, h2o, haproxy, instructions_each, nginx, nginx_proxy, per_cpu, proxied, relay, responder, sentry, site, weir, write
+from suites import _http_bulk as bulk
+from suites import _http_calls as calls
 
-BACK_ENDS = ("epoll", "uring")
 KEPT = (64, 1000)  # connections
-
-
-# ---- servers that are not ours to start by bench.server: they need files, and print no port ----
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def wait_for_port(process, port, name):
-    """Until somebody listens there. Whoever ends before it does has no numbers to show."""
-    for _ in range(1000):
-        if process.poll() is not None:
-            said = process.stderr.read().decode(errors="replace") if process.stderr else ""
-            raise Failed(f"{name} ended at once: {said[-400:]}")
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.01)
-    raise Failed(f"{name} does not listen")
-
-
-class Running:
-    def __init__(self, pid, port):
-        self.pid, self.port = pid, port
-
-
-@contextlib.contextmanager
-def started(bench, name, command, port, env=None, patience=5):
-    """A program on the server's core, from when it listens until it is told to end."""
-    if not shutil.which(command[0]):
-        raise Missing(f"what needs {name}, which is not installed")
-    process = subprocess.Popen(["taskset", "-c", str(bench.server_core)] + command, env=dict(os.environ, **(env or {})),
-                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    try:
-        wait_for_port(process, port, name)
-        yield Running(process.pid, port)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(patience)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stderr.close()
-
-
-@contextlib.contextmanager
-def folder():
-    with tempfile.TemporaryDirectory(prefix="weir-bench-") as path:
-        os.chmod(path, 0o755)
-        yield path
-
-
-def write(folder_, name, text):
-    path = os.path.join(folder_, name)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
-    return path
-
-
-def site(folder_):
-    """A folder with a file of each size that is asked for."""
-    root = os.path.join(folder_, "site")
-    os.mkdir(root)
-    os.chmod(root, 0o755)
-    for name, length in (("1k.bin", 1024), ("10k.bin", 10240), ("1m.bin", 1048576)):
-        with open(os.path.join(root, name), "wb") as file:
-            file.write(b"w" * length)
-    return root
-
-
-def weir(bench, arguments, back_end=None, before=()):
-    """`weir ...` on one thread; back_end None: what it takes by itself; before: what its command line is given to."""
-    port = free_port()
-    program = os.path.join(bench.build, "weir")
-    command = [*before, program] + arguments + ["--listen", f"127.0.0.1:{port}", "--admin", "off", "--threads", "1"]
-    return started(bench, "weir " + arguments[0], command, port, {"WEIR_LOOP": back_end} if back_end else {}, 30 if before else 5)
-
-
-NGINX = """daemon off; master_process off; pid {folder}/nginx.pid; error_log {folder}/error.log crit; worker_rlimit_nofile 20000;
-events {{ worker_connections 15000; multi_accept on; }}
-http {{
-	access_log off; sendfile on; tcp_nopush on; keepalive_timeout 600; keepalive_requests 1000000000; open_file_cache max=1000; types {{ }}
-	client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
-	{http}
-	server {{ listen 127.0.0.1:{port} backlog=4096 {listen}; {server} }}
-}}
-"""
-
-
-@contextlib.contextmanager
-def nginx(bench, server, http="", listen=""):
-    with folder() as here:
-        port = free_port()
-        path = write(here, "nginx.conf", NGINX.format(folder=here, port=port, server=server, http=http, listen=listen))
-        with started(bench, "nginx", ["nginx", "-p", here, "-e", "stderr", "-c", path], port) as running:
-            yield running
-
-
-H2O = """num-threads: 1
-listen: {{ host: 127.0.0.1, port: {port} }}
-hosts: {{ "default": {{ paths: {{ "/": {{ file.dir: {root} }} }} }} }}
-http1-request-timeout: 600
-max-connections: 15000
-"""
-
-
-@contextlib.contextmanager
-def h2o(bench, root):
-    with folder() as here:
-        port = free_port()
-        path = write(here, "h2o.conf", H2O.format(port=port, root=root))
-        with started(bench, "h2o", ["h2o", "-m", "worker", "-c", path], port) as running:
-            yield running
-
-
-HAPROXY = """global
-	nbthread 1
-	maxconn 9000
-defaults
-	mode http
-	timeout client 600s
-	timeout server 600s
-	timeout connect 5s
-	timeout queue {queue}
-	timeout http-keep-alive 600s
-frontend f
-	bind 127.0.0.1:{port} backlog 4096 {bind}
-	{front}
-	default_backend b
-backend b
-	http-reuse always
-	server s 127.0.0.1:{to} {server}
-"""
-
-
-@contextlib.contextmanager
-def haproxy(bench, to=1, front="", server="", queue="5s", bind=""):
-    with folder() as here:
-        port = free_port()
-        path = write(here, "haproxy.cfg", HAPROXY.format(port=port, to=to, front=front, server=server, queue=queue, bind=bind))
-        with started(bench, "haproxy", ["haproxy", "-db", "-q", "-f", path], port) as running:
-            yield running
-
-
-@contextlib.contextmanager
-def responder(bench, body, core=None):
-    with bench.server("epoll_responder", "--bytes", body, core=core or bench.server_core, polite=False) as server:
-        yield Running(server.pid, int(server.wait_for("port")))
-
-
-def hammered(bench, server, *arguments, seconds=1):
-    """Replies per second of the server's CPU, and the rest that the hammer tells, of what `server` starts."""
-    with server as running:
-        return bench.run("hammer", "--port", running.port, "--pid", running.pid, "--seconds", bench.seconds(seconds), *arguments,
-                         core=bench.client_core)
-
-
-def per_cpu(found):
-    return {name: [sample["replies_per_cpu_s"] for sample in samples] for name, samples in found.items()}
-
-
-def against(what, found, ours, peers, unit="replies/CPU s"):
-    """A row for each of ours against each peer that was there; peers: {name: goal}."""
-    return [row(f"{what}, {name}", found[name], unit, peer, found[peer], goal)
-            for name in ours if name in found for peer, goal in peers.items() if peer in found]
 
 
 # ---- static files ----
@@ -219,29 +47,6 @@ def static(bench):
 PROXIED = ("--path", "/", "--connections", 64)
 
 
-def proxied(bench, make, *arguments):
-    """The backend shares the core of the load: what is counted is the CPU of what is between them."""
-    with responder(bench, 16, bench.client_core) as backend, make(backend.port) as running:
-        # A few first: a sentry that knows nothing yet turns away some of a first burst (docs/status.md), and the load takes every answer for the same.
-        bench.run("hammer", "--port", running.port, "--seconds", "0.3", "--path", "/", "--connections", 4, core=bench.client_core)
-        return hammered(bench, contextlib.nullcontext(running), *arguments)
-
-
-def nginx_proxy(bench, port, extra="", http=""):
-    return nginx(bench, f"location / {{ {extra} proxy_pass http://b; proxy_http_version 1.1; proxy_set_header Connection \"\"; }}",
-                 f"upstream b {{ server 127.0.0.1:{port}; keepalive 128; keepalive_requests 1000000000; }} {http}")
-
-
-@contextlib.contextmanager
-def relay(bench, port):
-    with bench.server("relay", "--to", port, core=bench.server_core, polite=False) as server:
-        yield Running(server.pid, int(server.wait_for("port")))
-
-
-def sentry(bench, port, back_end=None, extra=("--p90", "200ms"), before=()):
-    return weir(bench, ["sentry", "--to", f"http://127.0.0.1:{port}", *extra], back_end, before)
-
-
 def proxy(bench):
     """A tiny reply through the sentry."""
     variants = {back: (lambda b=back: proxied(bench, lambda port: sentry(bench, port, b), *PROXIED)) for back in BACK_ENDS}
@@ -253,68 +58,6 @@ def proxy(bench):
                    {"bare relay": ">= 0.85", "haproxy": ">= 1.2", "nginx": ">= 1.2"})
     late = {name: [sample["p99_us"] for sample in found] for name, found in samples.items()}
     return rows + against("its p99", late, BACK_ENDS, {"haproxy": "<= 1", "nginx": "<= 1"}, "us")
-
-
-# ---- gRPC ----
-
-GRPC_SECONDS, GRPC_CONNECTIONS, GRPC_STREAMS = 3, 8, 8
-# A message of 5 bytes as a unary call sends it, with the 5 bytes before it.
-GRPC_MESSAGE = b"\0\0\0\0\5hello"
-
-
-def cpu_seconds(pid):
-    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
-        words = file.read().rsplit(")", 1)[1].split()
-    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
-
-
-@contextlib.contextmanager
-def h2_backend(bench):
-    """A server of HTTP/2 that takes a POST: nghttpd, which echoes it, on the core of the load."""
-    if not shutil.which("nghttpd"):
-        raise Missing("what needs nghttpd, which is not installed")
-    with folder() as here:
-        port = free_port()
-        process = subprocess.Popen(["taskset", "-c", str(bench.client_core), "nghttpd", "--no-tls", "--echo-upload", "-m", "1000", "-d", here, str(port)],
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        try:
-            wait_for_port(process, port, "nghttpd")
-            yield port
-        finally:
-            process.kill()
-            process.wait()
-            process.stderr.close()
-
-
-def unary(bench, make):
-    """Calls per second of CPU of what is between h2load and the server."""
-    if not shutil.which("h2load"):
-        raise Missing("what needs h2load, which is not installed")
-    with folder() as here, h2_backend(bench) as backend, make(backend) as running:
-        message = os.path.join(here, "message")
-        with open(message, "wb") as file:
-            file.write(GRPC_MESSAGE)
-        seconds = max(1, round(bench.seconds(GRPC_SECONDS)))
-        load = ["taskset", "-c", str(bench.client_core), "h2load", "-c", str(GRPC_CONNECTIONS), "-m", str(GRPC_STREAMS), "-D", str(seconds), "-d", message,
-                "-H", "content-type: application/grpc", "-H", "te: trailers", f"http://127.0.0.1:{running.port}/t.T/echo"]
-        before = cpu_seconds(running.pid)
-        done = subprocess.run(load, capture_output=True, text=True, timeout=120)
-        used = cpu_seconds(running.pid) - before
-        found = re.search(r"status codes: (\d+) 2xx, (\d+) 3xx, (\d+) 4xx, (\d+) 5xx", done.stdout)
-        if found is None or any(int(found[i]) for i in (2, 3, 4)) or used <= 0:
-            raise Failed("h2load: " + done.stdout[-400:])
-        return int(found[1]) / used
-
-
-def grpc(bench):
-    """Unary calls of gRPC: HTTP/2 on both sides, a small message each way. For the load they are POSTs."""
-    variants = {back: (lambda b=back: unary(bench, lambda port: weir(bench, ["sentry", "--to", f"h2c://127.0.0.1:{port}", "--p90", "1s"], b)))
-                for back in BACK_ENDS}
-    variants["nginx"] = lambda: unary(bench, lambda port: nginx(
-        bench, "location / { grpc_pass grpc://b; }", f"upstream b {{ server 127.0.0.1:{port}; keepalive 128; keepalive_requests 1000000000; }}", "http2"))
-    variants["haproxy"] = lambda: unary(bench, lambda port: haproxy(bench, port, server="proto h2", bind="proto h2"))
-    found = interleave(bench, "unary calls of gRPC", variants)
-    return against(f"unary calls of gRPC, {GRPC_CONNECTIONS} connections x {GRPC_STREAMS} streams", found, BACK_ENDS, {"nginx": ">= 1.2", "haproxy": ">= 1.2"}, "calls/CPU s")
 
 
 # ---- rejecting ----
@@ -368,25 +111,7 @@ def reject(bench):
 
 # ---- instructions ----
 
-# Few enough that a turn of the loop is over in time under valgrind too: longer ones are cut short, and what is left then waits in queues.
-COUNTED_CONNECTIONS = 4
 COUNTED_TARGET = ("--p90", "5s")  # that of a proxied reply under valgrind: nobody is to be turned away
-
-
-def counted_replies(bench, make, replies, *asked):
-    """Instructions of weir's own code in its reactor's thread; make: a server from what its command line is given to."""
-    with folder() as here:
-        path = os.path.join(here, "counts")
-        with make(callgrind.command(path)) as running:
-            bench.run("hammer", "--port", running.port, "--connections", COUNTED_CONNECTIONS, "--replies", replies, *asked,
-                      core=bench.client_core)
-        return callgrind.own(path, "weir", "weir_reactor_run")
-
-
-def instructions_each(bench, make, *asked):
-    """Of one request: the difference between few and many, since all else is in both."""
-    few, many = (200, 400) if bench.quick else (1000, 5000)
-    return (counted_replies(bench, make, many, *asked) - counted_replies(bench, make, few, *asked)) / (many - few)
 
 
 # A backend of 10 ms with one worker, and a target that it cannot meet: every request is judged and refused.
@@ -552,4 +277,4 @@ def overload(bench):
     return rows
 
 
-PARTS = (static, proxy, grpc, reject, instructions, memory, overload)
+PARTS = (static, proxy, calls.grpc, bulk.bodies, bulk.tls, reject, instructions, bulk.growth, memory, overload)

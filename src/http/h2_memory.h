@@ -13,7 +13,7 @@
 
 #include "net/pool.h"
 
-#define WEIR_H2_SIZES 4 /* 64, 128, 256, 512 bytes */
+#define WEIR_H2_SIZES 5 /* 64 to 1024 bytes: a head that nghttp2 copies has 500 to 900 */
 
 typedef struct weir_h2_memory {
 	weir_pool streams, parts;

@@ -35,6 +35,7 @@
 #include <weir/http.h>
 
 #include "control/costs.h"
+#include "http/ahead.h"
 #include "http/parse.h"
 #include "rules/routes.h"
 
@@ -119,8 +120,7 @@ struct weir_request {
 	const weir_route *route;
 	weir_span certificate;
 	weir_buf *collected;
-	weir_buf *ahead; /* the beginning of the body, gathered before the offer, from ahead_at on; or NULL */
-	uint32_t ahead_at;
+	weir_ahead *ahead;              /* the beginning of the body, gathered before the offer; or NULL */
 	struct weir_hammered *hammered; /* its rejection waits; NULL: it does not */
 	void *user;
 	weir_span note;

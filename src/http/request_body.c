@@ -46,34 +46,24 @@ void weir_request_drop_ahead(weir_request *request)
 {
 	if (request->ahead == NULL)
 		return;
-	request->loop->gathered -= request->ahead->capacity;
+	request->loop->gathered -= request->ahead->held;
 	if (request->holder != NULL)
-		request->holder->bytes -= request->ahead->capacity;
-	weir_buf_unref(request->ahead);
+		request->holder->bytes -= request->ahead->held;
+	weir_ahead_free(request->ahead);
 	request->ahead = NULL;
 }
 
-/* Makes room for length more bytes. false: out of memory. */
-static bool widen_ahead(weir_request *request, size_t length)
+/* false: out of memory. */
+static bool add_ahead(weir_request *request, weir_buf *buf, size_t offset, size_t length)
 {
-	size_t have = request->ahead != NULL ? request->ahead->length : 0;
-	if (request->ahead != NULL && request->ahead->capacity - have >= length)
-		return true;
-	size_t size = 2 * (have + length);
-	if (request->body_left != WEIR_UNKNOWN_LENGTH && request->body_left < have + length)
-		size = have + length + (size_t)request->body_left;
-	weir_buf *larger = weir_buf_new(size);
-	if (larger == NULL)
+	if (request->ahead == NULL && (request->ahead = weir_ahead_new()) == NULL)
 		return false;
-	if (have > 0)
-		memcpy(larger->data, request->ahead->data, have);
-	larger->length = (uint32_t)have;
-	weir_request_drop_ahead(request);
-	request->loop->gathered += larger->capacity;
+	size_t before = request->ahead->held;
+	int error = weir_ahead_add(request->ahead, buf, offset, length, request->body_left);
+	request->loop->gathered += request->ahead->held - before;
 	if (request->holder != NULL)
-		request->holder->bytes += larger->capacity;
-	request->ahead = larger;
-	return true;
+		request->holder->bytes += request->ahead->held - before;
+	return error == 0;
 }
 
 /*
@@ -92,12 +82,10 @@ static bool has_gathered_enough(const weir_request *request)
 /* Once enough is there, the request is offered; its end offers it as well. */
 static void gather_part(weir_request *request, weir_buf *buf, size_t offset, size_t length)
 {
-	if (!widen_ahead(request, length)) {
+	if (!add_ahead(request, buf, offset, length)) {
 		weir_request_refuse(request, 503, "out of memory");
 		return;
 	}
-	memcpy(request->ahead->data + request->ahead->length, buf->data + offset, length);
-	request->ahead->length += (uint32_t)length;
 	if (has_gathered_enough(request) && request->body_left != 0) {
 		request->body_mode = WEIR_BODY_HELD;
 		request->codec->want(request);
@@ -182,7 +170,17 @@ weir_buf *weir_request_collected(const weir_request *request)
 
 /* ---- reading ---- */
 
-#define AHEAD_PART 16384u
+/* The first part of what was gathered, which is there; the last one ends it. */
+static weir_buf *take_ahead(weir_request *request, size_t *ret_offset, size_t *ret_length)
+{
+	weir_buf *buf = NULL;
+	size_t before = request->ahead->held;
+	weir_ahead_take(request->ahead, &buf, ret_offset, ret_length);
+	request->loop->gathered -= before - request->ahead->held;
+	if (request->ahead->first == NULL)
+		weir_request_drop_ahead(request);
+	return buf;
+}
 
 /*
  * Gives the reader what was gathered, until it pauses. false: nothing more is to be done, since it has paused
@@ -193,15 +191,12 @@ static bool give_ahead(weir_request *request)
 	while (request->ahead != NULL) {
 		if (request->body_mode != WEIR_BODY_READ)
 			return false;
-		weir_buf *buf = weir_buf_ref(request->ahead);
-		size_t at = request->ahead_at, rest = buf->length - at;
-		size_t length = rest < AHEAD_PART ? rest : AHEAD_PART;
+		size_t offset = 0, length = 0;
+		weir_buf *buf = take_ahead(request, &offset, &length);
 		bool freed = false;
-		request->ahead_at += (uint32_t)length;
-		if (length == rest)
-			weir_request_drop_ahead(request);
 		request->freed = &freed;
-		request->body_ops->data(request, buf, at, length, request->body_arg);
+		if (buf != NULL)
+			request->body_ops->data(request, buf, offset, length, request->body_arg);
 		weir_buf_unref(buf);
 		if (freed)
 			return false;

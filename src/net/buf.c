@@ -100,7 +100,7 @@ static void collect_returned(weir_buf_pool *pool)
 
 static weir_pooled *make(weir_buf_pool *pool)
 {
-	weir_pooled *pooled = weir_mem_zalloc(sizeof(*pooled) + pool->capacity);
+	weir_pooled *pooled = weir_mem_raw(sizeof(*pooled) + pool->capacity);
 	if (pooled == NULL)
 		return NULL;
 	atomic_fetch_add_explicit(&pool->shared.refs, 1, memory_order_relaxed);
@@ -133,7 +133,7 @@ weir_buf *weir_buf_new(size_t capacity)
 {
 	if (capacity > UINT32_MAX)
 		return NULL;
-	weir_buf *buf = weir_mem_zalloc(sizeof(*buf) + capacity);
+	weir_buf *buf = weir_mem_raw(sizeof(*buf) + capacity);
 	if (buf == NULL)
 		return NULL;
 	*buf = (weir_buf){.data = (uint8_t *)(buf + 1),

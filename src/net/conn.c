@@ -99,10 +99,21 @@ void weir_conn_connected(weir_conn *conn, int result)
 	weir_conn_call_open(conn);
 }
 
+static void count_bulk(weir_net *net, uint32_t turn, uint32_t bytes)
+{
+	if (net->bulk_turn != turn) {
+		net->bulk_turn = turn;
+		net->bulk_bytes = 0;
+	}
+	net->bulk_bytes += bytes;
+}
+
 void weir_conn_data(weir_conn *conn, weir_buf *buf)
 {
 	conn->activity_ns = weir_loop_time(conn->net->loop);
 	conn->turn_bytes += buf->length;
+	if (weir_conn_is(conn, WEIR_CONN_BULK))
+		count_bulk(conn->net, conn->turn, buf->length);
 	if (conn->rate != 0)
 		weir_conn_charge(conn, buf->length);
 	if (weir_conn_is(conn, WEIR_CONN_LINGERING))
@@ -231,6 +242,7 @@ void weir_conn_strand(weir_conn *conn)
 	if (conn->fd >= 0)
 		close(conn->fd);
 	conn->fd = -1;
+	weir_conn_drop_waiting(conn);
 	clear_output(conn);
 	finish(conn);
 }

@@ -35,6 +35,7 @@ static weir_conn *make(weir_net *net, int fd, const weir_conn_ops *ops, const we
 		conn->limits = *limits;
 	fill_limits(&conn->limits);
 	weir_conn_time_init(conn);
+	conn->waiting_end = &conn->waiting;
 	conn->next = net->all;
 	conn->link = &net->all;
 	if (conn->next != NULL)

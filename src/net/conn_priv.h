@@ -58,6 +58,7 @@ enum weir_conn_flag {
 	WEIR_CONN_POLL_ENDED = 1 << 24,
 	/* uring: the socket is non-blocking, because a file was sent on it */
 	WEIR_CONN_NONBLOCKING = 1 << 26,
+	WEIR_CONN_BULK = 1 << 27, /* its last read filled a buffer: the next one may fill several */
 };
 
 struct weir_conn {
@@ -68,11 +69,11 @@ struct weir_conn {
 		} epoll;
 		struct {
 			weir_uring_op receive, send, poll;
-			weir_pooled *waiting, **waiting_end; /* received, to be delivered later */
-			int end;                             /* 0 or a negative errno, if ENDED */
+			int end; /* 0 or a negative errno, if ENDED */
 		} uring;
 	};
-	uint32_t turn; /* of the last read, and the bytes read in it: the bound is 16 KB per turn */
+	weir_pooled *waiting, **waiting_end; /* received, to be delivered later */
+	uint32_t turn;                       /* of the last read, and the bytes read in it */
 	uint32_t turn_bytes;
 
 	uint32_t flags;
@@ -144,6 +145,25 @@ void weir_transmit_forget(weir_conn *conn);
 
 /* ---- for the back ends ---- */
 
+static inline bool weir_conn_is(const weir_conn *conn, uint32_t flags)
+{
+	return (conn->flags & flags) != 0;
+}
+
+/* Buffers that one read of a BULK connection may fill. */
+#define WEIR_BULK_BUFFERS 4u
+#define WEIR_BULK_BYTES   (WEIR_BULK_BUFFERS * WEIR_BUF_READ_BYTES)
+/* Bytes that all BULK connections of a loop may read in a turn beyond 16 KB each. */
+#define WEIR_BULK_TURN_BYTES (1024u * 1024)
+
+/* Bytes that may be read in a turn: 16 KB, in bulk 64 KB while few connections do so. */
+static inline uint32_t weir_conn_turn_most(const weir_conn *conn)
+{
+	bool more = weir_conn_is(conn, WEIR_CONN_BULK) && conn->rate == 0 &&
+		    (conn->net->bulk_turn != conn->turn || conn->net->bulk_bytes < WEIR_BULK_TURN_BYTES);
+	return more ? WEIR_BULK_BYTES : WEIR_BUF_READ_BYTES;
+}
+
 /* Bytes that may still be read in this turn. */
 static inline uint32_t weir_conn_allowance(weir_conn *conn)
 {
@@ -152,8 +172,22 @@ static inline uint32_t weir_conn_allowance(weir_conn *conn)
 		conn->turn = turn;
 		conn->turn_bytes = 0;
 	}
-	return conn->turn_bytes < WEIR_BUF_READ_BYTES ? WEIR_BUF_READ_BYTES - conn->turn_bytes : 0;
+	uint32_t most = weir_conn_turn_most(conn);
+	return conn->turn_bytes < most ? most - conn->turn_bytes : 0;
 }
+
+/* ---- reading in bulk (conn_bulk.c) ---- */
+
+/*
+ * Reads at most so many bytes, not 0, into buffers that are put aside. Returns the bytes read (0: the end
+ * of the stream) or a negative errno; -EAGAIN: there are none.
+ */
+int64_t weir_conn_read_bulk(weir_conn *conn, size_t most);
+/* Adds a pooled buffer, with its reference, to what waits for delivery. */
+void weir_conn_put_aside(weir_conn *conn, weir_buf *buf);
+/* The first of those that wait; there is one. */
+weir_buf *weir_conn_take_waiting(weir_conn *conn);
+void weir_conn_drop_waiting(weir_conn *conn);
 
 /* The connect has ended: 0 or a negative errno. */
 void weir_conn_connected(weir_conn *conn, int result);
@@ -185,11 +219,6 @@ void weir_conn_later(weir_conn *conn);
  * wait for the disk.
  */
 #define WEIR_CONN_FILE_BYTES (256u * 1024)
-
-static inline bool weir_conn_is(const weir_conn *conn, uint32_t flags)
-{
-	return (conn->flags & flags) != 0;
-}
 
 /* Sends from the output, which is not empty and not SENDING: at once, or in its turn. */
 static inline void weir_conn_push(weir_conn *conn)

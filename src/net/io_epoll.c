@@ -99,6 +99,8 @@ static void read_once(weir_conn *conn, uint32_t most)
 	if (got > 0) {
 		if ((size_t)got < most && !weir_conn_is(conn, WEIR_CONN_HALF))
 			conn->flags &= ~(uint32_t)WEIR_CONN_READABLE;
+		if ((size_t)got == WEIR_BUF_READ_BYTES)
+			conn->flags |= WEIR_CONN_BULK;
 		buf->length = (uint32_t)got;
 		weir_conn_data(conn, buf);
 	} else if (got == 0) {
@@ -109,15 +111,44 @@ static void read_once(weir_conn *conn, uint32_t most)
 	}
 }
 
+static void deliver_waiting(weir_conn *conn)
+{
+	while (conn->waiting != NULL && weir_conn_wants_input(conn)) {
+		weir_buf *buf = weir_conn_take_waiting(conn);
+		weir_conn_data(conn, buf);
+		weir_buf_unref(buf);
+	}
+}
+
+static void read_many(weir_conn *conn, uint32_t most)
+{
+	int64_t got = weir_conn_read_bulk(conn, most);
+	if (got < 0) {
+		read_failed(conn, (int)-got);
+		return;
+	}
+	if (got < most && !weir_conn_is(conn, WEIR_CONN_HALF))
+		conn->flags &= ~(uint32_t)WEIR_CONN_READABLE;
+	if (got == 0) {
+		conn->flags &= ~(uint32_t)WEIR_CONN_READABLE;
+		weir_conn_eof(conn);
+	}
+	deliver_waiting(conn);
+}
+
 static void epoll_input(weir_conn *conn)
 {
+	deliver_waiting(conn);
 	while (weir_conn_is(conn, WEIR_CONN_READABLE) && weir_conn_wants_input(conn)) {
 		uint32_t allowance = weir_conn_allowance(conn), most = weir_conn_read_most(conn);
 		if (allowance == 0) {
 			weir_conn_later(conn);
 			return;
 		}
-		read_once(conn, most < allowance ? most : allowance);
+		if (weir_conn_is(conn, WEIR_CONN_BULK) && conn->rate == 0)
+			read_many(conn, allowance);
+		else
+			read_once(conn, most < allowance ? most : allowance);
 	}
 }
 
@@ -308,6 +339,7 @@ static void conn_ready(weir_epoll_source *source, uint32_t events)
 static void epoll_close(weir_conn *conn)
 {
 	weir_epoll_remove(conn->net->loop, &conn->epoll.source, conn->fd);
+	weir_conn_drop_waiting(conn);
 	weir_conn_gone(conn);
 }
 

@@ -30,6 +30,7 @@ static void received(weir_uring_op *op, int result, uint32_t flags);
 static void sent(weir_uring_op *op, int result, uint32_t flags);
 static void room(weir_uring_op *op, int result, uint32_t flags);
 static void polled(weir_uring_op *op, int result, uint32_t flags);
+static void note_end(weir_conn *conn, int result);
 
 void weir_io_set_blocking(int fd, bool blocking)
 {
@@ -52,7 +53,6 @@ static int uring_start(weir_conn *conn)
 {
 	conn->uring.receive.complete = received;
 	conn->uring.poll.complete = polled;
-	conn->uring.waiting_end = &conn->uring.waiting;
 	return 0;
 }
 
@@ -70,16 +70,6 @@ static int uring_connect(weir_conn *conn, const struct sockaddr *to, socklen_t t
 }
 
 /* ---- closing: operations in progress are cancelled, and the last completion ends it ---- */
-
-static void drop_waiting(weir_conn *conn)
-{
-	while (conn->uring.waiting != NULL) {
-		weir_pooled *pooled = conn->uring.waiting;
-		conn->uring.waiting = pooled->next;
-		weir_buf_unref(&pooled->buf);
-	}
-	conn->uring.waiting_end = &conn->uring.waiting;
-}
 
 /* Cancels an operation if it is in progress, once. False: the ring is stuck. */
 static bool cancel(weir_conn *conn, weir_uring_op *op, uint32_t under_way, uint32_t asked)
@@ -99,7 +89,7 @@ static bool stop_receiving(weir_conn *conn)
 
 static void uring_close(weir_conn *conn)
 {
-	drop_waiting(conn);
+	weir_conn_drop_waiting(conn);
 	if (!weir_conn_is(conn, UNDER_WAY)) {
 		weir_conn_gone(conn);
 		return;
@@ -175,16 +165,12 @@ static void deliver(weir_conn *conn, weir_buf *buf)
 
 static void deliver_waiting(weir_conn *conn)
 {
-	while (conn->uring.waiting != NULL && weir_conn_wants_input(conn)) {
-		weir_pooled *pooled = conn->uring.waiting;
-		if (weir_conn_allowance(conn) < pooled->buf.length) {
+	while (conn->waiting != NULL && weir_conn_wants_input(conn)) {
+		if (weir_conn_allowance(conn) < conn->waiting->buf.length) {
 			weir_conn_later(conn);
 			return;
 		}
-		conn->uring.waiting = pooled->next;
-		if (conn->uring.waiting == NULL)
-			conn->uring.waiting_end = &conn->uring.waiting;
-		deliver(conn, &pooled->buf);
+		deliver(conn, weir_conn_take_waiting(conn));
 	}
 }
 
@@ -196,12 +182,41 @@ static void deliver_end(weir_conn *conn)
 		weir_conn_fail(conn, conn->uring.end);
 }
 
+/*
+ * In bulk, several buffers are read at once by a call, as long as the socket has that much. A receive of
+ * the ring fills one.
+ */
+static void read_many(weir_conn *conn)
+{
+	uint32_t allowance = weir_conn_allowance(conn);
+	if (allowance == 0) {
+		weir_conn_later(conn);
+		return;
+	}
+	int64_t got = weir_conn_read_bulk(conn, allowance);
+	if (got == 0 || (got < 0 && got != -EAGAIN && got != -EINTR))
+		note_end(conn, (int)got);
+	deliver_waiting(conn);
+	/* The socket is empty: the ring waits for more. */
+	if (got < allowance)
+		conn->flags &= ~(uint32_t)WEIR_CONN_BULK;
+	else
+		weir_conn_later(conn);
+}
+
 static void uring_input(weir_conn *conn)
 {
+	const uint32_t over = WEIR_CONN_DEAD | WEIR_CONN_RECEIVING | WEIR_CONN_ENDED;
 	deliver_waiting(conn);
+	if (conn->waiting == NULL && weir_conn_is(conn, WEIR_CONN_BULK) && !weir_conn_is(conn, over) &&
+	    conn->rate == 0 && weir_conn_wants_input(conn)) {
+		read_many(conn);
+		if (weir_conn_is(conn, WEIR_CONN_BULK) && weir_conn_wants_input(conn))
+			return;
+	}
 	if (weir_conn_is(conn, WEIR_CONN_DEAD | WEIR_CONN_RECEIVING))
 		return;
-	bool empty = conn->uring.waiting == NULL;
+	bool empty = conn->waiting == NULL;
 	if (empty && weir_conn_is(conn, WEIR_CONN_ENDED) && weir_conn_wants_input(conn))
 		deliver_end(conn);
 	if (weir_conn_is(conn, WEIR_CONN_DEAD))
@@ -215,10 +230,7 @@ static void uring_input(weir_conn *conn)
 /* Kept for later delivery; until then no more is wanted. */
 static void put_aside(weir_conn *conn, weir_buf *buf)
 {
-	weir_pooled *pooled = (weir_pooled *)(void *)buf;
-	pooled->next = NULL;
-	*conn->uring.waiting_end = pooled;
-	conn->uring.waiting_end = &pooled->next;
+	weir_conn_put_aside(conn, buf);
 	conn->flags |= WEIR_CONN_TIGHT;
 	weir_buf_ring_fill(&conn->net->ring);
 	if (!stop_receiving(conn))
@@ -229,17 +241,17 @@ static void put_aside(weir_conn *conn, weir_buf *buf)
 static void choose_pace(weir_conn *conn, size_t count)
 {
 	if (count == WEIR_BUF_READ_BYTES) {
-		conn->flags |= WEIR_CONN_TIGHT;
+		conn->flags |= WEIR_CONN_TIGHT | WEIR_CONN_BULK;
 		if (!stop_receiving(conn))
 			weir_conn_later(conn);
 	} else if (count < WEIR_BUF_READ_BYTES / 2) {
-		conn->flags &= ~(uint32_t)WEIR_CONN_TIGHT;
+		conn->flags &= ~(uint32_t)(WEIR_CONN_TIGHT | WEIR_CONN_BULK);
 	}
 }
 
 static void arrived(weir_conn *conn, weir_buf *buf)
 {
-	bool now = conn->uring.waiting == NULL && weir_conn_wants_input(conn) &&
+	bool now = conn->waiting == NULL && weir_conn_wants_input(conn) &&
 		   weir_conn_allowance(conn) >= buf->length;
 	if (!now) {
 		put_aside(conn, buf);

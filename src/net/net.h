@@ -107,6 +107,8 @@ typedef struct weir_net {
 		weir_buf_ring ring;
 	};
 	uint64_t hungry_turn; /* uring: the turn to which hungry_left refers */
+	uint32_t bulk_turn;   /* the turn to which bulk_bytes refers: read in bulk by all connections */
+	uint32_t bulk_bytes;
 	unsigned hungry_left; /* buffers that connections which found none may still request in it */
 	weir_opening opening;
 	struct weir_transmit_lane *lane; /* NULL: no connection is scheduled */

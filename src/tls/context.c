@@ -29,6 +29,7 @@
 #define CIPHERS                                                                                    \
 	"ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:" \
 	"ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
+#define CIPHERS_1_3 "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
 /* A ticket is valid no longer than its key. */
 #define TICKET_S       3600
 #define NAME_MAX_BYTES 255
@@ -297,6 +298,9 @@ static int set_versions(SSL_CTX *ctx, const weir_tls_options *options)
 	const char *ciphers = options->ciphers != NULL ? options->ciphers : CIPHERS;
 	if (SSL_CTX_set_cipher_list(ctx, ciphers) != 1)
 		return weir_tls_complain(-EINVAL, "TLS: ciphers", ciphers);
+	/* Those of TLS 1.3 are not configured; in OpenSSL's own order the slower AES is first. */
+	if (SSL_CTX_set_ciphersuites(ctx, CIPHERS_1_3) != 1)
+		return weir_tls_complain(-EINVAL, "TLS: ciphers", CIPHERS_1_3);
 	SSL_CTX_set_options(ctx, SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA);
 	return 0;
 }

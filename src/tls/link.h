@@ -43,6 +43,7 @@ struct weir_link {
 
 /* ---- the TLS side of the calls below: session.c, output.c, file.c ---- */
 int weir_tls_write(weir_link *link, const void *bytes, size_t length);
+int weir_tls_send(weir_link *link, weir_buf *buf, size_t offset, size_t length);
 int weir_tls_send_file(weir_link *link, int fd, uint64_t offset, size_t length, void (*over)(void *arg),
 		       void *arg);
 size_t weir_tls_output(const weir_link *link);
@@ -72,7 +73,7 @@ static inline void weir_link_commit(weir_link *link, size_t length)
 static inline int weir_link_send(weir_link *link, weir_buf *buf, size_t offset, size_t length)
 {
 	return link->tls == NULL ? weir_conn_send(link->conn, buf, offset, length)
-				 : weir_tls_write(link, buf->data + offset, length);
+				 : weir_tls_send(link, buf, offset, length);
 }
 
 /*

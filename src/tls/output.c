@@ -12,6 +12,7 @@
 #include <openssl/err.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "net/transmit.h"
 #include "tls/priv.h"
 
@@ -24,11 +25,6 @@
 #define ITEM_BYTES (WEIR_BUF_READ_BYTES - sizeof(weir_tls_item))
 
 _Static_assert(ITEM_BYTES >= WEIR_TLS_RECORD_BYTES, "a record that OpenSSL has begun is in one item");
-
-static uint8_t *bytes_of(weir_tls_item *item)
-{
-	return (uint8_t *)(item + 1);
-}
 
 /* Bytes counted against the bound. Encrypted bytes count with their record's overhead. */
 static size_t waiting_bytes(const weir_tls_session *s)
@@ -53,10 +49,14 @@ static void drop_head(weir_tls_session *s)
 	s->head = item->next;
 	if (s->head == NULL)
 		s->tail = NULL;
-	if (item->buf != NULL)
-		weir_buf_unref(item->buf);
-	else
+	if (item->bytes == NULL) {
 		weir_tls_file_over(s, item);
+		return;
+	}
+	weir_buf *buf = item->buf;
+	if (item->held)
+		weir_mem_free(item);
+	weir_buf_unref(buf);
 }
 
 void weir_tls_output_clear(weir_tls_session *s)
@@ -73,20 +73,20 @@ uint64_t weir_tls_output_left(const weir_tls_session *s)
 {
 	uint64_t left = 0;
 	for (const weir_tls_item *item = s->head; item != NULL; item = item->next)
-		left += item->buf != NULL ? item->end - item->at : item->left;
+		left += item->bytes != NULL ? item->end - item->at : item->left;
 	return left;
 }
 
 /* The last item, if it has room, or a new one. */
 static weir_tls_item *item_with_room(weir_tls_session *s)
 {
-	if (s->tail != NULL && s->tail->buf != NULL && s->tail->end < ITEM_BYTES)
+	if (s->tail != NULL && s->tail->bytes != NULL && !s->tail->held && s->tail->end < ITEM_BYTES)
 		return s->tail;
 	weir_buf *buf = weir_buf_pool_take(weir_conn_net(s->link->conn)->reads);
 	if (buf == NULL)
 		return NULL;
 	weir_tls_item *item = (weir_tls_item *)(void *)buf->data;
-	*item = (weir_tls_item){.buf = buf};
+	*item = (weir_tls_item){.bytes = (uint8_t *)(item + 1), .buf = buf};
 	weir_tls_output_append(s, item);
 	return item;
 }
@@ -99,12 +99,28 @@ static int gather(weir_tls_session *s, const uint8_t *bytes, size_t length)
 			return -ENOMEM;
 		size_t part = ITEM_BYTES - item->end;
 		part = part < length ? part : length;
-		memcpy(bytes_of(item) + item->end, bytes, part);
+		memcpy(item->bytes + item->end, bytes, part);
 		item->end += (uint32_t)part;
 		s->queued += part;
 		bytes += part;
 		length -= part;
 	}
+	return 0;
+}
+
+/* What waits of a user's buffer is held, not copied. */
+static int hold(weir_tls_session *s, weir_buf *buf, size_t offset, size_t length)
+{
+	weir_tls_item *item = weir_mem_zalloc(sizeof(*item));
+	if (item == NULL)
+		return -ENOMEM;
+	*item = (weir_tls_item){.bytes = buf->data,
+				.buf = weir_buf_ref(buf),
+				.held = true,
+				.at = (uint32_t)offset,
+				.end = (uint32_t)(offset + length)};
+	weir_tls_output_append(s, item);
+	s->queued += length;
 	return 0;
 }
 
@@ -164,7 +180,7 @@ static int put_bytes(weir_tls_session *s, weir_tls_item *item)
 		length = item->end - item->at;
 	if (length == 0)
 		return 0;
-	int done = weir_tls_put_record(s, bytes_of(item) + item->at, length);
+	int done = weir_tls_put_record(s, item->bytes + item->at, length);
 	if (done <= 0)
 		return done;
 	item->at += (uint32_t)done;
@@ -178,7 +194,7 @@ static void put_queue(weir_tls_session *s)
 {
 	int go_on = s->phase == WEIR_TLS_READY || s->phase == WEIR_TLS_CLOSING;
 	while (go_on > 0 && s->head != NULL) {
-		if (s->head->buf != NULL) {
+		if (s->head->bytes != NULL) {
 			go_on = put_bytes(s, s->head);
 			continue;
 		}
@@ -279,9 +295,9 @@ void weir_tls_output_added(weir_tls_session *s)
 		weir_conn_call_drained(s->link->conn);
 }
 
-int weir_tls_write(weir_link *link, const void *bytes, size_t length)
+/* buf: the buffer of the bytes, which may be held; NULL: they are copied. */
+static int write_bytes(weir_tls_session *s, const uint8_t *bytes, size_t length, weir_buf *buf)
 {
-	weir_tls_session *s = link->tls;
 	int error = weir_tls_output_check(s, length);
 	if (error != 0 || length == 0)
 		return error;
@@ -293,13 +309,26 @@ int weir_tls_write(weir_link *link, const void *bytes, size_t length)
 	}
 	if (used < 0 || s->phase > WEIR_TLS_READY)
 		return -EPIPE;
-	error = gather(s, (const uint8_t *)bytes + used, length - (size_t)used);
+	bytes += used;
+	length -= (size_t)used;
+	error = buf != NULL && length >= DIRECT_BYTES ? hold(s, buf, (size_t)(bytes - buf->data), length)
+						      : gather(s, bytes, length);
 	if (error != 0) {
 		weir_tls_fail(s, error, "out of memory");
 		return error;
 	}
 	weir_tls_output_added(s);
 	return 0;
+}
+
+int weir_tls_write(weir_link *link, const void *bytes, size_t length)
+{
+	return write_bytes(link->tls, bytes, length, NULL);
+}
+
+int weir_tls_send(weir_link *link, weir_buf *buf, size_t offset, size_t length)
+{
+	return write_bytes(link->tls, buf->data + offset, length, buf);
 }
 
 size_t weir_tls_output(const weir_link *link)

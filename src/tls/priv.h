@@ -109,10 +109,12 @@ typedef struct weir_tls_piece {
 	bool own; /* more may be appended to it */
 } weir_tls_piece;
 
-/* Waiting plaintext: bytes after the item in its own buffer, or a part of a file. */
+/* Waiting plaintext: bytes after the item in its own buffer, bytes of a user's buffer, or a part of a file. */
 typedef struct weir_tls_item {
 	struct weir_tls_item *next;
-	weir_buf *buf; /* the buffer that contains the item; NULL: a file */
+	uint8_t *bytes; /* NULL: a file */
+	weir_buf *buf;  /* a reference to the buffer of the bytes; not held: it contains the item, too */
+	bool held;      /* the user's, and nothing is added to it */
 	uint32_t at, end;
 	/* a file */
 	int fd;

@@ -159,12 +159,60 @@ static void receives_bulk_in_fair_portions(void **state)
 	uint8_t *bytes = pattern(3000000);
 	serve_one(&t, loop, &side_ops, LIMITS(0));
 	feed(loop, &t.side, t.peer, bytes, 3000000);
-	assert_true(t.side.most_a_turn <= 16384);
+	assert_true(t.side.most_a_turn <= 65536);
 	/* Small pieces after it come as before. */
 	t.side.count = 0;
 	feed(loop, &t.side, t.peer, bytes, 10);
 	t.side.count = 0;
 	feed(loop, &t.side, t.peer, bytes, 200000);
+	free(bytes);
+	serve_end(&t);
+}
+
+static void act_pause_often(side *s, weir_conn *conn)
+{
+	weir_conn_pause(conn);
+}
+
+/* A read in bulk fills several buffers. Those behind a pause wait, and nothing is lost or turned round. */
+static void a_pause_within_bulk_holds_the_rest(void **state)
+{
+	weir_loop *loop = loop_of(state);
+	served t = {.side.act[IN_DATA] = act_pause_often};
+	enum { COUNT = 600000 };
+	uint8_t *bytes = pattern(COUNT);
+	size_t fed = 0;
+	serve_one(&t, loop, &side_ops, LIMITS(0));
+	for (int i = 0; i < TURNS_MOST && t.side.count < COUNT; i++) {
+		ssize_t n = fed < COUNT ? send(t.peer, bytes + fed, COUNT - fed, MSG_NOSIGNAL) : 0;
+		fed += n > 0 ? (size_t)n : 0;
+		int calls = t.side.calls[IN_DATA];
+		assert_int_equal(weir_loop_turn(loop, WEIR_NS_PER_MS), 0);
+		assert_true(t.side.calls[IN_DATA] <= calls + 1);
+		weir_conn_resume(t.side.conn);
+	}
+	assert_int_equal(t.side.count, COUNT);
+	assert_memory_equal(t.side.bytes, bytes, COUNT);
+	free(bytes);
+	serve_end(&t);
+}
+
+/* What waits behind a pause is released with its connection. */
+static void ends_while_bulk_waits(void **state)
+{
+	weir_loop *loop = loop_of(state);
+	served t = {0};
+	enum { COUNT = 200000 };
+	uint8_t *bytes = pattern(COUNT);
+	serve_one(&t, loop, &side_ops, LIMITS(0));
+	feed(loop, &t.side, t.peer, bytes, 100000);
+	t.side.act[IN_DATA] = act_pause_often;
+	assert_true(send(t.peer, bytes, COUNT, MSG_NOSIGNAL) > 0);
+	for (int i = 0; i < 20; i++)
+		assert_int_equal(weir_loop_turn(loop, WEIR_NS_PER_MS), 0);
+	weir_conn_abort(t.side.conn, -ECANCELED);
+	turn_until(loop, t.side.calls[IN_CLOSED] == 1);
+	assert_int_equal(t.side.why, -ECANCELED);
 	free(bytes);
 	serve_end(&t);
 }
@@ -897,6 +945,8 @@ int main(void)
 		ON_BOTH(copies_and_shared_buffers_keep_their_order),
 		ON_BOTH(output_written_between_turns_goes_out),
 		ON_BOTH(receives_bulk_in_fair_portions),
+		ON_BOTH(a_pause_within_bulk_holds_the_rest),
+		ON_BOTH(ends_while_bulk_waits),
 		ON_BOTH(sends_bulk_through_short_writes),
 		ON_BOTH(refuses_output_over_the_bound),
 		ON_BOTH(sends_no_more_than_a_buffer_has),

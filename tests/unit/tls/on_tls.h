@@ -120,6 +120,19 @@ static inline const char *server_text(server *at, const char *which)
 
 /* ---- sending a pattern within the bound ---- */
 
+/* Large pieces in a buffer, which the session may hold; small ones as bytes, which it copies. */
+static inline int peer_put(peer *p, const uint8_t *bytes, size_t length)
+{
+	if (length < 4096)
+		return weir_link_write(&p->link, bytes, length);
+	weir_buf *buf = weir_buf_new(length + 100);
+	memcpy(buf->data + 100, bytes, length);
+	buf->length = (uint32_t)length + 100;
+	int error = weir_link_send(&p->link, buf, 100, length);
+	weir_buf_unref(buf);
+	return error;
+}
+
 static inline void peer_send(peer *p)
 {
 	uint8_t piece[20000];
@@ -129,7 +142,7 @@ static inline void peer_send(peer *p)
 		length = length < step ? length : step;
 		for (size_t i = 0; i < length; i++)
 			piece[i] = pattern_byte(p->sent + i);
-		int error = weir_link_write(&p->link, piece, length);
+		int error = peer_put(p, piece, length);
 		most_of(&p->at->most_waiting, weir_link_output(&p->link));
 		if (error == -ENOBUFS) {
 			p->at->refused++;

@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* Fewer at once are no flood. */
-#define FLOOD 64u
-/* At rest: a quarter of them is left. */
+/* At rest: so few are there, or a quarter of the most. */
+#define FEW       16u
 #define REST_PART 4u
 /* Growth that is worth the work. */
 #define GROWTH_BYTES ((uint64_t)16 << 20)
-#define PAUSE_MOST   64u
+/* In a row that do not help; each pause is twice the one before. */
+#define TRIES_MOST 5u
 
 bool weir_spare_is_due(weir_spare *spare, uint64_t bytes, uint32_t busy)
 {
@@ -23,20 +23,22 @@ bool weir_spare_is_due(weir_spare *spare, uint64_t bytes, uint32_t busy)
 		spare->pause--;
 		return false;
 	}
-	return spare->most_busy >= FLOOD && busy <= spare->most_busy / REST_PART &&
+	/* A flood may be shorter than the time between two looks, so it need not have been seen. */
+	uint32_t rest = spare->most_busy / REST_PART;
+	return busy <= (rest > FEW ? rest : FEW) &&
 	       bytes >= spare->rest_bytes + spare->rest_bytes / 4 + GROWTH_BYTES;
 }
 
 void weir_spare_done(weir_spare *spare, uint64_t before_bytes, uint64_t after_bytes)
 {
 	bool helped = after_bytes < before_bytes - before_bytes / 8;
-	unsigned pause = spare->next_pause != 0 ? spare->next_pause : 1;
-	spare->next_pause = helped ? 1 : pause < PAUSE_MOST ? 2 * pause : PAUSE_MOST;
-	spare->pause = helped ? 1 : pause;
-	/* What is in use now is no spare, so it is not tried again before there is more. */
-	if (!helped)
-		spare->rest_bytes = after_bytes;
-	spare->most_busy = 0;
+	spare->in_vain = helped ? 0 : spare->in_vain + 1;
+	spare->pause = 1u << spare->in_vain;
+	if (spare->in_vain < TRIES_MOST)
+		return;
+	/* It is in use, so it is not tried again before there is more. */
+	spare->rest_bytes = after_bytes;
+	spare->most_busy = spare->in_vain = 0;
 }
 
 static uint64_t resident_bytes(void)

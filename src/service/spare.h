@@ -4,9 +4,10 @@
 
 /*
  * Memory that a flood has left. The allocator keeps what was freed, which is right while it is needed again
- * soon: so it is given back to the system only when few requests are left of many, and the process has grown
+ * soon: so it is given back to the system only when few requests are left, and the process has grown
  * since it was last at rest. Giving back takes milliseconds, and allocations may wait for it; so it is tried at
- * most once a second, and less often where it does not help. It holds no clock: it is asked about once a
+ * most once a second, and less and less often where it does not help: what a flood has used may be freed in
+ * parts. After a minute in vain, what is left counts as what the process needs. It holds no clock: it is asked about once a
  * second.
  *
  * Threads: one at a time, and not a reactor.
@@ -19,7 +20,7 @@ typedef struct weir_spare {
 	uint64_t rest_bytes; /* what the process had when it was last at rest; 0: unknown */
 	uint32_t most_busy;  /* requests at once, since then */
 	unsigned pause;      /* looks until the next try */
-	unsigned next_pause; /* the one after that */
+	unsigned in_vain;    /* tries in a row that did not help */
 } weir_spare;
 
 /* Whether memory should be given back now, with `bytes` in use by the process and `busy` requests in progress. */

@@ -202,7 +202,6 @@ def test_memory_goes_back_after_a_flood():
         until(lambda: weir.memory_kb() > 3 * before, "memory grows")
         with From(weir, "127.0.0.3") as other:
             until(lambda: other.ask("/").status == 200, "somebody else is served")
-            same(other.ask("/").status, 200, "and again")
         for connection in flood:
             connection.close()
         weir.idle()

@@ -21,11 +21,11 @@ typedef struct weir_h2_past {
 	uint64_t opened[WEIR_H2_PAST_WORDS], left[WEIR_H2_PAST_WORDS];
 } weir_h2_past;
 
-typedef enum weir_h2_fate {
+typedef enum weir_h2_known {
 	WEIR_H2_UNKNOWN, /* not opened yet, too long ago, open, or closed by us */
 	WEIR_H2_SKIPPED, /* never opened, and may not be any more */
 	WEIR_H2_LEFT,    /* the client has ended or reset it */
-} weir_h2_fate;
+} weir_h2_known;
 
 static inline void weir_h2_past_mark(uint64_t *bits, uint32_t id, bool on)
 {
@@ -61,7 +61,7 @@ static inline void weir_h2_past_leave(weir_h2_past *past, uint32_t id)
 		weir_h2_past_mark(past->left, id, true);
 }
 
-static inline weir_h2_fate weir_h2_past_of(const weir_h2_past *past, uint32_t id)
+static inline weir_h2_known weir_h2_past_of(const weir_h2_past *past, uint32_t id)
 {
 	if (id % 2 == 0 || id > past->highest || past->highest - id >= 2 * WEIR_H2_PAST_STREAMS)
 		return WEIR_H2_UNKNOWN;

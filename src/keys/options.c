@@ -295,6 +295,18 @@ static const char *find_habit(const char *typed, const char *usage)
 	return NULL;
 }
 
+/* A value without its option: the option that takes such values, if the help knows it. */
+static const char *find_option_for(const char *value, const char *usage)
+{
+	size_t length = strlen(value);
+	const char *option = strstr(value, "://") != NULL                             ? "--to"
+			     : length > 5 && strcmp(value + length - 5, ".conf") == 0 ? "-c"
+										      : NULL;
+	char line[32];
+	snprintf(line, sizeof(line), "\n  %s ", option != NULL ? option : "");
+	return option != NULL && strstr(usage, line) != NULL ? option : NULL;
+}
+
 int weir_usage_unexpected(const char *program, void (*print)(const void *of, FILE *file), const void *of,
 			  const char *argument)
 {
@@ -310,11 +322,14 @@ int weir_usage_unexpected(const char *program, void (*print)(const void *of, FIL
 	}
 	snprintf(typed, sizeof(typed), "%.*s", (int)strcspn(argument, "="), argument);
 	near = find_habit(typed, usage != NULL ? usage : "");
+	const char *option = find_option_for(argument, usage != NULL ? usage : "");
 	free(usage);
 	if (near == NULL && typed[0] == '-' && strlen(typed) > strlen("--"))
 		near = weir_text_nearest(typed, known_at, &known);
 	fprintf(stderr, "%s: unexpected argument '%s'; ", program, argument);
-	if (near != NULL)
+	if (option != NULL)
+		fprintf(stderr, "did you mean '%s %s'?\n", option, argument);
+	else if (near != NULL)
 		fprintf(stderr, "did you mean '%s'?\n", near);
 	else
 		fprintf(stderr, "see '%s --help'\n", program);

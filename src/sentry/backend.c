@@ -64,7 +64,7 @@ static const weir_key keys[] = {
 	ROW("body-timeout", TIME, body_timeout_ns, "1m", "The time between two parts of an answer",
 	    BETWEEN(1e6, 24 * H)),
 	ROW("stream-timeout", TIME, stream_timeout_ns, "1h",
-	    "The same for answers of type text/event-stream, which are silent while nothing happens",
+	    "The same for text/event-stream and gRPC, which are silent while nothing happens",
 	    BETWEEN(1e6, 24 * H)),
 	ROW("retry-budget", FRACTION, retry_budget, "10%",
 	    "Retries of idempotent requests, as a fraction of all requests. Each thread may also retry one "

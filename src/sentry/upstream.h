@@ -32,9 +32,8 @@
  * that is complete before its request, the answer is valid, but the connection is closed.
  *
  * Timeouts. connect_ns and handshake_ns for making a connection, head_ns from the end of the request to the
- * end of the answer's head, gap_ns between two parts of its body (stream_ns if it is a stream of events; not
- * while the call is paused), total_ns for all of it. Each connection has one timer, armed lazily. A stream of
- * gRPC that has begun is like a tunnel: it may be silent for tunnel_ns.
+ * end of the answer's head, gap_ns between two parts of its body (stream_ns if it is a stream of events
+ * or gRPC; not while the call is paused), total_ns for all of it. Each connection has one timer, armed lazily.
  *
  * Threads: everything on the loop's thread; any may read the counts.
  */
@@ -54,7 +53,7 @@ typedef struct weir_upstream_limits {
 	uint64_t handshake_ns; /* of TLS; 0: 5 s */
 	uint64_t head_ns;      /* 0: 60 s */
 	uint64_t gap_ns;       /* 0: 60 s */
-	uint64_t stream_ns;    /* the same for a text/event-stream; 0: one hour */
+	uint64_t stream_ns;    /* the same for text/event-stream and gRPC; 0: one hour */
 	uint64_t total_ns;     /* 0: no bound */
 	uint64_t send_ns;      /* without progress of the request; 0: 30 s */
 	uint64_t idle_ns;      /* of a kept connection; 0: 50 s */

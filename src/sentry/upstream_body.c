@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "base/mem.h"
+#include "http/grpc.h"
 #include "loop/loop.h"
 #include "sentry/upstream_h2.h"
 
@@ -208,15 +209,16 @@ static enum weir_upstream_phase phase_of(const weir_head *head)
 	}
 }
 
-/* Server-sent events may be silent for as long as nothing happens. */
-static bool is_event_stream(const weir_call_answer *answer)
+bool weir_upstream_is_stream(const weir_call_answer *answer)
 {
-	static const char type[] = "text/event-stream", name[] = "content-type";
+	static const char events[] = "text/event-stream";
 	for (unsigned i = 0; i < answer->head->field_count; i++) {
 		const weir_head_field *field = &answer->fields[i];
-		if (field->name_length == sizeof(name) - 1 && field->value_length >= sizeof(type) - 1 &&
-		    strncasecmp(answer->bytes + field->name, name, sizeof(name) - 1) == 0)
-			return strncasecmp(answer->bytes + field->value, type, sizeof(type) - 1) == 0;
+		weir_span type = {answer->bytes + field->value, field->value_length};
+		if (field->id == WEIR_FIELD_CONTENT_TYPE)
+			return weir_grpc_is_type(type) ||
+			       (type.length >= sizeof(events) - 1 &&
+				strncasecmp(type.at, events, sizeof(events) - 1) == 0);
 	}
 	return false;
 }
@@ -227,7 +229,7 @@ static void final_head(weir_upstream_conn *conn, weir_call_answer *answer, incom
 	weir_call *call = conn->call;
 	conn->keep = (head->flags & WEIR_HEAD_KEEP) != 0;
 	conn->phase = (uint8_t)phase_of(head);
-	conn->streams = conn->phase != WEIR_PHASE_LENGTH && is_event_stream(answer);
+	conn->streams = conn->phase != WEIR_PHASE_LENGTH && weir_upstream_is_stream(answer);
 	conn->chunks = (weir_chunks){0};
 	touch(conn);
 	if (!call->probe)

@@ -99,32 +99,28 @@ void weir_upstream_fail(weir_upstream_conn *conn, int error, const char *text)
 
 /* ---- timeouts ---- */
 
-static uint64_t after(uint64_t from_ns, uint64_t ns)
-{
-	return ns > UINT64_MAX - from_ns ? UINT64_MAX : from_ns + ns;
-}
-
 static uint64_t step_deadline(const weir_upstream_conn *conn)
 {
 	const weir_upstream_limits *limits = &conn->upstream->limits;
 	switch (conn->state) {
 	case WEIR_UPSTREAM_HANDSHAKE:
-		return after(conn->progress_ns, limits->handshake_ns);
+		return weir_upstream_after(conn->progress_ns, limits->handshake_ns);
 	case WEIR_UPSTREAM_IDLE:
-		return after(conn->progress_ns, limits->idle_ns);
+		return weir_upstream_after(conn->progress_ns, limits->idle_ns);
 	case WEIR_UPSTREAM_BUSY:
 		break;
 	default:
 		return UINT64_MAX; /* CONNECTING: the socket has its own timeout */
 	}
 	if (conn->phase == WEIR_PHASE_TUNNEL)
-		return after(conn->progress_ns, limits->tunnel_ns);
+		return weir_upstream_after(conn->progress_ns, limits->tunnel_ns);
 	if (conn->paused)
 		return UINT64_MAX;
 	if (conn->phase == WEIR_PHASE_HEAD)
 		/* Until the request is written, the client and the socket have their own timeouts. */
-		return conn->request_done ? after(conn->progress_ns, limits->head_ns) : UINT64_MAX;
-	return after(conn->progress_ns, conn->streams ? limits->stream_ns : limits->gap_ns);
+		return conn->request_done ? weir_upstream_after(conn->progress_ns, limits->head_ns)
+					  : UINT64_MAX;
+	return weir_upstream_after(conn->progress_ns, conn->streams ? limits->stream_ns : limits->gap_ns);
 }
 
 static uint64_t deadline(const weir_upstream_conn *conn)
@@ -134,7 +130,7 @@ static uint64_t deadline(const weir_upstream_conn *conn)
 	uint64_t at_ns = step_deadline(conn), total_ns = conn->upstream->limits.total_ns;
 	if (total_ns == 0 || conn->call == NULL || conn->phase == WEIR_PHASE_TUNNEL)
 		return at_ns;
-	uint64_t end_ns = after(conn->call->started_ns, total_ns);
+	uint64_t end_ns = weir_upstream_after(conn->call->started_ns, total_ns);
 	return end_ns < at_ns ? end_ns : at_ns;
 }
 

@@ -14,11 +14,6 @@ static uint64_t now_of(const weir_upstream_h2 *h2)
 	return weir_loop_time(h2->conn->upstream->loop);
 }
 
-static uint64_t after(uint64_t from_ns, uint64_t ns)
-{
-	return ns > UINT64_MAX - from_ns ? UINT64_MAX : from_ns + ns;
-}
-
 static uint64_t least(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
@@ -159,8 +154,8 @@ static uint64_t ping_deadline(const weir_upstream_h2 *h2)
 	if (h2->count == 0 || h2->client == NULL)
 		return UINT64_MAX;
 	if (weir_h2_client_pings(h2->client))
-		return after(h2->pinged_ns, ping_ns);
-	return h2->pinged_ns < h2->quiet_ns ? after(h2->quiet_ns, ping_ns) : UINT64_MAX;
+		return weir_upstream_after(h2->pinged_ns, ping_ns);
+	return h2->pinged_ns < h2->quiet_ns ? weir_upstream_after(h2->quiet_ns, ping_ns) : UINT64_MAX;
 }
 
 /* Makes the call now, or when there is room. */
@@ -357,7 +352,7 @@ static void rest(weir_upstream_h2 *h2)
 	}
 	conn->progress_ns = now_of(h2);
 	set_idle(h2, true);
-	weir_upstream_h2_arm(h2, after(conn->progress_ns, conn->upstream->limits.idle_ns));
+	weir_upstream_h2_arm(h2, weir_upstream_after(conn->progress_ns, conn->upstream->limits.idle_ns));
 }
 
 void weir_upstream_h2_look(weir_upstream_h2 *h2)
@@ -438,12 +433,12 @@ static uint64_t own_deadline(const weir_upstream_h2 *h2)
 	const weir_upstream_conn *conn = h2->conn;
 	const weir_upstream_limits *limits = &conn->upstream->limits;
 	if (conn->state == WEIR_UPSTREAM_HANDSHAKE)
-		return after(conn->progress_ns, limits->handshake_ns);
+		return weir_upstream_after(conn->progress_ns, limits->handshake_ns);
 	if (h2->client == NULL)
 		return UINT64_MAX; /* CONNECTING: the socket has its own timeout */
 	if (!weir_h2_client_is_settled(h2->client))
-		return after(h2->up_ns, limits->handshake_ns);
-	return h2->idle ? after(conn->progress_ns, limits->idle_ns) : ping_deadline(h2);
+		return weir_upstream_after(h2->up_ns, limits->handshake_ns);
+	return h2->idle ? weir_upstream_after(conn->progress_ns, limits->idle_ns) : ping_deadline(h2);
 }
 
 uint64_t weir_upstream_h2_deadline(const weir_upstream_conn *conn)

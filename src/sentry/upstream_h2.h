@@ -46,7 +46,7 @@ struct weir_upstream_stream {
 	bool request_done;                /* the owner has given the whole request */
 	bool received;                    /* some of an answer has come */
 	bool headed;                      /* its head */
-	bool grpc;                        /* that head is one of gRPC */
+	bool streams;                     /* by its head: it may be silent */
 	bool paused;
 	bool reused; /* the connection had served an earlier call */
 };

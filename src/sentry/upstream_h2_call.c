@@ -3,7 +3,6 @@
 #include <errno.h>
 
 #include "base/assert.h"
-#include "http/grpc.h"
 #include "loop/loop.h"
 #include "sentry/upstream_h2.h"
 
@@ -134,15 +133,6 @@ static weir_call_answer answer_of(const weir_h2_answer *answer)
 				  .bodiless = answer->bodiless};
 }
 
-static bool is_grpc(const weir_call_answer *answer)
-{
-	for (size_t i = 0; i < answer->head->field_count; i++)
-		if (answer->fields[i].id == WEIR_FIELD_CONTENT_TYPE)
-			return weir_grpc_is_type((weir_span){answer->bytes + answer->fields[i].value,
-							     answer->fields[i].value_length});
-	return false;
-}
-
 static void last_head(weir_upstream_stream *stream, const weir_call_answer *answer)
 {
 	weir_upstream_h2 *h2 = stream->h2;
@@ -173,7 +163,7 @@ static void ask_head(weir_h2_ask *ask, const weir_h2_answer *from)
 		return;
 	}
 	stream->headed = true;
-	stream->grpc = is_grpc(&answer);
+	stream->streams = weir_upstream_is_stream(&answer);
 	if (!call->probe)
 		weir_origin_answered(stream->h2->conn->lane->backend, stream->progress_ns - call->started_ns);
 	if (from->last) {
@@ -304,11 +294,6 @@ void weir_upstream_h2_abort(weir_upstream_stream *stream)
 
 /* ---- time ---- */
 
-static uint64_t after(uint64_t from_ns, uint64_t ns)
-{
-	return ns > UINT64_MAX - from_ns ? UINT64_MAX : from_ns + ns;
-}
-
 static uint64_t step_deadline(const weir_upstream_stream *stream)
 {
 	const weir_upstream_limits *limits = &stream->h2->conn->upstream->limits;
@@ -316,11 +301,13 @@ static uint64_t step_deadline(const weir_upstream_stream *stream)
 	if (stream->ask == NULL || stream->paused)
 		return UINT64_MAX;
 	if (stream->headed)
-		return after(stream->progress_ns, stream->grpc ? limits->tunnel_ns : limits->gap_ns);
+		return weir_upstream_after(stream->progress_ns,
+					   stream->streams ? limits->stream_ns : limits->gap_ns);
 	if (stream->request_done)
-		return after(stream->progress_ns, limits->head_ns);
+		return weir_upstream_after(stream->progress_ns, limits->head_ns);
 	/* Until the request is given, the client has its own timeouts. */
-	return weir_h2_ask_output(stream->ask) > 0 ? after(stream->progress_ns, limits->send_ns) : UINT64_MAX;
+	return weir_h2_ask_output(stream->ask) > 0 ? weir_upstream_after(stream->progress_ns, limits->send_ns)
+						   : UINT64_MAX;
 }
 
 bool weir_upstream_h2_has_moved(weir_upstream_stream *stream)
@@ -338,6 +325,6 @@ uint64_t weir_upstream_h2_stream_deadline(const weir_upstream_stream *stream)
 	uint64_t at_ns = step_deadline(stream), total_ns = stream->h2->conn->upstream->limits.total_ns;
 	if (total_ns == 0)
 		return at_ns;
-	uint64_t end_ns = after(stream->call->started_ns, total_ns);
+	uint64_t end_ns = weir_upstream_after(stream->call->started_ns, total_ns);
 	return end_ns < at_ns ? end_ns : at_ns;
 }

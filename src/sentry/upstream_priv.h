@@ -149,8 +149,16 @@ bool weir_upstream_is_to_blame(const weir_call_failure *failure);
 /* Sends the request's head over a connection that is up, and tells the call. */
 void weir_upstream_begin(weir_upstream_conn *conn, weir_buf *head);
 
+/* That much later; never, if that is too much. */
+static inline uint64_t weir_upstream_after(uint64_t from_ns, uint64_t ns)
+{
+	return ns > UINT64_MAX - from_ns ? UINT64_MAX : from_ns + ns;
+}
+
 /* ---- upstream_body.c: what the backend sends ---- */
 
+/* Events and gRPC: an answer that is silent for as long as nothing happens. */
+bool weir_upstream_is_stream(const weir_call_answer *answer);
 /* Prepares for the first byte of an answer. */
 void weir_upstream_expect(weir_upstream_conn *conn);
 void weir_upstream_data(weir_upstream_conn *conn, weir_buf *buf, size_t offset, size_t length);

@@ -92,8 +92,28 @@ static bool is_target(const char *param)
 	       strncmp(param, "percentile", 10) == 0;
 }
 
+static bool has_param(const weir_config_params *params, const char *name)
+{
+	for (unsigned i = 0; i < params->count; i++)
+		if (strcmp(params->at[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+/* A threshold cannot find out how many requests servers do at once. If it takes one for many, it refuses most. */
+static void check_servers(weir_config *config, const weir_config_target *target)
+{
+	bool needed = target->police == WEIR_POLICE_THRESHOLD || target->police == WEIR_POLICE_AUTO;
+	if (needed && !has_param(&target->params, "servers"))
+		weir_config_warn(
+			config, &target->head, "police",
+			"police: set servers, the number of requests that the backend works on at once. "
+			"Without it, and without reports of servers, a threshold takes it for 1");
+}
+
 static void check_target(weir_config *config, const weir_config_target *target)
 {
+	check_servers(config, target);
 	if (target->police != WEIR_POLICE_BY_LAW && target->law != NULL)
 		weir_config_wrong(config, &target->head, "police",
 				  "target \"%s\" has both a law and police, which names a law as well",

@@ -50,9 +50,9 @@ static void as_the_model(void **state)
 			left[id / 2] = true;
 		}
 		for (uint32_t at = 1; at <= highest; at += 2) {
-			weir_h2_fate fate = !opened[at / 2] ? WEIR_H2_SKIPPED
-					    : left[at / 2]  ? WEIR_H2_LEFT
-							    : WEIR_H2_UNKNOWN;
+			weir_h2_known fate = !opened[at / 2] ? WEIR_H2_SKIPPED
+					     : left[at / 2]  ? WEIR_H2_LEFT
+							     : WEIR_H2_UNKNOWN;
 			if (highest - at >= 2 * WEIR_H2_PAST_STREAMS)
 				fate = WEIR_H2_UNKNOWN;
 			assert_int_equal(weir_h2_past_of(&past, at), fate);

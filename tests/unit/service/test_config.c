@@ -490,6 +490,9 @@ static const struct {
 	 "t:1: client-certificate needs client-ca, to know whose are good"},
 	{"listen \"127.0.0.1:1\" { client-ca = \"/dev/null\" }",
 	 "t:1: warning: client-ca does nothing while client-certificate is off"},
+	{"target \"a\" { p90 = 1s; police = threshold }",
+	 "t:1: warning: police: set servers, the number of requests that the backend works on at once. "
+	 "Without it, and without reports of servers, a threshold takes it for 1"},
 	{"listen \"127.0.0.1:1\" { tls = off certificate = \"/dev/null\" key = \"/dev/null\" }",
 	 "t:1: warning: the certificate does nothing while tls is off"},
 	/* laws */

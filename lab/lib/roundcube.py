@@ -15,7 +15,7 @@ import urllib.request
 
 from lib import measure
 from lib.measure import Failed
-from suites import http as web
+from lib import web
 
 from lab.lib import real
 

@@ -7,7 +7,7 @@ import threading
 import time
 import urllib.request
 
-from suites import http
+from lib import web
 
 from lab.lib import load
 
@@ -21,10 +21,10 @@ class Service:
 @contextlib.contextmanager
 def weir(lab, text, listen="", threads=1):
     """`weir serve` with this configuration, to which the addresses are added; listen: keys of its listen block."""
-    with http.folder() as here:
-        port, admin = http.free_port(), http.free_port()
-        path = http.write(here, "weir.conf", f'listen "127.0.0.1:{port}" {{ {listen} }}\nadmin "127.0.0.1:{admin}" {{}}\n{text}')
-        with http.started(lab, "weir serve", [lab.weir, "serve", "-c", path, "--threads", str(threads)], port) as running:
+    with web.folder() as here:
+        port, admin = web.free_port(), web.free_port()
+        path = web.write(here, "weir.conf", f'listen "127.0.0.1:{port}" {{ {listen} }}\nadmin "127.0.0.1:{admin}" {{}}\n{text}')
+        with web.started(lab, "weir serve", [lab.weir, "serve", "-c", path, "--threads", str(threads)], port) as running:
             yield Service(running.pid, port, admin)
 
 
@@ -76,7 +76,7 @@ class Watch:
 
 def nginx(lab, root):
     """As suites.http has it, on one worker."""
-    return http.nginx(lab, f"root {root};")
+    return web.nginx(lab, f"root {root};")
 
 
 APACHE = """ServerRoot {folder}
@@ -110,11 +110,11 @@ APACHE_MODULES = "/usr/lib/apache2/modules"
 @contextlib.contextmanager
 def apache(lab, root, workers=1024, more=""):
     """Apache with its event processes, and more lines of its configuration; as another user where this one is root, which it insists on."""
-    with http.folder() as here:
-        port = http.free_port()
+    with web.folder() as here:
+        port = web.free_port()
         user = ("www-data", "www-data") if os.getuid() == 0 else (f"#{os.getuid()}", f"#{os.getgid()}")
         os.chmod(here, 0o777)
-        path = http.write(here, "apache.conf", APACHE.format(folder=here, port=port, modules=APACHE_MODULES, root=root, workers=workers,
+        path = web.write(here, "apache.conf", APACHE.format(folder=here, port=port, modules=APACHE_MODULES, root=root, workers=workers,
                                                              processes=workers // 64, user=user[0], group=user[1], more=more))
-        with http.started(lab, "apache2", ["apache2", "-DFOREGROUND", "-f", path], port) as running:
+        with web.started(lab, "apache2", ["apache2", "-DFOREGROUND", "-f", path], port) as running:
             yield running

@@ -13,8 +13,8 @@ import subprocess
 import tempfile
 import time
 
+from lib import web
 from lib.measure import Failed, Missing, process_seconds
-from suites import http
 
 from lab.lib import bench, service, wan
 from lab.lib.experiments import claim, table
@@ -24,6 +24,7 @@ WAYS = {"fair": "ours, fair", "srpt": "ours, srpt, rate known", "auto": "ours, s
 IDEALS = {"fair": "ideal FAIR", "srpt": "ideal SRPT", "classes": "ideal SRPT, five classes", "paced": "ideal SRPT at 97 % of the rate"}
 # Which ideal a way is held against.
 IDEAL_OF = {"fair": "fair", "srpt": "srpt", "auto": "srpt", "kernel": "classes", "nginx": "fair", "apache": "fair", "h2o": "fair"}
+AGEING_S = 30  # weir's default
 TIME, RATE = 5, 50e6  # compressed: everything is as much faster, and the link with it
 PAPER_RATE = 10e6
 LATE_MS, TRIES = 10, 3
@@ -172,15 +173,18 @@ def server(lab, net, way, root, setup):
         more = {"fair": [], "srpt": ["--scheduling", "srpt", "--uplink", rate], "auto": ["--scheduling", "srpt", "--uplink", "auto"], "kernel": ["--scheduling", "kernel"]}[way]
         if more and "--scheduling" not in told([lab.weir, "serve", "--help"]):
             raise Missing(f"what needs weir serve --scheduling: {WAYS[way]}")
-        with net.serving("weir serve", [lab.weir, "serve", "--root", root, "--listen", at, "--admin", "off", "--threads", "1", *more]) as pid:
-            yield pid
+        with web.folder() as here:
+            # Ageing is a time, so it is compressed like all others.
+            path = web.write(here, "weir.conf", f"transmit {{ ageing = {AGEING_S / setup.time:g}s }}\n")
+            with net.serving("weir serve", [lab.weir, "serve", "-c", path, "--root", root, "--listen", at, "--admin", "off", "--threads", "1", *more]) as pid:
+                yield pid
         return
-    with http.folder() as here:
-        templates = {"nginx": http.NGINX.format(folder=here, port=wan.PORT, http="", server=f"root {root}; {TYPES}"), "h2o": http.H2O.format(port=wan.PORT, root=root),
+    with web.folder() as here:
+        templates = {"nginx": web.NGINX.format(folder=here, port=wan.PORT, http="", listen="", server=f"root {root}; {TYPES}"), "h2o": web.H2O.format(port=wan.PORT, root=root, more=""),
                      "apache": service.APACHE.format(folder=here, port=wan.PORT, modules=service.APACHE_MODULES, root=root, workers=1024, processes=16, user="www-data", group="www-data", more="")}
         commands = {"nginx": ["nginx", "-p", here, "-e", "stderr", "-c"], "h2o": ["h2o", "-m", "worker", "-c"], "apache": ["apache2", "-DFOREGROUND", "-f"]}
         os.chmod(here, 0o777)
-        path = http.write(here, "peer.conf", templates[way].replace("127.0.0.1", wan.SERVER))
+        path = web.write(here, "peer.conf", templates[way].replace("127.0.0.1", wan.SERVER))
         with net.serving(commands[way][0], [*commands[way], path]) as pid:
             yield pid
 
@@ -293,7 +297,7 @@ def compared(lab, setup, load, seconds, seeds, ways, sizes=None, until=False):
     if missing:
         lab.note(f"only the ideals were computed: the half on sockets needs {missing}")
     for seed in seeds:
-        with http.folder() as folder:
+        with web.folder() as folder:
             trace = Trace(lab, folder, setup, seconds, seed, load, sizes_of(lab) if sizes is None else sizes)
             until_s = trace.end_s if until else None
             for name, found in trace.ideals(until_s).items():

@@ -13,8 +13,8 @@ import threading
 import time
 import urllib.request
 
+from lib import web
 from lib.measure import Failed
-from suites import http
 
 from lab.lib import load, real
 
@@ -130,28 +130,28 @@ class Service:
 @contextlib.contextmanager
 def started(lab, mail, law, listen="backlog = 4096", target_s=TARGET_S):
     """`weir-webmail` under a law."""
-    with http.folder() as here:
-        port, admin = http.free_port(), http.free_port()
+    with web.folder() as here:
+        port, admin = web.free_port(), web.free_port()
         keys = f'data = "{mail.folder}"' + (f'; db = "{mail.url}"' if mail.url else "") + ("" if law in BY_SESSION else "; sessions = off")
-        path = http.write(here, "webmail.conf", f'listen "127.0.0.1:{port}" {{ {listen} }}\nadmin "127.0.0.1:{admin}" {{}}\nmail {{ {keys} }}\n{law_text(law, target_s)}')
+        path = web.write(here, "webmail.conf", f'listen "127.0.0.1:{port}" {{ {listen} }}\nadmin "127.0.0.1:{admin}" {{}}\nmail {{ {keys} }}\n{law_text(law, target_s)}')
         program = os.path.join(lab.build, "apps", "webmail", "weir-webmail")
-        with http.started(lab, "weir-webmail", [program, "-c", path, "--threads", "1"], port) as running:
+        with web.started(lab, "weir-webmail", [program, "-c", path, "--threads", "1"], port) as running:
             yield Service(running.pid, port, admin)
 
 
 @contextlib.contextmanager
 def behind_one_law(lab, to, law, target_s=TARGET_S):
     """`weir sentry` on the client's core with one route for all requests: one admission for all types. Its URL."""
-    with http.folder() as here:
-        port = http.free_port()
-        path = http.write(here, "weir.conf", f'listen "127.0.0.1:{port}" {{ backlog = 4096 }}\nadmin "off" {{}}\nbackend "mail" {{ server = "{to.url}" }}\n'
+    with web.folder() as here:
+        port = web.free_port()
+        path = web.write(here, "weir.conf", f'listen "127.0.0.1:{port}" {{ backlog = 4096 }}\nadmin "off" {{}}\nbackend "mail" {{ server = "{to.url}" }}\n'
                           f'target "default" {{ {LAWS[law].format(target=f"{target_s:g}s")} }}\nroute "all" {{ backend = mail }}\n')
-        with http.started(on_core(lab, lab.client_core), "weir sentry", [lab.weir, "sentry", "-c", path, "--threads", "1"], port):
+        with web.started(on_core(lab, lab.client_core), "weir sentry", [lab.weir, "sentry", "-c", path, "--threads", "1"], port):
             yield f"http://127.0.0.1:{port}"
 
 
 def on_core(lab, core):
-    """What http.started asks of a bench."""
+    """What web.started asks of a bench."""
     return type("OnCore", (), {"server_core": core, "say": lab.say})
 
 
@@ -208,8 +208,8 @@ def model(mail, gold=False, think_s=None):
         text = text.replace("user=user{user}", "user=gold{user}")
     if think_s:
         text = text.replace("think = 20ms\n", f"think = {think_s:g}s\n")
-    with http.folder() as here:
-        yield http.write(here, "users.model", text)
+    with web.folder() as here:
+        yield web.write(here, "users.model", text)
 
 
 def options(path, users, seconds, warmup_s=0.0, seed=1, target_s=TARGET_S):

@@ -9,8 +9,8 @@ import threading
 import time
 import urllib.request
 
+from lib import web
 from lib.measure import Failed
-from suites import http
 
 from lab.lib import real, service
 from lab.lib.experiments import claim, table
@@ -43,16 +43,16 @@ crowd = beside("crowd")
 
 @contextlib.contextmanager
 def gunicorn(lab):
-    port = http.free_port()
+    port = web.free_port()
     command = [real.found("gunicorn"), "--workers", "4", "--backlog", "2048", "--bind", f"127.0.0.1:{port}", "--pythonpath", HERE, "--log-level", "critical", "app:app"]
-    with http.started(lab, "gunicorn", command, port, {"WAIT_S": str(WAIT_S), "COMPUTE_S": str(COMPUTE_S), "PYTHONDONTWRITEBYTECODE": "1"}):
+    with web.started(lab, "gunicorn", command, port, {"WAIT_S": str(WAIT_S), "COMPUTE_S": str(COMPUTE_S), "PYTHONDONTWRITEBYTECODE": "1"}):
         yield port, ["--port", str(port)], False
 
 
 @contextlib.contextmanager
 def node(lab):
-    port = http.free_port()
-    with http.started(lab, "node", [real.found("node", "nodejs"), os.path.join(HERE, "app.js"), str(port), str(WAIT_S * 1e3), str(COMPUTE_S * 1e6)], port):
+    port = web.free_port()
+    with web.started(lab, "node", [real.found("node", "nodejs"), os.path.join(HERE, "app.js"), str(port), str(WAIT_S * 1e3), str(COMPUTE_S * 1e6)], port):
         yield port, ["--port", str(port)], True
 
 
@@ -73,7 +73,7 @@ def nginx(lab):
         page = os.path.join(here, "page.php")
         given = " ".join(f"fastcgi_param {name} {value};" for name, value in PARAMS.items())
         text = f"location / {{ fastcgi_pass 127.0.0.1:{pool}; fastcgi_param SCRIPT_FILENAME {page}; fastcgi_param REQUEST_METHOD $request_method; {given} }}"
-        with http.nginx(lab, text) as running:
+        with web.nginx(lab, text) as running:
             yield running.port, both(running.port, pool), True
 
 
@@ -88,7 +88,7 @@ ProxyPassMatch "^/.*$" "fcgi://127.0.0.1:{pool}{page}" disablereuse=on
 @contextlib.contextmanager
 def apache(lab):
     real.found("apache2")
-    with fpm(lab) as (pool, here), http.folder() as root:
+    with fpm(lab) as (pool, here), web.folder() as root:
         page = os.path.join(here, "page.php")
         given = "\n".join(f"SetEnv {name} {value}" for name, value in PARAMS.items())
         more = FORWARD.format(modules=service.APACHE_MODULES, given=given, pool=pool, page=page)

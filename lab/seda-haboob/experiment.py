@@ -2,8 +2,8 @@
 """SEDA's Haboob against other web servers under SPECweb99's static files: `weir serve`, nginx, apache."""
 import os
 
+from lib import web
 from lib.measure import Failed, process_seconds
-from suites import http
 
 from lab.lib import load, service, specweb
 from lab.lib.experiments import claim, plot, table
@@ -25,7 +25,7 @@ SERVERS = {"weir": "ours, weir serve", "nginx": "peer, nginx", "apache": "peer, 
 
 def started(lab, name, root):
     if name == "weir":
-        return http.weir(lab, ["serve", "--root", root])
+        return web.weir(lab, ["serve", "--root", root])
     return service.nginx(lab, root) if name == "nginx" else service.apache(lab, root)
 
 
@@ -33,7 +33,7 @@ def measure(lab):
     directories, seconds, warmup = int(lab.pick(36, 680, 2)), lab.pick(12, 60, 2), lab.pick(4, 30, 0.5)
     clients = lab.pick(CLIENTS, quick=(16, 64))
     data = {"directories": directories, "clients": list(clients), "servers": {}}
-    with http.folder() as here:
+    with web.folder() as here:
         root = os.path.join(here, "site")
         specweb.make(root, directories)
         for count in clients:

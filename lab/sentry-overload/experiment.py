@@ -2,6 +2,7 @@
 """The sentry in front of a service of known capacity, beside what others put there: the programs of `./dev bench http`."""
 import subprocess
 
+from lib import web
 from lib.measure import Failed
 from suites import http
 
@@ -24,10 +25,10 @@ KEPT = ("share", "good_p90_ms", "rejected_p99_ms", "rejected", "failed", "timed_
 def fronts(lab):
     capacity = http.WORKERS * 1000 // http.SERVICE_MS
     return {"nothing": None,
-            "nginx": lambda port: http.nginx_proxy(lab, port, "limit_req zone=z burst=20 nodelay;", f"limit_req_zone $server_port zone=z:1m rate={capacity}r/s;"),
-            "haproxy": lambda port: http.haproxy(lab, port, server=f"maxconn {http.WORKERS}", queue="500ms"),
-            "haproxy-80": lambda port: http.haproxy(lab, port, server=f"maxconn {http.WORKERS}", queue="80ms"),
-            "sentry": lambda port: http.sentry(lab, port, extra=("--p90", f"{http.TARGET_MS}ms"))}
+            "nginx": lambda port: web.nginx_proxy(lab, port, "limit_req zone=z burst=20 nodelay;", f"limit_req_zone $server_port zone=z:1m rate={capacity}r/s;"),
+            "haproxy": lambda port: web.haproxy(lab, port, server=f"maxconn {http.WORKERS}", queue="500ms"),
+            "haproxy-80": lambda port: web.haproxy(lab, port, server=f"maxconn {http.WORKERS}", queue="80ms"),
+            "sentry": lambda port: web.sentry(lab, port, extra=("--p90", f"{http.TARGET_MS}ms"))}
 
 
 def measure(lab):

@@ -5,6 +5,7 @@ import json
 import os
 import urllib.request
 
+from lib import web
 from suites import http
 
 from lab.lib import load
@@ -34,10 +35,10 @@ route "mail" {{ backend = mail; {session} }}
 @contextlib.contextmanager
 def sentry(lab, to, session):
     """Its port and that of its admin listener."""
-    with http.folder() as here:
-        port, admin = http.free_port(), http.free_port()
-        path = http.write(here, "weir.conf", CONFIG.format(port=port, admin=admin, to=to, session=session))
-        with http.started(lab, "weir sentry", [lab.weir, "sentry", "-c", path, "--threads", "1"], port):
+    with web.folder() as here:
+        port, admin = web.free_port(), web.free_port()
+        path = web.write(here, "weir.conf", CONFIG.format(port=port, admin=admin, to=to, session=session))
+        with web.started(lab, "weir sentry", [lab.weir, "sentry", "-c", path, "--threads", "1"], port):
             yield port, admin
 
 

@@ -5,8 +5,8 @@ import os
 import subprocess
 import tempfile
 
+from lib import web
 from lib.measure import Failed
-from suites import http
 
 from lab.lib import bench, srpt, wan
 from lab.lib.experiments import claim, table
@@ -31,7 +31,7 @@ def trace_of(folder, seconds, rate):
     """A large answer that takes all of the time, and small ones beside it."""
     path, large = os.path.join(folder, "trace.csv"), int(seconds * rate / 8 * 0.9)
     small = [f"{0.5 + EVERY_S * number:.6f},{SMALL}" for number in range(int((seconds - 1.5) / EVERY_S))]
-    http.write(folder, "trace.csv", "\n".join(["time_s,bytes", f"0,{large}", *small, ""]))
+    web.write(folder, "trace.csv", "\n".join(["time_s,bytes", f"0,{large}", *small, ""]))
     return path
 
 
@@ -44,14 +44,14 @@ def secure(lab, net, folder, way, root, rate):
     """`weir serve` with TLS, by a configuration."""
     certificate(folder)
     transmit = f"transmit {{ scheduling = srpt; uplink = {rate / 1e6:g}mbit }}" if way.startswith("srpt") else ""
-    path = http.write(folder, "weir.conf", SECURE.format(at=f"{wan.SERVER}:{wan.PORT}", folder=folder, transmit=transmit, root=root))
+    path = web.write(folder, "weir.conf", SECURE.format(at=f"{wan.SERVER}:{wan.PORT}", folder=folder, transmit=transmit, root=root))
     return net.serving("weir serve", [lab.weir, "serve", "-c", path, "--threads", "1"])
 
 
 def nginx(net, folder, root):
-    text = http.NGINX.format(folder=folder, port=wan.PORT, http="", server=f"root {root};").replace("127.0.0.1", wan.SERVER).replace("backlog=4096", "backlog=4096 http2")
+    text = web.NGINX.format(folder=folder, port=wan.PORT, http="", listen="http2", server=f"root {root};").replace("127.0.0.1", wan.SERVER)
     os.chmod(folder, 0o777)
-    return net.serving("nginx", ["nginx", "-p", folder, "-e", "stderr", "-c", http.write(folder, "nginx.conf", text)])
+    return net.serving("nginx", ["nginx", "-p", folder, "-e", "stderr", "-c", web.write(folder, "nginx.conf", text)])
 
 
 def server(lab, net, way, folder, root, setup):
@@ -61,7 +61,7 @@ def server(lab, net, way, folder, root, setup):
 
 
 def once(lab, way, setup, seconds, congestion):
-    with http.folder() as folder:
+    with web.folder() as folder:
         trace, each, root = trace_of(folder, seconds, setup.rate), os.path.join(folder, "each.csv"), os.path.join(folder, "site")
         srpt.told([lab.weir, "load", "--trace", trace, "--make", root])
         os.chmod(root, 0o755)

@@ -7,8 +7,8 @@ import subprocess
 import tempfile
 import time
 
+from lib import web
 from lib.measure import Failed
-from suites import http
 
 from lab.lib import bench, srpt, wan
 from lab.lib.experiments import claim, table
@@ -35,7 +35,7 @@ def site(folder):
     os.chmod(root, 0o755)
     head = "".join(f'<script src="{name}"></script>' if name.endswith(".js") else f'<link rel="stylesheet" href="{name}">' for name, _ in FILES if not name.endswith(".gif"))
     body = "".join(f'<img src="{name}" width="20" height="20" alt="">' for name, _ in FILES if name.endswith(".gif"))
-    http.write(root, "page.html", f"<!doctype html><html><head><title>page</title>{SCRIPT}{head}</head><body>{body}</body></html>")
+    web.write(root, "page.html", f"<!doctype html><html><head><title>page</title>{SCRIPT}{head}</head><body>{body}</body></html>")
     for name, size in FILES:
         begin, fill, end = ("/*", "x", "*/") if not name.endswith(".gif") else ("GIF89a\x01\x00\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x00;", "\x00", "")
         with open(os.path.join(root, name), "wb") as file:
@@ -92,7 +92,7 @@ def measure(lab):
     if missing:
         lab.note(f"nothing was measured: it needs {missing}")
         return data
-    with http.folder() as folder:
+    with web.folder() as folder:
         root = site(folder)
         for seed in lab.pick((1, 2, 3), (1, 2, 3, 4, 5), (1,)):
             for pair in PAIRS:

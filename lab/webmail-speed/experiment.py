@@ -7,9 +7,9 @@ import subprocess
 import time
 import urllib.request
 
+from lib import web
 from lib import measure as measuring
 from lib.measure import Failed
-from suites import http
 
 from lab.lib import load, roundcube, webmail
 from lab.lib.experiments import claim, table
@@ -54,15 +54,15 @@ def one_user(lab, messages):
         subprocess.run(["rm", "-rf", folder], check=True)
         os.makedirs(folder)
         webmail.fill(lab, f"sqlite:{folder}/mail.db", 1, 0, messages)
-        http.write(folder, "filled", "")
+        web.write(folder, "filled", "")
     yield webmail.Mailboxes(folder, 1, 0)
 
 
 def ours(lab, mail, kind, messages):
     """p90, pages, and pages per second of processor time of one user who asks for one kind of page."""
     target = KINDS[kind] if kind == "search" else KINDS[kind] % (max(1, messages // 10) if kind == "list" else messages + 5)
-    with webmail.started(lab, mail, "shipped") as service, http.folder() as here:
-        path = http.write(here, "one.model", MODEL.format(target=target))
+    with webmail.started(lab, mail, "shipped") as service, web.folder() as here:
+        path = web.write(here, "one.model", MODEL.format(target=target))
         begin = measuring.process_seconds(service.pid)
         seen = load.run(lab, service.url + "/", **webmail.options(path, 1, lab.pick(6, 30, 1), lab.pick(1, 2, 0.3)))
         cpu = measuring.process_seconds(service.pid) - begin

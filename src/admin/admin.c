@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "admin/inside.h"
@@ -154,6 +155,17 @@ static bool is_loopback(const struct sockaddr *address)
 	       IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
 }
 
+static void keep_name(weir_admin *admin, const struct sockaddr *address)
+{
+	char text[INET6_ADDRSTRLEN] = "";
+	if (address->sa_family == AF_INET)
+		inet_ntop(AF_INET, &((const struct sockaddr_in *)address)->sin_addr, text, sizeof(text));
+	else if (address->sa_family == AF_INET6)
+		inet_ntop(AF_INET6, &((const struct sockaddr_in6 *)address)->sin6_addr, text, sizeof(text));
+	snprintf(admin->name, sizeof(admin->name), address->sa_family == AF_INET6 ? "[%s]" : "%s", text);
+}
+
+/* Requests may come as soon as there is a listener, so what they are judged by is set before. */
 int weir_admin_listen(weir_admin *admin, const struct sockaddr *address, socklen_t length, const int *fds,
 		      size_t fd_count)
 {
@@ -163,15 +175,14 @@ int weir_admin_listen(weir_admin *admin, const struct sockaddr *address, socklen
 				   .fd_count = fd_count,
 				   .max_connections = WEIR_ADMIN_CONNECTIONS + WEIR_ADMIN_CLOSING + RESERVE,
 				   .crowded = WEIR_ADMIN_CONNECTIONS};
-	struct sockaddr_storage bound;
 	unsigned number;
+	admin->loopback = is_loopback(address);
+	keep_name(admin, address);
 	int failed = weir_http_add_listener(admin->http, &listen, &number);
 	if (failed == 0)
-		failed = weir_http_address(admin->http, number, admin->address, sizeof(admin->address),
-					   &bound);
+		failed = weir_http_address(admin->http, number, admin->address, sizeof(admin->address), NULL);
 	if (failed != 0)
 		return failed;
-	admin->loopback = is_loopback((const struct sockaddr *)&bound);
 	admin->start_post = (weir_post){.run = start_seconds, .arg = admin};
 	weir_loop_post(weir_domain_loop(admin->domain, 0), &admin->start_post);
 	return 0;

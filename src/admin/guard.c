@@ -139,7 +139,7 @@ static bool is_given(const weir_admin *admin, weir_span name)
 static bool own_name(const weir_admin *admin, weir_span host)
 {
 	weir_span name = name_of(host);
-	weir_span bound = name_of((weir_span){admin->address, strlen(admin->address)});
+	weir_span bound = {admin->name, strlen(admin->name)};
 	return weir_span_is(name, WEIR_SPAN("localhost")) || weir_span_is(name, WEIR_SPAN("127.0.0.1")) ||
 	       weir_span_is(name, WEIR_SPAN("[::1]")) || weir_span_is(name, bound) || is_given(admin, name) ||
 	       (!admin->loopback && is_address(name));

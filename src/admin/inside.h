@@ -36,6 +36,9 @@ struct weir_admin {
 	uint64_t started_ns;
 	weir_process process;
 	bool loopback; /* it listens on loopback: reading needs no token */
+	char name[64]; /* of its address, as in a Host field; "" for a Unix socket */
+
+	/* the owner's */
 	char address[128];
 
 	/* any thread */

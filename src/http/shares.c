@@ -2,6 +2,7 @@
 #include "http/shares.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdatomic.h>
 
 #include "base/mem.h"
@@ -149,9 +150,11 @@ static bool is_scarce(uint64_t used, uint64_t most)
 	return used * SCARCE_DENOMINATOR >= most * SCARCE_NUMERATOR;
 }
 
+/* Two addresses may have a half each, as load balancers do. */
 static bool has_its_share(const weir_share_table *shares, uint64_t held, uint64_t most)
 {
-	return held >= STEP && (double)held >= shares->share * (double)most;
+	double share = fmax(shares->share, 1. / fmax(shares->count, 1));
+	return held >= STEP && (double)held >= share * (double)most;
 }
 
 bool weir_shares_over(const weir_share_table *shares, uint64_t held, uint64_t most, uint64_t used,

@@ -7,8 +7,8 @@
  *
  * A client may hold as much as it likes while there is enough. A resource is scarce once three quarters of it
  * are in use. While it is scarce, and other addresses have connections on the loop, an address that holds its
- * share or more gets no more of it. So a lone client, or many behind one address, lose nothing while nobody
- * else needs the resource. Who holds fewer than four of something is never refused one.
+ * share, or an equal part if addresses are few, gets no more of it. So a lone client, or many behind one
+ * address, lose nothing while nobody else needs the resource. Who holds fewer than four of something is never refused one.
  *
  * What an address holds on all loops is known to within four for each loop: a loop adds its part to the sums when it
  * has changed by that much. Two addresses in 4096 may share a sum, and are then taken for one. The memory of gathered

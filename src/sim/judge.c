@@ -278,7 +278,7 @@ const weir_sim_metric weir_metrics[] = {
 	{"offered_per_s", "offered/s", WEIR_METRIC_PER_S, 1, get_offered},
 	{"shed", "shed", WEIR_METRIC_SHARE, 1, get_shed},
 	{"completed_per_s", "done/s", WEIR_METRIC_PER_S, -1, get_completed},
-	{"useful_per_s", "useful/s", WEIR_METRIC_PER_S, -1, get_good},
+	{"useful_per_s", "useful", WEIR_METRIC_PER_S, -1, get_good},
 	{"completed_work", "work", WEIR_METRIC_SHARE, -1, get_work},
 	{"wasted_work", "wasted", WEIR_METRIC_SHARE, 1, get_wasted},
 	{"p50_ms", "p50", WEIR_METRIC_MS, 1, get_p50},

@@ -105,9 +105,9 @@ function showBackends(backends) {
 
 /** What owners count, as /metrics names it; zeros are left out. */
 function showCounters(counters) {
-  const rows = (counters ?? []).flatMap(({ stage, prefix, ...values }) =>
+  const rows = (counters ?? []).flatMap(({ stage, log, prefix, ...values }) =>
     Object.entries(values).filter(([, value]) => typeof value === "number" && value !== 0).map(([name, value]) =>
-      element("tr", {}, element("td", {}, `${prefix}${name}`), element("td", {}, stage ?? "–"), element("td", { class: "n" }, count(value)))));
+      element("tr", {}, element("td", {}, `${prefix}${name}`), element("td", {}, stage ?? log ?? "–"), element("td", { class: "n" }, count(value)))));
   find("counters").hidden = rows.length === 0;
   find("counters").querySelector("tbody").replaceChildren(...rows);
 }

@@ -78,7 +78,7 @@ async function valuesEqualTheApi(page) {
     [one.stage, one.class, amount(one.revenue), ...[one.earned_per_second, one.lost_per_second, one.turned_away_per_second, one.earned, one.lost, one.turned_away].map(amount), guaranteeOf(one)]));
   assert(revenue.some((one) => one.class === "gold" && one.earned + one.lost + one.turned_away > 0), "gold earns nothing, loses nothing");
   const shown = await page.locator("#counters tbody tr").evaluateAll((rows) => rows.map((one) => [...one.cells].map((cell) => cell.textContent)));
-  const counted = counters.flatMap(({ stage, prefix, ...values }) => Object.entries(values).filter(([, value]) => value !== 0).map(([name, value]) => [prefix + name, stage ?? "–", count(value)]));
+  const counted = counters.flatMap(({ stage, log, prefix, ...values }) => Object.entries(values).filter(([, value]) => value !== 0).map(([name, value]) => [prefix + name, stage ?? log ?? "–", count(value)]));
   assert(counted.length > 0, "nothing is counted");
   assert.deepEqual(shown, counted);
   assert.equal(await page.locator("#stages .panel h2").first().textContent(), "backend", "the stage with a target is not the first");

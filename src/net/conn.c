@@ -294,7 +294,8 @@ void weir_conn_output_added(weir_conn *conn, size_t before)
 {
 	if (before == 0)
 		conn->progress_ns = weir_loop_time(conn->net->loop);
-	if (conn->output.bytes > ahead(conn))
+	/* Whatever is not below the mark of drained_due: exactly as much, too. */
+	if (conn->output.bytes >= ahead(conn))
 		conn->flags |= WEIR_CONN_CLOGGED;
 	if (!weir_conn_is(conn, WEIR_CONN_CALLING | WEIR_CONN_SENDING | WEIR_CONN_CONNECTING))
 		weir_conn_later(conn);

@@ -289,7 +289,7 @@ int weir_tls_output_check(weir_tls_session *s, size_t length)
 /* Waiting output is sent at the end of the call, or of the turn. */
 void weir_tls_output_added(weir_tls_session *s)
 {
-	if (waiting_bytes(s) > drain_mark(s))
+	if (waiting_bytes(s) >= drain_mark(s))
 		s->clogged = true;
 	if (!s->inside && (s->head != NULL || s->over != NULL) && s->phase == WEIR_TLS_READY)
 		weir_conn_call_drained(s->link->conn);

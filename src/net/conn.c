@@ -45,6 +45,13 @@ static size_t ahead(const weir_conn *conn)
 						       : conn->limits.output_bytes / 2;
 }
 
+/* Exactly as much as the mark counts, too: it is not below it, so whoever writes waits for drained. */
+static void mark_clogged(weir_conn *conn)
+{
+	if (conn->output.bytes >= ahead(conn))
+		conn->flags |= WEIR_CONN_CLOGGED;
+}
+
 static bool drained_due(const weir_conn *conn)
 {
 	return weir_conn_is(conn, WEIR_CONN_CLOGGED) && conn->output.bytes < ahead(conn);
@@ -294,9 +301,7 @@ void weir_conn_output_added(weir_conn *conn, size_t before)
 {
 	if (before == 0)
 		conn->progress_ns = weir_loop_time(conn->net->loop);
-	/* Whatever is not below the mark of drained_due: exactly as much, too. */
-	if (conn->output.bytes >= ahead(conn))
-		conn->flags |= WEIR_CONN_CLOGGED;
+	mark_clogged(conn);
 	if (!weir_conn_is(conn, WEIR_CONN_CALLING | WEIR_CONN_SENDING | WEIR_CONN_CONNECTING))
 		weir_conn_later(conn);
 }
@@ -340,8 +345,7 @@ void weir_conn_commit(weir_conn *conn, size_t length)
 	quick->owner = conn;
 	quick->length += (uint32_t)length;
 	conn->output.bytes += length;
-	if (conn->output.bytes > ahead(conn))
-		conn->flags |= WEIR_CONN_CLOGGED;
+	mark_clogged(conn);
 	if (weir_conn_is(conn, WEIR_CONN_CALLING))
 		return;
 	weir_conn_push(conn);

@@ -277,6 +277,21 @@ static void refuses_output_over_the_bound(void **state)
 	serve_end(&t);
 }
 
+/* Whoever stops writing at the mark, and not above it, is told as well. */
+static void drained_is_called_for_exactly_the_mark(void **state)
+{
+	weir_loop *loop = loop_of(state);
+	served t = {0};
+	uint8_t data[5000];
+	memset(data, 'x', sizeof(data));
+	serve_one(&t, loop, &side_ops, LIMITS(.output_bytes = 2 * sizeof(data)));
+	weir_conn *conn = t.side.conn;
+	assert_int_equal(weir_conn_write(conn, data, sizeof(data)), 0);
+	hear(loop, t.peer, data, sizeof(data));
+	turn_until(loop, t.side.calls[IN_DRAINED] == 1);
+	serve_end(&t);
+}
+
 static void sends_no_more_than_a_buffer_has(void **state)
 {
 	weir_loop *loop = loop_of(state);
@@ -950,6 +965,7 @@ int main(void)
 		ON_BOTH(sends_bulk_through_short_writes),
 		ON_BOTH(refuses_output_over_the_bound),
 		ON_BOTH(sends_no_more_than_a_buffer_has),
+		ON_BOTH(drained_is_called_for_exactly_the_mark),
 		ON_BOTH(drained_may_write_again),
 		ON_BOTH(closes_a_slow_reader),
 		ON_BOTH(closes_a_slow_reader_that_is_being_closed),

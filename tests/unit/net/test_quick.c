@@ -160,6 +160,25 @@ static void no_memory_for_what_waits_is_the_end(void **state)
 	serve_end(&t);
 }
 
+/* Exactly half of the bound is not below it: whoever stopped writing there waits to be told. */
+static void drained_is_called_for_exactly_the_mark(void **state)
+{
+	weir_loop *loop = loop_of(state);
+	served t = {0};
+	char bytes[1000];
+	memset(bytes, 'x', sizeof(bytes));
+	serve_one(&t, loop, &side_ops, LIMITS(.output_bytes = 2 * sizeof(bytes)));
+	char *place = weir_conn_reserve(t.side.conn, sizeof(bytes));
+	assert_int_equal(place != NULL, in_place(loop));
+	if (place != NULL) {
+		memcpy(place, bytes, sizeof(bytes));
+		weir_conn_commit(t.side.conn, sizeof(bytes));
+		hear(loop, t.peer, bytes, sizeof(bytes));
+		turn_until(loop, t.side.calls[IN_DRAINED] == 1);
+	}
+	serve_end(&t);
+}
+
 /* ---- when there is none ---- */
 
 static void the_bound_holds(void **state)
@@ -244,6 +263,7 @@ int main(void)
 		ON_BOTH(outside_of_a_call_it_is_sent_at_once),
 		ON_BOTH(what_does_not_go_out_waits),
 		ON_BOTH(no_memory_for_what_waits_is_the_end),
+		ON_BOTH(drained_is_called_for_exactly_the_mark),
 		ON_BOTH(the_bound_holds),
 		ON_BOTH(an_ended_connection_leaves_it_to_others),
 		ON_BOTH(two_connections_do_not_mix),

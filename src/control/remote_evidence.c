@@ -198,15 +198,15 @@ static void learn_own(weir_remote *r)
 
 /* ---- the present ---- */
 
-/* Requests in the backend that are older than this. */
+/* Requests in the backend that are older than this, and not expected to be. */
 static double older_than(const weir_remote *r, uint64_t now_ns, double age_ns)
 {
 	double at = ((double)now_ns - age_ns) / (double)(UINT64_C(1) << r->age_shift);
 	uint64_t oldest = atomic_load_explicit(&r->oldest, memory_order_relaxed);
-	double count = atomic_load_explicit(&r->overdue, memory_order_relaxed);
+	double count = atomic_load_explicit(&r->overdue[0], memory_order_relaxed);
 	for (uint64_t i = oldest; at > (double)i && i < oldest + WEIR_REMOTE_AGES; i++)
 		count += fmin(at - (double)i, 1) *
-			 atomic_load_explicit(&r->age[i % WEIR_REMOTE_AGES], memory_order_relaxed);
+			 atomic_load_explicit(&r->age[0][i % WEIR_REMOTE_AGES], memory_order_relaxed);
 	return count;
 }
 

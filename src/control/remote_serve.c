@@ -5,6 +5,8 @@
 #include "control/remote.h"
 
 #define ALONE      (UINT64_C(1) << 63) /* in the note: it met so few that its time is its own */
+#define LONG       (UINT64_C(1) << 62) /* in the note: it takes long by its nature */
+#define LONG_TIMES 4.                  /* the base, from which on a request is expected to take long */
 #define COST_PART  .1f                 /* weight of one request in the average of its kind */
 #define COST_USUAL 1000.               /* us */
 #define LN_SCALE   1000                /* scale of sums of logarithms */
@@ -12,24 +14,41 @@
 uint32_t weir_remote_limit(const void *state)
 {
 	const weir_remote *r = state;
-	int32_t overdue = atomic_load_explicit(&r->overdue, memory_order_relaxed);
+	int32_t overdue = atomic_load_explicit(&r->overdue[0], memory_order_relaxed) +
+			  atomic_load_explicit(&r->overdue[1], memory_order_relaxed);
 	uint32_t cap = atomic_load_explicit(&r->cap, memory_order_relaxed);
 	/* Requests that may never end do not take the places of others. */
 	return overdue > 0 ? cap + (uint32_t)overdue : cap;
 }
 
 /* The counter for requests that were started at that time. */
-static _Atomic int32_t *age_of(weir_remote *r, uint64_t started_ns)
+static _Atomic int32_t *age_of(weir_remote *r, uint64_t started_ns, bool lasts)
 {
 	uint64_t stretch = started_ns >> r->age_shift;
 	if (stretch < atomic_load_explicit(&r->oldest, memory_order_relaxed))
-		return &r->overdue;
-	return &r->age[stretch % WEIR_REMOTE_AGES];
+		return &r->overdue[lasts];
+	return &r->age[lasts][stretch % WEIR_REMOTE_AGES];
 }
 
 static uint64_t met_by(const weir_event *event)
 {
-	return event->note[1] & ~ALONE;
+	return event->note[1] & ~(ALONE | LONG);
+}
+
+/*
+ * Long polls, reports: requests of a kind that takes much longer than most, as far as is known. That they
+ * stay long is no evidence of load. Otherwise a few hundred long polls that come back at one moment would
+ * look like a saturated backend.
+ */
+static bool is_expected_long(const weir_remote *r, const weir_event *event)
+{
+	double base_ns = atomic_load_explicit(&r->told_base_ns, memory_order_relaxed);
+	return !r->mix_changes && base_ns > 0 && 1e3 * event->cost > LONG_TIMES * base_ns;
+}
+
+static bool is_long(const weir_event *event)
+{
+	return (event->note[1] & LONG) != 0;
 }
 
 /* The note holds how many had completed before it, and how many it meets, itself included. */
@@ -39,12 +58,16 @@ weir_verdict weir_remote_start(void *state, const weir_event *event, const weir_
 	weir_remote_leave_queue(r, event->klass, 1);
 	atomic_fetch_add_explicit(&r->serving, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&r->serving_of[event->klass % WEIR_CLASSES], 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(age_of(r, turn->now_ns), 1, memory_order_relaxed);
+	bool lasts = atomic_load_explicit(&r->tells_long, memory_order_relaxed) && is_expected_long(r, event);
+	atomic_fetch_add_explicit(age_of(r, turn->now_ns, lasts), 1, memory_order_relaxed);
 	int32_t met = weir_remote_serving(r);
 	turn->note[0] = atomic_load_explicit(&r->done, memory_order_relaxed);
 	turn->note[1] = met > 1 ? (uint64_t)met : 1;
 	unsigned level = weir_remote_level_of(turn->note[1]);
-	atomic_fetch_add_explicit(&r->level[level].started, 1, memory_order_relaxed);
+	if (lasts)
+		turn->note[1] |= LONG;
+	else
+		atomic_fetch_add_explicit(&r->level[level].started, 1, memory_order_relaxed);
 	if ((int32_t)level <= atomic_load_explicit(&r->own_top, memory_order_relaxed))
 		turn->note[1] |= ALONE;
 	return WEIR_ADMITTED;
@@ -121,30 +144,40 @@ static bool says_late(const weir_remote *r, const weir_event *event)
 	       event->offered_ns >= atomic_load_explicit(&r->limited_ns, memory_order_relaxed);
 }
 
+/* What an answer says about the load of the backend. */
+static void learn_load(weir_remote *r, const weir_event *event, uint64_t took_ns, double completions)
+{
+	uint64_t telling_ns = telling_time(r, event, took_ns), met = met_by(event);
+	weir_times_add(&r->level[weir_remote_level_of(met)].times, telling_ns);
+	weir_times_add(&r->recent, telling_ns);
+	judge_slow(r, took_ns, telling_ns, met, completions);
+	/* With few inside, requests take their own time, which does not grow with the number inside. */
+	if (atomic_load_explicit(&r->congested, memory_order_relaxed) && met > WEIR_REMOTE_FEW &&
+	    met > atomic_load_explicit(&r->floor, memory_order_relaxed))
+		follow(&r->gamma, r->aimed, r->tuning.step, logf((float)(completions / (double)met)));
+	atomic_fetch_add_explicit(&r->backend_us, took_ns / 1000, memory_order_relaxed);
+}
+
 static void answered(weir_remote *r, const weir_event *event, uint64_t now_ns)
 {
 	uint64_t took_ns = weir_remote_span(event->started_ns, now_ns);
-	uint64_t telling_ns = telling_time(r, event, took_ns);
 	unsigned at = weir_remote_kind_of(event->cost);
 	weir_remote_kind *kind = &r->kind[at];
 	uint64_t done = atomic_fetch_add_explicit(&r->done, 1, memory_order_relaxed) + 1;
 	double completions = (double)(done - event->note[0]);
-	weir_times_add(&r->level[weir_remote_level_of(met_by(event))].times, telling_ns);
-	weir_times_add(&r->recent, telling_ns);
+	if (is_expected_long(r, event))
+		atomic_fetch_add_explicit(&r->long_done, 1, memory_order_relaxed);
+	if (is_long(event))
+		atomic_fetch_add_explicit(&r->long_told, 1, memory_order_relaxed);
+	else
+		learn_load(r, event, took_ns, completions);
 	if ((event->note[1] & ALONE) != 0)
 		weir_times_add(&kind->own, took_ns);
 	atomic_fetch_add_explicit(&kind->answers, 1, memory_order_relaxed);
 	learn_cost(kind, 1e3f * (float)event->cost);
-	judge_slow(r, took_ns, telling_ns, met_by(event), completions);
 	if (says_late(r, event))
 		judge_late(r, event->klass % WEIR_CLASSES, at, weir_remote_span(event->entered_ns, now_ns));
 	learn_measured(r, weir_remote_span(event->offered_ns, now_ns));
-	/* With few inside, requests take their own time, which does not grow with the number inside. */
-	if (atomic_load_explicit(&r->congested, memory_order_relaxed) && met_by(event) > WEIR_REMOTE_FEW &&
-	    met_by(event) > atomic_load_explicit(&r->floor, memory_order_relaxed))
-		follow(&r->gamma, r->aimed, r->tuning.step,
-		       logf((float)(completions / (double)met_by(event))));
-	atomic_fetch_add_explicit(&r->backend_us, took_ns / 1000, memory_order_relaxed);
 }
 
 /* Failures and refusals teach nothing: fast ones are no sign of health, slow ones no sign of load. */
@@ -153,9 +186,10 @@ void weir_remote_settle(void *state, const weir_event *event, weir_outcome outco
 	weir_remote *r = state;
 	if (outcome == WEIR_DONE)
 		answered(r, event, now_ns);
-	atomic_fetch_add_explicit(&r->level[weir_remote_level_of(met_by(event))].ended, 1,
-				  memory_order_relaxed);
+	if (!is_long(event))
+		atomic_fetch_add_explicit(&r->level[weir_remote_level_of(met_by(event))].ended, 1,
+					  memory_order_relaxed);
 	atomic_fetch_sub_explicit(&r->serving, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&r->serving_of[event->klass % WEIR_CLASSES], 1, memory_order_relaxed);
-	atomic_fetch_sub_explicit(age_of(r, event->started_ns), 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(age_of(r, event->started_ns, is_long(event)), 1, memory_order_relaxed);
 }

@@ -488,6 +488,31 @@ static void test_slow_ones_beside_quick_ones_harm_nobody(void **state)
 	expect_all_passed();
 }
 
+/*
+ * Long polls of 25 s, as many as pages of 10 ms and more, told apart by their paths: from cold, and in waves, as when all of them come
+ * back at one moment.
+ */
+static void test_long_polls_harm_nobody(void **state)
+{
+	static const double polls[] = {.2, .5, .7};
+	for (int i = 0; i < 6; i++) {
+		weir_dist work = {.kind = WEIR_DIST_DETERMINISTIC, .mean = 10e6};
+		struct proxy_cell cell = a_service(4000, work, 60, .2, 90);
+		cell.kinds = 2;
+		cell.kind[0].share = 1 - polls[i / 2];
+		cell.kind[0].visible = true;
+		cell.kind[1] = (struct proxy_kind){.work = work, .share = polls[i / 2], .visible = true};
+		cell.kind[1].work.mean = 25e9;
+		if (i % 2 != 0)
+			cell.pattern = (struct proxy_pattern){.active_s = 5, .silent_s = 20};
+		proxy_cell_lots(&cell, OWN_FACTOR);
+		snprintf(cell.name, sizeof(cell.name), "%g of the requests are long polls%s", polls[i / 2],
+			 i % 2 != 0 ? ", in waves" : "");
+		expect_nobody_shed(cell);
+	}
+	expect_all_passed();
+}
+
 /* An ordinary pool of threads, 100 ms each: at half of its capacity nobody is shed, and at twice it almost all of it is used. */
 static void test_a_pool_of_200(void **state)
 {
@@ -563,6 +588,7 @@ int main(void)
 		cmocka_unit_test(test_retries_do_not_keep_it_down),
 		cmocka_unit_test(test_rare_slow_ones_harm_nobody),
 		cmocka_unit_test(test_slow_ones_beside_quick_ones_harm_nobody),
+		cmocka_unit_test(test_long_polls_harm_nobody),
 		cmocka_unit_test(test_a_pool_of_200),
 		cmocka_unit_test(test_a_target_out_of_reach_is_said_and_nobody_shed),
 		cmocka_unit_test(test_a_cold_burst_comes_in),

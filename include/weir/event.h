@@ -74,6 +74,8 @@ typedef enum weir_verdict {
 enum weir_event_flags {
 	WEIR_EVENT_EXEMPT = 1, /* no law may shed it (health checks); the queue's bounds still apply */
 	WEIR_EVENT_TRACE = 2,  /* its steps go into the trace ring */
+	/* Its cost is a guess, from others of its route: nothing is known yet of its own kind. */
+	WEIR_EVENT_GUESSED = 4,
 };
 
 struct weir_event {

@@ -152,6 +152,7 @@ int weir_remote_init(void *state, const void *params, const char **ret_wrong)
 	atomic_init(&r->own_top, -1);
 	atomic_init(&r->floor, 1);
 	r->base = INFINITY;
+	r->silent_share = 1;
 	atomic_init(&r->credit, (int64_t)(1000 * r->tuning.credit));
 	return 0;
 }

@@ -327,6 +327,13 @@ weir_cost_kind weir_costs_find(weir_costs *costs, uint32_t route, uint8_t method
 	return mark != NULL ? weir_costs_kind(costs, mark) : (weir_cost_kind){0};
 }
 
+bool weir_costs_is_own(const weir_costs *costs, weir_cost_kind kind)
+{
+	const weir_cost_mark *mark = weir_costs_place(costs, kind);
+	return mark != NULL && WEIR_COSTS_GET(mark->cost_us) != 0 &&
+	       WEIR_COSTS_GET(weir_costs_record(costs, mark)->sort) == WEIR_COSTS_KIND;
+}
+
 /* ---- the last paths ---- */
 
 static inline uint64_t end_of(const char *path, size_t length)

@@ -86,6 +86,8 @@ void weir_costs_free(weir_costs *costs);
  */
 weir_cost_kind weir_costs_find(weir_costs *costs, uint32_t route, uint8_t method, const char *path,
 			       size_t length, uint32_t *ret_cost);
+/* Whether the kind is known by answers of its own. false: a prefix or a route stands in for it, or nothing. */
+bool weir_costs_is_own(const weir_costs *costs, weir_cost_kind kind);
 /*
  * The last paths that one thread has looked up, verbatim. Most requests are for a path that was requested
  * a moment ago, and then need neither folding nor a hash. All zero at first. It holds only exact

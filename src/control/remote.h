@@ -23,8 +23,9 @@
  *  rate       requests per second that the backend completes when it is fully loaded
  *  kind       requests of about the same expected cost (event.cost), within a factor of 4; 0: of unknown
  *             cost
- *  long       requests that are expected to take several times the base, such as long polls and reports.
- *             They are no evidence of load while the others are many enough to tell
+ *  aside      requests whose times say nothing about load: those that are expected to take several times
+ *             the base, such as long polls and reports, and those of a kind that is not known yet
+ *             (WEIR_EVENT_GUESSED). They are set aside while the others are many enough to tell
  *  gamma      the tail: completions during a request's stay over the number it met, at a high quantile
  *  beta       the factor on the limit that keeps few enough requests late
  *  own        the time of requests of a kind on an unloaded backend, at the target's percentile
@@ -128,8 +129,8 @@ typedef struct weir_remote {
 	_Atomic uint64_t limited_ns; /* since when the limit is in force */
 	_Atomic uint64_t oldest;     /* slot in the ring of ages */
 	_Atomic bool deep;           /* answers take so long that requests that left the ring will end, too */
-	_Atomic bool tells_long;     /* there are enough others, so long requests are told apart */
-	/* Requests in the backend that have left the ring: they may never end. Then, those that are long. */
+	_Atomic bool sets_aside;     /* there are enough others */
+	/* Requests in the backend that have left the ring: they may never end. Then, those set aside. */
 	_Atomic int32_t overdue[2];
 
 	/* any thread writes */
@@ -143,13 +144,13 @@ typedef struct weir_remote {
 	_Atomic uint64_t due_next_ns[WEIR_CLASSES];
 	weir_guarantee guaranteed[WEIR_CLASSES];
 	_Alignas(64) _Atomic uint64_t done;
-	_Atomic uint32_t long_done, long_told; /* of these, long ones; long ones that were told apart */
+	_Atomic uint32_t silent, aside; /* of these: whose times say nothing; that were set aside */
 	_Atomic uint32_t rated, slowed[WEIR_REMOTE_MARKS], plainly_late;
 	_Atomic uint64_t backend_us; /* sum of the times in the backend */
 	/* Sum of the logarithms of the rates that slow requests saw, in thousandths. */
 	_Atomic int64_t rates_ln;
 	_Atomic float gamma, beta, measured; /* ln */
-	/* Requests in the backend, by the time of their start. Then, those that are long. */
+	/* Requests in the backend, by the time of their start. Then, those set aside. */
 	_Alignas(64) _Atomic int32_t age[2][WEIR_REMOTE_AGES];
 	weir_times recent;
 	weir_remote_kind kind[WEIR_REMOTE_KINDS];
@@ -157,7 +158,7 @@ typedef struct weir_remote {
 
 	/* the tick */
 	_Alignas(64) uint32_t seen_slowed[WEIR_REMOTE_MARKS];
-	uint32_t seen_rated, seen_plainly, seen_long, seen_long_told, seen_shed[WEIR_CLASSES];
+	uint32_t seen_rated, seen_plainly, seen_silent, seen_aside, seen_shed[WEIR_CLASSES];
 	uint64_t seen_done, seen_backend_us;
 	int64_t seen_rates_ln;
 	double base, spread; /* ln; INFINITY: unknown */
@@ -174,8 +175,8 @@ typedef struct weir_remote {
 	double worst;                    /* largest late share of any kind that is present */
 	double late_share;               /* late by the requests' effective targets */
 	double plain_share;              /* late by the plain target */
-	double backend_s, backend_seen;  /* mean time in the backend, without long requests */
-	double long_share;               /* of the answers, those to long requests */
+	double backend_s, backend_seen;  /* mean time in the backend, without those set aside */
+	double silent_share;             /* of the answers, those whose times say nothing */
 	double rate, rate_ln, rate_seen; /* requests per second; the sum from which it is computed */
 	uint64_t present_ns[WEIR_CLASSES], busy_ns, grown_ns;
 	/* how many requests the backend gets */
@@ -280,8 +281,8 @@ static inline unsigned weir_remote_kind_of(uint64_t cost_us)
 }
 
 /*
- * Requests in the backend, without those that may never end, and without long ones that have been there
- * for so long that they hardly work.
+ * Requests in the backend, without those that may never end, and without those set aside that have been
+ * there for so long that they hardly work.
  */
 static inline int32_t weir_remote_serving(const weir_remote *r)
 {

@@ -198,7 +198,7 @@ static void learn_own(weir_remote *r)
 
 /* ---- the present ---- */
 
-/* Requests in the backend that are older than this, and not expected to be. */
+/* Requests in the backend that are older than this, without those set aside. */
 static double older_than(const weir_remote *r, uint64_t now_ns, double age_ns)
 {
 	double at = ((double)now_ns - age_ns) / (double)(UINT64_C(1) << r->age_shift);

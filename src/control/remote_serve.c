@@ -5,7 +5,7 @@
 #include "control/remote.h"
 
 #define ALONE      (UINT64_C(1) << 63) /* in the note: it met so few that its time is its own */
-#define LONG       (UINT64_C(1) << 62) /* in the note: it takes long by its nature */
+#define ASIDE      (UINT64_C(1) << 62) /* in the note: its time says nothing about load */
 #define LONG_TIMES 4.                  /* the base, from which on a request is expected to take long */
 #define COST_PART  .1f                 /* weight of one request in the average of its kind */
 #define COST_USUAL 1000.               /* us */
@@ -22,33 +22,35 @@ uint32_t weir_remote_limit(const void *state)
 }
 
 /* The counter for requests that were started at that time. */
-static _Atomic int32_t *age_of(weir_remote *r, uint64_t started_ns, bool lasts)
+static _Atomic int32_t *age_of(weir_remote *r, uint64_t started_ns, bool aside)
 {
 	uint64_t stretch = started_ns >> r->age_shift;
 	if (stretch < atomic_load_explicit(&r->oldest, memory_order_relaxed))
-		return &r->overdue[lasts];
-	return &r->age[lasts][stretch % WEIR_REMOTE_AGES];
+		return &r->overdue[aside];
+	return &r->age[aside][stretch % WEIR_REMOTE_AGES];
 }
 
 static uint64_t met_by(const weir_event *event)
 {
-	return event->note[1] & ~(ALONE | LONG);
+	return event->note[1] & ~(ALONE | ASIDE);
 }
 
 /*
- * Long polls, reports: requests of a kind that takes much longer than most, as far as is known. That they
- * stay long is no evidence of load. Otherwise a few hundred long polls that come back at one moment would
+ * Whether the time of a request says nothing about load: its kind takes much longer than most (long polls,
+ * reports), or is not known yet. Otherwise a few hundred long polls that come back at one moment would
  * look like a saturated backend.
  */
-static bool is_expected_long(const weir_remote *r, const weir_event *event)
+static bool says_nothing(const weir_remote *r, const weir_event *event)
 {
 	double base_ns = atomic_load_explicit(&r->told_base_ns, memory_order_relaxed);
+	if ((event->flags & WEIR_EVENT_GUESSED) != 0)
+		return true;
 	return !r->mix_changes && base_ns > 0 && 1e3 * event->cost > LONG_TIMES * base_ns;
 }
 
-static bool is_long(const weir_event *event)
+static bool is_aside(const weir_event *event)
 {
-	return (event->note[1] & LONG) != 0;
+	return (event->note[1] & ASIDE) != 0;
 }
 
 /* The note holds how many had completed before it, and how many it meets, itself included. */
@@ -58,14 +60,14 @@ weir_verdict weir_remote_start(void *state, const weir_event *event, const weir_
 	weir_remote_leave_queue(r, event->klass, 1);
 	atomic_fetch_add_explicit(&r->serving, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&r->serving_of[event->klass % WEIR_CLASSES], 1, memory_order_relaxed);
-	bool lasts = atomic_load_explicit(&r->tells_long, memory_order_relaxed) && is_expected_long(r, event);
-	atomic_fetch_add_explicit(age_of(r, turn->now_ns, lasts), 1, memory_order_relaxed);
+	bool aside = atomic_load_explicit(&r->sets_aside, memory_order_relaxed) && says_nothing(r, event);
+	atomic_fetch_add_explicit(age_of(r, turn->now_ns, aside), 1, memory_order_relaxed);
 	int32_t met = weir_remote_serving(r);
 	turn->note[0] = atomic_load_explicit(&r->done, memory_order_relaxed);
 	turn->note[1] = met > 1 ? (uint64_t)met : 1;
 	unsigned level = weir_remote_level_of(turn->note[1]);
-	if (lasts)
-		turn->note[1] |= LONG;
+	if (aside)
+		turn->note[1] |= ASIDE;
 	else
 		atomic_fetch_add_explicit(&r->level[level].started, 1, memory_order_relaxed);
 	if ((int32_t)level <= atomic_load_explicit(&r->own_top, memory_order_relaxed))
@@ -165,10 +167,10 @@ static void answered(weir_remote *r, const weir_event *event, uint64_t now_ns)
 	weir_remote_kind *kind = &r->kind[at];
 	uint64_t done = atomic_fetch_add_explicit(&r->done, 1, memory_order_relaxed) + 1;
 	double completions = (double)(done - event->note[0]);
-	if (is_expected_long(r, event))
-		atomic_fetch_add_explicit(&r->long_done, 1, memory_order_relaxed);
-	if (is_long(event))
-		atomic_fetch_add_explicit(&r->long_told, 1, memory_order_relaxed);
+	if (says_nothing(r, event))
+		atomic_fetch_add_explicit(&r->silent, 1, memory_order_relaxed);
+	if (is_aside(event))
+		atomic_fetch_add_explicit(&r->aside, 1, memory_order_relaxed);
 	else
 		learn_load(r, event, took_ns, completions);
 	if ((event->note[1] & ALONE) != 0)
@@ -186,10 +188,10 @@ void weir_remote_settle(void *state, const weir_event *event, weir_outcome outco
 	weir_remote *r = state;
 	if (outcome == WEIR_DONE)
 		answered(r, event, now_ns);
-	if (!is_long(event))
+	if (!is_aside(event))
 		atomic_fetch_add_explicit(&r->level[weir_remote_level_of(met_by(event))].ended, 1,
 					  memory_order_relaxed);
 	atomic_fetch_sub_explicit(&r->serving, 1, memory_order_relaxed);
 	atomic_fetch_sub_explicit(&r->serving_of[event->klass % WEIR_CLASSES], 1, memory_order_relaxed);
-	atomic_fetch_sub_explicit(age_of(r, event->started_ns, is_long(event)), 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(age_of(r, event->started_ns, is_aside(event)), 1, memory_order_relaxed);
 }

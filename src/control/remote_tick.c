@@ -19,10 +19,8 @@
 
 #include "control/remote.h"
 
-#define LN_SCALE    1000.
-#define MEMORY      32.   /* answers over which shares are averaged, ... */
-#define LONG_MEMORY 1000. /* ... and the share of long ones */
-#define LONG_MOST   .75   /* of the answers: with more long ones, too few others are left to tell */
+#define LN_SCALE 1000.
+#define MEMORY   32. /* answers over which shares are averaged */
 /* The backend gets more while requests wait and take less than this many times the base. */
 #define AHEAD     2.
 #define CAP_LEAST 8. /* answers below which nothing is known */
@@ -30,6 +28,7 @@
 #define CAP_WAIT       .5
 #define PRESENT_NS     (10 * WEIR_NS_PER_S)
 #define PRESENT_MEMORY 256.
+#define SILENT_MOST    .75 /* of the answers: with more that say nothing, too few others are left */
 #define PRESENT_LEAST  4.  /* of those, for a kind to count */
 #define PART_LEAST     .3  /* minimum part of the limit for the lowest class */
 #define UNREACHABLE    2.  /* factor on the share that may be late */
@@ -47,7 +46,7 @@
 /* What has happened since the last tick. */
 struct news {
 	double s;
-	uint32_t answers, usual, lasting, rated, slowed[WEIR_REMOTE_MARKS], late, plainly_late, shed;
+	uint32_t answers, usual, silent, rated, slowed[WEIR_REMOTE_MARKS], late, plainly_late, shed;
 	double rates_ln, backend_s; /* sums */
 	double target_s;            /* of the class with the shortest */
 };
@@ -86,11 +85,11 @@ static void tick_ages(weir_remote *r, uint64_t now_ns)
 		oldest = wanted - WEIR_REMOTE_AGES;
 	for (; oldest < wanted; oldest++) {
 		atomic_store_explicit(&r->oldest, oldest + 1, memory_order_relaxed);
-		for (unsigned lasts = 0; lasts < 2; lasts++) {
-			int32_t left = atomic_exchange_explicit(&r->age[lasts][oldest % WEIR_REMOTE_AGES], 0,
+		for (unsigned aside = 0; aside < 2; aside++) {
+			int32_t left = atomic_exchange_explicit(&r->age[aside][oldest % WEIR_REMOTE_AGES], 0,
 								memory_order_relaxed);
 			if (left != 0)
-				atomic_fetch_add_explicit(&r->overdue[lasts], left, memory_order_relaxed);
+				atomic_fetch_add_explicit(&r->overdue[aside], left, memory_order_relaxed);
 		}
 	}
 }
@@ -119,8 +118,8 @@ static void gather(weir_remote *r, const weir_sample *sample, struct news *news)
 			      .rates_ln = sum_since(&r->rates_ln, &r->seen_rates_ln),
 			      .backend_s = (double)total_since(&r->backend_us, &r->seen_backend_us) / 1e6,
 			      .target_s = (double)weir_remote_least_target_ns(r) / 1e9};
-	news->usual = news->answers - since(&r->long_told, &r->seen_long_told);
-	news->lasting = since(&r->long_done, &r->seen_long);
+	news->usual = news->answers - since(&r->aside, &r->seen_aside);
+	news->silent = since(&r->silent, &r->seen_silent);
 	for (unsigned i = 0; i < WEIR_REMOTE_MARKS; i++)
 		news->slowed[i] = since(&r->slowed[i], &r->seen_slowed[i]);
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
@@ -146,9 +145,9 @@ static void learn_averages(weir_remote *r, const struct news *news)
 	double part = r->backend_seen == 0 ? 1 : part_of(MEMORY, news->answers);
 	r->late_share += part * ((double)news->late / news->answers - r->late_share);
 	r->plain_share += part * ((double)news->plainly_late / news->answers - r->plain_share);
-	r->long_share +=
-		part_of(LONG_MEMORY, news->answers) * ((double)news->lasting / news->answers - r->long_share);
-	atomic_store_explicit(&r->tells_long, r->long_share < LONG_MOST, memory_order_relaxed);
+	r->silent_share += part_of(PRESENT_MEMORY, news->answers) *
+			   ((double)news->silent / news->answers - r->silent_share);
+	atomic_store_explicit(&r->sets_aside, r->silent_share < SILENT_MOST, memory_order_relaxed);
 	if (news->usual == 0)
 		return;
 	r->backend_s += part * (news->backend_s / news->usual - r->backend_s);

@@ -47,6 +47,8 @@ void weir_request_estimate(weir_request *request)
 	request->kind = weir_costs_find_recent(costs, &request->loop->asked, request->route->number,
 					       (uint8_t)request->head.method, path.at, path.length,
 					       &request->event.cost);
+	if (!weir_costs_is_own(costs, request->kind))
+		request->event.flags |= WEIR_EVENT_GUESSED;
 }
 
 static bool had_body(const weir_request *request)

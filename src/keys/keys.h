@@ -60,7 +60,10 @@ bool weir_key_is_path(const weir_key *key);
  */
 int weir_key_set(const weir_key *key, void *values, const char *text, const char *file, bool first,
 		 const weir_key_memory *memory);
-/* The same for a key that is neither a text nor a list, into its field, which has at most 8 bytes. */
+/*
+ * The same for a key that is neither a text nor a list, into its field, which has at most 8 bytes. No text
+ * (NULL) is an empty one.
+ */
 int weir_key_read(const weir_key *key, const char *text, void *ret_field);
 /* The size of such a field. */
 size_t weir_key_bytes(const weir_key *key);

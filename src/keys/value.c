@@ -245,6 +245,7 @@ static int check_bounds(const weir_key *key, const value *v, const char *text)
 int weir_key_read(const weir_key *key, const char *text, void *ret_field)
 {
 	value v = {0};
+	text = text != NULL ? text : "";
 	int failed = read_value(key, text, &v);
 	if (failed == 0)
 		failed = check_bounds(key, &v, text);

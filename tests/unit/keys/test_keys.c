@@ -99,6 +99,7 @@ static void test_wrong_values(void **state)
 					     {"size32", "2MB", "'2MB': must be from 1B to 1MB"},
 					     {"choice", "gren", "'gren': write red, green or blue"},
 					     {"fraction", "101%", "'101%': must be from 0% to 100%"},
+					     {"rate", NULL, "'': write a rate as 100/s, 600/m or 1000/h"},
 					     {"rate", "5", "'5': write a rate as 100/s, 600/m or 1000/h"},
 					     {"rate", "1001/s", "'1001/s': must be from 0.1/s to 1000/s"},
 					     {"percentile", "p49", "'p49': must be from p50 to p99.9"},

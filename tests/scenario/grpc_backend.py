@@ -159,7 +159,7 @@ def outcomes():
         same(error.code(), grpc.StatusCode.DEADLINE_EXCEEDED, "a client that waits no longer")
         expect(server.service.cancelled.wait(LONG), "the server hears of it")
     same(metric(weir, "grpc_refused"), 2, "refusals are counted")
-    all_of = lambda: weir.stage("app")["all"]
+    all_of = lambda: weir.stage("all")["all"]
     until(lambda: all_of()["completed"] + all_of()["failed"] == 4, "all are settled")
     same((all_of()["completed"], all_of()["failed"]), (1, 3), "a client's error is no failure of the service")
     weir.idle()

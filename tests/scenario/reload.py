@@ -183,7 +183,8 @@ def test_names(folder):
     assert names() == ["app"], names()
     # A route that is called like the backend, with a law of its own, is not what the others share.
     place.reload('target "own" { law = fixed; concurrency = 3 }\nroute "app" { backend = app; match = "path /app"; target = own }\n' + second + app(backend))
-    assert [(name, place.weir.stage(name)["law"]) for name in ("app", "app~2")] == [("app", "adaptive-remote"), ("app~2", "fixed")]
+    wait_for("two of the name", lambda: sorted((one["name"], one["law"]) for one in place.weir.api("/api/stages")["stages"] if one["name"].startswith("app")) ==
+             [("app", "adaptive-remote"), ("app~2", "fixed")])
     assert place.weir.end() == 0
 
 

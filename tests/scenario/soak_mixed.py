@@ -54,6 +54,7 @@ class World:
         self.began = time.monotonic()
         self.over = threading.Event()
         self.kills, self.events, self.reasons = [], collections.Counter(), set()
+        self.late = []  # (when, how many seconds)
         self.samples = []  # (when, pid, kilobytes, descriptors)
 
     def now(self):
@@ -401,6 +402,16 @@ def watch(world, weir):
             pass  # it has just ended
 
 
+def feel_pulse(world):
+    """When this program itself came to its turn late: what failed then says as much about the machine."""
+    while not world.over.is_set():
+        before = time.monotonic()
+        world.pause(0.05)
+        late = time.monotonic() - before - 0.05
+        if late > 0.3:
+            world.late.append((round(world.now()), round(late, 1)))
+
+
 # ---- the judgement ----
 
 
@@ -456,6 +467,7 @@ def soak():
     probe = Probe(world, weir)
     parts = [probe] + [threading.Thread(target=what, args=(world, whom), daemon=True)
                        for what, whom in ((operate, weir), (kill_backends, servers), (flood, weir), (watch, weir))]
+    parts.append(threading.Thread(target=feel_pulse, args=(world,), daemon=True))
     for each in parts:
         each.start()
     world.pause(MINUTES * 60)
@@ -472,6 +484,7 @@ def soak():
     print("reasons:", sorted(world.reasons))
     same(world.reasons - OVERLOAD - {"cancelled"}, set(), "rejections are of overload only")
     print("events:", dict(world.events))
+    print(f"late itself by more than 0.3 s: {len(world.late)} times; {world.late[:20]}")
     judge_memory(world)
     ending(weir, servers)
 

@@ -5,6 +5,7 @@
  *
  *	slowd [--port P] [--workers 4] [--ms 10] [--exponential 1] [--seed N] [--bytes 64]
  *	      [--slow 10] [--share .1 --factor 10] [--close 1] [--prefork 1] [--backlog 4096] [--cookie 1]
+ *	      [--large BYTES]
  *
  * What a request takes: --ms is the mean. Paths that begin with /slow take --slow times as long as --ms says. With --share, so many of all
  * requests take --factor times as long as the others, whatever their path: nobody can tell them apart before. The mean stays --ms.
@@ -14,6 +15,9 @@
  *
  * Sessions: with --cookie, answers to paths that begin with /login set a cookie sid, another one each time, and those to /logout delete it.
  *
+ * Bodies: a request may have one of a few kilobytes, with Content-Length; it is read and forgotten. Paths that begin with /large are answered
+ * with --large bytes, at most 128 KB.
+ *
  * While it runs, answered at once: GET /set?ms=20 and GET /set?speed=0.5 change the service times from then on; GET /health; GET /stats tells
  * what is inside now, the most that ever was, and how many were answered; GET /stats?reset the same, and begins to count anew.
  */
@@ -22,9 +26,9 @@
 
 #include "common.h"
 
-enum { CONNECTIONS = 65536, REQUEST_BYTES = 8192 };
+enum { CONNECTIONS = 65536, REQUEST_BYTES = 8192, LARGEST = 128 << 10 };
 
-typedef enum step { STEP_OTHER, STEP_LOGIN, STEP_LOGOUT } step;
+typedef enum step { STEP_OTHER, STEP_LOGIN, STEP_LOGOUT, STEP_LARGE } step;
 
 typedef struct job {
 	int fd;
@@ -59,8 +63,8 @@ static bool closes, prefork, sets_cookies;
 static int poll_fd, listener;
 static bool listens;
 static size_t open_count, most_inside, answered;
-static char *reply, *cookie_reply;
-static size_t reply_bytes;
+static char *reply, *cookie_reply, *large_reply;
+static size_t reply_bytes, large_bytes;
 
 static void push(queue *q, job j)
 {
@@ -159,7 +163,9 @@ static void finish(const job *j)
 	answered++;
 	if (connections[j->fd] == NULL || connections[j->fd]->generation != j->generation)
 		return;
-	if (j->step != STEP_OTHER)
+	if (j->step == STEP_LARGE)
+		answer(j->fd, large_reply, large_bytes);
+	else if (j->step != STEP_OTHER)
 		answer_step(j);
 	else
 		answer(j->fd, reply, reply_bytes);
@@ -233,6 +239,8 @@ static bool controlled(int fd, const char *path)
 
 static step step_of(const char *path)
 {
+	if (large_reply != NULL && strncmp(path, "/large", 6) == 0)
+		return STEP_LARGE;
 	if (sets_cookies && strncmp(path, "/login", 6) == 0)
 		return STEP_LOGIN;
 	return sets_cookies && strncmp(path, "/logout", 7) == 0 ? STEP_LOGOUT : STEP_OTHER;
@@ -255,10 +263,33 @@ static void take(int fd, connection *c)
 		most_inside = waiting.count + busy;
 }
 
+/* The length of the body behind a head; what is longer than the buffer costs the connection. */
+static size_t body_bytes(char *head, const char *end)
+{
+	static const char name[] = "\r\ncontent-length:";
+	size_t length = sizeof(name) - 1;
+
+	for (char *at = head; at + length < end; at++)
+		if (*at == '\r' && strncasecmp(at, name, length) == 0)
+			return strtoul(at + length, NULL, 10);
+	return 0;
+}
+
+/* The bytes of the whole request at the beginning of the buffer, with its body; 0: it is not all here yet. */
+static size_t whole_request(connection *c)
+{
+	char *end = memmem(c->bytes, c->length, "\r\n\r\n", 4);
+
+	if (end == NULL)
+		return 0;
+	size_t head = (size_t)(end + 4 - c->bytes), body = body_bytes(c->bytes, end);
+	return body <= c->length - head ? head + body : 0;
+}
+
 static void readable(int fd)
 {
 	connection *c = connections[fd];
-	char *end;
+	size_t used;
 
 	if (!c->open) /* closed after its answer, in this same turn */
 		return;
@@ -269,9 +300,8 @@ static void readable(int fd)
 		return;
 	}
 	c->length = (uint16_t)(c->length + n);
-	while (c->length > 0 && (end = memmem(c->bytes, c->length, "\r\n\r\n", 4)) != NULL) {
+	while (c->length > 0 && (used = whole_request(c)) > 0) {
 		take(fd, c);
-		size_t used = (size_t)(end + 4 - c->bytes);
 		memmove(c->bytes, c->bytes + used, c->length - used);
 		c->length = (uint16_t)(c->length - used);
 	}
@@ -282,12 +312,14 @@ static void readable(int fd)
 static void take_connection(int fd)
 {
 	struct epoll_event watch = {.events = EPOLLIN, .data.fd = fd};
-	int one = 1;
+	int one = 1, room = 2 * LARGEST;
 
 	BENCH_REQUIRE(fd < CONNECTIONS);
 	if (connections[fd] == NULL)
 		BENCH_REQUIRE((connections[fd] = calloc(1, sizeof(connection))) != NULL);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	if (large_reply != NULL) /* an answer is sent at once, or not at all */
+		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
 	BENCH_REQUIRE(epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &watch) == 0);
 	connections[fd]->open = true;
 	open_count++;
@@ -304,13 +336,25 @@ static void accept_some(void)
 		listen_if(false);
 }
 
-static void make_reply(size_t body)
+static char *make_reply(size_t body, size_t *ret_bytes)
 {
-	BENCH_REQUIRE((reply = malloc(256 + body)) != NULL && (cookie_reply = malloc(512 + body)) != NULL);
-	reply_bytes = (size_t)sprintf(reply, "%sContent-Type: text/plain\r\nContent-Length: %zu\r\n%s\r\n",
-				      status_line, body, closes ? "Connection: close\r\n" : "");
-	memset(reply + reply_bytes, 'w', body);
-	reply_bytes += body;
+	char *text = malloc(256 + body);
+
+	BENCH_REQUIRE(text != NULL);
+	*ret_bytes = (size_t)sprintf(text, "%sContent-Type: text/plain\r\nContent-Length: %zu\r\n%s\r\n",
+				     status_line, body, closes ? "Connection: close\r\n" : "");
+	memset(text + *ret_bytes, 'w', body);
+	*ret_bytes += body;
+	return text;
+}
+
+static void make_replies(size_t body, size_t large)
+{
+	BENCH_REQUIRE(large <= LARGEST);
+	reply = make_reply(body, &reply_bytes);
+	BENCH_REQUIRE((cookie_reply = malloc(512 + body)) != NULL);
+	if (large > 0)
+		large_reply = make_reply(large, &large_bytes);
 }
 
 static void read_options(char **argv)
@@ -325,7 +369,7 @@ static void read_options(char **argv)
 	sets_cookies = bench_number(argv, "cookie", 0) != 0;
 	closes = prefork || bench_number(argv, "close", 0) != 0;
 	srand48((long)bench_number(argv, "seed", 1));
-	make_reply((size_t)bench_number(argv, "bytes", 64));
+	make_replies((size_t)bench_number(argv, "bytes", 64), (size_t)bench_number(argv, "large", 0));
 	BENCH_REQUIRE(worker_count > 0 && (workers = calloc(worker_count, sizeof(*workers))) != NULL);
 	for (size_t i = 0; i < worker_count; i++)
 		workers[i].fd = -1;

@@ -194,12 +194,18 @@ ROUTED = """listen "127.0.0.1:{port}" {{ }}
 """
 
 
+# How routes tell requests apart: the rule of one, and the path that the last one is asked for. Clients ask for the host localhost.
+ROUTES = {"by beginnings of paths": (lambda i, last: f"path /r{last - i:04}/*", "/r0000/x"),
+          "by paths": (lambda i, last: f"path /r{last - i:04}", "/r0000"),
+          "by hosts": (lambda i, last: "host localhost" if i == last else f"host h{i:04}.test", "/")}
+
+
 @contextlib.contextmanager
-def routed(bench, count, before):
-    """A server with so many routes by path; the first one is asked for."""
+def routed(bench, rule, count, before):
+    """A server with so many routes, each with a stage of its own."""
     with folder() as here:
         port = free_port()
-        routes = "\n".join(f'route "r{i}" {{ match = "path /r{i}/*"; redirect = "http://localhost/" }}' for i in range(count))
+        routes = "\n".join(f'route "r{i}" {{ match = "{rule(i, count - 1)}"; redirect = "http://localhost/" }}' for i in range(count))
         path = write(here, "weir.conf", ROUTED.format(port=port, routes=routes))
         command = [*before, os.path.join(bench.build, "weir"), "serve", "-c", path, "--admin", "off", "--threads", "1"]
         with started(bench, "weir serve", command, port, {"WEIR_LOOP": "epoll"}, 30) as running:
@@ -224,21 +230,31 @@ def crowded(bench, root, idle, before):
         count_from_here(running.pid, "--instr=off")
 
 
+def grown(bench, what, counts, make, *asked):
+    """A row for each count but the first, against the first."""
+    if bench.match not in what:
+        return []
+    found = {}
+    for count in counts:
+        bench.say("growth: " + what.format(count))
+        try:
+            found[count] = [instructions_each(bench, lambda before, c=count: make(c, before), *asked)]
+        except (Failed, subprocess.TimeoutExpired) as error:
+            bench.left_out("growth: " + what.format(count), error)
+    first = counts[0]
+    return [row("instructions of a request " + what.format(count), found[count], "instructions", what.format(first), found[first], "<= 1.15")
+            for count in counts[1:] if count in found and first in found]
+
+
 # Not with connections that are all busy: under valgrind a turn with many of them takes so long that it is cut short.
 def growth(bench):
-    """Instructions of a request beside few and many connections, and with few and many routes (a process has at most 256)."""
-    idle, routes = (1000, 100) if bench.quick else (10000, 250)
+    """Instructions of a request beside few and many connections, and with few and many routes, of which the last one is asked for."""
+    idle, routes = (1000, 100) if bench.quick else (10000, 1000)
     rows = []
     with folder() as here:
         root = site(here)
-        for what, much, make, asked in (
-                ("beside {:,} idle connections", idle, lambda count, before: crowded(bench, root, count, before), ("--path", "/1k.bin")),
-                ("with {:,} routes", routes, lambda count, before: routed(bench, count, before), ("--path", "/r0/x", "--status", 308))):
-            bench.say("growth: " + what.format(much))
-            try:
-                found = [[instructions_each(bench, lambda before, m=make, c=count: m(c, before), *asked)] for count in (much, 1)]
-            except (Failed, subprocess.TimeoutExpired) as error:
-                bench.left_out("growth: " + what.format(much), error)
-                continue
-            rows.append(row("instructions of a request " + what.format(much), found[0], "instructions", what.format(1), found[1], "<= 1.15"))
+        rows += grown(bench, "beside {:,} idle connections", (1, idle), lambda count, before: crowded(bench, root, count, before), "--path", "/1k.bin")
+    for how, (rule, path) in ROUTES.items():
+        rows += grown(bench, "with {:,} routes " + how, [count for count in (1, 10, 100, 1000) if count <= routes],
+                      lambda count, before, r=rule: routed(bench, r, count, before), "--path", path, "--status", 308)
     return rows

@@ -36,7 +36,7 @@ extern "C" {
 #endif
 
 /* At one time; what has been retired does not count. */
-#define WEIR_STAGES_MAX  256
+#define WEIR_STAGES_MAX  1984
 #define WEIR_DOMAINS_MAX 64
 #define WEIR_THREADS_MAX 64 /* reactor threads in a world */
 #define WEIR_BATCH_MAX   256

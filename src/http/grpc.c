@@ -6,9 +6,10 @@
 #include "http/digits.h"
 #include "http/server.h"
 
-#define TYPE       "application/grpc"
-#define CODE_MOST  999
-#define RETRY_MOST (86400 * WEIR_NS_PER_S)
+#define TYPE         "application/grpc"
+#define CODE_MOST    999
+#define RETRY_MOST   (86400 * WEIR_NS_PER_S)
+#define TIMEOUT_MOST (86400 * WEIR_NS_PER_S)
 
 bool weir_grpc_is_type(weir_span type)
 {
@@ -29,6 +30,39 @@ bool weir_grpc_is(const weir_request *request)
 				(weir_span){request->base + field->value, field->value_length});
 	}
 	return false;
+}
+
+/* One to eight digits, and a unit. With nothing left it is still a deadline. */
+uint64_t weir_grpc_timeout(weir_span text)
+{
+	static const char units[] = "HMSmun";
+	static const uint64_t unit_ns[] = {3600 * WEIR_NS_PER_S, 60 * WEIR_NS_PER_S, WEIR_NS_PER_S,
+					   WEIR_NS_PER_MS,       WEIR_NS_PER_US,     1};
+	uint64_t number = 0;
+	if (text.length < 2 || text.length > 9)
+		return 0;
+	const char *unit = memchr(units, text.at[text.length - 1], sizeof(units) - 1);
+	for (size_t i = 0; i < text.length - 1; i++) {
+		if (text.at[i] < '0' || text.at[i] > '9')
+			return 0;
+		number = number * 10 + (uint64_t)(text.at[i] - '0');
+	}
+	if (unit == NULL)
+		return 0;
+	uint64_t each_ns = unit_ns[unit - units];
+	if (number == 0)
+		return 1;
+	return number < TIMEOUT_MOST / each_ns ? number * each_ns : TIMEOUT_MOST;
+}
+
+void weir_grpc_set_deadline(weir_request *request)
+{
+	uint64_t left_ns = 0;
+	if (weir_grpc_is(request))
+		left_ns = weir_grpc_timeout(weir_request_header(request, WEIR_SPAN("grpc-timeout")));
+	uint64_t until_ns = request->began_ns + left_ns;
+	if (left_ns != 0 && (request->event.deadline_ns == 0 || until_ns < request->event.deadline_ns))
+		request->event.deadline_ns = until_ns;
 }
 
 static int read_code(const char *text, size_t length)

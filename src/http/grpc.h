@@ -23,6 +23,10 @@ enum weir_grpc_code {
 bool weir_grpc_is_type(weir_span type);
 /* Whether the request is one of gRPC, over HTTP/2. */
 bool weir_grpc_is(const weir_request *request);
+/* The time that a value of grpc-timeout stands for, as "250m" for 250 ms, at most a day; 0: it is none. */
+uint64_t weir_grpc_timeout(weir_span text);
+/* Sets the deadline of a request of gRPC by its grpc-timeout, unless it has an earlier one. */
+void weir_grpc_set_deadline(weir_request *request);
 /* The value of grpc-status among these fields; -1: there is none, or it is no number up to 999. */
 int weir_grpc_status(const weir_head_field *fields, size_t count, const char *bytes);
 /* Whether a code means that the server had too much to do: RESOURCE_EXHAUSTED or UNAVAILABLE. */

@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "base/mem.h"
 #include "http/ferry.h"
+#include "http/grpc.h"
 #include "http/server.h"
 #include "stage/friends.h"
 
@@ -328,6 +329,8 @@ static inline void set_event(weir_request *request, const weir_found *found)
 	request->event.entered_ns = request->began_ns;
 	if (weir_request_is(request, WEIR_REQUEST_TRUSTED))
 		set_told(request);
+	if (request->head.version == 20 && request->head.method == WEIR_METHOD_POST)
+		weir_grpc_set_deadline(request);
 	if (found->route->special)
 		set_special(request, found->limit != NULL);
 }

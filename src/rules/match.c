@@ -31,8 +31,7 @@ static bool has(weir_span a, const char *text, size_t length)
 
 /* ---- hosts ---- */
 
-/* Without the port and a trailing dot. */
-static weir_span bare_host(weir_span host)
+weir_span weir_match_bare_host(weir_span host)
 {
 	const char *end = NULL;
 	if (host.length == 0)
@@ -66,7 +65,7 @@ static bool host_ends(weir_span host, const char *lower, size_t length)
 
 static bool host_matches(const weir_match_entry *entry, const char *text, weir_span host)
 {
-	host = bare_host(host);
+	host = weir_match_bare_host(host);
 	if (entry->kind == WEIR_MATCH_HOST_ANY)
 		return host.length > 0;
 	if (entry->kind == WEIR_MATCH_HOST_IS && host.length != entry->length)

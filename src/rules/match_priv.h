@@ -80,6 +80,9 @@ static inline weir_match_address weir_match_address_of(const uint8_t bytes[stati
 	return address;
 }
 
+/* A host as rules compare it: without the port and a trailing dot. */
+weir_span weir_match_bare_host(weir_span host);
+
 static inline char weir_match_lower(char c)
 {
 	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;

@@ -7,9 +7,11 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "rules/route_index.h"
 
-/* Enough for any configuration, and a bound on what a request is compared with. */
+/* Enough for any configuration. Of routes there may be more, since the index finds those that can match. */
 #define RULES_OF_A_KIND_MAX 1024
+#define ROUTES_MAX          16384
 
 /* ---- construction ---- */
 
@@ -25,7 +27,8 @@ int weir_routes_new(weir_routes **ret_routes)
 
 weir_routes *weir_routes_ref(weir_routes *routes)
 {
-	atomic_store(&routes->used, true);
+	if (!atomic_exchange(&routes->used, true))
+		atomic_store_explicit(&routes->index, weir_route_index_new(routes), memory_order_release);
 	atomic_fetch_add_explicit(&routes->refs, 1, memory_order_relaxed);
 	return routes;
 }
@@ -58,6 +61,7 @@ static void free_session(weir_session_rule *rule)
 
 static void destroy(weir_routes *routes)
 {
+	weir_route_index_free(routes->index);
 	for (uint32_t i = 0; i < routes->route_count; i++)
 		free_route(&routes->routes[i]);
 	for (uint32_t i = 0; i < routes->limit_count; i++)
@@ -86,12 +90,14 @@ void weir_routes_unref(weir_routes *routes)
 		destroy(routes);
 }
 
-/* Makes room for one more, by copying: tables are made once. The new element is all zero. */
-static int grow(void **array, uint32_t count, size_t size)
+/* Makes room for one more, by copying into twice the room. The new element is all zero. */
+static int grow(void **array, uint32_t count, size_t size, uint32_t most)
 {
-	if (count >= RULES_OF_A_KIND_MAX)
-		return weir_error_set(-ENOSPC, "routes: more than %d of a kind", RULES_OF_A_KIND_MAX);
-	void *larger = weir_mem_array(count + 1, size);
+	if (count >= most)
+		return weir_error_set(-ENOSPC, "routes: more than %u of a kind", most);
+	if ((count & (count - 1)) != 0) /* there is room up to the next power of two */
+		return 0;
+	void *larger = weir_mem_array(count > 0 ? 2 * (size_t)count : 1, size);
 	if (larger == NULL)
 		return weir_error_set(-ENOMEM, "routes: out of memory");
 	if (count > 0)
@@ -157,7 +163,8 @@ int weir_routes_add_class(weir_routes *routes, const weir_class_options *options
 	if (error == 0)
 		error = name_class(routes, options->klass, options->name);
 	if (error == 0)
-		error = grow((void **)&routes->classes, routes->class_count, sizeof(*routes->classes));
+		error = grow((void **)&routes->classes, routes->class_count, sizeof(*routes->classes),
+			     RULES_OF_A_KIND_MAX);
 	if (error != 0) {
 		weir_matcher_free(matcher);
 		return error;
@@ -299,7 +306,8 @@ static int add_session(weir_routes *routes, const weir_route_options *options, w
 	int error = rule != NULL ? fill_session(routes, rule, options)
 				 : weir_error_set(-ENOMEM, "routes: out of memory");
 	if (error == 0)
-		error = grow((void **)&routes->sessions, routes->session_count, sizeof(weir_session_rule *));
+		error = grow((void **)&routes->sessions, routes->session_count, sizeof(weir_session_rule *),
+			     RULES_OF_A_KIND_MAX);
 	if (error != 0) {
 		free_session(rule);
 		return error;
@@ -390,7 +398,7 @@ int weir_routes_add(weir_routes *routes, const weir_route_options *options)
 	if (error == 0)
 		error = set_session(routes, options, &route);
 	if (error == 0)
-		error = grow((void **)&routes->routes, routes->route_count, sizeof(route));
+		error = grow((void **)&routes->routes, routes->route_count, sizeof(route), ROUTES_MAX);
 	if (error != 0) {
 		free_route(&route);
 		return error;
@@ -491,7 +499,8 @@ int weir_routes_add_limit(weir_routes *routes, const weir_limit_options *options
 		return error;
 	error = fill_limit(routes, &limit, options);
 	if (error == 0)
-		error = grow((void **)&routes->limits, routes->limit_count, sizeof(limit));
+		error = grow((void **)&routes->limits, routes->limit_count, sizeof(limit),
+			     RULES_OF_A_KIND_MAX);
 	if (error != 0) {
 		free_limit(&limit);
 		return error;

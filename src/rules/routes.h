@@ -88,6 +88,8 @@ struct weir_routes {
 	const weir_routes *from;        /* the table whose quotas and sessions are continued; NULL: none */
 	bool by_method;                 /* some route is */
 	bool raw_paths;                 /* rules see paths as sent */
+	/* made when the first server takes the table; NULL: all routes are compared */
+	_Atomic(struct weir_route_index *) index;
 	bool plain; /* one route for everything, no classes, no limits, no sessions: nothing to compare */
 };
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "rules/routes.h"
+#include "rules/route_index.h"
 
 #define VALUES_MOST 8 /* of one cookie that a limit counts by */
 
@@ -40,8 +40,27 @@ static unsigned class_of(const weir_routes *routes, const weir_match_input *inpu
 	return routes->default_class;
 }
 
+static const weir_route *indexed_route_of(const weir_routes *routes, const weir_route_index *index,
+					  const weir_match_input *input)
+{
+	weir_route_walk walk;
+	weir_route_walk_begin(index, input, &walk);
+	for (uint32_t i; (i = weir_route_walk_next(&walk)) != UINT32_MAX;)
+		if (matches(routes->routes[i].matcher, input))
+			return &routes->routes[i];
+	return NULL;
+}
+
+static inline const weir_route_index *index_of(const weir_routes *routes)
+{
+	return atomic_load_explicit(&routes->index, memory_order_acquire);
+}
+
 static const weir_route *route_of(const weir_routes *routes, const weir_match_input *input)
 {
+	const weir_route_index *index = index_of(routes);
+	if (index != NULL)
+		return indexed_route_of(routes, index, input);
 	for (uint32_t i = 0; i < routes->route_count; i++)
 		if (matches(routes->routes[i].matcher, input))
 			return &routes->routes[i];
@@ -146,10 +165,24 @@ static const weir_span method_names[WEIR_METHOD_COUNT] = {
 #undef X
 };
 
-static bool would_match(const weir_routes *routes, const weir_match_input *input)
+static bool would_match(const weir_route *route, const weir_match_input *input)
 {
+	return route->by_method && weir_matcher_matches(route->matcher, input);
+}
+
+static bool some_would_match(const weir_routes *routes, const weir_match_input *input)
+{
+	const weir_route_index *index = index_of(routes);
+	weir_route_walk walk;
+	if (index != NULL) {
+		weir_route_walk_begin(index, input, &walk);
+		for (uint32_t i; (i = weir_route_walk_next(&walk)) != UINT32_MAX;)
+			if (would_match(&routes->routes[i], input))
+				return true;
+		return false;
+	}
 	for (uint32_t i = 0; i < routes->route_count; i++)
-		if (routes->routes[i].by_method && weir_matcher_matches(routes->routes[i].matcher, input))
+		if (would_match(&routes->routes[i], input))
 			return true;
 	return false;
 }
@@ -163,7 +196,7 @@ uint32_t weir_routes_allowed(const weir_routes *routes, const weir_match_input *
 		other.method = (weir_method)method;
 		other.method_text = method_names[method];
 		/* A server is no proxy that could be asked to CONNECT, whatever its rules leave open. */
-		if (method != WEIR_METHOD_CONNECT && would_match(routes, &other))
+		if (method != WEIR_METHOD_CONNECT && some_would_match(routes, &other))
 			allowed |= 1u << method;
 	}
 	return allowed;

@@ -17,8 +17,9 @@ void weir_retry_init(weir_retry *retry, const weir_retry_options *options, uint6
 	own->floor_per_s = own->floor_per_s == 0 ? FLOOR_PER_S : own->floor_per_s < 0 ? 0 : own->floor_per_s;
 	if (own->attempts == 0)
 		own->attempts = ATTEMPTS;
-	/* The tokens of one second, so that the first request may already be retried. */
-	retry->tokens = own->floor_per_s;
+	/* As much as after a quiet time. A server may die just after a takeover, and the requests that it had are
+	   retried by a process that has hardly seen any. Without a share, the tokens of one second. */
+	retry->tokens = own->share > 0 && own->floor_per_s > 0 ? TOKENS_MOST : own->floor_per_s;
 }
 
 bool weir_retry_is_idempotent(weir_method method)

@@ -11,7 +11,7 @@
 #include "base/mem.h"
 
 #define SOCKETS_MOST  1024u
-#define LAWS_MOST     1024u
+#define LAWS_MOST     2048u /* more than there can be stages */
 #define COSTS_MOST    4096u
 #define SESSIONS_MOST 64u
 

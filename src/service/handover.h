@@ -24,7 +24,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define WEIR_HANDOVER_BYTES  (8 * 1024u * 1024u)
+#define WEIR_HANDOVER_BYTES  (32 * 1024u * 1024u)
 #define WEIR_HANDOVER_AGE_NS UINT64_C(60000000000)
 
 typedef struct weir_handover weir_handover;

@@ -59,21 +59,32 @@ static bool has_usual_admission(const weir_config_route *route)
 	       route->queue == WEIR_CONFIG_QUEUE;
 }
 
-static const char *name_of(const weir_config *config, const weir_config_route *route)
+/* The name by which a route wants its thing: that of what it shares with other routes, or its own. */
+typedef struct wish {
+	const char *name;
+	bool shared;
+} wish;
+
+static wish wish_of(const weir_config *config, const weir_config_route *route)
 {
 	const weir_kind *kind = weir_config_kind(config, route);
 	weir_route_view view = weir_config_view(config, route);
 	const char *shared = kind->shares != NULL && has_usual_admission(route) ? kind->shares(&view) : NULL;
-	return shared != NULL ? shared : route->head.title;
+	return (wish){shared != NULL ? shared : route->head.title, shared != NULL};
 }
 
-static weir_thing *thing_of(const weir_things *things, const weir_config *config,
-			    const weir_config_route *route)
+static bool is_wanted(const weir_thing *thing, wish wanted)
 {
-	const char *wanted = name_of(config, route);
+	return thing->shared == wanted.shared && strcmp(thing->wanted, wanted.name) == 0;
+}
+
+weir_thing *weir_things_find(const weir_things *things, const weir_config *config,
+			     const weir_config_route *route)
+{
+	wish wanted = wish_of(config, route);
 	uint64_t fingerprint = fingerprint_of(config, route);
 	for (weir_thing *thing = things->first; thing != NULL; thing = thing->next)
-		if (strcmp(thing->wanted, wanted) == 0 && thing->fingerprint == fingerprint)
+		if (thing->fingerprint == fingerprint && is_wanted(thing, wanted))
 			return thing;
 	return NULL;
 }
@@ -86,19 +97,32 @@ static bool has_name(const weir_thing *list, const char *name)
 	return false;
 }
 
-/* "app", or "app~2" while the one that it replaces is still there. */
-static weir_thing *new_thing(const weir_things *things, const char *wanted, uint64_t fingerprint)
+/* The route's name; where several routes share the thing, the name of what they share. */
+static const char *title_of(const weir_config *config, const weir_config_route *route)
+{
+	wish wanted = wish_of(config, route);
+	for (unsigned i = 0; wanted.shared && i < config->routes; i++) {
+		wish other = wish_of(config, &config->route[i]);
+		if (&config->route[i] != route && other.shared && strcmp(other.name, wanted.name) == 0)
+			return wanted.name;
+	}
+	return route->head.title;
+}
+
+/* "web", or "web~2" while another one of that name is still there. */
+static weir_thing *new_thing(const weir_things *things, wish wanted, const char *title, uint64_t fingerprint)
 {
 	weir_thing *thing = weir_mem_zalloc(sizeof(*thing));
 	if (thing == NULL) {
 		weir_error_set(-ENOMEM, "out of memory");
 		return NULL;
 	}
-	snprintf(thing->wanted, sizeof(thing->wanted), "%.80s", wanted);
-	snprintf(thing->name, sizeof(thing->name), "%.80s", wanted);
+	snprintf(thing->wanted, sizeof(thing->wanted), "%.80s", wanted.name);
+	snprintf(thing->name, sizeof(thing->name), "%.80s", title);
 	for (unsigned number = 2;
 	     has_name(things->first, thing->name) || has_name(things->retired, thing->name); number++)
-		snprintf(thing->name, sizeof(thing->name), "%.80s~%u", wanted, number);
+		snprintf(thing->name, sizeof(thing->name), "%.80s~%u", title, number);
+	thing->shared = wanted.shared;
 	thing->fingerprint = fingerprint;
 	return thing;
 }
@@ -118,7 +142,7 @@ static void inherit_law(const weir_things *things, weir_thing *thing)
 	char state[STATE_BYTES];
 	const char *learnt = weir_handover_law(things->handover, thing->wanted);
 	for (const weir_thing *other = things->first; other != NULL; other = other->next)
-		if (strcmp(other->wanted, thing->wanted) == 0 && other->law == thing->law &&
+		if (is_wanted(other, (wish){thing->wanted, thing->shared}) && other->law == thing->law &&
 		    thing->law != NULL && save_law(other, state)) {
 			weir_stage_load(thing->stage, state);
 			return;
@@ -200,7 +224,8 @@ static int make(weir_things *things, weir_thing *thing, const void *params, cons
 
 static weir_thing *make_thing(weir_things *things, const weir_config *config, const weir_config_route *route)
 {
-	weir_thing *thing = new_thing(things, name_of(config, route), fingerprint_of(config, route));
+	weir_thing *thing = new_thing(things, wish_of(config, route), title_of(config, route),
+				      fingerprint_of(config, route));
 	void *params = NULL;
 	if (thing == NULL)
 		return NULL;
@@ -224,7 +249,7 @@ static weir_thing *make_thing(weir_things *things, const weir_config *config, co
 
 weir_thing *weir_things_for(weir_things *things, const weir_config *config, const weir_config_route *route)
 {
-	weir_thing *thing = thing_of(things, config, route);
+	weir_thing *thing = weir_things_find(things, config, route);
 	return thing != NULL ? thing : make_thing(things, config, route);
 }
 
@@ -246,7 +271,7 @@ int weir_things_prepare(weir_things *things, const weir_config *config)
 {
 	int failed = 0;
 	for (unsigned i = 0; failed == 0 && i < config->routes; i++) {
-		weir_thing *thing = thing_of(things, config, &config->route[i]);
+		weir_thing *thing = weir_things_find(things, config, &config->route[i]);
 		weir_route_view view = weir_config_view(config, &config->route[i]);
 		if (thing->kind->prepare != NULL)
 			failed = thing->kind->prepare(thing->self, config, &view);
@@ -298,7 +323,7 @@ int weir_things_settle(weir_things *things, const weir_config *config)
 	int failed = 0;
 	for (unsigned i = 0; i < config->routes; i++) {
 		const weir_config_route *route = &config->route[i];
-		weir_thing *thing = thing_of(things, config, route);
+		weir_thing *thing = weir_things_find(things, config, route);
 		int error = set_law(thing, config, route);
 		weir_stage_mode(thing->stage, route->dry_run ? WEIR_DRY_RUN : WEIR_ENFORCE);
 		weir_stage_shed_ceiling(thing->stage, route->shed_ceiling);
@@ -307,48 +332,16 @@ int weir_things_settle(weir_things *things, const weir_config *config)
 	return failed;
 }
 
-/* ---- accounts ---- */
-
-static void account_for(weir_things *things, weir_thing *thing, const weir_account_terms *terms,
-			uint64_t now_ns)
+/* Notes for each thing the first route that leads to it. */
+static void find_routes(const weir_things *things, const weir_config *config)
 {
-	weir_account *account = &thing->account;
-	if (account->kept && account->last_ns == now_ns) /* another route leads to it, too */
-		return;
-	pthread_mutex_lock(&things->lock);
-	bool over = weir_account_keep(account, thing->stage, terms, now_ns);
-	pthread_mutex_unlock(&things->lock);
-	if (over)
-		weir_errors_say(things->errors, WEIR_LOG_WARN, "guarantee",
-				"%s: classes are guaranteed %.3g requests a second, and it can serve %.3g",
-				thing->name, account->shown.guaranteed_per_s, account->shown.capacity_per_s);
-}
-
-bool weir_things_account(weir_things *things, const weir_config *config)
-{
-	weir_account_terms terms = {.worth = weir_config_worth(config)};
-	uint64_t now_ns = weir_world_now(things->world);
-	if (!terms.worth.has_revenue && !terms.worth.has_guarantee && config->slas == 0)
-		return false;
-	for (unsigned i = 0; i < config->routes; i++) {
-		const weir_config_route *route = &config->route[i];
-		const weir_config_sla *sla = weir_config_sla_of(config, route);
-		weir_thing *thing = thing_of(things, config, route);
-		terms.agreement = sla != NULL ? &sla->agreement : NULL;
-		if (thing != NULL && !route->exempt)
-			account_for(things, thing, &terms, now_ns);
+	for (weir_thing *thing = things->first; thing != NULL; thing = thing->next)
+		thing->route = NULL;
+	for (unsigned i = config->routes; i-- > 0;) {
+		weir_thing *thing = weir_things_find(things, config, &config->route[i]);
+		if (thing != NULL)
+			thing->route = &config->route[i];
 	}
-	return true;
-}
-
-/* Which route leads to the thing; NULL: none does. */
-static const weir_config_route *route_to(const weir_things *things, const weir_config *config,
-					 const weir_thing *thing)
-{
-	for (unsigned i = 0; i < config->routes; i++)
-		if (thing_of(things, config, &config->route[i]) == thing)
-			return &config->route[i];
-	return NULL;
 }
 
 /* Out of the list, so that nobody finds it any more. */
@@ -367,8 +360,9 @@ static void retire(weir_things *things, weir_thing **link)
 
 void weir_things_leave(weir_things *things, const weir_config *config)
 {
+	find_routes(things, config);
 	for (weir_thing **link = &things->first, *thing; (thing = *link) != NULL;) {
-		const weir_config_route *route = route_to(things, config, thing);
+		const weir_config_route *route = thing->route;
 		if (route == NULL) {
 			retire(things, link);
 			continue;
@@ -446,24 +440,18 @@ bool weir_things_tidy(weir_things *things)
 	return things->retired != NULL || things->tables != NULL;
 }
 
-/* Whether a route before this one leads to the same thing. */
-static bool is_repeated(const weir_config *config, unsigned route)
-{
-	for (unsigned i = 0; i < route; i++)
-		if (strcmp(name_of(config, &config->route[i]), name_of(config, &config->route[route])) == 0)
-			return true;
-	return false;
-}
-
 void weir_things_save(const weir_things *things, const weir_config *config, FILE *to)
 {
 	char state[STATE_BYTES];
 	for (unsigned i = 0; i < config->routes; i++) {
-		const weir_config_route *route = &config->route[i];
-		const weir_thing *thing = thing_of(things, config, route);
-		if (thing != NULL && !is_repeated(config, i) && save_law(thing, state))
+		weir_thing *thing = weir_things_find(things, config, &config->route[i]);
+		if (thing != NULL && thing->saved != to && save_law(thing, state))
 			weir_handover_put_law(to, thing->wanted, state);
+		if (thing != NULL)
+			thing->saved = to; /* other routes may lead to it, too */
 	}
+	for (weir_thing *thing = things->first; thing != NULL; thing = thing->next)
+		thing->saved = NULL;
 }
 
 static void free_list(weir_thing *thing)

@@ -6,8 +6,9 @@
  * Things: what routes lead to, each made by its kind (weir/service.h): a stage and what is behind it.
  *
  * A thing is found by the name that it was wanted by and the fingerprint of all that cannot be changed in place. Routes to
- * what their kind shares, with nothing of their own about admission, share a thing, named after that; any other route has
- * one of its own, named after the route.
+ * what their kind shares, with nothing of their own about admission, share a thing and want it by the name of what is
+ * shared; any other route has one of its own. Its stage is named after its route, or after what several routes share. It
+ * keeps the name with which it was made: a reload that adds a route does not disturb it.
  *
  * A change of the configuration is in steps, so that one that cannot be done changes nothing: things that are new are made
  * and started, and those that stay are prepared, all of which can fail; then what is there is changed. weir_things_leave
@@ -35,7 +36,8 @@ typedef struct weir_thing {
 	struct weir_thing *next;
 	const weir_kind *kind;
 	char name[WEIR_THING_NAME];   /* of the stage */
-	char wanted[WEIR_THING_NAME]; /* the name without a number */
+	char wanted[WEIR_THING_NAME]; /* what it is found by: a name of what is shared, or of its route */
+	bool shared;                  /* wanted is a name of what is shared */
 	uint64_t fingerprint;         /* of what cannot be changed in place */
 	void *self;                   /* the kind's */
 	weir_stage *stage;
@@ -45,9 +47,11 @@ typedef struct weir_thing {
 	weir_account account;          /* under the lock */
 	weir_overload overload;        /* the main thread's, as the counts that it has seen last */
 	weir_stage_stats seen;
-	weir_verdict why;         /* the last reason for most rejections */
-	weir_overload_shown said; /* under the lock */
-	uint64_t last_table;      /* of a retired one: the last table that led to it */
+	weir_verdict why;               /* the last reason for most rejections */
+	weir_overload_shown said;       /* under the lock */
+	uint64_t last_table;            /* of a retired one: the last table that led to it */
+	const weir_config_route *route; /* within weir_things_leave: the first that leads to it */
+	const FILE *saved;              /* within weir_things_save: it was written there */
 } weir_thing;
 
 /* A table of routes that is not in force any more, and that requests may still use. */
@@ -79,6 +83,9 @@ typedef struct weir_things {
 void weir_things_init(weir_things *things);
 /* The thing of a route, found or made; one that is found is left as it is. NULL: weir_error says why. */
 weir_thing *weir_things_for(weir_things *things, const weir_config *config, const weir_config_route *route);
+/* The thing of a route; NULL: there is none. */
+weir_thing *weir_things_find(const weir_things *things, const weir_config *config,
+			     const weir_config_route *route);
 /* Starts what is not started. Of a started world. */
 int weir_things_start(weir_things *things);
 /* The first step of a change for those that stay. */
@@ -99,9 +106,9 @@ bool weir_things_tidy(weir_things *things);
  * has none. To be called a few times a second.
  */
 bool weir_things_account(weir_things *things, const weir_config *config);
-/* What the laws of the configuration's routes have learnt, for a successor. */
 /* About once a second: says in the log when things begin to reject requests, and when that is over. */
 void weir_things_watch(weir_things *things);
+/* What the laws of the configuration's routes have learnt, for a successor. */
 void weir_things_save(const weir_things *things, const weir_config *config, FILE *to);
 /* After the world has stopped. */
 void weir_things_free(weir_things *things);

@@ -18,6 +18,32 @@
 
 typedef _Atomic uint64_t weir_count;
 
+/*
+ * A count for each origin: 0 is outside, otherwise a stage's index + 1. Most worlds have few stages, so that only the
+ * first counts are there from the start; the others come in blocks.
+ */
+enum { WEIR_EDGES_BLOCK = 64, WEIR_EDGES_BLOCKS = WEIR_STAGES_MAX / WEIR_EDGES_BLOCK };
+
+typedef struct weir_edges {
+	weir_count near[WEIR_EDGES_BLOCK];
+	_Atomic(weir_count *) far[WEIR_EDGES_BLOCKS]; /* NULL: all of them are 0 */
+	weir_count lost;                              /* for what there was no memory for */
+} weir_edges;
+
+_Static_assert(WEIR_STAGES_MAX % WEIR_EDGES_BLOCK == 0, "the last block has the last stage");
+
+/* The count of an origin of which there is none yet. */
+weir_count *weir_edges_far(weir_edges *edges, unsigned origin);
+uint64_t weir_edges_get(const weir_edges *edges, unsigned origin);
+void weir_edges_fini(weir_edges *edges);
+
+static inline weir_count *weir_edges_at(weir_edges *edges, unsigned origin)
+{
+	if (__builtin_expect(origin < WEIR_EDGES_BLOCK, 1))
+		return &edges->near[origin];
+	return weir_edges_far(edges, origin);
+}
+
 typedef struct weir_counts {
 	bool shared; /* const: several writers */
 	weir_count offered[WEIR_CLASSES], admitted[WEIR_CLASSES], started[WEIR_CLASSES];
@@ -33,7 +59,7 @@ typedef struct weir_counts {
 	weir_count drops[WEIR_CLASSES][WEIR_VERDICT_COUNT];
 	weir_count spared[WEIR_CLASSES]
 			 [WEIR_VERDICT_COUNT];    /* refused by law or pressure, and admitted anyway */
-	weir_count from[WEIR_STAGES_MAX + 1];     /* admitted, by origin: 0 outside, else stage index + 1 */
+	weir_edges from;                          /* admitted, by origin */
 	_Atomic(weir_hist *) hists[WEIR_CLASSES]; /* one per measure; made when first needed */
 } weir_counts;
 

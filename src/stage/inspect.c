@@ -125,11 +125,11 @@ uint64_t weir_stage_quantile(const weir_stage *stage, unsigned klass, weir_measu
 uint64_t weir_edge_count(const weir_stage *from, const weir_stage *to)
 {
 	unsigned at = from != NULL ? from->index + 1u : 0;
-	uint64_t sum = 0, gone = atomic_load(&to->gone_from[at]);
+	uint64_t sum = 0, gone = weir_edges_get(&to->gone_from, at);
 	for (unsigned slot = 0; slot <= to->world->reactor_count; slot++) {
 		weir_counts *counts = atomic_load_explicit(&to->counts[slot], memory_order_acquire);
 		if (counts != NULL)
-			sum += weir_count_get(&counts->from[at]);
+			sum += weir_edges_get(&counts->from, at);
 	}
 	return sum - gone;
 }

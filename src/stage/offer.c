@@ -100,7 +100,7 @@ static void enter_at_once(weir_attempt *offer, weir_event *event)
 	weir_counts *counts = weir_stage_counts(offer->stage, offer->self);
 	weir_offer_trace(offer->stage, event, WEIR_ADMITTED, 'o', offer->ask.now_ns);
 	weir_count_add(counts, &counts->inlined[event->klass], 1);
-	weir_count_add(counts, &counts->from[weir_offer_origin(offer->self, event)], 1);
+	weir_count_add(counts, weir_edges_at(&counts->from, weir_offer_origin(offer->self, event)), 1);
 	weir_offer_adopt(offer->self, offer->lane, event, offer->gate, offer->ask.now_ns);
 }
 
@@ -243,7 +243,7 @@ static inline void enter_plain(weir_stage *stage, weir_lane *lane, weir_thread *
 	weir_counts *counts = weir_stage_counts(stage, self);
 	unsigned from = self->frame != NULL ? self->frame->origin : 0;
 	weir_hist_bump(&counts->inlined[event->klass], 1);
-	weir_hist_bump(&counts->from[from], 1);
+	weir_hist_bump(weir_edges_at(&counts->from, from), 1);
 	event->lane = lane;
 	event->gate = gate;
 	weir_offer_enter(event, stage);

@@ -183,7 +183,7 @@ static inline void weir_offer_count(const weir_attempt *offer, const weir_event 
 	weir_counts *counts = weir_stage_counts(offer->stage, offer->self);
 	weir_count_add(counts, &counts->offered[event->klass], count);
 	weir_count_add(counts, &counts->admitted[event->klass], count);
-	weir_count_add(counts, &counts->from[weir_offer_origin(offer->self, event)], count);
+	weir_count_add(counts, weir_edges_at(&counts->from, weir_offer_origin(offer->self, event)), count);
 }
 
 static inline void weir_offer_trace(weir_stage *stage, weir_event *event, weir_verdict verdict, uint8_t step,

@@ -11,10 +11,19 @@
 #include "base/mem.h"
 #include "stage/runtime.h"
 
+/*
+ * The words with marks of stages that there are, or were. A stage is counted before it can be offered anything, and
+ * who marks it here wakes this thread afterwards: so the thread sees the count at the latest when it has woken up.
+ */
+static inline unsigned ready_words(const weir_thread *self)
+{
+	return (atomic_load_explicit(&self->world->stage_count, memory_order_acquire) + 63) / 64;
+}
+
 /* Collects the marks of lanes that other threads have touched. */
 static void gather(weir_thread *self)
 {
-	for (unsigned word = 0; word < WEIR_READY_WORDS; word++) {
+	for (unsigned word = 0, words = ready_words(self); word < words; word++) {
 		if (atomic_load_explicit(&self->ready[word], memory_order_relaxed) == 0)
 			continue;
 		uint64_t bits = atomic_exchange_explicit(&self->ready[word], 0, memory_order_seq_cst);
@@ -26,10 +35,12 @@ static void gather(weir_thread *self)
 /* The next stage with something in a queue here, round robin; -1: none. */
 static int next_in_turn(weir_thread *self)
 {
-	for (unsigned i = 0; i <= WEIR_READY_WORDS; i++) {
-		unsigned word = (self->next_stage / 64 + i) % WEIR_READY_WORDS;
+	unsigned words = ready_words(self), word = self->next_stage / 64;
+	for (unsigned i = 0; i <= words; i++, word++) {
+		if (word >= words)
+			word = 0;
 		uint64_t bits = self->local_ready[word];
-		if (i == 0)
+		if (i == 0 && word == self->next_stage / 64)
 			bits &= ~UINT64_C(0) << (self->next_stage % 64);
 		if (bits != 0) {
 			unsigned at = word * 64 + (unsigned)__builtin_ctzll(bits);
@@ -74,7 +85,7 @@ static int next_ready(weir_thread *self, uint64_t now_ns)
 {
 	int first = next_in_turn(self);
 	weir_candidate best = {0};
-	for (unsigned word = 0; first >= 0 && word < WEIR_READY_WORDS; word++) {
+	for (unsigned word = 0, words = ready_words(self); first >= 0 && word < words; word++) {
 		uint64_t bits = self->local_ready[word];
 		if (word == (unsigned)first / 64)
 			bits &= ~(UINT64_C(1) << (first % 64));
@@ -100,7 +111,7 @@ static int next_ready(weir_thread *self, uint64_t now_ns)
 
 static bool anything_ready(const weir_thread *self)
 {
-	for (unsigned word = 0; word < WEIR_READY_WORDS; word++)
+	for (unsigned word = 0, words = ready_words(self); word < words; word++)
 		if (atomic_load_explicit(&self->ready[word], memory_order_relaxed) != 0)
 			return true;
 	return false;
@@ -168,7 +179,7 @@ bool weir_reactor_run(weir_thread *self)
 
 static bool anything_here(const weir_thread *self)
 {
-	for (unsigned word = 0; word < WEIR_READY_WORDS; word++)
+	for (unsigned word = 0, words = ready_words(self); word < words; word++)
 		if (self->local_ready[word] != 0)
 			return true;
 	return false;

@@ -167,9 +167,9 @@ static void forget_edges_locked(const weir_stage *stage)
 	const weir_world *world = stage->world;
 	for (uint32_t i = 0; i < atomic_load(&world->stage_count); i++) {
 		weir_stage *to = weir_world_stage(world, i);
-		_Atomic uint64_t *gone = to != NULL ? &to->gone_from[stage->index + 1] : NULL;
-		if (to != NULL)
-			atomic_store(gone, atomic_load(gone) + weir_edge_count(stage, to));
+		uint64_t count = to != NULL ? weir_edge_count(stage, to) : 0;
+		if (count > 0)
+			atomic_fetch_add(weir_edges_at(&to->gone_from, stage->index + 1u), count);
 	}
 }
 
@@ -281,6 +281,7 @@ void weir_stage_free(weir_stage *stage)
 	}
 	for (uint32_t slot = 0; slot <= WEIR_THREADS_MAX; slot++)
 		weir_counts_free(atomic_load(&stage->counts[slot]));
+	weir_edges_fini(&stage->gone_from);
 	weir_gates_free(stage);
 	free_ticks(&stage->ticks);
 	weir_recent_free(stage);

@@ -81,7 +81,7 @@ struct weir_stage {
 	uint64_t born_ns;
 	struct weir_chore *chore; /* periodic work, which the stage owns (every.c); NULL: an ordinary stage */
 	/* events from earlier holders of each index, which an edge does not count; under control_lock */
-	_Atomic uint64_t gone_from[WEIR_STAGES_MAX + 1];
+	weir_edges gone_from;
 	/* under control_lock: recent.c */
 	struct weir_recent_ring *recent[WEIR_CLASSES + 1][WEIR_MEASURES]; /* NULL: nobody has asked */
 	unsigned recent_rings;
@@ -113,9 +113,9 @@ static inline weir_gate *weir_event_gate(const weir_event *event, const weir_sta
  * An event remembers where it entered by the stage's mark: index + 1 in the low bits, above them how often
  * the index had been used. So a stage is not told of events that entered at an earlier one with its index.
  */
-#define WEIR_MARK_INDEX(mark)  (((mark)&0x1ff) - 1u)
-#define WEIR_MARK(index, uses) ((uint16_t)((index) + 1u + ((uses)&0x7fu) * 0x200u))
-_Static_assert(WEIR_STAGES_MAX < 0x200, "a mark has nine bits for index + 1");
+#define WEIR_MARK_INDEX(mark)  (((mark)&0x7ff) - 1u)
+#define WEIR_MARK(index, uses) ((uint16_t)((index) + 1u + ((uses)&0x1fu) * 0x800u))
+_Static_assert(WEIR_STAGES_MAX < 0x800, "a mark has eleven bits for index + 1");
 
 /* ---- stage.c, inspect.c, drain.c ---- */
 

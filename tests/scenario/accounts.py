@@ -58,7 +58,7 @@ def test_account(folder):
     wait_for("all of it", lambda: row(weir, "gold")["earned"] == 70 and row(weir, "rest")["earned"] == 5)
     assert row(weir, "gold")["turned_away"] == 0
     status, text = weir.get("/metrics")
-    assert status == 200 and b'weir_account_lost_total{stage="app",class="gold"} 20\n' in text, text
+    assert status == 200 and b'weir_account_lost_total{stage="all",class="gold"} 20\n' in text, text
     # Another revenue and another time: from then on.
     earned = row(weir, "gold")["earned"]
     write(20, "250ms")
@@ -67,13 +67,13 @@ def test_account(folder):
     wait_for("the promise", lambda: promised(weir)["promised_ns"] == 250e6)
     assert client.ask("/gold/x") == 200
     wait_for("the new revenue", lambda: row(weir, "gold")["earned"] == earned + 20)
-    assert weir.stage("app")["class"][0]["target_ns"] == 250e6
+    assert weir.stage("all")["class"][0]["target_ns"] == 250e6
     # More arrivals than 100/s: more time.
     crowd = Crowd(port, clients=10, fresh=0, pause_ms=2)
     wait_for("the second step", lambda: promised(weir)["step"] == 2)
     crowd.stop()
     assert promised(weir)["promised_ns"] == 5e9
-    wait_for("the law's target", lambda: weir.stage("app")["class"][0]["target_ns"] == 5e9)
+    wait_for("the law's target", lambda: weir.stage("all")["class"][0]["target_ns"] == 5e9)
     assert weir.end() == 0
 
 

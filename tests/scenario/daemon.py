@@ -47,7 +47,7 @@ def progress(crowd, more=200):
 
 
 def learnt(weir):
-    stage = weir.stage("app")
+    stage = weir.stage("all")
     return stage["admit_per_s"], stage["all"]["offered"]
 
 
@@ -58,7 +58,7 @@ def still_knows(rate, rate_before):
 
 def test_reload(place, weir, crowd):
     # More clients than workers: the law sees answers that are slowed, and with them how many the backend does a second.
-    wait_for("a rate that was learnt", lambda: weir.stage("app")["admit_per_s"])
+    wait_for("a rate that was learnt", lambda: weir.stage("all")["admit_per_s"])
     rate, offered = learnt(weir)
     place.reload(weir)
     after_rate, after_offered = learnt(weir)
@@ -69,7 +69,7 @@ def test_reload(place, weir, crowd):
     rate, offered = learnt(weir)
     place.write([place.first], p90="500ms")
     place.reload(weir)
-    stage = weir.stage("app")
+    stage = weir.stage("all")
     print(f"another target: {rate} -> {stage['admit_per_s']}/s")
     assert stage["class"][0]["target_ns"] == 500e6, stage["class"]
     assert still_knows(stage["admit_per_s"], rate), "the law forgot with its target"
@@ -108,7 +108,7 @@ def test_errors(place, weir, crowd):
         before = len(weir.lines)
         place.reload(weir, r"the configuration has errors; nothing was changed")
         assert weir.said(told, before), (more, weir.lines[before:])
-        assert weir.stage("app")["class"][0]["target_ns"] == 500e6
+        assert weir.stage("all")["class"][0]["target_ns"] == 500e6
     # Nor does a successor begin with it; whoever serves goes on.
     before = weir.signal(signal.SIGUSR2)
     wait_for("the successor's end", lambda: weir.said(r"the successor ended before it was ready; this process goes on", before))
@@ -119,7 +119,7 @@ def test_errors(place, weir, crowd):
         taken.listen()
         place.write([place.second], p90="2s", more=f"\nlisten \"127.0.0.1:{taken.getsockname()[1]}\" {{}}\n")
         place.reload(weir, r"reload: .*(in use|cannot listen)")
-        assert weir.stage("app")["class"][0]["target_ns"] == 500e6, "a reload that failed has changed a target"
+        assert weir.stage("all")["class"][0]["target_ns"] == 500e6, "a reload that failed has changed a target"
         states = {backend["address"]: backend["state"] for backend in weir.api("/api/backends")["backends"]}
         assert states.get(f"127.0.0.1:{place.second.port}", "retired") == "retired" != states[f"127.0.0.1:{place.first.port}"], states
     progress(crowd)
@@ -181,9 +181,9 @@ def succeed(weir, pid):
 
 def test_heir(weir, pid):
     """Without anybody to learn from, a successor knows what its predecessor did."""
-    knew = weir.stage("app")
+    knew = weir.stage("all")
     pid = succeed(weir, pid)
-    knows = weir.stage("app")
+    knows = weir.stage("all")
     print(f"{knew['admit_per_s']} -> {knows['admit_per_s']}/s")
     assert still_knows(knows["admit_per_s"], knew["admit_per_s"]), "the successor began cold"
     assert knows["all"]["offered"] == 0, "nothing was offered since"
@@ -351,7 +351,7 @@ def run(folder):
         pid = test_successor(place, weir, crowd)
         wait_for("the successor's word", lambda: manager.told[-1] == f"READY=1\nMAINPID={pid}")
         assert "STOPPING=1" not in manager.told, manager.told
-        wait_for("a rate that was learnt", lambda: weir.stage("app")["admit_per_s"])
+        wait_for("a rate that was learnt", lambda: weir.stage("all")["admit_per_s"])
         failures = crowd.stop()
         print(f"answers {crowd.answers}, {crowd.reopened} connections opened anew")
         assert not failures, failures[:5]

@@ -252,7 +252,7 @@ def overload():
     weir = sentry([backend.url], more='limit "few" { rate = 5/s; key = all }')
     with weir.client() as client:
         until(lambda: client.ask("/") and "overload:" in weir.said(), "the log tells of it")
-    says(weir, r"warn overload: app: overloaded since \d\d:\d\d UTC: capacity about [\d.]+/s, \d+ % of \d+/s turned away \(rate\); a limit of the configuration is reached", "what it says")
+    says(weir, r"warn overload: all: overloaded since \d\d:\d\d UTC: capacity about [\d.]+/s, \d+ % of \d+/s turned away \(rate\); a limit of the configuration is reached", "what it says")
     same(counted(weir, "warn", "overload")[0], 1, "one line")
     weir.stop()
     backend.close()

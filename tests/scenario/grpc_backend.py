@@ -7,6 +7,7 @@ import sys
 import threading
 from concurrent import futures
 
+import h2lib
 from weirlib import LONG, Weir, expect, run, same, skip, until
 
 DEBIANS = "/usr/bin/python3"
@@ -159,7 +160,7 @@ def outcomes():
         same(error.code(), grpc.StatusCode.DEADLINE_EXCEEDED, "a client that waits no longer")
         expect(server.service.cancelled.wait(LONG), "the server hears of it")
     same(metric(weir, "grpc_refused"), 2, "refusals are counted")
-    all_of = lambda: weir.stage("app")["all"]
+    all_of = lambda: weir.stage("all")["all"]
     until(lambda: all_of()["completed"] + all_of()["failed"] == 4, "all are settled")
     same((all_of()["completed"], all_of()["failed"]), (1, 3), "a client's error is no failure of the service")
     weir.idle()
@@ -178,6 +179,20 @@ def refusals_are_heeded():
             return any("reason=downstream" in dict(e.trailing_metadata()).get("weir-shed", "") for e in errors)
 
         until(shed, "the reason is downstream")
+    weir.stop()
+    server.stop()
+
+
+def a_timeout_is_a_deadline():
+    """A call that is too late before it could be started is not started."""
+    server = Server()
+    weir = start(server)
+    late = lambda: sum(weir.stage("all")["all"][by].get("deadline", 0) for by in ("shed_by", "dropped_by"))
+    with h2lib.Connection(weir.port) as client:
+        for timeout, much in (("1n", 1), ("0S", 2), ("20S", 2), ("nonsense", 2)):
+            stream = client.ask("/t.T/echo", method="POST", more=[("content-type", "application/grpc"), ("te", "trailers"), ("grpc-timeout", timeout)])
+            same(client.status(stream), 200, "an answer of gRPC")
+            until(lambda: late() == much, f"{timeout}: {much} were too late")
     weir.stop()
     server.stop()
 
@@ -250,4 +265,4 @@ def server_leaves():
     server.stop()
 
 
-run(kinds, outcomes, refusals_are_heeded, turned_away, server_leaves)
+run(kinds, outcomes, refusals_are_heeded, a_timeout_is_a_deadline, turned_away, server_leaves)

@@ -39,11 +39,11 @@ def crowds(weir, folder, seconds=2):
 
 
 def by_threshold(weir):
-    return weir.stage("app")["values"].get("by_threshold")
+    return weir.stage("all")["values"].get("by_threshold")
 
 
 def counts(weir):
-    return {row["name"]: row for row in weir.stage("app")["class"] if row.get("name")}
+    return {row["name"]: row for row in weir.stage("all")["class"] if row.get("name")}
 
 
 class Ledger:

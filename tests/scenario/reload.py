@@ -92,7 +92,7 @@ def test_nothing(folder):
         # The same with a place that would be a new one.
         told += place.reload(bad + app(second, more="connect-timeout = 3s; health = /up; health-interval = 10ms"), CANNOT)
     assert not any(READ_ANEW in line for line in told), told
-    state = place.weir.stage("app")
+    state = place.weir.stage("all")
     assert (state["class"][0]["target_ns"], state["mode"], state["shed_ceiling"]) == (400e6, "enforce", 1), state
     assert place.weir.api("/api/stages")["classes"][0] is None
     states = {backend["address"]: backend["state"] for backend in place.weir.api("/api/backends")["backends"]}
@@ -102,7 +102,7 @@ def test_nothing(folder):
     assert first.served == 20 and second.served == 0, "one that was never in force is asked"
     wait_for("the end of the listener that was added in vain", lambda: refused(free))
     place.reload(app(second, target="p90 = 2s"))
-    assert place.weir.stage("app")["class"][0]["target_ns"] == 2e9
+    assert place.weir.stage("all")["class"][0]["target_ns"] == 2e9
     assert place.weir.end() == 0
 
 
@@ -121,12 +121,12 @@ def test_rest(folder):
     served, until = old.served, new.served + 10
     wait_for("ten more of the new place", lambda: new.served >= until)
     assert old.served <= served + 1, "a place that is left is still checked"
-    assert pools() == [("app~2", False)], pools()
-    wait_for("the end of the old place", lambda: [one["name"] for one in place.weir.api("/api/stages")["stages"] if one["name"].startswith("app")] == ["app~2"])
+    assert pools() == [("all~2", False)], pools()
+    wait_for("the end of the old place", lambda: [one["name"] for one in place.weir.api("/api/stages")["stages"] if one["name"].startswith("all")] == ["all~2"])
     place.reload(app(old, checks))
     served = old.served
     wait_for("checks of the old place again", lambda: old.served > served + 3)
-    assert pools() == [("app", False)], pools()
+    assert pools() == [("all", False)], pools()
     assert place.get() == 200
     assert place.weir.end() == 0
 
@@ -145,10 +145,46 @@ def test_room(folder):
         place.reload(many(queue, "p90 = 2s"))
         wait_for("the end of the old ones", lambda: len(names()) == 100)
     before = names()
-    place.reload(many(20, "p90 = 3s", count=300), r"reload: route \"r\d+\": there is no room for its stage: .* at most 256")
+    too_many = "".join(f'route "r{i}" {{ redirect = "http://a.test/"; match = "path /{i}" }}\n' for i in range(1950))
+    place.reload(too_many + app(backend, target="p90 = 3s"), r"reload: route \"r\d+\": there is no room for its stage: .* at most 1984")
     assert place.get("/7") == 200
     wait_for("the end of what was made in vain", lambda: sorted(names()) == sorted(before))
     assert {place.weir.stage(name)["class"][0]["target_ns"] for name in before[:3] if place.weir.stage(name)["class"]} <= {2e9}
+    assert place.weir.end() == 0
+
+
+def test_a_thousand_routes(folder):
+    """Each with a stage of its own, and as many that share one."""
+    backend = Backend()
+    own = "".join(f'route "o{i}" {{ redirect = "http://a.test/"; match = "path /own/{i}" }}\n' for i in range(1000))
+    shared = "".join(f'route "s{i}" {{ backend = app; match = "path /shared/{i}/*" }}\n' for i in range(1000))
+    place = Place(folder, own + shared + app(backend))
+    names = {one["name"] for one in place.weir.api("/api/stages")["stages"]}
+    assert {"o0", "o999", "app"} <= names and not {"s0", "s999", "all"} & names, len(names)
+    for _ in range(2):
+        assert [place.get(path) for path in ("/own/0", "/own/999", "/shared/0/x", "/shared/999/x", "/other")] == [308, 308, 200, 200, 200]
+        place.reload(own + shared + app(backend, target="p90 = 2s"))
+    assert place.weir.end() == 0
+
+
+def test_names(folder):
+    """A stage has the name of its route, or that of the backend where several routes share it; it keeps the name while it lives."""
+    backend = Backend()
+    second = 'route "second" { backend = app; match = "path /second" }\n'
+
+    def names():
+        return [one["name"] for one in place.weir.api("/api/stages")["stages"] if one["name"] in ("all", "app", "second")]
+    place = Place(folder, app(backend))
+    assert names() == ["all"], names()
+    place.reload(second + app(backend))
+    assert names() == ["all"], names()
+    assert place.weir.end() == 0
+    place = Place(folder, second + app(backend))
+    assert names() == ["app"], names()
+    # A route that is called like the backend, with a law of its own, is not what the others share.
+    place.reload('target "own" { law = fixed; concurrency = 3 }\nroute "app" { backend = app; match = "path /app"; target = own }\n' + second + app(backend))
+    wait_for("two of the name", lambda: sorted((one["name"], one["law"]) for one in place.weir.api("/api/stages")["stages"] if one["name"].startswith("app")) ==
+             [("app", "adaptive-remote"), ("app~2", "fixed")])
     assert place.weir.end() == 0
 
 
@@ -158,15 +194,15 @@ def test_file_wins(folder):
     place = Place(folder, app(backend, target="p90 = 400ms"))
 
     def in_force():
-        stage = place.weir.stage("app")
+        stage = place.weir.stage("all")
         return stage["law"], stage["class"][0].get("target_ns"), stage["mode"], stage["shed_ceiling"]
     written = ("adaptive-remote", 400e6, "enforce", 1)
     assert in_force() == written, in_force()
-    place.put("app", {"target": "p90 900ms", "mode": "dry-run", "shed_ceiling": 0.5})
+    place.put("all", {"target": "p90 900ms", "mode": "dry-run", "shed_ceiling": 0.5})
     assert in_force() == ("adaptive-remote", 900e6, "dry-run", 0.5), in_force()
     place.reload()
     assert in_force() == written, in_force()
-    place.put("app", {"law": "fixed", "params": {"concurrency": "50"}})
+    place.put("all", {"law": "fixed", "params": {"concurrency": "50"}})
     assert in_force()[0] == "fixed"
     place.reload()
     assert in_force() == written, in_force()
@@ -220,7 +256,7 @@ def test_quotas(folder):
     assert place.weir.end() == 0
 
 
-TESTS = [test_kept, test_quotas, test_classes, test_nothing, test_rest, test_room, test_file_wins]
+TESTS = [test_kept, test_quotas, test_classes, test_nothing, test_rest, test_room, test_a_thousand_routes, test_names, test_file_wins]
 
 if __name__ == "__main__":
     for test in [test for test in TESTS if test.__name__ in sys.argv] or TESTS:

@@ -133,7 +133,7 @@ def resources():
     weir = Weir("sentry", config=config)
     with weir.client() as client:
         answer = until(lambda: next((a for a in [client.ask("/")] if a.status != 200), None), "somebody is turned away")
-        same((answer.status, answer["weir-shed"]), (503, "stage=app;class=0;reason=resource"), "and told why")
+        same((answer.status, answer["weir-shed"]), (503, "stage=all;class=0;reason=resource"), "and told why")
         expect(int(answer["retry-after"]) >= 1, "and when to come again")
         same([client.ask("/healthz").status for _ in range(20)], [200] * 20, "health checks never are")
         metrics = weir.metrics()
@@ -208,13 +208,13 @@ def refusals():
         crowd = Crowd(weir, 12, pause_s=0.002)
         if heeded:
             answer = until(lambda: next((a for a in crowd.answers if a["weir-shed"]), None), "somebody is turned away before the server refuses it")
-            same((answer.status, answer["weir-shed"]), (503, "stage=app;class=0;reason=downstream"), "and told why")
+            same((answer.status, answer["weir-shed"]), (503, "stage=all;class=0;reason=downstream"), "and told why")
         else:
             until(lambda: refusing.refused > 1000, "the server refuses many")
         crowd.end()
         weir.idle()
-        until(lambda: weir.stage("app")["all"]["offered"] == len(crowd.answers), "all are counted")
-        same(weir.stage("app")["all"]["shed_by"].get("downstream", 0) > 0, heeded, "some are turned away for what is refused further down")
+        until(lambda: weir.stage("all")["all"]["offered"] == len(crowd.answers), "all are counted")
+        same(weir.stage("all")["all"]["shed_by"].get("downstream", 0) > 0, heeded, "some are turned away for what is refused further down")
         weir.stop()
         refusing.backend.close()
 

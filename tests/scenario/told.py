@@ -151,10 +151,10 @@ def a_part_under_load_is_ignored():
     clients = [weir.client() for _ in range(5)]
     for client in clients:
         client.request("/slow")
-    until(lambda: weir.stage("app")["waiting"] == 4, "four wait")
+    until(lambda: weir.stage("all")["waiting"] == 4, "four wait")
     for _ in range(3):
         turns.release()
-    until(lambda: weir.stage("app")["waiting"] == 1, "three are answered, one waits")
+    until(lambda: weir.stage("all")["waiting"] == 1, "three are answered, one waits")
     cost = expected_ns(weir, "/slow")
     expect(not 0.5e6 < cost < 2e6, f"no millisecond has been learnt: {cost}")
     for _ in range(2):

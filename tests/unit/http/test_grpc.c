@@ -50,8 +50,30 @@ static void outcomes(void **state)
 	assert_int_equal(weir_grpc_as_http(14), 503);
 }
 
+static uint64_t timeout_of(const char *text)
+{
+	return weir_grpc_timeout((weir_span){text, strlen(text)});
+}
+
+static void timeouts(void **state)
+{
+	static const char *const bad[] = {"",    "1",  "m",  "-1m",        "1.5S", " 1S",
+					  "1S ", "1s", "1x", "123456789S", "1\0S"};
+	assert_true(timeout_of("250m") == UINT64_C(250000000));
+	assert_true(timeout_of("1S") == UINT64_C(1000000000));
+	assert_true(timeout_of("2M") == UINT64_C(120000000000));
+	assert_true(timeout_of("1H") == UINT64_C(3600000000000));
+	assert_true(timeout_of("7u") == 7000 && timeout_of("9n") == 9);
+	assert_true(timeout_of("0m") == 1);
+	assert_true(timeout_of("99999999H") == UINT64_C(86400000000000));
+	assert_true(timeout_of("99999999n") == 99999999);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_true(timeout_of(bad[i]) == 0);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(content_types), cmocka_unit_test(outcomes)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(content_types), cmocka_unit_test(outcomes),
+					   cmocka_unit_test(timeouts)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -154,6 +154,18 @@ static void savings_are_bounded(void **state)
 	assert_int_equal(granted, 50);
 }
 
+/* A server that dies just after a takeover costs nobody an answer. */
+static void a_new_budget_is_full(void **state)
+{
+	weir_retry retry;
+	weir_retry_story of = story(WEIR_METHOD_GET);
+	unsigned granted = 0;
+	weir_retry_init(&retry, &(weir_retry_options){0}, S);
+	for (int i = 0; i < 1000; i++)
+		granted += weir_retry_ask(&retry, &of, &died, S) == WEIR_RETRY_PAID;
+	assert_int_equal(granted, 50);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -162,6 +174,7 @@ int main(void)
 		cmocka_unit_test(who_was_late_is_not_asked_again),
 		cmocka_unit_test(a_stale_connection_is_free_once),
 		cmocka_unit_test(tries_are_bounded),
+		cmocka_unit_test(a_new_budget_is_full),
 		cmocka_unit_test(the_budget_is_a_share),
 		cmocka_unit_test(the_floor_is_paid_by_time),
 		cmocka_unit_test(savings_are_bounded),

@@ -520,8 +520,15 @@ weir_parse weir_parse_request_with_care(weir_head *head, const char *bytes, size
 weir_parse weir_parse_request(weir_head *head, const char *bytes, size_t length,
 			      const weir_head_limits *limits, weir_head_field *fields)
 {
+	return weir_parse_request_recent(head, bytes, length, limits, fields, NULL);
+}
+
+weir_parse weir_parse_request_recent(weir_head *head, const char *bytes, size_t length,
+				     const weir_head_limits *limits, weir_head_field *fields,
+				     struct weir_recent_fields *recent)
+{
 	if (likely(head->phase == PHASE_START))
-		return weir_scan()->request(head, bytes, length, limits, fields);
+		return weir_scan()->request(head, bytes, length, limits, fields, recent);
 	return weir_parse_request_with_care(head, bytes, length, limits, fields, 0);
 }
 

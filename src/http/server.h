@@ -22,6 +22,7 @@
 
 #include "http/h2_memory.h"
 #include "http/hammer.h"
+#include "http/recent_fields.h"
 #include "http/reject.h"
 #include "http/request.h"
 #include "http/self.h"
@@ -94,6 +95,7 @@ struct weir_http_loop {
 	weir_self_copy self; /* of what answers tell about the server */
 	weir_shed_head shed_heads[WEIR_SHED_HEADS];
 	uint64_t shed_mix; /* random state, advanced by every rejection: base/mix.h */
+	weir_recent_fields recent;
 
 	weir_http_counts counts; /* written by the loop's thread, read by any */
 

@@ -43,7 +43,7 @@ void weir_request_estimate(weir_request *request)
 	weir_costs *costs = request->loop->costs;
 	if (costs == NULL || request->route->exempt)
 		return;
-	weir_span path = weir_request_path(request);
+	weir_span path = weir_request_judged_path(request);
 	request->kind = weir_costs_find_recent(costs, &request->loop->asked, request->route->number,
 					       (uint8_t)request->head.method, path.at, path.length,
 					       &request->event.cost);

@@ -121,7 +121,7 @@ static void begin_request(weir_http_conn *conn, const char *base)
 	weir_request_made(request, base);
 }
 
-static size_t take_head(weir_http_conn *conn, weir_buf *buf, size_t at, size_t end)
+static inline size_t take_head(weir_http_conn *conn, weir_buf *buf, size_t at, size_t end)
 {
 	weir_request *request = conn->request;
 	if (request == NULL) {

@@ -74,7 +74,7 @@ static char *put_details(weir_shed_head *head, char *to)
 /* Says which limit it was, unless clients are told nothing of that kind. */
 static void fill_body(weir_shed_head *head, bool details)
 {
-	char *to = head->body;
+	char *body = put_bytes(head->rest, "\r\n\r\n", 4), *to = body;
 	if (head->status != 429 || head->why != WEIR_SHED_RATE) {
 		to = put_bytes(to, overloaded, sizeof(overloaded) - 1);
 	} else {
@@ -85,7 +85,7 @@ static void fill_body(weir_shed_head *head, bool details)
 		}
 		to = put_bytes(to, ", try again later\n", 18);
 	}
-	head->body_length = (uint16_t)(to - head->body);
+	head->body_length = (uint16_t)(to - body);
 }
 
 static __attribute__((noinline)) void fill_head(weir_shed_head *head, weir_http_loop *loop)
@@ -206,7 +206,7 @@ static void answer_grpc(weir_request *request, const weir_shed_head *head, uint6
 {
 	weir_grpc_answer answer = {.code = head->status == 429 ? WEIR_GRPC_RESOURCE_EXHAUSTED
 							       : WEIR_GRPC_UNAVAILABLE,
-				   .message = {head->body, head->body_length - 1u},
+				   .message = {weir_shed_body(head).at, head->body_length - 1u},
 				   .retry_after_ns = retry_after_ns != 0 ? retry_after_ns : WEIR_NS_PER_S,
 				   .shed = {head->text + head->value, head->value_length}};
 	weir_grpc_reply(request, &answer);
@@ -218,7 +218,8 @@ static void send_away(weir_request *request, const weir_route *route, const weir
 	weir_canned canned = {.status = head->status,
 			      .retry_after_s = seconds_of(retry_after_ns),
 			      .head = {head->text, head->length},
-			      .body = {head->body, head->body_length}};
+			      .rest = {head->rest, head->body_length + 4u},
+			      .body = weir_shed_body(head)};
 	bool plain = route == NULL || route->reject == WEIR_REJECT_STATUS;
 	if (route != NULL && route->refuse != NULL &&
 	    answer_refused(request, route, head, canned.retry_after_s))

@@ -211,6 +211,7 @@ typedef struct weir_canned {
 	unsigned retry_after_s;
 	/* as HTTP/1 writes it, with Server and Date, up to "Retry-After: "; at most 1 KB */
 	weir_span head;
+	weir_span rest; /* what follows the number: CRLF, CRLF and the body */
 	weir_span body; /* at most 1 KB */
 } weir_canned;
 

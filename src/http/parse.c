@@ -490,14 +490,23 @@ static size_t read_status_line(reader *r)
 	return phase <= PHASE_REASON ? read_reason(r, at) : at;
 }
 
+/* The fields after the usual line, up to and including the empty line. */
+static inline size_t read_usual_fields(reader *r, size_t at)
+{
+	at = take_usual_fields(r, ANSWER, at);
+	if (likely(at < r->end && r->end - at >= 2 && weir_is_line_end(r->bytes + at)))
+		return at + 2;
+	return at != STOPPED ? read_fields(r, ANSWER, at) : at;
+}
+
 static size_t read_answer(reader *r, weir_method asked)
 {
 	size_t at;
 	if (likely(r->head->phase == PHASE_START && has_usual_line(r)))
-		at = take_usual_line(r);
-	else if ((at = read_status_line(r)) == STOPPED)
-		return at;
-	if ((at = read_fields(r, ANSWER, at)) == STOPPED)
+		at = read_usual_fields(r, take_usual_line(r));
+	else if ((at = read_status_line(r)) != STOPPED)
+		at = read_fields(r, ANSWER, at);
+	if (at == STOPPED)
 		return at;
 	const char *error = weir_framing_answer(r->head, asked);
 	return error == NULL ? at : refuse(r, r->head->status, error);

@@ -316,7 +316,7 @@ static void put_forwarded(writer *w)
 			PUT(w, "s");
 		PUT(w, "\r\n");
 	}
-	weir_span host = weir_request_host(w->request);
+	weir_span host = weir_request_span(w->request, w->request->head.host, w->request->head.host_length);
 	if (host.length > 0 && is_free(w, WEIR_SPAN("x-forwarded-host")))
 		put_line(w, WEIR_SPAN("X-Forwarded-Host"), host);
 }

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/mix.h"
-#include "unit.h"
+#include "support/unit.h"
 
 static void expect_same(uint64_t number)
 {

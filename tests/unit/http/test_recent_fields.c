@@ -6,7 +6,7 @@
 
 #include "base/mix.h"
 #include "http/scan.h"
-#include "unit.h"
+#include "support/unit.h"
 
 #define FIELDS_MAX 40
 #define COUNT(a)   (sizeof(a) / sizeof((a)[0]))

@@ -221,7 +221,8 @@ bool weir_costs_is_due(const weir_costs *costs, weir_cost_kind kind, uint64_t no
 	if (mark == NULL)
 		return false;
 	const weir_cost_record *record = weir_costs_record(costs, mark);
+	/* The caller's time may be that of its turn, a little before the last answer. A clock may also begin anew. */
 	uint64_t last_ns = GET(record->last_ns);
-	return GET(record->samples) < WEIR_COSTS_WINDOW || now_ns < last_ns ||
-	       now_ns - last_ns >= WEIR_COSTS_DUE_NS;
+	uint64_t apart_ns = now_ns > last_ns ? now_ns - last_ns : last_ns - now_ns;
+	return GET(record->samples) < WEIR_COSTS_WINDOW || apart_ns >= WEIR_COSTS_DUE_NS;
 }

@@ -42,13 +42,20 @@ static int fixed_init(void *state, const void *params, const char **ret_wrong)
 	return p->rate_per_s != 0 ? weir_bucket_init(&f->bucket, p->rate_per_s, p->burst, ret_wrong) : 0;
 }
 
+/* Without a bound on how many are inside, nobody counts them. */
+static void leave(fixed *f, uint32_t count)
+{
+	if (f->most != UINT32_MAX)
+		weir_inside_leave(&f->inside, count);
+}
+
 static weir_verdict decide(fixed *f, const weir_ask *ask)
 {
 	if (f->most != UINT32_MAX && !weir_inside_enter(&f->inside, ask, f->most))
 		return WEIR_SHED_LIMIT;
 	if (f->rate_per_s == 0 || weir_bucket_take(&f->bucket, ask->now_ns, ask->count))
 		return WEIR_ADMITTED;
-	weir_inside_leave(&f->inside, ask->count);
+	leave(f, ask->count);
 	return WEIR_SHED_RATE;
 }
 
@@ -64,19 +71,19 @@ static weir_verdict fixed_admit(void *state, const weir_ask *ask)
 static void fixed_refund(void *state, const weir_ask *ask)
 {
 	fixed *f = state;
-	weir_inside_leave(&f->inside, ask->count);
+	leave(f, ask->count);
 	if (f->rate_per_s != 0)
 		weir_bucket_give_back(&f->bucket, ask->count);
 }
 
 static void fixed_gone(void *state, const weir_event *event, uint64_t now_ns)
 {
-	weir_inside_leave(&((fixed *)state)->inside, 1);
+	leave(state, 1);
 }
 
 static void fixed_settle(void *state, const weir_event *event, weir_outcome outcome, uint64_t now_ns)
 {
-	weir_inside_leave(&((fixed *)state)->inside, 1);
+	leave(state, 1);
 }
 
 /* Only needed to say when there will be room. */

@@ -96,12 +96,13 @@ static bool is_slow(weir_remote *r, unsigned mark, float took)
 static void judge_slow(weir_remote *r, uint64_t took_ns, uint64_t telling_ns, uint64_t met,
 		       double completions)
 {
-	float took = logf((float)took_ns + 1), telling = logf((float)telling_ns + 1);
+	float telling = logf((float)telling_ns + 1);
 	bool slow = is_slow(r, 1, telling);
 	is_slow(r, 0, telling);
 	is_slow(r, 2, telling);
 	if (met <= WEIR_REMOTE_FEW || (!slow && took_ns < weir_remote_least_target_ns(r)))
 		return;
+	float took = logf((float)took_ns + 1);
 	atomic_fetch_add_explicit(&r->rated, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&r->rates_ln, (int64_t)((log(completions) - (double)took) * LN_SCALE),
 				  memory_order_relaxed);

@@ -130,6 +130,11 @@ void weir_request_answer(weir_request *request, const weir_reply *reply)
 	send_answer(request, reply, (weir_span){0});
 }
 
+void weir_request_answer_lines(weir_request *request, const weir_reply *reply, weir_span lines)
+{
+	send_answer(request, reply, lines);
+}
+
 static const weir_reply internal_error = {.status = 500};
 
 int weir_request_reply(weir_request *request, const weir_reply *reply)

@@ -43,7 +43,7 @@ void weir_request_estimate(weir_request *request)
 	weir_costs *costs = request->loop->costs;
 	if (costs == NULL || request->route->exempt)
 		return;
-	weir_span path = weir_request_path(request);
+	weir_span path = weir_request_judged_path(request);
 	request->kind = weir_costs_find_recent(costs, &request->loop->asked, request->route->number,
 					       (uint8_t)request->head.method, path.at, path.length,
 					       &request->event.cost);
@@ -73,11 +73,15 @@ static uint64_t began_work(const weir_request *request)
 /* Of the answers that are not due to be learnt from, one in so many is drawn at random. */
 #define ONE_DRAWN_IN 16u
 
-/* How many answers this one stands for; 0: nothing is learnt from it. */
-static unsigned answers_meant(weir_request *request, uint64_t now_ns)
+/*
+ * How many answers this one stands for; 0: nothing is learnt from it. The time of the loop's turn is exact enough
+ * for that. At home only; elsewhere all answers are learnt from.
+ */
+static unsigned answers_meant(weir_request *request)
 {
 	weir_http_loop *loop = request->loop;
-	if (!weir_request_at_home(request) || weir_costs_is_due(loop->costs, request->kind, now_ns))
+	if (!weir_request_at_home(request) ||
+	    weir_costs_is_due(loop->costs, request->kind, weir_loop_time(loop->loop)))
 		return 1;
 	loop->taught_mix += WEIR_MIX_STEP;
 	return weir_mix(loop->taught_mix) % ONE_DRAWN_IN == 0 ? ONE_DRAWN_IN : 0;
@@ -106,10 +110,10 @@ static uint64_t without_queue(const weir_request *request, uint64_t took_ns)
 void weir_request_learn(weir_request *request)
 {
 	uint64_t from_ns = began_work(request);
-	uint64_t now_ns = weir_world_exact_ns(request->loop->world);
-	unsigned answers = from_ns != 0 || request->told_us != 0 ? answers_meant(request, now_ns) : 0;
+	unsigned answers = from_ns != 0 || request->told_us != 0 ? answers_meant(request) : 0;
 	if (answers == 0)
 		return;
+	uint64_t now_ns = weir_world_exact_ns(request->loop->world);
 	if (request->told_us != 0) {
 		weir_costs_learn_drawn(request->loop->costs, request->kind, UINT64_C(1000) * request->told_us,
 				       TOLD_WEIGHT, answers, now_ns);

@@ -121,7 +121,7 @@ static void begin_request(weir_http_conn *conn, const char *base)
 	weir_request_made(request, base);
 }
 
-static size_t take_head(weir_http_conn *conn, weir_buf *buf, size_t at, size_t end)
+static inline size_t take_head(weir_http_conn *conn, weir_buf *buf, size_t at, size_t end)
 {
 	weir_request *request = conn->request;
 	if (request == NULL) {
@@ -133,7 +133,8 @@ static size_t take_head(weir_http_conn *conn, weir_buf *buf, size_t at, size_t e
 	}
 	const char *base = (const char *)buf->data + at;
 	weir_parse result =
-		weir_parse_request(&request->head, base, end - at, &conn->loop->head_limits, request->fields);
+		weir_parse_request_recent(&request->head, base, end - at, &conn->loop->head_limits,
+					  request->fields, &conn->loop->recent);
 	if (__builtin_expect(result == WEIR_PARSE_DONE, 1)) {
 		size_t length = request->head.length;
 		begin_request(conn, base);

@@ -71,6 +71,12 @@ static char *put_connection(char *to, const weir_http_conn *conn, const weir_req
 	return request->head.version == 10 ? WEIR_H1_PUT(to, "Connection: keep-alive\r\n") : to;
 }
 
+/* Whether put_connection adds nothing. */
+static bool says_nothing(const weir_http_conn *conn, const weir_request *request)
+{
+	return !(conn->flags & WEIR_CONN_LAST) && request->head.version != 10;
+}
+
 static char *put_head(char *to, weir_http_conn *conn, weir_request *request, const weir_answer *answer)
 {
 	weir_span line = weir_status_line(answer->status);
@@ -106,7 +112,7 @@ static void cut(weir_http_conn *conn, int why)
 	weir_conn_abort(conn->link.conn, why);
 }
 
-static void note_first_byte(weir_request *request)
+static inline void note_first_byte(weir_request *request)
 {
 	if (request->loop->transmit != NULL)
 		weir_conn_set_class(request->conn->link.conn, request->klass);
@@ -278,6 +284,18 @@ static bool h1_prepared(weir_request *request, const weir_prepared *prepared)
 	return true;
 }
 
+/* What follows the number, if the head says something of the connection or there is no body. */
+static __attribute__((noinline)) char *put_uncanned(char *to, const weir_http_conn *conn,
+						    weir_request *request, const weir_canned *canned)
+{
+	to = WEIR_H1_PUT(to, "\r\n");
+	to = WEIR_H1_PUT(put_connection(to, conn, request), "\r\n");
+	if (request->head.method == WEIR_METHOD_HEAD)
+		return to;
+	request->answer_bytes = canned->body.length;
+	return weir_copy(to, canned->body.at, canned->body.length);
+}
+
 /* As put_head, for an answer that is known in advance. */
 static int h1_canned(weir_request *request, const weir_canned *canned)
 {
@@ -287,11 +305,12 @@ static int h1_canned(weir_request *request, const weir_canned *canned)
 	if (!keeps(conn, request))
 		conn->flags |= WEIR_CONN_LAST;
 	char *end = weir_copy(text, canned->head.at, canned->head.length);
-	end = WEIR_H1_PUT(weir_put_number(end, canned->retry_after_s), "\r\n");
-	end = WEIR_H1_PUT(put_connection(end, conn, request), "\r\n");
-	if (request->head.method != WEIR_METHOD_HEAD) {
-		end = weir_copy(end, canned->body.at, canned->body.length);
+	end = weir_put_number(end, canned->retry_after_s);
+	if (says_nothing(conn, request) && request->head.method != WEIR_METHOD_HEAD) {
+		end = weir_copy(end, canned->rest.at, canned->rest.length);
 		request->answer_bytes = canned->body.length;
+	} else {
+		end = put_uncanned(end, conn, request, canned);
 	}
 	answered(request, text, end, place != NULL);
 	return 0;

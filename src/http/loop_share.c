@@ -8,8 +8,6 @@
 #include "http/ferry.h"
 #include "http/server.h"
 
-#define FREE_KEPT 256 /* blocks kept for the next requests: about 1 MB */
-
 /* In addition to the bound of answers: heads, and the protocol's own bytes. */
 #define LINK_EXTRA 65536u
 
@@ -195,7 +193,7 @@ weir_http_loop *weir_http_loop_new(weir_http *http, weir_loop *base, uint16_t in
 	return loop;
 }
 
-static void destroy(weir_http_loop *loop)
+void weir_http_loop_free(weir_http_loop *loop)
 {
 	weir_request *next;
 	for (weir_request *request = loop->free; request != NULL; request = next) {
@@ -224,7 +222,7 @@ static bool drop_ref_over(weir_http_loop *loop)
 void weir_http_loop_unref(weir_http_loop *loop)
 {
 	if (loop->over ? drop_ref_over(loop) : --loop->refs == 0)
-		destroy(loop);
+		weir_http_loop_free(loop);
 }
 
 void weir_http_loop_leave(weir_http_loop *loop)
@@ -239,37 +237,4 @@ void weir_http_loop_leave(weir_http_loop *loop)
 	weir_table_drop(table);
 	pthread_mutex_unlock(&loop->lock);
 	weir_http_loop_unref(loop);
-}
-
-/* Other threads may do the same at this time. */
-static void give_over(weir_http_loop *loop, weir_request *request)
-{
-	pthread_mutex_lock(&loop->lock);
-	if (request->table != NULL)
-		weir_table_drop(request->table);
-	pthread_mutex_unlock(&loop->lock);
-	weir_mem_free(request);
-	weir_http_loop_unref(loop);
-}
-
-void weir_http_loop_give(weir_http_loop *loop, weir_request *request)
-{
-	if (loop->over) {
-		give_over(loop, request);
-		return;
-	}
-	weir_shares_end(request);
-	if (request->table != NULL) {
-		weir_table_drop(request->table);
-		weir_http_gauge(&loop->counts.busy, -1);
-	}
-	if (loop->free_count < FREE_KEPT) {
-		request->next = loop->free;
-		loop->free = request;
-		loop->free_count++;
-	} else {
-		weir_mem_free(request);
-	}
-	if (--loop->refs == 0)
-		destroy(loop);
 }

@@ -462,15 +462,51 @@ static size_t read_reason(reader *r, size_t at)
 	return read_line_end(r, at, PHASE_REASON);
 }
 
-static size_t read_answer(reader *r, weir_method asked)
+static const char usual_line[] = "HTTP/1.1 200 OK\r\n";
+
+/* The first line of nearly all answers. */
+static inline bool has_usual_line(const reader *r)
+{
+	return r->end >= sizeof(usual_line) - 1 && r->limits->line_bytes >= sizeof(usual_line) - 3 &&
+	       memcmp(r->bytes, usual_line, sizeof(usual_line) - 1) == 0;
+}
+
+static inline size_t take_usual_line(reader *r)
+{
+	r->head->version = 11;
+	r->head->status = 200;
+	r->head->reason = 13;
+	r->head->reason_length = 2;
+	return sizeof(usual_line) - 1;
+}
+
+/* The first line, or the rest of it. */
+static size_t read_status_line(reader *r)
 {
 	enum phase phase = r->head->phase;
 	size_t at = r->head->seen;
 	if (phase <= PHASE_STATUS && (at = read_status(r)) == STOPPED)
 		return at;
-	if (phase <= PHASE_REASON && (at = read_reason(r, at)) == STOPPED)
-		return at;
-	if ((at = read_fields(r, ANSWER, at)) == STOPPED)
+	return phase <= PHASE_REASON ? read_reason(r, at) : at;
+}
+
+/* The fields after the usual line, up to and including the empty line. */
+static inline size_t read_usual_fields(reader *r, size_t at)
+{
+	at = take_usual_fields(r, ANSWER, at);
+	if (likely(at < r->end && r->end - at >= 2 && weir_is_line_end(r->bytes + at)))
+		return at + 2;
+	return at != STOPPED ? read_fields(r, ANSWER, at) : at;
+}
+
+static size_t read_answer(reader *r, weir_method asked)
+{
+	size_t at;
+	if (likely(r->head->phase == PHASE_START && has_usual_line(r)))
+		at = read_usual_fields(r, take_usual_line(r));
+	else if ((at = read_status_line(r)) != STOPPED)
+		at = read_fields(r, ANSWER, at);
+	if (at == STOPPED)
 		return at;
 	const char *error = weir_framing_answer(r->head, asked);
 	return error == NULL ? at : refuse(r, r->head->status, error);
@@ -520,8 +556,15 @@ weir_parse weir_parse_request_with_care(weir_head *head, const char *bytes, size
 weir_parse weir_parse_request(weir_head *head, const char *bytes, size_t length,
 			      const weir_head_limits *limits, weir_head_field *fields)
 {
+	return weir_parse_request_recent(head, bytes, length, limits, fields, NULL);
+}
+
+weir_parse weir_parse_request_recent(weir_head *head, const char *bytes, size_t length,
+				     const weir_head_limits *limits, weir_head_field *fields,
+				     struct weir_recent_fields *recent)
+{
 	if (likely(head->phase == PHASE_START))
-		return weir_scan()->request(head, bytes, length, limits, fields);
+		return weir_scan()->request(head, bytes, length, limits, fields, recent);
 	return weir_parse_request_with_care(head, bytes, length, limits, fields, 0);
 }
 

@@ -162,6 +162,11 @@ void weir_head_init(weir_head *head);
  */
 weir_parse weir_parse_request(weir_head *head, const char *bytes, size_t length,
 			      const weir_head_limits *limits, weir_head_field *fields);
+/* The same, cheaper if the fields have come before: recent_fields.h. */
+struct weir_recent_fields;
+weir_parse weir_parse_request_recent(weir_head *head, const char *bytes, size_t length,
+				     const weir_head_limits *limits, weir_head_field *fields,
+				     struct weir_recent_fields *recent);
 /*
  * The same for an answer; its framing depends on the method that was asked. Interim answers (1xx but 101)
  * have no body. After 101, and after 2xx to CONNECT, another protocol follows: WEIR_BODY_NONE, without

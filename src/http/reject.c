@@ -74,7 +74,7 @@ static char *put_details(weir_shed_head *head, char *to)
 /* Says which limit it was, unless clients are told nothing of that kind. */
 static void fill_body(weir_shed_head *head, bool details)
 {
-	char *to = head->body;
+	char *body = put_bytes(head->rest, "\r\n\r\n", 4), *to = body;
 	if (head->status != 429 || head->why != WEIR_SHED_RATE) {
 		to = put_bytes(to, overloaded, sizeof(overloaded) - 1);
 	} else {
@@ -85,7 +85,7 @@ static void fill_body(weir_shed_head *head, bool details)
 		}
 		to = put_bytes(to, ", try again later\n", 18);
 	}
-	head->body_length = (uint16_t)(to - head->body);
+	head->body_length = (uint16_t)(to - body);
 }
 
 static __attribute__((noinline)) void fill_head(weir_shed_head *head, weir_http_loop *loop)
@@ -104,8 +104,8 @@ static __attribute__((noinline)) void fill_head(weir_shed_head *head, weir_http_
 	head->good_until_ns = loop->date_until_ns;
 }
 
-static weir_shed_head *head_of(const weir_request *request, const char *stage, unsigned status,
-			       weir_verdict why)
+static inline weir_shed_head *head_of(const weir_request *request, const char *stage, unsigned status,
+				      weir_verdict why)
 {
 	weir_http_loop *loop = request->loop;
 	const weir_routes *routes = request->table->routes;
@@ -194,11 +194,28 @@ static bool answer_refused(weir_request *request, const weir_route *route, const
 	return true;
 }
 
-static void answer_canned(weir_request *request, const weir_canned *canned)
+static inline weir_canned canned_of(const weir_shed_head *head, uint64_t retry_after_ns)
 {
-	request->status = (uint16_t)canned->status;
+	return (weir_canned){.status = head->status,
+			     .retry_after_s = seconds_of(retry_after_ns),
+			     .head = {head->text, head->length},
+			     .rest = {head->rest, head->body_length + 4u},
+			     .body = weir_shed_body(head)};
+}
+
+static inline void answer_canned(weir_request *request, const weir_shed_head *head, uint64_t retry_after_ns)
+{
+	weir_canned canned = canned_of(head, retry_after_ns);
+	request->status = head->status;
 	request->flags |= WEIR_REQUEST_BEGUN;
-	request->codec->canned(request, canned);
+	request->codec->canned(request, &canned);
+}
+
+/* Whether it gets the plain rejection, in a protocol that has it prepared. route NULL: no other was asked for. */
+static inline bool is_plain(const weir_request *request, const weir_route *route)
+{
+	return (route == NULL || (route->reject == WEIR_REJECT_STATUS && route->refuse == NULL)) &&
+	       request->codec->canned != NULL && !weir_grpc_is(request);
 }
 
 /* A client of gRPC does not understand a status of HTTP, nor a page. The body ends with a newline. */
@@ -206,19 +223,17 @@ static void answer_grpc(weir_request *request, const weir_shed_head *head, uint6
 {
 	weir_grpc_answer answer = {.code = head->status == 429 ? WEIR_GRPC_RESOURCE_EXHAUSTED
 							       : WEIR_GRPC_UNAVAILABLE,
-				   .message = {head->body, head->body_length - 1u},
+				   .message = {weir_shed_body(head).at, head->body_length - 1u},
 				   .retry_after_ns = retry_after_ns != 0 ? retry_after_ns : WEIR_NS_PER_S,
 				   .shed = {head->text + head->value, head->value_length}};
 	weir_grpc_reply(request, &answer);
 }
 
-static void send_away(weir_request *request, const weir_route *route, const weir_shed_head *head,
-		      uint64_t retry_after_ns)
+/* A rejection that is not plain; or one that is, since the application makes no page now. */
+static __attribute__((noinline)) void send_dressed(weir_request *request, const weir_route *route,
+						   const weir_shed_head *head, uint64_t retry_after_ns)
 {
-	weir_canned canned = {.status = head->status,
-			      .retry_after_s = seconds_of(retry_after_ns),
-			      .head = {head->text, head->length},
-			      .body = {head->body, head->body_length}};
+	weir_canned canned = canned_of(head, retry_after_ns);
 	bool plain = route == NULL || route->reject == WEIR_REJECT_STATUS;
 	if (route != NULL && route->refuse != NULL &&
 	    answer_refused(request, route, head, canned.retry_after_s))
@@ -226,10 +241,19 @@ static void send_away(weir_request *request, const weir_route *route, const weir
 	if (weir_grpc_is(request))
 		answer_grpc(request, head, retry_after_ns);
 	else if (plain && request->codec->canned != NULL)
-		answer_canned(request, &canned);
+		answer_canned(request, head, retry_after_ns);
 	else
 		answer_dressed(request, route, &canned,
 			       (weir_span){head->text + head->value, head->value_length});
+}
+
+static inline void send_away(weir_request *request, const weir_route *route, const weir_shed_head *head,
+			     uint64_t retry_after_ns)
+{
+	if (__builtin_expect(is_plain(request, route), 1))
+		answer_canned(request, head, retry_after_ns);
+	else
+		send_dressed(request, route, head, retry_after_ns);
 }
 
 /* route NULL: a plain rejection. */

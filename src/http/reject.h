@@ -25,8 +25,13 @@ typedef struct weir_shed_head {
 	uint64_t good_until_ns;          /* when the date in text changes */
 	uint64_t wait_ns, wait_until_ns; /* what the law said last, and when to ask again */
 	uint16_t body_length;
-	char body[WEIR_SHED_NAME_MOST + 64];
+	char rest[4 + WEIR_SHED_NAME_MOST + 64]; /* the end of the last field and of the head, and the body */
 	char text[3 * WEIR_SHED_NAME_MOST + 384];
 } weir_shed_head;
+
+static inline weir_span weir_shed_body(const weir_shed_head *head)
+{
+	return (weir_span){head->rest + 4, head->body_length};
+}
 
 #endif

@@ -1,120 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests: memory, the way from a parsed head to a stage, the end. request.h has the invariants. */
+/* Requests: the way from a parsed head to a stage, the end. request.h has the invariants. */
 #include "http/request.h"
 
 #include <string.h>
 
-#include "base/bytes.h"
-#include "base/mem.h"
-#include "http/ferry.h"
 #include "http/grpc.h"
 #include "http/server.h"
 #include "stage/friends.h"
-
-/* ---- memory ---- */
-
-#define FIRST_ZERO  offsetof(weir_request, head)
-#define BEHIND_ZERO offsetof(weir_request, loop)
-
-static weir_request *take_block(weir_http_loop *loop)
-{
-	weir_request *request = loop->free;
-	if (request == NULL)
-		return weir_mem_zalloc(loop->request_bytes);
-	loop->free = request->next;
-	loop->free_count--;
-	weir_clear((char *)request + FIRST_ZERO, BEHIND_ZERO - FIRST_ZERO);
-	return request;
-}
-
-weir_request *weir_request_new(weir_http_conn *conn, const weir_codec *codec, void *stream, uint64_t now_ns)
-{
-	weir_http_loop *loop = conn->loop;
-	weir_request *request = take_block(loop);
-	if (request == NULL)
-		return NULL;
-	request->fields = (weir_head_field *)(void *)(request + 1);
-	request->arena = (char *)(request->fields + loop->head_limits.fields);
-	request->arena_end = (char *)request + loop->request_bytes;
-	request->loop = loop;
-	request->conn = conn;
-	request->codec = codec;
-	request->stream = stream;
-	request->client = conn->client;
-	request->began_ns = now_ns;
-	weir_http_loop_ref(loop);
-	weir_shares_begin(request);
-	return request;
-}
-
-static void free_chunks(weir_request *request)
-{
-	weir_chunk *next;
-	for (weir_chunk *chunk = request->chunks; chunk != NULL; chunk = next) {
-		next = chunk->next;
-		weir_mem_free(chunk);
-	}
-}
-
-static void free_parts(weir_request *request)
-{
-	if (request->ferry != NULL)
-		weir_ferry_leave(request->ferry);
-	free_chunks(request);
-	weir_buf_unref(request->collected);
-	weir_request_drop_ahead(request);
-	weir_buf_unref(request->rest);
-	if (request->trailers != NULL)
-		weir_mem_free(request->trailers->base);
-	weir_mem_free(request->trailers);
-}
-
-void weir_request_free(weir_request *request)
-{
-	if (request->chunks != NULL || request->collected != NULL || request->rest != NULL ||
-	    request->trailers != NULL || request->ahead != NULL)
-		free_parts(request);
-	if (request->freed != NULL)
-		*request->freed = true;
-	weir_http_loop_give(request->loop, request);
-}
-
-static void *alloc_chunk(weir_request *request, size_t bytes)
-{
-	if (bytes > WEIR_REQUEST_ARENA_MOST || request->chunk_bytes > WEIR_REQUEST_ARENA_MOST - bytes)
-		return NULL;
-	size_t size = bytes > WEIR_REQUEST_ARENA ? bytes : 2 * WEIR_REQUEST_ARENA;
-	weir_chunk *chunk = weir_mem_zalloc(sizeof(*chunk) + size);
-	if (chunk == NULL)
-		return NULL;
-	chunk->next = request->chunks;
-	request->chunks = chunk;
-	request->chunk_bytes += size;
-	/* What is left of the block is small, so what comes next goes into the chunk. */
-	request->arena = chunk->bytes + bytes;
-	request->arena_end = chunk->bytes + size;
-	return chunk->bytes;
-}
-
-bool weir_request_hold_chunk(weir_request *request)
-{
-	return request->chunks != NULL || alloc_chunk(request, 0) != NULL;
-}
-
-static inline void *alloc(weir_request *request, size_t bytes)
-{
-	uintptr_t at = ((uintptr_t)request->arena + 15) & ~(uintptr_t)15;
-	if (at <= (uintptr_t)request->arena_end && bytes <= (uintptr_t)request->arena_end - at) {
-		request->arena = (char *)at + bytes;
-		return (void *)at;
-	}
-	return alloc_chunk(request, bytes);
-}
-
-void *weir_request_alloc(weir_request *request, size_t bytes)
-{
-	return alloc(request, bytes);
-}
 
 /* ---- from head to stage ---- */
 
@@ -134,7 +26,7 @@ static bool copy_head(weir_request *request, const char *base)
 	/* HTTP/2 has put it together in the request's own memory. */
 	if (base == request->base)
 		return true;
-	char *copy = alloc(request, request->head.length);
+	char *copy = weir_request_take(request, request->head.length);
 	if (copy == NULL)
 		return false;
 	memcpy(copy, base, request->head.length);
@@ -178,7 +70,7 @@ static bool tidy_path(weir_request *request)
 	weir_span path = weir_request_sent_path(request);
 	if (path.at[0] != '/' || weir_path_is_tidy(path))
 		return true;
-	char *tidied = alloc(request, path.length);
+	char *tidied = weir_request_take(request, path.length);
 	size_t length;
 	if (tidied == NULL || !weir_path_tidy(path, tidied, &length))
 		return false;
@@ -410,7 +302,7 @@ void weir_request_made(weir_request *request, const char *base)
 	request->standing = (uint8_t)found.standing;
 	request->session = found.session;
 	set_event(request, &found);
-	if (weir_shares_refuse(request) && !found.route->exempt) {
+	if (weir_shares_are_scarce(&loop->shares) && weir_shares_refuse(request) && !found.route->exempt) {
 		weir_http_count(&loop->counts.share_refused);
 		weir_request_shed(request,
 				  weir_offer_refused(found.route->stage, &request->event, WEIR_SHED_FULL));

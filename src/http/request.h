@@ -211,6 +211,7 @@ typedef struct weir_canned {
 	unsigned retry_after_s;
 	/* as HTTP/1 writes it, with Server and Date, up to "Retry-After: "; at most 1 KB */
 	weir_span head;
+	weir_span rest; /* what follows the number: CRLF, CRLF and the body */
 	weir_span body; /* at most 1 KB */
 } weir_canned;
 
@@ -308,6 +309,8 @@ void weir_request_count_standing(const weir_request *request);
 int weir_request_reply_prepared(weir_request *request, const weir_prepared *prepared);
 /* Sends an answer from home. The event has been settled. */
 void weir_request_answer(weir_request *request, const weir_reply *reply);
+/* The same with fields and Content-Length as HTTP/1 writes them, instead of fields; at NULL: with fields. */
+void weir_request_answer_lines(weir_request *request, const weir_reply *reply, weir_span lines);
 /* The same for a rejection by this stage. */
 void weir_request_turn_away(weir_request *request, weir_verdict why, const char *stage,
 			    uint64_t retry_after_ns);
@@ -317,6 +320,8 @@ void weir_request_shed(weir_request *request, weir_verdict why);
 void weir_request_over_limit(weir_request *request, const weir_found *found);
 /* Whether the caller is on the request's home thread. */
 bool weir_request_at_home(const weir_request *request);
+/* request_memory.c: memory beyond the request's block; NULL: out of memory, or of what a request may have. */
+void *weir_request_alloc_chunk(weir_request *request, size_t bytes);
 /*
  * Makes sure that the request has a chunk; false: out of memory. Called by the owner. A request without a
  * chunk, body or rest is freed without looking at its rare parts. So whoever adds something rare asks for a
@@ -329,6 +334,17 @@ bool weir_reply_keep_fields(weir_request *request, weir_reply *reply);
 int weir_request_reply_afar(weir_request *request, const weir_reply *reply);
 void weir_request_reject_afar(weir_request *request, weir_verdict why, const weir_why *known);
 void weir_request_arrive(weir_request *request);
+
+/* As weir_request_alloc, without a call. */
+static inline void *weir_request_take(weir_request *request, size_t bytes)
+{
+	uintptr_t at = ((uintptr_t)request->arena + 15) & ~(uintptr_t)15;
+	if (at <= (uintptr_t)request->arena_end && bytes <= (uintptr_t)request->arena_end - at) {
+		request->arena = (char *)at + bytes;
+		return (void *)at;
+	}
+	return weir_request_alloc_chunk(request, bytes);
+}
 
 static inline bool weir_request_is(const weir_request *request, uint32_t flags)
 {
@@ -349,9 +365,6 @@ void weir_client_set(weir_client *client, const struct sockaddr_storage *address
 bool weir_client_is_trusted(const struct weir_matcher *trusted, const weir_client *client);
 bool weir_client_parse(weir_span text, weir_client *ret_client);
 
-/* The path as it was sent, whatever has become of it. Never empty. */
-weir_span weir_request_sent_path(const weir_request *request);
-
 /* Whether its body is read before it is offered, so that it can still be refused. */
 static inline bool weir_request_is_early(const weir_request *request)
 {
@@ -366,6 +379,20 @@ void weir_request_gather(weir_request *request);
 static inline weir_span weir_request_span(const weir_request *request, uint32_t at, uint32_t length)
 {
 	return (weir_span){request->base + at, length};
+}
+
+/* The path as it was sent, whatever has become of it. Never empty. */
+static inline weir_span weir_request_sent_path(const weir_request *request)
+{
+	if (__builtin_expect(request->head.path_length == 0, 0))
+		return WEIR_SPAN("/");
+	return weir_request_span(request, request->head.path, request->head.path_length);
+}
+
+/* The path that rules and costs look at, and that is passed on. */
+static inline weir_span weir_request_judged_path(const weir_request *request)
+{
+	return request->tidied.at != NULL ? request->tidied : weir_request_sent_path(request);
 }
 
 #endif

@@ -26,14 +26,7 @@ weir_span weir_request_method_text(const weir_request *request)
 
 weir_span weir_request_path(const weir_request *request)
 {
-	return request->tidied.at != NULL ? request->tidied : weir_request_sent_path(request);
-}
-
-weir_span weir_request_sent_path(const weir_request *request)
-{
-	if (request->head.path_length == 0)
-		return WEIR_SPAN("/");
-	return weir_request_span(request, request->head.path, request->head.path_length);
+	return weir_request_judged_path(request);
 }
 
 weir_span weir_request_query(const weir_request *request)

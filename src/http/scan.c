@@ -116,7 +116,8 @@ static size_t plain_value(const char *bytes, size_t at, size_t end)
 
 /* Without vectors the careful parser is the quickest for a first line. */
 static weir_parse plain_request(weir_head *head, const char *bytes, size_t length,
-				const weir_head_limits *limits, weir_head_field *fields)
+				const weir_head_limits *limits, weir_head_field *fields,
+				struct weir_recent_fields *recent)
 {
 	return weir_parse_request_with_care(head, bytes, length, limits, fields, 0);
 }

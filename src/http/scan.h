@@ -32,10 +32,11 @@ typedef struct weir_scanner {
 	const char *name;
 	/*
 	 * weir_parse_request for a head fresh from weir_head_init. The rest goes to
-	 * weir_parse_request_with_care.
+	 * weir_parse_request_with_care. recent: as in weir_parse_request_recent; NULL: none.
 	 */
 	weir_parse (*request)(weir_head *head, const char *bytes, size_t length,
-			      const weir_head_limits *limits, weir_head_field *fields);
+			      const weir_head_limits *limits, weir_head_field *fields,
+			      struct weir_recent_fields *recent);
 	/*
 	 * Stores the fields from the line at `at` on, after those in head, and judges what they mean
 	 * (framing.c). Returns the start of the first line that was not taken, or WEIR_SCAN_REFUSED: error

@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "http/head.h"
+#include "http/recent_fields.h"
 #include "http/scan.h"
 
 #define BYTES 32U
@@ -341,20 +342,36 @@ static inline const char *judge_request(weir_head *head)
 	return NULL;
 }
 
-VECTOR_TARGET static weir_parse VECTOR(request)(weir_head *head, const char *bytes, size_t length,
-						const weir_head_limits *limits, weir_head_field *fields)
+/* Fields that are not known from earlier requests. The first line ends before `at`. */
+VECTOR_TARGET static __attribute__((noinline)) weir_parse
+new_fields(weir_head *head, const char *bytes, size_t length, const weir_head_limits *limits,
+	   weir_head_field *fields, struct weir_recent_fields *recent, size_t at)
 {
 	size_t end = length < limits->head_bytes ? length : limits->head_bytes;
-	usual lines = {usual_line(head, bytes, end, limits->line_bytes), false};
-	if (lines.at != 0)
-		lines = usual_fields(head, bytes, lines.at, end, limits, fields, 0, 0, false);
+	usual lines = usual_fields(head, bytes, at, end, limits, fields, 0, 0, false);
 	if (lines.whole) {
 		const char *error = judge_request(head);
 		head->length = (uint32_t)lines.at + 2;
-		if (error == NULL)
+		if (error == NULL) {
+			if (recent != NULL && head->length == end)
+				weir_recent_keep(recent, head, bytes, at, fields);
 			return WEIR_PARSE_DONE;
+		}
 		head->error = error;
 		lines.at = WEIR_SCAN_REFUSED;
 	}
 	return weir_parse_request_with_care(head, bytes, length, limits, fields, lines.at);
+}
+
+VECTOR_TARGET static weir_parse VECTOR(request)(weir_head *head, const char *bytes, size_t length,
+						const weir_head_limits *limits, weir_head_field *fields,
+						struct weir_recent_fields *recent)
+{
+	size_t end = length < limits->head_bytes ? length : limits->head_bytes;
+	size_t at = usual_line(head, bytes, end, limits->line_bytes);
+	if (at == 0)
+		return weir_parse_request_with_care(head, bytes, length, limits, fields, 0);
+	if (recent != NULL && weir_recent_take(recent, head, bytes, at, end, limits, fields))
+		return WEIR_PARSE_DONE;
+	return new_fields(head, bytes, length, limits, fields, recent, at);
 }

@@ -22,6 +22,7 @@
 
 #include "http/h2_memory.h"
 #include "http/hammer.h"
+#include "http/recent_fields.h"
 #include "http/reject.h"
 #include "http/request.h"
 #include "http/self.h"
@@ -94,6 +95,7 @@ struct weir_http_loop {
 	weir_self_copy self; /* of what answers tell about the server */
 	weir_shed_head shed_heads[WEIR_SHED_HEADS];
 	uint64_t shed_mix; /* random state, advanced by every rejection: base/mix.h */
+	weir_recent_fields recent;
 
 	weir_http_counts counts; /* written by the loop's thread, read by any */
 
@@ -330,8 +332,8 @@ weir_http_loop *weir_http_loop_new(weir_http *http, weir_loop *loop, uint16_t in
 void weir_http_loop_leave(weir_http_loop *loop);
 /* Drops the reference of a connection or request. Home, or any thread once the loop is over. */
 void weir_http_loop_unref(weir_http_loop *loop);
-/* Frees a request's block and drops its reference. */
-void weir_http_loop_give(weir_http_loop *loop, weir_request *request);
+/* The last reference is dropped; the loop is not over. */
+void weir_http_loop_free(weir_http_loop *loop);
 
 /* Tells home that something is in the lists of arrivals. Under the lock, and not once the loop is over. */
 void weir_http_loop_announce_locked(weir_http_loop *loop);
@@ -341,6 +343,14 @@ static inline void weir_http_loop_ref(weir_http_loop *loop)
 {
 	loop->refs++;
 }
+
+/* Home, while the loop is not over. */
+static inline void weir_http_loop_unref_home(weir_http_loop *loop)
+{
+	if (__builtin_expect(--loop->refs == 0, 0))
+		weir_http_loop_free(loop);
+}
+
 /* Whether the access log gets requests with this verdict. */
 static inline bool weir_http_logs(const weir_http *http, unsigned shed)
 {

@@ -10,15 +10,10 @@
 #include "net/acceptor.h"
 #include "rules/match.h"
 
-/* From this part on a resource is scarce. */
-#define SCARCE_NUMERATOR   3u
-#define SCARCE_DENOMINATOR 4u
 /* The last connections of a listener are kept for other addresses, even from a lone client. */
 #define RESERVE_PART 16u
 /* How many connections of an address are looked at for one that can be closed. */
 #define LOOKS_MOST 64u
-/* Changes of a loop's part that the sums need not know; and who holds fewer is never refused. */
-#define STEP 4
 
 /* ---- holders ---- */
 
@@ -103,8 +98,7 @@ static _Atomic uint32_t *sum_of(const weir_share_table *shares, const weir_holde
 	return &shares->sums->of[kind][holder->hash / WEIR_SHARE_BUCKETS % WEIR_SHARE_BUCKETS];
 }
 
-/* Brings the sum up to date. */
-static void add_part(weir_share_table *shares, weir_holder *holder, weir_share_kind kind)
+void weir_shares_add_part(weir_share_table *shares, weir_holder *holder, weir_share_kind kind)
 {
 	uint32_t change = holder->here[kind] - holder->added[kind];
 	if (change == 0)
@@ -113,26 +107,16 @@ static void add_part(weir_share_table *shares, weir_holder *holder, weir_share_k
 	holder->added[kind] = holder->here[kind];
 }
 
-void weir_shares_count(weir_share_table *shares, weir_holder *holder, weir_share_kind kind, int by)
-{
-	holder->here[kind] += (uint32_t)by;
-	int change = (int)(holder->here[kind] - holder->added[kind]);
-	if (change >= STEP || change <= -STEP)
-		add_part(shares, holder, kind);
-}
-
 uint32_t weir_shares_held(const weir_share_table *shares, const weir_holder *holder, weir_share_kind kind)
 {
 	uint32_t sum = atomic_load_explicit(sum_of(shares, holder, kind), memory_order_relaxed);
 	return sum + holder->here[kind] - holder->added[kind];
 }
 
-void weir_shares_drop(weir_share_table *shares, weir_holder *holder)
+void weir_shares_free(weir_share_table *shares, weir_holder *holder)
 {
-	if (--holder->refs > 0)
-		return;
 	for (weir_share_kind kind = 0; kind < WEIR_SHARE_KINDS; kind++)
-		add_part(shares, holder, kind);
+		weir_shares_add_part(shares, holder, kind);
 	weir_holder **at = bucket_of(shares, holder->hash);
 	while (*at != holder)
 		at = &(*at)->next;
@@ -143,25 +127,26 @@ void weir_shares_drop(weir_share_table *shares, weir_holder *holder)
 	weir_mem_free(holder);
 }
 
-/* ---- shares ---- */
-
-static bool is_scarce(uint64_t used, uint64_t most)
+void weir_shares_drop(weir_share_table *shares, weir_holder *holder)
 {
-	return used * SCARCE_DENOMINATOR >= most * SCARCE_NUMERATOR;
+	if (--holder->refs == 0)
+		weir_shares_free(shares, holder);
 }
+
+/* ---- shares ---- */
 
 /* Two addresses may have a half each, as load balancers do. */
 static bool has_its_share(const weir_share_table *shares, uint64_t held, uint64_t most)
 {
 	double share = fmax(shares->share, 1. / fmax(shares->count, 1));
-	return held >= STEP && (double)held >= share * (double)most;
+	return held >= WEIR_SHARE_STEP && (double)held >= share * (double)most;
 }
 
 bool weir_shares_over(const weir_share_table *shares, uint64_t held, uint64_t most, uint64_t used,
 		      uint64_t used_most)
 {
-	return most != 0 && shares->share < 1 && shares->count > 1 && is_scarce(used, used_most) &&
-	       has_its_share(shares, held, most);
+	return most != 0 && shares->share < 1 && shares->count > 1 &&
+	       weir_shares_is_scarce(used, used_most) && has_its_share(shares, held, most);
 }
 
 /* ---- connections ---- */
@@ -205,7 +190,7 @@ static bool make_room(weir_share_table *shares, const weir_http_conn *conn)
 	uint64_t most = listener->connections_most;
 	uint64_t used = weir_listener_connections(conn->link.conn->acceptor->listener);
 	bool alone = shares->count<2, reserve = used> most - most / RESERVE_PART;
-	if (shares->share >= 1 || !is_scarce(used, most) || (alone && !reserve))
+	if (shares->share >= 1 || !weir_shares_is_scarce(used, most) || (alone && !reserve))
 		return true;
 	if (has_its_share(shares, weir_shares_held(shares, own, WEIR_SHARE_CONNECTIONS), most))
 		return close_silent(own, listener) || alone;
@@ -251,42 +236,16 @@ void weir_shares_leave(weir_http_conn *conn)
 
 /* ---- requests ---- */
 
-static void hold(weir_request *request, weir_holder *holder)
-{
-	request->holder = holder;
-	if (holder != NULL)
-		weir_shares_count(&request->loop->shares, holder, WEIR_SHARE_REQUESTS, 1);
-}
-
-void weir_shares_begin(weir_request *request)
-{
-	weir_holder *holder = request->conn->holder;
-	request->loop->shares.requests++;
-	if (holder != NULL)
-		holder->refs++;
-	hold(request, holder);
-}
-
-static void let_go(weir_request *request)
-{
-	weir_holder *holder = request->holder;
-	if (holder == NULL)
-		return;
-	request->holder = NULL;
-	weir_shares_count(&request->loop->shares, holder, WEIR_SHARE_REQUESTS, -1);
-	weir_shares_drop(&request->loop->shares, holder);
-}
-
 void weir_shares_change(weir_request *request)
 {
-	let_go(request);
-	hold(request, weir_shares_find(&request->loop->shares, &request->client.any));
-}
-
-void weir_shares_end(weir_request *request)
-{
-	request->loop->shares.requests--;
-	let_go(request);
+	weir_share_table *shares = &request->loop->shares;
+	weir_shares_end(shares, request->holder);
+	weir_holder *holder = weir_shares_find(shares, &request->client.any);
+	request->holder = holder;
+	weir_shares_begin(shares, holder);
+	/* Both have a reference. */
+	if (holder != NULL)
+		weir_shares_drop(shares, holder);
 }
 
 bool weir_shares_refuse(const weir_request *request)
@@ -297,7 +256,7 @@ bool weir_shares_refuse(const weir_request *request)
 	if (here > most + shares->loops - 1)
 		return true;
 	/* The sum is looked at only if there are many. */
-	return holder != NULL && is_scarce(here - shares->loops, most) &&
+	return holder != NULL && weir_shares_is_scarce(here - shares->loops, most) &&
 	       weir_shares_over(shares, weir_shares_held(shares, holder, WEIR_SHARE_REQUESTS) - 1u, most,
 				here - shares->loops, most);
 }

@@ -80,11 +80,28 @@ void weir_shares_fini(weir_share_table *shares);
 
 /* The holder of this address, with a reference for the caller; NULL: it has none, or out of memory. */
 weir_holder *weir_shares_find(weir_share_table *shares, const struct sockaddr *client);
+/* Nobody refers to it any more. */
+void weir_shares_free(weir_share_table *shares, weir_holder *holder);
 /* Drops a reference; frees the holder with the last one. */
 void weir_shares_drop(weir_share_table *shares, weir_holder *holder);
 
+/* Brings the sum of all loops up to date. */
+void weir_shares_add_part(weir_share_table *shares, weir_holder *holder, weir_share_kind kind);
+/* Changes of a loop's part that the sums need not know; and who holds fewer is never refused. */
+#define WEIR_SHARE_STEP 4
+
 /* The address has one more of this kind, or one fewer. */
-void weir_shares_count(weir_share_table *shares, weir_holder *holder, weir_share_kind kind, int by);
+static inline void weir_shares_count(weir_share_table *shares, weir_holder *holder, weir_share_kind kind,
+				     int by)
+{
+	holder->here[kind] += (uint32_t)by;
+	/* between -STEP and STEP */
+	if (__builtin_expect(holder->here[kind] - holder->added[kind] + WEIR_SHARE_STEP - 1 >
+				     2 * (WEIR_SHARE_STEP - 1),
+			     0))
+		weir_shares_add_part(shares, holder, kind);
+}
+
 /* How many it has, on all loops. */
 uint32_t weir_shares_held(const weir_share_table *shares, const weir_holder *holder, weir_share_kind kind);
 /*
@@ -103,13 +120,46 @@ bool weir_shares_admit(weir_http_conn *conn);
 /* The connection ends. */
 void weir_shares_leave(weir_http_conn *conn);
 
-/* A request begins, for the client of its connection. */
-void weir_shares_begin(weir_request *request);
+/* A request begins, for the client of its connection; NULL: not counted. */
+static inline void weir_shares_begin(weir_share_table *shares, weir_holder *holder)
+{
+	shares->requests++;
+	if (holder == NULL)
+		return;
+	holder->refs++;
+	weir_shares_count(shares, holder, WEIR_SHARE_REQUESTS, 1);
+}
+
 /* Its client is another one, as a trusted proxy says. */
 void weir_shares_change(weir_request *request);
+
 /* It ends. */
-void weir_shares_end(weir_request *request);
-/* Whether there are too many requests at once, in all or, while they are scarce, of this address. */
+static inline void weir_shares_end(weir_share_table *shares, weir_holder *holder)
+{
+	shares->requests--;
+	if (holder == NULL)
+		return;
+	weir_shares_count(shares, holder, WEIR_SHARE_REQUESTS, -1);
+	if (__builtin_expect(--holder->refs == 0, 0))
+		weir_shares_free(shares, holder);
+}
+
+/* From this part on a resource is scarce. */
+static inline bool weir_shares_is_scarce(uint64_t used, uint64_t most)
+{
+	return used * 4 >= most * 3;
+}
+
+/* Whether there are so many requests, without the one that asks, that some may be refused. */
+static inline bool weir_shares_are_scarce(const weir_share_table *shares)
+{
+	return weir_shares_is_scarce((uint64_t)(shares->requests - 1) * shares->loops, shares->requests_most);
+}
+
+/*
+ * Whether there are too many requests at once, in all or, while they are scarce, of this address. Never, if they are
+ * not scarce.
+ */
 bool weir_shares_refuse(const weir_request *request);
 
 #endif

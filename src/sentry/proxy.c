@@ -98,7 +98,7 @@ void weir_exchange_give_up(weir_exchange *exchange, const weir_call_failure *fai
 
 static int try_backend(weir_exchange *exchange, bool fresh)
 {
-	weir_call_request request = {.method = weir_request_method(exchange->request),
+	weir_call_request request = {.method = (weir_method)exchange->request->head.method,
 				     .upgrade = exchange->upgrade,
 				     .fresh = fresh};
 	if (exchange->has_body)
@@ -237,11 +237,11 @@ static bool wants_upgrade(const weir_request *request)
 
 static void handle(weir_proxy_thread *thread, weir_stage *stage, weir_request *request)
 {
-	if (weir_request_method(request) == WEIR_METHOD_CONNECT) {
+	if (request->head.method == WEIR_METHOD_CONNECT) {
 		weir_request_reply_text(request, 405, WEIR_SPAN("This is no proxy for CONNECT.\n"));
 		return;
 	}
-	weir_exchange *exchange = weir_request_alloc(request, sizeof(*exchange));
+	weir_exchange *exchange = weir_request_take(request, sizeof(*exchange));
 	if (exchange == NULL) {
 		weir_request_reject(request, WEIR_SHED_MEMORY);
 		return;
@@ -254,7 +254,7 @@ static void handle(weir_proxy_thread *thread, weir_stage *stage, weir_request *r
 	exchange->upgrade = wants_upgrade(request);
 	if (thread->proxy->options.request_id)
 		weir_exchange_identify(exchange);
-	exchange->story.method = weir_request_method(request);
+	exchange->story.method = (weir_method)request->head.method;
 	exchange->expects = exchange->has_body && (request->head.flags & WEIR_HEAD_CONTINUE) != 0 &&
 			    weir_request_is(request, WEIR_REQUEST_WAITING);
 	weir_timer_init(&exchange->timer, weir_exchange_late, exchange);

@@ -10,6 +10,9 @@
 /* Fields of an answer, on the stack, with ours; weir_proxy_new checks the limit. */
 #define FIELDS_MOST WEIR_PROXY_FIELDS(WEIR_PROXY_LIMIT)
 
+/* For the lines of an answer. Longer ones are taken apart. */
+#define LINES_ROOM 2048
+
 /* The most of a collected body to send at once: well below half of what may wait. */
 #define PART_MOST 32768
 
@@ -256,6 +259,31 @@ static size_t client_fields(const weir_exchange *exchange, const weir_call_answe
 	return weir_exchange_stick(exchange, ret_fields, count);
 }
 
+/* The length that an answer without a body has announced. */
+static uint64_t announced(const weir_call_answer *answer)
+{
+	for (size_t i = 0; i < answer->head->field_count; i++) {
+		const weir_head_field *field = &answer->fields[i];
+		if (field->id != WEIR_FIELD_CONTENT_LENGTH)
+			continue;
+		/* The parser has checked that it is a number of at most 19 digits. */
+		uint64_t length = 0;
+		for (size_t at = 0; at < field->value_length; at++)
+			length = length * 10 + (uint64_t)(answer->bytes[field->value + at] - '0');
+		return length;
+	}
+	return WEIR_UNKNOWN_LENGTH;
+}
+
+/* Whether nobody but the client looks at the fields, and the client's protocol is the server's. */
+static bool is_as_sent(const weir_exchange *exchange, const weir_call_answer *answer)
+{
+	const weir_request *request = exchange->request;
+	return !answer->bodiless && !exchange->backend->at.h2 && request->head.version != 20 &&
+	       request->standing == WEIR_NO_SESSION && !request->loop->tells &&
+	       exchange->thread->proxy->options.sticky.kind != WEIR_STICKY_COOKIE;
+}
+
 static void call_whole(weir_call *call, const weir_call_answer *answer, weir_buf *buf, size_t offset,
 		       size_t length)
 {
@@ -266,9 +294,14 @@ static void call_whole(weir_call *call, const weir_call_answer *answer, weir_buf
 		nonsense(exchange, "a status above 599");
 		return;
 	}
+	char room[LINES_ROOM];
+	weir_span lines = {0};
+	if (is_as_sent(exchange, answer))
+		lines = weir_proxy_lines(exchange->thread->proxy, answer, length, room, sizeof(room));
 	weir_reply reply = {.status = answer->head->status,
 			    .fields = fields,
-			    .field_count = client_fields(exchange, answer, false, fields),
+			    .field_count =
+				    lines.at == NULL ? client_fields(exchange, answer, false, fields) : 0,
 			    .buf = buf,
 			    .offset = offset,
 			    .length = length};
@@ -278,13 +311,13 @@ static void call_whole(weir_call *call, const weir_call_answer *answer, weir_buf
 		note_grpc(exchange, answer, true);
 	weir_exchange_let_go(exchange);
 	if (answer->bodiless && (request->head.method == WEIR_METHOD_HEAD || reply.status == 304)) {
-		weir_request_begin(request, &reply, weir_proxy_announced(answer));
+		weir_request_begin(request, &reply, announced(answer));
 		weir_request_end(request, NULL, 0);
 		return;
 	}
 	/* Like weir_request_reply, without the checks that the parser has made. */
 	if (weir_request_settle_with(request, &reply))
-		weir_request_answer(request, &reply);
+		weir_request_answer_lines(request, &reply, lines);
 }
 
 static void call_head(weir_call *call, const weir_call_answer *answer)

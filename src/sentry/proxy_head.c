@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Heads on their way through. What passes to the backend unchanged is copied as it came, in runs of bytes up
- * to the next field to be removed. A common request is one run, from its first byte to its last field.
+ * to the next field to be removed. A common request is one run, from its first byte to its last field. So is an
+ * answer that is complete and goes from HTTP/1 to HTTP/1.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bytes.h"
+#include "http/digits.h"
+#include "http/h1_text.h"
 #include "sentry/proxy_priv.h"
 
 /* For the lines that are added. */
@@ -48,23 +52,12 @@ static weir_span value_of(const fields *f, size_t i)
 	return (weir_span){f->bytes + f->at[i].value, f->at[i].value_length};
 }
 
-static bool is_usual_option(weir_span option)
-{
-	return weir_span_is(option, WEIR_SPAN("keep-alive")) || weir_span_is(option, WEIR_SPAN("close")) ||
-	       weir_span_is(option, WEIR_SPAN("upgrade"));
-}
-
 /* Whether Connection names any fields: it rarely does. */
 static bool names_fields(const fields *f)
 {
-	for (size_t i = 0; i < f->count; i++) {
-		if (f->at[i].id != WEIR_FIELD_CONNECTION)
-			continue;
-		weir_span list = value_of(f, i), option;
-		while (weir_list_next(&list, &option))
-			if (option.length > 0 && !is_usual_option(option))
-				return true;
-	}
+	for (size_t i = 0; i < f->count; i++)
+		if (f->at[i].id == WEIR_FIELD_CONNECTION && weir_proxy_names_fields(value_of(f, i)))
+			return true;
 	return false;
 }
 
@@ -294,9 +287,9 @@ static bool has_other(const writer *w, weir_span name)
 }
 
 /* Whether it is ours to write: no edit is about it, and no trusted proxy has sent it. */
-static bool is_free(const writer *w, weir_span name)
+static inline bool is_free(const writer *w, weir_span name)
 {
-	return !weir_edits_drop(w->edits, name) &&
+	return (w->edits == NULL || !weir_edits_drop(w->edits, name)) &&
 	       (w->forwarded != WEIR_FORWARDED_APPEND || !has_other(w, name));
 }
 
@@ -323,7 +316,7 @@ static void put_forwarded(writer *w)
 			PUT(w, "s");
 		PUT(w, "\r\n");
 	}
-	weir_span host = weir_request_host(w->request);
+	weir_span host = weir_request_span(w->request, w->request->head.host, w->request->head.host_length);
 	if (host.length > 0 && is_free(w, WEIR_SPAN("x-forwarded-host")))
 		put_line(w, WEIR_SPAN("X-Forwarded-Host"), host);
 }
@@ -445,30 +438,32 @@ weir_buf *weir_proxy_head(const weir_exchange *exchange)
 
 /* ---- to the client ---- */
 
+/* Whether a field of an answer passes. */
+static inline bool passes_back(const weir_proxy *proxy, const fields *from, size_t i, uint64_t unwanted)
+{
+	const weir_head_field *field = &from->at[i];
+	if (unwanted >> field->id & 1 || (from->named && is_named(from, i)))
+		return false;
+	if (from->suspicious && field->id == WEIR_FIELD_OTHER && weir_proxy_is_for_proxies(name_of(from, i)))
+		return false;
+	if (proxy->options.reports == WEIR_REPORTS_TAKE && weir_proxy_is_report(field, from->bytes))
+		return false;
+	return proxy->options.answer_edits == NULL ||
+	       !weir_edits_drop(proxy->options.answer_edits, name_of(from, i));
+}
+
 size_t weir_proxy_fields(const weir_proxy *proxy, const weir_call_answer *answer, bool tunnel,
 			 weir_field *ret_fields)
 {
 	fields from;
 	look(&from, answer->bytes, answer->fields, answer->head->field_count);
 	const uint64_t unwanted = (HOP_BY_HOP | SERVERS_OWN) & ~(tunnel ? BIT(UPGRADE) : 0);
-	const bool takes = proxy->options.reports == WEIR_REPORTS_TAKE;
-	const weir_edits *edits = proxy->options.answer_edits;
 	const weir_field *added;
 	size_t count = 0;
-	for (size_t i = 0; i < from.count; i++) {
-		const weir_head_field *field = &from.at[i];
-		if (unwanted >> field->id & 1 || (from.named && is_named(&from, i)))
-			continue;
-		if (from.suspicious && field->id == WEIR_FIELD_OTHER &&
-		    weir_proxy_is_for_proxies(name_of(&from, i)))
-			continue;
-		if (takes && weir_proxy_is_report(field, from.bytes))
-			continue;
-		if (weir_edits_drop(edits, name_of(&from, i)))
-			continue;
-		ret_fields[count++] = (weir_field){name_of(&from, i), value_of(&from, i)};
-	}
-	for (size_t i = weir_edits_added(edits, &added); i > 0; i--)
+	for (size_t i = 0; i < from.count; i++)
+		if (passes_back(proxy, &from, i, unwanted))
+			ret_fields[count++] = (weir_field){name_of(&from, i), value_of(&from, i)};
+	for (size_t i = weir_edits_added(proxy->options.answer_edits, &added); i > 0; i--)
 		ret_fields[count++] = *added++;
 	if (proxy->via_length > 0)
 		ret_fields[count++] =
@@ -476,19 +471,30 @@ size_t weir_proxy_fields(const weir_proxy *proxy, const weir_call_answer *answer
 	return count;
 }
 
-uint64_t weir_proxy_announced(const weir_call_answer *answer)
+/* "Content-Length: ", 20 digits, CRLF */
+#define LENGTH_LINE 38
+
+weir_span weir_proxy_lines(const weir_proxy *proxy, const weir_call_answer *answer, uint64_t length,
+			   char *room, size_t size)
 {
-	const fields from = {
-		.bytes = answer->bytes, .at = answer->fields, .count = answer->head->field_count};
+	fields from;
+	const weir_field *added;
+	size_t last = answer->head->length - 2;
+	if (answer->head->length + proxy->via_length + LENGTH_LINE > size || answer->head->field_count == 0 ||
+	    weir_edits_added(proxy->options.answer_edits, &added) != 0)
+		return (weir_span){0};
+	look(&from, answer->bytes, answer->fields, answer->head->field_count);
+	size_t at = from.at[0].name;
+	char *to = room;
 	for (size_t i = 0; i < from.count; i++) {
-		if (from.at[i].id != WEIR_FIELD_CONTENT_LENGTH)
+		if (passes_back(proxy, &from, i, HOP_BY_HOP | SERVERS_OWN))
 			continue;
-		/* The parser has checked that it is a number of at most 19 digits. */
-		uint64_t length = 0;
-		weir_span value = value_of(&from, i);
-		for (size_t at = 0; at < value.length; at++)
-			length = length * 10 + (uint64_t)(value.at[at] - '0');
-		return length;
+		to = weir_copy(to, from.bytes + at, from.at[i].name - at);
+		at = i + 1 < from.count ? from.at[i + 1].name : last;
 	}
-	return WEIR_UNKNOWN_LENGTH;
+	to = weir_copy(to, from.bytes + at, last - at);
+	to = weir_copy(to, proxy->via_line, proxy->via_length);
+	to = weir_put_number(WEIR_H1_PUT(to, "Content-Length: "), length);
+	to = WEIR_H1_PUT(to, "\r\n");
+	return (weir_span){room, (size_t)(to - room)};
 }

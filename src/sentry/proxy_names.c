@@ -79,3 +79,18 @@ char *weir_proxy_put_hop(const weir_request *request, char *to)
 			       left_ms < 999999999 ? (unsigned)left_ms : 999999999u);
 	return to;
 }
+
+static bool is_usual_option(weir_span option)
+{
+	return weir_span_is(option, WEIR_SPAN("keep-alive")) || weir_span_is(option, WEIR_SPAN("close")) ||
+	       weir_span_is(option, WEIR_SPAN("upgrade"));
+}
+
+bool weir_proxy_names_fields(weir_span list)
+{
+	weir_span option;
+	while (weir_list_next(&list, &option))
+		if (option.length > 0 && !is_usual_option(option))
+			return true;
+	return false;
+}

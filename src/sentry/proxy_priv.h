@@ -158,6 +158,8 @@ void weir_exchange_late(weir_timer *timer, void *arg);
 bool weir_proxy_drops(weir_span name, weir_forwarded forwarded);
 /* Whether it is meant for proxies: Proxy, Proxy-... */
 bool weir_proxy_is_for_proxies(weir_span name);
+/* Whether this value of Connection names any fields. */
+bool weir_proxy_names_fields(weir_span list);
 
 /* Writes what a Weir behind this one is told, of at most WEIR_PROXY_HOP bytes; returns its end. */
 #define WEIR_PROXY_HOP 64
@@ -178,8 +180,12 @@ bool weir_proxy_passes_trailer(const weir_exchange *exchange, weir_span name);
 /* Writes the answer's fields for the client into an array; returns how many. tunnel: with Upgrade. */
 size_t weir_proxy_fields(const weir_proxy *proxy, const weir_call_answer *answer, bool tunnel,
 			 weir_field *ret_fields);
-/* The length that an answer without a body announces (to HEAD, 304). */
-uint64_t weir_proxy_announced(const weir_call_answer *answer);
+/*
+ * The same as lines of HTTP/1, in this room, with the length of the body. For an answer of HTTP/1. at is NULL: the
+ * room is too small, or fields are added.
+ */
+weir_span weir_proxy_lines(const weir_proxy *proxy, const weir_call_answer *answer, uint64_t length,
+			   char *room, size_t size);
 
 /* ---- proxy_reports.c ---- */
 

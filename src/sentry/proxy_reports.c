@@ -44,6 +44,8 @@ static bool read_fields(const weir_call_answer *answer, weir_load_report *report
 	bool found = false;
 	for (size_t i = 0; i < answer->head->field_count; i++) {
 		const weir_head_field *field = &answer->fields[i];
+		if (field->id != WEIR_FIELD_OTHER)
+			continue;
 		bool timing = is_timing(field, answer->bytes);
 		if (!timing && !is_orca(field, answer->bytes))
 			continue;

@@ -55,6 +55,17 @@ static void fill_limits(weir_upstream_limits *limits)
 		limits->output_bytes = OUTPUT_LEAST;
 }
 
+static uint64_t soonest_ns(const weir_upstream_limits *limits)
+{
+	const uint64_t all[] = {limits->head_ns, limits->gap_ns, limits->stream_ns, limits->idle_ns,
+				limits->tunnel_ns};
+	uint64_t least_ns = 3600 * WEIR_NS_PER_S;
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		least_ns = all[i] < least_ns ? all[i] : least_ns;
+	/* That of a whole call does not begin with progress. */
+	return limits->total_ns == 0 ? least_ns : 0;
+}
+
 int weir_upstream_new(weir_loop *loop, weir_fleet *fleet, const weir_upstream_limits *limits, uint64_t seed,
 		      weir_upstream **ret_upstream)
 {
@@ -71,6 +82,7 @@ int weir_upstream_new(weir_loop *loop, weir_fleet *fleet, const weir_upstream_li
 		upstream->limits = *limits;
 	fill_limits(&upstream->limits);
 	limits = &upstream->limits;
+	upstream->soonest_ns = soonest_ns(limits);
 	upstream->head_limits = (weir_head_limits){limits->head_bytes, limits->head_bytes, limits->fields};
 	upstream->bufs = net->output.copies;
 	weir_random_init(&upstream->random, seed);
@@ -232,7 +244,7 @@ void weir_upstream_keep(weir_upstream_conn *conn)
 	}
 	conn->progress_ns = weir_loop_time(conn->upstream->loop);
 	put_idle(conn);
-	weir_upstream_arm(conn);
+	weir_upstream_arm_now(conn);
 	if (atomic_load_explicit(&lane->counts.idle, memory_order_relaxed) > conn->upstream->limits.idle) {
 		weir_upstream_conn *oldest = lane->oldest;
 		weir_upstream_take_idle(oldest);

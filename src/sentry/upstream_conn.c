@@ -187,7 +187,7 @@ void weir_upstream_begin(weir_upstream_conn *conn, weir_buf *head)
 	/* Only fails if the connection is ending, of which we will hear. */
 	if (head != NULL)
 		weir_link_send(&conn->link, head, 0, head->length);
-	weir_upstream_arm(conn);
+	weir_upstream_arm_now(conn);
 	if (call->ops->ready != NULL)
 		call->ops->ready(call);
 }

@@ -101,6 +101,8 @@ struct weir_upstream {
 	weir_loop *loop;
 	weir_fleet *fleet;
 	weir_upstream_limits limits;
+	uint64_t
+		soonest_ns; /* after progress: no time-out of a connection that is up is sooner; 0: one may be */
 	weir_head_limits head_limits;
 	weir_buf_pool *bufs; /* the loop's, for output */
 	weir_random random;
@@ -138,6 +140,14 @@ int weir_upstream_open_conn(weir_upstream *upstream, weir_upstream_lane *lane, w
 int weir_upstream_connect(weir_upstream *upstream, weir_upstream_lane *lane, weir_call *call, weir_buf *head);
 /* Makes the timer fire by the earliest deadline. */
 void weir_upstream_arm(weir_upstream_conn *conn);
+
+/* The same right after progress. Usually the timer is early enough for whatever it waits for. */
+static inline void weir_upstream_arm_now(weir_upstream_conn *conn)
+{
+	if (conn->timer.owner == NULL || conn->timer.at_ns > conn->progress_ns + conn->upstream->soonest_ns)
+		weir_upstream_arm(conn);
+}
+
 /* Cuts the connection, which has no call. */
 void weir_upstream_cut(weir_upstream_conn *conn, int why);
 /* Cuts the connection and tells its call that it failed. */

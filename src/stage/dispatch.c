@@ -191,10 +191,14 @@ static __attribute__((noinline)) void settle_public(weir_event *event, weir_outc
 		return;
 	weir_world *world = stage->world;
 	weir_thread *self = weir_thread_in(world);
+	if (__builtin_expect(self != NULL, 1)) {
+		weir_settle(self, event, outcome, weir_thread_now(self, world));
+		return;
+	}
 	/* An outside thread uses the law, and perhaps other stages. They must not be freed meanwhile. */
-	unsigned side = weir_outsider_enter(world, self);
-	weir_settle(self, event, outcome, weir_thread_now(self, world));
-	weir_outsider_leave(world, self, side);
+	unsigned side = weir_outsider_enter(world, NULL);
+	weir_settle(NULL, event, outcome, weir_thread_now(NULL, world));
+	weir_outsider_leave(world, NULL, side);
 }
 
 /*
@@ -321,8 +325,10 @@ void weir_hold(weir_event *event)
 	weir_stage *stage = owned(event);
 	if (stage == NULL || event->state == WEIR_EVENT_HELD)
 		return;
-	weir_thread *self = weir_thread_in(stage->world);
-	trace_step(event->lane, event, 'h', WEIR_ADMITTED, weir_thread_now(self, stage->world));
+	/* The clock is read only for events that are traced. */
+	if (__builtin_expect(event->trace != 0, 0))
+		trace_put(event->lane, event, 'h', WEIR_ADMITTED,
+			  weir_thread_now(weir_thread_in(stage->world), stage->world));
 	leave_frame(event);
 	event->state = WEIR_EVENT_HELD;
 }

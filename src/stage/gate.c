@@ -351,14 +351,21 @@ static double quality_of(weir_gate *gate, unsigned klass)
 	return least;
 }
 
+static inline double quality_now(const weir_stage *stage, unsigned klass)
+{
+	weir_gate *gate = weir_stage_gate(stage);
+	bool any = gate != NULL && gate->law->quality != NULL && klass < WEIR_CLASSES;
+	return any ? quality_of(gate, klass) : 1;
+}
+
 double weir_stage_quality(const weir_stage *stage, unsigned klass)
 {
 	const weir_thread *self = weir_thread_in(stage->world);
-	unsigned side = weir_outsider_enter(stage->world, self);
-	weir_gate *gate = weir_stage_gate(stage);
-	bool any = gate != NULL && gate->law->quality != NULL && klass < WEIR_CLASSES;
-	double quality = any ? quality_of(gate, klass) : 1;
-	weir_outsider_leave(stage->world, self, side);
+	if (__builtin_expect(self != NULL, 1))
+		return quality_now(stage, klass);
+	unsigned side = weir_outsider_enter(stage->world, NULL);
+	double quality = quality_now(stage, klass);
+	weir_outsider_leave(stage->world, NULL, side);
 	return quality;
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "http/parse.h"
+#include "http/recent_fields.h"
 #include "target.h"
 
 #define FIELDS 20
@@ -31,10 +32,13 @@ typedef struct input {
 
 /* ---- heads ---- */
 
+/* Parsed by all scanners, and again and again: fields are found among the recent ones after a while. */
+static weir_recent_fields recent;
+
 static weir_parse call(const input *in, weir_head *head, size_t length, weir_head_field *fields)
 {
 	if (in->kind == REQUEST)
-		return weir_parse_request(head, in->bytes, length, &in->limits, fields);
+		return weir_parse_request_recent(head, in->bytes, length, &in->limits, fields, &recent);
 	if (in->kind == ANSWER)
 		return weir_parse_answer(head, in->bytes, length, &in->limits, in->asked, fields);
 	return weir_parse_trailers(head, in->bytes, length, &in->limits, fields);

@@ -798,7 +798,8 @@ static size_t count_fields(weir_head *head, const char *bytes, size_t at, size_t
 }
 
 static weir_parse count_request(weir_head *head, const char *bytes, size_t length,
-				const weir_head_limits *limits, weir_head_field *fields)
+				const weir_head_limits *limits, weir_head_field *fields,
+				struct weir_recent_fields *recent)
 {
 	looked_at += length;
 	return weir_parse_request_with_care(head, bytes, length, limits, fields, 0);

@@ -167,6 +167,37 @@ static void answers_lose_them_too(void **state)
 	leave(&s, client, backend);
 }
 
+/* An answer that is complete is copied line by line. Long ones and short ones look the same. */
+static void complete_answers_lose_them_too(void **state)
+{
+	static char answer[8192], filling[3000];
+	memset(filling, 'f', sizeof(filling) - 1);
+	for (unsigned is_long = 0; is_long < 2; is_long++) {
+		site s;
+		site_plain(&s, state);
+		int client, backend = begin(&s, GET, &client);
+		snprintf(answer, sizeof(answer),
+			 "HTTP/1.1 200 Fine\r\nServer: other\r\nX-First: 1\r\nConnection: keep-alive, "
+			 "x-own\r\n"
+			 "X-Own: 1\r\nKeep-Alive: 5\r\nProxy-Status: x\r\nSet-Cookie: a=b\r\nContent-Length: "
+			 "2\r\n"
+			 "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\nX-Filling: %s\r\nSet-Cookie: c=d\r\n"
+			 "Upgrade: h2c\r\n\r\nok",
+			 is_long ? filling : "f");
+		tell(backend, answer);
+		const char *head = hear_head(client);
+		must_not_contain(head, "keep-alive");
+		must_not_contain(head, "x-own");
+		must_not_contain(head, "proxy-");
+		must_not_contain(head, "upgrade");
+		must_not_contain(head, "1970");
+		must_not_contain(head, "other");
+		check_contains(head, "\r\nX-First: 1\r\nSet-Cookie: a=b\r\nX-Filling: f");
+		check_contains(head, "f\r\nSet-Cookie: c=d\r\nVia: 1.1 weir\r\nContent-Length: 2\r\n\r\n");
+		leave(&s, client, backend);
+	}
+}
+
 static void who_the_client_is_can_be_told_in_three_ways(void **state)
 {
 	const char request[] =
@@ -1352,6 +1383,7 @@ int main(void)
 		ON_BOTH(a_request_allocates_nothing),
 		ON_BOTH(fields_of_one_connection_stay_behind),
 		ON_BOTH(answers_lose_them_too),
+		ON_BOTH(complete_answers_lose_them_too),
 		ON_BOTH(who_the_client_is_can_be_told_in_three_ways),
 		ON_BOTH(targets_and_hosts),
 		ON_BOTH(answers_without_a_body),

@@ -126,7 +126,7 @@ typedef struct weir_hpack_encoder {
 
 /* The most bytes that the beginning of a block takes, and that a field takes beyond name and value. */
 #define WEIR_HPACK_BEGIN_MOST 8u
-#define WEIR_HPACK_FIELD_MOST 12u
+#define WEIR_HPACK_FIELD_MOST 16u
 
 void weir_hpack_encoder_init(weir_hpack_encoder *encoder);
 void weir_hpack_encoder_fini(weir_hpack_encoder *encoder);

@@ -7,9 +7,12 @@
 
 #include "http/hpack.h"
 
-#define NAME_HERE  128u               /* longer names are not entered */
-#define ENTRY_MOST 1024u              /* larger fields would drive out all others */
-#define FACTOR     0x9e3779b97f4a7c15 /* 2^64 divided by the golden ratio */
+#define NAME_HERE   128u /* longer names are not entered */
+#define NAME_BEYOND 8u
+#define ENTRY_MOST  1024u              /* larger fields would drive out all others */
+#define FACTOR      0x9e3779b97f4a7c15 /* 2^64 divided by the golden ratio */
+
+#define WAYS 4u /* slots that a hash may have */
 
 #define INDEXED 0x80u
 #define ENTERED 0x40u
@@ -72,32 +75,55 @@ static uint64_t lower8(uint64_t x)
 	return x | is_capital >> 2;
 }
 
-static void lower(char *to, const char *from, size_t length)
+/* Less than eight bytes as a number. Parts of it overlap, so that none extends beyond the bytes. */
+static uint64_t load_few(const char *at, size_t length)
 {
-	size_t i = 0;
-	uint64_t x = 0;
-	for (; i + 8 <= length; i += 8) {
-		memcpy(&x, from + i, 8);
-		x = lower8(x);
-		memcpy(to + i, &x, 8);
+	uint32_t low, high;
+	if (length >= 4) {
+		memcpy(&low, at, 4);
+		memcpy(&high, at + length - 4, 4);
+		return low | (uint64_t)high << 8 * (length - 4);
 	}
-	for (; i < length; i++)
-		to[i] = (char)lower8((uint8_t)from[i]);
+	if (length == 0)
+		return 0;
+	return (uint8_t)at[0] | (uint64_t)(uint8_t)at[length / 2] << 8 * (length / 2) |
+	       (uint64_t)(uint8_t)at[length - 1] << 8 * (length - 1);
 }
 
-static uint64_t hash_bytes(uint64_t hash, const char *bytes, size_t length)
+static uint64_t load8(const char *at)
 {
 	uint64_t x;
-	size_t i = 0;
-	for (; i + 8 <= length; i += 8) {
-		memcpy(&x, bytes + i, 8);
-		hash = (hash ^ x) * FACTOR;
-		hash ^= hash >> 32;
+	memcpy(&x, at, 8);
+	return x;
+}
+
+/* There is room for NAME_BEYOND bytes more. */
+static void lower(char *to, const char *from, size_t length)
+{
+	uint64_t x;
+	for (; length >= 8; from += 8, to += 8, length -= 8) {
+		x = lower8(load8(from));
+		memcpy(to, &x, 8);
 	}
-	for (x = length; i < length; i++)
-		x = x << 8 | (uint8_t)bytes[i];
+	x = lower8(load_few(from, length));
+	memcpy(to, &x, 8);
+}
+
+static uint64_t mix(uint64_t hash, uint64_t x)
+{
 	hash = (hash ^ x) * FACTOR;
 	return hash ^ hash >> 32;
+}
+
+/* The length is part of it, so that bytes may be counted twice. */
+static uint64_t hash_bytes(uint64_t hash, const char *bytes, size_t length)
+{
+	hash ^= length;
+	if (length < 8)
+		return mix(hash, load_few(bytes, length));
+	for (size_t i = 0; i + 8 < length; i += 8)
+		hash = mix(hash, load8(bytes + i));
+	return mix(hash, load8(bytes + length - 8));
 }
 
 /* ---- fields ---- */
@@ -122,12 +148,18 @@ static uint8_t *put_literal(uint8_t *to, unsigned pattern, weir_span name, weir_
 	return put_string(to, value);
 }
 
-/* Whether the entry of the slot is still in the table, and is this field. Its index as RFC 7541 counts. */
+/* How many entries came after that of the slot; at least table.count if there is none any more. */
+static uint32_t age_of(const weir_hpack_encoder *encoder, const weir_hpack_slot *slot)
+{
+	return slot->number != 0 ? encoder->table.inserted - slot->number : UINT32_MAX;
+}
+
+/* Whether the entry of the slot is still in the table, and is this field. Its index as RFC 7541 counts; 0: no. */
 static unsigned find(const weir_hpack_encoder *encoder, const weir_hpack_slot *slot, weir_span name,
 		     weir_span value)
 {
-	uint32_t age = encoder->table.inserted - slot->number;
-	if (slot->number == 0 || age >= encoder->table.count)
+	uint32_t age = age_of(encoder, slot);
+	if (age >= encoder->table.count)
 		return 0;
 	weir_hpack_field field = weir_hpack_table_get(&encoder->table, age);
 	if (field.name.length != name.length || field.value.length != value.length ||
@@ -135,6 +167,20 @@ static unsigned find(const weir_hpack_encoder *encoder, const weir_hpack_slot *s
 	    memcmp(field.value.at, value.at, value.length) != 0)
 		return 0;
 	return WEIR_HPACK_STATIC + 1 + age;
+}
+
+/* The slot of a hash, or one for it: first of those whose field is not in the table. */
+static weir_hpack_slot *slot_for(weir_hpack_encoder *encoder, uint32_t hash)
+{
+	weir_hpack_slot *set = &encoder->slots[hash % (WEIR_HPACK_SLOTS / WAYS) * WAYS];
+	for (unsigned i = 0; i < WAYS; i++)
+		if (set[i].hash == hash)
+			return &set[i];
+	unsigned first = hash >> 16;
+	for (unsigned i = 0; i < WAYS; i++)
+		if (age_of(encoder, &set[(first + i) % WAYS]) >= encoder->table.count)
+			return &set[(first + i) % WAYS];
+	return &set[first % WAYS];
 }
 
 /* Enters it; false: it was not, and is sent as a literal. */
@@ -155,7 +201,7 @@ static uint8_t *put_lower(weir_hpack_encoder *encoder, uint8_t *to, weir_span na
 	if (name.length + value.length > ENTRY_MOST)
 		return put_literal(to, PLAIN, name, value);
 	uint32_t hash = (uint32_t)hash_bytes(hash_bytes(0, name.at, name.length), value.at, value.length);
-	weir_hpack_slot *slot = &encoder->slots[hash % WEIR_HPACK_SLOTS];
+	weir_hpack_slot *slot = slot_for(encoder, hash);
 	if (slot->hash == hash) {
 		unsigned index = find(encoder, slot, name, value);
 		if (index != 0)
@@ -169,13 +215,14 @@ static uint8_t *put_lower(weir_hpack_encoder *encoder, uint8_t *to, weir_span na
 
 uint8_t *weir_hpack_put(weir_hpack_encoder *encoder, uint8_t *to, weir_span name, weir_span value)
 {
-	char here[NAME_HERE];
-	if (name.length <= sizeof(here)) {
+	char here[NAME_HERE + NAME_BEYOND];
+	if (name.length <= NAME_HERE) {
 		lower(here, name.at, name.length);
 		return put_lower(encoder, to, (weir_span){here, name.length}, value);
 	}
 	*to++ = PLAIN;
 	to = put_number(to, 7, 0, name.length);
+	/* The value comes behind it, or nothing does: there is room for more. */
 	lower((char *)to, name.at, name.length);
 	return put_string(to + name.length, value);
 }

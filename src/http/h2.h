@@ -289,15 +289,18 @@ void weir_h2_over(weir_request *request);
 
 /* ---- h2_rules.c: what RFC 9113 8 demands of fields ---- */
 
-/* Whether a field may be in a head, or in trailers, behind those before it. */
-bool weir_h2_rules_field(weir_h2_stream *stream, const weir_hpack_field *field);
+/* Whether a field may be in a head, or in trailers, behind those before it. id: what its name is. */
+bool weir_h2_rules_field(weir_h2_stream *stream, const weir_hpack_field *field, weir_field_id id);
+/* Whether one that is refused has only bytes that an authority or a path may have. */
+bool weir_h2_rules_authority(weir_span value);
+bool weir_h2_rules_path(weir_span value);
 /* Whether the head has what it must have. */
 bool weir_h2_rules_head(const weir_h2_stream *stream, bool last);
 
 /* ---- h2_head.c ---- */
 
-/* A field of the head, or of the trailers. */
-void weir_h2_head_field(weir_h2_stream *stream, const weir_hpack_field *field);
+/* A field of the head, or of the trailers. id: what its name is. */
+void weir_h2_head_field(weir_h2_stream *stream, const weir_hpack_field *field, weir_field_id id);
 /* The head is complete: makes the request, or answers that it is malformed. */
 void weir_h2_head_end(weir_h2_stream *stream, bool last);
 void weir_h2_trailers_begin(weir_h2_stream *stream);

@@ -31,6 +31,13 @@ static void refuse(weir_h2_stream *stream, uint16_t status, const char *error)
 	stream->error = error;
 }
 
+/* Malformed by RFC 9113 8, not only by the rules here. */
+static void break_unless(weir_h2_stream *stream, bool well_formed)
+{
+	if (!well_formed)
+		stream->flags |= WEIR_H2_BROKEN;
+}
+
 /* ---- memory ---- */
 
 /* First the arena, which nobody else uses before the request is made. */
@@ -106,8 +113,9 @@ static void take_path(weir_h2_stream *stream, weir_span value)
 	size_t stop = end;
 	if (end < value.length && value.at[end] == '?')
 		stop = scan->query(value.at, end + 1, value.length);
-	if (value.length == 0 || stop != value.length) {
-		refuse(stream, 400, value.length == 0 ? "an empty target" : "a byte that no target has");
+	if (stop != value.length) {
+		break_unless(stream, weir_h2_rules_path(value));
+		refuse(stream, 400, "a byte that no target has");
 		return;
 	}
 	head->path = put(stream, value);
@@ -125,10 +133,11 @@ static void take_authority(weir_h2_stream *stream, weir_span value)
 	weir_head *head = &stream->request->head;
 	weir_head_field field = {
 		.value = put(stream, value), .value_length = (uint32_t)value.length, .id = WEIR_FIELD_HOST};
-	const char *error = value.length > 0 ? weir_framing_request_field(head, stream->request->base, &field)
-					     : "an empty :authority";
-	if (error != NULL)
+	const char *error = weir_framing_request_field(head, stream->request->base, &field);
+	if (error != NULL) {
+		break_unless(stream, weir_h2_rules_authority(value));
 		refuse(stream, 400, head->marks & WEIR_MARK_HOST ? ":authority is not a host" : error);
+	}
 	head->marks &= (uint8_t)~WEIR_MARK_HOST;
 	head->marks |= WEIR_MARK_TARGET_HOST;
 }
@@ -162,7 +171,7 @@ static void take_pseudo(weir_h2_stream *stream, const weir_hpack_field *field)
 
 /* ---- fields ---- */
 
-static void take_field(weir_h2_stream *stream, weir_span name, weir_span value)
+static void take_field(weir_h2_stream *stream, weir_span name, weir_span value, weir_field_id id)
 {
 	weir_request *request = stream->request;
 	weir_head *head = &request->head;
@@ -177,13 +186,15 @@ static void take_field(weir_h2_stream *stream, weir_span name, weir_span value)
 	field->value = put(stream, value);
 	field->name_length = (uint16_t)name.length;
 	field->value_length = (uint32_t)value.length;
-	field->id = (uint16_t)weir_field_lookup(name.at, name.length);
-	if (field->id == WEIR_FIELD_PRIORITY)
+	field->id = (uint16_t)id;
+	if (id == WEIR_FIELD_PRIORITY)
 		weir_h2_note_priority(stream, value.at, value.length);
 	if (WEIR_FRAMING_FIELDS >> field->id & 1) {
 		const char *error = weir_framing_request_field(head, request->base, field);
-		if (error != NULL)
+		if (error != NULL) {
+			break_unless(stream, id != WEIR_FIELD_HOST || weir_h2_rules_authority(value));
 			refuse(stream, head->status, error);
+		}
 	}
 }
 
@@ -241,7 +252,7 @@ bool weir_h2_trailers_end(weir_h2_stream *stream)
 	return true;
 }
 
-void weir_h2_head_field(weir_h2_stream *stream, const weir_hpack_field *field)
+void weir_h2_head_field(weir_h2_stream *stream, const weir_hpack_field *field, weir_field_id id)
 {
 	if (stream->error != NULL)
 		return;
@@ -250,7 +261,7 @@ void weir_h2_head_field(weir_h2_stream *stream, const weir_hpack_field *field)
 	else if (field->name.at[0] == ':')
 		take_pseudo(stream, field);
 	else
-		take_field(stream, field->name, field->value);
+		take_field(stream, field->name, field->value, id);
 }
 
 /* ---- the end of a head ---- */

@@ -51,14 +51,13 @@ static bool consists_of(weir_span text, const uint64_t *bits)
 	return true;
 }
 
-static bool is_authority(weir_span value)
+bool weir_h2_rules_authority(weir_span value)
 {
-	return value.length > 0 && (weir_scan()->host(value.at, 0, value.length) == value.length ||
-				    consists_of(value, authority_bits));
+	return value.length > 0 && consists_of(value, authority_bits);
 }
 
 /* No control byte and no space. Others than ASCII are refused later, with a status. */
-static bool is_path(weir_span value)
+bool weir_h2_rules_path(weir_span value)
 {
 	for (size_t i = weir_scan()->query(value.at, 0, value.length); i < value.length; i++)
 		if ((uint8_t)value.at[i] <= ' ' || value.at[i] == 0x7f)
@@ -108,13 +107,14 @@ static bool judge_pseudo(weir_h2_stream *stream, const weir_hpack_field *field)
 {
 	if (!(stream->flags & WEIR_H2_HEAD) || stream->seen & REGULAR)
 		return false;
+	/* Whether path and authority consist of bytes that they may have, h2_head.c asks if it refuses them. */
 	if (IS(field->name, ":method"))
-		return first(stream, METHOD) && is_token(field->value);
+		return first(stream, METHOD) && (IS(field->value, "GET") || is_token(field->value));
 	if (IS(field->name, ":path"))
-		return first(stream, PATH) && is_path(field->value);
+		return first(stream, PATH) && field->value.length > 0;
 	if (IS(field->name, ":scheme"))
-		return first(stream, SCHEME) && is_token(field->value);
-	return IS(field->name, ":authority") && first(stream, AUTHORITY) && is_authority(field->value);
+		return first(stream, SCHEME) && (IS(field->value, "https") || is_token(field->value));
+	return IS(field->name, ":authority") && first(stream, AUTHORITY) && field->value.length > 0;
 }
 
 /* ---- fields ---- */
@@ -137,11 +137,11 @@ static bool judge_length(weir_h2_stream *stream, weir_span value)
 }
 
 /* Fields about a connection have no meaning here (8.2.2). */
-static bool judge_meaning(weir_h2_stream *stream, const weir_hpack_field *field)
+static bool judge_meaning(weir_h2_stream *stream, const weir_hpack_field *field, weir_field_id id)
 {
-	switch (weir_field_lookup(field->name.at, field->name.length)) {
+	switch (id) {
 	case WEIR_FIELD_HOST:
-		return first(stream, HOST) && is_authority(field->value);
+		return first(stream, HOST) && field->value.length > 0;
 	case WEIR_FIELD_CONTENT_LENGTH:
 		return judge_length(stream, field->value);
 	case WEIR_FIELD_CONNECTION:
@@ -157,12 +157,12 @@ static bool judge_meaning(weir_h2_stream *stream, const weir_hpack_field *field)
 	}
 }
 
-bool weir_h2_rules_field(weir_h2_stream *stream, const weir_hpack_field *field)
+bool weir_h2_rules_field(weir_h2_stream *stream, const weir_hpack_field *field, weir_field_id id)
 {
 	if (field->name.length > 0 && field->name.at[0] == ':')
 		return judge_pseudo(stream, field);
 	stream->seen |= REGULAR;
-	return is_name(field) && is_value(field->value) && judge_meaning(stream, field);
+	return is_name(field) && is_value(field->value) && judge_meaning(stream, field, id);
 }
 
 /* ---- heads ---- */

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "http/h2.h"
+#include "http/head.h"
 
 /* ---- creating and freeing ---- */
 
@@ -266,10 +267,11 @@ static bool take_fields(weir_h2 *h2, weir_h2_stream *stream, weir_hpack_block *b
 		}
 		if (stream == NULL || stream->flags & WEIR_H2_BROKEN)
 			continue;
-		if (!weir_h2_rules_field(stream, &field))
+		weir_field_id id = weir_field_lookup(field.name.at, field.name.length);
+		if (!weir_h2_rules_field(stream, &field, id))
 			stream->flags |= WEIR_H2_BROKEN;
 		else if (stream->request != NULL)
-			weir_h2_head_field(stream, &field);
+			weir_h2_head_field(stream, &field, id);
 	}
 	if (got == -ENOMEM)
 		weir_h2_set_doom(h2, WEIR_H2_INTERNAL_ERROR, "out of memory");

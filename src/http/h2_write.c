@@ -15,9 +15,11 @@
 
 /* ---- heads ---- */
 
+/* Where a block is made: in the output of the link, or here, or in memory of its own if it is large. */
 typedef struct head {
 	uint8_t *at, *begin;
-	uint8_t *larger; /* NULL: it is in `here` */
+	uint8_t *larger;
+	bool in_place;
 	uint8_t here[WEIR_H2_FRAME_HEAD + HEAD_HERE + WEIR_H2_FRAME_HEAD + WEIR_H2_SMALL_BODY];
 } head;
 
@@ -44,20 +46,32 @@ static size_t own_bytes(const weir_http_loop *loop)
 	return WEIR_HPACK_BEGIN_MOST + 5 * WEIR_HPACK_FIELD_MOST + 100 + loop->server_length;
 }
 
-/* There is room for the head of the frame before the block. */
-static int head_begin(head *h, weir_h2 *h2, const weir_field *fields, size_t count)
+static uint8_t *place_in_link(weir_h2 *h2, size_t most)
+{
+	weir_link *link = &h2->conn->link;
+	if (link->tls == NULL || h2->flags & WEIR_H2_CLOSED || h2->pending.bytes != NULL ||
+	    weir_h2_link_is_full(h2))
+		return NULL;
+	return (uint8_t *)weir_tls_reserve(link, most);
+}
+
+/* There is room for the head of the frame before the block, and for so many bytes behind it if it is not `larger`. */
+static int head_begin(head *h, weir_h2 *h2, const weir_field *fields, size_t count, size_t behind)
 {
 	size_t bytes = fields_bytes(fields, count);
 	if (bytes > HEAD_MOST)
 		return -EINVAL;
 	bytes += count * WEIR_HPACK_FIELD_MOST + own_bytes(h2->conn->loop);
+	bool large = bytes > HEAD_HERE;
 	h->larger = NULL;
-	h->begin = h->here;
-	if (bytes > HEAD_HERE) {
+	h->begin = large ? NULL : place_in_link(h2, WEIR_H2_FRAME_HEAD + bytes + behind);
+	h->in_place = h->begin != NULL;
+	if (large)
 		h->begin = h->larger = weir_mem_raw(WEIR_H2_FRAME_HEAD + bytes);
-		if (h->larger == NULL)
-			return -ENOMEM;
-	}
+	else if (!h->in_place)
+		h->begin = h->here;
+	if (h->begin == NULL)
+		return -ENOMEM;
 	h->at = weir_hpack_begin(&h2->encoder, h->begin + WEIR_H2_FRAME_HEAD);
 	return 0;
 }
@@ -120,7 +134,10 @@ static int head_say(head *h, weir_h2 *h2, uint32_t id, bool last, size_t behind)
 	} else {
 		weir_h2_frame_write(h->begin, length, WEIR_H2_HEADERS,
 				    (uint8_t)(WEIR_H2_END_HEADERS | (last ? WEIR_H2_END_STREAM : 0)), id);
-		error = weir_h2_say(h2, h->begin, WEIR_H2_FRAME_HEAD + length + behind);
+		length += WEIR_H2_FRAME_HEAD + behind;
+		error = h->in_place ? 0 : weir_h2_say(h2, h->begin, length);
+		if (h->in_place)
+			weir_tls_commit(&h2->conn->link, length);
 	}
 	weir_mem_free(h->larger);
 	return error;
@@ -132,10 +149,10 @@ static bool tells_length(const weir_answer *answer)
 	       (answer->status != 304 || answer->length != 0);
 }
 
-static int head_make(head *h, weir_h2 *h2, const weir_answer *answer)
+static int head_make(head *h, weir_h2 *h2, const weir_answer *answer, size_t behind)
 {
 	char length[20];
-	int error = head_begin(h, h2, answer->fields, answer->field_count);
+	int error = head_begin(h, h2, answer->fields, answer->field_count, behind);
 	if (error != 0)
 		return error;
 	h->at = weir_hpack_put_status(h->at, answer->status);
@@ -158,7 +175,7 @@ static int submit(weir_h2_stream *stream, const weir_answer *answer, bool body)
 {
 	weir_h2 *h2 = stream->h2;
 	head h;
-	int error = head_make(&h, h2, answer);
+	int error = head_make(&h, h2, answer, 0);
 	if (error == 0)
 		error = head_say(&h, h2, stream->id, !body, 0);
 	if (error != 0)
@@ -193,7 +210,7 @@ static int submit_at_once(weir_h2_stream *stream, weir_request *request, const w
 	weir_h2 *h2 = stream->h2;
 	size_t length = (size_t)answer->length;
 	head h;
-	int error = head_make(&h, h2, answer);
+	int error = head_make(&h, h2, answer, WEIR_H2_FRAME_HEAD + length);
 	if (error != 0)
 		return error;
 	stream->flags |= WEIR_H2_ANSWERED;
@@ -271,7 +288,7 @@ static int submit_interim(weir_h2_stream *stream, unsigned status, const weir_fi
 {
 	weir_h2 *h2 = stream->h2;
 	head h;
-	int error = head_begin(&h, h2, fields, count);
+	int error = head_begin(&h, h2, fields, count, 0);
 	if (error != 0)
 		return error;
 	h.at = weir_hpack_put_status(h.at, status);
@@ -284,7 +301,7 @@ static int submit_interim(weir_h2_stream *stream, unsigned status, const weir_fi
 int weir_h2_write_trailers(weir_h2_stream *stream)
 {
 	head h;
-	int error = head_begin(&h, stream->h2, stream->trailers, stream->trailer_count);
+	int error = head_begin(&h, stream->h2, stream->trailers, stream->trailer_count, 0);
 	if (error != 0)
 		return error;
 	head_put_fields(&h, stream->h2, stream->trailers, stream->trailer_count);

@@ -36,6 +36,7 @@
 #define WEIR_HPACK_ENTRIES     (WEIR_HPACK_TABLE_BYTES / WEIR_HPACK_OVERHEAD)
 #define WEIR_HPACK_STATIC      61u /* entries of the static table: 1 to 61 */
 #define WEIR_HPACK_SLOTS       64u
+#define WEIR_HPACK_RECENT      32u
 
 /* ---- Huffman code: hpack_huffman.c ---- */
 
@@ -122,6 +123,7 @@ typedef struct weir_hpack_encoder {
 	uint32_t least; /* the smallest limit since the last block */
 	bool resized;   /* the next block must tell the limit */
 	weir_hpack_slot slots[WEIR_HPACK_SLOTS];
+	uint32_t recent[WEIR_HPACK_RECENT]; /* numbers of entries, by the place of the value */
 } weir_hpack_encoder;
 
 /* The most bytes that the beginning of a block takes, and that a field takes beyond name and value. */

@@ -2,9 +2,13 @@
 /*
  * Encoding: RFC 7541 6. A slot of the encoder remembers the latest field with its hash, and the entry that it has in
  * the table, if any. The whole field is compared before an entry is used, so that a hash never decides.
+ *
+ * The same answers come from the same memory. So the place of a value usually tells which entry it has: then nothing
+ * is hashed, and only the comparison is left.
  */
 #include <string.h>
 
+#include "http/head.h"
 #include "http/hpack.h"
 
 #define NAME_HERE   128u /* longer names are not entered */
@@ -12,7 +16,8 @@
 #define ENTRY_MOST  1024u              /* larger fields would drive out all others */
 #define FACTOR      0x9e3779b97f4a7c15 /* 2^64 divided by the golden ratio */
 
-#define WAYS 4u /* slots that a hash may have */
+#define TOKEN_MOST 24u /* of weir_token_is */
+#define WAYS       4u  /* slots that a hash may have */
 
 #define INDEXED 0x80u
 #define ENTERED 0x40u
@@ -183,10 +188,27 @@ static weir_hpack_slot *slot_for(weir_hpack_encoder *encoder, uint32_t hash)
 	return &set[first % WAYS];
 }
 
+static uint32_t *recent_of(weir_hpack_encoder *encoder, weir_span value)
+{
+	return &encoder->recent[(uint64_t)(uintptr_t)value.at * FACTOR >> 32 & (WEIR_HPACK_RECENT - 1)];
+}
+
+/* Letters, digits and -: what weir_token_is may be given. */
+static bool is_plain(weir_span name)
+{
+	for (size_t i = 0; i < name.length; i++) {
+		char c = name.at[i];
+		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-')
+			return false;
+	}
+	return true;
+}
+
 /* Enters it; false: it was not, and is sent as a literal. */
 static bool enter(weir_hpack_encoder *encoder, weir_hpack_slot *slot, weir_span name, weir_span value)
 {
-	weir_hpack_field field = {.name = name, .value = value};
+	/* `known` is the encoder's own here: that the name may be compared without case. */
+	weir_hpack_field field = {.name = name, .value = value, .known = is_plain(name)};
 	if (name.length + value.length + WEIR_HPACK_OVERHEAD > encoder->table.limit ||
 	    weir_hpack_table_add(&encoder->table, &field) != 0)
 		return false;
@@ -204,8 +226,10 @@ static uint8_t *put_lower(weir_hpack_encoder *encoder, uint8_t *to, weir_span na
 	weir_hpack_slot *slot = slot_for(encoder, hash);
 	if (slot->hash == hash) {
 		unsigned index = find(encoder, slot, name, value);
-		if (index != 0)
+		if (index != 0) {
+			*recent_of(encoder, value) = slot->number;
 			return put_number(to, 7, INDEXED, index);
+		}
 		if (enter(encoder, slot, name, value))
 			return put_literal(to, ENTERED, name, value);
 	}
@@ -213,8 +237,25 @@ static uint8_t *put_lower(weir_hpack_encoder *encoder, uint8_t *to, weir_span na
 	return put_literal(to, PLAIN, name, value);
 }
 
+/* As find, for a name that may have capitals. */
+static unsigned find_recent(const weir_hpack_table *table, uint32_t number, weir_span name, weir_span value)
+{
+	uint32_t age = table->inserted - number;
+	if (number == 0 || age >= table->count || name.length > TOKEN_MOST)
+		return 0;
+	weir_hpack_field field = weir_hpack_table_get(table, age);
+	if (!field.known || field.name.length != name.length || field.value.length != value.length ||
+	    !weir_token_is(name.at, field.name.at, name.length) ||
+	    memcmp(field.value.at, value.at, value.length) != 0)
+		return 0;
+	return WEIR_HPACK_STATIC + 1 + age;
+}
+
 uint8_t *weir_hpack_put(weir_hpack_encoder *encoder, uint8_t *to, weir_span name, weir_span value)
 {
+	unsigned index = find_recent(&encoder->table, *recent_of(encoder, value), name, value);
+	if (index != 0)
+		return put_number(to, 7, INDEXED, index);
 	char here[NAME_HERE + NAME_BEYOND];
 	if (name.length <= NAME_HERE) {
 		lower(here, name.at, name.length);

@@ -134,11 +134,19 @@ ssize_t weir_huffman_decode(uint8_t *to, const uint8_t *bytes, size_t length)
 	for (;;) {
 		for (; count <= 56 && bytes < end; count += 8)
 			bits ^= (uint64_t)(uint8_t) ~*bytes++ << (56 - count);
-		unsigned found = short_codes[bits >> 56], used = found >> 8;
-		unsigned symbol = used != 0 ? found & 0xff : find_long((uint32_t)(bits >> 32), &used);
-		if (used > count)
+		/* Those that the next eight bits tell, as long as there are so many. */
+		unsigned found, used;
+		while ((found = short_codes[bits >> 56]) != 0 && (used = found >> 8) <= count) {
+			*to++ = (uint8_t)found;
+			bits = ~(~bits << used);
+			count -= used;
+		}
+		if (bytes < end && count <= 56)
+			continue;
+		if (found != 0 || count < 8)
 			break;
-		if (symbol == END_OF_STRING)
+		unsigned symbol = find_long((uint32_t)(bits >> 32), &used);
+		if (symbol == END_OF_STRING || used > count)
 			return -1;
 		*to++ = (uint8_t)symbol;
 		bits = ~(~bits << used);

@@ -8,8 +8,9 @@
 #include "base/mem.h"
 #include "http/h2.h"
 
-#define PREFACE       "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-#define PREFACE_BYTES (sizeof(PREFACE) - 1)
+static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+#define PREFACE_BYTES (sizeof(preface) - 1)
 
 static size_t least(size_t a, size_t b)
 {
@@ -318,7 +319,7 @@ static const uint8_t *read_preface(weir_h2 *h2, const uint8_t *at, const uint8_t
 {
 	weir_h2_input *in = &h2->input;
 	size_t length = least((size_t)(end - at), PREFACE_BYTES - in->have);
-	if (memcmp(PREFACE + in->have, at, length) != 0) {
+	if (memcmp(preface + in->have, at, length) != 0) {
 		broken(h2, "not the preface of HTTP/2");
 		return end;
 	}

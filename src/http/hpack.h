@@ -122,6 +122,7 @@ typedef struct weir_hpack_encoder {
 	weir_hpack_table table;
 	uint32_t least; /* the smallest limit since the last block */
 	bool resized;   /* the next block must tell the limit */
+	uint8_t turn;   /* which slot of several is used next */
 	weir_hpack_slot slots[WEIR_HPACK_SLOTS];
 	uint32_t recent[WEIR_HPACK_RECENT]; /* numbers of entries, by the place of the value */
 } weir_hpack_encoder;

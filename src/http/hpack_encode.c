@@ -174,14 +174,17 @@ static unsigned find(const weir_hpack_encoder *encoder, const weir_hpack_slot *s
 	return WEIR_HPACK_STATIC + 1 + age;
 }
 
-/* The slot of a hash, or one for it: first of those whose field is not in the table. */
+/*
+ * The slot of a hash, or one for it: of those whose field is not in the table, if there are any. It is another one each
+ * time, so that two fields that come again and again do not drive out each other for ever.
+ */
 static weir_hpack_slot *slot_for(weir_hpack_encoder *encoder, uint32_t hash)
 {
 	weir_hpack_slot *set = &encoder->slots[hash % (WEIR_HPACK_SLOTS / WAYS) * WAYS];
 	for (unsigned i = 0; i < WAYS; i++)
 		if (set[i].hash == hash)
 			return &set[i];
-	unsigned first = hash >> 16;
+	unsigned first = encoder->turn++;
 	for (unsigned i = 0; i < WAYS; i++)
 		if (age_of(encoder, &set[(first + i) % WAYS]) >= encoder->table.count)
 			return &set[(first + i) % WAYS];

@@ -3,38 +3,40 @@
 #define WEIR_HTTP_H2_H
 
 /*
- * HTTP/2 on a connection (RFC 9113, 7541, 9218): frames from the link's bytes, streams from frames, requests from
- * streams; and back.
+ * HTTP/2 on a connection (RFC 9113, 7541, 9218): frames from the link's bytes, streams from frames,
+ * requests from streams; and back.
  *
  *	link ──data──▶ h2_input.c ──frames──▶ h2_stream.c ──▶ h2_head.c, h2_body.c ──▶ request.c
  *	link ◀──pump── h2_send.c ◀──streams that are ready── h2_output.c ◀── h2_write.c ◀── answer.c
  *
  * A stream
  *
- *	HEAD ──END_HEADERS──▶ made ──▶ body: taken, or held while nobody reads ──END_STREAM──▶ RECEIVED ─┐
- *	                        └──▶ answer: parts wait in the stream until windows, priorities and      ├─▶ closed
- *	                             the link allow ──END_STREAM──▶ OUT ─────────────────────────────────┘
- *	RST_STREAM of the client: closed at once. RESET by us: closed with the next h2_send.c, weir_h2_finish.
+ *	HEAD ──END_HEADERS──▶ made ──▶ body: taken, or held while nobody reads ──END_STREAM──▶ RECEIVED
+ *	                        └──▶ answer: parts wait in the stream until windows, priorities and the
+ *	                             link allow ──END_STREAM──▶ OUT
+ *	RECEIVED and OUT: closed.
+ *	RST_STREAM of the client: closed at once. RESET by us: closed by the next weir_h2_finish.
  *
  * Invariants
- *	1. No stream is freed while a handler of it runs. Streams that are OUT or RESET go to h2->done, and end when the
- *	   frames that have come are read, or at the end of the turn.
- *	2. A stream lives from the end of its first header block until it is closed. Its request may end earlier (request
- *	   is NULL) or later (GONE).
+ *	1. No stream is freed while a handler of it runs. Streams that are OUT or RESET go to h2->done, and
+ *	   end when the frames that have come are read, or at the end of the turn.
+ *	2. A stream lives from the end of its first header block until it is closed. Its request may end
+ *	   earlier (request is NULL) or later (GONE).
  *	3. An answer has ended when its last byte was handed to the link. Until then the request stays, since
  *	   parts may point into its memory. Complete or ended answers are REST meanwhile, so that nobody is
  *	   told if the client leaves.
  *	4. Windows are given back only for bytes that were taken or will never be. So the connection's window
  *	   bounds what is held for streams that nobody reads.
  *	5. The link gets at most half of its bound. The rest waits in the streams, where it is bounded per
- *	   stream and in total, and where priorities apply. While the link is full nothing is read. Frames other than DATA
- *	   then wait in h2->pending, in the order in which they were made: heads are compressed when they are made.
+ *	   stream and in total, and where priorities apply. While the link is full nothing is read. Frames
+ *	   other than DATA then wait in h2->pending, in the order in which they were made: heads are
+ *	   compressed when they are made.
  *	6. While connections take turns to send (net/transmit.h), the link gets little ahead, and of streams
  *	   with data only the first in the order may send.
  *	7. doom is set once. Then nothing more is read, GOAWAY tells why, and the connection closes.
  *
- * Bounds, for each connection: a frame that comes in parts (16 KB), a header block that does (h2_guard.h), the
- * tables of hpack.h, 256 acknowledgements and a head for each stream in h2->pending.
+ * Bounds, for each connection: a frame that comes in parts (16 KB), a header block that does (h2_guard.h),
+ * the tables of hpack.h, 256 acknowledgements and a head for each stream in h2->pending.
  *
  * Threads: the connection's.
  */

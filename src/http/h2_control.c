@@ -9,7 +9,9 @@ static void flow_broken(weir_h2 *h2, const char *why)
 
 /* ---- what we may send ---- */
 
-/* false: it would be larger than a window may be. A window may be negative, after a change of the settings. */
+/*
+ * false: it would be larger than a window may be. A window may be negative, after a change of the settings.
+ */
 static bool widen(int32_t *window, int64_t more)
 {
 	if (*window + more > WEIR_H2_WINDOW_MOST)

@@ -3,8 +3,8 @@
 #define WEIR_HTTP_H2_FRAMES_H
 
 /*
- * Frames of HTTP/2 as bytes (RFC 9113 4.1 and 6), and the rules that a frame of a client must keep whatever came before
- * it: its length, and whether it belongs to a stream. Pure functions.
+ * Frames of HTTP/2 as bytes (RFC 9113 4.1 and 6), and the rules that a frame of a client must keep whatever
+ * came before it: its length, and whether it belongs to a stream. Pure functions.
  *
  * Threads: any.
  */
@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define WEIR_H2_FRAME_HEAD   9u
-#define WEIR_H2_FRAME_MOST   16384u /* bytes of a payload that everybody takes; we announce and send no more */
+#define WEIR_H2_FRAME_MOST   16384u /* bytes of a payload that everybody takes; we send no more */
 #define WEIR_H2_WINDOW_MOST  0x7fffffff
 #define WEIR_H2_WINDOW_FIRST 65535 /* before any setting */
 #define WEIR_H2_ID_MOST      0x7fffffffu
@@ -110,13 +110,16 @@ static inline uint8_t *weir_h2_frame_write(uint8_t *at, size_t length, weir_h2_t
 	return weir_h2_put32(at + 5, id);
 }
 
-/* Whether a client may send a frame with such a head. NULL; or why not, and the code of the connection's error. */
+/*
+ * Whether a client may send a frame with such a head. NULL; or why not, and the code of the connection's
+ * error.
+ */
 const char *weir_h2_frame_check(const weir_h2_frame *frame, weir_h2_code *ret_code);
 /* Whether a setting may have this value; the same. */
 const char *weir_h2_setting_check(unsigned setting, uint32_t value, weir_h2_code *ret_code);
 /*
- * Removes padding and priority from the payload of HEADERS (DATA: only a byte of padding). NULL, or why not: then
- * PROTOCOL_ERROR. A stream may not depend on itself.
+ * Removes padding and priority from the payload of HEADERS (DATA: only a byte of padding). NULL, or why
+ * not: then PROTOCOL_ERROR. A stream may not depend on itself.
  */
 const char *weir_h2_frame_strip(const weir_h2_frame *frame, const uint8_t **payload, size_t *length);
 

@@ -5,9 +5,9 @@
  *
  *	method path?query authority | name value name value ...
  *
- * h2_rules.c has refused already: upper-case names, pseudo fields that are unknown, repeated, missing or after
- * others, connection fields, te other than trailers, a content-length that is not a number. Other errors are
- * remembered, and answered at the end of the block.
+ * h2_rules.c has refused already: upper-case names, pseudo fields that are unknown, repeated, missing or
+ * after others, connection fields, te other than trailers, a content-length that is not a number. Other
+ * errors are remembered, and answered at the end of the block.
  */
 #include <string.h>
 

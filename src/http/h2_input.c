@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames from bytes, however these are cut. DATA is passed on as it comes. Other frames are read where they are, or
- * collected first if they come in parts. A header block is decoded when it is complete.
+ * Frames from bytes, however these are cut. DATA is passed on as it comes. Other frames are read where they
+ * are, or collected first if they come in parts. A header block is decoded when it is complete.
  */
 #include <string.h>
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which stream sends next. By itself a connection sends streams by the client's urgency (RFC 9218), those of one
- * urgency one after the other, or in turns if the client can use parts of them.
+ * Which stream sends next. By itself a connection sends streams by the client's urgency (RFC 9218), those
+ * of one urgency one after the other, or in turns if the client can use parts of them.
  *
- * While the connection sends in its turn (net/transmit.h), streams of one urgency go by the key that also orders
- * connections, so that a small one does not wait for all of a large one. Which one is next is decided anew for each
- * frame. Then streams are looked through for each frame: there are at most as many as the limit of a connection.
+ * While the connection sends in its turn (net/transmit.h), streams of one urgency go by the key that also
+ * orders connections, so that a small one does not wait for all of a large one. Which one is next is
+ * decided anew for each frame. Then streams are looked through for each frame: there are at most as many as
+ * the limit of a connection.
  */
 #include <string.h>
 
@@ -26,8 +27,8 @@ static bool ends_member(const char *at, const char *end)
 }
 
 /*
- * The members u and i of a dictionary, "u=5, i": u is a digit up to 7, i is there, or ?0 or ?1. Anything else leaves
- * them as they are.
+ * The members u and i of a dictionary, "u=5, i": u is a digit up to 7, i is there, or ?0 or ?1. Anything
+ * else leaves them as they are.
  */
 static void note_member(const char *at, const char *end, unsigned *urgency, bool *turns)
 {

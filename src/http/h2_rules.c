@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What RFC 9113 8 demands of the fields of a request. A request that breaks one of these rules is malformed, and its
- * stream is reset: the client is no HTTP/2 client, or somebody made it send what others would read differently. What a
- * field means beyond that is judged by h2_head.c, whose refusals have a status.
+ * What RFC 9113 8 demands of the fields of a request. A request that breaks one of these rules is
+ * malformed, and its stream is reset: the client is no HTTP/2 client, or somebody made it send what others
+ * would read differently. What a field means beyond that is judged by h2_head.c, whose refusals have a
+ * status.
  */
 #include <string.h>
 
@@ -107,7 +108,9 @@ static bool judge_pseudo(weir_h2_stream *stream, const weir_hpack_field *field)
 {
 	if (!(stream->flags & WEIR_H2_HEAD) || stream->seen & REGULAR)
 		return false;
-	/* Whether path and authority consist of bytes that they may have, h2_head.c asks if it refuses them. */
+	/*
+	 * Whether path and authority consist of bytes that they may have, h2_head.c asks if it refuses them.
+	 */
 	if (IS(field->name, ":method"))
 		return first(stream, METHOD) && (IS(field->value, "GET") || is_token(field->value));
 	if (IS(field->name, ":path"))
@@ -167,7 +170,10 @@ bool weir_h2_rules_field(weir_h2_stream *stream, const weir_hpack_field *field, 
 
 /* ---- heads ---- */
 
-/* Which of the bytes of the head is the path depends on whether it was kept: it is not if there was another error. */
+/*
+ * Which of the bytes of the head is the path depends on whether it was kept: it is not if there was another
+ * error.
+ */
 static bool is_target(const weir_h2_stream *stream)
 {
 	const weir_request *request = stream->request;

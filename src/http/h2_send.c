@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames to the link. Those that are not DATA go there at once while it has room, and else wait behind each other.
- * DATA is made when its stream is next, of as many bytes as the windows and the link take.
+ * Frames to the link. Those that are not DATA go there at once while it has room, and else wait behind each
+ * other. DATA is made when its stream is next, of as many bytes as the windows and the link take.
  */
 #include <errno.h>
 #include <string.h>

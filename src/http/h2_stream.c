@@ -164,7 +164,9 @@ void weir_h2_finish(weir_h2 *h2)
 		h2->done = stream->next_done;
 		stream->flags &= ~(uint32_t)WEIR_H2_DONE;
 		tell_sent(stream);
-		/* Because of that it may be done once more: reset, since nobody reads the rest of its body. */
+		/*
+		 * Because of that it may be done once more: reset, since nobody reads the rest of its body.
+		 */
 		if (stream->flags & WEIR_H2_RESET || stream->flags & WEIR_H2_RECEIVED)
 			close_stream(stream, stream->code);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers. Their heads are compressed and sent at once. A small answer goes with its head, if nothing else waits;
- * otherwise the body waits in the stream (h2_output.c).
+ * Answers. Their heads are compressed and sent at once. A small answer goes with its head, if nothing else
+ * waits; otherwise the body waits in the stream (h2_output.c).
  */
 #include <errno.h>
 #include <string.h>
@@ -55,7 +55,10 @@ static uint8_t *place_in_link(weir_h2 *h2, size_t most)
 	return (uint8_t *)weir_tls_reserve(link, most);
 }
 
-/* There is room for the head of the frame before the block, and for so many bytes behind it if it is not `larger`. */
+/*
+ * There is room for the head of the frame before the block, and for so many bytes behind it if it is not
+ * `larger`.
+ */
 static int head_begin(head *h, weir_h2 *h2, const weir_field *fields, size_t count, size_t behind)
 {
 	size_t bytes = fields_bytes(fields, count);

@@ -18,9 +18,9 @@
  *	4. An encoder that lacks memory sends fields without entering them into its table. Then they only take
  *	   more bytes.
  *
- * What an encoder enters. A field is entered when it is sent for the second time within a while, so that values
- * that never come again, such as identifiers of requests, do not drive out those that do. Fields that carry
- * secrets are never entered, and are marked so that no proxy does so either (7.1.3).
+ * What an encoder enters. A field is entered when it is sent for the second time within a while, so that
+ * values that never come again, such as identifiers of requests, do not drive out those that do. Fields
+ * that carry secrets are never entered, and are marked so that no proxy does so either (7.1.3).
  *
  * Threads: that of the connection.
  */

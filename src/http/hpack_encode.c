@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Encoding: RFC 7541 6. A slot of the encoder remembers the latest field with its hash, and the entry that it has in
- * the table, if any. The whole field is compared before an entry is used, so that a hash never decides.
+ * Encoding: RFC 7541 6. A slot of the encoder remembers the latest field with its hash, and the entry that
+ * it has in the table, if any. The whole field is compared before an entry is used, so that a hash never
+ * decides.
  *
- * The same answers come from the same memory. So the place of a value usually tells which entry it has: then nothing
- * is hashed, and only the comparison is left.
+ * The same answers come from the same memory. So the place of a value usually tells which entry it has:
+ * then nothing is hashed, and only the comparison is left.
  */
 #include <string.h>
 
@@ -159,7 +160,10 @@ static uint32_t age_of(const weir_hpack_encoder *encoder, const weir_hpack_slot 
 	return slot->number != 0 ? encoder->table.inserted - slot->number : UINT32_MAX;
 }
 
-/* Whether the entry of the slot is still in the table, and is this field. Its index as RFC 7541 counts; 0: no. */
+/*
+ * Whether the entry of the slot is still in the table, and is this field. Its index as RFC 7541 counts; 0:
+ * no.
+ */
 static unsigned find(const weir_hpack_encoder *encoder, const weir_hpack_slot *slot, weir_span name,
 		     weir_span value)
 {
@@ -175,8 +179,8 @@ static unsigned find(const weir_hpack_encoder *encoder, const weir_hpack_slot *s
 }
 
 /*
- * The slot of a hash, or one for it: of those whose field is not in the table, if there are any. It is another one each
- * time, so that two fields that come again and again do not drive out each other for ever.
+ * The slot of a hash, or one for it: of those whose field is not in the table, if there are any. It is
+ * another one each time, so that two fields that come again and again do not drive out each other for ever.
  */
 static weir_hpack_slot *slot_for(weir_hpack_encoder *encoder, uint32_t hash)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Huffman code of RFC 7541, appendix B. It is canonical: the codes of one length are consecutive, in the order of
- * their symbols, and shorter ones come first. So a code of more than eight bits is found by the range that it is in.
+ * The Huffman code of RFC 7541, appendix B. It is canonical: the codes of one length are consecutive, in
+ * the order of their symbols, and shorter ones come first. So a code of more than eight bits is found by
+ * the range that it is in.
  */
 #include <string.h>
 
@@ -111,7 +112,10 @@ static const code_range ranges[] = {
 
 /* ---- decoding ---- */
 
-/* A code of more than eight bits, which is at the top of the word. The last range ends with the end of string. */
+/*
+ * A code of more than eight bits, which is at the top of the word. The last range ends with the end of
+ * string.
+ */
 static unsigned find_long(uint32_t word, unsigned *ret_length)
 {
 	const code_range *range = ranges;

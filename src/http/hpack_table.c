@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables of HPACK. The bytes of entries are one behind the other in a buffer, and entries are a ring. Where the
- * buffer ends, what is in use goes to a new one: then a field that is to be entered may point into the old one.
+ * The tables of HPACK. The bytes of entries are one behind the other in a buffer, and entries are a ring.
+ * Where the buffer ends, what is in use goes to a new one: then a field that is to be entered may point
+ * into the old one.
  */
 #include <errno.h>
 #include <string.h>

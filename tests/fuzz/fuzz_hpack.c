@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as header blocks of one connection: each begins with a byte that is its length. What our decoder takes,
- * nghttp2 takes too, and reads the same fields; both tables have the same size then. What was read goes through our
- * encoder, and comes out again as it was. Blocks, and the memory for what they decode to, are no larger than they must be.
+ * Any bytes as header blocks of one connection: each begins with a byte that is its length. What our
+ * decoder takes, nghttp2 takes too, and reads the same fields; both tables have the same size then. What
+ * was read goes through our encoder, and comes out again as it was. Blocks, and the memory for what they
+ * decode to, are no larger than they must be.
  */
 #include <errno.h>
 #include <nghttp2/nghttp2.h>

@@ -29,7 +29,10 @@ static size_t from_hex(uint8_t *to, const char *hex)
 	return length;
 }
 
-/* The fields as "name: value\n"; the result is that of the last weir_hpack_next. The bytes and the scratch memory are no larger than they must be. */
+/*
+ * The fields as "name: value\n"; the result is that of the last weir_hpack_next. The bytes and the scratch
+ * memory are no larger than they must be.
+ */
 static int decode(weir_hpack_decoder *decoder, const uint8_t *bytes, size_t length, char *text, size_t room)
 {
 	uint8_t *copy = malloc(length + 1), *scratch = malloc(weir_hpack_scratch(length));
@@ -466,7 +469,10 @@ static void what_is_sent(void **state)
 	weir_hpack_encoder_fini(&ours);
 }
 
-/* The same head again and again: after a few times nearly all of its fields are one or two bytes, whatever their hashes are. */
+/*
+ * The same head again and again: after a few times nearly all of its fields are one or two bytes, whatever
+ * their hashes are.
+ */
 static void what_comes_again_is_entered(void **state)
 {
 	enum { COUNT = 10, SEEDS = 300 };

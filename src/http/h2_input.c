@@ -83,7 +83,9 @@ static void take_fragment(weir_h2 *h2, const weir_h2_frame *frame, const uint8_t
 	if (!keep_fragment(in, bytes, length)) {
 		out_of_memory(h2);
 	} else if (frame->flags & WEIR_H2_END_HEADERS) {
-		weir_h2_take_block(h2, &in->block, in->fragments, in->fragment_bytes);
+		/* An empty block is a block, too. */
+		weir_h2_take_block(h2, &in->block, in->fragments != NULL ? in->fragments : in->head,
+				   in->fragment_bytes);
 		end_block(h2);
 	}
 }
@@ -276,7 +278,7 @@ static void begin_frame(weir_h2 *h2)
 	} else {
 		in->phase = WEIR_H2_IN_PAYLOAD;
 		if (in->frame.length == 0)
-			take_frame(h2, NULL);
+			take_frame(h2, in->head);
 	}
 }
 

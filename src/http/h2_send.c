@@ -18,13 +18,13 @@
 static bool make_room(weir_h2_pending *pending, size_t length)
 {
 	size_t have = pending->end - pending->at;
-	if (length <= pending->room - pending->end)
+	if (pending->bytes != NULL && length <= pending->room - pending->end)
 		return true;
 	size_t room = 2 * (have + length) > PENDING_LEAST ? 2 * (have + length) : PENDING_LEAST;
 	uint8_t *larger = weir_mem_raw(room);
 	if (larger == NULL)
 		return false;
-	if (have > 0)
+	if (pending->bytes != NULL)
 		memcpy(larger, pending->bytes + pending->at, have);
 	weir_mem_free(pending->bytes);
 	*pending = (weir_h2_pending){.bytes = larger, .end = have, .room = room, .acks = pending->acks};

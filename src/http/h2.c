@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HTTP/2 connections: bytes into and out of nghttp2, time-outs, and how they end. h2.h has the invariants. */
+/* HTTP/2 connections: when they read and send, time-outs, and how they end. h2.h has the invariants. */
 #include "http/h2.h"
 
 #include <errno.h>
@@ -63,8 +63,7 @@ static void log_doom(weir_h2 *h2)
 
 /* ---- out ---- */
 
-/* The link calls drained at the same bound. */
-static bool link_is_full(const weir_h2 *h2)
+bool weir_h2_link_is_full(const weir_h2 *h2)
 {
 	return weir_link_output(&h2->conn->link) >= h2->conn->loop->link_bytes / 2;
 }
@@ -75,21 +74,20 @@ static void want_drained(weir_h2 *h2)
 	weir_link_write(&h2->conn->link, "", (size_t)h2->conn->loop->link_bytes + 1);
 }
 
+/* Streams that are done end first, so that those who wait for their number may begin. */
 static int send_frames(weir_h2 *h2)
 {
-	const uint8_t *bytes;
-	ssize_t length = 0;
-	int error = 0;
+	weir_h2_stream *stream;
 	h2->flags |= WEIR_H2_INSIDE;
-	while (error == 0 && !link_is_full(h2)) {
-		length = nghttp2_session_mem_send(h2->session, &bytes);
-		if (length > 0)
-			error = weir_link_write(&h2->conn->link, bytes, (size_t)length);
-		else if (length < 0 || !weir_h2_release(h2))
-			break;
+	int error = weir_h2_send_pending(h2);
+	weir_h2_finish(h2);
+	while (error == 0 && h2->pending.bytes == NULL && !weir_h2_link_is_full(h2) &&
+	       (stream = weir_h2_next(h2)) != NULL) {
+		error = weir_h2_send_body(stream);
+		weir_h2_finish(h2);
 	}
 	h2->flags &= (uint16_t)~WEIR_H2_INSIDE;
-	return length < 0 ? -EPROTO : error;
+	return error;
 }
 
 static void set_reading(weir_h2 *h2, bool full)
@@ -105,17 +103,15 @@ static void set_reading(weir_h2 *h2, bool full)
 
 static bool is_over(const weir_h2 *h2)
 {
-	if (h2->flags & WEIR_H2_LAST && h2->stream_count == 0)
-		return true;
-	return !nghttp2_session_want_read(h2->session) && !nghttp2_session_want_write(h2->session);
+	return h2->flags & (WEIR_H2_LAST | WEIR_H2_LEAVES) && h2->stream_count == 0;
 }
 
 /* Sends a GOAWAY with the reason, if it fits, and closes. */
 static void meet_doom(weir_h2 *h2)
 {
 	log_doom(h2);
-	nghttp2_session_terminate_session(h2->session, h2->doom);
-	if (send_frames(h2) != 0)
+	weir_h2_say_goaway(h2, h2->past.highest, h2->doom);
+	if (weir_h2_send_pending(h2) != 0)
 		lose(h2, -EPROTO, h2->doom_why);
 	else
 		shut(h2, h2->doom_why);
@@ -139,7 +135,7 @@ static void pump(weir_h2 *h2)
 		meet_doom(h2);
 		return;
 	}
-	bool full = link_is_full(h2);
+	bool full = weir_h2_link_is_full(h2);
 	if (full || weir_h2_is_ahead(h2))
 		want_drained(h2);
 	set_reading(h2, full);
@@ -167,35 +163,6 @@ void weir_h2_flush(weir_h2 *h2)
 
 /* ---- in ---- */
 
-static const char *why_fatal(ssize_t error)
-{
-	switch (error) {
-	case NGHTTP2_ERR_BAD_CLIENT_MAGIC:
-		return "not the preface of HTTP/2";
-	case NGHTTP2_ERR_FLOODED:
-		return "too many frames that want an answer";
-	case NGHTTP2_ERR_NOMEM:
-		return "out of memory";
-	default:
-		return "frames that are none of HTTP/2";
-	}
-}
-
-/*
- * Whether a header block is still arriving. A block that nghttp2 ignores without telling is not waited for
- * once its last frame has begun.
- */
-static bool block_waits(weir_h2 *h2)
-{
-	if ((h2->flags & (WEIR_H2_BLOCK | WEIR_H2_BLOCK_LAST)) == (WEIR_H2_BLOCK | WEIR_H2_BLOCK_LAST)) {
-		const weir_h2_stream *stream =
-			nghttp2_session_get_stream_user_data(h2->session, h2->block_id);
-		if (stream == NULL || !(stream->flags & (WEIR_H2_HEAD | WEIR_H2_TRAILED)))
-			h2->flags &= (uint16_t)~WEIR_H2_BLOCK;
-	}
-	return h2->flags & WEIR_H2_BLOCK;
-}
-
 static void h2_data(weir_link *link, weir_buf *buf, size_t offset, size_t length)
 {
 	weir_h2 *h2 = weir_h2_of(conn_of(link));
@@ -203,19 +170,14 @@ static void h2_data(weir_link *link, weir_buf *buf, size_t offset, size_t length
 		return;
 	h2->in = buf;
 	h2->flags |= WEIR_H2_INSIDE;
-	ssize_t used = nghttp2_session_mem_recv(h2->session, buf->data + offset, length);
+	weir_h2_read(h2, buf->data + offset, length);
 	h2->flags &= (uint16_t)~WEIR_H2_INSIDE;
 	h2->in = NULL;
-	if (used < 0 && h2->doom_why == NULL)
-		weir_h2_set_doom(h2,
-				 used == NGHTTP2_ERR_BAD_CLIENT_MAGIC ? NGHTTP2_PROTOCOL_ERROR
-								      : NGHTTP2_ENHANCE_YOUR_CALM,
-				 why_fatal(used));
 	if (h2->doom_why != NULL) {
 		meet_doom(h2);
 		return;
 	}
-	if (block_waits(h2))
+	if (h2->flags & WEIR_H2_BLOCK)
 		weir_h2_arm(h2, h2->block_ns, h2->conn->loop->limits.head_ns);
 	pump(h2);
 }
@@ -243,9 +205,7 @@ static void h2_eof(weir_link *link)
 static void say_last(weir_h2 *h2)
 {
 	h2->flags |= WEIR_H2_LAST;
-	nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE,
-			      nghttp2_session_get_last_proc_stream_id(h2->session), NGHTTP2_NO_ERROR, NULL,
-			      0);
+	weir_h2_say_goaway(h2, h2->past.highest, WEIR_H2_NO_ERROR);
 	weir_h2_go_on(h2);
 }
 
@@ -260,8 +220,8 @@ void weir_h2_leave(weir_h2 *h2)
 	}
 	h2->flags |= WEIR_H2_NOTICE;
 	h2->notice_ns = weir_h2_now(h2);
-	nghttp2_submit_shutdown_notice(h2->session);
-	nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE, NULL);
+	weir_h2_say_goaway(h2, WEIR_H2_ID_MOST, WEIR_H2_NO_ERROR);
+	weir_h2_say_ping(h2);
 	weir_h2_arm(h2, h2->notice_ns, NOTICE_NS);
 	weir_h2_go_on(h2);
 }
@@ -305,7 +265,7 @@ static uint64_t own_deadline(const weir_h2 *h2)
 		at_ns = after(h2->began_ns, limits->first_byte_ns);
 	if (h2->flags & WEIR_H2_BLOCK)
 		at_ns = least(at_ns, after(h2->block_ns, limits->head_ns));
-	if (h2->stream_count == 0)
+	if (h2->stream_count == 0 && !(h2->flags & WEIR_H2_BLOCK))
 		at_ns = least(at_ns, after(h2->idle_ns, limits->idle_ns));
 	if ((h2->flags & (WEIR_H2_NOTICE | WEIR_H2_LAST)) == WEIR_H2_NOTICE)
 		at_ns = least(at_ns, after(h2->notice_ns, NOTICE_NS));
@@ -342,14 +302,14 @@ static weir_h2_stream *late_stream(const weir_h2 *h2, uint64_t now_ns)
 static void lose_late(weir_h2_stream *stream, uint64_t now_ns)
 {
 	if (stream->request == NULL) {
-		weir_h2_stream_reset(stream, NGHTTP2_NO_ERROR);
+		weir_h2_stream_reset(stream, WEIR_H2_NO_ERROR);
 		return;
 	}
 	weir_http_count(&stream->h2->conn->loop->counts.timeouts);
 	if (weir_h2_body_deadline(stream) <= now_ns)
-		weir_h2_body_is_bad(stream, 408, NGHTTP2_CANCEL, "the body did not come in time");
+		weir_h2_body_is_bad(stream, 408, WEIR_H2_CANCEL, "the body did not come in time");
 	else
-		weir_h2_stream_lose(stream, NGHTTP2_CANCEL, "the client does not read");
+		weir_h2_stream_lose(stream, WEIR_H2_CANCEL, "the client does not read");
 }
 
 /* true: the connection has been dealt with. */
@@ -360,11 +320,11 @@ static bool own_timeout(weir_h2 *h2, uint64_t now_ns)
 	const weir_http_limits *limits = &h2->conn->loop->limits;
 	if (h2->flags & WEIR_H2_BLOCK && after(h2->block_ns, limits->head_ns) <= now_ns) {
 		weir_http_count(&h2->conn->loop->counts.timeouts);
-		weir_h2_set_doom(h2, NGHTTP2_ENHANCE_YOUR_CALM, "the head did not come in time");
+		weir_h2_set_doom(h2, WEIR_H2_ENHANCE_YOUR_CALM, "the head did not come in time");
 	} else if ((h2->flags & (WEIR_H2_ACKED | WEIR_H2_GREETED)) != (WEIR_H2_ACKED | WEIR_H2_GREETED) &&
 		   after(h2->began_ns, limits->first_byte_ns) <= now_ns) {
 		weir_http_count(&h2->conn->loop->counts.timeouts);
-		weir_h2_set_doom(h2, NGHTTP2_SETTINGS_TIMEOUT, "the settings did not come in time");
+		weir_h2_set_doom(h2, WEIR_H2_SETTINGS_TIMEOUT, "the settings did not come in time");
 	} else if (h2->flags & WEIR_H2_NOTICE || h2->stream_count == 0) {
 		/* No request is lost by that. */
 		say_last(h2);
@@ -379,6 +339,7 @@ static void h2_timeout(weir_http_conn *conn)
 	weir_h2 *h2 = weir_h2_of(conn);
 	uint64_t now_ns = weir_h2_now(h2);
 	weir_h2_stream *stream;
+	weir_h2_note_pace(h2);
 	if (!own_timeout(h2, now_ns))
 		while (!(h2->flags & WEIR_H2_CLOSED) && (stream = late_stream(h2, now_ns)) != NULL)
 			lose_late(stream, now_ns);
@@ -390,49 +351,13 @@ static void h2_timeout(weir_http_conn *conn)
 
 /* ---- opening, and the end ---- */
 
-static nghttp2_option *make_options(void)
+static void h2_free(weir_h2 *h2)
 {
-	nghttp2_option *option;
-	if (nghttp2_option_new(&option) != 0)
-		return NULL;
-	nghttp2_option_set_no_auto_window_update(option, 1);
-	nghttp2_option_set_max_outbound_ack(option, 256);
-	nghttp2_option_set_builtin_recv_extension_type(option, NGHTTP2_PRIORITY_UPDATE);
-	/* Unknown types are skipped, but on_begin_frame must count them first. */
-	for (unsigned type = NGHTTP2_CONTINUATION + 1; type <= UINT8_MAX; type++)
-		if (type != NGHTTP2_PRIORITY_UPDATE)
-			nghttp2_option_set_user_recv_extension_type(option, (uint8_t)type);
-	return option;
-}
-
-static int make_session(weir_h2 *h2)
-{
-	nghttp2_session_callbacks *callbacks = weir_h2_callbacks_new();
-	nghttp2_option *option = make_options();
-	int error = callbacks == NULL || option == NULL
-			    ? NGHTTP2_ERR_NOMEM
-			    : nghttp2_session_server_new3(&h2->session, callbacks, h2, option,
-							  &h2->conn->loop->h2.mem);
-	nghttp2_option_del(option);
-	nghttp2_session_callbacks_del(callbacks);
-	return error;
-}
-
-static int say_settings(weir_h2 *h2)
-{
-	const weir_http_limits *limits = &h2->conn->loop->limits;
-	const nghttp2_settings_entry settings[] = {
-		{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits->streams},
-		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WEIR_H2_STREAM_WINDOW},
-		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, limits->head_bytes},
-		/* Priorities of RFC 9218, not the tree of RFC 7540, which clients do not send any more. */
-		{NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
-	};
-	int error = nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, settings,
-					    sizeof(settings) / sizeof(settings[0]));
-	return error != 0 ? error
-			  : nghttp2_session_set_local_window_size(h2->session, NGHTTP2_FLAG_NONE, 0,
-								  WEIR_H2_WINDOW);
+	weir_h2_input_fini(h2);
+	weir_mem_free(h2->pending.bytes);
+	weir_hpack_decoder_fini(&h2->decoder);
+	weir_hpack_encoder_fini(&h2->encoder);
+	weir_mem_free(h2);
 }
 
 int weir_h2_start(weir_http_conn *conn)
@@ -442,9 +367,14 @@ int weir_h2_start(weir_http_conn *conn)
 	if (h2 == NULL)
 		return -ENOMEM;
 	h2->conn = conn;
-	if (make_session(h2) != 0 || say_settings(h2) != 0) {
-		nghttp2_session_del(h2->session);
-		weir_mem_free(h2);
+	h2->send_window = h2->peer_window = WEIR_H2_WINDOW_FIRST;
+	h2->receive_window = WEIR_H2_WINDOW;
+	weir_hpack_decoder_init(&h2->decoder);
+	weir_hpack_encoder_init(&h2->encoder);
+	weir_h2_say_settings(h2);
+	weir_h2_say_window(h2, 0, WEIR_H2_WINDOW - WEIR_H2_WINDOW_FIRST);
+	if (h2->doom_why != NULL) {
+		h2_free(h2);
 		return -ENOMEM;
 	}
 	conn->link.ops = &weir_h2_link_ops;
@@ -476,8 +406,7 @@ static void h2_closed(weir_link *link, int why)
 	h2->flags |= WEIR_H2_CLOSED;
 	weir_http_tell_tls(conn, why);
 	lose_all(h2, why == -ETIMEDOUT ? "the client does not read" : "the client has gone");
-	nghttp2_session_del(h2->session);
-	weir_mem_free(h2);
+	h2_free(h2);
 	conn->session = NULL;
 	weir_http_conn_free(conn);
 }

@@ -19,7 +19,7 @@ static bool waits(const weir_request *request)
 
 static void consumed(weir_h2_stream *stream, size_t length)
 {
-	nghttp2_session_consume(stream->h2->session, stream->id, length);
+	weir_h2_window_back_stream(stream, length);
 	weir_h2_go_on(stream->h2);
 }
 
@@ -36,7 +36,7 @@ void weir_h2_body_drop(weir_h2_stream *stream)
 	stream->held_at = 0;
 	/* The stream's window does not matter any more; the connection's does. */
 	if (length > 0 && !(stream->h2->flags & WEIR_H2_CLOSED)) {
-		nghttp2_session_consume_connection(stream->h2->session, length);
+		weir_h2_window_back(stream->h2, length);
 		weir_h2_go_on(stream->h2);
 	}
 }
@@ -65,11 +65,11 @@ static bool too_much(weir_h2_stream *stream)
 	if (request->body_mode == WEIR_BODY_DROP ||
 	    request->body_received <= stream->h2->conn->loop->limits.body_bytes)
 		return false;
-	weir_h2_body_is_bad(stream, 413, NGHTTP2_CANCEL, "the body is larger than the server takes");
+	weir_h2_body_is_bad(stream, 413, WEIR_H2_CANCEL, "the body is larger than the server takes");
 	return true;
 }
 
-/* The handler may do anything, but the stream still exists: nghttp2 closes none within a call. */
+/* The handler may do anything, but the stream still exists: none is freed within a call. */
 static void give(weir_h2_stream *stream, weir_buf *buf, size_t offset, size_t length)
 {
 	weir_request_body_data(stream->request, buf, offset, length);
@@ -95,7 +95,7 @@ static void run(weir_h2_stream *stream)
 	stream->flags |= WEIR_H2_DELIVERING;
 	while (stream->request != NULL && stream->held != NULL && !waits(stream->request))
 		give_held(stream);
-	stream->flags &= (uint16_t)~WEIR_H2_DELIVERING;
+	stream->flags &= ~(uint32_t)WEIR_H2_DELIVERING;
 	weir_request *request = stream->request;
 	if (request != NULL && stream->flags & WEIR_H2_RECEIVED && stream->held == NULL && !waits(request) &&
 	    !weir_request_is(request, WEIR_REQUEST_BODY_OVER))
@@ -127,15 +127,15 @@ static bool make_room(weir_h2_stream *stream, size_t length)
 static void hold(weir_h2_stream *stream, const uint8_t *bytes, size_t length)
 {
 	if (!make_room(stream, length)) {
-		nghttp2_session_consume_connection(stream->h2->session, length);
-		weir_h2_body_is_bad(stream, 503, NGHTTP2_INTERNAL_ERROR, "out of memory");
+		weir_h2_window_back(stream->h2, length);
+		weir_h2_body_is_bad(stream, 503, WEIR_H2_INTERNAL_ERROR, "out of memory");
 		return;
 	}
 	memcpy(stream->held->data + stream->held->length, bytes, length);
 	stream->held->length += (uint32_t)length;
 }
 
-/* ---- from nghttp2 ---- */
+/* ---- from frames ---- */
 
 static void drain(weir_h2_stream *stream, size_t length)
 {
@@ -144,7 +144,7 @@ static void drain(weir_h2_stream *stream, size_t length)
 		return;
 	stream->drain_left -= length < stream->drain_left ? (uint32_t)length : stream->drain_left;
 	if (stream->drain_left == 0)
-		weir_h2_stream_reset(stream, NGHTTP2_NO_ERROR);
+		weir_h2_stream_reset(stream, WEIR_H2_NO_ERROR);
 }
 
 void weir_h2_body_data(weir_h2_stream *stream, const uint8_t *bytes, size_t length)
@@ -183,7 +183,7 @@ void weir_h2_body_linger(weir_h2_stream *stream, uint64_t left)
 	if (stream->flags & (WEIR_H2_RECEIVED | WEIR_H2_RESET))
 		return;
 	if (left != WEIR_UNKNOWN_LENGTH && left > WEIR_H2_DRAIN_BYTES) {
-		weir_h2_stream_reset(stream, NGHTTP2_NO_ERROR);
+		weir_h2_stream_reset(stream, WEIR_H2_NO_ERROR);
 		return;
 	}
 	stream->flags |= WEIR_H2_LINGERS;
@@ -200,15 +200,6 @@ static void drop_rest(weir_h2_stream *stream, weir_request *request)
 		return;
 	weir_h2_body_linger(stream, request->body_left);
 	weir_request_body_given_up(request);
-}
-
-/* A handler that reads takes bytes as they arrive, so the client may send more at once. */
-static void widen(weir_h2_stream *stream)
-{
-	nghttp2_session *session = stream->h2->session;
-	if (nghttp2_session_get_stream_effective_local_window_size(session, stream->id) < WEIR_H2_READ_WINDOW)
-		nghttp2_session_set_local_window_size(session, NGHTTP2_FLAG_NONE, stream->id,
-						      WEIR_H2_READ_WINDOW);
 }
 
 void weir_h2_want(weir_request *request)
@@ -228,8 +219,9 @@ void weir_h2_want(weir_request *request)
 	}
 	stream->body_ns = weir_h2_now(h2);
 	if (!(stream->flags & WEIR_H2_RECEIVED)) {
+		/* A handler that reads takes bytes as they arrive, so the client may send more at once. */
 		if (request->body_left > WEIR_H2_STREAM_WINDOW)
-			widen(stream);
+			weir_h2_window_widen(stream, WEIR_H2_READ_WINDOW);
 		weir_h2_arm(h2, stream->body_ns, h2->conn->loop->limits.body_gap_ns);
 		weir_h2_go_on(h2);
 	}

@@ -5,9 +5,9 @@
  *
  *	method path?query authority | name value name value ...
  *
- * nghttp2 has refused already: upper-case names, pseudo fields that are unknown, repeated, missing or after
- * others, connection fields, te other than trailers, a content-length that is not a number or does not match
- * the DATA. Other errors are remembered, and answered at the end of the block.
+ * h2_rules.c has refused already: upper-case names, pseudo fields that are unknown, repeated, missing or
+ * after others, connection fields, te other than trailers, a content-length that is not a number. Other
+ * errors are remembered, and answered at the end of the block.
  */
 #include <string.h>
 
@@ -29,6 +29,13 @@ static void refuse(weir_h2_stream *stream, uint16_t status, const char *error)
 		return;
 	stream->status = status;
 	stream->error = error;
+}
+
+/* Malformed by RFC 9113 8, not only by the rules here. */
+static void break_unless(weir_h2_stream *stream, bool well_formed)
+{
+	if (!well_formed)
+		stream->flags |= WEIR_H2_BROKEN;
 }
 
 /* ---- memory ---- */
@@ -67,7 +74,7 @@ static uint32_t put(weir_h2_stream *stream, weir_span text)
 static bool take_bytes(weir_h2_stream *stream, size_t bytes, size_t extra)
 {
 	const weir_http_limits *limits = &stream->h2->conn->loop->limits;
-	/* nghttp2 has limited names and values to 64 KB each. */
+	/* h2_guard.h has limited the block, so that this cannot overflow. */
 	stream->head_weight += (uint32_t)(bytes + extra);
 	if (stream->head_weight > limits->head_bytes) {
 		refuse(stream, 431, "the head is too long");
@@ -106,8 +113,9 @@ static void take_path(weir_h2_stream *stream, weir_span value)
 	size_t stop = end;
 	if (end < value.length && value.at[end] == '?')
 		stop = scan->query(value.at, end + 1, value.length);
-	if (value.length == 0 || stop != value.length) {
-		refuse(stream, 400, value.length == 0 ? "an empty target" : "a byte that no target has");
+	if (stop != value.length) {
+		break_unless(stream, weir_h2_rules_path(value));
+		refuse(stream, 400, "a byte that no target has");
 		return;
 	}
 	head->path = put(stream, value);
@@ -125,33 +133,45 @@ static void take_authority(weir_h2_stream *stream, weir_span value)
 	weir_head *head = &stream->request->head;
 	weir_head_field field = {
 		.value = put(stream, value), .value_length = (uint32_t)value.length, .id = WEIR_FIELD_HOST};
-	const char *error = value.length > 0 ? weir_framing_request_field(head, stream->request->base, &field)
-					     : "an empty :authority";
-	if (error != NULL)
+	const char *error = weir_framing_request_field(head, stream->request->base, &field);
+	if (error != NULL) {
+		break_unless(stream, weir_h2_rules_authority(value));
 		refuse(stream, 400, head->marks & WEIR_MARK_HOST ? ":authority is not a host" : error);
+	}
 	head->marks &= (uint8_t)~WEIR_MARK_HOST;
 	head->marks |= WEIR_MARK_TARGET_HOST;
 }
 
-static void take_pseudo(weir_h2_stream *stream, weir_span name, weir_span value)
+static void take_scheme(weir_h2_stream *stream, weir_span value)
 {
-	if (!take_bytes(stream, value.length, 1))
-		return;
-	if (weir_span_is(name, WEIR_SPAN(":method")))
-		take_method(stream, value);
-	else if (weir_span_is(name, WEIR_SPAN(":path")))
-		take_path(stream, value);
-	else if (weir_span_is(name, WEIR_SPAN(":authority")))
-		take_authority(stream, value);
-	else if (!weir_span_is(name, WEIR_SPAN(":scheme")))
-		refuse(stream, 501, "a pseudo field that nobody knows here");
-	else if (!weir_span_is(value, WEIR_SPAN("http")) && !weir_span_is(value, WEIR_SPAN("https")))
+	if (!weir_span_is(value, WEIR_SPAN("http")) && !weir_span_is(value, WEIR_SPAN("https")))
 		refuse(stream, 400, "the scheme is neither http nor https");
+}
+
+/* There are only these four: h2_rules.c has refused others. The second letter tells them apart. */
+static void take_pseudo(weir_h2_stream *stream, const weir_hpack_field *field)
+{
+	if (!take_bytes(stream, field->value.length, 1))
+		return;
+	switch (field->name.at[1]) {
+	case 'm':
+		take_method(stream, field->value);
+		break;
+	case 'p':
+		take_path(stream, field->value);
+		break;
+	case 'a':
+		take_authority(stream, field->value);
+		break;
+	default:
+		take_scheme(stream, field->value);
+		break;
+	}
 }
 
 /* ---- fields ---- */
 
-static void take_field(weir_h2_stream *stream, weir_span name, weir_span value)
+static void take_field(weir_h2_stream *stream, weir_span name, weir_span value, weir_field_id id)
 {
 	weir_request *request = stream->request;
 	weir_head *head = &request->head;
@@ -166,11 +186,15 @@ static void take_field(weir_h2_stream *stream, weir_span name, weir_span value)
 	field->value = put(stream, value);
 	field->name_length = (uint16_t)name.length;
 	field->value_length = (uint32_t)value.length;
-	field->id = (uint16_t)weir_field_lookup(name.at, name.length);
+	field->id = (uint16_t)id;
+	if (id == WEIR_FIELD_PRIORITY)
+		weir_h2_note_priority(stream, value.at, value.length);
 	if (WEIR_FRAMING_FIELDS >> field->id & 1) {
 		const char *error = weir_framing_request_field(head, request->base, field);
-		if (error != NULL)
+		if (error != NULL) {
+			break_unless(stream, id != WEIR_FIELD_HOST || weir_h2_rules_authority(value));
 			refuse(stream, head->status, error);
+		}
 	}
 }
 
@@ -217,27 +241,27 @@ static void take_trailer(weir_h2_stream *stream, weir_span name, weir_span value
 bool weir_h2_trailers_end(weir_h2_stream *stream)
 {
 	weir_request *request = stream->request;
-	stream->flags &= (uint16_t)~WEIR_H2_TRAILED;
+	stream->flags &= ~(uint32_t)WEIR_H2_TRAILED;
 	if (request == NULL)
 		return true;
 	if (stream->error != NULL) {
-		weir_h2_body_is_bad(stream, stream->status, NGHTTP2_PROTOCOL_ERROR, stream->error);
+		weir_h2_body_is_bad(stream, stream->status, WEIR_H2_PROTOCOL_ERROR, stream->error);
 		return false;
 	}
 	request->trailers->count = request->trailers->head.field_count;
 	return true;
 }
 
-void weir_h2_head_field(weir_h2_stream *stream, weir_span name, weir_span value)
+void weir_h2_head_field(weir_h2_stream *stream, const weir_hpack_field *field, weir_field_id id)
 {
 	if (stream->error != NULL)
 		return;
 	if (!(stream->flags & WEIR_H2_HEAD))
-		take_trailer(stream, name, value);
-	else if (name.at[0] == ':')
-		take_pseudo(stream, name, value);
+		take_trailer(stream, field->name, field->value);
+	else if (field->name.at[0] == ':')
+		take_pseudo(stream, field);
 	else
-		take_field(stream, name, value);
+		take_field(stream, field->name, field->value, id);
 }
 
 /* ---- the end of a head ---- */
@@ -300,7 +324,7 @@ void weir_h2_head_end(weir_h2_stream *stream, bool last)
 	weir_request *request = stream->request;
 	weir_head *head = &request->head;
 	const weir_http_limits *limits = &h2->conn->loop->limits;
-	stream->flags &= (uint16_t)~WEIR_H2_HEAD;
+	stream->flags &= ~(uint32_t)WEIR_H2_HEAD;
 	if (last)
 		stream->flags |= WEIR_H2_RECEIVED;
 	head->version = 20;

@@ -1,17 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Bodies of answers. Parts wait in their stream until nghttp2 asks for the next bytes, and then go to the
- * link without a copy: nghttp2 only decides how many.
- */
+/* Bodies of answers. Parts wait in their stream until it is next, and then go to the link without a copy. */
 #include <errno.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "http/h2.h"
-#include "net/transmit.h"
 
 #define COPY_BYTES 4096u /* of a buffer for small writes */
-#define FRAME_HEAD 9u
 
 /* ---- parts ---- */
 
@@ -52,13 +47,9 @@ void weir_h2_free_parts(weir_h2_stream *stream)
 	}
 }
 
-/* Tells nghttp2 that there is something to send. */
 void weir_h2_awake(weir_h2_stream *stream)
 {
-	if (stream->flags & WEIR_H2_DEFERRED) {
-		stream->flags &= (uint16_t) ~(WEIR_H2_DEFERRED | WEIR_H2_HELD);
-		nghttp2_session_resume_data(stream->h2->session, stream->id);
-	}
+	weir_h2_set_ready(stream);
 	weir_h2_go_on(stream->h2);
 }
 
@@ -152,44 +143,7 @@ int weir_h2_add_body(weir_h2_stream *stream, weir_request *request, const weir_a
 	return add_bytes(stream, request, answer);
 }
 
-/* ---- what nghttp2 asks for ---- */
-
-/* So much fits into the link while it is less than half full. */
-static size_t frame_most(const weir_h2 *h2, size_t length)
-{
-	size_t room = h2->conn->loop->link_bytes / 2 - FRAME_HEAD;
-	/* What is in the link cannot be overtaken. */
-	if (weir_conn_is_paced(h2->conn->link.conn) && weir_conn_ahead(h2->conn->link.conn) < room)
-		room = weir_conn_ahead(h2->conn->link.conn);
-	return length < room ? length : room;
-}
-
-ssize_t weir_h2_read_body(nghttp2_session *session, int32_t id, uint8_t *into, size_t length, uint32_t *flags,
-			  nghttp2_data_source *source, void *user)
-{
-	weir_h2_stream *stream = source->ptr;
-	size_t most = frame_most(stream->h2, length);
-	uint64_t have = 0;
-	const weir_h2_part *part = stream->first;
-	for (; part != NULL && have < most; part = part->next)
-		have += part->length;
-	bool last = part == NULL && have <= most && stream->flags & WEIR_H2_WHOLE;
-	if ((have == 0 && !last) || (have > 0 && weir_h2_hold(stream))) {
-		stream->flags |= WEIR_H2_DEFERRED;
-		return NGHTTP2_ERR_DEFERRED;
-	}
-	if (have > 0)
-		*flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-	if (last) {
-		*flags |= NGHTTP2_DATA_FLAG_EOF;
-		if (stream->trailer_count > 0) {
-			*flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-			if (nghttp2_submit_trailer(session, id, stream->trailers, stream->trailer_count) != 0)
-				return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-		}
-	}
-	return (ssize_t)(have < most ? have : most);
-}
+/* ---- sending ---- */
 
 static int send_piece(weir_h2_stream *stream, weir_h2_part *part, size_t length)
 {
@@ -218,7 +172,7 @@ static void used(weir_h2_stream *stream, weir_h2_part *part, size_t length)
 
 static int send_pieces(weir_h2_stream *stream, const uint8_t *header, size_t length)
 {
-	int error = weir_link_write(&stream->h2->conn->link, header, FRAME_HEAD);
+	int error = weir_link_write(&stream->h2->conn->link, header, WEIR_H2_FRAME_HEAD);
 	while (error == 0 && length > 0) {
 		weir_h2_part *part = stream->first;
 		size_t piece = part->length < length ? (size_t)part->length : length;
@@ -232,12 +186,12 @@ static int send_pieces(weir_h2_stream *stream, const uint8_t *header, size_t len
 /* A small frame from memory is one write, as for most answers. */
 static int send_small(weir_h2_stream *stream, const uint8_t *header, size_t length)
 {
-	char room[FRAME_HEAD + WEIR_H2_SMALL_BODY];
+	char room[WEIR_H2_FRAME_HEAD + WEIR_H2_SMALL_BODY];
 	weir_h2_part *part = stream->first;
 	const char *bytes = part->buf != NULL ? (const char *)part->buf->data : part->bytes;
-	memcpy(room, header, FRAME_HEAD);
-	memcpy(room + FRAME_HEAD, bytes + part->offset, length);
-	int error = weir_link_write(&stream->h2->conn->link, room, FRAME_HEAD + length);
+	memcpy(room, header, WEIR_H2_FRAME_HEAD);
+	memcpy(room + WEIR_H2_FRAME_HEAD, bytes + part->offset, length);
+	int error = weir_link_write(&stream->h2->conn->link, room, WEIR_H2_FRAME_HEAD + length);
 	used(stream, part, length);
 	return error;
 }
@@ -263,7 +217,7 @@ static void set_due(weir_h2_stream *stream)
 static void look_for_room(weir_h2_stream *stream)
 {
 	if (stream->flags & WEIR_H2_OWED && stream->output < bound_of(stream) / 2) {
-		stream->flags &= (uint16_t)~WEIR_H2_OWED;
+		stream->flags &= ~(uint32_t)WEIR_H2_OWED;
 		set_due(stream);
 	}
 }
@@ -274,7 +228,7 @@ bool weir_h2_run_due(weir_h2 *h2)
 	weir_h2_stream *stream;
 	while ((stream = h2->due) != NULL) {
 		h2->due = stream->next_due;
-		stream->flags &= (uint16_t)~WEIR_H2_DUE;
+		stream->flags &= ~(uint32_t)WEIR_H2_DUE;
 		weir_request *request = stream->request;
 		if (request != NULL && !weir_request_is(request, WEIR_REQUEST_ENDED | WEIR_REQUEST_REST))
 			weir_request_drained(request);
@@ -298,22 +252,14 @@ bool weir_h2_has_room(weir_h2_stream *stream, size_t length)
 	return false;
 }
 
-int weir_h2_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *header, size_t length,
-		      nghttp2_data_source *source, void *user)
+int weir_h2_send_parts(weir_h2_stream *stream, const uint8_t *head, size_t length)
 {
-	weir_h2_stream *stream = source->ptr;
-	const weir_h2 *h2 = stream->h2;
-	/* nghttp2 sends frames of all streams at once; what the link would refuse waits for drained. */
-	if (weir_link_output(&h2->conn->link) + FRAME_HEAD + length > h2->conn->loop->link_bytes)
-		return NGHTTP2_ERR_WOULDBLOCK;
 	const weir_h2_part *part = stream->first;
 	bool small = length <= WEIR_H2_SMALL_BODY && part->length >= length && part->file == NULL;
-	int error = small ? send_small(stream, header, length) : send_pieces(stream, header, length);
-	if (error != 0)
-		return NGHTTP2_ERR_CALLBACK_FAILURE;
-	stream->progress_ns = weir_h2_now(stream->h2);
-	look_for_room(stream);
-	return 0;
+	int error = small ? send_small(stream, head, length) : send_pieces(stream, head, length);
+	if (error == 0)
+		look_for_room(stream);
+	return error;
 }
 
 /* Called when the part is in: only then is it known how much room is left. */

@@ -1,30 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams: from nghttp2's callbacks to requests, and back. */
+/* Streams: what begins them, what ends them, and what a client may do with those that are over. */
+#include <errno.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "http/h2.h"
+#include "http/head.h"
 
 /* ---- creating and freeing ---- */
 
-static weir_h2_stream *make(weir_h2 *h2, int32_t id)
+static weir_h2_stream **slot_of(weir_h2 *h2, uint32_t id)
 {
-	weir_h2_memory *memory = &h2->conn->loop->h2;
-	weir_h2_stream *stream = weir_pool_take(&memory->streams);
-	if (stream == NULL)
-		return NULL;
-	*stream = (weir_h2_stream){
-		.h2 = h2, .id = id, .flags = WEIR_H2_HEAD, .urgency = NGHTTP2_EXTPRI_DEFAULT_URGENCY};
-	stream->request = weir_request_new(h2->conn, &weir_h2_codec, stream, weir_h2_now(h2));
-	if (stream->request == NULL) {
-		weir_pool_give(&memory->streams, stream);
-		return NULL;
-	}
+	return &h2->slots[id / 2 % WEIR_H2_SLOTS];
+}
+
+weir_h2_stream *weir_h2_find(const weir_h2 *h2, uint32_t id)
+{
+	weir_h2_stream *stream = h2->slots[id / 2 % WEIR_H2_SLOTS];
+	while (stream != NULL && stream->id != id)
+		stream = stream->next_same;
+	return stream;
+}
+
+static void link_stream(weir_h2 *h2, weir_h2_stream *stream)
+{
+	weir_h2_stream **slot = slot_of(h2, stream->id);
+	stream->next_same = *slot;
+	*slot = stream;
 	stream->next = h2->streams;
 	stream->prev = &h2->streams;
 	if (stream->next != NULL)
 		stream->next->prev = &stream->next;
 	h2->streams = stream;
 	h2->stream_count++;
+}
+
+static weir_h2_stream *make(weir_h2 *h2, uint32_t id)
+{
+	weir_h2_memory *memory = &h2->conn->loop->h2;
+	weir_h2_stream *stream = weir_pool_take(&memory->streams);
+	if (stream == NULL)
+		return NULL;
+	*stream = (weir_h2_stream){.h2 = h2,
+				   .id = id,
+				   .flags = WEIR_H2_HEAD,
+				   .urgency = WEIR_H2_URGENCY,
+				   .send_window = h2->peer_window,
+				   .receive_window = WEIR_H2_STREAM_WINDOW,
+				   .receive_size = WEIR_H2_STREAM_WINDOW,
+				   .length_left = WEIR_UNKNOWN_LENGTH};
+	stream->request = weir_request_new(h2->conn, &weir_h2_codec, stream, h2->block_ns);
+	if (stream->request == NULL) {
+		weir_pool_give(&memory->streams, stream);
+		return NULL;
+	}
+	link_stream(h2, stream);
 	return stream;
 }
 
@@ -38,13 +68,29 @@ static void remove_due(weir_h2_stream *stream)
 	*at = stream->next_due;
 }
 
+static void remove_done(weir_h2_stream *stream)
+{
+	weir_h2_stream **at = &stream->h2->done;
+	if (!(stream->flags & WEIR_H2_DONE))
+		return;
+	while (*at != stream)
+		at = &(*at)->next_done;
+	*at = stream->next_done;
+}
+
 static void unlink_stream(weir_h2_stream *stream)
 {
 	weir_h2 *h2 = stream->h2;
 	*stream->prev = stream->next;
 	if (stream->next != NULL)
 		stream->next->prev = stream->prev;
+	weir_h2_stream **same = slot_of(h2, stream->id);
+	while (*same != stream)
+		same = &(*same)->next_same;
+	*same = stream->next_same;
 	remove_due(stream);
+	remove_done(stream);
+	weir_h2_unset_ready(stream);
 	if (--h2->stream_count == 0) {
 		h2->idle_ns = weir_h2_now(h2);
 		weir_h2_arm(h2, h2->idle_ns, h2->conn->loop->limits.idle_ns);
@@ -74,7 +120,57 @@ void weir_h2_over(weir_request *request)
 	weir_h2_body_drop(stream);
 }
 
-/* ---- resets ---- */
+/* ---- ends ---- */
+
+void weir_h2_stream_done(weir_h2_stream *stream)
+{
+	weir_h2 *h2 = stream->h2;
+	if (stream->flags & WEIR_H2_DONE || !(stream->flags & (WEIR_H2_OUT | WEIR_H2_RESET)))
+		return;
+	stream->flags |= WEIR_H2_DONE;
+	stream->next_done = h2->done;
+	h2->done = stream;
+}
+
+static const char *why_closed(uint32_t code)
+{
+	if (code == WEIR_H2_PROTOCOL_ERROR)
+		return "the stream broke the rules";
+	return code == WEIR_H2_FLOW_CONTROL_ERROR ? "the stream went beyond its window"
+						  : "the client has reset the stream";
+}
+
+/* An answer that has been handed to the link has ended, whatever the client does then. */
+static void tell_sent(weir_h2_stream *stream)
+{
+	if ((stream->flags & (WEIR_H2_OUT | WEIR_H2_TOLD)) != WEIR_H2_OUT)
+		return;
+	stream->flags |= WEIR_H2_TOLD;
+	weir_h2_sent(stream);
+}
+
+static void close_stream(weir_h2_stream *stream, uint32_t code)
+{
+	tell_sent(stream);
+	if (stream->flags & WEIR_H2_RECEIVED)
+		weir_h2_past_leave(&stream->h2->past, stream->id);
+	weir_h2_stream_free(stream, why_closed(code));
+}
+
+void weir_h2_finish(weir_h2 *h2)
+{
+	weir_h2_stream *stream;
+	while ((stream = h2->done) != NULL) {
+		h2->done = stream->next_done;
+		stream->flags &= ~(uint32_t)WEIR_H2_DONE;
+		tell_sent(stream);
+		/*
+		 * Because of that it may be done once more: reset, since nobody reads the rest of its body.
+		 */
+		if (stream->flags & WEIR_H2_RESET || stream->flags & WEIR_H2_RECEIVED)
+			close_stream(stream, stream->code);
+	}
+}
 
 void weir_h2_stream_reset(weir_h2_stream *stream, uint32_t code)
 {
@@ -82,8 +178,27 @@ void weir_h2_stream_reset(weir_h2_stream *stream, uint32_t code)
 	if (stream->flags & WEIR_H2_RESET)
 		return;
 	stream->flags |= WEIR_H2_RESET;
-	nghttp2_submit_rst_stream(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id, code);
+	stream->code = code;
+	weir_h2_unset_ready(stream);
+	weir_h2_say_reset(stream->h2, stream->id, code);
+	weir_h2_stream_done(stream);
 	weir_h2_go_on(stream->h2);
+}
+
+/* A reset that the client has caused costs it as much as one of its own. */
+static void count_reset(weir_h2 *h2)
+{
+	const char *why = weir_h2_guard_reset(&h2->guard, weir_h2_now(h2));
+	if (why != NULL)
+		weir_h2_set_doom(h2, WEIR_H2_ENHANCE_YOUR_CALM, why);
+}
+
+void weir_h2_stream_break(weir_h2_stream *stream, uint32_t code)
+{
+	if (stream->flags & WEIR_H2_RESET)
+		return;
+	count_reset(stream->h2);
+	weir_h2_stream_reset(stream, code);
 }
 
 void weir_h2_stream_lose(weir_h2_stream *stream, uint32_t code, const char *error)
@@ -96,326 +211,154 @@ void weir_h2_stream_lose(weir_h2_stream *stream, uint32_t code, const char *erro
 		weir_request_gone(request, error);
 }
 
-/* ---- nghttp2's callbacks ---- */
+/* ---- streams that are not there ---- */
 
-static weir_h2_stream *find(nghttp2_session *session, int32_t id)
+static void refuse(weir_h2 *h2, uint32_t id, uint32_t code)
 {
-	return nghttp2_session_get_stream_user_data(session, id);
+	weir_h2_say_reset(h2, id, code);
+	count_reset(h2);
 }
 
-/* Ends the connection if a guard has objected: nothing more is read. */
-static int judged(weir_h2 *h2, const char *why)
+bool weir_h2_judge_absent(weir_h2 *h2, uint32_t id)
 {
-	if (why == NULL)
-		return 0;
-	weir_h2_set_doom(h2, NGHTTP2_ENHANCE_YOUR_CALM, why);
-	return NGHTTP2_ERR_CALLBACK_FAILURE;
-}
-
-static int judge_data(weir_h2 *h2, const nghttp2_frame_hd *hd)
-{
-	if (hd->length > 0)
-		weir_h2_guard_earned(&h2->guard, 1);
-	else if (!(hd->flags & NGHTTP2_FLAG_END_STREAM))
-		return judged(h2, weir_h2_guard_idling(&h2->guard, weir_h2_now(h2)));
-	return 0;
-}
-
-static int judge_block(weir_h2 *h2, const nghttp2_frame_hd *hd)
-{
-	bool first = hd->type == NGHTTP2_HEADERS;
-	if (first) {
-		h2->block_ns = weir_h2_now(h2);
-		h2->block_id = hd->stream_id;
-		h2->flags |= WEIR_H2_BLOCK;
-		h2->flags &= (uint16_t)~WEIR_H2_BLOCK_LAST;
+	if (id % 2 == 0 || id > h2->past.highest) {
+		weir_h2_set_doom(h2, WEIR_H2_PROTOCOL_ERROR, "a frame on an idle stream");
+		return false;
 	}
-	if (hd->flags & NGHTTP2_FLAG_END_HEADERS)
-		h2->flags |= WEIR_H2_BLOCK_LAST;
-	return judged(h2, weir_h2_guard_block(&h2->guard, first, hd->length));
-}
-
-static int broken(weir_h2 *h2, const char *why)
-{
-	weir_h2_set_doom(h2, NGHTTP2_PROTOCOL_ERROR, why);
-	return NGHTTP2_ERR_CALLBACK_FAILURE;
-}
-
-/* A frame on a stream that nghttp2 does not know any more, and would ignore. */
-static int judge_past(weir_h2 *h2, int32_t id)
-{
-	if (find(h2->session, id) != NULL)
-		return 0;
-	switch (weir_h2_past_of(&h2->past, (uint32_t)id)) {
+	switch (weir_h2_past_of(&h2->past, id)) {
 	case WEIR_H2_SKIPPED:
-		return broken(h2, "a stream's number is below that of one before");
+		weir_h2_set_doom(h2, WEIR_H2_PROTOCOL_ERROR, "a stream's number is below that of one before");
+		return false;
 	case WEIR_H2_LEFT:
-		/* Counted when it is sent, as any reset that the client has caused. */
-		nghttp2_submit_rst_stream(h2->session, NGHTTP2_FLAG_NONE, id, NGHTTP2_STREAM_CLOSED);
-		return 0;
+		refuse(h2, id, WEIR_H2_STREAM_CLOSED);
+		return false;
 	default:
-		return 0;
+		return true;
 	}
 }
 
-static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *user)
+void weir_h2_take_reset(weir_h2 *h2, const weir_h2_frame *frame, const uint8_t *payload)
 {
-	weir_h2 *h2 = user;
-	bool uses = hd->type == NGHTTP2_DATA || hd->type == NGHTTP2_HEADERS;
-	int error = uses ? judge_past(h2, hd->stream_id) : 0;
-	if (error != 0)
-		return error;
-	switch (hd->type) {
-	case NGHTTP2_DATA:
-		return judge_data(h2, hd);
-	case NGHTTP2_PRIORITY:
-		/* nghttp2 reads none of them, as the settings tell it. */
-		if (hd->stream_id == 0)
-			return broken(h2, "PRIORITY without a stream");
-		return judged(h2, weir_h2_guard_idling(&h2->guard, weir_h2_now(h2)));
-	case NGHTTP2_HEADERS:
-	case NGHTTP2_CONTINUATION:
-		return judge_block(h2, hd);
-	case NGHTTP2_RST_STREAM:
-		return 0;
-	default:
-		return judged(h2, weir_h2_guard_idling(&h2->guard, weir_h2_now(h2)));
+	weir_h2_stream *stream = weir_h2_find(h2, frame->id);
+	if (stream == NULL && (frame->id % 2 == 0 || frame->id > h2->past.highest)) {
+		weir_h2_set_doom(h2, WEIR_H2_PROTOCOL_ERROR, "RST_STREAM of an idle stream");
+		return;
 	}
-}
-
-static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
-{
-	weir_h2 *h2 = user;
-	weir_h2_stream *stream;
-	if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) {
-		stream = find(session, frame->hd.stream_id);
-		if (stream != NULL)
-			weir_h2_trailers_begin(stream);
-		return 0;
-	}
-	weir_h2_past_open(&h2->past, (uint32_t)frame->hd.stream_id);
-	/* Beyond the last stream: GOAWAY tells the client that it may try elsewhere. */
-	if (h2->flags & WEIR_H2_LAST) {
-		nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
-					  NGHTTP2_REFUSED_STREAM);
-		return 0;
-	}
-	stream = make(h2, frame->hd.stream_id);
-	if (stream == NULL)
-		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-	nghttp2_session_set_stream_user_data(session, stream->id, stream);
-	return 0;
-}
-
-static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
-		     size_t name_length, const uint8_t *value, size_t value_length, uint8_t flags, void *user)
-{
-	weir_h2 *h2 = user;
-	const char *why = weir_h2_guard_field(&h2->guard, name_length + value_length);
-	weir_h2_stream *stream = find(session, frame->hd.stream_id);
-	if (h2->conn->loop->transmit != NULL && stream != NULL && name_length == 8 &&
-	    memcmp(name, "priority", 8) == 0)
-		weir_h2_note_urgency(stream, (const char *)value, value_length);
-	if (why == NULL && stream != NULL && stream->request != NULL)
-		weir_h2_head_field(stream, (weir_span){(const char *)name, name_length},
-				   (weir_span){(const char *)value, value_length});
-	return judged(h2, why);
-}
-
-/* An invalid byte in a name or value. nghttp2 would leave the field out, which would be guessing. */
-static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
-			     size_t name_length, const uint8_t *value, size_t value_length, uint8_t flags,
-			     void *user)
-{
-	return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-}
-
-static void end_of_headers(weir_h2 *h2, weir_h2_stream *stream, const nghttp2_frame *frame)
-{
-	bool last = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
-	if (stream->flags & WEIR_H2_HEAD) {
-		weir_h2_guard_earned(&h2->guard, 2);
-		weir_h2_head_end(stream, last);
-	} else if (weir_h2_trailers_end(stream) && last) {
-		weir_h2_body_end(stream);
-	}
-}
-
-static void take_settings(weir_h2 *h2, const nghttp2_frame *frame)
-{
-	h2->flags |= frame->hd.flags & NGHTTP2_FLAG_ACK ? WEIR_H2_ACKED : WEIR_H2_GREETED;
-}
-
-/* nghttp2 has checked it. One for a stream that is not there yet, or not any more, is not kept. */
-static void update_priority(nghttp2_session *session, const nghttp2_ext_priority_update *update)
-{
-	weir_h2_stream *stream = find(session, update->stream_id);
+	weir_h2_past_leave(&h2->past, frame->id);
+	/* Counted whether the stream was answered or not: opening it takes only one frame. */
+	count_reset(h2);
+	/* A code that the client chooses is no reason of ours. */
 	if (stream != NULL)
-		weir_h2_note_urgency(stream, (const char *)update->field_value, update->field_value_len);
+		close_stream(stream, WEIR_H2_CANCEL);
 }
 
-static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+/* ---- header blocks ---- */
+
+#define SCRATCH_HERE 2048u
+
+/* Fields of a block, for a stream or, to keep the table right, for nobody. false: doom. */
+static bool take_fields(weir_h2 *h2, weir_h2_stream *stream, weir_hpack_block *block)
 {
-	weir_h2 *h2 = user;
-	weir_h2_stream *stream;
-	switch (frame->hd.type) {
-	case NGHTTP2_HEADERS:
-		h2->flags &= (uint16_t)~WEIR_H2_BLOCK;
-		if ((stream = find(session, frame->hd.stream_id)) != NULL)
-			end_of_headers(h2, stream, frame);
-		break;
-	case NGHTTP2_DATA:
-		if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM &&
-		    (stream = find(session, frame->hd.stream_id)) != NULL)
-			weir_h2_body_end(stream);
-		break;
-	case NGHTTP2_SETTINGS:
-		take_settings(h2, frame);
-		break;
-	case NGHTTP2_PRIORITY_UPDATE:
-		update_priority(session, frame->ext.payload);
-		break;
-	case NGHTTP2_PING:
-		if (frame->hd.flags & NGHTTP2_FLAG_ACK && h2->flags & WEIR_H2_NOTICE)
-			weir_h2_leave(h2);
-		break;
-	case NGHTTP2_RST_STREAM:
-		weir_h2_past_leave(&h2->past, (uint32_t)frame->hd.stream_id);
-		/* Counted whether the stream was answered or not: opening it takes only one frame. */
-		return judged(h2, weir_h2_guard_reset(&h2->guard, weir_h2_now(h2)));
-	default:
-		break;
+	weir_hpack_field field;
+	int got;
+	while ((got = weir_hpack_next(&h2->decoder, block, &field)) == 1) {
+		const char *why = weir_h2_guard_field(&h2->guard, field.name.length + field.value.length);
+		if (why != NULL) {
+			weir_h2_set_doom(h2, WEIR_H2_ENHANCE_YOUR_CALM, why);
+			return false;
+		}
+		if (stream == NULL || stream->flags & WEIR_H2_BROKEN)
+			continue;
+		weir_field_id id = weir_field_lookup(field.name.at, field.name.length);
+		if (!weir_h2_rules_field(stream, &field, id))
+			stream->flags |= WEIR_H2_BROKEN;
+		else if (stream->request != NULL)
+			weir_h2_head_field(stream, &field, id);
 	}
-	return 0;
+	if (got == -ENOMEM)
+		weir_h2_set_doom(h2, WEIR_H2_INTERNAL_ERROR, "out of memory");
+	else if (got < 0)
+		weir_h2_set_doom(h2, WEIR_H2_COMPRESSION_ERROR, "a header block that cannot be decoded");
+	return got == 0;
 }
 
-/* Frames that nghttp2 refuses with a reset or by ending the connection. */
-static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int error, void *user)
+static bool decode(weir_h2 *h2, weir_h2_stream *stream, const uint8_t *bytes, size_t length)
 {
-	weir_h2 *h2 = user;
-	if (frame->hd.type == NGHTTP2_HEADERS)
-		h2->flags &= (uint16_t)~WEIR_H2_BLOCK;
-	return 0;
+	uint8_t here[SCRATCH_HERE], *scratch = here;
+	if (weir_hpack_scratch(length) > sizeof(here) &&
+	    (scratch = weir_mem_raw(weir_hpack_scratch(length))) == NULL) {
+		weir_h2_set_doom(h2, WEIR_H2_INTERNAL_ERROR, "out of memory");
+		return false;
+	}
+	weir_hpack_block block = {.at = bytes, .end = bytes + length, .scratch = scratch};
+	bool whole = take_fields(h2, stream, &block);
+	if (scratch != here)
+		weir_mem_free(scratch);
+	return whole;
 }
 
-/* Unknown frames have nothing to unpack. Without this, nghttp2 would skip them before on_begin_frame. */
-static int unpack_nothing(nghttp2_session *session, void **ret_payload, const nghttp2_frame_hd *hd,
-			  void *user)
-{
-	*ret_payload = NULL;
-	return 0;
-}
-
-static int on_data_chunk(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes,
-			 size_t length, void *user)
-{
-	weir_h2_stream *stream = find(session, id);
-	if (stream != NULL)
-		weir_h2_body_data(stream, bytes, length);
-	else
-		nghttp2_session_consume_connection(session, length);
-	return 0;
-}
-
-static void log_malformed_head(weir_h2_stream *stream)
+static void break_head(weir_h2_stream *stream)
 {
 	weir_http_conn *conn = stream->h2->conn;
 	weir_http_count(&conn->loop->counts.malformed);
 	weir_http_log_malformed(conn, 400, stream->error != NULL ? stream->error : "a malformed head",
 				stream->request->began_ns);
+	weir_h2_stream_break(stream, WEIR_H2_PROTOCOL_ERROR);
 }
 
-static const char *why_closed(const weir_h2_stream *stream, uint32_t code)
+/* A stream begins. Beyond the last one, GOAWAY tells the client that it may try elsewhere. */
+static void open_stream(weir_h2 *h2, const weir_h2_frame *frame, const uint8_t *block, size_t length)
 {
-	if (code == NGHTTP2_PROTOCOL_ERROR)
-		return "the stream broke the rules";
-	return code == NGHTTP2_FLOW_CONTROL_ERROR ? "the stream went beyond its window"
-						  : "the client has reset the stream";
-}
-
-static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *user)
-{
-	weir_h2_stream *stream = find(session, id);
-	if (stream == NULL)
-		return 0;
-	if (stream->flags & WEIR_H2_RECEIVED)
-		weir_h2_past_leave(&stream->h2->past, (uint32_t)id);
-	if (stream->flags & WEIR_H2_HEAD && stream->request != NULL)
-		log_malformed_head(stream);
-	weir_h2_stream_free(stream, why_closed(stream, code));
-	return 0;
-}
-
-/* A reset that the client has caused costs it as much as one of its own. */
-static int sent_reset(weir_h2 *h2, const nghttp2_frame *frame)
-{
-	weir_h2_stream *stream = find(h2->session, frame->hd.stream_id);
-	if (stream != NULL && stream->flags & WEIR_H2_RESET)
-		return 0;
-	const char *why = weir_h2_guard_reset(&h2->guard, weir_h2_now(h2));
-	if (why != NULL)
-		weir_h2_set_doom(h2, NGHTTP2_ENHANCE_YOUR_CALM, why);
-	return 0;
-}
-
-static void sent_goaway(weir_h2 *h2, const nghttp2_frame *frame)
-{
-	if (frame->goaway.error_code == NGHTTP2_NO_ERROR || h2->doom_why != NULL)
+	bool last = frame->flags & WEIR_H2_END_STREAM;
+	bool refused = h2->flags & WEIR_H2_LAST || h2->stream_count >= h2->conn->loop->limits.streams;
+	weir_h2_past_open(&h2->past, frame->id);
+	weir_h2_stream *stream = refused ? NULL : make(h2, frame->id);
+	if (!decode(h2, stream, block, length))
 		return;
-	weir_h2_set_doom(h2, frame->goaway.error_code, "frames that break the rules of HTTP/2");
-}
-
-static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *user)
-{
-	weir_h2 *h2 = user;
-	weir_h2_stream *stream;
-	switch (frame->hd.type) {
-	case NGHTTP2_DATA:
-		/* Clients send WINDOW_UPDATE because of this. */
-		weir_h2_guard_earned(&h2->guard, 2);
-		/* fall through */
-	case NGHTTP2_HEADERS:
-		if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM &&
-		    (stream = find(session, frame->hd.stream_id)) != NULL)
-			weir_h2_sent(stream);
-		break;
-	case NGHTTP2_RST_STREAM:
-		return sent_reset(h2, frame);
-	case NGHTTP2_GOAWAY:
-		sent_goaway(h2, frame);
-		break;
-	default:
-		break;
+	if (stream == NULL) {
+		refuse(h2, frame->id, refused ? WEIR_H2_REFUSED_STREAM : WEIR_H2_INTERNAL_ERROR);
+		return;
 	}
-	return 0;
+	if (stream->flags & WEIR_H2_BROKEN || !weir_h2_rules_head(stream, last)) {
+		break_head(stream);
+		return;
+	}
+	weir_h2_guard_earned(&h2->guard, 2);
+	weir_h2_head_end(stream, last);
 }
 
-/* The head is too large to be sent, or there is no memory for it. */
-static int on_frame_not_send(nghttp2_session *session, const nghttp2_frame *frame, int error, void *user)
+static void take_trailers(weir_h2_stream *stream, const weir_h2_frame *frame, const uint8_t *block,
+			  size_t length)
 {
-	weir_h2_stream *stream = find(session, frame->hd.stream_id);
-	if (frame->hd.type == NGHTTP2_HEADERS && stream != NULL && error != NGHTTP2_ERR_STREAM_CLOSING &&
-	    error != NGHTTP2_ERR_STREAM_CLOSED)
-		weir_h2_stream_lose(stream, NGHTTP2_INTERNAL_ERROR, "the answer's head cannot be sent");
-	return 0;
+	weir_h2_trailers_begin(stream);
+	if (!decode(stream->h2, stream, block, length))
+		return;
+	if (stream->flags & WEIR_H2_BROKEN || !(frame->flags & WEIR_H2_END_STREAM) ||
+	    (stream->length_left != WEIR_UNKNOWN_LENGTH && stream->length_left > 0)) {
+		weir_h2_stream_break(stream, WEIR_H2_PROTOCOL_ERROR);
+		return;
+	}
+	if (weir_h2_trailers_end(stream)) {
+		weir_h2_body_end(stream);
+		weir_h2_stream_done(stream);
+	}
 }
 
-nghttp2_session_callbacks *weir_h2_callbacks_new(void)
+void weir_h2_take_block(weir_h2 *h2, const weir_h2_frame *frame, const uint8_t *block, size_t length)
 {
-	nghttp2_session_callbacks *callbacks;
-	if (nghttp2_session_callbacks_new(&callbacks) != 0)
-		return NULL;
-	nghttp2_session_callbacks_set_on_begin_frame_callback(callbacks, on_begin_frame);
-	nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
-	nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
-	nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks, on_invalid_header);
-	nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame_recv);
-	nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);
-	nghttp2_session_callbacks_set_unpack_extension_callback(callbacks, unpack_nothing);
-	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data_chunk);
-	nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
-	nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_frame_send);
-	nghttp2_session_callbacks_set_on_frame_not_send_callback(callbacks, on_frame_not_send);
-	nghttp2_session_callbacks_set_send_data_callback(callbacks, weir_h2_send_data);
-	return callbacks;
+	weir_h2_stream *stream = weir_h2_find(h2, frame->id);
+	if (stream == NULL && frame->id % 2 == 1 && frame->id > h2->past.highest) {
+		open_stream(h2, frame, block, length);
+		return;
+	}
+	if (stream != NULL && !(stream->flags & (WEIR_H2_RECEIVED | WEIR_H2_RESET))) {
+		take_trailers(stream, frame, block, length);
+		return;
+	}
+	if (stream != NULL)
+		weir_h2_stream_break(stream, WEIR_H2_STREAM_CLOSED);
+	else
+		weir_h2_judge_absent(h2, frame->id);
+	if (h2->doom_why == NULL)
+		decode(h2, NULL, block, length);
 }

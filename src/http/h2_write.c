@@ -1,40 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers. nghttp2 gets their heads at once and frames them; it is told that there is a body, and asks for
- * its bytes later (h2_output.c).
+ * Answers. Their heads are compressed and sent at once. A small answer goes with its head, if nothing else
+ * waits; otherwise the body waits in the stream (h2_output.c).
  */
 #include <errno.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "http/h2.h"
+#include "net/transmit.h"
 
-#define FIELDS_HERE 48u
-#define HEAD_MOST   65536u
+#define HEAD_HERE 1024u /* bytes of a head that need no memory of their own */
+#define HEAD_MOST 65536u
 
 /* ---- heads ---- */
 
-static nghttp2_nv pair(weir_span name, weir_span value, uint8_t flags)
-{
-	/* The casts are safe: nghttp2 only copies from these. */
-	return (nghttp2_nv){.name = (uint8_t *)(uintptr_t)name.at,
-			    .namelen = name.length,
-			    .value = (uint8_t *)(uintptr_t)value.at,
-			    .valuelen = value.length,
-			    .flags = flags};
-}
-
-static void put_pairs(nghttp2_nv *to, const weir_field *fields, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		to[i] = pair(fields[i].name, fields[i].value, NGHTTP2_NV_FLAG_NONE);
-}
-
+/* Where a block is made: in the output of the link, or here, or in memory of its own if it is large. */
 typedef struct head {
-	char status[3], length[20];
-	size_t count;
-	nghttp2_nv *pairs;
-	nghttp2_nv here[FIELDS_HERE + 4];
+	uint8_t *at, *begin;
+	uint8_t *larger;
+	bool in_place;
+	uint8_t here[WEIR_H2_FRAME_HEAD + HEAD_HERE + WEIR_H2_FRAME_HEAD + WEIR_H2_SMALL_BODY];
 } head;
 
 static weir_span number(char *to, size_t room, uint64_t value)
@@ -46,11 +32,6 @@ static weir_span number(char *to, size_t room, uint64_t value)
 	return (weir_span){at, (size_t)(to + room - at)};
 }
 
-static void put_pair(head *h, weir_span name, weir_span value)
-{
-	h->pairs[h->count++] = pair(name, value, NGHTTP2_NV_FLAG_NO_COPY_NAME);
-}
-
 static size_t fields_bytes(const weir_field *fields, size_t count)
 {
 	size_t bytes = 0;
@@ -59,37 +40,110 @@ static size_t fields_bytes(const weir_field *fields, size_t count)
 	return bytes;
 }
 
-static int head_init(head *h, unsigned status, const weir_field *fields, size_t count)
+/* Bytes beyond those of the fields: the status, Server, Date, Content-Length, and changes of the table. */
+static size_t own_bytes(const weir_http_loop *loop)
 {
-	if (fields_bytes(fields, count) > HEAD_MOST)
+	return WEIR_HPACK_BEGIN_MOST + 5 * WEIR_HPACK_FIELD_MOST + 100 + loop->server_length;
+}
+
+static uint8_t *place_in_link(weir_h2 *h2, size_t most)
+{
+	weir_link *link = &h2->conn->link;
+	if (link->tls == NULL || h2->flags & WEIR_H2_CLOSED || h2->pending.bytes != NULL ||
+	    weir_h2_link_is_full(h2))
+		return NULL;
+	return (uint8_t *)weir_tls_reserve(link, most);
+}
+
+/*
+ * There is room for the head of the frame before the block, and for so many bytes behind it if it is not
+ * `larger`.
+ */
+static int head_begin(head *h, weir_h2 *h2, const weir_field *fields, size_t count, size_t behind)
+{
+	size_t bytes = fields_bytes(fields, count);
+	if (bytes > HEAD_MOST)
 		return -EINVAL;
-	h->count = 0;
-	h->pairs = h->here;
-	if (count > FIELDS_HERE && (h->pairs = weir_mem_array(count + 4, sizeof(nghttp2_nv))) == NULL)
+	bytes += count * WEIR_HPACK_FIELD_MOST + own_bytes(h2->conn->loop);
+	bool large = bytes > HEAD_HERE;
+	h->larger = NULL;
+	h->begin = large ? NULL : place_in_link(h2, WEIR_H2_FRAME_HEAD + bytes + behind);
+	h->in_place = h->begin != NULL;
+	if (large)
+		h->begin = h->larger = weir_mem_raw(WEIR_H2_FRAME_HEAD + bytes);
+	else if (!h->in_place)
+		h->begin = h->here;
+	if (h->begin == NULL)
 		return -ENOMEM;
-	put_pair(h, WEIR_SPAN(":status"), number(h->status, sizeof(h->status), status));
+	h->at = weir_hpack_begin(&h2->encoder, h->begin + WEIR_H2_FRAME_HEAD);
 	return 0;
 }
 
-static void head_fini(head *h)
+static void head_put(head *h, weir_h2 *h2, weir_span name, weir_span value)
 {
-	if (h->pairs != h->here)
-		weir_mem_free(h->pairs);
+	h->at = weir_hpack_put(&h2->encoder, h->at, name, value);
+}
+
+static void head_put_fields(head *h, weir_h2 *h2, const weir_field *fields, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		head_put(h, h2, fields[i].name, fields[i].value);
 }
 
 /* Taken from the loop's lines, "Server: x\r\nDate: y\r\n". */
-static void put_own(head *h, weir_http_loop *loop)
+static void head_put_own(head *h, weir_h2 *h2)
 {
+	weir_http_loop *loop = h2->conn->loop;
 	const char *lines = weir_http_lines(loop);
 	if (loop->server_length > 0)
-		put_pair(h, WEIR_SPAN("server"), (weir_span){lines + 8, loop->server_length - 10});
-	put_pair(h, WEIR_SPAN("date"), (weir_span){lines + loop->server_length + 6, 29});
+		head_put(h, h2, WEIR_SPAN("server"), (weir_span){lines + 8, loop->server_length - 10});
+	head_put(h, h2, WEIR_SPAN("date"), (weir_span){lines + loop->server_length + 6, 29});
 }
 
-static void put_fields(head *h, const weir_field *fields, size_t count)
+/* A block that is longer than a frame goes on in CONTINUATION frames, which nothing may come between. */
+static int say_long(weir_h2 *h2, const head *h, uint32_t id, bool last)
 {
-	put_pairs(h->pairs + h->count, fields, count);
-	h->count += count;
+	const uint8_t *at = h->begin + WEIR_H2_FRAME_HEAD;
+	size_t left = (size_t)(h->at - at), frames = left / WEIR_H2_FRAME_MOST + 1;
+	uint8_t *bytes = weir_mem_raw(left + frames * WEIR_H2_FRAME_HEAD), *to = bytes;
+	if (bytes == NULL) {
+		/* The encoder's table has what the client will never see. */
+		weir_h2_set_doom(h2, WEIR_H2_INTERNAL_ERROR, "out of memory");
+		return -ENOMEM;
+	}
+	for (weir_h2_type type = WEIR_H2_HEADERS; left > 0; type = WEIR_H2_CONTINUATION) {
+		size_t part = left < WEIR_H2_FRAME_MOST ? left : WEIR_H2_FRAME_MOST;
+		unsigned flags = part == left ? WEIR_H2_END_HEADERS : 0;
+		if (type == WEIR_H2_HEADERS && last)
+			flags |= WEIR_H2_END_STREAM;
+		to = weir_h2_frame_write(to, part, type, (uint8_t)flags, id);
+		memcpy(to, at, part);
+		to += part;
+		at += part;
+		left -= part;
+	}
+	int error = weir_h2_say(h2, bytes, (size_t)(to - bytes));
+	weir_mem_free(bytes);
+	return error;
+}
+
+/* Sends the block, and what was put behind it. */
+static int head_say(head *h, weir_h2 *h2, uint32_t id, bool last, size_t behind)
+{
+	size_t length = (size_t)(h->at - h->begin) - WEIR_H2_FRAME_HEAD;
+	int error;
+	if (length > WEIR_H2_FRAME_MOST) {
+		error = say_long(h2, h, id, last);
+	} else {
+		weir_h2_frame_write(h->begin, length, WEIR_H2_HEADERS,
+				    (uint8_t)(WEIR_H2_END_HEADERS | (last ? WEIR_H2_END_STREAM : 0)), id);
+		length += WEIR_H2_FRAME_HEAD + behind;
+		error = h->in_place ? 0 : weir_h2_say(h2, h->begin, length);
+		if (h->in_place)
+			weir_tls_commit(&h2->conn->link, length);
+	}
+	weir_mem_free(h->larger);
+	return error;
 }
 
 static bool tells_length(const weir_answer *answer)
@@ -98,25 +152,88 @@ static bool tells_length(const weir_answer *answer)
 	       (answer->status != 304 || answer->length != 0);
 }
 
-/* Submits the head of an answer. nghttp2 will ask for the body, if there is one. */
-static int submit(weir_h2_stream *stream, const weir_answer *answer, bool body)
+static int head_make(head *h, weir_h2 *h2, const weir_answer *answer, size_t behind)
 {
-	head h;
-	nghttp2_data_provider provider = {.source.ptr = stream, .read_callback = weir_h2_read_body};
-	int error = head_init(&h, answer->status, answer->fields, answer->field_count);
+	char length[20];
+	int error = head_begin(h, h2, answer->fields, answer->field_count, behind);
 	if (error != 0)
 		return error;
-	put_own(&h, stream->h2->conn->loop);
-	put_fields(&h, answer->fields, answer->field_count);
+	h->at = weir_hpack_put_status(h->at, answer->status);
+	head_put_own(h, h2);
+	head_put_fields(h, h2, answer->fields, answer->field_count);
 	if (tells_length(answer))
-		put_pair(&h, WEIR_SPAN("content-length"), number(h.length, sizeof(h.length), answer->length));
-	error = nghttp2_submit_response(stream->h2->session, stream->id, h.pairs, h.count,
-					body ? &provider : NULL);
-	head_fini(&h);
+		head_put(h, h2, WEIR_SPAN("content-length"), number(length, sizeof(length), answer->length));
+	return 0;
+}
+
+/* Everything was handed to the link. */
+static void set_out(weir_h2_stream *stream)
+{
+	stream->flags |= WEIR_H2_OUT;
+	weir_h2_stream_done(stream);
+}
+
+/* Sends the head of an answer. If there is a body, its parts follow. */
+static int submit(weir_h2_stream *stream, const weir_answer *answer, bool body)
+{
+	weir_h2 *h2 = stream->h2;
+	head h;
+	int error = head_make(&h, h2, answer, 0);
+	if (error == 0)
+		error = head_say(&h, h2, stream->id, !body, 0);
 	if (error != 0)
-		return -ENOMEM;
+		return error;
 	stream->flags |= WEIR_H2_ANSWERED;
-	weir_h2_go_on(stream->h2);
+	if (!body)
+		set_out(stream);
+	weir_h2_set_ready(stream);
+	weir_h2_go_on(h2);
+	return 0;
+}
+
+/* ---- small answers ---- */
+
+/* Whether the answer can be sent as a whole now, without being before what is more urgent. */
+static bool goes_at_once(const weir_h2_stream *stream, const weir_answer *answer)
+{
+	const weir_h2 *h2 = stream->h2;
+	int64_t length = (int64_t)answer->length;
+	return answer->length <= WEIR_H2_SMALL_BODY && !answer->has_file && h2->ready_bits == 0 &&
+	       length <= h2->send_window && length <= stream->send_window && h2->pending.bytes == NULL &&
+	       !weir_conn_is_paced(h2->conn->link.conn) && !weir_h2_link_is_full(h2);
+}
+
+static const void *bytes_of(const weir_answer *answer)
+{
+	return answer->buf != NULL ? (const void *)(answer->buf->data + answer->offset) : answer->bytes;
+}
+
+static int submit_at_once(weir_h2_stream *stream, weir_request *request, const weir_answer *answer)
+{
+	weir_h2 *h2 = stream->h2;
+	size_t length = (size_t)answer->length;
+	head h;
+	int error = head_make(&h, h2, answer, WEIR_H2_FRAME_HEAD + length);
+	if (error != 0)
+		return error;
+	stream->flags |= WEIR_H2_ANSWERED;
+	bool apart = h.larger != NULL;
+	uint8_t *at = apart ? h.here : h.at;
+	if (apart)
+		error = head_say(&h, h2, stream->id, false, 0);
+	memcpy(weir_h2_frame_write(at, length, WEIR_H2_DATA, WEIR_H2_END_STREAM, stream->id),
+	       bytes_of(answer), length);
+	if (error == 0)
+		error = apart ? weir_h2_say(h2, at, WEIR_H2_FRAME_HEAD + length)
+			      : head_say(&h, h2, stream->id, false, WEIR_H2_FRAME_HEAD + length);
+	if (error != 0)
+		return error;
+	h2->send_window -= (int32_t)length;
+	stream->send_window -= (int32_t)length;
+	request->answer_bytes += length;
+	weir_h2_guard_earned(&h2->guard, 2);
+	set_out(stream);
+	weir_h2_go_on(h2);
 	return 0;
 }
 
@@ -151,9 +268,10 @@ static int h2_reply(weir_request *request, const weir_answer *answer)
 	note_answer(request, answer->status);
 	bool body = answer->length > 0 && !weir_request_is(request, WEIR_REQUEST_NO_BODY);
 	stream->flags |= WEIR_H2_COUNTS;
-	int error = body ? weir_h2_add_body(stream, request, answer) : 0;
+	bool at_once = body && goes_at_once(stream, answer);
+	int error = body && !at_once ? weir_h2_add_body(stream, request, answer) : 0;
 	if (error == 0)
-		error = submit(stream, answer, body);
+		error = at_once ? submit_at_once(stream, request, answer) : submit(stream, answer, body);
 	if (error == 0)
 		set_rest(stream, request);
 	return error;
@@ -165,22 +283,32 @@ static int h2_begin(weir_request *request, const weir_answer *answer)
 	int error = submit(request->stream, answer, true);
 	/* The handler goes on writing, but the stream is reset. */
 	if (error != 0)
-		weir_h2_stream_reset(request->stream, NGHTTP2_INTERNAL_ERROR);
+		weir_h2_stream_reset(request->stream, WEIR_H2_INTERNAL_ERROR);
 	return 0;
 }
 
 static int submit_interim(weir_h2_stream *stream, unsigned status, const weir_field *fields, size_t count)
 {
+	weir_h2 *h2 = stream->h2;
 	head h;
-	int error = head_init(&h, status, fields, count);
+	int error = head_begin(&h, h2, fields, count, 0);
 	if (error != 0)
 		return error;
-	put_fields(&h, fields, count);
-	error = nghttp2_submit_headers(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id, NULL, h.pairs,
-				       h.count, NULL);
-	head_fini(&h);
-	weir_h2_go_on(stream->h2);
-	return error != 0 ? -ENOMEM : 0;
+	h.at = weir_hpack_put_status(h.at, status);
+	head_put_fields(&h, h2, fields, count);
+	error = head_say(&h, h2, stream->id, false, 0);
+	weir_h2_go_on(h2);
+	return error;
+}
+
+int weir_h2_write_trailers(weir_h2_stream *stream)
+{
+	head h;
+	int error = head_begin(&h, stream->h2, stream->trailers, stream->trailer_count, 0);
+	if (error != 0)
+		return error;
+	head_put_fields(&h, stream->h2, stream->trailers, stream->trailer_count);
+	return head_say(&h, stream->h2, stream->id, true, 0);
 }
 
 int weir_h2_write_continue(weir_h2_stream *stream)
@@ -229,21 +357,20 @@ static size_t h2_output(const weir_request *request)
 	return stream->output;
 }
 
-/* Copies trailers into the request's memory for nghttp2. Without memory they may be left out. */
+/* Copies trailers into the request's memory. Without memory they may be left out. */
 static void keep_trailers(weir_h2_stream *stream, weir_request *request, const weir_field *trailers,
 			  size_t count)
 {
 	size_t bytes = fields_bytes(trailers, count);
 	if (count == 0 || bytes > HEAD_MOST || weir_request_is(request, WEIR_REQUEST_NO_BODY))
 		return;
-	nghttp2_nv *kept = weir_request_alloc(request, count * sizeof(*kept));
+	weir_field *kept = weir_request_alloc(request, count * sizeof(*kept));
 	char *text = kept != NULL ? weir_request_alloc(request, bytes) : NULL;
 	if (text == NULL)
 		return;
 	for (size_t i = 0; i < count; i++) {
 		weir_span name = trailers[i].name, value = trailers[i].value;
-		kept[i] = pair((weir_span){text, name.length}, (weir_span){text + name.length, value.length},
-			       NGHTTP2_NV_FLAG_NONE);
+		kept[i] = (weir_field){{text, name.length}, {text + name.length, value.length}};
 		memcpy(text, name.at, name.length);
 		if (value.length > 0)
 			memcpy(text + name.length, value.at, value.length);
@@ -256,7 +383,7 @@ static void keep_trailers(weir_h2_stream *stream, weir_request *request, const w
 /* RST_STREAM tells the client that the answer is incomplete. */
 static void cut(weir_h2_stream *stream, weir_request *request)
 {
-	weir_h2_stream_reset(stream, NGHTTP2_INTERNAL_ERROR);
+	weir_h2_stream_reset(stream, WEIR_H2_INTERNAL_ERROR);
 	request->flags &= ~(uint32_t)WEIR_REQUEST_REST;
 	weir_request_ended(request);
 }
@@ -297,7 +424,7 @@ void weir_h2_write_error(weir_h2_stream *stream, unsigned status, const char *wh
 	weir_answer answer = {.status = status, .fields = &plain, .field_count = 1, .length = strlen(why)};
 	stream->flags |= WEIR_H2_COUNTS | WEIR_H2_WHOLE;
 	if (weir_h2_add_text(stream, why, (size_t)answer.length) != 0 || submit(stream, &answer, true) != 0)
-		weir_h2_stream_reset(stream, NGHTTP2_PROTOCOL_ERROR);
+		weir_h2_stream_reset(stream, WEIR_H2_PROTOCOL_ERROR);
 }
 
 const weir_codec weir_h2_codec = {.reply = h2_reply,

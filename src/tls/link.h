@@ -46,6 +46,12 @@ int weir_tls_write(weir_link *link, const void *bytes, size_t length);
 int weir_tls_send(weir_link *link, weir_buf *buf, size_t offset, size_t length);
 int weir_tls_send_file(weir_link *link, int fd, uint64_t offset, size_t length, void (*over)(void *arg),
 		       void *arg);
+/*
+ * Room for this many bytes at the end of the output, as weir_conn_reserve has it. Nothing is called by
+ * either: they are sent at the end of the call, or of the turn.
+ */
+char *weir_tls_reserve(weir_link *link, size_t most);
+void weir_tls_commit(weir_link *link, size_t length);
 size_t weir_tls_output(const weir_link *link);
 void weir_tls_pause(weir_link *link);
 void weir_tls_resume(weir_link *link);

@@ -77,10 +77,11 @@ uint64_t weir_tls_output_left(const weir_tls_session *s)
 	return left;
 }
 
-/* The last item, if it has room, or a new one. */
-static weir_tls_item *item_with_room(weir_tls_session *s)
+/* The last item, if it has room for so many bytes, or a new one. */
+static weir_tls_item *item_with_room(weir_tls_session *s, size_t length)
 {
-	if (s->tail != NULL && s->tail->bytes != NULL && !s->tail->held && s->tail->end < ITEM_BYTES)
+	if (s->tail != NULL && s->tail->bytes != NULL && !s->tail->held &&
+	    ITEM_BYTES - s->tail->end >= length)
 		return s->tail;
 	weir_buf *buf = weir_buf_pool_take(weir_conn_net(s->link->conn)->reads);
 	if (buf == NULL)
@@ -94,7 +95,7 @@ static weir_tls_item *item_with_room(weir_tls_session *s)
 static int gather(weir_tls_session *s, const uint8_t *bytes, size_t length)
 {
 	while (length > 0) {
-		weir_tls_item *item = item_with_room(s);
+		weir_tls_item *item = item_with_room(s, 1);
 		if (item == NULL)
 			return -ENOMEM;
 		size_t part = ITEM_BYTES - item->end;
@@ -176,6 +177,11 @@ int weir_tls_put_record(weir_tls_session *s, const void *bytes, size_t length)
 static int put_bytes(weir_tls_session *s, weir_tls_item *item)
 {
 	size_t length = s->retry != 0 ? s->retry : weir_tls_record_room(s);
+	/* Reserved, and then not used. */
+	if (item->at == item->end) {
+		drop_head(s);
+		return 1;
+	}
 	if (length > item->end - item->at)
 		length = item->end - item->at;
 	if (length == 0)
@@ -329,6 +335,24 @@ int weir_tls_write(weir_link *link, const void *bytes, size_t length)
 int weir_tls_send(weir_link *link, weir_buf *buf, size_t offset, size_t length)
 {
 	return write_bytes(link->tls, buf->data + offset, length, buf);
+}
+
+char *weir_tls_reserve(weir_link *link, size_t most)
+{
+	weir_tls_session *s = link->tls;
+	if (s->phase != WEIR_TLS_READY || weir_tls_conn_is_gone(s) || most >= DIRECT_BYTES ||
+	    waiting_bytes(s) + most > s->bound)
+		return NULL;
+	weir_tls_item *item = item_with_room(s, most);
+	return item != NULL ? (char *)item->bytes + item->end : NULL;
+}
+
+void weir_tls_commit(weir_link *link, size_t length)
+{
+	weir_tls_session *s = link->tls;
+	s->tail->end += (uint32_t)length;
+	s->queued += length;
+	weir_tls_output_added(s);
 }
 
 size_t weir_tls_output(const weir_link *link)

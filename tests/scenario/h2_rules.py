@@ -80,6 +80,8 @@ CONNECTION = [
     ("6.9 WINDOW_UPDATE of the connection by 0", frame(WINDOW_UPDATE, 0, 0, number(0)), {PROTOCOL_ERROR}),
     ("6.9 WINDOW_UPDATE of another length", frame(WINDOW_UPDATE, 0, 0, b"\0\0\1"), {FRAME_SIZE_ERROR}),
     ("6.9.1 the connection's window is too large", frame(WINDOW_UPDATE, 0, 0, number(0x7fffffff)) * 2, {FLOW_CONTROL_ERROR}),
+    ("6.9.2 a setting makes a stream's window too large", settings(**{"4": 0}) + headers(1, request("/big")) + frame(WINDOW_UPDATE, 0, 1, number(0x7fffffff)) + settings(**{"4": 1}),
+     {FLOW_CONTROL_ERROR}),
     ("6.10 CONTINUATION behind other frames", headers(1, None, END_STREAM) + frame(DATA, END_STREAM, 1, b"x"), {PROTOCOL_ERROR}),
     ("6.10 CONTINUATION on stream 0", headers(1, None, END_STREAM) + frame(CONTINUATION, END_HEADERS, 0), {PROTOCOL_ERROR}),
     ("6.10 CONTINUATION behind END_HEADERS", OPEN + frame(CONTINUATION, END_HEADERS, 1, request()), {PROTOCOL_ERROR}),
@@ -102,9 +104,6 @@ STREAM = [
     ("5.1 HEADERS behind RST_STREAM", OPEN + frame(RST_STREAM, 0, 1, number(8)) + headers(1), {STREAM_CLOSED}),
     ("6.3 PRIORITY of another length", OPEN + frame(PRIORITY, 0, 1, b"\0\0\0\1"), {FRAME_SIZE_ERROR}),
     ("6.9 WINDOW_UPDATE of a stream by 0", OPEN + frame(WINDOW_UPDATE, 0, 1, number(0)), {PROTOCOL_ERROR}),
-    # The RFC asks for an error of the connection; nghttp2 resets the stream.
-    ("6.9.2 a setting makes a stream's window too large", settings(**{"4": 0}) + headers(1, request("/big")) + frame(WINDOW_UPDATE, 0, 1, number(0x7fffffff)) + settings(**{"4": 1}),
-     {FLOW_CONTROL_ERROR}),
     ("6.9.1 a stream's window is too large", OPEN + frame(WINDOW_UPDATE, 0, 1, number(0x7fffffff)) * 2, {FLOW_CONTROL_ERROR}),
 ]
 

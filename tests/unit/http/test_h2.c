@@ -31,6 +31,16 @@ static void page_status(site *s, weir_request *request)
 	weir_request_reply(request, &reply);
 }
 
+/* A head that is longer than a frame. */
+static void page_long(site *s, weir_request *request)
+{
+	static char value[30000];
+	memset(value, 'v', sizeof(value));
+	weir_field field = {WEIR_SPAN("X-Long"), {value, sizeof(value)}};
+	weir_reply reply = {.status = 200, .fields = &field, .field_count = 1, .bytes = "body", .length = 4};
+	weir_request_reply(request, &reply);
+}
+
 /* What the request looks like, as text. */
 static void page_tell(site *s, weir_request *request)
 {
@@ -181,6 +191,7 @@ static const page pages[] = {PAGE("/hello", page_hello),
 			     POOL_PAGE("/far", page_hello),
 			     PAGE("/letters", page_letters),
 			     PAGE("/bytes", page_bytes),
+			     PAGE("/long", page_long),
 			     PAGE("/status", page_status),
 			     PAGE("/tell", page_tell),
 			     PAGE("/count", page_count),
@@ -323,6 +334,26 @@ static void long_heads_fit(void **state)
 	static char longer[8300] = "/";
 	memset(longer + 1, 'y', sizeof(longer) - 2);
 	assert_int_equal(h2_get(c, longer)->status, 414);
+	h2_end(c);
+	site_end(&s);
+}
+
+/* Heads of answers that the client does not read yet: they wait in their order, and the connection goes on with them. */
+static void long_heads_wait(void **state)
+{
+	skip_without(state);
+	site s = SITE();
+	site_open(&s);
+	h2_client *c = h2_open(&s, 65535);
+	for (unsigned i = 0; i < 100; i++)
+		h2_ask(c, "/long");
+	h2_send_some(c);
+	CHECK_EVENTUALLY(s.handled == 100);
+	H2_UNTIL(c, c->closed == 100);
+	for (unsigned i = 0; i < 100; i++) {
+		assert_int_equal(c->answers[i].status, 200);
+		assert_string_equal(c->answers[i].body, "body");
+	}
 	h2_end(c);
 	site_end(&s);
 }
@@ -890,6 +921,7 @@ int main(void)
 		ON_BOTH(sends_no_body_where_there_is_none),
 		ON_BOTH(tells_the_request),
 		ON_BOTH(long_heads_fit),
+		ON_BOTH(long_heads_wait),
 		ON_BOTH(many_streams_at_once),
 		ON_BOTH(large_answers_by_small_windows),
 		ON_BOTH(sends_files),

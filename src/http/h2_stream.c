@@ -213,7 +213,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 	weir_h2 *h2 = user;
 	const char *why = weir_h2_guard_field(&h2->guard, name_length + value_length);
 	weir_h2_stream *stream = find(session, frame->hd.stream_id);
-	if (h2->conn->loop->transmit != NULL && stream != NULL && name_length == 8 &&
+	if (weir_http_transmit(h2->conn->loop) != NULL && stream != NULL && name_length == 8 &&
 	    memcmp(name, "priority", 8) == 0)
 		weir_h2_note_urgency(stream, (const char *)value, value_length);
 	if (why == NULL && stream != NULL && stream->request != NULL)

@@ -84,6 +84,7 @@ struct weir_conn {
 	uint8_t unsent_pages; /* what its socket may hold unsent; 0: as the system has it */
 	uint8_t klass;
 	int priority;                      /* of its socket */
+	uint32_t order;                    /* the version of the order that it was scheduled by; 0: none */
 	struct weir_transmit_place *place; /* NULL: it does not wait */
 	weir_net *net;
 	const weir_conn_ops *ops;

@@ -45,6 +45,15 @@ static size_t ahead(const weir_conn *conn)
 						       : conn->limits.output_bytes / 2;
 }
 
+/* Whether so much is more than that. Asked for every small answer: no chunk is as small as these. */
+static inline bool is_above(const weir_conn *conn, size_t bytes)
+{
+	size_t half = conn->limits.output_bytes / 2;
+	if (bytes <= WEIR_TRANSMIT_CHUNK_LEAST || !weir_conn_is(conn, WEIR_CONN_SCHEDULED))
+		return bytes > half;
+	return bytes > weir_conn_ahead(conn);
+}
+
 static bool drained_due(const weir_conn *conn)
 {
 	return weir_conn_is(conn, WEIR_CONN_CLOGGED) && conn->output.bytes < ahead(conn);
@@ -340,7 +349,7 @@ void weir_conn_commit(weir_conn *conn, size_t length)
 	quick->owner = conn;
 	quick->length += (uint32_t)length;
 	conn->output.bytes += length;
-	if (conn->output.bytes > ahead(conn))
+	if (is_above(conn, conn->output.bytes))
 		conn->flags |= WEIR_CONN_CLOGGED;
 	if (weir_conn_is(conn, WEIR_CONN_CALLING))
 		return;

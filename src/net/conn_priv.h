@@ -134,6 +134,9 @@ int weir_conn_unquick(weir_conn *conn);
 
 /* ---- the order of sending (transmit_lane.c), for connections that are SCHEDULED ---- */
 
+/* A chunk has at least these bytes: those of a packet. */
+#define WEIR_TRANSMIT_CHUNK_LEAST 1448u
+
 /* There is output, and the socket may have room: sends it now or in its turn. */
 void weir_transmit_offer(weir_conn *conn);
 /* So many bytes were handed to the socket. */

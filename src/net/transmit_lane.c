@@ -335,13 +335,26 @@ static bool send_now(weir_transmit_lane *lane, weir_conn *conn, uint32_t way)
 	return true;
 }
 
+__attribute__((noinline)) static void offer(weir_transmit_lane *lane, weir_conn *conn, uint32_t way)
+{
+	if (way == WEIR_TRANSMIT_IN_TURN ? send_small(lane, conn) : send_now(lane, conn, way))
+		return;
+	wait_turn(lane, conn);
+}
+
+/* The usual case with a limit is here, since it needs no registers to be saved: one packet, paid for ahead. */
 void weir_transmit_offer(weir_conn *conn)
 {
 	weir_transmit_lane *lane = conn->net->lane;
 	uint32_t way = atomic_load_explicit(&lane->transmit->way, memory_order_relaxed);
-	if (way == WEIR_TRANSMIT_IN_TURN ? send_small(lane, conn) : send_now(lane, conn, way))
+	uint64_t wire = conn->output.bytes + WEIR_TRANSMIT_HEADERS;
+	if (way != WEIR_TRANSMIT_IN_TURN || wire > lane->prepaid || conn->place != NULL ||
+	    conn->output.more > 0 || conn->output.bytes > WEIR_TRANSMIT_SEGMENT) {
+		offer(lane, conn, way);
 		return;
-	wait_turn(lane, conn);
+	}
+	lane->prepaid -= wire;
+	conn->net->io->send(conn);
 }
 
 /* Apart from the usual case, a small answer that is sent as a whole. */

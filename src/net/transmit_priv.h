@@ -19,7 +19,7 @@
  * packets that open and close a connection. */
 #define WEIR_TRANSMIT_HEADERS 66u
 #define WEIR_TRANSMIT_OPENING 206u
-#define WEIR_TRANSMIT_SEGMENT 1448u /* until the kernel tells the real one */
+#define WEIR_TRANSMIT_SEGMENT WEIR_TRANSMIT_CHUNK_LEAST /* until the kernel tells the real one */
 
 /* No lane waits. Keys are positive, so that their bits have the same order as the numbers. */
 #define WEIR_TRANSMIT_NOBODY UINT64_MAX
@@ -104,7 +104,7 @@ struct weir_transmit_lane {
 	bool run_queued;
 	bool plain; /* the kernel has refused priorities that need a privilege */
 	/*
-	 * Bytes on the wire that are paid for and not sent yet, at most a chunk and only while the heap is empty.
+	 * Bytes on the wire that are paid for and not sent yet, at most a chunk; 0 while something is in the heap.
 	 * While the uplink has room, most small answers are sent from them and touch nothing that is shared.
 	 */
 	uint64_t prepaid;

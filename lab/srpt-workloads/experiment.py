@@ -38,10 +38,15 @@ def each(lab, names, sizes):
     return data
 
 
+def in_order(data):
+    """As the paper numbers them, whatever was measured last."""
+    return {name: data[name] for name in WORKLOADS if name in data}
+
+
 def judge(data):
     if not data:
         return [claim("transient overload", False, "nothing was measured")]
-    claims, drops, worst = [], 0, []
+    claims, drops, worst, data = [], 0, [], in_order(data)
     for name, found in data.items():
         _, _, factor, largest, share = WORKLOADS[name]
         claims += srpt.factor_claims(found, name, factor, largest, share)
@@ -64,7 +69,7 @@ def number(value, digits=1):
 
 
 def show(data):
-    rows = []
+    rows, data = [], in_order(data)
     for name, found in data.items():
         rows.append([name, *(f"{srpt.ideal(found, one, 'mean_ms'):.1f}" for one in srpt.IDEALS), *(number(srpt.of(found, way, "mean_ms")) for way in ("fair", "srpt", "auto", "kernel")),
                      number(srpt.ratio(found, "fair", "srpt", "mean_ms")), number(srpt.ratio(found, "srpt", "fair", "largest_ms"), 2), number(srpt.ratio(found, "srpt", "fair", "open"), 2),

@@ -96,8 +96,9 @@ static void set_order(weir_transmit *transmit, const weir_transmit_options *opti
 	atomic_store_explicit(&transmit->uplink_bytes_per_s, rate, memory_order_relaxed);
 	weir_transmit_estimate_init(&transmit->estimate, 0);
 	weir_transmit_pace(transmit, policy->key != NULL ? KNOWN_AT * (double)rate : 0);
+	/* Whoever sees it also sees what its functions need, which may have been made just now. */
 	if (policy->bands)
-		atomic_store_explicit(&transmit->way, WEIR_TRANSMIT_IN_BAND, memory_order_relaxed);
+		atomic_store_explicit(&transmit->way, WEIR_TRANSMIT_IN_BAND, memory_order_release);
 }
 
 static void set_ageing(weir_transmit *transmit, const weir_transmit_options *options)

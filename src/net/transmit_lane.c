@@ -346,7 +346,7 @@ __attribute__((noinline)) static void offer(weir_transmit_lane *lane, weir_conn 
 void weir_transmit_offer(weir_conn *conn)
 {
 	weir_transmit_lane *lane = conn->net->lane;
-	uint32_t way = atomic_load_explicit(&lane->transmit->way, memory_order_relaxed);
+	uint32_t way = atomic_load_explicit(&lane->transmit->way, memory_order_acquire);
 	uint64_t wire = conn->output.bytes + WEIR_TRANSMIT_HEADERS;
 	if (way != WEIR_TRANSMIT_IN_TURN || wire > lane->prepaid || conn->place != NULL ||
 	    conn->output.more > 0 || conn->output.bytes > WEIR_TRANSMIT_SEGMENT) {

@@ -58,6 +58,11 @@ class Lab(measure.Bench):
         self.tools = Tools(build)
         self.weir = self.tools.weir
         self.repeated_s = []  # what runs took that were thrown out
+        self.part = None  # the one of an experiment's PARTS that is measured; None: all of them
+
+    def wants(self, part):
+        """Whether a part of the experiment is to be measured now."""
+        return self.part in (None, part)
 
     def pick(self, default, full=None, quick=None):
         """One of three, by mode; a quick one is a tenth unless given."""

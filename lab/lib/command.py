@@ -32,6 +32,52 @@ def measured(experiment, lab, mode):
             "seconds": round(time.monotonic() - begin, 1), "notes": notes, "data": data}
 
 
+def joined(old, new):
+    """Data with those of other parts put in: dicts of dicts are put together, and everything else is replaced."""
+    if not all(isinstance(value, dict) for side in (old, new) for value in side.values()):
+        return new
+    return {key: joined(old[key], new[key]) if key in old and key in new else (new if key in new else old)[key] for key in [*old, *(key for key in new if key not in old)]}
+
+
+def with_part(old, new, part):
+    """A run, and one more part of it. Every part keeps its own notes and time, so that those of a part that is measured again go."""
+    parts = {**(old.get("parts", {}) if old else {}), part: {"seconds": new["seconds"], "notes": new["notes"], "date": new["date"]}}
+    notes = [note for one in parts.values() for note in one["notes"]]
+    return {**new, "data": joined(old["data"], new["data"]) if old else new["data"], "parts": parts, "notes": list(dict.fromkeys(notes)), "seconds": round(sum(one["seconds"] for one in parts.values()), 1)}
+
+
+def measured_in_parts(experiment, lab, mode, options):
+    """Part by part, each stored at once. Those that were not asked for stay as the last run had them."""
+    asked = [part for part in options.part.split(",") if part]
+    unknown = [part for part in asked if part not in experiment.PARTS]
+    if unknown:
+        raise measure.Failed(f"there is no part {unknown[0]}; there are: {', '.join(experiment.PARTS)}")
+    run = last_run(options, experiment.NAME) if asked else None
+    run = run if run and run["mode"] == mode and "parts" in run else None
+    for part in asked or experiment.PARTS:
+        lab.part = part
+        lab.notes.clear()
+        found = measured(experiment, lab, mode)
+        if not nothing(found["data"]):  # parts that only a longer run has
+            run = store(options, with_part(run, found, part))
+    if run is None:
+        raise measure.Failed("nothing was measured")
+    return run
+
+
+def nothing(data):
+    """Whether there is nothing in data but empty dicts."""
+    return isinstance(data, dict) and all(nothing(value) for value in data.values())
+
+
+def last_run(options, name):
+    """What was stored; None: it was never run."""
+    try:
+        return stored(options, name)
+    except FileNotFoundError:
+        return None
+
+
 def data_path(options, name):
     return os.path.join(options.results, name, "data.json")
 
@@ -68,16 +114,16 @@ def one(experiment, options, progress):
     mode = "full" if options.full else "quick" if options.quick else "default"
     lab = bench.Lab(options.build, mode, progress)
     if options.again:
-        try:
-            run = stored(options, experiment.NAME)
-        except FileNotFoundError:
+        run = last_run(options, experiment.NAME)
+        if run is None:
             return "skipped: it was never run", False
     else:
         why_not = lab.tools.why_not(experiment)
         if why_not:
             return f"skipped: needs {why_not}", False
         try:
-            run = store(options, measured(experiment, lab, mode))
+            in_parts = mode != "quick" and hasattr(experiment, "PARTS")
+            run = measured_in_parts(experiment, lab, mode, options) if in_parts else store(options, measured(experiment, lab, mode))
         except (measure.Failed, subprocess.SubprocessError, OSError) as error:
             return f"FAILED: {error}", True
     return f"{written(experiment, run, options)}, {run['seconds']:.0f} s", False

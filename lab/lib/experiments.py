@@ -11,6 +11,11 @@
     judge(data)    [claim(...)]: each thing that the paper says, and whether the data have it
     show(data)     ([table...], [plot...])
 
+A long one may also have
+
+    PARTS       their names: measure(lab) measures those that lab.wants(name). They are measured and stored one after the other, so that a run that is
+                ended early keeps what it has, and one of them can be measured again (--part). Data of parts are put together as dicts of dicts.
+
 measure() alone touches the machine, so a page can be made again from the data of a run, and tests give judge() and show() data of their own.
 """
 import importlib.util

@@ -123,6 +123,15 @@ def by_size(finished):
     return [(2 ** power, 1000 * mean(part)) for power, part in sorted(parts.items())]
 
 
+def counts(finished):
+    """[(size, how many requests by_size has there)]"""
+    parts = {}
+    for row, _ in finished:
+        power = int(math.log2(max(row["bytes"], 1)))
+        parts[power] = parts.get(power, 0) + 1
+    return [(2 ** power, count) for power, count in sorted(parts.items())]
+
+
 def over_time(finished, length):
     """[(begin of an interval, mean response of what arrived in it, ms)]"""
     parts = {}
@@ -153,13 +162,19 @@ def figures(trace, ended, until_s=None, first=None):
             "variation": mean((took - average) ** 2 for took in times) / average ** 2 if average else 0,
             "first_byte_ms": first, "open": most_open(under_way), "open_over": open_over(under_way, 1.0 / trace.setup.time, trace.end_s),
             "bytes_in_time": sum(row["wire"] for row, end in over if end <= within),
-            "by_size": by_size(finished), "over_time": over_time(finished, 1.0 / trace.setup.time), "beyond": beyond(times) if times else []}
+            "by_size": by_size(finished), "counts": counts(finished), "over_time": over_time(finished, 1.0 / trace.setup.time), "beyond": beyond(times) if times else []}
 
 
 def slowdown(own, other):
     """How many times as long files took as in another run, in the mean, at the size (in steps of a factor of two) where that is most; 0: nothing can be compared."""
     known = dict(other["by_size"])
     return max((took / known[size] for size, took in own["by_size"] if known.get(size)), default=0)
+
+
+def slow_sizes(own, other, limit):
+    """[(size, requests, how many times as long)] of the sizes that took more than limit times as long as in another run."""
+    known, many = dict(map(tuple, other["by_size"])), dict(map(tuple, own.get("counts", [])))
+    return [(size, many.get(size, 0), took / known[size]) for size, took in own["by_size"] if known.get(size) and took > limit * known[size]]
 
 
 # ---- servers ----
@@ -375,6 +390,15 @@ def factor_claims(data, what, factor, largest=1.0, open_share=None, ways=("srpt"
         if open_share is not None:
             found.append(claim(f"{what}, {name}: at most {open_share:.2f} of fair's connections are open", opened <= open_share, f"{opened:.2f}"))
     return found
+
+
+def slow_table(parts, way="srpt", limit=1.5):
+    """Which sizes take longer than under fair, and how many requests that is. parts: {name: data}; [] if there are none."""
+    rows = []
+    for name, data in parts.items():
+        for seed, (own, other) in enumerate(zip(data["ways"].get(way, []), data["ways"].get("fair", [])), 1):
+            rows += [[name, seed, f"{size} to {2 * size - 1}", requests, own["finished"], f"{times:.2f}"] for size, requests, times in slow_sizes(own, other, limit)]
+    return [table(f"Sizes that take more than {limit:g} times as long as under fair", ["", "seed", "bytes", "requests", "of", "times as long"], rows)] if rows else []
 
 
 LIMITS = {"srpt": 1.2, "auto": 1.3, "kernel": 1.25}  # times the ideal's mean

@@ -20,16 +20,20 @@ def other(name):
     return experiments.load(os.path.join(LAB, name))
 
 
+PARTS = (*other("srpt-workloads").PARTS, *other("srpt-setups").WORDS, "few")
+
+
 def measure(lab):
     workloads, setups = other("srpt-workloads"), other("srpt-setups")
     names = lab.pick(["W1", "W4", "W9"], list(workloads.WORKLOADS), ["W9"])
     data = {"workloads": workloads.each(lab, names, SIZES), "setups": {}}
     seeds = lab.pick((1, 2, 3), (1, 2, 3), (1,))
-    for name in lab.pick(["J"], list(setups.WORDS), ["A"]):
+    for name in filter(lab.wants, lab.pick(["J"], list(setups.WORDS), ["A"])):
         lab.say(f"setup {name}")
         data["setups"][name] = setups.one(lab, setups.setup_of(name), seeds, SIZES, name)
-    lab.say("few very large files")
-    data["few"] = setups.one(lab, srpt.Setup(), lab.pick((1, 2, 3), (1, 2, 3), (1,)), FEW)
+    if lab.wants("few"):
+        lab.say("few very large files")
+        data["few"] = setups.one(lab, srpt.Setup(), lab.pick((1, 2, 3), (1, 2, 3), (1,)), FEW)
     return data
 
 

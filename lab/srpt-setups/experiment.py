@@ -16,6 +16,7 @@ WORDS = {"A": "baseline", "B": "100 ms", "C": "5 % loss", "D": "100 ms and 5 % l
 UNKNOWN = ("A", "J")  # also with a rate that is not known
 PAPER_S = {"A": (1.1, 0.138), "C": (1.9, 0.93), "D": (2.5, 1.2), "I": (1.6, 0.26), "J": (1.48, 0.764)}
 TOGETHER = ("BC", "DJ", "A", "E", "F", "G", "H", "I")  # slow links leave room for several networks
+PARTS = (*TOGETHER, "ranges")
 
 
 def setup_of(name):
@@ -45,12 +46,11 @@ def one(lab, setup, seeds, sizes=None, name=""):
 def measure(lab):
     data = {"setups": {}, "ranges": {}}
     seeds = lab.pick((1, 2, 3), (1, 2, 3), (1,))
-    for group in lab.pick(TOGETHER, TOGETHER, ("E", "J")):
+    for group in filter(lab.wants, lab.pick(TOGETHER, TOGETHER, ("E", "J"))):
         lab.say(" and ".join(f"setup {name}: {WORDS[name]}" for name in group))
         found = bench.beside([lambda name=name: one(lab, setup_of(name), seeds, name=name) for name in group])
         data["setups"].update(zip(group, found))
-    data["setups"] = dict(sorted(data["setups"].items()))
-    for name, values in (ranges() if lab.mode == "full" else {}).items():
+    for name, values in (ranges() if lab.mode == "full" and lab.wants("ranges") else {}).items():
         for value, setup in values.items():
             lab.say(f"setup {name}: {value}")
             data["ranges"].setdefault(name, {})[value] = one(lab, setup, (1,))
@@ -61,14 +61,14 @@ def judge(data):
     if not data.get("setups"):
         return [claim("W1 under ten setups", False, "nothing was measured")]
     claims = []
-    for name, found in data["setups"].items():
+    for name, found in sorted(data["setups"].items()):
         claims += srpt.factor_claims(found, f"({name}) {WORDS[name]}", FACTORS[name], 1.1)
     return claims + srpt.simulated_claims(next(iter(data["setups"].values())), "W1")[:1]
 
 
 def show(data):
     rows, more = [], []
-    for name, found in data.get("setups", {}).items():
+    for name, found in sorted(data.get("setups", {}).items()):
         paper = " and ".join(f"{seconds:g} s" for seconds in PAPER_S.get(name, ()))
         rows.append([f"({name}) {WORDS[name]}", paper, *row_of(found)])
     for name, values in data.get("ranges", {}).items():

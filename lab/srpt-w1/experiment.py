@@ -11,6 +11,7 @@ RULE = """(1) fair's mean is at least 5 times as long as that of `srpt`; (2) the
 bottleneck at the next hop, `srpt` with an unknown rate is at least 10 times as good as fair. At 100 Mbit/s: (9) the server uses at most 1.5 times the processor time of fair. In real time: (10) means are at most 1.2, 1.3 and 1.25 times their ideals. Simulated: (11) ideal SRPT's mean is at least twice as short as ideal FAIR's, and the largest 1 % take at most 1.1 times as long."""
 MINUTES = 8
 NEEDS = srpt.NEEDS
+PARTS = ("host", "hop", "fast", "real")
 
 
 def measure(lab):
@@ -18,22 +19,29 @@ def measure(lab):
     make = srpt.real_time if full else srpt.Setup
     seconds = lab.pick(20, 100, 10)
     ways = (lambda seed: ["fair", "srpt", "nginx"]) if lab.mode == "quick" else srpt.only_own
-    data = {"host": srpt.compared(lab, make(), ["--transient", "W1"], seconds, seeds, ways)}
-    lab.say("the bottleneck at the next hop")
-    data["hop"] = srpt.compared(lab, make(where="hop"), ["--transient", "W1"], lab.pick(10, 100, 10), seeds, lambda seed: ["fair", "auto"])
-    if lab.mode != "quick":
+    data = {}
+    if lab.wants("host"):
+        data["host"] = srpt.compared(lab, make(), ["--transient", "W1"], seconds, seeds, ways)
+    if lab.wants("hop"):
+        lab.say("the bottleneck at the next hop")
+        data["hop"] = srpt.compared(lab, make(where="hop"), ["--transient", "W1"], lab.pick(10, 100, 10), seeds, lambda seed: ["fair", "auto"])
+    if lab.wants("fast") and lab.mode != "quick":
         lab.say("at 100 Mbit/s")
         data["fast"] = srpt.compared(lab, srpt.Setup(rate=100e6), ["--transient", "W1"], 10, seeds[:1], lambda seed: ["fair", "srpt"])
-    if lab.mode == "default":
+    if lab.wants("real") and lab.mode == "default":
         lab.say("in real time")
         data["real"] = srpt.compared(lab, srpt.real_time(), ["--transient", "W1"], 50, seeds, lambda seed: list(srpt.LIMITS))
     return data
 
 
 def judge(data):
-    if not data.get("host"):
+    if not data:
         return [claim("W1", False, "nothing was measured")]
-    host, hop = data["host"], data["hop"]
+    claims = (judge_host(data["host"]) if data.get("host") else []) + judge_others(data)
+    return claims + srpt.simulated_claims(next(iter(data.values())), "W1")
+
+
+def judge_host(host):
     claims = srpt.factor_claims(host, "W1", 5, 1.0, 0.25, ("srpt", "auto", "kernel")) + srpt.ideal_claims(host, "W1") + srpt.throughput_claims(host, "W1")
     if host["ways"].get("srpt"):
         drops = srpt.of(host, "srpt", "syn_drops")
@@ -41,26 +49,30 @@ def judge(data):
     if host["worst"].get("srpt"):
         worst = max(host["worst"]["srpt"])
         claims.append(claim("files of no size take more than 1.5 times as long as under fair", worst <= 1.5, f"{worst:.2f} times"))
-    times = srpt.ratio(hop, "fair", "auto", "mean_ms")
+    return claims
+
+
+def judge_others(data):
+    claims, hop = [], data.get("hop")
+    times = srpt.ratio(hop, "fair", "auto", "mean_ms") if hop else None
     if times is not None:
         claims.append(claim("bottleneck at the next hop, rate unknown: 10 times as good as fair", times >= 10, f"{times:.1f} times"))
     cost = srpt.ratio(data["fast"], "srpt", "fair", "cpu_s") if data.get("fast") else None
     if cost is not None:
         claims.append(claim("at 100 Mbit/s: the server uses at most 1.5 times fair's CPU for the same bytes", cost <= 1.5, f"{cost:.2f} times"))
-    claims += srpt.ideal_claims(data["real"], "W1 in real time") if data.get("real") else []
-    return claims + srpt.simulated_claims(host, "W1")
+    return claims + (srpt.ideal_claims(data["real"], "W1 in real time") if data.get("real") else [])
+
+
+TITLES = {"host": "W1, bottleneck in front of the server's device", "hop": "W1, bottleneck at the next hop", "fast": "W1 at 100 Mbit/s", "real": "W1 in real time, 10 Mbit/s, one period"}
 
 
 def show(data):
-    if not data.get("host"):
-        return [], []
-    host = data["host"]
+    tables, host = [srpt.summary(TITLES[part], data[part]) for part in PARTS if data.get(part)], data.get("host")
+    if not host:
+        return tables, [plot("over-time", "Response time, of what arrived in a second", "arrival (s)", "mean ms", srpt.lines(found, "over_time"), log_y=True) for found in [data.get("real")] if found]
     rows = [["paper, FAIR", 6.39], ["paper, SRPT", 1.08]] + [[label, f"{srpt.of(host, way, 'variation'):.2f}"] for way, label in srpt.WAYS.items() if host["ways"].get(way)]
     plots = [plot("over-time", "Response time, of what arrived in a second of the paper's", "arrival (s)", "mean ms", srpt.lines(host, "over_time"), log_y=True),
              plot("beyond", "Distribution: the share that took longer", "ms", "share", srpt.lines(host, "beyond"), log_x=True, log_y=True),
              plot("by-size", "Response time by size", "bytes", "mean ms", srpt.lines(host, "by_size"), log_x=True, log_y=True),
              plot("open", "Connections", "time (s)", "open", srpt.lines(host, "open_over"))]
-    return [srpt.summary("W1, bottleneck in front of the server's device", host), srpt.summary("W1, bottleneck at the next hop", data["hop"]),
-            *([srpt.summary("W1 at 100 Mbit/s", data["fast"])] if data.get("fast") else []),
-            *([srpt.summary("W1 in real time, 10 Mbit/s, one period", data["real"])] if data.get("real") else []),
-            table("Squared coefficient of variation of the response time", ["", ""], rows)], plots
+    return tables + srpt.slow_table({"W1": host}) + [table("Squared coefficient of variation of the response time", ["", ""], rows)], plots

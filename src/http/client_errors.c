@@ -6,11 +6,6 @@
 #include "http/server.h"
 #include "tls/tls.h"
 
-void weir_http_set_transmit(weir_http *http, struct weir_transmit *transmit)
-{
-	http->transmit = transmit;
-}
-
 void weir_http_set_errors(weir_http *http, weir_errors *errors)
 {
 	http->errors = errors;

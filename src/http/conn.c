@@ -160,8 +160,9 @@ static int conn_open(weir_conn *raw, void *arg)
 		evict(loop, listener);
 	weir_http_conn *conn = make(raw, listener, loop);
 	weir_conn_set_user(raw, conn);
-	if (loop->transmit != NULL)
-		weir_conn_schedule(raw, loop->transmit);
+	struct weir_transmit *transmit = weir_http_transmit(loop);
+	if (transmit != NULL)
+		weir_conn_schedule(raw, transmit);
 	if (conn == NULL)
 		return -ENOMEM;
 	int error = weir_http_conn_begin(conn);

@@ -114,8 +114,9 @@ static void cut(weir_http_conn *conn, int why)
 
 static inline void note_first_byte(weir_request *request)
 {
-	if (request->loop->transmit != NULL)
-		weir_conn_set_class(request->conn->link.conn, request->klass);
+	struct weir_transmit *transmit = weir_http_transmit(request->loop);
+	if (transmit != NULL)
+		weir_conn_begin_answer(request->conn->link.conn, transmit, request->klass);
 	if (weir_http_logs(request->loop->http, request->shed))
 		request->first_byte_ns = weir_clock_now(weir_loop_clock(request->loop->loop));
 }

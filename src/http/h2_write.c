@@ -245,6 +245,10 @@ static bool has_no_body(const weir_request *request, unsigned status)
 static void note_answer(weir_request *request, unsigned status)
 {
 	const weir_http *http = request->loop->http;
+	struct weir_transmit *transmit = weir_http_transmit(request->loop);
+	if (transmit != NULL)
+		weir_conn_begin_answer(((weir_h2_stream *)request->stream)->h2->conn->link.conn, transmit,
+				       request->klass);
 	if (has_no_body(request, status))
 		request->flags |= WEIR_REQUEST_NO_BODY;
 	if (http != NULL && http->log != NULL)

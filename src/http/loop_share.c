@@ -174,7 +174,7 @@ weir_http_loop *weir_http_loop_new(weir_http *http, weir_loop *base, uint16_t in
 	loop->tell_timing = http->tell_timing;
 	loop->tell_load = http->tell_load;
 	loop->tells = http->tell_timing || http->tell_load;
-	loop->transmit = http->transmit;
+	atomic_init(&loop->transmit, http->transmit);
 	loop->shed_mix = weir_mix(index);
 	loop->refs = 1;
 	loop->arrived_end = &loop->arrived;

@@ -213,6 +213,15 @@ static void leave_posted(weir_post *post, void *arg)
 	weir_http_carried_out(http);
 }
 
+void weir_http_set_transmit(weir_http *http, struct weir_transmit *transmit)
+{
+	pthread_mutex_lock(&http->lock);
+	http->transmit = transmit;
+	for (unsigned i = 0; i < http->loop_count; i++)
+		atomic_store_explicit(&http->loops[i]->transmit, transmit, memory_order_release);
+	pthread_mutex_unlock(&http->lock);
+}
+
 /* ---- loops and listeners ---- */
 
 static int add_loops(weir_http *http)

@@ -67,9 +67,8 @@ struct weir_http_loop {
 	size_t request_bytes; /* of a request's block */
 	weir_costs *costs;    /* a reference; NULL: costs are not learnt */
 	uint32_t link_bytes;  /* bound of a connection's output: that of the limits, plus room for heads */
-	struct weir_transmit *transmit; /* the order of sending; NULL: none, everything is sent at once */
-	bool no_shed_details;           /* rejections have no Weir-Shed */
-	bool tell_timing;               /* answers have Server-Timing */
+	bool no_shed_details; /* rejections have no Weir-Shed */
+	bool tell_timing;     /* answers have Server-Timing */
 	size_t gather_most; /* bytes of bodies that may wait for the rest before their requests are offered */
 	bool tell_load;     /* answers have endpoint-load-metrics */
 	bool tells;         /* one of them */
@@ -103,7 +102,8 @@ struct weir_http_loop {
 	uint32_t refs; /* live connections and requests, plus the server */
 
 	/* any thread */
-	_Atomic(weir_table *) next_table; /* will become the table */
+	_Atomic(struct weir_transmit *) transmit; /* the order of sending; NULL: everything is sent at once */
+	_Atomic(weir_table *) next_table;         /* will become the table */
 	weir_post table_post, start_post, drain_post, leave_post;
 
 	/* under lock */
@@ -123,8 +123,7 @@ struct weir_http {
 	void (*log)(const weir_http_record *record, void *arg);
 	void *log_arg;
 	bool log_sheds_only, no_shed_details, tell_timing, tell_load;
-	weir_errors *errors; /* NULL: errors are not logged */
-	struct weir_transmit *transmit;
+	weir_errors *errors;    /* NULL: errors are not logged */
 	weir_costs *costs;      /* NULL: costs are not learnt */
 	weir_stage *handshakes; /* of TLS; NULL: no listener uses TLS */
 	weir_share_sums *sums;  /* of what client addresses hold */
@@ -135,6 +134,7 @@ struct weir_http {
 	/* under lock */
 	pthread_mutex_t lock;
 	pthread_cond_t change;
+	struct weir_transmit *transmit; /* the order of sending, which loops have, too; NULL: none */
 	weir_routes *routes;
 	weir_http_loop *loops[WEIR_THREADS_MAX];
 	unsigned loop_count;
@@ -149,8 +149,16 @@ struct weir_http {
  * be set before the first listener.
  */
 void weir_http_set_errors(weir_http *http, weir_errors *errors);
-/* Answers are sent in this order. It must outlive the server and be set before the first listener. */
+/*
+ * From now on answers are sent in this order, which must outlive the server. It may be set once, at any time;
+ * what it does can be changed later (net/transmit.h). Any one thread.
+ */
 void weir_http_set_transmit(weir_http *http, struct weir_transmit *transmit);
+/* The order of sending; NULL: everything is sent at once. */
+static inline struct weir_transmit *weir_http_transmit(const weir_http_loop *loop)
+{
+	return atomic_load_explicit(&loop->transmit, memory_order_acquire);
+}
 
 /* ---- what requests cost: cost.c ---- */
 

@@ -45,10 +45,16 @@ static size_t ahead(const weir_conn *conn)
 						       : conn->limits.output_bytes / 2;
 }
 
-/* Exactly as much as the mark counts, too: it is not below it, so whoever writes waits for drained. */
-static void mark_clogged(weir_conn *conn)
+/*
+ * Exactly as much as the mark counts, too: it is not below it, so whoever writes waits for drained. Asked for
+ * every small answer, and no chunk is as small as these.
+ */
+static inline void mark_clogged(weir_conn *conn)
 {
-	if (conn->output.bytes >= ahead(conn))
+	size_t bytes = conn->output.bytes, mark = conn->limits.output_bytes / 2;
+	if (bytes >= WEIR_TRANSMIT_CHUNK_LEAST && weir_conn_is(conn, WEIR_CONN_SCHEDULED))
+		mark = weir_conn_ahead(conn);
+	if (bytes >= mark)
 		conn->flags |= WEIR_CONN_CLOGGED;
 }
 

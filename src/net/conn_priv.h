@@ -84,6 +84,7 @@ struct weir_conn {
 	uint8_t unsent_pages; /* what its socket may hold unsent; 0: as the system has it */
 	uint8_t klass;
 	int priority;                      /* of its socket */
+	uint32_t order;                    /* the version of the order that it was scheduled by; 0: none */
 	struct weir_transmit_place *place; /* NULL: it does not wait */
 	weir_net *net;
 	const weir_conn_ops *ops;
@@ -132,6 +133,9 @@ void weir_conn_output_added(weir_conn *conn, size_t before);
 int weir_conn_unquick(weir_conn *conn);
 
 /* ---- the order of sending (transmit_lane.c), for connections that are SCHEDULED ---- */
+
+/* A chunk has at least these bytes: those of a packet. */
+#define WEIR_TRANSMIT_CHUNK_LEAST 1448u
 
 /* There is output, and the socket may have room: sends it now or in its turn. */
 void weir_transmit_offer(weir_conn *conn);

@@ -24,6 +24,8 @@
 
 #define conn_of(op, member) ((weir_conn *)(void *)((char *)(op)-offsetof(weir_conn, uring.member)))
 
+#define HALF_CLOSED_NS (20 * WEIR_NS_PER_MS)
+
 #define UNDER_WAY (WEIR_CONN_RECEIVING | WEIR_CONN_SENDING | WEIR_CONN_POLLING)
 
 static void received(weir_uring_op *op, int result, uint32_t flags);
@@ -418,12 +420,23 @@ static void go_on_sending(weir_conn *conn)
 	weir_conn_settle(conn);
 }
 
+/* The ring's polls end at once if the peer has ended its side, room or not. Such a connection looks again later. */
+static void look_later(weir_conn *conn)
+{
+	static struct __kernel_timespec pause = {.tv_nsec = HALF_CLOSED_NS};
+	struct io_uring_sqe *sqe = send_entry(conn, room);
+	if (sqe != NULL)
+		io_uring_prep_timeout(sqe, &pause, 0, 0);
+}
+
 static void room(weir_uring_op *op, int result, uint32_t flags)
 {
 	weir_conn *conn = conn_of(op, send);
 	conn->flags &= ~(uint32_t)WEIR_CONN_SENDING;
 	if (weir_conn_is(conn, WEIR_CONN_DEAD))
 		uring_close(conn);
+	else if (result > 0 && !(result & (POLLOUT | POLLERR | POLLHUP | POLLNVAL)))
+		look_later(conn);
 	else
 		go_on_sending(conn);
 }

@@ -42,6 +42,16 @@ const weir_transmit_policy weir_transmit_policies[] = {{.name = "fair"},
 						       {.name = "kernel", .bands = true},
 						       {0}};
 
+double weir_transmit_key(const weir_transmit *transmit, uint64_t left, uint64_t since_ns, unsigned klass)
+{
+	const weir_transmit_policy *policy = weir_transmit_policy_of(transmit);
+	uint64_t after_ns = since_ns > transmit->began_ns ? since_ns - transmit->began_ns : 0;
+	double age =
+		(double)after_ns / (double)atomic_load_explicit(&transmit->ageing_ns, memory_order_relaxed);
+	/* What still waits when there is no order any more goes by size. */
+	return (policy->key != NULL ? policy->key : by_size)(left, age, klass);
+}
+
 /* ---- the rate ---- */
 
 static uint32_t chunk_for(double bytes_per_s)
@@ -54,7 +64,7 @@ static uint32_t chunk_for(double bytes_per_s)
 void weir_transmit_pace(weir_transmit *transmit, double bytes_per_s)
 {
 	if (bytes_per_s <= 0) {
-		atomic_store_explicit(&transmit->limited, false, memory_order_relaxed);
+		atomic_store_explicit(&transmit->way, WEIR_TRANSMIT_AT_ONCE, memory_order_relaxed);
 		return;
 	}
 	uint32_t chunk = chunk_for(bytes_per_s);
@@ -62,24 +72,44 @@ void weir_transmit_pace(weir_transmit *transmit, double bytes_per_s)
 	weir_transmit_budget_rate(&transmit->budget, (uint64_t)bytes_per_s,
 				  two_ns > BURST_NS ? (uint64_t)two_ns : BURST_NS);
 	atomic_store_explicit(&transmit->chunk, chunk, memory_order_relaxed);
-	atomic_store_explicit(&transmit->limited, true, memory_order_relaxed);
+	atomic_store_explicit(&transmit->way, WEIR_TRANSMIT_IN_TURN, memory_order_relaxed);
 }
 
 /* ---- made and freed ---- */
 
-static int check(const weir_transmit_options *options)
+static int check(const weir_transmit_options *options, bool has_bands)
 {
 	uint64_t rate = options->uplink_bytes_per_s;
-	if (options->policy == NULL || (options->policy->bands && options->priority == NULL))
+	if (options->policy == NULL || (options->policy->bands && !has_bands))
 		return weir_error_set(-EINVAL, "transmit: a policy is needed, and for kernel its priorities");
 	if (rate != 0 && (rate < RATE_LEAST || rate > RATE_MOST))
 		return weir_error_set(-EINVAL, "transmit: an uplink has from 10kbit to 1000gbit");
 	return 0;
 }
 
+/* The order, and the rate that goes with it. Under lock, unless nobody else has it yet. */
+static void set_order(weir_transmit *transmit, const weir_transmit_options *options)
+{
+	const weir_transmit_policy *policy = options->policy;
+	uint64_t rate = options->uplink_bytes_per_s;
+	atomic_store_explicit(&transmit->policy, policy, memory_order_relaxed);
+	atomic_store_explicit(&transmit->uplink_bytes_per_s, rate, memory_order_relaxed);
+	weir_transmit_estimate_init(&transmit->estimate, 0);
+	weir_transmit_pace(transmit, policy->key != NULL ? KNOWN_AT * (double)rate : 0);
+	/* Whoever sees it also sees what its functions need, which may have been made just now. */
+	if (policy->bands)
+		atomic_store_explicit(&transmit->way, WEIR_TRANSMIT_IN_BAND, memory_order_release);
+}
+
+static void set_ageing(weir_transmit *transmit, const weir_transmit_options *options)
+{
+	atomic_store_explicit(&transmit->ageing_ns, options->ageing_ns != 0 ? options->ageing_ns : AGEING_NS,
+			      memory_order_relaxed);
+}
+
 int weir_transmit_new(const weir_transmit_options *options, weir_transmit **ret_transmit)
 {
-	int error = check(options);
+	int error = check(options, options->priority != NULL);
 	if (error != 0)
 		return error;
 	weir_transmit *transmit = weir_mem_aligned(64, (sizeof(*transmit) + 63) & ~(size_t)63);
@@ -89,11 +119,11 @@ int weir_transmit_new(const weir_transmit_options *options, weir_transmit **ret_
 		weir_mem_free(face);
 		return weir_error_set(-ENOMEM, "transmit: out of memory");
 	}
-	transmit->options = *options;
+	transmit->priority = options->priority;
+	transmit->observe = options->observe;
+	transmit->bands_arg = options->bands_arg;
 	transmit->face = face;
 	transmit->began_ns = weir_clock_ns();
-	if (transmit->options.ageing_ns == 0)
-		transmit->options.ageing_ns = AGEING_NS;
 	for (unsigned i = 0; i < WEIR_TRANSMIT_LANES; i++)
 		atomic_init(&face[i].best, WEIR_TRANSMIT_NOBODY);
 	atomic_init(&transmit->refs, 1);
@@ -101,10 +131,26 @@ int weir_transmit_new(const weir_transmit_options *options, weir_transmit **ret_
 	atomic_init(&transmit->chunk, CHUNK_MOST);
 	pthread_mutex_init(&transmit->lock, NULL);
 	weir_transmit_budget_init(&transmit->budget, 0, BURST_NS, transmit->began_ns);
-	weir_transmit_estimate_init(&transmit->estimate, 0);
-	if (options->uplink_bytes_per_s != 0 && options->policy->key != NULL)
-		weir_transmit_pace(transmit, KNOWN_AT * (double)options->uplink_bytes_per_s);
+	set_ageing(transmit, options);
+	set_order(transmit, options);
+	atomic_init(&transmit->version, 1);
 	*ret_transmit = transmit;
+	return 0;
+}
+
+int weir_transmit_change(weir_transmit *transmit, const weir_transmit_options *options)
+{
+	int error = check(options, transmit->priority != NULL);
+	if (error != 0)
+		return error;
+	pthread_mutex_lock(&transmit->lock);
+	set_ageing(transmit, options);
+	/* What an estimate has learnt is kept, if it is one as before. */
+	if (options->policy != weir_transmit_policy_of(transmit) ||
+	    options->uplink_bytes_per_s != weir_transmit_known(transmit))
+		set_order(transmit, options);
+	atomic_fetch_add_explicit(&transmit->version, 1, memory_order_release);
+	pthread_mutex_unlock(&transmit->lock);
 	return 0;
 }
 
@@ -140,26 +186,25 @@ void weir_transmit_load(weir_transmit *transmit, const char *text)
 {
 	uint64_t link;
 	int used = 0;
-	if (transmit->options.uplink_bytes_per_s != 0 || transmit->options.policy->key == NULL ||
-	    sscanf(text, "uplink 1 %" SCNu64 "%n", &link, &used) != 1 || text[used] != '\0' ||
-	    link < RATE_LEAST || link > RATE_MOST)
+	if (!weir_transmit_estimates(transmit) || sscanf(text, "uplink 1 %" SCNu64 "%n", &link, &used) != 1 ||
+	    text[used] != '\0' || link < RATE_LEAST || link > RATE_MOST)
 		return;
 	pthread_mutex_lock(&transmit->lock);
 	weir_transmit_estimate_init(&transmit->estimate, (double)link);
-	pthread_mutex_unlock(&transmit->lock);
 	weir_transmit_pace(transmit, KNOWN_AT * (double)link);
+	pthread_mutex_unlock(&transmit->lock);
 }
 
 /* ---- what is shown ---- */
 
 static const char *why(const weir_transmit *transmit, weir_transmit_phase phase)
 {
-	const weir_transmit_options *options = &transmit->options;
-	if (options->policy->bands)
+	const weir_transmit_policy *policy = weir_transmit_policy_of(transmit);
+	if (policy->bands)
 		return "the kernel orders packets by the size that is left";
-	if (options->policy->key == NULL)
+	if (policy->key == NULL)
 		return "no scheduling is configured";
-	if (options->uplink_bytes_per_s != 0)
+	if (weir_transmit_known(transmit) != 0)
 		return "the rate of the uplink is configured";
 	return phase == WEIR_TRANSMIT_OPEN ? "no bottleneck has been found at the uplink"
 					   : "round trips grew while answers waited";
@@ -184,17 +229,18 @@ static void add_face(weir_transmit_stats *stats, const weir_transmit_face *face)
 
 void weir_transmit_read(weir_transmit *transmit, weir_transmit_stats *ret_stats)
 {
-	const weir_transmit_options *options = &transmit->options;
 	pthread_mutex_lock(&transmit->lock);
+	const weir_transmit_policy *policy = weir_transmit_policy_of(transmit);
+	uint64_t rate = weir_transmit_known(transmit);
 	weir_transmit_estimate estimate = transmit->estimate;
 	weir_transmit_stats stats = {.probes = transmit->probes, .back_offs = transmit->back_offs};
 	pthread_mutex_unlock(&transmit->lock);
-	bool known = options->uplink_bytes_per_s != 0, ordered = options->policy->key != NULL;
-	stats.policy = options->policy->name;
+	bool known = rate != 0, ordered = policy->key != NULL;
+	stats.policy = policy->name;
 	stats.uplink = !ordered ? "" : known ? "known" : "auto";
 	stats.phase = !ordered || known ? "" : weir_transmit_phase_name(estimate.phase);
 	stats.why = why(transmit, estimate.phase);
-	stats.uplink_bytes_per_s = known ? options->uplink_bytes_per_s : (uint64_t)estimate.link_per_s;
+	stats.uplink_bytes_per_s = known ? rate : (uint64_t)estimate.link_per_s;
 	if (weir_transmit_is_limited(transmit))
 		stats.rate_bytes_per_s = get(&transmit->budget.bytes_per_s);
 	uint32_t lanes = atomic_load_explicit(&transmit->lanes, memory_order_acquire);

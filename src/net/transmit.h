@@ -65,7 +65,7 @@ typedef struct weir_transmit_options {
 	uint64_t uplink_bytes_per_s; /* 0: estimated */
 	uint64_t ageing_ns;          /* 0: 30 s */
 	/*
-	 * For `kernel`. priority: SO_PRIORITY for an answer with so many bytes left; plain: one that needs
+	 * For `kernel`; they cannot be changed later. priority: SO_PRIORITY for an answer with so many bytes left; plain: one that needs
 	 * no privilege, since the kernel has refused the other. observe: the size of an answer that begins;
 	 * may be NULL. Any thread.
 	 */
@@ -97,6 +97,13 @@ extern const weir_metric weir_transmit_metrics[];
 
 /* Any one thread. -EINVAL with weir_error, -ENOMEM. */
 int weir_transmit_new(const weir_transmit_options *options, weir_transmit **ret_transmit);
+/*
+ * Changes policy, rate and ageing. What waits is put into the new order by its thread when it next sends. A
+ * connection that is not scheduled is from its next answer on, and with `fair` one that is scheduled is not
+ * any more when nothing of it waits. An estimate begins anew. One thread at a time. -EINVAL with weir_error:
+ * nothing has changed.
+ */
+int weir_transmit_change(weir_transmit *transmit, const weir_transmit_options *options);
 /* Drops the owner's reference; loops have theirs. NULL is ignored. */
 void weir_transmit_unref(weir_transmit *transmit);
 /* Any thread. */
@@ -113,8 +120,8 @@ void weir_transmit_load(weir_transmit *transmit, const char *text);
  * `fair`, if it is no TCP connection, or if there is no memory.
  */
 void weir_conn_schedule(weir_conn *conn, weir_transmit *transmit);
-/* Sets the class of what is written from now on, for `classes`. */
-void weir_conn_set_class(weir_conn *conn, unsigned klass);
+/* An answer begins, by the order in force. The class, for `classes`, is that of what is written from now on. */
+void weir_conn_begin_answer(weir_conn *conn, weir_transmit *transmit, unsigned klass);
 /* Whether it has something to send and waits for its turn. */
 bool weir_conn_waits_turn(const weir_conn *conn);
 /* Whether it is one of those that wait for their turn, because the uplink's rate is known or estimated. */

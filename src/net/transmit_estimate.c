@@ -3,28 +3,32 @@
 
 #include <weir/base.h>
 
-#define CRUISE_AT      .97
-#define DRAIN_AT       .90
-#define DRAIN_DEEPER   .10 /* less in each interval, while nearly all round trips stay long, */
-#define DRAIN_LEAST    .50 /* down to this */
-#define PROBE_EVERY    10u
-#define PROBE_FOR      2u
-#define PROBE_LEAST    .04
-#define PROBE_MOST     1.
-#define PROBE_GAIN     .6
-#define SHORT          .985 /* of what is sent arrives less than this: the network is full */
-#define SHORT_MUCH     .80  /* two intervals are enough to tell */
-#define BLOCKED_MOST   3u   /* intervals in which the network was the limit */
-#define STANDING_MOST  3u   /* intervals with a queue that does not go away, */
-#define STANDING_FALL  .99  /* for which the estimate is lowered to this */
-#define ALL_PART       .9   /* nearly all round trips are long: those of this part of the connections */
-#define FRESH_AFTER    4u   /* busy intervals until a new estimate is tested */
-#define OPEN_DELAYED   2u   /* intervals before the limit begins */
-#define DRAIN_MOST     4u   /* intervals, while round trips stay long, */
-#define DRAIN_ALL_MOST 12u  /* or nearly all of them */
-#define FALL_LEAST     .98  /* each time the estimate falls by at least this, */
-#define FALL_MOST      .5   /* and at most to this */
-#define FLOOR          .5   /* of the estimate at the beginning of the limit */
+#define CRUISE_AT    .97
+#define DRAIN_AT     .90
+#define DRAIN_DEEPER .10 /* less in each interval, while nearly all round trips stay long, */
+#define DRAIN_LEAST  .50 /* down to this */
+#define PROBE_EVERY  10u
+#define PROBE_FOR    2u
+#define PROBE_LEAST  .04
+#define PROBE_MOST   1.
+#define PROBE_GAIN   .6
+#define SHORT        .985 /* of what is sent arrives less than this: the network is full */
+#define SHORT_MUCH   .80  /* two intervals are enough to tell */
+#define BLOCKED_MOST \
+	3u /* intervals in which the network was the limit and nearly all round trips are long, */
+#define BLOCKED_MANY   5u  /* or most of them are, */
+#define BLOCKED_PART   .75 /* and much less arrives than may be sent */
+#define STANDING_MOST  3u  /* intervals with a queue that does not go away, */
+#define STANDING_FALL  .99 /* for which the estimate is lowered to this */
+#define ALL_PART       .9  /* nearly all round trips are long: those of this part of the connections */
+#define FRESH_AFTER    4u  /* busy intervals until a new estimate is tested */
+#define OPEN_DELAYED   2u  /* intervals before the limit begins */
+#define DRAIN_MOST     4u  /* intervals, while round trips stay long, */
+#define DRAIN_ALL_MOST 12u /* or nearly all of them */
+#define FALL_LEAST     .98 /* each time the estimate falls by at least this, */
+#define FALL_MOST      .5  /* and at most to this */
+#define FLOOR          .5  /* of an estimate that was tested once, */
+#define FLOOR_FIRST    .2 /* and of one that was not: a single interval may tell several times what arrives */
 #define STUCK_MOST     5u
 #define AGAIN_NS       (10 * WEIR_NS_PER_S)
 #define RIVAL_NS       (30 * WEIR_NS_PER_S)
@@ -119,6 +123,7 @@ static void begin_limit(weir_transmit_estimate *e)
 	}
 	e->link_per_s = highest;
 	e->entry_per_s = e->link_per_s;
+	e->tested = false;
 	e->stuck = 0;
 	e->fresh = true;
 	forget(e);
@@ -136,7 +141,7 @@ static void give_up(weir_transmit_estimate *e, uint64_t now_ns)
 
 static void lower(weir_transmit_estimate *e, double to, uint64_t now_ns)
 {
-	double before = e->link_per_s, least = FLOOR * e->entry_per_s;
+	double before = e->link_per_s, least = (e->tested ? FLOOR : FLOOR_FIRST) * e->entry_per_s;
 	if (least < LEAST_PER_S)
 		least = LEAST_PER_S;
 	e->link_per_s = to > least ? to : least;
@@ -226,6 +231,17 @@ static void drained(weir_transmit_estimate *e, const weir_transmit_sample *sampl
 	enter(e, WEIR_TRANSMIT_CRUISE);
 }
 
+/* It has held for some intervals. The first time, it is what later ones are held against. */
+static void begin_probe(weir_transmit_estimate *e)
+{
+	if (!e->tested)
+		e->entry_per_s = e->link_per_s;
+	e->tested = true;
+	e->fresh = false;
+	forget(e);
+	enter(e, WEIR_TRANSMIT_PROBE);
+}
+
 static void step_busy(weir_transmit_estimate *e, const weir_transmit_sample *sample)
 {
 	bool delayed = 2 * sample->delayed > sample->progressed;
@@ -246,9 +262,7 @@ static void step_busy(weir_transmit_estimate *e, const weir_transmit_sample *sam
 		} else if (e->delayed >= STANDING_MOST && all_delayed(sample)) {
 			lower(e, STANDING_FALL * e->link_per_s, sample->now_ns);
 		} else if (e->in_phase >= (e->fresh ? FRESH_AFTER : PROBE_EVERY)) {
-			e->fresh = false;
-			forget(e);
-			enter(e, WEIR_TRANSMIT_PROBE);
+			begin_probe(e);
 		}
 		break;
 	case WEIR_TRANSMIT_PROBE:
@@ -260,12 +274,21 @@ static void step_busy(weir_transmit_estimate *e, const weir_transmit_sample *sam
 	}
 }
 
+/* Slow clients have queues of their own. So most round trips are enough only if the limit is far from what arrives. */
+static bool is_without_effect(const weir_transmit_estimate *e, const weir_transmit_sample *sample)
+{
+	if (all_delayed(sample))
+		return true;
+	return 2 * sample->delayed > sample->progressed &&
+	       sample->delivered_per_s < BLOCKED_PART * CRUISE_AT * e->link_per_s;
+}
+
 /* Less is sent than may be, since the network takes no more. */
 static void step_blocked(weir_transmit_estimate *e, const weir_transmit_sample *sample)
 {
 	unsigned blocked = e->blocked + 1;
 	e->busy_ns = sample->now_ns;
-	if (e->phase != WEIR_TRANSMIT_CRUISE || !all_delayed(sample)) {
+	if (e->phase != WEIR_TRANSMIT_CRUISE || !is_without_effect(e, sample)) {
 		forget(e);
 		if (e->phase != WEIR_TRANSMIT_CRUISE)
 			enter(e, WEIR_TRANSMIT_CRUISE);
@@ -273,7 +296,7 @@ static void step_blocked(weir_transmit_estimate *e, const weir_transmit_sample *
 	}
 	note(e, sample);
 	e->blocked = blocked;
-	if (blocked >= BLOCKED_MOST)
+	if (blocked >= (all_delayed(sample) ? BLOCKED_MOST : BLOCKED_MANY))
 		back_off(e, sample);
 }
 

@@ -23,7 +23,8 @@
  * 2. Long round trips of most connections do not lower the estimate, since slow clients have queues of their
  *    own. What arrives must also fall short of what is sent; or nearly all of them are long, and stay so.
  * 3. If what is sent waits for the network although it is less than the limit, and all round trips are long,
- *    then the limit is too high to have any effect: it is lowered to what arrives.
+ *    or most of them and it is much less, then the limit is too high to have any effect: it is lowered to what
+ *    arrives.
  * 4. While all round trips are long the uplink is never idle, so what arrives is what it carries. If that is
  *    more than the estimate in two intervals in a row, the estimate is raised to it: when a limit begins,
  *    sockets still send what they were given before.
@@ -61,7 +62,7 @@ typedef enum weir_transmit_phase {
 typedef struct weir_transmit_estimate {
 	weir_transmit_phase phase;
 	double link_per_s;  /* the estimate; 0: none yet */
-	double entry_per_s; /* the estimate when the limit began */
+	double entry_per_s; /* the estimate when the limit began, then what it was when it was first tested */
 	double probe;       /* how much more a probe sends */
 	double drain;       /* the part of the estimate that DRAIN sends */
 	double gained;      /* delivered in the first interval of the probe */
@@ -72,6 +73,7 @@ typedef struct weir_transmit_estimate {
 	unsigned off;       /* in a row in which we did not send what we may */
 	double carried; /* what arrived in the last interval while all round trips were long; 0: they were not */
 	bool fresh;     /* the estimate is new: it is tested soon */
+	bool tested;    /* it was, since the limit began */
 	unsigned stuck;      /* times in a row that the estimate could not be lowered further */
 	uint64_t busy_ns;    /* time of the last busy interval */
 	uint64_t gave_up_ns; /* when less sending last did not help; 0: never */

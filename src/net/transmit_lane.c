@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The connections of one loop that wait for their turn, and how they get it. */
 #include <errno.h>
-#include <linux/sockios.h>
 #include <string.h>
-#include <sys/ioctl.h>
 
 #include "base/mem.h"
 #include "net/transmit_priv.h"
@@ -23,33 +21,7 @@ static uint64_t now_of(const weir_transmit_lane *lane)
 	return weir_loop_time(lane->net->loop);
 }
 
-/* ---- what is left ---- */
-
-static uint64_t output_left(const weir_conn *conn)
-{
-	return (uint64_t)((int64_t)conn->output.bytes + conn->output.more);
-}
-
-static weir_conn_left left_of(weir_conn *conn, uint64_t since_ns)
-{
-	weir_conn_left left = {.since_ns = since_ns, .klass = conn->klass};
-	if (conn->ops->left != NULL && !weir_conn_is(conn, WEIR_CONN_CLOSING))
-		conn->ops->left(conn, &left);
-	left.bytes += output_left(conn);
-	return left;
-}
-
-static double key_of(const weir_transmit *transmit, uint64_t left, uint64_t since_ns, unsigned klass)
-{
-	uint64_t after_ns = since_ns > transmit->began_ns ? since_ns - transmit->began_ns : 0;
-	return transmit->options.policy->key(left, (double)after_ns / (double)transmit->options.ageing_ns,
-					     klass);
-}
-
-double weir_conn_key(const weir_conn *conn, uint64_t left, uint64_t since_ns, unsigned klass)
-{
-	return key_of(conn->net->lane->transmit, left, since_ns, klass);
-}
+/* ---- the heap ---- */
 
 static unsigned size_index(uint64_t left)
 {
@@ -58,8 +30,6 @@ static unsigned size_index(uint64_t left)
 		index++;
 	return index;
 }
-
-/* ---- the heap ---- */
 
 static uint64_t bits_of(double key)
 {
@@ -87,12 +57,12 @@ static void count_waiting(weir_transmit_lane *lane, const weir_transmit_place *p
 
 static void queue(weir_transmit_lane *lane, weir_transmit_place *place)
 {
-	weir_conn_left left = left_of(place->conn, place->since_ns);
+	weir_conn_left left = weir_transmit_left(place->conn, place->since_ns);
 	place->left = left.bytes;
 	place->size = (uint8_t)size_index(left.bytes);
 	place->queued = true;
 	weir_transmit_heap_push(&lane->heap, &place->node,
-				key_of(lane->transmit, left.bytes, left.since_ns, left.klass));
+				weir_transmit_key(lane->transmit, left.bytes, left.since_ns, left.klass));
 	count_waiting(lane, place, true);
 	publish(lane);
 	if (lane->prepaid == 0)
@@ -213,7 +183,7 @@ static bool send_first(weir_transmit_lane *lane, uint64_t now_ns)
 	weir_conn *conn = place->conn;
 	uint32_t segment = place->segment;
 	size_t chunk = atomic_load_explicit(&transmit->chunk, memory_order_relaxed);
-	uint64_t left = output_left(conn);
+	uint64_t left = weir_transmit_output(conn);
 	size_t most = left < chunk ? (size_t)left : chunk;
 	uint64_t reserve_ns = another_is_first(lane, place->node.key) ? budget->burst_ns / 2 : 0;
 	if (weir_transmit_is_limited(transmit) &&
@@ -233,8 +203,22 @@ static bool send_first(weir_transmit_lane *lane, uint64_t now_ns)
 	return true;
 }
 
+/* Another order is in force: all keys are made anew. Those of two orders cannot be compared. */
+__attribute__((noinline)) static void put_in_order(weir_transmit_lane *lane, uint32_t version)
+{
+	lane->version = version;
+	for (weir_transmit_place *place = lane->places; place != NULL; place = place->next)
+		if (place->queued) {
+			unqueue(lane, place);
+			queue(lane, place);
+		}
+}
+
 static void run_lane(weir_transmit_lane *lane)
 {
+	uint32_t version = atomic_load_explicit(&lane->transmit->version, memory_order_acquire);
+	if (version != lane->version)
+		put_in_order(lane, version);
 	uint64_t now_ns = weir_clock_now(weir_loop_clock(lane->net->loop));
 	unsigned chunks = 0;
 	while (lane->heap.top != NULL && chunks < CHUNKS_MOST && send_first(lane, now_ns))
@@ -334,59 +318,65 @@ static void send_openly(weir_transmit_lane *lane, weir_conn *conn)
 	if (weir_conn_is(conn, WEIR_CONN_DEAD) || conn->output.bytes == 0)
 		return;
 	if (weir_conn_is(conn, WEIR_CONN_SENDING) &&
-	    (conn->net->io->quick || output_left(conn) > WATCHED_BYTES) && take_place(lane, conn) != NULL)
+	    (conn->net->io->quick || weir_transmit_output(conn) > WATCHED_BYTES) &&
+	    take_place(lane, conn) != NULL)
 		conn->place->moved = true;
 }
 
-static bool tell_kernel(weir_conn *conn, int priority)
+/* Without a limit. false: others wait that were there before the limit ended, and they go first. */
+static bool send_now(weir_transmit_lane *lane, weir_conn *conn, uint32_t way)
 {
-	if (priority == conn->priority)
-		return true;
-	if (setsockopt(conn->fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority)) != 0)
+	if (lane->heap.top != NULL)
 		return false;
-	conn->priority = priority;
+	if (way == WEIR_TRANSMIT_IN_BAND)
+		weir_transmit_send_in_band(lane, conn);
+	else
+		send_openly(lane, conn);
 	return true;
 }
 
-/* The kernel orders packets: it is told how much is left, with what the socket has not sent yet. */
-__attribute__((noinline)) static void send_in_band(weir_transmit_lane *lane, weir_conn *conn)
+__attribute__((noinline)) static void offer(weir_transmit_lane *lane, weir_conn *conn, uint32_t way)
 {
-	int unsent = 0;
-	const weir_transmit_options *options = &lane->transmit->options;
-	uint64_t left = left_of(conn, 0).bytes;
-	if (options->observe != NULL && !weir_conn_is(conn, WEIR_CONN_ANSWERING))
-		options->observe(options->bands_arg, left);
-	conn->flags |= WEIR_CONN_ANSWERING;
-	if (ioctl(conn->fd, SIOCOUTQNSD, &unsent) == 0 && unsent > 0)
-		left += (uint64_t)unsent;
-	if (!tell_kernel(conn, options->priority(options->bands_arg, left, lane->plain)) && !lane->plain) {
-		lane->plain = true;
-		tell_kernel(conn, options->priority(options->bands_arg, left, true));
-	}
-	conn->net->io->send(conn);
+	if (way == WEIR_TRANSMIT_IN_TURN ? send_small(lane, conn) : send_now(lane, conn, way))
+		return;
+	wait_turn(lane, conn);
 }
 
+/* The usual case with a limit is here, since it needs no registers to be saved: one packet, paid for ahead. */
 void weir_transmit_offer(weir_conn *conn)
 {
 	weir_transmit_lane *lane = conn->net->lane;
-	if (lane->transmit->options.policy->bands)
-		send_in_band(lane, conn);
-	else if (!weir_transmit_is_limited(lane->transmit) && lane->heap.top == NULL)
-		send_openly(lane, conn);
-	else if (!weir_transmit_is_limited(lane->transmit) || !send_small(lane, conn))
-		wait_turn(lane, conn);
+	uint32_t way = atomic_load_explicit(&lane->transmit->way, memory_order_acquire);
+	uint64_t wire = conn->output.bytes + WEIR_TRANSMIT_HEADERS;
+	if (way != WEIR_TRANSMIT_IN_TURN || wire > lane->prepaid || conn->place != NULL ||
+	    conn->output.more > 0 || conn->output.bytes > WEIR_TRANSMIT_SEGMENT) {
+		offer(lane, conn, way);
+		return;
+	}
+	lane->prepaid -= wire;
+	conn->net->io->send(conn);
 }
 
-void weir_transmit_sent(weir_conn *conn, size_t count)
+/* Apart from the usual case, a small answer that is sent as a whole. */
+__attribute__((noinline)) static void sent_much(weir_conn *conn, size_t count)
 {
-	weir_transmit_lane *lane = conn->net->lane;
 	uint32_t segment = conn->place != NULL ? conn->place->segment : WEIR_TRANSMIT_SEGMENT;
-	weir_transmit_add(&lane->face->sent_bytes, weir_transmit_wire(count, segment));
+	weir_transmit_add(&conn->net->lane->face->sent_bytes, weir_transmit_wire(count, segment));
 	if (conn->output.bytes > 0)
 		return;
 	conn->flags &= ~(uint32_t)WEIR_CONN_ANSWERING;
 	if (conn->place != NULL)
 		conn->place->empty = true;
+}
+
+void weir_transmit_sent(weir_conn *conn, size_t count)
+{
+	if (count > WEIR_TRANSMIT_SEGMENT || conn->place != NULL || conn->output.bytes > 0) {
+		sent_much(conn, count);
+		return;
+	}
+	weir_transmit_add(&conn->net->lane->face->sent_bytes, count + WEIR_TRANSMIT_HEADERS);
+	conn->flags &= ~(uint32_t)WEIR_CONN_ANSWERING;
 }
 
 void weir_transmit_completed(weir_conn *conn, size_t count)
@@ -403,48 +393,6 @@ void weir_transmit_completed(weir_conn *conn, size_t count)
 void weir_transmit_began(weir_conn *conn, size_t count)
 {
 	conn->place->taken = (uint32_t)count;
-}
-
-/* ---- connections ---- */
-
-void weir_conn_schedule(weir_conn *conn, weir_transmit *transmit)
-{
-	const weir_transmit_policy *policy = transmit->options.policy;
-	struct sockaddr_storage peer;
-	if ((policy->key == NULL && !policy->bands) || weir_conn_peer(conn, &peer) != 0 ||
-	    (peer.ss_family != AF_INET && peer.ss_family != AF_INET6))
-		return;
-	weir_transmit_lane *lane = weir_transmit_lane_of(conn->net, transmit);
-	if (lane == NULL || lane->transmit != transmit)
-		return;
-	conn->flags |= WEIR_CONN_SCHEDULED;
-	if (weir_transmit_is_limited(transmit))
-		weir_transmit_budget_charge(&transmit->budget, WEIR_TRANSMIT_OPENING, now_of(lane));
-	weir_transmit_add(&lane->face->sent_bytes, WEIR_TRANSMIT_OPENING);
-}
-
-void weir_conn_set_class(weir_conn *conn, unsigned klass)
-{
-	conn->klass = (uint8_t)klass;
-}
-
-bool weir_conn_waits_turn(const weir_conn *conn)
-{
-	return conn->place != NULL && conn->place->queued;
-}
-
-bool weir_conn_is_paced(const weir_conn *conn)
-{
-	return weir_conn_is(conn, WEIR_CONN_SCHEDULED) && weir_transmit_is_limited(conn->net->lane->transmit);
-}
-
-size_t weir_conn_ahead(const weir_conn *conn)
-{
-	size_t half = conn->limits.output_bytes / 2;
-	if (!weir_conn_is_paced(conn))
-		return half;
-	size_t chunk = atomic_load_explicit(&conn->net->lane->transmit->chunk, memory_order_relaxed);
-	return chunk < half ? chunk : half;
 }
 
 /* ---- lanes ---- */
@@ -472,6 +420,7 @@ weir_transmit_lane *weir_transmit_lane_of(weir_net *net, weir_transmit *transmit
 	}
 	lane->transmit = weir_transmit_ref(transmit);
 	lane->net = net;
+	lane->version = atomic_load_explicit(&transmit->version, memory_order_acquire);
 	lane->face = face;
 	lane->run.run = run_deferred;
 	weir_pool_init(&lane->pool, sizeof(weir_transmit_place));

@@ -2,7 +2,10 @@
 #ifndef WEIR_NET_TRANSMIT_PRIV_H
 #define WEIR_NET_TRANSMIT_PRIV_H
 
-/* The internals of the transmit scheduler: transmit.c (what is shared), transmit_lane.c, transmit_watch.c. */
+/*
+ * The internals of the transmit scheduler: transmit.c (what is shared), transmit_conn.c (single connections),
+ * transmit_lane.c (those that wait), transmit_watch.c (what the kernel tells).
+ */
 
 #include <pthread.h>
 
@@ -16,7 +19,7 @@
  * packets that open and close a connection. */
 #define WEIR_TRANSMIT_HEADERS 66u
 #define WEIR_TRANSMIT_OPENING 206u
-#define WEIR_TRANSMIT_SEGMENT 1448u /* until the kernel tells the real one */
+#define WEIR_TRANSMIT_SEGMENT WEIR_TRANSMIT_CHUNK_LEAST /* until the kernel tells the real one */
 
 /* No lane waits. Keys are positive, so that their bits have the same order as the numbers. */
 #define WEIR_TRANSMIT_NOBODY UINT64_MAX
@@ -35,15 +38,32 @@ typedef struct weir_transmit_face {
 	_Atomic uint64_t size[WEIR_TRANSMIT_SIZES];
 } weir_transmit_face;
 
+/* What becomes of a scheduled connection's output. */
+enum weir_transmit_way {
+	WEIR_TRANSMIT_AT_ONCE, /* there is no limit */
+	WEIR_TRANSMIT_IN_TURN, /* the budget counts */
+	WEIR_TRANSMIT_IN_BAND, /* the kernel orders packets */
+};
+
 struct weir_transmit {
 	/* const after init */
-	weir_transmit_options options;
+	int (*priority)(void *arg, uint64_t left, bool plain);
+	void (*observe)(void *arg, uint64_t bytes);
+	void *bands_arg;
 	uint64_t began_ns;
+
+	/*
+	 * The order in force. Written under lock, the version last. Read by any thread: one that reads them while
+	 * they change makes one key of both, and makes it again when it sees the version.
+	 */
+	_Atomic(const weir_transmit_policy *) policy;
+	_Atomic uint64_t uplink_bytes_per_s, ageing_ns;
+	_Atomic uint32_t version; /* from 1 on */
 
 	/* any thread */
 	_Atomic uint32_t refs;
 	_Alignas(64) weir_transmit_budget budget;
-	_Atomic bool limited;     /* the budget counts */
+	_Atomic uint32_t way;     /* enum weir_transmit_way */
 	_Atomic uint32_t chunk;   /* bytes that a connection sends at a time */
 	_Atomic uint64_t step_ns; /* when the estimate is stepped next */
 	_Atomic uint64_t interval_ns;
@@ -84,10 +104,11 @@ struct weir_transmit_lane {
 	bool run_queued;
 	bool plain; /* the kernel has refused priorities that need a privilege */
 	/*
-	 * Bytes on the wire that are paid for and not sent yet, at most a chunk and only while the heap is empty.
+	 * Bytes on the wire that are paid for and not sent yet, at most a chunk; 0 while something is in the heap.
 	 * While the uplink has room, most small answers are sent from them and touch nothing that is shared.
 	 */
 	uint64_t prepaid;
+	uint32_t version; /* of the order that the heap's keys are from */
 	weir_timer turn_timer, look_timer;
 	bool emptied;          /* the heap was empty at some time since the last look */
 	uint64_t look_ns;      /* time of the last look */
@@ -110,12 +131,44 @@ static inline void weir_transmit_add(_Atomic uint64_t *to, uint64_t by)
 
 static inline bool weir_transmit_is_limited(const weir_transmit *transmit)
 {
-	return atomic_load_explicit(&transmit->limited, memory_order_relaxed);
+	return atomic_load_explicit(&transmit->way, memory_order_relaxed) == WEIR_TRANSMIT_IN_TURN;
 }
 
-/* transmit.c: sends at this rate from now on; 0: no limit. */
+static inline const weir_transmit_policy *weir_transmit_policy_of(const weir_transmit *transmit)
+{
+	return atomic_load_explicit(&transmit->policy, memory_order_relaxed);
+}
+
+/* The configured rate; 0: there is none. */
+static inline uint64_t weir_transmit_known(const weir_transmit *transmit)
+{
+	return atomic_load_explicit(&transmit->uplink_bytes_per_s, memory_order_relaxed);
+}
+
+/* Whether the rate has to be estimated. */
+static inline bool weir_transmit_estimates(const weir_transmit *transmit)
+{
+	return weir_transmit_policy_of(transmit)->key != NULL && weir_transmit_known(transmit) == 0;
+}
+
+/* transmit.c: sends at this rate from now on; 0: no limit. Under lock. */
 void weir_transmit_pace(weir_transmit *transmit, double bytes_per_s);
 weir_transmit *weir_transmit_ref(weir_transmit *transmit);
+/* The key of an answer by the order in force. */
+double weir_transmit_key(const weir_transmit *transmit, uint64_t left, uint64_t since_ns, unsigned klass);
+
+/* ---- transmit_conn.c ---- */
+
+/* The bytes of the output, and of files in it. */
+static inline uint64_t weir_transmit_output(const weir_conn *conn)
+{
+	return (uint64_t)((int64_t)conn->output.bytes + conn->output.more);
+}
+
+/* What is left of its answer: in the output, and what its owner says will follow. */
+weir_conn_left weir_transmit_left(weir_conn *conn, uint64_t since_ns);
+/* The kernel orders packets: tells it how much is left, and sends everything. */
+void weir_transmit_send_in_band(weir_transmit_lane *lane, weir_conn *conn);
 
 /* ---- transmit_lane.c ---- */
 

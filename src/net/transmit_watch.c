@@ -212,16 +212,9 @@ static void set_interval(weir_transmit *transmit, uint64_t rtt_ns)
 	atomic_store_explicit(&transmit->interval_ns, (uint64_t)ns, memory_order_relaxed);
 }
 
-static void step(weir_transmit *transmit, uint64_t now_ns)
+static void step_locked(weir_transmit *transmit, uint64_t now_ns)
 {
-	uint64_t due_ns = load(&transmit->step_ns), rtt_ns;
-	/* A lane that comes a little early must not make an interval of almost two. */
-	uint64_t early_ns = load(&transmit->interval_ns) / 4;
-	if (now_ns + early_ns < due_ns ||
-	    !atomic_compare_exchange_strong(&transmit->step_ns, &due_ns,
-					    now_ns + load(&transmit->interval_ns)) ||
-	    pthread_mutex_trylock(&transmit->lock) != 0)
-		return;
+	uint64_t rtt_ns;
 	weir_transmit_sample sample = gather(transmit, now_ns, &rtt_ns);
 	weir_transmit_phase before = transmit->estimate.phase;
 	double link = transmit->estimate.link_per_s;
@@ -230,6 +223,21 @@ static void step(weir_transmit *transmit, uint64_t now_ns)
 	transmit->back_offs += before != WEIR_TRANSMIT_OPEN && transmit->estimate.link_per_s < link;
 	weir_transmit_pace(transmit, pace);
 	set_interval(transmit, rtt_ns);
+}
+
+static void step(weir_transmit *transmit, uint64_t now_ns)
+{
+	uint64_t due_ns = load(&transmit->step_ns);
+	/* A lane that comes a little early must not make an interval of almost two. */
+	uint64_t early_ns = load(&transmit->interval_ns) / 4;
+	if (now_ns + early_ns < due_ns ||
+	    !atomic_compare_exchange_strong(&transmit->step_ns, &due_ns,
+					    now_ns + load(&transmit->interval_ns)) ||
+	    pthread_mutex_trylock(&transmit->lock) != 0)
+		return;
+	/* Another order may have come meanwhile. */
+	if (weir_transmit_estimates(transmit))
+		step_locked(transmit, now_ns);
 	pthread_mutex_unlock(&transmit->lock);
 }
 
@@ -237,7 +245,7 @@ static void step(weir_transmit *transmit, uint64_t now_ns)
 
 static uint64_t pause_of(const weir_transmit *transmit)
 {
-	return transmit->options.uplink_bytes_per_s != 0 ? KNOWN_LOOK_NS : load(&transmit->interval_ns);
+	return weir_transmit_known(transmit) != 0 ? KNOWN_LOOK_NS : load(&transmit->interval_ns);
 }
 
 static void look_is_due(weir_timer *timer, void *arg)
@@ -246,16 +254,16 @@ static void look_is_due(weir_timer *timer, void *arg)
 	weir_transmit *transmit = lane->transmit;
 	uint64_t now_ns = weir_loop_time(lane->net->loop);
 	double elapsed_s = (double)(now_ns - lane->look_ns) / (double)WEIR_NS_PER_S;
-	bool known = transmit->options.uplink_bytes_per_s != 0;
+	bool estimates = weir_transmit_estimates(transmit);
 	looked sum = look(lane, elapsed_s);
 	weir_transmit_add(&lane->face->repeated_bytes, (uint64_t)sum.repeated);
 	if (sum.repeated > 0 && weir_transmit_is_limited(transmit))
 		weir_transmit_budget_charge(&transmit->budget, (uint64_t)sum.repeated, now_ns);
 	tell(lane, &sum, elapsed_s, now_ns);
-	if (!known)
+	if (estimates)
 		step(transmit, now_ns);
 	/* A limit that nobody needs any more has to be noticed, too. */
-	if (lane->places != NULL || (!known && weir_transmit_is_limited(transmit)))
+	if (lane->places != NULL || (estimates && weir_transmit_is_limited(transmit)))
 		weir_timer_start(lane->net->loop, &lane->look_timer, now_ns + pause_of(transmit));
 }
 

@@ -285,14 +285,14 @@ static const weir_key transmit_keys[] = {
 	    "and then as srpt. kernel leaves the order to the queues of 'weir uplink install', and tells "
 	    "them "
 	    "what is left of each answer",
-	    .words = scheduling_words),
+	    .words = scheduling_words, LIVE),
 	ROW("uplink", FORM, uplink_per_s, "auto",
 	    "The rate of the uplink, with all headers; auto estimates it. A rate that is too high does "
 	    "nothing",
-	    .form = &uplink_form),
+	    .form = &uplink_form, LIVE),
 	ROW("ageing", TIME, ageing_ns, "30s",
 	    "An answer that came this much earlier goes first although it has 2.7 times as many bytes left",
-	    BETWEEN(S, 24 * H)),
+	    BETWEEN(S, 24 * H), LIVE),
 	ROW("state", PATH, state, NULL,
 	    "A file in which an estimate of the uplink is kept from one start to the next. Without it a "
 	    "restart "

@@ -214,9 +214,6 @@ static void save_sessions(const weir_service *service, FILE *to)
 
 /* ---- starting ---- */
 
-/* The rate that a predecessor knew is kept beside what its laws have learnt. */
-
-/* Without an order nothing is made, so that nothing is asked for. */
 static int make_http(weir_service *service, weir_routes *routes)
 {
 	bool wanted = service->access != NULL || service->admin != NULL;
@@ -233,7 +230,7 @@ static int make_http(weir_service *service, weir_routes *routes)
 	if (failed != 0)
 		return failed;
 	weir_http_set_errors(service->http, service->errors);
-	failed = weir_service_make_transmit(service);
+	failed = weir_service_make_transmit(service, service->config);
 	if (failed != 0)
 		return failed;
 	load_costs(service);
@@ -302,6 +299,8 @@ int weir_service_apply(weir_service *service, const weir_config *config)
 		weir_listeners_change(service, config, tls);
 		/* It is in force now; what failed is reported. */
 		if (weir_things_settle(&service->things, config) != 0)
+			weir_errors_say(service->errors, WEIR_LOG_ERROR, "reload", "%s", weir_error());
+		if (weir_service_change_transmit(service, config) != 0)
 			weir_errors_say(service->errors, WEIR_LOG_ERROR, "reload", "%s", weir_error());
 		name_classes(service, config);
 		watch_resources(service->monitor,
@@ -397,7 +396,7 @@ void weir_service_print(const weir_service *service, FILE *file)
 	if (service->admin != NULL && weir_admin_address(service->admin, address, sizeof(address)) == 0)
 		fprintf(file, "  %s    http://%s\n", service->config->admin.page ? "live page" : "admin    ",
 			address);
-	if (service->transmit != NULL)
+	if (service->config->transmit.scheduling != 0)
 		weir_service_print_transmit(service, file);
 }
 

@@ -38,7 +38,7 @@ struct weir_service {
 	weir_monitor *monitor;
 	weir_things things;
 	weir_http *http;
-	struct weir_transmit *transmit; /* NULL: fair */
+	struct weir_transmit *transmit; /* NULL: it has always been fair */
 	char *transmit_state;           /* the file that its estimate is kept in; NULL: none */
 	weir_cutoffs cutoffs;           /* if the kernel orders packets */
 	struct weir_routes *routes;     /* in force */
@@ -85,8 +85,9 @@ int weir_service_make_routes(weir_service *service, const weir_config *config,
 /* Makes the admin, if the configuration has one. */
 int weir_service_make_admin(weir_service *service, const weir_service_options *options);
 
-/* transmit.c: the order of sending. 0 or a negative errno with weir_error. */
-int weir_service_make_transmit(weir_service *service);
+/* transmit.c: the order of sending, and that of another configuration. 0 or a negative errno with weir_error. */
+int weir_service_make_transmit(weir_service *service, const weir_config *config);
+int weir_service_change_transmit(weir_service *service, const weir_config *config);
 void weir_service_save_transmit(const weir_service *service, FILE *to);
 /* At the end: writes the estimate to its file, if it has one. */
 void weir_service_keep_transmit(weir_service *service);

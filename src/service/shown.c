@@ -129,7 +129,7 @@ static void show_transmit(const weir_service *service, weir_show_fn *fn, void *a
 {
 	weir_transmit_stats values;
 	weir_transmit *transmit = __atomic_load_n(&service->transmit, __ATOMIC_ACQUIRE);
-	if (transmit == NULL)
+	if (transmit == NULL || __atomic_load_n(&service->config, __ATOMIC_ACQUIRE)->transmit.scheduling == 0)
 		return;
 	weir_transmit_read(transmit, &values);
 	fn(&(weir_shown){.list = "transmit",

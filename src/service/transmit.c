@@ -35,10 +35,15 @@ static void take_bands(const weir_uplink_view *view, void *arg)
 		*bands = view->bands;
 }
 
-/* As many bands as a device has. Without any, priorities do no harm and are of no use. */
+/*
+ * As many bands as a device has. Without any, priorities do no harm and are of no use. Threads use what was found once,
+ * so that a later reload does not look again.
+ */
 static int find_bands(weir_service *service)
 {
 	unsigned bands = 0;
+	if (weir_cutoffs_bands(&service->cutoffs) != 0)
+		return 0;
 	int devices = weir_uplink_each(take_bands, &bands);
 	if (devices <= 0)
 		weir_errors_say(service->errors, WEIR_LOG_WARN, "transmit",
@@ -112,26 +117,29 @@ void weir_service_keep_transmit(weir_service *service)
 
 /* ---- all ways ---- */
 
-int weir_service_make_transmit(weir_service *service)
+static weir_transmit_options options_of(weir_service *service, const weir_config_transmit *transmit)
 {
-	const weir_config_transmit *transmit = &service->config->transmit;
+	return (weir_transmit_options){.policy = &weir_transmit_policies[transmit->scheduling],
+				       .uplink_bytes_per_s = transmit->uplink_per_s,
+				       .ageing_ns = transmit->ageing_ns,
+				       .priority = priority,
+				       .observe = observe,
+				       .bands_arg = &service->cutoffs};
+}
+
+/* Without an order nothing is made, so that nothing is asked for. */
+int weir_service_make_transmit(weir_service *service, const weir_config *config)
+{
+	const weir_config_transmit *transmit = &config->transmit;
 	const char *learnt = weir_handover_law(service->things.handover, TRANSMIT_NAME);
-	weir_transmit_options options = {.policy = &weir_transmit_policies[transmit->scheduling],
-					 .uplink_bytes_per_s = transmit->uplink_per_s,
-					 .ageing_ns = transmit->ageing_ns};
+	weir_transmit_options options = options_of(service, transmit);
 	weir_transmit *made;
 	char kept[STATE_BYTES];
 	if (transmit->scheduling == 0)
 		return 0;
-	if (options.policy->bands) {
-		int failed = find_bands(service);
-		if (failed != 0)
-			return failed;
-		options.priority = priority;
-		options.observe = observe;
-		options.bands_arg = &service->cutoffs;
-	}
-	int failed = weir_transmit_new(&options, &made);
+	int failed = options.policy->bands ? find_bands(service) : 0;
+	if (failed == 0)
+		failed = weir_transmit_new(&options, &made);
 	if (failed != 0)
 		return failed;
 	bool estimated = options.policy->key != NULL && options.uplink_bytes_per_s == 0;
@@ -143,6 +151,23 @@ int weir_service_make_transmit(weir_service *service)
 	/* The admin's thread reads it. */
 	__atomic_store_n(&service->transmit, made, __ATOMIC_RELEASE);
 	return 0;
+}
+
+static bool same_order(const weir_config_transmit *a, const weir_config_transmit *b)
+{
+	return a->scheduling == b->scheduling && a->uplink_per_s == b->uplink_per_s &&
+	       a->ageing_ns == b->ageing_ns;
+}
+
+int weir_service_change_transmit(weir_service *service, const weir_config *config)
+{
+	if (service->transmit == NULL)
+		return weir_service_make_transmit(service, config);
+	if (same_order(&service->config->transmit, &config->transmit))
+		return 0;
+	weir_transmit_options options = options_of(service, &config->transmit);
+	int failed = options.policy->bands ? find_bands(service) : 0;
+	return failed != 0 ? failed : weir_transmit_change(service->transmit, &options);
 }
 
 void weir_service_save_transmit(const weir_service *service, FILE *to)

@@ -2,6 +2,7 @@
 """The order in which answers are sent. The uplink is loopback with a configured rate, so that the queue is in weir: what arrives in which
 order shows the order of sending. Nothing here depends on how long something takes."""
 import os
+import signal
 import socket
 import ssl
 import struct
@@ -182,6 +183,11 @@ def small_overtakes_large_by_tls():
 
 def streams(port, tls=None):
     h2 = Http2(port, tls)
+    streams_of(h2)
+    h2.close()
+
+
+def streams_of(h2):
     h2.ask(1, "large")
     h2.until(lambda: h2.got[1] > 20000)
     behind = []
@@ -197,7 +203,6 @@ def streams(port, tls=None):
     same(h2.ended[-3:], [23, 21, 1], "the order of the last streams")
     expect(h2.whole(1, "large"), "the large stream is whole")
     expect(h2.whole(21, "middle"), "the middle stream is whole")
-    h2.close()
 
 
 def small_stream_overtakes_large():
@@ -361,6 +366,41 @@ def estimate_is_kept():
         same(os.listdir(folder), ["uplink"], "a known uplink is not kept")
 
 
+def a_reload_changes_the_order():
+    """Under load: no order, an order, another rate, none again. Nobody's answer is lost, and kept connections change, too."""
+    for loop in LOOPS:
+        more = f"process {{ loop = {loop}; threads = 2 }}"
+        with Started("scheduling = fair", more=more) as started:
+            kept, h2 = Client(started.port), Http2(started.port)
+            same(len(kept.ask("/small").body), SIZES["small"], f"{loop}: without an order")
+
+            def reloaded(transmit):
+                before = started.weir.said().count("the configuration was read anew")
+                with open(os.path.join(started.weir.folder, "weir.conf"), "w", encoding="utf-8") as file:
+                    file.write(config(started.folder.name, transmit, more, route=f'root = "{started.folder.name}/site"'))
+                started.weir.process.send_signal(signal.SIGHUP)
+                until(lambda: started.weir.said().count("the configuration was read anew") > before, f"{loop}: {transmit}")
+
+            reloaded(f"scheduling = srpt; uplink = {UPLINK}")
+            overtakes(started.port)
+            streams_of(h2)
+            kept.send("GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
+            until(lambda: waiting(started.weir) == 1, f"{loop}: a connection from before the reload waits for its turn")
+            large = Reading(started.port, "large")
+            reloaded("scheduling = classes; uplink = 24mbit; ageing = 5s")
+            values = {name.split("{")[0]: value for name, value in started.weir.metrics().items()}
+            same(values["weir_transmit_uplink_bytes_per_s"], 3000000, f"{loop}: the new rate")
+            expect(any('policy="classes"' in name for name in started.weir.metrics()), f"{loop}: the new order is shown")
+            reloaded("scheduling = fair")
+            same(len(kept.answer().body), SIZES["large"], f"{loop}: what waited is sent")
+            large.join(LONG)
+            expect(large.ok, f"{loop}: an answer over two reloads is whole")
+            expect(not any(name.startswith("weir_transmit") for name in started.weir.metrics()), f"{loop}: fair again, nothing to show")
+            same(len(kept.ask("/large").body), SIZES["large"], f"{loop}: a kept connection goes on")
+            kept.close()
+            h2.close()
+
+
 def wrong_settings():
     for flags, says in ((("--scheduling", "first"), "srpt"), (("--scheduling", "srpt", "--uplink", "0"), "from 8kbit"),
                         (("--scheduling", "srpt", "--uplink", "0mbit"), "from 8kbit"), (("--scheduling", "srpt", "--uplink", "10"), "10mbit"),
@@ -376,4 +416,5 @@ def wrong_settings():
 
 
 run(small_overtakes_large, small_overtakes_large_by_tls, small_stream_overtakes_large, small_stream_overtakes_large_by_tls, urgency_comes_first,
-    classes_come_first, nobody_starves, through_the_sentry, fair_is_as_before, gone_while_waiting, ends_while_waiting, estimate_is_kept, wrong_settings)
+    classes_come_first, nobody_starves, through_the_sentry, fair_is_as_before, gone_while_waiting, ends_while_waiting, estimate_is_kept, a_reload_changes_the_order,
+    wrong_settings)

@@ -131,6 +131,31 @@ static void sends_through_short_writes_and_closes_after_it(void **state)
 	assert_int_equal(o.count, 1);
 }
 
+/* A peer that has ended its side and does not read costs nothing while there is no room. */
+static void a_half_closed_reader_is_waited_for(void **state)
+{
+	weir_loop *loop = loop_of(state);
+	served t = {0};
+	overs o = {.t = &t};
+	const size_t size = 16 << 20;
+	unsigned turns = 0;
+	int fd = make_file(size, size);
+	serve_one(&t, loop, &side_ops, LIMITS(0));
+	assert_int_equal(shutdown(t.peer, SHUT_WR), 0);
+	turn_until(loop, t.side.calls[IN_EOF] == 1);
+	assert_int_equal(send_part(&o, fd, 0, size), 0);
+	for (unsigned i = 0; i < 100; i++) /* until the socket is full */
+		assert_int_equal(weir_loop_turn(loop, WEIR_NS_PER_MS), 0);
+	uint64_t until_ns = weir_clock_ns() + 200 * WEIR_NS_PER_MS;
+	for (; weir_clock_ns() < until_ns; turns++)
+		assert_int_equal(weir_loop_turn(loop, 50 * WEIR_NS_PER_MS), 0);
+	assert_in_range(turns, 1, 100); /* thousands, if it tries all the time */
+	hear_pattern(loop, t.peer, 0, size);
+	turn_until(loop, o.count == 1);
+	close(fd);
+	serve_end(&t);
+}
+
 static void talks_on_after_a_file(void **state)
 {
 	weir_loop *loop = loop_of(state);
@@ -577,6 +602,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON_BOTH(keeps_the_order_with_other_output),
 		ON_BOTH(sends_through_short_writes_and_closes_after_it),
+		ON_BOTH(a_half_closed_reader_is_waited_for),
 		ON_BOTH(talks_on_after_a_file),
 		ON_BOTH(a_gigabyte_is_one_call_and_little_of_the_bound),
 		ON_BOTH(small_files_count_as_what_they_take),

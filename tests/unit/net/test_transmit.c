@@ -233,7 +233,118 @@ static void open_is_as_fair(void **state)
 	}
 }
 
+/* ---- another order ---- */
+
+static int change(unsigned policy, uint64_t bytes_per_s, uint64_t ageing_ns)
+{
+	return weir_transmit_change(transmit,
+				    &(weir_transmit_options){.policy = &weir_transmit_policies[policy],
+							     .uplink_bytes_per_s = bytes_per_s,
+							     .ageing_ns = ageing_ns});
+}
+
+/* Of the two that wait: the key of the one with more, less that of the other. */
+static double distance(const served *more, const served *less)
+{
+	return more->side.conn->place->node.key - less->side.conn->place->node.key;
+}
+
+/* What waits has keys of the new order, whatever it is, and goes on. */
+static void what_waits_is_put_in_order(void **state)
+{
+	weir_loop *loop = loop_of(state);
+	served large, small;
+	begin(1, 50000);
+	serve_scheduled(&large, loop);
+	serve_scheduled(&small, loop);
+	large.side.conn->klass = 1;
+	follows = 100 * LARGE;
+	write_bytes(&large, LARGE, 'l');
+	turn_until(loop, shown().waiting == 1);
+	follows = 0;
+	write_bytes(&small, LARGE, 's');
+	turn_until(loop, shown().waiting == 2);
+	double before = distance(&large, &small);
+	assert_int_equal(change(2, 50000, 0), 0);
+	assert_string_equal(shown().policy, "classes");
+	turn_until(loop, distance(&large, &small) > 1e5);
+	assert_int_equal(change(1, 60000, WEIR_NS_PER_S), 0);
+	turn_until(loop, distance(&large, &small) < before);
+	assert_int_equal(shown().uplink_bytes_per_s, 60000);
+	assert_int_equal(shown().waiting, 2);
+	/* A faster uplink. */
+	assert_int_equal(change(1, 20000000, 0), 0);
+	size_t beside = hear_beside(loop, small.peer, LARGE, large.peer);
+	hear_beside(loop, large.peer, LARGE - beside, small.peer);
+	assert_int_equal(shown().waiting + shown().left_bytes, 0);
+	serve_end(&large);
+	serve_end(&small);
+	end();
+}
+
+/* The limit ends, and what waited is sent. Nothing is scheduled any more from the next answer on. */
+static void the_order_ends_and_begins(void **state)
+{
+	weir_loop *loop = loop_of(state);
+	served one, other;
+	begin(1, 50000);
+	serve_scheduled(&one, loop);
+	write_bytes(&one, LARGE, 'x');
+	turn_until(loop, shown().waiting == 1);
+	assert_int_equal(change(0, 0, 0), 0);
+	assert_int_equal(shown().rate_bytes_per_s, 0);
+	/* Its first answer is not over. */
+	weir_conn_begin_answer(one.side.conn, transmit, 3);
+	assert_true(weir_conn_is(one.side.conn, WEIR_CONN_SCHEDULED));
+	hear_beside(loop, one.peer, LARGE, -1);
+	turn_until(loop, weir_conn_output(one.side.conn) == 0);
+	weir_conn_begin_answer(one.side.conn, transmit, 3);
+	assert_false(weir_conn_is(one.side.conn, WEIR_CONN_SCHEDULED));
+	assert_null(one.side.conn->place);
+	assert_int_equal(one.side.conn->klass, 3);
+	write_bytes(&one, SMALL, 'y');
+	hear_beside(loop, one.peer, SMALL, -1);
+	/* One that comes now is not scheduled until there is an order again. */
+	serve_scheduled(&other, loop);
+	assert_false(weir_conn_is(other.side.conn, WEIR_CONN_SCHEDULED));
+	assert_int_equal(change(1, 2000000, 0), 0);
+	weir_conn_begin_answer(one.side.conn, transmit, 0);
+	weir_conn_begin_answer(other.side.conn, transmit, 0);
+	assert_true(weir_conn_is_paced(one.side.conn) && weir_conn_is_paced(other.side.conn));
+	write_bytes(&one, LARGE, 'l');
+	turn_until(loop, shown().waiting == 1);
+	write_bytes(&other, SMALL, 's');
+	size_t before = hear_beside(loop, other.peer, SMALL, one.peer);
+	assert_in_range(before, 0, LARGE - 1);
+	hear_beside(loop, one.peer, LARGE - before, -1);
+	serve_end(&one);
+	serve_end(&other);
+	end();
+}
+
 /* ---- without a loop ---- */
+
+static void a_change_is_checked(void **state)
+{
+	begin(1, 0);
+	weir_transmit_load(transmit, "uplink 1 1000000");
+	/* Another ageing keeps the estimate. */
+	assert_int_equal(change(1, 0, 5 * WEIR_NS_PER_S), 0);
+	assert_int_equal(shown().uplink_bytes_per_s, 1000000);
+	/* Without the functions for priorities there are none; and a rate has bounds. Nothing has changed then. */
+	assert_int_equal(change(3, 0, 0), -EINVAL);
+	assert_int_equal(change(1, 5, 0), -EINVAL);
+	assert_int_equal(weir_transmit_change(transmit, &(weir_transmit_options){0}), -EINVAL);
+	assert_int_equal(shown().rate_bytes_per_s, 970000);
+	/* A known rate ends the estimate. */
+	assert_int_equal(change(1, 2000000, 0), 0);
+	assert_string_equal(shown().uplink, "known");
+	assert_int_equal(shown().rate_bytes_per_s, 1940000);
+	assert_int_equal(change(1, 0, 0), 0);
+	assert_string_equal(shown().phase, "open");
+	assert_int_equal(shown().rate_bytes_per_s, 0);
+	end();
+}
 
 static void keys_are_ordered(void **state)
 {
@@ -293,8 +404,8 @@ static int priority_of(void *arg, uint64_t left, bool plain)
 
 static void observe(void *arg, uint64_t bytes)
 {
-	observed++;
-	assert_int_equal(bytes, observed == 1 ? LARGE : SMALL);
+	if (++observed <= 2)
+		assert_int_equal(bytes, observed == 1 ? LARGE : SMALL);
 }
 
 static int priority_now(const served *t)
@@ -324,6 +435,17 @@ static void the_kernel_is_told(void **state)
 	hear_beside(loop, one.peer, SMALL, -1);
 	assert_int_equal(priority_now(&one), 5);
 	assert_int_equal(observed, 2);
+	/* An order of our own needs no priorities. */
+	turn_until(loop, weir_conn_output(one.side.conn) == 0);
+	assert_int_equal(change(1, 2000000, 0), 0);
+	weir_conn_begin_answer(one.side.conn, transmit, 0);
+	assert_int_equal(priority_now(&one), 0);
+	write_bytes(&one, LARGE, 'z');
+	turn_until(loop, shown().waiting == 1);
+	/* And what waits when the kernel orders again is sent before others. */
+	assert_int_equal(change(3, 0, 0), 0);
+	hear_beside(loop, one.peer, LARGE, -1);
+	assert_int_equal(shown().waiting, 0);
 	serve_end(&one);
 	end();
 }
@@ -339,6 +461,9 @@ int main(void)
 		ON_BOTH(a_file_waits_too),
 		ON_BOTH(open_is_as_fair),
 		ON_BOTH(the_kernel_is_told),
+		ON_BOTH(what_waits_is_put_in_order),
+		ON_BOTH(the_order_ends_and_begins),
+		CHECK_TEST(a_change_is_checked),
 		CHECK_TEST(keys_are_ordered),
 		CHECK_TEST(a_successor_goes_on),
 	};

@@ -305,6 +305,31 @@ static void a_limit_without_effect_is_lowered(void **state)
 	for (unsigned i = 0; i < 20; i++, blocked.now_ns += 30 * WEIR_NS_PER_MS)
 		weir_transmit_estimate_step(&e, &blocked);
 	assert_true(e.link_per_s == 12 * MBIT);
+	/* But if it is far too high, most of them are enough. */
+	weir_transmit_estimate_init(&e, 26 * MBIT);
+	blocked.delayed = 6;
+	blocked.windowed = false;
+	for (unsigned i = 0; i < 30; i++, blocked.now_ns += 30 * WEIR_NS_PER_MS)
+		weir_transmit_estimate_step(&e, &blocked);
+	assert_between(e.link_per_s / MBIT, 9.99, 13.4);
+}
+
+/*
+ * What the kernel has taken is told in lumps, so that the first intervals may show twice what arrived. The estimate comes
+ * down to what the uplink carries, and the limit does not end on the way.
+ */
+static void a_first_estimate_may_be_much_too_high(void **state)
+{
+	for (double times = 1.2; times < 4; times *= 1.1) {
+		world w = make(10 * MBIT);
+		weir_transmit_estimate_init(&w.estimate, times * w.rate);
+		w.pace = .97 * times * w.rate;
+		run_for(&w, 5);
+		assert_between(w.estimate.link_per_s / w.rate, .9, 1.04);
+		run_for(&w, 20);
+		assert_between(w.estimate.link_per_s / w.rate, .9, 1.04);
+		assert_int_equal(w.estimate.gave_up_ns, 0);
+	}
 }
 
 static void recovers_from_a_wrong_memory(void **state)
@@ -393,6 +418,7 @@ int main(void)
 		CHECK_TEST(never_limits_without_a_bottleneck),
 		CHECK_TEST(slow_clients_hold_nobody_up),
 		CHECK_TEST(a_limit_without_effect_is_lowered),
+		CHECK_TEST(a_first_estimate_may_be_much_too_high),
 		CHECK_TEST(recovers_from_a_wrong_memory),
 		CHECK_TEST(a_limit_begins_only_with_what_arrives),
 		CHECK_TEST(sockets_are_emptied),

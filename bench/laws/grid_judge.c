@@ -219,7 +219,8 @@ static void print_json(const struct grid_options *o, size_t at, const struct out
 	printf("{\"cell\":\"%s\",\"grid\":\"%s\",\"part\":\"%s\",\"half\":\"%s\",\"law\":\"%s\",\"counts\":%"
 	       "s,"
 	       "\"met\":%s,\"nearly\":%s,\"failed\":\"%s\",\"p90\":%.4f,\"work\":%.4f,\"shed\":%.5f,"
-	       "\"oracle\":%.4f,\"dropped\":%.5f,\"waited\":%.4f,\"blind\":%s,\"offered\":%llu,\"start\":\"%s\"}\n",
+	       "\"oracle\":%.4f,\"dropped\":%.5f,\"waited\":%.4f,\"blind\":%s,\"offered\":%llu,\"start\":\"%"
+	       "s\"}\n",
 	       cells[at].cell.name, judge_grid_names[cells[at].grid], cells[at].cell.part,
 	       cells[at].held ? "held" : "tune", o->law, j->bar.counts ? "true" : "false",
 	       j->met ? "true" : "false", j->nearly ? "true" : "false", j->failed, j->p90, j->work,
@@ -446,12 +447,10 @@ static void list(const struct grid_options *o)
 
 int main(int argc, char **argv)
 {
-	static const struct grid_switch switches[] = {{"--summary", &summary},
-						      {"--constants", &constants_wanted},
-						      {"--revenue", &revenue},
-						      {"--calm", &calm},
-						      {"--why", &why},
-						      {NULL, NULL}};
+	static const struct grid_switch switches[] = {
+		{"--summary", &summary}, {"--constants", &constants_wanted},
+		{"--revenue", &revenue}, {"--calm", &calm},
+		{"--why", &why},         {NULL, NULL}};
 	struct grid_options o = grid_options_for("adaptive-remote", BARS_VERSION);
 	if (!grid_parse(argc, argv, &o, switches, parse_value))
 		usage();

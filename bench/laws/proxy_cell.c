@@ -49,7 +49,7 @@ struct run {
 	bool closing;
 	weir_report first_shed;
 	uint64_t first_shed_ns; /* 0: never */
-	double done_ns; /* of the completed, weighted by class */
+	double done_ns;         /* of the completed, weighted by class */
 	weir_hist response;
 	tally lot[PROXY_KINDS]; /* in its own target */
 };

@@ -12,7 +12,8 @@
  * --constants prints their names. --told S lets the backend tell the law about itself every S seconds, as a
  * nucleus would. --early S measures the first S seconds after a change, without bars, and prints for each
  * part how many were shed, and how many of the answers took longer than two targets. --revenue puts the
- * kinds of requests into three classes in turn, which are worth 10, 3 and 1.
+ * kinds of requests into three classes in turn, which are worth 10, 3 and 1. --calm puts a long calm before the
+ * cells of mixed and change that do not start cold. --why prints what the law said of itself when it first shed.
  */
 #include "common.h"
 #include "control/remote.h"
@@ -34,7 +35,7 @@ static struct outcome *outcomes; /* of all cells, shared by the processes */
 
 /* Options of this program alone. */
 static const char *only_grid;
-static bool summary, constants_wanted, revenue;
+static bool summary, constants_wanted, revenue, calm, why;
 static double told_s, early_s;
 
 /* ---- constants of the law ---- */
@@ -175,11 +176,16 @@ static void run_cell(const struct grid_options *o, size_t at)
 	struct proxy_cell cell = cells[at].cell;
 	if (!chosen(o, at))
 		return;
+	if (calm) {
+		struct judge_cell later = cells[at];
+		judge_calm_before(&later);
+		cell = later.cell;
+	}
 	cell.told_every_s = told_s;
 	if (revenue)
 		give_classes(&cell);
 	if (early_s > 0) {
-		cell.warm_s = cell.phase[0].at_s;
+		cell.warm_s = cell.phase[calm && cells[at].grid == JUDGE_CHANGE].at_s;
 		cell.measure_s = early_s;
 	}
 	proxy_cell_run(&cell, law_tested, fill_target, &judged->result);
@@ -193,6 +199,8 @@ static void run_cell(const struct grid_options *o, size_t at)
 }
 
 /* ---- telling ---- */
+
+static const char *const starts[] = {"warm", "cold"};
 
 static const char *verdict(const struct judge_outcome *j)
 {
@@ -211,12 +219,27 @@ static void print_json(const struct grid_options *o, size_t at, const struct out
 	printf("{\"cell\":\"%s\",\"grid\":\"%s\",\"part\":\"%s\",\"half\":\"%s\",\"law\":\"%s\",\"counts\":%"
 	       "s,"
 	       "\"met\":%s,\"nearly\":%s,\"failed\":\"%s\",\"p90\":%.4f,\"work\":%.4f,\"shed\":%.5f,"
-	       "\"oracle\":%.4f,\"dropped\":%.5f,\"waited\":%.4f,\"blind\":%s,\"offered\":%llu}\n",
+	       "\"oracle\":%.4f,\"dropped\":%.5f,\"waited\":%.4f,\"blind\":%s,\"offered\":%llu,\"start\":\"%"
+	       "s\"}\n",
 	       cells[at].cell.name, judge_grid_names[cells[at].grid], cells[at].cell.part,
 	       cells[at].held ? "held" : "tune", o->law, j->bar.counts ? "true" : "false",
 	       j->met ? "true" : "false", j->nearly ? "true" : "false", j->failed, j->p90, j->work,
 	       j->result.shed, oracle_of(at, j), j->result.dropped, j->waited, j->blind ? "true" : "false",
-	       (unsigned long long)j->result.offered);
+	       (unsigned long long)j->result.offered, starts[cells[at].cold]);
+}
+
+/* What the law said of itself when it first shed. */
+static void print_first_shed(const struct proxy_result *r)
+{
+	const weir_report *report = &r->first_shed;
+	if (r->first_shed_s < 0)
+		return;
+	printf("    at %.2f s: rate %.4g/s, limit %u, alone %.4g ms, measured %.4g ms", r->first_shed_s,
+	       report->rate_per_s, report->limit, (double)report->alone_ns / 1e6,
+	       (double)report->measured_ns / 1e6);
+	for (unsigned i = 0; i < report->count; i++)
+		printf(", %s %.4g", report->value[i].name, report->value[i].value);
+	printf("\n");
 }
 
 static void print_cell(size_t at, const struct outcome *outcome)
@@ -226,6 +249,8 @@ static void print_cell(size_t at, const struct outcome *outcome)
 	printf("%-72s %-12s p90 %5.2f work %.3f shed %.4f dropped %.4f limit %.0f n %llu cpu %.2f\n",
 	       cells[at].cell.name, verdict(j), j->p90, j->work, r->shed, r->dropped, r->limit,
 	       (unsigned long long)r->offered, outcome->cpu_s);
+	if (why)
+		print_first_shed(r);
 }
 
 /* A grid's or a part's counts. */
@@ -256,12 +281,14 @@ static void add_to(struct count *count, size_t at, const struct outcome *outcome
 	}
 }
 
+/* part: a mix or a change, "cold", "warm", or NULL for all. */
 static struct count count_of(enum judge_grid grid, const char *part)
 {
 	struct count count = {0};
 	for (size_t at = 0; at < cell_count; at++)
 		if (outcomes[at].ran && cells[at].grid == grid &&
-		    (part == NULL || strcmp(part, cells[at].cell.part) == 0))
+		    (part == NULL || strcmp(part, cells[at].cell.part) == 0 ||
+		     strcmp(part, starts[cells[at].cold]) == 0))
 			add_to(&count, at, &outcomes[at]);
 	return count;
 }
@@ -283,15 +310,16 @@ static void print_count(enum judge_grid grid, const char *what, const struct cou
 /* One line of counts. */
 static void print_summary(const struct grid_options *o, enum judge_grid grid)
 {
-	struct count c = count_of(grid, NULL);
+	struct count c = count_of(grid, NULL), cold = count_of(grid, "cold"), warm = count_of(grid, "warm");
 	if (c.counted + c.cannot == 0)
 		return;
 	printf("%s %s %s met %u counted %u cannot %u", judge_grid_names[grid], o->half, o->law, c.met,
 	       c.counted, c.cannot);
 	if (grid == JUDGE_HARM)
-		printf(" nearly %u\n", c.nearly);
+		printf(" nearly %u", c.nearly);
 	else
-		printf(" p90 %u work %u waited %u blind %u\n", c.p90, c.work, c.waited, c.blind);
+		printf(" p90 %u work %u waited %u blind %u", c.p90, c.work, c.waited, c.blind);
+	printf(" cold %u of %u warm %u of %u\n", cold.met, cold.counted, warm.met, warm.counted);
 }
 
 /* The parts in the order of their first cells. */
@@ -310,6 +338,10 @@ static void print_parts(enum judge_grid grid)
 		seen[count++] = cells[at].cell.part;
 		struct count part = count_of(grid, cells[at].cell.part);
 		print_count(grid, cells[at].cell.part, &part);
+	}
+	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+		struct count start = count_of(grid, starts[i]);
+		print_count(grid, starts[i], &start);
 	}
 	struct count all = count_of(grid, NULL);
 	print_count(grid, judge_grid_names[grid], &all);
@@ -377,7 +409,7 @@ static void usage(void)
 			"[--match TEXT] [--quick] [--all] [--list]\n"
 			"       [--scale CONSTANT=FACTOR] [--constants] [--summary] [--json] [--jobs N] "
 			"[--draw N] [--seed "
-			"N] [--bars FILE] [--told S] [--early S] [--revenue]\n");
+			"N] [--bars FILE] [--told S] [--early S] [--revenue] [--calm] [--why]\n");
 	exit(2);
 }
 
@@ -415,10 +447,10 @@ static void list(const struct grid_options *o)
 
 int main(int argc, char **argv)
 {
-	static const struct grid_switch switches[] = {{"--summary", &summary},
-						      {"--constants", &constants_wanted},
-						      {"--revenue", &revenue},
-						      {NULL, NULL}};
+	static const struct grid_switch switches[] = {
+		{"--summary", &summary}, {"--constants", &constants_wanted},
+		{"--revenue", &revenue}, {"--calm", &calm},
+		{"--why", &why},         {NULL, NULL}};
 	struct grid_options o = grid_options_for("adaptive-remote", BARS_VERSION);
 	if (!grid_parse(argc, argv, &o, switches, parse_value))
 		usage();

@@ -20,6 +20,7 @@ struct judge_cell {
 	struct proxy_cell cell;
 	enum judge_grid grid;
 	bool held; /* out: not for choosing constants */
+	bool cold; /* it is measured from its first request on, or its overload is the first that the law sees */
 };
 
 /* What the cell is held against; it does not depend on the law. */
@@ -50,6 +51,12 @@ extern const char *const judge_grid_names[JUDGE_GRIDS];
  * their number.
  */
 size_t judge_cells(struct judge_cell *cells, size_t most, uint64_t draw, uint64_t seed);
+/*
+ * Puts a long calm before a cell of mixed overload or change that does not start cold: a minute, or 20 targets, at
+ * 0.3 to 0.6 of the capacity. What is fast has 40,000 requests there. The bar stays as it is, because the oracle
+ * has no memory.
+ */
+void judge_calm_before(struct judge_cell *cell);
 /* Runs what the cell is held against: once without a law, or the oracle's search. */
 void judge_measure_bar(const struct judge_cell *cell, struct judge_bar *ret_bar);
 /* Judges a result, given the bar. */

@@ -32,6 +32,9 @@ void judge_add(struct judge_draw *draw, enum judge_grid grid, const struct proxy
 	struct judge_cell *to = &draw->cells[draw->count++];
 	*to = (struct judge_cell){.cell = *cell, .grid = grid};
 	to->held = strcmp(cell->part, "seen") != 0 && hash_of(cell->name, 14695981039346656037u) % 2;
+	to->cold = grid == JUDGE_HARM    ? cell->warm_s == 0
+		   : grid == JUDGE_MIXED ? cell->phase[0].at_s == 0
+					 : false;
 	to->cell.seed = (draw->seed - 1) * SEEDS_APART + draw->draw * 7919 + draw->count;
 }
 
@@ -288,6 +291,48 @@ static void add_change(struct judge_draw *draw)
 			judge_name_cell(draw, &cell, JUDGE_CHANGE, what);
 			judge_add(draw, JUDGE_CHANGE, &cell);
 		}
+}
+
+/* ---- a long calm ---- */
+
+#define CALM_S        60.
+#define CALM_TARGETS  20.
+#define CALM_REQUESTS 40000.
+#define CALM_LEAST_S  5.
+#define CALM_LOW      .3
+#define CALM_HIGH     .6
+
+/* In a cell of change the calm is a phase of its own, before all others. */
+static void shift_phases(struct proxy_cell *cell, double by_s)
+{
+	for (unsigned i = PROXY_PHASES - 1; i > 0; i--) {
+		cell->phase[i] = cell->phase[i - 1];
+		cell->workers_left[i] = cell->workers_left[i - 1];
+		if (cell->phase[i].at_s > 0)
+			cell->phase[i].at_s += by_s;
+	}
+	cell->phase[0] = (struct proxy_phase){by_s, cell->load, 1};
+	cell->workers_left[0] = 0;
+}
+
+void judge_calm_before(struct judge_cell *judged)
+{
+	struct proxy_cell *cell = &judged->cell;
+	if (judged->grid == JUDGE_HARM || judged->cold)
+		return;
+	double part = (double)(hash_of(cell->name, 1099511628211u) % 1000) / 1000;
+	double load = CALM_LOW + part * (CALM_HIGH - CALM_LOW);
+	double calm_s = fmin(fmax(CALM_S, CALM_TARGETS * cell->target_s),
+			     CALM_REQUESTS / (load * cell->capacity_per_s));
+	calm_s = fmax(calm_s, CALM_LEAST_S);
+	if (judged->grid == JUDGE_MIXED) {
+		cell->warm_s += calm_s - cell->phase[0].at_s;
+		cell->phase[0].at_s = calm_s;
+	} else {
+		shift_phases(cell, calm_s);
+		cell->warm_s += calm_s;
+	}
+	cell->load = load;
 }
 
 /* ---- all ---- */

@@ -47,7 +47,9 @@ struct run {
 	double work, dropped, shed, offered, timely, top, top_offered;
 	uint64_t completed;
 	bool closing;
-	double done_ns; /* of the completed, weighted by class */
+	weir_report first_shed;
+	uint64_t first_shed_ns; /* 0: never */
+	double done_ns;         /* of the completed, weighted by class */
 	weir_hist response;
 	tally lot[PROXY_KINDS]; /* in its own target */
 };
@@ -236,6 +238,14 @@ static uint32_t cost_of(const struct proxy_cell *cell, const struct request *req
 	return kind->visible || cell->exact ? (uint32_t)fmax(fmin(cost_ns / 1e3, UINT32_MAX), 1) : 0;
 }
 
+static void note_shed(struct run *run, unsigned klass)
+{
+	if (run->first_shed_ns != 0)
+		return;
+	run->first_shed_ns = weir_world_now(run->world);
+	weir_stage_report(run->stage, klass, &run->first_shed);
+}
+
 static void offer(struct request *request)
 {
 	struct run *run = request->run;
@@ -256,6 +266,7 @@ static void offer(struct request *request)
 	tell_watch(request, verdict == WEIR_ADMITTED ? PROXY_ADMITTED : PROXY_SHED, 0);
 	if (verdict != WEIR_ADMITTED) {
 		run->shed += counts;
+		note_shed(run, klass);
 		request->inside = false;
 		try_again(request, run->target_ns);
 	} else if (request->tries > 0) {
@@ -530,6 +541,8 @@ static void tell(struct run *run, struct proxy_result *r)
 		.offered = (uint64_t)run->offered,
 		.completed = run->completed,
 	};
+	r->first_shed = run->first_shed;
+	r->first_shed_s = run->first_shed_ns != 0 ? (double)(run->first_shed_ns - at_ns(0)) / 1e9 : -1;
 	/* Of a light load all should be done; how much work it happened to be is chance. */
 	if (proxy_cell_light(run->cell))
 		r->work = (double)run->completed / offered;

@@ -111,6 +111,9 @@ struct proxy_result {
 	double top;           /* of class 0's offered, completed within two targets */
 	double limit;         /* in force at the end */
 	uint64_t offered, completed;
+	/* What the law said of itself when it first shed, and when that was; below 0: never. */
+	weir_report first_shed;
+	double first_shed_s;
 	/* Where there are kinds: */
 	double done_s; /* work done in seconds of a worker, or where there are classes that of the completed, weighted */
 	struct proxy_lot_result lot[PROXY_KINDS];

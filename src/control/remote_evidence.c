@@ -17,9 +17,9 @@
  *             not grow
  *  own        the time that requests take by themselves, by kind: of those that were started at a calm
  *             level while it was steady, or met one or two while the limit was in force
- *  lost       most answers are late, for several response times, and nothing better has ever been seen:
- *             the backend was saturated from the beginning. Then the limit goes down until times fall,
- *             or turn out to be the requests' own
+ *  lost       most answers are late, for several response times since the backend was last given more at
+ *             once, and nothing better has ever been seen: the backend was saturated from the beginning.
+ *             Then the limit goes down until times fall, or turn out to be the requests' own
  */
 #include <math.h>
 #include <string.h>

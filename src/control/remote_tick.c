@@ -266,6 +266,9 @@ static void learn_cap(weir_remote *r, const weir_sample *sample, const struct ne
 {
 	r->cap_answers += news->answers;
 	if (may_have_more(r, sample, news)) {
+		/* Answers were late because requests waited for this, unless something else bounds those inside. */
+		if (2 * weir_remote_serving(r) >= r->cap_now)
+			r->timely_ns = sample->now_ns;
 		r->cap_now = fmin(r->cap_now * 2, 1e9);
 		r->cap_answers = 0;
 		r->cap_ns = sample->now_ns;
@@ -405,6 +408,9 @@ void weir_remote_tick(void *state, const weir_sample *sample)
 	learn_cap(r, sample, &news);
 	learn_rate(r, &news);
 	bool limited = decide(r, sample, &news, congested);
+	/* Where times are taken per cost, the base is no time. */
+	if (!limited && sample->waiting == 0 && isfinite(r->base) && !r->mix_changes)
+		atomic_store_explicit(&r->base_own_ns, (uint64_t)exp(r->base), memory_order_relaxed);
 	if (limited)
 		grow(r, sample, &news, congested);
 	publish(r, sample, &news, limited);

@@ -545,6 +545,18 @@ static void test_a_target_out_of_reach_is_said_and_nobody_shed(void **state)
 	expect_all_passed();
 }
 
+/* From cold, with workers to spare: requests wait for the law's own slow start, and that is no sign of overload. */
+static void test_a_target_out_of_reach_from_cold_harms_nobody(void **state)
+{
+	weir_dist alike = {.kind = WEIR_DIST_DETERMINISTIC, .mean = 36e6};
+	weir_dist mixed = {.kind = WEIR_DIST_BIMODAL, .mean = 252e6, .share = .01, .factor = 10};
+	weir_dist seconds = {.kind = WEIR_DIST_EXPONENTIAL, .mean = 583e6};
+	expect_nobody_shed(a_service(200, alike, 2000, .0055, 10));
+	expect_nobody_shed(a_service(4000, mixed, 1600, .0845, 15));
+	expect_nobody_shed(a_service(1000, seconds, 86, .239, 40));
+	expect_all_passed();
+}
+
 /* 64 at one instant, the first that it sees: with 64 workers none waits, with 16 the last are done after 80 of 200 ms. */
 static void test_a_cold_burst_comes_in(void **state)
 {
@@ -591,6 +603,7 @@ int main(void)
 		cmocka_unit_test(test_long_polls_harm_nobody),
 		cmocka_unit_test(test_a_pool_of_200),
 		cmocka_unit_test(test_a_target_out_of_reach_is_said_and_nobody_shed),
+		cmocka_unit_test(test_a_target_out_of_reach_from_cold_harms_nobody),
 		cmocka_unit_test(test_a_cold_burst_comes_in),
 	};
 	return cmocka_run_group_tests_name("adaptive-remote", tests, NULL, NULL);

@@ -179,10 +179,41 @@ static void cells_have_names_of_their_own_and_halves(void **state)
 	assert_in_range(held, count * 2 / 5, count * 3 / 5);
 }
 
+/* ---- a long calm ---- */
+
+static void a_long_calm_comes_before_what_does_not_start_cold(void **state)
+{
+	static struct judge_cell cells[JUDGE_CELLS_MAX];
+	size_t count = judge_cells(cells, JUDGE_CELLS_MAX, 1, 1), mixed = 0, changed = 0;
+	for (size_t i = 0; i < count; i++) {
+		struct judge_cell was = cells[i], *now = &cells[i];
+		judge_calm_before(now);
+		double longer_s = now->cell.warm_s - was.cell.warm_s;
+		if (was.cold || was.grid == JUDGE_HARM) {
+			assert_memory_equal(now, &was, sizeof(was));
+			continue;
+		}
+		assert_true(now->cell.load >= .3 && now->cell.load <= .6);
+		assert_true(now->cell.load * was.cell.capacity_per_s * now->cell.phase[0].at_s < 50001 ||
+			    now->cell.phase[0].at_s <= 5);
+		if (was.grid == JUDGE_MIXED) {
+			mixed++;
+			assert_true(now->cell.phase[0].load == was.cell.phase[0].load);
+			continue;
+		}
+		changed++;
+		assert_true(now->cell.phase[0].load == was.cell.load && now->cell.phase[0].speed == 1);
+		assert_true(fabs(now->cell.phase[1].at_s - was.cell.phase[0].at_s - longer_s) < 1e-9);
+		assert_true(now->cell.workers_left[1] == was.cell.workers_left[0]);
+	}
+	assert_true(mixed > 50 && changed > 50);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(kinds_that_are_told_apart_have_targets_of_their_own),
+		cmocka_unit_test(a_long_calm_comes_before_what_does_not_start_cold),
 		cmocka_unit_test(a_law_is_told_the_cost_of_visible_kinds_only),
 		cmocka_unit_test(a_burst_does_not_wait_where_there_is_room),
 		cmocka_unit_test(silence_is_silent),

@@ -8,8 +8,8 @@
  *
  * Prints a line for each cell that is missed (--all: for each), then a summary by part. What one earns that
  * is told everything does not depend on the law, and takes most of the time: --bars keeps it in a file
- * between runs, and --untold does without it. Then all cells count as possible. With --cold every cell begins in
- * its overload, with a table of costs that is empty (and --untold). --alone leaves out
+ * between runs, and --untold does without it. Then all cells count as possible. With --cold every cell begins
+ * in its overload, with a table of costs that is empty (and --untold). --alone leaves out
  * class order and batch. The numbers do not depend on --jobs.
  */
 #include <math.h>

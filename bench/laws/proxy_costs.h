@@ -3,8 +3,8 @@
 #define WEIR_BENCH_PROXY_COSTS_H
 
 /*
- * A sentry's table of costs for a cell whose costs have to be learnt: it begins empty, and learns from the answers
- * that come while the stage is calm, as src/http/cost.c does. Each kind of the cell is a path. One thread.
+ * A sentry's table of costs for a cell whose costs have to be learnt: it begins empty, and learns from the
+ * answers that come while the stage is calm, as src/http/cost.c does. Each kind of the cell is a path. One thread.
  */
 
 #include <weir/stage.h>

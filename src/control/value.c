@@ -192,7 +192,7 @@ static weir_verdict judge(weir_value *v, const weir_ask *ask, unsigned klass)
 	return share < 1 ? WEIR_SHED_PRICE : WEIR_SHED_LATE;
 }
 
-/* While costs are learnt there is no evidence of congestion in the answers, though more may come than can be done. */
+/* While costs are learnt, answers show no congestion, though more may come than can be done. */
 static bool floods(const weir_value *v, unsigned klass)
 {
 	const weir_remote *r = &v->remote;
@@ -250,8 +250,8 @@ static weir_verdict value_start(void *state, const weir_event *event, const weir
 }
 
 /*
- * Whether answers show what requests cost. Answers of a backend that does not keep up show how long they waited. If
- * they were taken for costs, costs would grow with the queue, and times per cost would never show that there is one.
+ * Whether answers show what requests cost. Answers of a backend that does not keep up show how long they
+ * waited. If that were taken for costs, times per cost would not show that there is a queue.
  */
 static bool value_calm(const void *state)
 {

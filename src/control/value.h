@@ -3,12 +3,12 @@
 #define WEIR_CONTROL_VALUE_H
 
 /*
- * The state of `value`, for its parts: parameters, who is admitted, reports (value.c), and what is learnt once per
- * tick (value_tick.c). docs/laws/value.md explains the law.
+ * The state of `value`, for its parts: parameters, who is admitted, reports (value.c), and what is learnt
+ * once per tick (value_tick.c). docs/laws/value.md explains the law.
  *
  *  work      expected cost, in microseconds. Of a request of unknown cost: the typical cost of its class
- *  typical   the mean time of the class's requests of unknown cost in calm; or the mean of the class's known costs,
- *            or of all known ones, or a guess
+ *  typical   the mean time of the class's requests of unknown cost in calm; or the mean of the class's known
+ *            costs, or of all known ones, or a guess
  *  room      work that may be inside
  *
  * Threads: as in law.h.

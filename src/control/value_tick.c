@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `value` learns, once per tick: costs, work that is done, rooms, the price. value.h defines the terms. */
+/* What `value` learns once per tick: costs, work done, rooms, the price. value.h defines the terms. */
 #include <math.h>
 
 #include "control/value.h"
@@ -197,7 +197,7 @@ static void set_price(weir_value *v, double s, double done_us)
 	v->filled_lately = keep * v->filled_lately + s * fmin(weir_value_filled(v), 2);
 	double fill = v->filled_lately / v->time_lately;
 	double capacity = v->done_lately * (1 + GAIN * fmin(fmax(PART - fill, -1), 1));
-	/* If next to nothing is done, the empty room says how much could be: no price may keep everybody out. */
+	/* If next to nothing is done, the empty room says how much could be. No price keeps everybody out. */
 	double room_us = atomic_load_explicit(&v->room_us[0], memory_order_relaxed);
 	if (v->done_lately < NOTHING * room_us && v->time_lately > over_s / 2)
 		capacity = fmax(capacity, GAIN * (PART - fill) * room_us);

@@ -130,7 +130,7 @@ static void equal_values_are_treated_as_by_adaptive_remote(void **state)
 	}
 }
 
-/* The cheapest are worth the most per work. Nothing is known of costs at first, and the overload is there at once. */
+/* The cheapest earn most per work. At first no cost is known, and the overload is there at once. */
 static void costs_are_learnt_in_an_overload_from_the_start(void **state)
 {
 	double earned = 0, oracle = 0;

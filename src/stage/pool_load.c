@@ -22,7 +22,7 @@
 /* The load has fallen if so many offers were expected and at most FALL_TO of them came. */
 #define FALL_OFFERS  12.0
 #define FALL_TO      .4
-#define FILLED       .3  /* of the bound: what overload lets wait */
+#define FILLED       .15 /* of the bound: half of what overload lets wait */
 #define PACE_TARGETS 2   /* targets for which the pace is remembered, */
 #define PACE_STARTS  128 /* or so many starts, if longer */
 

@@ -33,8 +33,6 @@ typedef struct weir_times_sum {
 void weir_times_add(weir_times *times, uint64_t ns);
 /* Adds the times to the sum; missing: the part of those requests that has not ended. */
 void weir_times_sum_up(weir_times_sum *sum, const weir_times *times, double missing);
-/* Forgets all. */
-void weir_times_clear(weir_times *times);
 /* Halves the counts until there are at most this many. */
 void weir_times_fade(weir_times *times, double most);
 /* As a logarithm of nanoseconds. INFINITY: it is among the missing, or nothing is known. */

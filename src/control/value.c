@@ -17,13 +17,55 @@
 #include <string.h>
 
 #include "control/aimd_core.h"
-#include "control/value.h"
+#include "control/knapsack.h"
+#include "control/remote.h"
 
-#define REVENUE_MAX 1e12
-#define LATE_MOST   .02 /* of the answers: what is late earns nothing */
-#define FLOOD       .5  /* of the target: wait that is accepted while costs are learnt */
-#define TAIL_MOST   1.5 /* large requests among small ones see many answers: that is no queue */
-#define ABOVE_LEAST 8.  /* requests of mean cost that a credit may admit above the limit */
+#define REVENUE_MAX  1e12
+#define COST_UNKNOWN 1000. /* us, if no cost has ever been known */
+#define LATE_MOST    .02   /* of the answers: what is late earns nothing */
+#define LATE_PART    .5    /* of that, while OVERLOAD times as much is offered as is done */
+#define OVERLOAD     1.5
+#define SCARCE       .05  /* of the offered work: prices count while as much is refused */
+#define PART         .5   /* of the room, for the marginal price */
+#define GAIN         .5   /* of the capacity's correction */
+#define COST_OVER    64   /* requests over which a class's mean cost is averaged */
+#define MEMORY_S     1.   /* over which offers are counted: at least this, ... */
+#define MEMORY       4.   /* ... this many targets, ... */
+#define MEMORY_COUNT 100. /* ... and the time in which this many are answered */
+#define TAIL_MOST    1.5  /* large requests among small ones see many answers: that is no queue */
+#define ABOVE_LEAST  8.   /* requests of mean cost that a credit may admit above the limit */
+
+/* Work of a class: the expected cost of requests, and the number of those whose cost is unknown. */
+typedef struct amount {
+	_Atomic int64_t us;
+	_Atomic int32_t unknown;
+} amount;
+
+typedef struct weir_value {
+	weir_remote remote; /* first, so that its hooks can be given this state */
+	/* const after init */
+	double revenue[WEIR_CLASSES];
+	double dearest;    /* of all */
+	double late_usual; /* the share of late answers that adaptive-remote aims at */
+	/* any thread reads; the tick writes */
+	_Atomic double room_us[WEIR_CLASSES];    /* 0: unlimited */
+	_Atomic double mean_us;                  /* cost of the answers, and ... */
+	_Atomic double typical_us[WEIR_CLASSES]; /* ... of a class's requests, for those of unknown cost */
+	_Atomic double told_price, told_capacity;
+	_Atomic uint32_t outbid; /* classes of which some were refused for their price, one bit each */
+	/* any thread writes */
+	_Alignas(64) amount waiting[WEIR_CLASSES], serving[WEIR_CLASSES];
+	_Atomic uint64_t done_us, done, refused_us;
+	_Atomic uint64_t known_us[WEIR_CLASSES], known[WEIR_CLASSES]; /* offers of known cost */
+	_Atomic uint32_t refused[WEIR_CLASSES];                       /* for their price */
+	weir_knapsack knapsack;
+	/* the tick */
+	uint64_t seen_done_us, seen_done, seen_refused_us, seen_known_us[WEIR_CLASSES],
+		seen_known[WEIR_CLASSES];
+	uint32_t seen_refused[WEIR_CLASSES];
+	double done_lately, refused_lately, filled_lately, time_lately; /* sums that fade as the knapsack's */
+	double scarce_s;                                                /* for which prices still count */
+} weir_value;
 
 /* ---- parameters ---- */
 
@@ -99,13 +141,18 @@ static int value_init(void *state, const void *params, const char **ret_wrong)
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
 		v->dearest = fmax(v->dearest, p->revenue[k]);
 	weir_knapsack_init(&v->knapsack);
-	weir_calibration_init(&v->calibration);
 	return 0;
 }
 
 /* ---- work ---- */
 
-static void add(weir_value_work *to, uint64_t cost_us, int32_t count)
+static double typical_us(const weir_value *v, unsigned klass)
+{
+	double us = atomic_load_explicit(&v->typical_us[klass], memory_order_relaxed);
+	return us > 0 ? us : COST_UNKNOWN;
+}
+
+static void add(amount *to, uint64_t cost_us, int32_t count)
 {
 	if (cost_us == 0)
 		atomic_fetch_add_explicit(&to->unknown, count, memory_order_relaxed);
@@ -114,15 +161,15 @@ static void add(weir_value_work *to, uint64_t cost_us, int32_t count)
 					  memory_order_relaxed);
 }
 
-static double work_us(const weir_value *v, const weir_value_work *of, unsigned klass)
+static double work_us(const weir_value *v, const amount *of, unsigned klass)
 {
-	double us =
-		(double)atomic_load_explicit(&of->us, memory_order_relaxed) +
-		weir_value_typical_us(v, klass) * atomic_load_explicit(&of->unknown, memory_order_relaxed);
+	double us = (double)atomic_load_explicit(&of->us, memory_order_relaxed) +
+		    typical_us(v, klass) * atomic_load_explicit(&of->unknown, memory_order_relaxed);
 	return us > 0 ? us : 0;
 }
 
-double weir_value_ahead_us(const weir_value *v)
+/* The work before a new request: what waits here, and what the backend has. */
+static double ahead_us(const weir_value *v)
 {
 	const weir_remote *r = &v->remote;
 	int32_t all = atomic_load_explicit(&r->serving, memory_order_relaxed), alive = weir_remote_serving(r);
@@ -140,7 +187,7 @@ double weir_value_ahead_us(const weir_value *v)
 
 static double cost_of(const weir_value *v, const weir_ask *ask, unsigned klass)
 {
-	return ask->cost != 0 ? (double)ask->cost : weir_value_typical_us(v, klass) * ask->count;
+	return ask->cost != 0 ? (double)ask->cost : typical_us(v, klass) * ask->count;
 }
 
 /* How much more an ask costs per revenue than the dearest there can be: a us for the highest revenue. */
@@ -158,7 +205,7 @@ static bool fits(weir_value *v, const weir_ask *ask, unsigned klass, double cost
 	double room_us = atomic_load_explicit(&v->room_us[klass], memory_order_relaxed);
 	if (atomic_load_explicit(&r->dry_run, memory_order_relaxed))
 		return weir_remote_fits_shadow(r, ask, klass, share * limit);
-	double ahead = weir_value_ahead_us(v), room = weir_remote_room(r, ask, klass, room_us);
+	double ahead = ahead_us(v), room = weir_remote_room(r, ask, klass, room_us);
 	if (ahead + cost_us <= share * room || ahead <= 0 || weir_remote_is_calm(r, ask->count)) {
 		weir_remote_earn(r, ask->count);
 		return true;
@@ -179,9 +226,6 @@ static weir_verdict judge(weir_value *v, const weir_ask *ask, unsigned klass)
 	unsigned bucket = weir_knapsack_bucket(times_of(v, ask, klass, cost_us));
 	weir_knapsack_offer(&v->knapsack, bucket, (uint64_t)cost_us);
 	double share = weir_knapsack_share(&v->knapsack, bucket);
-	/* They are what the calibration is for. */
-	if (ask->cost == 0 && weir_calibration_is_learning(&v->calibration))
-		share = 1;
 	if (share > 0 && fits(v, ask, klass, cost_us, share))
 		return WEIR_ADMITTED;
 	atomic_fetch_add_explicit(&v->refused_us, (uint64_t)cost_us, memory_order_relaxed);
@@ -192,17 +236,6 @@ static weir_verdict judge(weir_value *v, const weir_ask *ask, unsigned klass)
 	return share < 1 ? WEIR_SHED_PRICE : WEIR_SHED_LATE;
 }
 
-/* While costs are learnt, answers show no congestion, though more may come than can be done. */
-static bool floods(const weir_value *v, unsigned klass)
-{
-	const weir_remote *r = &v->remote;
-	double per_s = (double)atomic_load_explicit(&v->calibration.full_per_s, memory_order_relaxed);
-	int32_t inside = atomic_load_explicit(&r->serving, memory_order_relaxed);
-	for (unsigned k = 0; k < WEIR_CLASSES; k++)
-		inside += atomic_load_explicit(&r->waiting[k], memory_order_relaxed);
-	return per_s > 0 && inside > FLOOD * per_s * weir_remote_bound_ns(r, klass) / 1e9;
-}
-
 static weir_verdict value_admit(void *state, const weir_ask *ask)
 {
 	weir_value *v = state;
@@ -210,16 +243,11 @@ static weir_verdict value_admit(void *state, const weir_ask *ask)
 	if (ask->cost != 0) {
 		atomic_fetch_add_explicit(&v->known_us[klass], ask->cost, memory_order_relaxed);
 		atomic_fetch_add_explicit(&v->known[klass], ask->count, memory_order_relaxed);
-	} else {
-		atomic_fetch_add_explicit(&v->asked_unknown, ask->count, memory_order_relaxed);
 	}
 	if (atomic_load_explicit(&v->room_us[klass], memory_order_relaxed) > 0) {
 		weir_verdict verdict = judge(v, ask, klass);
 		if (verdict != WEIR_ADMITTED)
 			return verdict;
-	} else if (floods(v, klass)) {
-		weir_remote_refused(&v->remote, klass, ask->count);
-		return WEIR_SHED_LATE;
 	}
 	weir_remote_enter_queue(&v->remote, klass, ask->count);
 	add(&v->waiting[klass], ask->cost, (int32_t)ask->count);
@@ -249,52 +277,164 @@ static weir_verdict value_start(void *state, const weir_event *event, const weir
 	return weir_remote_start(&v->remote, event, turn);
 }
 
-/*
- * Whether answers show what requests cost. Answers of a backend that does not keep up show how long they
- * waited. If that were taken for costs, times per cost would not show that there is a queue.
- */
-static bool value_calm(const void *state)
-{
-	const weir_value *v = state;
-	const weir_remote *r = &v->remote;
-	return weir_calibration_is_learning(&v->calibration) ||
-	       (weir_remote_calm(r) && atomic_load_explicit(&r->own_top, memory_order_relaxed) >= 0);
-}
-
-static void settle_unknown(weir_value *v, unsigned klass, uint64_t took_ns)
-{
-	atomic_fetch_add_explicit(&v->done_unknown[klass], 1, memory_order_relaxed);
-	if (!value_calm(v))
-		return;
-	atomic_fetch_add_explicit(&v->own_us[klass], took_ns / WEIR_NS_PER_US, memory_order_relaxed);
-	atomic_fetch_add_explicit(&v->own[klass], 1, memory_order_relaxed);
-}
-
 static void value_settle(void *state, const weir_event *event, weir_outcome outcome, uint64_t now_ns)
 {
 	weir_value *v = state;
 	unsigned klass = event->klass % WEIR_CLASSES;
+	uint64_t us = event->cost != 0 ? event->cost : (uint64_t)typical_us(v, klass);
 	weir_remote_settle(&v->remote, event, outcome, now_ns);
 	add(&v->serving[klass], event->cost, -1);
 	if (outcome != WEIR_DONE)
 		return;
-	if (event->cost != 0)
-		atomic_fetch_add_explicit(&v->done_us, event->cost, memory_order_relaxed);
-	else
-		settle_unknown(v, klass, weir_remote_span(event->started_ns, now_ns));
+	atomic_fetch_add_explicit(&v->done_us, us, memory_order_relaxed);
 	atomic_fetch_add_explicit(&v->done, 1, memory_order_relaxed);
 }
 
-/* ---- reading ---- */
+/* ---- the tick ---- */
 
-/* What has waited too long while there was no limit would be late. Under overload another takes its place. */
-static uint64_t value_patience(const void *state, unsigned klass)
+static double since(const _Atomic uint64_t *counter, uint64_t *seen)
 {
-	const weir_value *v = state;
-	if ((double)atomic_load_explicit(&v->calibration.full_per_s, memory_order_relaxed) > 0)
-		return (uint64_t)(FLOOD * weir_remote_bound_ns(&v->remote, klass % WEIR_CLASSES));
-	return weir_remote_patience(&v->remote, klass);
+	uint64_t now = atomic_load_explicit(counter, memory_order_relaxed), more = now - *seen;
+	*seen = now;
+	return (double)more;
 }
+
+/* Events that the law was not asked about make its count of waiting work drift. An empty queue has none. */
+static void correct_waiting(weir_value *v, const weir_sample *sample)
+{
+	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
+		bool below = atomic_load_explicit(&v->waiting[k].us, memory_order_relaxed) < 0;
+		if (sample->waiting == 0 || below)
+			atomic_store_explicit(&v->waiting[k].us, 0, memory_order_relaxed);
+		below = atomic_load_explicit(&v->waiting[k].unknown, memory_order_relaxed) < 0;
+		if (sample->waiting == 0 || below)
+			atomic_store_explicit(&v->waiting[k].unknown, 0, memory_order_relaxed);
+	}
+}
+
+/* An average over about `over` samples, after count more with this mean. */
+static double average(double now, double mean, double count, double over)
+{
+	return now > 0 ? now + (1 - pow(1 - 1 / over, count)) * (mean - now) : mean;
+}
+
+/* What requests of unknown cost are taken to cost: the mean of their class. */
+static void learn_costs(weir_value *v)
+{
+	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
+		double us = since(&v->known_us[k], &v->seen_known_us[k]);
+		double known = since(&v->known[k], &v->seen_known[k]);
+		if (known > 0)
+			atomic_store_explicit(
+				&v->typical_us[k],
+				average(atomic_load_explicit(&v->typical_us[k], memory_order_relaxed),
+					us / known, known, COST_OVER),
+				memory_order_relaxed);
+	}
+}
+
+/* The mean cost of the answers, over as many as the rate is: their product is the work that is done. */
+static double learn_done(weir_value *v)
+{
+	weir_remote *r = &v->remote;
+	double us = since(&v->done_us, &v->seen_done_us), count = since(&v->done, &v->seen_done);
+	double target_s = (double)weir_remote_least_target_ns(r) / 1e9;
+	double over = fmax(r->tuning.enough, r->tuning.window * r->rate * target_s);
+	double mean = atomic_load_explicit(&v->mean_us, memory_order_relaxed);
+	if (count > 0)
+		atomic_store_explicit(&v->mean_us, average(mean, us / count, count, over),
+				      memory_order_relaxed);
+	return us;
+}
+
+static void set_rooms(weir_value *v)
+{
+	const weir_remote *r = &v->remote;
+	double beta = exp((double)atomic_load_explicit(&r->beta, memory_order_relaxed));
+	double mean_us = atomic_load_explicit(&v->mean_us, memory_order_relaxed);
+	bool open = atomic_load_explicit(&r->limit[0], memory_order_relaxed) == WEIR_REMOTE_OPEN;
+	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
+		double fit = fmax(beta * r->rate * weir_remote_bound_ns(r, k) / 1e9, 1);
+		atomic_store_explicit(&v->room_us[k], open ? 0 : fmax(fit * mean_us, 1),
+				      memory_order_relaxed);
+	}
+}
+
+static double filled(const weir_value *v)
+{
+	double room = atomic_load_explicit(&v->room_us[0], memory_order_relaxed);
+	return room > 0 ? ahead_us(v) / room : 0;
+}
+
+/*
+ * What is done while the backend is full is its capacity. If it is not full, more can be done. If the room
+ * is fuller than the marginal price may fill it, the price is too low.
+ */
+static void set_price(weir_value *v, double s, double done_us)
+{
+	const weir_remote *r = &v->remote;
+	double target_s = (double)weir_remote_least_target_ns(r) / 1e9;
+	double over_s = fmax(MEMORY_S, fmax(MEMORY * target_s, MEMORY_COUNT / fmax(r->rate, 1e-3)));
+	double keep = exp(-s / over_s);
+	weir_knapsack_count(&v->knapsack, keep);
+	v->done_lately = keep * v->done_lately + done_us;
+	v->refused_lately = keep * v->refused_lately + since(&v->refused_us, &v->seen_refused_us);
+	v->time_lately = keep * v->time_lately + s;
+	v->filled_lately = keep * v->filled_lately + s * fmin(filled(v), 2);
+	double fill = v->filled_lately / v->time_lately;
+	double capacity = v->done_lately * (1 + GAIN * fmin(fmax(PART - fill, -1), 1));
+	/* A healthy service whose room was full for a moment has no price: nobody has to be chosen. */
+	double offered = weir_knapsack_offered(&v->knapsack);
+	bool scarce = v->refused_lately > SCARCE * offered;
+	weir_knapsack_fill(&v->knapsack, scarce ? capacity : INFINITY, PART);
+	/* Where others would take the place of those that are late, few may be. A healthy service is left alone. */
+	bool overload = offered > OVERLOAD * v->done_lately;
+	v->remote.late_most = !scarce ? v->late_usual : (1 - v->remote.aimed) * (overload ? LATE_PART : 1);
+	atomic_store_explicit(&v->told_capacity, capacity / v->time_lately / 1e6, memory_order_relaxed);
+	atomic_store_explicit(&v->told_price,
+			      v->knapsack.marginal == WEIR_KNAPSACK_BUCKETS
+				      ? 0
+				      : 1e6 * v->dearest / weir_knapsack_times(v->knapsack.marginal),
+			      memory_order_relaxed);
+}
+
+static void clear_price(weir_value *v)
+{
+	weir_knapsack_clear(&v->knapsack);
+	v->done_lately = v->refused_lately = v->time_lately = v->filled_lately = 0;
+	v->told_price = v->told_capacity = 0;
+	v->remote.late_most = v->late_usual;
+}
+
+/* Whether some were refused for their price: then the limit stays in force, however well the backend does. */
+static bool was_outbid(weir_value *v)
+{
+	uint32_t outbid = 0;
+	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
+		uint32_t now = atomic_load_explicit(&v->refused[k], memory_order_relaxed);
+		outbid |= (uint32_t)(now != v->seen_refused[k]) << k;
+		v->seen_refused[k] = now;
+	}
+	atomic_store_explicit(&v->outbid, outbid, memory_order_relaxed);
+	return outbid != 0;
+}
+
+static void value_tick(void *state, const weir_sample *sample)
+{
+	weir_value *v = state;
+	correct_waiting(v, sample);
+	learn_costs(v);
+	double done_us = learn_done(v);
+	v->remote.held = was_outbid(v);
+	weir_remote_tick(&v->remote, sample);
+	set_rooms(v);
+	if (atomic_load_explicit(&v->room_us[0], memory_order_relaxed) > 0)
+		set_price(v, (double)sample->interval_ns / 1e9, done_us);
+	else
+		clear_price(v);
+}
+
+/* ---- reading ---- */
 
 static void value_explain(const void *state, const weir_ask *ask, weir_why *ret_why)
 {
@@ -312,18 +452,17 @@ static void value_report(const void *state, unsigned klass, weir_report *ret_rep
 	weir_remote_report(&v->remote, klass, ret_report);
 	klass %= WEIR_CLASSES;
 	ret_report->shedding |= atomic_load_explicit(&v->outbid, memory_order_relaxed) >> klass & 1;
-	double typical =
-		v->dearest * weir_value_typical_us(v, klass) / fmax(v->revenue[klass], v->dearest * 1e-12);
+	double typical = v->dearest * typical_us(v, klass) / fmax(v->revenue[klass], v->dearest * 1e-12);
 	ret_report->count = 0; /* instead of those of adaptive-remote */
 	weir_report_add(ret_report, "limited",
 			atomic_load_explicit(&v->remote.limited, memory_order_relaxed));
 	weir_report_add(ret_report, "price", atomic_load_explicit(&v->told_price, memory_order_relaxed));
-	weir_report_add(ret_report, "worth", 1e6 * v->revenue[klass] / weir_value_typical_us(v, klass));
+	weir_report_add(ret_report, "worth", 1e6 * v->revenue[klass] / typical_us(v, klass));
 	weir_report_add(ret_report, "share",
 			weir_knapsack_share(&v->knapsack, weir_knapsack_bucket(typical)));
 	weir_report_add(ret_report, "capacity",
 			atomic_load_explicit(&v->told_capacity, memory_order_relaxed));
-	weir_report_add(ret_report, "filled", weir_value_filled(v));
+	weir_report_add(ret_report, "filled", filled(v));
 	weir_report_add(ret_report, "slowdown",
 			exp(atomic_load_explicit(&v->remote.told_slowdown, memory_order_relaxed)));
 	weir_report_add(ret_report, "backend_limit",
@@ -344,14 +483,14 @@ const weir_admission_law weir_law_value = {
 	.start = value_start,
 	.gone = value_gone,
 	.settle = value_settle,
-	.tick = weir_value_tick,
+	.tick = value_tick,
 	.limit = weir_remote_limit,
-	.patience = value_patience,
+	.patience = weir_remote_patience,
 	.quality = weir_remote_quality,
 	.explain = value_explain,
 	.report = value_report,
 	.save = weir_remote_save,
 	.load = weir_remote_load,
-	.calm = value_calm,
+	.calm = weir_remote_calm,
 	.retarget = weir_remote_retarget,
 };

@@ -130,23 +130,6 @@ static void equal_values_are_treated_as_by_adaptive_remote(void **state)
 	}
 }
 
-/* The cheapest earn most per work. At first no cost is known, and the overload is there at once. */
-static void costs_are_learnt_in_an_overload_from_the_start(void **state)
-{
-	double earned = 0, oracle = 0;
-	EACH_SEED(seed)
-	{
-		struct revenue_cell cell = cell_of((const double[]){80, 20, 4}, (const double[]){3, 2, 1},
-						   (const double[]){2, 2, 1}, seed);
-		revenue_begin_cold(&cell);
-		struct revenue_result value = run(&cell, &weir_law_value);
-		earned += value.earned;
-		oracle += value.oracle;
-	}
-	if (earned < .8 * oracle)
-		fail_msg("%.3f of the knapsack", earned / oracle);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -155,7 +138,6 @@ int main(void)
 		cmocka_unit_test(a_healthy_service_is_left_alone),
 		cmocka_unit_test(a_room_that_is_full_for_a_moment_sets_no_price),
 		cmocka_unit_test(equal_values_are_treated_as_by_adaptive_remote),
-		cmocka_unit_test(costs_are_learnt_in_an_overload_from_the_start),
 	};
 	return cmocka_run_group_tests_name("value", tests, NULL, NULL);
 }

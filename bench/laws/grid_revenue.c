@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Judges what laws earn: grid_revenue [--law NAME] [--half tune|held|all] [--match TEXT] [--quick] [--all]
- * [--list] [--json] [--jobs N] [--draw N] [--seed N] [--bars FILE] [--untold]. The rules are those of
+ * [--list] [--json] [--jobs N] [--draw N] [--seed N] [--bars FILE] [--untold] [--cold]
+ * [--alone]. The rules are those of
  * revenue_rules.c. Constants are chosen on the half `tune` (the default), and reported on the half `held`.
  * Beside the law under test it runs the order by class without costs (adaptive-remote) and batch.
  *
  * Prints a line for each cell that is missed (--all: for each), then a summary by part. What one earns that
  * is told everything does not depend on the law, and takes most of the time: --bars keeps it in a file
- * between runs, and --untold does without it. Then all cells count as possible. The numbers do not depend on
- * --jobs.
+ * between runs, and --untold does without it. Then all cells count as possible. With --cold every cell begins
+ * in its overload, with a table of costs that is empty (and --untold). --alone leaves out
+ * class order and batch. The numbers do not depend on --jobs.
  */
 #include <math.h>
 
@@ -28,7 +30,7 @@ struct outcome {
 static struct revenue_cell cells[REVENUE_CELLS];
 static struct outcome *outcomes; /* of all cells, shared by the processes */
 static const weir_admission_law *law_tested, *law_batch;
-static bool untold;
+static bool untold, cold, alone;
 
 /* ---- bars: what is told, of the oracle ---- */
 
@@ -69,8 +71,8 @@ static void run_cell(const struct grid_options *o, size_t at)
 		return;
 	revenue_run(&cells[at], law_tested, &outcome->result);
 	revenue_decide(&cells[at], &outcome->result, &outcome->verdict);
-	outcome->order = earned_by(at, &weir_law_adaptive_remote);
-	outcome->batch = earned_by(at, law_batch);
+	outcome->order = alone ? -1 : earned_by(at, &weir_law_adaptive_remote);
+	outcome->batch = alone ? -1 : earned_by(at, law_batch);
 	if (!outcome->has_bar)
 		measure_bar(o, at, outcome);
 	outcome->ran = true;
@@ -207,7 +209,7 @@ static void usage(void)
 	fprintf(stderr,
 		"usage: grid_revenue [--law NAME] [--half tune|held|all] [--match TEXT] [--quick] [--all] "
 		"[--list] [--json]\n"
-		"       [--jobs N] [--draw N] [--seed N] [--bars FILE] [--untold]\n");
+		"       [--jobs N] [--draw N] [--seed N] [--bars FILE] [--untold] [--cold] [--alone]\n");
 	exit(2);
 }
 
@@ -223,13 +225,17 @@ static void find_laws(const char *name)
 
 int main(int argc, char **argv)
 {
-	static const struct grid_switch switches[] = {{"--untold", &untold}, {NULL, NULL}};
+	static const struct grid_switch switches[] = {
+		{"--untold", &untold}, {"--cold", &cold}, {"--alone", &alone}, {NULL, NULL}};
 	struct grid_options o = grid_options_for("value", BARS_VERSION);
 	if (!grid_parse(argc, argv, &o, switches, NULL))
 		usage();
 	find_laws(o.law);
 	outcomes = grid_shared(REVENUE_CELLS * sizeof(*outcomes));
 	revenue_cells(cells, o.draw, o.seed);
+	for (size_t at = 0; cold && at < REVENUE_CELLS; at++)
+		revenue_begin_cold(&cells[at]);
+	untold |= cold;
 	for (size_t at = 0; o.list && at < REVENUE_CELLS; at++)
 		grid_list(&o, at, cells[at].cell.name, cells[at].held);
 	if (o.list)

@@ -8,6 +8,7 @@
 
 #include "base/hist.h"
 #include "common.h"
+#include "laws/proxy_costs.h"
 #include "laws/tally.h"
 
 #define QUEUE_BOUND 60000 /* what may wait at the proxy if the law sets no bound */
@@ -22,7 +23,8 @@ struct request {
 	struct request *older; /* in the row of all that were ever made */
 	double work;
 	unsigned kind;
-	unsigned tries; /* left */
+	weir_cost_kind learns; /* in the table of costs */
+	unsigned tries;        /* left */
 	bool given_up;
 	bool inside; /* admitted, and neither answered nor dropped */
 };
@@ -50,6 +52,7 @@ struct run {
 	weir_report first_shed;
 	uint64_t first_shed_ns; /* 0: never */
 	double done_ns;         /* of the completed, weighted by class */
+	weir_costs *costs; /* NULL: the cell has none that learns */
 	weir_hist response;
 	tally lot[PROXY_KINDS]; /* in its own target */
 };
@@ -134,6 +137,9 @@ static void answered(weir_backend_job *job, bool refused, void *arg)
 		weir_refused(&request->event);
 	} else {
 		ended(request);
+		if (request->run->costs != NULL)
+			proxy_costs_learn(request->run->costs, request->learns, request->run->stage,
+					  &request->event, weir_world_now(request->run->world));
 		weir_done(&request->event);
 	}
 	give_back(request);
@@ -231,9 +237,11 @@ static void give_up(weir_timer *timer, void *arg)
 }
 
 /* In microseconds, as a table of costs has it. */
-static uint32_t cost_of(const struct proxy_cell *cell, const struct request *request)
+static uint32_t cost_of(const struct proxy_cell *cell, struct request *request)
 {
 	const struct proxy_kind *kind = &cell->kind[request->kind];
+	if (cell->learns && kind->visible)
+		return proxy_costs_find(request->run->costs, request->kind, &request->learns);
 	double cost_ns = cell->exact ? request->work : kind->work.mean + (double)cell->backend.round_trip_ns;
 	return kind->visible || cell->exact ? (uint32_t)fmax(fmin(cost_ns / 1e3, UINT32_MAX), 1) : 0;
 }
@@ -561,6 +569,7 @@ void proxy_cell_run(const struct proxy_cell *cell, const weir_admission_law *law
 	run->until_ns = at_ns(cell->warm_s + cell->measure_s);
 	run->target_ns = (uint64_t)(cell->target_s * 1e9);
 	weir_random_init(&run->random, cell->seed + 1);
+	run->costs = cell->learns ? proxy_costs_new() : NULL;
 	if (law != NULL) {
 		weir_law_defaults(law, params);
 		fill(params, cell);
@@ -573,6 +582,7 @@ void proxy_cell_run(const struct proxy_cell *cell, const weir_admission_law *law
 	run->work += weir_backend_worked(run->backend);
 	tell(run, ret_result);
 	close_run(run);
+	weir_costs_free(run->costs);
 	free(params);
 	free(run);
 }

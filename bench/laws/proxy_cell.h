@@ -93,7 +93,8 @@ struct proxy_cell {
 	proxy_watch
 		*watch; /* sees every request; then each kind has its class, and top_share is not looked at */
 	void *watch_arg;
-	bool exact; /* every request's cost is the very work that it will be: for oracles */
+	bool exact;  /* every request's cost is the very work that it will be: for oracles */
+	bool learns; /* of visible kinds nothing is known at first: a table of costs learns, as in a sentry */
 };
 
 /* Of a lot: the answers, and the percentile of them in its own target. */

@@ -69,6 +69,8 @@ extern const char *const revenue_relation_names[REVENUE_RELATIONS];
  * number.
  */
 size_t revenue_cells(struct revenue_cell *cells, uint64_t draw, uint64_t seed);
+/* The overload begins at once, and all that can be known of costs is what a table of costs learns there. */
+void revenue_begin_cold(struct revenue_cell *cell);
 /* The expected work of a request of the kind, as far as it can be known when it comes. */
 double revenue_expected_ns(const struct revenue_cell *cell, unsigned kind);
 

@@ -192,3 +192,13 @@ size_t revenue_cells(struct revenue_cell *cells, uint64_t draw, uint64_t seed)
 	}
 	return REVENUE_CELLS;
 }
+
+void revenue_begin_cold(struct revenue_cell *cell)
+{
+	struct proxy_cell *c = &cell->cell;
+	if (c->phase[0].at_s > 0)
+		c->warm_s -= c->phase[0].at_s;
+	c->phase[0] = (struct proxy_phase){0};
+	c->load = cell->load;
+	c->learns = true;
+}

@@ -64,7 +64,6 @@ typedef struct weir_value {
 		seen_known[WEIR_CLASSES];
 	uint32_t seen_refused[WEIR_CLASSES];
 	double done_lately, refused_lately, filled_lately, time_lately; /* sums that fade as the knapsack's */
-	double scarce_s;                                                /* for which prices still count */
 } weir_value;
 
 /* ---- parameters ---- */
@@ -137,9 +136,8 @@ static int value_init(void *state, const void *params, const char **ret_wrong)
 	v->remote.mix_changes = true;
 	v->late_usual = (1 - p->percentile) * (p->tuning != NULL ? p->tuning : &weir_remote_usual)->margin;
 	v->remote.late_most = v->late_usual;
-	memcpy(v->revenue, p->revenue, sizeof(v->revenue));
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
-		v->dearest = fmax(v->dearest, p->revenue[k]);
+		v->dearest = fmax(v->dearest, v->revenue[k] = p->revenue[k]);
 	weir_knapsack_init(&v->knapsack);
 	return 0;
 }
@@ -406,7 +404,7 @@ static void clear_price(weir_value *v)
 	v->remote.late_most = v->late_usual;
 }
 
-/* Whether some were refused for their price: then the limit stays in force, however well the backend does. */
+/* Whether some were refused for their price: then the limit stays in force. */
 static bool was_outbid(weir_value *v)
 {
 	uint32_t outbid = 0;
@@ -436,14 +434,20 @@ static void value_tick(void *state, const weir_sample *sample)
 
 /* ---- reading ---- */
 
+/* Times are costs only while the backend keeps up. Otherwise a cost would be what a request has waited. */
+static bool value_calm(const void *state)
+{
+	const weir_remote *r = state; /* it is first */
+	return weir_remote_calm(r) && atomic_load_explicit(&r->own_top, memory_order_relaxed) >= 0;
+}
+
 static void value_explain(const void *state, const weir_ask *ask, weir_why *ret_why)
 {
 	const weir_value *v = state;
 	unsigned klass = ask->klass % WEIR_CLASSES;
-	double cost_us = cost_of(v, ask, klass);
 	weir_remote_explain(&v->remote, ask, ret_why);
 	ret_why->price = atomic_load_explicit(&v->told_price, memory_order_relaxed);
-	ret_why->worth = 1e6 * v->revenue[klass] * ask->count / cost_us;
+	ret_why->worth = 1e6 * v->revenue[klass] * ask->count / cost_of(v, ask, klass);
 }
 
 static void value_report(const void *state, unsigned klass, weir_report *ret_report)
@@ -491,6 +495,6 @@ const weir_admission_law weir_law_value = {
 	.report = value_report,
 	.save = weir_remote_save,
 	.load = weir_remote_load,
-	.calm = weir_remote_calm,
+	.calm = value_calm,
 	.retarget = weir_remote_retarget,
 };

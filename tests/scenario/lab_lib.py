@@ -297,7 +297,9 @@ class Told(unittest.TestCase):
         self.assertEqual(held("cataclysm-sizes", {"per_s": 50, "orders": {"smaller": order(900, 1), "fifo": order(500, 1)}}), (2, 2))
         self.assertEqual(held("cataclysm-sizes", {"per_s": 50, "orders": {"smaller": order(700, 0), "fifo": order(500, 5)}}), (0, 2))
         self.assertFalse(KNOWN["cataclysm-sizes"].judge({})[0]["holds"])
-        self.assertEqual(len(KNOWN["cataclysm-sizes"].show({"per_s": 50, "orders": {"smaller": order(900, 1), "fifo": order(500, 1)}})[0][0]["rows"]), 2)
+        self.assertEqual(len(KNOWN["cataclysm-sizes"].show({"per_s": 50, "orders": {"smaller": order(900, 1), "fifo": order(500, 1)}})[0][0]["rows"]), 4)
+        smaller, fifo = KNOWN["cataclysm-sizes"].ideal()
+        self.assertTrue(1.8 < smaller / fifo < 1.9)
 
 
 class Scheduling(unittest.TestCase):

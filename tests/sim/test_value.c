@@ -2,6 +2,9 @@
 /* `value` before a backend: what it earns, whom it sheds, and that it harms nobody. Seeded and exact. */
 #include "support/worlds.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "laws/revenue.h"
 
 #define SEEDS 4
@@ -130,6 +133,21 @@ static void equal_values_are_treated_as_by_adaptive_remote(void **state)
 	}
 }
 
+/* A service that starts into an overload shows waits, and they are no costs. */
+static void nothing_is_learnt_before_the_backend_is_seen_to_keep_up(void **state)
+{
+	void *law = aligned_alloc(64, (weir_law_value.state_bytes + 63) / 64 * 64);
+	weir_value_params params;
+	const char *wrong;
+	memset(&params, 0, sizeof(params));
+	weir_law_value.defaults(&params);
+	params.target_ns[0] = WEIR_NS_PER_S;
+	assert_non_null(law);
+	assert_int_equal(weir_law_value.init(law, &params, &wrong), 0);
+	assert_false(weir_law_value.calm(law));
+	free(law);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -138,6 +156,7 @@ int main(void)
 		cmocka_unit_test(a_healthy_service_is_left_alone),
 		cmocka_unit_test(a_room_that_is_full_for_a_moment_sets_no_price),
 		cmocka_unit_test(equal_values_are_treated_as_by_adaptive_remote),
+		cmocka_unit_test(nothing_is_learnt_before_the_backend_is_seen_to_keep_up),
 	};
 	return cmocka_run_group_tests_name("value", tests, NULL, NULL);
 }

@@ -115,6 +115,8 @@ void weir_transmit_load(weir_transmit *transmit, const char *text);
 void weir_conn_schedule(weir_conn *conn, weir_transmit *transmit);
 /* Sets the class of what is written from now on, for `classes`. */
 void weir_conn_set_class(weir_conn *conn, unsigned klass);
+/* Whether it sends in its turn. */
+bool weir_conn_is_scheduled(const weir_conn *conn);
 /* Whether it has something to send and waits for its turn. */
 bool weir_conn_waits_turn(const weir_conn *conn);
 /* Whether it is one of those that wait for their turn, because the uplink's rate is known or estimated. */

@@ -330,6 +330,17 @@ int weir_request_reply_afar(weir_request *request, const weir_reply *reply);
 void weir_request_reject_afar(weir_request *request, weir_verdict why, const weir_why *known);
 void weir_request_arrive(weir_request *request);
 
+/*
+ * pull.c: whether the rest of an answer that has begun may be pulled: its length is known, and the client
+ * is connected by HTTP/1, without TLS, and sends at once. Home.
+ */
+bool weir_request_pulls(const weir_request *request);
+/*
+ * Moves bytes of the body from a connection, whose pull calls this, to the client. Returns as
+ * weir_conn_splice; -ENOBUFS: the client has no room, and drained will be called. Home.
+ */
+int64_t weir_request_pull(weir_request *request, weir_conn *from);
+
 static inline bool weir_request_is(const weir_request *request, uint32_t flags)
 {
 	return (request->flags & flags) != 0;

@@ -346,6 +346,17 @@ static inline void *weir_request_take(weir_request *request, size_t bytes)
 	return weir_request_alloc_chunk(request, bytes);
 }
 
+/*
+ * pull.c: whether the rest of an answer that has begun may be pulled: its length is known, and the client
+ * is connected by HTTP/1, without TLS, and sends at once. Home.
+ */
+bool weir_request_pulls(const weir_request *request);
+/*
+ * Moves bytes of the body from a connection, whose pull calls this, to the client. Returns as
+ * weir_conn_splice; -ENOBUFS: the client has no room, and drained will be called. Home.
+ */
+int64_t weir_request_pull(weir_request *request, weir_conn *from);
+
 static inline bool weir_request_is(const weir_request *request, uint32_t flags)
 {
 	return (request->flags & flags) != 0;

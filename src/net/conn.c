@@ -136,6 +136,14 @@ void weir_conn_data(weir_conn *conn, weir_buf *buf)
 	end_call(conn);
 }
 
+int64_t weir_conn_pull(weir_conn *conn)
+{
+	begin_call(conn);
+	int64_t got = conn->pull(conn);
+	end_call(conn);
+	return got;
+}
+
 void weir_conn_eof(weir_conn *conn)
 {
 	conn->flags |= WEIR_CONN_EOF;

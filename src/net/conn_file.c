@@ -13,7 +13,7 @@
  * Unlike send, sendfile has no flag to suppress SIGPIPE when the peer has gone. How the program handles
  * that signal is its own decision; on a thread that sends files it is blocked, from the first file on.
  */
-static void block_sigpipe(weir_net *net)
+void weir_net_block_sigpipe(weir_net *net)
 {
 	sigset_t pipe;
 	if (net->sends_files)
@@ -53,7 +53,7 @@ int weir_conn_send_file(weir_conn *conn, int fd, uint64_t offset, size_t length,
 		error = weir_output_add_file(&conn->output, &conn->net->output, &file);
 	if (error != 0)
 		return error;
-	block_sigpipe(conn->net);
+	weir_net_block_sigpipe(conn->net);
 	weir_conn_output_added(conn, before);
 	return 0;
 }
@@ -96,6 +96,8 @@ int weir_conn_send_from_file(weir_conn *conn, size_t *budget)
 	weir_output_file *file = &conn->output.head->file;
 	size_t most = file->left < *budget ? (size_t)file->left : *budget;
 	off_t offset = (off_t)file->offset;
+	if (file->pipe != NULL)
+		return weir_conn_send_from_pipe(conn, budget);
 	if (weir_conn_is(conn, WEIR_CONN_FAR))
 		return -EINPROGRESS;
 	if (file->looks < LOOKS_MOST && offset + (off_t)most > (off_t)file->near) {

@@ -56,7 +56,7 @@ enum weir_conn_flag {
 	WEIR_CONN_ENDED = 1 << 22,      /* uring: the end or an error follows the waiting buffers */
 	WEIR_CONN_SEND_ENDED = 1 << 23, /* uring: cancellations have been requested */
 	WEIR_CONN_POLL_ENDED = 1 << 24,
-	/* uring: the socket is non-blocking, because a file was sent on it */
+	/* uring: the socket is non-blocking, because a file was sent on it, or it was spliced from or to */
 	WEIR_CONN_NONBLOCKING = 1 << 26,
 	WEIR_CONN_BULK = 1 << 27, /* its last read filled a buffer: the next one may fill several */
 };
@@ -89,6 +89,7 @@ struct weir_conn {
 	weir_net *net;
 	const weir_conn_ops *ops;
 	void *user;
+	int64_t (*pull)(weir_conn *conn); /* NULL: what comes is read */
 	weir_output output;
 	weir_conn_limits limits;
 	uint64_t activity_ns; /* time of the last byte in either direction */
@@ -192,6 +193,17 @@ void weir_conn_put_aside(weir_conn *conn, weir_buf *buf);
 /* The first of those that wait; there is one. */
 weir_buf *weir_conn_take_waiting(weir_conn *conn);
 void weir_conn_drop_waiting(weir_conn *conn);
+
+/* ---- what is passed on without being read (conn_pipe.c) ---- */
+
+/* Calls pull, which is not NULL. */
+int64_t weir_conn_pull(weir_conn *conn);
+/* As weir_conn_send_from_file, for a pipe. */
+int weir_conn_send_from_pipe(weir_conn *conn, size_t *budget);
+/* From now on SIGPIPE is blocked on this thread. */
+void weir_net_block_sigpipe(weir_net *net);
+/* io_uring: makes the socket non-blocking, if it is not yet. */
+void weir_conn_set_nonblocking(weir_conn *conn);
 
 /* The connect has ended: 0 or a negative errno. */
 void weir_conn_connected(weir_conn *conn, int result);

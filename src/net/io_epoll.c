@@ -136,10 +136,34 @@ static void read_many(weir_conn *conn, uint32_t most)
 	deliver_waiting(conn);
 }
 
+/* false: the bytes are to be read. */
+static bool pull(weir_conn *conn)
+{
+	int64_t got = weir_conn_pull(conn);
+	if (got == -ENOTSUP)
+		return false;
+	if (got == 0) {
+		conn->flags &= ~(uint32_t)WEIR_CONN_READABLE;
+		weir_conn_eof(conn);
+	} else if (got < 0 && got != -ENOBUFS) {
+		read_failed(conn, (int)-got);
+	}
+	/* Others have their turn before the next. */
+	if ((got > 0 || got == -EINTR) && conn->pull != NULL)
+		weir_conn_later(conn);
+	return true;
+}
+
 static void epoll_input(weir_conn *conn)
 {
 	deliver_waiting(conn);
 	while (weir_conn_is(conn, WEIR_CONN_READABLE) && weir_conn_wants_input(conn)) {
+		/* Asked anew, since a head that was just read may have begun it. */
+		if (conn->pull != NULL && pull(conn)) {
+			if (conn->pull != NULL)
+				return;
+			continue;
+		}
 		uint32_t allowance = weir_conn_allowance(conn), most = weir_conn_read_most(conn);
 		if (allowance == 0) {
 			weir_conn_later(conn);

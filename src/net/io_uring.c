@@ -24,13 +24,10 @@
 
 #define conn_of(op, member) ((weir_conn *)(void *)((char *)(op)-offsetof(weir_conn, uring.member)))
 
-#define HALF_CLOSED_NS (20 * WEIR_NS_PER_MS)
-
 #define UNDER_WAY (WEIR_CONN_RECEIVING | WEIR_CONN_SENDING | WEIR_CONN_POLLING)
 
 static void received(weir_uring_op *op, int result, uint32_t flags);
-static void sent(weir_uring_op *op, int result, uint32_t flags);
-static void room(weir_uring_op *op, int result, uint32_t flags);
+static void readable(weir_uring_op *op, int result, uint32_t flags);
 static void polled(weir_uring_op *op, int result, uint32_t flags);
 static void note_end(weir_conn *conn, int result);
 
@@ -53,7 +50,6 @@ static void uring_io_fini(weir_net *net)
 
 static int uring_start(weir_conn *conn)
 {
-	conn->uring.receive.complete = received;
 	conn->uring.poll.complete = polled;
 	return 0;
 }
@@ -89,7 +85,7 @@ static bool stop_receiving(weir_conn *conn)
 	return cancel(conn, &conn->uring.receive, WEIR_CONN_RECEIVING, WEIR_CONN_STOPPING);
 }
 
-static void uring_close(weir_conn *conn)
+void weir_io_uring_close(weir_conn *conn)
 {
 	weir_conn_drop_waiting(conn);
 	if (!weir_conn_is(conn, UNDER_WAY)) {
@@ -145,6 +141,20 @@ static void arm_receive(weir_conn *conn)
 		io_uring_prep_recv_multishot(sqe, conn->fd, NULL, 0, 0);
 	sqe->flags |= IOSQE_BUFFER_SELECT;
 	sqe->buf_group = WEIR_BUF_RING_GROUP;
+	conn->uring.receive.complete = received;
+	conn->flags |= WEIR_CONN_RECEIVING;
+}
+
+/* For a connection whose owner pulls: the ring only tells when there is something. */
+static void arm_input_poll(weir_conn *conn)
+{
+	struct io_uring_sqe *sqe = weir_uring_sqe(conn->net->loop, &conn->uring.receive);
+	if (sqe == NULL) {
+		weir_conn_later(conn);
+		return;
+	}
+	io_uring_prep_poll_add(sqe, conn->fd, POLLIN | POLLRDHUP);
+	conn->uring.receive.complete = readable;
 	conn->flags |= WEIR_CONN_RECEIVING;
 }
 
@@ -206,16 +216,39 @@ static void read_many(weir_conn *conn)
 		weir_conn_later(conn);
 }
 
+/*
+ * Once per call: then the ring says whether there is more, which takes no call of its own. If the bytes have
+ * to be read, they are read in bulk.
+ */
+static void pull(weir_conn *conn)
+{
+	int64_t got = weir_conn_pull(conn);
+	if (got == -ENOTSUP) {
+		conn->flags |= WEIR_CONN_BULK;
+		return;
+	}
+	conn->flags &= ~(uint32_t)WEIR_CONN_BULK;
+	if (got <= 0 && got != -ENOBUFS)
+		note_end(conn, (int)got);
+}
+
 static void uring_input(weir_conn *conn)
 {
 	const uint32_t over = WEIR_CONN_DEAD | WEIR_CONN_RECEIVING | WEIR_CONN_ENDED;
 	deliver_waiting(conn);
+	if (conn->pull != NULL && conn->waiting == NULL && !weir_conn_is(conn, over) &&
+	    weir_conn_wants_input(conn))
+		pull(conn);
 	if (conn->waiting == NULL && weir_conn_is(conn, WEIR_CONN_BULK) && !weir_conn_is(conn, over) &&
 	    conn->rate == 0 && weir_conn_wants_input(conn)) {
 		read_many(conn);
 		if (weir_conn_is(conn, WEIR_CONN_BULK) && weir_conn_wants_input(conn))
 			return;
 	}
+	/* What the ring receives now comes by data; then it is pulled. */
+	if (conn->pull != NULL && weir_conn_is(conn, WEIR_CONN_RECEIVING) &&
+	    conn->uring.receive.complete == received && !stop_receiving(conn))
+		weir_conn_later(conn);
 	if (weir_conn_is(conn, WEIR_CONN_DEAD | WEIR_CONN_RECEIVING))
 		return;
 	bool empty = conn->waiting == NULL;
@@ -223,7 +256,9 @@ static void uring_input(weir_conn *conn)
 		deliver_end(conn);
 	if (weir_conn_is(conn, WEIR_CONN_DEAD))
 		return;
-	if (weir_conn_wants_input(conn) && empty)
+	if (weir_conn_wants_input(conn) && empty && conn->pull != NULL)
+		arm_input_poll(conn);
+	else if (weir_conn_wants_input(conn) && empty)
 		arm_receive(conn);
 	else if (!weir_conn_wants_input(conn) && !weir_conn_is(conn, WEIR_CONN_POLLING))
 		arm_error_poll(conn);
@@ -289,7 +324,7 @@ static void received(weir_uring_op *op, int result, uint32_t flags)
 		buf = NULL;
 	}
 	if (weir_conn_is(conn, WEIR_CONN_DEAD)) {
-		uring_close(conn);
+		weir_io_uring_close(conn);
 		return;
 	}
 	if (buf != NULL) {
@@ -302,163 +337,14 @@ static void received(weir_uring_op *op, int result, uint32_t flags)
 		uring_input(conn);
 }
 
-/* ---- output ---- */
-
-/* An entry that continues the output; NULL: the ring is stuck, and it is tried again in the next turn. */
-static struct io_uring_sqe *send_entry(weir_conn *conn,
-				       void (*complete)(weir_uring_op *op, int result, uint32_t flags))
+static void readable(weir_uring_op *op, int result, uint32_t flags)
 {
-	struct io_uring_sqe *sqe = weir_uring_sqe(conn->net->loop, &conn->uring.send);
-	if (sqe == NULL) {
-		weir_conn_later(conn);
-		return NULL;
-	}
-	conn->uring.send.complete = complete;
-	conn->flags |= WEIR_CONN_SENDING;
-	return sqe;
-}
-
-static void send_segments(weir_conn *conn)
-{
-	weir_output_block *block = conn->output.head;
-	int flags = weir_output_flags(block);
-	struct io_uring_sqe *sqe = send_entry(conn, sent);
-	if (sqe == NULL)
-		return;
-	if (block->end - block->first == 1) {
-		struct iovec *segment = &block->segment[block->first];
-		io_uring_prep_send(sqe, conn->fd, segment->iov_base, segment->iov_len, flags);
-	} else {
-		io_uring_prep_sendmsg(sqe, conn->fd, weir_output_message(block), (unsigned)flags);
-	}
-}
-
-static void await_room(weir_conn *conn)
-{
-	struct io_uring_sqe *sqe = send_entry(conn, room);
-	if (sqe != NULL)
-		io_uring_prep_poll_add(sqe, conn->fd, POLLOUT);
-}
-
-/* Whether a file is next in the output. */
-static bool has_file(const weir_conn *conn)
-{
-	return conn->output.bytes > 0 && conn->output.head->is_file && !weir_conn_is(conn, WEIR_CONN_DEAD);
-}
-
-/*
- * Files are sent by sendfile and polls: the ring's own splice runs on kernel threads, one for each
- * connection that waits for its peer. The socket must then be non-blocking, which does not affect the
- * ring's sends and receives.
- */
-static void send_files(weir_conn *conn, size_t *budget)
-{
-	if (!weir_conn_is(conn, WEIR_CONN_NONBLOCKING)) {
-		weir_io_set_blocking(conn->fd, false);
-		conn->flags |= WEIR_CONN_NONBLOCKING;
-	}
-	while (has_file(conn) && *budget > 0) {
-		int error = weir_conn_send_from_file(conn, budget);
-		if (error == -EAGAIN)
-			await_room(conn);
-		if (error != 0)
-			return;
-	}
-}
-
-static void uring_send(weir_conn *conn)
-{
-	size_t budget = WEIR_CONN_FILE_BYTES;
-	if (has_file(conn))
-		send_files(conn, &budget);
-	if (has_file(conn) && budget == 0)
-		weir_conn_later(conn);
-	if (conn->output.bytes > 0 && !conn->output.head->is_file && !weir_conn_is(conn, WEIR_CONN_DEAD))
-		send_segments(conn);
-}
-
-/* Whole segments of the first block, or a part of its first. It does not wait for room: await_room does. */
-static size_t send_part(weir_conn *conn, size_t most)
-{
-	weir_output_block *block = conn->output.head;
-	struct iovec *first = &block->segment[block->first];
-	size_t bytes = first->iov_len < most ? first->iov_len : most;
-	unsigned count = 1;
-	while (block->first + count < block->end && first[count].iov_len <= most - bytes)
-		bytes += first[count++].iov_len;
-	unsigned flags = MSG_NOSIGNAL | MSG_DONTWAIT;
-	struct io_uring_sqe *sqe = send_entry(conn, sent);
-	if (sqe == NULL)
-		return 0;
-	if (bytes < conn->output.bytes)
-		flags |= MSG_MORE;
-	if (count == 1) {
-		io_uring_prep_send(sqe, conn->fd, first->iov_base, bytes, (int)flags);
-	} else {
-		weir_output_message(block)->msg_iovlen = count;
-		io_uring_prep_sendmsg(sqe, conn->fd, &block->message, flags);
-	}
-	weir_transmit_began(conn, bytes);
-	return bytes;
-}
-
-static size_t uring_send_some(weir_conn *conn, size_t most)
-{
-	size_t left = most;
-	if (has_file(conn))
-		send_files(conn, &left);
-	if (left > 0 && conn->output.bytes > 0 && !conn->output.head->is_file &&
-	    !weir_conn_is(conn, WEIR_CONN_DEAD))
-		left -= send_part(conn, left);
-	return most - left;
-}
-
-static void go_on_sending(weir_conn *conn)
-{
-	if (conn->output.bytes > 0 && !weir_conn_is(conn, WEIR_CONN_DEAD))
-		weir_conn_push(conn);
-	weir_conn_settle(conn);
-}
-
-/* The ring's polls end at once if the peer has ended its side, room or not. Such a connection looks again later. */
-static void look_later(weir_conn *conn)
-{
-	static struct __kernel_timespec pause = {.tv_nsec = HALF_CLOSED_NS};
-	struct io_uring_sqe *sqe = send_entry(conn, room);
-	if (sqe != NULL)
-		io_uring_prep_timeout(sqe, &pause, 0, 0);
-}
-
-static void room(weir_uring_op *op, int result, uint32_t flags)
-{
-	weir_conn *conn = conn_of(op, send);
-	conn->flags &= ~(uint32_t)WEIR_CONN_SENDING;
+	weir_conn *conn = conn_of(op, receive);
+	conn->flags &= ~(uint32_t)(WEIR_CONN_RECEIVING | WEIR_CONN_STOPPING);
 	if (weir_conn_is(conn, WEIR_CONN_DEAD))
-		uring_close(conn);
-	else if (result > 0 && !(result & (POLLOUT | POLLERR | POLLHUP | POLLNVAL)))
-		look_later(conn);
+		weir_io_uring_close(conn);
 	else
-		go_on_sending(conn);
-}
-
-static void sent(weir_uring_op *op, int result, uint32_t flags)
-{
-	weir_conn *conn = conn_of(op, send);
-	conn->flags &= ~(uint32_t)WEIR_CONN_SENDING;
-	if (weir_conn_is(conn, WEIR_CONN_DEAD)) {
-		uring_close(conn);
-		return;
-	}
-	if (weir_conn_is(conn, WEIR_CONN_SCHEDULED))
-		weir_transmit_completed(conn, result > 0 ? (size_t)result : 0);
-	if (result > 0)
-		weir_conn_sent(conn, (size_t)result);
-	else if (result < 0 && result != -EAGAIN && result != -EINTR)
-		weir_conn_fail(conn, result);
-	if (result == -EAGAIN)
-		await_room(conn);
-	else
-		go_on_sending(conn);
+		uring_input(conn);
 }
 
 /* ---- connecting, and errors while nothing is received ---- */
@@ -475,7 +361,7 @@ static void polled(weir_uring_op *op, int result, uint32_t flags)
 	weir_conn *conn = conn_of(op, poll);
 	conn->flags &= ~(uint32_t)WEIR_CONN_POLLING;
 	if (weir_conn_is(conn, WEIR_CONN_DEAD)) {
-		uring_close(conn);
+		weir_io_uring_close(conn);
 	} else if (weir_conn_is(conn, WEIR_CONN_CONNECTING)) {
 		weir_conn_connected(conn, result);
 	} else if (!weir_conn_wants_input(conn)) {
@@ -491,9 +377,9 @@ const weir_io weir_io_uring = {
 	.start = uring_start,
 	.connect = uring_connect,
 	.input = uring_input,
-	.send = uring_send,
-	.send_some = uring_send_some,
-	.close = uring_close,
+	.send = weir_io_uring_send,
+	.send_some = weir_io_uring_send_some,
+	.close = weir_io_uring_close,
 	.accept_start = weir_io_uring_accept_start,
 	.accept_stop = weir_io_uring_accept_stop,
 };

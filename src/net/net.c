@@ -40,6 +40,7 @@ static void free_net(weir_loop_part *part)
 	net->io->fini(net);
 	weir_buf_pool_close(&net->reads);
 	weir_buf_pool_close(&net->output.copies);
+	weir_pipes_fini(&net->pipes);
 	weir_pool_fini(&net->conns);
 	weir_pool_fini(&net->blocks);
 	weir_mem_free(net);
@@ -72,8 +73,10 @@ static int make_net(weir_loop *loop, weir_net **ret_net)
 	weir_pool_init(&net->conns, sizeof(weir_conn));
 	weir_pool_init(&net->blocks, sizeof(weir_output_block));
 	net->reads = weir_buf_pool_new(loop, WEIR_BUF_READ_BYTES, READS_KEPT);
-	net->output = (weir_output_source){
-		.blocks = &net->blocks, .copies = weir_buf_pool_new(loop, WEIR_BUF_WRITE_BYTES, WRITES_KEPT)};
+	net->output =
+		(weir_output_source){.blocks = &net->blocks,
+				     .copies = weir_buf_pool_new(loop, WEIR_BUF_WRITE_BYTES, WRITES_KEPT),
+				     .pipes = &net->pipes};
 	int error = net->reads != NULL && net->output.copies != NULL ? net->io->init(net) : -ENOMEM;
 	if (error != 0) {
 		weir_buf_pool_close(&net->reads);

@@ -15,6 +15,7 @@
 #include "net/buf.h"
 #include "net/buf_ring.h"
 #include "net/output.h"
+#include "net/pipes.h"
 #include "net/pool.h"
 
 struct weir_acceptor;
@@ -61,9 +62,12 @@ typedef struct weir_io {
 extern const weir_io weir_io_epoll;
 extern const weir_io weir_io_uring;
 
-/* io_uring_accept.c: parts of weir_io_uring; and what both of its files need. */
+/* io_uring_accept.c, io_uring_send.c: parts of weir_io_uring; and what several of its files need. */
 int weir_io_uring_accept_start(struct weir_acceptor *acceptor);
 void weir_io_uring_accept_stop(struct weir_acceptor *acceptor);
+void weir_io_uring_send(weir_conn *conn);
+size_t weir_io_uring_send_some(weir_conn *conn, size_t most);
+void weir_io_uring_close(weir_conn *conn);
 void weir_io_set_blocking(int fd, bool blocking);
 
 /*
@@ -96,9 +100,10 @@ typedef struct weir_net {
 	weir_buf_pool *reads;
 	weir_output_source output;
 	weir_pool conns, blocks;
-	weir_deferred over;              /* tells the owners of files that are over */
-	bool over_queued;                /* it is in the loop's deferred work */
-	bool sends_files;                /* some connection has sent a file: SIGPIPE is blocked */
+	weir_deferred over; /* tells the owners of files that are over */
+	bool over_queued;   /* it is in the loop's deferred work */
+	bool sends_files;   /* some connection has sent a file, or from a pipe: SIGPIPE is blocked */
+	weir_pipes pipes;
 	uint64_t far;                    /* how many times the disk was waited for; for tests */
 	weir_conn *all;                  /* connections alive */
 	struct weir_acceptor *acceptors; /* not yet gone */
@@ -152,5 +157,30 @@ void weir_conn_bound_output(weir_conn *conn, uint32_t output_bytes);
  * waits.
  */
 void weir_conn_call_drained(weir_conn *conn);
+
+/*
+ * ---- for a layer that passes on what comes, without looking at it (src/sentry, by src/http) ----
+ */
+
+/*
+ * From now on pull is called when something may have come, instead of reading it; NULL: no more. pull calls
+ * weir_conn_splice at most once, and returns its result:
+ *	> 0       so many bytes were taken
+ *	0         the stream has ended: eof is called
+ *	-EAGAIN   there is nothing
+ *	-ENOBUFS  pull has paused the connection
+ *	-ENOTSUP  they are to be read after all: data is called
+ *	else      the connection fails
+ * What was read before still comes by data first.
+ */
+void weir_conn_set_pull(weir_conn *conn, int64_t (*pull)(weir_conn *conn));
+/*
+ * Moves at most so many (not 0) of the bytes that have come from one peer to the output for another,
+ * through a pipe, without copying them. Both are on the same loop. Returns as described above; -ENOBUFS: the
+ * output has no room, and drained will be called.
+ */
+int64_t weir_conn_splice(weir_conn *from, weir_conn *to, size_t most);
+/* Asks the socket whether nothing has come, not even the end of the stream. */
+bool weir_conn_is_silent(weir_conn *conn);
 
 #endif

@@ -129,6 +129,29 @@ int weir_output_add_file(weir_output *output, const weir_output_source *source, 
 	return 0;
 }
 
+weir_pipe *weir_output_last_pipe(const weir_output *output)
+{
+	const weir_output_block *tail = output->tail;
+	return tail != NULL && tail->is_file ? tail->file.pipe : NULL;
+}
+
+int weir_output_add_piped(weir_output *output, const weir_output_source *source, weir_pipe *pipe,
+			  size_t count)
+{
+	if (weir_output_last_pipe(output) != pipe) {
+		weir_output_block *block = add_block(output, source->blocks);
+		if (block == NULL)
+			return -ENOMEM;
+		block->is_file = true;
+		block->file = (weir_output_file){.fd = pipe->out, .pipe = pipe};
+	}
+	weir_output_file *file = &output->tail->file;
+	file->left += count;
+	file->counts += (uint32_t)count;
+	output->bytes += count;
+	return 0;
+}
+
 static weir_output_block *take_head(weir_output *output)
 {
 	weir_output_block *block = output->head;
@@ -138,11 +161,22 @@ static weir_output_block *take_head(weir_output *output)
 	return block;
 }
 
+/* Bytes that are still in it are lost with it. */
+static void drop_pipe(weir_output_block *block, const weir_output_source *source)
+{
+	weir_pipes_give(source->pipes, block->file.pipe, block->file.left == 0);
+	weir_pool_give(source->blocks, block);
+}
+
 static void drop_file(weir_output *output, weir_output_source *source)
 {
 	weir_output_block *block = take_head(output);
 	output->bytes -= block->file.counts;
 	output->more -= (int64_t)block->file.left - block->file.counts;
+	if (block->file.pipe != NULL) {
+		drop_pipe(block, source);
+		return;
+	}
 	block->next = NULL;
 	if (source->over == NULL)
 		source->over = block;
@@ -162,7 +196,8 @@ static void file_sent(weir_output *output, weir_output_source *source, size_t co
 		drop_file(output, source);
 		return;
 	}
-	uint32_t counts = weir_output_file_counts(file->left, file->most);
+	uint32_t counts =
+		file->pipe != NULL ? (uint32_t)file->left : weir_output_file_counts(file->left, file->most);
 	output->bytes -= file->counts - counts;
 	output->more += file->counts - counts;
 	file->counts = counts;

@@ -4,15 +4,15 @@
 
 /*
  * Bytes waiting to be sent: a list of blocks. A block is either an array of segments, each a part of a
- * buffer that is held until it is sent, or a part of a file. A block of segments contains the message
- * header for sendmsg, so nothing is built or copied to send it. It stays in place while an operation on
- * it is in progress: only weir_output_sent and weir_output_clear release blocks.
+ * buffer that is held until it is sent, or a part of a file, or what is in a pipe. A block of segments
+ * contains the message header for sendmsg, so nothing is built or copied to send it. It stays in place
+ * while an operation on it is in progress: only weir_output_sent and weir_output_clear release blocks.
  *
  * Segments may be added while the first block is being sent; that does not change the operation in
  * progress.
  *
  * bytes is what the bound refers to: bytes in memory and, for a file, a small number that stands for it
- * (weir_output_file). It is 0 exactly when nothing waits.
+ * (weir_output_file). What is in a pipe counts in full. It is 0 exactly when nothing waits.
  *
  * The owner of a file that has been sent, or given up, is not told at once, because it may be within a
  * call: the file goes to the source's list, and weir_output_run_over tells the owner.
@@ -25,6 +25,7 @@
 #include <weir/net.h>
 
 #include "net/buf.h"
+#include "net/pipes.h"
 #include "net/pool.h"
 
 #define WEIR_OUTPUT_SEGMENTS 8
@@ -45,6 +46,8 @@ typedef struct weir_output_file {
 	uint64_t near; /* up to this offset it was in the page cache lately */
 	void (*over)(void *arg);
 	void *arg;
+	weir_pipe *
+		pipe; /* not NULL: its bytes, instead of a file's; it goes back to the source's when they are sent */
 } weir_output_file;
 
 typedef struct weir_output_block {
@@ -71,6 +74,7 @@ typedef struct weir_output {
 typedef struct weir_output_source {
 	weir_pool *blocks;
 	weir_buf_pool *copies;
+	weir_pipes *pipes;
 	weir_output_block *over, *over_last; /* files whose owners must be told, in order */
 } weir_output_source;
 
@@ -84,6 +88,14 @@ int weir_output_copy(weir_output *output, const weir_output_source *source, cons
  * if that is less). 0, or -ENOMEM: then over is not called.
  */
 int weir_output_add_file(weir_output *output, const weir_output_source *source, const weir_output_file *file);
+/*
+ * Appends count (not 0) more bytes that are in the pipe: the one that is last in the output, or another,
+ * which the output then owns. 0, or -ENOMEM: then the pipe is the caller's.
+ */
+int weir_output_add_piped(weir_output *output, const weir_output_source *source, weir_pipe *pipe,
+			  size_t count);
+/* The pipe that is last in the output; NULL: something else is. */
+weir_pipe *weir_output_last_pipe(const weir_output *output);
 /* What a part of a file of that length will count as. */
 uint32_t weir_output_file_counts(uint64_t length, uint32_t most);
 /* The first count bytes have been sent; if the first block is a file they do not go beyond it. */

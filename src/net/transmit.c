@@ -278,3 +278,8 @@ const weir_metric weir_transmit_metrics[] = {
 	ROW("probes", COUNTER, probes, "Times that the estimate was tested by sending more."),
 	ROW("back_offs", COUNTER, back_offs, "Times that the estimate was lowered."),
 	{0}};
+
+bool weir_conn_is_scheduled(const weir_conn *conn)
+{
+	return weir_conn_is(conn, WEIR_CONN_SCHEDULED);
+}

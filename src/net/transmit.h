@@ -122,6 +122,8 @@ void weir_transmit_load(weir_transmit *transmit, const char *text);
 void weir_conn_schedule(weir_conn *conn, weir_transmit *transmit);
 /* An answer begins, by the order in force. The class, for `classes`, is that of what is written from now on. */
 void weir_conn_begin_answer(weir_conn *conn, weir_transmit *transmit, unsigned klass);
+/* Whether it sends in its turn. */
+bool weir_conn_is_scheduled(const weir_conn *conn);
 /* Whether it has something to send and waits for its turn. */
 bool weir_conn_waits_turn(const weir_conn *conn);
 /* Whether it is one of those that wait for their turn, because the uplink's rate is known or estimated. */

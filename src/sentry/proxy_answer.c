@@ -342,6 +342,8 @@ static void call_head(weir_call *call, const weir_call_answer *answer)
 	}
 	exchange->begun = true;
 	forget_kept(exchange);
+	if (weir_request_pulls(exchange->request))
+		weir_call_pull(call);
 }
 
 static void call_upgraded(weir_call *call, const weir_call_answer *answer)
@@ -372,6 +374,18 @@ static void call_data(weir_call *call, weir_buf *buf, size_t offset, size_t leng
 	exchange->held_length = length;
 	weir_call_pause(call);
 	weir_exchange_stall(exchange);
+}
+
+/* The same without copying: what does not fit stays in the backend's socket. */
+static int64_t call_pull(weir_call *call, weir_conn *from)
+{
+	weir_exchange *exchange = weir_exchange_of(call);
+	int64_t moved = weir_request_pull(exchange->request, from);
+	if (moved == -ENOBUFS) {
+		weir_call_pause(call);
+		weir_exchange_stall(exchange);
+	}
+	return moved;
 }
 
 static void request_drained(weir_request *request, void *arg)
@@ -417,4 +431,5 @@ const weir_call_ops weir_proxy_call_ops = {.ready = call_ready,
 					   .data = call_data,
 					   .end = call_end,
 					   .failed = weir_proxy_failed,
-					   .drained = call_drained};
+					   .drained = call_drained,
+					   .pull = call_pull};

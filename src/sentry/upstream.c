@@ -400,6 +400,11 @@ bool weir_call_clogged(const weir_call *call)
 	return conn != NULL && weir_link_output(&conn->link) > conn->upstream->limits.output_bytes / 2;
 }
 
+void weir_call_pull(weir_call *call)
+{
+	call->pulls = call->ops->pull != NULL;
+}
+
 void weir_call_pause(weir_call *call)
 {
 	weir_upstream_conn *conn = call->conn;

@@ -26,6 +26,10 @@
  * the connection holds more than half of what it may, and drained that it no longer does. Towards the owner,
  * weir_call_pause stops the callbacks (no data, no end, until resumed), and TCP slows the backend down.
  *
+ * The rest of a long body of known length may be pulled instead, if the owner asks for it when the head comes
+ * (weir_call_pull) and the connection is plain. Then it is not read here, and pull is called when something
+ * may have come. Parts of it may still come by data.
+ *
  * What a backend may not do. A malformed or too large head, more than 16 interim answers, an upgrade that was
  * not asked for, a body shorter than announced, malformed chunks: the call fails with -EPROTO, or -ECONNRESET
  * if it was cut short, and the connection is closed. After bytes beyond the end of an answer, or an answer
@@ -117,6 +121,11 @@ typedef struct weir_call_ops {
 	void (*end)(weir_call *call, const weir_call_answer *trailers);
 	void (*failed)(weir_call *call, const weir_call_failure *failure);
 	void (*drained)(weir_call *call); /* may be NULL */
+	/*
+	 * Moves bytes of the body, never beyond its end, from the connection elsewhere. Returns as weir_conn_splice;
+	 * -ENOBUFS: it has paused the call. It does not end the call. NULL: it is not asked for.
+	 */
+	int64_t (*pull)(weir_call *call, weir_conn *from);
 } weir_call_ops;
 
 struct weir_call {
@@ -128,6 +137,7 @@ struct weir_call {
 	uint8_t framing; /* weir_framing of the request: NONE, LENGTH or CHUNKED */
 	bool upgrade;    /* a 101 is accepted */
 	bool probe;
+	bool pulls; /* weir_call_pull was called */
 };
 
 typedef struct weir_call_request {
@@ -157,6 +167,8 @@ int weir_call_send(weir_call *call, weir_buf *buf, size_t offset, size_t length)
  */
 void weir_call_finish(weir_call *call, const weir_field *trailers, size_t count);
 bool weir_call_clogged(const weir_call *call);
+/* Asks for the rest of the body by pull, where that is possible and worth it. Called in head. */
+void weir_call_pull(weir_call *call);
 void weir_call_pause(weir_call *call);
 /* Delivers what waited before it returns; the ops must not call it. */
 void weir_call_resume(weir_call *call);

@@ -83,6 +83,11 @@ static void finish(weir_upstream_conn *conn, incoming *in, const weir_call_answe
 	call->ops->end(call, trailers);
 }
 
+void weir_upstream_finish(weir_upstream_conn *conn)
+{
+	finish(conn, &(incoming){0}, NULL);
+}
+
 /* ---- heads and trailers, complete or in parts ---- */
 
 typedef struct found {
@@ -246,7 +251,11 @@ static void final_head(weir_upstream_conn *conn, weir_call_answer *answer, incom
 	weir_upstream_arm(conn);
 	uint32_t serial = conn->serial;
 	call->ops->head(call, answer);
-	if (is_same(conn, serial) && conn->phase == WEIR_PHASE_LENGTH && conn->left == 0 && !conn->paused)
+	if (!is_same(conn, serial))
+		return;
+	if (call->pulls)
+		weir_upstream_start_pulling(conn, in->length);
+	if (conn->phase == WEIR_PHASE_LENGTH && conn->left == 0 && !conn->paused)
 		finish(conn, in, NULL);
 }
 
@@ -309,6 +318,8 @@ static void take_length(weir_upstream_conn *conn, incoming *in)
 	size_t part = in->length < conn->left ? in->length : (size_t)conn->left, offset = in->offset;
 	conn->left -= part;
 	advance(in, part);
+	if (conn->left == 0 && conn->call->pulls)
+		weir_conn_set_pull(conn->link.conn, NULL);
 	if (part > 0)
 		give(conn, in, offset, part);
 	/* A call that is paused at its last byte gets the end when it is resumed. */

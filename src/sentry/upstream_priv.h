@@ -174,6 +174,10 @@ void weir_upstream_expect(weir_upstream_conn *conn);
 void weir_upstream_data(weir_upstream_conn *conn, weir_buf *buf, size_t offset, size_t length);
 /* The backend sends no more. */
 void weir_upstream_eof(weir_upstream_conn *conn);
+/* upstream_pull.c: if the call wants it, what follows these bytes of its body is pulled. */
+void weir_upstream_start_pulling(weir_upstream_conn *conn, size_t here);
+/* The answer has come to its end, without bytes behind it: the call is over. */
+void weir_upstream_finish(weir_upstream_conn *conn);
 /* After a resume: delivers the stash, then the end if it came. */
 void weir_upstream_go_on(weir_upstream_conn *conn);
 /* Releases what it holds of an answer. */

@@ -161,11 +161,11 @@ static void talk_drained(weir_call *call)
 		t->in_drained(t);
 }
 
-static const weir_call_ops talk_ops = {talk_ready, talk_interim, talk_whole,  talk_head,   talk_upgraded,
-				       talk_data,  talk_end,     talk_failed, talk_drained};
+static const weir_call_ops talk_ops = {talk_ready, talk_interim, talk_whole,  talk_head,    talk_upgraded,
+				       talk_data,  talk_end,     talk_failed, talk_drained, NULL};
 /* Without whole answers. */
-static const weir_call_ops stream_ops = {talk_ready, talk_interim, NULL,        talk_head,   talk_upgraded,
-					 talk_data,  talk_end,     talk_failed, talk_drained};
+static const weir_call_ops stream_ops = {talk_ready, talk_interim, NULL,        talk_head,    talk_upgraded,
+					 talk_data,  talk_end,     talk_failed, talk_drained, NULL};
 
 /* ---- backends ---- */
 

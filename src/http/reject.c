@@ -104,8 +104,8 @@ static __attribute__((noinline)) void fill_head(weir_shed_head *head, weir_http_
 	head->good_until_ns = loop->date_until_ns;
 }
 
-static weir_shed_head *head_of(const weir_request *request, const char *stage, unsigned status,
-			       weir_verdict why)
+static inline weir_shed_head *head_of(const weir_request *request, const char *stage, unsigned status,
+				      weir_verdict why)
 {
 	weir_http_loop *loop = request->loop;
 	const weir_routes *routes = request->table->routes;

@@ -11,6 +11,9 @@
 #define FIELDS_MAX 40
 #define COUNT(a)   (sizeof(a) / sizeof((a)[0]))
 
+#define WITH_ANOTHER \
+	"GET / HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\nGET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
 static const char *const scanners[] = {"plain", "sse4.2", "avx2"};
 static weir_recent_fields recent;
 
@@ -99,8 +102,7 @@ static void test_not_kept(void **state)
 		"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
 		"GET / HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding : gzip\r\n\r\n",
 		/* not all that was received */
-		"GET / HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\nGET / HTTP/1.1\r\nHost: "
-		"localhost\r\n\r\n",
+		WITH_ANOTHER,
 	};
 	forget();
 	for (size_t i = 0; i < COUNT(texts); i++)

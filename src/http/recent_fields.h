@@ -3,9 +3,9 @@
 #define WEIR_HTTP_RECENT_FIELDS_H
 
 /*
- * The fields of recent requests, and what the parser made of them. Requests of one client, and of clients of one
- * kind, often differ in their first line only. If the bytes after that line have been parsed before, the result
- * is the same, but for where it begins.
+ * The fields of recent requests, and what the parser made of them. Requests of one client, and of clients
+ * of one kind, often differ in their first line only. If the bytes after that line have been parsed before,
+ * the result is the same, but for where it begins.
  *
  * A block is all bytes after the first line, with the empty line. It is kept if
  * - it is of the usual form, and all of what was received with it, so that its length is known in advance;
@@ -14,8 +14,8 @@
  * - it has come twice without another in between that has the same slot. So blocks that do not come again
  *   cost little.
  *
- * All bytes are compared, so a client that makes blocks share a slot only loses the benefit. Memory is bounded
- * by the number of slots.
+ * All bytes are compared, so a client that makes blocks share a slot only loses the benefit. Memory is
+ * bounded by the number of slots.
  *
  * Threads: one at a time; each loop has its own.
  */
@@ -62,8 +62,8 @@ static inline weir_recent_block *weir_recent_slot(weir_recent_fields *recent, ui
 }
 
 /*
- * Completes a head whose first line is the usual one and ends before `at`. The block extends to `end`. false: it is
- * not known, and nothing has changed.
+ * Completes a head whose first line is the usual one and ends before `at`. The block extends to `end`. false:
+ * it is not known, and nothing has changed.
  */
 static inline bool weir_recent_take(weir_recent_fields *recent, weir_head *head, const char *bytes, size_t at,
 				    size_t end, const weir_head_limits *limits, weir_head_field *fields)
@@ -93,7 +93,7 @@ static inline bool weir_recent_take(weir_recent_fields *recent, weir_head *head,
 	return true;
 }
 
-/* A head was parsed, and has `at` bytes before its fields: keeps these, if they are fit and have come before. */
+/* A head was parsed, and has `at` bytes before its fields: keeps these, if fit and seen before. */
 void weir_recent_keep(weir_recent_fields *recent, const weir_head *head, const char *bytes, size_t at,
 		      const weir_head_field *fields);
 

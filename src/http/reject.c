@@ -211,7 +211,7 @@ static inline void answer_canned(weir_request *request, const weir_shed_head *he
 	request->codec->canned(request, &canned);
 }
 
-/* Whether it gets the plain rejection, in a protocol that has it prepared. route NULL: no other was asked for. */
+/* Whether it gets the plain rejection, in a protocol that has it prepared. route NULL: as in send_away. */
 static inline bool is_plain(const weir_request *request, const weir_route *route)
 {
 	return (route == NULL || (route->reject == WEIR_REJECT_STATUS && route->refuse == NULL)) &&

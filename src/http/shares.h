@@ -157,8 +157,8 @@ static inline bool weir_shares_are_scarce(const weir_share_table *shares)
 }
 
 /*
- * Whether there are too many requests at once, in all or, while they are scarce, of this address. Never, if they are
- * not scarce.
+ * Whether there are too many requests at once, in all or, while they are scarce, of this address. Never,
+ * if they are not scarce.
  */
 bool weir_shares_refuse(const weir_request *request);
 

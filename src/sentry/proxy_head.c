@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Heads on their way through. What passes to the backend unchanged is copied as it came, in runs of bytes up
- * to the next field to be removed. A common request is one run, from its first byte to its last field. So is an
- * answer that is complete and goes from HTTP/1 to HTTP/1.
+ * to the next field to be removed. A common request is one run, from its first byte to its last field. So is
+ * an answer that is complete and goes from HTTP/1 to HTTP/1.
  */
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -181,8 +181,8 @@ bool weir_proxy_passes_trailer(const weir_exchange *exchange, weir_span name);
 size_t weir_proxy_fields(const weir_proxy *proxy, const weir_call_answer *answer, bool tunnel,
 			 weir_field *ret_fields);
 /*
- * The same as lines of HTTP/1, in this room, with the length of the body. For an answer of HTTP/1. at is NULL: the
- * room is too small, or fields are added.
+ * The same as lines of HTTP/1, in this room, with the length of the body. For an answer of HTTP/1. at is
+ * NULL: the room is too small, or fields are added.
  */
 weir_span weir_proxy_lines(const weir_proxy *proxy, const weir_call_answer *answer, uint64_t length,
 			   char *room, size_t size);

@@ -59,12 +59,15 @@ static inline uint32_t place_of(const weir_route_index *index, uint32_t hash, un
 	return ((hash ^ hash >> 15) + kind) & index->mask;
 }
 
+/* Hosts are mostly written in small letters. */
 static inline bool is_text(const slot *at, weir_span text)
 {
+	if (memcmp(at->text, text.at, text.length) == 0)
+		return true;
 	for (size_t i = 0; i < text.length && is_host(at->kind); i++)
 		if (weir_match_lower(text.at[i]) != at->text[i])
 			return false;
-	return is_host(at->kind) || memcmp(at->text, text.at, text.length) == 0;
+	return is_host(at->kind);
 }
 
 /* The slot of the text, or the free one where it would be. At most half of them are taken. */
@@ -339,6 +342,8 @@ void weir_route_walk_begin(const weir_route_index *index, const weir_match_input
 uint32_t weir_route_walk_next(weir_route_walk *walk)
 {
 	uint32_t least = UINT32_MAX;
+	if (walk->lists == 1 && walk->list[0].at < walk->list[0].end)
+		return *walk->list[0].at++;
 	for (unsigned i = 0; i < walk->lists; i++)
 		if (walk->list[i].at < walk->list[i].end && *walk->list[i].at < least)
 			least = *walk->list[i].at;

@@ -10,20 +10,20 @@
 #define ROUTES_LEAST 8
 #define NO_RULE      UINT32_MAX
 
-/* FNV-1a, a byte at a time: so one pass gives the hashes of all beginnings. Hosts are hashed from their end. */
+/* FNV-1a, a byte at a time: one pass gives the hashes of all beginnings. Hosts are hashed from their end. */
 #define HASH_BEGIN UINT32_C(0x811c9dc5)
 #define HASH_NEXT  UINT32_C(0x01000193)
 
-typedef struct slot {
+typedef struct anchor {
 	const char *text; /* NULL: free */
 	uint32_t hash;
 	uint8_t length, kind;
 	uint32_t uses;         /* while the index is made: routes that could have this anchor */
 	uint32_t first, count; /* its routes, in `numbers` */
-} slot;
+} anchor;
 
 struct weir_route_index {
-	slot *slots;
+	anchor *slots;
 	uint32_t mask;
 	uint32_t *numbers; /* of routes: the lists of all anchors, and of those without one */
 	uint32_t rest_first, rest_count;
@@ -59,20 +59,23 @@ static inline uint32_t place_of(const weir_route_index *index, uint32_t hash, un
 	return ((hash ^ hash >> 15) + kind) & index->mask;
 }
 
-static inline bool is_text(const slot *at, weir_span text)
+/* Hosts are mostly written in small letters. */
+static inline bool is_text(const anchor *at, weir_span text)
 {
+	if (memcmp(at->text, text.at, text.length) == 0)
+		return true;
 	for (size_t i = 0; i < text.length && is_host(at->kind); i++)
 		if (weir_match_lower(text.at[i]) != at->text[i])
 			return false;
-	return is_host(at->kind) || memcmp(at->text, text.at, text.length) == 0;
+	return is_host(at->kind);
 }
 
-/* The slot of the text, or the free one where it would be. At most half of them are taken. */
-static slot *find(const weir_route_index *index, weir_span text, uint32_t hash, unsigned kind)
+/* The anchor of the text, or the free one where it would be. At most half of them are taken. */
+static anchor *find(const weir_route_index *index, weir_span text, uint32_t hash, unsigned kind)
 {
 	uint32_t place = place_of(index, hash, kind);
 	for (;; place = (place + 1) & index->mask) {
-		slot *at = &index->slots[place];
+		anchor *at = &index->slots[place];
 		if (at->text == NULL ||
 		    (at->hash == hash && at->kind == kind && at->length == text.length && is_text(at, text)))
 			return at;
@@ -114,14 +117,14 @@ static uint32_t next_anchor(const weir_matcher *matcher, uint32_t from)
 	return NO_RULE;
 }
 
-static slot *slot_of(const weir_route_index *index, const weir_matcher *matcher,
-		     const weir_match_entry *entry)
+static anchor *slot_of(const weir_route_index *index, const weir_matcher *matcher,
+		       const weir_match_entry *entry)
 {
 	weir_span text = {matcher->bytes + entry->at, entry->length};
 	uint32_t hash = hash_of(text.at, entry->length, entry->kind);
-	slot *at = find(index, text, hash, entry->kind);
+	anchor *at = find(index, text, hash, entry->kind);
 	if (at->text == NULL)
-		*at = (slot){
+		*at = (anchor){
 			.text = text.at, .hash = hash, .length = (uint8_t)entry->length, .kind = entry->kind};
 	return at;
 }
@@ -193,20 +196,20 @@ static void count_uses(const weir_route_index *index, const weir_matcher *matche
 
 /* ---- making: the lists ---- */
 
-/* Calls with each slot of a route's anchor, once. */
+/* Calls with each anchor of a route's anchor, once. */
 static void each_slot(const weir_route_index *index, const weir_matcher *matcher, uint32_t rule,
-		      void (*call)(weir_route_index *index, slot *at, uint32_t number), uint32_t number)
+		      void (*call)(weir_route_index *index, anchor *at, uint32_t number), uint32_t number)
 {
 	for (uint32_t i = rule; i < rule_end(matcher, rule); i++)
 		call((weir_route_index *)index, slot_of(index, matcher, &matcher->entries[i]), number);
 }
 
-static void count_one(weir_route_index *index, slot *at, uint32_t number)
+static void count_one(weir_route_index *index, anchor *at, uint32_t number)
 {
 	at->count++;
 }
 
-static void add_one(weir_route_index *index, slot *at, uint32_t number)
+static void add_one(weir_route_index *index, anchor *at, uint32_t number)
 {
 	index->numbers[at->first + at->count++] = number;
 }
@@ -287,7 +290,7 @@ static void add_list(const weir_route_index *index, weir_route_walk *walk, uint3
 static void look(const weir_route_index *index, weir_route_walk *walk, weir_span text, uint32_t hash,
 		 unsigned kind)
 {
-	const slot *at = find(index, text, hash, kind);
+	const anchor *at = find(index, text, hash, kind);
 	if (at->text != NULL)
 		add_list(index, walk, at->first, at->count);
 }
@@ -339,6 +342,8 @@ void weir_route_walk_begin(const weir_route_index *index, const weir_match_input
 uint32_t weir_route_walk_next(weir_route_walk *walk)
 {
 	uint32_t least = UINT32_MAX;
+	if (walk->lists == 1 && walk->list[0].at < walk->list[0].end)
+		return *walk->list[0].at++;
 	for (unsigned i = 0; i < walk->lists; i++)
 		if (walk->list[i].at < walk->list[i].end && *walk->list[i].at < least)
 			least = *walk->list[i].at;

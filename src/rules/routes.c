@@ -79,11 +79,6 @@ static void destroy(weir_routes *routes)
 	weir_mem_free(routes);
 }
 
-bool weir_routes_is_last(const weir_routes *routes)
-{
-	return atomic_load_explicit(&routes->refs, memory_order_acquire) == 1;
-}
-
 void weir_routes_unref(weir_routes *routes)
 {
 	if (routes != NULL && atomic_fetch_sub_explicit(&routes->refs, 1, memory_order_acq_rel) == 1)
@@ -193,14 +188,6 @@ int weir_routes_default_class(weir_routes *routes, unsigned klass, const char *n
 	if (error == 0)
 		routes->default_class = klass;
 	return error;
-}
-
-const char *weir_routes_class_name(const weir_routes *routes, unsigned klass)
-{
-	static const char *const numbers[WEIR_CLASSES] = {"0", "1", "2", "3", "4", "5", "6", "7"};
-	if (klass >= WEIR_CLASSES)
-		return "?";
-	return routes->class_name[klass] != NULL ? routes->class_name[klass] : numbers[klass];
 }
 
 /* ---- routes ---- */

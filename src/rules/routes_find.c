@@ -25,6 +25,19 @@ void weir_table_free(weir_table *table)
 	weir_mem_free(table);
 }
 
+bool weir_routes_is_last(const weir_routes *routes)
+{
+	return atomic_load_explicit(&routes->refs, memory_order_acquire) == 1;
+}
+
+const char *weir_routes_class_name(const weir_routes *routes, unsigned klass)
+{
+	static const char *const numbers[WEIR_CLASSES] = {"0", "1", "2", "3", "4", "5", "6", "7"};
+	if (klass >= WEIR_CLASSES)
+		return "?";
+	return routes->class_name[klass] != NULL ? routes->class_name[klass] : numbers[klass];
+}
+
 /* ---- look-up ---- */
 
 static inline bool matches(const weir_matcher *matcher, const weir_match_input *input)

@@ -19,8 +19,8 @@
 typedef _Atomic uint64_t weir_count;
 
 /*
- * A count for each origin: 0 is outside, otherwise a stage's index + 1. Most worlds have few stages, so that only the
- * first counts are there from the start; the others come in blocks.
+ * A count for each origin: 0 is outside, otherwise a stage's index + 1. Most worlds have few stages, so that
+ * only the first counts are there from the start; the others come in blocks.
  */
 enum { WEIR_EDGES_BLOCK = 64, WEIR_EDGES_BLOCKS = WEIR_STAGES_MAX / WEIR_EDGES_BLOCK };
 

@@ -137,6 +137,35 @@ class Running(unittest.TestCase):
         self.one(measure=lambda lab: {"n": 1, "more": "x" * command.KEPT_BYTES})
         self.assertFalse(os.path.exists(command.kept_path(self.options, "x-1")))
 
+    def test_parts_are_stored_one_by_one_and_measured_again_alone(self):
+        def measured(lab):
+            if not lab.wants("c") or lab.part is None:
+                lab.note(f"note of {lab.part}")
+            return {"runs": {part: {"n": number, "by": "x"} for part in ("a", "b") if lab.wants(part)}}
+
+        def stored():
+            with open(os.path.join(self.options.results, "x-1", "data.json"), encoding="utf-8") as file:
+                return json.load(file)
+        more = {"PARTS": ("a", "b", "c"), "measure": measured, "judge": lambda data: [claim("", True, "")], "show": lambda data: ([], [])}
+        self.options.part, number = "", 1
+        self.assertFalse(self.one(**more)[1])
+        self.assertEqual({part: run["n"] for part, run in stored()["data"]["runs"].items()}, {"a": 1, "b": 1})
+        self.assertEqual([set(stored()["parts"]), set(stored()["notes"]) >= {"note of a", "note of b"}], [{"a", "b"}, True])
+        self.options.part, number = "b", 2
+        self.assertFalse(self.one(**more)[1])
+        self.assertEqual({part: run["n"] for part, run in stored()["data"]["runs"].items()}, {"a": 1, "b": 2})
+        self.options.part = "nosuch"
+        self.assertEqual(self.one(**more), ("FAILED: there is no part nosuch; there are: a, b, c", True))
+        # A whole run begins anew; one that breaks off keeps what it has.
+        self.options.part, number = "", 3
+
+        def breaks(lab):
+            if lab.part == "b":
+                raise command.measure.Failed("broken off")
+            return measured(lab)
+        self.assertEqual(self.one(**{**more, "measure": breaks}), ("FAILED: broken off", True))
+        self.assertEqual({part: run["n"] for part, run in stored()["data"]["runs"].items()}, {"a": 3})
+
     def test_what_is_missing_skips(self):
         became, failed = self.one(NEEDS=["weir sim", "nosuchprogram", "lab/programs/nosuch"])
         self.assertFalse(failed)
@@ -328,6 +357,8 @@ class Scheduling(unittest.TestCase):
         self.assertEqual(srpt.open_over([(0, 2), (1, 3), (1.5, 9)], 1, 4), [(0, 1), (1, 2), (2, 2), (3, 1), (4, 1)])
         self.assertEqual(srpt.slowdown({"by_size": [(1, 3.0), (2, 1.0), (4, 9.0)]}, {"by_size": [(1, 2.0), (2, 2.0), (8, 1.0)]}), 1.5)
         self.assertEqual(srpt.slowdown({"by_size": []}, {"by_size": []}), 0)
+        self.assertEqual(srpt.slow_sizes({"by_size": [(1, 3.2), (2, 1.0)], "counts": [(1, 7), (2, 9)]}, {"by_size": [(1, 2.0), (2, 2.0)]}, 1.5), [(1, 7, 1.6)])
+        self.assertEqual(srpt.counts([({"bytes": 5}, 1), ({"bytes": 7}, 1), ({"bytes": 8}, 1)]), [(4, 2), (8, 1)])
 
     @staticmethod
     def found(mean, largest, opened, **more):
@@ -435,6 +466,9 @@ class Scheduling(unittest.TestCase):
         self.assertEqual(held("srpt-page", data(1.0)), (4, 4))
         self.assertEqual(held("srpt-page", data(4.0, 8.0)), (0, 4))
         self.assertEqual(held("srpt-page", {"srpt": data(1.0)["srpt"]}), (0, 1))
+        failed = data(1.0)
+        failed["auto"] = failed["auto"] + [{"interactive_s": 1.0, "loaded_s": 60, "failed": "status 1"}]
+        self.assertEqual(held("srpt-page", failed), (2, 4))  # whatever its mean is
         self.assertEqual(len(KNOWN["srpt-page"].show(data(1.0))[0][0]["rows"]), 4)
 
     def test_network(self):

@@ -10,6 +10,7 @@
 typedef struct figure_column {
 	const char *title, *law, *settings;
 	bool front;     /* one law before all stages */
+	bool pool;      /* all stages on one pool, as by default in the applications */
 	bool one_class; /* users are not told apart */
 	bool by_class;  /* queues are in order of class */
 } figure_column;

@@ -12,8 +12,9 @@
  * --constants prints their names. --told S lets the backend tell the law about itself every S seconds, as a
  * nucleus would. --early S measures the first S seconds after a change, without bars, and prints for each
  * part how many were shed, and how many of the answers took longer than two targets. --revenue puts the
- * kinds of requests into three classes in turn, which are worth 10, 3 and 1. --calm puts a long calm before the
- * cells of mixed and change that do not start cold. --why prints what the law said of itself when it first shed.
+ * kinds of requests into three classes in turn, which are worth 10, 3 and 1. --calm puts a long calm before
+ * the cells of mixed and change that do not start cold. --why prints, below a cell's line, what the law said of
+ * itself when it first shed.
  */
 #include "common.h"
 #include "control/remote.h"

@@ -247,15 +247,21 @@ static void drop_pass(weir_stage *stage, weir_event *event, weir_verdict why, vo
 		rejected((papers_user *)((char *)event - offsetof(papers_user, pass)));
 }
 
-static void make_stage(papers_service *service, unsigned type, const char *name, uint32_t threads)
+static weir_domain *make_threads(papers_service *service, const char *name, uint32_t threads)
 {
 	weir_domain *domain;
-	const law_choice *law = service->options.front ? NULL : service->options.law;
 	MUST(weir_domain_new(
 		service->world,
 		&(weir_domain_options){
 			.name = name, .kind = WEIR_ELASTIC, .min_threads = threads, .max_threads = threads},
 		&domain));
+	return domain;
+}
+
+static void make_stage(papers_service *service, unsigned type, const char *name, uint32_t threads)
+{
+	const law_choice *law = service->options.front ? NULL : service->options.law;
+	weir_domain *domain = service->pool != NULL ? service->pool : make_threads(service, name, threads);
 	MUST(weir_stage_new(
 		domain,
 		&(weir_stage_options){.name = name,
@@ -289,6 +295,8 @@ static void make_front(papers_service *service)
 
 static void make_mail(papers_service *service)
 {
+	if (service->options.pool)
+		service->pool = make_threads(service, "web", 2);
 	for (unsigned type = 0; type < PAPERS_TYPES; type++)
 		if (type != REFILE)
 			make_stage(service, type, papers_type_names[type], 4);

@@ -5,7 +5,7 @@
 /*
  * The services of the papers, in a virtual world, with their users:
  *
- *	mail     AOC's Arashi: a stage for each type of request, each with four threads, before one database that serves
+ *	mail     AOC's Arashi: a stage for each type of request, each with four threads or all on one pool of two, before one database that serves
  *	         all jobs at once (processor sharing on one processor); users walk from page to page by the paper's Markov model,
  *	         think for 20 ms, and after a rejection wait for 5 s and log in again
  *	page     one stage, one processor: AOC's page that can be degraded, SEDA's dynamic page; users ask for it again and again
@@ -54,6 +54,7 @@ typedef struct papers_user {
 typedef struct service_options {
 	bool mail;               /* or page */
 	bool front;              /* mail: one law before all of them, instead of one a stage */
+	bool pool;               /* mail: all stages on one pool */
 	bool one_class;          /* all users are of class 0 */
 	bool by_class;           /* queues are in order of class */
 	double page_s;           /* page: work of one at full quality */
@@ -68,6 +69,7 @@ typedef struct papers_service {
 	weir_backend *database;
 	weir_stage *stages[PAPERS_TYPES]; /* delete and refile share one; page: all are the same */
 	weir_stage *front;
+	weir_domain *pool; /* NULL: each stage has threads of its own */
 	papers_user *users;
 	unsigned user_count;
 	papers_answer *log;

@@ -150,15 +150,15 @@ def proxy_markdown(full, small):
 
 # ---- before a backend, requests of very different cost ----
 
-def judge_cells(bench, law, half, bars, quick=False):
-    bench.say(f"judge: {law}, {half}")
-    arguments = ["--law", law, "--half", half, "--bars", bars, "--json", "--jobs", jobs()] + ["--quick"] * quick
+def judge_cells(bench, law, half, bars, quick=False, calm=False):
+    bench.say(f"judge: {law}, {half}{', after a long calm' * calm}")
+    arguments = ["--law", law, "--half", half, "--bars", bars, "--json", "--jobs", jobs()] + ["--quick"] * quick + ["--calm"] * calm
     return [json.loads(line) for line in output_of(bench, "grid_judge", *arguments).splitlines()]
 
 
 def judge_count(cells, key, grid, part=None):
-    """(cells with the key, cells that count) of a grid or of one part of it."""
-    counted = [cell for cell in cells if cell["counts"] and cell["grid"] == grid and part in (None, cell["part"])]
+    """(cells with the key, cells that count) of a grid or of one part of it: a mix, a change, "cold" or "warm"."""
+    counted = [cell for cell in cells if cell["counts"] and cell["grid"] == grid and part in (None, cell["part"], cell["start"])]
     return sum(cell[key] for cell in counted), len(counted)
 
 
@@ -168,6 +168,9 @@ def judge_rows(cells, half):
         met, counted = judge_count(cells, "met", grid)
         goal = ">= 0.99" if grid == "harm" else ">= 1"
         rows.append(row(f"{name}, {half}: cells met by {JUDGED}", [met], "cells", "that count", [counted], goal))
+    for start in ("cold", "warm"):
+        met, counted = judge_count(cells, "met", "harm", start)
+        rows.append(row(f"no harm, {half}, {start}: cells met by {JUDGED}", [met], "cells", "that count", [counted], ">= 0.99"))
     nearly, counted = judge_count(cells, "nearly", "harm")
     rows.append(row(f"no harm, {half}: cells in which {JUDGED} refuses at most 1 %", [nearly], "cells", "that count", [counted], ">= 1"))
     return rows
@@ -180,26 +183,27 @@ def judge(bench):
         tune = judge_cells(bench, JUDGED, "tune", bars, bench.quick)
         if bench.quick:
             return judge_rows(tune, "tune")
+        calm = {half: judge_cells(bench, JUDGED, half, bars, calm=True) for half in ("tune", "held")}
         held = collections.OrderedDict()
         for law in (JUDGED,) + JUDGE_PEERS:
             try:
                 held[law] = judge_cells(bench, law, "held", bars)
             except Failed as error:
                 bench.left_out(law, error)
-    write_part("judge", judge_markdown(tune, held))
+    write_part("judge", judge_markdown(tune, held, calm))
     return judge_rows(held[JUDGED], "held")
 
 
 def judge_line(name, tune, held, grid, part=None):
     first = held[JUDGED]
-    cells = sum(cell["grid"] == grid and part in (None, cell["part"]) for cell in first)
+    cells = sum(cell["grid"] == grid and part in (None, cell["part"], cell["start"]) for cell in first)
     met = [judge_count(found, "met", grid, part) for found in held.values()]
     tuned = judge_count(tune, "met", grid, part)
     return (f"| {name} | {tuned[0]}/{tuned[1]} | " + " | ".join(str(one) for one, _ in met) +
             f" | {met[0][1]} | {cells - met[0][1]} |")
 
 
-def judge_markdown(tune, held):
+def judge_markdown(tune, held, calm):
     lines = [f"The table has the cells met. The constants of `{JUDGED}` may be chosen on the half *tune*; all other columns are of",
              "the half held out. A cell of *no harm* counts if the service alone, with no law, keeps the target there (for a kind",
              "that takes longer by itself: five times its own time). A cell of the others counts if an oracle keeps the",
@@ -208,11 +212,16 @@ def judge_markdown(tune, held):
     for grid, name in JUDGE_GRIDS.items():
         lines.append(judge_line(f"**{name}**", tune, held, grid))
         parts = collections.OrderedDict((cell["part"], None) for cell in tune + held[JUDGED] if cell["grid"] == grid)
+        lines += [judge_line(start, tune, held, grid, start) for start in ("cold", "warm") if judge_count(tune, "met", grid, start)[1]]
         lines += [judge_line(part, tune, held, grid, part) for part in parts]
     nearly = [judge_count(found, "nearly", "harm")[0] for found in held.values()]
     tuned = judge_count(tune, "nearly", "harm")
     counted = judge_count(held[JUDGED], "nearly", "harm")[1]
     lines.append(f"| no harm, at most 1 % refused | {tuned[0]}/{tuned[1]} | " + " | ".join(str(one) for one in nearly) + f" | {counted} | |")
+    after = [f"{JUDGE_GRIDS[grid]} {tuned[0]} of {tuned[1]}, held out {kept[0]} of {kept[1]}" for grid in ("mixed", "change")
+             for tuned, kept in [[judge_count(calm[half], "met", grid, "warm") for half in ("tune", "held")]]]
+    lines += ["", f"After a calm of a minute, or 40,000 requests, at 0.3 to 0.6 of the capacity (`--calm`), `{JUDGED}` meets of the cells that do not",
+              f"start cold: {'; '.join(after)}."]
     return "\n".join(lines)
 
 

@@ -14,7 +14,7 @@ import subprocess
 
 from lib.measure import Failed, Missing, interleave
 from lib.rows import row
-from suites.http import Running, folder, site, weir
+from lib.web import Running, folder, site, weir
 
 KEPT = (64, 1000)  # connections
 WHAT = {"per_s": "throughput", "mean_ms": "mean in ms", "median_ms": "median in ms"}

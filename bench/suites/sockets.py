@@ -17,7 +17,7 @@ from lib import socket_cells as cells
 from lib.measure import DISTURBED, Failed, watched
 from lib.report import machine
 from lib.rows import row
-from suites.http import folder, free_port, wait_for_port, write
+from lib.web import folder, free_port, wait_for_port, write
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 PAGE = os.path.join(TOP, "docs", "results", "sockets.md")

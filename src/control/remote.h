@@ -28,8 +28,8 @@
  *             (WEIR_EVENT_GUESSED). They are set aside while the others are many enough to tell
  *  gamma      the tail: completions during a request's stay over the number it met, at a high quantile
  *  beta       the factor on the limit that keeps few enough requests late
- *  own        the time of requests of a kind on an unloaded backend, at the target's percentile; until that is
- *             known the base, as it was when nothing waited here and nothing was limited
+ *  own        the time of requests of a kind on an unloaded backend, at the target's percentile; until that
+ *             is known the base, as it was when nothing waited here and nothing was limited
  *
  * Times are compared as logarithms of nanoseconds, because ratios matter.
  *

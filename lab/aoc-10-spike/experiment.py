@@ -14,7 +14,7 @@ OURS = """Simulated (lab/sim/aoc-10-flash-crowd.sim): the mail service and its u
 
 On sockets: the page of the papers that is bound by the processor (`weir serve`, demo "bottleneck"), on one core; `weir load` on the other: 3 users all the time and 1000 more during the spike, who ask again a second after an
 answer or a rejection, five times on a connection. Under no law, under `adaptive` and `aimd` with a target of 1 s, and with no law but at most 32 connections and a backlog of 32. Response times are
-counted from when a user meant to ask, with the time until the connection was there. The last plots show `aimd` at work, as figure 7 does. Percentiles are of those answered; who was still waiting at the end is counted apart."""
+counted from when a user meant to ask, with the time until the connection was there. `adaptive` rejects and does not ask for simpler pages (`quality_min = 1`). The last plots show `aimd` at work, as figure 7 does. Percentiles are of those answered; who was still waiting at the end is counted apart."""
 RULE = """Simulated, of the second half of the spike: (1) without control the median of the windows' p90 is above 10 times the target; (2) the paper's law keeps it within twice the target; (3) `adaptive-remote` does; (4) at least half is rejected then. On
 sockets: (5) without control the largest p90 of a second in the spike is above 5 times the target; (6) under `adaptive` the median p90 of the spike's second half is within 1.5 times the target; (7) at least half of the requests of the spike are rejected; (8) with the limit of connections the
 slowest answer takes at least 5 times the target, or a quarter of the users is without an answer at the end of the spike."""
@@ -23,7 +23,7 @@ NEEDS = ["weir sim"]
 LAWS = ("none", "aimd", "adaptive", "adaptive-remote")
 TARGET_S = 1.0
 SIM_FROM, SIM_TO = 40, 140
-WAYS = {"none": "", "adaptive": "p90 = 1s", "aimd": "law = aimd; p90 = 1s; rate_start = 100", "connections": ""}
+WAYS = {"none": "", "adaptive": "p90 = 1s; quality_min = 1", "aimd": "law = aimd; p90 = 1s; rate_start = 100", "connections": ""}
 NAMES = {"none": "no control", "adaptive": "adaptive", "aimd": "aimd", "connections": "32 connections at most"}
 
 
@@ -71,7 +71,8 @@ def socket_numbers(data, way):
     return {"worst_s": (load.largest(crowd["series"], "p90_ms", 0, spike_s + 60) or 0) / 1e3,
             "late_s": (load.median(crowd["series"], "p90_ms", spike_s / 2, spike_s) or 0) / 1e3,
             "rejected": load.rejected(crowd), "slowest_s": ((crowd["latency_ms"] or {}).get("max") or 0) / 1e3,
-            "lost": crowd["timeouts"] + crowd["errors"] + (crowd["open"] or 0), "ok": crowd["ok"]}
+            "lost": crowd["timeouts"] + crowd["errors"] + (crowd["open"] or 0), "ok": crowd["ok"],
+            "quality": service.lowest_quality(data["sockets"]["ways"][way].get("stage"))}
 
 
 def judge(data):
@@ -100,11 +101,11 @@ def show(data):
                   log_y=True, levels=[("target", TARGET_S)])]
     if data["sockets"]:
         found = {way: socket_numbers(data, way) for way in WAYS}
-        rows = [["paper, without control", "grows without bound", "", "", "none", ""], ["paper, with control", "a small increase", "settles", "", "70 to 80 %", ""],
-                ["paper, a limit of connections", "large", "", "", "", "561 of 1000 clients had to try again"]]
+        rows = [["paper, without control", "grows without bound", "", "", "none", "", ""], ["paper, with control", "a small increase", "settles", "", "70 to 80 %", "", ""],
+                ["paper, a limit of connections", "large", "", "", "", "561 of 1000 clients had to try again", ""]]
         rows += [[f"ours, {NAMES[way]}" if way != "connections" else f"peer, {NAMES[way]}", f"{n['worst_s']:.2f} s", f"{n['late_s']:.2f} s", f"{n['slowest_s']:.1f} s",
-                  f"{100 * n['rejected']:.1f} %", f"{n['lost']} without an answer, {n['ok']} answered"] for way, n in found.items()]
-        tables.append(table("On sockets: 1000 users", ["", "largest p90 of a second", "p90, second half", "slowest answer", "rejected", ""], rows))
+                  f"{100 * n['rejected']:.1f} %", f"{n['lost']} without an answer, {n['ok']} answered", n["quality"]] for way, n in found.items()]
+        tables.append(table("On sockets: 1000 users", ["", "largest p90 of a second", "p90, second half", "slowest answer", "rejected", "", "lowest quality"], rows))
         calm = data["sockets"]["calm_s"]
         plots.append(plot("sockets", "On sockets: 90th percentile of the answers of a second", "time (s)", "s",
                           [(NAMES[way], load.points(data["sockets"]["ways"][way]["crowd"]["series"], "p90_ms", calm, 1e-3)) for way in WAYS], log_y=True, levels=[("target", TARGET_S)]))

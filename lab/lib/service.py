@@ -72,6 +72,12 @@ class Watch:
         self.thread.join()
 
 
+def lowest_quality(rows):
+    """The lowest quality that the stage was asked for, as a table has it. A stage without a law has the best."""
+    lowest = min((row["quality"] for row in rows or [] if row.get("quality") is not None), default=1.0)
+    return "best" if lowest > 0.995 else f"{lowest:.2f}"
+
+
 # ---- peers that serve files ----
 
 def nginx(lab, root):

@@ -11,6 +11,8 @@ from lib import measure, report
 
 from lab.lib import bench, experiments, page, plot, summary
 
+KEPT_BYTES = 256 << 10
+
 
 def listing(known, tools):
     lines = []
@@ -36,9 +38,26 @@ def data_path(options, name):
     return os.path.join(options.results, name, "data.json")
 
 
+def kept_path(options, name):
+    """Beside the summary, which is in the repository: so that whoever reads a verdict can judge again."""
+    return os.path.join(os.path.dirname(options.summary), "lab-data", f"{name}.json")
+
+
 def stored(options, name):
-    with open(data_path(options, name), encoding="utf-8") as file:
+    """What was measured last here or, if nothing was, what is published."""
+    mine, kept = data_path(options, name), kept_path(options, name)
+    with open(mine if os.path.exists(mine) else kept, encoding="utf-8") as file:
         return json.load(file)
+
+
+def keep(options, run):
+    """Publishes what was measured, if it is small."""
+    text = json.dumps(run, separators=(",", ":")) + "\n"
+    if len(text) > KEPT_BYTES:
+        return
+    os.makedirs(os.path.dirname(kept_path(options, run["name"])), exist_ok=True)
+    with open(kept_path(options, run["name"]), "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def store(options, run):
@@ -60,6 +79,7 @@ def written(experiment, run, options):
     page.write(folder, experiment, run, claims, tables, pictures, notes)
     if run["mode"] != "quick":
         summary.replace(options.summary, experiment.NAME, summary.section(experiment, run, claims, tables, notes))
+        keep(options, run)
     return experiments.verdict(claims)
 
 

@@ -2,6 +2,7 @@
 """The lab's code with fixed data: verdicts, tables, pages, sections of the summary, skipping, and each experiment's rule. Run by lab.sh."""
 import json
 import os
+import shutil
 import sys
 import tempfile
 import threading
@@ -125,6 +126,16 @@ class Running(unittest.TestCase):
         self.one()
         self.options.again = True
         self.assertIn("does not hold here", self.one(measure=lambda lab: self.fail("measured again"), judge=lambda data: [claim("", data["n"] == 2, "")])[0])
+
+    def test_published_data_are_judged_where_nothing_was_measured(self):
+        self.one()
+        shutil.rmtree(self.options.results)
+        self.options.again = True
+        self.assertEqual(self.one(measure=lambda lab: self.fail("measured again"))[0].split(",")[0], "holds")
+
+    def test_large_data_are_not_published(self):
+        self.one(measure=lambda lab: {"n": 1, "more": "x" * command.KEPT_BYTES})
+        self.assertFalse(os.path.exists(command.kept_path(self.options, "x-1")))
 
     def test_what_is_missing_skips(self):
         became, failed = self.one(NEEDS=["weir sim", "nosuchprogram", "lab/programs/nosuch"])

@@ -52,10 +52,11 @@ static inline bool harmless_value(const char *name, size_t name_length, const ch
 		return harmless_begins(value, "/part/") ||
 		       (remote && (harmless_begins(value, "http://") || harmless_begins(value, "https://")));
 	if (harmless_in(" style ", name, name_length))
-		return !harmless_has(value, length, "url") && !harmless_has(value, length, "expression") &&
+		return !harmless_has(value, length, "url(") && !harmless_has(value, length, "expression(") &&
 		       !harmless_has(value, length, "\\") && !harmless_has(value, length, "@") &&
-		       !harmless_has(value, length, "position") && !harmless_has(value, length, "behavior") &&
-		       !harmless_has(value, length, "binding") && !harmless_has(value, length, "&") &&
+		       !harmless_has(value, length, "position:") &&
+		       !harmless_has(value, length, "behavior:") &&
+		       !harmless_has(value, length, "binding:") && !harmless_has(value, length, "&") &&
 		       !harmless_has(value, length, "image") && !harmless_has(value, length, "/*");
 	return harmless_in(plain, name, name_length);
 }

@@ -56,8 +56,12 @@ typedef struct weir_ask {
 	 * will take for the work waiting in all its stages that goes before this offer. total_ns: the
 	 * same for all waiting work of this class and those above. bound_ns: how large total_ns may be so
 	 * that everybody is just in time, at the current arrivals.
+	 *
+	 * beside, instead of shared: the stage is in such a pool but cannot use all of it (single, or a
+	 * bound on its concurrency). Then its own queue is before it, its work is not in these times, and
+	 * they tell whether the others in the pool are in time.
 	 */
-	bool shared;
+	bool shared, beside;
 	uint64_t ahead_ns, total_ns, bound_ns;
 } weir_ask;
 

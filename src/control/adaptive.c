@@ -160,6 +160,8 @@ static bool may_enter(adaptive *a, adaptive_class *k, const weir_ask *ask)
 	uint64_t spent_ns = adaptive_span(adaptive_begin(a, ask->entered_ns, ask->now_ns), ask->now_ns);
 	if (ask->shared && !a->per_stage)
 		return adaptive_pool_promising(k, ask, spent_ns);
+	if (ask->beside && !a->per_stage && !adaptive_pool_spare(k, ask))
+		return false;
 	bool held = GET(a->holding) > ask->klass;
 	return (!held && promising(k, ask, adaptive_waiting(k), spent_ns)) || pledge(a, k, ask);
 }

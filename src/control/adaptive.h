@@ -178,6 +178,8 @@ uint64_t adaptive_live(const adaptive_class *k, uint64_t now_ns, uint64_t waitin
 void adaptive_set_limit(adaptive_class *k);
 /* Whether it would start in time in a pool that several stages share. */
 bool adaptive_pool_promising(const adaptive_class *k, const weir_ask *ask, uint64_t spent_ns);
+/* For a stage that can use only a part of such a pool: whether the others leave room for more. */
+bool adaptive_pool_spare(const adaptive_class *k, const weir_ask *ask);
 /* Nobody waits for the answer any more, and more requests are late than may be. */
 bool adaptive_pool_hopeless(const adaptive_class *k, uint64_t waited_ns);
 /* Takes over what a tick's sample says about the pool. */

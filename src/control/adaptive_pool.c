@@ -13,6 +13,9 @@
  * the same for all, so each stage gets about the same share of what it asks for. While nothing waits
  * before a request, it is admitted whatever the percentiles say.
  *
+ * A stage that can use only a part of the pool has a queue of its own before it, and goes by that. It heeds
+ * the second condition all the same: what it lets in may go on to other stages of the pool.
+ *
  * The error budget (credit, limit) is kept per stage and class, as for a queue of its own. Calm or
  * overload is decided for the pool. An admitted request is always answered. The exact test at the turn is
  * left out: a late answer is better than a refusal after waiting, and the order has already favoured
@@ -27,14 +30,19 @@
 /* Part of the allowed wait: in overload a longer queue completes no more, it only makes more late. */
 #define OVER_PART .3f
 
-bool adaptive_pool_promising(const adaptive_class *k, const weir_ask *ask, uint64_t spent_ns)
+bool adaptive_pool_spare(const adaptive_class *k, const weir_ask *ask)
 {
 	float over = GET(k->over), part = 1 - (1 - OVER_PART) * over;
+	return over == 0 || ask->bound_ns == 0 || (float)ask->total_ns <= part * (float)ask->bound_ns;
+}
+
+bool adaptive_pool_promising(const adaptive_class *k, const weir_ask *ask, uint64_t spent_ns)
+{
+	float part = 1 - (1 - OVER_PART) * GET(k->over);
 	if (ask->ahead_ns == 0)
 		return true;
-	if ((float)ask->ahead_ns > part * adaptive_left(k, GET(k->limit_ns), spent_ns))
-		return false;
-	return over == 0 || ask->bound_ns == 0 || (float)ask->total_ns <= part * (float)ask->bound_ns;
+	return (float)ask->ahead_ns <= part * adaptive_left(k, GET(k->limit_ns), spent_ns) &&
+	       adaptive_pool_spare(k, ask);
 }
 
 bool adaptive_pool_hopeless(const adaptive_class *k, uint64_t waited_ns)

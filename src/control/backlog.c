@@ -121,14 +121,18 @@ void weir_backlog_started(weir_backlog *backlog, unsigned klass, uint64_t now_ns
 	backlog->failed = false;
 }
 
-/* The pace of a class depends on what the classes above it leave of the pool. */
-static void set_paces(weir_backlog *backlog, double pace)
+/*
+ * The pace of a class depends on what the classes above it leave of the pool. They take their share of what
+ * was started if the pool is always busy, and otherwise what they are offered.
+ */
+static void set_paces(weir_backlog *backlog, double pace, const double load[WEIR_CLASSES])
 {
 	double all = 0, above = 0;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
 		all += backlog->started[k];
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
-		double left = all > 0 ? 1 - above / all : 1;
+		double taken = all > 0 ? above / all : 0;
+		double left = 1 - (k > 0 && load[k - 1] < taken ? load[k - 1] : taken);
 		/* The classes above take capacity away only while the pool is busy. */
 		if (!backlog->saturated || left > 1)
 			left = 1;
@@ -151,7 +155,8 @@ static void fade(weir_backlog *backlog, double memory_ns)
 		backlog->started[k] *= most / all;
 }
 
-void weir_backlog_tick(weir_backlog *backlog, uint64_t now_ns, uint64_t memory_ns, uint32_t threads)
+void weir_backlog_tick(weir_backlog *backlog, uint64_t now_ns, uint64_t memory_ns, uint32_t threads,
+		       const double load[WEIR_CLASSES])
 {
 	advance(backlog, slice_at(backlog, now_ns));
 	/*
@@ -162,7 +167,7 @@ void weir_backlog_tick(weir_backlog *backlog, uint64_t now_ns, uint64_t memory_n
 		backlog->pace_time = backlog->pace_work = 0;
 	bool known = backlog->pace_work > 0 && backlog->pace_time > 0;
 	threads = threads > 0 ? threads : 1;
-	set_paces(backlog, (known ? backlog->pace_time / backlog->pace_work : 1) / threads);
+	set_paces(backlog, (known ? backlog->pace_time / backlog->pace_work : 1) / threads, load);
 	fade(backlog, (double)memory_ns * threads);
 }
 

@@ -65,9 +65,10 @@ void weir_backlog_started(weir_backlog *backlog, unsigned klass, uint64_t now_ns
 void weir_backlog_disturbed(weir_backlog *backlog);
 /*
  * To be called from time to time. memory_ns: about how long the pace is remembered; threads: how many
- * there are now.
+ * there are now; load: the work offered to a class and those above it, over what the pool can do.
  */
-void weir_backlog_tick(weir_backlog *backlog, uint64_t now_ns, uint64_t memory_ns, uint32_t threads);
+void weir_backlog_tick(weir_backlog *backlog, uint64_t now_ns, uint64_t memory_ns, uint32_t threads,
+		       const double load[WEIR_CLASSES]);
 /*
  * How long the pool will take for all waiting work of this class and those above (total), and for the
  * part of it that goes before an offer with this due time (ahead). Any thread.

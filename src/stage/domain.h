@@ -111,6 +111,8 @@ struct weir_domain {
 	_Atomic bool shared;            /* a pool with several stages; any thread */
 	/* the backlog with which all would just be in time; any thread */
 	_Atomic float bound_ns[WEIR_CLASSES];
+	_Atomic bool computing; /* the process uses the cores, as of late; any thread */
+	double cores_used;      /* the part of them; the controller */
 	_Atomic bool disturbed; /* something has failed since the last start; any thread */
 	/* the controller */
 	weir_pool_load load;

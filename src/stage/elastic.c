@@ -16,6 +16,8 @@
 #include "base/mem.h"
 #include "stage/runtime.h"
 
+#define COMPUTING_NS (200. * WEIR_NS_PER_MS) /* memory of how much the cores are used */
+
 /* ---- work ---- */
 
 void weir_elastic_push(weir_lane *lane, weir_event *const *events, size_t count)
@@ -268,6 +270,18 @@ static void sample_ends(weir_domain *domain, weir_pool_sample *sample)
 	sample->cpu_ns = more(cpu_until(domain), &domain->last_cpu_ns);
 }
 
+/* Whether the processors are what is short: from most of them in use on, until it is less than half. */
+static void judge_computing(weir_domain *domain, const weir_pool_sample *sample)
+{
+	double all = (double)sample->interval_ns * sample->cores;
+	double weight = (double)sample->interval_ns / (COMPUTING_NS + (double)sample->interval_ns);
+	if (all <= 0)
+		return;
+	domain->cores_used += ((double)sample->cpu_ns / all - domain->cores_used) * weight;
+	if (domain->cores_used > .8 || domain->cores_used < .5)
+		atomic_store_explicit(&domain->computing, domain->cores_used > .8, memory_order_relaxed);
+}
+
 void weir_elastic_sample_locked(weir_domain *domain, uint64_t now_ns, weir_pool_sample *ret_sample)
 {
 	uint32_t busy = busy_threads(domain);
@@ -295,6 +309,7 @@ void weir_elastic_sample_locked(weir_domain *domain, uint64_t now_ns, weir_pool_
 			sample.oldest_ns = waited;
 	}
 	sample_ends(domain, &sample);
+	judge_computing(domain, &sample);
 	domain->last_started = domain->started;
 	domain->last_arrived = domain->arrived;
 	domain->last_busy_ns = busy_ns;

@@ -167,7 +167,7 @@ static inline void attempt_one(weir_attempt *offer, weir_stage *stage, const wei
 	offer->ask.count = 1;
 	offer->ask.waiting = offer->ask.in_service = 0;
 	offer->ask.klass = event->klass;
-	offer->ask.shared = false;
+	offer->ask.shared = offer->ask.beside = false;
 }
 
 __attribute__((noinline)) weir_verdict weir_offer_one(weir_stage *stage, weir_event *event, weir_thread *self,
@@ -307,7 +307,7 @@ static inline weir_verdict ask_plain(const weir_lane *lane, weir_gate *gate, con
 	ask->waiting = waiting;
 	ask->in_service = atomic_load_explicit(&lane->in_service, memory_order_relaxed);
 	ask->klass = event->klass;
-	ask->shared = false;
+	ask->shared = ask->beside = false;
 	return gate->law->admit(weir_gate_state(gate, lane), ask);
 }
 

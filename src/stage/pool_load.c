@@ -22,6 +22,7 @@
 /* The load has fallen if so many offers were expected and at most FALL_TO of them came. */
 #define FALL_OFFERS  12.0
 #define FALL_TO      .4
+#define FILLED       .15 /* of the bound: half of what overload lets wait */
 #define PACE_TARGETS 2   /* targets for which the pace is remembered, */
 #define PACE_STARTS  128 /* or so many starts, if longer */
 
@@ -124,14 +125,31 @@ static void fold(weir_pool_load *load, const weir_domain *domain, double target_
 	share_work(domain, keep);
 }
 
-static void measure_load(weir_domain *domain, uint64_t interval_ns, double target_ns)
+/*
+ * Whether so much still waits that missing offers are no sign of calm. Clients that were rejected come back in
+ * waves. Between two of them few come, but the pool has as much to do as before.
+ */
+static bool is_filled(const weir_domain *domain, uint64_t now_ns)
+{
+	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
+		float bound_ns = GET(domain->bound_ns[k]);
+		uint64_t ahead_ns, total_ns;
+		weir_backlog_look(&domain->backlog, k, now_ns, now_ns, &ahead_ns, &total_ns);
+		if (bound_ns > 0 && (double)total_ns > FILLED * (double)bound_ns)
+			return true;
+	}
+	return false;
+}
+
+static void measure_load(weir_domain *domain, uint64_t now_ns, uint64_t interval_ns, double target_ns)
 {
 	weir_pool_load *load = &domain->load;
 	for (uint32_t i = 0; i < domain->stage_count; i++)
 		gather_stage(load, domain->stages[i]);
 	load->fresh_ns += (double)interval_ns;
 	double expected = load->time_ns > 0 ? load->count / load->time_ns * load->fresh_ns : 0;
-	if (expected >= FALL_OFFERS && load->fresh_count <= FALL_TO * expected)
+	bool fallen = expected >= FALL_OFFERS && load->fresh_count <= FALL_TO * expected;
+	if (fallen && !is_filled(domain, now_ns))
 		forget(load, domain);
 	else if (load->fresh_count >= LOOK_OFFERS)
 		fold(load, domain, target_ns);
@@ -198,8 +216,8 @@ uint64_t weir_pool_load_tick_locked(weir_domain *domain, uint64_t now_ns)
 	double starts_ns = PACE_STARTS * mean_service(domain) / threads;
 	uint64_t memory_ns = (uint64_t)fmax(PACE_TARGETS * (double)shortest_ns, starts_ns);
 	weir_backlog_reach(&domain->backlog, longest_ns, now_ns);
-	weir_backlog_tick(&domain->backlog, now_ns, memory_ns, threads);
-	measure_load(domain, now_ns - load->last_ns, (double)shortest_ns);
+	weir_backlog_tick(&domain->backlog, now_ns, memory_ns, threads, load->load);
+	measure_load(domain, now_ns, now_ns - load->last_ns, (double)shortest_ns);
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
 		set_bound(domain, k);
 	step_quality(domain, now_ns, shortest_ns);

@@ -24,10 +24,11 @@ typedef struct weir_terms {
 	/* the longest wait with which an event of mean service time is in time; 0: the law does not say */
 	_Atomic uint64_t wait_ns[WEIR_CLASSES];
 	_Atomic uint64_t after_ns[WEIR_CLASSES]; /* a class gets a turn at least this often */
-	_Atomic float mean_ns, mean_cost;        /* pools only: mean service time and cost of an event */
+	_Atomic float mean_ns;                   /* pools only: mean service time of an event */
+	_Atomic float mean_cost, costed_ns; /* of events that tell their cost: mean cost and service time */
 	_Atomic float per_cost_ns;
-	_Atomic uint32_t count;
-	_Atomic float least_ns; /* the lowest mean so far */
+	_Atomic uint32_t count, costed; /* how many there were, up to what the means remember */
+	_Atomic float least_ns;         /* the lowest mean so far */
 	/* settled events; their service time; their service time if each had taken the lowest mean */
 	_Atomic uint64_t ended, ended_ns, usual_ns;
 	/* the controller */

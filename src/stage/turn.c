@@ -54,27 +54,43 @@ static void learn_usual(weir_terms *terms, uint64_t service_ns, float mean, uint
 	atomic_fetch_add_explicit(&terms->usual_ns, (uint64_t)least, memory_order_relaxed);
 }
 
+/* Counts one more, and returns its weight in a mean of the last MEMORY values. */
+static float next_weight(_Atomic uint32_t *count)
+{
+	uint32_t now = GET(*count);
+	now += now < MEMORY;
+	PUT(*count, now);
+	return 1 / (float)now;
+}
+
+/* Costs are not known from the beginning. Events without one teach nothing about the price of a unit. */
+static void learn_cost(weir_terms *terms, uint32_t cost, uint64_t service_ns)
+{
+	float weight = next_weight(&terms->costed), mean_cost = GET(terms->mean_cost),
+	      mean_ns = GET(terms->costed_ns);
+	mean_cost += ((float)cost - mean_cost) * weight;
+	mean_ns += ((float)service_ns - mean_ns) * weight;
+	PUT(terms->mean_cost, mean_cost);
+	PUT(terms->costed_ns, mean_ns);
+	PUT(terms->per_cost_ns, mean_ns / mean_cost);
+}
+
 /* Two threads may do this at once, and lose one of two values. They are averages, so that does not matter. */
 void weir_turn_learn(weir_stage *stage, uint32_t cost, uint64_t service_ns)
 {
 	weir_terms *terms = &stage->terms;
-	uint32_t count = GET(terms->count);
-	count += count < MEMORY;
-	PUT(terms->count, count);
-	float mean = GET(terms->mean_ns), mean_cost = GET(terms->mean_cost), weight = 1 / (float)count;
+	float weight = next_weight(&terms->count), mean = GET(terms->mean_ns);
 	mean += ((float)service_ns - mean) * weight;
-	mean_cost += ((float)cost - mean_cost) * weight;
 	PUT(terms->mean_ns, mean);
-	PUT(terms->mean_cost, mean_cost);
-	PUT(terms->per_cost_ns, mean_cost > 0 ? mean / mean_cost : 0);
-	learn_usual(terms, service_ns, mean, count);
+	if (cost != 0)
+		learn_cost(terms, cost, service_ns);
+	learn_usual(terms, service_ns, mean, GET(terms->count));
 }
 
 static float expected_ns(const weir_stage *stage, uint64_t cost, uint32_t count)
 {
-	if (cost != 0)
-		return (float)cost * GET(stage->terms.per_cost_ns);
-	return (float)count * GET(stage->terms.mean_ns);
+	float per_cost = GET(stage->terms.per_cost_ns);
+	return cost != 0 && per_cost > 0 ? (float)cost * per_cost : (float)count * GET(stage->terms.mean_ns);
 }
 
 /*
@@ -143,10 +159,16 @@ weir_lane *weir_elastic_pick_locked(weir_domain *domain, uint64_t now_ns)
 
 /* ---- a pool's work ---- */
 
-/* Whether its work can take up the whole pool. */
+/*
+ * Whether its work can take up the whole pool. While the processors are what is short, as many threads as
+ * there are cores can.
+ */
 static bool counts(const weir_lane *lane)
 {
-	uint32_t threads = GET(lane->stage->domain->alive);
+	const weir_domain *domain = lane->stage->domain;
+	uint32_t threads = GET(domain->alive), cores = domain->options.cores;
+	if (GET(domain->computing) && cores < threads)
+		threads = cores;
 	return !lane->stage->options.single && (lane->concurrency == 0 || lane->concurrency >= threads);
 }
 
@@ -172,10 +194,24 @@ void weir_turn_leave_locked(weir_lane *lane, weir_event *event)
 	event->slice = event->cost;
 }
 
+/*
+ * Whether something waits for a thread, while all are busy. A bounded stage that could use the whole pool is
+ * at its bound only because of the threads that it has.
+ */
+static bool waits_for_thread_locked(weir_domain *domain, uint64_t now_ns)
+{
+	for (uint32_t i = 0; i < domain->stage_count; i++) {
+		const weir_lane *lane = &domain->stages[i]->lanes[0];
+		if (lane->concurrency != 0 && lane->queue.count != 0 && counts(lane))
+			return true;
+	}
+	return weir_elastic_pick_locked(domain, now_ns) != NULL;
+}
+
 void weir_turn_started_locked(weir_domain *domain, weir_event *const *events, size_t count, bool all_busy,
 			      uint64_t now_ns)
 {
-	bool saturated = all_busy && weir_elastic_pick_locked(domain, now_ns) != NULL;
+	bool saturated = all_busy && waits_for_thread_locked(domain, now_ns);
 	bool failed = GET(domain->disturbed);
 	if (failed)
 		PUT(domain->disturbed, false);
@@ -190,9 +226,10 @@ void weir_turn_started_locked(weir_domain *domain, weir_event *const *events, si
 void weir_turn_ask(const weir_lane *lane, weir_ask *ask)
 {
 	const weir_stage *stage = lane->stage;
-	ask->shared = GET(stage->domain->shared) && counts(lane);
-	if (!ask->shared)
+	if (!GET(stage->domain->shared))
 		return;
+	ask->shared = counts(lane);
+	ask->beside = !ask->shared;
 	uint64_t entered_ns = ask->entered_ns != 0 ? ask->entered_ns : ask->now_ns;
 	uint64_t cost = ask->count > 1 ? ask->cost / ask->count : ask->cost;
 	uint64_t due_ns = due_of(stage, ask->klass, cost, entered_ns);

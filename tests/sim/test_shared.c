@@ -21,6 +21,7 @@ struct place {
 	weir_stage *stage, *next; /* next: where requests go on to; NULL: they are done here */
 	weir_arrivals arrivals;
 	bool constant;
+	uint8_t klass;
 	double service_ns, blocked; /* mean, exponential; the part of it that is not computing */
 	uint64_t offered, lost, waited;
 	double work; /* answered, s */
@@ -107,7 +108,7 @@ static void arrive(weir_arrivals *arrivals, void *arg)
 		request = &yard.request[yard.next++ % REQUESTS];
 	while (request->event.lane != NULL);
 	request->entry = entry;
-	weir_event_init(&request->event, 0);
+	weir_event_init(&request->event, entry->klass);
 	entry->offered++;
 	entry->lost += weir_offer(entry->stage, &request->event) != WEIR_ADMITTED;
 }
@@ -121,17 +122,21 @@ static void yard_open(uint32_t cores)
 	must(weir_backend_new(yard.world, &options, &yard.cores));
 }
 
-/* target_ns 0: no law. */
-static struct place *put(unsigned i, weir_domain *domain, const char *name, double service_ns,
-			 uint64_t target_ns, bool since_offer)
+/* target_ns 0: no law; most: in service at one time, 0: no bound. */
+static struct place *put_bounded(unsigned i, weir_domain *domain, const char *name, double service_ns,
+				 uint64_t target_ns, bool since_offer, uint32_t most)
 {
 	struct place *place = &yard.place[i];
 	weir_adaptive_params params;
 	weir_law_defaults(&weir_law_adaptive, &params);
 	params.target_ns[0] = target_ns;
 	params.since_offer = since_offer;
-	weir_stage_options options = {
-		.name = name, .handle = handle, .drop = drop, .arg = place, .capacity = REQUESTS / 4};
+	weir_stage_options options = {.name = name,
+				      .handle = handle,
+				      .drop = drop,
+				      .arg = place,
+				      .capacity = REQUESTS / 4,
+				      .concurrency = most};
 	if (target_ns != 0) {
 		options.admission = &weir_law_adaptive;
 		options.admission_params = &params;
@@ -140,6 +145,12 @@ static struct place *put(unsigned i, weir_domain *domain, const char *name, doub
 	place->blocked = 1;
 	must(weir_stage_new(domain, &options, &place->stage));
 	return place;
+}
+
+static struct place *put(unsigned i, weir_domain *domain, const char *name, double service_ns,
+			 uint64_t target_ns, bool since_offer)
+{
+	return put_bounded(i, domain, name, service_ns, target_ns, since_offer, 0);
 }
 
 static void load(struct place *place, double per_s)
@@ -269,6 +280,77 @@ static void nobody_is_shed_from_a_pool_that_keeps_up(void **state)
 	yard_end();
 }
 
+/* ---- a bounded stage of a pool that computes, as that of logins is ---- */
+
+/* One core; pages of class 0, and logins of class 1, two at a time. */
+static void open_logins(double login_ns)
+{
+	weir_domain *pool;
+	weir_domain_options options = {.name = "pool",
+				       .kind = WEIR_ELASTIC,
+				       .min_threads = 1,
+				       .max_threads = 8,
+				       .pool = &weir_pool_prompt,
+				       .cores = 1};
+	yard_open(1);
+	must(weir_domain_new(yard.world, &options, &pool));
+	put(0, pool, "pages", 1 * MS, 1000 * MS, false)->blocked = 0;
+	struct place *logins = put_bounded(1, pool, "logins", login_ns, 1000 * MS, false, 2);
+	logins->blocked = 0;
+	logins->constant = true;
+	logins->klass = 1;
+	must(weir_world_start(yard.world));
+}
+
+static void change_load(struct place *place, double per_s)
+{
+	weir_arrivals_stop(&place->arrivals);
+	load(place, per_s);
+}
+
+/*
+ * Pages take a fifth of the core, and logins the rest. Every five seconds hundreds of logins come at once, as those
+ * who were rejected do. Nobody who is let in waits in vain, and nine of ten are well in time.
+ */
+static void who_is_let_in_between_waves_is_answered_in_time(void **state)
+{
+	open_logins(30 * MS);
+	struct place *pages = &yard.place[0], *logins = &yard.place[1];
+	load(pages, 200);
+	load(logins, 40);
+	world_run(yard.world, 5 * S);
+	measure(0);
+	for (unsigned wave = 0; wave < 12; wave++) {
+		change_load(logins, 5000);
+		world_run(yard.world, 100 * MS);
+		change_load(logins, 40);
+		world_run(yard.world, 4900 * MS);
+	}
+	double p90 = p90_of(logins) / (1000 * MS), waited = (double)logins->waited / (double)logins->lost;
+	if (p90 > .7 || waited > .005 || logins->work / 60 < .9 * .8 || pages->lost != 0)
+		fail_msg("logins: p90 is %.2f of the target, %.4f of the rejections after a wait, %.2f of "
+			 "the core; %llu pages lost",
+			 p90, waited, logins->work / 60, (unsigned long long)pages->lost);
+	yard_end();
+}
+
+/* Logins are cheap. They are rejected while there are too many pages, and otherwise none is. */
+static void nobody_is_let_in_whom_the_pages_leave_no_room(void **state)
+{
+	open_logins(.1 * MS);
+	struct place *pages = &yard.place[0], *logins = &yard.place[1];
+	load(pages, 1500);
+	load(logins, 100);
+	world_run(yard.world, 5 * S);
+	measure(20 * S);
+	assert_true((double)logins->lost > .8 * (double)logins->offered);
+	change_load(pages, 500);
+	world_run(yard.world, 5 * S);
+	measure(20 * S);
+	assert_true(logins->lost == 0 && pages->lost == 0);
+	yard_end();
+}
+
 /* ---- the pool's law and admission ---- */
 
 /* Work answered in time a second, with a pool of 2 to `most` threads; fixed: that many. */
@@ -327,6 +409,8 @@ int main(void)
 		CHECK_TEST(three_stages_in_a_row_are_held_end_to_end),
 		CHECK_TEST(each_stage_of_a_pool_meets_its_target_and_gets_its_part),
 		CHECK_TEST(nobody_is_shed_from_a_pool_that_keeps_up),
+		CHECK_TEST(who_is_let_in_between_waves_is_answered_in_time),
+		CHECK_TEST(nobody_is_let_in_whom_the_pages_leave_no_room),
 		CHECK_TEST(pool_and_admission_do_not_fight),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

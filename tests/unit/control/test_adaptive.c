@@ -497,6 +497,31 @@ static void test_on_a_pool_it_goes_by_what_waits_in_all_stages(void **state)
 	on_law_close(&a);
 }
 
+/* A stage that can use a part of the pool only: its own queue is empty here. */
+static weir_verdict ask_beside(on_law *a, uint64_t total_ns)
+{
+	weir_ask ask = {.now_ns = a->now_ns,
+			.entered_ns = a->now_ns,
+			.count = 1,
+			.beside = true,
+			.ahead_ns = total_ns,
+			.total_ns = total_ns,
+			.bound_ns = 100 * MS};
+	return a->law->admit(a->state, &ask);
+}
+
+static void test_beside_a_pool_it_lets_nobody_in_for_whom_the_others_leave_no_room(void **state)
+{
+	on_law a;
+	ON_LAW(&a, &weir_law_adaptive, "p90", "100ms");
+	tick_pool(&a, 2);
+	assert_int_equal(ask_beside(&a, 0), WEIR_ADMITTED);
+	assert_int_equal(ask_beside(&a, 95 * MS), WEIR_SHED_LATE);
+	tick_pool(&a, .5);
+	assert_int_equal(ask_beside(&a, 95 * MS), WEIR_ADMITTED); /* in calm there is time */
+	on_law_close(&a);
+}
+
 static void test_a_request_has_what_is_left_of_its_target(void **state)
 {
 	on_law a;
@@ -530,6 +555,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_it_accepts),
 		cmocka_unit_test(test_on_a_pool_it_goes_by_what_waits_in_all_stages),
+		cmocka_unit_test(test_beside_a_pool_it_lets_nobody_in_for_whom_the_others_leave_no_room),
 		cmocka_unit_test(test_a_request_has_what_is_left_of_its_target),
 		cmocka_unit_test(test_who_is_let_in_on_a_pool_is_started),
 		cmocka_unit_test(test_a_class_without_a_target_has_the_one_above),

@@ -149,6 +149,11 @@ WEIR_API int weir_making_stage_in(const weir_making *making, weir_domain *domain
 				  void (*handle)(weir_stage *stage, weir_event **events, size_t count,
 						 void *arg),
 				  void *arg, weir_stage **ret_stage);
+/* The same, with at most this many requests of the stage in its handler at one time; 0: no bound. */
+WEIR_API int weir_making_bounded_in(const weir_making *making, weir_domain *domain, uint32_t most,
+				    void (*handle)(weir_stage *stage, weir_event **events, size_t count,
+						   void *arg),
+				    void *arg, weir_stage **ret_stage);
 
 /* A command-line flag that makes one route for all requests: "--to URL". */
 typedef struct weir_kind_flag {

@@ -128,18 +128,26 @@ static void inherit_law(const weir_things *things, weir_thing *thing)
 		weir_stage_load(thing->stage, learnt);
 }
 
-int weir_making_stage_in(const weir_making *making, weir_domain *domain,
-			 void (*handle)(weir_stage *stage, weir_event **events, size_t count, void *arg),
-			 void *arg, weir_stage **ret_stage)
+int weir_making_bounded_in(const weir_making *making, weir_domain *domain, uint32_t most,
+			   void (*handle)(weir_stage *stage, weir_event **events, size_t count, void *arg),
+			   void *arg, weir_stage **ret_stage)
 {
 	weir_stage_options stage = {.name = making->name,
 				    .handle = handle,
 				    .drop = weir_request_drop,
 				    .arg = arg,
 				    .capacity = making->route.queue,
+				    .concurrency = most,
 				    .admission = making->law,
 				    .admission_params = making->law_params};
 	return weir_stage_new(domain, &stage, ret_stage);
+}
+
+int weir_making_stage_in(const weir_making *making, weir_domain *domain,
+			 void (*handle)(weir_stage *stage, weir_event **events, size_t count, void *arg),
+			 void *arg, weir_stage **ret_stage)
+{
+	return weir_making_bounded_in(making, domain, 0, handle, arg, ret_stage);
 }
 
 int weir_making_stage(const weir_making *making, const weir_domain_options *pool,

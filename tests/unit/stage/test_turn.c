@@ -225,6 +225,22 @@ static void what_waits_in_all_stages_is_counted_until_it_starts(void **state)
 	world_end(&s.world);
 }
 
+/* Costs are learnt while the service runs, so the first events have none. */
+static void events_without_a_cost_do_not_change_the_price_of_a_unit(void **state)
+{
+	struct several s;
+	open_several(&s, WEIR_ELASTIC, (uint64_t[STAGES]){500, 100, 0, 900});
+	weir_stage *stage = s.probe[0].stage;
+	for (unsigned i = 0; i < 100; i++)
+		weir_turn_learn(stage, 0, 70 * WEIR_NS_PER_MS);
+	assert_true(stage->terms.per_cost_ns == 0);
+	for (unsigned i = 0; i < 10; i++)
+		weir_turn_learn(stage, 70000, 70 * WEIR_NS_PER_MS);
+	weir_turn_learn(stage, 0, 10 * WEIR_NS_PER_MS);
+	assert_true(stage->terms.per_cost_ns > 999 && stage->terms.per_cost_ns < 1001);
+	world_end(&s.world);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -234,6 +250,7 @@ int main(void)
 		CHECK_TEST(a_lower_class_has_a_turn_every_ten_targets),
 		CHECK_TEST(a_pick_finds_something_exactly_when_a_lane_can_start),
 		CHECK_TEST(what_waits_in_all_stages_is_counted_until_it_starts),
+		CHECK_TEST(events_without_a_cost_do_not_change_the_price_of_a_unit),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

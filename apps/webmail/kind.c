@@ -20,7 +20,7 @@
 const webmail_type webmail_types[] = {
 	{"static", {"path /static/*"}, NULL, NULL, ON_REACTOR, true, static_visit},
 	{"welcome", {"path /login", "method GET HEAD"}, NULL, NULL, ON_REACTOR, true, welcome_visit},
-	{"login", {"path /login", "method POST"}, "2s", "16KB", ON_PASSWORDS, true, login_visit},
+	{"login", {"path /login", "method POST"}, "2s", "16KB", ON_PAGES, true, login_visit},
 	{"change",
 	 {"path /change /folders /logout", "method POST"},
 	 "500ms",
@@ -403,8 +403,6 @@ static webmail *make_mail(const weir_making *making)
 	if (failed == 0)
 		failed = make_pool(mail, "pages", keys->threads, &mail->pages);
 	if (failed == 0)
-		failed = make_pool(mail, "passwords", keys->password_threads, &mail->passwords);
-	if (failed == 0)
 		failed = make_pool(mail, "files", FILES_THREADS, &mail->files);
 	if (failed == 0)
 		failed = weir_every(mail->pages, &(weir_every_options){"tidy", TIDY_NS, tidy, mail},
@@ -431,11 +429,11 @@ static int make(const weir_making *making, void **ret_thing, weir_stage **ret_st
 		return weir_error_set(-ENOMEM, "out of memory");
 	thing->mail = mail;
 	thing->type = find_type(values->type);
-	weir_domain *const pools[] = {[ON_REACTOR] = making->domain,
-				      [ON_PAGES] = mail->pages,
-				      [ON_PASSWORDS] = mail->passwords,
-				      [ON_FILES] = mail->files};
-	int failed = weir_making_stage_in(making, pools[thing->type->pool], handle, thing, ret_stage);
+	weir_domain *const pools[] = {
+		[ON_REACTOR] = making->domain, [ON_PAGES] = mail->pages, [ON_FILES] = mail->files};
+	/* A login takes 19 MB besides, and tens of milliseconds of a processor. */
+	uint32_t most = thing->type->handle == login_visit ? keys_of(making->config)->password_threads : 0;
+	int failed = weir_making_bounded_in(making, pools[thing->type->pool], most, handle, thing, ret_stage);
 	if (failed != 0)
 		free(thing);
 	else

@@ -51,7 +51,7 @@ typedef struct webmail {
 	throttle *throttle;
 	weir_world *world;
 	weir_domain *reactor;
-	weir_domain *pages, *passwords, *files; /* pools */
+	weir_domain *pages, *files; /* pools */
 	weir_stage *tidy, *rank;
 	struct service *service; /* mail that comes in and goes out */
 	bool whole;              /* all of it could be made */
@@ -67,7 +67,7 @@ typedef struct webmail_type {
 	const char
 		*p90; /* its target, unless the configuration has one of its name or a default; NULL: none */
 	const char *collect; /* bodies up to this size are read before it is admitted; NULL: not at all */
-	enum { ON_REACTOR, ON_PAGES, ON_PASSWORDS, ON_FILES } pool;
+	enum { ON_REACTOR, ON_PAGES, ON_FILES } pool;
 	bool anonymous; /* without a session */
 	visit_handler *handle;
 } webmail_type;

@@ -190,7 +190,7 @@ static void a_world_has_a_largest_number_of_stages(void **state)
 	snprintf(name, sizeof name, "one-too-many");
 	assert_true(weir_stage_new(domain, &options, &stage) < 0);
 	check_contains(weir_error(), "one-too-many");
-	check_contains(weir_error(), "256");
+	check_contains(weir_error(), "1984");
 	weir_world_free(&world);
 }
 

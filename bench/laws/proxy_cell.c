@@ -52,7 +52,7 @@ struct run {
 	weir_report first_shed;
 	uint64_t first_shed_ns; /* 0: never */
 	double done_ns;         /* of the completed, weighted by class */
-	weir_costs *costs; /* NULL: the cell has none that learns */
+	weir_costs *costs;      /* NULL: the cell has none that learns */
 	weir_hist response;
 	tally lot[PROXY_KINDS]; /* in its own target */
 };
@@ -263,6 +263,8 @@ static void offer(struct request *request)
 	if (run->cell->kinds != 0) {
 		request->event.home = request->arrival.home;
 		request->event.cost = cost_of(run->cell, request);
+		if (run->costs != NULL && !weir_costs_is_own(run->costs, request->learns))
+			request->event.flags |= WEIR_EVENT_GUESSED;
 	}
 	request->given_up = false;
 	request->inside = true;

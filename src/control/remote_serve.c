@@ -168,9 +168,11 @@ static void answered(weir_remote *r, const weir_event *event, uint64_t now_ns)
 	weir_remote_kind *kind = &r->kind[at];
 	uint64_t done = atomic_fetch_add_explicit(&r->done, 1, memory_order_relaxed) + 1;
 	double completions = (double)(done - event->note[0]);
-	if (says_nothing(r, event))
+	bool silent = says_nothing(r, event);
+	if (silent)
 		atomic_fetch_add_explicit(&r->silent, 1, memory_order_relaxed);
-	if (is_aside(event))
+	/* Also if it was started before the others were many enough. */
+	if (is_aside(event) || (silent && atomic_load_explicit(&r->sets_aside, memory_order_relaxed)))
 		atomic_fetch_add_explicit(&r->aside, 1, memory_order_relaxed);
 	else
 		learn_load(r, event, took_ns, completions);

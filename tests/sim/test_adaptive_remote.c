@@ -490,12 +490,12 @@ static void test_slow_ones_beside_quick_ones_harm_nobody(void **state)
 
 /*
  * Long polls of 25 s, as many as pages of 10 ms and more, told apart by their paths: from cold, and in waves, as when all of them come
- * back at one moment.
+ * back at one moment; with costs that are known, and with a table that has to learn them.
  */
 static void test_long_polls_harm_nobody(void **state)
 {
-	static const double polls[] = {.2, .5, .7};
-	for (int i = 0; i < 6; i++) {
+	static const double polls[] = {.2, .5, .7, .2, .5};
+	for (int i = 0; i < 10; i++) {
 		weir_dist work = {.kind = WEIR_DIST_DETERMINISTIC, .mean = 10e6};
 		struct proxy_cell cell = a_service(4000, work, 60, .2, 90);
 		cell.kinds = 2;
@@ -503,11 +503,12 @@ static void test_long_polls_harm_nobody(void **state)
 		cell.kind[0].visible = true;
 		cell.kind[1] = (struct proxy_kind){.work = work, .share = polls[i / 2], .visible = true};
 		cell.kind[1].work.mean = 25e9;
+		cell.learns = i >= 6;
 		if (i % 2 != 0)
 			cell.pattern = (struct proxy_pattern){.active_s = 5, .silent_s = 20};
 		proxy_cell_lots(&cell, OWN_FACTOR);
-		snprintf(cell.name, sizeof(cell.name), "%g of the requests are long polls%s", polls[i / 2],
-			 i % 2 != 0 ? ", in waves" : "");
+		snprintf(cell.name, sizeof(cell.name), "%g of the requests are long polls%s%s", polls[i / 2],
+			 i % 2 != 0 ? ", in waves" : "", cell.learns ? ", costs are learnt" : "");
 		expect_nobody_shed(cell);
 	}
 	expect_all_passed();

@@ -206,6 +206,27 @@ static void an_unknown_kind_costs_what_its_prefix_does(void **state)
 	weir_costs_free(costs);
 }
 
+static bool is_own(weir_costs *costs, const char *path)
+{
+	uint32_t us;
+	return weir_costs_is_own(costs, find(costs, path, &us));
+}
+
+/* A guess is told from what is known: until there are answers enough, and where a prefix stands in. */
+static void a_guess_is_told_from_what_is_known(void **state)
+{
+	weir_costs *costs = make();
+	assert_false(weir_costs_is_own(costs, (weir_cost_kind){0}));
+	assert_false(is_own(costs, "/shop/a"));
+	answer(costs, "/shop/a", 10 * MS, WEIR_COSTS_TRUSTED + 1);
+	assert_true(is_own(costs, "/shop/a"));
+	assert_int_not_equal(cost(costs, "/shop/b"), 0);
+	assert_false(is_own(costs, "/shop/b"));
+	answer(costs, "/shop/b", 90 * MS, WEIR_COSTS_TRUSTED + 1);
+	assert_true(is_own(costs, "/shop/b"));
+	weir_costs_free(costs);
+}
+
 static void what_may_have_queued_teaches_nothing(void **state)
 {
 	weir_costs *costs = make();
@@ -682,6 +703,7 @@ int main(void)
 		cmocka_unit_test(a_star_takes_the_place_of_a_segment),
 		cmocka_unit_test(kinds_are_learnt_apart),
 		cmocka_unit_test(an_unknown_kind_costs_what_its_prefix_does),
+		cmocka_unit_test(a_guess_is_told_from_what_is_known),
 		cmocka_unit_test(what_may_have_queued_teaches_nothing),
 		cmocka_unit_test(one_outlier_does_not_matter),
 		cmocka_unit_test(the_first_may_be_slow),

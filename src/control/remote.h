@@ -28,8 +28,7 @@
  *             (WEIR_EVENT_GUESSED). They are set aside while the others are many enough to tell
  *  gamma      the tail: completions during a request's stay over the number it met, at a high quantile
  *  beta       the factor on the limit that keeps few enough requests late
- *  own        the time of requests of a kind on an unloaded backend, at the target's percentile; until that
- *             is known the base, as it was when nothing waited here and nothing was limited
+ *  own        the time of requests of a kind on an unloaded backend, at the target's percentile
  *
  * Times are compared as logarithms of nanoseconds, because ratios matter.
  *
@@ -121,9 +120,8 @@ typedef struct weir_remote {
 	_Atomic uint32_t cap;                        /* requests that the backend gets at once */
 	/* ln ns: the base's quartiles times the factor that is slow; 0: unknown. */
 	_Atomic float slow_from[WEIR_REMOTE_MARKS];
-	_Atomic int32_t own_top;      /* up to this level times are the requests' own; -1: unknown */
-	_Atomic uint64_t base_own_ns; /* stands for own times that are not known; 0: unknown */
-	_Atomic uint32_t binding;     /* the kind that determines the limit */
+	_Atomic int32_t own_top;  /* up to this level times are the requests' own; -1: unknown */
+	_Atomic uint32_t binding; /* the kind that determines the limit */
 	_Atomic double told_gamma, told_rate, told_slowdown, told_base_ns;
 	_Atomic uint32_t top_class; /* the highest class present */
 	_Atomic bool congested, limited, dry_run;
@@ -328,15 +326,13 @@ static inline uint64_t weir_remote_least_target_ns(const weir_remote *r)
 
 /*
  * The effective target for requests of a class and a kind: the target, or a multiple of their own time
- * where that alone is longer. The base stands for an own time that is not known yet.
+ * where that alone is longer.
  */
 static inline double weir_remote_target_ns(const weir_remote *r, unsigned klass, unsigned kind)
 {
 	double target_ns = (double)weir_remote_plain_target_ns(r, klass);
-	uint64_t own_ns = atomic_load_explicit(&r->kind[kind].own_ns, memory_order_relaxed);
-	if (own_ns == 0)
-		own_ns = atomic_load_explicit(&r->base_own_ns, memory_order_relaxed);
-	return (double)own_ns > target_ns ? r->tuning.own * (double)own_ns : target_ns;
+	double own_ns = (double)atomic_load_explicit(&r->kind[kind].own_ns, memory_order_relaxed);
+	return own_ns > target_ns ? r->tuning.own * own_ns : target_ns;
 }
 
 /* The same for the kind that determines the limit. */

@@ -408,9 +408,6 @@ void weir_remote_tick(void *state, const weir_sample *sample)
 	learn_cap(r, sample, &news);
 	learn_rate(r, &news);
 	bool limited = decide(r, sample, &news, congested);
-	/* Where times are taken per cost, the base is no time. */
-	if (!limited && sample->waiting == 0 && isfinite(r->base) && !r->mix_changes)
-		atomic_store_explicit(&r->base_own_ns, (uint64_t)exp(r->base), memory_order_relaxed);
 	if (limited)
 		grow(r, sample, &news, congested);
 	publish(r, sample, &news, limited);

@@ -192,7 +192,8 @@ static bool make_room(weir_share_table *shares, const weir_http_conn *conn)
 	bool alone = shares->count<2, reserve = used> most - most / RESERVE_PART;
 	if (shares->share >= 1 || !weir_shares_is_scarce(used, most) || (alone && !reserve))
 		return true;
-	if (has_its_share(shares, weir_shares_held(shares, own, WEIR_SHARE_CONNECTIONS), most))
+	/* The last places are for another address: with none left, nobody would be accepted who could claim his share. */
+	if (alone || has_its_share(shares, weir_shares_held(shares, own, WEIR_SHARE_CONNECTIONS), most))
 		return close_silent(own, listener) || alone;
 	if (heaviest != NULL &&
 	    has_its_share(shares, weir_shares_held(shares, heaviest, WEIR_SHARE_CONNECTIONS), most))

@@ -355,7 +355,7 @@ void weir_admin_answer(weir_admin *admin, weir_request *request)
 	char path[256];
 	size_t length;
 	bool dot;
-	weir_snapshot_prune(&admin->snapshot);
+	weir_snapshot_renew(&admin->snapshot);
 	if (!weir_path_clean(weir_request_path(request), path, sizeof(path), &length, &dot)) {
 		weir_admin_reply_error(request, 404, "there is nothing of that name; see docs/admin.md");
 		return;

@@ -159,7 +159,8 @@ static void drop_edges(weir_snapshot *snapshot, size_t stage)
 	snapshot->edge_count = kept;
 }
 
-void weir_snapshot_prune(weir_snapshot *snapshot)
+/* Those that have gone. */
+static void drop_stages(weir_snapshot *snapshot)
 {
 	for (size_t i = 0; i < snapshot->stage_count; i++) {
 		weir_stage_view *view = &snapshot->stages[i];
@@ -171,22 +172,34 @@ void weir_snapshot_prune(weir_snapshot *snapshot)
 	}
 }
 
-static void find_stages(weir_snapshot *snapshot)
+/* Stages that are not in it yet, and what they have done so far if they are to be looked at. */
+static void add_stages(weir_snapshot *snapshot, bool look)
 {
 	uint32_t stages = weir_world_stage_count(snapshot->world);
 	for (uint32_t i = 0; i < stages; i++) {
-		weir_stage *stage = weir_world_stage_at(snapshot->world, i);
-		snapshot->stages[i].stage = stage;
-		snapshot->stages[i].serial = stage != NULL ? weir_stage_serial(stage) : 0;
+		weir_stage_view *view = &snapshot->stages[i];
+		weir_stage *stage = view->stage == NULL ? weir_world_stage_at(snapshot->world, i) : NULL;
+		if (stage == NULL)
+			continue;
+		view->stage = stage;
+		view->serial = weir_stage_serial(stage);
+		if (look)
+			look_at_stage(view, 0);
 	}
 	snapshot->stage_count = stages;
+}
+
+void weir_snapshot_renew(weir_snapshot *snapshot)
+{
+	drop_stages(snapshot);
+	add_stages(snapshot, true);
 }
 
 void weir_snapshot_take(weir_snapshot *snapshot, uint64_t now_ns)
 {
 	double seconds = snapshot->taken_ns != 0 ? (double)(now_ns - snapshot->taken_ns) / 1e9 : 0;
-	weir_snapshot_prune(snapshot);
-	find_stages(snapshot);
+	drop_stages(snapshot);
+	add_stages(snapshot, false);
 	for (size_t i = 0; i < snapshot->stage_count; i++)
 		if (snapshot->stages[i].stage != NULL)
 			look_at_stage(&snapshot->stages[i], seconds);

@@ -7,7 +7,7 @@
  * percentiles of the last ten seconds. They come from counters that only grow, so the runtime is only read.
  *
  * Threads: one, of the world, or one that is in a section (weir_visit, stage/friends.h) while it looks.
- * Stages may be retired between two looks: weir_snapshot_prune comes before whatever looks at them.
+ * Stages may be retired between two looks: weir_snapshot_renew comes before whatever looks at them.
  */
 
 #include <weir/inspect.h>
@@ -54,8 +54,8 @@ typedef struct weir_snapshot {
 
 int weir_snapshot_init(weir_snapshot *snapshot, weir_world *world);
 void weir_snapshot_fini(weir_snapshot *snapshot);
-/* Forgets the stages that have been retired. */
-void weir_snapshot_prune(weir_snapshot *snapshot);
+/* Forgets the stages that have been retired, and has those that are new, whose rates are 0 until the next look. */
+void weir_snapshot_renew(weir_snapshot *snapshot);
 /* Reads it all anew; rates are those since the last time. */
 void weir_snapshot_take(weir_snapshot *snapshot, uint64_t now_ns);
 

@@ -4,7 +4,7 @@
 
 /*
  * The state of `adaptive-remote`, for its parts: parameters and the law itself (adaptive_remote.c), who is
- * admitted (remote_admit.c), requests in the backend (remote_serve.c), the evidence (remote_evidence.c, remote_told.c), the
+ * admitted (remote_admit.c), requests in the backend (remote_serve.c), the evidence (remote_evidence.c, remote_probe.c, remote_told.c), the
  * tick (remote_tick.c), reports and the warm start (remote_report.c). `value` embeds it and shares all but
  * the decision. docs/laws/adaptive-remote.md explains the law; this is its vocabulary.
  *
@@ -46,6 +46,7 @@
 #define WEIR_REMOTE_TARGET_MIN_NS WEIR_NS_PER_US
 #define WEIR_REMOTE_TARGET_MAX_NS (3600 * WEIR_NS_PER_S)
 #define WEIR_REMOTE_TICK_NS       (10 * WEIR_NS_PER_MS)
+#define WEIR_REMOTE_PROVED_NS     (600 * WEIR_NS_PER_S)
 #define WEIR_REMOTE_LEVELS        40
 #define WEIR_REMOTE_KINDS         16
 #define WEIR_REMOTE_MARKS         3
@@ -64,7 +65,7 @@ typedef struct weir_remote_tuning {
 	double margin;   /* part of the share that may be late to aim at */
 	double credit;   /* requests that may be admitted above the limit before anything is shed */
 	double headroom; /* part of the limit that a class leaves to the classes above it */
-	double own;      /* a request that cannot meet the target may take this many times its own time */
+	double own;      /* a request that takes longer alone may take this many times the excess more */
 	double grow;     /* growth per response time of a limit that binds without congestion */
 	double window;   /* window of the rate: in targets, ... */
 	double enough;   /* ... and at least this many requests */
@@ -82,13 +83,21 @@ typedef struct weir_remote_level {
 	uint64_t last_ns;
 } weir_remote_level;
 
+typedef enum weir_remote_phase {
+	WEIR_REMOTE_UNPROBED,
+	WEIR_REMOTE_COUNTS,
+	WEIR_REMOTE_DRAINS,
+	WEIR_REMOTE_COMPARES
+} weir_remote_phase;
+
 typedef struct weir_remote_kind {
 	weir_times own; /* times on an unloaded backend */
-	_Atomic uint32_t answers, late;
-	_Atomic uint64_t own_ns; /* 0: unknown */
-	_Atomic float cost_ns;   /* expected, on average; 0: unknown */
+	_Atomic uint32_t answers;
+	_Atomic uint32_t judged, late; /* of those that the limit could have kept in time */
+	_Atomic uint64_t own_ns;       /* 0: unknown */
+	_Atomic float cost_ns;         /* expected, on average; 0: unknown */
 	/* the tick */
-	uint32_t looked, seen_answers, seen_late;
+	uint32_t looked, seen_answers, seen_judged, seen_late;
 	uint64_t last_ns; /* an answer */
 	double present;   /* among the most recent answers */
 	double late_share, late_seen;
@@ -168,11 +177,13 @@ typedef struct weir_remote {
 	double slow_share, judged_seen, slow_seen, old_seen[WEIR_REMOTE_MARKS];
 	double strain; /* 0: as slow as without load; 1: slow enough to count */
 	float judged_by;
+	uint64_t shared_ns;
 	double slowdown;                 /* ln; 0 if unknown */
 	bool steady, ever_steady;        /* the backend keeps up, or once did */
 	uint64_t window_ns;              /* since when this has been observed, ... */
 	double window_inside;            /* ... and how many were inside then */
 	double worst;                    /* largest late share of any kind that is present */
+	double late_own, late_base;      /* share of own times, and of the base, above the target */
 	double late_share;               /* late by the requests' effective targets */
 	double plain_share;              /* late by the plain target */
 	double backend_s, backend_seen;  /* mean time in the backend, without those set aside */
@@ -186,6 +197,15 @@ typedef struct weir_remote {
 	bool trial;
 	double trial_done, trial_s, trial_rate, trial_cap;
 	uint64_t trial_from_ns;
+	/* is a backend that was always slow saturated? (remote_probe.c) */
+	struct {
+		weir_remote_phase phase;
+		uint64_t since_ns, next_ns, pause_ns;
+		double answers, rate;
+		uint32_t inside, cap; /* cap: in its place; 0: none */
+		uint64_t proved_ns;   /* when so many inside turned out not to saturate it; 0: never */
+	} probe;
+	bool costs_wrong; /* what requests cost was learnt under load */
 	/* set by a law that embeds this */
 	bool held;        /* more is offered than can be done: the limit stays in force */
 	double late_most; /* the share of late answers that beta aims at; init: 1 - aimed */
@@ -230,6 +250,9 @@ void weir_remote_tick(void *state, const weir_sample *sample);
  */
 bool weir_remote_evidence(weir_remote *r, uint64_t now_ns, bool open, uint32_t answers,
 			  const uint32_t slowed[WEIR_REMOTE_MARKS]);
+
+/* Returns whether a backend that seemed to keep up turned out to be saturated. answers: since the last tick. */
+bool weir_remote_probe(weir_remote *r, const weir_sample *sample, uint32_t answers);
 
 /* Counts requests that are admitted. */
 void weir_remote_enter_queue(weir_remote *r, unsigned klass, uint32_t count);
@@ -293,6 +316,13 @@ static inline int32_t weir_remote_serving(const weir_remote *r)
 	return count > 0 ? count : 0;
 }
 
+/* Whether it was tried out that about so many inside do not saturate the backend. */
+static inline bool weir_remote_is_proved(const weir_remote *r, uint64_t now_ns)
+{
+	return r->probe.proved_ns != 0 && now_ns - r->probe.proved_ns < WEIR_REMOTE_PROVED_NS &&
+	       weir_remote_serving(r) <= 2 * (int32_t)r->probe.inside;
+}
+
 /*
  * The work before a new request of this class. Requests of lower classes in the backend count too,
  * because they cannot be taken back. But they always leave a class room for at least two requests: more
@@ -326,13 +356,14 @@ static inline uint64_t weir_remote_least_target_ns(const weir_remote *r)
 
 /*
  * The effective target for requests of a class and a kind: the target, or a multiple of their own time
- * where that alone is longer.
+ * where that alone is longer. It rises without a step: an own time that was measured as a little longer than the target
+ * would otherwise admit several times as many.
  */
 static inline double weir_remote_target_ns(const weir_remote *r, unsigned klass, unsigned kind)
 {
 	double target_ns = (double)weir_remote_plain_target_ns(r, klass);
 	double own_ns = (double)atomic_load_explicit(&r->kind[kind].own_ns, memory_order_relaxed);
-	return own_ns > target_ns ? r->tuning.own * own_ns : target_ns;
+	return own_ns > target_ns ? target_ns + r->tuning.own * (own_ns - target_ns) : target_ns;
 }
 
 /* The same for the kind that determines the limit. */

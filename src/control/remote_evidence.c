@@ -37,7 +37,8 @@
 #define RECENT_MOST   1000.
 #define OWN_LEAST     20.
 #define OWN_MEMORY    512.
-#define LOST_TIMES    4 /* response times */
+#define AGED_TIMES    4. /* response times after which a judgement has aged */
+#define LOST_TIMES    4  /* response times */
 #define APART_LEAST   .01
 #define STRAIN_OVER   .5  /* below this the congestion is over */
 #define STRAIN_IDLE   1.5 /* factor on these bounds while the servers say that they are idle */
@@ -100,6 +101,12 @@ static void set_marks(weir_remote *r, const weir_times_sum *sum)
 	}
 }
 
+/* The share of these that take longer than the target. */
+static double late_of(const weir_remote *r, const weir_times_sum *sum)
+{
+	return weir_times_above(sum, log((double)weir_remote_least_target_ns(r)));
+}
+
 /* The base, and the spread among requests that meet the same number. */
 static void learn_base(weir_remote *r)
 {
@@ -125,6 +132,8 @@ static void learn_base(weir_remote *r)
 	r->base_seen = sum.seen;
 	r->spread = weight > 0 ? spread / weight : weir_times_spread(&sum);
 	atomic_store_explicit(&r->told_base_ns, exp(r->base), memory_order_relaxed);
+	if (!r->mix_changes)
+		r->late_base = late_of(r, &sum);
 	set_marks(r, &sum);
 }
 
@@ -175,9 +184,11 @@ static void learn_steady(weir_remote *r, uint64_t now_ns, bool open)
 
 static void learn_own(weir_remote *r)
 {
+	weir_times_sum all = {0};
 	for (unsigned i = 0; i < WEIR_REMOTE_KINDS; i++) {
 		weir_remote_kind *kind = &r->kind[i];
 		weir_times_sum sum = {0};
+		weir_times_sum_up(&all, &kind->own, 0);
 		uint32_t answers = atomic_load_explicit(&kind->answers, memory_order_relaxed);
 		if (answers == kind->looked)
 			continue;
@@ -185,15 +196,18 @@ static void learn_own(weir_remote *r)
 		weir_times_fade(&kind->own, OWN_MEMORY);
 		weir_times_sum_up(&sum, &kind->own, 0);
 		if (sum.seen < OWN_LEAST)
-			atomic_store_explicit(
-				&kind->own_ns,
-				(uint64_t)atomic_load_explicit(&kind->cost_ns, memory_order_relaxed),
-				memory_order_relaxed);
+			atomic_store_explicit(&kind->own_ns,
+					      r->costs_wrong ? 0
+							     : (uint64_t)atomic_load_explicit(
+								       &kind->cost_ns, memory_order_relaxed),
+					      memory_order_relaxed);
 		else
 			atomic_store_explicit(&kind->own_ns,
 					      (uint64_t)exp(weir_times_quantile(&sum, r->quantile)),
 					      memory_order_relaxed);
 	}
+	if (all.seen >= OWN_LEAST)
+		r->late_own = late_of(r, &all);
 }
 
 /* ---- the present ---- */
@@ -235,6 +249,15 @@ static void learn_share(weir_remote *r, uint64_t now_ns, uint32_t answers, const
 	r->judged_seen += judged;
 	r->slow_seen += share;
 	double keep = r->judged_seen > 0 ? fmin(recent_enough(r) / r->judged_seen, 1) : 1;
+	/*
+	 * With the limit in force, requests meet fewer and fewer, so what earlier ones met is out of date. Without
+	 * it, a low limit would be slow to notice that it is too low.
+	 */
+	if (atomic_load_explicit(&r->limited, memory_order_relaxed) && r->judged_seen > RECENT_LEAST)
+		keep = fmin(keep,
+			    fmax(exp(-(double)(now_ns - r->shared_ns) / 1e9 / (AGED_TIMES * r->backend_s)),
+				 RECENT_LEAST / r->judged_seen));
+	r->shared_ns = now_ns;
 	r->judged_seen *= keep;
 	r->slow_seen *= keep;
 	r->slow_share = r->judged_seen > 0 ? r->slow_seen / r->judged_seen : 0;
@@ -252,8 +275,8 @@ static void learn_slowdown(weir_remote *r)
 
 static bool is_lost(weir_remote *r, uint64_t now_ns)
 {
-	if (r->late_share <= .5 || r->steady || r->backend_seen < RECENT_LEAST / 2 ||
-	    weir_remote_serving(r) <= WEIR_REMOTE_FEW)
+	if (r->late_share <= .5 || r->steady || weir_remote_is_proved(r, now_ns) ||
+	    r->backend_seen < RECENT_LEAST / 2 || weir_remote_serving(r) <= WEIR_REMOTE_FEW)
 		r->timely_ns = now_ns;
 	return (double)(now_ns - r->timely_ns) > LOST_TIMES * r->backend_s * 1e9;
 }

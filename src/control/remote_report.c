@@ -22,10 +22,12 @@ double weir_remote_quality(const void *state, unsigned klass)
 	return weir_degrade_factor(&((const weir_remote *)state)->degrade[klass % WEIR_CLASSES]);
 }
 
+/* Times are costs only while the backend keeps up. Otherwise a cost would be what a request has waited. */
 bool weir_remote_calm(const void *state)
 {
 	const weir_remote *r = state;
-	return !atomic_load_explicit(&r->congested, memory_order_relaxed) &&
+	return atomic_load_explicit(&r->own_top, memory_order_relaxed) >= 0 &&
+	       !atomic_load_explicit(&r->congested, memory_order_relaxed) &&
 	       !atomic_load_explicit(&r->limited, memory_order_relaxed);
 }
 
@@ -97,12 +99,14 @@ int weir_remote_save(const void *state, char *text, size_t size)
 	double base_ns = atomic_load_explicit(&r->told_base_ns, memory_order_relaxed);
 	unsigned kind = atomic_load_explicit(&r->binding, memory_order_relaxed);
 	return snprintf(
-		text, size, "adaptive-remote 3 rate=%.6g base=%.6g own=%.6g gamma=%.4g beta=%.4g cap=%u",
+		text, size,
+		"adaptive-remote 4 rate=%.6g base=%.6g own=%.6g gamma=%.4g beta=%.4g cap=%u limited=%u",
 		atomic_load_explicit(&r->told_rate, memory_order_relaxed), base_ns > 0 ? log(base_ns) : 0,
 		(double)atomic_load_explicit(&r->kind[kind].own_ns, memory_order_relaxed),
 		atomic_load_explicit(&r->told_gamma, memory_order_relaxed),
 		(double)atomic_load_explicit(&r->beta, memory_order_relaxed),
-		(unsigned)atomic_load_explicit(&r->cap, memory_order_relaxed));
+		(unsigned)atomic_load_explicit(&r->cap, memory_order_relaxed),
+		(unsigned)atomic_load_explicit(&r->limited, memory_order_relaxed));
 }
 
 static bool within(double value, double least, double most)
@@ -123,16 +127,18 @@ static void load_base(weir_remote *r, double base_ln)
 int weir_remote_load(void *state, const char *text)
 {
 	weir_remote *r = state;
-	double rate, base, own, gamma, beta,
-		cap; /* doubles, because scanf does not report the overflow of an integer */
+	/* doubles, because scanf does not report the overflow of an integer */
+	double rate, base, own, gamma, beta, cap, limited;
 	int used = 0;
-	if (sscanf(text, "adaptive-remote 3 rate=%lf base=%lf own=%lf gamma=%lf beta=%lf cap=%lf%n", &rate,
-		   &base, &own, &gamma, &beta, &cap, &used) != 6 ||
+	if (sscanf(text,
+		   "adaptive-remote 4 rate=%lf base=%lf own=%lf gamma=%lf beta=%lf cap=%lf limited=%lf%n",
+		   &rate, &base, &own, &gamma, &beta, &cap, &limited, &used) != 7 ||
 	    (text[used] != 0 && text[used] != '\n'))
 		return -EINVAL;
 	if (!within(rate, 0, 1e9) || !within(base, 0, 40) || !within(own, 0, 1e15) ||
 	    !within(gamma, .001, 1000) ||
-	    !within(beta, WEIR_REMOTE_BETA_LEAST - .01, WEIR_REMOTE_BETA_MOST + .01) || !within(cap, 1, 1e9))
+	    !within(beta, WEIR_REMOTE_BETA_LEAST - .01, WEIR_REMOTE_BETA_MOST + .01) ||
+	    !within(cap, 1, 1e9) || !within(limited, 0, 1))
 		return -EINVAL;
 	if (base > 0)
 		load_base(r, base);
@@ -147,5 +153,7 @@ int weir_remote_load(void *state, const char *text)
 	atomic_store(&r->beta, (float)beta);
 	atomic_store(&r->told_rate, rate);
 	atomic_store(&r->cap, (uint32_t)r->cap_now);
+	/* In force from the first tick on: the predecessor refuses others at this moment. */
+	atomic_store(&r->limited, limited > 0 && rate > 0);
 	return 0;
 }

@@ -7,9 +7,11 @@
 #define ALONE      (UINT64_C(1) << 63) /* in the note: it met so few that its time is its own */
 #define ASIDE      (UINT64_C(1) << 62) /* in the note: its time says nothing about load */
 #define LONG_TIMES 4.                  /* the base, from which on a request is expected to take long */
-#define COST_PART  .1f                 /* weight of one request in the average of its kind */
-#define COST_USUAL 1000.               /* us */
-#define LN_SCALE   1000                /* scale of sums of logarithms */
+#define OUTDATED   2.                  /* times the limit: who met more says nothing about it */
+#define JOINED     2     /* times few that come to one that met few, or go: its time is still its own */
+#define COST_PART  .1f   /* weight of one request in the average of its kind */
+#define COST_USUAL 1000. /* us */
+#define LN_SCALE   1000  /* scale of sums of logarithms */
 
 uint32_t weir_remote_limit(const void *state)
 {
@@ -83,34 +85,41 @@ static void follow(_Atomic float *quantile, double q, double step, float value)
 	atomic_store_explicit(quantile, now, memory_order_relaxed);
 }
 
-static bool is_slow(weir_remote *r, unsigned mark, float took)
-{
-	float slow_from = atomic_load_explicit(&r->slow_from[mark], memory_order_relaxed);
-	if (slow_from == 0 || !(took > slow_from))
-		return false;
-	atomic_fetch_add_explicit(&r->slowed[mark], 1, memory_order_relaxed);
-	return true;
-}
-
-/* The rate that a slow or late request saw: while it was inside, the backend was fully loaded. */
-static void judge_slow(weir_remote *r, uint64_t took_ns, uint64_t telling_ns, uint64_t met,
-		       double completions)
+/* Whether it is slow, by any of the marks. */
+static void judge_slow(weir_remote *r, uint64_t telling_ns)
 {
 	float telling = logf((float)telling_ns + 1);
-	bool slow = is_slow(r, 1, telling);
-	is_slow(r, 0, telling);
-	is_slow(r, 2, telling);
+	for (unsigned i = 0; i < WEIR_REMOTE_MARKS; i++) {
+		float slow_from = atomic_load_explicit(&r->slow_from[i], memory_order_relaxed);
+		if (slow_from != 0 && telling > slow_from)
+			atomic_fetch_add_explicit(&r->slowed[i], 1, memory_order_relaxed);
+	}
+}
+
+/*
+ * The rate that a slow or late request saw: while it was inside, the backend was fully loaded. With the limit in force
+ * and without congestion it was not: the request took long by its nature, and the limit would go down for nothing.
+ */
+static void judge_rate(weir_remote *r, uint64_t took_ns, uint64_t telling_ns, uint64_t met,
+		       double completions)
+{
+	float slow_from = atomic_load_explicit(&r->slow_from[1], memory_order_relaxed);
+	bool slow = slow_from != 0 && logf((float)telling_ns + 1) > slow_from;
+	double per_ns = completions / ((double)took_ns + 1);
 	if (met <= WEIR_REMOTE_FEW || (!slow && took_ns < weir_remote_least_target_ns(r)))
 		return;
-	float took = logf((float)took_ns + 1);
+	if (atomic_load_explicit(&r->limited, memory_order_relaxed) &&
+	    !atomic_load_explicit(&r->congested, memory_order_relaxed) &&
+	    atomic_load_explicit(&r->told_rate, memory_order_relaxed) > 0)
+		return;
 	atomic_fetch_add_explicit(&r->rated, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&r->rates_ln, (int64_t)((log(completions) - (double)took) * LN_SCALE),
-				  memory_order_relaxed);
+	atomic_fetch_add_explicit(&r->rates_ln, (int64_t)(log(per_ns) * LN_SCALE), memory_order_relaxed);
 }
 
 static void judge_late(weir_remote *r, unsigned klass, unsigned kind, uint64_t whole_ns)
 {
 	bool late = (double)whole_ns > weir_remote_target_ns(r, klass, kind);
+	atomic_fetch_add_explicit(&r->kind[kind].judged, 1, memory_order_relaxed);
 	if (whole_ns > weir_remote_plain_target_ns(r, klass))
 		atomic_fetch_add_explicit(&r->plainly_late, 1, memory_order_relaxed);
 	if (late)
@@ -140,25 +149,44 @@ static uint64_t telling_time(const weir_remote *r, const weir_event *event, uint
 						  : took_ns;
 }
 
-/* What was admitted before the limit says nothing about the limit, if the next ones are of another mix. */
+/* What was admitted before the limit was in force says nothing about the limit. */
 static bool says_late(const weir_remote *r, const weir_event *event)
 {
-	return !r->mix_changes ||
-	       event->offered_ns >= atomic_load_explicit(&r->limited_ns, memory_order_relaxed);
+	return event->offered_ns >= atomic_load_explicit(&r->limited_ns, memory_order_relaxed);
+}
+
+/* It met many more than the limit admits now, so its time says nothing about those whom the limit admits. */
+static bool is_outdated(const weir_remote *r, uint64_t met)
+{
+	uint32_t limit = atomic_load_explicit(&r->limit[0], memory_order_relaxed);
+	return limit != WEIR_REMOTE_OPEN && (double)met > OUTDATED * fmax(limit, WEIR_REMOTE_FEW);
 }
 
 /* What an answer says about the load of the backend. */
 static void learn_load(weir_remote *r, const weir_event *event, uint64_t took_ns, double completions)
 {
 	uint64_t telling_ns = telling_time(r, event, took_ns), met = met_by(event);
+	judge_rate(r, took_ns, telling_ns, met, completions);
+	if (is_outdated(r, met)) {
+		atomic_fetch_add_explicit(&r->aside, 1, memory_order_relaxed);
+		return;
+	}
 	weir_times_add(&r->level[weir_remote_level_of(met)].times, telling_ns);
 	weir_times_add(&r->recent, telling_ns);
-	judge_slow(r, took_ns, telling_ns, met, completions);
+	judge_slow(r, telling_ns);
 	/* With few inside, requests take their own time, which does not grow with the number inside. */
 	if (atomic_load_explicit(&r->congested, memory_order_relaxed) && met > WEIR_REMOTE_FEW &&
 	    met > atomic_load_explicit(&r->floor, memory_order_relaxed))
 		follow(&r->gamma, r->aimed, r->tuning.step, logf((float)(completions / (double)met)));
 	atomic_fetch_add_explicit(&r->backend_us, took_ns / 1000, memory_order_relaxed);
+}
+
+/* Whether its time is its own. With the limit in force, many may have come, and gone, after one that met few. */
+static bool was_alone(const weir_remote *r, const weir_event *event, double completions)
+{
+	return (event->note[1] & ALONE) != 0 && (!atomic_load_explicit(&r->limited, memory_order_relaxed) ||
+						 (weir_remote_serving(r) <= JOINED * WEIR_REMOTE_FEW &&
+						  completions <= JOINED * WEIR_REMOTE_FEW));
 }
 
 static void answered(weir_remote *r, const weir_event *event, uint64_t now_ns)
@@ -176,7 +204,7 @@ static void answered(weir_remote *r, const weir_event *event, uint64_t now_ns)
 		atomic_fetch_add_explicit(&r->aside, 1, memory_order_relaxed);
 	else
 		learn_load(r, event, took_ns, completions);
-	if ((event->note[1] & ALONE) != 0)
+	if (was_alone(r, event, completions))
 		weir_times_add(&kind->own, took_ns);
 	atomic_fetch_add_explicit(&kind->answers, 1, memory_order_relaxed);
 	learn_cost(kind, 1e3f * (float)event->cost);

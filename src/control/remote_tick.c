@@ -33,6 +33,7 @@
 #define PART_LEAST     .3  /* minimum part of the limit for the lowest class */
 #define UNREACHABLE    2.  /* factor on the share that may be late */
 #define LATE_TIMES     3.  /* factor on the share that may be late from which late requests are dropped */
+#define LATE_MORE      .5  /* of the share that may be late, above what is late without load */
 #define BETA_OVER      50. /* minimum number of requests over which beta moves */
 #define FRESH          4.  /* targets without an answer after which a kind is not judged, ... */
 #define FRESH_LEAST_NS 1e9 /* ... and at least this long */
@@ -46,7 +47,7 @@
 /* What has happened since the last tick. */
 struct news {
 	double s;
-	uint32_t answers, usual, silent, rated, slowed[WEIR_REMOTE_MARKS], late, plainly_late, shed;
+	uint32_t answers, judged, usual, silent, rated, slowed[WEIR_REMOTE_MARKS], late, plainly_late, shed;
 	double rates_ln, backend_s; /* sums */
 	double target_s;            /* of the class with the shortest */
 };
@@ -143,8 +144,11 @@ static void learn_averages(weir_remote *r, const struct news *news)
 	if (news->answers == 0)
 		return;
 	double part = r->backend_seen == 0 ? 1 : part_of(MEMORY, news->answers);
-	r->late_share += part * ((double)news->late / news->answers - r->late_share);
-	r->plain_share += part * ((double)news->plainly_late / news->answers - r->plain_share);
+	if (news->judged != 0) {
+		double weight = r->backend_seen == 0 ? 1 : part_of(MEMORY, news->judged);
+		r->late_share += weight * ((double)news->late / news->judged - r->late_share);
+		r->plain_share += weight * ((double)news->plainly_late / news->judged - r->plain_share);
+	}
 	r->silent_share += part_of(PRESENT_MEMORY, news->answers) *
 			   ((double)news->silent / news->answers - r->silent_share);
 	atomic_store_explicit(&r->sets_aside, r->silent_share < SILENT_MOST, memory_order_relaxed);
@@ -164,22 +168,34 @@ static void learn_kinds(weir_remote *r, struct news *news, uint64_t now_ns)
 	for (unsigned i = 0; i < WEIR_REMOTE_KINDS; i++) {
 		weir_remote_kind *kind = &r->kind[i];
 		uint32_t more = since(&kind->answers, &kind->seen_answers),
+			 judged = since(&kind->judged, &kind->seen_judged),
 			 late = since(&kind->late, &kind->seen_late);
 		news->late += late;
+		news->judged += judged;
 		kind->present += more - part_of(PRESENT_MEMORY, news->answers) * kind->present;
 		if (more != 0)
 			kind->last_ns = now_ns;
 		/* A kind that is not admitted any more cannot prove that it is in time now. */
 		if (r->mix_changes && (double)(now_ns - kind->last_ns) > fresh_ns)
 			kind->late_share = kind->late_seen = 0;
-		if (more != 0) {
-			kind->late_seen = fmin(kind->late_seen + more, MEMORY);
-			kind->late_share += part_of(fmax(kind->late_seen, 2), more) *
-					    ((double)late / more - kind->late_share);
+		if (judged != 0) {
+			kind->late_seen = fmin(kind->late_seen + judged, MEMORY);
+			kind->late_share += part_of(fmax(kind->late_seen, 2), judged) *
+					    ((double)late / judged - kind->late_share);
 		}
 		if (kind->present >= PRESENT_LEAST && kind->late_seen >= MEMORY / 2)
 			r->worst = fmax(r->worst, kind->late_share);
 	}
+}
+
+/*
+ * The share of late answers that is borne: the given one or, where so many are late without load, these and half as
+ * many as may be late. Fewer inside would not make it smaller. Not if the mix depends on the law, which then decides
+ * what may be late.
+ */
+static double bearable(const weir_remote *r, double share, double without_load)
+{
+	return r->mix_changes ? share : fmax(share, without_load + LATE_MORE * (1 - r->quantile));
 }
 
 static void learn_beta(weir_remote *r, const struct news *news)
@@ -190,7 +206,12 @@ static void learn_beta(weir_remote *r, const struct news *news)
 	if (!atomic_load_explicit(&r->limited, memory_order_relaxed) ||
 	    atomic_load_explicit(&r->dry_run, memory_order_relaxed))
 		return;
-	beta += step * news->answers * (r->late_most - fmax(r->worst, r->late_share));
+	beta += step * news->judged *
+		(bearable(r, r->late_most,
+			  atomic_load_explicit(&r->congested, memory_order_relaxed)
+				  ? r->late_own
+				  : fmax(r->late_own, r->late_base)) -
+		 fmax(r->worst, r->late_share));
 	atomic_store_explicit(&r->beta,
 			      (float)fmin(fmax(beta, WEIR_REMOTE_BETA_LEAST), WEIR_REMOTE_BETA_MOST),
 			      memory_order_relaxed);
@@ -276,7 +297,8 @@ static void learn_cap(weir_remote *r, const weir_sample *sample, const struct ne
 	try_less(r, sample, news);
 	if (!atomic_load_explicit(&r->limited, memory_order_relaxed))
 		r->cap_now = fmax(r->cap_now, r->tuning.first);
-	atomic_store_explicit(&r->cap, r->cap_now > 1 ? (uint32_t)r->cap_now : 1, memory_order_relaxed);
+	uint32_t cap = r->probe.cap != 0 ? r->probe.cap : (uint32_t)fmax(r->cap_now, 1);
+	atomic_store_explicit(&r->cap, cap, memory_order_relaxed);
 }
 
 /* ---- the limit ---- */
@@ -284,7 +306,7 @@ static void learn_cap(weir_remote *r, const weir_sample *sample, const struct ne
 static bool decide(weir_remote *r, const weir_sample *sample, const struct news *news, bool congested)
 {
 	double lift_ns = 1e9 * fmax(r->tuning.lift_s, r->tuning.lift * news->target_s);
-	if (congested || r->held || (news->shed != 0 && sample->waiting != 0))
+	if (congested || r->held || r->busy_ns == 0 || (news->shed != 0 && sample->waiting != 0))
 		r->busy_ns = sample->now_ns;
 	if (!atomic_load_explicit(&r->limited, memory_order_relaxed))
 		return congested;
@@ -294,7 +316,7 @@ static bool decide(weir_remote *r, const weir_sample *sample, const struct news 
 static void grow(weir_remote *r, const weir_sample *sample, const struct news *news, bool congested)
 {
 	double round_ns = fmax(r->backend_s * 1e9, WEIR_REMOTE_TICK_NS);
-	bool late = r->late_share > 1 - r->quantile;
+	bool late = r->late_share > bearable(r, 1 - r->quantile, fmax(r->late_base, r->late_own));
 	if (news->shed == 0 || congested || late || (double)(sample->now_ns - r->grown_ns) < round_ns)
 		return;
 	r->grown_ns = sample->now_ns;
@@ -380,6 +402,8 @@ static void publish(weir_remote *r, const weir_sample *sample, const struct news
 	int64_t full = (int64_t)(1000 * r->tuning.credit);
 	if (!limited)
 		atomic_store_explicit(&r->credit, full, memory_order_relaxed);
+	else if (r->late_share > LATE_TIMES * (1 - r->quantile)) /* as many as may be late are late already */
+		atomic_store_explicit(&r->credit, 0, memory_order_relaxed);
 	bool spent = atomic_load_explicit(&r->credit, memory_order_relaxed) < 1000;
 	atomic_store_explicit(&r->strict, limited && spent && r->late_share > LATE_TIMES * (1 - r->quantile),
 			      memory_order_relaxed);
@@ -405,8 +429,9 @@ void weir_remote_tick(void *state, const weir_sample *sample)
 	learn_beta(r, &news);
 	bool congested =
 		weir_remote_evidence(r, sample->now_ns, sample->waiting == 0, news.usual, news.slowed);
-	learn_cap(r, sample, &news);
 	learn_rate(r, &news);
+	congested |= weir_remote_probe(r, sample, news.answers);
+	learn_cap(r, sample, &news);
 	bool limited = decide(r, sample, &news, congested);
 	if (limited)
 		grow(r, sample, &news, congested);

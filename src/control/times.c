@@ -42,6 +42,12 @@ void weir_times_sum_up(weir_times_sum *sum, const weir_times *times, double miss
 	sum->all += seen / (1 - missing);
 }
 
+void weir_times_forget(weir_times *times)
+{
+	for (unsigned i = 0; i < WEIR_TIMES_STEPS; i++)
+		atomic_store_explicit(&times->count[i], 0, memory_order_relaxed);
+}
+
 void weir_times_fade(weir_times *times, double most)
 {
 	double seen = 0;

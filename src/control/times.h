@@ -11,7 +11,7 @@
  * begun would seem fast. So a sum has a part that is missing, and its quantiles count the missing ones as
  * longer than all others.
  *
- * Threads: any thread may add. One thread at a time sums and fades; counts that are added during a fade
+ * Threads: any thread may add. One thread at a time sums, fades and forgets; counts that are added meanwhile
  * may get lost.
  */
 
@@ -35,6 +35,7 @@ void weir_times_add(weir_times *times, uint64_t ns);
 void weir_times_sum_up(weir_times_sum *sum, const weir_times *times, double missing);
 /* Halves the counts until there are at most this many. */
 void weir_times_fade(weir_times *times, double most);
+void weir_times_forget(weir_times *times);
 /* As a logarithm of nanoseconds. INFINITY: it is among the missing, or nothing is known. */
 double weir_times_quantile(const weir_times_sum *sum, double q);
 /* Mean of the middle half, as far as it is not missing. INFINITY: nothing is known. */

@@ -434,13 +434,6 @@ static void value_tick(void *state, const weir_sample *sample)
 
 /* ---- reading ---- */
 
-/* Times are costs only while the backend keeps up. Otherwise a cost would be what a request has waited. */
-static bool value_calm(const void *state)
-{
-	const weir_remote *r = state; /* it is first */
-	return weir_remote_calm(r) && atomic_load_explicit(&r->own_top, memory_order_relaxed) >= 0;
-}
-
 static void value_explain(const void *state, const weir_ask *ask, weir_why *ret_why)
 {
 	const weir_value *v = state;
@@ -495,6 +488,6 @@ const weir_admission_law weir_law_value = {
 	.report = value_report,
 	.save = weir_remote_save,
 	.load = weir_remote_load,
-	.calm = value_calm,
+	.calm = weir_remote_calm,
 	.retarget = weir_remote_retarget,
 };

@@ -153,7 +153,8 @@ typedef struct weir_remote {
 	_Atomic uint64_t due_next_ns[WEIR_CLASSES];
 	weir_guarantee guaranteed[WEIR_CLASSES];
 	_Alignas(64) _Atomic uint64_t done;
-	_Atomic uint32_t silent, aside; /* of these: whose times say nothing; that were set aside */
+	_Atomic uint32_t silent, aside;         /* of these: whose times say nothing; that were set aside */
+	_Atomic uint32_t telling, telling_late; /* of the others: judged; later than the target */
 	_Atomic uint32_t rated, slowed[WEIR_REMOTE_MARKS], plainly_late;
 	_Atomic uint64_t backend_us; /* sum of the times in the backend */
 	/* Sum of the logarithms of the rates that slow requests saw, in thousandths. */
@@ -168,6 +169,7 @@ typedef struct weir_remote {
 	/* the tick */
 	_Alignas(64) uint32_t seen_slowed[WEIR_REMOTE_MARKS];
 	uint32_t seen_rated, seen_plainly, seen_silent, seen_aside, seen_shed[WEIR_CLASSES];
+	uint32_t seen_telling, seen_telling_late;
 	uint64_t seen_done, seen_backend_us;
 	int64_t seen_rates_ln;
 	double base, spread; /* ln; INFINITY: unknown */
@@ -186,6 +188,7 @@ typedef struct weir_remote {
 	double late_own, late_base;      /* share of own times, and of the base, above the target */
 	double late_share;               /* late by the requests' effective targets */
 	double plain_share;              /* late by the plain target */
+	double telling_share;            /* the same, of those whose times say something */
 	double backend_s, backend_seen;  /* mean time in the backend, without those set aside */
 	double silent_share;             /* of the answers, those whose times say nothing */
 	double rate, rate_ln, rate_seen; /* requests per second; the sum from which it is computed */

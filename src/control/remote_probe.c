@@ -25,7 +25,6 @@
 #define GLANCED       16. /* ... and for a first look */
 #define SAME          .5  /* of the answers that were expected: it completes as many */
 #define DRAIN_TIMES   2.  /* response times */
-#define SILENT_MOST   .25 /* with more that take long by their nature, late answers say nothing */
 #define PAUSE_NS      (10 * WEIR_NS_PER_S)
 #define PAUSE_MOST_NS (3600 * WEIR_NS_PER_S)
 #define SEEN_LEAST    16. /* answers with fewer inside that tell as much */
@@ -47,9 +46,9 @@ static bool is_doubtful(const weir_remote *r, const weir_sample *sample)
 	int32_t inside = weir_remote_serving(r);
 	return r->steady && !r->mix_changes && !sample->dry_run &&
 	       !atomic_load_explicit(&r->limited, memory_order_relaxed) &&
-	       r->plain_share > LATE_TIMES * (1 - r->quantile) && inside >= INSIDE_LEAST &&
-	       r->silent_share < SILENT_MOST && sample->now_ns >= r->probe.next_ns &&
-	       !weir_remote_is_proved(r, sample->now_ns) &&
+	       atomic_load_explicit(&r->sets_aside, memory_order_relaxed) &&
+	       r->telling_share > LATE_TIMES * (1 - r->quantile) && inside >= INSIDE_LEAST &&
+	       sample->now_ns >= r->probe.next_ns && !weir_remote_is_proved(r, sample->now_ns) &&
 	       !was_seen_with_fewer(r, weir_remote_level_of((uint64_t)inside), SEEN_LEAST);
 }
 

@@ -116,12 +116,17 @@ static void judge_rate(weir_remote *r, uint64_t took_ns, uint64_t telling_ns, ui
 	atomic_fetch_add_explicit(&r->rates_ln, (int64_t)(log(per_ns) * LN_SCALE), memory_order_relaxed);
 }
 
-static void judge_late(weir_remote *r, unsigned klass, unsigned kind, uint64_t whole_ns)
+static void judge_late(weir_remote *r, unsigned klass, unsigned kind, uint64_t whole_ns, bool telling)
 {
 	bool late = (double)whole_ns > weir_remote_target_ns(r, klass, kind);
 	atomic_fetch_add_explicit(&r->kind[kind].judged, 1, memory_order_relaxed);
-	if (whole_ns > weir_remote_plain_target_ns(r, klass))
+	bool plainly = whole_ns > weir_remote_plain_target_ns(r, klass);
+	if (plainly)
 		atomic_fetch_add_explicit(&r->plainly_late, 1, memory_order_relaxed);
+	if (telling) {
+		atomic_fetch_add_explicit(&r->telling, 1, memory_order_relaxed);
+		atomic_fetch_add_explicit(&r->telling_late, plainly, memory_order_relaxed);
+	}
 	if (late)
 		atomic_fetch_add_explicit(&r->kind[kind].late, 1, memory_order_relaxed);
 }
@@ -209,7 +214,8 @@ static void answered(weir_remote *r, const weir_event *event, uint64_t now_ns)
 	atomic_fetch_add_explicit(&kind->answers, 1, memory_order_relaxed);
 	learn_cost(kind, 1e3f * (float)event->cost);
 	if (says_late(r, event))
-		judge_late(r, event->klass % WEIR_CLASSES, at, weir_remote_span(event->entered_ns, now_ns));
+		judge_late(r, event->klass % WEIR_CLASSES, at, weir_remote_span(event->entered_ns, now_ns),
+			   !silent);
 	learn_measured(r, weir_remote_span(event->offered_ns, now_ns));
 }
 

@@ -47,7 +47,8 @@
 /* What has happened since the last tick. */
 struct news {
 	double s;
-	uint32_t answers, judged, usual, silent, rated, slowed[WEIR_REMOTE_MARKS], late, plainly_late, shed;
+	uint32_t answers, judged, usual, silent, rated, slowed[WEIR_REMOTE_MARKS], late, plainly_late, shed,
+		telling, telling_late;
 	double rates_ln, backend_s; /* sums */
 	double target_s;            /* of the class with the shortest */
 };
@@ -116,6 +117,8 @@ static void gather(weir_remote *r, const weir_sample *sample, struct news *news)
 			      .answers = (uint32_t)total_since(&r->done, &r->seen_done),
 			      .rated = since(&r->rated, &r->seen_rated),
 			      .plainly_late = since(&r->plainly_late, &r->seen_plainly),
+			      .telling = since(&r->telling, &r->seen_telling),
+			      .telling_late = since(&r->telling_late, &r->seen_telling_late),
 			      .rates_ln = sum_since(&r->rates_ln, &r->seen_rates_ln),
 			      .backend_s = (double)total_since(&r->backend_us, &r->seen_backend_us) / 1e6,
 			      .target_s = (double)weir_remote_least_target_ns(r) / 1e9};
@@ -149,6 +152,9 @@ static void learn_averages(weir_remote *r, const struct news *news)
 		r->late_share += weight * ((double)news->late / news->judged - r->late_share);
 		r->plain_share += weight * ((double)news->plainly_late / news->judged - r->plain_share);
 	}
+	if (news->telling != 0)
+		r->telling_share += part_of(MEMORY, news->telling) *
+				    ((double)news->telling_late / news->telling - r->telling_share);
 	r->silent_share += part_of(PRESENT_MEMORY, news->answers) *
 			   ((double)news->silent / news->answers - r->silent_share);
 	atomic_store_explicit(&r->sets_aside, r->silent_share < SILENT_MOST, memory_order_relaxed);

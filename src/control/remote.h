@@ -254,6 +254,11 @@ void weir_remote_tick(void *state, const weir_sample *sample);
 bool weir_remote_evidence(weir_remote *r, uint64_t now_ns, bool open, uint32_t answers,
 			  const uint32_t slowed[WEIR_REMOTE_MARKS]);
 
+/*
+ * Whether requests that met half of this level, or fewer, took as long as requests do now: at least so many of one level.
+ */
+bool weir_remote_seen_with_fewer(const weir_remote *r, unsigned at, double least);
+
 /* Returns whether a backend that seemed to keep up turned out to be saturated. answers: since the last tick. */
 bool weir_remote_probe(weir_remote *r, const weir_sample *sample, uint32_t answers);
 

@@ -37,8 +37,9 @@
 #define RECENT_MOST   1000.
 #define OWN_LEAST     20.
 #define OWN_MEMORY    512.
-#define AGED_TIMES    4. /* response times after which a judgement has aged */
-#define LOST_TIMES    4  /* response times */
+#define ALIKE         1.33 /* times that differ by no more are the same */
+#define AGED_TIMES    4.   /* response times after which a judgement has aged */
+#define LOST_TIMES    4    /* response times */
 #define APART_LEAST   .01
 #define STRAIN_OVER   .5  /* below this the congestion is over */
 #define STRAIN_IDLE   1.5 /* factor on these bounds while the servers say that they are idle */
@@ -273,10 +274,22 @@ static void learn_slowdown(weir_remote *r)
 	atomic_store_explicit(&r->told_slowdown, r->slowdown, memory_order_relaxed);
 }
 
+bool weir_remote_seen_with_fewer(const weir_remote *r, unsigned at, double least)
+{
+	if (!isfinite(r->base))
+		return false;
+	for (unsigned i = 0; i + 2 <= at; i++)
+		if (is_known(&r->level[i], least) && r->level[i].middle > r->base + r->slowdown - log(ALIKE))
+			return true;
+	return false;
+}
+
 static bool is_lost(weir_remote *r, uint64_t now_ns)
 {
+	unsigned level = weir_remote_level_of((uint64_t)weir_remote_serving(r));
 	if (r->late_share <= .5 || r->steady || weir_remote_is_proved(r, now_ns) ||
-	    r->backend_seen < RECENT_LEAST / 2 || weir_remote_serving(r) <= WEIR_REMOTE_FEW)
+	    weir_remote_seen_with_fewer(r, level, CALM_LEAST) || r->backend_seen < RECENT_LEAST / 2 ||
+	    weir_remote_serving(r) <= WEIR_REMOTE_FEW)
 		r->timely_ns = now_ns;
 	return (double)(now_ns - r->timely_ns) > LOST_TIMES * r->backend_s * 1e9;
 }

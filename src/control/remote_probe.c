@@ -29,17 +29,6 @@
 #define PAUSE_MOST_NS (3600 * WEIR_NS_PER_S)
 #define SEEN_LEAST    16. /* answers with fewer inside that tell as much */
 #define PROOF_LEAST   4.
-#define ALIKE         1.33
-
-/* Whether requests that met half as many, or fewer, took as long. */
-static bool was_seen_with_fewer(const weir_remote *r, unsigned at, double least)
-{
-	const weir_remote_level *now = &r->level[at];
-	for (unsigned i = 0; i + 2 <= at; i++)
-		if (r->level[i].seen >= least && r->level[i].middle > now->middle - log(ALIKE))
-			return true;
-	return false;
-}
 
 static bool is_doubtful(const weir_remote *r, const weir_sample *sample)
 {
@@ -49,7 +38,7 @@ static bool is_doubtful(const weir_remote *r, const weir_sample *sample)
 	       atomic_load_explicit(&r->sets_aside, memory_order_relaxed) &&
 	       r->telling_share > LATE_TIMES * (1 - r->quantile) && inside >= INSIDE_LEAST &&
 	       sample->now_ns >= r->probe.next_ns && !weir_remote_is_proved(r, sample->now_ns) &&
-	       !was_seen_with_fewer(r, weir_remote_level_of((uint64_t)inside), SEEN_LEAST);
+	       !weir_remote_seen_with_fewer(r, weir_remote_level_of((uint64_t)inside), SEEN_LEAST);
 }
 
 static void enter(weir_remote *r, weir_remote_phase phase, uint64_t now_ns)
@@ -127,7 +116,7 @@ static bool compare(weir_remote *r, const weir_sample *sample)
 	}
 	if (least >= GLANCED && r->probe.answers <= SAME * least) {
 		/* Where few large requests hold up the others, fewer answers prove nothing. */
-		if (was_seen_with_fewer(r, weir_remote_level_of(r->probe.inside), PROOF_LEAST))
+		if (weir_remote_seen_with_fewer(r, weir_remote_level_of(r->probe.inside), PROOF_LEAST))
 			r->probe.proved_ns = sample->now_ns;
 		leave(r, sample->now_ns);
 		return false;

@@ -8,7 +8,7 @@
 #define ASIDE      (UINT64_C(1) << 62) /* in the note: its time says nothing about load */
 #define LONG_TIMES 4.                  /* the base, from which on a request is expected to take long */
 #define OUTDATED   2.                  /* times the limit: who met more says nothing about it */
-#define JOINED     2     /* times few that come to one that met few, or go: its time is still its own */
+#define JOINED     4     /* times few that come to one that met few, or go: its time is still its own */
 #define COST_PART  .1f   /* weight of one request in the average of its kind */
 #define COST_USUAL 1000. /* us */
 #define LN_SCALE   1000  /* scale of sums of logarithms */

@@ -33,6 +33,7 @@
 #define PART_LEAST     .3  /* minimum part of the limit for the lowest class */
 #define UNREACHABLE    2.  /* factor on the share that may be late */
 #define LATE_TIMES     3.  /* factor on the share that may be late from which late requests are dropped */
+#define HOPELESS       .5  /* of the answers are late: there is nothing to spend */
 #define LATE_MORE      .5  /* of the share that may be late, above what is late without load */
 #define BETA_OVER      50. /* minimum number of requests over which beta moves */
 #define FRESH          4.  /* targets without an answer after which a kind is not judged, ... */
@@ -408,7 +409,7 @@ static void publish(weir_remote *r, const weir_sample *sample, const struct news
 	int64_t full = (int64_t)(1000 * r->tuning.credit);
 	if (!limited)
 		atomic_store_explicit(&r->credit, full, memory_order_relaxed);
-	else if (r->late_share > LATE_TIMES * (1 - r->quantile)) /* as many as may be late are late already */
+	else if (r->late_share > HOPELESS) /* many more are late already than may be */
 		atomic_store_explicit(&r->credit, 0, memory_order_relaxed);
 	bool spent = atomic_load_explicit(&r->credit, memory_order_relaxed) < 1000;
 	atomic_store_explicit(&r->strict, limited && spent && r->late_share > LATE_TIMES * (1 - r->quantile),

@@ -133,7 +133,8 @@ def test_shares_are_those_of_all_threads():
         crowd = [From(weir, "127.0.0.2") for _ in range(120)]
         for client in crowd:
             client.request("/slow")
-        until(lambda: weir.count("share_refused") > 0, "beyond three quarters the crowd gets no more")
+        # Before the gate opens all must have come: who comes later finds places again.
+        until(lambda: weir.count("share_refused") >= 50, "beyond three quarters, of all or of a thread's, the crowd gets no more")
         for _ in range(5):
             same({other.ask("/").status for other in others}, {200}, "the others are served")
         opened.set()

@@ -61,7 +61,7 @@ async function valuesEqualTheApi(page) {
   const stage = stages.stages.find((one) => one.name === "backend");
   const { recent, ...all } = stage.all;
   const facts = { p50: time(recent.p50_ns), p90: time(recent.p90_ns), p99: time(recent.p99_ns), waiting: count(stage.waiting), in_service: count(stage.in_service),
-    ...(stage.limit !== null && { limit: count(stage.limit) }), admit_per_s: rate(stage.admit_per_s), offered: count(all.offered), completed: count(all.completed), failed: count(all.failed) };
+    ...(stage.limit !== null && { limit: count(stage.limit) }), ...(stage.admit_per_s !== null && { admit_per_s: rate(stage.admit_per_s) }), offered: count(all.offered), completed: count(all.completed), failed: count(all.failed) };
   for (const [name, value] of Object.entries(facts)) assert.equal(await page.locator(`#stage-backend [data-value="${name}"]`).textContent(), value, name);
   const tiles = await page.locator("#summary .tile b").allTextContents();
   assert.deepEqual(tiles.slice(0, 3), [rate(all.rate.offered), rate(all.rate.admitted), rate(all.rate.shed)]);

@@ -2,7 +2,7 @@
 """The laws: judged in simulation over grids of service times, workers, targets and loads; and what they cost in the running library.
 
 The simulated parts are seeded, so they give the same numbers everywhere; only the costs depend on the machine. A full run (not --quick,
-not --only) writes the tables into docs/laws/README.md, the papers' figures into docs/laws/papers.md, and the laws' plots beside them.
+not --only) writes the tables into docs/results/laws.md, the papers' figures into docs/laws/papers.md, and the laws' plots beside them.
 """
 import collections
 import json
@@ -266,13 +266,13 @@ def sensitivity_markdown(usual, found):
 # ---- pages ----
 
 def write_part(name, markdown):
-    """Replaces what is between the marks of this part in docs/laws/README.md."""
-    path = os.path.join(LAWS_PAGES, "README.md")
+    """Replaces what is between the marks of this part in docs/results/laws.md."""
+    path = os.path.join(TOP, "docs", "results", "laws.md")
     with open(path, encoding="utf-8") as file:
         page = file.read()
     begin, end = f"<!-- {name}: made by ./dev bench laws -->", f"<!-- end of {name} -->"
     if begin not in page:
-        raise Failed(f"docs/laws/README.md has no place for '{name}'")
+        raise Failed(f"docs/results/laws.md has no place for '{name}'")
     page = re.sub(re.escape(begin) + ".*?" + re.escape(end), lambda _: f"{begin}\n\n{markdown}\n\n{end}", page, flags=re.S)
     with open(path, "w", encoding="utf-8") as file:
         file.write(page)

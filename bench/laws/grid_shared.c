@@ -2,7 +2,7 @@
 /*
  * The grid "shared bottleneck": 2 to 16 stages of different cost on one pool of 2 to 64 threads, or on one database behind it, in virtual worlds.
  *
- *	grid_shared [--half tune|held] [--cells N] [--cell AT] [--verbose] [--oracle off]
+ *	grid_shared [--half tune|held] [--cells N] [--from N] [--cell AT] [--kind NAME] [--verbose] [--oracle off]
  *
  * The rules, written before any number was seen:
  *
@@ -534,8 +534,8 @@ static void print_tally(const struct tally *tally)
 int main(int argc, char **argv)
 {
 	struct tally tally = {0};
-	const char *half = NULL;
-	unsigned cells = 150;
+	const char *half = NULL, *kind = NULL;
+	unsigned cells = 150, from = 0;
 	int only = -1;
 	bool verbose = false, oracle = true;
 	for (int i = 1; i < argc; i++) {
@@ -546,6 +546,10 @@ int main(int argc, char **argv)
 			half = value, i++;
 		else if (strcmp(argv[i], "--cells") == 0)
 			cells = (unsigned)atoi(value), i++;
+		else if (strcmp(argv[i], "--from") == 0)
+			from = (unsigned)atoi(value), i++;
+		else if (strcmp(argv[i], "--kind") == 0)
+			kind = value, i++;
 		else if (strcmp(argv[i], "--cell") == 0)
 			only = atoi(value), i++;
 		else if (strcmp(argv[i], "--oracle") == 0)
@@ -553,10 +557,11 @@ int main(int argc, char **argv)
 		else
 			return fprintf(stderr, "grid_shared: what is '%s'?\n", argv[i]), 2;
 	}
-	for (unsigned i = 0; i < cells; i++) {
+	for (unsigned i = from; i < from + cells; i++) {
 		struct cell cell;
 		draw_cell(&cell, i);
-		if ((half != NULL && cell.held != (strcmp(half, "held") == 0)) ||
+		if ((kind != NULL && strcmp(kind, kind_name[cell.kind]) != 0) ||
+		    (half != NULL && cell.held != (strcmp(half, "held") == 0)) ||
 		    (only >= 0 && i != (unsigned)only))
 			continue;
 		run_and_judge(&cell, oracle, &tally, verbose || only >= 0);

@@ -501,7 +501,8 @@ typedef struct weir_pool_sample {
 	/* Processor time of the process since the last tick; virtual world: as handlers reported. */
 	uint64_t cpu_ns;
 	uint32_t cores;    /* cores that the pool may use */
-	bool strained;     /* a stage's service time alone makes its target hard to meet */
+	bool strained;     /* a stage's service time alone makes its target hard to meet, ... */
+	bool late;         /* ... and a stage of which that holds misses its target */
 	uint32_t min, max; /* bounds; the caller clamps to them as well */
 } weir_pool_sample;
 

@@ -28,7 +28,11 @@
  *    threads were not obstructing each other, but the work itself has become slower: then this is the new
  *    usual time.
  *
- * If a stage's service time alone makes its target hard to meet, less slowdown is tolerated.
+ * If a stage's service time alone makes its target hard to meet, less slowdown is tolerated. If the target is
+ * missed and there seems to be no slowdown, the usual times may have been learnt in a crowd: a service that
+ * was started into an overload never had few in service. So half of the threads are tried. If they do as
+ * much, half of those are tried next. If they do less, the work takes that long by itself: the pool gets its
+ * threads back, and the next trial comes much later.
  *
  * At first, while the usual time is unknown, the pool grows by doubling, with time in between to measure
  * the effect.
@@ -53,11 +57,18 @@
 #define CROWDED    2.0                    /* slowdown that is tolerated ... */
 #define STRAINED   1.5                    /* ... and where a target suffers from it */
 #define RETRY      (2 * WEIR_NS_PER_S)    /* the bound that follows from it doubles in about this time */
+#define TRIAL_ENDS 64                     /* completions that a trial with fewer threads needs */
 #define KNOWN_ENDS 64                     /* completions after which the usual time is known */
+#define DOUBT      (10 * WEIR_NS_PER_S)   /* after a trial with half of the threads that did less; ... */
+#define DOUBT_MOST (600 * WEIR_NS_PER_S)  /* ... doubles up to this */
+#define DEPTH      .75                    /* part of the threads that shows whether all are needed */
+#define AS_MUCH    .85                    /* of the work that was done before, with half of the threads */
+#define LEAST      2                      /* a trial is not made with fewer threads than this */
+#define KEPT       (5 * WEIR_NS_PER_S)    /* a bound that such a trial found does not grow for so long */
 
 typedef struct pool_prompt {
 	/* Decaying sums, with time constants MEMORY and RECENT. */
-	double arrived, started, busy_ns;
+	double arrived, started, busy_ns, done_ns, time_ns;
 	double recent_started, recent_busy_ns;
 	/* The largest need in this HOLD period and in the one before. */
 	double peak, peak_before;
@@ -68,14 +79,20 @@ typedef struct pool_prompt {
 	double usual; /* the factor by which the work itself has become slower */
 	double cap;   /* twice what they achieved when they last obstructed each other; 0: they never did */
 	uint64_t grown_ns, grown_ends, ends;
-	/* A trial with a smaller pool: its end, and the threads and the work before it. */
-	uint64_t trial_ns;
+	/* A trial with a smaller pool: when it counts from, its earliest end, threads and work before it. */
+	uint64_t trial_from_ns, trial_ns;
 	double trial_threads, trial_work;
+	double trial_done_ns; /* usual times of what has ended since it counts, ... */
+	uint64_t trial_ends;  /* ... and how many these were */
+	/* The usual times are doubted: whether a trial is about that, when the next may be, and the pause. */
+	bool doubting;
+	uint64_t doubt_ns, doubt_pause_ns;
+	uint64_t kept_ns; /* the bound does not grow before this time */
 } pool_prompt;
 
 static void prompt_init(void *state)
 {
-	*(pool_prompt *)state = (pool_prompt){.usual = 1};
+	*(pool_prompt *)state = (pool_prompt){.usual = 1, .doubt_pause_ns = DOUBT};
 }
 
 /* The factor by which a sum decays in an interval. */
@@ -90,6 +107,8 @@ static void remember(pool_prompt *p, const weir_pool_sample *sample)
 	p->arrived = p->arrived * keep + (double)sample->arrived;
 	p->started = p->started * keep + (double)sample->started;
 	p->busy_ns = p->busy_ns * keep + (double)sample->busy_ns;
+	p->done_ns = p->done_ns * keep + (double)sample->usual_ns;
+	p->time_ns = p->time_ns * keep + (double)sample->interval_ns;
 	p->recent_started = p->recent_started * keep_recent + (double)sample->started;
 	p->recent_busy_ns = p->recent_busy_ns * keep_recent + (double)sample->busy_ns;
 }
@@ -148,6 +167,10 @@ static void watch(pool_prompt *p, const weir_pool_sample *sample)
 	p->usual_ns = p->usual_ns * keep + (double)sample->usual_ns;
 	p->grown_ends += sample->ended;
 	p->ends += sample->ended;
+	if (p->trial_ns != 0 && sample->now_ns > p->trial_from_ns) {
+		p->trial_done_ns += (double)sample->usual_ns;
+		p->trial_ends += sample->ended;
+	}
 }
 
 static double cores_used(const pool_prompt *p, const weir_pool_sample *sample)
@@ -161,18 +184,68 @@ static double slowdown(const pool_prompt *p)
 	return slow > 1 ? slow : 1;
 }
 
+/* Lately, on average. */
+static bool all_busy(const pool_prompt *p, const weir_pool_sample *sample)
+{
+	return p->recent_busy_ns >= .9 * RECENT * sample->threads;
+}
+
+/* Begins a trial with half of the threads, if the usual times are to be doubted. */
+static void doubt(pool_prompt *p, const weir_pool_sample *sample)
+{
+	if (!sample->strained || !sample->late || sample->now_ns < p->doubt_ns ||
+	    sample->threads < 2 * LEAST || p->ends < KNOWN_ENDS || !all_busy(p, sample))
+		return;
+	p->doubting = true;
+	p->cap = sample->threads / 2.0;
+}
+
+static void end_doubt(pool_prompt *p, const weir_pool_sample *sample, bool less)
+{
+	p->doubting = false;
+	p->doubt_ns = sample->now_ns + (less ? p->doubt_pause_ns : 0);
+	p->kept_ns = sample->now_ns + KEPT;
+	p->cap = less ? p->trial_threads : p->cap;
+	p->doubt_pause_ns = less ? (uint64_t)fmin(2.0 * (double)p->doubt_pause_ns, DOUBT_MOST) : DOUBT;
+}
+
+/* The work of a few events says little. */
+static bool trial_is_over(const pool_prompt *p, const weir_pool_sample *sample)
+{
+	return sample->now_ns >= p->trial_ns &&
+	       (p->trial_ends >= TRIAL_ENDS || sample->now_ns >= p->trial_ns + 2 * MEMORY);
+}
+
 /* Ends a trial: did fewer threads do less? */
 static void end_trial(pool_prompt *p, const weir_pool_sample *sample)
 {
-	if (p->trial_ns == 0 || sample->now_ns < p->trial_ns)
+	if (p->trial_ns == 0 || !trial_is_over(p, sample))
 		return;
-	p->trial_ns = 0;
-	double work = p->usual_ns / p->seen_ns, fewer = sample->threads / p->trial_threads;
+	double work = p->trial_done_ns / (double)(sample->now_ns - p->trial_from_ns);
+	double fewer = sample->threads / p->trial_threads;
 	bool computing = cores_used(p, sample) > BUSY; /* then the cause of the obstruction is clear */
-	if (fewer < 1 && !computing && sample->waiting > 0 && work < p->trial_work * (1 + fewer) / 2) {
+	double enough = p->doubting ? AS_MUCH : (1 + fewer) / 2;
+	bool smaller = fewer <= DEPTH || (fewer < 1 && !sample->late);
+	bool less = smaller && !computing && sample->waiting > 0 && work < p->trial_work * enough;
+	p->trial_ns = 0;
+	if (less) {
 		p->usual *= slowdown(p);
 		p->cap = 0;
 	}
+	if (p->doubting)
+		end_doubt(p, sample, less);
+}
+
+/* Twice what the threads achieve, if they obstruct each other; otherwise it grows. */
+static void bound(pool_prompt *p, const weir_pool_sample *sample, double borne)
+{
+	if (slowdown(p) > borne) {
+		p->cap = fmax(borne * p->usual * p->usual_ns / p->seen_ns, 1);
+		return;
+	}
+	doubt(p, sample);
+	if (!p->doubting && sample->now_ns >= p->kept_ns)
+		p->cap *= 1 + (double)sample->interval_ns / RETRY;
 }
 
 /* The largest number of threads that make progress. */
@@ -190,10 +263,8 @@ static double useful(pool_prompt *p, const weir_pool_sample *sample)
 		most = fmin(most, threads);
 	if (used > (sample->strained ? .9 : .99) && threads > sample->cores)
 		most = fmin(most, fmax(threads - fmax(threads / 4, 1), sample->cores));
-	if (slowdown(p) > borne && p->trial_ns == 0)
-		p->cap = fmax(borne * p->usual * p->usual_ns / p->seen_ns, 1);
-	else if (p->trial_ns == 0)
-		p->cap *= 1 + (double)sample->interval_ns / RETRY;
+	if (p->trial_ns == 0)
+		bound(p, sample, borne);
 	if (p->cap > 0)
 		most = fmin(most, p->cap);
 	return fmax(most, sample->min);
@@ -225,12 +296,18 @@ static uint32_t shrink(pool_prompt *p, const weir_pool_sample *sample, uint32_t 
 	if (sample->now_ns < p->step_after_ns)
 		return sample->threads;
 	p->step_after_ns = sample->now_ns + STEP;
-	if (p->trial_ns == 0) {
-		p->trial_ns = sample->now_ns + 3 * SEEN;
-		p->trial_threads = sample->threads;
-		p->trial_work = p->usual_ns / p->seen_ns;
-	}
-	return threads;
+	if (p->trial_ns != 0)
+		return threads;
+	p->trial_from_ns = sample->now_ns + SEEN;
+	p->trial_ns = sample->now_ns + 3 * SEEN;
+	p->trial_threads = sample->threads;
+	p->trial_work = p->done_ns / p->time_ns;
+	p->trial_done_ns = 0;
+	p->trial_ends = 0;
+	/* While a target is missed, the answer must be clear; a trial with nearly as many gives none. */
+	if (sample->late && p->cap > 0 && p->cap < sample->threads)
+		p->cap = fmin(p->cap, fmax(DEPTH * sample->threads, 1));
+	return (uint32_t)fmin(threads, p->cap > 0 ? fmax(floor(p->cap), 1) : threads);
 }
 
 static uint32_t prompt_size(void *state, const weir_pool_sample *sample)

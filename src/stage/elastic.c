@@ -263,6 +263,7 @@ static void sample_ends(weir_domain *domain, weir_pool_sample *sample)
 		ended_ns += atomic_load_explicit(&terms->ended_ns, memory_order_relaxed);
 		usual_ns += atomic_load_explicit(&terms->usual_ns, memory_order_relaxed);
 		sample->strained |= atomic_load_explicit(&terms->strained, memory_order_relaxed);
+		sample->late |= atomic_load_explicit(&terms->late, memory_order_relaxed);
 	}
 	sample->ended = more(ended, &domain->last_ended);
 	sample->ended_ns = more(ended_ns, &domain->last_ended_ns);

@@ -37,7 +37,8 @@ typedef struct weir_terms {
 	double share;                                        /* of the work, relative to the pool's largest */
 	uint64_t shed_seen;
 	bool shed;             /* something was shed since the last tick */
-	_Atomic bool strained; /* its service alone takes too long for one of its targets */
+	_Atomic bool strained; /* its service alone takes too long for one of its targets, ... */
+	_Atomic bool late;     /* ... which it misses */
 } weir_terms;
 
 struct weir_stage {

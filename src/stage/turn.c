@@ -27,17 +27,19 @@
 
 void weir_turn_terms(weir_stage *stage)
 {
-	bool strained = false;
+	bool strained = false, late = false;
 	for (unsigned klass = 0; klass < WEIR_CLASSES; klass++) {
 		weir_report report;
 		uint64_t target_ns = weir_stage_report(stage, klass, &report) ? report.target_ns : 0;
 		PUT(stage->terms.wait_ns[klass], target_ns != 0 ? report.wait_ns : 0);
 		uint64_t turns = stage->domain->options.turn_targets;
 		strained |= target_ns != 0 && report.unreachable;
+		late |= target_ns != 0 && report.unreachable && report.measured_ns > target_ns;
 		PUT(stage->terms.target_ns[klass], target_ns);
 		PUT(stage->terms.after_ns[klass], turns * (target_ns != 0 ? target_ns : NEUTRAL_NS));
 	}
 	PUT(stage->terms.strained, strained);
+	PUT(stage->terms.late, late);
 }
 
 /*

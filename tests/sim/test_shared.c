@@ -38,7 +38,8 @@ struct request {
 
 struct yard {
 	weir_world *world;
-	weir_backend *cores; /* NULL: nobody computes */
+	weir_backend *cores; /* or a lock, see locked */
+	bool locked;         /* what is not blocked holds a lock for half of the time, instead of computing */
 	struct place place[PLACES];
 	weir_random random;
 	struct request request[REQUESTS];
@@ -86,7 +87,8 @@ static void handle(weir_stage *stage, weir_event **events, size_t count, void *a
 		request->work =
 			at->constant ? at->service_ns : weir_random_exponential(&yard.random, at->service_ns);
 		weir_hold(&request->event);
-		weir_sim_cpu(stage, (uint64_t)(request->work * (1 - at->blocked)));
+		if (!yard.locked)
+			weir_sim_cpu(stage, (uint64_t)(request->work * (1 - at->blocked)));
 		weir_timer_init(&request->timer, blocked, request);
 		weir_sim_timer(yard.world, &request->timer,
 			       weir_world_now(yard.world) + (uint64_t)(request->work * at->blocked));
@@ -113,13 +115,18 @@ static void arrive(weir_arrivals *arrivals, void *arg)
 	entry->lost += weir_offer(entry->stage, &request->event) != WEIR_ADMITTED;
 }
 
-static void yard_open(uint32_t cores)
+static void yard_open_with(weir_backend_options options)
 {
 	memset(&yard, 0, sizeof(yard));
 	yard.world = world_virtual(1);
+	yard.locked = options.lock > 0;
 	weir_random_init(&yard.random, 1);
-	weir_backend_options options = {.discipline = WEIR_BACKEND_PS, .workers = cores};
 	must(weir_backend_new(yard.world, &options, &yard.cores));
+}
+
+static void yard_open(uint32_t cores)
+{
+	yard_open_with((weir_backend_options){.discipline = WEIR_BACKEND_PS, .workers = cores});
 }
 
 /* target_ns 0: no law; most: in service at one time, 0: no bound. */
@@ -402,6 +409,38 @@ static void pool_and_admission_do_not_fight(void **state)
 	}
 }
 
+/*
+ * Half of the work holds a lock, so two threads' worth of work can be done. From cold at four times that, the
+ * service times are never seen without a crowd.
+ */
+static void a_pool_that_was_started_into_overload_finds_its_size_before_a_lock(void **state)
+{
+	static const double service_ms[] = {2, 4, 8, 16};
+	static const char *const names[] = {"a", "b", "c", "d"};
+	weir_domain *pool;
+	weir_domain_options options = {
+		.name = "pool", .kind = WEIR_ELASTIC, .min_threads = 2, .max_threads = 64, .cores = 2};
+	yard_open_with((weir_backend_options){.workers = 64, .lock = .5});
+	must(weir_domain_new(yard.world, &options, &pool));
+	for (unsigned i = 0; i < 4; i++)
+		put(i, pool, names[i], service_ms[i] * MS, (uint64_t)(15 * service_ms[i]) * MS, false)
+			->blocked = 0;
+	must(weir_world_start(yard.world));
+	for (unsigned i = 0; i < 4; i++)
+		load(&yard.place[i], 4 * 2 / 4.0 / (service_ms[i] / 1000));
+	world_run(yard.world, 10 * S);
+	measure(20 * S);
+	double work = 0;
+	for (unsigned i = 0; i < 4; i++) {
+		work += yard.place[i].work / 20;
+		if (p90_of(&yard.place[i]) > 1.25 * 15 * service_ms[i] * MS)
+			fail_msg("p90 of %s is %g ms", names[i], p90_of(&yard.place[i]) / MS);
+	}
+	if (work < .85 * 2 || weir_domain_threads(pool) > 16)
+		fail_msg("%g of 2 with %u threads", work, weir_domain_threads(pool));
+	yard_end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -412,6 +451,7 @@ int main(void)
 		CHECK_TEST(who_is_let_in_between_waves_is_answered_in_time),
 		CHECK_TEST(nobody_is_let_in_whom_the_pages_leave_no_room),
 		CHECK_TEST(pool_and_admission_do_not_fight),
+		CHECK_TEST(a_pool_that_was_started_into_overload_finds_its_size_before_a_lock),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lab's code with fixed data: verdicts, tables, pages, sections of the summary, skipping, and each experiment's rule. Run by lab.sh."""
+"""The lab's code with fixed data: verdicts, tables, pages, what is published, skipping, and each experiment's rule. Run by lab.sh."""
+import glob
 import json
 import os
 import re
@@ -205,11 +206,10 @@ class Running(unittest.TestCase):
             self.assertEqual(file.read(), before)
 
     def test_only_what_publishes_data_writes_the_summary(self):
-        folder = os.path.join(TOP, "lab", "lib")
-        for name in os.listdir(folder):
-            if name.endswith(".py") and name != "published.py":
-                with open(os.path.join(folder, name), encoding="utf-8") as file:
-                    self.assertNotIn("summary.replace(", file.read(), name)
+        for path in glob.glob(os.path.join(TOP, "lab", "**", "*.py"), recursive=True):
+            if os.path.basename(path) != "published.py":
+                with open(path, encoding="utf-8") as file:
+                    self.assertNotIn("summary.replace(", file.read(), path)
 
     def test_large_data_are_compressed(self):
         text, compressed = published.paths(self.options.summary, "x-1")

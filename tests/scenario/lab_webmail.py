@@ -6,13 +6,14 @@ import os
 import sys
 import types
 import unittest
+import unittest.mock
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", ".."))
 sys.dont_write_bytecode = True
 sys.path[0:0] = [TOP, os.path.join(TOP, "bench")]
 
 # pylint: disable=wrong-import-position
-from lab.lib import experiments, plot, webmail
+from lab.lib import bench, experiments, plot, webmail
 
 KNOWN = {name: experiments.load(os.path.join(TOP, "lab", name)) for name in ("webmail-load", "webmail-spike", "webmail-classes", "webmail-speed")}
 BEST = dict.fromkeys(webmail.TYPES, 1.0)
@@ -83,6 +84,23 @@ class Load(unittest.TestCase):
         self.assertEqual([row[1] for row in tables["Figure 8"]["rows"]], [str(n) for n in KNOWN["webmail-load"].USERS] * 3)
         self.assertTrue({"16, no control", "16, aimd", "16, the default law", "1024, no control", "1024, aimd", "1024, the default law"} <= set(tables["Figure 9"]["headings"]))
         self.assertTrue({"no control", "aimd for each type", "default for each type"} <= set(tables["Figure 11"]["headings"]))
+
+
+    def test_takes_as_long_as_it_says(self):
+        """With a service that needs no time to start."""
+        seconds, module = [], KNOWN["webmail-load"]
+
+        def cell(_lab, _mail, _law, _users, run_s, warmup_s, **_):
+            seconds.append(run_s + warmup_s)
+            return {}
+
+        def single(lab, mail, law):
+            return cell(lab, mail, law, module.MANY, *module.times(lab, module.MANY, law))
+        there = unittest.mock.MagicMock()
+        with unittest.mock.patch.multiple(webmail, cell=cell, sqlite=there, mariadb=there, passwords=there), unittest.mock.patch.object(module, "single", single):
+            data = module.measure(bench.Lab("/nowhere", "default", there))
+        self.assertEqual((set(data["users"]["none"]), set(data["fixed"])), ({str(n) for n in module.USERS}, {str(n) for n in module.LIMITS}))
+        self.assertTrue(600 < sum(seconds) <= 60 * module.MINUTES <= 720, sum(seconds))
 
 
 class Spike(unittest.TestCase):

@@ -3,7 +3,7 @@
 import statistics
 
 from lab.lib import sim
-from lab.lib.experiments import claim, plot, table
+from lab.lib.experiments import claim, expected, plot, table
 
 TITLE = "AOC figure 7: the controller of one stage in a spike of 1000 users"
 PAPER = """Arashi, a mail service of a stage for each type of request; 1000 users come at about 70 s and leave at about 150 s; the target of "list folders" is 1 s at
@@ -12,8 +12,8 @@ it is below."""
 OURS = """Simulated (lab/sim/aoc-07-controller.sim): the same stages and users before a database on one processor. The paper's law, `aimd`; beside it none, and our `adaptive` and `adaptive-remote`. Seeded, so the
 numbers are the same everywhere. docs/laws/papers.md has the same figure with a service of fewer threads and several settings of the law."""
 RULE = """Holds if, during the spike, (1) the rate that `aimd` permits falls to less than a tenth of what it was before it; (2) it falls faster than it rises: it takes less time from where it was before the spike to its lowest than from there back to a tenth of where it was, or it has not come back so far by the end; (3) the largest percentile that the controller measured in the spike is at most 6 s, one and a half times the height of the
-paper's peaks; (4) it is back within the target before the users leave; (5) without control the p90 over all requests is above 10 s in the second half of the spike."""
-MINUTES = 0.2
+paper's peaks; (4) it is back within the target before the users leave; (5) without control the p90 over all requests is above 10 s in the second half of the spike, which is expected and does not count."""
+MINUTES, SEEDED = 0.2, True
 NEEDS = ["weir sim"]
 LAWS = ("none", "aimd", "adaptive", "adaptive-remote")
 STAGE, TARGET_S, FROM, TO = "list-folders-stage[0]", 1.0, 70, 150
@@ -55,7 +55,7 @@ def judge(data):
                   ("not back at a tenth by the end" if found["rise_s"] is None else f"{found['rise_s']:.0f} s back to a tenth")),
             claim("the stage's response time has peaks of about 4 s", 0 < found["most_s"] <= 6, f"{found['most_s']:.1f} s at most, target {TARGET_S:g} s"),
             claim("it comes back to the target within the spike", 0 < found["last_s"] <= TARGET_S, f"{found['last_s']:.2f} s at its end"),
-            claim("without control response times are far above", (found["p90_s"]["none"] or 0) > 10 * TARGET_S, f"p90 {found['p90_s']['none'] or 0:.1f} s")]
+            expected("without control response times are far above", (found["p90_s"]["none"] or 0) > 10 * TARGET_S, f"p90 {found['p90_s']['none'] or 0:.1f} s")]
 
 
 def show(data):

@@ -9,9 +9,7 @@ import time
 
 from lib import measure, report
 
-from lab.lib import bench, experiments, page, plot, summary
-
-KEPT_BYTES = 256 << 10
+from lab.lib import bench, experiments, page, plot, published
 
 
 def listing(known, tools):
@@ -28,7 +26,7 @@ def measured(experiment, lab, mode):
     begin = time.monotonic()
     data, others = measure.watched(lambda: experiment.measure(lab))
     notes = list(lab.notes)
-    if others > measure.DISTURBED:
+    if others > measure.DISTURBED and not getattr(experiment, "SEEDED", False):
         notes.append(f"other programs used {100 * others:.0f} % of the machine meanwhile")
     return {"name": experiment.NAME, "mode": mode, "date": datetime.date.today().isoformat(), "machine": report.machine(),
             "seconds": round(time.monotonic() - begin, 1), "notes": notes, "data": data}
@@ -84,35 +82,23 @@ def data_path(options, name):
     return os.path.join(options.results, name, "data.json")
 
 
-def kept_path(options, name):
-    """Beside the summary, which is in the repository: so that whoever reads a verdict can judge again."""
-    return os.path.join(os.path.dirname(options.summary), "lab-data", f"{name}.json")
-
-
 def stored(options, name):
     """What was measured last here or, if nothing was, what is published."""
-    mine, kept = data_path(options, name), kept_path(options, name)
-    with open(mine if os.path.exists(mine) else kept, encoding="utf-8") as file:
-        return json.load(file)
-
-
-def keep(options, run):
-    """Publishes what was measured, if it is small."""
-    text = json.dumps(run, separators=(",", ":")) + "\n"
-    if len(text) > KEPT_BYTES:
-        return
-    os.makedirs(os.path.dirname(kept_path(options, run["name"])), exist_ok=True)
-    with open(kept_path(options, run["name"]), "w", encoding="utf-8") as file:
-        file.write(text)
+    mine = data_path(options, name)
+    if not os.path.exists(mine):
+        return published.read(options.summary, name)
+    with open(mine, encoding="utf-8") as file:
+        return published.small(json.load(file))
 
 
 def store(options, run):
-    path = data_path(options, run["name"])
+    """Stores a run as it will be published; it is judged as it is stored."""
+    path, run = data_path(options, run["name"]), published.small(run)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
         json.dump(run, file, indent=1)
         file.write("\n")
-    return json.loads(json.dumps(run))  # as it will be read again: no keys but texts
+    return run
 
 
 def written(experiment, run, options):
@@ -121,32 +107,34 @@ def written(experiment, run, options):
     tables, plots = experiment.show(run["data"])
     folder = os.path.join(options.results, experiment.NAME)
     pictures, why_not = plot.draw(plots, folder)
-    notes = run["notes"] + ([why_not] if why_not else [])
-    page.write(folder, experiment, run, claims, tables, pictures, notes)
+    page.write(folder, experiment, run, claims, tables, pictures, run["notes"] + ([why_not] if why_not else []))
     if run["mode"] != "quick":
-        summary.replace(options.summary, experiment.NAME, summary.section(experiment, run, claims, tables, notes))
-        keep(options, run)
+        published.publish(options.summary, experiment, run, claims, tables)
     return experiments.verdict(claims)
+
+
+def found(experiment, lab, mode, options):
+    """(a run, stored or measured now; why there is none)"""
+    if options.again:
+        run = last_run(options, experiment.NAME)
+        return run, "" if run else "it was never run"
+    why_not = lab.tools.why_not(experiment)
+    if why_not:
+        return None, f"needs {why_not}"
+    in_parts = mode != "quick" and hasattr(experiment, "PARTS")
+    return measured_in_parts(experiment, lab, mode, options) if in_parts else store(options, measured(experiment, lab, mode)), ""
 
 
 def one(experiment, options, progress):
     """(what became of it, whether that is a failure)"""
     mode = "full" if options.full else "quick" if options.quick else "default"
-    lab = bench.Lab(options.build, mode, progress)
-    if options.again:
-        run = last_run(options, experiment.NAME)
+    try:
+        run, why_not = found(experiment, bench.Lab(options.build, mode, progress), mode, options)
         if run is None:
-            return "skipped: it was never run", False
-    else:
-        why_not = lab.tools.why_not(experiment)
-        if why_not:
-            return f"skipped: needs {why_not}", False
-        try:
-            in_parts = mode != "quick" and hasattr(experiment, "PARTS")
-            run = measured_in_parts(experiment, lab, mode, options) if in_parts else store(options, measured(experiment, lab, mode))
-        except (measure.Failed, subprocess.SubprocessError, OSError) as error:
-            return f"FAILED: {error}", True
-    return f"{written(experiment, run, options)}, {run['seconds']:.0f} s", False
+            return f"skipped: {why_not}", False
+        return f"{written(experiment, run, options)}, {run['seconds']:.0f} s", False
+    except (measure.Failed, subprocess.SubprocessError, OSError) as error:
+        return f"FAILED: {error}", True
 
 
 def run(chosen, options):

@@ -8,20 +8,21 @@
     MINUTES     about how long it takes by default
     NEEDS       names of bench.Tools.missing: programs, `weir load`; where one is missing the experiment is skipped
     measure(lab)   the data: what JSON can hold, nothing computed that judge() could compute
-    judge(data)    [claim(...)]: each thing that the paper says, and whether the data have it
+    judge(data)    [claim(...), expected(...)]: each thing that the paper says, and whether the data have it
     show(data)     ([table...], [plot...])
 
-A long one may also have
+One may also have
 
     PARTS       their names: measure(lab) measures those that lab.wants(name). They are measured and stored one after the other, so that a run that is
                 ended early keeps what it has, and one of them can be measured again (--part). Data of parts are put together as dicts of dicts.
+    SEEDED      True: it is only simulated, and other programs on the machine change nothing
 
 measure() alone touches the machine, so a page can be made again from the data of a run, and tests give judge() and show() data of their own.
 """
 import importlib.util
 import os
 
-HOLDS, IN_PART, DOES_NOT = "holds", "holds in part", "does not hold here"
+HOLDS, IN_PART, DOES_NOT, NOT_JUDGED = "holds", "holds in part", "does not hold here", "not judged"
 
 
 def load(folder):
@@ -41,15 +42,36 @@ def load_all(top):
 
 def claim(text, holds, seen):
     """text: what the paper says; holds: whether it is so here; seen: the numbers that say so."""
-    return {"text": text, "holds": bool(holds), "seen": seen}
+    return {"text": text, "holds": bool(holds), "seen": seen, "counts": True}
+
+
+def expected(text, holds, seen):
+    """A claim that anybody would expect: it was overload, most of it was rejected, no control or a limit set by hand is bad, one ideal beats another. It shows nothing about what is
+    tried here and does not count towards a verdict; where it fails, the other claims say less than they should."""
+    return {**claim(text, holds, seen), "counts": False}
 
 
 def verdict(claims):
-    """All of them, some, or none."""
-    held = sum(item["holds"] for item in claims)
-    if not claims or held == 0:
+    """By the claims that count: all of them, some, or none. What was expected and is not so keeps a verdict from being HOLDS."""
+    counting = [item["holds"] for item in claims if item["counts"]]
+    if not counting:
+        return NOT_JUDGED
+    if not any(counting):
         return DOES_NOT
-    return HOLDS if held == len(claims) else IN_PART
+    return HOLDS if all(item["holds"] for item in claims) else IN_PART
+
+
+def held(claims):
+    """Of the claims that count: how many hold, of how many."""
+    counting = [item["holds"] for item in claims if item["counts"]]
+    return f"{sum(counting)} of {len(counting)}"
+
+
+def answer(item):
+    """What is said before a claim."""
+    if item["counts"]:
+        return "yes" if item["holds"] else "NO"
+    return "yes, as expected" if item["holds"] else "NO, though expected"
 
 
 def table(title, headings, rows, note=""):

@@ -17,7 +17,7 @@ td { white-space: nowrap } td.long { white-space: normal } th:first-child, td:fi
 .holds { background: #2f7d4f } .part { background: #a36a00 } .not { background: #a8322d } .faint { color: #666; font-size: .9rem }
 figure { margin: 1rem 0 } figure svg { max-width: 100%; height: auto } li.yes::marker { content: "\\2713  "; color: #2f7d4f } li.no::marker { content: "\\2717  "; color: #a8322d }
 """
-MARKS = {experiments.HOLDS: "holds", experiments.IN_PART: "part", experiments.DOES_NOT: "not"}
+MARKS = {experiments.HOLDS: "holds", experiments.IN_PART: "part", experiments.DOES_NOT: "not", experiments.NOT_JUDGED: "part"}
 
 
 def cell(value):
@@ -60,7 +60,8 @@ def picture(folder, title, name):
 
 
 def claims_list(claims):
-    return "<ul>" + "".join(f'<li class={"yes" if item["holds"] else "no"}>{safe(item["text"])}: <b>{safe(item["seen"])}</b></li>'
+    """Those that do not count say so."""
+    return "<ul>" + "".join(f'<li class={"yes" if item["holds"] else "no"}>{"" if item["counts"] else f"<i>{experiments.answer(item)}:</i> "}{safe(item["text"])}: <b>{safe(item["seen"])}</b></li>'
                             for item in claims) + "</ul>"
 
 
@@ -93,8 +94,7 @@ def write(folder, experiment, run, claims, tables, pictures, notes):
     with open(os.path.join(folder, "index.html"), "w", encoding="utf-8") as file:
         file.write(document(experiment.TITLE, "\n".join(body)))
     with open(os.path.join(folder, "verdict.json"), "w", encoding="utf-8") as file:
-        json.dump({"title": experiment.TITLE, "verdict": verdict, "when": when(run), "held": sum(item["holds"] for item in claims),
-                   "claims": len(claims)}, file)
+        json.dump({"title": experiment.TITLE, "verdict": verdict, "when": when(run), "held": experiments.held(claims)}, file)
 
 
 def write_index(results):
@@ -108,7 +108,7 @@ def write_index(results):
         except (OSError, ValueError):
             continue
         rows.append(f'<tr><td><a href="{name}/index.html">{html.escape(found["title"])}</a></td><td>{badge(found["verdict"])}</td>'
-                    f'<td>{found["held"]} of {found["claims"]}</td><td>{re.split(r"[,.] ", found["when"])[0]}</td></tr>')
+                    f'<td>{found["held"]}</td><td>{re.split(r"[,.] ", found["when"])[0]}</td></tr>')
     path = os.path.join(results, "index.html")
     with open(path, "w", encoding="utf-8") as file:
         file.write(document("The papers' experiments", "<h1>The papers' experiments</h1><table><tr><th>experiment</th><th>verdict</th>"

@@ -250,6 +250,19 @@ def within(seen, targets=None, target_s=TARGET_S):
     return {name: page["p90_ms"] / 1e3 / (targets or {}).get(name, target_s) if page["p90_ms"] is not None else None for name, page in seen["pages"].items()}
 
 
+def slowest(seen, targets=None, target_s=TARGET_S):
+    """(page, its p90 over its target) of the page that is furthest away; one without any answer is."""
+    ratios = within(seen, targets, target_s)
+    name = max(ratios, key=lambda page: float("inf") if ratios[page] is None else ratios[page])
+    return name, ratios[name]
+
+
+def all_within(seen, targets=None, target_s=TARGET_S, times=1):
+    """(whether every type had answers, 90 % of them within so many times its target; what was seen)"""
+    name, ratio = slowest(seen, targets, target_s)
+    return ratio is not None and ratio <= times, f"{name} {'had no answer' if ratio is None else f'at {ratio:.2f} of its target'}, the others below"
+
+
 def whole(seen):
     """The share of the sessions that were let in and were not broken off: a session that is refused or fails on a later page is."""
     begun = seen["pages"].get("login", {}).get("ok", 0)
@@ -258,8 +271,8 @@ def whole(seen):
 
 
 def quality_text(quality):
-    """The lowest of the stages' mean qualities; best: nothing was degraded."""
-    name = min(quality, key=quality.get, default=None)
+    """The lowest of the stages' mean qualities; best: nothing was degraded. A login has nothing that could be left out, whatever it is asked for."""
+    name = min((stage for stage in quality if stage != "login"), key=quality.get, default=None)
     return "best" if name is None or quality[name] > 0.995 else f"{quality[name]:.2f} ({name})"
 
 

@@ -3,7 +3,7 @@
 import statistics
 
 from lab.lib import load, service, sim
-from lab.lib.experiments import claim, plot, table
+from lab.lib.experiments import claim, expected, plot, table
 
 TITLE = "SEDA: adaptive load shedding, 1024 clients, target 5 s"
 PAPER = """A page of about 40 ms of work and 8 KB, 1024 clients. A threshold on the queue is halved when the mean response time is above 5 s and raised when it is below. 90 % of the answers took up to 11.8 s, the
@@ -11,7 +11,7 @@ slowest 22.1 s; 98 % of the requests were rejected. Without it response times we
 OURS = """Simulated (lab/sim/seda-threshold.sim): one processor, 40 ms a request; laws none, `threshold`, `aimd`, `adaptive`.
 
 On sockets: the papers' page (`weir serve`, demo "bottleneck"; 10 to 40 ms of processor time) on one core, 1024 users of `weir load` on the other, who ask again 0.7 s after an answer or a rejection. `adaptive` rejects and does not ask for simpler pages (`quality_min = 1`). `rise = 35` was fitted to the paper's p90 in simulation (docs/laws/threshold.md)."""
-RULE = """In each half, after the time that the first queue takes to drain (simulated 60 of 300 s; on sockets in the second half of the run): (1) with the threshold the p90 is below that without control; (2) but it is above the target, as in the paper; (3) at least 80 % is rejected; (4) `adaptive` is within 1.1 times the target."""
+RULE = """In each half, after the time that the first queue takes to drain (simulated 60 of 300 s; on sockets in the second half of the run): (1) with the threshold the p90 is below that without control; (2) but it is above the target, as in the paper; (3) at least 80 % is rejected; (4) `adaptive` is within 1.1 times the target. (1) and (3) are expected and do not count."""
 MINUTES = 4.2
 NEEDS = ["weir sim"]
 TARGET_S, USERS = 5.0, 1024
@@ -53,9 +53,9 @@ def judge(data):
     claims = []
     for half, laws in numbers(data).items():
         none, threshold, adaptive = laws["none"], laws["threshold"], laws["adaptive"]
-        claims += [claim(f"{half}: shedding shortens response times", 0 < threshold[0] < none[0], f"p90 {threshold[0]:.1f} s against {none[0]:.1f} s"),
+        claims += [expected(f"{half}: shedding shortens response times", 0 < threshold[0] < none[0], f"p90 {threshold[0]:.1f} s against {none[0]:.1f} s"),
                    claim(f"{half}: the target of 5 s is missed all the same", threshold[0] > TARGET_S, f"p90 {threshold[0]:.1f} s"),
-                   claim(f"{half}: nearly all is rejected", threshold[2] >= 0.8, f"{100 * threshold[2]:.1f} %"),
+                   expected(f"{half}: nearly all is rejected", threshold[2] >= 0.8, f"{100 * threshold[2]:.1f} %"),
                    claim(f"{half}: ours holds the target", 0 < adaptive[0] <= 1.1 * TARGET_S, f"p90 {adaptive[0]:.1f} s")]
     return claims
 

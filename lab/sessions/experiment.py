@@ -9,7 +9,7 @@ from lib import web
 from suites import http
 
 from lab.lib import load
-from lab.lib.experiments import claim, plot, table
+from lab.lib.experiments import claim, expected, plot, table
 
 TITLE = "Admission by session: webmail users at twice the capacity"
 PAPER = """AOC's users log in, go from page to page and, when they are turned away, wait 5 s and log in again. A server that decides about each request by itself lets many log in whom it refuses on a later page: the work for the pages before is lost, and the longer a session the less likely it is to get to its
@@ -17,7 +17,7 @@ end. Cherkasova and Phaal (session based admission control, 1998) therefore refu
 OURS = """bench/http/slowd, 4 workers of 10 ms (400 requests a second), sets a cookie at the login and deletes it at the logout. Before it `weir sentry`, p90 of 100 ms, without and with `session = "cookie sid"`. 2000 closed users of lab/models/webmail-sessions.model (think 20 ms, wait 5 s on average after a refusal)
 keep cookies. So many ask for about twice the capacity while half of what they ask for is refused. A user who is refused logs in again, so every answered logout is a session that ran from its login to its natural end without a refusal."""
 RULE = """(1) With `session` at least 1.25 times as many sessions run to their natural end without a refusal; (2) of the sessions begun at least twice the share does; (3) at most a third as many requests are refused in the middle of a session; (4) good answers a second are at least 95 % of those without; (5) in both runs at least
-1.5 times the capacity is asked for."""
+1.5 times the capacity is asked for, which is expected and does not count."""
 MINUTES = 2.5
 NEEDS = ["two cores", "taskset", "bench/slowd", "weir load"]
 USERS, TARGET_S = 2000, http.TARGET_MS / 1000
@@ -83,7 +83,7 @@ def judge(data):
                   f"{by_request['inner_shed_per_s']:.1f} refusals a second by request, {by_session['inner_shed_per_s']:.1f} by session"),
             claim("as much is answered well", by_session["good_per_s"] >= 0.95 * by_request["good_per_s"],
                   f"{by_request['good_per_s']:.0f} good answers a second by request, {by_session['good_per_s']:.0f} by session, capacity {CAPACITY}"),
-            claim("it was overload", min(by_request["asked"], by_session["asked"]) >= 1.5, f"{by_request['asked']:.1f} and {by_session['asked']:.1f} times the capacity was asked for")]
+            expected("it was overload", min(by_request["asked"], by_session["asked"]) >= 1.5, f"{by_request['asked']:.1f} and {by_session['asked']:.1f} times the capacity was asked for")]
 
 
 def show(data):

@@ -3,20 +3,22 @@
 import time
 
 from lab.lib import load, webmail
-from lab.lib.experiments import claim, plot, table
+from lab.lib.experiments import claim, expected, plot, table
 
 TITLE = "AOC figures 14 and 15 on the real webmail: two classes of users"
 PAPER = """Arashi under 128 users of the lower class, and from 100 to 200 s also 128 of the higher one; target 10 s at the 90th percentile. Without differentiation (figure 14) both are rejected alike: 57.6 % of the higher, 55.5 % of the lower; response times stay near the target. With it (figure 15) 48.8 % of the higher and 87.9 % of the lower
 class are rejected, after a worse peak when the higher class comes."""
-OURS = """`weir-webmail` on one core, the paper's users on the other, target 1 s for all types. The class is the user's: who has it is known from the session that the database has confirmed. For figure 14 all are of one class, under `aimd`; for figure 15 there are bronze and gold users under `multiclass`, and under the default law with admission by session.
+OURS = """`weir-webmail` on one core, the paper's users on the other, target 1 s for all types. The class is the user's: who has it is known from the session that the database has confirmed. For figure 14 all are of one class, under `aimd` and the default law; for figure 15 there are bronze and gold users under `multiclass`, and under the default law with admission by session. Without control there are no classes, so one run stands for both figures. The lower class has 30 s before the higher one comes: `aimd` begins at 5000/s and needs so long to come down.
 
 Then a house full of bronze users: 1000 of them, and 8 gold ones who think for a second, so that all gold users together ask for less than the service can do. A page that was rejected counts as not in time."""
-RULE = """Of the time when both classes are there: (1) without differentiation the shares rejected differ by at most 10 points; (2) under `multiclass` the lower class is rejected at least 20 points more than the higher, and (3) under the default law; (4) the p90 of the higher class is within the target under the default law. (5) In the full house at least
+RULE = """Of the time when both classes are there: (1) without differentiation, under aimd, the shares rejected differ by at most 10 points and are at least 10 %, which is expected of one class and does not count; (2) under `multiclass` the lower class is rejected at least 20 points more than the higher, and (3) under the default law; (4) the p90 of the higher class is within the target under the default law. (5) In the full house at least
 99 % of the pages of gold users come within the target, logins included; (6) bronze users still get at least half as many good pages a second as without gold users."""
-MINUTES = 3.5
+MINUTES = 9
 NEEDS = webmail.NEEDS
 USERS = 128
-NAMES = {"one": "aimd, one class (14)", "multiclass": "multiclass (15)", "default": "the default law (15)"}
+# way: (its name, its law, whether there are two classes)
+WAYS = {"none": ("no control (14, 15)", "none", True), "one": ("aimd, one class (14)", "aimd", False), "one-default": ("the default law, one class (14)", "default", False),
+        "multiclass": ("multiclass (15)", "multiclass", True), "default": ("the default law (15)", "default", True)}
 TARGET_S = webmail.TARGET_S
 
 
@@ -37,12 +39,13 @@ def kept(seen):
 
 
 def measure(lab):
-    calm_s, seconds, found = lab.pick(8, 100, 1), lab.pick(25, 100, 4), {}
+    calm_s, seconds, found = lab.pick(30, 100, 1), lab.pick(60, 100, 4), {}
     with webmail.sqlite(lab) as mail:
         webmail.passwords(lab, mail, False)
-        for way, name in NAMES.items():
+        for way, (name, law, classes) in WAYS.items():
             lab.say(f"two classes: {name}")
-            found[way] = two(lab, mail, "aimd" if way == "one" else way, (USERS, way != "one"), (USERS, False), calm_s, seconds)
+            found[way] = two(lab, mail, law, (USERS, classes), (USERS, False), calm_s, seconds)
+        calm_s, seconds = lab.pick(8, 100, 1), lab.pick(25, 100, 4)
         lab.say("a full house")
         house = two(lab, mail, "default", (8, True), (lab.pick(1000, 1000, 50), False), calm_s, seconds, 1.0)
         lab.say("a full house without gold users")
@@ -61,11 +64,11 @@ def in_time(seen):
 
 def judge(data):
     claims = []
-    for way, run in data["ways"].items():
-        high, low = rejected(run["high"]), rejected(run["low"])
+    for way in ("one", "multiclass", "default"):
+        high, low = (rejected(data["ways"][way][name]) for name in ("high", "low"))
         text = f"{100 * high:.0f} % of the higher class, {100 * low:.0f} % of the lower"
         if way == "one":
-            claims.append(claim("figure 14: without differentiation both classes are rejected alike", abs(high - low) <= 0.1, text))
+            claims.append(expected("figure 14: without differentiation both classes are rejected alike", abs(high - low) <= 0.1 <= min(high, low), text))
         else:
             claims.append(claim(f"figure 15, {webmail.NAMES[way]}: the lower class is rejected more", low >= high + 0.2, text))
     p90 = (data["ways"]["default"]["high"]["p90_ms"] or 0) / 1e3
@@ -83,13 +86,13 @@ def show(data):
     rows = [["paper, one class (14), higher", "", "57.6 %", "near the target", "", "", "", ""], ["paper, one class (14), lower", "", "55.5 %", "near the target", "", "", "", ""],
             ["paper, two classes (15), higher", "", "48.8 %", "near, after a peak", "", "", "", ""], ["paper, two classes (15), lower", "", "87.9 %", "", "", "", "", ""]]
     for way, run in data["ways"].items():
-        rows += [row(f"ours, {NAMES[way]}, {title}", run[name], webmail.quality_text(run["quality"])) for name, title in (("high", "higher"), ("low", "lower"))]
+        rows += [row(f"ours, {WAYS[way][0]}, {title}", run[name], webmail.quality_text(run["quality"])) for name, title in (("high", "higher"), ("low", "lower"))]
     headings = ["", "requests", "rejected", "p90", "in time", "good pages a second", "sessions to their end", "lowest quality"]
     house = [row(f"ours, {title}", data["house"][name], webmail.quality_text(data["house"]["quality"])) for name, title in (("high", "8 gold"), ("low", "bronze"))]
     house.append(row("ours, bronze alone", data["alone"], webmail.quality_text(data["alone"]["quality"])))
     pages = [[name, *[f"{page['sent']}: {page['shed']} rejected, p90 {page['p90_ms'] or 0:.0f} ms" if page else "" for page in
                       (data["house"][who]["pages"].get(name) for who in ("high", "low"))]] for name in webmail.PAGES]
     tables = [table("Both classes, 128 users each, target 1 s (the paper's: 10 s)", headings, rows), table("A full house, target 1 s", headings, house), table("A full house, by type", ["", "gold", "bronze"], pages)]
-    plots = [plot(f"p90-{way}", f"{NAMES[way]}: 90th percentile of the answers of a second", "time (s)", "s", [(title, load.points(run[name]["series"], "p90_ms", 0, 1e-3)) for name, title in (("high", "higher"), ("low", "lower"))],
+    plots = [plot(f"p90-{way}", f"{WAYS[way][0]}: 90th percentile of the answers of a second", "time (s)", "s", [(title, load.points(run[name]["series"], "p90_ms", 0, 1e-3)) for name, title in (("high", "higher"), ("low", "lower"))],
                   levels=[("target", TARGET_S)]) for way, run in data["ways"].items()]
     return tables, plots

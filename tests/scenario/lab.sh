@@ -5,8 +5,9 @@ set -u
 cd "$SOURCE" || exit 1
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
-python3 tests/scenario/lab_lib.py || exit 1
-python3 tests/scenario/lab_webmail.py || exit 1
+for part in lib rules webmail; do
+	python3 "tests/scenario/lab_$part.py" || exit 1
+done
 
 build=$(dirname "$WEIR")
 failures=0

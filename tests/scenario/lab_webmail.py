@@ -6,13 +6,14 @@ import os
 import sys
 import types
 import unittest
+import unittest.mock
 
 TOP = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", ".."))
 sys.dont_write_bytecode = True
 sys.path[0:0] = [TOP, os.path.join(TOP, "bench")]
 
 # pylint: disable=wrong-import-position
-from lab.lib import experiments, plot, webmail
+from lab.lib import bench, experiments, plot, webmail
 
 KNOWN = {name: experiments.load(os.path.join(TOP, "lab", name)) for name in ("webmail-load", "webmail-spike", "webmail-classes", "webmail-speed")}
 BEST = dict.fromkeys(webmail.TYPES, 1.0)
@@ -49,7 +50,7 @@ def apart(login, others):
 class Load(unittest.TestCase):
     def setUp(self):
         module = KNOWN["webmail-load"]
-        users = {law: {str(n): seen(1000 if law != "aimd" else 700) for n in module.USERS} for law in module.LAWS}
+        users = {law: {str(n): seen(1000 if law != "aimd" else 700, p90=50.0 if law != "none" else 1200.0) for n in module.USERS} for law in module.LAWS}
         users["aimd"][str(module.MANY)] = apart(60, 5)
         self.data = {"mailboxes": 10, "users": users, "fixed": {"1": seen(900), "4": seen(1000)}, "single": {"aimd": apart(50, 45), "default": seen()}, "shipped": seen(300), "mariadb": {"default": seen()}, "cheap": {law: seen(1000 if law != "aimd" else 700) for law in module.LAWS}}
         self.crowd = users["default"][str(module.MOST)]
@@ -61,20 +62,51 @@ class Load(unittest.TestCase):
     def test_each_can_fail(self):
         self.crowd["pages"]["search"]["p90_ms"] = 1500.0
         self.crowd["shed_p99_ms"] = 6.0
-        self.assertEqual(len(judged("webmail-load", self.data)), 2)
+        self.assertEqual(len(judged("webmail-load", self.data)), 3)
         self.crowd["pages"]["show-msg"]["shed"] = 6
         self.crowd["good"] = 900
-        self.assertEqual(len(judged("webmail-load", self.data)), 5)
+        self.assertEqual(len(judged("webmail-load", self.data)), 6)
 
     def test_a_type_without_an_answer_is_not_in_time(self):
         self.crowd["pages"]["search"]["p90_ms"] = None
-        self.assertEqual(len(judged("webmail-load", self.data)), 1)
+        self.assertEqual(len(judged("webmail-load", self.data)), 2)
+
+    def test_a_target_that_is_met_without_control_says_nothing(self):
+        self.data["users"]["none"] = self.data["users"]["default"]
+        self.assertEqual(judged("webmail-load", self.data), ["figure 8: without control the p90 is above the target"])
+
+    def test_every_type_counts_with_every_number_of_users(self):
+        self.data["users"]["aimd"]["4"]["pages"]["login"]["p90_ms"] = 2000.0
+        self.assertEqual(judged("webmail-load", self.data), ["figure 8, aimd: so does that of every type"])
+
+    def test_figures_have_both_laws_and_no_control(self):
+        tables = {item["title"].split(":")[0]: item for item in KNOWN["webmail-load"].show(json.loads(json.dumps(self.data)))[0]}
+        self.assertEqual([row[1] for row in tables["Figure 8"]["rows"]], [str(n) for n in KNOWN["webmail-load"].USERS] * 3)
+        self.assertTrue({"16, no control", "16, aimd", "16, the default law", "1024, no control", "1024, aimd", "1024, the default law"} <= set(tables["Figure 9"]["headings"]))
+        self.assertTrue({"no control", "aimd for each type", "default for each type"} <= set(tables["Figure 11"]["headings"]))
+
+
+    def test_takes_as_long_as_it_says(self):
+        """With a service that needs no time to start."""
+        seconds, module = [], KNOWN["webmail-load"]
+
+        def cell(_lab, _mail, _law, _users, run_s, warmup_s, **_):
+            seconds.append(run_s + warmup_s)
+            return {}
+
+        def single(lab, mail, law):
+            return cell(lab, mail, law, module.MANY, *module.times(lab, module.MANY, law))
+        there = unittest.mock.MagicMock()
+        with unittest.mock.patch.multiple(webmail, cell=cell, sqlite=there, mariadb=there, passwords=there), unittest.mock.patch.object(module, "single", single):
+            data = module.measure(bench.Lab("/nowhere", "default", there))
+        self.assertEqual((set(data["users"]["none"]), set(data["fixed"])), ({str(n) for n in module.USERS}, {str(n) for n in module.LIMITS}))
+        self.assertTrue(600 < sum(seconds) <= 60 * module.MINUTES <= 720, sum(seconds))
 
 
 class Spike(unittest.TestCase):
     def setUp(self):
         def way(crowd, rate):
-            stages = [{"t_s": t, "folders": {"quality": 1, "admit_per_s": rate if t > 8 else 5000, "waiting": 0, "measured_s": 0.2}} for t in range(1, 40)]
+            stages = [{"t_s": t, **{name: {"quality": 1, "admit_per_s": rate if t > 8 else 5000, "waiting": 3, "measured_s": 0.2} for name in ("folders", "login")}} for t in range(1, 40)]
             return {"few": seen(), "crowd": crowd, "stages": stages, "quality": dict(BEST)}
         # The few saw 46 s: their last seconds are asked for.
         self.data = {"calm_s": 8, "spike_s": 30, "ways": {"none": way(seen(p90=9000.0), 5000), "aimd": way(seen(700, 300), 100), "default": way(seen(400, 600), 5000), "connections": way(seen(p90=4000.0), 5000)}}
@@ -85,13 +117,20 @@ class Spike(unittest.TestCase):
     def test_each_can_fail(self):
         self.data["ways"]["default"]["crowd"] = seen(900, 100, p90=2500.0, inner=50)
         self.data["ways"]["aimd"]["stages"] = self.data["ways"]["none"]["stages"]
-        self.assertEqual(len(judged("webmail-spike", self.data)), 5)
+        self.assertEqual(len(judged("webmail-spike", self.data)), 6)
+
+    def test_figure_7_has_both_laws_and_no_control(self):
+        self.data["ways"]["none"]["stages"] = [{"t_s": 1, "folders": {"quality": 1, "admit_per_s": None, "waiting": 9, "measured_s": None}}]
+        rows = KNOWN["webmail-spike"].figure_7(json.loads(json.dumps(self.data)))["rows"]
+        self.assertEqual([row[0].split(", ", 1)[1] for row in rows[1:4]], ["no control, list-folders", "aimd, list-folders", "the default law, list-folders"])
+        self.assertEqual((rows[1][1:5], rows[2][2:5]), (["9000 ms", "it measures nothing", 9, "the law has none"], ["200 ms", 3, "5,000, 100, 100 /s"]))
 
 
 class Classes(unittest.TestCase):
     def setUp(self):
         self.data = {"ways": {"one": {"high": seen(500, 500), "low": seen(480, 520), "quality": dict(BEST)}, "multiclass": {"high": seen(500, 500), "low": seen(100, 900), "quality": dict(BEST)},
-                              "default": {"high": seen(900, 100), "low": seen(100, 900), "quality": dict(BEST)}},
+                              "default": {"high": seen(900, 100), "low": seen(100, 900), "quality": dict(BEST)}, "none": {"high": seen(), "low": seen(), "quality": dict(BEST)},
+                              "one-default": {"high": seen(), "low": seen(), "quality": dict(BEST)}},
                      "house": {"high": seen(995, 5), "low": seen(600, 900), "quality": dict(BEST)}, "alone": seen(1000, 900)}
 
     def test_all_hold(self):
@@ -104,6 +143,14 @@ class Classes(unittest.TestCase):
         data["house"]["high"] = seen(980, 20)
         data["house"]["low"] = seen(400, 900)
         self.assertEqual(len(judged("webmail-classes", data)), 4)
+
+    def test_classes_that_are_not_rejected_are_not_rejected_alike(self):
+        self.data["ways"]["one"] = {"high": seen(1000, 10), "low": seen(1000, 5), "quality": dict(BEST)}
+        self.assertEqual(judged("webmail-classes", self.data), ["figure 14: without differentiation both classes are rejected alike"])
+
+    def test_no_control_is_shown(self):
+        rows = [row[0] for row in KNOWN["webmail-classes"].show(json.loads(json.dumps(self.data)))[0][0]["rows"]]
+        self.assertTrue({f"ours, {name}, higher" for name, *_ in KNOWN["webmail-classes"].WAYS.values()} <= set(rows))
 
 
 class Speed(unittest.TestCase):
@@ -146,7 +193,7 @@ class Library(unittest.TestCase):
 
     def test_quality(self):
         self.assertEqual(webmail.quality_text(BEST), "best")
-        self.assertEqual(webmail.quality_text({**BEST, "list": 0.5}), "0.50 (list)")
+        self.assertEqual(webmail.quality_text({**BEST, "list": 0.5, "login": 0.2}), "0.50 (list)")
         self.assertEqual(webmail.qualities([{"t_s": 1, "list": {"quality": 0.2}}, {"t_s": 5, "list": {"quality": 0.6}}], 2)["list"], 0.6)
 
 

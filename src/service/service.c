@@ -3,6 +3,7 @@
 #include "service/service.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -212,6 +213,24 @@ static void save_sessions(const weir_service *service, FILE *to)
 	}
 }
 
+/* Under a name that no stage can have: a predecessor or a successor that does not know it ignores it. */
+#define HISTORY_NAME "(history)"
+
+static void load_history(weir_service *service)
+{
+	const char *line = weir_handover_law(service->things.handover, HISTORY_NAME);
+	if (line != NULL && service->admin != NULL)
+		weir_admin_load_history(service->admin, line);
+}
+
+static void save_history(const weir_service *service, FILE *to)
+{
+	char *line = service->admin != NULL ? weir_admin_history(service->admin) : NULL;
+	if (line != NULL)
+		weir_handover_put_law(to, HISTORY_NAME, line);
+	free(line);
+}
+
 /* ---- starting ---- */
 
 static int make_http(weir_service *service, weir_routes *routes)
@@ -257,6 +276,7 @@ int weir_service_start(weir_service *service, weir_inherited *inherited, size_t 
 	for (unsigned i = 0; failed == 0 && i < service->config->listens; i++)
 		failed = weir_listeners_add(service, service->config, &service->config->listen[i], inherited,
 					    count);
+	load_history(service);
 	/* Last, because its thread reads what the listeners made. */
 	if (failed == 0)
 		failed = weir_listeners_admin(service, inherited, count);
@@ -324,6 +344,7 @@ void weir_service_save(const weir_service *service, FILE *to)
 	save_costs(service, to);
 	save_sessions(service, to);
 	weir_service_save_transmit(service, to);
+	save_history(service, to);
 }
 
 void weir_service_count_reload(weir_service *service, bool done)

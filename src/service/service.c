@@ -22,10 +22,22 @@ static int open_log(const char *path, int fd, weir_log_format format, unsigned r
 	return weir_log_new(&options, ret_log);
 }
 
+static weir_log_format access_format(const weir_config_log *log)
+{
+	return log->format == WEIR_CONFIG_JSON ? WEIR_LOG_JSON : WEIR_LOG_COMBINED;
+}
+
+static void change_logs(weir_service *service, const weir_config_log *log)
+{
+	weir_errors_set_level(service->errors, (weir_log_level)log->level);
+	if (service->access != NULL)
+		weir_access_log_set_format(service->access, access_format(log));
+}
+
 static int make_logs(weir_service *service, unsigned threads)
 {
 	const weir_config_log *log = &service->config->log;
-	weir_log_format format = log->format == WEIR_CONFIG_JSON ? WEIR_LOG_JSON : WEIR_LOG_COMBINED;
+	weir_log_format format = access_format(log);
 	int failed =
 		log->error != NULL ? open_log(log->error, 2, WEIR_LOG_PLAIN, 0, &service->error_file) : 0;
 	if (failed == 0 && service->error_file != NULL)
@@ -323,6 +335,8 @@ int weir_service_apply(weir_service *service, const weir_config *config)
 		if (weir_service_change_transmit(service, config) != 0)
 			weir_errors_say(service->errors, WEIR_LOG_ERROR, "reload", "%s", weir_error());
 		name_classes(service, config);
+		weir_http_set_limits(service->http, &config->http.http);
+		change_logs(service, &config->log);
 		watch_resources(service->monitor,
 				&config->resources); /* the tables only let valid bounds through */
 		if (service->admin != NULL)

@@ -217,42 +217,77 @@ void weir_admin_note_shed(weir_admin *admin, const weir_http_record *record, con
 	weir_sheds_note(&admin->sheds, record, why);
 }
 
-/* ---- the end ---- */
+/* ---- on its thread ---- */
 
-typedef struct stopping {
+typedef struct errand {
 	weir_post post;
 	weir_admin *admin;
+	void (*run)(weir_admin *admin, void *arg);
+	void *arg;
 	pthread_mutex_t lock;
 	pthread_cond_t done;
 	bool is_done;
-} stopping;
+} errand;
 
-static void stop_here(weir_post *post, void *arg)
+static void do_errand(weir_post *post, void *arg)
 {
-	stopping *stop = arg;
-	weir_timer_stop(&stop->admin->timer);
-	weir_stream_end_all(stop->admin);
-	pthread_mutex_lock(&stop->lock);
-	stop->is_done = true;
-	pthread_cond_signal(&stop->done);
-	pthread_mutex_unlock(&stop->lock);
+	errand *it = arg;
+	it->run(it->admin, it->arg);
+	pthread_mutex_lock(&it->lock);
+	it->is_done = true;
+	pthread_cond_signal(&it->done);
+	pthread_mutex_unlock(&it->lock);
 }
 
-/* Timer and streams belong to the admin's thread, so they are stopped there. */
-static void stop_seconds(weir_admin *admin)
+/* Runs it on the admin's thread, if that is at work, and waits. */
+static void ask_thread(weir_admin *admin, void (*run)(weir_admin *admin, void *arg), void *arg)
 {
-	stopping stop = {.admin = admin, .lock = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
-	atomic_store_explicit(&admin->ending, true, memory_order_release);
+	errand it = {.admin = admin,
+		     .run = run,
+		     .arg = arg,
+		     .lock = PTHREAD_MUTEX_INITIALIZER,
+		     .done = PTHREAD_COND_INITIALIZER};
 	if (admin->address[0] == '\0')
 		return;
-	stop.post = (weir_post){.run = stop_here, .arg = &stop};
-	weir_loop_post(weir_domain_loop(admin->domain, 0), &stop.post);
-	pthread_mutex_lock(&stop.lock);
-	while (!stop.is_done)
-		pthread_cond_wait(&stop.done, &stop.lock);
-	pthread_mutex_unlock(&stop.lock);
-	pthread_cond_destroy(&stop.done);
-	pthread_mutex_destroy(&stop.lock);
+	it.post = (weir_post){.run = do_errand, .arg = &it};
+	weir_loop_post(weir_domain_loop(admin->domain, 0), &it.post);
+	pthread_mutex_lock(&it.lock);
+	while (!it.is_done)
+		pthread_cond_wait(&it.done, &it.lock);
+	pthread_mutex_unlock(&it.lock);
+	pthread_cond_destroy(&it.done);
+	pthread_mutex_destroy(&it.lock);
+}
+
+static void save_history(weir_admin *admin, void *arg)
+{
+	weir_history_save(&admin->history, arg);
+}
+
+char *weir_admin_history(weir_admin *admin)
+{
+	char *text = NULL;
+	size_t length = 0;
+	FILE *to = open_memstream(&text, &length);
+	if (to == NULL)
+		return NULL;
+	ask_thread(admin, save_history, to);
+	fclose(to);
+	return text;
+}
+
+void weir_admin_load_history(weir_admin *admin, const char *text)
+{
+	weir_history_load(&admin->history, text, weir_world_now(admin->options.world));
+}
+
+/* ---- the end ---- */
+
+/* Timer and streams belong to the admin's thread, so they are stopped there. */
+static void stop_seconds(weir_admin *admin, void *arg)
+{
+	weir_timer_stop(&admin->timer);
+	weir_stream_end_all(admin);
 }
 
 void weir_admin_free(weir_admin **at)
@@ -261,7 +296,8 @@ void weir_admin_free(weir_admin **at)
 	if (admin == NULL)
 		return;
 	*at = NULL;
-	stop_seconds(admin);
+	atomic_store_explicit(&admin->ending, true, memory_order_release);
+	ask_thread(admin, stop_seconds, NULL);
 	weir_http_free(&admin->http);
 	weir_routes_unref(admin->routes);
 	weir_snapshot_fini(&admin->snapshot);

@@ -67,6 +67,10 @@ void weir_admin_set_ready(weir_admin *admin, bool ready);
 void weir_admin_set_page(weir_admin *admin, bool page);
 /* Notes a rejected request for /api/sheds. why: NULL, or the numbers that decided. */
 void weir_admin_note_shed(weir_admin *admin, const weir_http_record *record, const weir_why *why);
+/* What it remembers of the last hour, as a line of text that the caller frees; NULL: out of memory. */
+char *weir_admin_history(weir_admin *admin);
+/* Goes on from such a text, before it listens. What is not valid is ignored. */
+void weir_admin_load_history(weir_admin *admin, const char *text);
 /* Before the world is stopped. Sets it to NULL. */
 void weir_admin_free(weir_admin **admin);
 

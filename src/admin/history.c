@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 
-#define TEN 10u
+#define TEN WEIR_HISTORY_TEN
 
 /* In the order of weir_history_point. Times are of the last ten seconds already, so a ten takes its last. */
 static const struct {
@@ -34,6 +34,12 @@ static void clear(weir_history_point *points, size_t count)
 			points[i].value[v] = NAN;
 }
 
+void weir_history_clear(weir_history_stage *stage)
+{
+	clear(stage->second, WEIR_HISTORY_SECONDS);
+	clear(stage->ten, WEIR_HISTORY_TENS);
+}
+
 static weir_history_stage *add_stage(weir_history *history, const char *name)
 {
 	weir_history_stage *stage =
@@ -41,8 +47,7 @@ static weir_history_stage *add_stage(weir_history *history, const char *name)
 	if (stage == NULL)
 		return NULL;
 	snprintf(stage->name, sizeof(stage->name), "%s", name);
-	clear(stage->second, WEIR_HISTORY_SECONDS);
-	clear(stage->ten, WEIR_HISTORY_TENS);
+	weir_history_clear(stage);
 	history->stage[history->stages++] = stage;
 	return stage;
 }

@@ -7,7 +7,8 @@
  * hour, so that whoever looks at the live page in an incident sees how it began.
  *
  * Bounds: WEIR_HISTORY_STAGES stages, the first ones that were offered something; about 24 KB each, allocated
- * when they are. A stage is known by its name, so that one which a reload has replaced goes on.
+ * when they are. A stage is known by its name, so that one which a reload has replaced goes on, and so does one of a
+ * successor (history_text.c).
  *
  * Threads: one.
  */
@@ -18,6 +19,7 @@
 
 #define WEIR_HISTORY_STAGES  64u
 #define WEIR_HISTORY_SECONDS 300u
+#define WEIR_HISTORY_TEN     10u
 #define WEIR_HISTORY_TENS    360u /* of ten seconds each: an hour */
 #define WEIR_HISTORY_VALUES  9u
 
@@ -48,6 +50,13 @@ void weir_history_take(weir_history *history, const weir_snapshot *snapshot);
  * time of day at now_ns.
  */
 void weir_history_print(const weir_history *history, uint64_t now_ns, double wall_s, FILE *to);
+/* Makes all points of a stage gaps. */
+void weir_history_clear(weir_history_stage *stage);
+
+/* Writes it as one line of text, without its end. */
+void weir_history_save(weir_history *history, FILE *to);
+/* Reads such a text, by a clock that goes on. False: it is not valid, or of another version; then it is empty. */
+bool weir_history_load(weir_history *history, const char *text, uint64_t now_ns);
 /* All zero is an empty one. */
 void weir_history_fini(weir_history *history);
 

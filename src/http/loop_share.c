@@ -146,6 +146,13 @@ static void set_limits(weir_http_loop *loop, const weir_http_limits *limits)
 			   (limits->output_bytes < LINK_EXTRA ? limits->output_bytes : LINK_EXTRA);
 }
 
+void weir_http_loop_limit(weir_http_loop *loop)
+{
+	loop->limits = loop->http->limits;
+	loop->gather_most = (size_t)(loop->limits.gather_bytes / weir_domain_threads(loop->http->domain));
+	weir_shares_limit(&loop->shares, &loop->limits);
+}
+
 static void start_posted(weir_post *post, void *arg)
 {
 	weir_http_loop *loop = arg;

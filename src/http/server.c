@@ -190,6 +190,11 @@ static weir_post *drain_of(weir_http_loop *loop)
 	return &loop->drain_post;
 }
 
+static weir_post *limits_of(weir_http_loop *loop)
+{
+	return &loop->limits_post;
+}
+
 static weir_post *leave_of(weir_http_loop *loop)
 {
 	return &loop->leave_post;
@@ -203,6 +208,34 @@ static void drain_posted(weir_post *post, void *arg)
 	for (weir_http_conn *conn = loop->conns; conn != NULL; conn = conn->next)
 		conn->protocol->drain(conn);
 	weir_http_carried_out(loop->http);
+}
+
+static void limits_posted(weir_post *post, void *arg)
+{
+	weir_http_loop *loop = arg;
+	weir_http_loop_limit(loop);
+	weir_http_carried_out(loop->http);
+}
+
+void weir_http_set_limits(weir_http *http, const weir_http_limits *limits)
+{
+	weir_http_limits filled = *limits;
+	fill_limits(&filled);
+#define TAKE(name) http->limits.name = filled.name
+	TAKE(body_bytes);
+	TAKE(body_bytes_per_s);
+	TAKE(gather_bytes);
+	TAKE(requests);
+	TAKE(handshake_ns);
+	TAKE(first_byte_ns);
+	TAKE(head_ns);
+	TAKE(body_gap_ns);
+	TAKE(idle_ns);
+	TAKE(hammering_delay_ns);
+	TAKE(requests_at_once);
+	TAKE(client_share);
+#undef TAKE
+	order(http, limits_of);
 }
 
 static void leave_posted(weir_post *post, void *arg)
@@ -236,6 +269,7 @@ static int add_loops(weir_http *http)
 			break;
 		loop->drain_post = (weir_post){.run = drain_posted, .arg = loop};
 		loop->leave_post = (weir_post){.run = leave_posted, .arg = loop};
+		loop->limits_post = (weir_post){.run = limits_posted, .arg = loop};
 		http->loops[i] = loop;
 		http->loop_count++;
 	}

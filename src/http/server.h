@@ -104,7 +104,7 @@ struct weir_http_loop {
 	/* any thread */
 	_Atomic(struct weir_transmit *) transmit; /* the order of sending; NULL: everything is sent at once */
 	_Atomic(weir_table *) next_table;         /* will become the table */
-	weir_post table_post, start_post, drain_post, leave_post;
+	weir_post table_post, start_post, drain_post, leave_post, limits_post;
 
 	/* under lock */
 	pthread_mutex_t lock;
@@ -116,9 +116,9 @@ struct weir_http_loop {
 };
 
 struct weir_http {
+	weir_http_limits limits; /* changed by orders: weir_http_set_limits */
 	/* const after init */
 	weir_domain *domain;
-	weir_http_limits limits;
 	char *server;
 	void (*log)(const weir_http_record *record, void *arg);
 	void *log_arg;
@@ -149,6 +149,11 @@ struct weir_http {
  * be set before the first listener.
  */
 void weir_http_set_errors(weir_http *http, weir_errors *errors);
+/*
+ * Takes the limits that can change while it serves: times but that of output, bodies, requests, shares. What is under way
+ * may still go by the old ones. From a thread that is not a reactor.
+ */
+void weir_http_set_limits(weir_http *http, const weir_http_limits *limits);
 /*
  * From now on answers are sent in this order, which must outlive the server. It may be set once, at any time;
  * what it does can be changed later (net/transmit.h). Any one thread.
@@ -338,6 +343,8 @@ void weir_http_left(weir_http_loop *loop);
 weir_http_loop *weir_http_loop_new(weir_http *http, weir_loop *loop, uint16_t index);
 /* The server drops its reference. Home, or any single thread once the loop is over. */
 void weir_http_loop_leave(weir_http_loop *loop);
+/* The server's limits, of which the sizes of what is allocated already are as they were. */
+void weir_http_loop_limit(weir_http_loop *loop);
 /* Drops the reference of a connection or request. Home, or any thread once the loop is over. */
 void weir_http_loop_unref(weir_http_loop *loop);
 /* The last reference is dropped; the loop is not over. */

@@ -38,11 +38,15 @@ void weir_share_sums_unref(weir_share_sums *sums)
 void weir_shares_init(weir_share_table *shares, weir_share_sums *sums, const weir_http_limits *limits,
 		      uint32_t loops)
 {
-	*shares = (weir_share_table){.share = limits->client_share,
-				     .sums = sums,
-				     .requests_most = limits->requests_at_once,
-				     .loops = loops > 0 ? loops : 1};
+	*shares = (weir_share_table){.sums = sums, .loops = loops > 0 ? loops : 1};
+	weir_shares_limit(shares, limits);
 	atomic_fetch_add(&sums->refs, 1);
+}
+
+void weir_shares_limit(weir_share_table *shares, const weir_http_limits *limits)
+{
+	shares->share = limits->client_share;
+	shares->requests_most = limits->requests_at_once;
 }
 
 void weir_shares_fini(weir_share_table *shares)

@@ -75,6 +75,8 @@ void weir_share_sums_unref(weir_share_sums *sums);
 /* Limits have their defaults filled in; takes a reference to the sums. */
 void weir_shares_init(weir_share_table *shares, weir_share_sums *sums, const weir_http_limits *limits,
 		      uint32_t loops);
+/* Others from now on; what is held stays. */
+void weir_shares_limit(weir_share_table *shares, const weir_http_limits *limits);
 /* Frees all holders; nothing may use them any more. */
 void weir_shares_fini(weir_share_table *shares);
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +25,7 @@ typedef struct error_kind {
 
 struct weir_errors {
 	weir_log *log;
-	weir_log_level least;
+	_Atomic weir_log_level least;
 	unsigned per_s;
 	/* under lock, which is held while a line is made and never while it is written */
 	pthread_mutex_t lock;
@@ -38,7 +39,7 @@ int weir_errors_new(weir_log *log, weir_log_level least, unsigned per_s, weir_er
 	if (errors == NULL)
 		return weir_error_set(-ENOMEM, "out of memory");
 	errors->log = log;
-	errors->least = least;
+	atomic_init(&errors->least, least);
 	errors->per_s = per_s != 0 ? per_s : PER_S;
 	pthread_mutex_init(&errors->lock, NULL);
 	*ret_errors = errors;
@@ -54,9 +55,15 @@ void weir_errors_free(weir_errors **errors)
 	*errors = NULL;
 }
 
+void weir_errors_set_level(weir_errors *errors, weir_log_level least)
+{
+	if (errors != NULL)
+		atomic_store_explicit(&errors->least, least, memory_order_relaxed);
+}
+
 bool weir_errors_hears(const weir_errors *errors, weir_log_level level)
 {
-	return errors != NULL && level >= errors->least;
+	return errors != NULL && level >= atomic_load_explicit(&errors->least, memory_order_relaxed);
 }
 
 static error_kind *find_kind_locked(weir_errors *errors, const char *name, uint64_t now_ns)

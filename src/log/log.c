@@ -55,7 +55,7 @@ typedef struct ring {
 struct weir_log {
 	/* const after new */
 	char *path; /* NULL: the given descriptor */
-	weir_log_format format;
+	_Atomic weir_log_format format;
 	unsigned rings; /* the shared one is the last */
 	size_t size;
 	uint64_t period_ns;
@@ -412,6 +412,11 @@ void weir_log_free(weir_log **log)
 }
 
 /* ---- requests to the writer ---- */
+
+void weir_log_set_format(weir_log *log, weir_log_format format)
+{
+	atomic_store_explicit(&log->format, format, memory_order_relaxed);
+}
 
 void weir_log_reopen(weir_log *log)
 {

@@ -60,6 +60,8 @@ void weir_log_end(weir_log *log, unsigned ring, size_t length);
 /* Puts a line through the shared ring. false: dropped. Takes a lock, for as long as the copy takes. */
 bool weir_log_put(weir_log *log, const char *line, size_t length);
 
+/* Another format for the line that says how many were dropped. */
+void weir_log_set_format(weir_log *log, weir_log_format format);
 /*
  * Reopens the path, soon, on the writer's thread; if that fails the old file stays. Safe in a signal
  * handler.
@@ -115,6 +117,8 @@ size_t weir_log_print_address(char *text, const struct sockaddr *address);
  */
 int weir_access_log_new(weir_log *log, weir_log_format format, unsigned threads,
 			weir_access_log **ret_access);
+/* Another format for the lines from now on. */
+void weir_access_log_set_format(weir_access_log *access, weir_log_format format);
 
 /* ---- the error log ---- */
 
@@ -125,6 +129,8 @@ typedef struct weir_errors weir_errors;
 /* The caller still owns the log. per_s: messages of a kind per second, and at once; 0: 10. */
 int weir_errors_new(weir_log *log, weir_log_level least, unsigned per_s, weir_errors **ret_errors);
 void weir_errors_free(weir_errors **errors);
+/* Another least level from now on. May be NULL. */
+void weir_errors_set_level(weir_errors *errors, weir_log_level least);
 /*
  * Whether messages of this level are logged at all, for callers that would first have to make the text.
  * NULL errors: no.

@@ -4,6 +4,7 @@
  * thread, into that thread's ring.
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -17,7 +18,7 @@ typedef struct line_clock {
 struct weir_access_log {
 	weir_log *log;
 	bool own; /* the log goes with it */
-	weir_log_format format;
+	_Atomic weir_log_format format;
 	unsigned threads;
 	line_clock *clocks; /* one per thread, used by it alone */
 };
@@ -34,6 +35,12 @@ int weir_access_log_new(weir_log *log, weir_log_format format, unsigned threads,
 	*access = (weir_access_log){.log = log, .format = format, .threads = threads, .clocks = clocks};
 	*ret_access = access;
 	return 0;
+}
+
+void weir_access_log_set_format(weir_access_log *access, weir_log_format format)
+{
+	atomic_store_explicit(&access->format, format, memory_order_relaxed);
+	weir_log_set_format(access->log, format);
 }
 
 static int check(const weir_access_log_options *options, const weir_domain *domain)
@@ -150,6 +157,7 @@ void weir_access_log_record(const weir_http_record *record, void *arg)
 	weir_log_clock *clock = &access->clocks[thread].clock;
 	weir_log_clock_set(clock, record->ended_ns);
 	weir_log_end(access->log, thread,
-		     access->format == WEIR_LOG_JSON ? weir_log_format_json(line, clock, &entry)
-						     : weir_log_format_combined(line, clock, &entry));
+		     atomic_load_explicit(&access->format, memory_order_relaxed) == WEIR_LOG_JSON
+			     ? weir_log_format_json(line, clock, &entry)
+			     : weir_log_format_combined(line, clock, &entry));
 }

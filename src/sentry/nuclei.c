@@ -221,7 +221,9 @@ static void next_round(weir_timer *timer, void *arg)
 	tell_law(nuclei, weir_loop_time(loop));
 	for (uint32_t i = 0; i < WEIR_FLEET_MOST && !atomic_load(&servers->resting); i++) {
 		ask *a = atomic_load(&nuclei->asks[i]);
-		const weir_origin *server = a != NULL ? atomic_load(&a->server) : NULL;
+		if (a == NULL)
+			break; /* they are filled from the first on, and stay */
+		const weir_origin *server = atomic_load(&a->server);
 		if (server != NULL && !a->busy && !atomic_load(&server->shared.retired))
 			begin(a);
 	}

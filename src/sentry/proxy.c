@@ -139,7 +139,7 @@ static weir_origin *pick_another(weir_exchange *exchange)
 /* Calls a backend in which a place was taken; NULL: all are full. */
 static void try(weir_exchange *exchange, weir_origin *backend, bool fresh)
 {
-	if (backend == NULL && weir_proxy_make_room(exchange->thread))
+	if (backend == NULL && weir_proxy_make_room(exchange->thread, exchange->request))
 		backend = pick(exchange, NULL);
 	if (backend != NULL && !weir_exchange_place(exchange, backend)) {
 		weir_origin_give(backend);

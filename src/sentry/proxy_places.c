@@ -56,3 +56,22 @@ void weir_exchange_unplace(weir_exchange *exchange)
 	exchange->thread->places--;
 	weir_shares_count(&exchange->request->loop->shares, exchange->request->holder, WEIR_SHARE_PLACES, -1);
 }
+
+/* If a backend has no bound, places are never scarce, and nobody asks. */
+static uint64_t places_of_all(const weir_proxy_thread *thread)
+{
+	const weir_fleet *fleet = weir_upstream_fleet(thread->upstream);
+	uint64_t all = 0;
+	for (uint32_t i = 0; i < weir_fleet_count(fleet); i++)
+		all += weir_fleet_at(fleet, i)->options.concurrency;
+	return all;
+}
+
+bool weir_proxy_is_greedy(const weir_proxy_thread *thread, const weir_request *request)
+{
+	const weir_share_table *shares = &request->loop->shares;
+	uint64_t all = request->holder != NULL ? places_of_all(thread) : 0;
+	return all != 0 &&
+	       weir_shares_over(shares, weir_shares_held(shares, request->holder, WEIR_SHARE_PLACES), all,
+				all, all);
+}

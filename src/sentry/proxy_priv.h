@@ -38,6 +38,7 @@ typedef struct weir_proxy_thread {
 	uint32_t places;                              /* of its exchanges, at backends */
 	weir_post room_post;                          /* another thread asks for room */
 	atomic_bool room_asked;                       /* it is on its way */
+	_Atomic bool room_modest;                     /* for an address that has less than its share */
 	struct {
 #define WEIR_X(name) _Atomic uint64_t name;
 		WEIR_PROXY_COUNTS(WEIR_X)
@@ -101,9 +102,9 @@ void weir_exchange_stall(weir_exchange *exchange);
 void weir_exchange_unstall(weir_exchange *exchange);
 /*
  * Cuts the answer that has waited for longest, if for long enough. Whether there was one on this thread; if
- * not, the others are asked, for the next request. On behalf of a request, which keeps the proxy alive.
+ * not, the others are asked, for the next request. On behalf of this request, which keeps the proxy alive.
  */
-bool weir_proxy_make_room(weir_proxy_thread *thread);
+bool weir_proxy_make_room(weir_proxy_thread *thread, const weir_request *request);
 
 /* ---- sticky.c: which requests go to the same server ---- */
 
@@ -116,6 +117,8 @@ size_t weir_exchange_stick(const weir_exchange *exchange, weir_field *fields, si
 
 /* Counts the place that the exchange is about to take at this backend. false: its client has its share. */
 bool weir_exchange_place(weir_exchange *exchange, const weir_origin *backend);
+/* Now that all places are taken: whether its address has its share of them, or more. */
+bool weir_proxy_is_greedy(const weir_proxy_thread *thread, const weir_request *request);
 void weir_exchange_unplace(weir_exchange *exchange);
 
 /* Call before anything that may end the request. */

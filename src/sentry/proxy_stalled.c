@@ -5,7 +5,9 @@
  * progress for longest is cut, and its connection goes to somebody who reads.
  *
  * A client on a slow line reads, although nothing moves here for seconds: it takes what is in the socket's buffer.
- * What it acknowledges is progress. The list is in the order of looked_ns.
+ * What it acknowledges is progress. The list is in the order of looked_ns. Progress does not excuse an address that has
+ * its share of all places, or more, when one asks that has less: otherwise whoever came first could read all answers
+ * slowly, and keep all others out for as long as he likes.
  */
 #include "http/server.h"
 #include "loop/loop.h"
@@ -84,14 +86,15 @@ static void cut(weir_exchange *exchange)
 	weir_request_abort(request);
 }
 
-static bool cut_longest(weir_proxy_thread *thread)
+/* modest: on behalf of an address that has less than its share. */
+static bool cut_longest(weir_proxy_thread *thread, bool modest)
 {
 	uint64_t now_ns = now_of(thread);
 	for (unsigned looks = 0; looks < LOOKS_MOST; looks++) {
 		weir_exchange *longest = thread->stalled;
 		if (longest == NULL || now_ns - longest->looked_ns < PATIENCE_NS)
 			return false;
-		if (!reads(longest, now_ns)) {
+		if ((modest && weir_proxy_is_greedy(thread, longest->request)) || !reads(longest, now_ns)) {
 			cut(longest);
 			return true;
 		}
@@ -106,26 +109,31 @@ static void room_posted(weir_post *post, void *arg)
 	weir_proxy_thread *thread = arg;
 	/* From here on another thread may write the post again, after all that was read of it. */
 	atomic_store_explicit(&thread->room_asked, false, memory_order_release);
-	cut_longest(thread);
+	cut_longest(thread, atomic_exchange(&thread->room_modest, false));
 }
 
 /* A thread that ends does so by a later post, since its proxy is in use now. */
-static void ask_others(const weir_proxy_thread *thread)
+static void ask_others(const weir_proxy_thread *thread, bool modest)
 {
 	for (uint32_t i = 0; i < WEIR_THREADS_MAX; i++) {
 		weir_proxy_thread *other =
 			atomic_load_explicit(&thread->proxy->threads[i], memory_order_acquire);
-		if (other == NULL || other == thread || atomic_exchange(&other->room_asked, true))
+		if (other == NULL || other == thread)
+			continue;
+		if (modest)
+			atomic_store(&other->room_modest, true);
+		if (atomic_exchange(&other->room_asked, true))
 			continue;
 		other->room_post = (weir_post){.run = room_posted, .arg = other};
 		weir_loop_post(weir_upstream_loop(other->upstream), &other->room_post);
 	}
 }
 
-bool weir_proxy_make_room(weir_proxy_thread *thread)
+bool weir_proxy_make_room(weir_proxy_thread *thread, const weir_request *request)
 {
-	if (cut_longest(thread))
+	bool modest = request->holder != NULL && !weir_proxy_is_greedy(thread, request);
+	if (cut_longest(thread, modest))
 		return true;
-	ask_others(thread);
+	ask_others(thread, modest);
 	return false;
 }

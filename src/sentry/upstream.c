@@ -150,9 +150,31 @@ void weir_upstream_is_left(weir_upstream_lane *lane)
 	gone(lane->gone_arg);
 }
 
+/* NULL: nothing was called there. Others may read its counts. */
+static weir_upstream_lane *lane_at(const weir_upstream *upstream, uint32_t backend)
+{
+	weir_upstream_lane *block =
+		atomic_load_explicit(&upstream->lanes[backend / WEIR_LANES_BLOCK], memory_order_acquire);
+	return block != NULL ? &block[backend % WEIR_LANES_BLOCK] : NULL;
+}
+
+/* NULL: out of memory. */
+static weir_upstream_lane *make_lane(weir_upstream *upstream, uint32_t backend)
+{
+	weir_upstream_lane *block = weir_mem_array(WEIR_LANES_BLOCK, sizeof(*block));
+	if (block == NULL)
+		return NULL;
+	atomic_store_explicit(&upstream->lanes[backend / WEIR_LANES_BLOCK], block, memory_order_release);
+	return &block[backend % WEIR_LANES_BLOCK];
+}
+
 void weir_upstream_leave(weir_upstream *upstream, uint32_t backend, void (*gone)(void *arg), void *arg)
 {
-	weir_upstream_lane *lane = &upstream->lanes[backend];
+	weir_upstream_lane *lane = lane_at(upstream, backend);
+	if (lane == NULL) {
+		gone(arg);
+		return;
+	}
 	lane->gone = gone;
 	lane->gone_arg = arg;
 	for (weir_upstream_conn *conn; (conn = lane->newest) != NULL;) {
@@ -176,6 +198,8 @@ void weir_upstream_free(weir_upstream *upstream)
 	weir_pool_fini(&upstream->conns);
 	weir_pool_fini(&upstream->streams);
 	weir_h2_memory_fini(&upstream->h2_memory);
+	for (unsigned i = 0; i < WEIR_FLEET_MOST / WEIR_LANES_BLOCK; i++)
+		weir_mem_free(atomic_load(&upstream->lanes[i]));
 	weir_mem_free(upstream->fields);
 	weir_mem_free(upstream);
 }
@@ -204,7 +228,10 @@ weir_buf *weir_upstream_buf(weir_upstream *upstream, size_t bytes)
 
 void weir_upstream_read(const weir_upstream *upstream, uint32_t backend, weir_upstream_counts *ret_counts)
 {
-	const weir_upstream_lane *lane = &upstream->lanes[backend];
+	const weir_upstream_lane *lane = lane_at(upstream, backend);
+	*ret_counts = (weir_upstream_counts){0};
+	if (lane == NULL)
+		return;
 #define READ(name) .name = atomic_load_explicit(&lane->counts.name, memory_order_relaxed)
 	*ret_counts = (weir_upstream_counts){READ(calls),  READ(failures), READ(connects),
 					     READ(reused), READ(idle),     READ(open)};
@@ -296,18 +323,11 @@ static weir_upstream_conn *use_kept(weir_upstream_lane *lane, weir_call *call, w
 	return NULL;
 }
 
-int weir_call_start(weir_upstream *upstream, weir_call *call, const weir_call_ops *ops, weir_origin *backend,
-		    const weir_call_request *request)
+/* Over a lane that is there. */
+static int start(weir_upstream *upstream, weir_upstream_lane *lane, weir_call *call,
+		 const weir_call_request *request)
 {
-	weir_upstream_lane *lane = &upstream->lanes[backend->index];
-	*call = (weir_call){.ops = ops,
-			    .started_ns = weir_loop_time(upstream->loop),
-			    .method = (uint8_t)request->method,
-			    .framing = (uint8_t)request->framing,
-			    .upgrade = request->upgrade,
-			    .probe = request->probe};
-	lane->backend = backend;
-	if (backend->at.h2)
+	if (lane->backend->at.h2)
 		return weir_upstream_h2_start(upstream, lane, call, request);
 	weir_upstream_conn *conn = request->fresh ? NULL : use_kept(lane, call, request->head);
 	if (conn != NULL) {
@@ -318,10 +338,31 @@ int weir_call_start(weir_upstream *upstream, weir_call *call, const weir_call_op
 	}
 	int error = weir_upstream_connect(upstream, lane, call, request->head);
 	if (error != 0 && !request->probe)
-		weir_origin_give(backend);
+		weir_origin_give(lane->backend);
 	if (error == 0)
 		WEIR_COUNT(lane->counts.calls, !request->probe);
 	return error;
+}
+
+int weir_call_start(weir_upstream *upstream, weir_call *call, const weir_call_ops *ops, weir_origin *backend,
+		    const weir_call_request *request)
+{
+	weir_upstream_lane *lane = lane_at(upstream, backend->index);
+	*call = (weir_call){.ops = ops,
+			    .started_ns = weir_loop_time(upstream->loop),
+			    .method = (uint8_t)request->method,
+			    .framing = (uint8_t)request->framing,
+			    .upgrade = request->upgrade,
+			    .probe = request->probe};
+	if (lane == NULL)
+		lane = make_lane(upstream, backend->index);
+	if (lane == NULL) {
+		if (!request->probe)
+			weir_origin_give(backend);
+		return -ENOMEM;
+	}
+	lane->backend = backend;
+	return start(upstream, lane, call, request);
 }
 
 /* How many bytes more may wait. */

@@ -97,6 +97,9 @@ struct weir_upstream_lane {
 	void *gone_arg;
 };
 
+enum { WEIR_LANES_BLOCK = 8 };
+_Static_assert(WEIR_FLEET_MOST % WEIR_LANES_BLOCK == 0, "the last block has the last backend");
+
 struct weir_upstream {
 	weir_loop *loop;
 	weir_fleet *fleet;
@@ -112,7 +115,8 @@ struct weir_upstream {
 	weir_head_field *fields; /* of the head being parsed */
 	weir_pool streams;       /* calls over HTTP/2 */
 	weir_h2_memory h2_memory;
-	weir_upstream_lane lanes[WEIR_FLEET_MOST];
+	/* Made when the first call to one of a block is. Most fleets have one, and there may be thousands of upstreams. */
+	_Atomic(weir_upstream_lane *) lanes[WEIR_FLEET_MOST / WEIR_LANES_BLOCK];
 };
 
 /* Adds; only one thread writes, so no atomic addition is needed. */

@@ -4,12 +4,13 @@
 
 /*
  * What a process leaves to its successor besides the listening sockets: the sockets' names (a port that the
- * system chose does not tell them apart), what the laws have learnt, what kinds of request cost, and which
- * sessions were let in. It is text, in a file without a name:
+ * system chose does not tell them apart), what the laws have learnt, what kinds of request cost, which
+ * sessions were let in, and the last hour's history. It is text, in a file without a name:
  *
  *	weir-handover 1 TIME            by the monotonic clock, in ns
  *	socket NAME                     one a descriptor, in their order
- *	law LENGTH STAGE TEXT           the length of the stage's name; what weir_stage_save wrote
+ *	law LENGTH STAGE TEXT           the length of the stage's name; what weir_stage_save wrote. Names in parentheses are
+ *	                                of other things: "(uplink)", "(history)". A reader ignores names that it does not know
  *	cost TEXT                       what weir_costs_save wrote
  *	session LENGTH NAME TEXT        the length of "cookie sid"; what weir_sessions_save wrote
  *	end

@@ -3,6 +3,7 @@
 #include "service/service.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -21,10 +22,22 @@ static int open_log(const char *path, int fd, weir_log_format format, unsigned r
 	return weir_log_new(&options, ret_log);
 }
 
+static weir_log_format access_format(const weir_config_log *log)
+{
+	return log->format == WEIR_CONFIG_JSON ? WEIR_LOG_JSON : WEIR_LOG_COMBINED;
+}
+
+static void change_logs(weir_service *service, const weir_config_log *log)
+{
+	weir_errors_set_level(service->errors, (weir_log_level)log->level);
+	if (service->access != NULL)
+		weir_access_log_set_format(service->access, access_format(log));
+}
+
 static int make_logs(weir_service *service, unsigned threads)
 {
 	const weir_config_log *log = &service->config->log;
-	weir_log_format format = log->format == WEIR_CONFIG_JSON ? WEIR_LOG_JSON : WEIR_LOG_COMBINED;
+	weir_log_format format = access_format(log);
 	int failed =
 		log->error != NULL ? open_log(log->error, 2, WEIR_LOG_PLAIN, 0, &service->error_file) : 0;
 	if (failed == 0 && service->error_file != NULL)
@@ -212,6 +225,24 @@ static void save_sessions(const weir_service *service, FILE *to)
 	}
 }
 
+/* Under a name that no stage can have: a predecessor or a successor that does not know it ignores it. */
+#define HISTORY_NAME "(history)"
+
+static void load_history(weir_service *service)
+{
+	const char *line = weir_handover_law(service->things.handover, HISTORY_NAME);
+	if (line != NULL && service->admin != NULL)
+		weir_admin_load_history(service->admin, line);
+}
+
+static void save_history(const weir_service *service, FILE *to)
+{
+	char *line = service->admin != NULL ? weir_admin_history(service->admin) : NULL;
+	if (line != NULL)
+		weir_handover_put_law(to, HISTORY_NAME, line);
+	free(line);
+}
+
 /* ---- starting ---- */
 
 static int make_http(weir_service *service, weir_routes *routes)
@@ -257,6 +288,7 @@ int weir_service_start(weir_service *service, weir_inherited *inherited, size_t 
 	for (unsigned i = 0; failed == 0 && i < service->config->listens; i++)
 		failed = weir_listeners_add(service, service->config, &service->config->listen[i], inherited,
 					    count);
+	load_history(service);
 	/* Last, because its thread reads what the listeners made. */
 	if (failed == 0)
 		failed = weir_listeners_admin(service, inherited, count);
@@ -303,6 +335,8 @@ int weir_service_apply(weir_service *service, const weir_config *config)
 		if (weir_service_change_transmit(service, config) != 0)
 			weir_errors_say(service->errors, WEIR_LOG_ERROR, "reload", "%s", weir_error());
 		name_classes(service, config);
+		weir_http_set_limits(service->http, &config->http.http);
+		change_logs(service, &config->log);
 		watch_resources(service->monitor,
 				&config->resources); /* the tables only let valid bounds through */
 		if (service->admin != NULL)
@@ -324,6 +358,7 @@ void weir_service_save(const weir_service *service, FILE *to)
 	save_costs(service, to);
 	save_sessions(service, to);
 	weir_service_save_transmit(service, to);
+	save_history(service, to);
 }
 
 void weir_service_count_reload(weir_service *service, bool done)

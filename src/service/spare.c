@@ -12,6 +12,10 @@
 #define GROWTH_BYTES ((uint64_t)16 << 20)
 /* In a row that do not help; each pause is twice the one before. */
 #define TRIES_MOST 5u
+/* Looks in a minute; and what is much: a part of what the process has, and not little. */
+#define LOOKS            60u
+#define FREE_PART        6u
+#define FREE_LEAST_BYTES ((uint64_t)2 << 20)
 
 bool weir_spare_is_due(weir_spare *spare, uint64_t bytes, uint32_t busy)
 {
@@ -53,11 +57,33 @@ static uint64_t resident_bytes(void)
 	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+bool weir_spare_is_much(weir_spare *spare, uint64_t bytes, uint64_t free_bytes)
+{
+	if (spare->looks > 0) {
+		spare->looks--;
+		return false;
+	}
+	spare->looks = LOOKS;
+	return free_bytes >= FREE_LEAST_BYTES && free_bytes >= bytes / FREE_PART;
+}
+
+void weir_spare_done_busy(weir_spare *spare, uint64_t before_bytes, uint64_t after_bytes)
+{
+	bool helped = after_bytes < before_bytes - before_bytes / 16;
+	spare->in_vain_busy = helped ? 0 : spare->in_vain_busy + (spare->in_vain_busy < TRIES_MOST);
+	spare->looks = LOOKS << spare->in_vain_busy;
+}
+
 void weir_spare_look(weir_spare *spare, uint32_t busy)
 {
 	uint64_t before = resident_bytes();
-	if (before == 0 || !weir_spare_is_due(spare, before, busy))
+	if (before == 0)
 		return;
-	malloc_trim(0);
-	weir_spare_done(spare, before, resident_bytes());
+	if (weir_spare_is_due(spare, before, busy)) {
+		malloc_trim(0);
+		weir_spare_done(spare, before, resident_bytes());
+	} else if (weir_spare_is_much(spare, before, spare->looks > 0 ? 0 : mallinfo2().fordblks)) {
+		malloc_trim(0);
+		weir_spare_done_busy(spare, before, resident_bytes());
+	}
 }

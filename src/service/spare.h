@@ -10,6 +10,11 @@
  * parts. After a minute in vain, what is left counts as what the process needs. It holds no clock: it is asked about once a
  * second.
  *
+ * A process that is always busy never is at rest. Each thread has an arena of the allocator's, and each flood leaves
+ * free memory in other places of them, which adds up for hours. So, once a minute, free memory is given back whatever the
+ * load is, if it is a sixth of what the process has; less often where that does not help, since the allocator does not
+ * tell what it has given back already.
+ *
  * Threads: one at a time, and not a reactor.
  */
 
@@ -21,10 +26,15 @@ typedef struct weir_spare {
 	uint32_t most_busy;  /* requests at once, since then */
 	unsigned pause;      /* looks until the next try */
 	unsigned in_vain;    /* tries in a row that did not help */
+	unsigned looks;      /* until free memory is looked at */
+	unsigned in_vain_busy;
 } weir_spare;
 
 /* Whether memory should be given back now, with `bytes` in use by the process and `busy` requests in progress. */
 bool weir_spare_is_due(weir_spare *spare, uint64_t bytes, uint32_t busy);
+/* The same by `free_bytes` that the allocator keeps, whatever the load is. */
+bool weir_spare_is_much(weir_spare *spare, uint64_t bytes, uint64_t free_bytes);
+void weir_spare_done_busy(weir_spare *spare, uint64_t before_bytes, uint64_t after_bytes);
 /* It was given back, and this is left. */
 void weir_spare_done(weir_spare *spare, uint64_t before_bytes, uint64_t after_bytes);
 /* Looks, and gives back what is due. busy: connections and requests. */

@@ -18,6 +18,7 @@
 #include "stage/runtime.h"
 
 #define PAUSE_AFTER_NS (2 * WEIR_NS_PER_S)
+#define LOOK_NS        (100 * WEIR_NS_PER_MS)
 
 /* ---- what ticks have left to be called ---- */
 
@@ -116,14 +117,17 @@ uint64_t weir_control_tick(weir_world *world, uint64_t now_ns)
 	return next;
 }
 
-/* A number that changes whenever anything happens. Periodic work needs no law, so it does not count. */
+/*
+ * A number that changes whenever anything happens. Periodic work needs no law, so it does not count. In stages that
+ * rest nothing happens.
+ */
 static uint64_t activity(weir_world *world)
 {
 	uint64_t sum = 0;
 	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
 	for (uint32_t i = 0; i < stages; i++) {
 		weir_stage *stage = weir_world_stage(world, i);
-		bool counts = stage != NULL && stage->chore == NULL;
+		bool counts = stage != NULL && stage->chore == NULL && stage->ticks.rest_until_ns == 0;
 		for (unsigned klass = 0; counts && klass < WEIR_CLASSES; klass++) {
 			weir_class_sample now;
 			weir_tick_sum(stage, klass, &now);
@@ -163,8 +167,12 @@ static bool somebody_waits(const weir_world *world)
 	return false;
 }
 
+/* A look at all counts takes longer than a tick of a law, so it is not made at every tick. */
 static bool should_pause(weir_world *world, uint64_t now_ns)
 {
+	if (now_ns < world->control_look_ns)
+		return false;
+	world->control_look_ns = now_ns + LOOK_NS;
 	uint64_t seen = activity(world);
 	bool idle =
 		pools_at_rest(world) && !somebody_waits(world) && world->grace.ended == world->grace.asked;

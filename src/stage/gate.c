@@ -95,6 +95,7 @@ void weir_gates_collect_locked(weir_stage *stage)
 		weir_gate *gate = *at;
 		if (weir_grace_over_locked(stage->world, gate->grace) && atomic_load(&gate->tickets) == 0) {
 			*at = gate->retired;
+			stage->world->gates_retired--;
 			weir_mem_free(gate);
 		} else {
 			at = &gate->retired;
@@ -109,6 +110,7 @@ static void put_away_locked(weir_stage *stage, weir_gate *gate)
 	gate->grace = weir_grace_ask_locked(stage->world);
 	gate->retired = stage->retired;
 	stage->retired = gate;
+	stage->world->gates_retired++;
 	weir_grace_step_locked(stage->world);
 	weir_gates_collect_locked(stage);
 	if (stage->retired != NULL)
@@ -131,6 +133,7 @@ static void install_locked(weir_stage *stage, weir_gate *gate)
 	if (law != NULL && law->tick != NULL)
 		weir_tick_begin_locked(stage, law->wants_quantiles);
 	stage->ticks.at_ns = now_ns + (law != NULL ? law->tick_ns : 0);
+	weir_rest_end_locked(stage, now_ns);
 	stage->ticks.unreachable = stage->ticks.notify = 0;
 	weir_turn_terms(stage);
 	weir_gate_update_locked(stage);

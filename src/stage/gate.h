@@ -74,9 +74,11 @@ typedef struct weir_pressure {
 /* What the last tick of an admission law saw. */
 typedef struct weir_ticks {
 	uint64_t at_ns, last_ns;
-	uint64_t cpu_ns;      /* processor time of the process at the last tick; 0: none was asked for */
-	uint32_t unreachable; /* classes, as bits, whose target was out of reach */
-	uint32_t notify;      /* those of them not yet reported */
+	uint64_t rest_until_ns; /* 0: the stage does not rest */
+	uint64_t busy_ns;       /* the last tick that saw anything (rest.c); 0: none yet */
+	uint64_t cpu_ns;        /* processor time of the process at the last tick; 0: none was asked for */
+	uint32_t unreachable;   /* classes, as bits, whose target was out of reach */
+	uint32_t notify;        /* those of them not yet reported */
 	uint64_t reports_at_ns;
 	weir_class_sample total[WEIR_CLASSES];
 	weir_hist *seen[WEIR_CLASSES][WEIR_MEASURES];
@@ -117,6 +119,8 @@ void weir_pressure_refused(const weir_stage *stage, weir_event *event, uint64_t 
 /* As weir_stage_press. Under control_lock. */
 void weir_pressure_set_locked(weir_stage *stage, weir_presser who, double fraction);
 /* Adapts the fractions to be shed; returns when to come again, UINT64_MAX: never. Under control_lock. */
+/* Whether anybody asks for something to be shed. Under control_lock. */
+bool weir_pressure_is_on(const weir_stage *stage);
 uint64_t weir_pressure_tick_locked(weir_stage *stage, uint64_t now_ns);
 
 #endif

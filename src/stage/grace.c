@@ -161,7 +161,7 @@ uint64_t weir_grace_tick_locked(weir_world *world, uint64_t now_ns)
 {
 	weir_grace_step_locked(world);
 	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
-	for (uint32_t i = 0; i < stages; i++) {
+	for (uint32_t i = 0; i < stages && world->gates_retired != 0; i++) {
 		weir_stage *stage = weir_world_stage(world, i);
 		if (stage != NULL && stage->retired != NULL)
 			weir_gates_collect_locked(stage);

@@ -228,7 +228,7 @@ static uint32_t closed_classes(const weir_lane *lane)
 {
 	const weir_gate *gate = visiting_gate(lane);
 	if (gate == NULL || atomic_load_explicit(&lane->stage->mode, memory_order_relaxed) != WEIR_ENFORCE ||
-	    !atomic_load_explicit(&lane->stage->open, memory_order_relaxed))
+	    !weir_stage_is_open(lane->stage))
 		return 0;
 	return ~gate->law->open(weir_gate_state((weir_gate *)gate, lane));
 }

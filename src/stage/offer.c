@@ -20,7 +20,11 @@ __attribute__((noinline, cold)) weir_verdict weir_offer_closed(weir_stage *stage
 		return WEIR_SHED_STOPPING;
 	if (atomic_load_explicit(&stage->retiring, memory_order_seq_cst))
 		return WEIR_SHED_STOPPING;
-	return atomic_load_explicit(&stage->closed, memory_order_acquire) ? WEIR_SHED_CLOSED : WEIR_ADMITTED;
+	if (atomic_load_explicit(&stage->closed, memory_order_acquire))
+		return WEIR_SHED_CLOSED;
+	if (atomic_load_explicit(&stage->resting, memory_order_relaxed))
+		weir_rest_interrupt(stage);
+	return WEIR_ADMITTED;
 }
 
 __attribute__((noinline)) weir_verdict weir_offer_shed(const weir_attempt *offer, weir_event *const *events,

@@ -184,11 +184,15 @@ static void set_parts_locked(weir_stage *stage)
 	weir_gate_update_locked(stage);
 }
 
+bool weir_pressure_is_on(const weir_stage *stage)
+{
+	return level(&stage->pressure) > 0 || atomic_load(&stage->pressure.active);
+}
+
 uint64_t weir_pressure_tick_locked(weir_stage *stage, uint64_t now_ns)
 {
 	weir_pressure *pressure = &stage->pressure;
-	bool wanted = stage->options.heed_downstream || level(pressure) > 0 || atomic_load(&pressure->active);
-	if (!wanted)
+	if (!stage->options.heed_downstream && !weir_pressure_is_on(stage))
 		return UINT64_MAX;
 	if (now_ns < pressure->at_ns)
 		return pressure->at_ns;
@@ -210,6 +214,8 @@ void weir_pressure_set_locked(weir_stage *stage, weir_presser who, double fracti
 		pressure->at_ns = now_ns + TICK_NS;
 	}
 	set_parts_locked(stage);
+	if (weir_pressure_is_on(stage))
+		weir_rest_end_locked(stage, now_ns);
 }
 
 void weir_stage_press(weir_stage *stage, double fraction)

@@ -3,9 +3,12 @@
  * What a stage measured in the last seconds. Its histograms only grow, so a ring keeps what they were at the
  * last few steps, and the difference between now and the oldest is what was measured since.
  *
- * A ring is made when somebody asks for the first time, since it takes 48 KB. From then on the controller
+ * A ring is made when somebody asks for the first time, since not all are looked at. From then on the controller
  * turns it. While the controller pauses, nothing is measured; whoever turns the ring next makes up for the
  * steps left out. All under control_lock.
+ *
+ * A histogram has 10 KB, most of them zero: the times of a stage are within a few octaves. So what it was is kept
+ * from its first bucket that is not zero to its last.
  */
 #include <weir/inspect.h>
 
@@ -15,18 +18,66 @@
 #define SLOTS   5u
 #define STEP_NS (2 * WEIR_NS_PER_S)
 
+/* What was measured until some time. Steps at which nothing was measured share one. */
+typedef struct past {
+	unsigned uses;
+	unsigned from, count; /* buckets; all others are 0 */
+	uint64_t bucket[];
+} past;
+
 struct weir_recent_ring {
 	unsigned oldest;
 	uint64_t turned_ns; /* the last step */
-	weir_hist past[SLOTS];
+	past *past[SLOTS];  /* NULL: nothing had been measured */
 };
 
-/* `now`: what has been measured until now_ns. The clock of another thread may be behind. */
+static uint64_t in_bucket(const weir_hist *hist, unsigned index)
+{
+	return atomic_load_explicit(&hist->bucket[index], memory_order_relaxed);
+}
+
+/* NULL: out of memory. */
+static past *keep(const weir_hist *hist)
+{
+	unsigned from = 0, to = WEIR_HIST_BUCKETS;
+	while (from < to && in_bucket(hist, from) == 0)
+		from++;
+	while (to > from && in_bucket(hist, to - 1) == 0)
+		to--;
+	past *kept = weir_mem_zalloc(sizeof(*kept) + (to - from) * sizeof(kept->bucket[0]));
+	if (kept == NULL)
+		return NULL;
+	kept->from = from;
+	kept->count = to - from;
+	for (unsigned i = 0; i < kept->count; i++)
+		kept->bucket[i] = in_bucket(hist, from + i);
+	return kept;
+}
+
+static void drop(past *kept)
+{
+	if (kept != NULL && --kept->uses == 0)
+		weir_mem_free(kept);
+}
+
+static void subtract(weir_hist *from, const past *kept)
+{
+	for (unsigned i = 0; kept != NULL && i < kept->count; i++)
+		weir_hist_bump(&from->bucket[kept->from + i], -kept->bucket[i]);
+}
+
+/*
+ * `now`: what has been measured until now_ns. The clock of another thread may be behind. Without memory the ring stays
+ * as it is, and what is recent is older than it should be.
+ */
 static void turn(struct weir_recent_ring *ring, const weir_hist *now, uint64_t now_ns)
 {
 	uint64_t steps = now_ns > ring->turned_ns ? (now_ns - ring->turned_ns) / STEP_NS : 0;
-	for (uint64_t i = 0; i < steps && i < SLOTS; i++) {
-		ring->past[ring->oldest] = *now;
+	past *kept = steps > 0 ? keep(now) : NULL;
+	for (uint64_t i = 0; kept != NULL && i < steps && i < SLOTS; i++) {
+		drop(ring->past[ring->oldest]);
+		ring->past[ring->oldest] = kept;
+		kept->uses++;
 		ring->oldest = (ring->oldest + 1) % SLOTS;
 	}
 	ring->turned_ns += steps * STEP_NS;
@@ -56,7 +107,7 @@ static bool recent_locked(weir_stage *stage, unsigned klass, weir_measure measur
 		return false;
 	weir_stage_measured(stage, klass, measure, ret_recent);
 	turn(ring, ret_recent, weir_world_now(stage->world));
-	weir_hist_subtract(ret_recent, &ring->past[ring->oldest]);
+	subtract(ret_recent, ring->past[ring->oldest]);
 	return true;
 }
 
@@ -94,9 +145,16 @@ uint64_t weir_recent_tick_locked(weir_stage *stage, uint64_t now_ns)
 	return next;
 }
 
+static void free_ring(struct weir_recent_ring *ring)
+{
+	for (unsigned i = 0; ring != NULL && i < SLOTS; i++)
+		drop(ring->past[i]);
+	weir_mem_free(ring);
+}
+
 void weir_recent_free(weir_stage *stage)
 {
 	for (unsigned klass = 0; klass <= WEIR_CLASSES; klass++)
 		for (unsigned measure = 0; measure < WEIR_MEASURES; measure++)
-			weir_mem_free(stage->recent[klass][measure]);
+			free_ring(stage->recent[klass][measure]);
 }

@@ -140,6 +140,7 @@ static void close_accounts_locked(leaving *about)
 {
 	weir_stage *stage = about->stage;
 	weir_bound_clear(stage);
+	weir_gates_collect_locked(stage);
 	about->unbalanced = !weir_stage_check(stage);
 	for (unsigned fault = 0; fault < WEIR_FAULT_COUNT; fault++)
 		about->report.faults += weir_stage_faults(stage, (weir_fault)fault);

@@ -14,7 +14,7 @@
  *	reactor.c    a reactor thread: its turn           elastic.c  a pool thread, and the pool's size
  *	gate.c       laws in force and their settings     pressure.c  what others ask to be shed
  *	recent.c     what was measured lately             every.c    periodic work
- *	control.c    the controller     tick.c   ticks of admission, pool and batch laws
+ *	control.c    the controller     tick.c   ticks of admission, pool and batch laws     rest.c   idle stages
  *	monitor.c resources.c   memory, processor, loops
  *	drain.c      stopping without loss                sim.c      the virtual world
  *	retire.c     stages and pools that end before the world      grace.c  when memory may be freed

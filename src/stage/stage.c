@@ -298,7 +298,12 @@ void weir_stage_free(weir_stage *stage)
 void weir_stage_update_open(weir_stage *stage)
 {
 	bool closed = atomic_load(&stage->closed) || atomic_load(&stage->retiring);
-	bool open = atomic_load(&stage->world->phase) == WEIR_PHASE_RUNNING && !closed;
+	bool running = atomic_load(&stage->world->phase) == WEIR_PHASE_RUNNING && !closed;
+	if (!running && atomic_load(&stage->resting)) {
+		atomic_store(&stage->resting, false);
+		stage->ticks.rest_until_ns = stage->ticks.at_ns = 0;
+	}
+	bool open = running && !atomic_load(&stage->resting);
 	atomic_store_explicit(&stage->open, open, memory_order_seq_cst);
 	bool tracing = atomic_load(&stage->world->trace.every) != 0;
 	const weir_gate *gate = weir_stage_gate(stage);

@@ -52,7 +52,8 @@ struct weir_stage {
 	uint32_t lane_count;
 	weir_lane *lanes;
 	/* any thread */
-	_Atomic bool open; /* world running, stage neither closed nor retiring */
+	_Atomic bool open;    /* world running, stage neither closed nor retiring nor resting */
+	_Atomic bool resting; /* see rest.c; written under control_lock */
 	_Atomic bool closed;
 	_Atomic bool retiring; /* never reset: see retire.c */
 	_Atomic bool unlisted; /* in no table any more */
@@ -96,6 +97,13 @@ struct weir_stage {
 static inline weir_gate *weir_stage_gate(const weir_stage *stage)
 {
 	return atomic_load_explicit(&stage->gate, memory_order_acquire);
+}
+
+/* It takes offers, even if it rests: then `open` is false. */
+static inline bool weir_stage_is_open(const weir_stage *stage)
+{
+	return atomic_load_explicit(&stage->open, memory_order_relaxed) ||
+	       atomic_load_explicit(&stage->resting, memory_order_relaxed);
 }
 
 /* The law's state for this lane. */
@@ -144,6 +152,15 @@ bool weir_stage_check(const weir_stage *stage);
 uint64_t weir_recent_tick_locked(weir_stage *stage, uint64_t now_ns);
 /* For a stage that nobody refers to any more. */
 void weir_recent_free(weir_stage *stage);
+
+/* ---- rest.c ---- */
+
+/* After a tick of the law: whether the stage rests from now on, and when the next tick is due. Under control_lock. */
+uint64_t weir_rest_next_locked(weir_stage *stage, const weir_gate *gate, const weir_sample *sample);
+/* It is busy: its law ticks as often as it asks for. Under control_lock. */
+void weir_rest_end_locked(weir_stage *stage, uint64_t now_ns);
+/* Something is about to be offered to a stage that rests: it no longer does, and its law has ticked. Any thread. */
+void weir_rest_interrupt(weir_stage *stage);
 
 /* ---- every.c ---- */
 

@@ -279,7 +279,7 @@ static uint64_t tick_admission(weir_stage *stage, uint64_t now_ns)
 	tend_lanes(stage, gate, now_ns);
 	look_for_notices(stage, gate, now_ns);
 	stage->ticks.last_ns = now_ns;
-	stage->ticks.at_ns = now_ns + gate->law->tick_ns;
+	stage->ticks.at_ns = weir_rest_next_locked(stage, gate, &sample);
 	return stage->ticks.at_ns;
 }
 
@@ -298,6 +298,9 @@ uint64_t weir_tick_domain_locked(weir_domain *domain, uint64_t now_ns)
 
 uint64_t weir_tick_stage_locked(weir_stage *stage, uint64_t now_ns)
 {
+	/* Nothing is measured, and no batches are made. */
+	if (now_ns < stage->ticks.rest_until_ns)
+		return stage->ticks.rest_until_ns;
 	uint64_t pressure = weir_pressure_tick_locked(stage, now_ns);
 	uint64_t admission = tick_admission(stage, now_ns);
 	uint64_t others =

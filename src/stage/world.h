@@ -47,17 +47,19 @@ struct weir_world {
 	pthread_cond_t control_wake;
 	pthread_t control_thread;
 	bool control_started, control_quit;
-	uint64_t control_seen, control_busy_ns;
+	uint64_t control_seen, control_busy_ns, control_look_ns;
 	/* under control_lock: taken out of queues and not yet dropped; linked by at.queue.next */
 	weir_event *purged;
 	bool notify;
 	bool chores_due; /* under control_lock: every.c */
+	bool restless;   /* const: no stage rests (rest.c); tests compare */
 	/* under control_lock: for retire.c */
 	bool stage_taken[WEIR_STAGES_MAX], domain_taken[WEIR_DOMAINS_MAX]; /* indices in use */
 	uint32_t stage_uses[WEIR_STAGES_MAX]; /* how often an index has been used */
 	uint64_t serials;
 	weir_stage *leaving; /* unlisted, not yet freed */
 	weir_domain *leaving_domains;
+	unsigned gates_retired; /* replaced, not yet freed, of all stages in the table */
 	unsigned retirers; /* threads in weir_stage_retire or weir_domain_retire; a stop waits for them */
 	struct weir_monitor *monitor; /* NULL: none */
 	pthread_cond_t monitor_done;  /* it is no longer busy */

@@ -181,12 +181,17 @@ def succeed(weir, pid):
 
 def test_heir(weir, pid):
     """Without anybody to learn from, a successor knows what its predecessor did."""
-    knew = weir.stage("all")
+    knew, past = weir.stage("all"), weir.api("/api/history")
     pid = succeed(weir, pid)
-    knows = weir.stage("all")
+    knows, history = weir.stage("all"), weir.api("/api/history")
     print(f"{knew['admit_per_s']} -> {knows['admit_per_s']}/s")
     assert still_knows(knows["admit_per_s"], knew["admit_per_s"]), "the successor began cold"
     assert knows["all"]["offered"] == 0, "nothing was offered since"
+    # It remembers what nobody alive has seen: the same seconds, of the stage that has not been asked for anything yet.
+    kept = len(past["times"]) - 1
+    assert kept > 1 and max(abs(a - b) for a, b in zip(past["times"][:kept], history["times"])) < 1, "another hour"
+    admitted = [next(stage for stage in one["stages"] if stage["name"] == "all")["admitted"][:kept] for one in (past, history)]
+    assert any(admitted[0]) and admitted[0] == admitted[1], "the history is not the predecessor's"
     return pid
 
 

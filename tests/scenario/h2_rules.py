@@ -150,6 +150,8 @@ GOOD = [
     ("4.1 unknown flags", frame(PING, 0xfe, 0, b"x" * 8) + GET),
     ("4.1 the reserved bit", frame(PING, 0, 1 << 31, b"x" * 8) + GET),
     ("5.1 PRIORITY on an idle stream", frame(PRIORITY, 0, 3, number(0) + b"\x10") + GET),
+    # RFC 7540 had this as an error; RFC 9113 has priorities no more.
+    ("5.3.2 PRIORITY of a stream that depends on itself", frame(PRIORITY, 0, 1, number(1) + b"\x10") + GET),
     ("5.5 an unknown setting", pairs(_255=1) + GET),
     ("6.1 DATA with padding", OPEN + frame(DATA, END_STREAM | PADDED, 1, b"\x05hello" + b"\0" * 5)),
     ("6.2 HEADERS with padding and priority", headers(1, b"\x03" + number(0) + b"\x10" + request() + b"\0\0\0", END_HEADERS | END_STREAM | PADDED | HAS_PRIORITY)),
@@ -189,6 +191,16 @@ def errors_of_the_connection(weir):
             expect(connection.gone in right or (connection.closed and connection.gone is None), f"{what}: {connection.gone}, expected {right}")
             connection.until(lambda: connection.closed)
             expect(connection.closed, f"{what}: the connection ends")
+
+
+@served
+def a_stream_that_is_closed(weir):
+    """RFC 7540 asked for an error of the connection; by RFC 9113 it may be one. The error is the same, and others go on."""
+    with connect(weir, GET) as connection:
+        expect(connection.until(lambda: 1 in connection.ended), "it is answered, and closed by both")
+        connection.send(headers(1))
+        connection.until(lambda: 1 in connection.resets or connection.gone not in (None, NO_ERROR))
+        expect(STREAM_CLOSED in (connection.resets.get(1), connection.gone), f"5.1 HEADERS on a stream that is closed: {connection.resets} {connection.gone}")
 
 
 @served
@@ -269,5 +281,5 @@ def streams_beyond_the_bound_are_refused(weir):
         expect(set(connection.resets.values()) == {REFUSED_STREAM} or connection.gone == PROTOCOL_ERROR, f"{connection.resets} {connection.gone}")
 
 
-run(the_preface, what_is_allowed, errors_of_the_connection, errors_of_streams, malformed_requests, settings_and_pings_are_acknowledged, data_on_a_stream_that_was_reset, windows_are_heeded,
+run(the_preface, what_is_allowed, errors_of_the_connection, errors_of_streams, a_stream_that_is_closed, malformed_requests, settings_and_pings_are_acknowledged, data_on_a_stream_that_was_reset, windows_are_heeded,
     streams_beyond_the_bound_are_refused)

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -224,7 +225,7 @@ def test_kept(folder):
                     key, "-out", certificate], check=True, capture_output=True, timeout=BOUND_S)
     changes = ((text("http2 = off; max-connections = 7"), f'listen "127.0.0.1:{place.listen}".http2, listen "127.0.0.1:{place.listen}".max-connections'),
                (text(f'certificate = "{certificate}"; key = "{key}"'), f'listen "127.0.0.1:{place.listen}".tls'),
-               (text(rest=f'limits {{ head = 9KB; body-rate = 5B }}\nlog {{ error = "{log}" }}'), "limits.head, limits.body-rate, log.error"),
+               (text(rest=f'limits {{ head = 9KB; streams = 5; body-rate = 5B }}\nlog {{ error = "{log}" }}'), "limits.head, limits.streams, log.error"),
                (text(rest="files { cache = 5MB }\nprocess { threads = 3; drain-timeout = 1s }"), "process.threads, files.cache"),
                (text().replace(str(place.admin), str(free_port())), "admin"))
     for changed, names in changes:
@@ -236,6 +237,50 @@ def test_kept(folder):
             assert status == 200 and b"HTTP/2" not in config and b", tls" not in config, config
     told = place.reload(text(rest='resources { memory = 50% }\nprocess { drain-timeout = 2s }\nclass "x" { level = 1 }'))
     assert not any("only a restart" in line for line in told), told
+    assert place.weir.end() == 0
+
+
+def test_limits_and_log(folder):
+    """Bounds of what clients may send, the format of the access log, and the level of the error log: by the next request, also on a connection that is kept."""
+    backend = Backend()
+    access = os.path.join(folder, "access.log")
+
+    def text(limits="", form="combined", level="info"):
+        return app(backend, rest=f'limits {{ {limits} }}\nlog {{ access = "{access}"; format = {form}; level = {level} }}')
+
+    def lines():
+        with open(access, encoding="utf-8") as log:
+            return log.read().splitlines()
+    place = Place(folder, text())
+    link = http.client.HTTPConnection("127.0.0.1", place.listen, timeout=BOUND_S)
+
+    def post(length):
+        link.request("POST", "/", body=b"x" * length)
+        answer = link.getresponse()
+        answer.read()
+        return answer.status
+
+    def reloads():
+        return int(re.search(r"^weir_config_reloads_total (\d+)", place.weir.get("/metrics")[1].decode(), re.M)[1])
+    assert post(2000) == 200
+    wait_for("a line of the access log", lambda: len(lines()) == 1)
+    assert lines()[0].startswith("127.0.0.1 - "), lines()
+    place.write(text("body = 1KB; idle-timeout = 30s; client-share = 50%", "json", "warn"))
+    before = place.weir.signal(signal.SIGHUP)
+    wait_for("the reload", lambda: reloads() == 1)
+    assert post(1000) == 200 and post(2000) == 413
+    wait_for("two lines more", lambda: len(lines()) == 3)
+    assert [json.loads(line)["status"] for line in lines()[1:]] == [200, 413], lines()
+    # Nothing was changed in vain, and what is said about the next reload is no warning.
+    place.weir.signal(signal.SIGHUP)
+    wait_for("the next reload", lambda: reloads() == 2)
+    assert not any("only a restart" in line or READ_ANEW in line for line in place.weir.lines[before:]), place.weir.lines[before:]
+    link.close()
+    place.write(text("body = 4KB"))
+    place.weir.signal(signal.SIGHUP)
+    wait_for("one more", lambda: reloads() == 3)
+    assert post(2000) == 200
+    place.reload()  # which is told again
     assert place.weir.end() == 0
 
 
@@ -256,7 +301,7 @@ def test_quotas(folder):
     assert place.weir.end() == 0
 
 
-TESTS = [test_kept, test_quotas, test_classes, test_nothing, test_rest, test_room, test_a_thousand_routes, test_names, test_file_wins]
+TESTS = [test_kept, test_limits_and_log, test_quotas, test_classes, test_nothing, test_rest, test_room, test_a_thousand_routes, test_names, test_file_wins]
 
 if __name__ == "__main__":
     for test in [test for test in TESTS if test.__name__ in sys.argv] or TESTS:

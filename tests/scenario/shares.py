@@ -22,8 +22,13 @@ def sentry(backend, listen="", more="", keys=""):
 class From(Client):
     """A client with an address of its own."""
 
-    def __init__(self, weir, source):
-        self.socket = socket.create_connection(("127.0.0.1", weir.port), timeout=60, source_address=(source, 0))
+    def __init__(self, weir, source, buffer=None):
+        self.socket = socket.socket()
+        if buffer is not None:  # few bytes on their way, so that whatever is read is acknowledged soon
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        self.socket.settimeout(60)
+        self.socket.bind((source, 0))
+        self.socket.connect(("127.0.0.1", weir.port))
         self.kept = b""
 
 
@@ -124,6 +129,54 @@ def test_places_at_backends_are_shared():
             expect(sorted(crowd.answers.values()).count(200) >= 29, "the crowd had most of the places")
 
 
+class Drip(threading.Thread):
+    """Reads slowly from all of them, up to 16 KB ten times a second each: nobody can say that they do not read."""
+
+    def __init__(self, clients):
+        super().__init__()
+        self.clients, self.over, self.least = clients, threading.Event(), 0
+
+    def run(self):
+        taken = [0] * len(self.clients)
+        while not self.over.wait(0.1):
+            for at, client in enumerate(self.clients):
+                try:
+                    taken[at] += len(client.socket.recv(16384, socket.MSG_DONTWAIT))
+                except OSError:
+                    pass
+            self.least = min(taken)
+
+
+def cuts(weir):
+    return sum(value for name, value in weir.metrics().items() if name.startswith("weir_backend_stalled_cut_total"))
+
+
+def test_who_came_first_cannot_keep_others_out():
+    """An address that was alone has all 20 places, and reads all its answers slowly. One that comes later gets a place, and more, up to its share."""
+    def script(peer):
+        while True:
+            peer.reply(b"x" * 50_000_000 if peer.next().target == "/big" else "done")
+    with Backend(script) as backend, sentry(backend, more=ONE, keys="connections = 20;") as weir:
+        crowd = [From(weir, "127.0.0.2", buffer=32768) for _ in range(20)]
+        for client in crowd:
+            client.request("/big")
+            client.socket.recv(1)
+        reader = Drip(crowd)
+        reader.start()
+        try:
+            until(lambda: reader.least > 500_000, "the crowd reads")
+            with From(weir, "127.0.0.3") as other:
+                until(lambda: other.ask("/").status == 200, "the other one is served while the crowd reads")
+                same(cuts(weir), 1, "for which one answer had to end")
+                same([other.ask("/").status for _ in range(20)], [200] * 20, "and so are its next requests: its place is kept")
+                same(cuts(weir), 1, "which cost nobody anything")
+        finally:
+            reader.over.set()
+            reader.join()
+            for client in crowd:
+                client.close()
+
+
 def test_shares_are_those_of_all_threads():
     """On two threads, and with a connection for each request: the crowd is wherever the kernel has put it."""
     script, opened = gate()
@@ -211,5 +264,5 @@ def test_memory_goes_back_after_a_flood():
 
 
 run(test_silent_connections_of_one_address_make_room, test_a_lone_client_loses_nothing, test_all_is_as_before_without_shares, test_requests_at_once_are_shared,
-    test_a_lone_client_may_have_all_requests_at_once, test_places_at_backends_are_shared, test_shares_are_those_of_all_threads, test_gathered_memory_is_shared, test_behind_a_trusted_proxy_the_clients_are_counted,
+    test_a_lone_client_may_have_all_requests_at_once, test_places_at_backends_are_shared, test_who_came_first_cannot_keep_others_out, test_shares_are_those_of_all_threads, test_gathered_memory_is_shared, test_behind_a_trusted_proxy_the_clients_are_counted,
     test_memory_goes_back_after_a_flood)

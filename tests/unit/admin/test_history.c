@@ -150,12 +150,112 @@ static void test_nothing_yet(void **state)
 	tear_down(&at);
 }
 
+static char *saved(hour *at)
+{
+	char *text = NULL;
+	size_t length;
+	FILE *to = open_memstream(&text, &length);
+	weir_history_save(&at->history, to);
+	fclose(to);
+	assert_null(strchr(text, '\n'));
+	return text;
+}
+
+static bool loads(hour *at, const char *text)
+{
+	return weir_history_load(&at->history, text, at->snapshot.taken_ns);
+}
+
+/* The successor shows what its predecessor would have shown, and goes on as that would have. */
+static void test_a_successor_goes_on(void **state)
+{
+	static const unsigned ages[] = {0, 1, 7, 10, 299, 304, 3605, 5003};
+	static hour at;
+	for (size_t i = 0; i < sizeof(ages) / sizeof(ages[0]); i++) {
+		set_up(&at);
+		for (unsigned s = 0; s < ages[i]; s++)
+			second(&at, s % 10, s % 3);
+		json_t *before = printed(&at);
+		char *text = saved(&at);
+		assert_true(loads(&at, text));
+		free(text);
+		json_t *after = printed(&at);
+		assert_true(json_equal(before, after) == 1);
+		json_decref(before);
+		json_decref(after);
+		for (unsigned s = ages[i]; s < ages[i] + 20; s++)
+			second(&at, s % 10, s % 3);
+		after = printed(&at);
+		size_t count = json_array_size(json_object_get(after, "times"));
+		assert_true(count >= 20 && count <= WEIR_HISTORY_TENS + WEIR_HISTORY_SECONDS);
+		assert_int_equal(json_array_size(json_object_get(after, "stages")), WEIR_HISTORY_STAGES);
+		json_decref(after);
+		tear_down(&at);
+	}
+}
+
+/* A stage that is long gone does not take a place in the successor. */
+static void test_what_is_gone_is_left_out(void **state)
+{
+	static hour at;
+	set_up(&at);
+	second(&at, 1, 1);
+	at.snapshot.stage_count = 2;
+	for (unsigned i = 0; i < 4000; i++)
+		second(&at, 1, 1);
+	char *text = saved(&at);
+	assert_true(loads(&at, text));
+	assert_int_equal(at.history.stages, 2);
+	free(text);
+	tear_down(&at);
+}
+
+/* Another version, another clock, or a text that was cut anywhere: all of it is ignored. */
+static void test_what_is_not_valid_is_ignored(void **state)
+{
+	static const char *const bad[] = {"",
+					  "2 9 0",
+					  "1 8 0",
+					  "1 9",
+					  "1 9 x",
+					  "1 9 1",
+					  "1 9 1 99999999999999999999",
+					  "1 9 1 9000000000000",
+					  "1 9 0 5 stage",
+					  "1 9 1 1 3 abc 1 1 1 1 1 1 1 1 inf",
+					  "1 9 1 1 99 abc 1 1 1 1 1 1 1 1 1",
+					  "1 9 0  ",
+					  "1 9 -1",
+					  "1 9 1 1 3 abc 1"};
+	static hour at;
+	set_up(&at);
+	at.snapshot.stage_count = 2;
+	for (unsigned i = 0; i < 12; i++)
+		second(&at, 1, 1);
+	char *text = saved(&at);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_false(loads(&at, bad[i]));
+		assert_true(at.history.stages == 0 && at.history.seconds == 0);
+	}
+	for (size_t length = strlen(text) - 2; length > 0; length--) {
+		char *cut = strndup(text, length);
+		/* Only where a stage ends it is a whole text: of one stage, or of none. */
+		assert_true(!loads(&at, cut) || at.history.stages < 2);
+		free(cut);
+	}
+	free(text);
+	tear_down(&at);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_an_hour_is_kept),
 		cmocka_unit_test(test_gaps),
 		cmocka_unit_test(test_nothing_yet),
+		cmocka_unit_test(test_a_successor_goes_on),
+		cmocka_unit_test(test_what_is_gone_is_left_out),
+		cmocka_unit_test(test_what_is_not_valid_is_ignored),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -522,7 +522,7 @@ static void a_kept_connection_that_is_dead_already_is_stepped_over(void **state)
 	rig r;
 	rig_plain(&r, state);
 	int peer = first_call(&r, OK_HELLO);
-	weir_conn_abort(r.upstream->lanes[0].newest->link.conn, -ECONNRESET);
+	weir_conn_abort(atomic_load(&r.upstream->lanes[0])->newest->link.conn, -ECONNRESET);
 	close(first_call(&r, OK_HELLO));
 	assert_int_equal(counts_of(&r).failures, 0);
 	rig_leave(&r, NULL, peer);

@@ -70,6 +70,35 @@ static void test_in_vain(void **state)
 	assert_true(weir_spare_is_due(&spare, 300 * MB, 0));
 }
 
+/* Looks until it is due again. */
+static unsigned looks_until_much(weir_spare *spare)
+{
+	unsigned looks = 1;
+	while (!weir_spare_is_much(spare, 24 * MB, 6 * MB))
+		looks++;
+	return looks;
+}
+
+/* A process that is always busy: once a minute, less often in vain, and not for little. */
+static void test_busy(void **state)
+{
+	weir_spare spare = {0};
+	assert_int_equal(looks_until_much(&spare), 1);
+	weir_spare_done_busy(&spare, 24 * MB, 20 * MB);
+	assert_int_equal(looks_until_much(&spare), 61);
+	weir_spare_done_busy(&spare, 24 * MB, 24 * MB);
+	assert_int_equal(looks_until_much(&spare), 121);
+	for (unsigned i = 0; i < 20; i++)
+		weir_spare_done_busy(&spare, 24 * MB, 23 * MB);
+	assert_int_equal(looks_until_much(&spare), 60 * 32 + 1);
+	weir_spare_done_busy(&spare, 24 * MB, 10 * MB);
+	assert_int_equal(looks_until_much(&spare), 61);
+	for (unsigned i = 0; i < 200; i++) {
+		assert_false(weir_spare_is_much(&spare, 24 * MB, 4 * MB - 1));
+		assert_false(weir_spare_is_much(&spare, 6 * MB, 2 * MB - 1));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -78,6 +107,7 @@ int main(void)
 		cmocka_unit_test(test_not_without_growth_or_rest),
 		cmocka_unit_test(test_a_flood_that_nobody_saw),
 		cmocka_unit_test(test_in_vain),
+		cmocka_unit_test(test_busy),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

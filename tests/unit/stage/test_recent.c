@@ -113,6 +113,14 @@ static void without_memory_it_knows_nothing(void **state)
 	weir_mem_fail_after(0);
 	assert_true(ns[0] == 0 && ns[1] == 0);
 	assert_int_equal(look(&probe, 0, WEIR_RESPONSE, ns), 1);
+	/* It cannot put away what was measured until now, so that stays recent. */
+	weir_mem_fail_after(1);
+	world_run(world, 2 * WEIR_NS_PER_S);
+	weir_mem_fail_after(0);
+	world_run(world, 7 * WEIR_NS_PER_S);
+	assert_int_equal(look(&probe, 0, WEIR_RESPONSE, ns), 1);
+	world_run(world, 6 * WEIR_NS_PER_S);
+	assert_int_equal(look(&probe, 0, WEIR_RESPONSE, ns), 0);
 	world_end(&world);
 }
 

@@ -9,7 +9,7 @@
  * Threads: as the store that is given, one at a time.
  */
 
-#include "mail.h"
+#include "mail/mail.h"
 #include "store.h"
 
 /* A message that is ready for store_deliver, store_keep or store_send. It stays where it is until it is released. */

@@ -10,8 +10,8 @@
  */
 #include "lmtp.h"
 #include "deliver.h"
-#include "lmtp_talk.h"
-#include "spool.h"
+#include "mail/lmtp_talk.h"
+#include "mail/spool.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -27,6 +27,8 @@
 #define IDLE_NS         (300 * WEIR_NS_PER_S)
 #define TRANSACTION_NS  (1800 * WEIR_NS_PER_S)
 #define RETIRE_NS       (30 * WEIR_NS_PER_S)
+
+_Static_assert(LMTP_RECIPIENTS_MAX == STORE_RECIPIENTS_MAX, "what is taken can be stored");
 
 typedef struct lmtp_session {
 	weir_event event; /* for the pool */

@@ -8,7 +8,7 @@
 
 #include "import.h"
 #include "kind.h"
-#include "mail.h"
+#include "mail/mail.h"
 #include "store.h"
 
 static const weir_kind *const kinds[] = {&webmail_kind, &weir_kind_root, NULL};

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "compose.h"
 #include "deliver.h"
-#include "spool.h"
+#include "mail/compose.h"
+#include "mail/spool.h"
 #include "upload.h"
 #include "write.h"
 

@@ -106,11 +106,12 @@ static bool is_local(const char *url)
 
 static int start_submit(const webmail *mail, struct service *service)
 {
-	submit_options options = {.url = service->url,
-				  .tls_required = !is_local(service->url),
-				  .user = service->user,
-				  .password = service->password[0] != '\0' ? service->password : NULL,
-				  .host = service->host};
+	submit_options options = {
+		.smtp = {.url = service->url,
+			 .tls_required = !is_local(service->url),
+			 .user = service->user,
+			 .password = service->password[0] != '\0' ? service->password : NULL,
+			 .host = service->host}};
 	submit *made;
 	int failed = submit_new(mail->world, mail->url, &options, &made);
 	if (failed == 0)

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "db.h"
+#include "db/db.h"
 #include "store.h"
 
 #define STORE_DIGEST        32  /* bytes of a SHA-256 */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <weir/stream.h>
 
-#include "spool.h"
+#include "mail/spool.h"
 
 #define WAIT_NS      (30 * WEIR_NS_PER_S)
 #define BOUNDARY_MAX 70u

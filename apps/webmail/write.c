@@ -9,8 +9,8 @@
 #include <string.h>
 #include <webmail/views.h>
 
-#include "compose.h"
 #include "deliver.h"
+#include "mail/compose.h"
 
 enum { REPLY, ALL, FORWARD, DRAFT, TO, SUBJECT, DONE, VALUES };
 

@@ -8,7 +8,7 @@
  * Threads: that of the visit.
  */
 
-#include "mail.h"
+#include "mail/mail.h"
 #include "webmail.h"
 
 /* What the page begins with. */

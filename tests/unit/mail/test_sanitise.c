@@ -3,10 +3,10 @@
 #include "support/harmless.h"
 
 #include <errno.h>
+#include <mail/sanitise.h>
+#include <mail/sanitise_rules.h>
 #include <stdlib.h>
 #include <string.h>
-#include <webmail/sanitise.h>
-#include <webmail/sanitise_rules.h>
 
 static bool find(void *arg, const char *content_id, char *ret_url, size_t size)
 {

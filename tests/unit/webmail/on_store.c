@@ -110,7 +110,7 @@ static bool start_server(void)
 
 const char *on_mariadb_start(void)
 {
-#ifndef WEBMAIL_MARIADB
+#ifndef DB_WITH_MARIADB
 	return NULL;
 #endif
 	if (server.pid != 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WEBMAIL_COMPOSE_H
-#define WEBMAIL_COMPOSE_H
+#ifndef MAIL_COMPOSE_H
+#define MAIL_COMPOSE_H
 
 /*
  * Writing messages: a form becomes a MIME message, and a message becomes the form of its answer.
@@ -13,6 +13,7 @@
  */
 
 #include "mail.h"
+#include "smtp.h"
 
 #define COMPOSE_RECIPIENTS_MAX  100u        /* To, Cc and Bcc together */
 #define COMPOSE_FILES_MAX       50u         /* attachments */
@@ -56,6 +57,13 @@ typedef struct compose_message {
 int compose_build(const compose_form *form, const char *spool, compose_message *ret_message);
 /* Closes the file and frees the texts. */
 void compose_message_fini(compose_message *message);
+
+/*
+ * Makes the message about a failure, to its sender: those with codes of 500 and more did not get it. host is ours;
+ * the beginning of the message is attached. As compose_build.
+ */
+int compose_bounce(const smtp_mail *mail, const char *host, const mail_source *beginning, int64_t now_s,
+		   const char *spool, compose_message *ret_message);
 
 /* ---- answers ---- */
 

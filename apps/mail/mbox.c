@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "import_mbox.h"
-#include "store.h"
+#include "mailbox.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 typedef struct mbox_reading {
+	const mailbox_reader *reader;
 	const char *path;
 	char *bytes;
 	size_t capacity;
@@ -62,9 +62,9 @@ static unsigned flags_of_field(const char *line, size_t length)
 	bool status = length > 7 && strncasecmp(line, "Status:", 7) == 0;
 	bool more = length > 9 && strncasecmp(line, "X-Status:", 9) == 0;
 	for (size_t i = status ? 7 : 9; (status || more) && i < length; i++)
-		flags |= status && line[i] == 'R' ? STORE_SEEN
-			 : more && line[i] == 'A' ? STORE_ANSWERED
-			 : more && line[i] == 'F' ? STORE_FLAGGED
+		flags |= status && line[i] == 'R' ? MAIL_SEEN
+			 : more && line[i] == 'A' ? MAIL_ANSWERED
+			 : more && line[i] == 'F' ? MAIL_FLAGGED
 						  : 0u;
 	return flags;
 }
@@ -87,20 +87,21 @@ static unsigned flags_of(const char *bytes, size_t length)
 
 /* ---- the file ---- */
 
-static int give(mbox_reading *r, int (*each)(void *arg, const import_message *message), void *arg)
+static int give(mbox_reading *r)
 {
 	size_t length = r->length - r->blank_end;
-	import_message message = {.path = r->path, .bytes = r->bytes, .length = length};
-	message.too_long = r->length > r->capacity;
-	message.flags = message.too_long ? 0 : flags_of(r->bytes, length);
-	bool empty = length == 0;
+	bool too_long = r->length > r->capacity;
+	mail_source source = mail_from_memory(r->bytes, length);
 	r->length = r->blank_end = 0;
-	return empty ? 0 : each(arg, &message);
+	if (too_long)
+		r->reader->wrong(r->reader->arg, r->path, "a message has too many bytes");
+	return too_long || length == 0
+		       ? 0
+		       : r->reader->each(r->reader->arg, r->path, &source, flags_of(r->bytes, length));
 }
 
 /* getline has a whole line in memory, and a line may be as long as the file; so it is read in pieces. */
-static int read_lines(mbox_reading *r, FILE *file, int (*each)(void *arg, const import_message *message),
-		      void *arg)
+static int read_lines(mbox_reading *r, FILE *file)
 {
 	char line[8192];
 	bool at_start = true, after_blank = true;
@@ -120,7 +121,7 @@ static int read_lines(mbox_reading *r, FILE *file, int (*each)(void *arg, const 
 		bool blank = at_start && (length == 1 || (length == 2 && line[0] == '\r')) &&
 			     line[length - 1] == '\n';
 		if (begins && r->inside)
-			error = give(r, each, arg);
+			error = give(r);
 		else if (!begins && !keep(r, line + skip, length - skip))
 			error = weir_error_set(-ENOMEM, "out of memory");
 		r->inside = r->inside || begins;
@@ -131,21 +132,22 @@ static int read_lines(mbox_reading *r, FILE *file, int (*each)(void *arg, const 
 	return error;
 }
 
-int import_mbox(int fd, const char *path, int (*each)(void *arg, const import_message *message), void *arg)
+int mbox_read(const mailbox_reader *reader, int fd, const char *path)
 {
-	mbox_reading r = {.path = path};
+	mbox_reading r = {.reader = reader, .path = path};
 	int copy = dup(fd);
 	FILE *file = copy >= 0 ? fdopen(copy, "r") : NULL;
 	if (file == NULL) {
+		reader->wrong(reader->arg, path, strerror(errno));
 		if (copy >= 0)
 			close(copy);
-		return weir_error_set(-EIO, "%s", strerror(errno));
+		return 0;
 	}
-	int error = read_lines(&r, file, each, arg);
+	int error = read_lines(&r, file);
 	if (error == 0 && ferror(file))
-		error = weir_error_set(-EIO, "it cannot be read to its end");
-	if (error == 0)
-		error = give(&r, each, arg);
+		reader->wrong(reader->arg, path, "it cannot be read to its end");
+	else if (error == 0)
+		error = give(&r);
 	fclose(file);
 	free(r.bytes);
 	return error;

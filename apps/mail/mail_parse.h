@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WEBMAIL_MAIL_PARSE_H
-#define WEBMAIL_MAIL_PARSE_H
+#ifndef MAIL_PARSE_H
+#define MAIL_PARSE_H
 
 /*
  * A message as the MIME library has it, sorted into what is its body and what are its other parts. For mail.c

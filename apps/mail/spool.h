@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WEBMAIL_SPOOL_H
-#define WEBMAIL_SPOOL_H
+#ifndef MAIL_SPOOL_H
+#define MAIL_SPOOL_H
 
 /* Files for messages that are on their way: without a name, so that a crash leaves none behind. Threads: any. */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WEBMAIL_SANITISE_RULES_H
-#define WEBMAIL_SANITISE_RULES_H
+#ifndef MAIL_SANITISE_RULES_H
+#define MAIL_SANITISE_RULES_H
 
 /*
  * The allow-lists of the sanitiser: elements, attributes, schemes of URLs, properties of styles. They are pure

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "webmail/on_store.h"
+#include "on_store.h"
 
 #include <stdio.h>
 #include <string.h>

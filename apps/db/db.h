@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WEBMAIL_DB_H
-#define WEBMAIL_DB_H
+#ifndef DB_H
+#define DB_H
 
 /*
  * A thin layer over SQLite and MariaDB: the same statements, bound values, rows and transactions. A `db` is

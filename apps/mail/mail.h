@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WEBMAIL_MAIL_H
-#define WEBMAIL_MAIL_H
+#ifndef MAIL_MAIL_H
+#define MAIL_MAIL_H
 
 /*
  * Reading messages: what a list shows of one, what a page shows of one, and its parts as streams.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WEBMAIL_DB_PRIV_H
-#define WEBMAIL_DB_PRIV_H
+#ifndef DB_PRIV_H
+#define DB_PRIV_H
 
 /* What a database has to offer to db.c. Its own structs begin with these. */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WEBMAIL_MAIL_STREAM_H
-#define WEBMAIL_MAIL_STREAM_H
+#ifndef MAIL_STREAM_H
+#define MAIL_STREAM_H
 
 /*
  * The MIME library's streams on our sources and sinks, and a guard that watches what the parser reads.

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Against a small SMTP server on loopback that answers by the recipient's name. */
-#include "unit/webmail/on_store.h"
+#include "on_store.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <mail/compose.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <webmail/compose.h>
 #include <webmail/deliver.h>
 #include <webmail/submit.h>
 
@@ -142,8 +142,7 @@ static void send_to(on_store *on, const char *to)
 
 static submit_options options_of(on_store *on, const smtp_server *server)
 {
-	return (submit_options){.url = server->url,
-				.host = "web.example.org",
+	return (submit_options){.smtp = {.url = server->url, .host = "web.example.org"},
 				.spool = on->folder,
 				.every_ns = 5 * WEIR_NS_PER_MS};
 }
@@ -314,7 +313,7 @@ static void test_tls_can_be_required(void **state)
 	smtp_server server;
 	server_start(&server);
 	submit_options options = options_of(on, &server);
-	options.tls_required = true;
+	options.smtp.tls_required = true;
 	submit_stats stats = {0};
 	send_to(on, "bob@example.org");
 	assert_int_equal(submit_round(on->s, &options, NOW_S, &stats), 1);

@@ -13,12 +13,12 @@ int db_open(const char *url, unsigned busy_ms, db **ret_db)
 {
 	if (strncmp(url, "sqlite:", 7) == 0)
 		return db_sqlite_open(url + 7, busy_ms, ret_db);
-#ifdef WEBMAIL_MARIADB
+#ifdef DB_WITH_MARIADB
 	if (strncmp(url, "mariadb://", 10) == 0)
 		return db_mariadb_open(url, busy_ms, ret_db);
 #endif
 	return weir_error_set(-EINVAL, "database '%s': it begins with sqlite:%s", url,
-#ifdef WEBMAIL_MARIADB
+#ifdef DB_WITH_MARIADB
 			      " or mariadb://"
 #else
 			      ", since this program was built without MariaDB"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WEBMAIL_LMTP_TALK_H
-#define WEBMAIL_LMTP_TALK_H
+#ifndef MAIL_LMTP_TALK_H
+#define MAIL_LMTP_TALK_H
 
 /*
  * The LMTP protocol of one connection, without sockets, threads, clock or database.
@@ -17,12 +17,14 @@
  * Threads: one at a time.
  */
 
-#include "lmtp.h"
+#include <weir/base.h>
 
-#define LMTP_INPUT_BYTES    (48u << 10)  /* fed and not yet read; the owner feeds at most 16 KB at a time */
-#define LMTP_DATA_BYTES     (256u << 10) /* of a message in memory */
-#define LMTP_ADDRESS_BYTES  320u
-#define LMTP_RECIPIENTS_MAX STORE_RECIPIENTS_MAX
+#define LMTP_INPUT_BYTES       (48u << 10) /* fed and not yet read; the owner feeds at most 16 KB at a time */
+#define LMTP_DATA_BYTES        (256u << 10) /* of a message in memory */
+#define LMTP_COMMAND_BYTES_MAX 2048u
+#define LMTP_WRONG_MAX         20u /* commands that are wrong, then the connection is closed */
+#define LMTP_ADDRESS_BYTES     320u
+#define LMTP_RECIPIENTS_MAX    100u
 
 typedef enum lmtp_step { LMTP_WAIT, LMTP_FIND, LMTP_SPOOL, LMTP_DELIVER, LMTP_QUIT } lmtp_step;
 
@@ -36,7 +38,7 @@ typedef struct lmtp_talk {
 	/* For the owner to read. */
 	char sender[LMTP_ADDRESS_BYTES + 1];  /* "" is the null sender */
 	char address[LMTP_ADDRESS_BYTES + 1]; /* to be found */
-	uint32_t users[LMTP_RECIPIENTS_MAX];  /* of the recipients, in their order; one may occur twice */
+	uint32_t users[LMTP_RECIPIENTS_MAX];  /* the owner's numbers of the recipients; one may occur twice */
 	unsigned recipients;
 	char *data; /* LMTP_DATA_BYTES, while there is a message */
 	size_t data_bytes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layer over the databases, and what happens when one fails. */
-#include "on_store.h"
+#include "unit/webmail/on_store.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The LMTP server on loopback, before a real store. */
-#include "unit/webmail/on_store.h"
+#include "on_store.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <mail/mail.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <webmail/lmtp.h>
-#include <webmail/mail.h>
 
 typedef struct lmtp_rig {
 	on_store *on;

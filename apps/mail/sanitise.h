@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WEBMAIL_SANITISE_H
-#define WEBMAIL_SANITISE_H
+#ifndef MAIL_SANITISE_H
+#define MAIL_SANITISE_H
 
 /*
  * Makes a stranger's HTML harmless, by an allow-list.

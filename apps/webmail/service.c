@@ -111,7 +111,8 @@ static int start_submit(const webmail *mail, struct service *service)
 			 .tls_required = !is_local(service->url),
 			 .user = service->user,
 			 .password = service->password[0] != '\0' ? service->password : NULL,
-			 .host = service->host}};
+			 .host = service->host},
+		.spool = mail->data};
 	submit *made;
 	int failed = submit_new(mail->world, mail->url, &options, &made);
 	if (failed == 0)

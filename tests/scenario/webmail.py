@@ -237,6 +237,21 @@ def writing():
     mail.stop()
 
 
+def failing():
+    """A mail that one of its recipients is refused for: the user is told, once, and the queue is empty."""
+    sink = Sink()
+    mail = Mail("--submit", sink.url, "--domain", "example.org")
+    visitor = mail.visitor()
+    visitor.write(to="nobody@example.net, carl@example.net", subject="Hello", text="Is anybody there?")
+    same(sink.got(1)[0][1], ["carl@example.net"], "the other one gets it")
+    number, subject = until(lambda: visitor.get("/folder/1").rows(), "the user is told")[0]
+    same(subject, "Your message was not delivered", "of the failure")
+    page = visitor.get(f"/message/{number}").text
+    expect("nobody@example.net" in page and "there is nobody of that name" in page and "carl" not in page, "for whom and why")
+    expect("Everything was sent." in visitor.get("/outbox").text, "nothing waits")
+    mail.stop()
+
+
 def drafts():
     """What cannot be sent, and what is not to be sent yet."""
     sink = Sink()
@@ -409,4 +424,4 @@ def wrong():
 if not os.path.exists(os.environ["WEBMAIL"]):
     skip("it is not built")
 assert Weir
-run(logging_in, guessing, proxied, reading, strange, changing, forgery, strangers, searching, writing, drafts, too_large, busy, degrading, classes, going_on, on_mariadb, wrong)
+run(logging_in, guessing, proxied, reading, strange, changing, forgery, strangers, searching, writing, failing, drafts, too_large, busy, degrading, classes, going_on, on_mariadb, wrong)

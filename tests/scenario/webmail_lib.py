@@ -178,7 +178,7 @@ class Visitor:
 
 
 class Sink(socketserver.ThreadingTCPServer):
-    """A submission server that takes everything: (sender, recipients, bytes) of each mail. No more than that of SMTP."""
+    """A submission server that takes everything, but for nobody@...: (sender, recipients, bytes) of each mail. No more than that of SMTP."""
     allow_reuse_address = daemon_threads = True
 
     def __init__(self):
@@ -210,6 +210,9 @@ class SinkTalk(socketserver.StreamRequestHandler):
             if word.startswith("MAIL"):
                 sender, recipients = re.search(r"<(.*?)>", line)[1], []
             elif word.startswith("RCPT"):
+                if "<NOBODY@" in word:
+                    self.say("550 5.1.1 there is nobody of that name")
+                    continue
                 recipients.append(re.search(r"<(.*?)>", line)[1])
             elif word.startswith("DATA"):
                 self.server.mails.append((sender, recipients, self.take()))

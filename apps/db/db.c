@@ -69,16 +69,15 @@ static db_cursor *find_statement(db *d, const char *sql, int *ret_failed)
 	return c;
 }
 
-int db_start(db *d, db_cursor **ret_cursor, const char *sql, const db_value *values, size_t count)
+static int start(db *d, db_cursor **ret_cursor, const char *sql, const db_value *values, size_t count)
 {
-	int failed = d->inside ? 0 : d->ops->ready(d);
+	int failed = d->inside ? d->failed : d->ops->ready(d);
 	db_cursor *c = failed == 0 ? find_statement(d, sql, &failed) : NULL;
 	if (c == NULL)
 		return failed != 0 ? failed : -EIO;
-	if (c->busy || count > DB_ARGS_MAX) {
-		weir_error_set(-EINVAL, "database: a statement was begun twice, or has too many values");
-		return -EINVAL;
-	}
+	if (c->busy || count > DB_ARGS_MAX)
+		return weir_error_set(-EINVAL,
+				      "database: a statement was begun twice, or has too many values");
 	failed = d->ops->start(c, values, count);
 	if (failed != 0) {
 		d->ops->reset(c);
@@ -89,9 +88,36 @@ int db_start(db *d, db_cursor **ret_cursor, const char *sql, const db_value *val
 	return 0;
 }
 
+/* The first error of a transaction sticks. */
+static int note(db *d, int result)
+{
+	if (result < 0 && d->failed == 0)
+		d->failed = result;
+	return result;
+}
+
+int db_start(db *d, db_cursor **ret_cursor, const char *sql, const db_value *values, size_t count)
+{
+	return note(d, start(d, ret_cursor, sql, values, count));
+}
+
+int db_first(db *d, db_cursor **ret_cursor, const char *sql, const db_value *values, size_t count)
+{
+	db_cursor *c = NULL;
+	int result = db_start(d, &c, sql, values, count);
+	if (result == 0)
+		result = db_step(c);
+	if (result > 0)
+		*ret_cursor = c;
+	return result > 0 ? 0 : result == 0 ? -ENOENT : result;
+}
+
 int db_step(db_cursor *c)
 {
-	return c->owner->ops->step(c);
+	int result = c->owner->ops->step(c);
+	if (result <= 0)
+		db_end(c);
+	return note(c->owner, result);
 }
 
 int64_t db_int(db_cursor *c, unsigned column)
@@ -106,42 +132,39 @@ weir_span db_bytes(db_cursor *c, unsigned column)
 
 void db_end(db_cursor *c)
 {
-	if (c == NULL)
+	if (c == NULL || !c->busy)
 		return;
 	c->owner->ops->reset(c);
 	c->busy = false;
 }
 
-int64_t db_run(db *d, const char *sql, const db_value *values, size_t count)
+int db_run(db *d, const char *sql, const db_value *values, size_t count)
 {
 	db_cursor *c = NULL;
-	int failed = db_start(d, &c, sql, values, count);
-	if (failed != 0)
-		return failed;
-	int more = 1;
-	while (more > 0)
-		more = db_step(c);
-	int64_t changed = more < 0 ? more : d->ops->changes(c);
+	int more = db_start(d, &c, sql, values, count);
+	if (more != 0)
+		return more;
+	do
+		more = c->owner->ops->step(c);
+	while (more > 0);
+	int changed = more < 0 ? more : d->ops->changes(c);
 	db_end(c);
-	return changed;
+	return note(d, changed);
 }
 
 int db_number(db *d, int64_t *ret_number, const char *sql, const db_value *values, size_t count)
 {
 	db_cursor *c = NULL;
-	int result = db_start(d, &c, sql, values, count);
-	if (result != 0)
-		return result;
-	result = db_step(c);
-	if (result > 0)
+	int failed = db_first(d, &c, sql, values, count);
+	if (failed == 0)
 		*ret_number = db_int(c, 0);
 	db_end(c);
-	return result > 0 ? 0 : result == 0 ? -ENOENT : result;
+	return failed;
 }
 
 int db_script(db *d, const char *sql)
 {
-	return d->ops->script(d, sql);
+	return d->inside && d->failed != 0 ? d->failed : note(d, d->ops->script(d, sql));
 }
 
 int64_t db_inserted(const db *d)
@@ -149,48 +172,68 @@ int64_t db_inserted(const db *d)
 	return d->ops->inserted(d);
 }
 
-static int64_t try_transaction(db *d, db_durability durability, int64_t (*work)(db *d, void *arg), void *arg)
+/* ---- transactions ---- */
+
+int db_fail(db *d, int error)
 {
-	int64_t result = d->ops->ready(d);
-	if (result == 0)
-		result = d->ops->begin(d, durability);
-	if (result != 0)
-		return result;
-	d->inside = true;
-	result = work(d, arg);
-	int failed = result >= 0 ? d->ops->commit(d) : 0;
-	if (result < 0 || failed != 0)
+	d->failed = error;
+	return error;
+}
+
+int db_failed(const db *d)
+{
+	return d->failed;
+}
+
+db_try db_begin(db *d, db_durability durability)
+{
+	return (db_try){.d = d, .durability = durability};
+}
+
+static void end_try(db_try *t)
+{
+	db *d = t->d;
+	t->failed = d->failed != 0 ? d->failed : d->ops->commit(d);
+	if (t->failed != 0)
 		d->ops->rollback(d);
-	d->inside = false;
-	return failed != 0 ? failed : result;
+	d->inside = t->inside = false;
 }
 
-int64_t db_transaction(db *d, db_durability durability, int64_t (*work)(db *d, void *arg), void *arg)
+static bool begin_try(db_try *t)
 {
-	if (d->inside)
-		return weir_error_set(-EINVAL, "database: a transaction inside of another");
-	int64_t result = -EAGAIN;
-	for (unsigned tries = 0; result == -EAGAIN && tries < TRIES_MAX; tries++) {
-		if (tries > 0)
-			nanosleep(&(struct timespec){.tv_nsec = (long)tries * 1000000}, NULL);
-		result = try_transaction(d, durability, work, arg);
+	db *d = t->d;
+	if (d->inside) {
+		t->failed = weir_error_set(-EINVAL, "database: a transaction inside of another");
+		return false;
 	}
-	return result == -EAGAIN ? -EBUSY : result;
+	t->failed = d->ops->ready(d);
+	if (t->failed == 0)
+		t->failed = d->ops->begin(d, t->durability);
+	d->failed = 0;
+	d->inside = t->inside = t->failed == 0;
+	return t->inside;
 }
 
-typedef struct db_change_job {
-	const char *sql;
-	const db_value *values;
-	size_t count;
-} db_change_job;
-
-static int64_t change_work(db *d, void *arg)
+bool db_go(db_try *t)
 {
-	const db_change_job *job = arg;
-	return db_run(d, job->sql, job->values, job->count);
+	if (!t->inside)
+		return begin_try(t);
+	end_try(t);
+	if (t->failed != -EAGAIN)
+		return false;
+	if (++t->tries == TRIES_MAX) {
+		t->failed = -EBUSY;
+		return false;
+	}
+	nanosleep(&(struct timespec){.tv_nsec = (long)t->tries * 1000000}, NULL);
+	return begin_try(t);
 }
 
-int64_t db_change(db *d, const char *sql, const db_value *values, size_t count)
+int db_change(db *d, const char *sql, const db_value *values, size_t count)
 {
-	return db_transaction(d, DB_SAFE_FROM_CRASH, change_work, &(db_change_job){sql, values, count});
+	int changed = 0;
+	db_try t = db_begin(d, DB_SAFE_FROM_CRASH);
+	while (db_go(&t))
+		changed = db_run(d, sql, values, count);
+	return t.failed != 0 ? t.failed : changed;
 }

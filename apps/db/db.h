@@ -11,8 +11,11 @@
  * so texts must be constants. A statement has one cursor at a time.
  *
  * Errors are negative errno values with a sentence in weir_error(): -EBUSY others write for too long, -EAGAIN
- * the database undid the transaction and asks to try it again (db_transaction() does), -EEXIST a unique key
- * is taken, -ENOSPC, -EIO.
+ * the database undid the transaction and asks to try it again (db_go() does), -EEXIST a unique key is taken,
+ * -ENOSPC, -EIO.
+ *
+ * Inside of a transaction the first error sticks: all that follows does nothing and returns the same error, and
+ * the transaction is undone. So nobody has to look before the end.
  */
 
 #include <weir/request.h>
@@ -58,9 +61,9 @@ void db_close(db *d);
 db_kind db_is(const db *d);
 
 /* Runs a statement to its end; returns how many rows it changed, or an error. */
-int64_t db_run(db *d, const char *sql, const db_value *values, size_t count);
+int db_run(db *d, const char *sql, const db_value *values, size_t count);
 /* The same, in a transaction of its own that survives the end of the process. */
-int64_t db_change(db *d, const char *sql, const db_value *values, size_t count);
+int db_change(db *d, const char *sql, const db_value *values, size_t count);
 /* Runs statements separated by ';', without values or rows: for schemas. */
 int db_script(db *d, const char *sql);
 /* The key that the last INSERT made. */
@@ -68,22 +71,46 @@ int64_t db_inserted(const db *d);
 /* The number in the first column of the first row; -ENOENT if there is no row. NULL counts as 0. */
 int db_number(db *d, int64_t *ret_number, const char *sql, const db_value *values, size_t count);
 
-/* Begins a statement with rows. db_end() must follow, also after an error of db_step(). */
+/* Begins a statement with rows, to be stepped over or ended. */
 int db_start(db *d, db_cursor **ret_cursor, const char *sql, const db_value *values, size_t count);
-/* The next row: 1, or 0 when there is none, or an error. */
+/* The same with its first row, to be ended; -ENOENT: there is none, and nothing to end. */
+int db_first(db *d, db_cursor **ret_cursor, const char *sql, const db_value *values, size_t count);
+/* The next row: 1; or 0 when there is none, or an error: then the statement has ended. */
 int db_step(db_cursor *c);
 /* A column of the row as a number. */
 int64_t db_int(db_cursor *c, unsigned column);
 /* A column of the row as text or bytes, valid until the next step. */
 weir_span db_bytes(db_cursor *c, unsigned column);
-/* Ends the statement; NULL is accepted. */
+/* Ends a statement whose rows were not all stepped over; one that has ended, and NULL, are left alone. */
 void db_end(db_cursor *c);
 
 /*
- * Runs work in a transaction of its own and commits it if it returns 0 or more, else undoes it; returns its
- * result or the commit's error. Work may be called again when the database asks for it, so it must begin anew
- * each time.
+ * A transaction is a loop, whose body is one try:
+ *
+ *	db_try t = db_begin(d, DB_SAFE_FROM_CRASH);
+ *	while (db_go(&t))
+ *		db_run(d, ...);
+ *	return t.failed;
+ *
+ * Where the body ends, the transaction is committed, or undone if something in it failed. Where the database asks for
+ * it, the body runs again. So the body begins anew each time, and is not left by break or return.
  */
-int64_t db_transaction(db *d, db_durability durability, int64_t (*work)(db *d, void *arg), void *arg);
+typedef struct db_try {
+	int failed; /* how it ended: 0 or an error */
+	/* its own */
+	db *d;
+	db_durability durability;
+	bool inside;
+	unsigned tries;
+} db_try;
+
+/* Prepares a transaction. */
+db_try db_begin(db *d, db_durability durability);
+/* Ends the last try, if there was one. Whether there is another. */
+bool db_go(db_try *t);
+/* Has the transaction fail for a reason of the caller's, whatever failed before; returns the error. */
+int db_fail(db *d, int error);
+/* The error that sticks; 0: none so far. */
+int db_failed(const db *d);
 
 #endif

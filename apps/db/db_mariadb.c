@@ -265,10 +265,10 @@ static weir_span bytes(db_cursor *base, unsigned column)
 	}
 }
 
-static int64_t changes(db_cursor *base)
+static int changes(db_cursor *base)
 {
 	db_mariadb_cursor *c = (db_mariadb_cursor *)base;
-	return c->columns > 0 ? 0 : (int64_t)mysql_stmt_affected_rows(c->statement);
+	return c->columns > 0 ? 0 : (int)mysql_stmt_affected_rows(c->statement);
 }
 
 static int64_t inserted(const db *base)

@@ -16,7 +16,7 @@ typedef struct db_ops {
 	int (*step)(db_cursor *c);
 	int64_t (*number)(db_cursor *c, unsigned column);
 	weir_span (*bytes)(db_cursor *c, unsigned column);
-	int64_t (*changes)(db_cursor *c);
+	int (*changes)(db_cursor *c);
 	int64_t (*inserted)(const db *d);
 	void (*reset)(db_cursor *c);
 	void (*free_cursor)(db_cursor *c);
@@ -36,6 +36,7 @@ struct db_cursor {
 struct db {
 	const db_ops *ops;
 	bool inside; /* a transaction */
+	int failed;  /* the first error of the transaction */
 	unsigned busy_ms;
 	db_cursor *statements[DB_STATEMENTS_MAX];
 	unsigned statement_count;

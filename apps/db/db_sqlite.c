@@ -115,9 +115,9 @@ static weir_span bytes(db_cursor *base, unsigned column)
 	return (weir_span){data, (size_t)sqlite3_column_bytes(statement, (int)column)};
 }
 
-static int64_t changes(db_cursor *base)
+static int changes(db_cursor *base)
 {
-	return sqlite3_changes64(((db_sqlite *)base->owner)->handle);
+	return sqlite3_changes(((db_sqlite *)base->owner)->handle);
 }
 
 static int64_t inserted(const db *base)
@@ -169,7 +169,7 @@ static int begin_writing(db_sqlite *d, db_durability durability)
 	if (failed != 0)
 		return failed;
 	d->durability = durability;
-	return (int)db_run(&d->base, "BEGIN IMMEDIATE", DB_NONE);
+	return db_run(&d->base, "BEGIN IMMEDIATE", DB_NONE);
 }
 
 /* A transaction that writes holds the lock until it has ended. */
@@ -199,10 +199,10 @@ static void ended(db_sqlite *d)
 
 static int commit(db *base)
 {
-	int64_t failed = db_run(base, "COMMIT", DB_NONE);
+	int failed = db_run(base, "COMMIT", DB_NONE);
 	if (failed >= 0)
 		ended((db_sqlite *)base);
-	return failed < 0 ? (int)failed : 0;
+	return failed < 0 ? failed : 0;
 }
 
 static void rollback(db *base)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MAIL_TEXT_H
-#define MAIL_TEXT_H
+#ifndef MAIL_MAIL_TEXT_H
+#define MAIL_MAIL_TEXT_H
 
 /*
  * Texts of messages: any charset to UTF-8, and the forms in which texts are shown and sorted. All results are

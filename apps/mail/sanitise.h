@@ -54,5 +54,10 @@ int sanitise_html(const char *html, size_t length, const sanitise_options *optio
  * yours, free().
  */
 int sanitise_text(const char *html, size_t length, size_t max, char **ret_text);
+/*
+ * Text as HTML that keeps its lines, without blank ones around it: escaped, web addresses as links, and lines that
+ * quote another message in a span of class "quote". UTF-8 with a NUL; yours, free().
+ */
+char *sanitise_plain(const char *text);
 
 #endif

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <weir/stream.h>
 
-#include "deliver.h"
 #include "webmail.h"
 
 #define WAIT_NS (30 * WEIR_NS_PER_S)
@@ -69,14 +68,14 @@ static int write_part(void *arg, const void *bytes, size_t length)
 	return weir_request_stream_write(s->visit->request, bytes, length, WAIT_NS);
 }
 
-static int stream_source(part_stream *s, const deliver_body *body)
+static int stream_source(part_stream *s, const mail_source *source)
 {
 	char piece[16384];
 	uint64_t at = 0;
 	int length = 0,
-	    failed = begin_stream(s, "application/octet-stream", "message.eml", false, body->source.bytes);
-	while (failed == 0 && at < body->source.bytes) {
-		length = body->source.read(&body->source, at, piece, sizeof(piece));
+	    failed = begin_stream(s, "application/octet-stream", "message.eml", false, source->bytes);
+	while (failed == 0 && at < source->bytes) {
+		length = source->read(source, at, piece, sizeof(piece));
 		if (length <= 0)
 			return length < 0 ? length : -EIO;
 		failed = write_part(s, piece, (size_t)length);
@@ -98,20 +97,20 @@ static void finish(part_stream *s, int failed)
 void part_visit(visit *v)
 {
 	part_stream s = {.visit = v};
-	deliver_body body;
+	store_body body = {0};
 	weir_span rest = {NULL, 0};
-	uint32_t source = visit_number(v, "/source/", NULL), message = visit_number(v, "/part/", &rest);
+	uint32_t whole = visit_number(v, "/source/", NULL), message = visit_number(v, "/part/", &rest);
 	uint32_t number = rest.length > 1 ? visit_count((weir_span){rest.at + 1, rest.length - 1}, UINT32_MAX)
 					  : UINT32_MAX;
-	int failed = source == 0 && (message == 0 || number == UINT32_MAX) ? -ENOENT : 0;
+	int failed = whole == 0 && (message == 0 || number == UINT32_MAX) ? -ENOENT : 0;
 	if (failed == 0)
-		failed = deliver_body_open(&body, v->db, v->session.is.user, source != 0 ? source : message);
+		failed = store_body_open(v->db, v->session.is.user, whole != 0 ? whole : message, &body);
 	if (failed != 0) {
 		visit_failed(v, failed);
 		return;
 	}
-	failed = source != 0 ? stream_source(&s, &body)
-			     : mail_part_read(&body.source, number, begin_part, write_part, &s);
-	deliver_body_fini(&body);
+	mail_source source = store_body_source(&body);
+	failed = whole != 0 ? stream_source(&s, &source)
+			    : mail_part_read(&source, number, begin_part, write_part, &s);
 	finish(&s, failed);
 }

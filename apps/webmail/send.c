@@ -118,11 +118,11 @@ static int write_copy(void *arg, const void *bytes, size_t length)
 	return spool_write(c->fd, bytes, length);
 }
 
-static int copy_part(sending *s, const deliver_body *body, uint32_t number)
+static int copy_part(sending *s, const mail_source *source, uint32_t number)
 {
 	copying c = {.sending = s, .fd = spool_open(s->visit->mail->data)};
 	size_t before = s->count;
-	int failed = c.fd < 0 ? c.fd : mail_part_read(&body->source, number, begin_copy, write_copy, &c);
+	int failed = c.fd < 0 ? c.fd : mail_part_read(source, number, begin_copy, write_copy, &c);
 	if (s->count > before) {
 		s->fds[before] = c.fd + 1;
 		s->sources[before] = mail_from_fd(c.fd, c.bytes);
@@ -135,19 +135,19 @@ static int copy_part(sending *s, const deliver_body *body, uint32_t number)
 static int add_kept(sending *s)
 {
 	uint32_t of = visit_count(upload_value(s->upload, "files-of"), 0);
-	deliver_body body;
+	store_body body = {0};
 	if (of == 0)
 		return 0;
-	int failed = deliver_body_open(&body, s->visit->db, s->visit->session.is.user, of);
+	int failed = store_body_open(s->visit->db, s->visit->session.is.user, of, &body);
+	mail_source source = store_body_source(&body);
 	if (failed != 0)
 		return failed == -ENOENT ? 0 : failed;
 	for (size_t i = 0; failed == 0 && i < s->upload->count; i++) {
 		const upload_field *field = &s->upload->fields[i];
 		uint32_t number = visit_count(field->value, UINT32_MAX);
 		if (field->name.length == 4 && memcmp(field->name.at, "keep", 4) == 0 && number != UINT32_MAX)
-			failed = copy_part(s, &body, number);
+			failed = copy_part(s, &source, number);
 	}
-	deliver_body_fini(&body);
 	return failed;
 }
 

@@ -79,16 +79,6 @@ static void mail_fini(submit_mail *mail)
 	g_free(mail->envelope.sender);
 }
 
-static int try_once(store *s, const submit_options *options, submit_mail *mail, const int *stopping)
-{
-	deliver_body body;
-	int error = deliver_body_init(&body, s, &mail->body);
-	if (error == 0)
-		error = smtp_send(&options->smtp, &body.source, &mail->envelope, stopping);
-	deliver_body_fini(&body);
-	return error;
-}
-
 /* ---- the message about a failure ---- */
 
 /* The same for the same mail and recipients, so that a repetition is stored once. */
@@ -123,7 +113,7 @@ static int bounce(store *s, const submit_options *options, const submit_mail *ma
 {
 	compose_message message;
 	char *beginning = g_malloc(SUBMIT_BOUNCE_BYTES);
-	int64_t bytes = store_body_read(s, &mail->body, 0, beginning, SUBMIT_BOUNCE_BYTES);
+	int64_t bytes = store_body_read(&mail->body, 0, beginning, SUBMIT_BOUNCE_BYTES);
 	mail_source source = mail_from_memory(beginning, bytes > 0 ? (size_t)bytes : 0);
 	int error = bytes < 0 ? (int)bytes
 			      : compose_bounce(&mail->envelope, options->smtp.host, &source, now_s,
@@ -190,7 +180,8 @@ static int round_of(store *s, const submit_options *options, int64_t now_s, subm
 		int found = store_outgoing_next(s, now_s, 2 * SMTP_TRY_S, take, &mail);
 		if (found <= 0)
 			return found < 0 ? found : tried;
-		int error = try_once(s, options, &mail, stopping);
+		mail_source body = store_body_source(&mail.body);
+		int error = smtp_send(&options->smtp, &body, &mail.envelope, stopping);
 		if (error == 0)
 			error = settle(s, options, &mail, now_s, stats);
 		mail_fini(&mail);

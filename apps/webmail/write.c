@@ -9,7 +9,6 @@
 #include <string.h>
 #include <webmail/views.h>
 
-#include "deliver.h"
 #include "mail/compose.h"
 
 enum { REPLY, ALL, FORWARD, DRAFT, TO, SUBJECT, DONE, VALUES };
@@ -28,14 +27,10 @@ weir_span write_address(visit *v)
 
 int write_open(visit *v, uint32_t message, mail_view **ret_view)
 {
-	deliver_body body;
-	mail_view_options options = {.text_only = true};
-	int failed = deliver_body_open(&body, v->db, v->session.is.user, message);
-	if (failed != 0)
-		return failed;
-	failed = mail_open(&body.source, &options, ret_view);
-	deliver_body_fini(&body);
-	return failed;
+	store_body body = {0};
+	int failed = store_body_open(v->db, v->session.is.user, message, &body);
+	mail_source source = store_body_source(&body);
+	return failed != 0 ? failed : mail_open(&source, &(mail_view_options){.text_only = true}, ret_view);
 }
 
 static void put_files(visit *v, const mail_view *files)

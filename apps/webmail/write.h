@@ -23,7 +23,7 @@ typedef struct write_form {
 
 /* Sends the page. files: the message whose attachments are offered; NULL: none. */
 void write_page(visit *v, const write_form *form, const mail_view *files, unsigned status);
-/* Reads a message of the user, as text. Errors as deliver_body_open and mail_open. */
+/* Reads a message of the user, as text. Errors as store_body_open and mail_open. */
 int write_open(visit *v, uint32_t message, mail_view **ret_view);
 /* The user's own address, in memory of the request. */
 weir_span write_address(visit *v);

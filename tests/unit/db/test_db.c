@@ -52,13 +52,6 @@ static void runs_statements(void **state)
 	db_close(d);
 }
 
-static int64_t insert_and_fail(db *d, void *arg)
-{
-	int64_t changed = db_run(d, "INSERT INTO things (id, name) VALUES (7, 'x')", DB_NONE);
-	assert_int_equal(changed, 1);
-	return *(int *)arg;
-}
-
 static int64_t count(db *d)
 {
 	int64_t number = -1;
@@ -66,31 +59,83 @@ static int64_t count(db *d)
 	return number;
 }
 
-static int64_t nested(db *d, void *arg)
+static int insert_7(db *d)
 {
-	int zero = 0;
-	return db_transaction(d, DB_SAFE_FROM_CRASH, insert_and_fail, &zero);
-}
-
-static int64_t ask_again(db *d, void *arg)
-{
-	return ++*(int *)arg < 3 ? -EAGAIN : *(int *)arg;
+	return db_run(d, "INSERT INTO things (id, name) VALUES (7, 'x')", DB_NONE);
 }
 
 static void undoes_transactions(void **state)
 {
 	db *d = open_one(*state, 1000);
-	int wrong = -EPERM, good = 5, tries = 0;
-	assert_int_equal(db_transaction(d, DB_SAFE_FROM_CRASH, insert_and_fail, &wrong), -EPERM);
+	db_try t = db_begin(d, DB_SAFE_FROM_CRASH);
+	while (db_go(&t)) {
+		assert_int_equal(insert_7(d), 1);
+		db_fail(d, -EPERM);
+	}
+	assert_int_equal(t.failed, -EPERM);
 	assert_int_equal(count(d), 0);
-	assert_int_equal(db_transaction(d, DB_SAFE_FROM_POWER_CUT, insert_and_fail, &good), 5);
+	t = db_begin(d, DB_SAFE_FROM_POWER_CUT);
+	while (db_go(&t)) {
+		assert_int_equal(insert_7(d), 1);
+		/* One inside of another does not begin, and does not end it. */
+		db_try nested = db_begin(d, DB_SAFE_FROM_CRASH);
+		assert_false(db_go(&nested));
+		assert_int_equal(nested.failed, -EINVAL);
+	}
+	assert_int_equal(t.failed, 0);
 	assert_int_equal(count(d), 1);
-	assert_int_equal(db_transaction(d, DB_SAFE_FROM_CRASH, nested, NULL), -EINVAL);
-	assert_int_equal(db_transaction(d, DB_SAFE_FROM_CRASH, ask_again, &tries), 3);
-	tries = -1000;
-	assert_int_equal(db_transaction(d, DB_SAFE_FROM_CRASH, ask_again, &tries), -EBUSY);
-	assert_int_equal(tries, -990);
+	db_close(d);
+}
+
+/* Nothing happens after the first error, and it is the one that the transaction ends with. */
+static void the_first_error_sticks(void **state)
+{
+	db *d = open_one(*state, 1000);
+	db_cursor *c = NULL;
+	int64_t number = 42;
+	assert_int_equal(insert_7(d), 1);
+	db_try t = db_begin(d, DB_SAFE_FROM_CRASH);
+	while (db_go(&t)) {
+		assert_int_equal(db_run(d, "INSERT INTO things (id, name) VALUES (8, 'x')", DB_NONE), 1);
+		assert_int_equal(insert_7(d), -EEXIST);
+		assert_int_equal(db_failed(d), -EEXIST);
+		assert_int_equal(db_run(d, "DELETE FROM things", DB_NONE), -EEXIST);
+		assert_int_equal(db_script(d, "DELETE FROM things"), -EEXIST);
+		assert_int_equal(db_number(d, &number, "SELECT COUNT(*) FROM things", DB_NONE), -EEXIST);
+		assert_int_equal(db_start(d, &c, "SELECT id FROM things", DB_NONE), -EEXIST);
+	}
+	assert_int_equal(t.failed, -EEXIST);
+	assert_int_equal(number, 42);
+	assert_null(c);
 	assert_int_equal(count(d), 1);
+	/* The next one begins anew. */
+	t = db_begin(d, DB_SAFE_FROM_CRASH);
+	while (db_go(&t))
+		db_run(d, "DELETE FROM things", DB_NONE);
+	assert_int_equal(t.failed, 0);
+	assert_int_equal(count(d), 0);
+	db_close(d);
+}
+
+static void tries_again_when_asked(void **state)
+{
+	db *d = open_one(*state, 1000);
+	int tries = 0;
+	db_try t = db_begin(d, DB_SAFE_FROM_CRASH);
+	while (db_go(&t))
+		if (insert_7(d) == 1 && ++tries < 3)
+			db_fail(d, -EAGAIN);
+	assert_int_equal(t.failed, 0);
+	assert_int_equal(tries, 3);
+	assert_int_equal(count(d), 1);
+	tries = 0;
+	t = db_begin(d, DB_SAFE_FROM_CRASH);
+	while (db_go(&t)) {
+		tries++;
+		db_fail(d, -EAGAIN);
+	}
+	assert_int_equal(t.failed, -EBUSY);
+	assert_int_equal(tries, 10);
 	db_close(d);
 }
 
@@ -108,20 +153,18 @@ static void *write_beside(void *arg)
 	return NULL;
 }
 
-static int64_t hold(db *d, void *arg)
-{
-	pthread_t thread;
-	assert_int_equal(db_run(d, "INSERT INTO things (id, name) VALUES (7, 'x')", DB_NONE), 1);
-	assert_int_equal(pthread_create(&thread, NULL, write_beside, arg), 0);
-	pthread_join(thread, NULL);
-	return 0;
-}
-
 static void waits_no_longer_than_allowed(void **state)
 {
 	db *d = open_one(*state, 1000);
 	waiting w = {.d = open_one(*state, 50)};
-	assert_int_equal(db_transaction(d, DB_SAFE_FROM_CRASH, hold, &w), 0);
+	pthread_t thread;
+	db_try t = db_begin(d, DB_SAFE_FROM_CRASH);
+	while (db_go(&t)) {
+		assert_int_equal(insert_7(d), 1);
+		assert_int_equal(pthread_create(&thread, NULL, write_beside, &w), 0);
+		pthread_join(thread, NULL);
+	}
+	assert_int_equal(t.failed, 0);
 	assert_int_equal(w.result, -EBUSY);
 	write_beside(&w);
 	assert_int_equal(w.result, 1);
@@ -183,6 +226,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(runs_statements),
 		cmocka_unit_test(undoes_transactions),
+		cmocka_unit_test(the_first_error_sticks),
+		cmocka_unit_test(tries_again_when_asked),
 		cmocka_unit_test(waits_no_longer_than_allowed),
 		cmocka_unit_test(refuses_urls),
 		cmocka_unit_test(connects_again),

@@ -269,7 +269,7 @@ const store_mail *on_store_mail(const char *subject, const char *text)
 				     .snippet = WEIR_SPAN("the beginning"),
 				     .date_s = 1000 + number},
 			    .text = {text, strlen(text)},
-			    .raw = store_source_memory(&bytes),
+			    .raw = mail_from_memory(bytes.at, bytes.length),
 			    .now_s = 5000};
 	return &mail;
 }

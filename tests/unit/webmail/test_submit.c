@@ -157,13 +157,13 @@ static on_messages inbox(on_store *on)
 
 static char *text_of(on_store *on, uint32_t message)
 {
-	deliver_body body;
+	store_body body;
 	mail_view *view;
-	assert_int_equal(deliver_body_open(&body, on->s, on->ann, message), 0);
-	assert_int_equal(mail_open(&body.source, &(mail_view_options){.text_only = true}, &view), 0);
+	assert_int_equal(store_body_open(on->s, on->ann, message, &body), 0);
+	mail_source source = store_body_source(&body);
+	assert_int_equal(mail_open(&source, &(mail_view_options){.text_only = true}, &view), 0);
 	char *text = strdup(view->text);
 	mail_view_free(&view);
-	deliver_body_fini(&body);
 	return text;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texts that peers sent: made valid, folded for comparison, and cut without cutting a character. */
-#include "store_priv.h"
+#include "text.h"
 
 #include <ctype.h>
 #include <locale.h>
@@ -191,7 +191,7 @@ static bool has_here(weir_span text, weir_span words, bool begins)
 bool text_has(weir_span text, const char *words, bool begins)
 {
 	while (text.length > 0) {
-		if (has_here(text, span_of(words), begins))
+		if (has_here(text, (weir_span){words, strlen(words)}, begins))
 			return true;
 		text_word(&text);
 	}

@@ -7,7 +7,12 @@
 
 #include <weir/random.h>
 
-#include "webmail/store_priv.h"
+#include <mail/text.h>
+
+static weir_span span_of(const char *text)
+{
+	return (weir_span){text, strlen(text)};
+}
 
 static void cleans(void **state)
 {

@@ -2,9 +2,9 @@
 #include "import.h"
 #include "deliver.h"
 #include "mail/mailbox.h"
+#include "verbs.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,10 +66,6 @@ int import_path(const import_options *options, const char *path, import_counts *
 
 /* ---- the verb ---- */
 
-typedef struct import_words {
-	const char *data, *database, *user, *folder;
-} import_words;
-
 static int usage(void)
 {
 	fputs("usage: weir-webmail import --data DIR --user NAME [--folder NAME] PATH...\n"
@@ -78,12 +74,6 @@ static int usage(void)
 	      "again. --db URL names another database than DIR/mail.db.\n",
 	      stderr);
 	return 2;
-}
-
-static int failed(const char *what)
-{
-	fprintf(stderr, "weir-webmail import: %s%s%s\n", what, *what != '\0' ? ": " : "", weir_error());
-	return 1;
 }
 
 static void print_wrong(void *arg, const char *path, const char *sentence)
@@ -136,7 +126,7 @@ static int find_folder(store *s, uint32_t user, const char *name, uint32_t *ret_
 	return error < 0 ? error : 0;
 }
 
-static int run(store *s, const import_words *words, char **paths)
+static int run(store *s, const verb_options *words, char **paths)
 {
 	store_user user;
 	uint32_t folder = 0;
@@ -144,7 +134,7 @@ static int run(store *s, const import_words *words, char **paths)
 	if (error == 0 && words->folder != NULL)
 		error = find_folder(s, user.id, words->folder, &folder);
 	if (error != 0)
-		return failed("");
+		return verb_failed("import");
 	import_counts counts = {0};
 	import_options options = {.store = s,
 				  .user = user.id,
@@ -158,37 +148,21 @@ static int run(store *s, const import_words *words, char **paths)
 		fputs("\r\033[K", stderr);
 	print_counts(&counts, "\n");
 	if (error != 0)
-		return failed("");
+		return verb_failed("import");
 	return counts.refused > 0 ? 1 : 0;
 }
 
 int import_main(int argc, char **argv)
 {
-	static const struct option known[] = {{"data", required_argument, NULL, 'd'},
-					      {"db", required_argument, NULL, 'b'},
-					      {"user", required_argument, NULL, 'u'},
-					      {"folder", required_argument, NULL, 'f'},
-					      {NULL, 0, NULL, 0}};
-	import_words words = {0};
-	int option;
-	optind = 0;
-	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
-		const char **value = option == 'd'   ? &words.data
-				     : option == 'b' ? &words.database
-				     : option == 'u' ? &words.user
-				     : option == 'f' ? &words.folder
-						     : NULL;
-		if (value == NULL)
-			return usage();
-		*value = optarg;
-	}
-	if (words.user == NULL || optind >= argc)
+	verb_options words;
+	int first = verb_options_read(argc, argv, &words);
+	if (first == 0 || first >= argc || words.user == NULL)
 		return usage();
 	store *s;
 	mail_init();
 	if (store_open_data(words.data, words.database, &s) != 0)
-		return failed("");
-	int status = run(s, &words, argv + optind);
+		return verb_failed("import");
+	int status = run(s, &words, argv + first);
 	store_close(s);
 	return status;
 }

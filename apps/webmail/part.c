@@ -33,10 +33,10 @@ static weir_span disposition(visit *v, const char *how, const char *name)
 {
 	webpage to = {NULL, false};
 	page_query(&to, page_span(name));
-	weir_span field = to.failed || to.buf == NULL
-				  ? visit_print(v, "%s", how)
-				  : visit_print(v, "%s; filename*=UTF-8''%.*s", how, (int)to.buf->length,
-						(const char *)to.buf->data);
+	weir_span coded = page_written(&to);
+	weir_span field = coded.length == 0 ? page_span(how)
+					    : visit_print(v, "%s; filename*=UTF-8''%.*s", how,
+							  (int)coded.length, coded.at);
 	page_drop(&to);
 	return field;
 }
@@ -84,17 +84,18 @@ static int stream_source(part_stream *s, const mail_source *source)
 	return failed;
 }
 
-static void finish(part_stream *s, int failed)
+static int finish(part_stream *s, int failed)
 {
 	if (!s->begun)
-		visit_failed(s->visit, failed != 0 ? failed : -EIO);
-	else if (failed != 0)
+		return failed != 0 ? failed : -EIO;
+	if (failed != 0)
 		weir_request_stream_abort(s->visit->request);
 	else
 		weir_request_stream_end(s->visit->request);
+	return 0;
 }
 
-void part_visit(visit *v)
+int part_visit(visit *v)
 {
 	part_stream s = {.visit = v};
 	store_body body = {0};
@@ -105,12 +106,10 @@ void part_visit(visit *v)
 	int failed = whole == 0 && (message == 0 || number == UINT32_MAX) ? -ENOENT : 0;
 	if (failed == 0)
 		failed = store_body_open(v->db, v->session.is.user, whole != 0 ? whole : message, &body);
-	if (failed != 0) {
-		visit_failed(v, failed);
-		return;
-	}
+	if (failed != 0)
+		return failed;
 	mail_source source = store_body_source(&body);
 	failed = whole != 0 ? stream_source(&s, &source)
 			    : mail_part_read(&source, number, begin_part, write_part, &s);
-	finish(&s, failed);
+	return finish(&s, failed);
 }

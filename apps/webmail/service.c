@@ -149,8 +149,9 @@ void service_end(webmail *mail)
 	mail->service = NULL;
 }
 
-void service_read(const webmail *mail, service_counts *ret_counts)
+void service_read(const void *shared, void *ret_counts)
 {
+	const webmail *mail = shared;
 	const lmtp *in = __atomic_load_n(&mail->service->lmtp, __ATOMIC_ACQUIRE);
 	const submit *out = __atomic_load_n(&mail->service->submit, __ATOMIC_ACQUIRE);
 	lmtp_stats came = {0};
@@ -159,11 +160,11 @@ void service_read(const webmail *mail, service_counts *ret_counts)
 		lmtp_read_stats(in, &came);
 	if (out != NULL)
 		submit_read_stats(out, &went);
-	*ret_counts = (service_counts){.sessions = sessions_count(mail->sessions),
-				       .delivered = came.delivered,
-				       .refused = came.refused,
-				       .deferred = came.failed,
-				       .sent = went.sent,
-				       .retries = went.retries,
-				       .bounced = went.bounced};
+	*(service_counts *)ret_counts = (service_counts){.sessions = sessions_count(mail->sessions),
+							 .delivered = came.delivered,
+							 .refused = came.refused,
+							 .deferred = came.failed,
+							 .sent = went.sent,
+							 .retries = went.retries,
+							 .bounced = went.bounced};
 }

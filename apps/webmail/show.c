@@ -157,7 +157,7 @@ static void put_head(show *s)
 					      .clipped = s->view->clipped});
 }
 
-static void put_all(show *s)
+static int put_all(show *s)
 {
 	visit *v = s->visit;
 	weir_span subject = page_span(s->view->summary->subject);
@@ -174,14 +174,11 @@ static void put_all(show *s)
 		failed = put_thread_of(s);
 	put_message_end(&v->page,
 			&(view_message_end){.id = s->id, .list = s->query, .html = s->view->html != NULL});
-	if (failed != 0)
-		visit_failed(v, failed);
-	else
-		visit_send(v, 200);
+	return failed != 0 ? failed : visit_send(v, 200);
 }
 
 /* Its HTML alone. The policy allows no script, and nothing of other servers unless it was asked for. */
-static void send_frame(show *s)
+static int send_frame(show *s)
 {
 	static const char closed[] = "default-src 'none'; img-src 'self'; style-src 'self' 'unsafe-inline'; "
 				     "frame-ancestors 'self'; "
@@ -196,13 +193,15 @@ static void send_frame(show *s)
 	fields[1].value = page_span(s->remote ? open : closed);
 	fields[3].value = WEIR_SPAN("no-referrer");
 	put_frame(&v->page, &(view_frame){.html = page_span(s->view->html)});
-	weir_reply reply = {.status = 200, .fields = fields, .field_count = count, .buf = v->page.buf};
-	reply.length = v->page.buf != NULL ? v->page.buf->length : 0;
 	if (v->page.failed)
-		visit_failed(v, -ENOMEM);
-	else
-		weir_request_reply(v->request, &reply);
+		return -ENOMEM;
+	weir_request_reply(v->request, &(weir_reply){.status = 200,
+						     .fields = fields,
+						     .field_count = count,
+						     .buf = v->page.buf,
+						     .length = v->page.buf->length});
 	page_drop(&v->page);
+	return 0;
 }
 
 /* ---- the way of a request ---- */
@@ -222,54 +221,41 @@ static int find(show *s)
 	return failed < 0 ? failed : 0;
 }
 
-static void show_message(show *s)
+static int show_message(show *s)
 {
 	int failed = find(s);
 	if (failed == 0)
 		failed = open_view(s);
-	if (failed != 0)
-		visit_failed(s->visit, failed);
-	else
-		put_all(s);
-	mail_view_free(&s->view);
+	return failed != 0 ? failed : put_all(s);
 }
 
-static void show_body(show *s)
+static int show_body(show *s)
 {
 	int failed = open_view(s);
 	if (failed == 0 && s->view->html == NULL)
 		failed = -ENOENT;
-	if (failed != 0)
-		visit_failed(s->visit, failed);
-	else
-		send_frame(s);
-	mail_view_free(&s->view);
+	return failed != 0 ? failed : send_frame(s);
 }
 
-void show_visit(visit *v)
+int show_visit(visit *v)
 {
 	weir_span values[VALUES];
 	uint32_t message = visit_number(v, "/message/", NULL), body = visit_number(v, "/body/", NULL);
-	if (message == 0 && body == 0) {
-		visit_failed(v, -ENOENT);
-		return;
-	}
-	if (!visit_query(v, names, VALUES, values))
-		return;
+	int failed = message == 0 && body == 0 ? -ENOENT : visit_query(v, names, VALUES, values);
+	if (failed != 0)
+		return failed;
 	store_sort sort = rows_sort_of(values[SORT]);
 	show s = {.visit = v,
 		  .id = message != 0 ? message : body,
 		  .text = values[TEXT].length > 0,
 		  .remote = values[REMOTE].length > 0,
 		  .list = {.sort = sort < STORE_SORTS ? sort : STORE_BY_DATE,
-			   .reversed = values[ORDER].length > 0}};
+			   .reversed = values[ORDER].length > 0},
+		  .query = WEIR_SPAN("")};
 	if (sort < STORE_SORTS)
 		s.query = visit_print(v, "?sort=%s%s", rows_sorts[sort],
 				      s.list.reversed ? "&order=reverse" : "");
-	else
-		s.query = WEIR_SPAN("");
-	if (message != 0)
-		show_message(&s);
-	else
-		show_body(&s);
+	failed = message != 0 ? show_message(&s) : show_body(&s);
+	mail_view_free(&s.view);
+	return failed;
 }

@@ -339,11 +339,4 @@ int store_outgoing_list(store *s, uint32_t user, void (*each)(const store_outgoi
  */
 int store_check(store *s, void (*wrong)(const char *sentence, void *arg), void *arg);
 
-/* ---- verbs of the command line: exit statuses ---- */
-
-/* weir-webmail user add|passwd|class|remove|list: argv[0] is "user". */
-int users_main(int argc, char **argv);
-/* weir-webmail check: argv[0] is "check". */
-int check_main(int argc, char **argv);
-
 #endif

@@ -6,6 +6,7 @@
 #include "submit.h"
 #include "deliver.h"
 #include "mail/compose.h"
+#include "store_pool.h"
 
 #include <errno.h>
 #include <glib.h>
@@ -199,40 +200,17 @@ int submit_round(store *s, const submit_options *options, int64_t now_s, submit_
 
 /* ---- in a world ---- */
 
-static void *worker_start(void *arg)
-{
-	store *s = NULL;
-	(void)store_open(((submit *)arg)->store_url, &s);
-	return s;
-}
-
-static void worker_end(void *arg, void *state)
-{
-	store_close(state);
-}
-
-/* Without a database it has nothing to do; the thread has one as soon as it can be opened. */
 static void run(void *arg)
 {
 	submit *s = arg;
-	store *db = weir_thread_state();
-	store *own = NULL;
-	if (db == NULL && store_open(s->store_url, &own) == 0)
-		db = own;
+	store *db = store_of_thread();
 	if (db != NULL)
 		(void)round_of(db, &s->options, (int64_t)time(NULL), &s->stats, &s->stopping);
-	store_close(own);
 }
 
 static int start(submit *s, weir_world *world)
 {
-	weir_domain_options pool = {.name = "submit",
-				    .kind = WEIR_ELASTIC,
-				    .max_threads = 1,
-				    .thread_start = worker_start,
-				    .thread_end = worker_end,
-				    .thread_arg = s};
-	int error = weir_domain_new(world, &pool, &s->pool);
+	int error = store_pool_new(world, "submit", 1, s->store_url, &s->pool);
 	if (error != 0)
 		return error;
 	weir_every_options every = {.name = "submit",

@@ -139,7 +139,10 @@ class Visitor:
         head = {**self.fields, **{name.replace("_", "-"): value for name, value in fields.items()}}
         if self.cookie:
             head["Cookie"] = self.cookie
-        connection.request(method, path, body, head)
+        try:
+            connection.request(method, path, body, head)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the answer came before all of the body was sent
         answer = connection.getresponse()
         page = Page(answer)
         connection.close()

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "upload.h"
-
 #include <errno.h>
-#include <stdlib.h>
+#include <fcntl.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <weir/stream.h>
+#include <weir/upload.h>
 
-#include "mail/spool.h"
+#include "base/mem.h"
 
 #define WAIT_NS      (30 * WEIR_NS_PER_S)
 #define BOUNDARY_MAX 70u
@@ -46,7 +45,7 @@ static weir_span parameter(weir_span field, const char *name)
 	return (weir_span){NULL, 0};
 }
 
-weir_span upload_boundary(weir_span type)
+weir_span weir_upload_boundary(weir_span type)
 {
 	weir_span boundary =
 		begins(type, "multipart/form-data") ? parameter(type, "boundary") : (weir_span){NULL, 0};
@@ -54,10 +53,10 @@ weir_span upload_boundary(weir_span type)
 }
 
 /* The head of a field: its lines up to an empty one. Returns its length with that, or 0 if it has no end. */
-static size_t read_head(weir_span rest, upload_field *ret_field)
+static size_t read_head(weir_span rest, weir_upload_field *ret_field)
 {
-	size_t most = rest.length < UPLOAD_HEAD_MAX ? rest.length : UPLOAD_HEAD_MAX, at = 0;
-	*ret_field = (upload_field){.name = {NULL, 0}};
+	size_t most = rest.length < WEIR_UPLOAD_HEAD_MAX ? rest.length : WEIR_UPLOAD_HEAD_MAX, at = 0;
+	*ret_field = (weir_upload_field){.name = {NULL, 0}};
 	while (at < most) {
 		const char *end = memmem(rest.at + at, most - at, "\r\n", 2);
 		if (end == NULL)
@@ -81,16 +80,16 @@ static size_t read_head(weir_span rest, upload_field *ret_field)
 
 static int broken(void)
 {
-	return weir_error_set(-EINVAL, "The form is broken.");
+	return weir_error_set(-EINVAL, "the form is broken");
 }
 
-int upload_parse(weir_span body, weir_span boundary, upload *to)
+int weir_upload_parse(weir_span body, weir_span boundary, weir_upload *to)
 {
 	char mark[BOUNDARY_MAX + 5] = "\r\n--";
 	size_t mark_length = boundary.length + 4;
 	to->count = 0;
 	if (boundary.length == 0 || boundary.length > BOUNDARY_MAX)
-		return weir_error_set(-EMEDIUMTYPE, "The form is of no type that is known here.");
+		return weir_error_set(-EMEDIUMTYPE, "the form is of no type that is known here");
 	memcpy(mark + 4, boundary.at, boundary.length);
 	/* The first mark has no line before it. */
 	if (body.at == NULL || body.length < mark_length - 2 ||
@@ -99,9 +98,9 @@ int upload_parse(weir_span body, weir_span boundary, upload *to)
 	for (size_t at = mark_length - 2; !(body.length - at >= 2 && memcmp(body.at + at, "--", 2) == 0);) {
 		if (body.length - at < 2 || memcmp(body.at + at, "\r\n", 2) != 0)
 			return broken();
-		if (to->count == UPLOAD_FIELDS_MAX)
-			return weir_error_set(-E2BIG, "The form has too many fields.");
-		upload_field *field = &to->fields[to->count];
+		if (to->count == WEIR_UPLOAD_FIELDS_MAX)
+			return weir_error_set(-E2BIG, "the form has too many fields");
+		weir_upload_field *field = &to->fields[to->count];
 		at += 2;
 		size_t head = read_head((weir_span){body.at + at, body.length - at}, field);
 		at += head;
@@ -113,6 +112,24 @@ int upload_parse(weir_span body, weir_span boundary, upload *to)
 		at += field->value.length + mark_length;
 	}
 	return 0;
+}
+
+static int write_all(int fd, const char *bytes, size_t length)
+{
+	while (length > 0) {
+		ssize_t done = write(fd, bytes, length);
+		if (done < 0 && errno != EINTR)
+			return weir_error_set(-errno, "a form cannot be put aside: %s", strerror(errno));
+		bytes += done > 0 ? done : 0;
+		length -= done > 0 ? (size_t)done : 0;
+	}
+	return 0;
+}
+
+static int open_spool(const char *folder)
+{
+	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	return fd >= 0 ? fd : weir_error_set(-errno, "%s: %s", folder, strerror(errno));
 }
 
 /* The body into a file. Returns its bytes, or an error. */
@@ -129,14 +146,15 @@ static int64_t spool_body(weir_request *request, int fd, uint64_t most)
 			return (int64_t)bytes;
 		bytes += length;
 		if (bytes > most)
-			return weir_error_set(-E2BIG, "The message and its attachments are too large.");
-		failed = spool_write(fd, piece, length);
+			return weir_error_set(-E2BIG, "the form has more than %llu bytes",
+					      (unsigned long long)most);
+		failed = write_all(fd, piece, length);
 		if (failed != 0)
 			return failed;
 	}
 }
 
-static int map_body(upload *u, int fd, int64_t bytes)
+static int map_body(weir_upload *u, int fd, int64_t bytes)
 {
 	if (bytes == 0)
 		return broken();
@@ -148,39 +166,39 @@ static int map_body(upload *u, int fd, int64_t bytes)
 	return weir_error_set(-ENOMEM, "out of memory");
 }
 
-int upload_read(weir_request *request, const char *spool, uint64_t most, upload **ret_upload)
+int weir_upload_read(weir_request *request, const char *spool, uint64_t most, weir_upload **ret_upload)
 {
-	weir_span boundary = upload_boundary(weir_request_header(request, WEIR_SPAN("Content-Type")));
+	weir_span boundary = weir_upload_boundary(weir_request_header(request, WEIR_SPAN("Content-Type")));
 	uint64_t announced = weir_request_body_length(request);
 	if (boundary.length == 0)
-		return weir_error_set(-EMEDIUMTYPE, "The form is of no type that is known here.");
+		return weir_error_set(-EMEDIUMTYPE, "the form is of no type that is known here");
 	if (announced != WEIR_UNKNOWN_LENGTH && announced > most)
-		return weir_error_set(-E2BIG, "The message and its attachments are too large.");
-	upload *u = calloc(1, sizeof(*u));
-	int fd = u != NULL ? spool_open(spool) : -ENOMEM;
+		return weir_error_set(-E2BIG, "the form has more than %llu bytes", (unsigned long long)most);
+	weir_upload *u = weir_mem_zalloc(sizeof(*u));
+	int fd = u != NULL ? open_spool(spool) : weir_error_set(-ENOMEM, "out of memory");
 	int64_t bytes = fd >= 0 ? spool_body(request, fd, most) : fd;
 	int failed = bytes >= 0 ? map_body(u, fd, bytes) : (int)bytes;
 	if (failed == 0)
-		failed = upload_parse((weir_span){u->map, u->bytes}, boundary, u);
+		failed = weir_upload_parse((weir_span){u->map, u->bytes}, boundary, u);
 	if (fd >= 0)
 		close(fd);
 	if (failed != 0)
-		upload_free(u);
+		weir_upload_free(u);
 	else
 		*ret_upload = u;
 	return failed;
 }
 
-void upload_free(upload *u)
+void weir_upload_free(weir_upload *u)
 {
 	if (u == NULL)
 		return;
 	if (u->map != NULL)
 		munmap(u->map, u->bytes);
-	free(u);
+	weir_mem_free(u);
 }
 
-weir_span upload_value(const upload *u, const char *name)
+weir_span weir_upload_value(const weir_upload *u, const char *name)
 {
 	for (size_t i = 0; i < u->count; i++)
 		if (u->fields[i].file.at == NULL && u->fields[i].name.length == strlen(name) &&

@@ -4,7 +4,7 @@
  * within the body, in its order, and no value contains the mark that ends it.
  */
 #include <string.h>
-#include <webmail/upload.h>
+#include <weir/upload.h>
 
 #include "target.h"
 
@@ -14,13 +14,13 @@ static void check_within(weir_span part, weir_span whole)
 		CHECK(part.at >= whole.at && part.at + part.length <= whole.at + whole.length);
 }
 
-static void check_fields(const upload *u, weir_span body, weir_span boundary)
+static void check_fields(const weir_upload *u, weir_span body, weir_span boundary)
 {
 	char mark[128] = "\r\n--";
 	const char *last = body.at;
 	memcpy(mark + 4, boundary.at, boundary.length);
 	for (size_t i = 0; i < u->count; i++) {
-		const upload_field *field = &u->fields[i];
+		const weir_upload_field *field = &u->fields[i];
 		check_within(field->name, body);
 		check_within(field->file, body);
 		check_within(field->type, body);
@@ -34,17 +34,18 @@ static void check_fields(const upload *u, weir_span body, weir_span boundary)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static upload u;
+	static weir_upload u;
 	const uint8_t *end = size > 0 ? memchr(data, '\n', size) : NULL;
 	if (end == NULL)
 		return 0;
 	weir_span type = {(const char *)data, (size_t)(end - data)},
-		  body = {(const char *)end + 1, size - type.length - 1}, boundary = upload_boundary(type);
+		  body = {(const char *)end + 1, size - type.length - 1},
+		  boundary = weir_upload_boundary(type);
 	check_within(boundary, type);
-	if (upload_parse(body, boundary, &u) == 0)
+	if (weir_upload_parse(body, boundary, &u) == 0)
 		check_fields(&u, body, boundary);
 	else
 		check_sentence();
-	upload_value(&u, "to");
+	weir_upload_value(&u, "to");
 	return 0;
 }

@@ -4,7 +4,7 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
-#include <webmail/throttle.h>
+#include <weir/throttle.h>
 
 #define T0 (1000 * WEIR_NS_PER_S)
 #define S  WEIR_NS_PER_S
@@ -19,128 +19,128 @@ static struct sockaddr_storage address(const char *text)
 	return at;
 }
 
-static uint64_t wait_of(throttle *t, const char *name, const char *client, uint64_t now_ns)
+static uint64_t wait_of(weir_throttle *t, const char *name, const char *client, uint64_t now_ns)
 {
 	struct sockaddr_storage at = address(client);
-	return throttle_wait(t, (weir_span){name, strlen(name)}, (struct sockaddr *)&at, now_ns);
+	return weir_throttle_wait(t, (weir_span){name, strlen(name)}, (struct sockaddr *)&at, now_ns);
 }
 
-static void fail_by(throttle *t, const char *name, const char *client, uint64_t now_ns)
+static void fail_by(weir_throttle *t, const char *name, const char *client, uint64_t now_ns)
 {
 	struct sockaddr_storage at = address(client);
-	throttle_failed(t, (weir_span){name, strlen(name)}, (struct sockaddr *)&at, now_ns);
+	weir_throttle_failed(t, (weir_span){name, strlen(name)}, (struct sockaddr *)&at, now_ns);
 }
 
 static void a_few_failures_cost_nothing(void **state)
 {
-	throttle *t = throttle_new();
-	for (unsigned i = 1; i < THROTTLE_NAME_CLIENT; i++) {
+	weir_throttle *t = weir_throttle_new();
+	for (unsigned i = 1; i < WEIR_THROTTLE_NAME_CLIENT; i++) {
 		fail_by(t, "ann", "10.0.0.1", T0);
 		assert_int_equal(wait_of(t, "ann", "10.0.0.1", T0), 0);
 	}
-	for (uint64_t pause = S; pause < THROTTLE_MOST_NS; pause *= 2) {
+	for (uint64_t pause = S; pause < WEIR_THROTTLE_MOST_NS; pause *= 2) {
 		fail_by(t, "ann", "10.0.0.1", T0);
 		assert_int_equal(wait_of(t, "ann", "10.0.0.1", T0), pause);
 	}
 	fail_by(t, "ann", "10.0.0.1", T0);
-	assert_int_equal(wait_of(t, "ann", "10.0.0.1", T0), THROTTLE_MOST_NS);
-	assert_int_equal(wait_of(t, "ANN", "10.0.0.1", T0), THROTTLE_MOST_NS); /* the same name */
+	assert_int_equal(wait_of(t, "ann", "10.0.0.1", T0), WEIR_THROTTLE_MOST_NS);
+	assert_int_equal(wait_of(t, "ANN", "10.0.0.1", T0), WEIR_THROTTLE_MOST_NS); /* the same name */
 	assert_int_equal(wait_of(t, "bob", "10.0.0.1", T0), 0);
 	assert_int_equal(wait_of(t, "ann", "10.0.0.2", T0), 0); /* nobody is locked out by a stranger */
-	assert_int_equal(wait_of(t, "ann", "10.0.0.1", T0 + THROTTLE_MOST_NS), 0);
-	throttle_free(t);
+	assert_int_equal(wait_of(t, "ann", "10.0.0.1", T0 + WEIR_THROTTLE_MOST_NS), 0);
+	weir_throttle_free(t);
 }
 
 static void the_right_password_forgives(void **state)
 {
-	throttle *t = throttle_new();
+	weir_throttle *t = weir_throttle_new();
 	struct sockaddr_storage at = address("10.0.0.1");
-	for (unsigned i = 0; i < THROTTLE_NAME_CLIENT; i++)
+	for (unsigned i = 0; i < WEIR_THROTTLE_NAME_CLIENT; i++)
 		fail_by(t, "ann", "10.0.0.1", T0);
-	throttle_passed(t, WEIR_SPAN("ann"), (struct sockaddr *)&at);
+	weir_throttle_passed(t, WEIR_SPAN("ann"), (struct sockaddr *)&at);
 	assert_int_equal(wait_of(t, "ann", "10.0.0.1", T0), 0);
-	throttle_passed(t, WEIR_SPAN("nobody"), (struct sockaddr *)&at);
-	throttle_free(t);
+	weir_throttle_passed(t, WEIR_SPAN("nobody"), (struct sockaddr *)&at);
+	weir_throttle_free(t);
 }
 
 static void time_forgives(void **state)
 {
-	throttle *t = throttle_new();
-	for (unsigned i = 0; i < THROTTLE_NAME_CLIENT; i++)
+	weir_throttle *t = weir_throttle_new();
+	for (unsigned i = 0; i < WEIR_THROTTLE_NAME_CLIENT; i++)
 		fail_by(t, "ann", "10.0.0.1", T0);
-	fail_by(t, "ann", "10.0.0.1", T0 + THROTTLE_FORGET_NS + 1);
-	assert_int_equal(wait_of(t, "ann", "10.0.0.1", T0 + THROTTLE_FORGET_NS + 1), 0);
-	throttle_free(t);
+	fail_by(t, "ann", "10.0.0.1", T0 + WEIR_THROTTLE_FORGET_NS + 1);
+	assert_int_equal(wait_of(t, "ann", "10.0.0.1", T0 + WEIR_THROTTLE_FORGET_NS + 1), 0);
+	weir_throttle_free(t);
 }
 
 /* Many names from one client, and one name from many clients. */
 static void clients_and_names_have_counts_of_their_own(void **state)
 {
-	throttle *t = throttle_new();
+	weir_throttle *t = weir_throttle_new();
 	char text[40];
-	for (unsigned i = 0; i < THROTTLE_CLIENT; i++) {
+	for (unsigned i = 0; i < WEIR_THROTTLE_CLIENT; i++) {
 		snprintf(text, sizeof(text), "name%u", i);
 		fail_by(t, text, "10.0.0.1", T0);
 	}
 	assert_int_equal(wait_of(t, "ann", "10.0.0.1", T0), S);
 	assert_int_equal(wait_of(t, "ann", "10.0.0.2", T0), 0);
-	for (unsigned i = 0; i < THROTTLE_NAME; i++) {
+	for (unsigned i = 0; i < WEIR_THROTTLE_NAME; i++) {
 		snprintf(text, sizeof(text), "10.1.%u.1", i);
 		fail_by(t, "ann", text, T0);
 	}
 	assert_int_equal(wait_of(t, "ann", "10.9.9.9", T0), S);
 	assert_int_equal(wait_of(t, "bob", "10.9.9.9", T0), 0);
-	throttle_free(t);
+	weir_throttle_free(t);
 }
 
 /* A customer of IPv6 has a whole network. */
 static void a_network_is_one_client(void **state)
 {
-	throttle *t = throttle_new();
+	weir_throttle *t = weir_throttle_new();
 	char text[40];
-	for (unsigned i = 0; i < THROTTLE_NAME_CLIENT; i++) {
+	for (unsigned i = 0; i < WEIR_THROTTLE_NAME_CLIENT; i++) {
 		snprintf(text, sizeof(text), "2001:db8::%x", i + 1);
 		fail_by(t, "ann", text, T0);
 	}
 	assert_int_equal(wait_of(t, "ann", "2001:db8::ffff:1", T0), S);
 	assert_int_equal(wait_of(t, "ann", "2001:db8:0:1::1", T0), 0);
 	struct sockaddr local = {.sa_family = AF_UNIX};
-	throttle_failed(t, WEIR_SPAN("ann"), &local, T0);
-	assert_int_equal(throttle_wait(t, WEIR_SPAN("ann"), &local, T0), 0);
-	throttle_free(t);
+	weir_throttle_failed(t, WEIR_SPAN("ann"), &local, T0);
+	assert_int_equal(weir_throttle_wait(t, WEIR_SPAN("ann"), &local, T0), 0);
+	weir_throttle_free(t);
 }
 
 /* A proxy on this machine stands for everybody: guesses of one do not keep out all. */
 static void a_proxy_is_no_client(void **state)
 {
-	throttle *t = throttle_new();
+	weir_throttle *t = weir_throttle_new();
 	char text[40];
-	for (unsigned i = 0; i < 10 * THROTTLE_CLIENT; i++) {
+	for (unsigned i = 0; i < 10 * WEIR_THROTTLE_CLIENT; i++) {
 		snprintf(text, sizeof(text), "name%u", i);
 		fail_by(t, text, i % 2 == 0 ? "127.0.0.1" : "::1", T0);
 	}
 	assert_int_equal(wait_of(t, "ann", "127.0.0.1", T0), 0);
 	assert_int_equal(wait_of(t, "ann", "::1", T0), 0);
-	throttle_free(t);
+	weir_throttle_free(t);
 }
 
 /* More names than there are places, and names of any length. */
 static void it_is_bounded(void **state)
 {
-	throttle *t = throttle_new();
+	weir_throttle *t = weir_throttle_new();
 	static char name[70000];
 	memset(name, 'x', sizeof(name));
-	for (unsigned i = 0; i < 3 * THROTTLE_PLACES; i++) {
+	for (unsigned i = 0; i < 3 * WEIR_THROTTLE_PLACES; i++) {
 		char client[40];
 		snprintf(client, sizeof(client), "10.%u.%u.1", i / 256 % 256, i % 256);
 		snprintf(name, 20, "%u", i);
 		fail_by(t, name, client, T0 + i);
 	}
 	struct sockaddr_storage at = address("10.0.0.1");
-	throttle_failed(t, (weir_span){name, sizeof(name)}, (struct sockaddr *)&at, T0);
-	throttle_failed(t, (weir_span){NULL, 0}, (struct sockaddr *)&at, T0);
-	throttle_free(t);
-	throttle_free(NULL);
+	weir_throttle_failed(t, (weir_span){name, sizeof(name)}, (struct sockaddr *)&at, T0);
+	weir_throttle_failed(t, (weir_span){NULL, 0}, (struct sockaddr *)&at, T0);
+	weir_throttle_free(t);
+	weir_throttle_free(NULL);
 }
 
 int main(void)

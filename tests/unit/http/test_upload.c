@@ -5,17 +5,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <webmail/upload.h>
+#include <weir/upload.h>
 
 #define HEAD(name) "Content-Disposition: form-data; name=\"" name "\"\r\n\r\n"
 
-static int parse(const char *body, const char *boundary, upload *to)
+static int parse(const char *body, const char *boundary, weir_upload *to)
 {
 	/* At the end of an allocation, so that a sanitizer sees a look beyond it. */
 	size_t length = strlen(body);
 	char *copy = malloc(length > 0 ? length : 1);
 	memcpy(copy, body, length);
-	int failed = upload_parse((weir_span){copy, length}, (weir_span){boundary, strlen(boundary)}, to);
+	int failed =
+		weir_upload_parse((weir_span){copy, length}, (weir_span){boundary, strlen(boundary)}, to);
 	if (failed != 0)
 		free(copy);
 	else
@@ -23,7 +24,7 @@ static int parse(const char *body, const char *boundary, upload *to)
 	return failed;
 }
 
-static void release(upload *u)
+static void release(weir_upload *u)
 {
 	free(u->map);
 	u->map = NULL;
@@ -37,7 +38,7 @@ static void expect_span(weir_span got, const char *wanted)
 
 static void fields_and_files(void **state)
 {
-	static upload u;
+	static weir_upload u;
 	assert_int_equal(
 		parse("--b\r\n" HEAD(
 			      "to") "ann\r\nbob\r\n--b\r\ncontent-disposition: form-data; name=\"file\"; "
@@ -53,16 +54,16 @@ static void fields_and_files(void **state)
 	expect_span(u.fields[1].file, "a \\b.txt");
 	expect_span(u.fields[1].type, "text/plain");
 	expect_span(u.fields[1].value, "--bx\r\n-");
-	expect_span(upload_value(&u, "empty"), "");
-	expect_span(upload_value(&u, "to"), "ann\r\nbob");
-	assert_null(upload_value(&u, "file").at); /* a file is no value */
-	assert_null(upload_value(&u, "nobody").at);
+	expect_span(weir_upload_value(&u, "empty"), "");
+	expect_span(weir_upload_value(&u, "to"), "ann\r\nbob");
+	assert_null(weir_upload_value(&u, "file").at); /* a file is no value */
+	assert_null(weir_upload_value(&u, "nobody").at);
 	release(&u);
 }
 
 static void a_form_without_fields(void **state)
 {
-	static upload u;
+	static weir_upload u;
 	assert_int_equal(parse("--b--", "b", &u), 0);
 	assert_int_equal(u.count, 0);
 	release(&u);
@@ -73,7 +74,7 @@ static void a_form_without_fields(void **state)
 
 static void broken_ones_are_refused(void **state)
 {
-	static upload u;
+	static weir_upload u;
 	static const char *const broken[] = {"",
 					     "-",
 					     "--",
@@ -100,20 +101,20 @@ static void append(char *to, const char *text)
 
 static void bounds(void **state)
 {
-	static upload u;
+	static weir_upload u;
 	static char body[1u << 20];
 	char *at = body;
-	for (unsigned i = 0; i < UPLOAD_FIELDS_MAX; i++)
+	for (unsigned i = 0; i < WEIR_UPLOAD_FIELDS_MAX; i++)
 		at += sprintf(at, "--b\r\n" HEAD("a") "%u\r\n", i);
 	append(at, "--b--\r\n");
 	assert_int_equal(parse(body, "b", &u), 0);
-	assert_int_equal(u.count, UPLOAD_FIELDS_MAX);
+	assert_int_equal(u.count, WEIR_UPLOAD_FIELDS_MAX);
 	release(&u);
 	append(at, "--b\r\n" HEAD("a") "\r\n--b--\r\n");
 	assert_int_equal(parse(body, "b", &u), -E2BIG);
 	at = body + sprintf(body, "--b\r\nX: ");
-	memset(at, 'x', UPLOAD_HEAD_MAX);
-	append(at + UPLOAD_HEAD_MAX, "\r\n\r\nvalue\r\n--b--\r\n");
+	memset(at, 'x', WEIR_UPLOAD_HEAD_MAX);
+	append(at + WEIR_UPLOAD_HEAD_MAX, "\r\n\r\nvalue\r\n--b--\r\n");
 	assert_int_equal(parse(body, "b", &u), -EINVAL);
 }
 
@@ -131,9 +132,9 @@ static void boundaries(void **state)
 		      "boundary=12345678901234567890123456789012345678901234567890123456789012345678901",
 		      ""}};
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		expect_span(upload_boundary((weir_span){cases[i].type, strlen(cases[i].type)}),
+		expect_span(weir_upload_boundary((weir_span){cases[i].type, strlen(cases[i].type)}),
 			    cases[i].boundary);
-	assert_int_equal(upload_boundary((weir_span){NULL, 0}).length, 0);
+	assert_int_equal(weir_upload_boundary((weir_span){NULL, 0}).length, 0);
 }
 
 int main(void)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "throttle.h"
+#include <weir/throttle.h>
 
 #include <netinet/in.h>
 #include <pthread.h>
-#include <sodium.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "base/mem.h"
+#include "base/siphash.h"
+#include "rules/match.h"
 
 #define ROW            4u
 #define NAME_MAX_BYTES 128u
@@ -16,55 +18,41 @@ typedef struct throttle_place {
 	unsigned failures;
 } throttle_place;
 
-struct throttle {
-	unsigned char secret[crypto_shorthash_KEYBYTES]; /* const after init */
+struct weir_throttle {
+	weir_siphash_key secret; /* const after init */
 	pthread_mutex_t lock;
-	throttle_place place[THROTTLE_PLACES]; /* under the lock */
+	throttle_place place[WEIR_THROTTLE_PLACES]; /* under the lock */
 };
 
 enum { NAME_CLIENT, CLIENT, NAME, KEYS };
 
-static const unsigned allowed[KEYS] = {
-	[NAME_CLIENT] = THROTTLE_NAME_CLIENT, [CLIENT] = THROTTLE_CLIENT, [NAME] = THROTTLE_NAME};
+static const unsigned allowed[KEYS] = {[NAME_CLIENT] = WEIR_THROTTLE_NAME_CLIENT,
+				       [CLIENT] = WEIR_THROTTLE_CLIENT,
+				       [NAME] = WEIR_THROTTLE_NAME};
 
-throttle *throttle_new(void)
+weir_throttle *weir_throttle_new(void)
 {
-	throttle *t = calloc(1, sizeof(*t));
-	if (t == NULL)
+	weir_throttle *t = weir_mem_zalloc(sizeof(*t));
+	if (t == NULL || weir_siphash_key_init(&t->secret) != 0) {
+		weir_mem_free(t);
 		return NULL;
-	randombytes_buf(t->secret, sizeof(t->secret));
+	}
 	pthread_mutex_init(&t->lock, NULL);
 	return t;
 }
 
-void throttle_free(throttle *t)
+void weir_throttle_free(weir_throttle *t)
 {
 	if (t == NULL)
 		return;
 	pthread_mutex_destroy(&t->lock);
-	free(t);
+	weir_mem_free(t);
 }
 
-static uint64_t hash(const throttle *t, const void *bytes, size_t length)
+static uint64_t hash(const weir_throttle *t, const void *bytes, size_t length)
 {
-	unsigned char out[crypto_shorthash_BYTES];
-	uint64_t key;
-	crypto_shorthash(out, bytes, length, t->secret);
-	memcpy(&key, out, sizeof(key));
+	uint64_t key = weir_siphash(&t->secret, bytes, length);
 	return key != 0 ? key : 1;
-}
-
-/* The address of a client; of IPv6 the part that a provider gives to one customer. */
-static size_t put_client(const struct sockaddr *client, unsigned char to[8])
-{
-	if (client->sa_family == AF_INET) {
-		memcpy(to, &((const struct sockaddr_in *)(const void *)client)->sin_addr, 4);
-		return 4;
-	}
-	if (client->sa_family != AF_INET6)
-		return 0;
-	memcpy(to, &((const struct sockaddr_in6 *)(const void *)client)->sin6_addr, 8);
-	return 8;
 }
 
 /* A proxy on this machine, behind which there may be everybody. */
@@ -78,11 +66,11 @@ static bool is_local(const struct sockaddr *client)
 }
 
 /* In the order of `allowed`. Upper and lower case are the same name. */
-static void find_keys(const throttle *t, weir_span name, const struct sockaddr *client,
+static void find_keys(const weir_throttle *t, weir_span name, const struct sockaddr *client,
 		      uint64_t ret_keys[KEYS])
 {
 	unsigned char text[9 + NAME_MAX_BYTES];
-	size_t head = 1 + put_client(client, text + 1), length = 0;
+	size_t head = 1 + weir_quota_client_key(client, text + 1), length = 0;
 	for (; length < name.length && length < NAME_MAX_BYTES; length++) {
 		char c = name.at[length];
 		text[head + length] = (unsigned char)(c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c);
@@ -95,18 +83,19 @@ static void find_keys(const throttle *t, weir_span name, const struct sockaddr *
 	ret_keys[NAME] = hash(t, text + head - 1, 1 + length);
 }
 
-static throttle_place *find_locked(throttle *t, uint64_t key)
+static throttle_place *find_locked(weir_throttle *t, uint64_t key)
 {
-	throttle_place *row = &t->place[key % (THROTTLE_PLACES / ROW) * ROW];
+	throttle_place *row = &t->place[key % (WEIR_THROTTLE_PLACES / ROW) * ROW];
 	for (unsigned i = 0; i < ROW; i++)
 		if (row[i].key == key)
 			return &row[i];
 	return NULL;
 }
 
-static throttle_place *take_locked(throttle *t, uint64_t key)
+static throttle_place *take_locked(weir_throttle *t, uint64_t key)
 {
-	throttle_place *found = find_locked(t, key), *row = &t->place[key % (THROTTLE_PLACES / ROW) * ROW];
+	throttle_place *found = find_locked(t, key),
+		       *row = &t->place[key % (WEIR_THROTTLE_PLACES / ROW) * ROW];
 	if (found != NULL)
 		return found;
 	found = row;
@@ -117,7 +106,7 @@ static throttle_place *take_locked(throttle *t, uint64_t key)
 	return found;
 }
 
-uint64_t throttle_wait(throttle *t, weir_span name, const struct sockaddr *client, uint64_t now_ns)
+uint64_t weir_throttle_wait(weir_throttle *t, weir_span name, const struct sockaddr *client, uint64_t now_ns)
 {
 	uint64_t keys[KEYS], wait_ns = 0;
 	find_keys(t, name, client, keys);
@@ -137,10 +126,10 @@ static uint64_t pause_after(unsigned failures, unsigned free_of_charge)
 		return 0;
 	unsigned doubled = failures - free_of_charge;
 	uint64_t ns = WEIR_NS_PER_S << (doubled < 10 ? doubled : 10);
-	return ns < THROTTLE_MOST_NS ? ns : THROTTLE_MOST_NS;
+	return ns < WEIR_THROTTLE_MOST_NS ? ns : WEIR_THROTTLE_MOST_NS;
 }
 
-void throttle_failed(throttle *t, weir_span name, const struct sockaddr *client, uint64_t now_ns)
+void weir_throttle_failed(weir_throttle *t, weir_span name, const struct sockaddr *client, uint64_t now_ns)
 {
 	uint64_t keys[KEYS];
 	find_keys(t, name, client, keys);
@@ -149,7 +138,7 @@ void throttle_failed(throttle *t, weir_span name, const struct sockaddr *client,
 		if (i == CLIENT && is_local(client))
 			continue;
 		throttle_place *place = take_locked(t, keys[i]);
-		if (now_ns - place->last_ns > THROTTLE_FORGET_NS)
+		if (now_ns - place->last_ns > WEIR_THROTTLE_FORGET_NS)
 			place->failures = 0;
 		place->failures++;
 		place->last_ns = now_ns;
@@ -158,7 +147,7 @@ void throttle_failed(throttle *t, weir_span name, const struct sockaddr *client,
 	pthread_mutex_unlock(&t->lock);
 }
 
-void throttle_passed(throttle *t, weir_span name, const struct sockaddr *client)
+void weir_throttle_passed(weir_throttle *t, weir_span name, const struct sockaddr *client)
 {
 	uint64_t keys[KEYS];
 	find_keys(t, name, client, keys);

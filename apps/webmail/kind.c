@@ -284,20 +284,25 @@ static bool claims_gold(const webmail *mail, weir_request *request, uint64_t now
 }
 
 /*
- * Nothing but a session that the database has confirmed makes a request more important, except a login.
- * Whoever logs in is a newcomer, also with an older session: otherwise those who have one would overtake
- * others whose password is about to be checked, until these have waited too long.
+ * Nothing but a session that the database has confirmed makes a request more important, except a login. Whoever is
+ * inside comes before whoever wants in, and gold comes before bronze among each: with gold newcomers before bronze
+ * members, a crowd of gold users who log in would keep everybody else's session from coming to its end.
+ *
+ * Whoever logs in is a newcomer, also with an older session: otherwise those who have one would overtake others whose
+ * password is about to be checked, until these have waited too long.
  */
 static unsigned classify(weir_request *request, unsigned klass, void *arg)
 {
 	const webmail_thing *thing = arg;
 	uint64_t now_ns = weir_world_now(thing->mail->world);
-	bool gold = is_gold(thing->mail, request, now_ns);
-	if (thing->type->handle == login_visit) {
-		gold = gold || claims_gold(thing->mail, request, now_ns);
-		klass = klass == WEBMAIL_LEVEL ? WEBMAIL_LEVEL + 1 : klass;
-	}
-	return gold && klass >= WEBMAIL_LEVEL ? klass - WEBMAIL_LEVEL + WEBMAIL_LEVEL_GOLD : klass;
+	bool login = thing->type->handle == login_visit;
+	bool gold =
+		is_gold(thing->mail, request, now_ns) || (login && claims_gold(thing->mail, request, now_ns));
+	if (klass < WEBMAIL_LEVEL) /* by a rule of the configuration's own */
+		return klass;
+	if (login || klass > WEBMAIL_LEVEL)
+		return gold ? WEBMAIL_LEVEL_NEWCOMERS : WEBMAIL_LEVEL_NEWCOMERS + 1;
+	return gold ? WEBMAIL_LEVEL_GOLD : WEBMAIL_LEVEL;
 }
 
 /* ---- making ---- */

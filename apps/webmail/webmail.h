@@ -26,8 +26,10 @@
 
 #define WEBMAIL_COOKIE     "webmail"
 #define WEBMAIL_FORM_BYTES "64KB" /* of a form other than that of a message */
-#define WEBMAIL_LEVEL_GOLD 0u
-#define WEBMAIL_LEVEL      2u /* of everybody else; newcomers are one lower */
+/* Classes, the most important first: who is inside before who wants in. */
+#define WEBMAIL_LEVEL_GOLD      0u
+#define WEBMAIL_LEVEL           1u /* of everybody else who is inside; the kit has newcomers lower */
+#define WEBMAIL_LEVEL_NEWCOMERS 2u /* gold ones; the others are one lower */
 
 /* What `mail { ... }` of the configuration says. */
 typedef struct mail_keys {

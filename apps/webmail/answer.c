@@ -28,7 +28,7 @@ size_t visit_fields(const webmail *mail, const weir_request *request, weir_span 
 	return count;
 }
 
-void visit_reply(visit *v, unsigned status, const weir_field *cookie)
+int visit_reply(visit *v, unsigned status, const weir_field *cookie)
 {
 	weir_field fields[WEBMAIL_FIELDS + 1];
 	size_t count = visit_fields(v->mail, v->request, WEIR_SPAN("text/html; charset=utf-8"), fields);
@@ -42,9 +42,10 @@ void visit_reply(visit *v, unsigned status, const weir_field *cookie)
 	else
 		weir_request_reply(v->request, &reply);
 	page_drop(&v->page);
+	return 0;
 }
 
-void visit_redirect(visit *v, weir_span path, const weir_field *cookie)
+int visit_redirect(visit *v, weir_span path, const weir_field *cookie)
 {
 	weir_field fields[WEBMAIL_FIELDS + 2];
 	size_t count = visit_fields(v->mail, v->request, WEIR_SPAN("text/plain"), fields);
@@ -53,6 +54,7 @@ void visit_redirect(visit *v, weir_span path, const weir_field *cookie)
 		fields[count++] = *cookie;
 	page_drop(&v->page);
 	weir_request_reply(v->request, &(weir_reply){.status = 303, .fields = fields, .field_count = count});
+	return 0;
 }
 
 void visit_begin(visit *v, weir_span title, uint32_t folder, weir_span query)
@@ -72,13 +74,13 @@ void visit_begin(visit *v, weir_span title, uint32_t folder, weir_span query)
 	put_side_end(&v->page, &(view_side_end){0});
 }
 
-void visit_send(visit *v, unsigned status)
+int visit_send(visit *v, unsigned status)
 {
 	put_bottom(&v->page, &(view_bottom){0});
-	visit_reply(v, status, NULL);
+	return visit_reply(v, status, NULL);
 }
 
-void visit_sorry(visit *v, unsigned status, const char *title, const char *text)
+int visit_sorry(visit *v, unsigned status, const char *title, const char *text)
 {
 	page_drop(&v->page);
 	v->page.failed = false;
@@ -87,13 +89,7 @@ void visit_sorry(visit *v, unsigned status, const char *title, const char *text)
 					  .text = page_span(text),
 					  .link = WEIR_SPAN("/"),
 					  .label = WEIR_SPAN("To the inbox")});
-	visit_reply(v, status, NULL);
-}
-
-void visit_not_ours(visit *v)
-{
-	visit_sorry(v, 403, "Not done",
-		    "The form was not one of this session. Go back, reload the page and try again.");
+	return visit_reply(v, status, NULL);
 }
 
 void visit_failed(visit *v, int error)
@@ -102,9 +98,15 @@ void visit_failed(visit *v, int error)
 	if (error == -ENOENT)
 		visit_sorry(v, 404, "Not here",
 			    "There is no such folder or message. It may have been deleted.");
+	else if (error == -EPERM)
+		visit_sorry(v, 403, "Not done",
+			    "The form was not one of this session. Go back, reload the page and try again.");
+	else if (error == -EILSEQ || error == -EMEDIUMTYPE)
+		visit_sorry(v, 400, "This does not work", "The address or the form is broken.");
 	else if (error == -EBUSY || error == -EAGAIN)
 		weir_request_reject(v->request, WEIR_SHED_RESOURCE);
-	else if (error == -EINVAL || error == -E2BIG || error == -ENOSPC || error == -EEXIST)
+	else if (error == -EINVAL || error == -E2BIG || error == -ENOSPC || error == -EEXIST ||
+		 error == -ENOTEMPTY)
 		visit_sorry(v, 400, "Not done", weir_error());
 	else {
 		weir_request_note(v->request, page_span(weir_error()));

@@ -8,11 +8,12 @@
 
 #define IDS_MAX 200u /* messages of one form */
 
-enum { DO, TO, BACK, HERE, NAME, FOLDER, VALUES };
+enum { TOKEN, DO, TO, BACK, HERE, NAME, FOLDER, VALUES };
 
 static const weir_span names[VALUES] = {
-	[DO] = WEIR_SPAN("do"),     [TO] = WEIR_SPAN("to"),     [BACK] = WEIR_SPAN("back"),
-	[HERE] = WEIR_SPAN("here"), [NAME] = WEIR_SPAN("name"), [FOLDER] = WEIR_SPAN("folder")};
+	[TOKEN] = WEIR_SPAN("token"),  [DO] = WEIR_SPAN("do"),     [TO] = WEIR_SPAN("to"),
+	[BACK] = WEIR_SPAN("back"),    [HERE] = WEIR_SPAN("here"), [NAME] = WEIR_SPAN("name"),
+	[FOLDER] = WEIR_SPAN("folder")};
 
 typedef struct change_form {
 	visit *visit;
@@ -21,9 +22,9 @@ typedef struct change_form {
 	unsigned count;
 } change_form;
 
-static bool is(weir_span text, const char *other)
+static bool does(const change_form *c, const char *what)
 {
-	return text.length == strlen(other) && memcmp(text.at, other, text.length) == 0;
+	return page_is(c->values[DO], what);
 }
 
 /* ---- messages ---- */
@@ -71,57 +72,54 @@ static int empty(change_form *c)
 	return result;
 }
 
-static int flag(change_form *c, unsigned set, unsigned clear)
-{
-	return store_flags(c->visit->db, c->visit->session.is.user, c->ids, c->count, set, clear);
-}
+/* Changes that set and clear a flag. */
+static const struct {
+	const char *what;
+	unsigned set, clear;
+} flags[] = {{"read", STORE_SEEN, 0},
+	     {"unread", 0, STORE_SEEN},
+	     {"flag", STORE_FLAGGED, 0},
+	     {"unflag", 0, STORE_FLAGGED}};
 
 /* How many messages were changed, or an error. */
 static int act(change_form *c)
 {
 	store *db = c->visit->db;
-	weir_span what = c->values[DO];
-	uint32_t user = c->visit->session.is.user;
-	if (is(what, "empty"))
+	uint32_t user = c->visit->session.is.user, to = visit_count(c->values[TO], 0);
+	if (does(c, "empty"))
 		return empty(c);
 	if (c->count == 0)
 		return 0;
-	if (is(what, "delete"))
+	if (does(c, "delete"))
 		return delete (c);
-	if (is(what, "refile") && visit_count(c->values[TO], 0) == 0)
-		return weir_error_set(-EINVAL, "Choose a folder to move to.");
-	if (is(what, "refile"))
-		return store_refile(db, user, c->ids, c->count, visit_count(c->values[TO], 0));
-	if (is(what, "undo"))
+	if (does(c, "refile"))
+		return to != 0 ? store_refile(db, user, c->ids, c->count, to)
+			       : weir_error_set(-EINVAL, "Choose a folder to move to.");
+	if (does(c, "undo"))
 		return store_refile_undo(db, user, c->ids, c->count);
-	if (is(what, "purge"))
+	if (does(c, "purge"))
 		return store_purge(db, user, c->ids, c->count);
-	if (is(what, "read"))
-		return flag(c, STORE_SEEN, 0);
-	if (is(what, "unread"))
-		return flag(c, 0, STORE_SEEN);
-	if (is(what, "flag"))
-		return flag(c, STORE_FLAGGED, 0);
-	if (is(what, "unflag"))
-		return flag(c, 0, STORE_FLAGGED);
+	for (unsigned i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+		if (does(c, flags[i].what))
+			return store_flags(db, user, c->ids, c->count, flags[i].set, flags[i].clear);
 	return weir_error_set(-EINVAL, "There is no such change.");
 }
 
 /* Back to the page, which says what was done. */
-static void go_back(change_form *c)
+static int go_back(change_form *c)
 {
 	visit *v = c->visit;
 	weir_span what = c->values[DO], back = c->values[BACK];
 	webpage to = {NULL, false};
-	bool stays = is(what, "flag") || is(what, "unflag");
-	bool moved = is(what, "delete") || is(what, "refile");
+	bool stays = does(c, "flag") || does(c, "unflag");
+	bool moved = does(c, "delete") || does(c, "refile");
 	if (stays && visit_is_path(c->values[HERE]))
 		back = c->values[HERE];
 	if (!visit_is_path(back))
 		back = WEIR_SPAN("/");
 	page_add(&to, back.at, back.length);
 	if (!stays && back.length > 1) {
-		weir_span done = c->count > 0 || is(what, "empty") ? what : WEIR_SPAN("none");
+		weir_span done = c->count > 0 || does(c, "empty") ? what : WEIR_SPAN("none");
 		page_add(&to, memchr(back.at, '?', back.length) != NULL ? "&done=" : "?done=", 6);
 		page_query(&to, done);
 		for (unsigned i = 0; moved && i < c->count; i++) {
@@ -129,54 +127,44 @@ static void go_back(change_form *c)
 			page_number(&to, c->ids[i]);
 		}
 	}
-	if (to.failed)
-		visit_failed(v, -ENOMEM);
-	else
-		visit_redirect(v, (weir_span){(const char *)to.buf->data, to.buf->length}, NULL);
+	int failed = to.failed ? -ENOMEM : visit_redirect(v, page_written(&to), NULL);
 	page_drop(&to);
+	return failed;
 }
 
-static void change_messages(change_form *c, weir_form_reader *form)
+static int change_messages(change_form *c, weir_form_reader *form)
 {
 	weir_field pair;
 	while (weir_form_next(form, &pair) == 1)
-		if (is(pair.name, "id"))
+		if (page_is(pair.name, "id"))
 			add_ids(c, pair.value);
 	int changed = act(c);
-	if (changed < 0)
-		visit_failed(c->visit, changed);
-	else
-		go_back(c);
+	return changed < 0 ? changed : go_back(c);
 }
 
 /* ---- folders ---- */
 
-static void change_folders(change_form *c)
+static int change_folders(change_form *c)
 {
 	visit *v = c->visit;
 	uint32_t user = v->session.is.user, folder = visit_count(c->values[FOLDER], 0), made;
-	int failed = -EINVAL;
-	if (is(c->values[DO], "add"))
+	int failed;
+	if (does(c, "add"))
 		failed = store_folder_add(v->db, user, c->values[NAME], &made);
-	else if (is(c->values[DO], "rename"))
+	else if (does(c, "rename"))
 		failed = store_folder_rename(v->db, user, folder, c->values[NAME]);
-	else if (is(c->values[DO], "remove"))
+	else if (does(c, "remove"))
 		failed = store_folder_remove(v->db, user, folder);
 	else
-		weir_error_set(failed, "There is no such change.");
+		failed = weir_error_set(-EINVAL, "There is no such change.");
 	if (failed == 0)
 		failed = visit_folders_anew(v); /* for pages that show what was kept */
-	if (failed == -ENOTEMPTY)
-		visit_sorry(v, 400, "Not done", "The folder is not empty.");
-	else if (failed != 0)
-		visit_failed(v, failed);
-	else
-		visit_redirect(v, WEIR_SPAN("/folders"), NULL);
+	return failed != 0 ? failed : visit_redirect(v, WEIR_SPAN("/folders"), NULL);
 }
 
 /* ---- sessions ---- */
 
-static void log_out(visit *v)
+static int log_out(visit *v)
 {
 	weir_field cookie;
 	int failed = store_session_end(v->db, v->token);
@@ -187,23 +175,24 @@ static void log_out(visit *v)
 								.max_age_s = -1,
 								.secure = v->mail->secure},
 						 &cookie);
-	if (failed != 0)
-		visit_failed(v, failed);
-	else
-		visit_redirect(v, WEIR_SPAN("/login"), &cookie);
+	return failed != 0 ? failed : visit_redirect(v, WEIR_SPAN("/login"), &cookie);
 }
 
-void change_visit(visit *v)
+/* The form is read twice: a message's number may occur many times. */
+int change_visit(visit *v)
 {
 	change_form c = {.visit = v};
-	weir_form_reader form;
+	weir_form_reader form, again;
 	weir_span path = weir_request_path(v->request);
-	if (!visit_form(v, names, VALUES, c.values, &form))
-		return;
-	if (is(path, "/logout"))
-		log_out(v);
-	else if (is(path, "/folders"))
-		change_folders(&c);
-	else
-		change_messages(&c, &form);
+	if (weir_request_form(v->request, WEIR_DECODE_LENIENT, &form) != 0)
+		return -EILSEQ;
+	again = form;
+	if (weir_form_read(&again, names, VALUES, c.values) != 0)
+		return -EILSEQ;
+	int failed = visit_is_ours(v, c.values[TOKEN]);
+	if (failed != 0)
+		return failed;
+	if (page_is(path, "/logout"))
+		return log_out(v);
+	return page_is(path, "/folders") ? change_folders(&c) : change_messages(&c, &form);
 }

@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The folders, and mail on its way out. "/" leads to the inbox. */
-#include <errno.h>
-#include <string.h>
 #include <webmail/views.h>
 
 #include "webmail.h"
 
-static bool is_path(const visit *v, const char *path)
-{
-	weir_span asked = weir_request_path(v->request);
-	return asked.length == strlen(path) && memcmp(asked.at, path, asked.length) == 0;
-}
-
-static void put_all(visit *v)
+static int put_all(visit *v)
 {
 	weir_span csrf = page_span(v->session.csrf);
 	visit_begin(v, WEIR_SPAN("Folders"), 0, (weir_span){NULL, 0});
@@ -29,7 +21,7 @@ static void put_all(visit *v)
 						    .csrf = csrf});
 	}
 	put_folders_end(&v->page, &(view_folders_end){.csrf = csrf});
-	visit_send(v, 200);
+	return visit_send(v, 200);
 }
 
 static void put_waiting(const store_outgoing *outgoing, void *arg)
@@ -41,7 +33,7 @@ static void put_waiting(const store_outgoing *outgoing, void *arg)
 						    .tries = outgoing->tries});
 }
 
-static void put_outgoing(visit *v)
+static int put_outgoing(visit *v)
 {
 	visit_begin(v, WEIR_SPAN("Outbox"), 0, (weir_span){NULL, 0});
 	put_outbox(&v->page, &(view_outbox){0});
@@ -49,25 +41,21 @@ static void put_outgoing(visit *v)
 	put_outbox_end(&v->page, &(view_outbox_end){0});
 	if (found == 0)
 		put_empty(&v->page, &(view_empty){.text = WEIR_SPAN("Everything was sent.")});
-	if (found < 0)
-		visit_failed(v, found);
-	else
-		visit_send(v, 200);
+	return found < 0 ? found : visit_send(v, 200);
 }
 
-void folders_visit(visit *v)
+int folders_visit(visit *v)
 {
+	weir_span path = weir_request_path(v->request);
 	int failed = visit_folders(v);
-	const store_folder *inbox = failed == 0 ? visit_folder_of(v, STORE_INBOX) : NULL;
-	const store_folder *sent = failed == 0 ? visit_folder_of(v, STORE_SENT) : NULL;
 	if (failed != 0)
-		visit_failed(v, failed);
-	else if (is_path(v, "/outbox"))
-		put_outgoing(v);
-	else if (is_path(v, "/") && inbox != NULL)
-		visit_redirect(v, visit_print(v, "/folder/%u", inbox->id), NULL);
-	else if (is_path(v, "/sent") && sent != NULL)
-		visit_redirect(v, visit_print(v, "/folder/%u?done=sent", sent->id), NULL);
-	else
-		put_all(v);
+		return failed;
+	const store_folder *inbox = visit_folder_of(v, STORE_INBOX), *sent = visit_folder_of(v, STORE_SENT);
+	if (page_is(path, "/outbox"))
+		return put_outgoing(v);
+	if (page_is(path, "/") && inbox != NULL)
+		return visit_redirect(v, visit_print(v, "/folder/%u", inbox->id), NULL);
+	if (page_is(path, "/sent") && sent != NULL)
+		return visit_redirect(v, visit_print(v, "/folder/%u?done=sent", sent->id), NULL);
+	return put_all(v);
 }

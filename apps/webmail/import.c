@@ -1,40 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "import.h"
 #include "deliver.h"
-#include "import_mbox.h"
+#include "mail/mailbox.h"
+#include "verbs.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#define FOLDER_DEPTH_MAX 16u
+/* The store's flags are those of mail in files, and one more. */
+_Static_assert(STORE_SEEN == MAIL_SEEN && STORE_FLAGGED == MAIL_FLAGGED && STORE_ANSWERED == MAIL_ANSWERED &&
+		       STORE_FORWARDED == MAIL_FORWARDED,
+	       "one meaning each");
 
 typedef struct importing {
 	const import_options *options;
 	import_counts *counts;
-	unsigned depth; /* of folders */
 } importing;
 
-static void complain(importing *i, const char *path, const char *sentence)
+static void refuse(void *arg, const char *path, const char *sentence)
 {
+	importing *i = arg;
+	i->counts->refused++;
 	if (i->options->wrong != NULL)
 		i->options->wrong(i->options->arg, path, sentence);
 }
-
-static void complain_errno(importing *i, const char *path)
-{
-	i->counts->refused++;
-	complain(i, path, strerror(errno));
-}
-
-/* ---- one message ---- */
 
 /* What only this message is to blame for does not end the import. */
 static bool is_of_message(int error)
@@ -42,8 +35,9 @@ static bool is_of_message(int error)
 	return error == -E2BIG || error == -EINVAL;
 }
 
-static int store_one(importing *i, const mail_source *source, const char *path, unsigned flags)
+static int store_one(void *arg, const char *path, const mail_source *source, unsigned flags)
 {
+	importing *i = arg;
 	deliver_mail mail;
 	store_place place = {.user = i->options->user, .folder = i->options->folder};
 	int error = deliver_prepare(&mail, source, i->options->now_s);
@@ -53,142 +47,24 @@ static int store_one(importing *i, const mail_source *source, const char *path, 
 		deliver_release(&mail);
 	}
 	i->counts->bytes += source->bytes;
-	if (is_of_message(error)) {
-		i->counts->refused++;
-		complain(i, path, weir_error());
-	} else if (error != 0) {
+	if (is_of_message(error))
+		refuse(i, path, weir_error());
+	else if (error != 0)
 		return error;
-	} else if (place.known) {
+	else if (place.known)
 		i->counts->known++;
-	} else {
+	else
 		i->counts->stored++;
-	}
 	return i->options->progress != NULL ? i->options->progress(i->options->arg, i->counts) : 0;
-}
-
-/* ---- files ---- */
-
-static int each_of_mbox(void *arg, const import_message *message)
-{
-	importing *i = arg;
-	mail_source source = mail_from_memory(message->bytes, message->length);
-	if (message->too_long) {
-		i->counts->refused++;
-		i->counts->bytes += message->length;
-		complain(i, message->path, "a message has too many bytes");
-		return 0;
-	}
-	return store_one(i, &source, message->path, message->flags);
-}
-
-/* The letters behind ":2," in a name of a Maildir. */
-static unsigned maildir_flags(const char *path)
-{
-	const char *info = strstr(path, ":2,");
-	unsigned flags = 0;
-	for (const char *at = info != NULL ? info + 3 : ""; *at != '\0'; at++)
-		flags |= *at == 'S'   ? STORE_SEEN
-			 : *at == 'R' ? STORE_ANSWERED
-			 : *at == 'F' ? STORE_FLAGGED
-			 : *at == 'P' ? STORE_FORWARDED
-				      : 0u;
-	return flags;
-}
-
-static int import_file(importing *i, const char *path)
-{
-	struct stat status;
-	char start[5] = "";
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), error = 0;
-	if (fd < 0 || fstat(fd, &status) != 0) {
-		complain_errno(i, path);
-	} else if (pread(fd, start, sizeof(start), 0) == (ssize_t)sizeof(start) &&
-		   memcmp(start, "From ", sizeof(start)) == 0) {
-		error = import_mbox(fd, path, each_of_mbox, i);
-		if (error == -EIO) {
-			complain(i, path, weir_error());
-			error = 0;
-		}
-	} else if (status.st_size > 0) {
-		mail_source source = mail_from_fd(fd, (uint64_t)status.st_size);
-		error = store_one(i, &source, path, maildir_flags(path));
-	}
-	if (fd >= 0)
-		close(fd);
-	return error;
-}
-
-static int import_any(importing *i, const char *path);
-
-/* In a Maildir, mail is in `cur` and `new`; `tmp` has what is not complete. Index files begin with a dot. */
-static bool is_skipped(const char *name, bool maildir)
-{
-	if (maildir)
-		return strcmp(name, "cur") != 0 && strcmp(name, "new") != 0;
-	return name[0] == '.';
-}
-
-static bool has_folder(const char *path, const char *name)
-{
-	char below[4096];
-	struct stat status;
-	snprintf(below, sizeof(below), "%s/%s", path, name);
-	return stat(below, &status) == 0 && S_ISDIR(status.st_mode);
-}
-
-static int import_folder(importing *i, const char *path)
-{
-	struct dirent **names;
-	bool maildir = has_folder(path, "cur") && has_folder(path, "new");
-	int count = scandir(path, &names, NULL, alphasort), error = 0;
-	if (count < 0) {
-		complain_errno(i, path);
-		return 0;
-	}
-	for (int at = 0; at < count; at++) {
-		char below[4096];
-		int length = snprintf(below, sizeof(below), "%s/%s", path, names[at]->d_name);
-		if (error == 0 && !is_skipped(names[at]->d_name, maildir) && length < (int)sizeof(below))
-			error = import_any(i, below);
-		free(names[at]);
-	}
-	free(names);
-	return error;
-}
-
-/* Links are followed only where they are named by the user, so that folders cannot lead in circles. */
-static int import_any(importing *i, const char *path)
-{
-	struct stat status;
-	int error = 0;
-	if ((i->depth == 0 ? stat(path, &status) : lstat(path, &status)) != 0) {
-		complain_errno(i, path);
-		return 0;
-	}
-	if (S_ISDIR(status.st_mode) && i->depth < FOLDER_DEPTH_MAX) {
-		i->depth++;
-		error = import_folder(i, path);
-		i->depth--;
-	} else if (S_ISREG(status.st_mode)) {
-		error = import_file(i, path);
-	} else if (!S_ISLNK(status.st_mode)) {
-		i->counts->refused++;
-		complain(i, path, "this is neither a file nor a folder that can be read");
-	}
-	return error;
 }
 
 int import_path(const import_options *options, const char *path, import_counts *counts)
 {
 	importing i = {.options = options, .counts = counts};
-	return import_any(&i, path);
+	return mailbox_read(&(mailbox_reader){.each = store_one, .wrong = refuse, .arg = &i}, path);
 }
 
 /* ---- the verb ---- */
-
-typedef struct import_words {
-	const char *data, *database, *user, *folder;
-} import_words;
 
 static int usage(void)
 {
@@ -198,12 +74,6 @@ static int usage(void)
 	      "again. --db URL names another database than DIR/mail.db.\n",
 	      stderr);
 	return 2;
-}
-
-static int failed(const char *what)
-{
-	fprintf(stderr, "weir-webmail import: %s%s%s\n", what, *what != '\0' ? ": " : "", weir_error());
-	return 1;
 }
 
 static void print_wrong(void *arg, const char *path, const char *sentence)
@@ -256,7 +126,7 @@ static int find_folder(store *s, uint32_t user, const char *name, uint32_t *ret_
 	return error < 0 ? error : 0;
 }
 
-static int run(store *s, const import_words *words, char **paths)
+static int run(store *s, const verb_options *words, char **paths)
 {
 	store_user user;
 	uint32_t folder = 0;
@@ -264,7 +134,7 @@ static int run(store *s, const import_words *words, char **paths)
 	if (error == 0 && words->folder != NULL)
 		error = find_folder(s, user.id, words->folder, &folder);
 	if (error != 0)
-		return failed("");
+		return verb_failed("import");
 	import_counts counts = {0};
 	import_options options = {.store = s,
 				  .user = user.id,
@@ -278,37 +148,21 @@ static int run(store *s, const import_words *words, char **paths)
 		fputs("\r\033[K", stderr);
 	print_counts(&counts, "\n");
 	if (error != 0)
-		return failed("");
+		return verb_failed("import");
 	return counts.refused > 0 ? 1 : 0;
 }
 
 int import_main(int argc, char **argv)
 {
-	static const struct option known[] = {{"data", required_argument, NULL, 'd'},
-					      {"db", required_argument, NULL, 'b'},
-					      {"user", required_argument, NULL, 'u'},
-					      {"folder", required_argument, NULL, 'f'},
-					      {NULL, 0, NULL, 0}};
-	import_words words = {0};
-	int option;
-	optind = 0;
-	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
-		const char **value = option == 'd'   ? &words.data
-				     : option == 'b' ? &words.database
-				     : option == 'u' ? &words.user
-				     : option == 'f' ? &words.folder
-						     : NULL;
-		if (value == NULL)
-			return usage();
-		*value = optarg;
-	}
-	if (words.user == NULL || optind >= argc)
+	verb_options words;
+	int first = verb_options_read(argc, argv, &words);
+	if (first == 0 || first >= argc || words.user == NULL)
 		return usage();
 	store *s;
 	mail_init();
 	if (store_open_data(words.data, words.database, &s) != 0)
-		return failed("");
-	int status = run(s, &words, argv + optind);
+		return verb_failed("import");
+	int status = run(s, &words, argv + first);
 	store_close(s);
 	return status;
 }

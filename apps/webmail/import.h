@@ -34,7 +34,4 @@ typedef struct import_options {
 /* Imports a file or a folder. 0, or an error of the store or of the progress function; counts are added up. */
 int import_path(const import_options *options, const char *path, import_counts *counts);
 
-/* weir-webmail import: argv[0] is "import"; the exit status. */
-int import_main(int argc, char **argv);
-
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "service.h"
+#include "store_pool.h"
 
 #define TIDY_NS       (600 * WEIR_NS_PER_S)
 #define RANK_NS       (30 * WEIR_NS_PER_S)
@@ -221,45 +222,11 @@ static void print_route(const weir_route_view *route, FILE *file)
 	fprintf(file, "webmail %s", values->type);
 }
 
-/* ---- threads with a connection each ---- */
-
-typedef struct webmail_thread {
-	const webmail *mail;
-	store *db; /* NULL: it could not be opened, and is tried again */
-} webmail_thread;
-
-static void *attach(void *arg)
-{
-	webmail_thread *thread = calloc(1, sizeof(*thread));
-	if (thread == NULL)
-		return NULL;
-	thread->mail = arg;
-	if (store_open(thread->mail->url, &thread->db) != 0)
-		thread->db = NULL;
-	return thread;
-}
-
-static void detach(void *arg, void *state)
-{
-	webmail_thread *thread = state;
-	if (thread == NULL)
-		return;
-	store_close(thread->db);
-	free(thread);
-}
-
-/* The connection of this thread; NULL: there is none. */
-static store *connection(void)
-{
-	webmail_thread *thread = weir_thread_state();
-	if (thread != NULL && thread->db == NULL && store_open(thread->mail->url, &thread->db) != 0)
-		thread->db = NULL;
-	return thread != NULL ? thread->db : NULL;
-}
+/* ---- requests ---- */
 
 static void tidy(void *arg)
 {
-	store *db = connection();
+	store *db = store_of_thread();
 	if (db != NULL)
 		store_tidy(db, time(NULL));
 }
@@ -268,12 +235,10 @@ static void tidy(void *arg)
 static void rank(void *arg)
 {
 	webmail *mail = arg;
-	store *db = connection();
+	store *db = store_of_thread();
 	if (db != NULL)
 		ranks_read(mail->ranks, db);
 }
-
-/* ---- requests ---- */
 
 static void handle(weir_stage *stage, weir_event **events, size_t count, void *arg)
 {
@@ -283,10 +248,15 @@ static void handle(weir_stage *stage, weir_event **events, size_t count, void *a
 			   .request = weir_request_of(events[i]),
 			   .quality = weir_stage_quality(stage, events[i]->klass),
 			   .now_s = time(NULL)};
-		if (thing->type->pool != ON_REACTOR && (v.db = connection()) == NULL)
-			visit_sorry(&v, 500, "Something went wrong", "The mail cannot be reached right now.");
-		else if (thing->type->anonymous || visit_enter(&v))
-			thing->type->handle(&v);
+		int failed = 0;
+		if (thing->type->pool != ON_REACTOR && (v.db = store_of_thread()) == NULL)
+			failed = -EIO;
+		if (failed == 0 && !thing->type->anonymous)
+			failed = visit_enter(&v);
+		if (failed == 0)
+			failed = thing->type->handle(&v);
+		if (failed < 0)
+			visit_failed(&v, failed);
 	}
 }
 
@@ -309,39 +279,33 @@ static bool is_gold(const webmail *mail, weir_request *request, uint64_t now_ns)
 static bool claims_gold(const webmail *mail, weir_request *request, uint64_t now_ns)
 {
 	weir_span name = login_name(request);
-	return throttle_wait(mail->throttle, name, weir_request_client(request), now_ns) == 0 &&
+	return weir_throttle_wait(mail->throttle, name, weir_request_client(request), now_ns) == 0 &&
 	       ranks_believe(mail->ranks, name, now_ns);
 }
 
 /*
- * Nothing but a session that the database has confirmed makes a request more important, except a login.
- * Whoever logs in is a newcomer, also with an older session: otherwise those who have one would overtake
- * others whose password is about to be checked, until these have waited too long.
+ * Nothing but a session that the database has confirmed makes a request more important, except a login. Whoever is
+ * inside comes before whoever wants in, and gold comes before bronze among each: with gold newcomers before bronze
+ * members, a crowd of gold users who log in would keep everybody else's session from coming to its end.
+ *
+ * Whoever logs in is a newcomer, also with an older session: otherwise those who have one would overtake others whose
+ * password is about to be checked, until these have waited too long.
  */
 static unsigned classify(weir_request *request, unsigned klass, void *arg)
 {
 	const webmail_thing *thing = arg;
 	uint64_t now_ns = weir_world_now(thing->mail->world);
-	bool gold = is_gold(thing->mail, request, now_ns);
-	if (thing->type->handle == login_visit) {
-		gold = gold || claims_gold(thing->mail, request, now_ns);
-		klass = klass == WEBMAIL_LEVEL ? WEBMAIL_LEVEL + 1 : klass;
-	}
-	return gold && klass >= WEBMAIL_LEVEL ? klass - WEBMAIL_LEVEL + WEBMAIL_LEVEL_GOLD : klass;
+	bool login = thing->type->handle == login_visit;
+	bool gold =
+		is_gold(thing->mail, request, now_ns) || (login && claims_gold(thing->mail, request, now_ns));
+	if (klass < WEBMAIL_LEVEL) /* by a rule of the configuration's own */
+		return klass;
+	if (login || klass > WEBMAIL_LEVEL)
+		return gold ? WEBMAIL_LEVEL_NEWCOMERS : WEBMAIL_LEVEL_NEWCOMERS + 1;
+	return gold ? WEBMAIL_LEVEL_GOLD : WEBMAIL_LEVEL;
 }
 
 /* ---- making ---- */
-
-static int make_pool(webmail *mail, const char *name, uint32_t most, weir_domain **ret_domain)
-{
-	weir_domain_options options = {.name = name,
-				       .kind = WEIR_ELASTIC,
-				       .max_threads = most,
-				       .thread_start = attach,
-				       .thread_end = detach,
-				       .thread_arg = mail};
-	return weir_domain_new(mail->world, &options, ret_domain);
-}
 
 /* Opens it once, so that a database that cannot be used ends the start, and tables are made by one thread. */
 static int try_store(const webmail *mail)
@@ -360,7 +324,7 @@ static void close_mail(void *shared)
 	service_end(mail);
 	sessions_free(mail->sessions);
 	ranks_free(mail->ranks);
-	throttle_free(mail->throttle);
+	weir_throttle_free(mail->throttle);
 	free(mail->url);
 	free(mail->domain);
 	free(mail->data);
@@ -379,7 +343,7 @@ static int fill(webmail *mail, const mail_keys *keys)
 	mail->secure = keys->secure;
 	mail->sessions = sessions_new();
 	mail->ranks = ranks_new();
-	mail->throttle = throttle_new();
+	mail->throttle = weir_throttle_new();
 	if (mail->url == NULL || mail->domain == NULL || mail->data == NULL || mail->sessions == NULL ||
 	    mail->ranks == NULL || mail->throttle == NULL)
 		return weir_error_set(-ENOMEM, "out of memory");
@@ -401,9 +365,9 @@ static webmail *make_mail(const weir_making *making)
 	mail->reactor = making->domain;
 	int failed = fill(mail, keys);
 	if (failed == 0)
-		failed = make_pool(mail, "pages", keys->threads, &mail->pages);
+		failed = store_pool_new(mail->world, "pages", keys->threads, mail->url, &mail->pages);
 	if (failed == 0)
-		failed = make_pool(mail, "files", FILES_THREADS, &mail->files);
+		failed = store_pool_new(mail->world, "files", FILES_THREADS, mail->url, &mail->files);
 	if (failed == 0)
 		failed = weir_every(mail->pages, &(weir_every_options){"tidy", TIDY_NS, tidy, mail},
 				    &mail->tidy);
@@ -465,11 +429,6 @@ static const weir_metric metrics[] = {
 	{0},
 };
 
-static void read_shared(const void *shared, void *ret_values)
-{
-	service_read(shared, ret_values);
-}
-
 const weir_kind webmail_kind = {
 	.name = "webmail",
 	.keys = route_rows,
@@ -489,5 +448,5 @@ const weir_kind webmail_kind = {
 	.shared_prefix = "webmail_",
 	.shared_metrics = metrics,
 	.shared_bytes = sizeof(service_counts),
-	.read_shared = read_shared,
+	.read_shared = service_read,
 };

@@ -75,7 +75,7 @@ static int put_messages(visit *v, const list_page *p, const store_folder *folder
 	return found < 0 ? found : 0;
 }
 
-static void put_all(visit *v, const list_page *p, const store_folder *folder, const weir_span values[VALUES])
+static int put_all(visit *v, const list_page *p, const store_folder *folder, const weir_span values[VALUES])
 {
 	bool degraded = visit_is_degraded(v);
 	unsigned shown = 0;
@@ -90,35 +90,31 @@ static void put_all(visit *v, const list_page *p, const store_folder *folder, co
 		failed = put_messages(v, p, folder, &shown);
 	else
 		put_empty(&v->page, &(view_empty){.text = WEIR_SPAN("There is nothing here.")});
-	if (failed != 0) {
-		visit_failed(v, failed);
-		return;
-	}
+	if (failed != 0)
+		return failed;
 	put_pages(v, p, shown, folder->total);
 	if ((folder->role == STORE_TRASH || folder->role == STORE_JUNK) && folder->total > 0)
 		put_empty_trash(&v->page, &(view_empty_trash){.csrf = page_span(v->session.csrf),
 							      .folder = folder->id});
-	visit_send(v, 200);
+	return visit_send(v, 200);
 }
 
-void list_visit(visit *v)
+int list_visit(visit *v)
 {
 	weir_span values[VALUES];
 	uint32_t id = visit_number(v, "/folder/", NULL);
 	int failed = visit_folders(v);
-	if (failed != 0) {
-		visit_failed(v, failed);
-		return;
-	}
-	const store_folder *folder = visit_folder(v, id);
-	if (folder == NULL && visit_is_degraded(v) && visit_folders_anew(v) == 0) /* it may be new */
+	const store_folder *folder = failed == 0 ? visit_folder(v, id) : NULL;
+	if (failed == 0 && folder == NULL && visit_is_degraded(v)) { /* it may be new */
+		failed = visit_folders_anew(v);
 		folder = visit_folder(v, id);
-	if (folder == NULL) {
-		visit_failed(v, -ENOENT);
-		return;
 	}
-	if (!visit_query(v, names, VALUES, values))
-		return;
+	if (failed == 0 && folder == NULL)
+		failed = -ENOENT;
+	if (failed == 0)
+		failed = visit_query(v, names, VALUES, values);
+	if (failed != 0)
+		return failed;
 	list_page p = read_page(v, id, values);
-	put_all(v, &p, folder, values);
+	return put_all(v, &p, folder, values);
 }

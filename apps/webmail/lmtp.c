@@ -10,8 +10,9 @@
  */
 #include "lmtp.h"
 #include "deliver.h"
-#include "lmtp_talk.h"
-#include "spool.h"
+#include "mail/lmtp_talk.h"
+#include "mail/spool.h"
+#include "store_pool.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -27,6 +28,8 @@
 #define IDLE_NS         (300 * WEIR_NS_PER_S)
 #define TRANSACTION_NS  (1800 * WEIR_NS_PER_S)
 #define RETIRE_NS       (30 * WEIR_NS_PER_S)
+
+_Static_assert(LMTP_RECIPIENTS_MAX == STORE_RECIPIENTS_MAX, "what is taken can be stored");
 
 typedef struct lmtp_session {
 	weir_event event; /* for the pool */
@@ -62,36 +65,6 @@ static void count(uint64_t *counter)
 }
 
 /* ---- on the pool ---- */
-
-/* A thread of the pool tries again if the database could not be opened. */
-typedef struct lmtp_worker {
-	store *store;
-} lmtp_worker;
-
-static void *worker_start(void *arg)
-{
-	lmtp *l = arg;
-	lmtp_worker *w = calloc(1, sizeof(*w));
-	if (w != NULL)
-		(void)store_open(l->store_url, &w->store);
-	return w;
-}
-
-static void worker_end(void *arg, void *state)
-{
-	lmtp_worker *w = state;
-	if (w != NULL)
-		store_close(w->store);
-	free(w);
-}
-
-static store *worker_store(lmtp *l)
-{
-	lmtp_worker *w = weir_thread_state();
-	if (w != NULL && w->store == NULL)
-		(void)store_open(l->store_url, &w->store);
-	return w != NULL ? w->store : NULL;
-}
 
 static int put_aside(lmtp_session *s)
 {
@@ -149,9 +122,9 @@ static void deliver(store *db, lmtp_session *s)
 		store_for_all(db, s, &source);
 }
 
-static void work(lmtp *l, lmtp_session *s)
+static void work(lmtp_session *s)
 {
-	store *db = worker_store(l);
+	store *db = store_of_thread();
 	weir_span address = {s->talk.address, strlen(s->talk.address)};
 	switch (s->step) {
 	case LMTP_FIND:
@@ -170,7 +143,7 @@ static void handle(weir_stage *stage, weir_event **events, size_t event_count, v
 	for (size_t i = 0; i < event_count; i++) {
 		lmtp_session *s = (lmtp_session *)events[i];
 		weir_loop *loop = s->loop;
-		work(arg, s);
+		work(s);
 		weir_done(&s->event);
 		weir_loop_post(loop, &s->post);
 	}
@@ -356,13 +329,9 @@ static const weir_conn_ops operations = {.open = opened, .data = arrived, .close
 static int make_pool(lmtp *l, const lmtp_options *options)
 {
 	uint32_t connections = options->connections_max != 0 ? options->connections_max : CONNECTIONS_MAX;
-	weir_domain_options pool = {.name = "lmtp",
-				    .kind = WEIR_ELASTIC,
-				    .max_threads = options->threads != 0 ? options->threads : THREADS,
-				    .thread_start = worker_start,
-				    .thread_end = worker_end,
-				    .thread_arg = l};
-	int error = weir_domain_new(weir_domain_world(options->reactor), &pool, &l->pool);
+	int error =
+		store_pool_new(weir_domain_world(options->reactor), "lmtp",
+			       options->threads != 0 ? options->threads : THREADS, l->store_url, &l->pool);
 	if (error != 0)
 		return error;
 	/* A session offers one event at a time, so there is always room. */

@@ -23,9 +23,6 @@
 
 #include "store.h"
 
-#define LMTP_COMMAND_BYTES_MAX 2048u
-#define LMTP_WRONG_MAX         20u /* commands that are wrong, then the connection is closed */
-
 typedef struct lmtp lmtp;
 
 typedef struct lmtp_options {

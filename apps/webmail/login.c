@@ -23,30 +23,17 @@ weir_span login_name(weir_request *request)
 }
 
 /* The form again, with what was wrong. The password has to be typed anew. */
-static void ask_again(visit *v, const weir_span values[FIELDS], unsigned status, weir_span wrong)
+static int ask_again(visit *v, const weir_span values[FIELDS], unsigned status, weir_span wrong)
 {
 	put_top(&v->page, &(view_top){.title = WEIR_SPAN("Webmail")});
 	put_login(&v->page, &(view_login){.user = values[USER],
 					  .known = values[USER].length > 0,
 					  .next = visit_is_path(values[NEXT]) ? values[NEXT] : WEIR_SPAN(""),
 					  .wrong = wrong});
-	visit_reply(v, status, NULL);
+	return visit_reply(v, status, NULL);
 }
 
-static bool is_slowed_down(visit *v, const weir_span values[FIELDS])
-{
-	uint64_t wait_ns = throttle_wait(v->mail->throttle, values[USER], weir_request_client(v->request),
-					 weir_world_now(v->mail->world));
-	uint64_t seconds = (wait_ns + WEIR_NS_PER_S - 1) / WEIR_NS_PER_S;
-	if (wait_ns == 0)
-		return false;
-	ask_again(v, values, 429,
-		  visit_print(v, "Too many wrong passwords. Try again in %llu s.",
-			      (unsigned long long)seconds));
-	return true;
-}
-
-static void begin_session(visit *v, const store_user *user, weir_span next)
+static int begin_session(visit *v, const store_user *user, weir_span next)
 {
 	char token[STORE_TOKEN_CHARS + 1];
 	weir_field cookie;
@@ -59,15 +46,13 @@ static void begin_session(visit *v, const store_user *user, weir_span next)
 								.max_age_s = (int64_t)v->mail->session_s,
 								.secure = v->mail->secure},
 						 &cookie);
-	if (failed != 0) {
-		visit_failed(v, failed);
-		return;
-	}
+	if (failed != 0)
+		return failed;
 	store_session is = {.user = user->id, .expires_s = expires_s};
 	snprintf(is.name, sizeof(is.name), "%s", user->name);
 	snprintf(is.class, sizeof(is.class), "%s", user->class);
 	sessions_put(v->mail->sessions, page_span(token), &is, weir_world_now(v->mail->world), NULL);
-	visit_redirect(v, visit_is_path(next) ? next : WEIR_SPAN("/"), &cookie);
+	return visit_redirect(v, visit_is_path(next) ? next : WEIR_SPAN("/"), &cookie);
 }
 
 /* A user who does not exist takes as long as a wrong password. */
@@ -83,27 +68,29 @@ static int check(visit *v, const weir_span values[FIELDS], store_user *ret_user)
 	return 0;
 }
 
-void login_visit(visit *v)
+int login_visit(visit *v)
 {
 	weir_span values[FIELDS];
 	weir_form_reader form;
 	store_user user;
+	weir_throttle *throttle = v->mail->throttle;
 	const struct sockaddr *client = weir_request_client(v->request);
 	if (weir_request_form(v->request, 0, &form) != 0 ||
-	    weir_form_read(&form, names, FIELDS, values) != 0 || !visit_is_same_origin(v)) {
-		visit_sorry(v, 400, "This does not work", "The form is missing or broken.");
-		return;
-	}
-	if (is_slowed_down(v, values))
-		return;
+	    weir_form_read(&form, names, FIELDS, values) != 0 || !visit_is_same_origin(v))
+		return -EILSEQ;
+	uint64_t now_ns = weir_world_now(v->mail->world);
+	uint64_t wait_ns = weir_throttle_wait(throttle, values[USER], client, now_ns);
+	if (wait_ns > 0)
+		return ask_again(v, values, 429,
+				 visit_print(v, "Too many wrong passwords. Try again in %llu s.",
+					     (unsigned long long)(wait_ns / WEIR_NS_PER_S + 1)));
 	int failed = check(v, values, &user);
 	if (failed == -EACCES) {
-		throttle_failed(v->mail->throttle, values[USER], client, weir_world_now(v->mail->world));
-		ask_again(v, values, 401, WEIR_SPAN("User or password is wrong."));
-	} else if (failed != 0) {
-		visit_failed(v, failed);
-	} else {
-		throttle_passed(v->mail->throttle, values[USER], client);
-		begin_session(v, &user, values[NEXT]);
+		weir_throttle_failed(throttle, values[USER], client, weir_world_now(v->mail->world));
+		return ask_again(v, values, 401, WEIR_SPAN("User or password is wrong."));
 	}
+	if (failed != 0)
+		return failed;
+	weir_throttle_passed(throttle, values[USER], client);
+	return begin_session(v, &user, values[NEXT]);
 }

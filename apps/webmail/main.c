@@ -6,10 +6,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "import.h"
 #include "kind.h"
-#include "mail.h"
-#include "store.h"
+#include "mail/mail.h"
+#include "verbs.h"
 
 static const weir_kind *const kinds[] = {&webmail_kind, &weir_kind_root, NULL};
 

@@ -109,6 +109,17 @@ void page_drop(webpage *p)
 	p->buf = NULL;
 }
 
+weir_span page_written(const webpage *p)
+{
+	return p->buf != NULL && !p->failed ? (weir_span){(const char *)p->buf->data, p->buf->length}
+					    : (weir_span){"", 0};
+}
+
+bool page_is(weir_span span, const char *text)
+{
+	return span.length == strlen(text) && memcmp(span.at, text, span.length) == 0;
+}
+
 weir_span page_span(const char *text)
 {
 	return text != NULL ? (weir_span){text, strlen(text)} : (weir_span){NULL, 0};

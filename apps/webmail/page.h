@@ -34,7 +34,11 @@ void page_number(webpage *to, int64_t number);
 /* Frees what was written. */
 void page_drop(webpage *p);
 
+/* What was written so far; empty if it failed. */
+weir_span page_written(const webpage *p);
 /* The span of a text with a NUL; NULL is empty. */
 weir_span page_span(const char *text);
+/* Whether a span is this text. */
+bool page_is(weir_span span, const char *text);
 
 #endif

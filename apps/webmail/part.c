@@ -8,7 +8,6 @@
 #include <string.h>
 #include <weir/stream.h>
 
-#include "deliver.h"
 #include "webmail.h"
 
 #define WAIT_NS (30 * WEIR_NS_PER_S)
@@ -34,10 +33,10 @@ static weir_span disposition(visit *v, const char *how, const char *name)
 {
 	webpage to = {NULL, false};
 	page_query(&to, page_span(name));
-	weir_span field = to.failed || to.buf == NULL
-				  ? visit_print(v, "%s", how)
-				  : visit_print(v, "%s; filename*=UTF-8''%.*s", how, (int)to.buf->length,
-						(const char *)to.buf->data);
+	weir_span coded = page_written(&to);
+	weir_span field = coded.length == 0 ? page_span(how)
+					    : visit_print(v, "%s; filename*=UTF-8''%.*s", how,
+							  (int)coded.length, coded.at);
 	page_drop(&to);
 	return field;
 }
@@ -69,14 +68,14 @@ static int write_part(void *arg, const void *bytes, size_t length)
 	return weir_request_stream_write(s->visit->request, bytes, length, WAIT_NS);
 }
 
-static int stream_source(part_stream *s, const deliver_body *body)
+static int stream_source(part_stream *s, const mail_source *source)
 {
 	char piece[16384];
 	uint64_t at = 0;
 	int length = 0,
-	    failed = begin_stream(s, "application/octet-stream", "message.eml", false, body->source.bytes);
-	while (failed == 0 && at < body->source.bytes) {
-		length = body->source.read(&body->source, at, piece, sizeof(piece));
+	    failed = begin_stream(s, "application/octet-stream", "message.eml", false, source->bytes);
+	while (failed == 0 && at < source->bytes) {
+		length = source->read(source, at, piece, sizeof(piece));
 		if (length <= 0)
 			return length < 0 ? length : -EIO;
 		failed = write_part(s, piece, (size_t)length);
@@ -85,33 +84,32 @@ static int stream_source(part_stream *s, const deliver_body *body)
 	return failed;
 }
 
-static void finish(part_stream *s, int failed)
+static int finish(part_stream *s, int failed)
 {
 	if (!s->begun)
-		visit_failed(s->visit, failed != 0 ? failed : -EIO);
-	else if (failed != 0)
+		return failed != 0 ? failed : -EIO;
+	if (failed != 0)
 		weir_request_stream_abort(s->visit->request);
 	else
 		weir_request_stream_end(s->visit->request);
+	return 0;
 }
 
-void part_visit(visit *v)
+int part_visit(visit *v)
 {
 	part_stream s = {.visit = v};
-	deliver_body body;
+	store_body body = {0};
 	weir_span rest = {NULL, 0};
-	uint32_t source = visit_number(v, "/source/", NULL), message = visit_number(v, "/part/", &rest);
+	uint32_t whole = visit_number(v, "/source/", NULL), message = visit_number(v, "/part/", &rest);
 	uint32_t number = rest.length > 1 ? visit_count((weir_span){rest.at + 1, rest.length - 1}, UINT32_MAX)
 					  : UINT32_MAX;
-	int failed = source == 0 && (message == 0 || number == UINT32_MAX) ? -ENOENT : 0;
+	int failed = whole == 0 && (message == 0 || number == UINT32_MAX) ? -ENOENT : 0;
 	if (failed == 0)
-		failed = deliver_body_open(&body, v->db, v->session.is.user, source != 0 ? source : message);
-	if (failed != 0) {
-		visit_failed(v, failed);
-		return;
-	}
-	failed = source != 0 ? stream_source(&s, &body)
-			     : mail_part_read(&body.source, number, begin_part, write_part, &s);
-	deliver_body_fini(&body);
-	finish(&s, failed);
+		failed = store_body_open(v->db, v->session.is.user, whole != 0 ? whole : message, &body);
+	if (failed != 0)
+		return failed;
+	mail_source source = store_body_source(&body);
+	failed = whole != 0 ? stream_source(&s, &source)
+			    : mail_part_read(&source, number, begin_part, write_part, &s);
+	return finish(&s, failed);
 }

@@ -9,7 +9,7 @@
  * stranger gains who knows such names. The session that a login leads to has the class of its user, as the
  * database says.
  *
- * Names are kept as keyed hashes, RANKS_MAX at most: users beyond that log in like any other.
+ * RANKS_MAX names at most: users beyond that log in like any other.
  *
  * Threads: any; one lock, held for the time of a look-up. Time comes in as an argument.
  */

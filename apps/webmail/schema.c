@@ -97,29 +97,23 @@ _Static_assert(MIGRATIONS == sizeof(mariadb_migrations) / sizeof(mariadb_migrati
  * SQLite undoes a script that fails half-way. MariaDB commits each statement by itself, so that its scripts
  * are written to be run again.
  */
-static int64_t migrate_work(db *d, void *arg)
+static void migrate_in(db *d)
 {
 	int64_t done = 0;
-	int failed =
-		db_script(d, "CREATE TABLE IF NOT EXISTS settings (name VARCHAR(32) NOT NULL PRIMARY KEY,"
-			     " value INTEGER NOT NULL)");
-	if (failed == 0)
-		failed = db_number(d, &done, "SELECT value FROM settings WHERE name = 'schema'", DB_NONE);
-	if (failed != 0 && failed != -ENOENT)
-		return failed;
+	db_script(d, "CREATE TABLE IF NOT EXISTS settings (name VARCHAR(32) NOT NULL PRIMARY KEY,"
+		     " value INTEGER NOT NULL)");
+	if (db_number(d, &done, "SELECT value FROM settings WHERE name = 'schema'", DB_NONE) == -ENOENT)
+		db_run(d, "INSERT INTO settings VALUES ('schema', 0)", DB_NONE);
 	if (done > (int64_t)MIGRATIONS)
-		return weir_error_set(
-			-EINVAL, "database: its schema is %lld, and this program knows %zu; use a newer one",
-			(long long)done, MIGRATIONS);
-	int64_t changed = failed == 0 ? 0 : db_run(d, "INSERT INTO settings VALUES ('schema', 0)", DB_NONE);
-	for (size_t i = (size_t)done; changed >= 0 && i < MIGRATIONS; i++) {
-		failed = db_script(d, db_is(d) == DB_SQLITE ? sqlite_migrations[i] : mariadb_migrations[i]);
-		if (failed != 0)
-			return failed;
-		changed = db_run(d, "UPDATE settings SET value = ? WHERE name = 'schema'",
-				 DB_ARGS(DB_INT(i + 1)));
+		db_fail(d,
+			weir_error_set(
+				-EINVAL,
+				"database: its schema is %lld, and this program knows %zu; use a newer one",
+				(long long)done, MIGRATIONS));
+	for (size_t i = (size_t)done; i < MIGRATIONS; i++) {
+		db_script(d, db_is(d) == DB_SQLITE ? sqlite_migrations[i] : mariadb_migrations[i]);
+		db_run(d, "UPDATE settings SET value = ? WHERE name = 'schema'", DB_ARGS(DB_INT(i + 1)));
 	}
-	return changed < 0 ? changed : 0;
 }
 
 int schema_migrate(db *d)
@@ -128,15 +122,17 @@ int schema_migrate(db *d)
 	if (db_number(d, &number, "SELECT value FROM settings WHERE name = 'schema'", DB_NONE) == 0 &&
 	    number == (int64_t)MIGRATIONS)
 		return 0;
-	if (db_is(d) == DB_SQLITE)
-		return (int)db_transaction(d, DB_SAFE_FROM_POWER_CUT, migrate_work, NULL);
-	/* One at a time: what makes tables ends a transaction. */
-	int failed = db_number(d, &number, "SELECT GET_LOCK('weir-webmail', 60)", DB_NONE);
-	if (failed == 0 && number != 1)
+	/* One at a time: what makes tables ends a transaction of MariaDB's. */
+	bool locks = db_is(d) == DB_MARIADB;
+	int failed = locks ? db_number(d, &number, "SELECT GET_LOCK('weir-webmail', 60)", DB_NONE) : 0;
+	if (failed == 0 && locks && number != 1)
 		failed = weir_error_set(-EBUSY, "database: another has been making its tables for a minute");
 	if (failed != 0)
 		return failed;
-	failed = (int)db_transaction(d, DB_SAFE_FROM_POWER_CUT, migrate_work, NULL);
-	db_number(d, &number, "SELECT RELEASE_LOCK('weir-webmail')", DB_NONE);
-	return failed;
+	db_try t = db_begin(d, DB_SAFE_FROM_POWER_CUT);
+	while (db_go(&t))
+		migrate_in(d);
+	if (locks)
+		db_number(d, &number, "SELECT RELEASE_LOCK('weir-webmail')", DB_NONE);
+	return t.failed;
 }

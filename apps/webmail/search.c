@@ -21,10 +21,8 @@ static weir_span address(visit *v, weir_span words, uint32_t number)
 {
 	webpage to = {NULL, false};
 	page_query(&to, words);
-	weir_span link = to.buf != NULL && !to.failed
-				 ? visit_print(v, "/search?q=%.*s&page=%u", (int)to.buf->length,
-					       (char *)to.buf->data, number)
-				 : WEIR_SPAN("/search?");
+	weir_span query = page_written(&to);
+	weir_span link = visit_print(v, "/search?q=%.*s&page=%u", (int)query.length, query.at, number);
 	page_drop(&to);
 	return link;
 }
@@ -58,16 +56,14 @@ static int put_results(visit *v, weir_span words, uint32_t number)
 	return found;
 }
 
-void search_visit(visit *v)
+int search_visit(visit *v)
 {
 	weir_span values[VALUES];
 	int failed = visit_folders(v);
-	if (failed != 0) {
-		visit_failed(v, failed);
-		return;
-	}
-	if (!visit_query(v, names, VALUES, values))
-		return;
+	if (failed == 0)
+		failed = visit_query(v, names, VALUES, values);
+	if (failed != 0)
+		return failed;
 	uint32_t number = visit_count(values[PAGE], 1);
 	number = number >= 1 && number <= PAGE_MOST ? number : 1;
 	visit_begin(v, WEIR_SPAN("Search"), 0, values[QUERY]);
@@ -75,10 +71,8 @@ void search_visit(visit *v)
 	put_found(&v->page, &(view_found){.query = values[QUERY]});
 	size_t length = v->page.buf != NULL ? v->page.buf->length : 0;
 	int found = put_results(v, values[QUERY], number);
-	if (found < 0 && found != -EINVAL) {
-		visit_failed(v, found);
-		return;
-	}
+	if (found < 0 && found != -EINVAL)
+		return found;
 	if (found <= 0 && !v->page.failed) { /* without the tools for what is not there */
 		v->page.buf->length = (uint32_t)length;
 		put_empty(&v->page,
@@ -86,5 +80,5 @@ void search_visit(visit *v)
 							   : WEIR_SPAN("What are you looking for?")});
 		put_search_help(&v->page, &(view_search_help){0});
 	}
-	visit_send(v, 200);
+	return visit_send(v, 200);
 }

@@ -8,22 +8,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <weir/upload.h>
 
-#include "compose.h"
 #include "deliver.h"
-#include "spool.h"
-#include "upload.h"
+#include "mail/compose.h"
+#include "mail/spool.h"
 #include "write.h"
 
 #define UPLOAD_BYTES_MAX (COMPOSE_BYTES_MAX + (1u << 20))
 
+/* What was typed, by the names of the form's fields. */
+enum { TO, CC, BCC, SUBJECT, TEXT, TEXTS };
+static const char *const names[TEXTS] = {"to", "cc", "bcc", "subject", "text"};
+
 /* A message on its way from the form to the store. */
 typedef struct sending {
 	visit *visit;
-	upload *upload;
+	weir_upload *upload;
 	uint32_t draft, answers;
-	/* texts with a NUL; freed */
-	char *to, *cc, *bcc, *subject, *text;
+	char *texts[TEXTS]; /* with a NUL; freed */
 	char *names[COMPOSE_FILES_MAX], *types[COMPOSE_FILES_MAX];
 	compose_file files[COMPOSE_FILES_MAX];
 	mail_source sources[COMPOSE_FILES_MAX];
@@ -38,7 +41,7 @@ typedef struct sending {
 /* Lines end as here, not as in forms. */
 static char *text_of(const sending *s, const char *name)
 {
-	weir_span value = upload_value(s->upload, name);
+	weir_span value = weir_upload_value(s->upload, name);
 	char *text = malloc(value.length + 1);
 	size_t length = 0;
 	for (size_t i = 0; text != NULL && i < value.length; i++)
@@ -51,16 +54,17 @@ static char *text_of(const sending *s, const char *name)
 
 static int read_texts(sending *s)
 {
-	s->to = text_of(s, "to");
-	s->cc = text_of(s, "cc");
-	s->bcc = text_of(s, "bcc");
-	s->subject = text_of(s, "subject");
-	s->text = text_of(s, "text");
-	s->draft = visit_count(upload_value(s->upload, "draft"), 0);
-	s->answers = visit_count(upload_value(s->upload, "answers"), 0);
-	bool whole =
-		s->to != NULL && s->cc != NULL && s->bcc != NULL && s->subject != NULL && s->text != NULL;
-	return whole ? 0 : weir_error_set(-ENOMEM, "out of memory");
+	s->draft = visit_count(weir_upload_value(s->upload, "draft"), 0);
+	s->answers = visit_count(weir_upload_value(s->upload, "answers"), 0);
+	for (unsigned i = 0; i < TEXTS; i++)
+		if ((s->texts[i] = text_of(s, names[i])) == NULL)
+			return weir_error_set(-ENOMEM, "out of memory");
+	return 0;
+}
+
+static bool forwards(const sending *s)
+{
+	return page_is(weir_upload_value(s->upload, "how"), "forward");
 }
 
 /* A place for one more file. NULL: there are too many. */
@@ -85,7 +89,7 @@ static int too_many(void)
 static int add_uploads(sending *s)
 {
 	for (size_t i = 0; i < s->upload->count; i++) {
-		const upload_field *field = &s->upload->fields[i];
+		const weir_upload_field *field = &s->upload->fields[i];
 		if (field->file.at == NULL || (field->file.length == 0 && field->value.length == 0))
 			continue;
 		if (next_file(s, field->file, field->type) == NULL)
@@ -118,11 +122,11 @@ static int write_copy(void *arg, const void *bytes, size_t length)
 	return spool_write(c->fd, bytes, length);
 }
 
-static int copy_part(sending *s, const deliver_body *body, uint32_t number)
+static int copy_part(sending *s, const mail_source *source, uint32_t number)
 {
 	copying c = {.sending = s, .fd = spool_open(s->visit->mail->data)};
 	size_t before = s->count;
-	int failed = c.fd < 0 ? c.fd : mail_part_read(&body->source, number, begin_copy, write_copy, &c);
+	int failed = c.fd < 0 ? c.fd : mail_part_read(source, number, begin_copy, write_copy, &c);
 	if (s->count > before) {
 		s->fds[before] = c.fd + 1;
 		s->sources[before] = mail_from_fd(c.fd, c.bytes);
@@ -134,20 +138,20 @@ static int copy_part(sending *s, const deliver_body *body, uint32_t number)
 
 static int add_kept(sending *s)
 {
-	uint32_t of = visit_count(upload_value(s->upload, "files-of"), 0);
-	deliver_body body;
+	uint32_t of = visit_count(weir_upload_value(s->upload, "files-of"), 0);
+	store_body body = {0};
 	if (of == 0)
 		return 0;
-	int failed = deliver_body_open(&body, s->visit->db, s->visit->session.is.user, of);
+	int failed = store_body_open(s->visit->db, s->visit->session.is.user, of, &body);
+	mail_source source = store_body_source(&body);
 	if (failed != 0)
 		return failed == -ENOENT ? 0 : failed;
 	for (size_t i = 0; failed == 0 && i < s->upload->count; i++) {
-		const upload_field *field = &s->upload->fields[i];
+		const weir_upload_field *field = &s->upload->fields[i];
 		uint32_t number = visit_count(field->value, UINT32_MAX);
-		if (field->name.length == 4 && memcmp(field->name.at, "keep", 4) == 0 && number != UINT32_MAX)
-			failed = copy_part(s, &body, number);
+		if (page_is(field->name, "keep") && number != UINT32_MAX)
+			failed = copy_part(s, &source, number);
 	}
-	deliver_body_fini(&body);
 	return failed;
 }
 
@@ -160,8 +164,7 @@ static int add_kept(sending *s)
 static int find_references(sending *s)
 {
 	uint32_t of = s->draft != 0 ? s->draft : s->answers;
-	bool forward = upload_value(s->upload, "how").length == strlen("forward");
-	if (of == 0 || (forward && s->draft == 0))
+	if (of == 0 || (forwards(s) && s->draft == 0))
 		return 0;
 	int failed = write_open(s->visit, of, &s->view);
 	if (failed == 0 && s->draft == 0)
@@ -172,11 +175,11 @@ static int find_references(sending *s)
 static compose_form form_of(sending *s, weir_span from, bool draft)
 {
 	compose_form form = {.from = from.at,
-			     .to = s->to,
-			     .cc = s->cc,
-			     .bcc = s->bcc,
-			     .subject = s->subject,
-			     .text = s->text,
+			     .to = s->texts[TO],
+			     .cc = s->texts[CC],
+			     .bcc = s->texts[BCC],
+			     .subject = s->texts[SUBJECT],
+			     .text = s->texts[TEXT],
 			     .files = s->files,
 			     .file_count = s->count,
 			     .now_s = s->visit->now_s,
@@ -204,8 +207,7 @@ static int keep(sending *s, deliver_mail *deliver, uint32_t *ret_message)
 static int queue(sending *s, deliver_mail *deliver, const compose_message *message, uint32_t *ret_message)
 {
 	visit *v = s->visit;
-	weir_span how = upload_value(s->upload, "how");
-	unsigned flag = how.length == strlen("forward") ? STORE_FORWARDED : STORE_ANSWERED;
+	unsigned flag = forwards(s) ? STORE_FORWARDED : STORE_ANSWERED;
 	deliver->mail.head.flags |= STORE_SEEN;
 	int failed = store_send(v->db, v->session.is.user, &deliver->mail, page_span(message->sender),
 				page_span(message->recipients), s->draft, ret_message);
@@ -238,7 +240,7 @@ static int finish(sending *s, bool draft, uint32_t *ret_message)
 /* ---- answers ---- */
 
 /* It cannot be sent as it is: the form again, now with a draft behind it. */
-static void ask_again(sending *s, int error)
+static int ask_again(sending *s, int error)
 {
 	visit *v = s->visit;
 	weir_span wrong = visit_print(v, "Not sent: %s.", weir_error());
@@ -250,49 +252,40 @@ static void ask_again(sending *s, int error)
 	write_form form = {.draft = draft,
 			   .answers = s->answers,
 			   .files_of = draft,
-			   .how = upload_value(s->upload, "how"),
-			   .to = page_span(s->to),
-			   .cc = page_span(s->cc),
-			   .bcc = page_span(s->bcc),
-			   .subject = page_span(s->subject),
-			   .text = page_span(s->text),
+			   .how = weir_upload_value(s->upload, "how"),
+			   .to = page_span(s->texts[TO]),
+			   .cc = page_span(s->texts[CC]),
+			   .bcc = page_span(s->texts[BCC]),
+			   .subject = page_span(s->texts[SUBJECT]),
+			   .text = page_span(s->texts[TEXT]),
 			   .wrong = wrong};
-	if (failed != 0)
-		visit_failed(v, error);
-	else
-		write_page(v, &form, view, 400);
+	failed = failed != 0 ? error : write_page(v, &form, view, 400);
 	mail_view_free(&view);
+	return failed;
 }
 
-static void discard(sending *s)
+static int discard(sending *s)
 {
 	visit *v = s->visit;
 	int changed = s->draft != 0 ? store_purge(v->db, v->session.is.user, &s->draft, 1) : 0;
-	if (changed < 0)
-		visit_failed(v, changed);
-	else
-		visit_redirect(v, WEIR_SPAN("/"), NULL);
+	return changed < 0 ? changed : visit_redirect(v, WEIR_SPAN("/"), NULL);
 }
 
-static void act(sending *s)
+static int act(sending *s)
 {
 	visit *v = s->visit;
-	weir_span what = upload_value(s->upload, "do");
-	bool save = what.length == 4 && memcmp(what.at, "save", 4) == 0;
+	weir_span what = weir_upload_value(s->upload, "do");
+	bool save = page_is(what, "save");
 	uint32_t message = 0;
-	if (what.length == 7 && memcmp(what.at, "discard", 7) == 0) {
-		discard(s);
-		return;
-	}
+	if (page_is(what, "discard"))
+		return discard(s);
 	int failed = finish(s, save, &message);
 	if (!save && (failed == -EINVAL || failed == -E2BIG))
-		ask_again(s, failed);
-	else if (failed != 0)
-		visit_failed(v, failed);
-	else if (save)
-		visit_redirect(v, visit_print(v, "/compose?draft=%u&done=draft", message), NULL);
-	else
-		visit_redirect(v, WEIR_SPAN("/sent"), NULL);
+		return ask_again(s, failed);
+	if (failed != 0)
+		return failed;
+	return visit_redirect(
+		v, save ? visit_print(v, "/compose?draft=%u&done=draft", message) : WEIR_SPAN("/sent"), NULL);
 }
 
 static void release(sending *s)
@@ -303,37 +296,23 @@ static void release(sending *s)
 		if (s->fds[i] > 0)
 			close(s->fds[i] - 1);
 	}
-	free(s->to);
-	free(s->cc);
-	free(s->bcc);
-	free(s->subject);
-	free(s->text);
+	for (unsigned i = 0; i < TEXTS; i++)
+		free(s->texts[i]);
 	compose_answer_free(&s->answer);
 	mail_view_free(&s->view);
-	upload_free(s->upload);
+	weir_upload_free(s->upload);
 	free(s);
 }
 
-static bool is_ours(const sending *s)
-{
-	weir_span token = upload_value(s->upload, "token");
-	return visit_is_same_origin(s->visit) && visit_is_token(s->visit, token);
-}
-
-void send_visit(visit *v)
+int send_visit(visit *v)
 {
 	sending *s = calloc(1, sizeof(*s));
-	if (s == NULL) {
-		visit_failed(v, -ENOMEM);
-		return;
-	}
+	if (s == NULL)
+		return -ENOMEM;
 	s->visit = v;
-	int failed = upload_read(v->request, v->mail->data, UPLOAD_BYTES_MAX, &s->upload);
-	if (failed == 0 && !is_ours(s)) {
-		visit_not_ours(v);
-		release(s);
-		return;
-	}
+	int failed = weir_upload_read(v->request, v->mail->data, UPLOAD_BYTES_MAX, &s->upload);
+	if (failed == 0)
+		failed = visit_is_ours(v, weir_upload_value(s->upload, "token"));
 	if (failed == 0)
 		failed = read_texts(s);
 	if (failed == 0)
@@ -343,8 +322,7 @@ void send_visit(visit *v)
 	if (failed == 0)
 		failed = find_references(s);
 	if (failed == 0)
-		act(s);
-	else
-		visit_failed(v, failed == -EMEDIUMTYPE ? -EINVAL : failed);
+		failed = act(s);
 	release(s);
+	return failed;
 }

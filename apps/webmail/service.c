@@ -106,11 +106,13 @@ static bool is_local(const char *url)
 
 static int start_submit(const webmail *mail, struct service *service)
 {
-	submit_options options = {.url = service->url,
-				  .tls_required = !is_local(service->url),
-				  .user = service->user,
-				  .password = service->password[0] != '\0' ? service->password : NULL,
-				  .host = service->host};
+	submit_options options = {
+		.smtp = {.url = service->url,
+			 .tls_required = !is_local(service->url),
+			 .user = service->user,
+			 .password = service->password[0] != '\0' ? service->password : NULL,
+			 .host = service->host},
+		.spool = mail->data};
 	submit *made;
 	int failed = submit_new(mail->world, mail->url, &options, &made);
 	if (failed == 0)
@@ -147,8 +149,9 @@ void service_end(webmail *mail)
 	mail->service = NULL;
 }
 
-void service_read(const webmail *mail, service_counts *ret_counts)
+void service_read(const void *shared, void *ret_counts)
 {
+	const webmail *mail = shared;
 	const lmtp *in = __atomic_load_n(&mail->service->lmtp, __ATOMIC_ACQUIRE);
 	const submit *out = __atomic_load_n(&mail->service->submit, __ATOMIC_ACQUIRE);
 	lmtp_stats came = {0};
@@ -157,11 +160,11 @@ void service_read(const webmail *mail, service_counts *ret_counts)
 		lmtp_read_stats(in, &came);
 	if (out != NULL)
 		submit_read_stats(out, &went);
-	*ret_counts = (service_counts){.sessions = sessions_count(mail->sessions),
-				       .delivered = came.delivered,
-				       .refused = came.refused,
-				       .deferred = came.failed,
-				       .sent = went.sent,
-				       .retries = went.retries,
-				       .bounced = went.bounced};
+	*(service_counts *)ret_counts = (service_counts){.sessions = sessions_count(mail->sessions),
+							 .delivered = came.delivered,
+							 .refused = came.refused,
+							 .deferred = came.failed,
+							 .sent = went.sent,
+							 .retries = went.retries,
+							 .bounced = went.bounced};
 }

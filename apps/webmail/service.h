@@ -20,8 +20,8 @@ int service_prepare(webmail *mail, const mail_keys *keys);
 int service_start(webmail *mail);
 /* Ends, before or after the world has stopped. */
 void service_end(webmail *mail);
-/* What has happened so far. */
-void service_read(const webmail *mail, service_counts *ret_counts);
+/* What has happened so far: the service_counts of a webmail (weir_kind.read_shared). */
+void service_read(const void *mail, void *ret_counts);
 /* Reads "127.0.0.1:2424" or "[::1]:2424"; both results may be NULL. 0, or -EINVAL with weir_error. */
 int service_address(const char *text, struct sockaddr_storage *ret_address, socklen_t *ret_length);
 

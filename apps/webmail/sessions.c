@@ -77,14 +77,29 @@ static unsigned row_of(const unsigned char id[ID_BYTES])
 	return bits % ROWS;
 }
 
-static session_place *find_locked(sessions *s, unsigned row, const unsigned char id[ID_BYTES])
+/*
+ * The place of a session, with its row locked; NULL: it is not here, and its row is locked only if the token could be
+ * one. unlock() must follow if ret_row is below ROWS.
+ */
+static session_place *lock(sessions *s, weir_span token, unsigned char ret_id[ID_BYTES], unsigned *ret_row)
 {
+	*ret_row = ROWS;
+	if (!identify(s, token, ret_id))
+		return NULL;
+	*ret_row = row_of(ret_id);
+	pthread_mutex_lock(&s->lock[*ret_row % LOCKS]);
 	for (unsigned i = 0; i < SESSIONS_ROW; i++) {
-		session_place *place = &s->place[row][i];
-		if (place->used && sodium_memcmp(place->id, id, ID_BYTES) == 0)
+		session_place *place = &s->place[*ret_row][i];
+		if (place->used && sodium_memcmp(place->id, ret_id, ID_BYTES) == 0)
 			return place;
 	}
 	return NULL;
+}
+
+static void unlock(sessions *s, unsigned row)
+{
+	if (row < ROWS)
+		pthread_mutex_unlock(&s->lock[row % LOCKS]);
 }
 
 /* An empty place, or that of the session that was not seen for the longest time. */
@@ -112,17 +127,14 @@ static void clear_locked(sessions *s, session_place *place)
 bool sessions_find(sessions *s, weir_span token, uint64_t now_ns, session *ret_session)
 {
 	unsigned char id[ID_BYTES];
-	if (!identify(s, token, id))
-		return false;
-	unsigned row = row_of(id);
-	pthread_mutex_lock(&s->lock[row % LOCKS]);
-	session_place *place = find_locked(s, row, id);
+	unsigned row;
+	session_place *place = lock(s, token, id, &row);
 	if (place != NULL) {
 		place->seen_ns = now_ns;
 		ret_session->is = place->is;
 		ret_session->fresh = now_ns - place->found_ns < SESSIONS_TRUST_NS;
 	}
-	pthread_mutex_unlock(&s->lock[row % LOCKS]);
+	unlock(s, row);
 	if (place != NULL)
 		derive_csrf(token, ret_session->csrf);
 	return place != NULL;
@@ -132,11 +144,10 @@ void sessions_put(sessions *s, weir_span token, const store_session *is, uint64_
 		  session *ret_session)
 {
 	unsigned char id[ID_BYTES];
-	if (!identify(s, token, id))
+	unsigned row;
+	session_place *place = lock(s, token, id, &row);
+	if (row == ROWS)
 		return;
-	unsigned row = row_of(id);
-	pthread_mutex_lock(&s->lock[row % LOCKS]);
-	session_place *place = find_locked(s, row, id);
 	if (place == NULL) {
 		place = take_locked(s, row);
 		clear_locked(s, place);
@@ -146,7 +157,7 @@ void sessions_put(sessions *s, weir_span token, const store_session *is, uint64_
 	}
 	place->is = *is;
 	place->found_ns = place->seen_ns = now_ns;
-	pthread_mutex_unlock(&s->lock[row % LOCKS]);
+	unlock(s, row);
 	if (ret_session != NULL) {
 		*ret_session = (session){.is = *is, .fresh = true};
 		derive_csrf(token, ret_session->csrf);
@@ -156,43 +167,32 @@ void sessions_put(sessions *s, weir_span token, const store_session *is, uint64_
 void sessions_drop(sessions *s, weir_span token)
 {
 	unsigned char id[ID_BYTES];
-	if (!identify(s, token, id))
-		return;
-	unsigned row = row_of(id);
-	pthread_mutex_lock(&s->lock[row % LOCKS]);
-	session_place *place = find_locked(s, row, id);
+	unsigned row;
+	session_place *place = lock(s, token, id, &row);
 	if (place != NULL)
 		clear_locked(s, place);
-	pthread_mutex_unlock(&s->lock[row % LOCKS]);
+	unlock(s, row);
 }
 
 void sessions_keep(sessions *s, weir_span token, weir_buf *folders)
 {
 	unsigned char id[ID_BYTES];
-	if (folders->length > SESSIONS_KEPT_BYTES || !identify(s, token, id))
-		return;
-	unsigned row = row_of(id);
-	pthread_mutex_lock(&s->lock[row % LOCKS]);
-	session_place *place = find_locked(s, row, id);
-	if (place != NULL) {
+	unsigned row;
+	session_place *place = lock(s, token, id, &row);
+	if (place != NULL && folders->length <= SESSIONS_KEPT_BYTES) {
 		weir_buf_unref(place->folders);
 		place->folders = weir_buf_ref(folders);
 	}
-	pthread_mutex_unlock(&s->lock[row % LOCKS]);
+	unlock(s, row);
 }
 
 weir_buf *sessions_kept(sessions *s, weir_span token)
 {
 	unsigned char id[ID_BYTES];
-	weir_buf *kept = NULL;
-	if (!identify(s, token, id))
-		return NULL;
-	unsigned row = row_of(id);
-	pthread_mutex_lock(&s->lock[row % LOCKS]);
-	const session_place *place = find_locked(s, row, id);
-	if (place != NULL && place->folders != NULL)
-		kept = weir_buf_ref(place->folders);
-	pthread_mutex_unlock(&s->lock[row % LOCKS]);
+	unsigned row;
+	const session_place *place = lock(s, token, id, &row);
+	weir_buf *kept = place != NULL && place->folders != NULL ? weir_buf_ref(place->folders) : NULL;
+	unlock(s, row);
 	return kept;
 }
 

@@ -4,10 +4,10 @@
  * list that it was opened from by the list's sort, so that the next message is the one below.
  */
 #include <errno.h>
-#include <string.h>
+#include <stdlib.h>
 #include <webmail/views.h>
 
-#include "deliver.h"
+#include "mail/sanitise.h"
 #include "rows.h"
 
 #define THREAD_SHOWN 50u
@@ -42,82 +42,24 @@ static void note_message(const store_message *message, void *arg)
 static int open_view(show *s)
 {
 	visit *v = s->visit;
-	deliver_body body;
+	store_body body = {0};
 	weir_span prefix = visit_print(v, "/part/%u/", s->id);
 	mail_view_options options = {.text_only = s->text,
 				     .remote = s->remote,
 				     .part_prefix = prefix.length > 0 ? prefix.at : NULL};
-	int failed = deliver_body_open(&body, v->db, v->session.is.user, s->id);
-	if (failed != 0)
-		return failed;
-	failed = mail_open(&body.source, &options, &s->view);
-	deliver_body_fini(&body);
-	return failed;
-}
-
-/* ---- the text: quotes are dimmed, and addresses become links ---- */
-
-static size_t link_length(const char *at, size_t left)
-{
-	size_t scheme = left > 8 && memcmp(at, "https://", 8) == 0  ? 8
-			: left > 7 && memcmp(at, "http://", 7) == 0 ? 7
-								    : 0;
-	size_t length = scheme;
-	while (scheme > 0 && length < left && strchr(" \t\r\n<>\"", at[length]) == NULL &&
-	       (unsigned char)at[length] < 0x80)
-		length++;
-	while (length > scheme && strchr(".,;:!?)]'*", at[length - 1]) != NULL)
-		length--;
-	return length > scheme ? length : 0;
-}
-
-static void put_line(webpage *to, const char *at, size_t length)
-{
-	size_t from = 0;
-	for (size_t i = 0; i < length;) {
-		size_t link = at[i] == 'h' ? link_length(at + i, length - i) : 0;
-		if (link == 0) {
-			i++;
-			continue;
-		}
-		weir_span address = {at + i, link};
-		page_text(to, (weir_span){at + from, i - from});
-		page_html(to, WEIR_SPAN("<a rel=\"noopener noreferrer\" target=\"_blank\" href=\""));
-		page_text(to, address);
-		page_html(to, WEIR_SPAN("\">"));
-		page_text(to, address);
-		page_html(to, WEIR_SPAN("</a>"));
-		i += link;
-		from = i;
-	}
-	page_text(to, (weir_span){at + from, length - from});
-}
-
-static void put_text(webpage *to, const char *text)
-{
-	webpage lines = {NULL, false};
-	const char *end = text + strlen(text);
-	while (end > text && strchr(" \t\r\n", end[-1]) != NULL)
-		end--;
-	for (const char *at = text + strspn(text, "\r\n"); at < end;) {
-		size_t length = strcspn(at, "\n");
-		bool quote = at[0] == '>';
-		if (quote)
-			page_html(&lines, WEIR_SPAN("<span class=\"quote\">"));
-		put_line(&lines, at, length);
-		if (quote)
-			page_html(&lines, WEIR_SPAN("</span>"));
-		page_add(&lines, "\n", 1);
-		at += length + (at[length] == '\n');
-	}
-	to->failed |= lines.failed;
-	put_text_body(to, &(view_text_body){.text = lines.buf != NULL ? (weir_span){(char *)lines.buf->data,
-										    lines.buf->length}
-								      : (weir_span){NULL, 0}});
-	page_drop(&lines);
+	int failed = store_body_open(v->db, v->session.is.user, s->id, &body);
+	mail_source source = store_body_source(&body);
+	return failed != 0 ? failed : mail_open(&source, &options, &s->view);
 }
 
 /* ---- the parts of the page ---- */
+
+static void put_text(webpage *to, const char *text)
+{
+	char *html = sanitise_plain(text);
+	put_text_body(to, &(view_text_body){.text = page_span(html)});
+	free(html);
+}
 
 static void put_attachments(show *s)
 {
@@ -215,7 +157,7 @@ static void put_head(show *s)
 					      .clipped = s->view->clipped});
 }
 
-static void put_all(show *s)
+static int put_all(show *s)
 {
 	visit *v = s->visit;
 	weir_span subject = page_span(s->view->summary->subject);
@@ -232,14 +174,11 @@ static void put_all(show *s)
 		failed = put_thread_of(s);
 	put_message_end(&v->page,
 			&(view_message_end){.id = s->id, .list = s->query, .html = s->view->html != NULL});
-	if (failed != 0)
-		visit_failed(v, failed);
-	else
-		visit_send(v, 200);
+	return failed != 0 ? failed : visit_send(v, 200);
 }
 
 /* Its HTML alone. The policy allows no script, and nothing of other servers unless it was asked for. */
-static void send_frame(show *s)
+static int send_frame(show *s)
 {
 	static const char closed[] = "default-src 'none'; img-src 'self'; style-src 'self' 'unsafe-inline'; "
 				     "frame-ancestors 'self'; "
@@ -254,13 +193,15 @@ static void send_frame(show *s)
 	fields[1].value = page_span(s->remote ? open : closed);
 	fields[3].value = WEIR_SPAN("no-referrer");
 	put_frame(&v->page, &(view_frame){.html = page_span(s->view->html)});
-	weir_reply reply = {.status = 200, .fields = fields, .field_count = count, .buf = v->page.buf};
-	reply.length = v->page.buf != NULL ? v->page.buf->length : 0;
 	if (v->page.failed)
-		visit_failed(v, -ENOMEM);
-	else
-		weir_request_reply(v->request, &reply);
+		return -ENOMEM;
+	weir_request_reply(v->request, &(weir_reply){.status = 200,
+						     .fields = fields,
+						     .field_count = count,
+						     .buf = v->page.buf,
+						     .length = v->page.buf->length});
 	page_drop(&v->page);
+	return 0;
 }
 
 /* ---- the way of a request ---- */
@@ -280,54 +221,41 @@ static int find(show *s)
 	return failed < 0 ? failed : 0;
 }
 
-static void show_message(show *s)
+static int show_message(show *s)
 {
 	int failed = find(s);
 	if (failed == 0)
 		failed = open_view(s);
-	if (failed != 0)
-		visit_failed(s->visit, failed);
-	else
-		put_all(s);
-	mail_view_free(&s->view);
+	return failed != 0 ? failed : put_all(s);
 }
 
-static void show_body(show *s)
+static int show_body(show *s)
 {
 	int failed = open_view(s);
 	if (failed == 0 && s->view->html == NULL)
 		failed = -ENOENT;
-	if (failed != 0)
-		visit_failed(s->visit, failed);
-	else
-		send_frame(s);
-	mail_view_free(&s->view);
+	return failed != 0 ? failed : send_frame(s);
 }
 
-void show_visit(visit *v)
+int show_visit(visit *v)
 {
 	weir_span values[VALUES];
 	uint32_t message = visit_number(v, "/message/", NULL), body = visit_number(v, "/body/", NULL);
-	if (message == 0 && body == 0) {
-		visit_failed(v, -ENOENT);
-		return;
-	}
-	if (!visit_query(v, names, VALUES, values))
-		return;
+	int failed = message == 0 && body == 0 ? -ENOENT : visit_query(v, names, VALUES, values);
+	if (failed != 0)
+		return failed;
 	store_sort sort = rows_sort_of(values[SORT]);
 	show s = {.visit = v,
 		  .id = message != 0 ? message : body,
 		  .text = values[TEXT].length > 0,
 		  .remote = values[REMOTE].length > 0,
 		  .list = {.sort = sort < STORE_SORTS ? sort : STORE_BY_DATE,
-			   .reversed = values[ORDER].length > 0}};
+			   .reversed = values[ORDER].length > 0},
+		  .query = WEIR_SPAN("")};
 	if (sort < STORE_SORTS)
 		s.query = visit_print(v, "?sort=%s%s", rows_sorts[sort],
 				      s.list.reversed ? "&order=reverse" : "");
-	else
-		s.query = WEIR_SPAN("");
-	if (message != 0)
-		show_message(&s);
-	else
-		show_body(&s);
+	failed = message != 0 ? show_message(&s) : show_body(&s);
+	mail_view_free(&s.view);
+	return failed;
 }

@@ -35,12 +35,11 @@ void store_close(store *s)
 
 int store_tidy(store *s, int64_t now_s)
 {
-	int64_t changed =
-		db_change(s->d, "DELETE FROM sessions WHERE expires_s <= ?", DB_ARGS(DB_INT(now_s)));
+	int changed = db_change(s->d, "DELETE FROM sessions WHERE expires_s <= ?", DB_ARGS(DB_INT(now_s)));
 	if (changed >= 0)
 		changed = db_change(s->d,
 				    "DELETE FROM deliveries WHERE created_s < ? AND NOT EXISTS"
 				    " (SELECT 1 FROM messages m WHERE m.id = deliveries.message)",
 				    DB_ARGS(DB_INT(now_s - STORE_DELIVERY_DAYS * 86400)));
-	return changed < 0 ? (int)changed : 0;
+	return changed < 0 ? changed : 0;
 }

@@ -33,6 +33,8 @@
 
 #include <weir/request.h>
 
+#include "mail/mail.h"
+
 #define STORE_NAME_MAX       64  /* bytes of a user's name */
 #define STORE_CLASS_MAX      31  /* bytes of the name of a class */
 #define STORE_HASH_MAX       127 /* bytes of a password's hash */
@@ -51,7 +53,6 @@
 #define STORE_REFERENCES_MAX 20  /* message ids that are looked at to find the thread */
 #define STORE_THREAD_MAX     200 /* messages of a thread that are listed */
 #define STORE_OUTGOING_MAX   500 /* mails of a user that wait to be sent */
-#define STORE_TERMS_MAX      12  /* words of a search */
 #define STORE_TOKEN_CHARS    43  /* of a session: 32 random bytes in base64url */
 #define STORE_BUSY_MS        5000
 
@@ -178,28 +179,13 @@ typedef struct store_message {
 	uint32_t size;   /* bytes of the raw message */
 } store_message;
 
-/*
- * A raw message: read() copies at most size bytes from the offset and returns how many, 0 at the end, or an
- * error. It is read twice and must give the same bytes.
- */
-typedef struct store_source {
-	uint64_t size;
-	int (*read)(void *arg, uint64_t offset, void *into, size_t size);
-	void *arg;
-} store_source;
-
-/* A source of bytes in memory, which must outlive it. */
-store_source store_source_memory(weir_span *bytes);
-/* A source of the first size bytes of an open file, which stays the caller's. */
-store_source store_source_file(int *fd, uint64_t size);
-
 /* What comes in: by LMTP, by import, or as a copy of what was written here. */
 typedef struct store_mail {
 	store_message head;
 	weir_span text;         /* for the index; cut at STORE_TEXT_MAX */
 	weir_span sort_subject; /* lower case, without "Re:"; empty: made of the subject */
 	weir_span references;   /* message ids without < >, separated by blanks, the nearest last */
-	store_source raw;
+	mail_source raw;        /* read twice */
 	/*
 	 * The id of this delivery: a repetition with the same id stores nothing more and succeeds. NULL: the
 	 * hash of the raw bytes, so that an MTA may send again what it had no answer for, and an import can
@@ -264,8 +250,10 @@ int store_neighbours(store *s, uint32_t user, const store_list *list, uint32_t m
 
 /* The raw bytes of a message. */
 typedef struct store_body {
-	uint64_t key; /* in the database; the store's own */
 	uint64_t size;
+	/* the store's own */
+	store *store;
+	uint64_t key; /* in the database */
 } store_body;
 
 /* Finds the body of a message of the user. */
@@ -274,7 +262,9 @@ int store_body_open(store *s, uint32_t user, uint32_t message, store_body *ret_b
  * Reads at most size bytes from an offset; returns how many, 0 at the end. Holds no lock between calls;
  * -ENOENT when the last message with this body was purged meanwhile.
  */
-int64_t store_body_read(store *s, const store_body *body, uint64_t offset, void *into, size_t size);
+int64_t store_body_read(const store_body *body, uint64_t offset, void *into, size_t size);
+/* The body as a source of a message. It must stay, and so must its store. */
+mail_source store_body_source(const store_body *body);
 
 /* Sets and clears flags of messages; those that are not there are left out. Returns how many there are. */
 int store_flags(store *s, uint32_t user, const uint32_t *messages, unsigned count, unsigned set,
@@ -291,11 +281,7 @@ int store_empty(store *s, uint32_t user, uint32_t folder);
 /* ---- search ---- */
 
 typedef struct store_query {
-	/*
-	 * What a user typed: words that all must occur, in any order, upper case or lower; "words in this
-	 * order"; begin*; from:word, to:word and subject:word; -word must not occur.
-	 */
-	weir_span words;
+	weir_span words; /* what a user typed (mail/query.h) */
 	uint32_t folder; /* 0: all but trash and junk */
 	uint32_t skip;
 	uint32_t count;   /* at most STORE_PAGE_MAX */
@@ -352,12 +338,5 @@ int store_outgoing_list(store *s, uint32_t user, void (*each)(const store_outgoi
  * Others may read and write meanwhile.
  */
 int store_check(store *s, void (*wrong)(const char *sentence, void *arg), void *arg);
-
-/* ---- verbs of the command line: exit statuses ---- */
-
-/* weir-webmail user add|passwd|class|remove|list: argv[0] is "user". */
-int users_main(int argc, char **argv);
-/* weir-webmail check: argv[0] is "check". */
-int check_main(int argc, char **argv);
 
 #endif

@@ -9,48 +9,19 @@
 #include <errno.h>
 #include <sodium.h>
 #include <stdlib.h>
-#include <unistd.h>
 
-/* ---- sources ---- */
-
-static int read_memory(void *arg, uint64_t offset, void *into, size_t size)
-{
-	const weir_span *bytes = arg;
-	size_t left = offset < bytes->length ? bytes->length - (size_t)offset : 0;
-	size_t count = left < size ? left : size;
-	memcpy(into, bytes->at + bytes->length - left, count);
-	return (int)count;
-}
-
-store_source store_source_memory(weir_span *bytes)
-{
-	return (store_source){.size = bytes->length, .read = read_memory, .arg = bytes};
-}
-
-static int read_file(void *arg, uint64_t offset, void *into, size_t size)
-{
-	ssize_t count;
-	do
-		count = pread(*(const int *)arg, into, size, (off_t)offset);
-	while (count < 0 && errno == EINTR);
-	return count < 0 ? weir_error_set(-errno, "reading a message: %s", strerror(errno)) : (int)count;
-}
-
-store_source store_source_file(int *fd, uint64_t size)
-{
-	return (store_source){.size = size, .read = read_file, .arg = fd};
-}
+/* ---- storing ---- */
 
 /* Reads a chunk in full, the last one up to the end; how many bytes, 0 at the end. */
-static int read_chunk(const store_source *source, uint64_t offset, char *into)
+static int read_chunk(const mail_source *source, uint64_t offset, char *into)
 {
-	uint64_t left = source->size - offset;
+	uint64_t left = source->bytes - offset;
 	size_t want = left < STORE_CHUNK ? (size_t)left : STORE_CHUNK;
 	size_t have = 0;
 	while (have < want) {
-		int count = source->read(source->arg, offset + have, into + have, want - have);
+		int count = source->read(source, offset + have, into + have, want - have);
 		if (count < 0)
-			return count;
+			return weir_error_set(count, "reading a message: %s", strerror(-count));
 		if (count == 0)
 			return weir_error_set(-EIO, "a message ended before its size");
 		have += (size_t)count;
@@ -58,24 +29,21 @@ static int read_chunk(const store_source *source, uint64_t offset, char *into)
 	return (int)have;
 }
 
-/* ---- storing ---- */
-
-int body_digest(const store_source *source, unsigned char ret_digest[STORE_DIGEST])
+int body_digest(const mail_source *source, unsigned char ret_digest[STORE_DIGEST])
 {
-	if (source->size > STORE_BODY_MAX)
+	if (source->bytes > STORE_BODY_MAX)
 		return weir_error_set(-E2BIG, "a message has at most %d bytes", STORE_BODY_MAX);
 	char *chunk = malloc(STORE_CHUNK);
 	if (chunk == NULL)
 		return weir_error_set(-ENOMEM, "out of memory");
 	crypto_hash_sha256_state state;
 	crypto_hash_sha256_init(&state);
-	int count = 1;
-	for (uint64_t offset = 0; count > 0 && offset < source->size; offset += (uint64_t)count) {
+	int count = 0;
+	for (uint64_t offset = 0; count >= 0 && offset < source->bytes; offset += (uint64_t)count) {
 		count = read_chunk(source, offset, chunk);
-		if (count > 0)
-			crypto_hash_sha256_update(&state, (const unsigned char *)chunk, (size_t)count);
-		else
+		if (count < 0)
 			break;
+		crypto_hash_sha256_update(&state, (const unsigned char *)chunk, (size_t)count);
 	}
 	free(chunk);
 	if (count < 0)
@@ -84,60 +52,50 @@ int body_digest(const store_source *source, unsigned char ret_digest[STORE_DIGES
 	return 0;
 }
 
-static int store_chunks(db *d, const store_source *source, int64_t body)
+static void store_chunks_in(db *d, const mail_source *source, int64_t body)
 {
 	char *chunk = malloc(STORE_CHUNK);
+	int64_t key = body * STORE_CHUNKS_A_BODY;
 	if (chunk == NULL)
-		return weir_error_set(-ENOMEM, "out of memory");
-	int64_t first = body * STORE_CHUNKS_A_BODY;
-	int64_t result = 0;
-	for (uint64_t offset = 0; result >= 0 && offset < source->size; offset += STORE_CHUNK) {
-		result = read_chunk(source, offset, chunk);
-		if (result > 0)
-			result = db_run(d, "INSERT INTO chunks (id, data) VALUES (?, ?)",
-					DB_ARGS(DB_INT(first + (int64_t)(offset / STORE_CHUNK)),
-						DB_BYTES(((weir_span){chunk, (size_t)result}))));
+		db_fail(d, weir_error_set(-ENOMEM, "out of memory"));
+	for (uint64_t offset = 0; db_failed(d) == 0 && offset < source->bytes; offset += STORE_CHUNK, key++) {
+		int length = read_chunk(source, offset, chunk);
+		if (length < 0)
+			db_fail(d, length);
+		else
+			db_run(d, "INSERT INTO chunks (id, data) VALUES (?, ?)",
+			       DB_ARGS(DB_INT(key), DB_BYTES(((weir_span){chunk, (size_t)length}))));
 	}
 	free(chunk);
-	return result < 0 ? (int)result : 0;
 }
 
-int body_ref_in(db *d, const store_source *source, const unsigned char digest[STORE_DIGEST],
-		int64_t *ret_body)
+int64_t body_ref_in(db *d, const mail_source *source, const unsigned char digest[STORE_DIGEST])
 {
-	int64_t changed = db_run(d, "UPDATE bodies SET refs = refs + 1 WHERE digest = ?",
-				 DB_ARGS(DB_BYTES(digest_span(digest))));
-	if (changed > 0)
-		return db_number(d, ret_body, "SELECT id FROM bodies WHERE digest = ?",
-				 DB_ARGS(DB_BYTES(digest_span(digest))));
-	if (changed == 0)
-		changed = db_run(d, "INSERT INTO bodies (digest, size, refs) VALUES (?, ?, 1)",
-				 DB_ARGS(DB_BYTES(digest_span(digest)), DB_INT(source->size)));
+	int64_t body = 0;
+	db_value found_by = DB_BYTES(digest_span(digest));
+	if (db_run(d, "UPDATE bodies SET refs = refs + 1 WHERE digest = ?", DB_ARGS(found_by)) > 0) {
+		db_number(d, &body, "SELECT id FROM bodies WHERE digest = ?", DB_ARGS(found_by));
+		return body;
+	}
+	int made = db_run(d, "INSERT INTO bodies (digest, size, refs) VALUES (?, ?, 1)",
+			  DB_ARGS(found_by, DB_INT(source->bytes)));
 	/* Where rows are locked, another may have stored the same one just now. */
-	if (changed == -EEXIST)
-		return -EAGAIN;
-	if (changed < 0)
-		return (int)changed;
-	*ret_body = db_inserted(d);
-	return store_chunks(d, source, *ret_body);
+	if (made == -EEXIST)
+		db_fail(d, -EAGAIN);
+	if (made < 0)
+		return 0;
+	body = db_inserted(d);
+	store_chunks_in(d, source, body);
+	return body;
 }
 
-int body_ref_again_in(db *d, int64_t body)
+void body_unref_in(db *d, int64_t body)
 {
-	int64_t changed = db_run(d, "UPDATE bodies SET refs = refs + 1 WHERE id = ?", DB_ARGS(DB_INT(body)));
-	return changed > 0 ? 0 : changed == 0 ? weir_error_set(-ENOENT, "the body is gone") : (int)changed;
-}
-
-int body_unref_in(db *d, int64_t body)
-{
-	int64_t changed = db_run(d, "UPDATE bodies SET refs = refs - 1 WHERE id = ?", DB_ARGS(DB_INT(body)));
-	if (changed >= 0)
-		changed = db_run(d, "DELETE FROM bodies WHERE id = ? AND refs <= 0", DB_ARGS(DB_INT(body)));
-	if (changed > 0)
-		changed = db_run(d, "DELETE FROM chunks WHERE id BETWEEN ? AND ?",
-				 DB_ARGS(DB_INT(body * STORE_CHUNKS_A_BODY),
-					 DB_INT(body * STORE_CHUNKS_A_BODY + STORE_CHUNKS_A_BODY - 1)));
-	return changed < 0 ? (int)changed : 0;
+	db_run(d, "UPDATE bodies SET refs = refs - 1 WHERE id = ?", DB_ARGS(DB_INT(body)));
+	if (db_run(d, "DELETE FROM bodies WHERE id = ? AND refs <= 0", DB_ARGS(DB_INT(body))) > 0)
+		db_run(d, "DELETE FROM chunks WHERE id BETWEEN ? AND ?",
+		       DB_ARGS(DB_INT(body * STORE_CHUNKS_A_BODY),
+			       DB_INT(body * STORE_CHUNKS_A_BODY + STORE_CHUNKS_A_BODY - 1)));
 }
 
 /* ---- reading ---- */
@@ -145,15 +103,12 @@ int body_unref_in(db *d, int64_t body)
 int store_body_open(store *s, uint32_t user, uint32_t message, store_body *ret_body)
 {
 	db_cursor *c = NULL;
-	int result = db_start(s->d, &c, "SELECT body, size FROM messages WHERE id = ?",
+	int failed = db_first(s->d, &c, "SELECT size, body FROM messages WHERE id = ?",
 			      DB_ARGS(DB_INT(store_key(user, message))));
-	if (result != 0)
-		return result;
-	result = db_step(c);
-	if (result > 0)
-		*ret_body = (store_body){.key = (uint64_t)db_int(c, 0), .size = (uint64_t)db_int(c, 1)};
+	if (failed == 0)
+		*ret_body = (store_body){(uint64_t)db_int(c, 0), s, (uint64_t)db_int(c, 1)};
 	db_end(c);
-	return result > 0 ? 0 : result < 0 ? result : weir_error_set(-ENOENT, "there is no such message");
+	return failed == -ENOENT ? weir_error_set(failed, "there is no such message") : failed;
 }
 
 /* Has a chunk at hand. */
@@ -164,22 +119,20 @@ static int load_chunk(store *s, int64_t key)
 	if (s->chunk == NULL && (s->chunk = malloc(STORE_CHUNK)) == NULL)
 		return weir_error_set(-ENOMEM, "out of memory");
 	db_cursor *c = NULL;
-	int result = db_start(s->d, &c, "SELECT data FROM chunks WHERE id = ?", DB_ARGS(DB_INT(key)));
-	if (result != 0)
-		return result;
-	result = db_step(c);
-	if (result > 0) {
+	int failed = db_first(s->d, &c, "SELECT data FROM chunks WHERE id = ?", DB_ARGS(DB_INT(key)));
+	if (failed == 0) {
 		weir_span data = db_bytes(c, 0);
 		s->chunk_length = data.length < STORE_CHUNK ? data.length : STORE_CHUNK;
 		memcpy(s->chunk, data.at, s->chunk_length);
 		s->chunk_key = key;
 	}
 	db_end(c);
-	return result > 0 ? 0 : result < 0 ? result : weir_error_set(-ENOENT, "the message was removed");
+	return failed == -ENOENT ? weir_error_set(failed, "the message was removed") : failed;
 }
 
-int64_t store_body_read(store *s, const store_body *body, uint64_t offset, void *into, size_t size)
+int64_t store_body_read(const store_body *body, uint64_t offset, void *into, size_t size)
 {
+	store *s = body->store;
 	size_t done = 0;
 	while (done < size && offset + done < body->size) {
 		uint64_t place = offset + done;
@@ -194,4 +147,16 @@ int64_t store_body_read(store *s, const store_body *body, uint64_t offset, void 
 		done += count;
 	}
 	return (int64_t)done;
+}
+
+/* As much as one chunk has, so that a reader need not wait for another. */
+static int read_source(const mail_source *source, uint64_t offset, void *to, size_t length)
+{
+	size_t left = STORE_CHUNK - (size_t)(offset % STORE_CHUNK);
+	return (int)store_body_read(source->arg, offset, to, length < left ? length : left);
+}
+
+mail_source store_body_source(const store_body *body)
+{
+	return (mail_source){.read = read_source, .bytes = body->size, .fd = -1, .arg = (void *)body};
 }

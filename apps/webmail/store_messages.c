@@ -7,9 +7,9 @@
 
 #include <errno.h>
 
-void message_of_row(db_cursor *c, store_message *ret_message)
+store_message message_of_row(db_cursor *c)
 {
-	*ret_message = (store_message){
+	return (store_message){
 		.id = store_number(db_int(c, 0)),
 		.folder = store_number(db_int(c, 1)),
 		.thread = store_number(db_int(c, 2)),
@@ -26,18 +26,18 @@ void message_of_row(db_cursor *c, store_message *ret_message)
 	};
 }
 
-int message_rows(db_cursor *c, store_each each, void *arg)
+/* Calls back for all rows of STORE_MESSAGE_COLUMNS; how many, or an error. */
+static int each_row(store *s, store_each each, void *arg, const char *sql, const db_value *values,
+		    size_t count)
 {
-	int result;
-	int count = 0;
-	while ((result = db_step(c)) > 0) {
-		store_message message;
-		message_of_row(c, &message);
+	db_cursor *c = NULL;
+	int found = 0, more = db_start(s->d, &c, sql, values, count);
+	while (c != NULL && (more = db_step(c)) > 0) {
+		store_message message = message_of_row(c);
 		each(&message, arg);
-		count++;
+		found++;
 	}
-	db_end(c);
-	return result < 0 ? result : count;
+	return more < 0 ? more : found;
 }
 
 /* ---- pages ---- */
@@ -69,13 +69,11 @@ static int list_wrong(const store_list *list)
 int store_messages(store *s, uint32_t user, const store_list *list, store_each each, void *arg)
 {
 	uint32_t count = list->count < STORE_PAGE_MAX ? list->count : STORE_PAGE_MAX;
-	db_cursor *c = NULL;
 	int failed = list_wrong(list);
-	if (failed == 0)
-		failed = db_start(
-			s->d, &c, pages[list->sort][list->reversed],
-			DB_ARGS(DB_INT(store_key(user, list->folder)), DB_INT(count), DB_INT(list->skip)));
-	return failed != 0 ? failed : message_rows(c, each, arg);
+	return failed != 0 ? failed
+			   : each_row(s, each, arg, pages[list->sort][list->reversed],
+				      DB_ARGS(DB_INT(store_key(user, list->folder)), DB_INT(count),
+					      DB_INT(list->skip)));
 }
 
 /* ---- one message, its thread ---- */
@@ -87,24 +85,18 @@ static int no_message(void)
 
 int store_message_get(store *s, uint32_t user, uint32_t message, store_each each, void *arg)
 {
-	db_cursor *c = NULL;
-	int count = db_start(s->d, &c, "SELECT " STORE_MESSAGE_COLUMNS " FROM messages m WHERE m.id = ?",
+	int found = each_row(s, each, arg, "SELECT " STORE_MESSAGE_COLUMNS " FROM messages m WHERE m.id = ?",
 			     DB_ARGS(DB_INT(store_key(user, message))));
-	if (count == 0)
-		count = message_rows(c, each, arg);
-	return count < 0 ? count : count == 0 ? no_message() : 0;
+	return found < 0 ? found : found == 0 ? no_message() : 0;
 }
 
 int store_thread(store *s, uint32_t user, uint32_t message, store_each each, void *arg)
 {
-	db_cursor *c = NULL;
-	int count = db_start(s->d, &c,
+	int found = each_row(s, each, arg,
 			     "SELECT " STORE_MESSAGE_COLUMNS " FROM messages m WHERE m.thread ="
 			     " (SELECT thread FROM messages WHERE id = ?) ORDER BY m.date_s, m.id LIMIT ?",
 			     DB_ARGS(DB_INT(store_key(user, message)), DB_INT(STORE_THREAD_MAX)));
-	if (count == 0)
-		count = message_rows(c, each, arg);
-	return count == 0 ? no_message() : count;
+	return found == 0 ? no_message() : found;
 }
 
 /* ---- neighbours ---- */
@@ -137,16 +129,13 @@ static int find_mark(store *s, store_sort sort, store_mark *mark)
 	const char *sql = sort == STORE_BY_DATE
 				  ? "SELECT '', date_s FROM messages WHERE id = ? AND folder = ?"
 				  : keyed[sort][0];
-	int result = db_start(s->d, &c, sql, DB_ARGS(DB_INT(mark->id), DB_INT(mark->folder)));
-	if (result != 0)
-		return result;
-	result = db_step(c);
-	if (result > 0) {
+	int failed = db_first(s->d, &c, sql, DB_ARGS(DB_INT(mark->id), DB_INT(mark->folder)));
+	if (failed == 0) {
 		span_copy(mark->key, sizeof(mark->key), db_bytes(c, 0));
 		mark->date_s = db_int(c, 1);
 	}
 	db_end(c);
-	return result > 0 ? 0 : result == 0 ? no_message() : result;
+	return failed == -ENOENT ? no_message() : failed;
 }
 
 static int neighbour(store *s, store_sort sort, bool after, const store_mark *mark, uint32_t *ret_message)

@@ -8,37 +8,6 @@
 
 /* ---- sending ---- */
 
-typedef struct store_sending {
-	store_job job;
-	uint32_t user, draft, message;
-	weir_span sender, recipients;
-} store_sending;
-
-static int64_t send_work(db *d, void *arg)
-{
-	store_sending *sending = arg;
-	int64_t body = 0, waiting = 0;
-	int failed = db_number(d, &waiting, "SELECT COUNT(*) FROM outgoing WHERE user = ?",
-			       DB_ARGS(DB_INT(sending->user)));
-	if (failed == 0 && waiting >= STORE_OUTGOING_MAX)
-		failed = weir_error_set(-ENOSPC, "%d mails wait to be sent already", STORE_OUTGOING_MAX);
-	if (failed == 0)
-		failed = keep_in(d, &sending->job, sending->user, STORE_SENT, sending->draft,
-				 &sending->message, &body);
-	if (failed == 0)
-		failed = body_ref_again_in(d, body);
-	if (failed != 0)
-		return failed;
-	int64_t now_s = sending->job.mail->now_s;
-	return db_run(d,
-		      "INSERT INTO outgoing (user, message, body, sender, recipients, error, tries, "
-		      "created_s, next_s)"
-		      " VALUES (?, ?, ?, ?, ?, '', 0, ?, ?)",
-		      DB_ARGS(DB_INT(sending->user), DB_INT(store_key(sending->user, sending->message)),
-			      DB_INT(body), DB_TEXT(sending->sender), DB_TEXT(sending->recipients),
-			      DB_INT(now_s), DB_INT(now_s)));
-}
-
 /* Addresses are lines, so they hold nothing but what can be printed. */
 static int envelope_wrong(weir_span sender, weir_span recipients)
 {
@@ -57,19 +26,42 @@ static int envelope_wrong(weir_span sender, weir_span recipients)
 			      STORE_RECIPIENTS_MAX);
 }
 
+/* One more refers to the body, which the copy in the folder "sent" has. */
+static void queue_in(db *d, uint32_t user, uint32_t message, int64_t body, weir_span sender,
+		     weir_span recipients, int64_t now_s)
+{
+	db_run(d, "UPDATE bodies SET refs = refs + 1 WHERE id = ?", DB_ARGS(DB_INT(body)));
+	db_run(d,
+	       "INSERT INTO outgoing (user, message, body, sender, recipients, error, tries, created_s, "
+	       "next_s)"
+	       " VALUES (?, ?, ?, ?, ?, '', 0, ?, ?)",
+	       DB_ARGS(DB_INT(user), DB_INT(store_key(user, message)), DB_INT(body), DB_TEXT(sender),
+		       DB_TEXT(recipients), DB_INT(now_s), DB_INT(now_s)));
+}
+
 int store_send(store *s, uint32_t user, const store_mail *mail, weir_span sender, weir_span recipients,
 	       uint32_t draft, uint32_t *ret_message)
 {
-	store_sending sending = {.user = user, .draft = draft, .sender = sender, .recipients = recipients};
-	int64_t failed = envelope_wrong(sender, recipients);
+	store_job job = {0};
+	int64_t body = 0, waiting = 0;
+	uint32_t message = 0;
+	db_try t = db_begin(s->d, DB_SAFE_FROM_POWER_CUT);
+	int failed = envelope_wrong(sender, recipients);
 	if (failed == 0)
-		failed = job_prepare(&sending.job, mail, false);
-	if (failed == 0)
-		failed = db_transaction(s->d, DB_SAFE_FROM_POWER_CUT, send_work, &sending);
-	job_free(&sending.job);
-	if (failed < 0)
-		return (int)failed;
-	*ret_message = sending.message;
+		failed = job_prepare(&job, mail, false);
+	while (failed == 0 && db_go(&t)) {
+		db_number(s->d, &waiting, "SELECT COUNT(*) FROM outgoing WHERE user = ?",
+			  DB_ARGS(DB_INT(user)));
+		if (waiting >= STORE_OUTGOING_MAX)
+			db_fail(s->d, weir_error_set(-ENOSPC, "%d mails wait to be sent already",
+						     STORE_OUTGOING_MAX));
+		message = keep_in(s->d, &job, user, STORE_SENT, draft, &body);
+		queue_in(s->d, user, message, body, sender, recipients, mail->now_s);
+	}
+	job_free(&job);
+	if (failed != 0 || t.failed != 0)
+		return failed != 0 ? failed : t.failed;
+	*ret_message = message;
 	return 0;
 }
 
@@ -80,71 +72,53 @@ int store_send(store *s, uint32_t user, const store_mail *mail, weir_span sender
 	"o.recipients,"                                                                              \
 	" o.error FROM outgoing o JOIN bodies b ON b.id = o.body"
 
-static void outgoing_of_row(db_cursor *c, store_outgoing *o)
+static int each_row(store *s, void (*each)(const store_outgoing *outgoing, void *arg), void *arg,
+		    const char *sql, db_value value)
 {
-	*o = (store_outgoing){
-		.id = (uint64_t)db_int(c, 0),
-		.user = (uint32_t)db_int(c, 1),
-		.message = store_number(db_int(c, 2)),
-		.body = {.key = (uint64_t)db_int(c, 3), .size = (uint64_t)db_int(c, 4)},
-		.tries = (unsigned)db_int(c, 5),
-		.created_s = db_int(c, 6),
-		.next_s = db_int(c, 7),
-		.sender = db_bytes(c, 8),
-		.recipients = db_bytes(c, 9),
-		.error = db_bytes(c, 10),
-	};
-}
-
-static int outgoing_rows(db_cursor *c, void (*each)(const store_outgoing *outgoing, void *arg), void *arg)
-{
-	int result;
-	int count = 0;
-	while ((result = db_step(c)) > 0) {
-		store_outgoing outgoing;
-		outgoing_of_row(c, &outgoing);
+	db_cursor *c = NULL;
+	int count = 0, more = db_start(s->d, &c, sql, &value, 1);
+	while (c != NULL && (more = db_step(c)) > 0) {
+		store_outgoing outgoing = {
+			.id = (uint64_t)db_int(c, 0),
+			.user = (uint32_t)db_int(c, 1),
+			.message = store_number(db_int(c, 2)),
+			.body = {(uint64_t)db_int(c, 4), s, (uint64_t)db_int(c, 3)},
+			.tries = (unsigned)db_int(c, 5),
+			.created_s = db_int(c, 6),
+			.next_s = db_int(c, 7),
+			.sender = db_bytes(c, 8),
+			.recipients = db_bytes(c, 9),
+			.error = db_bytes(c, 10),
+		};
 		each(&outgoing, arg);
 		count++;
 	}
-	db_end(c);
-	return result < 0 ? result : count;
-}
-
-typedef struct store_lease {
-	int64_t now_s, until_s, id;
-} store_lease;
-
-/* 1 with a lease, or 0 if none is due. */
-static int64_t lease_work(db *d, void *arg)
-{
-	store_lease *lease = arg;
-	int failed = db_number(
-		d, &lease->id,
-		db_is(d) == DB_MARIADB
-			? "SELECT id FROM outgoing WHERE next_s <= ? ORDER BY next_s LIMIT 1 FOR UPDATE"
-			: "SELECT id FROM outgoing WHERE next_s <= ? ORDER BY next_s LIMIT 1",
-		DB_ARGS(DB_INT(lease->now_s)));
-	if (failed != 0)
-		return failed == -ENOENT ? 0 : failed;
-	return db_run(d, "UPDATE outgoing SET next_s = ?, tries = tries + 1 WHERE id = ?",
-		      DB_ARGS(DB_INT(lease->until_s), DB_INT(lease->id)));
+	return more < 0 ? more : count;
 }
 
 int store_outgoing_next(store *s, int64_t now_s, int64_t lease_s,
 			void (*one)(const store_outgoing *outgoing, void *arg), void *arg)
 {
-	store_lease lease = {.now_s = now_s, .until_s = now_s + lease_s};
-	int64_t due = 0;
+	int64_t due = 0, id = 0;
 	/* Nobody needs the lock of those who write when nothing is due. */
 	int failed = store_outgoing_due(s, &due);
 	if (failed != 0 || due == 0 || due > now_s)
 		return failed;
-	int64_t result = db_transaction(s->d, DB_SAFE_FROM_CRASH, lease_work, &lease);
-	if (result <= 0)
-		return (int)result;
-	db_cursor *c = NULL;
-	failed = db_start(s->d, &c, OUTGOING " WHERE o.id = ?", DB_ARGS(DB_INT(lease.id)));
-	return failed != 0 ? failed : outgoing_rows(c, one, arg);
+	db_try t = db_begin(s->d, DB_SAFE_FROM_CRASH);
+	while (db_go(&t)) {
+		id = 0;
+		db_number(s->d, &id,
+			  db_is(s->d) == DB_MARIADB
+				  ? "SELECT id FROM outgoing WHERE next_s <= ? ORDER BY next_s LIMIT 1 FOR "
+				    "UPDATE"
+				  : "SELECT id FROM outgoing WHERE next_s <= ? ORDER BY next_s LIMIT 1",
+			  DB_ARGS(DB_INT(now_s)));
+		db_run(s->d, "UPDATE outgoing SET next_s = ?, tries = tries + 1 WHERE id = ?",
+		       DB_ARGS(DB_INT(now_s + lease_s), DB_INT(id)));
+	}
+	if (t.failed != 0 || id == 0)
+		return t.failed;
+	return each_row(s, one, arg, OUTGOING " WHERE o.id = ?", DB_INT(id));
 }
 
 int store_outgoing_due(store *s, int64_t *ret_due_s)
@@ -159,28 +133,32 @@ int store_outgoing_due(store *s, int64_t *ret_due_s)
 int store_outgoing_list(store *s, uint32_t user, void (*each)(const store_outgoing *outgoing, void *arg),
 			void *arg)
 {
-	db_cursor *c = NULL;
-	int failed = db_start(s->d, &c, OUTGOING " WHERE o.user = ? ORDER BY o.id", DB_ARGS(DB_INT(user)));
-	return failed != 0 ? failed : outgoing_rows(c, each, arg);
+	return each_row(s, each, arg, OUTGOING " WHERE o.user = ? ORDER BY o.id", DB_INT(user));
 }
 
 /* ---- its end ---- */
 
-static int64_t done_work(db *d, void *arg)
+static int no_outgoing(void)
 {
-	int64_t id = *(const int64_t *)arg, body = 0;
-	int failed = db_number(d, &body, "SELECT body FROM outgoing WHERE id = ?", DB_ARGS(DB_INT(id)));
-	if (failed == -ENOENT)
-		return weir_error_set(-ENOENT, "there is no such mail on its way out");
-	int64_t result =
-		failed != 0 ? failed : db_run(d, "DELETE FROM outgoing WHERE id = ?", DB_ARGS(DB_INT(id)));
-	return result < 0 ? result : body_unref_in(d, body);
+	return weir_error_set(-ENOENT, "there is no such mail on its way out");
+}
+
+static void done_in(db *d, int64_t outgoing)
+{
+	int64_t body = 0;
+	if (db_number(d, &body, "SELECT body FROM outgoing WHERE id = ?", DB_ARGS(DB_INT(outgoing))) ==
+	    -ENOENT)
+		db_fail(d, no_outgoing());
+	db_run(d, "DELETE FROM outgoing WHERE id = ?", DB_ARGS(DB_INT(outgoing)));
+	body_unref_in(d, body);
 }
 
 int store_outgoing_done(store *s, uint64_t outgoing)
 {
-	int64_t id = (int64_t)outgoing;
-	return (int)db_transaction(s->d, DB_SAFE_FROM_POWER_CUT, done_work, &id);
+	db_try t = db_begin(s->d, DB_SAFE_FROM_POWER_CUT);
+	while (db_go(&t))
+		done_in(s->d, (int64_t)outgoing);
+	return t.failed;
 }
 
 int store_outgoing_retry(store *s, uint64_t outgoing, weir_span recipients, weir_span error, int64_t next_s)
@@ -190,25 +168,16 @@ int store_outgoing_retry(store *s, uint64_t outgoing, weir_span recipients, weir
 	if (failed != 0)
 		return failed;
 	text_clean(error, clean, sizeof(clean));
-	int64_t changed = db_change(
+	int changed = db_change(
 		s->d, "UPDATE outgoing SET recipients = ?, error = ?, next_s = ? WHERE id = ?",
 		DB_ARGS(DB_TEXT(recipients), DB_TEXT(span_of(clean)), DB_INT(next_s), DB_INT(outgoing)));
-	if (changed == 0)
-		return weir_error_set(-ENOENT, "there is no such mail on its way out");
-	return changed < 0 ? (int)changed : 0;
+	return changed == 0 ? no_outgoing() : changed < 0 ? changed : 0;
 }
 
-int outgoing_forget_in(db *d, uint32_t user)
+void outgoing_forget_in(db *d, uint32_t user)
 {
-	int64_t result = 0;
-	while (result >= 0) {
-		int64_t id = 0;
-		result = db_number(d, &id, "SELECT id FROM outgoing WHERE user = ? LIMIT 1",
-				   DB_ARGS(DB_INT(user)));
-		if (result == -ENOENT)
-			return 0;
-		if (result == 0)
-			result = done_work(d, &id);
-	}
-	return (int)result;
+	int64_t id = 0;
+	while (db_number(d, &id, "SELECT id FROM outgoing WHERE user = ? LIMIT 1", DB_ARGS(DB_INT(user))) ==
+	       0)
+		done_in(d, id);
 }

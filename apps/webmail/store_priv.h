@@ -2,11 +2,16 @@
 #ifndef WEBMAIL_STORE_PRIV_H
 #define WEBMAIL_STORE_PRIV_H
 
-/* What the store's own files share. Functions that end in _in run inside of a transaction. */
+/*
+ * What the store's own files share. Functions that end in _in run inside of a transaction; what fails in one of them
+ * fails the transaction (db.h), so they return no errors.
+ */
 
 #include <string.h>
 
-#include "db.h"
+#include "db/db.h"
+#include "mail/query.h"
+#include "mail/text.h"
 #include "store.h"
 
 #define STORE_DIGEST        32  /* bytes of a SHA-256 */
@@ -58,44 +63,29 @@ static inline void span_copy(char *to, size_t size, weir_span from)
 
 int schema_migrate(db *d);
 
-/* ---- store_text.c ---- */
-
-/* Copies text as valid UTF-8 without control characters, at most size - 1 bytes and a NUL; the length. */
-size_t text_clean(weir_span text, char *to, size_t size);
-/* The same in lower case, without quotes and blanks at the beginning: for sorting. */
-size_t text_fold(weir_span text, char *to, size_t size);
-/* Writes about size bytes of text around the first place where word (folded) is; false if it is nowhere. */
-bool text_excerpt(weir_span text, const char *word, char *to, size_t size);
-/* Whether a text has these words (folded) in this order; the last may be the beginning of one. */
-bool text_has(weir_span text, const char *words, bool begins);
-/* Takes the next word off a text: letters, digits and all that is not ASCII. An empty one is the end. */
-weir_span text_word(weir_span *rest);
-
 /* ---- store_users.c ---- */
 
-/* A new number within the user's mail; -ENOENT if there is no such user. Locks the user, as below. */
-int64_t user_number_in(db *d, uint32_t user);
-/* Locks the user where the database locks rows, so that counts change one at a time; -ENOENT. */
-int user_lock_in(db *d, uint32_t user);
+/* A new number within the user's mail. Locks the user, as below. */
+uint32_t user_number_in(db *d, uint32_t user);
+/* Locks the user where the database locks rows, so that counts change one at a time. There must be one. */
+void user_lock_in(db *d, uint32_t user);
 
 /* ---- store_folders.c ---- */
 
-int folder_of_in(db *d, uint32_t user, store_role role, int64_t *ret_folder);
-int folder_add_in(db *d, uint32_t user, store_role role, weir_span name, uint32_t *ret_folder);
+/* The key of a standard folder. */
+int64_t folder_of_in(db *d, uint32_t user, store_role role);
+uint32_t folder_add_in(db *d, uint32_t user, store_role role, weir_span name);
 /* Changes the counts by so many messages. */
-int folder_count_in(db *d, int64_t folder, int64_t total, int64_t unread);
+void folder_count_in(db *d, int64_t folder, int64_t total, int64_t unread);
 
 /* ---- store_bodies.c ---- */
 
 /* The SHA-256 of a source. */
-int body_digest(const store_source *source, unsigned char ret_digest[STORE_DIGEST]);
-/* One reference more to the body with this digest, which is stored if it is new. */
-int body_ref_in(db *d, const store_source *source, const unsigned char digest[STORE_DIGEST],
-		int64_t *ret_body);
-/* One more to a body that is there. */
-int body_ref_again_in(db *d, int64_t body);
+int body_digest(const mail_source *source, unsigned char ret_digest[STORE_DIGEST]);
+/* One reference more to the body with this digest, which is stored if it is new; its key. */
+int64_t body_ref_in(db *d, const mail_source *source, const unsigned char digest[STORE_DIGEST]);
 /* One less; the last one removes it. */
-int body_unref_in(db *d, int64_t body);
+void body_unref_in(db *d, int64_t body);
 
 /* ---- store_words.c ---- */
 
@@ -115,9 +105,9 @@ typedef struct store_texts {
 } store_texts;
 
 /* Puts the words of a message into the index. */
-int words_add_in(db *d, int64_t message, const store_texts *texts);
+void words_add_in(db *d, int64_t message, const store_texts *texts);
 /* Takes them out. */
-int words_remove_in(db *d, int64_t message);
+void words_remove_in(db *d, int64_t message);
 
 /* ---- store_terms.c: the index of databases that have none that serves ---- */
 
@@ -133,8 +123,8 @@ typedef struct store_key_word {
 /* The word as the index has it, or a pattern for its beginning. */
 void terms_key(const char *mark, weir_span word, bool begins, store_key_word *ret_key);
 /* Puts the words of a message into the index. */
-int terms_add_in(db *d, int64_t message, const store_texts *texts);
-int terms_remove_in(db *d, int64_t message);
+void terms_add_in(db *d, int64_t message, const store_texts *texts);
+void terms_remove_in(db *d, int64_t message);
 /*
  * Begins a search for messages with keys below one that have all words, the newest first: rows of
  * STORE_MESSAGE_COLUMNS and the text ("" unless asked for). The first word is one that must occur. folder 0:
@@ -158,22 +148,23 @@ typedef struct store_job {
 
 int job_prepare(store_job *job, const store_mail *mail, bool repeatable);
 void job_free(store_job *job);
-/* Keeps a prepared mail in a standard folder and purges a draft; the body is for who else refers to it. */
-int keep_in(db *d, const store_job *job, uint32_t user, store_role role, uint32_t draft,
-	    uint32_t *ret_message, int64_t *ret_body);
+/* Keeps a prepared mail in a standard folder and purges a draft (0: none); the body is for who else refers to it. */
+uint32_t keep_in(db *d, const store_job *job, uint32_t user, store_role role, uint32_t draft,
+		 int64_t *ret_body);
 
 /* ---- store_thread.c ---- */
 
 /* The thread of a message that is new: that of one of its references, or its own. Remembers its ids. */
-int thread_in(db *d, uint32_t user, uint32_t message, weir_span message_id, weir_span references,
-	      int64_t *ret_thread);
+int64_t thread_in(db *d, uint32_t user, uint32_t message, weir_span message_id, weir_span references);
 /* Forgets a thread that has no messages any more. */
-int thread_forget_in(db *d, int64_t thread);
+void thread_forget_in(db *d, int64_t thread);
 
 /* ---- store_change.c ---- */
 
 /* Removes one message for good: 1, or 0 if it is not there. */
-int purge_in(db *d, int64_t message);
+unsigned purge_in(db *d, int64_t message);
+/* Removes messages whose key such a statement finds, up to STORE_MANY_MAX; how many. */
+unsigned purge_some_in(db *d, const char *sql, const db_value *values, size_t count);
 
 /* ---- store_messages.c ---- */
 
@@ -184,13 +175,11 @@ int purge_in(db *d, int64_t message);
 #define STORE_MESSAGE_COLUMN_COUNT 13
 
 /* The row of a cursor over STORE_MESSAGE_COLUMNS. */
-void message_of_row(db_cursor *c, store_message *ret_message);
-/* Calls back for all rows and ends the cursor; how many, or an error. */
-int message_rows(db_cursor *c, store_each each, void *arg);
+store_message message_of_row(db_cursor *c);
 
 /* ---- store_outgoing.c ---- */
 
 /* Removes the mail of a user that waits. */
-int outgoing_forget_in(db *d, uint32_t user);
+void outgoing_forget_in(db *d, uint32_t user);
 
 #endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Search. What a user types is taken apart into terms, from which a question for the database's index is
- * written: so nothing that is typed is taken for its syntax. Terms are words of letters and digits; all else
- * separates.
+ * Search: the terms of a query (mail/query.h) become a question for the database's index.
  *
  * SQLite: `"word" AND subject : "word"` on the range of the user's keys, from the newest to the oldest, so
  * that a page costs as much as its own rows however many there are. MariaDB: words of store_terms.c; phrases
@@ -13,114 +11,20 @@
 #include <errno.h>
 #include <stdio.h>
 
-#define TERM_MAX       100 /* bytes */
-#define EXPRESSION_MAX (STORE_TERMS_MAX * 2 * (TERM_MAX + 24) + 64)
+#define EXPRESSION_MAX (QUERY_TERMS_MAX * 2 * (QUERY_TERM_BYTES + 24) + 64)
 #define EXCERPT_FROM   20000 /* characters of a text in which an excerpt is looked for */
-#define SHORTEST       3     /* bytes before a '*' */
 #define BATCH          100   /* messages that are verified at a time */
 #define BATCHES        20
 
-typedef enum store_field {
-	STORE_IN_ALL,
-	STORE_IN_AUTHOR,
-	STORE_IN_RECIPIENTS,
-	STORE_IN_SUBJECT,
-} store_field;
-
-typedef struct store_term {
-	store_field field;
-	bool without; /* must not occur */
-	bool begins;
-	char words[TERM_MAX + 1]; /* folded, separated by one blank */
-	char first[TERM_MAX + 1]; /* the first of them */
-} store_term;
-
-typedef struct store_terms {
-	store_term terms[STORE_TERMS_MAX];
-	unsigned count;
-	bool any; /* one that must occur */
-} store_terms;
-
-/* ---- what was typed ---- */
-
-static bool take_prefix(weir_span *rest, const char *prefix)
-{
-	size_t length = strlen(prefix);
-	if (rest->length < length || memcmp(rest->at, prefix, length) != 0)
-		return false;
-	rest->at += length;
-	rest->length -= length;
-	return true;
-}
-
-/* Up to a blank, or up to the closing quote. */
-static weir_span take_term(weir_span *rest)
-{
-	char end = take_prefix(rest, "\"") ? '"' : ' ';
-	weir_span term = {rest->at, 0};
-	while (term.length < rest->length && term.at[term.length] != end)
-		term.length++;
-	rest->at += term.length;
-	rest->length -= term.length;
-	take_prefix(rest, "\"");
-	return term;
-}
-
-/* The words of a term, folded; false if it has none. */
-static bool read_words(store_term *term, weir_span typed)
-{
-	char folded[4 * TERM_MAX];
-	text_fold(typed, folded, sizeof(folded));
-	weir_span rest = span_of(folded);
-	size_t length = 0;
-	for (weir_span word = text_word(&rest); word.length > 0; word = text_word(&rest)) {
-		if (length + word.length + 1 > TERM_MAX)
-			break;
-		if (length == 0)
-			span_copy(term->first, sizeof(term->first), word);
-		else
-			term->words[length++] = ' ';
-		memcpy(term->words + length, word.at, word.length);
-		length += word.length;
-	}
-	term->words[length] = '\0';
-	return length > 0;
-}
-
-static void read_terms(weir_span typed, store_terms *terms)
-{
-	char clean[STORE_FIELD_MAX + 1];
-	*terms = (store_terms){.count = 0};
-	text_clean(typed, clean, sizeof(clean));
-	weir_span rest = span_of(clean);
-	while (rest.length > 0 && terms->count < STORE_TERMS_MAX) {
-		store_term *term = &terms->terms[terms->count];
-		if (take_prefix(&rest, " "))
-			continue;
-		term->without = take_prefix(&rest, "-");
-		term->field = take_prefix(&rest, "from:")      ? STORE_IN_AUTHOR
-			      : take_prefix(&rest, "to:")      ? STORE_IN_RECIPIENTS
-			      : take_prefix(&rest, "subject:") ? STORE_IN_SUBJECT
-							       : STORE_IN_ALL;
-		weir_span part = take_term(&rest);
-		term->begins = (part.length > SHORTEST && part.at[part.length - 1] == '*') ||
-			       (part.length >= SHORTEST && take_prefix(&rest, "*"));
-		if (!read_words(term, part))
-			continue;
-		terms->any = terms->any || !term->without;
-		terms->count++;
-	}
-}
-
 /* ---- expressions ---- */
 
-static void write_sqlite(const store_terms *terms, char *to, size_t size)
+static void write_sqlite(const mail_query *terms, char *to, size_t size)
 {
 	static const char *const columns[] = {"", "author : ", "recipients : ", "subject : "};
 	size_t length = 0;
 	for (int without = 0; without < 2; without++)
 		for (unsigned i = 0; i < terms->count; i++) {
-			const store_term *term = &terms->terms[i];
+			const mail_term *term = &terms->terms[i];
 			if (term->without != without)
 				continue;
 			const char *link = length == 0 ? "" : without ? " NOT " : " AND ";
@@ -146,27 +50,17 @@ static const char *const searches[2][2] = {
 	{SQLITE_SEARCH(FOUND_IN_FOLDER, "''"), SQLITE_SEARCH(FOUND_IN_FOLDER, TEXT)},
 };
 
-/* Where one of the terms is found in the text of a row. */
-static bool find_excerpt(const store_terms *terms, weir_span text, char *to, size_t size)
-{
-	for (unsigned i = 0; i < terms->count; i++)
-		if (!terms->terms[i].without && text_excerpt(text, terms->terms[i].first, to, size))
-			return true;
-	return false;
-}
-
 /* Calls back for the row. */
-static void found_row(db_cursor *c, const store_terms *terms, store_each each, void *arg)
+static void found_row(db_cursor *c, const mail_query *terms, store_each each, void *arg)
 {
 	char excerpt[STORE_SNIPPET_MAX + 1];
-	store_message message;
-	message_of_row(c, &message);
-	if (find_excerpt(terms, db_bytes(c, STORE_MESSAGE_COLUMN_COUNT), excerpt, sizeof(excerpt)))
+	store_message message = message_of_row(c);
+	if (mail_query_excerpt(terms, db_bytes(c, STORE_MESSAGE_COLUMN_COUNT), excerpt, sizeof(excerpt)))
 		message.snippet = span_of(excerpt);
 	each(&message, arg);
 }
 
-static int search_sqlite(store *s, uint32_t user, const store_query *query, const store_terms *terms,
+static int search_sqlite(store *s, uint32_t user, const store_query *query, const mail_query *terms,
 			 store_each each, void *arg)
 {
 	char expression[EXPRESSION_MAX];
@@ -178,12 +72,9 @@ static int search_sqlite(store *s, uint32_t user, const store_query *query, cons
 			      DB_ARGS(DB_TEXT(span_of(expression)), DB_INT(store_key(user, 0)),
 				      DB_INT(store_key(user, UINT32_MAX)), DB_INT(where), DB_INT(count),
 				      DB_INT(query->skip)));
-	if (result != 0)
-		return result;
 	int found = 0;
-	for (; (result = db_step(c)) > 0; found++)
+	for (; c != NULL && (result = db_step(c)) > 0; found++)
 		found_row(c, terms, each, arg);
-	db_end(c);
 	return result < 0 ? result : found;
 }
 
@@ -192,13 +83,13 @@ static int search_sqlite(store *s, uint32_t user, const store_query *query, cons
 static const char *const marks[] = {"", "f", "t", "s"};
 
 /* The index alone does not tell whether a message has it. */
-static bool must_be_verified(const store_term *term)
+static bool must_be_verified(const mail_term *term)
 {
 	return term->begins || strchr(term->words, ' ') != NULL;
 }
 
 /* Adds the words of a term, but not one of which only the beginning is known. */
-static unsigned add_keys(const store_term *term, store_key_word *keys, unsigned count)
+static unsigned add_keys(const mail_term *term, store_key_word *keys, unsigned count)
 {
 	weir_span rest = span_of(term->words);
 	for (weir_span word = text_word(&rest); word.length > 0; word = text_word(&rest)) {
@@ -212,7 +103,7 @@ static unsigned add_keys(const store_term *term, store_key_word *keys, unsigned 
 }
 
 /* The words to ask the index for, one that must occur first; how many. What is left out is verified. */
-static unsigned key_words(const store_terms *terms, store_key_word keys[STORE_KEY_WORDS_MAX])
+static unsigned key_words(const mail_query *terms, store_key_word keys[STORE_KEY_WORDS_MAX])
 {
 	unsigned count = 0, beginning = 0;
 	for (unsigned i = 0; i < terms->count; i++) {
@@ -222,7 +113,7 @@ static unsigned key_words(const store_terms *terms, store_key_word keys[STORE_KE
 			beginning = i;
 	}
 	if (count == 0) {
-		const store_term *term = &terms->terms[beginning];
+		const mail_term *term = &terms->terms[beginning];
 		keys[count].without = false;
 		terms_key(marks[term->field], span_of(term->words), true, &keys[count++]);
 	}
@@ -232,11 +123,11 @@ static unsigned key_words(const store_terms *terms, store_key_word keys[STORE_KE
 	return count;
 }
 
-static bool term_in(const store_term *term, const store_message *message, weir_span text)
+static bool term_in(const mail_term *term, const store_message *message, weir_span text)
 {
 	const weir_span all[] = {message->from, message->to, message->cc, message->subject, text};
-	size_t from = term->field == STORE_IN_RECIPIENTS ? 1 : term->field == STORE_IN_SUBJECT ? 3 : 0;
-	size_t count = term->field == STORE_IN_ALL ? 5 : term->field == STORE_IN_RECIPIENTS ? 2 : 1;
+	size_t from = term->field == QUERY_IN_RECIPIENTS ? 1 : term->field == QUERY_IN_SUBJECT ? 3 : 0;
+	size_t count = term->field == QUERY_IN_ALL ? 5 : term->field == QUERY_IN_RECIPIENTS ? 2 : 1;
 	for (size_t i = from; i < from + count; i++)
 		if (text_has(all[i], term->words, term->begins))
 			return true;
@@ -244,12 +135,11 @@ static bool term_in(const store_term *term, const store_message *message, weir_s
 }
 
 /* Whether the row has all that the index did not tell. */
-static bool row_good(db_cursor *c, const store_terms *terms)
+static bool row_good(db_cursor *c, const mail_query *terms)
 {
-	store_message message;
-	message_of_row(c, &message);
+	store_message message = message_of_row(c);
 	for (unsigned i = 0; i < terms->count; i++) {
-		const store_term *term = &terms->terms[i];
+		const mail_term *term = &terms->terms[i];
 		if (must_be_verified(term) &&
 		    term_in(term, &message, db_bytes(c, STORE_MESSAGE_COLUMN_COUNT)) == term->without)
 			return false;
@@ -264,7 +154,7 @@ typedef struct store_walk {
 	int rows, found;
 } store_walk;
 
-static int walk_rows(db_cursor *c, const store_terms *terms, store_walk *walk, uint32_t user, store_each each,
+static int walk_rows(db_cursor *c, const mail_query *terms, store_walk *walk, uint32_t user, store_each each,
 		     void *arg)
 {
 	int result = 0;
@@ -286,7 +176,7 @@ static int walk_rows(db_cursor *c, const store_terms *terms, store_walk *walk, u
 	return result < 0 ? result : 0;
 }
 
-static int search_mariadb(store *s, uint32_t user, const store_query *query, const store_terms *terms,
+static int search_mariadb(store *s, uint32_t user, const store_query *query, const mail_query *terms,
 			  store_each each, void *arg)
 {
 	store_key_word keys[STORE_KEY_WORDS_MAX];
@@ -313,8 +203,8 @@ static int search_mariadb(store *s, uint32_t user, const store_query *query, con
 
 int store_search(store *s, uint32_t user, const store_query *query, store_each each, void *arg)
 {
-	store_terms terms;
-	read_terms(query->words, &terms);
+	mail_query terms;
+	mail_query_read(query->words, &terms);
 	if (!terms.any)
 		return weir_error_set(-EINVAL, "there is no word to look for");
 	return db_is(s->d) == DB_SQLITE ? search_sqlite(s, user, query, &terms, each, arg)

@@ -69,19 +69,19 @@ void terms_key(const char *mark, weir_span word, bool begins, store_key_word *re
 		 begins ? "%" : "");
 }
 
-static int add_text(term_list *list, const char *mark, weir_span text)
+static bool add_text(term_list *list, const char *mark, weir_span text)
 {
 	char *folded = malloc(2 * text.length + 1);
 	if (folded == NULL)
-		return weir_error_set(-ENOMEM, "out of memory");
+		return false;
 	weir_span rest = {folded, text_fold(text, folded, 2 * text.length + 1)};
 	for (weir_span word = text_word(&rest); word.length > 0; word = text_word(&rest))
 		add_term(list, mark, word);
 	free(folded);
-	return 0;
+	return true;
 }
 
-static int collect(term_list *list, const store_texts *texts)
+static bool collect(term_list *list, const store_texts *texts)
 {
 	const struct {
 		const char *mark;
@@ -97,11 +97,11 @@ static int collect(term_list *list, const store_texts *texts)
 		{"", span_of(texts->cc)},
 		{"", {texts->text, texts->text_length}},
 	};
-	int failed = 0;
+	bool good = true;
 	add_term(list, "*", (weir_span){"", 0});
-	for (size_t i = 0; failed == 0 && i < sizeof(fields) / sizeof(fields[0]); i++)
-		failed = add_text(list, fields[i].mark, fields[i].text);
-	return failed;
+	for (size_t i = 0; good && i < sizeof(fields) / sizeof(fields[0]); i++)
+		good = add_text(list, fields[i].mark, fields[i].text);
+	return good;
 }
 
 /* ---- storing and removing them ---- */
@@ -110,7 +110,7 @@ static int collect(term_list *list, const store_texts *texts)
 #define ROWS_16 ROWS_4 "," ROWS_4 "," ROWS_4 "," ROWS_4
 
 /* The last row is repeated to fill a statement: a row that is there already is ignored. */
-static int64_t insert_some(db *d, int64_t message, const term_list *list, unsigned from)
+static void insert_some(db *d, int64_t message, const term_list *list, unsigned from)
 {
 	db_value values[3 * ROWS];
 	for (unsigned i = 0; i < ROWS; i++) {
@@ -119,59 +119,53 @@ static int64_t insert_some(db *d, int64_t message, const term_list *list, unsign
 		values[3 * i + 1] = DB_TEXT(span_of(list->words[which]));
 		values[3 * i + 2] = DB_INT(message);
 	}
-	return db_run(d, "INSERT IGNORE INTO terms (user, word, message) VALUES " ROWS_16 "," ROWS_16, values,
-		      3 * ROWS);
+	db_run(d, "INSERT IGNORE INTO terms (user, word, message) VALUES " ROWS_16 "," ROWS_16, values,
+	       3 * ROWS);
 }
 
-static int64_t delete_some(db *d, int64_t message, const term_list *list, unsigned from)
+static void delete_some(db *d, int64_t message, const term_list *list, unsigned from)
 {
 	db_value values[2 + ROWS] = {DB_INT(message >> 32), DB_INT(message)};
 	for (unsigned i = 0; i < ROWS; i++)
 		values[2 + i] =
 			DB_TEXT(span_of(list->words[from + i < list->count ? from + i : list->count - 1]));
-	return db_run(d,
-		      "DELETE FROM terms WHERE user = ? AND message = ? AND word IN"
-		      " (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-		      values, 2 + ROWS);
+	db_run(d,
+	       "DELETE FROM terms WHERE user = ? AND message = ? AND word IN"
+	       " (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+	       values, 2 + ROWS);
 }
 
-static int for_terms(db *d, int64_t message, const store_texts *texts,
-		     int64_t (*some)(db *d, int64_t message, const term_list *list, unsigned from))
+static void for_terms(db *d, int64_t message, const store_texts *texts,
+		      void (*some)(db *d, int64_t message, const term_list *list, unsigned from))
 {
 	term_list list = {.words = malloc((size_t)2 * WORDS_MAX * sizeof(*list.words))};
-	if (list.words == NULL)
-		return weir_error_set(-ENOMEM, "out of memory");
-	int64_t result = collect(&list, texts);
-	sort_terms(&list);
-	for (unsigned from = 0; result >= 0 && from < list.count; from += ROWS)
-		result = some(d, message, &list, from);
+	if (list.words == NULL || !collect(&list, texts))
+		db_fail(d, weir_error_set(-ENOMEM, "out of memory"));
+	else
+		sort_terms(&list);
+	for (unsigned from = 0; db_failed(d) == 0 && from < list.count; from += ROWS)
+		some(d, message, &list, from);
 	free(list.words);
-	return result < 0 ? (int)result : 0;
 }
 
-int terms_add_in(db *d, int64_t message, const store_texts *texts)
+void terms_add_in(db *d, int64_t message, const store_texts *texts)
 {
-	int64_t result = for_terms(d, message, texts, insert_some);
-	if (result >= 0)
-		result = db_run(
-			d, "INSERT INTO words (id, body) VALUES (?, ?)",
-			DB_ARGS(DB_INT(message), DB_TEXT(((weir_span){texts->text, texts->text_length}))));
-	return result < 0 ? (int)result : 0;
+	for_terms(d, message, texts, insert_some);
+	db_run(d, "INSERT INTO words (id, body) VALUES (?, ?)",
+	       DB_ARGS(DB_INT(message), DB_TEXT(((weir_span){texts->text, texts->text_length}))));
 }
 
 /* The texts of a message that is stored; the caller frees them. NULL: it is not there. */
-static int read_texts(db *d, int64_t message, store_texts **ret_texts)
+static store_texts *read_texts_in(db *d, int64_t message)
 {
 	db_cursor *c = NULL;
-	int result = db_start(d, &c,
-			      "SELECT w.body, m.sender, m.subject, m.sent_to, m.sent_cc FROM messages m"
-			      " JOIN words w ON w.id = m.id WHERE m.id = ?",
-			      DB_ARGS(DB_INT(message)));
-	if (result != 0)
-		return result;
-	result = db_step(c);
-	weir_span body = result > 0 ? db_bytes(c, 0) : (weir_span){"", 0};
-	store_texts *texts = result > 0 ? calloc(1, sizeof(*texts) + body.length + 1) : NULL;
+	if (db_first(d, &c,
+		     "SELECT w.body, m.sender, m.subject, m.sent_to, m.sent_cc FROM messages m"
+		     " JOIN words w ON w.id = m.id WHERE m.id = ?",
+		     DB_ARGS(DB_INT(message))) != 0)
+		return NULL;
+	weir_span body = db_bytes(c, 0);
+	store_texts *texts = calloc(1, sizeof(*texts) + body.length + 1);
 	if (texts != NULL) {
 		texts->text_length = body.length;
 		memcpy(texts->text, body.at, body.length);
@@ -179,24 +173,20 @@ static int read_texts(db *d, int64_t message, store_texts **ret_texts)
 		span_copy(texts->subject, sizeof(texts->subject), db_bytes(c, 2));
 		span_copy(texts->to, sizeof(texts->to), db_bytes(c, 3));
 		span_copy(texts->cc, sizeof(texts->cc), db_bytes(c, 4));
+	} else {
+		db_fail(d, weir_error_set(-ENOMEM, "out of memory"));
 	}
 	db_end(c);
-	if (result > 0 && texts == NULL)
-		return weir_error_set(-ENOMEM, "out of memory");
-	*ret_texts = texts;
-	return result < 0 ? result : 0;
+	return texts;
 }
 
-int terms_remove_in(db *d, int64_t message)
+void terms_remove_in(db *d, int64_t message)
 {
-	store_texts *texts = NULL;
-	int64_t result = read_texts(d, message, &texts);
-	if (result == 0 && texts != NULL)
-		result = for_terms(d, message, texts, delete_some);
+	store_texts *texts = read_texts_in(d, message);
+	if (texts != NULL)
+		for_terms(d, message, texts, delete_some);
 	free(texts);
-	if (result >= 0)
-		result = db_run(d, "DELETE FROM words WHERE id = ?", DB_ARGS(DB_INT(message)));
-	return result < 0 ? (int)result : 0;
+	db_run(d, "DELETE FROM words WHERE id = ?", DB_ARGS(DB_INT(message)));
 }
 
 /* ---- searching ---- */

@@ -50,67 +50,51 @@ static unsigned find_links(store_link links[IDS_MAX], weir_span message_id, weir
 	return count;
 }
 
-static int64_t join(db *d, int64_t thread, int64_t other)
+static void join_in(db *d, int64_t thread, int64_t other)
 {
 	int64_t count = 0;
-	int64_t result = db_number(d, &count, "SELECT COUNT(*) FROM messages WHERE thread = ?",
-				   DB_ARGS(DB_INT(other)));
-	if (result != 0 || count > STORE_MERGE_MAX)
-		return result;
-	result = db_run(d, "UPDATE messages SET thread = ? WHERE thread = ?",
-			DB_ARGS(DB_INT(thread), DB_INT(other)));
-	if (result >= 0)
-		result = db_run(d, "UPDATE links SET thread = ? WHERE thread = ?",
-				DB_ARGS(DB_INT(thread), DB_INT(other)));
-	return result;
+	db_number(d, &count, "SELECT COUNT(*) FROM messages WHERE thread = ?", DB_ARGS(DB_INT(other)));
+	if (count > STORE_MERGE_MAX)
+		return;
+	db_run(d, "UPDATE messages SET thread = ? WHERE thread = ?", DB_ARGS(DB_INT(thread), DB_INT(other)));
+	db_run(d, "UPDATE links SET thread = ? WHERE thread = ?", DB_ARGS(DB_INT(thread), DB_INT(other)));
 }
 
 /* The thread of those links that are known; 0 if none is. */
-static int64_t find_thread(db *d, uint32_t user, store_link *links, unsigned count)
+static int64_t find_thread_in(db *d, uint32_t user, store_link *links, unsigned count)
 {
 	int64_t thread = 0;
 	for (unsigned i = 0; i < count; i++) {
 		int64_t found = 0;
-		int64_t result =
+		links[i].known =
 			db_number(d, &found, "SELECT thread FROM links WHERE user = ? AND reference = ?",
-				  DB_ARGS(DB_INT(user), DB_BYTES(link_span(&links[i]))));
-		links[i].known = result == 0;
-		if (result == 0 && thread != 0 && found != thread)
-			result = join(d, thread, found);
-		else if (result == 0)
+				  DB_ARGS(DB_INT(user), DB_BYTES(link_span(&links[i])))) == 0;
+		if (links[i].known && thread != 0 && found != thread)
+			join_in(d, thread, found);
+		else if (links[i].known)
 			thread = found;
-		if (result < 0 && result != -ENOENT)
-			return result;
 	}
 	return thread;
 }
 
-int thread_in(db *d, uint32_t user, uint32_t message, weir_span message_id, weir_span references,
-	      int64_t *ret_thread)
+int64_t thread_in(db *d, uint32_t user, uint32_t message, weir_span message_id, weir_span references)
 {
 	store_link links[IDS_MAX];
 	unsigned count = find_links(links, message_id, references);
-	int64_t thread = find_thread(d, user, links, count);
+	int64_t thread = find_thread_in(d, user, links, count);
 	if (thread == 0)
 		thread = store_key(user, message);
-	int64_t result = thread < 0 ? thread : 0;
-	for (unsigned i = 0; result >= 0 && i < count; i++)
+	for (unsigned i = 0; i < count; i++)
 		if (!links[i].known)
-			result =
-				db_run(d, "INSERT INTO links (user, reference, thread) VALUES (?, ?, ?)",
-				       DB_ARGS(DB_INT(user), DB_BYTES(link_span(&links[i])), DB_INT(thread)));
-	if (result < 0)
-		return (int)result;
-	*ret_thread = thread;
-	return 0;
+			db_run(d, "INSERT INTO links (user, reference, thread) VALUES (?, ?, ?)",
+			       DB_ARGS(DB_INT(user), DB_BYTES(link_span(&links[i])), DB_INT(thread)));
+	return thread;
 }
 
-int thread_forget_in(db *d, int64_t thread)
+void thread_forget_in(db *d, int64_t thread)
 {
 	int64_t message = 0;
-	int64_t result = db_number(d, &message, "SELECT id FROM messages WHERE thread = ? LIMIT 1",
-				   DB_ARGS(DB_INT(thread)));
-	if (result == -ENOENT)
-		result = db_run(d, "DELETE FROM links WHERE thread = ?", DB_ARGS(DB_INT(thread)));
-	return result < 0 ? (int)result : 0;
+	if (db_number(d, &message, "SELECT id FROM messages WHERE thread = ? LIMIT 1",
+		      DB_ARGS(DB_INT(thread))) == -ENOENT)
+		db_run(d, "DELETE FROM links WHERE thread = ?", DB_ARGS(DB_INT(thread)));
 }

@@ -22,17 +22,22 @@ bool store_name_valid(weir_span name)
 	return true;
 }
 
-static bool class_valid(const char *class)
-{
-	size_t length = strlen(class);
-	return length > 0 && length <= STORE_CLASS_MAX &&
-	       strspn(class, "abcdefghijklmnopqrstuvwxyz0123456789-_") == length;
-}
-
 static int class_wrong(const char *class)
 {
+	size_t length = strlen(class);
+	if (length > 0 && length <= STORE_CLASS_MAX &&
+	    strspn(class, "abcdefghijklmnopqrstuvwxyz0123456789-_") == length)
+		return 0;
 	return weir_error_set(-EINVAL, "class '%s': 1 to %d of a-z, 0-9, '-' and '_'", class,
 			      STORE_CLASS_MAX);
+}
+
+static int hash_wrong(const char *hash)
+{
+	return strlen(hash) <= STORE_HASH_MAX
+		       ? 0
+		       : weir_error_set(-EINVAL, "the hash of a password has at most %d bytes",
+					STORE_HASH_MAX);
 }
 
 static int no_user(void)
@@ -42,82 +47,65 @@ static int no_user(void)
 
 /* ---- numbers and locks ---- */
 
-int64_t user_number_in(db *d, uint32_t user)
+uint32_t user_number_in(db *d, uint32_t user)
 {
-	int64_t changed = db_run(d, "UPDATE users SET next_number = next_number + 1 WHERE id = ?",
-				 DB_ARGS(DB_INT(user)));
-	if (changed <= 0)
-		return changed < 0 ? changed : no_user();
 	int64_t number = 0;
-	int failed =
-		db_number(d, &number, "SELECT next_number FROM users WHERE id = ?", DB_ARGS(DB_INT(user)));
-	if (failed != 0)
-		return failed;
+	if (db_run(d, "UPDATE users SET next_number = next_number + 1 WHERE id = ?", DB_ARGS(DB_INT(user))) ==
+	    0)
+		db_fail(d, no_user());
+	db_number(d, &number, "SELECT next_number FROM users WHERE id = ?", DB_ARGS(DB_INT(user)));
 	if (number > UINT32_MAX)
-		return weir_error_set(-ENOSPC, "the user has had 4 billion messages");
-	return number;
+		db_fail(d, weir_error_set(-ENOSPC, "the user has had 4 billion messages"));
+	return (uint32_t)number;
 }
 
-int user_lock_in(db *d, uint32_t user)
+void user_lock_in(db *d, uint32_t user)
 {
 	int64_t id = 0;
-	int failed = db_number(d, &id,
-			       db_is(d) == DB_MARIADB ? "SELECT id FROM users WHERE id = ? FOR UPDATE"
-						      : "SELECT id FROM users WHERE id = ?",
-			       DB_ARGS(DB_INT(user)));
-	return failed == -ENOENT ? no_user() : failed;
+	if (db_number(d, &id,
+		      db_is(d) == DB_MARIADB ? "SELECT id FROM users WHERE id = ? FOR UPDATE"
+					     : "SELECT id FROM users WHERE id = ?",
+		      DB_ARGS(DB_INT(user))) == -ENOENT)
+		db_fail(d, no_user());
 }
 
 /* ---- adding ---- */
 
-typedef struct store_adding {
-	const char *name, *hash, *class;
-	int64_t now_s;
-	uint32_t user;
-} store_adding;
-
-static int64_t add_work(db *d, void *arg)
+static uint32_t add_in(db *d, const char *name, const char *hash, const char *class, int64_t now_s)
 {
 	static const char *const folders[STORE_ROLES] = {
 		[STORE_INBOX] = "Inbox", [STORE_DRAFTS] = "Drafts", [STORE_SENT] = "Sent",
 		[STORE_JUNK] = "Junk",   [STORE_TRASH] = "Trash",
 	};
-	store_adding *adding = arg;
-	int64_t changed = db_run(
-		d, "INSERT INTO users (name, hash, class, created_s, next_number) VALUES (?, ?, ?, ?, 0)",
-		DB_ARGS(DB_TEXT(span_of(adding->name)), DB_TEXT(span_of(adding->hash)),
-			DB_TEXT(span_of(adding->class)), DB_INT(adding->now_s)));
-	if (changed == -EEXIST)
-		return weir_error_set(-EEXIST, "there is a user '%s' already", adding->name);
-	if (changed < 0)
-		return changed;
-	adding->user = (uint32_t)db_inserted(d);
-	for (store_role role = STORE_INBOX; role < STORE_ROLES; role++) {
-		uint32_t folder;
-		int failed = folder_add_in(d, adding->user, role, span_of(folders[role]), &folder);
-		if (failed != 0)
-			return failed;
-	}
-	return 0;
+	if (db_run(d, "INSERT INTO users (name, hash, class, created_s, next_number) VALUES (?, ?, ?, ?, 0)",
+		   DB_ARGS(DB_TEXT(span_of(name)), DB_TEXT(span_of(hash)), DB_TEXT(span_of(class)),
+			   DB_INT(now_s))) == -EEXIST)
+		weir_error_set(-EEXIST, "there is a user '%s' already", name);
+	uint32_t user = (uint32_t)db_inserted(d);
+	for (store_role role = STORE_INBOX; db_failed(d) == 0 && role < STORE_ROLES; role++)
+		folder_add_in(d, user, role, span_of(folders[role]));
+	return user;
 }
 
 int store_user_add(store *s, const char *name, const char *hash, const char *class, int64_t now_s,
 		   uint32_t *ret_user)
 {
-	store_adding adding = {name, hash, class != NULL ? class : "bronze", now_s, 0};
+	uint32_t user = 0;
+	class = class != NULL ? class : "bronze";
 	if (!store_name_valid(span_of(name)))
 		return weir_error_set(-EINVAL,
 				      "user '%s': a name is 1 to %d of a-z, 0-9 and '._+-@', and begins with "
 				      "a letter or digit",
 				      name, STORE_NAME_MAX);
-	if (!class_valid(adding.class))
-		return class_wrong(adding.class);
-	if (strlen(hash) > STORE_HASH_MAX)
-		return weir_error_set(-EINVAL, "the hash of a password has at most %d bytes", STORE_HASH_MAX);
-	int64_t failed = db_transaction(s->d, DB_SAFE_FROM_POWER_CUT, add_work, &adding);
-	if (failed < 0)
-		return (int)failed;
-	*ret_user = adding.user;
+	int failed = class_wrong(class);
+	if (failed == 0)
+		failed = hash_wrong(hash);
+	db_try t = db_begin(s->d, DB_SAFE_FROM_POWER_CUT);
+	while (failed == 0 && db_go(&t))
+		user = add_in(s->d, name, hash, class, now_s);
+	if (failed != 0 || t.failed != 0)
+		return failed != 0 ? failed : t.failed;
+	*ret_user = user;
 	return 0;
 }
 
@@ -135,14 +123,11 @@ static void user_of_row(db_cursor *c, store_user *user)
 static int find_one(store *s, const char *sql, db_value value, store_user *ret_user)
 {
 	db_cursor *c = NULL;
-	int result = db_start(s->d, &c, sql, &value, 1);
-	if (result != 0)
-		return result;
-	result = db_step(c);
-	if (result > 0)
+	int failed = db_first(s->d, &c, sql, &value, 1);
+	if (failed == 0)
 		user_of_row(c, ret_user);
 	db_end(c);
-	return result > 0 ? 0 : result == 0 ? no_user() : result;
+	return failed == -ENOENT ? no_user() : failed;
 }
 
 int store_user_find(store *s, weir_span name, store_user *ret_user)
@@ -183,9 +168,7 @@ int store_users(store *s, int (*each)(const store_user *user, void *arg), void *
 {
 	db_cursor *c = NULL;
 	int result = db_start(s->d, &c, "SELECT " USER_COLUMNS " FROM users ORDER BY name", DB_NONE);
-	if (result != 0)
-		return result;
-	while ((result = db_step(c)) > 0) {
+	while (c != NULL && (result = db_step(c)) > 0) {
 		store_user user;
 		user_of_row(c, &user);
 		result = each(&user, arg);
@@ -198,94 +181,58 @@ int store_users(store *s, int (*each)(const store_user *user, void *arg), void *
 
 /* ---- changing ---- */
 
-typedef struct store_user_change {
-	uint32_t user;
-	const char *hash;
-} store_user_change;
-
-static int64_t password_work(db *d, void *arg)
-{
-	const store_user_change *change = arg;
-	int64_t changed = db_run(d, "UPDATE users SET hash = ? WHERE id = ?",
-				 DB_ARGS(DB_TEXT(span_of(change->hash)), DB_INT(change->user)));
-	if (changed == 0)
-		return no_user();
-	if (changed > 0)
-		changed = db_run(d, "DELETE FROM sessions WHERE user = ?", DB_ARGS(DB_INT(change->user)));
-	return changed < 0 ? changed : 0;
-}
-
 int store_user_password(store *s, uint32_t user, const char *hash)
 {
-	if (strlen(hash) > STORE_HASH_MAX)
-		return weir_error_set(-EINVAL, "the hash of a password has at most %d bytes", STORE_HASH_MAX);
-	store_user_change change = {user, hash};
-	return (int)db_transaction(s->d, DB_SAFE_FROM_POWER_CUT, password_work, &change);
+	int failed = hash_wrong(hash);
+	db_try t = db_begin(s->d, DB_SAFE_FROM_POWER_CUT);
+	while (failed == 0 && db_go(&t)) {
+		if (db_run(s->d, "UPDATE users SET hash = ? WHERE id = ?",
+			   DB_ARGS(DB_TEXT(span_of(hash)), DB_INT(user))) == 0)
+			db_fail(s->d, no_user());
+		db_run(s->d, "DELETE FROM sessions WHERE user = ?", DB_ARGS(DB_INT(user)));
+	}
+	return failed != 0 ? failed : t.failed;
 }
 
 int store_user_class(store *s, uint32_t user, const char *class)
 {
-	if (!class_valid(class))
-		return class_wrong(class);
-	int64_t changed = db_change(s->d, "UPDATE users SET class = ? WHERE id = ?",
+	int changed = class_wrong(class);
+	if (changed == 0)
+		changed = db_change(s->d, "UPDATE users SET class = ? WHERE id = ?",
 				    DB_ARGS(DB_TEXT(span_of(class)), DB_INT(user)));
-	return changed > 0 ? 0 : changed == 0 ? no_user() : (int)changed;
+	return changed > 0 ? 0 : changed == 0 ? no_user() : changed;
 }
 
 /* ---- removing ---- */
 
-/* Purges so many messages as one change may have; how many, 0 when none is left. */
-static int64_t purge_some_work(db *d, void *arg)
-{
-	uint32_t user = *(const uint32_t *)arg;
-	int64_t purged = user_lock_in(d, user);
-	while (purged >= 0 && purged < STORE_MANY_MAX) {
-		int64_t message = 0;
-		int result =
-			db_number(d, &message, "SELECT id FROM messages WHERE id BETWEEN ? AND ? LIMIT 1",
-				  DB_ARGS(DB_INT(store_key(user, 0)), DB_INT(store_key(user, UINT32_MAX))));
-		if (result == -ENOENT)
-			break;
-		if (result == 0)
-			result = purge_in(d, message);
-		purged = result < 0 ? result : purged + 1;
-	}
-	return purged;
-}
-
-/* Removes the user if no mail is left; 1 if some is. */
-static int64_t remove_work(db *d, void *arg)
+/* As many messages as one change may have, and the user when none is left: true. */
+static bool remove_some_in(db *d, uint32_t user)
 {
 	static const char *const rest[] = {
 		"DELETE FROM folders WHERE user = ?",    "DELETE FROM sessions WHERE user = ?",
 		"DELETE FROM deliveries WHERE user = ?", "DELETE FROM links WHERE user = ?",
 		"DELETE FROM users WHERE id = ?",
 	};
-	uint32_t user = *(const uint32_t *)arg;
-	int64_t left = 0;
-	int64_t result = user_lock_in(d, user);
-	if (result == 0)
-		result = db_number(d, &left, "SELECT COUNT(*) FROM messages WHERE id BETWEEN ? AND ?",
-				   DB_ARGS(DB_INT(store_key(user, 0)), DB_INT(store_key(user, UINT32_MAX))));
-	if (result != 0 || left > 0)
-		return result != 0 ? result : 1;
-	result = outgoing_forget_in(d, user);
-	for (size_t i = 0; result >= 0 && i < sizeof(rest) / sizeof(rest[0]); i++)
-		result = db_run(d, rest[i], DB_ARGS(DB_INT(user)));
-	return result < 0 ? result : 0;
+	user_lock_in(d, user);
+	unsigned purged =
+		purge_some_in(d, "SELECT id FROM messages WHERE id BETWEEN ? AND ? LIMIT 1",
+			      DB_ARGS(DB_INT(store_key(user, 0)), DB_INT(store_key(user, UINT32_MAX))));
+	if (purged == STORE_MANY_MAX)
+		return false;
+	outgoing_forget_in(d, user);
+	for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++)
+		db_run(d, rest[i], DB_ARGS(DB_INT(user)));
+	return true;
 }
 
 int store_user_remove(store *s, uint32_t user)
 {
-	int64_t result = store_user_password(s, user, "");
-	while (result >= 0) {
-		do
-			result = db_transaction(s->d, DB_SAFE_FROM_CRASH, purge_some_work, &user);
-		while (result > 0);
-		if (result == 0)
-			result = db_transaction(s->d, DB_SAFE_FROM_POWER_CUT, remove_work, &user);
-		if (result == 0)
-			return 0;
+	int failed = store_user_password(s, user, ""); /* from now on nobody logs in */
+	for (bool done = false; failed == 0 && !done;) {
+		db_try t = db_begin(s->d, DB_SAFE_FROM_POWER_CUT);
+		while (db_go(&t))
+			done = remove_some_in(s->d, user);
+		failed = t.failed;
 	}
-	return (int)result;
+	return failed;
 }

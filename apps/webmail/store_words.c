@@ -8,24 +8,24 @@
 #include <errno.h>
 #include <stdio.h>
 
-int words_add_in(db *d, int64_t message, const store_texts *texts)
+void words_add_in(db *d, int64_t message, const store_texts *texts)
 {
-	if (db_is(d) == DB_MARIADB)
-		return terms_add_in(d, message, texts);
+	if (db_is(d) == DB_MARIADB) {
+		terms_add_in(d, message, texts);
+		return;
+	}
 	char people[2 * STORE_PEOPLE_MAX + 2];
 	snprintf(people, sizeof(people), "%s %s", texts->to, texts->cc);
-	int64_t changed = db_run(
-		d, "INSERT INTO words (rowid, author, recipients, subject, body) VALUES (?, ?, ?, ?, ?)",
-		DB_ARGS(DB_INT(message), DB_TEXT(span_of(texts->sender)), DB_TEXT(span_of(people)),
-			DB_TEXT(span_of(texts->subject)),
-			DB_TEXT(((weir_span){texts->text, texts->text_length}))));
-	return changed < 0 ? (int)changed : 0;
+	db_run(d, "INSERT INTO words (rowid, author, recipients, subject, body) VALUES (?, ?, ?, ?, ?)",
+	       DB_ARGS(DB_INT(message), DB_TEXT(span_of(texts->sender)), DB_TEXT(span_of(people)),
+		       DB_TEXT(span_of(texts->subject)),
+		       DB_TEXT(((weir_span){texts->text, texts->text_length}))));
 }
 
-int words_remove_in(db *d, int64_t message)
+void words_remove_in(db *d, int64_t message)
 {
 	if (db_is(d) == DB_MARIADB)
-		return terms_remove_in(d, message);
-	int64_t changed = db_run(d, "DELETE FROM words WHERE rowid = ?", DB_ARGS(DB_INT(message)));
-	return changed < 0 ? (int)changed : 0;
+		terms_remove_in(d, message);
+	else
+		db_run(d, "DELETE FROM words WHERE rowid = ?", DB_ARGS(DB_INT(message)));
 }

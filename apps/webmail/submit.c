@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One mail is tried in one SMTP transaction with all of its recipients. The library tells what goes over the wire,
- * and from that each recipient gets the answer that the server gave.
- *
  * Order of writes: first the message about a failure, then the queue. After a crash in between, the queue still
  * has the mail, and the message about it is known by its delivery id.
  */
 #include "submit.h"
-#include "submit_try.h"
+#include "deliver.h"
+#include "mail/compose.h"
+#include "store_pool.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <glib.h>
 #include <stdlib.h>
@@ -44,65 +42,122 @@ static void add_one(uint64_t *counter)
 
 /* ---- one mail ---- */
 
+/* A mail of the queue. */
+typedef struct submit_mail {
+	uint64_t id;
+	uint32_t user;
+	unsigned tries;
+	int64_t created_s;
+	store_body body;
+	smtp_mail envelope;
+} submit_mail;
+
 /* The store's texts are only there during its call. */
 static void take(const store_outgoing *outgoing, void *arg)
 {
-	submit_mail *mail = arg;
-	mail->id = outgoing->id;
-	mail->user = outgoing->user;
-	mail->tries = outgoing->tries;
-	mail->created_s = outgoing->created_s;
-	mail->body = outgoing->body;
-	mail->sender = g_strndup(outgoing->sender.at, outgoing->sender.length);
 	char *lines = g_strndup(outgoing->recipients.at, outgoing->recipients.length);
-	mail->recipients = g_strsplit(lines, "\n", -1);
-	mail->count = g_strv_length(mail->recipients);
-	mail->codes = g_new0(int, mail->count + 1);
-	mail->answers = g_new0(char *, mail->count + 1);
+	smtp_mail envelope = {.sender = g_strndup(outgoing->sender.at, outgoing->sender.length),
+			      .recipients = g_strsplit(lines, "\n", -1)};
+	envelope.count = g_strv_length(envelope.recipients);
+	envelope.codes = g_new0(int, envelope.count + 1);
+	envelope.answers = g_new0(char *, envelope.count + 1);
+	*(submit_mail *)arg = (submit_mail){.id = outgoing->id,
+					    .user = outgoing->user,
+					    .tries = outgoing->tries,
+					    .created_s = outgoing->created_s,
+					    .body = outgoing->body,
+					    .envelope = envelope};
 	g_free(lines);
 }
 
 static void mail_fini(submit_mail *mail)
 {
-	for (unsigned i = 0; i < mail->count; i++)
-		g_free(mail->answers[i]);
-	g_free(mail->answers);
-	g_free(mail->codes);
-	g_strfreev(mail->recipients);
-	g_free(mail->sender);
+	for (unsigned i = 0; i < mail->envelope.count; i++)
+		g_free(mail->envelope.answers[i]);
+	g_free(mail->envelope.answers);
+	g_free(mail->envelope.codes);
+	g_strfreev(mail->envelope.recipients);
+	g_free(mail->envelope.sender);
 }
 
-static bool is_sent(const submit_mail *mail, unsigned i)
+/* ---- the message about a failure ---- */
+
+/* The same for the same mail and recipients, so that a repetition is stored once. */
+static char *bounce_id(const submit_mail *mail)
 {
-	return mail->codes[i] >= 200 && mail->codes[i] < 300;
+	GString *id = g_string_new(NULL);
+	g_string_append_printf(id, "bounce:%" G_GUINT64_FORMAT, (guint64)mail->id);
+	for (unsigned i = 0; i < mail->envelope.count; i++)
+		if (mail->envelope.codes[i] >= 500)
+			g_string_append_printf(id, ":%s", mail->envelope.recipients[i]);
+	return g_string_free(id, FALSE);
 }
 
-/* For good: the server says so, or it has been tried for long enough. */
-static bool is_given_up(const submit_mail *mail, unsigned i, int64_t now_s)
+static int store_bounce(store *s, const submit_mail *mail, const mail_source *message, int64_t now_s)
 {
-	return !is_sent(mail, i) && (mail->codes[i] >= 500 || now_s - mail->created_s >= SUBMIT_GIVE_UP_S);
+	char *id = bounce_id(mail);
+	weir_span delivery = {id, strlen(id)};
+	store_place place = {.user = mail->user};
+	deliver_mail deliver;
+	int error = deliver_prepare(&deliver, message, now_s);
+	if (error == 0) {
+		deliver.mail.delivery = &delivery;
+		error = store_deliver(s, &deliver.mail, &place, 1);
+		deliver_release(&deliver);
+	}
+	g_free(id);
+	return error;
 }
 
+/* Puts a message about the recipients with codes of 500 and more into the user's inbox, once. */
+static int bounce(store *s, const submit_options *options, const submit_mail *mail, int64_t now_s)
+{
+	compose_message message;
+	char *beginning = g_malloc(SUBMIT_BOUNCE_BYTES);
+	int64_t bytes = store_body_read(&mail->body, 0, beginning, SUBMIT_BOUNCE_BYTES);
+	mail_source source = mail_from_memory(beginning, bytes > 0 ? (size_t)bytes : 0);
+	int error = bytes < 0 ? (int)bytes
+			      : compose_bounce(&mail->envelope, options->smtp.host, &source, now_s,
+					       options->spool, &message);
+	if (error == 0) {
+		error = store_bounce(s, mail, &message.source, now_s);
+		compose_message_fini(&message);
+	}
+	g_free(beginning);
+	return error == -ENOENT ? 0 : error; /* the user is gone: nobody is left to be told */
+}
+
+/* ---- what became of it ---- */
+
+static bool is_sent(int code)
+{
+	return code >= 200 && code < 300;
+}
+
+/* A recipient is given up for good if the server says so, or if it has been tried for long enough. */
 static int settle(store *s, const submit_options *options, submit_mail *mail, int64_t now_s,
 		  submit_stats *stats)
 {
+	smtp_mail *envelope = &mail->envelope;
+	bool over = now_s - mail->created_s >= SUBMIT_GIVE_UP_S;
 	GString *left = g_string_new(NULL);
 	const char *why = "";
 	unsigned sent = 0, given_up = 0;
-	for (unsigned i = 0; i < mail->count; i++) {
-		if (is_sent(mail, i)) {
+	for (unsigned i = 0; i < envelope->count; i++) {
+		if (is_sent(envelope->codes[i])) {
 			sent++;
-		} else if (is_given_up(mail, i, now_s)) {
-			mail->codes[i] = mail->codes[i] >= 500 ? mail->codes[i] : 500;
+		} else if (over || envelope->codes[i] >= 500) {
+			envelope->codes[i] = envelope->codes[i] >= 500 ? envelope->codes[i] : 500;
 			given_up++;
 		} else {
-			g_string_append_printf(left, "%s%s", left->len > 0 ? "\n" : "", mail->recipients[i]);
-			why = mail->answers[i] != NULL ? mail->answers[i] : "";
+			g_string_append_printf(left, "%s%s", left->len > 0 ? "\n" : "",
+					       envelope->recipients[i]);
+			why = envelope->answers[i] != NULL ? envelope->answers[i] : "";
 		}
 	}
 	if (sent > 0)
 		add_one(&stats->sent);
-	int error = given_up > 0 ? submit_bounce(s, options, mail, now_s) : 0;
+	int error = given_up > 0 ? bounce(s, options, mail, now_s) : 0;
 	if (error == 0 && given_up > 0)
 		add_one(&stats->bounced);
 	weir_span recipients = {left->str, left->len}, reason = {why, strlen(why)};
@@ -123,10 +178,11 @@ static int round_of(store *s, const submit_options *options, int64_t now_s, subm
 	int tried = 0;
 	while (tried < ROUND_MAX && !(stopping != NULL && __atomic_load_n(stopping, __ATOMIC_RELAXED))) {
 		submit_mail mail = {0};
-		int found = store_outgoing_next(s, now_s, 2 * SUBMIT_TRY_S, take, &mail);
+		int found = store_outgoing_next(s, now_s, 2 * SMTP_TRY_S, take, &mail);
 		if (found <= 0)
 			return found < 0 ? found : tried;
-		int error = submit_try(s, options, &mail, stopping);
+		mail_source body = store_body_source(&mail.body);
+		int error = smtp_send(&options->smtp, &body, &mail.envelope, stopping);
 		if (error == 0)
 			error = settle(s, options, &mail, now_s, stats);
 		mail_fini(&mail);
@@ -144,40 +200,17 @@ int submit_round(store *s, const submit_options *options, int64_t now_s, submit_
 
 /* ---- in a world ---- */
 
-static void *worker_start(void *arg)
-{
-	store *s = NULL;
-	(void)store_open(((submit *)arg)->store_url, &s);
-	return s;
-}
-
-static void worker_end(void *arg, void *state)
-{
-	store_close(state);
-}
-
-/* Without a database it has nothing to do; the thread has one as soon as it can be opened. */
 static void run(void *arg)
 {
 	submit *s = arg;
-	store *db = weir_thread_state();
-	store *own = NULL;
-	if (db == NULL && store_open(s->store_url, &own) == 0)
-		db = own;
+	store *db = store_of_thread();
 	if (db != NULL)
 		(void)round_of(db, &s->options, (int64_t)time(NULL), &s->stats, &s->stopping);
-	store_close(own);
 }
 
 static int start(submit *s, weir_world *world)
 {
-	weir_domain_options pool = {.name = "submit",
-				    .kind = WEIR_ELASTIC,
-				    .max_threads = 1,
-				    .thread_start = worker_start,
-				    .thread_end = worker_end,
-				    .thread_arg = s};
-	int error = weir_domain_new(world, &pool, &s->pool);
+	int error = store_pool_new(world, "submit", 1, s->store_url, &s->pool);
 	if (error != 0)
 		return error;
 	weir_every_options every = {.name = "submit",
@@ -190,19 +223,18 @@ static int start(submit *s, weir_world *world)
 int submit_new(weir_world *world, const char *store_url, const submit_options *options, submit **ret_submit)
 {
 	submit *s = g_new0(submit, 1);
-	if (options->url != NULL && curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
-		g_free(s);
-		return weir_error_set(-EIO, "the mail library cannot be prepared");
-	}
+	const smtp_options *smtp = &options->smtp;
 	s->store_url = g_strdup(store_url);
 	s->options = *options;
-	s->options.url = g_strdup(options->url);
-	s->options.user = g_strdup(options->user);
-	s->options.password = g_strdup(options->password);
 	s->options.spool = g_strdup(options->spool);
-	s->options.ca_file = g_strdup(options->ca_file);
-	s->options.host = g_strdup(options->host != NULL ? options->host : "localhost");
-	int error = options->url != NULL ? start(s, world) : 0;
+	s->options.smtp.url = g_strdup(smtp->url);
+	s->options.smtp.user = g_strdup(smtp->user);
+	s->options.smtp.password = g_strdup(smtp->password);
+	s->options.smtp.ca_file = g_strdup(smtp->ca_file);
+	s->options.smtp.host = g_strdup(smtp->host);
+	int error = smtp->url != NULL ? smtp_init() : 0;
+	if (error == 0 && smtp->url != NULL)
+		error = start(s, world);
 	if (error != 0) {
 		submit_free(&s);
 		return error;
@@ -225,11 +257,11 @@ void submit_free(submit **s)
 		return;
 	__atomic_store_n(&old->stopping, 1, __ATOMIC_RELAXED);
 	(void)weir_domain_retire(&old->pool, RETIRE_NS);
-	const char *texts[] = {old->options.url,     old->options.user, old->options.password,
-			       old->options.ca_file, old->options.host, old->options.spool};
+	const smtp_options *smtp = &old->options.smtp;
+	const char *texts[] = {smtp->url,  smtp->user,         smtp->password, smtp->ca_file,
+			       smtp->host, old->options.spool, old->store_url};
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
 		g_free((char *)texts[i]);
-	g_free(old->store_url);
 	g_free(old);
 	*s = NULL;
 }

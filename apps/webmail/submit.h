@@ -17,26 +17,18 @@
 
 #include <weir/stage.h>
 
+#include "mail/smtp.h"
 #include "store.h"
 
 #define SUBMIT_RETRY_FIRST_S 60
 #define SUBMIT_RETRY_MAX_S   (4 * 3600)
 #define SUBMIT_GIVE_UP_S     (48 * 3600)
-#define SUBMIT_TRY_S         300         /* one try, from connect to the answer */
 #define SUBMIT_BOUNCE_BYTES  (64u << 10) /* of the mail that a message about its failure repeats */
 
 typedef struct submit_options {
-	/*
-	 * "smtp://host:587" (STARTTLS where the server has it), "smtps://host:465". NULL: there is none, and mail
-	 * stays in the queue.
-	 */
-	const char *url;
-	bool tls_required; /* smtp:// without TLS fails; for everything but loopback this should be set */
-	const char *user, *password; /* for AUTH; NULL: none */
-	const char *ca_file;         /* NULL: the system's */
-	const char *host;            /* the name given in EHLO, and in the messages about failures */
-	const char *spool;           /* a folder for files without a name */
-	uint64_t every_ns;           /* how often the queue is looked at; 0: 1 s */
+	smtp_options smtp; /* without a URL mail stays in the queue */
+	const char *spool; /* a folder for files without a name */
+	uint64_t every_ns; /* how often the queue is looked at; 0: 1 s */
 } submit_options;
 
 typedef struct submit submit;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Verbs of the command line that need no service: `user` and `check`. */
+#include "verbs.h"
 #include "password.h"
-#include "store.h"
 
 #include <errno.h>
 #include <getopt.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,11 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- what both have ---- */
-
-typedef struct verb_options {
-	const char *data, *database, *class;
-} verb_options;
+/* ---- what all verbs have ---- */
 
 int store_open_data(const char *data, const char *database, store **ret_store)
 {
@@ -33,31 +30,28 @@ int store_open_data(const char *data, const char *database, store **ret_store)
 	return store_open(url, ret_store);
 }
 
-static int complain(const char *verb)
+int verb_failed(const char *verb)
 {
 	fprintf(stderr, "weir-webmail %s: %s\n", verb, weir_error());
 	return 1;
 }
 
-/* The index of the first word that is no option; 0 if something was wrong, which was said. */
-static int read_options(int argc, char **argv, verb_options *options)
+int verb_options_read(int argc, char **argv, verb_options *options)
 {
-	static const struct option known[] = {{"data", required_argument, NULL, 'd'},
-					      {"db", required_argument, NULL, 'b'},
-					      {"class", required_argument, NULL, 'c'},
-					      {NULL, 0, NULL, 0}};
+	static const struct option known[] = {
+		{"data", required_argument, NULL, offsetof(verb_options, data)},
+		{"db", required_argument, NULL, offsetof(verb_options, database)},
+		{"class", required_argument, NULL, offsetof(verb_options, class)},
+		{"user", required_argument, NULL, offsetof(verb_options, user)},
+		{"folder", required_argument, NULL, offsetof(verb_options, folder)},
+		{NULL, 0, NULL, 0}};
 	int option;
 	*options = (verb_options){.data = NULL};
 	optind = 0;
 	while ((option = getopt_long(argc, argv, "", known, NULL)) != -1) {
-		if (option == 'd')
-			options->data = optarg;
-		else if (option == 'b')
-			options->database = optarg;
-		else if (option == 'c')
-			options->class = optarg;
-		else
+		if (option == '?')
 			return 0;
+		*(const char **)((char *)options + option) = optarg;
 	}
 	return optind;
 }
@@ -173,14 +167,14 @@ static bool user_words_good(int argc, char **argv)
 int users_main(int argc, char **argv)
 {
 	verb_options options;
-	int first = read_options(argc, argv, &options);
+	int first = verb_options_read(argc, argv, &options);
 	if (first == 0 || !user_words_good(argc - first, argv + first))
 		return user_usage();
 	store *s = NULL;
 	int failed = store_open_data(options.data, options.database, &s);
 	if (failed == 0)
 		failed = user_verb(s, argc - first, argv + first, &options);
-	int status = failed != 0 ? complain("user") : 0;
+	int status = failed != 0 ? verb_failed("user") : 0;
 	store_close(s);
 	return status;
 }
@@ -195,7 +189,7 @@ static void print_wrong(const char *sentence, void *arg)
 int check_main(int argc, char **argv)
 {
 	verb_options options;
-	int first = read_options(argc, argv, &options);
+	int first = verb_options_read(argc, argv, &options);
 	if (first == 0 || first != argc) {
 		fputs("usage: weir-webmail check [--data DIR | --db URL]\n", stderr);
 		return 2;
@@ -206,7 +200,7 @@ int check_main(int argc, char **argv)
 		found = store_check(s, print_wrong, NULL);
 	if (found == 0)
 		puts("nothing is wrong");
-	int status = found < 0 ? complain("check") : found > 0;
+	int status = found < 0 ? verb_failed("check") : found > 0;
 	store_close(s);
 	return status;
 }

@@ -31,19 +31,17 @@ static void ask_to_log_in(visit *v)
 		page_add(&to, "%3F", query.length > 0 ? 3 : 0);
 		page_query(&to, query);
 	}
-	weir_span where =
-		to.failed ? WEIR_SPAN("/login") : (weir_span){(const char *)to.buf->data, to.buf->length};
-	visit_redirect(v, where, NULL);
+	visit_redirect(v, to.failed ? WEIR_SPAN("/login") : page_written(&to), NULL);
 	page_drop(&to);
 }
 
-bool visit_enter(visit *v)
+int visit_enter(visit *v)
 {
 	const session *known = weir_request_user(v->request);
 	v->token = weir_request_cookie(v->request, WEIR_SPAN(WEBMAIL_COOKIE));
 	if (known != NULL && known->fresh) {
 		v->session = *known;
-		return true;
+		return 0;
 	}
 	store_session found;
 	int failed = v->token.length == STORE_TOKEN_CHARS
@@ -52,14 +50,12 @@ bool visit_enter(visit *v)
 	if (failed == -ENOENT) {
 		sessions_drop(v->mail->sessions, v->token);
 		ask_to_log_in(v);
-		return false;
+		return VISIT_ANSWERED;
 	}
-	if (failed != 0) {
-		visit_failed(v, failed);
-		return false;
-	}
-	sessions_put(v->mail->sessions, v->token, &found, weir_world_now(v->mail->world), &v->session);
-	return true;
+	if (failed == 0)
+		sessions_put(v->mail->sessions, v->token, &found, weir_world_now(v->mail->world),
+			     &v->session);
+	return failed;
 }
 
 /* ---- folders ---- */
@@ -156,23 +152,13 @@ const char *visit_icon(store_role role)
 /* ---- what ---- */
 
 /* A value that is no UTF-8 may be a file's name or a word to look for: the store makes it valid. */
-static bool read_values(visit *v, weir_form_reader *form, const weir_span *names, size_t count,
-			weir_span *ret_values)
-{
-	if (weir_form_read(form, names, count, ret_values) == 0)
-		return true;
-	visit_sorry(v, 400, "This does not work", "The address or the form is broken.");
-	return false;
-}
-
-bool visit_query(visit *v, const weir_span *names, size_t count, weir_span *ret_values)
+int visit_query(visit *v, const weir_span *names, size_t count, weir_span *ret_values)
 {
 	weir_form_reader form;
-	if (weir_request_query_form(v->request, WEIR_DECODE_LENIENT, &form) != 0) {
-		visit_sorry(v, 414, "This does not work", "The address is too long.");
-		return false;
-	}
-	return read_values(v, &form, names, count, ret_values);
+	int failed = weir_request_query_form(v->request, WEIR_DECODE_LENIENT, &form);
+	if (failed != 0)
+		return weir_error_set(-E2BIG, "the address is too long");
+	return weir_form_read(&form, names, count, ret_values) == 0 ? 0 : -EILSEQ;
 }
 
 /* Browsers say where a form is from. One that says nothing is old, or no browser at all. */
@@ -182,8 +168,7 @@ bool visit_is_same_origin(const visit *v)
 		  origin = weir_request_header(v->request, WEIR_SPAN("Origin")),
 		  host = weir_request_host(v->request);
 	if (site.at != NULL)
-		return (site.length == 11 && memcmp(site.at, "same-origin", 11) == 0) ||
-		       (site.length == 4 && memcmp(site.at, "none", 4) == 0);
+		return page_is(site, "same-origin") || page_is(site, "none");
 	if (origin.at == NULL)
 		return true;
 	const char *slashes = memmem(origin.at, origin.length, "://", 3);
@@ -196,7 +181,7 @@ bool visit_is_same_origin(const visit *v)
  * A program that is no browser has no page to take the token from; it sends a field of its own instead.
  * Browsers let no other site set such a field without asking us first, and we do not answer that question.
  */
-bool visit_is_token(const visit *v, weir_span token)
+static bool is_token(const visit *v, weir_span token)
 {
 	if (weir_request_header(v->request, WEIR_SPAN("X-Webmail-Form")).at != NULL)
 		return true;
@@ -204,33 +189,9 @@ bool visit_is_token(const visit *v, weir_span token)
 	       sodium_memcmp(token.at, v->session.csrf, SESSIONS_CSRF_CHARS) == 0;
 }
 
-bool visit_form(visit *v, const weir_span *names, size_t count, weir_span *ret_values,
-		weir_form_reader *ret_form)
+int visit_is_ours(const visit *v, weir_span token)
 {
-	weir_form_reader form;
-	weir_span token, token_name = WEIR_SPAN("token");
-	if (weir_request_method(v->request) != WEIR_METHOD_POST) {
-		weir_request_reply_not_allowed(v->request, "POST");
-		return false;
-	}
-	if (weir_request_form(v->request, WEIR_DECODE_LENIENT, &form) != 0) {
-		visit_sorry(v, 400, "This does not work", "The form is missing.");
-		return false;
-	}
-	if (!read_values(v, &form, &token_name, 1, &token))
-		return false;
-	if (!visit_is_token(v, token) || !visit_is_same_origin(v)) {
-		visit_not_ours(v);
-		return false;
-	}
-	if (weir_request_form(v->request, WEIR_DECODE_LENIENT, &form) != 0 ||
-	    !read_values(v, &form, names, count, ret_values))
-		return false;
-	if (ret_form != NULL && weir_request_form(v->request, WEIR_DECODE_LENIENT, ret_form) != 0) {
-		visit_failed(v, -ENOMEM);
-		return false;
-	}
-	return true;
+	return visit_is_same_origin(v) && is_token(v, token) ? 0 : -EPERM;
 }
 
 uint32_t visit_count(weir_span text, uint32_t otherwise)

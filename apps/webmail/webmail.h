@@ -17,17 +17,19 @@
 
 #include <weir/form.h>
 #include <weir/service.h>
+#include <weir/throttle.h>
 
 #include "page.h"
 #include "ranks.h"
 #include "sessions.h"
 #include "store.h"
-#include "throttle.h"
 
 #define WEBMAIL_COOKIE     "webmail"
 #define WEBMAIL_FORM_BYTES "64KB" /* of a form other than that of a message */
-#define WEBMAIL_LEVEL_GOLD 0u
-#define WEBMAIL_LEVEL      2u /* of everybody else; newcomers are one lower */
+/* Classes, the most important first: who is inside before who wants in. */
+#define WEBMAIL_LEVEL_GOLD      0u
+#define WEBMAIL_LEVEL           1u /* of everybody else who is inside; the kit has newcomers lower */
+#define WEBMAIL_LEVEL_NEWCOMERS 2u /* gold ones; the others are one lower */
 
 /* What `mail { ... }` of the configuration says. */
 typedef struct mail_keys {
@@ -48,7 +50,7 @@ typedef struct webmail {
 	bool secure; /* a proxy before this service speaks TLS */
 	sessions *sessions;
 	ranks *ranks;
-	throttle *throttle;
+	weir_throttle *throttle;
 	weir_world *world;
 	weir_domain *reactor;
 	weir_domain *pages, *files; /* pools */
@@ -58,7 +60,8 @@ typedef struct webmail {
 } webmail;
 
 typedef struct visit visit;
-typedef void visit_handler(visit *v);
+/* Answers a request: 0. Or an error, which becomes a page that says so. */
+typedef int visit_handler(visit *v);
 
 /* A type of request. */
 typedef struct webmail_type {
@@ -93,8 +96,9 @@ struct visit {
 
 /* Whether pages should be cheaper now: no snippets and counts, short lists, what was kept of folders. */
 bool visit_is_degraded(const visit *v);
-/* Who it is from. False: nobody who is logged in, and it was answered. */
-bool visit_enter(visit *v);
+/* Who it is from. 0; VISIT_ANSWERED: nobody who is logged in, and it was answered; or an error. */
+int visit_enter(visit *v);
+#define VISIT_ANSWERED 1
 /* The user's folders, or as they were last shown if that must do. 0, or a negative errno. */
 int visit_folders(visit *v);
 /* The same from the database in any case: folders have changed. */
@@ -106,16 +110,10 @@ const store_folder *visit_folder_of(const visit *v, store_role role);
 /* The name of a folder's icon. */
 const char *visit_icon(store_role role);
 
-/* Values of the query by name; those that are missing are empty. False: it is broken, and was answered. */
-bool visit_query(visit *v, const weir_span *names, size_t count, weir_span *ret_values);
-/*
- * The same for a form of this session, whose token is checked; ret_form may be NULL, or is set to read all
- * pairs again.
- */
-bool visit_form(visit *v, const weir_span *names, size_t count, weir_span *ret_values,
-		weir_form_reader *ret_form);
-/* Whether it is what forms of this session contain. */
-bool visit_is_token(const visit *v, weir_span token);
+/* Values of the query by name; those that are missing are empty. 0, or an error: it is broken. */
+int visit_query(visit *v, const weir_span *names, size_t count, weir_span *ret_values);
+/* Whether a form with this token is one of this session, and sent by a page of this site. 0 or -EPERM. */
+int visit_is_ours(const visit *v, weir_span token);
 /* Whether a form was sent by a page of this site, as far as the browser says. */
 bool visit_is_same_origin(const visit *v);
 /*
@@ -130,21 +128,19 @@ weir_span visit_size(visit *v, uint64_t bytes);
 /* A text in memory of the request, as snprintf; "" if there is no memory. */
 weir_span visit_print(visit *v, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* ---- answers; each is the last thing that is done with a visit ---- */
+/* ---- answers; each is the last thing that is done with a visit, and returns 0 ---- */
 
 /* The beginning of a page up to its content, with folders at the side. */
 void visit_begin(visit *v, weir_span title, uint32_t folder, weir_span query);
 /* Ends the page and sends it. */
-void visit_send(visit *v, unsigned status);
+int visit_send(visit *v, unsigned status);
 /* Sends the page as it is. cookie, if not NULL, is one more field. */
-void visit_reply(visit *v, unsigned status, const weir_field *cookie);
+int visit_reply(visit *v, unsigned status, const weir_field *cookie);
 /* Another page instead, by GET. The path is one of this site's. */
-void visit_redirect(visit *v, weir_span path, const weir_field *cookie);
+int visit_redirect(visit *v, weir_span path, const weir_field *cookie);
 /* A page that says that something did not work. */
-void visit_sorry(visit *v, unsigned status, const char *title, const char *text);
-/* The same for a form that is not one of this session's. */
-void visit_not_ours(visit *v);
-/* The same for an error of the store or of a message. */
+int visit_sorry(visit *v, unsigned status, const char *title, const char *text);
+/* The same for an error of a handler: of the store, of a message, of a form. */
 void visit_failed(visit *v, int error);
 /* Whether it is a path of this site, to which a form may lead back. */
 bool visit_is_path(weir_span path);

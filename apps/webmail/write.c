@@ -9,8 +9,7 @@
 #include <string.h>
 #include <webmail/views.h>
 
-#include "compose.h"
-#include "deliver.h"
+#include "mail/compose.h"
 
 enum { REPLY, ALL, FORWARD, DRAFT, TO, SUBJECT, DONE, VALUES };
 
@@ -28,14 +27,10 @@ weir_span write_address(visit *v)
 
 int write_open(visit *v, uint32_t message, mail_view **ret_view)
 {
-	deliver_body body;
-	mail_view_options options = {.text_only = true};
-	int failed = deliver_body_open(&body, v->db, v->session.is.user, message);
-	if (failed != 0)
-		return failed;
-	failed = mail_open(&body.source, &options, ret_view);
-	deliver_body_fini(&body);
-	return failed;
+	store_body body = {0};
+	int failed = store_body_open(v->db, v->session.is.user, message, &body);
+	mail_source source = store_body_source(&body);
+	return failed != 0 ? failed : mail_open(&source, &(mail_view_options){.text_only = true}, ret_view);
 }
 
 static void put_files(visit *v, const mail_view *files)
@@ -62,13 +57,11 @@ static weir_span title_of(const write_form *form)
 					: WEIR_SPAN("Reply");
 }
 
-void write_page(visit *v, const write_form *form, const mail_view *files, unsigned status)
+int write_page(visit *v, const write_form *form, const mail_view *files, unsigned status)
 {
 	int failed = v->folder_count == 0 ? visit_folders(v) : 0;
-	if (failed != 0) {
-		visit_failed(v, failed);
-		return;
-	}
+	if (failed != 0)
+		return failed;
 	visit_begin(v, title_of(form), 0, (weir_span){NULL, 0});
 	put_write(&v->page, &(view_write){.title = title_of(form),
 					  .most = COMPOSE_BYTES_MAX,
@@ -88,42 +81,37 @@ void write_page(visit *v, const write_form *form, const mail_view *files, unsign
 					  .at_text = form->to.length > 0});
 	put_files(v, files);
 	put_write_end(&v->page, &(view_write_end){.draft = form->draft != 0});
-	visit_send(v, status);
+	return visit_send(v, status);
 }
 
-static void answer_to(visit *v, uint32_t message, compose_kind kind, const char *how)
+static int answer_to(visit *v, uint32_t message, compose_kind kind, const char *how)
 {
 	mail_view *view = NULL;
 	int failed = write_open(v, message, &view);
 	compose_answer *answer = failed == 0 ? compose_answer_to(kind, view, write_address(v).at) : NULL;
 	if (failed == 0 && answer == NULL)
 		failed = -ENOMEM;
-	if (failed != 0) {
-		visit_failed(v, failed);
-		mail_view_free(&view);
-		return;
+	if (failed == 0) {
+		write_form form = {.answers = message,
+				   .files_of = kind == COMPOSE_FORWARD ? message : 0,
+				   .how = page_span(how),
+				   .to = page_span(answer->to),
+				   .cc = page_span(answer->cc),
+				   .subject = page_span(answer->subject),
+				   .text = page_span(answer->text)};
+		failed = write_page(v, &form, kind == COMPOSE_FORWARD ? view : NULL, 200);
 	}
-	write_form form = {.answers = message,
-			   .how = page_span(how),
-			   .to = page_span(answer->to),
-			   .cc = page_span(answer->cc),
-			   .subject = page_span(answer->subject),
-			   .text = page_span(answer->text)};
-	if (kind == COMPOSE_FORWARD)
-		form.files_of = message;
-	write_page(v, &form, kind == COMPOSE_FORWARD ? view : NULL, 200);
 	compose_answer_free(&answer);
 	mail_view_free(&view);
+	return failed;
 }
 
-static void go_on(visit *v, uint32_t draft, weir_span done)
+static int go_on(visit *v, uint32_t draft, weir_span done)
 {
 	mail_view *view = NULL;
 	int failed = write_open(v, draft, &view);
-	if (failed != 0) {
-		visit_failed(v, failed);
-		return;
-	}
+	if (failed != 0)
+		return failed;
 	write_form form = {.draft = draft,
 			   .files_of = draft,
 			   .to = page_span(view->summary->to),
@@ -132,25 +120,29 @@ static void go_on(visit *v, uint32_t draft, weir_span done)
 			   .subject = page_span(view->summary->subject),
 			   .text = page_span(view->text),
 			   .done = done.length > 0 ? WEIR_SPAN("Kept as a draft.") : (weir_span){NULL, 0}};
-	write_page(v, &form, view, 200);
+	failed = write_page(v, &form, view, 200);
 	mail_view_free(&view);
+	return failed;
 }
 
-void write_visit(visit *v)
+int write_visit(visit *v)
 {
+	static const struct {
+		unsigned value;
+		compose_kind kind;
+		const char *how;
+	} answers[] = {{REPLY, COMPOSE_REPLY, "reply"},
+		       {ALL, COMPOSE_REPLY_ALL, "all"},
+		       {FORWARD, COMPOSE_FORWARD, "forward"}};
 	weir_span values[VALUES];
-	if (!visit_query(v, names, VALUES, values))
-		return;
-	uint32_t draft = visit_count(values[DRAFT], 0), reply = visit_count(values[REPLY], 0),
-		 all = visit_count(values[ALL], 0), forward = visit_count(values[FORWARD], 0);
-	if (draft != 0)
-		go_on(v, draft, values[DONE]);
-	else if (reply != 0)
-		answer_to(v, reply, COMPOSE_REPLY, "reply");
-	else if (all != 0)
-		answer_to(v, all, COMPOSE_REPLY_ALL, "all");
-	else if (forward != 0)
-		answer_to(v, forward, COMPOSE_FORWARD, "forward");
-	else
-		write_page(v, &(write_form){.to = values[TO], .subject = values[SUBJECT]}, NULL, 200);
+	int failed = visit_query(v, names, VALUES, values);
+	if (failed != 0)
+		return failed;
+	uint32_t message = visit_count(values[DRAFT], 0);
+	if (message != 0)
+		return go_on(v, message, values[DONE]);
+	for (unsigned i = 0; i < sizeof(answers) / sizeof(answers[0]); i++)
+		if ((message = visit_count(values[answers[i].value], 0)) != 0)
+			return answer_to(v, message, answers[i].kind, answers[i].how);
+	return write_page(v, &(write_form){.to = values[TO], .subject = values[SUBJECT]}, NULL, 200);
 }

@@ -8,7 +8,7 @@
  * Threads: that of the visit.
  */
 
-#include "mail.h"
+#include "mail/mail.h"
 #include "webmail.h"
 
 /* What the page begins with. */
@@ -21,9 +21,9 @@ typedef struct write_form {
 	weir_span wrong, done; /* what to say about it */
 } write_form;
 
-/* Sends the page. files: the message whose attachments are offered; NULL: none. */
-void write_page(visit *v, const write_form *form, const mail_view *files, unsigned status);
-/* Reads a message of the user, as text. Errors as deliver_body_open and mail_open. */
+/* Sends the page, or returns an error. files: the message whose attachments are offered; NULL: none. */
+int write_page(visit *v, const write_form *form, const mail_view *files, unsigned status);
+/* Reads a message of the user, as text. Errors as store_body_open and mail_open. */
 int write_open(visit *v, uint32_t message, mail_view **ret_view);
 /* The user's own address, in memory of the request. */
 weir_span write_address(visit *v);

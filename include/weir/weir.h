@@ -21,6 +21,8 @@
 #include <weir/sim.h>
 #include <weir/stage.h>
 #include <weir/stream.h>
+#include <weir/throttle.h>
 #include <weir/tls.h>
+#include <weir/upload.h>
 
 #endif

@@ -242,7 +242,7 @@ const store_mail *made_mail_next(made_mail *made)
 		.text = {made->text, text},
 		.sort_subject = {made->sort_subject, strlen(made->sort_subject)},
 		.references = {made->references, strlen(made->references)},
-		.raw = store_source_memory(&made->bytes),
+		.raw = mail_from_memory(made->bytes.at, made->bytes.length),
 		.now_s = made->date_s,
 	};
 	remember(made);

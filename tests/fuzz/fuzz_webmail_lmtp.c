@@ -4,8 +4,8 @@
  * of 16 KB, or of a size that the first byte gives.
  */
 #include <errno.h>
+#include <mail/lmtp_talk.h>
 #include <string.h>
-#include <webmail/lmtp_talk.h>
 
 #include "target.h"
 

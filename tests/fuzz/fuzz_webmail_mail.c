@@ -4,8 +4,8 @@
  * parts that can be read to their end.
  */
 #include <glib.h>
+#include <mail/mail.h>
 #include <string.h>
-#include <webmail/mail.h>
 
 #include "../support/harmless.h"
 #include "target.h"

@@ -4,8 +4,8 @@
  * text of it has no more bytes than were asked for.
  */
 #include <glib.h>
+#include <mail/sanitise.h>
 #include <string.h>
-#include <webmail/sanitise.h>
 
 #include "../support/harmless.h"
 #include "target.h"

@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.head = {.from = text, .author = text, .subject = text, .to = text, .message_id = text},
 		.text = text,
 		.references = text,
-		.raw = store_source_memory(&text)};
+		.raw = mail_from_memory(text.at, text.length)};
 	CHECK(store_deliver(current, &mail, &(store_place){.user = user}, 1) == 0);
 	delivered++;
 	store_query query = {.words = text, .count = 10};

@@ -15,7 +15,7 @@
 #include <weir/weir.h>
 
 #include "webmail/lmtp.h"
-#include "webmail/mail.h"
+#include <mail/mail.h>
 
 static int fail(const char *what)
 {

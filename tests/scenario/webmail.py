@@ -237,6 +237,21 @@ def writing():
     mail.stop()
 
 
+def failing():
+    """A mail that one of its recipients is refused for: the user is told, once, and the queue is empty."""
+    sink = Sink()
+    mail = Mail("--submit", sink.url, "--domain", "example.org")
+    visitor = mail.visitor()
+    visitor.write(to="nobody@example.net, carl@example.net", subject="Hello", text="Is anybody there?")
+    same(sink.got(1)[0][1], ["carl@example.net"], "the other one gets it")
+    number, subject = until(lambda: visitor.get("/folder/1").rows(), "the user is told")[0]
+    same(subject, "Your message was not delivered", "of the failure")
+    page = visitor.get(f"/message/{number}").text
+    expect("nobody@example.net" in page and "there is nobody of that name" in page and "carl" not in page, "for whom and why")
+    expect("Everything was sent." in visitor.get("/outbox").text, "nothing waits")
+    mail.stop()
+
+
 def drafts():
     """What cannot be sent, and what is not to be sent yet."""
     sink = Sink()
@@ -337,19 +352,27 @@ def classes():
     until(lambda: count("gold") == 1, "gold is gold")
     until(lambda: count("bronze") == 1, "bronze is bronze")
 
-    def logins(level):
-        return next((each["admitted"] for each in mail.weir.stage("login")["class"] if each["class"] == level), 0)
+    def level(stage, level):
+        return next((each["admitted"] for each in mail.weir.stage(stage)["class"] if each["class"] == level), 0)
 
-    # Who logs in is a newcomer, one level lower. A gold name counts a few times, and is no proof: the session has the class of its user.
+    def logins(level_of):
+        return level("login", level_of)
+
+    # Inside comes before outside: gold and bronze pages are 0 and 1, gold and bronze logins 2 and 3, and so is whoever comes without a session.
+    # A gold name counts a few times, and is no proof: the session has the class of its user.
     mail.weir.stop()
     mail.start()
     rich, ann = mail.visitor("rich"), mail.visitor("ann")
-    until(lambda: logins(1) == 1 and logins(3) == 1, "a gold user is known at the login")
+    until(lambda: logins(2) == 1 and logins(3) == 1, "a gold user is known at the login")
+    rich.get("/folder/1")
+    ann.get("/folder/1")
+    Visitor(mail.weir.port).get("/folder/1")
+    until(lambda: [level("list", each) for each in range(4)] == [1, 1, 0, 1], "who is inside comes before who is not")
     same(Visitor(mail.weir.port).log_in("Rich", "a wrong password").status, 401, "a name is no password")
     for _ in range(20):
         Visitor(mail.weir.port).log_in("rich")
-    until(lambda: logins(1) + logins(3) == 23, "all logins are counted")
-    expect(2 < logins(1) < 20 and logins(3) > 3, f"a name is not believed all the time: {logins(1)}, {logins(3)}")
+    until(lambda: logins(2) + logins(3) == 23, "all logins are counted")
+    expect(2 < logins(2) < 20 and logins(3) > 3, f"a name is not believed all the time: {logins(2)}, {logins(3)}")
     mail.stop()
 
 
@@ -409,4 +432,4 @@ def wrong():
 if not os.path.exists(os.environ["WEBMAIL"]):
     skip("it is not built")
 assert Weir
-run(logging_in, guessing, proxied, reading, strange, changing, forgery, strangers, searching, writing, drafts, too_large, busy, degrading, classes, going_on, on_mariadb, wrong)
+run(logging_in, guessing, proxied, reading, strange, changing, forgery, strangers, searching, writing, failing, drafts, too_large, busy, degrading, classes, going_on, on_mariadb, wrong)

@@ -139,7 +139,10 @@ class Visitor:
         head = {**self.fields, **{name.replace("_", "-"): value for name, value in fields.items()}}
         if self.cookie:
             head["Cookie"] = self.cookie
-        connection.request(method, path, body, head)
+        try:
+            connection.request(method, path, body, head)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the answer came before all of the body was sent
         answer = connection.getresponse()
         page = Page(answer)
         connection.close()
@@ -178,7 +181,7 @@ class Visitor:
 
 
 class Sink(socketserver.ThreadingTCPServer):
-    """A submission server that takes everything: (sender, recipients, bytes) of each mail. No more than that of SMTP."""
+    """A submission server that takes everything, but for nobody@...: (sender, recipients, bytes) of each mail. No more than that of SMTP."""
     allow_reuse_address = daemon_threads = True
 
     def __init__(self):
@@ -210,6 +213,9 @@ class SinkTalk(socketserver.StreamRequestHandler):
             if word.startswith("MAIL"):
                 sender, recipients = re.search(r"<(.*?)>", line)[1], []
             elif word.startswith("RCPT"):
+                if "<NOBODY@" in word:
+                    self.say("550 5.1.1 there is nobody of that name")
+                    continue
                 recipients.append(re.search(r"<(.*?)>", line)[1])
             elif word.startswith("DATA"):
                 self.server.mails.append((sender, recipients, self.take()))

@@ -2,9 +2,9 @@
 #include "support/check.h"
 
 #include <errno.h>
+#include <mail/compose.h>
 #include <stdlib.h>
 #include <string.h>
-#include <webmail/compose.h>
 
 #define NOW_S 1700000000
 

@@ -2,9 +2,9 @@
 #include "support/check.h"
 
 #include <errno.h>
+#include <mail/lmtp_talk.h>
 #include <stdlib.h>
 #include <string.h>
-#include <webmail/lmtp_talk.h>
 
 /* An owner that knows user 7, "ann", and user 8, "bob", and keeps what it is given. */
 typedef struct talk_owner {

@@ -2,9 +2,9 @@
 #include "support/check.h"
 
 #include <errno.h>
+#include <mail/mail.h>
 #include <stdlib.h>
 #include <string.h>
-#include <webmail/mail.h>
 
 static mail_summary *summary_of(const char *message)
 {

@@ -3,10 +3,10 @@
 #include "support/harmless.h"
 
 #include <errno.h>
+#include <mail/sanitise.h>
+#include <mail/sanitise_rules.h>
 #include <stdlib.h>
 #include <string.h>
-#include <webmail/sanitise.h>
-#include <webmail/sanitise_rules.h>
 
 static bool find(void *arg, const char *content_id, char *ret_url, size_t size)
 {
@@ -378,9 +378,32 @@ static void test_lists_are_sorted(void **state)
 	}
 }
 
+static void test_plain(void **state)
+{
+	static const struct {
+		const char *text, *html;
+	} cases[] = {
+		{"", ""},
+		{"\n\na < b & \"c\"\n\n", "a &lt; b &amp; &quot;c&quot;\n"},
+		{"> said\nnot said", "<span class=\"quote\">&gt; said</span>\nnot said\n"},
+		{"see https://x.org/?a=1&b=2, or http://y.",
+		 "see <a rel=\"noopener noreferrer\" target=\"_blank\" href=\"https://x.org/?a=1&amp;b=2\">"
+		 "https://x.org/?a=1&amp;b=2</a>, or <a rel=\"noopener noreferrer\" target=\"_blank\" "
+		 "href=\"http://y\">http://y</a>.\n"},
+		{"http:// javascript:alert(1) http://\"onclick=x",
+		 "http:// javascript:alert(1) http://&quot;onclick=x\n"},
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *html = sanitise_plain(cases[i].text);
+		assert_string_equal(html, cases[i].html);
+		free(html);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_plain),
 		cmocka_unit_test(test_text_and_structure_stay),
 		cmocka_unit_test(test_links),
 		cmocka_unit_test(test_images),

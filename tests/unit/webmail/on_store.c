@@ -110,7 +110,7 @@ static bool start_server(void)
 
 const char *on_mariadb_start(void)
 {
-#ifndef WEBMAIL_MARIADB
+#ifndef DB_WITH_MARIADB
 	return NULL;
 #endif
 	if (server.pid != 0)
@@ -269,7 +269,7 @@ const store_mail *on_store_mail(const char *subject, const char *text)
 				     .snippet = WEIR_SPAN("the beginning"),
 				     .date_s = 1000 + number},
 			    .text = {text, strlen(text)},
-			    .raw = store_source_memory(&bytes),
+			    .raw = mail_from_memory(bytes.at, bytes.length),
 			    .now_s = 5000};
 	return &mail;
 }

@@ -10,8 +10,8 @@
 
 #include "support/check.h"
 
+#include "db/db.h"
 #include "made_mail.h"
-#include "webmail/db.h"
 #include "webmail/store.h"
 
 /* What a test gets. */

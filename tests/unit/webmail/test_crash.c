@@ -49,7 +49,7 @@ static const store_mail *numbered_mail(uint32_t number)
 					   (number * 31 + i * i) % 1000);
 	bytes = (weir_span){raw, (size_t)snprintf(raw, sizeof(raw), "Subject: %s\r\n\r\n%s", subject, text)};
 	mail = *on_store_mail(subject, text);
-	mail.raw = store_source_memory(&bytes);
+	mail.raw = mail_from_memory(bytes.at, bytes.length);
 	mail.head.date_s = number;
 	return &mail;
 }

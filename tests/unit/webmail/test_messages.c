@@ -98,8 +98,7 @@ static void cleans_texts(void **state)
 			    "a\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd b  Bcc: c\xf0\x9f\x98\x80");
 	/* A message without anything. */
 	static store_mail nothing;
-	weir_span no_bytes = {NULL, 0};
-	nothing.raw = store_source_memory(&no_bytes);
+	nothing.raw = mail_from_memory("", 0);
 	message = on_store_deliver(on->s, on->ann, &nothing);
 	store_body body;
 	assert_int_equal(store_body_open(on->s, on->ann, message, &body), 0);
@@ -110,9 +109,9 @@ static void cleans_texts(void **state)
 
 /* ---- bodies ---- */
 
-static int read_pattern(void *arg, uint64_t offset, void *into, size_t size)
+static int read_pattern(const mail_source *source, uint64_t offset, void *into, size_t size)
 {
-	uint64_t *short_of = arg;
+	const uint64_t *short_of = source->arg;
 	unsigned char *bytes = into;
 	if (*short_of != 0 && offset >= *short_of)
 		return 0;
@@ -127,19 +126,19 @@ static void streams_large_bodies(void **state)
 	on_store *on = *state;
 	uint64_t short_of = 0;
 	store_mail mail = *on_store_mail("large", "text");
-	mail.raw = (store_source){.size = (check_long() ? 200u : 5u) * STORE_CHUNK + 4321,
-				  .read = read_pattern,
-				  .arg = &short_of};
+	mail.raw = (mail_source){.bytes = (check_long() ? 200u : 5u) * STORE_CHUNK + 4321,
+				 .read = read_pattern,
+				 .arg = &short_of};
 	store_place places[] = {{.user = on->ann}, {.user = on->bob}};
 	assert_int_equal(store_deliver(on->s, &mail, places, 2), 0);
 	store_body body;
 	assert_int_equal(store_body_open(on->s, on->ann, places[0].message, &body), 0);
-	assert_int_equal(body.size, mail.raw.size);
+	assert_int_equal(body.size, mail.raw.bytes);
 	unsigned char part[70000], expected[70000];
 	uint64_t offset = 0;
 	int64_t count;
-	while ((count = store_body_read(on->s, &body, offset, part, sizeof(part))) > 0) {
-		read_pattern(&short_of, offset, expected, (size_t)count);
+	while ((count = store_body_read(&body, offset, part, sizeof(part))) > 0) {
+		read_pattern(&mail.raw, offset, expected, (size_t)count);
 		assert_memory_equal(part, expected, (size_t)count);
 		offset += (uint64_t)count;
 	}
@@ -148,9 +147,9 @@ static void streams_large_bodies(void **state)
 	on_store_check(on->s);
 	/* The last reference takes it along. */
 	assert_int_equal(store_purge(on->s, on->ann, &places[0].message, 1), 1);
-	assert_true(store_body_read(on->s, &body, 0, part, 10) == 10);
+	assert_true(store_body_read(&body, 0, part, 10) == 10);
 	assert_int_equal(store_purge(on->s, on->bob, &places[1].message, 1), 1);
-	assert_int_equal(store_body_read(on->s, &body, 3u * STORE_CHUNK, part, 10), -ENOENT);
+	assert_int_equal(store_body_read(&body, 3u * STORE_CHUNK, part, 10), -ENOENT);
 	on_store_check(on->s);
 }
 
@@ -160,9 +159,9 @@ static void refuses_bodies_that_are_too_large_or_short(void **state)
 	uint64_t short_of = 5000;
 	store_place place = {.user = on->ann};
 	store_mail mail = *on_store_mail("large", "text");
-	mail.raw = (store_source){.size = STORE_BODY_MAX + 1ull, .read = read_pattern, .arg = &short_of};
+	mail.raw = (mail_source){.bytes = STORE_BODY_MAX + 1ull, .read = read_pattern, .arg = &short_of};
 	assert_int_equal(store_deliver(on->s, &mail, &place, 1), -E2BIG);
-	mail.raw.size = 200000;
+	mail.raw.bytes = 200000;
 	assert_int_equal(store_deliver(on->s, &mail, &place, 1), -EIO);
 	on_store_check(on->s);
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "webmail/password.h"
+#include "webmail/verbs.h"
 
 /* Runs a verb with these words (the last is NULL) and this input; its exit status, and what it prints. */
 static char output[4000];

@@ -123,7 +123,8 @@ class Weir:
         self.hosts = [host for _, host, _ in self.urls]
         self.ports = [int(port) for _, _, port in self.urls]
         self.port = self.ports[0] if self.ports else None
-        self.admin_port = int(re.search(r"(?:live page|admin) +http://\S+:(\d+)", text).group(1))
+        admin = re.search(r"(?:live page|admin) +http://\S+:(\d+)", text)
+        self.admin_port = int(admin.group(1)) if admin else None  # it may be on a path
         self.token = re.search(r"admin token +(\S+)", text).group(1)
 
     def __enter__(self):

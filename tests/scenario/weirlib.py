@@ -87,6 +87,11 @@ def run(*tests):
     sys.exit(1 if failures else 0)
 
 
+def figure(trick, text):
+    """What one of the tricks of docs/results/tricks.md does now."""
+    print(f"  trick {trick}: {text}", flush=True)
+
+
 def skip(why):
     print("skipped:", why)
     sys.exit(SKIPPED)

@@ -24,7 +24,7 @@ complete -c weir -n '__fish_seen_subcommand_from check sentry serve' -l demo -d 
 complete -c weir -n '__fish_seen_subcommand_from check sentry serve' -l p90 -x -d 'The target: this percentile of the response times within T (200ms)'
 complete -c weir -n '__fish_seen_subcommand_from check sentry serve' -l p99 -x -d 'The target: this percentile of the response times within T (200ms)'
 complete -c weir -n '__fish_seen_subcommand_from check sentry serve' -s c -r -F -d 'The configuration. Without one: the defaults and these flags'
-complete -c weir -n '__fish_seen_subcommand_from check sentry serve' -l listen -x -d 'An address to serve, instead of the file\'s listen blocks. It may be repeated'
+complete -c weir -n '__fish_seen_subcommand_from check sentry serve' -l listen -x -d 'An address to serve, or unix:/PATH, instead of the file\'s listen blocks. It may be repeated'
 complete -c weir -n '__fish_seen_subcommand_from check sentry serve' -l cert -r -F -d 'Serves by TLS with this certificate, a PEM file with its chain; with --key'
 complete -c weir -n '__fish_seen_subcommand_from check sentry serve' -l key -r -F -d 'The certificate\'s private key'
 complete -c weir -n '__fish_seen_subcommand_from check sentry serve' -l admin -x -d 'The address of metrics, API and live page; off: none'

@@ -337,9 +337,11 @@ typedef struct weir_tls weir_tls; /* certificates and settings: weir/tls.h */
 typedef struct weir_http_listen {
 	const struct sockaddr *address;
 	socklen_t address_length;
+	const struct weir_listen_file *file; /* of a new socket path (weir/net.h); NULL: by the umask */
 	/* Listening sockets that are taken over (one per thread, or fewer); NULL: new ones are made. */
 	const int *fds;
 	size_t fd_count;
+	bool owns_path; /* their socket path is removed at the end, as one that was made */
 	int backlog;
 	uint32_t max_connections;
 	/*

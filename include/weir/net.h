@@ -162,16 +162,24 @@ WEIR_API size_t weir_conn_output(const weir_conn *conn);
 
 typedef struct weir_listener weir_listener;
 
+/* Who may connect to a socket path: those who may write to its file. */
+typedef struct weir_listen_file {
+	unsigned mode; /* 0660; 0: 0777 without what the umask takes away */
+	uid_t user;    /* its owner; (uid_t)-1: whoever makes it */
+	gid_t group;   /* (gid_t)-1: the maker's */
+} weir_listen_file;
+
 typedef struct weir_listen_options {
 	/*
 	 * Port 0: the kernel chooses one, the same for all threads. AF_UNIX: a socket path on which
 	 * nobody listens any more is taken over; a path that is in use, or is no socket, gives
-	 * -EADDRINUSE. The listener that created a path removes it when it is closed, unless it has
-	 * handed its sockets on.
+	 * -EADDRINUSE. The listener that created a path removes it when it is closed. If it has handed
+	 * its sockets on, it removes it when it is freed, and only if nobody else listens on it then.
 	 */
 	const struct sockaddr *address;
 	socklen_t address_length;
-	int backlog; /* 0: 1024, or what inherited sockets have */
+	const weir_listen_file *file; /* of a new socket path; NULL: by the umask */
+	int backlog;                  /* 0: 1024, or what inherited sockets have */
 	/*
 	 * Sockets that already listen, all on one address: from a predecessor, or by socket activation.
 	 * They are used instead of new ones (address may be NULL) and belong to the listener if this
@@ -180,6 +188,7 @@ typedef struct weir_listen_options {
 	 */
 	const int *fds;
 	size_t fd_count;
+	bool owns_path; /* their socket path was ours before: it is removed as if this listener had made it */
 	/* Accepted and alive, over all threads; 0: 10,000. At this bound no more are accepted. */
 	uint32_t max_connections;
 	const weir_conn_ops *ops;

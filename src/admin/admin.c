@@ -166,18 +166,14 @@ static void keep_name(weir_admin *admin, const struct sockaddr *address)
 }
 
 /* Requests may come as soon as there is a listener, so what they are judged by is set before. */
-int weir_admin_listen(weir_admin *admin, const struct sockaddr *address, socklen_t length, const int *fds,
-		      size_t fd_count)
+int weir_admin_listen(weir_admin *admin, const weir_http_listen *where)
 {
-	weir_http_listen listen = {.address = address,
-				   .address_length = length,
-				   .fds = fds,
-				   .fd_count = fd_count,
-				   .max_connections = WEIR_ADMIN_CONNECTIONS + WEIR_ADMIN_CLOSING + RESERVE,
-				   .crowded = WEIR_ADMIN_CONNECTIONS};
+	weir_http_listen listen = *where;
 	unsigned number;
-	admin->loopback = is_loopback(address);
-	keep_name(admin, address);
+	listen.max_connections = WEIR_ADMIN_CONNECTIONS + WEIR_ADMIN_CLOSING + RESERVE;
+	listen.crowded = WEIR_ADMIN_CONNECTIONS;
+	admin->loopback = is_loopback(where->address);
+	keep_name(admin, where->address);
 	int failed = weir_http_add_listener(admin->http, &listen, &number);
 	if (failed == 0)
 		failed = weir_http_address(admin->http, number, admin->address, sizeof(admin->address), NULL);

@@ -55,9 +55,8 @@ typedef struct weir_admin_options {
 
 /* Adds domain, stage and server to a world that has not started. 0 or a negative errno, with weir_error. */
 int weir_admin_new(const weir_admin_options *options, weir_admin **ret_admin);
-/* Listens, once the world has started. fds: inherited, as in weir_http_listen. */
-int weir_admin_listen(weir_admin *admin, const struct sockaddr *address, socklen_t length, const int *fds,
-		      size_t fd_count);
+/* Listens, once the world has started. Of where, address and inherited sockets count. */
+int weir_admin_listen(weir_admin *admin, const weir_http_listen *where);
 int weir_admin_address(const weir_admin *admin, char *ret_text, size_t size);
 /* Copies of its sockets, for a successor; returns how many. */
 size_t weir_admin_fds(weir_admin *admin, int *ret_fds, size_t most);

@@ -19,7 +19,7 @@ static const weir_options table = {
 		 "Shows the live page's content in a terminal, once a second: what each stage is offered, "
 		 "admits and\n"
 		 "rejects, its response times against the target, backends, and why requests were rejected.\n"
-		 "ADDR:PORT is the admin listener (" DEFAULT_ADDRESS ").\n",
+		 "ADDR:PORT is the admin listener (" DEFAULT_ADDRESS "); unix:/PATH is a Unix socket.\n",
 	.groups = (const weir_option_group[]){{NULL, keys}, {NULL, NULL}},
 	.more = "Keys: q quit, j k or arrows choose a stage, Enter all about it, s what was rejected, p "
 		"pause, ? help.\n"

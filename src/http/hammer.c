@@ -86,7 +86,9 @@ bool weir_hammer_holds(weir_request *request, const weir_route *route, const wei
 	uint64_t now_ns = weir_loop_time(loop->loop), ignored;
 	uint8_t key[8];
 	size_t length = weir_quota_client_key(&request->client.any, key);
-	if (weir_quota_take(loop->http->hammering, (const char *)key, length, now_ns, &ignored) ||
+	/* Without an address it cannot be told apart from others, who may not hammer. */
+	if (length == 0 ||
+	    weir_quota_take(loop->http->hammering, (const char *)key, length, now_ns, &ignored) ||
 	    loop->hammer.count == WAITING_MOST || loop->draining)
 		return false;
 	weir_hammered *held = weir_request_alloc(request, sizeof(*held));

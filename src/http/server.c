@@ -307,8 +307,10 @@ static int start_listening(weir_http *http, const weir_http_listen *listen, weir
 	weir_listen_options options = {
 		.address = listen->address,
 		.address_length = listen->address_length,
+		.file = listen->file,
 		.fds = listen->fds,
 		.fd_count = listen->fd_count,
+		.owns_path = listen->owns_path,
 		.backlog = listen->backlog,
 		.max_connections = listen->max_connections,
 		.ops = &weir_http_conn_ops,

@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -51,6 +53,32 @@ static const char *any_address(void)
 	return apart ? "0.0.0.0" : "::";
 }
 
+bool weir_address_is_local(const char *text)
+{
+	return strncmp(text, WEIR_ADDRESS_LOCAL, strlen(WEIR_ADDRESS_LOCAL)) == 0;
+}
+
+int weir_address_read_local(const char *text, struct sockaddr_storage *ret_address, socklen_t *ret_length)
+{
+	struct sockaddr_un local = {.sun_family = AF_UNIX};
+	char quoted[QUOTE_BYTES];
+	const char *path = text + strlen(WEIR_ADDRESS_LOCAL);
+	size_t length = strlen(path);
+	weir_text_quote(quoted, sizeof(quoted), text);
+	if (path[0] != '/' || length >= sizeof(local.sun_path))
+		return weir_error_set(-EINVAL, "'%s': write unix:/PATH, with a path of at most %zu bytes",
+				      quoted, sizeof(local.sun_path) - 1);
+	for (const char *at = path; *at != '\0'; at++)
+		if (*at <= ' ' || *at > '~' || *at == '"' || *at == '\\')
+			return weir_error_set(-EINVAL, "'%s': write a path without spaces and quotes",
+					      quoted);
+	memcpy(local.sun_path, path, length);
+	memset(ret_address, 0, sizeof(*ret_address));
+	memcpy(ret_address, &local, sizeof(local));
+	*ret_length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + 1);
+	return 0;
+}
+
 int weir_address_read(const char *text, struct sockaddr_storage *ret_address, socklen_t *ret_length)
 {
 	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE,
@@ -58,11 +86,15 @@ int weir_address_read(const char *text, struct sockaddr_storage *ret_address, so
 			*found;
 	char host[64], port_text[8], quoted[QUOTE_BYTES], quoted_host[QUOTE_BYTES];
 	uint16_t port;
+	if (weir_address_is_local(text))
+		return weir_address_read_local(text, ret_address, ret_length);
 	weir_text_quote(quoted, sizeof(quoted), text);
 	if (!weir_address_split(text, host, sizeof(host), &port))
-		return weir_error_set(-EINVAL,
-				      "'%s': write an address and a port: 127.0.0.1:8080, [::1]:8080, *:8080",
-				      quoted);
+		return weir_error_set(
+			-EINVAL,
+			"'%s': write an address and a port: 127.0.0.1:8080, [::1]:8080, *:8080; or "
+			"unix:/PATH",
+			quoted);
 	snprintf(port_text, sizeof(port_text), "%u", port);
 	bool any = host[0] == '\0' || strcmp(host, "*") == 0;
 	const char *numeric = any ? any_address() : strcmp(host, "localhost") == 0 ? "127.0.0.1" : host;

@@ -80,13 +80,35 @@ void weir_listen_path_remove(const weir_listen_path *path, const weir_listen_add
 		unlink(text);
 }
 
+void weir_listen_path_remove_stale(const weir_listen_path *path, const weir_listen_address *address)
+{
+	if (path->known && nobody_listens(address))
+		weir_listen_path_remove(path, address);
+}
+
 /* ---- new sockets ---- */
 
-static int set_options(int fd, const weir_listen_address *address)
+/* A path gets the mode of its unbound socket, without what the umask takes away: never more than is wanted. */
+static int limit_mode(int fd, const weir_listen_file *file)
+{
+	return file == NULL || file->mode == 0 || fchmod(fd, file->mode) == 0 ? 0 : -errno;
+}
+
+/* The owner first: a change of it may clear bits of the mode. Not through a link that somebody put there. */
+static int own_path(const weir_listen_address *address, const weir_listen_file *file)
+{
+	char path[sizeof(struct sockaddr_un)];
+	if (file == NULL || !path_of(address, path))
+		return 0;
+	if ((file->user != (uid_t)-1 || file->group != (gid_t)-1) &&
+	    lchown(path, file->user, file->group) != 0)
+		return -errno;
+	return file->mode == 0 || fchmodat(AT_FDCWD, path, file->mode, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : -errno;
+}
+
+static int set_options(int fd)
 {
 	int on = 1;
-	if (address->at.ss_family == AF_UNIX)
-		return 0;
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
 	    setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) != 0 ||
 	    /* Accepted sockets inherit it. */
@@ -132,19 +154,40 @@ static int find_address(int fd, weir_listen_address *address)
 	return 0;
 }
 
-int weir_listen_socket_open(weir_listen_address *address, int backlog, bool first, int *ret_fd)
+static int bind_path(int fd, weir_listen_address *address, const weir_listen_file *file, int backlog)
 {
-	int error = 0, fd = open_stream(address);
-	if (fd < 0)
-		return fd;
-	if (first && address->at.ss_family != AF_UNIX)
-		error = check_not_in_use(address);
-	if (error == 0)
-		error = set_options(fd, address);
+	int error = limit_mode(fd, file);
 	if (error == 0)
 		error = bind_to(fd, address);
+	if (error != 0)
+		return error;
+	weir_listen_path path = weir_listen_path_of(address);
+	error = own_path(address, file);
 	if (error == 0 && listen(fd, backlog) != 0)
 		error = -errno;
+	if (error != 0)
+		weir_listen_path_remove(&path, address);
+	return error;
+}
+
+static int bind_port(int fd, weir_listen_address *address, int backlog, bool first)
+{
+	int error = first ? check_not_in_use(address) : 0;
+	if (error == 0)
+		error = set_options(fd);
+	if (error == 0)
+		error = bind_to(fd, address);
+	return error == 0 && listen(fd, backlog) != 0 ? -errno : error;
+}
+
+int weir_listen_socket_open(weir_listen_address *address, const weir_listen_file *file, int backlog,
+			    bool first, int *ret_fd)
+{
+	int fd = open_stream(address);
+	if (fd < 0)
+		return fd;
+	int error = address->at.ss_family == AF_UNIX ? bind_path(fd, address, file, backlog)
+						     : bind_port(fd, address, backlog, first);
 	if (error == 0)
 		error = find_address(fd, address);
 	if (error != 0) {

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <weir/net.h>
 
 typedef struct weir_listen_address {
 	struct sockaddr_storage at;
@@ -31,9 +32,11 @@ typedef struct weir_listen_path {
 
 /*
  * Makes a listening socket; the address becomes the actual one (port 0: the kernel chooses one). first:
- * nobody else may have the address yet; further sockets share it by SO_REUSEPORT. 0 or a negative errno.
+ * nobody else may have the address yet; further sockets share it by SO_REUSEPORT. file: of a path; may be NULL.
+ * Nobody can connect before the path has its mode and owner. 0 or a negative errno.
  */
-int weir_listen_socket_open(weir_listen_address *address, int backlog, bool first, int *ret_fd);
+int weir_listen_socket_open(weir_listen_address *address, const weir_listen_file *file, int backlog,
+			    bool first, int *ret_fd);
 /*
  * Makes a copy of a socket that already listens, ready for use. The first one sets the address, and the
  * others must have the same. backlog 0: unchanged. 0, or a negative errno with weir_error.
@@ -44,6 +47,8 @@ int weir_listen_socket_take(int fd, weir_listen_address *address, int backlog, b
 weir_listen_path weir_listen_path_of(const weir_listen_address *address);
 /* Removes the path, if it still leads to that socket. */
 void weir_listen_path_remove(const weir_listen_path *path, const weir_listen_address *address);
+/* The same, unless somebody listens on it. */
+void weir_listen_path_remove_stale(const weir_listen_path *path, const weir_listen_address *address);
 
 /* "127.0.0.1:80", "[::1]:80", "unix:/run/x", "unix:@abstract"; returns as snprintf does. */
 int weir_listen_address_print(const weir_listen_address *address, char *text, size_t size);

@@ -23,7 +23,8 @@ struct weir_listener {
 	/* const after init */
 	weir_listen_options options; /* without its address and descriptors */
 	weir_listen_address address;
-	weir_listen_path path; /* known: made by this listener */
+	weir_listen_path path; /* known: ours to remove */
+	bool taken;            /* a predecessor may listen on the path, too */
 	weir_loop *alone;      /* the loop of weir_listen_on_loop; NULL: it belongs to a domain */
 	unsigned count;
 	unsigned sockets; /* acceptors from this index on have copies of the descriptors of earlier ones */
@@ -220,6 +221,7 @@ static weir_listener *make(const weir_listen_options *options, unsigned count)
 	}
 	listener->options = *options;
 	listener->options.address = NULL;
+	listener->options.file = NULL;
 	listener->options.fds = NULL;
 	listener->options.fd_count = 0;
 	if (listener->options.backlog == 0)
@@ -249,10 +251,11 @@ static int copy_socket(weir_listener *listener, unsigned at, int *ret_fd)
 		       : weir_error_set(-errno, "listener: cannot copy a descriptor: %s", strerror(errno));
 }
 
-static int make_socket(weir_listener *listener, int *ret_fd)
+static int make_socket(weir_listener *listener, const weir_listen_file *file, int *ret_fd)
 {
 	bool first = listener->sockets == 0;
-	int error = weir_listen_socket_open(&listener->address, listener->options.backlog, first, ret_fd);
+	int error =
+		weir_listen_socket_open(&listener->address, file, listener->options.backlog, first, ret_fd);
 	if (error != 0) {
 		char text[160];
 		weir_listen_address_print(&listener->address, text, sizeof(text));
@@ -270,7 +273,7 @@ static int get_socket(weir_listener *listener, const weir_listen_options *option
 		return copy_socket(listener, at, ret_fd);
 	int error = at < options->fd_count ? weir_listen_socket_take(options->fds[at], &listener->address,
 								     options->backlog, at == 0, ret_fd)
-					   : make_socket(listener, ret_fd);
+					   : make_socket(listener, options->file, ret_fd);
 	listener->sockets += error == 0;
 	return error;
 }
@@ -316,6 +319,9 @@ static int listen_on(weir_loop **loops, unsigned count, const weir_listen_option
 		destroy(listener);
 		return error;
 	}
+	listener->taken = options->fd_count > 0;
+	if (listener->taken && options->owns_path)
+		listener->path = weir_listen_path_of(&listener->address);
 	close_given(options);
 	listener->alone = alone;
 	order(listener, start_of);
@@ -342,10 +348,16 @@ int weir_listen_on_loop(weir_loop *loop, const weir_listen_options *options, wei
 	return listen_on(&loop, 1, options, loop, ret_listener);
 }
 
+/* Whether another process, before or after this one, may listen on the path, too. */
+static bool shares_path(const weir_listener *listener)
+{
+	return listener->taken || atomic_load(&listener->handed);
+}
+
 /* Removed while the socket still listens, so that nobody takes it for a stale one. */
 static void remove_path(const weir_listener *listener)
 {
-	if (!atomic_load(&listener->handed))
+	if (!shares_path(listener))
 		weir_listen_path_remove(&listener->path, &listener->address);
 }
 
@@ -384,6 +396,9 @@ void weir_listener_free(weir_listener **where)
 		await_step(listener, &listener->gone);
 		pass_barrier(listener);
 	}
+	/* Its own sockets are closed now: a connection shows whether somebody else has them. */
+	if (shares_path(listener))
+		weir_listen_path_remove_stale(&listener->path, &listener->address);
 	destroy(listener);
 }
 

@@ -84,8 +84,9 @@ static const weir_key keys[] = {
 	ROW("answer-headers", TEXTS, answer_edits, NULL, "The same for the fields of answers",
 	    BETWEEN(0, WEIR_EDITS_MOST)),
 	ROW("request-id", SWITCH, request_id, "off",
-	    "Makes X-Request-ID and traceparent where the client sends none, and writes the first into the "
-	    "access log"),
+	    "Makes X-Request-ID and traceparent where the client sends none, and writes both identifiers "
+	    "into "
+	    "the access log"),
 	ROW("quality", SWITCH, quality, "on",
 	    "Adds Weir-Quality, so that the service can degrade before requests are rejected"),
 	ROW("pass-on", SWITCH, pass_on, "off",

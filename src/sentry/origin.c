@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/un.h>
 
 #include "base/error.h"
 #include "base/mem.h"
@@ -73,12 +72,11 @@ static const char *read_scheme(const char *url, weir_origin_url *found)
 static int read_local(const char *url, weir_origin_url *ret_url)
 {
 	weir_origin_url found = {.local = true, .host = "localhost"};
-	const char *path = url + strlen("unix:");
-	if (path[0] != '/' || strlen(path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
-		return refuse_url(url, "unix:/PATH, with a path of at most 107 bytes");
-	for (const char *at = path; *at != '\0'; at++)
-		if (*at <= ' ' || *at > '~' || *at == '"' || *at == '\\')
-			return refuse_url(url, "a path without spaces and quotes");
+	struct sockaddr_storage address;
+	socklen_t length;
+	int failed = weir_address_read_local(url, &address, &length);
+	if (failed != 0)
+		return failed;
 	snprintf(found.name, sizeof(found.name), "%s", url);
 	*ret_url = found;
 	return 0;
@@ -102,7 +100,7 @@ int weir_origin_read_url(const char *url, weir_origin_url *ret_url)
 	static const char *const form =
 		"http://HOST:PORT, https://HOST:PORT, h2c://HOST:PORT, h2://HOST:PORT, "
 		"unix:/PATH or srv:NAME";
-	if (strncmp(url, "unix:", 5) == 0)
+	if (weir_address_is_local(url))
 		return read_local(url, ret_url);
 	if (strncmp(url, "srv:", 4) == 0)
 		return read_service(url, ret_url);

@@ -24,9 +24,8 @@ static void note(weir_exchange *exchange, const weir_call_failure *failure)
 	int length = snprintf(text, sizeof(text), "upstream=%s failed=%s error=\"%s\"",
 			      exchange->backend->at.name, weir_call_step_name(failure->step), failure->text);
 	if (length > 0)
-		weir_request_note(
-			exchange->request,
-			(weir_span){text, (size_t)length < sizeof(text) ? (size_t)length : sizeof(text) - 1});
+		weir_exchange_note(exchange, text,
+				   (size_t)length < sizeof(text) ? (size_t)length : sizeof(text) - 1);
 }
 
 /* Logs which backend failed, why, what followed, and for which client. */

@@ -210,11 +210,7 @@ static void note_backend(weir_exchange *exchange)
 {
 	if (!weir_http_logs(exchange->request->loop->http, WEIR_ADMITTED))
 		return;
-	if (exchange->id.at != NULL)
-		weir_exchange_note_id(exchange);
-	else
-		weir_request_note(exchange->request,
-				  (weir_span){exchange->backend->note, exchange->backend->note_length});
+	weir_exchange_note(exchange, exchange->backend->note, exchange->backend->note_length);
 }
 
 static void nonsense(weir_exchange *exchange, const char *text)

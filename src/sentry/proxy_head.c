@@ -301,14 +301,21 @@ static void put_forwarded(writer *w)
 {
 	bool append = w->forwarded == WEIR_FORWARDED_APPEND;
 	PUT(w, "X-Forwarded-For: ");
-	bool some = append && has(w, WEIR_FIELD_X_FORWARDED_FOR);
+	bool some = append && has(w, WEIR_FIELD_X_FORWARDED_FOR), listed = false;
 	for (size_t i = 0; some && i < w->from.count; i++) {
 		if (w->from.at[i].id != WEIR_FIELD_X_FORWARDED_FOR || w->from.at[i].value_length == 0)
 			continue;
+		if (listed)
+			PUT(w, ", ");
 		put_span(w, value_of(&w->from, i));
-		PUT(w, ", ");
+		listed = true;
 	}
-	put_client(w, weir_request_peer(w->request));
+	const struct sockaddr *peer = weir_request_peer(w->request);
+	/* A Unix socket has no address to add: one that cannot be read would end the list for those behind us. */
+	if (listed && peer->sa_family != AF_UNIX)
+		PUT(w, ", ");
+	if (!listed || peer->sa_family != AF_UNIX)
+		put_client(w, peer);
 	PUT(w, "\r\n");
 	if (is_free(w, WEIR_SPAN("x-forwarded-proto"))) {
 		PUT(w, "X-Forwarded-Proto: http");

@@ -10,9 +10,11 @@
 
 #include "sentry/proxy_priv.h"
 
-#define ID_BYTES    32 /* of an identifier that is made */
-#define TRACE_BYTES 55 /* "00-", 32, "-", 16, "-00" */
-#define NOTE_BYTES  256
+#define ID_BYTES    32 /* of an identifier that is made, and of a trace */
+#define ID_MOST     100
+#define TRACE_BYTES 55 /* "00-", 32, "-", 16, "-00"; later versions may have more */
+#define IDS_MOST    (sizeof(" id= trace=") + ID_MOST + ID_BYTES)
+#define NOTE_BYTES  (256 + IDS_MOST)
 
 void weir_proxy_ids_init(weir_proxy_thread *thread)
 {
@@ -60,12 +62,34 @@ void weir_exchange_identify(weir_exchange *exchange)
 		exchange->trace = make_trace(exchange);
 }
 
-void weir_exchange_note_id(const weir_exchange *exchange)
+/* The trace that it belongs to; nothing if its client sent something that is no trace context. */
+static weir_span trace_id(const weir_exchange *exchange)
+{
+	weir_span trace = exchange->trace;
+	if (trace.at == NULL)
+		trace = weir_request_header(exchange->request, WEIR_SPAN("traceparent"));
+	if (trace.length < TRACE_BYTES || trace.at[2] != '-' || trace.at[3 + ID_BYTES] != '-')
+		return (weir_span){0};
+	for (size_t i = 3; i < 3 + ID_BYTES; i++)
+		if (!((trace.at[i] >= '0' && trace.at[i] <= '9') ||
+		      (trace.at[i] >= 'a' && trace.at[i] <= 'f')))
+			return (weir_span){0};
+	return (weir_span){trace.at + 3, ID_BYTES};
+}
+
+void weir_exchange_note(const weir_exchange *exchange, const char *text, size_t length)
 {
 	char note[NOTE_BYTES];
-	const weir_origin *backend = exchange->backend;
-	size_t before = backend->note_length < NOTE_BYTES / 2 ? backend->note_length : NOTE_BYTES / 2;
-	int length = snprintf(note, sizeof(note), "%.*s id=%.*s", (int)before, backend->note,
-			      (int)(exchange->id.length < 100 ? exchange->id.length : 100), exchange->id.at);
-	weir_request_note(exchange->request, (weir_span){note, (size_t)length});
+	size_t most = sizeof(note) - IDS_MOST, at = length < most ? length : most;
+	weir_span id = exchange->id, trace = {0};
+	if (id.at != NULL) {
+		memcpy(note, text, at);
+		trace = trace_id(exchange);
+		length = at + (size_t)snprintf(note + at, IDS_MOST, " id=%.*s%s%.*s",
+					       (int)(id.length < ID_MOST ? id.length : ID_MOST), id.at,
+					       trace.length > 0 ? " trace=" : "", (int)trace.length,
+					       trace.length > 0 ? trace.at : "");
+		text = note;
+	}
+	weir_request_note(exchange->request, (weir_span){text, length});
 }

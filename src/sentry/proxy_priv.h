@@ -146,8 +146,8 @@ void weir_proxy_failed(weir_call *call, const weir_call_failure *failure);
 void weir_proxy_ids_init(weir_proxy_thread *thread);
 /* Finds or makes the identifiers of a request. */
 void weir_exchange_identify(weir_exchange *exchange);
-/* For the access log: where the request went, and its identifier. */
-void weir_exchange_note_id(const weir_exchange *exchange);
+/* For the access log: a text about where the request went, and its identifiers if it has any. */
+void weir_exchange_note(const weir_exchange *exchange, const char *text, size_t length);
 
 /* ---- proxy_answer.c ---- */
 

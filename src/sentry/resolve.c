@@ -6,12 +6,12 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/un.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "keys/address.h"
 #include "sentry/dns.h"
 
 /* How often names are resolved again that have no time to live, as those of /etc/hosts. */
@@ -69,11 +69,8 @@ static void store_found(weir_origin *backend, const weir_dns_found *found)
 
 static void store_local(weir_origin *backend)
 {
-	struct sockaddr_un local = {.sun_family = AF_UNIX};
 	weir_dns_found found = {.count = 1};
-	snprintf(local.sun_path, sizeof(local.sun_path), "%s", backend->at.name + strlen("unix:"));
-	memcpy(&found.address[0].at, &local, sizeof(local));
-	found.address[0].length = sizeof(local);
+	weir_address_read_local(backend->at.name, &found.address[0].at, &found.address[0].length);
 	store_found(backend, &found);
 	backend->numeric = true;
 }

@@ -21,6 +21,7 @@
  * Threads: any, one at a time. A checked configuration does not change, and any thread may read it.
  */
 
+#include <weir/net.h>
 #include <weir/service.h>
 
 #include "control/agreement.h"
@@ -72,9 +73,12 @@ typedef struct weir_config_listen {
 	const char *const *trusted; /* proxies; NULL: none */
 	bool hops;                  /* they are Weirs */
 	uint32_t backlog, max_connections;
+	uint32_t mode; /* of a Unix socket; 0: by the umask */
+	const char *user, *group;
 	/* set by the check */
 	struct sockaddr_storage address;
 	socklen_t address_length;
+	weir_listen_file file;
 } weir_config_listen;
 
 typedef struct weir_config_admin {

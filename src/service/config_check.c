@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks a configuration as a whole: references, addresses, certificates, readable files, accounts. */
 #include <errno.h>
-#include <grp.h>
 #include <netinet/in.h>
-#include <pwd.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -177,8 +175,11 @@ static bool same_address(const weir_config_listen *a, const weir_config_listen *
 	       memcmp(&a->address, &b->address, a->address_length) == 0;
 }
 
-static bool has_port(const struct sockaddr_storage *address)
+/* Whether it can be bound only once: the system chooses port 0 anew each time. */
+static bool is_definite(const struct sockaddr_storage *address)
 {
+	if (address->ss_family == AF_UNIX)
+		return true;
 	if (address->ss_family == AF_INET)
 		return ((const struct sockaddr_in *)(const void *)address)->sin_port != 0;
 	return ((const struct sockaddr_in6 *)(const void *)address)->sin6_port != 0;
@@ -193,18 +194,21 @@ static void check_listens(weir_config *config)
 		if (weir_address_read(listen->head.title, &listen->address, &listen->address_length) != 0)
 			weir_config_wrong(config, &listen->head, NULL, "listen: %s", weir_error());
 		for (unsigned j = 0; j < i; j++)
-			if (same_address(listen, &config->listen[j]) && has_port(&listen->address) &&
+			if (same_address(listen, &config->listen[j]) && is_definite(&listen->address) &&
 			    strcmp(listen->head.title, config->listen[j].head.title) != 0)
 				weir_config_wrong(config, &listen->head, NULL,
 						  "listen: \"%s\" is the same address as \"%s\"",
 						  listen->head.title, config->listen[j].head.title);
 		check_tls(config, listen);
 		check_trusted(config, listen);
+		weir_config_check_local(config, listen);
 	}
 }
 
 static bool is_loopback(const struct sockaddr_storage *address)
 {
+	if (address->ss_family == AF_UNIX)
+		return true;
 	if (address->ss_family == AF_INET)
 		return ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 ==
 		       127;
@@ -248,30 +252,16 @@ static void check_allowed(weir_config *config, const char *key, const char *cons
 					  strerror(errno));
 }
 
-#define ENTRY_BYTES 16384 /* of a user or group, with all its members */
-
-/* If this cannot be found out, the answer is yes: the start will say more. */
-static bool is_user(const char *name)
-{
-	struct passwd entry, *found = NULL;
-	char room[ENTRY_BYTES];
-	return getpwnam_r(name, &entry, room, sizeof(room), &found) != 0 || found != NULL;
-}
-
-static bool is_group(const char *name)
-{
-	struct group entry, *found = NULL;
-	char room[ENTRY_BYTES];
-	return getgrnam_r(name, &entry, room, sizeof(room), &found) != 0 || found != NULL;
-}
-
 static void check_process(weir_config *config)
 {
 	const weir_config_process *process = &config->process;
-	if (process->user != NULL && !is_user(process->user))
+	uid_t uid;
+	gid_t gid;
+	/* If it cannot be found out, the start will say more. */
+	if (process->user != NULL && weir_config_find_user(process->user, &uid) == -ENOENT)
 		weir_config_wrong(config, &process->head, "user", "user: there is no '%s' on this machine",
 				  process->user);
-	if (process->group != NULL && !is_group(process->group))
+	if (process->group != NULL && weir_config_find_group(process->group, &gid) == -ENOENT)
 		weir_config_wrong(config, &process->head, "group", "group: there is no '%s' on this machine",
 				  process->group);
 	check_allowed(config, "allow-read", process->allow_read);

@@ -76,7 +76,7 @@ static const weir_key_form threads_form = {"number", sizeof(const char *), read_
 static const weir_key keys[] = {
 	FLAG("c", PATH, file, "FILE", "The configuration. Without one: the defaults and these flags"),
 	FLAG("listen", FORM, listen, "ADDR:PORT",
-	     "An address to serve, instead of the file's listen blocks. It may be repeated",
+	     "An address to serve, or unix:/PATH, instead of the file's listen blocks. It may be repeated",
 	     .form = &listen_form),
 	FLAG("cert", PATH, certificate, "FILE",
 	     "Serves by TLS with this certificate, a PEM file with its chain; with --key"),

@@ -86,7 +86,13 @@ void weir_config_check_readable(weir_config *config, const weir_block_head *head
 				const char *what, const char *path, bool folder);
 /* Reads "auto" (0) or a rate, for a key. */
 int weir_config_read_uplink(const weir_key *key, const char *text, void *ret_field);
+/* Reads "0660", for a key. */
+int weir_config_read_mode(const weir_key *key, const char *text, void *ret_field);
+/* 0; -ENOENT: there is none; another negative errno: that cannot be found out. */
+int weir_config_find_user(const char *name, uid_t *ret_uid);
+int weir_config_find_group(const char *name, gid_t *ret_gid);
 /* Parts of weir_config_check. */
+void weir_config_check_local(weir_config *config, weir_config_listen *listen);
 void weir_config_check_classes(weir_config *config);
 void weir_config_check_limits(weir_config *config);
 void weir_config_check_routes(weir_config *config);

@@ -31,6 +31,8 @@ static const char *const loop_words[] = {"auto", "epoll", "uring", NULL};
 /* Without LIVE, a reload does not change a key; weir_config_keep reports an attempt. */
 #define LIVE .flags = WEIR_KEY_LIVE
 
+static const weir_key_form mode_form = {"file mode, as 0660", sizeof(uint32_t), weir_config_read_mode};
+
 #define BLOCK weir_config_listen
 static const weir_key listen_keys[] = {
 	ROW("tls", SWITCH, tls, NULL, "Speaks TLS on this address. Without it: on if there is a certificate"),
@@ -52,8 +54,9 @@ static const weir_key listen_keys[] = {
 	ROW("proxy-protocol", SWITCH, proxy, "off",
 	    "Every connection begins with a PROXY header, version 1 or 2, which names the client"),
 	ROW("trusted-proxies", TEXTS, trusted, NULL,
-	    "Addresses and networks of proxies in front, as 10.0.0.0/8. From these the client is who "
-	    "X-Forwarded-For says",
+	    "Addresses and networks of proxies in front, as 10.0.0.0/8, or unix for those on a Unix socket. "
+	    "From "
+	    "these the client is who X-Forwarded-For says",
 	    BETWEEN(0, 256)),
 	ROW("weir-hops", SWITCH, hops, "off",
 	    "Believes Weir-Class and Weir-Deadline from trusted-proxies. These must be Weirs (pass-on of the "
@@ -62,6 +65,11 @@ static const weir_key listen_keys[] = {
 	    BETWEEN(1, 65535)),
 	ROW("max-connections", COUNT, max_connections, "65536",
 	    "The number of connections open at once. Further ones are not accepted", BETWEEN(1, 10e6)),
+	ROW("mode", FORM, mode, NULL,
+	    "The mode of a Unix socket's file. Who may write to it may connect. Without it: by the umask",
+	    .form = &mode_form),
+	ROW("user", TEXT, user, NULL, "The owner of a Unix socket's file, by name or number. Needs root"),
+	ROW("group", TEXT, group, NULL, "The group of a Unix socket's file, by name or number"),
 	{0}};
 #undef BLOCK
 
@@ -311,7 +319,7 @@ static const weir_key transmit_keys[] = {
 #define ONE(member) .offset = offsetof(weir_config, member)
 
 const weir_config_core weir_config_core_blocks[] = {
-	{{"listen", "address, as 127.0.0.1:8080, [::1]:8080 or *:8080",
+	{{"listen", "address, as 127.0.0.1:8080, [::1]:8080, *:8080 or unix:/PATH",
 	  "An address that is served. Without any: 127.0.0.1:8080.", listen_keys, sizeof(weir_config_listen),
 	  .single = false},
 	 MANY(listen, listens)},

@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -38,7 +39,9 @@ typedef struct beneath {
 #define WRITE      (UINT64_C(1) << 1)
 #define READ       (UINT64_C(1) << 2)
 #define READ_DIR   (UINT64_C(1) << 3)
+#define REMOVE     (UINT64_C(1) << 5)
 #define MAKE_REG   (UINT64_C(1) << 8)
+#define MAKE_SOCK  (UINT64_C(1) << 9)
 #define VERSION_1  ((UINT64_C(1) << 13) - 1)
 #define REFER      (UINT64_C(1) << 13)
 #define TRUNCATE   (UINT64_C(1) << 14)
@@ -46,6 +49,7 @@ typedef struct beneath {
 #define OF_FILES   (EXECUTE | WRITE | READ | TRUNCATE | IOCTL_DEV) /* the others are about folders */
 #define READING    (READ | READ_DIR)
 #define LOGGING    (WRITE | MAKE_REG)
+#define LISTENING  (MAKE_SOCK | REMOVE)
 #define EVERYTHING ((VERSION_1 | REFER | TRUNCATE) & ~EXECUTE)
 
 #define SCOPE_ABSTRACT UINT64_C(1)
@@ -261,6 +265,26 @@ static void allow_block(allowing *a, const weir_config_block *block)
 				allow_key(a, block->rows[i].key, weir_config_values(&block->rows[i], head));
 }
 
+/* The folder of a Unix socket: it is made there, and removed at the end. */
+static void allow_socket(allowing *a, const struct sockaddr_storage *address)
+{
+	if (address->ss_family == AF_UNIX)
+		allow_folder_of(a, ((const struct sockaddr_un *)(const void *)address)->sun_path, LISTENING);
+}
+
+/* The owners of sockets are looked up again by a reload. */
+static void allow_listeners(allowing *a, const weir_config *config)
+{
+	static const char *const accounts[] = {"/etc/passwd", "/etc/group", "/etc/nsswitch.conf", NULL};
+	for (unsigned i = 0; i < config->listens; i++) {
+		allow_socket(a, &config->listen[i].address);
+		if (config->listen[i].user != NULL || config->listen[i].group != NULL)
+			allow_list(a, accounts, READING);
+	}
+	if (!config->admin.off)
+		allow_socket(a, &config->admin.address);
+}
+
 /* All files that keys name. The pages for rejected requests are only a part of their key's text. */
 static void allow_configured(allowing *a, const weir_config *config)
 {
@@ -270,6 +294,7 @@ static void allow_configured(allowing *a, const weir_config *config)
 		allow_block(a, &config->block[i]);
 	for (unsigned i = 0; i < config->routes; i++)
 		allow_file(a, config->route[i].reject_page, READING);
+	allow_listeners(a, config);
 }
 
 /* Libraries are read; the loader is executed. */

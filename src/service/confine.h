@@ -14,7 +14,8 @@
  * first thread: after the configuration is read, before the service is made. What is allowed follows from the
  * configuration:
  *
- *	writing     the folders of the logs (a rotated log is a new file there), allow-write, /dev/null
+ *	writing     the folders of the logs (a rotated log is a new file there), allow-write, /dev/null; in the
+ *	            folders of Unix sockets, making sockets and removing files
  *	executing   the folder of the binary, for a successor, which may be a newer file of that name; the
  *	            folder of the dynamic loader; allow-read
  *	reading     roots; the folders of the files that the configuration names, and of its own files:

@@ -6,10 +6,13 @@
 #include <sys/un.h>
 
 #include "base/error.h"
+#include "service/confine.h"
 #include "service/service_inside.h"
 #include "tls/tls.h"
 
 #define ADMIN_NAME "admin"
+/* How the names of sockets begin, for a successor, that no Weir has made. */
+#define GIVEN "given "
 
 static bool same_address(const struct sockaddr *a, const struct sockaddr *b)
 {
@@ -52,11 +55,18 @@ static bool is_wanted(const weir_inherited *socket, const struct sockaddr *bound
 	       (socket->name != NULL && strcmp(socket->name, name) == 0 && same_host(bound, address));
 }
 
-/* The inherited sockets that listen at this address. */
+/* Whoever made a socket path removes it: a Weir, or the service manager, which gave it to the first one. */
+static bool is_given(const weir_inherited *socket)
+{
+	return socket->name == NULL || strncmp(socket->name, GIVEN, sizeof(GIVEN) - 1) == 0;
+}
+
+/* The inherited sockets that listen at this address. ret_given: one is of somebody else's making. */
 static size_t take_inherited(const struct sockaddr *address, const char *name, weir_inherited *inherited,
-			     size_t count, int *ret_fds, size_t most)
+			     size_t count, int *ret_fds, size_t most, bool *ret_given)
 {
 	size_t found = 0;
+	*ret_given = false;
 	for (size_t i = 0; i < count && found < most; i++) {
 		struct sockaddr_storage bound = {0};
 		socklen_t length = sizeof(bound);
@@ -65,6 +75,7 @@ static size_t take_inherited(const struct sockaddr *address, const char *name, w
 		    !is_wanted(&inherited[i], (const struct sockaddr *)&bound, address, name))
 			continue;
 		inherited[i].used = true;
+		*ret_given |= is_given(&inherited[i]);
 		ret_fds[found++] = inherited[i].fd;
 	}
 	return found;
@@ -81,10 +92,25 @@ static weir_listening *free_listening(weir_service *service)
 	return service->listens < WEIR_LISTENERS_MOST ? &service->listen[service->listens++] : NULL;
 }
 
+/* A folder that the configuration did not name at the start is closed to a reload and to a successor. */
+static int explain_refusal(int failed)
+{
+	char said[400];
+	if (failed != -EACCES || (weir_confine_held() & WEIR_CONFINED_WRITING) == 0)
+		return failed;
+	snprintf(said, sizeof(said), "%s", weir_error());
+	return weir_error_set(
+		failed,
+		"%s; its folder may be outside of what this process was confined to when it started: "
+		"restart it, or see process { allow-write = ... }",
+		said);
+}
+
 int weir_listeners_add(weir_service *service, const weir_config *config, const weir_config_listen *listen,
 		       weir_inherited *inherited, size_t count)
 {
 	int fds[WEIR_THREADS_MAX];
+	bool given;
 	weir_listening *at = free_listening(service);
 	if (at == NULL)
 		return weir_error_set(-ENOSPC, "there are more than %u listen blocks", WEIR_LISTENERS_MOST);
@@ -94,26 +120,28 @@ int weir_listeners_add(weir_service *service, const weir_config *config, const w
 	snprintf(at->name, sizeof(at->name), "listen %.127s %u", listen->head.title, at->nth);
 	int failed = listen->tls ? weir_config_tls(listen, &at->tls) : 0;
 	const struct sockaddr *address = (const struct sockaddr *)&listen->address;
-	weir_http_listen options = {
-		.address = address,
-		.address_length = listen->address_length,
-		.fds = fds,
-		.fd_count = take_inherited(address, at->name, inherited, count, fds, WEIR_THREADS_MAX),
-		.backlog = (int)listen->backlog,
-		.max_connections = listen->max_connections,
-		.tls = at->tls,
-		.http2 = listen->http2,
-		.proxy = listen->proxy,
-		.trusted = listen->trusted,
-		.hops = listen->hops};
-	if (options.fd_count == 0)
-		options.fds = NULL;
+	size_t found = take_inherited(address, at->name, inherited, count, fds, WEIR_THREADS_MAX, &given);
+	if (given)
+		snprintf(at->name, sizeof(at->name), GIVEN "listen %.127s %u", listen->head.title, at->nth);
+	weir_http_listen options = {.address = address,
+				    .address_length = listen->address_length,
+				    .file = &listen->file,
+				    .fds = found > 0 ? fds : NULL,
+				    .fd_count = found,
+				    .owns_path = !given,
+				    .backlog = (int)listen->backlog,
+				    .max_connections = listen->max_connections,
+				    .tls = at->tls,
+				    .http2 = listen->http2,
+				    .proxy = listen->proxy,
+				    .trusted = listen->trusted,
+				    .hops = listen->hops};
 	if (failed == 0)
 		failed = weir_http_add_listener(service->http, &options, &at->number);
 	if (failed != 0) {
 		weir_tls_unref(at->tls);
 		at->tls = NULL;
-		return failed;
+		return explain_refusal(failed);
 	}
 	at->closed = false;
 	at->fresh = true;
@@ -127,9 +155,14 @@ int weir_listeners_admin(weir_service *service, weir_inherited *inherited, size_
 	const struct sockaddr *address = (const struct sockaddr *)&admin->address;
 	if (service->admin == NULL)
 		return 0;
-	size_t found = take_inherited(address, ADMIN_NAME, inherited, count, fds, WEIR_THREADS_MAX);
-	int failed = weir_admin_listen(service->admin, address, admin->address_length, found > 0 ? fds : NULL,
-				       found);
+	size_t found = take_inherited(address, ADMIN_NAME, inherited, count, fds, WEIR_THREADS_MAX,
+				      &service->admin_given);
+	weir_http_listen listen = {.address = address,
+				   .address_length = admin->address_length,
+				   .fds = found > 0 ? fds : NULL,
+				   .fd_count = found,
+				   .owns_path = !service->admin_given};
+	int failed = weir_admin_listen(service->admin, &listen);
 	/* A second process on the machine often has the default address, which nobody wrote. */
 	if (failed == -EADDRINUSE)
 		weir_error_set(failed,
@@ -234,7 +267,8 @@ size_t weir_service_listeners(const weir_service *service, weir_inherited *ret_s
 	}
 	if (service->admin != NULL) {
 		got = weir_admin_fds(service->admin, fds, least(most - count, WEIR_THREADS_MAX));
-		count += name_sockets(ret_sockets + count, fds, got, ADMIN_NAME);
+		count += name_sockets(ret_sockets + count, fds, got,
+				      service->admin_given ? GIVEN ADMIN_NAME : ADMIN_NAME);
 	}
 	return count;
 }

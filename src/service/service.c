@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "http/server.h"
+#include "keys/address.h"
 #include "net/transmit.h"
 #include "rules/routes.h"
 #include "service/service_inside.h"
@@ -420,17 +421,25 @@ weir_errors *weir_service_errors(const weir_service *service)
 	return service->errors;
 }
 
+/* A Unix socket has no URL. */
+static void print_listening(const char *address, bool secure, FILE *file)
+{
+	if (weir_address_is_local(address))
+		fprintf(file, "  listening on %s%s\n", address, secure ? ", tls" : "");
+	else
+		fprintf(file, "  listening on http%s://%s\n", secure ? "s" : "", address);
+}
+
 void weir_service_print(const weir_service *service, FILE *file)
 {
 	char address[128];
 	for (unsigned i = 0; i < service->listens; i++)
 		if (!service->listen[i].closed && weir_http_address(service->http, service->listen[i].number,
 								    address, sizeof(address), NULL) == 0)
-			fprintf(file, "  listening on http%s://%s\n",
-				service->listen[i].tls != NULL ? "s" : "", address);
+			print_listening(address, service->listen[i].tls != NULL, file);
 	if (service->admin != NULL && weir_admin_address(service->admin, address, sizeof(address)) == 0)
-		fprintf(file, "  %s    http://%s\n", service->config->admin.page ? "live page" : "admin    ",
-			address);
+		fprintf(file, "  %s    %s%s\n", service->config->admin.page ? "live page" : "admin    ",
+			weir_address_is_local(address) ? "" : "http://", address);
 	if (service->config->transmit.scheduling != 0)
 		weir_service_print_transmit(service, file);
 }

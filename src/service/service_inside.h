@@ -43,6 +43,7 @@ struct weir_service {
 	weir_cutoffs cutoffs;           /* if the kernel orders packets */
 	struct weir_routes *routes;     /* in force */
 	weir_admin *admin;
+	bool admin_given; /* its socket is the service manager's */
 	weir_listening listen[WEIR_LISTENERS_MOST];
 	unsigned listens;
 	/* atomic: the admin's thread reads them; they point into names */

@@ -88,7 +88,8 @@ static void ask(weir_top_feed *feed, uint64_t now_ms)
 	int length =
 		snprintf(request, sizeof(request),
 			 "GET /api/stream HTTP/1.1\r\nHost: %s\r\nAccept: text/event-stream\r\n%s%s%s\r\n",
-			 feed->host, feed->token[0] != '\0' ? "Authorization: Bearer " : "", feed->token,
+			 weir_address_is_local(feed->host) ? "localhost" : feed->host,
+			 feed->token[0] != '\0' ? "Authorization: Bearer " : "", feed->token,
 			 feed->token[0] != '\0' ? "\r\n" : "");
 	if (length >= (int)sizeof(request) ||
 	    send(feed->fd, request, (size_t)length, MSG_NOSIGNAL) != (ssize_t)length) {

@@ -57,7 +57,7 @@ typedef struct weir_top_feed {
 	/* const */
 	struct sockaddr_storage address;
 	socklen_t address_length;
-	char host[80];
+	char host[128];
 	char token[256]; /* "": none */
 	weir_top_on_snapshot *on_snapshot;
 	void *arg;

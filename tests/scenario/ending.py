@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 
-from weirlib import LONG, Backend, Client, Ended, Weir, expect, run, same, until
+from weirlib import LONG, Backend, Client, Ended, Weir, expect, figure, run, same, until
 
 HELLO = os.path.join(os.environ["EXAMPLES"], "http_hello")
 CLIENTS = 16
@@ -45,6 +45,7 @@ class Crowd:
             thread.join(LONG)
         same([status for status in self.statuses if status != 200], [], f"{what}: nobody is turned away")
         same(self.broken, [], f"{what}: nobody is cut")
+        figure(10, f"{what}: of {self.answered} answers up to its end {self.answered - self.statuses.count(200)} are a 503, and {len(self.broken)} requests are cut")
 
 
 def the_library():

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from weirlib import LONG, WEIR, Backend, Ended, Weir, expect, good, make_certificates, run, same, until
+from weirlib import LONG, WEIR, Backend, Ended, Weir, expect, figure, good, make_certificates, run, same, until
 
 FLOOD = 300
 STAMP = r"(?m)^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z "
@@ -270,6 +270,7 @@ def lost_lines():
         same(weir.ask("/").status, 200, "nobody else minds")
     says(weir, r"error log: \d+ lines of the access log were lost: No space left on device", "a full disk")
     until(lambda: metric(weir, "weir_log_lost_total") == 20, "all are counted")
+    figure(8, f"of 20 lines that a full disk lost {metric(weir, 'weir_log_lost_total'):.0f} are counted, and the error log tells of them")
     weir.stop()
     backend.close()
 
@@ -288,6 +289,7 @@ def no_descriptors():
         client.close()
     until(lambda: weir.ask("/").status == 200, "and it goes on")
     expect(metric(weir, "weir_http_accept_failures_total") > 0, "it is counted")
+    figure(8, f"without descriptors: {metric(weir, 'weir_http_accept_failures_total'):.0f} failures are counted, and the error log tells of them")
     weir.stop()
     backend.close()
 
@@ -311,6 +313,7 @@ def after_the_handshake():
     connect().close()
     says(weir, r"debug tls: 127\.0\.0\.1: the stream ended without close_notify", "who just leaves")
     same(metric(weir, "weir_tls_failures_total"), 1, "that is no failure")
+    figure(8, "after the handshake: 1 of 1 failures is counted, and the error log tells of it")
     weir.stop()
 
 

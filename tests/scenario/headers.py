@@ -99,6 +99,8 @@ def test_identifiers():
             listen "127.0.0.1:0" {{}}
             log {{ access = "{log.name}" }}
             backend "app" {{ server = "{backend.url}"; request-id = on }}
+            backend "dead" {{ server = "http://127.0.0.1:1"; request-id = on }}
+            route "dead" {{ match = "path /dead"; backend = dead }}
             route "all" {{ backend = app }}
         """) as weir:
             made = set()
@@ -107,13 +109,20 @@ def test_identifiers():
                 seen = backend.seen[-1]
                 expect(re.fullmatch("[0-9a-f]{32}", seen["x-request-id"] or "") is not None, f"made: {seen['x-request-id']}")
                 expect(re.fullmatch("00-[0-9a-f]{32}-[0-9a-f]{16}-00", seen["traceparent"] or "") is not None, f"made: {seen['traceparent']}")
-                made.add(seen["x-request-id"])
+                made.add((seen["x-request-id"], seen["traceparent"].split("-")[1]))
             same(len(made), 5, "each has its own")
             trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
             weir.ask("/", fields=f"X-Request-ID: mine\r\nTraceparent: {trace}\r\n")
             same((backend.seen[-1]["x-request-id"], backend.seen[-1]["traceparent"]), ("mine", trace), "those of the client pass")
+            same(weir.ask("/dead", fields=f"X-Request-ID: lost\r\nTraceparent: {trace}\r\n").status, 502, "nobody is there")
+            # A later version, and what is none.
+            weir.ask("/", fields="X-Request-ID: later\r\nTraceparent: 01-" + "5" * 32 + "-b7ad6b7169203331-01-more\r\n")
+            for wrong in ("x", "00-" + "Z" * 32 + "-b7ad6b7169203331-01", trace[:54], "00_" + trace[3:], trace[:35] + "_" + trace[36:]):
+                weir.ask("/", fields=f"X-Request-ID: wrong\r\nTraceparent: {wrong}\r\n")
         text = log.read()
-        expect("id=mine" in text and all(f"id={one}" in text for one in made), f"the log has them: {text}")
+        made |= {("mine", trace.split("-")[1]), ("lost", trace.split("-")[1]), ("later", "5" * 32)}
+        expect(all(f' id={one} trace={its}"' in text for one, its in made), f"the log has them: {text}")
+        same(len(re.findall(' id=wrong"', text)), 5, f"and no trace that is none: {text}")
 
 
 def test_redirects():

@@ -1,95 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What overload control must not do, and what it must, on sockets: `weir sentry` as people start it before a service of known workers (bench/http/slowd.c), and `weir
-load` as its users. Requests are counted; nothing asserts how long something took. Each takes up to a quarter of a minute, so they run with `./dev test --long`.
+load` as its users. Requests are counted; nothing asserts how long something took. Each takes up to a quarter of a minute, so they run with `./dev test --long`. Slow requests beside quick ones are in attacks.py.
 
     overload.py [NAME...]"""
 import json
-import os
 import re
-import subprocess
-import tempfile
 
-from weirlib import LONG, SANITIZED, WEIR, Client, Weir, expect, run, same
-
-SLOWD = os.environ.get("SLOWD", "build/tests/scenario/slowd")
-
-
-# ---- a service and its users ----
-
-
-class Service:
-    """So many workers; options as slowd has them. Ends with the scenario."""
-
-    def __init__(self, **options):
-        words = [SLOWD] + [str(word) for key, value in options.items() for word in (f"--{key}", value)]
-        self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-        self.port = int(self.process.stdout.readline().split()[1])
-        self.url = f"http://127.0.0.1:{self.port}"
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *ignored):
-        self.process.kill()
-        self.process.wait()
-        self.process.stdout.close()
-
-
-def load(weir, *words, urls=None):
-    """What `weir load` counted."""
-    with tempfile.NamedTemporaryFile("w", prefix="weir-urls-") as file:
-        if urls:
-            file.write("".join(f"{weight} {path}\n" for path, weight in urls.items()))
-            file.flush()
-            words += ("--urls", file.name)
-        done = subprocess.run([WEIR, "load", "--quiet", "--json", "--threads", "1", "--poisson", "--drain", "5s", *words, f"http://127.0.0.1:{weir.port}/"],
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LONG, check=False)
-    if not done.stdout:
-        raise RuntimeError(f"weir load: {done.stderr}")
-    return json.loads(done.stdout)
-
-
-def told(story):
-    return f"of {story['sent']} sent {story['ok']} ok, {story['shed']} shed, {story['errors']} errors, {story['timeouts']} timeouts, {story['open']} left open"
-
-
-def why(weir):
-    """What the sentry says about those that it turned away."""
-    stage = next(stage for stage in json.loads(weir.get("/api/stages")[1])["stages"] if stage["law"])
-    return f"law {stage['law']}, limit {stage['limit']}, shed by {stage['all']['shed_by']}, dropped by {stage['all']['dropped_by']}"
-
-
-def nobody_shed(story, weir, what):
-    expect(story["shed"] == 0 and story["ok"] == story["sent"], f"{what}: {told(story)}; {why(weir)}")
-
+from slowlib import Service, load, nobody_shed, told, why
+from weirlib import SANITIZED, Client, Weir, expect, run, same
 
 # ---- no harm ----
-
-SLOW = {"/fast": 100, "/slow": 6}
-
-
-def slow_beside_quick():
-    """6 a second of 3 s each beside 100 a second of 5 ms; 18 of 1000 workers are busy."""
-    with Service(workers=1000, ms=5, slow=600) as service:
-        weir = Weir("sentry", "--to", service.url, "--p90", "200ms")
-        nobody_shed(load(weir, "--rate", "106", "--duration", "9s", urls=SLOW), weir, "slow ones beside quick ones")
-        weir.stop()
-
-
-def slow_in_the_lowest_class():
-    with Service(workers=1000, ms=5, slow=600) as service:
-        weir = Weir("sentry", config=f"""
-            listen "127.0.0.1:0" {{}}
-            backend "app" {{ server = {{"{service.url}"}} }}
-            class "slow" {{ level = 7; match = "path /slow" }}
-            class "others" {{ level = 0 }}
-            target "default" {{ p90 = 200ms }}
-            route "all" {{ backend = app }}
-        """)
-        story = load(weir, "--rate", "106", "--duration", "9s", urls=SLOW)
-        nobody_shed(story, weir, "slow ones of the lowest class")
-        weir.stop()
-
 
 def rare_slow_ones():
     """One in twenty takes 1 s, the others 10 ms, and nothing tells them apart. At most a hundredth of the workers is busy."""
@@ -174,4 +94,4 @@ def dry_run_predicts():
     expect(abs(predicted - share) <= share / 5, f"a dry run says {100 * predicted:.1f} %, enforced are {100 * share:.1f} %: {told(enforced)}")
 
 
-run(slow_beside_quick, slow_in_the_lowest_class, rare_slow_ones, out_of_reach, cold_burst, many_workers, dry_run_predicts)
+run(rare_slow_ones, out_of_reach, cold_burst, many_workers, dry_run_predicts)

@@ -87,6 +87,11 @@ def run(*tests):
     sys.exit(1 if failures else 0)
 
 
+def figure(trick, text):
+    """What one of the tricks of docs/results/tricks.md does now."""
+    print(f"  trick {trick}: {text}", flush=True)
+
+
 def skip(why):
     print("skipped:", why)
     sys.exit(SKIPPED)
@@ -123,7 +128,8 @@ class Weir:
         self.hosts = [host for _, host, _ in self.urls]
         self.ports = [int(port) for _, _, port in self.urls]
         self.port = self.ports[0] if self.ports else None
-        self.admin_port = int(re.search(r"(?:live page|admin) +http://\S+:(\d+)", text).group(1))
+        admin = re.search(r"(?:live page|admin) +http://\S+:(\d+)", text)
+        self.admin_port = int(admin.group(1)) if admin else None  # it may be on a path
         self.token = re.search(r"admin token +(\S+)", text).group(1)
 
     def __enter__(self):

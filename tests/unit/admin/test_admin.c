@@ -104,7 +104,8 @@ static void set_up_at(place *at, const char *token, uint32_t address)
 	admin.world = at->world;
 	assert_int_equal(weir_admin_new(&admin, &at->admin), 0);
 	assert_int_equal(weir_world_start(at->world), 0);
-	assert_int_equal(weir_admin_listen(at->admin, (struct sockaddr *)&any, sizeof(any), NULL, 0), 0);
+	weir_http_listen where = {.address = (struct sockaddr *)&any, .address_length = sizeof(any)};
+	assert_int_equal(weir_admin_listen(at->admin, &where), 0);
 	assert_int_equal(weir_admin_address(at->admin, text, sizeof(text)), 0);
 	at->port = (unsigned)atoi(strchr(text, ':') + 1);
 }

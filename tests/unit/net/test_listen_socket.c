@@ -82,6 +82,13 @@ static int take_on_loop(weir_loop *loop, const int *fds, size_t count, weir_list
 	return weir_listen_on_loop(loop, &options, ret_listener);
 }
 
+/* Those of a predecessor whose path is now ours. */
+static int own_on_loop(weir_loop *loop, const int *fd, weir_listener **ret_listener)
+{
+	weir_listen_options options = {.fds = fd, .fd_count = 1, .owns_path = true, .ops = &count_ops};
+	return weir_listen_on_loop(loop, &options, ret_listener);
+}
+
 static bool is_open(int fd)
 {
 	return fcntl(fd, F_GETFD) >= 0;
@@ -435,6 +442,95 @@ static void a_path_that_was_handed_on_stays(void **state)
 	unlink(path.sun_path);
 }
 
+/* A successor that fails must not take the path away from whoever still listens; the last one removes it. */
+static void the_last_of_several_removes_the_path(void **state)
+{
+	weir_loop *loop = loop_of(state);
+	weir_listener *first, *second;
+	struct sockaddr_un path = path_in_folder("last");
+	int fd;
+	reset_counts();
+	assert_int_equal(listen_on_path(loop, &path, &first), 0);
+	for (int turn = 0; turn < 2; turn++) {
+		assert_int_equal(weir_listener_fds(first, &fd, 1), 1);
+		assert_int_equal(own_on_loop(loop, &fd, &second), 0);
+		if (turn == 0) {
+			weir_listener_free(&second);
+			assert_true(is_there(&path));
+		}
+	}
+	weir_listener_free(&first);
+	assert_true(is_there(&path));
+	weir_listener_free(&second);
+	assert_false(is_there(&path));
+}
+
+/* It was handed on to one that did not begin. */
+static void a_path_that_nobody_took_is_removed(void **state)
+{
+	weir_loop *loop = loop_of(state);
+	weir_listener *first;
+	struct sockaddr_un path = path_in_folder("back");
+	int fd;
+	assert_int_equal(listen_on_path(loop, &path, &first), 0);
+	assert_int_equal(weir_listener_fds(first, &fd, 1), 1);
+	close(fd);
+	weir_listener_free(&first);
+	assert_false(is_there(&path));
+}
+
+static unsigned mode_of(const struct sockaddr_un *path)
+{
+	struct stat found;
+	assert_int_equal(lstat(path->sun_path, &found), 0);
+	return found.st_mode & 07777;
+}
+
+static void a_path_has_the_mode_that_was_given(void **state)
+{
+	static const unsigned modes[] = {0600, 0660, 0666, 0777};
+	weir_loop *loop = loop_of(state);
+	weir_listener *listener;
+	struct sockaddr_un path = path_in_folder("mode");
+	weir_listen_options options = {
+		.address = (struct sockaddr *)&path, .address_length = sizeof(path), .ops = &count_ops};
+	mode_t before = umask(027);
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		options.file = &(weir_listen_file){modes[i], (uid_t)-1, getegid()};
+		assert_int_equal(weir_listen_on_loop(loop, &options, &listener), 0);
+		assert_int_equal(mode_of(&path), modes[i]);
+		weir_listener_free(&listener);
+	}
+	options.file = NULL;
+	assert_int_equal(weir_listen_on_loop(loop, &options, &listener), 0);
+	assert_int_equal(mode_of(&path), 0750);
+	weir_listener_free(&listener);
+	umask(before);
+}
+
+/* One whose owner cannot be changed is not left behind with the wrong one. */
+static void a_path_whose_owner_cannot_be_changed_is_removed(void **state)
+{
+	weir_loop *loop = loop_of(state);
+	weir_listener *listener = NULL;
+	struct sockaddr_un path = path_in_folder("owner");
+	weir_listen_options options = {.address = (struct sockaddr *)&path,
+				       .address_length = sizeof(path),
+				       .ops = &count_ops,
+				       .file = &(weir_listen_file){0600, 12345, (gid_t)-1}};
+	struct stat found;
+	int failed = weir_listen_on_loop(loop, &options, &listener);
+	if (geteuid() != 0) {
+		assert_int_equal(failed, -EPERM);
+		assert_null(listener);
+	} else {
+		assert_int_equal(lstat(path.sun_path, &found), 0);
+		assert_int_equal(found.st_uid, 12345);
+		weir_listener_free(&listener);
+	}
+	assert_false(is_there(&path));
+}
+
 static int make_folder(void **state)
 {
 	return mkdtemp(folder) != NULL ? 0 : -1;
@@ -460,6 +556,10 @@ int main(void)
 		ON_BOTH(takes_over_a_path_that_was_left_behind),
 		ON_BOTH(never_removes_what_is_not_its_own),
 		ON_BOTH(a_path_that_was_handed_on_stays),
+		ON_BOTH(the_last_of_several_removes_the_path),
+		ON_BOTH(a_path_that_nobody_took_is_removed),
+		ON_BOTH(a_path_has_the_mode_that_was_given),
+		ON_BOTH(a_path_whose_owner_cannot_be_changed_is_removed),
 	};
 	return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

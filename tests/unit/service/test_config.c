@@ -28,6 +28,10 @@ static const void *value_at(const void *head, const char *key)
 	return (const char *)weir_config_values(row, (weir_block_head *)head) + row->key->offset;
 }
 
+/* A path that does not fit: "unix:/" with this is one byte too long. */
+#define TEN       "aaaaaaaaaa"
+#define LONG_NAME TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN "aaaaaaa"
+
 #define VALUE(type, head, key) (*(type *)value_at(head, key))
 #define BACKEND(type, key)     VALUE(type, weir_config_at(config, "backend", 0), key)
 
@@ -412,7 +416,8 @@ static const struct {
 	 "t:1: retry-budget: 'x': write a part as 10% or .1"},
 	/* addresses */
 	{"listen \"127.0.0.1\" {}",
-	 "t:1: listen: '127.0.0.1': write an address and a port: 127.0.0.1:8080, [::1]:8080, *:8080"},
+	 "t:1: listen: '127.0.0.1': write an address and a port: 127.0.0.1:8080, [::1]:8080, *:8080; or "
+	 "unix:/PATH"},
 	{"listen \"127.0.0.1:99999\" {}", "t:1: listen: '127.0.0.1:99999': write an address and a port: ..."},
 	{"listen \"::1:80\" {}", "t:1: listen: '::1:80': write an address and a port: ..."},
 	{"listen \"[::1:80\" {}", "t:1: listen: '[::1:80': write an address and a port: ..."},
@@ -422,6 +427,27 @@ static const struct {
 	 "t:2: listen: \"localhost:80\" is the same address as \"127.0.0.1:80\""},
 	{"listen \"127.0.0.1:80\" {}\nlisten \"127.0.0.1:80\" {}",
 	 "t:2: a second listen \"127.0.0.1:80\"; the first is at t:1"},
+	{"listen \"unix:weir.sock\" {}",
+	 "t:1: listen: 'unix:weir.sock': write unix:/PATH, with a path of at most 107 bytes"},
+	{"listen \"unix:/" LONG_NAME "\" {}", "t:1: listen: 'unix:/" TEN TEN TEN TEN TEN
+					      "aaaa...': write unix:/PATH, with a path of at most 107 bytes"},
+	{"listen \"unix:/tmp/a b\" {}",
+	 "t:1: listen: 'unix:/tmp/a b': write a path without spaces and quotes"},
+	{"listen \"unix:/nowhere/weir.sock\" {}", "t:1: listen: /nowhere is no folder"},
+	{"listen \"unix:/dev/null\" {}", "t:1: listen: /dev/null is there already, and is no socket"},
+	{"listen \"unix:/tmp/a\" {}\nlisten \"unix:/tmp/a\" {}",
+	 "t:2: a second listen \"unix:/tmp/a\"; the first is at t:1"},
+	{"listen \"unix:/tmp/a\" { mode = rw }",
+	 "t:1: mode: 'rw' is no file mode; write it in octal: 0600, 0660 or 0666"},
+	{"listen \"unix:/tmp/a\" { mode = 0 }", "t:1: mode: '0' is no file mode; ..."},
+	{"listen \"unix:/tmp/a\" { mode = 0668 }", "t:1: mode: '0668' is no file mode; ..."},
+	{"listen \"unix:/tmp/a\" { mode = 1777 }", "t:1: mode: '1777' is no file mode; ..."},
+	{"listen \"unix:/tmp/a\" { mode = 77777777777 }", "t:1: mode: '77777777777' is no file mode; ..."},
+	{"listen \"unix:/tmp/a\" { user = nobody-at-all }",
+	 "t:1: user: there is no 'nobody-at-all' on this machine"},
+	{"listen \"unix:/tmp/a\" { group = 12x }", "t:1: group: there is no '12x' on this machine"},
+	{"listen \"127.0.0.1:1\" { mode = 0660 }", "t:1: mode: only a Unix socket (unix:/PATH) has a file"},
+	{"listen \"127.0.0.1:1\" { group = root }", "t:1: group: only a Unix socket (unix:/PATH) has a file"},
 	{"admin \"nowhere\" {}", "t:1: admin: 'nowhere': write an address and a port: ..."},
 	{"admin \"0.0.0.0:1\" {}",
 	 "t:1: admin: 0.0.0.0:1 can be reached by others, so it needs a token-file"},

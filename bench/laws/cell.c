@@ -192,13 +192,21 @@ static void client_gave_up(cell *c, request *r)
 	weir_sim_timer(c->world, &again->timer, cell_now(c));
 }
 
+static void ask_why(cell *c, weir_verdict verdict)
+{
+	if (c->options.reasons != NULL)
+		reasons_ask(c->options.reasons, verdict);
+}
+
 static void offer(cell *c, request *r)
 {
 	unsigned klass = r->event.klass;
 	weir_event_init(&r->event, klass);
 	count_offered(c, klass, cell_now(c));
-	if (weir_offer(c->stage, &r->event) == WEIR_ADMITTED)
+	weir_verdict verdict = weir_offer(c->stage, &r->event);
+	if (verdict == WEIR_ADMITTED)
 		return;
+	ask_why(c, verdict);
 	count_shed(c, klass, cell_now(c));
 	turned_away(c, r);
 }
@@ -261,9 +269,9 @@ static void handle(weir_stage *stage, weir_event **events, size_t count, void *a
 static void drop(weir_stage *stage, weir_event *event, weir_verdict why, void *arg)
 {
 	(void)stage;
-	(void)why;
 	cell *c = arg;
 	request *r = (request *)event;
+	ask_why(c, why);
 	c->klass[event->klass].dropped++;
 	count_shed(c, event->klass, event->offered_ns);
 	client_gave_up(c, r);

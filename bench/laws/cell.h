@@ -17,6 +17,7 @@
 
 #include "sim/dist.h"
 
+#include "laws/reasons.h"
 #include "laws/tally.h"
 
 typedef struct cell cell;
@@ -47,6 +48,7 @@ typedef struct cell_options {
 	weir_order order;
 	cell_retries retries;
 	uint64_t seed;
+	struct reasons *reasons; /* counts here, from the beginning on; NULL: nobody asks */
 } cell_options;
 
 typedef struct cell_class_stats {

@@ -14,7 +14,7 @@
  * part how many were shed, and how many of the answers took longer than two targets. --revenue puts the
  * kinds of requests into three classes in turn, which are worth 10, 3 and 1. --calm puts a long calm before
  * the cells of mixed and change that do not start cold. --why prints, below a cell's line, what the law said of
- * itself when it first shed.
+ * itself when it first shed. --dry judges nothing but whether a dry run tells what enforcement would do (judge_dry.c).
  */
 #include "common.h"
 #include "control/remote.h"
@@ -26,6 +26,7 @@
 
 struct outcome {
 	struct judge_outcome judged;
+	struct judge_dry dry;
 	double cpu_s;
 	bool has_bar, ran;
 };
@@ -36,7 +37,7 @@ static struct outcome *outcomes; /* of all cells, shared by the processes */
 
 /* Options of this program alone. */
 static const char *only_grid;
-static bool summary, constants_wanted, revenue, calm, why;
+static bool summary, constants_wanted, revenue, calm, why, dry;
 static double told_s, early_s;
 
 /* ---- constants of the law ---- */
@@ -189,9 +190,13 @@ static void run_cell(const struct grid_options *o, size_t at)
 		cell.warm_s = cell.phase[calm && cells[at].grid == JUDGE_CHANGE].at_s;
 		cell.measure_s = early_s;
 	}
+	outcome->ran = true;
+	if (dry) {
+		judge_dry_run(&cell, law_tested, fill_target, &outcome->dry);
+		return;
+	}
 	proxy_cell_run(&cell, law_tested, fill_target, &judged->result);
 	outcome->cpu_s = (double)(bench_clock_ns(CLOCK_PROCESS_CPUTIME_ID) - from) / 1e9;
-	outcome->ran = true;
 	if (early_s > 0)
 		return;
 	if (!outcome->has_bar)
@@ -258,6 +263,7 @@ static void print_cell(size_t at, const struct outcome *outcome)
 struct count {
 	unsigned met, nearly, counted, cannot, p90, work, waited, blind;
 	double cpu_s, least;
+	struct reasons reasons;
 	const char *worst; /* of the cells that are missed, the one that is missed by most */
 };
 
@@ -265,6 +271,7 @@ static void add_to(struct count *count, size_t at, const struct outcome *outcome
 {
 	const struct judge_outcome *j = &outcome->judged;
 	count->cpu_s += outcome->cpu_s;
+	reasons_merge(&count->reasons, &j->result.reasons);
 	if (!j->bar.counts) {
 		count->cannot++;
 		return;
@@ -321,6 +328,8 @@ static void print_summary(const struct grid_options *o, enum judge_grid grid)
 	else
 		printf(" p90 %u work %u waited %u blind %u", c.p90, c.work, c.waited, c.blind);
 	printf(" cold %u of %u warm %u of %u\n", cold.met, cold.counted, warm.met, warm.counted);
+	printf("%s %s %s ", judge_grid_names[grid], o->half, o->law);
+	reasons_print(&c.reasons);
 }
 
 /* The parts in the order of their first cells. */
@@ -402,6 +411,28 @@ static void tell_early(void)
 	}
 }
 
+/* Cells in which a dry run tells what enforcement does, of those in which anything is rejected, and of all. */
+static void tell_dry(const struct grid_options *o, enum judge_grid grid)
+{
+	unsigned all = 0, met = 0, some = 0, some_met = 0;
+	for (size_t at = 0; at < cell_count; at++) {
+		const struct judge_dry *d = &outcomes[at].dry;
+		if (!outcomes[at].ran || cells[at].grid != grid)
+			continue;
+		bool counts = d->enforced > 0 || d->would > 0;
+		all++;
+		met += d->met;
+		some += counts;
+		some_met += counts && d->met;
+		if (!summary && (o->all || !d->met))
+			printf("%-72s enforced %.4f would %.4f%s\n", cells[at].cell.name, d->enforced,
+			       d->would, d->met ? "" : " MISSED");
+	}
+	if (all != 0)
+		printf("%s %s %s dry met %u of %u rejecting %u of %u\n", judge_grid_names[grid], o->half,
+		       o->law, met, all, some_met, some);
+}
+
 /* ---- options ---- */
 
 static void usage(void)
@@ -410,7 +441,7 @@ static void usage(void)
 			"[--match TEXT] [--quick] [--all] [--list]\n"
 			"       [--scale CONSTANT=FACTOR] [--constants] [--summary] [--json] [--jobs N] "
 			"[--draw N] [--seed "
-			"N] [--bars FILE] [--told S] [--early S] [--revenue] [--calm] [--why]\n");
+			"N] [--bars FILE] [--told S] [--early S] [--revenue] [--calm] [--why] [--dry]\n");
 	exit(2);
 }
 
@@ -448,10 +479,13 @@ static void list(const struct grid_options *o)
 
 int main(int argc, char **argv)
 {
-	static const struct grid_switch switches[] = {
-		{"--summary", &summary}, {"--constants", &constants_wanted},
-		{"--revenue", &revenue}, {"--calm", &calm},
-		{"--why", &why},         {NULL, NULL}};
+	static const struct grid_switch switches[] = {{"--summary", &summary},
+						      {"--constants", &constants_wanted},
+						      {"--revenue", &revenue},
+						      {"--calm", &calm},
+						      {"--why", &why},
+						      {"--dry", &dry},
+						      {NULL, NULL}};
 	struct grid_options o = grid_options_for("adaptive-remote", BARS_VERSION);
 	if (!grid_parse(argc, argv, &o, switches, parse_value))
 		usage();
@@ -464,6 +498,10 @@ int main(int argc, char **argv)
 	}
 	grid_bars_load(&o, take_bar);
 	grid_run(&o, cell_count, run_cell);
+	for (int grid = 0; dry && grid < JUDGE_GRIDS; grid++)
+		tell_dry(&o, (enum judge_grid)grid);
+	if (dry)
+		return 0;
 	if (early_s > 0)
 		tell_early();
 	else

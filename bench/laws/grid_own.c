@@ -121,7 +121,9 @@ static void work_through(grid *g)
 	while ((at = atomic_fetch_add(&g->work->next, 1)) < g->work->count) {
 		/* the largest are at the end: begin there */
 		trial *t = &g->work->trials[g->work->count - 1 - at];
+		t->reasons = &t->said;
 		trial_run(t, g->law);
+		t->reasons = NULL;
 		if (!g->no_oracle)
 			oracle_judge(t);
 	}
@@ -210,10 +212,22 @@ static void print_table(const grid *g)
 	}
 }
 
+static struct reasons reasons_of(const grid *g)
+{
+	struct reasons all = {0};
+	for (unsigned i = 0; i < g->work->count; i++)
+		reasons_merge(&all, &g->work->trials[i].said);
+	return all;
+}
+
 static void print_json(const grid *g)
 {
-	printf("{\"law\": \"%s\", \"seed\": %llu, \"points\": %u, \"criteria\": [",
-	       g->law != NULL ? g->law->name : "none", (unsigned long long)g->seed, g->work->count);
+	struct reasons said = reasons_of(g);
+	printf("{\"law\": \"%s\", \"seed\": %llu, \"points\": %u, \"explanations\": %llu, \"without_bound\": "
+	       "%llu, \"contradictions\": %llu, \"criteria\": [",
+	       g->law != NULL ? g->law->name : "none", (unsigned long long)g->seed, g->work->count,
+	       (unsigned long long)said.asked, (unsigned long long)said.silent,
+	       (unsigned long long)said.contradictions);
 	const char *comma = "";
 	for (unsigned c = 0; c < CRITERION_COUNT; c++) {
 		summary s;
@@ -324,9 +338,12 @@ int main(int argc, char **argv)
 	}
 	for (unsigned i = 0; i < g.work->count && !g.json; i++)
 		print_trial(&g, &g.work->trials[i]);
-	if (g.json)
+	struct reasons said = reasons_of(&g);
+	if (g.json) {
 		print_json(&g);
-	else
+	} else {
 		print_table(&g);
+		reasons_print(&said);
+	}
 	return 0;
 }

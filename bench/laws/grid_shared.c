@@ -42,6 +42,7 @@
 
 #include "base/hist.h"
 #include "common.h"
+#include "laws/reasons.h"
 #include "sim/backend.h"
 #include "sim/dist.h"
 
@@ -74,6 +75,7 @@ struct result {
 	double p90;  /* over its target, the worst stage */
 	double waited, shed;
 	uint64_t rejected;
+	struct reasons reasons;
 };
 
 /* ---- cells ---- */
@@ -175,6 +177,7 @@ struct run {
 	double waiting; /* oracle: work, ns */
 	uint64_t from_ns;
 	bool over;
+	struct reasons reasons;
 };
 
 static struct request *take(struct run *run)
@@ -259,7 +262,8 @@ static void drop(weir_stage *stage, weir_event *event, weir_verdict why, void *a
 {
 	struct request *request = (struct request *)event;
 	struct run *run = arg;
-	(void)stage, (void)why;
+	(void)stage;
+	reasons_ask(&run->reasons, why);
 	run->waiting -= request->work;
 	if (measured(run))
 		run->place[request->type].dropped++;
@@ -292,8 +296,10 @@ static void arrive(weir_arrivals *arrivals, void *arg)
 		place->offered++;
 	run->waiting += request->work;
 	bool refused = run->control == ORACLE && !oracle_admits(run);
-	if (!refused && weir_offer(place->stage, &request->event) == WEIR_ADMITTED)
+	weir_verdict verdict = refused ? WEIR_SHED_LIMIT : weir_offer(place->stage, &request->event);
+	if (verdict == WEIR_ADMITTED)
 		return;
+	reasons_ask(&run->reasons, verdict);
 	run->waiting -= request->work;
 	if (measured(run))
 		place->shed++;
@@ -389,7 +395,7 @@ static void read_result(const struct run *run, double seconds, struct result *re
 {
 	const struct cell *cell = run->cell;
 	uint64_t shed = 0, dropped = 0, offered = 0;
-	*ret_result = (struct result){0};
+	*ret_result = (struct result){.reasons = run->reasons};
 	for (unsigned i = 0; i < cell->stages; i++) {
 		const struct place *place = &run->place[i];
 		ret_result->good += place->good / 1e9 / seconds / cell->capacity;
@@ -468,6 +474,7 @@ struct tally {
 	unsigned control_p90[CONTROLS];
 	double control_good[CONTROLS];
 	unsigned by_kind[KINDS], passed_by_kind[KINDS];
+	struct reasons reasons; /* of all controls by a law */
 };
 
 static void judge(const struct cell *cell, const struct result *result, bool oracle, struct tally *tally,
@@ -491,6 +498,7 @@ static void judge(const struct cell *cell, const struct result *result, bool ora
 	for (unsigned c = 0; c < CONTROLS; c++) {
 		tally->control_p90[c] += result[c].p90 <= MOST_P90;
 		tally->control_good[c] += result[c].good;
+		reasons_merge(&tally->reasons, &result[c].reasons);
 	}
 	if (passed && !verbose)
 		return;
@@ -529,6 +537,7 @@ static void print_tally(const struct tally *tally)
 	for (unsigned c = 0; c < CONTROLS; c++)
 		printf("%-6s p90 in %3u cells, goodput %.3f of the capacity\n", control_name[c],
 		       tally->control_p90[c], tally->control_good[c] / cells);
+	reasons_print(&tally->reasons);
 }
 
 int main(int argc, char **argv)

@@ -44,6 +44,12 @@ struct judge_outcome {
 	char failed[40];
 };
 
+/* Shares of the requests: rejected, and in a dry run those that would have been. */
+struct judge_dry {
+	double enforced, would;
+	bool met;
+};
+
 extern const char *const judge_grid_names[JUDGE_GRIDS];
 
 /*
@@ -59,6 +65,9 @@ size_t judge_cells(struct judge_cell *cells, size_t most, uint64_t draw, uint64_
 void judge_calm_before(struct judge_cell *cell);
 /* Runs what the cell is held against: once without a law, or the oracle's search. */
 void judge_measure_bar(const struct judge_cell *cell, struct judge_bar *ret_bar);
+/* Runs the cell twice: enforced, and as a dry run (judge_dry.c). */
+void judge_dry_run(const struct proxy_cell *cell, const weir_admission_law *law, proxy_params *fill,
+		   struct judge_dry *ret_dry);
 /* Judges a result, given the bar. */
 void judge_decide(const struct judge_cell *cell, struct judge_outcome *outcome);
 

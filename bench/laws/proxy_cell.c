@@ -46,13 +46,14 @@ struct run {
 	bool silent;
 	struct request *free, *hung, *newest;
 	uint64_t from_ns, until_ns, target_ns; /* measured */
-	double work, dropped, shed, offered, timely, top, top_offered;
+	double work, dropped, shed, offered, timely, top, top_offered, spared;
 	uint64_t completed;
 	bool closing;
 	weir_report first_shed;
 	uint64_t first_shed_ns; /* 0: never */
-	double done_ns;         /* of the completed, weighted by class */
-	weir_costs *costs;      /* NULL: the cell has none that learns */
+	struct reasons reasons;
+	double done_ns;    /* of the completed, weighted by class */
+	weir_costs *costs; /* NULL: the cell has none that learns */
 	weir_hist response;
 	tally lot[PROXY_KINDS]; /* in its own target */
 };
@@ -191,6 +192,7 @@ static void dropped(weir_stage *stage, weir_event *event, weir_verdict why, void
 {
 	struct run *run = arg;
 	run->dropped += measured(run);
+	reasons_ask(&run->reasons, why);
 	tell_watch((struct request *)event, PROXY_DROPPED, 0);
 	((struct request *)event)->inside = false;
 	try_again((struct request *)event, run->target_ns);
@@ -277,6 +279,7 @@ static void offer(struct request *request)
 	if (verdict != WEIR_ADMITTED) {
 		run->shed += counts;
 		note_shed(run, klass);
+		reasons_ask(&run->reasons, verdict);
 		request->inside = false;
 		try_again(request, run->target_ns);
 	} else if (request->tries > 0) {
@@ -460,6 +463,8 @@ static void open_stage(struct run *run, const weir_admission_law *law, const voi
 	}
 	if (run->cell->kinds != 0)
 		BENCH_REQUIRE(weir_stage_new(domain, &front_options, &run->front) == 0);
+	if (run->cell->dry_run)
+		weir_stage_mode(run->stage, WEIR_DRY_RUN);
 	BENCH_REQUIRE(weir_world_start(run->world) == 0);
 	BENCH_REQUIRE(weir_backend_new(run->world, &run->cell->backend, &run->backend) == 0);
 }
@@ -546,18 +551,30 @@ static void tell(struct run *run, struct proxy_result *r)
 		.p99 = (double)weir_hist_quantile(&run->response, .99) / target,
 		.shed = run->shed / offered,
 		.dropped = run->dropped / offered,
+		.would = run->spared / offered,
 		.top = run->top / fmax(run->top_offered, 1),
 		.limit = report.limit,
 		.offered = (uint64_t)run->offered,
 		.completed = run->completed,
 	};
 	r->first_shed = run->first_shed;
+	r->reasons = run->reasons;
 	r->first_shed_s = run->first_shed_ns != 0 ? (double)(run->first_shed_ns - at_ns(0)) / 1e9 : -1;
 	/* Of a light load all should be done; how much work it happened to be is chance. */
 	if (proxy_cell_light(run->cell))
 		r->work = (double)run->completed / offered;
 	if (run->cell->kinds != 0)
 		tell_kinds(run, r);
+}
+
+static double spared(const struct run *run)
+{
+	weir_stage_stats stats;
+	double sum = 0;
+	weir_stage_read(run->stage, WEIR_ALL_CLASSES, &stats);
+	for (unsigned why = 0; why < WEIR_VERDICT_COUNT; why++)
+		sum += (double)stats.spared[why];
+	return sum;
 }
 
 void proxy_cell_run(const struct proxy_cell *cell, const weir_admission_law *law, proxy_params *fill,
@@ -580,8 +597,10 @@ void proxy_cell_run(const struct proxy_cell *cell, const weir_admission_law *law
 	start_load(run);
 	weir_sim_run(run->world, run->from_ns);
 	run->work = -weir_backend_worked(run->backend);
+	run->spared = -spared(run);
 	weir_sim_run(run->world, run->until_ns);
 	run->work += weir_backend_worked(run->backend);
+	run->spared += spared(run);
 	tell(run, ret_result);
 	close_run(run);
 	weir_costs_free(run->costs);

@@ -7,8 +7,10 @@
  * load, and what came of it. Run on the real runtime in a virtual world, so the same cell is always the same run.
  */
 
+#include <weir/inspect.h>
 #include <weir/sim.h>
 
+#include "laws/reasons.h"
 #include "sim/backend.h"
 #include "sim/dist.h"
 
@@ -93,7 +95,8 @@ struct proxy_cell {
 	proxy_watch
 		*watch; /* sees every request; then each kind has its class, and top_share is not looked at */
 	void *watch_arg;
-	bool exact;  /* every request's cost is the very work that it will be: for oracles */
+	bool dry_run; /* nobody is refused */
+	bool exact;   /* every request's cost is the very work that it will be: for oracles */
 	bool learns; /* of visible kinds nothing is known at first: a table of costs learns, as in a sentry */
 };
 
@@ -109,12 +112,14 @@ struct proxy_result {
 	double timely;        /* of the completions, those within two targets */
 	double p50, p90, p99; /* of the response times, in targets */
 	double shed, dropped; /* of the offered: refused at once, or after a wait */
+	double would;         /* of the offered: refused, if it were not a dry run */
 	double top;           /* of class 0's offered, completed within two targets */
 	double limit;         /* in force at the end */
 	uint64_t offered, completed;
 	/* What the law said of itself when it first shed, and when that was; below 0: never. */
 	weir_report first_shed;
 	double first_shed_s;
+	struct reasons reasons; /* of the whole run */
 	/* Where there are kinds: */
 	double done_s; /* work done in seconds of a worker, or where there are classes that of the completed, weighted */
 	struct proxy_lot_result lot[PROXY_KINDS];

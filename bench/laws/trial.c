@@ -55,7 +55,8 @@ cell_options trial_cell(const trial *t, const weir_admission_law *law)
 			      .service = service,
 			      .workers = t->workers,
 			      .target_ns = t->target_of_p90 * cell_service_p90(&service),
-			      .seed = t->seed};
+			      .seed = t->seed,
+			      .reasons = t->reasons};
 }
 
 static cell *open_cell(const cell_options *options)

@@ -67,6 +67,8 @@ typedef struct trial {
 	judgement judged[CRITERION_COUNT];
 	double possible[CRITERION_COUNT]; /* of a judged value: the best of any fixed limit */
 	uint64_t arrivals;
+	struct reasons said;     /* of the law's refusals */
+	struct reasons *reasons; /* counted here; NULL: while the oracle runs */
 } trial;
 
 extern const char *const criterion_text[CRITERION_COUNT];

@@ -130,28 +130,34 @@ typedef struct weir_why {
 	const char *stage, *law;
 	weir_verdict verdict;
 	uint8_t klass;
-	uint64_t estimate_ns;    /* the wait or response time that the law expected; 0: no estimate */
-	uint64_t target_ns;      /* the limit for that estimate */
+	/*
+	 * What the law decided by: the time that it expected, and the bound that this exceeded. 0, 0: it did not
+	 * decide by a time (a rate, a number inside), or knew none. Without a bound, the estimate is what the law
+	 * measures, and explains nothing.
+	 */
+	uint64_t estimate_ns, bound_ns;
+	uint64_t target_ns;      /* the target of the class, as it was given; 0: none */
 	uint64_t retry_after_ns; /* when it expects to admit this class again; 0: unknown */
 	/* Revenue per second of expected work: the offer's, and the least that is admitted now; 0: no prices. */
 	double worth, price;
 } weir_why;
 
 /* What a law reports about itself and a class, for stages, pages and plots. 0 where it has no such number. */
-#define WEIR_REPORT_VALUES 8
+#define WEIR_REPORT_VALUES 9
 typedef struct weir_report {
 	const char *law;
 	double quantile;
 	uint64_t target_ns;
 	uint64_t measured_ns; /* that quantile of the response times, as the law currently sees it */
-	uint64_t alone_ns;    /* that quantile when nothing else is inside; 0: unknown */
-	uint64_t wait_ns;     /* how long an event may wait and still be in time */
-	double rate_per_s;    /* the most that it admits */
-	uint32_t limit;       /* events that it lets inside */
-	double quality;       /* what a stage that can degrade should deliver; 1: the best */
-	bool shedding;        /* it currently refuses some of this class */
-	bool unreachable;     /* the target cannot be met, even if nothing waits */
-	unsigned count;       /* number of the law's own values */
+	/* That quantile with nothing waiting: what could be met; 0: unknown. */
+	uint64_t alone_ns;
+	uint64_t wait_ns;  /* how long an event may wait and still be in time */
+	double rate_per_s; /* the most that it admits */
+	uint32_t limit;    /* events that it lets inside */
+	double quality;    /* what a stage that can degrade should deliver; 1: the best */
+	bool shedding;     /* it currently refuses some of this class */
+	bool unreachable;  /* the target cannot be met, even if nothing waits */
+	unsigned count;    /* number of the law's own values */
 	struct {
 		const char *name;
 		double value;
@@ -354,6 +360,11 @@ typedef struct weir_adaptive_remote_params {
 	double minimum[WEIR_CLASSES];
 	/* The lowest quality that it asks for (weir_stage_quality); 0: .1; 1: always the best. */
 	double quality_min;
+	/*
+	 * A request that by itself takes longer than the target is held to the target and this many times the
+	 * excess; 0: 5.
+	 */
+	double own;
 	/* Constants other than the law's own, for the simulator's experiments; NULL: none. */
 	const struct weir_remote_tuning *tuning;
 	/* Events per second of a class that are admitted whatever the load; default 0. */
@@ -404,6 +415,11 @@ typedef struct weir_value_params {
 	double guaranteed_per_s[WEIR_CLASSES];
 	/* The lowest quality that it asks for (weir_stage_quality); 0: .1; 1: always the best. */
 	double quality_min;
+	/*
+	 * A request that by itself takes longer than the target is held to the target and this many times the
+	 * excess; 0: 5.
+	 */
+	double own;
 	/* Constants other than the law's own, for the simulator's experiments; NULL: none. */
 	const struct weir_remote_tuning *tuning;
 } weir_value_params;

@@ -246,21 +246,26 @@ static void bounds(FILE *to, const weir_snapshot *snapshot)
 
 static void law_gauges(FILE *to, const weir_snapshot *snapshot)
 {
-	static const char *const names[] = {"weir_law_limit", "weir_law_rate", "weir_law_unreachable"};
-	static const char *const helps[] = {"Events that the law lets inside.",
-					    "Events a second that it lets in.",
-					    "1 while the target cannot be met, even with nothing waiting."};
-	for (unsigned which = 0; which < 3; which++) {
+	enum { LIMIT, RATE, UNREACHABLE, NEEDED, GAUGES };
+	static const char *const names[] = {"weir_law_limit", "weir_law_rate", "weir_law_unreachable",
+					    "weir_law_needed_seconds"};
+	static const char *const helps[] = {
+		"Events that the law lets inside.", "Events a second that it lets in.",
+		"1 while the target cannot be met, even with nothing waiting.",
+		"The time that could be met instead, while the target cannot be."};
+	for (unsigned which = 0; which < GAUGES; which++) {
 		weir_view_family(to, names[which], "gauge", NULL, helps[which]);
 		for (size_t i = 0; i < snapshot->stage_count; i++) {
-			weir_report report = {0};
+			weir_report report = {0}, out_of_reach;
 			const weir_stage *stage = snapshot->stages[i].stage;
 			if (stage == NULL || !weir_stage_report(stage, 0, &report))
 				continue;
-			double value = which == 0   ? report.limit
-				       : which == 1 ? report.rate_per_s
-						    : report.unreachable;
-			if (value != 0 || which == 2)
+			bool unreachable = weir_stage_out_of_reach(stage, &out_of_reach);
+			const double values[GAUGES] = {
+				report.limit, report.rate_per_s, unreachable,
+				unreachable ? (double)out_of_reach.alone_ns / WEIR_NS_PER_S : 0};
+			double value = values[which];
+			if (value != 0 || which == UNREACHABLE)
 				print_of_stage(to, names[which], &snapshot->stages[i], value);
 		}
 	}

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "keys/keys.h"
+#include "stage/friends.h"
 
 static void put(json_t *object, const char *key, json_t *value, int *failed)
 {
@@ -119,6 +120,7 @@ static json_t *stage_class(const weir_stage_view *stage, unsigned klass, const w
 	put_if(object, "target_ns", (double)report.target_ns, failed);
 	put_if(object, "percentile", report.quantile, failed);
 	put_if(object, "measured_ns", (double)report.measured_ns, failed);
+	put_if(object, "alone_ns", (double)report.alone_ns, failed);
 	put_number(object, "quality", report.quality, failed);
 	put(object, "shedding", json_boolean(report.shedding), failed);
 	put(object, "unreachable", json_boolean(report.unreachable), failed);
@@ -164,14 +166,13 @@ double weir_view_quality(const weir_stage_view *view)
 static void put_law(json_t *object, const weir_stage_view *view, const weir_admission_law *law, int *failed)
 {
 	const weir_stage *stage = view->stage;
-	weir_report report = {.quality = 1};
+	weir_report report = {.quality = 1}, out_of_reach;
 	bool any = weir_stage_report(stage, 0, &report);
-	bool shedding = false, unreachable = false;
+	bool shedding = false, unreachable = weir_stage_out_of_reach(stage, &out_of_reach);
 	for (unsigned klass = 0; any && klass < WEIR_CLASSES; klass++) {
 		weir_report one = {0};
 		weir_stage_report(stage, klass, &one);
 		shedding |= one.shedding;
-		unreachable |= one.unreachable;
 	}
 	put_text(object, "law", law != NULL ? law->name : NULL, failed);
 	put(object, "params", weir_view_params(stage), failed);
@@ -179,6 +180,7 @@ static void put_law(json_t *object, const weir_stage_view *view, const weir_admi
 	put_if(object, "admit_per_s", report.rate_per_s, failed);
 	put(object, "shedding", json_boolean(shedding), failed);
 	put(object, "unreachable", json_boolean(unreachable), failed);
+	put_if(object, "alone_ns", (double)(unreachable ? out_of_reach : report).alone_ns, failed);
 	put_number(object, "quality", weir_view_quality(view), failed);
 	put(object, "values", law_values(&report, failed), failed);
 }
@@ -340,6 +342,7 @@ static json_t *one_shed(const weir_shed *shed, const weir_view_context *context,
 	put_text(object, "reason", weir_verdict_name(shed->why.verdict), failed);
 	put_text(object, "law", shed->why.law, failed);
 	put_count(object, "estimate_ns", shed->why.estimate_ns, failed);
+	put_count(object, "bound_ns", shed->why.bound_ns, failed);
 	put_count(object, "target_ns", shed->why.target_ns, failed);
 	put_count(object, "retry_after_ns", shed->why.retry_after_ns, failed);
 	put_count(object, "status", shed->status, failed);

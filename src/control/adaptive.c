@@ -65,24 +65,33 @@ uint64_t adaptive_live(const adaptive_class *k, uint64_t now_ns, uint64_t waitin
 	return young < waiting ? young : waiting;
 }
 
-/* Whether it would start in time, judging by what waits before it. */
-static bool promising(const adaptive_class *k, const weir_ask *ask, uint64_t waiting, uint64_t spent_ns)
+/* Nothing is known yet, or the class starves: some are admitted, as long as they make progress, or none. */
+static bool hopeful(adaptive_class *k, const weir_ask *ask, uint64_t waiting, float limit)
 {
-	float tau = GET(k->tau_ns), limit = adaptive_left(k, GET(k->limit_ns), spent_ns);
+	weir_refusal_clear(&k->refused);
+	return !GET(k->starving) && waiting < 4 * ((uint64_t)ask->in_service + 1) &&
+	       adaptive_live(k, ask->now_ns, waiting, limit / 2) == waiting;
+}
+
+/* Whether it would start in time, judging by what waits before it. */
+static bool promising(adaptive_class *k, const weir_ask *ask, uint64_t waiting, uint64_t spent_ns)
+{
+	float tau = GET(k->tau_ns), limit = adaptive_left(k, GET(k->limit_ns), spent_ns),
+	      slack = GET(k->slack);
 	if (waiting == 0)
 		return true;
-	if (GET(k->starving))
-		return false;
-	if (tau == 0) /* nothing is known yet: admit some, as long as they make progress */
-		return waiting < 4 * ((uint64_t)ask->in_service + 1) &&
-		       adaptive_live(k, ask->now_ns, waiting, limit / 2) == waiting;
-	float room = limit * GET(k->slack);
-	if ((float)waiting * tau <= room)
+	if (tau == 0 || GET(k->starving))
+		return hopeful(k, ask, waiting, limit);
+	if ((float)waiting * tau <= limit * slack)
 		return true;
 	float needed = (float)adaptive_live(k, ask->now_ns, waiting, limit) * tau;
 	/* The next turn will find that it is calm, but that turn may be a long time coming. */
-	return needed <= room || (adaptive_fallen(k, ask->now_ns) &&
-				  needed <= adaptive_left(k, GET(k->most_ns), spent_ns) * GET(k->slack));
+	if (needed > limit * slack && adaptive_fallen(k, ask->now_ns))
+		limit = adaptive_left(k, GET(k->most_ns), spent_ns);
+	if (needed <= limit * slack)
+		return true;
+	adaptive_note(&k->refused, k, (double)spent_ns, (double)needed / (double)slack, (double)limit);
+	return false;
 }
 
 /* ---- minimum ---- */
@@ -163,6 +172,8 @@ static bool may_enter(adaptive *a, adaptive_class *k, const weir_ask *ask)
 	if (ask->beside && !a->per_stage && !adaptive_pool_spare(k, ask))
 		return false;
 	bool held = GET(a->holding) > ask->klass;
+	if (held)
+		weir_refusal_clear(&k->refused);
 	return (!held && promising(k, ask, adaptive_waiting(k), spent_ns)) || pledge(a, k, ask);
 }
 
@@ -314,11 +325,23 @@ static bool has_pledge(const adaptive_class *k, const weir_event *event)
  * would use it up before new arrivals have their turn. A request that was already late on arrival is not
  * dropped for it before it has waited here.
  */
-static bool too_late(const adaptive_class *k, const weir_event *event, float waited_ns, uint64_t now_ns)
+static bool too_late(adaptive_class *k, const weir_event *event, float waited_ns, uint64_t now_ns)
 {
-	bool left_over = event->offered_ns < k->calm_ns;
-	bool late = waited_ns > GET(k->limit_ns) || (left_over && waited_ns > GET(k->strict_ns));
-	return late && adaptive_span(event->offered_ns, now_ns) > k->target_ns / 16;
+	float limit = GET(k->limit_ns), strict = GET(k->strict_ns);
+	if (event->offered_ns < k->calm_ns && strict < limit)
+		limit = strict;
+	if (waited_ns <= limit || adaptive_span(event->offered_ns, now_ns) <= k->target_ns / 16)
+		return false;
+	adaptive_note(&k->dropped, k, 0, (double)waited_ns, (double)limit);
+	return true;
+}
+
+static bool pool_too_late(adaptive_class *k, uint64_t waited_ns)
+{
+	bool hopeless = adaptive_pool_hopeless(k, waited_ns);
+	if (hopeless)
+		adaptive_note(&k->dropped, k, 0, (double)waited_ns, 2 * (double)k->target_ns);
+	return hopeless;
 }
 
 static weir_verdict drop_late(adaptive_class *k, bool others)
@@ -349,7 +372,7 @@ static weir_verdict adaptive_start(void *state, const weir_event *event, const w
 	bool shared = turn->shared && !a->per_stage;
 	leave_queue(k);
 	uint64_t waiting = adaptive_waiting(k);
-	if (shared ? adaptive_pool_hopeless(k, waited_ns)
+	if (shared ? pool_too_late(k, waited_ns)
 		   : too_late(k, event, (float)waited_ns, now_ns) && !has_pledge(k, event))
 		return drop_late(k, waiting != 0);
 	uint64_t starts = GET(a->starts) + 1, shed = GET(k->shed);
@@ -371,10 +394,28 @@ static weir_verdict adaptive_start(void *state, const weir_event *event, const w
 	return WEIR_ADMITTED;
 }
 
+/*
+ * A request that waits beyond its limit will be dropped at its turn anyway: sooner is kinder. It is not
+ * dropped quite at once, since limits move. In a shared pool an admitted request is always answered,
+ * unless nobody waits for the answer any more.
+ */
+static uint64_t adaptive_patience(const void *state, unsigned klass)
+{
+	const adaptive *a = state;
+	const adaptive_class *k = &a->klass[klass];
+	if (GET(a->pool_quality) != 0)
+		return adaptive_pool_hopeless(k, UINT64_MAX) ? 2 * k->target_ns : UINT64_MAX;
+	return GET(k->pledged) != 0 ? UINT64_MAX : (uint64_t)(1.25f * GET(k->limit_ns));
+}
+
 static void adaptive_gone(void *state, const weir_event *event, uint64_t now_ns)
 {
 	adaptive *a = state;
 	adaptive_class *k = &a->klass[event->klass];
+	uint64_t waited_ns = adaptive_span(event->offered_ns, now_ns),
+		 patience_ns = adaptive_patience(a, event->klass);
+	if (waited_ns > patience_ns)
+		adaptive_note(&k->dropped, k, 0, (double)waited_ns, (double)patience_ns);
 	leave_queue(k);
 	uint64_t waiting = adaptive_waiting(k);
 	k->queued = k->queued && waiting != 0;
@@ -419,20 +460,6 @@ static void adaptive_settle(void *state, const weir_event *event, weir_outcome o
 	weir_service_add(&k->service, service_ns);
 	measure_response(k, waited_ns + service_ns);
 	measure_spent(k, adaptive_span(begin_ns, event->offered_ns));
-}
-
-/*
- * A request that waits beyond its limit will be dropped at its turn anyway: sooner is kinder. It is not
- * dropped quite at once, since limits move. In a shared pool an admitted request is always answered,
- * unless nobody waits for the answer any more.
- */
-static uint64_t adaptive_patience(const void *state, unsigned klass)
-{
-	const adaptive *a = state;
-	const adaptive_class *k = &a->klass[klass];
-	if (GET(a->pool_quality) != 0)
-		return adaptive_pool_hopeless(k, UINT64_MAX) ? 2 * k->target_ns : UINT64_MAX;
-	return GET(k->pledged) != 0 ? UINT64_MAX : (uint64_t)(1.25f * GET(k->limit_ns));
 }
 
 static double adaptive_quality(const void *state, unsigned klass)

@@ -24,6 +24,7 @@
 #include <weir/law.h>
 
 #include "control/degrade.h"
+#include "control/refusal.h"
 #include "control/service.h"
 
 #define ADAPTIVE_CREDIT 0x1p20f /* credit is counted in 2^-20 requests */
@@ -51,7 +52,8 @@ typedef struct adaptive_class {
 	_Atomic uint64_t before[ADAPTIVE_SLICES]; /* admitted before the slice began */
 	/* Number of waiting requests that must be started however late: see "minimum". */
 	_Atomic uint32_t pledged;
-	_Atomic uint64_t pledge_ns; /* when the first of them arrived; earlier arrivals have no pledge */
+	_Atomic uint64_t pledge_ns;    /* when the first of them arrived; earlier arrivals have no pledge */
+	weir_refusal refused, dropped; /* at the offer; after waiting */
 
 	/* settlings */
 	_Atomic int64_t credit;
@@ -85,6 +87,7 @@ typedef struct adaptive_class {
 	weir_service service; /* settlings add its fresh values */
 	/* Of the service times: the mean, and the quantile that the base leaves room for. */
 	_Atomic float mean_ns, service_ns;
+	_Atomic float alone_ns;         /* the target's percentile of them, with the time spent before */
 	_Atomic float base_ns;          /* the limit without credit */
 	_Atomic float ease_ns, over_ns; /* what full credit adds to it, in calm and in overload */
 	_Atomic float debt_ns;          /* what full debt takes away */
@@ -172,14 +175,25 @@ static inline uint64_t adaptive_begin(const adaptive *a, uint64_t entered_ns, ui
 	return a->since_offer || entered_ns == 0 || entered_ns > offered_ns ? offered_ns : entered_ns;
 }
 
+/*
+ * Keeps for explain that it would have waited for wait_ns, or has, where limit_ns were allowed; as response times, so that they
+ * compare with the target.
+ */
+static inline void adaptive_note(weir_refusal *refusal, const adaptive_class *k, double spent_ns,
+				 double wait_ns, double limit_ns)
+{
+	double beside_ns = spent_ns + (double)GET(k->service_ns);
+	weir_refusal_note(refusal, beside_ns + wait_ns, beside_ns + limit_ns);
+}
+
 /* How many of the waiting requests will get a start, if those that have waited for a limit do not. */
 uint64_t adaptive_live(const adaptive_class *k, uint64_t now_ns, uint64_t waiting, float limit_ns);
 /* Computes the limit from the current credit and load. */
 void adaptive_set_limit(adaptive_class *k);
 /* Whether it would start in time in a pool that several stages share. */
-bool adaptive_pool_promising(const adaptive_class *k, const weir_ask *ask, uint64_t spent_ns);
+bool adaptive_pool_promising(adaptive_class *k, const weir_ask *ask, uint64_t spent_ns);
 /* For a stage that can use only a part of such a pool: whether the others leave room for more. */
-bool adaptive_pool_spare(const adaptive_class *k, const weir_ask *ask);
+bool adaptive_pool_spare(adaptive_class *k, const weir_ask *ask);
 /* Nobody waits for the answer any more, and more requests are late than may be. */
 bool adaptive_pool_hopeless(const adaptive_class *k, uint64_t waited_ns);
 /* Takes over what a tick's sample says about the pool. */

@@ -30,19 +30,25 @@
 /* Part of the allowed wait: in overload a longer queue completes no more, it only makes more late. */
 #define OVER_PART .3f
 
-bool adaptive_pool_spare(const adaptive_class *k, const weir_ask *ask)
+bool adaptive_pool_spare(adaptive_class *k, const weir_ask *ask)
 {
-	float over = GET(k->over), part = 1 - (1 - OVER_PART) * over;
-	return over == 0 || ask->bound_ns == 0 || (float)ask->total_ns <= part * (float)ask->bound_ns;
+	float over = GET(k->over), most = (1 - (1 - OVER_PART) * over) * (float)ask->bound_ns;
+	if (over == 0 || ask->bound_ns == 0 || (float)ask->total_ns <= most)
+		return true;
+	weir_refusal_note(&k->refused, (double)ask->total_ns, (double)most);
+	return false;
 }
 
-bool adaptive_pool_promising(const adaptive_class *k, const weir_ask *ask, uint64_t spent_ns)
+bool adaptive_pool_promising(adaptive_class *k, const weir_ask *ask, uint64_t spent_ns)
 {
-	float part = 1 - (1 - OVER_PART) * GET(k->over);
+	float part = 1 - (1 - OVER_PART) * GET(k->over),
+	      most = part * adaptive_left(k, GET(k->limit_ns), spent_ns);
 	if (ask->ahead_ns == 0)
 		return true;
-	return (float)ask->ahead_ns <= part * adaptive_left(k, GET(k->limit_ns), spent_ns) &&
-	       adaptive_pool_spare(k, ask);
+	if ((float)ask->ahead_ns <= most)
+		return adaptive_pool_spare(k, ask);
+	adaptive_note(&k->refused, k, (double)spent_ns, (double)ask->ahead_ns, (double)most);
+	return false;
 }
 
 bool adaptive_pool_hopeless(const adaptive_class *k, uint64_t waited_ns)

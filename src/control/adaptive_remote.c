@@ -63,6 +63,11 @@ static const weir_key params_table[] = {
 		 "The lowest quality that a backend is asked for before and while requests are rejected; 1: "
 		 "always the best",
 		 .min = .001, .max = 1),
+	WEIR_KEY("own", NUMBER, weir_adaptive_remote_params, own, NULL,
+		 "A request that takes longer than the target by itself is held to the target and this many "
+		 "times "
+		 "the excess",
+		 .min = WEIR_REMOTE_OWN_MIN, .max = WEIR_REMOTE_OWN_MAX),
 	{0},
 };
 
@@ -71,6 +76,7 @@ static void remote_defaults(void *params)
 	weir_adaptive_remote_params *p = params;
 	p->percentile = .9;
 	p->quality_min = WEIR_QUALITY_LEAST;
+	p->own = weir_remote_usual.own;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
 		p->minimum[k] = MINIMUM_USUAL;
 }
@@ -91,6 +97,8 @@ static int check(const weir_adaptive_remote_params *p, const char **ret_wrong)
 		return wrong(ret_wrong, "target is required, such as 200ms");
 	if (!(p->quality_min >= 0 && p->quality_min <= 1))
 		return wrong(ret_wrong, "quality_min must be above 0 and at most 1, or 0 for 0.1");
+	if (p->own != 0 && !(p->own >= WEIR_REMOTE_OWN_MIN && p->own <= WEIR_REMOTE_OWN_MAX))
+		return wrong(ret_wrong, "own must be a factor from 1 to 100, or 0 for 5");
 	for (unsigned k = 0; k < WEIR_CLASSES; k++) {
 		if (p->target_ns[k] != 0 && (p->target_ns[k] < WEIR_REMOTE_TARGET_MIN_NS ||
 					     p->target_ns[k] > WEIR_REMOTE_TARGET_MAX_NS))
@@ -132,6 +140,8 @@ int weir_remote_init(void *state, const void *params, const char **ret_wrong)
 		return failed;
 	memset(r, 0, sizeof(*r));
 	r->tuning = p->tuning != NULL ? *p->tuning : weir_remote_usual;
+	if (p->tuning == NULL && p->own > 0)
+		r->tuning.own = p->own;
 	r->quantile = p->percentile;
 	r->aimed = 1 - r->tuning.margin * (1 - p->percentile);
 	r->late_most = 1 - r->aimed;

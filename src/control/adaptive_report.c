@@ -126,19 +126,14 @@ void adaptive_explain(const void *state, const weir_ask *ask, weir_why *ret_why)
 {
 	const adaptive *a = state;
 	const adaptive_class *k = &a->klass[ask->klass];
-	uint64_t spent_ns = adaptive_span(adaptive_begin(a, ask->entered_ns, ask->now_ns), ask->now_ns);
-	float tau = GET(k->tau_ns), limit = adaptive_left(k, GET(k->limit_ns), spent_ns);
+	double tau = (double)GET(k->tau_ns), target = (double)k->target_ns;
 	bool shared = ask->shared && !a->per_stage;
-	float wait = shared ? (float)ask->ahead_ns
-			    : (float)adaptive_live(k, ask->now_ns, adaptive_waiting(k), limit) * tau;
-	float excess = wait - (shared ? limit : limit * GET(k->slack));
-	if (shared && ask->total_ns > ask->bound_ns)
-		excess = fmaxf(excess, (float)(ask->total_ns - ask->bound_ns));
+	double excess =
+		weir_refusal_tell(ret_why->verdict == WEIR_SHED_WAITED ? &k->dropped : &k->refused, ret_why);
 	/* Another request may take the next free place, so wait until one has been free for one start. */
-	float again = (excess > 0 ? excess : 0) + (tau > 0 ? tau : (float)k->target_ns / 4);
+	double again = excess * (double)GET(k->slack) + (tau > 0 ? tau : target / 4);
 	if (!shared && (GET(k->starving) || GET(a->holding) > ask->klass))
-		again = fmaxf(again, (float)k->target_ns);
-	ret_why->estimate_ns = spent_ns + (uint64_t)(wait + GET(k->service_ns));
+		again = fmax(again, target);
 	ret_why->target_ns = k->target_ns;
 	ret_why->retry_after_ns = (uint64_t)again;
 }
@@ -155,6 +150,7 @@ void adaptive_report(const void *state, unsigned klass, weir_report *ret_report)
 	ret_report->quantile = 1 - (double)k->late_share;
 	ret_report->target_ns = k->target_ns;
 	ret_report->measured_ns = (uint64_t)GET(k->measured_ns);
+	ret_report->alone_ns = (uint64_t)GET(k->alone_ns);
 	float pool = GET(((const adaptive *)state)->pool_quality);
 	ret_report->quality = pool != 0 ? (double)pool : weir_degrade_factor(&k->degrade);
 	ret_report->wait_ns =

@@ -45,15 +45,18 @@ static double slack_of(const weir_service *service, double n)
 }
 
 /*
- * A target that the service time alone exceeds cannot be met. The law reports this, and uses a floor
- * (target / 4 of waiting).
+ * A target that requests exceed without any wait here cannot be met. The law reports this, with the time that they take, and uses a
+ * floor (target / 4 of waiting).
  */
-static void judge_reachable(adaptive_class *k, double service_ns)
+static void judge_reachable(adaptive_class *k)
 {
-	double target = fmax((double)k->target_ns - (double)GET(k->spent_ns), 0);
-	if (service_ns > target / 2)
+	double alone =
+		weir_service_quantile(&k->service, 1 - (double)k->late_share) + (double)GET(k->spent_ns);
+	double target = (double)k->target_ns;
+	PUT(k->alone_ns, (float)alone);
+	if (alone > target)
 		PUT(k->unreachable, true);
-	else if (service_ns < .4 * target)
+	else if (alone < .8 * target)
 		PUT(k->unreachable, false);
 }
 
@@ -65,7 +68,7 @@ void adaptive_learnt(adaptive_class *k)
 	double base = fmax(fmin(target - high, 2 * target - highest), target / 4);
 	double spread = SPREAD * k->service.moment2 / 2;
 	double bound = bound_of(k, tau > 0 ? 1e9 / tau : 0, spread);
-	judge_reachable(k, high);
+	judge_reachable(k);
 	PUT(k->mean_ns, (float)k->service.mean);
 	PUT(k->service_ns, (float)high);
 	PUT(k->base_ns, (float)base);

@@ -41,6 +41,7 @@
 
 #include "control/degrade.h"
 #include "control/guarantee.h"
+#include "control/refusal.h"
 #include "control/times.h"
 
 #define WEIR_REMOTE_TARGET_MIN_NS WEIR_NS_PER_US
@@ -52,7 +53,9 @@
 #define WEIR_REMOTE_MARKS         3
 #define WEIR_REMOTE_AGES          64
 #define WEIR_REMOTE_OPEN          UINT32_MAX
-#define WEIR_REMOTE_FEW           2     /* requests that do not saturate any backend */
+#define WEIR_REMOTE_FEW           2 /* requests that do not saturate any backend */
+#define WEIR_REMOTE_OWN_MIN       1
+#define WEIR_REMOTE_OWN_MAX       100
 #define WEIR_REMOTE_BETA_LEAST    (-1.) /* ln */
 #define WEIR_REMOTE_BETA_MOST     .35
 
@@ -148,6 +151,7 @@ typedef struct weir_remote {
 	_Atomic int32_t serving_of[WEIR_CLASSES];
 	_Atomic int64_t credit; /* in thousandths of a request */
 	_Atomic uint32_t shed[WEIR_CLASSES];
+	weir_refusal refused[WEIR_CLASSES], dropped[WEIR_CLASSES]; /* at the offer; after waiting */
 	/* In a dry run: when the backend would have completed everything that would have been admitted. */
 	_Atomic uint64_t shadow_ns;
 	_Atomic uint64_t due_next_ns[WEIR_CLASSES];
@@ -266,6 +270,11 @@ bool weir_remote_probe(weir_remote *r, const weir_sample *sample, uint32_t answe
 void weir_remote_enter_queue(weir_remote *r, unsigned klass, uint32_t count);
 /* Counts requests that are refused because they do not fit. */
 void weir_remote_refused(weir_remote *r, unsigned klass, uint32_t count);
+/*
+ * Keeps for explain that so many would have been inside, or so much work, where there was room for less. By Little's law the time that
+ * requests take grows in proportion.
+ */
+void weir_remote_note(weir_remote *r, unsigned klass, double wanted, double room);
 /* An admitted request that waited here has gone, or starts. */
 void weir_remote_leave_queue(weir_remote *r, unsigned klass, uint32_t count);
 /* The limit for a request that has spent some of its target before it came here. */

@@ -54,6 +54,12 @@ double weir_remote_room(const weir_remote *r, const weir_ask *ask, unsigned klas
 	return limit * fmax(1 - spent / weir_remote_bound_ns(r, klass), LEFT_LEAST);
 }
 
+void weir_remote_note(weir_remote *r, unsigned klass, double wanted, double room)
+{
+	double bound_ns = weir_remote_bound_ns(r, klass);
+	weir_refusal_note(&r->refused[klass], bound_ns * wanted / room, bound_ns);
+}
+
 bool weir_remote_fits_shadow(weir_remote *r, const weir_ask *ask, unsigned klass, double limit)
 {
 	double rate = atomic_load_explicit(&r->told_rate, memory_order_relaxed);
@@ -61,8 +67,11 @@ bool weir_remote_fits_shadow(weir_remote *r, const weir_ask *ask, unsigned klass
 	do {
 		uint64_t from_ns = ends_ns > ask->now_ns ? ends_ns : ask->now_ns;
 		double ahead = (double)(from_ns - ask->now_ns) * rate / 1e9;
-		if (ahead + ask->count > weir_remote_room(r, ask, klass, limit) && ahead > 0)
+		double room = weir_remote_room(r, ask, klass, limit);
+		if (ahead + ask->count > room && ahead > 0) {
+			weir_remote_note(r, klass, ahead + ask->count, room);
 			return false;
+		}
 		then_ns = from_ns + (uint64_t)(ask->count / rate * 1e9);
 	} while (!atomic_compare_exchange_weak_explicit(&r->shadow_ns, &ends_ns, then_ns,
 							memory_order_relaxed, memory_order_relaxed));
@@ -90,6 +99,7 @@ static bool fits(weir_remote *r, const weir_ask *ask, unsigned klass, uint32_t l
 	}
 	if (ahead <= room + fmax(room, ABOVE_LEAST) && weir_remote_spend(r, klass, ask->count))
 		return true;
+	weir_remote_note(r, klass, ahead + ask->count, room);
 	return ask->count == 1 && take_due(r, klass, ask->now_ns);
 }
 
@@ -128,5 +138,11 @@ void weir_remote_refund(void *state, const weir_ask *ask)
 
 void weir_remote_gone(void *state, const weir_event *event, uint64_t now_ns)
 {
+	weir_remote *r = state;
+	unsigned klass = event->klass % WEIR_CLASSES;
+	uint64_t waited_ns = weir_remote_span(event->offered_ns, now_ns),
+		 patience_ns = weir_remote_patience(r, klass);
+	if (waited_ns > patience_ns)
+		weir_refusal_note(&r->dropped[klass], (double)waited_ns, (double)patience_ns);
 	weir_remote_leave_queue(state, event->klass, 1);
 }

@@ -31,21 +31,21 @@ bool weir_remote_calm(const void *state)
 	       !atomic_load_explicit(&r->limited, memory_order_relaxed);
 }
 
-/* The numbers behind the decision: by how much the number inside would exceed what fits into the target. */
+/* Time to come again: when the backend has completed what is too much, and at least one. */
 void weir_remote_explain(const void *state, const weir_ask *ask, weir_why *ret_why)
 {
 	const weir_remote *r = state;
 	unsigned klass = ask->klass % WEIR_CLASSES;
+	bool waited = ret_why->verdict == WEIR_SHED_WAITED;
 	uint32_t limit = atomic_load_explicit(&r->limit[klass], memory_order_relaxed);
 	double rate = atomic_load_explicit(&r->told_rate, memory_order_relaxed);
-	double target_ns = weir_remote_bound_ns(r, klass);
-	ret_why->target_ns = (uint64_t)target_ns;
+	double excess_ns = weir_refusal_tell(waited ? &r->dropped[klass] : &r->refused[klass], ret_why);
+	ret_why->target_ns = weir_remote_plain_target_ns(r, klass);
 	if (limit == WEIR_REMOTE_OPEN || !(rate > 0))
 		return;
-	double room = weir_remote_room(r, ask, klass, limit),
-	       wanted = weir_remote_ahead(r, klass, limit) + ask->count;
-	ret_why->estimate_ns = (uint64_t)(target_ns * fmax(wanted / room, 1)) + 1;
-	ret_why->retry_after_ns = (uint64_t)(fmax(wanted - room, 1) / rate * 1e9);
+	double excess =
+		weir_remote_room(r, ask, klass, limit) * excess_ns / fmax((double)ret_why->bound_ns, 1);
+	ret_why->retry_after_ns = (uint64_t)(fmax(excess, 1) / rate * 1e9);
 }
 
 /* At the target's percentile; until that has been measured, the typical time. */
@@ -83,6 +83,7 @@ void weir_remote_report(const void *state, unsigned klass, weir_report *ret_repo
 		{"tail", atomic_load_explicit(&r->told_gamma, memory_order_relaxed)},
 		{"caution", exp((double)atomic_load_explicit(&r->beta, memory_order_relaxed))},
 		{"credit", (double)atomic_load_explicit(&r->credit, memory_order_relaxed) / 1000},
+		{"held_to_ms", weir_remote_bound_ns(r, klass) / 1e6},
 	};
 	for (unsigned i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
 		ret_report->value[i].name = values[i].name;

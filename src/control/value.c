@@ -91,6 +91,10 @@ static const weir_key params_table[] = {
 	    "the lowest quality that a backend is asked for before and while some are turned away; 1: "
 	    "always the best; default 0.1",
 	    .min = .001, .max = 1),
+	KEY("own", NUMBER, own,
+	    "a request that takes longer than the target by itself is held to the target and this many times "
+	    "the excess; default 5",
+	    .min = WEIR_REMOTE_OWN_MIN, .max = WEIR_REMOTE_OWN_MAX),
 	{0},
 };
 
@@ -99,6 +103,7 @@ static void value_defaults(void *params)
 	weir_value_params *p = params;
 	p->percentile = .9;
 	p->quality_min = WEIR_QUALITY_LEAST;
+	p->own = weir_remote_usual.own;
 	for (unsigned k = 0; k < WEIR_CLASSES; k++)
 		p->revenue[k] = 1;
 }
@@ -107,9 +112,11 @@ static int init_remote(weir_remote *r, const weir_value_params *p, const char **
 {
 	weir_remote_tuning tuning = p->tuning != NULL ? *p->tuning : weir_remote_usual;
 	weir_adaptive_remote_params remote = {
-		.percentile = p->percentile, .quality_min = p->quality_min, .tuning = &tuning};
+		.percentile = p->percentile, .quality_min = p->quality_min, .own = p->own, .tuning = &tuning};
 	memcpy(remote.target_ns, p->target_ns, sizeof(remote.target_ns));
 	memcpy(remote.guaranteed_per_s, p->guaranteed_per_s, sizeof(remote.guaranteed_per_s));
+	if (p->tuning == NULL && p->own > 0)
+		tuning.own = p->own;
 	/* The percentile would allow more to be late than one wants to lose. */
 	if (p->percentile < 1)
 		tuning.margin = fmin(tuning.margin, LATE_MOST / (1 - p->percentile));
@@ -209,6 +216,7 @@ static bool fits(weir_value *v, const weir_ask *ask, unsigned klass, double cost
 		return true;
 	}
 	double mean = atomic_load_explicit(&v->mean_us, memory_order_relaxed);
+	weir_remote_note(r, klass, ahead + cost_us, share * room);
 	return share >= 1 && ahead <= room + fmax(room, ABOVE_LEAST * mean) &&
 	       weir_remote_spend(r, klass, ask->count);
 }
@@ -439,6 +447,8 @@ static void value_explain(const void *state, const weir_ask *ask, weir_why *ret_
 	const weir_value *v = state;
 	unsigned klass = ask->klass % WEIR_CLASSES;
 	weir_remote_explain(&v->remote, ask, ret_why);
+	if (ret_why->verdict == WEIR_SHED_PRICE) /* decided by worth and price */
+		ret_why->estimate_ns = ret_why->bound_ns = 0;
 	ret_why->price = atomic_load_explicit(&v->told_price, memory_order_relaxed);
 	ret_why->worth = 1e6 * v->revenue[klass] * ask->count / cost_of(v, ask, klass);
 }

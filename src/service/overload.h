@@ -72,14 +72,15 @@ typedef struct weir_overload_view {
 	const char *stage; /* NULL: all of them are well */
 	weir_overload_state state;
 	weir_overload_rates rate;
-	weir_verdict why; /* of most rejections */
-	bool unreachable; /* its law says that the target cannot be met, even with nothing waiting */
+	weir_verdict why;  /* of most rejections */
+	bool unreachable;  /* its law says that the target cannot be met, even with nothing waiting */
+	uint64_t alone_ns; /* what could be met then; 0: unknown */
 	uint64_t since_ns, now_ns, ended_ns, lasted_ns;
 } weir_overload_view;
 
-/* unreachable: of the law's report. */
-void weir_overload_see(const weir_overload *overload, const char *stage, weir_verdict why, bool unreachable,
-		       weir_overload_view *ret_view);
+/* unreachable: the law's report that says so; NULL: none does. */
+void weir_overload_see(const weir_overload *overload, const char *stage, weir_verdict why,
+		       const weir_report *unreachable, weir_overload_view *ret_view);
 /* "well", "dry-run", "unreachable", "failing", "overloaded". */
 const char *weir_overload_state_name(weir_overload_state state);
 /*

@@ -6,15 +6,17 @@
 #include <time.h>
 
 #define NUMBER_BYTES 32
+#define ADVICE_BYTES 128
 #define DAY_NS       (UINT64_C(86400) * WEIR_NS_PER_S)
 
-void weir_overload_see(const weir_overload *o, const char *stage, weir_verdict why, bool unreachable,
-		       weir_overload_view *ret_view)
+void weir_overload_see(const weir_overload *o, const char *stage, weir_verdict why,
+		       const weir_report *unreachable, weir_overload_view *ret_view)
 {
 	*ret_view = (weir_overload_view){.stage = stage,
 					 .rate = o->rate,
 					 .why = why,
-					 .unreachable = unreachable,
+					 .unreachable = unreachable != NULL,
+					 .alone_ns = unreachable != NULL ? unreachable->alone_ns : 0,
 					 .now_ns = o->last_ns,
 					 .since_ns = o->began_ns,
 					 .ended_ns = o->ended_ns,
@@ -28,7 +30,7 @@ void weir_overload_see(const weir_overload *o, const char *stage, weir_verdict w
 		/* With all of them let in, a law cannot know how fast the service is by itself. */
 		ret_view->state = WEIR_OVERLOAD_DRY;
 		ret_view->unreachable = false;
-	} else if (unreachable && o->rate.offered >= 1) {
+	} else if (unreachable != NULL && o->rate.offered >= 1) {
 		ret_view->state = WEIR_OVERLOAD_UNREACHABLE;
 	}
 }
@@ -67,10 +69,27 @@ static const char *at(char text[NUMBER_BYTES], const weir_overload_view *view, u
 	return text;
 }
 
-static const char *advice(const weir_overload_view *view)
+/* "340 ms", "1.2 s". */
+static const char *about(char text[NUMBER_BYTES], uint64_t ns)
+{
+	bool long_time = ns >= WEIR_NS_PER_S;
+	snprintf(text, NUMBER_BYTES, "%.3g %s", (double)ns / (long_time ? 1e9 : 1e6), long_time ? "s" : "ms");
+	return text;
+}
+
+static const char *advice_to_allow(char text[ADVICE_BYTES], uint64_t alone_ns)
+{
+	char time[NUMBER_BYTES];
+	snprintf(text, ADVICE_BYTES, "the target cannot be met, even with nothing waiting: %s%s",
+		 alone_ns != 0 ? "needs about " : "allow more time",
+		 alone_ns != 0 ? about(time, alone_ns) : "");
+	return text;
+}
+
+static const char *advice(char text[ADVICE_BYTES], const weir_overload_view *view)
 {
 	if (view->unreachable)
-		return "the target cannot be met, even with nothing waiting: allow more time";
+		return advice_to_allow(text, view->alone_ns);
 	switch (view->why) {
 	case WEIR_SHED_RATE:
 		return "a limit of the configuration is reached";
@@ -103,6 +122,7 @@ void weir_overload_print(const weir_overload_view *view, int64_t wall_s, char *t
 {
 	const weir_overload_rates *rate = &view->rate;
 	char since[NUMBER_BYTES], capacity[NUMBER_BYTES], offered[NUMBER_BYTES], share[NUMBER_BYTES];
+	char advised[ADVICE_BYTES];
 	at(since, view, view->since_ns, wall_s);
 	per_s(capacity, rate->completed);
 	per_s(offered, rate->offered);
@@ -111,7 +131,7 @@ void weir_overload_print(const weir_overload_view *view, int64_t wall_s, char *t
 		snprintf(text, size,
 			 "%s: overloaded since %s: capacity about %s, %s of %s turned away (%s); %s",
 			 view->stage, since, capacity, percent(share, rate->rejected, rate->offered), offered,
-			 weir_verdict_name(view->why), advice(view));
+			 weir_verdict_name(view->why), advice(advised, view));
 		return;
 	case WEIR_OVERLOAD_DRY:
 		snprintf(text, size,
@@ -119,7 +139,7 @@ void weir_overload_print(const weir_overload_view *view, int64_t wall_s, char *t
 			 "about "
 			 "%s; %s",
 			 view->stage, percent(share, rate->spared, rate->offered), offered, since,
-			 weir_verdict_name(view->why), capacity, advice(view));
+			 weir_verdict_name(view->why), capacity, advice(advised, view));
 		return;
 	case WEIR_OVERLOAD_FAILING:
 		snprintf(text, size,
@@ -128,7 +148,7 @@ void weir_overload_print(const weir_overload_view *view, int64_t wall_s, char *t
 			 view->stage, since, percent(share, rate->failed, rate->offered), offered);
 		return;
 	case WEIR_OVERLOAD_UNREACHABLE:
-		snprintf(text, size, "%s: %s", view->stage, advice(view));
+		snprintf(text, size, "%s: %s", view->stage, advice(advised, view));
 		return;
 	case WEIR_OVERLOAD_WELL:
 		print_well(view, wall_s, text, size);

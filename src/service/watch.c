@@ -8,6 +8,7 @@
 
 #include "log/log.h"
 #include "service/things.h"
+#include "stage/friends.h"
 
 static void say_end(weir_things *things, const weir_thing *thing, const weir_overload_story *story)
 {
@@ -18,28 +19,20 @@ static void say_end(weir_things *things, const weir_thing *thing, const weir_ove
 			story->in_all.offered, story->completed_per_s);
 }
 
-static bool is_unreachable(const weir_stage *stage)
-{
-	for (unsigned klass = 0; klass < WEIR_CLASSES; klass++) {
-		weir_report report = {0};
-		if (weir_stage_report(stage, klass, &report) && report.unreachable)
-			return true;
-	}
-	return false;
-}
-
 static void look(weir_things *things, weir_thing *thing, uint64_t now_ns, int64_t wall_s,
 		 weir_overload_view *ret_view)
 {
 	weir_stage_stats stats;
 	weir_overload_story story;
+	weir_report report;
 	weir_stage_read(thing->stage, WEIR_ALL_CLASSES, &stats);
 	weir_overload_counts counts = weir_overload_count(&stats);
 	weir_verdict why = weir_overload_reason(&thing->seen, &stats);
 	thing->why = why != WEIR_ADMITTED ? why : thing->why;
 	thing->seen = stats;
 	weir_overload_news news = weir_overload_look(&thing->overload, &counts, now_ns, &story);
-	weir_overload_see(&thing->overload, thing->name, thing->why, is_unreachable(thing->stage), ret_view);
+	weir_overload_see(&thing->overload, thing->name, thing->why,
+			  weir_stage_out_of_reach(thing->stage, &report) ? &report : NULL, ret_view);
 	weir_overload_show(ret_view, wall_s, &thing->said);
 	if (news == WEIR_OVERLOAD_BEGINS)
 		weir_errors_say(things->errors, WEIR_LOG_WARN, "overload", "%s", thing->said.text);

@@ -29,7 +29,7 @@ static void notice_unreachable(const weir_stage *stage, unsigned klass)
 	if (!weir_stage_report(stage, klass, &report) || !report.unreachable)
 		return; /* replaced, or within reach again */
 	if (report.alone_ns != 0)
-		snprintf(now, sizeof(now), "it takes %.3gs with nothing else to do",
+		snprintf(now, sizeof(now), "it takes %.3gs with nothing waiting",
 			 (double)report.alone_ns / WEIR_NS_PER_S);
 	else
 		snprintf(now, sizeof(now), "law '%s' can do no more and measures %.3gs", report.law,

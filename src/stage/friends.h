@@ -44,6 +44,11 @@ static inline void weir_event_make(weir_event *event, unsigned klass)
 /* The stage that has the event; it has been admitted and not settled. */
 weir_stage *weir_event_stage(const weir_event *event);
 
+/* ---- reading, any thread ---- */
+
+/* The law's report on the highest class whose target cannot be met; false: there is none. */
+bool weir_stage_out_of_reach(const weir_stage *stage, weir_report *ret_report);
+
 /* ---- offers, any thread ---- */
 
 /* As weir_offer, but the offerer does the work: an admitted event is HELD at once, on any kind of domain. */

@@ -344,6 +344,14 @@ bool weir_stage_report(const weir_stage *stage, unsigned klass, weir_report *ret
 	return any;
 }
 
+bool weir_stage_out_of_reach(const weir_stage *stage, weir_report *ret_report)
+{
+	for (unsigned klass = 0; klass < WEIR_CLASSES; klass++)
+		if (weir_stage_report(stage, klass, ret_report) && ret_report->unreachable)
+			return true;
+	return false;
+}
+
 static double quality_of(weir_gate *gate, unsigned klass)
 {
 	double least = 1;

@@ -58,6 +58,13 @@ static uint64_t jitter(uint64_t wait_ns, const weir_attempt *offer, weir_verdict
 	return wait_ns + (uint64_t)((unsigned __int128)(wait_ns / 2) * (mixed >> 32) >> 32);
 }
 
+/* Whether laws give this reason. Their numbers do not explain others, such as a full queue. */
+static bool is_laws(weir_verdict why)
+{
+	return why == WEIR_SHED_LATE || why == WEIR_SHED_WAITED || why == WEIR_SHED_THRESHOLD ||
+	       why == WEIR_SHED_RATE || why == WEIR_SHED_PRICE || why == WEIR_SHED_LIMIT;
+}
+
 static void explain(const weir_attempt *offer, bool spread, weir_why *ret_why)
 {
 	*ret_why = (weir_why){
@@ -71,6 +78,8 @@ static void explain(const weir_attempt *offer, bool spread, weir_why *ret_why)
 	ret_why->law = offer->gate->bare ? NULL : offer->gate->law->name;
 	if (offer->gate->law->explain != NULL && !pressed)
 		offer->gate->law->explain(weir_gate_state(offer->gate, offer->lane), &offer->ask, ret_why);
+	if (!is_laws(ret_why->verdict))
+		ret_why->estimate_ns = ret_why->bound_ns = 0;
 	if (spread)
 		ret_why->retry_after_ns = jitter(ret_why->retry_after_ns, offer, ret_why->verdict);
 }

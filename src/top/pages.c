@@ -193,12 +193,12 @@ unsigned weir_top_draw_backends(weir_screen *screen, unsigned row, unsigned rows
 
 /* ---- shed requests ---- */
 
-/* Only wide screens show what the law expected; paths are cut. */
+/* Only wide screens show what the law expected, and what it allows; paths are cut. */
 static void draw_shed(weir_screen *screen, unsigned row, const json_t *shed)
 {
 	const char *when = weir_top_text(shed, "when"), *name = weir_top_text(shed, "class_name");
 	unsigned wide = screen->columns > 100 ? screen->columns - 100 : 0;
-	char text[512], estimate[16], target[16], klass[16];
+	char text[512], estimate[16], bound[16], klass[16];
 	weir_screen_count(klass, sizeof(klass), weir_top_number(shed, "class"));
 	weir_screen_put(screen, row, 1, 12, WEIR_TONE_QUIET, strlen(when) > 11 ? when + 11 : when);
 	weir_screen_put(screen, row, 14, 11, WEIR_TONE_PLAIN, weir_top_text(shed, "stage"));
@@ -206,11 +206,11 @@ static void draw_shed(weir_screen *screen, unsigned row, const json_t *shed)
 	snprintf(text, sizeof(text), "%s %s", weir_top_text(shed, "method"), weir_top_text(shed, "path"));
 	weir_screen_put(screen, row, 36, 25 + wide, WEIR_TONE_PLAIN, text);
 	weir_screen_put(screen, row, 62 + wide, 16, WEIR_TONE_SHED, weir_top_text(shed, "reason"));
-	if (weir_top_number(shed, "estimate_ns") > 0 && screen->columns >= 100)
+	if (weir_top_number(shed, "bound_ns") > 0 && screen->columns >= 100)
 		weir_screen_printf(
-			screen, row, 79 + wide, WEIR_TONE_QUIET, "%s, target %s",
+			screen, row, 79 + wide, WEIR_TONE_QUIET, "%s, allowed %s",
 			weir_screen_time(estimate, sizeof(estimate), weir_top_number(shed, "estimate_ns")),
-			weir_screen_time(target, sizeof(target), weir_top_number(shed, "target_ns")));
+			weir_screen_time(bound, sizeof(bound), weir_top_number(shed, "bound_ns")));
 }
 
 unsigned weir_top_draw_sheds(weir_screen *screen, unsigned row, unsigned rows, const weir_top_model *model,

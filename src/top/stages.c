@@ -222,7 +222,12 @@ static void print_law(char *text, size_t size, const json_t *stage)
 	if (quality < 1 && length < (int)size)
 		length += snprintf(text + length, size - (size_t)length, ", quality %.2f", quality);
 	if (json_is_true(weir_top_at(stage, "unreachable")) && length < (int)size)
-		snprintf(text + length, size - (size_t)length, ", target out of reach");
+		length += snprintf(text + length, size - (size_t)length, ", target out of reach");
+	else
+		return;
+	if (weir_top_number(stage, "alone_ns") > 0 && length < (int)size)
+		snprintf(text + length, size - (size_t)length, ": needs about %s",
+			 weir_screen_time(rate, sizeof(rate), weir_top_number(stage, "alone_ns")));
 }
 
 unsigned weir_top_draw_law(weir_screen *screen, unsigned row, const weir_top_model *model,

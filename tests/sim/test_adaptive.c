@@ -12,7 +12,12 @@ static void judge(trial t)
 	t.quick = true;
 	if (CHECK_SLOW)
 		return;
+	t.reasons = &t.said;
 	trial_run(&t, &weir_law_adaptive);
+	if (t.said.contradictions != 0)
+		fail_msg("seed %llu: %llu of %llu explanations contradict the decision",
+			 (unsigned long long)t.seed, (unsigned long long)t.said.contradictions,
+			 (unsigned long long)t.said.asked);
 	for (unsigned c = 0; c < CRITERION_COUNT; c++)
 		if (t.judged[c] == FAILED)
 			fail_msg("seed %llu: %s S=%gms c=%u %s T=%g load=%g: %s is %g",

@@ -66,6 +66,9 @@ static unsigned failures; /* of cells, in this test */
 static void judge(const struct proxy_cell *cell, const struct proxy_result *r, bool holds, const char *what)
 {
 	const char *seen = expected_failure(cell);
+	if (r->reasons.contradictions != 0)
+		fail_msg("%s: %llu of %llu explanations contradict the decision", cell->name,
+			 (unsigned long long)r->reasons.contradictions, (unsigned long long)r->reasons.asked);
 	if (holds && seen != NULL)
 		print_message("%s (seed %llu) holds: take it out of the expected failures\n", cell->name,
 			      (unsigned long long)cell->seed);

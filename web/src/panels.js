@@ -83,7 +83,7 @@ function chip(text, tone) {
 function chipsOf(stage) {
   const chips = [chip(stage.law ?? "bounds only")];
   if (stage.mode !== "enforce") chips.push(chip(stage.mode, "shed"));
-  if (stage.unreachable) chips.push(chip("target out of reach", "bad"));
+  if (stage.unreachable) chips.push(chip(stage.alone_ns ? `target out of reach: needs about ${time(stage.alone_ns)}` : "target out of reach", "bad"));
   if (stage.all.rate.shed > 0) chips.push(chip(`turning away ${percent(stage.all.rate.shed / Math.max(1, stage.all.rate.offered))}`, "shed"));
   if (stage.all.rate.spared > 0) chips.push(chip(`would turn away ${percent(stage.all.rate.spared / Math.max(1, stage.all.rate.offered))}`, "shed"));
   if (stage.quality < 1) chips.push(chip(`quality ${digits(stage.quality)}`, "shed"));

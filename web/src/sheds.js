@@ -25,16 +25,15 @@ const REASONS = {
 export function sentence(shed) {
   const why = REASONS[shed.reason] ?? shed.reason;
   let text = `Stage “${shed.stage}” turned it away because ${why}.`;
-  if (shed.estimate_ns) text += ` The law ${shed.law} expected ${time(shed.estimate_ns)}, and the target is ${time(shed.target_ns)}`
-    + (shed.estimate_ns < shed.target_ns ? ": it keeps a margin, so that the slower ones are in time too." : ".");
+  if (shed.bound_ns) text += ` The law ${shed.law} expected ${time(shed.estimate_ns)}, and allows ${time(shed.bound_ns)} (target ${time(shed.target_ns)}).`;
   if (shed.retry_after_ns) text += ` It expects to let such requests in again in ${time(shed.retry_after_ns)}.`;
   return text;
 }
 
 function numbers(shed) {
   const rows = [["when", shed.when], ["request", `${shed.method} ${shed.path}`], ["client", shed.client], ["route", shed.route], ["stage", shed.stage],
-    ["class", `${shed.class} ${shed.class_name ?? ""}`], ["reason", shed.reason], ["law", shed.law ?? "–"], ["expected", shed.estimate_ns ? time(shed.estimate_ns) : "–"],
-    ["target", shed.target_ns ? time(shed.target_ns) : "–"], ["again in", shed.retry_after_ns ? time(shed.retry_after_ns) : "–"], ["answered with", String(shed.status)]];
+    ["class", `${shed.class} ${shed.class_name ?? ""}`], ["reason", shed.reason], ["law", shed.law ?? "–"], ["expected", shed.bound_ns ? time(shed.estimate_ns) : "–"],
+    ["allowed", shed.bound_ns ? time(shed.bound_ns) : "–"], ["target", shed.target_ns ? time(shed.target_ns) : "–"], ["again in", shed.retry_after_ns ? time(shed.retry_after_ns) : "–"], ["answered with", String(shed.status)]];
   return rows.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]);
 }
 

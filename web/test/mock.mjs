@@ -24,7 +24,7 @@ function stage(name, more, offered, share, p90, target) {
   const all = counts(offered, share, p90);
   const one = (klass, label) => ({ ...all, class: klass, name: label, target_ns: target, percentile: target && 0.9, measured_ns: p90, quality: 1, shedding: share < 1 });
   return { name, domain: "http", kind: "reactor", threads: 2, mode: "enforce", law: null, params: {}, shed_ceiling: 1, waiting: 0, in_service: 0, capacity: 4096, limit: null,
-    admit_per_s: null, shedding: share < 1, unreachable: false, quality: 1, values: {}, all, class: [one(0, "gold"), one(1, "default")], ...more };
+    admit_per_s: null, shedding: share < 1, unreachable: false, alone_ns: null, quality: 1, values: {}, all, class: [one(0, "gold"), one(1, "default")], ...more };
 }
 
 function snapshot() {
@@ -35,7 +35,7 @@ function snapshot() {
     stage("app", { law: "adaptive-remote", limit: 12, in_service: 9, waiting: 3, admit_per_s: 396 }, offered, share, p90, 2e8),
     stage("handshake", { threads: 2 }, 12, 1, 2e6, null), stage("file", { domain: "file", threads: 4, kind: "elastic" }, 30, 1, 4e5, null)];
   const fresh = Array.from({ length: share < 1 ? 4 : 0 }, () => ({ id: sheds += 1, at_ns: 1, when: new Date().toISOString(), stage: "app", class: 1, class_name: "default", route: "all",
-    method: "GET", path: "/list?page=<b>2</b>", client: "127.0.0.1", reason: "predicted-late", law: "adaptive-remote", estimate_ns: 412e6, target_ns: 2e8, retry_after_ns: 13e8, status: 503 }));
+    method: "GET", path: "/list?page=<b>2</b>", client: "127.0.0.1", reason: "predicted-late", law: "adaptive-remote", estimate_ns: 412e6, bound_ns: 196e6, target_ns: 2e8, retry_after_ns: 13e8, status: 503 }));
   return {
     stages: { now_ns: t * 1e9, process: { version: "0.1.0", verb: "sentry", pid: 4711, uptime_s: t, ready: true, connections: 210, busy: 12 }, resources: {}, classes: ["gold", "default"], stages },
     graph: { nodes: stages.map(({ name, domain }) => ({ name, domain })), edges: [{ from: null, to: "handshake", count: 20, per_s: 12, shed_per_s: 0 },

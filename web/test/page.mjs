@@ -126,7 +126,10 @@ async function clickTellsWhy(page) {
   const numbers = await page.locator("#why-numbers dt, #why-numbers dd").allTextContents();
   const of = (name) => numbers[numbers.indexOf(name) + 1];
   assert.deepEqual([of("request"), of("reason"), of("law"), of("answered with")], [`${shed.method} ${shed.path}`, shed.reason, shed.law ?? "–", String(shed.status)]);
-  if (shed.estimate_ns) assert.deepEqual([of("expected"), of("target")], [time(shed.estimate_ns), time(shed.target_ns)]);
+  if (shed.bound_ns) {
+    assert(shed.estimate_ns > shed.bound_ns, `expected ${shed.estimate_ns}, allowed ${shed.bound_ns}`);
+    assert.deepEqual([of("expected"), of("allowed"), of("target")], [time(shed.estimate_ns), time(shed.bound_ns), time(shed.target_ns)]);
+  }
   await page.screenshot({ path: `${shots}/dialog.png` });
   await page.locator("#why button").click();
   assert(!(await page.locator("#why").evaluate((dialog) => dialog.open)));

@@ -429,6 +429,29 @@ static void a_target_below_the_requests_own_time_is_said_to_be(void **state)
 	on_law_close(&backend.on);
 }
 
+/* Requests that take longer than the target by themselves are held to what `own` says, and that is shown. */
+static void a_request_is_held_to_its_own_time_by_a_factor(void **state)
+{
+	static const char *const factors[] = {"1", "5", "20"};
+	for (unsigned i = 0; i < 3; i++) {
+		ON_LAW(&backend.on, LAW, "p90", "20ms", "own", factors[i]);
+		open_backend(&backend, 8, 50 * MS);
+		run(&backend, 80, 20);
+		double alone_ms = (double)on_law_report(&backend.on).alone_ns / MS;
+		double held_to = 20 + atof(factors[i]) * (alone_ms - 20);
+		if (fabs(on_law_value(&backend.on, "held_to_ms") / held_to - 1) > .001)
+			fail_msg("own = %s: %g, not %g", factors[i], on_law_value(&backend.on, "held_to_ms"),
+				 held_to);
+		on_law_close(&backend.on);
+	}
+	weir_adaptive_remote_params params;
+	weir_law_defaults(LAW, &params);
+	assert_int_equal(weir_law_set(LAW, &params, "own", "0.5"), -EINVAL);
+	params.target_ns[0] = 20 * MS;
+	params.own = 101;
+	assert_int_equal(weir_law_check(LAW, &params), -EINVAL);
+}
+
 /* ---- classes ---- */
 
 /* Of class 1 those that are let in while class 0 wants all that there is, as a share of what the backend does. */
@@ -505,11 +528,11 @@ static void must_explain(struct backend *b, const weir_ask *ask)
 	weir_why why = {.verdict = WEIR_SHED_LATE};
 	b->on.law->explain(b->on.state, ask, &why);
 	explained++;
-	if (!(why.estimate_ns > why.target_ns && why.target_ns > 0 && why.retry_after_ns > 0 &&
-	      why.retry_after_ns < 3600 * WEIR_NS_PER_S))
-		fail_msg("refused with an estimate of %llu ns, a target of %llu ns, to come again after %llu "
+	if (!(why.estimate_ns > why.bound_ns && why.bound_ns >= why.target_ns && why.target_ns > 0 &&
+	      why.retry_after_ns > 0 && why.retry_after_ns < 3600 * WEIR_NS_PER_S))
+		fail_msg("refused with an estimate of %llu ns, a bound of %llu ns, to come again after %llu "
 			 "ns",
-			 (unsigned long long)why.estimate_ns, (unsigned long long)why.target_ns,
+			 (unsigned long long)why.estimate_ns, (unsigned long long)why.bound_ns,
 			 (unsigned long long)why.retry_after_ns);
 }
 
@@ -529,8 +552,8 @@ static void ask_oddly(struct backend *b)
 	}
 }
 
-/* What it says is above the target whenever it refused, in any state that a load brings it into. */
-static void an_estimate_is_above_the_target_it_is_held_against(void **state)
+/* What it says is above the bound whenever it refused, in any state that a load brings it into, in a dry run, too. */
+static void an_estimate_is_above_the_bound_it_is_held_against(void **state)
 {
 	static const char *const targets[] = {"5ms", "50ms", "200ms", "2s"};
 	static const double loads[] = {.9, 1.2, 2, 5, 20};
@@ -541,6 +564,7 @@ static void an_estimate_is_above_the_target_it_is_held_against(void **state)
 				ON_LAW(&backend.on, LAW, "p90", targets[t], "target[1]", "1s");
 				open_backend(&backend, workers, 20 * MS);
 				backend.on_shed = must_explain;
+				backend.on.sample.dry_run = l % 2;
 				run(&backend, .3 * workers * 50, 1);
 				for (unsigned i = 0; i < 1500; i++) {
 					step(&backend, loads[l] * workers * 50, i % 20 == 0);
@@ -803,10 +827,11 @@ int main(void)
 		cmocka_unit_test(the_limit_is_lifted_when_all_is_quiet),
 		cmocka_unit_test(what_has_spent_its_target_elsewhere_has_less_room),
 		cmocka_unit_test(a_target_below_the_requests_own_time_is_said_to_be),
+		cmocka_unit_test(a_request_is_held_to_its_own_time_by_a_factor),
 		cmocka_unit_test(a_lower_class_keeps_its_minimum_share),
 		cmocka_unit_test(what_is_guaranteed_is_admitted_whatever_the_load),
 		cmocka_unit_test(a_lower_class_leaves_room_to_the_one_above),
-		cmocka_unit_test(an_estimate_is_above_the_target_it_is_held_against),
+		cmocka_unit_test(an_estimate_is_above_the_bound_it_is_held_against),
 		cmocka_unit_test(quality_falls_under_overload_and_comes_back),
 		cmocka_unit_test(the_class_that_is_shed_is_asked_for_less_first),
 		cmocka_unit_test(quality_stays_the_best_where_that_is_wanted),

@@ -87,7 +87,7 @@ static void test_reasons(void **state)
 
 #define WALL_S 1793538150 /* 2026-11-01 13:02:30 UTC */
 
-static const char *sentence(const weir_overload *o, weir_verdict why, bool unreachable)
+static const char *sentence(const weir_overload *o, weir_verdict why, const weir_report *unreachable)
 {
 	static char text[WEIR_OVERLOAD_TEXT];
 	weir_overload_view view;
@@ -101,27 +101,32 @@ static void test_the_sentence_of_an_overload(void **state)
 	weir_overload o = {0};
 	weir_overload_story story;
 	second(&o, 0, 0, &story);
-	assert_string_equal(sentence(&o, WEIR_ADMITTED, false),
+	assert_string_equal(sentence(&o, WEIR_ADMITTED, NULL),
 			    "all is well: 0.0/s answered, none turned away");
 	for (unsigned i = 0; i < 63; i++)
 		second(&o, 3800, 3420, &story);
 	assert_string_equal(
-		sentence(&o, WEIR_SHED_LATE, false),
+		sentence(&o, WEIR_SHED_LATE, NULL),
 		"app: overloaded since 13:01 UTC: capacity about 380/s, 90 % of 3800/s turned away "
 		"(predicted-late); add capacity, or allow more time");
-	assert_non_null(strstr(sentence(&o, WEIR_SHED_RATE, false), "(rate); a limit of the configuration"));
-	assert_non_null(strstr(sentence(&o, WEIR_SHED_LATE, true), "; the target cannot be met"));
+	assert_non_null(strstr(sentence(&o, WEIR_SHED_RATE, NULL), "(rate); a limit of the configuration"));
+	assert_non_null(
+		strstr(sentence(&o, WEIR_SHED_LATE, &(weir_report){0}), "; the target cannot be met"));
 	for (unsigned i = 0; i < 60; i++)
 		second(&o, 100, 0, &story);
 	assert_string_equal(
-		sentence(&o, WEIR_SHED_LATE, false),
+		sentence(&o, WEIR_SHED_LATE, NULL),
 		"all is well: 100/s answered, none turned away; the last overload ended at 13:01 UTC "
 		"after 60 s");
-	assert_string_equal(sentence(&o, WEIR_SHED_LATE, true),
+	assert_string_equal(sentence(&o, WEIR_SHED_LATE, &(weir_report){0}),
 			    "app: the target cannot be met, even with nothing waiting: allow more time");
+	assert_string_equal(sentence(&o, WEIR_SHED_LATE, &(weir_report){.alone_ns = 340 * WEIR_NS_PER_MS}),
+			    "app: the target cannot be met, even with nothing waiting: needs about 340 ms");
+	assert_non_null(strstr(sentence(&o, WEIR_SHED_LATE, &(weir_report){.alone_ns = 1234567890}),
+			       "needs about 1.23 s"));
 	for (unsigned i = 0; i < 60; i++)
 		second(&o, 100, 2, &story);
-	assert_non_null(strstr(sentence(&o, WEIR_SHED_LATE, false), "98/s answered, 2.0 % turned away"));
+	assert_non_null(strstr(sentence(&o, WEIR_SHED_LATE, NULL), "98/s answered, 2.0 % turned away"));
 }
 
 /* In a dry run nobody is turned away, and the counts say who would have been. */
@@ -135,10 +140,10 @@ static void test_the_sentence_of_a_dry_run(void **state)
 		second(&o, 100, 0, &story);
 	}
 	assert_string_equal(
-		sentence(&o, WEIR_SHED_LATE, false),
+		sentence(&o, WEIR_SHED_LATE, NULL),
 		"app: dry run: would turn away 50 % of 100/s since 13:01 UTC (predicted-late), and lets "
 		"all in; capacity about 100/s; add capacity, or allow more time");
-	assert_null(strstr(sentence(&o, WEIR_SHED_LATE, true), "cannot be met"));
+	assert_null(strstr(sentence(&o, WEIR_SHED_LATE, &(weir_report){0}), "cannot be met"));
 }
 
 static void test_the_sentence_of_failures(void **state)
@@ -151,12 +156,12 @@ static void test_the_sentence_of_failures(void **state)
 		second(&o, 100, 0, &story);
 	}
 	assert_string_equal(
-		sentence(&o, WEIR_ADMITTED, false),
+		sentence(&o, WEIR_ADMITTED, NULL),
 		"app: failing since 13:01 UTC: 30 % of 100/s end in an error; look at its servers and the "
 		"error log");
 	for (unsigned i = 0; i < 10; i++)
 		second(&o, 100, 0, &story);
-	assert_non_null(strstr(sentence(&o, WEIR_ADMITTED, false), "all is well"));
+	assert_non_null(strstr(sentence(&o, WEIR_ADMITTED, NULL), "all is well"));
 }
 
 /* Whatever the numbers are, the sentence ends in its room. */

@@ -18,6 +18,7 @@ struct script {
 	uint64_t patience_ns[WEIR_CLASSES];
 	double quality[LANES];
 	bool unreachable;
+	uint64_t alone_ns;
 	int learnt; /* that it begins with */
 	/* what it was asked and told, in events; per state that is in the order of init */
 	unsigned states;
@@ -111,6 +112,7 @@ static void script_report(const void *state, unsigned klass, weir_report *ret_re
 	ret_report->target_ns = 5 * WEIR_NS_PER_MS;
 	ret_report->measured_ns = at->index == 1 ? 20 : 10;
 	ret_report->unreachable = at->script->unreachable && klass == 2;
+	ret_report->alone_ns = at->script->alone_ns;
 }
 
 static int script_save(const void *state, char *text, size_t size)
@@ -436,11 +438,14 @@ static void an_unreachable_target_is_noticed_once_each_time(void **state)
 	check_contains(noticed[0], "'far'");
 	check_contains(noticed[0], "class 2");
 	check_contains(noticed[0], "p90 within 5ms");
+	check_contains(noticed[0], "can do no more and measures");
 	script.unreachable = false;
+	script.alone_ns = 340 * WEIR_NS_PER_MS;
 	world_run(world, 3 * WEIR_NS_PER_S);
 	script.unreachable = true;
 	world_run(world, 3 * WEIR_NS_PER_S);
 	assert_int_equal(notices, 2);
+	check_contains(noticed[1], "cannot be met: it takes 0.34s with nothing waiting");
 	world_end(&world);
 }
 

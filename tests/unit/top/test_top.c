@@ -321,7 +321,7 @@ static const char sample[] =
 "\"resources\":{\"memory\":{\"value\":0.41,\"level\":0},\"cpu\":{\"value\":0.93,\"level\":0},\"loop-lag\":{\"value\":0.0004,\"level\":0}},\"stages\":["
 "{\"name\":\"idle\",\"law\":null,\"all\":{\"offered\":0}},"
 "{\"name\":\"app\",\"domain\":\"http\",\"kind\":\"reactor\",\"threads\":2,\"mode\":\"dry-run\",\"law\":\"adaptive-remote\",\"params\":{\"percentile\":\"p90\",\"target\":\"200ms\"},"
-"\"waiting\":3,\"in_service\":9,\"limit\":12,\"admit_per_s\":396.1,\"unreachable\":false,\"quality\":0.5,\"values\":{\"drain\":398.25},"
+"\"waiting\":3,\"in_service\":9,\"limit\":12,\"admit_per_s\":396.1,\"unreachable\":true,\"alone_ns\":340000000,\"quality\":0.5,\"values\":{\"drain\":398.25},"
 "\"all\":{\"offered\":5000,\"admitted\":3900,\"shed\":1100,\"completed\":3880,\"failed\":3,\"dropped\":5,\"rate\":{\"offered\":800,\"admitted\":398,\"shed\":12345},"
 "\"recent\":{\"count\":3990,\"p50_ns\":61000000,\"p90_ns\":181000000,\"p99_ns\":1212000000},\"shed_by\":{\"predicted-late\":1100}},"
 "\"class\":[{\"class\":0,\"name\":\"gold\",\"target_ns\":200000000,\"percentile\":0.8999999985,\"rate\":{\"offered\":1,\"admitted\":1,\"shed\":0},"
@@ -330,7 +330,7 @@ static const char sample[] =
 "\"backends\":[{\"address\":\"127.0.0.1:9000\",\"state\":\"up\",\"in_flight\":9,\"requests\":3900,\"failures\":2,\"latency_ns\":42000000},"
 "{\"address\":\"127.0.0.1:9001\",\"state\":\"down\",\"in_flight\":0,\"requests\":7,\"failures\":7,\"latency_ns\":0}],"
 "\"sheds_total\":1100,\"sheds\":[{\"id\":9,\"when\":\"2026-11-16T03:22:51.123Z\",\"stage\":\"app\",\"class\":1,\"class_name\":\"rest\",\"method\":\"GET\",\"path\":\"/list\","
-"\"reason\":\"predicted-late\",\"estimate_ns\":412000000,\"target_ns\":200000000}]}";
+"\"reason\":\"predicted-late\",\"estimate_ns\":412000000,\"bound_ns\":196000000,\"target_ns\":200000000}]}";
 /* Names that would move a terminal's cursor, turn its writing round, or be wider than they look. */
 static const char hostile[] =
 "{\"stages\":{\"process\":{\"version\":\"\\u001b[2J\",\"verb\":\"\\u009b31m\\r\\n\",\"pid\":1e300,\"uptime_s\":-1e300,\"ready\":7},\"resources\":[],\"stages\":[null,3,[],"
@@ -476,7 +476,8 @@ static void wider_screens_show_more(void **state)
 	set_up_drawing(&at, sample, 40, 130, false);
 	weir_top_draw(&at.screen, &at.model, &at.view);
 	row_with(&at, "p90 200ms  adaptive-remote  dry-run");
-	row_with(&at, "412ms, target 200ms");
+	row_with(&at, "412ms, allowed 196ms");
+	row_with(&at, "quality 0.50, target out of reach: needs about 340ms");
 	tear_down_drawing(&at);
 }
 

@@ -8,6 +8,7 @@
 #define RATE_S        2. /* over which the others do */
 #define RATE_PERIODS  5.
 #define LIGHT         .5  /* part of the processors below which time in service is not waiting for them */
+#define BLOCK_S       .5  /* the shortest time that is judged by itself */
 #define CALM_S        20. /* of calm, over which the I/O time fades */
 #define CALM_LEAST    5.  /* requests before it is known */
 /* The queueing delay is at most this many times the age of the oldest that waits, and this much more. */
@@ -65,28 +66,55 @@ static double per_request(const weir_gauge *gauge, const weir_gauge_mean *mean)
 	return amount >= 0 && rate > 0 ? amount / rate : -1;
 }
 
+/* Both this block and the time before it: a block may be calm by chance, and the mean is late. */
 static bool is_calm(const weir_gauge *gauge)
 {
-	double cpu = value(&gauge->cpu), processors = gauge->last.processors;
-	return cpu >= 0 && processors > 0 && cpu + fmax(value(&gauge->delay), 0) < LIGHT * processors;
+	const weir_gauge_sums *block = &gauge->block;
+	double light = LIGHT * gauge->last.processors;
+	return block->cpu_s + block->delay_s < light * block->time_s &&
+	       value(&gauge->cpu) + fmax(value(&gauge->delay), 0) < light;
+}
+
+/* The mean time in service while it was calm; -1: unknown. */
+static double calm_service_s(const weir_gauge_sums *calm)
+{
+	if (calm->requests < CALM_LEAST)
+		return -1;
+	if (calm->answers < CALM_LEAST)
+		return calm->in_service_s / calm->requests;
+	return calm->took_s / calm->answers - fmax(calm->waiting_s, calm->delay_s) / calm->requests;
 }
 
 static double io_of(const weir_gauge *gauge)
 {
-	double requests = gauge->calm_requests.sum;
-	if (requests < CALM_LEAST || gauge->calm_in_service.weight <= 0)
-		return -1;
-	return fmax((gauge->calm_in_service.sum - gauge->calm_cpu.sum) / requests, 0);
+	double service_s = calm_service_s(&gauge->calm);
+	return service_s < 0 ? -1 : fmax(service_s - gauge->calm.cpu_s / gauge->calm.requests, 0);
 }
 
-static void learn_io(weir_gauge *gauge, double in_service, double requests, double cpu_s, double dt_s)
+/* to = keep * to + more */
+static void add_sums(weir_gauge_sums *to, double keep, const weir_gauge_sums *more)
 {
-	if (in_service < 0 || requests < 0 || cpu_s < 0 || !is_calm(gauge))
-		return;
+	to->time_s = keep * to->time_s + more->time_s;
+	to->waiting_s = keep * to->waiting_s + more->waiting_s;
+	to->in_service_s = keep * to->in_service_s + more->in_service_s;
+	to->requests = keep * to->requests + more->requests;
+	to->cpu_s = keep * to->cpu_s + more->cpu_s;
+	to->delay_s = keep * to->delay_s + more->delay_s;
+	to->answers = keep * to->answers + more->answers;
+	to->took_s = keep * to->took_s + more->took_s;
+}
+
+static void learn_io(weir_gauge *gauge, const weir_gauge_sums *more)
+{
 	double over_s = fmax(CALM_S, RATE_PERIODS * gauge->every_s);
-	add(&gauge->calm_in_service, in_service * dt_s, dt_s, over_s);
-	add(&gauge->calm_requests, requests, dt_s, over_s);
-	add(&gauge->calm_cpu, cpu_s, dt_s, over_s);
+	if (more->in_service_s < 0 || more->requests < 0 || more->cpu_s < 0)
+		return;
+	add_sums(&gauge->block, 1, more);
+	if (more->cpu_s <= 0 || gauge->block.time_s < BLOCK_S)
+		return;
+	if (is_calm(gauge))
+		add_sums(&gauge->calm, exp(-gauge->block.time_s / over_s), &gauge->block);
+	gauge->block = (weir_gauge_sums){0};
 }
 
 static void learn(weir_gauge *gauge, const weir_gauge_sample *now, double dt_s)
@@ -94,19 +122,25 @@ static void learn(weir_gauge *gauge, const weir_gauge_sample *now, double dt_s)
 	const weir_gauge_sample *last = &gauge->last;
 	double queue_s = fmax(QUEUE_S, QUEUE_PERIODS * gauge->every_s),
 	       rate_s = fmax(RATE_S, RATE_PERIODS * gauge->every_s);
-	double requests = growth(last->requests, now->requests),
-	       cpu_s = growth(last->cpu_total_s, now->cpu_total_s);
+	weir_gauge_sums more = {.time_s = dt_s,
+				.waiting_s = fmax(now->waiting, 0) * dt_s,
+				.in_service_s = now->in_service * dt_s,
+				.requests = growth(last->requests, now->requests),
+				.cpu_s = growth(last->cpu_total_s, now->cpu_total_s),
+				.delay_s = fmax(growth(last->cpu_delay_s, now->cpu_delay_s), 0),
+				.answers = fmax(growth(last->answers, now->answers), 0),
+				.took_s = fmax(growth(last->took_s, now->took_s), 0)};
 	add_level(&gauge->waiting, now->waiting, dt_s, queue_s);
 	add_level(&gauge->oldest, now->oldest_s, dt_s, queue_s);
 	add_level(&gauge->in_service, now->in_service, dt_s, queue_s);
-	add_growth(&gauge->rate, requests, dt_s, rate_s);
-	add_growth(&gauge->cpu, cpu_s, dt_s, rate_s);
-	add_growth(&gauge->delay, growth(last->cpu_delay_s, now->cpu_delay_s), dt_s, rate_s);
+	add_growth(&gauge->rate, more.requests, dt_s, rate_s);
+	add_growth(&gauge->cpu, more.cpu_s, dt_s, rate_s);
+	add_growth(&gauge->delay, more.delay_s, dt_s, rate_s);
 	add_growth(&gauge->self, growth(last->self_cpu_s, now->self_cpu_s), dt_s, rate_s);
-	learn_io(gauge, now->in_service, requests, cpu_s, dt_s);
-	gauge->requests += fmax(requests, 0);
-	gauge->cpu_total_s += fmax(cpu_s, 0);
-	gauge->in_service_s += fmax(now->in_service, 0) * dt_s;
+	learn_io(gauge, &more);
+	gauge->requests += fmax(more.requests, 0);
+	gauge->cpu_total_s += fmax(more.cpu_s, 0);
+	gauge->in_service_s += fmax(more.in_service_s, 0);
 }
 
 void weir_gauge_add(weir_gauge *gauge, const weir_gauge_sample *sample)

@@ -9,15 +9,21 @@
  *             of the oldest that waits bounds it from both sides, because the count of requests may be wrong
  *             (requests of several segments, connections that were missed) and the age cannot be.
  *  cpu        processor time over requests
- *  io         the rest of the time in service, which is again Little's law: the mean number in service over the
- *             rate. Under load that time contains waiting for processors, so the rest is learnt only while less
- *             than half of them are in use or waited for, and kept otherwise. Waiting counts because
- *             neighbours may use the rest: such a server is overloaded with few processors in use.
+ *  io         the rest of the time in service. Where single answers are timed, that is their mean time without
+ *             what they waited: to be read, or for a processor, whichever is more, since a process that has no
+ *             processor reads nothing. Elsewhere it is again Little's law, the mean number in service over the
+ *             rate, and takes many more looks: each sees few in service. Under load waits are most of it, so
+ *             the rest is learnt only while less than half of the processors are in use or waited for, and kept
+ *             otherwise. Waiting counts because neighbours may use the rest: such a server is overloaded with
+ *             few processors in use.
  *  service    cpu + alpha * io
  *
+ * Whether it was calm is judged in blocks of half a second or more that end when processor time has grown: that
+ * of many processes is read less often than the rest, and counted in clock ticks. If each sample were judged,
+ * just those with much of it would be left out.
+ *
  * Means fade: those of the queue over a quarter of a second, that of the I/O time over twenty seconds in
- * which it is learnt (a look sees few requests in service, so it takes many), the others over two seconds, or
- * some periods if these are longer.
+ * which it is learnt, the others over two seconds, or some periods if these are longer.
  *
  * Threads: one at a time.
  */
@@ -31,6 +37,8 @@ typedef struct weir_gauge_sample {
 	double oldest_s;    /* how long the oldest of them has waited; 0: none waits */
 	double in_service;  /* requests */
 	double requests;    /* that have come since some time before */
+	double answers;     /* that were timed since some time before; 0: none is */
+	double took_s;      /* from the request to the answer: the sum over these */
 	double cpu_total_s; /* processor time of the server since some time before */
 	double cpu_delay_s; /* time that it was ready to run and had no processor, since some time before */
 	double processors;
@@ -42,6 +50,11 @@ typedef struct weir_gauge_mean {
 	double sum, weight;
 } weir_gauge_mean;
 
+/* What came within some time, all of it in seconds or requests. */
+typedef struct weir_gauge_sums {
+	double time_s, waiting_s, in_service_s, requests, cpu_s, delay_s, answers, took_s;
+} weir_gauge_sums;
+
 typedef struct weir_gauge {
 	/* const after init */
 	double every_s, alpha;
@@ -49,7 +62,7 @@ typedef struct weir_gauge {
 	weir_gauge_sample last;
 	bool begun;
 	weir_gauge_mean waiting, oldest, in_service, rate, cpu, delay, self;
-	weir_gauge_mean calm_in_service, calm_requests, calm_cpu; /* while it was calm */
+	weir_gauge_sums block, calm; /* not judged yet; while it was calm */
 	double requests, cpu_total_s, in_service_s;
 } weir_gauge;
 

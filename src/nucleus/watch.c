@@ -19,10 +19,13 @@
 #define NEAR_KEEP  .99 /* of what was seen of near ones, at each look */
 #define NEAR_LEAST 3.  /* so many must have been seen */
 
-/* A connection and how many segments of it are counted. */
+/*
+ * A connection, how many segments of it are counted, and of its last answer that was timed: after which
+ * segment (0: there is none), how long it took, and for how many requests it stands.
+ */
 typedef struct weir_counted {
 	uint64_t cookie;
-	uint32_t segments;
+	uint32_t segments, timed, took_ms, weight;
 } weir_counted;
 
 struct weir_watch {
@@ -34,7 +37,7 @@ struct weir_watch {
 	/* connections of the last look, by cookie, and of this one */
 	weir_counted *before, *now;
 	uint32_t before_count, now_count;
-	double requests;
+	double requests, answers, took_s;
 	/* of this look */
 	double waiting, oldest_s, in_service, unclear;
 	/*
@@ -57,18 +60,50 @@ static int by_cookie(const void *a, const void *b)
 	return one < other ? -1 : one > other;
 }
 
-/* How many segments of a connection a look has counted. The table is sorted. */
-static uint32_t counted_in(const weir_counted *table, uint32_t count, uint64_t cookie)
+/* What a look has counted of a connection. The table is sorted. */
+static weir_counted counted_in(const weir_counted *table, uint32_t count, uint64_t cookie)
 {
 	const weir_counted key = {.cookie = cookie};
 	const weir_counted *found = count > 0 ? bsearch(&key, table, count, sizeof(key), by_cookie) : NULL;
-	return found != NULL ? found->segments : 0;
+	return found != NULL ? *found : key;
 }
 
-static void count_requests(weir_watch *watch, const weir_diag_conn *conn, uint32_t before)
+/* The part of those whose answer and next request were near each other in which the request came last. */
+static double near_busy_part(const weir_watch *watch)
 {
-	if (conn->segments_in > before)
-		watch->requests += conn->segments_in - before;
+	double near = watch->near_busy + watch->near_idle;
+	return near >= NEAR_LEAST ? watch->near_busy / near : 0;
+}
+
+/*
+ * An answer is timed from the last bytes that came to the last that went; one that goes on, again. It stands
+ * for all requests of its connection since the one before: a look sees the last one only. If each stood for
+ * itself, those on connections that are used only while many are busy would count too much.
+ */
+static void time_answer(weir_watch *watch, const weir_diag_conn *conn, weir_counted *counted)
+{
+	uint32_t took_ms = conn->received_ms - conn->sent_ms;
+	if (conn->segments_out == 0 || conn->unsent > 0 || conn->unread > 0 ||
+	    conn->received_ms < conn->sent_ms || (took_ms == 0 && near_busy_part(watch) > .5))
+		return;
+	if (counted->timed == conn->segments_in) {
+		watch->took_s -= counted->weight * (counted->took_ms / 1e3);
+	} else {
+		counted->weight = conn->segments_in - counted->timed;
+		watch->answers += counted->weight;
+	}
+	counted->timed = conn->segments_in;
+	counted->took_ms = took_ms;
+	watch->took_s += counted->weight * (took_ms / 1e3);
+}
+
+static weir_counted count_requests(weir_watch *watch, const weir_diag_conn *conn, weir_counted counted)
+{
+	if (conn->segments_in > counted.segments)
+		watch->requests += conn->segments_in - counted.segments;
+	counted.segments = conn->segments_in;
+	time_answer(watch, conn, &counted);
+	return counted;
 }
 
 /*
@@ -87,16 +122,6 @@ static void take_accepted(weir_watch *watch, const weir_diag_conn *conn)
 		*(since_ms > 0 ? &watch->near_busy : &watch->near_idle) += 1;
 }
 
-/* The part of the unclear ones that is in service; none, until enough is known. */
-static double unclear_in_service(weir_watch *watch)
-{
-	double near = watch->near_busy + watch->near_idle,
-	       busy = near >= NEAR_LEAST ? watch->unclear * watch->near_busy / near : 0;
-	watch->near_busy *= NEAR_KEEP;
-	watch->near_idle *= NEAR_KEEP;
-	return busy;
-}
-
 /*
  * Bytes came that nobody has read: a request waits. They were read, and not answered yet: it is in service.
  */
@@ -104,9 +129,10 @@ static void take_conn(const weir_diag_conn *conn, void *arg)
 {
 	weir_watch *watch = arg;
 	double age_s = conn->received_ms / 1e3;
-	count_requests(watch, conn, counted_in(watch->before, watch->before_count, conn->cookie));
+	weir_counted now =
+		count_requests(watch, conn, counted_in(watch->before, watch->before_count, conn->cookie));
 	if (watch->now_count < WEIR_WATCH_CONNS)
-		watch->now[watch->now_count++] = (weir_counted){conn->cookie, conn->segments_in};
+		watch->now[watch->now_count++] = now;
 	if (conn->segments_in == 0)
 		return;
 	if (!conn->accepted || conn->unread > 0) {
@@ -121,9 +147,9 @@ static void take_conn(const weir_diag_conn *conn, void *arg)
 static void take_ended(const weir_diag_conn *conn, void *arg)
 {
 	weir_watch *watch = arg;
-	uint32_t now = counted_in(watch->now, watch->now_count, conn->cookie),
-		 before = counted_in(watch->before, watch->before_count, conn->cookie);
-	count_requests(watch, conn, now > before ? now : before);
+	weir_counted now = counted_in(watch->now, watch->now_count, conn->cookie),
+		     before = counted_in(watch->before, watch->before_count, conn->cookie);
+	count_requests(watch, conn, now.segments >= before.segments ? now : before);
 }
 
 static int look_at_connections(weir_watch *watch)
@@ -134,7 +160,9 @@ static int look_at_connections(weir_watch *watch)
 	if (front->local)
 		return 0;
 	int error = weir_diag_connections(&watch->diag, front, take_conn, watch);
-	watch->in_service += unclear_in_service(watch);
+	watch->in_service += watch->unclear * near_busy_part(watch);
+	watch->near_busy *= NEAR_KEEP;
+	watch->near_idle *= NEAR_KEEP;
 	qsort(watch->now, watch->now_count, sizeof(weir_counted), by_cookie);
 	weir_diag_ended(&watch->diag, take_ended, watch);
 	weir_counted *spare = watch->before;
@@ -237,6 +265,8 @@ void weir_watch_look(weir_watch *watch, uint64_t now_ns, weir_gauge_sample *ret_
 		.oldest_s = seen && !local && watch->options.places == 1 ? watch->oldest_s : -1,
 		.in_service = seen && !local ? watch->in_service : -1,
 		.requests = seen && !local ? watch->requests : -1,
+		.answers = watch->answers,
+		.took_s = watch->took_s,
 		.cpu_total_s = watch->cpu_total_s,
 		.cpu_delay_s = watch->cpu_delay_s,
 		.processors = watch->processors,

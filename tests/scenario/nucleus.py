@@ -140,6 +140,22 @@ def tells_requests_from_answers():
     seen_in_service(0, 0.2, lambda found: found < 6, "few are in service")
 
 
+def times_answers():
+    """On connections that end, too: a request takes as long as the server sleeps, whatever a look sees."""
+    server = subprocess.Popen([sys.executable, "-c", KEEPING, "0.1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    port = int(server.stdout.readline())
+    nucleus = Nucleus("--port", str(port), "--every", "20ms")
+
+    def ask():
+        with Client(port) as client:
+            same(client.ask("/").status, 200, "it answers")
+        return (nucleus.report()["io_s"] or 0) > 0.08
+
+    until(ask, "the time of the answers is known")
+    nucleus.stop()
+    ended(server)
+
+
 def costs_little():
     """In processor time, which a busy machine does not change much: the bound is loose, the number is printed."""
     server, port = foreign()
@@ -292,4 +308,4 @@ def is_used_rightly():
     expect(done.returncode == 0 and json.loads(done.stdout)["queue_s"] is None, f"nobody listens there: {done.stdout}")
 
 
-run(watches_a_foreign_server, tells_requests_from_answers, costs_little, serves_a_sentry, tells_of_itself, tells_its_load, tells_processor_time, calibrates, is_used_rightly)
+run(watches_a_foreign_server, tells_requests_from_answers, times_answers, costs_little, serves_a_sentry, tells_of_itself, tells_its_load, tells_processor_time, calibrates, is_used_rightly)

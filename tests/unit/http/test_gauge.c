@@ -152,6 +152,48 @@ static void keeps_io_while_it_is_starved(void **state)
 	assert_true(report.io_s > .028 && report.io_s < .06);
 }
 
+/*
+ * A service at 0.29 of a processor whose processes are read every third look, so that their time comes in
+ * lumps, and whose requests take 30 ms, of which they wait 2 for a processor.
+ */
+static weir_gauge_sample lumpy_sample(weir_random *random, weir_gauge_sample sample, unsigned look)
+{
+	double requests = 0;
+	for (unsigned i = 0; i < 100; i++)
+		requests += weir_random_unit(random) < .035;
+	sample.now_ns += 100 * WEIR_NS_PER_MS;
+	sample.requests += requests;
+	sample.in_service = requests > 3 ? 2 : .4; /* few are seen at a look */
+	if (look % 3 == 0) {
+		sample.cpu_total_s += .0085 * (sample.requests - sample.self_cpu_s);
+		sample.cpu_delay_s += .002 * (sample.requests - sample.self_cpu_s);
+		sample.self_cpu_s = sample.requests; /* those whose processor time was read */
+	}
+	return sample;
+}
+
+/* Answers that are timed say what looks at those in service cannot, and no sample is left out for its lump. */
+static void times_answers(void **state)
+{
+	for (uint64_t seed = 1; seed <= 8; seed++) {
+		weir_gauge gauge;
+		weir_random random;
+		weir_nucleus_report report;
+		weir_gauge_sample sample = {.now_ns = WEIR_NS_PER_S, .processors = 1};
+		weir_random_init(&random, seed);
+		weir_gauge_init(&gauge, .1, 1);
+		for (unsigned i = 0; i < 100; i++) {
+			sample = lumpy_sample(&random, sample, i);
+			sample.answers = sample.requests;
+			sample.took_s = .030 * sample.answers;
+			weir_gauge_add(&gauge, &sample);
+		}
+		weir_gauge_report(&gauge, sample.now_ns, &report);
+		assert_for_seed(seed, fabs(report.service_s - .028) < .002);
+		assert_for_seed(seed, fabs(report.io_s - .0195) < .002);
+	}
+}
+
 /* Requests that were missed make the rate too low; the age of the oldest bounds what follows from it. */
 static void is_bounded_by_ages(void **state)
 {
@@ -195,7 +237,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(knows_queue_and_service), cmocka_unit_test(rests),
 		cmocka_unit_test(keeps_io_under_load),     cmocka_unit_test(keeps_io_while_it_is_starved),
-		cmocka_unit_test(is_bounded_by_ages),      cmocka_unit_test(survives_odd_samples),
+		cmocka_unit_test(times_answers),           cmocka_unit_test(is_bounded_by_ages),
+		cmocka_unit_test(survives_odd_samples),
 	};
 	return cmocka_run_group_tests_name("gauge", tests, NULL, NULL);
 }

@@ -27,9 +27,11 @@ void weir_conn_set_nonblocking(weir_conn *conn)
 
 void weir_conn_set_pull(weir_conn *conn, int64_t (*pull)(weir_conn *conn))
 {
-	conn->pull = pull;
 	if (pull != NULL)
 		weir_conn_later(conn);
+	else if (conn->pull != NULL)
+		conn->flags = (conn->flags & ~(uint32_t)WEIR_CONN_BULK) | WEIR_CONN_PULLED;
+	conn->pull = pull;
 }
 
 static bool is_full(const weir_pipe *pipe)

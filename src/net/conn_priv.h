@@ -58,7 +58,8 @@ enum weir_conn_flag {
 	WEIR_CONN_POLL_ENDED = 1 << 24,
 	/* uring: the socket is non-blocking, because a file was sent on it, or it was spliced from or to */
 	WEIR_CONN_NONBLOCKING = 1 << 26,
-	WEIR_CONN_BULK = 1 << 27, /* its last read filled a buffer: the next one may fill several */
+	WEIR_CONN_BULK = 1 << 27,   /* its last read filled a buffer: the next one may fill several */
+	WEIR_CONN_PULLED = 1 << 28, /* what came last was pulled: the next read is small */
 };
 
 struct weir_conn {
@@ -264,9 +265,17 @@ void weir_conn_charge(weir_conn *conn, size_t bytes);
 /* Maximum number of bytes to read at once. */
 uint32_t weir_conn_rated_most(const weir_conn *conn);
 
+/*
+ * What follows a body that was pulled is a head, and probably another such body. What is read of it has to be
+ * copied, so little is read.
+ */
+#define WEIR_CONN_HEAD_BYTES 4096u
+
 static inline uint32_t weir_conn_read_most(const weir_conn *conn)
 {
-	return conn->rate == 0 ? WEIR_BUF_READ_BYTES : weir_conn_rated_most(conn);
+	if (__builtin_expect(conn->rate != 0, 0))
+		return weir_conn_rated_most(conn);
+	return weir_conn_is(conn, WEIR_CONN_PULLED) ? WEIR_CONN_HEAD_BYTES : WEIR_BUF_READ_BYTES;
 }
 
 #endif

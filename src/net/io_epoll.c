@@ -97,6 +97,7 @@ static void read_once(weir_conn *conn, uint32_t most)
 	}
 	ssize_t got = receive_bytes(conn->fd, buf->data, most);
 	if (got > 0) {
+		conn->flags &= ~(uint32_t)WEIR_CONN_PULLED;
 		if ((size_t)got < most && !weir_conn_is(conn, WEIR_CONN_HALF))
 			conn->flags &= ~(uint32_t)WEIR_CONN_READABLE;
 		if ((size_t)got == WEIR_BUF_READ_BYTES)

@@ -135,7 +135,7 @@ static void arm_receive(weir_conn *conn)
 		weir_conn_later(conn);
 		return;
 	}
-	if (weir_conn_is(conn, WEIR_CONN_TIGHT) || conn->rate != 0)
+	if (weir_conn_is(conn, WEIR_CONN_TIGHT | WEIR_CONN_PULLED) || conn->rate != 0)
 		io_uring_prep_recv(sqe, conn->fd, NULL, weir_conn_read_most(conn), 0);
 	else
 		io_uring_prep_recv_multishot(sqe, conn->fd, NULL, 0, 0);
@@ -295,7 +295,7 @@ static void arrived(weir_conn *conn, weir_buf *buf)
 		weir_conn_later(conn);
 		return;
 	}
-	conn->flags &= ~(uint32_t)WEIR_CONN_HUNGRY;
+	conn->flags &= ~(uint32_t)(WEIR_CONN_HUNGRY | WEIR_CONN_PULLED);
 	choose_pace(conn, buf->length);
 	deliver(conn, buf);
 }

@@ -157,6 +157,35 @@ static void keeps_its_place_among_other_output(void **state)
 	relay_end(&r, loop);
 }
 
+/* A head is read, and what follows is pulled again. */
+static void act_pull_again(side *s, weir_conn *conn)
+{
+	current->copies += (int)s->count;
+	act_pass_on(s, conn);
+	weir_conn_set_pull(conn, pull);
+}
+
+/* What is read has to be copied: of a body that will be pulled it is little, and of others as much as ever. */
+static void little_is_read_between_two_pulls(void **state)
+{
+	weir_loop *loop = loop_of(state);
+	relay r;
+	enum { LENGTH = 300000, READ = 12000 };
+	relay_init(&r, loop, LENGTH, 0);
+	relay_all(&r, loop, LENGTH);
+	r.left = LENGTH;
+	r.from.side.act[IN_DATA] = act_pull_again;
+	r.copies = r.from.side.calls[IN_DATA] = 0;
+	relay_all(&r, loop, (uint64_t)2 * LENGTH);
+	assert_int_equal(r.from.side.calls[IN_DATA], 1);
+	assert_in_range(r.copies, 1, WEIR_CONN_HEAD_BYTES);
+	r.from.side.act[IN_DATA] = NULL;
+	say_some(&r, (uint64_t)2 * LENGTH + READ);
+	turn_until(loop, r.from.side.count == READ);
+	assert_int_equal(r.from.side.calls[IN_DATA], 3);
+	relay_end(&r, loop);
+}
+
 /* A peer that does not read stops the other, with no more than the bound in between; then it goes on. */
 static void the_bound_of_the_output_holds(void **state)
 {
@@ -342,6 +371,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		ON_BOTH(everything_arrives_in_order),
 		ON_BOTH(keeps_its_place_among_other_output),
+		ON_BOTH(little_is_read_between_two_pulls),
 		ON_BOTH(the_bound_of_the_output_holds),
 		ON_BOTH(small_packets_arrive),
 		ON_BOTH(without_pipes_it_is_read),

@@ -51,7 +51,7 @@ static int begin_session(visit *v, const store_user *user, weir_span next)
 	store_session is = {.user = user->id, .expires_s = expires_s};
 	snprintf(is.name, sizeof(is.name), "%s", user->name);
 	snprintf(is.class, sizeof(is.class), "%s", user->class);
-	sessions_put(v->mail->sessions, page_span(token), &is, weir_world_now(v->mail->world), NULL);
+	sessions_put(v->mail->sessions, page_span(token), &is, weir_world_now(v->mail->world));
 	return visit_redirect(v, visit_is_path(next) ? next : WEIR_SPAN("/"), &cookie);
 }
 

@@ -85,8 +85,10 @@ struct visit {
 	store *db; /* of this thread; NULL on reactor threads */
 	weir_request *request;
 	weir_span token; /* of the session; empty: none */
-	session session; /* of a type that is not anonymous: found */
-	double quality;  /* how much the page should have: from 1 to 0 */
+	/* Of a type that is not anonymous: who it is, and what forms of the session contain. */
+	store_session session;
+	char csrf[SESSIONS_CSRF_CHARS + 1];
+	double quality; /* how much the page should have: from 1 to 0 */
 	int64_t now_s;
 	webpage page;
 	/* The folders of the user, by visit_folders. */

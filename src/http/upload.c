@@ -129,7 +129,9 @@ static int write_all(int fd, const char *bytes, size_t length)
 static int open_spool(const char *folder)
 {
 	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	return fd >= 0 ? fd : weir_error_set(-errno, "%s: %s", folder, strerror(errno));
+	if (fd < 0)
+		return weir_error_set(-errno, "%s: %s", folder, strerror(errno));
+	return fd;
 }
 
 /* The body into a file. Returns its bytes, or an error. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Logging in: the password is hashed on a pool of its own, and those who guess are slowed down. */
+/* Logging in: few passwords are hashed at one time, and those who guess are slowed down. */
 #include <errno.h>
 #include <stdio.h>
 #include <webmail/views.h>

@@ -80,10 +80,11 @@ int login_visit(visit *v)
 		return -EILSEQ;
 	uint64_t now_ns = weir_world_now(v->mail->world);
 	uint64_t wait_ns = weir_throttle_wait(throttle, values[USER], client, now_ns);
+	uint64_t seconds = (wait_ns + WEIR_NS_PER_S - 1) / WEIR_NS_PER_S;
 	if (wait_ns > 0)
 		return ask_again(v, values, 429,
 				 visit_print(v, "Too many wrong passwords. Try again in %llu s.",
-					     (unsigned long long)(wait_ns / WEIR_NS_PER_S + 1)));
+					     (unsigned long long)seconds));
 	int failed = check(v, values, &user);
 	if (failed == -EACCES) {
 		weir_throttle_failed(throttle, values[USER], client, weir_world_now(v->mail->world));

@@ -177,7 +177,9 @@ int weir_upload_read(weir_request *request, const char *spool, uint64_t most, we
 	if (announced != WEIR_UNKNOWN_LENGTH && announced > most)
 		return weir_error_set(-E2BIG, "the form has more than %llu bytes", (unsigned long long)most);
 	weir_upload *u = weir_mem_zalloc(sizeof(*u));
-	int fd = u != NULL ? open_spool(spool) : weir_error_set(-ENOMEM, "out of memory");
+	if (u == NULL)
+		return weir_error_set(-ENOMEM, "out of memory");
+	int fd = open_spool(spool);
 	int64_t bytes = fd >= 0 ? spool_body(request, fd, most) : fd;
 	int failed = bytes >= 0 ? map_body(u, fd, bytes) : (int)bytes;
 	if (failed == 0)

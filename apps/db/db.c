@@ -75,9 +75,10 @@ static int start(db *d, db_cursor **ret_cursor, const char *sql, const db_value 
 	db_cursor *c = failed == 0 ? find_statement(d, sql, &failed) : NULL;
 	if (c == NULL)
 		return failed != 0 ? failed : -EIO;
-	if (c->busy || count > DB_ARGS_MAX)
-		return weir_error_set(-EINVAL,
-				      "database: a statement was begun twice, or has too many values");
+	if (c->busy || count > DB_ARGS_MAX) {
+		weir_error_set(-EINVAL, "database: a statement was begun twice, or has too many values");
+		return -EINVAL;
+	}
 	failed = d->ops->start(c, values, count);
 	if (failed != 0) {
 		d->ops->reset(c);
@@ -105,8 +106,9 @@ int db_first(db *d, db_cursor **ret_cursor, const char *sql, const db_value *val
 {
 	db_cursor *c = NULL;
 	int result = db_start(d, &c, sql, values, count);
-	if (result == 0)
-		result = db_step(c);
+	if (result != 0)
+		return result;
+	result = db_step(c);
 	if (result > 0)
 		*ret_cursor = c;
 	return result > 0 ? 0 : result == 0 ? -ENOENT : result;

@@ -59,9 +59,9 @@ int visit_redirect(visit *v, weir_span path, const weir_field *cookie)
 
 void visit_begin(visit *v, weir_span title, uint32_t folder, weir_span query)
 {
-	weir_span user = page_span(v->session.is.name);
+	weir_span user = page_span(v->session.name);
 	put_top(&v->page, &(view_top){.title = title});
-	put_bar(&v->page, &(view_bar){.query = query, .csrf = page_span(v->session.csrf), .user = user});
+	put_bar(&v->page, &(view_bar){.query = query, .csrf = page_span(v->csrf), .user = user});
 	for (size_t i = 0; i < v->folder_count; i++) {
 		const store_folder *each = &v->folders[i];
 		put_side_folder(&v->page,

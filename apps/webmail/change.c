@@ -50,7 +50,7 @@ static void add_ids(change_form *c, weir_span text)
 static int delete (change_form *c)
 {
 	store_folder trash;
-	uint32_t user = c->visit->session.is.user;
+	uint32_t user = c->visit->session.user;
 	int failed = store_folder_of(c->visit->db, user, STORE_TRASH, &trash);
 	return failed != 0 ? failed : store_refile(c->visit->db, user, c->ids, c->count, trash.id);
 }
@@ -59,7 +59,7 @@ static int delete (change_form *c)
 static int empty(change_form *c)
 {
 	store_folder folder;
-	uint32_t user = c->visit->session.is.user, id = visit_count(c->values[TO], 0);
+	uint32_t user = c->visit->session.user, id = visit_count(c->values[TO], 0);
 	int result = store_folder_get(c->visit->db, user, id, &folder);
 	if (result == 0 && folder.role != STORE_TRASH && folder.role != STORE_JUNK)
 		return weir_error_set(-EINVAL, "Only the trash and the junk can be emptied.");
@@ -85,7 +85,7 @@ static const struct {
 static int act(change_form *c)
 {
 	store *db = c->visit->db;
-	uint32_t user = c->visit->session.is.user, to = visit_count(c->values[TO], 0);
+	uint32_t user = c->visit->session.user, to = visit_count(c->values[TO], 0);
 	if (does(c, "empty"))
 		return empty(c);
 	if (c->count == 0)
@@ -147,7 +147,7 @@ static int change_messages(change_form *c, weir_form_reader *form)
 static int change_folders(change_form *c)
 {
 	visit *v = c->visit;
-	uint32_t user = v->session.is.user, folder = visit_count(c->values[FOLDER], 0), made;
+	uint32_t user = v->session.user, folder = visit_count(c->values[FOLDER], 0), made;
 	int failed;
 	if (does(c, "add"))
 		failed = store_folder_add(v->db, user, c->values[NAME], &made);

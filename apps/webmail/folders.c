@@ -6,7 +6,7 @@
 
 static int put_all(visit *v)
 {
-	weir_span csrf = page_span(v->session.csrf);
+	weir_span csrf = page_span(v->csrf);
 	visit_begin(v, WEIR_SPAN("Folders"), 0, (weir_span){NULL, 0});
 	put_folders(&v->page, &(view_folders){0});
 	for (size_t i = 0; i < v->folder_count; i++) {
@@ -37,7 +37,7 @@ static int put_outgoing(visit *v)
 {
 	visit_begin(v, WEIR_SPAN("Outbox"), 0, (weir_span){NULL, 0});
 	put_outbox(&v->page, &(view_outbox){0});
-	int found = store_outgoing_list(v->db, v->session.is.user, put_waiting, v);
+	int found = store_outgoing_list(v->db, v->session.user, put_waiting, v);
 	put_outbox_end(&v->page, &(view_outbox_end){0});
 	if (found == 0)
 		put_empty(&v->page, &(view_empty){.text = WEIR_SPAN("Everything was sent.")});

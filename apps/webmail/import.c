@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "import.h"
 #include "deliver.h"
-#include "mail/mailbox.h"
 #include "verbs.h"
 
 #include <errno.h>
@@ -10,11 +9,6 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-/* The store's flags are those of mail in files, and one more. */
-_Static_assert(STORE_SEEN == MAIL_SEEN && STORE_FLAGGED == MAIL_FLAGGED && STORE_ANSWERED == MAIL_ANSWERED &&
-		       STORE_FORWARDED == MAIL_FORWARDED,
-	       "one meaning each");
 
 typedef struct importing {
 	const import_options *options;

@@ -69,7 +69,7 @@ static int put_messages(visit *v, const list_page *p, const store_folder *folder
 	rows_begin(v, back, folder);
 	rows_sort(v, visit_print(v, "/folder/%u?", folder->id), p->list.sort, p->list.reversed);
 	rows_open(v);
-	int found = store_messages(v->db, v->session.is.user, &p->list, rows_put, &r);
+	int found = store_messages(v->db, v->session.user, &p->list, rows_put, &r);
 	rows_end(v);
 	*ret_shown = r.count;
 	return found < 0 ? found : 0;
@@ -94,8 +94,8 @@ static int put_all(visit *v, const list_page *p, const store_folder *folder, con
 		return failed;
 	put_pages(v, p, shown, folder->total);
 	if ((folder->role == STORE_TRASH || folder->role == STORE_JUNK) && folder->total > 0)
-		put_empty_trash(&v->page, &(view_empty_trash){.csrf = page_span(v->session.csrf),
-							      .folder = folder->id});
+		put_empty_trash(&v->page,
+				&(view_empty_trash){.csrf = page_span(v->csrf), .folder = folder->id});
 	return visit_send(v, 200);
 }
 

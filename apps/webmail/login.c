@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Logging in: the password is hashed on a pool of its own, and those who guess are slowed down. */
+/* Logging in: few passwords are hashed at one time, and those who guess are slowed down. */
 #include <errno.h>
 #include <stdio.h>
 #include <webmail/views.h>
@@ -51,7 +51,7 @@ static int begin_session(visit *v, const store_user *user, weir_span next)
 	store_session is = {.user = user->id, .expires_s = expires_s};
 	snprintf(is.name, sizeof(is.name), "%s", user->name);
 	snprintf(is.class, sizeof(is.class), "%s", user->class);
-	sessions_put(v->mail->sessions, page_span(token), &is, weir_world_now(v->mail->world), NULL);
+	sessions_put(v->mail->sessions, page_span(token), &is, weir_world_now(v->mail->world));
 	return visit_redirect(v, visit_is_path(next) ? next : WEIR_SPAN("/"), &cookie);
 }
 
@@ -80,10 +80,11 @@ int login_visit(visit *v)
 		return -EILSEQ;
 	uint64_t now_ns = weir_world_now(v->mail->world);
 	uint64_t wait_ns = weir_throttle_wait(throttle, values[USER], client, now_ns);
+	uint64_t seconds = (wait_ns + WEIR_NS_PER_S - 1) / WEIR_NS_PER_S;
 	if (wait_ns > 0)
 		return ask_again(v, values, 429,
 				 visit_print(v, "Too many wrong passwords. Try again in %llu s.",
-					     (unsigned long long)(wait_ns / WEIR_NS_PER_S + 1)));
+					     (unsigned long long)seconds));
 	int failed = check(v, values, &user);
 	if (failed == -EACCES) {
 		weir_throttle_failed(throttle, values[USER], client, weir_world_now(v->mail->world));

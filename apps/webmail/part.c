@@ -105,7 +105,7 @@ int part_visit(visit *v)
 					  : UINT32_MAX;
 	int failed = whole == 0 && (message == 0 || number == UINT32_MAX) ? -ENOENT : 0;
 	if (failed == 0)
-		failed = store_body_open(v->db, v->session.is.user, whole != 0 ? whole : message, &body);
+		failed = store_body_open(v->db, v->session.user, whole != 0 ? whole : message, &body);
 	if (failed != 0)
 		return failed;
 	mail_source source = store_body_source(&body);

@@ -27,7 +27,7 @@ void rows_folders(visit *v, uint32_t except)
 
 void rows_begin(visit *v, weir_span back, const store_folder *folder)
 {
-	put_tools(&v->page, &(view_tools){.csrf = page_span(v->session.csrf),
+	put_tools(&v->page, &(view_tools){.csrf = page_span(v->csrf),
 					  .back = back,
 					  .trash = folder != NULL && folder->role == STORE_TRASH});
 	rows_folders(v, folder != NULL ? folder->id : 0);
@@ -103,7 +103,7 @@ void rows_notice(visit *v, weir_span done, weir_span ids, weir_span back)
 		if (done.length == strlen(known[i].done) && memcmp(done.at, known[i].done, done.length) == 0)
 			put_notice(&v->page,
 				   &(view_notice){.text = page_span(known[i].text),
-						  .csrf = page_span(v->session.csrf),
+						  .csrf = page_span(v->csrf),
 						  .back = back,
 						  .ids = known[i].undo ? ids : (weir_span){NULL, 0}});
 }

@@ -49,7 +49,7 @@ static int put_results(visit *v, weir_span words, uint32_t number)
 	query.skip = (number - 1) * query.count;
 	rows_begin(v, address(v, words, number), NULL);
 	rows_open(v);
-	int found = store_search(v->db, v->session.is.user, &query, rows_put, &r);
+	int found = store_search(v->db, v->session.user, &query, rows_put, &r);
 	rows_end(v);
 	if (found > 0)
 		put_pages(v, words, number, r.count, query.count);

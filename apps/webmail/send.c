@@ -142,7 +142,7 @@ static int add_kept(sending *s)
 	store_body body = {0};
 	if (of == 0)
 		return 0;
-	int failed = store_body_open(s->visit->db, s->visit->session.is.user, of, &body);
+	int failed = store_body_open(s->visit->db, s->visit->session.user, of, &body);
 	mail_source source = store_body_source(&body);
 	if (failed != 0)
 		return failed == -ENOENT ? 0 : failed;
@@ -201,7 +201,7 @@ static int keep(sending *s, deliver_mail *deliver, uint32_t *ret_message)
 {
 	visit *v = s->visit;
 	deliver->mail.head.flags |= STORE_SEEN | STORE_DRAFT;
-	return store_keep(v->db, v->session.is.user, STORE_DRAFTS, &deliver->mail, s->draft, ret_message);
+	return store_keep(v->db, v->session.user, STORE_DRAFTS, &deliver->mail, s->draft, ret_message);
 }
 
 static int queue(sending *s, deliver_mail *deliver, const compose_message *message, uint32_t *ret_message)
@@ -209,11 +209,11 @@ static int queue(sending *s, deliver_mail *deliver, const compose_message *messa
 	visit *v = s->visit;
 	unsigned flag = forwards(s) ? STORE_FORWARDED : STORE_ANSWERED;
 	deliver->mail.head.flags |= STORE_SEEN;
-	int failed = store_send(v->db, v->session.is.user, &deliver->mail, page_span(message->sender),
+	int failed = store_send(v->db, v->session.user, &deliver->mail, page_span(message->sender),
 				page_span(message->recipients), s->draft, ret_message);
 	/* It is on its way. That the other one is not marked harms nobody. */
 	if (failed == 0 && s->answers != 0)
-		store_flags(v->db, v->session.is.user, &s->answers, 1, flag, 0);
+		store_flags(v->db, v->session.user, &s->answers, 1, flag, 0);
 	return failed;
 }
 
@@ -267,7 +267,7 @@ static int ask_again(sending *s, int error)
 static int discard(sending *s)
 {
 	visit *v = s->visit;
-	int changed = s->draft != 0 ? store_purge(v->db, v->session.is.user, &s->draft, 1) : 0;
+	int changed = s->draft != 0 ? store_purge(v->db, v->session.user, &s->draft, 1) : 0;
 	return changed < 0 ? changed : visit_redirect(v, WEIR_SPAN("/"), NULL);
 }
 

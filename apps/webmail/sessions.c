@@ -59,8 +59,8 @@ static bool identify(const sessions *s, weir_span token, unsigned char ret_id[ID
 				  sizeof(s->key)) == 0;
 }
 
-/* Another use of the token than the one that finds it, without the table's key: the same after a restart. */
-static void derive_csrf(weir_span token, char ret_csrf[SESSIONS_CSRF_CHARS + 1])
+/* Another use of the token than the one that finds it, without the table's key. */
+void sessions_csrf(weir_span token, char ret_csrf[SESSIONS_CSRF_CHARS + 1])
 {
 	static const unsigned char purpose[] = "webmail: the field token of its forms";
 	unsigned char bytes[ID_BYTES];
@@ -135,13 +135,10 @@ bool sessions_find(sessions *s, weir_span token, uint64_t now_ns, session *ret_s
 		ret_session->fresh = now_ns - place->found_ns < SESSIONS_TRUST_NS;
 	}
 	unlock(s, row);
-	if (place != NULL)
-		derive_csrf(token, ret_session->csrf);
 	return place != NULL;
 }
 
-void sessions_put(sessions *s, weir_span token, const store_session *is, uint64_t now_ns,
-		  session *ret_session)
+void sessions_put(sessions *s, weir_span token, const store_session *is, uint64_t now_ns)
 {
 	unsigned char id[ID_BYTES];
 	unsigned row;
@@ -158,10 +155,6 @@ void sessions_put(sessions *s, weir_span token, const store_session *is, uint64_
 	place->is = *is;
 	place->found_ns = place->seen_ns = now_ns;
 	unlock(s, row);
-	if (ret_session != NULL) {
-		*ret_session = (session){.is = *is, .fresh = true};
-		derive_csrf(token, ret_session->csrf);
-	}
 }
 
 void sessions_drop(sessions *s, weir_span token)

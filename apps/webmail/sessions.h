@@ -30,9 +30,7 @@ typedef struct sessions sessions;
 /* A session as a request sees it. */
 typedef struct session {
 	store_session is;
-	char csrf[SESSIONS_CSRF_CHARS +
-		  1]; /* what forms of this session contain; it follows from the token */
-	bool fresh;   /* it was found in the database within SESSIONS_TRUST_NS */
+	bool fresh; /* it was found in the database within SESSIONS_TRUST_NS */
 } session;
 
 /* Makes an empty table. NULL: out of memory. */
@@ -41,9 +39,13 @@ sessions *sessions_new(void);
 void sessions_free(sessions *s);
 /* Finds a session; false: it is not here, which says nothing about the database. */
 bool sessions_find(sessions *s, weir_span token, uint64_t now_ns, session *ret_session);
-/* Puts a session here that was just found in the database, or made. ret_session may be NULL. */
-void sessions_put(sessions *s, weir_span token, const store_session *is, uint64_t now_ns,
-		  session *ret_session);
+/* Puts a session here that was just found in the database, or made. */
+void sessions_put(sessions *s, weir_span token, const store_session *is, uint64_t now_ns);
+/*
+ * What the forms of a session contain; it follows from the token, and is the same after a restart. It costs more than
+ * to find the session, so requests that are only classified go without.
+ */
+void sessions_csrf(weir_span token, char ret_csrf[SESSIONS_CSRF_CHARS + 1]);
 /* Forgets a session. */
 void sessions_drop(sessions *s, weir_span token);
 /* Keeps the list of folders of a session that is here; takes a reference. */

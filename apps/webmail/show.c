@@ -47,7 +47,7 @@ static int open_view(show *s)
 	mail_view_options options = {.text_only = s->text,
 				     .remote = s->remote,
 				     .part_prefix = prefix.length > 0 ? prefix.at : NULL};
-	int failed = store_body_open(v->db, v->session.is.user, s->id, &body);
+	int failed = store_body_open(v->db, v->session.user, s->id, &body);
 	mail_source source = store_body_source(&body);
 	return failed != 0 ? failed : mail_open(&source, &options, &s->view);
 }
@@ -103,7 +103,7 @@ static int put_thread_of(show *s)
 	webpage *to = &s->visit->page;
 	size_t length = to->buf != NULL ? to->buf->length : 0;
 	put_thread(to, &(view_thread){0});
-	int found = store_thread(s->visit->db, s->visit->session.is.user, s->id, put_in_thread, s);
+	int found = store_thread(s->visit->db, s->visit->session.user, s->id, put_in_thread, s);
 	put_thread_end(to, &(view_thread_end){0});
 	if (found <= 1 && !to->failed)
 		to->buf->length = (uint32_t)length;
@@ -129,7 +129,7 @@ static void put_tools_of(show *s, weir_span here)
 					      .draft = (s->flags & STORE_DRAFT) != 0,
 					      .trash = folder != NULL && folder->role == STORE_TRASH,
 					      .flagged = (s->flags & STORE_FLAGGED) != 0,
-					      .csrf = page_span(v->session.csrf)});
+					      .csrf = page_span(v->csrf)});
 	rows_folders(v, s->folder);
 	put_message_tools_end(&v->page, &(view_message_tools_end){
 						.before = s->before, .after = s->after, .list = s->query});
@@ -209,7 +209,7 @@ static int send_frame(show *s)
 static int find(show *s)
 {
 	visit *v = s->visit;
-	uint32_t user = v->session.is.user;
+	uint32_t user = v->session.user;
 	int failed = store_message_get(v->db, user, s->id, note_message, s);
 	s->list.folder = s->folder;
 	if (failed >= 0)

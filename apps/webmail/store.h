@@ -33,7 +33,7 @@
 
 #include <weir/request.h>
 
-#include "mail/mail.h"
+#include "mail/mailbox.h"
 
 #define STORE_NAME_MAX       64  /* bytes of a user's name */
 #define STORE_CLASS_MAX      31  /* bytes of the name of a class */
@@ -153,11 +153,12 @@ int store_folder_remove(store *s, uint32_t user, uint32_t folder);
 
 /* ---- messages ---- */
 
+/* Those of mail in files (mail/mailbox.h), and two more. */
 typedef enum store_flag {
-	STORE_SEEN = 1,
-	STORE_FLAGGED = 2,
-	STORE_ANSWERED = 4,
-	STORE_FORWARDED = 8,
+	STORE_SEEN = MAIL_SEEN,
+	STORE_FLAGGED = MAIL_FLAGGED,
+	STORE_ANSWERED = MAIL_ANSWERED,
+	STORE_FORWARDED = MAIL_FORWARDED,
 	STORE_DRAFT = 16,
 	STORE_ATTACHMENT = 32, /* set by what is delivered; store_flags() does not change it */
 } store_flag;

@@ -176,7 +176,7 @@ static int round_of(store *s, const submit_options *options, int64_t now_s, subm
 		    const int *stopping)
 {
 	int tried = 0;
-	while (tried < ROUND_MAX && !(stopping != NULL && __atomic_load_n(stopping, __ATOMIC_RELAXED))) {
+	while (tried < ROUND_MAX && !__atomic_load_n(stopping, __ATOMIC_RELAXED)) {
 		submit_mail mail = {0};
 		int found = store_outgoing_next(s, now_s, 2 * SMTP_TRY_S, take, &mail);
 		if (found <= 0)
@@ -195,7 +195,8 @@ static int round_of(store *s, const submit_options *options, int64_t now_s, subm
 
 int submit_round(store *s, const submit_options *options, int64_t now_s, submit_stats *stats)
 {
-	return round_of(s, options, now_s, stats, NULL);
+	static const int never = 0;
+	return round_of(s, options, now_s, stats, &never);
 }
 
 /* ---- in a world ---- */

@@ -38,24 +38,25 @@ static void ask_to_log_in(visit *v)
 int visit_enter(visit *v)
 {
 	const session *known = weir_request_user(v->request);
+	int failed = 0;
 	v->token = weir_request_cookie(v->request, WEIR_SPAN(WEBMAIL_COOKIE));
 	if (known != NULL && known->fresh) {
-		v->session = *known;
-		return 0;
-	}
-	store_session found;
-	int failed = v->token.length == STORE_TOKEN_CHARS
-			     ? store_session_find(v->db, v->token, v->now_s, &found)
-			     : -ENOENT;
-	if (failed == -ENOENT) {
-		sessions_drop(v->mail->sessions, v->token);
-		ask_to_log_in(v);
-		return VISIT_ANSWERED;
+		v->session = known->is;
+	} else {
+		failed = v->token.length == STORE_TOKEN_CHARS
+				 ? store_session_find(v->db, v->token, v->now_s, &v->session)
+				 : -ENOENT;
+		if (failed == 0)
+			sessions_put(v->mail->sessions, v->token, &v->session,
+				     weir_world_now(v->mail->world));
 	}
 	if (failed == 0)
-		sessions_put(v->mail->sessions, v->token, &found, weir_world_now(v->mail->world),
-			     &v->session);
-	return failed;
+		sessions_csrf(v->token, v->csrf);
+	if (failed != -ENOENT)
+		return failed;
+	sessions_drop(v->mail->sessions, v->token);
+	ask_to_log_in(v);
+	return VISIT_ANSWERED;
 }
 
 /* ---- folders ---- */
@@ -100,7 +101,7 @@ static int find_folders(visit *v, weir_buf *kept)
 	int failed = 0;
 	if (kept == NULL) {
 		webpage fresh = {NULL, false};
-		int count = store_folders(v->db, v->session.is.user, keep_folder, &fresh);
+		int count = store_folders(v->db, v->session.user, keep_folder, &fresh);
 		failed = count < 0 ? count : 0;
 		if (failed == 0 && (fresh.failed || fresh.buf == NULL))
 			failed = -ENOMEM;
@@ -186,7 +187,7 @@ static bool is_token(const visit *v, weir_span token)
 	if (weir_request_header(v->request, WEIR_SPAN("X-Webmail-Form")).at != NULL)
 		return true;
 	return token.length == SESSIONS_CSRF_CHARS &&
-	       sodium_memcmp(token.at, v->session.csrf, SESSIONS_CSRF_CHARS) == 0;
+	       sodium_memcmp(token.at, v->csrf, SESSIONS_CSRF_CHARS) == 0;
 }
 
 int visit_is_ours(const visit *v, weir_span token)

@@ -5,11 +5,11 @@
 /*
  * The service: what all of its stages share, and one request on its way through one of them.
  *
- * Each type of request has a route, and so a stage with a target of its own: `types` below. Stages that
- * need the database are on the pool "pages", whose threads have a connection each. Passwords are hashed on
- * a pool of their own, since that takes a processor for tens of milliseconds. So is what may wait for a
- * slow client: attachments on their way out, and mail that is sent from here. Static files are answered on
- * the reactor threads.
+ * Each type of request has a route, and so a stage with a target of its own: webmail_types in kind.c. Stages
+ * that need the database are on the pool "pages", whose threads have a connection each. So are logins, of
+ * which few run at one time, since a password takes a processor for tens of milliseconds. What may wait for a
+ * slow client has a pool of its own, "files": attachments on their way out, and mail that is sent from here.
+ * Static files are answered on the reactor threads.
  *
  * Threads. `webmail` is made by the main thread; after that its members do not change, and those that they
  * point to have locks of their own. A `visit` belongs to the thread that handles the request.
@@ -85,8 +85,10 @@ struct visit {
 	store *db; /* of this thread; NULL on reactor threads */
 	weir_request *request;
 	weir_span token; /* of the session; empty: none */
-	session session; /* of a type that is not anonymous: found */
-	double quality;  /* how much the page should have: from 1 to 0 */
+	/* Of a type that is not anonymous: who it is, and what forms of the session contain. */
+	store_session session;
+	char csrf[SESSIONS_CSRF_CHARS + 1];
+	double quality; /* how much the page should have: from 1 to 0 */
 	int64_t now_s;
 	webpage page;
 	/* The folders of the user, by visit_folders. */

@@ -20,7 +20,7 @@ static const weir_span names[VALUES] = {
 
 weir_span write_address(visit *v)
 {
-	const char *name = v->session.is.name;
+	const char *name = v->session.name;
 	return strchr(name, '@') != NULL ? visit_print(v, "%s", name)
 					 : visit_print(v, "%s@%s", name, v->mail->domain);
 }
@@ -28,7 +28,7 @@ weir_span write_address(visit *v)
 int write_open(visit *v, uint32_t message, mail_view **ret_view)
 {
 	store_body body = {0};
-	int failed = store_body_open(v->db, v->session.is.user, message, &body);
+	int failed = store_body_open(v->db, v->session.user, message, &body);
 	mail_source source = store_body_source(&body);
 	return failed != 0 ? failed : mail_open(&source, &(mail_view_options){.text_only = true}, ret_view);
 }
@@ -67,7 +67,7 @@ int write_page(visit *v, const write_form *form, const mail_view *files, unsigne
 					  .most = COMPOSE_BYTES_MAX,
 					  .wrong = form->wrong,
 					  .done = form->done,
-					  .csrf = page_span(v->session.csrf),
+					  .csrf = page_span(v->csrf),
 					  .draft = form->draft,
 					  .answers = form->answers,
 					  .how = form->how,

@@ -129,7 +129,9 @@ static int write_all(int fd, const char *bytes, size_t length)
 static int open_spool(const char *folder)
 {
 	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	return fd >= 0 ? fd : weir_error_set(-errno, "%s: %s", folder, strerror(errno));
+	if (fd < 0)
+		return weir_error_set(-errno, "%s: %s", folder, strerror(errno));
+	return fd;
 }
 
 /* The body into a file. Returns its bytes, or an error. */
@@ -175,7 +177,9 @@ int weir_upload_read(weir_request *request, const char *spool, uint64_t most, we
 	if (announced != WEIR_UNKNOWN_LENGTH && announced > most)
 		return weir_error_set(-E2BIG, "the form has more than %llu bytes", (unsigned long long)most);
 	weir_upload *u = weir_mem_zalloc(sizeof(*u));
-	int fd = u != NULL ? open_spool(spool) : weir_error_set(-ENOMEM, "out of memory");
+	if (u == NULL)
+		return weir_error_set(-ENOMEM, "out of memory");
+	int fd = open_spool(spool);
 	int64_t bytes = fd >= 0 ? spool_body(request, fd, most) : fd;
 	int failed = bytes >= 0 ? map_body(u, fd, bytes) : (int)bytes;
 	if (failed == 0)

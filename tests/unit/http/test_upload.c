@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "support/check.h"
+#include "support/on_http.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <weir/upload.h>
 
 #define HEAD(name) "Content-Disposition: form-data; name=\"" name "\"\r\n\r\n"
@@ -137,6 +133,70 @@ static void boundaries(void **state)
 	assert_int_equal(weir_upload_boundary((weir_span){NULL, 0}).length, 0);
 }
 
+/* ---- from a request ---- */
+
+static const char *_Atomic folder = "/tmp";
+
+/* Tells what became of the form, and its field "title". */
+static void page_form(site *s, weir_request *request)
+{
+	weir_upload *form = NULL;
+	char text[100];
+	int failed = weir_upload_read(request, folder, 500, &form);
+	weir_span title = failed == 0 ? weir_upload_value(form, "title") : WEIR_SPAN("");
+	int length = snprintf(text, sizeof(text), "%s: %.*s.\n",
+			      failed == 0              ? "good"
+			      : failed == -EMEDIUMTYPE ? "no form"
+			      : failed == -E2BIG       ? "too large"
+			      : failed == -EINVAL      ? "broken"
+			      : failed == -ENOENT      ? "no folder"
+						       : weir_error(),
+			      (int)title.length, title.at);
+	weir_request_reply_text(request, 200, (weir_span){text, (size_t)length});
+	weir_upload_free(form);
+}
+
+static const page pages[] = {POOL_PAGE("/form", page_form), NO_PAGE};
+
+static char *post(const char *type, const char *body)
+{
+	static char text[4000];
+	snprintf(text, sizeof(text),
+		 "POST /form HTTP/1.0\r\nContent-Type: %s\r\nContent-Length: %zu\r\n\r\n%s", type,
+		 strlen(body), body);
+	return text;
+}
+
+static void reads_a_request(void **state)
+{
+	skip_without(state);
+	site s = {.pages = pages};
+	char long_one[700];
+	const char *type = "multipart/form-data; boundary=x";
+	site_open(&s);
+	expect_contains(&s, post(type, "--x\r\n" HEAD("title") "A b\r\n--x--\r\n"), "\r\n\r\ngood: A b.\n");
+	expect_contains(&s, post(type, "--x\r\n" HEAD("title") "A b"), "\r\n\r\nbroken: .\n");
+	expect_contains(&s, post(type, ""), "\r\n\r\nbroken: .\n");
+	expect_contains(&s, post("text/plain", "title=x"), "\r\n\r\nno form: .\n");
+	memset(long_one, 'x', sizeof(long_one) - 1);
+	long_one[sizeof(long_one) - 1] = '\0';
+	expect_contains(&s, post(type, long_one), "\r\n\r\ntoo large: .\n");
+	/* One that does not say how long it is. */
+	int fd = dial(&s);
+	say(fd, "POST /form HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n"
+		"Content-Type: multipart/form-data; boundary=x\r\n\r\n2bb\r\n");
+	say(fd, long_one);
+	say(fd, "\r\n0\r\n\r\n");
+	heard h = hear_all(fd);
+	check_contains(h.text, "too large: .");
+	free(h.text);
+	close(fd);
+	folder = "/no/such/folder";
+	expect_contains(&s, post(type, "--x--\r\n"), "\r\n\r\nno folder: .\n");
+	folder = "/tmp";
+	site_end(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -145,6 +205,7 @@ int main(void)
 		cmocka_unit_test(broken_ones_are_refused),
 		cmocka_unit_test(bounds),
 		cmocka_unit_test(boundaries),
+		ON_BOTH(reads_a_request),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

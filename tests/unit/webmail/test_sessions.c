@@ -37,15 +37,13 @@ static void what_was_put_is_found(void **state)
 	sessions *s = sessions_new();
 	made_token one = token_of(1), two = token_of(2);
 	store_session gold = is(7, "gold");
-	session put, found;
+	session found;
 	assert_false(sessions_find(s, span(&one), T0, &found));
-	sessions_put(s, span(&one), &gold, T0, &put);
+	sessions_put(s, span(&one), &gold, T0);
 	assert_true(sessions_find(s, span(&one), T0 + 1, &found));
 	assert_int_equal(found.is.user, 7);
 	assert_string_equal(found.is.class, "gold");
-	assert_true(found.fresh && put.fresh);
-	assert_string_equal(found.csrf, put.csrf);
-	assert_int_equal(strlen(found.csrf), SESSIONS_CSRF_CHARS);
+	assert_true(found.fresh);
 	assert_false(sessions_find(s, span(&two), T0, &found));
 	assert_int_equal(sessions_count(s), 1);
 	sessions_drop(s, span(&one));
@@ -61,10 +59,10 @@ static void trust_ends(void **state)
 	made_token one = token_of(1);
 	store_session bronze = is(7, "bronze"), gold = is(7, "gold");
 	session found;
-	sessions_put(s, span(&one), &bronze, T0, NULL);
+	sessions_put(s, span(&one), &bronze, T0);
 	assert_true(sessions_find(s, span(&one), T0 + SESSIONS_TRUST_NS - 1, &found) && found.fresh);
 	assert_true(sessions_find(s, span(&one), T0 + SESSIONS_TRUST_NS, &found) && !found.fresh);
-	sessions_put(s, span(&one), &gold, T0 + SESSIONS_TRUST_NS, NULL);
+	sessions_put(s, span(&one), &gold, T0 + SESSIONS_TRUST_NS);
 	assert_true(sessions_find(s, span(&one), T0 + SESSIONS_TRUST_NS, &found) && found.fresh);
 	assert_string_equal(found.is.class, "gold");
 	assert_int_equal(sessions_count(s), 1);
@@ -80,7 +78,7 @@ static void other_lengths_are_none(void **state)
 	weir_span bad[] = {
 		{NULL, 0}, WEIR_SPAN("x"), {"0000000000000000000000000000000000000000000000000", 44}};
 	for (unsigned i = 0; i < 3; i++) {
-		sessions_put(s, bad[i], &gold, T0, NULL);
+		sessions_put(s, bad[i], &gold, T0);
 		assert_false(sessions_find(s, bad[i], T0, &found));
 		sessions_drop(s, bad[i]);
 		assert_null(sessions_kept(s, bad[i]));
@@ -94,17 +92,14 @@ static void other_lengths_are_none(void **state)
  */
 static void csrf_follows_from_the_token(void **state)
 {
-	sessions *a = sessions_new(), *b = sessions_new();
 	made_token one = token_of(1), two = token_of(2);
-	store_session gold = is(7, "gold");
-	session first, second, other;
-	sessions_put(a, span(&one), &gold, T0, &first);
-	sessions_put(b, span(&one), &gold, T0, &second);
-	sessions_put(b, span(&two), &gold, T0, &other);
-	assert_string_equal(first.csrf, second.csrf);
-	assert_string_not_equal(first.csrf, other.csrf);
-	sessions_free(a);
-	sessions_free(b);
+	char first[SESSIONS_CSRF_CHARS + 1], second[SESSIONS_CSRF_CHARS + 1], other[SESSIONS_CSRF_CHARS + 1];
+	sessions_csrf(span(&one), first);
+	sessions_csrf(span(&one), second);
+	sessions_csrf(span(&two), other);
+	assert_int_equal(strlen(first), SESSIONS_CSRF_CHARS);
+	assert_string_equal(first, second);
+	assert_string_not_equal(first, other);
 }
 
 /* At the bound, those that were not used make room, and one that is in use stays. */
@@ -114,10 +109,10 @@ static void it_is_bounded(void **state)
 	made_token used = token_of(0);
 	store_session gold = is(7, "gold");
 	session found;
-	sessions_put(s, span(&used), &gold, T0, NULL);
+	sessions_put(s, span(&used), &gold, T0);
 	for (unsigned i = 1; i < 3 * SESSIONS_MAX; i++) {
 		made_token token = token_of(i);
-		sessions_put(s, span(&token), &gold, T0 + i, NULL);
+		sessions_put(s, span(&token), &gold, T0 + i);
 		assert_true(sessions_find(s, span(&used), T0 + i, &found));
 	}
 	assert_true(sessions_count(s) <= SESSIONS_MAX);
@@ -135,7 +130,7 @@ static void folders_are_kept(void **state)
 	memcpy(list->data, "abc", 3);
 	sessions_keep(s, span(&one), list); /* nobody is there */
 	assert_null(sessions_kept(s, span(&one)));
-	sessions_put(s, span(&one), &gold, T0, NULL);
+	sessions_put(s, span(&one), &gold, T0);
 	sessions_keep(s, span(&one), list);
 	sessions_keep(s, span(&one), list);
 	kept = sessions_kept(s, span(&one));
@@ -143,7 +138,7 @@ static void folders_are_kept(void **state)
 	weir_buf_unref(kept);
 	assert_null(sessions_kept(s, span(&two)));
 	sessions_drop(s, span(&one));
-	sessions_put(s, span(&one), &gold, T0, NULL);
+	sessions_put(s, span(&one), &gold, T0);
 	assert_null(sessions_kept(s, span(&one)));
 	list->length = SESSIONS_KEPT_BYTES + 1;
 	sessions_keep(s, span(&one), list);
@@ -171,7 +166,7 @@ static void *use_it(void *arg)
 		if (i % 7 == 0)
 			sessions_drop(s, span(&token));
 		else if (!sessions_find(s, span(&token), T0 + i, &found))
-			sessions_put(s, span(&token), &gold, T0 + i, NULL);
+			sessions_put(s, span(&token), &gold, T0 + i);
 		else
 			assert_int_equal(found.is.user, i % 500);
 		sessions_keep(s, span(&token), list);

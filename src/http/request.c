@@ -161,8 +161,10 @@ static inline const char *classify(weir_request *request, weir_found *ret_found)
 void weir_request_offer(weir_request *request)
 {
 	weir_stage *stage = request->route->stage;
-	bool exempt = request->event.flags & WEIR_EVENT_EXEMPT;
-	if (!exempt && weir_shares_fill_queue(request, stage)) {
+	const weir_holder *holder = request->holder;
+	/* Usually a client has few requests in progress, and the queue is not looked at. */
+	if (holder != NULL && holder->here[WEIR_SHARE_REQUESTS] > WEIR_SHARE_STEP &&
+	    weir_shares_fill_queue(request, stage)) {
 		weir_http_count(&request->loop->counts.share_refused);
 		weir_request_shed(request, weir_offer_refused(stage, &request->event, WEIR_SHED_FULL));
 		return;

@@ -270,11 +270,10 @@ bool weir_shares_refuse(const weir_request *request)
 bool weir_shares_fill_queue(const weir_request *request, const weir_stage *stage)
 {
 	const weir_share_table *shares = &request->loop->shares;
-	const weir_holder *holder = request->holder;
 	uint32_t capacity;
-	/* Usually a client has few requests in progress, and the queue is not looked at. */
-	if (shares->count < 2 || holder == NULL || holder->here[WEIR_SHARE_REQUESTS] <= WEIR_SHARE_STEP)
+	if (shares->count < 2 || (request->event.flags & WEIR_EVENT_EXEMPT) != 0)
 		return false;
 	uint32_t waiting = weir_stage_waits_here(stage, &capacity);
-	return weir_shares_over(shares, holder->here[WEIR_SHARE_REQUESTS] - 1u, capacity, waiting, capacity);
+	return weir_shares_over(shares, request->holder->here[WEIR_SHARE_REQUESTS] - 1u, capacity, waiting,
+				capacity);
 }

@@ -147,8 +147,8 @@ static inline void weir_shares_end(weir_share_table *shares, weir_holder *holder
 }
 
 /*
- * Whether its address has its share of the places in the stage's queue, which are scarce. Requests that its stage works
- * on count as well: they have waited there.
+ * Whether its address, which is known, has its share of the places in the stage's queue, which are scarce. Requests that
+ * its stage works on count as well: they have waited there.
  */
 bool weir_shares_fill_queue(const weir_request *request, const weir_stage *stage);
 

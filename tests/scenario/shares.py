@@ -173,7 +173,7 @@ def cuts(weir):
 
 
 def test_who_came_first_cannot_keep_others_out():
-    """An address that was alone has all 20 places, and reads all its answers slowly. One that comes later gets a place, and more, up to its share."""
+    """An address that was alone has all 20 places, and reads all its answers slowly. One that comes later gets a place, which costs one answer."""
     def script(peer):
         while True:
             peer.reply(b"x" * 50_000_000 if peer.next().target == "/big" else "done")

@@ -160,9 +160,18 @@ static inline const char *classify(weir_request *request, weir_found *ret_found)
 
 void weir_request_offer(weir_request *request)
 {
+	weir_stage *stage = request->route->stage;
+	const weir_holder *holder = request->holder;
+	/* Usually a client has few requests in progress, and the queue is not looked at. */
+	if (holder != NULL && holder->here[WEIR_SHARE_REQUESTS] > WEIR_SHARE_STEP &&
+	    weir_shares_fill_queue(request, stage)) {
+		weir_http_count(&request->loop->counts.share_refused);
+		weir_request_shed(request, weir_offer_refused(stage, &request->event, WEIR_SHED_FULL));
+		return;
+	}
 	request->flags |= WEIR_REQUEST_OFFERED;
 	weir_request_estimate(request);
-	weir_verdict verdict = weir_offer(request->route->stage, &request->event);
+	weir_verdict verdict = weir_offer(stage, &request->event);
 	/* An admitted request may be freed by now, or belong to anybody. */
 	if (verdict == WEIR_ADMITTED)
 		return;

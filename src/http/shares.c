@@ -9,6 +9,7 @@
 #include "http/server.h"
 #include "net/acceptor.h"
 #include "rules/match.h"
+#include "stage/friends.h"
 
 /* The last connections of a listener are kept for other addresses, even from a lone client. */
 #define RESERVE_PART 16u
@@ -264,4 +265,15 @@ bool weir_shares_refuse(const weir_request *request)
 	return holder != NULL && weir_shares_is_scarce(here - shares->loops, most) &&
 	       weir_shares_over(shares, weir_shares_held(shares, holder, WEIR_SHARE_REQUESTS) - 1u, most,
 				here - shares->loops, most);
+}
+
+bool weir_shares_fill_queue(const weir_request *request, const weir_stage *stage)
+{
+	const weir_share_table *shares = &request->loop->shares;
+	uint32_t capacity;
+	if (shares->count < 2 || (request->event.flags & WEIR_EVENT_EXEMPT) != 0)
+		return false;
+	uint32_t waiting = weir_stage_waits_here(stage, &capacity);
+	return weir_shares_over(shares, request->holder->here[WEIR_SHARE_REQUESTS] - 1u, capacity, waiting,
+				capacity);
 }

@@ -146,6 +146,12 @@ static inline void weir_shares_end(weir_share_table *shares, weir_holder *holder
 		weir_shares_free(shares, holder);
 }
 
+/*
+ * Whether its address, which is known, has its share of the places in the stage's queue, which are scarce. Requests that
+ * its stage works on count as well: they have waited there.
+ */
+bool weir_shares_fill_queue(const weir_request *request, const weir_stage *stage);
+
 /* From this part on a resource is scarce. */
 static inline bool weir_shares_is_scarce(uint64_t used, uint64_t most)
 {

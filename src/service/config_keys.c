@@ -215,7 +215,8 @@ static const weir_key limits_keys[] = {
 	    "rejected",
 	    BETWEEN(1, 10e6), LIVE),
 	ROW("client-share", FRACTION, http.client_share, "25%",
-	    "While three quarters of the connections, of requests-at-once, of gather or of a backend's "
+	    "While three quarters of the connections, of requests-at-once, of gather, of a queue or of a "
+	    "backend's "
 	    "connections are in use, a client address that holds this part of them gets no more, unless it "
 	    "is the "
 	    "only one. 100%: no such bound",

@@ -8,6 +8,15 @@ weir_stage *weir_event_stage(const weir_event *event)
 	return event->lane->stage;
 }
 
+uint32_t weir_stage_waits_here(const weir_stage *stage, uint32_t *ret_capacity)
+{
+	const weir_thread *self = weir_thread_in(stage->world);
+	bool own = self != NULL && self->domain == stage->domain && self->index < stage->lane_count;
+	const weir_lane *lane = &stage->lanes[own ? self->index : 0];
+	*ret_capacity = lane->capacity;
+	return atomic_load_explicit(&lane->waiting, memory_order_relaxed);
+}
+
 unsigned weir_world_slot(const weir_world *world)
 {
 	const weir_thread *self = weir_thread_in(world);

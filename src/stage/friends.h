@@ -55,6 +55,8 @@ bool weir_stage_out_of_reach(const weir_stage *stage, weir_report *ret_report);
 weir_verdict weir_offer_held(weir_stage *stage, weir_event *event);
 /* Counts an offer that a bound of the offerer's own refuses; returns the reason. */
 weir_verdict weir_offer_refused(weir_stage *stage, weir_event *event, weir_verdict why);
+/* Events that wait in the stage's queue, as far as it belongs to the calling thread, and how many may. */
+uint32_t weir_stage_waits_here(const weir_stage *stage, uint32_t *ret_capacity);
 /* As weir_why_shed, without jitter in the retry time. Callers that tell many clients add their own. */
 bool weir_why_unspread(weir_why *ret_why);
 

@@ -10,12 +10,12 @@ from weirlib import SANITIZED, Backend, Client, Weir, expect, good, run, same, u
 ONE = "process { threads = 1 }"
 
 
-def sentry(backend, listen="", more="", keys=""):
+def sentry(backend, listen="", more="", keys="", queue=4096):
     return Weir("sentry", config=f"""
         listen "127.0.0.1:0" {{ {listen} }}
         {more}
         backend "app" {{ server = "{backend.url}"; {keys} }}
-        route "all" {{ backend = app; gather = 64KB; queue = 4096 }}
+        route "all" {{ backend = app; gather = 64KB; queue = {queue} }}
     """)
 
 
@@ -129,6 +129,27 @@ def test_places_at_backends_are_shared():
             expect(sorted(crowd.answers.values()).count(200) >= 29, "the crowd had most of the places")
 
 
+def test_places_in_a_queue_are_shared():
+    """The queue has 40 places, before a backend that takes 4 requests at a time. One address that keeps it full leaves places to others."""
+    script, opened = gate()
+    with Backend(script) as backend, sentry(backend, more=ONE, keys="connections = 4;", queue=40) as weir:
+        with From(weir, "127.0.0.3") as other, h2lib.Connection(weir.port, source="127.0.0.2") as crowd:
+            same(other.ask("/").status, 200, "another address is there")
+            for _ in range(100):
+                crowd.ask("/slow")
+            until(lambda: weir.count("share_refused") > 50, "beyond three quarters the crowd gets no more")
+            others = [From(weir, "127.0.0.3") for _ in range(8)]
+            for client in others:
+                client.request("/")
+            until(lambda: weir.stage("all")["all"]["offered"] == 109, "all have come")
+            opened.set()
+            same([client.answer().status for client in others], [200] * 8, "the others wait for their turn, and are served")
+            expect(crowd.until(lambda: len(crowd.answers) == 100), "all are answered")
+            print(f"  of the crowd's 100 requests {sorted(crowd.answers.values()).count(200)} were served, of the others' 8 all")
+            for client in others:
+                client.close()
+
+
 class Drip(threading.Thread):
     """Reads slowly from all of them, up to 16 KB ten times a second each: nobody can say that they do not read."""
 
@@ -152,7 +173,7 @@ def cuts(weir):
 
 
 def test_who_came_first_cannot_keep_others_out():
-    """An address that was alone has all 20 places, and reads all its answers slowly. One that comes later gets a place, and more, up to its share."""
+    """An address that was alone has all 20 places, and reads all its answers slowly. One that comes later gets a place, which costs one answer."""
     def script(peer):
         while True:
             peer.reply(b"x" * 50_000_000 if peer.next().target == "/big" else "done")
@@ -264,5 +285,5 @@ def test_memory_goes_back_after_a_flood():
 
 
 run(test_silent_connections_of_one_address_make_room, test_a_lone_client_loses_nothing, test_all_is_as_before_without_shares, test_requests_at_once_are_shared,
-    test_a_lone_client_may_have_all_requests_at_once, test_places_at_backends_are_shared, test_who_came_first_cannot_keep_others_out, test_shares_are_those_of_all_threads, test_gathered_memory_is_shared, test_behind_a_trusted_proxy_the_clients_are_counted,
+    test_a_lone_client_may_have_all_requests_at_once, test_places_at_backends_are_shared, test_places_in_a_queue_are_shared, test_who_came_first_cannot_keep_others_out, test_shares_are_those_of_all_threads, test_gathered_memory_is_shared, test_behind_a_trusted_proxy_the_clients_are_counted,
     test_memory_goes_back_after_a_flood)

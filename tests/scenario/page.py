@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The live page in a real browser, before a sentry under load: starts both, web/test/page.mjs looks. Screenshots are left in build-log/page."""
+"""The live page in a real browser, before a sentry under load: starts both, web/test/page.mjs looks. Then the page and `weir top` in each of three states: all is well, a dry
+run, an overload (web/test/states.mjs). Screenshots, and what `weir top --once` prints, are left in build-log/page."""
 import os
 import shutil
 import signal
@@ -43,7 +44,55 @@ def main():
     crowd.stop()
     if run.returncode == 0:
         assert weir.end() == 0, "a page that is open kept it from ending"
-    return run.returncode or elsewhere(source, backend)
+    return run.returncode or elsewhere(source, backend) or states(source, shots)
+
+
+# ---- three states ----
+
+STATES = {  # state: requests a second besides the first clients', keys of the target, what `weir top` says
+    "well": (0, "", "all is well: "),
+    "dry-run": (250, "dry-run = on", "app: dry run: would turn away "),
+    "overloaded": (1000, "", "app: overloaded since "),
+}
+
+
+def states(source, shots):
+    """As people start it: the default law, a calm beginning, from which it knows what requests take, and then what comes."""
+    return sum(in_state(source, shots, state, *rest) for state, rest in STATES.items())
+
+
+def more_users(rate, listen):
+    """Who do not wait for each other; None: there are none."""
+    words = [os.environ["WEIR"], "load", "--quiet", "--threads", "1", "--rate", str(rate), "--duration", "10m", f"http://127.0.0.1:{listen}/page"]
+    return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) if rate > 0 else None
+
+
+def in_state(source, shots, state, rate, keys, says):
+    backend, listen = Backend(workers=2, ms=10), free_port()
+    conf = os.path.join(shots, f"{state}.conf")
+    with open(conf, "w", encoding="utf-8") as file:
+        file.write(f'listen "127.0.0.1:{listen}" {{}}\nadmin "127.0.0.1:{free_port()}" {{}}\ntarget "default" {{ p90 = 100ms; {keys} }}\n'
+                   f'class "buying" {{ level = 0; match = "path /buy/*" }}\nclass "others" {{ level = 2 }}\n'
+                   f'backend "app" {{ server = "http://127.0.0.1:{backend.port}"; connections = 10000 }}\nroute "app" {{ backend = app; queue = 100000 }}\n')
+    weir = Weir("sentry", "-c", conf)
+    calm = Crowd(listen, clients=2, fresh=0, pause_ms=40)
+    wait_for("a calm beginning", lambda: calm.count() >= 200)
+    users = more_users(rate, listen)
+    try:
+        wait_for(f"{state}: the verdict", lambda: weir.api("/api/verdict")["verdict"]["state"] == state)
+        run = subprocess.run(["node", os.path.join(source, "web", "test", "states.mjs"), f"http://127.0.0.1:{weir.admin}", state, shots], check=False, timeout=200)
+        top = subprocess.run([os.environ["WEIR"], "top", "--once", f"127.0.0.1:{weir.admin}"], check=False, capture_output=True, text=True, timeout=60)
+    finally:
+        if users is not None:
+            users.kill()
+            users.wait()
+    with open(os.path.join(shots, f"top-{state}.txt"), "w", encoding="utf-8") as file:
+        file.write(top.stdout)
+    assert top.returncode == 0 and says in " ".join(top.stdout.split()), f"weir top: {top.stdout}{top.stderr}"
+    calm.stop()
+    weir.process.kill()  # in the dry run thousands still wait for the backend
+    weir.process.wait()
+    return run.returncode
 
 
 def elsewhere(source, backend):

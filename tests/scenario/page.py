@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The live page in a real browser, before a sentry under load: starts both, web/test/page.mjs looks. Then the page and `weir top` in each of three states: all is well, a dry
-run, an overload (web/test/states.mjs). Screenshots, and what `weir top --once` prints, are left in build-log/page."""
+"""The live page in a real browser, before a sentry under load: starts both, web/test/page.mjs looks. Screenshots are left in build-log/page."""
 import os
 import shutil
 import signal
@@ -11,13 +10,26 @@ import tempfile
 from service import Backend, Crowd, Weir, free_port, wait_for
 
 
-def main():
-    source = os.environ["SOURCE"]
+def lacks(source):
+    """Why there can be no browser; None: there can."""
     for missing, why in ((shutil.which("node") is None, "there is no node"), (shutil.which("chromium") is None, "there is no chromium (Debian: chromium)"),
                          (not os.path.isdir(os.path.join(source, "web/node_modules/playwright-core")), "web/node_modules is not there; ./dev build makes it where there is npm")):
         if missing:
-            print("skipped:", why)
-            return 77
+            return why
+    return None
+
+
+def has_page(weir):
+    """Whether it was built into this binary."""
+    status, body = weir.get("/")
+    return status == 200 and b"src/main.js" in body
+
+
+def main():
+    source = os.environ["SOURCE"]
+    if lacks(source):
+        print("skipped:", lacks(source))
+        return 77
     shots = os.path.join(source, "build-log", "page")
     os.makedirs(shots, exist_ok=True)
     backend, listen = Backend(workers=2, ms=10), free_port()
@@ -29,8 +41,7 @@ def main():
                    f'class "gold" {{ level = 0; revenue = 10 }}\ntarget "default" {{ sla = shop }}\n'
                    f'backend "backend" {{ server = "http://127.0.0.1:{backend.port}"; concurrency = 4 }}\nroute "backend" {{ backend = backend; target = default; queue = 8 }}\n')
     weir = Weir("sentry", "-c", conf)
-    status, body = weir.get("/")
-    if status != 200 or b"src/main.js" not in body:
+    if not has_page(weir):
         print("skipped: the page was not built into this binary")
         return 77
     weir.process.send_signal(signal.SIGHUP)  # so that a counter that is no stage's is not 0
@@ -44,55 +55,7 @@ def main():
     crowd.stop()
     if run.returncode == 0:
         assert weir.end() == 0, "a page that is open kept it from ending"
-    return run.returncode or elsewhere(source, backend) or states(source, shots)
-
-
-# ---- three states ----
-
-STATES = {  # state: requests a second besides the first clients', keys of the target, what `weir top` says
-    "well": (0, "", "all is well: "),
-    "dry-run": (250, "dry-run = on", "app: dry run: would turn away "),
-    "overloaded": (1000, "", "app: overloaded since "),
-}
-
-
-def states(source, shots):
-    """As people start it: the default law, a calm beginning, from which it knows what requests take, and then what comes."""
-    return sum(in_state(source, shots, state, *rest) for state, rest in STATES.items())
-
-
-def more_users(rate, listen):
-    """Who do not wait for each other; None: there are none."""
-    words = [os.environ["WEIR"], "load", "--quiet", "--threads", "1", "--rate", str(rate), "--duration", "10m", f"http://127.0.0.1:{listen}/page"]
-    return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) if rate > 0 else None
-
-
-def in_state(source, shots, state, rate, keys, says):
-    backend, listen = Backend(workers=2, ms=10), free_port()
-    conf = os.path.join(shots, f"{state}.conf")
-    with open(conf, "w", encoding="utf-8") as file:
-        file.write(f'listen "127.0.0.1:{listen}" {{}}\nadmin "127.0.0.1:{free_port()}" {{}}\ntarget "default" {{ p90 = 100ms; {keys} }}\n'
-                   f'class "buying" {{ level = 0; match = "path /buy/*" }}\nclass "others" {{ level = 2 }}\n'
-                   f'backend "app" {{ server = "http://127.0.0.1:{backend.port}"; connections = 10000 }}\nroute "app" {{ backend = app; queue = 100000 }}\n')
-    weir = Weir("sentry", "-c", conf)
-    calm = Crowd(listen, clients=2, fresh=0, pause_ms=40)
-    wait_for("a calm beginning", lambda: calm.count() >= 200)
-    users = more_users(rate, listen)
-    try:
-        wait_for(f"{state}: the verdict", lambda: weir.api("/api/verdict")["verdict"]["state"] == state)
-        run = subprocess.run(["node", os.path.join(source, "web", "test", "states.mjs"), f"http://127.0.0.1:{weir.admin}", state, shots], check=False, timeout=200)
-        top = subprocess.run([os.environ["WEIR"], "top", "--once", f"127.0.0.1:{weir.admin}"], check=False, capture_output=True, text=True, timeout=60)
-    finally:
-        if users is not None:
-            users.kill()
-            users.wait()
-    with open(os.path.join(shots, f"top-{state}.txt"), "w", encoding="utf-8") as file:
-        file.write(top.stdout)
-    assert top.returncode == 0 and says in " ".join(top.stdout.split()), f"weir top: {top.stdout}{top.stderr}"
-    calm.stop()
-    weir.process.kill()  # in the dry run thousands still wait for the backend
-    weir.process.wait()
-    return run.returncode
+    return run.returncode or elsewhere(source, backend)
 
 
 def elsewhere(source, backend):

@@ -2,7 +2,7 @@
 // The page in one state, in Chromium, before a weir that is in it: node web/test/states.mjs URL STATE FOLDER. Leaves FOLDER/STATE.png, as a laptop shows it, and
 // STATE-phone.png. tests/scenario/page.py brings the states about.
 import assert from "node:assert/strict";
-import { chromium } from "playwright-core";
+import { launch } from "./browser.mjs";
 
 const [, , url, state, shots] = process.argv;
 const BOUND = 30000;
@@ -29,8 +29,7 @@ async function shoot(browser, name, options) {
   await page.screenshot({ path: `${shots}/${name}.png`, fullPage: true });
 }
 
-const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-  "--disable-background-networking", "--disable-component-update", "--disable-sync"] });
+const browser = await launch();
 try {
   await shoot(browser, state, { viewport: { width: 1280, height: 900 } });
   await shoot(browser, `${state}-phone`, { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });

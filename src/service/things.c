@@ -97,6 +97,16 @@ static bool has_name(const weir_thing *list, const char *name)
 	return false;
 }
 
+/* Stages of the service itself, whose names a route may have, too. */
+static bool is_inner(const char *name)
+{
+	static const char *const inner[] = {"admin", "cache-miss", "file", "site-work"};
+	for (size_t i = 0; i < sizeof(inner) / sizeof(inner[0]); i++)
+		if (strcmp(inner[i], name) == 0)
+			return true;
+	return false;
+}
+
 /* The route's name; where several routes share the thing, the name of what they share. */
 static const char *title_of(const weir_config *config, const weir_config_route *route)
 {
@@ -109,7 +119,7 @@ static const char *title_of(const weir_config *config, const weir_config_route *
 	return route->head.title;
 }
 
-/* "web", or "web~2" while another one of that name is still there. */
+/* "web", or "web~2" while another one of that name is still there; "admin~2", since there always is one. */
 static weir_thing *new_thing(const weir_things *things, wish wanted, const char *title, uint64_t fingerprint)
 {
 	weir_thing *thing = weir_mem_zalloc(sizeof(*thing));
@@ -119,8 +129,9 @@ static weir_thing *new_thing(const weir_things *things, wish wanted, const char 
 	}
 	snprintf(thing->wanted, sizeof(thing->wanted), "%.80s", wanted.name);
 	snprintf(thing->name, sizeof(thing->name), "%.80s", title);
-	for (unsigned number = 2;
-	     has_name(things->first, thing->name) || has_name(things->retired, thing->name); number++)
+	for (unsigned number = 2; has_name(things->first, thing->name) ||
+				  has_name(things->retired, thing->name) || is_inner(thing->name);
+	     number++)
 		snprintf(thing->name, sizeof(thing->name), "%.80s~%u", title, number);
 	thing->shared = wanted.shared;
 	thing->fingerprint = fingerprint;

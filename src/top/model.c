@@ -136,6 +136,13 @@ static weir_top_history *new_history(weir_top_model *model, const char *name)
 	return history;
 }
 
+/* With those that a dry run spares. */
+static double shed_per_s(const json_t *stage)
+{
+	double spared = weir_top_number(stage, "all.rate.spared");
+	return weir_top_number(stage, "all.rate.shed") + (spared > 0 ? spared : 0);
+}
+
 static void remember(weir_top_model *model, const json_t *snapshot)
 {
 	const json_t *stages = weir_top_at(snapshot, "stages.stages");
@@ -152,7 +159,7 @@ static void remember(weir_top_model *model, const json_t *snapshot)
 		     weir_top_number(stage, "all.recent.count") > 0
 			     ? weir_top_number(stage, "all.recent.p90_ns")
 			     : (double)NAN,
-		     weir_top_number(stage, "all.rate.shed"));
+		     shed_per_s(stage));
 	}
 	for (unsigned i = 0; i < model->histories; i++)
 		if (!model->history[i].fresh)

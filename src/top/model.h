@@ -26,7 +26,7 @@
 /* NaN: unknown. `at` is the index for the next point. */
 typedef struct weir_top_history {
 	char name[96];
-	double p90_ns[WEIR_TOP_POINTS], shed_per_s[WEIR_TOP_POINTS];
+	double p90_ns[WEIR_TOP_POINTS], shed_per_s[WEIR_TOP_POINTS]; /* with those that a dry run spares */
 	unsigned at;
 	bool fresh; /* it has a point from this snapshot */
 } weir_top_history;

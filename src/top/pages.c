@@ -213,6 +213,31 @@ static void draw_shed(weir_screen *screen, unsigned row, const json_t *shed)
 			weir_screen_time(bound, sizeof(bound), weir_top_number(shed, "bound_ns")));
 }
 
+/* How many a dry run, or a shed ceiling, has let in that would have been turned away. */
+static double count_spared(const weir_top_model *model)
+{
+	const json_t *stages = weir_top_at(model->snapshot, "stages.stages");
+	double spared = 0;
+	const char *reason;
+	json_t *count;
+	for (size_t i = 0; i < json_array_size(stages); i++) {
+		const json_t *by = weir_top_at(json_array_get(stages, i), "all.spared_by");
+		json_object_foreach((json_t *)(uintptr_t)by, reason, count) spared +=
+			json_number_value(count);
+	}
+	return spared;
+}
+
+static void draw_none(weir_screen *screen, unsigned row, const weir_top_model *model)
+{
+	char text[80] = "nothing was turned away", number[16];
+	double spared = count_spared(model);
+	if (spared > 0)
+		snprintf(text, sizeof(text), "nothing was turned away; %s would have been",
+			 weir_screen_count(number, sizeof(number), spared));
+	weir_screen_put(screen, row, 1, screen->columns, WEIR_TONE_QUIET, text);
+}
+
 unsigned weir_top_draw_sheds(weir_screen *screen, unsigned row, unsigned rows, const weir_top_model *model,
 			     size_t scroll)
 {
@@ -222,7 +247,7 @@ unsigned weir_top_draw_sheds(weir_screen *screen, unsigned row, unsigned rows, c
 	if (rows < 2)
 		return row;
 	if (count == 0) {
-		weir_screen_put(screen, row, 1, screen->columns, WEIR_TONE_QUIET, "nothing was turned away");
+		draw_none(screen, row, model);
 		return row + 1;
 	}
 	weir_screen_printf(screen, row++, 1, WEIR_TONE_QUIET, "turned away: %s in all, the newest first",

@@ -230,6 +230,17 @@ static void print_law(char *text, size_t size, const json_t *stage)
 			 weir_screen_time(rate, sizeof(rate), weir_top_number(stage, "alone_ns")));
 }
 
+/* "12/s"; in a dry run "0/s; would be 12/s". */
+static void print_shed(char *text, size_t size, const json_t *stage)
+{
+	char number[16], would[16];
+	double spared = weir_top_number(stage, "all.rate.spared");
+	snprintf(text, size, "%s/s%s%s%s",
+		 weir_screen_count(number, sizeof(number), weir_top_number(stage, "all.rate.shed")),
+		 spared > 0 ? "; would be " : "",
+		 spared > 0 ? weir_screen_count(would, sizeof(would), spared) : "", spared > 0 ? "/s" : "");
+}
+
 unsigned weir_top_draw_law(weir_screen *screen, unsigned row, const weir_top_model *model,
 			   const json_t *stage)
 {
@@ -249,8 +260,7 @@ unsigned weir_top_draw_law(weir_screen *screen, unsigned row, const weir_top_mod
 		 target_ns > 0 ? " of " : "",
 		 target_ns > 0 ? print_target(target, sizeof(target), weir_top_judged_class(stage)) : "");
 	draw_minute(screen, row++, "p90", history->p90_ns, history->at, target_ns, text);
-	snprintf(text, sizeof(text), "%s/s",
-		 weir_screen_count(number, sizeof(number), weir_top_number(stage, "all.rate.shed")));
+	print_shed(text, sizeof(text), stage);
 	draw_minute(screen, row++, "shed", history->shed_per_s, history->at, 0, text);
 	return row;
 }

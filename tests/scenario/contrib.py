@@ -61,6 +61,7 @@ def test_config(folder):
 
 def test_units():
     unit, socket = read("contrib", "systemd", "weir.service"), read("contrib", "systemd", "weir.socket")
+    assert "\nRuntimeDirectory=weir\n" in unit, "nowhere to make a Unix socket"
     address = re.search(r"(?m)^ListenStream=(.*)$", socket)[1]
     assert f'listen "{address}"' in read("contrib", "weir.conf"), "the socket has another address than the configuration"
     seconds = {name: int(re.search(rf"(?m)^#?\s*(?:# )?{name} ?= ?(\d+)s$", text)[1]) for name, text in

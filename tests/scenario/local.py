@@ -115,6 +115,30 @@ def test_both_event_loops_and_tls():
             same(ask(path, tls=trust).status, 200, f"{loop}, TLS")
 
 
+def test_large_answers():
+    """More than a socket's buffer; proxied, and a file in the order of sending."""
+    data, path = os.urandom(3000000), place("large.sock")
+    root = tempfile.mkdtemp(dir=folder)
+    with open(os.path.join(root, "large"), "wb") as file:
+        file.write(data)
+
+    def large(peer):
+        while True:
+            peer.next()
+            peer.reply(data)
+    for loop in ("epoll", "uring"):
+        with Backend(large) as backend, Weir("sentry", config=f"""
+            listen "unix:{path}" {{}}
+            process {{ loop = {loop} }}
+            transmit {{ scheduling = srpt; uplink = 1gbit }}
+            backend "app" {{ server = "{backend.url}" }}
+            route "static" {{ match = "path /large"; root = "{root}" }}
+            route "all" {{ backend = app }}
+        """):
+            for target in ("/", "/large"):
+                expect(ask(path, target).body == data, f"{loop}, {target}: as it was")
+
+
 def test_http2():
     path = place("h2.sock")
     with Backend(good) as backend, sentry(path, backend):
@@ -413,7 +437,7 @@ def test_the_admin_listens_on_a_path():
     expect(not os.path.exists(path), "the path is gone at the end")
 
 
-run(test_it_is_served, test_on_the_command_line, test_both_event_loops_and_tls, test_http2, test_the_mode_is_as_configured, test_others_are_kept_out,
+run(test_it_is_served, test_on_the_command_line, test_both_event_loops_and_tls, test_large_answers, test_http2, test_the_mode_is_as_configured, test_others_are_kept_out,
     test_the_client_has_no_address, test_a_trusted_proxy_says_who_it_is, test_a_proxy_header_says_who_it_is, test_a_path_that_was_left_behind,
     test_what_is_no_socket_stays, test_a_path_that_is_taken_by_another_stays, test_reloads, test_takeovers, test_a_successor_that_fails_leaves_the_path,
     test_a_path_of_the_service_manager_stays, test_the_drain_finishes_what_was_begun, test_confined, test_the_admin_listens_on_a_path)

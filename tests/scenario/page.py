@@ -10,13 +10,26 @@ import tempfile
 from service import Backend, Crowd, Weir, free_port, wait_for
 
 
-def main():
-    source = os.environ["SOURCE"]
+def lacks(source):
+    """Why there can be no browser; None: there can."""
     for missing, why in ((shutil.which("node") is None, "there is no node"), (shutil.which("chromium") is None, "there is no chromium (Debian: chromium)"),
                          (not os.path.isdir(os.path.join(source, "web/node_modules/playwright-core")), "web/node_modules is not there; ./dev build makes it where there is npm")):
         if missing:
-            print("skipped:", why)
-            return 77
+            return why
+    return None
+
+
+def has_page(weir):
+    """Whether it was built into this binary."""
+    status, body = weir.get("/")
+    return status == 200 and b"src/main.js" in body
+
+
+def main():
+    source = os.environ["SOURCE"]
+    if lacks(source):
+        print("skipped:", lacks(source))
+        return 77
     shots = os.path.join(source, "build-log", "page")
     os.makedirs(shots, exist_ok=True)
     backend, listen = Backend(workers=2, ms=10), free_port()
@@ -28,8 +41,7 @@ def main():
                    f'class "gold" {{ level = 0; revenue = 10 }}\ntarget "default" {{ sla = shop }}\n'
                    f'backend "backend" {{ server = "http://127.0.0.1:{backend.port}"; concurrency = 4 }}\nroute "backend" {{ backend = backend; target = default; queue = 8 }}\n')
     weir = Weir("sentry", "-c", conf)
-    status, body = weir.get("/")
-    if status != 200 or b"src/main.js" not in body:
+    if not has_page(weir):
         print("skipped: the page was not built into this binary")
         return 77
     weir.process.send_signal(signal.SIGHUP)  # so that a counter that is no stage's is not 0

@@ -270,6 +270,22 @@ def taken():
             expect(said in done.stderr, f"{words} said: {done.stderr}")
 
 
+def names_of_our_own():
+    """Routes may be called as stages of the service itself are; the stages are told apart, and a reload tells them apart, too."""
+    folder, root = make_site()
+    names = ("admin", "file", "cache-miss", "site-work")
+    routes = "".join(f'route "{name}" {{ match = "path /{name}"; redirect = "https://a.test/" }}\n' for name in names)
+    weir = Weir("serve", config=f'listen "127.0.0.1:0" {{}}\n{routes}route "files" {{ root = "{root}" }}\n')
+    for _ in range(2):
+        same([weir.ask(f"/{name}").status for name in names], [308] * 4, "each is asked")
+        until(lambda: all(weir.stage(f"{name}~2")["all"]["completed"] > 0 for name in names), "each has its stage")
+        before = len(weir.said())
+        weir.process.send_signal(signal.SIGHUP)
+        until(lambda: "the configuration was read anew" in weir.said()[before:], "a reload")
+    weir.stop()
+    shutil.rmtree(folder)
+
+
 def activation():
     """A socket that a supervisor made, and what came to it before the server was there."""
     with socket.create_server(("127.0.0.1", 0)) as listener, tempfile.TemporaryDirectory(prefix="weir-scenario-") as root:
@@ -292,4 +308,4 @@ def activation():
         same(server.wait(LONG), 0, "an orderly end")
 
 
-run(files, conditions_and_ranges, out_of_the_root, listing, connections, large, demo, page, flags, taken, activation)
+run(files, conditions_and_ranges, out_of_the_root, listing, connections, large, demo, page, flags, taken, names_of_our_own, activation)

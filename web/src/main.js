@@ -119,10 +119,15 @@ function showCosts(costs) {
   find("costs").hidden = kinds.length === 0;
   const rows = kinds.slice(0, 12).map((one) => {
     const takes = one.expected_ns === null ? "–" : time(one.expected_ns);
-    const cells = [`${one.method} ${one.path}`, one.route, part(one.share), takes, time(one.p90_ns), count(one.count), part(one.confidence)];
+    const cells = [`${one.method} ${one.path}`, one.route, part(one.share), takes, one.p90_ns > 0 ? time(one.p90_ns) : "–", count(one.count), part(one.confidence)];
     return element("tr", {}, ...cells.map((cell, at) => element("td", { class: at > 1 ? "n" : null }, cell)));
   });
   find("costs").querySelector("tbody").replaceChildren(...rows);
+}
+
+/** How many would have been turned away, but for a dry run or a shed ceiling. */
+function sparedOf({ stages }) {
+  return stages.flatMap((stage) => Object.values(stage.all.spared_by ?? {})).reduce((sum, one) => sum + one, 0);
 }
 
 function show(snapshot) {
@@ -141,7 +146,7 @@ function show(snapshot) {
   showBackends(snapshot.backends);
   showCounters(snapshot.counters);
   showCosts(snapshot.costs);
-  sheds.show(waitingSheds, snapshot.sheds_total ?? 0);
+  sheds.show(waitingSheds, snapshot.sheds_total ?? 0, sparedOf(snapshot.stages));
   waitingSheds = [];
   document.body.dataset.nowNs = String(snapshot.stages.now_ns); // which one this is, for tests
   document.body.dataset.snapshots = String(Number(document.body.dataset.snapshots ?? 0) + 1);

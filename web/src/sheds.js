@@ -58,13 +58,15 @@ export class Sheds {
   }
 
   /** Rows are added above; those that are there stay, so that nobody's click or focus is lost. */
-  show(fresh, total) {
-    if (fresh.length === 0 && this.total === total) return;
+  show(fresh, total, spared) {
+    if (fresh.length === 0 && this.total === total && this.spared === spared) return;
     this.total = total;
+    this.spared = spared;
     const body = this.root.querySelector("tbody");
     body.prepend(...fresh.slice(0, SHOWN).map((shed) => this.row(shed)));
     while (body.rows.length > SHOWN) body.lastElementChild.remove();
     this.root.querySelector("table").hidden = body.rows.length === 0;
-    this.root.querySelector("#sheds-total").textContent = total > 0 ? `${count(total)} in all; the newest first. Choose one to see why.` : "Nothing so far.";
+    const none = spared > 0 ? `Nobody so far; ${count(spared)} would have been, and were let in.` : "Nobody so far.";
+    this.root.querySelector("#sheds-total").textContent = total > 0 ? `${count(total)} in all; the newest first. Choose one to see why.` : none;
   }
 }

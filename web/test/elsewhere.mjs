@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page of a listener that others reach, which asks for the token: node web/test/elsewhere.mjs URL TOKEN. tests/scenario/page.py starts one.
 import assert from "node:assert/strict";
-import { chromium } from "playwright-core";
+import { launch } from "./browser.mjs";
 
 const [, , url, token] = process.argv;
-const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-  "--disable-background-networking", "--disable-component-update", "--disable-sync"] });
+const browser = await launch();
 
 async function open(password) {
   const context = await browser.newContext({ httpCredentials: { username: "me", password } });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page in Chromium, before a weir that runs: node web/test/page.mjs URL TOKEN FOLDER-FOR-SCREENSHOTS. tests/scenario/page.py starts one.
 import assert from "node:assert/strict";
-import { chromium } from "playwright-core";
+import { launch } from "./browser.mjs";
 import { count, rate, time } from "../src/format.js";
 import { amount, guaranteeOf, promiseOf } from "../src/accounts.js";
 
@@ -213,8 +213,7 @@ async function showsTheTimeBefore(page) {
   await page.locator("#span").selectOption("300");
 }
 
-const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-  "--disable-background-networking", "--disable-component-update", "--disable-sync"] });
+const browser = await launch();
 try {
   const laptop = { width: 1280, height: 900 };
   const light = await open(browser, { viewport: laptop, colorScheme: "light" });

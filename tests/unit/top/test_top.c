@@ -447,7 +447,8 @@ static void the_verdict_is_on_top(void **state)
 	static const char dry[] = "{\"verdict\":{\"state\":\"dry-run\",\"text\":\"app: dry run: would turn "
 				  "away 90 %\"},\"stages\":{\"stages\":"
 				  "[{\"name\":\"app\",\"law\":\"adaptive\",\"all\":{\"offered\":9,\"rate\":{"
-				  "\"shed\":0,\"spared\":34.2}}}]}}";
+				  "\"shed\":0,\"spared\":34.2},\"spared_by\":{\"predicted-late\":400,"
+				  "\"full\":12}}}]}}";
 	drawing at;
 	set_up_drawing(&at, overloaded, 24, 80, false);
 	weir_top_draw(&at.screen, &at.model, &at.view);
@@ -460,6 +461,8 @@ static void the_verdict_is_on_top(void **state)
 	weir_top_draw(&at.screen, &at.model, &at.view);
 	assert_int_equal(at.screen.cells[2 * 80 + 1].tone, WEIR_TONE_SHED);
 	row_with(&at, "  (34)");
+	row_with(&at, "0/s; would be 34/s");
+	row_with(&at, "nothing was turned away; 412 would have been");
 	tear_down_drawing(&at);
 	set_up_drawing(&at,
 		       "{\"verdict\":{\"state\":\"well\",\"text\":\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"}}",

@@ -159,4 +159,5 @@ void adaptive_tick(void *state, const weir_sample *sample)
 	}
 	end_stuck_hold(a, sample->now_ns);
 	adaptive_pool_tick(a, sample);
+	adaptive_shadow_tick(a, sample);
 }

@@ -99,7 +99,7 @@ typedef struct adaptive_class {
 	_Atomic float bound, per_bound; /* bound of the credit, and its reciprocal */
 	_Atomic float slack;            /* factor on the queue's bound, so that the workers do not run dry */
 	_Atomic float memory;           /* starts that tau remembers */
-	_Atomic bool starving, unreachable, shedding;
+	_Atomic bool starving, unreachable, strained, shedding;
 	_Atomic float would; /* in a dry run on a shared pool: the share that would be refused */
 	uint64_t seen_last_ns, seen_left, seen_starts, seen_shed, quiet_ticks;
 	weir_degrade degrade;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "laws/cell.h"
 
+#include "laws/dry.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +42,7 @@ struct cell {
 	double slowness;
 	/* measures, since the mark */
 	uint64_t marked_ns;
+	double marked_spared;
 	double busy_ns, useful_ns;
 	uint64_t busy_since_ns;
 	uint32_t busy;
@@ -348,6 +351,8 @@ static int make_stage(cell *c)
 		failed = weir_domain_new(c->world, &pool, &domain);
 	if (failed == 0)
 		failed = weir_stage_new(domain, &stage, &c->stage);
+	if (failed == 0 && c->options.dry_run)
+		weir_stage_mode(c->stage, WEIR_DRY_RUN);
 	return failed != 0 ? failed : weir_world_start(c->world);
 }
 
@@ -431,6 +436,7 @@ void cell_mark(cell *c)
 	uint64_t now_ns = cell_now(c);
 	c->marked_ns = c->busy_since_ns = now_ns;
 	c->busy_ns = c->useful_ns = c->most = 0;
+	c->marked_spared = dry_spared(c->stage);
 	c->window_offered = c->window_shed = c->windows = 0;
 	c->window_sum = c->window_squares = 0;
 	memset(c->klass, 0, sizeof(c->klass));
@@ -464,6 +470,8 @@ void cell_read(cell *c, cell_stats *ret_stats)
 		ret_stats->klass[k] = c->klass[k];
 		add_class(&ret_stats->all, &c->klass[k]);
 	}
+	ret_stats->would =
+		(dry_spared(c->stage) - c->marked_spared) / fmax((double)ret_stats->all.offered, 1);
 }
 
 cell_slices *cell_slices_new(unsigned count, double width_ns)

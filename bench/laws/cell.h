@@ -48,6 +48,7 @@ typedef struct cell_options {
 	weir_order order;
 	cell_retries retries;
 	uint64_t seed;
+	bool dry_run;            /* nobody is refused */
 	struct reasons *reasons; /* counts here, from the beginning on; NULL: nobody asks */
 } cell_options;
 
@@ -61,6 +62,7 @@ typedef struct cell_stats {
 	double seconds;
 	double work; /* of the workers' time */
 	double useful; /* of the workers' time, spent on what was answered within two targets and still wanted */
+	double would;   /* of the offers: refused, if it were not a dry run */
 	double shed_sd; /* of the shed fraction over windows of 500 arrivals */
 	double most;    /* response time of the completed, in targets */
 	cell_class_stats all, klass[WEIR_CLASSES];

@@ -14,7 +14,7 @@
  * part how many were shed, and how many of the answers took longer than two targets. --revenue puts the
  * kinds of requests into three classes in turn, which are worth 10, 3 and 1. --calm puts a long calm before
  * the cells of mixed and change that do not start cold. --why prints, below a cell's line, what the law said of
- * itself when it first shed. --dry judges nothing but whether a dry run tells what enforcement would do (judge_dry.c).
+ * itself when it first shed. --dry judges nothing but whether a dry run tells what enforcement would do (dry.h).
  */
 #include "common.h"
 #include "control/remote.h"

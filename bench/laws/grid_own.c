@@ -5,10 +5,14 @@
  *	grid_own [--law NAME] [--set NAME=VALUE]... [--part NAME] [--quick] [--jobs N] [--json] [--all]
  *	         [--service NS] [--workers N] [--dist NAME] [--target N] [--load X] [--seed N]
  *
+ * --dry judges nothing but whether a dry run tells what enforcement would do, at the steady and calm points (dry.h).
+ *
  * Prints a line for every point that falls short (--all: for every point), and a table: passed of how many, what no fixed limit could
  * do either, and the worst value, by criterion. The same seed gives the same numbers, whatever the number of jobs.
  */
 #include "laws/trial.h"
+
+#include "laws/dry.h"
 
 #include <getopt.h>
 #include <math.h>
@@ -27,7 +31,7 @@ typedef struct grid {
 	double only_service, only_target, only_load;
 	unsigned only_workers;
 	const char *only_dist;
-	bool quick, json, all, no_oracle, more_workers;
+	bool quick, json, all, no_oracle, more_workers, dry;
 	unsigned jobs;
 	uint64_t seed;
 	/* shared with the jobs */
@@ -47,6 +51,8 @@ static const double loads[] = {1.4, 2, 5, 10, 50};
 
 static bool wanted(const grid *g, const trial *t)
 {
+	if (g->dry && t->part != STEADY_PART && t->part != CALM_PART)
+		return false;
 	if (g->only_part != NULL && strcmp(g->only_part, part_name[t->part]) != 0)
 		return false;
 	if (g->only_dist != NULL && strncmp(g->only_dist, weir_dist_name(t->dist), strlen(g->only_dist)) != 0)
@@ -121,6 +127,10 @@ static void work_through(grid *g)
 	while ((at = atomic_fetch_add(&g->work->next, 1)) < g->work->count) {
 		/* the largest are at the end: begin there */
 		trial *t = &g->work->trials[g->work->count - 1 - at];
+		if (g->dry) {
+			trial_dry(t, g->law, &t->enforced, &t->would);
+			continue;
+		}
 		t->reasons = &t->said;
 		trial_run(t, g->law);
 		t->reasons = NULL;
@@ -243,6 +253,21 @@ static void print_json(const grid *g)
 	printf("]}\n");
 }
 
+static void tell_dry(const grid *g)
+{
+	unsigned met = 0;
+	for (unsigned i = 0; i < g->work->count; i++) {
+		const trial *t = &g->work->trials[i];
+		bool tells = dry_tells(t->enforced, t->would);
+		met += tells;
+		if (tells && !g->all)
+			continue;
+		print_point(t);
+		printf(" enforced %.4f would %.4f%s\n", t->enforced, t->would, tells ? "" : " MISSED");
+	}
+	printf("dry met %u of %u\n", met, g->work->count);
+}
+
 /* ---- options ---- */
 
 static int usage(void)
@@ -250,7 +275,7 @@ static int usage(void)
 	fprintf(stderr, "usage: grid_own [--law NAME] [--part NAME] [--quick] [--jobs N] [--json] [--all] "
 			"[--seed N]\n"
 			"                [--service NS] [--workers N] [--dist NAME] [--target N] [--load X]\n"
-			"                [--no-oracle] [--more-workers]\nparts:");
+			"                [--no-oracle] [--more-workers] [--dry]\nparts:");
 	for (unsigned i = 0; i < PART_COUNT; i++)
 		fprintf(stderr, " %s", part_name[i]);
 	fprintf(stderr, "\nlaws: none");
@@ -263,12 +288,14 @@ static int usage(void)
 
 static bool read_options(grid *g, int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"law", 1, NULL, 'l'},       {"part", 1, NULL, 'p'},         {"quick", 0, NULL, 'q'},
-		{"jobs", 1, NULL, 'j'},      {"json", 0, NULL, 'J'},         {"all", 0, NULL, 'a'},
-		{"seed", 1, NULL, 's'},      {"service", 1, NULL, 'S'},      {"workers", 1, NULL, 'w'},
-		{"dist", 1, NULL, 'd'},      {"target", 1, NULL, 't'},       {"load", 1, NULL, 'L'},
-		{"no-oracle", 0, NULL, 'O'}, {"more-workers", 0, NULL, 'W'}, {0}};
+	static const struct option options[] = {{"law", 1, NULL, 'l'},       {"part", 1, NULL, 'p'},
+						{"quick", 0, NULL, 'q'},     {"jobs", 1, NULL, 'j'},
+						{"json", 0, NULL, 'J'},      {"all", 0, NULL, 'a'},
+						{"seed", 1, NULL, 's'},      {"service", 1, NULL, 'S'},
+						{"workers", 1, NULL, 'w'},   {"dist", 1, NULL, 'd'},
+						{"target", 1, NULL, 't'},    {"load", 1, NULL, 'L'},
+						{"no-oracle", 0, NULL, 'O'}, {"more-workers", 0, NULL, 'W'},
+						{"dry", 0, NULL, 'D'},       {0}};
 	int got;
 	while ((got = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (got) {
@@ -316,6 +343,9 @@ static bool read_options(grid *g, int argc, char **argv)
 		case 'W':
 			g->more_workers = true;
 			break;
+		case 'D':
+			g->dry = true;
+			break;
 		default:
 			return false;
 		}
@@ -335,6 +365,10 @@ int main(int argc, char **argv)
 	if (run_all(&g) != 0) {
 		fprintf(stderr, "grid_own: a job failed\n");
 		return 1;
+	}
+	if (g.dry) {
+		tell_dry(&g);
+		return 0;
 	}
 	for (unsigned i = 0; i < g.work->count && !g.json; i++)
 		print_trial(&g, &g.work->trials[i]);

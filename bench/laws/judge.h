@@ -65,7 +65,7 @@ size_t judge_cells(struct judge_cell *cells, size_t most, uint64_t draw, uint64_
 void judge_calm_before(struct judge_cell *cell);
 /* Runs what the cell is held against: once without a law, or the oracle's search. */
 void judge_measure_bar(const struct judge_cell *cell, struct judge_bar *ret_bar);
-/* Runs the cell twice: enforced, and as a dry run (judge_dry.c). */
+/* Runs the cell twice: enforced, and as a dry run (dry.h). */
 void judge_dry_run(const struct proxy_cell *cell, const weir_admission_law *law, proxy_params *fill,
 		   struct judge_dry *ret_dry);
 /* Judges a result, given the bar. */

@@ -8,6 +8,7 @@
 
 #include "base/hist.h"
 #include "common.h"
+#include "laws/dry.h"
 #include "laws/proxy_costs.h"
 #include "laws/tally.h"
 
@@ -567,16 +568,6 @@ static void tell(struct run *run, struct proxy_result *r)
 		tell_kinds(run, r);
 }
 
-static double spared(const struct run *run)
-{
-	weir_stage_stats stats;
-	double sum = 0;
-	weir_stage_read(run->stage, WEIR_ALL_CLASSES, &stats);
-	for (unsigned why = 0; why < WEIR_VERDICT_COUNT; why++)
-		sum += (double)stats.spared[why];
-	return sum;
-}
-
 void proxy_cell_run(const struct proxy_cell *cell, const weir_admission_law *law, proxy_params *fill,
 		    struct proxy_result *ret_result)
 {
@@ -597,10 +588,10 @@ void proxy_cell_run(const struct proxy_cell *cell, const weir_admission_law *law
 	start_load(run);
 	weir_sim_run(run->world, run->from_ns);
 	run->work = -weir_backend_worked(run->backend);
-	run->spared = -spared(run);
+	run->spared = -dry_spared(run->stage);
 	weir_sim_run(run->world, run->until_ns);
 	run->work += weir_backend_worked(run->backend);
-	run->spared += spared(run);
+	run->spared += dry_spared(run->stage);
 	tell(run, ret_result);
 	close_run(run);
 	weir_costs_free(run->costs);

@@ -7,7 +7,6 @@
  * load, and what came of it. Run on the real runtime in a virtual world, so the same cell is always the same run.
  */
 
-#include <weir/inspect.h>
 #include <weir/sim.h>
 
 #include "laws/reasons.h"

@@ -56,6 +56,7 @@ cell_options trial_cell(const trial *t, const weir_admission_law *law)
 			      .workers = t->workers,
 			      .target_ns = t->target_of_p90 * cell_service_p90(&service),
 			      .seed = t->seed,
+			      .dry_run = t->dry_run,
 			      .reasons = t->reasons};
 }
 
@@ -104,6 +105,17 @@ void trial_stretch(const trial *t, const weir_admission_law *law, const char *co
 	cell_run(c, fmax(fmax(20 * options.target_ns, time_of(t, enough)), 20 * MS));
 	cell_read(c, ret_stats);
 	cell_free(&c);
+}
+
+void trial_dry(const trial *t, const weir_admission_law *law, double *ret_enforced, double *ret_would)
+{
+	cell_stats stats;
+	trial dry = *t;
+	trial_stretch(t, law, NULL, &stats);
+	*ret_enforced = (double)stats.all.shed / fmax((double)stats.all.offered, 1);
+	dry.dry_run = true;
+	trial_stretch(&dry, law, NULL, &stats);
+	*ret_would = stats.would;
 }
 
 static void run_steady(trial *t, const weir_admission_law *law)

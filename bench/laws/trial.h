@@ -61,13 +61,14 @@ typedef struct trial {
 	uint32_t workers;
 	weir_dist_kind dist;
 	uint64_t seed;
-	bool quick;
+	bool quick, dry_run;
 	/* how it did */
 	double value[CRITERION_COUNT];
 	judgement judged[CRITERION_COUNT];
 	double possible[CRITERION_COUNT]; /* of a judged value: the best of any fixed limit */
 	uint64_t arrivals;
 	struct reasons said;     /* of the law's refusals */
+	double enforced, would;  /* shares, for --dry */
 	struct reasons *reasons; /* counted here; NULL: while the oracle runs */
 } trial;
 
@@ -83,6 +84,9 @@ void trial_run(trial *t, const weir_admission_law *law);
 /* One steady or calm stretch, as the trial of that part does it. */
 void trial_stretch(const trial *t, const weir_admission_law *law, const char *const *settings,
 		   cell_stats *ret_stats);
+
+/* The same stretch, enforced and as a dry run (dry.h): the shares that are rejected, and that would be. */
+void trial_dry(const trial *t, const weir_admission_law *law, double *ret_enforced, double *ret_would);
 
 /* A step up and back, many times. */
 #define STEP_CALM .5 /* the load before and after */

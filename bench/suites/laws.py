@@ -59,6 +59,7 @@ def own_queue(bench):
         cells = item["passed"] + item["short"] + item["cannot"]
         rows.append(row(f"own queue, {item['criterion']}, bound {item['bound']:g}: cells short of it, of {cells}",
                         [item["short"]], "cells", goal="<= 0"))
+    rows.append(row(f"own queue: explanations that contradict the decision, of {full['explanations']}", [full["contradictions"]], "refusals", goal="<= 0"))
     if not bench.quick:
         small = {law: own_grid(bench, law, True) for law in ("adaptive",) + OWN_PEERS}
         write_part("own queue", own_markdown(full, small))
@@ -225,6 +226,77 @@ def judge_markdown(tune, held, calm):
     return "\n".join(lines)
 
 
+# ---- what a dry run tells ----
+
+def dry(bench):
+    """Cells in which a dry run tells what enforcement rejects, within a fifth of it (bench/laws/dry.h)."""
+    bench.say("dry runs")
+    half = "tune" if bench.quick else "held"
+    judged = output_of(bench, "grid_judge", "--dry", "--summary", "--half", half, "--jobs", jobs(), *["--quick"] * bench.quick)
+    own = output_of(bench, "grid_own", "--dry", "--quick", "--service", "10000000", "--load", "2", "--jobs", jobs())
+    found = [(JUDGE_GRIDS[grid], JUDGED, int(met), int(cells)) for grid, met, cells in re.findall(r"^(\w+) .* dry met (\d+) of (\d+)", judged, re.M)]
+    found += [("own queue at 2x", "adaptive", int(met), int(cells)) for met, cells in re.findall(r"^dry met (\d+) of (\d+)", own, re.M)]
+    if not bench.quick:
+        lines = ["Cells in which a dry run tells what enforcement rejects: within a fifth of it, or within 0.02 where less than a tenth is rejected.", "",
+                 "| grid | law | cells | tells |", "|---|---|---|---|"]
+        lines += [f"| {name} | `{law}` | {cells} | {met} |" for name, law, met, cells in found]
+        write_part("dry runs", "\n".join(lines))
+    return [row(f"dry run, {name}: cells in which it tells what {law} rejects", [met], "cells", "all cells", [cells], ">= 1") for name, law, met, cells in found]
+
+
+# ---- stages that share a pool, and crowds ----
+
+def numbers_of(text, *names):
+    """The number after each of these words."""
+    return [int(re.search(rf"\b{name} (\d+)", text).group(1)) for name in names]
+
+
+def shared(bench):
+    """Stages of different cost on one pool: control on the pool, against control by stage and by one gate, and an oracle."""
+    bench.say("shared bottleneck")
+    text = output_of(bench, "grid_shared", *(["--cells", "12", "--oracle", "off"] if bench.quick else ["--half", "held"]))
+    text = re.search(r"^cells \d+ cannot.*", text, re.M | re.S).group(0)  # after the cells that are missed
+    cells, cannot, passed, contradictions = numbers_of(text, "cells", "cannot", "passed", "contradictions")
+    if not bench.quick:
+        write_part("shared", shared_markdown(text, cells, cannot))
+    return [row("shared bottleneck: cells passed by control on the pool", [passed], "cells", "that count", [cells], ">= 0.95"),
+            row("shared bottleneck: explanations that contradict the decision", [contradictions], "refusals", goal="<= 0")]
+
+
+def shared_markdown(text, cells, cannot):
+    p90, goodput, better, waited, harmless, passed = numbers_of(text, "p90", "goodput", "better", "waited", "harmless", "passed")
+    light = int(re.search(r"harmless \d+ of (\d+)", text).group(1))
+    lines = [f"The half held out: {cells} cells count, {cannot} do not, because the oracle misses the percentile there, too. The rules are at the top of",
+             "`bench/laws/grid_shared.c`.", "", "| `adaptive` on the pool | cells |", "|---|---|",
+             f"| passed | {passed} |", f"| p90 of every stage | {p90} |", f"| goodput, of the oracle's | {goodput} |",
+             f"| no worse than by stage or by one gate | {better} |", f"| hardly any rejection after waiting | {waited} |",
+             f"| hardly any rejection at 0.8x | {harmless} of {light} |"]
+    lines += [f"| passed, {kind} work | {met} of {count} |" for kind, met, count in re.findall(r"^(blocking|cpu|mixed|locked) (\d+) of (\d+)", text, re.M)]
+    lines += ["", "| control | cells in which p90 holds | goodput, of the capacity |", "|---|---|---|"]
+    lines += [f"| {name} | {met} | {good} |" for name, met, good in
+              re.findall(r"^(pool|stage|single|none|oracle) +p90 in +(\d+) cells, goodput ([0-9.]+)", text, re.M)]
+    return "\n".join(lines)
+
+
+CROWDS = {"tune": "too large, tuned with", "held": "too large, held out", "healthy": "fits"}
+CLOSED_PEERS = ("gradient",)
+
+
+def closed(bench):
+    """Crowds of clients that ask without a pause."""
+    found = {}
+    for law in (JUDGED,) + (() if bench.quick else CLOSED_PEERS):
+        bench.say(f"crowds: {law}")
+        text = output_of(bench, "grid_closed", "--law", law, *(["--half", "held"] if bench.quick else []))
+        found[law] = {half: (int(held), int(cells)) for half, held, cells in re.findall(r"^(\w+) \S+: (\d+) of (\d+) hold", text, re.M)}
+    if not bench.quick:
+        lines = ["| crowds that hold | " + " | ".join(f"`{law}`" for law in found) + " |", "|---" * (len(found) + 1) + "|"]
+        lines += [f"| {name} | " + " | ".join(f"{one[half][0]} of {one[half][1]}" for one in found.values()) + " |" for half, name in CROWDS.items()]
+        write_part("closed", "\n".join(lines))
+    return [row(f"crowds, {CROWDS[half]}: hold under {JUDGED}", [held], "cells", "all cells", [cells], ">= 0.95")
+            for half, (held, cells) in found[JUDGED].items()]
+
+
 # ---- what constants matter ----
 
 def sensitivity(bench):
@@ -355,4 +427,4 @@ def costs(bench):
     return rows
 
 
-PARTS = [own_queue, proxy, judge, sensitivity, pages, speed, costs]
+PARTS = [own_queue, proxy, judge, dry, shared, closed, sensitivity, pages, speed, costs]

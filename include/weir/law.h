@@ -157,6 +157,7 @@ typedef struct weir_report {
 	double quality;    /* what a stage that can degrade should deliver; 1: the best */
 	bool shedding;     /* it currently refuses some of this class */
 	bool unreachable;  /* the target cannot be met, even if nothing waits */
+	bool strained;     /* the service alone takes so long that the target is hard to meet */
 	unsigned count;    /* number of the law's own values */
 	struct {
 		const char *name;

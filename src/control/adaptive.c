@@ -167,7 +167,10 @@ static void keep_account(adaptive *a, adaptive_class *k, uint64_t starts)
 static bool may_enter(adaptive *a, adaptive_class *k, const weir_ask *ask)
 {
 	uint64_t spent_ns = adaptive_span(adaptive_begin(a, ask->entered_ns, ask->now_ns), ask->now_ns);
-	if (ask->shared && !a->per_stage)
+	bool shared = ask->shared && !a->per_stage;
+	if (GET(a->dry_run))
+		return adaptive_shadow_fits(k, ask, spent_ns, shared);
+	if (shared)
 		return adaptive_pool_promising(k, ask, spent_ns);
 	if (ask->beside && !a->per_stage && !adaptive_pool_spare(k, ask))
 		return false;
@@ -372,8 +375,9 @@ static weir_verdict adaptive_start(void *state, const weir_event *event, const w
 	bool shared = turn->shared && !a->per_stage;
 	leave_queue(k);
 	uint64_t waiting = adaptive_waiting(k);
-	if (shared ? pool_too_late(k, waited_ns)
-		   : too_late(k, event, (float)waited_ns, now_ns) && !has_pledge(k, event))
+	bool late = shared ? pool_too_late(k, waited_ns)
+			   : too_late(k, event, (float)waited_ns, now_ns) && !has_pledge(k, event);
+	if (late && !GET(a->dry_run)) /* there, the offer was the time to say so */
 		return drop_late(k, waiting != 0);
 	uint64_t starts = GET(a->starts) + 1, shed = GET(k->shed);
 	PUT(a->starts, starts);

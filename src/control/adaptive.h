@@ -3,11 +3,12 @@
 #define WEIR_CONTROL_ADAPTIVE_H
 
 /*
- * The state of the law `adaptive`; adaptive.c explains the idea. Five files use it:
+ * The state of the law `adaptive`; adaptive.c explains the idea. Six files use it:
  *
  *  adaptive.c       offers, turns, ends: the hooks that run for every event
  *  adaptive_pool.c  pools that several stages share: offers and turns by what waits in all of them
  *  adaptive_load.c  calm or overload, from the offered work
+ *  adaptive_shadow.c  offers in a dry run
  *  adaptive_tick.c  computations from the measurements, every 10 ms
  *  adaptive_report.c  parameters, explanations, reports, saving and loading
  *
@@ -54,6 +55,9 @@ typedef struct adaptive_class {
 	_Atomic uint32_t pledged;
 	_Atomic uint64_t pledge_ns;    /* when the first of them arrived; earlier arrivals have no pledge */
 	weir_refusal refused, dropped; /* at the offer; after waiting */
+	/* In a dry run: when the last one that would have been admitted would start; what is due of a share. */
+	_Atomic uint64_t shadow_ns;
+	_Atomic int64_t would_due;
 
 	/* settlings */
 	_Atomic int64_t credit;
@@ -95,7 +99,8 @@ typedef struct adaptive_class {
 	_Atomic float bound, per_bound; /* bound of the credit, and its reciprocal */
 	_Atomic float slack;            /* factor on the queue's bound, so that the workers do not run dry */
 	_Atomic float memory;           /* starts that tau remembers */
-	_Atomic bool starving, unreachable, shedding;
+	_Atomic bool starving, unreachable, strained, shedding;
+	_Atomic float would; /* in a dry run on a shared pool: the share that would be refused */
 	uint64_t seen_last_ns, seen_left, seen_starts, seen_shed, quiet_ticks;
 	weir_degrade degrade;
 } adaptive_class;
@@ -111,6 +116,7 @@ typedef struct adaptive {
 	_Atomic uint32_t mixed;
 	/* The quality that a shared pool asks of this stage; 0: it has its own. */
 	_Atomic float pool_quality;
+	_Atomic bool dry_run;
 	/* const after init */
 	double quality_least;
 	bool per_stage, since_offer;
@@ -198,6 +204,9 @@ bool adaptive_pool_spare(adaptive_class *k, const weir_ask *ask);
 bool adaptive_pool_hopeless(const adaptive_class *k, uint64_t waited_ns);
 /* Takes over what a tick's sample says about the pool. */
 void adaptive_pool_tick(adaptive *a, const weir_sample *sample);
+/* In a dry run: whether the law would admit it. */
+bool adaptive_shadow_fits(adaptive_class *k, const weir_ask *ask, uint64_t spent_ns, bool shared);
+void adaptive_shadow_tick(adaptive *a, const weir_sample *sample);
 /* Decides between calm and overload. */
 void adaptive_measure_load(adaptive *a, adaptive_class *k, uint64_t now_ns);
 /* Computes a tick's numbers from the service times and tau. */

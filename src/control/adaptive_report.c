@@ -157,6 +157,7 @@ void adaptive_report(const void *state, unsigned klass, weir_report *ret_report)
 		(uint64_t)(GET(k->over) > 0 ? GET(k->limit_ns) : fminf(GET(k->limit_ns), GET(k->base_ns)));
 	ret_report->shedding = GET(k->shedding);
 	ret_report->unreachable = GET(k->unreachable);
+	ret_report->strained = GET(k->strained);
 	value(ret_report, "wait_limit_ns", (double)GET(k->limit_ns));
 	value(ret_report, "start_every_ns", (double)GET(k->tau_ns));
 	value(ret_report, "credit", (double)GET(k->credit) / (double)ADAPTIVE_CREDIT);

@@ -46,9 +46,10 @@ static double slack_of(const weir_service *service, double n)
 
 /*
  * A target that requests exceed without any wait here cannot be met. The law reports this, with the time that they take, and uses a
- * floor (target / 4 of waiting).
+ * floor (target / 4 of waiting). From half of the target on it is hard to meet, which the pool's law heeds. high: the service time
+ * that the base leaves room for.
  */
-static void judge_reachable(adaptive_class *k)
+static void judge_reachable(adaptive_class *k, double high)
 {
 	double alone =
 		weir_service_quantile(&k->service, 1 - (double)k->late_share) + (double)GET(k->spent_ns);
@@ -58,6 +59,11 @@ static void judge_reachable(adaptive_class *k)
 		PUT(k->unreachable, true);
 	else if (alone < .8 * target)
 		PUT(k->unreachable, false);
+	double left = fmax(target - (double)GET(k->spent_ns), 0);
+	if (high > left / 2)
+		PUT(k->strained, true);
+	else if (high < .4 * left)
+		PUT(k->strained, false);
 }
 
 void adaptive_learnt(adaptive_class *k)
@@ -68,7 +74,7 @@ void adaptive_learnt(adaptive_class *k)
 	double base = fmax(fmin(target - high, 2 * target - highest), target / 4);
 	double spread = SPREAD * k->service.moment2 / 2;
 	double bound = bound_of(k, tau > 0 ? 1e9 / tau : 0, spread);
-	judge_reachable(k);
+	judge_reachable(k, high);
 	PUT(k->mean_ns, (float)k->service.mean);
 	PUT(k->service_ns, (float)high);
 	PUT(k->base_ns, (float)base);
@@ -159,4 +165,5 @@ void adaptive_tick(void *state, const weir_sample *sample)
 	}
 	end_stuck_hold(a, sample->now_ns);
 	adaptive_pool_tick(a, sample);
+	adaptive_shadow_tick(a, sample);
 }

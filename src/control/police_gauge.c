@@ -382,11 +382,14 @@ void weir_police_gauge_explain(const weir_police_gauge *gauge, const weir_ask *a
 {
 	uint64_t target_ns = weir_police_gauge_target_ns(gauge, ask->klass);
 	double estimate_s = weir_police_gauge_estimate_s(gauge, released, service_s, ask->count);
-	ret_why->target_ns = target_ns > delay_ns ? target_ns - delay_ns : 1;
+	uint64_t bound_ns = target_ns > delay_ns ? target_ns - delay_ns : 1;
+	ret_why->target_ns = target_ns;
 	ret_why->estimate_ns = (uint64_t)(estimate_s * 1e9);
+	if (ret_why->estimate_ns <= bound_ns)
+		return; /* it was decided by something else, or the numbers have changed since */
+	ret_why->bound_ns = bound_ns;
 	/* What is in service ends at this rate, so the excess is also the time that it takes to go away. */
-	ret_why->retry_after_ns =
-		ret_why->estimate_ns > ret_why->target_ns ? ret_why->estimate_ns - ret_why->target_ns : 0;
+	ret_why->retry_after_ns = ret_why->estimate_ns - bound_ns;
 }
 
 void weir_police_gauge_report(const weir_police_gauge *gauge, unsigned klass, int32_t released,

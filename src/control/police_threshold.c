@@ -123,6 +123,7 @@ static void threshold_explain(const void *state, const weir_ask *ask, weir_why *
 	unsigned klass = ask->klass % WEIR_CLASSES;
 	weir_police_gauge_explain(&t->gauge, ask, 0, weir_police_gauge_service_s(&t->gauge, klass), 0,
 				  ret_why);
+	ret_why->bound_ns = 0;                        /* decided by class and chance */
 	ret_why->retry_after_ns = t->gauge.period_ns; /* the next threshold is the next chance */
 }
 

@@ -235,6 +235,7 @@ void weir_judge(const weir_record *record, bool has_target, weir_judgement *ret)
 	ret->completed_per_s = (double)total->completed / ret->seconds;
 	ret->good_per_s = (double)total->good / ret->seconds;
 	ret->shed = share((double)(total->shed + total->dropped), (double)total->offered);
+	ret->would = fmin(share((double)total->spared, (double)total->offered), 1);
 	ret->too_late = share((double)(total->completed - total->good), (double)total->completed);
 	judge_work(record, ret);
 	judge_phases(record, has_target, ret);
@@ -260,6 +261,7 @@ void weir_judge(const weir_record *record, bool has_target, weir_judgement *ret)
 	}
 METRIC(get_offered, j->offered_per_s)
 METRIC(get_shed, j->shed)
+METRIC(get_would, j->would)
 METRIC(get_completed, j->completed_per_s)
 METRIC(get_good, j->good_per_s)
 METRIC(get_work, j->completed_work)
@@ -277,6 +279,7 @@ METRIC(get_turns, j->turns)
 const weir_sim_metric weir_metrics[] = {
 	{"offered_per_s", "offered/s", WEIR_METRIC_PER_S, 1, get_offered},
 	{"shed", "shed", WEIR_METRIC_SHARE, 1, get_shed},
+	{"would_shed", "would", WEIR_METRIC_SHARE, 1, get_would},
 	{"completed_per_s", "done/s", WEIR_METRIC_PER_S, -1, get_completed},
 	{"useful_per_s", "useful", WEIR_METRIC_PER_S, -1, get_good},
 	{"completed_work", "work", WEIR_METRIC_SHARE, -1, get_work},

@@ -390,6 +390,7 @@ void weir_record_total(const weir_record *record, weir_totals *ret_total)
 		const weir_totals *tally = &record->klass[i];
 		ret_total->offered += tally->offered;
 		ret_total->shed += tally->shed;
+		ret_total->spared += tally->spared;
 		ret_total->dropped += tally->dropped;
 		ret_total->given_up += tally->given_up;
 		ret_total->completed += tally->completed;

@@ -32,6 +32,7 @@ enum { WEIR_RECORD_PHASES = 48, WEIR_RECORD_BLOCK = 500, WEIR_RECORD_SLOTS = 10 
 
 typedef struct weir_totals {
 	uint64_t offered, shed, dropped, given_up, completed;
+	uint64_t spared;  /* let in by a dry run that would have been shed; not of a type */
 	uint64_t in_time; /* within the target; without a target, all */
 	uint64_t good;    /* within twice the target */
 	double sum_ns;    /* of response times */

@@ -58,13 +58,27 @@ static const char *quantile_text(const weir_hist *hist, double q, char *text)
 	return weir_number_time((double)weir_hist_quantile(hist, q) / 1e6, text);
 }
 
+/* What was shed; of a dry run, with a mark, what would have been. */
+static const char *shed_text(double shed, double would, char text[CELL])
+{
+	text[0] = '~';
+	weir_number_share(would > 0 ? would : shed, text + (would > 0));
+	return text;
+}
+
+static const char *shed_of(const weir_totals *tally, char text[CELL])
+{
+	double offered = tally->offered > 0 ? (double)tally->offered : 1;
+	return shed_text((double)(tally->shed + tally->dropped) / offered,
+			 fmin((double)tally->spared / offered, 1), text);
+}
+
 static void print_tally(FILE *to, const char *name, const weir_totals *tally, double seconds,
 			uint64_t target_ns)
 {
 	char a[CELL], b[CELL], c[CELL], d[CELL], e[CELL], f[CELL], g[CELL], h[CELL];
-	double turned_away = (double)(tally->shed + tally->dropped), offered = (double)tally->offered;
-	fprintf(to, "  %-16.16s %10s %7s %10s %10s %8s %8s %8s", name, weir_number_rate(offered / seconds, a),
-		weir_number_share(offered > 0 ? turned_away / offered : 0, b),
+	fprintf(to, "  %-16.16s %10s %7s %10s %10s %8s %8s %8s", name,
+		weir_number_rate((double)tally->offered / seconds, a), shed_of(tally, b),
 		weir_number_rate((double)tally->completed / seconds, c),
 		weir_number_rate((double)tally->good / seconds, d), quantile_text(&tally->response, 0.5, e),
 		quantile_text(&tally->response, 0.9, f), quantile_text(&tally->response, 0.99, g));
@@ -210,7 +224,7 @@ static void print_head(FILE *to, const weir_case *of, const char *label)
 
 static bool in_comparison(const weir_sim_metric *metric)
 {
-	static const char *const left_out[] = {"offered_per_s", "completed_per_s", "p50_ms"};
+	static const char *const left_out[] = {"offered_per_s", "would_shed", "completed_per_s", "p50_ms"};
 	for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
 		if (strcmp(metric->name, left_out[i]) == 0)
 			return false;
@@ -223,13 +237,23 @@ static int column_width(const weir_sim_metric *metric)
 	return metric->unit == WEIR_METRIC_COUNT ? 6 : 7;
 }
 
+static double would_of(const weir_case *of, bool worst)
+{
+	const weir_sim_metric *metric = weir_metrics;
+	while (strcmp(metric->name, "would_shed") != 0)
+		metric++;
+	return worst ? weir_case_worst(of, metric) : weir_case_mean(of, metric);
+}
+
 static void print_row(FILE *to, const weir_case *of, const char *label, bool worst)
 {
 	char text[CELL];
 	fprintf(to, "  %-15.15s", label);
 	for (const weir_sim_metric *metric = weir_metrics; metric->name != NULL; metric++) {
 		double value = worst ? weir_case_worst(of, metric) : weir_case_mean(of, metric);
-		if (in_comparison(metric))
+		if (strcmp(metric->name, "shed") == 0)
+			fprintf(to, "%*s", column_width(metric), shed_text(value, would_of(of, worst), text));
+		else if (in_comparison(metric))
 			fprintf(to, "%*s", column_width(metric), metric_text(metric, value, text));
 	}
 	fputc('\n', to);
@@ -271,6 +295,16 @@ static void print_comparison(FILE *to, const weir_case *cases, unsigned count)
 	}
 }
 
+static void print_dry(FILE *to, const weir_case *cases, unsigned count)
+{
+	bool any = false;
+	for (unsigned i = 0; i < count; i++)
+		for (unsigned r = 0; r < cases[i].runs; r++)
+			any |= cases[i].run[r]->judgement.would > 0;
+	if (any)
+		fputs("\n  ~ would have been shed; a dry run let them in\n", to);
+}
+
 void weir_report_table(FILE *to, const weir_case *cases, unsigned count)
 {
 	if (count == 1 && cases[0].runs == 1) {
@@ -279,11 +313,13 @@ void weir_report_table(FILE *to, const weir_case *cases, unsigned count)
 		print_revenue(to, cases[0].run[0]);
 		print_phases(to, cases[0].run[0]);
 		print_work(to, cases[0].run[0]);
+		print_dry(to, cases, count);
 		return;
 	}
 	print_head(to, &cases[0], count > 1 ? "compared" : cases[0].label);
 	print_comparison(to, cases, count);
 	compare_revenue(to, cases, count);
+	print_dry(to, cases, count);
 }
 
 /* ---- laws ---- */

@@ -182,6 +182,14 @@ static void check_books(const weir_run *run)
 		    total->shed + total->dropped + total->given_up + total->completed + record->inside);
 }
 
+/* How many of each class a dry run has let in that would have been shed, added to what is there. */
+static void count_spared(struct stand *stand, int sign)
+{
+	weir_record *record = stand->run->record;
+	for (unsigned k = 0; k < record->options.classes; k++)
+		record->klass[k].spared += (uint64_t)sign * weir_topology_spared(stand->topology, k);
+}
+
 static int go(struct stand *stand)
 {
 	weir_run *run = stand->run;
@@ -193,7 +201,10 @@ static int go(struct stand *stand)
 	weir_sim_timer(stand->world, &stand->window, run->scenario->window_ns + WEIR_NS_PER_S);
 	apply_changes(&stand->change, stand);
 	weir_loads_start(stand->loads);
+	weir_sim_run(stand->world, run->scenario->warmup_ns + WEIR_NS_PER_S);
+	count_spared(stand, -1);
 	weir_sim_run(stand->world, run->scenario->duration_ns + WEIR_NS_PER_S);
+	count_spared(stand, 1);
 	weir_record_window(run->record, run->scenario->duration_ns); /* the rest of the last one */
 	weir_topology_end(stand->topology);
 	failed = weir_loads_finish(stand->loads);

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <weir/inspect.h>
+
 #include "base/error.h"
 #include "base/mem.h"
 #include "sim/keys.h"
@@ -168,6 +170,20 @@ void weir_topology_trace(weir_topology *topology)
 		     k++, at++)
 			if (weir_stage_report(topology->place[i].stage, k, &report))
 				weir_record_trace(topology->record, at, &report);
+}
+
+uint64_t weir_topology_spared(const weir_topology *topology, unsigned klass)
+{
+	uint64_t sum = 0;
+	for (unsigned i = 0; i < topology->scenario->stages; i++) {
+		weir_stage_stats stats;
+		if (topology->place[i].stage == NULL || topology->place[i].as->mode != WEIR_DRY_RUN)
+			continue;
+		weir_stage_read(topology->place[i].stage, klass, &stats);
+		for (unsigned why = 0; why < WEIR_VERDICT_COUNT; why++)
+			sum += stats.spared[why];
+	}
+	return sum;
 }
 
 static void change_speed(weir_topology *topology, const weir_scenario_change *change)

@@ -85,6 +85,8 @@ weir_verdict weir_topology_enter_many(weir_topology *topology, weir_request **re
 void weir_topology_account(weir_request *request, uint64_t now_ns, weir_use use);
 /* Writes the laws' current reports into the record. */
 void weir_topology_trace(weir_topology *topology);
+/* Requests of the class that stages in a dry run have let in so far and that would have been shed. */
+uint64_t weir_topology_spared(const weir_topology *topology, unsigned klass);
 /* Applies one of the scenario's changes. 0 or a negative errno. */
 int weir_topology_change(weir_topology *topology, const weir_scenario_change *change);
 

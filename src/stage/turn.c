@@ -33,7 +33,7 @@ void weir_turn_terms(weir_stage *stage)
 		uint64_t target_ns = weir_stage_report(stage, klass, &report) ? report.target_ns : 0;
 		PUT(stage->terms.wait_ns[klass], target_ns != 0 ? report.wait_ns : 0);
 		uint64_t turns = stage->domain->options.turn_targets;
-		bool hard = target_ns != 0 && 2 * report.alone_ns > target_ns;
+		bool hard = target_ns != 0 && (report.strained || report.unreachable);
 		strained |= hard;
 		late |= hard && report.measured_ns > target_ns;
 		PUT(stage->terms.target_ns[klass], target_ns);

@@ -2,6 +2,7 @@
 /* `adaptive` on points of the grid that judges it (bench/laws), and what its guard rails prevent, each named after the failure. */
 #include "support/check.h"
 
+#include "laws/dry.h"
 #include "laws/trial.h"
 
 #define MS 1e6
@@ -145,6 +146,33 @@ static void test_an_unreachable_target_does_not_spin_to_zero_admission(void **st
 	cell_free(&c);
 }
 
+/* Within a fifth, or 0.02 where little is shed: the rule of the grids (laws/dry.h). */
+static void test_a_dry_run_tells_what_would_be_shed(void **state)
+{
+	static const struct {
+		part part;
+		double load;
+		unsigned workers;
+	} points[] = {{STEADY_PART, 1.4, 4}, {STEADY_PART, 2, 1}, {STEADY_PART, 10, 16}, {CALM_PART, .7, 4}};
+	for (unsigned i = 0; i < 4; i++)
+		for (unsigned d = WEIR_DIST_DETERMINISTIC; d <= WEIR_DIST_EXPONENTIAL; d++) {
+			double enforced, would;
+			trial t = {.part = points[i].part,
+				   .service_ns = 10 * MS,
+				   .workers = points[i].workers,
+				   .dist = d,
+				   .target_of_p90 = 10,
+				   .load = points[i].load,
+				   .quick = true,
+				   .seed = check_env("WEIR_SEED", 1)};
+			trial_dry(&t, &weir_law_adaptive, &enforced, &would);
+			if (!dry_tells(enforced, would))
+				fail_msg("seed %llu: %s at %g: %.3f shed, %.3f would have been",
+					 (unsigned long long)t.seed, weir_dist_name(d), t.load, enforced,
+					 would);
+		}
+}
+
 static void test_idle_time_does_not_ratchet_the_limit_up(void **state)
 {
 	cell_stats stats;
@@ -176,6 +204,7 @@ int main(void)
 		CHECK_TEST(test_rare_and_expensive_requests_meet_their_own_target),
 		CHECK_TEST(test_retries_do_not_collapse_it_for_good),
 		CHECK_TEST(test_an_unreachable_target_does_not_spin_to_zero_admission),
+		CHECK_TEST(test_a_dry_run_tells_what_would_be_shed),
 		CHECK_TEST(test_idle_time_does_not_ratchet_the_limit_up),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -230,6 +230,29 @@ static void all_laws_are_listed(void **state)
 	free(output);
 }
 
+/* Ten a second of twenty: in a dry run half of them would have been shed, and the table says that instead of none. */
+static void a_dry_run_shows_what_would_have_been_shed(void **state)
+{
+	static const char dry[] = "[scenario]\nduration = 11s\nwarmup = 1s\n[stage web]\nworkers = 4\n"
+				  "service = deterministic 1ms\nlaw = bucket\nbucket.rate = 10\nbucket.burst "
+				  "= 1\nmode = dry-run\n"
+				  "[load crowd]\narrivals = constant\nrate = 20\n";
+	struct made made = {0};
+	assert_int_equal(weir_scenario_parse("dry.sim", dry, strlen(dry), &made.scenario), 0);
+	assert_int_equal(weir_scenario_check(made.scenario), 0);
+	assert_int_equal(weir_run_new(made.scenario, 1, "bucket", &made.run[0]), 0);
+	made.of = (weir_case){.label = "bucket", .run = made.run, .runs = 1};
+	assert_true(fabs(made.run[0]->judgement.would - .5) < .01 && made.run[0]->judgement.shed == 0);
+	weir_case two[] = {made.of, made.of};
+	for (unsigned count = 1; count <= 2; count++) {
+		char *table = written(TABLE, two, count);
+		assert_non_null(strstr(table, " ~49.5%"));
+		assert_non_null(strstr(table, "a dry run let them in"));
+		free(table);
+	}
+	unmake(&made);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -240,6 +263,7 @@ int main(void)
 		CHECK_TEST(csv_has_a_row_for_each_window),
 		CHECK_TEST(the_same_runs_give_the_same_bytes),
 		CHECK_TEST(all_laws_are_listed),
+		CHECK_TEST(a_dry_run_shows_what_would_have_been_shed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,7 +28,7 @@ int main(int argc, char **argv)
 	const char *path = bench_text(argv, "path", "/shop/orders/1234567/positions");
 	static weir_costs_recent asked;
 	const char *does = bench_text(argv, "do", "find");
-	bool learns = strcmp(does, "learn") == 0, recent = strcmp(does, "recent") == 0;
+	bool learns = strcmp(does, "learn") == 0, recent = strcmp(does, "recent") == 0, own;
 	uint64_t count = (uint64_t)bench_number(argv, "count", 1000000), sum = 0;
 	uint64_t warm = (uint64_t)bench_number(argv, "warm", 100);
 	weir_costs *costs = weir_costs_new(&(weir_costs_options){.key = {1, 2}});
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
 		if (learns)
 			weir_costs_learn(costs, kind, 5000000 + i % 64 * 1000, 1, warm + i);
 		else if (recent)
-			sum += weir_costs_find_recent(costs, &asked, 1, 1, path, length, &us).at + us;
+			sum += weir_costs_find_recent(costs, &asked, 1, 1, path, length, &us, &own).at + us;
 		else
 			sum += weir_costs_find(costs, 1, 1, path, length, &us).at + us;
 	}

@@ -389,20 +389,23 @@ static void keep(struct weir_costs_asked *asked, const weir_costs *costs, weir_c
 }
 
 weir_cost_kind weir_costs_find_recent(weir_costs *costs, weir_costs_recent *recent, uint32_t route,
-				      uint8_t method, const char *path, size_t length, uint32_t *ret_cost)
+				      uint8_t method, const char *path, size_t length, uint32_t *ret_cost,
+				      bool *ret_own)
 {
-	if (length > WEIR_COSTS_WHOLE)
-		return weir_costs_find(costs, route, method, path, length, ret_cost);
-	struct weir_costs_asked *asked = asked_at(recent, route, path, length);
-	if (is_same(asked, route, method, path, length)) {
+	struct weir_costs_asked *asked =
+		length <= WEIR_COSTS_WHOLE ? asked_at(recent, route, path, length) : NULL;
+	if (asked != NULL && is_same(asked, route, method, path, length)) {
 		const weir_cost_mark *mark = weir_costs_place(costs, asked->kind);
 		if (mark != NULL) {
-			*ret_cost = cost_of(costs, mark);
+			uint32_t own = WEIR_COSTS_GET(mark->cost_us);
+			*ret_own = own != 0;
+			*ret_cost = own != 0 ? own : cost_of(costs, mark);
 			return asked->kind;
 		}
 	}
 	weir_cost_kind kind = weir_costs_find(costs, route, method, path, length, ret_cost);
-	if (kind.generation != 0)
+	*ret_own = weir_costs_is_own(costs, kind);
+	if (asked != NULL && kind.generation != 0)
 		keep(asked, costs, kind, route, method, path, length);
 	return kind;
 }

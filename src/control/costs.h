@@ -106,9 +106,10 @@ typedef struct weir_costs_recent {
 	} asked[WEIR_COSTS_RECENT];
 } weir_costs_recent;
 
-/* As weir_costs_find; recent belongs to the calling thread alone. */
+/* As weir_costs_find and weir_costs_is_own; recent belongs to the calling thread alone. */
 weir_cost_kind weir_costs_find_recent(weir_costs *costs, weir_costs_recent *recent, uint32_t route,
-				      uint8_t method, const char *path, size_t length, uint32_t *ret_cost);
+				      uint8_t method, const char *path, size_t length, uint32_t *ret_cost,
+				      bool *ret_own);
 /*
  * A request of the kind has been answered well after took_ns. weight 0: it may have queued, so it is
  * counted but teaches nothing; 1: a calm answer (so `calm` as a bool works); up to WEIR_COSTS_WEIGHT: a

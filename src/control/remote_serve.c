@@ -86,12 +86,11 @@ static void follow(_Atomic float *quantile, double q, double step, float value)
 }
 
 /* Whether it is slow, by any of the marks. */
-static void judge_slow(weir_remote *r, uint64_t telling_ns)
+static void judge_slow(weir_remote *r, float telling_ln)
 {
-	float telling = logf((float)telling_ns + 1);
 	for (unsigned i = 0; i < WEIR_REMOTE_MARKS; i++) {
 		float slow_from = atomic_load_explicit(&r->slow_from[i], memory_order_relaxed);
-		if (slow_from != 0 && telling > slow_from)
+		if (slow_from != 0 && telling_ln > slow_from)
 			atomic_fetch_add_explicit(&r->slowed[i], 1, memory_order_relaxed);
 	}
 }
@@ -100,18 +99,19 @@ static void judge_slow(weir_remote *r, uint64_t telling_ns)
  * The rate that a slow or late request saw: while it was inside, the backend was fully loaded. With the limit in force
  * and without congestion it was not: the request took long by its nature, and the limit would go down for nothing.
  */
-static void judge_rate(weir_remote *r, uint64_t took_ns, uint64_t telling_ns, uint64_t met,
-		       double completions)
+static void judge_rate(weir_remote *r, uint64_t took_ns, float telling_ln, uint64_t met, double completions)
 {
+	if (met <= WEIR_REMOTE_FEW)
+		return;
 	float slow_from = atomic_load_explicit(&r->slow_from[1], memory_order_relaxed);
-	bool slow = slow_from != 0 && logf((float)telling_ns + 1) > slow_from;
-	double per_ns = completions / ((double)took_ns + 1);
-	if (met <= WEIR_REMOTE_FEW || (!slow && took_ns < weir_remote_least_target_ns(r)))
+	bool slow = slow_from != 0 && telling_ln > slow_from;
+	if (!slow && took_ns < weir_remote_least_target_ns(r))
 		return;
 	if (atomic_load_explicit(&r->limited, memory_order_relaxed) &&
 	    !atomic_load_explicit(&r->congested, memory_order_relaxed) &&
 	    atomic_load_explicit(&r->told_rate, memory_order_relaxed) > 0)
 		return;
+	double per_ns = completions / ((double)took_ns + 1);
 	atomic_fetch_add_explicit(&r->rated, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&r->rates_ln, (int64_t)(log(per_ns) * LN_SCALE), memory_order_relaxed);
 }
@@ -171,14 +171,15 @@ static bool is_outdated(const weir_remote *r, uint64_t met)
 static void learn_load(weir_remote *r, const weir_event *event, uint64_t took_ns, double completions)
 {
 	uint64_t telling_ns = telling_time(r, event, took_ns), met = met_by(event);
-	judge_rate(r, took_ns, telling_ns, met, completions);
+	float telling_ln = logf((float)telling_ns + 1);
+	judge_rate(r, took_ns, telling_ln, met, completions);
 	if (is_outdated(r, met)) {
 		atomic_fetch_add_explicit(&r->aside, 1, memory_order_relaxed);
 		return;
 	}
 	weir_times_add(&r->level[weir_remote_level_of(met)].times, telling_ns);
 	weir_times_add(&r->recent, telling_ns);
-	judge_slow(r, telling_ns);
+	judge_slow(r, telling_ln);
 	/* With few inside, requests take their own time, which does not grow with the number inside. */
 	if (atomic_load_explicit(&r->congested, memory_order_relaxed) && met > WEIR_REMOTE_FEW &&
 	    met > atomic_load_explicit(&r->floor, memory_order_relaxed))

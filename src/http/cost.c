@@ -44,10 +44,11 @@ void weir_request_estimate(weir_request *request)
 	if (costs == NULL || request->route->exempt)
 		return;
 	weir_span path = weir_request_judged_path(request);
+	bool own;
 	request->kind = weir_costs_find_recent(costs, &request->loop->asked, request->route->number,
 					       (uint8_t)request->head.method, path.at, path.length,
-					       &request->event.cost);
-	if (!weir_costs_is_own(costs, request->kind))
+					       &request->event.cost, &own);
+	if (!own)
 		request->event.flags |= WEIR_EVENT_GUESSED;
 }
 

@@ -273,9 +273,7 @@ uint32_t weir_conn_rated_most(const weir_conn *conn);
 
 static inline uint32_t weir_conn_read_most(const weir_conn *conn)
 {
-	if (__builtin_expect(conn->rate != 0, 0))
-		return weir_conn_rated_most(conn);
-	return weir_conn_is(conn, WEIR_CONN_PULLED) ? WEIR_CONN_HEAD_BYTES : WEIR_BUF_READ_BYTES;
+	return conn->rate == 0 ? WEIR_BUF_READ_BYTES : weir_conn_rated_most(conn);
 }
 
 #endif

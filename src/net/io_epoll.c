@@ -97,7 +97,6 @@ static void read_once(weir_conn *conn, uint32_t most)
 	}
 	ssize_t got = receive_bytes(conn->fd, buf->data, most);
 	if (got > 0) {
-		conn->flags &= ~(uint32_t)WEIR_CONN_PULLED;
 		if ((size_t)got < most && !weir_conn_is(conn, WEIR_CONN_HALF))
 			conn->flags &= ~(uint32_t)WEIR_CONN_READABLE;
 		if ((size_t)got == WEIR_BUF_READ_BYTES)
@@ -169,6 +168,10 @@ static void epoll_input(weir_conn *conn)
 		if (allowance == 0) {
 			weir_conn_later(conn);
 			return;
+		}
+		if (__builtin_expect(weir_conn_is(conn, WEIR_CONN_PULLED), 0)) {
+			conn->flags &= ~(uint32_t)WEIR_CONN_PULLED;
+			most = most < WEIR_CONN_HEAD_BYTES ? most : WEIR_CONN_HEAD_BYTES;
 		}
 		if (weir_conn_is(conn, WEIR_CONN_BULK) && conn->rate == 0)
 			read_many(conn, allowance);

@@ -135,7 +135,9 @@ static void arm_receive(weir_conn *conn)
 		weir_conn_later(conn);
 		return;
 	}
-	if (weir_conn_is(conn, WEIR_CONN_TIGHT | WEIR_CONN_PULLED) || conn->rate != 0)
+	if (weir_conn_is(conn, WEIR_CONN_PULLED) && conn->rate == 0)
+		io_uring_prep_recv(sqe, conn->fd, NULL, WEIR_CONN_HEAD_BYTES, 0);
+	else if (weir_conn_is(conn, WEIR_CONN_TIGHT) || conn->rate != 0)
 		io_uring_prep_recv(sqe, conn->fd, NULL, weir_conn_read_most(conn), 0);
 	else
 		io_uring_prep_recv_multishot(sqe, conn->fd, NULL, 0, 0);

@@ -171,7 +171,8 @@ void weir_conn_call_drained(weir_conn *conn);
  *	-ENOBUFS  pull has paused the connection
  *	-ENOTSUP  they are to be read after all: data is called
  *	else      the connection fails
- * What was read before still comes by data first.
+ * What was read before still comes by data first. After the last pull weir_conn_is_silent should be asked: then
+ * the next read is for a head, and little else of what comes with it is read.
  */
 void weir_conn_set_pull(weir_conn *conn, int64_t (*pull)(weir_conn *conn));
 /*

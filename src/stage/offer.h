@@ -230,8 +230,8 @@ static inline void weir_offer_adopt(weir_thread *self, weir_lane *lane, weir_eve
 /* ---- plain events ---- */
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-/* Magic, state FREE, not cancelled, a valid class, no flags; any home. */
-#define PLAIN_MASK UINT64_C(0x0000fff8ffffffff)
+/* Magic, state FREE, not cancelled, a valid class, no flags but GUESSED, which only laws look at; any home. */
+#define PLAIN_MASK (UINT64_C(0x0000fff8ffffffff) & ~((uint64_t)WEIR_EVENT_GUESSED << 40))
 #define PLAIN_WORD WEIR_EVENT_TAG(WEIR_EVENT_FREE)
 _Static_assert(WEIR_CLASSES == 8 && offsetof(weir_event, state) - offsetof(weir_event, word) == 2 &&
 		       offsetof(weir_event, cancelled) - offsetof(weir_event, word) == 3 &&

@@ -387,6 +387,7 @@ static void recent_paths_are_found_the_same(void **state)
 	for (int i = 0; i < 20000; i++) {
 		char path[128];
 		uint32_t us, other;
+		bool own;
 		int pad = (int)weir_random_below(&random, 60);
 		uint8_t method = (uint8_t)weir_random_below(&random, 2);
 		snprintf(path, sizeof(path), "/%.*s%c/%d", pad,
@@ -394,7 +395,8 @@ static void recent_paths_are_found_the_same(void **state)
 			 'a' + (char)weir_random_below(&random, 26), (int)weir_random_below(&random, 4));
 		uint32_t route = (uint32_t)weir_random_below(&random, 2);
 		weir_cost_kind kind =
-			weir_costs_find_recent(costs, &recent, route, method, path, strlen(path), &us);
+			weir_costs_find_recent(costs, &recent, route, method, path, strlen(path), &us, &own);
+		assert_int_equal(own, weir_costs_is_own(costs, kind));
 		weir_cost_kind again = weir_costs_find(costs, route, method, path, strlen(path), &other);
 		/* The first may have found it no place, which the second then did. */
 		if (kind.at == again.at && kind.generation == again.generation)

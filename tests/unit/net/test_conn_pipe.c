@@ -42,8 +42,10 @@ static int64_t pull(weir_conn *conn)
 	if (r->last > 0) {
 		r->moved += (uint64_t)r->last;
 		r->left -= (uint64_t)r->last;
-		if (r->left == 0)
+		if (r->left == 0) {
 			weir_conn_set_pull(conn, NULL);
+			weir_conn_is_silent(conn);
+		}
 	}
 	return r->last;
 }

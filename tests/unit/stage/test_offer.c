@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Single offers and offers of many at the bounds of a stage, and in each phase of a world. */
+#include "stage/offer.h"
 #include "support/worlds.h"
 
 static void a_queue_takes_exactly_its_capacity(void **state)
@@ -391,6 +392,27 @@ static void the_first_offer_fills_in_when_the_event_entered(void **state)
 	plugged_end(&p);
 }
 
+/* Those that no step of the long way concerns. A guessed cost is the law's concern only. */
+static void most_events_take_the_short_way(void **state)
+{
+	weir_event event;
+	weir_event_init(&event, WEIR_CLASSES - 1);
+	bool known = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+	assert_int_equal(weir_event_plain(&event), known);
+	event.flags = WEIR_EVENT_GUESSED;
+	assert_int_equal(weir_event_plain(&event), known);
+	for (unsigned flags = 1; flags < 256; flags++) {
+		event.flags = (uint8_t)flags;
+		assert_int_equal(weir_event_plain(&event), known && flags == WEIR_EVENT_GUESSED);
+	}
+	event.flags = WEIR_EVENT_GUESSED;
+	event.deadline_ns = 1;
+	assert_false(weir_event_plain(&event));
+	event.deadline_ns = 0;
+	weir_event_cancel(&event);
+	assert_false(weir_event_plain(&event));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -409,6 +431,7 @@ int main(void)
 		CHECK_TEST(offers_before_the_start_and_after_the_stop_are_faults),
 		CHECK_TEST(a_drain_sheds_newcomers_but_finishes_what_is_inside),
 		CHECK_TEST(the_first_offer_fills_in_when_the_event_entered),
+		CHECK_TEST(most_events_take_the_short_way),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

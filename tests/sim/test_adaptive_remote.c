@@ -41,6 +41,7 @@ static const struct {
 	{"one worker, cold fifo-1 exponential at 10", 42, "timely .76, p90 6.3 targets"},
 	{"ps-64 exponential at 10", 42, "timely .90, p90 2.1 targets"},
 	/* From cold, the base is of a few requests that were slowed already: the limit grows into lateness, and is taken back. */
+	{"slower fifo-4 deterministic at 2", 1, "p90 1.36 targets"},
 	{"slower fifo-4 deterministic at 2", 2, "p90 1.16 targets"},
 	{"slower fifo-4 deterministic at 2", 3, "p90 1.16 targets"},
 	/* What a refusal says of the backend is not used. */

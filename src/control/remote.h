@@ -200,6 +200,8 @@ typedef struct weir_remote {
 	/* how many requests the backend gets */
 	double cap_now, cap_answers;
 	uint64_t cap_ns, answered_ns, timely_ns;
+	uint64_t given_ns, hurried_ns; /* when the backend was last given more, and all that waited */
+	uint64_t queued_ns;            /* since when some wait */
 	/* trials with less: does the backend complete as much with fewer? */
 	bool trial;
 	double trial_done, trial_s, trial_rate, trial_cap;

@@ -17,6 +17,7 @@
  *             not grow
  *  own        the time that requests take by themselves, by kind: of those that were started at a calm
  *             level while it was steady, or met one or two while the limit was in force
+ *  starting   nothing counts as congestion until the backend has had as many as now for a response time
  *  lost       most answers are late, for several response times since the backend was last given more at
  *             once, and nothing better has ever been seen: the backend was saturated from the beginning.
  *             Then the limit goes down until times fall, or turn out to be the requests' own
@@ -102,10 +103,11 @@ static void set_marks(weir_remote *r, const weir_times_sum *sum)
 	}
 }
 
-/* The share of these that take longer than the target. */
+/* The share of these that take longer than they may. */
 static double late_of(const weir_remote *r, const weir_times_sum *sum)
 {
-	return weir_times_above(sum, log((double)weir_remote_least_target_ns(r)));
+	return weir_times_above(
+		sum, log(fmax((double)weir_remote_least_target_ns(r), weir_remote_bound_ns(r, 0))));
 }
 
 /* The base, and the spread among requests that meet the same number. */
@@ -170,7 +172,7 @@ static void learn_calm(weir_remote *r)
 static void learn_steady(weir_remote *r, uint64_t now_ns, bool open)
 {
 	double inside = weir_remote_serving(r), least_ns = fmax(STEADY_NS, STEADY_TIMES * r->backend_s * 1e9);
-	bool known = open && !atomic_load_explicit(&r->limited, memory_order_relaxed) &&
+	bool known = open && atomic_load_explicit(&r->shedding, memory_order_relaxed) == 0 &&
 		     r->backend_seen >= BASE_LEAST;
 	if (!known || (double)(now_ns - r->window_ns) > least_ns) {
 		r->steady =
@@ -294,6 +296,17 @@ static bool is_lost(weir_remote *r, uint64_t now_ns)
 	return (double)(now_ns - r->timely_ns) > LOST_TIMES * r->backend_s * 1e9;
 }
 
+/*
+ * The slow start goes on: when a request came that ends now, the backend had less, and it has never been seen to keep up. What
+ * is known is from few requests, and the rate is that of the start.
+ */
+static bool is_starting(const weir_remote *r, uint64_t now_ns)
+{
+	return r->given_ns != 0 && !r->ever_steady &&
+	       !atomic_load_explicit(&r->limited, memory_order_relaxed) &&
+	       (double)(now_ns - r->given_ns) < exp(r->base);
+}
+
 static void look_at_answers(weir_remote *r, uint64_t now_ns)
 {
 	for (unsigned i = 0; i < WEIR_REMOTE_LEVELS; i++)
@@ -320,7 +333,7 @@ bool weir_remote_evidence(weir_remote *r, uint64_t now_ns, bool open, uint32_t a
 	double enough = was ? STRAIN_OVER : 1;
 	if (weir_remote_is_idle(r, now_ns))
 		enough *= STRAIN_IDLE;
-	bool congested = lost || (!few && r->strain > enough);
+	bool congested = lost || (!few && !is_starting(r, now_ns) && r->strain > enough);
 	atomic_store_explicit(&r->congested, congested, memory_order_relaxed);
 	return congested;
 }

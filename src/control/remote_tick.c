@@ -26,6 +26,7 @@
 #define CAP_LEAST 8. /* answers below which nothing is known */
 /* Part of the target: nobody waits longer for a backend that is not slow, and answers. */
 #define CAP_WAIT       .5
+#define CROWD          32. /* times the first step: so many in the time that one takes come to a large service */
 #define PRESENT_NS     (10 * WEIR_NS_PER_S)
 #define PRESENT_MEMORY 256.
 #define SILENT_MOST    .75 /* of the answers: with more that say nothing, too few others are left */
@@ -270,12 +271,26 @@ static void try_less(weir_remote *r, const weir_sample *sample, const struct new
 	restart_trial(r, sample->now_ns + (failed ? TRIAL_PAUSE_NS : 0));
 }
 
+/*
+ * Whether doubling from one answer to the next would take so long that it makes requests late by itself: before a large
+ * service whose requests take long. Then all that wait go in, once in the time that a request takes.
+ */
+static bool must_hurry(const weir_remote *r, const weir_sample *sample, const struct news *news)
+{
+	double inside = (double)weir_remote_serving(r) + sample->waiting, base_ns = exp(r->base);
+	return isfinite(r->base) && r->strain < 1 &&
+	       !atomic_load_explicit(&r->limited, memory_order_relaxed) &&
+	       inside * base_ns > CROWD * r->tuning.first * (double)(sample->now_ns - r->queued_ns) &&
+	       (1 + log2(fmax(inside / r->cap_now, 1))) * base_ns > CAP_WAIT * news->target_s * 1e9 &&
+	       (double)(sample->now_ns - r->hurried_ns) > base_ns;
+}
+
 static bool may_have_more(weir_remote *r, const weir_sample *sample, const struct news *news)
 {
 	if (news->answers != 0 || weir_remote_serving(r) == 0)
 		r->answered_ns = sample->now_ns;
 	if (sample->waiting == 0) {
-		r->cap_ns = sample->now_ns;
+		r->cap_ns = r->queued_ns = sample->now_ns;
 		return false;
 	}
 	if (r->slowdown > log(AHEAD))
@@ -285,9 +300,10 @@ static bool may_have_more(weir_remote *r, const weir_sample *sample, const struc
 	 * double without evidence. Nobody waits long for that.
 	 */
 	bool answered = r->backend_seen >= CAP_LEAST && r->cap_answers >= r->cap_now / 2;
-	return answered || (!atomic_load_explicit(&r->limited, memory_order_relaxed) && r->late_share < .5 &&
-			    (double)(sample->now_ns - r->answered_ns) < news->target_s * 1e9 &&
-			    (double)(sample->now_ns - r->cap_ns) > CAP_WAIT * news->target_s * 1e9);
+	return answered || must_hurry(r, sample, news) ||
+	       (!atomic_load_explicit(&r->limited, memory_order_relaxed) && r->late_share < .5 &&
+		(double)(sample->now_ns - r->answered_ns) < news->target_s * 1e9 &&
+		(double)(sample->now_ns - r->cap_ns) > CAP_WAIT * news->target_s * 1e9);
 }
 
 static void learn_cap(weir_remote *r, const weir_sample *sample, const struct news *news)
@@ -297,9 +313,13 @@ static void learn_cap(weir_remote *r, const weir_sample *sample, const struct ne
 		/* Answers were late because requests waited for this, unless something else bounds those inside. */
 		if (2 * weir_remote_serving(r) >= r->cap_now)
 			r->timely_ns = sample->now_ns;
+		if (must_hurry(r, sample, news)) {
+			r->cap_now = fmax(r->cap_now, (double)weir_remote_serving(r) + sample->waiting);
+			r->hurried_ns = sample->now_ns;
+		}
 		r->cap_now = fmin(r->cap_now * 2, 1e9);
 		r->cap_answers = 0;
-		r->cap_ns = sample->now_ns;
+		r->cap_ns = r->given_ns = sample->now_ns;
 	}
 	try_less(r, sample, news);
 	if (!atomic_load_explicit(&r->limited, memory_order_relaxed))

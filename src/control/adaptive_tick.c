@@ -45,21 +45,20 @@ static double slack_of(const weir_service *service, double n)
 }
 
 /*
- * A target that requests exceed without any wait here cannot be met. The law reports this, with the time that they take, and uses a
- * floor (target / 4 of waiting). From half of the target on it is hard to meet, which the pool's law heeds. high: the service time
- * that the base leaves room for.
+ * A target that requests exceed without any wait here cannot be met. The law reports this, with the time that
+ * they take, and uses a floor (target / 4 of waiting). From half of the target on it is hard to meet, which the
+ * pool's law heeds. high: the service time that the base leaves room for, a little beyond the percentile, so that
+ * a service that has become slow is noticed after few answers.
  */
 static void judge_reachable(adaptive_class *k, double high)
 {
-	double alone =
-		weir_service_quantile(&k->service, 1 - (double)k->late_share) + (double)GET(k->spent_ns);
-	double target = (double)k->target_ns;
+	double target = (double)k->target_ns, spent = (double)GET(k->spent_ns), alone = high + spent;
 	PUT(k->alone_ns, (float)alone);
 	if (alone > target)
 		PUT(k->unreachable, true);
 	else if (alone < .8 * target)
 		PUT(k->unreachable, false);
-	double left = fmax(target - (double)GET(k->spent_ns), 0);
+	double left = fmax(target - spent, 0);
 	if (high > left / 2)
 		PUT(k->strained, true);
 	else if (high < .4 * left)

@@ -69,8 +69,8 @@ expect 2 'later.sim:11: p90 = 10ms is impossible for \[stage web\]' "$tmp/later.
 
 # A target that comes out of reach while it runs is a notice, told in whole words. Nothing is wider than a terminal.
 { cat "$small" && printf '[at 5s]\nweb.speed = 0.02\n'; } >"$tmp/slow.sim"
-expect 0 '^  notice  .* cannot be met' "$tmp/slow.sim" --law adaptive
-expect 0 ' measures [0-9.]*s$' "$tmp/slow.sim" --law adaptive
+expect 0 '^  notice  .* cannot be met' "$tmp/slow.sim" --law adaptive --set scenario.duration=40s
+expect 0 '^ *[0-9.]*s with nothing waiting$' "$tmp/slow.sim" --law adaptive --set scenario.duration=40s
 for shown in "$small" "$tmp/slow.sim" --laws --list --help; do
 	"$WEIR" sim "$shown" | grep -nE '.{101}| $' && fail "weir sim $shown: wider than 100 columns, or blanks at the end"
 done

@@ -303,15 +303,20 @@ LIES = {
 }
 
 
+def few_lines(weir, name):
+    """Eight reports or more were wrong. On a slow machine some are silent and some wrong, and each change is a line."""
+    expect(1 <= weir.said().count("is not used") <= 4, f"{name}: no line for each report")
+
+
 def refuses_lies():
     for name, text in LIES.items():
         server, nucleus, weir = asks(answer=answering(text))
-        until(lambda: weir.backends()[0]["reports_refused"] >= 3, f"{name}: it is refused")
+        until(lambda: weir.backends()[0]["reports_refused"] >= 8, f"{name}: it is refused")
         told = weir.backends()[0]
         same((told["reports"], told["told_queue"]), (0, -1), f"{name}: nothing is believed")
         same(weir.ask("/").status, 200, f"{name}: requests are served")
         until(lambda: "is not used" in weir.said(), f"{name}: the log says it")
-        expect(weir.said().count("is not used") in (1, 2), f"{name}: no line for each report")
+        few_lines(weir, name)
         end(weir, server, nucleus)
 
 
@@ -345,12 +350,11 @@ def wrong_status(peer):
 def survives_bad_servers():
     for script, counter in ((slow, "reports_missed"), (mute, "reports_missed"), (endless, "reports_refused"), (wrong_status, "reports_refused")):
         server, nucleus, weir = asks(answer=script)
-        until(lambda: weir.backends()[0][counter] >= 3, f"{script.__name__}: it is counted")
+        until(lambda: weir.backends()[0][counter] >= 8, f"{script.__name__}: it is counted")
         same(weir.backends()[0]["told_queue"], -1, f"{script.__name__}: nothing is believed")
         same(weir.ask("/").status, 200, f"{script.__name__}: requests are served")
         until(lambda: "is not used" in weir.said(), f"{script.__name__}: the log says it")
-        # On a slow machine it may be silent first and wrong then, which are two changes; but it is no line a report.
-        expect(weir.said().count("is not used") in (1, 2), f"{script.__name__}: no line for each report")
+        few_lines(weir, script.__name__)
         expect(weir.descriptors() < 100, f"{script.__name__}: no connection is left behind")
         end(weir, server, nucleus)
 

@@ -118,9 +118,9 @@ void weir_pressure_below(const weir_stage *stage, weir_event *event, weir_verdic
 void weir_pressure_refused(const weir_stage *stage, weir_event *event, uint64_t now_ns);
 /* As weir_stage_press. Under control_lock. */
 void weir_pressure_set_locked(weir_stage *stage, weir_presser who, double fraction);
-/* Adapts the fractions to be shed; returns when to come again, UINT64_MAX: never. Under control_lock. */
 /* Whether anybody asks for something to be shed. Under control_lock. */
 bool weir_pressure_is_on(const weir_stage *stage);
+/* Adapts the fractions to be shed; returns when to come again, UINT64_MAX: never. Under control_lock. */
 uint64_t weir_pressure_tick_locked(weir_stage *stage, uint64_t now_ns);
 
 #endif

@@ -101,8 +101,9 @@ static bool range_still_good(const weir_asked *asked, const weir_validators *hav
 		return true;
 	if (!weir_asked_only(asked, WEIR_FIELD_IF_RANGE, &text))
 		return false;
-	if (text.length > 0 && (text.at[0] == '"' || text.at[0] == 'W'))
+	if (text.length > 0 && text.at[0] == '"')
 		return tag_matches(text, have, false);
+	/* A weak tag, which begins with W/, is no date either. A date may begin with Wed. */
 	return have->date_strong && have->date.length > 0 && same(text, have->date);
 }
 

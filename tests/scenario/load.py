@@ -99,7 +99,7 @@ def failures():
     server.close()
 
     server = Scripted(lambda number, request: plain(503) if number % 2 == 0 else plain(200))
-    story = result("--rate", "50", "--duration", "1s", "--retry", "3", "--connections", "1", "--drain", "30s", "--threads", "1", server.url)
+    story = result("--rate", "50", "--duration", "1s", "--retry", "10", "--connections", "1", "--drain", "30s", "--threads", "1", server.url)
     check_sums(story, "retries")
     same((story["sent"], story["ok"]), (50, 50), "a request that is tried again is one request")
     expect(story["retries"] >= 25, "and the attempts are told")

@@ -2,9 +2,10 @@
 /* RFC 9110 13, as tables. */
 #include "on_asked.h"
 
-#define DATE  "Sun, 06 Nov 1994 08:49:37 GMT"
-#define LATER "Sun, 06 Nov 1994 08:49:38 GMT"
-#define OLDER "Sun, 06 Nov 1994 08:49:36 GMT"
+#define DATE      "Sun, 06 Nov 1994 08:49:37 GMT"
+#define LATER     "Sun, 06 Nov 1994 08:49:38 GMT"
+#define WEDNESDAY "Wed, 09 Nov 1994 08:49:37 GMT"
+#define OLDER     "Sun, 06 Nov 1994 08:49:36 GMT"
 
 static const weir_validators have = {
 	.etag = {"\"abc\"", 5}, .date = {DATE, 29}, .modified_s = 784111777, .date_strong = true};
@@ -118,6 +119,9 @@ static void if_range(void **state)
 	check_range(&have, "Range: bytes=0-1\r\nIf-Range: " DATE "\r\n", WEIR_RANGE_PART);
 	check_range(&have, "Range: bytes=0-1\r\nIf-Range: " LATER "\r\n", WEIR_RANGE_WHOLE);
 	check_range(&weak, "Range: bytes=0-1\r\nIf-Range: " DATE "\r\n", WEIR_RANGE_WHOLE);
+	weir_validators wednesday = have;
+	wednesday.date = (weir_span){WEDNESDAY, sizeof(WEDNESDAY) - 1};
+	check_range(&wednesday, "Range: bytes=0-1\r\nIf-Range: " WEDNESDAY "\r\n", WEIR_RANGE_PART);
 	check_range(&have, "Range: bytes=0-1\r\nIf-Range: \"abc\"\r\nIf-Range: \"abc\"\r\n",
 		    WEIR_RANGE_WHOLE);
 	check_range(&have, "If-Range: \"abc\"\r\n", WEIR_RANGE_WHOLE);

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import threading
 
-from weirlib import LONG, Backend, Ended, Weir, expect, good, make_certificates, run, same, until
+from weirlib import LONG, MEMORY, Backend, Ended, Weir, expect, good, make_certificates, run, same, until
 
 MB = 1 << 20
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -161,7 +161,7 @@ def hostile():
                 same(weir.ask("/").status, 502, f"{name}: the answer")
             except Ended:
                 same(name, "empty data", "only an answer that has begun is cut")
-        expect(weir.memory_kb() < before + 20000, f"{name}: memory")
+        expect(weir.memory_kb() < before + 20000 * MEMORY, f"{name}: memory")
         until(lambda: figures(weir, "in_flight") == 0 and figures(weir, "connections") == 0, f"{name}: nothing is left")
         weir.stop()
         backend.close()

@@ -8,7 +8,7 @@ import socket
 import tempfile
 import threading
 
-from weirlib import LONG, MEMORY, Backend, Client, Ended, Weir, expect, good, run, same, skip, until
+from weirlib import LONG, MEMORY, SANITIZED, Backend, Client, Ended, Weir, expect, good, run, same, skip, until
 
 MANY = 10000
 
@@ -240,7 +240,8 @@ def idle_connections():
         after.append(weir.memory_kb() - before)
         print(f"  {many} idle connections, {kind}: {held * 1024 / many:.0f} bytes each of RSS; {after[-1]} KB once they are gone")
         expect(held * 1024 / many < 4096 * MEMORY, f"{held * 1024 / many:.0f} bytes a connection")
-    expect(after[2] - after[1] < 1024 * MEMORY, f"the same again leaves {after[2] - after[1]} KB more")
+    # A sanitizer keeps what was freed for a while, so only its own search for leaks tells there.
+    expect(SANITIZED or after[2] - after[1] < 1024, f"the same again leaves {after[2] - after[1]} KB more")
     answered(weir)
     weir.stop()
     shutil.rmtree(folder)

@@ -2,6 +2,7 @@
 #include "kind.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,8 +74,9 @@ static const weir_key mail_rows[] = {
 	ROW("domain", TEXT, domain, "localhost", "Behind the @ of users whose name has none", .flags = 0),
 	ROW("threads", COUNT, threads, "8", "Connections to the database for pages, at most", .min = 1,
 	    .max = 256),
-	ROW("password-threads", COUNT, password_threads, "2",
-	    "Passwords that are checked at one time; each takes a processor and 19 MB", .min = 1, .max = 64),
+	ROW("password-threads", COUNT, password_threads, "0",
+	    "Passwords that are checked at one time; each takes a core and 19 MB. 0: one for each core",
+	    .max = 64),
 	ROW("session-time", TIME, session_ns, "168h", "How long somebody stays logged in", .min = 60e9,
 	    .max = 24 * 400 * HOUR),
 	ROW("secure", SWITCH, secure, "off",
@@ -382,6 +384,15 @@ static webmail *make_mail(const weir_making *making)
 	return mail->whole ? mail : NULL;
 }
 
+/* Two passwords that are checked on one core take longer than one after the other: each needs its cache. */
+static uint32_t passwords_at_once(const mail_keys *keys)
+{
+	cpu_set_t cores;
+	if (keys->password_threads > 0 || sched_getaffinity(0, sizeof(cores), &cores) != 0)
+		return keys->password_threads > 0 ? keys->password_threads : 1;
+	return (uint32_t)CPU_COUNT(&cores);
+}
+
 static int make(const weir_making *making, void **ret_thing, weir_stage **ret_stage)
 {
 	const webmail_keys *values = making->route.values;
@@ -395,8 +406,7 @@ static int make(const weir_making *making, void **ret_thing, weir_stage **ret_st
 	thing->type = find_type(values->type);
 	weir_domain *const pools[] = {
 		[ON_REACTOR] = making->domain, [ON_PAGES] = mail->pages, [ON_FILES] = mail->files};
-	/* A login takes 19 MB besides, and tens of milliseconds of a processor. */
-	uint32_t most = thing->type->handle == login_visit ? keys_of(making->config)->password_threads : 0;
+	uint32_t most = thing->type->handle == login_visit ? passwords_at_once(keys_of(making->config)) : 0;
 	int failed = weir_making_bounded_in(making, pools[thing->type->pool], most, handle, thing, ret_stage);
 	if (failed != 0)
 		free(thing);

@@ -107,6 +107,11 @@ typedef struct weir_domain_options {
 	const weir_pool_law *pool; /* NULL: weir_pool_prompt */
 	uint32_t cores; /* cores that its handlers share, for the pool law; 0: those this process may use */
 	/*
+	 * Added to the nice value of its threads, at most 19; it cannot be taken back. Where cores are short,
+	 * handlers that compute for long then leave them to reactors, so nobody waits for a rejection.
+	 */
+	uint32_t nice;
+	/*
 	 * both: a class gets a turn at least once per this many of its targets, however many events of
 	 * higher classes wait; 0: 10
 	 */

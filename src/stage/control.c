@@ -213,6 +213,7 @@ static void pause_locked(weir_world *world)
 static void *control_main(void *arg)
 {
 	weir_world *world = arg;
+	weir_thread_call("weir-control");
 	pthread_mutex_lock(&world->control_lock);
 	while (!world->control_quit) {
 		uint64_t now_ns = weir_clock_ns();

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -9,11 +10,19 @@
 
 #define ELASTIC_THREADS_MAX 4096
 #define INLINE_DEPTH_MAX    256
+#define NICE_MAX            19
 
 static uint32_t usable_cores(void)
 {
 	cpu_set_t allowed;
 	return sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? (uint32_t)CPU_COUNT(&allowed) : 1;
+}
+
+void weir_thread_call(const char *name)
+{
+	char text[16]; /* the kernel keeps no more */
+	snprintf(text, sizeof(text), "%s", name);
+	pthread_setname_np(pthread_self(), text);
 }
 
 static void set_defaults(weir_domain_options *options)
@@ -108,6 +117,8 @@ static int check_options(const weir_world *world, const weir_domain_options *opt
 	if (options->kind == WEIR_ELASTIC && options->max_threads > ELASTIC_THREADS_MAX)
 		return weir_error_set(-EINVAL, "domain '%s': max_threads must be at most %d", name,
 				      ELASTIC_THREADS_MAX);
+	if (options->nice > NICE_MAX)
+		return weir_error_set(-EINVAL, "domain '%s': nice must be at most %d", name, NICE_MAX);
 	return 0;
 }
 

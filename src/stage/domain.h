@@ -123,6 +123,8 @@ struct weir_domain {
 
 /* initial-exec: one instruction, also from within a shared library. */
 extern _Thread_local weir_thread *weir_thread_here __attribute__((tls_model("initial-exec")));
+/* The name of this thread in top -H and in debuggers: as much as fits. */
+void weir_thread_call(const char *name);
 
 /* When the thread's current turn should end: that of its stages, or of its loop's callbacks. */
 static inline uint64_t weir_thread_turn_end(const weir_thread *self)

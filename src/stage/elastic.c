@@ -10,6 +10,7 @@
  * threads leave when they have nothing to do.
  */
 #include <errno.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "base/error.h"
@@ -146,10 +147,20 @@ static void leave_locked(weir_domain *domain, weir_worker *worker)
 	pthread_cond_signal(&domain->gone);
 }
 
+/* Where this is not allowed, the thread is as important as the others. */
+static void step_back(uint32_t nice)
+{
+	if (nice > 0)
+		setpriority(PRIO_PROCESS, 0,
+			    getpriority(PRIO_PROCESS, 0) + (int)nice); /* of this thread alone */
+}
+
 static void *worker_main(void *arg)
 {
 	weir_worker *worker = arg;
 	weir_domain *domain = worker->thread.domain;
+	weir_thread_call(domain->name);
+	step_back(domain->options.nice);
 	worker->thread.state = call_thread_start(domain);
 	weir_thread_here = &worker->thread;
 	pthread_mutex_lock(&domain->lock);

@@ -223,6 +223,7 @@ static void each_bad_domain_option_is_named(void **state)
 		{{.name = "disk", .kind = WEIR_REACTOR, .threads = WEIR_THREADS_MAX + 1}, "threads"},
 		{{.name = "disk", .kind = WEIR_REACTOR, .threads = UINT32_MAX}, "threads"},
 		{{.name = "disk", .kind = WEIR_ELASTIC, .max_threads = UINT32_MAX}, "threads"},
+		{{.name = "disk", .kind = WEIR_ELASTIC, .nice = 20}, "nice"},
 	};
 	weir_world *world = world_virtual(1);
 	weir_domain *domain = NULL;

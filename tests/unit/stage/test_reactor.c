@@ -3,6 +3,7 @@
 #include "support/worlds.h"
 
 #include <pthread.h>
+#include <sys/resource.h>
 
 #include "loop/loop.h"
 
@@ -332,6 +333,52 @@ static void a_foreign_thread_settles_what_a_handler_held(void **state)
 	}
 }
 
+/* ---- threads as the system sees them ---- */
+
+struct looks {
+	char name[16];
+	int nice;
+};
+
+static void look_at_oneself(struct probe *probe, struct job *job)
+{
+	struct looks *seen = probe->data;
+	pthread_getname_np(pthread_self(), seen->name, sizeof(seen->name));
+	seen->nice = getpriority(PRIO_PROCESS, 0);
+	weir_done(&job->event);
+}
+
+static void threads_are_named_after_domains_and_may_step_back(void **state)
+{
+	static const struct {
+		weir_domain_options options;
+		struct looks expected;
+	} cases[] = {
+		{{.name = "front", .kind = WEIR_REACTOR, .threads = 1}, {"front", 0}},
+		{{.name = "pool", .kind = WEIR_ELASTIC}, {"pool", 0}},
+		{{.name = "a-pool-of-a-long-name", .kind = WEIR_ELASTIC, .nice = 7}, {"a-pool-of-a-lon", 7}},
+	};
+	int own = getpriority(PRIO_PROCESS, 0);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		struct looks seen = {0};
+		struct probe probe = {.each = look_at_oneself, .data = &seen};
+		struct job job;
+		weir_world *world = world_real();
+		weir_domain *domain = NULL;
+		must(weir_domain_new(world, &cases[i].options, &domain));
+		probe_open(&probe, domain, (weir_stage_options){0});
+		must(weir_world_start(world));
+		jobs_init(&job, 1, 0);
+		assert_int_equal(weir_offer(probe.stage, &job.event), WEIR_ADMITTED);
+		CHECK_EVENTUALLY(probe.handled == 1);
+		world_end(&world);
+		assert_string_equal(seen.name, cases[i].expected.name);
+		int nice = own + cases[i].expected.nice;
+		assert_int_equal(seen.nice, nice < 19 ? nice : 19);
+	}
+	assert_int_equal(getpriority(PRIO_PROCESS, 0), own);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -343,6 +390,7 @@ int main(void)
 		CHECK_TEST(a_single_stage_stays_on_one_reactor_thread),
 		CHECK_TEST(a_single_stage_has_the_whole_capacity_on_its_thread),
 		CHECK_TEST(a_foreign_thread_settles_what_a_handler_held),
+		CHECK_TEST(threads_are_named_after_domains_and_may_step_back),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,6 +29,9 @@
  *  gamma      the tail: completions during a request's stay over the number it met, at a high quantile
  *  beta       the factor on the limit that keeps few enough requests late
  *  own        the time of requests of a kind on an unloaded backend, at the target's percentile
+ *  bad        late or refused
+ *  spell      the time since the backend last had no more than the highest calm level, with the limit in force
+ *  lenient    so few were bad, lately and in this spell, that requests may come in above the limit
  *
  * Times are compared as logarithms of nanoseconds, because ratios matter.
  *
@@ -136,7 +139,7 @@ typedef struct weir_remote {
 	_Atomic uint32_t binding; /* the kind that determines the limit */
 	_Atomic double told_gamma, told_rate, told_slowdown, told_base_ns;
 	_Atomic uint32_t top_class; /* the highest class present */
-	_Atomic bool congested, limited, dry_run;
+	_Atomic bool congested, limited, dry_run, lenient;
 	_Atomic bool strict;         /* hopeless requests are dropped */
 	_Atomic uint64_t limited_ns; /* since when the limit is in force */
 	_Atomic uint64_t oldest;     /* slot in the ring of ages */
@@ -151,6 +154,7 @@ typedef struct weir_remote {
 	_Atomic int32_t serving_of[WEIR_CLASSES];
 	_Atomic int64_t credit; /* in thousandths of a request */
 	_Atomic uint32_t shed[WEIR_CLASSES];
+	_Atomic uint32_t above; /* let in above the limit, because it is lenient */
 	weir_refusal refused[WEIR_CLASSES], dropped[WEIR_CLASSES]; /* at the offer; after waiting */
 	/* In a dry run: when the backend would have completed everything that would have been admitted. */
 	_Atomic uint64_t shadow_ns;
@@ -173,7 +177,7 @@ typedef struct weir_remote {
 	/* the tick */
 	_Alignas(64) uint32_t seen_slowed[WEIR_REMOTE_MARKS];
 	uint32_t seen_rated, seen_plainly, seen_silent, seen_aside, seen_shed[WEIR_CLASSES];
-	uint32_t seen_telling, seen_telling_late;
+	uint32_t seen_telling, seen_telling_late, seen_above;
 	uint64_t seen_done, seen_backend_us;
 	int64_t seen_rates_ln;
 	double base, spread; /* ln; INFINITY: unknown */
@@ -197,6 +201,8 @@ typedef struct weir_remote {
 	double silent_share;             /* of the answers, those whose times say nothing */
 	double rate, rate_ln, rate_seen; /* requests per second; the sum from which it is computed */
 	uint64_t present_ns[WEIR_CLASSES], busy_ns, grown_ns;
+	bool pressed;                /* since the last tick some did not fit: refused, or above the limit */
+	double bad_share, spell_bad; /* of the answers and refusals; how many in this spell */
 	/* how many requests the backend gets */
 	double cap_now, cap_answers;
 	uint64_t cap_ns, answered_ns, timely_ns;
@@ -267,6 +273,9 @@ bool weir_remote_seen_with_fewer(const weir_remote *r, unsigned at, double least
 
 /* Returns whether a backend that seemed to keep up turned out to be saturated. answers: since the last tick. */
 bool weir_remote_probe(weir_remote *r, const weir_sample *sample, uint32_t answers);
+
+/* Of those answered and refused since the last tick, so many were bad: whether it is lenient from now on. */
+void weir_remote_learn_lenient(weir_remote *r, double bad, double all);
 
 /* Counts requests that are admitted. */
 void weir_remote_enter_queue(weir_remote *r, unsigned klass, uint32_t count);

@@ -13,8 +13,8 @@
  *             0 to 1
  *  calm       the highest level at which requests are not slow; measurements there from before a lower
  *             level became slow are out of date
- *  steady     the backend keeps up: nothing waits here, nobody is refused, and the number inside does
- *             not grow
+ *  steady     the backend keeps up: nothing waits here, all fit below the limit, and the number inside
+ *             does not grow
  *  own        the time that requests take by themselves, by kind: of those that were started at a calm
  *             level while it was steady, or met one or two while the limit was in force
  *  starting   nothing counts as congestion until the backend has had as many as now for a response time
@@ -166,14 +166,13 @@ static void learn_calm(weir_remote *r)
 }
 
 /*
- * The backend keeps up: for some response times nothing waited here, nobody was refused, and the number
- * inside did not grow. Then times are the requests' own, or nearly so.
+ * The backend keeps up: for some response times nothing waited here, all fitted below the limit, and the
+ * number inside did not grow. Then times are the requests' own, or nearly so.
  */
 static void learn_steady(weir_remote *r, uint64_t now_ns, bool open)
 {
 	double inside = weir_remote_serving(r), least_ns = fmax(STEADY_NS, STEADY_TIMES * r->backend_s * 1e9);
-	bool known = open && atomic_load_explicit(&r->shedding, memory_order_relaxed) == 0 &&
-		     r->backend_seen >= BASE_LEAST;
+	bool known = open && !r->pressed && r->backend_seen >= BASE_LEAST;
 	if (!known || (double)(now_ns - r->window_ns) > least_ns) {
 		r->steady =
 			known && inside <= STEADY_GROWTH * r->window_inside + 2 * sqrt(r->window_inside) + 2;

@@ -136,6 +136,7 @@ static void gather(weir_remote *r, const weir_sample *sample, struct news *news)
 			r->present_ns[k] = sample->now_ns;
 	}
 	atomic_store_explicit(&r->shedding, shedding, memory_order_relaxed);
+	r->pressed = since(&r->above, &r->seen_above) != 0 || shedding != 0;
 }
 
 /* The weight of count more samples in an average over `over` of them. */
@@ -210,8 +211,9 @@ static void learn_beta(weir_remote *r, const struct news *news)
 {
 	double step = 1 / fmax(r->rate * news->target_s, BETA_OVER);
 	double beta = (double)atomic_load_explicit(&r->beta, memory_order_relaxed);
-	/* In a dry run nothing that the law does makes anybody less late. */
+	/* While it is lenient, the limit does not decide who is late. In a dry run nothing that the law does makes anybody less late. */
 	if (!atomic_load_explicit(&r->limited, memory_order_relaxed) ||
+	    atomic_load_explicit(&r->lenient, memory_order_relaxed) ||
 	    atomic_load_explicit(&r->dry_run, memory_order_relaxed))
 		return;
 	beta += step * news->judged *
@@ -333,7 +335,7 @@ static void learn_cap(weir_remote *r, const weir_sample *sample, const struct ne
 static bool decide(weir_remote *r, const weir_sample *sample, const struct news *news, bool congested)
 {
 	double lift_ns = 1e9 * fmax(r->tuning.lift_s, r->tuning.lift * news->target_s);
-	if (congested || r->held || r->busy_ns == 0 || (news->shed != 0 && sample->waiting != 0))
+	if (congested || r->held || r->busy_ns == 0 || (r->pressed && sample->waiting != 0))
 		r->busy_ns = sample->now_ns;
 	if (!atomic_load_explicit(&r->limited, memory_order_relaxed))
 		return congested;
@@ -344,7 +346,7 @@ static void grow(weir_remote *r, const weir_sample *sample, const struct news *n
 {
 	double round_ns = fmax(r->backend_s * 1e9, WEIR_REMOTE_TICK_NS);
 	bool late = r->late_share > bearable(r, 1 - r->quantile, fmax(r->late_base, r->late_own));
-	if (news->shed == 0 || congested || late || (double)(sample->now_ns - r->grown_ns) < round_ns)
+	if (!r->pressed || congested || late || (double)(sample->now_ns - r->grown_ns) < round_ns)
 		return;
 	r->grown_ns = sample->now_ns;
 	r->rate *= r->tuning.grow;
@@ -453,6 +455,7 @@ void weir_remote_tick(void *state, const weir_sample *sample)
 	gather(r, sample, &news);
 	learn_kinds(r, &news, sample->now_ns);
 	learn_averages(r, &news);
+	weir_remote_learn_lenient(r, (double)news.late + news.shed, (double)news.judged + news.shed);
 	learn_beta(r, &news);
 	bool congested =
 		weir_remote_evidence(r, sample->now_ns, sample->waiting == 0, news.usual, news.slowed);

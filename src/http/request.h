@@ -305,6 +305,8 @@ void weir_request_remember(weir_request *request, const weir_reply *reply);
 void weir_request_forget(const weir_request *request);
 /* member.c: counts an answered or rejected request of a session. Home. */
 void weir_request_count_standing(const weir_request *request);
+/* As weir_request_begin, with a status and fields that a parser has checked. */
+int weir_request_begin_checked(weir_request *request, const weir_reply *reply, uint64_t length);
 /* As weir_request_reply. */
 int weir_request_reply_prepared(weir_request *request, const weir_prepared *prepared);
 /* Sends an answer from home. The event has been settled. */

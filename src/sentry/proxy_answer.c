@@ -332,7 +332,7 @@ static void call_head(weir_call *call, const weir_call_answer *answer)
 	if (exchange->backend->at.h2)
 		note_grpc(exchange, answer, true);
 	weir_request_on_drained(exchange->request, request_drained, exchange);
-	if (weir_request_begin(exchange->request, &reply, answer->length) != 0) {
+	if (weir_request_begin_checked(exchange->request, &reply, answer->length) != 0) {
 		nonsense(exchange, "a head that cannot be passed on");
 		return;
 	}

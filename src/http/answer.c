@@ -220,10 +220,14 @@ static int check_stream(const weir_request *request, const char *what, uint32_t 
 
 int weir_request_begin(weir_request *request, const weir_reply *reply, uint64_t length)
 {
+	int error = weir_reply_check(&(weir_reply){
+		.status = reply->status, .fields = reply->fields, .field_count = reply->field_count});
+	return error != 0 ? error : weir_request_begin_checked(request, reply, length);
+}
+
+int weir_request_begin_checked(weir_request *request, const weir_reply *reply, uint64_t length)
+{
 	int error = check_stream(request, "begin", WEIR_REQUEST_BEGUN);
-	if (error == 0)
-		error = weir_reply_check(&(weir_reply){
-			.status = reply->status, .fields = reply->fields, .field_count = reply->field_count});
 	if (error != 0)
 		return error;
 	if (!weir_request_settle_with(request, reply))

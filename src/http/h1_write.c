@@ -11,6 +11,7 @@
 #include "http/digits.h"
 #include "http/h1.h"
 #include "http/h1_text.h"
+#include "http/reject.h"
 #include "http/status.h"
 #include "net/transmit.h"
 
@@ -286,35 +287,33 @@ static bool h1_prepared(weir_request *request, const weir_prepared *prepared)
 }
 
 /* What follows the number, if the head says something of the connection or there is no body. */
-static __attribute__((noinline)) char *put_uncanned(char *to, const weir_http_conn *conn,
-						    weir_request *request, const weir_canned *canned)
+static __attribute__((noinline)) char *put_unusual_rest(char *to, const weir_http_conn *conn,
+							weir_request *request, const weir_shed_head *head)
 {
 	to = WEIR_H1_PUT(to, "\r\n");
 	to = WEIR_H1_PUT(put_connection(to, conn, request), "\r\n");
 	if (request->head.method == WEIR_METHOD_HEAD)
 		return to;
-	request->answer_bytes = canned->body.length;
-	return weir_copy(to, canned->body.at, canned->body.length);
+	request->answer_bytes = head->body_length;
+	return weir_copy(to, weir_shed_body(head).at, head->body_length);
 }
 
-/* As put_head, for an answer that is known in advance. */
-static int h1_canned(weir_request *request, const weir_canned *canned)
+/* As put_head, for an answer of which everything but the number is known in advance. */
+static void h1_reject(weir_request *request, const weir_shed_head *head, unsigned retry_after_s)
 {
 	char room[ROOM];
 	weir_http_conn *conn = request->conn;
 	char *place = weir_link_reserve(&conn->link, sizeof(room)), *text = place != NULL ? place : room;
 	if (!keeps(conn, request))
 		conn->flags |= WEIR_CONN_LAST;
-	char *end = weir_copy(text, canned->head.at, canned->head.length);
-	end = weir_put_number(end, canned->retry_after_s);
+	char *end = weir_put_number(weir_copy(text, head->text, head->length), retry_after_s);
 	if (says_nothing(conn, request) && request->head.method != WEIR_METHOD_HEAD) {
-		end = weir_copy(end, canned->rest.at, canned->rest.length);
-		request->answer_bytes = canned->body.length;
+		end = weir_copy(end, head->rest, head->body_length + 4u);
+		request->answer_bytes = head->body_length;
 	} else {
-		end = put_uncanned(end, conn, request, canned);
+		end = put_unusual_rest(end, conn, request, head);
 	}
 	answered(request, text, end, place != NULL);
-	return 0;
 }
 
 static int h1_begin(weir_request *request, const weir_answer *answer)
@@ -467,7 +466,7 @@ void weir_h1_write_error(weir_http_conn *conn, unsigned status, const char *why)
 }
 
 const weir_codec weir_h1_codec = {.reply = h1_reply,
-				  .canned = h1_canned,
+				  .reject = h1_reject,
 				  .prepared = h1_prepared,
 				  .begin = h1_begin,
 				  .interim = h1_interim,

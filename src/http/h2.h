@@ -41,7 +41,7 @@
  * Threads: the connection's.
  */
 
-#include "http/h2_frames.h"
+#include "http/h2_gather.h"
 #include "http/h2_guard.h"
 #include "http/h2_past.h"
 #include "http/hpack.h"
@@ -152,29 +152,6 @@ enum weir_h2_flag {
 	WEIR_H2_LEAVES = 1 << 8,  /* the client has sent GOAWAY */
 	WEIR_H2_PACED = 1 << 9,   /* streams have waited for the connection's turn */
 };
-
-/* What has come of a frame, or of a header block. */
-typedef enum weir_h2_phase {
-	WEIR_H2_IN_PREFACE,
-	WEIR_H2_IN_HEAD,
-	WEIR_H2_IN_PAYLOAD, /* which is collected */
-	WEIR_H2_IN_PADDING_LENGTH,
-	WEIR_H2_IN_DATA,
-	WEIR_H2_IN_SKIPPED, /* which nobody reads */
-} weir_h2_phase;
-
-typedef struct weir_h2_input {
-	weir_h2_phase phase;
-	uint32_t have;    /* of the preface, the head, or the payload */
-	uint32_t left;    /* of DATA, or of what is skipped */
-	uint32_t padding; /* behind DATA */
-	uint8_t head[WEIR_H2_FRAME_HEAD];
-	weir_h2_frame frame;
-	uint8_t *payload;    /* of a frame that comes in parts; NULL: none */
-	weir_h2_frame block; /* the HEADERS of the block that is arriving */
-	uint8_t *fragments;  /* what has come of it; NULL: nothing */
-	uint32_t fragment_bytes, fragment_room;
-} weir_h2_input;
 
 /* Frames that wait for room in the link. */
 typedef struct weir_h2_pending {
@@ -293,6 +270,8 @@ void weir_h2_over(weir_request *request);
 
 /* Whether a field may be in a head, or in trailers, behind those before it. id: what its name is. */
 bool weir_h2_rules_field(weir_h2_stream *stream, const weir_hpack_field *field, weir_field_id id);
+/* Whether it is of a form that fields have, and not about a connection: of requests and of answers. */
+bool weir_h2_rules_form(const weir_hpack_field *field, weir_field_id id);
 /* Whether one that is refused has only bytes that an authority or a path may have. */
 bool weir_h2_rules_authority(weir_span value);
 bool weir_h2_rules_path(weir_span value);

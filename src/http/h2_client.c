@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections of the client's side of HTTP/2: bytes into and out of nghttp2, and how asks begin and end. */
+/* Connections of the client's side of HTTP/2: when they read and send, and how asks begin and end. */
 #include <errno.h>
 
 #include "base/mem.h"
@@ -8,28 +8,48 @@
 /* All streams together; it is given back as bytes come, so this bounds only what is on its way. */
 #define CONNECTION_WINDOW 1048576
 
-#define HEAD_MOST (4u << 20)
-
 /* Most rounds of sending and refilling in one flush. */
 #define ROUNDS 16
 
-void *weir_h2_client_alloc(weir_h2_client *client, size_t bytes)
+void weir_h2_client_doom(weir_h2_client *client, uint32_t code, const char *why)
 {
-	const nghttp2_mem *mem = &client->options.memory->mem;
-	return mem->malloc(bytes, mem->mem_user_data);
+	if (client->error != NULL)
+		return;
+	client->code = code;
+	client->error = why;
 }
 
-void weir_h2_client_release(weir_h2_client *client, void *bytes)
+/* ---- asks by number ---- */
+
+static weir_h2_ask **slot_of(weir_h2_client *client, uint32_t id)
 {
-	const nghttp2_mem *mem = &client->options.memory->mem;
-	mem->free(bytes, mem->mem_user_data);
+	return &client->slots[id / 2 % WEIR_H2_ASK_SLOTS];
+}
+
+weir_h2_ask *weir_h2_client_find(const weir_h2_client *client, uint32_t id)
+{
+	weir_h2_ask *ask = client->slots[id / 2 % WEIR_H2_ASK_SLOTS];
+	while (ask != NULL && ask->id != id)
+		ask = ask->next_same;
+	return ask;
+}
+
+static void forget_number(weir_h2_ask *ask)
+{
+	if (ask->id == 0)
+		return;
+	weir_h2_ask **at = slot_of(ask->client, ask->id);
+	while (*at != ask)
+		at = &(*at)->next_same;
+	*at = ask->next_same;
+	weir_h2_ask_unset_ready(ask);
+	ask->id = 0;
 }
 
 /* ---- the end of asks ---- */
 
 static void free_ask(weir_h2_ask *ask)
 {
-	weir_h2_client *client = ask->client;
 	weir_h2_ask_free_pieces(ask);
 	weir_buf_unref(ask->held);
 	if (ask->saved != NULL) {
@@ -38,7 +58,7 @@ static void free_ask(weir_h2_ask *ask)
 		weir_mem_free(ask->saved);
 	}
 	weir_mem_free(ask->trailers);
-	weir_h2_client_release(client, ask);
+	weir_pool_give(&ask->client->options.memory->asks, ask);
 }
 
 void weir_h2_client_enter(weir_h2_client *client)
@@ -57,20 +77,20 @@ void weir_h2_client_exit(weir_h2_client *client)
 	}
 }
 
-static void unlink_ask(weir_h2_ask *ask)
+void weir_h2_ask_close(weir_h2_ask *ask)
 {
-	*ask->prev = ask->next;
-	if (ask->next != NULL)
-		ask->next->prev = ask->prev;
+	const unsigned both = WEIR_H2_ASK_ENDED | WEIR_H2_ASK_OUT;
+	if ((ask->flags & both) == both)
+		forget_number(ask);
 }
 
 void weir_h2_ask_part(weir_h2_ask *ask)
 {
 	weir_h2_client *client = ask->client;
-	if (ask->id != 0)
-		nghttp2_session_set_stream_user_data(client->session, ask->id, NULL);
-	ask->id = 0;
-	unlink_ask(ask);
+	forget_number(ask);
+	*ask->prev = ask->next;
+	if (ask->next != NULL)
+		ask->next->prev = ask->prev;
 	weir_h2_ask_not_due(ask);
 	ask->flags |= WEIR_H2_ASK_OVER;
 	ask->next = client->dead;
@@ -81,7 +101,7 @@ void weir_h2_ask_part(weir_h2_ask *ask)
 static void reset(const weir_h2_ask *ask, uint32_t code)
 {
 	if (ask->id != 0)
-		nghttp2_submit_rst_stream(ask->client->session, NGHTTP2_FLAG_NONE, ask->id, code);
+		weir_h2_client_say_reset(ask->client, ask->id, code);
 }
 
 void weir_h2_ask_fail(weir_h2_ask *ask, uint32_t code, weir_h2_fate fate, const char *text)
@@ -96,10 +116,9 @@ void weir_h2_ask_cancel(weir_h2_ask *ask, uint64_t now_ns)
 {
 	weir_h2_client *client = ask->client;
 	weir_h2_client_enter(client);
-	if (ask->id != 0 && ask->flags & WEIR_H2_ASK_SENT &&
-	    weir_h2_guard_reset(&client->guard, now_ns) != NULL)
+	if (ask->id != 0 && weir_h2_guard_reset(&client->guard, now_ns) != NULL)
 		client->leaving = true;
-	reset(ask, NGHTTP2_CANCEL);
+	reset(ask, WEIR_H2_CANCEL);
 	weir_h2_ask_part(ask);
 	weir_h2_client_wake(client);
 	weir_h2_client_exit(client);
@@ -107,27 +126,43 @@ void weir_h2_ask_cancel(weir_h2_ask *ask, uint64_t now_ns)
 
 /* ---- asks ---- */
 
-weir_h2_ask *weir_h2_ask_new(weir_h2_client *client, const weir_h2_ask_ops *ops, void *arg,
-			     weir_method method, const weir_buf *head, bool has_body)
+static void link_in(weir_h2_ask *ask)
 {
-	weir_h2_ask *ask = weir_h2_client_alloc(client, sizeof(*ask));
-	if (ask == NULL)
-		return NULL;
-	*ask = (weir_h2_ask){.client = client, .ops = ops, .arg = arg, .method = (uint8_t)method};
-	if (!has_body)
-		ask->flags |= WEIR_H2_ASK_WHOLE;
-	int32_t id = weir_h2_client_submit(client, ask, head, has_body);
-	if (id < 0) {
-		weir_h2_client_release(client, ask);
-		return NULL;
-	}
-	ask->id = id;
+	weir_h2_client *client = ask->client;
+	weir_h2_ask **slot = slot_of(client, ask->id);
+	ask->next_same = *slot;
+	*slot = ask;
 	ask->next = client->asks;
 	ask->prev = &client->asks;
 	if (ask->next != NULL)
 		ask->next->prev = &ask->next;
 	client->asks = ask;
 	client->count++;
+}
+
+weir_h2_ask *weir_h2_ask_new(weir_h2_client *client, const weir_h2_ask_ops *ops, void *arg,
+			     weir_method method, const weir_buf *head, bool has_body)
+{
+	weir_pool *pool = &client->options.memory->asks;
+	weir_h2_ask *ask = !weir_h2_client_is_leaving(client) ? weir_pool_take(pool) : NULL;
+	if (ask == NULL)
+		return NULL;
+	*ask = (weir_h2_ask){.client = client,
+			     .ops = ops,
+			     .arg = arg,
+			     .id = client->next_id,
+			     .method = (uint8_t)method,
+			     .send_window = client->peer_window,
+			     .receive_window = WEIR_H2_CLIENT_WINDOW,
+			     .length_left = WEIR_UNKNOWN_LENGTH};
+	if (!has_body)
+		ask->flags |= WEIR_H2_ASK_WHOLE | WEIR_H2_ASK_OUT;
+	if (weir_h2_ask_submit(ask, head) != 0) {
+		weir_pool_give(pool, ask);
+		return NULL;
+	}
+	client->next_id += 2;
+	link_in(ask);
 	weir_h2_client_wake(client);
 	return ask;
 }
@@ -158,31 +193,15 @@ void weir_h2_ask_resume(weir_h2_ask *ask)
 
 void weir_h2_client_wake(weir_h2_client *client)
 {
-	/* Whoever has called nghttp2 flushes afterwards. */
+	/* Whoever reads or sends flushes afterwards. */
 	if (!client->inside)
 		client->options.ops->wake(client->options.arg);
 }
 
-static int send_frames(weir_h2_client *client)
-{
-	const weir_h2_client_options *options = &client->options;
-	const uint8_t *bytes;
-	ssize_t length = 0;
-	int error = 0;
-	client->inside = true;
-	while (error == 0 && !options->ops->is_full(options->arg)) {
-		length = nghttp2_session_mem_send(client->session, &bytes);
-		if (length <= 0)
-			break;
-		error = options->ops->write(options->arg, bytes, (size_t)length);
-	}
-	client->inside = false;
-	return length < 0 ? -EPROTO : error;
-}
-
+/* One side has left, and nothing is in progress or left to send. */
 static bool is_spent(const weir_h2_client *client)
 {
-	return !nghttp2_session_want_read(client->session) && !nghttp2_session_want_write(client->session);
+	return client->left && client->count == 0 && client->out.end == 0;
 }
 
 int weir_h2_client_flush(weir_h2_client *client)
@@ -193,30 +212,17 @@ int weir_h2_client_flush(weir_h2_client *client)
 		return 0;
 	weir_h2_client_enter(client);
 	do
-		error = send_frames(client);
+		error = weir_h2_client_send(client);
 	while (weir_h2_client_run_due(client) && error == 0 && ++rounds < ROUNDS);
-	/* nghttp2 has told the peer what it broke, or the peer has left and nothing is in progress. */
 	if (error == 0 && is_spent(client))
-		error = -EPROTO;
-	if (error != 0 && client->error == NULL)
-		client->error = error == -EPROTO ? "the server has left" : "the connection is ending";
+		weir_h2_client_doom(client, WEIR_H2_NO_ERROR, "the server has left");
+	if (error != 0)
+		weir_h2_client_doom(client, WEIR_H2_INTERNAL_ERROR, "the connection is ending");
 	weir_h2_client_exit(client);
-	return error;
+	return error == 0 && client->error != NULL ? -EPROTO : error;
 }
 
 /* ---- in ---- */
-
-static const char *why_fatal(ssize_t error)
-{
-	switch (error) {
-	case NGHTTP2_ERR_FLOODED:
-		return "the server sends too many frames that want an answer";
-	case NGHTTP2_ERR_NOMEM:
-		return "out of memory";
-	default:
-		return "the server does not speak HTTP/2";
-	}
-}
 
 int weir_h2_client_take(weir_h2_client *client, weir_buf *buf, size_t offset, size_t length, uint64_t now_ns)
 {
@@ -225,62 +231,23 @@ int weir_h2_client_take(weir_h2_client *client, weir_buf *buf, size_t offset, si
 	client->now_ns = now_ns;
 	client->in = buf;
 	client->inside = true;
-	ssize_t used = nghttp2_session_mem_recv(client->session, buf->data + offset, length);
+	weir_h2_client_read(client, buf->data + offset, length);
 	client->inside = false;
 	client->in = NULL;
-	if (used >= 0) {
+	if (client->error == NULL) {
 		error = weir_h2_client_flush(client);
 	} else {
-		if (client->error == NULL)
-			client->error = why_fatal(used);
-		nghttp2_session_terminate_session(client->session, NGHTTP2_ENHANCE_YOUR_CALM);
-		send_frames(client);
+		/* The server is told why, and nothing else unless some of it has gone out. */
+		if (client->out.at == 0)
+			client->out.end = 0;
+		weir_h2_client_say_goaway(client, client->code);
+		weir_h2_client_send(client);
 	}
 	weir_h2_client_exit(client);
 	return error;
 }
 
 /* ---- the connection ---- */
-
-static int make_session(weir_h2_client *client)
-{
-	nghttp2_session_callbacks *callbacks;
-	nghttp2_option *option = NULL;
-	if (nghttp2_session_callbacks_new(&callbacks) != 0)
-		return -ENOMEM;
-	weir_h2_client_hear(callbacks);
-	nghttp2_session_callbacks_set_send_data_callback(callbacks, weir_h2_client_send_data);
-	int error = nghttp2_option_new(&option);
-	if (error == 0) {
-		nghttp2_option_set_no_auto_window_update(option, 1);
-		nghttp2_option_set_max_outbound_ack(option, 256);
-		/* Heads were within the limits of the server that read them. */
-		nghttp2_option_set_max_send_header_block_length(option, HEAD_MOST);
-		/* Unknown types are skipped, but must be counted first. */
-		for (unsigned type = NGHTTP2_CONTINUATION + 1; type <= UINT8_MAX; type++)
-			nghttp2_option_set_user_recv_extension_type(option, (uint8_t)type);
-		error = nghttp2_session_client_new3(&client->session, callbacks, client, option,
-						    &client->options.memory->mem);
-	}
-	nghttp2_option_del(option);
-	nghttp2_session_callbacks_del(callbacks);
-	return error == 0 ? 0 : -ENOMEM;
-}
-
-static int say_settings(weir_h2_client *client)
-{
-	const nghttp2_settings_entry settings[] = {
-		{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
-		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WEIR_H2_CLIENT_WINDOW},
-		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, client->options.head_bytes},
-	};
-	int error = nghttp2_submit_settings(client->session, NGHTTP2_FLAG_NONE, settings,
-					    sizeof(settings) / sizeof(settings[0]));
-	if (error == 0)
-		error = nghttp2_session_set_local_window_size(client->session, NGHTTP2_FLAG_NONE, 0,
-							      CONNECTION_WINDOW);
-	return error == 0 ? 0 : -ENOMEM;
-}
 
 int weir_h2_client_new(const weir_h2_client_options *options, weir_h2_client **ret_client)
 {
@@ -289,10 +256,20 @@ int weir_h2_client_new(const weir_h2_client_options *options, weir_h2_client **r
 		return -ENOMEM;
 	client->options = *options;
 	client->now_ns = options->now_ns;
+	client->ready_end = &client->ready;
+	client->next_id = 1;
+	client->peer_streams = UINT32_MAX;
+	client->send_window = client->peer_window = WEIR_H2_WINDOW_FIRST;
+	client->receive_window = CONNECTION_WINDOW;
+	weir_h2_gather_next(&client->input);
+	weir_hpack_decoder_init(&client->decoder);
+	weir_hpack_encoder_init(&client->encoder);
 	weir_h2_guard_init(&client->guard, options->streams, options->head_bytes, options->fields,
 			   options->now_ns);
 	client->block.fields = weir_mem_array(options->fields, sizeof(weir_head_field));
-	if (client->block.fields == NULL || make_session(client) != 0 || say_settings(client) != 0) {
+	weir_h2_client_say_hello(client);
+	weir_h2_client_say_window(client, 0, CONNECTION_WINDOW - WEIR_H2_WINDOW_FIRST);
+	if (client->block.fields == NULL || client->error != NULL) {
 		weir_h2_client_free(client);
 		return -ENOMEM;
 	}
@@ -307,10 +284,13 @@ void weir_h2_client_free(weir_h2_client *client)
 	weir_h2_client_enter(client);
 	while (client->asks != NULL)
 		weir_h2_ask_part(client->asks);
-	nghttp2_session_del(client->session);
 	weir_h2_client_exit(client);
+	weir_h2_gather_fini(&client->input);
+	weir_hpack_decoder_fini(&client->decoder);
+	weir_hpack_encoder_fini(&client->encoder);
 	weir_mem_free(client->block.fields);
 	weir_mem_free(client->block.bytes);
+	weir_mem_free(client->out.bytes);
 	weir_mem_free(client);
 }
 
@@ -321,16 +301,12 @@ const char *weir_h2_client_error(const weir_h2_client *client)
 
 bool weir_h2_client_is_leaving(const weir_h2_client *client)
 {
-	return client->leaving || client->error != NULL ||
-	       nghttp2_session_check_request_allowed(client->session) == 0;
+	return client->leaving || client->left || client->error != NULL || client->next_id > WEIR_H2_ID_MOST;
 }
 
 uint32_t weir_h2_client_most(const weir_h2_client *client)
 {
-	uint32_t most = 1;
-	if (client->settled)
-		most = nghttp2_session_get_remote_settings(client->session,
-							   NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+	uint32_t most = client->settled ? client->peer_streams : 1;
 	return most < client->options.streams ? most : client->options.streams;
 }
 
@@ -354,9 +330,10 @@ uint32_t weir_h2_client_count(const weir_h2_client *client)
 
 void weir_h2_client_ping(weir_h2_client *client)
 {
-	if (client->pings || nghttp2_submit_ping(client->session, NGHTTP2_FLAG_NONE, NULL) != 0)
+	if (client->pings)
 		return;
 	client->pings = true;
+	weir_h2_client_say_ping(client);
 	weir_h2_client_wake(client);
 }
 
@@ -368,6 +345,6 @@ bool weir_h2_client_pings(const weir_h2_client *client)
 void weir_h2_client_leave(weir_h2_client *client)
 {
 	client->leaving = true;
-	nghttp2_session_terminate_session(client->session, NGHTTP2_NO_ERROR);
+	weir_h2_client_say_goaway(client, WEIR_H2_NO_ERROR);
 	weir_h2_client_flush(client);
 }

@@ -3,9 +3,9 @@
 #define WEIR_HTTP_H2_CLIENT_H
 
 /*
- * The client's side of an HTTP/2 connection: requests as streams, any number at a time. nghttp2 does frames,
- * header compression and windows. This module does no I/O: bytes of the peer go in (weir_h2_client_take),
- * bytes for the peer come out (weir_h2_client_ops), answers are calls of weir_h2_ask_ops.
+ * The client's side of an HTTP/2 connection: requests as streams, any number at a time. This module does no I/O:
+ * bytes of the peer go in (weir_h2_client_take), bytes for the peer come out (weir_h2_client_ops), answers are
+ * calls of weir_h2_ask_ops.
  *
  * An ask is one request and its answer:
  *

@@ -1,169 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests of the client's side of HTTP/2. A head comes as one of HTTP/1, since both kinds of connections are
- * given the same. Pieces of a body wait in their ask until nghttp2 asks for the next bytes, and then go to the
- * output without a copy: nghttp2 only decides how many.
+ * Bodies of requests of the client's side of HTTP/2, and what is handed to the output. Small parts become frames at
+ * once. Larger ones wait in their ask until the windows and the output take them, and are not copied.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "http/h2_client_priv.h"
-#include "http/head.h"
 
-#define FEW_FIELDS  64
-#define OWN_FIELDS  5     /* pseudo fields and te */
-#define SMALL_BYTES 2048u /* pieces up to this size are copied */
-#define COPY_BYTES  4096u /* of a buffer for small pieces */
-#define FRAME_HEAD  9u
-#define BIT(name)   WEIR_FIELD_BIT(name)
-#define NOT_IN_HTTP2                                                                                       \
-	(BIT(HOST) | BIT(CONNECTION) | BIT(TRANSFER_ENCODING) | BIT(UPGRADE) | BIT(TE) | BIT(KEEP_ALIVE) | \
-	 BIT(PROXY_CONNECTION) | BIT(HTTP2_SETTINGS) | BIT(TRAILER))
-#define SECRET (BIT(COOKIE) | BIT(AUTHORIZATION))
-
-/* ---- heads ---- */
-
-typedef struct writing {
-	nghttp2_nv *nv;
-	size_t count, most;
-} writing;
-
-static nghttp2_nv make_nv(const char *name, size_t name_length, const char *value, size_t value_length)
-{
-	/* nghttp2 copies both, and makes the name lower-case. */
-	return (nghttp2_nv){.name = (uint8_t *)(uintptr_t)name,
-			    .namelen = name_length,
-			    .value = (uint8_t *)(uintptr_t)value,
-			    .valuelen = value_length};
-}
-
-/* The four pseudo fields, from a request line "GET /path HTTP/1.1"; NULL: there is no such line. */
-static const char *put_line(writing *w, const char *at, const char *end, bool secure)
-{
-	const char *space = memchr(at, ' ', (size_t)(end - at));
-	const char *line = space != NULL ? memchr(space, '\r', (size_t)(end - space)) : NULL;
-	const char *stop = line != NULL ? memrchr(space, ' ', (size_t)(line - space)) : NULL;
-	if (stop == NULL || stop <= space + 1)
-		return NULL;
-	w->nv[0] = make_nv(":method", 7, at, (size_t)(space - at));
-	w->nv[1] = make_nv(":scheme", 7, secure ? "https" : "http", secure ? 5 : 4);
-	w->nv[2] = make_nv(":path", 5, space + 1, (size_t)(stop - space - 1));
-	/* Host follows, or is missing: then there is no authority. */
-	w->count = 3;
-	return line + 2;
-}
-
-static const char *put_field(writing *w, const char *at, const char *end)
-{
-	const char *stop = memchr(at, '\r', (size_t)(end - at));
-	const char *colon = stop != NULL ? memchr(at, ':', (size_t)(stop - at)) : NULL;
-	if (colon == NULL || colon == at || w->count == w->most)
-		return NULL;
-	const char *value = colon + 1;
-	while (value < stop && *value == ' ')
-		value++;
-	weir_field_id id = weir_field_lookup(at, (size_t)(colon - at));
-	if (!(NOT_IN_HTTP2 >> id & 1)) {
-		w->nv[w->count] = make_nv(at, (size_t)(colon - at), value, (size_t)(stop - value));
-		if (SECRET >> id & 1)
-			w->nv[w->count].flags = NGHTTP2_NV_FLAG_NO_INDEX;
-		w->count++;
-	}
-	return stop + 2;
-}
-
-/* Pseudo fields come before all others. */
-static const char *find_host(const char *at, const char *end, size_t *ret_length)
-{
-	while (at + 5 < end) {
-		const char *stop = memchr(at, '\r', (size_t)(end - at));
-		if (stop == NULL)
-			return NULL;
-		if (weir_field_lookup(at, 4) == WEIR_FIELD_HOST && at[4] == ':') {
-			at += 5 + (at[5] == ' ');
-			*ret_length = (size_t)(stop - at);
-			return at;
-		}
-		at = stop + 2;
-	}
-	return NULL;
-}
-
-static bool read_head(writing *w, const weir_buf *head, bool secure)
-{
-	const char *at = (const char *)head->data, *end = at + head->length;
-	size_t length = 0;
-	at = put_line(w, at, end, secure);
-	const char *host = at != NULL ? find_host(at, end, &length) : NULL;
-	if (host != NULL)
-		w->nv[w->count++] = make_nv(":authority", 10, host, length);
-	/* Trailers of the answer are passed on; servers of gRPC want to read that. */
-	if (at != NULL)
-		w->nv[w->count++] = make_nv("te", 2, "trailers", 8);
-	while (at != NULL && at + 2 < end)
-		at = put_field(w, at, end);
-	return at != NULL;
-}
-
-/* ---- what nghttp2 asks for ---- */
-
-static bool put_trailers(nghttp2_session *session, const weir_h2_ask *ask)
-{
-	return nghttp2_submit_trailer(session, ask->id, ask->trailers, ask->trailer_count) == 0;
-}
-
-static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *into, size_t length, uint32_t *flags,
-			 nghttp2_data_source *source, void *user)
-{
-	weir_h2_ask *ask = nghttp2_session_get_stream_user_data(session, id);
-	/* The ask is over: a reset is on its way. */
-	if (ask == NULL)
-		return NGHTTP2_ERR_DEFERRED;
-	bool last = ask->queued <= length && ask->flags & WEIR_H2_ASK_WHOLE;
-	if (ask->queued == 0 && !last) {
-		ask->flags |= WEIR_H2_ASK_DEFERRED;
-		return NGHTTP2_ERR_DEFERRED;
-	}
-	if (ask->queued > 0)
-		*flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-	if (last) {
-		*flags |= NGHTTP2_DATA_FLAG_EOF;
-		if (ask->trailer_count > 0) {
-			*flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
-			if (!put_trailers(session, ask))
-				return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-		}
-	}
-	return (ssize_t)(ask->queued < length ? ask->queued : length);
-}
-
-static size_t count_lines(const weir_buf *head)
-{
-	size_t count = 0;
-	const uint8_t *at = head->data, *end = at + head->length;
-	while (at < end && (at = memchr(at, '\n', (size_t)(end - at))) != NULL) {
-		count++;
-		at++;
-	}
-	return count;
-}
-
-int32_t weir_h2_client_submit(weir_h2_client *client, weir_h2_ask *ask, const weir_buf *head, bool has_body)
-{
-	const nghttp2_data_provider provider = {.read_callback = read_body};
-	nghttp2_nv few[FEW_FIELDS];
-	writing w = {.nv = few, .most = OWN_FIELDS + count_lines(head)};
-	if (w.most > FEW_FIELDS && (w.nv = weir_mem_array(w.most, sizeof(*w.nv))) == NULL)
-		return -1;
-	int32_t id = -1;
-	if (read_head(&w, head, client->options.secure))
-		id = nghttp2_submit_request(client->session, NULL, w.nv, w.count, has_body ? &provider : NULL,
-					    ask);
-	if (w.nv != few)
-		weir_mem_free(w.nv);
-	return id;
-}
+#define SMALL_BYTES 2048u  /* parts up to this size are copied */
+#define COPY_BYTES  4096u  /* of a buffer for small parts */
+#define MADE_MOST   65536u /* no body is added to so many bytes of frames */
+#define WRITE_MOST  16384u /* bytes of frames to hand over at once */
 
 /* ---- pieces ---- */
 
@@ -172,7 +21,7 @@ static void pop(weir_h2_ask *ask)
 	weir_h2_piece *piece = ask->first;
 	ask->first = piece->next;
 	weir_buf_unref(piece->buf);
-	weir_h2_client_release(ask->client, piece);
+	weir_pool_give(&ask->client->options.memory->pieces, piece);
 }
 
 void weir_h2_ask_free_pieces(weir_h2_ask *ask)
@@ -184,7 +33,7 @@ void weir_h2_ask_free_pieces(weir_h2_ask *ask)
 
 static weir_h2_piece *add_piece(weir_h2_ask *ask, weir_buf *buf, size_t offset, size_t length)
 {
-	weir_h2_piece *piece = weir_h2_client_alloc(ask->client, sizeof(*piece));
+	weir_h2_piece *piece = weir_pool_take(&ask->client->options.memory->pieces);
 	if (piece == NULL)
 		return NULL;
 	*piece = (weir_h2_piece){.buf = weir_buf_ref(buf), .offset = offset, .length = length};
@@ -216,25 +65,87 @@ static int add_copy(weir_h2_ask *ask, const uint8_t *bytes, size_t length)
 	return 0;
 }
 
-/* Tells nghttp2 that there is more to send, or the end. */
-static void awake(weir_h2_ask *ask)
+/* ---- bodies ---- */
+
+void weir_h2_ask_set_ready(weir_h2_ask *ask)
 {
-	if (ask->flags & WEIR_H2_ASK_DEFERRED && ask->id != 0) {
-		ask->flags &= (uint16_t)~WEIR_H2_ASK_DEFERRED;
-		nghttp2_session_resume_data(ask->client->session, ask->id);
+	weir_h2_client *client = ask->client;
+	if (ask->flags & WEIR_H2_ASK_READY || ask->queued == 0 || ask->send_window <= 0 || ask->id == 0)
+		return;
+	ask->flags |= WEIR_H2_ASK_READY;
+	ask->next_ready = NULL;
+	*client->ready_end = ask;
+	client->ready_end = &ask->next_ready;
+}
+
+void weir_h2_ask_unset_ready(weir_h2_ask *ask)
+{
+	weir_h2_client *client = ask->client;
+	weir_h2_ask **at = &client->ready;
+	if (!(ask->flags & WEIR_H2_ASK_READY))
+		return;
+	while (*at != ask)
+		at = &(*at)->next_ready;
+	*at = ask->next_ready;
+	if (client->ready_end == &ask->next_ready)
+		client->ready_end = at;
+	ask->flags &= (uint16_t)~WEIR_H2_ASK_READY;
+}
+
+/* DATA goes out: servers send WINDOW_UPDATE and PING because of this. */
+static void charge(weir_h2_ask *ask, size_t length)
+{
+	ask->send_window -= (int32_t)length;
+	ask->client->send_window -= (int32_t)length;
+	weir_h2_guard_earned(&ask->client->guard, 3);
+}
+
+static bool goes_at_once(const weir_h2_ask *ask, size_t length)
+{
+	const weir_h2_client *client = ask->client;
+	return ask->queued == 0 && length <= SMALL_BYTES && (int64_t)length <= ask->send_window &&
+	       (int64_t)length <= client->send_window && client->out.end - client->out.at < MADE_MOST;
+}
+
+/* Makes a frame of the bytes, or makes the last frame longer. 0 or -ENOMEM. */
+static int make_data(weir_h2_ask *ask, const uint8_t *bytes, size_t length)
+{
+	weir_h2_client *client = ask->client;
+	weir_h2_made *out = &client->out;
+	uint8_t *to = weir_h2_made_reserve(client, WEIR_H2_FRAME_HEAD + length);
+	if (to == NULL)
+		return -ENOMEM;
+	if (out->data_id != ask->id) {
+		out->data = out->end;
+		out->data_id = ask->id;
+		to += WEIR_H2_FRAME_HEAD;
+		out->end += WEIR_H2_FRAME_HEAD;
 	}
-	weir_h2_client_wake(ask->client);
+	memcpy(to, bytes, length);
+	out->end += length;
+	weir_h2_frame_write(out->bytes + out->data, out->end - out->data - WEIR_H2_FRAME_HEAD, WEIR_H2_DATA,
+			    0, ask->id);
+	/* There must be room for another small part. */
+	if (out->end - out->data + SMALL_BYTES > WEIR_H2_FRAME_MOST)
+		out->data_id = 0;
+	charge(ask, length);
+	return 0;
 }
 
 int weir_h2_ask_send(weir_h2_ask *ask, weir_buf *buf, size_t offset, size_t length)
 {
 	size_t most = ask->client->options.output_bytes;
+	int error = 0;
 	if (length > most || ask->queued > most - length)
 		return -ENOBUFS;
 	/* The answer is complete, or nothing may follow the end: the bytes are of no use. */
 	if (length == 0 || ask->id == 0 || ask->flags & WEIR_H2_ASK_WHOLE)
 		return 0;
-	int error = 0;
+	if (goes_at_once(ask, length)) {
+		error = make_data(ask, buf->data + offset, length);
+		weir_h2_client_wake(ask->client);
+		return error;
+	}
 	if (length <= SMALL_BYTES)
 		error = add_copy(ask, buf->data + offset, length);
 	else if (add_piece(ask, buf, offset, length) == NULL)
@@ -244,41 +155,66 @@ int weir_h2_ask_send(weir_h2_ask *ask, weir_buf *buf, size_t offset, size_t leng
 	ask->queued += length;
 	if (weir_h2_ask_clogged(ask))
 		ask->flags |= WEIR_H2_ASK_OWED;
-	awake(ask);
+	weir_h2_ask_set_ready(ask);
+	weir_h2_client_wake(ask->client);
 	return 0;
 }
 
-/* They must live until nghttp2 asks for them: fields, then the bytes that they point to. */
+/* They must live until the body has been sent: fields, then the bytes that they point to. */
 static int keep_trailers(weir_h2_ask *ask, const weir_field *trailers, size_t count)
 {
-	size_t bytes = count * sizeof(nghttp2_nv);
+	size_t bytes = count * sizeof(weir_field);
 	for (size_t i = 0; i < count; i++)
 		bytes += trailers[i].name.length + trailers[i].value.length;
-	nghttp2_nv *nv = weir_mem_raw(bytes);
-	if (nv == NULL)
+	weir_field *kept = weir_mem_raw(bytes);
+	if (kept == NULL)
 		return -ENOMEM;
-	char *to = (char *)(nv + count);
+	char *to = (char *)(kept + count);
 	for (size_t i = 0; i < count; i++) {
-		const weir_field *field = &trailers[i];
-		nv[i] = make_nv(to, field->name.length, to + field->name.length, field->value.length);
-		to = mempcpy(to, field->name.at, field->name.length);
-		if (field->value.length > 0)
-			to = mempcpy(to, field->value.at, field->value.length);
+		weir_span name = trailers[i].name, value = trailers[i].value;
+		kept[i] = (weir_field){{to, name.length}, {to + name.length, value.length}};
+		to = mempcpy(to, name.at, name.length);
+		if (value.length > 0)
+			to = mempcpy(to, value.at, value.length);
 	}
-	ask->trailers = nv;
+	ask->trailers = kept;
 	ask->trailer_count = count;
 	return 0;
 }
 
+/* All of the body is out: ends the request, by its last frame if that is still here. 0 or -ENOMEM. */
+static int end_request(weir_h2_ask *ask, const weir_field *trailers, size_t count)
+{
+	weir_h2_client *client = ask->client;
+	weir_h2_made *out = &client->out;
+	int error = 0;
+	ask->flags |= WEIR_H2_ASK_OUT;
+	if (count > 0) {
+		error = weir_h2_made_block(client, ask->id, trailers, count, true);
+	} else if (out->data_id == ask->id) {
+		out->bytes[out->data + 4] |= WEIR_H2_END_STREAM;
+		out->data_id = 0;
+	} else {
+		uint8_t frame[WEIR_H2_FRAME_HEAD];
+		weir_h2_frame_write(frame, 0, WEIR_H2_DATA, WEIR_H2_END_STREAM, ask->id);
+		weir_h2_client_say(client, frame, sizeof(frame));
+	}
+	weir_h2_ask_close(ask);
+	return error;
+}
+
 int weir_h2_ask_finish(weir_h2_ask *ask, const weir_field *trailers, size_t count)
 {
+	int error = 0;
 	if (ask->flags & WEIR_H2_ASK_WHOLE)
 		return 0;
-	if (count > 0 && keep_trailers(ask, trailers, count) != 0)
+	if (ask->queued > 0 && count > 0 && keep_trailers(ask, trailers, count) != 0)
 		return -ENOMEM;
 	ask->flags |= WEIR_H2_ASK_WHOLE;
-	awake(ask);
-	return 0;
+	if (ask->queued == 0 && ask->id != 0)
+		error = end_request(ask, trailers, count);
+	weir_h2_client_wake(ask->client);
+	return error;
 }
 
 bool weir_h2_ask_clogged(const weir_h2_ask *ask)
@@ -292,6 +228,25 @@ size_t weir_h2_ask_output(const weir_h2_ask *ask)
 }
 
 /* ---- to the output ---- */
+
+static int send_made(weir_h2_client *client)
+{
+	const weir_h2_client_options *options = &client->options;
+	weir_h2_made *out = &client->out;
+	while (out->at < out->end && !options->ops->is_full(options->arg)) {
+		size_t left = out->end - out->at, length = left < WRITE_MOST ? left : WRITE_MOST;
+		int error = options->ops->write(options->arg, out->bytes + out->at, length);
+		if (error != 0)
+			return error;
+		out->data_id = 0;
+		out->at += length;
+	}
+	if (out->at == out->end) {
+		out->at = out->end = 0;
+		out->acks = 0;
+	}
+	return 0;
+}
 
 static int send_pieces(weir_h2_ask *ask, size_t length)
 {
@@ -313,24 +268,62 @@ static int send_pieces(weir_h2_ask *ask, size_t length)
 	return error;
 }
 
-int weir_h2_client_send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *header,
-			     size_t length, nghttp2_data_source *source, void *user)
+static void note_drained(weir_h2_ask *ask)
 {
-	weir_h2_client *client = user;
+	weir_h2_client *client = ask->client;
+	if (!(ask->flags & WEIR_H2_ASK_OWED) || weir_h2_ask_clogged(ask) || ask->flags & WEIR_H2_ASK_DUE)
+		return;
+	ask->flags = (uint16_t)((ask->flags & ~WEIR_H2_ASK_OWED) | WEIR_H2_ASK_DUE);
+	ask->next_due = client->due;
+	client->due = ask;
+}
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* A frame of what the ask has queued; both windows have room. 0 or a negative errno. */
+static int send_body(weir_h2_ask *ask)
+{
+	weir_h2_client *client = ask->client;
 	const weir_h2_client_options *options = &client->options;
-	weir_h2_ask *ask = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-	if (ask == NULL)
-		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-	if (options->ops->is_full(options->arg))
-		return NGHTTP2_ERR_WOULDBLOCK;
-	if (options->ops->write(options->arg, header, FRAME_HEAD) != 0 || send_pieces(ask, length) != 0)
-		return NGHTTP2_ERR_CALLBACK_FAILURE;
-	if (ask->flags & WEIR_H2_ASK_OWED && !weir_h2_ask_clogged(ask) && !(ask->flags & WEIR_H2_ASK_DUE)) {
-		ask->flags = (uint16_t)((ask->flags & ~WEIR_H2_ASK_OWED) | WEIR_H2_ASK_DUE);
-		ask->next_due = client->due;
-		client->due = ask;
+	size_t window = least((size_t)ask->send_window, (size_t)client->send_window);
+	size_t length = least(least(ask->queued, WEIR_H2_FRAME_MOST), window);
+	bool last = length == ask->queued && ask->flags & WEIR_H2_ASK_WHOLE, trails = ask->trailer_count > 0;
+	uint8_t head[WEIR_H2_FRAME_HEAD];
+	weir_h2_ask_unset_ready(ask);
+	weir_h2_frame_write(head, length, WEIR_H2_DATA, last && !trails ? WEIR_H2_END_STREAM : 0, ask->id);
+	int error = options->ops->write(options->arg, head, sizeof(head));
+	if (error == 0)
+		error = send_pieces(ask, length);
+	if (error != 0)
+		return error;
+	charge(ask, length);
+	note_drained(ask);
+	weir_h2_ask_set_ready(ask);
+	if (last && trails)
+		return end_request(ask, ask->trailers, ask->trailer_count);
+	if (last) {
+		ask->flags |= WEIR_H2_ASK_OUT;
+		weir_h2_ask_close(ask);
 	}
 	return 0;
+}
+
+int weir_h2_client_send(weir_h2_client *client)
+{
+	const weir_h2_client_options *options = &client->options;
+	client->inside = true;
+	int error = send_made(client);
+	while (error == 0 && client->out.end == 0 && client->ready != NULL && client->send_window > 0 &&
+	       !options->ops->is_full(options->arg)) {
+		error = send_body(client->ready);
+		if (error == 0)
+			error = send_made(client);
+	}
+	client->inside = false;
+	return error;
 }
 
 bool weir_h2_client_run_due(weir_h2_client *client)

@@ -3,9 +3,8 @@
 #define WEIR_HTTP_H2_GUARD_H
 
 /*
- * Budgets against floods of frames that cost the server work and the client nothing. nghttp2 bounds some of
- * these itself (queued acknowledgements, entries of SETTINGS, CONTINUATION frames, resets), but which ones
- * depends on its version. So they are bounded here as well.
+ * Budgets against floods of frames that cost the one who reads them work, and the other side nothing. Both sides
+ * use them; here the peer is called the client.
  *
  *	resets   streams that the client resets, and streams that the server resets because the client broke
  *	         a rule: twice the limit of streams at once, then a quarter of the limit per second

@@ -27,43 +27,6 @@ static void broken(weir_h2 *h2, const char *why)
 	weir_h2_set_doom(h2, WEIR_H2_PROTOCOL_ERROR, why);
 }
 
-static void end_frame(weir_h2 *h2)
-{
-	h2->input.phase = WEIR_H2_IN_HEAD;
-	h2->input.have = 0;
-}
-
-/* ---- header blocks ---- */
-
-static void end_block(weir_h2 *h2)
-{
-	weir_h2_input *in = &h2->input;
-	h2->flags &= (uint16_t)~WEIR_H2_BLOCK;
-	weir_mem_free(in->fragments);
-	in->fragments = NULL;
-	in->fragment_bytes = in->fragment_room = 0;
-}
-
-/* h2_guard.h bounds how much there can be. */
-static bool keep_fragment(weir_h2_input *in, const uint8_t *bytes, size_t length)
-{
-	if (length > in->fragment_room - in->fragment_bytes) {
-		uint32_t room = 2 * (in->fragment_bytes + (uint32_t)length);
-		uint8_t *larger = weir_mem_raw(room);
-		if (larger == NULL)
-			return false;
-		if (in->fragment_bytes > 0)
-			memcpy(larger, in->fragments, in->fragment_bytes);
-		weir_mem_free(in->fragments);
-		in->fragments = larger;
-		in->fragment_room = room;
-	}
-	if (length > 0)
-		memcpy(in->fragments + in->fragment_bytes, bytes, length);
-	in->fragment_bytes += (uint32_t)length;
-	return true;
-}
-
 static void take_fragment(weir_h2 *h2, const weir_h2_frame *frame, const uint8_t *bytes, size_t length)
 {
 	weir_h2_input *in = &h2->input;
@@ -80,13 +43,14 @@ static void take_fragment(weir_h2 *h2, const weir_h2_frame *frame, const uint8_t
 			return;
 		}
 	}
-	if (!keep_fragment(in, bytes, length)) {
+	if (!weir_h2_gather_fragment(in, bytes, length)) {
 		out_of_memory(h2);
 	} else if (frame->flags & WEIR_H2_END_HEADERS) {
 		/* An empty block is a block, too. */
 		weir_h2_take_block(h2, &in->block, in->fragments != NULL ? in->fragments : in->head,
 				   in->fragment_bytes);
-		end_block(h2);
+		h2->flags &= (uint16_t)~WEIR_H2_BLOCK;
+		weir_h2_gather_block_over(in);
 	}
 }
 
@@ -103,7 +67,7 @@ static void end_data(weir_h2 *h2)
 {
 	const weir_h2_frame *frame = &h2->input.frame;
 	weir_h2_stream *stream = receiver(h2, frame->id);
-	end_frame(h2);
+	weir_h2_gather_next(&h2->input);
 	if (stream == NULL || !(frame->flags & WEIR_H2_END_STREAM))
 		return;
 	if (stream->length_left != WEIR_UNKNOWN_LENGTH && stream->length_left > 0) {
@@ -269,7 +233,6 @@ static void begin_frame(weir_h2 *h2)
 	}
 	if (!judge_order(h2, &in->frame) || !judge_cost(h2, &in->frame))
 		return;
-	in->have = 0;
 	if (in->frame.type == WEIR_H2_DATA) {
 		begin_data(h2);
 	} else if (is_skipped(&in->frame)) {
@@ -288,7 +251,7 @@ static void take_frame(weir_h2 *h2, const uint8_t *payload)
 {
 	/* A handler may make nothing be read any more, but nothing else of this. */
 	weir_h2_frame frame = h2->input.frame;
-	end_frame(h2);
+	weir_h2_gather_next(&h2->input);
 	switch (frame.type) {
 	case WEIR_H2_HEADERS:
 	case WEIR_H2_CONTINUATION:
@@ -327,62 +290,31 @@ static const uint8_t *read_preface(weir_h2 *h2, const uint8_t *at, const uint8_t
 	}
 	in->have += (uint32_t)length;
 	if (in->have == PREFACE_BYTES)
-		end_frame(h2);
+		weir_h2_gather_next(&h2->input);
 	return at + length;
 }
 
 static const uint8_t *read_head(weir_h2 *h2, const uint8_t *at, const uint8_t *end)
 {
-	weir_h2_input *in = &h2->input;
-	const uint8_t *head = at;
-	if (in->have > 0 || (size_t)(end - at) < WEIR_H2_FRAME_HEAD) {
-		size_t length = least((size_t)(end - at), WEIR_H2_FRAME_HEAD - in->have);
-		memcpy(in->head + in->have, at, length);
-		in->have += (uint32_t)length;
-		at += length;
-		if (in->have < WEIR_H2_FRAME_HEAD)
-			return at;
-		head = in->head;
-	} else {
-		at += WEIR_H2_FRAME_HEAD;
-	}
-	in->frame = weir_h2_frame_read(head);
-	begin_frame(h2);
+	if (weir_h2_gather_head(&h2->input, &at, end))
+		begin_frame(h2);
 	return at;
 }
 
 static const uint8_t *read_payload(weir_h2 *h2, const uint8_t *at, const uint8_t *end)
 {
-	weir_h2_input *in = &h2->input;
-	size_t length = in->frame.length;
-	if (in->payload == NULL && (size_t)(end - at) >= length) {
-		take_frame(h2, at);
-		return at + length;
-	}
-	if (in->payload == NULL && (in->payload = weir_mem_raw(length)) == NULL) {
+	const uint8_t *payload;
+	uint8_t *own;
+	int got = weir_h2_gather_payload(&h2->input, &at, end, &payload, &own);
+	if (got < 0) {
 		out_of_memory(h2);
 		return end;
 	}
-	size_t part = least((size_t)(end - at), length - in->have);
-	memcpy(in->payload + in->have, at, part);
-	in->have += (uint32_t)part;
-	if (in->have == length) {
-		uint8_t *payload = in->payload;
-		in->payload = NULL;
+	if (got > 0) {
 		take_frame(h2, payload);
-		weir_mem_free(payload);
+		weir_mem_free(own);
 	}
-	return at + part;
-}
-
-static const uint8_t *skip(weir_h2 *h2, const uint8_t *at, const uint8_t *end)
-{
-	weir_h2_input *in = &h2->input;
-	size_t length = least((size_t)(end - at), in->left);
-	in->left -= (uint32_t)length;
-	if (in->left == 0)
-		end_frame(h2);
-	return at + length;
+	return at;
 }
 
 static const uint8_t *read_some(weir_h2 *h2, const uint8_t *at, const uint8_t *end)
@@ -400,7 +332,7 @@ static const uint8_t *read_some(weir_h2 *h2, const uint8_t *at, const uint8_t *e
 	case WEIR_H2_IN_DATA:
 		return read_data(h2, at, end);
 	default:
-		return skip(h2, at, end);
+		return weir_h2_gather_nothing(&h2->input, at, end);
 	}
 }
 
@@ -413,6 +345,5 @@ void weir_h2_read(weir_h2 *h2, const uint8_t *at, size_t length)
 
 void weir_h2_input_fini(weir_h2 *h2)
 {
-	weir_mem_free(h2->input.payload);
-	weir_mem_free(h2->input.fragments);
+	weir_h2_gather_fini(&h2->input);
 }

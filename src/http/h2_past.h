@@ -3,7 +3,7 @@
 #define WEIR_HTTP_H2_PAST_H
 
 /*
- * What became of a connection's latest streams, which nghttp2 forgets when they close. A client may not use a number
+ * What became of a connection's latest streams, which are forgotten when they close. A client may not use a number
  * that it has skipped (RFC 9113 5.1.1), nor a stream that it has reset or ended itself (5.1). One that we have reset
  * it may still use for a while, since it may not know.
  *

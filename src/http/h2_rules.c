@@ -76,10 +76,35 @@ static bool is_space(char c)
 	return c == ' ' || c == '\t';
 }
 
+/* Whether eight bytes are all 0x20 .. 0x7e. */
+static bool are_plain(const char *at)
+{
+	const uint64_t ones = UINT64_C(0x0101010101010101);
+	uint64_t x;
+	memcpy(&x, at, 8);
+	return ((x | (x - 0x20 * ones) | (x + ones)) & 0x80 * ones) == 0;
+}
+
+/* Values are short, and nearly all of them are plain: the scanners are for longer ones. */
+static bool is_plain_value(weir_span value)
+{
+	size_t i = 0;
+	for (; i + 8 <= value.length; i += 8)
+		if (!are_plain(value.at + i))
+			return false;
+	if (value.length >= 8)
+		return i == value.length || are_plain(value.at + value.length - 8);
+	for (; i < value.length; i++)
+		if ((uint8_t)(value.at[i] - 0x20) > 0x7e - 0x20)
+			return false;
+	return true;
+}
+
 static bool is_value(weir_span value)
 {
-	return value.length == 0 || (!is_space(value.at[0]) && !is_space(value.at[value.length - 1]) &&
-				     weir_scan()->value(value.at, 0, value.length) == value.length);
+	return value.length == 0 ||
+	       (!is_space(value.at[0]) && !is_space(value.at[value.length - 1]) &&
+		(is_plain_value(value) || weir_scan()->value(value.at, 0, value.length) == value.length));
 }
 
 static bool is_name(const weir_hpack_field *field)
@@ -140,13 +165,11 @@ static bool judge_length(weir_h2_stream *stream, weir_span value)
 }
 
 /* Fields about a connection have no meaning here (8.2.2). */
-static bool judge_meaning(weir_h2_stream *stream, const weir_hpack_field *field, weir_field_id id)
+bool weir_h2_rules_form(const weir_hpack_field *field, weir_field_id id)
 {
+	if (!is_name(field) || !is_value(field->value))
+		return false;
 	switch (id) {
-	case WEIR_FIELD_HOST:
-		return first(stream, HOST) && field->value.length > 0;
-	case WEIR_FIELD_CONTENT_LENGTH:
-		return judge_length(stream, field->value);
 	case WEIR_FIELD_CONNECTION:
 	case WEIR_FIELD_KEEP_ALIVE:
 	case WEIR_FIELD_PROXY_CONNECTION:
@@ -165,7 +188,11 @@ bool weir_h2_rules_field(weir_h2_stream *stream, const weir_hpack_field *field, 
 	if (field->name.length > 0 && field->name.at[0] == ':')
 		return judge_pseudo(stream, field);
 	stream->seen |= REGULAR;
-	return is_name(field) && is_value(field->value) && judge_meaning(stream, field, id);
+	if (!weir_h2_rules_form(field, id))
+		return false;
+	if (id == WEIR_FIELD_HOST)
+		return first(stream, HOST) && field->value.length > 0;
+	return id != WEIR_FIELD_CONTENT_LENGTH || judge_length(stream, field->value);
 }
 
 /* ---- heads ---- */

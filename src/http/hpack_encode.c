@@ -205,7 +205,7 @@ static bool is_plain(weir_span name)
 {
 	for (size_t i = 0; i < name.length; i++) {
 		char c = name.at[i];
-		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-')
+		if (!(c >= 'a' && c <= 'z') && !(c >= '0' && c <= '9') && c != '-' && c != ':')
 			return false;
 	}
 	return true;

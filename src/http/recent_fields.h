@@ -56,6 +56,19 @@ static inline uint32_t weir_recent_hash(const char *block, size_t length)
 	return (uint32_t)((middle * 3 ^ last ^ length << 48) * UINT64_C(0x9e3779b97f4a7c15) >> 32);
 }
 
+/* The same of all bytes, for what may differ anywhere. */
+static inline uint32_t weir_recent_hash_all(const char *bytes, size_t length)
+{
+	uint64_t hash = length, word;
+	for (size_t i = 0; i + 8 < length; i += 8) {
+		memcpy(&word, bytes + i, 8);
+		hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+		hash ^= hash >> 32;
+	}
+	memcpy(&word, bytes + length - 8, 8);
+	return (uint32_t)((hash ^ word) * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+}
+
 static inline weir_recent_block *weir_recent_slot(weir_recent_fields *recent, uint32_t hash)
 {
 	return &recent->slots[hash / (UINT32_MAX / WEIR_RECENT_SLOTS + 1)];

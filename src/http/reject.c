@@ -151,16 +151,16 @@ static void dress(weir_reply *reply, const weir_route *route, weir_span body, we
 	}
 }
 
-static void answer_dressed(weir_request *request, const weir_route *route, const weir_canned *canned,
-			   weir_span value)
+static void answer_dressed(weir_request *request, const weir_route *route, const weir_shed_head *head,
+			   uint32_t retry_after_s)
 {
 	char seconds[24];
-	size_t length = (size_t)(weir_put_number(seconds, canned->retry_after_s) - seconds);
+	size_t length = (size_t)(weir_put_number(seconds, retry_after_s) - seconds);
 	weir_field fields[3] = {{WEIR_SPAN("Retry-After"), {seconds, length}},
-				{WEIR_SPAN("Weir-Shed"), value}};
-	size_t told = value.length > 0 ? 2 : 1;
-	weir_reply reply = {.status = canned->status, .fields = fields, .field_count = told + 1};
-	dress(&reply, route, canned->body, &fields[told]);
+				{WEIR_SPAN("Weir-Shed"), {head->text + head->value, head->value_length}}};
+	size_t told = head->value_length > 0 ? 2 : 1;
+	weir_reply reply = {.status = head->status, .fields = fields, .field_count = told + 1};
+	dress(&reply, route, weir_shed_body(head), &fields[told]);
 	weir_request_answer(request, &reply);
 }
 
@@ -194,28 +194,18 @@ static bool answer_refused(weir_request *request, const weir_route *route, const
 	return true;
 }
 
-static inline weir_canned canned_of(const weir_shed_head *head, uint64_t retry_after_ns)
+static inline void answer_plain(weir_request *request, const weir_shed_head *head, uint64_t retry_after_ns)
 {
-	return (weir_canned){.status = head->status,
-			     .retry_after_s = seconds_of(retry_after_ns),
-			     .head = {head->text, head->length},
-			     .rest = {head->rest, head->body_length + 4u},
-			     .body = weir_shed_body(head)};
-}
-
-static inline void answer_canned(weir_request *request, const weir_shed_head *head, uint64_t retry_after_ns)
-{
-	weir_canned canned = canned_of(head, retry_after_ns);
 	request->status = head->status;
 	request->flags |= WEIR_REQUEST_BEGUN;
-	request->codec->canned(request, &canned);
+	request->codec->reject(request, head, seconds_of(retry_after_ns));
 }
 
 /* Whether it gets the plain rejection, in a protocol that has it prepared. route NULL: as in send_away. */
 static inline bool is_plain(const weir_request *request, const weir_route *route)
 {
 	return (route == NULL || (route->reject == WEIR_REJECT_STATUS && route->refuse == NULL)) &&
-	       request->codec->canned != NULL && !weir_grpc_is(request);
+	       request->codec->reject != NULL && !weir_grpc_is(request);
 }
 
 /* A client of gRPC does not understand a status of HTTP, nor a page. The body ends with a newline. */
@@ -233,25 +223,23 @@ static void answer_grpc(weir_request *request, const weir_shed_head *head, uint6
 static __attribute__((noinline)) void send_dressed(weir_request *request, const weir_route *route,
 						   const weir_shed_head *head, uint64_t retry_after_ns)
 {
-	weir_canned canned = canned_of(head, retry_after_ns);
+	uint32_t retry_after_s = seconds_of(retry_after_ns);
 	bool plain = route == NULL || route->reject == WEIR_REJECT_STATUS;
-	if (route != NULL && route->refuse != NULL &&
-	    answer_refused(request, route, head, canned.retry_after_s))
+	if (route != NULL && route->refuse != NULL && answer_refused(request, route, head, retry_after_s))
 		return;
 	if (weir_grpc_is(request))
 		answer_grpc(request, head, retry_after_ns);
-	else if (plain && request->codec->canned != NULL)
-		answer_canned(request, head, retry_after_ns);
+	else if (plain && request->codec->reject != NULL)
+		answer_plain(request, head, retry_after_ns);
 	else
-		answer_dressed(request, route, &canned,
-			       (weir_span){head->text + head->value, head->value_length});
+		answer_dressed(request, route, head, retry_after_s);
 }
 
 static inline void send_away(weir_request *request, const weir_route *route, const weir_shed_head *head,
 			     uint64_t retry_after_ns)
 {
 	if (__builtin_expect(is_plain(request, route), 1))
-		answer_canned(request, head, retry_after_ns);
+		answer_plain(request, head, retry_after_ns);
 	else
 		send_dressed(request, route, head, retry_after_ns);
 }

@@ -205,15 +205,7 @@ typedef struct weir_prepared {
 	size_t line_length;
 } weir_prepared;
 
-/* An answer of which everything but the Retry-After is known in advance. */
-typedef struct weir_canned {
-	unsigned status;
-	unsigned retry_after_s;
-	/* as HTTP/1 writes it, with Server and Date, up to "Retry-After: "; at most 1 KB */
-	weir_span head;
-	weir_span rest; /* what follows the number: CRLF, CRLF and the body */
-	weir_span body; /* at most 1 KB */
-} weir_canned;
+struct weir_shed_head; /* reject.h */
 
 /*
  * What a protocol does for a request. All functions run at home, and none after weir_request_gone. A function
@@ -223,8 +215,8 @@ typedef struct weir_canned {
 struct weir_codec {
 	/* Sends a complete answer. Calls weir_request_ended at once, or later. */
 	int (*reply)(weir_request *request, const weir_answer *answer);
-	/* The same, cheaper; if NULL, reply is used. */
-	int (*canned)(weir_request *request, const weir_canned *canned);
+	/* The same, cheaper, for a plain rejection; if NULL, reply is used. */
+	void (*reject)(weir_request *request, const struct weir_shed_head *head, unsigned retry_after_s);
 	/* The same for an answer with a buffer as its body. If it is NULL or returns false, reply is used. */
 	bool (*prepared)(weir_request *request, const weir_prepared *prepared);
 	/* Sends the head of a streamed answer. */
@@ -305,6 +297,8 @@ void weir_request_remember(weir_request *request, const weir_reply *reply);
 void weir_request_forget(const weir_request *request);
 /* member.c: counts an answered or rejected request of a session. Home. */
 void weir_request_count_standing(const weir_request *request);
+/* As weir_request_begin, with a status and fields that a parser has checked. */
+int weir_request_begin_checked(weir_request *request, const weir_reply *reply, uint64_t length);
 /* As weir_request_reply. */
 int weir_request_reply_prepared(weir_request *request, const weir_prepared *prepared);
 /* Sends an answer from home. The event has been settled. */

@@ -170,16 +170,33 @@ static inline uint32_t weir_conn_turn_most(const weir_conn *conn)
 	return more ? WEIR_BULK_BYTES : WEIR_BUF_READ_BYTES;
 }
 
+static inline uint32_t weir_conn_allowance_of(weir_conn *conn, uint32_t most)
+{
+	return conn->turn_bytes < most ? most - conn->turn_bytes : 0;
+}
+
+/* Counts anew what is read, if this is another turn. */
+static inline void weir_conn_note_turn(weir_conn *conn)
+{
+	uint32_t turn = (uint32_t)weir_loop_turns(conn->net->loop);
+	if (conn->turn == turn)
+		return;
+	conn->turn = turn;
+	conn->turn_bytes = 0;
+}
+
 /* Bytes that may still be read in this turn. */
 static inline uint32_t weir_conn_allowance(weir_conn *conn)
 {
-	uint32_t turn = (uint32_t)weir_loop_turns(conn->net->loop);
-	if (conn->turn != turn) {
-		conn->turn = turn;
-		conn->turn_bytes = 0;
-	}
-	uint32_t most = weir_conn_turn_most(conn);
-	return conn->turn_bytes < most ? most - conn->turn_bytes : 0;
+	weir_conn_note_turn(conn);
+	return weir_conn_allowance_of(conn, weir_conn_turn_most(conn));
+}
+
+/* The same for one that is neither BULK nor has a rate. */
+static inline uint32_t weir_conn_usual_allowance(weir_conn *conn)
+{
+	weir_conn_note_turn(conn);
+	return weir_conn_allowance_of(conn, WEIR_BUF_READ_BYTES);
 }
 
 /* ---- reading in bulk (conn_bulk.c) ---- */

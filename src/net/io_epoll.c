@@ -88,7 +88,7 @@ static void read_failed(weir_conn *conn, int error)
 		weir_conn_fail(conn, -error);
 }
 
-static void read_once(weir_conn *conn, uint32_t most)
+static inline __attribute__((always_inline)) void read_once(weir_conn *conn, uint32_t most)
 {
 	weir_buf *buf = read_buffer(conn->net);
 	if (buf == NULL) {
@@ -154,7 +154,35 @@ static bool pull(weir_conn *conn)
 	return true;
 }
 
+/* What keeps a connection from being read in the usual way, or at all. */
+#define UNUSUAL                                                                            \
+	(WEIR_CONN_CONNECTING | WEIR_CONN_CLOSING | WEIR_CONN_LINGERING | WEIR_CONN_DEAD | \
+	 WEIR_CONN_PAUSED | WEIR_CONN_RATED | WEIR_CONN_EOF | WEIR_CONN_BULK | WEIR_CONN_PULLED)
+
+static inline bool is_read_as_usual(const weir_conn *conn)
+{
+	return (conn->flags & (UNUSUAL | WEIR_CONN_READABLE)) == WEIR_CONN_READABLE && conn->pull == NULL &&
+	       conn->waiting == NULL && conn->rate == 0;
+}
+
+static void input_otherwise(weir_conn *conn);
+
+/* As input_otherwise, with what most connections need asked at once. */
 static void epoll_input(weir_conn *conn)
+{
+	while (is_read_as_usual(conn)) {
+		uint32_t allowance = weir_conn_usual_allowance(conn);
+		if (allowance == 0) {
+			weir_conn_later(conn);
+			return;
+		}
+		read_once(conn, allowance);
+	}
+	if (conn->waiting != NULL || weir_conn_is(conn, WEIR_CONN_READABLE))
+		input_otherwise(conn);
+}
+
+static __attribute__((noinline)) void input_otherwise(weir_conn *conn)
 {
 	deliver_waiting(conn);
 	while (weir_conn_is(conn, WEIR_CONN_READABLE) && weir_conn_wants_input(conn)) {

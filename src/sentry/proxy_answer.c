@@ -6,6 +6,7 @@
 #include "http/grpc.h"
 #include "http/server.h"
 #include "sentry/proxy_priv.h"
+#include "sentry/recent_answers.h"
 
 /* Fields of an answer, on the stack, with ours; weir_proxy_new checks the limit. */
 #define FIELDS_MOST WEIR_PROXY_FIELDS(WEIR_PROXY_LIMIT)
@@ -280,6 +281,23 @@ static bool is_as_sent(const weir_exchange *exchange, const weir_call_answer *an
 	       exchange->thread->proxy->options.sticky.kind != WEIR_STICKY_COOKIE;
 }
 
+/* The lines to send, made in this room, or as they were made for an answer with the same head; at NULL: by fields. */
+static weir_span lines_of(const weir_exchange *exchange, const weir_call_answer *answer, size_t length,
+			  char *room)
+{
+	weir_recent_answer *recent = answer->recent;
+	if (!is_as_sent(exchange, answer))
+		return (weir_span){0};
+	if (recent != NULL && recent->lines_length != 0)
+		return (weir_span){recent->lines, recent->lines_length};
+	weir_span lines = weir_proxy_lines(exchange->thread->proxy, answer, length, room, LINES_ROOM);
+	if (recent != NULL && lines.at != NULL && lines.length <= sizeof(recent->lines)) {
+		memcpy(recent->lines, lines.at, lines.length);
+		recent->lines_length = (uint32_t)lines.length;
+	}
+	return lines;
+}
+
 static void call_whole(weir_call *call, const weir_call_answer *answer, weir_buf *buf, size_t offset,
 		       size_t length)
 {
@@ -291,9 +309,7 @@ static void call_whole(weir_call *call, const weir_call_answer *answer, weir_buf
 		return;
 	}
 	char room[LINES_ROOM];
-	weir_span lines = {0};
-	if (is_as_sent(exchange, answer))
-		lines = weir_proxy_lines(exchange->thread->proxy, answer, length, room, sizeof(room));
+	weir_span lines = lines_of(exchange, answer, length, room);
 	weir_reply reply = {.status = answer->head->status,
 			    .fields = fields,
 			    .field_count =
@@ -332,7 +348,7 @@ static void call_head(weir_call *call, const weir_call_answer *answer)
 	if (exchange->backend->at.h2)
 		note_grpc(exchange, answer, true);
 	weir_request_on_drained(exchange->request, request_drained, exchange);
-	if (weir_request_begin(exchange->request, &reply, answer->length) != 0) {
+	if (weir_request_begin_checked(exchange->request, &reply, answer->length) != 0) {
 		nonsense(exchange, "a head that cannot be passed on");
 		return;
 	}

@@ -15,6 +15,7 @@
 #include "control/alpha.h"
 #include "http/server.h"
 #include "sentry/proxy_priv.h"
+#include "sentry/recent_answers.h"
 #include "sentry/told.h"
 
 #define ALPHA_MEMORY 256. /* answers */
@@ -99,8 +100,14 @@ void weir_exchange_read_reports(weir_exchange *exchange, const weir_call_answer 
 {
 	const weir_proxy_options *options = &exchange->thread->proxy->options;
 	weir_load_report report;
-	if (options->reports == WEIR_REPORTS_OFF || !read_fields(answer, &report))
+	if (options->reports == WEIR_REPORTS_OFF ||
+	    (answer->recent != NULL && answer->recent->reports_nothing))
 		return;
+	if (!read_fields(answer, &report)) {
+		if (answer->recent != NULL)
+			answer->recent->reports_nothing = true;
+		return;
+	}
 	uint64_t now_ns = weir_loop_time(weir_upstream_loop(exchange->thread->upstream));
 	WEIR_PROXY_COUNT(exchange, answer_reports);
 	if (report.refused != 0)

@@ -200,6 +200,7 @@ void weir_upstream_free(weir_upstream *upstream)
 	weir_h2_memory_fini(&upstream->h2_memory);
 	for (unsigned i = 0; i < WEIR_FLEET_MOST / WEIR_LANES_BLOCK; i++)
 		weir_mem_free(atomic_load(&upstream->lanes[i]));
+	weir_answers_forget(&upstream->recent);
 	weir_mem_free(upstream->fields);
 	weir_mem_free(upstream);
 }

@@ -102,6 +102,8 @@ typedef struct weir_call_answer {
 	const char *bytes; /* that fields point into */
 	uint64_t length;   /* of the body; WEIR_UNKNOWN_LENGTH */
 	bool bodiless;     /* by its status, or to HEAD: length is only what was announced */
+	/* Its head came before, and what was made of that may be kept here; NULL: it did not. */
+	struct weir_recent_answer *recent;
 } weir_call_answer;
 
 typedef struct weir_call_ops {

@@ -228,23 +228,39 @@ bool weir_upstream_is_stream(const weir_call_answer *answer)
 	return false;
 }
 
+static void count_answer(weir_upstream_conn *conn, unsigned status)
+{
+	unsigned kind = status / 100 - 2;
+	if (status >= 200 && kind < WEIR_ANSWER_KINDS && !conn->call->probe)
+		WEIR_COUNT(conn->lane->counts.answers[kind], 1);
+}
+
+/* The head of a final answer is here. */
+static inline void note_head(weir_upstream_conn *conn, const weir_head *head)
+{
+	weir_call *call = conn->call;
+	conn->keep = (head->flags & WEIR_HEAD_KEEP) != 0;
+	touch(conn);
+	if (!call->probe)
+		weir_origin_answered(conn->lane->backend, conn->progress_ns - call->started_ns);
+}
+
 static void final_head(weir_upstream_conn *conn, weir_call_answer *answer, incoming *in)
 {
 	const weir_head *head = answer->head;
 	weir_call *call = conn->call;
-	conn->keep = (head->flags & WEIR_HEAD_KEEP) != 0;
+	note_head(conn, head);
 	conn->phase = (uint8_t)phase_of(head);
 	conn->streams = conn->phase != WEIR_PHASE_LENGTH && weir_upstream_is_stream(answer);
 	conn->chunks = (weir_chunks){0};
-	touch(conn);
-	if (!call->probe)
-		weir_origin_answered(conn->lane->backend, conn->progress_ns - call->started_ns);
 	answer->bodiless = head->framing == WEIR_BODY_NONE;
 	answer->length = head->framing == WEIR_BODY_CHUNKED || head->framing == WEIR_BODY_TO_END
 				 ? WEIR_UNKNOWN_LENGTH
 				 : head->body_length;
 	conn->left = answer->bodiless ? 0 : answer->length;
 	if (conn->phase == WEIR_PHASE_LENGTH && conn->left <= in->length && call->ops->whole != NULL) {
+		weir_answers_keep(&conn->upstream->recent, head, answer->fields, answer->bytes,
+				  head->length + in->length);
 		whole_answer(conn, answer, in);
 		return;
 	}
@@ -257,13 +273,6 @@ static void final_head(weir_upstream_conn *conn, weir_call_answer *answer, incom
 		weir_upstream_start_pulling(conn, in->length);
 	if (conn->phase == WEIR_PHASE_LENGTH && conn->left == 0 && !conn->paused)
 		finish(conn, in, NULL);
-}
-
-static void count_answer(weir_upstream_conn *conn, unsigned status)
-{
-	unsigned kind = status / 100 - 2;
-	if (status >= 200 && kind < WEIR_ANSWER_KINDS && !conn->call->probe)
-		WEIR_COUNT(conn->lane->counts.answers[kind], 1);
 }
 
 static void take_head(weir_upstream_conn *conn, incoming *in)
@@ -287,6 +296,31 @@ static void take_head(weir_upstream_conn *conn, incoming *in)
 	else
 		final_head(conn, &f.answer, in);
 	free_partial(f.partial);
+}
+
+/* As take_head, for an answer that is whole and whose head came before; false: it is not. */
+static bool take_recent(weir_upstream_conn *conn, incoming *in)
+{
+	const weir_call *call = conn->call;
+	const char *bytes = (const char *)in->buf->data + in->offset;
+	if (conn->phase != WEIR_PHASE_HEAD || conn->partial != NULL || conn->paused ||
+	    call->ops->whole == NULL || call->method == WEIR_METHOD_HEAD ||
+	    call->method == WEIR_METHOD_CONNECT)
+		return false;
+	weir_recent_answer *recent = weir_answers_find(&conn->upstream->recent, bytes, in->length);
+	if (recent == NULL)
+		return false;
+	const weir_head *head = &recent->head;
+	weir_call_answer answer = {.head = head,
+				   .fields = recent->fields,
+				   .bytes = bytes,
+				   .length = head->body_length,
+				   .recent = recent};
+	count_answer(conn, head->status);
+	note_head(conn, head);
+	advance(in, head->length);
+	whole_answer(conn, &answer, in);
+	return true;
 }
 
 static void take_trailers(weir_upstream_conn *conn, incoming *in)
@@ -422,6 +456,8 @@ void weir_upstream_data(weir_upstream_conn *conn, weir_buf *buf, size_t offset, 
 		return;
 	}
 	if (conn->call == NULL)
+		return;
+	if (take_recent(conn, &in))
 		return;
 	if (conn->phase != WEIR_PHASE_HEAD)
 		touch(conn);

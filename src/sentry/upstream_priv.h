@@ -22,6 +22,7 @@
 #include "http/h2_memory.h"
 #include "net/buf.h"
 #include "net/pool.h"
+#include "sentry/recent_answers.h"
 #include "sentry/upstream.h"
 #include "tls/link.h"
 
@@ -113,7 +114,8 @@ struct weir_upstream {
 	weir_upstream_conn *all;
 	uint32_t open;
 	weir_head_field *fields; /* of the head being parsed */
-	weir_pool streams;       /* calls over HTTP/2 */
+	weir_recent_answers recent;
+	weir_pool streams; /* calls over HTTP/2 */
 	weir_h2_memory h2_memory;
 	/* Made when the first call to one of a block is. Most fleets have one, and there may be thousands of upstreams. */
 	_Atomic(weir_upstream_lane *) lanes[WEIR_FLEET_MOST / WEIR_LANES_BLOCK];

@@ -384,6 +384,114 @@ static void trailers_of_a_request_pass(void **state)
 	end(&w);
 }
 
+/* ---- what comes again ---- */
+
+static void ask_and_check(world *w, const char *head, const char *own, const char *field)
+{
+	int32_t id = 2 * (int32_t)w->count + 1;
+	ask *a = make(w, WEIR_METHOD_GET, head, false);
+	turn(w);
+	const peer_stream *s = peer_at(&w->peer, id);
+	assert_string_equal(s->method, "GET");
+	assert_string_equal(s->authority, "a.test");
+	assert_string_equal(s->te, "trailers");
+	assert_string_equal(s->other, own);
+	peer_answer(&w->peer, id, "200", "hello", 5, field, "x-field", field);
+	turn(w);
+	assert_int_equal(w->error, 0);
+	assert_int_equal(a->ends, 1);
+	assert_string_equal(a->field, field);
+	assert_string_equal(a->trailer, field);
+	assert_string_equal(a->body, "hello");
+}
+
+/* Heads and answers that came before have the same frames, until a table changes. */
+static void what_comes_again_is_the_same(void **state)
+{
+	static const char one[] = "GET /a HTTP/1.1\r\nHost: a.test\r\nX-Own: 1\r\n\r\n";
+	static const char two[] = "GET /a HTTP/1.1\r\nHost: a.test\r\nX-Own: 2\r\n\r\n";
+	world w;
+	begin(&w, 0, 0);
+	size_t first = 0, last = 0;
+	for (int i = 0; i < 8; i++) {
+		size_t before = w.written;
+		ask_and_check(&w, one, "1", "v");
+		last = w.written - before;
+		first = i == 0 ? last : first;
+	}
+	assert_true(last < first);
+	for (int i = 0; i < 4; i++)
+		ask_and_check(&w, two, "2", "w");
+	for (int i = 0; i < 4; i++)
+		ask_and_check(&w, i % 2 == 0 ? one : two, i % 2 == 0 ? "1" : "2", i % 2 == 0 ? "v" : "w");
+	/* The server's tables forget everything. */
+	for (uint32_t size = 0; size <= 4096; size += 4096) {
+		nghttp2_settings_entry entry = {NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, size};
+		for (int i = 0; i < 4; i++)
+			ask_and_check(&w, one, "1", "v");
+		nghttp2_submit_settings(w.peer.session, 0, &entry, 1);
+		turn(&w);
+		for (int i = 0; i < 4; i++)
+			ask_and_check(&w, one, "1", "v");
+	}
+	end(&w);
+}
+
+/* An entry that is gone is not found by what is remembered of it. 0xbe is the entry that was made last. */
+static void what_comes_again_needs_its_entries(void **state)
+{
+	static const uint8_t makes[] = {0x88, 0x40, 7, 'x', '-', 'f', 'i', 'e', 'l', 'd', 1, 'v'},
+			     uses[] = {0x88, 0xbe}, empties[] = {0x20, 0x88};
+	const uint8_t flags = NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM;
+	world w;
+	begin(&w, 0, 0);
+	turn(&w);
+	for (int32_t i = 0; i < 6; i++) {
+		const ask *a = get(&w);
+		turn(&w);
+		peer_frame_raw(&w.peer, NGHTTP2_HEADERS, flags, 2 * i + 1,
+			       i == 0   ? makes
+			       : i == 4 ? empties
+					: uses,
+			       i == 0 ? sizeof(makes) : 2);
+		give(&w, 16384);
+		if (i == 5)
+			break;
+		assert_int_equal(w.error, 0);
+		assert_string_equal(a->field, i == 4 ? "" : "v");
+	}
+	assert_int_equal(w.error, -EPROTO);
+	assert_int_equal(w.peer.goaway_code, NGHTTP2_COMPRESSION_ERROR);
+	end(&w);
+}
+
+/* The same head of an answer, to HEAD: there is no body. */
+static void what_comes_again_depends_on_the_method(void **state)
+{
+	world w;
+	begin(&w, 0, 0);
+	turn(&w);
+	for (int32_t i = 0; i < 8; i++) {
+		bool head = i >= 6;
+		ask *a = make(&w, head ? WEIR_METHOD_HEAD : WEIR_METHOD_GET,
+			      head ? "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n"
+				   : "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+			      false);
+		turn(&w);
+		nghttp2_nv nv[2] = {peer_nv(":status", "200"), peer_nv("content-length", "5")};
+		peer_stream *s = peer_at(&w.peer, 2 * i + 1);
+		s->answer = "hello";
+		s->answer_left = head ? 0 : 5;
+		nghttp2_data_provider provider = {.source.ptr = s, .read_callback = peer_read};
+		nghttp2_submit_response(w.peer.session, 2 * i + 1, nv, 2, &provider);
+		turn(&w);
+		assert_int_equal(a->failures, 0);
+		assert_int_equal(a->ends, 1);
+		assert_int_equal(a->bytes, head ? 0 : 5);
+	}
+	end(&w);
+}
+
 /* ---- how many at a time ---- */
 
 static void one_is_asked_until_the_settings_come(void **state)
@@ -989,6 +1097,9 @@ int main(void)
 		cmocka_unit_test(a_large_head_passes),
 		cmocka_unit_test(interim_answers_come_first),
 		cmocka_unit_test(trailers_of_a_request_pass),
+		cmocka_unit_test(what_comes_again_is_the_same),
+		cmocka_unit_test(what_comes_again_needs_its_entries),
+		cmocka_unit_test(what_comes_again_depends_on_the_method),
 		cmocka_unit_test(one_is_asked_until_the_settings_come),
 		cmocka_unit_test(a_server_that_says_nothing_gets_our_own_limit),
 		cmocka_unit_test(a_paused_ask_holds_back_its_own_stream_only),

@@ -171,6 +171,53 @@ static void answers_without_a_body_end_with_their_head(void **state)
 	rig_leave(&r, NULL, peer);
 }
 
+/* Its head came before and is not read again, but what it means depends on the request, and on what follows. */
+static void an_answer_that_came_before_is_not_mistaken(void **state)
+{
+	static const struct {
+		weir_method method;
+		const char *answer, *body;
+		bool kept;
+	} cases[] = {
+		{WEIR_METHOD_GET, OK_HELLO, "hello", true},
+		{WEIR_METHOD_GET, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nother", "other", true},
+		{WEIR_METHOD_POST, OK_HELLO, "hello", true},
+		{WEIR_METHOD_HEAD, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", NULL, true},
+		{WEIR_METHOD_GET, OK_HELLO "x", "hello", false},
+		{WEIR_METHOD_HEAD, OK_HELLO, NULL, false},
+	};
+	rig r;
+	rig_plain(&r, state);
+	int peer = first_call(&r, OK_HELLO);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		talk t = {0};
+		for (int again = 0; again < 2; again++) {
+			talk before = {0};
+			talk_get(&r, &before);
+			hear_text(r.loop, peer, GET_HEAD);
+			say(peer, OK_HELLO);
+			turn_until(r.loop, before.over);
+			talk_fini(&before);
+		}
+		talk_start_with(&r, &t, &talk_ops, GET_HEAD, (weir_call_request){.method = cases[i].method});
+		hear_text(r.loop, peer, GET_HEAD);
+		say(peer, cases[i].answer);
+		turn_until(r.loop, t.over);
+		assert_int_equal(t.wholes, 1);
+		assert_int_equal(t.status, 200);
+		assert_int_equal(t.bodiless, cases[i].body == NULL);
+		if (cases[i].body != NULL)
+			assert_string_equal(t.body, cases[i].body);
+		assert_int_equal(counts_of(&r).idle, cases[i].kept);
+		talk_fini(&t);
+		if (!cases[i].kept) {
+			close(peer);
+			peer = first_call(&r, OK_HELLO);
+		}
+	}
+	rig_leave(&r, NULL, peer);
+}
+
 static void an_answer_up_to_the_end_of_the_connection(void **state)
 {
 	rig r;
@@ -1297,6 +1344,7 @@ int main(void)
 		ON_BOTH(an_answer_in_single_bytes_is_the_same),
 		ON_BOTH(an_answer_in_two_parts_is_the_same),
 		ON_BOTH(answers_without_a_body_end_with_their_head),
+		ON_BOTH(an_answer_that_came_before_is_not_mistaken),
 		ON_BOTH(an_answer_up_to_the_end_of_the_connection),
 		ON_BOTH(close_is_honoured),
 		ON_BOTH(a_body_of_known_length),

@@ -6,7 +6,9 @@
  * revenue_rules.c. Constants are chosen on the half `tune` (the default), and reported on the half `held`.
  * Beside the law under test it runs the order by class without costs (adaptive-remote) and batch.
  *
- * Prints a line for each cell that is missed (--all: for each), then a summary by part. What one earns that
+ * Prints a line for each cell that is missed (--all: for each), then a summary by part. What is lost, of the
+ * oracle, has three causes: the backend idled; answers were late; the work was done for others than those that
+ * earn most (below 0: by chance, dear requests were small). What one earns that
  * is told everything does not depend on the law, and takes most of the time: --bars keeps it in a file
  * between runs, and --untold does without it. Then all cells count as possible. With --cold every cell begins
  * in its overload, with a table of costs that is empty (and --untold). --alone leaves out
@@ -85,18 +87,38 @@ static bool counts(const struct outcome *o)
 	return o->told >= REVENUE_LEAST;
 }
 
+static double late_of(const struct revenue_result *r)
+{
+	double late = 0;
+	for (unsigned k = 0; k < REVENUE_CLASSES; k++)
+		late += r->klass[k].late / r->oracle;
+	return late;
+}
+
+static double idle_of(const struct revenue_result *r)
+{
+	return 1 - r->busy / r->oracle;
+}
+
+/* The rest of what is lost. */
+static double misspent_of(const struct revenue_result *r)
+{
+	return (r->busy - r->earned) / r->oracle - late_of(r);
+}
+
 static void print_json(const struct grid_options *o, size_t at, const struct outcome *outcome)
 {
 	const struct revenue_result *r = &outcome->result;
 	printf("{\"cell\":\"%s\",\"part\":\"%s\",\"half\":\"%s\",\"law\":\"%s\",\"spread\":%g,\"load\":%g,"
 	       "\"workers\":%u,\"counts\":%s,\"met\":%s,\"failed\":\"%s\",\"earned\":%.4f,\"order\":%.4f,"
 	       "\"batch\":%.4f,\"told\":%.4f,\"clairvoyant\":%.4f,\"p90\":%.3f,\"seconds\":%u,\"kept\":%u,"
-	       "\"classes\":[",
+	       "\"idle\":%.4f,\"late\":%.4f,\"misspent\":%.4f,\"classes\":[",
 	       cells[at].cell.name, cells[at].cell.part, cells[at].held ? "held" : "tune", o->law,
 	       cells[at].spread, cells[at].load, cells[at].cell.backend.workers,
 	       counts(outcome) ? "true" : "false", outcome->verdict.met ? "true" : "false",
 	       outcome->verdict.failed, outcome->verdict.of_oracle, outcome->order, outcome->batch,
-	       outcome->told, r->clairvoyant / r->oracle, outcome->verdict.p90, r->seconds, r->kept);
+	       outcome->told, r->clairvoyant / r->oracle, outcome->verdict.p90, r->seconds, r->kept,
+	       idle_of(r), late_of(r), misspent_of(r));
 	for (unsigned k = 0; k < REVENUE_CLASSES; k++)
 		printf("%s{\"earned\":%.4f,\"late\":%.4f,\"turned_away\":%.4f,\"p90\":%.3f}",
 		       k != 0 ? "," : "", r->klass[k].earned / r->oracle, r->klass[k].late / r->oracle,
@@ -107,15 +129,15 @@ static void print_json(const struct grid_options *o, size_t at, const struct out
 static void print_cell(size_t at, const struct outcome *o)
 {
 	const struct revenue_result *r = &o->result;
-	double late = 0;
-	for (unsigned k = 0; k < REVENUE_CLASSES; k++)
-		late += r->klass[k].late / r->oracle;
-	printf("%-86s %-18s earned %.3f late %.3f told %.3f order %.3f batch %.3f p90 %.2f kept %u/%u\n",
+	printf("%-86s %-18s earned %.3f idle %.3f late %.3f misspent %.3f told %.3f order %.3f batch %.3f "
+	       "p90 %.2f "
+	       "kept %u/%u\n",
 	       cells[at].cell.name,
 	       o->verdict.met ? "met"
 	       : counts(o)    ? o->verdict.failed
 			      : "cannot",
-	       o->verdict.of_oracle, late, o->told, o->order, o->batch, o->verdict.p90, r->kept, r->seconds);
+	       o->verdict.of_oracle, idle_of(r), late_of(r), misspent_of(r), o->told, o->order, o->batch,
+	       o->verdict.p90, r->kept, r->seconds);
 }
 
 /* A part's counts. */
@@ -123,6 +145,7 @@ struct count {
 	unsigned cells, counted, met, met_counted, earned, p90, guaranteed;
 	unsigned seconds, kept;
 	double sum, order_sum, batch_sum, clairvoyant_sum, told_sum;
+	double idle_sum, late_sum, misspent_sum;
 	unsigned order_possible, order_met, batch_possible, batch_met;
 };
 
@@ -140,6 +163,9 @@ static void add_to(struct count *c, const struct outcome *o)
 	c->kept += o->result.kept;
 	c->sum += o->verdict.of_oracle;
 	c->told_sum += o->told;
+	c->idle_sum += idle_of(&o->result);
+	c->late_sum += late_of(&o->result);
+	c->misspent_sum += misspent_of(&o->result);
 	c->order_sum += o->order;
 	c->batch_sum += o->batch;
 	c->clairvoyant_sum += o->result.clairvoyant / o->result.oracle;
@@ -156,10 +182,12 @@ static void print_count(const char *what, const struct count *c)
 	if (c->cells == 0)
 		return;
 	printf("%-14s met %3u of %3u that count, %3u of all %3u; missed earned %3u p90 %3u guaranteed %u; "
-	       "earned %.3f told %.3f clairvoyant %.2f; seconds kept %u of %u; over class order %.2f (%u of "
+	       "earned %.4f lost idle %.4f late %.4f misspent %.4f; told %.3f clairvoyant %.2f; seconds kept "
+	       "%u of %u; over class order %.2f (%u of "
 	       "%u)",
 	       what, c->met_counted, c->counted, c->met, c->cells, c->earned, c->p90, c->guaranteed,
-	       c->sum / c->cells, c->told_sum / c->cells, c->clairvoyant_sum / c->cells, c->kept, c->seconds,
+	       c->sum / c->cells, c->idle_sum / c->cells, c->late_sum / c->cells, c->misspent_sum / c->cells,
+	       c->told_sum / c->cells, c->clairvoyant_sum / c->cells, c->kept, c->seconds,
 	       c->sum / c->order_sum, c->order_met, c->order_possible);
 	if (c->batch_sum > 0)
 		printf("; over batch %.2f (%u of %u)", c->sum / c->batch_sum, c->batch_met,

@@ -60,6 +60,7 @@ struct revenue_result {
 	unsigned seconds, kept; /* in which a guarantee was possible; in which it was kept */
 	double oracle; /* a fractional knapsack over what was offered, by the expected cost of each kind */
 	double clairvoyant; /* the same by every request's own cost */
+	double busy;        /* the oracle's, if the backend worked only as much as it did */
 };
 
 extern const char *const revenue_relation_names[REVENUE_RELATIONS];

@@ -97,9 +97,9 @@ static double knapsack(struct offer *offers, size_t count, double capacity_ns)
 }
 
 /* What is guaranteed comes first: it takes its work, at any price. */
-static double buy(const struct watched *w, struct offer *offers, bool exact)
+static double buy(const struct watched *w, struct offer *offers, bool exact, double capacity_ns)
 {
-	double capacity_ns = w->cell->cell.backend.workers * w->cell->cell.measure_s * 1e9, earned = 0;
+	double earned = 0;
 	size_t count = 0;
 	for (size_t i = 0; i < w->count; i++) {
 		const struct revenue_request *request = &w->request[i];
@@ -118,9 +118,11 @@ static double buy(const struct watched *w, struct offer *offers, bool exact)
 static void ask_oracles(const struct watched *w, struct revenue_result *result)
 {
 	struct offer *offers = malloc((w->count + 1) * sizeof(*offers));
+	double capacity_ns = w->cell->cell.backend.workers * w->cell->cell.measure_s * 1e9;
 	BENCH_REQUIRE(offers != NULL);
-	result->oracle = buy(w, offers, false);
-	result->clairvoyant = buy(w, offers, true);
+	result->oracle = buy(w, offers, false, capacity_ns);
+	result->clairvoyant = buy(w, offers, true, capacity_ns);
+	result->busy = buy(w, offers, false, fmin(result->proxy.done_s * 1e9, capacity_ns));
 	free(offers);
 }
 

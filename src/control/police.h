@@ -66,8 +66,8 @@ typedef struct weir_police_gauge {
 	_Atomic double failing[WEIR_CLASSES]; /* part of the tests that failed */
 } weir_police_gauge;
 
-int weir_police_gauge_init(weir_police_gauge *gauge, const weir_police_params *params,
-			   const char **ret_wrong);
+/* params: those that weir_police_check accepts. */
+void weir_police_gauge_init(weir_police_gauge *gauge, const weir_police_params *params);
 void weir_police_gauge_retarget(weir_police_gauge *gauge, const uint64_t target_ns[WEIR_CLASSES]);
 /* released: let go by the law, and not yet started. */
 void weir_police_gauge_told(weir_police_gauge *gauge, const weir_told *told, int32_t released);

@@ -8,7 +8,6 @@
  * its server with others takes as many times longer as there are requests. So the time that it took, without
  * Q, is divided by the mean of the numbers per server at its start and at its end.
  */
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 
@@ -44,7 +43,7 @@
 #define FAIL_PART       .5  /* weight of the last period in the part of failed tests */
 #define TRUST_LEAST     (1.f / 4096)
 
-int weir_police_gauge_init(weir_police_gauge *gauge, const weir_police_params *params, const char **ret_wrong)
+void weir_police_gauge_init(weir_police_gauge *gauge, const weir_police_params *params)
 {
 	uint64_t target_ns = 0;
 	memset(gauge, 0, sizeof(*gauge));
@@ -67,10 +66,6 @@ int weir_police_gauge_init(weir_police_gauge *gauge, const weir_police_params *p
 		gauge->guaranteed[k] = params->guaranteed[k];
 		weir_guarantee_init(&gauge->guarantee[k], params->guaranteed[k]);
 	}
-	if (target_ns != 0)
-		return 0;
-	*ret_wrong = "target is required, such as 1s";
-	return -EINVAL;
 }
 
 void weir_police_gauge_retarget(weir_police_gauge *gauge, const uint64_t target_ns[WEIR_CLASSES])

@@ -6,19 +6,17 @@
  *  sum over j <= i of rate_j s_j           >= n - sum over all j of guaranteed_j s_j         (5)
  *  p rate_i s_i + sum over j < i of rate_j s_j < n - sum over all j of guaranteed_j s_j      (6)
  *
- * with arrival rates smoothed over periods and mean service times, multiplied by how much longer requests
- * take under load than their costs say. n is the number of servers, where the
- * paper has 1, times `fill`. At 1, a queue that has built up under a wrong threshold never drains. If no
- * class meets (5), all are admitted. A request that conforms to the guaranteed rate of its class is admitted
- * first, without a look at the threshold. The rates contain these requests, and (5) and (6) subtract the
- * guarantees from the capacity as well: as written, guaranteed requests are counted twice.
+ * rate is the arrival rate, smoothed over periods. s is the mean service time, times how much longer requests
+ * take under load than their costs say. n is the number of servers, where the paper has 1, times `fill`. With
+ * a `fill` of 1, a queue that has built up under a wrong threshold never drains. If no class meets (5), all
+ * are admitted. A request that conforms to the guaranteed rate of its class is admitted first, without a look
+ * at the threshold. The rates contain these requests, and (5) and (6) subtract the guarantees from the
+ * capacity as well: as written, guaranteed requests are counted twice.
  *
  * An admission costs a few loads and, in class i, one addition. Nothing is known of requests that wait, and a
  * threshold that was right a period ago may be wrong now.
  */
-#include <errno.h>
 #include <math.h>
-#include <string.h>
 
 #include "base/mix.h"
 #include "control/aimd_core.h"
@@ -85,7 +83,8 @@ static int threshold_init(void *state, const void *params, const char **ret_wron
 	if (failed != 0)
 		return failed;
 	weir_cut_init(&t->cut);
-	return weir_police_gauge_init(&t->gauge, params, ret_wrong);
+	weir_police_gauge_init(&t->gauge, params);
+	return 0;
 }
 
 static weir_verdict threshold_admit(void *state, const weir_ask *ask)

@@ -9,6 +9,7 @@
 
 #define DELAY_PART   .25 /* part of the target that computed delays may take */
 #define IN_USE_PER_S .05 /* a class with fewer arrivals is not in use */
+
 /* ---- visits ---- */
 
 /* Returns whether the bucket passed, or was empty. */
@@ -63,19 +64,16 @@ static bool take_turned_away(weir_police *police, unsigned klass)
 	       (atomic_fetch_and_explicit(&police->turned_away, ~bit, memory_order_relaxed) & bit) != 0;
 }
 
-/* failed: the classes that have failed so far, as bits; returns them with this one. */
-static uint32_t visit_class(weir_police *police, unsigned klass, uint32_t failed)
+/* hopeless: a more important class has failed. Returns whether this one passed. */
+static bool visit_class(weir_police *police, unsigned klass, bool hopeless)
 {
-	bool hopeless = (failed & ((1u << klass) - 1)) != 0, turned_away = take_turned_away(police, klass);
-	bool passed = !hopeless;
-	if (fresh_of(police, klass) == 0 && !turned_away)
-		return failed;
+	bool turned_away = take_turned_away(police, klass), passed = false;
 	if (hopeless)
 		refuse_all(police, klass);
 	else
 		passed = visit_buckets(police, klass) && !turned_away;
 	weir_police_gauge_tested(&police->gauge, klass, passed);
-	return passed ? failed : failed | 1u << klass;
+	return passed;
 }
 
 /* Whether a visit of the class has something to judge. */
@@ -94,7 +92,7 @@ static int last_due(const weir_police *police, uint64_t now_ns)
 	return -1;
 }
 
-/* failed: the classes that have failed now, as bits. */
+/* failed: the classes that have failed now, as bits. They keep their room for one target. */
 static void press(weir_police *police, uint32_t failed, uint64_t now_ns)
 {
 	uint32_t pressed = 0;
@@ -107,6 +105,7 @@ static void press(weir_police *police, uint32_t failed, uint64_t now_ns)
 		PUT(police->pressed, pressed);
 }
 
+/* Visits what is due, down to class `last`; below it only what a failure above makes hopeless. */
 static void visit_until(weir_police *police, int last, uint64_t now_ns)
 {
 	uint32_t failed = atomic_exchange_explicit(&police->failed, 0, memory_order_relaxed);
@@ -114,7 +113,8 @@ static void visit_until(weir_police *police, int last, uint64_t now_ns)
 		bool hopeless = (failed & ((1u << k) - 1)) != 0;
 		if (!has_fresh(police, (unsigned)k) || (k > last && !hopeless))
 			continue;
-		failed = visit_class(police, (unsigned)k, failed);
+		if (!visit_class(police, (unsigned)k, hopeless))
+			failed |= 1u << k;
 		PUT(police->next_visit_ns[k], now_ns + GET(police->delay_ns[k]));
 	}
 	press(police, failed, now_ns);

@@ -68,11 +68,8 @@ typedef struct weir_value {
 
 /* ---- parameters ---- */
 
-#define KEY(key, kind, field, text, ...)                                                              \
-	{                                                                                             \
-		.name = (key), .type = WEIR_KEY_##kind, .offset = offsetof(weir_value_params, field), \
-		.help = (text), __VA_ARGS__                                                           \
-	}
+#define KEY(key, is, member, tells, ...) \
+	WEIR_KEY(key, is, weir_value_params, member, NULL, tells, __VA_ARGS__)
 
 static const weir_key params_table[] = {
 	KEY("percentile", PERCENTILE, percentile,

@@ -119,6 +119,23 @@ static void a_room_that_is_full_for_a_moment_sets_no_price(void **state)
 		fail_msg("%.4f are refused", refused);
 }
 
+/* Without a law the backend works all the time, for answers that come too late. */
+static void what_is_lost_is_not_blamed_on_a_busy_backend(void **state)
+{
+	EACH_SEED(seed)
+	{
+		struct revenue_cell cell = cell_of((const double[]){50, 20, 5}, (const double[]){3, 2, 1},
+						   (const double[]){2, 2, .8}, seed);
+		struct revenue_result all = run(&cell, NULL);
+		MUST(all.busy > .99 * all.oracle && all.busy <= all.oracle, seed);
+		MUST(all.earned < .1 * all.busy, seed);
+		cell.cell.phase[0].load = .5;
+		struct revenue_result half = run(&cell, NULL);
+		MUST(half.proxy.done_s < .6 * 16 * cell.cell.measure_s, seed);
+		MUST(half.busy > .95 * half.oracle, seed); /* all that was offered is done */
+	}
+}
+
 static void equal_values_are_treated_as_by_adaptive_remote(void **state)
 {
 	EACH_SEED(seed)
@@ -155,6 +172,7 @@ int main(void)
 		cmocka_unit_test(what_is_guaranteed_is_admitted_in_every_second),
 		cmocka_unit_test(a_healthy_service_is_left_alone),
 		cmocka_unit_test(a_room_that_is_full_for_a_moment_sets_no_price),
+		cmocka_unit_test(what_is_lost_is_not_blamed_on_a_busy_backend),
 		cmocka_unit_test(equal_values_are_treated_as_by_adaptive_remote),
 		cmocka_unit_test(nothing_is_learnt_before_the_backend_is_seen_to_keep_up),
 	};

@@ -246,6 +246,12 @@ static bool is_over(void *arg)
 	return weir_sentry_end(t->sentry);
 }
 
+static void note_shed(weir_request *request, void *arg)
+{
+	const thing *t = arg;
+	weir_sentry_note_shed(t->sentry, request);
+}
+
 /* ---- what is shown ---- */
 
 typedef struct counts {
@@ -398,6 +404,7 @@ const weir_kind weir_kind_backend = {
 	.over = is_over,
 	.free = free_thing,
 	.close = close_bounds,
+	.note_shed = note_shed,
 	.prefix = "weir_backend_",
 	.metrics = metrics,
 	.metrics_bytes = sizeof(counts),

@@ -248,6 +248,11 @@ weir_stage *weir_sentry_stage(const weir_sentry *sentry)
 	return sentry->stage;
 }
 
+void weir_sentry_note_shed(const weir_sentry *sentry, weir_request *request)
+{
+	weir_proxy_note_shed(sentry->proxy, request);
+}
+
 int weir_sentry_add(weir_sentry *sentry, const weir_origin_options *options)
 {
 	weir_origin *backend;

@@ -107,6 +107,8 @@ bool weir_sentry_end(weir_sentry *sentry);
 void weir_sentry_free(weir_sentry **sentry);
 
 weir_stage *weir_sentry_stage(const weir_sentry *sentry);
+/* See weir_proxy_note_shed. */
+void weir_sentry_note_shed(const weir_sentry *sentry, weir_request *request);
 /* -EEXIST: there is one with the same host and port; -ENOSPC: there are too many. */
 int weir_sentry_add(weir_sentry *sentry, const weir_origin_options *backend);
 /* Reads the token for the nuclei again. By the thread that adds. */

@@ -196,6 +196,9 @@ weir_sessions *weir_http_sessions(weir_http *http, uint32_t at, char *ret_text, 
  * listener leaves connections that wait to be accepted to the successor.
  */
 size_t weir_http_fds(weir_http *http, unsigned number, int *ret_fds, size_t most);
+/* See weir_listener_set_file. */
+int weir_http_set_file(weir_http *http, unsigned number, const weir_listen_file *file,
+		       weir_listen_file *ret_before);
 /* Accepts no more connections; existing ones continue. The number becomes free. */
 void weir_http_close_listener(weir_http *http, unsigned number);
 /* The open listener with this number; NULL: there is none. */

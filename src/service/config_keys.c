@@ -67,9 +67,10 @@ static const weir_key listen_keys[] = {
 	    "The number of connections open at once. Further ones are not accepted", BETWEEN(1, 10e6)),
 	ROW("mode", FORM, mode, NULL,
 	    "The mode of a Unix socket's file. Who may write to it may connect. Without it: by the umask",
-	    .form = &mode_form),
-	ROW("user", TEXT, user, NULL, "The owner of a Unix socket's file, by name or number. Needs root"),
-	ROW("group", TEXT, group, NULL, "The group of a Unix socket's file, by name or number"),
+	    .form = &mode_form, LIVE),
+	ROW("user", TEXT, user, NULL, "The owner of a Unix socket's file, by name or number. Needs root",
+	    LIVE),
+	ROW("group", TEXT, group, NULL, "The group of a Unix socket's file, by name or number", LIVE),
 	{0}};
 #undef BLOCK
 

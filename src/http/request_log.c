@@ -7,6 +7,11 @@
 #include "loop/loop.h"
 #include "stage/friends.h"
 
+void weir_http_set_logging(weir_http *http, weir_http_logging logging)
+{
+	atomic_store_explicit(&http->logging, logging, memory_order_relaxed);
+}
+
 void weir_request_log(weir_request *request)
 {
 	weir_http *http = request->loop->http;

@@ -240,10 +240,10 @@ static const weir_key limits_keys[] = {
 
 #define BLOCK weir_config_log
 static const weir_key log_keys[] = {
-	ROW("access", OUTPUT, access, "off", "The access log: a file, - for standard output, or off"),
+	ROW("access", OUTPUT, access, "off", "The access log: a file, - for standard output, or off", LIVE),
 	ROW("format", CHOICE, format, "combined", "The format of the access log", .words = format_words,
 	    LIVE),
-	ROW("error", OUTPUT, error, "-", "The error log: a file, - for standard error, or off"),
+	ROW("error", OUTPUT, error, "-", "The error log: a file, - for standard error, or off", LIVE),
 	ROW("level", CHOICE, level, "info", "The lowest level that the error log has", .words = level_words,
 	    LIVE),
 	{0}};

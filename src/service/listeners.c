@@ -93,7 +93,7 @@ static weir_listening *free_listening(weir_service *service)
 }
 
 /* A folder that the configuration did not name at the start is closed to a reload and to a successor. */
-static int explain_refusal(int failed)
+int weir_service_explain_refusal(int failed)
 {
 	char said[400];
 	if (failed != -EACCES || (weir_confine_held() & WEIR_CONFINED_WRITING) == 0)
@@ -141,7 +141,7 @@ int weir_listeners_add(weir_service *service, const weir_config *config, const w
 	if (failed != 0) {
 		weir_tls_unref(at->tls);
 		at->tls = NULL;
-		return explain_refusal(failed);
+		return weir_service_explain_refusal(failed);
 	}
 	at->closed = false;
 	at->fresh = true;

@@ -53,6 +53,7 @@ struct weir_service {
 	weir_class_name *names;
 	weir_log *access_file, *error_file;
 	weir_access_log *access;
+	bool logs_access; /* atomic: a reload may turn the access log on and off */
 	weir_errors *errors;
 	weir_spare spare;     /* the main thread's */
 	uint64_t access_lost; /* lines of the access log that the error log was told of; the same */
@@ -76,6 +77,9 @@ void weir_listeners_change(weir_service *service, const weir_config *config,
 			   weir_tls *tls[WEIR_LISTENERS_MOST]);
 /* What the change under way has done stays; or listeners are closed, and paths get their modes and owners back. */
 void weir_listeners_keep(weir_service *service, bool keep);
+
+/* Adds to weir_error that the process may be confined, if that may be why it failed; returns `failed`. */
+int weir_service_explain_refusal(int failed);
 
 /* ---- routes.c ---- */
 

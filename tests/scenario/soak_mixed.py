@@ -434,6 +434,8 @@ def judge_memory(world):
         expect(descriptors[1] <= most * descriptors[0] + more, f"{what}: descriptors are as many: {descriptors}")
     peak = max(sample[2] for sample in world.samples)
     print(f"\nmemory: {len(world.samples)} samples, at most {peak / 1024:.1f} MB")
+    sixths = [part(world.samples, i * whole / 6, (i + 1) * whole / 6, 2) / 1024 for i in range(6)]
+    print("  each sixth of the run: " + ", ".join(f"{median:.1f}" for median in sixths) + " MB")
     for what, kilobytes, descriptors in table:
         print(f"  {what}: {kilobytes[0] / 1024:.1f} and {kilobytes[1] / 1024:.1f} MB, {descriptors[0]:.0f} and {descriptors[1]:.0f} descriptors")
 

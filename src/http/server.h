@@ -111,8 +111,9 @@ struct weir_http_loop {
 	weir_request *arrived, **arrived_end; /* requests answered elsewhere */
 	weir_ferry *ferries, **ferries_end;   /* orders from elsewhere */
 	bool arriving;                        /* arrive_post is posted; it must not be posted twice */
+	bool slimming;                        /* the same of slim_post */
 	bool over;                            /* the loop has ended */
-	weir_post arrive_post;
+	weir_post arrive_post, slim_post;
 };
 
 typedef enum weir_http_logging {
@@ -156,6 +157,11 @@ struct weir_http {
  * be set before the first listener.
  */
 void weir_http_set_errors(weir_http *http, weir_errors *errors);
+/*
+ * Frees half of the memory that each loop keeps for its next requests, soon. What many requests needed at one time
+ * would stay for ever otherwise. Any thread.
+ */
+void weir_http_slim(weir_http *http);
 /* What weir_http_options.log, which must be there, is called for from now on. Any thread. */
 void weir_http_set_logging(weir_http *http, weir_http_logging logging);
 /*

@@ -15,6 +15,8 @@
 #include "service/service_inside.h"
 #include "tls/tls.h"
 
+/* Seconds after which half of what loops keep for later is freed. */
+#define SLIM_LOOKS 30u
 /* Longer than a log waits for a reader of the file that it leaves. */
 #define TAKE_NS (5 * WEIR_NS_PER_S)
 
@@ -447,6 +449,8 @@ void weir_service_watch(weir_service *service)
 	weir_http_stats stats;
 	weir_things_watch(&service->things);
 	watch_logs(service);
+	if (++service->watches % SLIM_LOOKS == 0)
+		weir_http_slim(service->http);
 	weir_http_read_stats(service->http, &stats);
 	weir_spare_look(&service->spare, stats.open + stats.busy);
 }

@@ -56,6 +56,7 @@ struct weir_service {
 	bool logs_access; /* atomic: a reload may turn the access log on and off */
 	weir_errors *errors;
 	weir_spare spare;     /* the main thread's */
+	unsigned watches;     /* the same */
 	uint64_t access_lost; /* lines of the access log that the error log was told of; the same */
 	bool started;
 	uint64_t reloads, reloads_failed; /* atomic: the admin's thread reads them */

@@ -190,7 +190,8 @@ class Users:
         """Failures that a kill explains: of requests that may not be repeated, answered with 502, soon after it."""
         if self.idempotent:
             return 0
-        near = [row for row in self.story["series"] if any(0 <= self.began + row["t_s"] - kill <= AFTER_KILL for kill in self.world.kills)]
+        # A row is of one second, and counts from when the load was ready, which is a little after it was started.
+        near = [row for row in self.story["series"] if any(-1 <= self.began + row["t_s"] - kill <= AFTER_KILL for kill in self.world.kills)]
         return min(sum(row["errors"] for row in near), self.story["status"].get("502", 0))
 
     def row(self):

@@ -102,6 +102,12 @@ typedef struct weir_refusal {
 typedef bool weir_refuse(weir_request *request, weir_refusal *refusal, void *arg);
 
 /*
+ * Called before a rejected request is logged, if requests that were not rejected are logged, too: it may note
+ * (weir_request_note) what a handler would have. Threads: as weir_classify.
+ */
+typedef void weir_note_shed(weir_request *request, void *arg);
+
+/*
  * For weir_route_options.klass. A route that says nothing (0) leaves the class to the rules of
  * weir_routes_add_class. -1 says the same. 1 to 7 are that class. As 0 is what forgetting gives, the highest
  * class has to be asked for by name.
@@ -132,6 +138,8 @@ typedef struct weir_route_options {
 	void *classify_arg;
 	weir_refuse *refuse; /* answers what was rejected; NULL: as reject says */
 	void *refuse_arg;
+	weir_note_shed *note_shed; /* NULL: rejected requests have no note */
+	void *note_shed_arg;
 	/*
 	 * Bodies up to this size are collected before the offer; larger ones get 413. 0: handlers read
 	 * them.

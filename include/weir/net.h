@@ -178,8 +178,9 @@ typedef struct weir_listen_options {
 	 */
 	const struct sockaddr *address;
 	socklen_t address_length;
-	const weir_listen_file *file; /* of a new socket path; NULL: by the umask */
-	int backlog;                  /* 0: 1024, or what inherited sockets have */
+	/* Of a new socket path, NULL: by the umask; and of one that was ours before (owns_path). */
+	const weir_listen_file *file;
+	int backlog; /* 0: 1024, or what inherited sockets have */
 	/*
 	 * Sockets that already listen, all on one address: from a predecessor, or by socket activation.
 	 * They are used instead of new ones (address may be NULL) and belong to the listener if this
@@ -214,6 +215,12 @@ WEIR_API int weir_listen(weir_domain *domain, const weir_listen_options *options
 /* The actual address, as "127.0.0.1:8080" in text and as a sockaddr; either may be NULL. */
 WEIR_API int weir_listener_address(const weir_listener *listener, char *ret_text, size_t text_size,
 				   struct sockaddr_storage *ret_address);
+/*
+ * Another mode and owner of its socket path; what is not given stays as it is. ret_before: what there was; may be
+ * NULL. -ENOENT: it has no path of its own; else a negative errno with weir_error. By one thread at a time.
+ */
+WEIR_API int weir_listener_set_file(weir_listener *listener, const weir_listen_file *file,
+				    weir_listen_file *ret_before);
 /* The counts of all threads together, at any time. */
 WEIR_API void weir_listener_read_stats(const weir_listener *listener, weir_listener_stats *ret_stats);
 /*

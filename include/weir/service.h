@@ -251,6 +251,11 @@ typedef struct weir_kind {
 	 * with the thing as its argument. On reactor threads. NULL: as the configuration says.
 	 */
 	bool (*refuse)(weir_request *request, weir_refusal *refusal, void *thing);
+	/*
+	 * Notes for the access log what is known of a rejected request of a route to the thing: as weir_note_shed
+	 * (weir/http.h), with the thing as its argument. On reactor threads. NULL: nothing.
+	 */
+	void (*note_shed)(weir_request *request, void *thing);
 
 	/* ---- what is shown ---- */
 	/* Counts of what all its things share, such as a cache. NULL: none. */

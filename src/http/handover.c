@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listeners of a running server: handed to a successor, closed, given new certificates. */
+/* Listeners of a running server: handed to a successor, closed, given new certificates or another owner. */
 #include <errno.h>
 
 #include "base/error.h"
@@ -17,6 +17,13 @@ size_t weir_http_fds(weir_http *http, unsigned number, int *ret_fds, size_t most
 	weir_http_listener *at = weir_http_listener_at(http, number);
 	int count = at != NULL ? weir_listener_fds(at->listener, ret_fds, most) : 0;
 	return count > 0 ? (size_t)count : 0;
+}
+
+int weir_http_set_file(weir_http *http, unsigned number, const weir_listen_file *file,
+		       weir_listen_file *ret_before)
+{
+	weir_http_listener *at = weir_http_listener_at(http, number);
+	return at != NULL ? weir_listener_set_file(at->listener, file, ret_before) : -ENOENT;
 }
 
 /* The listener is kept for its connections, which refer to it. Its number becomes free. */

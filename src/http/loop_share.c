@@ -7,6 +7,7 @@
 #include "base/mix.h"
 #include "http/ferry.h"
 #include "http/server.h"
+#include "net/net.h"
 
 /* In addition to the bound of answers: heads, and the protocol's own bytes. */
 #define LINK_EXTRA 65536u
@@ -76,6 +77,31 @@ void weir_http_loop_announce_locked(weir_http_loop *loop)
 	weir_loop_post(loop->loop, &loop->arrive_post);
 }
 
+/* ---- memory that is kept ---- */
+
+static void slim_posted(weir_post *post, void *arg)
+{
+	weir_http_loop *loop = arg;
+	pthread_mutex_lock(&loop->lock);
+	loop->slimming = false;
+	pthread_mutex_unlock(&loop->lock);
+	weir_request_slim(loop);
+	weir_net_slim(loop->loop);
+}
+
+void weir_http_slim(weir_http *http)
+{
+	for (unsigned i = 0; i < http->loop_count; i++) {
+		weir_http_loop *loop = http->loops[i];
+		pthread_mutex_lock(&loop->lock);
+		if (!loop->over && !loop->slimming) {
+			loop->slimming = true;
+			weir_loop_post(loop->loop, &loop->slim_post);
+		}
+		pthread_mutex_unlock(&loop->lock);
+	}
+}
+
 /* ---- the end of the loop ---- */
 
 static void strand_all(weir_http_loop *loop)
@@ -98,12 +124,14 @@ static void loop_ends(weir_ending *ending)
 	strand_all(loop);
 	pthread_mutex_lock(&loop->lock);
 	arrivals late = take_arrived_locked(loop);
-	bool arriving = loop->arriving;
+	bool arriving = loop->arriving, slimming = loop->slimming;
 	loop->over = true;
 	pthread_mutex_unlock(&loop->lock);
 	/* Nobody posts from here on. A post that is left would run when the share may be freed. */
 	if (arriving)
 		weir_loop_unpost(loop->loop, &loop->arrive_post);
+	if (slimming)
+		weir_loop_unpost(loop->loop, &loop->slim_post);
 	arrive_all(late);
 	weir_http_loop_unref(loop);
 }
@@ -195,6 +223,7 @@ weir_http_loop *weir_http_loop_new(weir_http *http, weir_loop *base, uint16_t in
 	pthread_mutex_init(&loop->lock, NULL);
 	loop->ending.run = loop_ends;
 	loop->arrive_post = (weir_post){.run = arrive_posted, .arg = loop};
+	loop->slim_post = (weir_post){.run = slim_posted, .arg = loop};
 	loop->table_post = (weir_post){.run = table_posted, .arg = loop};
 	loop->start_post = (weir_post){.run = start_posted, .arg = loop};
 	return loop;

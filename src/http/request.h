@@ -240,6 +240,8 @@ struct weir_codec {
 
 /* ---- what protocols call ---- */
 
+/* Frees half of the blocks that the loop keeps for the next requests. */
+void weir_request_slim(weir_http_loop *loop);
 /* An empty request; NULL: out of memory. head is initialised, fields has room for limits.fields. */
 weir_request *weir_request_new(weir_http_conn *conn, const weir_codec *codec, void *stream, uint64_t now_ns);
 /* Logs nothing and calls no codec function. By a protocol: only before weir_request_made. */

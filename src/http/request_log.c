@@ -7,12 +7,21 @@
 #include "loop/loop.h"
 #include "stage/friends.h"
 
+void weir_http_set_logging(weir_http *http, weir_http_logging logging)
+{
+	atomic_store_explicit(&http->logging, logging, memory_order_relaxed);
+}
+
 void weir_request_log(weir_request *request)
 {
 	weir_http *http = request->loop->http;
 	if (!weir_http_logs(http, request->shed) || weir_request_is(request, WEIR_REQUEST_LOGGED))
 		return;
 	request->flags |= WEIR_REQUEST_LOGGED;
+	const weir_route *route = request->route;
+	if (request->shed != WEIR_ADMITTED && weir_http_logs(http, WEIR_ADMITTED) && route != NULL &&
+	    route->note_shed != NULL && request->note.at == NULL)
+		route->note_shed(request, route->note_shed_arg);
 	bool ended = weir_request_is(request, WEIR_REQUEST_ENDED);
 	weir_http_record record = {.request = request,
 				   .status = request->status,
@@ -29,8 +38,8 @@ void weir_request_log(weir_request *request)
 	/* Otherwise the owner may still be writing the note. */
 	if (ended || weir_request_is(request, WEIR_REQUEST_BEGUN))
 		record.note = request->note;
-	if (request->route != NULL) {
-		const char *name = weir_stage_name(request->route->stage);
+	if (route != NULL) {
+		const char *name = weir_stage_name(route->stage);
 		record.stage = (weir_span){name, strlen(name)};
 	}
 	http->log(&record, http->log_arg);

@@ -22,6 +22,15 @@ static weir_request *take_block(weir_http_loop *loop)
 	return request;
 }
 
+void weir_request_slim(weir_http_loop *loop)
+{
+	for (uint32_t kept = loop->free_count / 2; loop->free_count > kept; loop->free_count--) {
+		weir_request *request = loop->free;
+		loop->free = request->next;
+		weir_mem_free(request);
+	}
+}
+
 weir_request *weir_request_new(weir_http_conn *conn, const weir_codec *codec, void *stream, uint64_t now_ns)
 {
 	weir_http_loop *loop = conn->loop;

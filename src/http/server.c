@@ -130,7 +130,9 @@ int weir_http_new(const weir_http_options *options, weir_http **ret_http)
 	http->server = server;
 	http->log = options->log;
 	http->log_arg = options->log_arg;
-	http->log_sheds_only = options->log_sheds_only;
+	weir_http_set_logging(http, options->log == NULL      ? WEIR_HTTP_LOG_NOTHING
+				    : options->log_sheds_only ? WEIR_HTTP_LOG_SHEDS
+							      : WEIR_HTTP_LOG_ALL);
 	http->no_shed_details = options->no_shed_details;
 	http->tell_timing = options->tell_timing;
 	http->tell_load = options->tell_load;

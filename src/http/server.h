@@ -111,9 +111,16 @@ struct weir_http_loop {
 	weir_request *arrived, **arrived_end; /* requests answered elsewhere */
 	weir_ferry *ferries, **ferries_end;   /* orders from elsewhere */
 	bool arriving;                        /* arrive_post is posted; it must not be posted twice */
+	bool slimming;                        /* the same of slim_post */
 	bool over;                            /* the loop has ended */
-	weir_post arrive_post;
+	weir_post arrive_post, slim_post;
 };
+
+typedef enum weir_http_logging {
+	WEIR_HTTP_LOG_NOTHING,
+	WEIR_HTTP_LOG_SHEDS,
+	WEIR_HTTP_LOG_ALL
+} weir_http_logging;
 
 struct weir_http {
 	weir_http_limits limits; /* changed by orders: weir_http_set_limits */
@@ -122,7 +129,8 @@ struct weir_http {
 	char *server;
 	void (*log)(const weir_http_record *record, void *arg);
 	void *log_arg;
-	bool log_sheds_only, no_shed_details, tell_timing, tell_load;
+	_Atomic weir_http_logging logging; /* of what the log is told; any thread may change it */
+	bool no_shed_details, tell_timing, tell_load;
 	weir_errors *errors;    /* NULL: errors are not logged */
 	weir_costs *costs;      /* NULL: costs are not learnt */
 	weir_stage *handshakes; /* of TLS; NULL: no listener uses TLS */
@@ -149,6 +157,13 @@ struct weir_http {
  * be set before the first listener.
  */
 void weir_http_set_errors(weir_http *http, weir_errors *errors);
+/*
+ * Frees half of the memory that each loop keeps for its next requests, soon. What many requests needed at one time
+ * would stay for ever otherwise. Any thread.
+ */
+void weir_http_slim(weir_http *http);
+/* What weir_http_options.log, which must be there, is called for from now on. Any thread. */
+void weir_http_set_logging(weir_http *http, weir_http_logging logging);
 /*
  * Takes the limits that can change while it serves: times but that of output, bodies, requests, shares. What is under way
  * may still go by the old ones. From a thread that is not a reactor.
@@ -196,6 +211,9 @@ weir_sessions *weir_http_sessions(weir_http *http, uint32_t at, char *ret_text, 
  * listener leaves connections that wait to be accepted to the successor.
  */
 size_t weir_http_fds(weir_http *http, unsigned number, int *ret_fds, size_t most);
+/* See weir_listener_set_file. */
+int weir_http_set_file(weir_http *http, unsigned number, const weir_listen_file *file,
+		       weir_listen_file *ret_before);
 /* Accepts no more connections; existing ones continue. The number becomes free. */
 void weir_http_close_listener(weir_http *http, unsigned number);
 /* The open listener with this number; NULL: there is none. */
@@ -369,7 +387,8 @@ static inline void weir_http_loop_unref_home(weir_http_loop *loop)
 /* Whether the access log gets requests with this verdict. */
 static inline bool weir_http_logs(const weir_http *http, unsigned shed)
 {
-	return http != NULL && http->log != NULL && (!http->log_sheds_only || shed != WEIR_ADMITTED);
+	return http != NULL && atomic_load_explicit(&http->logging, memory_order_relaxed) >
+				       (shed == WEIR_ADMITTED ? WEIR_HTTP_LOG_SHEDS : WEIR_HTTP_LOG_NOTHING);
 }
 
 /* Brings the date in `lines` up to date. */

@@ -15,7 +15,6 @@
 #include "log/log.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <linux/futex.h>
 #include <poll.h>
@@ -24,7 +23,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -34,6 +32,7 @@
 
 #define RING_BYTES  (256u << 10)
 #define PERIOD_NS   (200 * WEIR_NS_PER_MS)
+#define IDLE_NS     (3600 * WEIR_NS_PER_S) /* between two rounds while lines go nowhere */
 #define STOP_NS     (2 * WEIR_NS_PER_S)
 #define PATIENCE_MS 50   /* timeout of a poll of a pipe that takes nothing */
 #define PIPE_PART   4096 /* a pipe that reports to be writable takes this much without blocking */
@@ -54,7 +53,6 @@ typedef struct ring {
 
 struct weir_log {
 	/* const after new */
-	char *path; /* NULL: the given descriptor */
 	_Atomic weir_log_format format;
 	unsigned rings; /* the shared one is the last */
 	size_t size;
@@ -64,15 +62,14 @@ struct weir_log {
 	pthread_mutex_t shared; /* the producer's side of the last ring */
 
 	/* writer */
-	int fd;
-	bool own_fd;
-	bool regular;  /* a file: writes do not wait for a reader */
+	weir_log_file *file;
 	bool torn;     /* the last line was not written completely */
-	bool given_up; /* stopping, and nobody reads */
+	bool given_up; /* on the file, which is about to be left, as nobody reads it */
 
 	_Atomic uint32_t wake;   /* a futex: incremented for every reason to wake the writer */
 	_Atomic uint32_t rounds; /* a futex: number of finished rounds of the writer */
 	_Atomic bool stopping, reopen;
+	_Atomic(weir_log_file *) next; /* takes the file's place; NULL: none does */
 	_Atomic uint64_t lines, lost, written, failures, reopened;
 	_Atomic int error; /* of the last write that failed */
 };
@@ -154,42 +151,42 @@ bool weir_log_put(weir_log *log, const char *line, size_t length)
 
 /* ---- the file ---- */
 
-static int open_path(const char *path)
+static void begin_file(weir_log *log)
 {
-	/* Non-blocking: a named pipe without a reader is then an error instead of a hang. */
-	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0640);
-	return fd >= 0 ? fd : -errno;
-}
-
-static void use_fd(weir_log *log, int fd, bool own)
-{
-	struct stat status;
-	log->fd = fd;
-	log->own_fd = own;
-	log->regular = fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+	log->torn = log->given_up = false;
+	atomic_store(&log->error, 0);
 }
 
 static void reopen(weir_log *log)
 {
-	if (log->path == NULL)
+	if (log->file->path == NULL)
 		return;
-	int fd = open_path(log->path);
-	if (fd < 0) {
+	if (weir_log_file_reopen(log->file) != 0) {
 		atomic_fetch_add(&log->failures, 1);
 		return;
 	}
-	close(log->fd);
-	use_fd(log, fd, true);
-	log->torn = false;
-	atomic_store(&log->error, 0);
+	begin_file(log);
 	atomic_fetch_add(&log->reopened, 1);
+}
+
+static void take_next(weir_log *log)
+{
+	weir_log_file_close(&log->file);
+	log->file = atomic_exchange(&log->next, NULL);
+	begin_file(log);
+}
+
+/* Whether the file is about to be left: lines that it does not take for a while are lost. */
+static bool leaves(weir_log *log)
+{
+	return atomic_load(&log->stopping) || atomic_load(&log->next) != NULL;
 }
 
 /* Whether a write now would not block, even if only because it fails at once; waits a little for that. */
 static bool writable(weir_log *log)
 {
-	struct pollfd look = {.fd = log->fd, .events = POLLOUT};
-	return log->regular || poll(&look, 1, PATIENCE_MS) == 1;
+	struct pollfd look = {.fd = log->file->fd, .events = POLLOUT};
+	return log->file->regular || poll(&look, 1, PATIENCE_MS) == 1;
 }
 
 /* Bytes that were written; 0: none yet, try again; -1: it cannot be written. */
@@ -197,7 +194,8 @@ static ssize_t write_some(weir_log *log, const char *bytes, size_t length)
 {
 	if (!writable(log))
 		return 0;
-	ssize_t taken = write(log->fd, bytes, log->regular || length < PIPE_PART ? length : PIPE_PART);
+	bool all = log->file->regular || length < PIPE_PART;
+	ssize_t taken = write(log->file->fd, bytes, all ? length : PIPE_PART);
 	if (taken >= 0)
 		return taken;
 	if (errno == EAGAIN || errno == EINTR)
@@ -217,7 +215,7 @@ static unsigned count_lines(const char *bytes, size_t length)
 
 /* ---- the writer ---- */
 
-/* Writes all of them, or gives up. When stopping, a reader that does not read for a while loses them. */
+/* Writes all of them, or gives up. At the end, a reader that does not read for a while loses them. */
 static void write_all(weir_log *log, const char *bytes, size_t length)
 {
 	uint64_t until_ns = 0;
@@ -228,7 +226,7 @@ static void write_all(weir_log *log, const char *bytes, size_t length)
 		if (taken > 0) {
 			done += (size_t)taken;
 			until_ns = 0;
-		} else if (atomic_load(&log->stopping) && until_ns == 0) {
+		} else if (leaves(log) && until_ns == 0) {
 			until_ns = weir_clock_ns() + STOP_NS;
 		}
 		log->given_up = until_ns != 0 && weir_clock_ns() > until_ns;
@@ -246,6 +244,8 @@ static void write_all(weir_log *log, const char *bytes, size_t length)
 /* The rest of a line that a full disk cut off must not become the beginning of the next. */
 static void write_lines(weir_log *log, const char *bytes, size_t length)
 {
+	if (log->file->fd < 0)
+		return;
 	if (log->torn && length > 0)
 		log->torn = write_some(log, "\n", 1) != 1;
 	write_all(log, bytes, length);
@@ -302,11 +302,14 @@ static void tell_dropped(weir_log *log)
 static uint64_t round_trip(weir_log *log)
 {
 	uint64_t bytes = 0;
+	bool next = atomic_load(&log->next) != NULL;
 	if (atomic_exchange(&log->reopen, false))
 		reopen(log);
 	for (unsigned i = 0; i < log->rings; i++)
 		bytes += empty_ring(log, &log->ring[i]);
 	tell_dropped(log);
+	if (next)
+		take_next(log);
 	futex_wake(&log->rounds);
 	return bytes;
 }
@@ -323,7 +326,7 @@ static void *write_for_ever(void *arg)
 		uint32_t seen = atomic_load(&log->wake);
 		/* Half a ring in one round is much: there may already be as much again. */
 		if (round_trip(log) < log->size / 2 && !atomic_load(&log->stopping))
-			futex_wait(&log->wake, seen, log->period_ns);
+			futex_wait(&log->wake, seen, log->file->fd >= 0 ? log->period_ns : IDLE_NS);
 	}
 	round_trip(log);
 	return NULL;
@@ -349,27 +352,17 @@ static void free_log(weir_log *log)
 	for (unsigned i = 0; log->ring != NULL && i < log->rings; i++)
 		weir_mem_free(log->ring[i].bytes);
 	weir_mem_free(log->ring);
-	if (log->own_fd)
-		close(log->fd);
-	weir_mem_free(log->path);
+	weir_log_file *next = atomic_load(&log->next);
+	weir_log_file_close(&next);
+	weir_log_file_close(&log->file);
 	pthread_mutex_destroy(&log->shared);
 	weir_mem_free(log);
 }
 
-static int open_log(weir_log *log, const weir_log_options *options)
+static int start(weir_log *log)
 {
-	if (strcmp(options->path, "-") == 0) {
-		use_fd(log, options->fd, false);
-		return 0;
-	}
-	log->path = weir_mem_strdup(options->path);
-	if (log->path == NULL)
-		return -ENOMEM;
-	int fd = open_path(log->path);
-	if (fd < 0)
-		return fd;
-	use_fd(log, fd, true);
-	return 0;
+	int failed = make_rings(log);
+	return failed != 0 ? failed : -pthread_create(&log->thread, NULL, write_for_ever, log);
 }
 
 int weir_log_new(const weir_log_options *options, weir_log **ret_log)
@@ -387,17 +380,14 @@ int weir_log_new(const weir_log_options *options, weir_log **ret_log)
 	log->rings = options->rings + 1;
 	log->size = size;
 	log->period_ns = options->period_ns != 0 ? options->period_ns : PERIOD_NS;
-	int failed = open_log(log, options);
-	if (failed == 0)
-		failed = make_rings(log);
-	if (failed == 0)
-		failed = -pthread_create(&log->thread, NULL, write_for_ever, log);
-	if (failed != 0) {
+	int failed = weir_log_file_open(options->path, options->fd, &log->file);
+	if (failed == 0 && (failed = start(log)) != 0)
+		weir_error_set(failed, "log: %s", strerror(-failed));
+	if (failed != 0)
 		free_log(log);
-		return weir_error_set(failed, "log %s: %s", options->path, strerror(-failed));
-	}
-	*ret_log = log;
-	return 0;
+	else
+		*ret_log = log;
+	return failed;
 }
 
 void weir_log_free(weir_log **log)
@@ -421,6 +411,13 @@ void weir_log_set_format(weir_log *log, weir_log_format format)
 void weir_log_reopen(weir_log *log)
 {
 	atomic_store(&log->reopen, true);
+	futex_wake(&log->wake);
+}
+
+void weir_log_use(weir_log *log, weir_log_file *file)
+{
+	weir_log_file *unused = atomic_exchange(&log->next, file);
+	weir_log_file_close(&unused);
 	futex_wake(&log->wake);
 }
 

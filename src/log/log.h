@@ -31,13 +31,20 @@
 
 typedef struct weir_log weir_log;
 
+/* Where lines go. Its log's writer has it, or whoever is about to give it to one. */
+typedef struct weir_log_file {
+	char *path;   /* NULL: a descriptor of the process, which stays open; or none */
+	int fd;       /* -1: lines go nowhere */
+	bool regular; /* writes do not wait for a reader */
+} weir_log_file;
+
 enum {
 	WEIR_LOG_LINE_MAX = 8192, /* of one line, including its newline */
 	WEIR_LOG_RINGS_MAX = 1024,
 };
 
 typedef struct weir_log_options {
-	const char *path;       /* "-": the descriptor below; copied */
+	const char *path;       /* "-": the descriptor below; NULL: lines go nowhere; copied */
 	int fd;                 /* for "-": 1 or 2, which stays open */
 	weir_log_format format; /* of the line that says how many were dropped */
 	unsigned rings;         /* in addition to the shared one */
@@ -67,6 +74,19 @@ void weir_log_set_format(weir_log *log, weir_log_format format);
  * handler.
  */
 void weir_log_reopen(weir_log *log);
+
+/* Opens a file as weir_log_new does, for weir_log_use. -errno with weir_error. */
+int weir_log_file_open(const char *path, int fd, weir_log_file **ret_file);
+/* The same path once more. -ENOENT: it has none; on failure it stays as it was. */
+int weir_log_file_reopen(weir_log_file *file);
+/* May be NULL. Sets it to NULL. */
+void weir_log_file_close(weir_log_file **file);
+/*
+ * The log has the file from now on. Lines from before go to the one that it had, unless nobody reads that for two
+ * seconds; each line goes to one of them. Any thread.
+ */
+void weir_log_use(weir_log *log, weir_log_file *file);
+
 /* Waits until what was in the rings is written (false: not within the time). Not on a reactor thread. */
 bool weir_log_flush(weir_log *log, uint64_t timeout_ns);
 void weir_log_read_stats(const weir_log *log, weir_log_stats *ret_stats);
@@ -122,7 +142,14 @@ void weir_access_log_set_format(weir_access_log *access, weir_log_format format)
 
 /* ---- the error log ---- */
 
-typedef enum weir_log_level { WEIR_LOG_DEBUG, WEIR_LOG_INFO, WEIR_LOG_WARN, WEIR_LOG_ERROR } weir_log_level;
+/* WEIR_LOG_SILENT: the least level of a log that has no messages at all. */
+typedef enum weir_log_level {
+	WEIR_LOG_DEBUG,
+	WEIR_LOG_INFO,
+	WEIR_LOG_WARN,
+	WEIR_LOG_ERROR,
+	WEIR_LOG_SILENT
+} weir_log_level;
 
 typedef struct weir_errors weir_errors;
 

@@ -54,6 +54,15 @@ void weir_buf_pool_close(weir_buf_pool **where)
 	drop_pool(pool);
 }
 
+void weir_buf_pool_slim(weir_buf_pool *pool)
+{
+	for (uint32_t kept = pool->free_count / 2; pool->free_count > kept; pool->free_count--) {
+		weir_pooled *pooled = pool->free;
+		pool->free = pooled->next;
+		destroy(pool, pooled);
+	}
+}
+
 static void give_home(weir_buf_pool *pool, weir_pooled *pooled)
 {
 	if (pool->free_count >= pool->keep) {

@@ -49,6 +49,8 @@ typedef struct weir_buf_pool {
 weir_buf_pool *weir_buf_pool_new(weir_loop *loop, uint32_t capacity, uint32_t keep);
 /* The loop ends; buffers still in use are freed when they are released. Sets *pool to NULL. */
 void weir_buf_pool_close(weir_buf_pool **pool);
+/* Frees half of what the loop's own list has: what was needed once, and is not any more, goes little by little. */
+void weir_buf_pool_slim(weir_buf_pool *pool);
 /* An empty buffer with one reference; NULL: out of memory. */
 weir_buf *weir_buf_pool_take(weir_buf_pool *pool);
 

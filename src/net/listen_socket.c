@@ -94,16 +94,40 @@ static int limit_mode(int fd, const weir_listen_file *file)
 	return file == NULL || file->mode == 0 || fchmod(fd, file->mode) == 0 ? 0 : -errno;
 }
 
-/* The owner first: a change of it may clear bits of the mode. Not through a link that somebody put there. */
+/*
+ * Only what differs: a successor may lack the right to set what is right already. The owner first: a change of it may
+ * clear bits of the mode. Not through a link that somebody put there.
+ */
 static int own_path(const weir_listen_address *address, const weir_listen_file *file)
 {
 	char path[sizeof(struct sockaddr_un)];
+	struct stat is;
 	if (file == NULL || !path_of(address, path))
 		return 0;
-	if ((file->user != (uid_t)-1 || file->group != (gid_t)-1) &&
-	    lchown(path, file->user, file->group) != 0)
+	if (lstat(path, &is) != 0)
 		return -errno;
-	return file->mode == 0 || fchmodat(AT_FDCWD, path, file->mode, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : -errno;
+	bool owned = (file->user == (uid_t)-1 || file->user == is.st_uid) &&
+		     (file->group == (gid_t)-1 || file->group == is.st_gid);
+	if (!owned && lchown(path, file->user, file->group) != 0)
+		return -errno;
+	bool right = file->mode == 0 || file->mode == (is.st_mode & 07777);
+	return right || fchmodat(AT_FDCWD, path, file->mode, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : -errno;
+}
+
+int weir_listen_path_own(const weir_listen_path *path, const weir_listen_address *address,
+			 const weir_listen_file *file, weir_listen_file *ret_before)
+{
+	char text[sizeof(struct sockaddr_un)];
+	struct stat is;
+	weir_listen_path now = weir_listen_path_of(address);
+	if (!now.known || now.device != path->device || now.inode != path->inode)
+		return -ESTALE;
+	if (!path_of(address, text) || lstat(text, &is) != 0)
+		return -errno;
+	int error = own_path(address, file);
+	if (error == 0 && ret_before != NULL)
+		*ret_before = (weir_listen_file){is.st_mode & 07777, is.st_uid, is.st_gid};
+	return error;
 }
 
 static int set_options(int fd)

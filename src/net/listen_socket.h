@@ -45,6 +45,12 @@ int weir_listen_socket_take(int fd, weir_listen_address *address, int backlog, b
 
 /* The path of a local socket that was just bound; not known for other addresses. */
 weir_listen_path weir_listen_path_of(const weir_listen_address *address);
+/*
+ * Gives the file of the path another mode and owner, if it still leads to that socket (otherwise -ESTALE). ret_before:
+ * what it had; may be NULL. 0 or a negative errno.
+ */
+int weir_listen_path_own(const weir_listen_path *path, const weir_listen_address *address,
+			 const weir_listen_file *file, weir_listen_file *ret_before);
 /* Removes the path, if it still leads to that socket. */
 void weir_listen_path_remove(const weir_listen_path *path, const weir_listen_address *address);
 /* The same, unless somebody listens on it. */

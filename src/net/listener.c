@@ -296,6 +296,27 @@ static void close_given(const weir_listen_options *options)
 		close(options->fds[i]);
 }
 
+int weir_listener_set_file(weir_listener *listener, const weir_listen_file *file,
+			   weir_listen_file *ret_before)
+{
+	char text[160];
+	if (!listener->path.known) /* it has none, or it is somebody else's */
+		return -ENOENT;
+	int error = weir_listen_path_own(&listener->path, &listener->address, file, ret_before);
+	if (error == 0)
+		return 0;
+	weir_listen_address_print(&listener->address, text, sizeof(text));
+	return weir_error_set(error, "listener: cannot change mode or owner of %s: %s", text,
+			      error == -ESTALE ? "it is another socket now" : strerror(-error));
+}
+
+/* That of a predecessor, which had perhaps another mode; or it was removed, and there is nothing to set. */
+static int take_path(weir_listener *listener, const weir_listen_file *file)
+{
+	listener->path = weir_listen_path_of(&listener->address);
+	return listener->path.known && file != NULL ? weir_listener_set_file(listener, file, NULL) : 0;
+}
+
 static int listen_on(weir_loop **loops, unsigned count, const weir_listen_options *options, weir_loop *alone,
 		     weir_listener **ret_listener)
 {
@@ -314,14 +335,15 @@ static int listen_on(weir_loop **loops, unsigned count, const weir_listen_option
 	atomic_store(&listener->shared, options->fd_count > 0);
 	for (unsigned i = 0; error == 0 && i < acceptors; i++)
 		error = add_acceptor(listener, options, loops[i % count]);
+	if (error == 0 && options->fd_count > 0 && options->owns_path)
+		error = take_path(listener, options->file);
 	if (error != 0) {
-		weir_listen_path_remove(&listener->path, &listener->address);
+		if (options->fd_count == 0)
+			weir_listen_path_remove(&listener->path, &listener->address);
 		destroy(listener);
 		return error;
 	}
 	listener->taken = options->fd_count > 0;
-	if (listener->taken && options->owns_path)
-		listener->path = weir_listen_path_of(&listener->address);
 	close_given(options);
 	listener->alone = alone;
 	order(listener, start_of);

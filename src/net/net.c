@@ -88,6 +88,15 @@ static int make_net(weir_loop *loop, weir_net **ret_net)
 	return 0;
 }
 
+void weir_net_slim(weir_loop *loop)
+{
+	weir_net *net = (weir_net *)(void *)weir_loop_part_of(loop, WEIR_LOOP_NET);
+	if (net == NULL)
+		return;
+	weir_buf_pool_slim(net->reads);
+	weir_buf_pool_slim(net->output.copies);
+}
+
 int weir_net_of(weir_loop *loop, weir_net **ret_net)
 {
 	weir_net *net = (weir_net *)(void *)weir_loop_part_of(loop, WEIR_LOOP_NET);

@@ -356,6 +356,8 @@ static int fill_route(weir_route *route, const weir_route_options *options)
 			      .classify_arg = options->classify_arg,
 			      .refuse = options->refuse,
 			      .refuse_arg = options->refuse_arg,
+			      .note_shed = options->note_shed,
+			      .note_shed_arg = options->note_shed_arg,
 			      .collect_bytes = options->collect_bytes,
 			      .gather_bytes = options->gather_bytes,
 			      .gather_streams = options->gather_streams,

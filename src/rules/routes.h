@@ -51,6 +51,8 @@ typedef struct weir_route {
 	void *classify_arg;
 	weir_refuse *refuse; /* NULL: rejected as `reject` says */
 	void *refuse_arg;
+	weir_note_shed *note_shed; /* NULL: none */
+	void *note_shed_arg;
 	size_t collect_bytes, gather_bytes;
 	bool gather_streams;
 	uint64_t deadline_ns;

@@ -178,7 +178,10 @@ int weir_backend_nucleus(const weir_backend_block *b, unsigned server, char ret_
 	if (count == 0)
 		return 0;
 	int error = weir_origin_read_url(b->servers[server], &at);
-	if (error == 0 && (at.local || at.service) && strchr(b->nuclei[count == 1 ? 0 : server], '{') != NULL)
+	if (error == 0 && at.service)
+		error = weir_error_set(-EINVAL, "the targets of %s have no nuclei; list them as servers",
+				       at.name);
+	if (error == 0 && at.local && strchr(b->nuclei[count == 1 ? 0 : server], '{') != NULL)
 		error = weir_error_set(-EINVAL, "%s has no host and port", at.name);
 	if (error == 0)
 		error = weir_nuclei_url(b->nuclei[count == 1 ? 0 : server],

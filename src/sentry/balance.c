@@ -35,8 +35,8 @@ static bool retired(const weir_origin *backend)
 static weir_origin *find_locked(const weir_fleet *fleet, const char *name)
 {
 	for (uint32_t i = 0; i < weir_fleet_count(fleet); i++) {
-		weir_origin *backend = weir_fleet_at(fleet, i);
-		if (backend != &fleet->nobody && strcmp(backend->at.name, name) == 0)
+		weir_origin *backend = fleet->owned[i];
+		if (backend != NULL && !retired(backend) && strcmp(backend->at.name, name) == 0)
 			return backend;
 	}
 	return NULL;
@@ -53,7 +53,8 @@ static int add_locked(weir_fleet *fleet, weir_origin *backend)
 		return weir_error_set(-ENOSPC, "fleet: more than %d backends", WEIR_FLEET_MOST);
 	backend->index = at;
 	fleet->owned[at] = backend;
-	atomic_store_explicit(&fleet->backend[at], backend, memory_order_release);
+	if (!backend->at.service)
+		atomic_store_explicit(&fleet->backend[at], backend, memory_order_release);
 	if (at == weir_fleet_count(fleet))
 		atomic_store_explicit(&fleet->count, at + 1, memory_order_release);
 	return 0;

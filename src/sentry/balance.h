@@ -13,6 +13,8 @@
  * (panic): a check that is wrong about all of them, or a fault that they share, must not turn a bad service
  * into none.
  *
+ * A service has a slot, too, so that it is known by its name; but nobody can choose it.
+ *
  * Slots. A backend has one slot for as long as it is owned. Threads choose from `backend`, without a lock. One
  * that is retired is taken out of there at once, and keeps its slot until whoever retired it says that no
  * thread knows it any more (weir_fleet_remove; sentry.c has the way there). Then the slot is free for another.

@@ -229,7 +229,8 @@ static void apply(void *arg, const weir_config *config, const weir_route_view *r
 	for (uint32_t i = 0; i < weir_sentry_backends(t->sentry); i++) {
 		weir_sentry_backend_stats stats;
 		if (weir_sentry_read_backend(t->sentry, i, 0, &stats) &&
-		    stats.state != WEIR_BACKEND_RETIRED && !weir_backend_has(b, stats.name))
+		    stats.state != WEIR_BACKEND_RETIRED && stats.configured &&
+		    !weir_backend_has(b, stats.name))
 			weir_sentry_retire(t->sentry, stats.name);
 	}
 }
@@ -244,6 +245,12 @@ static bool is_over(void *arg)
 {
 	const thing *t = arg;
 	return weir_sentry_end(t->sentry);
+}
+
+static void note_shed(weir_request *request, void *arg)
+{
+	const thing *t = arg;
+	weir_sentry_note_shed(t->sentry, request);
 }
 
 /* ---- what is shown ---- */
@@ -318,7 +325,7 @@ static bool read_member(const void *arg, size_t at, uint64_t now_ns, void *ret_v
 	const thing *t = arg;
 	server_counts *values = ret_values;
 	weir_sentry_backend_stats stats;
-	if (!weir_sentry_read_backend(t->sentry, (uint32_t)at, now_ns, &stats))
+	if (!weir_sentry_read_backend(t->sentry, (uint32_t)at, now_ns, &stats) || stats.service)
 		return false;
 	*values = (server_counts){.address = values->name,
 				  .state = weir_sentry_state_name(stats.state),
@@ -398,6 +405,7 @@ const weir_kind weir_kind_backend = {
 	.over = is_over,
 	.free = free_thing,
 	.close = close_bounds,
+	.note_shed = note_shed,
 	.prefix = "weir_backend_",
 	.metrics = metrics,
 	.metrics_bytes = sizeof(counts),

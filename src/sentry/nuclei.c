@@ -290,7 +290,7 @@ int weir_nuclei_resolve(weir_nuclei *nuclei)
 	int error = 0;
 	pthread_mutex_lock(&nuclei->fleet.lock);
 	if (nuclei->resolver == NULL)
-		error = weir_resolver_new_locked(&nuclei->fleet, nuclei->options.resolve_ns,
+		error = weir_resolver_new_locked(&nuclei->fleet, nuclei->options.resolve_ns, NULL, NULL,
 						 &nuclei->resolver);
 	pthread_mutex_unlock(&nuclei->fleet.lock);
 	return error;

@@ -158,6 +158,12 @@ static int set_host(weir_origin *backend, const char *name)
 	return backend->sent_host != NULL ? 0 : -ENOMEM;
 }
 
+static int copy_text(const char *text, char **ret_copy)
+{
+	*ret_copy = text != NULL ? weir_mem_strdup(text) : NULL;
+	return text == NULL || *ret_copy != NULL ? 0 : -ENOMEM;
+}
+
 int weir_origin_new(const weir_origin_options *options, weir_origin **ret_backend)
 {
 	weir_origin *backend = weir_mem_zalloc(sizeof(*backend));
@@ -170,14 +176,10 @@ int weir_origin_new(const weir_origin_options *options, weir_origin **ret_backen
 	int error = weir_origin_read_url(options->url != NULL ? options->url : "", &backend->at);
 	if (error == 0)
 		error = set_host(backend, options->host_name);
-	if (error == 0 && options->ca != NULL) {
-		backend->ca = weir_mem_strdup(options->ca);
-		error = backend->ca != NULL ? 0 : -ENOMEM;
-	}
-	if (error == 0 && options->resolver != NULL) {
-		backend->resolver = weir_mem_strdup(options->resolver);
-		error = backend->resolver != NULL ? 0 : -ENOMEM;
-	}
+	if (error == 0)
+		error = copy_text(options->ca, &backend->ca);
+	if (error == 0)
+		error = copy_text(options->resolver, &backend->resolver);
 	if (error == -ENOMEM)
 		weir_error_set(error, "backend: out of memory");
 	/* Now, so that no reactor reads certificates from disk. */
@@ -206,6 +208,7 @@ void weir_origin_free(weir_origin *backend)
 	weir_mem_free(backend->sent_host);
 	weir_mem_free(backend->ca);
 	weir_mem_free(backend->resolver);
+	weir_mem_free(backend->service);
 	weir_mem_free(backend);
 }
 

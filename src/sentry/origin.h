@@ -13,6 +13,7 @@
  *
  * Addresses. A name is resolved when the backend is made, and then again by a separate thread (resolve.h), when
  * its time to live is over, never by a reactor. New connections first try the address that worked last, then the others.
+ * A service (SRV) is an origin that gets no calls: each of its targets is an origin of its own (sentry.c).
  *
  * Threads: options and names are const. Addresses are under a lock, held for a copy, that only new
  * connections take. Everything else is atomic and approximate: two threads that report at once may lose a
@@ -59,7 +60,7 @@ typedef struct weir_origin_url {
 	uint16_t port;
 	bool secure;
 	bool h2;      /* HTTP/2; else HTTP/1.1 */
-	bool service; /* resolved by SRV: name is "srv:NAME", host is NAME */
+	bool service; /* resolved by SRV, gets no calls itself: name is "srv:NAME", host is NAME */
 	bool local;   /* a Unix socket: name is "unix:/PATH", host is "localhost" */
 } weir_origin_url;
 
@@ -80,6 +81,10 @@ typedef struct weir_origin {
 	uint64_t hash; /* of its name, the same in every process: for sticking (balance.h) */
 	weir_origin_options options;
 	uint32_t index; /* its slot in its fleet */
+
+	/* under the sentry's lock of targets: who wants it (sentry_servers.c) */
+	bool configured;
+	char *service; /* the name of the service that it is a target of; NULL: of none */
 
 	/* under the fleet's lock */
 	uint32_t pins; /* threads that look at it */

@@ -272,8 +272,6 @@ static weir_proxy_thread *make_thread(weir_proxy *proxy, uint16_t home)
 	if (thread == NULL)
 		return NULL;
 	thread->proxy = proxy;
-	if (options->request_id)
-		weir_proxy_ids_init(thread);
 	weir_retry_init(&thread->retry, &options->retry, weir_loop_time(loop));
 	if (weir_upstream_new(loop, options->fleet, &options->limits, options->seed + home,
 			      &thread->upstream) != 0) {

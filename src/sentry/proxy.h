@@ -106,6 +106,8 @@ void weir_proxy_leave(weir_proxy *proxy, uint32_t backend, void (*gone)(void *ar
 void weir_proxy_free(weir_proxy *proxy);
 /* weir_stage_options.handle; its arg is the proxy. */
 void weir_proxy_handle(weir_stage *stage, weir_event **events, size_t count, void *arg);
+/* The identifiers of a request that was rejected, as a note for the access log. On its reactor thread. */
+void weir_proxy_note_shed(const weir_proxy *proxy, weir_request *request);
 /* This thread's connections, for health checks; NULL: out of memory. */
 weir_upstream *weir_proxy_upstream(weir_proxy *proxy);
 /* Any thread. */

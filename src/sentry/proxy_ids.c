@@ -16,50 +16,49 @@
 #define IDS_MOST    (sizeof(" id= trace=") + ID_MOST + ID_BYTES)
 #define NOTE_BYTES  (256 + IDS_MOST)
 
-void weir_proxy_ids_init(weir_proxy_thread *thread)
+static unsigned long long draw(void)
 {
+	static _Thread_local struct {
+		weir_random random;
+		bool seeded;
+	} ids;
 	uint64_t seed = 0;
-	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != (ssize_t)sizeof(seed))
-		seed = (uintptr_t)thread;
-	weir_random_init(&thread->ids, seed);
-}
-
-static uint64_t draw(weir_proxy_thread *thread)
-{
-	uint64_t number = weir_random_u64(&thread->ids);
+	if (!ids.seeded) {
+		if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != (ssize_t)sizeof(seed))
+			seed = (uintptr_t)&ids;
+		weir_random_init(&ids.random, seed);
+		ids.seeded = true;
+	}
+	uint64_t number = weir_random_u64(&ids.random);
 	return number != 0 ? number : 1; /* an identifier of zeroes is invalid */
 }
 
-static weir_span make_id(weir_exchange *exchange)
+static weir_span make_id(weir_request *request)
 {
-	weir_proxy_thread *thread = exchange->thread;
-	char *text = weir_request_alloc(exchange->request, ID_BYTES + 1);
+	char *text = weir_request_alloc(request, ID_BYTES + 1);
 	if (text == NULL)
 		return (weir_span){0};
-	snprintf(text, ID_BYTES + 1, "%016llx%016llx", (unsigned long long)draw(thread),
-		 (unsigned long long)draw(thread));
+	snprintf(text, ID_BYTES + 1, "%016llx%016llx", draw(), draw());
 	return (weir_span){text, ID_BYTES};
 }
 
-static weir_span make_trace(weir_exchange *exchange)
+static weir_span make_trace(weir_request *request)
 {
-	weir_proxy_thread *thread = exchange->thread;
-	char *text = weir_request_alloc(exchange->request, TRACE_BYTES + 1);
+	char *text = weir_request_alloc(request, TRACE_BYTES + 1);
 	if (text == NULL)
 		return (weir_span){0};
-	snprintf(text, TRACE_BYTES + 1, "00-%016llx%016llx-%016llx-00", (unsigned long long)draw(thread),
-		 (unsigned long long)draw(thread), (unsigned long long)draw(thread));
+	snprintf(text, TRACE_BYTES + 1, "00-%016llx%016llx-%016llx-00", draw(), draw(), draw());
 	return (weir_span){text, TRACE_BYTES};
 }
 
 void weir_exchange_identify(weir_exchange *exchange)
 {
-	weir_span id = weir_request_header(exchange->request, WEIR_SPAN("x-request-id"));
-	weir_span trace = weir_request_header(exchange->request, WEIR_SPAN("traceparent"));
+	weir_request *request = exchange->request;
+	weir_span id = weir_request_header(request, WEIR_SPAN("x-request-id"));
 	exchange->made_id = id.length == 0;
-	exchange->id = exchange->made_id ? make_id(exchange) : id;
-	if (trace.at == NULL)
-		exchange->trace = make_trace(exchange);
+	exchange->id = exchange->made_id ? make_id(request) : id;
+	if (weir_request_header(request, WEIR_SPAN("traceparent")).at == NULL)
+		exchange->trace = make_trace(request);
 }
 
 /* The trace that it belongs to; nothing if its client sent something that is no trace context. */
@@ -85,11 +84,21 @@ void weir_exchange_note(const weir_exchange *exchange, const char *text, size_t 
 	if (id.at != NULL) {
 		memcpy(note, text, at);
 		trace = trace_id(exchange);
-		length = at + (size_t)snprintf(note + at, IDS_MOST, " id=%.*s%s%.*s",
+		length = at + (size_t)snprintf(note + at, IDS_MOST, "%sid=%.*s%s%.*s", at > 0 ? " " : "",
 					       (int)(id.length < ID_MOST ? id.length : ID_MOST), id.at,
 					       trace.length > 0 ? " trace=" : "", (int)trace.length,
 					       trace.length > 0 ? trace.at : "");
 		text = note;
 	}
 	weir_request_note(exchange->request, (weir_span){text, length});
+}
+
+/* It has no exchange of its own, since it was never handled. */
+void weir_proxy_note_shed(const weir_proxy *proxy, weir_request *request)
+{
+	if (!proxy->options.request_id)
+		return;
+	weir_exchange exchange = {.request = request};
+	weir_exchange_identify(&exchange);
+	weir_exchange_note(&exchange, "", 0);
 }

@@ -32,7 +32,6 @@ typedef struct weir_proxy_thread {
 	weir_upstream *upstream;
 	weir_retry retry;
 	weir_last_client last_client;
-	weir_random ids;                              /* for identifiers of requests */
 	weir_alpha alpha;                             /* fitted to what answers report */
 	struct weir_exchange *stalled, *stalled_last; /* whose clients do not read, the longest first */
 	uint32_t places;                              /* of its exchanges, at backends */
@@ -143,7 +142,6 @@ void weir_proxy_failed(weir_call *call, const weir_call_failure *failure);
 
 /* ---- proxy_ids.c ---- */
 
-void weir_proxy_ids_init(weir_proxy_thread *thread);
 /* Finds or makes the identifiers of a request. */
 void weir_exchange_identify(weir_exchange *exchange);
 /* For the access log: a text about where the request went, and its identifiers if it has any. */

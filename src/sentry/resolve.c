@@ -24,6 +24,8 @@
 struct weir_resolver {
 	weir_fleet *fleet;
 	uint64_t every_ns;
+	weir_renew_targets *renew;
+	void *arg;
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t change;
@@ -136,9 +138,6 @@ bool weir_origin_address(weir_origin *backend, uint32_t attempt, weir_address *r
 	pthread_mutex_lock(&backend->found.lock);
 	uint32_t count = backend->found.count;
 	bool there = attempt < count;
-	/* The targets of a service take turns. */
-	if (there && attempt == 0 && backend->at.service)
-		backend->found.preferred = (backend->found.preferred + 1) % count;
 	if (there)
 		*ret_address = backend->found.address[(backend->found.preferred + attempt) % count];
 	pthread_mutex_unlock(&backend->found.lock);
@@ -147,7 +146,7 @@ bool weir_origin_address(weir_origin *backend, uint32_t attempt, weir_address *r
 
 void weir_origin_prefer(weir_origin *backend, uint32_t attempt)
 {
-	if (attempt == 0 || backend->at.service)
+	if (attempt == 0)
 		return;
 	pthread_mutex_lock(&backend->found.lock);
 	if (backend->found.count > 0)
@@ -167,6 +166,8 @@ static void resolve_again(const weir_resolver *resolver, weir_origin *backend)
 		note_ttl(backend, resolver->every_ns);
 	else if (error != 0)
 		backend->found.until_ns = weir_clock_ns() + LOOK_NS;
+	if (error == 0 && backend->at.service)
+		resolver->renew(backend, resolver->arg);
 }
 
 static void resolve_all(const weir_resolver *resolver)
@@ -234,7 +235,8 @@ static int start(weir_resolver *resolver)
 	return -error;
 }
 
-int weir_resolver_new_locked(weir_fleet *fleet, uint64_t every_ns, weir_resolver **ret_resolver)
+int weir_resolver_new_locked(weir_fleet *fleet, uint64_t every_ns, weir_renew_targets *renew, void *arg,
+			     weir_resolver **ret_resolver)
 {
 	if (!has_names_locked(fleet)) {
 		*ret_resolver = NULL;
@@ -245,6 +247,8 @@ int weir_resolver_new_locked(weir_fleet *fleet, uint64_t every_ns, weir_resolver
 		return weir_error_set(-ENOMEM, "resolver: out of memory");
 	resolver->fleet = fleet;
 	resolver->every_ns = every_ns != 0 ? every_ns : EVERY_NS;
+	resolver->renew = renew;
+	resolver->arg = arg;
 	int error = start(resolver);
 	if (error != 0) {
 		weir_mem_free(resolver);

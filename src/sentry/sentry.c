@@ -1,34 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sentry/sentry.h"
-
+/* The life of a sentry, and what it shows. sentry_servers.c has its servers. */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <weir/loop.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "loop/loop.h"
-#include "sentry/resolve.h"
+#include "sentry/sentry_priv.h"
 
 #define CAPACITY   1024
 #define PERCENTILE .9
-
-struct weir_sentry {
-	weir_domain *domain;
-	weir_stage *stage; /* the world's */
-	weir_fleet fleet;
-	weir_proxy *proxy;
-	weir_health *health; /* NULL: none */
-	weir_nuclei *nuclei; /* NULL: neither nuclei nor reports in answers */
-	bool has_nuclei;     /* each backend has one */
-	/* under the fleet's lock */
-	weir_resolver *resolver; /* NULL: nothing to resolve */
-	bool started;
-	uint64_t resolve_ns;
-	weir_post start_post, stop_post;
-	_Atomic uint32_t stopped; /* of health and nuclei: 0: not yet, 1: asked for, 2: done */
-};
 
 /* ---- making one ---- */
 
@@ -48,7 +32,9 @@ static uint32_t bound_of_all(const weir_sentry_options *options)
 	for (size_t i = 0; i < options->backend_count; i++) {
 		if (options->backends[i].concurrency == 0)
 			return 0;
-		sum += options->backends[i].concurrency;
+		uint64_t servers =
+			strncmp(options->backends[i].url, "srv:", 4) == 0 ? WEIR_ORIGIN_ADDRESSES : 1;
+		sum += servers * options->backends[i].concurrency;
 	}
 	return sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
 }
@@ -138,6 +124,7 @@ int weir_sentry_new(weir_domain *domain, const weir_sentry_options *options, wei
 		return weir_error_set(error, "sentry: no lock");
 	}
 	sentry->fleet.errors = options->errors;
+	pthread_mutex_init(&sentry->targets, NULL);
 	error = make(sentry, options);
 	if (error == 0)
 		*ret_sentry = sentry;
@@ -157,13 +144,13 @@ static void start_asking(weir_post *post, void *arg)
 		weir_nuclei_start(sentry->nuclei, weir_loop_self(), sentry->stage);
 }
 
-/* Starts threads that resolve names, of backends and of nuclei, once there is a name. */
-static int start_resolver(weir_sentry *sentry)
+int weir_sentry_resolve(weir_sentry *sentry)
 {
 	int error = 0;
 	pthread_mutex_lock(&sentry->fleet.lock);
 	if (sentry->started && sentry->resolver == NULL)
-		error = weir_resolver_new_locked(&sentry->fleet, sentry->resolve_ns, &sentry->resolver);
+		error = weir_resolver_new_locked(&sentry->fleet, sentry->resolve_ns,
+						 weir_sentry_renew_targets, sentry, &sentry->resolver);
 	bool started = sentry->started;
 	pthread_mutex_unlock(&sentry->fleet.lock);
 	return error == 0 && started && sentry->nuclei != NULL ? weir_nuclei_resolve(sentry->nuclei) : error;
@@ -178,7 +165,7 @@ int weir_sentry_start(weir_sentry *sentry)
 	pthread_mutex_lock(&sentry->fleet.lock);
 	sentry->started = true;
 	pthread_mutex_unlock(&sentry->fleet.lock);
-	int error = start_resolver(sentry);
+	int error = weir_sentry_resolve(sentry);
 	if (error != 0 || (sentry->health == NULL && sentry->nuclei == NULL))
 		return error;
 	sentry->start_post.run = start_asking;
@@ -232,95 +219,31 @@ void weir_sentry_free(weir_sentry **where)
 	if (sentry == NULL)
 		return;
 	*where = NULL;
+	weir_resolver_free(sentry->resolver); /* first: it may retire targets */
 	call_back(sentry);
-	weir_resolver_free(sentry->resolver);
 	weir_health_free(sentry->health);
 	weir_nuclei_free(sentry->nuclei);
 	weir_proxy_free(sentry->proxy);
 	weir_fleet_fini(&sentry->fleet);
+	pthread_mutex_destroy(&sentry->targets);
 	weir_mem_free(sentry);
 }
-
-/* ---- adding and retiring backends ---- */
 
 weir_stage *weir_sentry_stage(const weir_sentry *sentry)
 {
 	return sentry->stage;
 }
 
-int weir_sentry_add(weir_sentry *sentry, const weir_origin_options *options)
+void weir_sentry_note_shed(const weir_sentry *sentry, weir_request *request)
 {
-	weir_origin *backend;
-	int error = weir_origin_new(options, &backend);
-	if (error != 0)
-		return error;
-	/* One that joins others while they serve begins slowly, as one does that comes back. */
-	if (sentry->started && weir_fleet_usable(&sentry->fleet, weir_clock_ns()) > 0)
-		atomic_store(&backend->shared.recovered_ns, weir_clock_ns());
-	error = weir_fleet_add(&sentry->fleet, backend);
-	if (error != 0) {
-		weir_origin_free(backend);
-		return error;
-	}
-	if (sentry->has_nuclei)
-		error = weir_nuclei_add(sentry->nuclei, options->nucleus, backend);
-	return error == 0 ? start_resolver(sentry) : error;
-}
-
-void weir_sentry_renew_token(weir_sentry *sentry)
-{
-	if (sentry->nuclei != NULL)
-		weir_nuclei_renew_token(sentry->nuclei);
-}
-
-/*
- * A retired backend visits the reactor threads, one after the other. None chooses it any more, but each may
- * have chosen it before, and may have connections to it. It goes on when a thread has none left. When it has
- * been everywhere, nobody knows it, and it is freed. The way needs no memory, so it cannot fail.
- */
-static void visit_thread(weir_origin *backend)
-{
-	weir_sentry *sentry = backend->leave.sentry;
-	weir_loop *loop = weir_domain_loop(sentry->domain, backend->leave.thread);
-	if (loop != NULL)
-		weir_loop_post(loop, &backend->leave.post);
-	else
-		weir_fleet_remove(&sentry->fleet, backend);
-}
-
-static void go_on(void *arg)
-{
-	weir_origin *backend = arg;
-	backend->leave.thread++;
-	visit_thread(backend);
-}
-
-static void visit(weir_post *post, void *arg)
-{
-	weir_origin *backend = arg;
-	weir_sentry *sentry = backend->leave.sentry;
-	/* Health is checked and nuclei are asked on the first thread. */
-	if (backend->leave.thread == 0 && sentry->health != NULL)
-		weir_health_forget(sentry->health, backend->index);
-	if (backend->leave.thread == 0 && sentry->nuclei != NULL)
-		weir_nuclei_forget(sentry->nuclei, backend);
-	weir_proxy_leave(sentry->proxy, backend->index, go_on, backend);
-}
-
-int weir_sentry_retire(weir_sentry *sentry, const char *name)
-{
-	weir_origin *backend = weir_fleet_retire(&sentry->fleet, name);
-	if (backend == NULL)
-		return weir_error_set(-ENOENT, "backend '%s': there is none of that name", name);
-	backend->leave.post = (weir_post){.run = visit, .arg = backend};
-	backend->leave.sentry = sentry;
-	visit_thread(backend);
-	return 0;
+	weir_proxy_note_shed(sentry->proxy, request);
 }
 
 void weir_sentry_rest(weir_sentry *sentry, bool resting)
 {
+	pthread_mutex_lock(&sentry->targets);
 	atomic_store(&sentry->fleet.resting, resting);
+	pthread_mutex_unlock(&sentry->targets);
 	if (sentry->nuclei != NULL)
 		weir_nuclei_rest(sentry->nuclei, resting);
 }
@@ -381,6 +304,10 @@ bool weir_sentry_read_backend(weir_sentry *sentry, uint32_t index, uint64_t now_
 		.reports_refused = atomic_load(&backend->shared.reports_refused),
 		.reports_missed = atomic_load(&backend->shared.reports_missed)};
 	snprintf(ret_stats->name, sizeof(ret_stats->name), "%s", backend->at.name);
+	ret_stats->service = backend->at.service;
+	pthread_mutex_lock(&sentry->targets);
+	ret_stats->configured = backend->configured;
+	pthread_mutex_unlock(&sentry->targets);
 	weir_fleet_unpin(&sentry->fleet, backend);
 	return true;
 }

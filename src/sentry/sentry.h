@@ -82,6 +82,8 @@ const char *weir_sentry_state_name(weir_sentry_state state);
 
 typedef struct weir_sentry_backend_stats {
 	char name[WEIR_ORIGIN_NAME];
+	bool service;    /* it gets no requests: its targets do */
+	bool configured; /* by itself; else it is the target of a service */
 	weir_sentry_state state;
 	double weight;
 	uint32_t in_flight, open, idle;
@@ -107,11 +109,13 @@ bool weir_sentry_end(weir_sentry *sentry);
 void weir_sentry_free(weir_sentry **sentry);
 
 weir_stage *weir_sentry_stage(const weir_sentry *sentry);
+/* See weir_proxy_note_shed. */
+void weir_sentry_note_shed(const weir_sentry *sentry, weir_request *request);
 /* -EEXIST: there is one with the same host and port; -ENOSPC: there are too many. */
 int weir_sentry_add(weir_sentry *sentry, const weir_origin_options *backend);
 /* Reads the token for the nuclei again. By the thread that adds. */
 void weir_sentry_renew_token(weir_sentry *sentry);
-/* name: "host:port" as in its URL. -ENOENT: there is none, or it is retired already. */
+/* name: "host:port" as in its URL, or that of a service. -ENOENT: there is none, or it is retired already. */
 int weir_sentry_retire(weir_sentry *sentry, const char *name);
 /*
  * Called when no route leads here any more, or one does again. While it rests, nothing is checked or

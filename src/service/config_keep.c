@@ -53,8 +53,11 @@ static void keep_listen(keeping *k)
 		weir_config_listen *listen = &k->config->listen[i];
 		const weir_config_listen *old = weir_config_listen_find(k->old, listen->head.title,
 									weir_config_nth(k->config, listen));
+		bool all = old != NULL && listen->tls != old->tls;
 		if (old != NULL)
-			keep_keys(k, &listen->head, &old->head, listen->tls != old->tls);
+			keep_keys(k, &listen->head, &old->head, all);
+		if (all)
+			listen->file = old->file;
 	}
 }
 

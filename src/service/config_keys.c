@@ -67,9 +67,10 @@ static const weir_key listen_keys[] = {
 	    "The number of connections open at once. Further ones are not accepted", BETWEEN(1, 10e6)),
 	ROW("mode", FORM, mode, NULL,
 	    "The mode of a Unix socket's file. Who may write to it may connect. Without it: by the umask",
-	    .form = &mode_form),
-	ROW("user", TEXT, user, NULL, "The owner of a Unix socket's file, by name or number. Needs root"),
-	ROW("group", TEXT, group, NULL, "The group of a Unix socket's file, by name or number"),
+	    .form = &mode_form, LIVE),
+	ROW("user", TEXT, user, NULL, "The owner of a Unix socket's file, by name or number. Needs root",
+	    LIVE),
+	ROW("group", TEXT, group, NULL, "The group of a Unix socket's file, by name or number", LIVE),
 	{0}};
 #undef BLOCK
 
@@ -239,10 +240,10 @@ static const weir_key limits_keys[] = {
 
 #define BLOCK weir_config_log
 static const weir_key log_keys[] = {
-	ROW("access", OUTPUT, access, "off", "The access log: a file, - for standard output, or off"),
+	ROW("access", OUTPUT, access, "off", "The access log: a file, - for standard output, or off", LIVE),
 	ROW("format", CHOICE, format, "combined", "The format of the access log", .words = format_words,
 	    LIVE),
-	ROW("error", OUTPUT, error, "-", "The error log: a file, - for standard error, or off"),
+	ROW("error", OUTPUT, error, "-", "The error log: a file, - for standard error, or off", LIVE),
 	ROW("level", CHOICE, level, "info", "The lowest level that the error log has", .words = level_words,
 	    LIVE),
 	{0}};

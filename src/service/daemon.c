@@ -20,6 +20,7 @@
 #include "service/confine.h"
 #include "service/daemon_inside.h"
 #include "service/service.h"
+#include "service/spare.h"
 
 #define FDS_MOST      1024u
 #define KEPT_MOST     800u
@@ -315,6 +316,7 @@ static int run(weir_daemon *d)
 	char ready[48];
 	block_signals(&signals);
 	weir_process_raise_limits();
+	weir_spare_begin(d->config->process.threads);
 	int failed = weir_daemon_start(d);
 	if (failed != 0) {
 		fprintf(stderr, "%s: %s%s\n", d->program->name, weir_error(),

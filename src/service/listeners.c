@@ -93,7 +93,7 @@ static weir_listening *free_listening(weir_service *service)
 }
 
 /* A folder that the configuration did not name at the start is closed to a reload and to a successor. */
-static int explain_refusal(int failed)
+int weir_service_explain_refusal(int failed)
 {
 	char said[400];
 	if (failed != -EACCES || (weir_confine_held() & WEIR_CONFINED_WRITING) == 0)
@@ -141,7 +141,7 @@ int weir_listeners_add(weir_service *service, const weir_config *config, const w
 	if (failed != 0) {
 		weir_tls_unref(at->tls);
 		at->tls = NULL;
-		return explain_refusal(failed);
+		return weir_service_explain_refusal(failed);
 	}
 	at->closed = false;
 	at->fresh = true;
@@ -206,8 +206,26 @@ void weir_listeners_keep(weir_service *service, bool keep)
 		weir_listening *at = &service->listen[i];
 		if (at->fresh && !keep)
 			close_listening(service, at);
-		at->fresh = false;
+		if (at->owned && !keep)
+			weir_http_set_file(service->http, at->number, &at->file_before, NULL);
+		at->fresh = at->owned = false;
 	}
+}
+
+static bool same_file(const weir_listen_file *a, const weir_listen_file *b)
+{
+	return a->mode == b->mode && a->user == b->user && a->group == b->group;
+}
+
+/* What somebody else changed stays until the configuration changes. A path that is not ours is left alone. */
+static int change_file(weir_service *service, weir_listening *at, const weir_config_listen *listen)
+{
+	const weir_config_listen *old = weir_config_listen_find(service->config, at->title, at->nth);
+	if (old == NULL || same_file(&listen->file, &old->file))
+		return 0;
+	int failed = weir_http_set_file(service->http, at->number, &listen->file, &at->file_before);
+	at->owned = failed == 0;
+	return failed == -ENOENT ? 0 : failed;
 }
 
 int weir_listeners_prepare(weir_service *service, const weir_config *config,
@@ -220,6 +238,8 @@ int weir_listeners_prepare(weir_service *service, const weir_config *config,
 			failed = weir_listeners_add(service, config, &config->listen[i], NULL, 0);
 		else if (config->listen[i].tls)
 			failed = weir_config_tls(&config->listen[i], &ret_tls[at - service->listen]);
+		if (failed == 0 && at != NULL)
+			failed = change_file(service, at, &config->listen[i]);
 	}
 	return failed;
 }

@@ -77,6 +77,8 @@ static int add_route(weir_service *service, const weir_config *config, const wei
 				      .classify_arg = thing->self,
 				      .refuse = thing->kind->refuse,
 				      .refuse_arg = thing->self,
+				      .note_shed = thing->kind->note_shed,
+				      .note_shed_arg = thing->self,
 				      .collect_bytes = route->collect_bytes,
 				      .gather_bytes = route->gather_bytes,
 				      .gather_streams = !streams,

@@ -15,47 +15,96 @@
 #include "service/service_inside.h"
 #include "tls/tls.h"
 
+/* Seconds after which half of what loops keep for later is freed. */
+#define SLIM_LOOKS 30u
+/* Longer than a log waits for a reader of the file that it leaves. */
+#define TAKE_NS (5 * WEIR_NS_PER_S)
+
 /* ---- logs ---- */
 
-static int open_log(const char *path, int fd, weir_log_format format, unsigned rings, weir_log **ret_log)
-{
-	weir_log_options options = {.path = path, .fd = fd, .format = format, .rings = rings};
-	return weir_log_new(&options, ret_log);
-}
+/* Both logs are there even if they are off, since a reload may turn them on. */
 
 static weir_log_format access_format(const weir_config_log *log)
 {
 	return log->format == WEIR_CONFIG_JSON ? WEIR_LOG_JSON : WEIR_LOG_COMBINED;
 }
 
-static void change_logs(weir_service *service, const weir_config_log *log)
+static weir_log_level error_level(const weir_config_log *log)
 {
-	weir_errors_set_level(service->errors, (weir_log_level)log->level);
-	if (service->access != NULL)
-		weir_access_log_set_format(service->access, access_format(log));
+	return log->error != NULL ? (weir_log_level)log->level : WEIR_LOG_SILENT;
 }
 
 static int make_logs(weir_service *service, unsigned threads)
 {
 	const weir_config_log *log = &service->config->log;
-	weir_log_format format = access_format(log);
-	int failed =
-		log->error != NULL ? open_log(log->error, 2, WEIR_LOG_PLAIN, 0, &service->error_file) : 0;
-	if (failed == 0 && service->error_file != NULL)
-		failed =
-			weir_errors_new(service->error_file, (weir_log_level)log->level, 0, &service->errors);
-	if (failed != 0 || log->access == NULL)
-		return failed;
-	failed = open_log(log->access, 1, format, threads, &service->access_file);
-	return failed != 0 ? failed
-			   : weir_access_log_new(service->access_file, format, threads, &service->access);
+	weir_log_options error = {.path = log->error, .fd = 2, .format = WEIR_LOG_PLAIN},
+			 access = {.path = log->access,
+				   .fd = 1,
+				   .format = access_format(log),
+				   .rings = threads};
+	int failed = weir_log_new(&error, &service->error_file);
+	if (failed == 0)
+		failed = weir_errors_new(service->error_file, error_level(log), 0, &service->errors);
+	if (failed == 0)
+		failed = weir_log_new(&access, &service->access_file);
+	if (failed == 0)
+		failed = weir_access_log_new(service->access_file, access.format, threads, &service->access);
+	service->logs_access = log->access != NULL;
+	return failed;
+}
+
+/* What the HTTP server has to tell of. */
+static weir_http_logging logging(const weir_service *service, const weir_config_log *log)
+{
+	if (log->access != NULL)
+		return WEIR_HTTP_LOG_ALL;
+	return service->admin != NULL ? WEIR_HTTP_LOG_SHEDS : WEIR_HTTP_LOG_NOTHING;
+}
+
+/* Files that a change of the configuration brings, opened but not in use. NULL: that log stays as it is. */
+typedef struct next_files {
+	weir_log_file *access, *error;
+} next_files;
+
+static int open_next(const char *path, const char *old, int fd, weir_log_file **ret_file)
+{
+	if (path == old || (path != NULL && old != NULL && strcmp(path, old) == 0))
+		return 0;
+	return weir_service_explain_refusal(weir_log_file_open(path, fd, ret_file));
+}
+
+static int prepare_logs(const weir_service *service, const weir_config_log *log, next_files *ret_next)
+{
+	const weir_config_log *old = &service->config->log;
+	int failed = open_next(log->access, old->access, 1, &ret_next->access);
+	return failed != 0 ? failed : open_next(log->error, old->error, 2, &ret_next->error);
+}
+
+/* Waits until the file is in use, so that what follows is not in the old one. */
+static void use_next(weir_log *log, weir_log_file **next)
+{
+	if (*next == NULL)
+		return;
+	weir_log_use(log, *next);
+	*next = NULL;
+	weir_log_flush(log, TAKE_NS);
+}
+
+static void change_logs(weir_service *service, const weir_config_log *log, next_files *next)
+{
+	use_next(service->error_file, &next->error);
+	use_next(service->access_file, &next->access);
+	weir_errors_set_level(service->errors, error_level(log));
+	weir_access_log_set_format(service->access, access_format(log));
+	__atomic_store_n(&service->logs_access, log->access != NULL, __ATOMIC_RELAXED);
+	weir_http_set_logging(service->http, logging(service, log));
 }
 
 /* Called for every finished request, on its own thread. */
 static void record(const weir_http_record *record, void *arg)
 {
 	weir_service *service = arg;
-	if (service->access != NULL)
+	if (__atomic_load_n(&service->logs_access, __ATOMIC_RELAXED))
 		weir_access_log_record(record, service->access);
 	if (record->shed != WEIR_ADMITTED && service->admin != NULL) {
 		weir_why why;
@@ -248,20 +297,19 @@ static void save_history(const weir_service *service, FILE *to)
 
 static int make_http(weir_service *service, weir_routes *routes)
 {
-	bool wanted = service->access != NULL || service->admin != NULL;
 	weir_http_options options = {.domain = service->domain,
 				     .routes = routes,
 				     .limits = service->config->http.http,
 				     .no_shed_details = !service->config->http.shed_details,
 				     .tell_timing = service->config->http.server_timing,
 				     .tell_load = service->config->http.load_metrics,
-				     .log = wanted ? record : NULL,
-				     .log_arg = service,
-				     .log_sheds_only = service->access == NULL};
+				     .log = record,
+				     .log_arg = service};
 	int failed = weir_http_new(&options, &service->http);
 	if (failed != 0)
 		return failed;
 	weir_http_set_errors(service->http, service->errors);
+	weir_http_set_logging(service->http, logging(service, &service->config->log));
 	failed = weir_service_make_transmit(service, service->config);
 	if (failed != 0)
 		return failed;
@@ -327,7 +375,10 @@ static int prepare(weir_service *service, const weir_config *config, weir_tls *r
 int weir_service_apply(weir_service *service, const weir_config *config)
 {
 	weir_tls *tls[WEIR_LISTENERS_MOST] = {NULL};
-	int failed = prepare(service, config, tls);
+	next_files files = {.access = NULL};
+	int failed = prepare_logs(service, &config->log, &files);
+	if (failed == 0)
+		failed = prepare(service, config, tls);
 	if (failed == 0) {
 		weir_listeners_change(service, config, tls);
 		/* It is in force now; what failed is reported. */
@@ -337,7 +388,7 @@ int weir_service_apply(weir_service *service, const weir_config *config)
 			weir_errors_say(service->errors, WEIR_LOG_ERROR, "reload", "%s", weir_error());
 		name_classes(service, config);
 		weir_http_set_limits(service->http, &config->http.http);
-		change_logs(service, &config->log);
+		change_logs(service, &config->log, &files);
 		watch_resources(service->monitor,
 				&config->resources); /* the tables only let valid bounds through */
 		if (service->admin != NULL)
@@ -348,6 +399,8 @@ int weir_service_apply(weir_service *service, const weir_config *config)
 	weir_things_leave(&service->things, service->config);
 	for (unsigned i = 0; i < WEIR_LISTENERS_MOST; i++)
 		weir_tls_unref(tls[i]);
+	weir_log_file_close(&files.access);
+	weir_log_file_close(&files.error);
 	return failed;
 }
 
@@ -381,8 +434,6 @@ bool weir_service_account(weir_service *service)
 static void watch_logs(weir_service *service)
 {
 	weir_log_stats stats;
-	if (service->access_file == NULL)
-		return;
 	weir_log_read_stats(service->access_file, &stats);
 	uint64_t lost = stats.dropped - service->access_lost;
 	if (lost == 0)
@@ -398,6 +449,8 @@ void weir_service_watch(weir_service *service)
 	weir_http_stats stats;
 	weir_things_watch(&service->things);
 	watch_logs(service);
+	if (++service->watches % SLIM_LOOKS == 0)
+		weir_http_slim(service->http);
 	weir_http_read_stats(service->http, &stats);
 	weir_spare_look(&service->spare, stats.open + stats.busy);
 }
@@ -410,10 +463,8 @@ void weir_service_ready(weir_service *service, bool ready)
 
 void weir_service_reopen_logs(weir_service *service)
 {
-	if (service->error_file != NULL)
-		weir_log_reopen(service->error_file);
-	if (service->access_file != NULL)
-		weir_log_reopen(service->access_file);
+	weir_log_reopen(service->error_file);
+	weir_log_reopen(service->access_file);
 }
 
 weir_errors *weir_service_errors(const weir_service *service)

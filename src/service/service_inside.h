@@ -22,6 +22,8 @@ typedef struct weir_listening {
 	weir_tls *tls;
 	bool closed;
 	bool fresh; /* added by the change that is under way */
+	bool owned; /* by that change its path got another mode or owner */
+	weir_listen_file file_before;
 } weir_listening;
 
 /* A name that a class has or had. Names stay, since another thread may still read one many reloads later. */
@@ -51,8 +53,10 @@ struct weir_service {
 	weir_class_name *names;
 	weir_log *access_file, *error_file;
 	weir_access_log *access;
+	bool logs_access; /* atomic: a reload may turn the access log on and off */
 	weir_errors *errors;
 	weir_spare spare;     /* the main thread's */
+	unsigned watches;     /* the same */
 	uint64_t access_lost; /* lines of the access log that the error log was told of; the same */
 	bool started;
 	uint64_t reloads, reloads_failed; /* atomic: the admin's thread reads them */
@@ -65,15 +69,18 @@ int weir_listeners_add(weir_service *service, const weir_config *config, const w
 		       weir_inherited *inherited, size_t count);
 int weir_listeners_admin(weir_service *service, weir_inherited *inherited, size_t count);
 /*
- * The steps of a change. prepare does what may fail: new listeners, and certificates for those that stay, not
- * yet in use. Then change applies them; or close_from closes what was added.
+ * The steps of a change. prepare does what may fail: new listeners, modes and owners of paths, and certificates for
+ * those that stay, not yet in use. Then change applies them; or keep undoes what was done.
  */
 int weir_listeners_prepare(weir_service *service, const weir_config *config,
 			   weir_tls *ret_tls[WEIR_LISTENERS_MOST]);
 void weir_listeners_change(weir_service *service, const weir_config *config,
 			   weir_tls *tls[WEIR_LISTENERS_MOST]);
-/* The listeners that were added by the change under way stay, or are closed. */
+/* What the change under way has done stays; or listeners are closed, and paths get their modes and owners back. */
 void weir_listeners_keep(weir_service *service, bool keep);
+
+/* Adds to weir_error that the process may be confined, if that may be why it failed; returns `failed`. */
+int weir_service_explain_refusal(int failed);
 
 /* ---- routes.c ---- */
 

@@ -118,8 +118,6 @@ static const weir_metric log_metrics[] = {
 static void show_log(const weir_log *log, const char *name, weir_show_fn *fn, void *arg)
 {
 	weir_log_stats stats;
-	if (log == NULL)
-		return;
 	weir_log_read_stats(log, &stats);
 	const log_counts values = {stats.lines, stats.dropped, stats.failures, name};
 	fn(&(weir_shown){.prefix = "weir_log_", .metrics = log_metrics, .values = &values}, arg);

@@ -12,10 +12,20 @@
 #define GROWTH_BYTES ((uint64_t)16 << 20)
 /* In a row that do not help; each pause is twice the one before. */
 #define TRIES_MOST 5u
-/* Looks in a minute; and what is much: a part of what the process has, and not little. */
+/* Looks in a minute; what is much: a part of what the process has, and not little; and which part of that is worth it. */
 #define LOOKS            60u
-#define FREE_PART        6u
-#define FREE_LEAST_BYTES ((uint64_t)2 << 20)
+#define FREE_PART        20u
+#define FREE_LEAST_BYTES ((uint64_t)1 << 20)
+#define HELPED_PART      64u
+/* Larger blocks are mapped by themselves. */
+#define LARGE_BYTES (128 << 10)
+
+void weir_spare_begin(unsigned threads)
+{
+	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
+	mallopt(M_TRIM_THRESHOLD, 2 * LARGE_BYTES);
+	mallopt(M_ARENA_MAX, 1 + (int)(threads != 0 ? threads : sysconf(_SC_NPROCESSORS_ONLN)));
+}
 
 bool weir_spare_is_due(weir_spare *spare, uint64_t bytes, uint32_t busy)
 {
@@ -69,7 +79,7 @@ bool weir_spare_is_much(weir_spare *spare, uint64_t bytes, uint64_t free_bytes)
 
 void weir_spare_done_busy(weir_spare *spare, uint64_t before_bytes, uint64_t after_bytes)
 {
-	bool helped = after_bytes < before_bytes - before_bytes / 16;
+	bool helped = after_bytes < before_bytes - before_bytes / HELPED_PART;
 	spare->in_vain_busy = helped ? 0 : spare->in_vain_busy + (spare->in_vain_busy < TRIES_MOST);
 	spare->looks = LOOKS << spare->in_vain_busy;
 }

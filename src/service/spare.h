@@ -10,10 +10,12 @@
  * parts. After a minute in vain, what is left counts as what the process needs. It holds no clock: it is asked about once a
  * second.
  *
- * A process that is always busy never is at rest. Each thread has an arena of the allocator's, and each flood leaves
- * free memory in other places of them, which adds up for hours. So, once a minute, free memory is given back whatever the
- * load is, if it is a sixth of what the process has; less often where that does not help, since the allocator does not
- * tell what it has given back already.
+ * A process that is always busy never is at rest. Each flood leaves free memory in other places of the allocator's
+ * arenas, which adds up for hours. So there are no more arenas than serving threads and one, and large blocks are in
+ * none: by default, the first one that is freed makes the allocator take the next one from an arena, where what is
+ * allocated behind it keeps it. And once a minute, free memory is given back whatever the load is, if it is a twentieth of
+ * what the process has; less often where that does not help, since the allocator does not tell what it has given back
+ * already.
  *
  * Threads: one at a time, and not a reactor.
  */
@@ -30,6 +32,8 @@ typedef struct weir_spare {
 	unsigned in_vain_busy;
 } weir_spare;
 
+/* Before there is a second thread. threads: those that serve; 0: one per core. */
+void weir_spare_begin(unsigned threads);
 /* Whether memory should be given back now, with `bytes` in use by the process and `busy` requests in progress. */
 bool weir_spare_is_due(weir_spare *spare, uint64_t bytes, uint32_t busy);
 /* The same by `free_bytes` that the allocator keeps, whatever the load is. */

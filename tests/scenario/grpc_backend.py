@@ -253,8 +253,9 @@ def server_leaves():
             file.write(text.replace(server.url, other.url))
         weir.process.send_signal(1)
         until(lambda: any(str(other.port) in b["address"] for b in weir.backends()), "the reload")
-        # grpcio cancels calls that it has read but not begun when it is stopped.
-        until(lambda: not any(str(server.port) in b["address"] and b["in_flight"] > 0 for b in weir.backends()), "the old one has no more calls")
+        # grpcio cancels calls that it has read but not begun when it is stopped. Until it is retired, it may get more of them.
+        until(lambda: not any(str(server.port) in b["address"] and (b["in_flight"] > 0 or b["state"] != "retired") for b in weir.backends()),
+              "the old one has no more calls")
         server.stop(LONG)
         server = other
     ended.set()

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import tempfile
 
-from weirlib import WEIR, Backend, Weir, expect, run, same
+from weirlib import WEIR, Backend, Weir, expect, run, same, until
 
 EDITS = """
     request-headers = {"set X-Env: prod", "add X-Tag: a", "add X-Tag: b", "remove X-Debug", "remove cookie"};
@@ -125,6 +125,51 @@ def test_identifiers():
         same(len(re.findall(' id=wrong"', text)), 5, f"and no trace that is none: {text}")
 
 
+def test_identifiers_of_rejected_requests():
+    """Those that a law or a limit rejects, and those that are dropped from the queue, have what admitted ones have."""
+    def stuck(peer):
+        peer.next()
+        peer.ended()
+
+    with tempfile.NamedTemporaryFile("r", suffix=".log") as log, Backend(stuck) as backend:
+        with Weir("sentry", config=f"""
+            listen "127.0.0.1:0" {{}}
+            log {{ access = "{log.name}" }}
+            backend "app" {{ server = "{backend.url}"; request-id = on; concurrency = 1 }}
+            backend "silent" {{ server = "{backend.url}"; concurrency = 1 }}
+            target "one" {{ law = fixed; concurrency = 1 }}
+            limit "few" {{ match = "path /few"; rate = 1/m; burst = 1 }}
+            route "few" {{ match = "path /few"; redirect = "https" }}
+            route "late" {{ match = "path /late"; backend = app; target = off; deadline = 1ms }}
+            route "silent" {{ match = "path /silent"; backend = silent; target = one }}
+            route "all" {{ backend = app; target = one }}
+        """) as weir:
+            with weir.client() as first, weir.client() as other:
+                first.request("/")
+                other.request("/silent")
+                until(lambda: len(backend.seen) == 2, "both servers are busy")
+                trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+                same(weir.ask("/", fields=f"X-Request-ID: mine\r\nTraceparent: {trace}\r\n").status, 503, "rejected")
+                same(weir.ask("/").status, 503, "rejected")
+                same(weir.ask("/silent", fields="X-Request-ID: unasked\r\n").status, 503, "rejected")
+                # An unrelated kind of route has no identifiers.
+                same([weir.ask("/few").status for _ in range(2)], [308, 429], "beyond its limit")
+                with weir.client() as late:
+                    late.request("/late")
+                    until(lambda: weir.stage("late")["waiting"] == 1, "it waits")
+                    first.close()
+                    same(late.answer().status, 503, "dropped")
+        lines = log.read().splitlines()
+        notes = [(path, found[1] if (found := re.search(r'note="([^"]*)"', line)) else None)
+                 for line in lines if "shed=" in line for path in re.findall(r'"GET (\S+) ', line)]
+        same([note for path, note in notes if path in ("/silent", "/few")], [None, None], f"where it is off, nothing: {lines}")
+        mine = ("/", "id=mine trace=0af7651916cd43dd8448eb211c80319c")
+        same(notes.count(mine), 1, f"those of the client: {lines}")
+        made = [note for path, note in notes if path in ("/", "/late") and (path, note) != mine]
+        expect(len(made) == 2 and all(re.fullmatch("id=[0-9a-f]{32} trace=[0-9a-f]{32}", note or "") for note in made), f"made: {lines}")
+        same(len(set(made)), 2, "each has its own")
+
+
 def test_redirects():
     with Weir("serve", config="""
         listen "127.0.0.1:0" {}
@@ -149,4 +194,4 @@ def test_redirects():
             expect(subprocess.run([WEIR, "check", path], capture_output=True, timeout=60, check=False).returncode == 1, f"{key} is refused")
 
 
-run(test_no_other_spelling_and_no_trailer_gets_past, test_what_weir_says_can_be_set, test_redirects, test_identifiers, test_both_ways, test_by_http2, test_what_cannot_be_changed)
+run(test_no_other_spelling_and_no_trailer_gets_past, test_what_weir_says_can_be_set, test_redirects, test_identifiers, test_identifiers_of_rejected_requests, test_both_ways, test_by_http2, test_what_cannot_be_changed)

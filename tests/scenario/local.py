@@ -272,11 +272,56 @@ def test_reloads():
         same(kept.ask("/").status, 200, "before")
         reload(weir, config(one, backend, listen="mode = 0600", more=f'listen "unix:{two}" {{ mode = 0666 }}'))
         same((ask(one).status, ask(two).status, mode(two)), (200, 200, "0o666"), "a path more")
-        said = reload(weir, config(one, backend, listen="mode = 0660"), "only a restart or SIGUSR2 brings that")
-        expect(f'listen "unix:{one}".mode' in said, said)
+        said = reload(weir, config(one, backend, listen="mode = 0660; backlog = 7"), "only a restart or SIGUSR2 brings that")
+        expect(f'listen "unix:{one}".backlog: changed' in said, said)
         until(lambda: not os.path.exists(two), "a path less")
         same(kept.ask("/").status, 200, "the kept connection goes on")
-        same(mode(one), "0o600", "its mode is as it was")
+        same(mode(one), "0o660", "its mode is as it says now")
+
+
+def test_reloads_of_mode_and_owner():
+    path, inode = place("owner.sock"), None
+    with Backend(good) as backend, sentry(path, backend, listen="mode = 0600") as weir, socket.socket() as taken:
+        def found():
+            here = os.lstat(path)
+            same((ask(path).status, here.st_ino), (200, inode or here.st_ino), "the same socket is served")
+            return mode(path), here.st_uid, here.st_gid
+
+        inode, us = os.lstat(path).st_ino, (os.geteuid(), os.getegid())
+        reload(weir, config(path, backend, listen="mode = 0666"))
+        same(found(), ("0o666", *us), "another mode")
+        os.chmod(path, 0o644)
+        reload(weir, config(path, backend, listen="mode = 0666", more='class "new" { level = 3 }'))
+        same(found(), ("0o644", *us), "what an operator changed stays while the configuration says the same")
+        reload(weir, config(path, backend))
+        same(found(), ("0o644", *us), "a key that is gone leaves the file as it is")
+        # Refused by something else: nothing is changed.
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        reload(weir, config(path, backend, listen="mode = 0600", more=f'listen "127.0.0.1:{taken.getsockname()[1]}" {{}}'), "reload: .*cannot listen")
+        same(found(), ("0o644", *us), "a reload that is refused changes no mode")
+        if ROOT:
+            reload(weir, config(path, backend, listen="mode = 0600; user = 12345; group = 12346"))
+            same(found(), ("0o600", 12345, 12346), "another owner")
+            reload(weir, config(path, backend, listen=f"mode = 0660; user = {us[0]}; group = {us[1]}"))
+            same(found(), ("0o660", *us), "and back")
+        else:
+            reload(weir, config(path, backend, listen="mode = 0600; user = 12345"), "reload: .*cannot change mode or owner of unix:")
+            same(found(), ("0o644", *us), "nothing is half changed")
+
+
+def test_a_successor_brings_another_mode():
+    path = place("brings.sock")
+    with Backend(good) as backend:
+        weir = sentry(path, backend, listen="mode = 0600")
+        with open(os.path.join(weir.folder, "weir.conf"), "w") as file:
+            file.write(config(path, backend, listen="mode = 0666"))
+        pid = succeed(weir, weir.process.pid)
+        same((ask(path).status, mode(path)), (200, "0o666"), "as its configuration says")
+        os.kill(pid, signal.SIGTERM)
+        until(lambda: has_ended(pid), "the last one's end")
+        expect(not os.path.exists(path), "the last one removes the path")
+        weir.kill()
 
 
 def succeed(weir, pid):
@@ -439,5 +484,5 @@ def test_the_admin_listens_on_a_path():
 
 run(test_it_is_served, test_on_the_command_line, test_both_event_loops_and_tls, test_large_answers, test_http2, test_the_mode_is_as_configured, test_others_are_kept_out,
     test_the_client_has_no_address, test_a_trusted_proxy_says_who_it_is, test_a_proxy_header_says_who_it_is, test_a_path_that_was_left_behind,
-    test_what_is_no_socket_stays, test_a_path_that_is_taken_by_another_stays, test_reloads, test_takeovers, test_a_successor_that_fails_leaves_the_path,
+    test_what_is_no_socket_stays, test_a_path_that_is_taken_by_another_stays, test_reloads, test_reloads_of_mode_and_owner, test_takeovers, test_a_successor_brings_another_mode, test_a_successor_that_fails_leaves_the_path,
     test_a_path_of_the_service_manager_stays, test_the_drain_finishes_what_was_begun, test_confined, test_the_admin_listens_on_a_path)

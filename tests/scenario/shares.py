@@ -11,11 +11,13 @@ ONE = "process { threads = 1 }"
 
 
 def sentry(backend, listen="", more="", keys="", queue=4096):
+    # A busy machine makes loops late, for which requests are rejected; nothing here is about that.
     return Weir("sentry", config=f"""
         listen "127.0.0.1:0" {{ {listen} }}
         {more}
         backend "app" {{ server = "{backend.url}"; {keys} }}
         route "all" {{ backend = app; gather = 64KB; queue = {queue} }}
+        resources {{ loop-lag = 0s }}
     """)
 
 

@@ -190,7 +190,8 @@ class Users:
         """Failures that a kill explains: of requests that may not be repeated, answered with 502, soon after it."""
         if self.idempotent:
             return 0
-        near = [row for row in self.story["series"] if any(0 <= self.began + row["t_s"] - kill <= AFTER_KILL for kill in self.world.kills)]
+        # A row is of one second, and counts from when the load was ready, which is a little after it was started.
+        near = [row for row in self.story["series"] if any(-1 <= self.began + row["t_s"] - kill <= AFTER_KILL for kill in self.world.kills)]
         return min(sum(row["errors"] for row in near), self.story["status"].get("502", 0))
 
     def row(self):
@@ -434,6 +435,8 @@ def judge_memory(world):
         expect(descriptors[1] <= most * descriptors[0] + more, f"{what}: descriptors are as many: {descriptors}")
     peak = max(sample[2] for sample in world.samples)
     print(f"\nmemory: {len(world.samples)} samples, at most {peak / 1024:.1f} MB")
+    sixths = [part(world.samples, i * whole / 6, (i + 1) * whole / 6, 2) / 1024 for i in range(6)]
+    print("  each sixth of the run: " + ", ".join(f"{median:.1f}" for median in sixths) + " MB")
     for what, kilobytes, descriptors in table:
         print(f"  {what}: {kilobytes[0] / 1024:.1f} and {kilobytes[1] / 1024:.1f} MB, {descriptors[0]:.0f} and {descriptors[1]:.0f} descriptors")
 

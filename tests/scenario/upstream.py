@@ -224,6 +224,54 @@ def test_services_are_found_by_srv():
                 until(lambda: weir.ask("/").body == b"s2", "the targets change")
 
 
+def test_targets_of_a_service_are_servers():
+    """Each has its own health; they come and go with the answers of the name server, and with the service's name in the configuration."""
+    def is_checked(peer):
+        while True:
+            request = peer.next()
+            peer.reply("x", status="503 Service Unavailable" if request.target == "/health" and peer.backend.sick else "200 OK")
+
+    with Backend(is_checked) as one, Backend(is_checked) as two, Backend(is_checked) as three:
+        for backend in (one, two, three):
+            backend.sick = False
+
+        def srv(*backends):
+            return [(1, (10, 5, backend.port, "host.test")) for backend in backends]
+        records = {("_http._tcp.app.test", dnslib.SRV): srv(one, two), ("host.test", dnslib.A): [(1, "127.0.0.1")]}
+        keys = 'health = "/health"; health-interval = 20ms; slow-start = 0s;'
+
+        def states():
+            return {int(backend["address"].rsplit(":", 1)[1]): backend["state"] for backend in weir.backends()}
+        with dnslib.Names(records) as names, sentry(["srv:_http._tcp.app.test"], keys=keys + f'resolver = "{names.address}";') as weir:
+            same(states(), {one.port: "up", two.port: "up"}, "each target is shown, the service is not")
+            one.sick = True
+            until(lambda: states() == {one.port: "down", two.port: "up"}, "one is down, by its own checks")
+            before = len([request for request in one.seen if request.target == "/"])
+            same({weir.ask("/").status for _ in range(20)}, {200}, "the other serves")
+            same(len([request for request in one.seen if request.target == "/"]), before, "and gets all of them")
+            records[("_http._tcp.app.test", dnslib.SRV)] = srv(two, three)
+            until(lambda: states() == {two.port: "up", three.port: "up"}, "one goes, one comes")
+            same({weir.ask("/").status for _ in range(20)}, {200}, "nothing fails")
+            path = os.path.join(weir.folder, "weir.conf")
+            with open(path) as file:
+                text = file.read()
+            one.sick = False
+
+            def reload(*servers):
+                before = len(weir.said())
+                with open(path, "w") as file:
+                    file.write(text.replace('"srv:_http._tcp.app.test"', ", ".join(f'"{server}"' for server in servers)))
+                weir.process.send_signal(signal.SIGHUP)
+                until(lambda: "the configuration was read anew" in weir.said()[before:], "a reload")
+            service = "srv:_http._tcp.app.test"
+            for servers, wanted in (([one.url], [one]), ([service], [two, three]),  # the targets of a service that is gone are gone
+                                    ([two.url, three.url], [two, three]), ([service], [two, three]),  # the same, by their names, and back
+                                    ([service, two.url], [two, three]), ([two.url], [two])):  # both at once, and one of them
+                reload(*servers)
+                until(lambda: states() == {backend.port: "up" for backend in wanted}, f"{servers}: {states()}")
+                same({weir.ask("/").status for _ in range(10)}, {200}, f"{servers}: served")
+
+
 def test_a_name_that_is_none_is_refused():
     with dnslib.Names({}) as names:
         try:
@@ -278,5 +326,5 @@ def test_without_pass_on_nothing_is_told():
 
 run(test_a_unix_socket_behind, test_a_unix_socket_that_is_not_there, test_wrong_paths_are_refused, test_a_cookie_names_the_server, test_a_key_gets_the_same_server,
     test_a_popular_key_does_no_harm, test_sticky_is_checked, test_a_server_that_a_reload_adds_begins_slowly, test_names_are_resolved_again_by_their_time_to_live,
-    test_a_long_time_to_live_is_heeded, test_services_are_found_by_srv, test_a_name_that_is_none_is_refused, test_the_next_weir_is_told, test_nobody_else_is_believed,
+    test_a_long_time_to_live_is_heeded, test_services_are_found_by_srv, test_targets_of_a_service_are_servers, test_a_name_that_is_none_is_refused, test_the_next_weir_is_told, test_nobody_else_is_believed,
     test_what_is_no_number_is_not_there, test_without_pass_on_nothing_is_told)

@@ -286,6 +286,69 @@ static void test_a_full_device(void **state)
 
 /* ---- rotation ---- */
 
+/* Lines from before a change go to the old file, later ones to the new one; without a file they go nowhere. */
+static void test_another_file(void **state)
+{
+	char one[128], two[128];
+	weir_log_file *next = NULL;
+	snprintf(one, sizeof(one), "%s/one", folder);
+	snprintf(two, sizeof(two), "%s/two", folder);
+	weir_log *log = open_log(one, 1);
+	assert_int_equal(weir_log_file_open("/nonexistent/folder/log", 2, &next), -ENOENT);
+	assert_null(next);
+	assert_true(write_line(log, 0, "a"));
+	assert_int_equal(weir_log_file_open(two, 2, &next), 0);
+	weir_log_use(log, next);
+	assert_true(weir_log_flush(log, PATIENCE));
+	assert_true(write_line(log, 0, "b"));
+	assert_int_equal(weir_log_file_open(NULL, 2, &next), 0);
+	weir_log_use(log, next);
+	assert_true(weir_log_flush(log, PATIENCE));
+	assert_true(write_line(log, 0, "nowhere"));
+	assert_int_equal(weir_log_file_open(two, 2, &next), 0);
+	weir_log_use(log, next);
+	/* Two at once: the last one counts. */
+	assert_int_equal(weir_log_file_open(one, 2, &next), 0);
+	weir_log_use(log, next);
+	assert_true(weir_log_flush(log, PATIENCE));
+	assert_true(write_line(log, 0, "c"));
+	assert_true(weir_log_flush(log, PATIENCE));
+	assert_int_equal(stats_of(log).dropped, 0);
+	/* One that was given and not used yet is freed. */
+	assert_int_equal(weir_log_file_open(two, 2, &next), 0);
+	weir_log_use(log, next);
+	weir_log_free(&log);
+	expect_contents(one, "a\nc\n");
+	expect_contents(two, "b\n");
+}
+
+/* A pipe that nobody reads can be left. */
+static void test_another_file_than_a_stuck_pipe(void **state)
+{
+	int fds[2];
+	weir_log *log = NULL;
+	weir_log_file *next = NULL;
+	const char *path = in_folder("left");
+	assert_int_equal(pipe(fds), 0);
+	weir_log_options options = {.path = "-", .fd = fds[1], .rings = 1, .ring_bytes = RING};
+	assert_int_equal(weir_log_new(&options, &log), 0);
+	do
+		for (unsigned i = 0; i < 100000 && write_line(log, 0, "0123456789012345678901234567890"); i++)
+			;
+	while (weir_log_flush(log, 20 * WEIR_NS_PER_MS));
+	assert_int_equal(weir_log_file_open(path, 2, &next), 0);
+	weir_log_use(log, next);
+	assert_true(weir_log_flush(log, PATIENCE));
+	while (!write_line(log, 0, "here"))
+		assert_true(weir_log_flush(log, PATIENCE));
+	weir_log_free(&log);
+	char *text = contents(path);
+	assert_non_null(strstr(text, "here\n"));
+	free(text);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 static void test_rotation(void **state)
 {
 	char path[128], old[128];
@@ -500,6 +563,8 @@ int main(void)
 		CHECK_TEST(test_an_end_without_a_reader),
 		CHECK_TEST(test_a_full_device),
 		CHECK_TEST(test_rotation),
+		CHECK_TEST(test_another_file),
+		CHECK_TEST(test_another_file_than_a_stuck_pipe),
 		CHECK_TEST(test_threads),
 		CHECK_TEST(test_errors),
 		CHECK_TEST(test_errors_are_limited),

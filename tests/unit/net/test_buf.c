@@ -53,6 +53,33 @@ static void a_pool_gives_the_same_buffer_again(void **state)
 	assert_int_equal(weir_mem_live(), live);
 }
 
+static void a_pool_gives_back_half_of_what_it_keeps(void **state)
+{
+	weir_loop *loop = loop_of(state);
+	uint64_t live = weir_mem_live();
+	weir_buf_pool *pool = weir_buf_pool_new(loop, 1000, 8);
+	weir_buf *bufs[8];
+	weir_loop_set_self(loop);
+	for (unsigned i = 0; i < 8; i++)
+		bufs[i] = weir_buf_pool_take(pool);
+	for (unsigned i = 0; i < 7; i++)
+		weir_buf_unref(bufs[i]);
+	assert_int_equal(weir_mem_live(), live + 9);
+	/* Seven, three, one, none; what is in use stays. */
+	for (unsigned left = 3;; left /= 2) {
+		weir_buf_pool_slim(pool);
+		assert_int_equal(weir_mem_live(), live + 2 + left);
+		if (left == 0)
+			break;
+	}
+	weir_buf_unref(bufs[7]);
+	assert_ptr_equal(weir_buf_pool_take(pool), bufs[7]);
+	weir_buf_unref(bufs[7]);
+	weir_loop_set_self(NULL);
+	weir_buf_pool_close(&pool);
+	assert_int_equal(weir_mem_live(), live);
+}
+
 static void a_pool_keeps_a_bounded_number(void **state)
 {
 	weir_loop *loop = loop_of(state);
@@ -278,6 +305,7 @@ int main(void)
 		cmocka_unit_test(says_when_there_is_no_memory),
 		ON_BOTH(a_pool_gives_the_same_buffer_again),
 		ON_BOTH(a_pool_keeps_a_bounded_number),
+		ON_BOTH(a_pool_gives_back_half_of_what_it_keeps),
 		ON_BOTH(a_buffer_outlives_its_pool),
 		ON_BOTH(a_pool_says_when_there_is_no_memory),
 		ON_BOTH(other_threads_may_let_go),

@@ -517,7 +517,7 @@ static void names_are_resolved_again(void **state)
 	weir_origin *named = NULL;
 	weir_resolver *resolver = (weir_resolver *)(void *)1;
 	yard_open(&y, 1, (weir_origin_options){0});
-	assert_int_equal(weir_resolver_new_locked(&y.fleet, 0, &resolver), 0);
+	assert_int_equal(weir_resolver_new_locked(&y.fleet, 0, NULL, NULL, &resolver), 0);
 	assert_null(resolver);
 	weir_resolver_free(resolver);
 	assert_int_equal(weir_origin_new(&(weir_origin_options){.url = "http://localhost:1"}, &named), 0);
@@ -526,7 +526,7 @@ static void names_are_resolved_again(void **state)
 	pthread_mutex_lock(&named->found.lock);
 	named->found.count = 0;
 	pthread_mutex_unlock(&named->found.lock);
-	assert_int_equal(weir_resolver_new_locked(&y.fleet, WEIR_NS_PER_MS, &resolver), 0);
+	assert_int_equal(weir_resolver_new_locked(&y.fleet, WEIR_NS_PER_MS, NULL, NULL, &resolver), 0);
 	weir_address address;
 	while (!weir_origin_address(named, 0, &address))
 		;

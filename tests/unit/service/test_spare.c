@@ -89,13 +89,13 @@ static void test_busy(void **state)
 	weir_spare_done_busy(&spare, 24 * MB, 24 * MB);
 	assert_int_equal(looks_until_much(&spare), 121);
 	for (unsigned i = 0; i < 20; i++)
-		weir_spare_done_busy(&spare, 24 * MB, 23 * MB);
+		weir_spare_done_busy(&spare, 24 * MB, 24 * MB - MB / 4);
 	assert_int_equal(looks_until_much(&spare), 60 * 32 + 1);
 	weir_spare_done_busy(&spare, 24 * MB, 10 * MB);
 	assert_int_equal(looks_until_much(&spare), 61);
 	for (unsigned i = 0; i < 200; i++) {
-		assert_false(weir_spare_is_much(&spare, 24 * MB, 4 * MB - 1));
-		assert_false(weir_spare_is_much(&spare, 6 * MB, 2 * MB - 1));
+		assert_false(weir_spare_is_much(&spare, 40 * MB, 2 * MB - 1));
+		assert_false(weir_spare_is_much(&spare, 6 * MB, MB - 1));
 	}
 }
 

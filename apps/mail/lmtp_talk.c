@@ -171,7 +171,7 @@ static void command_data(lmtp_talk *t)
 	}
 	t->in_data = true;
 	t->line_state = 2; /* as behind CRLF */
-	t->message_bytes = t->data_bytes =
+	t->message_bytes = t->data_bytes = t->head_bytes =
 		(size_t)snprintf(t->data, LMTP_DATA_BYTES, "Return-Path: <%s>\r\n", t->sender);
 	say(t, "354 the message, then a line with a dot");
 }
@@ -279,7 +279,7 @@ static void keep(lmtp_talk *t, char c)
 {
 	if (t->failed)
 		return;
-	if (++t->message_bytes > t->bytes_max) {
+	if (++t->message_bytes > t->bytes_max + t->head_bytes) {
 		t->too_long = t->failed = true;
 		return;
 	}

@@ -48,7 +48,8 @@ typedef struct lmtp_talk {
 
 	/* The talk's own. */
 	bool greeted, in_data, too_long;
-	int fault; /* why it failed, a negative errno */
+	int fault;         /* why it failed, a negative errno */
+	size_t head_bytes; /* of a line that is put before the message, and does not count as the peer's */
 	unsigned wrong;
 	unsigned line_state; /* of the data: how much of CRLF "." CRLF was seen */
 	bool skipping;       /* a command that is too long */

@@ -19,15 +19,16 @@
 
 #include <weir/base.h>
 
-#define MAIL_BYTES_MAX       (50u << 20)  /* a whole message */
-#define MAIL_PARTS_MAX       1000u        /* parts of a message, in all depths */
-#define MAIL_DEPTH_MAX       30u          /* multiparts and messages within each other */
-#define MAIL_FIELDS_MAX      10000u       /* header fields, in all parts together */
-#define MAIL_FIELD_BYTES_MAX (128u << 10) /* one header field */
-#define MAIL_NAME_BYTES_MAX  1000u        /* subjects, names of files: longer ones are cut */
-#define MAIL_LIST_BYTES_MAX  16000u       /* lists of addresses and of references: the same */
-#define MAIL_TEXT_BYTES_MAX  (256u << 10) /* text for the index */
-#define MAIL_SHOWN_BYTES_MAX (1u << 20)   /* a body that is shown, before it is sanitised */
+#define MAIL_SENT_BYTES_MAX  (50u << 20)                 /* a whole message, as somebody sends it */
+#define MAIL_BYTES_MAX       (MAIL_SENT_BYTES_MAX + 512) /* and with the line of its envelope before it */
+#define MAIL_PARTS_MAX       1000u                       /* parts of a message, in all depths */
+#define MAIL_DEPTH_MAX       30u                         /* multiparts and messages within each other */
+#define MAIL_FIELDS_MAX      10000u                      /* header fields, in all parts together */
+#define MAIL_FIELD_BYTES_MAX (128u << 10)                /* one header field */
+#define MAIL_NAME_BYTES_MAX  1000u                       /* subjects, names of files: longer ones are cut */
+#define MAIL_LIST_BYTES_MAX  16000u                      /* lists of addresses and of references: the same */
+#define MAIL_TEXT_BYTES_MAX  (256u << 10)                /* text for the index */
+#define MAIL_SHOWN_BYTES_MAX (1u << 20)                  /* a body that is shown, before it is sanitised */
 #define MAIL_SNIPPET_BYTES   200u
 
 /* ---- where the bytes of a message come from ---- */

@@ -24,6 +24,7 @@ typedef struct smtp_wire {
 	int recipient; /* the one that was named last */
 	int code;      /* of the last answer */
 	char answer[ANSWER_MAX + 1];
+	char error[CURL_ERROR_SIZE]; /* the library's own, without an answer */
 	const int *stopping;
 	bool over;   /* what comes now is about the connection */
 	bool broken; /* the source could not be read */
@@ -105,7 +106,7 @@ static void set_options(CURL *handle, const smtp_options *options, smtp_wire *w)
 	curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, (long)BYTES_PER_S);
 	curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, 60L);
 	curl_easy_setopt(handle, CURLOPT_USE_SSL,
-			 (long)(options->tls_required ? CURLUSESSL_ALL : CURLUSESSL_TRY));
+			 (long)(options->starttls ? CURLUSESSL_ALL : CURLUSESSL_NONE));
 	if (options->ca_file != NULL)
 		curl_easy_setopt(handle, CURLOPT_CAINFO, options->ca_file);
 	if (options->user != NULL) {
@@ -113,6 +114,7 @@ static void set_options(CURL *handle, const smtp_options *options, smtp_wire *w)
 		curl_easy_setopt(handle, CURLOPT_PASSWORD,
 				 options->password != NULL ? options->password : "");
 	}
+	curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, w->error);
 	curl_easy_setopt(handle, CURLOPT_PROXY, "");
 	curl_easy_setopt(handle, CURLOPT_UPLOAD, 1L);
 	curl_easy_setopt(handle, CURLOPT_MAIL_RCPT_ALLLOWFAILS, 1L);
@@ -143,7 +145,9 @@ static void conclude(smtp_wire *w, CURLcode result)
 		if (result == CURLE_OK && accepted)
 			continue;
 		if (code < 400) {
-			const char *why = w->code >= 400 ? w->answer : curl_easy_strerror(result);
+			const char *why = w->code >= 400        ? w->answer
+					  : w->error[0] != '\0' ? w->error
+								: curl_easy_strerror(result);
 			w->mail->codes[i] = refused ? w->code : 0;
 			g_free(w->mail->answers[i]);
 			w->mail->answers[i] = g_strdup(result == CURLE_OK ? "no answer" : why);
@@ -185,6 +189,22 @@ int smtp_send(const smtp_options *options, const mail_source *source, smtp_mail 
 		return -ECANCELED;
 	conclude(&w, result);
 	return 0;
+}
+
+bool smtp_is_local(const char *url)
+{
+	static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
+	CURLU *parsed = curl_url();
+	char *host = NULL;
+	bool local = false;
+	if (parsed != NULL &&
+	    curl_url_set(parsed, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK &&
+	    curl_url_get(parsed, CURLUPART_HOST, &host, 0) == CURLUE_OK)
+		for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+			local = local || strcasecmp(host, names[i]) == 0;
+	curl_free(host);
+	curl_url_cleanup(parsed);
+	return local;
 }
 
 int smtp_init(void)

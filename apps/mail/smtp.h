@@ -14,11 +14,10 @@
 #define SMTP_TRY_S 300 /* one try, from connect to the answer */
 
 typedef struct smtp_options {
-	/* "smtp://host:587" (STARTTLS where the server has it), "smtps://host:465". */
-	const char *url;
-	bool tls_required; /* smtp:// without TLS fails; for everything but loopback this should be set */
+	const char *url;             /* "smtp://host:587", "smtps://host:465" */
+	bool starttls;               /* smtp:// fails without it; otherwise it is not used */
 	const char *user, *password; /* for AUTH; NULL: none */
-	const char *ca_file;         /* NULL: the system's */
+	const char *ca_file;         /* who signs the server's certificate; NULL: the system's */
 	const char *host;            /* the name given in EHLO; NULL: localhost */
 } smtp_options;
 
@@ -33,6 +32,8 @@ typedef struct smtp_mail {
 
 /* Prepares the library. 0 or -EIO. */
 int smtp_init(void);
+/* Whether the URL names this machine, where nobody else can listen: localhost, 127.0.0.1 or ::1. */
+bool smtp_is_local(const char *url);
 /* Tries once and fills in codes and answers. 0 whatever the server said; -ECANCELED: *stopping was set (it may be NULL). */
 int smtp_send(const smtp_options *options, const mail_source *source, smtp_mail *mail, const int *stopping);
 

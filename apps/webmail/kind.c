@@ -91,6 +91,9 @@ static const weir_key mail_rows[] = {
 	ROW("submit-user", TEXT, submit_user, NULL, "The user of that server", .flags = 0),
 	ROW("submit-password-file", PATH, submit_password_file, NULL,
 	    "A file whose first line is the password of that user", .flags = 0),
+	ROW("submit-ca", PATH, submit_ca, NULL,
+	    "Certificates that may have signed that server's. Without it: those that the system trusts",
+	    .flags = 0),
 	{0},
 };
 
@@ -222,6 +225,12 @@ static void print_route(const weir_route_view *route, FILE *file)
 {
 	const webmail_keys *values = route->values;
 	fprintf(file, "webmail %s", values->type);
+}
+
+/* Servers have names, mostly: the one that takes mail, and that of the database after it was lost. */
+static bool resolves(const weir_config *config)
+{
+	return keys_of(config)->submit != NULL || keys_of(config)->db != NULL;
 }
 
 /* ---- requests ---- */
@@ -448,6 +457,7 @@ const weir_kind webmail_kind = {
 	.complete = complete,
 	.check = check,
 	.check_route = check_route,
+	.resolves = resolves,
 	.print_route = print_route,
 	.make = make,
 	.start = start,

@@ -358,8 +358,9 @@ int lmtp_new(const lmtp_options *options, lmtp **ret_lmtp)
 	l->store_url = strdup(options->store_url);
 	l->spool = strdup(options->spool);
 	l->host = strdup(options->host);
-	l->bytes_max = options->bytes_max > 0 && options->bytes_max < MAIL_BYTES_MAX ? options->bytes_max
-										     : MAIL_BYTES_MAX;
+	l->bytes_max = options->bytes_max > 0 && options->bytes_max < MAIL_SENT_BYTES_MAX
+			       ? options->bytes_max
+			       : MAIL_SENT_BYTES_MAX;
 	l->transaction_ns = options->transaction_ns != 0 ? options->transaction_ns : TRANSACTION_NS;
 	bool memory = l->store_url != NULL && l->spool != NULL && l->host != NULL;
 	int error = memory ? make_pool(l, options) : weir_error_set(-ENOMEM, "out of memory");

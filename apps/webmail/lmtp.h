@@ -32,7 +32,7 @@ typedef struct lmtp_options {
 	const char *store_url;
 	const char *spool;        /* a folder; files in it have no name */
 	const char *host;         /* for the greeting */
-	uint64_t bytes_max;       /* of a message; 0: MAIL_BYTES_MAX, which is also the most */
+	uint64_t bytes_max;       /* of a message; 0: MAIL_SENT_BYTES_MAX, which is also the most */
 	uint32_t connections_max; /* 0: 64 */
 	uint32_t threads;         /* 0: 2 */
 	uint64_t idle_ns;         /* without a byte; 0: 5 minutes */

@@ -47,6 +47,7 @@ static const char *const sqlite_migrations[] = {
 	"CREATE INDEX outgoing_of_user ON outgoing (user);"
 	"CREATE VIRTUAL TABLE words USING fts5 (author, recipients, subject, body,"
 	"  tokenize = 'unicode61 remove_diacritics 2');",
+	"CREATE INDEX sessions_by_end ON sessions (expires_s);",
 };
 
 #define END_OF_TABLE " ENGINE = InnoDB DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin;"
@@ -88,6 +89,7 @@ static const char *const mariadb_migrations[] = {
 	"CREATE TABLE IF NOT EXISTS terms (user INT UNSIGNED NOT NULL,"
 	"  word VARCHAR(72) COLLATE utf8mb4_general_ci NOT NULL, message BIGINT NOT NULL,"
 	"  PRIMARY KEY (user, word, message))" END_OF_TABLE,
+	"CREATE INDEX IF NOT EXISTS sessions_by_end ON sessions (expires_s);",
 };
 
 #define MIGRATIONS (sizeof(sqlite_migrations) / sizeof(sqlite_migrations[0]))

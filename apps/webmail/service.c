@@ -16,7 +16,7 @@
 struct service {
 	/* const after service_prepare */
 	char *lmtp_at; /* NULL: no mail comes in this way */
-	char *url, *user;
+	char *url, *user, *ca;
 	char password[PASSWORD_BYTES];
 	char host[256];
 	/* the main thread; readers see them once they are there */
@@ -69,6 +69,7 @@ int service_prepare(webmail *mail, const mail_keys *keys)
 	service->lmtp_at = strcmp(keys->lmtp, "off") != 0 ? copy(keys->lmtp) : NULL;
 	service->url = copy(keys->submit);
 	service->user = copy(keys->submit_user);
+	service->ca = copy(keys->submit_ca);
 	if (gethostname(service->host, sizeof(service->host) - 1) != 0)
 		snprintf(service->host, sizeof(service->host), "localhost");
 	return keys->submit_password_file != NULL
@@ -97,18 +98,16 @@ static int start_lmtp(const webmail *mail, struct service *service)
 	return 0;
 }
 
-/* Passwords and mail do not travel in the clear, except within this machine. */
-static bool is_local(const char *url)
-{
-	return strncmp(url, "smtp://127.", 11) == 0 || strncmp(url, "smtp://[::1]", 12) == 0 ||
-	       strncmp(url, "smtp://localhost", 16) == 0;
-}
-
+/*
+ * Passwords and mail do not travel in the clear, except within this machine. A mail server there seldom has a
+ * certificate that anybody else would trust, so TLS is used if it is said who signed it.
+ */
 static int start_submit(const webmail *mail, struct service *service)
 {
 	submit_options options = {
 		.smtp = {.url = service->url,
-			 .tls_required = !is_local(service->url),
+			 .starttls = service->ca != NULL || !smtp_is_local(service->url),
+			 .ca_file = service->ca,
 			 .user = service->user,
 			 .password = service->password[0] != '\0' ? service->password : NULL,
 			 .host = service->host},
@@ -144,6 +143,7 @@ void service_end(webmail *mail)
 	free(service->lmtp_at);
 	free(service->url);
 	free(service->user);
+	free(service->ca);
 	explicit_bzero(service->password, sizeof(service->password));
 	free(service);
 	mail->service = NULL;

@@ -33,13 +33,16 @@ void store_close(store *s)
 	free(s);
 }
 
+/* User by user, so that others may write in between. */
 int store_tidy(store *s, int64_t now_s)
 {
 	int changed = db_change(s->d, "DELETE FROM sessions WHERE expires_s <= ?", DB_ARGS(DB_INT(now_s)));
-	if (changed >= 0)
+	int64_t user = 0;
+	while (changed >= 0 && db_number(s->d, &user, "SELECT id FROM users WHERE id > ? ORDER BY id LIMIT 1",
+					 DB_ARGS(DB_INT(user))) == 0)
 		changed = db_change(s->d,
-				    "DELETE FROM deliveries WHERE created_s < ? AND NOT EXISTS"
+				    "DELETE FROM deliveries WHERE user = ? AND created_s < ? AND NOT EXISTS"
 				    " (SELECT 1 FROM messages m WHERE m.id = deliveries.message)",
-				    DB_ARGS(DB_INT(now_s - STORE_DELIVERY_DAYS * 86400)));
+				    DB_ARGS(DB_INT(user), DB_INT(now_s - STORE_DELIVERY_DAYS * 86400)));
 	return changed < 0 ? changed : 0;
 }

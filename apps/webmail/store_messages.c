@@ -101,21 +101,32 @@ int store_thread(store *s, uint32_t user, uint32_t message, store_each each, voi
 
 /* ---- neighbours ---- */
 
-#define NEXT(condition, order) \
-	"SELECT id FROM messages WHERE folder = ? AND " condition " ORDER BY " order " LIMIT 1"
-#define OLDER NEXT("date_s <= ? AND (date_s < ? OR id < ?)", BY_DATE(""))
-#define NEWER NEXT("date_s >= ? AND (date_s > ? OR id > ?)", BY_DATE_BACK(""))
-#define FURTHER(key) \
-	NEXT(key " >= ? AND (" key " > ? OR date_s < ? OR (date_s = ? AND id > ?))", BY_KEY("", key))
-#define NEARER(key) \
-	NEXT(key " <= ? AND (" key " < ? OR date_s > ? OR (date_s = ? AND id < ?))", BY_KEY_BACK("", key))
+/*
+ * Of the same author or subject, then of another. MariaDB would rather read a folder, or an author, from its
+ * beginning than begin in the middle: so a value is a range of one for it, and the order is that of the index.
+ */
+#define IS(column)    column " = ? AND " column " = ?"
+#define RANGE(column) column " >= ? AND " column " <= ?"
+#define NEXT(is, condition, order) \
+	"SELECT id FROM messages WHERE " is("folder") " AND " condition " ORDER BY folder" order " LIMIT 1"
+#define BY_KEY_OF(is, key)                                                              \
+	{                                                                               \
+		NEXT(is, is(key) " AND date_s >= ? AND (date_s > ? OR id < ?)",         \
+		     " DESC, " BY_KEY_BACK("", key)),                                   \
+			NEXT(is, is(key) " AND date_s <= ? AND (date_s < ? OR id > ?)", \
+			     ", " BY_KEY("", key)),                                     \
+			NEXT(is, key " < ?", " DESC, " BY_KEY_BACK("", key)),           \
+			NEXT(is, key " > ?", ", " BY_KEY("", key))                      \
+	}
+#define NEIGHBOURS(is)                                                                       \
+	{                                                                                    \
+		{NEXT(is, "date_s >= ? AND (date_s > ? OR id > ?)", ", " BY_DATE_BACK("")),  \
+		 NEXT(is, "date_s <= ? AND (date_s < ? OR id < ?)", " DESC, " BY_DATE(""))}, \
+			BY_KEY_OF(is, "author_key"), BY_KEY_OF(is, "subject_key")            \
+	}
 
-static const char *const keyed[STORE_SORTS][3] = {
-	[STORE_BY_AUTHOR] = {"SELECT author_key, date_s FROM messages WHERE id = ? AND folder = ?",
-			     NEARER("author_key"), FURTHER("author_key")},
-	[STORE_BY_SUBJECT] = {"SELECT subject_key, date_s FROM messages WHERE id = ? AND folder = ?",
-			      NEARER("subject_key"), FURTHER("subject_key")},
-};
+static const char *const neighbours[][STORE_SORTS][4] = {NEIGHBOURS(IS), NEIGHBOURS(RANGE)};
+_Static_assert(DB_SQLITE == 0 && DB_MARIADB == 1 && STORE_BY_DATE == 0 && STORE_BY_AUTHOR == 1, "as above");
 
 /* Where a message is in an order. */
 typedef struct store_mark {
@@ -126,13 +137,12 @@ typedef struct store_mark {
 static int find_mark(store *s, store_sort sort, store_mark *mark)
 {
 	db_cursor *c = NULL;
-	const char *sql = sort == STORE_BY_DATE
-				  ? "SELECT '', date_s FROM messages WHERE id = ? AND folder = ?"
-				  : keyed[sort][0];
-	int failed = db_first(s->d, &c, sql, DB_ARGS(DB_INT(mark->id), DB_INT(mark->folder)));
+	int failed = db_first(
+		s->d, &c, "SELECT date_s, author_key, subject_key FROM messages WHERE id = ? AND folder = ?",
+		DB_ARGS(DB_INT(mark->id), DB_INT(mark->folder)));
 	if (failed == 0) {
-		span_copy(mark->key, sizeof(mark->key), db_bytes(c, 0));
-		mark->date_s = db_int(c, 1);
+		span_copy(mark->key, sizeof(mark->key), db_bytes(c, sort));
+		mark->date_s = db_int(c, 0);
 	}
 	db_end(c);
 	return failed == -ENOENT ? no_message() : failed;
@@ -141,16 +151,14 @@ static int find_mark(store *s, store_sort sort, store_mark *mark)
 static int neighbour(store *s, store_sort sort, bool after, const store_mark *mark, uint32_t *ret_message)
 {
 	int64_t id = 0;
-	int failed;
-	if (sort == STORE_BY_DATE)
-		failed = db_number(s->d, &id, after ? OLDER : NEWER,
-				   DB_ARGS(DB_INT(mark->folder), DB_INT(mark->date_s), DB_INT(mark->date_s),
-					   DB_INT(mark->id)));
-	else
-		failed = db_number(s->d, &id, keyed[sort][after ? 2 : 1],
-				   DB_ARGS(DB_INT(mark->folder), DB_TEXT(span_of(mark->key)),
-					   DB_TEXT(span_of(mark->key)), DB_INT(mark->date_s),
-					   DB_INT(mark->date_s), DB_INT(mark->id)));
+	const char *const *sql = neighbours[db_is(s->d)][sort];
+	db_value in = DB_INT(mark->folder), key = DB_TEXT(span_of(mark->key)), date = DB_INT(mark->date_s);
+	int failed = sort == STORE_BY_DATE
+			     ? db_number(s->d, &id, sql[after], DB_ARGS(in, in, date, date, DB_INT(mark->id)))
+			     : db_number(s->d, &id, sql[after],
+					 DB_ARGS(in, in, key, key, date, date, DB_INT(mark->id)));
+	if (failed == -ENOENT && sort != STORE_BY_DATE)
+		failed = db_number(s->d, &id, sql[2 + after], DB_ARGS(in, in, key));
 	if (failed != 0 && failed != -ENOENT)
 		return failed;
 	*ret_message = store_number(id);

@@ -38,7 +38,7 @@ typedef struct mail_keys {
 	uint32_t threads, password_threads;
 	uint64_t session_ns;
 	bool secure, sessions;
-	const char *lmtp, *submit, *submit_user, *submit_password_file;
+	const char *lmtp, *submit, *submit_user, *submit_password_file, *submit_ca;
 } mail_keys;
 
 /* What all routes share. */

@@ -63,6 +63,31 @@ def started(bench, name, command, port, env=None, patience=5):
 
 
 @contextlib.contextmanager
+def started_by_file(bench, name, command, path):
+    """As started, of a program that makes a socket file when it is ready."""
+    process = subprocess.Popen(["taskset", "-c", str(bench.server_core)] + command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(600):
+            if os.path.exists(path):
+                break
+            try:
+                process.wait(0.05)
+            except subprocess.TimeoutExpired:
+                continue
+            raise Failed(f"{name} ended at once")
+        else:
+            raise Failed(f"{name} does not come up")
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
 def folder():
     with tempfile.TemporaryDirectory(prefix="weir-bench-") as path:
         os.chmod(path, 0o755)

@@ -3,15 +3,13 @@
 
 A service is on the server's core, what is in front of it and the load on the client's. A service has a file whose presence slows it to half."""
 import contextlib
-import getpass
 import glob
 import os
 import shutil
-import subprocess
 import types
 
-from lib import web
-from lib.measure import Failed, Missing
+from lib import mariadb, web
+from lib.measure import Missing
 
 from lab.lib import quota
 
@@ -61,7 +59,6 @@ def node(lab, _):
 
 # ---- nginx, php-fpm and MariaDB ----
 
-SYSTEM_TABLES = "/usr/share/mysql/mysql_system_tables.sql"  # what mariadb-install-db begins with; that program needs another package
 ITEMS = """CREATE DATABASE shop;
 USE shop;
 SET max_recursive_iterations = 100000;
@@ -73,45 +70,10 @@ INSERT INTO item WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM 
 @contextlib.contextmanager
 def database(lab):
     """The socket of a MariaDB with a shop in it; nobody else can reach it. It outlives the restarts of what asks it."""
-    server = found("mariadbd")
     with web.folder() as here:
-        data, socket = os.path.join(here, "data"), os.path.join(here, "socket")
-        common = ["--no-defaults", f"--datadir={data}", f"--user={getpass.getuser()}"]
-        os.mkdir(data)
-        with open(SYSTEM_TABLES, encoding="utf-8") as file:
-            text = f"CREATE DATABASE mysql;\nUSE mysql;\n{file.read()}\n{ITEMS}"
-        made = subprocess.run([server, *common, "--bootstrap"], input=text, capture_output=True, text=True, timeout=120, check=False)
-        if made.returncode != 0:
-            raise Failed(f"mariadb: {(made.stderr or made.stdout).strip()[-300:]}")
-        command = [server, *common, f"--socket={socket}", "--skip-networking", "--skip-grant-tables", f"--pid-file={here}/pid", "--innodb-buffer-pool-size=64M"]
-        with started_by_file(lab, "mariadbd", command, socket):
+        with mariadb.running(lab, here, ITEMS, "--innodb-buffer-pool-size=64M") as socket:
             os.chmod(socket, 0o777)
             yield socket
-
-
-@contextlib.contextmanager
-def started_by_file(lab, name, command, path):
-    """As web.started, of a program that makes a socket file when it is ready."""
-    process = subprocess.Popen(["taskset", "-c", str(lab.server_core)] + command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        for _ in range(600):
-            if os.path.exists(path):
-                break
-            try:
-                process.wait(0.05)
-            except subprocess.TimeoutExpired:
-                continue
-            raise Failed(f"{name} ended at once")
-        else:
-            raise Failed(f"{name} does not come up")
-        yield
-    finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 POOL = """[global]

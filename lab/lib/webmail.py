@@ -4,7 +4,6 @@
 Mailboxes are made once, from a seed, and kept in the build folder: PLAIN users and GOLD more of class gold. The service does not make them larger or
 smaller: users delete and bring back."""
 import contextlib
-import getpass
 import json
 import os
 import shutil
@@ -13,10 +12,11 @@ import threading
 import time
 import urllib.request
 
+from lib import mariadb as database
 from lib import web
 from lib.measure import Failed
 
-from lab.lib import load, real
+from lab.lib import load
 
 MODEL = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "models", "webmail-real.model")
 PAGES = ("login", "list-folders", "list-msgs", "show-msg", "delete", "refile", "search")
@@ -91,31 +91,11 @@ def sqlite(lab):
 
 
 @contextlib.contextmanager
-def mariadbd(lab, folder):
-    """The URL of a server on this folder, on the server's core; nobody else can reach it. It does not wait for the disk, as the store does not for mail of the lab."""
-    server, socket = real.found("mariadbd"), os.path.join(folder, "socket")
-    common = ["--no-defaults", f"--datadir={folder}/data", f"--user={getpass.getuser()}"]
-    if not os.path.exists(f"{folder}/data"):
-        os.mkdir(f"{folder}/data")
-        with open(real.SYSTEM_TABLES, encoding="utf-8") as file:
-            text = f"CREATE DATABASE mysql;\nUSE mysql;\n{file.read()}\nCREATE DATABASE mail;\n"
-        made = subprocess.run([server, *common, "--bootstrap"], input=text, capture_output=True, text=True, timeout=120, check=False)
-        if made.returncode != 0:
-            raise Failed(f"mariadb: {(made.stderr or made.stdout).strip()[-300:]}")
-    if os.path.exists(socket):
-        os.unlink(socket)
-    command = [server, *common, f"--socket={socket}", "--skip-networking", "--skip-grant-tables", f"--pid-file={folder}/pid", "--innodb-buffer-pool-size=1G",
-               "--innodb-flush-log-at-trx-commit=2", "--max-connections=100"]
-    with real.started_by_file(lab, "mariadbd", command, socket):
-        yield f"mariadb://root:@localhost:3306/mail?socket={socket}"
-
-
-@contextlib.contextmanager
 def mariadb(lab):
     def make(folder, *counts):
-        with mariadbd(lab, folder) as url:
+        with database.mail(lab, folder, "--max-connections=100") as url:
             fill(lab, url, *counts)
-    with kept(lab, "mariadb", make) as (folder, plain, gold), mariadbd(lab, folder) as url:
+    with kept(lab, "mariadb", make) as (folder, plain, gold), database.mail(lab, folder, "--max-connections=100") as url:
         yield Mailboxes(folder, plain, gold, url)
 
 

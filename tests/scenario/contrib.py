@@ -70,10 +70,27 @@ def test_units():
     start = re.search(r"(?m)^ExecStart=/usr/bin/weir (.*)$", unit)[1].replace("/etc/weir", os.path.join(SOURCE, "contrib"))
     status, said = call(WEIR, *start.split(), "--check")
     assert status == 0, said
-    if there("systemd-analyze", "how exposed the service is"):
-        status, said = call("systemd-analyze", "security", "--offline=true", "--threshold=20", os.path.join(SOURCE, "contrib", "systemd", "weir.service"))
-        assert status == 0, said
-        print(said.strip().split("\n")[-1])
+    for name in ("weir", "weir-webmail"):
+        if there("systemd-analyze", "how exposed the service is"):
+            status, said = call("systemd-analyze", "security", "--offline=true", "--threshold=20", os.path.join(SOURCE, "contrib", "systemd", f"{name}.service"))
+            assert status == 0, said
+            print(said.strip().split("\n")[-1])
+
+
+def sandbox(unit):
+    """What a unit may not do: its lines from the account on, but for its folders."""
+    return [line for line in unit[unit.index("DynamicUser="):].splitlines() if "=" in line and not re.match(r"#|\w+Directory(Mode)?=|UMask=", line)]
+
+
+def test_webmail_unit():
+    """As the other one, for another program; its configuration is checked by the scenario `webmail`."""
+    one, other = read("contrib", "systemd", "weir.service"), read("contrib", "systemd", "weir-webmail.service")
+    assert sandbox(one) == sandbox(other), "the webmail has another sandbox"
+    config = read("contrib", "webmail.conf")
+    state = re.search(r"(?m)^StateDirectory=(.*)$", other)[1]
+    assert f'data = "/var/lib/{state}"' in config, "the mail is elsewhere than the unit allows"
+    admins = [re.search(r'(?m)^admin "(.*)"', text)[1] for text in (config, read("contrib", "weir.conf"))]
+    assert admins[0] != admins[1], "both services have the same admin listener"
 
 
 # ---- Kubernetes ----
@@ -234,6 +251,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         test_config(folder)
         test_units()
+        test_webmail_unit()
         test_container()
         test_board(folder, there_are)
         test_rules(folder, there_are)

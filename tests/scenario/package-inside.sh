@@ -38,34 +38,37 @@ changed() {
 		-e '^upper/var/log/lastlog' -e '^upper/var/lib/dbus/' | sort
 }
 
+# property NAME [UNIT]
 property() {
-	systemctl show --property="$1" --value weir.service
+	systemctl show --property="$1" --value "${2-weir.service}"
 }
 
 answers() {
 	[ "$(curl -s -o /dev/null -m 10 -w '%{http_code}' "http://$ADDRESS/")" = 200 ]
 }
 
+# main_is_not PID [UNIT]
 main_is_not() {
-	[ "$(property MainPID)" != "$1" ] && [ "$(property MainPID)" != 0 ] && [ ! -e "/proc/$1" ]
+	[ "$(property MainPID "${2-weir.service}")" != "$1" ] && [ "$(property MainPID "${2-weir.service}")" != 0 ] && [ ! -e "/proc/$1" ]
 }
 
 # The same package with a higher version, so that it is an upgrade.
-make_newer() {
-	dpkg-deb -R packages/weir_*.deb newer
+install_newer() {
+	dpkg-deb -R packages/"$1"_*.deb newer
 	sed -i 's/^Version: .*/&+1/' newer/DEBIAN/control
 	dpkg-deb --root-owner-group -b newer newer.deb >/dev/null
 	rm -r newer
+	dpkg -i newer.deb
 }
 
 # ---- steps ----
 
 installs() {
 	say "installed"
-	dpkg -i packages/weir_*.deb packages/libweir0_*.deb packages/libweir-dev_*.deb
+	dpkg -i packages/weir_*.deb packages/weir-webmail_*.deb packages/libweir0_*.deb packages/libweir-dev_*.deb
 	weir check /etc/weir/weir.conf
 	[ -z "$(find /etc/systemd -name 'weir.*')" ] || fail "an installation enables a unit"
-	man -w weir-sentry weir.conf weir_stage >/dev/null 2>&1 || [ -f /usr/share/man/man3/weir_stage.3.gz ] || fail "there are no manual pages"
+	man -w weir-sentry weir-webmail weir.conf weir_stage >/dev/null 2>&1 || [ -f /usr/share/man/man3/weir_stage.3.gz ] || fail "there are no manual pages"
 	# A program that knows only what is installed.
 	# shellcheck disable=SC2046 # flags are words
 	cc -o hello /usr/share/doc/libweir-dev/examples/hello.c $(pkg-config --cflags --libs libweir)
@@ -75,9 +78,12 @@ installs() {
 verifies() {
 	command -v systemd-analyze >/dev/null || return 0
 	say "units are right, and sandboxed"
-	said=$(systemd-analyze verify weir.service weir.socket 2>&1) || fail "systemd-analyze verify: $said"
+	said=$(systemd-analyze verify weir.service weir.socket weir-webmail.service 2>&1) || fail "systemd-analyze verify: $said"
 	[ -z "$said" ] || fail "systemd-analyze verify: $said"
-	systemd-analyze security --offline=true --threshold=20 /lib/systemd/system/weir.service | tail -n 1 || fail "more exposed than 2.0"
+	for unit in weir weir-webmail; do
+		said=$(systemd-analyze security --offline=true --threshold=20 "/lib/systemd/system/$unit.service") || fail "$unit is more exposed than 2.0"
+		echo "$said" | tail -n 1
+	done
 }
 
 starts() {
@@ -108,11 +114,16 @@ END
 	systemctl start weir.service || fail "the service does not start"
 	wait_for "an answer" answers
 	pid=$(property MainPID)
-	[ "$(stat -c %u "/proc/$pid")" -ne 0 ] || fail "it runs as root"
-	grep -q '^Seccomp:.2' "/proc/$pid/status" || fail "system calls are not filtered"
-	! nsenter -t "$pid" -m touch /usr/bin/intruder /etc/weir/intruder 2>/dev/null || fail "the file system can be written to"
-	# Whether the sandbox lets weir confine itself is in its log.
-	! journalctl --no-pager -u weir.service | grep -e 'not confined' || fail "confined less than without the sandbox"
+	is_sandboxed weir.service
+}
+
+is_sandboxed() {
+	main=$(property MainPID "$1")
+	[ "$(stat -c %u "/proc/$main")" -ne 0 ] || fail "it runs as root"
+	grep -q '^Seccomp:.2' "/proc/$main/status" || fail "system calls are not filtered"
+	! nsenter -t "$main" -m touch /usr/bin/intruder /etc/weir/intruder 2>/dev/null || fail "the file system can be written to"
+	# Whether the sandbox lets it confine itself is in its log.
+	! journalctl --no-pager -u "$1" | grep -e 'not confined' || fail "confined less than without the sandbox"
 }
 
 reloads() {
@@ -151,8 +162,7 @@ takes_over() {
 
 upgrades() {
 	say "upgraded, while it runs"
-	make_newer
-	dpkg -i newer.deb
+	install_newer weir
 	wait_for "the new binary" main_is_not "$pid"
 	pid=$(property MainPID)
 	cmp -s "/proc/$pid/exe" /usr/bin/weir || fail "the old binary runs on"
@@ -221,20 +231,83 @@ is_activated() {
 	answers || fail "a successor does not have the socket"
 }
 
+# ---- the webmail ----
+
+MAIL=/var/lib/weir-webmail
+
+add_user() {
+	echo "correct horse" | weir-webmail user add "$1" --data "$MAIL" || fail "a user cannot be added"
+}
+
+# logs_in NAME: and sees the inbox.
+logs_in() {
+	rm -f cookies
+	curl -s -o /dev/null -c cookies -d "user=$1&password=correct horse" http://127.0.0.1:8025/login
+	curl -sf -b cookies http://127.0.0.1:8025/folder/1 >inbox
+}
+
+# Users are added by root before the first start, while it runs, and while it is stopped.
+mail_starts() {
+	say "the webmail: started, with users and mail"
+	[ "$(systemctl is-active weir-webmail.service)" = inactive ] || fail "an installation starts the webmail"
+	add_user ann
+	systemctl start weir-webmail.service || fail "the webmail does not start"
+	add_user bob
+	wait_for "ann" logs_in ann
+	is_sandboxed weir-webmail.service
+	systemctl stop weir-webmail.service
+	add_user carl
+	systemctl start weir-webmail.service
+	for user in ann bob carl; do
+		python3 -c 'import smtplib, sys
+with smtplib.LMTP("127.0.0.1", 2424) as lmtp:
+    lmtp.sendmail("x@example.org", [sys.argv[1] + "@example.org"], "Subject: for " + sys.argv[1] + "\r\n\r\nHello.\r\n")' "$user" || fail "mail for $user is not taken"
+		wait_for "$user" logs_in "$user"
+		grep -q "for $user" inbox || fail "$user does not see the mail"
+	done
+}
+
+mail_goes_on() {
+	say "the webmail: upgraded while it runs, killed, stopped"
+	old=$(property MainPID weir-webmail.service)
+	install_newer weir-webmail
+	wait_for "the new binary" main_is_not "$old" weir-webmail.service
+	wait_for "ann" logs_in ann
+	cmp -s "/proc/$(property MainPID weir-webmail.service)/exe" /usr/bin/weir-webmail || fail "the old binary runs on"
+	systemctl reload weir-webmail.service || fail "it cannot be reloaded"
+	old=$(property MainPID weir-webmail.service)
+	kill -KILL "$old"
+	wait_for "another one" main_is_not "$old" weir-webmail.service
+	wait_for "ann" logs_in ann
+	grep -q "for ann" inbox || fail "mail is lost"
+	systemctl stop weir-webmail.service
+	[ "$(property Result weir-webmail.service)" = success ] || fail "the webmail does not end well"
+	weir-webmail check --data "$MAIL" || fail "the database disagrees"
+	systemctl start weir-webmail.service
+}
+
 removes() {
 	say "removed"
-	dpkg -r weir libweir-dev libweir0
-	[ -f /etc/weir/weir.conf ] || fail "removing it removes the configuration"
+	dpkg -r weir weir-webmail libweir-dev libweir0
+	for file in weir.conf webmail.conf; do
+		[ -f "/etc/weir/$file" ] || fail "removing it removes the configuration"
+	done
 	if [ -d /run/systemd/system ]; then
-		[ -z "$(pidof weir)" ] || fail "a removed service runs on"
+		[ -z "$(pidof weir weir-webmail)" ] || fail "a removed service runs on"
 		[ "$(systemctl is-active weir.socket)" != active ] || fail "the socket of a removed service is there"
 	fi
 	say "purged"
-	dpkg -P weir
+	dpkg -P weir weir-webmail
+	# The mail is the users', not the package's.
+	if [ -d /run/systemd/system ]; then
+		[ -f "$MAIL/mail.db" ] || fail "purging it removes the mail"
+		rm -r "$(readlink -f "$MAIL")"
+		rm "$MAIL"
+	fi
 	changed >after
 	comm -13 before after >left
 	[ ! -s left ] || fail "left behind: $(cat left)"
-	[ -z "$(find /etc/weir /var/log/weir /var/log/private/weir 2>/dev/null)" ] || fail "folders are left behind"
+	[ -z "$(find /etc/weir /var/log/weir* /var/log/private/weir* 2>/dev/null)" ] || fail "folders are left behind"
 }
 
 [ ! -w /proc/sys/fs/protected_regular ] || fail "settings of the kernel can be changed"
@@ -251,10 +324,12 @@ if [ -d /run/systemd/system ]; then
 	comes_back
 	is_stopped
 	is_activated
+	mail_starts
+	mail_goes_on
 else
 	say "there is no systemd here, so the units do not run"
-	make_newer
-	dpkg -i newer.deb
+	install_newer weir
+	install_newer weir-webmail
 fi
 removes
 echo "all is well"

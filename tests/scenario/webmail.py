@@ -5,6 +5,7 @@ import email.policy
 import os
 import re
 import signal
+import tempfile
 
 from webmail_lib import PASSWORD, Database, Mail, Sink, Visitor, message, verb
 from weirlib import Weir, expect, run, same, skip, until
@@ -418,6 +419,21 @@ def on_mariadb():
     database.stop()
 
 
+def packaged():
+    """The configuration of the package, as it is, and with everything that it suggests but for files, which are not here."""
+    with open(os.path.join(os.environ["SOURCE"], "contrib", "webmail.conf"), encoding="utf-8") as file:
+        text = file.read()
+    suggested, count = re.subn(r'(?m)^(\t*)# (?=(?:[a-z-]+ = |target )(?!"[/$]))', r"\1", text)
+    same(count, 5, "lines that are suggested")
+    with tempfile.TemporaryDirectory() as folder:
+        for each in (text, suggested):
+            path = os.path.join(folder, "webmail.conf")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(each.replace("/var/lib/weir-webmail", folder))
+            told = verb("-c", path, "--check")
+            expect(told.returncode == 0 and "127.0.0.1:8025" in told.stdout, told.stdout + told.stderr)
+
+
 def wrong():
     """What is wrong is said."""
     told = verb("--data", "/nowhere/at/all")
@@ -432,4 +448,4 @@ def wrong():
 if not os.path.exists(os.environ["WEBMAIL"]):
     skip("it is not built")
 assert Weir
-run(logging_in, guessing, proxied, reading, strange, changing, forgery, strangers, searching, writing, failing, drafts, too_large, busy, degrading, classes, going_on, on_mariadb, wrong)
+run(logging_in, guessing, proxied, reading, strange, changing, forgery, strangers, searching, writing, failing, drafts, too_large, busy, degrading, classes, going_on, on_mariadb, packaged, wrong)

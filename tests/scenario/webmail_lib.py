@@ -2,6 +2,7 @@
 """What the scenarios of the webmail share: the service with its users, somebody who looks at its pages without a browser, and a server that takes
 its mail. Only Python's own library."""
 import email.message
+import email.policy
 import html
 import http.client
 import os
@@ -77,7 +78,7 @@ class Mail:
     def deliver(self, *mails, to="ann"):
         with smtplib.LMTP("127.0.0.1", int(self.lmtp[1])) as lmtp:
             for mail in mails:
-                lmtp.sendmail("sender@example.org", [f"{to}@example.org"], mail if isinstance(mail, bytes) else mail.as_bytes())
+                lmtp.sendmail("sender@example.org", [f"{to}@example.org"], mail if isinstance(mail, bytes) else mail.as_bytes(policy=email.policy.SMTP))
 
     def visitor(self, user="ann", **more):
         visitor = Visitor(self.weir.port, **more)
@@ -181,7 +182,7 @@ class Visitor:
 
 
 class Sink(socketserver.ThreadingTCPServer):
-    """A submission server that takes everything, but for nobody@...: (sender, recipients, bytes) of each mail. No more than that of SMTP."""
+    """A submission server that takes everything, but for nobody@... and, for now, later@...: (sender, recipients, bytes) of each mail. No more than that of SMTP."""
     allow_reuse_address = daemon_threads = True
 
     def __init__(self):
@@ -215,6 +216,9 @@ class SinkTalk(socketserver.StreamRequestHandler):
             elif word.startswith("RCPT"):
                 if "<NOBODY@" in word:
                     self.say("550 5.1.1 there is nobody of that name")
+                    continue
+                if "<LATER@" in word:
+                    self.say("451 4.3.0 the mailbox of this recipient is being repaired, which takes a while: please try again later")
                     continue
                 recipients.append(re.search(r"<(.*?)>", line)[1])
             elif word.startswith("DATA"):

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 
+import postfixlib
 from weirlib import expect, run, same, until
 
 POSTBOX = os.environ["POSTBOX"]
@@ -82,56 +83,23 @@ def swaks():
         same(count(folder, "ann"), 2, "ann's messages")
 
 
-def postfix_settings(folder, box):
-    """A Postfix of the test's own: nothing of the system's is read or written, and it listens nowhere."""
-    spool, etc, data = (os.path.join(folder, name) for name in ("spool", "etc", "data"))
-    for path in (spool, etc, data):
-        os.mkdir(path)
-    shutil.chown(data, "postfix")
-    with open(os.path.join(etc, "main.cf"), "w", encoding="utf-8") as file:
-        file.write(f"""compatibility_level = 3.6
-queue_directory = {spool}
-data_directory = {data}
-myhostname = mail.example.org
-mydestination = example.org
-local_recipient_maps =
-alias_maps =
-alias_database =
-inet_interfaces = loopback-only
-mailbox_transport = lmtp:inet:{box.address}
-maillog_file = {folder}/log
-maillog_file_prefixes = {folder}
-import_environment = MAIL_CONFIG
-""")
-    with open("/usr/share/postfix/master.cf.dist", encoding="utf-8") as file:
-        lines = [line for line in file if not line.startswith(("smtp      inet", "#", "submission"))]
-    with open(os.path.join(etc, "master.cf"), "w", encoding="utf-8") as file:
-        file.writelines(line.replace("       y       ", "       n       ") for line in lines)
-        if not any(line.startswith("postlog") for line in lines):
-            file.write("postlog   unix-dgram n  -       n       -       1       postlogd\n")
-    return etc
-
-
 def postfix():
-    if shutil.which("postfix", path=os.environ["PATH"] + ":/usr/sbin") is None or os.geteuid() != 0:
-        print("  Postfix is not installed, or this is not root: left out")
+    why = postfixlib.missing()
+    if why is not None:
+        print(f"  {why}: left out")
         return
-    with tempfile.TemporaryDirectory() as folder:
-        os.chmod(folder, 0o755)
-        mail = os.path.join(folder, "mail")
-        os.mkdir(mail)
+    with tempfile.TemporaryDirectory() as mail:
         box = Postbox(mail, "ann", "bob")
-        etc = postfix_settings(folder, box)
-        started = subprocess.run(["/usr/sbin/postfix", "-c", etc, "start"], capture_output=True, text=True, timeout=60, check=False)
+        server = postfixlib.Postfix(box.address)
         try:
-            if not expect(started.returncode == 0, f"Postfix does not start: {started.stderr}"):
+            if not same(server.start(), "", "Postfix starts"):
                 return
             for number in range(3):
-                subprocess.run(["/usr/sbin/sendmail", "-C", etc, "-f", "x@example.org", "ann@example.org", "bob@example.org"],
+                subprocess.run(["/usr/sbin/sendmail", "-C", server.etc, "-f", "x@example.org", "ann@example.org", "bob@example.org"],
                                input=message(number).replace(b"\r\n", b"\n"), timeout=60, check=True)
             until(lambda: count(mail, "ann") == 3 and count(mail, "bob") == 3, "Postfix delivers")
         finally:
-            subprocess.run(["/usr/sbin/postfix", "-c", etc, "stop"], capture_output=True, timeout=60, check=False)
+            server.stop()
             box.close()
 
 

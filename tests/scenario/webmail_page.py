@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 from webmail_lib import PASSWORD, Mail, Sink, message
-from weirlib import run, same, skip
+from weirlib import run, same, skip, until
 
 SOURCE = os.environ["SOURCE"]
 PIXEL = bytes.fromhex("89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6360606060000000050001a5f645400000000049454e44ae426082")
@@ -31,11 +31,20 @@ def browser():
     sink = Sink()
     mail = Mail("--submit", sink.url, "--domain", "example.org")
     fill(mail)
-    looked = subprocess.run(["node", os.path.join(SOURCE, "web", "test", "webmail.mjs"), f"http://127.0.0.1:{mail.weir.port}", "ann", PASSWORD, shots], check=False, timeout=220)
+    visitor = mail.visitor()
+    visitor.write(to="Somebody with a name <later@example.org>", subject="Patience", text="It waits.")
+    until(lambda: "being repaired" in visitor.get("/outbox").text, "something is in the outbox")
+    # One that lets nobody see a list: after the first, which is seen here.
+    busy = Mail(config='listen "127.0.0.1:0" {{}}\nmail {{ data = "{data}"; sessions = off }}\ntarget "list" {{ law = bucket; rate = 0.001; burst = 1 }}\n')
+    same(busy.visitor().get("/folder/1").status, 200, "the first")
+    looked = subprocess.run(["node", os.path.join(SOURCE, "web", "test", "webmail.mjs"), f"http://127.0.0.1:{mail.weir.port}", f"http://127.0.0.1:{busy.weir.port}", "ann", PASSWORD, shots],
+                            check=False, timeout=220)
     same(looked.returncode, 0, "what the browser saw")
+    same(busy.visitor().get("/outbox").text.count("eve@example.org"), 1, "a mail that was taken is not sent twice")
     sink.got(3)
     same(sorted(recipients[0] for _, recipients, _ in sink.mails), ["bob@example.org", "carl@example.org", "dora@example.org"], "mail that went out")
     mail.stop()
+    busy.stop()
 
 
 for missing, why in ((not os.path.exists(os.environ["WEBMAIL"]), "it is not built"), (shutil.which("node") is None, "there is no node"),

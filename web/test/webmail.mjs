@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The webmail in a browser: the life of a mail, keys, phone and desktop, light and dark, without JavaScript, and what axe finds.
-// node webmail.mjs URL USER PASSWORD SHOTS; tests/scenario/webmail_page.py starts the service, fills it and takes its mail.
+// node webmail.mjs URL URL-OF-A-BUSY-ONE USER PASSWORD SHOTS; tests/scenario/webmail_page.py starts the service, fills it and takes its mail.
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
 
-const [base, user, password, shots] = process.argv.slice(2);
+const [base, busy, user, password, shots] = process.argv.slice(2);
 const laptop = { width: 1280, height: 850 }, phone = { width: 390, height: 844 };
 const axe = new URL("../node_modules/axe-core/axe.min.js", import.meta.url);
 const problems = [];
@@ -15,27 +15,27 @@ async function open(browser, options) {
   const page = await context.newPage();
   page.on("console", (message) => { if (message.type() === "error" && !/status of (400|403|503)/.test(message.text())) problems.push(message.text()); });
   page.on("pageerror", (error) => problems.push(String(error)));
-  page.on("request", (request) => { if (!request.url().startsWith(base) && !request.url().startsWith("data:")) problems.push(`it asked ${request.url()}`); });
+  page.on("request", (request) => { if (!request.url().startsWith(base) && !request.url().startsWith(busy) && !request.url().startsWith("data:")) problems.push(`it asked ${request.url()}`); });
   page.setDefaultTimeout(30000);
   return page;
 }
 
-async function logIn(page) {
-  await page.goto(base);
+async function logIn(page, where = base, then = "Inbox") {
+  await page.goto(where);
   await page.getByLabel("User").fill(user);
   await page.getByLabel("Password").fill(password);
   await page.getByRole("button", { name: "Log in" }).click();
-  await page.getByRole("heading", { name: "Inbox" }).waitFor();
+  await page.getByRole("heading", { name: then }).waitFor();
 }
 
-// Nothing serious, and nothing wider than the screen.
+// Nothing serious, and nothing wider than the screen. The busy page is meant to load itself again.
 async function looksWell(page, name) {
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   assert(wide <= 0, `${name}: the page is ${wide} wider than the screen`);
   await page.screenshot({ path: `${shots}/${name}.png` });
   if (!existsSync(axe)) return;
   await page.evaluate(readFileSync(axe, "utf8")); // past the page's policy, as a reader's tool
-  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"], iframes: false }));
+  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"], rules: { "meta-refresh": { enabled: !document.title.startsWith("Busy") } }, iframes: false }));
   const serious = found.violations.filter((each) => ["serious", "critical"].includes(each.impact));
   assert.deepEqual(serious.map((each) => `${name}: ${each.id}: ${each.nodes.map((node) => node.html).slice(0, 3).join(" ")}`), []);
 }
@@ -158,6 +158,16 @@ async function keepsWhatWasTyped(page) {
   await page.unroute("**/compose");
 }
 
+// What was taken is not sent again because the page after it is busy; how often it went out is looked at from outside.
+async function isSentOnce(page) {
+  await logIn(page, busy, /busy/i);
+  await page.goto(`${busy}/compose`);
+  await page.getByLabel("To").fill("eve@example.org");
+  await page.getByLabel("Text").fill("Once.");
+  await page.getByRole("button", { name: "Send" }).click();
+  await page.getByRole("heading", { name: /busy/i }).waitFor();
+}
+
 // A page that only says what is wrong does not take away what was typed.
 async function keepsWhatWasRefused(page) {
   await page.goto(`${base}/compose`);
@@ -203,7 +213,7 @@ async function everyPage(browser, name, options, some = false) {
   await looksWell(page, `${name}-list`);
   const paths = { folders: "/folders", empty: "/folder/4", search: "/search?q=question", nothing: "/search?q=xyzzy", compose: "/compose", outbox: "/outbox" };
   for (const [what, path] of Object.entries(paths)) {
-    if (some && !["folders", "compose"].includes(what)) continue;
+    if (some && !["folders", "compose", "search"].includes(what)) continue;
     await page.goto(base + path);
     await looksWell(page, `${name}-${what}`);
   }
@@ -214,6 +224,8 @@ async function everyPage(browser, name, options, some = false) {
     await page.waitForLoadState("networkidle");
     await looksWell(page, `${name}-${subject.split(" ").pop()}`);
   }
+  await logIn(page, busy, /busy/i);
+  await looksWell(page, `${name}-busy`);
   const ground = await page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
   await page.context().close();
   return ground;
@@ -223,7 +235,7 @@ const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", arg
   "--disable-background-networking", "--disable-component-update", "--disable-sync"] });
 try {
   const page = await open(browser, {});
-  for (const step of [lifeOfAMail, deleteAndUndo, refile, search, draft, keys, strangeHtml, keepsWhatWasTyped, keepsWhatWasRefused]) {
+  for (const step of [lifeOfAMail, deleteAndUndo, refile, search, draft, keys, strangeHtml, keepsWhatWasTyped, keepsWhatWasRefused, isSentOnce]) {
     console.log(`-- ${step.name}`);
     await step(page);
   }

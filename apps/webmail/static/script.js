@@ -68,7 +68,8 @@ async function sendKept(form, submitter) {
       await sleep(3);
       continue;
     }
-    if (answer.status !== 503) return show(answer, form);
+    // Where it led on it was taken, however busy the next page is: sent again, a mail would go out twice.
+    if (answer.redirected || answer.status !== 503) return show(answer, form);
     const seconds = Math.min(Number(answer.headers.get("Retry-After")) || 1, 60);
     for (let left = seconds; left > 0; left--) {
       say(form, `Busy right now. Nothing is lost; trying again in ${left} s.`);

@@ -313,13 +313,28 @@ static void test_tls_can_be_required(void **state)
 	smtp_server server;
 	server_start(&server);
 	submit_options options = options_of(on, &server);
-	options.smtp.tls_required = true;
+	options.smtp.starttls = true;
 	submit_stats stats = {0};
 	send_to(on, "bob@example.org");
 	assert_int_equal(submit_round(on->s, &options, NOW_S, &stats), 1);
 	server_stop(&server);
 	assert_int_equal(server.mails, 0);
 	assert_int_equal(queue(on).count, 1);
+}
+
+static void test_which_hosts_are_this_machine(void **state)
+{
+	static const char *const here[] = {"smtp://localhost", "smtp://LocalHost:25", "smtp://127.0.0.1:25",
+					   "smtp://[::1]:25"};
+	static const char *const elsewhere[] = {
+		"smtp://127.example.org",       "smtp://localhost.example.org:25", "smtp://mail.localhost",
+		"smtp://localhost:25@10.1.1.1", "smtp://example.org/localhost",    "nonsense"};
+	for (size_t i = 0; i < sizeof(here) / sizeof(here[0]); i++)
+		if (!smtp_is_local(here[i]))
+			fail_msg("%s is here", here[i]);
+	for (size_t i = 0; i < sizeof(elsewhere) / sizeof(elsewhere[0]); i++)
+		if (smtp_is_local(elsewhere[i]))
+			fail_msg("%s is elsewhere", elsewhere[i]);
 }
 
 static void test_waiting_grows(void **state)
@@ -364,6 +379,7 @@ int main(void)
 		cmocka_unit_test(test_a_server_that_is_not_there),
 		cmocka_unit_test(test_a_server_that_hangs_up),
 		cmocka_unit_test(test_tls_can_be_required),
+		cmocka_unit_test(test_which_hosts_are_this_machine),
 		cmocka_unit_test(test_waiting_grows),
 		cmocka_unit_test(test_in_a_world),
 	};

@@ -199,6 +199,26 @@ static void removes_users(void **state)
 	made_mail_free(made);
 }
 
+/* A database of the first version gets what has come since. */
+static void migrates(void **state)
+{
+	on_store *on = *state;
+	const char *drop = on->kind == DB_SQLITE ? "DROP INDEX sessions_by_end"
+						 : "DROP INDEX sessions_by_end ON sessions";
+	for (int turn = 0; turn < 2; turn++) { /* the second time shows that it was there again */
+		db *d = NULL;
+		store *again = NULL;
+		assert_int_equal(db_open(on->url, 1000, &d), 0);
+		assert_int_equal(db_script(d, drop), 0);
+		assert_int_equal(db_change(d, "UPDATE settings SET value = 1 WHERE name = 'schema'", DB_NONE),
+				 1);
+		db_close(d);
+		assert_int_equal(store_open(on->url, &again), 0);
+		store_close(again);
+	}
+	on_store_check(on->s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -206,6 +226,7 @@ int main(void)
 		cmocka_unit_test(changes_users),   cmocka_unit_test(keeps_sessions),
 		cmocka_unit_test(bounds_sessions), cmocka_unit_test(keeps_folders),
 		cmocka_unit_test(bounds_folders),  cmocka_unit_test(removes_users),
+		cmocka_unit_test(migrates),
 	};
 	return ON_STORE(tests);
 }

@@ -2,7 +2,6 @@
 #include "kind.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -393,15 +392,6 @@ static webmail *make_mail(const weir_making *making)
 	return mail->whole ? mail : NULL;
 }
 
-/* Two passwords that are checked on one core take longer than one after the other: each needs its cache. */
-static uint32_t passwords_at_once(const mail_keys *keys)
-{
-	cpu_set_t cores;
-	if (keys->password_threads > 0 || sched_getaffinity(0, sizeof(cores), &cores) != 0)
-		return keys->password_threads > 0 ? keys->password_threads : 1;
-	return (uint32_t)CPU_COUNT(&cores);
-}
-
 static int make(const weir_making *making, void **ret_thing, weir_stage **ret_stage)
 {
 	const webmail_keys *values = making->route.values;
@@ -411,11 +401,12 @@ static int make(const weir_making *making, void **ret_thing, weir_stage **ret_st
 	webmail_thing *thing = calloc(1, sizeof(*thing));
 	if (thing == NULL)
 		return weir_error_set(-ENOMEM, "out of memory");
-	thing->mail = mail;
-	thing->type = find_type(values->type);
+	*thing = (webmail_thing){.mail = mail, .type = find_type(values->type)};
 	weir_domain *const pools[] = {
 		[ON_REACTOR] = making->domain, [ON_PAGES] = mail->pages, [ON_FILES] = mail->files};
-	uint32_t most = thing->type->handle == login_visit ? passwords_at_once(keys_of(making->config)) : 0;
+	/* Two passwords that are checked on one core take longer than one after the other: each needs its cache. */
+	uint32_t most = keys_of(making->config)->password_threads;
+	most = thing->type->handle != login_visit ? 0 : most > 0 ? most : weir_cores();
 	int failed = weir_making_bounded_in(making, pools[thing->type->pool], most, handle, thing, ret_stage);
 	if (failed != 0)
 		free(thing);

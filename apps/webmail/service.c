@@ -98,10 +98,7 @@ static int start_lmtp(const webmail *mail, struct service *service)
 	return 0;
 }
 
-/*
- * Passwords and mail do not travel in the clear, except within this machine. A mail server there seldom has a
- * certificate that anybody else would trust, so TLS is used if it is said who signed it.
- */
+/* Nothing travels in the clear, except within this machine, unless it is said who signed its certificate. */
 static int start_submit(const webmail *mail, struct service *service)
 {
 	submit_options options = {
@@ -122,12 +119,10 @@ static int start_submit(const webmail *mail, struct service *service)
 int service_start(webmail *mail)
 {
 	struct service *service = mail->service;
-	int failed = 0;
 	if (service->started)
 		return 0;
 	service->started = true;
-	if (service->lmtp_at != NULL)
-		failed = start_lmtp(mail, service);
+	int failed = service->lmtp_at != NULL ? start_lmtp(mail, service) : 0;
 	if (failed == 0 && service->url != NULL)
 		failed = start_submit(mail, service);
 	return failed;

@@ -128,18 +128,33 @@ static void take_ping(weir_h2_client *client, const weir_h2_frame *frame, const 
 		weir_h2_client_say_ack(client, WEIR_H2_PING, payload, frame->length);
 }
 
-/* The server has not processed asks beyond the last one that it names, and will not. */
+/* The answer is complete, and the rest of the request is not wanted. */
+static void drop_rest(weir_h2_ask *ask)
+{
+	ask->flags |= WEIR_H2_ASK_WHOLE | WEIR_H2_ASK_OUT;
+	weir_h2_ask_free_pieces(ask);
+	weir_h2_ask_close(ask);
+}
+
+/*
+ * The server has not processed asks beyond the last one that it names, and will not. One whose answer has
+ * begun was processed, whatever it says.
+ */
 static void take_goaway(weir_h2_client *client, const uint8_t *payload)
 {
 	uint32_t last = weir_h2_get32(payload) & WEIR_H2_ID_MOST;
 	client->left = true;
 	for (weir_h2_ask *ask = client->asks; ask != NULL;) {
-		if (ask->id <= last) {
+		bool excluded = ask->id > last;
+		if (excluded && ask->flags & WEIR_H2_ASK_ENDED)
+			drop_rest(ask);
+		if (!excluded || ask->flags & WEIR_H2_ASK_ENDED) {
 			ask = ask->next;
 			continue;
 		}
 		weir_h2_ask_part(ask);
-		ask->ops->failed(ask, WEIR_H2_EXCLUDED, "the server has left");
+		ask->ops->failed(ask, ask->flags & WEIR_H2_ASK_HEADED ? WEIR_H2_ABORTED : WEIR_H2_EXCLUDED,
+				 "the server has left");
 		/* Whoever was told may have ended others. */
 		ask = client->asks;
 	}
@@ -155,10 +170,7 @@ static void take_reset(weir_h2_client *client, const weir_h2_frame *frame, const
 		return;
 	}
 	if (ask->flags & WEIR_H2_ASK_ENDED) {
-		/* The rest of the request is not wanted. */
-		ask->flags |= WEIR_H2_ASK_WHOLE | WEIR_H2_ASK_OUT;
-		weir_h2_ask_free_pieces(ask);
-		weir_h2_ask_close(ask);
+		drop_rest(ask);
 		return;
 	}
 	bool refused = code == WEIR_H2_REFUSED_STREAM && !(ask->flags & WEIR_H2_ASK_HEADED);

@@ -696,6 +696,32 @@ static void a_server_that_leaves_finishes_what_it_has_begun(void **state)
 	end(&w);
 }
 
+/* A server that has begun an answer cannot say that it never saw the request: it would be made twice. */
+static void what_was_answered_is_not_excluded(void **state)
+{
+	for (int whole = 0; whole < 2; whole++) {
+		world w;
+		begin(&w, 0, 0);
+		ask *a = post(&w);
+		a->pauses = true;
+		turn(&w);
+		peer_at(&w.peer, 1)->answer_open = whole == 0;
+		peer_answer(&w.peer, 1, "200", "x", 1, NULL, NULL, NULL);
+		turn(&w);
+		peer_frame_raw(&w.peer, NGHTTP2_GOAWAY, 0, 0, (const uint8_t[8]){0}, 8);
+		turn(&w);
+		if (whole == 0) {
+			failed_with(a, WEIR_H2_ABORTED);
+		} else {
+			a->pauses = false;
+			weir_h2_ask_resume(a->self);
+			turn(&w);
+			assert_int_equal(a->ends, 1);
+		}
+		end(&w);
+	}
+}
+
 /* The request is on its way when the server leaves: it was not sent. */
 static void what_was_not_sent_is_excluded(void **state)
 {
@@ -1110,6 +1136,7 @@ int main(void)
 		cmocka_unit_test(a_refused_stream_was_not_processed),
 		cmocka_unit_test(a_reset_stream_may_have_been),
 		cmocka_unit_test(a_server_that_leaves_finishes_what_it_has_begun),
+		cmocka_unit_test(what_was_answered_is_not_excluded),
 		cmocka_unit_test(what_was_not_sent_is_excluded),
 		cmocka_unit_test(a_cancelled_ask_resets_its_stream),
 		cmocka_unit_test(a_connection_with_many_cancelled_takes_no_more),

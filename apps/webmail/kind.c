@@ -401,7 +401,8 @@ static int make(const weir_making *making, void **ret_thing, weir_stage **ret_st
 	webmail_thing *thing = calloc(1, sizeof(*thing));
 	if (thing == NULL)
 		return weir_error_set(-ENOMEM, "out of memory");
-	*thing = (webmail_thing){.mail = mail, .type = find_type(values->type)};
+	thing->mail = mail;
+	thing->type = find_type(values->type);
 	weir_domain *const pools[] = {
 		[ON_REACTOR] = making->domain, [ON_PAGES] = mail->pages, [ON_FILES] = mail->files};
 	/* Two passwords that are checked on one core take longer than one after the other: each needs its cache. */

@@ -14,7 +14,9 @@ static int open_path(const char *path)
 {
 	/* Non-blocking: a named pipe without a reader is then an error instead of a hang. */
 	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0640);
-	return fd >= 0 ? fd : -errno;
+	if (fd < 0)
+		return -errno;
+	return fd;
 }
 
 static bool is_regular(int fd)

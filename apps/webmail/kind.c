@@ -73,9 +73,8 @@ static const weir_key mail_rows[] = {
 	ROW("domain", TEXT, domain, "localhost", "Behind the @ of users whose name has none", .flags = 0),
 	ROW("threads", COUNT, threads, "8", "Connections to the database for pages, at most", .min = 1,
 	    .max = 256),
-	ROW("password-threads", COUNT, password_threads, "0",
-	    "Passwords that are checked at one time; each takes a core and 19 MB. 0: one for each core",
-	    .max = 64),
+	ROW("password-threads", COUNT, password_threads, "2",
+	    "Passwords that are checked at one time; each takes a processor and 19 MB", .min = 1, .max = 64),
 	ROW("session-time", TIME, session_ns, "168h", "How long somebody stays logged in", .min = 60e9,
 	    .max = 24 * 400 * HOUR),
 	ROW("secure", SWITCH, secure, "off",
@@ -405,9 +404,8 @@ static int make(const weir_making *making, void **ret_thing, weir_stage **ret_st
 	thing->type = find_type(values->type);
 	weir_domain *const pools[] = {
 		[ON_REACTOR] = making->domain, [ON_PAGES] = mail->pages, [ON_FILES] = mail->files};
-	/* Two passwords that are checked on one core take longer than one after the other: each needs its cache. */
-	uint32_t most = keys_of(making->config)->password_threads;
-	most = thing->type->handle != login_visit ? 0 : most > 0 ? most : weir_cores();
+	/* A login takes 19 MB besides, and tens of milliseconds of a processor. */
+	uint32_t most = thing->type->handle == login_visit ? keys_of(making->config)->password_threads : 0;
 	int failed = weir_making_bounded_in(making, pools[thing->type->pool], most, handle, thing, ret_stage);
 	if (failed != 0)
 		free(thing);

@@ -98,7 +98,10 @@ static int start_lmtp(const webmail *mail, struct service *service)
 	return 0;
 }
 
-/* Nothing travels in the clear, except within this machine, unless it is said who signed its certificate. */
+/*
+ * Passwords and mail do not travel in the clear, except within this machine. A mail server there seldom has a
+ * certificate that anybody else would trust, so TLS is used if it is said who signed it.
+ */
 static int start_submit(const webmail *mail, struct service *service)
 {
 	submit_options options = {

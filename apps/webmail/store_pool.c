@@ -3,9 +3,6 @@
 
 #include <stdlib.h>
 
-/* Pages and passwords compute for milliseconds, rejections for microseconds: these go first. */
-#define STEP_BACK 10
-
 typedef struct pool_thread {
 	const char *url;
 	store *db; /* NULL: not open */
@@ -43,7 +40,6 @@ int store_pool_new(weir_world *world, const char *name, uint32_t most, const cha
 	weir_domain_options options = {.name = name,
 				       .kind = WEIR_ELASTIC,
 				       .max_threads = most,
-				       .nice = STEP_BACK,
 				       .thread_start = attach,
 				       .thread_end = detach,
 				       .thread_arg = (void *)url};

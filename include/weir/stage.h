@@ -127,8 +127,6 @@ typedef struct weir_domain_options {
 	void *thread_arg; /* for both */
 } weir_domain_options;
 
-/* Cores that this process may use; at least 1. */
-WEIR_API uint32_t weir_cores(void);
 /* Elastic domains can be made while the world runs too; then their threads start at once. */
 WEIR_API int weir_domain_new(weir_world *world, const weir_domain_options *options, weir_domain **ret_domain);
 /*

@@ -12,7 +12,7 @@
 #define INLINE_DEPTH_MAX    256
 #define NICE_MAX            19
 
-uint32_t weir_cores(void)
+static uint32_t usable_cores(void)
 {
 	cpu_set_t allowed;
 	return sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? (uint32_t)CPU_COUNT(&allowed) : 1;
@@ -30,10 +30,10 @@ static void set_defaults(weir_domain_options *options)
 	if (options->turn_targets == 0)
 		options->turn_targets = 10;
 	if (options->cores == 0)
-		options->cores = weir_cores();
+		options->cores = usable_cores();
 	if (options->kind == WEIR_REACTOR) {
 		if (options->threads == 0)
-			options->threads = weir_cores();
+			options->threads = usable_cores();
 		if (options->inline_depth == 0)
 			options->inline_depth = 16;
 		if (options->turn_ns == 0)

@@ -591,7 +591,7 @@ static void an_answer_that_is_late_fails_its_call_only(void **state)
 	rig r;
 	h2_side s;
 	talk late = {0}, other = {0};
-	rig_h2(&r, state, (weir_upstream_limits){.head_ns = SHORT_NS, .ping_ns = WEIR_NS_PER_S * 60},
+	rig_h2(&r, state, (weir_upstream_limits){.head_ns = 10 * SHORT_NS, .ping_ns = WEIR_NS_PER_S * 60},
 	       NO_OPTIONS);
 	talk_get(&r, &late);
 	side_accepts(&r, &s, 0);

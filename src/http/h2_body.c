@@ -78,12 +78,19 @@ static void give(weir_h2_stream *stream, weir_buf *buf, size_t offset, size_t le
 	consumed(stream, length);
 }
 
+/* As much as a frame has, so that a handler that pauses has no more to keep than while frames arrive. */
 static void give_held(weir_h2_stream *stream)
 {
-	weir_buf *held = stream->held;
+	weir_buf *held = weir_buf_ref(stream->held);
 	size_t at = stream->held_at, length = held_bytes(stream);
-	stream->held = NULL;
-	stream->held_at = 0;
+	if (length > WEIR_H2_FRAME_MOST) {
+		length = WEIR_H2_FRAME_MOST;
+		stream->held_at += length;
+	} else {
+		weir_buf_unref(stream->held);
+		stream->held = NULL;
+		stream->held_at = 0;
+	}
 	give(stream, held, at, length);
 	weir_buf_unref(held);
 }

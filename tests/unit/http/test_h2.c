@@ -540,6 +540,44 @@ static void pushes_back(void **state)
 	site_end(&s);
 }
 
+static void count_and_pause(weir_request *request, weir_buf *buf, size_t offset, size_t length, void *arg)
+{
+	site *s = arg;
+	s->data_bytes += length;
+	weir_request_pause(request);
+}
+
+static const weir_body_ops pausing = {.data = count_and_pause, .end = tell_end};
+
+static void read_and_pause(site *s)
+{
+	weir_request_read(s->held[0], &pausing, s);
+}
+
+/* Also of what was held back, a handler that pauses gets no more at once than a frame has. */
+static void pauses_within_what_was_held(void **state)
+{
+	skip_without(state);
+	site s = SITE();
+	site_open(&s);
+	h2_client *c = h2_open(&s, 65535);
+	h2_answer *a = h2_post(c, "/hold", 60000);
+	H2_UNTIL(c, a->upload == 0);
+	assert_string_equal(h2_get(c, "/hello")->body, "hello");
+	first_held(&s);
+	at_home(&s, read_and_pause);
+	for (size_t i = 1; i * 16384 < 60000; i++) {
+		assert_int_equal(s.data_bytes, i * 16384);
+		at_home(&s, resume_held);
+	}
+	assert_int_equal(s.data_bytes, 60000);
+	at_home(&s, resume_held);
+	H2_UNTIL(c, a->closed);
+	assert_string_equal(a->body, "60000 bytes");
+	h2_end(c);
+	site_end(&s);
+}
+
 /* Streams that nobody reads take no more than the connection's window together, and give it back when they end. */
 static void windows_come_back(void **state)
 {
@@ -928,6 +966,7 @@ int main(void)
 		ON_BOTH(takes_bodies),
 		ON_BOTH(collects_bodies),
 		ON_BOTH(pushes_back),
+		ON_BOTH(pauses_within_what_was_held),
 		ON_BOTH(windows_come_back),
 		ON_BOTH(unwanted_bodies),
 		ON_BOTH(endless_bodies),

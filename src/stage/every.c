@@ -121,8 +121,11 @@ static bool take_due(weir_stage *stage)
 	return due;
 }
 
+/* The controller begins a little before the world runs, and ends after it. */
 void weir_every_offer(weir_world *world)
 {
+	if (atomic_load(&world->phase) != WEIR_PHASE_RUNNING)
+		return;
 	uint32_t stages = atomic_load_explicit(&world->stage_count, memory_order_acquire);
 	for (uint32_t i = 0; i < stages; i++) {
 		weir_stage *stage = weir_world_stage(world, i);

@@ -12,7 +12,8 @@ __attribute__((noinline, cold)) bool weir_offer_unfit(weir_stage *stage, weir_fa
 __attribute__((noinline, cold)) weir_verdict weir_offer_closed(weir_stage *stage, weir_phase phase,
 							       bool inside)
 {
-	if (phase == WEIR_PHASE_NEW || phase == WEIR_PHASE_STOPPED)
+	/* The world may stop while the controller offers periodic work, which is nobody's fault. */
+	if ((phase == WEIR_PHASE_NEW || phase == WEIR_PHASE_STOPPED) && stage->chore == NULL)
 		weir_stage_fault(stage, WEIR_FAULT_NOT_STARTED, 1);
 	if (phase == WEIR_PHASE_NEW)
 		return WEIR_SHED_CLOSED;

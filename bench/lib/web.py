@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -37,6 +36,16 @@ def wait_for_port(process, port, name):
     raise Failed(f"{name} does not listen")
 
 
+def end(process, patience):
+    """Told to end; killed if it has not within as many seconds."""
+    process.terminate()
+    try:
+        process.wait(patience)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 class Running:
     def __init__(self, pid, port):
         self.pid, self.port = pid, port
@@ -53,12 +62,7 @@ def started(bench, name, command, port, env=None, patience=5):
         wait_for_port(process, port, name)
         yield Running(process.pid, port)
     finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(patience)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end(process, patience)
         process.stderr.close()
 
 
@@ -79,12 +83,7 @@ def started_by_file(bench, name, command, path):
             raise Failed(f"{name} does not come up")
         yield
     finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end(process, 20)
 
 
 @contextlib.contextmanager

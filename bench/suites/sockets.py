@@ -17,7 +17,7 @@ from lib import socket_cells as cells
 from lib.measure import DISTURBED, Failed, watched
 from lib.report import machine
 from lib.rows import row
-from lib.web import folder, free_port, wait_for_port, write
+from lib.web import end, folder, free_port, wait_for_port, write
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 PAGE = os.path.join(TOP, "docs", "results", "sockets.md")
@@ -31,12 +31,7 @@ def ended_with(command, stderr):
     try:
         yield process
     finally:
-        process.terminate()
-        try:
-            process.wait(5)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end(process, 5)
         if process.stderr:
             process.stderr.close()
 

@@ -96,27 +96,18 @@ static void set_peer_window(weir_h2_client *client, int32_t size)
 
 static void take_settings(weir_h2_client *client, const weir_h2_frame *frame, const uint8_t *payload)
 {
-	int32_t window = client->peer_window;
+	weir_h2_settings settings = {.window = client->peer_window, .streams = client->peer_streams};
+	weir_h2_code code;
 	if (frame->flags & WEIR_H2_ACK)
 		return;
 	client->settled = true;
-	for (uint32_t i = 0; i < frame->length; i += WEIR_H2_SETTING_BYTES) {
-		unsigned setting = (unsigned)payload[i] << 8 | payload[i + 1];
-		uint32_t value = weir_h2_get32(payload + i + 2);
-		weir_h2_code code;
-		const char *why = weir_h2_setting_check(setting, value, &code);
-		if (why != NULL) {
-			weir_h2_client_doom(client, code, why);
-			return;
-		}
-		if (setting == WEIR_H2_HEADER_TABLE_SIZE)
-			weir_hpack_encoder_resize(&client->encoder, value);
-		else if (setting == WEIR_H2_MAX_CONCURRENT_STREAMS)
-			client->peer_streams = value;
-		else if (setting == WEIR_H2_INITIAL_WINDOW_SIZE)
-			window = (int32_t)value;
+	const char *why = weir_h2_settings_read(payload, frame->length, &client->encoder, &settings, &code);
+	if (why != NULL) {
+		weir_h2_client_doom(client, code, why);
+		return;
 	}
-	set_peer_window(client, window);
+	client->peer_streams = settings.streams;
+	set_peer_window(client, settings.window);
 	weir_h2_client_say_ack(client, WEIR_H2_SETTINGS, NULL, 0);
 }
 

@@ -115,7 +115,6 @@ void weir_h2_window_widen(weir_h2_stream *stream, int32_t size)
 
 /* ---- settings, pings, priorities ---- */
 
-/* Other settings allow what is never done here: push, streams of ours, larger frames. */
 void weir_h2_take_settings(weir_h2 *h2, const weir_h2_frame *frame, const uint8_t *payload)
 {
 	if (frame->flags & WEIR_H2_ACK) {
@@ -123,23 +122,14 @@ void weir_h2_take_settings(weir_h2 *h2, const weir_h2_frame *frame, const uint8_
 		return;
 	}
 	h2->flags |= WEIR_H2_GREETED;
-	/* Of several windows the last counts, and only that one is worth a walk through the streams. */
-	int32_t window = h2->peer_window;
-	for (uint32_t i = 0; i < frame->length; i += WEIR_H2_SETTING_BYTES) {
-		unsigned setting = (unsigned)payload[i] << 8 | payload[i + 1];
-		uint32_t value = weir_h2_get32(payload + i + 2);
-		weir_h2_code code;
-		const char *why = weir_h2_setting_check(setting, value, &code);
-		if (why != NULL) {
-			weir_h2_set_doom(h2, code, why);
-			return;
-		}
-		if (setting == WEIR_H2_HEADER_TABLE_SIZE)
-			weir_hpack_encoder_resize(&h2->encoder, value);
-		else if (setting == WEIR_H2_INITIAL_WINDOW_SIZE)
-			window = (int32_t)value;
+	weir_h2_settings settings = {.window = h2->peer_window};
+	weir_h2_code code;
+	const char *why = weir_h2_settings_read(payload, frame->length, &h2->encoder, &settings, &code);
+	if (why != NULL) {
+		weir_h2_set_doom(h2, code, why);
+		return;
 	}
-	set_peer_window(h2, window);
+	set_peer_window(h2, settings.window);
 	weir_h2_say_ack(h2, WEIR_H2_SETTINGS, NULL, 0);
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/h2_frames.h"
 
+#include <string.h>
+
 /* ---- heads ---- */
 
 typedef struct frame_rule {
@@ -54,7 +56,7 @@ const char *weir_h2_frame_check(const weir_h2_frame *frame, weir_h2_code *ret_co
 
 /* ---- payloads ---- */
 
-const char *weir_h2_setting_check(unsigned setting, uint32_t value, weir_h2_code *ret_code)
+static const char *check_setting(unsigned setting, uint32_t value, weir_h2_code *ret_code)
 {
 	switch (setting) {
 	case WEIR_H2_ENABLE_PUSH:
@@ -75,6 +77,26 @@ const char *weir_h2_setting_check(unsigned setting, uint32_t value, weir_h2_code
 	default:
 		return NULL;
 	}
+}
+
+/* Other settings allow what is never done here: push, larger frames. */
+const char *weir_h2_settings_read(const uint8_t *payload, size_t length, weir_hpack_encoder *encoder,
+				  weir_h2_settings *settings, weir_h2_code *ret_code)
+{
+	for (size_t i = 0; i < length; i += WEIR_H2_SETTING_BYTES) {
+		unsigned setting = (unsigned)payload[i] << 8 | payload[i + 1];
+		uint32_t value = weir_h2_get32(payload + i + 2);
+		const char *why = check_setting(setting, value, ret_code);
+		if (why != NULL)
+			return why;
+		if (setting == WEIR_H2_HEADER_TABLE_SIZE)
+			weir_hpack_encoder_resize(encoder, value);
+		else if (setting == WEIR_H2_MAX_CONCURRENT_STREAMS)
+			settings->streams = value;
+		else if (setting == WEIR_H2_INITIAL_WINDOW_SIZE)
+			settings->window = (int32_t)value;
+	}
+	return NULL;
 }
 
 const char *weir_h2_frame_strip(const weir_h2_frame *frame, const uint8_t **payload, size_t *length)
@@ -98,4 +120,26 @@ const char *weir_h2_frame_strip(const weir_h2_frame *frame, const uint8_t **payl
 	*payload = at;
 	*length = (size_t)(end - at) - padding;
 	return NULL;
+}
+
+/* ---- small frames ---- */
+
+size_t weir_h2_frame_ack(uint8_t *frame, weir_h2_type type, const uint8_t *payload, size_t length)
+{
+	uint8_t *at = weir_h2_frame_write(frame, length, type, WEIR_H2_ACK, 0);
+	if (length > 0)
+		memcpy(at, payload, length);
+	return WEIR_H2_FRAME_HEAD + length;
+}
+
+size_t weir_h2_frame_number(uint8_t *frame, weir_h2_type type, uint32_t id, uint32_t number)
+{
+	uint8_t *at = weir_h2_frame_write(frame, 4, type, 0, id);
+	return (size_t)(weir_h2_put32(at, number) - frame);
+}
+
+size_t weir_h2_frame_goaway(uint8_t *frame, uint32_t last, weir_h2_code code)
+{
+	uint8_t *at = weir_h2_frame_write(frame, 8, WEIR_H2_GOAWAY, 0, 0);
+	return (size_t)(weir_h2_put32(weir_h2_put32(at, last), code) - frame);
 }

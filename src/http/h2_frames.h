@@ -4,7 +4,7 @@
 
 /*
  * Frames of HTTP/2 as bytes (RFC 9113 4.1 and 6), and the rules that a frame of a client must keep whatever
- * came before it: its length, and whether it belongs to a stream. Pure functions.
+ * came before it: its length, and whether it belongs to a stream. Both sides use this.
  *
  * Threads: any.
  */
@@ -12,6 +12,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "http/hpack.h"
 
 #define WEIR_H2_FRAME_HEAD   9u
 #define WEIR_H2_FRAME_MOST   16384u /* bytes of a payload that everybody takes; we send no more */
@@ -68,6 +70,7 @@ typedef enum weir_h2_setting {
 } weir_h2_setting;
 
 #define WEIR_H2_SETTING_BYTES 6u
+#define WEIR_H2_SMALL_FRAME   (WEIR_H2_FRAME_HEAD + 8) /* bytes of an ack, a GOAWAY, or a frame with a number */
 
 /* The head of a frame. */
 typedef struct weir_h2_frame {
@@ -115,12 +118,27 @@ static inline uint8_t *weir_h2_frame_write(uint8_t *at, size_t length, weir_h2_t
  * error.
  */
 const char *weir_h2_frame_check(const weir_h2_frame *frame, weir_h2_code *ret_code);
-/* Whether a setting may have this value; the same. */
-const char *weir_h2_setting_check(unsigned setting, uint32_t value, weir_h2_code *ret_code);
+/* What the peer has set. What it does not name stays. */
+typedef struct weir_h2_settings {
+	int32_t window; /* of a stream; of several the last counts */
+	uint32_t streams;
+} weir_h2_settings;
+
+/* Reads the payload of SETTINGS, and tells the encoder its table's size; returns as weir_h2_frame_check. */
+const char *weir_h2_settings_read(const uint8_t *payload, size_t length, weir_hpack_encoder *encoder,
+				  weir_h2_settings *settings, weir_h2_code *ret_code);
 /*
  * Removes padding and priority from the payload of HEADERS (DATA: only a byte of padding). NULL, or why
  * not: then PROTOCOL_ERROR. A stream may not depend on itself.
  */
 const char *weir_h2_frame_strip(const weir_h2_frame *frame, const uint8_t **payload, size_t *length);
+
+/* Frames of at most WEIR_H2_SMALL_FRAME bytes; each returns how many it has. */
+
+/* The acknowledgement of SETTINGS, or of PING: with its payload. */
+size_t weir_h2_frame_ack(uint8_t *frame, weir_h2_type type, const uint8_t *payload, size_t length);
+/* RST_STREAM, WINDOW_UPDATE. */
+size_t weir_h2_frame_number(uint8_t *frame, weir_h2_type type, uint32_t id, uint32_t number);
+size_t weir_h2_frame_goaway(uint8_t *frame, uint32_t last, weir_h2_code code);
 
 #endif

@@ -100,38 +100,28 @@ void weir_h2_say_settings(weir_h2 *h2)
 
 void weir_h2_say_ack(weir_h2 *h2, weir_h2_type type, const uint8_t *payload, size_t length)
 {
-	uint8_t frame[WEIR_H2_FRAME_HEAD + 8];
-	uint8_t *at = weir_h2_frame_write(frame, length, type, WEIR_H2_ACK, 0);
-	if (length > 0)
-		memcpy(at, payload, length);
-	weir_h2_say(h2, frame, WEIR_H2_FRAME_HEAD + length);
+	uint8_t frame[WEIR_H2_SMALL_FRAME];
+	weir_h2_say(h2, frame, weir_h2_frame_ack(frame, type, payload, length));
 	if (h2->pending.bytes != NULL && ++h2->pending.acks > ACKS_MOST)
 		weir_h2_set_doom(h2, WEIR_H2_ENHANCE_YOUR_CALM, "too many frames that want an answer");
 }
 
-static void say_number(weir_h2 *h2, weir_h2_type type, uint32_t id, uint32_t number)
-{
-	uint8_t frame[WEIR_H2_FRAME_HEAD + 4];
-	weir_h2_put32(weir_h2_frame_write(frame, 4, type, 0, id), number);
-	weir_h2_say(h2, frame, sizeof(frame));
-}
-
 void weir_h2_say_reset(weir_h2 *h2, uint32_t id, uint32_t code)
 {
-	say_number(h2, WEIR_H2_RST_STREAM, id, code);
+	uint8_t frame[WEIR_H2_SMALL_FRAME];
+	weir_h2_say(h2, frame, weir_h2_frame_number(frame, WEIR_H2_RST_STREAM, id, code));
 }
 
 void weir_h2_say_window(weir_h2 *h2, uint32_t id, uint32_t more)
 {
-	say_number(h2, WEIR_H2_WINDOW_UPDATE, id, more);
+	uint8_t frame[WEIR_H2_SMALL_FRAME];
+	weir_h2_say(h2, frame, weir_h2_frame_number(frame, WEIR_H2_WINDOW_UPDATE, id, more));
 }
 
 void weir_h2_say_goaway(weir_h2 *h2, uint32_t last, uint32_t code)
 {
-	uint8_t frame[WEIR_H2_FRAME_HEAD + 8];
-	uint8_t *at = weir_h2_frame_write(frame, 8, WEIR_H2_GOAWAY, 0, 0);
-	weir_h2_put32(weir_h2_put32(at, last), code);
-	weir_h2_say(h2, frame, sizeof(frame));
+	uint8_t frame[WEIR_H2_SMALL_FRAME];
+	weir_h2_say(h2, frame, weir_h2_frame_goaway(frame, last, code));
 }
 
 void weir_h2_say_ping(weir_h2 *h2)

@@ -72,21 +72,49 @@ static void heads_are_judged(void **state)
 	}
 }
 
+/* NULL; or why a frame with this one setting is refused, with the code. */
+static const char *set(unsigned setting, uint32_t value, weir_h2_code *ret_code)
+{
+	uint8_t payload[WEIR_H2_SETTING_BYTES] = {(uint8_t)(setting >> 8), (uint8_t)setting};
+	weir_h2_settings settings = {0};
+	weir_hpack_encoder encoder;
+	weir_hpack_encoder_init(&encoder);
+	weir_h2_put32(payload + 2, value);
+	const char *why = weir_h2_settings_read(payload, sizeof(payload), &encoder, &settings, ret_code);
+	weir_hpack_encoder_fini(&encoder);
+	return why;
+}
+
 static void settings_are_judged(void **state)
 {
 	weir_h2_code code;
-	assert_null(weir_h2_setting_check(WEIR_H2_ENABLE_PUSH, 1, &code));
-	assert_non_null(weir_h2_setting_check(WEIR_H2_ENABLE_PUSH, 2, &code));
+	assert_null(set(WEIR_H2_ENABLE_PUSH, 1, &code));
+	assert_non_null(set(WEIR_H2_ENABLE_PUSH, 2, &code));
 	assert_int_equal(code, WEIR_H2_PROTOCOL_ERROR);
-	assert_null(weir_h2_setting_check(WEIR_H2_INITIAL_WINDOW_SIZE, WEIR_H2_WINDOW_MOST, &code));
-	assert_non_null(weir_h2_setting_check(WEIR_H2_INITIAL_WINDOW_SIZE, 1u << 31, &code));
+	assert_null(set(WEIR_H2_INITIAL_WINDOW_SIZE, WEIR_H2_WINDOW_MOST, &code));
+	assert_non_null(set(WEIR_H2_INITIAL_WINDOW_SIZE, 1u << 31, &code));
 	assert_int_equal(code, WEIR_H2_FLOW_CONTROL_ERROR);
-	assert_null(weir_h2_setting_check(WEIR_H2_MAX_FRAME_SIZE, (1u << 24) - 1, &code));
-	assert_non_null(weir_h2_setting_check(WEIR_H2_MAX_FRAME_SIZE, 1u << 24, &code));
-	assert_non_null(weir_h2_setting_check(WEIR_H2_MAX_FRAME_SIZE, 16383, &code));
+	assert_null(set(WEIR_H2_MAX_FRAME_SIZE, (1u << 24) - 1, &code));
+	assert_non_null(set(WEIR_H2_MAX_FRAME_SIZE, 1u << 24, &code));
+	assert_non_null(set(WEIR_H2_MAX_FRAME_SIZE, 16383, &code));
 	assert_int_equal(code, WEIR_H2_PROTOCOL_ERROR);
-	assert_null(weir_h2_setting_check(WEIR_H2_HEADER_TABLE_SIZE, UINT32_MAX, &code));
-	assert_null(weir_h2_setting_check(0xffff, UINT32_MAX, &code));
+	assert_null(set(WEIR_H2_HEADER_TABLE_SIZE, UINT32_MAX, &code));
+	assert_null(set(0xffff, UINT32_MAX, &code));
+}
+
+/* Of several values the last counts, and what is not named stays. */
+static void settings_are_read(void **state)
+{
+	const uint8_t payload[] = {0, 4, 0, 0, 0, 9, 0, 1, 0, 0, 0, 0, 0, 4, 0, 0, 1, 0};
+	weir_h2_settings settings = {.window = 1, .streams = 77};
+	weir_h2_code code;
+	weir_hpack_encoder encoder;
+	weir_hpack_encoder_init(&encoder);
+	assert_null(weir_h2_settings_read(payload, sizeof(payload), &encoder, &settings, &code));
+	assert_int_equal(settings.window, 256);
+	assert_int_equal(settings.streams, 77);
+	assert_true(encoder.resized);
+	weir_hpack_encoder_fini(&encoder);
 }
 
 static const char *strip(uint8_t flags, const char *bytes, size_t length, const char **ret,
@@ -125,9 +153,8 @@ static void padding_and_priority_go(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(heads_come_back),
-		cmocka_unit_test(heads_are_judged),
-		cmocka_unit_test(settings_are_judged),
+		cmocka_unit_test(heads_come_back),         cmocka_unit_test(heads_are_judged),
+		cmocka_unit_test(settings_are_judged),     cmocka_unit_test(settings_are_read),
 		cmocka_unit_test(padding_and_priority_go),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,7 +29,7 @@ def running(bench, folder, text, *options):
     server, data, socket = shutil.which("mariadbd", path=SYSTEM), os.path.join(folder, "data"), os.path.join(folder, "socket")
     if server is None:
         raise Missing("what needs mariadbd, which is not installed")
-    common = ["--no-defaults", f"--datadir={data}", f"--user={getpass.getuser()}"]
+    common = ["--no-defaults", f"--datadir={data}", f"--tmpdir={folder}", f"--user={getpass.getuser()}"]
     if not os.path.exists(data):
         make(server, common, data, text)
     if os.path.exists(socket):

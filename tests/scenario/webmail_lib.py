@@ -38,7 +38,8 @@ class Database:
         os.mkdir(os.path.join(at, "data"))
         with open(MARIADB_TABLES, encoding="utf-8") as tables:
             first = f"CREATE DATABASE mysql;\nUSE mysql;\n{tables.read()}\nCREATE DATABASE mail;\n"
-        words = [MARIADB, "--no-defaults", f"--datadir={at}/data", f"--socket={at}/socket", f"--pid-file={at}/pid", "--skip-grant-tables", "--innodb-buffer-pool-size=32M",
+        # A server that starts deletes the temporary tables of all that share its folder for them.
+        words = [MARIADB, "--no-defaults", f"--datadir={at}/data", f"--tmpdir={at}", f"--socket={at}/socket", f"--pid-file={at}/pid", "--skip-grant-tables", "--innodb-buffer-pool-size=32M",
                  "--innodb-log-file-size=16M", "--user=root" if os.geteuid() == 0 else "--skip-symbolic-links"]
         self.log = open(os.path.join(at, "log"), "w", encoding="utf-8")
         subprocess.run([*words, "--bootstrap"], input=first, text=True, stdout=self.log, stderr=self.log, check=False, timeout=LONG)

@@ -41,8 +41,10 @@ static struct {
 
 static void serve(const char *data, bool bootstrap, int input)
 {
-	char data_option[300], socket[300], pid_file[300], log[300];
+	char data_option[300], temporary[300], socket[300], pid_file[300], log[300];
 	snprintf(data_option, sizeof(data_option), "--datadir=%s/data", data);
+	/* A server that starts deletes the temporary tables of all that share its folder. */
+	snprintf(temporary, sizeof(temporary), "--tmpdir=%s", data);
 	snprintf(socket, sizeof(socket), "--socket=%s/socket", data);
 	snprintf(pid_file, sizeof(pid_file), "--pid-file=%s/pid", data);
 	snprintf(log, sizeof(log), "%s/log", data);
@@ -52,7 +54,7 @@ static void serve(const char *data, bool bootstrap, int input)
 	dup2(out, STDERR_FILENO);
 	/* It must not outlive the test. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	execl(SERVER, SERVER, "--no-defaults", data_option, socket, pid_file,
+	execl(SERVER, SERVER, "--no-defaults", data_option, temporary, socket, pid_file,
 	      geteuid() == 0 ? "--user=root" : "--skip-symbolic-links",
 	      bootstrap ? "--bootstrap" : "--skip-networking", "--skip-grant-tables",
 	      "--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M", (char *)NULL);

@@ -591,7 +591,7 @@ static void an_answer_that_is_late_fails_its_call_only(void **state)
 	rig r;
 	h2_side s;
 	talk late = {0}, other = {0};
-	rig_h2(&r, state, (weir_upstream_limits){.head_ns = 10 * SHORT_NS, .ping_ns = WEIR_NS_PER_S * 60},
+	rig_h2(&r, state, (weir_upstream_limits){.head_ns = SHORT_NS, .ping_ns = WEIR_NS_PER_S * 60},
 	       NO_OPTIONS);
 	talk_get(&r, &late);
 	side_accepts(&r, &s, 0);
@@ -602,6 +602,7 @@ static void an_answer_that_is_late_fails_its_call_only(void **state)
 	assert_int_equal(late.failure.step, WEIR_CALL_ANSWER);
 	/* It is not late before it was asked in full. */
 	assert_false(other.over);
+	speak_until(&r, &s, s.peer.count == 2);
 	hello(&s, 3);
 	speak_until(&r, &s, other.over);
 	assert_int_equal(other.failures, 0);

@@ -75,7 +75,8 @@ void weir_h2_client_say_hello(weir_h2_client *client)
 void weir_h2_client_say_ack(weir_h2_client *client, weir_h2_type type, const uint8_t *payload, size_t length)
 {
 	uint8_t frame[WEIR_H2_SMALL_FRAME];
-	weir_h2_client_say(client, frame, weir_h2_frame_ack(frame, type, payload, length));
+	size_t bytes = weir_h2_frame_ack(frame, type, payload, length);
+	weir_h2_client_say(client, frame, bytes);
 	if (++client->out.acks > ACKS_MOST)
 		weir_h2_client_doom(client, WEIR_H2_ENHANCE_YOUR_CALM,
 				    "the server sends too many frames that want an answer");
@@ -84,19 +85,22 @@ void weir_h2_client_say_ack(weir_h2_client *client, weir_h2_type type, const uin
 void weir_h2_client_say_window(weir_h2_client *client, uint32_t id, uint32_t more)
 {
 	uint8_t frame[WEIR_H2_SMALL_FRAME];
-	weir_h2_client_say(client, frame, weir_h2_frame_number(frame, WEIR_H2_WINDOW_UPDATE, id, more));
+	size_t bytes = weir_h2_frame_number(frame, WEIR_H2_WINDOW_UPDATE, id, more);
+	weir_h2_client_say(client, frame, bytes);
 }
 
 void weir_h2_client_say_reset(weir_h2_client *client, uint32_t id, uint32_t code)
 {
 	uint8_t frame[WEIR_H2_SMALL_FRAME];
-	weir_h2_client_say(client, frame, weir_h2_frame_number(frame, WEIR_H2_RST_STREAM, id, code));
+	size_t bytes = weir_h2_frame_number(frame, WEIR_H2_RST_STREAM, id, code);
+	weir_h2_client_say(client, frame, bytes);
 }
 
 void weir_h2_client_say_goaway(weir_h2_client *client, uint32_t code)
 {
 	uint8_t frame[WEIR_H2_SMALL_FRAME];
-	weir_h2_client_say(client, frame, weir_h2_frame_goaway(frame, 0, code));
+	size_t bytes = weir_h2_frame_goaway(frame, 0, code);
+	weir_h2_client_say(client, frame, bytes);
 	client->left = true;
 }
 

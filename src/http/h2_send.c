@@ -101,7 +101,8 @@ void weir_h2_say_settings(weir_h2 *h2)
 void weir_h2_say_ack(weir_h2 *h2, weir_h2_type type, const uint8_t *payload, size_t length)
 {
 	uint8_t frame[WEIR_H2_SMALL_FRAME];
-	weir_h2_say(h2, frame, weir_h2_frame_ack(frame, type, payload, length));
+	size_t bytes = weir_h2_frame_ack(frame, type, payload, length);
+	weir_h2_say(h2, frame, bytes);
 	if (h2->pending.bytes != NULL && ++h2->pending.acks > ACKS_MOST)
 		weir_h2_set_doom(h2, WEIR_H2_ENHANCE_YOUR_CALM, "too many frames that want an answer");
 }
@@ -109,19 +110,22 @@ void weir_h2_say_ack(weir_h2 *h2, weir_h2_type type, const uint8_t *payload, siz
 void weir_h2_say_reset(weir_h2 *h2, uint32_t id, uint32_t code)
 {
 	uint8_t frame[WEIR_H2_SMALL_FRAME];
-	weir_h2_say(h2, frame, weir_h2_frame_number(frame, WEIR_H2_RST_STREAM, id, code));
+	size_t bytes = weir_h2_frame_number(frame, WEIR_H2_RST_STREAM, id, code);
+	weir_h2_say(h2, frame, bytes);
 }
 
 void weir_h2_say_window(weir_h2 *h2, uint32_t id, uint32_t more)
 {
 	uint8_t frame[WEIR_H2_SMALL_FRAME];
-	weir_h2_say(h2, frame, weir_h2_frame_number(frame, WEIR_H2_WINDOW_UPDATE, id, more));
+	size_t bytes = weir_h2_frame_number(frame, WEIR_H2_WINDOW_UPDATE, id, more);
+	weir_h2_say(h2, frame, bytes);
 }
 
 void weir_h2_say_goaway(weir_h2 *h2, uint32_t last, uint32_t code)
 {
 	uint8_t frame[WEIR_H2_SMALL_FRAME];
-	weir_h2_say(h2, frame, weir_h2_frame_goaway(frame, last, code));
+	size_t bytes = weir_h2_frame_goaway(frame, last, code);
+	weir_h2_say(h2, frame, bytes);
 }
 
 void weir_h2_say_ping(weir_h2 *h2)

@@ -7,19 +7,20 @@ TITLE = "AOC figures 8, 9 and 11 on the real webmail: 1 to 1024 users"
 PAPER = """Arashi, a webmail service, under 1 to 1024 users who go from page to page (think 20 ms, and 5 s after a rejection); target 10 s at the 90th percentile, for each type of request by itself. Figure 8: with control the p90 of all requests stays below the target, whatever the number of users. Figure 9: with
 1024 users every type is within the target but `search` (18.1 s), which is rare; without control list folders takes 365 s. Figure 11: at 128 users a law for each type rejects 44 % of the logins, 60 % of list folders, 11 % of delete and no search; one law before all rejects about half of everything."""
 OURS = """`weir-webmail` on one core, `weir load` with the paper's users on the other. Mailboxes are made from a seed, with 1 to 12,794 messages. The target is 1 s for all types, a tenth of the paper's. A login checks a password with argon2id, which takes tens of milliseconds, and about one request in ten is a login; so most of the work here are
-logins, where it was the database in the paper. No control; the paper's `aimd` for each type; the default law with admission by session, with a target of 1 s and with those that are shipped (0.5 s, search 1 s, login 2 s); fixed limits on the requests of each type inside, from 8 to 128; MariaDB on the same core. For figure 11 one law is in a `weir
+logins, where it was the database in the paper. No control; the paper's `aimd` for each type; the default law with admission by session, with a target of 1 s and with those that are shipped (0.5 s, search 1 s, login 2 s); fixed limits on the requests of each type inside, from 8 to 64; MariaDB on the same core. For figure 11 one law is in a `weir
 sentry` before the service. Without control and under aimd the first logins of 1024 users take more than half a minute, which is not counted. `aimd` begins at 5000/s and needs half a minute to come down to what logins it can do, so from 128 users on it gets that long a warm-up.
 
 Beside these, 1024 users with logins as cheap as in the paper: passwords are hashed with the least that argon2id can do. The service then does about ten times as much, and pages are what it is short of; the target is 100 ms. Quality is what the law asked of the pages: below 0.75 lists are shorter, without snippets and counts. A login has nothing to leave out, so what it was asked for is not shown."""
 RULE = """Figure 8, for every number of users: (1) the default law's p90 of all requests is within the target, and (2) aimd's is. Nine of ten requests are no logins and never wait for one, so the same is asked of every type by itself: (3) under the default law and (4) under aimd. (5) Without control the p90 of all is above the target with
-some number of users: this is expected and does not count, but where it is not so (1) and (2) show nothing. With 1024 users under the default law: (6) every type's p90 is within the target, search included; (7) the same with the targets as shipped, and (8) on MariaDB; (9) the p99 of rejections is within 5 ms; (10) at least
+some number of users: this is expected and does not count, but where it is not so (1) and (2) show nothing. With 1024 users under the default law: (6) every type's p90 is within the target, search included; (7) the same with the targets as shipped, and (8) on MariaDB; (9) the p99 of rejections is within 5 ms (median of three runs); (10) at least
 95 % of the sessions that were let in come to their end without a refusal; (11) good answers a second are at least 0.95 of those of the best fixed limit, and (12) at least 1.3 times those of aimd. A good answer is one within its target; a login that took longer is not good, under any law. (13) With 16 users the default law answers at least 0.95 of
-what is answered without control. (14) Figure 11, aimd: with a law for each type the logins, which cost most, are rejected at least 20 points more than other pages; with one before all, less than 20 points. With cheap logins and 1024 users, under the default law: (15) every type's p90 is within the target, (16) 95 % of the sessions
+what is answered without control. (11) to (13) compare medians of three rounds in which all of these take turns. (One run of each was compared until 2026-11-18; runs of the same kind turned out to differ by up to 8 %.) (14) Figure 11, aimd: with a law for each type the logins, which cost most, are rejected at least 20 points more than other pages; with one before all, less than 20 points. With cheap logins and 1024 users, under the default law: (15) every type's p90 is within the target, (16) 95 % of the sessions
 come to their end, (17) good answers are 1.3 times those of aimd."""
-MINUTES = 12
+MINUTES = 20
 NEEDS = webmail.NEEDS
 LAWS, USERS, MOST, FEW, MANY = ("none", "aimd", "default"), (1, 4, 16, 64, 128, 256, 1024), 1024, 16, 128
-LIMITS = (8, 16, 32, 64, 128)
+LIMITS, ROUNDS = (8, 16, 32, 64), 3
+PARTS = ("users", "rounds", "one", "cheap", "mariadb")
 PAPERS_9 = {"login": (0.59, 0.86, 3.84), "list-folders": (0.57, 365, 5.75), "list-msgs": (0.58, 116, 9.28), "show-msg": (0.30, 30.1, 3.87), "delete": (0.28, 11.3, 6.85),
             "refile": (0.47, 10.6, 6.07), "search": (9.92, 19.6, 18.1)}
 PAPERS_11 = {"login": (44.3, 18.8), "list-folders": (59.6, 59.6), "list-msgs": (47.1, 53.7), "show-msg": (23.1, 49.1), "delete": (11.3, 51.4), "refile": (10.4, 54.7), "search": (0, 53.3)}
@@ -53,38 +54,60 @@ def of_laws(lab, mail, users, **more):
     return found
 
 
-def on_sqlite(lab, mail):
-    data = {"users": {law: {} for law in LAWS}, "fixed": {}, "single": {}}
-    webmail.passwords(lab, mail, False)
+def by_users(lab, mail):
+    data = {"users": {law: {} for law in LAWS}}
     for users in USERS:
         for law, seen in of_laws(lab, mail, users).items():
             data["users"][law][str(users)] = seen
-    for limit in LIMITS:
-        lab.say(f"{MOST} users, at most {limit} of a type")
-        data["fixed"][str(limit)] = webmail.cell(lab, mail, f"fixed-{limit}", MOST, *times(lab, MOST))
-    data["shipped"] = webmail.cell(lab, mail, "shipped", MOST, *times(lab, MOST))
+    lab.say(f"{MOST} users, {webmail.NAMES['shipped']}")
+    return {**data, "shipped": webmail.cell(lab, mail, "shipped", MOST, *times(lab, MOST))}
+
+
+def one_round(lab, mail):
+    """{law: what so many users saw}, one after the other"""
+    few = {f"{law}, {FEW}": webmail.cell(lab, mail, law, FEW, *times(lab, FEW)) for law in ("none", "default")}
+    crowd = {law: webmail.cell(lab, mail, law, MOST, *times(lab, MOST, law)) for law in ("default", "aimd", *(f"fixed-{limit}" for limit in LIMITS))}
+    return {**few, **crowd}
+
+
+def in_rounds(lab, mail):
+    data = {}
+    for number in range(1, lab.pick(ROUNDS, ROUNDS, 1) + 1):
+        lab.say(f"round {number} of {ROUNDS}")
+        data[str(number)] = one_round(lab, mail)
+    return {"rounds": data}
+
+
+def before_all(lab, mail):
+    data = {}
     for law in ("aimd", "default"):
         lab.say(f"{MANY} users, {webmail.NAMES[law]} before all")
-        data["single"][law] = single(lab, mail, law)
+        data[law] = single(lab, mail, law)
+    return {"single": data}
+
+
+def cheap(lab, mail):
     webmail.passwords(lab, mail, True)
-    data["cheap"] = of_laws(lab, mail, MOST, target_s=webmail.CHEAP_TARGET_S)
+    found = of_laws(lab, mail, MOST, target_s=webmail.CHEAP_TARGET_S)
     webmail.passwords(lab, mail, False)
-    return data
+    return {"cheap": found}
 
 
 def on_mariadb(lab):
     if lab.tools.missing("mariadbd"):
         lab.note("MariaDB was left out: it is not installed")
-        return None
+        return {"mariadb": {}}
     with webmail.mariadb(lab) as mail:
-        return {"default": webmail.cell(lab, mail, "default", MOST, *times(lab, MOST))}
+        return {"mariadb": {"default": webmail.cell(lab, mail, "default", MOST, *times(lab, MOST))}}
 
 
 def measure(lab):
+    data = {}
     with webmail.sqlite(lab) as mail:
-        data = {"mailboxes": mail.plain, **on_sqlite(lab, mail)}
-    data["mariadb"] = on_mariadb(lab)
-    return data
+        webmail.passwords(lab, mail, False)
+        for part, run in (("users", by_users), ("rounds", in_rounds), ("one", before_all), ("cheap", cheap)):
+            data.update(run(lab, mail) if lab.wants(part) else {})
+    return {**data, **(on_mariadb(lab) if lab.wants("mariadb") else {})}
 
 
 # ---- what is made of it ----
@@ -96,9 +119,20 @@ def apart(seen):
     return webmail.share(login["shed"], login["sent"]) - webmail.share(sum(page["shed"] for page in others), sum(page["sent"] for page in others))
 
 
+def middle(data, law):
+    """Of the rounds, the run with the median of good answers a second."""
+    runs = sorted((one[law] for one in data["rounds"].values()), key=webmail.goodput)
+    return runs[len(runs) // 2]
+
+
+def median(data, law, key):
+    found = sorted(one[law][key] or 0 for one in data["rounds"].values())
+    return found[len(found) // 2]
+
+
 def best_fixed(data):
-    limit = max(data["fixed"], key=lambda one: webmail.goodput(data["fixed"][one]))
-    return limit, webmail.goodput(data["fixed"][limit])
+    limit = max(LIMITS, key=lambda one: webmail.goodput(middle(data, f"fixed-{one}")))
+    return limit, webmail.goodput(middle(data, f"fixed-{limit}"))
 
 
 def p90_of_all(data, law):
@@ -120,9 +154,9 @@ def each_stays(data, law):
 
 
 def judge(data):
-    crowd, few = data["users"]["default"][str(MOST)], str(FEW)
+    crowd = data["users"]["default"][str(MOST)]
     limit, fixed = best_fixed(data)
-    good, aimd = webmail.goodput(crowd), webmail.goodput(data["users"]["aimd"][str(MOST)])
+    good, aimd, calm, free = (webmail.goodput(middle(data, law)) for law in ("default", "aimd", f"default, {FEW}", f"none, {FEW}"))
     free_s = max((value or 0 for value in p90_of_all(data, "none").values()), default=0)
     claims = [stays(data, "default"), stays(data, "aimd"), each_stays(data, "default"), each_stays(data, "aimd"),
               expected("figure 8: without control the p90 is above the target", free_s > webmail.TARGET_S, f"{free_s:.2f} s at most"),
@@ -130,12 +164,11 @@ def judge(data):
               claim("figure 9 with the targets as shipped", *webmail.all_within(data["shipped"], webmail.SHIPPED_S))]
     if data["mariadb"]:
         claims.append(claim("figure 9 on MariaDB", *webmail.all_within(data["mariadb"]["default"])))
-    shed = crowd["shed_p99_ms"]
-    calm, free = (webmail.goodput(data["users"][law][few]) for law in ("default", "none"))
+    shed = median(data, "default", "shed_p99_ms")
     per_type, before_all = apart(data["users"]["aimd"][str(MANY)]), apart(data["single"]["aimd"])
     cheap, cheap_aimd = data["cheap"]["default"], webmail.goodput(data["cheap"]["aimd"])
     return claims + [
-        claim("rejections are quick: their p99 is within 5 ms", shed is not None and shed <= 5, f"{shed or 0:.1f} ms"),
+        claim("rejections are quick: their p99 is within 5 ms", shed <= 5, f"{shed:.1f} ms"),
         claim("who is let in gets to the end: 95 % of the sessions", webmail.whole(crowd) >= 0.95, f"{100 * webmail.whole(crowd):.1f} %; aimd {100 * webmail.whole(data['users']['aimd'][str(MOST)]):.0f} %"),
         claim("as good as the best fixed limit (0.95)", good >= 0.95 * fixed, f"{good:.0f} good pages a second, {fixed:.0f} with at most {limit} of each type"),
         claim("better than the paper's law (1.3 times)", good >= 1.3 * aimd, f"{good:.0f} good pages a second, aimd {aimd:.0f}"),
@@ -184,7 +217,7 @@ def show(data):
                        [("16, no control", law["none"][str(FEW)]), ("16, aimd", law["aimd"][str(FEW)]), ("16, the default law", law["default"][str(FEW)]), *[(f"1024, {webmail.NAMES[name]}", law[name][str(MOST)]) for name in LAWS],
                         ("1024, as shipped", data["shipped"])], True)]
     crowd = [summary(f"ours, {webmail.NAMES[name]}", law[name][str(MOST)]) for name in LAWS] + [summary("ours, targets as shipped", data["shipped"])]
-    crowd += [summary(f"ours, at most {limit} of a type", seen) for limit, seen in data["fixed"].items()]
+    crowd += [summary(f"ours, median round, {name}", middle(data, law)) for law, name in [("default", "the default law"), ("aimd", "aimd"), *[(f"fixed-{limit}", f"at most {limit} of a type") for limit in LIMITS]]]
     if data["mariadb"]:
         tables.append(figure_9("Figure 9 on MariaDB", [(f"1024, {webmail.NAMES[name]}", seen) for name, seen in data["mariadb"].items()], False))
         crowd += [summary(f"ours on MariaDB, {webmail.NAMES[name]}", seen) for name, seen in data["mariadb"].items()]

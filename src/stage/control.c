@@ -214,6 +214,7 @@ static void *control_main(void *arg)
 {
 	weir_world *world = arg;
 	weir_thread_call("weir-control");
+	weir_thread_be_brief();
 	pthread_mutex_lock(&world->control_lock);
 	while (!world->control_quit) {
 		uint64_t now_ns = weir_clock_ns();

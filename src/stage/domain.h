@@ -125,6 +125,12 @@ struct weir_domain {
 extern _Thread_local weir_thread *weir_thread_here __attribute__((tls_model("initial-exec")));
 /* The name of this thread in top -H and in debuggers: as much as fits. */
 void weir_thread_call(const char *name);
+/*
+ * Asks the scheduler for short turns, for a thread that runs briefly and often. Otherwise it waits for the end of a
+ * turn each time it wakes, where threads that compute share its core. Its share of the core stays the same. Linux
+ * before 6.12 takes no notice.
+ */
+void weir_thread_be_brief(void);
 
 /* When the thread's current turn should end: that of its stages, or of its loop's callbacks. */
 static inline uint64_t weir_thread_turn_end(const weir_thread *self)

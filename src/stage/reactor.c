@@ -201,6 +201,7 @@ static void *reactor_main(void *arg)
 	weir_thread *self = arg;
 	weir_world *world = self->world;
 	weir_thread_call(self->domain->name);
+	weir_thread_be_brief();
 	weir_thread_here = self;
 	weir_loop_set_self(self->loop);
 	while (!atomic_load_explicit(&world->quit, memory_order_acquire)) {

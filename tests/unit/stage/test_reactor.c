@@ -369,8 +369,9 @@ static void threads_are_named_and_run_as_their_domains_want(void **state)
 		struct looks expected;
 	} cases[] = {
 		{{.name = "front", .kind = WEIR_REACTOR, .threads = 1}, {"front", 0, turn_ns() != 0}},
-		{{.name = "pool", .kind = WEIR_ELASTIC}, {"pool", 0}},
-		{{.name = "a-pool-of-a-long-name", .kind = WEIR_ELASTIC, .nice = 7}, {"a-pool-of-a-lon", 7}},
+		{{.name = "pool", .kind = WEIR_ELASTIC}, {"pool", 0, false}},
+		{{.name = "a-pool-of-a-long-name", .kind = WEIR_ELASTIC, .nice = 7},
+		 {"a-pool-of-a-lon", 7, false}},
 	};
 	int own = getpriority(PRIO_PROCESS, 0);
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

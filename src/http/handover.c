@@ -57,8 +57,8 @@ void weir_http_reap_listeners(weir_http *http)
 
 /*
  * A thread that has read the pointer takes its own reference a moment later, in weir_tls_accept. So a
- * replaced one is freed only after WEIR_HTTP_OLD_TLS further replacements: no handshake takes that long to
- * begin.
+ * replaced one is freed once every loop has run a post (weir_http_free_old_tls), or after WEIR_HTTP_OLD_TLS
+ * further replacements: no handshake takes that long to begin.
  */
 int weir_http_set_tls(weir_http *http, unsigned number, weir_tls *tls)
 {
@@ -68,10 +68,34 @@ int weir_http_set_tls(weir_http *http, unsigned number, weir_tls *tls)
 	pthread_mutex_lock(&http->lock);
 	weir_tls *oldest = at->old_tls[at->old_tls_at];
 	at->old_tls[at->old_tls_at] = __atomic_exchange_n(&at->tls, weir_tls_ref(tls), __ATOMIC_ACQ_REL);
+	at->old_tls_seen &= ~(1u << at->old_tls_at);
 	at->old_tls_at = (at->old_tls_at + 1) % WEIR_HTTP_OLD_TLS;
 	pthread_mutex_unlock(&http->lock);
 	weir_tls_unref(oldest);
 	return 0;
+}
+
+static void free_old_tls_locked(weir_http_listener *listener)
+{
+	for (unsigned i = 0; i < WEIR_HTTP_OLD_TLS; i++) {
+		if (listener->old_tls_seen & 1u << i) {
+			weir_tls_unref(listener->old_tls[i]);
+			listener->old_tls[i] = NULL;
+		}
+	}
+	listener->old_tls_seen = 0;
+	for (unsigned i = 0; i < WEIR_HTTP_OLD_TLS; i++)
+		if (listener->old_tls[i] != NULL)
+			listener->old_tls_seen |= 1u << i;
+}
+
+void weir_http_free_old_tls(weir_http *http)
+{
+	pthread_mutex_lock(&http->lock);
+	for (unsigned i = 0; i < WEIR_HTTP_LISTENERS_MAX; i++)
+		if (http->listeners[i] != NULL)
+			free_old_tls_locked(http->listeners[i]);
+	pthread_mutex_unlock(&http->lock);
 }
 
 void weir_http_listener_free(weir_http_listener *listener)

@@ -89,8 +89,23 @@ static void slim_posted(weir_post *post, void *arg)
 	weir_net_slim(loop->loop);
 }
 
+/* All that was posted by the last weir_http_slim has run. */
+static bool all_slimmed(weir_http *http)
+{
+	bool all = true;
+	for (unsigned i = 0; i < http->loop_count && all; i++) {
+		weir_http_loop *loop = http->loops[i];
+		pthread_mutex_lock(&loop->lock);
+		all = loop->over || !loop->slimming;
+		pthread_mutex_unlock(&loop->lock);
+	}
+	return all;
+}
+
 void weir_http_slim(weir_http *http)
 {
+	if (all_slimmed(http))
+		weir_http_free_old_tls(http);
 	for (unsigned i = 0; i < http->loop_count; i++) {
 		weir_http_loop *loop = http->loops[i];
 		pthread_mutex_lock(&loop->lock);

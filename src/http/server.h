@@ -48,6 +48,7 @@ typedef struct weir_http_listener {
 	/* under the server's lock: earlier ones, which a thread may still be about to use */
 	weir_tls *old_tls[WEIR_HTTP_OLD_TLS];
 	unsigned old_tls_at;
+	uint32_t old_tls_seen; /* a bit for each that was there at the last weir_http_slim */
 } weir_http_listener;
 
 typedef struct weir_http_counts {
@@ -159,7 +160,8 @@ struct weir_http {
 void weir_http_set_errors(weir_http *http, weir_errors *errors);
 /*
  * Frees half of the memory that each loop keeps for its next requests, soon. What many requests needed at one time
- * would stay for ever otherwise. Any thread.
+ * would stay for ever otherwise. Also frees TLS settings that were replaced before the call before this one. One thread
+ * at a time.
  */
 void weir_http_slim(weir_http *http);
 /* What weir_http_options.log, which must be there, is called for from now on. Any thread. */
@@ -221,6 +223,8 @@ weir_http_listener *weir_http_listener_at(const weir_http *http, unsigned number
 /* Frees closed listeners without connections. Not on a reactor thread. */
 void weir_http_reap_listeners(weir_http *http);
 void weir_http_listener_free(weir_http_listener *listener);
+/* Every loop has run a post since the last call: frees the TLS settings that were replaced before it. */
+void weir_http_free_old_tls(weir_http *http);
 
 /* ---- connections ---- */
 

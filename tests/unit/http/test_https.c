@@ -5,7 +5,9 @@
 #include <openssl/ssl.h>
 #include <weir/tls.h>
 
+#include "http/server.h"
 #include "support/tls_certificates.h"
+#include "tls/priv.h"
 
 static void page_secure(site *s, weir_request *request)
 {
@@ -85,6 +87,36 @@ static void serves_and_renews(void **state)
 	site_end(&s);
 }
 
+/* How many hold it: this test, the listener, sessions. */
+static int holders(weir_tls *tls)
+{
+	return (int)atomic_load(&tls->shared.refs);
+}
+
+static void lets_go_of_what_was_replaced(void **state)
+{
+	skip_without(state);
+	weir_tls *first = make_tls(certificates.a, certificates.a_key);
+	weir_tls *second = make_tls(certificates.b, certificates.b_key);
+	weir_tls *third = make_tls(certificates.a, certificates.a_key);
+	site s = {.pages = pages, .tls = first};
+	site_open(&s);
+	must(weir_http_set_tls(s.http, 0, second));
+	/* A thread may be about to use it, so it is not freed before all loops have turned. */
+	assert_int_equal(holders(first), 2);
+	weir_http_slim(s.http);
+	assert_int_equal(holders(first), 2);
+	must(weir_http_set_tls(s.http, 0, third));
+	CHECK_EVENTUALLY((weir_http_slim(s.http), holders(first) == 1 && holders(second) == 1));
+	assert_int_equal(holders(third), 2);
+	char name[64];
+	ask_who(&s, name, sizeof(name));
+	site_end(&s);
+	weir_tls_unref(first);
+	weir_tls_unref(second);
+	weir_tls_unref(third);
+}
+
 static void renews_only_what_there_is(void **state)
 {
 	skip_without(state);
@@ -103,6 +135,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_BOTH(serves_and_renews),
+		ON_BOTH(lets_go_of_what_was_replaced),
 		ON_BOTH(renews_only_what_there_is),
 	};
 	return cmocka_run_group_tests(tests, certificates_setup, certificates_teardown);

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static _Atomic uint64_t allocations;
 static _Atomic uint64_t releases;
@@ -73,6 +75,14 @@ void weir_mem_free(void *memory)
 		return;
 	atomic_fetch_add_explicit(&releases, 1, memory_order_relaxed);
 	free(memory);
+}
+
+void weir_mem_let_go(void *memory, size_t size)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), end = ((uintptr_t)memory + size) & ~(page - 1);
+	uintptr_t begin = ((uintptr_t)memory + page - 1) & ~(page - 1);
+	if (begin < end)
+		madvise((char *)memory + (begin - (uintptr_t)memory), end - begin, MADV_DONTNEED);
 }
 
 void weir_mem_fail_after(uint64_t nth)

@@ -17,6 +17,8 @@ void *weir_mem_array(size_t count, size_t size) __attribute__((malloc, warn_unus
 void *weir_mem_aligned(size_t alignment, size_t size) __attribute__((malloc, warn_unused_result));
 char *weir_mem_strdup(const char *text) __attribute__((malloc, warn_unused_result));
 void weir_mem_free(void *memory);
+/* Gives the whole pages of a part of a block back to the system until they are used again. Its contents are lost. */
+void weir_mem_let_go(void *memory, size_t size);
 
 /* ---- for tests ---- */
 

@@ -80,9 +80,18 @@ weir_buf *weir_buf_ring_take(weir_buf_ring *ring, uint32_t completion_flags)
 void weir_buf_ring_give(weir_buf_ring *ring, weir_buf *buf)
 {
 	if (ring->spare_count > 0 && weir_buf_exclusive(buf)) {
+		if (ring->slim_left > 0) {
+			ring->slim_left--;
+			weir_mem_let_go(buf->data, buf->capacity);
+		}
 		put(ring, buf);
 		return;
 	}
 	weir_buf_unref(buf);
 	weir_buf_ring_fill(ring);
+}
+
+void weir_buf_ring_slim(weir_buf_ring *ring)
+{
+	ring->slim_left = WEIR_BUF_RING_ENTRIES;
 }

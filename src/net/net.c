@@ -95,6 +95,8 @@ void weir_net_slim(weir_loop *loop)
 		return;
 	weir_buf_pool_slim(net->reads);
 	weir_buf_pool_slim(net->output.copies);
+	if (net->io == &weir_io_uring)
+		weir_buf_ring_slim(&net->ring);
 }
 
 int weir_net_of(weir_loop *loop, weir_net **ret_net)

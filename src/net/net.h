@@ -122,7 +122,10 @@ typedef struct weir_net {
 
 /* The net of a loop. 0 or a negative errno. */
 int weir_net_of(weir_loop *loop, weir_net **ret_net);
-/* Frees half of the buffers that the loop keeps for later, if it has sockets. The loop's thread. */
+/*
+ * Frees half of the buffers that the loop keeps for later, if it has sockets; the kernel's give back their pages. The
+ * loop's thread.
+ */
 void weir_net_slim(weir_loop *loop);
 /* Some files may be over: their owners are told at the end of the turn. */
 void weir_net_tell_over(weir_net *net);

@@ -69,6 +69,8 @@ static uint64_t resident_bytes(void)
 
 bool weir_spare_is_much(weir_spare *spare, uint64_t bytes, uint64_t free_bytes)
 {
+	if (spare->looks > LOOKS && bytes >= spare->left_bytes + spare->left_bytes / FREE_PART)
+		spare->looks = LOOKS;
 	if (spare->looks > 0) {
 		spare->looks--;
 		return false;
@@ -82,6 +84,7 @@ void weir_spare_done_busy(weir_spare *spare, uint64_t before_bytes, uint64_t aft
 	bool helped = after_bytes < before_bytes - before_bytes / HELPED_PART;
 	spare->in_vain_busy = helped ? 0 : spare->in_vain_busy + (spare->in_vain_busy < TRIES_MOST);
 	spare->looks = LOOKS << spare->in_vain_busy;
+	spare->left_bytes = after_bytes;
 }
 
 void weir_spare_look(weir_spare *spare, uint32_t busy)

@@ -15,7 +15,7 @@
  * none: by default, the first one that is freed makes the allocator take the next one from an arena, where what is
  * allocated behind it keeps it. And once a minute, free memory is given back whatever the load is, if it is a twentieth of
  * what the process has; less often where that does not help, since the allocator does not tell what it has given back
- * already.
+ * already. But a process that has grown by a twentieth since then has new memory to look at: it waits a minute at most.
  *
  * Threads: one at a time, and not a reactor.
  */
@@ -30,6 +30,7 @@ typedef struct weir_spare {
 	unsigned in_vain;    /* tries in a row that did not help */
 	unsigned looks;      /* until free memory is looked at */
 	unsigned in_vain_busy;
+	uint64_t left_bytes; /* what the process had after the last try under load */
 } weir_spare;
 
 /* Before there is a second thread. threads: those that serve; 0: one per core. */

@@ -99,6 +99,20 @@ static void test_busy(void **state)
 	}
 }
 
+/* Tries in vain are no reason to keep what a later flood leaves: growth ends a long pause, a minute later. */
+static void test_busy_and_growing(void **state)
+{
+	weir_spare spare = {0};
+	for (unsigned i = 0; i < 20; i++)
+		weir_spare_done_busy(&spare, 20 * MB, 20 * MB);
+	for (unsigned i = 0; i < 100; i++)
+		assert_false(weir_spare_is_much(&spare, 21 * MB - 1, 6 * MB));
+	assert_int_equal(looks_until_much(&spare), 61);
+	/* It was in use after all. */
+	weir_spare_done_busy(&spare, 24 * MB, 24 * MB);
+	assert_int_equal(looks_until_much(&spare), 60 * 32 + 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -108,6 +122,7 @@ int main(void)
 		cmocka_unit_test(test_a_flood_that_nobody_saw),
 		cmocka_unit_test(test_in_vain),
 		cmocka_unit_test(test_busy),
+		cmocka_unit_test(test_busy_and_growing),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,6 +105,8 @@ typedef struct weir_afar {
 } weir_afar;
 
 struct weir_request {
+	/* everything in a new request, but for what weir_request_new sets, is zero from here ... */
+
 	/* ---- the owner's: whoever owns the event; home before the offer and after the answer ---- */
 	weir_event event; /* first */
 	weir_head_field *fields;
@@ -113,7 +115,6 @@ struct weir_request {
 	char *arena, *arena_end;
 	struct weir_request *next; /* in the loop's free list, or on its way home */
 
-	/* everything in a new request is zero from here ... */
 	weir_head head;   /* as weir_head_init leaves it */
 	const char *base; /* the head's bytes */
 	weir_span tidied; /* the path that was judged and is passed on; at is NULL: the path as sent */

@@ -32,13 +32,13 @@ static inline enum weir_event_state weir_event_state(const weir_event *event)
 	return (enum weir_event_state)__atomic_load_n(&event->state, __ATOMIC_RELAXED);
 }
 
-/* As weir_event_init, without a call: one is made for each request. */
+/* As weir_event_init, without a call, of memory that is zero: one is made for each request. */
 static inline void weir_event_make(weir_event *event, unsigned klass)
 {
-	*event = (weir_event){.magic = WEIR_EVENT_MAGIC,
-			      .state = WEIR_EVENT_FREE,
-			      .klass = klass < WEIR_CLASSES ? (uint8_t)klass : UINT8_MAX,
-			      .home = WEIR_ANYWHERE};
+	event->magic = WEIR_EVENT_MAGIC;
+	event->state = WEIR_EVENT_FREE;
+	event->klass = klass < WEIR_CLASSES ? (uint8_t)klass : UINT8_MAX;
+	event->home = WEIR_ANYWHERE;
 }
 
 /* The stage that has the event; it has been admitted and not settled. */

@@ -306,8 +306,8 @@ int weir_request_begin_checked(weir_request *request, const weir_reply *reply, u
 int weir_request_reply_prepared(weir_request *request, const weir_prepared *prepared);
 /* Sends an answer from home. The event has been settled. */
 void weir_request_answer(weir_request *request, const weir_reply *reply);
-/* The same with fields and Content-Length as HTTP/1 writes them, instead of fields; at NULL: with fields. */
-void weir_request_answer_lines(weir_request *request, const weir_reply *reply, weir_span lines);
+/* The same with fields and Content-Length as HTTP/1 writes them, for a client of HTTP/1 only. */
+void weir_request_answer_lines(weir_request *request, weir_answer *answer);
 /* The same for a rejection by this stage. */
 void weir_request_turn_away(weir_request *request, weir_verdict why, const char *stage,
 			    uint64_t retry_after_ns);

@@ -284,7 +284,7 @@ void weir_request_log(weir_request *request);
 bool weir_request_settle(weir_request *request, unsigned status);
 /* The same with a handler's answer, which may start a session. */
 bool weir_request_settle_with(weir_request *request, const weir_reply *reply);
-/* cost.c: sets the event's cost, before the first offer. */
+/* cost.c: sets the event's cost, in the first offer. */
 void weir_request_estimate(weir_request *request);
 /* cost.c: learns from a good answer, just before the event is settled. On the thread that answers. */
 void weir_request_learn(weir_request *request);

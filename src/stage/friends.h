@@ -51,6 +51,11 @@ bool weir_stage_out_of_reach(const weir_stage *stage, weir_report *ret_report);
 
 /* ---- offers, any thread ---- */
 
+/*
+ * As weir_offer, for an event whose cost is not known yet: price sets it, and perhaps GUESSED, on this thread. It is
+ * called before the law is asked or, if the law ignores costs, only if that admits the event.
+ */
+weir_verdict weir_offer_priced(weir_stage *stage, weir_event *event, void (*price)(weir_event *event));
 /* As weir_offer, but the offerer does the work: an admitted event is HELD at once, on any kind of domain. */
 weir_verdict weir_offer_held(weir_stage *stage, weir_event *event);
 /* Counts an offer that a bound of the offerer's own refuses; returns the reason. */
